@@ -124,7 +124,7 @@ func TestManualGivesTrueRanges(t *testing.T) {
 // allowed says what a setting may be.
 func allowed(s setting) string {
 	if words, ok := s.tag.Lookup("enum"); ok {
-		return strings.ReplaceAll(strings.Trim(config.Expand(words), ","), ",", ", ")
+		return strings.ReplaceAll(strings.Trim(config.ExpandVars(words), ","), ",", ", ")
 	}
 	what := map[string]string{"bool": "true, false", "time.Duration": "time", "config.Bytes": "size",
 		"config.Sets": "sets", "config.Counts": "a number, or one for each", "string": "text"}[s.kind.String()]
@@ -152,7 +152,7 @@ func settingsTable() string {
 		}
 		help := strings.ReplaceAll(s.tag.Get("help"), "${enum}", strings.ReplaceAll(s.tag.Get("enum"), ",", ", "))
 		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s | %s |\n", s.key, s.flag, cmp.Or(s.tag.Get("default"), "–"), allowed(s),
-			cell(config.Expand(help)))
+			cell(config.ExpandVars(help)))
 	}
 	return b.String()
 }

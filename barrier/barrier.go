@@ -15,10 +15,10 @@ type Signaler interface {
 	Signal(to int, payload []byte) error
 }
 
-// defaultGrace is the grace where Options leave it zero: far above the round
+// defaultInquiryDuration is the grace where Options leave it zero: far above the round
 // trips of an inquiry (2⌈log₂N⌉ hops of about 0.1 ms each), far below
 // the time in which a run has to end after the loss of a node (10 s).
-const defaultGrace = 500 * time.Millisecond
+const defaultInquiryDuration = 500 * time.Millisecond
 
 // Options of a Barrier.
 type Options struct {
@@ -28,8 +28,8 @@ type Options struct {
 	// Slack is how many epochs a rank may have entered that others have not, beyond the one it waits in: Enter of epoch
 	// e then blocks until every rank has entered e−Slack. All ranks must have the same.
 	Slack int
-	// Grace is how long the inquiry then collects answers. Zero: defaultGrace.
-	Grace time.Duration
+	// InquiryDuration is how long the inquiry then collects answers. Zero: defaultInquiryDuration.
+	InquiryDuration time.Duration
 }
 
 // Stats are the counters of a Barrier: those of its core and of its shell.
@@ -52,63 +52,63 @@ type Stats struct {
 // Nothing is allocated per epoch.
 type Barrier struct {
 	// Immutable after New.
-	signaler Signaler
-	timeout  time.Duration
-	grace    time.Duration
-	rank     int
-	ranks    int // in the beginning
-	kind     Kind
-	base     time.Time     // where the core's clock begins
-	wake     chan struct{} // capacity 1: a hint to look at the state again
-	done     chan struct{} // closed by Close
+	signaler        Signaler
+	timeout         time.Duration
+	inquiryDuration time.Duration
+	rank            int
+	initialRanks    int // in the beginning
+	kind            Kind
+	clockStart      time.Time     // where the core's clock begins
+	wake            chan struct{} // capacity 1: a hint to look at the state again
+	done            chan struct{} // closed by Close
 
 	// Owned by the goroutine inside Enter.
 	timer *time.Timer
 
 	// Owned by the goroutine that set sending.
-	wire [MessageSize]byte
+	sendBuf [MessageSize]byte
 
 	mu           sync.Mutex
 	epochs       openEpochs // guarded by mu
 	actions      Actions    // guarded by mu; Send is the queue of messages to be sent
 	sentCount    int        // guarded by mu; how many of acts.Send are sent
 	sending      bool       // guarded by mu
-	entering     bool       // guarded by mu
+	inEnter      bool       // guarded by mu
 	closed       bool       // guarded by mu
 	awaitedEpoch uint64     // guarded by mu; the epoch that Enter waits for, if open
 	awaiting     bool       // guarded by mu; there is one
-	gaveUp       bool       // guarded by mu; an Enter gave up, waiting for until
-	broken       error      // guarded by mu; the first *sendError
+	enterGaveUp  bool       // guarded by mu; an Enter gave up, waiting for until
+	firstSendErr error      // guarded by mu; the first *sendError
 	stats        Stats      // guarded by mu; without the core's part
 	offered      uint32     // guarded by mu
 
 	// who takes part: see generations.go; guarded by mu
-	generation     uint64 // number of the present one
-	members        []int  // rank at each index; nil: every rank has that of its number
-	dissolved      bool   // nobody waits in it any more
-	changeCount    uint64 // so many changes are known
-	pending        []generation
-	early          []earlyMessage
-	addressedCount int // messages in the queue that have ranks for indices
+	generation         uint64 // number of the present one
+	members            []int  // rank at each index; nil: every rank has that of its number
+	dissolved          bool   // nobody waits in it any more
+	changeCount        uint64 // so many changes are known
+	pendingGenerations []generation
+	earlyMessages      []earlyMessage
+	queuedWithRanks    int // messages in the queue that have ranks for indices
 }
 
 // New returns the shell around core, which it owns from now on.
 func New(core *Core, signaler Signaler, opts Options) *Barrier {
-	if opts.Grace == 0 {
-		opts.Grace = defaultGrace
+	if opts.InquiryDuration == 0 {
+		opts.InquiryDuration = defaultInquiryDuration
 	}
 	b := &Barrier{
-		signaler: signaler,
-		timeout:  opts.Timeout,
-		grace:    opts.Grace,
-		rank:     core.rank,
-		ranks:    core.n,
-		kind:     core.kind,
-		base:     time.Now(),
-		wake:     make(chan struct{}, 1),
-		done:     make(chan struct{}),
-		timer:    time.NewTimer(time.Hour),
-		epochs:   newOpenEpochs(core, opts.Slack),
+		signaler:        signaler,
+		timeout:         opts.Timeout,
+		inquiryDuration: opts.InquiryDuration,
+		rank:            core.rank,
+		initialRanks:    core.n,
+		kind:            core.kind,
+		clockStart:      time.Now(),
+		wake:            make(chan struct{}, 1),
+		done:            make(chan struct{}),
+		timer:           time.NewTimer(time.Hour),
+		epochs:          newOpenEpochs(core, opts.Slack),
 	}
 	b.timer.Stop()
 	b.actions.Send = make([]Message, 0, core.algorithm.maxMessages()*(1+opts.Slack))
@@ -169,7 +169,7 @@ func (b *Barrier) enterAndWait(ctx context.Context, finish bool) (epoch uint64, 
 
 // now is the core's clock. It is read under mu, so that it never goes back from
 // step to step.
-func (b *Barrier) now() int64 { return time.Since(b.base).Microseconds() }
+func (b *Barrier) now() int64 { return time.Since(b.clockStart).Microseconds() }
 
 // beginEpoch enters an epoch, unless an earlier Enter has done so or all is to be finished, and sends. It reports
 // whether there is nothing to wait for.
@@ -179,17 +179,17 @@ func (b *Barrier) beginEpoch(finish bool) (epoch uint64, over bool, err error) {
 	if b.closed {
 		return 0, false, ErrClosed
 	}
-	if b.entering {
+	if b.inEnter {
 		return 0, false, errBusy
 	}
-	b.entering = true
-	epoch = b.epochs.next
+	b.inEnter = true
+	epoch = b.epochs.nextEpoch
 	switch {
 	case b.dissolved:
 		return epoch, true, nil
-	case b.broken != nil:
-		return epoch, false, b.broken
-	case b.gaveUp:
+	case b.firstSendErr != nil:
+		return epoch, false, b.firstSendErr
+	case b.enterGaveUp:
 		return epoch - 1, b.waitOver(), nil
 	case finish:
 		b.awaitedEpoch, b.awaiting = b.epochs.oldestOpen()
@@ -200,19 +200,19 @@ func (b *Barrier) beginEpoch(finish bool) (epoch uint64, over bool, err error) {
 		return epoch, false, err
 	}
 	b.flush()
-	return epoch, b.waitOver(), b.broken
+	return epoch, b.waitOver(), b.firstSendErr
 }
 
 // waitOver reports whether Enter has nothing to wait for any more. mu is held.
-func (b *Barrier) waitOver() bool { return !b.awaiting || b.epochs.released(b.awaitedEpoch) }
+func (b *Barrier) waitOver() bool { return !b.awaiting || b.epochs.isReleased(b.awaitedEpoch) }
 
 // endWait remembers an epoch that Enter has not met the end of: a release that
 // comes before the next Enter must not make that one enter the epoch after.
 func (b *Barrier) endWait(err error) {
 	b.timer.Stop()
 	b.mu.Lock()
-	b.entering = false
-	b.gaveUp = err != nil
+	b.inEnter = false
+	b.enterGaveUp = err != nil
 	b.mu.Unlock()
 }
 
@@ -245,7 +245,7 @@ func (b *Barrier) await(ctx context.Context, start time.Time) error {
 		case expired:
 			inquiring = true
 			b.startInquiry()
-			b.timer.Reset(b.grace)
+			b.timer.Reset(b.inquiryDuration)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func (b *Barrier) await(ctx context.Context, start time.Time) error {
 func (b *Barrier) checkState() (released bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.waitOver(), b.broken
+	return b.waitOver(), b.firstSendErr
 }
 
 // startInquiry begins the inquiry.
@@ -276,7 +276,7 @@ func (b *Barrier) concludeInquiry(start time.Time) error {
 	return &TimeoutError{
 		Rank:       b.rank,
 		Epoch:      b.awaitedEpoch,
-		After:      time.Since(start),
+		Waited:     time.Since(start),
 		Missing:    b.ranksOf(core.missingRanks()),
 		WaitingFor: b.ranksOf(core.waitingFor()),
 	}
@@ -312,7 +312,8 @@ func (b *Barrier) Deliver(from int, payload []byte) error {
 	case number > b.generation && b.keepEarly(number, m):
 		return nil
 	case number > b.generation:
-		return b.epochs.cores[0].refuse(m, errAhead, "its generation has not begun here, and too much of it is kept already")
+		return b.epochs.cores[0].refuse(m, errImpossibleEpoch,
+			"its generation has not begun here, and too much of it is kept already")
 	case number < b.generation, b.dissolved:
 		b.epochs.cores[0].counters.Late++
 		return nil
@@ -343,16 +344,16 @@ func (b *Barrier) flush() {
 	for b.sentCount < len(b.actions.Send) {
 		m := b.actions.Send[b.sentCount]
 		b.sentCount++
-		putMessage(b.wire[:], m)
+		putMessage(b.sendBuf[:], m)
 		b.mu.Unlock()
-		err := b.signaler.Signal(int(m.To), b.wire[:])
+		err := b.signaler.Signal(int(m.To), b.sendBuf[:])
 		b.mu.Lock()
 		if err != nil {
 			b.sendFailed(m, err)
 		}
 	}
 	b.actions.Send = b.actions.Send[:0]
-	b.sentCount, b.addressedCount = 0, 0
+	b.sentCount, b.queuedWithRanks = 0, 0
 	b.sending = false
 }
 
@@ -360,10 +361,10 @@ func (b *Barrier) flush() {
 // is as good as a rank that does not answer, which the inquiry knows.
 func (b *Barrier) sendFailed(m Message, err error) {
 	b.stats.SendFailed++
-	if m.Kind != kindArrive && m.Kind != kindRelease || b.broken != nil || m.Epoch>>generationShift != b.generation {
+	if m.Kind != kindArrive && m.Kind != kindRelease || b.firstSendErr != nil || m.Epoch>>generationShift != b.generation {
 		return
 	}
-	b.broken = &sendError{Message: m, Err: err}
+	b.firstSendErr = &sendError{Message: m, Err: err}
 	b.signalWake()
 }
 

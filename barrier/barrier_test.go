@@ -174,7 +174,7 @@ func TestTimeoutNamesTheMissing(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s %d without %d", c.kind, c.n, c.missing), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHub(t, c.kind, c.n, Options{Timeout: 5 * time.Second, Grace: time.Second})
+				h := newHub(t, c.kind, c.n, Options{Timeout: 5 * time.Second, InquiryDuration: time.Second})
 				h.deaf[c.missing] = c.dead
 				others := slices.DeleteFunc(upTo(c.n), func(r int) bool { return r == c.missing })
 				start := time.Now()
@@ -218,7 +218,7 @@ func TestEnterGoesOnAfterATimeout(t *testing.T) {
 			}
 		}
 		for r, err := range h.enterAll(t, upTo(3)) {
-			if report := h.barriers[r].epochs.cores[0].report(); err != nil || report.Entered != 2 {
+			if report := h.barriers[r].epochs.cores[0].report(); err != nil || report.EpochsEntered != 2 {
 				t.Errorf("rank %d: %v, %+v", r, err, report)
 			}
 		}
@@ -228,7 +228,7 @@ func TestEnterGoesOnAfterATimeout(t *testing.T) {
 // TestReleasedInGrace: the missing one comes while the others ask for it.
 func TestReleasedInGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHub(t, Tournament, 5, Options{Timeout: time.Second, Grace: time.Second})
+		h := newHub(t, Tournament, 5, Options{Timeout: time.Second, InquiryDuration: time.Second})
 		var wg sync.WaitGroup
 		for r := range 5 {
 			wg.Go(func() {
@@ -367,7 +367,7 @@ func TestEndedContextDoesNotEnter(t *testing.T) {
 	if _, _, err := h.barriers[1].Enter(ctx); !errors.Is(err, cause) {
 		t.Error(err)
 	}
-	if r := h.barriers[1].epochs.cores[0].report(); r.Entered != 0 || h.signals != 0 {
+	if r := h.barriers[1].epochs.cores[0].report(); r.EpochsEntered != 0 || h.signals != 0 {
 		t.Errorf("%+v after %d signals", r, h.signals)
 	}
 }
@@ -376,7 +376,7 @@ func TestLongListsAreReadable(t *testing.T) {
 	err := &TimeoutError{
 		Rank:    0,
 		Epoch:   3,
-		After:   1500 * time.Millisecond,
+		Waited:  1500 * time.Millisecond,
 		Missing: upTo(40),
 	}
 	if !strings.HasSuffix(err.Error(), "14, 15 and 24 more missing") {

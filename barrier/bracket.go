@@ -16,8 +16,8 @@ type bracket struct {
 	childCount int // children
 
 	// Owned by the core.
-	awaited int      // children that have not arrived
-	arrived []uint64 // bit i: child i has arrived
+	awaitedChildren int      // children that have not arrived
+	arrivedBits     []uint64 // bit i: child i has arrived
 }
 
 func newBracket(kind Kind, n, rank int) *bracket {
@@ -28,19 +28,19 @@ func newBracket(kind Kind, n, rank int) *bracket {
 		parentRank: t.parent(rank),
 		childCount: t.children(rank),
 	}
-	b.arrived = make([]uint64, (b.childCount+63)/64)
+	b.arrivedBits = make([]uint64, (b.childCount+63)/64)
 	return b
 }
 
 func (b *bracket) maxMessages() int { return 1 + b.childCount }
 
 func (b *bracket) beginEpoch(*Core) {
-	b.awaited = b.childCount
-	clear(b.arrived)
+	b.awaitedChildren = b.childCount
+	clear(b.arrivedBits)
 }
 
 func (b *bracket) enter(c *Core, a *Actions) {
-	if b.awaited == 0 {
+	if b.awaitedChildren == 0 {
 		b.complete(c, a)
 	}
 }
@@ -67,7 +67,7 @@ func (b *bracket) release(c *Core, verdict Lag, a *Actions) {
 		c.send(kindRelease, b.child(b.rank, i), verdict, a)
 	}
 	if b.childCount == 0 && b.parentRank == noParent {
-		c.leaveEpoch(c.straggler, a)
+		c.leaveEpoch(c.lastStraggler, a)
 		return
 	}
 	c.leaveEpoch(verdict.straggler(), a)
@@ -90,24 +90,24 @@ func (b *bracket) senderIndex(m Message) (child int, wrong string) {
 
 func (b *bracket) accept(c *Core, m Message, child int, now int64, a *Actions) error {
 	if m.Kind == kindRelease {
-		if m.Epoch > c.epoch || !c.inside || b.awaited > 0 {
-			return c.refuse(m, errAhead, "this rank has not arrived there yet")
+		if m.Epoch > c.epoch || !c.epochEntered || b.awaitedChildren > 0 {
+			return c.refuse(m, errImpossibleEpoch, "this rank has not arrived there yet")
 		}
 		b.release(c, m.Lag, a)
 		return nil
 	}
 	if m.Epoch > c.epoch {
-		return c.refuse(m, errAhead, "this rank has not released its sender yet")
+		return c.refuse(m, errImpossibleEpoch, "this rank has not released its sender yet")
 	}
 	word, bit := child/64, uint64(1)<<(child%64)
-	if b.arrived[word]&bit != 0 {
+	if b.arrivedBits[word]&bit != 0 {
 		c.counters.Duplicate++
 		return nil
 	}
-	b.arrived[word] |= bit
-	b.awaited--
+	b.arrivedBits[word] |= bit
+	b.awaitedChildren--
 	c.entries.merge(m.Lag.entrySet(now))
-	if !c.inside {
+	if !c.epochEntered {
 		c.counters.Early++
 		return nil
 	}
@@ -116,12 +116,12 @@ func (b *bracket) accept(c *Core, m Message, child int, now int64, a *Actions) e
 }
 
 func (b *bracket) waitsFor() []int {
-	if b.awaited == 0 {
+	if b.awaitedChildren == 0 {
 		return []int{b.parentRank}
 	}
-	list := make([]int, 0, b.awaited)
+	list := make([]int, 0, b.awaitedChildren)
 	for i := range b.childCount {
-		if b.arrived[i/64]&(1<<(i%64)) == 0 {
+		if b.arrivedBits[i/64]&(1<<(i%64)) == 0 {
 			list = append(list, b.child(b.rank, i))
 		}
 	}

@@ -8,18 +8,18 @@ import (
 // Counters counts what a Core did and what it was sent, one counter for each
 // reason for which a message had no effect.
 type Counters struct {
-	Epochs       uint64 `help:"epochs ended"`
-	ArrivesSent  uint64 `help:"arrivals told"`
-	ReleasesSent uint64 `help:"releases told"`
-	Early        uint64 `help:"arrivals from a rank that entered before this one did"`
-	Duplicate    uint64 `help:"arrivals from a rank that had arrived in this epoch"`
-	Late         uint64 `help:"messages of an epoch that was left already"`
-	WrongRank    uint64 `help:"messages refused: not from a neighbour, or not for this rank"`
-	WrongKind    uint64 `help:"messages refused: the sender may not send that kind here"`
-	Ahead        uint64 `help:"messages refused: an epoch that the sender cannot have reached"`
-	Queries      uint64 `help:"queries answered"`
-	Replies      uint64 `help:"replies taken or passed on"`
-	Unasked      uint64 `help:"replies to a question that is no longer open"`
+	Epochs             uint64 `help:"epochs ended"`
+	ArrivesSent        uint64 `help:"arrivals told"`
+	ReleasesSent       uint64 `help:"releases told"`
+	Early              uint64 `help:"arrivals from a rank that entered before this one did"`
+	Duplicate          uint64 `help:"arrivals from a rank that had arrived in this epoch"`
+	Late               uint64 `help:"messages of an epoch that was left already"`
+	WrongRank          uint64 `help:"messages refused: not from a neighbour, or not for this rank"`
+	WrongKind          uint64 `help:"messages refused: the sender may not send that kind here"`
+	ImpossibleEpochs   uint64 `count:"ahead" help:"messages refused: an epoch that the sender cannot have reached"`
+	Queries            uint64 `help:"queries answered"`
+	RepliesHandled     uint64 `count:"replies" help:"replies taken or passed on"`
+	UnsolicitedReplies uint64 `count:"unasked" help:"replies to a question that is no longer open"`
 }
 
 // Actions is what a step of the core asks of its caller: send Send in order,
@@ -66,20 +66,20 @@ type algorithm interface {
 // that never goes back. Its algorithm holds one bit for each neighbour at most, whatever N is.
 type Core struct {
 	// Immutable after NewCore.
-	algorithm algorithm
-	kind      Kind
-	n, rank   int
-	step      uint64 // from one of its epochs to the next; above 1 where cores take epochs in turn
+	algorithm   algorithm
+	kind        Kind
+	n, rank     int
+	epochStride uint64 // from one of its epochs to the next; above 1 where cores take epochs in turn
 
 	// Owned by the caller, one step at a time.
-	epoch     uint64    // the epoch to be entered next, or entered and not left
-	inside    bool      // epoch has been entered
-	entries   entrySet  // this rank, and those its messages in epoch speak for
-	offer     uint32    // of this rank, for the epochs it enters from now on
-	straggler Straggler // who held the epoch before
-	inquiring bool      // a time-out struck in epoch: replies are collected
-	reports   []report  // what the replies said
-	counters  *Counters // of all cores of a barrier
+	epoch         uint64    // the epoch to be entered next, or entered and not left
+	epochEntered  bool      // epoch has been entered
+	entries       entrySet  // this rank, and those its messages in epoch speak for
+	offer         uint32    // of this rank, for the epochs it enters from now on
+	lastStraggler Straggler // who held the epoch before
+	inquiring     bool      // a time-out struck in epoch: replies are collected
+	reports       []report  // what the replies said
+	counters      *Counters // of all cores of a barrier
 }
 
 // NewCore returns the core of the given rank of n, standing before epoch 0. It
@@ -100,12 +100,12 @@ func NewCore(kind Kind, n, rank int) (*Core, error) {
 // newCore is NewCore of what is known to be right.
 func newCore(kind Kind, n, rank int) *Core {
 	c := &Core{
-		kind:      kind,
-		n:         n,
-		rank:      rank,
-		step:      1,
-		straggler: Straggler{Rank: Nobody},
-		counters:  &Counters{},
+		kind:          kind,
+		n:             n,
+		rank:          rank,
+		epochStride:   1,
+		lastStraggler: Straggler{Rank: Nobody},
+		counters:      &Counters{},
 	}
 	if kind == Dissemination {
 		c.algorithm = newDissemination(n, rank)
@@ -119,7 +119,7 @@ func newCore(kind Kind, n, rank int) *Core {
 // beginEpoch begins an epoch that nobody has entered.
 func (c *Core) beginEpoch(epoch uint64) {
 	c.epoch = epoch
-	c.inside = false
+	c.epochEntered = false
 	c.algorithm.beginEpoch(c)
 	c.entries = emptySet()
 	c.inquiring = false
@@ -132,15 +132,15 @@ func (c *Core) currentEpoch() uint64 { return c.epoch }
 // enter enters the epoch this rank stands at. a.Released tells that the epoch
 // ended at once: there is nobody to wait for, or all others are waiting.
 func (c *Core) enter(epoch uint64, now int64, a *Actions) error {
-	if epoch != c.epoch || c.inside {
+	if epoch != c.epoch || c.epochEntered {
 		return &enterError{
-			Rank:      c.rank,
-			Requested: epoch,
-			Epoch:     c.epoch,
-			Inside:    c.inside,
+			Rank:           c.rank,
+			Requested:      epoch,
+			Epoch:          c.epoch,
+			AlreadyEntered: c.epochEntered,
 		}
 	}
-	c.inside = true
+	c.epochEntered = true
 	c.entries.merge(singleEntry(c.rank, now, c.offer))
 	c.algorithm.enter(c, a)
 	return nil
@@ -164,9 +164,9 @@ func (c *Core) send(kind messageKind, to int, lag Lag, a *Actions) {
 
 // leaveEpoch ends the epoch, which was held as it says.
 func (c *Core) leaveEpoch(last Straggler, a *Actions) {
-	c.straggler = last
+	c.lastStraggler = last
 	c.counters.Epochs++
-	c.beginEpoch(c.epoch + c.step)
+	c.beginEpoch(c.epoch + c.epochStride)
 	a.Released = true
 }
 
@@ -185,7 +185,7 @@ func (c *Core) Receive(m Message, now int64, a *Actions) error {
 	if from >= c.n || !c.algorithm.adjacent(from, c.rank) {
 		return c.refuse(m, errWrongRank, "the sender is no neighbour in this barrier")
 	}
-	if int(m.Lag.Last) >= c.n {
+	if int(m.Lag.LastRank) >= c.n {
 		return c.refuse(m, errWrongRank, "it says that a rank entered last that is not there")
 	}
 	switch m.Kind {
@@ -219,8 +219,8 @@ func (c *Core) refuse(m Message, reason error, detail string) error {
 		c.counters.WrongRank++
 	case errors.Is(reason, errWrongKind):
 		c.counters.WrongKind++
-	case errors.Is(reason, errAhead):
-		c.counters.Ahead++
+	case errors.Is(reason, errImpossibleEpoch):
+		c.counters.ImpossibleEpochs++
 	}
 	return &messageError{
 		Rank:    c.rank,

@@ -27,8 +27,8 @@ const maxRounds = 16
 // As in the tree this holds for any order of delivery.
 type dissemination struct {
 	// Immutable.
-	n, rank int
-	rounds  int // ⌈log₂n⌉
+	n, rank    int
+	roundCount int // ⌈log₂n⌉
 
 	// Owned by the core.
 	round    int         // signals taken, in the order of the rounds
@@ -37,12 +37,12 @@ type dissemination struct {
 
 // arrivals is what came of an epoch, one place for each round.
 type arrivals struct {
-	rounds uint32 // bit k: the signal of round k has come
-	sets   [maxRounds]entrySet
+	roundBits uint32 // bit k: the signal of round k has come
+	sets      [maxRounds]entrySet
 }
 
 func newDissemination(n, rank int) *dissemination {
-	return &dissemination{n: n, rank: rank, rounds: bits.Len(uint(n - 1))}
+	return &dissemination{n: n, rank: rank, roundCount: bits.Len(uint(n - 1))}
 }
 
 // target returns the rank that this one signals in a round.
@@ -63,21 +63,21 @@ func (d *dissemination) adjacent(a, b int) bool {
 	return there || back
 }
 
-func (d *dissemination) maxMessages() int { return d.rounds }
+func (d *dissemination) maxMessages() int { return d.roundCount }
 
 func (d *dissemination) beginEpoch(c *Core) {
 	d.round = 0
-	d.arrivalsOf(c, c.epoch+c.step).rounds = 0
+	d.arrivalsOf(c, c.epoch+c.epochStride).roundBits = 0
 }
 
 // arrivalsOf is what came of the core's present epoch, or of its next one.
 func (d *dissemination) arrivalsOf(c *Core, epoch uint64) *arrivals {
-	return &d.arrivals[epoch/c.step&1]
+	return &d.arrivals[epoch/c.epochStride&1]
 }
 
 func (d *dissemination) enter(c *Core, a *Actions) {
-	if d.rounds == 0 {
-		c.leaveEpoch(c.straggler, a)
+	if d.roundCount == 0 {
+		c.leaveEpoch(c.lastStraggler, a)
 		return
 	}
 	d.sendSignal(c, a)
@@ -101,17 +101,17 @@ func (d *dissemination) senderIndex(m Message) (round int, wrong string) {
 }
 
 func (d *dissemination) accept(c *Core, m Message, round int, now int64, a *Actions) error {
-	if m.Epoch > c.epoch && (m.Epoch != c.epoch+c.step || !c.inside) {
-		return c.refuse(m, errAhead, "its sender cannot have left the epoch before")
+	if m.Epoch > c.epoch && (m.Epoch != c.epoch+c.epochStride || !c.epochEntered) {
+		return c.refuse(m, errImpossibleEpoch, "its sender cannot have left the epoch before")
 	}
 	h := d.arrivalsOf(c, m.Epoch)
-	if h.rounds&(1<<round) != 0 {
+	if h.roundBits&(1<<round) != 0 {
 		c.counters.Duplicate++
 		return nil
 	}
-	h.rounds |= 1 << round
+	h.roundBits |= 1 << round
 	h.sets[round] = m.Lag.entrySet(now)
-	if m.Epoch > c.epoch || !c.inside {
+	if m.Epoch > c.epoch || !c.epochEntered {
 		c.counters.Early++
 		return nil
 	}
@@ -124,10 +124,10 @@ func (d *dissemination) accept(c *Core, m Message, round int, now int64, a *Acti
 // speaks for exactly the ranks that its receiver counts on.
 func (d *dissemination) advance(c *Core, a *Actions) {
 	h := d.arrivalsOf(c, c.epoch)
-	for h.rounds&(1<<d.round) != 0 {
+	for h.roundBits&(1<<d.round) != 0 {
 		c.entries.merge(h.sets[d.round])
 		d.round++
-		if d.round == d.rounds {
+		if d.round == d.roundCount {
 			c.leaveEpoch(c.entries.lag().straggler(), a)
 			return
 		}
@@ -157,12 +157,12 @@ func (d *dissemination) mayLieBehind(int, int) bool { return true } // the path 
 
 // leadsToOrigin reports whether a path leads from this rank to the origin of a message.
 func (d *dissemination) leadsToOrigin(m Message) bool {
-	return int(m.Path)>>d.rounds == 0 && (d.rank+int(m.Path))%d.n == int(m.Origin)
+	return int(m.Path)>>d.roundCount == 0 && (d.rank+int(m.Path))%d.n == int(m.Origin)
 }
 
 func (d *dissemination) validQuery(m Message) bool {
 	last := bits.TrailingZeros16(m.Path)
-	return last < d.rounds && d.target(last) == int(m.From) && d.leadsToOrigin(m)
+	return last < d.roundCount && d.target(last) == int(m.From) && d.leadsToOrigin(m)
 }
 
 func (d *dissemination) replyRoute(m Message) (next int, ok bool) {

@@ -164,9 +164,9 @@ func TestWhoHeldThePhase(t *testing.T) {
 		bound := 4 * (w.flight + int64(2*n)*w.port) * int64(roundsOf(kind, n))
 		waiting := n
 		check := func(rank int, now int64) {
-			h := w.cores[rank].straggler
+			h := w.cores[rank].lastStraggler
 			if kind == None {
-				if h.Rank != Nobody || h.Behind+h.Span != 0 {
+				if h.Rank != Nobody || h.AfterSecondLast+h.AfterFirst != 0 {
 					rt.Fatalf("rank %d: %+v though nobody waits", rank, h)
 				}
 			} else {
@@ -193,7 +193,7 @@ func checkStraggler(t *rapid.T, rank int, h Straggler, entered []int64, bound in
 	order := slices.Sorted(slices.Values(entered))
 	n := len(order)
 	last, second, first := order[n-1], order[n-2], order[0]
-	by, span := h.Behind.Microseconds(), h.Span.Microseconds()
+	by, span := h.AfterSecondLast.Microseconds(), h.AfterFirst.Microseconds()
 	if last-second > bound && entered[h.Rank] != last {
 		t.Fatalf("rank %d says that %d was last, they entered at %v", rank, h.Rank, entered)
 	}

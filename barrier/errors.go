@@ -18,8 +18,8 @@ var (
 	errWrongRank = errors.New("wrong rank")
 	// errWrongKind: the sender may not send this kind of message to this rank.
 	errWrongKind = errors.New("wrong kind")
-	// errAhead: the message speaks of an epoch its sender cannot have reached.
-	errAhead = errors.New("epoch ahead")
+	// errImpossibleEpoch: the message speaks of an epoch its sender cannot have reached.
+	errImpossibleEpoch = errors.New("epoch ahead")
 	// errTimeout: the time-out of Enter struck.
 	errTimeout = errors.New("barrier timed out")
 )
@@ -35,7 +35,7 @@ func formatErrorf(format string, args ...any) error {
 
 // messageError refuses a well-formed message that breaks the protocol: the
 // state is as if it had never come. Reason is errWrongRank, errWrongKind or
-// errAhead.
+// errImpossibleEpoch.
 type messageError struct {
 	Rank    int    // the rank that refuses
 	Epoch   uint64 // the epoch it stands at
@@ -52,14 +52,14 @@ func (e *messageError) Unwrap() error { return e.Reason }
 
 // enterError refuses Core.Enter: epochs are entered once each and in order.
 type enterError struct {
-	Rank      int
-	Requested uint64 // the epoch that was to be entered
-	Epoch     uint64 // the epoch the rank stands at
-	Inside    bool   // it has entered that one already
+	Rank           int
+	Requested      uint64 // the epoch that was to be entered
+	Epoch          uint64 // the epoch the rank stands at
+	AlreadyEntered bool   // it has entered that one already
 }
 
 func (e *enterError) Error() string {
-	if e.Inside {
+	if e.AlreadyEntered {
 		return fmt.Sprintf("rank %d cannot enter barrier epoch %d, it is still inside epoch %d", e.Rank, e.Requested, e.Epoch)
 	}
 	return fmt.Sprintf("rank %d cannot enter barrier epoch %d, its next one is %d", e.Rank, e.Requested, e.Epoch)
@@ -80,9 +80,9 @@ func (e *sendError) Unwrap() error { return e.Err }
 
 // TimeoutError says that an epoch did not end in time, and because of whom.
 type TimeoutError struct {
-	Rank  int           // the rank that waited
-	Epoch uint64        // the epoch it waits in
-	After time.Duration // how long it has waited
+	Rank   int           // the rank that waited
+	Epoch  uint64        // the epoch it waits in
+	Waited time.Duration // how long it has waited
 
 	// Missing names, in rising order, the ranks that have not entered the epoch
 	// or do not answer. Empty: every rank that was reached has entered, so a
@@ -93,7 +93,7 @@ type TimeoutError struct {
 }
 
 func (e *TimeoutError) Error() string {
-	s := fmt.Sprintf("rank %d waited %v in barrier epoch %d: ", e.Rank, e.After.Round(time.Millisecond), e.Epoch)
+	s := fmt.Sprintf("rank %d waited %v in barrier epoch %d: ", e.Rank, e.Waited.Round(time.Millisecond), e.Epoch)
 	if len(e.Missing) == 0 {
 		return s + "nobody is missing, but nothing came from " + formatRanks(e.WaitingFor)
 	}

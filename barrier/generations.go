@@ -31,10 +31,10 @@ const maxGenerations = 1 << (64 - generationShift)
 
 // generation is who takes part, from a round on.
 type generation struct {
-	number  uint64
-	round   uint64 // the first that it is for
-	members []int  // the rank at each index, in rising order
-	gone    bool   // a rank of the one before has gone
+	number     uint64
+	firstRound uint64 // the first that it is for
+	members    []int  // the rank at each index, in rising order
+	rankGone   bool   // a rank of the one before has gone
 }
 
 // earlyMessage is one of a generation that has not begun here.
@@ -54,11 +54,11 @@ func (b *Barrier) ChangeMembers(round uint64, ranks []int, gone bool) error {
 	if b.changeCount++; b.changeCount == maxGenerations {
 		return fmt.Errorf("%w: %d times", errGenerations, b.changeCount)
 	}
-	b.pending = append(b.pending, generation{
-		number:  b.changeCount,
-		round:   round,
-		members: slices.Clone(ranks),
-		gone:    gone,
+	b.pendingGenerations = append(b.pendingGenerations, generation{
+		number:     b.changeCount,
+		firstRound: round,
+		members:    slices.Clone(ranks),
+		rankGone:   gone,
 	})
 	if gone {
 		b.dissolve()
@@ -68,7 +68,7 @@ func (b *Barrier) ChangeMembers(round uint64, ranks []int, gone bool) error {
 
 // dissolve has nobody wait in this generation any more. mu is held.
 func (b *Barrier) dissolve() {
-	b.dissolved, b.awaiting, b.broken = true, false, nil
+	b.dissolved, b.awaiting, b.firstSendErr = true, false, nil
 	b.signalWake()
 }
 
@@ -76,7 +76,7 @@ func (b *Barrier) dissolve() {
 // Its errors are those of Enter.
 func (b *Barrier) BeginRound(ctx context.Context, round uint64) error {
 	b.mu.Lock()
-	due := len(b.pending) > 0 && b.pending[0].round <= round
+	due := len(b.pendingGenerations) > 0 && b.pendingGenerations[0].firstRound <= round
 	dissolved := b.dissolved
 	b.mu.Unlock()
 	if !due {
@@ -90,8 +90,8 @@ func (b *Barrier) BeginRound(ctx context.Context, round uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var g generation
-	for len(b.pending) > 0 && b.pending[0].round <= round {
-		g, b.pending = b.pending[0], b.pending[1:]
+	for len(b.pendingGenerations) > 0 && b.pendingGenerations[0].firstRound <= round {
+		g, b.pendingGenerations = b.pendingGenerations[0], b.pendingGenerations[1:]
 	}
 	b.beginGeneration(g)
 	b.flush()
@@ -111,14 +111,14 @@ func (b *Barrier) beginGeneration(g generation) {
 	core.setOffer(b.offered)
 	b.epochs = newOpenEpochs(core, len(b.epochs.cores)-1)
 	b.epochs.setOffer(b.offered)
-	b.generation, b.members, b.awaiting, b.gaveUp, b.broken = g.number, g.members, false, false, nil
-	b.dissolved = slices.ContainsFunc(b.pending, func(later generation) bool { return later.gone })
-	early := b.early
-	b.early = nil
+	b.generation, b.members, b.awaiting, b.enterGaveUp, b.firstSendErr = g.number, g.members, false, false, nil
+	b.dissolved = slices.ContainsFunc(b.pendingGenerations, func(later generation) bool { return later.rankGone })
+	early := b.earlyMessages
+	b.earlyMessages = nil
 	for _, e := range early {
 		switch {
 		case e.generation > g.number:
-			b.early = append(b.early, e)
+			b.earlyMessages = append(b.earlyMessages, e)
 		case e.generation < g.number || b.dissolved:
 			counters.Late++
 		case !b.ranksToIndices(&e.message):
@@ -133,10 +133,10 @@ func (b *Barrier) beginGeneration(g generation) {
 // that has not entered, so that there are few, but for questions. It reports false where there are too many. mu is
 // held.
 func (b *Barrier) keepEarly(number uint64, m Message) bool {
-	if len(b.early) >= 8*b.ranks*len(b.epochs.cores) {
+	if len(b.earlyMessages) >= 8*b.initialRanks*len(b.epochs.cores) {
 		return false
 	}
-	b.early = append(b.early, earlyMessage{number, m})
+	b.earlyMessages = append(b.earlyMessages, earlyMessage{number, m})
 	return true
 }
 
@@ -155,13 +155,13 @@ func (b *Barrier) ranksToIndices(m *Message) bool {
 // generation. mu is held.
 func (b *Barrier) addressQueued() {
 	if b.generation > 0 {
-		for i := b.addressedCount; i < len(b.actions.Send); i++ {
+		for i := b.queuedWithRanks; i < len(b.actions.Send); i++ {
 			m := &b.actions.Send[i]
 			m.From, m.To = uint16(b.members[m.From]), uint16(b.members[m.To])
 			m.Epoch |= b.generation << generationShift
 		}
 	}
-	b.addressedCount = len(b.actions.Send)
+	b.queuedWithRanks = len(b.actions.Send)
 }
 
 // rankOf is the rank at an index.

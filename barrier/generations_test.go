@@ -140,7 +140,7 @@ func (c *generationHarness) await(b *Barrier, round int) {
 	if round >= backFrom {
 		want = 2
 	}
-	for until := time.Now().Add(patiently.Long); time.Now().Before(until); time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(patiently.LongTimeout); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		b.mu.Lock()
 		changes := b.changeCount
 		b.mu.Unlock()

@@ -4,9 +4,9 @@ import "slices"
 
 // report says how far a rank has come and whom it waits for.
 type report struct {
-	Rank       int
-	Entered    uint64 // epochs entered: all below this number
-	WaitingFor []int  // neighbours it waits for in epoch Entered−1; nil if it has left that one
+	Rank          int
+	EpochsEntered uint64 // epochs entered: all below this number
+	WaitingFor    []int  // neighbours it waits for in epoch Entered−1; nil if it has left that one
 }
 
 // culprits returns, in rising order, the ranks that keep the others waiting in
@@ -19,8 +19,8 @@ func culprits(reports []report) []int {
 	latest := uint64(0)
 	entered := make(map[int]uint64, len(reports))
 	for _, r := range reports {
-		entered[r.Rank] = max(entered[r.Rank], r.Entered)
-		latest = max(latest, r.Entered)
+		entered[r.Rank] = max(entered[r.Rank], r.EpochsEntered)
+		latest = max(latest, r.EpochsEntered)
 	}
 	var missing []int
 	for _, r := range reports {
@@ -29,7 +29,7 @@ func culprits(reports []report) []int {
 			continue
 		}
 		for _, w := range r.WaitingFor {
-			if _, reported := entered[w]; !reported && r.Entered == latest {
+			if _, reported := entered[w]; !reported && r.EpochsEntered == latest {
 				missing = append(missing, w)
 			}
 		}
@@ -42,7 +42,7 @@ func culprits(reports []report) []int {
 // dissemination the one that has not signalled in the round this rank stands in.
 // It is nil outside an epoch.
 func (c *Core) waitingFor() []int {
-	if !c.inside {
+	if !c.epochEntered {
 		return nil
 	}
 	return c.algorithm.waitsFor()
@@ -50,9 +50,9 @@ func (c *Core) waitingFor() []int {
 
 // report returns where this rank stands, for culprits.
 func (c *Core) report() report {
-	r := report{Rank: c.rank, Entered: c.epoch, WaitingFor: c.waitingFor()}
-	if c.inside {
-		r.Entered++
+	r := report{Rank: c.rank, EpochsEntered: c.epoch, WaitingFor: c.waitingFor()}
+	if c.epochEntered {
+		r.EpochsEntered++
 	}
 	return r
 }
@@ -61,7 +61,7 @@ func (c *Core) report() report {
 // Outside an epoch it does nothing. It may be repeated; answers collected
 // before are forgotten, since they may have become untrue.
 func (c *Core) startInquiry(a *Actions) {
-	if !c.inside {
+	if !c.epochEntered {
 		return
 	}
 	c.inquiring = true
@@ -99,8 +99,8 @@ func (c *Core) answerQuery(m Message, a *Actions) error {
 	}
 	// Origin has entered m.Epoch, so everybody has entered the epoch before: this
 	// rank stands there at most one behind, what ends it here being on the way.
-	if m.Epoch > c.epoch && (m.Epoch != c.epoch+c.step || !c.inside) {
-		return c.refuse(m, errAhead, "nobody can be inside that epoch yet")
+	if m.Epoch > c.epoch && (m.Epoch != c.epoch+c.epochStride || !c.epochEntered) {
+		return c.refuse(m, errImpossibleEpoch, "nobody can be inside that epoch yet")
 	}
 	c.counters.Queries++
 	answer := c.message(kindReply, int(m.From), m.Epoch)
@@ -109,7 +109,7 @@ func (c *Core) answerQuery(m Message, a *Actions) error {
 	case m.Epoch < c.epoch:
 		answer.Status = statusReleased
 		a.Send = append(a.Send, answer)
-	case m.Epoch > c.epoch || !c.inside:
+	case m.Epoch > c.epoch || !c.epochEntered:
 		answer.Status = statusAbsent
 		a.Send = append(a.Send, answer)
 	case c.algorithm.hasSent(m):
@@ -148,14 +148,14 @@ func (c *Core) handleReply(m Message, a *Actions) error {
 	if int(m.Origin) != c.rank {
 		m.From, m.To, m.Path = uint16(c.rank), uint16(next), dropLastStep(m.Path)
 		a.Send = append(a.Send, m)
-		c.counters.Replies++
+		c.counters.RepliesHandled++
 		return nil
 	}
 	if !c.inquiring || m.Epoch != c.epoch {
-		c.counters.Unasked++
+		c.counters.UnsolicitedReplies++
 		return nil
 	}
-	c.counters.Replies++
+	c.counters.RepliesHandled++
 	c.recordReport(m)
 	return nil
 }
@@ -163,15 +163,15 @@ func (c *Core) handleReply(m Message, a *Actions) error {
 // recordReport keeps an answer once; there are no more different ones than there are
 // ranks and edges, so a peer that repeats itself cannot make the list grow.
 func (c *Core) recordReport(m Message) {
-	r := report{Rank: int(m.Rank), Entered: m.Epoch + 1}
+	r := report{Rank: int(m.Rank), EpochsEntered: m.Epoch + 1}
 	switch m.Status {
 	case statusAbsent:
-		r.Entered = m.Epoch
+		r.EpochsEntered = m.Epoch
 	case statusWaiting:
 		r.WaitingFor = []int{int(m.WaitsFor)}
 	}
 	for _, known := range c.reports {
-		if known.Rank == r.Rank && known.Entered == r.Entered && slices.Equal(known.WaitingFor, r.WaitingFor) {
+		if known.Rank == r.Rank && known.EpochsEntered == r.EpochsEntered && slices.Equal(known.WaitingFor, r.WaitingFor) {
 			return
 		}
 	}

@@ -74,8 +74,8 @@ func (m Message) String() string {
 	s := fmt.Sprintf("%d → %d %s %d", m.From, m.To, m.Kind, m.Epoch)
 	switch m.Kind {
 	case kindArrive, kindRelease:
-		if m.Lag.Span > 0 {
-			s += fmt.Sprintf(", %d last by %d of %d µs", m.Lag.Last, m.Lag.Behind, m.Lag.Span)
+		if m.Lag.AfterFirst > 0 {
+			s += fmt.Sprintf(", %d last by %d of %d µs", m.Lag.LastRank, m.Lag.AfterSecondLast, m.Lag.AfterFirst)
 		}
 	case kindQuery:
 		s += fmt.Sprintf(" for %d", m.Origin)
@@ -101,9 +101,9 @@ func putMessage(dst []byte, m Message) {
 	binary.LittleEndian.PutUint16(dst[4:], m.To)
 	binary.LittleEndian.PutUint64(dst[8:], m.Epoch)
 	if m.Kind == kindArrive || m.Kind == kindRelease {
-		binary.LittleEndian.PutUint16(dst[6:], m.Lag.Last)
-		binary.LittleEndian.PutUint32(dst[16:], m.Lag.Behind)
-		binary.LittleEndian.PutUint32(dst[20:], m.Lag.Span)
+		binary.LittleEndian.PutUint16(dst[6:], m.Lag.LastRank)
+		binary.LittleEndian.PutUint32(dst[16:], m.Lag.AfterSecondLast)
+		binary.LittleEndian.PutUint32(dst[20:], m.Lag.AfterFirst)
 		binary.LittleEndian.PutUint32(dst[24:], m.Lag.MinOffer)
 		return
 	}
@@ -133,9 +133,9 @@ func parseMessage(b []byte) (Message, error) {
 		Epoch: binary.LittleEndian.Uint64(b[8:]),
 	}
 	if m.Kind == kindArrive || m.Kind == kindRelease {
-		m.Lag.Last = binary.LittleEndian.Uint16(b[6:])
-		m.Lag.Behind = binary.LittleEndian.Uint32(b[16:])
-		m.Lag.Span = binary.LittleEndian.Uint32(b[20:])
+		m.Lag.LastRank = binary.LittleEndian.Uint16(b[6:])
+		m.Lag.AfterSecondLast = binary.LittleEndian.Uint32(b[16:])
+		m.Lag.AfterFirst = binary.LittleEndian.Uint32(b[20:])
 		m.Lag.MinOffer = binary.LittleEndian.Uint32(b[24:])
 		return m, nil
 	}

@@ -11,13 +11,14 @@ import (
 
 // goldenMessages are the messages of testdata/messages.golden by name.
 var goldenMessages = map[string]Message{
-	"arrive": {Kind: kindArrive, From: 3, To: 2, Epoch: 7, Lag: Lag{Last: 3, Behind: unknownLag, MinOffer: 5}},
+	"arrive": {Kind: kindArrive, From: 3, To: 2, Epoch: 7, Lag: Lag{LastRank: 3, AfterSecondLast: unknownLag,
+		MinOffer: 5}},
 	"release": {Kind: kindRelease, From: 0, To: 4, Epoch: 0x0123456789abcdef,
 		Lag: Lag{
-			Last:     0x1234,
-			Behind:   1500,
-			Span:     70000,
-			MinOffer: unknownLag,
+			LastRank:        0x1234,
+			AfterSecondLast: 1500,
+			AfterFirst:      70000,
+			MinOffer:        unknownLag,
 		}},
 	"query":        {Kind: kindQuery, From: 1, To: 0, Origin: 1, Epoch: 1<<32 - 1},
 	"query path":   {Kind: kindQuery, From: 4, To: 0, Origin: 1, Epoch: 9, Path: 6},

@@ -9,8 +9,8 @@ package barrier
 //
 // Like a core it is a step function without I/O, goroutines or clock.
 type openEpochs struct {
-	cores []*Core // immutable
-	next  uint64  // to be entered next
+	cores     []*Core // immutable
+	nextEpoch uint64  // to be entered next
 }
 
 // newOpenEpochs makes the open epochs of a core that stands before its first epoch.
@@ -22,7 +22,7 @@ func newOpenEpochs(core *Core, slack int) openEpochs {
 		t.cores = append(t.cores, next)
 	}
 	for i, c := range t.cores {
-		c.step = uint64(len(t.cores))
+		c.epochStride = uint64(len(t.cores))
 		c.beginEpoch(uint64(i))
 	}
 	return t
@@ -34,23 +34,23 @@ func (t *openEpochs) coreOf(epoch uint64) *Core { return t.cores[epoch%uint64(le
 // enter enters the next epoch. Its caller waits for until to be left; open is false where that is no epoch, as in the
 // first ones.
 func (t *openEpochs) enter(now int64, a *Actions) (awaited uint64, open bool, err error) {
-	if err := t.coreOf(t.next).enter(t.next, now, a); err != nil {
+	if err := t.coreOf(t.nextEpoch).enter(t.nextEpoch, now, a); err != nil {
 		return 0, false, err
 	}
 	slack := uint64(len(t.cores) - 1)
-	open = t.next >= slack
-	awaited = t.next - slack
-	t.next++
+	open = t.nextEpoch >= slack
+	awaited = t.nextEpoch - slack
+	t.nextEpoch++
 	return awaited, open, nil
 }
 
-// released reports whether an epoch that was entered was left.
-func (t *openEpochs) released(epoch uint64) bool { return t.coreOf(epoch).currentEpoch() != epoch }
+// isReleased reports whether an epoch that was entered was left.
+func (t *openEpochs) isReleased(epoch uint64) bool { return t.coreOf(epoch).currentEpoch() != epoch }
 
 // oldestOpen is the first epoch that was entered and not left; open is false where there is none.
 func (t *openEpochs) oldestOpen() (epoch uint64, open bool) {
-	for epoch = t.next - min(t.next, uint64(len(t.cores))); epoch < t.next; epoch++ {
-		if !t.released(epoch) {
+	for epoch = t.nextEpoch - min(t.nextEpoch, uint64(len(t.cores))); epoch < t.nextEpoch; epoch++ {
+		if !t.isReleased(epoch) {
 			return epoch, true
 		}
 	}
@@ -70,12 +70,12 @@ func (t *openEpochs) setOffer(n uint32) {
 }
 
 // lastStraggler tells who held the epoch that the last enter was for: the one whose core has its turn next.
-func (t *openEpochs) lastStraggler() Straggler { return t.coreOf(t.next).straggler }
+func (t *openEpochs) lastStraggler() Straggler { return t.coreOf(t.nextEpoch).lastStraggler }
 
 // finalStragglers tells who held the epochs that no enter was for: the last ones, as many as there is slack.
 func (t *openEpochs) finalStragglers() (all []Straggler) {
-	for epoch := t.next - min(t.next, uint64(len(t.cores)-1)); epoch < t.next; epoch++ {
-		all = append(all, t.coreOf(epoch).straggler)
+	for epoch := t.nextEpoch - min(t.nextEpoch, uint64(len(t.cores)-1)); epoch < t.nextEpoch; epoch++ {
+		all = append(all, t.coreOf(epoch).lastStraggler)
 	}
 	return all
 }

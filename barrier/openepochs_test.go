@@ -17,7 +17,7 @@ type ahead struct {
 	open  bool
 }
 
-func (a *ahead) waits() bool { return a.open && !a.released(a.until) }
+func (a *ahead) waits() bool { return a.open && !a.isReleased(a.until) }
 
 // TestNobodyIsFartherAhead: any N, any slack, any order of entering and delivery, any duplication. Whoever goes on
 // finds that everybody has entered the epoch that many before, and the least offer of it. All get through.
@@ -38,7 +38,7 @@ func TestNobodyIsFartherAhead(t *testing.T) {
 		for {
 			var ready []int
 			for r := range ranks {
-				if !ranks[r].waits() && ranks[r].next < epochs {
+				if !ranks[r].waits() && ranks[r].nextEpoch < epochs {
 					ready = append(ready, r)
 				}
 			}
@@ -53,7 +53,7 @@ func TestNobodyIsFartherAhead(t *testing.T) {
 			case pick < len(ready):
 				a := &ranks[ready[pick]]
 				checkAhead(rt, ranks, a, slack)
-				a.setOffer(offer(ready[pick], a.next))
+				a.setOffer(offer(ready[pick], a.nextEpoch))
 				var err error
 				a.until, a.open, err = a.enter(0, &acts)
 				must(rt, err)
@@ -66,8 +66,8 @@ func TestNobodyIsFartherAhead(t *testing.T) {
 			flying, history = append(flying, acts.Send...), append(history, acts.Send...)
 		}
 		for r := range ranks {
-			if _, open := ranks[r].oldestOpen(); open || ranks[r].next != epochs {
-				rt.Fatalf("rank %d entered %d of %d epochs, of which some are open: %v", r, ranks[r].next, epochs, open)
+			if _, open := ranks[r].oldestOpen(); open || ranks[r].nextEpoch != epochs {
+				rt.Fatalf("rank %d entered %d of %d epochs, of which some are open: %v", r, ranks[r].nextEpoch, epochs, open)
 			}
 		}
 		if want := messages(kind, n) * int(epochs); len(history) != want {
@@ -81,12 +81,12 @@ func checkAhead(t *rapid.T, ranks []ahead, a *ahead, slack int) {
 	if !a.open {
 		return
 	}
-	if a.until+uint64(slack)+1 != a.next {
-		t.Fatalf("in epoch %d it waited for epoch %d, with slack %d", a.next-1, a.until, slack)
+	if a.until+uint64(slack)+1 != a.nextEpoch {
+		t.Fatalf("in epoch %d it waited for epoch %d, with slack %d", a.nextEpoch-1, a.until, slack)
 	}
 	least := offer(0, a.until)
 	for other := range ranks {
-		if ranks[other].next <= a.until {
+		if ranks[other].nextEpoch <= a.until {
 			t.Fatalf("somebody left epoch %d, which rank %d has not entered", a.until, other)
 		}
 		least = min(least, offer(other, a.until))

@@ -71,7 +71,7 @@ func (w *net) step(r int, do func(*Actions) error) error {
 		for other := range w.cores {
 			least = min(least, offer(other, before))
 		}
-		if got := c.straggler.MinOffer; len(w.cores) > 1 && got != least {
+		if got := c.lastStraggler.MinOffer; len(w.cores) > 1 && got != least {
 			return fmt.Errorf("rank %d learnt in epoch %d that the least offer was %d, not %d", r, before, got, least)
 		}
 		for other, n := range w.entered {
@@ -109,7 +109,7 @@ func TestNobodyLeavesEarly(t *testing.T) {
 		for {
 			var ready []int
 			for r, c := range w.cores {
-				if !c.inside && c.currentEpoch() < epochs {
+				if !c.epochEntered && c.currentEpoch() < epochs {
 					ready = append(ready, r)
 				}
 			}
@@ -153,7 +153,7 @@ func checkAccounts(t *rapid.T, w *net, epochs, duplicates uint64) {
 		sum.ReleasesSent += k.ReleasesSent
 		sum.Duplicate += k.Duplicate
 		sum.Late += k.Late
-		sum.WrongRank += k.WrongRank + k.WrongKind + k.Ahead
+		sum.WrongRank += k.WrongRank + k.WrongKind + k.ImpossibleEpochs
 	}
 	if got := uint64(len(w.history)); got != want || sum.ArrivesSent != want-released || sum.ReleasesSent != released {
 		t.Fatalf("%d messages, %d arrivals, %d releases, want %d in all", got, sum.ArrivesSent, sum.ReleasesSent, want)
@@ -352,12 +352,12 @@ type state struct {
 func (s *state) key() string {
 	var b strings.Builder
 	for _, c := range s.net.cores {
-		fmt.Fprintf(&b, "%d%v", c.epoch, c.inside)
+		fmt.Fprintf(&b, "%d%v", c.epoch, c.epochEntered)
 		switch x := c.algorithm.(type) {
 		case *bracket:
-			fmt.Fprintf(&b, "%v ", x.arrived)
+			fmt.Fprintf(&b, "%v ", x.arrivedBits)
 		case *dissemination:
-			fmt.Fprintf(&b, "%d%b%b ", x.round, x.arrivals[0].rounds, x.arrivals[1].rounds)
+			fmt.Fprintf(&b, "%d%b%b ", x.round, x.arrivals[0].roundBits, x.arrivals[1].roundBits)
 		}
 	}
 	flying := slices.SortedFunc(slices.Values(s.net.flying), func(x, y Message) int {
@@ -375,7 +375,7 @@ func (s *state) after(t *testing.T, copies int, do func(*net) error) *state {
 		switch x := core.algorithm.(type) {
 		case *bracket:
 			copied := *x
-			copied.arrived = slices.Clone(x.arrived)
+			copied.arrivedBits = slices.Clone(x.arrivedBits)
 			clone.algorithm = &copied
 		case *dissemination:
 			copied := *x
@@ -392,7 +392,7 @@ func (s *state) after(t *testing.T, copies int, do func(*net) error) *state {
 func (s *state) successors(t *testing.T, epochs uint64) []*state {
 	var next []*state
 	for r, c := range s.net.cores {
-		if !c.inside && c.currentEpoch() < epochs {
+		if !c.epochEntered && c.currentEpoch() < epochs {
 			next = append(next, s.after(t, s.copies, func(w *net) error { return w.enter(r) }))
 		}
 	}
@@ -428,7 +428,7 @@ func TestALostMessageAccusesNobody(t *testing.T) {
 		}
 		waiting := 0
 		for r, c := range w.cores {
-			if !c.inside {
+			if !c.epochEntered {
 				continue
 			}
 			waiting++

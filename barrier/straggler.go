@@ -9,9 +9,9 @@ import (
 // entered last. See "Who held the phase" in the package comment for what the
 // times hold.
 type Straggler struct {
-	Rank   int           // entered last; Nobody if there was nobody to wait for
-	Behind time.Duration // how long after the last but one
-	Span   time.Duration // how long after the first
+	Rank            int           // entered last; Nobody if there was nobody to wait for
+	AfterSecondLast time.Duration // how long after the last but one
+	AfterFirst      time.Duration // how long after the first
 
 	MinOffer uint32 // the smallest Offer of all ranks
 }
@@ -21,9 +21,9 @@ const Nobody = -1
 
 // Lag is Straggler on the wire, for the ranks that a message speaks for.
 type Lag struct {
-	Last   uint16 // the rank that entered last
-	Behind uint32 // µs after the last but one; unknownLag if it is the only one
-	Span   uint32 // µs after the first
+	LastRank        uint16 // the rank that entered last
+	AfterSecondLast uint32 // µs after the last but one; unknownLag if it is the only one
+	AfterFirst      uint32 // µs after the first
 
 	MinOffer uint32 // the smallest offer
 }
@@ -33,10 +33,10 @@ const unknownLag = math.MaxUint32
 
 func (l Lag) straggler() Straggler {
 	return Straggler{
-		Rank:     int(l.Last),
-		Behind:   time.Duration(l.Behind) * time.Microsecond,
-		Span:     time.Duration(l.Span) * time.Microsecond,
-		MinOffer: l.MinOffer,
+		Rank:            int(l.LastRank),
+		AfterSecondLast: time.Duration(l.AfterSecondLast) * time.Microsecond,
+		AfterFirst:      time.Duration(l.AfterFirst) * time.Microsecond,
+		MinOffer:        l.MinOffer,
 	}
 }
 
@@ -44,43 +44,43 @@ func (l Lag) straggler() Straggler {
 // rank's clock. A set known from a message is taken to have become complete when
 // the message came, since its sender sends in the step that completes it.
 type entrySet struct {
-	last     int
-	lastAt   int64 // when last entered
-	secondAt int64 // when the one before it did
-	firstAt  int64
-	minOffer uint32 // offered
+	lastRank     int
+	lastAt       int64 // when last entered
+	secondLastAt int64 // when the one before it did
+	firstAt      int64
+	minOffer     uint32 // offered
 }
 
 // emptySet is the empty set.
 func emptySet() entrySet {
 	return entrySet{
-		last:     Nobody,
-		lastAt:   math.MinInt64,
-		secondAt: math.MinInt64,
-		firstAt:  math.MaxInt64,
-		minOffer: math.MaxUint32,
+		lastRank:     Nobody,
+		lastAt:       math.MinInt64,
+		secondLastAt: math.MinInt64,
+		firstAt:      math.MaxInt64,
+		minOffer:     math.MaxUint32,
 	}
 }
 
 // singleEntry is the set of one rank, with what it offers: the one before it is unknown.
 func singleEntry(rank int, now int64, offer uint32) entrySet {
 	return entrySet{
-		last:     rank,
-		lastAt:   now,
-		secondAt: now - unknownLag,
-		firstAt:  now,
-		minOffer: offer,
+		lastRank:     rank,
+		lastAt:       now,
+		secondLastAt: now - unknownLag,
+		firstAt:      now,
+		minOffer:     offer,
 	}
 }
 
 // entrySet is the set that a message speaks for.
 func (l Lag) entrySet(now int64) entrySet {
 	return entrySet{
-		last:     int(l.Last),
-		lastAt:   now,
-		secondAt: now - int64(l.Behind),
-		firstAt:  now - int64(l.Span),
-		minOffer: l.MinOffer,
+		lastRank:     int(l.LastRank),
+		lastAt:       now,
+		secondLastAt: now - int64(l.AfterSecondLast),
+		firstAt:      now - int64(l.AfterFirst),
+		minOffer:     l.MinOffer,
 	}
 }
 
@@ -88,14 +88,14 @@ func (l Lag) entrySet(now int64) entrySet {
 // and the sooner time is nearer the truth.
 func (p *entrySet) merge(q entrySet) {
 	switch {
-	case q.last == p.last:
+	case q.lastRank == p.lastRank:
 		p.lastAt = min(p.lastAt, q.lastAt)
-		p.secondAt = min(max(p.secondAt, q.secondAt), p.lastAt)
+		p.secondLastAt = min(max(p.secondLastAt, q.secondLastAt), p.lastAt)
 	case q.lastAt > p.lastAt:
-		p.secondAt = max(p.lastAt, q.secondAt)
-		p.last, p.lastAt = q.last, q.lastAt
+		p.secondLastAt = max(p.lastAt, q.secondLastAt)
+		p.lastRank, p.lastAt = q.lastRank, q.lastAt
 	default:
-		p.secondAt = max(p.secondAt, q.lastAt)
+		p.secondLastAt = max(p.secondLastAt, q.lastAt)
 	}
 	p.firstAt = min(p.firstAt, q.firstAt)
 	p.minOffer = min(p.minOffer, q.minOffer)
@@ -104,9 +104,9 @@ func (p *entrySet) merge(q entrySet) {
 // lag is what a message says of the set, which is not empty.
 func (p *entrySet) lag() Lag {
 	return Lag{
-		Last:     uint16(p.last),
-		Behind:   uint32(min(p.lastAt-p.secondAt, unknownLag)),
-		Span:     uint32(min(p.lastAt-p.firstAt, unknownLag)),
-		MinOffer: p.minOffer,
+		LastRank:        uint16(p.lastRank),
+		AfterSecondLast: uint32(min(p.lastAt-p.secondLastAt, unknownLag)),
+		AfterFirst:      uint32(min(p.lastAt-p.firstAt, unknownLag)),
+		MinOffer:        p.minOffer,
 	}
 }

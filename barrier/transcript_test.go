@@ -134,8 +134,8 @@ func (w *world) step(rank int, what string, do func(*Actions) error) {
 	}
 	if a.Released {
 		held := ""
-		if h := w.cores[rank].straggler; h.Span > 0 {
-			held = fmt.Sprintf(", held by %d for %v of %v", h.Rank, h.Behind, h.Span)
+		if h := w.cores[rank].lastStraggler; h.AfterFirst > 0 {
+			held = fmt.Sprintf(", held by %d for %v of %v", h.Rank, h.AfterSecondLast, h.AfterFirst)
 		}
 		w.say("  rank %d leaves epoch %d%s", rank, epoch, held)
 	}
@@ -193,8 +193,8 @@ func countersText(c Counters) string {
 	}{
 		{"epochs", c.Epochs}, {"arrives sent", c.ArrivesSent}, {"releases sent", c.ReleasesSent},
 		{"early", c.Early}, {"duplicate", c.Duplicate}, {"late", c.Late}, {"wrong rank", c.WrongRank},
-		{"wrong kind", c.WrongKind}, {"ahead", c.Ahead}, {"queries", c.Queries},
-		{"replies", c.Replies}, {"unasked", c.Unasked},
+		{"wrong kind", c.WrongKind}, {"ahead", c.ImpossibleEpochs}, {"queries", c.Queries},
+		{"replies", c.RepliesHandled}, {"unasked", c.UnsolicitedReplies},
 	} {
 		if f.n > 0 {
 			words = append(words, fmt.Sprintf("%s %d", f.name, f.n))

@@ -24,17 +24,17 @@ import (
 // everyMEP is the MEP below which a readout unit lacks all that is not in place, while it is gone.
 const everyMEP = math.MaxUint64
 
-// Missing counts what a readout unit was taken to lack in MEPs that were built.
-type Missing struct {
-	MEPs, Events uint64
-	First, Last  uint64 // MEP numbers; of any attempt, and in any order
+// MissingCounts counts what a readout unit was taken to lack in MEPs that were built.
+type MissingCounts struct {
+	MEPs, Events      uint64
+	FirstMEP, LastMEP uint64 // MEP numbers; of any attempt, and in any order
 }
 
-func (m *Missing) add(mep uint64, events int) {
+func (m *MissingCounts) add(mep uint64, events int) {
 	if m.MEPs == 0 {
-		m.First, m.Last = mep, mep
+		m.FirstMEP, m.LastMEP = mep, mep
 	}
-	m.First, m.Last = min(m.First, mep), max(m.Last, mep)
+	m.FirstMEP, m.LastMEP = min(m.FirstMEP, mep), max(m.LastMEP, mep)
 	m.MEPs++
 	m.Events += uint64(events)
 }
@@ -47,13 +47,13 @@ type absentUnits struct {
 	missingMFPSize uint32   // most bytes of an MFP without data
 }
 
-// lacks tells that a part of a MEP will not come, unless it is in place.
-func (a *Assembler) lacks(ru int, mep uint64) bool {
+// lacksPart tells that a part of a MEP will not come, unless it is in place.
+func (a *Assembler) lacksPart(ru int, mep uint64) bool {
 	return a.absent.everAbsent && mep < a.absent.lacksBelow[ru]
 }
 
-// countLacking is how many readout units lack a MEP of which nothing is in place.
-func (a *Assembler) countLacking(mep uint64) (n uint16) {
+// countLackingRUs is how many readout units lack a MEP of which nothing is in place.
+func (a *Assembler) countLackingRUs(mep uint64) (n uint16) {
 	if !a.absent.everAbsent {
 		return 0
 	}
@@ -65,45 +65,45 @@ func (a *Assembler) countLacking(mep uint64) (n uint16) {
 	return n
 }
 
-// markGone takes that a readout unit is gone. It appends the slots in which that makes something complete, and the
+// markRUGone takes that a readout unit is gone. It appends the slots in which that makes something complete, and the
 // windows that are to be revoked.
-func (a *Assembler) markGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]SlotProgress, []shmem.Ref) {
+func (a *Assembler) markRUGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]SlotProgress, []shmem.Ref) {
 	if a.absent.lacksBelow[ru] == everyMEP {
 		return to, refs
 	}
 	a.absent.everAbsent, a.absent.lacksBelow[ru] = true, everyMEP
 	for i := range a.slots {
 		s, at := &a.slots[i], i*a.rus+ru
-		ref := a.refs[at]
+		ref := a.windowRefs[at]
 		switch {
 		case a.isPreGranted():
-			a.refs[at] = shmem.Ref{}
+			a.windowRefs[at] = shmem.Ref{}
 			refs = appendNonZero(refs, []shmem.Ref{ref})
-			if s.phase != filling || a.placed[at] != 0 {
+			if s.phase != slotFilling || a.placedBytes[at] != 0 {
 				continue
 			}
-		case s.phase == sizing:
+		case s.phase == slotSizing:
 			a.announceMissing(i, ru)
 			continue
-		case s.phase != filling || ref == shmem.Ref{} || a.partInPlace(i, ru):
+		case s.phase != slotFilling || ref == shmem.Ref{} || a.partInPlace(i, ru):
 			continue // it is not asked for yet: see requestPartsLocked
 		default:
-			a.refs[at] = shmem.Ref{}
+			a.windowRefs[at] = shmem.Ref{}
 			refs = appendNonZero(refs, []shmem.Ref{ref})
 		}
 		if progress := a.completePart(i); progress >= CompletedRegion {
 			to = append(to, SlotProgress{uint32(i), progress})
 		}
-		a.stats.Parts-- // it is none
+		a.stats.PartsInPlace-- // it is none
 	}
 	return to, refs
 }
 
-// skipRequest takes that a part which was to be asked for is missing. It appends the slot if that makes something
+// skipMissingPart takes that a part which was to be asked for is missing. It appends the slot if that makes something
 // complete.
-func (a *Assembler) skipRequest(i int, to []SlotProgress) []SlotProgress {
+func (a *Assembler) skipMissingPart(i int, to []SlotProgress) []SlotProgress {
 	progress := a.completePart(i)
-	a.stats.Parts-- // it is none
+	a.stats.PartsInPlace-- // it is none
 	if progress >= CompletedRegion {
 		to = append(to, SlotProgress{uint32(i), progress})
 	}
@@ -118,7 +118,7 @@ func (a *Assembler) announceMissing(i, ru int) {
 	}
 	if p.streams == 0 {
 		p.streams = a.absent.sources[ru]
-		s.sources += uint32(p.streams)
+		s.announcedMFPs += uint32(p.streams)
 	}
 	p.entries = p.entries[:0]
 	for range p.streams {
@@ -127,23 +127,23 @@ func (a *Assembler) announceMissing(i, ru int) {
 	s.announcedUnits++
 }
 
-// appendSized appends the slots whose sizes are all known, and that wait for nothing but to be laid out.
-func (a *Assembler) appendSized(to []int) []int {
+// appendSizedSlots appends the slots whose sizes are all known, and that wait for nothing but to be laid out.
+func (a *Assembler) appendSizedSlots(to []int) []int {
 	for i := range a.slots {
-		if s := &a.slots[i]; s.phase == sizing && int(s.announcedUnits) == a.rus {
+		if s := &a.slots[i]; s.phase == slotSizing && int(s.announcedUnits) == a.rus {
 			to = append(to, i)
 		}
 	}
 	return to
 }
 
-// markBack takes that a readout unit has every MEP from that one on.
-func (a *Assembler) markBack(ru int, from uint64) { a.absent.lacksBelow[ru] = from }
+// markRUBack takes that a readout unit has every MEP from that one on.
+func (a *Assembler) markRUBack(ru int, from uint64) { a.absent.lacksBelow[ru] = from }
 
 // isMissing tells which parts of a whole MEP are missing.
 func (a *Assembler) isMissing(slot, ru int) bool {
 	if a.isPreGranted() {
-		return a.placed[slot*a.rus+ru] == 0
+		return a.placedBytes[slot*a.rus+ru] == 0
 	}
 	return !a.partInPlace(slot, ru)
 }
@@ -158,8 +158,8 @@ func (a *Assembler) hasMissing(slot int) bool {
 	return false
 }
 
-// isMarked tells whether one is: Slot is whole without it.
-func (a *Assembler) isMarked(slot int) bool { return a.slots[slot].marked }
+// lacksParts tells whether one is: Slot is whole without it.
+func (a *Assembler) lacksParts(slot int) bool { return a.slots[slot].lacksParts }
 
 // errNoDivision says that a builder unit was not made to go on without readout units.
 var errNoDivision = errors.New("the builder unit was not told which sources a readout unit has, so it cannot go on " +
@@ -175,19 +175,19 @@ func (b *Builder) MarkRUGone(ru int) error {
 		return errClosed
 	case ru < 0 || ru >= len(b.cfg.RURanks):
 		return fmt.Errorf("readout unit %d was told to be gone, and there is no such unit", ru)
-	case b.cfg.Division.Units() == 0 || b.cfg.MostEvents == 0:
+	case b.cfg.Division.Units() == 0 || b.cfg.MaxEventsPerMEP == 0:
 		return errNoDivision
 	}
-	before := len(b.batch)
+	before := len(b.completedSlots)
 	var refs []shmem.Ref
-	b.batch, refs = b.asm.markGone(ru, b.batch, nil)
+	b.completedSlots, refs = b.asm.markRUGone(ru, b.completedSlots, nil)
 	for _, ref := range refs {
 		if err := b.cfg.Table.Revoke(ref); err != nil {
 			return fmt.Errorf("readout unit %d is gone: %w", ru, err)
 		}
 	}
-	for _, slot := range b.asm.appendSized(nil) {
-		if err := errors.Join(b.asm.layOut(slot), b.cfg.Slots.Fill(slot)); err != nil {
+	for _, slot := range b.asm.appendSizedSlots(nil) {
+		if err := errors.Join(b.asm.layOutSlot(slot), b.cfg.Slots.Fill(slot)); err != nil {
 			return err
 		}
 	}
@@ -207,7 +207,7 @@ func (b *Builder) MarkRUBack(ru int, from uint64) error {
 	if ru < 0 || ru >= len(b.cfg.RURanks) {
 		return fmt.Errorf("readout unit %d was told to be back, and there is no such unit", ru)
 	}
-	b.asm.markBack(ru, from)
+	b.asm.markRUBack(ru, from)
 	if b.asm.isPreGranted() {
 		return b.preGrant(ru)
 	}
@@ -223,18 +223,18 @@ func (b *Builder) IsRUGone(ru int) bool {
 
 // submitLocked hands what was appended to the batch, from an index on, to the finisher.
 func (b *Builder) submitLocked(from int) {
-	if len(b.batch) > from {
+	if len(b.completedSlots) > from {
 		b.completedAt = time.Now()
 		b.shedLocked(from)
-		poke(b.wake)
+		wakeUp(b.wakeFinisher)
 	}
 }
 
-// Missing is what each readout unit was taken to lack so far, by index.
-func (b *Builder) Missing() []Missing {
+// MissingByRU is what each readout unit was taken to lack so far, by index.
+func (b *Builder) MissingByRU() []MissingCounts {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return append([]Missing(nil), b.missing...)
+	return append([]MissingCounts(nil), b.missingByRU...)
 }
 
 // eventRange is which events a whole MEP has, as the first part that is in place tells.
@@ -256,10 +256,10 @@ func (b *Builder) eventRange(slot int, memory []byte) (first uint64, n int, err 
 				length, size))
 		}
 		m, err := event.ParseMFP(memory[off : off+int(length)])
-		if err == nil && m.N() > b.cfg.MostEvents {
-			err = fmt.Errorf("readout unit %d has %d events, a MEP has %d at most", ru, m.N(), b.cfg.MostEvents)
+		if err == nil && m.NumFragments() > b.cfg.MaxEventsPerMEP {
+			err = fmt.Errorf("readout unit %d has %d events, a MEP has %d at most", ru, m.NumFragments(), b.cfg.MaxEventsPerMEP)
 		}
-		return m.FirstEvent(), m.N(), b.firstMFPError(ru, err)
+		return m.FirstEvent(), m.NumFragments(), b.firstMFPError(ru, err)
 	}
 	return 0, 0, errors.New("no readout unit has any part of it")
 }
@@ -285,22 +285,22 @@ func (b *Builder) fillMissing(slot int, mep *MEP, memory []byte) error {
 	}
 	if b.asm.isPreGranted() {
 		b.fillMissingPreGranted(slot, first, n, memory)
-		*mep = b.asm.Slot(slot)
+		*mep = b.asm.SlotMEP(slot)
 	} else {
 		mep.Size = b.fillMissingPerMEP(slot, first, n, memory)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &b.asm.stats
-	s.Marked++
-	s.MarkedEvents += uint64(n)
-	for ru, lost := range b.f.missingUnits {
+	s.MEPsLackingParts++
+	s.EventsLackingParts += uint64(n)
+	for ru, lost := range b.scratch.missingUnits {
 		if lost {
-			b.missing[ru].add(mep.MEP, n)
-			mfps := b.cfg.Division.Count(ru)
+			b.missingByRU[ru].add(mep.MEP, n)
+			mfps := b.cfg.Division.SourceCount(ru)
 			s.MissingMFPs += uint64(mfps)
 			s.MissingFragments += uint64(mfps * n)
-			b.f.missingMFPs += mfps
+			b.scratch.missingMFPCount += mfps
 		}
 	}
 	return nil
@@ -310,23 +310,23 @@ func (b *Builder) fillMissing(slot int, mep *MEP, memory []byte) error {
 func (b *Builder) fillMissingPreGranted(slot int, first uint64, n int, memory []byte) {
 	l := b.cfg.Layout
 	for ru := range l.Units() {
-		if b.f.missingUnits[ru] = b.asm.isMissing(slot, ru); !b.f.missingUnits[ru] {
+		if b.scratch.missingUnits[ru] = b.asm.isMissing(slot, ru); !b.scratch.missingUnits[ru] {
 			continue
 		}
 		off, _ := l.PartRange(ru)
 		part, at := memory[off:], l.EntriesSize(ru)
-		for i := range l.Count(ru) {
-			mfp := event.PutMissingMFP(part[at:], uint16(l.First(ru)+i), first, n)
+		for i := range l.SourceCount(ru) {
+			mfp := event.PutMissingMFP(part[at:], uint16(l.FirstSource(ru)+i), first, n)
 			placing.PutEntry(part, i, placing.Entry{Size: uint32(len(mfp)), CRC: checksum(mfp)})
-			at += padded(uint32(len(mfp)))
+			at += paddedBytes(uint32(len(mfp)))
 		}
-		b.asm.placed[slot*b.asm.rus+ru] = uint32(at)
+		b.asm.placedBytes[slot*b.asm.rus+ru] = uint32(at)
 	}
 }
 
 // fillMissingPerMEP writes the missing MFPs and moves the others, and returns how many bytes the MEP has then.
 func (b *Builder) fillMissingPerMEP(slot int, first uint64, n int, memory []byte) int {
-	f := &b.f
+	f := &b.scratch
 	f.places = b.asm.appendMFPPlaces(slot, f.places[:0], true)
 	at, place := event.MEPHeaderSize(len(f.places)), 0
 	for ru, p := range slotRow(b.asm, b.asm.parts, slot) {
@@ -341,7 +341,7 @@ func (b *Builder) fillMissingPerMEP(slot int, first uint64, n int, memory []byte
 				copy(memory[at:], memory[q.Offset:q.Offset+q.Size])
 			}
 			q.Offset = at
-			end := at + padded(uint32(q.Size))
+			end := at + paddedBytes(uint32(q.Size))
 			clear(memory[at+q.Size : end])
 			at = end
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // tolerant makes a builder unit that goes on without readout units.
-func tolerant(_ *rig, c *Config) { c.Division, c.MostEvents = rigDivision, rigPacking }
+func tolerant(_ *rig, c *Config) { c.Division, c.MaxEventsPerMEP = rigDivision, rigPacking }
 
 // missingSources reads which sources of a MEP that the sink has have nothing but missing fragments, and holds that the
 // others have their data.
@@ -22,14 +22,16 @@ func (r *rig) missingSources(i int) (sources []uint16) {
 	defer r.sink.mu.Unlock()
 	m, err := event.ParseMEP(r.sink.meps[i])
 	must.OK(r.t, err)
-	if n := rigDivision.Sources(); m.N() != n {
-		r.t.Fatalf("%d MFPs, want %d", m.N(), n)
+	if n := rigDivision.Sources(); m.NumMFPs() != n {
+		r.t.Fatalf("%d MFPs, want %d", m.NumMFPs(), n)
 	}
-	for k := range m.N() {
+	for k := range m.NumMFPs() {
 		mfp, err := m.MFP(k)
 		must.OK(r.t, err)
-		if int(mfp.Source()) != k || mfp.N() != r.sink.metas[i].Events || mfp.FirstEvent() != r.sink.metas[i].FirstEvent {
-			r.t.Errorf("MFP %d: source %d, %d events from %d; the MEP has %+v", k, mfp.Source(), mfp.N(), mfp.FirstEvent(),
+		if int(mfp.Source()) != k || mfp.NumFragments() != r.sink.metas[i].Events ||
+			mfp.FirstEvent() != r.sink.metas[i].FirstEvent {
+			r.t.Errorf("MFP %d: source %d, %d events from %d; the MEP has %+v", k, mfp.Source(), mfp.NumFragments(),
+				mfp.FirstEvent(),
 				r.sink.metas[i])
 		}
 		if mfp.FragmentType(0) == event.FragmentMissing {
@@ -43,8 +45,8 @@ func (r *rig) missingSources(i int) (sources []uint16) {
 
 // sourcesOf are the sources of a readout unit.
 func sourcesOf(ru int) (all []uint16) {
-	for i := range rigDivision.Count(ru) {
-		all = append(all, uint16(rigDivision.First(ru)+i))
+	for i := range rigDivision.SourceCount(ru) {
+		all = append(all, uint16(rigDivision.FirstSource(ru)+i))
 	}
 	return all
 }
@@ -90,7 +92,7 @@ func TestGone(t *testing.T) {
 		if v := r.write(of(1)[lost], late, 0, len(of(1)[lost].data)); v == 0 {
 			t.Error("a late write was let in")
 		}
-		must.OK(t, r.b.Announce(r.ranks[lost], of(3)[lost].announcement(3, 3, 1))) // late, too
+		must.OK(t, r.b.HandleAnnounce(r.ranks[lost], of(3)[lost].announcement(3, 3, 1))) // late, too
 		place(of(1)[others[1]], 1)
 		for _, ru := range others {
 			place(of(0)[ru], 0)
@@ -132,15 +134,16 @@ func TestGone(t *testing.T) {
 		r.wantMissing(5)
 		r.wantMissing(6, lacks...)
 		st := r.b.Stats()
-		want := Missing{
-			MEPs:   5,
-			Events: 5 * rigPacking,
-			First:  1,
-			Last:   8,
+		want := MissingCounts{
+			MEPs:     5,
+			Events:   5 * rigPacking,
+			FirstMEP: 1,
+			LastMEP:  8,
 		}
 		missing := 5 * uint64(len(lacks))
-		if got := r.b.Missing()[lost]; got != want || st.Marked != 5 || st.MissingMFPs != missing ||
-			st.MFPs+st.MissingMFPs != st.MEPs*uint64(rigDivision.Sources()) || st.MissingFragments != missing*rigPacking ||
+		if got := r.b.MissingByRU()[lost]; got != want || st.MEPsLackingParts != 5 || st.MissingMFPs != missing ||
+			st.PlacedMFPs+st.MissingMFPs != st.BuiltMEPs*uint64(rigDivision.Sources()) ||
+			st.MissingFragments != missing*rigPacking ||
 			st.RejectedPlacements != 0 || st.LateParts == 0 {
 			t.Errorf("%+v, want %+v; %+v", got, want, st)
 		}
@@ -191,9 +194,9 @@ func TestGonePreGranted(t *testing.T) {
 		r.result()
 		r.wantMissing(4)
 		r.wantMissing(5, lacks...)
-		if st := r.b.Stats(); st.RejectedPlacements != 0 || st.LateParts != 1 || st.Marked != 4 ||
-			r.b.Missing()[lost].Last != 8 {
-			t.Errorf("%+v, %+v", st, r.b.Missing())
+		if st := r.b.Stats(); st.RejectedPlacements != 0 || st.LateParts != 1 || st.MEPsLackingParts != 4 ||
+			r.b.MissingByRU()[lost].LastMEP != 8 {
+			t.Errorf("%+v, %+v", st, r.b.MissingByRU())
 		}
 		r.close()
 	}
@@ -204,7 +207,7 @@ func TestGoneRequested(t *testing.T) {
 	for lost := range 3 {
 		r := newRig(t, func(r *rig, c *Config) {
 			tolerant(r, c)
-			c.Pull = Pull{Credit: 1, RegionUnits: []int{1, 2}}
+			c.Pull = Pull{RequestCredit: 1, RegionUnits: []int{1, 2}}
 			c.Decide = decideAtOnce(func(uint64, [][]byte) bool { return true })
 		})
 		grants := map[int]chan placing.Grant{}
@@ -286,7 +289,7 @@ func TestOtherSources(t *testing.T) {
 	r := newRig(t, tolerant)
 	p := r.piece(1, 0)
 	p.entries = p.entries[:2]
-	err := r.b.Announce(r.ranks[1], p.announcement(0, 0, 1))
+	err := r.b.HandleAnnounce(r.ranks[1], p.announcement(0, 0, 1))
 	if err == nil || !strings.Contains(err.Error(), "it says 2 streams, and the readout unit has 3 sources") {
 		t.Error(err)
 	}

@@ -18,14 +18,14 @@ import (
 // is announced, a part comes in one write, and the first that comes for a free slot says what it is to hold.
 type Assembler struct {
 	// immutable after NewAssembler and newPreGrantedAssembler
-	rus          int
-	slotSize     int
-	preGranted   []preGrantedWindow // by readout unit; nil where windows are granted for each MEP
-	releaseGroup int                // slots given back together
+	rus               int
+	slotSize          int
+	preGrantedWindows []preGrantedWindow // by readout unit; nil where windows are granted for each MEP
+	slotsPerRelease   int                // slots given back together
 
 	slots          []slot
-	refs           []shmem.Ref // windows, at slot·rus+ru; zero for none
-	placed         []uint32    // bytes in place, at slot·rus+ru
+	windowRefs     []shmem.Ref // windows, at slot·rus+ru; zero for none
+	placedBytes    []uint32    // bytes in place, at slot·rus+ru
 	parts          []part      // what was announced, at slot·rus+ru; nil where windows are pre-granted
 	pull           puller
 	newestComplete uint64 // highest MEP that was whole
@@ -38,12 +38,12 @@ type Assembler struct {
 type slotPhase uint8
 
 const (
-	idle      slotPhase = iota // nothing announced
-	sizing                     // some readout units have announced
-	filling                    // grants are out, or wait for request credit
-	deciding                   // the region of interest is in place, and nobody has decided yet
-	rejecting                  // the region was rejected, and that is not reported yet
-	complete                   // every byte is in place
+	slotIdle      slotPhase = iota // nothing announced
+	slotSizing                     // some readout units have announced
+	slotFilling                    // grants are out, or wait for request credit
+	slotDeciding                   // the region of interest is in place, and nobody has decided yet
+	slotRejecting                  // the region was rejected, and that is not reported yet
+	slotComplete                   // every byte is in place
 )
 
 func (p slotPhase) String() string {
@@ -54,13 +54,13 @@ func (p slotPhase) String() string {
 // that never held any.
 type slot struct {
 	mep            uint64
-	size           int // bytes of a MEP that is laid out
+	mepBytes       int // bytes of a MEP that is laid out
 	attempt        uint32
-	sources        uint32 // MFPs that the readout units that have announced have in all
+	announcedMFPs  uint32 // MFPs that the readout units that have announced have in all
 	announcedUnits uint16 // readout units that have announced all
 	completedParts uint16 // readout units whose bytes are all in
 	phase          slotPhase
-	marked         bool // it is whole without parts that are missing
+	lacksParts     bool // it is whole without parts that are missing
 }
 
 // part is one readout unit's share of a slot, as announced.
@@ -80,11 +80,11 @@ type preGrantedWindow struct {
 
 func newAssembler(rus, slots int) *Assembler {
 	return &Assembler{
-		rus:    rus,
-		slots:  make([]slot, slots),
-		refs:   make([]shmem.Ref, slots*rus),
-		placed: make([]uint32, slots*rus),
-		absent: absentUnits{lacksBelow: make([]uint64, rus)},
+		rus:         rus,
+		slots:       make([]slot, slots),
+		windowRefs:  make([]shmem.Ref, slots*rus),
+		placedBytes: make([]uint32, slots*rus),
+		absent:      absentUnits{lacksBelow: make([]uint64, rus)},
 	}
 }
 
@@ -92,7 +92,8 @@ func newAssembler(rus, slots int) *Assembler {
 // asked for their parts as p says.
 func NewAssembler(rus, slots, slotSize int, p Pull) *Assembler {
 	a := newAssembler(rus, slots)
-	a.slotSize, a.releaseGroup, a.pull, a.parts = slotSize, p.Group, newPuller(p, rus, slots), make([]part, slots*rus)
+	a.slotSize, a.slotsPerRelease, a.pull, a.parts = slotSize, p.SlotsPerRelease, newPuller(p, rus, slots), make([]part,
+		slots*rus)
 	return a
 }
 
@@ -103,10 +104,10 @@ func newPreGrantedAssembler(l *placing.Layout, slots int) *Assembler {
 	a.slotSize = l.Size()
 	for ru := range l.Units() {
 		offset, size := l.PartRange(ru)
-		least := l.EntriesSize(ru) + l.Count(ru)*event.MFPFixedSize
-		a.preGranted = append(a.preGranted, preGrantedWindow{
+		least := l.EntriesSize(ru) + l.SourceCount(ru)*event.MFPFixedSize
+		a.preGrantedWindows = append(a.preGrantedWindows, preGrantedWindow{
 			offset:    offset,
-			sources:   l.Count(ru),
+			sources:   l.SourceCount(ru),
 			minLength: uint32(least),
 			maxLength: uint32(size),
 		})
@@ -115,7 +116,7 @@ func newPreGrantedAssembler(l *placing.Layout, slots int) *Assembler {
 }
 
 // isPreGranted tells that windows are granted once, for all MEPs.
-func (a *Assembler) isPreGranted() bool { return a.preGranted != nil }
+func (a *Assembler) isPreGranted() bool { return a.preGrantedWindows != nil }
 
 // slotRow is a slot's share of what is kept by slot and readout unit.
 func slotRow[T any](a *Assembler, table []T, slot int) []T { return table[slot*a.rus : (slot+1)*a.rus] }
@@ -123,7 +124,7 @@ func slotRow[T any](a *Assembler, table []T, slot int) []T { return table[slot*a
 // Stats returns a copy of the counters.
 func (a *Assembler) Stats() Stats {
 	s := a.stats
-	s.CreditHigh = uint64(a.pull.outstandingHigh)
+	s.OutstandingRequestsHigh = uint64(a.pull.outstandingHigh)
 	return s
 }
 
@@ -157,33 +158,33 @@ func (e *SlotTooSmallError) Error() string {
 // abandon.
 func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	if reason := a.checkAnnounce(m); reason != "" {
-		a.stats.Refused++
+		a.stats.RefusedAnnouncements++
 		return false, &announceError{
 			RU:      int(m.RU),
 			Slot:    m.Slot,
 			MEP:     m.MEP,
 			Reason:  reason,
-			BadSize: indexTooShort(m) >= 0,
+			BadSize: findTooShort(m) >= 0,
 		}
 	}
 	s := &a.slots[m.Slot]
-	if s.phase == idle {
+	if s.phase == slotIdle {
 		a.beginSizing(int(m.Slot), m.MEP, m.Attempt)
 	}
 	p := &slotRow(a, a.parts, int(m.Slot))[m.RU]
 	if p.streams == 0 {
-		p.streams = int(m.Streams)
-		s.sources += uint32(m.Streams)
+		p.streams = int(m.StreamCount)
+		s.announcedMFPs += uint32(m.StreamCount)
 	}
 	p.entries = append(p.entries, m.Entries...)
-	a.stats.Announced++
+	a.stats.Announcements++
 	if len(p.entries) < p.streams {
 		return false, nil
 	}
 	if s.announcedUnits++; int(s.announcedUnits) < a.rus {
 		return false, nil
 	}
-	return true, a.layOut(int(m.Slot))
+	return true, a.layOutSlot(int(m.Slot))
 }
 
 // checkAnnounce says what is wrong with an announcement; nothing is an empty sentence.
@@ -197,78 +198,78 @@ func (a *Assembler) checkAnnounce(m *placing.Announce) string {
 	s, known := &a.slots[m.Slot], part{}
 	sources := 0
 	switch {
-	case s.phase == idle:
-	case s.phase != sizing:
+	case s.phase == slotIdle:
+	case s.phase != slotSizing:
 		return fmt.Sprintf("the slot is %s, with MEP %d", s.phase, s.mep)
 	case s.mep != m.MEP || s.attempt != m.Attempt:
 		return fmt.Sprintf("the slot expects attempt %d of MEP %d", s.attempt, s.mep)
 	default:
-		known, sources = slotRow(a, a.parts, int(m.Slot))[m.RU], int(s.sources)
+		known, sources = slotRow(a, a.parts, int(m.Slot))[m.RU], int(s.announcedMFPs)
 	}
 	if known.streams == 0 {
-		sources += int(m.Streams)
+		sources += int(m.StreamCount)
 	}
 	switch n := len(known.entries); {
 	case len(m.Entries) == 0:
 		return "it has no sizes"
-	case a.absent.sources != nil && a.absent.sources[m.RU] != int(m.Streams):
-		return fmt.Sprintf("it says %d streams, and the readout unit has %d sources", m.Streams, a.absent.sources[m.RU])
-	case known.streams != 0 && known.streams != int(m.Streams):
-		return fmt.Sprintf("it says %d streams, and before it was %d", m.Streams, known.streams)
-	case n != int(m.First):
-		return fmt.Sprintf("it goes on at stream %d, the next is %d of %d", m.First, n, m.Streams)
-	case n+len(m.Entries) > int(m.Streams):
-		return fmt.Sprintf("it has sizes up to stream %d of %d", n+len(m.Entries), m.Streams)
+	case a.absent.sources != nil && a.absent.sources[m.RU] != int(m.StreamCount):
+		return fmt.Sprintf("it says %d streams, and the readout unit has %d sources", m.StreamCount, a.absent.sources[m.RU])
+	case known.streams != 0 && known.streams != int(m.StreamCount):
+		return fmt.Sprintf("it says %d streams, and before it was %d", m.StreamCount, known.streams)
+	case n != int(m.FirstStream):
+		return fmt.Sprintf("it goes on at stream %d, the next is %d of %d", m.FirstStream, n, m.StreamCount)
+	case n+len(m.Entries) > int(m.StreamCount):
+		return fmt.Sprintf("it has sizes up to stream %d of %d", n+len(m.Entries), m.StreamCount)
 	case sources > event.MaxMFPs:
 		return fmt.Sprintf("that makes %d MFPs, a MEP holds %d", sources, event.MaxMFPs)
 	}
-	if i := indexTooShort(m); i >= 0 {
+	if i := findTooShort(m); i >= 0 {
 		return fmt.Sprintf("an MFP of %d bytes is shorter than its header", m.Entries[i].Size)
 	}
 	return ""
 }
 
-// indexTooShort is the first size that no MFP has; less than 0 if there is none.
-func indexTooShort(m *placing.Announce) int {
+// findTooShort is the first size that no MFP has; less than 0 if there is none.
+func findTooShort(m *placing.Announce) int {
 	return slices.IndexFunc(m.Entries, func(e placing.Entry) bool { return e.Size < event.MFPFixedSize })
 }
 
 // beginSizing makes a free slot wait for the sizes of a MEP.
 func (a *Assembler) beginSizing(i int, mep uint64, attempt uint32) {
-	a.slots[i] = slot{phase: sizing, mep: mep, attempt: attempt}
+	a.slots[i] = slot{phase: slotSizing, mep: mep, attempt: attempt}
 	a.busySlots++
 	for ru, p := range slotRow(a, a.parts, i) {
 		slotRow(a, a.parts, i)[ru] = part{entries: p.entries[:0]}
-		if a.lacks(ru, mep) {
+		if a.lacksPart(ru, mep) {
 			a.announceMissing(i, ru)
 		}
 	}
 }
 
-// layOut computes where each readout unit's MFPs go: behind the header, in order of source id (a prefix sum). The sum
-// cannot wrap: 65535 MFPs of 4 GiB are 2^48 bytes.
-func (a *Assembler) layOut(i int) error {
+// layOutSlot computes where each readout unit's MFPs go: behind the header, in order of source id (a prefix sum). The
+// sum cannot wrap: 65535 MFPs of 4 GiB are 2^48 bytes.
+func (a *Assembler) layOutSlot(i int) error {
 	s, parts := &a.slots[i], slotRow(a, a.parts, i)
-	end := event.MEPHeaderSize(int(s.sources))
+	end := event.MEPHeaderSize(int(s.announcedMFPs))
 	for ru := range parts {
 		p := &parts[ru]
 		p.offset, p.size = end, 0
 		for _, e := range p.entries {
-			p.size += padded(e.Size)
+			p.size += paddedBytes(e.Size)
 		}
 		end += p.size
 	}
-	s.size = end
+	s.mepBytes = end
 	if end > a.slotSize {
 		return &SlotTooSmallError{MEP: s.mep, Need: end, Have: a.slotSize}
 	}
-	s.phase = filling
+	s.phase = slotFilling
 	a.pull.add(i, s.mep)
 	return nil
 }
 
-// padded is the room an MFP takes in a MEP, whose offsets count 32-bit words.
-func padded(size uint32) int { return (int(size) + 3) &^ 3 }
+// paddedBytes is the room an MFP takes in a MEP, whose offsets count 32-bit words.
+func paddedBytes(size uint32) int { return (int(size) + 3) &^ 3 }
 
 // NextRequest makes the next request: the readout unit is to be granted its part of the slot. False says that nothing
 // is to be asked for now.
@@ -278,7 +279,7 @@ func (a *Assembler) NextRequest() (slot, ru int, ok bool) { return a.pull.nextRe
 // place.
 func (a *Assembler) PartRange(slot, ru int) (offset, size int) {
 	if a.isPreGranted() {
-		return a.preGranted[ru].offset, int(a.placed[slot*a.rus+ru])
+		return a.preGrantedWindows[ru].offset, int(a.placedBytes[slot*a.rus+ru])
 	}
 	p := &slotRow(a, a.parts, slot)[ru]
 	return p.offset, p.size
@@ -286,25 +287,25 @@ func (a *Assembler) PartRange(slot, ru int) (offset, size int) {
 
 // RecordGrant notes the window that a readout unit was given for its part of a slot.
 func (a *Assembler) RecordGrant(slot, ru int, ref shmem.Ref) {
-	a.refs[slot*a.rus+ru] = ref
-	a.stats.Granted++
+	a.windowRefs[slot*a.rus+ru] = ref
+	a.stats.WindowsGranted++
 }
 
 // appendPreGrants appends the windows of a readout unit in the slots [first, first+n).
 func (a *Assembler) appendPreGrants(ru, first, n int, to []placing.Ref) []placing.Ref {
 	for slot := first; slot < first+n; slot++ {
-		to = append(to, placing.Ref(a.refs[slot*a.rus+ru]))
+		to = append(to, placing.Ref(a.windowRefs[slot*a.rus+ru]))
 	}
 	return to
 }
 
-// discard counts whole MEPs that nobody has time for, and makes their slots free for the next.
-func (a *Assembler) discard(slots []uint32) {
+// discardSlots counts whole MEPs that nobody has time for, and makes their slots free for the next.
+func (a *Assembler) discardSlots(slots []uint32) {
 	for _, i := range slots {
 		if phase := a.slots[i].phase; invariants.Enabled {
-			invariants.Check(phase == complete, "slot %d was discarded while %s", i, phase)
+			invariants.Check(phase == slotComplete, "slot %d was discarded while %s", i, phase)
 		}
-		a.free(int(i))
+		a.freeSlot(int(i))
 	}
 	a.stats.DiscardedMEPs += uint64(len(slots))
 	a.heldOutcomes = 0 // what was held is reported with them
@@ -313,7 +314,7 @@ func (a *Assembler) discard(slots []uint32) {
 // HoldOutcome notes that an outcome is there to be reported, and returns whether that can wait: until as many slots as
 // the group has can be given back together, and only while other MEPs are under way, whose outcomes will come.
 func (a *Assembler) HoldOutcome() bool {
-	if a.heldOutcomes++; a.heldOutcomes < a.releaseGroup && a.busySlots > 0 {
+	if a.heldOutcomes++; a.heldOutcomes < a.slotsPerRelease && a.busySlots > 0 {
 		return true
 	}
 	a.heldOutcomes = 0
@@ -327,12 +328,12 @@ type MEP struct {
 	Size    int // bytes, header included
 }
 
-// Slot describes a slot's MEP. What it says of a whole one stays so until Finish, discard or abandon.
-func (a *Assembler) Slot(i int) MEP {
+// SlotMEP describes a slot's MEP. What it says of a whole one stays so until Finish, discard or abandon.
+func (a *Assembler) SlotMEP(i int) MEP {
 	s := &a.slots[i]
-	m := MEP{MEP: s.mep, Attempt: s.attempt, Size: s.size}
-	if last := a.rus - 1; a.isPreGranted() && s.phase == complete {
-		m.Size = a.preGranted[last].offset + int(a.placed[i*a.rus+last])
+	m := MEP{MEP: s.mep, Attempt: s.attempt, Size: s.mepBytes}
+	if last := a.rus - 1; a.isPreGranted() && s.phase == slotComplete {
+		m.Size = a.preGrantedWindows[last].offset + int(a.placedBytes[i*a.rus+last])
 	}
 	return m
 }
@@ -371,7 +372,7 @@ func (a *Assembler) appendMFPPlaces(i int, to []mfpPlace, withPending bool) []mf
 				Size:   int(e.Size),
 				CRC:    e.CRC,
 			})
-			off += padded(e.Size)
+			off += paddedBytes(e.Size)
 			source++
 		}
 	}
@@ -381,7 +382,7 @@ func (a *Assembler) appendMFPPlaces(i int, to []mfpPlace, withPending bool) []mf
 // partInPlace tells that all bytes of an announced part are in. No part is empty.
 func (a *Assembler) partInPlace(slot, ru int) bool {
 	at := slot*a.rus + ru
-	return int(a.placed[at]) == a.parts[at].size
+	return int(a.placedBytes[at]) == a.parts[at].size
 }
 
 // appendMEPRefs appends the windows of a slot that end with its MEP.
@@ -389,11 +390,11 @@ func (a *Assembler) appendMEPRefs(i int, to []shmem.Ref) []shmem.Ref {
 	if a.isPreGranted() {
 		return to
 	}
-	return appendNonZero(to, slotRow(a, a.refs, i))
+	return appendNonZero(to, slotRow(a, a.windowRefs, i))
 }
 
 // appendAllRefs appends every window.
-func (a *Assembler) appendAllRefs(to []shmem.Ref) []shmem.Ref { return appendNonZero(to, a.refs) }
+func (a *Assembler) appendAllRefs(to []shmem.Ref) []shmem.Ref { return appendNonZero(to, a.windowRefs) }
 
 func appendNonZero(to, refs []shmem.Ref) []shmem.Ref {
 	for _, ref := range refs {
@@ -407,35 +408,35 @@ func appendNonZero(to, refs []shmem.Ref) []shmem.Ref {
 // Finish counts whole MEPs, of mfps MFPs and so many bytes in all, and makes their slots free for the next.
 func (a *Assembler) Finish(slots []uint32, mfps, bytes uint64) {
 	for _, i := range slots {
-		if phase := a.slots[i].phase; invariants.Enabled && phase != complete {
+		if phase := a.slots[i].phase; invariants.Enabled && phase != slotComplete {
 			invariants.Check(false, "slot %d finished while %s", i, phase)
 		}
-		a.free(int(i))
+		a.freeSlot(int(i))
 	}
-	a.stats.MEPs += uint64(len(slots))
-	a.stats.MFPs += mfps
-	a.stats.Bytes += bytes
+	a.stats.BuiltMEPs += uint64(len(slots))
+	a.stats.PlacedMFPs += mfps
+	a.stats.BuiltBytes += bytes
 }
 
-// abandon gives up a MEP that will not be whole, or not be written, and makes its slot free. On a free slot it does
+// abandonSlot gives up a MEP that will not be whole, or not be written, and makes its slot free. On a free slot it does
 // nothing.
-func (a *Assembler) abandon(i int) {
-	if a.slots[i].phase != idle {
-		a.stats.Incomplete++
-		a.free(i)
+func (a *Assembler) abandonSlot(i int) {
+	if a.slots[i].phase != slotIdle {
+		a.stats.IncompleteMEPs++
+		a.freeSlot(i)
 	}
 }
 
-// withdraw gives up every MEP that is not whole or being decided on, since they are given to others. It calls each with
-// the slot before that is free, and returns how many slots hold a MEP still.
-func (a *Assembler) withdraw(each func(slot int)) (remaining int) {
+// withdrawSlots gives up every MEP that is not whole or being decided on, since they are given to others. It calls each
+// with the slot before that is free, and returns how many slots hold a MEP still.
+func (a *Assembler) withdrawSlots(each func(slot int)) (remaining int) {
 	for i := range a.slots {
 		switch a.slots[i].phase {
-		case idle:
-		case sizing, filling:
+		case slotIdle:
+		case slotSizing, slotFilling:
 			each(i)
-			a.stats.Withdrawn++
-			a.free(i)
+			a.stats.WithdrawnMEPs++
+			a.freeSlot(i)
 		default:
 			remaining++
 		}
@@ -444,21 +445,21 @@ func (a *Assembler) withdraw(each func(slot int)) (remaining int) {
 	return remaining
 }
 
-func (a *Assembler) free(i int) {
+func (a *Assembler) freeSlot(i int) {
 	s := &a.slots[i]
-	s.phase, s.completedParts, s.marked = idle, 0, false
-	clear(slotRow(a, a.placed, i))
+	s.phase, s.completedParts, s.lacksParts = slotIdle, 0, false
+	clear(slotRow(a, a.placedBytes, i))
 	if !a.isPreGranted() {
 		a.busySlots--
 		a.pull.drop(i)
-		clear(slotRow(a, a.refs, i))
+		clear(slotRow(a, a.windowRefs, i))
 	}
 }
 
-// Unfinished appends the slots that hold part of a MEP.
-func (a *Assembler) Unfinished(to []int) []int {
+// AppendUnfinished appends the slots that hold part of a MEP.
+func (a *Assembler) AppendUnfinished(to []int) []int {
 	for i := range a.slots {
-		if a.slots[i].phase != idle {
+		if a.slots[i].phase != slotIdle {
 			to = append(to, i)
 		}
 	}

@@ -61,7 +61,7 @@ func (m *assemblerModel) plan(t *rapid.T, i int) {
 		s.messages = append(s.messages, cut(t, ru, i, &s))
 		remaining := 0
 		for _, size := range s.sizes[ru] {
-			remaining += padded(size)
+			remaining += paddedBytes(size)
 		}
 		s.remaining = append(s.remaining, remaining)
 	}
@@ -75,12 +75,12 @@ func cut(t *rapid.T, ru, slot int, s *modelSlot) []*placing.Announce {
 	for first := 0; first < len(sizes); {
 		n := min(len(sizes)-first, rapid.SampledFrom([]int{1, 2, placing.MaxEntries, placing.MaxEntries}).Draw(t, "entries"))
 		a := &placing.Announce{
-			RU:      uint16(ru),
-			Slot:    uint32(slot),
-			MEP:     s.mep,
-			Attempt: s.attempt,
-			First:   uint16(first),
-			Streams: uint16(len(sizes)),
+			RU:          uint16(ru),
+			Slot:        uint32(slot),
+			MEP:         s.mep,
+			Attempt:     s.attempt,
+			FirstStream: uint16(first),
+			StreamCount: uint16(len(sizes)),
 		}
 		for i, size := range sizes[first : first+n] {
 			a.Entries = append(a.Entries, placing.Entry{Size: size, CRC: uint32(ru)<<16 + uint32(first+i)})
@@ -104,7 +104,7 @@ func (m *assemblerModel) announce(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.want.Announced++
+	m.want.Announcements++
 	s.busy = true
 	for ru := range m.rus {
 		if len(s.messages[ru]) > 0 {
@@ -146,7 +146,7 @@ func (m *assemblerModel) grant(t *rapid.T, i int) {
 			if p != want {
 				t.Fatalf("place %+v, not %+v", p, want)
 			}
-			off += padded(size)
+			off += paddedBytes(size)
 		}
 		end = off
 		m.gen++
@@ -160,13 +160,13 @@ func (m *assemblerModel) grant(t *rapid.T, i int) {
 	if slot, ru, ok := m.a.NextRequest(); ok {
 		t.Fatalf("readout unit %d is asked once more, for slot %d", ru, slot)
 	}
-	if got := m.a.Slot(i); got != (MEP{MEP: s.mep, Attempt: s.attempt, Size: end}) {
+	if got := m.a.SlotMEP(i); got != (MEP{MEP: s.mep, Attempt: s.attempt, Size: end}) {
 		t.Fatalf("%+v, with %d bytes", got, end)
 	}
 	if !slices.Equal(m.a.appendMEPRefs(i, nil), s.refs) {
 		t.Fatalf("windows %v, not %v", m.a.appendMEPRefs(i, nil), s.refs)
 	}
-	m.want.Granted += uint64(m.rus)
+	m.want.WindowsGranted += uint64(m.rus)
 	var open uint64
 	for i := range m.slots {
 		for _, remaining := range m.slots[i].remaining {
@@ -175,7 +175,7 @@ func (m *assemblerModel) grant(t *rapid.T, i int) {
 			}
 		}
 	}
-	m.want.CreditHigh = max(m.want.CreditHigh, open)
+	m.want.OutstandingRequestsHigh = max(m.want.OutstandingRequestsHigh, open)
 }
 
 func (m *assemblerModel) place(t *rapid.T) {
@@ -190,7 +190,7 @@ func (m *assemblerModel) place(t *rapid.T) {
 		n = s.remaining[ru]
 	}
 	if s.remaining[ru] -= n; s.remaining[ru] == 0 {
-		m.want.Parts++
+		m.want.PartsInPlace++
 	}
 	s.complete = !slices.ContainsFunc(s.remaining, func(remaining int) bool { return remaining > 0 })
 	if got := placed(m.a, i, ru, s.refs[ru], uint32(n)); (got == CompletedMEP) != s.complete ||
@@ -201,14 +201,15 @@ func (m *assemblerModel) place(t *rapid.T) {
 
 // refused holds that f changes no slot.
 func (m *assemblerModel) refused(t *rapid.T, f func()) {
-	slots, refs, placed, parts := slices.Clone(m.a.slots), slices.Clone(m.a.refs), slices.Clone(m.a.placed),
+	slots, refs, placed, parts := slices.Clone(m.a.slots), slices.Clone(m.a.windowRefs), slices.Clone(m.a.placedBytes),
 		slices.Clone(m.a.parts)
 	for i := range parts {
 		parts[i].entries = slices.Clone(parts[i].entries)
 	}
 	f()
-	if !reflect.DeepEqual(slots, m.a.slots) || !reflect.DeepEqual(parts, m.a.parts) || !slices.Equal(refs, m.a.refs) ||
-		!slices.Equal(placed, m.a.placed) {
+	if !reflect.DeepEqual(slots, m.a.slots) || !reflect.DeepEqual(parts, m.a.parts) ||
+		!slices.Equal(refs, m.a.windowRefs) ||
+		!slices.Equal(placed, m.a.placedBytes) {
 		t.Fatalf("changed\n%+v to\n%+v", slots, m.a.slots)
 	}
 }
@@ -243,23 +244,23 @@ func (m *assemblerModel) badAnnounce(t *rapid.T) {
 	ru := rapid.IntRange(0, m.rus-1).Draw(t, "ru")
 	s := &m.slots[i]
 	bad := placing.Announce{
-		RU:      uint16(ru),
-		Slot:    uint32(i),
-		MEP:     s.mep,
-		Attempt: s.attempt,
-		Streams: uint16(len(s.sizes[ru])),
-		Entries: []placing.Entry{{Size: 40}},
+		RU:          uint16(ru),
+		Slot:        uint32(i),
+		MEP:         s.mep,
+		Attempt:     s.attempt,
+		StreamCount: uint16(len(s.sizes[ru])),
+		Entries:     []placing.Entry{{Size: 40}},
 	}
 	if len(s.messages[ru]) > 0 {
 		bad = *s.messages[ru][0]
 		bad.Entries = slices.Clone(bad.Entries)
 		switch rapid.IntRange(0, 8).Draw(t, "fault") {
 		case 0:
-			bad.First++
+			bad.FirstStream++
 		case 1:
 			bad.Entries = nil
 		case 2:
-			bad.Streams = bad.First
+			bad.StreamCount = bad.FirstStream
 		case 3:
 			bad.Entries[len(bad.Entries)-1].Size = rapid.Uint32Range(0, event.MFPFixedSize-1).Draw(t, "size")
 		case 4:
@@ -277,8 +278,8 @@ func (m *assemblerModel) badAnnounce(t *rapid.T) {
 				t.Skip("a free slot takes any attempt")
 			}
 		default:
-			bad.Streams++
-			if bad.First == 0 {
+			bad.StreamCount++
+			if bad.FirstStream == 0 {
 				t.Skip("nobody has said how many there are")
 			}
 		}
@@ -291,7 +292,7 @@ func (m *assemblerModel) badAnnounce(t *rapid.T) {
 			t.Fatalf("%v %v", ready, err)
 		}
 	})
-	m.want.Refused++
+	m.want.RefusedAnnouncements++
 }
 
 // badPlace tells of bytes that no grant explains.
@@ -326,11 +327,11 @@ func (m *assemblerModel) finish(t *rapid.T) {
 		if !s.complete {
 			continue
 		}
-		m.want.MEPs++
+		m.want.BuiltMEPs++
 		for ru := range m.rus {
-			m.want.MFPs += uint64(len(s.sizes[ru]))
+			m.want.PlacedMFPs += uint64(len(s.sizes[ru]))
 			for _, size := range s.sizes[ru] {
-				m.want.Bytes += uint64(size)
+				m.want.BuiltBytes += uint64(size)
 			}
 		}
 		finish(m.a, i)
@@ -341,9 +342,9 @@ func (m *assemblerModel) finish(t *rapid.T) {
 func (m *assemblerModel) abandon(t *rapid.T) {
 	i := rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot")
 	if m.slots[i].busy {
-		m.want.Incomplete++
+		m.want.IncompleteMEPs++
 	}
-	m.a.abandon(i)
+	m.a.abandonSlot(i)
 	m.plan(t, i)
 }
 
@@ -362,7 +363,7 @@ func checkAssembler(t *rapid.T, a *Assembler, want Stats, slots int, isBusy func
 			busy = append(busy, i)
 		}
 	}
-	if got := a.Unfinished(nil); !slices.Equal(got, busy) {
+	if got := a.AppendUnfinished(nil); !slices.Equal(got, busy) {
 		t.Fatalf("unfinished %v, not %v", got, busy)
 	}
 }
@@ -389,11 +390,11 @@ func TestHugeSizes(t *testing.T) {
 	for ru := range 2 {
 		for first := 0; first < each; first += placing.MaxEntries {
 			m := placing.Announce{
-				RU:      uint16(ru),
-				Attempt: 1,
-				First:   uint16(first),
-				Streams: each,
-				Entries: entries[:min(placing.MaxEntries, each-first)],
+				RU:          uint16(ru),
+				Attempt:     1,
+				FirstStream: uint16(first),
+				StreamCount: each,
+				Entries:     entries[:min(placing.MaxEntries, each-first)],
 			}
 			if ready, err = a.Announce(&m); err != nil {
 				break
@@ -411,7 +412,7 @@ func TestHugeSizes(t *testing.T) {
 func TestTooManySources(t *testing.T) {
 	a := NewAssembler(2, 1, modelSlotSize, Pull{})
 	for ru, n := range []uint16{40000, 25536} {
-		_, err := a.Announce(&placing.Announce{RU: uint16(ru), Streams: n, Entries: []placing.Entry{{Size: 20}}})
+		_, err := a.Announce(&placing.Announce{RU: uint16(ru), StreamCount: n, Entries: []placing.Entry{{Size: 20}}})
 		var refused *announceError
 		if ru == 0 && err != nil || ru == 1 && (!errors.As(err, &refused) ||
 			refused.Reason != "that makes 65536 MFPs, a MEP holds 65535") {
@@ -435,10 +436,10 @@ func newCircuit(rus int) *circuit {
 	c := &circuit{a: NewAssembler(rus, 4, 4096, Pull{})}
 	for ru := range rus {
 		c.m = append(c.m, placing.Announce{
-			RU:      uint16(ru),
-			Attempt: 1,
-			Streams: 3,
-			Entries: slices.Repeat([]placing.Entry{{Size: 40}}, 3),
+			RU:          uint16(ru),
+			Attempt:     1,
+			StreamCount: 3,
+			Entries:     slices.Repeat([]placing.Entry{{Size: 40}}, 3),
 		})
 	}
 	return c
@@ -491,7 +492,7 @@ func BenchmarkAssembler(b *testing.B) {
 			b.Fatal("the MEP is not whole")
 		}
 	}
-	if s := c.a.Stats(); s.MEPs != c.mep || s.MFPs != 12*c.mep {
+	if s := c.a.Stats(); s.BuiltMEPs != c.mep || s.PlacedMFPs != 12*c.mep {
 		b.Fatalf("%+v", s)
 	}
 	b.ReportAllocs()

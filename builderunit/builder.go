@@ -50,8 +50,8 @@ const (
 	Discarded // whole, and given up since the sink could not keep up
 )
 
-// A Result is what became of a MEP; its slot is free again.
-type Result struct {
+// A MEPResult is what became of a MEP; its slot is free again.
+type MEPResult struct {
 	Slot         int
 	MEP          uint64
 	Attempt      uint32
@@ -60,8 +60,8 @@ type Result struct {
 	FirstEvent   uint64    // and the id of the first of them, if it was built
 	PartsMissing bool      // it was built without what readout units that were gone had of it
 	CompletedAt  time.Time // when the last byte was in place, of all that are finished together
-	// Held says that it need not be reported to the scheduler yet: another result will come that is not held.
-	Held bool
+	// ReportHeld says that it need not be reported to the scheduler yet: another result will come that is not held.
+	ReportHeld bool
 }
 
 // Signaler sends a short message to a rank.
@@ -84,10 +84,10 @@ type Config struct {
 	// Region.Decide, or later by Builder.ApplyDecision: once in any case. The finisher calls it, so it is one at a time,
 	// and what is whole waits while it does; ctx is done when the unit is closed. Needed where Pull has RegionUnits.
 	Decide func(ctx context.Context, r *Region) error
-	// Division is the sources of each readout unit, and MostEvents the most events of a MEP: what is to be made for a
+	// Division is the sources of each readout unit, and MaxEventsPerMEP the most events of a MEP: what is to be made for a
 	// readout unit that is gone. Zero: none may be.
-	Division   placing.Division
-	MostEvents int
+	Division        placing.Division
+	MaxEventsPerMEP int
 	// Packing is the number of events in a MEP (the last may have fewer), by which a MEP proves its number where
 	// windows are pre-granted: the first event id is the number times that. Zero: the ids are not checked.
 	Packing int
@@ -99,13 +99,13 @@ type Config struct {
 	// Durable says that a MEP counts as built only when Sink.Flush has made it safe: that is reported to the scheduler
 	// then, and not before.
 	Durable bool
-	// Backlog is how many whole MEPs may wait for the sink, the one that it has included; those that come then are
+	// MaxWaitingMEPs is how many whole MEPs may wait for the sink, the one that it has included; those that come then are
 	// discarded. Zero: all of them wait, and their slots with them.
-	Backlog int
-	Suspend Suspension
-	// Feedback is told what became of MEPs, each once, one call at a time; it may block. The results are valid until it
+	MaxWaitingMEPs int
+	Suspension     Suspension
+	// OnResults is told what became of MEPs, each once, one call at a time; it may block. The results are valid until it
 	// returns.
-	Feedback func([]Result) error
+	OnResults func([]MEPResult) error
 	// Tolerates is told of data that do not fit, and says whether the unit goes on without that readout unit: then its
 	// part is taken for missing. It may be called with a lock held, so it must not call the unit. Nil: it does not.
 	Tolerates func(*DataError) bool
@@ -117,56 +117,56 @@ type Config struct {
 // Builder is a builder unit: a pure Assembler, slots in shared memory, and a goroutine that finishes MEPs.
 type Builder struct {
 	// immutable after New
-	cfg     Config
-	segment shmem.SegmentID
-	verify  verifier
-	byRank  map[int]int     // readout unit's index by rank
-	ctx     context.Context // over when the unit is closed
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
+	cfg      Config
+	segment  shmem.SegmentID
+	verify   verifier
+	ruByRank map[int]int     // readout unit's index by rank
+	ctx      context.Context // over when the unit is closed
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
 
-	wake      chan struct{} // of one place: the batch is not empty
-	wakeSpill chan struct{} // of one place: there are MEPs to be discarded
+	wakeFinisher  chan struct{} // of one place: the batch is not empty
+	wakeDiscarder chan struct{} // of one place: there are MEPs to be discarded
 
-	wakeReject chan struct{} // of one place: there are rejections
+	wakeRejecter chan struct{} // of one place: there are rejections
 
-	discards bool                // the sink drops everything; immutable
-	lender   sink.Lender         // the sink, where readers get MEPs where they lie; immutable
-	sinkTime stopwatch.Stopwatch // of the finisher
+	sinkDiscards bool                // the sink drops everything; immutable
+	lender       sink.Lender         // the sink, where readers get MEPs where they lie; immutable
+	sinkTime     stopwatch.Stopwatch // of the finisher
 
-	finished  chan struct{}       // closed when the finisher has ended
-	commit    committer           // without wake where outcomes need no flush
-	flushTime stopwatch.Stopwatch // of the committer
+	finisherDone chan struct{}       // closed when the finisher has ended
+	commit       committer           // without wake where outcomes need no flush
+	flushTime    stopwatch.Stopwatch // of the committer
 
 	closing  sync.Once
 	closeErr error // of closing
 
-	gate sync.Mutex // held by the finisher while it works on MEPs, and by the suspender
+	finisherGate sync.Mutex // held by the finisher while it works on MEPs, and by the suspender
 
-	f finishing // the finisher's
+	scratch finisherScratch // the finisher's
 
 	reportMu sync.Mutex // held while results are reported
 
 	mu                 sync.Mutex       // guards what follows
 	asm                *Assembler       // of a slot that is whole, the finisher also reads it without mu
-	batch              []SlotProgress   // what is complete, and not the finisher's yet
+	completedSlots     []SlotProgress   // what is complete, and not the finisher's yet
 	completedAt        time.Time        // when the last of it became so
-	spill              []uint32         // slots whose MEPs are to be discarded
+	slotsToDiscard     []uint32         // slots whose MEPs are to be discarded
 	rejections         []rejection      // MEPs whose region was rejected
 	announce           placing.Announce // scratch
 	message            []byte           // scratch
-	backlog            backlog
+	sinkQueue          sinkQueue
 	quiescedExclusions []uint32 // by readout unit: exclusions of this unit of which nothing comes from it any more
 	// by slot: of a filter on the events of what lies there, by its region; nil where no region is judged. Of a slot that
 	// is whole the finisher's.
-	verdicts [][]filter.Verdict
-	failed   bool
-	closed   bool
+	verdictsBySlot [][]filter.Verdict
+	failed         bool
+	closed         bool
 	// messages and placements that do not parse, come from ranks with no business here, or come after Close
 	rejectedMessages uint64
 	finalSlots       shmem.SlotStats // once closed: the slots may be gone
 
-	missing []Missing // by readout unit
+	missingByRU []MissingCounts // by readout unit
 
 	suspensions uint64
 	suspended   time.Duration
@@ -194,25 +194,25 @@ func newBuilder(cfg Config) *Builder {
 	n := cfg.Slots.Len()
 	b := &Builder{
 		cfg:                cfg,
-		verify:             verifier{kind: cfg.Verify, pattern: cfg.Pattern},
-		byRank:             map[int]int{},
-		backlog:            backlog{limit: cfg.Backlog},
+		verify:             verifier{depth: cfg.Verify, pattern: cfg.Pattern},
+		ruByRank:           map[int]int{},
+		sinkQueue:          sinkQueue{limit: cfg.MaxWaitingMEPs},
 		quiescedExclusions: make([]uint32, len(cfg.RURanks)),
-		missing:            make([]Missing, len(cfg.RURanks)),
-		finished:           make(chan struct{}),
-		wake:               make(chan struct{}, 1),
-		wakeSpill:          make(chan struct{}, 1),
-		batch:              make([]SlotProgress, 0, n),
-		f: finishing{
+		missingByRU:        make([]MissingCounts, len(cfg.RURanks)),
+		finisherDone:       make(chan struct{}),
+		wakeFinisher:       make(chan struct{}, 1),
+		wakeDiscarder:      make(chan struct{}, 1),
+		completedSlots:     make([]SlotProgress, 0, n),
+		scratch: finisherScratch{
 			spare:        make([]SlotProgress, 0, n),
-			results:      make([]Result, 0, maxBatchMEPs),
+			results:      make([]MEPResult, 0, maxBatchMEPs),
 			missingUnits: make([]bool, len(cfg.RURanks)),
 		},
 	}
 	for i, rank := range cfg.RURanks {
-		b.byRank[rank] = i
+		b.ruByRank[rank] = i
 	}
-	_, b.discards = cfg.Sink.(*sink.Discard)
+	_, b.sinkDiscards = cfg.Sink.(*sink.Discard)
 	if lender, ok := cfg.Sink.(sink.Lender); ok && lender.Lends() && cfg.Layout == nil {
 		b.lender = lender
 	}
@@ -237,10 +237,10 @@ func (b *Builder) makeAssembler() error {
 	default:
 		b.asm = NewAssembler(len(cfg.RURanks), n, cfg.Slots.SlotSize(), cfg.Pull)
 		if len(cfg.Pull.RegionUnits) > 0 {
-			b.verdicts, b.wakeReject = make([][]filter.Verdict, n), make(chan struct{}, 1)
+			b.verdictsBySlot, b.wakeRejecter = make([][]filter.Verdict, n), make(chan struct{}, 1)
 		}
 	}
-	b.asm.absent.missingMFPSize = uint32(event.MFPHeaderSize(cfg.MostEvents))
+	b.asm.absent.missingMFPSize = uint32(event.MFPHeaderSize(cfg.MaxEventsPerMEP))
 	if cfg.Division.Units() > 0 {
 		b.asm.absent.sources = cfg.Division.Counts()
 	}
@@ -255,9 +255,9 @@ func (b *Builder) exportSlots() (err error) {
 	var rules []shmem.PageRule
 	for _, rank := range b.cfg.RURanks {
 		rules = append(rules, shmem.PageRule{
-			Pages:  pages,
-			Peer:   shmem.Peer(rank),
-			Access: shmem.AccessNwrite,
+			PageCount: pages,
+			Peer:      shmem.Peer(rank),
+			Access:    shmem.AccessNwrite,
 		})
 	}
 	if b.segment, err = table.ExportSegment(slots.Segment(), rules...); err != nil {
@@ -280,27 +280,27 @@ func (b *Builder) exportSlots() (err error) {
 func (b *Builder) start() {
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.wg.Go(func() {
-		defer close(b.finished)
+		defer close(b.finisherDone)
 		b.runFinisher()
 	})
 	if b.cfg.Durable {
 		b.commit.wake = make(chan struct{}, 1)
 		b.wg.Go(b.runCommitter)
 	}
-	if b.cfg.Backlog > 0 {
+	if b.cfg.MaxWaitingMEPs > 0 {
 		b.wg.Go(b.runDiscarder)
 	}
-	if b.verdicts != nil {
+	if b.verdictsBySlot != nil {
 		b.wg.Go(b.runRejecter)
 	}
-	if b.cfg.Suspend.For > 0 {
+	if b.cfg.Suspension.Duration > 0 {
 		b.wg.Go(b.runSuspender)
 	}
 }
 
-// Announce takes a readout unit's signal of kind placing.KindAnnounce. An error says what was wrong with it; it had no
-// effect.
-func (b *Builder) Announce(rank int, payload []byte) error {
+// HandleAnnounce takes a readout unit's signal of kind placing.KindAnnounce. An error says what was wrong with it; it
+// had no effect.
+func (b *Builder) HandleAnnounce(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -317,11 +317,11 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 		return err
 	}
 	m := &b.announce
-	if ru, ok := b.byRank[rank]; !ok || ru != int(m.RU) {
+	if ru, ok := b.ruByRank[rank]; !ok || ru != int(m.RU) {
 		b.rejectedMessages++
 		return fmt.Errorf("rank %d announced MEP %d in the name of readout unit %d", rank, m.MEP, m.RU)
 	}
-	if b.asm.lacks(int(m.RU), m.MEP) {
+	if b.asm.lacksPart(int(m.RU), m.MEP) {
 		b.asm.stats.LateParts++
 		return nil
 	}
@@ -347,7 +347,7 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 		b.failLocked(err)
 		return nil
 	}
-	before := len(b.batch)
+	before := len(b.completedSlots)
 	b.requestPartsLocked()
 	b.submitLocked(before)
 	return nil
@@ -356,20 +356,20 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 // requestPartsLocked asks for parts, until nothing is to be asked for now.
 func (b *Builder) requestPartsLocked() {
 	for slot, ru, ok := b.asm.NextRequest(); ok; slot, ru, ok = b.asm.NextRequest() {
-		if b.asm.lacks(ru, b.asm.slots[slot].mep) {
-			b.batch = b.asm.skipRequest(slot, b.batch)
+		if b.asm.lacksPart(ru, b.asm.slots[slot].mep) {
+			b.completedSlots = b.asm.skipMissingPart(slot, b.completedSlots)
 			continue
 		}
-		if err := b.grant(slot, ru); err != nil {
+		if err := b.grantWindow(slot, ru); err != nil {
 			b.failLocked(err)
 			return
 		}
 	}
 }
 
-// grant opens a readout unit's part of a slot and sends it the window.
-func (b *Builder) grant(slot, ru int) error {
-	mep, rank := b.asm.Slot(slot), b.cfg.RURanks[ru]
+// grantWindow opens a readout unit's part of a slot and sends it the window.
+func (b *Builder) grantWindow(slot, ru int) error {
+	mep, rank := b.asm.SlotMEP(slot), b.cfg.RURanks[ru]
 	off, size := b.asm.PartRange(slot, ru)
 	ref, err := b.cfg.Table.Grant(shmem.Peer(rank), b.segment, b.cfg.Slots.Offset(slot)+off, size, shmem.AccessNwrite)
 	if err != nil {
@@ -400,13 +400,13 @@ func (b *Builder) Placed(rank int, p transport.Placement) {
 func (b *Builder) PlacedMany(rank int, ps []transport.Placement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ru, ok := b.byRank[rank]
+	ru, ok := b.ruByRank[rank]
 	if !ok || b.closed {
 		b.rejectedMessages += uint64(len(ps))
 		return
 	}
-	before := len(b.batch)
-	b.batch = b.asm.Placed(ru, ps, b.batch)
+	before := len(b.completedSlots)
+	b.completedSlots = b.asm.ApplyPlacements(ru, ps, b.completedSlots)
 	b.requestPartsLocked()
 	b.submitLocked(before)
 }

@@ -40,7 +40,7 @@ func TestBuilds(t *testing.T) {
 				t.Errorf("done %v ago", age)
 			}
 			got.CompletedAt = time.Time{}
-			want := Result{
+			want := MEPResult{
 				Slot:       slot,
 				MEP:        mep + uint64(slot),
 				Attempt:    1,
@@ -58,10 +58,11 @@ func TestBuilds(t *testing.T) {
 		r.checkComplete(i)
 	}
 	s := r.b.Stats()
-	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 ||
+	if s.BuiltMEPs != 6 || s.PlacedMFPs != 36 || s.BuiltBytes != bytesWant || s.IncompleteMEPs != 0 ||
+		s.RefusedAnnouncements != 0 ||
 		s.RejectedPlacements != 0 ||
 		s.RejectedMessages != 0 ||
-		s.Announced != 18 || s.Granted != 18 || s.Slots.Builds != 6 || s.Slots.Offered != 2 {
+		s.Announcements != 18 || s.WindowsGranted != 18 || s.Slots.Builds != 6 || s.Slots.Offered != 2 {
 		t.Errorf("%+v, %d bytes expected", s, bytesWant)
 	}
 	r.close()
@@ -87,15 +88,15 @@ func checkMEP(t *testing.T, b []byte, mep uint64, sources int) {
 	if err != nil {
 		t.Fatalf("MEP %d: %v", mep, err)
 	}
-	if m.N() != sources || len(m.Bytes()) != len(b) {
-		t.Errorf("MEP %d has %d MFPs in %d bytes of %d", mep, m.N(), len(m.Bytes()), len(b))
+	if m.NumMFPs() != sources || len(m.Bytes()) != len(b) {
+		t.Errorf("MEP %d has %d MFPs in %d bytes of %d", mep, m.NumMFPs(), len(m.Bytes()), len(b))
 	}
 	i := 0
 	for f, err := range m.MFPs() {
 		if err != nil {
 			t.Fatalf("MEP %d: %v", mep, err)
 		}
-		if int(f.Source()) != i || f.FirstEvent() != mep*rigPacking || f.N() != rigPacking {
+		if int(f.Source()) != i || f.FirstEvent() != mep*rigPacking || f.NumFragments() != rigPacking {
 			t.Errorf("MEP %d holds source %d, events from %d, at place %d", mep, f.Source(), f.FirstEvent(), i)
 		}
 		i++
@@ -197,7 +198,7 @@ func TestFailures(t *testing.T) {
 		is     error
 	}{
 		"sink": {change: func(r *rig, _ *Config) { r.sink.err = full }, says: "the disk is full", is: full},
-		"feedback": {change: func(_ *rig, c *Config) { c.Feedback = func([]Result) error { return full } },
+		"feedback": {change: func(_ *rig, c *Config) { c.OnResults = func([]MEPResult) error { return full } },
 			says: "the disk is full", is: full},
 		"grant not sent": {
 			change: func(r *rig, _ *Config) { r.net.fail = full }, is: full,
@@ -258,10 +259,10 @@ func TestRefuses(t *testing.T) {
 			says: "rank 1 announced MEP 0 in the name of readout unit 0"},
 		"from nobody": {rank: 2, payload: p.announcement(0, 0, 1),
 			says: "rank 2 announced MEP 0 in the name of readout unit 0"},
-		"malformed":    {rank: 3, payload: []byte{2, 1}, says: "an announcement of 2 bytes", is: placing.ErrMessage},
+		"malformed":    {rank: 3, payload: []byte{2, 1}, says: "an announcement of 2 bytes", is: placing.ErrBadMessage},
 		"no such slot": {rank: 3, payload: p.announcement(2, 0, 1), says: "there are 2 slots", as: &refused},
 	} {
-		err := r.b.Announce(tc.rank, tc.payload)
+		err := r.b.HandleAnnounce(tc.rank, tc.payload)
 		if err == nil || !strings.Contains(err.Error(), tc.says) || tc.is != nil && !errors.Is(err, tc.is) || tc.as != nil &&
 			!errors.As(err, tc.as) {
 			t.Errorf("%s: it says %v, not %q", name, err, tc.says)
@@ -269,7 +270,8 @@ func TestRefuses(t *testing.T) {
 	}
 	r.b.Placed(2, transport.Placement{Ref: shmem.Ref{Window: 1, Gen: 1}, Imm: 0, Length: 4})
 	r.b.Placed(3, transport.Placement{Ref: shmem.Ref{Window: 1, Gen: 1}, Imm: 1 << 63, Length: 4})
-	if s := r.b.Stats(); s.RejectedMessages != 4 || s.Refused != 1 || s.RejectedPlacements != 1 || s.Announced != 0 {
+	if s := r.b.Stats(); s.RejectedMessages != 4 || s.RefusedAnnouncements != 1 || s.RejectedPlacements != 1 ||
+		s.Announcements != 0 {
 		t.Errorf("%+v", s)
 	}
 	r.build([]*piece{p, r.piece(1, 0), r.piece(2, 0)}, 0, 0)
@@ -279,7 +281,7 @@ func TestRefuses(t *testing.T) {
 		t.Errorf("a late write is met by %v", v)
 	}
 	r.close()
-	if err := r.b.Announce(3, p.announcement(0, 5, 1)); !errors.Is(err, errClosed) {
+	if err := r.b.HandleAnnounce(3, p.announcement(0, 5, 1)); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
 	r.b.Placed(3, transport.Placement{Ref: shmem.Ref{Window: 1, Gen: 1}, Imm: 0, Length: 4})
@@ -301,7 +303,7 @@ func TestCloseWithUnfinishedMEP(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	r.close()
-	if s := r.b.Stats(); s.Incomplete != 2 || s.MEPs != 0 || s.Slots.Abandons != 1 || s.Slots.Withdraws != 1 {
+	if s := r.b.Stats(); s.IncompleteMEPs != 2 || s.BuiltMEPs != 0 || s.Slots.Abandons != 1 || s.Slots.Withdraws != 1 {
 		t.Errorf("%+v", s)
 	}
 	if v := r.write(pieces[0], r.net.grant(r.ranks[0], 1), 10, 10); v != shmem.StaleGen {
@@ -316,7 +318,7 @@ func TestCloseWhileTheSinkWaits(t *testing.T) {
 	r.build([]*piece{r.piece(0, 3), r.piece(1, 3), r.piece(2, 3)}, 1, 1)
 	patiently.Receive(t, r.sink.blocked)
 	r.close()
-	if s := r.b.Stats(); s.Incomplete != 2 || s.MEPs != 0 {
+	if s := r.b.Stats(); s.IncompleteMEPs != 2 || s.BuiltMEPs != 0 {
 		t.Errorf("%+v", s)
 	}
 	if len(r.failed) > 0 {
@@ -356,17 +358,17 @@ func TestCloseDuringActivity(t *testing.T) {
 		})
 		var wg sync.WaitGroup
 		closed := make(chan struct{})
-		tokens := make([]chan Result, len(r.ranks)) // which slot is free for which MEP
+		tokens := make([]chan MEPResult, len(r.ranks)) // which slot is free for which MEP
 		for ru := range r.ranks {
-			tokens[ru] = make(chan Result, 100)
-			tokens[ru] <- Result{Slot: 0, MEP: 0}
-			tokens[ru] <- Result{Slot: 1, MEP: 1}
+			tokens[ru] = make(chan MEPResult, 100)
+			tokens[ru] <- MEPResult{Slot: 0, MEP: 0}
+			tokens[ru] <- MEPResult{Slot: 1, MEP: 1}
 			wg.Go(func() { r.serve(ru, tokens[ru], closed) })
 		}
 		for n := range round {
 			res := r.result()
 			for _, c := range tokens {
-				c <- Result{Slot: res.Slot, MEP: n + 2}
+				c <- MEPResult{Slot: res.Slot, MEP: n + 2}
 			}
 		}
 		if err := r.b.Close(); err != nil {
@@ -376,8 +378,8 @@ func TestCloseDuringActivity(t *testing.T) {
 		patiently.Wait(t, wg.Wait)
 		r.close()
 		s := r.b.Stats()
-		if s.MEPs < round || s.MEPs+s.Incomplete > round+2 || int(s.MEPs) != len(r.sink.meps) {
-			t.Errorf("round %d: %d MEPs, %d in the sink: %+v", round, s.MEPs, len(r.sink.meps), s)
+		if s.BuiltMEPs < round || s.BuiltMEPs+s.IncompleteMEPs > round+2 || int(s.BuiltMEPs) != len(r.sink.meps) {
+			t.Errorf("round %d: %d MEPs, %d in the sink: %+v", round, s.BuiltMEPs, len(r.sink.meps), s)
 		}
 		if len(r.failed) > 0 {
 			t.Errorf("round %d: %v", round, patiently.Receive(t, r.failed))
@@ -386,7 +388,7 @@ func TestCloseDuringActivity(t *testing.T) {
 }
 
 // serve is one readout unit: it announces what it has a token for, and writes what it is granted.
-func (r *rig) serve(ru int, tokens <-chan Result, closed <-chan struct{}) {
+func (r *rig) serve(ru int, tokens <-chan MEPResult, closed <-chan struct{}) {
 	rank := r.ranks[ru]
 	pieces := map[uint64]*piece{}
 	for {
@@ -396,7 +398,7 @@ func (r *rig) serve(ru int, tokens <-chan Result, closed <-chan struct{}) {
 		case tok := <-tokens:
 			p := r.piece(ru, tok.MEP*rigPacking)
 			pieces[tok.MEP] = p
-			if r.b.Announce(rank, p.announcement(tok.Slot, tok.MEP, 1)) != nil {
+			if r.b.HandleAnnounce(rank, p.announcement(tok.Slot, tok.MEP, 1)) != nil {
 				return
 			}
 		case g := <-r.net.to[rank]:

@@ -14,10 +14,10 @@ var errClosed = errors.New("the builder unit is closed")
 type BuilderStats struct {
 	Stats
 	Suspensions      uint64          `help:"times it was suspended on purpose (debug.suspend-bus)"`
-	Suspended        time.Duration   `help:"time suspended on purpose"`
-	InSink           time.Duration   `count:"sink_us" help:"time in the output; 0 where everything is thrown away"`
-	Flushing         time.Duration   `count:"flush_us" help:"time making the output safe, where outcomes wait for that"`
-	Unsafe           int             `kind:"level" help:"MEPs in the output that the scheduler has not been told of"`
+	SuspendedTime    time.Duration   `count:"suspended_us" help:"time suspended on purpose"`
+	SinkTime         time.Duration   `count:"sink_us" help:"time in the output; 0 where everything is thrown away"`
+	FlushTime        time.Duration   `count:"flush_us" help:"time making the output safe, where outcomes wait for that"`
+	UnreportedMEPs   int             `count:"unsafe" kind:"level" help:"MEPs in the output that the scheduler has not been told of"`
 	RejectedMessages uint64          `count:"rejected" help:"sizes and placements that do not parse, come from a stranger, or too late"`
 	Slots            shmem.SlotStats `count:"slots_"`
 }
@@ -28,10 +28,10 @@ func (b *Builder) Stats() BuilderStats {
 	defer b.mu.Unlock()
 	s := BuilderStats{
 		Suspensions:      b.suspensions,
-		Suspended:        b.suspended,
-		InSink:           b.sinkTime.Read(),
-		Flushing:         b.flushTime.Read(),
-		Unsafe:           b.commit.unreported(),
+		SuspendedTime:    b.suspended,
+		SinkTime:         b.sinkTime.Total(),
+		FlushTime:        b.flushTime.Total(),
+		UnreportedMEPs:   b.commit.countUnreported(),
 		RejectedMessages: b.rejectedMessages,
 		Slots:            b.finalSlots,
 	}
@@ -62,8 +62,8 @@ func (b *Builder) shutDown() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.revokeAll()
-	for _, i := range b.asm.Unfinished(nil) {
-		b.asm.abandon(i)
+	for _, i := range b.asm.AppendUnfinished(nil) {
+		b.asm.abandonSlot(i)
 	}
 	err := errors.Join(b.reclaimSlots(b.cfg.Slots.Len()), b.cfg.Table.Withdraw(b.segment))
 	b.finalSlots = b.cfg.Slots.Stats()

@@ -15,27 +15,27 @@ import "sync"
 type committer struct {
 	wake chan struct{} // of one place: the queue is not empty
 
-	mu      sync.Mutex // guards what follows; never held while something blocks
-	queue   []Result   // with the sink, and not safe yet as far as is known
-	spare   []Result   // taken in turns with queue
-	pending int        // MEPs in queue and in the batch that is flushed or reported
+	mu                sync.Mutex  // guards what follows; never held while something blocks
+	unsafeResults     []MEPResult // with the sink, and not safe yet as far as is known
+	spare             []MEPResult // taken in turns with queue
+	unreportedResults int         // MEPs in queue and in the batch that is flushed or reported
 }
 
 // enqueue takes results whose MEPs the sink has taken. The slice stays the caller's.
-func (c *committer) enqueue(results []Result) {
+func (c *committer) enqueue(results []MEPResult) {
 	c.mu.Lock()
-	c.queue = append(c.queue, results...)
-	c.pending += len(results)
+	c.unsafeResults = append(c.unsafeResults, results...)
+	c.unreportedResults += len(results)
 	c.mu.Unlock()
-	poke(c.wake)
+	wakeUp(c.wake)
 }
 
 // nextBatch gives the committer what is to be made safe. It owns the slice until the next call.
-func (c *committer) nextBatch() []Result {
+func (c *committer) nextBatch() []MEPResult {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	batch := c.queue
-	c.queue, c.spare = c.spare[:0], batch
+	batch := c.unsafeResults
+	c.unsafeResults, c.spare = c.spare[:0], batch
 	return batch
 }
 
@@ -43,18 +43,18 @@ func (c *committer) nextBatch() []Result {
 func (c *committer) markReported(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pending -= n
+	c.unreportedResults -= n
 }
 
-// unreported is how many results have not been reported to the scheduler.
-func (c *committer) unreported() int {
+// countUnreported is how many results have not been reported to the scheduler.
+func (c *committer) countUnreported() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.pending
+	return c.unreportedResults
 }
 
 // reportWhenSafe reports to the scheduler what became of MEPs that the sink has taken: now, or when they are safe.
-func (b *Builder) reportWhenSafe(results []Result) error {
+func (b *Builder) reportWhenSafe(results []MEPResult) error {
 	if b.commit.wake == nil {
 		return b.reportResults(results)
 	}
@@ -67,7 +67,7 @@ func (b *Builder) reportWhenSafe(results []Result) error {
 func (b *Builder) runCommitter() {
 	for open := true; open; {
 		select {
-		case <-b.finished:
+		case <-b.finisherDone:
 			open = false
 		case <-b.commit.wake:
 		}

@@ -65,7 +65,7 @@ func TestReportedWhenSafe(t *testing.T) {
 		first := patiently.Receive(t, gate.flushes)
 		build(1, 1)
 		build(2, 2)
-		for r.b.Stats().Unsafe < 3 { // both are with the sink while the first is flushed
+		for r.b.Stats().UnreportedMEPs < 3 { // both are with the sink while the first is flushed
 			select {
 			case err := <-r.failed:
 				t.Fatal(err)
@@ -89,7 +89,7 @@ func TestReportedWhenSafe(t *testing.T) {
 			t.Errorf("pre-granted %v: %+v, %+v", preGranted, one, two)
 		}
 		r.close()
-		if n := r.b.Stats().Unsafe; n != 0 {
+		if n := r.b.Stats().UnreportedMEPs; n != 0 {
 			t.Errorf("pre-granted %v: %d MEPs unreported in the end", preGranted, n)
 		}
 	}
@@ -108,7 +108,7 @@ func TestNotReportedWhenNotSafe(t *testing.T) {
 	if len(r.results) > 0 {
 		t.Errorf("reported %+v", patiently.Receive(t, r.results))
 	}
-	if n := r.b.Stats().Unsafe; n != 1 {
+	if n := r.b.Stats().UnreportedMEPs; n != 1 {
 		t.Errorf("%d MEPs are not safe, not 1", n)
 	}
 }
@@ -125,7 +125,7 @@ func TestClosedBeforeSafe(t *testing.T) {
 			t.Fatal(err)
 		default:
 		}
-		return r.b.Stats().Unsafe >= 2
+		return r.b.Stats().UnreportedMEPs >= 2
 	})
 	closed := make(chan struct{})
 	go func() { r.close(); close(closed) }()
@@ -135,7 +135,7 @@ func TestClosedBeforeSafe(t *testing.T) {
 		last <- nil
 	case <-closed:
 		t.Fatal("closed without making safe what the sink had taken")
-	case <-time.After(patiently.Long):
+	case <-time.After(patiently.LongTimeout):
 		t.Fatal("neither closed nor making safe what the sink had taken")
 	}
 	patiently.Receive(t, closed)

@@ -42,7 +42,7 @@ func (b *Builder) replaceBadPart(slot int, mep uint64, memory []byte, err error)
 	if !ok {
 		return nil, err // nothing is left of it
 	}
-	f := &b.f
+	f := &b.scratch
 	made := make([]byte, b.cfg.Slots.SlotSize())
 	at := event.MEPHeaderSize(len(f.places))
 	for i := range f.places {
@@ -51,7 +51,7 @@ func (b *Builder) replaceBadPart(slot int, mep uint64, memory []byte, err error)
 		if lacks {
 			size = event.MFPHeaderSize(n)
 		}
-		if at+padded(uint32(size)) > len(made) {
+		if at+paddedBytes(uint32(size)) > len(made) {
 			return nil, err
 		}
 		if lacks {
@@ -61,7 +61,7 @@ func (b *Builder) replaceBadPart(slot int, mep uint64, memory []byte, err error)
 			copy(made[at:], memory[p.Offset:p.Offset+p.Size])
 		}
 		p.Offset = at
-		at += padded(uint32(p.Size))
+		at += paddedBytes(uint32(p.Size))
 	}
 	b.countMissing(bad.RU, mep, n)
 	made = made[:at]
@@ -74,12 +74,12 @@ func (b *Builder) replaceBadPart(slot int, mep uint64, memory []byte, err error)
 // eventRangeWithout is which events a whole MEP has, as the first MFP tells that was not made here and is of another
 // readout unit.
 func (b *Builder) eventRangeWithout(ru int, memory []byte) (first uint64, n int, ok bool) {
-	for _, p := range b.f.places {
+	for _, p := range b.scratch.places {
 		if int(p.RU) == ru || p.Synthetic || p.Size < event.MFPFixedSize {
 			continue
 		}
 		first, n, err := event.MFPEvents(memory[p.Offset : p.Offset+p.Size])
-		if err == nil && n <= b.cfg.MostEvents {
+		if err == nil && n <= b.cfg.MaxEventsPerMEP {
 			return first, n, true
 		}
 	}
@@ -91,15 +91,15 @@ func (b *Builder) countMissing(ru int, mep uint64, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &b.asm.stats
-	if b.f.missingMFPs == 0 {
-		s.Marked++
-		s.MarkedEvents += uint64(n)
+	if b.scratch.missingMFPCount == 0 {
+		s.MEPsLackingParts++
+		s.EventsLackingParts += uint64(n)
 	}
-	b.missing[ru].add(mep, n)
-	mfps := b.cfg.Division.Count(ru)
+	b.missingByRU[ru].add(mep, n)
+	mfps := b.cfg.Division.SourceCount(ru)
 	s.MissingMFPs += uint64(mfps)
 	s.MissingFragments += uint64(mfps * n)
-	b.f.missingMFPs += mfps
+	b.scratch.missingMFPCount += mfps
 }
 
 // checkTolerantly checks a whole MEP whose bytes are read at one place, and goes on without the parts that do not fit,
@@ -108,13 +108,13 @@ func (b *Builder) countMissing(ru int, mep uint64, n int) {
 func (b *Builder) checkTolerantly(slot int, mep uint64,
 	read []byte) (sound []byte, from uint64, events int, err error) {
 	for {
-		from, events, err = b.check(mep, read)
+		from, events, err = b.checkMEP(mep, read)
 		if err == nil {
 			return read, from, events, nil
 		}
 		read, err = b.replaceBadPart(slot, mep, read, err)
 		if err == nil {
-			err = b.f.tables.writeHeader(read, b.f.places)
+			err = b.scratch.tables.writeHeader(read, b.scratch.places)
 		}
 		if err != nil {
 			return nil, 0, 0, err
@@ -145,7 +145,7 @@ func (b *Builder) handleOversized(m *placing.Announce, err error) error {
 		for i := range parts[ru].entries {
 			parts[ru].entries[i] = placing.Entry{Size: b.asm.absent.missingMFPSize}
 		}
-		err = b.asm.layOut(int(m.Slot))
+		err = b.asm.layOutSlot(int(m.Slot))
 	}
 	return err
 }
@@ -169,7 +169,7 @@ func (b *Builder) firstSource(ru int) uint16 {
 	if ru >= b.cfg.Division.Units() {
 		return 0
 	}
-	return uint16(b.cfg.Division.First(ru))
+	return uint16(b.cfg.Division.FirstSource(ru))
 }
 
 // attributeSinkError is why the sink did not take a MEP: data that do not fit, which it found, or what it says itself.
@@ -178,11 +178,12 @@ func (b *Builder) attributeSinkError(m *sink.Meta, memory []byte, err error) err
 	if !errors.As(err, &wrong) && !errors.Is(err, sink.ErrMeta) {
 		return err
 	}
-	for i := range b.f.places {
-		p := &b.f.places[i]
+	for i := range b.scratch.places {
+		p := &b.scratch.places[i]
 		mfp, bad := event.ParseMFP(memory[p.Offset : p.Offset+p.Size])
-		if bad == nil && (mfp.FirstEvent() != m.FirstEvent || mfp.N() != m.Events) {
-			bad = fmt.Errorf("the MFP has %d events from %d, the MEP has %d from %d", mfp.N(), mfp.FirstEvent(), m.Events,
+		if bad == nil && (mfp.FirstEvent() != m.FirstEvent || mfp.NumFragments() != m.Events) {
+			bad = fmt.Errorf("the MFP has %d events from %d, the MEP has %d from %d", mfp.NumFragments(), mfp.FirstEvent(),
+				m.Events,
 				m.FirstEvent)
 		}
 		if bad == nil && mfp.Source() != p.Source {

@@ -74,12 +74,12 @@ func TestBadDataTolerated(t *testing.T) {
 			a.want(t, rus...)
 			r.wantMissing(0, lacks...)
 			st := r.b.Stats()
-			if st.Marked != 1 || st.MissingMFPs != uint64(len(lacks)) ||
-				st.MFPs+st.MissingMFPs != uint64(rigDivision.Sources()) {
+			if st.MEPsLackingParts != 1 || st.MissingMFPs != uint64(len(lacks)) ||
+				st.PlacedMFPs+st.MissingMFPs != uint64(rigDivision.Sources()) {
 				t.Errorf("%+v", st)
 			}
 			for _, ru := range rus {
-				if m := r.b.Missing()[ru]; m.MEPs != 1 || m.Events != rigPacking {
+				if m := r.b.MissingByRU()[ru]; m.MEPs != 1 || m.Events != rigPacking {
 					t.Errorf("readout unit %d is missing in %+v", ru, m)
 				}
 			}
@@ -105,7 +105,7 @@ func TestBadDataToleratedPreGranted(t *testing.T) {
 				for ru, rank := range r.ranks {
 					p := r.part(ru, 3)
 					if slices.Contains(rus, ru) {
-						damage(p, rigDivision.Count(ru)*placing.EntrySize)
+						damage(p, rigDivision.SourceCount(ru)*placing.EntrySize)
 						lacks = append(lacks, sourcesOf(ru)...)
 					}
 					r.b.Placed(rank, r.place(p, 0, 3, 1))
@@ -132,7 +132,7 @@ func TestWrongSizeAnnounced(t *testing.T) {
 			}
 			pieces[1].entries[0].Size = size
 			for _, p := range pieces {
-				_ = r.b.Announce(r.ranks[p.ru], p.announcement(0, 0, 1)) // one that is refused says so
+				_ = r.b.HandleAnnounce(r.ranks[p.ru], p.announcement(0, 0, 1)) // one that is refused says so
 			}
 			a.want(t, 1)
 			must.OK(t, r.b.MarkRUGone(1))

@@ -29,32 +29,32 @@ const (
 // batchLimit is how many MEPs are released together at most. A sink that keeps MEPs may hold the finisher up for as
 // long as its reader or its disk likes; the outcome of a MEP that it has taken does not wait for that.
 func (b *Builder) batchLimit() int {
-	if b.discards {
+	if b.sinkDiscards {
 		return min(maxBatchMEPs, max(minBatchMEPs, b.cfg.Slots.Len()/4))
 	}
 	return 1
 }
 
-// finishing is the finisher's scratch.
-type finishing struct {
-	spare         []SlotProgress // taken in turns with batch
-	places        []mfpPlace
-	refs          []shmem.Ref
-	mfps          [][]byte
-	tables        headerTables
-	packed        []byte
-	slots         []uint32 // of results
-	results       []Result
-	count, size   uint64 // MFPs and their bytes, in results
-	pendingRegion Region // that is being handed to Decide
-	allPlaces     []mfpPlace
-	regionMEP     []byte // a Region as a MEP
-	prefetched    uint   // means nothing: it makes prefetch look
+// finisherScratch is the finisher's scratch.
+type finisherScratch struct {
+	spare              []SlotProgress // taken in turns with batch
+	places             []mfpPlace
+	refs               []shmem.Ref
+	mfps               [][]byte
+	tables             headerTables
+	packedMEP          []byte
+	slots              []uint32 // of results
+	results            []MEPResult
+	mfpCount, mfpBytes uint64 // MFPs and their bytes, in results
+	pendingRegion      Region // that is being handed to Decide
+	allPlaces          []mfpPlace
+	regionMEP          []byte // a Region as a MEP
+	prefetchSum        uint   // means nothing: it makes prefetch look
 
 	// of the MEP in hand, if it is marked
-	missingUnits []bool       // by readout unit: its part was made here
-	missingMFPs  int          // MFPs that were
-	badParts     []*DataError // parts whose entries do not fit, where windows are pre-granted
+	missingUnits    []bool       // by readout unit: its part was made here
+	missingMFPCount int          // MFPs that were
+	badParts        []*DataError // parts whose entries do not fit, where windows are pre-granted
 }
 
 // runFinisher decides on MEPs and completes them, a batch after the other.
@@ -63,17 +63,17 @@ func (b *Builder) runFinisher() {
 		select {
 		case <-b.ctx.Done():
 			return
-		case <-b.wake:
+		case <-b.wakeFinisher:
 		}
 		b.mu.Lock()
-		batch, at := b.batch, b.completedAt
-		b.batch, b.f.spare = b.f.spare[:0], batch
+		batch, at := b.completedSlots, b.completedAt
+		b.completedSlots, b.scratch.spare = b.scratch.spare[:0], batch
 		b.mu.Unlock()
 		for len(batch) > 0 && b.ctx.Err() == nil {
 			n := min(len(batch), b.batchLimit())
-			b.gate.Lock()
+			b.finisherGate.Lock()
 			err := b.finishBatch(batch[:n], at)
-			b.gate.Unlock()
+			b.finisherGate.Unlock()
 			if err != nil {
 				b.fail(err)
 				return
@@ -87,17 +87,17 @@ func (b *Builder) runFinisher() {
 
 // finishBatch finishes MEPs and releases their slots. Those before one that fails have their outcome.
 func (b *Builder) finishBatch(batch []SlotProgress, at time.Time) error {
-	f := &b.f
-	f.slots, f.results, f.count, f.size = f.slots[:0], f.results[:0], 0, 0
+	f := &b.scratch
+	f.slots, f.results, f.mfpCount, f.mfpBytes = f.slots[:0], f.results[:0], 0, 0
 	var failed error
 	for i, l := range batch {
-		if i%prefetchMEPs == 0 && b.asm.isPreGranted() && b.verify.kind == VerifyOff {
+		if i%prefetchMEPs == 0 && b.asm.isPreGranted() && b.verify.depth == VerifyOff {
 			b.prefetch(batch[i:min(i+prefetchMEPs, len(batch))])
 		}
 		if l.Progress == CompletedRegion {
 			failed = b.decideRegion(int(l.Slot), at)
 		} else {
-			failed = b.finish(int(l.Slot), at)
+			failed = b.finishSlot(int(l.Slot), at)
 		}
 		if failed != nil {
 			break
@@ -119,34 +119,34 @@ const prefetchMEPs = 16
 func (b *Builder) prefetch(batch []SlotProgress) {
 	for _, l := range batch {
 		memory := b.cfg.Slots.Bytes(int(l.Slot))
-		for ru := range b.asm.preGranted {
-			b.f.prefetched += uint(memory[b.asm.preGranted[ru].offset])
+		for ru := range b.asm.preGrantedWindows {
+			b.scratch.prefetchSum += uint(memory[b.asm.preGrantedWindows[ru].offset])
 		}
 	}
 }
 
 // releaseBatch gives slots back and reports to the scheduler what was finished.
 func (b *Builder) releaseBatch() error {
-	f := &b.f
+	f := &b.scratch
 	if b.keepsSlotsOffered() {
 		if err := b.cfg.Slots.Recycle(f.slots); err != nil {
 			return err
 		}
 	}
 	b.mu.Lock()
-	b.asm.Finish(f.slots, f.count, f.size)
-	b.backlog.release(len(f.slots))
+	b.asm.Finish(f.slots, f.mfpCount, f.mfpBytes)
+	b.sinkQueue.release(len(f.slots))
 	b.mu.Unlock()
 	return b.reportWhenSafe(f.results)
 }
 
 // sealSlot closes to the network what is in place of a slot, and returns what lies there.
 func (b *Builder) sealSlot(slot int) (MEP, []byte, error) {
-	f := &b.f
-	f.missingMFPs, f.badParts = 0, f.badParts[:0]
+	f := &b.scratch
+	f.missingMFPCount, f.badParts = 0, f.badParts[:0]
 	if b.asm.isPreGranted() {
-		mep := b.asm.Slot(slot)
-		if b.asm.isMarked(slot) {
+		mep := b.asm.SlotMEP(slot)
+		if b.asm.lacksParts(slot) {
 			if err := b.fillMissing(slot, &mep, b.cfg.Slots.Bytes(slot)); err != nil {
 				return mep, nil, err
 			}
@@ -162,7 +162,7 @@ func (b *Builder) sealSlot(slot int) (MEP, []byte, error) {
 		return mep, memory, err
 	}
 	b.mu.Lock()
-	mep, marked := b.asm.Slot(slot), b.asm.isMarked(slot)
+	mep, marked := b.asm.SlotMEP(slot), b.asm.lacksParts(slot)
 	f.places, f.refs = b.asm.appendPlacedMFPs(slot, f.places[:0]), b.asm.appendMEPRefs(slot, f.refs[:0])
 	b.mu.Unlock()
 	if err := b.revoke(mep.MEP, f.refs); err != nil || !marked {
@@ -182,15 +182,15 @@ func (b *Builder) revoke(mep uint64, refs []shmem.Ref) error {
 	return nil
 }
 
-// finish checks a whole MEP, writes its header and hands it to the sink.
-func (b *Builder) finish(slot int, at time.Time) error {
-	f := &b.f
+// finishSlot checks a whole MEP, writes its header and hands it to the sink.
+func (b *Builder) finishSlot(slot int, at time.Time) error {
+	f := &b.scratch
 	mep, memory, err := b.sealSlot(slot)
 	if err != nil {
 		return err
 	}
 	read, looked := memory, b.cfg.Tap.HasViewers()
-	shown := looked && b.cfg.Tap.Due(at)
+	shown := looked && b.cfg.Tap.IsDue(at)
 	if err = f.tables.writeHeader(memory, f.places); err == nil && b.asm.isPreGranted() && (b.needsCopy() || shown) {
 		b.ensureScratch()
 		read, err = f.pack(memory)
@@ -202,7 +202,7 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	if read = sound; f.missingMFPs > 0 {
+	if read = sound; f.missingMFPCount > 0 {
 		memory = sound
 	}
 	meta := sink.Meta{
@@ -213,8 +213,8 @@ func (b *Builder) finish(slot int, at time.Time) error {
 		Attempt:     mep.Attempt,
 		CompletedAt: at,
 	}
-	if b.verdicts != nil {
-		meta.Verdicts = b.verdicts[slot]
+	if b.verdictsBySlot != nil {
+		meta.Verdicts = b.verdictsBySlot[slot]
 	}
 	if looked {
 		b.offerToTap(shown, at, meta, read)
@@ -231,13 +231,13 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	return nil
 }
 
-// check verifies a MEP as far as is asked for, and returns which events it has, as the first part tells that was not
+// checkMEP verifies a MEP as far as is asked for, and returns which events it has, as the first part tells that was not
 // made here: the others have theirs from such a part.
-func (b *Builder) check(mep uint64, read []byte) (from uint64, events int, err error) {
-	if err := b.verify.check(mep, read, b.f.places); err != nil {
+func (b *Builder) checkMEP(mep uint64, read []byte) (from uint64, events int, err error) {
+	if err := b.verify.check(mep, read, b.scratch.places); err != nil {
 		return 0, 0, err
 	}
-	first := &b.f.places[max(0, slices.IndexFunc(b.f.places, func(p mfpPlace) bool { return !p.Synthetic }))]
+	first := &b.scratch.places[max(0, slices.IndexFunc(b.scratch.places, func(p mfpPlace) bool { return !p.Synthetic }))]
 	from, events, err = event.MFPEvents(read[first.Offset : first.Offset+first.Size])
 	if err != nil {
 		return 0, 0, &DataError{
@@ -257,25 +257,25 @@ func (b *Builder) check(mep uint64, read []byte) (from uint64, events int, err e
 
 // recordBuilt notes that the sink has a MEP.
 func (b *Builder) recordBuilt(slot int, meta *sink.Meta) {
-	f := &b.f
+	f := &b.scratch
 	f.slots = append(f.slots, uint32(slot))
-	f.results = append(f.results, Result{})
+	f.results = append(f.results, MEPResult{})
 	r := &f.results[len(f.results)-1]
 	r.Slot, r.MEP, r.Attempt, r.Outcome = slot, meta.MEP, meta.Attempt, Built
 	r.Events, r.FirstEvent, r.CompletedAt = meta.Events, meta.FirstEvent, meta.CompletedAt
-	r.PartsMissing = f.missingMFPs > 0
-	f.count += uint64(len(f.places) - f.missingMFPs)
+	r.PartsMissing = f.missingMFPCount > 0
+	f.mfpCount += uint64(len(f.places) - f.missingMFPCount)
 	for i := range f.places {
-		f.size += uint64(f.places[i].Size)
+		f.mfpBytes += uint64(f.places[i].Size)
 	}
 }
 
 // keepsSlotsOffered says that slots stay offered while parts come, and are recycled when their MEPs are finished: where
 // windows are pre-granted, and the sink keeps nothing.
-func (b *Builder) keepsSlotsOffered() bool { return b.discards && b.asm.isPreGranted() }
+func (b *Builder) keepsSlotsOffered() bool { return b.sinkDiscards && b.asm.isPreGranted() }
 
 // needsCopy says that MEPs in pre-granted windows are read in the scratch: to be kept, or since they are parsed.
-func (b *Builder) needsCopy() bool { return !b.discards || b.verify.parses() }
+func (b *Builder) needsCopy() bool { return !b.sinkDiscards || b.verify.parsesContent() }
 
 // handToSink gives a MEP to the sink, and the slot back.
 func (b *Builder) handToSink(slot int, meta sink.Meta, read []byte) error {
@@ -297,7 +297,7 @@ func (b *Builder) handToSink(slot int, meta sink.Meta, read []byte) error {
 // writeToSink hands a MEP to the sink, and counts the time that takes. One that drops everything is not worth two
 // readings of the clock.
 func (b *Builder) writeToSink(slot int, meta sink.Meta, memory []byte) error {
-	if !b.discards {
+	if !b.sinkDiscards {
 		b.sinkTime.Start()
 		defer b.sinkTime.Stop()
 	}
@@ -308,7 +308,7 @@ func (b *Builder) writeToSink(slot int, meta sink.Meta, memory []byte) error {
 }
 
 // reportResults reports to the scheduler what became of MEPs.
-func (b *Builder) reportResults(results []Result) error {
+func (b *Builder) reportResults(results []MEPResult) error {
 	b.reportMu.Lock()
 	defer b.reportMu.Unlock()
 	return b.reportResultsLocked(results)
@@ -316,21 +316,21 @@ func (b *Builder) reportResults(results []Result) error {
 
 // reportResultsLocked reports to the scheduler slots that are free. Which of them are held is decided when they are
 // reported: others that are reported meanwhile may be the last whose outcome was to come. reportMu is held.
-func (b *Builder) reportResultsLocked(results []Result) error {
+func (b *Builder) reportResultsLocked(results []MEPResult) error {
 	b.mu.Lock()
 	for i := range results {
-		results[i].Held = b.asm.HoldOutcome()
+		results[i].ReportHeld = b.asm.HoldOutcome()
 	}
 	b.mu.Unlock()
-	return b.cfg.Feedback(results)
+	return b.cfg.OnResults(results)
 }
 
 // parseEntries reads the entries that stand before each part. Those that do not fit are noted in f.bad, and the places
 // of that readout unit's MFPs are empty.
 func (b *Builder) parseEntries(slot int, mep uint64, memory []byte) {
-	f := &b.f
+	f := &b.scratch
 	f.places = f.places[:0]
-	for ru := range b.asm.preGranted {
+	for ru := range b.asm.preGrantedWindows {
 		first := len(f.places)
 		off, length := b.asm.PartRange(slot, ru)
 		bad := b.parsePartEntries(ru, memory[off:off+length], off)
@@ -339,7 +339,7 @@ func (b *Builder) parseEntries(slot int, mep uint64, memory []byte) {
 		}
 		bad.RU, bad.MEP = ru, mep
 		f.badParts, f.places = append(f.badParts, bad), f.places[:first]
-		for i := range b.asm.preGranted[ru].sources {
+		for i := range b.asm.preGrantedWindows[ru].sources {
 			f.places = append(f.places, mfpPlace{Source: uint16(first + i), RU: uint16(ru)})
 		}
 	}
@@ -347,8 +347,8 @@ func (b *Builder) parseEntries(slot int, mep uint64, memory []byte) {
 
 // parsePartEntries reads the entries of one part, which lies at an offset.
 func (b *Builder) parsePartEntries(ru int, part []byte, off int) *DataError {
-	f := &b.f
-	sources := b.asm.preGranted[ru].sources
+	f := &b.scratch
+	sources := b.asm.preGrantedWindows[ru].sources
 	at := sources * placing.EntrySize
 	for i := range sources {
 		source := uint16(len(f.places))
@@ -363,9 +363,9 @@ func (b *Builder) parsePartEntries(ru int, part []byte, off int) *DataError {
 			Offset:    off + at,
 			Size:      int(e.Size),
 			CRC:       e.CRC,
-			Synthetic: f.missingMFPs > 0 && f.missingUnits[ru],
+			Synthetic: f.missingMFPCount > 0 && f.missingUnits[ru],
 		})
-		at += padded(e.Size)
+		at += paddedBytes(e.Size)
 	}
 	if at != len(part) {
 		return &DataError{Source: uint16(len(f.places) - 1), Reason: fmt.Sprintf(
@@ -376,17 +376,17 @@ func (b *Builder) parsePartEntries(ru int, part []byte, off int) *DataError {
 
 // pack copies a MEP without its gaps. It moves f.places there. Each byte of a part is read once; padding, which no CRC
 // covers, is made anew.
-func (f *finishing) pack(memory []byte) ([]byte, error) {
+func (f *finisherScratch) pack(memory []byte) ([]byte, error) {
 	at := event.MEPHeaderSize(len(f.places))
 	for i := range f.places {
 		p := &f.places[i]
-		n := padded(uint32(p.Size))
-		copy(f.packed[at:], memory[p.Offset:p.Offset+p.Size])
-		clear(f.packed[at+p.Size : at+n])
+		n := paddedBytes(uint32(p.Size))
+		copy(f.packedMEP[at:], memory[p.Offset:p.Offset+p.Size])
+		clear(f.packedMEP[at+p.Size : at+n])
 		p.Offset = at
 		at += n
 	}
-	return f.packed[:at], f.tables.writeHeader(f.packed[:at], f.places)
+	return f.packedMEP[:at], f.tables.writeHeader(f.packedMEP[:at], f.places)
 }
 
 // headerTables are the finisher's scratch for MEP headers.
@@ -399,7 +399,7 @@ func (t *headerTables) writeHeader(memory []byte, places []mfpPlace) error {
 	t.sources, t.offsets = t.sources[:0], t.offsets[:0]
 	for _, p := range places {
 		t.sources = append(t.sources, p.Source)
-		t.offsets = append(t.offsets, uint32(p.Offset/event.MEPWord))
+		t.offsets = append(t.offsets, uint32(p.Offset/event.MEPWordBytes))
 	}
 	words, err := event.MEPWords(len(memory))
 	if err == nil {

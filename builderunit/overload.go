@@ -15,14 +15,14 @@ import (
 //
 // The discarder never touches the sink, so a sink that is stuck holds up what the backlog allows and nothing more.
 
-// backlog is the pure core of the policy: how many whole MEPs wait for the sink, the one that it has included.
-type backlog struct {
+// sinkQueue is the pure core of the policy: how many whole MEPs wait for the sink, the one that it has included.
+type sinkQueue struct {
 	limit   int // 0: any number
 	waiting int
 }
 
 // admit reports whether one more may wait.
-func (l *backlog) admit() bool {
+func (l *sinkQueue) admit() bool {
 	if l.limit > 0 && l.waiting >= l.limit {
 		return false
 	}
@@ -31,43 +31,43 @@ func (l *backlog) admit() bool {
 }
 
 // release says that n are done with.
-func (l *backlog) release(n int) { l.waiting -= n }
+func (l *sinkQueue) release(n int) { l.waiting -= n }
 
 // shedLocked lets those MEPs of the batch, from the given index on, wait for the finisher that may, and the others not.
 // Its caller holds mu.
 func (b *Builder) shedLocked(from int) {
 	keep := from
-	for _, l := range b.batch[from:] {
-		if l.Progress == CompletedMEP && !b.backlog.admit() {
-			b.spill = append(b.spill, l.Slot)
+	for _, l := range b.completedSlots[from:] {
+		if l.Progress == CompletedMEP && !b.sinkQueue.admit() {
+			b.slotsToDiscard = append(b.slotsToDiscard, l.Slot)
 			continue
 		}
-		b.batch[keep] = l
+		b.completedSlots[keep] = l
 		keep++
 	}
-	if b.batch = b.batch[:keep]; len(b.spill) > 0 {
-		poke(b.wakeSpill)
+	if b.completedSlots = b.completedSlots[:keep]; len(b.slotsToDiscard) > 0 {
+		wakeUp(b.wakeDiscarder)
 	}
 }
 
 // runDiscarder gives up MEPs that were turned away, as many as there are.
 func (b *Builder) runDiscarder() {
-	var results []Result
+	var results []MEPResult
 	var spare []uint32
 	var refs []shmem.Ref
 	for {
 		select {
 		case <-b.ctx.Done():
 			return
-		case <-b.wakeSpill:
+		case <-b.wakeDiscarder:
 		}
 		b.mu.Lock()
-		slots, at := b.spill, b.completedAt
-		b.spill, spare = spare[:0], slots
+		slots, at := b.slotsToDiscard, b.completedAt
+		b.slotsToDiscard, spare = spare[:0], slots
 		results, refs = results[:0], refs[:0]
 		for _, i := range slots {
-			mep := b.asm.Slot(int(i))
-			results = append(results, Result{
+			mep := b.asm.SlotMEP(int(i))
+			results = append(results, MEPResult{
 				Slot:        int(i),
 				MEP:         mep.MEP,
 				Attempt:     mep.Attempt,
@@ -77,15 +77,15 @@ func (b *Builder) runDiscarder() {
 			refs = b.asm.appendMEPRefs(int(i), refs)
 		}
 		b.mu.Unlock()
-		if err := b.discard(slots, refs, results); err != nil {
+		if err := b.discardMEPs(slots, refs, results); err != nil {
 			b.fail(err)
 			return
 		}
 	}
 }
 
-// discard closes slots to the network, gives them back and reports that to the scheduler.
-func (b *Builder) discard(slots []uint32, refs []shmem.Ref, results []Result) error {
+// discardMEPs closes slots to the network, gives them back and reports that to the scheduler.
+func (b *Builder) discardMEPs(slots []uint32, refs []shmem.Ref, results []MEPResult) error {
 	for _, ref := range refs {
 		if err := b.cfg.Table.Revoke(ref); err != nil {
 			return fmt.Errorf("discarding MEPs: %w", err)
@@ -103,13 +103,13 @@ func (b *Builder) discard(slots []uint32, refs []shmem.Ref, results []Result) er
 	b.reportMu.Lock() // from before the slots count as free, for Reset
 	defer b.reportMu.Unlock()
 	b.mu.Lock()
-	b.asm.discard(slots)
+	b.asm.discardSlots(slots)
 	b.mu.Unlock()
-	return b.cfg.Feedback(results)
+	return b.cfg.OnResults(results)
 }
 
-// poke leaves a mark in a channel of one place.
-func poke(c chan<- struct{}) {
+// wakeUp leaves a mark in a channel of one place.
+func wakeUp(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

@@ -36,7 +36,7 @@ type overloaded struct {
 func eachPlacing(t *testing.T, backlog int, test func(*testing.T, *overloaded)) {
 	t.Run("announce", func(t *testing.T) {
 		o := &overloaded{sink: &stuck{free: make(chan struct{})}}
-		o.rig = newRigWithSlots(t, 4, func(_ *rig, c *Config) { c.Sink, c.Backlog = o.sink, backlog })
+		o.rig = newRigWithSlots(t, 4, func(_ *rig, c *Config) { c.Sink, c.MaxWaitingMEPs = o.sink, backlog })
 		o.build = func(slot int, mep uint64) {
 			var pieces []*piece
 			for ru := range o.ranks {
@@ -48,7 +48,7 @@ func eachPlacing(t *testing.T, backlog int, test func(*testing.T, *overloaded)) 
 	})
 	t.Run("pre-granted", func(t *testing.T) {
 		o := &overloaded{sink: &stuck{free: make(chan struct{})}}
-		q := newPreGrantedRig(t, 4, func(_ *rig, c *Config) { c.Sink, c.Backlog = o.sink, backlog })
+		q := newPreGrantedRig(t, 4, func(_ *rig, c *Config) { c.Sink, c.MaxWaitingMEPs = o.sink, backlog })
 		o.rig, o.build = q.rig, q.buildPreGranted
 		test(t, o)
 	})
@@ -64,7 +64,7 @@ func TestDiscards(t *testing.T) {
 		for mep := uint64(2); mep < many; mep++ {
 			slot := int(mep)%2 + 2
 			o.build(slot, mep)
-			want := Result{
+			want := MEPResult{
 				Slot:    slot,
 				MEP:     mep,
 				Attempt: 1,
@@ -88,7 +88,7 @@ func TestDiscards(t *testing.T) {
 			}
 		}
 		s := o.b.Stats()
-		if s.DiscardedMEPs != many-2 || s.MEPs != 3 || s.Incomplete+s.RejectedPlacements+s.RejectedMessages != 0 {
+		if s.DiscardedMEPs != many-2 || s.BuiltMEPs != 3 || s.IncompleteMEPs+s.RejectedPlacements+s.RejectedMessages != 0 {
 			t.Errorf("counted %+v", s)
 		}
 	})
@@ -100,7 +100,7 @@ func TestHolds(t *testing.T) {
 		for mep := range 4 {
 			o.build(mep, uint64(mep))
 		}
-		if s := o.b.Stats(); s.MEPs != 0 || s.DiscardedMEPs != 0 || len(o.results) != 0 {
+		if s := o.b.Stats(); s.BuiltMEPs != 0 || s.DiscardedMEPs != 0 || len(o.results) != 0 {
 			t.Fatalf("the sink is stuck, and the unit counts %+v", s)
 		}
 		close(o.sink.free)
@@ -119,7 +119,7 @@ func TestClosedWhileDiscarding(t *testing.T) {
 			o.build(mep, uint64(mep))
 		}
 		o.close()
-		if s := o.b.Stats(); s.DiscardedMEPs+s.Incomplete != 4 {
+		if s := o.b.Stats(); s.DiscardedMEPs+s.IncompleteMEPs != 4 {
 			o.t.Errorf("of four MEPs the unit counts %+v", s)
 		}
 	})
@@ -134,12 +134,12 @@ func TestSuspensionsTakeTurns(t *testing.T) {
 		over := time.Duration(0)
 		for i := range 20 {
 			s := Suspension{
-				Every: every,
-				For:   last,
-				Index: i % of,
-				Units: of,
+				Interval: every,
+				Duration: last,
+				BUIndex:  i % of,
+				BUCount:  of,
 			}
-			begin := s.begin(i / of)
+			begin := s.beginOf(i / of)
 			if begin <= over && i > 0 || begin <= 0 || begin+last != time.Duration(i+1)*every {
 				t.Fatalf("suspension %d begins at %v, the one before was over at %v", i, begin, over)
 			}
@@ -151,7 +151,8 @@ func TestSuspensionsTakeTurns(t *testing.T) {
 // A unit that is suspended now and then builds everything all the same.
 func TestSuspendedUnitGoesOn(t *testing.T) {
 	r := newRig(t, func(_ *rig, c *Config) {
-		c.Sink, c.Suspend = &sink.Discard{}, Suspension{Every: 2 * time.Millisecond, For: time.Millisecond, Units: 1}
+		c.Sink, c.Suspension = &sink.Discard{}, Suspension{Interval: 2 * time.Millisecond, Duration: time.Millisecond,
+			BUCount: 1}
 	})
 	for mep := uint64(0); r.b.Stats().Suspensions < 3 || mep < 10; mep++ {
 		var pieces []*piece
@@ -163,7 +164,7 @@ func TestSuspendedUnitGoesOn(t *testing.T) {
 			t.Fatalf("the unit reported %+v of MEP %d", got, mep)
 		}
 	}
-	if s := r.b.Stats(); s.Suspended < 3*time.Millisecond {
-		t.Errorf("suspended for %v in %d times", s.Suspended, s.Suspensions)
+	if s := r.b.Stats(); s.SuspendedTime < 3*time.Millisecond {
+		t.Errorf("suspended for %v in %d times", s.SuspendedTime, s.Suspensions)
 	}
 }

@@ -63,10 +63,10 @@ type SlotProgress struct {
 	Progress Progress // CompletedRegion or CompletedMEP
 }
 
-// Placed takes the notice that bytes of a readout unit are in place, and appends the slots in which they make something
-// complete. A placement that contradicts what is known is counted by its reason and changes nothing. Bytes are counted,
-// not marked: who writes some twice and others not at all is found out by VerifyCRC.
-func (a *Assembler) Placed(ru int, ps []transport.Placement, to []SlotProgress) []SlotProgress {
+// ApplyPlacements takes the notice that bytes of a readout unit are in place, and appends the slots in which they make
+// something complete. A placement that contradicts what is known is counted by its reason and changes nothing. Bytes
+// are counted, not marked: who writes some twice and others not at all is found out by VerifyCRC.
+func (a *Assembler) ApplyPlacements(ru int, ps []transport.Placement, to []SlotProgress) []SlotProgress {
 	for i := range ps {
 		mep, attempt, slot := placing.ParseImmediate(ps[i].Imm)
 		progress, why := a.applyPlacement(ru, &ps[i], mep, attempt, slot)
@@ -93,7 +93,7 @@ func (a *Assembler) applyPlacement(ru int, p *transport.Placement, low uint32, a
 		return CompletedNothing, noSlot
 	}
 	s, at := &a.slots[slot], int(slot)*a.rus+ru
-	if p.Ref == (shmem.Ref{}) || a.refs[at] != p.Ref {
+	if p.Ref == (shmem.Ref{}) || a.windowRefs[at] != p.Ref {
 		return CompletedNothing, otherWindow
 	}
 	switch {
@@ -102,13 +102,13 @@ func (a *Assembler) applyPlacement(ru int, p *transport.Placement, low uint32, a
 	case attempt == 0:
 		return CompletedNothing, noMEP
 	}
-	if why := a.checkExpected(s, low, attempt); why != placementAccepted {
+	if why := a.checkPlacement(s, low, attempt); why != placementAccepted {
 		return CompletedNothing, why
 	}
-	if a.isPreGranted() && a.placed[at] != 0 {
+	if a.isPreGranted() && a.placedBytes[at] != 0 {
 		return CompletedNothing, duplicatePart
 	}
-	if a.placed[at] += p.Length; !a.isPreGranted() && a.placed[at] < uint32(a.parts[at].size) {
+	if a.placedBytes[at] += p.Length; !a.isPreGranted() && a.placedBytes[at] < uint32(a.parts[at].size) {
 		return CompletedNothing, placementAccepted
 	}
 	return a.completePart(int(slot)), placementAccepted
@@ -117,17 +117,17 @@ func (a *Assembler) applyPlacement(ru int, p *transport.Placement, low uint32, a
 // fitsPart tells that bytes can be a readout unit's part, or some of those that its part lacks.
 func (a *Assembler) fitsPart(at, ru int, p *transport.Placement) bool {
 	if !a.isPreGranted() {
-		return p.Length > 0 && p.Length <= uint32(a.parts[at].size)-a.placed[at]
+		return p.Length > 0 && p.Length <= uint32(a.parts[at].size)-a.placedBytes[at]
 	}
-	r := &a.preGranted[ru]
-	return p.Offset == 0 && p.Length >= r.minLength && p.Length <= r.maxLength && p.Length%event.MEPWord == 0
+	r := &a.preGrantedWindows[ru]
+	return p.Offset == 0 && p.Length >= r.minLength && p.Length <= r.maxLength && p.Length%event.MEPWordBytes == 0
 }
 
-// checkExpected tells why a slot does not wait for bytes of that attempt at a MEP. A free slot with pre-granted
+// checkPlacement tells why a slot does not wait for bytes of that attempt at a MEP. A free slot with pre-granted
 // windows begins with it.
-func (a *Assembler) checkExpected(s *slot, low uint32, attempt uint8) rejectedPlacement {
+func (a *Assembler) checkPlacement(s *slot, low uint32, attempt uint8) rejectedPlacement {
 	switch {
-	case s.phase == idle && a.isPreGranted():
+	case s.phase == slotIdle && a.isPreGranted():
 		return a.beginFilling(s, low, attempt)
 	case uint32(s.mep) != low:
 		return otherMEP
@@ -152,7 +152,7 @@ func (a *Assembler) beginFilling(s *slot, low uint32, attempt uint8) rejectedPla
 	if mep == s.mep && uint32(attempt) <= s.attempt {
 		return builtBefore
 	}
-	s.mep, s.attempt, s.phase, s.completedParts = mep, uint32(attempt), filling, a.countLacking(mep)
+	s.mep, s.attempt, s.phase, s.completedParts = mep, uint32(attempt), slotFilling, a.countLackingRUs(mep)
 	return placementAccepted
 }
 
@@ -160,15 +160,15 @@ func (a *Assembler) beginFilling(s *slot, low uint32, attempt uint8) rejectedPla
 func (a *Assembler) completePart(i int) Progress {
 	s := &a.slots[i]
 	s.completedParts++
-	a.stats.Parts++
+	a.stats.PartsInPlace++
 	regionComplete := !a.isPreGranted() && a.pull.completeRequest(i)
 	switch {
 	case int(s.completedParts) == a.rus:
-		s.phase, s.marked = complete, a.absent.everAbsent && a.hasMissing(i)
+		s.phase, s.lacksParts = slotComplete, a.absent.everAbsent && a.hasMissing(i)
 		a.newestComplete = max(a.newestComplete, s.mep)
 		return CompletedMEP
 	case regionComplete:
-		s.phase = deciding
+		s.phase = slotDeciding
 		return CompletedRegion
 	}
 	return CompletedPart

@@ -63,7 +63,7 @@ func (b *Builder) AnswerWindowRequest(rank int, payload []byte) error {
 		b.rejectedMessages++
 		return err
 	}
-	ru, ok := b.byRank[rank]
+	ru, ok := b.ruByRank[rank]
 	if !ok || !b.asm.isPreGranted() {
 		b.rejectedMessages++
 		return fmt.Errorf("rank %d asked for its share of the slots, and has none", rank)
@@ -71,7 +71,7 @@ func (b *Builder) AnswerWindowRequest(rank int, payload []byte) error {
 	var answer placing.PreGrants
 	n := b.cfg.Slots.Len()
 	for first := 0; first < n; first += placing.MaxPreGrants {
-		answer.First = uint32(first)
+		answer.FirstSlot = uint32(first)
 		answer.Refs = b.asm.appendPreGrants(ru, first, min(placing.MaxPreGrants, n-first), answer.Refs[:0])
 		b.message = answer.Append(b.message[:0])
 		if err := b.cfg.Signaler.Signal(rank, b.message); err != nil {

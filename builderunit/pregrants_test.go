@@ -34,7 +34,7 @@ func (w *rewriter) rewrite() {
 		w.r.t.Errorf("the grant does not stand: %v", v)
 		return
 	}
-	for i := rigDivision.Count(w.p.ru) * placing.EntrySize; i < len(dst); i++ {
+	for i := rigDivision.SourceCount(w.p.ru) * placing.EntrySize; i < len(dst); i++ {
 		dst[i] = 0xFF
 	}
 	w.r.table.Release(ref)
@@ -80,7 +80,7 @@ func tryRewriter(t *testing.T, kind Verify, replayed, keeps bool, w *rewriter, w
 	for i, rank := range r.ranks {
 		r.b.Placed(rank, r.place(r.part(i, 3), 0, 3, 1))
 	}
-	var res *Result
+	var res *MEPResult
 	var fault *DataError
 	select {
 	case got := <-r.results:

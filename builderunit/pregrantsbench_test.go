@@ -48,9 +48,9 @@ func TestPreGrantedBuilderDoesNotAllocate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := m.Verify(); err != nil || m.N() != 2 || m.Offset(1)+padded(uint32(event.MaxMFPSize(1, fragment,
+		if err := m.Verify(); err != nil || m.NumMFPs() != 2 || m.Offset(1)+paddedBytes(uint32(event.MaxMFPSize(1, fragment,
 			0))) != len(m.Bytes()) {
-			t.Fatalf("slot %d: %d MFPs in %d bytes, the second at %d: %v", slot, m.N(), len(m.Bytes()), m.Offset(1), err)
+			t.Fatalf("slot %d: %d MFPs in %d bytes, the second at %d: %v", slot, m.NumMFPs(), len(m.Bytes()), m.Offset(1), err)
 		}
 	}
 }

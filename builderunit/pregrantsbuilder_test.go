@@ -39,7 +39,7 @@ func TestPreGrantedBuilds(t *testing.T) {
 		}
 		for slot := range 2 {
 			got := r.result()
-			if want := (Result{
+			if want := (MEPResult{
 				Slot:        slot,
 				MEP:         mep + uint64(slot),
 				Attempt:     1,
@@ -57,10 +57,11 @@ func TestPreGrantedBuilds(t *testing.T) {
 		r.checkComplete(i)
 	}
 	s := r.b.Stats()
-	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 ||
+	if s.BuiltMEPs != 6 || s.PlacedMFPs != 36 || s.BuiltBytes != bytesWant || s.IncompleteMEPs != 0 ||
+		s.RefusedAnnouncements != 0 ||
 		s.RejectedPlacements != 0 ||
 		s.RejectedMessages != 0 ||
-		s.Announced != 0 || s.Granted != 6 || s.Parts != 18 || s.Slots.Builds != 6 || s.Slots.Offered != 2 {
+		s.Announcements != 0 || s.WindowsGranted != 6 || s.PartsInPlace != 18 || s.Slots.Builds != 6 || s.Slots.Offered != 2 {
 		t.Errorf("%+v, %d bytes expected", s, bytesWant)
 	}
 	r.close()
@@ -106,7 +107,7 @@ func TestPreGrantedInPlace(t *testing.T) {
 
 // TestPreGrantedFilesAreTheSame holds that a file does not tell how the MEPs in it were placed.
 func TestPreGrantedFilesAreTheSame(t *testing.T) {
-	for _, format := range []recording.Format{recording.MEP, recording.MDF, recording.MFP} {
+	for _, format := range []recording.Format{recording.FormatMEP, recording.FormatMDF, recording.FormatMFP} {
 		t.Run(format.String(), func(t *testing.T) {
 			dir := t.TempDir()
 			open := func(name string) *sink.File {
@@ -143,7 +144,7 @@ func TestPreGrantedFilesAreTheSame(t *testing.T) {
 // TestPreGrantedFinds holds what each kind of verification finds in a part, and what is found whatever is asked for.
 func TestPreGrantedFinds(t *testing.T) {
 	const off, crc, full = 1 << VerifyOff, 1 << VerifyCRC, 1 << VerifyFull
-	head := rigDivision.Count(0) * placing.EntrySize
+	head := rigDivision.SourceCount(0) * placing.EntrySize
 	data := head + event.MFPHeaderSize(rigPacking)
 	for name, tc := range map[string]struct {
 		found  int // by which kinds
@@ -223,7 +224,7 @@ func TestPreGrantedRefuses(t *testing.T) {
 		"asked by nobody": {func() error { return r.b.AnswerWindowRequest(2, placing.AppendWindowRequest(nil)) },
 			"rank 2 asked for its share of the slots, and has none"},
 		"asked badly": {func() error { return r.b.AnswerWindowRequest(3, []byte{4}) }, "a window request of 1 bytes"},
-		"announced": {func() error { return r.b.Announce(3, r.piece(0, 0).announcement(0, 0, 1)) },
+		"announced": {func() error { return r.b.HandleAnnounce(3, r.piece(0, 0).announcement(0, 0, 1)) },
 			"has granted its windows for all MEPs"},
 	} {
 		if err := tc.do(); err == nil || !strings.Contains(err.Error(), tc.says) {
@@ -234,7 +235,7 @@ func TestPreGrantedRefuses(t *testing.T) {
 	r.b.PlacedMany(2, []transport.Placement{p, p})
 	r.b.PlacedMany(1, []transport.Placement{p})
 	if s := r.b.Stats(); s.RejectedMessages != 5 || s.RejectedPlacements != 1 || s.RejectedByReason[otherWindow] != 1 ||
-		s.Parts != 0 {
+		s.PartsInPlace != 0 {
 		t.Errorf("%+v", s)
 	}
 	r.buildPreGranted(0, 0)
@@ -263,7 +264,7 @@ func TestPreGrantedFailures(t *testing.T) {
 		is     error
 	}{
 		"sink":     {change: func(r *rig, _ *Config) { r.sink.err = full }, is: full},
-		"feedback": {change: func(_ *rig, c *Config) { c.Feedback = func([]Result) error { return full } }, is: full},
+		"feedback": {change: func(_ *rig, c *Config) { c.OnResults = func([]MEPResult) error { return full } }, is: full},
 		"a part":   {damage: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -288,7 +289,7 @@ func TestPreGrantedFailures(t *testing.T) {
 			}
 			r.close()
 			s := r.b.Stats()
-			if tc.damage && (s.MEPs != 2 || s.Incomplete != 1) || !tc.damage && s.MEPs+s.Incomplete != 3 {
+			if tc.damage && (s.BuiltMEPs != 2 || s.IncompleteMEPs != 1) || !tc.damage && s.BuiltMEPs+s.IncompleteMEPs != 3 {
 				t.Errorf("%+v", s)
 			}
 		})
@@ -307,7 +308,7 @@ func TestPreGrantedCloseWithUnfinishedMEP(t *testing.T) {
 	r.b.Placed(r.ranks[0], r.place(r.part(0, 0), 0, 0, 1))
 	ref := r.windows.refsOfRank(r.ranks[1])[0]
 	r.close()
-	if s := r.b.Stats(); s.Incomplete != 1 || s.MEPs != 0 || s.Slots.Withdraws != 2 {
+	if s := r.b.Stats(); s.IncompleteMEPs != 1 || s.BuiltMEPs != 0 || s.Slots.Withdraws != 2 {
 		t.Errorf("%+v", s)
 	}
 	if _, v := r.table.Acquire(shmem.Peer(r.ranks[1]), ref, 0, 4, shmem.AccessNwrite); v != shmem.StaleGen {
@@ -322,7 +323,7 @@ func TestPreGrantedCloseWhileTheSinkWaits(t *testing.T) {
 	r.buildPreGranted(1, 1)
 	patiently.Receive(t, r.sink.blocked)
 	r.close()
-	if s := r.b.Stats(); s.Incomplete != 2 || s.MEPs != 0 {
+	if s := r.b.Stats(); s.IncompleteMEPs != 2 || s.BuiltMEPs != 0 {
 		t.Errorf("%+v", s)
 	}
 	if len(r.failed) > 0 {
@@ -337,18 +338,18 @@ func TestPreGrantedCloseDuringActivity(t *testing.T) {
 		r := newPreGrantedRig(t, slots, nil)
 		var wg sync.WaitGroup
 		closed := make(chan struct{})
-		tokens := make([]chan Result, len(r.ranks)) // which slot is free for which MEP
+		tokens := make([]chan MEPResult, len(r.ranks)) // which slot is free for which MEP
 		for ru := range r.ranks {
-			tokens[ru] = make(chan Result, 100)
+			tokens[ru] = make(chan MEPResult, 100)
 			for slot := range slots {
-				tokens[ru] <- Result{Slot: slot, MEP: uint64(slot)}
+				tokens[ru] <- MEPResult{Slot: slot, MEP: uint64(slot)}
 			}
 			wg.Go(func() { r.servePreGranted(ru, tokens[ru], closed) })
 		}
 		for n := range round {
 			res := r.result()
 			for _, c := range tokens {
-				c <- Result{Slot: res.Slot, MEP: uint64(slots + n)}
+				c <- MEPResult{Slot: res.Slot, MEP: uint64(slots + n)}
 			}
 		}
 		if err := r.b.Close(); err != nil {
@@ -358,9 +359,10 @@ func TestPreGrantedCloseDuringActivity(t *testing.T) {
 		patiently.Wait(t, wg.Wait)
 		r.close()
 		s := r.b.Stats()
-		if s.MEPs < uint64(round) || s.MEPs+s.Incomplete > uint64(round+slots) || int(s.MEPs) != len(r.sink.meps) ||
+		if s.BuiltMEPs < uint64(round) || s.BuiltMEPs+s.IncompleteMEPs > uint64(round+slots) ||
+			int(s.BuiltMEPs) != len(r.sink.meps) ||
 			s.RejectedPlacements != 0 {
-			t.Errorf("round %d: %d MEPs, %d in the sink: %+v", round, s.MEPs, len(r.sink.meps), s)
+			t.Errorf("round %d: %d MEPs, %d in the sink: %+v", round, s.BuiltMEPs, len(r.sink.meps), s)
 		}
 		if len(r.failed) > 0 {
 			t.Errorf("round %d: %v", round, patiently.Receive(t, r.failed))
@@ -369,7 +371,7 @@ func TestPreGrantedCloseDuringActivity(t *testing.T) {
 }
 
 // servePreGranted is one readout unit: it writes what it has tokens for, those at hand together.
-func (r *preGrantedRig) servePreGranted(ru int, tokens <-chan Result, closed <-chan struct{}) {
+func (r *preGrantedRig) servePreGranted(ru int, tokens <-chan MEPResult, closed <-chan struct{}) {
 	rank := r.ranks[ru]
 	refs := r.windows.refsOfRank(rank)
 	for {

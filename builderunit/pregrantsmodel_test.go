@@ -62,7 +62,7 @@ func newPreGrantedModel(t *rapid.T) *preGrantedModel {
 		m.slots[i].lengths = make([]uint32, l.Units())
 		for ru := range l.Units() {
 			m.a.RecordGrant(i, ru, modelRef(ru, uint32(i)))
-			m.want.Granted++
+			m.want.WindowsGranted++
 		}
 	}
 	// Where the low half of a MEP's number begins anew, too.
@@ -89,7 +89,7 @@ func (m *preGrantedModel) issue(t *rapid.T) {
 	s.issued = true
 	for ru := range m.layout.Units() {
 		_, capacity := m.layout.PartRange(ru)
-		least := m.layout.EntriesSize(ru) + m.layout.Count(ru)*event.MFPFixedSize
+		least := m.layout.EntriesSize(ru) + m.layout.SourceCount(ru)*event.MFPFixedSize
 		length := uint32(rapid.IntRange(least/4, capacity/4).Draw(t, "words") * 4)
 		m.parts = append(m.parts, sentPart{ru, uint32(i), of, length})
 	}
@@ -133,14 +133,14 @@ func (m *preGrantedModel) place(t *rapid.T, ru int, parts []sentPart) {
 			completed = append(completed, p.slot)
 		}
 	}
-	if got := slotsOf(m.a.Placed(ru, ps, nil)); !slices.Equal(got, completed) {
+	if got := slotsOf(m.a.ApplyPlacements(ru, ps, nil)); !slices.Equal(got, completed) {
 		t.Fatalf("slots %v became whole, not %v, by %+v", got, completed, parts)
 	}
 	for _, i := range completed {
 		s := &m.slots[i]
 		last := len(s.lengths) - 1
 		off, _ := m.layout.PartRange(last)
-		if got, want := m.a.Slot(int(i)), (MEP{s.holds.mep, uint32(s.holds.attempt),
+		if got, want := m.a.SlotMEP(int(i)), (MEP{s.holds.mep, uint32(s.holds.attempt),
 			off + int(s.lengths[last])}); got != want {
 			t.Fatalf("slot %d holds %+v, not %+v", i, got, want)
 		}
@@ -165,7 +165,7 @@ func slotsOf(landings []SlotProgress) (slots []uint32) {
 
 func (m *preGrantedModel) count(why rejectedPlacement) {
 	if why == placementAccepted {
-		m.want.Parts++
+		m.want.PartsInPlace++
 		return
 	}
 	m.want.RejectedPlacements++
@@ -227,7 +227,7 @@ func (m *preGrantedModel) nonsense(t *rapid.T) {
 	case 3:
 		p.Offset = 4
 	case 4:
-		p.Length = uint32(m.layout.EntriesSize(ru) + m.layout.Count(ru)*event.MFPFixedSize - 4)
+		p.Length = uint32(m.layout.EntriesSize(ru) + m.layout.SourceCount(ru)*event.MFPFixedSize - 4)
 	case 5:
 		p.Length = uint32(capacity) + 4
 	case 6:
@@ -235,11 +235,11 @@ func (m *preGrantedModel) nonsense(t *rapid.T) {
 	default:
 		p.Imm, why = placing.Immediate(m.next, 0, slot), noMEP
 	}
-	slots, lengths, newest := slices.Clone(m.a.slots), slices.Clone(m.a.placed), m.a.newestComplete
-	if full := m.a.Placed(ru, []transport.Placement{p}, nil); len(full) > 0 {
+	slots, lengths, newest := slices.Clone(m.a.slots), slices.Clone(m.a.placedBytes), m.a.newestComplete
+	if full := m.a.ApplyPlacements(ru, []transport.Placement{p}, nil); len(full) > 0 {
 		t.Fatalf("%+v made %v whole", p, full)
 	}
-	if !reflect.DeepEqual(slots, m.a.slots) || !slices.Equal(lengths, m.a.placed) || newest != m.a.newestComplete {
+	if !reflect.DeepEqual(slots, m.a.slots) || !slices.Equal(lengths, m.a.placedBytes) || newest != m.a.newestComplete {
 		t.Fatalf("%+v changed something", p)
 	}
 	m.count(why)
@@ -255,9 +255,9 @@ func (m *preGrantedModel) finish(t *rapid.T) {
 		}
 	}
 	m.a.Finish(slots, 3, 70)
-	m.want.MEPs += uint64(len(slots))
-	m.want.MFPs += 3
-	m.want.Bytes += 70
+	m.want.BuiltMEPs += uint64(len(slots))
+	m.want.PlacedMFPs += 3
+	m.want.BuiltBytes += 70
 }
 
 // abandon gives a MEP up, to be issued again. What was not sent of it is not; or it is, and late.
@@ -265,12 +265,12 @@ func (m *preGrantedModel) abandon(t *rapid.T) {
 	i := rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot")
 	s := &m.slots[i]
 	if s.begun {
-		m.want.Incomplete++
+		m.want.IncompleteMEPs++
 		m.again = append(m.again, modelAttempt{s.holds.mep, s.holds.attempt + 1})
 		s.begun, s.issued = false, false
 		m.parts = slices.DeleteFunc(m.parts, func(p sentPart) bool { return p.slot == uint32(i) })
 	}
-	m.a.abandon(i)
+	m.a.abandonSlot(i)
 }
 
 func (m *preGrantedModel) check(t *rapid.T) {
@@ -301,7 +301,7 @@ func TestNewestIsAgreedOn(t *testing.T) {
 		a.RecordGrant(i/2, i%2, ref)
 	}
 	place := func(ru int, slot uint32, mep uint64) []uint32 {
-		return slotsOf(a.Placed(ru, []transport.Placement{{Ref: ref, Length: uint32(lengthRange),
+		return slotsOf(a.ApplyPlacements(ru, []transport.Placement{{Ref: ref, Length: uint32(lengthRange),
 			Imm: placing.Immediate(mep, 1, slot)}}, nil))
 	}
 	place(0, 0, 1<<32-1)
@@ -310,8 +310,8 @@ func TestNewestIsAgreedOn(t *testing.T) {
 	}
 	place(0, 0, 1<<31-1) // an invention
 	place(0, 1, 3)
-	if full := place(1, 1, 3); len(full) != 1 || a.Slot(1).MEP != 3 || a.newestComplete != 3 {
-		t.Errorf("%v holds %+v, the newest is %d", full, a.Slot(1), a.newestComplete)
+	if full := place(1, 1, 3); len(full) != 1 || a.SlotMEP(1).MEP != 3 || a.newestComplete != 3 {
+		t.Errorf("%v holds %+v, the newest is %d", full, a.SlotMEP(1), a.newestComplete)
 	}
 }
 

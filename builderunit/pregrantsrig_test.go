@@ -40,8 +40,8 @@ func (r *preGrantedRig) configure(rr *rig, c *Config) {
 	var blocks []int
 	for ru := range rr.ranks {
 		block := 0
-		for s := range rigDivision.Count(ru) {
-			block += padded(uint32(rr.rule.MaxMFP(uint16(rigDivision.First(ru)+s), rigPacking)))
+		for s := range rigDivision.SourceCount(ru) {
+			block += paddedBytes(uint32(rr.rule.MaxMFP(uint16(rigDivision.FirstSource(ru)+s), rigPacking)))
 		}
 		blocks = append(blocks, block)
 	}
@@ -113,7 +113,7 @@ func (f *windowRecorder) Signal(rank int, payload []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.signals++
-	f.refs[rank] = f.refs[rank][:s.First]
+	f.refs[rank] = f.refs[rank][:s.FirstSlot]
 	for _, ref := range s.Refs {
 		f.refs[rank] = append(f.refs[rank], shmem.Ref(ref))
 	}
@@ -161,7 +161,7 @@ func newTorrent(tb testing.TB, verify Verify) *torrent {
 		spare:   make(chan []uint32, torrentSlots),
 		batches: make([][]transport.Placement, 2),
 	}
-	block := padded(uint32(rule.MaxMFP(0, 1)))
+	block := paddedBytes(uint32(rule.MaxMFP(0, 1)))
 	if t.layout, err = placing.NewLayout(placing.EvenDivision(2, 1), []int{block, block}); err != nil {
 		tb.Fatal(err)
 	}
@@ -170,15 +170,15 @@ func newTorrent(tb testing.TB, verify Verify) *torrent {
 		tb.Fatal(err)
 	}
 	t.b, err = New(Config{
-		Slots:    t.slots,
-		Table:    shmem.NewTable(2 * torrentSlots),
-		Signaler: t.windows,
-		RURanks:  []int{0, 1},
-		Verify:   verify,
-		Layout:   t.layout,
-		Sink:     &sink.Discard{},
-		Fail:     func(err error) { tb.Error(err) },
-		Feedback: t.feedback,
+		Slots:     t.slots,
+		Table:     shmem.NewTable(2 * torrentSlots),
+		Signaler:  t.windows,
+		RURanks:   []int{0, 1},
+		Verify:    verify,
+		Layout:    t.layout,
+		Sink:      &sink.Discard{},
+		Fail:      func(err error) { tb.Error(err) },
+		OnResults: t.feedback,
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -225,7 +225,7 @@ func (t *torrent) fill(tb testing.TB, rule *pattern.Pattern) {
 	}
 }
 
-func (t *torrent) feedback(results []Result) error {
+func (t *torrent) feedback(results []MEPResult) error {
 	s := <-t.spare // bounded by Watch, or by the time that a benchmark is given
 	for i := range results {
 		s = append(s, uint32(results[i].Slot))
@@ -237,7 +237,7 @@ func (t *torrent) feedback(results []Result) error {
 // turn gives the slots of one feedback the next MEPs, and returns how many.
 func (t *torrent) turn() int {
 	slots := <-t.free // bounded by Watch, or by the time that a benchmark is given
-	length := uint32(placing.EntrySize + padded(uint32(event.MaxMFPSize(1, fragment, 0))))
+	length := uint32(placing.EntrySize + paddedBytes(uint32(event.MaxMFPSize(1, fragment, 0))))
 	for ru := range 2 {
 		batch, refs := t.batches[ru][:0], t.windows.refs[ru]
 		for i, slot := range slots {

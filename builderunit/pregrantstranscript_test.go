@@ -25,11 +25,11 @@ func (p *preGrantedPlayer) say(slot int, w []string) string {
 	case w[0] == "finish":
 		p.asm.Finish([]uint32{uint32(slot)}, uint64(p.rus), 0)
 	case w[0] == "abandon":
-		p.asm.abandon(slot)
+		p.asm.abandonSlot(slot)
 	case w[0] == "show":
 		s := p.asm.Stats()
 		return fmt.Sprintf("%d parts, %d strays; %d MEPs, %d incomplete; unfinished %v\n",
-			s.Parts, s.RejectedPlacements, s.MEPs, s.Incomplete, p.asm.Unfinished(nil))
+			s.PartsInPlace, s.RejectedPlacements, s.BuiltMEPs, s.IncompleteMEPs, p.asm.AppendUnfinished(nil))
 	default:
 		return "not understood\n"
 	}
@@ -62,7 +62,7 @@ func (p *preGrantedPlayer) begin(w []string) string {
 // place reads "ru1 placed 40 bytes of MEP 4 in slot 0", with "attempt", "window" (the slot whose window it wrote) and
 // "from" (offset) where they are not the obvious.
 func (p *preGrantedPlayer) place(ru, slot int, w []string) string {
-	full := slotsOf(p.asm.Placed(ru, []transport.Placement{{
+	full := slotsOf(p.asm.ApplyPlacements(ru, []transport.Placement{{
 		Ref:    shmem.Ref{Window: uint32(ru), Gen: uint32(p.after(w, "window", slot)) + 1},
 		Offset: uint32(p.after(w, "from", 0)), Length: uint32(p.number(w[2])),
 		Imm: placing.Immediate(uint64(p.after(w, "MEP", 0)), uint8(p.after(w, "attempt", 1)), uint32(slot)),
@@ -77,6 +77,6 @@ func (p *preGrantedPlayer) place(ru, slot int, w []string) string {
 	if len(full) == 0 {
 		return ""
 	}
-	m := p.asm.Slot(slot)
+	m := p.asm.SlotMEP(slot)
 	return fmt.Sprintf("slot %d is whole: MEP %d, attempt %d, %d bytes\n", full[0], m.MEP, m.Attempt, m.Size)
 }

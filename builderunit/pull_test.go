@@ -17,7 +17,7 @@ import (
 
 // TestPullsWithinTheWindow holds that readout units are asked one after the other, from the one that Pull says.
 func TestPullsWithinTheWindow(t *testing.T) {
-	r := newRig(t, func(_ *rig, c *Config) { c.Pull = Pull{Credit: 1, FirstUnit: 1} })
+	r := newRig(t, func(_ *rig, c *Config) { c.Pull = Pull{RequestCredit: 1, FirstUnit: 1} })
 	pieces := []*piece{r.piece(0, 0), r.piece(1, 0), r.piece(2, 0)}
 	for _, p := range pieces {
 		r.announce(p, 0, 0)
@@ -39,7 +39,7 @@ func TestPullsWithinTheWindow(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	checkMEP(t, r.sink.meps[0], 0, rigDivision.Sources())
-	if s := r.b.Stats(); s.CreditHigh != 1 || s.Granted != 3 {
+	if s := r.b.Stats(); s.OutstandingRequestsHigh != 1 || s.WindowsGranted != 3 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -87,7 +87,7 @@ func TestDecides(t *testing.T) {
 				t.Fatal(v)
 			}
 		}
-		want := Result{
+		want := MEPResult{
 			Slot:    int(mep),
 			MEP:     mep,
 			Attempt: 1,
@@ -107,8 +107,9 @@ func TestDecides(t *testing.T) {
 	}
 	checkMEP(t, r.sink.meps[0], 1, rigDivision.Sources())
 	s := r.b.Stats()
-	if s.MEPs != 1 || s.RejectedMEPs != 1 || s.RejectedMFPs != 3 || s.UnrequestedMFPs != 3 || s.UnrequestedParts != 1 ||
-		s.Incomplete != 0 || s.Granted != 5 {
+	if s.BuiltMEPs != 1 || s.RejectedMEPs != 1 || s.RejectedMFPs != 3 || s.UnrequestedMFPs != 3 ||
+		s.UnrequestedParts != 1 ||
+		s.IncompleteMEPs != 0 || s.WindowsGranted != 5 {
 		t.Errorf("%+v", s)
 	}
 	r.close()
@@ -156,24 +157,24 @@ func TestRegionIsVerified(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	r.close()
-	if s := r.b.Stats(); s.Incomplete != 1 {
+	if s := r.b.Stats(); s.IncompleteMEPs != 1 {
 		t.Errorf("%+v", s)
 	}
 }
 
 // TestHoldsOutcomes holds that outcomes are held while others will come, and only then.
 func TestHoldsOutcomes(t *testing.T) {
-	r := newRig(t, func(_ *rig, c *Config) { c.Pull = Pull{Group: 2} })
+	r := newRig(t, func(_ *rig, c *Config) { c.Pull = Pull{SlotsPerRelease: 2} })
 	pieces := func(mep uint64) []*piece {
 		return []*piece{r.piece(0, mep*rigPacking), r.piece(1, mep*rigPacking), r.piece(2, mep*rigPacking)}
 	}
 	r.build(pieces(0), 0, 0)
-	if got := r.result(); got.Held {
+	if got := r.result(); got.ReportHeld {
 		t.Error("the only outcome is held")
 	}
 	r.announce(r.piece(0, 2*rigPacking), 1, 2) // under way
 	r.build(pieces(1), 0, 1)
-	if got := r.result(); !got.Held {
+	if got := r.result(); !got.ReportHeld {
 		t.Error("an outcome is not held, though another will come")
 	}
 	for ru := 1; ru < 3; ru++ {
@@ -184,7 +185,7 @@ func TestHoldsOutcomes(t *testing.T) {
 			t.Fatal(v)
 		}
 	}
-	if got := r.result(); got.Held {
+	if got := r.result(); got.ReportHeld {
 		t.Error("the last outcome of a group is held")
 	}
 }
@@ -223,10 +224,10 @@ func TestAcceptShare(t *testing.T) {
 func TestPullingDoesNotAllocate(t *testing.T) {
 	const rus = 4
 	a := NewAssembler(rus, 4, 4096, Pull{
-		Credit:      2,
-		FirstUnit:   1,
-		RegionUnits: []int{2, 3},
-		Group:       2,
+		RequestCredit:   2,
+		FirstUnit:       1,
+		RegionUnits:     []int{2, 3},
+		SlotsPerRelease: 2,
 	})
 	var done [1]uint32
 	entries := []placing.Entry{{Size: 40}}
@@ -235,12 +236,12 @@ func TestPullingDoesNotAllocate(t *testing.T) {
 		slot := int(mep % 4)
 		for ru := range rus {
 			m := placing.Announce{
-				RU:      uint16(ru),
-				Attempt: 1,
-				Streams: 1,
-				MEP:     mep,
-				Slot:    uint32(slot),
-				Entries: entries,
+				RU:          uint16(ru),
+				Attempt:     1,
+				StreamCount: 1,
+				MEP:         mep,
+				Slot:        uint32(slot),
+				Entries:     entries,
 			}
 			if _, err := a.Announce(&m); err != nil {
 				t.Fatal(err)
@@ -271,7 +272,7 @@ func TestPullingDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, turn); n > 0 {
 		t.Errorf("%v allocations per MEP", n)
 	}
-	if s := a.Stats(); s.MEPs+s.RejectedMEPs != mep || s.MEPs < mep/2-1 {
+	if s := a.Stats(); s.BuiltMEPs+s.RejectedMEPs != mep || s.BuiltMEPs < mep/2-1 {
 		t.Errorf("%+v after %d MEPs", s, mep)
 	}
 }

@@ -5,30 +5,30 @@ import "slices"
 // Pull says how a builder unit asks readout units for their parts of a MEP. The zero value asks for all parts at once,
 // as soon as their sizes are known.
 type Pull struct {
-	// Credit is how many requests may be without an answer, over all MEPs. Zero: any number. One is the collector of
-	// ATLAS, which asks a source when it has the data of the one before.
-	Credit int
+	// RequestCredit is how many requests may be without an answer, over all MEPs. Zero: any number. One is the collector
+	// of ATLAS, which asks a source when it has the data of the one before.
+	RequestCredit int
 	// FirstUnit is the readout unit that is asked first; the others follow in the order of their indices, and round.
 	// Builder units that begin with different ones do not all ask the same.
 	FirstUnit int
 	// RegionUnits are the readout units of the region of interest: their parts are asked for first, and what they bring
 	// decides whether the others are asked at all. Empty: nothing is decided.
 	RegionUnits []int
-	// Group is how many slots are given back together, but where nothing else is under way. Zero: each at once.
-	Group int
+	// SlotsPerRelease is how many slots are given back together, but where nothing else is under way. Zero: each at once.
+	SlotsPerRelease int
 }
 
 // A puller is the pure core that turns MEPs with known sizes into requests: the oldest MEP first, one readout unit
 // after the other, never more than its credit at a time. It belongs to an Assembler.
 type puller struct {
 	// immutable after newPuller
-	order      []int // readout units as they are asked, those of the region of interest first
-	regionSize int   // how many of them are asked before a decision; all where there is none to make
-	credit     int
+	ruOrder       []int // readout units as they are asked, those of the region of interest first
+	regionSize    int   // how many of them are asked before a decision; all where there is none to make
+	requestCredit int
 
 	// MEPs of which a part is to be asked for, oldest first. With some tens of slots moving the rest costs less than any
 	// structure.
-	waiting           []pendingMEP
+	pendingMEPs       []pendingMEP
 	nextIndex         []int // by slot: index in order of what is asked for next
 	outstandingBySlot []int // by slot: requests without an answer
 	outstanding       int   // requests without an answer
@@ -43,24 +43,24 @@ type pendingMEP struct {
 
 func newPuller(p Pull, rus, slots int) puller {
 	q := puller{
-		credit:            p.Credit,
-		waiting:           make([]pendingMEP, 0, slots),
+		requestCredit:     p.RequestCredit,
+		pendingMEPs:       make([]pendingMEP, 0, slots),
 		nextIndex:         make([]int, slots),
 		outstandingBySlot: make([]int, slots),
-		order:             make([]int, 0, rus),
+		ruOrder:           make([]int, 0, rus),
 	}
-	if q.credit == 0 {
-		q.credit = rus * slots
+	if q.requestCredit == 0 {
+		q.requestCredit = rus * slots
 	}
 	round := func(wanted bool) {
 		for i := range rus {
 			if ru := (p.FirstUnit + i) % rus; slices.Contains(p.RegionUnits, ru) == wanted {
-				q.order = append(q.order, ru)
+				q.ruOrder = append(q.ruOrder, ru)
 			}
 		}
 	}
 	round(true)
-	if q.regionSize = len(q.order); q.regionSize == 0 {
+	if q.regionSize = len(q.ruOrder); q.regionSize == 0 {
 		q.regionSize = rus
 	}
 	round(false)
@@ -75,26 +75,26 @@ func (q *puller) add(slot int, mep uint64) {
 
 // enqueue puts a MEP among those that wait, by its age.
 func (q *puller) enqueue(slot int, mep uint64) {
-	i := len(q.waiting)
-	for i > 0 && q.waiting[i-1].mep > mep {
+	i := len(q.pendingMEPs)
+	for i > 0 && q.pendingMEPs[i-1].mep > mep {
 		i--
 	}
-	q.waiting = slices.Insert(q.waiting, i, pendingMEP{mep, slot})
+	q.pendingMEPs = slices.Insert(q.pendingMEPs, i, pendingMEP{mep, slot})
 }
 
 // nextRequest makes the next request; false says that the credit is used up, or that there is nothing to ask for.
 func (q *puller) nextRequest() (slot, ru int, ok bool) {
-	if q.outstanding >= q.credit || len(q.waiting) == 0 {
+	if q.outstanding >= q.requestCredit || len(q.pendingMEPs) == 0 {
 		return 0, 0, false
 	}
-	slot = q.waiting[0].slot
-	ru = q.order[q.nextIndex[slot]]
+	slot = q.pendingMEPs[0].slot
+	ru = q.ruOrder[q.nextIndex[slot]]
 	q.nextIndex[slot]++
 	q.outstandingBySlot[slot]++
 	q.outstanding++
 	q.outstandingHigh = max(q.outstandingHigh, q.outstanding)
-	if n := q.nextIndex[slot]; n == len(q.order) || n == q.regionSize {
-		q.waiting = slices.Delete(q.waiting, 0, 1)
+	if n := q.nextIndex[slot]; n == len(q.ruOrder) || n == q.regionSize {
+		q.pendingMEPs = slices.Delete(q.pendingMEPs, 0, 1)
 	}
 	return slot, ru, true
 }
@@ -104,14 +104,14 @@ func (q *puller) nextRequest() (slot, ru int, ok bool) {
 func (q *puller) completeRequest(slot int) bool {
 	q.outstandingBySlot[slot]--
 	q.outstanding--
-	return q.outstandingBySlot[slot] == 0 && q.nextIndex[slot] == q.regionSize && q.regionSize < len(q.order)
+	return q.outstandingBySlot[slot] == 0 && q.nextIndex[slot] == q.regionSize && q.regionSize < len(q.ruOrder)
 }
 
 // drop forgets a MEP and the requests for its parts.
 func (q *puller) drop(slot int) {
 	q.outstanding -= q.outstandingBySlot[slot]
 	q.outstandingBySlot[slot] = 0
-	q.waiting = slices.DeleteFunc(q.waiting, func(p pendingMEP) bool { return p.slot == slot })
+	q.pendingMEPs = slices.DeleteFunc(q.pendingMEPs, func(p pendingMEP) bool { return p.slot == slot })
 }
 
 // AcceptShare decides like a trigger that lets a share of all MEPs pass, which ones being decided by their numbers and

@@ -34,7 +34,7 @@ type Region struct {
 // MFPs whose fragments are all missing, so every source has its place. False: there are no MFPs, or it would be larger
 // than a slot.
 func (r *Region) AssembleMEP() ([]byte, bool) {
-	b, f := r.builder, &r.builder.f
+	b, f := r.builder, &r.builder.scratch
 	if len(r.MFPs) == 0 {
 		return nil, false
 	}
@@ -50,7 +50,7 @@ func (r *Region) AssembleMEP() ([]byte, bool) {
 			here++
 		}
 		f.allPlaces[i].Offset, f.allPlaces[i].Size = size, n
-		size += padded(uint32(n))
+		size += paddedBytes(uint32(n))
 	}
 	if size > b.cfg.Slots.SlotSize() {
 		return nil, false
@@ -71,7 +71,7 @@ func (r *Region) AssembleMEP() ([]byte, bool) {
 		} else {
 			event.PutMissingMFP(mep[p.Offset:], p.Source, r.FirstEvent, r.Events)
 		}
-		clear(mep[p.Offset+p.Size : p.Offset+padded(uint32(p.Size))])
+		clear(mep[p.Offset+p.Size : p.Offset+paddedBytes(uint32(p.Size))])
 	}
 	return mep, true
 }
@@ -94,7 +94,7 @@ func (b *Builder) decideRegion(slot int, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	f := &b.f
+	f := &b.scratch
 	if err := b.verify.check(mep.MEP, memory, f.places); err != nil {
 		var bad *DataError
 		if errors.As(err, &bad) && b.tolerates(bad) { // nobody judges it; when it is whole it goes on without that part
@@ -126,7 +126,7 @@ func (b *Builder) decideRegion(slot int, at time.Time) error {
 				Cause:  err,
 			}
 		}
-		r.FirstEvent, r.Events = m.FirstEvent(), m.N()
+		r.FirstEvent, r.Events = m.FirstEvent(), m.NumFragments()
 	}
 	return b.cfg.Decide(b.ctx, r)
 }
@@ -143,12 +143,12 @@ func (b *Builder) ApplyDecision(m sink.Meta, slot int, keep bool, verdicts []fil
 	if !keep {
 		b.asm.markRejecting(slot)
 		b.rejections = append(b.rejections, rejection{slot, m})
-		poke(b.wakeReject)
+		wakeUp(b.wakeRejecter)
 		return true
 	}
-	b.verdicts[slot] = append(b.verdicts[slot][:0], verdicts...)
+	b.verdictsBySlot[slot] = append(b.verdictsBySlot[slot][:0], verdicts...)
 	b.asm.Accept(slot)
-	before := len(b.batch)
+	before := len(b.completedSlots)
 	b.requestPartsLocked()
 	b.submitLocked(before)
 	return true
@@ -157,12 +157,12 @@ func (b *Builder) ApplyDecision(m sink.Meta, slot int, keep bool, verdicts []fil
 // runRejecter gives MEPs up whose region was rejected, as many as there are.
 func (b *Builder) runRejecter() {
 	var spare []rejection
-	var results []Result
+	var results []MEPResult
 	for {
 		select {
 		case <-b.ctx.Done():
 			return
-		case <-b.wakeReject:
+		case <-b.wakeRejecter:
 		}
 		b.mu.Lock()
 		batch := b.rejections
@@ -171,7 +171,7 @@ func (b *Builder) runRejecter() {
 		results = results[:0]
 		for i := range batch {
 			m := &batch[i].meta
-			results = append(results, Result{
+			results = append(results, MEPResult{
 				Slot:        batch[i].slot,
 				MEP:         m.MEP,
 				Attempt:     m.Attempt,
@@ -188,7 +188,7 @@ func (b *Builder) runRejecter() {
 }
 
 // rejectMEPs gives slots back and reports that to the scheduler.
-func (b *Builder) rejectMEPs(results []Result) error {
+func (b *Builder) rejectMEPs(results []MEPResult) error {
 	if len(results) == 0 {
 		return nil
 	}

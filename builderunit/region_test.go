@@ -104,7 +104,7 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 	}
 	checkMEP(t, r.sink.meps[0], 2, rigDivision.Sources())
 	want := uint64(len(first[0].data) + len(first[2].data))
-	if s := r.b.Stats(); s.SparedBytes != want || s.RejectedMEPs != 1 || s.UnrequestedParts != 2 || s.MEPs != 2 {
+	if s := r.b.Stats(); s.SparedBytes != want || s.RejectedMEPs != 1 || s.UnrequestedParts != 2 || s.BuiltMEPs != 2 {
 		t.Errorf("%d bytes spared, not %d: %+v", s.SparedBytes, want, s)
 	}
 }
@@ -123,8 +123,8 @@ func TestARegionIsAMEP(t *testing.T) {
 	pieces, a := r.region(0, 4, regions)
 	var p selection.Packet
 	must.OK(t, p.Parse(selection.Meta{}, a.mep))
-	if p.N() != rigPacking || a.FirstEvent != 4*rigPacking || a.Events != rigPacking {
-		t.Fatalf("%d events: %+v", p.N(), a.Meta)
+	if p.NumEvents() != rigPacking || a.FirstEvent != 4*rigPacking || a.Events != rigPacking {
+		t.Fatalf("%d events: %+v", p.NumEvents(), a.Meta)
 	}
 	e := p.Event(1, true)
 	if len(e.Fragments) != rigDivision.Sources() || e.Number != a.FirstEvent+1 {
@@ -132,8 +132,8 @@ func TestARegionIsAMEP(t *testing.T) {
 	}
 	at := 0
 	for i, f := range e.Fragments {
-		of := rigDivision.First(1)
-		here := i >= of && i < of+rigDivision.Count(1)
+		of := rigDivision.FirstSource(1)
+		here := i >= of && i < of+rigDivision.SourceCount(1)
 		if int(f.Source) != i || (f.Type == event.FragmentMissing) == here {
 			t.Errorf("place %d: source %d, type %v", i, f.Source, f.Type)
 		}
@@ -145,7 +145,7 @@ func TestARegionIsAMEP(t *testing.T) {
 		if !slices.Equal(f.Data, m.Fragment(1)) {
 			t.Errorf("source %d has other data", i)
 		}
-		at += padded(pieces[1].entries[i-of].Size)
+		at += paddedBytes(pieces[1].entries[i-of].Size)
 	}
 	a.client.ApplyDecision(a.Meta, a.slot, false, nil)
 	r.result()
@@ -171,12 +171,12 @@ func TestAnswersThatComeTooLate(t *testing.T) {
 	if res := r.result(); res.MEP != 1 || res.Outcome != Rejected {
 		t.Errorf("%+v", res)
 	}
-	if s := r.b.Stats(); s.Withdrawn != 1 || s.Slots.Offered != 2 {
+	if s := r.b.Stats(); s.WithdrawnMEPs != 1 || s.Slots.Offered != 2 {
 		t.Errorf("%+v", s)
 	}
 	_, c := r.region(0, 5, regions)
 	r.close()
-	if c.client.ApplyDecision(c.Meta, c.slot, true, nil) || r.b.Stats().Incomplete != 1 {
+	if c.client.ApplyDecision(c.Meta, c.slot, true, nil) || r.b.Stats().IncompleteMEPs != 1 {
 		t.Errorf("the closed unit took an answer: %+v", r.b.Stats())
 	}
 }
@@ -189,7 +189,7 @@ func TestTheLastOutcomeIsNotHeld(t *testing.T) {
 	r := newRig(t, func(r *rig, c *Config) {
 		gate.catcher = r.sink
 		c.Sink, c.Durable = gate, true
-		c.Pull, c.Decide = Pull{RegionUnits: []int{1}, Group: 8}, later(regions)
+		c.Pull, c.Decide = Pull{RegionUnits: []int{1}, SlotsPerRelease: 8}, later(regions)
 	})
 	built, a := r.region(0, 0, regions)
 	_, b := r.region(1, 1, regions)
@@ -201,7 +201,7 @@ func TestTheLastOutcomeIsNotHeld(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	flush <- nil
-	if res := r.result(); res.MEP != 0 || res.Held {
+	if res := r.result(); res.MEP != 0 || res.ReportHeld {
 		t.Errorf("nothing is under way, and the last outcome is held: %+v", res)
 	}
 }

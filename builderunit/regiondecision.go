@@ -11,21 +11,21 @@ func (a *Assembler) awaitsDecision(i int, mep uint64, attempt uint32) bool {
 		return false
 	}
 	s := &a.slots[i]
-	return s.phase == deciding && s.mep == mep && s.attempt == attempt
+	return s.phase == slotDeciding && s.mep == mep && s.attempt == attempt
 }
 
 // markRejecting notes that a region was rejected; Reject follows.
-func (a *Assembler) markRejecting(i int) { a.slots[i].phase = rejecting }
+func (a *Assembler) markRejecting(i int) { a.slots[i].phase = slotRejecting }
 
 // Accept says of a slot whose region of interest is in place that the other parts are asked for. Its windows count as
 // revoked.
 func (a *Assembler) Accept(i int) {
 	s := &a.slots[i]
 	if invariants.Enabled {
-		invariants.Check(s.phase == deciding, "slot %d was accepted while %s", i, s.phase)
+		invariants.Check(s.phase == slotDeciding, "slot %d was accepted while %s", i, s.phase)
 	}
-	s.phase = filling
-	clear(slotRow(a, a.refs, i))
+	s.phase = slotFilling
+	clear(slotRow(a, a.windowRefs, i))
 	a.pull.enqueue(i, s.mep)
 }
 
@@ -33,7 +33,7 @@ func (a *Assembler) Accept(i int) {
 func (a *Assembler) Reject(i int) {
 	s := &a.slots[i]
 	if invariants.Enabled {
-		invariants.Check(s.phase == deciding || s.phase == rejecting, "slot %d was rejected while %s", i, s.phase)
+		invariants.Check(s.phase == slotDeciding || s.phase == slotRejecting, "slot %d was rejected while %s", i, s.phase)
 	}
 	a.stats.RejectedMEPs++
 	for ru, p := range slotRow(a, a.parts, i) {
@@ -42,10 +42,10 @@ func (a *Assembler) Reject(i int) {
 		} else {
 			a.stats.UnrequestedMFPs += uint64(p.streams)
 			a.stats.UnrequestedParts++
-			if !a.lacks(ru, a.slots[i].mep) {
+			if !a.lacksPart(ru, a.slots[i].mep) {
 				a.stats.SparedBytes += uint64(p.size)
 			}
 		}
 	}
-	a.free(i)
+	a.freeSlot(i)
 }

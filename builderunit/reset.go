@@ -10,9 +10,9 @@ import (
 	"ringlet/shmem"
 )
 
-// resetEvery is how often Reset looks whether readout units have quiesced, and MEPs that are whole have got their
-// outcome.
-const resetEvery = 5 * time.Millisecond
+// resetPollInterval is how often Reset looks whether readout units have quiesced, and MEPs that are whole have got
+// their outcome.
+const resetPollInterval = 5 * time.Millisecond
 
 // RecordQuiesced takes a readout unit's signal of kind placing.KindQuiesced: nothing of its time before so many
 // exclusions comes any more. An error says what was wrong with it; it had no effect.
@@ -20,7 +20,7 @@ func (b *Builder) RecordQuiesced(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	exclusions, err := placing.ParseQuiesced(payload)
-	ru, ok := b.byRank[rank]
+	ru, ok := b.ruByRank[rank]
 	if err == nil && !ok {
 		err = fmt.Errorf("rank %d reported an exclusion as quiesced, and holds no readout unit", rank)
 	}
@@ -44,7 +44,7 @@ func (b *Builder) Reset(ctx context.Context, exclusions uint32) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(resetEvery):
+		case <-time.After(resetPollInterval):
 		}
 	}
 }
@@ -52,10 +52,10 @@ func (b *Builder) Reset(ctx context.Context, exclusions uint32) error {
 // tryWithdraw gives up the MEPs that are not whole, and returns how many are, or how many readout units are still to
 // quiesce. When there are none, none is being reported either.
 func (b *Builder) tryWithdraw(exclusions uint32) (remaining int, err error) {
-	if !b.gate.TryLock() {
+	if !b.finisherGate.TryLock() {
 		return 1, nil // a MEP is being finished, or the sink holds it up
 	}
-	defer b.gate.Unlock()
+	defer b.finisherGate.Unlock()
 	b.reportMu.Lock()
 	defer b.reportMu.Unlock()
 	b.mu.Lock()
@@ -71,15 +71,15 @@ func (b *Builder) tryWithdraw(exclusions uint32) (remaining int, err error) {
 	if remaining > 0 {
 		return remaining, nil
 	}
-	remaining = b.commit.unreported()
-	remaining += b.asm.withdraw(func(slot int) {
-		err = errors.Join(err, b.revoke(b.asm.Slot(slot).MEP, b.asm.appendMEPRefs(slot, nil)), b.offerAgain(slot))
+	remaining = b.commit.countUnreported()
+	remaining += b.asm.withdrawSlots(func(slot int) {
+		err = errors.Join(err, b.revoke(b.asm.SlotMEP(slot).MEP, b.asm.appendMEPRefs(slot, nil)), b.reofferSlot(slot))
 	})
 	return remaining, err
 }
 
-// offerAgain makes a slot that may be filled in part free for the next MEP.
-func (b *Builder) offerAgain(slot int) error {
+// reofferSlot makes a slot that may be filled in part free for the next MEP.
+func (b *Builder) reofferSlot(slot int) error {
 	if b.cfg.Slots.State(slot) != shmem.SlotFilling {
 		return nil
 	}

@@ -36,7 +36,8 @@ func TestReset(t *testing.T) {
 	if v := r.write(sized[1], late, 0, len(sized[1].data)); v == 0 {
 		t.Error("a late write was let in")
 	}
-	if st := r.b.Stats(); st.Withdrawn != 2 || st.Incomplete != 0 || st.Slots.Offered != 2 || r.table.Stats().Live != 0 {
+	if st := r.b.Stats(); st.WithdrawnMEPs != 2 || st.IncompleteMEPs != 0 || st.Slots.Offered != 2 ||
+		r.table.Stats().Live != 0 {
 		t.Errorf("%+v, %d windows", st, r.table.Stats().Live)
 	}
 	for slot, mep := range []uint64{7, 8} {
@@ -72,7 +73,7 @@ func TestResetWaitsUntilQuiesced(t *testing.T) {
 	select {
 	case err := <-over:
 		t.Fatalf("reset before all have quiesced: %v", err)
-	case <-time.After(4 * resetEvery):
+	case <-time.After(4 * resetPollInterval):
 	}
 	quiesce(0, 2)
 	if err := patiently.Receive(t, over); err != nil {
@@ -86,7 +87,7 @@ func TestResetWaitsUntilQuiesced(t *testing.T) {
 	if res := r.result(); res.MEP != 7 || res.Outcome != Built {
 		t.Errorf("%+v", res)
 	}
-	if st := r.b.Stats(); st.Withdrawn != 1 || st.Refused != 0 || st.RejectedMessages != 0 {
+	if st := r.b.Stats(); st.WithdrawnMEPs != 1 || st.RefusedAnnouncements != 0 || st.RejectedMessages != 0 {
 		t.Errorf("%+v", st)
 	}
 	for what, err := range map[string]error{
@@ -103,7 +104,7 @@ func TestResetWaitsUntilQuiesced(t *testing.T) {
 func TestResetWaits(t *testing.T) {
 	reported, hold := make(chan struct{}), make(chan struct{})
 	r := newRig(t, func(_ *rig, c *Config) {
-		c.Feedback = func([]Result) error {
+		c.OnResults = func([]MEPResult) error {
 			close(reported)
 			patiently.Hold(hold)
 			return nil
@@ -140,7 +141,7 @@ func TestPreGrantedReset(t *testing.T) {
 	if err := r.b.Reset(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if st := r.b.Stats(); st.Withdrawn != 1 || st.RejectedPlacements != 0 || st.Slots.Offered != 2 {
+	if st := r.b.Stats(); st.WithdrawnMEPs != 1 || st.RejectedPlacements != 0 || st.Slots.Offered != 2 {
 		t.Errorf("%+v", st)
 	}
 	r.buildPreGranted(0, 4)

@@ -34,7 +34,7 @@ type rig struct {
 	rule    *pattern.Pattern
 	net     *fakeSignaler
 	sink    *catcher
-	results chan Result
+	results chan MEPResult
 	failed  chan error
 }
 
@@ -52,7 +52,7 @@ func newRigWithSlots(t *testing.T, slots int, change func(*rig, *Config)) *rig {
 		table:   shmem.NewTable(max(16, 3*slots)),
 		net:     &fakeSignaler{},
 		sink:    &catcher{},
-		results: make(chan Result, 1000),
+		results: make(chan MEPResult, 1000),
 		failed:  make(chan error, 1),
 	}
 	var err error
@@ -87,7 +87,7 @@ func (r *rig) config(change func(*rig, *Config)) Config {
 		Verify:   VerifyFull,
 		Pattern:  r.rule,
 		Sink:     r.sink,
-		Feedback: func(results []Result) error {
+		OnResults: func(results []MEPResult) error {
 			for _, res := range results {
 				r.results <- res
 			}
@@ -107,7 +107,7 @@ func (r *rig) close() {
 	if err := r.b.Close(); err != nil {
 		r.t.Error(err)
 	}
-	if s := r.table.Stats(); s.Live != 0 || s.Revoking != 0 || s.Unbalanced != 0 {
+	if s := r.table.Stats(); s.Live != 0 || s.Revoking != 0 || s.UnbalancedReleases != 0 {
 		r.t.Errorf("windows left: %+v", s)
 	}
 	if s := r.slots.Stats(); s.Free != s.Slots {
@@ -115,9 +115,9 @@ func (r *rig) close() {
 	}
 }
 
-var testTimeout = patiently.Long
+var testTimeout = patiently.LongTimeout
 
-func (r *rig) result() Result {
+func (r *rig) result() MEPResult {
 	r.t.Helper()
 	select {
 	case res := <-r.results:
@@ -127,7 +127,7 @@ func (r *rig) result() Result {
 	case <-time.After(testTimeout):
 		r.t.Fatalf("no MEP was built: %+v", r.b.Stats())
 	}
-	return Result{}
+	return MEPResult{}
 }
 
 func (r *rig) failure() error {
@@ -146,8 +146,8 @@ type piece struct {
 func (r *rig) piece(ru int, first uint64) *piece {
 	r.t.Helper()
 	p := &piece{ru: ru}
-	for s := range rigDivision.Count(ru) {
-		source := uint16(rigDivision.First(ru) + s)
+	for s := range rigDivision.SourceCount(ru) {
+		source := uint16(rigDivision.FirstSource(ru) + s)
 		b := make([]byte, r.rule.MaxMFP(source, rigPacking))
 		n, crc, err := r.rule.FillMFP(b, source, first, rigPacking, true)
 		if err != nil {
@@ -155,7 +155,7 @@ func (r *rig) piece(ru int, first uint64) *piece {
 		}
 		p.entries = append(p.entries, placing.Entry{Size: uint32(n), CRC: crc})
 		p.data = append(p.data, b[:n]...)
-		p.data = append(p.data, make([]byte, padded(uint32(n))-n)...)
+		p.data = append(p.data, make([]byte, paddedBytes(uint32(n))-n)...)
 	}
 	return p
 }
@@ -166,25 +166,25 @@ func (p *piece) recount() {
 	for i := range p.entries {
 		e := &p.entries[i]
 		e.CRC = crc32c.Sum(p.data[off : off+int(e.Size)])
-		off += padded(e.Size)
+		off += paddedBytes(e.Size)
 	}
 }
 
 func (p *piece) announcement(slot int, mep uint64, attempt uint32) []byte {
 	a := placing.Announce{
-		RU:      uint16(p.ru),
-		Streams: uint16(len(p.entries)),
-		Slot:    uint32(slot),
-		Attempt: attempt,
-		MEP:     mep,
-		Entries: p.entries,
+		RU:          uint16(p.ru),
+		StreamCount: uint16(len(p.entries)),
+		Slot:        uint32(slot),
+		Attempt:     attempt,
+		MEP:         mep,
+		Entries:     p.entries,
 	}
 	return a.Append(nil)
 }
 
 func (r *rig) announce(p *piece, slot int, mep uint64) {
 	r.t.Helper()
-	if err := r.b.Announce(r.ranks[p.ru], p.announcement(slot, mep, 1)); err != nil {
+	if err := r.b.HandleAnnounce(r.ranks[p.ru], p.announcement(slot, mep, 1)); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -2,30 +2,30 @@ package builderunit
 
 // Stats counts what an Assembler has seen.
 type Stats struct {
-	Announced          uint64 `help:"announcements taken: sizes that came"`
-	Refused            uint64 `count:"announce_refused" help:"announcements that made no sense"`
-	Granted            uint64 `count:"requests" help:"windows granted, each a request for a part with --discipline pull"`
-	Parts              uint64 `help:"parts in place"`
-	RejectedPlacements uint64 `count:"strays" help:"placements that no grant explains, or that contradict what a slot holds"`
-	MEPs               uint64 `count:"meps_built" help:"complete MEPs"`
-	MFPs               uint64 `count:"mfps_placed" help:"MFPs in complete MEPs"`
-	Bytes              uint64 `count:"bytes_built" unit:"bytes" help:"bytes of MFPs in complete MEPs"`
-	Incomplete         uint64 `count:"meps_incomplete" help:"MEPs given up as the unit ended: not whole, or not written"`
+	Announcements        uint64 `count:"announced" help:"announcements taken: sizes that came"`
+	RefusedAnnouncements uint64 `count:"announce_refused" help:"announcements that made no sense"`
+	WindowsGranted       uint64 `count:"requests" help:"windows granted, each a request for a part with --discipline pull"`
+	PartsInPlace         uint64 `count:"parts" help:"parts in place"`
+	RejectedPlacements   uint64 `count:"strays" help:"placements that no grant explains, or that contradict what a slot holds"`
+	BuiltMEPs            uint64 `count:"meps_built" help:"complete MEPs"`
+	PlacedMFPs           uint64 `count:"mfps_placed" help:"MFPs in complete MEPs"`
+	BuiltBytes           uint64 `count:"bytes_built" unit:"bytes" help:"bytes of MFPs in complete MEPs"`
+	IncompleteMEPs       uint64 `count:"meps_incomplete" help:"MEPs given up as the unit ended: not whole, or not written"`
 
-	CreditHigh       uint64 `count:"window_high" kind:"max" help:"most requests without an answer"`
-	RejectedMEPs     uint64 `count:"meps_rejected" help:"MEPs rejected after their region of interest"`
-	RejectedMFPs     uint64 `count:"mfps_rejected" help:"MFPs of rejected MEPs that were placed"`
-	UnrequestedMFPs  uint64 `count:"mfps_unasked" help:"MFPs of rejected MEPs that were never asked for"`
-	UnrequestedParts uint64 `count:"unasked" help:"parts of rejected MEPs that were never asked for"`
-	SparedBytes      uint64 `count:"bytes_spared" unit:"bytes" help:"bytes of parts of rejected MEPs, which never crossed the network"`
+	OutstandingRequestsHigh uint64 `count:"window_high" kind:"max" help:"most requests without an answer"`
+	RejectedMEPs            uint64 `count:"meps_rejected" help:"MEPs rejected after their region of interest"`
+	RejectedMFPs            uint64 `count:"mfps_rejected" help:"MFPs of rejected MEPs that were placed"`
+	UnrequestedMFPs         uint64 `count:"mfps_unasked" help:"MFPs of rejected MEPs that were never asked for"`
+	UnrequestedParts        uint64 `count:"unasked" help:"parts of rejected MEPs that were never asked for"`
+	SparedBytes             uint64 `count:"bytes_spared" unit:"bytes" help:"bytes of parts of rejected MEPs, which never crossed the network"`
 
-	Withdrawn uint64 `count:"meps_withdrawn" help:"MEPs not whole when the unit was excluded, and given to others"`
+	WithdrawnMEPs uint64 `count:"meps_withdrawn" help:"MEPs not whole when the unit was excluded, and given to others"`
 
-	Marked           uint64 `count:"meps_marked" help:"complete MEPs that lack what readout units that were gone had"`
-	MarkedEvents     uint64 `count:"events_marked" help:"events in them"`
-	MissingMFPs      uint64 `count:"mfps_missing" help:"MFPs made here of missing fragments, for readout units that were gone"`
-	MissingFragments uint64 `count:"fragments_missing" help:"fragments in them"`
-	LateParts        uint64 `count:"parts_late" help:"sizes and placements of readout units that were taken for gone"`
+	MEPsLackingParts   uint64 `count:"meps_marked" help:"complete MEPs that lack what readout units that were gone had"`
+	EventsLackingParts uint64 `count:"events_marked" help:"events in them"`
+	MissingMFPs        uint64 `count:"mfps_missing" help:"MFPs made here of missing fragments, for readout units that were gone"`
+	MissingFragments   uint64 `count:"fragments_missing" help:"fragments in them"`
+	LateParts          uint64 `count:"parts_late" help:"sizes and placements of readout units that were taken for gone"`
 
 	DiscardedMEPs uint64 `count:"meps_discarded" help:"MEPs discarded: complete, and the output had no time for them"`
 

@@ -6,29 +6,29 @@ import "time"
 // §IV.B): it takes no MEP that is whole, and its memory goes on being written. Of several builder units that are
 // suspended one is at a time. The zero value: never.
 type Suspension struct {
-	Every time.Duration // from one suspension to the next, of whichever builder unit
-	For   time.Duration // less than Every
-	Index int           // of this builder unit among those that are suspended, from 0
-	Units int           // how many they are
+	Interval time.Duration // from one suspension to the next, of whichever builder unit
+	Duration time.Duration // less than Every
+	BUIndex  int           // of this builder unit among those that are suspended, from 0
+	BUCount  int           // how many they are
 }
 
-// begin is when the n-th suspension of this builder unit begins, n from 0, counted from its start. A suspension lasts
+// beginOf is when the n-th suspension of this builder unit begins, n from 0, counted from its start. A suspension lasts
 // until a whole number of Every has passed, so that the first begins after the run has.
-func (s Suspension) begin(n int) time.Duration {
-	return time.Duration(n*s.Units+s.Index+1)*s.Every - s.For
+func (s Suspension) beginOf(n int) time.Duration {
+	return time.Duration(n*s.BUCount+s.BUIndex+1)*s.Interval - s.Duration
 }
 
 // runSuspender holds the gate that the finisher passes, from time to time.
 func (b *Builder) runSuspender() {
-	s, start := b.cfg.Suspend, time.Now()
+	s, start := b.cfg.Suspension, time.Now()
 	for n := 0; ; n++ {
-		if !b.sleep(time.Until(start.Add(s.begin(n)))) {
+		if !b.sleep(time.Until(start.Add(s.beginOf(n)))) {
 			return
 		}
-		b.gate.Lock()
+		b.finisherGate.Lock()
 		begun := time.Now()
-		more := b.sleep(s.For)
-		b.gate.Unlock()
+		more := b.sleep(s.Duration)
+		b.finisherGate.Unlock()
 		b.mu.Lock()
 		b.suspensions++
 		b.suspended += time.Since(begun)

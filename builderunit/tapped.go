@@ -20,7 +20,7 @@ func (b *Builder) offerToTap(due bool, at time.Time, m sink.Meta, read []byte) {
 // ensureScratch makes the room in which MEPs without gaps are copied, where it is not there yet: where nothing is
 // copied but what somebody looks at, it is made for the first who does.
 func (b *Builder) ensureScratch() {
-	if b.f.packed == nil {
-		b.f.packed = make([]byte, b.cfg.Layout.Size())
+	if b.scratch.packedMEP == nil {
+		b.scratch.packedMEP = make([]byte, b.cfg.Layout.Size())
 	}
 }

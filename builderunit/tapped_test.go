@@ -48,7 +48,7 @@ func (r *rig) look(tp *tap.Tap, build func(mep uint64)) {
 	must.OK(r.t, err)
 	build(0)
 	r.result()
-	v, err := tp.View(sel, time.Now())
+	v, err := tp.OpenViewer(sel, time.Now())
 	must.OK(r.t, err)
 	defer v.Close()
 	for mep := uint64(1); mep < 3; mep++ {

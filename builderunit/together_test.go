@@ -16,11 +16,11 @@ func TestTogether(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &Builder{cfg: Config{Slots: slots}, discards: true}
+		b := &Builder{cfg: Config{Slots: slots}, sinkDiscards: true}
 		if n := b.batchLimit(); n != tc.want {
 			t.Errorf("%d of %d slots are released together, not %d", n, tc.slots, tc.want)
 		}
-		if b.discards = false; b.batchLimit() != 1 {
+		if b.sinkDiscards = false; b.batchLimit() != 1 {
 			t.Errorf("%d MEPs that are kept are released together", b.batchLimit())
 		}
 		if err := slots.Close(); err != nil {

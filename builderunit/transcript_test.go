@@ -68,12 +68,12 @@ func (p *player) say(w []string) string {
 	case w[0] == "tell": // tell of slot 1
 		p.asm.Reject(slot)
 	case w[0] == "withdraw":
-		remaining := p.asm.withdraw(func(slot int) {})
+		remaining := p.asm.withdrawSlots(func(slot int) {})
 		return fmt.Sprintf("%d are left\n", remaining)
 	case w[0] == "finish":
 		finish(p.asm, slot)
 	case w[0] == "abandon":
-		p.asm.abandon(slot)
+		p.asm.abandonSlot(slot)
 	case w[0] == "show":
 		return p.show()
 	case w[0] == "places":
@@ -88,11 +88,11 @@ func (p *player) say(w []string) string {
 // they are not the obvious.
 func (p *player) announce(ru, slot int, w []string) string {
 	m := placing.Announce{
-		RU:      uint16(ru),
-		Slot:    uint32(slot),
-		MEP:     uint64(p.after(w, "MEP", 0)),
-		Attempt: uint32(p.after(w, "attempt", 1)),
-		First:   uint16(p.after(w, "from", 0)),
+		RU:          uint16(ru),
+		Slot:        uint32(slot),
+		MEP:         uint64(p.after(w, "MEP", 0)),
+		Attempt:     uint32(p.after(w, "attempt", 1)),
+		FirstStream: uint16(p.after(w, "from", 0)),
 	}
 	colon := len(w)
 	for i := range w {
@@ -103,7 +103,7 @@ func (p *player) announce(ru, slot int, w []string) string {
 	for _, s := range w[colon:] {
 		m.Entries = append(m.Entries, placing.Entry{Size: uint32(p.number(s))})
 	}
-	m.Streams = uint16(p.after(w[:colon], "of", len(m.Entries)))
+	m.StreamCount = uint16(p.after(w[:colon], "of", len(m.Entries)))
 	ready, err := p.asm.Announce(&m)
 	if err != nil {
 		return fmt.Sprintf("refused: %v\n", err)
@@ -111,7 +111,7 @@ func (p *player) announce(ru, slot int, w []string) string {
 	if !ready {
 		return ""
 	}
-	return p.requestParts() + fmt.Sprintf("the MEP has %d bytes\n", p.asm.Slot(slot).Size)
+	return p.requestParts() + fmt.Sprintf("the MEP has %d bytes\n", p.asm.SlotMEP(slot).Size)
 }
 
 // requestParts has the parts asked for that are to be asked for now.
@@ -154,8 +154,8 @@ func (p *player) show() string {
 	}
 	return fmt.Sprintf("%d announcements, %d refused; %d grants, %d strays; %d MEPs of %d MFPs and %d bytes, %d "+
 		"incomplete; unfinished %v%s\n",
-		s.Announced, s.Refused, s.Granted, s.RejectedPlacements, s.MEPs, s.MFPs, s.Bytes, s.Incomplete,
-		p.asm.Unfinished(nil), rejected)
+		s.Announcements, s.RefusedAnnouncements, s.WindowsGranted, s.RejectedPlacements, s.BuiltMEPs, s.PlacedMFPs, s.BuiltBytes, s.IncompleteMEPs,
+		p.asm.AppendUnfinished(nil), rejected)
 }
 
 func (p *player) number(word string) int { return transcript.Number(p.t, word) }

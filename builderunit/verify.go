@@ -45,7 +45,7 @@ func checksum(b []byte) uint32 {
 
 // verifier checks complete MEPs.
 type verifier struct {
-	kind    Verify
+	depth   Verify
 	pattern *pattern.Pattern // nil where the content has no rule: replayed data
 	// hook, if not nil, is called when the CRC of an MFP was found good, and when its header was: for tests of peers
 	// that go on writing.
@@ -56,8 +56,8 @@ type verifier struct {
 	sums   []uint32
 }
 
-// parses says that check reads MFPs more than once, and so must be given memory that nobody writes to.
-func (v *verifier) parses() bool { return v.kind == VerifyFull }
+// parsesContent says that check reads MFPs more than once, and so must be given memory that nobody writes to.
+func (v *verifier) parsesContent() bool { return v.depth == VerifyFull }
 
 func (v *verifier) runHook() {
 	if v.hook != nil {
@@ -66,7 +66,7 @@ func (v *verifier) runHook() {
 }
 
 func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
-	if v.kind == VerifyOff {
+	if v.depth == VerifyOff {
 		return nil
 	}
 	together := len(memory) <= maxBatchSumBytes
@@ -86,11 +86,11 @@ func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 				Reason: fmt.Sprintf("CRC-32C is %08x, %08x was announced", crc, p.CRC)}
 		}
 		v.runHook()
-		if v.kind != VerifyFull || p.Synthetic {
+		if v.depth != VerifyFull || p.Synthetic {
 			continue
 		}
 		m, err := v.checkContent(p.Source, v.pieces[i])
-		if err == nil && known && (m.FirstEvent() != first.FirstEvent() || m.N() != first.N()) {
+		if err == nil && known && (m.FirstEvent() != first.FirstEvent() || m.NumFragments() != first.NumFragments()) {
 			p, err = v.findOutlier(places, i)
 		}
 		if err != nil {

@@ -22,7 +22,7 @@ func TestChecksOfAnySize(t *testing.T) {
 				CRC:    crc32c.Sum(memory[i*size : (i+1)*size]),
 			})
 		}
-		v := verifier{kind: VerifyCRC}
+		v := verifier{depth: VerifyCRC}
 		if err := v.check(7, memory, places); err != nil {
 			t.Errorf("MFPs of %d bytes: %v", size, err)
 		}

@@ -36,7 +36,7 @@ func TestNoAllocations(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				sink += uint64(m.N())
+				sink += uint64(m.NumFragments())
 			}
 			if err != nil {
 				return err

@@ -28,7 +28,7 @@ func BenchmarkParseMFP(b *testing.B) {
 	for b.Loop() {
 		p, err := event.ParseMFP(packet)
 		must.OK(b, err)
-		sink += uint64(p.N())
+		sink += uint64(p.NumFragments())
 	}
 	perFragment(b, baselinePacking)
 }

@@ -72,10 +72,10 @@ func (e *FormatError) Error() string {
 // Unwrap gives the kind, so that errors.Is(err, ErrChecksum) and its like work.
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// Located returns a copy of err placed in its file: record is the index of the
+// LocateError returns a copy of err placed in its file: record is the index of the
 // record or packet, base the offset in the file of the bytes that were parsed.
 // Errors that are not a *FormatError come back unchanged, nil included.
-func Located(err error, record, base int64) error {
+func LocateError(err error, record, base int64) error {
 	var fe *FormatError
 	if !errors.As(err, &fe) {
 		return err
@@ -86,11 +86,11 @@ func Located(err error, record, base int64) error {
 	return &placed
 }
 
-// fail builds the error of a parser. It is kept out of line so that the happy
+// newFormatError builds the error of a parser. It is kept out of line so that the happy
 // path of the parsers stays small and free of allocation.
 //
 //go:noinline
-func fail(kind error, format, field string, offset int, reason string, args ...any) *FormatError {
+func newFormatError(kind error, format, field string, offset int, reason string, args ...any) *FormatError {
 	return &FormatError{
 		Format: format,
 		Field:  field,

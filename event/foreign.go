@@ -2,8 +2,8 @@ package event
 
 import "bytes"
 
-// DescribeBytes is how much of the beginning of a file DescribeForeign wants to see.
-const DescribeBytes = 512
+// BytesToDescribe is how much of the beginning of a file DescribeForeign wants to see.
+const BytesToDescribe = 512
 
 // foreignFormats are formats of others, by what stands at a place of a file.
 var foreignFormats = []struct {
@@ -22,9 +22,9 @@ var foreignFormats = []struct {
 	{0, "\x89HDF\r\n\x1a\n", "a file of HDF5", "write its events as MDF, MEP or MFP"},
 	{0, "root", "a file of ROOT", "write its events as MDF, MEP or MFP"},
 	{0, "PAR1", "a file of Parquet, such as ringlet-convert makes", "give the files of the run that it was made of"},
-	{0, "_DET", "a native file of EUDAQ 1, whose events begin with _DET", eudaq2},
-	{0, "_RAW", "a native file of EUDAQ 1, whose events begin with _RAW", eudaq2},
-	{0, "_TLU", "a native file of EUDAQ 1, whose events begin with _TLU", eudaq2},
+	{0, "_DET", "a native file of EUDAQ 1, whose events begin with _DET", eudaq2Advice},
+	{0, "_RAW", "a native file of EUDAQ 1, whose events begin with _RAW", eudaq2Advice},
+	{0, "_TLU", "a native file of EUDAQ 1, whose events begin with _TLU", eudaq2Advice},
 	{0, "\x7fELF", "a program", "give a file of data"},
 	{0, "SQLite format 3\x00", "a database of SQLite", "give a file of data"},
 	{0, "\xd4\xc3\xb2\xa1", "a capture of packets (pcap)", "give a file of events"},
@@ -34,10 +34,10 @@ var foreignFormats = []struct {
 	{0, "SIMPLE  =", "a file of FITS", "write its events as MDF, MEP or MFP"},
 }
 
-const eudaq2 = "write it anew with the native writer of EUDAQ 2"
+const eudaq2Advice = "write it anew with the native writer of EUDAQ 2"
 
-// Text is what DescribeForeign calls text: a spoiled file may look so.
-const Text = "text"
+// TextDescription is what DescribeForeign calls text: a spoiled file may look so.
+const TextDescription = "text"
 
 // minTextBytes is how many bytes must be text for a file to look like one.
 const minTextBytes = 16
@@ -51,13 +51,13 @@ func DescribeForeign(head []byte) (description, advice string) {
 			return l.description, l.advice
 		}
 	}
-	if len(head) >= minTextBytes && bytes.IndexFunc(head, notText) < 0 {
-		return Text, "give a file of data"
+	if len(head) >= minTextBytes && bytes.IndexFunc(head, isBinary) < 0 {
+		return TextDescription, "give a file of data"
 	}
 	return "", ""
 }
 
-// notText says whether a letter is in no text.
-func notText(r rune) bool {
+// isBinary says whether a letter is in no text.
+func isBinary(r rune) bool {
 	return r < ' ' && r != '\n' && r != '\r' && r != '\t' || r == 0x7f || r == 0xfffd
 }

@@ -25,10 +25,10 @@ func FuzzParseBank(f *testing.F) {
 			built, err := event.AppendBank(nil, bank.Type(), bank.Version(), bank.SourceID(), bank.Data())
 			must.OK(t, err)
 			sameBytes(t, "bank", built[:bank.Length()], bank)
-			if len(built) != len(c.Raw()) || c.Offset() != walked {
-				t.Fatalf("%d bytes built, %d stand there; offset %d, walked %d", len(built), len(c.Raw()), c.Offset(), walked)
+			if len(built) != len(c.RawBank()) || c.Offset() != walked {
+				t.Fatalf("%d bytes built, %d stand there; offset %d, walked %d", len(built), len(c.RawBank()), c.Offset(), walked)
 			}
-			walked += len(c.Raw())
+			walked += len(c.RawBank())
 		}
 	})
 }
@@ -39,7 +39,7 @@ func FuzzParseMFP(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := event.ParseMFP(b)
 		first, n, same := event.MFPEvents(b)
-		if (err == nil) != (same == nil) || err == nil && (first != p.FirstEvent() || n != p.N()) {
+		if (err == nil) != (same == nil) || err == nil && (first != p.FirstEvent() || n != p.NumFragments()) {
 			t.Errorf("%d events from %d, %v; a view of them: %+v, %v", n, first, same, p, err)
 		}
 		if err != nil {
@@ -70,20 +70,20 @@ func FuzzParseMEP(f *testing.F) {
 		inside(t, b, p.Bytes())
 		var sources []uint16
 		var offsets []uint32
-		for i := range p.N() {
+		for i := range p.NumMFPs() {
 			sources = append(sources, p.Source(i))
-			offsets = append(offsets, uint32(p.Offset(i)/event.MEPWord))
+			offsets = append(offsets, uint32(p.Offset(i)/event.MEPWordBytes))
 			if m, err := p.MFP(i); err == nil {
 				inside(t, p.Bytes(), m.Bytes())
 			}
 		}
-		header := dirty(event.MEPHeaderSize(p.N()))
-		if _, err := event.PutMEPHeader(header, sources, offsets, uint32(len(p.Bytes())/event.MEPWord)); err != nil {
+		header := dirty(event.MEPHeaderSize(p.NumMFPs()))
+		if _, err := event.PutMEPHeader(header, sources, offsets, uint32(len(p.Bytes())/event.MEPWordBytes)); err != nil {
 			t.Fatal(err)
 		}
 		want := bytes.Clone(p.Bytes()[:len(header)])
-		if p.N()%2 == 1 {
-			clear(want[event.MEPFixedSize+2*p.N():][:2])
+		if p.NumMFPs()%2 == 1 {
+			clear(want[event.MEPFixedSize+2*p.NumMFPs():][:2])
 		}
 		sameBytes(t, "header", header, want)
 		_ = p.Verify()
@@ -108,7 +108,7 @@ func FuzzParseRecord(f *testing.F) {
 			inside(t, b, c.Bank())
 		}
 		if r.Version() == event.MDFVersion && r.HeaderSize() == event.MDFHeaderSize && r.StoredChecksum() != 0 {
-			built, err := event.AppendRecord(nil, r.Decoded(), r.Payload())
+			built, err := event.AppendRecord(nil, r.HeaderFields(), r.Payload())
 			must.OK(t, err)
 			sameBytes(t, "record", built, r)
 		}
@@ -131,7 +131,7 @@ func FuzzUnitReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		must.OK(t, agree(b))
 		for _, format := range []string{event.FormatMEP, event.FormatMFP} { // every byte is in a packet or left out
-			r, seen := event.NewUnitReader(bytes.NewReader(b), event.UnitReaderOptions{Format: format, MaxUnit: 1 << 31}), 0
+			r, seen := event.NewUnitReader(bytes.NewReader(b), event.UnitReaderOptions{Format: format, MaxUnitBytes: 1 << 31}), 0
 			for {
 				unit, err := r.Next()
 				if errors.Is(err, io.EOF) {
@@ -158,8 +158,8 @@ func FuzzRebuildRecord(f *testing.F) {
 			return
 		}
 		info, err := event.ParseRecordBank(f0)
-		if err != nil || info.Size() != len(built) {
-			t.Fatalf("rebuilt %d bytes of a record of %d: %v", len(built), info.Size(), err)
+		if err != nil || info.RecordSize() != len(built) {
+			t.Fatalf("rebuilt %d bytes of a record of %d: %v", len(built), info.RecordSize(), err)
 		}
 	})
 }

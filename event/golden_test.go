@@ -27,10 +27,10 @@ func TestGoldenMFP(t *testing.T) {
 	golden := hexFile(t, "mfp.hex")
 	p, err := event.ParseMFP(append(golden, 0xFF))
 	must.OK(t, err)
-	if p.N() != 3 || p.Size() != 48 || p.FirstEvent() != 1000 || p.Source() != 0x0102 ||
+	if p.NumFragments() != 3 || p.Size() != 48 || p.FirstEvent() != 1000 || p.Source() != 0x0102 ||
 		p.Align() != 3 || p.Version() != 5 || p.IsEndOfRun() {
 		t.Errorf("n %d, size %d, first %d, source %d, align %d, version %d",
-			p.N(), p.Size(), p.FirstEvent(), p.Source(), p.Align(), p.Version())
+			p.NumFragments(), p.Size(), p.FirstEvent(), p.Source(), p.Align(), p.Version())
 	}
 	fragments := [][]byte{{1, 2, 3, 4, 5}, {}, {0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18}}
 	types := []event.BankType{9, 77, event.FragmentMissing}
@@ -66,12 +66,12 @@ func TestGoldenMFPByTables(t *testing.T) {
 	golden := hexFile(t, "mfp.hex")
 	buf := make([]byte, 48)
 	event.PutMFPHeader(buf, event.MFPHeader{
-		N:          3,
-		Size:       48,
-		FirstEvent: 1000,
-		Source:     0x0102,
-		Align:      3,
-		Version:    5,
+		NumFragments: 3,
+		Size:         48,
+		FirstEvent:   1000,
+		Source:       0x0102,
+		Align:        3,
+		Version:      5,
 	})
 	types, sizes := event.MFPTables(buf, 3)
 	copy(types, []byte{9, 77, 92})
@@ -85,8 +85,8 @@ func TestGoldenEndOfRun(t *testing.T) {
 	golden := hexFile(t, "mfp-end.hex")
 	p, err := event.ParseMFP(golden)
 	must.OK(t, err)
-	if c := p.Cursor(); c.Next() || !p.IsEndOfRun() || p.N() != 0 || p.Source() != 7 {
-		t.Errorf("end of run %v, n %d, source %d", p.IsEndOfRun(), p.N(), p.Source())
+	if c := p.Cursor(); c.Next() || !p.IsEndOfRun() || p.NumFragments() != 0 || p.Source() != 7 {
+		t.Errorf("end of run %v, n %d, source %d", p.IsEndOfRun(), p.NumFragments(), p.Source())
 	}
 	built := make([]byte, event.MFPFixedSize)
 	event.PutMFPHeader(built, event.MFPHeader{Size: event.MFPFixedSize, FirstEvent: event.EndOfRun, Source: 7})
@@ -97,8 +97,8 @@ func TestGoldenMEP(t *testing.T) {
 	golden := hexFile(t, "mep.hex")
 	p, err := event.ParseMEP(append(golden, 0xFF))
 	must.OK(t, err)
-	if p.N() != 3 || len(p.Bytes()) != 124 {
-		t.Errorf("n %d, %d bytes", p.N(), len(p.Bytes()))
+	if p.NumMFPs() != 3 || len(p.Bytes()) != 124 {
+		t.Errorf("n %d, %d bytes", p.NumMFPs(), len(p.Bytes()))
 	}
 	if err := p.Verify(); err != nil {
 		t.Error(err)
@@ -128,13 +128,13 @@ func TestGoldenMDF(t *testing.T) {
 	want := event.MDFHeader{
 		Size:        88,
 		Checksum:    0xE3DE8374,
-		DataType:    event.MDFBanks,
+		DataType:    event.MDFTypeBanks,
 		TriggerMask: [4]uint32{0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD, 0xFFFFFFFC},
 		Run:         6718861,
 		Orbit:       10,
 		Bunch:       3562,
 	}
-	if got := r.Decoded(); got != want {
+	if got := r.HeaderFields(); got != want {
 		t.Errorf("header %+v, want %+v", got, want)
 	}
 	if r.Version() != 3 || r.HeaderSize() != 48 || r.Size() != 88 || r.Run() != 6718861 {

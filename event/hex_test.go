@@ -57,13 +57,13 @@ func wantFormatError(t testing.TB, err, kind error, field string, offset int64) 
 // that do not survive a rebuild.
 func zeroMFPPadding(p event.MFP) []byte {
 	b := bytes.Clone(p.Bytes())
-	for i := event.MFPFixedSize + p.N(); i%4 != 0; i++ {
+	for i := event.MFPFixedSize + p.NumFragments(); i%4 != 0; i++ {
 		b[i] = 0
 	}
-	if p.N()%2 == 1 {
-		clear(b[event.MFPHeaderSize(p.N())-2:][:2])
+	if p.NumFragments()%2 == 1 {
+		clear(b[event.MFPHeaderSize(p.NumFragments())-2:][:2])
 	}
-	end := event.MFPHeaderSize(p.N())
+	end := event.MFPHeaderSize(p.NumFragments())
 	for c := p.Cursor(); c.Next(); {
 		clear(b[end:c.Offset()])
 		end = c.Offset() + len(c.Data())

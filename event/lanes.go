@@ -9,8 +9,8 @@ import "encoding/binary"
 // states and pointers in registers. Of 4 to 8 lanes, none was faster than 4 by
 // more than a tenth, and more than 6 were slower (amd64, 2026-11-22).
 
-// lanes is the number of checksums that are computed side by side.
-const lanes = 4
+// laneCount is the number of checksums that are computed side by side.
+const laneCount = 4
 
 // mdfChecksums computes MDFChecksum of each piece into sums, which must be at
 // least as long. Pieces may differ in length; the gain is largest where many
@@ -20,7 +20,7 @@ func mdfChecksums(sums []uint32, pieces [][]byte) {
 	var l laneSet
 	busy := 0 // lanes with a piece
 	for next := 0; ; {
-		for i := range lanes {
+		for i := range laneCount {
 			for l.remaining[i] == nil && next < len(pieces) {
 				if len(pieces[next]) > 0 {
 					l.h[i], l.remaining[i], l.piece[i] = 0, pieces[next], next
@@ -34,7 +34,7 @@ func mdfChecksums(sums []uint32, pieces [][]byte) {
 			break
 		}
 		n := l.step()
-		for i := range lanes {
+		for i := range laneCount {
 			if l.remaining[i] == nil {
 				continue
 			}
@@ -45,7 +45,7 @@ func mdfChecksums(sums []uint32, pieces [][]byte) {
 			}
 		}
 	}
-	for i := range lanes {
+	for i := range laneCount {
 		if l.remaining[i] != nil {
 			sums[l.piece[i]] = avalanche(absorb(l.h[i], l.remaining[i]))
 		}
@@ -54,9 +54,9 @@ func mdfChecksums(sums []uint32, pieces [][]byte) {
 
 // laneSet is checksums that are under way.
 type laneSet struct {
-	h         [lanes]uint32
-	remaining [lanes][]byte // bytes not yet taken in; nil: the lane is idle
-	piece     [lanes]int    // whose they are
+	h         [laneCount]uint32
+	remaining [laneCount][]byte // bytes not yet taken in; nil: the lane is idle
+	piece     [laneCount]int    // whose they are
 }
 
 // step takes in as many bytes as every busy lane has, and returns their number.
@@ -64,14 +64,14 @@ type laneSet struct {
 func (l *laneSet) step() int {
 	var some []byte
 	n := int(^uint(0) >> 1)
-	for i := range lanes {
+	for i := range laneCount {
 		if l.remaining[i] != nil {
 			some = l.remaining[i]
 			n = min(n, len(some))
 		}
 	}
-	var at [lanes][]byte
-	for i := range lanes {
+	var at [laneCount][]byte
+	for i := range laneCount {
 		at[i] = l.remaining[i]
 		if at[i] == nil {
 			at[i] = some
@@ -85,7 +85,7 @@ func (l *laneSet) step() int {
 		hc = mixLane(hc, c[i])
 		hd = mixLane(hd, d[i])
 	}
-	l.h = [lanes]uint32{ha, hb, hc, hd}
+	l.h = [laneCount]uint32{ha, hb, hc, hd}
 	return n
 }
 

@@ -19,8 +19,8 @@ const (
 
 // What Record.DataType says stands behind the header.
 const (
-	MDFBanks uint8 = 1 // raw banks
-	MDFMEP   uint8 = 2 // a MEP
+	MDFTypeBanks uint8 = 1 // raw banks
+	MDFTypeMEP   uint8 = 2 // a MEP
 )
 
 // BunchesPerOrbit divides event ids into orbit and bunch crossing in the headers of generated records: an LHC orbit has
@@ -74,16 +74,18 @@ func ParseRecord(b []byte) (Record, error) {
 		return nil, err
 	}
 	if size > uint64(len(b)) {
-		return nil, fail(ErrTruncated, FormatMDF, "record size", 0, "%d bytes reach beyond the %d that are left", size,
+		return nil, newFormatError(ErrTruncated, FormatMDF, "record size", 0, "%d bytes reach beyond the %d that are left",
+			size,
 			len(b))
 	}
 	r := Record(b[:size:size])
 	if r.HeaderSize() > len(r) {
-		return nil, fail(ErrSize, FormatMDF, "sub-header length", 17, "a header of %d bytes does not fit the record of %d",
+		return nil, newFormatError(ErrSize, FormatMDF, "sub-header length", 17,
+			"a header of %d bytes does not fit the record of %d",
 			r.HeaderSize(), len(r))
 	}
 	if r.Version() == MDFVersion && r.HeaderSize() < MDFHeaderSize {
-		return nil, fail(ErrSize, FormatMDF, "sub-header length", 17, "a version 3 header has %d bytes, not %d",
+		return nil, newFormatError(ErrSize, FormatMDF, "sub-header length", 17, "a version 3 header has %d bytes, not %d",
 			MDFHeaderSize, r.HeaderSize())
 	}
 	return r, nil
@@ -93,14 +95,15 @@ func ParseRecord(b []byte) (Record, error) {
 // agree and hold a header. It needs 12 bytes.
 func recordSize(b []byte) (uint64, error) {
 	if len(b) < 12 {
-		return 0, fail(ErrTruncated, FormatMDF, "header", 0, "%d bytes left, the three sizes need 12", len(b))
+		return 0, newFormatError(ErrTruncated, FormatMDF, "header", 0, "%d bytes left, the three sizes need 12", len(b))
 	}
 	s0, s1, s2 := recordSizes(b)
 	if s0 != s1 || s1 != s2 {
-		return 0, fail(ErrSize, FormatMDF, "record size", 0, "the three sizes %d, %d and %d disagree", s0, s1, s2)
+		return 0, newFormatError(ErrSize, FormatMDF, "record size", 0, "the three sizes %d, %d and %d disagree", s0, s1, s2)
 	}
 	if s0 < mdfFixedSize {
-		return 0, fail(ErrSize, FormatMDF, "record size", 0, "%d bytes do not hold the header of %d", s0, mdfFixedSize)
+		return 0, newFormatError(ErrSize, FormatMDF, "record size", 0, "%d bytes do not hold the header of %d", s0,
+			mdfFixedSize)
 	}
 	return uint64(s0), nil
 }
@@ -133,9 +136,9 @@ func (r Record) Header() []byte { n := r.HeaderSize(); return r[:n:n] }
 // Payload is what stands behind the header.
 func (r Record) Payload() []byte { return r[r.HeaderSize():] }
 
-// Decoded is the header as fields. The sub-header's (trigger mask, run, orbit,
+// HeaderFields is the header as fields. The sub-header's (trigger mask, run, orbit,
 // bunch) are known for version 3 only; they are zero for any other.
-func (r Record) Decoded() MDFHeader {
+func (r Record) HeaderFields() MDFHeader {
 	h := MDFHeader{
 		Size:        uint32(len(r)),
 		Checksum:    r.StoredChecksum(),
@@ -156,17 +159,18 @@ func (r Record) Decoded() MDFHeader {
 }
 
 // Run is the run number; 0 for headers other than version 3.
-func (r Record) Run() uint32 { return r.Decoded().Run }
+func (r Record) Run() uint32 { return r.HeaderFields().Run }
 
 // Banks starts a walk over the record's raw banks, whose offsets count from
 // Payload. Those of a compressed record are unpacked into memory of their own;
 // their offsets count in what is unpacked, and the error is that of Unpacked.
 // A record that holds a MEP has none to walk: ErrUnsupported.
 func (r Record) Banks() (BankCursor, error) {
-	if t := r.dataType(); t != MDFBanks {
-		return BankCursor{}, fail(ErrUnsupported, FormatMDF, "data type", 18, "type %d is not raw banks (%d)", t, MDFBanks)
+	if t := r.dataType(); t != MDFTypeBanks {
+		return BankCursor{}, newFormatError(ErrUnsupported, FormatMDF, "data type", 18, "type %d is not raw banks (%d)", t,
+			MDFTypeBanks)
 	}
-	if !r.compressed() {
+	if !r.isCompressed() {
 		return NewBankCursor(r.Payload()), nil
 	}
 	buf := []byte(nil)
@@ -192,7 +196,8 @@ func (r Record) CheckChecksum() error {
 // compareChecksum compares the stored checksum with the one that the bytes give.
 func (r Record) compareChecksum(sum uint32) error {
 	if stored := r.StoredChecksum(); sum != stored {
-		return fail(ErrChecksum, FormatMDF, "checksum", 12, "the header says 0x%08X, the bytes give 0x%08X", stored, sum)
+		return newFormatError(ErrChecksum, FormatMDF, "checksum", 12, "the header says 0x%08X, the bytes give 0x%08X", stored,
+			sum)
 	}
 	return nil
 }
@@ -237,5 +242,6 @@ func AppendRecord(dst []byte, h MDFHeader, payload []byte) ([]byte, error) {
 
 // tooLarge refuses a record whose size its header cannot say.
 func tooLarge(size uint64) error {
-	return fail(ErrRange, FormatMDF, "record size", 0, "%d bytes are more than the 32 bits of the size field", size)
+	return newFormatError(ErrRange, FormatMDF, "record size", 0, "%d bytes are more than the 32 bits of the size field",
+		size)
 }

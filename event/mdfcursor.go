@@ -19,14 +19,14 @@ import (
 //		}
 //	}
 type MDFCursor struct {
-	b      []byte
-	verify bool
-	offset int    // offset of the record
-	size   int    // of the record last given, 0 before the first and after a failure
-	index  int64  // of the record at at
-	err    error  // what Next refused it for
-	plain  Record // the record last given, unpacked: with verify only
-	buf    []byte // for plain
+	b              []byte
+	verify         bool
+	offset         int    // offset of the record
+	size           int    // of the record last given, 0 before the first and after a failure
+	index          int64  // of the record at at
+	err            error  // what Next refused it for
+	unpackedRecord Record // the record last given, unpacked: with verify only
+	buf            []byte // for plain
 	// skipping says that the next record was looked for and not found yet: at is
 	// where the search goes on.
 	skipping bool
@@ -41,7 +41,7 @@ type MDFCursor struct {
 // aheadTargetBytes in all, or of aheadMaxBytes where fewer than aheadMinRecords have that much.
 const (
 	aheadMaxRecords  = 32
-	aheadMinRecords  = 2 * lanes
+	aheadMinRecords  = 2 * laneCount
 	aheadTargetBytes = 1 << 20
 	aheadMaxBytes    = 16 << 20
 )
@@ -69,7 +69,7 @@ func (c *MDFCursor) Next() (Record, error) {
 		err = c.verifyRecord(r)
 	}
 	if err != nil {
-		c.err = Located(err, c.index, int64(c.offset))
+		c.err = LocateError(err, c.index, int64(c.offset))
 		return nil, c.err
 	}
 	c.size = len(r)
@@ -85,10 +85,10 @@ func (c *MDFCursor) step(n int) {
 
 // verifyRecord is Record.Verify of the record at at.
 func (c *MDFCursor) verifyRecord(r Record) (err error) {
-	if c.plain, err = r.Unpacked(&c.buf); err != nil {
+	if c.unpackedRecord, err = r.Unpacked(&c.buf); err != nil {
 		return err
 	}
-	if err := c.plain.CheckBanks(); err != nil {
+	if err := c.unpackedRecord.CheckBanks(); err != nil {
 		return err
 	}
 	if r.StoredChecksum() == 0 {
@@ -157,7 +157,7 @@ func (c *MDFCursor) SkipSome(most int) (n int64, done bool) {
 
 // Unpacked is the record last given without its compression (Record.Unpacked), valid until the next call of Next. Only
 // a cursor that verifies has it.
-func (c *MDFCursor) Unpacked() Record { return c.plain }
+func (c *MDFCursor) Unpacked() Record { return c.unpackedRecord }
 
 // Index is the index, from 0, of the record last given or refused.
 func (c *MDFCursor) Index() int64 { return c.index }
@@ -216,7 +216,7 @@ func looksLikeRecord(b []byte) bool {
 	r := Record(b)
 	return r.HeaderSize() <= int(s0) &&
 		(r.Version() != MDFVersion || r.HeaderSize() >= MDFHeaderSize) &&
-		(r.dataType() == MDFBanks || r.dataType() == MDFMEP)
+		(r.dataType() == MDFTypeBanks || r.dataType() == MDFTypeMEP)
 }
 
 // findRecord looks in b, from its second byte on, for the next record. Where

@@ -33,10 +33,10 @@ const (
 // N contiguous events. The zero MFP holds nothing and must not be asked
 // anything but Bytes.
 type MFP struct {
-	b     []byte // the packet, exactly
-	n     int    // fragments
-	data  int    // offset of the first fragment
-	align uint8  // log2
+	b             []byte // the packet, exactly
+	fragmentCount int    // fragments
+	data          int    // offset of the first fragment
+	align         uint8  // log2
 }
 
 // ParseMFP views the first packet in b; bytes after it are ignored.
@@ -53,10 +53,10 @@ func ParseMFP(b []byte) (MFP, error) {
 		return MFP{}, err
 	}
 	return MFP{
-		b:     b[:h.size:h.size],
-		n:     h.n,
-		data:  MFPHeaderSize(h.n),
-		align: h.align,
+		b:             b[:h.size:h.size],
+		fragmentCount: h.fragmentCount,
+		data:          MFPHeaderSize(h.fragmentCount),
+		align:         h.align,
 	}, nil
 }
 
@@ -64,64 +64,68 @@ func ParseMFP(b []byte) (MFP, error) {
 // error. It is for those who want nothing else of many packets, and reads each field once.
 func MFPEvents(b []byte) (first uint64, n int, err error) {
 	h, err := readHeader(b)
-	return h.first, h.n, err
+	return h.first, h.fragmentCount, err
 }
 
 // mfpHeader is what a packet's header says. It fits in registers.
 type mfpHeader struct {
-	first uint64 // event id
-	size  uint64 // of the packet, bytes
-	n     int    // fragments
-	align uint8  // log2
+	first         uint64 // event id
+	size          uint64 // of the packet, bytes
+	fragmentCount int    // fragments
+	align         uint8  // log2
 }
 
 // readHeader reads and checks the header and the size table.
 func readHeader(b []byte) (h mfpHeader, err error) {
 	if len(b) < MFPFixedSize {
-		return h, fail(ErrTruncated, FormatMFP, "header", 0, "%d bytes left, the fixed part needs %d", len(b),
+		return h, newFormatError(ErrTruncated, FormatMFP, "header", 0, "%d bytes left, the fixed part needs %d", len(b),
 			MFPFixedSize)
 	}
 	if magic := binary.LittleEndian.Uint16(b); magic != MFPMagic {
-		return h, fail(ErrMagic, FormatMFP, "magic", 0, "0x%04X is not 0x%04X", magic, MFPMagic)
+		return h, newFormatError(ErrMagic, FormatMFP, "magic", 0, "0x%04X is not 0x%04X", magic, MFPMagic)
 	}
 	n := int(binary.LittleEndian.Uint16(b[2:]))
 	size := uint64(binary.LittleEndian.Uint32(b[4:]))
 	align := b[18]
 	header := MFPHeaderSize(n)
 	if align > maxAlign {
-		return h, fail(ErrRange, FormatMFP, "align", 18, "2^%d bytes is more than the largest fragment, 2^%d is the most",
+		return h, newFormatError(ErrRange, FormatMFP, "align", 18,
+			"2^%d bytes is more than the largest fragment, 2^%d is the most",
 			align, maxAlign)
 	}
 	if size < uint64(header) {
-		return h, fail(ErrSize, FormatMFP, "packet size", 4, "%d bytes do not hold the header of %d fragments, %d bytes",
+		return h, newFormatError(ErrSize, FormatMFP, "packet size", 4,
+			"%d bytes do not hold the header of %d fragments, %d bytes",
 			size, n, header)
 	}
 	if size > uint64(len(b)) {
-		return h, fail(ErrTruncated, FormatMFP, "packet size", 4, "%d bytes reach beyond the %d that are left", size,
+		return h, newFormatError(ErrTruncated, FormatMFP, "packet size", 4, "%d bytes reach beyond the %d that are left",
+			size,
 			len(b))
 	}
 	first := binary.LittleEndian.Uint64(b[8:])
 	if uint64(n) > EndOfRun-first {
-		return h, fail(ErrRange, FormatMFP, "first event id", 8, "%d with %d fragments runs into the end-of-run mark",
+		return h, newFormatError(ErrRange, FormatMFP, "first event id", 8,
+			"%d with %d fragments runs into the end-of-run mark",
 			first, n)
 	}
 	sizes := b[header-padTo(2*n, mfpAlign):][:2*n]
-	if sum := uint64(header) + paddedSum(sizes, align); sum != size {
-		return h, fail(ErrSize, FormatMFP, "packet size", 4,
+	if sum := uint64(header) + sumPaddedSizes(sizes, align); sum != size {
+		return h, newFormatError(ErrSize, FormatMFP, "packet size", 4,
 			"%d bytes, but the header and the %d fragments of the size table take %d", size, n, sum)
 	}
 	return mfpHeader{
-		first: first,
-		size:  size,
-		n:     n,
-		align: align,
+		first:         first,
+		size:          size,
+		fragmentCount: n,
+		align:         align,
 	}, nil
 }
 
-// paddedSum adds up a table of u16 sizes, each rounded up to 2^align. It takes
+// sumPaddedSizes adds up a table of u16 sizes, each rounded up to 2^align. It takes
 // four sizes at a time as two pairs of 32-bit lanes; no lane can overflow,
 // since at most 2^14 × 2 values of at most 2^16 meet in one.
-func paddedSum(sizes []byte, align uint8) uint64 {
+func sumPaddedSizes(sizes []byte, align uint8) uint64 {
 	const lanes = 0x0000FFFF_0000FFFF
 	round := uint64(1)<<align - 1
 	round |= round << 32
@@ -149,8 +153,8 @@ func padSize(n uint64, align uint8) uint64 {
 // Bytes is the whole packet.
 func (p MFP) Bytes() []byte { return p.b }
 
-// N is the number of fragments, the packing.
-func (p MFP) N() int { return p.n }
+// NumFragments is the number of fragments, the packing.
+func (p MFP) NumFragments() int { return p.fragmentCount }
 
 // Size is the packet's size in bytes, header included.
 func (p MFP) Size() uint32 { return binary.LittleEndian.Uint32(p.b[4:]) }
@@ -172,12 +176,14 @@ func (p MFP) Align() uint8 { return p.align }
 func (p MFP) Version() uint8 { return p.b[19] }
 
 // types is the type table, one byte a fragment, without its padding.
-func (p MFP) types() []byte { return p.b[MFPFixedSize : MFPFixedSize+p.n : MFPFixedSize+p.n] }
+func (p MFP) types() []byte {
+	return p.b[MFPFixedSize : MFPFixedSize+p.fragmentCount : MFPFixedSize+p.fragmentCount]
+}
 
 // sizes is the size table, a little-endian u16 a fragment, without its padding.
 func (p MFP) sizes() []byte {
-	at := p.data - padTo(2*p.n, mfpAlign)
-	return p.b[at : at+2*p.n : at+2*p.n]
+	at := p.data - padTo(2*p.fragmentCount, mfpAlign)
+	return p.b[at : at+2*p.fragmentCount : at+2*p.fragmentCount]
 }
 
 // FragmentType is the type of fragment i. It panics unless 0 ≤ i < N, like an
@@ -198,7 +204,7 @@ func (p MFP) FragmentSize(i int) int { return int(binary.LittleEndian.Uint16(p.s
 func (p MFP) Fragment(i int) []byte {
 	sizes := p.sizes()
 	n := int(binary.LittleEndian.Uint16(sizes[2*i:]))
-	at := p.data + int(paddedSum(sizes[:2*i], p.align))
+	at := p.data + int(sumPaddedSizes(sizes[:2*i], p.align))
 	return p.b[at : at+n : at+n]
 }
 
@@ -211,18 +217,18 @@ func (p MFP) CopyFragments(types, sizes, dst []byte, from, n int) (int, bool) {
 	copy(types[:n], p.types()[from:from+n])
 	copiedSizes := sizes[:2*n]
 	copy(copiedSizes, p.sizes()[2*from:2*(from+n)])
-	at := uint64(p.data) + paddedSum(p.sizes()[:2*from], p.align)
-	size := paddedSum(copiedSizes, p.align)
+	at := uint64(p.data) + sumPaddedSizes(p.sizes()[:2*from], p.align)
+	size := sumPaddedSizes(copiedSizes, p.align)
 	if size > uint64(len(dst)) || at+size > uint64(len(p.b)) {
 		return 0, false
 	}
 	return copy(dst, p.b[at:at+size]), true
 }
 
-// DataSizes adds the room that each fragment takes, padding included, to the sum of its place.
-func (p MFP) DataSizes(sums []uint32) {
+// AddPaddedSizes adds the room that each fragment takes, padding included, to the sum of its place.
+func (p MFP) AddPaddedSizes(sums []uint32) {
 	sizes := p.sizes()
-	for i := range p.n {
+	for i := range p.fragmentCount {
 		sums[i] += uint32(padSize(uint64(binary.LittleEndian.Uint16(sizes[2*i:])), p.align))
 	}
 }
@@ -248,22 +254,22 @@ func (p MFP) Fragments() iter.Seq2[int, []byte] {
 // wanted, Fragments is some four times as fast.
 func (p MFP) Cursor() FragmentCursor {
 	return FragmentCursor{
-		p:      p,
-		sizes:  p.sizes(),
-		offset: p.data,
-		round:  1<<p.align - 1,
-		i:      -1,
+		p:         p,
+		sizes:     p.sizes(),
+		offset:    p.data,
+		alignMask: 1<<p.align - 1,
+		i:         -1,
 	}
 }
 
 // FragmentCursor walks the fragments of an MFP without allocating.
 type FragmentCursor struct {
-	p      MFP
-	sizes  []byte // the size table
-	offset int    // offset of the fragment's data
-	size   int    // its size, without padding; 0 before the first
-	round  int    // 2^align - 1
-	i      int    // index of the fragment
+	p         MFP
+	sizes     []byte // the size table
+	offset    int    // offset of the fragment's data
+	size      int    // its size, without padding; 0 before the first
+	alignMask int    // 2^align - 1
+	i         int    // index of the fragment
 }
 
 // Next steps to the next fragment; it is false after the last, and the cursor
@@ -273,7 +279,7 @@ func (c *FragmentCursor) Next() bool {
 	if uint(k)+1 >= uint(len(c.sizes)) {
 		return false
 	}
-	c.offset += (c.size + c.round) &^ c.round
+	c.offset += (c.size + c.alignMask) &^ c.alignMask
 	c.size = int(c.sizes[k]) | int(c.sizes[k+1])<<8
 	c.i++
 	return true

@@ -17,12 +17,12 @@ func MaxMFPSize(n, maxFragment int, align uint8) int {
 
 // MFPHeader is the fixed part of a packet's header.
 type MFPHeader struct {
-	N          int    // number of fragments, 0..MaxPacking
-	Size       uint32 // packet size in bytes, header included
-	FirstEvent uint64 // event id of fragment 0, or EndOfRun
-	Source     uint16 // source id
-	Align      uint8  // log2 of the fragments' padding, 0..maxAlign
-	Version    uint8  // of the fragments' content
+	NumFragments int    // number of fragments, 0..MaxPacking
+	Size         uint32 // packet size in bytes, header included
+	FirstEvent   uint64 // event id of fragment 0, or EndOfRun
+	Source       uint16 // source id
+	Align        uint8  // log2 of the fragments' padding, 0..maxAlign
+	Version      uint8  // of the fragments' content
 }
 
 // PutMFPHeader writes the fixed part into the first MFPFixedSize bytes of dst,
@@ -31,7 +31,7 @@ type MFPHeader struct {
 func PutMFPHeader(dst []byte, h MFPHeader) {
 	_ = dst[MFPFixedSize-1]
 	binary.LittleEndian.PutUint16(dst, MFPMagic)
-	binary.LittleEndian.PutUint16(dst[2:], uint16(h.N))
+	binary.LittleEndian.PutUint16(dst[2:], uint16(h.NumFragments))
 	binary.LittleEndian.PutUint32(dst[4:], h.Size)
 	binary.LittleEndian.PutUint64(dst[8:], h.FirstEvent)
 	binary.LittleEndian.PutUint16(dst[16:], h.Source)
@@ -54,10 +54,10 @@ func PutMissingMFP(dst []byte, source uint16, first uint64, n int) []byte {
 	size := MFPHeaderSize(n)
 	dst = dst[:size]
 	PutMFPHeader(dst, MFPHeader{
-		N:          n,
-		Size:       uint32(size),
-		FirstEvent: first,
-		Source:     source,
+		NumFragments: n,
+		Size:         uint32(size),
+		FirstEvent:   first,
+		Source:       source,
 	})
 	types, sizes := MFPTables(dst, n)
 	clear(types)

@@ -10,7 +10,7 @@ func TestPutMissingMFP(t *testing.T) {
 			dst[i] = 0xff
 		}
 		m, err := ParseMFP(PutMissingMFP(dst, 77, 900, n))
-		if err != nil || m.N() != n || m.Source() != 77 || m.FirstEvent() != 900 {
+		if err != nil || m.NumFragments() != n || m.Source() != 77 || m.FirstEvent() != 900 {
 			t.Fatalf("%d fragments: %+v, %v", n, m, err)
 		}
 		for i := range n {

@@ -78,7 +78,7 @@ func TestMFPSizesAddUp(t *testing.T) {
 			if want > 64<<20 {
 				continue // needs a packet too large for a test
 			}
-			event.PutMFPHeader(b, event.MFPHeader{N: n, Size: uint32(want), Align: align})
+			event.PutMFPHeader(b, event.MFPHeader{NumFragments: n, Size: uint32(want), Align: align})
 			b = append(b, make([]byte, want-len(b))...)
 			if _, err := event.ParseMFP(b); err != nil {
 				t.Errorf("align %d, %d fragments: %v", align, n, err)
@@ -110,8 +110,8 @@ func TestMEPWithGaps(t *testing.T) {
 		}
 		p, err := event.ParseMEP(b)
 		must.OK(t, err)
-		if err := p.Verify(); err != nil || p.N() != m {
-			t.Fatalf("%d MFPs of %d, %v", p.N(), m, err)
+		if err := p.Verify(); err != nil || p.NumMFPs() != m {
+			t.Fatalf("%d MFPs of %d, %v", p.NumMFPs(), m, err)
 		}
 		if m > 0 {
 			i := rapid.IntRange(0, m-1).Draw(t, "MFP to move")
@@ -154,7 +154,7 @@ func drawRecord(t *rapid.T) event.Record {
 		payload, err = event.AppendBank(payload, 9, 1, 2, rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "data"))
 		must.OK(t, err)
 	}
-	r, err := event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFBanks, Run: 1}, payload)
+	r, err := event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFTypeBanks, Run: 1}, payload)
 	must.OK(t, err)
 	return r
 }
@@ -171,7 +171,7 @@ func TestReplayGivesTheRecordBack(t *testing.T) {
 		for c.Next() {
 			s := rapid.IntRange(0, streams-1).Draw(t, "stream")
 			cabling = append(cabling, uint16(s))
-			fragments[s] = append(fragments[s], c.Raw()...)
+			fragments[s] = append(fragments[s], c.RawBank()...)
 		}
 		front, err := event.AppendRecordBank(nil, r.Header(), cabling)
 		must.OK(t, err)
@@ -205,7 +205,7 @@ func TestReaderAndCursorAgree(t *testing.T) {
 // and says where they differ. Every byte must be in a record or be skipped.
 func agree(file []byte) error {
 	r := event.NewUnitReader(iotest.HalfReader(bytes.NewReader(file)),
-		event.UnitReaderOptions{MaxUnit: 1 << 31, Verify: true})
+		event.UnitReaderOptions{MaxUnitBytes: 1 << 31, Verify: true})
 	c := event.NewMDFCursor(file, true)
 	seen := 0
 	for {

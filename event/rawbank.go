@@ -28,17 +28,20 @@ type Bank []byte
 // *FormatError of kind ErrTruncated, ErrMagic or ErrSize.
 func parseBank(b []byte) (Bank, error) {
 	if len(b) < BankHeaderSize {
-		return nil, fail(ErrTruncated, formatBank, "header", 0, "%d bytes left, the header needs %d", len(b), BankHeaderSize)
+		return nil, newFormatError(ErrTruncated, formatBank, "header", 0, "%d bytes left, the header needs %d", len(b),
+			BankHeaderSize)
 	}
 	if m := binary.LittleEndian.Uint16(b); m != bankMagic {
-		return nil, fail(ErrMagic, formatBank, "magic", 0, "0x%04X is not 0x%04X", m, bankMagic)
+		return nil, newFormatError(ErrMagic, formatBank, "magic", 0, "0x%04X is not 0x%04X", m, bankMagic)
 	}
 	n := int(binary.LittleEndian.Uint16(b[2:]))
 	if n < BankHeaderSize {
-		return nil, fail(ErrSize, formatBank, "length", 2, "%d bytes do not hold the header of %d", n, BankHeaderSize)
+		return nil, newFormatError(ErrSize, formatBank, "length", 2, "%d bytes do not hold the header of %d", n,
+			BankHeaderSize)
 	}
 	if p := padTo(n, bankAlign); p > len(b) {
-		return nil, fail(ErrTruncated, formatBank, "length", 2, "%d bytes (%d padded) reach beyond the %d that are left", n,
+		return nil, newFormatError(ErrTruncated, formatBank, "length", 2,
+			"%d bytes (%d padded) reach beyond the %d that are left", n,
 			p, len(b))
 	}
 	return Bank(b[:n:n]), nil
@@ -67,7 +70,7 @@ func (b Bank) Data() []byte { return b[BankHeaderSize:] }
 // MaxBankData is refused with ErrRange and dst is returned as it was.
 func AppendBank(dst []byte, t BankType, version uint8, source int16, data []byte) ([]byte, error) {
 	if len(data) > MaxBankData {
-		return dst, fail(ErrRange, formatBank, "length", 2,
+		return dst, newFormatError(ErrRange, formatBank, "length", 2,
 			"%d bytes of data, a bank of type %v and source %d carries at most %d",
 			len(data), t, source, MaxBankData)
 	}
@@ -130,8 +133,8 @@ func (c *BankCursor) Next() bool {
 // Bank is the bank Next stepped to.
 func (c *BankCursor) Bank() Bank { return c.bank }
 
-// Raw is the same bank with the padding that follows it, as it stands.
-func (c *BankCursor) Raw() []byte { return c.b[c.offset:c.next:c.next] }
+// RawBank is the same bank with the padding that follows it, as it stands.
+func (c *BankCursor) RawBank() []byte { return c.b[c.offset:c.next:c.next] }
 
 // Offset is where the bank begins, in bytes from the start of the sequence.
 func (c *BankCursor) Offset() int { return c.offset }

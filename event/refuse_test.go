@@ -148,7 +148,7 @@ func TestRefuseRecord(t *testing.T) {
 		}, event.ErrSize, "sub-header length", 17},
 		{"version 3 without its sub-header", set(17, 0x36), event.ErrSize, "sub-header length", 17},
 		{"compressed", set(16, 1), event.ErrUnsupported, "compressed banks", 48},
-		{"not banks", set(18, event.MDFMEP), event.ErrUnsupported, "data type", 18},
+		{"not banks", set(18, event.MDFTypeMEP), event.ErrUnsupported, "data type", 18},
 		{"bank magic", set(60, 0), event.ErrMagic, "magic", 60},
 		{"bank beyond the record", set(82, 9), event.ErrTruncated, "length", 82},
 		{"checksum", set(56, 0x81), event.ErrChecksum, "checksum", 12},
@@ -209,12 +209,13 @@ func TestRefuseRebuild(t *testing.T) {
 
 func TestFormatErrorIsASentence(t *testing.T) {
 	_, err := event.ParseRecord(set(4, 89)(hexFile(t, "mdf.hex")))
-	placed := event.Located(err, 3, 1000)
+	placed := event.LocateError(err, 3, 1000)
 	const want = "mdf record 3 at offset 1000: record size: the three sizes 88, 89 and 88 disagree"
 	if placed.Error() != want {
 		t.Errorf("got %q, want %q", placed, want)
 	}
-	if event.Located(nil, 3, 1000) != nil || !errors.Is(event.Located(bytes.ErrTooLarge, 3, 0), bytes.ErrTooLarge) {
+	if event.LocateError(nil, 3, 1000) != nil || !errors.Is(event.LocateError(bytes.ErrTooLarge, 3, 0),
+		bytes.ErrTooLarge) {
 		t.Error("Located changes errors that are not FormatErrors")
 	}
 }

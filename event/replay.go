@@ -27,12 +27,13 @@ const recordBankVersion = 0
 // 48-byte header).
 func AppendRecordBank(dst, header []byte, streams []uint16) ([]byte, error) {
 	if len(header) < mdfFixedSize || len(header) != Record(header).HeaderSize() {
-		return dst, fail(ErrSize, FormatMDF, "sub-header length", 17, "the header to replay has %d bytes, not what it says",
+		return dst, newFormatError(ErrSize, FormatMDF, "sub-header length", 17,
+			"the header to replay has %d bytes, not what it says",
 			len(header))
 	}
 	n := len(header) + 2*len(streams)
 	if n > MaxBankData {
-		return dst, fail(ErrRange, FormatMDF, "number of banks", len(header),
+		return dst, newFormatError(ErrRange, FormatMDF, "number of banks", len(header),
 			"%d banks do not fit the record bank, which lists at most %d",
 			len(streams), (MaxBankData-len(header))/2)
 	}
@@ -46,9 +47,9 @@ func AppendRecordBank(dst, header []byte, streams []uint16) ([]byte, error) {
 
 // recordInfo is a view of a record bank.
 type recordInfo struct {
-	header  []byte
-	streams []byte // u16 a bank
-	size    int    // room of the bank in its fragment, padding included
+	header         []byte
+	streams        []byte // u16 a bank
+	paddedBankSize int    // room of the bank in its fragment, padding included
 }
 
 // parseRecordBank views the record bank at the start of stream 0's fragment.
@@ -60,31 +61,33 @@ func parseRecordBank(fragment []byte) (recordInfo, error) {
 		return recordInfo{}, err
 	}
 	if b.Type() != RecordBank {
-		return recordInfo{}, fail(ErrUnsupported, formatBank, "type", 4,
+		return recordInfo{}, newFormatError(ErrUnsupported, formatBank, "type", 4,
 			"the fragment begins with a bank of type %v, not with the record bank (%d)", b.Type(), RecordBank)
 	}
 	if b.Version() != recordBankVersion {
-		return recordInfo{}, fail(ErrUnsupported, formatBank, "version", 5, "record bank of version %d, only %d is known",
+		return recordInfo{}, newFormatError(ErrUnsupported, formatBank, "version", 5,
+			"record bank of version %d, only %d is known",
 			b.Version(), recordBankVersion)
 	}
 	data := b.Data()
 	if len(data) < mdfFixedSize || len(data) < Record(data).HeaderSize() {
-		return recordInfo{}, fail(ErrSize, formatBank, "length", 2, "%d bytes of record bank do not hold the record's header",
+		return recordInfo{}, newFormatError(ErrSize, formatBank, "length", 2,
+			"%d bytes of record bank do not hold the record's header",
 			len(data))
 	}
 	n := Record(data).HeaderSize()
 	if (len(data)-n)%2 != 0 {
-		return recordInfo{}, fail(ErrSize, formatBank, "length", 2,
+		return recordInfo{}, newFormatError(ErrSize, formatBank, "length", 2,
 			"%d bytes of cabling in the record bank are not whole u16", len(data)-n)
 	}
-	return recordInfo{header: data[:n:n], streams: data[n:], size: b.paddedSize()}, nil
+	return recordInfo{header: data[:n:n], streams: data[n:], paddedBankSize: b.paddedSize()}, nil
 }
 
-// Size is the size in bytes of the record, as its header says.
-func (r recordInfo) Size() int { return int(binary.LittleEndian.Uint32(r.header)) }
+// RecordSize is the size in bytes of the record, as its header says.
+func (r recordInfo) RecordSize() int { return int(binary.LittleEndian.Uint32(r.header)) }
 
-// n is the number of the record's banks.
-func (r recordInfo) n() int { return len(r.streams) / 2 }
+// bankCount is the number of the record's banks.
+func (r recordInfo) bankCount() int { return len(r.streams) / 2 }
 
 // stream is the index of the stream that bank i is cabled to. It panics
 // unless 0 ≤ i < N.
@@ -106,22 +109,22 @@ type Rebuilder struct {
 // count from the start of the fragment the reason names.
 func (rb *Rebuilder) Append(dst []byte, fragments [][]byte) ([]byte, error) {
 	if len(fragments) == 0 {
-		return dst, fail(ErrTruncated, FormatMDF, "record bank", 0, "no fragment to find the record bank in")
+		return dst, newFormatError(ErrTruncated, FormatMDF, "record bank", 0, "no fragment to find the record bank in")
 	}
 	info, err := parseRecordBank(fragments[0])
 	if err != nil {
 		return dst, err
 	}
 	start := len(dst)
-	rb.start(len(fragments), info.size)
+	rb.resetConsumed(len(fragments), info.paddedBankSize)
 	dst = append(dst, info.header...)
-	for i := range info.n() {
+	for i := range info.bankCount() {
 		s := info.stream(i)
 		if s >= len(fragments) {
-			return dst[:start], fail(ErrRange, FormatMDF, "cabling", BankHeaderSize+len(info.header)+2*i,
+			return dst[:start], newFormatError(ErrRange, FormatMDF, "cabling", BankHeaderSize+len(info.header)+2*i,
 				"bank %d is cabled to stream %d, there are %d", i, s, len(fragments))
 		}
-		raw, err := nextRaw(fragments[s], rb.consumed[s])
+		raw, err := nextRawBank(fragments[s], rb.consumed[s])
 		if err != nil {
 			return dst[:start], missingBankError(err, i, s)
 		}
@@ -131,15 +134,15 @@ func (rb *Rebuilder) Append(dst []byte, fragments [][]byte) ([]byte, error) {
 	if err := rb.checkConsumed(fragments); err != nil {
 		return dst[:start], err
 	}
-	if n := len(dst) - start; n != info.Size() {
-		return dst[:start], fail(ErrSize, FormatMDF, "record size", 0,
-			"the banks make a record of %d bytes, its header says %d", n, info.Size())
+	if n := len(dst) - start; n != info.RecordSize() {
+		return dst[:start], newFormatError(ErrSize, FormatMDF, "record size", 0,
+			"the banks make a record of %d bytes, its header says %d", n, info.RecordSize())
 	}
 	return dst, nil
 }
 
-// start sets all cursors to 0, and the first behind the record bank.
-func (rb *Rebuilder) start(streams, first int) {
+// resetConsumed sets all cursors to 0, and the first behind the record bank.
+func (rb *Rebuilder) resetConsumed(streams, first int) {
 	if cap(rb.consumed) < streams {
 		rb.consumed = make([]int, streams)
 	}
@@ -152,15 +155,16 @@ func (rb *Rebuilder) start(streams, first int) {
 func (rb *Rebuilder) checkConsumed(fragments [][]byte) error {
 	for s, at := range rb.consumed {
 		if remaining := len(fragments[s]) - at; remaining != 0 {
-			return fail(ErrSize, FormatMDF, "cabling", at, "%d bytes of stream %d's fragment belong to no bank of the record",
+			return newFormatError(ErrSize, FormatMDF, "cabling", at,
+				"%d bytes of stream %d's fragment belong to no bank of the record",
 				remaining, s)
 		}
 	}
 	return nil
 }
 
-// nextRaw is the bank at an offset of a fragment, padding included.
-func nextRaw(fragment []byte, at int) ([]byte, error) {
+// nextRawBank is the bank at an offset of a fragment, padding included.
+func nextRawBank(fragment []byte, at int) ([]byte, error) {
 	b, err := parseBank(fragment[at:])
 	if err != nil {
 		return nil, shiftOffset(err, at)
@@ -226,7 +230,7 @@ func AppendRecordUnsealed(dst []byte, h MDFHeader, fragments []SourceFragment) (
 	start := len(dst)
 	dst = slices.Grow(dst, int(size))[:start+int(size)]
 	record := dst[start:]
-	h.Size, h.Checksum, h.DataType, h.Compression = uint32(size), 0, MDFBanks, 0
+	h.Size, h.Checksum, h.DataType, h.Compression = uint32(size), 0, MDFTypeBanks, 0
 	for i := range h.TriggerMask {
 		h.TriggerMask[i] = math.MaxUint32
 	}

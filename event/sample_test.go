@@ -108,7 +108,7 @@ func split(t testing.TB, record event.Record, cable func(int, event.Bank) uint16
 	for i := 0; banks.Next(); i++ {
 		s := cable(i, banks.Bank())
 		cabling = append(cabling, s)
-		fragments[s] = append(fragments[s], banks.Raw()...)
+		fragments[s] = append(fragments[s], banks.RawBank()...)
 	}
 	if banks.Err() != nil {
 		t.Fatal(banks.Err())

@@ -11,7 +11,7 @@ func TestPaddedSumAtItsLimits(t *testing.T) {
 	}
 	for align := uint8(0); align <= maxAlign; align++ {
 		want := uint64(MaxPacking) * padSize(MaxFragment, align)
-		if got := paddedSum(sizes, align); got != want {
+		if got := sumPaddedSizes(sizes, align); got != want {
 			t.Errorf("align %d: %d, want %d", align, got, want)
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"io"
 )
 
-// defaultMaxUnit is the largest record or packet, in bytes, that a UnitReader
+// defaultMaxUnitBytes is the largest record or packet, in bytes, that a UnitReader
 // takes where its options name none: 64 MiB, two hundred times the largest
 // event of the reference sample (349,460 bytes).
-const defaultMaxUnit = 64 << 20
+const defaultMaxUnitBytes = 64 << 20
 
 // readChunk is the least a UnitReader asks of its source at once.
 const readChunk = 256 << 10
@@ -19,9 +19,9 @@ const readChunk = 256 << 10
 type UnitReaderOptions struct {
 	// Format is FormatMDF, FormatMEP or FormatMFP. Empty means FormatMDF.
 	Format string
-	// MaxUnit is the largest record or packet accepted, in bytes. Zero means
-	// defaultMaxUnit.
-	MaxUnit int
+	// MaxUnitBytes is the largest record or packet accepted, in bytes. Zero means
+	// defaultMaxUnitBytes.
+	MaxUnitBytes int
 	// Verify makes Next check each record's banks and checksum too. False means
 	// only what ParseRecord checks.
 	Verify bool
@@ -29,50 +29,50 @@ type UnitReaderOptions struct {
 
 // unitFormat is what a UnitReader needs to know of a format.
 type unitFormat struct {
-	head       int    // bytes that tell the size
+	headBytes  int    // bytes that tell the size
 	sizeField  string // where it stands
 	sizeOffset int
-	// claim is the size that the head of a unit claims, unless it is none that
+	// claimedSize is the size that the head of a unit claims, unless it is none that
 	// could be: then check says why.
-	claim func(b []byte) (size uint64, ok bool)
-	check func(b []byte, verify bool) ([]byte, error)
-	// extent makes out where a bad unit at the start of b ends, if it can be.
+	claimedSize func(b []byte) (size uint64, ok bool)
+	checkUnit   func(b []byte, verify bool) ([]byte, error)
+	// badExtent makes out where a bad unit at the start of b ends, if it can be.
 	// probe is how many bytes it needs to see for that.
-	extent func(b []byte) (int, bool)
-	probe  func(b []byte) (int, bool)
-	// find looks for the next unit behind the first byte of b.
-	find func(b []byte) (int, bool)
+	badExtent  func(b []byte) (int, bool)
+	probeBytes func(b []byte) (int, bool)
+	// findNext looks for the next unit behind the first byte of b.
+	findNext func(b []byte) (int, bool)
 }
 
 var unitFormats = map[string]unitFormat{
 	FormatMDF: {
-		head:      12,
+		headBytes: 12,
 		sizeField: "record size",
-		claim: func(b []byte) (uint64, bool) {
+		claimedSize: func(b []byte) (uint64, bool) {
 			size, err := recordSize(b)
 			return size, err == nil
 		},
-		check:  func(b []byte, verify bool) ([]byte, error) { return checkedRecord(b, verify) },
-		extent: badExtent,
-		probe: func(b []byte) (int, bool) {
+		checkUnit: func(b []byte, verify bool) ([]byte, error) { return checkedRecord(b, verify) },
+		badExtent: badExtent,
+		probeBytes: func(b []byte) (int, bool) {
 			n, ok := majoritySize(b)
 			return n + mdfFixedSize, ok
 		},
-		find: findRecord,
+		findNext: findRecord,
 	},
-	FormatMEP: packets(MEPFixedSize, MEPMagic, MEPWord, func(b []byte, _ bool) ([]byte, error) {
+	FormatMEP: packetFormat(MEPFixedSize, MEPMagic, MEPWordBytes, func(b []byte, _ bool) ([]byte, error) {
 		p, err := ParseMEP(b)
 		return p.Bytes(), err
 	}),
-	FormatMFP: packets(MFPFixedSize, MFPMagic, 1, func(b []byte, _ bool) ([]byte, error) {
+	FormatMFP: packetFormat(MFPFixedSize, MFPMagic, 1, func(b []byte, _ bool) ([]byte, error) {
 		p, err := ParseMFP(b)
 		return p.Bytes(), err
 	}),
 }
 
-// packets is the format of packets that have magic and size in their first
+// packetFormat is the format of packets that have magic and size in their first
 // MEPFixedSize bytes. Nothing in them marks a beginning beyond doubt.
-func packets(head int, magic uint16, word uint64, check func([]byte, bool) ([]byte, error)) unitFormat {
+func packetFormat(head int, magic uint16, word uint64, check func([]byte, bool) ([]byte, error)) unitFormat {
 	claim := func(b []byte) (uint64, bool) {
 		if len(b) < MEPFixedSize {
 			return 0, false
@@ -85,14 +85,14 @@ func packets(head int, magic uint16, word uint64, check func([]byte, bool) ([]by
 		return int(size), ok && size <= uint64(len(b))
 	}
 	return unitFormat{
-		head:       head,
-		sizeField:  "packet size",
-		sizeOffset: 4,
-		claim:      claim,
-		check:      check,
-		extent:     extent,
-		probe:      extent,
-		find:       func(b []byte) (int, bool) { return len(b), false },
+		headBytes:   head,
+		sizeField:   "packet size",
+		sizeOffset:  4,
+		claimedSize: claim,
+		checkUnit:   check,
+		badExtent:   extent,
+		probeBytes:  extent,
+		findNext:    func(b []byte) (int, bool) { return len(b), false },
 	}
 }
 
@@ -114,8 +114,8 @@ type UnitReader struct {
 
 // NewUnitReader reads units from src, which it buffers.
 func NewUnitReader(src io.Reader, opts UnitReaderOptions) *UnitReader {
-	if opts.MaxUnit <= 0 {
-		opts.MaxUnit = defaultMaxUnit
+	if opts.MaxUnitBytes <= 0 {
+		opts.MaxUnitBytes = defaultMaxUnitBytes
 	}
 	if opts.Format == "" {
 		opts.Format = FormatMDF
@@ -140,7 +140,7 @@ func (d *UnitReader) Next() ([]byte, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, io.EOF
 		}
-		d.err = Located(err, d.index, d.offset)
+		d.err = LocateError(err, d.index, d.offset)
 		return nil, d.err
 	}
 	d.size = len(r)
@@ -149,22 +149,22 @@ func (d *UnitReader) Next() ([]byte, error) {
 
 // peek gives the unit at r, without consuming it.
 func (d *UnitReader) peek() ([]byte, error) {
-	if err := d.fill(d.head); err != nil {
+	if err := d.fill(d.headBytes); err != nil {
 		return nil, err
 	}
 	if d.w == d.r {
 		return nil, io.EOF
 	}
-	if size, ok := d.claim(d.buf[d.r:d.w]); ok {
-		if size > uint64(d.opts.MaxUnit) {
-			return nil, fail(ErrSize, d.opts.Format, d.sizeField, d.sizeOffset,
-				"%d bytes are more than the %d that are accepted", size, d.opts.MaxUnit)
+	if size, ok := d.claimedSize(d.buf[d.r:d.w]); ok {
+		if size > uint64(d.opts.MaxUnitBytes) {
+			return nil, newFormatError(ErrSize, d.opts.Format, d.sizeField, d.sizeOffset,
+				"%d bytes are more than the %d that are accepted", size, d.opts.MaxUnitBytes)
 		}
 		if err := d.fill(int(size)); err != nil {
 			return nil, err
 		}
 	}
-	return d.check(d.buf[d.r:d.w], d.opts.Verify)
+	return d.checkUnit(d.buf[d.r:d.w], d.opts.Verify)
 }
 
 func (d *UnitReader) step(n int) {
@@ -232,18 +232,18 @@ func (d *UnitReader) Skip() (int64, error) {
 
 // skip consumes the bad unit at r.
 func (d *UnitReader) skip() (int64, error) {
-	if n, ok := d.probe(d.buf[d.r:d.w]); ok && n-mdfFixedSize <= d.opts.MaxUnit {
+	if n, ok := d.probeBytes(d.buf[d.r:d.w]); ok && n-mdfFixedSize <= d.opts.MaxUnitBytes {
 		if err := d.fill(n); err != nil {
 			return 0, err
 		}
 	}
-	if n, ok := d.extent(d.buf[d.r:d.w]); ok {
+	if n, ok := d.badExtent(d.buf[d.r:d.w]); ok {
 		d.consume(n)
 		return int64(n), nil
 	}
 	var skipped int64
 	for {
-		n, found := d.find(d.buf[d.r:d.w])
+		n, found := d.findNext(d.buf[d.r:d.w])
 		if !found && d.srcErr == nil {
 			n = max(n-mdfFixedSize, 0) // a record may begin in what is kept
 		}

@@ -18,18 +18,19 @@ import (
 
 // Compressed records, docs/format/mdf.md, "Compression": the payload is one block as ROOT's library writes it.
 const (
-	packedHead = 9         // bytes in front of a block: two letters, method, size in the file, size unpacked
-	maxPacked  = 1<<24 - 1 // bytes of a block, in the file or unpacked: each size has three bytes
-	packedMark = 0xF       // of the compression byte: 0 none, 1 to 9 the level; its other bits are the gain, roughly
-	maxLevel   = 9
+	blockHeadBytes = 9         // bytes in front of a block: two letters, method, size in the file, size unpacked
+	maxBlockBytes  = 1<<24 - 1 // bytes of a block, in the file or unpacked: each size has three bytes
+	// of the compression byte: 0 none, 1 to 9 the level; its other bits are the gain, roughly
+	compressionLevelMask = 0xF
+	maxLevel             = 9
 
-	lz4Sum  = 8   // bytes of the checksum in front of data of LZ4
-	lz4Gain = 255 // a byte of LZ4 gives no more bytes than this
-	step    = 64 << 10
+	lz4Sum      = 8   // bytes of the checksum in front of data of LZ4
+	lz4Gain     = 255 // a byte of LZ4 gives no more bytes than this
+	unpackChunk = 64 << 10
 )
 
-// methods are the compressions by the two letters that begin a block.
-var methods = map[string]struct {
+// packMethods are the compressions by the two letters that begin a block.
+var packMethods = map[string]struct {
 	name string
 	open func(d *decoders, packed []byte, size int) (io.Reader, error)
 }{
@@ -60,7 +61,7 @@ func (d *decoders) zlib(packed []byte, _ int) (_ io.Reader, err error) {
 func (d *decoders) zstd(packed []byte, _ int) (_ io.Reader, err error) {
 	if d.zst == nil {
 		d.zst, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxMemory(maxPacked+1), zstd.WithDecoderMaxWindow(maxPacked+1))
+			zstd.WithDecoderMaxMemory(maxBlockBytes+1), zstd.WithDecoderMaxWindow(maxBlockBytes+1))
 		if err != nil {
 			return nil, err
 		}
@@ -99,19 +100,20 @@ func (d *decoders) lz4(packed []byte, size int) (io.Reader, error) {
 	return bytes.NewReader(out[:max(n, 0)]), err
 }
 
-// compressed says whether what stands behind the header is compressed.
-func (r Record) compressed() bool { return r.compression()&packedMark != 0 }
+// isCompressed says whether what stands behind the header is compressed.
+func (r Record) isCompressed() bool { return r.compression()&compressionLevelMask != 0 }
 
 // Unpacked is the record without compression: r itself where it has none. Otherwise it is a new record in *buf, which
 // grows as needed, valid until *buf is used again; its header has the new sizes, compression 0 and, where r stores a
 // checksum, a new one. A *FormatError of kind errPacked, ErrSize, ErrTruncated or ErrUnsupported says why r cannot be
 // unpacked. At most 16 MiB come out of a record.
 func (r Record) Unpacked(buf *[]byte) (Record, error) {
-	if !r.compressed() {
+	if !r.isCompressed() {
 		return r, nil
 	}
 	if r.HeaderSize() > len(r) { // it was changed since ParseRecord
-		return nil, fail(ErrSize, FormatMDF, "sub-header length", 17, "a header of %d bytes does not fit the record of %d",
+		return nil, newFormatError(ErrSize, FormatMDF, "sub-header length", 17,
+			"a header of %d bytes does not fit the record of %d",
 			r.HeaderSize(), len(r))
 	}
 	out, err := r.unpack(append((*buf)[:0], r.Header()...))
@@ -132,28 +134,32 @@ func (r Record) Unpacked(buf *[]byte) (Record, error) {
 // unpack appends what the block behind the header gives.
 func (r Record) unpack(dst []byte) ([]byte, error) {
 	at, b := r.HeaderSize(), r.Payload()
-	if level := r.compression() & packedMark; level > maxLevel {
-		return dst, fail(ErrUnsupported, FormatMDF, "compression", 16, "kind %d is not known: write the file with one of 0 "+
-			"to %d, or without compression", level, maxLevel)
+	if level := r.compression() & compressionLevelMask; level > maxLevel {
+		return dst, newFormatError(ErrUnsupported, FormatMDF, "compression", 16,
+			"kind %d is not known: write the file with one of 0 "+
+				"to %d, or without compression", level, maxLevel)
 	}
-	if len(b) < packedHead {
-		return dst, fail(ErrTruncated, FormatMDF, "compressed banks", at, "%d bytes do not hold the %d that stand in front "+
-			"of compressed data", len(b), packedHead)
+	if len(b) < blockHeadBytes {
+		return dst, newFormatError(ErrTruncated, FormatMDF, "compressed banks", at,
+			"%d bytes do not hold the %d that stand in front "+
+				"of compressed data", len(b), blockHeadBytes)
 	}
-	method, known := methods[string(b[:2])]
+	method, known := packMethods[string(b[:2])]
 	if method.open == nil {
 		name := method.name
 		if !known {
 			name = strconv.Quote(string(b[:2]))
 		}
-		return dst, fail(ErrUnsupported, FormatMDF, "compressed banks", at, "their compression is not read (%s): write the "+
-			"file without compression, or with zlib, lzma, lz4 or zstd", name)
+		return dst, newFormatError(ErrUnsupported, FormatMDF, "compressed banks", at,
+			"their compression is not read (%s): write the "+
+				"file without compression, or with zlib, lzma, lz4 or zstd", name)
 	}
 	packed, size := int(u24(b[3:])), int(u24(b[6:]))
-	b = b[packedHead:]
+	b = b[blockHeadBytes:]
 	if packed != len(b) {
-		return dst, fail(ErrSize, FormatMDF, "compressed banks", at+3, "they say that they are %d bytes of %s, and the "+
-			"record has %d", packed, method.name, len(b))
+		return dst, newFormatError(ErrSize, FormatMDF, "compressed banks", at+3,
+			"they say that they are %d bytes of %s, and the "+
+				"record has %d", packed, method.name, len(b))
 	}
 	d, _ := decodersPool.Get().(*decoders)
 	defer decodersPool.Put(d)
@@ -163,13 +169,16 @@ func (r Record) unpack(dst []byte) ([]byte, error) {
 	}
 	switch {
 	case errors.Is(err, errMore):
-		return dst, fail(ErrSize, FormatMDF, "compressed banks", at+6, "more than the %d bytes that they are said to have "+
-			"come out of the %s", size, method.name)
+		return dst, newFormatError(ErrSize, FormatMDF, "compressed banks", at+6,
+			"more than the %d bytes that they are said to have "+
+				"come out of the %s", size, method.name)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return dst, fail(ErrTruncated, FormatMDF, "compressed banks", at+6, "less than the %d bytes that they are said to "+
-			"have comes out of the %s", size, method.name)
+		return dst, newFormatError(ErrTruncated, FormatMDF, "compressed banks", at+6,
+			"less than the %d bytes that they are said to "+
+				"have comes out of the %s", size, method.name)
 	case err != nil:
-		return dst, fail(errPacked, FormatMDF, "compressed banks", at, "the %s cannot be unpacked: %v", method.name, err)
+		return dst, newFormatError(errPacked, FormatMDF, "compressed banks", at, "the %s cannot be unpacked: %v", method.name,
+			err)
 	}
 	return dst, nil
 }
@@ -179,7 +188,7 @@ var errMore = errors.New("more than was said")
 // appendExactly appends exactly size bytes, and what follows them must be the end. Memory grows by what has come.
 func appendExactly(dst []byte, from io.Reader, size int) ([]byte, error) {
 	for end := len(dst) + size; len(dst) < end; {
-		dst = slices.Grow(dst, min(end-len(dst), step))
+		dst = slices.Grow(dst, min(end-len(dst), unpackChunk))
 		n, err := io.ReadFull(from, dst[len(dst):min(end, cap(dst))])
 		if dst = dst[:len(dst)+n]; err != nil {
 			return dst, err

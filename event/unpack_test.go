@@ -15,7 +15,7 @@ import (
 // packedRecord is a record whose payload is a block.
 func packedRecord(tb must.TB, block []byte) []byte {
 	tb.Helper()
-	b, err := event.AppendRecord(nil, event.MDFHeader{Compression: 6, DataType: event.MDFBanks, Run: 7}, block)
+	b, err := event.AppendRecord(nil, event.MDFHeader{Compression: 6, DataType: event.MDFTypeBanks, Run: 7}, block)
 	must.OK(tb, err)
 	return b
 }
@@ -29,7 +29,7 @@ func plainRecord(tb must.TB, n int) event.Record {
 		banks, err = event.AppendBank(banks, 9, 1, int16(i%7), bytes.Repeat([]byte{byte(i), 2}, 46))
 		must.OK(tb, err)
 	}
-	b, err := event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFBanks, Run: 7}, banks)
+	b, err := event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFTypeBanks, Run: 7}, banks)
 	must.OK(tb, err)
 	return b
 }

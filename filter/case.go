@@ -5,14 +5,14 @@ import "ringlet/event/selection"
 // Case is a MEP whose events are to be judged. It belongs to whoever has it in hand.
 type Case struct {
 	selection.Meta
-	First  uint64 // number of its first event
-	Events int
+	FirstEvent uint64 // number of its first event
+	Events     int
 	// Entry is the MEP with a mark behind it, as readers of a shared-memory output get one (docs/format/buffer.md).
 	Entry []byte
 	// Verdicts has a place for each event. Whoever judges fills it.
-	Verdicts []Verdict
-	Index    int // the number that its owner knows it by
-	Returns  int // how often somebody had it in hand and gave it back unjudged
+	Verdicts      []Verdict
+	Index         int // the number that its owner knows it by
+	TimesReturned int // how often somebody had it in hand and gave it back unjudged
 }
 
 // FillVerdicts gives the events from number i on one verdict.

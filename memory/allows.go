@@ -21,7 +21,7 @@ func (im *Import) Idle() bool {
 	s := im.space
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, open := s.gather.findOpen(im.context)
-	c := &s.user.contexts[im.context]
-	return !open && c.running == 0 && c.held.head == none
+	_, open := s.combiner.findOpen(im.context)
+	c := &s.requester.contexts[im.context]
+	return !open && c.runningCount == 0 && c.held.head == noSlot
 }

@@ -37,10 +37,10 @@ func overCarrier(t *testing.T, row transport.CarrierKind, drop float64) []*Space
 		id, err := ca.Issue(name, nil, certs.RoleNode, 0)
 		must.OK(t, err)
 		nets[rank], err = quic.Listen(quic.Config{
-			Addr:   "127.0.0.1:0",
-			Server: id.Server(),
-			Client: id.Client,
-			Name: func(state tls.ConnectionState) (string, error) {
+			Addr:      "127.0.0.1:0",
+			ServerTLS: id.Server(),
+			ClientTLS: id.Client,
+			PeerName: func(state tls.ConnectionState) (string, error) {
 				peer, err := certs.PeerIdentity(state)
 				return peer.Name, err
 			},
@@ -57,17 +57,17 @@ func overCarrier(t *testing.T, row transport.CarrierKind, drop float64) []*Space
 			must.OK(t, err)
 		}
 		spaces[rank], err = New(Config{Transport: transport.Config{
-			Network:  nets[rank],
-			Table:    table,
-			View:     view,
-			Rank:     rank,
-			Carrier:  row.Carrier,
-			Drop:     drop,
-			DropSeed: uint64(rank),
+			Network:   nets[rank],
+			Table:     table,
+			View:      view,
+			Rank:      rank,
+			Carrier:   row.Carrier,
+			DropShare: drop,
+			DropSeed:  uint64(rank),
 		}})
 		must.OK(t, err)
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
+			ctx, cancel := context.WithTimeout(context.Background(), patiently.LongTimeout)
 			defer cancel()
 			var others []int
 			for r := range spaces {

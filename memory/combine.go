@@ -8,32 +8,32 @@ package memory
 import "time"
 
 const (
-	writeBuffers = 4
-	bufferSize   = PageSize
-	combineTime  = 100 * time.Microsecond
+	numWriteBuffers = 4
+	bufferSize      = PageSize
+	combineTimeout  = 100 * time.Microsecond
 )
 
 // bufferKey names what a write buffer belongs to.
 type bufferKey struct {
-	target  any // an import
-	context int
+	imported any // an import
+	context  int
 }
 
 type writeBuffer struct {
 	bufferKey
-	open  bool
-	off   int64 // in the segment
-	n     int
-	until int64 // ns
+	inUse   bool
+	off     int64 // in the segment
+	n       int
+	flushAt int64 // ns
 }
 
-type combiner struct{ buffers [writeBuffers]writeBuffer }
+type combiner struct{ buffers [numWriteBuffers]writeBuffer }
 
 // join appends a write of n bytes to an open buffer, and says to which and where in it. Full says that it must leave.
 func (c *combiner) join(k bufferKey, off int64, n int) (buffer, at int, full, ok bool) {
 	for i := range c.buffers {
 		b := &c.buffers[i]
-		if b.open && b.bufferKey == k && off == b.off+int64(b.n) && off/PageSize == b.off/PageSize &&
+		if b.inUse && b.bufferKey == k && off == b.off+int64(b.n) && off/PageSize == b.off/PageSize &&
 			(off+int64(n)-1)/PageSize == b.off/PageSize {
 			at = b.n
 			b.n += n
@@ -46,15 +46,15 @@ func (c *combiner) join(k bufferKey, off int64, n int) (buffer, at int, full, ok
 // victim says which buffer must leave before a write that continues none can open one: first those of its context,
 // which it would overtake, then the oldest where none is free.
 func (c *combiner) victim(k bufferKey) (buffer int, ok bool) {
-	oldest := none
+	oldest := noSlot
 	for i := range c.buffers {
 		b := &c.buffers[i]
 		switch {
-		case b.open && b.context == k.context:
+		case b.inUse && b.context == k.context:
 			return i, true
-		case !b.open:
+		case !b.inUse:
 			oldest = len(c.buffers)
-		case oldest == none || oldest < len(c.buffers) && b.until < c.buffers[oldest].until:
+		case oldest == noSlot || oldest < len(c.buffers) && b.flushAt < c.buffers[oldest].flushAt:
 			oldest = i
 		}
 	}
@@ -64,13 +64,13 @@ func (c *combiner) victim(k bufferKey) (buffer int, ok bool) {
 // begin opens a buffer with its first write. There is a free one when must has found none.
 func (c *combiner) begin(k bufferKey, off int64, n int, now int64) (buffer int, full bool) {
 	for i := range c.buffers {
-		if b := &c.buffers[i]; !b.open {
+		if b := &c.buffers[i]; !b.inUse {
 			*b = writeBuffer{
 				bufferKey: k,
-				open:      true,
+				inUse:     true,
 				off:       off,
 				n:         n,
-				until:     now + int64(combineTime),
+				flushAt:   now + int64(combineTimeout),
 			}
 			return i, (off+int64(n))%PageSize == 0
 		}
@@ -81,17 +81,17 @@ func (c *combiner) begin(k bufferKey, off int64, n int, now int64) (buffer int, 
 // findOpen finds an open buffer of a context.
 func (c *combiner) findOpen(context int) (buffer int, ok bool) {
 	for i := range c.buffers {
-		if c.buffers[i].open && c.buffers[i].context == context {
+		if c.buffers[i].inUse && c.buffers[i].context == context {
 			return i, true
 		}
 	}
 	return 0, false
 }
 
-// due finds an open buffer whose time is over.
-func (c *combiner) due(now int64) (buffer int, ok bool) {
+// dueBuffer finds an open buffer whose time is over.
+func (c *combiner) dueBuffer(now int64) (buffer int, ok bool) {
 	for i := range c.buffers {
-		if c.buffers[i].open && c.buffers[i].until <= now {
+		if c.buffers[i].inUse && c.buffers[i].flushAt <= now {
 			return i, true
 		}
 	}
@@ -101,8 +101,8 @@ func (c *combiner) due(now int64) (buffer int, ok bool) {
 // deadline is when the next buffer leaves; 0: none is open.
 func (c *combiner) deadline() (at int64) {
 	for i := range c.buffers {
-		if b := &c.buffers[i]; b.open && (at == 0 || b.until < at) {
-			at = b.until
+		if b := &c.buffers[i]; b.inUse && (at == 0 || b.flushAt < at) {
+			at = b.flushAt
 		}
 	}
 	return at

@@ -76,7 +76,7 @@ func (s *ownerScript) export(name, rights string) string {
 			allow |= 1 << i
 		}
 	}
-	rule := shmem.PageRule{Pages: 2, Peer: shmem.AnyPeer, Access: accessFor(allow, 0)}
+	rule := shmem.PageRule{PageCount: 2, Peer: shmem.AnyPeer, Access: accessFor(allow, 0)}
 	id, err := s.table.Export(make([]byte, 2*PageSize), rule)
 	must.OK(s.t, err)
 	must.OK(s.t, s.table.AllowOverlap(id))
@@ -104,14 +104,14 @@ func (s *ownerScript) request(w []string) []shmem.Ref {
 	default:
 		_, err := fmt.Sscanf(w[3], "%d:%d", &m.ref.Window, &m.ref.Gen)
 		must.OK(s.t, err)
-		m.off, m.a, m.b, m.n = number(s.t, w, 4), number(s.t, w, 5), number(s.t, w, 6), 8
+		m.off, m.a, m.b, m.length = number(s.t, w, 4), number(s.t, w, 5), number(s.t, w, 6), 8
 	}
 	return s.owner.request(transcript.Number(s.t, w[0]), &m)
 }
 
 func (s *ownerScript) describe(refs []shmem.Ref) string {
 	var b strings.Builder
-	for _, o := range s.owner.out {
+	for _, o := range s.owner.outgoing {
 		fmt.Fprintf(&b, "to p%d: %v %d", o.peer, o.kind, o.id)
 		if o.status != causeNone {
 			fmt.Fprintf(&b, ", refused: %v", o.status)
@@ -131,14 +131,14 @@ func (s *ownerScript) describe(refs []shmem.Ref) string {
 		}
 		b.WriteString("\n")
 	}
-	for _, r := range s.owner.reads {
+	for _, r := range s.owner.outgoingReads {
 		fmt.Fprintf(&b, "the shell reads for p%d: %d\n", r.peer, r.id)
 	}
 	for _, r := range refs {
 		fmt.Fprintf(&b, "the shell revokes window %d:%d\n", r.Window, r.Gen)
 		must.OK(s.t, s.table.Revoke(r))
 	}
-	s.owner.out, s.owner.reads = s.owner.out[:0], s.owner.reads[:0]
+	s.owner.outgoing, s.owner.outgoingReads = s.owner.outgoing[:0], s.owner.outgoingReads[:0]
 	return b.String()
 }
 
@@ -189,7 +189,7 @@ func (s *userScript) answer(command string) string {
 		s.names[s.user.free[len(s.user.free)-1]] = w[1]
 		s.user.begin(q)
 	case "sent":
-		s.user.tx[s.slot(w[1])].sent = true
+		s.user.transactions[s.slot(w[1])].maybeSent = true
 	case "done":
 		s.user.finish(s.slot(w[1]), Done, causeNone)
 	case "refused":
@@ -208,7 +208,7 @@ func (s *userScript) answer(command string) string {
 
 func (s *userScript) describe() string {
 	var b strings.Builder
-	for _, a := range s.user.acts {
+	for _, a := range s.user.actions {
 		name := s.names[a.slot]
 		switch {
 		case a.verb == actStart:
@@ -216,18 +216,18 @@ func (s *userScript) describe() string {
 			continue
 		case a.why != causeNone:
 			fmt.Fprintf(&b, "%s is %v: %v\n", name, a.outcome, a.why)
-		case s.user.tx[a.slot].state == txLost || a.outcome != Done:
+		case s.user.transactions[a.slot].state == txLost || a.outcome != Done:
 			fmt.Fprintf(&b, "%s is %v\n", name, a.outcome)
 		default:
 			fmt.Fprintf(&b, "%s is over\n", name)
 		}
-		if a.free {
+		if a.slotFreed {
 			delete(s.names, a.slot)
 		} else {
 			fmt.Fprintf(&b, "%s keeps its slot\n", name)
 		}
 	}
-	s.user.acts = s.user.acts[:0]
+	s.user.actions = s.user.actions[:0]
 	return b.String()
 }
 
@@ -243,11 +243,11 @@ func (s *bufferScript) answer(command string) string {
 	var b strings.Builder
 	leave := func(i int, why string) {
 		x := s.c.close(i)
-		fmt.Fprintf(&b, "%v c%d [%d, +%d) leaves: %s\n", x.target, x.context, x.off, x.n, why)
+		fmt.Fprintf(&b, "%v c%d [%d, +%d) leaves: %s\n", x.imported, x.context, x.off, x.n, why)
 	}
 	switch w[0] {
 	case "write":
-		k := bufferKey{target: w[1], context: transcript.Number(s.t, w[2])}
+		k := bufferKey{imported: w[1], context: transcript.Number(s.t, w[2])}
 		off, n := int64(number(s.t, w, 3)), int(number(s.t, w, 4))
 		i, at, full, ok := s.c.join(k, off, n)
 		if ok {
@@ -263,7 +263,7 @@ func (s *bufferScript) answer(command string) string {
 			leave(i, "its page ends")
 		}
 	case "due":
-		for i, ok := s.c.due(int64(number(s.t, w, 1))); ok; i, ok = s.c.due(int64(number(s.t, w, 1))) {
+		for i, ok := s.c.dueBuffer(int64(number(s.t, w, 1))); ok; i, ok = s.c.dueBuffer(int64(number(s.t, w, 1))) {
 			leave(i, "its time is over")
 		}
 	case "flush":

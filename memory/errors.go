@@ -49,12 +49,12 @@ const (
 	ErrAmbiguous
 	ErrExists
 	ErrFull
-	ErrUnfit
+	ErrNotPostable
 
-	causes
+	numCauses
 )
 
-var causeTexts = [causes]string{
+var causeTexts = [numCauses]string{
 	ErrNotFound:    "no node that was asked exports that name",
 	ErrRevoked:     "the export is withdrawn: import the name again",
 	ErrOutside:     "the bytes do not lie in the segment",
@@ -70,11 +70,11 @@ var causeTexts = [causes]string{
 	ErrAmbiguous:   "several nodes export that name: import name@node",
 	ErrExists:      "this node exports that name already: close that export first",
 	ErrFull:        "the queue of writes to this owner is full: it takes more once the owner takes what it has",
-	ErrUnfit:       "what is posted is at most 64 KiB long, and lies in pages of one kind: use Write",
+	ErrNotPostable: "what is posted is at most 64 KiB long, and lies in pages of one kind: use Write",
 }
 
 func (c Cause) Error() string {
-	if c < causes && c != causeNone {
+	if c < numCauses && c != causeNone {
 		return causeTexts[c]
 	}
 	return fmt.Sprintf("a cause that this version does not know: %d", uint8(c))

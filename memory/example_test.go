@@ -39,10 +39,10 @@ func hosts(names ...string) []host {
 	for _, name := range names {
 		id := must(ca.Issue(name, nil, certs.RoleNode, 0))
 		n := must(quic.Listen(quic.Config{
-			Addr:   "127.0.0.1:0",
-			Server: id.Server(),
-			Client: id.Client,
-			Name: func(state tls.ConnectionState) (string, error) {
+			Addr:      "127.0.0.1:0",
+			ServerTLS: id.Server(),
+			ClientTLS: id.Client,
+			PeerName: func(state tls.ConnectionState) (string, error) {
 				peer, err := certs.PeerIdentity(state)
 				return peer.Name, err
 			},

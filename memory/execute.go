@@ -13,17 +13,17 @@ import (
 
 // op is a transaction as its caller asks for it.
 type op struct {
-	name      string
-	kind      kind // 0: a write, or a fence
-	off       int64
-	pieces    []Piece // of a write
-	dst       []byte  // of a read
-	a, b      uint64
-	body      []byte
-	ordered   bool
-	unordered bool
-	fence     bool
-	result    uint64
+	name           string
+	kind           kind // 0: a write, or a fence
+	off            int64
+	pieces         []Piece // of a write
+	dst            []byte  // of a read
+	a, b           uint64
+	body           []byte
+	ordered        bool
+	forceUnordered bool
+	isFence        bool
+	result         uint64
 }
 
 func (o *op) isWord() bool { return o.kind == kindAdd || o.kind == kindSwap || o.kind == kindCompare }
@@ -44,20 +44,20 @@ func (o *op) length() (n int) {
 
 // call is a caller that waits. What the shell writes into it is guarded by the Space's mu.
 type call struct {
-	op       op
-	one      [1]Piece
-	slot     int
-	id       uint64
-	deadline int64 // its deadline
-	wake     chan struct{}
-	started  bool
-	reported bool
-	outcome  Outcome
-	why      Cause
-	partial  bool
-	a, b     uint64
-	body     []byte
-	dest     shmem.Ref // of a long read
+	op          op
+	singlePiece [1]Piece
+	slot        int
+	id          uint64
+	deadline    int64 // its deadline
+	wake        chan struct{}
+	started     bool
+	reported    bool
+	outcome     Outcome
+	cause       Cause
+	partial     bool
+	a, b        uint64
+	body        []byte
+	readWindow  shmem.Ref // of a long read
 }
 
 func (s *Space) getCall() *call {
@@ -75,7 +75,7 @@ func (s *Space) getCall() *call {
 
 // putCall gives a call back that was told, or never begun: nobody else knows it any more.
 func (s *Space) putCall(c *call) {
-	c.op, c.one, c.body = op{}, [1]Piece{}, nil
+	c.op, c.singlePiece, c.body = op{}, [1]Piece{}, nil
 	s.calls.Put(c)
 }
 
@@ -88,23 +88,23 @@ func (c *call) notify() {
 
 // flight is what a slot has on its way.
 type flight struct {
-	peer    int
-	call    *call        // nil once it is told
-	posted  *postedWrite // a write buffer on its way
-	pending int          // link writes without outcome
-	sent    int          // link writes
-	sealed  bool         // no more will be queued
-	placed  bool         // some are in place
-	short   bool         // so short that it is placed whole or not at all
-	find    bool
+	peer          int
+	call          *call        // nil once it is told
+	posted        *postedWrite // a write buffer on its way
+	pendingWrites int          // link writes without outcome
+	queuedWrites  int          // link writes
+	allQueued     bool         // no more will be queued
+	somePlaced    bool         // some are in place
+	allOrNothing  bool         // so short that it is placed whole or not at all
+	isFind        bool
 	// of a long read
-	dest    shmem.Ref
-	missing int // bytes
-	cause   Cause
+	readWindow   shmem.Ref
+	bytesMissing int // bytes
+	cause        Cause
 }
 
-// shortWrite fits the smallest datagram, in which a write is placed whole or not at all.
-const shortWrite = link.MinDatagram - link.BulkHeaderSize
+// maxAtomicWrite fits the smallest datagram, in which a write is placed whole or not at all.
+const maxAtomicWrite = link.MinDatagram - link.BulkHeaderSize
 
 func (c Cause) asError() error {
 	if c == causeNone {
@@ -121,14 +121,14 @@ func (s *Space) admitDirect(ordering int, ordered, posted bool) (bool, Cause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.flush(ordering)
-	c := &s.user.contexts[ordering]
+	c := &s.requester.contexts[ordering]
 	switch {
-	case posted && c.failed.outcome != Done:
+	case posted && c.firstFailure.outcome != Done:
 		return false, ErrEarlier
-	case c.held.head != none || c.exclusive || ordered && !s.user.contextIdle(ordering):
+	case c.held.head != noSlot || c.orderedRunning || ordered && !s.requester.contextIdle(ordering):
 		return false, causeNone
 	}
-	s.stats.Direct++
+	s.stats.TransactionsDirect++
 	return true, causeNone
 }
 
@@ -225,8 +225,8 @@ func (im *imported) outcomeError(ctx context.Context, c *call) error {
 	if c.outcome == Done {
 		return nil
 	}
-	cause := error(c.why)
-	if c.why == causeCancelled || c.why == ErrTimeout && ctx.Err() != nil {
+	cause := error(c.cause)
+	if c.cause == causeCancelled || c.cause == ErrTimeout && ctx.Err() != nil {
 		cause = context.Cause(ctx)
 		if cause == nil {
 			cause = ErrTimeout
@@ -239,7 +239,7 @@ func (im *imported) outcomeError(ctx context.Context, c *call) error {
 func (im *imported) beginCall(ctx context.Context, c *call, ordering int) error {
 	s, o := im.space, &c.op
 	to, gone := im.rank, im.peer.done
-	if o.fence {
+	if o.isFence {
 		to, gone = len(s.members), s.done
 	}
 	deadline := s.deadline(ctx)
@@ -250,32 +250,32 @@ func (im *imported) beginCall(ctx context.Context, c *call, ordering int) error 
 		if err == nil {
 			err = why
 		}
-		return im.error(o, Refused, err)
+		return im.newError(o, Refused, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || !o.fence && s.peers[im.rank] != im.peer {
+	if s.closed || !o.isFence && s.peers[im.rank] != im.peer {
 		<-s.tokens[to]
-		return im.error(o, Refused, ErrLinkDown)
+		return im.newError(o, Refused, ErrLinkDown)
 	}
 	if ordering != noContext {
 		s.flush(ordering)
 	}
 	c.deadline = deadline
-	c.slot = s.user.begin(request{
+	c.slot = s.requester.begin(request{
 		context:   ordering,
 		peer:      to,
 		ordered:   o.ordered,
 		longLived: o.kind == kindWait,
 		deadline:  deadline,
 	})
-	f := &s.flight[c.slot]
-	*f = flight{peer: to, call: c, find: o.kind == kindFind}
+	f := &s.flights[c.slot]
+	*f = flight{peer: to, call: c, isFind: o.kind == kindFind}
 	if o.kind == kindRead {
-		f.dest, f.missing = c.dest, len(o.dst)
+		f.readWindow, f.bytesMissing = c.readWindow, len(o.dst)
 	}
 	s.runActions()
-	if deadline != 0 && deadline == s.user.deadline {
+	if deadline != 0 && deadline == s.requester.earliestDeadline {
 		s.wakePump() // the pump sleeps until a later one
 	}
 	return nil
@@ -318,25 +318,25 @@ func (s *Space) endUnsent(c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.started && s.isCurrent(c.slot, c.id) {
-		s.user.finish(c.slot, Refused, ErrTimeout)
+		s.requester.finish(c.slot, Refused, ErrTimeout)
 		s.runActions()
 	}
 }
 
 // cancelCall ends a call whose context is done. The owner is asked to forget a wait. mu is held.
 func (s *Space) cancelCall(c *call) {
-	t := s.user.tx[c.slot]
+	t := s.requester.transactions[c.slot]
 	if t.longLived && t.state == txRunning {
-		s.user.seq++
-		_ = s.send(t.peer, &message{kind: kindCancel, id: s.user.seq<<16 | 0xFFFF, a: t.id})
+		s.requester.seq++
+		_ = s.send(t.peer, &message{kind: kindCancel, id: s.requester.seq<<16 | 0xFFFF, a: t.id})
 	}
-	s.user.abandon(c.slot, causeCancelled)
+	s.requester.abandon(c.slot, causeCancelled)
 	s.runActions()
 }
 
 // isCurrent reports whether a slot is still that of a transaction. mu is held.
 func (s *Space) isCurrent(slot int, id uint64) bool {
-	t := &s.user.tx[slot]
+	t := &s.requester.transactions[slot]
 	return t.id == id && (t.state == txRunning || t.state == txLost)
 }
 
@@ -349,8 +349,8 @@ func (im *imported) perform(ctx context.Context, c *call) {
 		s.mu.Lock()
 		if s.isCurrent(c.slot, c.id) {
 			c.a = o.result
-			s.flight[c.slot].placed = partial
-			s.user.finish(c.slot, out, why)
+			s.flights[c.slot].somePlaced = partial
+			s.requester.finish(c.slot, out, why)
 			s.runActions()
 		}
 		s.mu.Unlock()
@@ -358,11 +358,11 @@ func (im *imported) perform(ctx context.Context, c *call) {
 		im.performWrite(ctx, c)
 	default:
 		m := message{
-			kind: o.kind,
-			a:    o.a,
-			b:    o.b,
-			body: o.body,
-			n:    uint32(o.length()),
+			kind:   o.kind,
+			a:      o.a,
+			b:      o.b,
+			body:   o.body,
+			length: uint32(o.length()),
 		}
 		if o.kind != kindFind {
 			r := im.rowAt(o.off)
@@ -370,17 +370,17 @@ func (im *imported) perform(ctx context.Context, c *call) {
 			m.ref, m.off = r.ref, uint64(at)
 		}
 		if o.kind == kindRead {
-			m.a, m.b = uint64(c.dest.Window), uint64(c.dest.Gen)
+			m.a, m.b = uint64(c.readWindow.Window), uint64(c.readWindow.Gen)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !s.isCurrent(c.slot, c.id) {
 			return
 		}
-		c.id = s.user.assignID(c.slot)
+		c.id = s.requester.assignID(c.slot)
 		m.id = c.id
 		if err := s.send(im.rank, &m); err != nil { // it did not leave
-			s.user.finish(c.slot, Refused, ErrLinkDown)
+			s.requester.finish(c.slot, Refused, ErrLinkDown)
 			s.runActions()
 		}
 	}

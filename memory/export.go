@@ -38,7 +38,7 @@ func (s *Space) Export(name string, seg *shmem.Segment, rules ...Pages) (*Export
 		if a := accessFor(r.Allow, r.Attributes); a != 0 {
 			open = append(open, shmem.PageRule{
 				FirstPage: r.First,
-				Pages:     r.Count,
+				PageCount: r.Count,
 				Peer:      peer,
 				Access:    a,
 			})
@@ -52,7 +52,7 @@ func (s *Space) Export(name string, seg *shmem.Segment, rules ...Pages) (*Export
 		s.mu.Lock()
 		var e *exported
 		if err = ErrClosed; !s.closed {
-			e, err = s.owner.export(name, id, len(mem), rules)
+			e, err = s.responder.export(name, id, len(mem), rules)
 		}
 		s.mu.Unlock()
 		if err == nil {
@@ -72,10 +72,10 @@ func (x *Export) Close() error {
 
 func (s *Space) withdraw(e *exported) error {
 	s.mu.Lock()
-	live := s.owner.exports[e.name] == e
-	refs := s.owner.withdraw(e)
+	live := s.responder.exports[e.name] == e
+	refs := s.responder.withdraw(e)
 	s.runActions()
-	others := slices.Collect(maps.Keys(s.revokes)) // of what importers have left or lost
+	others := slices.Collect(maps.Keys(s.activeRevokes)) // of what importers have left or lost
 	s.mu.Unlock()
 	if !live {
 		return nil

@@ -81,9 +81,10 @@ func TestForgedMessages(t *testing.T) {
 		n := w.spaces[0].Stats()
 		t.Logf("%d messages: %d not understood, %d unexpected answers, %d endings, "+
 			"%d requests with a number that was over; "+
-			"of %d requests with those of the witness %d refused, %d words changed, %d notices", sent, n.Malformed,
-			n.UnexpectedAnswers, n.Endings, n.RequestsRepeated, n.Requests, n.RequestsRefused, n.WordsChanged, n.Notices)
-		for _, c := range []uint64{n.Malformed, n.UnexpectedAnswers, n.Endings, n.RequestsRepeated, n.RequestsRefused,
+			"of %d requests with those of the witness %d refused, %d words changed, %d notices", sent, n.MalformedMessages,
+			n.UnexpectedAnswers, n.EndMessages, n.RequestsRepeated, n.Requests, n.RequestsRefused, n.WordsChanged, n.Notices)
+		for _, c := range []uint64{n.MalformedMessages, n.UnexpectedAnswers, n.EndMessages, n.RequestsRepeated,
+			n.RequestsRefused,
 			n.WordsChanged,
 			n.Notices} {
 			if c == 0 {
@@ -100,7 +101,8 @@ func (f *forger) check(want, mem []byte) {
 	f.t.Helper()
 	n := f.spaces[0].Stats()
 	c := f.counts
-	if n.Malformed != c.Malformed || n.UnexpectedAnswers != c.UnexpectedAnswers || n.Endings != c.Endings ||
+	if n.MalformedMessages != c.MalformedMessages || n.UnexpectedAnswers != c.UnexpectedAnswers ||
+		n.EndMessages != c.EndMessages ||
 		n.Requests != c.Requests ||
 		n.RequestsRepeated != c.RequestsRepeated {
 		f.t.Fatalf("the owner has counted\n%+v, and was sent\n%+v", n, c)
@@ -120,12 +122,12 @@ func (f *forger) batch() int {
 	owner := f.spaces[0]
 	owner.mu.Lock()
 	f.refs, f.open = f.refs[:0], false // the window that it had is stale
-	for ref, p := range owner.owner.places {
+	for ref, p := range owner.responder.windows {
 		if p.peer == 1 && p.first == forgedLock {
 			f.lock, f.open = ref, true
 		}
 	}
-	for _, g := range owner.owner.exports["segment"].granted {
+	for _, g := range owner.responder.exports["segment"].grantsByPeer {
 		for _, r := range g.runs {
 			f.refs = append(f.refs, r.ref)
 		}
@@ -146,9 +148,9 @@ func (f *forger) batch() int {
 // forge makes a message.
 func (f *forger) forge() []byte {
 	m := message{
-		kind:   kind(f.rng.IntN(int(kinds) + 2)),
+		kind:   kind(f.rng.IntN(int(numKinds) + 2)),
 		status: Cause(f.rng.IntN(256)),
-		n:      uint32(1 + f.rng.IntN(1<<f.rng.IntN(20))),
+		length: uint32(1 + f.rng.IntN(1<<f.rng.IntN(20))),
 		ref:    f.refs[f.rng.IntN(len(f.refs))],
 		off:    uint64(f.rng.IntN(PageSize / 8 * 8)),
 		a:      f.rng.Uint64() >> f.rng.IntN(64),
@@ -199,13 +201,13 @@ func (f *forger) send(b []byte) {
 	m, err := parse(b)
 	switch {
 	case err != nil:
-		f.counts.Malformed++
+		f.counts.MalformedMessages++
 		return
 	case m.kind == kindAnswer:
 		f.counts.UnexpectedAnswers++
 		return
 	case m.kind == kindRevoked, m.kind == kindLeave:
-		f.counts.Endings++
+		f.counts.EndMessages++
 		return
 	case m.id <= f.last:
 		f.counts.RequestsRepeated++

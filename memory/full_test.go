@@ -24,7 +24,7 @@ var slow = simnet.Faults{Delay: 20 * time.Millisecond}
 func (w *world) fill(from, to int) {
 	w.t.Helper()
 	s := w.spaces[from]
-	lost := link.Write{Data: []byte{1}, Cookie: (s.peers[to].link + 1) << 32}
+	lost := link.Write{Data: []byte{1}, Cookie: (s.peers[to].linkNumber + 1) << 32}
 	for {
 		err := s.ep.TryWrite(to, lost)
 		if full := (*transport.FullError)(nil); errors.As(err, &full) {
@@ -249,8 +249,8 @@ func TestNothingBehindAFailure(t *testing.T) {
 		}
 		must.OK(t, mine.Post(0, flag))
 		w.spaces[0].mu.Lock()
-		delete(w.spaces[0].owner.places, im.rowAt(0).ref) // it is revoked
-		w.spaces[0].owner.exports["of n0"].granted = map[int]*grantSet{}
+		delete(w.spaces[0].responder.windows, im.rowAt(0).ref) // it is revoked
+		w.spaces[0].responder.exports["of n0"].grantsByPeer = map[int]*grantSet{}
 		w.spaces[0].mu.Unlock()
 	})
 }

@@ -99,10 +99,10 @@ func (s *Space) importFrom(ctx context.Context, rank int, name string) (*importe
 	c := s.getCall()
 	defer s.putCall(c)
 	c.op = op{
-		name:      "import",
-		kind:      kindFind,
-		body:      []byte(name),
-		unordered: true,
+		name:           "import",
+		kind:           kindFind,
+		body:           []byte(name),
+		forceUnordered: true,
 	}
 	o := &c.op
 	if err := im.runQueued(ctx, c, noContext); err != nil {
@@ -110,18 +110,18 @@ func (s *Space) importFrom(ctx context.Context, rank int, name string) (*importe
 	}
 	im.size, im.epoch = int64(c.a), c.b
 	if im.size < 1 || im.size>>32 > maxRunPages {
-		return nil, im.error(o, Refused, ErrProtocol)
+		return nil, im.newError(o, Refused, ErrProtocol)
 	}
 	runs, err := parseRuns(c.body, pagesOf(int(im.size)))
 	if err != nil {
-		return nil, im.error(o, Refused, fmt.Errorf("%w: %w", ErrProtocol, err))
+		return nil, im.newError(o, Refused, fmt.Errorf("%w: %w", ErrProtocol, err))
 	}
 	im.runs = runs
 	im.mapped = s.ep.Mapped(rank)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.peers[rank] != im.peer || s.closed {
-		return nil, im.error(o, Refused, ErrLinkDown)
+		return nil, im.newError(o, Refused, ErrLinkDown)
 	}
 	im.peer.imports = append(im.peer.imports, im)
 	return im, nil
@@ -135,7 +135,7 @@ func (im *Import) Size() int64 { return im.size }
 
 // InContext is the same import in another of the 16 ordering contexts, 0 to 15. An import begins in context 0.
 func (im *Import) InContext(ordering int) *Import {
-	if ordering < 0 || ordering >= contexts {
+	if ordering < 0 || ordering >= numContexts {
 		panic(fmt.Sprintf("memory: there is no ordering context %d", ordering))
 	}
 	return &Import{imported: im.imported, context: ordering}
@@ -152,7 +152,7 @@ func (im *imported) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.openWrites {
-		if s.gather.buffers[i].open && s.openWrites[i].im == im {
+		if s.combiner.buffers[i].inUse && s.openWrites[i].imported == im {
 			s.sendBuffer(i)
 		}
 	}
@@ -169,7 +169,7 @@ func (im *imported) release() {
 // invalidate makes the import of no use; the first reason stands.
 func (im *imported) invalidate(why Cause) bool { return im.endCause.CompareAndSwap(0, uint32(why)) }
 
-func (im *imported) error(o *op, out Outcome, cause error) *Error {
+func (im *imported) newError(o *op, out Outcome, cause error) *Error {
 	return &Error{
 		Op:      o.name,
 		Segment: im.name,
@@ -218,9 +218,9 @@ func (im *imported) checkAccess(off int64, n int, want Allow) (at Attributes, wh
 func (im *Import) Write(ctx context.Context, off int64, data []byte) error {
 	c := im.space.getCall()
 	defer im.space.putCall(c)
-	c.one[0] = Piece{off, data}
-	c.op = op{name: "write", off: off, pieces: c.one[:]}
-	return im.run(ctx, c, AllowWrite)
+	c.singlePiece[0] = Piece{off, data}
+	c.op = op{name: "write", off: off, pieces: c.singlePiece[:]}
+	return im.runCall(ctx, c, AllowWrite)
 }
 
 // WriteMany puts many pieces, which travel together and have one outcome in common.
@@ -231,7 +231,7 @@ func (im *Import) WriteMany(ctx context.Context, pieces []Piece) error {
 	c := im.space.getCall()
 	defer im.space.putCall(c)
 	c.op = op{name: "write", off: pieces[0].Offset, pieces: pieces}
-	return im.run(ctx, c, AllowWrite)
+	return im.runCall(ctx, c, AllowWrite)
 }
 
 // Read gets len(dst) bytes at an offset. After an error some of dst may be changed.
@@ -255,12 +255,12 @@ func (im *Import) Read(ctx context.Context, off int64, dst []byte) error {
 		off:  off,
 		dst:  dst,
 	}
-	return im.run(ctx, c, AllowRead)
+	return im.runCall(ctx, c, AllowRead)
 }
 
 // Add adds to a word and returns what it was before.
 func (im *Import) Add(ctx context.Context, off int64, delta uint64) (before uint64, err error) {
-	return im.word(ctx, op{
+	return im.runWordOp(ctx, op{
 		name:    "add",
 		kind:    kindAdd,
 		off:     off,
@@ -271,7 +271,7 @@ func (im *Import) Add(ctx context.Context, off int64, delta uint64) (before uint
 
 // Swap puts a word in the place of another, and returns that.
 func (im *Import) Swap(ctx context.Context, off int64, word uint64) (before uint64, err error) {
-	return im.word(ctx, op{
+	return im.runWordOp(ctx, op{
 		name:    "swap",
 		kind:    kindSwap,
 		off:     off,
@@ -290,13 +290,13 @@ func (im *Import) CompareAndSwap(ctx context.Context, off int64, expected, word 
 		b:       word,
 		ordered: true,
 	}
-	return im.word(ctx, o, AllowLock)
+	return im.runWordOp(ctx, o, AllowLock)
 }
 
 // Notify counts a notice at the page of an offset, when everything before it in its context is over, and wakes who
 // waits there. It returns how many notices the page has had.
 func (im *Import) Notify(ctx context.Context, off int64) (notices uint64, err error) {
-	return im.word(ctx, op{
+	return im.runWordOp(ctx, op{
 		name:    "notify",
 		kind:    kindNotify,
 		off:     off,
@@ -307,54 +307,54 @@ func (im *Import) Notify(ctx context.Context, off int64) (notices uint64, err er
 // Wait returns when the page of an offset has had more notices than known, with how many. It has no time-out but that
 // of its context, and belongs to no ordering context.
 func (im *Import) Wait(ctx context.Context, off int64, known uint64) (notices uint64, err error) {
-	return im.word(ctx, op{
-		name:      "wait",
-		kind:      kindWait,
-		off:       off,
-		a:         known,
-		unordered: true,
+	return im.runWordOp(ctx, op{
+		name:           "wait",
+		kind:           kindWait,
+		off:            off,
+		a:              known,
+		forceUnordered: true,
 	}, AllowRead)
 }
 
 // Fence returns when every transaction before it in its context is over, of all imports of the Space. Its error is that
 // of the first write to Combining pages, or of Post, which failed since the last Fence.
 func (im *Import) Fence(ctx context.Context) error {
-	_, err := im.word(ctx, op{name: "fence", ordered: true, fence: true}, 0)
+	_, err := im.runWordOp(ctx, op{name: "fence", ordered: true, isFence: true}, 0)
 	return err
 }
 
-// word carries out what is answered by a word.
-func (im *Import) word(ctx context.Context, o op, want Allow) (uint64, error) {
+// runWordOp carries out what is answered by a word.
+func (im *Import) runWordOp(ctx context.Context, o op, want Allow) (uint64, error) {
 	c := im.space.getCall()
 	defer im.space.putCall(c)
 	c.op = o
-	err := im.run(ctx, c, want)
+	err := im.runCall(ctx, c, want)
 	return c.op.result, err
 }
 
-// run checks a transaction against the downstream table, and carries it out.
-func (im *Import) run(ctx context.Context, c *call, want Allow) error {
+// runCall checks a transaction against the downstream table, and carries it out.
+func (im *Import) runCall(ctx context.Context, c *call, want Allow) error {
 	o := &c.op
-	if why := Cause(im.endCause.Load()); why != causeNone && !o.fence {
-		return im.error(o, Refused, why)
+	if why := Cause(im.endCause.Load()); why != causeNone && !o.isFence {
+		return im.newError(o, Refused, why)
 	}
 	at, why := im.checkOp(o, want)
 	switch {
 	case why != causeNone:
-		return im.error(o, Refused, why)
+		return im.newError(o, Refused, why)
 	case ctx.Err() != nil:
-		return im.error(o, Refused, context.Cause(ctx))
+		return im.newError(o, Refused, context.Cause(ctx))
 	}
-	o.ordered = o.ordered || at&Ordered != 0 && !o.unordered
+	o.ordered = o.ordered || at&Ordered != 0 && !o.forceUnordered
 	ordering := im.context
-	if o.unordered {
+	if o.forceUnordered {
 		ordering = noContext
 	}
-	if im.mapped != nil && o.kind != kindNotify && o.kind != kindWait && !o.fence {
+	if im.mapped != nil && o.kind != kindNotify && o.kind != kindWait && !o.isFence {
 		at, why := im.space.admitDirect(ordering, o.ordered, at&Combining != 0 && o.pieces != nil)
 		switch {
 		case why != causeNone:
-			return im.error(o, Refused, why)
+			return im.newError(o, Refused, why)
 		case at:
 			out, why, partial := im.performDirect(o)
 			return im.resultError(o, out, why.asError(), partial)
@@ -370,7 +370,7 @@ func (im *Import) run(ctx context.Context, c *call, want Allow) error {
 }
 
 func (im *Import) checkOp(o *op, want Allow) (at Attributes, why Cause) {
-	if o.fence {
+	if o.isFence {
 		return 0, causeNone
 	}
 	if o.pieces != nil {
@@ -394,7 +394,7 @@ func (im *imported) resultError(o *op, out Outcome, cause error, partial bool) e
 	if out == Done {
 		return nil
 	}
-	err := im.error(o, out, cause)
+	err := im.newError(o, out, cause)
 	err.Partial = partial && out == Refused
 	return err
 }

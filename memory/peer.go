@@ -14,15 +14,15 @@ const (
 	smallBuffers  = 64 // of bufferSize, for writes; and as many for posts and write buffers
 	largeBuffers  = 16 // of largeSize, the same
 	largeSize     = 64 << 10
-	longRead      = 256 << 10 // the longest read in one piece
+	maxReadPiece  = 256 << 10 // the longest read in one piece
 	maxLongReads  = 4         // under way at once
 	readerBuffers = 4
 )
 
-// buffers are staging buffers, made when they are first wanted.
-type buffers struct {
-	size int
-	free chan int
+// bufferPool are staging buffers, made when they are first wanted.
+type bufferPool struct {
+	size        int
+	freeIndexes chan int
 
 	mu    sync.Mutex
 	mem   [][]byte       // guarded by mu
@@ -32,22 +32,22 @@ type buffers struct {
 // bytesPerPiece is how many bytes of a buffer there are for each piece in it, at least.
 const bytesPerPiece = 64
 
-func newBuffers(n, size int) *buffers {
-	b := &buffers{
-		size:  size,
-		free:  make(chan int, n),
-		mem:   make([][]byte, n),
-		lists: make([][]link.Piece, n),
+func newBuffers(n, size int) *bufferPool {
+	b := &bufferPool{
+		size:        size,
+		freeIndexes: make(chan int, n),
+		mem:         make([][]byte, n),
+		lists:       make([][]link.Piece, n),
 	}
 	for i := range n {
-		b.free <- i
+		b.freeIndexes <- i
 	}
 	return b
 }
 
-func (b *buffers) release(i int) { b.free <- i }
+func (b *bufferPool) release(i int) { b.freeIndexes <- i }
 
-func (b *buffers) bytes(i int) []byte {
+func (b *bufferPool) bytes(i int) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.mem[i] == nil {
@@ -57,7 +57,7 @@ func (b *buffers) bytes(i int) []byte {
 }
 
 // pieces is an empty list for as many pieces as leave from a buffer together.
-func (b *buffers) pieces(i int) []link.Piece {
+func (b *bufferPool) pieces(i int) []link.Piece {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lists[i] == nil {
@@ -67,13 +67,13 @@ func (b *buffers) pieces(i int) []link.Piece {
 }
 
 // staging are the buffers that bytes leave from, by their size.
-type staging struct{ small, large *buffers }
+type staging struct{ small, large *bufferPool }
 
 func newStaging() staging {
 	return staging{newBuffers(smallBuffers, bufferSize), newBuffers(largeBuffers, largeSize)}
 }
 
-func (s *staging) poolFor(n int) (from *buffers, large bool) {
+func (s *staging) poolFor(n int) (from *bufferPool, large bool) {
 	if n > bufferSize {
 		return s.large, true
 	}
@@ -82,32 +82,32 @@ func (s *staging) poolFor(n int) (from *buffers, large bool) {
 
 // peer is what this node has for another member of the view, while one link to it lasts.
 type peer struct {
-	rank    int
-	link    uint64        // number of the link; whoever takes the place of another one has the next
-	done    chan struct{} // closed when the link is over
-	writes  staging       // of writes that have started: their link ends them
-	posts   staging       // of what is posted, which may wait for a write: so it has none of a write's
-	reader  *buffers
-	jobs    chan readJob // nil before the first long read
-	imports []*imported
+	rank         int
+	linkNumber   uint64        // number of the link; whoever takes the place of another one has the next
+	done         chan struct{} // closed when the link is over
+	writeStaging staging       // of writes that have started: their link ends them
+	postStaging  staging       // of what is posted, which may wait for a write: so it has none of a write's
+	readBuffers  *bufferPool
+	readJobs     chan readJob // nil before the first long read
+	imports      []*imported
 
-	queueSpace chan struct{} // a link write has its outcome, so that the link's queue may have room
-	outcomes   uint64        // of link writes
-	queueFull  []uint64      // what was posted, and found that queue full
+	queueSpace     chan struct{} // a link write has its outcome, so that the link's queue may have room
+	writeOutcomes  uint64        // of link writes
+	postsQueueFull []uint64      // what was posted, and found that queue full
 
-	longReads chan struct{} // pieces of long reads that are under way; of the rank, not of its link
+	longReadTokens chan struct{} // pieces of long reads that are under way; of the rank, not of its link
 }
 
 func newPeer(rank int, link uint64) *peer {
 	return &peer{
-		rank:       rank,
-		link:       link & cookieLinks,
-		done:       make(chan struct{}),
-		writes:     newStaging(),
-		posts:      newStaging(),
-		queueSpace: make(chan struct{}, 1),
-		reader:     newBuffers(readerBuffers, largeSize),
-		longReads:  make(chan struct{}, maxLongReads),
+		rank:           rank,
+		linkNumber:     link & cookieLinks,
+		done:           make(chan struct{}),
+		writeStaging:   newStaging(),
+		postStaging:    newStaging(),
+		queueSpace:     make(chan struct{}, 1),
+		readBuffers:    newBuffers(readerBuffers, largeSize),
+		longReadTokens: make(chan struct{}, maxLongReads),
 	}
 }
 
@@ -123,7 +123,7 @@ const (
 )
 
 func (p *peer) cookie(slot, buffer int, large bool) uint64 {
-	c := uint64(slot) | uint64(buffer)<<16 | p.link<<32
+	c := uint64(slot) | uint64(buffer)<<16 | p.linkNumber<<32
 	if large {
 		c |= cookieLarge
 	}
@@ -158,21 +158,21 @@ func (h *handler) Refused(rank int, p transport.Placement, _ error) {
 
 // onReadBytes notes that bytes of a long read are in their place, or were turned away: each of them once. mu is held.
 func (s *Space) onReadBytes(rank int, p *transport.Placement, why Cause) {
-	slot, ok := s.user.slotOf(rank, p.Imm)
-	if !ok || s.flight[slot].missing == 0 || s.flight[slot].dest != p.Ref {
+	slot, ok := s.requester.slotOf(rank, p.Imm)
+	if !ok || s.flights[slot].bytesMissing == 0 || s.flights[slot].readWindow != p.Ref {
 		return
 	}
-	f := &s.flight[slot]
+	f := &s.flights[slot]
 	if f.cause == causeNone {
 		f.cause = why
 	}
-	if f.missing = max(0, f.missing-int(p.Length)); f.missing > 0 {
+	if f.bytesMissing = max(0, f.bytesMissing-int(p.Length)); f.bytesMissing > 0 {
 		return
 	}
 	if f.cause == causeNone {
-		s.user.finish(slot, Done, causeNone)
+		s.requester.finish(slot, Done, causeNone)
 	} else {
-		s.user.finish(slot, Unknown, f.cause)
+		s.requester.finish(slot, Unknown, f.cause)
 	}
 }
 
@@ -186,24 +186,24 @@ func (h *handler) Completed(rank int, cookie uint64, err error) {
 	defer s.mu.Unlock()
 	p := s.peers[rank]
 	s.onQueueSpace(p)
-	if cookie>>32&cookieLinks != p.link {
+	if cookie>>32&cookieLinks != p.linkNumber {
 		return // its transaction and its buffer went with the link
 	}
 	buffer := int(cookie >> 16 & 0xFFFF)
 	if cookie&cookieReader != 0 {
-		p.reader.release(buffer)
+		p.readBuffers.release(buffer)
 		return
 	}
 	slot := int(cookie & 0xFFFF)
-	f := &s.flight[slot]
+	f := &s.flights[slot]
 	switch {
 	case f.posted != nil: // its buffer goes back with the slot
 	case cookie&cookieLarge != 0:
-		p.writes.large.release(buffer)
+		p.writeStaging.large.release(buffer)
 	default:
-		p.writes.small.release(buffer)
+		p.writeStaging.small.release(buffer)
 	}
-	f.pending--
+	f.pendingWrites--
 	if err != nil && f.cause == causeNone {
 		f.cause = causeOfWrite(err)
 	}
@@ -213,14 +213,14 @@ func (h *handler) Completed(rank int, cookie uint64, err error) {
 
 // onQueueSpace lets those try again that found the queue of a link full. mu is held.
 func (s *Space) onQueueSpace(p *peer) {
-	p.outcomes++
+	p.writeOutcomes++
 	select {
 	case p.queueSpace <- struct{}{}:
 	default:
 	}
-	if len(p.queueFull) > 0 {
-		s.posted = append(s.posted, p.queueFull...)
-		p.queueFull = p.queueFull[:0]
+	if len(p.postsQueueFull) > 0 {
+		s.postsReady = append(s.postsReady, p.postsQueueFull...)
+		p.postsQueueFull = p.postsQueueFull[:0]
 		s.wakePump()
 	}
 }
@@ -239,16 +239,16 @@ func causeOfWrite(err error) Cause {
 
 // finishWrite ends a write whose link writes are all over. mu is held.
 func (s *Space) finishWrite(slot int) {
-	f := &s.flight[slot]
-	if !f.sealed || f.pending > 0 {
+	f := &s.flights[slot]
+	if !f.allQueued || f.pendingWrites > 0 {
 		return
 	}
 	if f.cause == causeNone {
-		s.user.finish(slot, Done, causeNone)
+		s.requester.finish(slot, Done, causeNone)
 		return
 	}
-	f.placed = f.sent > 0 && !f.short
-	s.user.finish(slot, Refused, f.cause)
+	f.somePlaced = f.queuedWrites > 0 && !f.allOrNothing
+	s.requester.finish(slot, Refused, f.cause)
 }
 
 // Signal takes a message of a peer: an answer at once; a request at once too, but for what would wait.
@@ -264,18 +264,18 @@ func (h *handler) Signal(rank int, payload []byte) {
 	)
 	switch {
 	case err != nil:
-		s.stats.Malformed++
+		s.stats.MalformedMessages++
 	case m.kind == kindAnswer:
 		s.onAnswer(rank, &m)
 	case m.kind == kindRevoked:
-		s.stats.Endings++
+		s.stats.EndMessages++
 		for _, im := range s.peers[rank].imports {
 			if im.epoch == m.b {
 				im.invalidate(ErrRevoked)
 			}
 		}
 	case !s.closed:
-		released = s.owner.request(rank, &m)
+		released = s.responder.request(rank, &m)
 		r, buffer, p = s.takeShortRead(rank)
 	}
 	s.runActions()
@@ -289,7 +289,7 @@ func (h *handler) Signal(rank int, payload []byte) {
 		s.finishRead(p, r.id, why)
 		return
 	}
-	p.reader.release(buffer)
+	p.readBuffers.release(buffer)
 	s.mu.Lock()
 	if s.peers[rank] == p && !s.closed {
 		s.queueRead(rank, r)
@@ -297,22 +297,22 @@ func (h *handler) Signal(rank int, payload []byte) {
 	s.mu.Unlock()
 }
 
-// shortRead is so short that its bytes cost no more than its request. Waking a goroutine costs more.
-const shortRead = 16 << 10
+// maxInlineRead is so short that its bytes cost no more than its request. Waking a goroutine costs more.
+const maxInlineRead = 16 << 10
 
 // takeShortRead takes a read that the goroutine which received it may carry out, but for one into mapped memory. That
 // goroutine never waits for room in a link's queue, for it brings what makes room. mu is held.
 func (s *Space) takeShortRead(rank int) (r readJob, buffer int, p *peer) {
-	if len(s.owner.reads) != 1 || s.owner.reads[0].n > shortRead || s.ep.Mapped(rank) != nil {
+	if len(s.responder.outgoingReads) != 1 || s.responder.outgoingReads[0].n > maxInlineRead || s.ep.Mapped(rank) != nil {
 		return r, 0, nil
 	}
 	select {
-	case buffer = <-s.peers[rank].reader.free:
+	case buffer = <-s.peers[rank].readBuffers.freeIndexes:
 	default:
 		return r, 0, nil
 	}
-	r = s.owner.reads[0].readJob
-	s.owner.reads = s.owner.reads[:0]
+	r = s.responder.outgoingReads[0].readJob
+	s.responder.outgoingReads = s.responder.outgoingReads[:0]
 	return r, buffer, s.peers[rank]
 }
 
@@ -322,26 +322,26 @@ func (s *Space) revokeLater(refs []shmem.Ref) {
 		return
 	}
 	done := make(chan struct{})
-	s.revokes[done] = true
+	s.activeRevokes[done] = true
 	s.wg.Go(func() {
 		defer close(done)
 		for _, r := range refs {
 			_ = s.table.Revoke(r) // what an evicted peer is still inside of stays taken, and Withdraw says so
 		}
 		s.mu.Lock()
-		delete(s.revokes, done)
+		delete(s.activeRevokes, done)
 		s.mu.Unlock()
 	})
 }
 
 // onAnswer ends the transaction that a peer answers. mu is held.
 func (s *Space) onAnswer(rank int, m *message) {
-	slot, ok := s.user.slotOf(rank, m.id)
+	slot, ok := s.requester.slotOf(rank, m.id)
 	if !ok {
 		s.stats.UnexpectedAnswers++
 		return
 	}
-	f := &s.flight[slot]
+	f := &s.flights[slot]
 	outcome := Done
 	if m.status != causeNone {
 		outcome = Refused
@@ -358,10 +358,10 @@ func (s *Space) onAnswer(rank int, m *message) {
 		case c.op.kind == kindFind:
 			c.body = append([]byte(nil), m.body...)
 		}
-	} else if f.find && outcome == Done { // nobody wants it any more
+	} else if f.isFind && outcome == Done { // nobody wants it any more
 		_ = s.send(rank, &message{kind: kindLeave, a: m.b})
 	}
-	s.user.finish(slot, outcome, m.status)
+	s.requester.finish(slot, outcome, m.status)
 }
 
 // LinkDown ends what goes on with a peer, both ways.
@@ -378,15 +378,15 @@ func (h *handler) LinkDown(rank int, _ error) {
 		im.invalidate(ErrLinkDown)
 	}
 	for i := range s.openWrites {
-		if s.gather.buffers[i].open && s.openWrites[i].im.peer == old {
+		if s.combiner.buffers[i].inUse && s.openWrites[i].imported.peer == old {
 			s.sendBuffer(i) // and it is refused
 		}
 	}
-	s.user.peerDown(rank, ErrLinkDown)
-	refs := s.owner.peerGone(rank)
+	s.requester.peerDown(rank, ErrLinkDown)
+	refs := s.responder.peerGone(rank)
 	s.runActions()
-	p := newPeer(rank, old.link+1)
-	p.longReads = old.longReads
+	p := newPeer(rank, old.linkNumber+1)
+	p.longReadTokens = old.longReadTokens
 	s.peers[rank] = p
 	s.revokeLater(refs)
 	s.mu.Unlock()
@@ -395,18 +395,18 @@ func (h *handler) LinkDown(rank int, _ error) {
 // queueRead hands a read to the goroutine of its peer. mu is held.
 func (s *Space) queueRead(rank int, r readJob) {
 	p := s.peers[rank]
-	if p.jobs == nil {
-		p.jobs = make(chan readJob, maxPending)
+	if p.readJobs == nil {
+		p.readJobs = make(chan readJob, maxPending)
 		s.wg.Go(func() { s.serveReads(p) })
 	}
-	p.jobs <- r // the owner lets no more wait than there is room for
+	p.readJobs <- r // the owner lets no more wait than there is room for
 }
 
 // serveReads carries out what a peer reads, until its link is over.
 func (s *Space) serveReads(p *peer) {
 	for {
 		select {
-		case r := <-p.jobs:
+		case r := <-p.readJobs:
 			if why, ok := s.serveRead(p, &r); ok {
 				s.finishRead(p, r.id, why)
 			}
@@ -421,7 +421,7 @@ func (s *Space) finishRead(p *peer, id uint64, why Cause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.peers[p.rank] == p && !s.closed {
-		s.owner.finishRead(p.rank, id, why)
+		s.responder.finishRead(p.rank, id, why)
 		s.runActions()
 	}
 }
@@ -432,7 +432,7 @@ func (s *Space) serveRead(p *peer, r *readJob) (why Cause, ok bool) {
 		n := min(r.n-at, largeSize)
 		var buffer int
 		select {
-		case buffer = <-p.reader.free:
+		case buffer = <-p.readBuffers.freeIndexes:
 		case <-p.done:
 			return 0, false
 		}
@@ -451,10 +451,10 @@ func (s *Space) copyOut(p *peer, r *readJob, at, n uint32, buffer int,
 	write func(int, link.Write) error) (Cause, error) {
 	src, v := s.table.Acquire(shmem.Peer(p.rank), r.ref, r.off+at, n, shmem.AccessRead)
 	if v != 0 {
-		p.reader.release(buffer)
+		p.readBuffers.release(buffer)
 		return causeOf(v), nil
 	}
-	buf := p.reader.bytes(buffer)[:n]
+	buf := p.readBuffers.bytes(buffer)[:n]
 	copy(buf, src)
 	s.table.Release(r.ref)
 	return causeNone, write(p.rank, link.Write{

@@ -10,23 +10,23 @@ import (
 // postedWrite is the staging buffer of an open write buffer, and then of the transaction that it leaves in; or that of
 // a write that was posted.
 type postedWrite struct {
-	im     *imported
-	from   *buffers
-	buffer int
-	off    int64
-	ref    link.Write
+	imported    *imported
+	pool        *bufferPool
+	bufferIndex int
+	off         int64
+	linkWrite   link.Write
 }
 
-func (im *imported) newPostedWrite(from *buffers, buffer int, off int64, data []byte) postedWrite {
+func (im *imported) newPostedWrite(from *bufferPool, buffer int, off int64, data []byte) postedWrite {
 	r := im.rowAt(off)
 	at, _ := r.clip(off, 1)
 	copy(from.bytes(buffer), data)
 	return postedWrite{
-		im:     im,
-		from:   from,
-		buffer: buffer,
-		off:    off,
-		ref:    link.Write{Ref: r.ref, Offset: at, Dmove: r.attributes&Dmove != 0},
+		imported:    im,
+		pool:        from,
+		bufferIndex: buffer,
+		off:         off,
+		linkWrite:   link.Write{Ref: r.ref, Offset: at, Dmove: r.attributes&Dmove != 0},
 	}
 }
 
@@ -34,14 +34,14 @@ func (im *imported) newPostedWrite(from *buffers, buffer int, off int64, data []
 // by the next Fence of this ordering context. Where the queue is full it does nothing, and is refused with ErrFull; the
 // Error names the owner. So who writes to several owners in turn, with an ordering context for each, goes past one that
 // stands still. The queue of an owner, of all contexts, has room for 16 writes of more than 4 KiB, and for 64 shorter
-// ones. Data are at most 64 KiB, and lie in pages of one kind; others are refused with ErrUnfit.
+// ones. Data are at most 64 KiB, and lie in pages of one kind; others are refused with ErrNotPostable.
 func (im *Import) Post(off int64, data []byte) error {
 	s := im.space
 	c := s.getCall()
 	defer s.putCall(c)
-	c.one[0] = Piece{off, data}
-	c.op = op{name: "post", off: off, pieces: c.one[:]}
-	fail := func(why Cause) error { return im.error(&c.op, Refused, why) }
+	c.singlePiece[0] = Piece{off, data}
+	c.op = op{name: "post", off: off, pieces: c.singlePiece[:]}
+	fail := func(why Cause) error { return im.newError(&c.op, Refused, why) }
 	if len(data) == 0 {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (im *Import) Post(off int64, data []byte) error {
 		return fail(why)
 	}
 	if _, n := im.rowAt(off).clip(off, len(data)); n < len(data) || n > largeSize {
-		return fail(ErrUnfit)
+		return fail(ErrNotPostable)
 	}
 	if im.mapped != nil {
 		switch now, why := s.admitDirect(im.context, at&Ordered != 0, true); {
@@ -64,16 +64,16 @@ func (im *Import) Post(off int64, data []byte) error {
 			return im.resultError(&c.op, out, why.asError(), partial)
 		}
 	}
-	from, _ := im.peer.posts.poolFor(len(data))
+	from, _ := im.peer.postStaging.poolFor(len(data))
 	select {
 	case s.tokens[im.rank] <- struct{}{}:
 	default:
 		return fail(ErrFull)
 	}
 	select {
-	case buffer := <-from.free:
+	case buffer := <-from.freeIndexes:
 		k := im.newPostedWrite(from, buffer, off, data)
-		k.ref.Data = from.bytes(buffer)[:len(data)]
+		k.linkWrite.Data = from.bytes(buffer)[:len(data)]
 		why = im.post(k)
 	default:
 		<-s.tokens[im.rank]
@@ -92,7 +92,7 @@ func (im *Import) post(k postedWrite) Cause {
 	if why := s.mayPost(im); why != causeNone {
 		s.mu.Unlock()
 		<-s.tokens[im.rank]
-		k.from.release(k.buffer)
+		k.pool.release(k.bufferIndex)
 		return why
 	}
 	s.flush(im.context)
@@ -109,7 +109,7 @@ func (s *Space) mayPost(im *Import) Cause {
 		return ErrLinkDown
 	case im.endCause.Load() != 0:
 		return Cause(im.endCause.Load())
-	case s.user.contexts[im.context].failed.outcome != Done:
+	case s.requester.contexts[im.context].firstFailure.outcome != Done:
 		return ErrEarlier
 	}
 	return causeNone
@@ -119,7 +119,7 @@ func (s *Space) mayPost(im *Import) Cause {
 func (im *Import) combine(ctx context.Context, c *call) error {
 	s, o := im.space, &c.op
 	data := o.pieces[0].Data
-	k := bufferKey{target: im.imported, context: im.context}
+	k := bufferKey{imported: im.imported, context: im.context}
 	s.mu.Lock()
 	joined := s.joinBuffer(k, o.off, data)
 	s.mu.Unlock()
@@ -131,16 +131,16 @@ func (im *Import) combine(ctx context.Context, c *call) error {
 		if err == nil {
 			err = why
 		}
-		return im.error(o, Refused, err)
+		return im.newError(o, Refused, err)
 	}
-	from, buffer := im.peer.posts.small, none
+	from, buffer := im.peer.postStaging.small, noSlot
 	bounded, cancel := ctx, func() {}
 	select {
-	case buffer = <-from.free:
+	case buffer = <-from.freeIndexes:
 	default:
 		bounded, cancel = s.withDeadline(ctx, deadline)
 		select {
-		case buffer = <-from.free:
+		case buffer = <-from.freeIndexes:
 		case <-im.peer.done:
 		case <-bounded.Done():
 		}
@@ -151,19 +151,19 @@ func (im *Import) combine(ctx context.Context, c *call) error {
 	defer s.mu.Unlock()
 	var why Cause
 	switch {
-	case buffer == none && bounded.Err() != nil:
+	case buffer == noSlot && bounded.Err() != nil:
 		why = ErrTimeout
-	case buffer == none:
+	case buffer == noSlot:
 		why = ErrLinkDown
 	default:
 		why = s.mayPost(im)
 	}
 	if why != causeNone {
 		<-s.tokens[im.rank]
-		if buffer != none {
+		if buffer != noSlot {
 			from.release(buffer)
 		}
-		return im.error(o, Refused, why)
+		return im.newError(o, Refused, why)
 	}
 	s.openBuffer(k, o.off, data, buffer)
 	return nil
@@ -171,13 +171,13 @@ func (im *Import) combine(ctx context.Context, c *call) error {
 
 // joinBuffer appends a write to an open write buffer. mu is held.
 func (s *Space) joinBuffer(k bufferKey, off int64, data []byte) bool {
-	i, at, full, ok := s.gather.join(k, off, len(data))
+	i, at, full, ok := s.combiner.join(k, off, len(data))
 	if !ok {
 		return false
 	}
 	b := &s.openWrites[i]
-	copy(b.from.bytes(b.buffer)[at:], data)
-	s.stats.Combined++
+	copy(b.pool.bytes(b.bufferIndex)[at:], data)
+	s.stats.WritesCombined++
 	if full {
 		s.sendBuffer(i)
 	}
@@ -186,12 +186,12 @@ func (s *Space) joinBuffer(k bufferKey, off int64, data []byte) bool {
 
 // openBuffer begins a write buffer with its first write. mu is held.
 func (s *Space) openBuffer(k bufferKey, off int64, data []byte, buffer int) {
-	im := k.target.(*imported)
-	for b, ok := s.gather.victim(k); ok; b, ok = s.gather.victim(k) {
+	im := k.imported.(*imported)
+	for b, ok := s.combiner.victim(k); ok; b, ok = s.combiner.victim(k) {
 		s.sendBuffer(b)
 	}
-	i, full := s.gather.begin(k, off, len(data), s.now())
-	s.openWrites[i] = im.newPostedWrite(im.peer.posts.small, buffer, off, data)
+	i, full := s.combiner.begin(k, off, len(data), s.now())
+	s.openWrites[i] = im.newPostedWrite(im.peer.postStaging.small, buffer, off, data)
 	if full {
 		s.sendBuffer(i)
 	}
@@ -200,34 +200,34 @@ func (s *Space) openBuffer(k bufferKey, off int64, data []byte, buffer int) {
 
 // flush makes what write buffers of a context hold leave. mu is held.
 func (s *Space) flush(ordering int) {
-	for b, ok := s.gather.findOpen(ordering); ok; b, ok = s.gather.findOpen(ordering) {
+	for b, ok := s.combiner.findOpen(ordering); ok; b, ok = s.combiner.findOpen(ordering) {
 		s.sendBuffer(b)
 	}
 }
 
 // sendBuffer makes a transaction of a write buffer; nobody waits for it but a fence. mu is held.
 func (s *Space) sendBuffer(i int) {
-	b := s.gather.close(i)
+	b := s.combiner.close(i)
 	k := s.openWrites[i]
 	s.openWrites[i] = postedWrite{}
-	k.ref.Data = k.from.bytes(k.buffer)[:b.n]
+	k.linkWrite.Data = k.pool.bytes(k.bufferIndex)[:b.n]
 	s.beginPosted(k, b.context)
 }
 
 // beginPosted makes a transaction of a buffer, whose outcome nobody waits for but a fence. mu is held.
 func (s *Space) beginPosted(k postedWrite, ordering int) {
 	deadline := s.now() + int64(s.cfg.Timeout)
-	slot := s.user.begin(request{
+	slot := s.requester.begin(request{
 		context:  ordering,
-		peer:     k.im.rank,
-		ordered:  k.im.rowAt(k.off).attributes&Ordered != 0,
+		peer:     k.imported.rank,
+		ordered:  k.imported.rowAt(k.off).attributes&Ordered != 0,
 		posted:   true,
 		deadline: deadline,
 	})
-	s.posts[slot] = k
-	s.flight[slot] = flight{peer: k.im.rank, posted: &s.posts[slot]}
+	s.postedWrites[slot] = k
+	s.flights[slot] = flight{peer: k.imported.rank, posted: &s.postedWrites[slot]}
 	s.runActions()
-	if deadline == s.user.deadline {
+	if deadline == s.requester.earliestDeadline {
 		s.wakePump() // the pump sleeps until a later one
 	}
 }
@@ -236,16 +236,16 @@ func (s *Space) beginPosted(k postedWrite, ordering int) {
 func (s *Space) sendPosted() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.posted) > 0 {
-		id := s.posted[0]
-		s.posted = append(s.posted[:0], s.posted[1:]...)
+	for len(s.postsReady) > 0 {
+		id := s.postsReady[0]
+		s.postsReady = append(s.postsReady[:0], s.postsReady[1:]...)
 		slot := int(id & 0xFFFF)
-		f := &s.flight[slot]
-		if !s.isCurrent(slot, id) || f.posted == nil || f.sealed {
+		f := &s.flights[slot]
+		if !s.isCurrent(slot, id) || f.posted == nil || f.allQueued {
 			continue
 		}
 		k := *f.posted
-		if k.im.mapped != nil {
+		if k.imported.mapped != nil {
 			s.storePosted(slot, id, &k)
 			continue
 		}
@@ -255,12 +255,12 @@ func (s *Space) sendPosted() {
 
 // writePosted queues a posted write. mu is held, but not while it does so: some carriers tell of the outcome at once.
 func (s *Space) writePosted(slot int, id uint64, k *postedWrite) {
-	w, p, f := k.ref, k.im.peer, &s.flight[slot]
+	w, p, f := k.linkWrite, k.imported.peer, &s.flights[slot]
 	w.Cookie = p.cookie(slot, 0, false)
-	f.pending, f.sent, f.sealed, f.short = 1, 1, true, len(w.Data) <= shortWrite
-	s.user.tx[slot].sent = true
+	f.pendingWrites, f.queuedWrites, f.allQueued, f.allOrNothing = 1, 1, true, len(w.Data) <= maxAtomicWrite
+	s.requester.transactions[slot].maybeSent = true
 	for {
-		outcomes := p.outcomes
+		outcomes := p.writeOutcomes
 		s.mu.Unlock()
 		if w.Dmove {
 			w.Deadline = transport.Deadline(s.cfg.Timeout)
@@ -270,18 +270,18 @@ func (s *Space) writePosted(slot int, id uint64, k *postedWrite) {
 		switch {
 		case err == nil || !s.isCurrent(slot, id):
 		case !isQueueFull(err):
-			f.pending, f.sent, f.cause = 0, 0, ErrLinkDown
+			f.pendingWrites, f.queuedWrites, f.cause = 0, 0, ErrLinkDown
 			s.finishWrite(slot)
 			s.runActions()
-		case s.user.tx[slot].state == txLost: // its time is over, and it has not left
-			s.user.finish(slot, Refused, ErrTimeout)
+		case s.requester.transactions[slot].state == txLost: // its time is over, and it has not left
+			s.requester.finish(slot, Refused, ErrTimeout)
 			s.runActions()
-		case p.outcomes != outcomes: // meanwhile there may be room
+		case p.writeOutcomes != outcomes: // meanwhile there may be room
 			continue
 		default:
-			f.pending, f.sent, f.sealed, f.short = 0, 0, false, false
-			s.user.tx[slot].sent = false
-			p.queueFull = append(p.queueFull, id)
+			f.pendingWrites, f.queuedWrites, f.allQueued, f.allOrNothing = 0, 0, false, false
+			s.requester.transactions[slot].maybeSent = false
+			p.postsQueueFull = append(p.postsQueueFull, id)
 		}
 		return
 	}
@@ -291,14 +291,14 @@ func (s *Space) writePosted(slot int, id uint64, k *postedWrite) {
 func (s *Space) storePosted(slot int, id uint64, k *postedWrite) {
 	c := s.getCall()
 	defer s.putCall(c)
-	c.one[0] = Piece{k.off, k.ref.Data}
-	c.op = op{off: k.off, pieces: c.one[:]}
-	s.user.tx[slot].sent = true
+	c.singlePiece[0] = Piece{k.off, k.linkWrite.Data}
+	c.op = op{off: k.off, pieces: c.singlePiece[:]}
+	s.requester.transactions[slot].maybeSent = true
 	s.mu.Unlock()
-	out, why, _ := k.im.performDirect(&c.op)
+	out, why, _ := k.imported.performDirect(&c.op)
 	s.mu.Lock()
 	if s.isCurrent(slot, id) {
-		s.user.finish(slot, out, why)
+		s.requester.finish(slot, out, why)
 		s.runActions()
 	}
 }

@@ -104,7 +104,7 @@ func testPost(t *testing.T, w *world, name string, rank int) {
 	must.OK(t, im.Post(0, nil))
 	for i := range int64(1000) { // ordered: the last one stays
 		err := im.Post(4090, []byte{byte(i), byte(i >> 8)})
-		for until := time.Now().Add(patiently.Long); errors.Is(err, ErrFull) && time.Now().Before(until); {
+		for until := time.Now().Add(patiently.LongTimeout); errors.Is(err, ErrFull) && time.Now().Before(until); {
 			time.Sleep(time.Microsecond)
 			err = im.Post(4090, []byte{byte(i), byte(i >> 8)})
 		}
@@ -119,8 +119,8 @@ func testPost(t *testing.T, w *world, name string, rank int) {
 		n    int
 		want Cause
 	}{
-		{0, largeSize + 1, ErrUnfit},
-		{24*PageSize - 1, 2, ErrUnfit},
+		{0, largeSize + 1, ErrNotPostable},
+		{24*PageSize - 1, 2, ErrNotPostable},
 		{30 * PageSize, 1, ErrDenied},
 		{32*PageSize - 1, 2, ErrOutside},
 		{-1, 1, ErrOutside},

@@ -30,7 +30,7 @@ func TestManyAtOnce(t *testing.T) {
 		for client := range clients {
 			wg.Go(func() {
 				for range each {
-					if _, err := im.InContext(client%contexts).Add(ctx, 0, 1); err != nil {
+					if _, err := im.InContext(client%numContexts).Add(ctx, 0, 1); err != nil {
 						t.Error(err)
 						return
 					}
@@ -85,7 +85,7 @@ func TestWhatIsLateFindsNobody(t *testing.T) {
 		h.LinkDown(0, errors.New("for the test"))
 		h.Completed(0, late, nil)
 		h.Completed(0, late|cookieReader, nil)
-		if n := len(h.peers[0].writes.small.free); n != smallBuffers {
+		if n := len(h.peers[0].writeStaging.small.freeIndexes); n != smallBuffers {
 			t.Errorf("%d buffers of %d are free", n, smallBuffers)
 		}
 	})
@@ -111,7 +111,7 @@ func TestTimeOutAsABufferLeaves(t *testing.T) {
 				outcomes <- OutcomeOf(err)
 			}()
 		}
-		time.Sleep(3*time.Millisecond - combineTime)
+		time.Sleep(3*time.Millisecond - combineTimeout)
 		must.OK(t, im.InContext(1).Write(ctx, 8, make([]byte, 8)))
 		if a, b := patiently.Receive(t, outcomes), patiently.Receive(t, outcomes); a+b != Unknown+Refused {
 			t.Errorf("%v and %v", a, b)
@@ -131,7 +131,7 @@ func TestTooFewWindows(t *testing.T) {
 		must.OK(t, err)
 		defer small.Close()
 		table := shmem.NewTable(2)
-		small.owner.table, small.table = table, table
+		small.responder.table, small.table = table, table
 		seg := w.segment(5 * PageSize)
 		defer seg.Close()
 		var rules []Pages

@@ -19,7 +19,8 @@ import (
 func unused(s *Space) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.user.free) == len(s.user.tx) && len(s.tokens[0]) == 0 && len(s.peers[0].longReads) == 0
+	return len(s.requester.free) == len(s.requester.transactions) && len(s.tokens[0]) == 0 &&
+		len(s.peers[0].longReadTokens) == 0
 }
 
 // readWorld is an owner of random bytes and a reader, on a network that loses and doubles.
@@ -43,8 +44,8 @@ func readWorld(t *testing.T, size int, test func(w *world, seg *shmem.Segment, i
 // TestReadsOfAllLengths: short ones, which the receiver of the request carries out, and long ones.
 func TestReadsOfAllLengths(t *testing.T) {
 	readWorld(t, 1<<20, func(w *world, seg *shmem.Segment, im *Import) {
-		for _, n := range []int{1, maxLoad, maxLoad + 1, PageSize, shortRead, shortRead + 1, largeSize, largeSize + 1,
-			longRead, longRead + 1, 1 << 20} {
+		for _, n := range []int{1, maxLoad, maxLoad + 1, PageSize, maxInlineRead, maxInlineRead + 1, largeSize, largeSize + 1,
+			maxReadPiece, maxReadPiece + 1, 1 << 20} {
 			got := make([]byte, n)
 			off := int64((1<<20 - n) / 3)
 			must.OK(w.t, im.Read(context.Background(), off, got))
@@ -61,11 +62,11 @@ func TestReadsOfAllLengths(t *testing.T) {
 // TestReadsThatAreGivenUp: whenever a reader goes, its transaction ends when its bytes are turned away or in place, and
 // the next read has its own bytes.
 func TestReadsThatAreGivenUp(t *testing.T) {
-	readWorld(t, longRead, func(w *world, seg *shmem.Segment, im *Import) {
+	readWorld(t, maxReadPiece, func(w *world, seg *shmem.Segment, im *Import) {
 		cut := 0
 		step := cases.Count(100*time.Microsecond, 500*time.Microsecond)
 		for after := time.Duration(0); after < 8*time.Millisecond; after += step {
-			for _, n := range []int{PageSize, longRead} {
+			for _, n := range []int{PageSize, maxReadPiece} {
 				ctx, cancel := context.WithTimeout(context.Background(), after)
 				if im.Read(ctx, 0, make([]byte, n)) != nil {
 					cut++
@@ -82,7 +83,8 @@ func TestReadsThatAreGivenUp(t *testing.T) {
 		if !unused(w.spaces[1]) || cut == 0 {
 			w.t.Errorf("%d reads were given up, and something is still under way", cut)
 		}
-		if s := w.spaces[0]; s.owner.clients[1].pending != 0 || len(s.peers[1].reader.free) != readerBuffers {
+		if s := w.spaces[0]; s.responder.requesters[1].pendingRequests != 0 ||
+			len(s.peers[1].readBuffers.freeIndexes) != readerBuffers {
 			w.t.Error("the owner still reads")
 		}
 	})
@@ -90,8 +92,8 @@ func TestReadsThatAreGivenUp(t *testing.T) {
 
 // TestReadOfWhatIsWithdrawn: a read that meets the end of the export is refused, and leaves nothing under way.
 func TestReadOfWhatIsWithdrawn(t *testing.T) {
-	for _, size := range []int{PageSize, longRead} {
-		readWorld(t, longRead, func(w *world, _ *shmem.Segment, im *Import) {
+	for _, size := range []int{PageSize, maxReadPiece} {
+		readWorld(t, maxReadPiece, func(w *world, _ *shmem.Segment, im *Import) {
 			w.spaces[0].mu.Lock()
 			ref := im.rowAt(0).ref
 			w.spaces[0].mu.Unlock()
@@ -103,8 +105,8 @@ func TestReadOfWhatIsWithdrawn(t *testing.T) {
 			if !unused(w.spaces[1]) {
 				w.t.Error("something is still under way")
 			}
-			delete(w.spaces[0].owner.places, ref) // it is revoked
-			w.spaces[0].owner.exports["much"].granted = map[int]*grantSet{}
+			delete(w.spaces[0].responder.windows, ref) // it is revoked
+			w.spaces[0].responder.exports["much"].grantsByPeer = map[int]*grantSet{}
 		})
 	}
 }
@@ -116,12 +118,12 @@ func TestBytesThatNobodyAskedFor(t *testing.T) {
 		s := w.spaces[1]
 		h := (*handler)(s)
 		s.mu.Lock()
-		write := s.user.begin(request{context: noContext, peer: 0})
-		read := s.user.begin(request{context: noContext, peer: 0})
-		s.user.acts = s.user.acts[:0]
+		write := s.requester.begin(request{context: noContext, peer: 0})
+		read := s.requester.begin(request{context: noContext, peer: 0})
+		s.requester.actions = s.requester.actions[:0]
 		dest := shmem.Ref{Window: 7, Gen: 7}
-		s.flight[read] = flight{peer: 0, dest: dest, missing: 10}
-		ids := [2]uint64{s.user.tx[write].id, s.user.tx[read].id}
+		s.flights[read] = flight{peer: 0, readWindow: dest, bytesMissing: 10}
+		ids := [2]uint64{s.requester.transactions[write].id, s.requester.transactions[read].id}
 		s.mu.Unlock()
 		for _, p := range []transport.Placement{
 			{Ref: dest, Length: 10, Imm: ids[0]},
@@ -131,18 +133,18 @@ func TestBytesThatNobodyAskedFor(t *testing.T) {
 		} {
 			h.Placed(0, p)
 			h.Placed(1, p)
-			if s.user.tx[write].state != txRunning || s.user.tx[read].state != txRunning {
+			if s.requester.transactions[write].state != txRunning || s.requester.transactions[read].state != txRunning {
 				w.t.Fatalf("%+v ended something", p)
 			}
 		}
 		s.tokens[0] <- struct{}{}
 		h.Placed(0, transport.Placement{Ref: dest, Length: 1<<32 - 1, Imm: ids[1]})
-		if s.user.tx[read].state != txFree {
+		if s.requester.transactions[read].state != txFree {
 			w.t.Error("the read is not over")
 		}
 		s.tokens[0] <- struct{}{}
 		s.mu.Lock()
-		s.user.finish(write, Done, causeNone)
+		s.requester.finish(write, Done, causeNone)
 		s.runActions()
 		s.mu.Unlock()
 	})

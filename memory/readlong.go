@@ -21,12 +21,12 @@ func (im *Import) readLong(ctx context.Context, off int64, dst []byte) (err erro
 		why = over
 	}
 	if why != causeNone {
-		return im.error(&full, Refused, why)
+		return im.newError(&full, Refused, why)
 	}
 	var inFlight []*call // pieces, in order
 	for len(dst) > 0 && err == nil {
 		select {
-		case im.peer.longReads <- struct{}{}:
+		case im.peer.longReadTokens <- struct{}{}:
 		default:
 			if len(inFlight) > 0 { // who has one waits for no other: several that each have some would wait for ever
 				err = im.collectPiece(ctx, inFlight[0])
@@ -38,7 +38,7 @@ func (im *Import) readLong(ctx context.Context, off int64, dst []byte) (err erro
 			}
 		}
 		r := im.rowAt(off)
-		_, n := r.clip(off, min(len(dst), longRead))
+		_, n := r.clip(off, min(len(dst), maxReadPiece))
 		var c *call
 		if c, err = im.issuePiece(ctx, off, dst[:n], at&Ordered != 0); err == nil {
 			inFlight = append(inFlight, c)
@@ -65,12 +65,12 @@ func (im *Import) awaitLongRead(ctx context.Context, off int64, dst []byte) erro
 		dst:  dst,
 	}
 	select {
-	case im.peer.longReads <- struct{}{}:
+	case im.peer.longReadTokens <- struct{}{}:
 		return nil
 	case <-bounded.Done():
-		return im.error(&o, Refused, context.Cause(bounded))
+		return im.newError(&o, Refused, context.Cause(bounded))
 	case <-im.peer.done:
-		return im.error(&o, Refused, ErrLinkDown)
+		return im.newError(&o, Refused, ErrLinkDown)
 	}
 }
 
@@ -85,10 +85,10 @@ func (im *Import) issuePiece(ctx context.Context, off int64, dst []byte, ordered
 		dst:     dst,
 		ordered: ordered,
 	}
-	if c.dest, err = s.table.Lend(shmem.Peer(im.rank), dst, shmem.AccessNwrite); err != nil {
-		err = im.error(&c.op, Refused, err)
+	if c.readWindow, err = s.table.Lend(shmem.Peer(im.rank), dst, shmem.AccessNwrite); err != nil {
+		err = im.newError(&c.op, Refused, err)
 	} else if err = im.beginCall(ctx, c, im.context); err != nil {
-		_ = s.table.Revoke(c.dest)
+		_ = s.table.Revoke(c.readWindow)
 	}
 	if err != nil {
 		im.releasePiece(c)
@@ -104,7 +104,7 @@ func (im *Import) issuePiece(ctx context.Context, off int64, dst []byte, ordered
 
 func (im *Import) collectPiece(ctx context.Context, c *call) error {
 	im.space.await(ctx, c, true)
-	_ = im.space.table.Revoke(c.dest) // nobody of this host is lent memory, so nobody is waited for
+	_ = im.space.table.Revoke(c.readWindow) // nobody of this host is lent memory, so nobody is waited for
 	err := im.outcomeError(ctx, c)
 	im.releasePiece(c)
 	return err
@@ -112,5 +112,5 @@ func (im *Import) collectPiece(ctx context.Context, c *call) error {
 
 func (im *Import) releasePiece(c *call) {
 	im.space.putCall(c)
-	<-im.peer.longReads
+	<-im.peer.longReadTokens
 }

@@ -12,25 +12,25 @@ package memory
 
 // Sizes.
 const (
-	contexts    = 16 // ordering contexts (SCI-bridge §II.B.2)
-	noContext   = contexts
-	outstanding = 48  // running transactions per peer (SCI-bridge §III.B)
-	perPeer     = 128 // transactions per peer in any state
-	none        = -1
-	maxMembers  = 1<<16/perPeer - 2 // a slot has 16 bits, and fences have slots of their own
+	numContexts            = 16 // ordering contexts (SCI-bridge §II.B.2)
+	noContext              = numContexts
+	maxRunningPerPeer      = 48  // running transactions per peer (SCI-bridge §III.B)
+	maxTransactionsPerPeer = 128 // transactions per peer in any state
+	noSlot                 = -1
+	maxMembers             = 1<<16/maxTransactionsPerPeer - 2 // a slot has 16 bits, and fences have slots of their own
 )
 
-type txState uint8
+type transactionState uint8
 
 const (
-	txFree txState = iota
+	txFree transactionState = iota
 	txHeld
 	txQueued
 	txRunning
 	txLost
 )
 
-func (s txState) String() string {
+func (s transactionState) String() string {
 	return [...]string{"free", "held", "queued", "running", "lost"}[s]
 }
 
@@ -46,20 +46,20 @@ type request struct {
 
 type transaction struct {
 	request
-	id    uint64
-	state txState
-	sent  bool // of one that is posted: it may have left
-	next  int  // in its queue
+	id          uint64
+	state       transactionState
+	maybeSent   bool // of one that is posted: it may have left
+	nextInQueue int  // in its queue
 }
 
 type fifo struct{ head, tail int }
 
 // orderContext is one ordering context.
 type orderContext struct {
-	held      fifo
-	running   int  // started and not over, lost ones with them
-	exclusive bool // one of them is ordered
-	failed    failure
+	held           fifo
+	runningCount   int  // started and not over, lost ones with them
+	orderedRunning bool // one of them is ordered
+	firstFailure   failure
 }
 
 // failure is the first posted transaction of a context that was not done.
@@ -77,80 +77,80 @@ const (
 
 // action is something the shell must do.
 type action struct {
-	verb    verb
-	slot    int
-	id      uint64
-	outcome Outcome
-	why     Cause
-	free    bool // the slot is free now
+	verb      verb
+	slot      int
+	id        uint64
+	outcome   Outcome
+	why       Cause
+	slotFreed bool // the slot is free now
 }
 
 type requester struct {
-	tx       []transaction
-	free     []int
-	seq      uint64
-	contexts [contexts + 1]orderContext
-	queues   []fifo // by peer; the last is that of fences
-	running  []int  // by peer
-	deadline int64  // nothing ends before; 0: nothing to end
-	acts     []action
-	stats    *Stats
+	transactions     []transaction
+	free             []int
+	seq              uint64
+	contexts         [numContexts + 1]orderContext
+	queues           []fifo // by peer; the last is that of fences
+	runningByPeer    []int  // by peer
+	earliestDeadline int64  // nothing ends before; 0: nothing to end
+	actions          []action
+	stats            *Stats
 }
 
 func newRequester(members int, stats *Stats) *requester {
-	n := perPeer * (members + 1)
+	n := maxTransactionsPerPeer * (members + 1)
 	r := &requester{
-		tx:      make([]transaction, n),
-		free:    make([]int, 0, n),
-		queues:  make([]fifo, members+1),
-		running: make([]int, members+1),
-		stats:   stats,
+		transactions:  make([]transaction, n),
+		free:          make([]int, 0, n),
+		queues:        make([]fifo, members+1),
+		runningByPeer: make([]int, members+1),
+		stats:         stats,
 	}
 	for i := n - 1; i >= 0; i-- {
 		r.free = append(r.free, i)
-		r.tx[i].next = none
+		r.transactions[i].nextInQueue = noSlot
 	}
 	for i := range r.contexts {
-		r.contexts[i].held = fifo{none, none}
+		r.contexts[i].held = fifo{noSlot, noSlot}
 	}
 	for i := range r.queues {
-		r.queues[i] = fifo{none, none}
+		r.queues[i] = fifo{noSlot, noSlot}
 	}
 	return r
 }
 
 func (r *requester) push(q *fifo, slot int) {
-	r.tx[slot].next = none
-	if q.head == none {
+	r.transactions[slot].nextInQueue = noSlot
+	if q.head == noSlot {
 		q.head = slot
 	} else {
-		r.tx[q.tail].next = slot
+		r.transactions[q.tail].nextInQueue = slot
 	}
 	q.tail = slot
 }
 
 func (r *requester) pop(q *fifo) int {
 	slot := q.head
-	if q.head = r.tx[slot].next; q.head == none {
-		q.tail = none
+	if q.head = r.transactions[slot].nextInQueue; q.head == noSlot {
+		q.tail = noSlot
 	}
 	return slot
 }
 
 // unlink removes a slot from the middle of a queue.
 func (r *requester) unlink(q *fifo, slot int) {
-	before := none
-	for at := q.head; at != none; before, at = at, r.tx[at].next {
+	before := noSlot
+	for at := q.head; at != noSlot; before, at = at, r.transactions[at].nextInQueue {
 		if at != slot {
 			continue
 		}
-		next := r.tx[at].next
-		if before == none {
+		next := r.transactions[at].nextInQueue
+		if before == noSlot {
 			q.head = next
 		} else {
-			r.tx[before].next = next
+			r.transactions[before].nextInQueue = next
 		}
-		if next == none {
+		if next == noSlot {
 			q.tail = before
 		}
 		return
@@ -160,17 +160,18 @@ func (r *requester) unlink(q *fifo, slot int) {
 // contextIdle reports whether an ordered transaction of the context would start at once.
 func (r *requester) contextIdle(context int) bool {
 	c := &r.contexts[context]
-	return c.held.head == none && c.running == 0 && c.failed.outcome == Done
+	return c.held.head == noSlot && c.runningCount == 0 && c.firstFailure.outcome == Done
 }
 
-// begin takes a transaction in. The shell holds one of the peer's perPeer tokens for it, so there is a free slot.
+// begin takes a transaction in. The shell holds one of the peer's maxTransactionsPerPeer tokens for it, so there is a
+// free slot.
 func (r *requester) begin(q request) (slot int) {
 	slot = r.free[len(r.free)-1]
 	r.free = r.free[:len(r.free)-1]
-	t := &r.tx[slot]
-	*t = transaction{request: q, state: txHeld, next: none}
-	if q.deadline != 0 && (r.deadline == 0 || q.deadline < r.deadline) {
-		r.deadline = q.deadline
+	t := &r.transactions[slot]
+	*t = transaction{request: q, state: txHeld, nextInQueue: noSlot}
+	if q.deadline != 0 && (r.earliestDeadline == 0 || q.deadline < r.earliestDeadline) {
+		r.earliestDeadline = q.deadline
 	}
 	r.push(&r.contexts[q.context].held, slot)
 	r.admit(q.context)
@@ -180,22 +181,22 @@ func (r *requester) begin(q request) (slot int) {
 // admit lets go what the order of a context lets go.
 func (r *requester) admit(context int) {
 	c := &r.contexts[context]
-	for c.held.head != none {
-		t := &r.tx[c.held.head]
-		if c.exclusive || t.ordered && c.running > 0 {
+	for c.held.head != noSlot {
+		t := &r.transactions[c.held.head]
+		if c.orderedRunning || t.ordered && c.runningCount > 0 {
 			return
 		}
 		slot := r.pop(&c.held)
-		c.running++
-		c.exclusive = t.ordered
+		c.runningCount++
+		c.orderedRunning = t.ordered
 		switch {
 		case t.peer == len(r.queues)-1:
-			f := c.failed
-			c.failed = failure{}
+			f := c.firstFailure
+			c.firstFailure = failure{}
 			t.state = txRunning
 			r.leaveContext(slot, f.outcome, f.why)
 			return // over has admitted what is behind it
-		case c.failed.outcome != Done && (t.ordered || t.posted):
+		case c.firstFailure.outcome != Done && (t.ordered || t.posted):
 			t.state = txRunning
 			r.leaveContext(slot, Refused, ErrEarlier)
 			return
@@ -211,18 +212,18 @@ func (r *requester) admit(context int) {
 
 // startQueued starts what a peer has room for.
 func (r *requester) startQueued(peer int) {
-	for q := &r.queues[peer]; q.head != none && r.running[peer] < outstanding; {
+	for q := &r.queues[peer]; q.head != noSlot && r.runningByPeer[peer] < maxRunningPerPeer; {
 		slot := r.pop(q)
-		r.running[peer]++
-		r.stats.MostOutstanding = max(r.stats.MostOutstanding, uint64(r.running[peer]))
+		r.runningByPeer[peer]++
+		r.stats.MostOutstanding = max(r.stats.MostOutstanding, uint64(r.runningByPeer[peer]))
 		r.start(slot)
 	}
 }
 
 func (r *requester) start(slot int) {
-	t := &r.tx[slot]
+	t := &r.transactions[slot]
 	t.state = txRunning
-	r.acts = append(r.acts, action{verb: actStart, slot: slot, id: r.assignID(slot)})
+	r.actions = append(r.actions, action{verb: actStart, slot: slot, id: r.assignID(slot)})
 }
 
 // assignID gives a running transaction a new id, as its request leaves. Who starts first need not send first, and
@@ -230,15 +231,15 @@ func (r *requester) start(slot int) {
 func (r *requester) assignID(slot int) (id uint64) {
 	r.seq++
 	id = r.seq<<16 | uint64(slot)
-	r.tx[slot].id = id
+	r.transactions[slot].id = id
 	return id
 }
 
 // slotOf finds the transaction of an id that a peer speaks of.
 func (r *requester) slotOf(peer int, id uint64) (slot int, ok bool) {
 	slot = int(id & 0xFFFF)
-	if slot >= len(r.tx) || r.tx[slot].id != id || r.tx[slot].peer != peer ||
-		r.tx[slot].state != txRunning && r.tx[slot].state != txLost {
+	if slot >= len(r.transactions) || r.transactions[slot].id != id || r.transactions[slot].peer != peer ||
+		r.transactions[slot].state != txRunning && r.transactions[slot].state != txLost {
 		return 0, false
 	}
 	return slot, true
@@ -246,26 +247,26 @@ func (r *requester) slotOf(peer int, id uint64) (slot int, ok bool) {
 
 // finish says what has become of a running or lost transaction.
 func (r *requester) finish(slot int, o Outcome, why Cause) {
-	t := &r.tx[slot]
+	t := &r.transactions[slot]
 	peer, lost, idle := t.peer, t.state == txLost, t.longLived
 	if lost {
-		r.stats.Late++
+		r.stats.LateOutcomes++
 	}
 	r.leaveContext(slot, o, why)
 	if !idle {
-		r.running[peer]--
+		r.runningByPeer[peer]--
 		r.startQueued(peer)
 	}
 }
 
 // leaveContext takes a started transaction out of its context.
 func (r *requester) leaveContext(slot int, o Outcome, why Cause) {
-	t := &r.tx[slot]
+	t := &r.transactions[slot]
 	c := &r.contexts[t.context]
 	context := t.context
-	c.running--
+	c.runningCount--
 	if t.ordered {
-		c.exclusive = false
+		c.orderedRunning = false
 	}
 	r.report(slot, o, why, true)
 	r.admit(context)
@@ -273,41 +274,41 @@ func (r *requester) leaveContext(slot int, o Outcome, why Cause) {
 
 // report notes an outcome, once for each transaction, and frees the slot if it is over.
 func (r *requester) report(slot int, o Outcome, why Cause, free bool) {
-	t := &r.tx[slot]
+	t := &r.transactions[slot]
 	alreadyReported := t.state == txLost
 	if !alreadyReported {
 		switch o {
 		case Done:
-			r.stats.Done++
+			r.stats.TransactionsDone++
 		case Refused:
-			r.stats.Refused++
+			r.stats.TransactionsRefused++
 		case Unknown:
-			r.stats.Unknown++
+			r.stats.TransactionsUnknown++
 		}
-		if c := &r.contexts[t.context]; t.posted && o != Done && c.failed.outcome == Done {
-			c.failed = failure{o, why}
+		if c := &r.contexts[t.context]; t.posted && o != Done && c.firstFailure.outcome == Done {
+			c.firstFailure = failure{o, why}
 		}
 	}
-	r.acts = append(r.acts, action{
-		verb:    actReport,
-		slot:    slot,
-		outcome: o,
-		why:     why,
-		free:    free,
+	r.actions = append(r.actions, action{
+		verb:      actReport,
+		slot:      slot,
+		outcome:   o,
+		why:       why,
+		slotFreed: free,
 	})
 	if alreadyReported {
-		r.acts[len(r.acts)-1].outcome = Done // the caller has gone; only the slot is of interest
-		r.acts[len(r.acts)-1].why = causeNone
+		r.actions[len(r.actions)-1].outcome = Done // the caller has gone; only the slot is of interest
+		r.actions[len(r.actions)-1].why = causeNone
 	}
 	if free {
-		*t = transaction{next: none, id: t.id}
+		*t = transaction{nextInQueue: noSlot, id: t.id}
 		r.free = append(r.free, slot)
 	}
 }
 
 // abandon ends a transaction for its caller: one that was not started is refused, another one unknown.
 func (r *requester) abandon(slot int, why Cause) {
-	t := &r.tx[slot]
+	t := &r.transactions[slot]
 	switch t.state {
 	case txHeld:
 		r.unlink(&r.contexts[t.context].held, slot)
@@ -329,38 +330,38 @@ func (r *requester) abandon(slot int, why Cause) {
 
 // unsent reports whether a running transaction has certainly not left. Whoever carries out one that a caller waits for
 // says so himself.
-func (t *transaction) unsent() bool { return t.posted && !t.sent }
+func (t *transaction) unsent() bool { return t.posted && !t.maybeSent }
 
 // expire ends what has had its time.
 func (r *requester) expire(now int64) {
-	if r.deadline == 0 || now < r.deadline {
+	if r.earliestDeadline == 0 || now < r.earliestDeadline {
 		return
 	}
-	r.deadline = 0
-	for slot := range r.tx {
-		t := &r.tx[slot]
+	r.earliestDeadline = 0
+	for slot := range r.transactions {
+		t := &r.transactions[slot]
 		if t.deadline == 0 || t.state == txFree || t.state == txLost {
 			continue
 		}
 		if t.deadline <= now {
 			r.abandon(slot, ErrTimeout)
-		} else if r.deadline == 0 || t.deadline < r.deadline {
-			r.deadline = t.deadline
+		} else if r.earliestDeadline == 0 || t.deadline < r.earliestDeadline {
+			r.earliestDeadline = t.deadline
 		}
 	}
 }
 
 // peerDown ends everything that a peer has to do with: what was sent is unknown, the rest refused.
 func (r *requester) peerDown(peer int, why Cause) {
-	for slot := range r.tx {
-		t := &r.tx[slot]
+	for slot := range r.transactions {
+		t := &r.transactions[slot]
 		if t.peer != peer || t.state != txHeld && t.state != txQueued {
 			continue
 		}
 		r.abandon(slot, why)
 	}
-	for slot := range r.tx {
-		if t := &r.tx[slot]; t.peer == peer && (t.state == txRunning || t.state == txLost) {
+	for slot := range r.transactions {
+		if t := &r.transactions[slot]; t.peer == peer && (t.state == txRunning || t.state == txLost) {
 			o := Unknown
 			if t.unsent() {
 				o = Refused

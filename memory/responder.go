@@ -22,20 +22,20 @@ const maxPending = 64
 
 // exported is one export: a row of the owner's table.
 type exported struct {
-	name    string
-	epoch   uint64
-	segment shmem.SegmentID
-	size    int
-	rules   []Pages
-	notices []uint64          // by page
-	granted map[int]*grantSet // by peer
-	waits   []noticeWait
+	name         string
+	epoch        uint64
+	segment      shmem.SegmentID
+	size         int
+	rules        []Pages
+	notices      []uint64          // by page
+	grantsByPeer map[int]*grantSet // by peer
+	noticeWaits  []noticeWait
 }
 
 // grantSet is what one peer was granted of one export.
 type grantSet struct {
-	runs  []pageRun
-	users int // imports of the peer
+	runs        []pageRun
+	importCount int // imports of the peer
 }
 
 // noticeWait is a request that is answered when its page has had more notices.
@@ -53,10 +53,10 @@ type windowPlace struct {
 	peer   int
 }
 
-// client is what the owner knows of a peer while their link lasts.
-type client struct {
-	last    uint64 // id of its newest request
-	pending int
+// requesterState is what the owner knows of a peer while their link lasts.
+type requesterState struct {
+	newestID        uint64 // id of its newest request
+	pendingRequests int
 }
 
 // outgoing is a message to a peer. Its body is good until the next request.
@@ -75,15 +75,15 @@ type readJob struct {
 }
 
 type responder struct {
-	table   exportTable
-	exports map[string]*exported
-	places  map[shmem.Ref]windowPlace
-	clients []client
-	epoch   uint64
-	load    [maxLoad]byte
-	stats   *Stats
-	out     []outgoing // what is to be sent, in order
-	reads   []outgoingRead
+	table         exportTable
+	exports       map[string]*exported
+	windows       map[shmem.Ref]windowPlace
+	requesters    []requesterState
+	epoch         uint64
+	loadBuf       [maxLoad]byte
+	stats         *Stats
+	outgoing      []outgoing // what is to be sent, in order
+	outgoingReads []outgoingRead
 }
 
 type outgoingRead struct {
@@ -93,12 +93,12 @@ type outgoingRead struct {
 
 func newResponder(t exportTable, members int, epoch uint64, stats *Stats) *responder {
 	return &responder{
-		table:   t,
-		exports: map[string]*exported{},
-		places:  map[shmem.Ref]windowPlace{},
-		clients: make([]client, members),
-		epoch:   epoch,
-		stats:   stats,
+		table:      t,
+		exports:    map[string]*exported{},
+		windows:    map[shmem.Ref]windowPlace{},
+		requesters: make([]requesterState, members),
+		epoch:      epoch,
+		stats:      stats,
 	}
 }
 
@@ -107,20 +107,20 @@ func (r *responder) export(name string, seg shmem.SegmentID, size int, rules []P
 	if r.exports[name] != nil {
 		return nil, ErrExists
 	}
-	for peer := range r.clients {
+	for peer := range r.requesters {
 		if n := len(pageRunsFor(rules, peer, pagesOf(size))); n > maxRuns {
 			return nil, fmt.Errorf("rank %d would see %d ranges of pages, more than %d", peer, n, maxRuns)
 		}
 	}
 	r.epoch++
 	e := &exported{
-		name:    name,
-		epoch:   r.epoch,
-		segment: seg,
-		size:    size,
-		rules:   slices.Clone(rules),
-		notices: make([]uint64, pagesOf(size)),
-		granted: map[int]*grantSet{},
+		name:         name,
+		epoch:        r.epoch,
+		segment:      seg,
+		size:         size,
+		rules:        slices.Clone(rules),
+		notices:      make([]uint64, pagesOf(size)),
+		grantsByPeer: map[int]*grantSet{},
 	}
 	r.exports[name] = e
 	return e, nil
@@ -133,15 +133,15 @@ func (r *responder) withdraw(e *exported) (refs []shmem.Ref) {
 		return nil
 	}
 	delete(r.exports, e.name)
-	for _, peer := range sortedKeys(e.granted) {
+	for _, peer := range sortedKeys(e.grantsByPeer) {
 		refs = r.ungrant(e, peer, refs)
-		r.out = append(r.out, outgoing{peer, message{kind: kindRevoked, b: e.epoch}})
+		r.outgoing = append(r.outgoing, outgoing{peer, message{kind: kindRevoked, b: e.epoch}})
 	}
-	for _, w := range e.waits { // now, when those who are woken know of the end
-		r.clients[w.peer].pending--
+	for _, w := range e.noticeWaits { // now, when those who are woken know of the end
+		r.requesters[w.peer].pendingRequests--
 		r.answer(w.peer, w.id, ErrRevoked)
 	}
-	e.waits = nil
+	e.noticeWaits = nil
 	return refs
 }
 
@@ -156,23 +156,23 @@ func sortedKeys(m map[int]*grantSet) []int {
 
 // ungrant forgets what a peer was granted of an export, and appends its windows.
 func (r *responder) ungrant(e *exported, peer int, refs []shmem.Ref) []shmem.Ref {
-	for _, run := range e.granted[peer].runs {
+	for _, run := range e.grantsByPeer[peer].runs {
 		refs = append(refs, run.ref)
-		delete(r.places, run.ref)
+		delete(r.windows, run.ref)
 	}
-	delete(e.granted, peer)
+	delete(e.grantsByPeer, peer)
 	return refs
 }
 
 // peerGone forgets a peer whose link is over, and returns the windows to revoke.
 func (r *responder) peerGone(peer int) (refs []shmem.Ref) {
 	for _, e := range r.exports {
-		e.waits = slices.DeleteFunc(e.waits, func(w noticeWait) bool { return w.peer == peer })
-		if e.granted[peer] != nil {
+		e.noticeWaits = slices.DeleteFunc(e.noticeWaits, func(w noticeWait) bool { return w.peer == peer })
+		if e.grantsByPeer[peer] != nil {
 			refs = r.ungrant(e, peer, refs)
 		}
 	}
-	r.clients[peer] = client{}
+	r.requesters[peer] = requesterState{}
 	return refs
 }
 
@@ -181,23 +181,23 @@ func (r *responder) answer(peer int, id uint64, why Cause) *message {
 	if why != causeNone {
 		r.stats.RequestsRefused++
 	}
-	r.out = append(r.out, outgoing{peer, message{kind: kindAnswer, id: id, status: why}})
-	return &r.out[len(r.out)-1].message
+	r.outgoing = append(r.outgoing, outgoing{peer, message{kind: kindAnswer, id: id, status: why}})
+	return &r.outgoing[len(r.outgoing)-1].message
 }
 
 // request takes a request of a peer. What it answers stands in out, what is to be read in reads. It returns windows
 // that the peer has left, or cannot have, which are to be revoked.
 func (r *responder) request(peer int, m *message) (released []shmem.Ref) {
-	c := &r.clients[peer]
+	c := &r.requesters[peer]
 	if m.kind == kindLeave {
-		r.stats.Endings++
+		r.stats.EndMessages++
 		return r.release(peer, m.a)
 	}
-	if m.id <= c.last { // a link brings each once; this holds whatever a link does
+	if m.id <= c.newestID { // a link brings each once; this holds whatever a link does
 		r.stats.RequestsRepeated++
 		return nil
 	}
-	c.last = m.id
+	c.newestID = m.id
 	r.stats.Requests++
 	switch m.kind {
 	case kindFind:
@@ -228,7 +228,7 @@ func (r *responder) grantImport(peer int, m *message) (released []shmem.Ref) {
 		r.answer(peer, m.id, ErrNotFound)
 		return nil
 	}
-	g := e.granted[peer]
+	g := e.grantsByPeer[peer]
 	if g == nil {
 		g = &grantSet{runs: pageRunsFor(e.rules, peer, pagesOf(e.size))}
 		for i := range g.runs {
@@ -238,14 +238,14 @@ func (r *responder) grantImport(peer int, m *message) (released []shmem.Ref) {
 			ref, err := r.table.Grant(shmem.Peer(peer), e.segment, off, n, accessFor(run.allow, run.attributes))
 			if err != nil {
 				r.answer(peer, m.id, ErrBusy)
-				return r.ungrant(&exported{granted: map[int]*grantSet{peer: {runs: g.runs[:i]}}}, peer, nil)
+				return r.ungrant(&exported{grantsByPeer: map[int]*grantSet{peer: {runs: g.runs[:i]}}}, peer, nil)
 			}
 			run.ref = ref
-			r.places[ref] = windowPlace{export: e, first: run.first, peer: peer}
+			r.windows[ref] = windowPlace{export: e, first: run.first, peer: peer}
 		}
-		e.granted[peer] = g
+		e.grantsByPeer[peer] = g
 	}
-	g.users++
+	g.importCount++
 	a := r.answer(peer, m.id, causeNone)
 	a.a, a.b, a.body = uint64(e.size), e.epoch, appendRuns(nil, g.runs)
 	return nil
@@ -254,8 +254,8 @@ func (r *responder) grantImport(peer int, m *message) (released []shmem.Ref) {
 // release takes back what a peer has imported, with the last of its imports.
 func (r *responder) release(peer int, epoch uint64) []shmem.Ref {
 	for _, e := range r.exports {
-		if g := e.granted[peer]; e.epoch == epoch && g != nil {
-			if g.users--; g.users == 0 {
+		if g := e.grantsByPeer[peer]; e.epoch == epoch && g != nil {
+			if g.importCount--; g.importCount == 0 {
 				return r.ungrant(e, peer, nil)
 			}
 		}
@@ -265,12 +265,12 @@ func (r *responder) release(peer int, epoch uint64) []shmem.Ref {
 
 // doLoad answers with the bytes themselves.
 func (r *responder) doLoad(peer int, m *message) {
-	src, v := r.table.Acquire(shmem.Peer(peer), m.ref, uint32(m.off), m.n, shmem.AccessRead)
+	src, v := r.table.Acquire(shmem.Peer(peer), m.ref, uint32(m.off), m.length, shmem.AccessRead)
 	if v != 0 {
 		r.answer(peer, m.id, causeOf(v))
 		return
 	}
-	body := r.load[:m.n]
+	body := r.loadBuf[:m.length]
 	loadInto(body, src)
 	r.table.Release(m.ref)
 	r.answer(peer, m.id, causeNone).body = body
@@ -292,28 +292,28 @@ func (r *responder) doRead(peer int, m *message) {
 	if !r.admitPending(peer, m.id) {
 		return
 	}
-	r.reads = append(r.reads, outgoingRead{peer, readJob{
+	r.outgoingReads = append(r.outgoingReads, outgoingRead{peer, readJob{
 		id:   m.id,
 		ref:  m.ref,
 		off:  uint32(m.off),
-		n:    m.n,
+		n:    m.length,
 		dest: shmem.Ref{Window: uint32(m.a), Gen: uint32(m.b)},
 	}})
 }
 
 // admitPending counts a request in that is answered later.
 func (r *responder) admitPending(peer int, id uint64) bool {
-	if r.clients[peer].pending >= maxPending {
+	if r.requesters[peer].pendingRequests >= maxPending {
 		r.answer(peer, id, ErrBusy)
 		return false
 	}
-	r.clients[peer].pending++
+	r.requesters[peer].pendingRequests++
 	return true
 }
 
 // finishRead ends a read. The bytes tell of themselves.
 func (r *responder) finishRead(peer int, id uint64, why Cause) {
-	r.clients[peer].pending--
+	r.requesters[peer].pendingRequests--
 	if why != causeNone {
 		r.answer(peer, id, why)
 	}
@@ -362,7 +362,7 @@ func (r *responder) pageOf(peer int, m *message, a shmem.Access) (*exported, int
 		return nil, 0, causeOf(v)
 	}
 	r.table.Release(m.ref)
-	p, ok := r.places[m.ref]
+	p, ok := r.windows[m.ref]
 	if !ok || p.peer != peer {
 		return nil, 0, ErrRevoked
 	}
@@ -379,16 +379,16 @@ func (r *responder) notify(peer int, m *message) {
 	e.notices[page]++
 	r.stats.Notices++
 	r.answer(peer, m.id, causeNone).a = e.notices[page]
-	kept := e.waits[:0]
-	for _, w := range e.waits {
+	kept := e.noticeWaits[:0]
+	for _, w := range e.noticeWaits {
 		if w.page != page || e.notices[page] <= w.known {
 			kept = append(kept, w)
 			continue
 		}
-		r.clients[w.peer].pending--
+		r.requesters[w.peer].pendingRequests--
 		r.answer(w.peer, w.id, causeNone).a = e.notices[page]
 	}
-	e.waits = kept
+	e.noticeWaits = kept
 }
 
 func (r *responder) wait(peer int, m *message) {
@@ -399,7 +399,7 @@ func (r *responder) wait(peer int, m *message) {
 	case e.notices[page] > m.a:
 		r.answer(peer, m.id, causeNone).a = e.notices[page]
 	case r.admitPending(peer, m.id):
-		e.waits = append(e.waits, noticeWait{
+		e.noticeWaits = append(e.noticeWaits, noticeWait{
 			peer:  peer,
 			id:    m.id,
 			page:  page,
@@ -411,10 +411,10 @@ func (r *responder) wait(peer int, m *message) {
 // cancel ends a wait. One that was answered already needs no other answer.
 func (r *responder) cancel(peer int, id uint64) {
 	for _, e := range r.exports {
-		for i, w := range e.waits {
+		for i, w := range e.noticeWaits {
 			if w.peer == peer && w.id == id {
-				e.waits = slices.Delete(e.waits, i, i+1)
-				r.clients[peer].pending--
+				e.noticeWaits = slices.Delete(e.noticeWaits, i, i+1)
+				r.requesters[peer].pendingRequests--
 				r.answer(peer, id, causeCancelled)
 				return
 			}

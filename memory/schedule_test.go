@@ -46,18 +46,18 @@ func TestNothingOutsideAGrant(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t, seed, dir)
 			s.play()
-			sum.Done += s.sum.Done
+			sum.TransactionsDone += s.sum.TransactionsDone
 			sum.RequestsRefused += s.sum.RequestsRefused
 			sum.WritesRefused += s.sum.WritesRefused
-			sum.Unknown += s.sum.Unknown
+			sum.TransactionsUnknown += s.sum.TransactionsUnknown
 		})
 		if t.Failed() {
 			t.Fatalf("world %d", seed)
 		}
 	}
-	t.Logf("%d done, %d requests and %d writes refused by owners, %d unknown", sum.Done, sum.RequestsRefused,
-		sum.WritesRefused, sum.Unknown)
-	if sum.Done == 0 || sum.RequestsRefused == 0 || sum.WritesRefused == 0 || sum.Unknown == 0 {
+	t.Logf("%d done, %d requests and %d writes refused by owners, %d unknown", sum.TransactionsDone, sum.RequestsRefused,
+		sum.WritesRefused, sum.TransactionsUnknown)
+	if sum.TransactionsDone == 0 || sum.RequestsRefused == 0 || sum.WritesRefused == 0 || sum.TransactionsUnknown == 0 {
 		t.Error("the test tries too little")
 	}
 }
@@ -119,10 +119,10 @@ func (s *scene) play() {
 // end stops a process, and keeps its counters.
 func (s *scene) end(rank int) {
 	n := s.spaces[rank].Stats()
-	s.sum.Done += n.Done
+	s.sum.TransactionsDone += n.TransactionsDone
 	s.sum.RequestsRefused += n.RequestsRefused
 	s.sum.WritesRefused += n.WritesRefused
-	s.sum.Unknown += n.Unknown
+	s.sum.TransactionsUnknown += n.TransactionsUnknown
 	must.OK(s.t, s.spaces[rank].Close())
 	must.OK(s.t, s.nets[rank].Close())
 }
@@ -132,7 +132,7 @@ func (s *scene) again(rank int) {
 	s.mu.Lock()
 	s.start(rank)
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
+	ctx, cancel := context.WithTimeout(context.Background(), patiently.LongTimeout)
 	defer cancel()
 	must.OK(s.t, s.spaces[rank].Reconnect(ctx, s.others(rank)))
 }
@@ -239,7 +239,7 @@ func (s *scene) client(rank int, rng *rand.Rand) {
 		if err != nil {
 			continue
 		}
-		im = im.InContext(rng.IntN(contexts))
+		im = im.InContext(rng.IntN(numContexts))
 		if rng.IntN(3) == 0 {
 			im = lie(im, rng)
 		}

@@ -32,59 +32,59 @@ type Config struct {
 	Transport transport.Config
 	// Timeout ends transactions whose context has no sooner deadline. Zero means 10 s.
 	Timeout time.Duration
-	// Returns says that processes may come back under the name of one that is gone.
-	Returns bool
+	// AllowRejoin says that processes may come back under the name of one that is gone.
+	AllowRejoin bool
 }
 
 // Space is one process's place in the memory of a view.
 type Space struct {
 	// immutable after New
-	cfg     Config
-	table   *shmem.Table
-	ep      *transport.Endpoint
-	start   time.Time
-	members []transport.Member
-	tokens  []chan struct{} // by peer; the last are those of fences
-	nudge   chan struct{}   // the pump has something to look at
-	done    chan struct{}   // closed by Close
+	cfg      Config
+	table    *shmem.Table
+	ep       *transport.Endpoint
+	start    time.Time
+	members  []transport.Member
+	tokens   []chan struct{} // by peer; the last are those of fences
+	pumpWake chan struct{}   // the pump has something to look at
+	done     chan struct{}   // closed by Close
 
 	calls sync.Pool      // of *call
 	wg    sync.WaitGroup // of the pump, and of who reads for peers
 
-	mu         sync.Mutex // guards what follows
-	closed     bool
-	owner      *responder
-	user       *requester
-	gather     combiner
-	posted     []uint64      // transactions of write buffers that may leave
-	posts      []postedWrite // by slot
-	flight     []flight      // by slot
-	openWrites [writeBuffers]postedWrite
-	peers      []*peer // by rank
-	scrap      []byte  // for messages
-	stats      Stats
+	mu           sync.Mutex // guards what follows
+	closed       bool
+	responder    *responder
+	requester    *requester
+	combiner     combiner
+	postsReady   []uint64      // transactions of write buffers that may leave
+	postedWrites []postedWrite // by slot
+	flights      []flight      // by slot
+	openWrites   [numWriteBuffers]postedWrite
+	peers        []*peer // by rank
+	scratch      []byte  // for messages
+	stats        Stats
 
-	revokes map[chan struct{}]bool // what is being revoked; each is closed at its end
+	activeRevokes map[chan struct{}]bool // what is being revoked; each is closed at its end
 }
 
 // Stats counts what a Space did for itself and for others.
 type Stats struct {
-	Done              uint64 `help:"transactions that were done"`
-	Refused           uint64 `help:"transactions of which nothing was done, or a part of a write"`
-	Unknown           uint64 `help:"transactions that were sent, and nobody knows whether they were done"`
-	Direct            uint64 `help:"transactions that were loads and stores into mapped memory"`
-	Late              uint64 `help:"outcomes that came after the time-out"`
-	UnexpectedAnswers uint64 `count:"stray" help:"answers to what was not asked"`
-	Malformed         uint64 `help:"messages that could not be read"`
-	Combined          uint64 `help:"writes that joined an open write buffer"`
-	MostOutstanding   uint64 `help:"most transactions under way to one peer at a time"`
-	Endings           uint64 `help:"messages of peers that end an import or an export"`
-	Requests          uint64 `help:"requests of peers"`
-	RequestsRefused   uint64 `help:"requests of peers that were refused"`
-	RequestsRepeated  uint64 `help:"requests that came a second time; no effect"`
-	WordsChanged      uint64 `help:"words that were changed for peers in one step"`
-	Notices           uint64 `help:"notices of peers"`
-	WritesRefused     uint64 `help:"writes of peers that the export table turned away"`
+	TransactionsDone    uint64 `count:"done" help:"transactions that were done"`
+	TransactionsRefused uint64 `count:"refused" help:"transactions of which nothing was done, or a part of a write"`
+	TransactionsUnknown uint64 `count:"unknown" help:"transactions that were sent, and nobody knows whether they were done"`
+	TransactionsDirect  uint64 `count:"direct" help:"transactions that were loads and stores into mapped memory"`
+	LateOutcomes        uint64 `count:"late" help:"outcomes that came after the time-out"`
+	UnexpectedAnswers   uint64 `count:"stray" help:"answers to what was not asked"`
+	MalformedMessages   uint64 `count:"malformed" help:"messages that could not be read"`
+	WritesCombined      uint64 `count:"combined" help:"writes that joined an open write buffer"`
+	MostOutstanding     uint64 `help:"most transactions under way to one peer at a time"`
+	EndMessages         uint64 `count:"endings" help:"messages of peers that end an import or an export"`
+	Requests            uint64 `help:"requests of peers"`
+	RequestsRefused     uint64 `help:"requests of peers that were refused"`
+	RequestsRepeated    uint64 `help:"requests that came a second time; no effect"`
+	WordsChanged        uint64 `help:"words that were changed for peers in one step"`
+	Notices             uint64 `help:"notices of peers"`
+	WritesRefused       uint64 `help:"writes of peers that the export table turned away"`
 }
 
 // New makes a Space. Connect or Reconnect is next.
@@ -100,26 +100,27 @@ func New(cfg Config) (*Space, error) {
 		cfg.Timeout = defaultTimeout
 	}
 	s := &Space{
-		cfg:     cfg,
-		table:   t.Table,
-		start:   time.Now(),
-		members: t.View.Members,
-		nudge:   make(chan struct{}, 1),
-		done:    make(chan struct{}),
-		revokes: map[chan struct{}]bool{},
+		cfg:           cfg,
+		table:         t.Table,
+		start:         time.Now(),
+		members:       t.View.Members,
+		pumpWake:      make(chan struct{}, 1),
+		done:          make(chan struct{}),
+		activeRevokes: map[chan struct{}]bool{},
 	}
 	n := len(s.members)
-	s.owner = newResponder(s.table, n, rand.Uint64()>>16, &s.stats)
-	s.user = newRequester(n, &s.stats)
-	s.flight, s.posts = make([]flight, len(s.user.tx)), make([]postedWrite, len(s.user.tx))
+	s.responder = newResponder(s.table, n, rand.Uint64()>>16, &s.stats)
+	s.requester = newRequester(n, &s.stats)
+	s.flights, s.postedWrites = make([]flight, len(s.requester.transactions)), make([]postedWrite,
+		len(s.requester.transactions))
 	for range n + 1 {
-		s.tokens = append(s.tokens, make(chan struct{}, perPeer))
+		s.tokens = append(s.tokens, make(chan struct{}, maxTransactionsPerPeer))
 	}
 	for rank := range n {
 		s.peers = append(s.peers, newPeer(rank, 0))
 	}
 	t.Handler = (*handler)(s)
-	if cfg.Returns {
+	if cfg.AllowRejoin {
 		t.MayRejoin = func(int) bool { return true }
 	}
 	s.ep = transport.New(t)
@@ -130,7 +131,7 @@ func New(cfg Config) (*Space, error) {
 // Connect links this process to the given ranks, which do the same; see transport.Endpoint.Connect.
 func (s *Space) Connect(ctx context.Context, ranks []int) error { return s.ep.Connect(ctx, ranks) }
 
-// Reconnect is Connect for a process that comes and goes, to owners that have Config.Returns: it dials all of them.
+// Reconnect is Connect for a process that comes and goes, to owners that have Config.AllowRejoin: it dials all of them.
 func (s *Space) Reconnect(ctx context.Context, ranks []int) error { return s.ep.Reconnect(ctx, ranks) }
 
 // Stats returns the counters.
@@ -157,7 +158,7 @@ func (s *Space) Close() error {
 	_ = s.ep.Close()
 	s.mu.Lock()
 	for rank, p := range s.peers {
-		s.user.peerDown(rank, ErrClosed)
+		s.requester.peerDown(rank, ErrClosed)
 		for _, im := range p.imports {
 			im.invalidate(ErrClosed)
 		}
@@ -165,7 +166,7 @@ func (s *Space) Close() error {
 	}
 	s.runActions()
 	var exports []*exported
-	for _, e := range s.owner.exports {
+	for _, e := range s.responder.exports {
 		exports = append(exports, e)
 	}
 	s.mu.Unlock()
@@ -185,20 +186,20 @@ func (s *Space) now() int64 { return int64(time.Since(s.start)) + 1 }
 // wakePump makes the pump look.
 func (s *Space) wakePump() {
 	select {
-	case s.nudge <- struct{}{}:
+	case s.pumpWake <- struct{}{}:
 	default:
 	}
 }
 
 // runActions does what the cores ask for. mu is held.
 func (s *Space) runActions() {
-	u := s.user
-	for i := 0; i < len(u.acts); i++ {
-		a := u.acts[i]
-		f := &s.flight[a.slot]
+	u := s.requester
+	for i := 0; i < len(u.actions); i++ {
+		a := u.actions[i]
+		f := &s.flights[a.slot]
 		switch {
 		case a.verb == actStart && f.posted != nil:
-			s.posted = append(s.posted, a.id)
+			s.postsReady = append(s.postsReady, a.id)
 			s.wakePump()
 		case a.verb == actStart:
 			f.call.started, f.call.id = true, a.id
@@ -206,34 +207,34 @@ func (s *Space) runActions() {
 		case f.call != nil:
 			c := f.call
 			f.call = nil
-			c.reported, c.outcome, c.why, c.partial = true, a.outcome, a.why, f.placed
+			c.reported, c.outcome, c.cause, c.partial = true, a.outcome, a.why, f.somePlaced
 			c.notify()
 		}
-		if a.verb == actReport && a.free {
+		if a.verb == actReport && a.slotFreed {
 			if f.posted != nil {
-				f.posted.from.release(f.posted.buffer)
+				f.posted.pool.release(f.posted.bufferIndex)
 			}
 			<-s.tokens[f.peer]
 			*f = flight{}
 		}
 	}
-	u.acts = u.acts[:0]
-	for i := range s.owner.out {
-		o := &s.owner.out[i]
+	u.actions = u.actions[:0]
+	for i := range s.responder.outgoing {
+		o := &s.responder.outgoing[i]
 		_ = s.send(o.peer, &o.message)
 		o.body = nil
 	}
-	s.owner.out = s.owner.out[:0]
-	for _, r := range s.owner.reads {
+	s.responder.outgoing = s.responder.outgoing[:0]
+	for _, r := range s.responder.outgoingReads {
 		s.queueRead(r.peer, r.readJob)
 	}
-	s.owner.reads = s.owner.reads[:0]
+	s.responder.outgoingReads = s.responder.outgoingReads[:0]
 }
 
 // send sends a message, which never waits. A link that is over has told, or is about to. mu is held.
 func (s *Space) send(rank int, m *message) error {
-	s.scrap = m.append(s.scrap[:0])
-	return s.ep.Signal(rank, s.scrap)
+	s.scratch = m.append(s.scratch[:0])
+	return s.ep.Signal(rank, s.scratch)
 }
 
 // pump is the clock of write buffers and time-outs.
@@ -243,14 +244,14 @@ func (s *Space) pump() {
 	for {
 		s.mu.Lock()
 		now := s.now()
-		s.user.expire(now)
+		s.requester.expire(now)
 		s.runActions() // before others get the slots that are free now
-		for b, ok := s.gather.due(now); ok; b, ok = s.gather.due(now) {
+		for b, ok := s.combiner.dueBuffer(now); ok; b, ok = s.combiner.dueBuffer(now) {
 			s.sendBuffer(b)
 		}
 		s.runActions()
-		next := s.user.deadline
-		if at := s.gather.deadline(); at != 0 && (next == 0 || at < next) {
+		next := s.requester.earliestDeadline
+		if at := s.combiner.deadline(); at != 0 && (next == 0 || at < next) {
 			next = at
 		}
 		s.mu.Unlock()
@@ -261,7 +262,7 @@ func (s *Space) pump() {
 		}
 		timer.Reset(wait)
 		select {
-		case <-s.nudge:
+		case <-s.pumpWake:
 		case <-timer.C:
 		case <-s.done:
 			return

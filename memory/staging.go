@@ -16,11 +16,11 @@ const smallPiece = 4 << 10
 
 // parcel is a staging buffer that is filled, and then leaves.
 type parcel struct {
-	from   *buffers
-	buffer int
-	large  bool
-	free   []byte       // of the buffer, what is not filled
-	pieces []link.Piece // what is filled, where pieces leave together
+	pool          *bufferPool
+	bufferIndex   int
+	fromLargePool bool
+	unfilled      []byte       // of the buffer, what is not filled
+	pieces        []link.Piece // what is filled, where pieces leave together
 }
 
 // performWrite cuts a write into link writes: at the rows of the table, and at the size of staging buffers.
@@ -42,17 +42,17 @@ func (im *imported) performWrite(ctx context.Context, c *call) {
 	}
 	if why == causeNone {
 		why = im.sendParcel(ctx, c, &box)
-	} else if box.from != nil {
-		box.from.release(box.buffer)
+	} else if box.pool != nil {
+		box.pool.release(box.bufferIndex)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.isCurrent(c.slot, c.id) {
 		return
 	}
-	f := &s.flight[c.slot]
-	f.sealed = true
-	f.short = f.sent == 1 && len(c.op.pieces) == 1 && c.op.length() <= shortWrite
+	f := &s.flights[c.slot]
+	f.allQueued = true
+	f.allOrNothing = f.queuedWrites == 1 && len(c.op.pieces) == 1 && c.op.length() <= maxAtomicWrite
 	if f.cause == causeNone {
 		f.cause = why
 	}
@@ -64,27 +64,27 @@ func (im *imported) performWrite(ctx context.Context, c *call) {
 // them: what they are likely to need decides which buffer is begun.
 func (im *imported) pack(ctx context.Context, c *call, box *parcel, p link.Piece, remaining int) Cause {
 	n := len(p.Data)
-	if box.from != nil && (n > len(box.free) || len(box.pieces) == cap(box.pieces)) {
+	if box.pool != nil && (n > len(box.unfilled) || len(box.pieces) == cap(box.pieces)) {
 		if why := im.sendParcel(ctx, c, box); why != causeNone {
 			return why
 		}
 	}
-	if box.from == nil {
+	if box.pool == nil {
 		why := im.acquireBuffer(ctx, c, min(largeSize, remaining*max(n, bytesPerPiece)), box)
 		if why != causeNone {
 			return why
 		}
-		box.pieces = box.from.pieces(box.buffer)
+		box.pieces = box.pool.pieces(box.bufferIndex)
 	}
-	copy(box.free, p.Data)
-	p.Data, box.free = box.free[:n:n], box.free[n:]
+	copy(box.unfilled, p.Data)
+	p.Data, box.unfilled = box.unfilled[:n:n], box.unfilled[n:]
 	box.pieces = append(box.pieces, p)
 	return causeNone
 }
 
 // sendParcel queues the pieces of a buffer, if there are any.
 func (im *imported) sendParcel(ctx context.Context, c *call, box *parcel) Cause {
-	if box.from == nil {
+	if box.pool == nil {
 		return causeNone
 	}
 	b := *box
@@ -101,7 +101,7 @@ func (im *imported) stage(ctx context.Context, c *call, r *pageRun, at uint32, d
 	w := link.Write{
 		Ref:    r.ref,
 		Offset: at,
-		Data:   box.free[:copy(box.free, data)],
+		Data:   box.unfilled[:copy(box.unfilled, data)],
 		Dmove:  r.attributes&Dmove != 0,
 	}
 	if w.Dmove {
@@ -112,15 +112,15 @@ func (im *imported) stage(ctx context.Context, c *call, r *pageRun, at uint32, d
 
 // acquireBuffer takes a staging buffer that holds n bytes, and waits for one as long as its call may.
 func (im *imported) acquireBuffer(ctx context.Context, c *call, n int, box *parcel) Cause {
-	box.from, box.large = im.peer.writes.poolFor(n)
+	box.pool, box.fromLargePool = im.peer.writeStaging.poolFor(n)
 	select {
-	case box.buffer = <-box.from.free:
+	case box.bufferIndex = <-box.pool.freeIndexes:
 	default:
 		bounded, cancel := im.space.withDeadline(ctx, c.deadline)
 		defer cancel()
 		why := causeNone
 		select {
-		case box.buffer = <-box.from.free:
+		case box.bufferIndex = <-box.pool.freeIndexes:
 		case <-bounded.Done():
 			why = ErrTimeout
 		case <-im.peer.done:
@@ -131,7 +131,7 @@ func (im *imported) acquireBuffer(ctx context.Context, c *call, n int, box *parc
 			return why
 		}
 	}
-	box.free = box.from.bytes(box.buffer)
+	box.unfilled = box.pool.bytes(box.bufferIndex)
 	return causeNone
 }
 
@@ -140,24 +140,25 @@ func (im *imported) acquireBuffer(ctx context.Context, c *call, n int, box *parc
 func (im *imported) queueParcel(ctx context.Context, c *call, box *parcel, w link.Write) Cause {
 	s := im.space
 	s.mu.Lock()
-	if t := &s.user.tx[c.slot]; t.id != c.id || t.state != txRunning || s.flight[c.slot].cause != causeNone {
+	if t := &s.requester.transactions[c.slot]; t.id != c.id || t.state != txRunning ||
+		s.flights[c.slot].cause != causeNone {
 		s.mu.Unlock()
-		box.from.release(box.buffer)
+		box.pool.release(box.bufferIndex)
 		return ErrTimeout // or what the flight says
 	}
-	s.flight[c.slot].pending++
-	s.flight[c.slot].sent++
+	s.flights[c.slot].pendingWrites++
+	s.flights[c.slot].queuedWrites++
 	s.mu.Unlock()
-	w.Cookie = im.peer.cookie(c.slot, box.buffer, box.large)
+	w.Cookie = im.peer.cookie(c.slot, box.bufferIndex, box.fromLargePool)
 	why := im.enqueue(ctx, c.deadline, w, box.pieces)
 	if why != causeNone {
 		s.mu.Lock()
 		if s.isCurrent(c.slot, c.id) {
-			s.flight[c.slot].pending--
-			s.flight[c.slot].sent--
+			s.flights[c.slot].pendingWrites--
+			s.flights[c.slot].queuedWrites--
 		}
 		s.mu.Unlock()
-		box.from.release(box.buffer)
+		box.pool.release(box.bufferIndex)
 	}
 	return why
 }

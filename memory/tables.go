@@ -46,7 +46,7 @@ type Tables struct {
 func (s *Space) Tables() (t Tables) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.owner.exports {
+	for _, e := range s.responder.exports {
 		for _, r := range e.rules {
 			row := ExportRow{
 				Name:       e.name,
@@ -60,7 +60,7 @@ func (s *Space) Tables() (t Tables) {
 			if r.Peer != Everybody {
 				row.Peer = s.members[r.Peer].Name
 			}
-			for _, peer := range sortedKeys(e.granted) {
+			for _, peer := range sortedKeys(e.grantsByPeer) {
 				if r.Peer == Everybody || r.Peer == peer {
 					row.Importers = append(row.Importers, s.members[peer].Name)
 				}

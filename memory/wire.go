@@ -42,14 +42,15 @@ const (
 	kindRevoked                 // b: epoch; no answer: the owner tells that an export is withdrawn
 	kindAnswer                  // id, status
 
-	kinds
+	numKinds
 )
 
-var kindNames = [kinds]string{"", "find", "leave", "load", "read", "add", "swap", "compare", "notify", "wait", "cancel",
+var kindNames = [numKinds]string{"", "find", "leave", "load", "read", "add", "swap", "compare", "notify", "wait",
+	"cancel",
 	"revoked", "answer"}
 
 func (k kind) String() string {
-	if k > 0 && k < kinds {
+	if k > 0 && k < numKinds {
 		return kindNames[k]
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
@@ -59,7 +60,7 @@ func (k kind) String() string {
 type message struct {
 	kind   kind
 	status Cause
-	n      uint32
+	length uint32
 	id     uint64
 	ref    shmem.Ref
 	off    uint64 // in the window
@@ -71,7 +72,7 @@ type message struct {
 func (m *message) append(b []byte) []byte {
 	le := binary.LittleEndian
 	b = append(b, wireMagic, byte(m.kind), byte(m.status), MessageVersion)
-	b = le.AppendUint32(b, m.n)
+	b = le.AppendUint32(b, m.length)
 	b = le.AppendUint64(b, m.id)
 	b = le.AppendUint32(b, m.ref.Window)
 	b = le.AppendUint32(b, m.ref.Gen)
@@ -93,7 +94,7 @@ func parse(b []byte) (m message, err error) {
 	m = message{
 		kind:   kind(b[1]),
 		status: Cause(b[2]),
-		n:      le.Uint32(b[4:]),
+		length: le.Uint32(b[4:]),
 		id:     le.Uint64(b[8:]),
 		ref:    shmem.Ref{Window: le.Uint32(b[16:]), Gen: le.Uint32(b[20:])},
 		off:    le.Uint64(b[24:]),
@@ -102,7 +103,7 @@ func parse(b []byte) (m message, err error) {
 		body:   b[wireHeader:],
 	}
 	switch {
-	case m.kind == 0 || m.kind >= kinds:
+	case m.kind == 0 || m.kind >= numKinds:
 		return m, fmt.Errorf("a message of memory has the unknown kind %d", b[1])
 	case len(m.body) > maxBody:
 		return m, fmt.Errorf("a message of memory is %d bytes long", len(b))
@@ -110,10 +111,10 @@ func parse(b []byte) (m message, err error) {
 		return m, fmt.Errorf("a name of %d bytes is asked for", len(m.body))
 	case m.kind != kindFind && m.kind != kindAnswer && len(m.body) != 0:
 		return m, fmt.Errorf("a message of kind %v has a body", m.kind)
-	case m.kind == kindLoad && (m.n == 0 || m.n > maxLoad):
-		return m, fmt.Errorf("a load of %d bytes is asked for", m.n)
-	case m.kind == kindRead && (m.n == 0 || m.n > longRead):
-		return m, fmt.Errorf("a read of %d bytes is asked for", m.n)
+	case m.kind == kindLoad && (m.length == 0 || m.length > maxLoad):
+		return m, fmt.Errorf("a load of %d bytes is asked for", m.length)
+	case m.kind == kindRead && (m.length == 0 || m.length > maxReadPiece):
+		return m, fmt.Errorf("a read of %d bytes is asked for", m.length)
 	case m.off >= 1<<32:
 		return m, fmt.Errorf("a message of kind %v has the offset %d, past every window", m.kind, m.off)
 	}

@@ -18,7 +18,7 @@ func TestMessagesGolden(t *testing.T) {
 	for _, m := range []message{
 		{kind: kindFind, id: 0x10001, body: []byte("words")},
 		{kind: kindCompare, id: 0x20001, ref: shmem.Ref{Window: 3, Gen: 4}, off: 16, a: 5, b: 6},
-		{kind: kindRead, id: 0x30001, ref: shmem.Ref{Window: 3, Gen: 4}, off: 4096, n: longRead, a: 7, b: 8},
+		{kind: kindRead, id: 0x30001, ref: shmem.Ref{Window: 3, Gen: 4}, off: 4096, length: maxReadPiece, a: 7, b: 8},
 		{kind: kindAnswer, id: 0x10001, a: 2 * PageSize, b: 17, body: appendRuns(nil, []pageRun{
 			{first: 1, count: 1, allow: AllowAll, attributes: Dmove | Combining, ref: shmem.Ref{Window: 3, Gen: 4}},
 		})},
@@ -39,7 +39,7 @@ func TestMessagesGolden(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, m := range []message{
 		{kind: kindFind, id: 1, body: []byte("words")},
-		{kind: kindLoad, id: 2, n: 8, off: 4096},
+		{kind: kindLoad, id: 2, length: 8, off: 4096},
 		{kind: kindAdd, id: 3, ref: shmem.Ref{Window: 1, Gen: 1}, off: 1<<32 - 8, a: 1},
 		{kind: kindNotify, id: 4, ref: shmem.Ref{Gen: 1}, off: 8191},
 		{kind: kindNotify, id: 4, ref: shmem.Ref{Gen: 1}, off: 1 << 32},

@@ -59,8 +59,8 @@ func (w *world) start(rank int) {
 	must.OK(w.t, err)
 	w.tables[rank] = shmem.NewTable(256)
 	w.spaces[rank], err = New(Config{
-		Transport: transport.Config{Network: w.nets[rank], Table: w.tables[rank], View: w.view, Rank: rank},
-		Returns:   true,
+		Transport:   transport.Config{Network: w.nets[rank], Table: w.tables[rank], View: w.view, Rank: rank},
+		AllowRejoin: true,
 	})
 	must.OK(w.t, err)
 }

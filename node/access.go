@@ -22,14 +22,15 @@ type refusedCalls struct {
 	logLimiter connlimit.LogLimiter
 }
 
-// admit lets in the control whose term it is, and nobody else. What it returns is closed when a control with a higher
-// term is heard.
-func (n *process) admit(ctx context.Context, method string, term *nodev1.Term) (risen <-chan struct{}, err error) {
+// admitControl lets in the control whose term it is, and nobody else. What it returns is closed when a control with a
+// higher term is heard.
+func (n *process) admitControl(ctx context.Context, method string,
+	term *nodev1.Term) (risen <-chan struct{}, err error) {
 	if err := n.admitAnyTerm(ctx, method); err != nil {
 		return nil, err
 	}
 	risen, err = n.fence.Admit(tagnet.Term{Number: term.GetNumber(), Holder: term.GetHolder()})
-	if fenced := tagnet.Fenced(err); fenced != nil {
+	if fenced := tagnet.AsFencedError(err); fenced != nil {
 		n.refusedCalls.fenced.Add(1)
 		n.logRefused(method, err)
 		return nil, fenced.Status()
@@ -57,7 +58,7 @@ func (n *process) logRefused(method string, why error) {
 // checkStart refuses to start for a view that this node is not configured for, or with a scheduler that has no place
 // in it.
 func (n *process) checkStart(req *nodev1.CommandRequest) error {
-	s, _ := n.current()
+	s, _ := n.sessionAndRequest()
 	if s == nil {
 		return nil // the state machine says so
 	}

@@ -46,7 +46,7 @@ func (p *pair) memberCalls(name string, scope tagnet.Scope) map[string]func(cont
 	}
 	return map[string]func(context.Context, *grpc.ClientConn) error{
 		"Command": func(ctx context.Context, c *grpc.ClientConn) error {
-			_, err := nodev1.NewNodeClient(c).Command(ctx, &nodev1.CommandRequest{Protocol: Protocol,
+			_, err := nodev1.NewNodeClient(c).Command(ctx, &nodev1.CommandRequest{Protocol: ProtocolVersion,
 				Command: nodev1.Command_COMMAND_LOAD})
 			return err
 		},
@@ -154,7 +154,7 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 			func(method string) codes.Code {
 				return verdict(method, refused, tt.may)
 			})
-		if err := tagnet.End(p.ctx, p.conns[0], sc); err != nil {
+		if err := tagnet.EndScheduler(p.ctx, p.conns[0], sc); err != nil {
 			t.Fatal(err)
 		}
 		_, address := p.scheduler(c)
@@ -173,11 +173,11 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 		sc, _ := p.hostScheduler(testConfig(t, ""))
 		p.checkCalls(person, p.connectAs(ids[person], 0), p.memberCalls(ids[person].Name, sc),
 			func(string) codes.Code { return codes.Unavailable })
-		if err := tagnet.End(p.ctx, p.conns[0], sc); err != nil {
+		if err := tagnet.EndScheduler(p.ctx, p.conns[0], sc); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if c := (&process{host: tagnet.NewHost(tagnet.Access{})}).countCalls(); c != (callCounters{}) {
+	if c := (&process{schedulerHost: tagnet.NewHost(tagnet.Access{})}).countCalls(); c != (callCounters{}) {
 		t.Errorf("a node that has refused nobody counts %+v", c)
 	}
 }
@@ -201,7 +201,7 @@ func (p *pair) checkCalls(who string, conn *grpc.ClientConn,
 		"Command", "Watch", "Report", "Profile", "Tap", "Tokens", "Feedback", "Registers", "Follow", "Control", "Begin",
 		"End",
 	} {
-		ctx, cancel := context.WithTimeout(p.ctx, patiently.Long)
+		ctx, cancel := context.WithTimeout(p.ctx, patiently.LongTimeout)
 		err := calls[method](ctx, conn)
 		cancel()
 		got, want := status.Code(err), want(method)

@@ -36,7 +36,7 @@ func TestUnitsAgree(t *testing.T) {
 			for _, packing := range []int{1, 4} {
 				for _, rus := range []int{1, 2, 3, 5} {
 					for _, bus := range []int{1, 2, 3, 5} {
-						slack := (rus + bus + packing) % readoutunit.Phases(rus, bus)
+						slack := (rus + bus + packing) % readoutunit.PhaseCount(rus, bus)
 						name := fmt.Sprintf("%s/pre-granted %v/packing %d/%d to %d/slack %d", kind, preGranted, packing, rus, bus, slack)
 						t.Run(name, func(t *testing.T) {
 							s := newSystem(t, barred{kind, slack}, nil, preGranted, packing, rus, bus)
@@ -140,7 +140,7 @@ func (s *system) layOut() *placing.Layout {
 	if err := c.Complete(); err != nil {
 		s.t.Fatal(err)
 	}
-	l, err := c.Layout()
+	l, err := c.SlotLayout()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func (s *system) layOut() *placing.Layout {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if _, windowSize := l.PartRange(ru); windowSize != placing.PartSize(s.division.Count(ru), src.MaxBlock()) ||
+		if _, windowSize := l.PartRange(ru); windowSize != placing.PartSize(s.division.SourceCount(ru), src.MaxBlock()) ||
 			c.PreGrantedLayout() == nil {
 			s.t.Errorf("readout unit %d has a window of %d bytes for blocks of %d, pre-granted %v", ru, windowSize,
 				src.MaxBlock(),
@@ -176,7 +176,7 @@ func (s *system) addBuilder(bu int) {
 		ranks[i] = i
 	}
 	var pull builderunit.Pull
-	var held []builderunit.Result
+	var held []builderunit.MEPResult
 	if s.pull != nil {
 		pull = *s.pull
 		pull.FirstUnit = bu % s.rus
@@ -196,8 +196,8 @@ func (s *system) addBuilder(bu int) {
 			r.Decide(s.decide(r.Meta.MEP, r.MFPs))
 			return nil
 		},
-		Feedback: func(results []builderunit.Result) error {
-			if held = append(held, results...); results[len(results)-1].Held {
+		OnResults: func(results []builderunit.MEPResult) error {
+			if held = append(held, results...); results[len(results)-1].ReportHeld {
 				return nil
 			}
 			for _, r := range held {
@@ -230,23 +230,23 @@ func (s *system) addReadout(ru int, by barred) {
 		ranks[j] = s.rus + j
 	}
 	cfg := readoutunit.Config{
-		RU:        ru,
-		RUs:       s.rus,
-		BURanks:   ranks,
-		Slots:     slots,
-		Source:    src,
-		Streams:   s.division.Count(ru),
-		Network:   network{s, ru},
-		Scheduler: scheduler{s, ru},
-		Barrier:   s.barriers[ru],
-		Free:      by.kind == barrier.None,
-		Fail:      func(err error) { s.failed <- err },
+		RU:           ru,
+		RUs:          s.rus,
+		BURanks:      ranks,
+		SlotsPerBU:   slots,
+		Source:       src,
+		Streams:      s.division.SourceCount(ru),
+		Network:      network{s, ru},
+		Scheduler:    scheduler{s, ru},
+		Barrier:      s.barriers[ru],
+		UnheldPhases: by.kind == barrier.None,
+		Fail:         func(err error) { s.failed <- err },
 	}
-	blockSize := placing.PartSize(s.division.Count(ru), src.MaxBlock())
+	blockSize := placing.PartSize(s.division.SourceCount(ru), src.MaxBlock())
 	if cfg.Retention, err = readoutunit.NewRetention(make([]byte, (2*slots*s.bus+2)*blockSize), blockSize); err != nil {
 		s.t.Fatal(err)
 	}
-	shift := readoutunit.NewShift(ru, readoutunit.SeatsInOrder(s.rus, s.bus), s.bus, slots, !cfg.Free)
+	shift := readoutunit.NewShift(ru, readoutunit.SeatsInOrder(s.rus, s.bus), s.bus, slots, !cfg.UnheldPhases)
 	shift.SetMaxCycles(slots)
 	if cfg.Order = shift; s.layout != nil {
 		shift.EnablePreGranted()
@@ -274,7 +274,7 @@ func (n network) Signal(to int, payload []byte) error {
 	case placing.KindWindowRequest:
 		return n.sys.builders[to-n.sys.rus].AnswerWindowRequest(n.rank, payload)
 	}
-	return n.sys.builders[to-n.sys.rus].Announce(n.rank, payload)
+	return n.sys.builders[to-n.sys.rus].HandleAnnounce(n.rank, payload)
 }
 
 func (n network) WriteMany(to int, pieces []link.Piece, cookie uint64) error {
@@ -362,7 +362,7 @@ func (c scheduler) TryNext() (tagnet.Tokens, bool) {
 	}
 }
 
-func (s *system) feedback(bu int, r builderunit.Result) error {
+func (s *system) feedback(bu int, r builderunit.MEPResult) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.core.ApplyFeedback(bu, tagnet.Feedback{
@@ -383,7 +383,7 @@ func (s *system) pump() {
 	if s.finished > 0 {
 		return
 	}
-	s.batch.Reset(s.core.NextCycle(), s.core.Places())
+	s.batch.Reset(s.core.NextCycle(), s.core.PlacesPerCycle())
 	s.core.Issue(&s.batch)
 	if held := s.core.HeldUp(); s.batch.Len() > 0 || s.core.Released() != s.released || !slices.Equal(held, s.held) {
 		s.released, s.held = s.core.Released(), slices.Clone(held)
@@ -413,7 +413,7 @@ func (s *system) run() {
 	s.core.Start()
 	s.pump()
 	s.mu.Unlock()
-	limit := time.After(patiently.Long)
+	limit := time.After(patiently.LongTimeout)
 	select { // bounded by limit
 	case <-s.drained:
 	case err := <-s.failed:
@@ -423,7 +423,8 @@ func (s *system) run() {
 	}
 	round := uint64(max(s.rus, s.bus)) // phases
 	for _, u := range s.units {
-		for st := u.Stats(); !s.t.Failed() && (st.Phases%round != 0 || st.Retained > 0 || st.Open > 0); st = u.Stats() {
+		for st := u.Stats(); !s.t.Failed() && (st.PhasesPassed%round != 0 || st.RetainedBlocks > 0 ||
+			st.OpenTransfers > 0); st = u.Stats() {
 			select {
 			case err := <-s.failed:
 				s.t.Error(err)
@@ -452,12 +453,14 @@ func (s *system) check() {
 	var read, written uint64
 	for i, u := range s.units {
 		st := u.Stats()
-		if st.MFPsRead != meps*uint64(s.division.Count(i)) || st.Tokens != meps || st.Writes != meps || st.Open != 0 ||
-			st.Refused != 0 || st.Phases > s.finished*uint64(max(s.rus, s.bus)) || st.Source.Events != events {
+		if st.MFPsRead != meps*uint64(s.division.SourceCount(i)) || st.TokensReceived != meps || st.PartsWritten != meps ||
+			st.OpenTransfers != 0 ||
+			st.RefusedGrants != 0 || st.PhasesPassed > s.finished*uint64(max(s.rus, s.bus)) || st.Source.Events != events {
 			t.Errorf("readout unit %d: %+v", i, st)
 		}
-		if s.pull == nil && (st.Phases == 0 || st.Dummies+st.Writes < st.Phases) {
-			t.Errorf("readout unit %d wrote %d parts and was silent %d times in %d phases", i, st.Writes, st.Dummies, st.Phases)
+		if s.pull == nil && (st.PhasesPassed == 0 || st.DummyPhases+st.PartsWritten < st.PhasesPassed) {
+			t.Errorf("readout unit %d wrote %d parts and was silent %d times in %d phases", i, st.PartsWritten, st.DummyPhases,
+				st.PhasesPassed)
 		}
 		read, written = read+st.Source.Bytes, written+st.BytesWritten
 	}
@@ -465,17 +468,17 @@ func (s *system) check() {
 	var sunk sink.Result
 	for j, b := range s.builders {
 		st := b.Stats()
-		if st.Incomplete != 0 || st.Refused != 0 || st.RejectedPlacements != 0 || st.RejectedMessages != 0 ||
+		if st.IncompleteMEPs != 0 || st.RefusedAnnouncements != 0 || st.RejectedPlacements != 0 || st.RejectedMessages != 0 ||
 			st.Slots.Free != slots {
 			t.Errorf("builder unit %d: %+v", j, st)
 		}
-		built.MEPs, built.MFPs, built.Bytes = built.MEPs+st.MEPs, built.MFPs+st.MFPs, built.Bytes+st.Bytes
+		built.BuiltMEPs, built.PlacedMFPs, built.BuiltBytes = built.BuiltMEPs+st.BuiltMEPs, built.PlacedMFPs+st.PlacedMFPs, built.BuiltBytes+st.BuiltBytes
 		out, err := s.sinks[j].Finish()
-		if err != nil || out.MEPs != st.MEPs {
-			t.Errorf("builder unit %d: its sink has %d MEPs (%v), not %d", j, out.MEPs, err, st.MEPs)
+		if err != nil || out.MEPs != st.BuiltMEPs {
+			t.Errorf("builder unit %d: its sink has %d MEPs (%v), not %d", j, out.MEPs, err, st.BuiltMEPs)
 		}
 		sunk.Events += out.Events
-		granted := st.MEPs * uint64(s.rus)
+		granted := st.BuiltMEPs * uint64(s.rus)
 		if s.layout != nil {
 			granted = uint64(slots * s.rus)
 		}
@@ -483,7 +486,7 @@ func (s *system) check() {
 			t.Errorf("builder unit %d: windows %+v", j, x)
 		}
 	}
-	if built.MEPs != meps || built.MFPs != meps*uint64(s.division.Sources()) || built.Bytes != read ||
+	if built.BuiltMEPs != meps || built.PlacedMFPs != meps*uint64(s.division.Sources()) || built.BuiltBytes != read ||
 		sunk.Events != events || written < read {
 		t.Errorf("built %+v with %d events; read %d bytes, written %d", built, sunk.Events, read, written)
 	}

@@ -18,7 +18,7 @@ func TestUnitsThatPullAgree(t *testing.T) {
 				for _, bus := range []int{1, 3} {
 					t.Run(fmt.Sprintf("interest %v/credit %d/%d to %d", roi, credit, rus, bus), func(t *testing.T) {
 						s := newSystem(t, barred{kind: barrier.None},
-							&builderunit.Pull{Credit: credit, Group: slots, RegionUnits: roi}, false, 4,
+							&builderunit.Pull{RequestCredit: credit, SlotsPerRelease: slots, RegionUnits: roi}, false, 4,
 							rus, bus)
 						s.run()
 						s.checkPulled()
@@ -33,13 +33,13 @@ func TestUnitsThatPullAgree(t *testing.T) {
 func (s *system) decide(mep uint64, mfps [][]byte) bool {
 	wanted := 0
 	for _, ru := range s.pull.RegionUnits {
-		wanted += s.division.Count(ru)
+		wanted += s.division.SourceCount(ru)
 	}
 	return mep%2 == 0 && len(mfps) == wanted
 }
 
 // outcomeOf is what the scheduler is told.
-func outcomeOf(r *builderunit.Result) tagnet.Outcome {
+func outcomeOf(r *builderunit.MEPResult) tagnet.Outcome {
 	if r.Outcome == builderunit.Rejected {
 		return tagnet.Rejected
 	}
@@ -57,32 +57,34 @@ func (s *system) checkPulled() {
 	var writes, unasked uint64
 	for i, u := range s.units {
 		st := u.Stats()
-		if st.MFPsRead != meps*uint64(s.division.Count(i)) || st.Tokens != meps || st.Writes+st.Unrequested != meps ||
-			st.Open != 0 || st.Refused != 0 {
+		if st.MFPsRead != meps*uint64(s.division.SourceCount(i)) || st.TokensReceived != meps ||
+			st.PartsWritten+st.UnrequestedTokens != meps ||
+			st.OpenTransfers != 0 || st.RefusedGrants != 0 {
 			t.Errorf("readout unit %d: %+v", i, st)
 		}
-		writes, unasked = writes+st.Writes, unasked+st.Unrequested
+		writes, unasked = writes+st.PartsWritten, unasked+st.UnrequestedTokens
 	}
 	var sum builderunit.Stats
 	for j, b := range s.builders {
 		st := b.Stats()
-		if st.Incomplete+st.Stats.Refused+st.RejectedPlacements+st.RejectedMessages != 0 || st.Slots.Free != slots ||
-			st.CreditHigh > uint64(s.pull.Credit) {
+		if st.IncompleteMEPs+st.Stats.RefusedAnnouncements+st.RejectedPlacements+st.RejectedMessages != 0 ||
+			st.Slots.Free != slots ||
+			st.OutstandingRequestsHigh > uint64(s.pull.RequestCredit) {
 			t.Errorf("builder unit %d: %+v", j, st)
 		}
 		out, err := s.sinks[j].Finish()
-		if err != nil || out.MEPs != st.MEPs {
-			t.Errorf("builder unit %d: its sink has %d MEPs (%v), not %d", j, out.MEPs, err, st.MEPs)
+		if err != nil || out.MEPs != st.BuiltMEPs {
+			t.Errorf("builder unit %d: its sink has %d MEPs (%v), not %d", j, out.MEPs, err, st.BuiltMEPs)
 		}
-		if x := s.tables[j].Stats(); x.Live != 0 || x.Granted != x.Revoked || x.Granted != st.Granted {
-			t.Errorf("builder unit %d: credits %+v, of %d", j, x, st.Granted)
+		if x := s.tables[j].Stats(); x.Live != 0 || x.Granted != x.Revoked || x.Granted != st.WindowsGranted {
+			t.Errorf("builder unit %d: credits %+v, of %d", j, x, st.WindowsGranted)
 		}
-		sum.MEPs, sum.MFPs, sum.RejectedMEPs = sum.MEPs+st.MEPs, sum.MFPs+st.MFPs, sum.RejectedMEPs+st.RejectedMEPs
+		sum.BuiltMEPs, sum.PlacedMFPs, sum.RejectedMEPs = sum.BuiltMEPs+st.BuiltMEPs, sum.PlacedMFPs+st.PlacedMFPs, sum.RejectedMEPs+st.RejectedMEPs
 		sum.RejectedMFPs, sum.UnrequestedMFPs = sum.RejectedMFPs+st.RejectedMFPs, sum.UnrequestedMFPs+st.UnrequestedMFPs
-		sum.Granted, sum.UnrequestedParts = sum.Granted+st.Granted, sum.UnrequestedParts+st.UnrequestedParts
+		sum.WindowsGranted, sum.UnrequestedParts = sum.WindowsGranted+st.WindowsGranted, sum.UnrequestedParts+st.UnrequestedParts
 	}
-	if sum.MEPs != built || sum.RejectedMEPs != rejected || sum.MFPs != built*uint64(s.division.Sources()) ||
-		sum.RejectedMFPs+sum.UnrequestedMFPs != rejected*uint64(s.division.Sources()) || sum.Granted != writes ||
+	if sum.BuiltMEPs != built || sum.RejectedMEPs != rejected || sum.PlacedMFPs != built*uint64(s.division.Sources()) ||
+		sum.RejectedMFPs+sum.UnrequestedMFPs != rejected*uint64(s.division.Sources()) || sum.WindowsGranted != writes ||
 		sum.UnrequestedParts != unasked {
 		t.Errorf("of %d MEPs: %+v; %d parts written and %d not asked for", meps, sum, writes, unasked)
 	}

@@ -15,9 +15,9 @@ import (
 	"ringlet/readoutunit/source"
 )
 
-// Allowed is what a configuration may use of the host of a node, beside its network and memory: programs, sockets and
+// Allowlist is what a configuration may use of the host of a node, beside its network and memory: programs, sockets and
 // shared memory as inputs, and places for files. Who may load a configuration is no user of the host. Nil: everything.
-type Allowed struct {
+type Allowlist struct {
 	rules map[string][]string // by kind: what is allowed, and what is below it; "" is all
 }
 
@@ -28,17 +28,18 @@ const (
 )
 
 // localSourceKinds are the kinds of sources of which nothing is allowed unless a rule says so.
-func localSourceKinds() (rows []source.Row) {
-	return slices.DeleteFunc(slices.Clone(source.Choices()), func(r source.Row) bool { return r.Feed == nil || r.Network })
+func localSourceKinds() (rows []source.InputKind) {
+	return slices.DeleteFunc(slices.Clone(source.InputKinds()),
+		func(r source.InputKind) bool { return r.Feed == nil || r.Network })
 }
 
-// ParseAllowed reads rules: the name of a kind for all of it, or a kind, a colon and a path for that path and what is
+// ParseAllowlist reads rules: the name of a kind for all of it, or a kind, a colon and a path for that path and what is
 // below it. A plain name of shared memory is one in /dev/shm. Where no rule is of outputs, those below dir are allowed,
 // unless dir is the root, and where none is of secrets, those below keys.
-func ParseAllowed(rules []string, dir, keys string) (*Allowed, error) {
-	a := &Allowed{map[string][]string{}}
-	rows := append(localSourceKinds(), source.Row{Kind: registry.Kind{Name: allowOutput}},
-		source.Row{Kind: registry.Kind{Name: allowSecret}})
+func ParseAllowlist(rules []string, dir, keys string) (*Allowlist, error) {
+	a := &Allowlist{map[string][]string{}}
+	rows := append(localSourceKinds(), source.InputKind{Kind: registry.Kind{Name: allowOutput}},
+		source.InputKind{Kind: registry.Kind{Name: allowSecret}})
 	for _, rule := range rules {
 		kind, what, colon := strings.Cut(rule, ":")
 		row, err := registry.Find("allow", rows, kind)
@@ -67,7 +68,7 @@ func ParseAllowed(rules []string, dir, keys string) (*Allowed, error) {
 }
 
 // permits tells whether an absolute path is allowed, as what it is of a kind.
-func (a *Allowed) permits(kind, path string) bool {
+func (a *Allowlist) permits(kind, path string) bool {
 	return slices.ContainsFunc(a.rules[kind], func(rule string) bool {
 		if rule == "" {
 			return true
@@ -79,11 +80,11 @@ func (a *Allowed) permits(kind, path string) bool {
 
 // Check says why a node with a place in a run may not have what a configuration uses of its host: a sentence that names
 // the host and the flag that would allow it. The configuration is complete.
-func (a *Allowed) Check(cfg *config.Config, member *nodev1.Member) error {
+func (a *Allowlist) Check(cfg *config.Config, member *nodev1.Member) error {
 	if a == nil {
 		return nil
 	}
-	if member.GetReadout() && cfg.Live() {
+	if member.GetReadout() && cfg.HasLiveSources() {
 		list, err := source.ParseInputs(cfg.Input)
 		if err != nil {
 			return err
@@ -103,7 +104,7 @@ func (a *Allowed) Check(cfg *config.Config, member *nodev1.Member) error {
 	}
 	if member.GetName() == cfg.DecisionNode {
 		for _, outlet := range cfg.DecisionOutlets() {
-			if err := a.checkSecret(outlet.At); err != nil {
+			if err := a.checkSecret(outlet.Location); err != nil {
 				return err
 			}
 		}
@@ -115,7 +116,7 @@ func (a *Allowed) Check(cfg *config.Config, member *nodev1.Member) error {
 }
 
 // CheckFiles says why the files of a configuration's outputs may not be where they are to be.
-func (a *Allowed) CheckFiles(cfg *config.Config) error {
+func (a *Allowlist) CheckFiles(cfg *config.Config) error {
 	if a == nil {
 		return nil
 	}
@@ -135,7 +136,7 @@ func (a *Allowed) CheckFiles(cfg *config.Config) error {
 }
 
 // checkSecret says why the file of the secret behind an address may not be read, if there is one.
-func (a *Allowed) checkSecret(address string) error {
+func (a *Allowlist) checkSecret(address string) error {
 	_, file, _ := secret.SplitAddress(address) // what is wrong with it its kind says
 	if file == "" {
 		return nil
@@ -149,7 +150,7 @@ func (a *Allowed) checkSecret(address string) error {
 
 // permitsInput tells whether a live source is allowed. Of a program, where only some are, the command must be of plain
 // words: it is a shell that runs it.
-func (a *Allowed) permitsInput(in source.Input) bool {
+func (a *Allowlist) permitsInput(in source.Input) bool {
 	switch {
 	case in.Kind.Network:
 		return true

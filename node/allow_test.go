@@ -51,7 +51,7 @@ func TestAllowed(t *testing.T) {
 		if c.rules != "" {
 			rules = strings.Split(c.rules, ",")
 		}
-		a, err := ParseAllowed(rules, "/home/daq", "/keys")
+		a, err := ParseAllowlist(rules, "/home/daq", "/keys")
 		if err != nil {
 			t.Errorf("%s: %v", c.rules, err)
 			continue
@@ -69,7 +69,7 @@ func TestAllowed(t *testing.T) {
 		if err := a.Check(&cfg, &nodev1.Member{}); err != nil {
 			t.Errorf("a node without units: %v", err)
 		}
-		if err := (*Allowed)(nil).Check(&cfg, &nodev1.Member{Readout: true, Builder: true}); err != nil {
+		if err := (*Allowlist)(nil).Check(&cfg, &nodev1.Member{Readout: true, Builder: true}); err != nil {
 			t.Errorf("a node of one user: %v", err)
 		}
 	}
@@ -82,7 +82,7 @@ func TestAllowedIsOfTheOwnUnits(t *testing.T) {
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	a, err := ParseAllowed(nil, "/", "")
+	a, err := ParseAllowlist(nil, "/", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestAllowedSecretOfDecisions(t *testing.T) {
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	a, err := ParseAllowed(nil, "/", "/keys")
+	a, err := ParseAllowlist(nil, "/", "/keys")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestAllowedSecretOfDecisions(t *testing.T) {
 // TestAllowedIsRead: what cannot be a rule is refused, and the root is no place for files by itself.
 func TestAllowedIsRead(t *testing.T) {
 	for _, rule := range []string{"", "tcp", "exce", "exec:", "exec:bin", "output:out", "unix:a"} {
-		if _, err := ParseAllowed([]string{rule}, "/", ""); err == nil {
+		if _, err := ParseAllowlist([]string{rule}, "/", ""); err == nil {
 			t.Errorf("%q is taken", rule)
 		}
 	}
@@ -124,7 +124,7 @@ func TestAllowedIsRead(t *testing.T) {
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	a, err := ParseAllowed(nil, "/", "")
+	a, err := ParseAllowlist(nil, "/", "")
 	if err == nil {
 		err = a.Check(&cfg, &nodev1.Member{Builder: true})
 	}

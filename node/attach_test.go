@@ -30,7 +30,7 @@ func TestABuilderIsInItsPlaceBeforeItAttaches(t *testing.T) {
 	s := &session{
 		node:    &process{cfg: Config{Name: "n1"}, log: slog.New(slog.DiscardHandler)},
 		cfg:     cfg,
-		me:      &nodev1.Member{Builder: true},
+		self:    &nodev1.Member{Builder: true},
 		table:   shmem.NewTable(8),
 		slots:   slots,
 		ruRanks: []int{0},

@@ -16,15 +16,15 @@ import (
 // codeControlLost is the code of the cause with which nodes end a run by themselves.
 const codeControlLost = "control_lost"
 
-// presence knows when the control last spoke to this node.
-type presence struct {
-	mu        sync.Mutex // guards the rest
-	openCalls int        // calls of the control under way: it is there
-	lastCall  time.Time
+// controlPresence knows when the control last spoke to this node.
+type controlPresence struct {
+	mu          sync.Mutex // guards the rest
+	openCalls   int        // calls of the control under way: it is there
+	lastCallEnd time.Time
 }
 
 // beginCall notes a call of the control; what it returns notes its end.
-func (p *presence) beginCall() (end func()) {
+func (p *controlPresence) beginCall() (end func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.openCalls++
@@ -32,27 +32,27 @@ func (p *presence) beginCall() (end func()) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.openCalls--
-		p.lastCall = time.Now()
+		p.lastCallEnd = time.Now()
 	}
 }
 
 // lastContact is when the control was last heard: now, while a call of it is under way.
-func (p *presence) lastContact(now time.Time) time.Time {
+func (p *controlPresence) lastContact(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.openCalls > 0 {
 		return now
 	}
-	return p.lastCall
+	return p.lastCallEnd
 }
 
-// leaseInterval is how often a node looks whether the control is there: nothing beside the seconds that it is granted
-// at least.
-const leaseInterval = 100 * time.Millisecond
+// leaseCheckInterval is how often a node looks whether the control is there: nothing beside the seconds that it is
+// granted at least.
+const leaseCheckInterval = 100 * time.Millisecond
 
 // runLease ends a run by itself when the control is lost. It returns when ctx ends.
 func (n *process) runLease(ctx context.Context) {
-	tick := time.NewTicker(leaseInterval)
+	tick := time.NewTicker(leaseCheckInterval)
 	defer tick.Stop()
 	var l lease
 	for {
@@ -77,7 +77,7 @@ func (n *process) runLease(ctx context.Context) {
 
 // observeLease is what the lease goes by.
 func (n *process) observeLease(now time.Time) leaseObservation {
-	s, req := n.current()
+	s, req := n.sessionAndRequest()
 	if s == nil || req.GetTagnetName() == "" || !unitsActive(n.runner.Status().State) {
 		return leaseObservation{}
 	}
@@ -85,10 +85,10 @@ func (n *process) observeLease(now time.Time) leaseObservation {
 		running:     true,
 		lastContact: n.controlCalls.lastContact(now),
 		maxSilence:  s.cfg.ControlLoss,
-		drained:     s.detached(),
+		drained:     s.allDetached(),
 	}
 	if now.Sub(out.lastContact) >= minSilence {
-		out.progress = s.progress()
+		out.progress = s.progressCount()
 	}
 	return out
 }
@@ -104,8 +104,8 @@ func unitsActive(s fsm.State) bool {
 
 // drainWithoutControl lets the scheduler drain, if it is here.
 func (n *process) drainWithoutControl() {
-	s, req := n.current()
-	server := n.host.Server()
+	s, req := n.sessionAndRequest()
+	server := n.schedulerHost.Server()
 	if s == nil || req.GetTagnetName() != n.cfg.Name || server == nil {
 		n.log.Warn("the control is lost: waiting for the scheduler to end the run", "scheduler", req.GetTagnetName())
 		return
@@ -118,8 +118,8 @@ func (n *process) drainWithoutControl() {
 // excludeWithoutControl excludes units that are lost, if the scheduler is here: the drain would wait for what they had.
 // A loss may be found only after the drain has begun.
 func (n *process) excludeWithoutControl() {
-	s, req := n.current()
-	server := n.host.Server()
+	s, req := n.sessionAndRequest()
+	server := n.schedulerHost.Server()
 	if s == nil || req.GetTagnetName() != n.cfg.Name || server == nil {
 		return
 	}
@@ -151,13 +151,13 @@ func lostReadouts(rus []*tagnetv1.RURegister, s *session) []string {
 		case u.GetExcluded():
 		case u.GetAttached():
 			remaining++
-		case !s.expendable(s.ruRanks[ru]):
+		case !s.isExpendable(s.ruRanks[ru]):
 			return nil
 		default:
 			names = append(names, u.GetName())
 		}
 	}
-	if readout, _ := s.cfg.OnLossInRun(); !readout.Tolerates(remaining) {
+	if readout, _ := s.cfg.LossPoliciesInRun(); !readout.Tolerates(remaining) {
 		return nil
 	}
 	return names
@@ -177,7 +177,7 @@ func lostBuilders(bus []*tagnet.BURegister, cfg config.Config) []string {
 			names = append(names, bu.GetName())
 		}
 	}
-	if _, builder := cfg.OnLoss(); !builder.Tolerates(remaining) {
+	if _, builder := cfg.LossPolicies(); !builder.Tolerates(remaining) {
 		return nil
 	}
 	return names
@@ -195,14 +195,14 @@ func (n *process) stopWithoutControl(ctx context.Context) {
 // stopRun stops this node's part in a run in good order.
 func (n *process) stopRun(ctx context.Context) error {
 	n.mu.Lock()
-	n.discard = false
+	n.discardRun = false
 	n.mu.Unlock()
 	return n.runner.Command(ctx, fsm.Stop)
 }
 
 // noteControlLost notes why this run ends, unless that is known.
 func (n *process) noteControlLost() {
-	s, req := n.current()
+	s, req := n.sessionAndRequest()
 	if s == nil {
 		return
 	}
@@ -210,10 +210,10 @@ func (n *process) noteControlLost() {
 	lastContact := n.controlCalls.lastContact(now)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.stopped != nil {
+	if n.selfStopCause != nil {
 		return
 	}
-	n.stopped = &nodev1.Cause{
+	n.selfStopCause = &nodev1.Cause{
 		Component: ControlName,
 		Code:      codeControlLost,
 		AtUs:      now.UnixMicro(),

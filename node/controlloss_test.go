@@ -38,7 +38,7 @@ func (p *pair) controlProcess(c config.Config) (scope tagnet.Scope, req *nodev1.
 	p.view.Number = p.number
 	host := p.view.GetMembers()[0]
 	req = &nodev1.CommandRequest{
-		Protocol:      Protocol,
+		Protocol:      ProtocolVersion,
 		Run:           p.run,
 		Configuration: c.Effective(),
 		View:          p.view,
@@ -153,7 +153,7 @@ func TestControlKilledAndBack(t *testing.T) {
 			t.Errorf("n%d ends with %v, %v", i, r.GetStatus(), r.GetStopped())
 		}
 	}
-	if err := tagnet.End(p.ctx, p.conns[0], scope); err != nil {
+	if err := tagnet.EndScheduler(p.ctx, p.conns[0], scope); err != nil {
 		t.Error(err)
 	}
 }

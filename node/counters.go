@@ -93,12 +93,12 @@ type callCounters struct {
 }
 
 var (
-	counters     = counter.StructOf(allCounters{})
-	descriptions = counters.List()
+	counterLayout       = counter.StructOf(allCounters{})
+	counterDescriptions = counterLayout.List()
 )
 
 // Counters describes the counters that the report of a node may have.
-func Counters() counter.List { return descriptions }
+func Counters() counter.List { return counterDescriptions }
 
 // collectCounters reads the counters of everything that there is now.
 func (s *session) collectCounters() allCounters {
@@ -120,22 +120,22 @@ func (s *session) collectCounters() allCounters {
 		c.Results = new(sender.Stats())
 	}
 	if unit := s.decisions.unit.Load(); unit != nil {
-		c.DecisionUnit, c.Outlets = new(unit.Stats()), &s.decisions.stats
+		c.DecisionUnit, c.Outlets = new(unit.Stats()), &s.decisions.outletStats
 	}
 	return c
 }
 
 func (s *session) addOutputCounters(c *allCounters) {
 	s.mu.Lock()
-	result, out := s.output, s.sink
+	result, out := s.outputResult, s.sink
 	s.mu.Unlock()
 	c.Output, c.Segments = &result, &sink.SegmentsStats{}
-	if f, ok := out.(*sink.Filtered); ok {
+	if f, ok := out.(*sink.FilterSink); ok {
 		c.Filter = new(f.Stats())
-		if p, ok := f.Panel().(*external.Pool); ok {
+		if p, ok := f.External().(*external.Pool); ok {
 			c.Panel = new(p.Stats())
 		}
-		out = f.Inner()
+		out = f.OutputSink()
 	}
 	if several, ok := out.(*sink.Streams); ok {
 		c.Streams = new(several.Stats())
@@ -176,7 +176,7 @@ func (s *session) collectProcessCounters() processCounters {
 
 func (n *process) countCalls() callCounters {
 	c := callCounters{CallsRefused: n.refusedCalls.notControl.Load(), CallsFenced: n.refusedCalls.fenced.Load()}
-	for why, times := range n.host.Refused() {
+	for why, times := range n.schedulerHost.RefusalCounts() {
 		if why == tagnet.RefusedTerm {
 			c.CallsFenced += times
 		} else {
@@ -189,22 +189,22 @@ func (n *process) countCalls() callCounters {
 // beginCounting makes the counters of what lasts begin with a run.
 func (s *session) beginCounting() {
 	before := map[string]uint64{}
-	counters.Read(before, &allCounters{processCounters: s.collectProcessCounters()})
+	counterLayout.Read(before, &allCounters{processCounters: s.collectProcessCounters()})
 	maps.DeleteFunc(before, func(name string, _ uint64) bool {
-		c, _ := descriptions.Find(name)
+		c, _ := counterDescriptions.Find(name)
 		return c.Kind != counter.Count || strings.HasPrefix(name, CounterLinks) // the links of a run are older than it
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.baseline = before
+	s.linkBaseline = before
 }
 
 // readCounters puts counters into a report: of what lasts, since the run began.
 func (s *session) readCounters(to map[string]uint64, c *allCounters) {
-	counters.Read(to, c)
+	counterLayout.Read(to, c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, before := range s.baseline {
+	for name, before := range s.linkBaseline {
 		to[name] -= min(before, to[name])
 	}
 }

@@ -48,6 +48,6 @@ func BenchmarkReadCounters(b *testing.B) {
 	b.ReportAllocs()
 	for range b.N {
 		to := map[string]uint64{}
-		counters.Read(to, &c)
+		counterLayout.Read(to, &c)
 	}
 }

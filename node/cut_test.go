@@ -136,7 +136,7 @@ func (p *pair) moreUnharmed(s *tagnet.Server, n uint64) {
 	p.awaits(fmt.Sprintf("%d more MEPs", n), func() bool {
 		select {
 		case e := <-p.lost:
-			p.t.Fatalf("%v; a unit whose stream breaks has %v to come back", e, tagnet.DefaultResume)
+			p.t.Fatalf("%v; a unit whose stream breaks has %v to come back", e, tagnet.DefaultResumeTimeout)
 		default:
 		}
 		return s.Registers().Counters.Built >= from+n

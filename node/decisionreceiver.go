@@ -57,7 +57,7 @@ func (h *decisionReceiver) stats() decision.ReaderStats {
 func (s *session) receiveDecisions(rank int, b []byte) error {
 	h, ru := s.decisions.receiver.Load(), s.ru.Load()
 	switch {
-	case rank != s.decisions.rank:
+	case rank != s.decisions.nodeRank:
 		return errOtherDecisionNode
 	case h == nil:
 		return errNoSuchUnit

@@ -30,20 +30,20 @@ import (
 
 // decisionRole is that part. The zero value, with rank None, has none.
 type decisionRole struct {
-	rank    int            // of the node with the decision unit, or config.None; immutable
-	segment *shmem.Segment // of its result rings; nil elsewhere. Immutable after newSession
+	nodeRank int            // of the node with the decision unit, or config.NoUnit; immutable
+	segment  *shmem.Segment // of its result rings; nil elsewhere. Immutable after newSession
 
-	stats decision.OutletStats
+	outletStats decision.OutletStats
 
 	// set by start, read by the links' receivers
-	unit     atomic.Pointer[decision.Unit]
-	sender   atomic.Pointer[decision.Sender]
-	triggers atomic.Pointer[triggerReporter]
-	receiver atomic.Pointer[decisionReceiver]
+	unit            atomic.Pointer[decision.Unit]
+	sender          atomic.Pointer[decision.Sender]
+	triggerReporter atomic.Pointer[triggerReporter]
+	receiver        atomic.Pointer[decisionReceiver]
 
-	mu          sync.Mutex       // guards what follows
-	openMessage decision.Message // what the decision unit said first; Kind 0: nothing yet
-	outlets     []closer         // of the decision unit; closed at its end
+	mu            sync.Mutex       // guards what follows
+	openMessage   decision.Message // what the decision unit said first; Kind 0: nothing yet
+	outletClosers []closer         // of the decision unit; closed at its end
 }
 
 type closer interface{ Close() error }
@@ -60,21 +60,21 @@ func (s *session) memberNames() (names []string) {
 }
 
 // hasDecisionUnit says that this node has the decision unit.
-func (s *session) hasDecisionUnit() bool { return s.decisions.rank == int(s.me.GetRank()) }
+func (s *session) hasDecisionUnit() bool { return s.decisions.nodeRank == int(s.self.GetRank()) }
 
 // needsLink says whether this node and another have something to tell each other: builder units do not speak with each
 // other, and everybody with units does with the decision unit.
 func (s *session) needsLink(rank int) bool {
 	m := s.view.GetMembers()[rank]
-	return rank != int(s.me.GetRank()) &&
-		(s.me.GetReadout() || m.GetReadout() || s.hasDecisionUnit() || rank == s.decisions.rank)
+	return rank != int(s.self.GetRank()) &&
+		(s.self.GetReadout() || m.GetReadout() || s.hasDecisionUnit() || rank == s.decisions.nodeRank)
 }
 
 // makeDecisionSegment makes the memory of the decision unit, if it is here.
 func (s *session) makeDecisionSegment() (err error) {
 	if s.hasDecisionUnit() {
-		size := decision.SegmentSize(len(s.buRanks), decision.RingPlaces(s.cfg.Packing))
-		s.decisions.segment, err = shmem.Create(s.segments+"-decisions", size)
+		size := decision.SegmentSize(len(s.buRanks), decision.RingCapacityFor(s.cfg.Packing))
+		s.decisions.segment, err = shmem.Create(s.segmentPrefix+"-decisions", size)
 	}
 	return err
 }
@@ -91,15 +91,15 @@ func (s *session) decisionWindows() int {
 // event is triggered before the decision unit is there.
 func (s *session) startDecisions(rejoining bool) error {
 	d := &s.decisions
-	if d.rank == config.None {
+	if d.nodeRank == config.NoUnit {
 		return nil
 	}
-	if s.me.GetBuilder() {
-		d.sender.Store(decision.NewSender(int(s.me.GetBuIndex()), s.writeResults))
+	if s.self.GetBuilder() {
+		d.sender.Store(decision.NewSender(int(s.self.GetBuIndex()), s.writeResults))
 	}
-	if s.me.GetReadout() {
+	if s.self.GetReadout() {
 		d.receiver.Store(&decisionReceiver{})
-		d.triggers.Store(startTriggerReporter(func(epoch uint8, below uint64) {
+		d.triggerReporter.Store(startTriggerReporter(func(epoch uint8, below uint64) {
 			s.sendDecisionMessage(decision.Message{Kind: decision.KindTriggered, Epoch: epoch, Number: below})
 		}))
 	}
@@ -121,19 +121,19 @@ func (s *session) startDecisions(rejoining bool) error {
 	}
 	unit, err := decision.NewUnit(decision.UnitConfig{
 		Core: decision.Config{
-			Depth:   s.cfg.DecisionDepth(),
-			Timeout: s.cfg.DecisionTime(),
-			Epoch:   uint8(rand.Uint32()),
+			MaxPending: s.cfg.MaxPendingDecisions(),
+			Timeout:    s.cfg.EffectiveDecisionTimeout(),
+			Epoch:      uint8(rand.Uint32()),
 		},
-		Places:    decision.RingPlaces(s.cfg.Packing),
-		Builders:  s.buRanks,
-		Readouts:  s.ruRanks,
-		Table:     s.table,
-		Segment:   d.segment,
-		Signaler:  decisionSignaler{s},
-		Outlets:   outlets,
-		Rejoining: rejoining,
-		Log:       s.node.log,
+		RingCapacity: decision.RingCapacityFor(s.cfg.Packing),
+		BuilderRanks: s.buRanks,
+		ReadoutRanks: s.ruRanks,
+		Table:        s.table,
+		Segment:      d.segment,
+		Signaler:     decisionSignaler{s},
+		Outlets:      outlets,
+		Rejoining:    rejoining,
+		Log:          s.node.log,
 	})
 	if err != nil {
 		return &subsystemError{subsystemDecision, errors.Join(err, s.closeOutlets())}
@@ -168,15 +168,15 @@ func (s *session) openOutlets() (outlets []decision.Outlet, err error) {
 			closer
 		}
 		if a.Kind == decision.OutletBuffer {
-			one, err = decision.OpenBuffer("ringlet-"+a.At, &d.stats, s.node.log)
+			one, err = decision.OpenBuffer("ringlet-"+a.Location, &d.outletStats, s.node.log)
 		} else {
-			one, err = decision.Listen(a.At, &d.stats, s.node.log)
+			one, err = decision.Listen(a.Location, &d.outletStats, s.node.log)
 		}
 		if err != nil {
 			return nil, errors.Join(err, s.closeOutlets())
 		}
 		d.mu.Lock()
-		d.outlets = append(d.outlets, one)
+		d.outletClosers = append(d.outletClosers, one)
 		d.mu.Unlock()
 		outlets = append(outlets, one)
 	}
@@ -186,8 +186,8 @@ func (s *session) openOutlets() (outlets []decision.Outlet, err error) {
 func (s *session) closeOutlets() (err error) {
 	d := &s.decisions
 	d.mu.Lock()
-	outlets := d.outlets
-	d.outlets = nil
+	outlets := d.outletClosers
+	d.outletClosers = nil
 	d.mu.Unlock()
 	for _, o := range outlets {
 		err = errors.Join(err, o.Close())
@@ -213,7 +213,7 @@ func (s *session) receiveDecisionSignal(rank int, b []byte) error {
 		}
 		return unit.HandleMessage(rank, b)
 	}
-	if rank != d.rank {
+	if rank != d.nodeRank {
 		return errOtherDecisionNode
 	}
 	if m.Kind == decision.KindOpen {
@@ -229,10 +229,10 @@ func (s *session) dispatchDecision(m decision.Message) error {
 	if h := s.decisions.receiver.Load(); h != nil && m.Kind == decision.KindOpen {
 		h.connect(m.Epoch)
 	}
-	if h := s.decisions.triggers.Load(); h != nil && m.Kind == decision.KindOpen {
+	if h := s.decisions.triggerReporter.Load(); h != nil && m.Kind == decision.KindOpen {
 		h.connect(m.Epoch)
 	}
-	if sender := s.decisions.sender.Load(); sender != nil && (m.Kind != decision.KindOpen || m.Places > 0) {
+	if sender := s.decisions.sender.Load(); sender != nil && (m.Kind != decision.KindOpen || m.RingCapacity > 0) {
 		return sender.HandleMessage(m)
 	}
 	return nil
@@ -241,12 +241,12 @@ func (s *session) dispatchDecision(m decision.Message) error {
 // sendDecisionMessage tells the decision unit something. A link that is down is told of otherwise.
 func (s *session) sendDecisionMessage(m decision.Message) {
 	b := append(make([]byte, 0, 1+decision.MessageSize), byte(placing.KindDecision))
-	_ = s.endpoint.Signal(s.decisions.rank, m.Append(b))
+	_ = s.endpoint.Signal(s.decisions.nodeRank, m.Append(b))
 }
 
 // writeResults writes results into the result ring of this node's builder unit.
 func (s *session) writeResults(w decision.Write) error {
-	return s.endpoint.Write(s.decisions.rank, link.Write{
+	return s.endpoint.Write(s.decisions.nodeRank, link.Write{
 		Ref:    w.Ref,
 		Offset: w.Offset,
 		Data:   w.Data,
@@ -273,7 +273,7 @@ func (s *session) reportFiltered(m sink.Meta, i, n int, v filter.Verdict, took t
 // reportFiltered has told. Without one each event is accepted, or could not be judged, since it lacks fragments; so
 // could those not be that were let go. Events are numbered by their MEP, and those that a short MEP does not have are
 // void. Of what is incomplete nothing is told: it times out.
-func (s *session) reportOutcomes(results []builderunit.Result) {
+func (s *session) reportOutcomes(results []builderunit.MEPResult) {
 	sender := s.decisions.sender.Load()
 	if sender == nil {
 		return
@@ -310,7 +310,7 @@ func (s *session) onDecisionNodeLost() {
 	d.mu.Lock()
 	d.openMessage = decision.Message{}
 	d.mu.Unlock()
-	if h := d.triggers.Load(); h != nil {
+	if h := d.triggerReporter.Load(); h != nil {
 		h.disconnect()
 	}
 	if h := d.receiver.Load(); h != nil {
@@ -331,7 +331,7 @@ const (
 // endDecisions ends this node's part in decisions. ctx is over where nothing is waited for.
 func (s *session) endDecisions(ctx context.Context) {
 	d := &s.decisions
-	if h := d.triggers.Swap(nil); h != nil {
+	if h := d.triggerReporter.Swap(nil); h != nil {
 		h.close()
 	}
 	over := decision.Message{Kind: decision.KindEnd}
@@ -350,12 +350,12 @@ func (s *session) endDecisions(ctx context.Context) {
 	there := d.openMessage.Kind != 0
 	over.Epoch, d.openMessage = d.openMessage.Epoch, decision.Message{}
 	d.mu.Unlock()
-	if there && (s.me.GetReadout() || s.me.GetBuilder()) {
+	if there && (s.self.GetReadout() || s.self.GetBuilder()) {
 		s.sendDecisionMessage(over)
 	}
 	if unit := d.unit.Load(); unit != nil {
-		within, cancel := context.WithTimeout(ctx, s.cfg.DecisionTime()+decisionEndTimeout)
-		unit.End(within)
+		within, cancel := context.WithTimeout(ctx, s.cfg.EffectiveDecisionTimeout()+decisionEndTimeout)
+		unit.FinishDecisions(within)
 		cancel()
 	}
 	if err := s.closeOutlets(); err != nil {

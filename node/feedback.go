@@ -16,25 +16,25 @@ import (
 	"ringlet/tagnet"
 )
 
-// feedback tells outcomes to the scheduler, once the builder unit has attached to it. A stream that breaks is its
+// feedbackSender tells outcomes to the scheduler, once the builder unit has attached to it. A stream that breaks is its
 // client's matter, which resumes it. A builder unit that was excluded drops what it has to tell, since its MEPs are
 // given to others, and tries to come back; so does one whose view was given up, since they have their outcome, and
 // does not.
-type feedback struct {
+type feedbackSender struct {
 	// immutable after attach
-	attached chan struct{} // closed when client is set, or will never be
-	dial     func(context.Context) (*tagnet.BUClient, error)
-	reset    func(ctx context.Context, exclusions uint32) error // frees the builder unit's slots
-	cancel   context.CancelFunc
-	done     chan struct{} // closed when nothing more is heard of the scheduler
-	wg       sync.WaitGroup
+	attached     chan struct{} // closed when client is set, or will never be
+	dial         func(context.Context) (*tagnet.BUClient, error)
+	freeSlots    func(ctx context.Context, exclusions uint32) error // frees the builder unit's slots
+	cancel       context.CancelFunc
+	sessionEnded chan struct{} // closed when nothing more is heard of the scheduler
+	wg           sync.WaitGroup
 
 	entries []tagnet.Feedback // scratch of whoever tells: one at a time
 
 	// onSuperseded, if not nil, is told of results that nobody wanted, by whoever tells; immutable after attach.
-	onSuperseded func([]builderunit.Result)
+	onSuperseded func([]builderunit.MEPResult)
 	// onReported is told of results that the scheduler knows of, by whoever tells; immutable after attach.
-	onReported func([]builderunit.Result)
+	onReported func([]builderunit.MEPResult)
 	// onRunEnding is told that the run ends: no further MEPs come than those that were issued; immutable after attach.
 	onRunEnding func()
 
@@ -45,7 +45,7 @@ type feedback struct {
 	client *tagnet.BUClient
 	// while it attaches again: closed when that is over. What is to be told meanwhile is for the new client; nil at other
 	// times
-	attaching chan struct{}
+	rejoinDone chan struct{}
 }
 
 type feedbackCounters struct {
@@ -53,28 +53,28 @@ type feedbackCounters struct {
 	Exclusions atomic.Uint64 `help:"times that the builder unit was excluded"`
 }
 
-func newFeedback() *feedback {
-	return &feedback{
-		attached:    make(chan struct{}),
-		done:        make(chan struct{}),
-		cancel:      func() {},
-		onRunEnding: func() {},
+func newFeedbackSender() *feedbackSender {
+	return &feedbackSender{
+		attached:     make(chan struct{}),
+		sessionEnded: make(chan struct{}),
+		cancel:       func() {},
+		onRunEnding:  func() {},
 	}
 }
 
 // attach attaches to the scheduler, which ctx bounds, and from then on until Close.
-func (f *feedback) attach(ctx context.Context, dial func(context.Context) (*tagnet.BUClient, error),
+func (f *feedbackSender) attach(ctx context.Context, dial func(context.Context) (*tagnet.BUClient, error),
 	reset func(context.Context, uint32) error) error {
 	defer close(f.attached)
 	client, err := dial(ctx)
 	if err != nil {
 		return err
 	}
-	f.client, f.dial, f.reset = client, dial, reset
+	f.client, f.dial, f.freeSlots = client, dial, reset
 	rejoinCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f.cancel = cancel
 	f.wg.Go(func() {
-		defer close(f.done)
+		defer close(f.sessionEnded)
 		f.rejoinWhenExcluded(rejoinCtx)
 	})
 	return nil
@@ -82,14 +82,14 @@ func (f *feedback) attach(ctx context.Context, dial func(context.Context) (*tagn
 
 // flushTimeout bounds how long a builder unit that ends waits until the scheduler has acknowledged what it was told: a
 // stream that has just broken is resumed by then, or never.
-const flushTimeout = tagnet.DefaultResume + time.Second
+const flushTimeout = tagnet.DefaultResumeTimeout + time.Second
 
 // Close waits until the scheduler has every outcome that it was told, or has ended the session, and ends it. The
 // error says what the scheduler does not have: it takes that for not built.
-func (f *feedback) Close() error {
+func (f *feedbackSender) Close() error {
 	f.cancel()
 	f.wg.Wait()
-	client := f.current()
+	client := f.currentClient()
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	err := client.Flush(ctx)
@@ -104,19 +104,19 @@ func (f *feedback) Close() error {
 
 // Done is closed when the builder unit hears of the scheduler no more. One that is excluded may come back, and goes on
 // listening.
-func (f *feedback) Done() <-chan struct{} { return f.done }
+func (f *feedbackSender) Done() <-chan struct{} { return f.sessionEnded }
 
-func (f *feedback) current() *tagnet.BUClient {
+func (f *feedbackSender) currentClient() *tagnet.BUClient {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.client
 }
 
 // awaitClient is the client when no attaching is under way.
-func (f *feedback) awaitClient() *tagnet.BUClient {
+func (f *feedbackSender) awaitClient() *tagnet.BUClient {
 	for {
 		f.mu.Lock()
-		client, coming := f.client, f.attaching
+		client, coming := f.client, f.rejoinDone
 		f.mu.Unlock()
 		if coming == nil {
 			return client
@@ -125,7 +125,7 @@ func (f *feedback) awaitClient() *tagnet.BUClient {
 	}
 }
 
-func (f *feedback) report(results []builderunit.Result) error {
+func (f *feedbackSender) report(results []builderunit.MEPResult) error {
 	<-f.attached
 	client := f.awaitClient()
 	if client == nil {
@@ -135,7 +135,7 @@ func (f *feedback) report(results []builderunit.Result) error {
 	held := true
 	for i := range results {
 		r := &results[i]
-		held = held && r.Held
+		held = held && r.ReportHeld
 		f.entries = append(f.entries, tagnet.Feedback{})
 		e := &f.entries[i]
 		e.MEP, e.Slot, e.Events = r.MEP, uint32(r.Slot), uint32(r.Events)
@@ -162,7 +162,7 @@ func (f *feedback) report(results []builderunit.Result) error {
 // viewOver tells from the end of a session that nobody waits for outcomes any more: the unit is excluded, or the
 // view was given up.
 func viewOver(err error) bool {
-	return refusedFor(err, tagnet.RefusedExcluded) || refusedFor(err, tagnet.RefusedReset) || errors.Is(err, io.EOF)
+	return refusedFor(err, tagnet.RefusedExcluded) || refusedFor(err, tagnet.RefusedUntilReset) || errors.Is(err, io.EOF)
 }
 
 // refusedFor tells whether the scheduler has refused for that reason.
@@ -178,7 +178,7 @@ func excludedMidSession(err error) bool {
 }
 
 // awaitEnd waits for the end of a session, and tells when the run ends; false says that ctx has ended.
-func (f *feedback) awaitEnd(ctx context.Context, client *tagnet.BUClient) bool {
+func (f *feedbackSender) awaitEnd(ctx context.Context, client *tagnet.BUClient) bool {
 	for draining := client.Draining(); ; {
 		select {
 		case <-draining:
@@ -193,14 +193,14 @@ func (f *feedback) awaitEnd(ctx context.Context, client *tagnet.BUClient) bool {
 }
 
 // rejoinWhenExcluded comes back whenever the builder unit has been excluded.
-func (f *feedback) rejoinWhenExcluded(ctx context.Context) {
+func (f *feedbackSender) rejoinWhenExcluded(ctx context.Context) {
 	for {
-		client := f.current()
+		client := f.currentClient()
 		if !f.awaitEnd(ctx, client) {
 			return
 		}
 		// A unit that was away while it was excluded and included again is told to free its slots when it comes back.
-		reset := refusedFor(client.Err(), tagnet.RefusedReset)
+		reset := refusedFor(client.Err(), tagnet.RefusedUntilReset)
 		if !reset && !refusedFor(client.Err(), tagnet.RefusedExcluded) {
 			return // its end is the builder unit's matter, when it next has something to tell
 		}
@@ -223,12 +223,12 @@ const (
 
 // rejoin attaches again when the scheduler lets it; false says that ctx has ended. The scheduler first says that the
 // slots are to be freed, since nobody writes to them any more; before that they must be left alone.
-func (f *feedback) rejoin(ctx context.Context, reset bool) bool {
-	for free := reset && f.reset(ctx, uint32(f.Exclusions.Load())) == nil; ; {
+func (f *feedbackSender) rejoin(ctx context.Context, reset bool) bool {
+	for free := reset && f.freeSlots(ctx, uint32(f.Exclusions.Load())) == nil; ; {
 		switch err := f.tryRejoin(ctx, free); {
 		case err == nil:
 			return true
-		case refusedFor(err, tagnet.RefusedReset) && f.reset(ctx, uint32(f.Exclusions.Load())) == nil:
+		case refusedFor(err, tagnet.RefusedUntilReset) && f.freeSlots(ctx, uint32(f.Exclusions.Load())) == nil:
 			free = true
 			continue
 		case excludedMidSession(err): // it was in, and out again before it knew
@@ -244,13 +244,13 @@ func (f *feedback) rejoin(ctx context.Context, reset bool) bool {
 
 // tryRejoin attaches once. Where the slots are free, tokens may come at once, and what there is to tell of them waits
 // for the new client.
-func (f *feedback) tryRejoin(ctx context.Context, free bool) error {
+func (f *feedbackSender) tryRejoin(ctx context.Context, free bool) error {
 	ctx, cancel := context.WithTimeout(ctx, rejoinTimeout)
 	defer cancel()
 	coming := make(chan struct{})
 	if free {
 		f.mu.Lock()
-		f.attaching = coming
+		f.rejoinDone = coming
 		f.mu.Unlock()
 	}
 	client, err := f.dial(ctx)
@@ -263,7 +263,7 @@ func (f *feedback) tryRejoin(ctx context.Context, free bool) error {
 	if err == nil {
 		f.client = client
 	}
-	f.attaching = nil
+	f.rejoinDone = nil
 	close(coming)
 	return err
 }

@@ -39,7 +39,7 @@ func TestCollectorFollowsWhatLives(t *testing.T) {
 	awaitPercent := func(want int) {
 		t.Helper()
 		got := []metrics.Sample{{Name: "/gc/gogc:percent"}}
-		for until := time.Now().Add(patiently.Long); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		for until := time.Now().Add(patiently.LongTimeout); time.Now().Before(until); time.Sleep(time.Millisecond) {
 			runtime.GC()
 			if metrics.Read(got); got[0].Value.Uint64() == uint64(want) {
 				return

@@ -19,7 +19,7 @@ func TestGivenUpWhileConfiguring(t *testing.T) {
 	p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD})
 	alone := make(chan error, 1)
 	req := func(c nodev1.Command) *nodev1.CommandRequest {
-		return &nodev1.CommandRequest{Protocol: Protocol, Run: p.run, Command: c}
+		return &nodev1.CommandRequest{Protocol: ProtocolVersion, Run: p.run, Command: c}
 	}
 	configure := req(nodev1.Command_COMMAND_CONFIGURE)
 	configure.Configuration, configure.View = c.Effective(), p.view

@@ -34,7 +34,7 @@ func (h *handler) Signal(peer int, payload []byte) {
 
 func (h *handler) signal(peer int, payload []byte) error {
 	if len(payload) == 0 {
-		return placing.ErrMessage
+		return placing.ErrBadMessage
 	}
 	kind, ru, bu, bar := placing.Kind(payload[0]), h.ru.Load(), h.bu.Load(), h.barrier.Load()
 	from, readout := h.ruByRank[peer]
@@ -60,7 +60,7 @@ func (h *handler) signal(peer int, payload []byte) error {
 	case placing.KindBarrier:
 		return bar.Deliver(from, payload[1:])
 	case placing.KindAnnounce:
-		return bu.Announce(peer, payload)
+		return bu.HandleAnnounce(peer, payload)
 	case placing.KindWindowRequest:
 		return bu.AnswerWindowRequest(peer, payload)
 	case placing.KindQuiesced:
@@ -74,7 +74,7 @@ func (h *handler) signal(peer int, payload []byte) error {
 	case placing.KindDecision:
 		return (*session)(h).receiveDecisionSignal(peer, payload[1:])
 	}
-	return placing.ErrMessage
+	return placing.ErrBadMessage
 }
 
 func (h *handler) Completed(peer int, cookie uint64, err error) {

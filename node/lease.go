@@ -13,8 +13,8 @@ import (
 //
 // A control that speaks again before the stop has the run back, draining or not.
 type lease struct {
-	lostSince time.Time // when the control was given up; zero: it was not
-	still     stopwatch.StallDetector
+	lostSince     time.Time // when the control was given up; zero: it was not
+	stallDetector stopwatch.StallDetector
 }
 
 // leaseObservation is what a lease goes by.
@@ -22,7 +22,7 @@ type leaseObservation struct {
 	running     bool          // a run goes on here, and its scheduler lives on a node
 	lastContact time.Time     // when the control last spoke; now, while it watches
 	maxSilence  time.Duration // how long it may be silent
-	progress    uint64        // changes while something moves here, see session.progress
+	progress    uint64        // changes while something moves here, see session.progressCount
 	drained     bool          // this node's units hear no more of the scheduler: the view is drained, or they are cut off
 }
 
@@ -52,10 +52,10 @@ func (l *lease) step(now time.Time, s leaseObservation) leaseAct {
 	case !s.running, now.Sub(s.lastContact) < max(s.maxSilence, minSilence):
 		l.lostSince = time.Time{}
 	case l.lostSince.IsZero():
-		l.lostSince, l.still = now, stopwatch.StallDetector{}
-		l.still.Observe(now, s.progress)
+		l.lostSince, l.stallDetector = now, stopwatch.StallDetector{}
+		l.stallDetector.Observe(now, s.progress)
 		return leaseDrain
-	case s.drained, l.still.Observe(now, s.progress) >= leaseGrace:
+	case s.drained, l.stallDetector.Observe(now, s.progress) >= leaseGrace:
 		return leaseStop
 	default:
 		return leaseExcludeLost

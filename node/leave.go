@@ -8,28 +8,28 @@ import (
 	"ringlet/node/fsm"
 )
 
-// leave decides when a node that was told to end may. It is a core without clock: step is told the time and what is
+// departure decides when a node that was told to end may. It is a core without clock: step is told the time and what is
 // to be seen.
 //
 //	no run needs it ─► the control has all of the run that it wants, or had the time to ask ─► go
 //	its builder unit is excluded ─► finish: nothing is under way to it any more, its output is whole, its links close
 //	the control ends the run for it, or stops it ─► wait, for as long as the control is there
 //	nobody lets it go within the grace ─► go all the same
-type leave struct {
-	requested time.Time     // when the control was asked to let this node go
-	grace     time.Duration // how long nobody need answer
-	freeSince time.Time     // since when no run needs it; zero: one does
+type departure struct {
+	requestedAt   time.Time     // when the control was asked to let this node go
+	grace         time.Duration // how long nobody need answer
+	unneededSince time.Time     // since when no run needs it; zero: one does
 }
 
 // leaveObservation is what a leave goes by.
 type leaveObservation struct {
-	needed       bool      // a run goes on that this node must not leave
-	excluded     bool      // its part in a run that goes on is over: its builder unit, which is all it has, is excluded
-	stopping     bool      // it is being stopped
-	collected    bool      // the control has all that it wants to know of the run
-	linksClosed  bool      // its links are closed
-	lastContact  time.Time // when the control last spoke that has promised to end the run for this node; zero: none has
-	lastFileCall time.Time // when the control last asked about files; now, while it reads them
+	nodeNeeded      bool      // a run goes on that this node must not leave
+	excluded        bool      // its part in a run that goes on is over: its builder unit, which is all it has, is excluded
+	stopping        bool      // it is being stopped
+	reportCollected bool      // the control has all that it wants to know of the run
+	linksClosed     bool      // its links are closed
+	lastContact     time.Time // when the control last spoke that has promised to end the run for this node; zero: none has
+	lastFileCall    time.Time // when the control last asked about files; now, while it reads them
 }
 
 // leaveAct is what is to be done now.
@@ -51,14 +51,14 @@ const lingerTimeout = 15 * time.Second
 const closedLingerTimeout = 2 * time.Second
 
 // step takes the leave to the time now.
-func (l *leave) step(now time.Time, s leaveObservation) leaveAct {
+func (l *departure) step(now time.Time, s leaveObservation) leaveAct {
 	switch {
 	case s.excluded:
-		l.freeSince = time.Time{}
+		l.unneededSince = time.Time{}
 		return leaveFinish
-	case s.needed:
-		l.freeSince = time.Time{}
-		since := l.requested
+	case s.nodeNeeded:
+		l.unneededSince = time.Time{}
+		since := l.requestedAt
 		if s.lastContact.After(since) {
 			since = s.lastContact
 		}
@@ -66,17 +66,17 @@ func (l *leave) step(now time.Time, s leaveObservation) leaveAct {
 			return leaveForced
 		}
 		return leaveWait
-	case l.freeSince.IsZero():
-		l.freeSince = now
+	case l.unneededSince.IsZero():
+		l.unneededSince = now
 	}
-	wait, since := lingerTimeout, l.freeSince
+	wait, since := lingerTimeout, l.unneededSince
 	if s.linksClosed {
 		wait = closedLingerTimeout
 	}
 	if s.lastFileCall.After(since) {
 		since = s.lastFileCall
 	}
-	if s.collected || now.Sub(since) >= wait {
+	if s.reportCollected || now.Sub(since) >= wait {
 		return leaveNow
 	}
 	return leaveWait
@@ -94,14 +94,14 @@ func needsNode(state fsm.State, excluded bool) bool {
 
 // observeLeave looks.
 func (n *process) observeLeave(now time.Time) leaveObservation {
-	s, _ := n.current()
+	s, _ := n.sessionAndRequest()
 	state := n.runner.Status().State
-	out := leaveObservation{collected: n.collected.Load(), linksClosed: s == nil || n.linksClosed.Load()}
+	out := leaveObservation{reportCollected: n.reportCollected.Load(), linksClosed: s == nil || n.linksClosed.Load()}
 	if s == nil {
 		return out
 	}
-	excluded := s.excluded()
-	out.needed, out.stopping, out.excluded = needsNode(state, excluded), state == fsm.Stopping, unitsActive(state) &&
+	excluded := s.isExcluded()
+	out.nodeNeeded, out.stopping, out.excluded = needsNode(state, excluded), state == fsm.Stopping, unitsActive(state) &&
 		excluded
 	out.lastFileCall = n.fileCalls.lastContact(now)
 	if n.releasePromised.Load() {
@@ -115,13 +115,13 @@ const leaveInterval = 50 * time.Millisecond
 
 // awaitLeave asks the control, by the reports, to let this node go, and waits until it may, or until ctx ends.
 func (n *process) awaitLeave(ctx context.Context) {
-	if now := time.Now(); n.cfg.Grace <= 0 || !n.observeLeave(now).needed && !n.observeLeave(now).excluded {
+	if now := time.Now(); n.cfg.LeaveGrace <= 0 || !n.observeLeave(now).nodeNeeded && !n.observeLeave(now).excluded {
 		return
 	}
-	n.leaving.Store(true)
-	n.log.Info("told to end in a run: asking the control to let this node go", "unless_it_answers_in", n.cfg.Grace)
-	n.cfg.Notifier.Status("told to end in a run: waiting to be let go")
-	l := leave{requested: time.Now(), grace: n.cfg.Grace}
+	n.leaveRequested.Store(true)
+	n.log.Info("told to end in a run: asking the control to let this node go", "unless_it_answers_in", n.cfg.LeaveGrace)
+	n.cfg.Notifier.SetStatus("told to end in a run: waiting to be let go")
+	l := departure{requestedAt: time.Now(), grace: n.cfg.LeaveGrace}
 	tick := time.NewTicker(leaveInterval)
 	defer tick.Stop()
 	for {
@@ -133,7 +133,7 @@ func (n *process) awaitLeave(ctx context.Context) {
 		case leaveNow:
 			return
 		case leaveForced:
-			n.log.Warn("leaving a run that goes on: the control has not let this node go in time", "grace", n.cfg.Grace)
+			n.log.Warn("leaving a run that goes on: the control has not let this node go in time", "grace", n.cfg.LeaveGrace)
 			return
 		case leaveWait:
 			if see.stopping || !see.lastContact.IsZero() {
@@ -156,11 +156,11 @@ const drainExcludedTimeout = 8 * time.Second
 // what it had built counts. Links close last. A readout unit that does not confirm the exclusion may still write, and
 // tolerates that the node is gone, as it has to, but not that it refuses: there the links go first.
 func (n *process) finishExcluded(ctx context.Context) {
-	s, _ := n.current()
+	s, _ := n.sessionAndRequest()
 	if s == nil {
 		return
 	}
-	within, cancel := stopwatch.WithStallTimeout(ctx, drainExcludedTimeout, s.progress, nil)
+	within, cancel := stopwatch.WithStallTimeout(ctx, drainExcludedTimeout, s.progressCount, nil)
 	err := s.drainExcluded(within)
 	cancel()
 	if err != nil {

@@ -145,7 +145,7 @@ func TestMonitor(t *testing.T) {
 func TestMonitorOutsideOfTheCluster(t *testing.T) {
 	n := &process{runner: fsm.New("n0", fsm.Actions{}, fsm.Options{})}
 	defer n.runner.Close()
-	answers := n.monitored()
+	answers := n.monitorProcess()
 	w := httptest.NewRecorder()
 	answers.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "not in the cluster") {
@@ -197,20 +197,21 @@ func TestLeavesWhenExcluded(t *testing.T) {
 // TestLeave follows a node that was told to end at 0 s, with a grace of 30 s.
 func TestLeave(t *testing.T) {
 	at := func(sec float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(sec * float64(time.Second))) }
-	needed, free := leaveObservation{needed: true}, leaveObservation{}
-	contacted := func(sec float64) leaveObservation { return leaveObservation{needed: true, lastContact: at(sec)} }
+	needed, free := leaveObservation{nodeNeeded: true}, leaveObservation{}
+	contacted := func(sec float64) leaveObservation { return leaveObservation{nodeNeeded: true, lastContact: at(sec)} }
 	type look struct {
 		at   float64
 		see  leaveObservation
 		want leaveAct
 	}
-	stopping, excluded, linksClosed := leaveObservation{needed: true, stopping: true}, leaveObservation{excluded: true},
+	stopping, excluded, linksClosed := leaveObservation{nodeNeeded: true,
+		stopping: true}, leaveObservation{excluded: true},
 		leaveObservation{linksClosed: true}
 	for name, looks := range map[string][]look{
 		"nobody hears it": {{0, needed, leaveWait}, {29.9, needed, leaveWait}, {30, needed, leaveForced}},
 		"the control drains for longer than the grace": {
 			{0, needed, leaveWait}, {20, contacted(20), leaveWait}, {400, contacted(400), leaveWait}, {401, stopping, leaveWait},
-			{500, stopping, leaveWait}, {501, free, leaveWait}, {502, leaveObservation{collected: true}, leaveNow},
+			{500, stopping, leaveWait}, {501, free, leaveWait}, {502, leaveObservation{reportCollected: true}, leaveNow},
 		},
 		"the control promises, and is lost": {
 			{0, needed, leaveWait}, {10, contacted(10), leaveWait}, {39.9, contacted(10), leaveWait}, {40, contacted(10),
@@ -226,7 +227,7 @@ func TestLeave(t *testing.T) {
 			{0, needed, leaveWait}, {1, excluded, leaveFinish}, {2, needed, leaveWait}, {30, needed, leaveForced},
 		},
 	} {
-		l := leave{requested: at(0), grace: 30 * time.Second}
+		l := departure{requestedAt: at(0), grace: 30 * time.Second}
 		for _, k := range looks {
 			if got := l.step(at(k.at), k.see); got != k.want {
 				t.Errorf("%s: at %v s it is %d, not %d", name, k.at, got, k.want)

@@ -21,7 +21,7 @@ import (
 var played sync.Map
 
 func init() {
-	source.AddForTest(livetest.Kind(func(name string) *livetest.Feed {
+	source.AddKindForTest(livetest.NewRow(func(name string) *livetest.Feed {
 		f, _ := played.Load(name)
 		feed, _ := f.(*livetest.Feed)
 		return feed
@@ -42,7 +42,7 @@ func newLiveRun(t *testing.T, feeds int, change func(*config.Config)) *liveRun {
 	c := config.Default()
 	for i := range feeds {
 		f, name := livetest.New(), fmt.Sprintf("%s/%d", t.Name(), i)
-		f.Who = fmt.Sprintf("board %d", i)
+		f.FrontendName = fmt.Sprintf("board %d", i)
 		r.feeds = append(r.feeds, f)
 		played.Store(name, f)
 		t.Cleanup(func() { played.Delete(name) })
@@ -67,7 +67,7 @@ func newLiveRun(t *testing.T, feeds int, change func(*config.Config)) *liveRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.SlotSize = config.Bytes(needs.MaxMEP + 1<<10)
+	c.SlotSize = config.Bytes(needs.MaxMEPBytes + 1<<10)
 	r.cfg = c
 	sched, address := r.scheduler(c)
 	r.sched = sched
@@ -129,7 +129,7 @@ func TestLiveRun(t *testing.T) {
 		t.Fatalf("%d events built of %d", c.EventsBuilt, c.EventsIssued)
 	}
 	for i, f := range r.feeds {
-		if f.Acknowledged() != events || !f.Closed() || f.Settings.Source != uint16(i) || f.Settings.Run != uint64(r.run) {
+		if f.Acknowledged() != events || !f.Closed() || f.Settings.SourceID != uint16(i) || f.Settings.Run != uint64(r.run) {
 			t.Errorf("source %d: safe up to %d, closed %v, opened with %+v", i, f.Acknowledged(), f.Closed(), f.Settings)
 		}
 	}
@@ -152,11 +152,11 @@ func TestLiveRunRecords(t *testing.T) {
 	r.feeds[1].End()
 	r.over()
 	got, err := recording.Read(t.Context(), recording.RunDir(out, r.run))
-	if err != nil || got.ProblemCount() > 0 || got.Set.Events() != events || !got.Manifest.Live {
+	if err != nil || got.ProblemCount() > 0 || got.MEPSet.Events() != events || !got.Manifest.Live {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if gaps := got.Set.Missing(events, 10); gaps.Events > 0 || got.Set.MEPs() <= events/100 {
-		t.Errorf("%d MEPs, missing %+v", got.Set.MEPs(), gaps)
+	if gaps := got.MEPSet.Missing(events, 10); gaps.EventCount > 0 || got.MEPSet.MEPs() <= events/100 {
+		t.Errorf("%d MEPs, missing %+v", got.MEPSet.MEPs(), gaps)
 	}
 	v, err := recording.Verify(t.Context(), recording.RunDir(out, r.run), recording.VerifyOptions{})
 	if err != nil || len(v.Runs) != 1 || v.Runs[0].ProblemCount() > 0 || v.Runs[0].EventsFound != events {

@@ -10,12 +10,12 @@ import (
 	"ringlet/tagnet"
 )
 
-// expendable says whether a run tolerates that the link to a rank is down: it holds one unit and nothing else, and so
+// isExpendable says whether a run tolerates that the link to a rank is down: it holds one unit and nothing else, and so
 // many of that role are left as the policy wants. How many are lost in all is for the control to judge, which sees
 // every node.
-func (s *session) expendable(rank int) bool {
+func (s *session) isExpendable(rank int) bool {
 	m := s.view.GetMembers()[rank]
-	readout, builder := s.cfg.OnLossInRun()
+	readout, builder := s.cfg.LossPoliciesInRun()
 	switch {
 	case m.GetReadout() && m.GetBuilder():
 		return false
@@ -31,30 +31,30 @@ func (s *session) expendable(rank int) bool {
 func (s *session) expendableBuilders() []bool {
 	out := make([]bool, len(s.buRanks))
 	for bu, rank := range s.buRanks {
-		out[bu] = s.expendable(rank)
+		out[bu] = s.isExpendable(rank)
 	}
 	return out
 }
 
 // toleratesReadoutLoss says whether a run tolerates that the link to any other readout unit is down.
-func (s *session) toleratesReadoutLoss() bool { return slices.ContainsFunc(s.ruRanks, s.expendable) }
+func (s *session) toleratesReadoutLoss() bool { return slices.ContainsFunc(s.ruRanks, s.isExpendable) }
 
 // onLinkDown takes the end of a link. That to a node without which the run goes on is noted: the readout unit gives up
 // what it had under way to a builder unit, and the scheduler what that had; of a readout unit the scheduler tells. Any
 // other is a fault.
 func (s *session) onLinkDown(rank int, err error) {
-	if rank == s.decisions.rank {
+	if rank == s.decisions.nodeRank {
 		s.onDecisionNodeLost()
 	}
 	if unit := s.decisions.unit.Load(); unit != nil {
 		unit.RankLost(rank)
 	}
-	if !s.expendable(rank) {
-		s.fail("transport", err)
+	if !s.isExpendable(rank) {
+		s.reportFault("transport", err)
 		return
 	}
 	s.mu.Lock()
-	s.lost = append(s.lost, rank)
+	s.lostLinkRanks = append(s.lostLinkRanks, rank)
 	if s.hasDecisionUnitOnly(rank) {
 		s.vacatedRanks[rank] = true // nothing is held for it, so another process may take its place at once
 	}
@@ -79,11 +79,11 @@ func (s *session) dropLink(role tagnet.Role, unit int) {
 		return
 	}
 	rank := ranks[unit]
-	if rank == int(s.me.GetRank()) || !s.expendable(rank) {
+	if rank == int(s.self.GetRank()) || !s.isExpendable(rank) {
 		return
 	}
 	s.endpoint.DropLink(rank, errUnitLost)
-	if role == tagnet.Readout && !s.me.GetBuilder() {
+	if role == tagnet.Readout && !s.self.GetBuilder() {
 		s.allowReadmission(rank)
 	}
 }
@@ -123,7 +123,7 @@ func (s *session) applyAbsence(a tagnet.Absence) {
 		}
 	}
 	if err != nil {
-		s.fail("builder unit", err)
+		s.reportFault("builder unit", err)
 	}
 }
 
@@ -139,14 +139,14 @@ func (s *session) missingReports() (out []*nodev1.Missing) {
 	if bu == nil {
 		return nil
 	}
-	for ru, m := range bu.Missing() {
+	for ru, m := range bu.MissingByRU() {
 		if m.MEPs > 0 {
 			out = append(out, &nodev1.Missing{
 				RuIndex:  uint32(ru),
 				Meps:     m.MEPs,
 				Events:   m.Events,
-				FirstMep: m.First,
-				LastMep:  m.Last,
+				FirstMep: m.FirstMEP,
+				LastMep:  m.LastMEP,
 			})
 		}
 	}
@@ -160,10 +160,10 @@ const badDataText = "what it sends does not fit"
 // The control hears of it and has the run do without that readout unit.
 func (s *session) tolerateBadData(bad *builderunit.DataError) (tolerated bool) {
 	rank := s.ruRanks[bad.RU]
-	if rank == int(s.me.GetRank()) || !s.expendable(rank) {
+	if rank == int(s.self.GetRank()) || !s.isExpendable(rank) {
 		return false
 	}
-	why := s.node.cause(badDataText, bad)
+	why := s.node.makeCause(badDataText, bad)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.absentReadouts[bad.RU] {
@@ -199,7 +199,7 @@ func (s *session) badPeerCauses() (all []*nodev1.Cause) {
 
 // reportDegraded tells that the node goes on without a peer.
 func (s *session) reportDegraded(err error) {
-	if refused := s.node.runner.Degrade(s.node.cause("transport", err)); refused != nil {
+	if refused := s.node.runner.Degrade(s.node.makeCause("transport", err)); refused != nil {
 		s.node.logTooLate("a link that is down", err, refused)
 	}
 }
@@ -207,21 +207,21 @@ func (s *session) reportDegraded(err error) {
 // hasDecisionUnitOnly says that a node has the decision unit, and no other: whatever becomes of it, events are built.
 func (s *session) hasDecisionUnitOnly(rank int) bool {
 	m := s.view.GetMembers()[rank]
-	return rank == s.decisions.rank && !m.GetReadout() && !m.GetBuilder()
+	return rank == s.decisions.nodeRank && !m.GetReadout() && !m.GetBuilder()
 }
 
 // lostRanks are the ranks of these nodes.
 func (s *session) lostRanks() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.lost)
+	return slices.Clone(s.lostLinkRanks)
 }
 
 // lostPeers names the nodes to which the link is down, and without which the run goes on.
 func (s *session) lostPeers() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, rank := range s.lost {
+	for _, rank := range s.lostLinkRanks {
 		names = append(names, s.view.GetMembers()[rank].GetName())
 	}
 	return names
@@ -230,7 +230,7 @@ func (s *session) lostPeers() (names []string) {
 // replayLostLinks tells a readout unit that is new which links were down before it was there.
 func (s *session) replayLostLinks() {
 	s.mu.Lock()
-	lost := s.lost
+	lost := s.lostLinkRanks
 	s.mu.Unlock()
 	for _, rank := range lost {
 		s.ru.Load().HandleLinkDown(rank)
@@ -243,7 +243,7 @@ type tolerantSignaler struct{ s *session }
 
 func (b tolerantSignaler) Signal(rank int, payload []byte) error {
 	err := b.s.endpoint.Signal(rank, payload)
-	if err != nil && b.s.view.GetMembers()[rank].GetReadout() && b.s.expendable(rank) {
+	if err != nil && b.s.view.GetMembers()[rank].GetReadout() && b.s.isExpendable(rank) {
 		return nil
 	}
 	return err

@@ -164,7 +164,7 @@ func TestBuilderLost(t *testing.T) {
 			p.more(s, 20)
 			p.kill[victim]()
 			e := patiently.Receive(t, p.lost)
-			if e.Unit != "n4" || e.Incident != tagnet.Lost || e.Role != tagnet.Builder {
+			if e.Unit != "n4" || e.Incident != tagnet.UnitLost || e.Role != tagnet.Builder {
 				t.Fatalf("the scheduler says %v", e)
 			}
 			if _, err := s.ExcludeBU(e.Unit); err != nil {
@@ -300,13 +300,13 @@ func TestPause(t *testing.T) {
 	for name, change := range cases.Select(t, disciplines) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newFarmOf(t, Config{Grace: time.Minute}, folded, folded) // no barrier waits longer than configured
+			p := newFarmOf(t, Config{LeaveGrace: time.Minute}, folded, folded) // no barrier waits longer than configured
 			c := lossConfig(t, func(c *config.Config) {
 				c.Nodes, c.RUs, c.BUs, c.BuilderLoss = 2, 2, 2, "essential"
 				change(c)
 			})
 			pause := 50 * time.Millisecond
-			if c.Barrier() != barrier.None {
+			if c.BarrierKind() != barrier.None {
 				// which a busy machine does not need from one phase to the next
 				c.Debug.BarrierTimeout = patiently.Scaled(3 * time.Second)
 				pause += c.Debug.BarrierTimeout

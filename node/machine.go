@@ -19,15 +19,15 @@ import (
 func (n *process) machineReport(s *session) *nodev1.Machine {
 	limits := n.limits.get()
 	m := &nodev1.Machine{
-		Host:        limits.host,
+		Host:        limits.hostname,
 		Processors:  uint32(runtime.GOMAXPROCS(0)),
-		RssBytes:    rss(),
-		MemoryBytes: limits.memory,
-		ShmBytes:    limits.shm,
-		Shares:      limits.shares,
+		RssBytes:    residentBytes(),
+		MemoryBytes: limits.memoryBytes,
+		ShmBytes:    limits.shmBytes,
+		Shares:      limits.shmSharingID,
 		Process:     uint32(os.Getpid()),
 	}
-	if s == nil || !s.cfg.WritesFiles() || !s.me.GetBuilder() {
+	if s == nil || !s.cfg.WritesFiles() || !s.self.GetBuilder() {
 		return m
 	}
 	for _, out := range s.cfg.FileOutputs() { // of several, the one with the least room
@@ -49,10 +49,10 @@ const limitsMaxAge = 10 * time.Second
 
 // limits are what hardly ever changes of a machine.
 type limits struct {
-	host   string
-	memory uint64 // bytes that this process may use
-	shm    uint64 // bytes of /dev/shm
-	shares string // see hostlimits.SharedMemory
+	hostname     string
+	memoryBytes  uint64 // bytes that this process may use
+	shmBytes     uint64 // bytes of /dev/shm
+	shmSharingID string // see hostlimits.SharedMemory
 }
 
 // limitsCache are the limits as read last.
@@ -68,15 +68,15 @@ func (l *limitsCache) get() limits {
 	defer l.mu.Unlock()
 	if l.readAt.IsZero() || time.Since(l.readAt) > limitsMaxAge {
 		shm, shares := hostlimits.SharedMemory()
-		l.last = limits{memory: uint64(hostlimits.Memory()), shm: uint64(shm), shares: shares}
-		l.last.host, _ = os.Hostname() // a machine without a name is one all the same
+		l.last = limits{memoryBytes: uint64(hostlimits.MemoryLimit()), shmBytes: uint64(shm), shmSharingID: shares}
+		l.last.hostname, _ = os.Hostname() // a machine without a name is one all the same
 		l.readAt = time.Now()
 	}
 	return l.last
 }
 
-// statm is the file with the sizes of this process's memory. It stays open: it is read for each report.
-var statm = sync.OnceValue(func() *os.File {
+// statmFile is the file with the sizes of this process's memory. It stays open: it is read for each report.
+var statmFile = sync.OnceValue(func() *os.File {
 	f, err := os.Open("/proc/self/statm")
 	if err != nil {
 		return nil // which ReadAt refuses
@@ -84,10 +84,10 @@ var statm = sync.OnceValue(func() *os.File {
 	return f
 })
 
-// rss is the resident memory of this process in bytes, or 0.
-func rss() uint64 {
+// residentBytes is the resident memory of this process in bytes, or 0.
+func residentBytes() uint64 {
 	var text [128]byte
-	n, _ := statm().ReadAt(text[:], 0) // io.EOF
+	n, _ := statmFile().ReadAt(text[:], 0) // io.EOF
 	fields := strings.Fields(string(text[:n]))
 	if len(fields) < 2 {
 		return 0

@@ -53,7 +53,7 @@ func beControl(what string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
+	ctx, cancel := context.WithTimeout(context.Background(), patiently.LongTimeout)
 	defer cancel()
 	var nodes []nodev1.NodeClient
 	for i, m := range req.GetView().GetMembers() {
@@ -64,7 +64,7 @@ func beControl(what string) error {
 		}
 		if i == 0 {
 			scope := tagnet.Scope{Run: req.GetRun(), View: req.GetView().GetNumber(), Name: node.ControlName}
-			if err := tagnet.Begin(ctx, conn, scope, todo.Scheduler, time.Minute); err != nil {
+			if err := tagnet.BeginScheduler(ctx, conn, scope, todo.Scheduler, time.Minute); err != nil {
 				return err
 			}
 		}

@@ -11,30 +11,30 @@ import (
 // notifyManager tells the service manager that the node serves, and from then on that it is alive. What it returns ends
 // that.
 func (n *process) notifyManager(ctx context.Context, members *cluster.Cluster) (end func()) {
-	n.cfg.Notifier.Ready(fmt.Sprintf("in the cluster as %s, at %s", n.cfg.Name, members.Addr()))
+	n.cfg.Notifier.NotifyReady(fmt.Sprintf("in the cluster as %s, at %s", n.cfg.Name, members.Addr()))
 	ctx, cancel := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		n.cfg.Notifier.Watch(ctx, func(within context.Context) error { return n.alive(within, members) })
+		n.cfg.Notifier.Watch(ctx, func(within context.Context) error { return n.checkAlive(within, members) })
 	}()
 	return func() {
 		cancel()
 		<-watched
-		n.cfg.Notifier.Stopping("leaving the cluster")
+		n.cfg.Notifier.NotifyStopping("leaving the cluster")
 	}
 }
 
 var errStuck = errors.New("the node does not answer itself: a lock is held that should not be")
 
-// alive says whether state machine, session and, where there is one, membership answer. A node in Error is alive: it
-// waits to be told to recover.
-func (n *process) alive(ctx context.Context, members *cluster.Cluster) error {
+// checkAlive says whether state machine, session and, where there is one, membership answer. A node in Error is alive:
+// it waits to be told to recover.
+func (n *process) checkAlive(ctx context.Context, members *cluster.Cluster) error {
 	answered := make(chan struct{})
 	go func() { // stays behind where something is stuck: the service manager then ends the process
 		defer close(answered)
 		_ = n.runner.Status()
-		_, _ = n.current()
+		_, _ = n.sessionAndRequest()
 		if members != nil {
 			_ = members.Members()
 		}

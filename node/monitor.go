@@ -14,28 +14,28 @@ import (
 // serveMonitor serves the state of this node to whoever watches over processes, if somebody may. What it returns ends
 // that.
 func (n *process) serveMonitor() (end func()) {
-	if n.cfg.Monitor == nil {
+	if n.cfg.MonitorListener == nil {
 		return func() {}
 	}
-	return monitor.Serve(n.cfg.Monitor, n.monitored(), n.log)
+	return monitor.Serve(n.cfg.MonitorListener, n.monitorProcess(), n.log)
 }
 
-func (n *process) monitored() monitor.Process {
+func (n *process) monitorProcess() monitor.Process {
 	p := monitor.Process{
-		Live: func(ctx context.Context) error { return n.alive(ctx, n.members.Load()) },
-		Ready: func() (string, error) {
+		CheckLive: func(ctx context.Context) error { return n.checkAlive(ctx, n.members.Load()) },
+		CheckReady: func() (string, error) {
 			st := n.runner.Status()
-			return st.State.String(), readiness(n.members.Load(), st)
+			return st.State.String(), checkReady(n.members.Load(), st)
 		},
 	}
-	if n.cfg.Metrics != nil {
-		p.Metrics = n.cfg.Metrics(func() *nodev1.Report { return n.report(0) })
+	if n.cfg.NewMetricsHandler != nil {
+		p.MetricsHandler = n.cfg.NewMetricsHandler(func() *nodev1.Report { return n.report(0) })
 	}
 	return p
 }
 
-// readiness says why a node cannot be used. One in the cluster can, unless it is in Error.
-func readiness(members *cluster.Cluster, st fsm.Status) error {
+// checkReady says why a node cannot be used. One in the cluster can, unless it is in Error.
+func checkReady(members *cluster.Cluster, st fsm.Status) error {
 	switch {
 	case members == nil:
 		return errNotInCluster

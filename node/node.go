@@ -35,34 +35,36 @@ import (
 
 // Config of a node process.
 type Config struct {
-	Name     string
-	Host     string   // address to bind and to tell the others
-	DataHost string   // the same for data, where they have a network of their own; "": Host
-	Join     []string // gossip addresses of members already there
-	Identity *certs.Identity
-	Key      []byte // of the gossip
-	Roles    cluster.Roles
-	Allow    *Allowed // what configurations may use of this host; nil: everything
-	Version  string
-	Timing   cluster.Timing // zero: cluster.TimingFor
-	Ports    Ports
-	Spin     time.Duration      // see quic.Config
-	Idle     time.Duration      // IdleTimeout of quic.Config: how long a silent peer is believed to live; zero: 5 s
-	Barrier  time.Duration      // a barrier waits so long at least; zero: as configured
-	AtLeast  time.Duration      // commands, handshakes and answers may take so long at least; zero: as by themselves
-	Log      *slog.Logger       // nil: slog.Default
-	Notifier *sdnotify.Notifier // nil: no service manager wants to hear how the node does
+	Name         string
+	Host         string   // address to bind and to tell the others
+	DataHost     string   // the same for data, where they have a network of their own; "": Host
+	Join         []string // gossip addresses of members already there
+	Identity     *certs.Identity
+	GossipKey    []byte // of the gossip
+	Roles        cluster.Roles
+	Allowlist    *Allowlist // what configurations may use of this host; nil: everything
+	Version      string
+	GossipTiming cluster.Timing // zero: cluster.TimingFor
+	Ports        Ports
+	SpinTime     time.Duration // see quic.Config
+	// IdleTimeout of quic.Config: how long a silent peer is believed to live; zero: 5 s
+	IdleTimeout       time.Duration
+	MinBarrierTimeout time.Duration // a barrier waits so long at least; zero: as configured
+	// commands, handshakes and answers may take so long at least; zero: as by themselves
+	MinTimeout time.Duration
+	Log        *slog.Logger       // nil: slog.Default
+	Notifier   *sdnotify.Notifier // nil: no service manager wants to hear how the node does
 
-	// Leave tells, when it is closed, that the node is to end as soon as no run needs it, at most Grace later. Nil: nobody
-	// will, and the node ends with its context, at once. Grace 0 is no time at all.
-	Leave <-chan struct{}
-	Grace time.Duration
+	// LeaveRequest tells, when it is closed, that the node is to end as soon as no run needs it, at most Grace later. Nil:
+	// nobody will, and the node ends with its context, at once. Grace 0 is no time at all.
+	LeaveRequest <-chan struct{}
+	LeaveGrace   time.Duration
 
 	Watchdog *watchdog.Watcher // looks after the loops of the node; nil: nobody does
 
-	Monitor net.Listener // for /livez and /readyz over plain HTTP; nil: nobody monitors. Run closes it
-	// Metrics makes what answers /metrics there of what reads a report. Nil: there are none.
-	Metrics func(report func() *nodev1.Report) http.Handler
+	MonitorListener net.Listener // for /livez and /readyz over plain HTTP; nil: nobody monitors. Run closes it
+	// NewMetricsHandler makes what answers /metrics there of what reads a report. Nil: there are none.
+	NewMetricsHandler func(report func() *nodev1.Report) http.Handler
 }
 
 // Ports of a node, for where they must be known beforehand. Zero means any.
@@ -76,37 +78,37 @@ type process struct {
 	loggedRun       *atomic.Uint32 // number of the run that log lines carry
 	runner          *fsm.Runner
 	network         *quic.Network
-	host            *tagnet.Host    // of the scheduler, where the control gives it to this node
+	schedulerHost   *tagnet.Host    // of the scheduler, where the control gives it to this node
 	fence           *tagnet.Fence   // says which control is obeyed, by the node service and by the host
 	commands        commandSequence // in which it gave its commands
 	serviceListener *connlimit.Listener
 	tap             *tap.Tap // of its builder unit, run after run
 
 	// atomic, or with a lock of its own
-	controlCalls    presence
-	fileCalls       presence // of the control, in calls about files
+	controlCalls    controlPresence
+	fileCalls       controlPresence // of the control, in calls about files
 	refusedCalls    refusedCalls
 	samplers        atomic.Int32                    // calls of Sample
-	leaving         atomic.Bool                     // it was told to end in a run
+	leaveRequested  atomic.Bool                     // it was told to end in a run
 	lastExtension   atomic.Int64                    // when the service manager was asked for more time, in s
 	releasePromised atomic.Bool                     // the control ends the run for this node
 	linksClosed     atomic.Bool                     // its links were closed since its part in a run that goes on is over
-	collected       atomic.Bool                     // the control has all that it wants to know of the last run
+	reportCollected atomic.Bool                     // the control has all that it wants to know of the last run
 	members         atomic.Pointer[cluster.Cluster] // nil while it is not in the cluster
 	recovery        runRecovery                     // recovery of what earlier runs left
 	limits          limitsCache                     // of the machine
 
-	mu         sync.Mutex             // guards what follows
-	request    *nodev1.CommandRequest // of the transition under way
-	session    *session
-	run        uint32
-	outputDone chan struct{}  // closed when the output of the last run is; nil before there was one
-	outputRun  uint32         // the number of that run
-	discard    bool           // the stop under way abandons the run
-	parked     fsm.Cause      // the fault elsewhere that this node had to stop for; zero: none since it was configured
-	last       *nodev1.Report // figures of the last run, once it is over
-	began      time.Time      // of the run
-	stopped    *nodev1.Cause  // why this node ended it by itself
+	mu             sync.Mutex             // guards what follows
+	currentRequest *nodev1.CommandRequest // of the transition under way
+	session        *session
+	runNumber      uint32
+	outputClosed   chan struct{}  // closed when the output of the last run is; nil before there was one
+	outputRun      uint32         // the number of that run
+	discardRun     bool           // the stop under way abandons the run
+	parkedCause    fsm.Cause      // the fault elsewhere that this node had to stop for; zero: none since it was configured
+	lastReport     *nodev1.Report // figures of the last run, once it is over
+	runBegan       time.Time      // of the run
+	selfStopCause  *nodev1.Cause  // why this node ended it by itself
 }
 
 // Run runs a node until ctx ends or the node cannot go on.
@@ -123,16 +125,16 @@ func Run(ctx context.Context, cfg Config) error {
 		fence: tagnet.NewFence(),
 		tap:   tap.New(),
 	}
-	n.host = tagnet.NewHost(tagnet.Access{Identify: Identify, Fence: n.fence, Log: n.log})
+	n.schedulerHost = tagnet.NewHost(tagnet.Access{Identify: Identify, Fence: n.fence, Log: n.log})
 	network, err := quic.Listen(quic.Config{
-		Addr:   net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)),
-		Server: cfg.Identity.Server(),
-		Client: cfg.Identity.Client,
-		Name:   linkPeerName,
-		Spin:   cfg.Spin,
-		Log:    n.log,
+		Addr:      net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)),
+		ServerTLS: cfg.Identity.Server(),
+		ClientTLS: cfg.Identity.Client,
+		PeerName:  linkPeerName,
+		Spin:      cfg.SpinTime,
+		Log:       n.log,
 
-		IdleTimeout: cfg.Idle,
+		IdleTimeout: cfg.IdleTimeout,
 	})
 	if err != nil {
 		return err
@@ -152,7 +154,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}, fsm.Options{
 		Abandon:   n.abandon,
 		CloseWait: stopTimeout,
-		Timeouts:  fsm.Timeouts{fsm.Stop: stopTimeout}.AtLeast(cfg.AtLeast),
+		Timeouts:  fsm.Timeouts{fsm.Stop: stopTimeout}.WithMinimum(cfg.MinTimeout),
 	})
 	defer n.close()
 	n.watchLoops()
@@ -175,10 +177,10 @@ func (n *process) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot bind the node service at %s: %w", n.cfg.Host, err)
 	}
-	server := grpc.NewServer(append(tagnet.ServerOptions(), ServiceOptions(n.cfg.Identity, n.log, n.cfg.AtLeast)...)...)
+	server := grpc.NewServer(append(tagnet.ServerOptions(), ServiceOptions(n.cfg.Identity, n.log, n.cfg.MinTimeout)...)...)
 	nodev1.RegisterNodeServer(server, &service{node: n})
-	n.host.Register(server)
-	defer n.host.Close()
+	n.schedulerHost.Register(server)
+	defer n.schedulerHost.Close()
 	failed := make(chan error, 1)
 	n.serviceListener = connlimit.Listen(lis, serviceName, n.log)
 	go func() { failed <- server.Serve(n.serviceListener) }()
@@ -203,7 +205,7 @@ func (n *process) serve(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-n.cfg.Leave:
+	case <-n.cfg.LeaveRequest:
 		n.awaitLeave(ctx)
 		return nil
 	case err := <-failed:
@@ -215,17 +217,17 @@ func (n *process) serve(ctx context.Context) error {
 func (n *process) join(ctx context.Context, service net.Addr) (*cluster.Cluster, error) {
 	if len(n.cfg.Join) > 0 {
 		n.log.Info("looking for the cluster", "join", n.cfg.Join)
-		n.cfg.Notifier.Status("looking for the cluster at " + strings.Join(n.cfg.Join, ", "))
+		n.cfg.Notifier.SetStatus("looking for the cluster at " + strings.Join(n.cfg.Join, ", "))
 	}
-	ctx, cancel := untilLeave(ctx, n.cfg.Leave)
+	ctx, cancel := untilLeave(ctx, n.cfg.LeaveRequest)
 	defer cancel()
 	members, err := cluster.Open(ctx, cluster.Config{
 		Name:     n.cfg.Name,
 		BindAddr: n.cfg.Host,
 		BindPort: n.cfg.Ports.Gossip,
 		Join:     n.cfg.Join,
-		Key:      n.cfg.Key,
-		Timing:   n.cfg.Timing,
+		Key:      n.cfg.GossipKey,
+		Timing:   n.cfg.GossipTiming,
 		Logger:   n.cfg.Log,
 		Meta: cluster.Meta{
 			Roles:    n.cfg.Roles,
@@ -243,7 +245,7 @@ func (n *process) join(ctx context.Context, service net.Addr) (*cluster.Cluster,
 // close ends whatever the node is doing.
 func (n *process) close() {
 	defer n.recovery.close()
-	if s, _ := n.current(); s != nil {
+	if s, _ := n.sessionAndRequest(); s != nil {
 		_ = s.endpoint.Close() // nobody is to wait for a peer, or a peer for this node
 	}
 	if err := n.runner.Close(); err != nil {
@@ -264,10 +266,10 @@ func (n *process) takeSession() *session {
 	return s
 }
 
-func (n *process) current() (*session, *nodev1.CommandRequest) {
+func (n *process) sessionAndRequest() (*session, *nodev1.CommandRequest) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.session, n.request
+	return n.session, n.currentRequest
 }
 
 func noAction(context.Context) error { return nil }
@@ -277,61 +279,61 @@ func (n *process) configure(ctx context.Context) error {
 	if s := n.takeSession(); s != nil {
 		s.abort() // of a configuration that failed
 	}
-	_, req := n.current()
+	_, req := n.sessionAndRequest()
 	s, err := newSession(n, req)
 	if err != nil {
-		return n.cause("configuration", err)
+		return n.makeCause("configuration", err)
 	}
 	n.mu.Lock()
 	n.session = s
 	n.mu.Unlock()
 	if err := s.checkDetector(); err != nil {
-		return n.cause("configuration", err)
+		return n.makeCause("configuration", err)
 	}
 	if err := s.connect(ctx, req); err != nil {
-		return n.cause("transport", err)
+		return n.makeCause("transport", err)
 	}
 	return nil
 }
 
 // start makes the units and attaches them to the scheduler.
 func (n *process) start(ctx context.Context) error {
-	s, req := n.current()
+	s, req := n.sessionAndRequest()
 	if s == nil {
-		return n.cause("configuration", errLinksDown)
+		return n.makeCause("configuration", errLinksDown)
 	}
 	n.mu.Lock()
-	n.run, n.last, n.began, n.stopped = req.GetRun(), nil, time.Now(), nil
+	n.runNumber, n.lastReport, n.runBegan, n.selfStopCause = req.GetRun(), nil, time.Now(), nil
 	n.loggedRun.Store(req.GetRun())
 	n.mu.Unlock()
 	if len(s.lostPeers()) == 0 && !n.runner.Status().Degraded.IsZero() {
 		_ = n.runner.Restore() // what hurt the run before was its own
 	}
 	if err := s.start(ctx, req); err != nil {
-		return n.cause("units", err)
+		return n.makeCause("units", err)
 	}
 	return nil
 }
 
 // stop ends the units and completes the output; where the run has failed it gives everything up.
 func (n *process) stop(ctx context.Context) error {
-	s, _ := n.current()
+	s, _ := n.sessionAndRequest()
 	if s == nil {
 		return nil
 	}
 	n.mu.Lock()
-	discard := n.discard
+	discard := n.discardRun
 	n.mu.Unlock()
 	if discard {
-		n.giveUp()
+		n.giveUpRun()
 		return nil
 	}
-	ctx, cancel := s.whileProgressing(ctx)
+	ctx, cancel := s.withStallTimeout(ctx)
 	defer cancel()
 	err := s.stop(ctx)
 	n.keepReport(s)
 	if err != nil {
-		return n.cause("output", err)
+		return n.makeCause("output", err)
 	}
 	return nil
 }
@@ -339,12 +341,12 @@ func (n *process) stop(ctx context.Context) error {
 // keepReport remembers the figures of a run that is over.
 func (n *process) keepReport(s *session) {
 	r := s.report()
-	r.Final, r.Timeline, r.EndedAtUs = true, s.timeline(reportSteps), time.Now().UnixMicro()
+	r.Final, r.Timeline, r.EndedAtUs = true, s.timeline(finalReportSteps), time.Now().UnixMicro()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.last == nil {
-		n.last = r
-		n.collected.Store(false)
+	if n.lastReport == nil {
+		n.lastReport = r
+		n.reportCollected.Store(false)
 	}
 }
 
@@ -360,32 +362,32 @@ func (n *process) recover(ctx context.Context) error { return n.reset(ctx) }
 // abandon puts everything to rest after a fault. It may be called while a transition hangs.
 func (n *process) abandon(_ fsm.State, why fsm.Cause) {
 	n.log.Info("abandoning the run", "cause", why) // the control tells it
-	n.giveUp()
+	n.giveUpRun()
 }
 
-// giveUp ends units and links, and drops the output.
-func (n *process) giveUp() {
+// giveUpRun ends units and links, and drops the output.
+func (n *process) giveUpRun() {
 	if s := n.takeSession(); s != nil {
 		_ = s.endpoint.Close() // first, so that nobody waits for a peer
-		s.halt()
+		s.stopUnits()
 		n.keepReport(s)
 		s.abort()
 	}
 }
 
-// fail reports that a subsystem of the node broke. It matters while the node runs or is on its way there. The fault of
-// another is not this node's error: it is parked. A link that breaks at rest is told as a degradation, so that the
-// control has the links made anew before the next run; one that a peer has closed on purpose is told by that peer.
-func (n *process) fail(subsystem string, err error) {
-	why := n.cause(subsystem, err)
+// reportFault reports that a subsystem of the node broke. It matters while the node runs or is on its way there. The
+// fault of another is not this node's error: it is parked. A link that breaks at rest is told as a degradation, so that
+// the control has the links made anew before the next run; one that a peer has closed on purpose is told by that peer.
+func (n *process) reportFault(subsystem string, err error) {
+	why := n.makeCause(subsystem, err)
 	switch st := n.runner.Status().State; st {
 	case fsm.Starting, fsm.Running, fsm.Pausing, fsm.Paused, fsm.Resuming:
-		if n.givingUp() {
+		if n.isGivingUp() {
 			n.log.Debug("giving the run up, so only noted", "part", subsystem, "err", err)
 			return
 		}
 		if why.Component != n.cfg.Name {
-			n.park(why)
+			n.parkRun(why)
 			return
 		}
 		fallthrough
@@ -394,7 +396,7 @@ func (n *process) fail(subsystem string, err error) {
 			n.logTooLate("a fault", why, err)
 		}
 	case fsm.Stopping, fsm.Ready:
-		if why.Subsystem == SubsystemTransport && why.Kind != fsm.CauseClosed && !n.givingUp() {
+		if why.Subsystem == SubsystemTransport && why.Kind != fsm.CauseClosed && !n.isGivingUp() {
 			_ = n.runner.Degrade(why) // fails only when the node ends
 			return
 		}
@@ -404,20 +406,20 @@ func (n *process) fail(subsystem string, err error) {
 	}
 }
 
-// givingUp says that the run is about to be dropped here: peers that are told so before this node look as if they
+// isGivingUp says that the run is about to be dropped here: peers that are told so before this node look as if they
 // broke.
-func (n *process) givingUp() bool {
+func (n *process) isGivingUp() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.discard
+	return n.discardRun
 }
 
-// park gives the run up for a fault elsewhere, and leaves the node Ready.
-func (n *process) park(why fsm.Cause) {
+// parkRun gives the run up for a fault elsewhere, and leaves the node Ready.
+func (n *process) parkRun(why fsm.Cause) {
 	n.mu.Lock()
-	first := n.parked.IsZero()
+	first := n.parkedCause.IsZero()
 	if first {
-		n.parked, n.discard = why, true
+		n.parkedCause, n.discardRun = why, true
 	}
 	n.mu.Unlock()
 	if !first {
@@ -438,9 +440,9 @@ func (n *process) logTooLate(what string, late, refused error) {
 	n.log.Log(context.Background(), level, what+" came too late to matter", "err", late, "why", refused)
 }
 
-// cause makes an error the typed cause of a transition's failure. Where a peer is at fault, it is named as the
+// makeCause makes an error the typed cause of a transition's failure. Where a peer is at fault, it is named as the
 // component.
-func (n *process) cause(subsystem string, err error) fsm.Cause {
+func (n *process) makeCause(subsystem string, err error) fsm.Cause {
 	component, kind := n.cfg.Name, fsm.CauseFailed
 	var down *transport.LinkError
 	var late *barrier.TimeoutError
@@ -454,7 +456,7 @@ func (n *process) cause(subsystem string, err error) fsm.Cause {
 		}
 	} else if errors.As(err, &late) && len(late.Missing) == 1 {
 		component = n.readoutName(late.Missing[0])
-	} else if _, req := n.current(); errors.Is(err, tagnet.ErrGone) && req.GetTagnetName() != "" {
+	} else if _, req := n.sessionAndRequest(); errors.Is(err, tagnet.ErrGone) && req.GetTagnetName() != "" {
 		component = req.GetTagnetName()
 	}
 	return fsm.Cause{
@@ -470,7 +472,7 @@ func (n *process) cause(subsystem string, err error) fsm.Cause {
 
 // readoutName is the name of the node that holds a readout unit in the present view; this node's where there is none.
 func (n *process) readoutName(ru int) string {
-	_, req := n.current()
+	_, req := n.sessionAndRequest()
 	for _, m := range req.GetView().GetMembers() {
 		if m.GetReadout() && int(m.GetRuIndex()) == ru {
 			return m.GetName()
@@ -482,6 +484,6 @@ func (n *process) readoutName(ru int) string {
 var errLinksDown = errors.New("the links of this node are down: reset and configure it again")
 
 // stopTimeout is how long the units may go without any progress while they end and the output becomes whole, see
-// session.progress. The end itself takes as long as it takes: an output may be large, or its disk slow. Only the wait
-// for a disk to confirm what was written moves nothing.
+// session.progressCount. The end itself takes as long as it takes: an output may be large, or its disk slow. Only the
+// wait for a disk to confirm what was written moves nothing.
 const stopTimeout = 60 * time.Second

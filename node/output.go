@@ -35,14 +35,14 @@ func bufferName(cfg config.Config, bu int) string {
 	return "ringlet-" + name + "-" + strconv.Itoa(bu)
 }
 
-// lenders are the outputs whose readers get MEPs where they lie. Where windows are pre-granted a slot stays where
-// the readout units know it, so those are copied; and of outputs that all get a MEP one alone can have it lent. What a
-// filter judges is copied for it.
-func (s *session) lenders() (which []bool, n int) {
+// lendingOutputs are the outputs whose readers get MEPs where they lie. Where windows are pre-granted a slot stays
+// where the readout units know it, so those are copied; and of outputs that all get a MEP one alone can have it lent.
+// What a filter judges is copied for it.
+func (s *session) lendingOutputs() (which []bool, n int) {
 	outputs, all := s.cfg.Outputs(), s.cfg.Route().ToAll
 	which = make([]bool, len(outputs))
 	for i := range outputs {
-		if s.layout == nil && s.cfg.Filter == "" && outputs[i].Sink().Shared && (n == 0 || !all) {
+		if s.layout == nil && s.cfg.Filter == "" && outputs[i].SinkKind().Shared && (n == 0 || !all) {
 			which[i] = true
 			n++
 		}
@@ -52,7 +52,7 @@ func (s *session) lenders() (which []bool, n int) {
 
 // spareBlocks is how many MEPs readers of the outputs may hold where they lie.
 func (s *session) spareBlocks() int {
-	_, n := s.lenders()
+	_, n := s.lendingOutputs()
 	return n * config.BufferMEPs
 }
 
@@ -62,7 +62,7 @@ func (s *session) makeSlots(suffix string) error {
 	if n := s.spareBlocks(); n > 0 {
 		opts = append(opts, shmem.WithSpare(n, sink.LendMargin))
 	}
-	slots, err := shmem.CreateSlots(s.segments+suffix, s.cfg.Slots, int(s.cfg.SlotSize), opts...)
+	slots, err := shmem.CreateSlots(s.segmentPrefix+suffix, s.cfg.Slots, int(s.cfg.SlotSize), opts...)
 	if err == nil {
 		s.slots = slots
 	}
@@ -72,7 +72,7 @@ func (s *session) makeSlots(suffix string) error {
 // renewSlots makes the slots anew where readers of the last run's output may still look at MEPs in them: these keep the
 // memory, the name goes. The caller holds lifecycleMu.
 func (s *session) renewSlots() error {
-	if n := s.spareBlocks(); n == 0 || s.slots.Spare() == n {
+	if n := s.spareBlocks(); n == 0 || s.slots.SpareBlocks() == n {
 		return nil
 	}
 	if err := s.slots.Close(); err != nil { // first: there may not be room for both
@@ -94,10 +94,10 @@ func (s *session) openOutput(req *nodev1.CommandRequest) (sink.Sink, error) {
 	}
 	writing := make(chan struct{})
 	s.mu.Lock()
-	s.sink, s.outputDone = out, writing
+	s.sink, s.outputClosed = out, writing
 	s.mu.Unlock()
 	s.node.mu.Lock()
-	s.node.outputDone, s.node.outputRun = writing, req.GetRun()
+	s.node.outputClosed, s.node.outputRun = writing, req.GetRun()
 	s.node.mu.Unlock()
 	return out, nil
 }
@@ -109,17 +109,17 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 		return nil, err
 	}
 	outputs := s.cfg.Outputs()
-	lends, _ := s.lenders()
+	lends, _ := s.lendingOutputs()
 	var sinks []sink.Sink
 	var dirs []string
 	for i := range outputs {
 		if len(outputs) > 1 {
-			settings.About.Stream = &recording.Stream{Number: i, Count: len(outputs), By: s.cfg.OutputBy}
+			settings.RunInfo.Stream = &recording.Stream{Number: i, Count: len(outputs), Rule: s.cfg.OutputBy}
 		}
 		of := settings
 		if i == 0 && s.cfg.DiskBacklog > 0 {
-			of.Backlog, of.Log = int64(s.cfg.DiskBacklog), s.node.log
-			of.Segments.SegmentBytes = int64(s.cfg.BacklogSegment())
+			of.MaxBacklogBytes, of.Log = int64(s.cfg.DiskBacklog), s.node.log
+			of.Segments.MaxSegmentBytes = int64(s.cfg.BacklogSegment())
 		}
 		out, err := s.openStream(&outputs[i], of, lends[i])
 		if err != nil {
@@ -128,7 +128,7 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 			}
 			return nil, err
 		}
-		if sinks = append(sinks, out); outputs[i].Sink().Files {
+		if sinks = append(sinks, out); outputs[i].SinkKind().Files {
 			dirs = append(dirs, OutputDir(outputs[i]))
 		}
 	}
@@ -150,33 +150,33 @@ func (s *session) withFilter(out sink.Sink, settings *sink.Settings) (sink.Sink,
 		return out, nil
 	}
 	cfg := sink.FilterConfig{
-		Deadline:   choice.Deadline,
-		MaxMEP:     int(s.cfg.SlotSize),
-		OnDecision: s.reportFiltered,
-		Log:        s.node.log,
+		EventDeadline: choice.Deadline,
+		MaxMEPBytes:   int(s.cfg.SlotSize),
+		OnDecision:    s.reportFiltered,
+		Log:           s.node.log,
 	}
 	if s.cfg.RegionJudged() {
-		cfg.Regions = s.cfg.Slots
+		cfg.MaxRegions = s.cfg.Slots
 	}
-	if name := choice.Process(); name != "" {
-		cfg.Panel = external.New(external.Config{
-			Name:     name,
-			Builder:  settings.Segments.Builder,
-			Run:      settings.Segments.Run,
-			Deadline: choice.Deadline,
-			MostMEP:  int(s.cfg.SlotSize),
-			Log:      s.node.log,
+	if name := choice.ProcessName(); name != "" {
+		cfg.External = external.New(external.Config{
+			Name:       name,
+			Builder:    settings.Segments.Builder,
+			Run:        settings.Segments.Run,
+			Deadline:   choice.Deadline,
+			MaxMEPSize: int(s.cfg.SlotSize),
+			Log:        s.node.log,
 		})
-		return sink.NewFiltered(out, cfg), nil
+		return sink.NewFilterSink(out, cfg), nil
 	}
 	detector, err := config.LoadFilterDetector(choice)
 	if err == nil {
-		cfg.Filters, err = choice.Open(runtime.GOMAXPROCS(0), detector)
+		cfg.Filters, err = choice.OpenFilters(runtime.GOMAXPROCS(0), detector)
 	}
 	if err != nil {
 		return nil, errors.Join(err, out.Abort())
 	}
-	return sink.NewFiltered(out, cfg), nil
+	return sink.NewFilterSink(out, cfg), nil
 }
 
 // checkDetector looks, before a run, whether this node's builder unit can read the detector of its filter, and whether
@@ -192,17 +192,17 @@ func (s *session) checkDetector() error {
 
 // openStream opens one output, which is said in cfg.
 func (s *session) openStream(cfg *config.Config, settings sink.Settings, lends bool) (sink.Sink, error) {
-	kind := cfg.Sink()
-	settings.Output, settings.Capacity = cfg.Output, config.BufferMEPs*int(s.cfg.SlotSize)
+	kind := cfg.SinkKind()
+	settings.Output, settings.BufferBytes = cfg.Output, config.BufferMEPs*int(s.cfg.SlotSize)
 	switch {
 	case kind.Files:
 		settings.Output = OutputDir(*cfg)
 	case kind.Shared:
-		_, settings.Share, _ = sink.ParseBufferName(cfg.Output) // Complete has looked
+		_, settings.SharesEntries, _ = sink.ParseBufferName(cfg.Output) // Complete has looked
 		settings.Output = bufferName(*cfg, settings.Segments.Builder)
 	}
 	if lends {
-		settings.Lend, settings.LendMax, settings.Capacity = s.slots, config.BufferMEPs, sink.LendCapacity
+		settings.LendSlots, settings.MaxLent, settings.BufferBytes = s.slots, config.BufferMEPs, sink.LendCapacity
 	}
 	return kind.Open(settings)
 }
@@ -219,21 +219,21 @@ func (s *session) sinkSettings(run uint32, key recording.Key) (sink.Settings, er
 	}
 	return sink.Settings{
 		Segments: sink.SegmentsConfig{
-			Run:          run,
-			Key:          key,
-			Builder:      int(s.me.GetBuIndex()),
-			Node:         s.node.cfg.Name,
-			Host:         host,
-			Program:      s.node.cfg.Version,
-			SegmentBytes: int64(s.cfg.SegmentSize),
-			SegmentTime:  s.cfg.SegmentTime,
-			Durability:   durability,
+			Run:             run,
+			Key:             key,
+			Builder:         int(s.self.GetBuIndex()),
+			Node:            s.node.cfg.Name,
+			Host:            host,
+			Program:         s.node.cfg.Version,
+			MaxSegmentBytes: int64(s.cfg.SegmentSize),
+			MaxSegmentAge:   s.cfg.SegmentTime,
+			Durability:      durability,
 		},
-		About: recording.RunInfo{
+		RunInfo: recording.RunInfo{
 			Run:               run,
 			Key:               key,
 			Packing:           s.cfg.Packing,
-			Live:              s.cfg.Live(),
+			Live:              s.cfg.HasLiveSources(),
 			Program:           s.node.cfg.Version,
 			Configuration:     string(s.cfg.Effective()),
 			ConfigurationHash: s.cfg.Hash(),
@@ -244,8 +244,8 @@ func (s *session) sinkSettings(run uint32, key recording.Key) (sink.Settings, er
 
 // innerSinks are the outputs of a builder unit, one or several.
 func innerSinks(out sink.Sink) []sink.Sink {
-	if f, ok := out.(*sink.Filtered); ok {
-		out = f.Inner()
+	if f, ok := out.(*sink.FilterSink); ok {
+		out = f.OutputSink()
 	}
 	if several, ok := out.(*sink.Streams); ok {
 		return several.Sinks()
@@ -279,7 +279,7 @@ func (s *session) liftBacklogLimit() {
 const supersedeTimeout = 5 * time.Second
 
 // supersedeHandler tells the readers of every shared-memory output what does not count; nil: there is none.
-func (s *session) supersedeHandler(out sink.Sink) func([]builderunit.Result) {
+func (s *session) supersedeHandler(out sink.Sink) func([]builderunit.MEPResult) {
 	var to []*sink.Buffer
 	for _, one := range innerSinks(out) {
 		if b, ok := one.(*sink.Buffer); ok {
@@ -289,16 +289,16 @@ func (s *session) supersedeHandler(out sink.Sink) func([]builderunit.Result) {
 	if to == nil {
 		return nil
 	}
-	return func(results []builderunit.Result) {
+	return func(results []builderunit.MEPResult) {
 		for _, b := range to {
-			s.supersede(b, results)
+			s.markSuperseded(b, results)
 		}
 	}
 }
 
-// supersede tells the readers of a shared-memory output that MEPs do not count, since the scheduler did not take their
-// outcome. Where there are several, those of others are told, too, and have nothing to drop.
-func (s *session) supersede(to *sink.Buffer, results []builderunit.Result) {
+// markSuperseded tells the readers of a shared-memory output that MEPs do not count, since the scheduler did not take
+// their outcome. Where there are several, those of others are told, too, and have nothing to drop.
+func (s *session) markSuperseded(to *sink.Buffer, results []builderunit.MEPResult) {
 	ctx, cancel := context.WithTimeout(context.Background(), supersedeTimeout)
 	defer cancel()
 	for i := range results {
@@ -323,5 +323,5 @@ func (s *session) supersede(to *sink.Buffer, results []builderunit.Result) {
 func (s *session) runNumber() uint32 {
 	s.node.mu.Lock()
 	defer s.node.mu.Unlock()
-	return s.node.run
+	return s.node.runNumber
 }

@@ -73,7 +73,7 @@ func newFarm(t *testing.T, roles ...cluster.Roles) *pair {
 
 func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pair {
 	t.Helper()
-	return newFarmOf(t, Config{Grace: grace, Barrier: patiently.Long}, roles...)
+	return newFarmOf(t, Config{LeaveGrace: grace, MinBarrierTimeout: patiently.LongTimeout}, roles...)
 }
 
 // newFarmOf makes nodes that have these settings.
@@ -88,17 +88,17 @@ func newFarmOf(t *testing.T, of Config, roles ...cluster.Roles) *pair {
 		other: issue("n7", certs.RoleNode),
 		run:   1<<31 | rand.Uint32(),
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patiently.Long)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patiently.LongTimeout)
 	p.ctx = ctx
 	t.Cleanup(cancel)
 	key := certs.NewGossipKey()
-	of.Key, of.Timing = key, cluster.LocalTiming()
-	of.Timing.Leave = 50 * time.Millisecond
-	of.Timing.SuspicionMult *= 3 // who is busy has not failed
+	of.GossipKey, of.GossipTiming = key, cluster.LocalTiming()
+	of.GossipTiming.LeaveTimeout = 50 * time.Millisecond
+	of.GossipTiming.SuspicionMult *= 3 // who is busy has not failed
 	seed, err := cluster.Open(ctx, cluster.Config{
 		Name:   ControlName,
 		Key:    key,
-		Timing: of.Timing,
+		Timing: of.GossipTiming,
 		Meta:   cluster.Meta{Roles: cluster.Control},
 		Logger: slog.New(slog.DiscardHandler),
 	})
@@ -125,7 +125,7 @@ func newFarmOf(t *testing.T, of Config, roles ...cluster.Roles) *pair {
 			t.Errorf("left behind: %v", leftovers)
 		}
 	})
-	if err := seed.Wait(ctx, names...); err != nil {
+	if err := seed.WaitForMembers(ctx, names...); err != nil {
 		t.Fatal(err)
 	}
 	p.seed = seed
@@ -150,21 +150,21 @@ func (p *pair) process(ctx context.Context, seed *cluster.Cluster, of Config, ra
 	go func() {
 		defer close(gone)
 		ended <- Run(nodeCtx, Config{
-			Name:     name,
-			Host:     "127.0.0.1",
-			Join:     []string{seed.Addr().String()},
-			Identity: id,
-			Key:      of.Key,
-			Timing:   of.Timing,
-			Idle:     patiently.Scaled(30 * time.Second),
-			Barrier:  of.Barrier,
-			AtLeast:  patiently.Long,
-			Roles:    role,
-			Log:      slog.New(slog.DiscardHandler),
-			Leave:    leave,
-			Grace:    of.Grace,
-			Monitor:  monitor,
-			Metrics: func(report func() *nodev1.Report) http.Handler {
+			Name:              name,
+			Host:              "127.0.0.1",
+			Join:              []string{seed.Addr().String()},
+			Identity:          id,
+			GossipKey:         of.GossipKey,
+			GossipTiming:      of.GossipTiming,
+			IdleTimeout:       patiently.Scaled(30 * time.Second),
+			MinBarrierTimeout: of.MinBarrierTimeout,
+			MinTimeout:        patiently.LongTimeout,
+			Roles:             role,
+			Log:               slog.New(slog.DiscardHandler),
+			LeaveRequest:      leave,
+			LeaveGrace:        of.LeaveGrace,
+			MonitorListener:   monitor,
+			NewMetricsHandler: func(report func() *nodev1.Report) http.Handler {
 				p.inside.Store(rank, report)
 				return http.HandlerFunc(func(w http.ResponseWriter,
 					_ *http.Request) {
@@ -220,18 +220,18 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 		p.t.Fatal(err)
 	}
 	core := tagnet.Config{
-		Slots:        c.Slots,
-		Packing:      c.Packing,
-		LookAhead:    c.Debug.LookAhead,
-		Policy:       policy,
-		Loose:        !c.Traffic().Phases,
-		TagRing:      c.Traffic().Tags,
-		Bypass:       c.Traffic().Bypass,
-		Live:         c.Live(),
-		CompleteOnly: c.EventsComplete(),
+		Slots:              c.Slots,
+		Packing:            c.Packing,
+		LookAhead:          c.Debug.LookAhead,
+		NoSlotPolicy:       policy,
+		Loose:              !c.DisciplineKind().Phases,
+		TagRing:            c.DisciplineKind().Tags,
+		BypassBusyRUs:      c.DisciplineKind().Bypass,
+		Live:               c.HasLiveSources(),
+		CompleteEventsOnly: c.EventsComplete(),
 	}
-	if c.Live() {
-		core.Events = c.Events
+	if c.HasLiveSources() {
+		core.MaxEvents = c.Events
 	}
 	if core.Rules.TurnOrder, err = tagnet.ParseTurnOrder(c.Next); err != nil {
 		p.t.Fatal(err)
@@ -260,7 +260,7 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 		p.t.Fatal(err)
 	}
 	scope := tagnet.Scope{Run: p.run, View: p.number, Name: ControlName}
-	if err := tagnet.Begin(p.ctx, conn, scope, core, time.Minute); err != nil {
+	if err := tagnet.BeginScheduler(p.ctx, conn, scope, core, time.Minute); err != nil {
 		p.t.Fatal(err)
 	}
 	s := host.Server()
@@ -280,7 +280,7 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 
 // command gives both nodes a command at the same time.
 func (p *pair) command(req *nodev1.CommandRequest) []error {
-	req.Protocol, req.Run = Protocol, p.run
+	req.Protocol, req.Run = ProtocolVersion, p.run
 	req.RunKey = bytes.Repeat([]byte{byte(p.run)}, len(recording.Key{}))
 	errs := make([]chan error, len(p.nodes))
 	for i, n := range p.nodes {
@@ -362,7 +362,7 @@ func TestTwoRunsInARow(t *testing.T) {
 					round, i, to, len(r.GetLinks()), c["ru.bytes_written"], c["ru.source_us"])
 			}
 			if m := r.GetMachine(); r.GetAtUs() == 0 || m.GetProcessors() == 0 || m.GetRssBytes() == 0 ||
-				m.GetDiskFreeBytes() == 0 || len(r.GetTimeline()) > reportSteps {
+				m.GetDiskFreeBytes() == 0 || len(r.GetTimeline()) > finalReportSteps {
 				t.Errorf("round %d: n%d at %d has %v, and keeps %d steps", round, i, r.GetAtUs(), m, len(r.GetTimeline()))
 			}
 		}
@@ -434,7 +434,7 @@ func TestPeersGiveUp(t *testing.T) {
 	for name, first := range map[string]func(*pair){
 		"a peer": func(p *pair) {
 			req := &nodev1.CommandRequest{
-				Protocol: Protocol,
+				Protocol: ProtocolVersion,
 				Run:      p.run,
 				Command:  nodev1.Command_COMMAND_STOP,
 				Abandon:  true,

@@ -20,8 +20,8 @@ import (
 // few streams.
 const (
 	maxStreams       = 128
-	maxMessage       = 4 << 20 // a command with a view of 4096 members has half of it
-	maxHeaders       = 16 << 10
+	maxMessageBytes  = 4 << 20 // a command with a view of 4096 members has half of it
+	maxHeaderBytes   = 16 << 10
 	handshakeTimeout = 5 * time.Second // for a handshake of TCP, TLS and HTTP/2
 	serviceName      = "node service"
 )
@@ -31,7 +31,7 @@ const (
 func ServiceOptions(id *certs.Identity, log *slog.Logger, atLeast time.Duration) []grpc.ServerOption {
 	return append(keepaliveOptions(atLeast), grpc.Creds(id.ServerCredentials(log)),
 		grpc.ConnectionTimeout(max(handshakeTimeout, atLeast)),
-		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders))
+		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(maxMessageBytes), grpc.MaxHeaderListSize(maxHeaderBytes))
 }
 
 // keepaliveOptions finds out that a peer's host is gone: a process that dies ends its connections, a host that is cut

@@ -68,7 +68,7 @@ func TestNodeServiceHasBounds(t *testing.T) {
 		return nodev1.NewNodeClient(conn)
 	}
 	greedy, modest := client(), client()
-	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 	defer cancel()
 
 	streams, stop := context.WithCancel(ctx)
@@ -90,11 +90,11 @@ func TestNodeServiceHasBounds(t *testing.T) {
 	}
 	stop()
 
-	_, err = modest.Command(ctx, &nodev1.CommandRequest{TagnetName: strings.Repeat("x", maxMessage)})
+	_, err = modest.Command(ctx, &nodev1.CommandRequest{TagnetName: strings.Repeat("x", maxMessageBytes)})
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a message that is too long: %v", err)
 	}
-	long := metadata.AppendToOutgoingContext(ctx, "x-long", strings.Repeat("x", maxHeaders))
+	long := metadata.AppendToOutgoingContext(ctx, "x-long", strings.Repeat("x", maxHeaderBytes))
 	if _, err := modest.Report(long, &nodev1.ReportRequest{}); err == nil {
 		t.Error("headers that are too long are taken")
 	}
@@ -105,7 +105,7 @@ func TestNodeServiceHasBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = mute.Close() }()
-	_ = mute.SetReadDeadline(began.Add(patiently.Long))
+	_ = mute.SetReadDeadline(began.Add(patiently.LongTimeout))
 	if _, err := io.Copy(io.Discard, mute); err != nil {
 		t.Errorf("a connection that says nothing is still open after %v: %v", time.Since(began), err)
 	}

@@ -19,7 +19,7 @@ func (s *service) Profile(req *nodev1.ProfileRequest, out nodev1.Node_ProfileSer
 		return err
 	}
 	length := time.Duration(req.GetLengthMs()) * time.Millisecond
-	err := profile.Write(out.Context(), pieceWriter{out}, req.GetKind(), length)
+	err := profile.WriteProfile(out.Context(), pieceWriter{out}, req.GetKind(), length)
 	var wrong *profile.KindError
 	switch {
 	case err == nil:
@@ -33,12 +33,12 @@ func (s *service) Profile(req *nodev1.ProfileRequest, out nodev1.Node_ProfileSer
 // pieceWriter sends what is written in pieces that a message holds.
 type pieceWriter struct{ out nodev1.Node_ProfileServer }
 
-// maxPiece is far below the 4 MiB that gRPC takes unasked.
-const maxPiece = 256 << 10
+// maxPieceBytes is far below the 4 MiB that gRPC takes unasked.
+const maxPieceBytes = 256 << 10
 
 func (p pieceWriter) Write(b []byte) (int, error) {
 	for n := 0; n < len(b); {
-		piece := b[n:min(len(b), n+maxPiece)]
+		piece := b[n:min(len(b), n+maxPieceBytes)]
 		if err := p.out.Send(&nodev1.ProfileResponse{Data: piece}); err != nil {
 			return n, err
 		}

@@ -57,7 +57,7 @@ func TestStopWaitsForTheOutput(t *testing.T) {
 				})
 				defer func() { _ = s.endpoint.Close() }()
 				runner := fsm.New("n0", fsm.Actions{fsm.Stop: func(ctx context.Context) error {
-					ctx, cancel := s.whileProgressing(ctx)
+					ctx, cancel := s.withStallTimeout(ctx)
 					defer cancel()
 					return s.stop(ctx)
 				}}, fsm.Options{Timeouts: fsm.Timeouts{fsm.Stop: stopTimeout}})

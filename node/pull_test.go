@@ -99,9 +99,9 @@ func (p *pullPlayer) farm(w []string) {
 		case "slots":
 			cfg.slots = p.number(w[i-1])
 		case "credit":
-			cfg.pull.Credit = p.number(w[i+1])
+			cfg.pull.RequestCredit = p.number(w[i+1])
 		case "groups":
-			cfg.pull.Group = p.number(w[i+2])
+			cfg.pull.SlotsPerRelease = p.number(w[i+2])
 		case "interest":
 			for _, ru := range w[i+1:] {
 				if !strings.HasPrefix(ru, "ru") {
@@ -127,11 +127,11 @@ func (p *pullPlayer) show() {
 	for j, b := range p.f.bus {
 		s := b.asm.Stats()
 		p.f.say("bu%d: %d requests, at most %d at a time; %d MEPs built, %d rejected with %d MFPs here and %d never asked "+
-			"for", j, s.Granted,
-			s.CreditHigh, s.MEPs, s.RejectedMEPs, s.RejectedMFPs, s.UnrequestedMFPs)
+			"for", j, s.WindowsGranted,
+			s.OutstandingRequestsHigh, s.BuiltMEPs, s.RejectedMEPs, s.RejectedMFPs, s.UnrequestedMFPs)
 	}
 	for i, u := range p.f.rus {
-		p.f.say("ru%d: %d transfers open, %d never asked for", i, u.OpenTransfers(), u.Unrequested())
+		p.f.say("ru%d: %d transfers open, %d never asked for", i, u.OpenTransfers(), u.UnrequestedTransfers())
 	}
 }
 
@@ -148,7 +148,8 @@ func TestPullAtRandom(t *testing.T) {
 			meps:  rapid.IntRange(0, 20).Draw(rt, "meps") + 1,
 		}
 		cfg.pull = builderunit.Pull{
-			Credit: rapid.IntRange(0, 6).Draw(rt, "credit"), Group: rapid.IntRange(0, cfg.slots).Draw(rt, "group"),
+			RequestCredit: rapid.IntRange(0, 6).Draw(rt, "credit"), SlotsPerRelease: rapid.IntRange(0, cfg.slots).Draw(rt,
+				"group"),
 		}
 		for ru := range cfg.rus - 1 {
 			if rapid.Bool().Draw(rt, "of interest") {
@@ -187,8 +188,8 @@ func TestPullStoppedBuilder(t *testing.T) {
 			accept: func(mep uint64) bool { return mep%3 != 0 },
 			size:   func(uint64, int) uint32 { return 20 },
 		}
-		cfg.pull = builderunit.Pull{Credit: rapid.IntRange(1, 3).Draw(rt, "credit"),
-			Group: rapid.IntRange(1, cfg.slots).Draw(rt, "group")}
+		cfg.pull = builderunit.Pull{RequestCredit: rapid.IntRange(1, 3).Draw(rt, "credit"),
+			SlotsPerRelease: rapid.IntRange(1, cfg.slots).Draw(rt, "group")}
 		if cfg.rus > 1 && rapid.Bool().Draw(rt, "with interest") {
 			cfg.pull.RegionUnits = []int{1}
 		}
@@ -235,7 +236,7 @@ func TestEveryPullInterleaving(t *testing.T) {
 				bus:   2,
 				slots: slots,
 				meps:  5 - slots,
-				pull: builderunit.Pull{Credit: credit, Group: slots,
+				pull: builderunit.Pull{RequestCredit: credit, SlotsPerRelease: slots,
 					RegionUnits: roi},
 				accept: func(mep uint64) bool { return mep == 1 },
 				size:   func(uint64, int) uint32 { return 20 },
@@ -287,7 +288,7 @@ func (f *farm) key() string {
 	for _, u := range f.rus {
 		fmt.Fprint(&b, "|", len(u.tokens), u.requested, u.writes)
 		if f.cfg.rejection.Packing > 0 {
-			fmt.Fprint(&b, "|", u.decidedBelow, u.gone, u.Unrequested())
+			fmt.Fprint(&b, "|", u.decidedBelow, u.gone, u.UnrequestedTransfers())
 		}
 		for _, t := range u.tokens {
 			fmt.Fprint(&b, t.Released)

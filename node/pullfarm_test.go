@@ -79,12 +79,12 @@ type farmMEP struct {
 func newFarm(t *testing.T, cfg farmConfig) *farm {
 	f := &farm{t: t, cfg: cfg, last: -1}
 	tc := tagnet.Config{
-		Slots:     cfg.slots,
-		Packing:   1,
-		LookAhead: cfg.slots,
-		Policy:    tagnet.Skip,
-		Loose:     true,
-		Rules:     tagnet.Rules{TurnOrder: tagnet.ByDemand},
+		Slots:        cfg.slots,
+		Packing:      1,
+		LookAhead:    cfg.slots,
+		NoSlotPolicy: tagnet.Skip,
+		Loose:        true,
+		Rules:        tagnet.Rules{TurnOrder: tagnet.ByDemand},
 	}
 	for i := range cfg.rus {
 		tc.RUs = append(tc.RUs, fmt.Sprint("ru", i))
@@ -138,7 +138,8 @@ func (f *farm) must(err error) {
 // read lets every readout unit hold the MEPs below one.
 func (f *farm) read(to uint64) {
 	for i := range f.rus {
-		f.must(f.core.ApplyUpdate(i, tagnet.Update{Read: to, Events: to, End: f.cfg.meps > 0 && to == uint64(f.cfg.meps)}))
+		f.must(f.core.ApplyUpdate(i, tagnet.Update{ReadBelow: to, Events: to, InputEnded: f.cfg.meps > 0 &&
+			to == uint64(f.cfg.meps)}))
 	}
 	f.issue()
 }
@@ -146,10 +147,10 @@ func (f *farm) read(to uint64) {
 // issue sends tokens to all readout units.
 func (f *farm) issue() {
 	var batch tagnet.Batch
-	batch.Reset(f.core.NextCycle(), f.core.Places())
+	batch.Reset(f.core.NextCycle(), f.core.PlacesPerCycle())
 	f.core.Issue(&batch)
 	for i := range batch.Len() {
-		for place := range batch.Places {
+		for place := range batch.PlacesPerCycle {
 			if t, ok := batch.Token(i, place); ok {
 				f.say("TagNet gives MEP %d to bu%d, slot %d", t.MEP, t.BU, t.Slot)
 				f.meps = append(f.meps, farmMEP{bu: int(t.BU), slot: int(t.Slot), parts: make([]string, f.cfg.rus)})
@@ -192,12 +193,12 @@ func (f *farm) announce(ru int, t *tagnet.Token) {
 	m.parts[ru] = "announced"
 	m.sized++
 	ready, err := b.asm.Announce(&placing.Announce{
-		RU:      uint16(ru),
-		Streams: 1,
-		Slot:    t.Slot,
-		Attempt: uint32(t.Attempt),
-		MEP:     t.MEP,
-		Entries: []placing.Entry{{Size: f.cfg.size(t.MEP, ru)}},
+		RU:          uint16(ru),
+		StreamCount: 1,
+		Slot:        t.Slot,
+		Attempt:     uint32(t.Attempt),
+		MEP:         t.MEP,
+		Entries:     []placing.Entry{{Size: f.cfg.size(t.MEP, ru)}},
 	})
 	f.must(err)
 	if ready != (m.sized == f.cfg.rus) {
@@ -215,7 +216,7 @@ func ref(mep uint64, ru int) shmem.Ref {
 func (f *farm) request(bu int) {
 	b := f.bus[bu]
 	for slot, ru, ok := b.asm.NextRequest(); ok; slot, ru, ok = b.asm.NextRequest() {
-		mep := b.asm.Slot(slot).MEP
+		mep := b.asm.SlotMEP(slot).MEP
 		m := &f.meps[mep]
 		if want := b.order[m.requested]; ru != want || m.parts[ru] != "announced" || m.slot != slot || m.bu != bu {
 			f.t.Fatalf("bu%d asks ru%d for MEP %d of slot %d, where ru%d is next: %+v", bu, ru, mep, slot, want, m)
@@ -228,7 +229,7 @@ func (f *farm) request(bu int) {
 		f.checkHeld(ru, mep)
 		m.parts[ru] = "asked"
 		m.requested++
-		if b.open++; f.cfg.pull.Credit > 0 && b.open > f.cfg.pull.Credit {
+		if b.open++; f.cfg.pull.RequestCredit > 0 && b.open > f.cfg.pull.RequestCredit {
 			f.t.Fatalf("bu%d has %d requests out", bu, b.open)
 		}
 		f.say("bu%d asks ru%d for MEP %d", bu, ru, mep)
@@ -269,13 +270,13 @@ func (f *farm) write(ru int) {
 	b, m := f.bus[t.BU], &f.meps[t.MEP]
 	m.parts[ru] = "landed"
 	b.open--
-	before := b.asm.Stats().Parts
-	for _, l := range b.asm.Placed(ru, []transport.Placement{{
-		Ref: t.Ref, Length: t.Size, Imm: placing.Immediate(t.MEP, t.Attempt, t.Slot),
+	before := b.asm.Stats().PartsInPlace
+	for _, l := range b.asm.ApplyPlacements(ru, []transport.Placement{{
+		Ref: t.Ref, Length: t.GrantedBytes, Imm: placing.Immediate(t.MEP, t.Attempt, t.Slot),
 	}}, nil) {
 		b.progressed = append(b.progressed, slotProgress{int(l.Slot), l.Progress})
 	}
-	if b.asm.Stats().Parts != before+1 {
+	if b.asm.Stats().PartsInPlace != before+1 {
 		f.t.Fatalf("the part of ru%d of MEP %d is not all there", ru, t.MEP)
 	}
 	f.request(int(t.BU))
@@ -299,7 +300,7 @@ func (f *farm) finish(bu int) {
 	b := f.bus[bu]
 	l := b.progressed[0]
 	b.progressed = b.progressed[1:]
-	mep := b.asm.Slot(l.slot)
+	mep := b.asm.SlotMEP(l.slot)
 	m := &f.meps[mep.MEP]
 	if l.progress != builderunit.CompletedMEP {
 		f.say("bu%d has MEP %d judged", bu, mep.MEP)
@@ -317,7 +318,7 @@ func (f *farm) decide(bu int) {
 	b := f.bus[bu]
 	slot := b.judged[0]
 	b.judged = b.judged[1:]
-	mep := b.asm.Slot(slot).MEP
+	mep := b.asm.SlotMEP(slot).MEP
 	if f.cfg.accept(mep) {
 		f.say("bu%d keeps MEP %d", bu, mep)
 		b.asm.Accept(slot)
@@ -403,11 +404,11 @@ func (f *farm) checkEnd() {
 		if u.OpenTransfers() > 0 {
 			f.t.Fatalf("ru%d has %d transfers open at the end", i, u.OpenTransfers())
 		}
-		unasked += u.Unrequested()
+		unasked += u.UnrequestedTransfers()
 	}
 	for j, b := range f.bus {
-		if s := b.asm.Stats(); len(b.held) > 0 || b.open > 0 || len(b.asm.Unfinished(nil)) > 0 ||
-			s.RejectedPlacements+s.Refused+s.Incomplete > 0 {
+		if s := b.asm.Stats(); len(b.held) > 0 || b.open > 0 || len(b.asm.AppendUnfinished(nil)) > 0 ||
+			s.RejectedPlacements+s.RefusedAnnouncements+s.IncompleteMEPs > 0 {
 			f.t.Fatalf("bu%d is not at its end: %+v", j, s)
 		}
 		rest += b.asm.Stats().UnrequestedParts

@@ -86,7 +86,7 @@ func (f *farm) loseDecision(ru int) { f.rus[ru].decidedBelow++ }
 // freed is how many MEPs readout units gave up by decisions.
 func (f *farm) freed() (n uint64) {
 	for _, u := range f.rus {
-		n += u.rejected.Stats().MEPs
+		n += u.rejected.Stats().FreedMEPs
 	}
 	return n
 }
@@ -107,9 +107,9 @@ func TestFreedIsNotFetched(t *testing.T) {
 			size:           func(uint64, int) uint32 { return 20 },
 		}
 		cfg.pull = builderunit.Pull{
-			Credit:      rapid.IntRange(0, 6).Draw(rt, "credit"),
-			Group:       rapid.IntRange(0, cfg.slots).Draw(rt, "group"),
-			RegionUnits: []int{rapid.IntRange(0, cfg.rus-1).Draw(rt, "interest")},
+			RequestCredit:   rapid.IntRange(0, 6).Draw(rt, "credit"),
+			SlotsPerRelease: rapid.IntRange(0, cfg.slots).Draw(rt, "group"),
+			RegionUnits:     []int{rapid.IntRange(0, cfg.rus-1).Draw(rt, "interest")},
 		}
 		accept := builderunit.AcceptShare(rapid.Float64Range(0, 1).Draw(rt, "share"), rapid.Uint64().Draw(rt, "seed"))
 		cfg.accept = func(mep uint64) bool { return accept(mep) }
@@ -135,7 +135,7 @@ func TestEveryFreedInterleaving(t *testing.T) {
 			bus:       1,
 			slots:     2,
 			meps:      3,
-			pull:      builderunit.Pull{Credit: 1, Group: 2, RegionUnits: []int{1}},
+			pull:      builderunit.Pull{RequestCredit: 1, SlotsPerRelease: 2, RegionUnits: []int{1}},
 			accept:    func(mep uint64) bool { return mep == 1 },
 			size:      func(uint64, int) uint32 { return 20 },
 			rejection: readoutunit.RejectionPolicy{Packing: 1, IncludesWritten: written},

@@ -32,7 +32,7 @@ func TestReadoutLost(t *testing.T) {
 			p.more(s, 20)
 			p.kill[victim]()
 			e := patiently.Receive(t, p.lost)
-			if e.Role != tagnet.Readout || e.Incident != tagnet.Lost {
+			if e.Role != tagnet.Readout || e.Incident != tagnet.UnitLost {
 				t.Fatalf("the scheduler says %v", e)
 			}
 			if err := s.ExcludeRU(e.Unit); err != nil {
@@ -66,7 +66,7 @@ func (p *pair) checkAccountsWithout(s *tagnet.Server, lost uint32, c config.Conf
 			p.t.Errorf("n%d: %v, lost %v", i, st, r.GetLostPeers())
 		}
 	}
-	if marked < 40 || built <= marked || missing != marked*uint64(c.Division().Count(int(lost))) ||
+	if marked < 40 || built <= marked || missing != marked*uint64(c.Division().SourceCount(int(lost))) ||
 		events != marked*uint64(c.Packing) || placed+missing != built*uint64(c.Division().Sources()) {
 		p.t.Errorf("%d built, %d of them marked; %d MFPs placed, %d missing; %d events", built, marked, placed, missing,
 			events)

@@ -26,14 +26,14 @@ func (s *service) CheckOutput(
 		return nil, err
 	}
 	out := &nodev1.CheckOutputResponse{}
-	if err := s.node.cfg.Allow.Check(&cfg, req.GetSeat()); err != nil {
+	if err := s.node.cfg.Allowlist.Check(&cfg, req.GetSeat()); err != nil {
 		out.Problem = err.Error()
 	}
 	if out.Problem != "" || !req.GetSeat().GetBuilder() {
 		return out, nil
 	}
 	for _, one := range cfg.FileOutputs() {
-		last, err := checkFiles(one, req.GetRun())
+		last, err := checkOutputFiles(one, req.GetRun())
 		if err != nil {
 			out.Problem = err.Error()
 			return out, nil
@@ -46,8 +46,8 @@ func (s *service) CheckOutput(
 	return out, nil
 }
 
-// checkFiles says why an output of files cannot be written here, and the highest number of a run that is there.
-func checkFiles(cfg config.Config, run uint32) (last uint32, err error) {
+// checkOutputFiles says why an output of files cannot be written here, and the highest number of a run that is there.
+func checkOutputFiles(cfg config.Config, run uint32) (last uint32, err error) {
 	dir := OutputDir(cfg)
 	if cfg.SingleFile() {
 		err = recording.CheckFile(cfg.Output, cfg.Overwrite)
@@ -76,7 +76,7 @@ type outputRequest interface {
 func (s *service) beginOutputCall(
 	ctx context.Context, method string, req outputRequest,
 ) (cfg config.Config, end func(), err error) {
-	if _, err := s.node.admit(ctx, method, req.GetTerm()); err != nil {
+	if _, err := s.node.admitControl(ctx, method, req.GetTerm()); err != nil {
 		return cfg, func() {}, err
 	}
 	endControlCall, endFileCall := s.node.controlCalls.beginCall(), s.node.fileCalls.beginCall()
@@ -101,18 +101,18 @@ func (s *service) Recorded(req *nodev1.RecordedRequest, to nodev1.Node_RecordedS
 	if err != nil {
 		return err
 	}
-	if err := s.node.cfg.Allow.CheckFiles(&cfg); err != nil {
+	if err := s.node.cfg.Allowlist.CheckFiles(&cfg); err != nil {
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
 	if err := s.node.awaitOutputClosed(ctx, req.GetRun()); err != nil {
 		return err
 	}
-	return ReadBack(ctx, cfg, req, to.Send)
+	return ReadRecorded(ctx, cfg, req, to.Send)
 }
 
-// ReadBack recovers and reads what is recorded of a run where this process can see it. It sends nothing if there is no
-// such run.
-func ReadBack(
+// ReadRecorded recovers and reads what is recorded of a run where this process can see it. It sends nothing if there is
+// no such run.
+func ReadRecorded(
 	ctx context.Context, cfg config.Config, req *nodev1.RecordedRequest, send func(*nodev1.RecordedResponse) error,
 ) error {
 	dir, manifest, err := findRecorded(cfg, req.GetRun(), req.GetRunKey())
@@ -141,7 +141,7 @@ func ReadBack(
 	if err := send(first); err != nil {
 		return err
 	}
-	for piece := range contents.Set.Pieces() {
+	for piece := range contents.MEPSet.Pieces() {
 		if err := send(&nodev1.RecordedResponse{Set: piece}); err != nil {
 			return err
 		}
@@ -196,13 +196,13 @@ func (s *service) Conclude(ctx context.Context, req *nodev1.ConcludeRequest) (*n
 	cfg, end, err := s.beginOutputCall(ctx, "Conclude", req)
 	defer end()
 	if err == nil {
-		err = Conclude(cfg, req)
+		err = WriteVerdict(cfg, req)
 	}
 	return &nodev1.ConcludeResponse{}, err
 }
 
-// Conclude writes the end of a run into its manifest, where this process can see it.
-func Conclude(cfg config.Config, req *nodev1.ConcludeRequest) error {
+// WriteVerdict writes the end of a run into its manifest, where this process can see it.
+func WriteVerdict(cfg config.Config, req *nodev1.ConcludeRequest) error {
 	var verdict recording.Verdict
 	if err := json.Unmarshal(req.GetVerdict(), &verdict); err != nil {
 		return status.Error(codes.InvalidArgument, "the verdict: "+err.Error())
@@ -214,7 +214,7 @@ func Conclude(cfg config.Config, req *nodev1.ConcludeRequest) error {
 	case manifest == nil:
 		return status.Errorf(codes.NotFound, "run %d is not recorded in %s", req.GetRun(), OutputDir(cfg))
 	}
-	err = recording.Update(dir, func(m *recording.Manifest) error {
+	err = recording.UpdateManifest(dir, func(m *recording.Manifest) error {
 		m.Verdict = &verdict
 		return nil
 	})
@@ -228,7 +228,7 @@ func Conclude(cfg config.Config, req *nodev1.ConcludeRequest) error {
 // keeps nobody from reading.
 func (n *process) awaitOutputClosed(ctx context.Context, run uint32) error {
 	n.mu.Lock()
-	writing, of := n.outputDone, n.outputRun
+	writing, of := n.outputClosed, n.outputRun
 	n.mu.Unlock()
 	if writing == nil || of != run {
 		return nil

@@ -92,7 +92,7 @@ func logRecovered(f *recording.RecoveryResult, log *slog.Logger) {
 	switch {
 	case f.Err != nil:
 		log.Error("a file of an earlier run cannot be recovered", "file", filepath.Join(f.Dir, f.Name), "err", f.Err)
-	case !f.Live:
+	case !f.WriterLives:
 		log.Warn("a killed process had left this of an earlier run", "file", filepath.Join(f.Dir, f.Name), "what", f.What)
 	}
 }

@@ -26,7 +26,7 @@ func makeCrashedRun(t *testing.T, dir string, run uint32) {
 	about := recording.RunInfo{
 		Run:     run,
 		Key:     recording.Key{1, byte(run)},
-		Format:  recording.MEP,
+		Format:  recording.FormatMEP,
 		Packing: 10,
 	}
 	runDir, err := recording.OpenRun(at, about, false)
@@ -34,13 +34,13 @@ func makeCrashedRun(t *testing.T, dir string, run uint32) {
 		t.Fatal(err)
 	}
 	s, err := sink.NewSegments(sink.SegmentsConfig{
-		Dir:          runDir,
-		Run:          run,
-		Key:          about.Key,
-		Format:       about.Format,
-		SegmentBytes: 1 << 20,
-		SegmentTime:  time.Hour,
-		Durability:   recording.File,
+		Dir:             runDir,
+		Run:             run,
+		Key:             about.Key,
+		Format:          about.Format,
+		MaxSegmentBytes: 1 << 20,
+		MaxSegmentAge:   time.Hour,
+		Durability:      recording.DurabilityFile,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestEarlierRunsAreRecovered(t *testing.T) {
 			t.Fatal(err)
 		}
 		open := openSegments(t, dir, run)
-		if len(open) > 0 || len(m.Builders) != 1 || m.Builders[0].State != recording.Recovered ||
+		if len(open) > 0 || len(m.Builders) != 1 || m.Builders[0].State != recording.StateRecovered ||
 			len(m.Builders[0].Segments) != 1 || m.Builders[0].Segments[0].Events != 10 {
 			t.Errorf("run %d: %v are open, the manifest has %+v", run, open, m.Builders)
 		}
@@ -172,12 +172,12 @@ func TestDescribeNamesThoseWithoutSegments(t *testing.T) {
 	to := &nodev1.RecordedResponse{}
 	describeRecorded(to, &recording.Contents{
 		Manifest: &recording.Manifest{Builders: []recording.Builder{
-			{Index: 0, Node: "n3", State: recording.Recovered},
-			{Index: 1, Node: "n4", State: recording.Finished},
+			{Index: 0, Node: "n3", State: recording.StateRecovered},
+			{Index: 1, Node: "n4", State: recording.StateFinished},
 		}},
 		Builders: []recording.BuilderContents{{
 			Index:    1,
-			State:    recording.Finished,
+			State:    recording.StateFinished,
 			Segments: []recording.SegmentContents{{SegmentTotals: recording.SegmentTotals{MEPs: 2, Events: 14, Bytes: 900}}},
 		}},
 	})

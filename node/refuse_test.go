@@ -69,10 +69,11 @@ func TestRefusedCommands(t *testing.T) {
 	}{
 		"another protocol": {&nodev1.CommandRequest{Protocol: 9, Command: nodev1.Command_COMMAND_LOAD},
 			codes.FailedPrecondition, "run the same release everywhere"},
-		"no command": {&nodev1.CommandRequest{Protocol: Protocol}, codes.InvalidArgument, "is no command of a node"},
-		"not now": {&nodev1.CommandRequest{Protocol: Protocol, Command: nodev1.Command_COMMAND_START},
+		"no command": {&nodev1.CommandRequest{Protocol: ProtocolVersion}, codes.InvalidArgument, "is no command of a node"},
+		"not now": {&nodev1.CommandRequest{Protocol: ProtocolVersion, Command: nodev1.Command_COMMAND_START},
 			codes.FailedPrecondition, "Offline"},
-		"the end of another run": {&nodev1.CommandRequest{Protocol: Protocol, Command: nodev1.Command_COMMAND_STOP, Run: 9},
+		"the end of another run": {&nodev1.CommandRequest{Protocol: ProtocolVersion, Command: nodev1.Command_COMMAND_STOP,
+			Run: 9},
 			codes.FailedPrecondition, "not with 9"},
 	} {
 		_, err := p.nodes[0].Command(p.ctx, c.req)

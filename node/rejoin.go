@@ -26,7 +26,7 @@ func (s *session) allowReadmission(rank int) {
 
 // readmissionCheck says whether another process may take a rank; nil where a run tolerates the loss of none.
 func (s *session) readmissionCheck() func(rank int) bool {
-	if d := s.decisions.rank; !s.toleratesReadoutLoss() && (d == config.None || !s.hasDecisionUnitOnly(d)) {
+	if d := s.decisions.nodeRank; !s.toleratesReadoutLoss() && (d == config.NoUnit || !s.hasDecisionUnitOnly(d)) {
 		return nil
 	}
 	return func(rank int) bool {
@@ -41,8 +41,8 @@ func (s *session) clearLost(rank int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.vacatedRanks, rank)
-	s.lost = slices.DeleteFunc(slices.Clone(s.lost), func(r int) bool { return r == rank })
-	if len(s.lost) == 0 && !s.aborted {
+	s.lostLinkRanks = slices.DeleteFunc(slices.Clone(s.lostLinkRanks), func(r int) bool { return r == rank })
+	if len(s.lostLinkRanks) == 0 && !s.aborted {
 		go func() { _ = s.node.runner.Restore() }() // the state machine may be waiting for a transition
 	}
 }
@@ -56,8 +56,8 @@ func (s *session) resumeSource(ctx context.Context, src source.Source, client *t
 		return nil
 	}
 	from := client.RejoinPoint()
-	if !from.Rejoined || int(from.RU) != int(s.me.GetRuIndex()) {
+	if !from.Rejoined || int(from.RU) != int(s.self.GetRuIndex()) {
 		return errNotReadmitted
 	}
-	return source.BeginAt(ctx, src, from.FirstMEP)
+	return source.BeginAtMEP(ctx, src, from.FirstMEP)
 }

@@ -40,7 +40,7 @@ func TestReadoutComesBack(t *testing.T) {
 			losses := cases.Count(2, 1)
 			for times := range losses {
 				p.kill[victim]()
-				if e := patiently.Receive(t, p.lost); e.Role != tagnet.Readout || e.Incident != tagnet.Lost {
+				if e := patiently.Receive(t, p.lost); e.Role != tagnet.Readout || e.Incident != tagnet.UnitLost {
 					t.Fatalf("the scheduler says %v", e)
 				}
 				if err := s.ExcludeRU(p.view.GetMembers()[victim].GetName()); err != nil {
@@ -85,7 +85,7 @@ func (p *pair) revive(s *tagnet.Server, req *nodev1.CommandRequest, rank int) {
 	p.nodes[rank], p.conns[rank] = nodev1.NewNodeClient(conn), conn
 	for _, command := range upward {
 		one := &nodev1.CommandRequest{
-			Protocol:      Protocol,
+			Protocol:      ProtocolVersion,
 			Command:       command,
 			Run:           p.run,
 			Configuration: req.GetConfiguration(),

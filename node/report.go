@@ -46,18 +46,18 @@ const (
 	HistogramFilter     = "filter_us"
 )
 
-// HistogramHost is the name of the histogram of a node's packets, µs, where the kernel's times of them were asked for:
-// from when the kernel had them until they were taken in.
-const HistogramHost = "host_us"
+// HistogramKernelDelay is the name of the histogram of a node's packets, µs, where the kernel's times of them were
+// asked for: from when the kernel had them until they were taken in.
+const HistogramKernelDelay = "host_us"
 
 // reportBadInput tells once that the input is bad: what came before it is built, so the node is not in error.
 func (s *session) reportBadInput(bad error) {
 	s.mu.Lock()
-	reported := s.badInput
-	s.badInput = true
+	reported := s.badInputReported
+	s.badInputReported = true
 	s.mu.Unlock()
 	if !reported {
-		if err := s.node.runner.Degrade(s.node.cause("input", bad)); err != nil {
+		if err := s.node.runner.Degrade(s.node.makeCause("input", bad)); err != nil {
 			s.node.logTooLate("bad input", bad, err)
 		}
 	}
@@ -67,7 +67,7 @@ func (s *session) reportBadInput(bad error) {
 // the last one when that is over.
 func (n *process) report(steps int) *nodev1.Report {
 	n.mu.Lock()
-	s, last, req, stopped, began := n.session, n.last, n.request, n.stopped, n.began
+	s, last, req, stopped, began := n.session, n.lastReport, n.currentRequest, n.selfStopCause, n.runBegan
 	n.mu.Unlock()
 	var r *nodev1.Report
 	switch {
@@ -96,9 +96,9 @@ func (n *process) report(steps int) *nodev1.Report {
 		r = &nodev1.Report{}
 	}
 	if s != nil {
-		r.View, r.Seat, r.ConfigurationHash = s.view.GetNumber(), s.me, s.hash
+		r.View, r.Seat, r.ConfigurationHash = s.view.GetNumber(), s.self, s.configHash
 	}
-	r.Leaving = n.leaving.Load()
+	r.Leaving = n.leaveRequested.Load()
 	r.RunKey = req.GetRunKey()
 	r.TagnetName, r.TagnetAddress, r.Stopped = req.GetTagnetName(), req.GetTagnetAddress(), stopped
 	if !began.IsZero() {
@@ -118,13 +118,13 @@ func (n *process) report(steps int) *nodev1.Report {
 // report collects what links and units have counted.
 func (s *session) report() *nodev1.Report {
 	s.node.mu.Lock()
-	run := s.node.run
+	run := s.node.runNumber
 	s.node.mu.Unlock()
 	r := &nodev1.Report{
 		Run:               run,
 		View:              s.view.GetNumber(),
-		Seat:              s.me,
-		ConfigurationHash: s.hash,
+		Seat:              s.self,
+		ConfigurationHash: s.configHash,
 		LostPeers:         s.lostPeers(),
 		Missing:           s.missingReports(),
 		BadPeers:          s.badPeerCauses(),
@@ -135,9 +135,9 @@ func (s *session) report() *nodev1.Report {
 	s.readCounters(r.Counters, &c)
 	var written []uint64
 	if c.Readout != nil {
-		written = c.Readout.BytesTo
+		written = c.Readout.BytesByBU
 		s.addReadoutHistograms(r, &c.Readout.BarrierStats)
-		r.Reasons, r.Frontends = sourceReasons(c.Readout.Live), frontends(c.Readout.Live)
+		r.Reasons, r.Frontends = sourceRejectReasons(c.Readout.Live), frontendNames(c.Readout.Live)
 	}
 	if unit := s.decisions.unit.Load(); unit != nil {
 		l := unit.Latency()
@@ -149,28 +149,28 @@ func (s *session) report() *nodev1.Report {
 	s.mu.Lock()
 	out := s.sink
 	s.mu.Unlock()
-	if f, ok := out.(*sink.Filtered); ok {
+	if f, ok := out.(*sink.FilterSink); ok {
 		waits, in := f.Histograms()
 		addHistogram(r, HistogramFilterWait, waits)
 		addHistogram(r, HistogramFilter, in)
 	}
-	addHistogram(r, HistogramHost, s.node.network.QueueDelays())
+	addHistogram(r, HistogramKernelDelay, s.node.network.QueueDelays())
 	r.Links = s.linkReports(written)
 	return r
 }
 
 // Kinds of reasons why something of a live source was not taken.
 const (
-	ReasonRefused = "refused" // by the carrier
-	ReasonThrown  = "thrown"  // away, by its number
+	ReasonRefused    = "refused" // by the carrier
+	ReasonThrownAway = "thrown"  // away, by its number
 )
 
-// sourceReasons tells why something of the live sources was not taken, in the order of their ids.
-func sourceReasons(of map[string]source.LiveStats) (out []*nodev1.Reason) {
+// sourceRejectReasons tells why something of the live sources was not taken, in the order of their ids.
+func sourceRejectReasons(of map[string]source.LiveStats) (out []*nodev1.Reason) {
 	for _, s := range of {
-		for kind, why := range map[string]string{ReasonRefused: s.Refusal, ReasonThrown: s.LastFault} {
+		for kind, why := range map[string]string{ReasonRefused: s.Refusal, ReasonThrownAway: s.LastFault} {
 			if why != "" {
-				out = append(out, &nodev1.Reason{Source: uint32(s.Source), Kind: kind, Why: why})
+				out = append(out, &nodev1.Reason{Source: uint32(s.SourceID), Kind: kind, Why: why})
 			}
 		}
 	}
@@ -180,12 +180,12 @@ func sourceReasons(of map[string]source.LiveStats) (out []*nodev1.Reason) {
 	return out
 }
 
-// frontends tells who gives the live sources their data, by the ids of the sources, where their feeds know.
-func frontends(of map[string]source.LiveStats) map[uint32]string {
+// frontendNames tells who gives the live sources their data, by the ids of the sources, where their feeds know.
+func frontendNames(of map[string]source.LiveStats) map[uint32]string {
 	out := map[uint32]string{}
 	for _, s := range of {
 		if s.Frontend != "" {
-			out[uint32(s.Source)] = s.Frontend
+			out[uint32(s.SourceID)] = s.Frontend
 		}
 	}
 	return out
@@ -199,9 +199,9 @@ func (s *session) addReadoutHistograms(r *nodev1.Report, w *readoutunit.BarrierS
 	if bad := s.ru.Load().BadRecord(); bad != nil {
 		s.reportBadInput(bad)
 	}
-	addHistogram(r, HistogramBarrier, w.Barriers)
-	addHistogram(r, HistogramSkew, w.Skews)
-	for ru, h := range w.Holders {
+	addHistogram(r, HistogramBarrier, w.BarrierWaits)
+	addHistogram(r, HistogramSkew, w.EpochSkews)
+	for ru, h := range w.HoldTimesByRU {
 		addHistogram(r, HistogramHeld+strconv.Itoa(ru), h)
 	}
 }
@@ -233,12 +233,12 @@ func (s *session) linkReports(to []uint64) []*nodev1.Link {
 	return out
 }
 
-// reportSteps is how many of the last steps of a readout unit the final report has.
-const reportSteps = 24
+// finalReportSteps is how many of the last steps of a readout unit the final report has.
+const finalReportSteps = 24
 
-// liveSteps is how many steps a readout unit keeps for who watches the run. A step costs three
+// keptTimelineSteps is how many steps a readout unit keeps for who watches the run. A step costs three
 // readings of the clock (docs/design/029-figures.md has what that comes to).
-const liveSteps = 64
+const keptTimelineSteps = 64
 
 // timeline is the last steps of the readout unit, so many at most.
 func (s *session) timeline(most int) []*nodev1.Step {
@@ -255,9 +255,9 @@ func (s *session) timeline(most int) []*nodev1.Step {
 			Builder:    int32(k.BU),
 			Mep:        k.MEP,
 			Meps:       uint32(k.MEPs),
-			BeginUs:    k.Begin,
-			SentUs:     k.Sent,
-			ReleasedUs: k.Released,
+			BeginUs:    k.BeginMicros,
+			SentUs:     k.OutcomeMicros,
+			ReleasedUs: k.ReleasedMicros,
 		}
 	}
 	return steps

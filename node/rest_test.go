@@ -30,12 +30,12 @@ func TestALinkBreaksAtRest(t *testing.T) {
 		"before it has links": {fsm.NotReady, "transport", broken, false, false},
 		"as a run is dropped": {fsm.Ready, "transport", broken, true, false},
 	} {
-		n := &process{cfg: Config{Name: "n0"}, log: slog.New(slog.DiscardHandler), discard: c.gives}
+		n := &process{cfg: Config{Name: "n0"}, log: slog.New(slog.DiscardHandler), discardRun: c.gives}
 		n.runner = fsm.New("n0", fsm.Actions{}, fsm.Options{})
 		if err := n.runner.Adopt(c.state); err != nil {
 			t.Fatal(err)
 		}
-		n.fail(c.subsystem, c.err)
+		n.reportFault(c.subsystem, c.err)
 		st := n.status()
 		if got := st.GetDegraded(); got != c.want || st.GetState() != c.state.String() {
 			t.Errorf("%s: degraded %v, in %s", name, got, st.GetState())

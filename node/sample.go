@@ -18,44 +18,45 @@ import (
 )
 
 const (
-	// sampleEvery is how often what was read is sent, and slow counters are read.
-	sampleEvery = 100 * time.Millisecond
+	// sampleSendInterval is how often what was read is sent, and slow counters are read.
+	sampleSendInterval = 100 * time.Millisecond
 	// maxSamplers bounds who samples a node at a time: each takes up to 4 MiB, and a share of a processor.
 	maxSamplers = 8
-	// linkCounters and segmentBytes begin the names of what is read for each sample.
-	linkCounters = "link."
-	segmentBytes = "segment.bytes"
+	// linkCounterPrefix and segmentBytesCounter begin the names of what is read for each sample.
+	linkCounterPrefix   = "link."
+	segmentBytesCounter = "segment.bytes"
 )
 
-// defaultCounters by default.
-var defaultCounters = []string{"link.bytes_sent", "link.bytes_placed", "link.datagrams_resent", "link.stalls_queue",
-	"link.stalls_tx", "link.stalls_credit", "link.stalls_congestion", segmentBytes}
+// defaultSampleCounters by default.
+var defaultSampleCounters = []string{"link.bytes_sent", "link.bytes_placed", "link.datagrams_resent",
+	"link.stalls_queue",
+	"link.stalls_tx", "link.stalls_credit", "link.stalls_congestion", segmentBytesCounter}
 
-// linkWords are the counters of a link in the order of link.Stats.Word.
-var linkWords = counter.StructOf(link.Stats{}).List()
+// linkCounterList are the counters of a link in the order of link.Stats.Word.
+var linkCounterList = counter.StructOf(link.Stats{}).List()
 
 // probe reads a column.
 type probe struct {
-	fast  bool
-	word  int // of link.Stats; -1: bytes of segments
-	index int // rank or segment; -1: all
-	name  string
-	slow  atomic.Uint64 // as it was read last
+	fast          bool
+	linkWord      int // of link.Stats; -1: bytes of segments
+	rankOrSegment int // rank or segment; -1: all
+	name          string
+	slowValue     atomic.Uint64 // as it was read last
 }
 
 // sampler reads the columns of one question.
 type sampler struct {
 	// immutable
-	session *session
-	run     uint32
-	columns []*samplev1.Column
-	probes  []*probe
-	stop    func() // ends the counting of segments' bytes
+	session      *session
+	runNumber    uint32
+	columns      []*samplev1.Column
+	probes       []*probe
+	stopCounting func() // ends the counting of segments' bytes
 
 	// owned by who reads
-	links []link.Stats // by rank; the last is their sum
-	bytes []uint64     // by segment
-	slow  map[string]uint64
+	linkStats      []link.Stats // by rank; the last is their sum
+	bytesBySegment []uint64     // by segment
+	slowCounters   map[string]uint64
 
 	mu   sync.Mutex // guards what follows
 	ring *sampling.Ring
@@ -76,7 +77,7 @@ func (s *service) Sample(req *samplev1.Question, out nodev1.Node_SampleServer) e
 	if err != nil {
 		return err
 	}
-	defer m.stop()
+	defer m.stopCounting()
 	if err := out.SendHeader(nil); err != nil {
 		return err
 	}
@@ -85,27 +86,27 @@ func (s *service) Sample(req *samplev1.Question, out nodev1.Node_SampleServer) e
 	defer reading.Wait()
 	defer close(over)
 	m.readSlow()
-	reading.Go(func() { m.read(over) })
+	reading.Go(func() { m.sampleLoop(over) })
 	return m.send(s.node, out)
 }
 
 // newSampler makes the sampler of a question.
 func (n *process) newSampler(req *samplev1.Question) (*sampler, error) {
 	n.mu.Lock()
-	s, run, over := n.session, n.run, n.last != nil
+	s, run, over := n.session, n.runNumber, n.lastReport != nil
 	n.mu.Unlock()
 	if s == nil || run == 0 || over {
 		return nil, status.Errorf(codes.FailedPrecondition, "%s is in no run, so there is nothing to sample: start one",
 			n.cfg.Name)
 	}
-	m := &sampler{session: s, run: run, slow: map[string]uint64{}}
-	m.links = make([]link.Stats, len(s.view.GetMembers())+1)
+	m := &sampler{session: s, runNumber: run, slowCounters: map[string]uint64{}}
+	m.linkStats = make([]link.Stats, len(s.view.GetMembers())+1)
 	names := req.GetCounters()
 	if len(names) == 0 {
-		names = defaultCounters
+		names = defaultSampleCounters
 	}
 	for _, name := range names {
-		if err := m.add(name, req.GetEach()); err != nil {
+		if err := m.addCounter(name, req.GetEach()); err != nil {
 			return nil, err
 		}
 	}
@@ -113,26 +114,26 @@ func (n *process) newSampler(req *samplev1.Question) (*sampler, error) {
 	if interval == 0 {
 		interval = sampling.MinInterval
 	}
-	if err := sampling.Check(interval, int(min(req.GetSamples(), 1<<20)), len(m.probes)); err != nil {
+	if err := sampling.CheckRequest(interval, int(min(req.GetSamples(), 1<<20)), len(m.probes)); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	m.ring = sampling.New(interval, int(req.GetSamples()), len(m.probes))
-	m.stop = s.table.CountWritten()
+	m.stopCounting = s.table.CountWritten()
 	return m, nil
 }
 
-// add adds the columns of a counter.
-func (m *sampler) add(name string, each bool) error {
+// addCounter adds the columns of a counter.
+func (m *sampler) addCounter(name string, each bool) error {
 	word := -1
-	if name != segmentBytes {
-		word = slices.IndexFunc(linkWords, func(c counter.Counter) bool { return linkCounters+c.Name == name })
+	if name != segmentBytesCounter {
+		word = slices.IndexFunc(linkCounterList, func(c counter.Counter) bool { return linkCounterPrefix+c.Name == name })
 		if word < 0 {
 			return m.addSlow(name)
 		}
 	}
 	c := counter.Counter{Unit: "bytes", Kind: counter.Count}
 	if word >= 0 {
-		c = linkWords[word]
+		c = linkCounterList[word]
 	}
 	var of []string
 	switch {
@@ -141,33 +142,33 @@ func (m *sampler) add(name string, each bool) error {
 			of = append(of, member.GetName())
 		}
 	default:
-		for _, segment := range m.session.table.Segments() {
-			of = append(of, strings.TrimPrefix(strings.TrimPrefix(segment, m.session.segments), "-"))
+		for _, segment := range m.session.table.SegmentNames() {
+			of = append(of, strings.TrimPrefix(strings.TrimPrefix(segment, m.session.segmentPrefix), "-"))
 		}
-		m.bytes = make([]uint64, len(of))
+		m.bytesBySegment = make([]uint64, len(of))
 	}
 	if !each {
-		m.column(name, "", c, &probe{fast: true, word: word, index: -1})
+		m.addColumn(name, "", c, &probe{fast: true, linkWord: word, rankOrSegment: -1})
 		return nil
 	}
 	for i := range of {
-		m.column(name, of[i], c, &probe{fast: true, word: word, index: i})
+		m.addColumn(name, of[i], c, &probe{fast: true, linkWord: word, rankOrSegment: i})
 	}
 	return nil
 }
 
 // addSlow adds a counter of the report.
 func (m *sampler) addSlow(name string) error {
-	c, ok := descriptions.Find(name)
+	c, ok := counterDescriptions.Find(name)
 	if !ok {
 		return status.Error(codes.InvalidArgument, (&sampling.Error{Field: "counters", Why: "there is no counter " + name +
-			": docs/metrics.md lists them, and there is " + segmentBytes}).Error())
+			": docs/metrics.md lists them, and there is " + segmentBytesCounter}).Error())
 	}
-	m.column(name, "", c, &probe{name: name})
+	m.addColumn(name, "", c, &probe{name: name})
 	return nil
 }
 
-func (m *sampler) column(name, of string, c counter.Counter, p *probe) {
+func (m *sampler) addColumn(name, of string, c counter.Counter, p *probe) {
 	m.columns = append(m.columns, &samplev1.Column{
 		Name: name,
 		Of:   of,
@@ -178,8 +179,8 @@ func (m *sampler) column(name, of string, c counter.Counter, p *probe) {
 	m.probes = append(m.probes, p)
 }
 
-// read takes samples when they are due, until over is closed or there are enough.
-func (m *sampler) read(over <-chan struct{}) {
+// sampleLoop takes samples when they are due, until over is closed or there are enough.
+func (m *sampler) sampleLoop(over <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -191,7 +192,7 @@ func (m *sampler) read(over <-chan struct{}) {
 		m.readFast()
 		now := time.Now()
 		m.mu.Lock()
-		if row := m.ring.BeginSample(int64(now.Sub(sampleStart)), now.UnixMicro()); row != nil {
+		if row := m.ring.BeginSample(int64(now.Sub(sampleClockStart)), now.UnixMicro()); row != nil {
 			m.fillRow(row)
 		}
 		next, enough := m.ring.NextDue(), m.ring.Done()
@@ -199,23 +200,23 @@ func (m *sampler) read(over <-chan struct{}) {
 		if enough {
 			return
 		}
-		timer.Reset(time.Duration(next) - time.Since(sampleStart))
+		timer.Reset(time.Duration(next) - time.Since(sampleClockStart))
 	}
 }
 
-// sampleStart is the zero of the times that a ring is given, which must not jump as a clock may.
-var sampleStart = time.Now().Add(-time.Second)
+// sampleClockStart is the zero of the times that a ring is given, which must not jump as a clock may.
+var sampleClockStart = time.Now().Add(-time.Second)
 
 // readFast reads what the fast columns need. It allocates nothing.
 func (m *sampler) readFast() {
-	sum := &m.links[len(m.links)-1]
+	sum := &m.linkStats[len(m.linkStats)-1]
 	*sum = link.Stats{}
-	for rank := range m.links[:len(m.links)-1] {
-		m.links[rank] = m.session.endpoint.LinkStats(rank)
-		sum.Add(&m.links[rank])
+	for rank := range m.linkStats[:len(m.linkStats)-1] {
+		m.linkStats[rank] = m.session.endpoint.LinkStats(rank)
+		sum.Add(&m.linkStats[rank])
 	}
-	if len(m.bytes) > 0 {
-		m.session.table.Written(m.bytes)
+	if len(m.bytesBySegment) > 0 {
+		m.session.table.Written(m.bytesBySegment)
 	}
 }
 
@@ -224,18 +225,18 @@ func (m *sampler) fillRow(row []uint64) {
 	for i, p := range m.probes {
 		switch {
 		case !p.fast:
-			row[i] = p.slow.Load()
-		case p.word < 0 && p.index < 0:
+			row[i] = p.slowValue.Load()
+		case p.linkWord < 0 && p.rankOrSegment < 0:
 			row[i] = 0
-			for _, n := range m.bytes {
+			for _, n := range m.bytesBySegment {
 				row[i] += n
 			}
-		case p.word < 0:
-			row[i] = m.bytes[p.index]
-		case p.index < 0:
-			row[i] = m.links[len(m.links)-1].Word(p.word)
+		case p.linkWord < 0:
+			row[i] = m.bytesBySegment[p.rankOrSegment]
+		case p.rankOrSegment < 0:
+			row[i] = m.linkStats[len(m.linkStats)-1].Word(p.linkWord)
 		default:
-			row[i] = m.links[p.index].Word(p.word)
+			row[i] = m.linkStats[p.rankOrSegment].Word(p.linkWord)
 		}
 	}
 }
@@ -245,19 +246,19 @@ func (m *sampler) readSlow() {
 	if !slices.ContainsFunc(m.probes, func(p *probe) bool { return !p.fast }) {
 		return
 	}
-	clear(m.slow)
+	clear(m.slowCounters)
 	c := m.session.collectCounters()
-	m.session.readCounters(m.slow, &c)
+	m.session.readCounters(m.slowCounters, &c)
 	for _, p := range m.probes {
 		if !p.fast {
-			p.slow.Store(m.slow[p.name])
+			p.slowValue.Store(m.slowCounters[p.name])
 		}
 	}
 }
 
 // send sends what was read until there is enough, the run is over, or nobody listens.
 func (m *sampler) send(n *process, out nodev1.Node_SampleServer) error {
-	tick := time.NewTicker(sampleEvery)
+	tick := time.NewTicker(sampleSendInterval)
 	defer tick.Stop()
 	columns := m.columns
 	for {
@@ -268,7 +269,7 @@ func (m *sampler) send(n *process, out nodev1.Node_SampleServer) error {
 		}
 		m.readSlow()
 		gone := !n.isInRun(m)
-		r := &samplev1.Samples{Columns: columns, Run: m.run}
+		r := &samplev1.Samples{Columns: columns, Run: m.runNumber}
 		m.mu.Lock()
 		r.AtUs, r.Values = m.ring.Drain(nil, nil, sampling.MaxSamples)
 		r.Missed, r.Late = m.ring.Lost()
@@ -290,5 +291,5 @@ func (m *sampler) send(n *process, out nodev1.Node_SampleServer) error {
 func (n *process) isInRun(m *sampler) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.session == m.session && n.run == m.run && n.last == nil
+	return n.session == m.session && n.runNumber == m.runNumber && n.lastReport == nil
 }

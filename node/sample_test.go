@@ -18,13 +18,13 @@ import (
 
 // TestLinkWords: the counters of a link are described in the order in which Word numbers them.
 func TestLinkWords(t *testing.T) {
-	s := link.Stats{DatagramsSent: 1, BytesPlaced: 2, StallsCongestion: 3, TxUsed: 4}
+	s := link.Stats{DatagramsSent: 1, BytesPlaced: 2, StallsCongestion: 3, TransactionsUsed: 4}
 	values := map[string]uint64{}
 	counter.StructOf(link.Stats{}).Read(values, &s)
-	if len(values) != len(linkWords) {
-		t.Fatalf("%d counters, %d described", len(values), len(linkWords))
+	if len(values) != len(linkCounterList) {
+		t.Fatalf("%d counters, %d described", len(values), len(linkCounterList))
 	}
-	for i, c := range linkWords {
+	for i, c := range linkCounterList {
 		if s.Word(i) != values[c.Name] {
 			t.Errorf("%s is %d, not %d", c.Name, s.Word(i), values[c.Name])
 		}
@@ -48,7 +48,7 @@ func TestSampleInARun(t *testing.T) {
 		}
 	}
 	one, err := p.sample(&samplev1.Question{Samples: 300, Each: true, Counters: []string{
-		"link.bytes_sent", "link.bytes_placed", segmentBytes, "bu.meps_built"}})
+		"link.bytes_sent", "link.bytes_placed", segmentBytesCounter, "bu.meps_built"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestSampleInARun(t *testing.T) {
 		}
 		ended <- err
 	}()
-	time.Sleep(3 * sampleEvery)
+	time.Sleep(3 * sampleSendInterval)
 	if err := sched.Drain(0); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func (p *pair) hostScheduler(c config.Config) (tagnet.Scope, *nodev1.CommandRequ
 	p.number++
 	p.view.Number = p.number
 	scope := tagnet.Scope{Run: p.run, View: p.number, Name: ControlName}
-	if err := tagnet.Begin(p.ctx, p.conns[0], scope, p.schedulerOf(c), time.Minute); err != nil {
+	if err := tagnet.BeginScheduler(p.ctx, p.conns[0], scope, p.schedulerOf(c), time.Minute); err != nil {
 		p.t.Fatal(err)
 	}
 	host := p.view.GetMembers()[0]
@@ -126,12 +126,12 @@ func TestOnlyTheControlCommands(t *testing.T) {
 	p.id = p.other
 	conn := p.connect(1)
 	p.id = control
-	if _, err := nodev1.NewNodeClient(conn).Command(p.ctx, &nodev1.CommandRequest{Protocol: Protocol,
+	if _, err := nodev1.NewNodeClient(conn).Command(p.ctx, &nodev1.CommandRequest{Protocol: ProtocolVersion,
 		Command: nodev1.Command_COMMAND_LOAD}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a node's command: %v", err)
 	}
 	scope := tagnet.Scope{Run: 1, View: 1, Name: "n0"}
-	if err := tagnet.Begin(p.ctx, conn, scope, p.schedulerOf(testConfig(t, "")),
+	if err := tagnet.BeginScheduler(p.ctx, conn, scope, p.schedulerOf(testConfig(t, "")),
 		0); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a node's scheduler: %v", err)
 	}

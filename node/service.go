@@ -13,8 +13,8 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// Protocol is the version of the node service; control and nodes must speak the same.
-const Protocol = 2
+// ProtocolVersion is the version of the node service; control and nodes must speak the same.
+const ProtocolVersion = 2
 
 // commandOf is the command of the state machine that has the name of one of the node service.
 func commandOf(c nodev1.Command) (fsm.Command, error) {
@@ -29,12 +29,12 @@ type service struct {
 
 // Command takes the node through one transition.
 func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nodev1.CommandResponse, error) {
-	if req.GetProtocol() != Protocol {
+	if req.GetProtocol() != ProtocolVersion {
 		return nil, status.Errorf(codes.FailedPrecondition,
 			"the control speaks version %d of the node service, this node speaks %d: run the same release everywhere",
-			req.GetProtocol(), Protocol)
+			req.GetProtocol(), ProtocolVersion)
 	}
-	if _, err := s.node.admit(ctx, "Command", req.GetTerm()); err != nil {
+	if _, err := s.node.admitControl(ctx, "Command", req.GetTerm()); err != nil {
 		return nil, err
 	}
 	defer s.node.controlCalls.beginCall()()
@@ -52,22 +52,22 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 		}
 	}
 	s.node.mu.Lock()
-	if run := s.node.request.GetRun(); c == fsm.Stop && req.GetRun() != 0 && req.GetRun() != run {
+	if run := s.node.currentRequest.GetRun(); c == fsm.Stop && req.GetRun() != 0 && req.GetRun() != run {
 		s.node.mu.Unlock()
 		return nil, status.Errorf(codes.FailedPrecondition, "this node goes on with run %d, not with %d", run, req.GetRun())
 	}
 	if c == fsm.Configure || c == fsm.Start {
-		s.node.request = req
+		s.node.currentRequest = req
 	}
 	if c == fsm.Configure || c == fsm.Reset || c == fsm.Recover {
-		s.node.parked = fsm.Cause{}
+		s.node.parkedCause = fsm.Cause{}
 	}
 	if c == fsm.Stop || c == fsm.Start {
-		s.node.discard = c == fsm.Stop && req.GetAbandon()
+		s.node.discardRun = c == fsm.Stop && req.GetAbandon()
 	}
 	s.node.mu.Unlock()
 	if c == fsm.Stop && req.GetAbandon() && s.node.runner.Status().State == fsm.Configuring {
-		s.node.fail("configuration", errRunAbandoned) // it may be waiting for links to a node that will never be ready
+		s.node.reportFault("configuration", errRunAbandoned) // it may be waiting for links to a node that will never be ready
 	}
 	err = s.node.runner.Command(ctx, c)
 	return &nodev1.CommandResponse{Status: s.node.status()}, toStatus(err)
@@ -98,7 +98,7 @@ func toStatus(err error) error {
 
 // Report reads one report.
 func (s *service) Report(ctx context.Context, req *nodev1.ReportRequest) (*nodev1.Report, error) {
-	if _, err := s.node.admit(ctx, "Report", req.GetTerm()); err != nil {
+	if _, err := s.node.admitControl(ctx, "Report", req.GetTerm()); err != nil {
 		return nil, err
 	}
 	defer s.node.controlCalls.beginCall()()
@@ -107,14 +107,14 @@ func (s *service) Report(ctx context.Context, req *nodev1.ReportRequest) (*nodev
 	}
 	r := s.node.report(0)
 	if r.GetFinal() && req.GetDone() {
-		s.node.collected.Store(true)
+		s.node.reportCollected.Store(true)
 	}
 	return r, nil
 }
 
 // Watch streams reports at an interval and at every change of state.
 func (s *service) Watch(req *nodev1.WatchRequest, out nodev1.Node_WatchServer) error {
-	risen, err := s.node.admit(out.Context(), "Watch", req.GetTerm())
+	risen, err := s.node.admitControl(out.Context(), "Watch", req.GetTerm())
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (s *service) Watch(req *nodev1.WatchRequest, out nodev1.Node_WatchServer) e
 			return nil
 		case <-tick.C:
 		case <-risen:
-			if risen, err = s.node.admit(out.Context(), "Watch", req.GetTerm()); err != nil {
+			if risen, err = s.node.admitControl(out.Context(), "Watch", req.GetTerm()); err != nil {
 				return err
 			}
 		case _, ok := <-changes:
@@ -149,11 +149,11 @@ func (s *service) Watch(req *nodev1.WatchRequest, out nodev1.Node_WatchServer) e
 func (n *process) status() *nodev1.Status {
 	st := n.runner.Status()
 	out := &nodev1.Status{State: st.State.String(), Degraded: !st.Degraded.IsZero()}
-	if st.State.InBetween() {
+	if st.State.IsTransitional() {
 		out.InBetween = st.State.String()
 	}
 	n.mu.Lock()
-	parked := n.parked
+	parked := n.parkedCause
 	n.mu.Unlock()
 	out.Parked = !parked.IsZero()
 	for _, c := range []fsm.Cause{st.Cause, parked, st.Degraded, st.Forced} {

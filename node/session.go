@@ -33,24 +33,24 @@ import (
 // session is what a node is configured as: its memory, its links and, while running, its units.
 type session struct {
 	// immutable after newSession
-	node     *process
-	cfg      config.Config
-	view     *nodev1.View
-	hash     string // of the configuration as it was sent
-	me       *nodev1.Member
-	ruRanks  []int // rank of each readout unit, by index
-	buRanks  []int
-	ruByRank map[int]int
-	table    *shmem.Table
-	layout   *placing.Layout // of every slot, where windows are pre-granted; else nil
-	endpoint *transport.Endpoint
-	segments string // how the names of its segments begin
+	node          *process
+	cfg           config.Config
+	view          *nodev1.View
+	configHash    string // of the configuration as it was sent
+	self          *nodev1.Member
+	ruRanks       []int // rank of each readout unit, by index
+	buRanks       []int
+	ruByRank      map[int]int
+	table         *shmem.Table
+	layout        *placing.Layout // of every slot, where windows are pre-granted; else nil
+	endpoint      *transport.Endpoint
+	segmentPrefix string // how the names of its segments begin
 
 	// set by start, read by the links' receivers
 	ru       atomic.Pointer[readoutunit.Unit]
 	bu       atomic.Pointer[builderunit.Builder]
 	barrier  atomic.Pointer[barrier.Barrier]
-	feedback atomic.Pointer[feedback] // once the builder unit has attached
+	feedback atomic.Pointer[feedbackSender] // once the builder unit has attached
 
 	decisions decisionRole
 
@@ -63,18 +63,18 @@ type session struct {
 	slots       *shmem.Slots // nil without a builder unit; guarded by lifecycleMu after newSession
 	slotsRemade int          // how often the slots were made anew; guarded by lifecycleMu
 
-	mu             sync.Mutex // guards what follows
-	schedulerConns []schedulerConn
-	sink           sink.Sink
-	outputDone     chan struct{} // closed when the sink is finished or given up
-	arenas         [][]byte      // of the readout units
-	output         sink.Result
-	finished       bool // the sink is finished or aborted
-	aborted        bool
-	pendingWrites  error             // writes of the last run are under way still: their memory cannot be used again
-	baseline       map[string]uint64 // counters of the links when the run began
-	badInput       bool              // told to the state machine
-	lost           []int             // ranks to which the link is down, and without which the run goes on
+	mu               sync.Mutex // guards what follows
+	schedulerConns   []schedulerConn
+	sink             sink.Sink
+	outputClosed     chan struct{} // closed when the sink is finished or given up
+	arenas           [][]byte      // of the readout units
+	outputResult     sink.Result
+	sinkFinished     bool // the sink is finished or aborted
+	aborted          bool
+	pendingWritesErr error             // writes of the last run are under way still: their memory cannot be used again
+	linkBaseline     map[string]uint64 // counters of the links when the run began
+	badInputReported bool              // told to the state machine
+	lostLinkRanks    []int             // ranks to which the link is down, and without which the run goes on
 	// ranks of readout units that the scheduler said are gone: others may take their places
 	vacatedRanks   map[int]bool
 	badReadouts    []fsm.Cause  // readout units whose data do not fit, and without which the run goes on
@@ -110,19 +110,19 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 		node:         n,
 		cfg:          cfg,
 		view:         req.GetView(),
-		hash:         hex.EncodeToString(sum[:]),
+		configHash:   hex.EncodeToString(sum[:]),
 		ruByRank:     map[int]int{},
 		vacatedRanks: map[int]bool{},
 	}
 	if err := s.locateMembers(); err != nil {
 		return nil, err
 	}
-	if err := n.cfg.Allow.Check(&cfg, s.me); err != nil {
+	if err := n.cfg.Allowlist.Check(&cfg, s.self); err != nil {
 		return nil, err
 	}
 	s.layout = cfg.PreGrantedLayout()
-	s.segments = fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), n.cfg.Name, os.Getpid())
-	s.decisions.rank = cfg.DecisionRank(s.memberNames())
+	s.segmentPrefix = fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), n.cfg.Name, os.Getpid())
+	s.decisions.nodeRank = cfg.DecisionRank(s.memberNames())
 	if err := s.makeMemory(carriers.AllowsLocal()); err != nil {
 		return nil, err
 	}
@@ -131,15 +131,15 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 		Handler:     (*handler)(s),
 		Table:       s.table,
 		View:        s.transportView(),
-		Rank:        int(s.me.GetRank()),
+		Rank:        int(s.self.GetRank()),
 		Carrier:     carriers.Carrier,
-		AutoNetwork: carriers.Network.Carrier,
-		Drop:        cfg.Debug.Drop,
-		DropSeed:    cfg.Seed + uint64(s.me.GetRank())<<32,
+		AutoNetwork: carriers.NetworkCarrier.Carrier,
+		DropShare:   cfg.Debug.Drop,
+		DropSeed:    cfg.Seed + uint64(s.self.GetRank())<<32,
 		Damage:      damage,
 		MayRejoin:   s.readmissionCheck(),
 		OnRejoin:    s.clearLost,
-		MinTimeout:  n.cfg.AtLeast,
+		MinTimeout:  n.cfg.MinTimeout,
 		Log:         n.log,
 	})
 	return s, nil
@@ -153,10 +153,10 @@ func (s *session) makeMemory(shared bool) (err error) {
 	windows := (s.cfg.Slots+1)*max(1, len(s.ruRanks)) + s.decisionWindows()
 	if !shared {
 		s.table = shmem.NewTable(windows)
-	} else if s.table, err = shmem.NewSharedTable(s.segments+"-table", windows); err != nil {
+	} else if s.table, err = shmem.NewSharedTable(s.segmentPrefix+"-table", windows); err != nil {
 		return err
 	}
-	if s.me.GetBuilder() {
+	if s.self.GetBuilder() {
 		if err := s.makeSlots("-slots"); err != nil {
 			return errors.Join(err, s.table.Close())
 		}
@@ -180,7 +180,7 @@ func (s *session) locateMembers() error {
 			return fmt.Errorf("view %d lists %s, of rank %d, at place %d", s.view.GetNumber(), m.GetName(), m.GetRank(), rank)
 		}
 		if m.GetName() == s.node.cfg.Name {
-			s.me = m
+			s.self = m
 		}
 		if i := int(m.GetRuIndex()); m.GetReadout() && i < len(s.ruRanks) && !seenRU[i] {
 			s.ruRanks[i], s.ruByRank[rank], seenRU[i] = rank, i, true
@@ -192,7 +192,7 @@ func (s *session) locateMembers() error {
 		}
 	}
 	switch {
-	case s.me == nil:
+	case s.self == nil:
 		return fmt.Errorf("view %d has no member called %s", s.view.GetNumber(), s.node.cfg.Name)
 	case rus != s.cfg.RUs || bus != s.cfg.BUs:
 		return fmt.Errorf("view %d has %d readout and %d builder units of different index, the configuration %d and %d",
@@ -223,9 +223,9 @@ func (s *session) connect(ctx context.Context, req *nodev1.CommandRequest) error
 	}
 	s.mu.Lock()
 	for _, rank := range req.GetWithout() {
-		s.lost = append(s.lost, int(rank))
+		s.lostLinkRanks = append(s.lostLinkRanks, int(rank))
 	}
-	lost := s.lost
+	lost := s.lostLinkRanks
 	s.mu.Unlock()
 	return s.endpoint.Reconnect(ctx, slices.DeleteFunc(ranks, func(rank int) bool { return slices.Contains(lost, rank) }))
 }
@@ -235,8 +235,8 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 	s.lifecycleMu.Lock()
 	defer s.lifecycleMu.Unlock()
 	s.mu.Lock()
-	dead, hanging := s.aborted, s.pendingWrites
-	s.finished, s.output, s.badInput = false, sink.Result{}, false
+	dead, hanging := s.aborted, s.pendingWritesErr
+	s.sinkFinished, s.outputResult, s.badInputReported = false, sink.Result{}, false
 	s.absencesSeen, s.badReadouts, s.absentReadouts = 0, nil, nil
 	clear(s.vacatedRanks)
 	s.mu.Unlock()
@@ -253,18 +253,18 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 	attach := func(name string) (tagnet.Scope, []grpc.DialOption) {
 		return tagnet.Scope{Run: run, View: s.view.GetNumber(), Name: name}, []grpc.DialOption{
 			grpc.WithTransportCredentials(s.node.cfg.Identity.ClientCredentials(scheduler, s.node.log)),
-			tagnet.WithReconnect(s.node.cfg.AtLeast),
+			tagnet.WithReconnect(s.node.cfg.MinTimeout),
 		}
 	}
 	if err := s.startDecisions(req.GetBack()); err != nil {
 		return err
 	}
-	if s.me.GetBuilder() {
+	if s.self.GetBuilder() {
 		if err := s.startBuilder(ctx, req, attach); err != nil {
 			return err
 		}
 	}
-	if s.me.GetReadout() {
+	if s.self.GetReadout() {
 		return s.startReadout(ctx, address, req.GetBack(), attach)
 	}
 	return nil
@@ -277,12 +277,12 @@ func (s *session) keepConn(c schedulerConn) {
 	s.schedulerConns = append(s.schedulerConns, c)
 }
 
-// detached tells that no unit of this node takes part any more: the view is drained, or the unit excluded.
-func (s *session) detached() bool {
+// allDetached tells that no unit of this node takes part any more: the view is drained, or the unit excluded.
+func (s *session) allDetached() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.schedulerConns {
-		if f, ok := c.(*feedback); ok && f.excluded.Load() {
+		if f, ok := c.(*feedbackSender); ok && f.excluded.Load() {
 			continue // it asks to come back, and may wait for that for ever
 		}
 		select {
@@ -294,31 +294,31 @@ func (s *session) detached() bool {
 	return true
 }
 
-// excluded tells that this node's part in a run that goes on is over: it has a builder unit alone, which is excluded. A
-// view that is drained is another matter: there the others are in need of the links until the control has stopped them
-// all.
-func (s *session) excluded() bool {
+// isExcluded tells that this node's part in a run that goes on is over: it has a builder unit alone, which is excluded.
+// A view that is drained is another matter: there the others are in need of the links until the control has stopped
+// them all.
+func (s *session) isExcluded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.schedulerConns {
-		if f, ok := c.(*feedback); !ok || !f.excluded.Load() {
+		if f, ok := c.(*feedbackSender); !ok || !f.excluded.Load() {
 			return false
 		}
 	}
 	return len(s.schedulerConns) > 0
 }
 
-func (s *session) fail(subsystem string, err error) {
+func (s *session) reportFault(subsystem string, err error) {
 	s.mu.Lock()
 	dead := s.aborted
 	s.mu.Unlock()
 	if !dead {
-		go s.node.fail(subsystem, err) // it ends the units, which cannot end while they wait for this call
+		go s.node.reportFault(subsystem, err) // it ends the units, which cannot end while they wait for this call
 	}
 }
 
-// halt ends the units; the links stay.
-func (s *session) halt() {
+// stopUnits ends the units; the links stay.
+func (s *session) stopUnits() {
 	if ru := s.ru.Load(); ru != nil {
 		_ = ru.Close() // a source that cannot be closed has nothing left to lose
 	}
@@ -342,16 +342,16 @@ func (s *session) halt() {
 func (s *session) stop(ctx context.Context) error {
 	s.liftBacklogLimit()
 	if ru := s.ru.Load(); ru != nil {
-		ctx, cancel := stopwatch.WithStallTimeout(ctx, max(drainTimeout, s.node.cfg.AtLeast), s.progress, nil)
+		ctx, cancel := stopwatch.WithStallTimeout(ctx, max(drainTimeout, s.node.cfg.MinTimeout), s.progressCount, nil)
 		defer cancel()
 		if err := ru.Drain(ctx); err != nil {
 			s.node.log.Warn("stopping all the same", "err", err)
 			s.mu.Lock()
-			s.pendingWrites = err
+			s.pendingWritesErr = err
 			s.mu.Unlock()
 		}
 	}
-	s.halt()
+	s.stopUnits()
 	s.endDecisions(ctx)
 	return s.finishOutput()
 }
@@ -361,8 +361,8 @@ func (s *session) finishOutput() error {
 	s.lifecycleMu.Lock()
 	defer s.lifecycleMu.Unlock()
 	s.mu.Lock()
-	out, over := s.sink, s.sink == nil || s.finished
-	s.finished = true
+	out, over := s.sink, s.sink == nil || s.sinkFinished
+	s.sinkFinished = true
 	s.mu.Unlock()
 	if over {
 		return nil
@@ -374,7 +374,7 @@ func (s *session) finishOutput() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.output = result
+	s.outputResult = result
 	return nil
 }
 
@@ -382,16 +382,16 @@ func (s *session) finishOutput() error {
 func (s *session) signalOutputClosed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.outputDone != nil {
-		close(s.outputDone)
+	if s.outputClosed != nil {
+		close(s.outputClosed)
 	}
 }
 
 // closeOutput closes an output that is not finished, with all that is in it. The caller holds lifecycleMu.
 func (s *session) closeOutput() {
 	s.mu.Lock()
-	out, over := s.sink, s.sink == nil || s.finished
-	s.finished = true
+	out, over := s.sink, s.sink == nil || s.sinkFinished
+	s.sinkFinished = true
 	s.mu.Unlock()
 	if over {
 		return
@@ -410,7 +410,7 @@ func (s *session) abort() {
 	_ = s.endpoint.Close()
 	s.lifecycleMu.Lock()
 	defer s.lifecycleMu.Unlock()
-	s.halt()
+	s.stopUnits()
 	s.endDecisions(canceledContext())
 	s.closeDecisionUnit()
 	s.closeOutput()

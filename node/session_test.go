@@ -32,8 +32,8 @@ func TestLinksDoNotWaitForTheOutput(t *testing.T) {
 	patiently.Receive(t, out.begun)
 	(*handler)(s).LinkDown(1, errors.New("the peer has left"))
 	close(out.end)
-	if err := patiently.Receive(t, completed); err != nil || s.output.MEPs != 3 || s.counters.LinksDown.Load() != 1 {
-		t.Errorf("%v, output %+v, %d links down", err, s.output, s.counters.LinksDown.Load())
+	if err := patiently.Receive(t, completed); err != nil || s.outputResult.MEPs != 3 || s.counters.LinksDown.Load() != 1 {
+		t.Errorf("%v, output %+v, %d links down", err, s.outputResult, s.counters.LinksDown.Load())
 	}
 	if err := s.finishOutput(); err != nil {
 		t.Errorf("completing twice: %v", err)

@@ -55,7 +55,7 @@ func subsystemOf(where string, err error) string {
 		return SubsystemScheduler
 	case errors.As(err, &out):
 		return SubsystemOutput
-	case errors.As(err, &bad), errors.Is(err, source.ErrChanged):
+	case errors.As(err, &bad), errors.Is(err, source.ErrFileChanged):
 		return subsystemInput
 	case errors.As(err, &segment):
 		return subsystemMemory

@@ -23,7 +23,7 @@ func TestPartOf(t *testing.T) {
 		"barrier":       {"readout unit", &barrier.TimeoutError{Missing: []int{1}}},
 		"scheduler":     {"builder unit", tagnet.ErrGone},
 		"output":        {"units", &sink.SinkError{Cause: io.ErrShortWrite}},
-		"input":         {"readout unit", source.ErrChanged},
+		"input":         {"readout unit", source.ErrFileChanged},
 		"memory":        {"configuration", &shmem.SegmentError{Err: shmem.ErrNoSpace}},
 		"readout_unit":  {"readout unit", io.EOF},
 		"configuration": {"configuration", io.EOF},

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// tapEvery is how often the events for a viewer are sent, together: a message costs the processors of a run more than
-	// the events in it. With as much in the run control, an event is seen within a second.
-	tapEvery = 250 * time.Millisecond
-	// tapBytes is what is sent in one message, about.
-	tapBytes = 1 << 20
-	// tapQuiet is after how long the counts are sent without an event.
-	tapQuiet = time.Second
+	// tapSendInterval is how often the events for a viewer are sent, together: a message costs the processors of a run
+	// more than the events in it. With as much in the run control, an event is seen within a second.
+	tapSendInterval = 250 * time.Millisecond
+	// maxTapMessageBytes is what is sent in one message, about.
+	maxTapMessageBytes = 1 << 20
+	// tapQuietInterval is after how long the counts are sent without an event.
+	tapQuietInterval = time.Second
 )
 
 // Tap streams a sample of the events that this node builds, for the control: it knows who may see what. The stream
@@ -32,7 +32,7 @@ func (s *service) Tap(req *nodev1.TapRequest, out nodev1.Node_TapServer) error {
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	v, err := s.node.tap.View(sel, time.Now())
+	v, err := s.node.tap.OpenViewer(sel, time.Now())
 	if err != nil {
 		return status.Error(codes.ResourceExhausted, err.Error())
 	}
@@ -40,7 +40,7 @@ func (s *service) Tap(req *nodev1.TapRequest, out nodev1.Node_TapServer) error {
 	if err := out.SendHeader(nil); err != nil {
 		return err
 	}
-	tick := time.NewTicker(tapEvery)
+	tick := time.NewTicker(tapSendInterval)
 	defer tick.Stop()
 	var events []selection.Event
 	sent := time.Now()
@@ -51,8 +51,8 @@ func (s *service) Tap(req *nodev1.TapRequest, out nodev1.Node_TapServer) error {
 		case <-tick.C:
 		}
 		for {
-			events = v.AppendEvents(events[:0], tapBytes)
-			if len(events) == 0 && time.Since(sent) < tapQuiet {
+			events = v.AppendEvents(events[:0], maxTapMessageBytes)
+			if len(events) == 0 && time.Since(sent) < tapQuietInterval {
 				break
 			}
 			sent = time.Now()

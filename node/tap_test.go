@@ -73,7 +73,7 @@ func (p *pair) comesAndGoes() {
 		p.t.Fatalf("%d look, %v", n, err)
 	}
 	cancel()
-	for deadline := time.Now().Add(patiently.Long); p.tapped(0) > 1; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patiently.LongTimeout); p.tapped(0) > 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.t.Fatal("a viewer that has gone is still there")
 		}

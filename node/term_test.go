@@ -53,16 +53,16 @@ func TestTwoControls(t *testing.T) {
 	for what, err := range map[string]error{
 		"watch": err, "stop": p.command(stop)[1], "report": reported, "drain": first.Drain(0), "abandon": first.Abandon(),
 		"figures": figures,
-		"notices": patiently.Receive(t, gone), "end": tagnet.End(p.ctx, p.conns[0], scope),
+		"notices": patiently.Receive(t, gone), "end": tagnet.EndScheduler(p.ctx, p.conns[0], scope),
 	} {
-		f := tagnet.Fenced(err)
+		f := tagnet.AsFencedError(err)
 		if f == nil || f.Current != newer || f.Term != older || time.Since(f.Since) > time.Hour ||
 			!strings.Contains(f.Error(),
 				"the control on b has term 6 since") {
 			t.Errorf("%s of the older control: %v", what, err)
 		}
 	}
-	if tagnet.Fenced(nobody) == nil {
+	if tagnet.AsFencedError(nobody) == nil {
 		t.Errorf("a control without a term: %v", nobody)
 	}
 	// The run goes on as if nothing had happened, and obeys the newer one.

@@ -14,11 +14,11 @@ type triggerReporter struct {
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu        sync.Mutex // guards what follows
-	epoch     uint8
-	connected bool   // there is somebody to tell
-	below     uint64 // events below it are triggered
-	reported  uint64
+	mu             sync.Mutex // guards what follows
+	epoch          uint8
+	connected      bool   // there is somebody to tell
+	triggeredBelow uint64 // events below it are triggered
+	reportedBelow  uint64
 }
 
 // triggerReportInterval bounds what trigger reporters cost: 10,000 messages/s from each readout unit, each of 1 µs or
@@ -52,9 +52,9 @@ func (h *triggerReporter) run(ctx context.Context) {
 // reportNew tells what is new, if there is something.
 func (h *triggerReporter) reportNew() bool {
 	h.mu.Lock()
-	below, epoch, due := h.below, h.epoch, h.connected && h.below > h.reported
+	below, epoch, due := h.triggeredBelow, h.epoch, h.connected && h.triggeredBelow > h.reportedBelow
 	if due {
-		h.reported = below
+		h.reportedBelow = below
 	}
 	h.mu.Unlock()
 	if due {
@@ -73,7 +73,7 @@ func (h *triggerReporter) wakeUp() {
 // advance takes that events below a number are triggered. It does not wait.
 func (h *triggerReporter) advance(below uint64) {
 	h.mu.Lock()
-	h.below = max(h.below, below)
+	h.triggeredBelow = max(h.triggeredBelow, below)
 	h.mu.Unlock()
 	h.wakeUp()
 }
@@ -81,7 +81,7 @@ func (h *triggerReporter) advance(below uint64) {
 // connect takes that a decision unit is there.
 func (h *triggerReporter) connect(epoch uint8) {
 	h.mu.Lock()
-	h.epoch, h.connected, h.reported = epoch, true, 0
+	h.epoch, h.connected, h.reportedBelow = epoch, true, 0
 	h.mu.Unlock()
 	h.wakeUp()
 }

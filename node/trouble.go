@@ -29,7 +29,7 @@ func troubleOf(err error) string {
 	switch {
 	case errors.As(err, &bad):
 		return fsm.TroubleRecord
-	case is(source.ErrChanged):
+	case is(source.ErrFileChanged):
 		return fsm.TroubleChanged
 	case errors.As(err, &name), errors.As(err, &address), is(unix.EADDRNOTAVAIL):
 		return fsm.TroubleAddress

@@ -56,7 +56,7 @@ func TestTroubleOf(t *testing.T) {
 		"no error":                {nil, ""},
 		"no kind":                 {errors.New("something"), ""},
 		"a bad record":            {fmt.Errorf("x: %w", &source.BadRecordError{}), fsm.TroubleRecord},
-		"a file that has changed": {source.ErrChanged, fsm.TroubleChanged},
+		"a file that has changed": {source.ErrFileChanged, fsm.TroubleChanged},
 		"no such host":            {fmt.Errorf("x: %w", &net.DNSError{}), fsm.TroubleAddress},
 		"no such port":            {open(tcp, "127.0.0.1:99999"), fsm.TroubleAddress},
 		"another host's address":  {open(tcp, "192.0.2.1:1700"), fsm.TroubleAddress},

@@ -26,9 +26,9 @@ var errNoSuchUnit = errors.New("this node holds no such unit, or not now")
 // TagNet.
 const ControlName = "control"
 
-type attacher func(name string) (tagnet.Scope, []grpc.DialOption)
+type attachParams func(name string) (tagnet.Scope, []grpc.DialOption)
 
-func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, attach attacher) error {
+func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, attach attachParams) error {
 	if err := s.renewSlots(); err != nil {
 		return err
 	}
@@ -44,32 +44,32 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	if err != nil {
 		return err
 	}
-	fb := newFeedback()
+	fb := newFeedbackSender()
 	fb.onSuperseded, fb.onReported, fb.onRunEnding = s.supersedeHandler(out), s.reportOutcomes, s.liftBacklogLimit
 	s.feedback.Store(fb)
 	bu, err := builderunit.New(builderunit.Config{
-		Slots:     s.slots,
-		Table:     s.table,
-		Signaler:  tolerantSignaler{s},
-		RURanks:   s.ruRanks,
-		Division:  s.cfg.Division(),
-		Run:       req.GetRun(),
-		Verify:    verify,
-		Pattern:   rule,
-		Sink:      out,
-		Tap:       s.node.tap,
-		Durable:   s.awaitsDurability(),
-		Log:       s.node.log,
-		Tolerates: s.tolerateBadData,
-		Fail:      func(err error) { s.fail("builder unit", err) },
-		Feedback:  fb.report,
-		Layout:    s.layout,
-		Pull:      s.pullConfig(),
-		Decide:    s.regionDecider(out),
-		Backlog:   s.cfg.Backlog(),
-		Suspend:   s.suspension(),
+		Slots:          s.slots,
+		Table:          s.table,
+		Signaler:       tolerantSignaler{s},
+		RURanks:        s.ruRanks,
+		Division:       s.cfg.Division(),
+		Run:            req.GetRun(),
+		Verify:         verify,
+		Pattern:        rule,
+		Sink:           out,
+		Tap:            s.node.tap,
+		Durable:        s.awaitsDurability(),
+		Log:            s.node.log,
+		Tolerates:      s.tolerateBadData,
+		Fail:           func(err error) { s.reportFault("builder unit", err) },
+		OnResults:      fb.report,
+		Layout:         s.layout,
+		Pull:           s.pullConfig(),
+		Decide:         s.regionDecider(out),
+		MaxWaitingMEPs: s.cfg.MaxOutputBacklog(),
+		Suspension:     s.suspensionConfig(),
 
-		MostEvents: s.cfg.Packing,
+		MaxEventsPerMEP: s.cfg.Packing,
 	})
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 // regionDecider decides on regions of interest: a filter judges each, or a share of the MEPs is kept. What is kept
 // though no filter could look has its rest fetched, and the whole MEP is judged.
 func (s *session) regionDecider(out sink.Sink) func(context.Context, *builderunit.Region) error {
-	judge, ok := out.(*sink.Filtered)
+	judge, ok := out.(*sink.FilterSink)
 	if !ok || !s.cfg.RegionJudged() {
 		_, share := s.cfg.RoIReadouts()
 		keep := builderunit.AcceptShare(share, s.cfg.Seed)
@@ -110,33 +110,33 @@ func (s *session) regionDecider(out sink.Sink) func(context.Context, *builderuni
 	}
 }
 
-// suspension is when this node's builder unit stops on purpose.
-func (s *session) suspension() builderunit.Suspension {
+// suspensionConfig is when this node's builder unit stops on purpose.
+func (s *session) suspensionConfig() builderunit.Suspension {
 	bus := s.cfg.SuspendedBUs()
-	turn := slices.Index(bus, int(s.me.GetBuIndex()))
+	turn := slices.Index(bus, int(s.self.GetBuIndex()))
 	if turn < 0 {
 		return builderunit.Suspension{}
 	}
 	return builderunit.Suspension{
-		Every: s.cfg.Debug.SuspendEvery,
-		For:   s.cfg.Debug.SuspendFor,
-		Index: turn,
-		Units: len(bus),
+		Interval: s.cfg.Debug.SuspendEvery,
+		Duration: s.cfg.Debug.SuspendFor,
+		BUIndex:  turn,
+		BUCount:  len(bus),
 	}
 }
 
-func (s *session) startReadout(ctx context.Context, address string, rejoining bool, attach attacher) error {
+func (s *session) startReadout(ctx context.Context, address string, rejoining bool, attach attachParams) error {
 	src, err := s.openSource(ctx)
 	if err != nil {
 		return &subsystemError{subsystemInput, err}
 	}
-	core, err := barrier.NewCore(s.cfg.Barrier(), s.cfg.RUs, int(s.me.GetRuIndex()))
+	core, err := barrier.NewCore(s.cfg.BarrierKind(), s.cfg.RUs, int(s.self.GetRuIndex()))
 	if err != nil {
 		return errors.Join(err, src.Close())
 	}
 	bar := barrier.New(core, &barrierSignaler{s: s}, barrier.Options{
-		Timeout: max(s.cfg.Debug.BarrierTimeout, s.node.cfg.Barrier),
-		Slack:   s.cfg.Slack(),
+		Timeout: max(s.cfg.Debug.BarrierTimeout, s.node.cfg.MinBarrierTimeout),
+		Slack:   s.cfg.EffectiveSlack(),
 	})
 	s.barrier.Store(bar)
 	scope, opts := attach(s.node.cfg.Name)
@@ -149,7 +149,7 @@ func (s *session) startReadout(ctx context.Context, address string, rejoining bo
 		return errors.Join(err, src.Close(), bar.Close())
 	}
 	cfg := s.readoutConfig(src, client, bar, rejoining)
-	cfg.Order, cfg.Forward = s.sendOrder(), s.tagForwarder(client)
+	cfg.Order, cfg.ForwardTag = s.sendOrder(), s.tagForwarder(client)
 	if err := s.allocateRetention(&cfg); err != nil {
 		return errors.Join(err, src.Close(), bar.Close())
 	}
@@ -165,28 +165,28 @@ func (s *session) readoutConfig(src source.Source, client *tagnet.RUClient, bar 
 	rejoining bool) readoutunit.Config {
 	_, length := s.cfg.Phases()
 	cfg := readoutunit.Config{
-		RU:         int(s.me.GetRuIndex()),
-		RUs:        s.cfg.RUs,
-		BURanks:    s.buRanks,
-		Slots:      s.cfg.Slots,
-		Source:     src,
-		Streams:    s.cfg.Division().Count(int(s.me.GetRuIndex())),
-		Network:    s.endpoint,
-		Scheduler:  client,
-		Barrier:    bar,
-		PhaseTime:  length,
-		Free:       !s.cfg.Phased(),
-		Timeline:   liveSteps,
-		Log:        s.node.log,
-		Fail:       func(err error) { s.fail("readout unit", err) },
-		Expendable: s.expendableBuilders(),
+		RU:              int(s.self.GetRuIndex()),
+		RUs:             s.cfg.RUs,
+		BURanks:         s.buRanks,
+		SlotsPerBU:      s.cfg.Slots,
+		Source:          src,
+		Streams:         s.cfg.Division().SourceCount(int(s.self.GetRuIndex())),
+		Network:         s.endpoint,
+		Scheduler:       client,
+		Barrier:         bar,
+		PhaseTime:       length,
+		UnheldPhases:    !s.cfg.Phased(),
+		TimelineSteps:   keptTimelineSteps,
+		Log:             s.node.log,
+		Fail:            func(err error) { s.reportFault("readout unit", err) },
+		ToleratesBULoss: s.expendableBuilders(),
 
 		ToleratesReadoutLoss: s.toleratesReadoutLoss(),
 	}
 	if rejoining {
 		cfg.Rejoin = client.RejoinPoint()
 	}
-	if h := s.decisions.triggers.Load(); h != nil {
+	if h := s.decisions.triggerReporter.Load(); h != nil {
 		cfg.OnTriggered = func(below uint64) { h.advance(below * uint64(s.cfg.Packing)) }
 	}
 	if frees, written := s.cfg.FreesRejected(); frees {
@@ -197,36 +197,36 @@ func (s *session) readoutConfig(src source.Source, client *tagnet.RUClient, bar 
 
 // pullConfig is how this node's builder unit asks for its parts; builder units begin with different readout units.
 func (s *session) pullConfig() builderunit.Pull {
-	if !s.cfg.Traffic().Pull {
+	if !s.cfg.DisciplineKind().Pull {
 		return builderunit.Pull{}
 	}
 	roi, _ := s.cfg.RoIReadouts()
 	return builderunit.Pull{
-		Credit:      s.cfg.Debug.PullWindow,
-		Group:       s.cfg.PullGroup(),
-		FirstUnit:   int(s.me.GetBuIndex()) % s.cfg.RUs,
-		RegionUnits: roi,
+		RequestCredit:   s.cfg.Debug.PullWindow,
+		SlotsPerRelease: s.cfg.PullGroup(),
+		FirstUnit:       int(s.self.GetBuIndex()) % s.cfg.RUs,
+		RegionUnits:     roi,
 	}
 }
 
 // sendOrder is the discipline at this node's readout unit.
 func (s *session) sendOrder() readoutunit.Order {
 	end, _ := s.cfg.Phases()
-	return s.cfg.Traffic().Open(readoutunit.DisciplineConfig{
-		RU:          int(s.me.GetRuIndex()),
+	return s.cfg.DisciplineKind().Open(readoutunit.DisciplineConfig{
+		RU:          int(s.self.GetRuIndex()),
 		BUs:         s.cfg.BUs,
-		Slots:       s.cfg.Slots,
-		RoundCycles: s.cfg.Round(),
+		SlotsPerBU:  s.cfg.Slots,
+		RoundCycles: s.cfg.CyclesPerRound(),
 		PreGranted:  s.layout != nil,
 		Seats:       s.shiftSeats(),
-		Fence:       s.cfg.Phased() || end != config.PhaseEndBarrier, // a barrier that holds nothing needs no fence before it
+		FencePhases: s.cfg.Phased() || end != config.PhaseEndBarrier, // a barrier that holds nothing needs no fence before it
 	})
 }
 
 // tagForwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine
 // calls it.
 func (s *session) tagForwarder(sched *tagnet.RUClient) func(*tagnet.Tag) error {
-	next := int(s.me.GetRuIndex()) + 1
+	next := int(s.self.GetRuIndex()) + 1
 	if next == s.cfg.RUs {
 		return sched.ReturnTag
 	}
@@ -265,8 +265,8 @@ func (s *session) shiftSeats() readoutunit.Seats {
 // decides how often it collects. The links may repeat a write until they are closed, so it is abort that gives the
 // memory back.
 func (s *session) allocateRetention(cfg *readoutunit.Config) error {
-	block, blocks := s.cfg.Retention(cfg.RU, cfg.Source.MaxBlock())
-	arena, err := s.arena(blocks * block)
+	block, blocks := s.cfg.RetentionBuffers(cfg.RU, cfg.Source.MaxBlock())
+	arena, err := s.allocateArena(blocks * block)
 	if err != nil {
 		return fmt.Errorf("no memory for %d blocks of %d bytes in the readout unit: %w", blocks, block, err)
 	}
@@ -274,9 +274,9 @@ func (s *session) allocateRetention(cfg *readoutunit.Config) error {
 	return err
 }
 
-// arena is memory of that size: that of the run before, if there was one and it is as large, which nothing is under
-// way from.
-func (s *session) arena(size int) ([]byte, error) {
+// allocateArena is memory of that size: that of the run before, if there was one and it is as large, which nothing is
+// under way from.
+func (s *session) allocateArena(size int) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.arenas); n > 0 && len(s.arenas[n-1]) == size {
@@ -291,7 +291,7 @@ func (s *session) arena(size int) ([]byte, error) {
 
 // openSource opens what the readout unit reads.
 func (s *session) openSource(ctx context.Context) (source.Source, error) {
-	settings, err := s.cfg.SourceSettings(int(s.me.GetRuIndex()))
+	settings, err := s.cfg.SourceSettings(int(s.self.GetRuIndex()))
 	if err != nil {
 		return nil, err
 	}
@@ -301,5 +301,5 @@ func (s *session) openSource(ctx context.Context) (source.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return source.Paced(src, s.cfg.Rate, s.cfg.Packing), nil
+	return source.PaceSource(src, s.cfg.Rate, s.cfg.Packing), nil
 }

@@ -5,13 +5,13 @@ package node
 // else: no disk, no peer.
 func (n *process) watchLoops() {
 	watchSession := func(name string, look func(s *session)) {
-		n.cfg.Watchdog.Watch("node "+n.cfg.Name+": "+name, func() {
-			if s, _ := n.current(); s != nil {
+		n.cfg.Watchdog.AddLoop("node "+n.cfg.Name+": "+name, func() {
+			if s, _ := n.sessionAndRequest(); s != nil {
 				look(s)
 			}
 		})
 	}
-	n.cfg.Watchdog.Watch("node "+n.cfg.Name+": what answers commands", func() { n.status() })
+	n.cfg.Watchdog.AddLoop("node "+n.cfg.Name+": what answers commands", func() { n.status() })
 	watchSession("its readout unit", func(s *session) {
 		if ru := s.ru.Load(); ru != nil {
 			ru.Stats()
@@ -33,8 +33,8 @@ func (n *process) watchLoops() {
 			b.Stats()
 		}
 	})
-	n.cfg.Watchdog.Watch("node "+n.cfg.Name+": the scheduler", func() {
-		if server := n.host.Server(); server != nil {
+	n.cfg.Watchdog.AddLoop("node "+n.cfg.Name+": the scheduler", func() {
+		if server := n.schedulerHost.Server(); server != nil {
 			server.Registers()
 		}
 	})

@@ -8,19 +8,19 @@ import (
 	"ringlet/tagnet"
 )
 
-// barrierTries is how many time-outs of the barrier a readout unit waits for others that may be gone, where the run
-// tolerates that: by then whoever watches them has decided.
-const barrierTries = 6
+// maxBarrierTimeouts is how many time-outs of the barrier a readout unit waits for others that may be gone, where the
+// run tolerates that: by then whoever watches them has decided.
+const maxBarrierTimeouts = 6
 
 // applyAbsences takes who among the readout units has gone or come back. The cycles that it concerns come behind it.
 func (u *Unit) applyAbsences(absences []tagnet.Absence) error {
 	for _, a := range absences {
-		if int(a.RU) >= len(u.present) {
+		if int(a.RU) >= len(u.presentRUs) {
 			continue
 		}
-		u.present[a.RU] = a.Rejoined
+		u.presentRUs[a.RU] = a.Rejoined
 		var remaining []int
-		for ru, takesPart := range u.present {
+		for ru, takesPart := range u.presentRUs {
 			if takesPart {
 				remaining = append(remaining, ru)
 			}
@@ -65,7 +65,7 @@ func (u *Unit) finishBarrier() (held []barrier.Straggler, err error) {
 
 // retryBarrier waits at the barrier again where that has waited in vain for readout units that the run may do without.
 func (u *Unit) retryBarrier(wait func() error) (err error) {
-	for range barrierTries {
+	for range maxBarrierTimeouts {
 		var late *barrier.TimeoutError
 		if err = wait(); !u.cfg.ToleratesReadoutLoss || !errors.As(err, &late) {
 			break

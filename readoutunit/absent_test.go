@@ -15,9 +15,9 @@ func TestBound(t *testing.T) {
 	s := NewShift(0, SeatsInOrder(2, 2), 2, 4, false)
 	s.SetMaxCycles(4)
 	b := tagnet.Batch{
-		Places: 2,
-		MEPs:   slices.Repeat([]uint64{tagnet.NoMEP}, 40),
-		Slots:  make([]uint32, 40),
+		PlacesPerCycle: 2,
+		MEPs:           slices.Repeat([]uint64{tagnet.NoMEP}, 40),
+		Slots:          make([]uint32, 40),
 	}
 	var begun []uint64
 	for i := range 20 {
@@ -52,7 +52,7 @@ func TestWaitsPatiently(t *testing.T) {
 	}{
 		{"all come", true, nil, nil, 1},
 		{"one comes late", true, []error{late, late}, nil, 3},
-		{"one does not come", true, slices.Repeat([]error{late}, 2*barrierTries), late, barrierTries},
+		{"one does not come", true, slices.Repeat([]error{late}, 2*maxBarrierTimeouts), late, maxBarrierTimeouts},
 		{"another reason", true, []error{late, other}, other, 2},
 		{"nobody may be missing", false, []error{late}, late, 1},
 	} {

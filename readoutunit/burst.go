@@ -17,10 +17,10 @@ type burst struct {
 	Pieces []link.Piece // the parts: they go as one write
 	Bytes  uint64       // in all parts
 
-	id        int
-	lowestMEP uint64 // lowest MEP whose buffer it needs; none once its bytes were moved
-	sent      bool   // and it has no outcome
-	inUse     bool
+	id            int
+	lowestMEP     uint64 // lowest MEP whose buffer it needs; none once its bytes were moved
+	awaitsOutcome bool   // and it has no outcome
+	inUse         bool
 }
 
 // maxBurst is the most parts of a burst: 512 parts of 200 bytes are 11 jumbo datagrams or 70 of an Ethernet, enough to
@@ -36,18 +36,18 @@ const burstsPerBU = 64
 //
 //	open ─► add … ─► markSent ─► (write) ─► complete ─► lowestNeeded: what is below may go
 type burstPool struct {
-	all      []*burst
-	free     []*burst // the last used on top: its memory is in the cache
-	inUse    []int    // by builder unit: bursts in use
-	released uint64   // every MEP below has its outcome, or was put aside
+	all           []*burst
+	free          []*burst // the last used on top: its memory is in the cache
+	inUseByBU     []int    // by builder unit: bursts in use
+	releasedBelow uint64   // every MEP below has its outcome, or was put aside
 }
 
 // newBurstPool makes the core for bus builder units.
-func newBurstPool(bus int) *burstPool { return &burstPool{inUse: make([]int, bus)} }
+func newBurstPool(bus int) *burstPool { return &burstPool{inUseByBU: make([]int, bus)} }
 
 // canOpen tells that a burst can be opened for a builder unit. Without, so many are under way to it that one must
 // complete first. Those to others do not matter: one that answers nothing takes only its own.
-func (s *burstPool) canOpen(bu int) bool { return s.inUse[bu] < burstsPerBU }
+func (s *burstPool) canOpen(bu int) bool { return s.inUseByBU[bu] < burstsPerBU }
 
 // open gives an empty burst for a builder unit. There must be room.
 func (s *burstPool) open(bu int) *burst {
@@ -59,9 +59,9 @@ func (s *burstPool) open(bu int) *burst {
 		b = &burst{id: len(s.all)}
 		s.all = append(s.all, b)
 	}
-	b.BU, b.Bytes, b.lowestMEP, b.sent, b.inUse = bu, 0, math.MaxUint64, false, true
+	b.BU, b.Bytes, b.lowestMEP, b.awaitsOutcome, b.inUse = bu, 0, math.MaxUint64, false, true
 	b.Places, b.Pieces = b.Places[:0], b.Pieces[:0]
-	s.inUse[bu]++
+	s.inUseByBU[bu]++
 	return b
 }
 
@@ -88,14 +88,14 @@ func extend[T any](list []T) ([]T, *T) {
 // markSent notes that an open burst, in which there is something, is about to be written, and returns the cookie that
 // its write must have.
 func (s *burstPool) markSent(b *burst) uint64 {
-	b.sent = true
+	b.awaitsOutcome = true
 	return uint64(b.id)
 }
 
 // complete takes the outcome of a burst; what is in that stays readable until the next open. It refuses one that was
 // not under way.
 func (s *burstPool) complete(cookie uint64) (*burst, error) {
-	if cookie >= uint64(len(s.all)) || !s.all[cookie].sent {
+	if cookie >= uint64(len(s.all)) || !s.all[cookie].awaitsOutcome {
 		return nil, &notUnderWayError{cookie}
 	}
 	b := s.all[cookie]
@@ -104,28 +104,28 @@ func (s *burstPool) complete(cookie uint64) (*burst, error) {
 }
 
 func (s *burstPool) recycle(b *burst) {
-	b.sent, b.inUse = false, false
-	s.inUse[b.BU]--
+	b.awaitsOutcome, b.inUse = false, false
+	s.inUseByBU[b.BU]--
 	s.free = append(s.free, b)
 }
 
 // abandon gives up what was sent to a builder unit: it will have no outcome any more.
 func (s *burstPool) abandon(bu int) {
 	for _, b := range s.all {
-		if b.BU == bu && b.sent {
+		if b.BU == bu && b.awaitsOutcome {
 			s.recycle(b)
 		}
 	}
 }
 
 // Release says that every MEP below the given one has its outcome, or was put aside.
-func (s *burstPool) Release(below uint64) { s.released = max(s.released, below) }
+func (s *burstPool) Release(below uint64) { s.releasedBelow = max(s.releasedBelow, below) }
 
 // forEachOvertaken calls each for every burst under way that needs buffers of MEPs below the watermark. A burst whose
 // bytes were moved needs none.
 func (s *burstPool) forEachOvertaken(each func(b *burst) (moved bool)) {
 	for _, b := range s.all {
-		if b.sent && b.lowestMEP < s.released && each(b) {
+		if b.awaitsOutcome && b.lowestMEP < s.releasedBelow && each(b) {
 			b.lowestMEP = math.MaxUint64
 		}
 	}
@@ -135,7 +135,7 @@ func (s *burstPool) forEachOvertaken(each func(b *burst) (moved bool)) {
 // since the response of a write may come after the outcome of the MEP. It looks at every burst: some ten, each of
 // hundreds of parts.
 func (s *burstPool) lowestNeeded() uint64 {
-	lowest := s.released
+	lowest := s.releasedBelow
 	for _, b := range s.all {
 		if b.inUse {
 			lowest = min(lowest, b.lowestMEP)

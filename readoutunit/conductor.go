@@ -10,8 +10,8 @@ import (
 	"ringlet/readoutunit/source"
 )
 
-// conduct takes action after action as the order says.
-func (u *Unit) conduct() error {
+// runConductor takes action after action as the order says.
+func (u *Unit) runConductor() error {
 	var phase phase
 	for {
 		action, n, err := u.awaitAction()
@@ -65,7 +65,7 @@ func (u *Unit) awaitAction() (action Action, n uint64, err error) {
 		}
 		if now := action == WaitToken && !u.cyclesEnded; now != waiting {
 			waiting = now
-			u.tokenWait.Set(now)
+			u.tokenWait.SetRunning(now)
 		}
 		return action == Send && u.bursts.canOpen(int(u.order.TransferAt(n).BU)) || action == AdvancePhase ||
 			action == WaitToken && u.cyclesEnded
@@ -76,8 +76,8 @@ func (u *Unit) awaitAction() (action Action, n uint64, err error) {
 	if waiting {
 		u.tokenWait.Stop()
 	}
-	if u.firstPhase.IsZero() {
-		u.firstPhase = time.Now()
+	if u.firstPhaseAt.IsZero() {
+		u.firstPhaseAt = time.Now()
 	}
 	return action, n, err
 }
@@ -104,7 +104,7 @@ func (u *Unit) fillBurst(n uint64) (*burst, error) {
 		return nil, nil
 	}
 	bu := int(u.order.TransferAt(n).BU)
-	retained, b, preGranted := u.cfg.Retention.heldSpan(), u.bursts.open(bu), u.order.PreGranted()
+	retained, b, preGranted := u.cfg.Retention.heldSpan(), u.bursts.open(bu), u.order.UsesPreGrants()
 	b.Places = u.order.Serve(n, maxBurst, b.Places)
 	for _, n := range b.Places {
 		t := u.order.TransferAt(n)
@@ -113,17 +113,17 @@ func (u *Unit) fillBurst(n uint64) (*burst, error) {
 			return nil, err
 		}
 		if !preGranted { // the sizes went ahead
-			if part = part[u.entriesSize():]; len(part) != int(t.Size) {
+			if part = part[u.entriesSize():]; len(part) != int(t.GrantedBytes) {
 				return nil, fmt.Errorf("builder unit %d granted %d bytes for MEP %d, and its MFPs here have %d",
-					bu, t.Size, t.MEP, len(part))
+					bu, t.GrantedBytes, t.MEP, len(part))
 			}
 		}
 		b.add(t, part)
 	}
 	u.bursts.markSent(b)
 	u.updateLinkFull(bu)
-	u.lastPhase = time.Now()
-	u.timeline.recordBegin(u.phases.Load(), bu, u.order.TransferAt(b.Places[0]).MEP, len(b.Places))
+	u.lastPhaseAt = time.Now()
+	u.timeline.recordBegin(u.phasesPassed.Load(), bu, u.order.TransferAt(b.Places[0]).MEP, len(b.Places))
 	return b, nil
 }
 
@@ -131,7 +131,7 @@ func (u *Unit) fillBurst(n uint64) (*burst, error) {
 func (u *Unit) updateLinkFull(bu int) {
 	full := !u.bursts.canOpen(bu)
 	if full {
-		u.linksFull++
+		u.timesLinkFull++
 	}
 	u.order.SetLinkFull(bu, full)
 }
@@ -168,16 +168,16 @@ func (u *Unit) enterPhase(p *phase) error {
 // advancePhase ends a phase, when the others do.
 func (u *Unit) advancePhase(p *phase) error {
 	if p.parts == 0 {
-		u.dummies.Add(1)
+		u.dummyPhases.Add(1)
 		u.recordDummy()
 	}
 	cycles := u.offeredCycles(p)
 	switch {
 	case u.cfg.PhaseTime > 0:
 		if time.Since(p.begun) > u.cfg.PhaseTime {
-			u.overruns.Add(1)
+			u.phaseOverruns.Add(1)
 		}
-	case !u.cfg.Free:
+	case !u.cfg.UnheldPhases:
 		var err error
 		if cycles, err = u.passBarrier(cycles); err != nil {
 			return err
@@ -187,10 +187,10 @@ func (u *Unit) advancePhase(p *phase) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.order.AdvancePhase(cycles)
-	u.timeline.recordReleased(u.phases.Load())
-	u.lastPhase = time.Now()
+	u.timeline.recordReleased(u.phasesPassed.Load())
+	u.lastPhaseAt = time.Now()
 	u.changed.Broadcast()
-	u.phases.Add(1)
+	u.phasesPassed.Add(1)
 	return nil
 }
 
@@ -200,7 +200,7 @@ func (u *Unit) offeredCycles(p *phase) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	n := u.order.CyclesAhead()
-	if u.cfg.Free || u.cfg.PhaseTime > 0 {
+	if u.cfg.UnheldPhases || u.cfg.PhaseTime > 0 {
 		return n
 	}
 	u.pacer.record(u.order.RoundStart(), p.parts, time.Since(p.begun))
@@ -233,7 +233,7 @@ func (u *Unit) passBarrier(cycles int) (int, error) {
 // leavePhases leaves the phases that others are still in, now that there will be no other one.
 func (u *Unit) leavePhases() error {
 	var held []barrier.Straggler
-	if !u.cfg.Free && u.cfg.PhaseTime == 0 {
+	if !u.cfg.UnheldPhases && u.cfg.PhaseTime == 0 {
 		var err error
 		if held, err = u.finishBarrier(); err != nil {
 			return err
@@ -285,11 +285,11 @@ func (u *Unit) hasWork() bool {
 func (u *Unit) recordDummy() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.timeline.recordBegin(u.phases.Load(), Dummy, 0, 0)
+	u.timeline.recordBegin(u.phasesPassed.Load(), Dummy, 0, 0)
 }
 
 // Timeline returns the last steps, oldest first.
-func (u *Unit) Timeline() []Step {
+func (u *Unit) Timeline() []TimelineStep {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.timeline.steps()
@@ -297,37 +297,37 @@ func (u *Unit) Timeline() []Step {
 
 // Stats of a Unit.
 type Stats struct {
-	Source         source.Stats `count:""`
-	MFPsRead       uint64       `count:"mfps_read" help:"MFPs taken from the source"`
-	Tokens         uint64       `help:"tokens that came"`
-	Writes         uint64       `help:"parts of MEPs that builder units have in place"`
-	BytesWritten   uint64       `unit:"bytes" help:"bytes of writes confirmed by builder units"`
-	Unrequested    uint64       `count:"unasked" help:"tokens whose part nobody asked for (--roi)"`
-	Refused        uint64       `help:"grants that made no sense"`
-	BadRecords     uint64       `count:"bad_input" kind:"level" help:"1: the input ended with a bad record"`
-	Broken         int          `count:"sources_broken" kind:"level" help:"live sources that cannot go on"`
-	InputFailed    uint64       `count:"let_down" kind:"level" help:"1: the input ended since a live source cannot go on, or lacks what the run needs"`
-	Phases         uint64       `help:"phases gone through"`
-	Dummies        uint64       `help:"phases with nothing to write"`
-	Overruns       uint64       `help:"phases that took longer than phase-end allows"`
-	Bypassed       uint64       `help:"tags passed on unserved since the unit was busy; they come round again"`
-	Retained       int          `kind:"level" help:"blocks held now"`
-	RetainedHigh   int          `count:"retained_bytes_high" unit:"bytes" kind:"max" help:"bytes of the most retention buffers that were ever in use"`
-	Open           int          `kind:"level" help:"transfers without an outcome; 0 after a run"`
-	OrphanedWrites int          `count:"left_writes" help:"writes under way to builder units that are excluded"`
-	BuildersLost   int          `help:"builder units to which the link is down"`
-	LinksFull      uint64       `help:"times that so much was under way to a builder unit that it took no more"`
-	WritesMoved    uint64       `help:"writes under way whose bytes were copied, since their builder unit held them up"`
+	Source            source.Stats `count:""`
+	MFPsRead          uint64       `count:"mfps_read" help:"MFPs taken from the source"`
+	TokensReceived    uint64       `count:"tokens" help:"tokens that came"`
+	PartsWritten      uint64       `count:"writes" help:"parts of MEPs that builder units have in place"`
+	BytesWritten      uint64       `unit:"bytes" help:"bytes of writes confirmed by builder units"`
+	UnrequestedTokens uint64       `count:"unasked" help:"tokens whose part nobody asked for (--roi)"`
+	RefusedGrants     uint64       `count:"refused" help:"grants that made no sense"`
+	BadRecords        uint64       `count:"bad_input" kind:"level" help:"1: the input ended with a bad record"`
+	Broken            int          `count:"sources_broken" kind:"level" help:"live sources that cannot go on"`
+	InputFailed       uint64       `count:"let_down" kind:"level" help:"1: the input ended since a live source cannot go on, or lacks what the run needs"`
+	PhasesPassed      uint64       `count:"phases" help:"phases gone through"`
+	DummyPhases       uint64       `count:"dummies" help:"phases with nothing to write"`
+	PhaseOverruns     uint64       `count:"overruns" help:"phases that took longer than phase-end allows"`
+	BypassedTags      uint64       `count:"bypassed" help:"tags passed on unserved since the unit was busy; they come round again"`
+	RetainedBlocks    int          `count:"retained" kind:"level" help:"blocks held now"`
+	RetainedBytesHigh int          `count:"retained_bytes_high" unit:"bytes" kind:"max" help:"bytes of the most retention buffers that were ever in use"`
+	OpenTransfers     int          `count:"open" kind:"level" help:"transfers without an outcome; 0 after a run"`
+	OrphanedWrites    int          `count:"left_writes" help:"writes under way to builder units that are excluded"`
+	BuildersLost      int          `help:"builder units to which the link is down"`
+	TimesLinkFull     uint64       `count:"links_full" help:"times that so much was under way to a builder unit that it took no more"`
+	RelocatedWrites   uint64       `count:"writes_moved" help:"writes under way whose bytes were copied, since their builder unit held them up"`
 	WithdrawalStats
 	RejectionStats
-	Live         map[string]source.LiveStats `count:"input_"` // by source id
-	BytesTo      []uint64                    // BytesWritten by builder unit
-	GrantWait    time.Duration               `count:"grant_us" help:"time waiting for grants"`
-	TokenWait    time.Duration               `count:"token_us" help:"time with nothing to serve, waiting for tokens"`
-	SourceTime   time.Duration               `count:"source_us" help:"time the reader was in its source"`
-	BufferWait   time.Duration               `count:"room_us" help:"time the reader waited until something it holds was released"`
-	Conducting   time.Duration               `help:"time from the first phase to the last"`
-	BarrierStats                             // a copy
+	Live           map[string]source.LiveStats `count:"input_"` // by source id
+	BytesByBU      []uint64                    // BytesWritten by builder unit
+	GrantWait      time.Duration               `count:"grant_us" help:"time waiting for grants"`
+	TokenWait      time.Duration               `count:"token_us" help:"time with nothing to serve, waiting for tokens"`
+	SourceTime     time.Duration               `count:"source_us" help:"time the reader was in its source"`
+	BufferWait     time.Duration               `count:"room_us" help:"time the reader waited until something it holds was released"`
+	ConductingTime time.Duration               `count:"conducting_us" help:"time from the first phase to the last"`
+	BarrierStats                               // a copy
 }
 
 // Stats returns the counters so far.
@@ -336,35 +336,35 @@ func (u *Unit) Stats() Stats {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := Stats{
-		Source:       u.cfg.Source.Stats(),
-		MFPsRead:     u.mfps.Load(),
-		Tokens:       u.tokens.Load(),
-		Writes:       u.written.Load(),
-		BytesWritten: u.bytesWritten.Load(),
-		Refused:      u.refused.Load(),
-		Phases:       u.phases.Load(),
-		Dummies:      u.dummies.Load(),
-		Overruns:     u.overruns.Load(),
-		Retained:     blocks,
-		RetainedHigh: high,
-		Open:         u.order.OpenTransfers(),
-		GrantWait:    u.grantWait,
-		LinksFull:    u.linksFull,
-		WritesMoved:  u.writesMoved,
-		BarrierStats: u.barrierStats.clone(),
-		TokenWait:    u.tokenWait.Read(),
-		SourceTime:   u.sourceTime.Read(),
-		BufferWait:   u.bufferWait.Read(),
-		BytesTo:      make([]uint64, len(u.bytesTo)),
+		Source:            u.cfg.Source.Stats(),
+		MFPsRead:          u.mfpsRead.Load(),
+		TokensReceived:    u.tokensReceived.Load(),
+		PartsWritten:      u.partsWritten.Load(),
+		BytesWritten:      u.bytesWritten.Load(),
+		RefusedGrants:     u.refusedGrants.Load(),
+		PhasesPassed:      u.phasesPassed.Load(),
+		DummyPhases:       u.dummyPhases.Load(),
+		PhaseOverruns:     u.phaseOverruns.Load(),
+		RetainedBlocks:    blocks,
+		RetainedBytesHigh: high,
+		OpenTransfers:     u.order.OpenTransfers(),
+		GrantWait:         u.grantWait,
+		TimesLinkFull:     u.timesLinkFull,
+		RelocatedWrites:   u.relocatedWrites,
+		BarrierStats:      u.barrierStats.clone(),
+		TokenWait:         u.tokenWait.Total(),
+		SourceTime:        u.sourceTime.Total(),
+		BufferWait:        u.bufferWait.Total(),
+		BytesByBU:         make([]uint64, len(u.bytesByBU)),
 	}
-	for bu := range u.bytesTo {
-		s.BytesTo[bu] = u.bytesTo[bu].Load()
+	for bu := range u.bytesByBU {
+		s.BytesByBU[bu] = u.bytesByBU[bu].Load()
 	}
-	s.Unrequested, s.OrphanedWrites = u.order.Unrequested(), u.order.OrphanedWrites()
+	s.UnrequestedTokens, s.OrphanedWrites = u.order.UnrequestedTransfers(), u.order.OrphanedWrites()
 	s.WithdrawalStats = u.order.WithdrawalStats()
-	s.Withdrawn, s.Failed = s.Withdrawn+u.orphansFailed.Load(), s.Failed+u.orphansFailed.Load()
+	s.WithdrawnTokens, s.FailedWrites = s.WithdrawnTokens+u.failedOrphanWrites.Load(), s.FailedWrites+u.failedOrphanWrites.Load()
 	s.RejectionStats = u.rejections.Stats()
-	s.RejectionStats.MFPs = s.RejectionStats.MEPs * uint64(u.cfg.Streams)
+	s.RejectionStats.FreedMFPs = s.RejectionStats.FreedMEPs * uint64(u.cfg.Streams)
 	for bu := range u.cfg.BURanks {
 		if u.order.IsLost(bu) {
 			s.BuildersLost++
@@ -374,7 +374,7 @@ func (u *Unit) Stats() Stats {
 		s.BadRecords = 1
 	}
 	if u.tagOrder != nil {
-		s.Bypassed = u.tagOrder.Bypassed()
+		s.BypassedTags = u.tagOrder.BypassedTags()
 	}
 	s.Live = u.liveStats()
 	for _, in := range s.Live {
@@ -385,8 +385,8 @@ func (u *Unit) Stats() Stats {
 	if u.inputFailure.Load() != nil {
 		s.InputFailed = 1
 	}
-	if !u.lastPhase.IsZero() {
-		s.Conducting = u.lastPhase.Sub(u.firstPhase)
+	if !u.lastPhaseAt.IsZero() {
+		s.ConductingTime = u.lastPhaseAt.Sub(u.firstPhaseAt)
 	}
 	return s
 }

@@ -9,9 +9,9 @@ import (
 type DisciplineConfig struct {
 	RU          int // index of the readout unit
 	BUs         int
-	Slots       int   // of each builder unit
+	SlotsPerBU  int   // of each builder unit
 	Seats       Seats // of disciplines with phases
-	Fence       bool  // a phase ends with the outcome of its write
+	FencePhases bool  // a phase ends with the outcome of its write
 	RoundCycles int   // cycles of tokens that are served in one round of phases, at most
 	PreGranted  bool  // windows are granted once, for all MEPs
 }
@@ -44,19 +44,19 @@ var Disciplines = []Discipline{
 		},
 		Tags:   true,
 		Bypass: true,
-		MaxRUs: tagnet.MaxTagRing,
-		Open:   func(t DisciplineConfig) Order { return newTagRing(t.RU, t.BUs, t.Slots, true) },
+		MaxRUs: tagnet.MaxTagRingRUs,
+		Open:   func(t DisciplineConfig) Order { return newTagRing(t.RU, t.BUs, t.SlotsPerBU, true) },
 	},
 	{
 		Kind:   registry.Kind{Name: "tagring-wait", Help: "the same, but tags wait for a busy unit"},
 		Tags:   true,
-		MaxRUs: tagnet.MaxTagRing,
-		Open:   func(t DisciplineConfig) Order { return newTagRing(t.RU, t.BUs, t.Slots, false) },
+		MaxRUs: tagnet.MaxTagRingRUs,
+		Open:   func(t DisciplineConfig) Order { return newTagRing(t.RU, t.BUs, t.SlotsPerBU, false) },
 	},
 	{
 		Kind: registry.Kind{Name: "pull", Help: "the builder units ask for MEPs and for their parts"},
 		Pull: true,
-		Open: func(t DisciplineConfig) Order { return NewPulled(t.BUs, t.Slots) },
+		Open: func(t DisciplineConfig) Order { return NewPulled(t.BUs, t.SlotsPerBU) },
 	},
 	{
 		Kind:             registry.Kind{Name: "free", Help: "everybody sends at once, the baseline"},
@@ -66,7 +66,7 @@ var Disciplines = []Discipline{
 }
 
 func openShift(c DisciplineConfig) Order {
-	s := NewShift(c.RU, c.Seats, c.BUs, c.Slots, c.Fence)
+	s := NewShift(c.RU, c.Seats, c.BUs, c.SlotsPerBU, c.FencePhases)
 	s.SetMaxCycles(c.RoundCycles)
 	if c.PreGranted {
 		s.EnablePreGranted()
@@ -75,7 +75,7 @@ func openShift(c DisciplineConfig) Order {
 }
 
 func openFree(c DisciplineConfig) Order {
-	f := newFree(c.BUs, c.Slots)
+	f := newFree(c.BUs, c.SlotsPerBU)
 	if c.PreGranted {
 		f.EnablePreGranted()
 	}

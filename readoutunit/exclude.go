@@ -44,7 +44,9 @@ func (u *Unit) confirmQuiesced() {
 	}
 }
 
-func (u *Unit) isExpendable(bu int) bool { return bu < len(u.cfg.Expendable) && u.cfg.Expendable[bu] }
+func (u *Unit) toleratesBULoss(bu int) bool {
+	return bu < len(u.cfg.ToleratesBULoss) && u.cfg.ToleratesBULoss[bu]
+}
 
 // HandleLinkDown takes that the link to a rank is down. It reports whether the unit can go on without it.
 func (u *Unit) HandleLinkDown(rank int) bool {
@@ -54,7 +56,7 @@ func (u *Unit) HandleLinkDown(rank int) bool {
 
 // tolerateLoss takes an error of the link to a builder unit, and returns it unless the run tolerates the loss of that.
 func (u *Unit) tolerateLoss(bu int, err error) error {
-	if !u.isExpendable(bu) {
+	if !u.toleratesBULoss(bu) {
 		return err
 	}
 	u.mu.Lock()

@@ -116,7 +116,7 @@ func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 	for _, e := range a.Entries {
 		n.sizes[key] += (e.Size + 3) &^ 3
 	}
-	if int(a.First)+len(a.Entries) < int(a.Streams) || n.mute {
+	if int(a.FirstStream)+len(a.Entries) < int(a.StreamCount) || n.mute {
 		return nil
 	}
 	g := placing.Grant{
@@ -245,7 +245,7 @@ func (n *fakeNetwork) preGrant(rank int) {
 	}
 	slots := cmp.Or(n.slots, 2)
 	for first := 0; first < slots; first += placing.MaxPreGrants {
-		m := placing.PreGrants{First: uint32(first)}
+		m := placing.PreGrants{FirstSlot: uint32(first)}
 		for i := range min(placing.MaxPreGrants, slots-first) {
 			m.Refs = append(m.Refs, placing.Ref(preGrantedRef(rank, uint32(first+i))))
 		}

@@ -40,16 +40,16 @@ func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 		t.Fatal(err)
 	}
 	cfg := Config{
-		RU:        0,
-		RUs:       1,
-		BURanks:   []int{5, 6, 7},
-		Slots:     2,
-		Source:    src,
-		Streams:   1,
-		Network:   r.net,
-		Scheduler: r.sched,
-		Barrier:   barrier.New(core, nil, barrier.Options{}),
-		Fail:      func(err error) { r.failed <- err },
+		RU:         0,
+		RUs:        1,
+		BURanks:    []int{5, 6, 7},
+		SlotsPerBU: 2,
+		Source:     src,
+		Streams:    1,
+		Network:    r.net,
+		Scheduler:  r.sched,
+		Barrier:    barrier.New(core, nil, barrier.Options{}),
+		Fail:       func(err error) { r.failed <- err },
 	}
 	if change != nil {
 		change(r, &cfg)
@@ -58,7 +58,8 @@ func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 		cfg.Retention = newRetention(t, cfg.Streams, src.MaxBlock(), 16)
 	}
 	if cfg.Order == nil {
-		cfg.Order = NewShift(cfg.RU, SeatsInOrder(cfg.RUs, len(cfg.BURanks)), len(cfg.BURanks), cfg.Slots, !cfg.Free)
+		cfg.Order = NewShift(cfg.RU, SeatsInOrder(cfg.RUs, len(cfg.BURanks)), len(cfg.BURanks), cfg.SlotsPerBU,
+			!cfg.UnheldPhases)
 	}
 	r.unit = New(cfg)
 	r.net.unit = r.unit
@@ -89,7 +90,7 @@ func (r *rig) close() {
 	}
 }
 
-var timeout = patiently.Long
+var timeout = patiently.LongTimeout
 
 // failure waits for the unit's Fail.
 func (r *rig) failure() error {
@@ -247,7 +248,7 @@ func (s *scripted) Next(ctx context.Context, dst []byte, b *source.Block) error 
 	}
 	n := s.MaxBlock()
 	clear(dst[:n])
-	event.PutMFPHeader(dst, event.MFPHeader{N: 0, Size: uint32(n)})
+	event.PutMFPHeader(dst, event.MFPHeader{NumFragments: 0, Size: uint32(n)})
 	*b = source.Block{
 		MEP:    s.mep,
 		Events: 1,

@@ -41,7 +41,7 @@ func (u *Unit) handleTag(ru int, payload []byte) error {
 	}
 	t, rest, ok := tagnet.ParseTag(words)
 	if !ok || len(rest) > 0 {
-		return fmt.Errorf("%w: %d words that are no tag", placing.ErrMessage, len(words))
+		return fmt.Errorf("%w: %d words that are no tag", placing.ErrBadMessage, len(words))
 	}
 	if ru != u.cfg.RU-1 {
 		return fmt.Errorf("readout unit %d passed on a tag of MEP %d, and tags come only from the readout unit before "+
@@ -77,7 +77,7 @@ func (u *Unit) forwardTags() error {
 		if err != nil {
 			return err
 		}
-		switch err := u.cfg.Forward(&t); {
+		switch err := u.cfg.ForwardTag(&t); {
 		case errors.Is(err, io.EOF):
 			return nil // the scheduler wants no tags any more: the run was abandoned
 		case err != nil:

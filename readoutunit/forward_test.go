@@ -41,20 +41,20 @@ func encodeTag(t tagnet.Tag) []byte { return placing.AppendTag(nil, t.AppendWord
 func TestRunInARing(t *testing.T) {
 	var on forwarded
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-		c.RU, c.RUs, c.Order, c.Forward = 1, 3, newTagRing(1, 3, 2, true), on.add
+		c.RU, c.RUs, c.Order, c.ForwardTag = 1, 3, newTagRing(1, 3, 2, true), on.add
 	})
-	r.until("the end of the input", func() bool { return r.sched.last().End })
+	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
 	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 1), newToken(2, 0)})
-	r.until("the tokens", func() bool { return r.unit.Stats().Tokens == 3 })
+	r.until("the tokens", func() bool { return r.unit.Stats().TokensReceived == 3 })
 	if n := r.net.wrote(); n > 0 {
 		t.Fatalf("%d MEPs were written without a tag", n)
 	}
 	for place, slot := range []uint32{2: 0, 0: 0, 1: 1} {
 		tag := tagnet.Tag{
-			Place:   uint64(place),
-			MEP:     uint64(place),
-			Slot:    slot,
-			Attempt: 1,
+			TokenPlace: uint64(place),
+			MEP:        uint64(place),
+			Slot:       slot,
+			Attempt:    1,
 		}
 		tag.Served.Add(0)
 		if err := r.unit.HandleTag(0, encodeTag(tag)); err != nil {
@@ -63,17 +63,17 @@ func TestRunInARing(t *testing.T) {
 	}
 	r.until("the tags to go on", func() bool { return on.len() == 3 })
 	for place, tag := range on.tags {
-		if tag.Place != uint64(place) || !tag.Served.Contains(0) || !tag.Served.Contains(1) || tag.Served.Len() != 2 {
+		if tag.TokenPlace != uint64(place) || !tag.Served.Contains(0) || !tag.Served.Contains(1) || tag.Served.Len() != 2 {
 			t.Errorf("tag %d: %+v", place, tag)
 		}
 	}
 	r.sched.send(1, 3)
 	close(r.sched.tokens)
-	r.until("the release", func() bool { return r.unit.Stats().Retained == 2 })
+	r.until("the release", func() bool { return r.unit.Stats().RetainedBlocks == 2 })
 	if err := r.unit.Drain(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if s := r.unit.Stats(); s.Writes != 3 || s.Open != 0 || s.Bypassed != 0 {
+	if s := r.unit.Stats(); s.PartsWritten != 3 || s.OpenTransfers != 0 || s.BypassedTags != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -81,19 +81,19 @@ func TestRunInARing(t *testing.T) {
 // TestLaunchedTags holds that the first unit takes its tags from the scheduler, and lets go of what is withdrawn.
 func TestLaunchedTags(t *testing.T) {
 	var on forwarded
-	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.Order, c.Forward = newTagRing(0, 3, 2, false), on.add })
-	r.until("the end of the input", func() bool { return r.sched.last().End })
+	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.Order, c.ForwardTag = newTagRing(0, 3, 2, false), on.add })
+	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
 	r.sched.tokens <- tagnet.Tokens{
-		Batch:     *batch(0, []tagnet.Token{newToken(0, 0), newToken(1, 1), none}),
-		State:     tagnet.Running,
-		Tags:      []tagnet.Tag{{Place: 0, MEP: 0, Attempt: 1}, {Place: 1, MEP: 1, Slot: 1, Attempt: 1}},
-		Withdrawn: []tagnet.Withdrawal{{BU: 0, BeforeCycle: 1}},
+		Batch:       *batch(0, []tagnet.Token{newToken(0, 0), newToken(1, 1), none}),
+		State:       tagnet.Running,
+		Tags:        []tagnet.Tag{{TokenPlace: 0, MEP: 0, Attempt: 1}, {TokenPlace: 1, MEP: 1, Slot: 1, Attempt: 1}},
+		Withdrawals: []tagnet.Withdrawal{{BU: 0, BeforeCycle: 1}},
 	}
 	r.until("the tags to go on", func() bool { return on.len() == 2 })
 	if on.tags[0].Served.Len() != 0 || on.tags[1].Served.Len() != 1 {
 		t.Errorf("%+v", on.tags)
 	}
-	if s := r.unit.Stats(); s.Writes != 1 || s.Open != 0 || r.net.signals != 1 {
+	if s := r.unit.Stats(); s.PartsWritten != 1 || s.OpenTransfers != 0 || r.net.signals != 1 {
 		t.Errorf("%+v, %d signals", s, r.net.signals)
 	}
 	if want := [][2]int{{r.unit.cfg.BURanks[0], 1}}; !slices.Equal(r.net.quiesced, want) ||
@@ -104,7 +104,7 @@ func TestLaunchedTags(t *testing.T) {
 
 // TestTagsRefused holds that what is no tag, or comes from elsewhere, is counted and has no effect.
 func TestTagsRefused(t *testing.T) {
-	good := tagnet.Tag{Place: 0, MEP: 0, Attempt: 1}
+	good := tagnet.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}
 	for name, tc := range map[string]struct {
 		from    int
 		payload []byte
@@ -116,12 +116,12 @@ func TestTagsRefused(t *testing.T) {
 		"from the one after": {2, encodeTag(good), "tags come only from the readout unit before this one"},
 	} {
 		r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-			c.RU, c.RUs, c.Order, c.Forward = 1, 3, newTagRing(1, 3, 2, true), (&forwarded{}).add
+			c.RU, c.RUs, c.Order, c.ForwardTag = 1, 3, newTagRing(1, 3, 2, true), (&forwarded{}).add
 		})
 		if err := r.unit.HandleTag(tc.from, tc.payload); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if n := r.unit.Stats().Refused; n != 1 {
+		if n := r.unit.Stats().RefusedGrants; n != 1 {
 			t.Errorf("%s: counted %d times", name, n)
 		}
 		r.close()
@@ -136,9 +136,9 @@ func TestTagsRefused(t *testing.T) {
 func TestTagNotPassedOn(t *testing.T) {
 	gone := errors.New("it is gone")
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-		c.Order, c.Forward = newTagRing(0, 3, 2, true), (&forwarded{err: gone}).add
+		c.Order, c.ForwardTag = newTagRing(0, 3, 2, true), (&forwarded{err: gone}).add
 	})
-	tag := tagnet.Tag{Place: 0, MEP: 0, Attempt: 1}
+	tag := tagnet.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}
 	tag.Served.Add(0)
 	r.sched.tokens <- tagnet.Tokens{State: tagnet.Running, Tags: []tagnet.Tag{tag}}
 	if err := r.failure(); !errors.Is(err, gone) || !strings.Contains(fmt.Sprint(err), "passing on the tag of MEP 0") {
@@ -150,13 +150,13 @@ func TestTagNotPassedOn(t *testing.T) {
 // plays.
 func stopped(t *testing.T, forward func(*tagnet.Tag) error) *Unit {
 	u := New(Config{
-		BURanks:   []int{5, 6, 7},
-		Slots:     2,
-		Retention: newRetention(t, 1, 64, 1),
-		Streams:   1,
-		Network:   newFakeNetwork(),
-		Order:     newTagRing(0, 3, 2, true),
-		Forward:   forward,
+		BURanks:    []int{5, 6, 7},
+		SlotsPerBU: 2,
+		Retention:  newRetention(t, 1, 64, 1),
+		Streams:    1,
+		Network:    newFakeNetwork(),
+		Order:      newTagRing(0, 3, 2, true),
+		ForwardTag: forward,
 	})
 	t.Cleanup(func() { u.cancel(errClosed) })
 	return u
@@ -167,7 +167,7 @@ func stopped(t *testing.T, forward func(*tagnet.Tag) error) *Unit {
 func TestTagsNobodyWants(t *testing.T) {
 	on := forwarded{err: io.EOF}
 	u := stopped(t, on.add)
-	tag := tagnet.Tag{Place: 0, MEP: 0, Attempt: 1}
+	tag := tagnet.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}
 	tag.Served.Add(0)
 	if err := u.acceptTag(&tag); err != nil {
 		t.Fatal(err)
@@ -181,19 +181,19 @@ func TestTagsNobodyWants(t *testing.T) {
 // without a word.
 func TestTagThatContradictsEndsTheUnit(t *testing.T) {
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-		c.RU, c.RUs, c.Order, c.Forward = 1, 3, newTagRing(1, 3, 2, true), (&forwarded{}).add
+		c.RU, c.RUs, c.Order, c.ForwardTag = 1, 3, newTagRing(1, 3, 2, true), (&forwarded{}).add
 	})
-	r.until("the end of the input", func() bool { return r.sched.last().End })
+	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
 	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), none, none})
-	r.until("the token", func() bool { return r.unit.Stats().Tokens == 1 })
+	r.until("the token", func() bool { return r.unit.Stats().TokensReceived == 1 })
 	var wrong *tagError
-	if err := r.unit.HandleTag(0, encodeTag(tagnet.Tag{Place: 0, MEP: 1, Attempt: 1})); !errors.As(err, &wrong) {
+	if err := r.unit.HandleTag(0, encodeTag(tagnet.Tag{TokenPlace: 0, MEP: 1, Attempt: 1})); !errors.As(err, &wrong) {
 		t.Error(err)
 	}
 	if err := r.failure(); !errors.As(err, &wrong) || wrong.Tag.MEP != 1 {
 		t.Error(err)
 	}
-	if n := r.unit.Stats().Refused; n != 1 {
+	if n := r.unit.Stats().RefusedGrants; n != 1 {
 		t.Errorf("counted %d times", n)
 	}
 }
@@ -212,7 +212,7 @@ func TestWithdrawnBeforeItIsSent(t *testing.T) {
 			err := errors.Join(
 				u.order.AddCycle(batch(0, []tagnet.Token{newToken(0, 0), none, none}), 0),
 				u.order.ApplyGrant(0, &placing.Grant{MEP: 0, Attempt: 1, Length: 4}),
-				u.acceptTag(&tagnet.Tag{Place: 0, MEP: 0, Attempt: 1}),
+				u.acceptTag(&tagnet.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}),
 			)
 			action, n, wrong := u.awaitAction()
 			if err != nil || wrong != nil || action != Send {
@@ -244,7 +244,7 @@ func TestTagRingAllocatesNothing(t *testing.T) {
 	round := func() {
 		b.Reset(mep, 1)
 		b.MEPs, b.Slots = append(b.MEPs, mep), append(b.Slots, 1<<24)
-		tag := tagnet.Tag{Place: mep, MEP: mep, Attempt: 1}
+		tag := tagnet.Tag{TokenPlace: mep, MEP: mep, Attempt: 1}
 		if err := errors.Join(r.AddCycle(&b, 0), r.AddTag(&tag), r.ApplyGrant(0,
 			&placing.Grant{MEP: mep, Attempt: 1, Length: 4})); err != nil {
 			t.Fatal(err)

@@ -14,15 +14,15 @@ import (
 type Free struct {
 	Transfers
 
-	visits []int // all builder units, in the order of their indices
+	visitOrder []int // all builder units, in the order of their indices
 
 	// Places to be served, in the order they were granted: in all, and by builder unit. One that was served by the one
 	// is passed over in the other.
-	granted fifo
-	perBU   []fifo
+	grantedPlaces fifo
+	grantedByBU   []fifo
 
-	linkFull   []bool // by builder unit: the link to it takes nothing
-	passedOver []bool // by builder unit: granted lacks places of it, which were passed over; perBU has them
+	linkFull      []bool // by builder unit: the link to it takes nothing
+	hasPassedOver []bool // by builder unit: granted lacks places of it, which were passed over; grantedByBU has them
 }
 
 // fifo is a queue of places.
@@ -57,13 +57,13 @@ func (q *fifo) dropFirst() {
 // newFree makes the order of a readout unit for bus builder units with the given number of slots each.
 func newFree(bus, slots int) *Free {
 	f := &Free{
-		Transfers:  newTransfers(bus, slots),
-		perBU:      make([]fifo, bus),
-		linkFull:   make([]bool, bus),
-		passedOver: make([]bool, bus),
+		Transfers:     newTransfers(bus, slots),
+		grantedByBU:   make([]fifo, bus),
+		linkFull:      make([]bool, bus),
+		hasPassedOver: make([]bool, bus),
 	}
 	for b := range bus {
-		f.visits = append(f.visits, b)
+		f.visitOrder = append(f.visitOrder, b)
 	}
 	return f
 }
@@ -71,18 +71,18 @@ func newFree(bus, slots int) *Free {
 // NewPulled is newFree for builder units that ask for what they want.
 func NewPulled(bus, slots int) *Free {
 	f := newFree(bus, slots)
-	f.onRequest = true
+	f.grantsOnRequest = true
 	return f
 }
 
 // VisitOrder implements Order.
-func (f *Free) VisitOrder() []int { return f.visits }
+func (f *Free) VisitOrder() []int { return f.visitOrder }
 
 // AddCycle implements Order.
 func (f *Free) AddCycle(b *tagnet.Batch, i int) error {
 	err := f.addCycle(b, i, f.nextPlace())
-	if err == nil && f.PreGranted() {
-		for n := f.nextPlace() - uint64(f.width); n < f.nextPlace(); n++ {
+	if err == nil && f.UsesPreGrants() {
+		for n := f.nextPlace() - uint64(f.placesPerCycle); n < f.nextPlace(); n++ {
 			f.enqueue(n)
 		}
 	}
@@ -106,13 +106,15 @@ func (f *Free) ApplyPreGrants(bu int, m *placing.PreGrants) error {
 // enqueue queues a transfer that is granted.
 func (f *Free) enqueue(n uint64) {
 	if t := f.TransferAt(n); t.Stage == stageGranted {
-		f.granted.push(n)
-		f.perBU[t.BU].push(n)
+		f.grantedPlaces.push(n)
+		f.grantedByBU[t.BU].push(n)
 	}
 }
 
 // isWaiting tells that the transfer at a place was granted, and neither sent nor withdrawn since.
-func (f *Free) isWaiting(n uint64) bool { return n >= f.base && f.TransferAt(n).Stage == stageGranted }
+func (f *Free) isWaiting(n uint64) bool {
+	return n >= f.firstPlace && f.TransferAt(n).Stage == stageGranted
+}
 
 // isSendable tells that a transfer waits, and not for a link.
 func (f *Free) isSendable(n uint64) bool {
@@ -120,12 +122,14 @@ func (f *Free) isSendable(n uint64) bool {
 		return false
 	}
 	bu := f.TransferAt(n).BU
-	f.passedOver[bu] = f.passedOver[bu] || f.linkFull[bu]
+	f.hasPassedOver[bu] = f.hasPassedOver[bu] || f.linkFull[bu]
 	return !f.linkFull[bu]
 }
 
 // oldestWaiting is the oldest transfer to a builder unit that waits.
-func (f *Free) oldestWaiting(bu int) (uint64, bool) { return f.perBU[bu].firstWanted(f.isWaiting) }
+func (f *Free) oldestWaiting(bu int) (uint64, bool) {
+	return f.grantedByBU[bu].firstWanted(f.isWaiting)
+}
 
 // SetLinkFull implements Order.
 func (f *Free) SetLinkFull(bu int, full bool) {
@@ -135,18 +139,18 @@ func (f *Free) SetLinkFull(bu int, full bool) {
 
 // requeue puts a builder unit that was passed over behind the others: its oldest transfer, for all.
 func (f *Free) requeue(bu int) {
-	if !f.passedOver[bu] || f.linkFull[bu] {
+	if !f.hasPassedOver[bu] || f.linkFull[bu] {
 		return
 	}
 	n, more := f.oldestWaiting(bu)
-	if f.passedOver[bu] = more; more {
-		f.granted.push(n)
+	if f.hasPassedOver[bu] = more; more {
+		f.grantedPlaces.push(n)
 	}
 }
 
 // NextAction implements Order.
 func (f *Free) NextAction() (Action, uint64) {
-	if n, ok := f.granted.firstWanted(f.isSendable); ok {
+	if n, ok := f.grantedPlaces.firstWanted(f.isSendable); ok {
 		n, _ = f.oldestWaiting(int(f.TransferAt(n).BU))
 		return Send, n
 	}

@@ -16,7 +16,7 @@ import (
 func newRigOfEight(t *testing.T, blocks, slots, buffers int) *rig {
 	t.Helper()
 	return newRig(t, &scripted{blocks: blocks, end: io.EOF, size: 64}, func(r *rig, c *Config) {
-		c.BURanks, c.Slots = []int{1, 2, 3, 4, 5, 6, 7, 8}, slots
+		c.BURanks, c.SlotsPerBU = []int{1, 2, 3, 4, 5, 6, 7, 8}, slots
 		free := newFree(8, slots)
 		free.EnablePreGranted()
 		c.Order, c.Retention = free, newRetention(t, 1, 64, buffers)
@@ -29,20 +29,20 @@ func newRigOfEight(t *testing.T, blocks, slots, buffers int) *rig {
 func TestFullLinkHoldsUpNobody(t *testing.T) {
 	const cycles, slots = 8*burstsPerBU + 40, 600
 	r := newRigOfEight(t, 8*cycles, slots, 16*cycles) // the reader waits for an eighth of them
-	r.until("all MEPs", func() bool { return r.sched.last().Read == 8*cycles })
+	r.until("all MEPs", func() bool { return r.sched.last().ReadBelow == 8*cycles })
 	for c := range uint64(cycles) { // each alone: so each part is a write of its own
 		var tokens []tagnet.Token
 		for bu := range uint64(8) {
 			tokens = append(tokens, newToken(8*c+bu, uint32(c)))
 		}
 		r.sched.send(c, 0, tokens)
-		r.until("the writes of seven builder units", func() bool { return r.unit.Stats().Writes == 7*(c+1) })
+		r.until("the writes of seven builder units", func() bool { return r.unit.Stats().PartsWritten == 7*(c+1) })
 	}
-	if s := r.unit.Stats(); len(r.net.kept) != burstsPerBU || s.LinksFull != 1 {
+	if s := r.unit.Stats(); len(r.net.kept) != burstsPerBU || s.TimesLinkFull != 1 {
 		t.Errorf("%d writes are under way to the builder unit that has stopped: %+v", len(r.net.kept), s)
 	}
 	r.net.resume(t, 1)
-	r.until("all writes", func() bool { return r.unit.Stats().Writes == 8*cycles })
+	r.until("all writes", func() bool { return r.unit.Stats().PartsWritten == 8*cycles })
 }
 
 // TestStoppedBuilderKeepsNoBuffers: what is under way to one that has stopped keeps no buffers of others once the
@@ -50,19 +50,19 @@ func TestFullLinkHoldsUpNobody(t *testing.T) {
 func TestStoppedBuilderKeepsNoBuffers(t *testing.T) {
 	const meps, slots, buffers = 8 * 50, 64, 24
 	r := newRigOfEight(t, meps, slots, buffers)
-	r.until("the first MEPs", func() bool { return r.sched.last().Read >= 8 })
+	r.until("the first MEPs", func() bool { return r.sched.last().ReadBelow >= 8 })
 	var tokens []tagnet.Token
 	for bu := range uint64(8) {
 		tokens = append(tokens, newToken(bu, 0))
 	}
 	r.sched.send(0, 0, tokens)
-	r.until("the writes of seven builder units", func() bool { return r.unit.Stats().Writes == 7 })
+	r.until("the writes of seven builder units", func() bool { return r.unit.Stats().PartsWritten == 7 })
 	tokens[0] = none
 	mep, cycle := uint64(8), uint64(1)
 	for ; mep+7 <= meps; cycle++ {
 		t := tagnet.Tokens{State: tagnet.Running, Released: mep, HeldUp: []uint64{0}}
 		r.sched.tokens <- t
-		r.until("the next MEPs", func() bool { return r.sched.last().Read >= min(meps, mep+7) })
+		r.until("the next MEPs", func() bool { return r.sched.last().ReadBelow >= min(meps, mep+7) })
 		for i := range tokens[1:] {
 			tokens[1+i] = newToken(mep, uint32(cycle%slots))
 			mep++
@@ -73,13 +73,13 @@ func TestStoppedBuilderKeepsNoBuffers(t *testing.T) {
 			Released: t.Released,
 			HeldUp:   t.HeldUp,
 		}
-		r.until("the writes of seven builder units", func() bool { return r.unit.Stats().Writes == mep-1 })
+		r.until("the writes of seven builder units", func() bool { return r.unit.Stats().PartsWritten == mep-1 })
 	}
-	if s := r.unit.Stats(); s.WritesMoved != 1 || s.RetainedHigh > buffers*64*2 {
+	if s := r.unit.Stats(); s.RelocatedWrites != 1 || s.RetainedBytesHigh > buffers*64*2 {
 		t.Errorf("%+v", s)
 	}
 	r.net.resume(t, 1)
-	r.until("all writes", func() bool { return r.unit.Stats().Writes == mep })
+	r.until("all writes", func() bool { return r.unit.Stats().PartsWritten == mep })
 }
 
 // TestFullAgainstModel grants, serves, and has links full and not, at random: what waits for a link that takes it is
@@ -188,7 +188,7 @@ func (m *fullModel) check(t *rapid.T) {
 				m.full)
 		}
 	}
-	if most := 2*len(m.wait)*64 + 64; len(m.f.granted.places) > 2*most {
-		t.Fatalf("%d places are queued", len(m.f.granted.places))
+	if most := 2*len(m.wait)*64 + 64; len(m.f.grantedPlaces.places) > 2*most {
+		t.Fatalf("%d places are queued", len(m.f.grantedPlaces.places))
 	}
 }

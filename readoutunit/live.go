@@ -24,11 +24,11 @@ func (u *Unit) reportReach(r live.Reach) {
 		return
 	}
 	_ = sched.ReportReach(tagnet.Reach{
-		From:    r.From,
-		To:      r.To,
-		Flush:   r.Flush,
-		Overdue: r.Overdue,
-		Over:    r.Over,
+		FirstUncut:    r.FirstUncut,
+		CompleteBelow: r.CompleteBelow,
+		FlushBelow:    r.FlushBelow,
+		OverdueBelow:  r.OverdueBelow,
+		Ended:         r.InputOver,
 	})
 }
 
@@ -40,11 +40,11 @@ func (u *Unit) applyCuts(t *tagnet.Tokens) {
 	if len(t.Cuts) > 0 || t.CutsOver {
 		cuts := make([]live.Cut, len(t.Cuts))
 		for i, c := range t.Cuts {
-			cuts[i] = live.Cut{First: c.First, Events: c.Events}
+			cuts[i] = live.Cut{First: c.FirstEvent, Events: c.Events}
 		}
 		u.live.AddCuts(cuts, t.CutsOver)
 	}
-	u.live.SetSafe(lowestNeeded(t))
+	u.live.SetOutcomesBelow(lowestNeeded(t))
 	if t.State >= tagnet.Draining {
 		u.live.EndIntake()
 	}
@@ -56,8 +56,8 @@ func (u *Unit) liveStats() map[string]source.LiveStats {
 		return nil
 	}
 	stats := map[string]source.LiveStats{}
-	for _, s := range u.live.Sources() {
-		stats[strconv.Itoa(int(s.Source))] = s
+	for _, s := range u.live.SourceStats() {
+		stats[strconv.Itoa(int(s.SourceID))] = s
 	}
 	return stats
 }

@@ -21,8 +21,8 @@ type Order interface {
 	// ApplyGrant takes a builder unit's answer to an announcement. An error says what is wrong with it; it then had no
 	// effect.
 	ApplyGrant(bu int, g *placing.Grant) error
-	// PreGranted tells whether windows are granted once for all: then nothing is announced.
-	PreGranted() bool
+	// UsesPreGrants tells whether windows are granted once for all: then nothing is announced.
+	UsesPreGrants() bool
 	// ApplyPreGrants takes windows of a builder unit that are granted once for all. An error says what is wrong; it then
 	// had no effect.
 	ApplyPreGrants(bu int, m *placing.PreGrants) error
@@ -54,8 +54,8 @@ type Order interface {
 	Complete(places []uint64) error
 	// TransferAt is the transfer at a place that is kept.
 	TransferAt(n uint64) *Transfer
-	// Unrequested is the number of transfers that their builder unit never asked for, and that are over by that.
-	Unrequested() uint64
+	// UnrequestedTransfers is the number of transfers that their builder unit never asked for, and that are over by that.
+	UnrequestedTransfers() uint64
 	// OpenTransfers is the number of transfers that are not done.
 	OpenTransfers() int
 

@@ -21,10 +21,11 @@ import (
 // preGrantedRig makes a rig's windows pre-granted, in rounds of up to so many cycles.
 func preGrantedRig(streams, buffers, most int, free bool) func(*rig, *Config) {
 	return func(r *rig, c *Config) {
-		s := NewShift(c.RU, SeatsInOrder(c.RUs, len(c.BURanks)), len(c.BURanks), c.Slots, !free)
+		s := NewShift(c.RU, SeatsInOrder(c.RUs, len(c.BURanks)), len(c.BURanks), c.SlotsPerBU, !free)
 		s.SetMaxCycles(most)
 		s.EnablePreGranted()
-		c.Retention, c.Streams, c.Free, c.Order = newRetention(r.t, streams, c.Source.MaxBlock(), buffers), streams, free, s
+		c.Retention, c.Streams, c.UnheldPhases, c.Order = newRetention(r.t, streams, c.Source.MaxBlock(),
+			buffers), streams, free, s
 	}
 }
 
@@ -56,9 +57,10 @@ func TestRunPreGranted(t *testing.T) {
 					written += len(part)
 				}
 				s := r.unit.Stats()
-				if s.MFPsRead != uint64(5*streams) || s.Tokens != 5 || s.BytesWritten != uint64(written) || s.Dummies != 1 ||
-					s.Open != 0 ||
-					s.Refused != 0 || s.BadRecords != 0 || s.Conducting <= 0 || r.net.signals != 3 {
+				if s.MFPsRead != uint64(5*streams) || s.TokensReceived != 5 || s.BytesWritten != uint64(written) ||
+					s.DummyPhases != 1 ||
+					s.OpenTransfers != 0 ||
+					s.RefusedGrants != 0 || s.BadRecords != 0 || s.ConductingTime <= 0 || r.net.signals != 3 {
 					t.Errorf("%+v, %d signals", s, r.net.signals)
 				}
 			})
@@ -71,27 +73,27 @@ func TestWideRounds(t *testing.T) {
 	r := newRig(t, generator(t, 1), func(r *rig, c *Config) {
 		preGrantedRig(1, 8, 4, false)(r, c)
 		r.net.mute = true
-		c.Timeline = 6
+		c.TimelineSteps = 6
 	})
-	r.until("the end of the input", func() bool { return r.sched.last().End })
+	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
 	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), none, none})
 	r.sched.send(1, 0, []tagnet.Token{newToken(1, 1), newToken(2, 0), none},
 		[]tagnet.Token{none, newToken(3, 1), newToken(4, 1)})
-	r.until("all tokens", func() bool { return r.unit.Stats().Tokens == 5 })
+	r.until("all tokens", func() bool { return r.unit.Stats().TokensReceived == 5 })
 	r.net.mu.Lock()
 	r.net.mute = false
 	for _, rank := range []int{5, 6, 7} {
 		r.net.preGrant(rank)
 	}
 	r.net.mu.Unlock()
-	r.until("two rounds", func() bool { return r.unit.Stats().Phases == 6 })
-	want := []Step{
+	r.until("two rounds", func() bool { return r.unit.Stats().PhasesPassed == 6 })
+	want := []TimelineStep{
 		{Phase: 0, BU: 0, MEP: 0, MEPs: 1}, {Phase: 1, BU: Dummy}, {Phase: 2, BU: Dummy},
 		{Phase: 3, BU: 0, MEP: 1, MEPs: 1}, {Phase: 4, BU: 1, MEP: 2, MEPs: 2}, {Phase: 5, BU: 2, MEP: 4, MEPs: 1},
 	}
 	got := r.unit.Timeline()
 	for i := range got {
-		got[i].Begin, got[i].Sent, got[i].Released = 0, 0, 0
+		got[i].BeginMicros, got[i].OutcomeMicros, got[i].ReleasedMicros = 0, 0, 0
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -125,7 +127,7 @@ func TestFailuresPreGranted(t *testing.T) {
 						tc.change(r, c)
 					}
 				})
-				r.until("the end of the input", func() bool { return r.sched.last().End })
+				r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
 				r.sched.send(0, 0, tc.cycles)
 				if err := r.failure(); !strings.Contains(err.Error(), tc.says) || !errors.Is(err, tc.is) {
 					t.Errorf("it says %q, not %q", err, tc.says)
@@ -159,11 +161,11 @@ func TestWindowsOfTheOtherKind(t *testing.T) {
 			t.Errorf("%v, it should say %q", errs[i], says)
 		}
 	}
-	if n := r.unit.Stats().Refused; n != 3 {
+	if n := r.unit.Stats().RefusedGrants; n != 3 {
 		t.Errorf("%d are counted", n)
 	}
 	other := newRig(t, &scripted{blocks: 1, end: io.EOF}, nil)
-	if err := other.unit.HandlePreGrants(5, s.Append(nil)); err == nil || other.unit.Stats().Refused != 1 {
+	if err := other.unit.HandlePreGrants(5, s.Append(nil)); err == nil || other.unit.Stats().RefusedGrants != 1 {
 		t.Error("pre-granted windows are taken where each MEP has its own")
 	}
 }
@@ -174,7 +176,7 @@ func TestInvalidPreGrants(t *testing.T) {
 	s.EnablePreGranted()
 	ref := func(w uint32) placing.Ref { return placing.Ref{Window: w, Gen: 1} }
 	preGrant := func(first uint32, refs ...placing.Ref) error {
-		return s.ApplyPreGrants(0, &placing.PreGrants{First: first, Refs: refs})
+		return s.ApplyPreGrants(0, &placing.PreGrants{FirstSlot: first, Refs: refs})
 	}
 	if err := preGrant(1, ref(1), ref(2)); err != nil {
 		t.Error(err)
@@ -204,7 +206,7 @@ func TestCloseAtAnyMomentPreGranted(t *testing.T) {
 		for step := range 12 {
 			r := newRig(t, generator(t, 1), preGrantedRig(1, 2, 2, free))
 			if step > 0 {
-				r.until("two blocks", func() bool { return r.sched.last().Read == 2 })
+				r.until("two blocks", func() bool { return r.sched.last().ReadBelow == 2 })
 				r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 1), none})
 				for range step {
 					select {
@@ -237,7 +239,7 @@ func (n *instantNetwork) RelocateWrite(int, uint64, func(int) []byte) bool { ret
 
 func (n *instantNetwork) Signal(rank int, _ []byte) error {
 	for first := 0; first < n.refs; first += placing.MaxPreGrants {
-		m := placing.PreGrants{First: uint32(first)}
+		m := placing.PreGrants{FirstSlot: uint32(first)}
 		for i := range min(placing.MaxPreGrants, n.refs-first) {
 			m.Refs = append(m.Refs, placing.Ref(preGrantedRef(rank, uint32(first+i))))
 		}
@@ -281,23 +283,23 @@ func newLoop(t testing.TB, prepared bool) *loop {
 	order.SetMaxCycles(loopCycles)
 	order.EnablePreGranted()
 	u := New(Config{
-		RUs:       2,
-		BURanks:   []int{1, 2},
-		Slots:     loopSlots,
-		Source:    src,
-		Streams:   1,
-		Retention: newRetention(t, 1, gen.MaxBlock(), buffers),
-		Network:   net,
-		Free:      true,
-		Order:     order,
-		Fail:      func(err error) { t.Error(err) },
+		RUs:          2,
+		BURanks:      []int{1, 2},
+		SlotsPerBU:   loopSlots,
+		Source:       src,
+		Streams:      1,
+		Retention:    newRetention(t, 1, gen.MaxBlock(), buffers),
+		Network:      net,
+		UnheldPhases: true,
+		Order:        order,
+		Fail:         func(err error) { t.Error(err) },
 	})
 	net.unit = u
 	l := &loop{u: u}
 	for range loopCycles * loopBUs {
 		l.batch.MEPs, l.batch.Slots = append(l.batch.MEPs, 0), append(l.batch.Slots, 0)
 	}
-	l.batch.Places = loopBUs
+	l.batch.PlacesPerCycle = loopBUs
 	return l
 }
 
@@ -308,7 +310,7 @@ func (l *loop) turn(t testing.TB) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run, err := l.u.source.NextMany(t.Context(), strip, sizes[:min(remaining, len(sizes))])
+		run, err := l.u.source.NextBlocks(t.Context(), strip, sizes[:min(remaining, len(sizes))])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +337,7 @@ func (l *loop) turn(t testing.TB) {
 			t.Fatal(err)
 		}
 	}
-	l.batch.First += loopCycles
+	l.batch.FirstCycle += loopCycles
 }
 
 func TestUnitAllocatesNothing(t *testing.T) {
@@ -345,7 +347,7 @@ func TestUnitAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(20, func() { l.turn(t) }); n > 0 {
 		t.Errorf("%v allocations for %d tokens", n, loopCycles*loopBUs)
 	}
-	if s := l.u.Stats(); s.Writes != l.mep || s.Open != 0 {
+	if s := l.u.Stats(); s.PartsWritten != l.mep || s.OpenTransfers != 0 {
 		t.Errorf("%+v", s)
 	}
 }

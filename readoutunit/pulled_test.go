@@ -55,7 +55,7 @@ func TestUndecidedIsSetAside(t *testing.T) {
 	}
 	serve(0, 0, 0)
 	u.Release(10_000)
-	if u.OpenTransfers() != 0 || u.Unrequested() != 1 {
-		t.Errorf("%d transfers are open, %d were never asked for", u.OpenTransfers(), u.Unrequested())
+	if u.OpenTransfers() != 0 || u.UnrequestedTransfers() != 1 {
+		t.Errorf("%d transfers are open, %d were never asked for", u.OpenTransfers(), u.UnrequestedTransfers())
 	}
 }

@@ -19,48 +19,48 @@ type RejectionPolicy struct {
 //
 //	AddToken ─► (announced, perhaps written) ─► MarkRejected ─► Release: what is below may go
 type Rejections struct {
-	rule RejectionPolicy
-	meps []rejectable // MEP k in place k mod n; nil: nothing is given up
-	base uint64       // MEPs below are gone
+	rule     RejectionPolicy
+	meps     []rejectableMEP // MEP k in place k mod n; nil: nothing is given up
+	firstMEP uint64          // MEPs below are gone
 
 	rejectedFrom, rejectedTo uint64 // events: the last row of rejected ones without a gap
 
 	stats RejectionStats
 }
 
-// rejectable is what is known of a MEP.
-type rejectable struct {
-	key      uint64 // 1 + its number; another: nothing is known
-	slot     uint32
-	bu       uint16
-	hasToken bool // its token went there
-	rejected bool // all its events were
+// rejectableMEP is what is known of a MEP.
+type rejectableMEP struct {
+	mepPlusOne uint64 // 1 + its number; another: nothing is known
+	slot       uint32
+	bu         uint16
+	hasToken   bool // its token went there
+	rejected   bool // all its events were
 }
 
 // RejectionStats counts what was given up.
 type RejectionStats struct {
-	MEPs  uint64 `count:"rejected_meps_freed" help:"MEPs given up since all their events were rejected, before the scheduler told their outcome"`
-	MFPs  uint64 `count:"rejected_mfps_freed" help:"MFPs of these MEPs"`
-	Bytes uint64 `count:"rejected_bytes_freed" unit:"bytes" help:"bytes of these MFPs"`
+	FreedMEPs  uint64 `count:"rejected_meps_freed" help:"MEPs given up since all their events were rejected, before the scheduler told their outcome"`
+	FreedMFPs  uint64 `count:"rejected_mfps_freed" help:"MFPs of these MEPs"`
+	FreedBytes uint64 `count:"rejected_bytes_freed" unit:"bytes" help:"bytes of these MFPs"`
 }
 
 // NewRejections makes the core of a unit that holds so many MEPs at most.
 func NewRejections(rule RejectionPolicy, held int) *Rejections {
 	r := &Rejections{rule: rule}
 	if rule.Packing > 0 {
-		r.meps = make([]rejectable, held)
+		r.meps = make([]rejectableMEP, held)
 	}
 	return r
 }
 
 // entry is the place of a MEP, cleared if another had it; nil where the MEP cannot be held.
-func (r *Rejections) entry(mep uint64) *rejectable {
-	if n := uint64(len(r.meps)); mep < r.base || mep-r.base >= n {
+func (r *Rejections) entry(mep uint64) *rejectableMEP {
+	if n := uint64(len(r.meps)); mep < r.firstMEP || mep-r.firstMEP >= n {
 		return nil
 	}
 	m := &r.meps[mep%uint64(len(r.meps))]
-	if m.key != mep+1 {
-		*m = rejectable{key: mep + 1}
+	if m.mepPlusOne != mep+1 {
+		*m = rejectableMEP{mepPlusOne: mep + 1}
 	}
 	return m
 }
@@ -85,7 +85,7 @@ func (r *Rejections) MarkRejected(first, events uint64) {
 		r.rejectedFrom, r.rejectedTo = first, first
 	}
 	packing := uint64(r.rule.Packing)
-	mep := max(r.rejectedTo/packing, (r.rejectedFrom+packing-1)/packing, r.base)
+	mep := max(r.rejectedTo/packing, (r.rejectedFrom+packing-1)/packing, r.firstMEP)
 	r.rejectedTo += events
 	for ; mep < r.rejectedTo/packing; mep++ {
 		m := r.entry(mep)
@@ -100,18 +100,18 @@ func (r *Rejections) MarkRejected(first, events uint64) {
 // endTransfer ends what is still to be done by a token, and says whether nothing is; size is the size of a part.
 func (r *Rejections) Release(released uint64, endTransfer func(bu int, slot uint32, mep uint64, written bool) bool,
 	size func(mep uint64) int) uint64 {
-	r.base = max(r.base, released)
+	r.firstMEP = max(r.firstMEP, released)
 	if r.meps == nil {
-		return r.base
+		return r.firstMEP
 	}
 	for {
-		m := r.entry(r.base)
-		if m == nil || !m.hasToken || !m.rejected || !endTransfer(int(m.bu), m.slot, r.base, r.rule.IncludesWritten) {
-			return r.base
+		m := r.entry(r.firstMEP)
+		if m == nil || !m.hasToken || !m.rejected || !endTransfer(int(m.bu), m.slot, r.firstMEP, r.rule.IncludesWritten) {
+			return r.firstMEP
 		}
-		r.stats.MEPs++
-		r.stats.Bytes += uint64(size(r.base))
-		r.base++
+		r.stats.FreedMEPs++
+		r.stats.FreedBytes += uint64(size(r.firstMEP))
+		r.firstMEP++
 	}
 }
 
@@ -138,7 +138,7 @@ func (u *Unit) recordTokens(b *tagnet.Batch) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for i := range b.Len() {
-		for p := range b.Places {
+		for p := range b.PlacesPerCycle {
 			if t, ok := b.Token(i, p); ok && t.MEP >= u.cfg.Rejoin.FirstMEP {
 				u.rejections.AddToken(t.MEP, t.BU, t.Slot)
 			}
@@ -150,8 +150,8 @@ func (u *Unit) recordTokens(b *tagnet.Batch) {
 // freeBuffers gives up what is needed no more. mu is held.
 func (u *Unit) freeBuffers() {
 	buffers := u.cfg.Retention
-	u.bursts.Release(u.rejections.Release(u.released, u.order.Reject, func(mep uint64) int {
-		return len(buffers.part(mep))
+	u.bursts.Release(u.rejections.Release(u.releasedBelow, u.order.Reject, func(mep uint64) int {
+		return len(buffers.retainedPart(mep))
 	}))
 	buffers.freeBelow(u.bursts.lowestNeeded())
 }

@@ -34,8 +34,8 @@ func TestRejectionsAgainstModel(t *testing.T) {
 			for base = max(base, released); base < given && rejected[base] == packing && over[base]; base++ {
 				freed += uint64(size(base))
 			}
-			if got != base || r.Stats().Bytes != freed {
-				t.Fatalf("MEPs below %d are free, %d bytes early, and should be %d, %d: %+v", got, r.Stats().Bytes, base,
+			if got != base || r.Stats().FreedBytes != freed {
+				t.Fatalf("MEPs below %d are free, %d bytes early, and should be %d, %d: %+v", got, r.Stats().FreedBytes, base,
 					freed, r)
 			}
 		}
@@ -139,8 +139,8 @@ func TestRejectEndsWhatWasNotAskedFor(t *testing.T) {
 	is(1, false, false)
 	is(1, true, true)
 	is(2, false, true)
-	if u.Unrequested() != 1 || u.OpenTransfers() != 2 {
-		t.Errorf("%d transfers were never asked for, %d are open", u.Unrequested(), u.OpenTransfers())
+	if u.UnrequestedTransfers() != 1 || u.OpenTransfers() != 2 {
+		t.Errorf("%d transfers were never asked for, %d are open", u.UnrequestedTransfers(), u.OpenTransfers())
 	}
 	if grant(2) == nil {
 		t.Error("a part is granted a window that was given up")
@@ -148,8 +148,8 @@ func TestRejectEndsWhatWasNotAskedFor(t *testing.T) {
 	must(u.AddCycle(batch(4, []tagnet.Token{newToken(4, 2)}), 0)) // MEP 2 was over
 	is(2, false, true)
 	u.Release(5)
-	if u.Unrequested() != 4 || u.OpenTransfers() != 0 {
-		t.Errorf("%d transfers were never asked for, %d are open", u.Unrequested(), u.OpenTransfers())
+	if u.UnrequestedTransfers() != 4 || u.OpenTransfers() != 0 {
+		t.Errorf("%d transfers were never asked for, %d are open", u.UnrequestedTransfers(), u.OpenTransfers())
 	}
 	for _, bad := range []struct {
 		bu   int
@@ -169,21 +169,21 @@ func TestRejectEndsWhatWasNotAskedFor(t *testing.T) {
 func TestMemoryOfRejectedMEPsIsUsedAgain(t *testing.T) {
 	r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(r *rig, c *Config) {
 		c.Retention, c.Order, c.Rejection = newRetention(t, 1, 40, 3), NewPulled(3, 2), RejectionPolicy{Packing: 1}
-		c.Free, r.net.mute = true, true
+		c.UnheldPhases, r.net.mute = true, true
 	})
-	r.until("three blocks", func() bool { return r.sched.last().Read == 3 })
+	r.until("three blocks", func() bool { return r.sched.last().ReadBelow == 3 })
 	r.unit.HandleRejected(1, 2) // before their tokens are here
 	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 0), newToken(2, 0)})
-	r.until("their announcements", func() bool { return r.unit.Stats().Open == 3 })
+	r.until("their announcements", func() bool { return r.unit.Stats().OpenTransfers == 3 })
 	if s := r.unit.Stats(); s.RejectionStats != (RejectionStats{}) {
 		t.Errorf("%+v are given up, and MEP 0 is before them", s.RejectionStats)
 	}
 	r.unit.HandleRejected(0, 1)
-	r.until("three more", func() bool { return r.sched.last().Read == 6 })
+	r.until("three more", func() bool { return r.sched.last().ReadBelow == 6 })
 	part := uint64(placing.PartSize(1, 40))
-	if s := r.unit.Stats(); s.RejectionStats != (RejectionStats{MEPs: 3, MFPs: 3, Bytes: 3 * part}) ||
-		s.Unrequested != 3 ||
-		s.Open != 0 {
+	if s := r.unit.Stats(); s.RejectionStats != (RejectionStats{FreedMEPs: 3, FreedMFPs: 3, FreedBytes: 3 * part}) ||
+		s.UnrequestedTokens != 3 ||
+		s.OpenTransfers != 0 {
 		t.Errorf("%+v", s)
 	}
 	r.sched.tokens <- tagnet.Tokens{
@@ -192,14 +192,14 @@ func TestMemoryOfRejectedMEPsIsUsedAgain(t *testing.T) {
 		HeldUp:   []uint64{1},
 		Batch:    *batch(1, []tagnet.Token{newToken(3, 1), none, none}),
 	}
-	r.until("the next token", func() bool { return r.unit.Stats().Open == 1 })
+	r.until("the next token", func() bool { return r.unit.Stats().OpenTransfers == 1 })
 	r.unit.mu.Lock()
 	if len(r.unit.cfg.Retention.heldUp) != 0 {
 		t.Error("something else is put aside in place of a MEP that was given up")
 	}
 	r.unit.mu.Unlock()
 	r.sched.send(2, 6)
-	r.until("the rest", func() bool { return r.sched.last().Read == 9 })
+	r.until("the rest", func() bool { return r.sched.last().ReadBelow == 9 })
 }
 
 // Nothing is allocated to give up what was rejected.
@@ -209,7 +209,7 @@ func TestRejectionsAllocateNothing(t *testing.T) {
 	mep := uint64(0)
 	cycles := batch(0, []tagnet.Token{newToken(0, 0)})
 	if n := testing.AllocsPerRun(1000, func() {
-		cycles.First, cycles.MEPs[0] = mep, mep
+		cycles.FirstCycle, cycles.MEPs[0] = mep, mep
 		if err := order.AddCycle(cycles, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -230,13 +230,13 @@ func TestRejectedBeforeItIsAnnounced(t *testing.T) {
 	for range 50 {
 		r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(r *rig, c *Config) {
 			c.Retention, c.Order, c.Rejection = newRetention(t, 1, 40, 3), NewPulled(3, 2), RejectionPolicy{Packing: 1}
-			c.Free, r.net.mute = true, true
+			c.UnheldPhases, r.net.mute = true, true
 		})
-		r.until("three blocks", func() bool { return r.sched.last().Read == 3 })
+		r.until("three blocks", func() bool { return r.sched.last().ReadBelow == 3 })
 		r.unit.HandleRejected(0, 3)
 		r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 0), newToken(2, 0)})
-		r.until("three more", func() bool { return r.sched.last().Read == 6 })
-		if s := r.unit.Stats(); s.RejectionStats.MEPs != 3 || s.Open != 0 {
+		r.until("three more", func() bool { return r.sched.last().ReadBelow == 6 })
+		if s := r.unit.Stats(); s.RejectionStats.FreedMEPs != 3 || s.OpenTransfers != 0 {
 			t.Fatalf("%+v", s)
 		}
 	}

@@ -24,7 +24,7 @@ func (u *Unit) relocateHeldUp(heldUp []uint64) {
 			return bytes.Clone(data)
 		})
 		if moved {
-			u.writesMoved++
+			u.relocatedWrites++
 		}
 		return moved
 	})

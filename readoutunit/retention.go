@@ -22,10 +22,10 @@ import (
 // goroutine may call freeBelow.
 type Retention struct {
 	// immutable
-	mem     []byte
-	stride  int    // bytes of a buffer
-	buffers uint64 // buffers
-	mask    uint64 // n - 1 where n is a power of two, else 0
+	mem         []byte
+	stride      int    // bytes of a buffer
+	bufferCount uint64 // buffers
+	mask        uint64 // n - 1 where n is a power of two, else 0
 
 	sizes []uint32 // of the part in each buffer; written before the MEP is committed, read after
 
@@ -33,13 +33,13 @@ type Retention struct {
 
 	heldUp []heldUpPart // in order of MEP; guarded by the caller's lock
 
-	mu       sync.Mutex // guards what follows
-	freed    *sync.Cond
-	heldTo   uint64 // MEPs below are there
-	heldFrom uint64 // MEPs below are gone
-	needed   uint64 // buffers that the reader waits for; 0 if it does not
-	maxHeld  uint64 // most buffers ever taken
-	closed   bool
+	mu            sync.Mutex // guards what follows
+	bufferFreed   *sync.Cond
+	heldTo        uint64 // MEPs below are there
+	heldFrom      uint64 // MEPs below are gone
+	neededBuffers uint64 // buffers that the reader waits for; 0 if it does not
+	maxHeld       uint64 // most buffers ever taken
+	closed        bool
 }
 
 // heldUpPart is a copy of a part that is held up.
@@ -72,15 +72,15 @@ func NewRetention(mem []byte, stride int) (*Retention, error) {
 	}
 	n := len(mem) / stride
 	r := &Retention{
-		mem:     mem,
-		stride:  stride,
-		buffers: uint64(n),
-		sizes:   make([]uint32, n),
+		mem:         mem,
+		stride:      stride,
+		bufferCount: uint64(n),
+		sizes:       make([]uint32, n),
 	}
 	if n&(n-1) == 0 {
-		r.mask = r.buffers - 1
+		r.mask = r.bufferCount - 1
 	}
-	r.freed = sync.NewCond(&r.mu)
+	r.bufferFreed = sync.NewCond(&r.mu)
 	return r, nil
 }
 
@@ -89,10 +89,11 @@ func (r *Retention) beginAt(mep uint64) { r.firstMEP, r.heldTo, r.heldFrom = mep
 
 // reserve waits until least buffers are free, at most all of them, and gives those that lie one behind the other, which
 // may be fewer. They are for the MEPs from the first on. It fails with ctx's cause or errClosed.
-func (r *Retention) reserve(ctx context.Context, least int) (first uint64, s source.Strip, sizes []uint32, err error) {
+func (r *Retention) reserve(ctx context.Context,
+	least int) (first uint64, s source.BufferStrip, sizes []uint32, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	need := min(r.buffers, uint64(max(1, least)))
+	need := min(r.bufferCount, uint64(max(1, least)))
 	var stopWake func() bool // only who waits must be woken when ctx ends
 	defer func() {
 		if stopWake != nil {
@@ -106,24 +107,24 @@ func (r *Retention) reserve(ctx context.Context, least int) (first uint64, s sou
 		case r.closed:
 			return 0, s, nil, errClosed
 		}
-		if free := r.buffers - (r.heldTo - r.heldFrom); free >= need {
+		if free := r.bufferCount - (r.heldTo - r.heldFrom); free >= need {
 			i := r.bufferIndex(r.heldTo)
-			end := min(r.buffers, i+free)
-			s = source.Strip{Mem: r.mem[int(i)*r.stride : int(end)*r.stride], Stride: r.stride}
+			end := min(r.bufferCount, i+free)
+			s = source.BufferStrip{Mem: r.mem[int(i)*r.stride : int(end)*r.stride], Stride: r.stride}
 			return r.heldTo, s, r.sizes[i:end], nil
 		}
 		if stopWake == nil {
 			stopWake = context.AfterFunc(ctx, r.wake)
 		}
-		r.needed = need
-		r.freed.Wait()
+		r.neededBuffers = need
+		r.bufferFreed.Wait()
 	}
 }
 
 func (r *Retention) wake() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.freed.Broadcast()
+	r.bufferFreed.Broadcast()
 }
 
 // commit keeps the next blocks that were written to what was reserved.
@@ -131,7 +132,7 @@ func (r *Retention) commit(blocks int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.heldTo += uint64(blocks)
-	r.needed = 0
+	r.neededBuffers = 0
 	r.maxHeld = max(r.maxHeld, r.heldTo-r.heldFrom)
 }
 
@@ -147,11 +148,11 @@ func (r *Retention) bufferIndex(mep uint64) uint64 {
 	if r.mask > 0 {
 		return mep & r.mask
 	}
-	return mep % r.buffers
+	return mep % r.bufferCount
 }
 
-// part is the part of a MEP that is held.
-func (r *Retention) part(mep uint64) []byte {
+// retainedPart is the part of a MEP that is held.
+func (r *Retention) retainedPart(mep uint64) []byte {
 	i := r.bufferIndex(mep)
 	at := int(i) * r.stride
 	end := at + int(r.sizes[i])
@@ -172,7 +173,7 @@ func (r *Retention) copyHeldUp(heldUp []uint64) {
 			continue
 		}
 		if i, found := r.findHeldUp(mep); !found && mep >= gone {
-			r.heldUp = slices.Insert(r.heldUp, i, heldUpPart{mep, bytes.Clone(r.part(mep))})
+			r.heldUp = slices.Insert(r.heldUp, i, heldUpPart{mep, bytes.Clone(r.retainedPart(mep))})
 		}
 	}
 }
@@ -195,7 +196,7 @@ type span struct{ From, To uint64 }
 // lookUp is the part of a MEP that is held, in its buffer if that is in s, or aside.
 func (r *Retention) lookUp(s span, mep uint64) ([]byte, error) {
 	if mep >= s.From && mep < s.To {
-		return r.part(mep), nil
+		return r.retainedPart(mep), nil
 	}
 	if part := r.heldUpPart(mep); part != nil {
 		return part, nil
@@ -205,7 +206,7 @@ func (r *Retention) lookUp(s span, mep uint64) ([]byte, error) {
 }
 
 // Len is the number of buffers.
-func (r *Retention) Len() int { return int(r.buffers) }
+func (r *Retention) Len() int { return int(r.bufferCount) }
 
 // freeBelow gives up every MEP below the given one, of those that were read. A watermark that goes back changes
 // nothing.
@@ -216,9 +217,9 @@ func (r *Retention) freeBelow(below uint64) {
 		return
 	}
 	r.heldFrom = below
-	if r.needed > 0 && r.buffers-(r.heldTo-r.heldFrom) >= r.needed {
-		r.needed = 0
-		r.freed.Broadcast()
+	if r.neededBuffers > 0 && r.bufferCount-(r.heldTo-r.heldFrom) >= r.neededBuffers {
+		r.neededBuffers = 0
+		r.bufferFreed.Broadcast()
 	}
 }
 
@@ -235,5 +236,5 @@ func (r *Retention) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
-	r.freed.Broadcast()
+	r.bufferFreed.Broadcast()
 }

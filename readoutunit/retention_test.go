@@ -53,7 +53,7 @@ func TestRetentionAgainstModel(t *testing.T) {
 					t.Fatalf("%d to %d are held, not %d to %d", s.From, s.To, below, read)
 				}
 				for mep := below; mep < read; mep++ {
-					if p := r.part(mep); p[0] != content[mep] || cap(p) != len(p) {
+					if p := r.retainedPart(mep); p[0] != content[mep] || cap(p) != len(p) {
 						t.Fatalf("MEP %d is %v", mep, p)
 					}
 				}

@@ -69,19 +69,19 @@ func TestSlowRoundsAreShort(t *testing.T) {
 			r := newRig(t, &scripted{blocks: cycles * bus, end: io.EOF}, func(r *rig, c *Config) {
 				order := NewShift(0, SeatsInOrder(1, bus), bus, slots, true)
 				order.SetMaxCycles(4)
-				c.Order, c.Slots, c.Retention, c.PhaseTime = order, slots, newRetention(t, 1, 40, 2*cycles*bus), phase
+				c.Order, c.SlotsPerBU, c.Retention, c.PhaseTime = order, slots, newRetention(t, 1, 40, 2*cycles*bus), phase
 				r.net.completion = func(int) error { time.Sleep(write); return nil }
 			})
-			r.until("the end of the input", func() bool { return r.sched.last().End })
+			r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
 			var all [][]tagnet.Token
 			for c := range uint32(cycles) {
 				mep := uint64(c) * bus
 				all = append(all, []tagnet.Token{newToken(mep, c), newToken(mep+1, c), newToken(mep+2, c)})
 			}
 			r.sched.send(0, 0, all...)
-			r.until("all writes", func() bool { return r.unit.Stats().Writes == cycles*bus })
+			r.until("all writes", func() bool { return r.unit.Stats().PartsWritten == cycles*bus })
 			synctest.Wait()
-			n = r.unit.Stats().Phases
+			n = r.unit.Stats().PhasesPassed
 			r.close()
 		})
 		return n

@@ -16,9 +16,9 @@ type Shift struct {
 	Transfers
 
 	// immutable after NewShift and SetMaxCycles
-	visits    []int // builder unit of each phase, or Dummy
-	fence     bool  // a phase is over when its writes have their outcomes, not when they are queued
-	maxCycles int   // cycles of a round
+	buByPhase   []int // builder unit of each phase, or Dummy
+	fencePhases bool  // a phase is over when its writes have their outcomes, not when they are queued
+	maxCycles   int   // cycles of a round
 
 	roundStart   uint64 // first place of the current round
 	roundCycles  int    // of the current round
@@ -31,8 +31,9 @@ type Shift struct {
 // Dummy stands for a unit at a seat that has none.
 const Dummy = -1
 
-// Phases is the number of phases of a cycle of bus places for rus readout units that sit in the order of their indices.
-func Phases(rus, bus int) int { return max(rus, bus) }
+// PhaseCount is the number of phases of a cycle of bus places for rus readout units that sit in the order of their
+// indices.
+func PhaseCount(rus, bus int) int { return max(rus, bus) }
 
 // targetSeat is where readout unit ru sends in a phase; a place that no builder unit has is a dummy.
 func targetSeat(ru, phase, phases int) int { return (ru + phase) % phases }
@@ -43,7 +44,7 @@ type Seats struct{ RUs, BUs []int }
 
 // SeatsInOrder seats units in the order of their indices, as many seats as there are phases.
 func SeatsInOrder(rus, bus int) Seats {
-	n := Phases(rus, bus)
+	n := PhaseCount(rus, bus)
 	s := Seats{RUs: make([]int, n), BUs: make([]int, n)}
 	for x := range n {
 		s.RUs[x], s.BUs[x] = x, x
@@ -76,8 +77,8 @@ func (s Seats) visits(ru int) []int {
 func NewShift(ru int, seats Seats, bus, slots int, fence bool) *Shift {
 	return &Shift{
 		Transfers:   newTransfers(bus, slots),
-		visits:      seats.visits(ru),
-		fence:       fence,
+		buByPhase:   seats.visits(ru),
+		fencePhases: fence,
 		maxCycles:   1,
 		roundCycles: 1,
 	}
@@ -86,17 +87,17 @@ func NewShift(ru int, seats Seats, bus, slots int, fence bool) *Shift {
 // BeginAt implements Order.
 func (s *Shift) BeginAt(cycle, mep uint64) {
 	s.Transfers.BeginAt(cycle, mep)
-	s.roundStart = s.base
+	s.roundStart = s.firstPlace
 }
 
 // SetMaxCycles lets a round have up to so many cycles. It must be called before the first of them comes.
 func (s *Shift) SetMaxCycles(most int) { s.maxCycles = max(1, most) }
 
 // VisitOrder implements Order.
-func (s *Shift) VisitOrder() []int { return s.visits }
+func (s *Shift) VisitOrder() []int { return s.buByPhase }
 
 // progress is the current phase, and how many a round has.
-func (s *Shift) progress() (phase, phases int) { return s.phase, len(s.visits) }
+func (s *Shift) progress() (phase, phases int) { return s.phase, len(s.buByPhase) }
 
 // AddCycle implements Order.
 func (s *Shift) AddCycle(b *tagnet.Batch, i int) error { return s.addCycle(b, i, s.roundStart) }
@@ -113,12 +114,12 @@ func (s *Shift) hasRound() bool { return s.roundStart < s.nextPlace() }
 // currentPlace is the number of the place that is to be served next in the current phase. It reports false if there is
 // none, or no more.
 func (s *Shift) currentPlace() (uint64, bool) {
-	bu := s.visits[s.phase]
+	bu := s.buByPhase[s.phase]
 	if bu == Dummy {
 		return 0, false
 	}
 	for ; s.servedCycles < s.roundCycles; s.servedCycles++ {
-		n := s.roundStart + uint64(s.servedCycles*s.width+bu)
+		n := s.roundStart + uint64(s.servedCycles*s.placesPerCycle+bu)
 		if stage := s.TransferAt(n).Stage; stage == stageAnnounced || stage == stageGranted {
 			return n, true
 		}
@@ -137,7 +138,7 @@ func (s *Shift) NextAction() (Action, uint64) {
 		return Send, n
 	case ok:
 		return WaitGrant, n
-	case s.fence && s.sentCount > 0:
+	case s.fencePhases && s.sentCount > 0:
 		return WaitWrite, 0
 	}
 	return AdvancePhase, 0
@@ -155,13 +156,13 @@ func (s *Shift) Serve(n uint64, most int, places []uint64) []uint64 {
 
 // CyclesAhead implements Order.
 func (s *Shift) CyclesAhead() int {
-	next := s.roundStart + uint64(s.roundCycles*s.width)
+	next := s.roundStart + uint64(s.roundCycles*s.placesPerCycle)
 	if next >= s.nextPlace() {
 		return 0
 	}
-	n := min(s.maxCycles, int(s.nextPlace()-next)/s.width)
+	n := min(s.maxCycles, int(s.nextPlace()-next)/s.placesPerCycle)
 	for _, bound := range s.roundBounds {
-		switch nextCycle := next / uint64(s.width); {
+		switch nextCycle := next / uint64(s.placesPerCycle); {
 		case bound == nextCycle:
 			n = 1 // who goes on from there has not agreed on more
 		case bound > nextCycle && bound-nextCycle < uint64(n):
@@ -175,14 +176,14 @@ func (s *Shift) CyclesAhead() int {
 func (s *Shift) BoundRound(cycle uint64) { s.roundBounds = append(s.roundBounds, cycle) }
 
 // RoundStart implements Order.
-func (s *Shift) RoundStart() uint64 { return s.roundStart / uint64(s.width) }
+func (s *Shift) RoundStart() uint64 { return s.roundStart / uint64(s.placesPerCycle) }
 
 // AdvancePhase ends the current phase and, with the last, the round.
 func (s *Shift) AdvancePhase(cycles int) {
 	s.servedCycles = 0
-	if s.phase++; s.phase == len(s.visits) {
+	if s.phase++; s.phase == len(s.buByPhase) {
 		s.phase = 0
-		s.roundStart += uint64(s.roundCycles * s.width)
+		s.roundStart += uint64(s.roundCycles * s.placesPerCycle)
 		s.roundCycles = max(1, cycles)
 		for len(s.roundBounds) > 0 && s.roundBounds[0] <= s.RoundStart() {
 			s.roundBounds = s.roundBounds[1:]

@@ -21,7 +21,7 @@ func TestShift(t *testing.T) {
 }
 
 func checkShift(t *testing.T, rus, bus int) {
-	phases := Phases(rus, bus)
+	phases := PhaseCount(rus, bus)
 	visits := make([][]int, rus) // by readout unit: the places it came to
 	for p := range phases {
 		senders := map[int]int{}
@@ -119,7 +119,7 @@ func TestShiftTable(t *testing.T) {
 		{1, 3, [][]int{{0}, {1}, {2}}},
 		{3, 1, [][]int{{0, dummy, dummy}, {dummy, dummy, 0}, {dummy, 0, dummy}}},
 	} {
-		phases := Phases(tc.rus, tc.bus)
+		phases := PhaseCount(tc.rus, tc.bus)
 		if phases != len(tc.places) {
 			t.Errorf("%d RUs and %d BUs take %d phases, not %d", tc.rus, tc.bus, phases, len(tc.places))
 			continue

@@ -106,9 +106,9 @@ func (m *scheduleModel) badCycle(t *rapid.T) {
 func (m *scheduleModel) refused(t *rapid.T, want any, f func() error) {
 	before := *m.s
 	before.places = slices.Clone(m.s.places)
-	before.latest = nil
+	before.latestPlaces = nil
 	var latest [][]uint64
-	for _, l := range m.s.latest {
+	for _, l := range m.s.latestPlaces {
 		latest = append(latest, slices.Clone(l))
 	}
 	err := f()
@@ -116,8 +116,8 @@ func (m *scheduleModel) refused(t *rapid.T, want any, f func() error) {
 		t.Fatalf("the error is %v", err)
 	}
 	after := *m.s
-	after.latest = nil
-	if !reflect.DeepEqual(before, after) || !reflect.DeepEqual(latest, m.s.latest) {
+	after.latestPlaces = nil
+	if !reflect.DeepEqual(before, after) || !reflect.DeepEqual(latest, m.s.latestPlaces) {
 		t.Fatalf("refused with %v, but it changed\n%+v to\n%+v", err, before, after)
 	}
 }
@@ -146,7 +146,7 @@ func (m *scheduleModel) grant(t *rapid.T) {
 	if err := m.s.ApplyGrant(int(x.BU), &g); err != nil {
 		t.Fatal(err)
 	}
-	x.Stage, x.Ref, x.Size = stageGranted, shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length
+	x.Stage, x.Ref, x.GrantedBytes = stageGranted, shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length
 }
 
 // badGrant grants what is not announced, or nearly what is.
@@ -234,7 +234,7 @@ func (m *scheduleModel) check(t *rapid.T) {
 			continue
 		}
 		open++
-		if uint64(n) < m.s.base || *m.s.TransferAt(uint64(n)) != *x {
+		if uint64(n) < m.s.firstPlace || *m.s.TransferAt(uint64(n)) != *x {
 			t.Fatalf("place %d, %+v, is lost", n, *x)
 		}
 	}
@@ -328,14 +328,14 @@ func newCircuit(rus, bus int) *circuit {
 // turn takes one cycle through all its phases.
 func (c *circuit) turn() error {
 	slot := uint32(c.cycle % 4)
-	c.b.First = c.cycle
+	c.b.FirstCycle = c.cycle
 	for i := range c.b.MEPs {
 		c.b.MEPs[i], c.b.Slots[i] = c.cycle*uint64(len(c.b.MEPs))+uint64(i), 1<<24|slot
 	}
 	if err := c.s.AddCycle(&c.b, 0); err != nil {
 		return err
 	}
-	for bu := range c.b.Places {
+	for bu := range c.b.PlacesPerCycle {
 		g := placing.Grant{
 			Slot:    slot,
 			Attempt: 1,
@@ -354,7 +354,7 @@ func (c *circuit) turn() error {
 			continue
 		}
 		c.places = c.s.Serve(n, 1, c.places[:0])
-		c.bytes += uint64(c.s.TransferAt(n).Size)
+		c.bytes += uint64(c.s.TransferAt(n).GrantedBytes)
 		if err := c.s.Complete(c.places); err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ type TagOrder interface {
 	AddTag(t *tagnet.Tag) error
 	// NextForward is the next tag that this unit is done with, to be passed on; each is given once.
 	NextForward() (tagnet.Tag, bool)
-	// Bypassed is how many tags were passed on unserved since the unit was busy.
-	Bypassed() uint64
+	// BypassedTags is how many tags were passed on unserved since the unit was busy.
+	BypassedTags() uint64
 }
 
 // tagRing is the discipline of tokens that pass from sender to sender (TagNet-farm §III.D and §III.E). Tokens come
@@ -34,16 +34,16 @@ type tagRing struct {
 	Transfers
 
 	// immutable after newTagRing
-	ru     int
-	bypass bool
-	visits []int // all builder units, in the order of their indices
+	ru         int
+	bypass     bool
+	visitOrder []int // all builder units, in the order of their indices
 
-	heldTags  []heldTag // tags that are here, in the order they came
-	nextHeld  int       // index of the first that waits to be served
-	writing   bool      // a write is under way
-	outgoing  []tagnet.Tag
-	forwarded int    // of outgoing
-	bypassed  uint64 // tags passed on unserved since the unit was busy
+	heldTags     []heldTag // tags that are here, in the order they came
+	nextToServe  int       // index of the first that waits to be served
+	writing      bool      // a write is under way
+	outgoingTags []tagnet.Tag
+	forwarded    int    // of outgoing
+	bypassed     uint64 // tags passed on unserved since the unit was busy
 }
 
 // heldTag is a tag at a readout unit. A tag may come before its token, and then waits for it.
@@ -62,7 +62,7 @@ const bypassRatioX2 = 5
 func newTagRing(ru, bus, slots int, bypass bool) *tagRing {
 	r := &tagRing{Transfers: newTransfers(bus, slots), ru: ru, bypass: bypass}
 	for b := range bus {
-		r.visits = append(r.visits, b)
+		r.visitOrder = append(r.visitOrder, b)
 	}
 	return r
 }
@@ -80,7 +80,7 @@ func (e *tagError) Error() string {
 }
 
 // VisitOrder implements Order.
-func (r *tagRing) VisitOrder() []int { return r.visits }
+func (r *tagRing) VisitOrder() []int { return r.visitOrder }
 
 // AddCycle implements Order. Its tokens may be those that tags wait for, and may have been withdrawn before they came.
 func (r *tagRing) AddCycle(b *tagnet.Batch, i int) error {
@@ -89,7 +89,7 @@ func (r *tagRing) AddCycle(b *tagnet.Batch, i int) error {
 		return err
 	}
 	for i := range r.heldTags {
-		if h := &r.heldTags[i]; h.Place >= first {
+		if h := &r.heldTags[i]; h.TokenPlace >= first {
 			if err := r.matchToken(&h.Tag); err != nil {
 				return err
 			}
@@ -103,7 +103,7 @@ func (r *tagRing) AddCycle(b *tagnet.Batch, i int) error {
 func (r *tagRing) firstHeldPlace() uint64 {
 	first := r.nextPlace()
 	for i := range r.heldTags {
-		first = min(first, r.heldTags[i].Place)
+		first = min(first, r.heldTags[i].TokenPlace)
 	}
 	return first
 }
@@ -115,7 +115,7 @@ func (r *tagRing) ApplyGrant(bu int, g *placing.Grant) error {
 		return err
 	}
 	for i := range r.heldTags {
-		if r.heldTags[i].Place == n && r.bypassIfBusy(i) {
+		if r.heldTags[i].TokenPlace == n && r.bypassIfBusy(i) {
 			r.updateQueue()
 			break
 		}
@@ -129,7 +129,7 @@ func (r *tagRing) AddTag(t *tagnet.Tag) error {
 		return err
 	}
 	for i := range r.heldTags {
-		if r.heldTags[i].Place == t.Place {
+		if r.heldTags[i].TokenPlace == t.TokenPlace {
 			return &tagError{*t, r.builderOf(t), "it is here already"}
 		}
 	}
@@ -139,24 +139,24 @@ func (r *tagRing) AddTag(t *tagnet.Tag) error {
 	return nil
 }
 
-func (r *tagRing) builderOf(t *tagnet.Tag) int { return int(t.Place % uint64(r.width)) }
+func (r *tagRing) builderOf(t *tagnet.Tag) int { return int(t.TokenPlace % uint64(r.placesPerCycle)) }
 
 // bypassIfBusy decides whether a tag that is here is passed on unserved, since it would wait for more than
 // bypassRatioX2 halves of its own part. It is asked when both the tag and its window are here: before, the part's size
 // is not known, nor could it be served.
 func (r *tagRing) bypassIfBusy(i int) bool {
 	h := &r.heldTags[i]
-	if h.done || !r.bypass || h.Loop == tagnet.MaxLoops || h.Place < r.base || h.Place >= r.nextPlace() ||
-		r.TransferAt(h.Place).Stage != stageGranted {
+	if h.done || !r.bypass || h.Loop == tagnet.MaxLoops || h.TokenPlace < r.firstPlace || h.TokenPlace >= r.nextPlace() ||
+		r.TransferAt(h.TokenPlace).Stage != stageGranted {
 		return false
 	}
 	ahead := uint64(0)
 	for k := range r.heldTags[:i] {
-		if x := &r.heldTags[k]; !x.done && x.Place < r.nextPlace() {
-			ahead += uint64(r.TransferAt(x.Place).Size)
+		if x := &r.heldTags[k]; !x.done && x.TokenPlace < r.nextPlace() {
+			ahead += uint64(r.TransferAt(x.TokenPlace).GrantedBytes)
 		}
 	}
-	if 2*ahead <= bypassRatioX2*uint64(r.TransferAt(h.Place).Size) {
+	if 2*ahead <= bypassRatioX2*uint64(r.TransferAt(h.TokenPlace).GrantedBytes) {
 		return false
 	}
 	h.done = true
@@ -166,10 +166,11 @@ func (r *tagRing) bypassIfBusy(i int) bool {
 
 // matchToken tells whether a tag is of a token that came, or is still to come.
 func (r *tagRing) matchToken(t *tagnet.Tag) error {
-	if t.Place < r.base || t.Place >= r.nextPlace() {
+	if t.TokenPlace < r.firstPlace || t.TokenPlace >= r.nextPlace() {
 		return nil // it is over, or not here yet
 	}
-	if x := r.TransferAt(t.Place); x.Stage == stageEmpty || x.MEP != t.MEP || x.Slot != t.Slot || x.Attempt != t.Attempt {
+	if x := r.TransferAt(t.TokenPlace); x.Stage == stageEmpty || x.MEP != t.MEP || x.Slot != t.Slot ||
+		x.Attempt != t.Attempt {
 		return &tagError{*t, r.builderOf(t), "no token says so"}
 	}
 	return nil
@@ -191,8 +192,8 @@ func (r *tagRing) MarkLost(bu int) {
 func (r *tagRing) refreshWriting() {
 	r.writing = false
 	for i := range r.heldTags {
-		if h := &r.heldTags[i]; !h.done && h.Place >= r.base && h.Place < r.nextPlace() &&
-			r.TransferAt(h.Place).Stage == stageSent {
+		if h := &r.heldTags[i]; !h.done && h.TokenPlace >= r.firstPlace && h.TokenPlace < r.nextPlace() &&
+			r.TransferAt(h.TokenPlace).Stage == stageSent {
 			r.writing = true
 		}
 	}
@@ -202,46 +203,46 @@ func (r *tagRing) refreshWriting() {
 // updateQueue finds the first tag that waits to be served, and passes on what can be.
 func (r *tagRing) updateQueue() {
 	kept := r.heldTags[:0]
-	r.nextHeld = -1
+	r.nextToServe = -1
 	for _, h := range r.heldTags {
-		if !h.done && r.isOver(&h.Tag) {
+		if !h.done && r.isTransferOver(&h.Tag) {
 			h.done = true
 			if r.IsLost(r.builderOf(&h.Tag)) { // the scheduler may not know yet, and takes no tag that is not served
 				h.Served.Add(r.ru)
 			}
 		}
 		if h.done && (r.bypass || len(kept) == 0) {
-			r.outgoing = append(r.outgoing, h.Tag)
+			r.outgoingTags = append(r.outgoingTags, h.Tag)
 			continue
 		}
-		if r.nextHeld < 0 && r.isWaiting(&h) {
-			r.nextHeld = len(kept)
+		if r.nextToServe < 0 && r.awaitsService(&h) {
+			r.nextToServe = len(kept)
 		}
 		kept = append(kept, h)
 	}
-	if r.heldTags = kept; r.nextHeld < 0 {
-		r.nextHeld = len(kept)
+	if r.heldTags = kept; r.nextToServe < 0 {
+		r.nextToServe = len(kept)
 	}
 }
 
-// isOver tells that a tag's transfer is done with, without having been served for it.
-func (r *tagRing) isOver(t *tagnet.Tag) bool {
-	return t.Place < r.base || t.Place < r.nextPlace() && r.TransferAt(t.Place).Stage >= stageOrphaned
+// isTransferOver tells that a tag's transfer is done with, without having been served for it.
+func (r *tagRing) isTransferOver(t *tagnet.Tag) bool {
+	return t.TokenPlace < r.firstPlace || t.TokenPlace < r.nextPlace() && r.TransferAt(t.TokenPlace).Stage >= stageOrphaned
 }
 
-func (r *tagRing) isWaiting(h *heldTag) bool {
-	return !h.done && (h.Place >= r.nextPlace() || r.TransferAt(h.Place).Stage < stageSent)
+func (r *tagRing) awaitsService(h *heldTag) bool {
+	return !h.done && (h.TokenPlace >= r.nextPlace() || r.TransferAt(h.TokenPlace).Stage < stageSent)
 }
 
 // NextAction implements Order.
 func (r *tagRing) NextAction() (Action, uint64) {
 	switch {
-	case r.nextHeld == len(r.heldTags) && r.OpenTransfers() == 0:
+	case r.nextToServe == len(r.heldTags) && r.OpenTransfers() == 0:
 		return WaitToken, 0
-	case r.nextHeld == len(r.heldTags) || r.heldTags[r.nextHeld].Place >= r.nextPlace():
+	case r.nextToServe == len(r.heldTags) || r.heldTags[r.nextToServe].TokenPlace >= r.nextPlace():
 		return WaitTag, 0
 	}
-	n := r.heldTags[r.nextHeld].Place
+	n := r.heldTags[r.nextToServe].TokenPlace
 	switch {
 	case r.TransferAt(n).Stage == stageAnnounced:
 		return WaitGrant, n
@@ -255,8 +256,8 @@ func (r *tagRing) NextAction() (Action, uint64) {
 func (r *tagRing) Serve(n uint64, _ int, places []uint64) []uint64 {
 	r.markSent(n)
 	r.writing = true
-	for r.nextHeld < len(r.heldTags) && !r.isWaiting(&r.heldTags[r.nextHeld]) {
-		r.nextHeld++
+	for r.nextToServe < len(r.heldTags) && !r.awaitsService(&r.heldTags[r.nextToServe]) {
+		r.nextToServe++
 	}
 	return append(places, n)
 }
@@ -264,7 +265,7 @@ func (r *tagRing) Serve(n uint64, _ int, places []uint64) []uint64 {
 // Complete implements Order: the tag may be passed on.
 func (r *tagRing) Complete(places []uint64) error {
 	for _, n := range places {
-		orphaned := n >= r.base && n < r.nextPlace() && r.TransferAt(n).Stage == stageOrphaned
+		orphaned := n >= r.firstPlace && n < r.nextPlace() && r.TransferAt(n).Stage == stageOrphaned
 		if err := r.Transfers.Complete([]uint64{n}); err != nil {
 			return err
 		}
@@ -279,7 +280,7 @@ func (r *tagRing) Complete(places []uint64) error {
 func (r *tagRing) markServed(n uint64) {
 	r.writing = false
 	for i := range r.heldTags {
-		if h := &r.heldTags[i]; h.Place == n {
+		if h := &r.heldTags[i]; h.TokenPlace == n {
 			h.done = true
 			h.Served.Add(r.ru)
 		}
@@ -292,13 +293,13 @@ func (r *tagRing) AdvancePhase(int) {}
 
 // NextForward implements TagOrder.
 func (r *tagRing) NextForward() (tagnet.Tag, bool) {
-	if r.forwarded == len(r.outgoing) {
-		r.outgoing, r.forwarded = r.outgoing[:0], 0
+	if r.forwarded == len(r.outgoingTags) {
+		r.outgoingTags, r.forwarded = r.outgoingTags[:0], 0
 		return tagnet.Tag{}, false
 	}
 	r.forwarded++
-	return r.outgoing[r.forwarded-1], true
+	return r.outgoingTags[r.forwarded-1], true
 }
 
-// Bypassed implements TagOrder.
-func (r *tagRing) Bypassed() uint64 { return r.bypassed }
+// BypassedTags implements TagOrder.
+func (r *tagRing) BypassedTags() uint64 { return r.bypassed }

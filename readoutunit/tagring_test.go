@@ -27,19 +27,19 @@ func TestRing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rus, bus := rapid.IntRange(1, 5).Draw(rt, "rus"), rapid.IntRange(1, 6).Draw(rt, "bus")
 		cfg := tagnet.Config{
-			RUs:         unitNames("ru", rus),
-			BUs:         unitNames("bu", bus),
-			Slots:       rapid.IntRange(1, 4).Draw(rt, "slots"),
-			Policy:      tagnet.Policy(rapid.IntRange(0, 1).Draw(rt, "policy")),
-			Bypass:      rapid.Bool().Draw(rt, "bypass"),
-			MaxAttempts: tagnet.MaxAttempt,
+			RUs:           unitNames("ru", rus),
+			BUs:           unitNames("bu", bus),
+			Slots:         rapid.IntRange(1, 4).Draw(rt, "slots"),
+			NoSlotPolicy:  tagnet.Policy(rapid.IntRange(0, 1).Draw(rt, "policy")),
+			BypassBusyRUs: rapid.Bool().Draw(rt, "bypass"),
+			MaxAttempts:   tagnet.MaxAttempt,
 		}
 		if rapid.Bool().Draw(rt, "groups") {
 			cfg.Rules.Groups = make([][]int, (bus+1)/2)
 			for bu := range bus {
 				cfg.Rules.Groups[bu%len(cfg.Rules.Groups)] = append(cfg.Rules.Groups[bu%len(cfg.Rules.Groups)], bu)
 			}
-			cfg.Rules.BusyGroup = tagnet.Policy(rapid.IntRange(0, 1).Draw(rt, "busy"))
+			cfg.Rules.BusyGroupPolicy = tagnet.Policy(rapid.IntRange(0, 1).Draw(rt, "busy"))
 		}
 		meps := uint64(rapid.IntRange(1, 30).Draw(rt, "meps"))
 		w := newTagRingWorld(rt, cfg)
@@ -66,7 +66,7 @@ func TestRing(t *testing.T) {
 		}
 		w.checkOver(meps)
 		g := w.core.Registers().GetCounters().GetTags()
-		if !cfg.Bypass && g.GetOvertaken()+g.GetAgain() > 0 {
+		if !cfg.BypassBusyRUs && g.GetOvertaken()+g.GetAgain() > 0 {
 			rt.Fatalf("without by-pass: %v", g)
 		}
 		again += g.GetAgain()
@@ -114,12 +114,12 @@ func TestEveryInterleavingOfARing(t *testing.T) {
 	}[:cases.Count(3, 2)] {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg := tagnet.Config{
-				RUs:    unitNames("ru", 2),
-				BUs:    unitNames("bu", 2),
-				Slots:  tc.slots,
-				Bypass: tc.bypass,
-				Window: 4,
-				Policy: tagnet.Skip,
+				RUs:           unitNames("ru", 2),
+				BUs:           unitNames("bu", 2),
+				Slots:         tc.slots,
+				BypassBusyRUs: tc.bypass,
+				Window:        4,
+				NoSlotPolicy:  tagnet.Skip,
 			}
 			exploreTagRing(t, func() *tagRingWorld {
 				w := newTagRingWorld(t, cfg)
@@ -181,16 +181,16 @@ func TestTagRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := tagnet.Tag{
-		Place:   0,
-		MEP:     0,
-		Slot:    0,
-		Attempt: 1,
+		TokenPlace: 0,
+		MEP:        0,
+		Slot:       0,
+		Attempt:    1,
 	}
 	for name, bad := range map[string]tagnet.Tag{
-		"MEP":     {Place: 0, MEP: 1, Slot: 0, Attempt: 1},
-		"slot":    {Place: 0, MEP: 0, Slot: 1, Attempt: 1},
-		"attempt": {Place: 0, MEP: 0, Slot: 0, Attempt: 2},
-		"place":   {Place: 1, MEP: 0, Slot: 0, Attempt: 1},
+		"MEP":     {TokenPlace: 0, MEP: 1, Slot: 0, Attempt: 1},
+		"slot":    {TokenPlace: 0, MEP: 0, Slot: 1, Attempt: 1},
+		"attempt": {TokenPlace: 0, MEP: 0, Slot: 0, Attempt: 2},
+		"place":   {TokenPlace: 1, MEP: 0, Slot: 0, Attempt: 1},
 	} {
 		var wrong *tagError
 		if err := r.AddTag(&bad); !errors.As(err, &wrong) {
@@ -206,10 +206,10 @@ func TestTagRefused(t *testing.T) {
 	}
 	// A tag that comes before its token waits, and is checked when that comes.
 	if err := r.AddTag(&tagnet.Tag{
-		Place:   3,
-		MEP:     9,
-		Slot:    0,
-		Attempt: 1,
+		TokenPlace: 3,
+		MEP:        9,
+		Slot:       0,
+		Attempt:    1,
 	}); err != nil {
 		t.Fatal(err)
 	}

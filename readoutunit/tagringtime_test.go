@@ -119,11 +119,11 @@ func TestBypassShortensTheTail(t *testing.T) {
 		var p99 [2]float64
 		for i, bypass := range []bool{false, true} {
 			cfg := tagnet.Config{
-				RUs:       unitNames("ru", n.rus),
-				BUs:       unitNames("bu", n.bus),
-				Slots:     8,
-				LookAhead: 4,
-				Bypass:    bypass,
+				RUs:           unitNames("ru", n.rus),
+				BUs:           unitNames("bu", n.bus),
+				Slots:         8,
+				LookAhead:     4,
+				BypassBusyRUs: bypass,
 			}
 			c := tagRingClock{tagRingWorld: newTagRingWorld(t, cfg)}
 			c.size = largeNowAndThen(1, 150)
@@ -143,11 +143,11 @@ func TestBypassShortensTheTail(t *testing.T) {
 func TestRingKeepsPortsBusy(t *testing.T) {
 	for _, bypass := range []bool{false, true} {
 		cfg := tagnet.Config{
-			RUs:       unitNames("ru", 8),
-			BUs:       unitNames("bu", 8),
-			Slots:     8,
-			LookAhead: 4,
-			Bypass:    bypass,
+			RUs:           unitNames("ru", 8),
+			BUs:           unitNames("bu", 8),
+			Slots:         8,
+			LookAhead:     4,
+			BypassBusyRUs: bypass,
 		}
 		c := tagRingClock{tagRingWorld: newTagRingWorld(t, cfg)}
 		c.size = largeNowAndThen(0, 1<<40)

@@ -81,7 +81,7 @@ func newTagRingWorld(t failer, cfg tagnet.Config) *tagRingWorld {
 		voided:   map[uint64]bool{},
 	}
 	for ru := range n {
-		w.rus = append(w.rus, newTagRing(ru, len(cfg.BUs), cfg.Slots, cfg.Bypass))
+		w.rus = append(w.rus, newTagRing(ru, len(cfg.BUs), cfg.Slots, cfg.BypassBusyRUs))
 	}
 	return w
 }
@@ -109,7 +109,7 @@ func (w *tagRingWorld) bu(place uint64) int { return int(place % uint64(len(w.cf
 // read lets all readout units hold MEPs up to a number, the last if it is the end.
 func (w *tagRingWorld) read(to uint64, end bool) {
 	for ru := range w.rus {
-		if err := w.core.ApplyUpdate(ru, tagnet.Update{Read: to, Events: to, End: end}); err != nil {
+		if err := w.core.ApplyUpdate(ru, tagnet.Update{ReadBelow: to, Events: to, InputEnded: end}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -118,41 +118,41 @@ func (w *tagRingWorld) read(to uint64, end bool) {
 
 // issue lets the scheduler issue and launch, and sends what comes of it.
 func (w *tagRingWorld) issue() {
-	w.batch.Reset(w.core.NextCycle(), w.core.Places())
+	w.batch.Reset(w.core.NextCycle(), w.core.PlacesPerCycle())
 	w.core.Issue(&w.batch)
 	w.tags = w.core.LaunchTags(w.tags[:0])
 	for _, t := range w.tags {
-		group := w.group(w.bu(t.Place))
-		if running, is := w.running[group]; is && (t.Loop == 0 || running != t.Place) {
-			w.t.Fatalf("the tag of place %d sets out while the one of place %d is under way in group %d", t.Place, running,
+		group := w.group(w.bu(t.TokenPlace))
+		if running, is := w.running[group]; is && (t.Loop == 0 || running != t.TokenPlace) {
+			w.t.Fatalf("the tag of place %d sets out while the one of place %d is under way in group %d", t.TokenPlace, running,
 				group)
 		}
-		w.running[group] = t.Place
+		w.running[group] = t.TokenPlace
 	}
 	for i := range w.batch.Len() {
-		for bu := range w.batch.Places {
+		for bu := range w.batch.PlacesPerCycle {
 			if t, ok := w.batch.Token(i, bu); ok {
-				place := (w.batch.First+uint64(i))*uint64(w.batch.Places) + uint64(bu)
+				place := (w.batch.FirstCycle+uint64(i))*uint64(w.batch.PlacesPerCycle) + uint64(bu)
 				w.fresh = append(w.fresh, place)
 				w.meps[place] = &building{Token: t, announced: map[int]bool{}, placed: map[int]bool{}}
 			}
 		}
 	}
-	withdrawn := w.core.Withdrawn()
+	withdrawn := w.core.Withdrawals()
 	for ru := range w.rus {
 		m := tagnet.Tokens{
 			Batch: tagnet.Batch{
-				First:  w.batch.First,
-				Places: w.batch.Places,
-				MEPs:   slices.Clone(w.batch.MEPs),
-				Slots:  slices.Clone(w.batch.Slots),
+				FirstCycle:     w.batch.FirstCycle,
+				PlacesPerCycle: w.batch.PlacesPerCycle,
+				MEPs:           slices.Clone(w.batch.MEPs),
+				Slots:          slices.Clone(w.batch.Slots),
 			},
-			Withdrawn: withdrawn[w.reported[ru]:],
+			Withdrawals: withdrawn[w.reported[ru]:],
 		}
 		if ru == 0 {
 			m.Tags = slices.Clone(w.tags)
 		}
-		if m.Len() > 0 || len(m.Tags) > 0 || len(m.Withdrawn) > 0 {
+		if m.Len() > 0 || len(m.Tags) > 0 || len(m.Withdrawals) > 0 {
 			w.tokens[ru] = append(w.tokens[ru], m)
 		}
 		w.reported[ru] = len(withdrawn)
@@ -165,16 +165,16 @@ func (w *tagRingWorld) deliverTokens(ru int) error {
 	m := w.tokens[ru][0]
 	w.tokens[ru] = w.tokens[ru][1:]
 	r := w.rus[ru]
-	for _, x := range m.Withdrawn {
+	for _, x := range m.Withdrawals {
 		r.Withdraw(x)
 	}
 	for i := range m.Len() {
 		if err := r.AddCycle(&m.Batch, i); err != nil {
 			return err
 		}
-		for bu := range m.Places {
-			place := (m.First+uint64(i))*uint64(m.Places) + uint64(bu)
-			if _, ok := m.Token(i, bu); ok && !r.IsWithdrawn(m.First+uint64(i), bu) {
+		for bu := range m.PlacesPerCycle {
+			place := (m.FirstCycle+uint64(i))*uint64(m.PlacesPerCycle) + uint64(bu)
+			if _, ok := m.Token(i, bu); ok && !r.IsWithdrawn(m.FirstCycle+uint64(i), bu) {
 				w.announce(ru, place)
 			}
 		}
@@ -284,13 +284,13 @@ func (w *tagRingWorld) returnTag() (tagnet.Tag, error) {
 	n := len(w.rus)
 	t := w.passing[n][0]
 	w.passing[n] = w.passing[n][1:]
-	w.history = append(w.history, fmt.Sprintf("tag %d", t.Place))
+	w.history = append(w.history, fmt.Sprintf("tag %d", t.TokenPlace))
 	before := w.core.Registers().GetCounters().GetTags().GetAgain()
 	if err := w.core.ReturnTag(n-1, &t); err != nil {
 		return t, err
 	}
 	if w.core.Registers().GetCounters().GetTags().GetAgain() == before {
-		delete(w.running, w.group(w.bu(t.Place)))
+		delete(w.running, w.group(w.bu(t.TokenPlace)))
 	}
 	w.issue()
 	return t, nil
@@ -404,7 +404,8 @@ func (w *tagRingWorld) checkOver(meps uint64) {
 func (w *tagRingWorld) key() string {
 	var b strings.Builder
 	for ru, r := range w.rus {
-		fmt.Fprintln(&b, r.places, r.base, r.finished, r.heldTags, r.nextHeld, r.writing, r.withdrawals.validFrom,
+		fmt.Fprintln(&b, r.places, r.firstPlace, r.finished, r.heldTags, r.nextToServe, r.writing,
+			r.withdrawals.validFromCycle,
 			r.withdrawals.lost, w.passing[ru+1],
 			len(w.tokens[ru]))
 	}

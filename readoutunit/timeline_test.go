@@ -15,17 +15,17 @@ func TestTimeline(t *testing.T) {
 		start := time.Now().UnixMicro()
 		l := newTimeline(3)
 		tick := func() { time.Sleep(time.Microsecond) }
-		want := func(what string, steps ...Step) {
+		want := func(what string, steps ...TimelineStep) {
 			t.Helper()
 			got := l.steps()
 			for i := range got {
-				for _, us := range []*int64{&got[i].Begin, &got[i].Sent, &got[i].Released} {
+				for _, us := range []*int64{&got[i].BeginMicros, &got[i].OutcomeMicros, &got[i].ReleasedMicros} {
 					if *us != 0 {
 						*us -= start
 					}
 				}
 			}
-			if d := cmp.Diff(append([]Step{}, steps...), got); d != "" {
+			if d := cmp.Diff(append([]TimelineStep{}, steps...), got); d != "" {
 				t.Errorf("%s (-want +got):\n%s", what, d)
 			}
 		}
@@ -40,13 +40,13 @@ func TestTimeline(t *testing.T) {
 		l.recordSent(1, 9)
 		tick() // 3
 		l.recordReleased(0)
-		want("a phase", Step{0, 1, 9, 1, 1, 2, 3})
+		want("a phase", TimelineStep{0, 1, 9, 1, 1, 2, 3})
 
 		tick() // 4
 		l.recordBegin(1, Dummy, 0, 0)
 		tick() // 5
 		l.recordReleased(1)
-		want("a dummy", Step{0, 1, 9, 1, 1, 2, 3}, Step{1, Dummy, 0, 0, 4, 4, 5})
+		want("a dummy", TimelineStep{0, 1, 9, 1, 1, 2, 3}, TimelineStep{1, Dummy, 0, 0, 4, 4, 5})
 
 		tick() // 6
 		l.recordBegin(2, 0, 10, 1)
@@ -58,10 +58,10 @@ func TestTimeline(t *testing.T) {
 		tick() // 9
 		l.recordSent(0, 10)
 		want("two writes in a phase, one of which outlasts it; the oldest step made room",
-			Step{1, Dummy, 0, 0, 4, 4, 5}, Step{2, 0, 10, 1, 6, 9, 8}, Step{2, 2, 11, 1, 6, 7, 8})
+			TimelineStep{1, Dummy, 0, 0, 4, 4, 5}, TimelineStep{2, 0, 10, 1, 6, 9, 8}, TimelineStep{2, 2, 11, 1, 6, 7, 8})
 		l.recordSent(0, 10)
 		want("a second outcome changes nothing",
-			Step{1, Dummy, 0, 0, 4, 4, 5}, Step{2, 0, 10, 1, 6, 9, 8}, Step{2, 2, 11, 1, 6, 7, 8})
+			TimelineStep{1, Dummy, 0, 0, 4, 4, 5}, TimelineStep{2, 0, 10, 1, 6, 9, 8}, TimelineStep{2, 2, 11, 1, 6, 7, 8})
 	})
 }
 

@@ -165,7 +165,7 @@ func (p *player) runCommand(u *actor, w []string) string {
 		}
 		return fmt.Sprintf("confirms exclusion %d", x.Number)
 	case "has":
-		return fmt.Sprintf("has %d transfers open, %d were never asked for", u.OpenTransfers(), u.Unrequested())
+		return fmt.Sprintf("has %d transfers open, %d were never asked for", u.OpenTransfers(), u.UnrequestedTransfers())
 	case "advances":
 		return u.advances()
 	case "released": // released 3, released 6 but 1 4
@@ -195,7 +195,7 @@ func (u *actor) leftovers() string {
 	l := u.WithdrawalStats()
 	return fmt.Sprintf("has %d transfers open and %d writes left; %d tokens are withdrawn, %d writes failed, %d grants "+
 		"came late",
-		u.OpenTransfers(), u.OrphanedWrites(), l.Withdrawn, l.Failed, l.LateGrants)
+		u.OpenTransfers(), u.OrphanedWrites(), l.WithdrawnTokens, l.FailedWrites, l.LateGrants)
 }
 
 func (u *actor) read(to uint64) string {
@@ -228,7 +228,7 @@ func (u *actor) holds() string {
 }
 
 func (p *player) windows(u *actor, w []string) string {
-	m := placing.PreGrants{First: uint32(p.number(strings.TrimSuffix(w[5], ":")))}
+	m := placing.PreGrants{FirstSlot: uint32(p.number(strings.TrimSuffix(w[5], ":")))}
 	for _, s := range w[6:] {
 		m.Refs = append(m.Refs, placing.Ref{Window: uint32(p.number(s)), Gen: 1})
 	}
@@ -322,10 +322,10 @@ func (u *actor) sends() string {
 func (u *actor) silent() string {
 	s := u.Order.(*Shift)
 	phase, phases := s.progress()
-	if s.visits[phase] == Dummy {
+	if s.buByPhase[phase] == Dummy {
 		return fmt.Sprintf("is silent: place %d is no builder unit's", targetSeat(u.seat, phase, phases))
 	}
-	return fmt.Sprintf("is silent: bu%d's place is empty", s.visits[phase])
+	return fmt.Sprintf("is silent: bu%d's place is empty", s.buByPhase[phase])
 }
 
 // done is told of one write, by its number among those under way, or of all.

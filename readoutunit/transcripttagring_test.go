@@ -17,7 +17,7 @@ type tagRingPlayer struct {
 
 // open reads e.g. "ring of 3 RUs and 3 BUs with 2 slots", "... without by-pass".
 func (p *tagRingPlayer) open(w []string) string {
-	cfg := tagnet.Config{Slots: 2, Bypass: !slices.Contains(w, "without"), Policy: tagnet.Skip}
+	cfg := tagnet.Config{Slots: 2, BypassBusyRUs: !slices.Contains(w, "without"), NoSlotPolicy: tagnet.Skip}
 	for i, s := range w {
 		switch s {
 		case "RUs":
@@ -77,7 +77,7 @@ func (p *tagRingPlayer) say(w []string) string {
 func (p *tagRingPlayer) scheduler() string {
 	var out strings.Builder
 	for i := range p.w.batch.Len() {
-		for bu := range p.w.batch.Places {
+		for bu := range p.w.batch.PlacesPerCycle {
 			if t, ok := p.w.batch.Token(i, bu); ok {
 				fmt.Fprintf(&out, "token: MEP %d to bu%d, slot %d%s\n", t.MEP, bu, t.Slot, attempt(t.Attempt))
 			}
@@ -86,7 +86,7 @@ func (p *tagRingPlayer) scheduler() string {
 	for i := range p.w.tags {
 		t := &p.w.tags[i]
 		if t.Loop == 0 {
-			fmt.Fprintf(&out, "tag of MEP %d sets out to bu%d%s\n", t.MEP, p.w.bu(t.Place), attempt(t.Attempt))
+			fmt.Fprintf(&out, "tag of MEP %d sets out to bu%d%s\n", t.MEP, p.w.bu(t.TokenPlace), attempt(t.Attempt))
 		} else {
 			fmt.Fprintf(&out, "tag of MEP %d goes round again, loop %d, served by %s\n", t.MEP, t.Loop, p.served(t))
 		}
@@ -117,7 +117,7 @@ func (p *tagRingPlayer) served(t *tagnet.Tag) string {
 // readout lets a readout unit take tokens or a tag, write, or hear that its write is done.
 func (p *tagRingPlayer) readout(ru int, w []string) string {
 	at, n := len(p.w.passing[ru+1]), len(p.w.rus)
-	before := p.w.rus[ru].Bypassed()
+	before := p.w.rus[ru].BypassedTags()
 	out := ""
 	switch strings.Join(w, " ") {
 	case "takes tokens":
@@ -148,7 +148,7 @@ func (p *tagRingPlayer) readout(ru int, w []string) string {
 	default:
 		return "not understood\n"
 	}
-	passed := p.w.rus[ru].Bypassed() - before
+	passed := p.w.rus[ru].BypassedTags() - before
 	for i := range p.w.passing[ru+1][at:] {
 		t := &p.w.passing[ru+1][at+i]
 		how, to := "", fmt.Sprintf("to ru%d", ru+1)
@@ -187,7 +187,7 @@ func (p *tagRingPlayer) invented(w []string) string {
 		case "MEP":
 			t.MEP = uint64(p.number(next))
 		case "place":
-			t.Place = uint64(p.number(next))
+			t.TokenPlace = uint64(p.number(next))
 		case "slot":
 			t.Slot = uint32(p.number(next))
 		case "loop":

@@ -61,14 +61,14 @@ type Scheduler interface {
 
 // Config of a Unit.
 type Config struct {
-	RU, RUs   int
-	BURanks   []int // rank of each builder unit, by index
-	Slots     int   // of each builder unit
-	Source    source.Source
-	Retention *Retention
-	Streams   int // MFPs in each block
-	// Expendable says, by builder unit, whether the run tolerates the loss of the link to it. Nil: of none.
-	Expendable []bool
+	RU, RUs    int
+	BURanks    []int // rank of each builder unit, by index
+	SlotsPerBU int   // of each builder unit
+	Source     source.Source
+	Retention  *Retention
+	Streams    int // MFPs in each block
+	// ToleratesBULoss says, by builder unit, whether the run tolerates the loss of the link to it. Nil: of none.
+	ToleratesBULoss []bool
 	// ToleratesReadoutLoss says that the run may go on without readout units: one that does not come to the barrier is
 	// waited for until the scheduler says that it is gone.
 	ToleratesReadoutLoss bool
@@ -81,17 +81,17 @@ type Config struct {
 	Scheduler Scheduler
 	Barrier   *barrier.Barrier
 	Order     Order // the discipline
-	// Forward passes a tag on to the next readout unit of the tag ring, and from the last one back to the scheduler;
+	// ForwardTag passes a tag on to the next readout unit of the tag ring, and from the last one back to the scheduler;
 	// io.EOF says that nobody wants tags any more. Nil where Order is no TagOrder.
-	Forward func(t *tagnet.Tag) error
+	ForwardTag func(t *tagnet.Tag) error
 	// OnTriggered is told, by one goroutine, that MEPs below that number have tokens, so that their events are triggered.
 	// It must not wait. It may be nil.
 	OnTriggered func(below uint64)
 	// PhaseTime is the length of a phase where phases end with time; Free, where they end unheld.
-	PhaseTime time.Duration
-	Free      bool
-	// Timeline is how many steps are kept for Unit.Timeline, the last ones. 0: none.
-	Timeline int
+	PhaseTime    time.Duration
+	UnheldPhases bool
+	// TimelineSteps is how many steps are kept for Unit.Timeline, the last ones. 0: none.
+	TimelineSteps int
 	// Fail is called at most once, when the unit cannot go on. It must not call Close.
 	Fail func(error)
 	Log  *slog.Logger
@@ -106,23 +106,24 @@ type Unit struct {
 	cancel   context.CancelCauseFunc
 	wg       sync.WaitGroup
 
-	source source.Many
+	source source.BatchSource
 	live   *source.Live // the source, where it is live; else nil
 
 	// owned by the dispatcher: scratch
 	announcement       placing.Announce
 	message            []byte
 	preGrantsRequested bool   // for the pre-granted windows
-	present            []bool // by readout unit: it takes part, as far as it is known here
+	presentRUs         []bool // by readout unit: it takes part, as far as it is known here
 
 	// atomic
-	mfps, tokens, phases, dummies  atomic.Uint64
-	overruns                       atomic.Uint64
-	orphansFailed                  atomic.Uint64 // writes that nobody waited for, and that were refused
-	written, bytesWritten, refused atomic.Uint64
-	badRecord                      atomic.Pointer[source.BadRecordError]
-	inputFailure                   atomic.Pointer[live.EndError]
-	bytesTo                        []atomic.Uint64 // by builder unit
+	mfpsRead, tokensReceived, phasesPassed, dummyPhases atomic.Uint64
+	phaseOverruns                                       atomic.Uint64
+	// writes that nobody waited for, and that were refused
+	failedOrphanWrites                        atomic.Uint64
+	partsWritten, bytesWritten, refusedGrants atomic.Uint64
+	badRecord                                 atomic.Pointer[source.BadRecordError]
+	inputFailure                              atomic.Pointer[live.EndError]
+	bytesByBU                                 []atomic.Uint64 // by builder unit
 
 	closing  sync.Once
 	closeErr error // of closing
@@ -130,27 +131,27 @@ type Unit struct {
 	// where the reader and the conductor wait
 	sourceTime, bufferWait, tokenWait stopwatch.Stopwatch
 
-	mu            sync.Mutex // guards what follows
-	changed       *sync.Cond // the order has changed, or ctx is over
-	order         Order
-	tokensBelow   uint64 // MEPs below it have tokens
-	bursts        *burstPool
-	rejections    *Rejections
-	released      uint64   // MEPs below it have their outcome, or were put aside
-	tagOrder      TagOrder // the order, where it is one; else nil
-	cyclesEnded   bool     // no more cycles will come
-	conductorDone bool     // and the conductor has left the last phase
-	failed        bool
-	closed        bool
-	barrierStats  BarrierStats
-	pacer         roundPacer
-	timeline      timeline
-	preGrants     placing.PreGrants // scratch
-	grantWait     time.Duration     // time waiting for grants in all
-	linksFull     uint64            // times that the link to a builder unit took no more
-	writesMoved   uint64            // writes under way whose bytes were moved
-	firstPhase    time.Time         // first phase
-	lastPhase     time.Time         // last phase
+	mu              sync.Mutex // guards what follows
+	changed         *sync.Cond // the order has changed, or ctx is over
+	order           Order
+	tokensBelow     uint64 // MEPs below it have tokens
+	bursts          *burstPool
+	rejections      *Rejections
+	releasedBelow   uint64   // MEPs below it have their outcome, or were put aside
+	tagOrder        TagOrder // the order, where it is one; else nil
+	cyclesEnded     bool     // no more cycles will come
+	conductorDone   bool     // and the conductor has left the last phase
+	failed          bool
+	closed          bool
+	barrierStats    BarrierStats
+	pacer           roundPacer
+	timeline        timeline
+	preGrants       placing.PreGrants // scratch
+	grantWait       time.Duration     // time waiting for grants in all
+	timesLinkFull   uint64            // times that the link to a builder unit took no more
+	relocatedWrites uint64            // writes under way whose bytes were moved
+	firstPhaseAt    time.Time         // first phase
+	lastPhaseAt     time.Time         // last phase
 }
 
 // maxMicros is the largest time a histogram holds: one hour.
@@ -164,14 +165,14 @@ func New(cfg Config) *Unit {
 	u := &Unit{
 		cfg:          cfg,
 		buByRank:     map[int]int{},
-		source:       source.AsMany(cfg.Source, cfg.Streams),
-		bytesTo:      make([]atomic.Uint64, len(cfg.BURanks)),
+		source:       source.AsBatchSource(cfg.Source, cfg.Streams),
+		bytesByBU:    make([]atomic.Uint64, len(cfg.BURanks)),
 		order:        cfg.Order,
 		bursts:       newBurstPool(len(cfg.BURanks)),
 		rejections:   NewRejections(cfg.Rejection, cfg.Retention.Len()),
 		barrierStats: newBarrierStats(cfg.RU, cfg.RUs),
-		timeline:     newTimeline(cfg.Timeline),
-		present:      slices.Repeat([]bool{true}, cfg.RUs),
+		timeline:     newTimeline(cfg.TimelineSteps),
+		presentRUs:   slices.Repeat([]bool{true}, cfg.RUs),
 	}
 	if cfg.Rejoin.Rejoined {
 		cfg.Order.BeginAt(cfg.Rejoin.FirstCycle, cfg.Rejoin.FirstMEP)
@@ -194,7 +195,7 @@ func New(cfg Config) *Unit {
 
 // Start begins to read and to serve tokens. Grants may come before it returns.
 func (u *Unit) Start() {
-	stages := []func() error{u.read, u.dispatch, u.conduct}
+	stages := []func() error{u.runReader, u.runDispatcher, u.runConductor}
 	if u.tagOrder != nil {
 		stages = append(stages, u.forwardTags)
 	}
@@ -206,13 +207,13 @@ func (u *Unit) Start() {
 		})
 	}
 	if u.live != nil {
-		u.live.Begin(u.reportReach)
+		u.live.BeginIntake(u.reportReach)
 	}
 }
 
-// read fills the retention buffers and tells the scheduler how far it has come. It waits until an eighth of them is
-// free: what it reads at a time is what is reported to the scheduler at a time, and each report costs a message.
-func (u *Unit) read() error {
+// runReader fills the retention buffers and tells the scheduler how far it has come. It waits until an eighth of them
+// is free: what it reads at a time is what is reported to the scheduler at a time, and each report costs a message.
+func (u *Unit) runReader() error {
 	buffers := u.cfg.Retention
 	least := max(1, buffers.Len()/8)
 	var up tagnet.Update
@@ -224,15 +225,15 @@ func (u *Unit) read() error {
 			return err
 		}
 		u.sourceTime.Start()
-		run, ended := u.source.NextMany(u.ctx, strip, sizes[:min(len(sizes), least)])
+		run, ended := u.source.NextBlocks(u.ctx, strip, sizes[:min(len(sizes), least)])
 		u.sourceTime.Stop()
 		if run.Blocks > 0 {
 			if run.MEP != first {
 				return fmt.Errorf("the source gave MEP %d where %d follows", run.MEP, first)
 			}
 			buffers.commit(run.Blocks)
-			u.mfps.Add(uint64(run.Blocks * u.cfg.Streams))
-			up.Read, up.Events = run.MEP+uint64(run.Blocks), up.Events+run.Events
+			u.mfpsRead.Add(uint64(run.Blocks * u.cfg.Streams))
+			up.ReadBelow, up.Events = run.MEP+uint64(run.Blocks), up.Events+run.Events
 		}
 		if ended != nil {
 			return u.endInput(up, ended)
@@ -259,7 +260,7 @@ func (u *Unit) endInput(up tagnet.Update, err error) error {
 	case !errors.Is(err, io.EOF):
 		return fmt.Errorf("reading the source: %w", err)
 	}
-	up.End = true
+	up.InputEnded = true
 	_, err = u.updateScheduler(up)
 	return err
 }
@@ -273,8 +274,8 @@ func (u *Unit) updateScheduler(up tagnet.Update) (bool, error) {
 	return err == nil, err
 }
 
-// dispatch takes tokens, announces what has no pre-granted window, and frees what is released.
-func (u *Unit) dispatch() error {
+// runDispatcher takes tokens, announces what has no pre-granted window, and frees what is released.
+func (u *Unit) runDispatcher() error {
 	for {
 		t, err := u.cfg.Scheduler.Next(u.ctx)
 		if errors.Is(err, io.EOF) {
@@ -284,7 +285,7 @@ func (u *Unit) dispatch() error {
 		if err != nil {
 			return err
 		}
-		u.applyWithdrawals(t.Withdrawn)
+		u.applyWithdrawals(t.Withdrawals)
 		u.applyCuts(&t)
 		if err := u.applyAbsences(t.Absences); err != nil {
 			return err
@@ -292,7 +293,7 @@ func (u *Unit) dispatch() error {
 		if err := u.applyTokens(&t); err != nil {
 			return err
 		}
-		u.tokens.Add(countTokens(&t.Batch))
+		u.tokensReceived.Add(countTokens(&t.Batch))
 		if u.hasRetainedMEPs(&t.Batch) {
 			if err := u.prepareWindows(&t.Batch); err != nil {
 				return err
@@ -325,7 +326,7 @@ func (u *Unit) applyTokens(t *tagnet.Tokens) error {
 	defer u.mu.Unlock()
 	u.cfg.Retention.copyHeldUp(t.HeldUp)
 	u.order.Release(lowestNeeded(t))
-	u.released = t.Released
+	u.releasedBelow = t.Released
 	u.bursts.Release(t.Released)
 	u.relocateHeldUp(t.HeldUp)
 	u.freeBuffers()
@@ -406,12 +407,12 @@ func (u *Unit) finishBurst(b *burst, failed bool) {
 		u.confirmQuiesced()
 	}
 	if failed {
-		u.orphansFailed.Add(uint64(len(b.Places)))
+		u.failedOrphanWrites.Add(uint64(len(b.Places)))
 		return
 	}
-	u.written.Add(uint64(len(b.Places)))
+	u.partsWritten.Add(uint64(len(b.Places)))
 	u.bytesWritten.Add(b.Bytes)
-	u.bytesTo[b.BU].Add(b.Bytes)
+	u.bytesByBU[b.BU].Add(b.Bytes)
 }
 
 // BadRecord is the record that ended the input, or nil.

@@ -24,18 +24,18 @@ import (
 // fiveMEPs takes the unit through a run of five MEPs to three builder units, in two cycles, until all are released.
 func (r *rig) fiveMEPs() {
 	r.t.Helper()
-	r.until("the end of the input", func() bool { return r.sched.last().End })
-	if diff := cmp.Diff(tagnet.Update{Read: 5, Events: 10, End: true}, r.sched.last()); diff != "" {
+	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
+	if diff := cmp.Diff(tagnet.Update{ReadBelow: 5, Events: 10, InputEnded: true}, r.sched.last()); diff != "" {
 		r.t.Error(diff)
 	}
 	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 1), newToken(2, 0)},
 		[]tagnet.Token{newToken(3, 1), none, newToken(4, 1)})
-	r.until("all writes", func() bool { return r.unit.Stats().Writes == 5 })
+	r.until("all writes", func() bool { return r.unit.Stats().PartsWritten == 5 })
 	r.sched.send(2, 5)
 	close(r.sched.tokens)
 	r.until("six phases and the release", func() bool {
 		s := r.unit.Stats()
-		return s.Phases == 6 && s.Retained == 0
+		return s.PhasesPassed == 6 && s.RetainedBlocks == 0
 	})
 }
 
@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 	const streams = 130
 	for _, free := range []bool{false, true} {
 		t.Run(fmt.Sprintf("free %v", free), func(t *testing.T) {
-			r := newRig(t, generator(t, streams), func(_ *rig, c *Config) { c.Free, c.Streams = free, streams })
+			r := newRig(t, generator(t, streams), func(_ *rig, c *Config) { c.UnheldPhases, c.Streams = free, streams })
 			r.fiveMEPs()
 			r.close()
 			want := []string{
@@ -63,18 +63,20 @@ func TestRun(t *testing.T) {
 				written += len(r.net.written[mep])
 			}
 			s := r.unit.Stats()
-			if s.MFPsRead != 5*streams || s.Tokens != 5 || s.BytesWritten != uint64(written) || s.Dummies != 1 || s.Open != 0 ||
-				s.Refused != 0 || s.BadRecords != 0 || s.RetainedHigh < written || s.Conducting <= 0 || r.net.signals != 10 {
+			if s.MFPsRead != 5*streams || s.TokensReceived != 5 || s.BytesWritten != uint64(written) || s.DummyPhases != 1 ||
+				s.OpenTransfers != 0 ||
+				s.RefusedGrants != 0 || s.BadRecords != 0 || s.RetainedBytesHigh < written || s.ConductingTime <= 0 ||
+				r.net.signals != 10 {
 				t.Errorf("%+v, %d signals", s, r.net.signals)
 			}
 			var to uint64
-			for _, n := range s.BytesTo {
+			for _, n := range s.BytesByBU {
 				to += n
 			}
-			if len(s.BytesTo) != 3 || to != s.BytesWritten || s.BytesTo[0] == 0 {
-				t.Errorf("%d bytes were written, of which %v to each builder unit", s.BytesWritten, s.BytesTo)
+			if len(s.BytesByBU) != 3 || to != s.BytesWritten || s.BytesByBU[0] == 0 {
+				t.Errorf("%d bytes were written, of which %v to each builder unit", s.BytesWritten, s.BytesByBU)
 			}
-			if epochs := s.Barriers.TotalCount(); free && epochs != 0 || !free && epochs != 6 {
+			if epochs := s.BarrierWaits.TotalCount(); free && epochs != 0 || !free && epochs != 6 {
 				t.Errorf("%d epochs of the barrier", epochs)
 			}
 			if err := r.unit.Close(); err != nil {
@@ -88,7 +90,7 @@ func TestRun(t *testing.T) {
 func TestReadsAheadUntilRetentionIsFull(t *testing.T) {
 	r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(_ *rig, c *Config) { c.Retention = newRetention(t, 1, 40, 3) })
 	for below := range uint64(7) {
-		r.until("three blocks", func() bool { return r.sched.last().Read == below+3 })
+		r.until("three blocks", func() bool { return r.sched.last().ReadBelow == below+3 })
 		if n, _ := r.unit.cfg.Retention.usage(); n != 3 {
 			t.Fatalf("%d blocks are held with all below %d released", n, below)
 		}
@@ -96,7 +98,7 @@ func TestReadsAheadUntilRetentionIsFull(t *testing.T) {
 	}
 	// The source says only when asked for one more that there is none, and to ask takes room.
 	r.sched.send(0, 8)
-	r.until("the end", func() bool { return r.sched.last().End })
+	r.until("the end", func() bool { return r.sched.last().InputEnded })
 }
 
 // TestFailures holds that whatever a unit cannot go on after is told, once, in a sentence that names what and where.
@@ -161,7 +163,7 @@ func TestFailures(t *testing.T) {
 			}
 			r := newRig(t, src, tc.change)
 			if tc.cycles != nil {
-				r.until("the end of the input", func() bool { return r.sched.last().End })
+				r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
 				r.sched.send(0, 0, tc.cycles)
 			}
 			err := r.failure()
@@ -196,8 +198,8 @@ func TestBadRecord(t *testing.T) {
 		Reason: "magic",
 	}
 	r := newRig(t, &scripted{blocks: 3, end: bad}, nil)
-	r.until("the end of the input", func() bool { return r.sched.last().End })
-	if u := r.sched.last(); u.Read != 3 || u.Events != 3 {
+	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
+	if u := r.sched.last(); u.ReadBelow != 3 || u.Events != 3 {
 		t.Errorf("%+v", u)
 	}
 	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 0), newToken(2, 0)})
@@ -210,9 +212,9 @@ func TestBadRecord(t *testing.T) {
 // TestGrantsThatMakeNoSense holds that they are refused, counted, and change nothing.
 func TestGrantsThatMakeNoSense(t *testing.T) {
 	r := newRig(t, &scripted{blocks: 2, end: io.EOF}, func(r *rig, _ *Config) { r.net.mute = true })
-	r.until("the end of the input", func() bool { return r.sched.last().End })
+	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
 	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 0), none})
-	r.until("the announcements", func() bool { return r.unit.Stats().Tokens == 2 })
+	r.until("the announcements", func() bool { return r.unit.Stats().TokensReceived == 2 })
 	good := placing.Grant{
 		Slot:    0,
 		Attempt: 1,
@@ -223,7 +225,7 @@ func TestGrantsThatMakeNoSense(t *testing.T) {
 	}
 	other := good
 	other.MEP = 1
-	if err := r.unit.HandleGrant(5, []byte{byte(placing.KindGrant)}); !errors.Is(err, placing.ErrMessage) {
+	if err := r.unit.HandleGrant(5, []byte{byte(placing.KindGrant)}); !errors.Is(err, placing.ErrBadMessage) {
 		t.Error(err)
 	}
 	if err := r.unit.HandleGrant(4, good.Append(nil)); err == nil || !strings.Contains(err.Error(),
@@ -234,7 +236,7 @@ func TestGrantsThatMakeNoSense(t *testing.T) {
 	if err := r.unit.HandleGrant(5, other.Append(nil)); !errors.As(err, &token) || token.MEP != 1 || token.BU != 0 {
 		t.Error(err)
 	}
-	if n := r.unit.Stats().Refused; n != 3 {
+	if n := r.unit.Stats().RefusedGrants; n != 3 {
 		t.Errorf("%d refused", n)
 	}
 	if err := r.unit.HandleGrant(5, good.Append(nil)); err != nil {
@@ -257,10 +259,10 @@ func TestCompletionOfNothing(t *testing.T) {
 func TestCloseAtAnyMoment(t *testing.T) {
 	for _, free := range []bool{false, true} {
 		for step := range 24 {
-			r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.Free = free })
+			r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.UnheldPhases = free })
 			cycles := [][]tagnet.Token{{newToken(0, 0), newToken(1, 1), newToken(2, 0)}, {newToken(3, 1), none, newToken(4, 1)}}
 			if step > 0 {
-				r.until("the end of the input", func() bool { return r.sched.last().End })
+				r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
 				r.sched.send(0, 0, cycles...)
 				for range step {
 					select {
@@ -330,7 +332,7 @@ func TestBarrier(t *testing.T) {
 					}
 				}
 				r.close()
-				if s := r.unit.Stats(); s.Phases != 0 || s.Dummies != 1 {
+				if s := r.unit.Stats(); s.PhasesPassed != 0 || s.DummyPhases != 1 {
 					t.Errorf("%+v", s)
 				}
 			})

@@ -10,20 +10,20 @@ import (
 
 // BarrierStats is what a unit has learnt in its barriers.
 type BarrierStats struct {
-	InBarrier time.Duration  `count:"barrier_us" help:"time in the barrier"`
-	Barriers  *hdr.Histogram // time in the barrier per epoch, µs
+	TimeInBarrier time.Duration  `count:"barrier_us" help:"time in the barrier"`
+	BarrierWaits  *hdr.Histogram // time in the barrier per epoch, µs
 
 	// Every unit leaves an epoch knowing who held it. The unit with index 0 alone keeps that, so that an epoch is counted
 	// once.
-	Skews *hdr.Histogram // from the first to enter to the last, µs per epoch
+	EpochSkews *hdr.Histogram // from the first to enter to the last, µs per epoch
 	// by readout unit: how much later than the last but one it was, µs per epoch it held; nil: it held none
-	Holders []*hdr.Histogram
+	HoldTimesByRU []*hdr.Histogram
 }
 
 func newBarrierStats(ru, rus int) BarrierStats {
-	w := BarrierStats{Barriers: newTimeHistogram()}
+	w := BarrierStats{BarrierWaits: newTimeHistogram()}
 	if ru == 0 {
-		w.Skews, w.Holders = newTimeHistogram(), make([]*hdr.Histogram, rus)
+		w.EpochSkews, w.HoldTimesByRU = newTimeHistogram(), make([]*hdr.Histogram, rus)
 	}
 	return w
 }
@@ -34,33 +34,33 @@ func newTimeHistogram() *hdr.Histogram { return hdr.New(1, maxMicros, 2) }
 
 // recordWait takes a time in the barrier.
 func (w *BarrierStats) recordWait(waited time.Duration) error {
-	w.InBarrier += waited
-	return w.Barriers.RecordValue(min(maxMicros, max(1, waited.Microseconds())))
+	w.TimeInBarrier += waited
+	return w.BarrierWaits.RecordValue(min(maxMicros, max(1, waited.Microseconds())))
 }
 
 // recordHolder takes an epoch that was left. Nobody holds those that Enter leaves open; Finish reports them.
 func (w *BarrierStats) recordHolder(held barrier.Straggler) error {
-	if held.Rank < 0 || held.Rank >= len(w.Holders) {
+	if held.Rank < 0 || held.Rank >= len(w.HoldTimesByRU) {
 		return nil
 	}
-	if w.Holders[held.Rank] == nil {
-		w.Holders[held.Rank] = newTimeHistogram()
+	if w.HoldTimesByRU[held.Rank] == nil {
+		w.HoldTimesByRU[held.Rank] = newTimeHistogram()
 	}
-	if err := w.Holders[held.Rank].RecordValue(min(maxMicros, held.Behind.Microseconds())); err != nil {
+	if err := w.HoldTimesByRU[held.Rank].RecordValue(min(maxMicros, held.AfterSecondLast.Microseconds())); err != nil {
 		return err
 	}
-	return w.Skews.RecordValue(min(maxMicros, held.Span.Microseconds()))
+	return w.EpochSkews.RecordValue(min(maxMicros, held.AfterFirst.Microseconds()))
 }
 
 // clone is a copy that no unit writes to.
 func (w *BarrierStats) clone() BarrierStats {
-	c := BarrierStats{InBarrier: w.InBarrier, Barriers: w.Barriers.Clone()}
-	if w.Skews != nil {
-		c.Skews, c.Holders = w.Skews.Clone(), make([]*hdr.Histogram, len(w.Holders))
+	c := BarrierStats{TimeInBarrier: w.TimeInBarrier, BarrierWaits: w.BarrierWaits.Clone()}
+	if w.EpochSkews != nil {
+		c.EpochSkews, c.HoldTimesByRU = w.EpochSkews.Clone(), make([]*hdr.Histogram, len(w.HoldTimesByRU))
 	}
-	for ru, h := range w.Holders {
+	for ru, h := range w.HoldTimesByRU {
 		if h != nil {
-			c.Holders[ru] = h.Clone()
+			c.HoldTimesByRU[ru] = h.Clone()
 		}
 	}
 	return c

@@ -13,11 +13,12 @@ func TestWaitsAreCountedOnce(t *testing.T) {
 		waited time.Duration
 		held   barrier.Straggler
 	}{
-		{3 * time.Millisecond, barrier.Straggler{Rank: 2, Behind: time.Millisecond, Span: 2 * time.Millisecond}},
-		{0, barrier.Straggler{Rank: 2, Behind: 0, Span: 5 * time.Microsecond}},
-		{time.Millisecond, barrier.Straggler{Rank: 1, Behind: 40 * time.Microsecond, Span: time.Millisecond}},
+		{3 * time.Millisecond, barrier.Straggler{Rank: 2, AfterSecondLast: time.Millisecond,
+			AfterFirst: 2 * time.Millisecond}},
+		{0, barrier.Straggler{Rank: 2, AfterSecondLast: 0, AfterFirst: 5 * time.Microsecond}},
+		{time.Millisecond, barrier.Straggler{Rank: 1, AfterSecondLast: 40 * time.Microsecond, AfterFirst: time.Millisecond}},
 		// more than a histogram holds
-		{2 * time.Hour, barrier.Straggler{Rank: 1, Behind: 2 * time.Hour, Span: 2 * time.Hour}},
+		{2 * time.Hour, barrier.Straggler{Rank: 1, AfterSecondLast: 2 * time.Hour, AfterFirst: 2 * time.Hour}},
 		{time.Microsecond, barrier.Straggler{Rank: barrier.Nobody}},
 		{time.Microsecond, barrier.Straggler{Rank: 7}}, // no such unit
 	}
@@ -29,29 +30,31 @@ func TestWaitsAreCountedOnce(t *testing.T) {
 			}
 		}
 	}
-	if first.Barriers.TotalCount() != 6 || other.Barriers.TotalCount() != 6 || first.InBarrier != other.InBarrier {
-		t.Errorf("%d and %d epochs, %v and %v in the barrier", first.Barriers.TotalCount(), other.Barriers.TotalCount(),
-			first.InBarrier, other.InBarrier)
+	if first.BarrierWaits.TotalCount() != 6 || other.BarrierWaits.TotalCount() != 6 ||
+		first.TimeInBarrier != other.TimeInBarrier {
+		t.Errorf("%d and %d epochs, %v and %v in the barrier", first.BarrierWaits.TotalCount(),
+			other.BarrierWaits.TotalCount(),
+			first.TimeInBarrier, other.TimeInBarrier)
 	}
-	if other.Skews != nil || other.Holders != nil {
+	if other.EpochSkews != nil || other.HoldTimesByRU != nil {
 		t.Error("unit 1 keeps who held the epochs, too: each would be counted twice")
 	}
 	kept := first.clone()
 	if err := first.recordHolder(epochs[0].held); err != nil {
 		t.Fatal(err)
 	}
-	if kept.Skews.TotalCount() != 4 || kept.Holders[0] != nil || kept.Holders[1].TotalCount() != 2 ||
-		kept.Holders[2].TotalCount() != 2 {
-		t.Errorf("%d epochs with a holder, by %v", kept.Skews.TotalCount(), kept.Holders)
+	if kept.EpochSkews.TotalCount() != 4 || kept.HoldTimesByRU[0] != nil || kept.HoldTimesByRU[1].TotalCount() != 2 ||
+		kept.HoldTimesByRU[2].TotalCount() != 2 {
+		t.Errorf("%d epochs with a holder, by %v", kept.EpochSkews.TotalCount(), kept.HoldTimesByRU)
 	}
-	if most := kept.Holders[2].Max(); most < 990 || most > 1010 {
+	if most := kept.HoldTimesByRU[2].Max(); most < 990 || most > 1010 {
 		t.Errorf("unit 2 held by %d µs at most", most)
 	}
 }
 
 func TestWaitsAllocateNothing(t *testing.T) {
 	w := newBarrierStats(0, 2)
-	held := barrier.Straggler{Rank: 1, Behind: time.Millisecond, Span: time.Millisecond}
+	held := barrier.Straggler{Rank: 1, AfterSecondLast: time.Millisecond, AfterFirst: time.Millisecond}
 	if err := w.recordHolder(held); err != nil { // the first epoch that a unit holds makes its histogram
 		t.Fatal(err)
 	}

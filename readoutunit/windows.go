@@ -12,7 +12,7 @@ import (
 
 // prepareWindows sees to it that there will be windows for the tokens of a batch.
 func (u *Unit) prepareWindows(b *tagnet.Batch) error {
-	if u.order.PreGranted() {
+	if u.order.UsesPreGrants() {
 		return u.requestPreGrants()
 	}
 	for i := range b.Len() {
@@ -53,7 +53,7 @@ func (u *Unit) announceCycle(b *tagnet.Batch, cycle int) error {
 		if !ok || t.MEP < u.cfg.Rejoin.FirstMEP {
 			continue
 		}
-		if u.isWithdrawn(b.First+uint64(cycle), bu) {
+		if u.isWithdrawn(b.FirstCycle+uint64(cycle), bu) {
 			continue
 		}
 		if err := u.announceTo(bu, &t); err != nil {
@@ -76,9 +76,9 @@ func (u *Unit) announceTo(bu int, t *tagnet.Token) error {
 	}
 	n := u.cfg.Streams
 	a := &u.announcement
-	a.RU, a.Streams, a.Slot, a.Attempt, a.MEP = uint16(u.cfg.RU), uint16(n), t.Slot, uint32(t.Attempt), t.MEP
+	a.RU, a.StreamCount, a.Slot, a.Attempt, a.MEP = uint16(u.cfg.RU), uint16(n), t.Slot, uint32(t.Attempt), t.MEP
 	for first := 0; first < n; first += len(a.Entries) {
-		a.First, a.Entries = uint16(first), a.Entries[:0]
+		a.FirstStream, a.Entries = uint16(first), a.Entries[:0]
 		for i := first; i < min(n, first+placing.MaxEntries); i++ {
 			a.Entries = append(a.Entries, placing.ReadEntry(part, i))
 		}
@@ -99,7 +99,7 @@ func (u *Unit) HandleGrant(rank int, payload []byte) error {
 // countRefusal counts what was refused.
 func (u *Unit) countRefusal(err error) error {
 	if err != nil {
-		u.refused.Add(1)
+		u.refusedGrants.Add(1)
 	}
 	return err
 }
@@ -115,7 +115,7 @@ func (u *Unit) handleGrant(rank int, payload []byte) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("rank %d granted a window for MEP %d, and holds no builder unit", rank, g.MEP)
-	case u.order.PreGranted():
+	case u.order.UsesPreGrants():
 		return fmt.Errorf("a window for MEP %d came from builder unit %d, which has granted its windows for all MEPs",
 			g.MEP, bu)
 	}

@@ -11,15 +11,15 @@ import (
 // sent to one by a token that is withdrawn is over at once. What was sent is waited for by nobody, but its memory is
 // the network's until the write has its outcome or the link is down.
 type withdrawals struct {
-	validFrom       []uint64    // by builder unit: tokens of cycles before this one are withdrawn
-	lost            []bool      // by builder unit: there is no link to it any more
-	orphanedWrites  []int       // by builder unit: writes under way that nobody waits for
-	exclusions      []uint32    // by builder unit: exclusions that came
-	unquiesced      []Exclusion // not quiesced
-	received        uint64      // exclusions that came
-	withdrawnTokens uint64      // that were withdrawn, and by which nothing was written
-	failedWrites    uint64      // writes that had no outcome when the link went down; they are among withdrawnTokens
-	lateGrants      uint64      // grants of windows that are not wanted any more
+	validFromCycle     []uint64    // by builder unit: tokens of cycles before this one are withdrawn
+	lost               []bool      // by builder unit: there is no link to it any more
+	orphanedWrites     []int       // by builder unit: writes under way that nobody waits for
+	exclusionCounts    []uint32    // by builder unit: exclusions that came
+	unquiesced         []Exclusion // not quiesced
+	exclusionsReceived uint64      // exclusions that came
+	withdrawnTokens    uint64      // that were withdrawn, and by which nothing was written
+	failedWrites       uint64      // writes that had no outcome when the link went down; they are among withdrawnTokens
+	lateGrants         uint64      // grants of windows that are not wanted any more
 }
 
 // Exclusion is one of a builder unit.
@@ -31,24 +31,24 @@ type Exclusion struct {
 
 func newWithdrawals(bus int) withdrawals {
 	return withdrawals{
-		validFrom:      make([]uint64, bus),
-		lost:           make([]bool, bus),
-		orphanedWrites: make([]int, bus),
-		exclusions:     make([]uint32, bus),
+		validFromCycle:  make([]uint64, bus),
+		lost:            make([]bool, bus),
+		orphanedWrites:  make([]int, bus),
+		exclusionCounts: make([]uint32, bus),
 	}
 }
 
 // allCycles is the cycle before which all tokens for a lost builder unit are withdrawn.
 const allCycles = math.MaxUint64
 
-// exclude takes an exclusion; one that is known changes nothing else.
-func (l *withdrawals) exclude(w tagnet.Withdrawal) {
-	if int(w.BU) < len(l.validFrom) {
-		l.validFrom[w.BU] = max(l.validFrom[w.BU], w.BeforeCycle)
-		l.exclusions[w.BU]++
-		l.unquiesced = append(l.unquiesced, Exclusion{int(w.BU), l.received, l.exclusions[w.BU]})
+// recordExclusion takes an exclusion; one that is known changes nothing else.
+func (l *withdrawals) recordExclusion(w tagnet.Withdrawal) {
+	if int(w.BU) < len(l.validFromCycle) {
+		l.validFromCycle[w.BU] = max(l.validFromCycle[w.BU], w.BeforeCycle)
+		l.exclusionCounts[w.BU]++
+		l.unquiesced = append(l.unquiesced, Exclusion{int(w.BU), l.exclusionsReceived, l.exclusionCounts[w.BU]})
 	}
-	l.received++
+	l.exclusionsReceived++
 }
 
 // nextQuiesced gives the next exclusion of which nothing is under way any more, each once. One of a lost builder unit
@@ -65,7 +65,8 @@ func (l *withdrawals) nextQuiesced() (x Exclusion, ok bool) {
 
 // isLate says that a grant is of a transfer that its builder unit's exclusion has ended, and counts it.
 func (l *withdrawals) isLate(bu int, t *Transfer, g *placing.Grant) bool {
-	if l.validFrom[bu] == 0 || t != nil && t.Stage == stageAnnounced && t.MEP == g.MEP && uint32(t.Attempt) == g.Attempt {
+	if l.validFromCycle[bu] == 0 || t != nil && t.Stage == stageAnnounced && t.MEP == g.MEP &&
+		uint32(t.Attempt) == g.Attempt {
 		return false
 	}
 	l.lateGrants++
@@ -74,9 +75,9 @@ func (l *withdrawals) isLate(bu int, t *Transfer, g *placing.Grant) bool {
 
 // WithdrawalStats counts what became of tokens for builder units that were excluded or lost.
 type WithdrawalStats struct {
-	Withdrawn  uint64 `help:"tokens by which nothing was written, since their builder unit was excluded or lost"`
-	Failed     uint64 `count:"writes_lost" help:"writes under way to a builder unit when it was excluded or lost"`
-	LateGrants uint64 `help:"windows granted by a builder unit that was excluded meanwhile"`
+	WithdrawnTokens uint64 `count:"withdrawn" help:"tokens by which nothing was written, since their builder unit was excluded or lost"`
+	FailedWrites    uint64 `count:"writes_lost" help:"writes under way to a builder unit when it was excluded or lost"`
+	LateGrants      uint64 `help:"windows granted by a builder unit that was excluded meanwhile"`
 }
 
 func (l *withdrawals) stats() WithdrawalStats {
@@ -85,7 +86,7 @@ func (l *withdrawals) stats() WithdrawalStats {
 
 // IsWithdrawn tells that the token of a cycle for a builder unit is withdrawn.
 func (s *Transfers) IsWithdrawn(cycle uint64, bu int) bool {
-	return cycle < s.withdrawals.validFrom[bu]
+	return cycle < s.withdrawals.validFromCycle[bu]
 }
 
 // withdrawTransfer ends what is to be done for a token that is withdrawn.
@@ -106,7 +107,7 @@ func (s *Transfers) withdrawTransfer(t *Transfer) {
 // Withdraw takes the exclusion of a builder unit. It concerns all tokens that are here: those that are good come behind
 // it.
 func (s *Transfers) Withdraw(w tagnet.Withdrawal) {
-	s.withdrawals.exclude(w)
+	s.withdrawals.recordExclusion(w)
 	for i := range s.places {
 		if t := &s.places[i]; t.BU == w.BU {
 			s.withdrawTransfer(t)
@@ -120,7 +121,7 @@ func (s *Transfers) MarkLost(bu int) {
 	if s.withdrawals.lost[bu] {
 		return
 	}
-	s.withdrawals.validFrom[bu], s.withdrawals.lost[bu] = allCycles, true
+	s.withdrawals.validFromCycle[bu], s.withdrawals.lost[bu] = allCycles, true
 	for i := range s.places {
 		t := &s.places[i]
 		if int(t.BU) != bu {

@@ -213,7 +213,7 @@ func (m *exclusionModel) check(t *rapid.T) {
 		}
 	}
 	stats := m.o.WithdrawalStats()
-	if ends := m.written + stats.Withdrawn + m.o.Unrequested() +
+	if ends := m.written + stats.WithdrawnTokens + m.o.UnrequestedTransfers() +
 		uint64(m.o.OpenTransfers()+m.o.OrphanedWrites()); ends != m.tokens {
 		t.Fatal(fmt.Sprintf("%d tokens came, and there are %d: %d written, %+v, %d open, %d left", m.tokens, ends, m.written,
 			stats, m.o.OpenTransfers(), m.o.OrphanedWrites()))

@@ -8,8 +8,8 @@ import (
 // An annex is a second segment of a buffer: the writer lends parts of it to the readers, where they lie, in place of
 // copying them into the buffer. The entry then holds where its data are. docs/format/buffer.md draws it.
 
-// LentBytes is the size of the place of an entry whose data lie in the annex: u64 offset, u64 length.
-const LentBytes = 16
+// LentEntrySize is the size of the place of an entry whose data lie in the annex: u64 offset, u64 length.
+const LentEntrySize = 16
 
 // lentBit in the stride of a header says that the entry holds where its data are.
 const lentBit = 1
@@ -21,8 +21,8 @@ func WithAnnex(s *Segment) Option { return func(o *options) { o.annex = s } }
 // strideBytes is the way from this header to the next, bytes.
 func (h header) strideBytes() uint64 { return uint64(h.stride &^ lentBit) }
 
-// lent says that the data of the entry lie in the annex.
-func (h header) lent() bool { return h.stride&lentBit != 0 }
+// isLent says that the data of the entry lie in the annex.
+func (h header) isLent() bool { return h.stride&lentBit != 0 }
 
 // lentEntry is what the writer knows of an entry that it lent.
 type lentEntry struct {
@@ -30,8 +30,8 @@ type lentEntry struct {
 	offset int    // of its data, in the annex
 }
 
-// Lend makes n bytes of the annex, from offset, an entry of the given type, whose place p has LentBytes. The bytes are
-// the readers' until AwaitReturned gives the offset back. Errors: errNotOutstanding, errBadEntry, errClosed.
+// Lend makes n bytes of the annex, from offset, an entry of the given type, whose place p has LentEntrySize. The bytes
+// are the readers' until AwaitReturned gives the offset back. Errors: errNotOutstanding, errBadEntry, errClosed.
 func (w *Writer) Lend(p Place, offset, n int, entryType uint32) error {
 	if w.closed {
 		return w.fail("lend to", errClosed)
@@ -42,7 +42,7 @@ func (w *Writer) Lend(p Place, offset, n int, entryType uint32) error {
 // AwaitReturned appends the offsets of what was lent and no reader wants any more, each once, in the order of lending.
 // It waits for the first. Errors as for Reserve; errNotOutstanding where nothing is lent.
 func (w *Writer) AwaitReturned(ctx context.Context, dst []int) ([]int, error) {
-	if err := w.ready(ctx); err != nil {
+	if err := w.checkOpen(ctx); err != nil {
 		return dst, w.fail("take back from", err)
 	}
 	if len(w.core.lent) == 0 {
@@ -52,28 +52,28 @@ func (w *Writer) AwaitReturned(ctx context.Context, dst []int) ([]int, error) {
 		return back, w.fail("take back from", err)
 	}
 	back := dst
-	err := w.core.buffer.space.Await(ctx, 0, func() (ok bool, err error) {
+	err := w.core.buffer.spaceBell.Await(ctx, 0, func() (ok bool, err error) {
 		back, err = w.core.collectReturned(back)
 		return len(back) > len(dst), err
-	}, w.readersLive)
+	}, w.checkReadersLive)
 	return back, w.fail("take back from", err)
 }
 
 // lend makes the place an entry whose data lie in the annex.
 func (w *writerCore) lend(p Place, offset, n int, kind uint32) error {
-	if !w.out.contains(p.ticket, p.pos) {
+	if !w.outstanding.contains(p.ticket, p.pos) {
 		return errNotOutstanding
 	}
 	annex := len(w.buffer.annex)
-	if n < 0 || offset < 0 || offset > annex || n > annex-offset || p.size != LentBytes || kind == padType {
+	if n < 0 || offset < 0 || offset > annex || n > annex-offset || p.reservedSize != LentEntrySize || kind == padType {
 		return errBadEntry
 	}
 	binary.LittleEndian.PutUint64(p.Data, uint64(offset))
 	binary.LittleEndian.PutUint64(p.Data[8:], uint64(n))
 	*w.buffer.headerAt(p.pos) = header{
-		length:  LentBytes,
+		length:  LentEntrySize,
 		kind:    kind,
-		stride:  uint32(strideOf(LentBytes)) | lentBit,
+		stride:  uint32(strideOf(LentEntrySize)) | lentBit,
 		ordinal: p.ordinal,
 	}
 	w.lent = append(w.lent, lentEntry{pos: p.pos, offset: offset})
@@ -90,7 +90,7 @@ func (w *writerCore) collectReturned(dst []int) ([]int, error) {
 			need = l.pos + 1
 		}
 	}
-	if err := w.refresh(need); err != nil {
+	if err := w.refreshFloor(need); err != nil {
 		return dst, err
 	}
 	kept := w.lent[:0]
@@ -105,31 +105,31 @@ func (w *writerCore) collectReturned(dst []int) ([]int, error) {
 	return dst, nil
 }
 
-// lentAt is the data of an entry that holds where they are. The entry is read once, and believed only so far as it lies
-// in the annex.
-func (r *ringBuffer) lentAt(pos uint64, h header) ([]byte, error) {
-	if h.length != LentBytes {
-		return nil, r.corruptAt(pos, "length", uint64(h.length), "an entry of the annex has 16 bytes")
+// lentBytes is the data of an entry that holds where they are. The entry is read once, and believed only so far as it
+// lies in the annex.
+func (r *ringBuffer) lentBytes(pos uint64, h header) ([]byte, error) {
+	if h.length != LentEntrySize {
+		return nil, r.corruptAtError(pos, "length", uint64(h.length), "an entry of the annex has 16 bytes")
 	}
-	place := r.dataAt(pos, LentBytes)
+	place := r.dataAt(pos, LentEntrySize)
 	offset, n := binary.LittleEndian.Uint64(place), binary.LittleEndian.Uint64(place[8:])
 	annex := uint64(len(r.annex))
 	switch {
 	case offset > annex:
-		return nil, r.corruptAt(pos, "offset", offset, "beyond the annex")
+		return nil, r.corruptAtError(pos, "offset", offset, "beyond the annex")
 	case n > annex-offset:
-		return nil, r.corruptAt(pos, "size", n, "leads past the end of the annex")
+		return nil, r.corruptAtError(pos, "size", n, "leads past the end of the annex")
 	}
 	return r.annex[offset : offset+n : offset+n], nil
 }
 
-// entryAt is the data of the entry whose checked header is at pos; nil for a pad.
-func (r *ringBuffer) entryAt(pos uint64, h header) ([]byte, error) {
+// entryBytes is the data of the entry whose checked header is at pos; nil for a pad.
+func (r *ringBuffer) entryBytes(pos uint64, h header) ([]byte, error) {
 	switch {
 	case h.kind == padType:
 		return nil, nil
-	case h.lent():
-		return r.lentAt(pos, h)
+	case h.isLent():
+		return r.lentBytes(pos, h)
 	}
 	return r.dataAt(pos, uint64(h.length)), nil
 }

@@ -34,7 +34,7 @@ func newLender(t testing.TB, dir string, mode Mode, spare int) *lender {
 
 // lend fills a slot as take looks at it, and lends it.
 func (l *lender) lend(ctx context.Context, id uint32, n int) error {
-	for l.slots.Spare() == 0 {
+	for l.slots.SpareBlocks() == 0 {
 		back, err := l.w.AwaitReturned(ctx, nil)
 		if err != nil {
 			return err
@@ -51,7 +51,7 @@ func (l *lender) lend(ctx context.Context, id uint32, n int) error {
 	for i := range block {
 		block[i] = byte(id) + byte(i)
 	}
-	p, err := l.w.Reserve(ctx, LentBytes)
+	p, err := l.w.Reserve(ctx, LentEntrySize)
 	if err != nil {
 		return err
 	}
@@ -98,8 +98,8 @@ func TestLentOverThreads(t *testing.T) {
 			}
 			must.OK(t, l.w.drain(t.Context()))
 			back, err := l.w.AwaitReturned(t.Context(), nil)
-			if must.OK(t, err); len(back)+l.slots.Spare() != spare {
-				t.Errorf("%d blocks came back, %d are spare", len(back), l.slots.Spare())
+			if must.OK(t, err); len(back)+l.slots.SpareBlocks() != spare {
+				t.Errorf("%d blocks came back, %d are spare", len(back), l.slots.SpareBlocks())
 			}
 			must.OK(t, l.w.End())
 			patiently.Wait(t, wg.Wait)
@@ -124,8 +124,8 @@ func TestLendRefuses(t *testing.T) {
 		offset, n, reserved int
 		kind                uint32
 	}{
-		{-1, 1, LentBytes, 1}, {0, -1, LentBytes, 1}, {0, size + 1, LentBytes, 1}, {size, 1, LentBytes, 1},
-		{size + 1, 0, LentBytes, 1}, {0, 1, LentBytes + 1, 1}, {0, 1, LentBytes, padType},
+		{-1, 1, LentEntrySize, 1}, {0, -1, LentEntrySize, 1}, {0, size + 1, LentEntrySize, 1}, {size, 1, LentEntrySize, 1},
+		{size + 1, 0, LentEntrySize, 1}, {0, 1, LentEntrySize + 1, 1}, {0, 1, LentEntrySize, padType},
 	} {
 		p := place(c.reserved)
 		if err := l.w.Lend(p, c.offset, c.n, c.kind); !errors.Is(err, errBadEntry) {

@@ -102,8 +102,8 @@ func TestBufferOverThreads(t *testing.T) {
 					t.Fatalf("entry %d was read %d times, want %d", i, n, want)
 				}
 			}
-			if w.core.buffer.lost.Load() != 0 {
-				t.Errorf("lost %d", w.core.buffer.lost.Load())
+			if w.core.buffer.entriesLost.Load() != 0 {
+				t.Errorf("lost %d", w.core.buffer.entriesLost.Load())
 			}
 		})
 	}
@@ -155,8 +155,8 @@ func TestReadersComeAndGo(t *testing.T) {
 		t.Error(err)
 	}
 	patiently.Wait(t, wg.Wait)
-	if w.core.buffer.lost.Load() != 0 || attached(w) != 0 {
-		t.Errorf("lost %d, %d readers", w.core.buffer.lost.Load(), attached(w))
+	if w.core.buffer.entriesLost.Load() != 0 || attached(w) != 0 {
+		t.Errorf("lost %d, %d readers", w.core.buffer.entriesLost.Load(), attached(w))
 	}
 }
 
@@ -179,14 +179,14 @@ func TestCancelWakesWaiters(t *testing.T) {
 			t.Errorf("%s: %d waiters left", what, n)
 		}
 	}
-	blocked("next", w.core.buffer.entries.waiters.Load,
+	blocked("next", w.core.buffer.entriesBell.waiters.Load,
 		func(ctx context.Context) error { _, err := r.Next(ctx); return err })
 	putEntry(t, w, 1, w.core.buffer.maxEntry())
 	putEntry(t, w, 2, w.core.buffer.maxEntry())
-	blocked("reserve", w.core.buffer.space.waiters.Load,
+	blocked("reserve", w.core.buffer.spaceBell.waiters.Load,
 		func(ctx context.Context) error { _, err := w.Reserve(ctx, 1); return err })
-	blocked("drain", w.core.buffer.space.waiters.Load, w.drain)
-	blocked("wait for readers", w.core.buffer.space.waiters.Load,
+	blocked("drain", w.core.buffer.spaceBell.waiters.Load, w.drain)
+	blocked("wait for readers", w.core.buffer.spaceBell.waiters.Load,
 		func(ctx context.Context) error { return waitReaders(ctx, w, 2) })
 }
 
@@ -245,7 +245,7 @@ func attached(w *Writer) (n int) {
 // waitReaders waits until at least n readers are attached: those that are there before the first entry get every entry.
 func waitReaders(ctx context.Context, w *Writer, n int) error {
 	enough := func() (bool, error) { return attached(w) >= n, nil }
-	return w.core.buffer.space.Await(ctx, 0, enough, func() error { return nil })
+	return w.core.buffer.spaceBell.Await(ctx, 0, enough, func() error { return nil })
 }
 
 func errorOf[T any](_ T, err error) error { return err }
@@ -276,7 +276,7 @@ func TestBufferRefusals(t *testing.T) {
 	for range maxReaders {
 		newTestReader(t, dir)
 	}
-	if _, err := OpenReader("ringlet-1-buf", dir); !errors.Is(err, errNoReader) {
+	if _, err := OpenReader("ringlet-1-buf", dir); !errors.Is(err, errReadersFull) {
 		t.Errorf("one reader too many: %v", err)
 	}
 	if _, err := CreateWriter("b", 0, Broadcast, dir); !errors.Is(err, errBadSize) {

@@ -124,8 +124,8 @@ func TestBufferBetweenProcesses(t *testing.T) {
 		}
 		c.finish(t)
 	}
-	if attached(w) != 0 || w.core.buffer.lost.Load() != 0 {
-		t.Errorf("%d readers, %d lost", attached(w), w.core.buffer.lost.Load())
+	if attached(w) != 0 || w.core.buffer.entriesLost.Load() != 0 {
+		t.Errorf("%d readers, %d lost", attached(w), w.core.buffer.entriesLost.Load())
 	}
 }
 
@@ -152,8 +152,8 @@ func TestDeadReaderIsDetached(t *testing.T) {
 			if err != nil || len(dead) != 1 || dead[0].PID != c.cmd.Process.Pid || dead[0].Unacked != 1 {
 				t.Errorf("detached %+v, %v", dead, err)
 			}
-			if w.core.buffer.lost.Load() != 1 || attached(w) != 0 {
-				t.Errorf("lost %d, %d readers", w.core.buffer.lost.Load(), attached(w))
+			if w.core.buffer.entriesLost.Load() != 1 || attached(w) != 0 {
+				t.Errorf("lost %d, %d readers", w.core.buffer.entriesLost.Load(), attached(w))
 			}
 			if mode == Sharing {
 				putEntry(t, w, 3, 8) // its claims are void

@@ -23,7 +23,7 @@ import (
 //	                  where           size     device and inode of the memory
 
 const (
-	cardWord    = "ringlet-segment"
+	cardMagic   = "ringlet-segment"
 	cardVersion = 2
 	// maxCard is more than a card with the largest numbers has.
 	maxCard = 160
@@ -31,34 +31,34 @@ const (
 	memfdName = "ringlet-segment:"
 )
 
-// seals that the memory of every segment has.
-const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+// memorySeals that the memory of every segment has.
+const memorySeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // card says where the memory of a segment is.
 type card struct {
-	pid, fd   int
-	size      int
-	dev, inod uint64
+	pid, fd  int
+	size     int
+	dev, ino uint64
 }
 
 func (c *card) path() string { return fmt.Sprintf("/proc/%d/fd/%d", c.pid, c.fd) }
 
 func (c *card) String() string {
-	return fmt.Sprintf("%s %d %s %d %d %d\n", cardWord, cardVersion, c.path(), c.size, c.dev, c.inod)
+	return fmt.Sprintf("%s %d %s %d %d %d\n", cardMagic, cardVersion, c.path(), c.size, c.dev, c.ino)
 }
 
-// parseCard reads a card. Anything else is errForeign.
+// parseCard reads a card. Anything else is errForeignSegment.
 func parseCard(text string) (c card, err error) {
 	var word string
 	var version int
 	line, rest, terminated := strings.Cut(text, "\n")
 	n, err := fmt.Sscanf(line, "%s %d /proc/%d/fd/%d %d %d %d",
-		&word, &version, &c.pid, &c.fd, &c.size, &c.dev, &c.inod)
+		&word, &version, &c.pid, &c.fd, &c.size, &c.dev, &c.ino)
 	switch {
-	case err != nil || n != 7 || !terminated || rest != "" || word != cardWord || c.String() != text:
-		return card{}, fmt.Errorf("%w: it does not hold the line that says where the memory is", errForeign)
+	case err != nil || n != 7 || !terminated || rest != "" || word != cardMagic || c.String() != text:
+		return card{}, fmt.Errorf("%w: it does not hold the line that says where the memory is", errForeignSegment)
 	case c.pid <= 0 || c.fd < 0 || c.size <= 0:
-		return card{}, fmt.Errorf("%w: its numbers mean nothing", errForeign)
+		return card{}, fmt.Errorf("%w: its numbers mean nothing", errForeignSegment)
 	}
 	return c, nil
 }
@@ -95,9 +95,9 @@ func newMemory(name string) (*os.File, error) {
 	return f, nil
 }
 
-// seal makes the memory keep its size for good.
-func seal(f *os.File) error {
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+// sealMemory makes the memory keep its size for good.
+func sealMemory(f *os.File) error {
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, memorySeals); err != nil {
 		return fmt.Errorf("seal: %w", err)
 	}
 	return nil
@@ -114,7 +114,7 @@ func cardOf(f *os.File, size int) (*card, error) {
 		fd:   int(f.Fd()),
 		size: size,
 		dev:  st.Dev,
-		inod: st.Ino,
+		ino:  st.Ino,
 	}, nil
 }
 
@@ -124,23 +124,23 @@ func (c *card) open() (*os.File, error) {
 	if to, err := os.Readlink(c.path()); err != nil || !strings.HasPrefix(to, "/memfd:"+memfdName) {
 		if errors.Is(err, fs.ErrPermission) {
 			return nil, fmt.Errorf("%w: the kernel shows nothing of the process %d: another user, more rights, "+
-				"or another namespace of users (%w)", errForeign, c.pid, err)
+				"or another namespace of users (%w)", errForeignSegment, c.pid, err)
 		}
-		return nil, c.notHere()
+		return nil, c.notHereError()
 	}
 	f, err := os.OpenFile(c.path(), os.O_RDWR|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errForeign, err)
+		return nil, fmt.Errorf("%w: %w", errForeignSegment, err)
 	}
 	var st unix.Stat_t
 	err = unix.Fstat(int(f.Fd()), &st)
 	has, sealErr := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 	switch {
 	case err != nil:
-	case sealErr != nil || has&seals != seals || int(st.Uid) != os.Geteuid():
-		err = fmt.Errorf("%w: its memory is not sealed, or another user's", errForeign)
-	case st.Dev != c.dev || st.Ino != c.inod || st.Size != int64(c.size):
-		err = c.notHere()
+	case sealErr != nil || has&memorySeals != memorySeals || int(st.Uid) != os.Geteuid():
+		err = fmt.Errorf("%w: its memory is not sealed, or another user's", errForeignSegment)
+	case st.Dev != c.dev || st.Ino != c.ino || st.Size != int64(c.size):
+		err = c.notHereError()
 	}
 	if err != nil {
 		_ = f.Close()
@@ -149,14 +149,14 @@ func (c *card) open() (*os.File, error) {
 	return f, nil
 }
 
-// notHere is the error of a card whose memory is not here.
-func (c *card) notHere() error {
+// notHereError is the error of a card whose memory is not here.
+func (c *card) notHereError() error {
 	return fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", ErrNotFound, c.pid)
 }
 
-// reservedIn is how much memory the segments have whose cards lie in dir. The memory of a segment counts as if it lay
-// there: the size of that file system is what this machine grants to shared memory.
-func reservedIn(dir string) (sum uint64) {
+// reservedMemory is how much memory the segments have whose cards lie in dir. The memory of a segment counts as if it
+// lay there: the size of that file system is what this machine grants to shared memory.
+func reservedMemory(dir string) (sum uint64) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return 0

@@ -51,7 +51,7 @@ func TestNobodyCutsASegmentShort(t *testing.T) {
 		}
 	}
 	var se *SegmentError
-	if _, err := Open("s", WithDir(dir)); !errors.Is(err, errForeign) || !errors.As(err, &se) {
+	if _, err := Open("s", WithDir(dir)); !errors.Is(err, errForeignSegment) || !errors.As(err, &se) {
 		t.Errorf("a newcomer: %v", err)
 	}
 	if removed, err := Sweep("s", WithDir(dir)); err != nil || len(removed) != 0 {
@@ -87,20 +87,20 @@ func TestCardsThatLie(t *testing.T) {
 		want error
 	}{
 		"good":                     {good.String(), nil},
-		"nothing":                  {"", errForeign},
-		"half":                     {good.String()[:30], errForeign},
-		"two":                      {good.String() + good.String(), errForeign},
-		"without an end":           {strings.TrimSpace(good.String()), errForeign},
-		"of another version":       {strings.Replace(good.String(), " 2 ", " 3 ", 1), errForeign},
-		"of an elder kind":         {"RNGLBUFR" + strings.Repeat("\x00", 4096), errForeign},
-		"a path of its own":        {strings.Replace(good.String(), "/proc/", "/tmp//", 1), errForeign},
+		"nothing":                  {"", errForeignSegment},
+		"half":                     {good.String()[:30], errForeignSegment},
+		"two":                      {good.String() + good.String(), errForeignSegment},
+		"without an end":           {strings.TrimSpace(good.String()), errForeignSegment},
+		"of another version":       {strings.Replace(good.String(), " 2 ", " 3 ", 1), errForeignSegment},
+		"of an elder kind":         {"RNGLBUFR" + strings.Repeat("\x00", 4096), errForeignSegment},
+		"a path of its own":        {strings.Replace(good.String(), "/proc/", "/tmp//", 1), errForeignSegment},
 		"no process":               {with(func(c *card) { c.pid = 1 << 30 }), ErrNotFound},
 		"no descriptor":            {with(func(c *card) { c.fd = 1 << 20 }), ErrNotFound},
 		"a file that is no memory": {with(func(c *card) { c.fd = int(plain.Fd()) }), ErrNotFound},
-		"memory without a seal":    {unsealed.String(), errForeign},
+		"memory without a seal":    {unsealed.String(), errForeignSegment},
 		"another size":             {with(func(c *card) { c.size *= 2 }), ErrNotFound},
-		"another inode":            {with(func(c *card) { c.inod++ }), ErrNotFound},
-		"a negative size":          {with(func(c *card) { c.size = -1 }), errForeign},
+		"another inode":            {with(func(c *card) { c.ino++ }), ErrNotFound},
+		"a negative size":          {with(func(c *card) { c.size = -1 }), errForeignSegment},
 	} {
 		must.OK(t, os.WriteFile(filepath.Join(dir, "c"), []byte(tc.text), 0o600))
 		o, err := Open("c", WithDir(dir))
@@ -120,7 +120,7 @@ func FuzzCard(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if c, err := parseCard(text); err == nil && c.String() != text {
 			t.Errorf("%q was read as %q", text, c.String())
-		} else if err != nil && !errors.Is(err, errForeign) {
+		} else if err != nil && !errors.Is(err, errForeignSegment) {
 			t.Errorf("%q: %v", text, err)
 		}
 	})
@@ -134,7 +134,7 @@ func TestDeadCreatorsMemoryIsGone(t *testing.T) {
 		fd:   3,
 		size: PageSize,
 		dev:  1,
-		inod: 1,
+		ino:  1,
 	}
 	must.OK(t, os.WriteFile(filepath.Join(dir, "s"), []byte(c.String()), 0o600))
 	if _, err := Open("s", WithDir(dir)); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "ended") {

@@ -9,13 +9,13 @@ import (
 // where; callers branch with errors.Is.
 var (
 	// segments
-	errBadName  = errors.New("the name is not usable as a segment's file name")
-	errBadSize  = errors.New("the size is not usable for a segment")
-	ErrExists   = errors.New("a segment of this name exists")
-	ErrNotFound = errors.New("there is no segment of this name")
-	ErrNoSpace  = errors.New("there is not enough shared memory")
-	errForeign  = errors.New("the file is not a segment of this user")
-	errClosed   = errors.New("it is closed")
+	errBadName        = errors.New("the name is not usable as a segment's file name")
+	errBadSize        = errors.New("the size is not usable for a segment")
+	ErrExists         = errors.New("a segment of this name exists")
+	ErrNotFound       = errors.New("there is no segment of this name")
+	ErrNoSpace        = errors.New("there is not enough shared memory")
+	errForeignSegment = errors.New("the file is not a segment of this user")
+	errClosed         = errors.New("it is closed")
 
 	// export table
 	errUnknownSegment = errors.New("the segment is not exported")
@@ -29,10 +29,10 @@ var (
 	errStaleRef       = errors.New("the reference is not that of a live grant")
 	errPinned         = errors.New(
 		"an evicted peer's process lives and is still inside the window: its bytes cannot be had back")
-	ErrNotHere   = errors.New("the table is not the one that was meant: it is of another time or another host")
-	errPeerInUse = errors.New("another importer writes as this peer already")
-	errElsewhere = errors.New("the segment lies in another directory than the shared table")
-	errDirectory = errors.New("the shared table's directory of segments is full")
+	ErrOtherTable     = errors.New("the table is not the one that was meant: it is of another time or another host")
+	errPeerInUse      = errors.New("another importer writes as this peer already")
+	errOtherDirectory = errors.New("the segment lies in another directory than the shared table")
+	errDirectoryFull  = errors.New("the shared table's directory of segments is full")
 
 	// slots
 	errNoSlot    = errors.New("there is no slot of this number")
@@ -45,14 +45,14 @@ var (
 	ErrWriterGone     = errors.New("the writer is gone without marking the end of the run")
 	ErrReaderDead     = errors.New("a reader died without acknowledging: DetachDead frees what it holds")
 	errDetached       = errors.New("the writer has detached this reader")
-	errNoReader       = errors.New("every place for a reader of the buffer is taken")
+	errReadersFull    = errors.New("every place for a reader of the buffer is taken")
 	ErrTooLarge       = errors.New("the entry is larger than half of the buffer or 4 GiB")
 	errOutstanding    = errors.New("a reserved place is neither committed nor cancelled")
 	errNotOutstanding = errors.New("the place is not out: it was given back before, or never handed out")
 	errBadEntry       = errors.New("the length or the type is not that of an entry for this place")
 	errLossySharing   = errors.New("a reader that shares entries with others may not lose any")
 	errBadMode        = errors.New("the mode is neither broadcast nor sharing")
-	errHost           = errors.New("the layouts are for 64-bit little-endian machines")
+	errHostLayout     = errors.New("the layouts are for 64-bit little-endian machines")
 )
 
 // SegmentError is a failure to create, open, close or sweep a segment.

@@ -27,7 +27,7 @@ func patchOf(off int, value uint32) []byte {
 // answer with entries inside the buffer or with a typed error, and come to an end.
 func FuzzReader(f *testing.F) {
 	var words bufferWords
-	head, next := int(unsafe.Offsetof(words.head)), int(unsafe.Offsetof(words.next))
+	head, next := int(unsafe.Offsetof(words.head)), int(unsafe.Offsetof(words.claimedUpTo))
 	tail := int(unsafe.Offsetof(words.readers) + unsafe.Offsetof(words.readers[0].tail))
 	third := tail + 3*int(unsafe.Sizeof(words.readers[0]))
 	f.Add(true, patchOf(head, 48), []byte{})
@@ -35,7 +35,8 @@ func FuzzReader(f *testing.F) {
 	f.Add(true, patchOf(bufferHeader+8, 1<<31), []byte{})
 	f.Add(true, []byte{}, patchOf(bufferHeader, 1<<31))
 	f.Add(false, patchOf(tail, 5), patchOf(third, 1<<30))
-	lent := append(patchOf(bufferHeader, LentBytes), patchOf(bufferHeader+8, uint32(strideOf(LentBytes))|lentBit)...)
+	lent := append(patchOf(bufferHeader, LentEntrySize), patchOf(bufferHeader+8,
+		uint32(strideOf(LentEntrySize))|lentBit)...)
 	f.Add(true, append(lent, patchOf(bufferHeader+16, 1<<20)...), []byte{})
 	f.Add(true, append(lent, patchOf(bufferHeader+24, 1<<20)...), []byte{})
 	f.Fuzz(func(t *testing.T, broadcast bool, before, between []byte) {
@@ -46,7 +47,7 @@ func FuzzReader(f *testing.F) {
 		mem := ringMemory(mode, 1)
 		clean, err := openBuffer("fuzz", mem)
 		must.OK(t, err)
-		w := &writerCore{buffer: clean, out: newOutstanding()}
+		w := &writerCore{buffer: clean, outstanding: newOutstanding()}
 		for i := range 5 {
 			fuzzPut(t, w, 40*i)
 		}
@@ -57,12 +58,12 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		ring.annex = make([]byte, 64)
-		r := &readerCore{buffer: ring, out: newOutstanding()}
+		r := &readerCore{buffer: ring, outstanding: newOutstanding()}
 		if err := r.join(3, 1); err != nil {
 			wantTyped(t, err)
 			return
 		}
-		loser := &readerCore{buffer: ring, out: newOutstanding(), lossyReader: lossyReader{lossy: broadcast}}
+		loser := &readerCore{buffer: ring, outstanding: newOutstanding(), lossyReader: lossyReader{isLossy: broadcast}}
 		if err := loser.join(4, 1); err != nil {
 			wantTyped(t, err)
 			return
@@ -79,7 +80,7 @@ func FuzzReader(f *testing.F) {
 		}
 		fuzzTake(t, r, 2*PageSize)
 		fuzzTake(t, loser, 2*PageSize)
-		_, err = w.drained()
+		_, err = w.isDrained()
 		wantTyped(t, err)
 		ring.detachReader(4)
 		ring.detachReader(3)

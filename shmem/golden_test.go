@@ -54,7 +54,7 @@ func TestBufferGolden(t *testing.T) {
 	ring, err := openBuffer("test", mem)
 	must.OK(t, err)
 	ring.annex = annex.mem
-	w := &writerCore{buffer: ring, out: newOutstanding()}
+	w := &writerCore{buffer: ring, outstanding: newOutstanding()}
 	for _, e := range []struct {
 		data   []byte
 		kind   uint32
@@ -71,7 +71,7 @@ func TestBufferGolden(t *testing.T) {
 		}
 		must.OK(t, err)
 	}
-	p, _, err := w.reserve(LentBytes)
+	p, _, err := w.reserve(LentEntrySize)
 	must.OK(t, err)
 	must.OK(t, w.lend(p, 5, 3, 9))
 	w.end(runEnded)

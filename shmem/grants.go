@@ -16,9 +16,9 @@ type SegmentID uint32
 
 // PageRule opens the pages [FirstPage, FirstPage+Pages) of an exported segment to a peer.
 type PageRule struct {
-	FirstPage, Pages int
-	Peer             Peer // or AnyPeer
-	Access           Access
+	FirstPage, PageCount int
+	Peer                 Peer // or AnyPeer
+	Access               Access
 }
 
 // Table is the export table of a node: which peer may write which bytes of its memory. It is
@@ -33,35 +33,35 @@ type Table struct {
 	shared  *sharedRows // what other processes see; nil for a table of this process alone
 
 	// atomic
-	violations violations
-	unbalanced atomic.Uint64
-	counting   atomic.Int32 // who want the bytes of segments counted
-	revoking   atomic.Int64 // windows that are closed and not free yet
+	violations         violations
+	unbalancedReleases atomic.Uint64
+	writtenWatchers    atomic.Int32 // who want the bytes of segments counted
+	revokingWindows    atomic.Int64 // windows that are closed and not free yet
 
 	mu sync.Mutex
 	// guarded by mu
-	exports     []*export // index SegmentID-1; nil once withdrawn
-	names       []string  // of their segments, likewise; "": none
-	written     []uint64  // bytes put into them through windows that are revoked, likewise
-	lentSegment SegmentID // stands for the memory that was lent; 0 before the first
-	spans       spanTree  // links of the live grants, one node per window
-	free        []uint32  // ring buffer of free windows, first in first out so that a generation ages slowly
-	first       int       // index in free of the oldest free window
-	nfree       int
-	gen         []uint32 // next generation of each window
-	granted     uint64
-	revoked     uint64
-	refused     [refusalKinds]uint64
+	exports          []*export // index SegmentID-1; nil once withdrawn
+	segmentNames     []string  // of their segments, likewise; "": none
+	writtenBytes     []uint64  // bytes put into them through windows that are revoked, likewise
+	lentSegment      SegmentID // stands for the memory that was lent; 0 before the first
+	spans            spanTree  // links of the live grants, one node per window
+	free             []uint32  // ring buffer of free windows, first in first out so that a generation ages slowly
+	oldestFree       int       // index in free of the oldest free window
+	freeCount        int
+	nextGen          []uint32 // next generation of each window
+	granted          uint64
+	revoked          uint64
+	refusalsByReason [refusalKinds]uint64
 }
 
 // export is one exported segment: its memory, its page table, its live grants.
 type export struct {
-	mem   []byte
-	dir   uint32 // entry of the shared directory, or noEntry
-	pages map[pageKey]pageSet
-	root  int32 // of the span tree over the live grants
-	live  int
-	open  bool // grants may overlap; they do not stand in the span tree
+	mem        []byte
+	dirEntry   uint32 // entry of the shared directory, or noEntry
+	pages      map[pageKey]pageSet
+	spanRoot   int32 // of the span tree over the live grants
+	liveGrants int
+	mayOverlap bool // grants may overlap; they do not stand in the span tree
 }
 
 // pageKey: one page set for each peer and each single access bit.
@@ -77,8 +77,8 @@ type TableOption func(*Table)
 // random one, so that references that outlive a restarted exporter do not hit a fresh grant.
 func FirstGeneration(g uint32) TableOption {
 	return func(t *Table) {
-		for i := range t.gen {
-			t.gen[i] = max(g, 1)
+		for i := range t.nextGen {
+			t.nextGen[i] = max(g, 1)
 		}
 	}
 }
@@ -88,15 +88,15 @@ func FirstGeneration(g uint32) TableOption {
 func NewTable(windows int, opts ...TableOption) *Table {
 	windows = int(min(int64(max(windows, 0)), math.MaxInt32))
 	t := &Table{
-		windows: make([]window, windows),
-		spans:   newSpanTree(windows),
-		free:    make([]uint32, windows),
-		nfree:   windows,
-		gen:     make([]uint32, windows),
+		windows:   make([]window, windows),
+		spans:     newSpanTree(windows),
+		free:      make([]uint32, windows),
+		freeCount: windows,
+		nextGen:   make([]uint32, windows),
 	}
 	for i := range t.free {
 		t.free[i] = uint32(i)
-		t.gen[i] = max(rand.Uint32(), 1)
+		t.nextGen[i] = max(rand.Uint32(), 1)
 	}
 	for _, o := range opts {
 		o(t)
@@ -112,11 +112,11 @@ func NewTable(windows int, opts ...TableOption) *Table {
 func (t *Table) Export(seg []byte, rules ...PageRule) (SegmentID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, id, err := t.enter(seg, rules)
+	_, id, err := t.addExport(seg, rules)
 	return id, err
 }
 
-func (t *Table) enter(seg []byte, rules []PageRule) (*export, SegmentID, error) {
+func (t *Table) addExport(seg []byte, rules []PageRule) (*export, SegmentID, error) {
 	id := SegmentID(len(t.exports) + 1)
 	if len(seg) == 0 {
 		return nil, 0, stepError(errOutOfSegment, "export segment %d", id)
@@ -127,17 +127,17 @@ func (t *Table) enter(seg []byte, rules []PageRule) (*export, SegmentID, error) 
 		}
 	}
 	e := &export{
-		mem:   seg,
-		dir:   noEntry,
-		pages: make(map[pageKey]pageSet),
-		root:  noSpan,
+		mem:      seg,
+		dirEntry: noEntry,
+		pages:    make(map[pageKey]pageSet),
+		spanRoot: noSpan,
 	}
 	for _, r := range rules {
-		if err := e.allow(id, r); err != nil {
+		if err := e.addRule(id, r); err != nil {
 			return nil, 0, err
 		}
 	}
-	t.exports, t.names, t.written = append(t.exports, e), append(t.names, ""), append(t.written, 0)
+	t.exports, t.segmentNames, t.writtenBytes = append(t.exports, e), append(t.segmentNames, ""), append(t.writtenBytes, 0)
 	return e, id, nil
 }
 
@@ -155,10 +155,10 @@ func (t *Table) AllowOverlap(seg SegmentID) error {
 	if e == nil {
 		return stepError(errUnknownSegment, "let grants of segment %d overlap", seg)
 	}
-	if e.live > 0 {
+	if e.liveGrants > 0 {
 		return stepError(errInUse, "let grants of segment %d overlap", seg)
 	}
-	e.open = true
+	e.mayOverlap = true
 	return nil
 }
 
@@ -171,22 +171,22 @@ func (t *Table) Withdraw(seg SegmentID) error {
 	if e == nil {
 		return stepError(errUnknownSegment, "withdraw segment %d", seg)
 	}
-	if e.live > 0 {
+	if e.liveGrants > 0 {
 		return stepError(errInUse, "withdraw segment %d", seg)
 	}
 	t.exports[seg-1] = nil
-	if e.dir != noEntry {
-		t.shared.delist(e.dir)
+	if e.dirEntry != noEntry {
+		t.shared.removeEntry(e.dirEntry)
 	}
 	return nil
 }
 
-func (e *export) allow(seg SegmentID, r PageRule) error {
+func (e *export) addRule(seg SegmentID, r PageRule) error {
 	fail := func(err error) error {
-		return stepError(err, grantStep, "allow pages of", seg, r.FirstPage, r.Pages, r.Peer, r.Access)
+		return stepError(err, grantStep, "allow pages of", seg, r.FirstPage, r.PageCount, r.Peer, r.Access)
 	}
 	pages := (len(e.mem) + PageSize - 1) / PageSize
-	if r.FirstPage < 0 || r.Pages <= 0 || r.FirstPage > pages-r.Pages {
+	if r.FirstPage < 0 || r.PageCount <= 0 || r.FirstPage > pages-r.PageCount {
 		return fail(errOutOfSegment)
 	}
 	if r.Access == 0 || r.Access&^accessAll != 0 {
@@ -195,14 +195,14 @@ func (e *export) allow(seg SegmentID, r PageRule) error {
 	for bit := AccessNwrite; bit <= accessAll; bit <<= 1 {
 		if r.Access&bit != 0 {
 			k := pageKey{r.Peer, bit}
-			e.pages[k] = e.pages[k].add(r.FirstPage, r.FirstPage+r.Pages)
+			e.pages[k] = e.pages[k].add(r.FirstPage, r.FirstPage+r.PageCount)
 		}
 	}
 	return nil
 }
 
-// allowed says whether every page of [off, off+n) is open to peer for each access in a.
-func (e *export) allowed(peer Peer, off, n int, a Access) bool {
+// isAllowed says whether every page of [off, off+n) is open to peer for each access in a.
+func (e *export) isAllowed(peer Peer, off, n int, a Access) bool {
 	first, last := off/PageSize, (off+n-1)/PageSize
 	for bit := AccessNwrite; bit <= accessAll; bit <<= 1 {
 		if a&bit == 0 {
@@ -240,21 +240,21 @@ func (t *Table) Grant(peer Peer, seg SegmentID, off, n int, a Access) (Ref, erro
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.export(seg)
-	why := t.mayGrant(e, peer, off, n, a)
-	if why == notRefused && !e.open && !t.spans.insert(&e.root, int32(t.free[t.first]), off, off+n) {
+	why := t.checkGrant(e, peer, off, n, a)
+	if why == notRefused && !e.mayOverlap && !t.spans.insert(&e.spanRoot, int32(t.free[t.oldestFree]), off, off+n) {
 		why = refusedOverlap
 	}
 	if why != notRefused {
-		t.refused[why]++
-		return Ref{}, stepError(refusals[why].err, grantStep, "grant", seg, off, n, peer, a)
+		t.refusalsByReason[why]++
+		return Ref{}, stepError(refusalInfo[why].err, grantStep, "grant", seg, off, n, peer, a)
 	}
-	return t.open(e, e.mem[off:off+n:off+n], row{
-		off:    uint64(off),
-		n:      uint64(n),
-		seg:    seg,
-		dir:    e.dir,
-		peer:   peer,
-		access: a,
+	return t.openWindow(e, e.mem[off:off+n:off+n], row{
+		off:      uint64(off),
+		n:        uint64(n),
+		seg:      seg,
+		dirEntry: e.dirEntry,
+		peer:     peer,
+		access:   a,
 	}), nil
 }
 
@@ -264,59 +264,60 @@ func (t *Table) Grant(peer Peer, seg SegmentID, off, n int, a Access) (Ref, erro
 func (t *Table) Lend(peer Peer, mem []byte, a Access) (Ref, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if why := t.mayLend(peer, len(mem), a); why != notRefused {
-		t.refused[why]++
-		return Ref{}, stepError(refusals[why].err, grantStep, "lend", 0, 0, len(mem), peer, a)
+	if why := t.checkLend(peer, len(mem), a); why != notRefused {
+		t.refusalsByReason[why]++
+		return Ref{}, stepError(refusalInfo[why].err, grantStep, "lend", 0, 0, len(mem), peer, a)
 	}
 	if t.lentSegment == 0 {
-		t.exports, t.names, t.written = append(t.exports, &export{dir: noEntry, open: true}), append(t.names, ""),
-			append(t.written, 0)
+		t.exports, t.segmentNames, t.writtenBytes = append(t.exports,
+			&export{dirEntry: noEntry, mayOverlap: true}), append(t.segmentNames, ""),
+			append(t.writtenBytes, 0)
 		t.lentSegment = SegmentID(len(t.exports))
 	}
-	return t.open(t.export(t.lentSegment), mem, row{
-		n:      uint64(len(mem)),
-		seg:    t.lentSegment,
-		dir:    noEntry,
-		peer:   peer,
-		access: a,
+	return t.openWindow(t.export(t.lentSegment), mem, row{
+		n:        uint64(len(mem)),
+		seg:      t.lentSegment,
+		dirEntry: noEntry,
+		peer:     peer,
+		access:   a,
 	}), nil
 }
 
-// open takes a free window for memory of an export.
-func (t *Table) open(e *export, mem []byte, r row) Ref {
-	i := t.free[t.first]
-	t.first = (t.first + 1) % len(t.free)
-	t.nfree--
-	e.live++
+// openWindow takes a free window for memory of an export.
+func (t *Table) openWindow(e *export, mem []byte, r row) Ref {
+	i := t.free[t.oldestFree]
+	t.oldestFree = (t.oldestFree + 1) % len(t.free)
+	t.freeCount--
+	e.liveGrants++
 	t.granted++
 
-	w, gen := &t.windows[i], t.gen[i]
+	w, gen := &t.windows[i], t.nextGen[i]
 	w.mem, w.off, w.peer, w.seg, w.access = mem, int(r.off), r.peer, r.seg, r.access
-	w.state.Store(stateOf(gen, true))
+	w.state.Store(pinState(gen, true))
 	if t.shared != nil {
-		t.shared.open(i, gen, r)
+		t.shared.openRow(i, gen, r)
 	}
 	return Ref{Window: i, Gen: gen}
 }
 
-func (t *Table) mayGrant(e *export, peer Peer, off, n int, a Access) refusal {
+func (t *Table) checkGrant(e *export, peer Peer, off, n int, a Access) refusal {
 	if e == nil {
 		return refusedSegment
 	}
-	why := t.mayLend(peer, n, a)
+	why := t.checkLend(peer, n, a)
 	switch {
 	case why != notRefused && why != refusedFull:
 		return why
 	case off < 0 || off > len(e.mem)-n:
 		return refusedRange
-	case !e.allowed(peer, off, n, a):
+	case !e.isAllowed(peer, off, n, a):
 		return refusedPage
 	}
 	return why
 }
 
-// mayLend is what holds for each window, whatever its memory.
-func (t *Table) mayLend(peer Peer, n int, a Access) refusal {
+// checkLend is what holds for each window, whatever its memory.
+func (t *Table) checkLend(peer Peer, n int, a Access) refusal {
 	switch {
 	case peer == AnyPeer:
 		return refusedPeer
@@ -324,7 +325,7 @@ func (t *Table) mayLend(peer Peer, n int, a Access) refusal {
 		return refusedAccess
 	case n <= 0 || int64(n) > math.MaxUint32:
 		return refusedRange
-	case t.nfree == 0:
+	case t.freeCount == 0:
 		return refusedFull
 	}
 	return notRefused
@@ -344,10 +345,10 @@ func (t *Table) Revoke(r Ref) error {
 	if uint64(r.Window) >= uint64(len(t.windows)) || r.Gen == 0 || !t.windows[r.Window].close(r.Gen) {
 		return stepError(errStaleRef, revokeStep, r.Window, r.Gen)
 	}
-	t.revoking.Add(1)
+	t.revokingWindows.Add(1)
 	w := &t.windows[r.Window]
 	if t.shared != nil {
-		if err := t.shared.close(r, w.peer); err != nil {
+		if err := t.shared.closeRow(r, w.peer); err != nil {
 			return err
 		}
 	}
@@ -356,19 +357,19 @@ func (t *Table) Revoke(r Ref) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.exports[w.seg-1]
-	if !e.open {
-		t.spans.remove(&e.root, int32(r.Window), w.off)
+	if !e.mayOverlap {
+		t.spans.remove(&e.spanRoot, int32(r.Window), w.off)
 	}
-	e.live--
+	e.liveGrants--
 	t.revoked++
 	w.mem = nil
-	t.written[w.seg-1] += w.written.Swap(0)
-	if t.gen[r.Window]++; t.gen[r.Window] == 0 {
-		t.gen[r.Window] = 1
+	t.writtenBytes[w.seg-1] += w.writtenBytes.Swap(0)
+	if t.nextGen[r.Window]++; t.nextGen[r.Window] == 0 {
+		t.nextGen[r.Window] = 1
 	}
-	t.free[(t.first+t.nfree)%len(t.free)] = r.Window
-	t.nfree++
-	t.revoking.Add(-1)
+	t.free[(t.oldestFree+t.freeCount)%len(t.free)] = r.Window
+	t.freeCount++
+	t.revokingWindows.Add(-1)
 	return nil
 }
 

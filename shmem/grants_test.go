@@ -166,7 +166,7 @@ func TestLend(t *testing.T) {
 		t.Errorf("after the end: %v", v)
 	}
 	s := table.Stats()
-	if mem[19] != 7 || s.Free != 2 || s.Granted != 3 || s.Revoked != 3 || len(table.Segments()) != 1 {
+	if mem[19] != 7 || s.Free != 2 || s.Granted != 3 || s.Revoked != 3 || len(table.SegmentNames()) != 1 {
 		t.Errorf("%v, %+v", mem, s)
 	}
 }
@@ -195,7 +195,7 @@ func TestGenerationWrapsPastZero(t *testing.T) {
 // grantModel is what a Table must agree with: the live grants in a map.
 type grantModel struct {
 	table *Table
-	im    *Imported // of a shared table, by peer A; else nil
+	im    *ImportedTable // of a shared table, by peer A; else nil
 	segs  []SegmentID
 	live  map[Ref]modelGrant
 	dead  []Ref
@@ -241,12 +241,12 @@ func TestTableAgreesWithModel(t *testing.T) {
 					"grant": m.grant, "revoke": m.revoke, "acquire": m.acquire, "": m.check,
 				})
 			})
-			if s := m.table.Stats(); s.Free != modelWindows || s.Unbalanced != 0 {
+			if s := m.table.Stats(); s.Free != modelWindows || s.UnbalancedReleases != 0 {
 				t.Errorf("stats %+v", s)
 			}
 		})
 	}
-	if n := p.im.unbalanced.Load(); n != 0 {
+	if n := p.im.unbalancedReleases.Load(); n != 0 {
 		t.Errorf("%d releases of the importer without an acquire", n)
 	}
 }

@@ -19,25 +19,25 @@ import (
 //
 // No lock, no allocation, no system call, once the segment is mapped.
 
-// Imported is another process's shared table, seen by one of its peers: the downstream table of the PCI-SCI bridge
+// ImportedTable is another process's shared table, seen by one of its peers: the downstream table of the PCI-SCI bridge
 // (SCI-bridge §II.A), with the protection checked by the importer by the owner's rules. Methods are safe from any
 // goroutine; Close comes after the last Release.
-type Imported struct {
+type ImportedTable struct {
 	// immutable after OpenTable
-	seg  *Segment
-	mem  []byte
-	rows []rowWords // one for each window
-	dir  string
-	as   Peer
+	seg      *Segment
+	mem      []byte
+	rows     []rowWords // one for each window
+	dir      string
+	selfPeer Peer
 
 	// atomic
-	maps       [tableEntries]atomic.Pointer[mapping] // by entry of the directory
-	violations violations
-	unbalanced atomic.Uint64
+	currentMappings    [tableEntries]atomic.Pointer[mapping] // by entry of the directory
+	violations         violations
+	unbalancedReleases atomic.Uint64
 
 	mu sync.Mutex
 	// guarded by mu
-	held []*mapping // every mapping made, until Close: a window revoked late may still lie in an old one
+	allMappings []*mapping // every mapping made, until Close: a window revoked late may still lie in an old one
 }
 
 // mapping is one of the owner's segments. An entry of the directory that came again for the same file is the same
@@ -56,13 +56,13 @@ const maxHeld = 64
 // windows to. The table must have the given ID. While it is open, the importer holds a lock in the table's file by
 // which the owner sees that it lives.
 //
-// Errors are *SegmentError around those of Open, ErrNotHere or errPeerInUse, and *corruptError.
-func OpenTable(name string, id TableID, as Peer, opts ...Option) (*Imported, error) {
-	fail := func(err error) (*Imported, error) {
+// Errors are *SegmentError around those of Open, ErrOtherTable or errPeerInUse, and *corruptError.
+func OpenTable(name string, id TableID, as Peer, opts ...Option) (*ImportedTable, error) {
+	fail := func(err error) (*ImportedTable, error) {
 		return nil, &SegmentError{Op: "open", Path: filepath.Join(applyOptions(opts).dir, name), Err: err}
 	}
 	if !hostSupported() {
-		return fail(errHost)
+		return fail(errHostLayout)
 	}
 	if as == AnyPeer {
 		return fail(errBadPeer)
@@ -71,11 +71,11 @@ func OpenTable(name string, id TableID, as Peer, opts ...Option) (*Imported, err
 	if err != nil {
 		return nil, err
 	}
-	im := &Imported{
-		seg: seg,
-		mem: seg.Bytes(),
-		dir: filepath.Dir(seg.Path()),
-		as:  as,
+	im := &ImportedTable{
+		seg:      seg,
+		mem:      seg.Bytes(),
+		dir:      filepath.Dir(seg.Path()),
+		selfPeer: as,
 	}
 	windows, found, err := readTableHeader(name, im.mem)
 	if err != nil {
@@ -85,9 +85,9 @@ func OpenTable(name string, id TableID, as Peer, opts ...Option) (*Imported, err
 	im.rows = rowsOf(im.mem, windows)
 	if found != id {
 		_ = seg.Close()
-		return fail(ErrNotHere)
+		return fail(ErrOtherTable)
 	}
-	mine, err := claim(seg.file, int64(as))
+	mine, err := claimByte(seg.file, int64(as))
 	if err == nil && !mine {
 		err = errPeerInUse
 	}
@@ -100,7 +100,7 @@ func OpenTable(name string, id TableID, as Peer, opts ...Option) (*Imported, err
 
 // Acquire checks a write of n bytes at off of a window, by the owner's rules, and returns the owner's memory to write
 // to. It is Table.Acquire, done by the peer itself: Release is owed, soon, because the owner's Revoke waits for it.
-func (im *Imported) Acquire(r Ref, off, n uint32, a Access) ([]byte, Violation) {
+func (im *ImportedTable) Acquire(r Ref, off, n uint32, a Access) ([]byte, Violation) {
 	if uint64(r.Window) >= uint64(len(im.rows)) {
 		return nil, im.violations.count(NoWindow)
 	}
@@ -109,7 +109,7 @@ func (im *Imported) Acquire(r Ref, off, n uint32, a Access) ([]byte, Violation) 
 		return nil, im.violations.count(v)
 	}
 	// Each word is read once: what another process writes there later changes nothing that was checked.
-	b, v := im.check(w.off.Load(), w.n.Load(), w.where.Load(), w.access.Load(), uint64(off), uint64(n), a)
+	b, v := im.check(w.off.Load(), w.n.Load(), w.segmentAndEntry.Load(), w.peerAndAccess.Load(), uint64(off), uint64(n), a)
 	if v != 0 {
 		im.Release(r)
 		return nil, im.violations.count(v)
@@ -118,9 +118,9 @@ func (im *Imported) Acquire(r Ref, off, n uint32, a Access) ([]byte, Violation) 
 }
 
 // check checks a pinned window's row and finds the bytes.
-func (im *Imported) check(base, size, where, access, off, n uint64, a Access) ([]byte, Violation) {
+func (im *ImportedTable) check(base, size, where, access, off, n uint64, a Access) ([]byte, Violation) {
 	switch {
-	case Peer(access>>32) != im.as:
+	case Peer(access>>32) != im.selfPeer:
 		return nil, WrongPeer
 	case a == 0 || Access(access)&a != a:
 		return nil, NoAccess
@@ -131,9 +131,9 @@ func (im *Imported) check(base, size, where, access, off, n uint64, a Access) ([
 	case uint32(where) >= tableEntries:
 		return nil, BadSegment
 	}
-	m := im.maps[uint32(where)].Load()
+	m := im.currentMappings[uint32(where)].Load()
 	if m == nil || m.serial != uint32(where>>32) {
-		if m = im.open(uint32(where), uint32(where>>32)); m == nil {
+		if m = im.mappingFor(uint32(where), uint32(where>>32)); m == nil {
 			return nil, BadSegment
 		}
 	}
@@ -144,18 +144,18 @@ func (im *Imported) check(base, size, where, access, off, n uint64, a Access) ([
 }
 
 // Release ends a write begun by Acquire.
-func (im *Imported) Release(r Ref) {
+func (im *ImportedTable) Release(r Ref) {
 	if uint64(r.Window) >= uint64(len(im.rows)) || !im.rows[r.Window].state.leave(r.Gen) {
-		im.unbalanced.Add(1)
+		im.unbalancedReleases.Add(1)
 	}
 }
 
-// open maps the segment of a directory's entry, or finds the mapping of the same file. The window that asks is pinned,
-// so the owner cannot withdraw the segment meanwhile.
-func (im *Imported) open(i, serial uint32) *mapping {
+// mappingFor maps the segment of a directory's entry, or finds the mapping of the same file. The window that asks is
+// pinned, so the owner cannot withdraw the segment meanwhile.
+func (im *ImportedTable) mappingFor(i, serial uint32) *mapping {
 	im.mu.Lock()
 	defer im.mu.Unlock()
-	if m := im.maps[i].Load(); m != nil && m.serial == serial {
+	if m := im.currentMappings[i].Load(); m != nil && m.serial == serial {
 		return m // another writer was faster
 	}
 	e, ok := directoryOf(im.mem)[i].read()
@@ -166,11 +166,11 @@ func (im *Imported) open(i, serial uint32) *mapping {
 	if err != nil {
 		return nil
 	}
-	im.maps[i].Store(m)
+	im.currentMappings[i].Store(m)
 	return m
 }
 
-func (im *Imported) mapSegment(e entry) (*mapping, error) {
+func (im *ImportedTable) mapSegment(e directoryEntry) (*mapping, error) {
 	seg, err := Open(e.name, WithDir(im.dir))
 	if err != nil {
 		return nil, err
@@ -187,33 +187,33 @@ func (im *Imported) mapSegment(e entry) (*mapping, error) {
 		dev:    st.Dev,
 		ino:    st.Ino,
 	}
-	for _, h := range im.held {
+	for _, h := range im.allMappings {
 		if h.dev == m.dev && h.ino == m.ino && len(h.mem) == len(m.mem) {
 			m.mem, m.seg = h.mem, nil
 			return m, seg.Close()
 		}
 	}
-	if len(im.held) >= maxHeld {
+	if len(im.allMappings) >= maxHeld {
 		_ = seg.Close()
 		return nil, os.ErrInvalid
 	}
 	// Shared memory that is read in is also writable, and many pages at a time: 256 MiB take 28 ms, to write them in 85
 	// ms, and page by page at the first store 150 ms (2-core VM, 2026-11-21). What cannot be had now is had then.
 	_ = unix.Madvise(m.mem, unix.MADV_POPULATE_READ)
-	im.held = append(im.held, m)
+	im.allMappings = append(im.allMappings, m)
 	return m, nil
 }
 
 // Close gives everything back and tells the owner, by dropping the lock, that this peer will not write again.
-func (im *Imported) Close() error {
+func (im *ImportedTable) Close() error {
 	im.mu.Lock()
 	defer im.mu.Unlock()
-	for _, m := range im.held {
+	for _, m := range im.allMappings {
 		_ = m.seg.Close()
 	}
-	im.held = nil
-	for i := range im.maps {
-		im.maps[i].Store(nil)
+	im.allMappings = nil
+	for i := range im.currentMappings {
+		im.currentMappings[i].Store(nil)
 	}
 	return im.seg.Close()
 }

@@ -6,7 +6,7 @@ package shmem
 // WithSpare has CreateSlots make so many blocks more than there are slots, each of which has margin bytes behind the
 // slot for what the owner adds to a MEP. Neither may be negative.
 func WithSpare(blocks, margin int) Option {
-	return func(o *options) { o.spare, o.margin = max(blocks, 0), max(margin, 0) }
+	return func(o *options) { o.spareBlocks, o.blockMargin = max(blocks, 0), max(margin, 0) }
 }
 
 // BlockBytes is the memory of slot i with the margin behind it; nil where there is no slot i.
@@ -15,26 +15,26 @@ func (s *Slots) BlockBytes(i int) []byte {
 	if off < 0 {
 		return nil
 	}
-	return s.mem[off : off+s.block : off+s.block]
+	return s.mem[off : off+s.blockSize : off+s.blockSize]
 }
 
-// Spare is how many blocks can be had by Lend. One goroutine calls Spare, Lend and Return.
-func (s *Slots) Spare() int { return len(s.spare) }
+// SpareBlocks is how many blocks can be had by Lend. One goroutine calls Spare, Lend and Return.
+func (s *Slots) SpareBlocks() int { return len(s.spareBlocks) }
 
 // Lend gives slot i a spare block in place of its own, whose offset in the segment it returns: that block is the
 // caller's until Return. The slot must be built. Errors: ErrSlotState, errNoSlot, errNoSpare.
 func (s *Slots) Lend(i int) (offset int, err error) {
 	switch {
-	case i < 0 || i >= s.n || s.State(i) != SlotBuilt:
-		return 0, s.refuse(i, SlotBuilt, SlotBuilt)
-	case len(s.spare) == 0:
+	case i < 0 || i >= s.slotCount || s.State(i) != SlotBuilt:
+		return 0, s.slotStateError(i, SlotBuilt, SlotBuilt)
+	case len(s.spareBlocks) == 0:
 		return 0, stepError(errNoSpare, "segment %s slot %d", s.seg.Name(), i)
 	}
-	last := len(s.spare) - 1
+	last := len(s.spareBlocks) - 1
 	was := s.blocks[i]
-	s.blocks[i], s.spare = s.spare[last], s.spare[:last]
-	return int(was) * s.block, nil
+	s.blocks[i], s.spareBlocks = s.spareBlocks[last], s.spareBlocks[:last]
+	return int(was) * s.blockSize, nil
 }
 
 // Return makes a block that was lent spare again, by the offset that Lend gave.
-func (s *Slots) Return(offset int) { s.spare = append(s.spare, uint32(offset/s.block)) }
+func (s *Slots) Return(offset int) { s.spareBlocks = append(s.spareBlocks, uint32(offset/s.blockSize)) }

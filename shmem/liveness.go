@@ -22,8 +22,8 @@ func byteLock(i int64) *unix.Flock_t {
 	}
 }
 
-// claim takes the lock of byte i, or reports that another has it.
-func claim(f *os.File, i int64) (bool, error) {
+// claimByte takes the lock of byte i, or reports that another has it.
+func claimByte(f *os.File, i int64) (bool, error) {
 	err := ignoringEINTR(func() error { return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, byteLock(i)) })
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		return false, nil
@@ -31,24 +31,24 @@ func claim(f *os.File, i int64) (bool, error) {
 	return err == nil, err
 }
 
-// disclaim gives the lock of byte i back.
-func disclaim(f *os.File, i int64) error {
+// releaseByte gives the lock of byte i back.
+func releaseByte(f *os.File, i int64) error {
 	l := byteLock(i)
 	l.Type = unix.F_UNLCK
 	return ignoringEINTR(func() error { return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, l) })
 }
 
-// claimed says whether another open of the file has the lock of byte i.
-func claimed(f *os.File, i int64) (bool, error) {
+// isByteClaimed says whether another open of the file has the lock of byte i.
+func isByteClaimed(f *os.File, i int64) (bool, error) {
 	l := byteLock(i)
 	err := ignoringEINTR(func() error { return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, l) })
 	return l.Type != unix.F_UNLCK, err
 }
 
-// Claim takes the lock of byte i of the segment's memory, or says that another has it. The kernel gives it back when
-// the last copy of this segment's descriptor goes: at Close, or with the process. Which byte stands for whom is the
-// layout's.
-func (s *Segment) Claim(i int64) (bool, error) { return claim(s.file, i) }
+// ClaimByte takes the lock of byte i of the segment's memory, or says that another has it. The kernel gives it back
+// when the last copy of this segment's descriptor goes: at Close, or with the process. Which byte stands for whom is
+// the layout's.
+func (s *Segment) ClaimByte(i int64) (bool, error) { return claimByte(s.file, i) }
 
-// Claimed says whether another has the lock of byte i, in whatever process.
-func (s *Segment) Claimed(i int64) (bool, error) { return claimed(s.file, i) }
+// IsByteClaimed says whether another has the lock of byte i, in whatever process.
+func (s *Segment) IsByteClaimed(i int64) (bool, error) { return isByteClaimed(s.file, i) }

@@ -17,7 +17,7 @@ import (
 
 // WithLossyReader has OpenReader make a reader that the writer does not wait for. It reads broadcast buffers alone: a
 // sharing reader takes entries away from others, who would not know that they are lost.
-func WithLossyReader() Option { return func(o *options) { o.lossy = true } }
+func WithLossyReader() Option { return func(o *options) { o.lossyReader = true } }
 
 // OverwrittenError says how many entries were overwritten before a reader that may lose had read them. The reader goes
 // on behind them.
@@ -32,11 +32,11 @@ func (e *OverwrittenError) Error() string {
 
 // lossyReader is the state of a reader that may lose.
 type lossyReader struct {
-	lossy       bool
-	jumped      bool // the position was overwritten: the number of the next header says how much was lost
-	copied      []byte
-	overwritten uint64
-	fence       atomic.Uint32
+	isLossy            bool
+	positionLost       bool // the position was overwritten: the number of the next header says how much was lost
+	entryCopy          []byte
+	overwrittenEntries uint64
+	fence              atomic.Uint32
 }
 
 // joinLossy begins at the oldest entry that is there. The writer need not know where that is.
@@ -47,8 +47,8 @@ func (c *readerCore) joinLossy() error {
 	}
 	c.words.state.Store(readerLossy)
 	c.pos = r.floor.Load()
-	c.synced = c.pos == 0 // the first entry has the number 0
-	r.space.Wake()        // for a writer that waits for a first reader
+	c.ordinalKnown = c.pos == 0 // the first entry has the number 0
+	r.spaceBell.Wake()          // for a writer that waits for a first reader
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (c *readerCore) joinLossy() error {
 func (c *readerCore) nextLossy() (Entry, bool, error) {
 	for {
 		if floor := c.buffer.floor.Load(); floor > c.pos {
-			c.pos, c.jumped = floor, true
+			c.pos, c.positionLost = floor, true
 		}
 		head := c.buffer.head.Load()
 		if c.pos == head {
@@ -65,19 +65,19 @@ func (c *readerCore) nextLossy() (Entry, bool, error) {
 		}
 		h, err := c.copyEntry(head)
 		switch {
-		case c.overtaken():
+		case c.wasOvertaken():
 			continue
 		case err != nil:
 			return Entry{}, false, err
-		case c.synced && c.jumped && h.ordinal != c.ordinal:
+		case c.ordinalKnown && c.positionLost && h.ordinal != c.ordinal:
 			return Entry{}, false, c.countOverwritten(h.ordinal)
 		case !c.inSequence(h):
-			return Entry{}, false, c.outOfOrder(c.pos, h)
+			return Entry{}, false, c.outOfOrderError(c.pos, h)
 		}
 		at := c.pos
-		c.jumped = false
+		c.positionLost = false
 		if c.advance(h); h.kind != padType {
-			return c.deliver(at, h, c.copied), true, nil
+			return c.deliver(at, h, c.entryCopy), true, nil
 		}
 	}
 }
@@ -93,16 +93,16 @@ func (c *readerCore) copyEntry(head uint64) (header, error) {
 	if err != nil {
 		return h, err
 	}
-	data, err := r.entryAt(c.pos, h)
-	if err != nil || c.overtaken() { // before much is copied
+	data, err := r.entryBytes(c.pos, h)
+	if err != nil || c.wasOvertaken() { // before much is copied
 		return h, err
 	}
-	c.copied = append(slices.Grow(c.copied[:0], len(data)), data...)
+	c.entryCopy = append(slices.Grow(c.entryCopy[:0], len(data)), data...)
 	return h, nil
 }
 
-// overtaken tells whether what stands at the position, and was read before, may have been overwritten.
-func (c *readerCore) overtaken() bool {
+// wasOvertaken tells whether what stands at the position, and was read before, may have been overwritten.
+func (c *readerCore) wasOvertaken() bool {
 	c.fence.Add(1) // orders the loads before it and behind it, on every processor
 	return c.buffer.floor.Load() > c.pos
 }
@@ -110,21 +110,21 @@ func (c *readerCore) overtaken() bool {
 // countOverwritten counts the entries up to the number of the next one.
 func (c *readerCore) countOverwritten(ordinal uint32) error {
 	lost := uint64(ordinal - c.ordinal)
-	c.ordinal, c.jumped = ordinal, false
-	c.overwritten += lost
-	c.words.overwritten.Store(c.overwritten)
-	c.buffer.overwritten.Add(lost)
+	c.ordinal, c.positionLost = ordinal, false
+	c.overwrittenEntries += lost
+	c.words.overwritten.Store(c.overwrittenEntries)
+	c.buffer.entriesOverwritten.Add(lost)
 	return &OverwrittenError{Segment: c.buffer.name, Entries: lost}
 }
 
 // overwrittenAtEnd counts what was overwritten behind the last entry that the reader has seen, where the writer has
 // ended.
 func (c *readerCore) overwrittenAtEnd() error {
-	if c.lossy && c.synced && c.jumped && c.ordinal != uint32(c.buffer.entered.Load()) {
-		return c.countOverwritten(uint32(c.buffer.entered.Load()))
+	if c.isLossy && c.ordinalKnown && c.positionLost && c.ordinal != uint32(c.buffer.entryCount.Load()) {
+		return c.countOverwritten(uint32(c.buffer.entryCount.Load()))
 	}
 	return nil
 }
 
 // Overwritten is how many entries were overwritten before readers that may lose had read them, as these tell.
-func (w *Writer) Overwritten() uint64 { return w.core.buffer.overwritten.Load() }
+func (w *Writer) Overwritten() uint64 { return w.core.buffer.entriesOverwritten.Load() }

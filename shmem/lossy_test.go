@@ -17,7 +17,7 @@ import (
 // newLossy is a reader that may lose, at place i of a ring.
 func newLossy(t must.TB, ring *ringBuffer, i int) *readerCore {
 	t.Helper()
-	c := &readerCore{buffer: ring, out: newOutstanding(), lossyReader: lossyReader{lossy: true}}
+	c := &readerCore{buffer: ring, outstanding: newOutstanding(), lossyReader: lossyReader{isLossy: true}}
 	must.OK(t, c.join(i, 1))
 	return c
 }
@@ -79,13 +79,14 @@ func TestMayLoseAgreesWithCounting(t *testing.T) {
 		for take() {
 		}
 		if err := loser.overwrittenAtEnd(); err != nil {
-			overwritten = loser.overwritten
+			overwritten = loser.overwrittenEntries
 		}
-		if seen+overwritten != put || w.buffer.overwritten.Load() != overwritten ||
+		if seen+overwritten != put || w.buffer.entriesOverwritten.Load() != overwritten ||
 			loser.words.overwritten.Load() != overwritten {
-			t.Fatalf("%d put, %d seen, %d missed; the writer counts %d", put, seen, overwritten, w.buffer.overwritten.Load())
+			t.Fatalf("%d put, %d seen, %d missed; the writer counts %d", put, seen, overwritten,
+				w.buffer.entriesOverwritten.Load())
 		}
-		if w.buffer.detachReader(5); w.buffer.lost.Load() != 0 {
+		if w.buffer.detachReader(5); w.buffer.entriesLost.Load() != 0 {
 			t.Fatal("a reader that may lose held something")
 		}
 	})
@@ -134,7 +135,7 @@ func TestMayLoseKeepsUp(t *testing.T) {
 			t.Fatal("the writer does not wait for a reader that may not lose")
 		}
 	}
-	if done, err := w.drained(); done || err != nil {
+	if done, err := w.isDrained(); done || err != nil {
 		t.Error(done, err)
 	}
 }
@@ -205,7 +206,7 @@ func TestMayLoseTearsNothing(t *testing.T) {
 			back, err = w.AwaitReturned(t.Context(), back)
 			must.OK(t, err)
 		}
-		p, err := w.Reserve(t.Context(), LentBytes)
+		p, err := w.Reserve(t.Context(), LentEntrySize)
 		must.OK(t, err)
 		n := 8 + int(id%16000)
 		fill(annex.Bytes()[back[0]:][:n])

@@ -1,8 +1,8 @@
 package shmem
 
-// outstanding keeps the places that are out at a process, in order of position. Places may be
+// outstandingPlaces keeps the places that are out at a process, in order of position. Places may be
 // finished in any order; the front moves over those that are.
-type outstanding struct {
+type outstandingPlaces struct {
 	places      []place // a ring buffer; its length is a power of two
 	first, last uint64  // tickets: [first, last) are in it
 }
@@ -12,10 +12,10 @@ type place struct {
 	done bool
 }
 
-func newOutstanding() outstanding { return outstanding{places: make([]place, 16)} }
+func newOutstanding() outstandingPlaces { return outstandingPlaces{places: make([]place, 16)} }
 
 // push enters a place that is out and returns its ticket.
-func (l *outstanding) push(pos uint64) uint64 {
+func (l *outstandingPlaces) push(pos uint64) uint64 {
 	if l.last-l.first == uint64(len(l.places)) {
 		bigger := make([]place, 2*len(l.places))
 		for t := l.first; t < l.last; t++ {
@@ -29,7 +29,7 @@ func (l *outstanding) push(pos uint64) uint64 {
 }
 
 // contains says whether the ticket is that of a place at pos that is out.
-func (l *outstanding) contains(ticket, pos uint64) bool {
+func (l *outstandingPlaces) contains(ticket, pos uint64) bool {
 	if ticket < l.first || ticket >= l.last {
 		return false
 	}
@@ -38,7 +38,7 @@ func (l *outstanding) contains(ticket, pos uint64) bool {
 }
 
 // finish marks a place that is out as done.
-func (l *outstanding) finish(ticket uint64) {
+func (l *outstandingPlaces) finish(ticket uint64) {
 	l.placeAt(ticket).done = true
 	for l.first < l.last && l.placeAt(l.first).done {
 		l.first++
@@ -46,13 +46,15 @@ func (l *outstanding) finish(ticket uint64) {
 }
 
 // front is the position of the first place still out, or otherwise when none is.
-func (l *outstanding) front(otherwise uint64) uint64 {
+func (l *outstandingPlaces) front(otherwise uint64) uint64 {
 	if l.first == l.last {
 		return otherwise
 	}
 	return l.placeAt(l.first).pos
 }
 
-func (l *outstanding) empty() bool { return l.first == l.last }
+func (l *outstandingPlaces) isEmpty() bool { return l.first == l.last }
 
-func (l *outstanding) placeAt(ticket uint64) *place { return &l.places[ticket%uint64(len(l.places))] }
+func (l *outstandingPlaces) placeAt(ticket uint64) *place {
+	return &l.places[ticket%uint64(len(l.places))]
+}

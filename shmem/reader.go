@@ -25,13 +25,13 @@ type Reader struct {
 }
 
 // OpenReader attaches to the buffer dir/name. A reader of a broadcast buffer begins with the
-// oldest entry that is still there. The errors are those of Open, or errNoReader, errHost, errLossySharing,
+// oldest entry that is still there. The errors are those of Open, or errReadersFull, errHostLayout, errLossySharing,
 // *corruptError.
 //
 // Source: LHCb-EB §III.B: "request the next element … acknowledge the read as completed".
 func OpenReader(name string, opts ...Option) (*Reader, error) {
 	if !hostSupported() {
-		return nil, stepError(errHost, "open buffer %s", name)
+		return nil, stepError(errHostLayout, "open buffer %s", name)
 	}
 	seg, err := Open(name, opts...)
 	if err != nil {
@@ -45,8 +45,8 @@ func OpenReader(name string, opts ...Option) (*Reader, error) {
 	if err != nil {
 		return nil, errors.Join(err, seg.Close())
 	}
-	r := &Reader{bufferEnd{seg: seg}, readerCore{buffer: ring, out: newOutstanding()}, annex}
-	r.core.lossy = applyOptions(opts).lossy
+	r := &Reader{bufferEnd{seg: seg}, readerCore{buffer: ring, outstanding: newOutstanding()}, annex}
+	r.core.isLossy = applyOptions(opts).lossyReader
 	if err := r.attach(); err != nil {
 		return nil, errors.Join(err, r.release())
 	}
@@ -56,7 +56,7 @@ func OpenReader(name string, opts ...Option) (*Reader, error) {
 // attach takes the first place whose lock can be had and whose last reader was detached.
 func (r *Reader) attach() error {
 	for i := range r.core.buffer.readers {
-		ours, err := claim(r.seg.file, int64(i))
+		ours, err := claimByte(r.seg.file, int64(i))
 		if err != nil {
 			return r.fail("open", err)
 		}
@@ -67,11 +67,11 @@ func (r *Reader) attach() error {
 			return r.core.join(i, uint32(os.Getpid()))
 		}
 		// The last one died here; DetachDead is the writer's to do.
-		if err := disclaim(r.seg.file, int64(i)); err != nil {
+		if err := releaseByte(r.seg.file, int64(i)); err != nil {
 			return r.fail("open", err)
 		}
 	}
-	return r.fail("open", errNoReader)
+	return r.fail("open", errReadersFull)
 }
 
 // Next hands out the next entry and waits for it. Several entries may be out at a time. After
@@ -79,30 +79,30 @@ func (r *Reader) attach() error {
 // it marked the end; while it waits, ctx's error when ctx is done. Other errors: errDetached,
 // errClosed, and *corruptError; of a reader that may lose also *OverwrittenError, after which it goes on.
 func (r *Reader) Next(ctx context.Context) (Entry, error) {
-	if err := r.ready(ctx); err != nil {
+	if err := r.checkOpen(ctx); err != nil {
 		return Entry{}, r.fail("read", err)
 	}
 	if e, ok, err := r.poll(); ok || err != nil {
 		return e, r.fail("read", err)
 	}
 	var got Entry
-	err := r.core.buffer.entries.Await(ctx, 0, func() (ok bool, err error) {
+	err := r.core.buffer.entriesBell.Await(ctx, 0, func() (ok bool, err error) {
 		got, ok, err = r.poll()
 		return ok, err
-	}, r.writerLive)
+	}, r.checkWriterLive)
 	return got, r.fail("read", err)
 }
 
 // poll looks for an entry, and for the end where there is none.
 func (r *Reader) poll() (Entry, bool, error) {
-	ended := r.core.buffer.ended.Load() // first: what was published before the end counts
+	ended := r.core.buffer.runState.Load() // first: what was published before the end counts
 	e, ok, err := r.core.next()
-	if !ok && err == nil && ended != running {
+	if !ok && err == nil && ended != runInProgress {
 		err = r.core.overwrittenAtEnd()
 	}
 	if !ok && err == nil {
 		switch ended {
-		case running:
+		case runInProgress:
 		case runEnded:
 			err = ErrEndOfRun
 		case runAbandoned:
@@ -119,8 +119,8 @@ func (r *Reader) poll() (Entry, bool, error) {
 	return e, ok, err
 }
 
-func (r *Reader) writerLive() error {
-	live, err := claimed(r.seg.file, writerByte)
+func (r *Reader) checkWriterLive() error {
+	live, err := isByteClaimed(r.seg.file, writerByte)
 	if err == nil && !live {
 		err = ErrWriterGone
 	}

@@ -8,20 +8,20 @@ type readerCore struct {
 	words  *readerWords
 	index  int
 
-	pos       uint64 // broadcast: the next header
-	ordinal   uint32 // of the next entry (broadcast); of the last one (sharing)
-	synced    bool   // ordinal is known
-	padded    bool   // broadcast: the last header was a pad, which may have been a cancelled place
-	out       outstanding
-	delivered uint64
-	acked     uint64
+	pos          uint64 // broadcast: the next header
+	ordinal      uint32 // of the next entry (broadcast); of the last one (sharing)
+	ordinalKnown bool   // ordinal is known
+	afterPad     bool   // broadcast: the last header was a pad, which may have been a cancelled place
+	outstanding  outstandingPlaces
+	delivered    uint64
+	acked        uint64
 
 	lossyReader // of a reader that may lose
 }
 
-// joinRounds bounds how often a joining reader runs after the floor. The writer yields to a
+// maxJoinTries bounds how often a joining reader runs after the floor. The writer yields to a
 // reader it has seen, so one round is the rule and two the exception.
-const joinRounds = 1000
+const maxJoinTries = 1000
 
 // join takes the reader's place i of the buffer. The caller holds the lock of the place, and
 // its state is free.
@@ -32,17 +32,17 @@ func (c *readerCore) join(i int, pid uint32) error {
 	c.words.delivered.Store(0)
 	c.words.acked.Store(0)
 	c.words.overwritten.Store(0)
-	if c.lossy {
+	if c.isLossy {
 		return c.joinLossy()
 	}
 	if r.mode == Sharing {
 		c.words.tail.Store(tailIdle)
 		c.words.state.Store(readerActive)
-		r.space.Wake()
+		r.spaceBell.Wake()
 		return nil
 	}
 	c.words.state.Store(readerJoining)
-	for range joinRounds { // see writerCore.refresh for the other side
+	for range maxJoinTries { // see writerCore.refreshFloor for the other side
 		c.pos = r.floor.Load()
 		c.words.tail.Store(c.pos)
 		if r.floor.Load() != c.pos {
@@ -53,7 +53,7 @@ func (c *readerCore) join(i int, pid uint32) error {
 			return err
 		}
 		c.words.state.Store(readerActive)
-		r.space.Wake()
+		r.spaceBell.Wake()
 		return nil
 	}
 	c.words.state.Store(readerFree)
@@ -67,10 +67,10 @@ func (c *readerCore) join(i int, pid uint32) error {
 
 // next returns the next entry, or false when there is none at the moment.
 func (c *readerCore) next() (Entry, bool, error) {
-	if s := c.words.state.Load(); s != readerActive && (s != readerLossy || !c.lossy) {
+	if s := c.words.state.Load(); s != readerActive && (s != readerLossy || !c.isLossy) {
 		return Entry{}, false, errDetached
 	}
-	if c.lossy {
+	if c.isLossy {
 		return c.nextLossy()
 	}
 	if c.buffer.mode == Sharing {
@@ -89,10 +89,10 @@ func (c *readerCore) next() (Entry, bool, error) {
 			return Entry{}, false, err
 		}
 		if !c.inSequence(h) {
-			return Entry{}, false, c.outOfOrder(c.pos, h)
+			return Entry{}, false, c.outOfOrderError(c.pos, h)
 		}
 		at := c.pos
-		data, err := c.buffer.entryAt(at, h)
+		data, err := c.buffer.entryBytes(at, h)
 		if err != nil {
 			return Entry{}, false, err
 		}
@@ -106,14 +106,14 @@ func (c *readerCore) next() (Entry, bool, error) {
 
 // inSequence tells whether a header has the number of the one that comes next.
 func (c *readerCore) inSequence(h header) bool {
-	return !c.synced || h.ordinal == c.ordinal || c.padded && h.ordinal == c.ordinal+1
+	return !c.ordinalKnown || h.ordinal == c.ordinal || c.afterPad && h.ordinal == c.ordinal+1
 }
 
 // advance goes to the next header.
 func (c *readerCore) advance(h header) {
 	c.pos += h.strideBytes()
-	c.ordinal, c.synced, c.padded = h.ordinal, true, h.kind == padType
-	if !c.padded {
+	c.ordinal, c.ordinalKnown, c.afterPad = h.ordinal, true, h.kind == padType
+	if !c.afterPad {
 		c.ordinal++
 	}
 }
@@ -123,28 +123,28 @@ func (c *readerCore) advance(h header) {
 func (c *readerCore) nextShared() (Entry, bool, error) {
 	r := c.buffer
 	for {
-		at := r.next.Load()
+		at := r.claimedUpTo.Load()
 		head := r.head.Load()
 		err := r.checkSpan(at, head)
-		if err != nil && r.next.Load() != at {
+		if err != nil && r.claimedUpTo.Load() != at {
 			continue // others have claimed it, and the writer has gone on, before head was loaded
 		}
 		if err != nil || at == head {
 			c.publishTail()
 			return Entry{}, false, err
 		}
-		if c.out.empty() {
+		if c.outstanding.isEmpty() {
 			c.words.tail.Store(at)
 		}
 		h, err := r.header(at, head)
-		if err == nil && c.synced && int32(h.ordinal-c.ordinal) <= 0 {
-			err = c.outOfOrder(at, h)
+		if err == nil && c.ordinalKnown && int32(h.ordinal-c.ordinal) <= 0 {
+			err = c.outOfOrderError(at, h)
 		}
 		var data []byte
 		if err == nil {
-			data, err = r.entryAt(at, h)
+			data, err = r.entryBytes(at, h)
 		}
-		if r.next.Load() != at {
+		if r.claimedUpTo.Load() != at {
 			continue // another was faster; what was read may be stale
 		}
 		if err != nil {
@@ -152,7 +152,7 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 			return Entry{}, false, err
 		}
 		if c.claim(at, h) {
-			c.ordinal, c.synced = h.ordinal, true
+			c.ordinal, c.ordinalKnown = h.ordinal, true
 			if h.kind == padType {
 				c.ordinal-- // the entry behind it has the same
 			}
@@ -168,18 +168,18 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 // counts one too many, never one too few.
 func (c *readerCore) claim(at uint64, h header) bool {
 	if h.kind == padType {
-		return c.buffer.next.CompareAndSwap(at, at+h.strideBytes())
+		return c.buffer.claimedUpTo.CompareAndSwap(at, at+h.strideBytes())
 	}
 	c.words.delivered.Store(c.delivered + 1)
-	if c.buffer.next.CompareAndSwap(at, at+h.strideBytes()) {
+	if c.buffer.claimedUpTo.CompareAndSwap(at, at+h.strideBytes()) {
 		return true
 	}
 	c.words.delivered.Store(c.delivered)
 	return false
 }
 
-func (c *readerCore) outOfOrder(at uint64, h header) error {
-	return c.buffer.corruptAt(at, "ordinal", uint64(h.ordinal), fmt.Sprintf("out of order at %d", c.ordinal))
+func (c *readerCore) outOfOrderError(at uint64, h header) error {
+	return c.buffer.corruptAtError(at, "ordinal", uint64(h.ordinal), fmt.Sprintf("out of order at %d", c.ordinal))
 }
 
 // deliver hands the entry out.
@@ -190,16 +190,16 @@ func (c *readerCore) deliver(at uint64, h header, data []byte) Entry {
 		Type:   h.kind,
 		Data:   data,
 		pos:    at,
-		ticket: c.out.push(at),
+		ticket: c.outstanding.push(at),
 	}
 }
 
 // ack takes an entry back.
 func (c *readerCore) ack(e Entry) error {
-	if !c.out.contains(e.ticket, e.pos) {
+	if !c.outstanding.contains(e.ticket, e.pos) {
 		return errNotOutstanding
 	}
-	c.out.finish(e.ticket)
+	c.outstanding.finish(e.ticket)
 	c.acked++
 	c.words.acked.Store(c.acked)
 	c.publishTail()
@@ -208,15 +208,15 @@ func (c *readerCore) ack(e Entry) error {
 
 // publishTail tells the writer what this reader still holds.
 func (c *readerCore) publishTail() {
-	if c.lossy {
+	if c.isLossy {
 		return // nobody asks
 	}
 	idle := c.pos
 	if c.buffer.mode == Sharing {
 		idle = tailIdle
 	}
-	if tail := c.out.front(idle); c.words.tail.Load() != tail {
+	if tail := c.outstanding.front(idle); c.words.tail.Load() != tail {
 		c.words.tail.Store(tail)
-		c.buffer.space.Wake()
+		c.buffer.spaceBell.Wake()
 	}
 }

@@ -14,24 +14,24 @@ import (
 // done before. 16 MiB take 5 to 7 ms, 64 MiB 19 to 26 (2-core VM, Linux 6.18, 2026-11-21).
 const reserveStep = 16 << 20
 
-// budget says whether there is room for a segment: filling the memory of the machine to find out that it is too small
-// hurts others.
-func budget(dir string, size int) error {
+// checkBudget says whether there is room for a segment: filling the memory of the machine to find out that it is too
+// small hurts others.
+func checkBudget(dir string, size int) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil || st.Blocks == 0 {
 		return nil //nolint:nilerr // a file system that tells no size sets no budget
 	}
 	free := st.Bavail * uint64(st.Bsize)
-	free -= min(free, reservedIn(dir))
+	free -= min(free, reservedMemory(dir))
 	if uint64(size) > free {
 		return fmt.Errorf("%w: %d bytes are free", ErrNoSpace, free)
 	}
 	return nil
 }
 
-// reserve gives the memory its size and all its pages, so that a want of memory is an error here and not the death of
-// the process at the first store.
-func reserve(f *os.File, size int) error {
+// reserveMemory gives the memory its size and all its pages, so that a want of memory is an error here and not the
+// death of the process at the first store.
+func reserveMemory(f *os.File, size int) error {
 	fd := int(f.Fd())
 	if err := ignoringEINTR(func() error { return unix.Ftruncate(fd, int64(size)) }); err != nil {
 		return spaceError(err)

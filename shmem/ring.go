@@ -60,27 +60,27 @@ type bufferWords struct {
 	format bufferFormat
 	_      [64 - unsafe.Sizeof(bufferFormat{})]byte
 
-	head         atomic.Uint64 // written by the writer: bytes published since creation
-	_            lineRest
-	floor        atomic.Uint64 // written by the writer: bytes below may be overwritten
-	_            lineRest
-	ended        atomic.Uint64 // written by the writer
-	entered      atomic.Uint64 // entries that there were, modulo 2^32; written by the writer before ended
-	_            [64 - 2*8]byte
-	next         atomic.Uint64 // sharing: claimed up to here; by all readers
-	_            lineRest
-	lost         atomic.Uint64 // entries given to a reader that never acknowledged them
-	_            lineRest
-	entries      Bell // rung when head or ended changes
-	_            lineRest
-	space        Bell // rung when a tail, next or a reader's state changes
-	_            lineRest
-	departedTail atomic.Uint64 // broadcast: highest tail of a reader that went away
-	overwritten  atomic.Uint64 // entries that were overwritten before readers that may lose had read them; by these
-	_            [0x240 - 0x210]byte
-	annex        [maxName]byte // name of the annex's segment, ended by a zero where it is shorter; fixed at creation
-	_            [0x400 - 0x240 - maxName]byte
-	readers      [maxReaders]readerWords
+	head               atomic.Uint64 // written by the writer: bytes published since creation
+	_                  lineRest
+	floor              atomic.Uint64 // written by the writer: bytes below may be overwritten
+	_                  lineRest
+	runState           atomic.Uint64 // written by the writer
+	entryCount         atomic.Uint64 // entries that there were, modulo 2^32; written by the writer before ended
+	_                  [64 - 2*8]byte
+	claimedUpTo        atomic.Uint64 // sharing: claimed up to here; by all readers
+	_                  lineRest
+	entriesLost        atomic.Uint64 // entries given to a reader that never acknowledged them
+	_                  lineRest
+	entriesBell        Bell // rung when head or ended changes
+	_                  lineRest
+	spaceBell          Bell // rung when a tail, next or a reader's state changes
+	_                  lineRest
+	departedTail       atomic.Uint64 // broadcast: highest tail of a reader that went away
+	entriesOverwritten atomic.Uint64 // entries that were overwritten before readers that may lose had read them; by these
+	_                  [0x240 - 0x210]byte
+	annex              [maxName]byte // name of the annex's segment, ended by a zero where it is shorter; fixed at creation
+	_                  [0x400 - 0x240 - maxName]byte
+	readers            [maxReaders]readerWords
 }
 
 // readerWords are the words of one reader.
@@ -106,9 +106,9 @@ const (
 
 // Values of the ended word.
 const (
-	running      = 0
-	runEnded     = 1 // End was called: no entry follows
-	runAbandoned = 2 // the writer closed without End
+	runInProgress = 0
+	runEnded      = 1 // End was called: no entry follows
+	runAbandoned  = 2 // the writer closed without End
 )
 
 // tailIdle in the tail word of a sharing reader: it holds no entry and claims none.
@@ -218,13 +218,13 @@ func (r *ringBuffer) header(pos, head uint64) (header, error) {
 	stride := h.strideBytes()
 	switch {
 	case stride < entryHeader || stride%entryAlign != 0:
-		return h, r.corruptAt(pos, "stride", stride, "not a multiple of 16, or zero")
+		return h, r.corruptAtError(pos, "stride", stride, "not a multiple of 16, or zero")
 	case stride > head-pos:
-		return h, r.corruptAt(pos, "stride", stride, "leads past what is published")
+		return h, r.corruptAtError(pos, "stride", stride, "leads past what is published")
 	case off+stride > r.capacity:
-		return h, r.corruptAt(pos, "stride", stride, "leads past the end of the buffer")
+		return h, r.corruptAtError(pos, "stride", stride, "leads past the end of the buffer")
 	case uint64(h.length) > stride-entryHeader:
-		return h, r.corruptAt(pos, "length", uint64(h.length), "more than the place holds")
+		return h, r.corruptAtError(pos, "length", uint64(h.length), "more than the place holds")
 	}
 	return h, nil
 }
@@ -248,7 +248,7 @@ func (r *ringBuffer) checkSpan(from, head uint64) error {
 	return nil
 }
 
-func (r *ringBuffer) corruptAt(pos uint64, what string, value uint64, reason string) error {
+func (r *ringBuffer) corruptAtError(pos uint64, what string, value uint64, reason string) error {
 	return &corruptError{
 		Segment: r.name,
 		What:    fmt.Sprintf("%s of the entry at %d", what, pos),

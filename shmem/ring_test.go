@@ -25,7 +25,7 @@ func newCores(t must.TB, mode Mode, pages, readers int) (*writerCore, []*readerC
 	t.Helper()
 	ring, err := openBuffer("test", ringMemory(mode, pages))
 	must.OK(t, err)
-	w := &writerCore{buffer: ring, out: newOutstanding()}
+	w := &writerCore{buffer: ring, outstanding: newOutstanding()}
 	var rs []*readerCore
 	for i := range readers {
 		rs = append(rs, joined(t, ring, i))
@@ -35,14 +35,14 @@ func newCores(t must.TB, mode Mode, pages, readers int) (*writerCore, []*readerC
 
 func joined(t must.TB, ring *ringBuffer, i int) *readerCore {
 	t.Helper()
-	r := &readerCore{buffer: ring, out: newOutstanding()}
+	r := &readerCore{buffer: ring, outstanding: newOutstanding()}
 	must.OK(t, r.join(i, uint32(i)))
 	return r
 }
 
 // cancel leaves the place a pad.
 func (w *writerCore) cancel(p Place) error {
-	if !w.out.contains(p.ticket, p.pos) {
+	if !w.outstanding.contains(p.ticket, p.pos) {
 		return errNotOutstanding
 	}
 	w.finish(p)
@@ -93,7 +93,7 @@ func TestRingWrapsAndFills(t *testing.T) {
 		}
 		take(big)
 	}
-	if ok, err := w.drained(); !ok || err != nil {
+	if ok, err := w.isDrained(); !ok || err != nil {
 		t.Errorf("drained: %v, %v", ok, err)
 	}
 }
@@ -150,7 +150,7 @@ func TestPlacesEndInAnyOrder(t *testing.T) {
 			if uint32(e.Data[0]) != e.Type {
 				t.Errorf("entry of type %d has byte %d", e.Type, e.Data[0])
 			}
-			if ok, _ := w.drained(); ok {
+			if ok, _ := w.isDrained(); ok {
 				t.Errorf("drained with %d entries out", len(got)-i)
 			}
 			if err := r.ack(e); err != nil {
@@ -160,7 +160,7 @@ func TestPlacesEndInAnyOrder(t *testing.T) {
 				t.Errorf("acknowledged twice: %v", err)
 			}
 		}
-		if ok, err := w.drained(); !ok || err != nil {
+		if ok, err := w.isDrained(); !ok || err != nil {
 			t.Errorf("%v: drained %v, %v", mode, ok, err)
 		}
 	}
@@ -181,13 +181,13 @@ func TestLateAndLeavingReaders(t *testing.T) {
 	e, _, _ := rs[0].next()
 	must.OK(t, rs[0].ack(e))
 	_, _, _ = rs[1].next()
-	if n := w.buffer.detachReader(1); n != 1 || w.buffer.lost.Load() != 1 {
-		t.Errorf("left with %d unacknowledged, %d lost; want 1", n, w.buffer.lost.Load())
+	if n := w.buffer.detachReader(1); n != 1 || w.buffer.entriesLost.Load() != 1 {
+		t.Errorf("left with %d unacknowledged, %d lost; want 1", n, w.buffer.entriesLost.Load())
 	}
 	if _, _, err := rs[1].next(); !errors.Is(err, errDetached) {
 		t.Errorf("next after leaving: %v", err)
 	}
-	if _, err := w.drained(); err != nil || w.floor != 32 {
+	if _, err := w.isDrained(); err != nil || w.floor != 32 {
 		t.Errorf("floor %d, %v; want 32, where reader 0 is", w.floor, err)
 	}
 	late := joined(t, w.buffer, 1)
@@ -198,7 +198,7 @@ func TestLateAndLeavingReaders(t *testing.T) {
 	e, _, _ = rs[0].next()
 	must.OK(t, rs[0].ack(e))
 	w.buffer.detachReader(0)
-	if ok, err := w.drained(); !ok || err != nil { // what the last one acknowledged stays so
+	if ok, err := w.isDrained(); !ok || err != nil { // what the last one acknowledged stays so
 		t.Errorf("drained %v, %v", ok, err)
 	}
 }
@@ -348,7 +348,7 @@ func (m *ringModel) drain(t *rapid.T) {
 			t.Fatalf("entry %d was given %d times", id, m.shared[id])
 		}
 	}
-	if ok, err := m.w.drained(); !ok || err != nil {
+	if ok, err := m.w.isDrained(); !ok || err != nil {
 		t.Fatal(fmt.Sprint("not drained: ", ok, err))
 	}
 }

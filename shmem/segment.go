@@ -25,12 +25,12 @@ const tempMark = ".making-"
 type Option func(*options)
 
 type options struct {
-	dir    string
-	annex  *Segment
-	spare  int
-	margin int
+	dir         string
+	annex       *Segment
+	spareBlocks int
+	blockMargin int
 
-	lossy bool // a reader: the writer does not wait for it
+	lossyReader bool // a reader: the writer does not wait for it
 }
 
 // WithDir puts the names of the segments into dir. Empty is DefaultDir. Their memory may be as much as is free in the
@@ -52,10 +52,10 @@ func applyOptions(opts []Option) options {
 // while it is mapped. Bytes may be used from any goroutine; Close must come after the last use.
 type Segment struct {
 	// immutable after Create or Open
-	name  string
-	path  string
-	owner bool // this process made it: it holds the lock and unlinks
-	size  int
+	name    string
+	path    string
+	isOwner bool // this process made it: it holds the lock and unlinks
+	size    int
 
 	mu sync.Mutex
 	// guarded by mu
@@ -84,10 +84,10 @@ func CreateWith(name string, size int, init func(*Segment) error, opts ...Option
 func create(name string, size int, init func(*Segment) error, opts []Option) (*Segment, error) {
 	o := applyOptions(opts)
 	s := &Segment{
-		name:  name,
-		path:  filepath.Join(o.dir, name),
-		owner: true,
-		size:  size,
+		name:    name,
+		path:    filepath.Join(o.dir, name),
+		isOwner: true,
+		size:    size,
 	}
 	fail := func(err error) (*Segment, error) {
 		return nil, &SegmentError{
@@ -108,7 +108,7 @@ func create(name string, size int, init func(*Segment) error, opts []Option) (*S
 		return fail(err)
 	}
 	s.card = f
-	err = s.fill(o.dir)
+	err = s.createMemory(o.dir)
 	if err == nil {
 		err = init(s)
 	}
@@ -139,18 +139,18 @@ func existsError(path string) error {
 	return ErrExists
 }
 
-// fill makes, reserves, seals, maps and prefaults the memory of a new segment, and writes its card.
-func (s *Segment) fill(dir string) (err error) {
-	if err := budget(dir, s.size); err != nil {
+// createMemory makes, reserves, seals, maps and prefaults the memory of a new segment, and writes its card.
+func (s *Segment) createMemory(dir string) (err error) {
+	if err := checkBudget(dir, s.size); err != nil {
 		return err
 	}
 	if s.file, err = newMemory(s.name); err != nil {
 		return err
 	}
-	if err := reserve(s.file, s.size); err != nil {
+	if err := reserveMemory(s.file, s.size); err != nil {
 		return err
 	}
-	if err := seal(s.file); err != nil {
+	if err := sealMemory(s.file); err != nil {
 		return err
 	}
 	c, err := cardOf(s.file, s.size)
@@ -175,7 +175,7 @@ func (s *Segment) fill(dir string) (err error) {
 // Open maps the whole segment dir/name that another process made. It refuses what is not a segment's card, a plain file
 // of this user with mode 0600, and finds only segments of processes that it can see in /proc.
 //
-// Errors are *SegmentError around errBadName, ErrNotFound, errForeign or the system's.
+// Errors are *SegmentError around errBadName, ErrNotFound, errForeignSegment or the system's.
 func Open(name string, opts ...Option) (*Segment, error) {
 	o := applyOptions(opts)
 	s := &Segment{name: name, path: filepath.Join(o.dir, name)}
@@ -190,7 +190,7 @@ func Open(name string, opts ...Option) (*Segment, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return fail(ErrNotFound)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EISDIR):
-		return fail(errForeign)
+		return fail(errForeignSegment)
 	case err != nil:
 		return fail(err)
 	}
@@ -218,7 +218,7 @@ func checkOwner(f *os.File) error {
 		return err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
-		return errForeign
+		return errForeignSegment
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (s *Segment) Close() error {
 		return nil
 	}
 	var errs []error
-	if s.owner {
+	if s.isOwner {
 		// Before the lock goes: whoever removes the name must hold the lock of its file.
 		if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)

@@ -19,14 +19,14 @@ type sharedRows struct {
 	dir string
 	id  TableID
 
-	// using is held for reading by Revoke and for writing by close, which takes the memory away.
-	using sync.RWMutex
-	mem   []byte // guarded by using; nil once closed
-	rows  []rowWords
+	// memInUse is held for reading by Revoke and for writing by close, which takes the memory away.
+	memInUse sync.RWMutex
+	mem      []byte // guarded by using; nil once closed
+	rows     []rowWords
 
-	mu      sync.Mutex // guards what follows
-	entries [tableEntries]bool
-	evicted map[Peer]bool
+	mu        sync.Mutex // guards what follows
+	entryUsed [tableEntries]bool
+	evicted   map[Peer]bool
 }
 
 // NewSharedTable makes a table whose windows peers in other processes can reach, by OpenTable with the same name. The
@@ -35,12 +35,12 @@ type sharedRows struct {
 func NewSharedTable(name string, windows int, opts ...TableOption) (*Table, error) {
 	t := NewTable(windows, opts...)
 	if !hostSupported() {
-		return nil, &SegmentError{Op: "create", Path: name, Err: errHost}
+		return nil, &SegmentError{Op: "create", Path: name, Err: errHostLayout}
 	}
 	s := &sharedRows{evicted: map[Peer]bool{}}
 	_, _ = rand.Read(s.id[:]) // it cannot fail
 	var err error
-	s.seg, err = create(name, tableRows+len(t.windows)*rowSize, func(seg *Segment) error {
+	s.seg, err = create(name, rowsOffset+len(t.windows)*rowSize, func(seg *Segment) error {
 		putTableHeader(seg.mem, len(t.windows), s.id)
 		return nil
 	}, []Option{WithDir(t.dir)})
@@ -84,94 +84,94 @@ func (t *Table) Dir() string {
 func (t *Table) ExportSegment(seg *Segment, rules ...PageRule) (SegmentID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e, id, err := t.enter(seg.Bytes(), rules)
+	e, id, err := t.addExport(seg.Bytes(), rules)
 	if err != nil {
 		return 0, err
 	}
-	t.names[id-1] = seg.Name()
+	t.segmentNames[id-1] = seg.Name()
 	if t.shared == nil {
 		return id, nil
 	}
-	if e.dir, err = t.shared.list(id, seg); err != nil {
+	if e.dirEntry, err = t.shared.addEntry(id, seg); err != nil {
 		last := len(t.exports) - 1
-		t.exports, t.names, t.written = t.exports[:last], t.names[:last], t.written[:last]
+		t.exports, t.segmentNames, t.writtenBytes = t.exports[:last], t.segmentNames[:last], t.writtenBytes[:last]
 		return 0, stepError(err, "export segment %d of %d bytes", id, seg.size)
 	}
 	return id, nil
 }
 
-// list enters a segment into the directory.
-func (s *sharedRows) list(id SegmentID, seg *Segment) (uint32, error) {
+// addEntry enters a segment into the directory.
+func (s *sharedRows) addEntry(id SegmentID, seg *Segment) (uint32, error) {
 	if filepath.Dir(seg.Path()) != s.dir {
-		return 0, errElsewhere
+		return 0, errOtherDirectory
 	}
-	s.using.RLock()
-	defer s.using.RUnlock()
+	s.memInUse.RLock()
+	defer s.memInUse.RUnlock()
 	if s.mem == nil {
 		return 0, errClosed
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, used := range s.entries {
+	for i, used := range s.entryUsed {
 		if !used {
-			s.entries[i] = true
-			directoryOf(s.mem)[i].put(entry{serial: uint64(id), size: uint64(seg.size), name: seg.Name()})
+			s.entryUsed[i] = true
+			directoryOf(s.mem)[i].put(directoryEntry{serial: uint64(id), size: uint64(seg.size), name: seg.Name()})
 			return uint32(i), nil
 		}
 	}
-	return 0, errDirectory
+	return 0, errDirectoryFull
 }
 
-func (s *sharedRows) delist(i uint32) {
-	s.using.RLock()
-	defer s.using.RUnlock()
+func (s *sharedRows) removeEntry(i uint32) {
+	s.memInUse.RLock()
+	defer s.memInUse.RUnlock()
 	if s.mem == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	directoryOf(s.mem)[i].serial.Store(0)
-	s.entries[i] = false
+	s.entryUsed[i] = false
 }
 
-// open begins a life of a window for other processes: what is granted first, then that it is.
-func (s *sharedRows) open(window, gen uint32, r row) {
-	s.using.RLock()
-	defer s.using.RUnlock()
+// openRow begins a life of a window for other processes: what is granted first, then that it is.
+func (s *sharedRows) openRow(window, gen uint32, r row) {
+	s.memInUse.RLock()
+	defer s.memInUse.RUnlock()
 	if s.mem == nil {
 		return // nobody can be told
 	}
 	w := &s.rows[window]
 	w.put(r)
-	w.state.Store(stateOf(gen, true))
+	w.state.Store(pinState(gen, true))
 }
 
 // Waiting for a writer in another process is rare, because it tells when its bytes are in place, and only then are
 // they taken: it is for writers that die, and for grants that are taken back.
 const (
-	// sharedYields is how often a waiter yields after revokeSpins before it sleeps: it lets a writer on the same core go
+	// revokeYields is how often a waiter yields after revokeSpins before it sleeps: it lets a writer on the same core go
 	// on.
-	sharedYields = 64
-	// sharedNap is between two looks, about the time of copying 1 MiB (at 10 GB/s).
-	sharedNap = 100 * time.Microsecond
-	// sharedLooks is how many naps pass between two questions to the kernel whether the peer lives.
-	sharedLooks = 20
+	revokeYields = 64
+	// revokeNap is between two looks, about the time of copying 1 MiB (at 10 GB/s).
+	revokeNap = 100 * time.Microsecond
+	// napsPerLivenessCheck is how many naps pass between two questions to the kernel whether the peer lives.
+	napsPerLivenessCheck = 20
 	// evictGrace is how long an evicted peer that lives may stay inside: a thousand times what its copying takes.
 	evictGrace = 200 * time.Millisecond
 )
 
-// close ends the life of a window for other processes and waits for the writer there, unless its process is gone. The
-// owner's word decides: whatever the row's state says, it is closed.
-func (s *sharedRows) close(r Ref, peer Peer) error {
-	s.using.RLock()
-	defer s.using.RUnlock()
+// closeRow ends the life of a window for other processes and waits for the writer there, unless its process is gone.
+// The owner's word decides: whatever the row's state says, it is closed.
+func (s *sharedRows) closeRow(r Ref, peer Peer) error {
+	s.memInUse.RLock()
+	defer s.memInUse.RUnlock()
 	if s.mem == nil {
 		return nil
 	}
 	w := &s.rows[r.Window]
 	for {
 		old := w.state.Load()
-		closed := stateOf(r.Gen, false)
+		closed := pinState(r.Gen, false)
 		if uint32(old>>32) == r.Gen {
 			closed |= old & writersMask
 		}
@@ -184,14 +184,14 @@ func (s *sharedRows) close(r Ref, peer Peer) error {
 		if st := w.state.Load(); uint32(st>>32) != r.Gen || st&writersMask == 0 {
 			return nil
 		}
-		switch looks := i - revokeSpins - sharedYields; {
+		switch looks := i - revokeSpins - revokeYields; {
 		case i < revokeSpins:
 		case looks < 0:
 			runtime.Gosched()
-		case looks%sharedLooks != 0:
-			time.Sleep(sharedNap)
+		case looks%napsPerLivenessCheck != 0:
+			time.Sleep(revokeNap)
 		default:
-			if here, err := claimed(s.seg.file, int64(peer)); err == nil && !here {
+			if here, err := isByteClaimed(s.seg.file, int64(peer)); err == nil && !here {
 				return nil // the kernel has taken its lock: it will never write again
 			}
 			if since.IsZero() {
@@ -200,7 +200,7 @@ func (s *sharedRows) close(r Ref, peer Peer) error {
 			if s.isEvicted(peer) && time.Since(since) > evictGrace {
 				return stepError(errPinned, revokeStep, r.Window, r.Gen)
 			}
-			time.Sleep(sharedNap)
+			time.Sleep(revokeNap)
 		}
 	}
 }
@@ -228,9 +228,9 @@ func (t *Table) evict(peer Peer, evicted bool) {
 	}
 }
 
-// Refused counts a write that an importer was refused by its own look at this table, so that the table's figures are
-// those of all its peers. A violation that does not exist is not counted.
-func (t *Table) Refused(v Violation) {
+// CountViolation counts a write that an importer was refused by its own look at this table, so that the table's figures
+// are those of all its peers. A violation that does not exist is not counted.
+func (t *Table) CountViolation(v Violation) {
 	if v > 0 && v < violationKinds {
 		t.violations[v].Add(1)
 	}
@@ -243,8 +243,8 @@ func (t *Table) Close() error {
 	if s == nil {
 		return nil
 	}
-	s.using.Lock()
-	defer s.using.Unlock()
+	s.memInUse.Lock()
+	defer s.memInUse.Unlock()
 	s.mem, s.rows = nil, nil
 	return s.seg.Close()
 }

@@ -20,7 +20,7 @@ type sharedPair struct {
 	table *Table
 	seg   *Segment
 	id    SegmentID
-	im    *Imported
+	im    *ImportedTable
 }
 
 func newSharedPair(t testing.TB, windows, pages int, opts ...TableOption) *sharedPair {
@@ -77,7 +77,7 @@ func TestImportedAcquireChecks(t *testing.T) {
 		}
 	}
 	p.im.Release(r)
-	if p.im.unbalanced.Load() != 1 {
+	if p.im.unbalancedReleases.Load() != 1 {
 		t.Error("a release without an acquire was not counted")
 	}
 }
@@ -110,7 +110,7 @@ func TestOpenTableRefusals(t *testing.T) {
 		return err
 	}
 	var corrupt *corruptError
-	if err := open(p.table.Name(), TableID{1}, peerB); !errors.Is(err, ErrNotHere) {
+	if err := open(p.table.Name(), TableID{1}, peerB); !errors.Is(err, ErrOtherTable) {
 		t.Errorf("another table's number: %v", err)
 	}
 	if err := open(p.table.Name(), p.table.ID(), peerA); !errors.Is(err, errPeerInUse) {
@@ -135,7 +135,7 @@ func TestExportSegmentRefusals(t *testing.T) {
 	other, err := Create("ringlet-t-other", PageSize, WithDir(t.TempDir()))
 	must.OK(t, err)
 	defer func() { _ = other.Close() }()
-	if _, err := p.table.ExportSegment(other); !errors.Is(err, errElsewhere) {
+	if _, err := p.table.ExportSegment(other); !errors.Is(err, errOtherDirectory) {
 		t.Errorf("a segment of another directory: %v", err)
 	}
 	var ids []SegmentID
@@ -145,7 +145,7 @@ func TestExportSegmentRefusals(t *testing.T) {
 		defer func() { _ = s.Close() }()
 		id, err := p.table.ExportSegment(s)
 		if i == tableEntries-1 {
-			if !errors.Is(err, errDirectory) {
+			if !errors.Is(err, errDirectoryFull) {
 				t.Errorf("segment %d: %v", i+2, err)
 			}
 			if err := p.table.Withdraw(ids[0]); err != nil {
@@ -201,7 +201,7 @@ func TestExportedAgain(t *testing.T) {
 	p.id, err = p.table.ExportSegment(next, PageRule{0, 1, AnyPeer, bothWrites})
 	must.OK(t, err)
 	write("next", next.Bytes())
-	if n := len(p.im.held); n != 2 {
+	if n := len(p.im.allMappings); n != 2 {
 		t.Errorf("%d mappings of 2 segments", n)
 	}
 }
@@ -329,17 +329,17 @@ func BenchmarkImportedAcquireRelease(b *testing.B) {
 // memory, and the owner's own figures stay what they are.
 func FuzzImported(f *testing.F) {
 	var row rowWords
-	var entry entryWords
-	where := tableRows + int(unsafe.Offsetof(row.where))
-	f.Add(patchOf(tableRows+int(unsafe.Offsetof(row.off)), 1<<31), uint32(0), uint32(8))
-	f.Add(patchOf(tableRows+int(unsafe.Offsetof(row.n))+4, 1<<31), uint32(4000), uint32(1<<31))
+	var entry directoryEntryWords
+	where := rowsOffset + int(unsafe.Offsetof(row.segmentAndEntry))
+	f.Add(patchOf(rowsOffset+int(unsafe.Offsetof(row.off)), 1<<31), uint32(0), uint32(8))
+	f.Add(patchOf(rowsOffset+int(unsafe.Offsetof(row.n))+4, 1<<31), uint32(4000), uint32(1<<31))
 	f.Add(patchOf(where, 3), uint32(0), uint32(8))
 	f.Add(patchOf(where+4, 3), uint32(0), uint32(8))
-	f.Add(patchOf(tableDirectory+int(unsafe.Offsetof(entry.length)), 300), uint32(0), uint32(8))
-	f.Add(patchOf(tableDirectory+int(unsafe.Offsetof(entry.size)), 1<<30), uint32(0), uint32(8))
-	f.Add(patchOf(tableDirectory+int(unsafe.Offsetof(entry.text)), 0x2F2E2E2F), uint32(0), uint32(8))
-	f.Add(patchOf(tableRows, 1<<31|5), uint32(0), uint32(8))
-	f.Add(patchOf(tableRows, 1<<31-1|1<<31), uint32(0), uint32(8))
+	f.Add(patchOf(directoryOffset+int(unsafe.Offsetof(entry.length)), 300), uint32(0), uint32(8))
+	f.Add(patchOf(directoryOffset+int(unsafe.Offsetof(entry.size)), 1<<30), uint32(0), uint32(8))
+	f.Add(patchOf(directoryOffset+int(unsafe.Offsetof(entry.text)), 0x2F2E2E2F), uint32(0), uint32(8))
+	f.Add(patchOf(rowsOffset, 1<<31|5), uint32(0), uint32(8))
+	f.Add(patchOf(rowsOffset, 1<<31-1|1<<31), uint32(0), uint32(8))
 	f.Fuzz(func(t *testing.T, patches []byte, off, n uint32) {
 		p := newSharedPair(t, 2, 1)
 		r := p.grant(t, peerA, 8, 4000, AccessNwrite)

@@ -19,14 +19,14 @@ const (
 	// SlotBuilt is the consumer's. It holds a complete MEP.
 	SlotBuilt
 
-	slotStates
+	numSlotStates
 )
 
-var slotStateNames = [slotStates]string{"free", "offered", "filling", "built"}
+var slotStateNames = [numSlotStates]string{"free", "offered", "filling", "built"}
 
 // String names the state.
 func (s SlotState) String() string {
-	if s < slotStates {
+	if s < numSlotStates {
 		return slotStateNames[s]
 	}
 	return fmt.Sprintf("state(%d)", uint32(s))
@@ -49,18 +49,18 @@ const maxSlots = 1 << 24
 // are this process's own: peers get at the bytes of a slot by grants, and at nothing else.
 type Slots struct {
 	// immutable after CreateSlots
-	seg     *Segment
-	mem     []byte
-	n, size int // slots, bytes of each
-	block   int // bytes of a block: a slot and its margin
+	seg                 *Segment
+	mem                 []byte
+	slotCount, slotSize int // slots, bytes of each
+	blockSize           int // bytes of a block: a slot and its margin
 
 	// of whoever owns a slot, and of the one goroutine that lends
-	blocks []uint32 // the block that each slot lies in
-	spare  []uint32 // blocks that no slot lies in and that are not lent
+	blocks      []uint32 // the block that each slot lies in
+	spareBlocks []uint32 // blocks that no slot lies in and that are not lent
 
 	// atomic
-	states                               []atomic.Uint32 // the SlotState of each slot
-	offered, built, abandoned, withdrawn atomic.Uint64
+	states                                              []atomic.Uint32 // the SlotState of each slot
+	offerCount, buildCount, abandonCount, withdrawCount atomic.Uint64
 }
 
 // CreateSlots makes the segment dir/name with n slots of size bytes, rounded up to cache lines: small
@@ -71,48 +71,48 @@ func CreateSlots(name string, n, size int, opts ...Option) (*Slots, error) {
 		return nil, &SegmentError{Op: "create", Path: name, Err: errBadSize}
 	}
 	o := applyOptions(opts)
-	if o.spare > maxSlots-n || o.margin > math.MaxInt32 {
+	if o.spareBlocks > maxSlots-n || o.blockMargin > math.MaxInt32 {
 		return nil, &SegmentError{Op: "create", Path: name, Err: errBadSize}
 	}
 	size = roundUp(size, slotLine)
-	block := roundUp(size+o.margin, slotLine)
-	seg, err := Create(name, (n+o.spare)*block, opts...)
+	block := roundUp(size+o.blockMargin, slotLine)
+	seg, err := Create(name, (n+o.spareBlocks)*block, opts...)
 	if err != nil {
 		return nil, err
 	}
 	s := &Slots{
-		seg:    seg,
-		mem:    seg.Bytes(),
-		n:      n,
-		size:   size,
-		block:  block,
-		blocks: make([]uint32, n),
-		states: make([]atomic.Uint32, n),
+		seg:       seg,
+		mem:       seg.Bytes(),
+		slotCount: n,
+		slotSize:  size,
+		blockSize: block,
+		blocks:    make([]uint32, n),
+		states:    make([]atomic.Uint32, n),
 	}
 	for i := range s.blocks {
 		s.blocks[i] = uint32(i)
 	}
-	for i := range o.spare {
-		s.spare = append(s.spare, uint32(n+i))
+	for i := range o.spareBlocks {
+		s.spareBlocks = append(s.spareBlocks, uint32(n+i))
 	}
 	return s, nil
 }
 
 // Len is the number of slots.
-func (s *Slots) Len() int { return s.n }
+func (s *Slots) Len() int { return s.slotCount }
 
 // SlotSize is the size of each slot, bytes.
-func (s *Slots) SlotSize() int { return s.size }
+func (s *Slots) SlotSize() int { return s.slotSize }
 
 // Segment is the segment the slots lie in, for Table.Export.
 func (s *Slots) Segment() *Segment { return s.seg }
 
 // Offset is where slot i begins in the segment, bytes, for Table.Grant; -1 where there is no slot i.
 func (s *Slots) Offset(i int) int {
-	if i < 0 || i >= s.n {
+	if i < 0 || i >= s.slotCount {
 		return -1
 	}
-	return int(s.blocks[i]) * s.block
+	return int(s.blocks[i]) * s.blockSize
 }
 
 // Bytes is the memory of slot i; nil where there is no slot i. Whose they are, the state says.
@@ -121,34 +121,36 @@ func (s *Slots) Bytes(i int) []byte {
 	if off < 0 {
 		return nil
 	}
-	return s.mem[off : off+s.size : off+s.size]
+	return s.mem[off : off+s.slotSize : off+s.slotSize]
 }
 
 // State is the state of slot i, which must be there.
 func (s *Slots) State(i int) SlotState { return SlotState(s.states[i].Load()) }
 
 // Offer gives a free slot to the scheduler.
-func (s *Slots) Offer(i int) error { return s.step(i, SlotFree, SlotOffered, &s.offered) }
+func (s *Slots) Offer(i int) error { return s.changeState(i, SlotFree, SlotOffered, &s.offerCount) }
 
 // Fill gives an offered slot to the readout units.
-func (s *Slots) Fill(i int) error { return s.step(i, SlotOffered, SlotFilling, nil) }
+func (s *Slots) Fill(i int) error { return s.changeState(i, SlotOffered, SlotFilling, nil) }
 
 // Build gives a filled slot, which holds a MEP, to the consumer. All grants to it are revoked before.
-func (s *Slots) Build(i int) error { return s.step(i, SlotFilling, SlotBuilt, &s.built) }
+func (s *Slots) Build(i int) error { return s.changeState(i, SlotFilling, SlotBuilt, &s.buildCount) }
 
 // Free takes a built slot back from the consumer.
-func (s *Slots) Free(i int) error { return s.step(i, SlotBuilt, SlotFree, nil) }
+func (s *Slots) Free(i int) error { return s.changeState(i, SlotBuilt, SlotFree, nil) }
 
 // Abandon takes a slot back whose MEP will not be complete. All grants to it are revoked before.
-func (s *Slots) Abandon(i int) error { return s.step(i, SlotFilling, SlotFree, &s.abandoned) }
+func (s *Slots) Abandon(i int) error { return s.changeState(i, SlotFilling, SlotFree, &s.abandonCount) }
 
 // Withdraw takes a slot back that the scheduler did not use, as at the end of a run.
-func (s *Slots) Withdraw(i int) error { return s.step(i, SlotOffered, SlotFree, &s.withdrawn) }
+func (s *Slots) Withdraw(i int) error {
+	return s.changeState(i, SlotOffered, SlotFree, &s.withdrawCount)
+}
 
 // ForceFree makes a slot Free, whoever owns it.
 func (s *Slots) ForceFree(i int) error {
-	if i < 0 || i >= s.n {
-		return s.refuse(i, SlotOffered, SlotFree)
+	if i < 0 || i >= s.slotCount {
+		return s.slotStateError(i, SlotOffered, SlotFree)
 	}
 	switch s.State(i) {
 	case SlotOffered:
@@ -167,21 +169,21 @@ func (s *Slots) ForceFree(i int) error {
 func (s *Slots) Recycle(slots []uint32) error {
 	done, err := uint64(0), error(nil)
 	for _, i := range slots {
-		if int64(i) >= int64(s.n) || s.State(int(i)) != SlotOffered {
-			err = s.refuse(int(i), SlotOffered, SlotOffered)
+		if int64(i) >= int64(s.slotCount) || s.State(int(i)) != SlotOffered {
+			err = s.slotStateError(int(i), SlotOffered, SlotOffered)
 			break
 		}
 		done++
 	}
-	s.built.Add(done)
-	s.offered.Add(done)
+	s.buildCount.Add(done)
+	s.offerCount.Add(done)
 	return err
 }
 
-// step moves slot i from one state to another and counts it, or says why not.
-func (s *Slots) step(i int, from, to SlotState, count *atomic.Uint64) error {
-	if i < 0 || i >= s.n || !s.states[i].CompareAndSwap(uint32(from), uint32(to)) {
-		return s.refuse(i, from, to)
+// changeState moves slot i from one state to another and counts it, or says why not.
+func (s *Slots) changeState(i int, from, to SlotState, count *atomic.Uint64) error {
+	if i < 0 || i >= s.slotCount || !s.states[i].CompareAndSwap(uint32(from), uint32(to)) {
+		return s.slotStateError(i, from, to)
 	}
 	if count != nil {
 		count.Add(1)
@@ -189,9 +191,9 @@ func (s *Slots) step(i int, from, to SlotState, count *atomic.Uint64) error {
 	return nil
 }
 
-// refuse says why a step was not taken.
-func (s *Slots) refuse(i int, from, to SlotState) error {
-	if i < 0 || i >= s.n {
+// slotStateError says why a step was not taken.
+func (s *Slots) slotStateError(i int, from, to SlotState) error {
+	if i < 0 || i >= s.slotCount {
 		return stepError(errNoSlot, "segment %s slot %d: %v to %v", s.seg.Name(), i, from, to)
 	}
 	return stepError(ErrSlotState, "segment %s slot %d: %v to %v while %v", s.seg.Name(), i, from, to, s.State(i))
@@ -214,20 +216,20 @@ type SlotStats struct {
 
 // Stats reads states and counters, from any goroutine.
 func (s *Slots) Stats() SlotStats {
-	var in [slotStates]int
+	var in [numSlotStates]int
 	for i := range s.states {
 		in[s.State(i)]++
 	}
 	return SlotStats{
-		Slots:     s.n,
+		Slots:     s.slotCount,
 		Free:      in[SlotFree],
 		Offered:   in[SlotOffered],
 		Filling:   in[SlotFilling],
 		Built:     in[SlotBuilt],
-		Offers:    s.offered.Load(),
-		Builds:    s.built.Load(),
-		Abandons:  s.abandoned.Load(),
-		Withdraws: s.withdrawn.Load(),
+		Offers:    s.offerCount.Load(),
+		Builds:    s.buildCount.Load(),
+		Abandons:  s.abandonCount.Load(),
+		Withdraws: s.withdrawCount.Load(),
 	}
 }
 

@@ -16,7 +16,7 @@ const (
 	refusalKinds
 )
 
-var refusals = [refusalKinds]struct {
+var refusalInfo = [refusalKinds]struct {
 	name string
 	err  error
 }{
@@ -36,11 +36,11 @@ type TableStats struct {
 	Live     int `kind:"level" help:"windows that a peer may write to"`
 	Revoking int `kind:"level" help:"windows closed, waiting for the last writer"`
 
-	Granted    uint64            `help:"grants given to peers"`
-	Revoked    uint64            `help:"grants of peers ended"`
-	Refused    map[string]uint64 `count:"refused." help:"grants refused, by reason"`    // every reason is present
-	Violations map[string]uint64 `count:"violations." help:"writes refused, by reason"` // every Violation is present
-	Unbalanced uint64            `help:"releases without an acquire: a fault of the program"`
+	Granted            uint64            `help:"grants given to peers"`
+	Revoked            uint64            `help:"grants of peers ended"`
+	Refused            map[string]uint64 `count:"refused." help:"grants refused, by reason"`    // every reason is present
+	Violations         map[string]uint64 `count:"violations." help:"writes refused, by reason"` // every Violation is present
+	UnbalancedReleases uint64            `count:"unbalanced" help:"releases without an acquire: a fault of the program"`
 }
 
 // Stats reads the counters, under the table's mutex.
@@ -48,18 +48,18 @@ func (t *Table) Stats() TableStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := TableStats{
-		Windows:    len(t.windows),
-		Free:       t.nfree,
-		Granted:    t.granted,
-		Revoked:    t.revoked,
-		Refused:    make(map[string]uint64, refusalKinds-1),
-		Violations: make(map[string]uint64, violationKinds-1),
-		Unbalanced: t.unbalanced.Load(),
+		Windows:            len(t.windows),
+		Free:               t.freeCount,
+		Granted:            t.granted,
+		Revoked:            t.revoked,
+		Refused:            make(map[string]uint64, refusalKinds-1),
+		Violations:         make(map[string]uint64, violationKinds-1),
+		UnbalancedReleases: t.unbalancedReleases.Load(),
 	}
-	s.Revoking = int(t.revoking.Load())
+	s.Revoking = int(t.revokingWindows.Load())
 	s.Live = s.Windows - s.Free - s.Revoking
 	for k := notRefused + 1; k < refusalKinds; k++ {
-		s.Refused[refusals[k].name] = t.refused[k]
+		s.Refused[refusalInfo[k].name] = t.refusalsByReason[k]
 	}
 	for v := NoWindow; v < violationKinds; v++ {
 		s.Violations[v.String()] = t.violations.load(v)

@@ -16,14 +16,14 @@ import (
 // a process that holds the lock of the file behind it. The creator holds it from before the
 // final name exists until after the name is gone.
 
-// makeTries bounds how often createLocked starts anew. Each failure needs a sweeper that
+// maxCreateTries bounds how often createLocked starts anew. Each failure needs a sweeper that
 // met the new file in the microseconds between its creation and its lock.
-const makeTries = 100
+const maxCreateTries = 100
 
 // createLocked makes an empty file under a temporary name next to path and locks it.
 func createLocked(path string) (*os.File, error) {
 	var err error
-	for range makeTries {
+	for range maxCreateTries {
 		temp := fmt.Sprintf("%s%s%016x", path, tempMark, rand.Uint64())
 		var f *os.File
 		f, err = os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -40,7 +40,7 @@ func createLocked(path string) (*os.File, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("a sweeper took the new file away %d times: %w", makeTries, err)
+	return nil, fmt.Errorf("a sweeper took the new file away %d times: %w", maxCreateTries, err)
 }
 
 // lockNamed takes the lock of an open file if nobody has it, and says whether the file still
@@ -105,7 +105,7 @@ func sweepOne(path string) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = f.Close() }()
-	if errors.Is(checkOwner(f), errForeign) {
+	if errors.Is(checkOwner(f), errForeignSegment) {
 		return false, nil
 	}
 	same, err := lockNamed(f)

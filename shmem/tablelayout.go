@@ -12,11 +12,11 @@ const (
 	tableMagicText = "RNGLTABL"
 	tableVersion   = 1
 
-	tableDirectory = PageSize // where the directory begins
-	tableEntries   = 16       // segments exported at a time: one page of entries
-	entrySize      = PageSize / tableEntries
-	tableRows      = 2 * PageSize // where the rows begin
-	rowSize        = 64           // a cache line: writers of neighbouring windows do not disturb each other
+	directoryOffset = PageSize // where the directory begins
+	tableEntries    = 16       // segments exported at a time: one page of entries
+	entrySize       = PageSize / tableEntries
+	rowsOffset      = 2 * PageSize // where the rows begin
+	rowSize         = 64           // a cache line: writers of neighbouring windows do not disturb each other
 
 	noEntry = ^uint32(0) // of memory that other processes cannot map
 )
@@ -26,33 +26,33 @@ type TableID [16]byte
 
 // row is what a window's row says beside its state.
 type row struct {
-	off, n uint64 // bytes in the segment
-	seg    SegmentID
-	dir    uint32
-	peer   Peer
-	access Access
+	off, n   uint64 // bytes in the segment
+	seg      SegmentID
+	dirEntry uint32
+	peer     Peer
+	access   Access
 }
 
 // rowWords is a row in shared memory.
 type rowWords struct {
-	state  pin
-	off, n atomic.Uint64 // bytes
-	where  atomic.Uint64 // SegmentID<<32 | entry of the directory
-	access atomic.Uint64 // peer<<32 | access
-	_      [rowSize - 5*8]byte
+	state           pin
+	off, n          atomic.Uint64 // bytes
+	segmentAndEntry atomic.Uint64 // SegmentID<<32 | entry of the directory
+	peerAndAccess   atomic.Uint64 // peer<<32 | access
+	_               [rowSize - 5*8]byte
 }
 
 // rowsOf are the rows of a table's memory, which must have room for them.
 func rowsOf(mem []byte, windows int) []rowWords {
-	rows := mem[tableRows : tableRows+windows*rowSize]
+	rows := mem[rowsOffset : rowsOffset+windows*rowSize]
 	return unsafe.Slice((*rowWords)(unsafe.Pointer(unsafe.SliceData(rows))), windows)
 }
 
 func (w *rowWords) put(r row) {
 	w.off.Store(r.off)
 	w.n.Store(r.n)
-	w.where.Store(uint64(r.seg)<<32 | uint64(r.dir))
-	w.access.Store(uint64(r.peer)<<32 | uint64(r.access))
+	w.segmentAndEntry.Store(uint64(r.seg)<<32 | uint64(r.dirEntry))
+	w.peerAndAccess.Store(uint64(r.peer)<<32 | uint64(r.access))
 }
 
 // tableHeader is the header at the start of a table.
@@ -67,14 +67,14 @@ type tableHeader struct {
 }
 
 func tableHeaderOf(mem []byte) *tableHeader {
-	return (*tableHeader)(unsafe.Pointer(unsafe.SliceData(mem[:tableDirectory])))
+	return (*tableHeader)(unsafe.Pointer(unsafe.SliceData(mem[:directoryOffset])))
 }
 
 func putTableHeader(mem []byte, windows int, id TableID) {
 	h := tableHeader{
 		version: tableVersion,
 		windows: uint64(windows),
-		rows:    tableRows,
+		rows:    rowsOffset,
 		entries: tableEntries,
 		id:      id,
 	}
@@ -92,7 +92,7 @@ func readTableHeader(name string, mem []byte) (windows int, id TableID, err erro
 			Reason:  reason,
 		}
 	}
-	if len(mem) < tableRows {
+	if len(mem) < rowsOffset {
 		return corrupt("size", uint64(len(mem)), "too small for a table")
 	}
 	h := *tableHeaderOf(mem)
@@ -101,25 +101,25 @@ func readTableHeader(name string, mem []byte) (windows int, id TableID, err erro
 		return corrupt("magic", binary.LittleEndian.Uint64(h.magic[:]), "not a shared table")
 	case h.version != tableVersion:
 		return corrupt("version", uint64(h.version), "another version of the layout")
-	case h.rows != tableRows:
+	case h.rows != rowsOffset:
 		return corrupt("offset of the rows", h.rows, "not behind the directory")
 	case h.entries != tableEntries:
 		return corrupt("entries", h.entries, "not those of one page")
-	case h.windows != uint64(len(mem)-tableRows)/rowSize:
+	case h.windows != uint64(len(mem)-rowsOffset)/rowSize:
 		return corrupt("windows", h.windows, "not what the segment holds")
 	}
 	return int(h.windows), h.id, nil
 }
 
-// entry is one exported segment in the directory.
-type entry struct {
+// directoryEntry is one exported segment in the directory.
+type directoryEntry struct {
 	serial uint64
 	size   uint64
 	name   string
 }
 
-// entryWords is an entry in shared memory.
-type entryWords struct {
+// directoryEntryWords is an entry in shared memory.
+type directoryEntryWords struct {
 	serial atomic.Uint64 // SegmentID; 0: the entry is free
 	size   atomic.Uint64
 	length atomic.Uint64 // of text
@@ -127,11 +127,11 @@ type entryWords struct {
 }
 
 // directoryOf is the directory of a table's memory.
-func directoryOf(mem []byte) *[tableEntries]entryWords {
-	return (*[tableEntries]entryWords)(unsafe.Pointer(unsafe.SliceData(mem[tableDirectory:tableRows])))
+func directoryOf(mem []byte) *[tableEntries]directoryEntryWords {
+	return (*[tableEntries]directoryEntryWords)(unsafe.Pointer(unsafe.SliceData(mem[directoryOffset:rowsOffset])))
 }
 
-func (w *entryWords) put(e entry) {
+func (w *directoryEntryWords) put(e directoryEntry) {
 	copy(w.text[:], e.name)
 	w.length.Store(uint64(len(e.name)))
 	w.size.Store(e.size)
@@ -139,10 +139,10 @@ func (w *entryWords) put(e entry) {
 }
 
 // read takes a copy of an entry; ok is false where its name is longer than a name can be.
-func (w *entryWords) read() (e entry, ok bool) {
+func (w *directoryEntryWords) read() (e directoryEntry, ok bool) {
 	n := w.length.Load()
 	if n > maxName {
 		return e, false
 	}
-	return entry{w.serial.Load(), w.size.Load(), string(w.text[:n])}, true
+	return directoryEntry{w.serial.Load(), w.size.Load(), string(w.text[:n])}, true
 }

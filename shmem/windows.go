@@ -116,7 +116,7 @@ const (
 	writersMask = liveBit - 1
 )
 
-func stateOf(gen uint32, live bool) uint64 {
+func pinState(gen uint32, live bool) uint64 {
 	s := uint64(gen) << 32
 	if live {
 		s |= liveBit
@@ -126,7 +126,7 @@ func stateOf(gen uint32, live bool) uint64 {
 
 // enter counts a writer in, if the window is in the life gen.
 func (p *pin) enter(gen uint32) Violation {
-	want := stateOf(gen, true)
+	want := pinState(gen, true)
 	for {
 		s := p.Load()
 		if s&^writersMask != want || s&writersMask == writersMask {
@@ -186,7 +186,7 @@ type window struct {
 	access Access
 	_      [7]byte
 
-	written atomic.Uint64 // bytes put into it since it was granted, while they are counted
+	writtenBytes atomic.Uint64 // bytes put into it since it was granted, while they are counted
 }
 
 // Acquire checks a write of n bytes at off of the window against the grant and returns the
@@ -206,7 +206,7 @@ func (t *Table) Acquire(peer Peer, r Ref, off, n uint32, a Access) ([]byte, Viol
 	}
 	end := uint64(off) + uint64(n)
 	if w.peer != peer || a == 0 || w.access&a != a || end > uint64(len(w.mem)) {
-		v := w.reason(peer, a)
+		v := w.findViolation(peer, a)
 		t.Release(r)
 		return nil, t.violations.count(v)
 	}
@@ -224,11 +224,11 @@ func (t *Table) Release(r Ref) {
 				w.state.Load())
 		}
 	}
-	t.unbalanced.Add(1)
+	t.unbalancedReleases.Add(1)
 }
 
-// reason orders the checks of a pinned window: who, how, where.
-func (w *window) reason(peer Peer, a Access) Violation {
+// findViolation orders the checks of a pinned window: who, how, where.
+func (w *window) findViolation(peer Peer, a Access) Violation {
 	switch {
 	case w.peer != peer:
 		return WrongPeer
@@ -248,7 +248,7 @@ const revokeSpins = 512
 func (w *window) close(gen uint32) bool {
 	for {
 		s := w.state.Load()
-		if s&^writersMask != stateOf(gen, true) {
+		if s&^writersMask != pinState(gen, true) {
 			return false
 		}
 		if w.state.CompareAndSwap(s, s&^liveBit) {

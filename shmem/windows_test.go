@@ -100,7 +100,7 @@ func TestAcquireChecks(t *testing.T) {
 		acquireCase{"any peer", AnyPeer, r, 0, 1, AccessNwrite, WrongPeer}),
 		&table.violations, mem[100:150], table.Release,
 		func(c acquireCase) ([]byte, Violation) { return table.Acquire(c.peer, c.ref, c.off, c.n, c.a) })
-	if s := table.Stats(); s.Live != 1 || s.Free != 3 || s.Unbalanced != 0 {
+	if s := table.Stats(); s.Live != 1 || s.Free != 3 || s.UnbalancedReleases != 0 {
 		t.Errorf("stats %+v", s)
 	}
 }
@@ -181,7 +181,7 @@ func TestConcurrentLives(t *testing.T) {
 	}
 	stop.Store(true)
 	patiently.Wait(t, writers.Wait)
-	if s := table.Stats(); s.Free != 2 || s.Unbalanced != 0 || s.Granted != s.Revoked {
+	if s := table.Stats(); s.Free != 2 || s.UnbalancedReleases != 0 || s.Granted != s.Revoked {
 		t.Errorf("stats %+v", s)
 	}
 }

@@ -12,10 +12,10 @@ type Place struct {
 	// Its content is arbitrary.
 	Data []byte
 
-	size    int // len(Data) as handed out
-	pos     uint64
-	ticket  uint64
-	ordinal uint32
+	reservedSize int // len(Data) as handed out
+	pos          uint64
+	ticket       uint64
+	ordinal      uint32
 }
 
 // bufferEnd is what both ends of a buffer are.
@@ -37,8 +37,8 @@ func (e *bufferEnd) fail(step string, err error) error {
 	return stepError(err, "%s buffer %s", step, e.seg.Name())
 }
 
-// ready says errClosed after Close, or that ctx is done.
-func (e *bufferEnd) ready(ctx context.Context) error {
+// checkOpen says errClosed after Close, or that ctx is done.
+func (e *bufferEnd) checkOpen(ctx context.Context) error {
 	if e.closed {
 		return errClosed
 	}
@@ -53,7 +53,7 @@ type Writer struct {
 }
 
 // CreateWriter makes the buffer dir/name with room for capacity bytes (rounded up to pages) of
-// entries and their headers. The errors are those of Create, or errBadMode, errHost.
+// entries and their headers. The errors are those of Create, or errBadMode, errHostLayout.
 //
 // Source: LHCb-EB §III.B: "request a chunk of memory of a given size … acknowledge the write
 // as completed".
@@ -63,7 +63,7 @@ func CreateWriter(name string, capacity int, mode Mode, opts ...Option) (*Writer
 	}
 	switch {
 	case !hostSupported():
-		return fail(errHost)
+		return fail(errHostLayout)
 	case mode != Broadcast && mode != Sharing:
 		return fail(errBadMode)
 	case capacity <= 0 || capacity > 1<<62:
@@ -72,7 +72,7 @@ func CreateWriter(name string, capacity int, mode Mode, opts ...Option) (*Writer
 	size, annex := bufferHeader+roundUp(capacity, PageSize), applyOptions(opts).annex
 	seg, err := create(name, size, func(s *Segment) error {
 		initBuffer(s.mem, mode, uint32(os.Getpid()), annex)
-		_, err := claim(s.file, writerByte)
+		_, err := claimByte(s.file, writerByte)
 		return err
 	}, opts)
 	if err != nil {
@@ -85,7 +85,7 @@ func CreateWriter(name string, capacity int, mode Mode, opts ...Option) (*Writer
 	if annex != nil {
 		r.annex = annex.Bytes()
 	}
-	return &Writer{bufferEnd{seg: seg}, writerCore{buffer: r, out: newOutstanding()}}, nil
+	return &Writer{bufferEnd{seg: seg}, writerCore{buffer: r, outstanding: newOutstanding()}}, nil
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
@@ -98,17 +98,17 @@ func (w *Writer) Name() string { return w.seg.Name() }
 // when a reader has died: DetachDead, then try again. Other errors: ErrTooLarge, errEnded,
 // errBadEntry, errClosed, and *corruptError.
 func (w *Writer) Reserve(ctx context.Context, n int) (Place, error) {
-	if err := w.ready(ctx); err != nil {
+	if err := w.checkOpen(ctx); err != nil {
 		return Place{}, w.fail("reserve in", err)
 	}
 	if p, ok, err := w.core.reserve(n); ok || err != nil {
 		return p, w.fail("reserve in", err)
 	}
 	var got Place
-	err := w.core.buffer.space.Await(ctx, 0, func() (ok bool, err error) {
+	err := w.core.buffer.spaceBell.Await(ctx, 0, func() (ok bool, err error) {
 		got, ok, err = w.core.reserve(n)
 		return ok, err
-	}, w.readersLive)
+	}, w.checkReadersLive)
 	return got, w.fail("reserve in", err)
 }
 
@@ -137,7 +137,7 @@ func (w *Writer) End() error {
 	switch {
 	case w.closed:
 		return w.fail("end", errClosed)
-	case !w.core.out.empty():
+	case !w.core.outstanding.isEmpty():
 		return w.fail("end", errOutstanding)
 	}
 	w.core.end(runEnded)
@@ -147,18 +147,18 @@ func (w *Writer) End() error {
 // drain waits until every entry committed is acknowledged. In a broadcast buffer that never had
 // a reader, and in a sharing buffer without one, that is when ctx is done. Errors as for Reserve.
 func (w *Writer) drain(ctx context.Context) error {
-	err := w.ready(ctx)
+	err := w.checkOpen(ctx)
 	if err == nil {
-		err = w.core.buffer.space.Await(ctx, 0, w.core.drained, w.readersLive)
+		err = w.core.buffer.spaceBell.Await(ctx, 0, w.core.isDrained, w.checkReadersLive)
 	}
 	return w.fail("drain", err)
 }
 
 // AwaitReader waits until a first reader is there or has been there. Errors: ctx's, errClosed.
 func (w *Writer) AwaitReader(ctx context.Context) error {
-	err := w.ready(ctx)
+	err := w.checkOpen(ctx)
 	if err == nil {
-		err = w.core.buffer.space.Await(ctx, 0, func() (bool, error) { return w.core.hadReader(), nil },
+		err = w.core.buffer.spaceBell.Await(ctx, 0, func() (bool, error) { return w.core.hadReader(), nil },
 			func() error { return nil })
 	}
 	return w.fail("wait for a reader of", err)
@@ -199,14 +199,14 @@ func (w *Writer) readerDead(i int) (bool, error) {
 		if w.core.buffer.readers[i].state.Load() == readerFree {
 			return false, nil
 		}
-		if live, err := claimed(w.seg.file, int64(i)); live || err != nil {
+		if live, err := isByteClaimed(w.seg.file, int64(i)); live || err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-func (w *Writer) readersLive() error {
+func (w *Writer) checkReadersLive() error {
 	for i := range w.core.buffer.readers {
 		if dead, err := w.readerDead(i); err != nil || dead {
 			return errors.Join(err, ErrReaderDead)
@@ -223,7 +223,7 @@ func (w *Writer) Close() error {
 		return nil
 	}
 	w.closed = true
-	if !w.core.ended {
+	if !w.core.endMarked {
 		w.core.end(runAbandoned)
 	}
 	return w.seg.Close()

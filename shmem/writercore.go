@@ -13,9 +13,9 @@ type writerCore struct {
 	head         uint64 // published up to here
 	floor        uint64 // free up to here: what no reader can still want
 	ordinal      uint32 // of the next header
-	out          outstanding
+	outstanding  outstandingPlaces
 	lent         []lentEntry // published or about to be, and not returned
-	ended        bool
+	endMarked    bool
 	lossyReaders bool // the last scan saw readers that may lose
 }
 
@@ -33,7 +33,7 @@ func strideOf(n int) uint64 {
 func (w *writerCore) reserve(n int) (Place, bool, error) {
 	r := w.buffer
 	switch {
-	case w.ended:
+	case w.endMarked:
 		return Place{}, false, errEnded
 	case n < 0:
 		return Place{}, false, errBadEntry
@@ -45,7 +45,7 @@ func (w *writerCore) reserve(n int) (Place, bool, error) {
 		pad = r.capacity - off
 	}
 	if w.pos+pad+stride-w.floor > r.capacity {
-		if err := w.refresh(w.pos + pad + stride - r.capacity); err != nil {
+		if err := w.refreshFloor(w.pos + pad + stride - r.capacity); err != nil {
 			return Place{}, false, err
 		}
 		if w.pos+pad+stride-w.floor > r.capacity {
@@ -53,14 +53,14 @@ func (w *writerCore) reserve(n int) (Place, bool, error) {
 		}
 	}
 	if pad > 0 {
-		w.out.finish(w.allocate(pad))
+		w.outstanding.finish(w.allocate(pad))
 		w.ordinal-- // it is none
 	}
 	p := Place{
-		Data:    r.dataAt(w.pos, uint64(n)),
-		size:    n,
-		pos:     w.pos,
-		ordinal: w.ordinal,
+		Data:         r.dataAt(w.pos, uint64(n)),
+		reservedSize: n,
+		pos:          w.pos,
+		ordinal:      w.ordinal,
 	}
 	p.ticket = w.allocate(stride)
 	return p, true, nil
@@ -70,23 +70,23 @@ func (w *writerCore) reserve(n int) (Place, bool, error) {
 func (w *writerCore) allocate(stride uint64) (ticket uint64) {
 	*w.buffer.headerAt(w.pos) = header{kind: padType, stride: uint32(stride), ordinal: w.ordinal}
 	w.ordinal++
-	ticket = w.out.push(w.pos)
+	ticket = w.outstanding.push(w.pos)
 	w.pos += stride
 	return ticket
 }
 
 // commit makes the place an entry of n bytes.
 func (w *writerCore) commit(p Place, n int, kind uint32) error {
-	if !w.out.contains(p.ticket, p.pos) {
+	if !w.outstanding.contains(p.ticket, p.pos) {
 		return errNotOutstanding
 	}
-	if n < 0 || n > p.size || kind == padType {
+	if n < 0 || n > p.reservedSize || kind == padType {
 		return errBadEntry
 	}
 	*w.buffer.headerAt(p.pos) = header{
 		length:  uint32(n),
 		kind:    kind,
-		stride:  uint32(strideOf(p.size)),
+		stride:  uint32(strideOf(p.reservedSize)),
 		ordinal: p.ordinal,
 	}
 	w.finish(p)
@@ -95,25 +95,25 @@ func (w *writerCore) commit(p Place, n int, kind uint32) error {
 
 // finish publishes what is complete up to the first place still out.
 func (w *writerCore) finish(p Place) {
-	w.out.finish(p.ticket)
-	if front := w.out.front(w.pos); front != w.head {
+	w.outstanding.finish(p.ticket)
+	if front := w.outstanding.front(w.pos); front != w.head {
 		w.head = front
 		w.buffer.head.Store(front)
-		w.buffer.entries.Wake()
+		w.buffer.entriesBell.Wake()
 	}
 }
 
-// refreshRounds bounds the tries of refresh to be of one mind with readers that are joining.
-const refreshRounds = 4
+// maxRefreshTries bounds the tries of refresh to be of one mind with readers that are joining.
+const maxRefreshTries = 4
 
-// refresh moves the floor up to what every reader is done with that may not lose; where there are readers that may, not
-// further than the first entry from need on, so that they have as long as possible. In broadcast mode a reader may
-// be joining at the old floor meanwhile. So the new floor is announced first, and holds only
+// refreshFloor moves the floor up to what every reader is done with that may not lose; where there are readers that
+// may, not further than the first entry from need on, so that they have as long as possible. In broadcast mode a reader
+// may be joining at the old floor meanwhile. So the new floor is announced first, and holds only
 // if no reader is seen below it afterwards: either the joiner sees the announcement and takes the
 // new floor, or this scan sees the joiner and takes the announcement back.
-func (w *writerCore) refresh(need uint64) error {
-	for range refreshRounds {
-		limit, err := w.scan()
+func (w *writerCore) refreshFloor(need uint64) error {
+	for range maxRefreshTries {
+		limit, err := w.scanReaders()
 		if err == nil && w.lossyReaders {
 			limit, err = w.firstHeaderFrom(need, limit)
 		}
@@ -127,7 +127,7 @@ func (w *writerCore) refresh(need uint64) error {
 			w.floor = limit
 			return nil
 		}
-		again, err := w.scan()
+		again, err := w.scanReaders()
 		if err == nil && again >= limit {
 			w.floor = limit
 			return nil
@@ -140,14 +140,14 @@ func (w *writerCore) refresh(need uint64) error {
 	return nil // the floor stays: nothing is overwritten too early
 }
 
-// scan returns the position below which no reader wants anything.
-func (w *writerCore) scan() (uint64, error) {
+// scanReaders returns the position below which no reader wants anything.
+func (w *writerCore) scanReaders() (uint64, error) {
 	r := w.buffer
 	limit, present := w.head, false
 	w.lossyReaders = false
 	if r.mode == Sharing {
 		// Before the tails: a reader sets its tail before it moves next past it.
-		limit = r.next.Load()
+		limit = r.claimedUpTo.Load()
 		if !w.isValidPosition(limit) {
 			return 0, w.positionError("next", limit)
 		}
@@ -162,7 +162,7 @@ func (w *writerCore) scan() (uint64, error) {
 			continue
 		}
 		if state > readerActive {
-			return 0, w.corrupt(fmt.Sprintf("state of reader %d", i), uint64(state), "unknown")
+			return 0, w.corruptBufferError(fmt.Sprintf("state of reader %d", i), uint64(state), "unknown")
 		}
 		if tail >= w.floor || r.mode == Broadcast && state == readerActive {
 			if !w.isValidPosition(tail) {
@@ -212,10 +212,10 @@ func (w *writerCore) isValidPosition(pos uint64) bool {
 }
 
 func (w *writerCore) positionError(what string, pos uint64) error {
-	return w.corrupt(what, pos, fmt.Sprintf("not a position in [%d, %d]", w.floor, w.head))
+	return w.corruptBufferError(what, pos, fmt.Sprintf("not a position in [%d, %d]", w.floor, w.head))
 }
 
-func (w *writerCore) corrupt(what string, value uint64, reason string) error {
+func (w *writerCore) corruptBufferError(what string, value uint64, reason string) error {
 	return &corruptError{
 		Segment: w.buffer.name,
 		What:    what,
@@ -226,17 +226,17 @@ func (w *writerCore) corrupt(what string, value uint64, reason string) error {
 
 // end marks the end of the run.
 func (w *writerCore) end(how uint64) {
-	w.ended = true
-	w.buffer.entered.Store(uint64(w.ordinal))
-	w.buffer.ended.Store(how)
-	w.buffer.entries.Wake()
+	w.endMarked = true
+	w.buffer.entryCount.Store(uint64(w.ordinal))
+	w.buffer.runState.Store(how)
+	w.buffer.entriesBell.Wake()
 }
 
-// drained says whether every published entry is acknowledged by all who may not lose.
-func (w *writerCore) drained() (bool, error) {
-	limit, err := w.scan()
+// isDrained says whether every published entry is acknowledged by all who may not lose.
+func (w *writerCore) isDrained() (bool, error) {
+	limit, err := w.scanReaders()
 	if err == nil && !w.lossyReaders { // else what they have not read would be gone
-		err = w.refresh(w.head)
+		err = w.refreshFloor(w.head)
 		limit = w.floor
 	}
 	return err == nil && limit == w.head, err
@@ -248,7 +248,7 @@ func (r *ringBuffer) detachReader(i int) (unacked uint64) {
 	w := &r.readers[i]
 	if delivered, acked := w.delivered.Load(), w.acked.Load(); delivered > acked && w.state.Load() != readerLossy {
 		unacked = delivered - acked
-		r.lost.Add(unacked)
+		r.entriesLost.Add(unacked)
 	}
 	if r.mode == Broadcast && w.state.Load() == readerActive {
 		tail, gone := w.tail.Load(), r.departedTail.Load()
@@ -257,6 +257,6 @@ func (r *ringBuffer) detachReader(i int) (unacked uint64) {
 		}
 	}
 	w.state.Store(readerFree)
-	r.space.Wake()
+	r.spaceBell.Wake()
 	return unacked
 }

@@ -8,20 +8,20 @@ import "ringlet/internal/invariants"
 // AddWritten notes that n bytes were put into a window. The goroutine that has pinned it calls it before Release; where
 // a peer's process stored the bytes, the owner calls it when it is told.
 func (t *Table) AddWritten(r Ref, n uint32) {
-	if t.counting.Load() == 0 {
+	if t.writtenWatchers.Load() == 0 {
 		return
 	}
 	if uint64(r.Window) < uint64(len(t.windows)) {
-		t.windows[r.Window].written.Add(uint64(n))
+		t.windows[r.Window].writtenBytes.Add(uint64(n))
 	}
 }
 
 // CountWritten begins to count the bytes that are put into each segment, until as many calls have been ended by stop,
 // which each caller calls once. What was counted stays.
 func (t *Table) CountWritten() (stop func()) {
-	t.counting.Add(1)
+	t.writtenWatchers.Add(1)
 	return func() {
-		callers := t.counting.Add(-1)
+		callers := t.writtenWatchers.Add(-1)
 		invariants.Check(callers >= 0, "the bytes of segments are counted for %d callers", callers)
 	}
 }
@@ -33,20 +33,20 @@ func (t *Table) Written(to []uint64) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(to)
-	copy(to, t.written)
+	copy(to, t.writtenBytes)
 	for i := range t.windows {
 		w := &t.windows[i]
 		if w.mem != nil && int(w.seg) <= len(to) {
-			to[w.seg-1] += w.written.Load()
+			to[w.seg-1] += w.writtenBytes.Load()
 		}
 	}
 	return len(t.exports)
 }
 
-// Segments are the names of all segments that were ever exported, by their numbers less one; empty for memory that has
-// no name.
-func (t *Table) Segments() []string {
+// SegmentNames are the names of all segments that were ever exported, by their numbers less one; empty for memory that
+// has no name.
+func (t *Table) SegmentNames() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append([]string(nil), t.names...)
+	return append([]string(nil), t.segmentNames...)
 }

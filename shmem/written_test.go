@@ -8,7 +8,7 @@ import (
 // TestWrittenBySegment counts while somebody asks, over the lives of a window, and not before or after.
 func TestWrittenBySegment(t *testing.T) {
 	table := NewTable(2)
-	rule := PageRule{Pages: 1, Peer: 1, Access: AccessNwrite}
+	rule := PageRule{PageCount: 1, Peer: 1, Access: AccessNwrite}
 	var segs [2]SegmentID
 	for i := range segs {
 		var err error
@@ -53,7 +53,7 @@ func TestWrittenBySegment(t *testing.T) {
 	if n := testing.AllocsPerRun(10, func() { table.Written(got) }); n > 0 {
 		t.Errorf("reading allocates %v times", n)
 	}
-	if names := table.Segments(); len(names) != 2 || names[0] != "" {
+	if names := table.SegmentNames(); len(names) != 2 || names[0] != "" {
 		t.Errorf("%q", names)
 	}
 }
@@ -62,7 +62,7 @@ func TestWrittenBySegment(t *testing.T) {
 func TestWrittenWhileWindowsChange(t *testing.T) {
 	const rounds, size = 2000, 64
 	table := NewTable(4)
-	seg, err := table.Export(make([]byte, 2*PageSize), PageRule{Pages: 2, Peer: AnyPeer, Access: AccessNwrite})
+	seg, err := table.Export(make([]byte, 2*PageSize), PageRule{PageCount: 2, Peer: AnyPeer, Access: AccessNwrite})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@
 //
 //	type Server struct {
 //		s       *sim.Sim
-//		rng     *sim.Stream
+//		rng     *sim.RandomStream
 //		queue   []sim.Time    // when each customer came
 //		waiting sim.Level     // how many wait: mean over time
 //		wait    sim.Histogram // how long each waited
@@ -33,8 +33,8 @@
 //
 // What a caller does, in order:
 //
-//  1. [New] with a seed; one [Sim.Stream] of random numbers for each component, by name. Streams are independent: a
-//     component more does not change what the others draw.
+//  1. [New] with a seed; one [Sim.RandomStream] of random numbers for each component, by name. Streams are independent:
+//     a component more does not change what the others draw.
 //  2. Make the components and connect them. First events by [Sim.ScheduleAt] or [Sim.ScheduleAfter]; both return an
 //     [ID] for [Sim.Cancel].
 //  3. Optionally [Sim.Watch] levels that a report shows over time, and hand components a [Trace].

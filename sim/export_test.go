@@ -1,7 +1,7 @@
 package sim
 
 // What the tests of the package name beside what it exports.
-const CheckEvery = checkEvery
+const CheckEvery = eventsBetweenChecks
 
-func (s *Sim) Pending() int                              { return s.waiting() }
-func (t *Trace) Count(name string, at Time, value int64) { t.count(name, at, value) }
+func (s *Sim) Pending() int                              { return s.pendingCount() }
+func (t *Trace) Count(name string, at Time, value int64) { t.recordLevel(name, at, value) }

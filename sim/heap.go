@@ -3,14 +3,14 @@ package sim
 // An entry is the key of a pending event: when, and of one time, which was scheduled first. The slot stands below the
 // sequence number: 16 bytes, so that the four children of a node fill one line of the cache.
 type entry struct {
-	at  Time
-	key uint64 // sequence number << slotBits | slot
+	dueAt Time
+	key   uint64 // sequence number << slotBits | slot
 }
 
 // slotBits leave 16 million events pending at once, and 10¹² in all: 60 hours at 5 million a second.
 const slotBits = 24
 
-func (e entry) before(o entry) bool { return e.at < o.at || e.at == o.at && e.key < o.key }
+func (e entry) before(o entry) bool { return e.dueAt < o.dueAt || e.dueAt == o.dueAt && e.key < o.key }
 func (e entry) slot() uint32        { return uint32(e.key & (1<<slotBits - 1)) }
 
 // A heap holds the pending entries, the next one first. Each parent has four children, so the tree is half as deep as

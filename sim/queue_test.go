@@ -13,7 +13,7 @@ import (
 // server is a queue with one server: M/M/1 or M/D/1, whose mean waiting times have formulas.
 type server struct {
 	s                 *sim.Sim
-	rng               *sim.Stream
+	rng               *sim.RandomStream
 	between, service  sim.Time
 	exponential       bool
 	came              []sim.Time // of those that wait or are served
@@ -65,7 +65,7 @@ func run(seed uint64, load float64, exponential bool, until sim.Time, t *sim.Tra
 	s := sim.New(seed)
 	m := &server{
 		s:           s,
-		rng:         s.Stream("server"),
+		rng:         s.RandomStream("server"),
 		between:     sim.Time(float64(sim.Microsecond) / load),
 		service:     sim.Microsecond,
 		exponential: exponential,

@@ -24,8 +24,8 @@ func (s *Sim) Watch(name string, every Time, read func() int64) *Series {
 	for range s.now / every {
 		w.append(0)
 	}
-	s.watched = append(s.watched, w)
-	s.sample = min(s.sample, w.due)
+	s.watchedSeries = append(s.watchedSeries, w)
+	s.nextSampleAt = min(s.nextSampleAt, w.due)
 	return w
 }
 

@@ -16,35 +16,35 @@ type Func func(a, b int64)
 // Handle calls the function.
 func (f Func) Handle(a, b int64) { f(a, b) }
 
-// An ID names a pending event for Cancel. The zero ID names none.
-type ID uint64
+// An EventID names a pending event for Cancel. The zero ID names none.
+type EventID uint64
 
-// An End says why Run returned.
-type End int
+// An EndReason says why Run returned.
+type EndReason int
 
 // The ends of a Run.
 const (
-	Idle        End = iota // no event is pending
-	TimeLimit              // the next event is later than Limits.Until
-	EventLimit             // Limits.Events have run
-	Stopped                // a handler called Stop
-	Interrupted            // the context ended
+	Idle        EndReason = iota // no event is pending
+	TimeLimit                    // the next event is later than Limits.Until
+	EventLimit                   // Limits.MaxEvents have run
+	Stopped                      // a handler called Stop
+	Interrupted                  // the context ended
 )
 
-func (e End) String() string {
+func (e EndReason) String() string {
 	return [...]string{"no event is pending", "time reached", "events reached", "stopped by the model", "interrupted"}[e]
 }
 
 // Limits end a Run. The zero value runs until no event is pending.
 type Limits struct {
-	Until    Time                            // events up to this time run; 0: no limit
-	Events   uint64                          // at most so many in this Run; 0: no limit
-	Progress func(now Time, executed uint64) // called every checkEvery events; may be nil
+	Until      Time                            // events up to this time run; 0: no limit
+	MaxEvents  uint64                          // at most so many in this Run; 0: no limit
+	OnProgress func(now Time, executed uint64) // called every eventsBetweenChecks events; may be nil
 }
 
-// checkEvery is after how many events Run looks at its context and tells its progress: some 10 ms, so that Ctrl-C is
-// obeyed at once and the check costs nothing.
-const checkEvery = 1 << 16
+// eventsBetweenChecks is after how many events Run looks at its context and tells its progress: some 10 ms, so that
+// Ctrl-C is obeyed at once and the check costs nothing.
+const eventsBetweenChecks = 1 << 16
 
 // slot holds what a pending event will call. A free slot keeps its generation, so that old IDs name nothing.
 type slot struct {
@@ -56,53 +56,53 @@ type slot struct {
 
 // Sim is a simulation: the clock, the pending events and the seed. It belongs to one goroutine.
 type Sim struct {
-	seed     uint64
-	now      Time
-	seq      uint64
-	executed uint64
-	pending  heap
-	slots    []slot
-	free     []uint32
-	dead     int // cancelled entries still in the heap
-	stop     bool
-	watched  []*Series
-	sample   Time // when the next sample is due
-	observed bool
-	trace    *Trace
-	shown    []Shown
+	seed               uint64
+	now                Time
+	seq                uint64
+	executed           uint64
+	pending            heap
+	slots              []slot
+	free               []uint32
+	cancelledEntries   int // cancelled entries still in the heap
+	stopRequested      bool
+	watchedSeries      []*Series
+	nextSampleAt       Time // when the next sample is due
+	instrumentsEnabled bool
+	trace              *Trace
+	histograms         []NamedHistogram
 }
 
-// Shown is a histogram of a simulation that is observed.
-type Shown struct {
+// NamedHistogram is a histogram of a simulation that is observed.
+type NamedHistogram struct {
 	Name string
 	*Histogram
 }
 
 // New makes an empty simulation at time 0.
-func New(seed uint64) *Sim { return &Sim{seed: seed, sample: Forever} }
+func New(seed uint64) *Sim { return &Sim{seed: seed, nextSampleAt: Forever} }
 
-// Observe has the parts of the simulation that are made from now on Watch what waits in them, Show their histograms,
-// and trace what happens, where t is not nil.
-func (s *Sim) Observe(t *Trace) { s.observed, s.trace = true, t }
+// EnableInstruments has the parts of the simulation that are made from now on Watch what waits in them, Show their
+// histograms, and trace what happens, where t is not nil.
+func (s *Sim) EnableInstruments(t *Trace) { s.instrumentsEnabled, s.trace = true, t }
 
-// Observed says whether somebody looks into the simulation.
-func (s *Sim) Observed() bool { return s.observed }
+// InstrumentsEnabled says whether somebody looks into the simulation.
+func (s *Sim) InstrumentsEnabled() bool { return s.instrumentsEnabled }
 
-// Traced is where what happens is written; nil where nobody wants it.
-func (s *Sim) Traced() *Trace { return s.trace }
+// Trace is where what happens is written; nil where nobody wants it.
+func (s *Sim) Trace() *Trace { return s.trace }
 
-// Show keeps a histogram under a name, where somebody observes.
-func (s *Sim) Show(name string, h *Histogram) {
-	if s.observed {
-		s.shown = append(s.shown, Shown{name, h})
+// AddHistogram keeps a histogram under a name, where somebody observes.
+func (s *Sim) AddHistogram(name string, h *Histogram) {
+	if s.instrumentsEnabled {
+		s.histograms = append(s.histograms, NamedHistogram{name, h})
 	}
 }
 
-// Shown are the histograms, in the order in which they came.
-func (s *Sim) Shown() []Shown { return s.shown }
+// Histograms are the histograms, in the order in which they came.
+func (s *Sim) Histograms() []NamedHistogram { return s.histograms }
 
-// Watched are the curves, in the order in which they came.
-func (s *Sim) Watched() []*Series { return s.watched }
+// WatchedSeries are the curves, in the order in which they came.
+func (s *Sim) WatchedSeries() []*Series { return s.watchedSeries }
 
 // Now is the time of the event that is running, or at which Run ended.
 func (s *Sim) Now() Time { return s.now }
@@ -110,17 +110,19 @@ func (s *Sim) Now() Time { return s.now }
 // Executed is the number of events that have run.
 func (s *Sim) Executed() uint64 { return s.executed }
 
-// waiting is the number of events that are scheduled.
-func (s *Sim) waiting() int { return len(s.pending) - s.dead }
+// pendingCount is the number of events that are scheduled.
+func (s *Sim) pendingCount() int { return len(s.pending) - s.cancelledEntries }
 
 // Stop ends the Run after the event that is running.
-func (s *Sim) Stop() { s.stop = true }
+func (s *Sim) Stop() { s.stopRequested = true }
 
 // ScheduleAfter schedules h for d from now.
-func (s *Sim) ScheduleAfter(d Time, h Handler, a, b int64) ID { return s.ScheduleAt(s.now+d, h, a, b) }
+func (s *Sim) ScheduleAfter(d Time, h Handler, a, b int64) EventID {
+	return s.ScheduleAt(s.now+d, h, a, b)
+}
 
 // ScheduleAt schedules h for time t, after all events that have been scheduled for t. It panics if t has passed.
-func (s *Sim) ScheduleAt(t Time, h Handler, a, b int64) ID {
+func (s *Sim) ScheduleAt(t Time, h Handler, a, b int64) EventID {
 	if t < s.now {
 		panic(fmt.Sprintf("sim: %T is scheduled for %v, which is before now, %v", h, t, s.now))
 	}
@@ -136,19 +138,19 @@ func (s *Sim) ScheduleAt(t Time, h Handler, a, b int64) ID {
 	if s.seq++; i>>slotBits != 0 || s.seq>>(64-slotBits) != 0 {
 		panic(fmt.Sprintf("sim: event %d, with %d pending, is more than the engine can name", s.seq, i))
 	}
-	s.pending.push(entry{at: t, key: s.seq<<slotBits | uint64(i)})
-	return ID(e.generation)<<32 | ID(i)
+	s.pending.push(entry{dueAt: t, key: s.seq<<slotBits | uint64(i)})
+	return EventID(e.generation)<<32 | EventID(i)
 }
 
 // Cancel takes a pending event away, and reports whether it was pending.
-func (s *Sim) Cancel(id ID) bool {
+func (s *Sim) Cancel(id EventID) bool {
 	i := uint32(id)
 	if int(i) >= len(s.slots) || s.slots[i].generation != uint32(id>>32) || s.slots[i].cancelled {
 		return false
 	}
 	s.slots[i].h, s.slots[i].cancelled = nil, true
-	s.dead++
-	if s.dead > 64 && s.dead > len(s.pending)/2 {
+	s.cancelledEntries++
+	if s.cancelledEntries > 64 && s.cancelledEntries > len(s.pending)/2 {
 		s.sweep()
 	}
 	return true
@@ -164,7 +166,7 @@ func (s *Sim) sweep() {
 			alive = append(alive, e)
 		}
 	}
-	s.pending, s.dead = alive, 0
+	s.pending, s.cancelledEntries = alive, 0
 	s.pending.build()
 }
 
@@ -179,30 +181,30 @@ func (s *Sim) release(i uint32) {
 }
 
 // Run runs events in their order until a limit, and says which. At TimeLimit the clock stands at Limits.Until.
-func (s *Sim) Run(ctx context.Context, l Limits) End {
-	until, last := l.Until, s.executed+l.Events
+func (s *Sim) Run(ctx context.Context, l Limits) EndReason {
+	until, last := l.Until, s.executed+l.MaxEvents
 	if until == 0 {
 		until = Forever
 	}
-	s.stop = false
+	s.stopRequested = false
 	for check := s.executed; ; {
 		if s.executed >= check {
-			if check = s.executed + checkEvery; l.Progress != nil {
-				l.Progress(s.now, s.executed)
+			if check = s.executed + eventsBetweenChecks; l.OnProgress != nil {
+				l.OnProgress(s.now, s.executed)
 			}
 			if ctx.Err() != nil {
 				return Interrupted
 			}
 		}
 		switch {
-		case s.stop:
+		case s.stopRequested:
 			return Stopped
-		case l.Events > 0 && s.executed >= last:
+		case l.MaxEvents > 0 && s.executed >= last:
 			return EventLimit
-		case s.waiting() == 0:
+		case s.pendingCount() == 0:
 			return Idle
-		case s.pending[0].at > until:
-			s.advance(until + 1)
+		case s.pending[0].dueAt > until:
+			s.sampleUntil(until + 1)
 			s.now = max(s.now, until)
 			return TimeLimit
 		}
@@ -217,25 +219,25 @@ func (s *Sim) step() {
 	h, a, b, cancelled := ev.h, ev.a, ev.b, ev.cancelled
 	s.release(e.slot())
 	if cancelled {
-		s.dead--
+		s.cancelledEntries--
 		return
 	}
-	s.advance(e.at)
-	s.now = e.at
+	s.sampleUntil(e.dueAt)
+	s.now = e.dueAt
 	s.executed++
 	h.Handle(a, b)
 }
 
-// advance takes the samples that are due before time t.
-func (s *Sim) advance(t Time) {
-	for s.sample < t {
-		at := s.sample
-		s.sample = Forever
-		for _, w := range s.watched {
+// sampleUntil takes the samples that are due before time t.
+func (s *Sim) sampleUntil(t Time) {
+	for s.nextSampleAt < t {
+		at := s.nextSampleAt
+		s.nextSampleAt = Forever
+		for _, w := range s.watchedSeries {
 			if w.due == at {
 				w.sample(at)
 			}
-			s.sample = min(s.sample, w.due)
+			s.nextSampleAt = min(s.nextSampleAt, w.due)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type event struct{ at, n int64 }
 		var want, got []event
-		var ids []sim.ID
+		var ids []sim.EventID
 		s := sim.New(1)
 		log := sim.Func(func(at, n int64) { got = append(got, event{at, n}) })
 		for n, at := range rapid.SliceOfN(rapid.Int64Range(0, 20), 0, 400).Draw(t, "times") {
@@ -62,13 +62,13 @@ func TestEnds(t *testing.T) {
 	}
 	s.ScheduleAt(0, tick, 0, 0)
 	ctx, cancel := context.WithCancel(context.Background())
-	check := func(ctx context.Context, l sim.Limits, end sim.End, now sim.Time, executed uint64) {
+	check := func(ctx context.Context, l sim.Limits, end sim.EndReason, now sim.Time, executed uint64) {
 		t.Helper()
 		if got := s.Run(ctx, l); got != end || s.Now() != now || s.Executed() != executed {
 			t.Fatalf("%v at %v after %d events, want %v at %v after %d", got, s.Now(), s.Executed(), end, now, executed)
 		}
 	}
-	check(ctx, sim.Limits{Events: 10}, sim.EventLimit, 9*sim.Nanosecond, 10)
+	check(ctx, sim.Limits{MaxEvents: 10}, sim.EventLimit, 9*sim.Nanosecond, 10)
 	check(ctx, sim.Limits{Until: 19500}, sim.TimeLimit, 19500, 20)
 	check(ctx, sim.Limits{}, sim.Stopped, 30*sim.Nanosecond, 31)
 	calls := 0
@@ -77,7 +77,7 @@ func TestEnds(t *testing.T) {
 			cancel()
 		}
 	}
-	check(ctx, sim.Limits{Progress: progress}, sim.Interrupted, sim.Time(30+2*sim.CheckEvery)*sim.Nanosecond,
+	check(ctx, sim.Limits{OnProgress: progress}, sim.Interrupted, sim.Time(30+2*sim.CheckEvery)*sim.Nanosecond,
 		31+2*sim.CheckEvery)
 }
 
@@ -95,16 +95,16 @@ func TestThePastIsRefused(t *testing.T) {
 
 // TestStreams: a stream follows from seed and name alone.
 func TestStreams(t *testing.T) {
-	first := sim.New(1).Stream("a").Uint64()
+	first := sim.New(1).RandomStream("a").Uint64()
 	other := sim.New(1)
-	other.Stream("new component").Uint64()
-	if other.Stream("a").Uint64() != first {
+	other.RandomStream("new component").Uint64()
+	if other.RandomStream("a").Uint64() != first {
 		t.Error("a component more changed the numbers of another")
 	}
-	if sim.New(2).Stream("a").Uint64() == first || sim.New(1).Stream("b").Uint64() == first {
+	if sim.New(2).RandomStream("a").Uint64() == first || sim.New(1).RandomStream("b").Uint64() == first {
 		t.Error("another seed or another name gave the same numbers")
 	}
-	rng := other.Stream("poisson")
+	rng := other.RandomStream("poisson")
 	for _, mean := range []float64{0.5, 3, 25, 200} {
 		var sum, square float64
 		const n = 100_000
@@ -121,14 +121,14 @@ func TestStreams(t *testing.T) {
 // hold schedules itself again and again: the classical hold model of pending-event sets.
 type hold struct {
 	s   *sim.Sim
-	rng *sim.Stream
+	rng *sim.RandomStream
 }
 
 func (h *hold) Handle(a, b int64) { h.s.ScheduleAfter(h.rng.Exp(sim.Microsecond), h, a+1, b) }
 
 func holding(pending int) *sim.Sim {
 	s := sim.New(1)
-	h := &hold{s: s, rng: s.Stream("hold")}
+	h := &hold{s: s, rng: s.RandomStream("hold")}
 	for range pending {
 		h.Handle(0, 0)
 	}
@@ -142,7 +142,7 @@ func TestNoAllocationPerEvent(t *testing.T) {
 	turn := func() {
 		for range 1000 {
 			id := s.ScheduleAfter(sim.Second, never, 0, 0)
-			s.Run(ctx, sim.Limits{Events: 10})
+			s.Run(ctx, sim.Limits{MaxEvents: 10})
 			s.Cancel(id)
 		}
 	}
@@ -158,7 +158,7 @@ func BenchmarkEvents(b *testing.B) {
 			s := holding(pending)
 			b.ReportAllocs()
 			b.ResetTimer()
-			s.Run(context.Background(), sim.Limits{Events: uint64(b.N)})
+			s.Run(context.Background(), sim.Limits{MaxEvents: uint64(b.N)})
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mevents/s")
 		})
 	}

@@ -24,8 +24,8 @@ func (w uint128) float() float64 { return math.Ldexp(float64(w.hi), 64) + float6
 type Level struct {
 	value, peak int64
 	since       Time
-	from        Time
-	area        uint128
+	countedFrom Time
+	integral    uint128
 }
 
 // Set changes the level at time now. A level is never negative: Set panics, since the model counted wrongly.
@@ -33,7 +33,7 @@ func (l *Level) Set(now Time, value int64) {
 	if value < 0 {
 		panic(fmt.Sprintf("sim: a level became %d at %v", value, now))
 	}
-	l.area.add(uint64(l.value), uint64(now-l.since))
+	l.integral.add(uint64(l.value), uint64(now-l.since))
 	l.value, l.since, l.peak = value, now, max(l.peak, value)
 }
 
@@ -43,10 +43,10 @@ func (l *Level) Add(now Time, d int64) { l.Set(now, l.value+d) }
 // Restart forgets the past: means and peaks count from now on. It ends a warm-up.
 func (l *Level) Restart(now Time) {
 	*l = Level{
-		value: l.value,
-		peak:  l.value,
-		since: now,
-		from:  now,
+		value:       l.value,
+		peak:        l.value,
+		since:       now,
+		countedFrom: now,
 	}
 }
 
@@ -58,12 +58,12 @@ func (l *Level) Peak() int64 { return l.peak }
 
 // Mean is the level's mean over the time up to now.
 func (l *Level) Mean(now Time) float64 {
-	if now == l.from {
+	if now == l.countedFrom {
 		return float64(l.value)
 	}
-	area := l.area
+	area := l.integral
 	area.add(uint64(l.value), uint64(now-l.since))
-	return area.float() / float64(now-l.from)
+	return area.float() / float64(now-l.countedFrom)
 }
 
 // exactBits: a histogram's values below 2^exactBits have bins of their own; above, each octave has half as many bins,
@@ -73,11 +73,11 @@ const exactBits = 7
 // Histogram counts values ≥ 0: exactly when small, by logarithmic bins when large; count, sum and extremes are exact.
 // It takes at most 30 kB. The zero value is empty.
 type Histogram struct {
-	bins     []uint64
-	count    uint64
-	sum      uint128
-	square   float64
-	min, max int64
+	bins         []uint64
+	count        uint64
+	sum          uint128
+	sumOfSquares float64
+	min, max     int64
 }
 
 // Add counts a value. A negative one panics.
@@ -96,7 +96,7 @@ func (h *Histogram) Add(v int64) {
 	h.max = max(h.max, v)
 	h.count++
 	h.sum.add(uint64(v), 1)
-	h.square += float64(v) * float64(v)
+	h.sumOfSquares += float64(v) * float64(v)
 }
 
 func binIndex(v int64) int {
@@ -133,7 +133,7 @@ func (h *Histogram) Deviation() float64 {
 		return 0
 	}
 	mean := h.Mean()
-	return math.Sqrt(max(0, h.square/float64(h.count)-mean*mean))
+	return math.Sqrt(max(0, h.sumOfSquares/float64(h.count)-mean*mean))
 }
 
 // Quantile is the value below or at which a fraction q of the values lie: exact if it is small, else the low end of its

@@ -15,11 +15,11 @@ import (
 // Format: "Trace Event Format", JSON Array Format; ph X (complete), i (instant), C (counter), M (metadata); ts and dur
 // in microseconds.
 type Trace struct {
-	w         *bufio.Writer
-	remaining int
-	dropped   uint64
-	tracks    int
-	err       error
+	w          *bufio.Writer
+	eventsLeft int
+	dropped    uint64
+	tracks     int
+	err        error
 }
 
 // Track is a line of the trace.
@@ -27,7 +27,7 @@ type Track int
 
 // NewTrace writes to w, at most limit events.
 func NewTrace(w io.Writer, limit int) *Trace {
-	t := &Trace{w: bufio.NewWriter(w), remaining: limit}
+	t := &Trace{w: bufio.NewWriter(w), eventsLeft: limit}
 	t.print("[\n{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"ringlet sim\"}}")
 	return t
 }
@@ -47,7 +47,7 @@ func (t *Trace) Track(name string) Track {
 func (t *Trace) Span(on Track, name string, from, to Time, arg int64) {
 	if t.takeBudget() {
 		t.print(",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"name\":%s,\"ts\":%s,\"dur\":%s,\"args\":{\"id\":%d}}",
-			on, quote(name), micros(from), micros(to-from), arg)
+			on, quote(name), formatMicros(from), formatMicros(to-from), arg)
 	}
 }
 
@@ -55,14 +55,15 @@ func (t *Trace) Span(on Track, name string, from, to Time, arg int64) {
 func (t *Trace) Instant(on Track, name string, at Time, arg int64) {
 	if t.takeBudget() {
 		t.print(",\n{\"ph\":\"i\",\"s\":\"t\",\"pid\":1,\"tid\":%d,\"name\":%s,\"ts\":%s,\"args\":{\"id\":%d}}",
-			on, quote(name), micros(at), arg)
+			on, quote(name), formatMicros(at), arg)
 	}
 }
 
-// count is a level at a time; Perfetto draws it as a curve of that name.
-func (t *Trace) count(name string, at Time, value int64) {
+// recordLevel is a level at a time; Perfetto draws it as a curve of that name.
+func (t *Trace) recordLevel(name string, at Time, value int64) {
 	if t.takeBudget() {
-		t.print(",\n{\"ph\":\"C\",\"pid\":1,\"name\":%s,\"ts\":%s,\"args\":{\"value\":%d}}", quote(name), micros(at), value)
+		t.print(",\n{\"ph\":\"C\",\"pid\":1,\"name\":%s,\"ts\":%s,\"args\":{\"value\":%d}}", quote(name), formatMicros(at),
+			value)
 	}
 }
 
@@ -82,11 +83,11 @@ func (t *Trace) takeBudget() bool {
 	if t == nil {
 		return false
 	}
-	if t.remaining == 0 {
+	if t.eventsLeft == 0 {
 		t.dropped++
 		return false
 	}
-	t.remaining--
+	t.eventsLeft--
 	return true
 }
 
@@ -96,8 +97,8 @@ func (t *Trace) print(format string, args ...any) {
 	}
 }
 
-// micros writes a time in microseconds without rounding.
-func micros(t Time) string {
+// formatMicros writes a time in microseconds without rounding.
+func formatMicros(t Time) string {
 	sign := ""
 	if t < 0 {
 		sign, t = "-", -t

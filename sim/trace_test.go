@@ -46,7 +46,7 @@ func BenchmarkTrace(b *testing.B) {
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
-			s.Run(context.Background(), sim.Limits{Events: uint64(b.N)})
+			s.Run(context.Background(), sim.Limits{MaxEvents: uint64(b.N)})
 		})
 	}
 }

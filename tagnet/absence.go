@@ -86,7 +86,7 @@ func (c *Core) excludeRU(ru int) error {
 		return nil
 	}
 	if c.drained() {
-		c.limit = c.next // drained is for good, even if the unit that had ended is the one excluded
+		c.endMEP = c.nextMEP // drained is for good, even if the unit that had ended is the one excluded
 	}
 	s.excluded = true
 	s.exclusions++
@@ -101,7 +101,7 @@ func (c *Core) recordAbsence(ru int, rejoined bool) {
 		RU:         uint16(ru),
 		Rejoined:   rejoined,
 		FirstCycle: c.nextCycle,
-		FirstMEP:   c.next,
+		FirstMEP:   c.nextMEP,
 	})
 }
 
@@ -121,14 +121,14 @@ func (c *Core) includeRU(ru int) error {
 		return err
 	}
 	s.excluded = false
-	s.Update = Update{Read: c.next, Events: (c.next - c.cfg.First) * uint64(c.cfg.Packing)}
-	if c.cuts != nil {
-		s.Update.Events = c.cuts.eventsBelow(c.next)
-		c.cuts.reach[ru] = Reach{} // that of another process
+	s.Update = Update{ReadBelow: c.nextMEP, Events: (c.nextMEP - c.cfg.FirstMEP) * uint64(c.cfg.Packing)}
+	if c.cutter != nil {
+		s.Update.Events = c.cutter.eventsBelow(c.nextMEP)
+		c.cutter.reachByRU[ru] = Reach{} // that of another process
 	}
 	c.recordAbsence(ru, true)
-	for x := range c.confirmed {
-		c.confirmed[x][ru] = false // it is told of all of them, and has nothing under way
+	for x := range c.confirmedExclusions {
+		c.confirmedExclusions[x][ru] = false // it is told of all of them, and has nothing under way
 	}
 	c.absencesToAck = len(c.absences)
 	c.updateReadWatermark()
@@ -137,7 +137,7 @@ func (c *Core) includeRU(ru int) error {
 
 // checkIncludeRU says why no readout unit can be taken in now; nil if it can.
 func (c *Core) checkIncludeRU() error {
-	if c.drained() || c.ended || c.draining {
+	if c.drained() || c.inputEnded || c.draining {
 		return c.refuseInState("include a readout unit")
 	}
 	return nil

@@ -34,8 +34,8 @@ func TestAbsenceReported(t *testing.T) {
 		func(all []Absence) { reported <- all })
 	must(t, err)
 	defer bu.Close()
-	must(t, rus[0].Update(Update{Read: 1, Events: 1}))
-	must(t, rus[1].Update(Update{Read: 1, Events: 1}))
+	must(t, rus[0].Update(Update{ReadBelow: 1, Events: 1}))
+	must(t, rus[1].Update(Update{ReadBelow: 1, Events: 1}))
 	must(t, sys.server.ExcludeRU("ru2"))
 	want := Absence{RU: 2}
 	for _, ru := range rus[:2] {
@@ -44,8 +44,8 @@ func TestAbsenceReported(t *testing.T) {
 			if len(tokens.Absences) == 0 {
 				continue
 			}
-			if !slices.Equal(tokens.Absences, []Absence{want}) || tokens.First < want.FirstCycle {
-				t.Errorf("a readout unit was told %+v before cycle %d, want %+v", tokens.Absences, tokens.First, want)
+			if !slices.Equal(tokens.Absences, []Absence{want}) || tokens.FirstCycle < want.FirstCycle {
+				t.Errorf("a readout unit was told %+v before cycle %d, want %+v", tokens.Absences, tokens.FirstCycle, want)
 			}
 			break
 		}

@@ -38,20 +38,20 @@ type Access struct {
 // authorizer holds scope and certificate together. What the view has to say to it is the Server's to check.
 type authorizer struct {
 	// immutable
-	identify func(context.Context) (Caller, error)
-	fence    *Fence
-	log      *slog.Logger
-	count    func(Refusal)
+	identify     func(context.Context) (Caller, error)
+	fence        *Fence
+	log          *slog.Logger
+	countRefusal func(Refusal)
 
 	logLimit connlimit.LogLimiter
 }
 
 func newAuthorizer(a Access, count func(Refusal)) *authorizer {
 	g := &authorizer{
-		identify: a.Identify,
-		fence:    a.Fence,
-		log:      a.Log,
-		count:    count,
+		identify:     a.Identify,
+		fence:        a.Fence,
+		log:          a.Log,
+		countRefusal: count,
 	}
 	if g.fence == nil {
 		g.fence = NewFence()
@@ -130,7 +130,7 @@ func (g *authorizer) authenticate(ctx context.Context, sc *tagnetv1.Scope) (Call
 // refuseFenced is the status for a control whose term is over.
 func (g *authorizer) refuseFenced(who Caller, sc *tagnetv1.Scope, err error) error {
 	g.reportRefusal(RefusedTerm, who, sc, err.Error())
-	if f := Fenced(err); f != nil {
+	if f := AsFencedError(err); f != nil {
 		return f.Status()
 	}
 	return err
@@ -143,7 +143,7 @@ func (g *authorizer) refuse(code codes.Code, why Refusal, who Caller, sc *tagnet
 
 // reportRefusal counts a refusal, and logs it if its kind has not been logged for a while.
 func (g *authorizer) reportRefusal(why Refusal, who Caller, sc *tagnetv1.Scope, sentence string) {
-	g.count(why)
+	g.countRefusal(why)
 	g.warn(string(why), "the scheduler refused a call", "why", sentence, "kind", string(why), "certificate", who.Name,
 		"role", who.Role, "speaks_for", sc.GetName())
 }

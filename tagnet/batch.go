@@ -24,24 +24,24 @@ type Token struct {
 // A Batch holds whole cycles in order, one entry for every place of every cycle, in the form they travel in. Cycle i of
 // the batch has the number First+i; its place j is at index i*Places+j of MEPs and Slots.
 type Batch struct {
-	First  uint64   // number of the first cycle
-	Places int      // places in a cycle
-	MEPs   []uint64 // NoMEP in an empty place
-	Slots  []uint32 // attempt<<24 | slot; 0 in an empty place
+	FirstCycle     uint64   // number of the first cycle
+	PlacesPerCycle int      // places in a cycle
+	MEPs           []uint64 // NoMEP in an empty place
+	Slots          []uint32 // attempt<<24 | slot; 0 in an empty place
 }
 
 // Len is the number of cycles in the batch.
 func (b *Batch) Len() int {
-	if b.Places == 0 {
+	if b.PlacesPerCycle == 0 {
 		return 0
 	}
-	return len(b.MEPs) / b.Places
+	return len(b.MEPs) / b.PlacesPerCycle
 }
 
 // Token returns what stands in a place of cycle i of the batch, and false if the place is empty. It panics if i or
 // place is out of range, like an index expression.
 func (b *Batch) Token(i, place int) (Token, bool) {
-	at := i*b.Places + place
+	at := i*b.PlacesPerCycle + place
 	mep := b.MEPs[at]
 	if mep == NoMEP {
 		return Token{}, false
@@ -57,14 +57,14 @@ func (b *Batch) Token(i, place int) (Token, bool) {
 
 // Reset empties the batch, keeps its memory, and sets the number the next cycle will have.
 func (b *Batch) Reset(first uint64, places int) {
-	b.First, b.Places = first, places
+	b.FirstCycle, b.PlacesPerCycle = first, places
 	b.MEPs, b.Slots = b.MEPs[:0], b.Slots[:0]
 }
 
 // appendEmptyCycle appends a cycle of empty places and returns the index of its first place.
 func (b *Batch) appendEmptyCycle() int {
 	at := len(b.MEPs)
-	for range b.Places {
+	for range b.PlacesPerCycle {
 		b.MEPs = append(b.MEPs, NoMEP)
 		b.Slots = append(b.Slots, 0)
 	}

@@ -9,9 +9,9 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// beginMessage says a configuration in words of the protocol. What does not fit them is left to the host's check, as
+// newBeginRequest says a configuration in words of the protocol. What does not fit them is left to the host's check, as
 // the largest value.
-func beginMessage(scope Scope, c *Config, attach time.Duration) *tagnetv1.BeginRequest {
+func newBeginRequest(scope Scope, c *Config, attach time.Duration) *tagnetv1.BeginRequest {
 	return &tagnetv1.BeginRequest{
 		Scope:           scope.message(),
 		Rus:             c.RUs,
@@ -20,17 +20,17 @@ func beginMessage(scope Scope, c *Config, attach time.Duration) *tagnetv1.BeginR
 		Packing:         clampUint32(c.Packing),
 		LookAhead:       clampUint32(c.LookAhead),
 		Window:          clampUint32(c.Window),
-		Policy:          policyMessage(c.Policy),
+		Policy:          policyMessage(c.NoSlotPolicy),
 		Rules:           rulesMessage(&c.Rules),
 		Loose:           c.Loose,
 		MaxAttempts:     clampUint32(c.MaxAttempts),
 		Ring:            c.TagRing,
-		Bypass:          c.Bypass,
-		First:           c.First,
-		End:             c.End,
+		Bypass:          c.BypassBusyRUs,
+		First:           c.FirstMEP,
+		End:             c.EndMEP,
 		Live:            c.Live,
-		Events:          c.Events,
-		Whole:           c.CompleteOnly,
+		Events:          c.MaxEvents,
+		Whole:           c.CompleteEventsOnly,
 		AttachTimeoutMs: clampUint32(int(attach.Milliseconds())),
 	}
 }
@@ -51,7 +51,7 @@ const maxHostedMEPs = 1 << 22
 // errBegin says that a host cannot make the scheduler that it was asked for.
 var errBegin = errors.New("tagnet: no scheduler")
 
-// serverConfigOf is beginMessage backwards. The configuration is checked where the Server is made.
+// serverConfigOf is newBeginRequest backwards. The configuration is checked where the Server is made.
 func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 	bad := func(err error) (serverConfig, error) {
 		scope := m.GetScope()
@@ -67,23 +67,23 @@ func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 		return bad(err)
 	}
 	core := Config{
-		RUs:          m.GetRus(),
-		BUs:          m.GetBus(),
-		Slots:        int(m.GetSlots()),
-		Packing:      int(m.GetPacking()),
-		LookAhead:    int(m.GetLookAhead()),
-		Window:       int(m.GetWindow()),
-		Policy:       policyOf(m.GetPolicy()),
-		Rules:        rules,
-		Loose:        m.GetLoose(),
-		MaxAttempts:  int(m.GetMaxAttempts()),
-		TagRing:      m.GetRing(),
-		Bypass:       m.GetBypass(),
-		First:        m.GetFirst(),
-		End:          m.GetEnd(),
-		Live:         m.GetLive(),
-		Events:       m.GetEvents(),
-		CompleteOnly: m.GetWhole(),
+		RUs:                m.GetRus(),
+		BUs:                m.GetBus(),
+		Slots:              int(m.GetSlots()),
+		Packing:            int(m.GetPacking()),
+		LookAhead:          int(m.GetLookAhead()),
+		Window:             int(m.GetWindow()),
+		NoSlotPolicy:       policyOf(m.GetPolicy()),
+		Rules:              rules,
+		Loose:              m.GetLoose(),
+		MaxAttempts:        int(m.GetMaxAttempts()),
+		TagRing:            m.GetRing(),
+		BypassBusyRUs:      m.GetBypass(),
+		FirstMEP:           m.GetFirst(),
+		EndMEP:             m.GetEnd(),
+		Live:               m.GetLive(),
+		MaxEvents:          m.GetEvents(),
+		CompleteEventsOnly: m.GetWhole(),
 	}
 	if err := core.check(); err != nil {
 		return bad(err)
@@ -114,7 +114,7 @@ func policyOf(p tagnetv1.Policy) Policy {
 func rulesMessage(r *Rules) *tagnetv1.Rules {
 	m := &tagnetv1.Rules{Next: r.TurnOrder.String(), Groups: setsMessage(r.Groups), Partitions: setsMessage(r.TurnSets)}
 	if len(r.Groups) > 0 {
-		m.BusyGroup = policyMessage(r.BusyGroup)
+		m.BusyGroup = policyMessage(r.BusyGroupPolicy)
 	}
 	for _, w := range r.Ratio {
 		m.Ratio = append(m.Ratio, clampUint32(w))
@@ -128,7 +128,7 @@ func rulesOf(m *tagnetv1.Rules) (r Rules, err error) {
 			return r, err
 		}
 	}
-	r.Groups, r.BusyGroup, r.TurnSets = setsOf(m.GetGroups()), policyOf(m.GetBusyGroup()), setsOf(m.GetPartitions())
+	r.Groups, r.BusyGroupPolicy, r.TurnSets = setsOf(m.GetGroups()), policyOf(m.GetBusyGroup()), setsOf(m.GetPartitions())
 	for _, w := range m.GetRatio() {
 		r.Ratio = append(r.Ratio, int(w))
 	}

@@ -21,11 +21,11 @@ type chooser struct {
 	noSlotPolicy, busyGroupPolicy Policy // towards a builder unit without free slot, and a group that has its event
 	ratio                         []int
 	turnSetOf                     []uint16
-	turnSets                      int
+	turnSetCount                  int
 	// of each turn set: groups; builder units by ratio. In the order in which their turns come
-	turns   [][]uint16
-	members [][]uint16 // of each group
-	groupOf []uint16   // as in groups.groupOf; without groups each builder unit is one
+	turnsBySet   [][]uint16
+	groupMembers [][]uint16 // of each group
+	groupOf      []uint16   // as in groups.groupOf; without groups each builder unit is one
 
 	bus    []buState
 	groups *groups
@@ -41,38 +41,38 @@ type chooser struct {
 	lastDrawOfGroup []uint64 // and of the group
 	drawNumber      uint64
 	picks           []pick
-	passes          []lostTurn
+	lostTurns       []lostTurn
 }
 
 // pick is a chosen builder unit, and the turns after it.
 type pick struct {
 	bu, turnSet, group uint16
 	nextTurn           [3]uint32 // next turns: turn set, in the turn set, in the group
-	passes             int       // passes up to this pick
+	lostTurnCount      int       // passes up to this pick
 }
 
 // lostTurn is a turn that was lost.
 type lostTurn struct {
-	index uint16 // of the group or the builder unit
-	group bool   // the group was busy; otherwise the builder unit had no free slot
+	index   uint16 // of the group or the builder unit
+	isGroup bool   // the group was busy; otherwise the builder unit had no free slot
 }
 
-// verdict is what became of a choice.
-type verdict uint8
+// drawResult is what became of a choice.
+type drawResult uint8
 
 // The verdicts. The first three let the next one have the turn.
 const (
-	noActiveBU     verdict = iota // no active builder unit
-	noFreeSlot                    // all that could be chosen have no free slot
-	noIdleGroup                   // all that could be chosen are in busy groups
-	chosen                        // here it is
-	alreadyInCycle                // whose turn it is stands in the cycle already: the cycle ends
-	waitsForSlot                  // waits for the free slot of a builder unit
-	waitsForGroup                 // waits for a group
+	noActiveBU     drawResult = iota // no active builder unit
+	noFreeSlot                       // all that could be chosen have no free slot
+	noIdleGroup                      // all that could be chosen are in busy groups
+	chosen                           // here it is
+	alreadyInCycle                   // whose turn it is stands in the cycle already: the cycle ends
+	waitsForSlot                     // waits for the free slot of a builder unit
+	waitsForGroup                    // waits for a group
 )
 
 // waitReason is the verdict in the words of the registers.
-func (v verdict) waitReason() WaitReason {
+func (v drawResult) waitReason() WaitReason {
 	if v == noIdleGroup || v == waitsForGroup {
 		return WaitForGroup
 	}
@@ -84,16 +84,16 @@ func newChooser(cfg *Config, bus []buState, g *groups) *chooser {
 	n := len(bus)
 	c := &chooser{
 		turnOrder:       r.TurnOrder,
-		noSlotPolicy:    cfg.Policy,
-		busyGroupPolicy: r.BusyGroup,
+		noSlotPolicy:    cfg.NoSlotPolicy,
+		busyGroupPolicy: r.BusyGroupPolicy,
 		ratio:           r.Ratio,
-		turnSets:        max(1, len(r.TurnSets)),
+		turnSetCount:    max(1, len(r.TurnSets)),
 		bus:             bus,
 		groups:          g,
 		groupOf:         g.groupOf,
 		lastDrawOfBU:    make([]uint64, n),
 		picks:           make([]pick, 0, n),
-		passes:          make([]lostTurn, 0, n),
+		lostTurns:       make([]lostTurn, 0, n),
 	}
 	c.turnSetOf, _ = setIndexOf("partition", r.TurnSets, n) // checked with the Config
 	for _, list := range r.Groups {
@@ -101,21 +101,21 @@ func newChooser(cfg *Config, bus []buState, g *groups) *chooser {
 		for i, bu := range list {
 			members[i] = uint16(bu)
 		}
-		c.members = append(c.members, members)
+		c.groupMembers = append(c.groupMembers, members)
 	}
 	if c.groupOf == nil {
 		for bu := range uint16(n) {
 			c.groupOf = append(c.groupOf, bu)
-			c.members = append(c.members, []uint16{bu})
+			c.groupMembers = append(c.groupMembers, []uint16{bu})
 		}
 	}
-	c.turns = make([][]uint16, c.turnSets)
-	for group, members := range c.members {
+	c.turnsBySet = make([][]uint16, c.turnSetCount)
+	for group, members := range c.groupMembers {
 		turnSet := c.turnSetOf[members[0]]
-		c.turns[turnSet] = append(c.turns[turnSet], uint16(group))
+		c.turnsBySet[turnSet] = append(c.turnsBySet[turnSet], uint16(group))
 	}
-	c.lastDrawOfGroup = make([]uint64, len(c.members))
-	c.nextTurn = make([]uint32, 1+c.turnSets+len(c.members))
+	c.lastDrawOfGroup = make([]uint64, len(c.groupMembers))
+	c.nextTurn = make([]uint32, 1+c.turnSetCount+len(c.groupMembers))
 	c.savedTurns = make([]uint32, len(c.nextTurn))
 	c.rebuildTurns()
 	return c
@@ -127,7 +127,7 @@ func (c *chooser) rebuildTurns() {
 	if c.turnOrder != ByRatio {
 		return
 	}
-	for turnSet := range c.turns {
+	for turnSet := range c.turnsBySet {
 		var bus []uint16
 		var weights []int
 		for bu := range c.bus {
@@ -135,15 +135,15 @@ func (c *chooser) rebuildTurns() {
 				bus, weights = append(bus, uint16(bu)), append(weights, c.ratio[bu])
 			}
 		}
-		c.turns[turnSet], c.nextTurn[1+turnSet] = spreadTurns(bus, weights), 0
+		c.turnsBySet[turnSet], c.nextTurn[1+turnSet] = spreadTurns(bus, weights), 0
 	}
 }
 
 // drawCycle chooses the next cycle, in which each builder unit stands at most once. It returns how many there are, and
 // why not more.
-func (c *chooser) drawCycle() (int, verdict) {
+func (c *chooser) drawCycle() (int, drawResult) {
 	copy(c.savedTurns, c.nextTurn)
-	c.picks, c.passes = c.picks[:0], c.passes[:0]
+	c.picks, c.lostTurns = c.picks[:0], c.lostTurns[:0]
 	c.drawNumber++
 	why := alreadyInCycle
 	for len(c.picks) < len(c.bus) {
@@ -165,8 +165,8 @@ func (c *chooser) commitPicks(n int, total *Counters) []pick {
 	for i := range c.picks[:n] {
 		c.advanceTurns(&c.picks[i])
 	}
-	for _, p := range c.passes[:c.picks[n-1].passes] {
-		if p.group {
+	for _, p := range c.lostTurns[:c.picks[n-1].lostTurnCount] {
+		if p.isGroup {
 			c.groups.registers[p.index].Skips++
 			total.GroupSkips++
 			continue
@@ -179,7 +179,7 @@ func (c *chooser) commitPicks(n int, total *Counters) []pick {
 
 // advanceTurns gives the turns to those after the pick.
 func (c *chooser) advanceTurns(p *pick) {
-	set, group := 1+int(p.turnSet), 1+c.turnSets+int(p.group)
+	set, group := 1+int(p.turnSet), 1+c.turnSetCount+int(p.group)
 	c.nextTurn[0], c.nextTurn[set], c.nextTurn[group] = p.nextTurn[0], p.nextTurn[1], p.nextTurn[2]
 }
 
@@ -187,18 +187,18 @@ func (c *chooser) advanceTurns(p *pick) {
 // it has the next one only where no other has an active builder unit. Whoever passes over a column looks for a
 // destination in another one, and is granted it "only if it resides in a different column than the last one that was
 // used" (TagNet-farm §III.B.2, figure III-6).
-func (c *chooser) choose() (p pick, worst verdict) {
-	for turnSet, remaining := int(c.nextTurn[0]), c.turnSets; remaining > 0; remaining-- {
+func (c *chooser) choose() (p pick, worst drawResult) {
+	for turnSet, remaining := int(c.nextTurn[0]), c.turnSetCount; remaining > 0; remaining-- {
 		if remaining == 1 && worst > noActiveBU {
 			break
 		}
 		after := turnSet + 1
-		if after == c.turnSets {
+		if after == c.turnSetCount {
 			after = 0
 		}
 		v := c.pickInTurnSet(turnSet, &p)
 		if v >= chosen {
-			p.turnSet, p.nextTurn[0], p.passes = uint16(turnSet), uint32(after), len(c.passes)
+			p.turnSet, p.nextTurn[0], p.lostTurnCount = uint16(turnSet), uint32(after), len(c.lostTurns)
 			return p, v
 		}
 		worst, turnSet = max(worst, v), after
@@ -207,7 +207,7 @@ func (c *chooser) choose() (p pick, worst verdict) {
 }
 
 // pickInTurnSet finds the builder unit in a turn set.
-func (c *chooser) pickInTurnSet(turnSet int, p *pick) verdict {
+func (c *chooser) pickInTurnSet(turnSet int, p *pick) drawResult {
 	switch c.turnOrder {
 	case ByRatio:
 		return c.pickByRatio(turnSet, p)
@@ -218,8 +218,8 @@ func (c *chooser) pickInTurnSet(turnSet int, p *pick) verdict {
 }
 
 // pickRoundRobin gives the turn to the groups of a turn set one after the other.
-func (c *chooser) pickRoundRobin(turnSet int, p *pick) (worst verdict) {
-	order := c.turns[turnSet]
+func (c *chooser) pickRoundRobin(turnSet int, p *pick) (worst drawResult) {
+	order := c.turnsBySet[turnSet]
 	for at, remaining := int(c.nextTurn[1+turnSet]), len(order); remaining > 0; remaining-- {
 		group := order[at]
 		if at++; at == len(order) {
@@ -239,25 +239,25 @@ func (c *chooser) pickRoundRobin(turnSet int, p *pick) (worst verdict) {
 }
 
 // checkGroup tells whether a group whose turn it is may take an event.
-func (c *chooser) checkGroup(group uint16) verdict {
+func (c *chooser) checkGroup(group uint16) drawResult {
 	switch {
 	case c.groups.groupOf == nil:
 		return chosen
 	case c.lastDrawOfGroup[group] == c.drawNumber:
 		return alreadyInCycle
-	case !c.groups.busy(group):
+	case !c.groups.isBusy(group):
 		return chosen
 	case c.busyGroupPolicy == Wait:
 		return waitsForGroup
 	}
-	c.passes = append(c.passes, lostTurn{index: group, group: true})
+	c.lostTurns = append(c.lostTurns, lostTurn{index: group, isGroup: true})
 	return noIdleGroup
 }
 
 // pickMember gives the turn to the builder units of a group one after the other.
-func (c *chooser) pickMember(group uint16, p *pick) (worst verdict) {
-	members := c.members[group]
-	for at, remaining := int(c.nextTurn[1+c.turnSets+int(group)]), len(members); remaining > 0; remaining-- {
+func (c *chooser) pickMember(group uint16, p *pick) (worst drawResult) {
+	members := c.groupMembers[group]
+	for at, remaining := int(c.nextTurn[1+c.turnSetCount+int(group)]), len(members); remaining > 0; remaining-- {
 		bu := members[at]
 		if at++; at == len(members) {
 			at = 0
@@ -273,25 +273,25 @@ func (c *chooser) pickMember(group uint16, p *pick) (worst verdict) {
 }
 
 // checkSlot tells whether a builder unit whose turn it is may take an event.
-func (c *chooser) checkSlot(bu uint16) verdict {
+func (c *chooser) checkSlot(bu uint16) drawResult {
 	b := &c.bus[bu]
 	switch {
 	case b.excluded:
 		return noActiveBU
 	case c.lastDrawOfBU[bu] == c.drawNumber:
 		return alreadyInCycle
-	case b.free.len() > 0:
+	case b.freeSlots.len() > 0:
 		return chosen
 	case c.noSlotPolicy == Wait:
 		return waitsForSlot
 	}
-	c.passes = append(c.passes, lostTurn{index: bu})
+	c.lostTurns = append(c.lostTurns, lostTurn{index: bu})
 	return noFreeSlot
 }
 
 // pickByRatio gives the turn to the builder units of a turn set as their table has it.
-func (c *chooser) pickByRatio(turnSet int, p *pick) (worst verdict) {
-	order := c.turns[turnSet]
+func (c *chooser) pickByRatio(turnSet int, p *pick) (worst drawResult) {
+	order := c.turnsBySet[turnSet]
 	for at, remaining := int(c.nextTurn[1+turnSet]), len(order); remaining > 0; remaining-- {
 		bu := order[at]
 		if at++; at == len(order) {
@@ -312,8 +312,8 @@ func (c *chooser) pickByRatio(turnSet int, p *pick) (worst verdict) {
 
 // pickByDemand takes the group of a turn set with the largest share of its slots free, and in it the builder unit with
 // most; of equals the first in turn. By number alone a small group would be forgotten.
-func (c *chooser) pickByDemand(turnSet int, p *pick) verdict {
-	order, most, ofActive, worst := c.turns[turnSet], 0, 1, noActiveBU
+func (c *chooser) pickByDemand(turnSet int, p *pick) drawResult {
+	order, most, ofActive, worst := c.turnsBySet[turnSet], 0, 1, noActiveBU
 	for at, remaining := int(c.nextTurn[1+turnSet]), len(order); remaining > 0; remaining-- {
 		group := order[at]
 		if at++; at == len(order) {
@@ -322,7 +322,7 @@ func (c *chooser) pickByDemand(turnSet int, p *pick) verdict {
 		free, active := c.groupDemand(group)
 		switch {
 		case active == 0:
-		case c.lastDrawOfGroup[group] == c.drawNumber && c.groups.groupOf != nil || c.groups.busy(group):
+		case c.lastDrawOfGroup[group] == c.drawNumber && c.groups.groupOf != nil || c.groups.isBusy(group):
 			worst = max(worst, noIdleGroup)
 		case free == 0:
 			worst = max(worst, noFreeSlot)
@@ -333,8 +333,8 @@ func (c *chooser) pickByDemand(turnSet int, p *pick) verdict {
 	if most == 0 {
 		return worst
 	}
-	members, best := c.members[p.group], 0
-	for at, remaining := int(c.nextTurn[1+c.turnSets+int(p.group)]), len(members); remaining > 0; remaining-- {
+	members, best := c.groupMembers[p.group], 0
+	for at, remaining := int(c.nextTurn[1+c.turnSetCount+int(p.group)]), len(members); remaining > 0; remaining-- {
 		bu := members[at]
 		if at++; at == len(members) {
 			at = 0
@@ -351,7 +351,7 @@ func (c *chooser) pickByDemand(turnSet int, p *pick) verdict {
 
 // groupDemand is how many free slots a group has, and how many active builder units.
 func (c *chooser) groupDemand(group uint16) (free, active int) {
-	for _, bu := range c.members[group] {
+	for _, bu := range c.groupMembers[group] {
 		if !c.bus[bu].excluded {
 			active++
 		}
@@ -366,7 +366,7 @@ func (c *chooser) freeSlots(bu uint16) int {
 	if b.excluded {
 		return 0
 	}
-	n := b.free.len()
+	n := b.freeSlots.len()
 	if c.lastDrawOfBU[bu] == c.drawNumber {
 		n--
 	}

@@ -130,8 +130,8 @@ func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connWindow)}
 }
 
-// How a client comes back to a server whose connection broke: the tries must be many within DefaultResume, and gRPC
-// waits a second after the first one if it is not told otherwise.
+// How a client comes back to a server whose connection broke: the tries must be many within DefaultResumeTimeout, and
+// gRPC waits a second after the first one if it is not told otherwise.
 const (
 	minRetryDelay  = 25 * time.Millisecond
 	maxRetryDelay  = 250 * time.Millisecond
@@ -201,7 +201,7 @@ func (c *clientSession) runStreams(ctx context.Context, scope Scope, s streamHan
 	}
 	var pause time.Duration
 	for broke := time.Now(); resumable(err); {
-		remaining := DefaultResume - time.Since(broke)
+		remaining := DefaultResumeTimeout - time.Since(broke)
 		if remaining <= 0 {
 			return err
 		}

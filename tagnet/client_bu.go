@@ -46,7 +46,7 @@ type BUClient struct {
 
 type queuedFeedback struct {
 	Feedback
-	since time.Duration // from BUClient.began
+	queuedAt time.Duration // from BUClient.began
 }
 
 // DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. onAbsences is told,
@@ -107,7 +107,7 @@ func (c *BUClient) QueueFeedback(entries ...Feedback) error {
 	}
 	for i := range entries {
 		e := q.out.add()
-		e.Feedback, e.since = entries[i], since
+		e.Feedback, e.queuedAt = entries[i], since
 	}
 	q.mu.Unlock()
 	return nil
@@ -232,7 +232,7 @@ func (c *BUClient) packEntries(entries []queuedFeedback) *tagnetv1.FeedbackBatch
 	for i := range entries {
 		e := &entries[i]
 		m.Meps[i], m.Slots[i], m.Events[i] = e.MEP, packSlot(e.Attempt, e.Slot), e.Events
-		m.HeldUs[i] = uint32(min((now - e.since).Microseconds(), 1<<32-1))
+		m.HeldUs[i] = uint32(min((now - e.queuedAt).Microseconds(), 1<<32-1))
 		m.Outcomes[i] = byte(e.Outcome)
 	}
 	m.Events, m.HeldUs, m.Outcomes = collapseEqual(m.Events), collapseEqual(m.HeldUs), collapseEqual(m.Outcomes)
@@ -257,9 +257,9 @@ func elementAt[T any](list []T, i int) T {
 	return list[i]
 }
 
-// listsMatch tells that the lists of a message have as many elements as there are entries, or one where one may stand
-// for all.
-func listsMatch(m *tagnetv1.FeedbackBatch) bool {
+// listLengthsMatch tells that the lists of a message have as many elements as there are entries, or one where one may
+// stand for all.
+func listLengthsMatch(m *tagnetv1.FeedbackBatch) bool {
 	n := len(m.Meps)
 	one := func(k int) bool { return k == n || k == 1 && n > 0 }
 	return len(m.Slots) == n && one(len(m.Events)) && one(len(m.HeldUs)) && one(len(m.Outcomes))

@@ -20,8 +20,8 @@ type Tokens struct {
 	HeldUp   []uint64 // in order, to be read only: batches share it
 	State    State
 
-	Tags      []Tag        // that set out on the ring; the first readout unit's alone
-	Withdrawn []Withdrawal // builder units that were excluded; they concern cycles of this batch, too
+	Tags        []Tag        // that set out on the ring; the first readout unit's alone
+	Withdrawals []Withdrawal // builder units that were excluded; they concern cycles of this batch, too
 
 	Cuts     []Cut     // which events further MEPs have, where the data are live
 	CutsOver bool      // and no MEP comes behind those told so far
@@ -43,11 +43,11 @@ type RUClient struct {
 
 	// Owned by the main goroutine.
 
-	received tagnetv1.Position // what has been received
-	heldUp   []uint64          // MEPs that are held up
-	drained  bool
-	cutEnd   uint64 // of the last cut
-	started  bool   // the first batch is here
+	received           tagnetv1.Position // what has been received
+	heldUp             []uint64          // MEPs that are held up
+	drained            bool
+	cutEnd             uint64 // of the last cut
+	firstBatchReceived bool   // the first batch is here
 
 	rejoin Absence // written before the session is answered; zero unless the unit has rejoined
 
@@ -60,10 +60,10 @@ type RUClient struct {
 	}
 }
 
-// batchesAhead is how many batches wait for who calls Next. What is told of builder units that are gone must not wait
-// behind them, for a unit may be busy with one that is: since nothing moves for it meanwhile, no more come than are in
-// flight.
-const batchesAhead = 64
+// maxQueuedBatches is how many batches wait for who calls Next. What is told of builder units that are gone must not
+// wait behind them, for a unit may be busy with one that is: since nothing moves for it meanwhile, no more come than
+// are in flight.
+const maxQueuedBatches = 64
 
 // DialRU connects to the scheduler and attaches as a readout unit. onUnitGone is told of every builder unit that is
 // lost for good, and of every readout unit that is excluded, on the receiving goroutine and before Next tells; nil:
@@ -86,7 +86,7 @@ func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope
 	onUnitGone func(role Role, unit int),
 ) (*RUClient, error) {
 	c := &RUClient{service: tagnetv1.NewTagNetClient(conn), onUnitGone: onUnitGone,
-		batches: make(chan Tokens, batchesAhead)}
+		batches: make(chan Tokens, maxQueuedBatches)}
 	if err := c.attach(ctx, scope, c); err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (c *RUClient) ReturnTag(t *Tag) error {
 }
 
 // ConfirmExclusion says that nothing of an exclusion is under way here any more; it is known by its place among all
-// that Tokens.Withdrawn told, from 0. Each is said once. It does not block. The error is that of Update.
+// that Tokens.Withdrawals told, from 0. Each is said once. It does not block. The error is that of Update.
 func (c *RUClient) ConfirmExclusion(exclusion uint64) error {
 	c.latest.mu.Lock()
 	c.latest.confirmedExclusions.push(exclusion)
@@ -180,9 +180,9 @@ func (c *RUClient) openingMessage(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
 	l.confirmedExclusions.rewind()
 	return &tagnetv1.RUUpdate{
 		Scope:  scope,
-		Read:   l.update.Read,
+		Read:   l.update.ReadBelow,
 		Events: l.update.Events,
-		End:    l.update.End,
+		End:    l.update.InputEnded,
 		Reach:  reachMessage(l.reach),
 		Had:    proto.CloneOf(&c.received),
 	}
@@ -199,9 +199,9 @@ func (c *RUClient) updateMessage() *tagnetv1.RUUpdate {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := &tagnetv1.RUUpdate{
-		Read:   l.update.Read,
+		Read:   l.update.ReadBelow,
 		Events: l.update.Events,
-		End:    l.update.End,
+		End:    l.update.InputEnded,
 		Reach:  reachMessage(l.reach),
 	}
 	var tags []Tag
@@ -223,8 +223,8 @@ func (c *RUClient) receive(onAnswer func()) error {
 		if what != "" {
 			return &protocolError{Unit: c.unit, What: what}
 		}
-		for _, w := range t.Withdrawn {
-			if w.Gone && c.onUnitGone != nil {
+		for _, w := range t.Withdrawals {
+			if w.Lost && c.onUnitGone != nil {
 				c.onUnitGone(Builder, int(w.BU))
 			}
 		}
@@ -269,7 +269,7 @@ func (c *RUClient) decode(m *tagnetv1.TokenBatch) (t Tokens, what string) {
 		return t, fmt.Sprintf("an acknowledgement of %d tags, which is not what it was given back", m.GetReturned())
 	}
 	c.received.Cycles += uint64(t.Len())
-	c.received.Withdrawn += uint64(len(t.Withdrawn))
+	c.received.Withdrawn += uint64(len(t.Withdrawals))
 	c.received.Tags += uint64(len(t.Tags))
 	c.received.Cuts += uint64(len(t.Cuts))
 	if n := len(t.Cuts); n > 0 {
@@ -282,10 +282,10 @@ func (c *RUClient) decode(m *tagnetv1.TokenBatch) (t Tokens, what string) {
 
 // detectRejoin finds in the first batch with which rejoin the session begins, if with any.
 func (c *RUClient) detectRejoin(m *tagnetv1.TokenBatch) {
-	if c.started {
+	if c.firstBatchReceived {
 		return
 	}
-	c.started = true
+	c.firstBatchReceived = true
 	all, _ := decodeAbsences(m.GetAbsent()) // what is wrong with them is found with the rest
 	for _, a := range all {
 		if a.Rejoined && a.FirstCycle == m.GetFirstCycle() {
@@ -297,14 +297,15 @@ func (c *RUClient) detectRejoin(m *tagnetv1.TokenBatch) {
 func tokensOf(m *tagnetv1.TokenBatch) Tokens {
 	t := Tokens{
 		Batch: Batch{
-			First:  m.GetFirstCycle(),
-			Places: int(m.GetPlaces()),
-			MEPs:   m.GetMeps(),
-			Slots:  m.GetSlots(),
+			FirstCycle:     m.GetFirstCycle(),
+			PlacesPerCycle: int(m.GetPlaces()),
+			MEPs:           m.GetMeps(),
+			Slots:          m.GetSlots(),
 		},
 		Released: m.GetReleased(),
 	}
-	if n := len(t.Slots); t.Places > 0 && len(t.MEPs) == t.Places && n > t.Places && n%t.Places == 0 {
+	if n := len(t.Slots); t.PlacesPerCycle > 0 && len(t.MEPs) == t.PlacesPerCycle && n > t.PlacesPerCycle &&
+		n%t.PlacesPerCycle == 0 {
 		t.MEPs = expandConsecutive(t.MEPs, n)
 	}
 	if v := m.GetState(); v >= 0 && v <= tagnetv1.State(Drained) { // else 0, which check refuses
@@ -324,8 +325,8 @@ func expandConsecutive(first []uint64, n int) []uint64 {
 	return all
 }
 
-// ascending tells that each MEP is larger than the one before it, and all are below a limit.
-func ascending(meps []uint64, below uint64) bool {
+// isAscending tells that each MEP is larger than the one before it, and all are below a limit.
+func isAscending(meps []uint64, below uint64) bool {
 	for i, mep := range meps {
 		if mep >= below || i > 0 && mep <= meps[i-1] {
 			return false
@@ -337,11 +338,13 @@ func ascending(meps []uint64, below uint64) bool {
 // check tells what is wrong with a batch from the network.
 func (t *Tokens) check(next uint64) string {
 	switch {
-	case t.Places == 0 || t.Places > 65535 || len(t.MEPs)%t.Places != 0 || len(t.MEPs) != len(t.Slots):
-		return fmt.Sprintf("a batch of %d MEPs and %d slots in cycles of %d places", len(t.MEPs), len(t.Slots), t.Places)
-	case t.First != next:
-		return fmt.Sprintf("cycle %d where cycle %d was next", t.First, next)
-	case !ascending(t.HeldUp, t.Released):
+	case t.PlacesPerCycle == 0 || t.PlacesPerCycle > 65535 || len(t.MEPs)%t.PlacesPerCycle != 0 ||
+		len(t.MEPs) != len(t.Slots):
+		return fmt.Sprintf("a batch of %d MEPs and %d slots in cycles of %d places", len(t.MEPs), len(t.Slots),
+			t.PlacesPerCycle)
+	case t.FirstCycle != next:
+		return fmt.Sprintf("cycle %d where cycle %d was next", t.FirstCycle, next)
+	case !isAscending(t.HeldUp, t.Released):
 		return fmt.Sprintf("%d MEPs held up that are not in order, or not below %d", len(t.HeldUp), t.Released)
 	case t.State < Idle || t.State > Drained:
 		return fmt.Sprintf("the unknown state %d", t.State)
@@ -355,8 +358,9 @@ func (t *Tokens) decodeTagRing(m *tagnetv1.TokenBatch) string {
 	if t.Tags, ok = decodeTags(m.GetTags()); !ok {
 		return fmt.Sprintf("%d words that are no tags", len(m.GetTags()))
 	}
-	if t.Withdrawn, ok = decodeWithdrawals(m.GetWithdrawn(), t.Places); !ok {
-		return fmt.Sprintf("%d words that withdraw nothing from any of %d builder units", len(m.GetWithdrawn()), t.Places)
+	if t.Withdrawals, ok = decodeWithdrawals(m.GetWithdrawn(), t.PlacesPerCycle); !ok {
+		return fmt.Sprintf("%d words that withdraw nothing from any of %d builder units", len(m.GetWithdrawn()),
+			t.PlacesPerCycle)
 	}
 	if t.Absences, ok = decodeAbsences(m.GetAbsent()); !ok {
 		return fmt.Sprintf("%d words that are no absences of readout units", len(m.GetAbsent()))

@@ -49,8 +49,8 @@ type Config struct {
 	// are held up before the window is used up, so that only one of no more MEPs than a cycle has places, which can be
 	// had under Wait alone, ever binds.
 	Window int
-	// Policy towards a builder unit without a free slot. Zero means Wait.
-	Policy Policy
+	// NoSlotPolicy towards a builder unit without a free slot. Zero means Wait.
+	NoSlotPolicy Policy
 	// Rules say which builder unit comes next. Zero means plain round robin.
 	Rules Rules
 	// Loose is for readout units that do not walk through cycles in phases: a cycle need not be full and waits for nobody
@@ -62,21 +62,21 @@ type Config struct {
 	MaxAttempts int
 
 	// TagRing: the right to send passes from readout unit to readout unit as tags (see tagRing). There are then at most
-	// MaxTagRing units.
+	// MaxTagRingRUs units.
 	TagRing bool
-	// Bypass lets a busy readout unit pass a tag on unserved; it then comes round again, at most MaxLoops times.
-	Bypass bool
+	// BypassBusyRUs lets a busy readout unit pass a tag on unserved; it then comes round again, at most MaxLoops times.
+	BypassBusyRUs bool
 
 	// Live: readout units tell how far their data go, and the scheduler decides which events a MEP has: at most Packing.
 	Live bool
-	// Events is where a Live run ends; zero means no end is given.
-	Events uint64
-	// CompleteOnly: of live data only those events are cut that every readout unit has whole. One that lacks a fragment is
-	// asked for a single event, so that it ends its input there, and what is before it is built.
-	CompleteOnly bool
+	// MaxEvents is where a Live run ends; zero means no end is given.
+	MaxEvents uint64
+	// CompleteEventsOnly: of live data only those events are cut that every readout unit has whole. One that lacks a
+	// fragment is asked for a single event, so that it ends its input there, and what is before it is built.
+	CompleteEventsOnly bool
 
-	First uint64 // number of the first MEP
-	End   uint64 // number of the first MEP that is not to be issued; zero means no end is given
+	FirstMEP uint64 // number of the first MEP
+	EndMEP   uint64 // number of the first MEP that is not to be issued; zero means no end is given
 }
 
 // maxLooseCycles bounds the memory for cycles of one token each: the Server's log keeps every place of twice as many.
@@ -96,7 +96,7 @@ func (c *Config) maxCyclesInFlight() int {
 // look-ahead; under Skip a builder unit that has stopped must not have more either, or its MEPs would take the readout
 // units' memory from the others'.
 func (c *Config) creditPerBU() int {
-	if c.Policy == Skip {
+	if c.NoSlotPolicy == Skip {
 		return min(c.Slots, c.LookAhead)
 	}
 	return c.Slots
@@ -116,14 +116,14 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.LookAhead == 0 {
 		c.LookAhead = c.Slots
-		if c.Policy == Skip {
+		if c.NoSlotPolicy == Skip {
 			c.LookAhead += (c.Slots + 1) / 2
 		}
 	}
 	if c.Window == 0 {
 		c.Window = min(maxWindow, max(1024, 4*len(c.BUs)*c.Slots))
 	}
-	if c.Policy == Skip {
+	if c.NoSlotPolicy == Skip {
 		c.Window = min(maxWindow, max(c.Window, (c.LookAhead+1)*len(c.BUs)))
 	}
 	c.Window = 1 << bits.Len(uint(c.Window-1))
@@ -150,7 +150,7 @@ func (c Config) check() error {
 		{"look-ahead", c.LookAhead, 0, maxWindow},
 		{"window", c.Window, 0, maxWindow},
 		{"attempts", c.MaxAttempts, 0, MaxAttempt},
-		{"policy", int(c.Policy), int(Wait), int(Skip)},
+		{"policy", int(c.NoSlotPolicy), int(Wait), int(Skip)},
 	} {
 		if r.v < r.least || r.v > r.max {
 			return fmt.Errorf("%s is %d, not between %d and %d", r.what, r.v, r.least, r.max)
@@ -159,14 +159,14 @@ func (c Config) check() error {
 	if err := c.Rules.Check(len(c.BUs)); err != nil {
 		return err
 	}
-	if n := len(c.RUs); c.TagRing && n > MaxTagRing {
-		return fmt.Errorf("a ring of %d readout units, at most %d can pass tags to one another", n, MaxTagRing)
+	if n := len(c.RUs); c.TagRing && n > MaxTagRingRUs {
+		return fmt.Errorf("a ring of %d readout units, at most %d can pass tags to one another", n, MaxTagRingRUs)
 	}
-	if c.First == NoMEP {
+	if c.FirstMEP == NoMEP {
 		return errors.New("the first MEP has the number that marks the end of the run")
 	}
-	if c.End != 0 && c.End < c.First {
-		return fmt.Errorf("the end MEP %d is before the first MEP %d", c.End, c.First)
+	if c.EndMEP != 0 && c.EndMEP < c.FirstMEP {
+		return fmt.Errorf("the end MEP %d is before the first MEP %d", c.EndMEP, c.FirstMEP)
 	}
 	return nil
 }

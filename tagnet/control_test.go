@@ -27,7 +27,7 @@ func TestServerGoesAway(t *testing.T) {
 			t.Errorf("got %v, want %v", err, ErrGone)
 		}
 	}
-	if !errors.Is(rus[0].Update(Update{Read: 1}), ErrGone) {
+	if !errors.Is(rus[0].Update(Update{ReadBelow: 1}), ErrGone) {
 		t.Error("Update did not tell that the server is gone")
 	}
 	if State(sys.server.Registers().State) != Running {
@@ -101,7 +101,7 @@ func TestControlAndRegisters(t *testing.T) {
 	must(t, err)
 	if r.GetRun() != 7 || r.GetState() != tagnetv1.State_STATE_DRAINED || r.GetPolicy() != tagnetv1.Policy_POLICY_WAIT ||
 		!r.GetRus()[0].GetExcluded() || r.GetBus()[1].GetFree() != 2 || r.GetCounters().GetRefused()[NotNow] != 2 ||
-		r.GetRefused()[string(RefusedNow)] != 2 {
+		r.GetRefused()[string(RefusedNotNow)] != 2 {
 		t.Errorf("registers read %v", r)
 	}
 	if _, err := client.Registers(ctx, &tagnetv1.RegistersRequest{}); status.Code(err) != codes.InvalidArgument {

@@ -19,27 +19,27 @@ import (
 type Core struct {
 	// Immutable after NewCore.
 
-	cfg    Config
-	places int
-	mask   uint64 // Window - 1
+	cfg            Config
+	placesPerCycle int
+	recordMask     uint64 // Window - 1
 
 	// Owned by the caller's goroutine.
 
 	started, paused, draining bool
 
-	read     uint64 // every MEP below is held by all included RUs
-	ended    bool   // no included RU will go beyond read
-	limit    uint64 // first MEP not to be issued, whatever is read
-	next     uint64 // next MEP never issued before
-	released uint64 // every MEP below has its outcome, but those held up
-	shortMEP uint64 // the MEP with fewer events than Packing; NoMEP while none is known
-	shortBy  uint32 // events the short MEP lacks
+	readWatermark uint64 // every MEP below is held by all included RUs
+	inputEnded    bool   // no included RU will go beyond read
+	endMEP        uint64 // first MEP not to be issued, whatever is read
+	nextMEP       uint64 // next MEP never issued before
+	released      uint64 // every MEP below has its outcome, but those held up
+	shortMEP      uint64 // the MEP with fewer events than Packing; NoMEP while none is known
+	shortMEPLacks uint32 // events the short MEP lacks
 
-	cuts *cutter // nil where every MEP but the last has Packing events
+	cutter *cutter // nil where every MEP but the last has Packing events
 
-	records []record // of MEP k at k & mask, for k in [released, next)
-	reissue queue    // MEPs to be issued again
-	heldUp  heldUp   // MEPs below released that have no outcome
+	records []mepRecord // of MEP k at k & mask, for k in [released, next)
+	reissue queue       // MEPs to be issued again
+	heldUp  heldUpMEPs  // MEPs below released that have no outcome
 
 	groups  groups
 	chooser *chooser // nil where the rules are plain and cycles are full: then the cursor is all it takes
@@ -48,27 +48,27 @@ type Core struct {
 	openTokens []uint32
 	freeCycles []uint32 // indices into openTokens
 	nextCycle  uint64
-	cursor     int // place that the next MEP is offered first: round robin (TagNet-farm §III.B.2)
+	nextPlace  int // place that the next MEP is offered first: round robin (TagNet-farm §III.B.2)
 
-	tagRing       *tagRing // nil without a ring
-	withdrawn     []Withdrawal
-	confirmed     [][]bool // by exclusion and readout unit: nothing of it is under way there
-	absences      []Absence
-	absencesToAck int // absences that every builder unit must go by before a new MEP is issued; 0: there is no such
+	tagRing             *tagRing // nil without a ring
+	withdrawals         []Withdrawal
+	confirmedExclusions [][]bool // by exclusion and readout unit: nothing of it is under way there
+	absences            []Absence
+	absencesToAck       int // absences that every builder unit must go by before a new MEP is issued; 0: there is no such
 
-	rus         []ruState
-	bus         []buState
-	active      int // BUs not excluded
-	blocked     int // active BUs without a free slot
-	behindCount int // active BUs left behind
-	waitReason  WaitReason
+	rus           []ruState
+	bus           []buState
+	activeBUs     int // BUs not excluded
+	blockedBUs    int // active BUs without a free slot
+	leftBehindBUs int // active BUs left behind
+	waitReason    WaitReason
 
 	counters *Counters
 	depths   struct{ ready, cycles, window, reissue depth }
 }
 
-// record is what is kept of one MEP.
-type record struct {
+// mepRecord is what is kept of one MEP.
+type mepRecord struct {
 	slot    uint32
 	cycle   uint32 // index into openTokens, or noCycle
 	bu      uint16
@@ -79,10 +79,10 @@ type record struct {
 type recordState uint8
 
 const (
-	unused recordState = iota
-	inFlight
-	toReissue
-	final
+	recordUnused recordState = iota
+	recordInFlight
+	recordToReissue
+	recordFinal
 )
 
 type ruState struct {
@@ -92,12 +92,12 @@ type ruState struct {
 }
 
 type buState struct {
-	free          queue // of slots, first in first out as in the queues of TagNet-farm §III.B.4
-	used          depth
+	freeSlots     queue // of slots, first in first out as in the queues of TagNet-farm §III.B.4
+	usedSlots     depth
 	excluded      bool
 	lost          bool // excluded for good
 	ackedAbsences int  // of the absences
-	behind        bool // the others do not wait for it; see leaveBehind
+	leftBehind    bool // the others do not wait for it; see leaveBehind
 	counters      *BUCounters
 }
 
@@ -108,29 +108,29 @@ func NewCore(cfg Config) (*Core, error) {
 		return nil, err
 	}
 	c := &Core{
-		cfg:        cfg,
-		places:     len(cfg.BUs),
-		mask:       uint64(cfg.Window - 1),
-		read:       cfg.First,
-		next:       cfg.First,
-		released:   cfg.First,
-		limit:      NoMEP,
-		shortMEP:   NoMEP,
-		records:    make([]record, cfg.Window),
-		reissue:    newQueue(cfg.maxUnfinished()),
-		openTokens: make([]uint32, cfg.maxCyclesInFlight()),
-		freeCycles: make([]uint32, cfg.maxCyclesInFlight()),
-		rus:        make([]ruState, len(cfg.RUs)),
-		bus:        make([]buState, len(cfg.BUs)),
-		active:     len(cfg.BUs),
-		waitReason: WaitForStart,
+		cfg:            cfg,
+		placesPerCycle: len(cfg.BUs),
+		recordMask:     uint64(cfg.Window - 1),
+		readWatermark:  cfg.FirstMEP,
+		nextMEP:        cfg.FirstMEP,
+		released:       cfg.FirstMEP,
+		endMEP:         NoMEP,
+		shortMEP:       NoMEP,
+		records:        make([]mepRecord, cfg.Window),
+		reissue:        newQueue(cfg.maxUnfinished()),
+		openTokens:     make([]uint32, cfg.maxCyclesInFlight()),
+		freeCycles:     make([]uint32, cfg.maxCyclesInFlight()),
+		rus:            make([]ruState, len(cfg.RUs)),
+		bus:            make([]buState, len(cfg.BUs)),
+		activeBUs:      len(cfg.BUs),
+		waitReason:     WaitForStart,
 		counters: &Counters{
 			WaitsFor: make([]uint64, numberOfWaitReasons),
 			Refused:  make([]uint64, numberOfReasons),
 		},
 	}
-	if cfg.End != 0 {
-		c.limit = cfg.End
+	if cfg.EndMEP != 0 {
+		c.endMEP = cfg.EndMEP
 	}
 	for i := range c.freeCycles {
 		c.freeCycles[i] = uint32(i)
@@ -141,7 +141,7 @@ func NewCore(cfg Config) (*Core, error) {
 		newDepth(uint64(cfg.maxUnfinished()))
 	c.depths.cycles = newDepth(uint64(len(c.openTokens)))
 	if cfg.Live {
-		c.cuts = newCutter(&cfg)
+		c.cutter = newCutter(&cfg)
 	}
 	c.setUpRules()
 	return c, nil
@@ -150,11 +150,11 @@ func NewCore(cfg Config) (*Core, error) {
 // initUnits puts every unit into the state in which it begins: no event is read, all slots are free.
 func (c *Core) initUnits() {
 	for i := range c.rus {
-		c.rus[i].Read = c.cfg.First
+		c.rus[i].ReadBelow = c.cfg.FirstMEP
 	}
 	for j := range c.bus {
-		c.bus[j].free = newQueue(c.cfg.Slots)
-		c.bus[j].used = newDepth(uint64(c.cfg.creditPerBU()))
+		c.bus[j].freeSlots = newQueue(c.cfg.Slots)
+		c.bus[j].usedSlots = newDepth(uint64(c.cfg.creditPerBU()))
 		c.bus[j].freeAllSlots(c.cfg.creditPerBU())
 		c.bus[j].counters = &BUCounters{}
 	}
@@ -180,18 +180,18 @@ func (c *Core) setUpRules() {
 		c.counters.Tags = c.tagRing.counters
 		turns.Rules.Groups, running = nil, &groups{}
 	}
-	if turns.Loose || !turns.Rules.plain() {
+	if turns.Loose || !turns.Rules.isPlain() {
 		c.chooser = newChooser(&turns, c.bus, running)
 	}
 }
 
 // freeAllSlots makes all slots free.
 func (b *buState) freeAllSlots(slots int) {
-	b.free.clear()
+	b.freeSlots.clear()
 	for s := range slots {
-		b.free.push(uint64(s))
+		b.freeSlots.push(uint64(s))
 	}
-	b.used.set(0)
+	b.usedSlots.set(0)
 }
 
 // Start leaves Idle: from now on Issue issues. It does nothing in any other state.
@@ -223,20 +223,20 @@ func (c *Core) Resume() error {
 // have is cut and issued, and their end is that of the run.
 func (c *Core) Drain(end uint64) {
 	c.draining, c.paused = true, false
-	if end == 0 && c.cuts != nil && c.started {
+	if end == 0 && c.cutter != nil && c.started {
 		return
 	}
-	c.limit = min(c.limit, max(end, c.next))
+	c.endMEP = min(c.endMEP, max(end, c.nextMEP))
 }
 
 // abandon gives every MEP without outcome the outcome Abandoned and finishes. It returns how many they were. For the
 // end of a run that cannot be drained: readout units may free everything, and later feedback is refused as
 // AlreadyFinal.
 func (c *Core) abandon() int {
-	c.limit, c.draining, c.paused = c.next, true, false
+	c.endMEP, c.draining, c.paused = c.nextMEP, true, false
 	n := 0
-	c.forEachUnfinished(func(k uint64, r *record) {
-		if r.state == inFlight {
+	c.forEachUnfinished(func(k uint64, r *mepRecord) {
+		if r.state == recordInFlight {
 			c.leaveCycle(r)
 		}
 		c.recordOutcome(k, r, Abandoned)
@@ -260,7 +260,7 @@ func (c *Core) State() State {
 		return Idle
 	case c.paused:
 		return Paused
-	case c.draining || c.ended:
+	case c.draining || c.inputEnded:
 		return Draining
 	}
 	return Running
@@ -278,7 +278,7 @@ func (c *Core) InFlight() int {
 // firstCycleIncomplete tells that the first cycle could be issued, but is not full, and that more MEPs will come.
 func (c *Core) firstCycleIncomplete() bool {
 	n := c.newMEPs()
-	return c.started && !c.cfg.Loose && c.nextCycle == 0 && !c.inputComplete() && n > 0 && n < uint64(c.active)
+	return c.started && !c.cfg.Loose && c.nextCycle == 0 && !c.inputComplete() && n > 0 && n < uint64(c.activeBUs)
 }
 
 // worthBatching tells that so much is in flight that it pays to wait for more outcomes before issuing again: what is
@@ -286,22 +286,24 @@ func (c *Core) firstCycleIncomplete() bool {
 // in flight, more outcomes will come. Only a view with room for many small MEPs ever has so much.
 func (c *Core) worthBatching() bool {
 	capacity, used := c.maxInFlight(), c.tokensInFlight()
-	if c.behindCount > 0 { // nobody waits for what they have
-		capacity -= c.behindCount * c.cfg.creditPerBU()
+	if c.leftBehindBUs > 0 { // nobody waits for what they have
+		capacity -= c.leftBehindBUs * c.cfg.creditPerBU()
 		for j := range c.bus {
-			if b := &c.bus[j]; b.behind {
-				used -= int(b.used.Now)
+			if b := &c.bus[j]; b.leftBehind {
+				used -= int(b.usedSlots.Now)
 			}
 		}
 	}
-	return capacity-used < batchStep(capacity) && (c.blocked == 0 || !c.hasIdleBU())
+	return capacity-used < batchStep(capacity) && (c.blockedBUs == 0 || !c.hasIdleBU())
 }
 
 // tokensInFlight is the number of tokens without an outcome.
 func (c *Core) tokensInFlight() int { return c.InFlight() - c.reissue.len() }
 
 // maxInFlight is how many MEPs can be in flight.
-func (c *Core) maxInFlight() int { return min(c.cfg.LookAhead*c.places, c.cfg.Slots*c.active) }
+func (c *Core) maxInFlight() int {
+	return min(c.cfg.LookAhead*c.placesPerCycle, c.cfg.Slots*c.activeBUs)
+}
 
 // batchStep is the share of maxInFlight that is worth a message: an eighth leaves the units seven to work on meanwhile.
 // Below 256 tokens messages are few anyway, and latency counts: 0.
@@ -314,27 +316,28 @@ func batchStep(capacity int) int {
 
 // newMEPs is the number of MEPs that could be issued for the first time.
 func (c *Core) newMEPs() uint64 {
-	if to := min(c.read, c.limit); to > c.next && !c.absencesUnacked() {
-		return to - c.next
+	if to := min(c.readWatermark, c.endMEP); to > c.nextMEP && !c.absencesUnacked() {
+		return to - c.nextMEP
 	}
 	return 0
 }
 
 // inputComplete tells that no MEP will ever come beyond those that newMEPs counts now.
-func (c *Core) inputComplete() bool { return c.ended || c.read >= c.limit }
+func (c *Core) inputComplete() bool { return c.inputEnded || c.readWatermark >= c.endMEP }
 
 func (c *Core) drained() bool {
-	return (c.started || c.draining) && (c.next >= c.limit || c.ended && c.next >= c.read) && c.InFlight() == 0 &&
-		(c.tagRing == nil || c.tagRing.empty())
+	return (c.started || c.draining) && (c.nextMEP >= c.endMEP || c.inputEnded && c.nextMEP >= c.readWatermark) &&
+		c.InFlight() == 0 &&
+		(c.tagRing == nil || c.tagRing.isEmpty())
 }
 
 // eventCount of MEP k, as the readout units told them. They have told before k could be issued.
 func (c *Core) eventCount(k uint64) uint64 {
-	if c.cuts != nil {
-		return uint64(c.cuts.cutOf(k, c.released).Events)
+	if c.cutter != nil {
+		return uint64(c.cutter.cutOf(k, c.released).Events)
 	}
 	if k == c.shortMEP {
-		return uint64(c.cfg.Packing) - uint64(c.shortBy)
+		return uint64(c.cfg.Packing) - uint64(c.shortMEPLacks)
 	}
 	return uint64(c.cfg.Packing)
 }
@@ -350,7 +353,7 @@ func (c *Core) refuseInState(op string) error {
 
 // queue holds a bounded number of numbers, first in first out.
 type queue struct {
-	entry      []uint64 // that of number n at n mod their number
+	entries    []uint64 // that of number n at n mod their number
 	head, tail uint64   // ever-growing; tail - head entries
 }
 
@@ -359,7 +362,7 @@ func newQueue(capacity int) queue {
 	for n < capacity {
 		n <<= 1
 	}
-	return queue{entry: make([]uint64, n)}
+	return queue{entries: make([]uint64, n)}
 }
 
 func (q *queue) len() int { return int(q.tail - q.head) }
@@ -367,12 +370,12 @@ func (q *queue) len() int { return int(q.tail - q.head) }
 func (q *queue) clear() { q.head, q.tail = 0, 0 }
 
 func (q *queue) push(v uint64) {
-	q.entry[q.tail&uint64(len(q.entry)-1)] = v
+	q.entries[q.tail&uint64(len(q.entries)-1)] = v
 	q.tail++
 }
 
 func (q *queue) pop() uint64 {
-	v := q.entry[q.head&uint64(len(q.entry)-1)]
+	v := q.entries[q.head&uint64(len(q.entries)-1)]
 	q.head++
 	return v
 }

@@ -29,14 +29,14 @@ func newDriver(tb testing.TB, bus, slots int, change func(*Config)) *driver {
 // step lets the readout units read ahead, issues what can be issued and returns the slots. It returns the decisions
 // made.
 func (d *driver) step(tb testing.TB) int {
-	d.read += uint64(d.core.Places() * d.core.cfg.Slots)
+	d.read += uint64(d.core.PlacesPerCycle() * d.core.cfg.Slots)
 	for ru := range 4 {
-		must(tb, d.core.ApplyUpdate(ru, Update{Read: d.read, Events: 10 * d.read}))
+		must(tb, d.core.ApplyUpdate(ru, Update{ReadBelow: d.read, Events: 10 * d.read}))
 	}
-	d.batch.Reset(d.core.NextCycle(), d.core.Places())
+	d.batch.Reset(d.core.NextCycle(), d.core.PlacesPerCycle())
 	n := d.core.Issue(&d.batch)
 	for i := range d.batch.Len() {
-		for place := range d.batch.Places {
+		for place := range d.batch.PlacesPerCycle {
 			t, ok := d.batch.Token(i, place)
 			if !ok {
 				continue
@@ -70,7 +70,7 @@ func views(bus int) map[string]func(*Config) {
 	return map[string]func(*Config){
 		"plain":  func(*Config) {},
 		"loose":  func(c *Config) { c.Loose = true },
-		"groups": func(c *Config) { c.Rules.Groups, c.Rules.BusyGroup, c.Policy = pairs, Skip, Skip },
+		"groups": func(c *Config) { c.Rules.Groups, c.Rules.BusyGroupPolicy, c.NoSlotPolicy = pairs, Skip, Skip },
 		"ratio":  func(c *Config) { c.Rules.TurnOrder, c.Rules.Ratio, c.Loose = ByRatio, weights, true },
 		"demand": func(c *Config) { c.Rules.TurnOrder, c.Loose = ByDemand, true },
 	}

@@ -12,10 +12,10 @@ const maxCutsPerMessage = 1024
 // cutLog is the cuts as the streams of readout units tell them. They are numbered from 0, as the MEPs are from the
 // first of the run.
 type cutLog struct {
-	kept  []Cut  // the last ones
-	count uint64 // how many there ever were
-	over  bool
-	live  bool // there are cuts at all
+	kept     []Cut  // the last ones
+	count    uint64 // how many there ever were
+	cutsOver bool
+	live     bool // there are cuts at all
 }
 
 // update adds the cuts that are new, and forgets those of MEPs that every readout unit has had. It tells whether there
@@ -24,13 +24,13 @@ func (l *cutLog) update(c *cutter, released uint64) bool {
 	if c == nil {
 		return false
 	}
-	count := c.next - c.first
-	changed := l.count != count || l.over != c.over
+	count := c.nextMEP - c.firstMEP
+	changed := l.count != count || l.cutsOver != c.cutsOver
 	for ; l.count < count; l.count++ {
-		l.kept = append(l.kept, c.cuts[(c.first+l.count)&c.mask])
+		l.kept = append(l.kept, c.cuts[(c.firstMEP+l.count)&c.mask])
 	}
-	l.over = c.over
-	if n := released - c.first - min(released-c.first, l.firstKept()); n > 0 && 2*n >= uint64(len(l.kept)) {
+	l.cutsOver = c.cutsOver
+	if n := released - c.firstMEP - min(released-c.firstMEP, l.firstKept()); n > 0 && 2*n >= uint64(len(l.kept)) {
 		l.kept = slices.Delete(l.kept, 0, int(min(n, uint64(len(l.kept)))))
 	}
 	return changed
@@ -43,16 +43,16 @@ func (l *cutLog) firstKept() uint64 { return l.count - uint64(len(l.kept)) }
 func (l *cutLog) contains(from uint64) bool { return from >= l.firstKept() }
 
 // hasNews tells whether a reader is to hear of cuts.
-func (l *cutLog) hasNews(r *reader) bool { return r.cuts < l.count || l.over != r.cutsOver }
+func (l *cutLog) hasNews(r *reader) bool { return r.cutsSent < l.count || l.cutsOver != r.cutsOver }
 
 // appendTo adds to a message what a reader has not heard.
 func (l *cutLog) appendTo(r *reader, m *tagnetv1.TokenBatch) {
-	n := min(l.count-r.cuts, maxCutsPerMessage)
-	for _, c := range l.kept[r.cuts-l.firstKept():][:n] {
-		m.Cuts = append(m.Cuts, c.First, uint64(c.Events))
+	n := min(l.count-r.cutsSent, maxCutsPerMessage)
+	for _, c := range l.kept[r.cutsSent-l.firstKept():][:n] {
+		m.Cuts = append(m.Cuts, c.FirstEvent, uint64(c.Events))
 	}
-	r.cuts += n
-	m.CutsOver = l.over && r.cuts == l.count
+	r.cutsSent += n
+	m.CutsOver = l.cutsOver && r.cutsSent == l.count
 	r.cutsOver = m.CutsOver
 }
 
@@ -78,11 +78,11 @@ func decodeReach(m *tagnetv1.Reach) *Reach {
 		return nil
 	}
 	return &Reach{
-		From:    m.GetFrom(),
-		To:      m.GetTo(),
-		Flush:   m.GetFlush(),
-		Overdue: m.GetOverdue(),
-		Over:    m.GetOver(),
+		FirstUncut:    m.GetFrom(),
+		CompleteBelow: m.GetTo(),
+		FlushBelow:    m.GetFlush(),
+		OverdueBelow:  m.GetOverdue(),
+		Ended:         m.GetOver(),
 	}
 }
 
@@ -91,10 +91,10 @@ func reachMessage(r *Reach) *tagnetv1.Reach {
 		return nil
 	}
 	return &tagnetv1.Reach{
-		From:    r.From,
-		To:      r.To,
-		Flush:   r.Flush,
-		Overdue: r.Overdue,
-		Over:    r.Over,
+		From:    r.FirstUncut,
+		To:      r.CompleteBelow,
+		Flush:   r.FlushBelow,
+		Overdue: r.OverdueBelow,
+		Over:    r.Ended,
 	}
 }

@@ -10,8 +10,8 @@ import (
 // scheduler). It keeps them in the message that tells them.
 type depth struct {
 	*tagnetv1.Depth
-	marks [5]uint64 // entries at which the marks stand; the last is the capacity
-	level uint8     // marks at or below Now
+	marks        [5]uint64 // entries at which the marks stand; the last is the capacity
+	marksReached uint8     // marks at or below Now
 }
 
 func newDepth(capacity uint64) depth {
@@ -31,17 +31,17 @@ func (d *depth) set(v uint64) {
 	if v > d.Max {
 		d.Max = v
 	}
-	for d.level < 5 && v >= d.marks[d.level] {
-		if d.level == 4 {
+	for d.marksReached < 5 && v >= d.marks[d.marksReached] {
+		if d.marksReached == 4 {
 			d.Full++
 		} else {
-			d.Crossed[d.level]++
-			d.Usage |= 1 << d.level // the code of register ev_buff_fifo_usedw_log (TagNet-farm §VII.C)
+			d.Crossed[d.marksReached]++
+			d.Usage |= 1 << d.marksReached // the code of register ev_buff_fifo_usedw_log (TagNet-farm §VII.C)
 		}
-		d.level++
+		d.marksReached++
 	}
-	for d.level > 0 && v < d.marks[d.level-1] {
-		d.level--
+	for d.marksReached > 0 && v < d.marks[d.marksReached-1] {
+		d.marksReached--
 	}
 }
 

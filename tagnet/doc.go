@@ -53,8 +53,8 @@
 // can wait for the next, Flush when it ends, and Close. Both name their run, view and unit; another run's or view's
 // units are refused with a *RemoteError and counted.
 //
-// A stream that breaks is resumed by the client, within DefaultResume: outcomes and tags have sequence numbers and
-// are kept until they are acknowledged, tokens are replayed from where the unit was. The caller notices a pause, or
+// A stream that breaks is resumed by the client, within DefaultResumeTimeout: outcomes and tags have sequence numbers
+// and are kept until they are acknowledged, tokens are replayed from where the unit was. The caller notices a pause, or
 // the end if that time was not enough.
 //
 // # Who may speak

@@ -12,7 +12,7 @@ type Reason uint8
 // message that comes back round the ring.
 const (
 	UnknownUnit     Reason = iota // no unit has this index
-	Excluded                      // the unit is excluded
+	UnitExcluded                  // the unit is excluded
 	BadOutcome                    // the outcome is none that a builder unit may tell
 	SlotOutOfRange                // the builder unit has no such slot
 	NeverIssued                   // no token for this MEP has been issued
@@ -30,9 +30,9 @@ const (
 	TagTwice                      // a tag came round a second time
 	TagWrong                      // a tag has another MEP, slot or attempt than was sent
 	TagLoop                       // a tag came round in another loop than it was sent in
-	TagServed                     // a tag's bit field lost or invented readout units
+	TagBadServed                  // a tag's bit field lost or invented readout units
 	TagUnserved                   // a tag that may not be passed on came round without having been served by all
-	TagOrder                      // a tag overtook another where none can
+	TagOvertook                   // a tag overtook another where none can
 	BadConfirmation               // a readout unit confirmed an exclusion that is not, or twice
 	numberOfReasons = iota
 )
@@ -84,26 +84,26 @@ type Refusal string
 
 // The refusals. Each has a counter in the registers.
 const (
-	RefusedProtocol Refusal = "wrong_protocol"   // another protocol version
-	RefusedRun      Refusal = "wrong_run"        // another run
-	RefusedView     Refusal = "wrong_view"       // another view
-	RefusedName     Refusal = "unknown_name"     // no such unit in the view
-	RefusedTwice    Refusal = "attached_already" // the unit has, or had, a stream
-	RefusedExcluded Refusal = "excluded"         // the unit is excluded
+	RefusedProtocol     Refusal = "wrong_protocol"   // another protocol version
+	RefusedRun          Refusal = "wrong_run"        // another run
+	RefusedView         Refusal = "wrong_view"       // another view
+	RefusedName         Refusal = "unknown_name"     // no such unit in the view
+	RefusedSecondAttach Refusal = "attached_already" // the unit has, or had, a stream
+	RefusedExcluded     Refusal = "excluded"         // the unit is excluded
 	// the unit is included again: it is to free its slots and to attach once more
-	RefusedReset     Refusal = "reset_first"
-	RefusedSlots     Refusal = "wrong_slots" // another number of slots than configured
-	RefusedMessage   Refusal = "bad_message" // a message that cannot be meant
-	RefusedInput     Refusal = "bad_input"   // an update that does not fit what was told before
-	RefusedLagging   Refusal = "lagging"     // the stream is too far behind to be served
-	RefusedOperation Refusal = "unknown_operation"
-	RefusedNow       Refusal = "not_now"        // the operation makes no sense in this state
-	RefusedNoView    Refusal = "no_scheduler"   // a host has none, or not this one any more
-	RefusedBusy      Refusal = "busy"           // a host has the scheduler of another run or view
-	RefusedRole      Refusal = "wrong_role"     // the certificate of whoever asks does not allow it
-	RefusedIdentity  Refusal = "wrong_identity" // the certificate has another name than the scope
-	RefusedTerm      Refusal = "fenced"         // a control with a higher term has been heard
-	refusedClosing   Refusal = "closing"        // the scheduler ends; a *GoneError to clients
+	RefusedUntilReset Refusal = "reset_first"
+	RefusedSlots      Refusal = "wrong_slots" // another number of slots than configured
+	RefusedMessage    Refusal = "bad_message" // a message that cannot be meant
+	RefusedInput      Refusal = "bad_input"   // an update that does not fit what was told before
+	RefusedLagging    Refusal = "lagging"     // the stream is too far behind to be served
+	RefusedOperation  Refusal = "unknown_operation"
+	RefusedNotNow     Refusal = "not_now"        // the operation makes no sense in this state
+	RefusedNoView     Refusal = "no_scheduler"   // a host has none, or not this one any more
+	RefusedBusy       Refusal = "busy"           // a host has the scheduler of another run or view
+	RefusedRole       Refusal = "wrong_role"     // the certificate of whoever asks does not allow it
+	RefusedIdentity   Refusal = "wrong_identity" // the certificate has another name than the scope
+	RefusedTerm       Refusal = "fenced"         // a control with a higher term has been heard
+	refusedClosing    Refusal = "closing"        // the scheduler ends; a *GoneError to clients
 )
 
 const (
@@ -123,7 +123,7 @@ func (e *RemoteError) Error() string { return "tagnet: refused by the scheduler:
 // Is makes the refusal of a name match errUnknownUnit, and that of an operation at the wrong time NotNow, as they are
 // where the server is here.
 func (e *RemoteError) Is(target error) bool {
-	return target == errUnknownUnit && e.Refusal == RefusedName || target == NotNow && e.Refusal == RefusedNow
+	return target == errUnknownUnit && e.Refusal == RefusedName || target == NotNow && e.Refusal == RefusedNotNow
 }
 
 // Unwrap gives the gRPC status error.

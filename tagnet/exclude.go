@@ -13,17 +13,17 @@ func (c *Core) ExcludeBU(bu int) (int, error) {
 	}
 	b.excluded = true
 	b.counters.Exclusions++
-	c.active--
-	if b.behind {
-		b.behind = false
-		c.behindCount--
+	c.activeBUs--
+	if b.leftBehind {
+		b.leftBehind = false
+		c.leftBehindBUs--
 	}
-	if b.free.len() == 0 {
-		c.blocked--
+	if b.freeSlots.len() == 0 {
+		c.blockedBUs--
 	}
 	n := 0
-	c.forEachUnfinished(func(k uint64, r *record) {
-		if r.state != inFlight || int(r.bu) != bu {
+	c.forEachUnfinished(func(k uint64, r *mepRecord) {
+		if r.state != recordInFlight || int(r.bu) != bu {
 			return
 		}
 		c.leaveCycle(r)
@@ -32,7 +32,7 @@ func (c *Core) ExcludeBU(bu int) (int, error) {
 			c.recordOutcome(k, r, Abandoned)
 			return
 		}
-		r.state = toReissue
+		r.state = recordToReissue
 		c.reissue.push(k)
 		n++
 	})
@@ -44,7 +44,7 @@ func (c *Core) ExcludeBU(bu int) (int, error) {
 		c.tagRing.exclude(bu)
 	}
 	c.recordWithdrawal(bu)
-	b.used.set(0)
+	b.usedSlots.set(0)
 	c.advanceReleased()
 	return n, nil
 }
@@ -65,33 +65,33 @@ func (c *Core) loseBU(bu int) (int, error) {
 
 // recordWithdrawal notes for the readout units that a builder unit is excluded.
 func (c *Core) recordWithdrawal(bu int) {
-	c.withdrawn = append(c.withdrawn, Withdrawal{BU: uint16(bu), Gone: c.bus[bu].lost, BeforeCycle: c.nextCycle})
-	c.confirmed = append(c.confirmed, make([]bool, len(c.rus)))
+	c.withdrawals = append(c.withdrawals, Withdrawal{BU: uint16(bu), Lost: c.bus[bu].lost, BeforeCycle: c.nextCycle})
+	c.confirmedExclusions = append(c.confirmedExclusions, make([]bool, len(c.rus)))
 }
 
-// Withdrawn are the exclusions of builder units so far, which concern what readout units have not sent yet. The list
+// Withdrawals are the exclusions of builder units so far, which concern what readout units have not sent yet. The list
 // only grows: an exclusion is a decision of run control.
-func (c *Core) Withdrawn() []Withdrawal { return c.withdrawn }
+func (c *Core) Withdrawals() []Withdrawal { return c.withdrawals }
 
 // ConfirmExclusion takes from readout unit ru that nothing of an exclusion, known by its place among Withdrawn, is
 // under way there any more.
 func (c *Core) ConfirmExclusion(ru int, exclusion uint64) error {
-	if exclusion >= uint64(len(c.confirmed)) || c.confirmed[exclusion][ru] {
+	if exclusion >= uint64(len(c.confirmedExclusions)) || c.confirmedExclusions[exclusion][ru] {
 		return c.refuse(BadConfirmation, c.cfg.RUs[ru], "exclusion %d of %d is confirmed that is not open", exclusion,
-			len(c.confirmed))
+			len(c.confirmedExclusions))
 	}
-	c.confirmed[exclusion][ru] = true
+	c.confirmedExclusions[exclusion][ru] = true
 	return nil
 }
 
 // unconfirmedRUs names the readout units that have something under way to an excluded builder unit still.
 func (c *Core) unconfirmedRUs(bu int) (rus []string) {
-	last := len(c.withdrawn) - 1
-	for last >= 0 && int(c.withdrawn[last].BU) != bu {
+	last := len(c.withdrawals) - 1
+	for last >= 0 && int(c.withdrawals[last].BU) != bu {
 		last--
 	}
 	for ru := range c.rus {
-		if last >= 0 && !c.confirmed[last][ru] && !c.rus[ru].excluded {
+		if last >= 0 && !c.confirmedExclusions[last][ru] && !c.rus[ru].excluded {
 			rus = append(rus, c.cfg.RUs[ru])
 		}
 	}
@@ -116,7 +116,7 @@ func (c *Core) IncludeBU(bu int) error {
 	}
 	b.excluded = false
 	b.freeAllSlots(c.cfg.creditPerBU())
-	c.active++
+	c.activeBUs++
 	if c.chooser != nil {
 		c.chooser.rebuildTurns()
 	}

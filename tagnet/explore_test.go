@@ -17,14 +17,14 @@ func TestEveryInterleaving(t *testing.T) {
 			for _, busy := range []Policy{Wait, Skip} {
 				for next := RoundRobin; next <= ByDemand; next++ {
 					cfg := Config{
-						RUs:     names("ru", 2),
-						BUs:     names("bu", 3),
-						Slots:   2,
-						Packing: 1,
-						Window:  4,
-						Policy:  empty,
-						Loose:   loose,
-						Rules:   Rules{Groups: [][]int{{0, 1}, {2}}, BusyGroup: busy, TurnOrder: next},
+						RUs:          names("ru", 2),
+						BUs:          names("bu", 3),
+						Slots:        2,
+						Packing:      1,
+						Window:       4,
+						NoSlotPolicy: empty,
+						Loose:        loose,
+						Rules:        Rules{Groups: [][]int{{0, 1}, {2}}, BusyGroupPolicy: busy, TurnOrder: next},
 					}
 					if next == ByRatio {
 						cfg.Rules.Ratio = []int{2, 1, 1}
@@ -85,14 +85,14 @@ func (e explorable) steps(t *testing.T) (out []explorable) {
 		out = append(out, n)
 	}
 	for ru := range e.rus {
-		if read := e.rus[ru].Read; read < meps {
+		if read := e.rus[ru].ReadBelow; read < meps {
 			do(func(n *explorable) {
-				must(t, n.ApplyUpdate(ru, Update{Read: read + 1, Events: read + 1, End: read+1 == meps}))
+				must(t, n.ApplyUpdate(ru, Update{ReadBelow: read + 1, Events: read + 1, InputEnded: read+1 == meps}))
 			})
 		}
 	}
-	e.forEachUnfinished(func(k uint64, r *record) {
-		if r.state == inFlight {
+	e.forEachUnfinished(func(k uint64, r *mepRecord) {
+		if r.state == recordInFlight {
 			do(func(n *explorable) {
 				must(t, n.ApplyFeedback(int(r.bu), Feedback{
 					MEP:     k,
@@ -113,10 +113,10 @@ func (e explorable) steps(t *testing.T) (out []explorable) {
 	}
 	n := e.clone()
 	var batch Batch
-	batch.Reset(n.NextCycle(), n.Places())
+	batch.Reset(n.NextCycle(), n.PlacesPerCycle())
 	if n.Issue(&batch) > 0 {
 		out = append(out, n)
-	} else if n.InFlight() == n.reissue.len() && n.newMEPs()+uint64(n.reissue.len()) > 0 && n.active > 0 {
+	} else if n.InFlight() == n.reissue.len() && n.newMEPs()+uint64(n.reissue.len()) > 0 && n.activeBUs > 0 {
 		t.Fatalf("nothing runs, and nothing is issued: %s: %+v", n.key(), n.Registers())
 	}
 	return out
@@ -125,8 +125,8 @@ func (e explorable) steps(t *testing.T) (out []explorable) {
 // verify holds what must be true in every state.
 func (e explorable) verify(t *testing.T) {
 	running, slots := map[uint16]int{}, map[[2]uint32]bool{}
-	e.forEachUnfinished(func(_ uint64, r *record) {
-		if r.state != inFlight {
+	e.forEachUnfinished(func(_ uint64, r *mepRecord) {
+		if r.state != recordInFlight {
 			return
 		}
 		if running[e.groups.groupOf[r.bu]]++; running[e.groups.groupOf[r.bu]] > 1 {
@@ -140,8 +140,8 @@ func (e explorable) verify(t *testing.T) {
 	})
 	for j := range e.bus {
 		b := &e.bus[j]
-		if used := b.used.Now; !b.excluded && uint64(b.free.len())+used != uint64(e.cfg.creditPerBU()) {
-			t.Fatalf("bu%d has %d slots free and %d used: %s", j, b.free.len(), used, e.key())
+		if used := b.usedSlots.Now; !b.excluded && uint64(b.freeSlots.len())+used != uint64(e.cfg.creditPerBU()) {
+			t.Fatalf("bu%d has %d slots free and %d used: %s", j, b.freeSlots.len(), used, e.key())
 		}
 	}
 	if c := e.counters; c.Issued != c.Built+uint64(e.InFlight()) || c.Abandoned > 0 {
@@ -151,9 +151,9 @@ func (e explorable) verify(t *testing.T) {
 
 // key is the state without what only counts.
 func (e explorable) key() string {
-	records := make([]record, 0, meps)
-	for k := e.released; k < e.next; k++ {
-		r := e.records[k&e.mask]
+	records := make([]mepRecord, 0, meps)
+	for k := e.released; k < e.nextMEP; k++ {
+		r := e.records[k&e.recordMask]
 		if r.attempt = 0; r.cycle != noCycle {
 			r.cycle = e.openTokens[r.cycle]
 		}
@@ -161,16 +161,16 @@ func (e explorable) key() string {
 	}
 	var free []any
 	for j := range e.bus {
-		free = append(free, e.bus[j].free.entries(), e.bus[j].excluded, e.bus[j].behind)
+		free = append(free, e.bus[j].freeSlots.list(), e.bus[j].excluded, e.bus[j].leftBehind)
 	}
-	return fmt.Sprint(e.lost, e.rus, e.released, e.next, records, e.heldUp.meps, e.heldUp.records, e.reissue.entries(),
+	return fmt.Sprint(e.lost, e.rus, e.released, e.nextMEP, records, e.heldUp.meps, e.heldUp.records, e.reissue.list(),
 		free,
 		e.chooser.nextTurn, len(e.freeCycles))
 }
 
-func (q *queue) entries() (out []uint64) {
+func (q *queue) list() (out []uint64) {
 	for i := q.head; i < q.tail; i++ {
-		out = append(out, q.entry[i&uint64(len(q.entry)-1)])
+		out = append(out, q.entries[i&uint64(len(q.entries)-1)])
 	}
 	return out
 }
@@ -180,11 +180,11 @@ func (e explorable) clone() explorable {
 	c := *e.Core
 	c.records, c.openTokens, c.freeCycles = slices.Clone(c.records), slices.Clone(c.openTokens), slices.Clone(c.freeCycles)
 	c.rus, c.bus = slices.Clone(c.rus), slices.Clone(c.bus)
-	c.reissue.entry = slices.Clone(c.reissue.entry)
+	c.reissue.entries = slices.Clone(c.reissue.entries)
 	c.heldUp.meps, c.heldUp.records = slices.Clone(c.heldUp.meps), slices.Clone(c.heldUp.records)
 	for j := range c.bus {
-		c.bus[j].free.entry = slices.Clone(c.bus[j].free.entry)
-		c.bus[j].used.Depth = c.bus[j].used.message()
+		c.bus[j].freeSlots.entries = slices.Clone(c.bus[j].freeSlots.entries)
+		c.bus[j].usedSlots.Depth = c.bus[j].usedSlots.message()
 	}
 	for _, d := range []*depth{&c.depths.ready, &c.depths.cycles, &c.depths.window, &c.depths.reissue} {
 		d.Depth = d.message()

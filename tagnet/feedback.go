@@ -15,11 +15,11 @@ func (c *Core) ApplyFeedback(bu int, f Feedback) error {
 		return c.refuseFeedback(reason, bu, f, r)
 	}
 	c.leaveCycle(r)
-	if b.free.len() == 0 {
-		c.blocked--
+	if b.freeSlots.len() == 0 {
+		c.blockedBUs--
 	}
-	b.free.push(uint64(f.Slot))
-	b.used.set(b.used.Now - 1)
+	b.freeSlots.push(uint64(f.Slot))
+	b.usedSlots.set(b.usedSlots.Now - 1)
 	want := c.eventCount(f.MEP)
 	c.recordOutcome(f.MEP, r, f.Outcome)
 	switch {
@@ -29,9 +29,9 @@ func (c *Core) ApplyFeedback(bu int, f Feedback) error {
 		c.heldUp.drop(f.MEP)
 		c.dropCut(f.MEP)
 	}
-	if b.behind && b.used.Now <= uint64(c.cfg.creditPerBU()/2) {
-		b.behind = false
-		c.behindCount--
+	if b.leftBehind && b.usedSlots.Now <= uint64(c.cfg.creditPerBU()/2) {
+		b.leftBehind = false
+		c.leftBehindBUs--
 	}
 	if f.Outcome == Built && uint64(f.Events) != want {
 		return c.refuse(WrongEvents, c.cfg.BUs[bu], "MEP %d was built with %d events, the readout units told %d",
@@ -41,19 +41,19 @@ func (c *Core) ApplyFeedback(bu int, f Feedback) error {
 }
 
 // checkFeedback tells whether the feedback answers the token issued last for its MEP, and if not, why not.
-func (c *Core) checkFeedback(bu int, f Feedback, r *record) (Reason, bool) {
+func (c *Core) checkFeedback(bu int, f Feedback, r *mepRecord) (Reason, bool) {
 	switch {
 	case c.bus[bu].excluded:
-		return Excluded, false
+		return UnitExcluded, false
 	case f.Outcome < Built || f.Outcome > Rejected:
 		return BadOutcome, false
 	case f.Slot >= uint32(c.cfg.Slots):
 		return SlotOutOfRange, false
-	case f.MEP >= c.next || f.MEP < c.cfg.First:
+	case f.MEP >= c.nextMEP || f.MEP < c.cfg.FirstMEP:
 		return NeverIssued, false
-	case r.state == final:
+	case r.state == recordFinal:
 		return AlreadyFinal, false
-	case f.Attempt != r.attempt || r.state != inFlight:
+	case f.Attempt != r.attempt || r.state != recordInFlight:
 		return WrongAttempt, false
 	case int(r.bu) != bu:
 		return WrongBuilder, false
@@ -63,21 +63,21 @@ func (c *Core) checkFeedback(bu int, f Feedback, r *record) (Reason, bool) {
 	return 0, true
 }
 
-func (c *Core) refuseFeedback(reason Reason, bu int, f Feedback, r *record) error {
+func (c *Core) refuseFeedback(reason Reason, bu int, f Feedback, r *mepRecord) error {
 	unit := c.cfg.BUs[bu]
 	switch reason {
-	case Excluded:
+	case UnitExcluded:
 		return c.refuse(reason, unit, "feedback for MEP %d after the unit was excluded", f.MEP)
 	case BadOutcome:
 		return c.refuse(reason, unit, "feedback for MEP %d has outcome %d", f.MEP, f.Outcome)
 	case SlotOutOfRange:
 		return c.refuse(reason, unit, "feedback for MEP %d names slot %d of %d", f.MEP, f.Slot, c.cfg.Slots)
 	case NeverIssued:
-		return c.refuse(reason, unit, "feedback for MEP %d, which was never issued (next is %d)", f.MEP, c.next)
+		return c.refuse(reason, unit, "feedback for MEP %d, which was never issued (next is %d)", f.MEP, c.nextMEP)
 	case AlreadyFinal:
 		return c.refuse(reason, unit, "feedback for MEP %d, slot %d, which has its outcome already", f.MEP, f.Slot)
 	case WrongAttempt:
-		if r.state == toReissue {
+		if r.state == recordToReissue {
 			return c.refuse(reason, unit, "feedback for attempt %d of MEP %d, which waits to be issued again", f.Attempt, f.MEP)
 		}
 		return c.refuse(reason, unit, "feedback for attempt %d of MEP %d, the last one issued is %d", f.Attempt, f.MEP,
@@ -89,7 +89,7 @@ func (c *Core) refuseFeedback(reason Reason, bu int, f Feedback, r *record) erro
 }
 
 // leaveCycle takes a token in flight out of its cycle and its group.
-func (c *Core) leaveCycle(r *record) {
+func (c *Core) leaveCycle(r *mepRecord) {
 	if c.tagRing == nil {
 		c.groups.endEvent(int(r.bu))
 	}
@@ -97,7 +97,7 @@ func (c *Core) leaveCycle(r *record) {
 }
 
 // releaseFromCycle lets the cycle of a token not wait for it.
-func (c *Core) releaseFromCycle(r *record) {
+func (c *Core) releaseFromCycle(r *mepRecord) {
 	if r.cycle == noCycle {
 		return
 	}
@@ -109,8 +109,8 @@ func (c *Core) releaseFromCycle(r *record) {
 }
 
 // recordOutcome enters the one outcome of a MEP into its record.
-func (c *Core) recordOutcome(mep uint64, r *record, o Outcome) {
-	r.state = final
+func (c *Core) recordOutcome(mep uint64, r *mepRecord, o Outcome) {
+	r.state = recordFinal
 	events := c.eventCount(mep)
 	var b *BUCounters
 	if o != Abandoned {

@@ -52,10 +52,10 @@ func (e *FencedError) Error() string {
 	}
 	return fmt.Sprintf("another control has taken over: %s has term %d since %s, and %s has %s; end the one that is "+
 		"not wanted",
-		orNobody(e.Current.Holder), e.Current.Number, e.Since.Format(time.RFC3339), orNobody(e.Term.Holder), current)
+		holderOrNobody(e.Current.Holder), e.Current.Number, e.Since.Format(time.RFC3339), holderOrNobody(e.Term.Holder), current)
 }
 
-func orNobody(holder string) string {
+func holderOrNobody(holder string) string {
 	if holder == "" {
 		return "a control that does not say which"
 	}
@@ -77,9 +77,9 @@ func (e *FencedError) Status() error {
 	return st.Err()
 }
 
-// Fenced finds in an error, of this package or a gRPC status, that another control has taken over; nil if it says no
-// such thing.
-func Fenced(err error) *FencedError {
+// AsFencedError finds in an error, of this package or a gRPC status, that another control has taken over; nil if it
+// says no such thing.
+func AsFencedError(err error) *FencedError {
 	var fenced *FencedError
 	if errors.As(err, &fenced) {
 		return fenced

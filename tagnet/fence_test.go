@@ -41,12 +41,12 @@ func TestFence(t *testing.T) {
 // TestFencedTravels reads the refusal of a control back from a gRPC status.
 func TestFencedTravels(t *testing.T) {
 	want := FencedError{Term: Term{1, "a"}, Current: Term{2, "b"}, Since: time.Now().Truncate(0)}
-	got := Fenced(want.Status())
+	got := AsFencedError(want.Status())
 	if got == nil || got.Term != want.Term || got.Current != want.Current || !got.Since.Equal(want.Since) ||
 		got.Error() != want.Error() {
 		t.Errorf("sent %+v, got %+v", want, got)
 	}
-	if Fenced(nil) != nil || Fenced(errCut) != nil || Fenced(errClosing) != nil {
+	if AsFencedError(nil) != nil || AsFencedError(errCut) != nil || AsFencedError(errClosing) != nil {
 		t.Error("an error is taken for what it is not")
 	}
 }

@@ -29,7 +29,7 @@ func BenchmarkTokensOverGRPC(b *testing.B) {
 	must(b, err)
 	g := grpc.NewServer(ServerOptions()...)
 	h := NewHost(Access{})
-	h.server, server.request = server, &tagnetv1.BeginRequest{}
+	h.server, server.beginRequest = server, &tagnetv1.BeginRequest{}
 	h.Register(g)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(b, err)
@@ -69,7 +69,7 @@ func benchUnit(b *testing.B, ru *RUClient, bu *BUClient, place int, total, retai
 	for released := uint64(0); ; {
 		if read := min(total, released+retain); read > reported || reported == 0 {
 			reported = read
-			err := ru.Update(Update{Read: read, Events: read * packing, End: read == total})
+			err := ru.Update(Update{ReadBelow: read, Events: read * packing, InputEnded: read == total})
 			if err != nil && !errors.Is(err, io.EOF) {
 				return err
 			}

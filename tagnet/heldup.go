@@ -19,20 +19,20 @@ import (
 // noCycle stands in the record of a MEP that no cycle waits for.
 const noCycle = math.MaxUint32
 
-// heldUp are the MEPs that the watermark passed over, in order, with their records.
-type heldUp struct {
+// heldUpMEPs are the MEPs that the watermark passed over, in order, with their records.
+type heldUpMEPs struct {
 	meps    []uint64
-	records []record
+	records []mepRecord
 	changes uint64
 }
 
-func (h *heldUp) add(mep uint64, r record) {
+func (h *heldUpMEPs) add(mep uint64, r mepRecord) {
 	h.meps, h.records = append(h.meps, mep), append(h.records, r)
 	h.changes++
 }
 
 // find is the record of a MEP, or nil.
-func (h *heldUp) find(mep uint64) *record {
+func (h *heldUpMEPs) find(mep uint64) *mepRecord {
 	if i, ok := slices.BinarySearch(h.meps, mep); ok {
 		return &h.records[i]
 	}
@@ -40,7 +40,7 @@ func (h *heldUp) find(mep uint64) *record {
 }
 
 // drop forgets a MEP that has its outcome.
-func (h *heldUp) drop(mep uint64) {
+func (h *heldUpMEPs) drop(mep uint64) {
 	if i, ok := slices.BinarySearch(h.meps, mep); ok {
 		h.meps, h.records = slices.Delete(h.meps, i, i+1), slices.Delete(h.records, i, i+1)
 		h.changes++
@@ -48,9 +48,9 @@ func (h *heldUp) drop(mep uint64) {
 }
 
 // prune forgets all that have their outcome.
-func (h *heldUp) prune() {
+func (h *heldUpMEPs) prune() {
 	for i := len(h.meps) - 1; i >= 0; i-- {
-		if h.records[i].state == final {
+		if h.records[i].state == recordFinal {
 			h.drop(h.meps[i])
 		}
 	}
@@ -61,12 +61,12 @@ func (h *heldUp) prune() {
 func (c *Core) HeldUp() []uint64 { return c.heldUp.meps }
 
 // finalRecord is the record of every MEP of which none is kept any more.
-var finalRecord = record{state: final}
+var finalRecord = mepRecord{state: recordFinal}
 
 // recordOf is the record of a MEP that was issued.
-func (c *Core) recordOf(mep uint64) *record {
+func (c *Core) recordOf(mep uint64) *mepRecord {
 	if mep >= c.released {
-		return &c.records[mep&c.mask]
+		return &c.records[mep&c.recordMask]
 	}
 	if r := c.heldUp.find(mep); r != nil {
 		return r
@@ -76,13 +76,13 @@ func (c *Core) recordOf(mep uint64) *record {
 }
 
 // forEachUnfinished calls f with every MEP that has no outcome, in order. f may give it one.
-func (c *Core) forEachUnfinished(f func(mep uint64, r *record)) {
+func (c *Core) forEachUnfinished(f func(mep uint64, r *mepRecord)) {
 	for i, mep := range c.heldUp.meps {
 		f(mep, &c.heldUp.records[i])
 	}
 	c.heldUp.prune()
-	for k := c.released; k < c.next; k++ {
-		if r := &c.records[k&c.mask]; r.state != final {
+	for k := c.released; k < c.nextMEP; k++ {
+		if r := &c.records[k&c.recordMask]; r.state != recordFinal {
 			f(k, r)
 		}
 	}
@@ -91,18 +91,18 @@ func (c *Core) forEachUnfinished(f func(mep uint64, r *record)) {
 // advanceReleased moves the watermark over every MEP that has its outcome, and over others when all that is kept for
 // them would be more than can be in flight.
 func (c *Core) advanceReleased() {
-	for c.released < c.next {
-		r := &c.records[c.released&c.mask]
-		if r.state != final {
-			if len(c.heldUp.meps)+int(c.next-c.released) <= c.maxBeyondReleased() {
+	for c.released < c.nextMEP {
+		r := &c.records[c.released&c.recordMask]
+		if r.state != recordFinal {
+			if len(c.heldUp.meps)+int(c.nextMEP-c.released) <= c.maxBeyondReleased() {
 				return
 			}
 			c.heldUp.add(c.released, *r)
-			if c.cuts != nil {
-				c.cuts.heldUp[c.released] = c.cuts.cuts[c.released&c.mask]
+			if c.cutter != nil {
+				c.cutter.heldUpCuts[c.released] = c.cutter.cuts[c.released&c.recordMask]
 			}
 		}
-		r.state = unused
+		r.state = recordUnused
 		c.released++
 	}
 }
@@ -112,10 +112,10 @@ func (c *Core) advanceReleased() {
 // anyway; of small MEPs they have room for twice that, and a reach beyond it would let them fill up behind a builder
 // unit that has stopped. In a window of a cycle or less nothing is passed over.
 func (c *Core) maxBeyondReleased() int {
-	if c.cfg.Window <= c.places {
+	if c.cfg.Window <= c.placesPerCycle {
 		return c.cfg.Window
 	}
-	return min(c.cfg.maxUnfinished(), c.cfg.Window-c.places)
+	return min(c.cfg.maxUnfinished(), c.cfg.Window-c.placesPerCycle)
 }
 
 // maxCyclesBehind is how many cycles a readout unit can be behind that has not missed any: twice what can be in flight.
@@ -123,8 +123,8 @@ func (c *Core) maxBeyondReleased() int {
 // least.
 func (c *Core) maxCyclesBehind() int {
 	n := 2 * len(c.openTokens)
-	if c.cfg.Policy == Skip {
-		n = max(n, c.cfg.LookAhead*(c.places+2))
+	if c.cfg.NoSlotPolicy == Skip {
+		n = max(n, c.cfg.LookAhead*(c.placesPerCycle+2))
 	}
 	return n
 }
@@ -140,7 +140,7 @@ func (c *Core) noCycleAwaited() bool { return len(c.freeCycles) == len(c.openTok
 // hasIdleBU tells that an active builder unit has nothing.
 func (c *Core) hasIdleBU() bool {
 	for j := range c.bus {
-		if b := &c.bus[j]; !b.excluded && b.used.Now == 0 {
+		if b := &c.bus[j]; !b.excluded && b.usedSlots.Now == 0 {
 			return true
 		}
 	}
@@ -151,20 +151,20 @@ func (c *Core) hasIdleBU() bool {
 // those that have all they can have while another has nothing. One that has worked off half of what it can have is
 // waited for again.
 func (c *Core) leaveBehind() bool {
-	if c.cfg.Policy != Skip || !c.hasIdleBU() {
+	if c.cfg.NoSlotPolicy != Skip || !c.hasIdleBU() {
 		return false
 	}
 	found, threshold := false, c.behindThreshold()
 	for j := range c.bus {
-		if b := &c.bus[j]; !b.excluded && !b.behind && b.used.Now >= threshold {
-			b.behind, found = true, true
-			c.behindCount++
+		if b := &c.bus[j]; !b.excluded && !b.leftBehind && b.usedSlots.Now >= threshold {
+			b.leftBehind, found = true, true
+			c.leftBehindBUs++
 			b.counters.LeftBehind++
 		}
 	}
 	if found {
-		c.forEachUnfinished(func(_ uint64, r *record) {
-			if r.state == inFlight && c.bus[r.bu].behind {
+		c.forEachUnfinished(func(_ uint64, r *mepRecord) {
+			if r.state == recordInFlight && c.bus[r.bu].leftBehind {
 				c.releaseFromCycle(r)
 			}
 		})
@@ -177,13 +177,13 @@ func (c *Core) leaveBehind() bool {
 // MEP, where its group has no more. So a healthy one may be taken for it, and counted, until it has worked off half of
 // what it can have; cycles need not be full then.
 func (c *Core) behindThreshold() uint64 {
-	if c.cfg.Rules.plain() && !c.cfg.Loose {
+	if c.cfg.Rules.isPlain() && !c.cfg.Loose {
 		return uint64(c.cfg.creditPerBU())
 	}
 	most := uint64(1)
 	for j := range c.bus {
-		if b := &c.bus[j]; !b.excluded && !b.behind {
-			most = max(most, b.used.Now)
+		if b := &c.bus[j]; !b.excluded && !b.leftBehind {
+			most = max(most, b.usedSlots.Now)
 		}
 	}
 	return most

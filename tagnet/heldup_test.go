@@ -36,7 +36,7 @@ func TestStoppedBuilders(t *testing.T) {
 			}
 		}
 		switch r := m.core.Registers(); {
-		case m.core.cfg.Policy == Skip || !any:
+		case m.core.cfg.NoSlotPolicy == Skip || !any:
 			m.checkWentOn(t, r, stopped, atOnce)
 		case m.core.chooser == nil:
 			m.checkSlotsUsed(t, r, stopped)
@@ -49,7 +49,7 @@ func TestStoppedBuilders(t *testing.T) {
 // and with a window that is not what binds.
 func (m *model) withoutGroups(t *rapid.T) {
 	cfg := m.core.cfg
-	cfg.Rules.Groups, cfg.Rules.BusyGroup, cfg.Rules.TurnSets = nil, Wait, nil
+	cfg.Rules.Groups, cfg.Rules.BusyGroupPolicy, cfg.Rules.TurnSets = nil, Wait, nil
 	cfg.Window = 1024
 	core := newCore(t, cfg)
 	core.Start()
@@ -64,7 +64,7 @@ func (m *model) checkWentOn(t *rapid.T, r *Registers, stopped []bool, atOnce uin
 			remaining -= r.Bus[j].Used.Now
 		}
 	}
-	if remaining > atOnce+uint64(m.core.places) {
+	if remaining > atOnce+uint64(m.core.placesPerCycle) {
 		t.Fatalf("%d MEPs have not been built, though somebody could: %+v", remaining, r)
 	}
 }
@@ -107,24 +107,24 @@ func TestReachFitsReadoutUnits(t *testing.T) {
 	} {
 		const slots, bus = 2, 3
 		core := newCore(t, Config{
-			RUs:       names("ru", 1),
-			BUs:       names("bu", bus),
-			Slots:     slots,
-			LookAhead: 100,
-			Packing:   1,
-			Policy:    tc.policy,
+			RUs:          names("ru", 1),
+			BUs:          names("bu", bus),
+			Slots:        slots,
+			LookAhead:    100,
+			Packing:      1,
+			NoSlotPolicy: tc.policy,
 		})
 		core.Start()
 		for core.counters.Built < 1000 {
 			read := core.Released() + 2*slots*bus
-			must(t, core.ApplyUpdate(0, Update{Read: read, Events: read}))
+			must(t, core.ApplyUpdate(0, Update{ReadBelow: read, Events: read}))
 			var batch Batch
-			batch.Reset(core.NextCycle(), core.Places())
+			batch.Reset(core.NextCycle(), core.PlacesPerCycle())
 			if core.Issue(&batch) == 0 {
 				t.Fatalf("%s: it waits for %q with %d read: %+v", tc.policy, core.waitReason, read, core.Registers())
 			}
 			var done []Token
-			core.forEachUnfinished(func(mep uint64, r *record) {
+			core.forEachUnfinished(func(mep uint64, r *mepRecord) {
 				if !tc.stuck(mep, r.bu) {
 					done = append(done, Token{
 						MEP:     mep,

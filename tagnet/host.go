@@ -20,9 +20,9 @@ type Host struct {
 	access     Access // to the host, and to the scheduler that it has
 	authorizer *authorizer
 
-	mu      sync.Mutex // guards the rest
-	server  *Server    // nil: no scheduler
-	refused map[Refusal]uint64
+	mu            sync.Mutex // guards the rest
+	server        *Server    // nil: no scheduler
+	refusalCounts map[Refusal]uint64
 }
 
 // NewHost makes a Host without a scheduler.
@@ -30,21 +30,21 @@ func NewHost(access Access) *Host {
 	if access.Fence == nil {
 		access.Fence = NewFence()
 	}
-	h := &Host{access: access, refused: map[Refusal]uint64{}}
+	h := &Host{access: access, refusalCounts: map[Refusal]uint64{}}
 	h.authorizer = newAuthorizer(access, func(why Refusal) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.refused[why]++
+		h.refusalCounts[why]++
 	})
 	return h
 }
 
-// Refused counts the calls that the host has refused since it was made, for want of a name, a role or a term. Those
-// that a scheduler refused are in its registers.
-func (h *Host) Refused() map[Refusal]uint64 {
+// RefusalCounts counts the calls that the host has refused since it was made, for want of a name, a role or a term.
+// Those that a scheduler refused are in its registers.
+func (h *Host) RefusalCounts() map[Refusal]uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return maps.Clone(h.refused)
+	return maps.Clone(h.refusalCounts)
 }
 
 // Register adds the service to a gRPC server, before that serves.
@@ -79,8 +79,8 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 	if h.server != nil {
 		current, requested := &h.server.cfg, m.GetScope()
 		switch {
-		case proto.Equal(h.server.request, m):
-			return &tagnetv1.BeginResponse{State: tagnetv1.State(h.server.log.currentState()), Already: true}, nil
+		case proto.Equal(h.server.beginRequest, m):
+			return &tagnetv1.BeginResponse{State: tagnetv1.State(h.server.tokenLog.currentState()), Already: true}, nil
 		case current.Run == requested.GetRun() && current.View == requested.GetView():
 			return nil, refusalStatus(codes.FailedPrecondition, RefusedBusy, nil,
 				"the scheduler of run %d, view %d was begun with another configuration", current.Run, current.View)
@@ -95,7 +95,7 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 	if err != nil {
 		return nil, refusalStatus(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
 	}
-	s.request, h.server = m, s
+	s.beginRequest, h.server = m, s
 	return &tagnetv1.BeginResponse{State: tagnetv1.State(Idle)}, nil
 }
 
@@ -197,7 +197,7 @@ func (v hostService) Follow(m *tagnetv1.FollowRequest, out tagnetv1.TagNet_Follo
 	if s == nil {
 		return errNoScheduler()
 	}
-	superseded, err := s.authorizer.authorizeReader(out.Context(), m.GetScope(), s.member)
+	superseded, err := s.authorizer.authorizeReader(out.Context(), m.GetScope(), s.isMember)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (v hostService) Follow(m *tagnetv1.FollowRequest, out tagnetv1.TagNet_Follo
 		select {
 		case <-changed:
 		case <-superseded:
-			if superseded, err = s.authorizer.authorizeReader(out.Context(), m.GetScope(), s.member); err != nil {
+			if superseded, err = s.authorizer.authorizeReader(out.Context(), m.GetScope(), s.isMember); err != nil {
 				return err
 			}
 		case <-out.Context().Done():

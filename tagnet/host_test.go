@@ -89,33 +89,34 @@ func TestHostBeginsAndEnds(t *testing.T) {
 	}
 	_, err := newRUClient(ctx, conn, Scope{Run: 7, View: 3, Name: "ru0"}, nil)
 	refused("a unit without a scheduler", err, RefusedNoView, codes.Unavailable)
-	if err := End(ctx, conn, seventh); err != nil {
+	if err := EndScheduler(ctx, conn, seventh); err != nil {
 		t.Errorf("ending nothing: %v", err)
 	}
 	bad := twoByTwo()
 	bad.Slots = 0
-	refused("no slots", Begin(ctx, conn, seventh, bad, 0), RefusedMessage, codes.InvalidArgument)
+	refused("no slots", BeginScheduler(ctx, conn, seventh, bad, 0), RefusedMessage, codes.InvalidArgument)
 	bad.Slots = MaxSlots
-	refused("more memory than a host has", Begin(ctx, conn, seventh, bad, 0), RefusedMessage, codes.InvalidArgument)
+	refused("more memory than a host has", BeginScheduler(ctx, conn, seventh, bad, 0), RefusedMessage,
+		codes.InvalidArgument)
 	for range 2 { // the second time changes nothing
-		must(t, Begin(ctx, conn, seventh, twoByTwo(), time.Minute))
+		must(t, BeginScheduler(ctx, conn, seventh, twoByTwo(), time.Minute))
 	}
 	first := h.host.Server()
-	refused("another configuration", Begin(ctx, conn, seventh, twoByTwo(), time.Hour), RefusedBusy,
+	refused("another configuration", BeginScheduler(ctx, conn, seventh, twoByTwo(), time.Hour), RefusedBusy,
 		codes.FailedPrecondition)
 	eighth := Scope{Run: 8, View: 4, Name: "control"}
-	refused("another run", Begin(ctx, conn, eighth, twoByTwo(), 0), RefusedBusy, codes.FailedPrecondition)
-	refused("the end of another run", End(ctx, conn, eighth), RefusedRun, codes.FailedPrecondition)
+	refused("another run", BeginScheduler(ctx, conn, eighth, twoByTwo(), 0), RefusedBusy, codes.FailedPrecondition)
+	refused("the end of another run", EndScheduler(ctx, conn, eighth), RefusedRun, codes.FailedPrecondition)
 	if h.host.Server() != first {
 		t.Error("the scheduler is another one")
 	}
 	first.Drain(0)
 	patiently.Receive(t, first.Drained())
-	if err := Begin(ctx, conn, eighth, twoByTwo(), 0); err != nil {
+	if err := BeginScheduler(ctx, conn, eighth, twoByTwo(), 0); err != nil {
 		t.Errorf("a drained scheduler did not give way: %v", err)
 	}
 	for range 2 {
-		if err := End(ctx, conn, eighth); err != nil {
+		if err := EndScheduler(ctx, conn, eighth); err != nil {
 			t.Error(err)
 		}
 	}
@@ -132,7 +133,7 @@ func TestRemoteComesBack(t *testing.T) {
 	core := twoByTwo()
 	core.Slots = slots
 	first := h.dial()
-	must(t, Begin(ctx, first, seventh, core, time.Minute))
+	must(t, BeginScheduler(ctx, first, seventh, core, time.Minute))
 	before := NewRemote(first, RemoteConfig{Scope: seventh})
 	defer before.Close()
 	sys := &system{conn: h.dial(), cfg: serverConfig{Core: core}}
@@ -190,7 +191,7 @@ func TestRemoteComesBack(t *testing.T) {
 func TestRemoteOperates(t *testing.T) {
 	h := host(t, Access{})
 	conn, ctx := h.dial(), testContext(t)
-	must(t, Begin(ctx, conn, seventh, twoByTwo(), time.Millisecond))
+	must(t, BeginScheduler(ctx, conn, seventh, twoByTwo(), time.Millisecond))
 	peers, gone := make(chan *UnitError, 8), make(chan error, 1)
 	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnIncident: func(e *UnitError) { peers <- e },
 		OnGone: func(err error) { gone <- err }})
@@ -198,7 +199,7 @@ func TestRemoteOperates(t *testing.T) {
 	missing := map[string]bool{}
 	for range 4 {
 		e := patiently.Receive(t, peers)
-		if e.Incident != Missing || e.Err != nil {
+		if e.Incident != UnitMissing || e.Err != nil {
 			t.Errorf("told %v", e)
 		}
 		missing[e.Role.String()+" "+e.Unit] = true
@@ -209,7 +210,7 @@ func TestRemoteOperates(t *testing.T) {
 	sys := &system{conn: conn, cfg: serverConfig{Core: twoByTwo()}}
 	_, bus := sys.attachAll(t)
 	_ = bus[0].Close()
-	if e := patiently.Receive(t, peers); e.Incident != Lost || e.Unit != "bu0" || e.Err == nil {
+	if e := patiently.Receive(t, peers); e.Incident != UnitLost || e.Unit != "bu0" || e.Err == nil {
 		t.Errorf("told %v", e)
 	}
 	for name, err := range map[string]error{"pause": r.Pause(), "resume": r.Resume(), "readout unit": r.ExcludeRU("ru1")} {
@@ -236,7 +237,7 @@ func TestRemoteOperates(t *testing.T) {
 	if err := r.Pause(); err == nil {
 		t.Error("a drained scheduler was paused")
 	}
-	must(t, End(ctx, conn, seventh))
+	must(t, EndScheduler(ctx, conn, seventh))
 	if err := patiently.Receive(t, gone); !errors.Is(err, errEnded) {
 		t.Errorf("the end is told as %v", err)
 	}
@@ -254,7 +255,7 @@ func TestRemoteOperates(t *testing.T) {
 func TestRemoteReconnects(t *testing.T) {
 	h := host(t, Access{})
 	conn, ctx := h.dial(), testContext(t)
-	must(t, Begin(ctx, conn, seventh, twoByTwo(), 0))
+	must(t, BeginScheduler(ctx, conn, seventh, twoByTwo(), 0))
 	states := make(chan State, 64)
 	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnState: func(s State) { states <- s }})
 	defer r.Close()

@@ -68,7 +68,7 @@ func TestRefusals(t *testing.T) {
 		{Scope{Run: 8, View: 3, Name: "ru0"}, RefusedRun, codes.FailedPrecondition},
 		{Scope{Run: 7, View: 2, Name: "ru0"}, RefusedView, codes.FailedPrecondition},
 		{Scope{Run: 7, View: 3, Name: "bu0"}, RefusedName, codes.InvalidArgument},
-		{Scope{Run: 7, View: 3, Name: "ru0"}, RefusedTwice, codes.FailedPrecondition},
+		{Scope{Run: 7, View: 3, Name: "ru0"}, RefusedSecondAttach, codes.FailedPrecondition},
 	} {
 		_, err := newRUClient(ctx, sys.conn, tt.scope, nil)
 		var remote *RemoteError
@@ -122,12 +122,12 @@ func TestReadoutUnitLost(t *testing.T) {
 	rus, _ := sys.attachAll(t)
 	rus[1].Close()
 	e := sys.incident(t)
-	if e.Incident != Lost || e.Role != Readout || e.Unit != "ru1" || e.Err == nil {
+	if e.Incident != UnitLost || e.Role != Readout || e.Unit != "ru1" || e.Err == nil {
 		t.Errorf("got %+v, want ru1 lost", e)
 	}
 	// Run control decides to go on without it.
 	must(t, sys.server.ExcludeRU("ru1"))
-	must(t, rus[0].Update(Update{Read: 1, Events: 1}))
+	must(t, rus[0].Update(Update{ReadBelow: 1, Events: 1}))
 	if tok := nextToken(t, rus[0], 0); tok.MEP != 0 {
 		t.Errorf("got %+v, want MEP 0", tok)
 	}
@@ -140,10 +140,10 @@ func TestReadoutUnitLost(t *testing.T) {
 func TestBuilderUnitLost(t *testing.T) {
 	sys := serve(t, small(1, 2))
 	rus, bus := sys.attachAll(t)
-	must(t, rus[0].Update(Update{Read: 2, Events: 2, End: true}))
+	must(t, rus[0].Update(Update{ReadBelow: 2, Events: 2, InputEnded: true}))
 	first := nextToken(t, rus[0], 1)
 	bus[1].Close()
-	if e := sys.incident(t); e.Incident != Lost || e.Role != Builder || e.Unit != "bu1" {
+	if e := sys.incident(t); e.Incident != UnitLost || e.Role != Builder || e.Unit != "bu1" {
 		t.Errorf("got %+v, want bu1 lost", e)
 	}
 	if n, err := sys.server.ExcludeBU("bu1"); n != 1 || err != nil {
@@ -180,7 +180,7 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	sys := serve(t, small(1, 2))
 	rus, bus := sys.attachAll(t)
 	ru := rus[0]
-	must(t, ru.Update(Update{Read: 2, Events: 2}))
+	must(t, ru.Update(Update{ReadBelow: 2, Events: 2}))
 	nextToken(t, ru, 1)
 	if n, err := sys.server.ExcludeBU("bu1"); n != 1 || err != nil {
 		t.Fatalf("ExcludeBU: %d, %v", n, err)
@@ -202,13 +202,13 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 		t.Fatalf("included although ru0 has not confirmed the exclusion: %v", err)
 	}
 	var tokens Tokens
-	for len(tokens.Withdrawn) == 0 {
+	for len(tokens.Withdrawals) == 0 {
 		var err error
 		if tokens, err = ru.Next(testContext(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if w := tokens.Withdrawn[0]; w.BU != 1 || w.Gone || w.BeforeCycle < tokens.First {
+	if w := tokens.Withdrawals[0]; w.BU != 1 || w.Lost || w.BeforeCycle < tokens.FirstCycle {
 		t.Fatalf("withdrawn is %+v", w)
 	}
 	must(t, ru.ConfirmExclusion(0))
@@ -217,7 +217,7 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refused(RefusedReset)
+	refused(RefusedUntilReset)
 	if !sys.server.Registers().Bus[1].Excluded {
 		t.Error("it gets tokens before it has freed its slots")
 	}
@@ -237,7 +237,7 @@ func TestMissingUnitsReported(t *testing.T) {
 		sys, began := &system{server: s}, time.Now()
 		time.Sleep(cfg.AttachTimeout)
 		for _, want := range []string{"ru0", "ru1", "bu0"} {
-			if e := sys.incident(t); e.Incident != Missing || e.Unit != want || time.Since(began) != time.Minute {
+			if e := sys.incident(t); e.Incident != UnitMissing || e.Unit != want || time.Since(began) != time.Minute {
 				t.Errorf("got %v after %v, want %s missing after a minute", e, time.Since(began), want)
 			}
 		}
@@ -247,7 +247,7 @@ func TestMissingUnitsReported(t *testing.T) {
 func TestUpdateThatCannotBe(t *testing.T) {
 	sys := serve(t, small(1, 1))
 	rus, _ := sys.attachAll(t)
-	err := rus[0].Update(Update{Read: 2, Events: 77}) // the refusal may come before it returns
+	err := rus[0].Update(Update{ReadBelow: 2, Events: 77}) // the refusal may come before it returns
 	for err == nil {
 		_, err = rus[0].Next(testContext(t))
 	}
@@ -256,7 +256,7 @@ func TestUpdateThatCannotBe(t *testing.T) {
 		t.Errorf("the unit got %v", err)
 	}
 	e := sys.incident(t)
-	if e.Incident != Misbehaved || e.Unit != "ru0" || !strings.Contains(e.Error(), "77 events") {
+	if e.Incident != UnitMisbehaved || e.Unit != "ru0" || !strings.Contains(e.Error(), "77 events") {
 		t.Errorf("got %v, want ru0 misbehaved", e)
 	}
 }
@@ -265,7 +265,7 @@ func TestWrongFeedbackIsCounted(t *testing.T) {
 	sys := serve(t, small(1, 1))
 	rus := sys.ru(t, "ru0")
 	bu := sys.bu(t, "bu0")
-	must(t, rus.Update(Update{Read: 1, Events: 1}))
+	must(t, rus.Update(Update{ReadBelow: 1, Events: 1}))
 	tok := nextToken(t, rus, 0)
 	tok.Attempt++
 	must(t, build(bu, tok, 1))
@@ -282,7 +282,7 @@ func TestWrongFeedbackIsCounted(t *testing.T) {
 func TestFirstCycleComesAlone(t *testing.T) {
 	sys := serve(t, small(1, 3))
 	rus, _ := sys.attachAll(t)
-	must(t, rus[0].Update(Update{Read: 1, Events: 1}))
+	must(t, rus[0].Update(Update{ReadBelow: 1, Events: 1}))
 	if tok := nextToken(t, rus[0], 0); tok.MEP != 0 {
 		t.Errorf("the first token is %+v", tok)
 	}
@@ -295,8 +295,8 @@ func TestBeginning(t *testing.T) {
 	for _, step := range []struct {
 		u    Update
 		want bool
-	}{{Update{}, false}, {Update{Read: 1, Events: 1}, true}, {Update{Read: 2, Events: 2}, true},
-		{Update{Read: 2, Events: 2, End: true}, false}} {
+	}{{Update{}, false}, {Update{ReadBelow: 1, Events: 1}, true}, {Update{ReadBelow: 2, Events: 2}, true},
+		{Update{ReadBelow: 2, Events: 2, InputEnded: true}, false}} {
 		must(t, c.ApplyUpdate(0, step.u))
 		if got := c.firstCycleIncomplete(); got != step.want {
 			t.Errorf("after %+v beginning is %v", step.u, got)
@@ -304,7 +304,7 @@ func TestBeginning(t *testing.T) {
 	}
 	c = newCore(t, small(1, 3).Core)
 	c.Start()
-	if err := c.ApplyUpdate(0, Update{Read: 3, Events: 3}); err != nil || c.firstCycleIncomplete() {
+	if err := c.ApplyUpdate(0, Update{ReadBelow: 3, Events: 3}); err != nil || c.firstCycleIncomplete() {
 		t.Errorf("a full cycle waits (%v)", err)
 	}
 }

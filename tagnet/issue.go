@@ -37,15 +37,15 @@ func (c *Core) Issue(out *Batch) int {
 		c.waitReason = reason
 	}
 	c.depths.ready.set(c.newMEPs())
-	c.depths.window.set(c.next - c.released)
+	c.depths.window.set(c.nextMEP - c.released)
 	return tokens
 }
 
 // NextCycle is the number the next cycle will have.
 func (c *Core) NextCycle() uint64 { return c.nextCycle }
 
-// Places is the number of places in a cycle: the builder units of the view, active or not.
-func (c *Core) Places() int { return c.places }
+// PlacesPerCycle is the number of places in a cycle: the builder units of the view, active or not.
+func (c *Core) PlacesPerCycle() int { return c.placesPerCycle }
 
 // plan applies the rule: to how many builder units a cycle could go, and of how many MEPs; or why there is none.
 func (c *Core) plan() (targets, avail int, reason WaitReason) {
@@ -56,11 +56,11 @@ func (c *Core) plan() (targets, avail int, reason WaitReason) {
 		return 0, 0, WaitForStart
 	case c.paused:
 		return 0, 0, WaitForResume
-	case c.active == 0:
+	case c.activeBUs == 0:
 		return 0, 0, WaitForBuilders
 	}
 	unissued := c.newMEPs()
-	windowSpace := uint64(c.cfg.Window) - (c.next - c.released)
+	windowSpace := uint64(c.cfg.Window) - (c.nextMEP - c.released)
 	windowed := unissued > windowSpace
 	avail = c.reissue.len() + saturate(min(unissued, windowSpace))
 	if avail == 0 {
@@ -101,16 +101,16 @@ func (c *Core) lookAheadBudget() int {
 	case len(c.freeCycles) == 0:
 		return 0
 	case c.cfg.Loose:
-		return max(0, c.cfg.LookAhead*c.places-(c.InFlight()-c.reissue.len()))
+		return max(0, c.cfg.LookAhead*c.placesPerCycle-(c.InFlight()-c.reissue.len()))
 	}
-	return c.places
+	return c.placesPerCycle
 }
 
 // countTargets is how many builder units the next cycle can have at most; or why none.
 func (c *Core) countTargets() (int, WaitReason) {
 	if c.chooser == nil {
-		n := c.active - c.blocked
-		if n == 0 || c.cfg.Policy == Wait && c.blocked > 0 {
+		n := c.activeBUs - c.blockedBUs
+		if n == 0 || c.cfg.NoSlotPolicy == Wait && c.blockedBUs > 0 {
 			return 0, WaitForSlots
 		}
 		return n, NotWaiting
@@ -131,7 +131,7 @@ func (c *Core) issueCycle(out *Batch, n int) int {
 	c.depths.cycles.set(uint64(len(c.openTokens) - last))
 	c.nextCycle++
 	c.counters.Cycles++
-	if n < c.active {
+	if n < c.activeBUs {
 		c.counters.PartialCycles++
 	}
 
@@ -148,16 +148,16 @@ func (c *Core) issueCycle(out *Batch, n int) int {
 
 // issueRoundRobin gives n tokens to the builder units from the cursor on.
 func (c *Core) issueRoundRobin(out *Batch, at int, index uint32, n int) {
-	place := c.cursor
+	place := c.nextPlace
 	for remaining := n; remaining > 0; place++ {
-		if place == c.places {
+		if place == c.placesPerCycle {
 			place = 0
 		}
 		b := &c.bus[place]
 		if b.excluded {
 			continue
 		}
-		if b.free.len() == 0 {
+		if b.freeSlots.len() == 0 {
 			b.counters.Skips++
 			c.counters.Skips++
 			continue
@@ -165,16 +165,16 @@ func (c *Core) issueRoundRobin(out *Batch, at int, index uint32, n int) {
 		c.issueToken(out, at+place, index, place, b)
 		remaining--
 	}
-	if place == c.places {
+	if place == c.placesPerCycle {
 		place = 0
 	}
-	c.cursor = place
+	c.nextPlace = place
 }
 
 // issueToken pairs the next MEP with the next free slot of a builder unit.
 func (c *Core) issueToken(out *Batch, at int, cycle uint32, place int, b *buState) {
 	var mep uint64
-	var r *record
+	var r *mepRecord
 	if c.reissue.len() > 0 {
 		mep = c.reissue.pop()
 		c.depths.reissue.set(uint64(c.reissue.len()))
@@ -182,23 +182,23 @@ func (c *Core) issueToken(out *Batch, at int, cycle uint32, place int, b *buStat
 		r.attempt++
 		c.counters.Reissued++
 	} else {
-		mep = c.next
-		c.next++
-		r = &c.records[mep&c.mask]
+		mep = c.nextMEP
+		c.nextMEP++
+		r = &c.records[mep&c.recordMask]
 		r.attempt = 1
 		c.counters.Issued++
 		c.counters.EventsIssued += c.eventCount(mep)
 	}
-	slot := uint32(b.free.pop())
-	if b.free.len() == 0 {
-		c.blocked++
+	slot := uint32(b.freeSlots.pop())
+	if b.freeSlots.len() == 0 {
+		c.blockedBUs++
 	}
-	r.slot, r.cycle, r.bu, r.state = slot, cycle, uint16(place), inFlight
-	if b.behind {
+	r.slot, r.cycle, r.bu, r.state = slot, cycle, uint16(place), recordInFlight
+	if b.leftBehind {
 		c.releaseFromCycle(r)
 	}
 	b.counters.Tokens++
-	b.used.set(b.used.Now + 1)
+	b.usedSlots.set(b.usedSlots.Now + 1)
 	out.MEPs[at], out.Slots[at] = mep, packSlot(r.attempt, slot)
 	if c.tagRing == nil {
 		c.groups.beginEvent(place)

@@ -14,11 +14,11 @@ const maxNotices = 4096
 
 // notices are what happened to a scheduler since it began, for any number of followers.
 type notices struct {
-	mu      sync.Mutex // guards the rest
-	kept    []*tagnetv1.Notice
-	last    uint64        // number of the newest
-	changed chan struct{} // closed when there is a newer one or no more will come
-	over    bool
+	mu         sync.Mutex // guards the rest
+	kept       []*tagnetv1.Notice
+	lastNumber uint64        // number of the newest
+	changed    chan struct{} // closed when there is a newer one or no more will come
+	closed     bool
 }
 
 func newNotices() *notices { return &notices{changed: make(chan struct{})} }
@@ -27,11 +27,11 @@ func newNotices() *notices { return &notices{changed: make(chan struct{})} }
 func (n *notices) add(m *tagnetv1.Notice) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.over {
+	if n.closed {
 		return
 	}
-	n.last++
-	m.Number, m.AtNs = n.last, time.Now().UnixNano()
+	n.lastNumber++
+	m.Number, m.AtNs = n.lastNumber, time.Now().UnixNano()
 	if len(n.kept) == maxNotices {
 		n.kept = append(n.kept[:0], n.kept[maxNotices/2:]...)
 	}
@@ -44,8 +44,8 @@ func (n *notices) add(m *tagnetv1.Notice) {
 func (n *notices) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.over {
-		n.over = true
+	if !n.closed {
+		n.closed = true
 		close(n.changed)
 	}
 }
@@ -61,7 +61,7 @@ func (n *notices) noticesAfter(number uint64) (out []*tagnetv1.Notice, changed <
 			break
 		}
 	}
-	return out, n.changed, n.over
+	return out, n.changed, n.closed
 }
 
 func (n *notices) addState(s State) { n.add(&tagnetv1.Notice{State: tagnetv1.State(s)}) }
@@ -81,11 +81,11 @@ func incidentMessage(e *UnitError) *tagnetv1.Incident {
 // incidentOf is incidentMessage backwards; false if the message names nothing that this version knows.
 func incidentOf(m *tagnetv1.Incident) (*UnitError, bool) {
 	role, kind := m.GetRole()-1, m.GetKind()-1
-	if role < 0 || int(role) > int(Builder) || kind < 0 || int(kind) > int(Misbehaved) {
+	if role < 0 || int(role) > int(Builder) || kind < 0 || int(kind) > int(UnitMisbehaved) {
 		return nil, false
 	}
 	e := &UnitError{Role: Role(role), Unit: m.GetUnit(), Incident: Incident(kind)}
-	if e.Incident != Missing {
+	if e.Incident != UnitMissing {
 		e.Err = errors.New(m.GetSeenBy())
 	}
 	return e, true

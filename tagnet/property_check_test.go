@@ -39,7 +39,7 @@ func (m *model) checkGroups(t *rapid.T, r *Registers) {
 			t.Fatalf("group %d: %d events running, the core counts %+v", g, running[g], c)
 		}
 	}
-	if r.Loose && len(m.owner) > m.core.cfg.LookAhead*m.core.places {
+	if r.Loose && len(m.owner) > m.core.cfg.LookAhead*m.core.placesPerCycle {
 		t.Fatalf("%d tokens out with a look-ahead of %d", len(m.owner), m.core.cfg.LookAhead)
 	}
 }
@@ -53,7 +53,7 @@ func (m *model) checkReleased(t *rapid.T, r *Registers) {
 	}
 	m.low = r.Released
 	var want []uint64
-	for mep := m.core.cfg.First; mep < r.Released; mep++ {
+	for mep := m.core.cfg.FirstMEP; mep < r.Released; mep++ {
 		if _, ok := m.done[mep]; !ok {
 			want = append(want, mep)
 		}
@@ -65,7 +65,7 @@ func (m *model) checkReleased(t *rapid.T, r *Registers) {
 		t.Fatalf("released is %d, which has its outcome", r.Released)
 	}
 	// What can be in flight, and a cycle; a small window bounds the records, not what is held up beside it.
-	kept, most := len(held)+int(r.NextMep-r.Released), (m.core.cfg.LookAhead+1)*m.core.places
+	kept, most := len(held)+int(r.NextMep-r.Released), (m.core.cfg.LookAhead+1)*m.core.placesPerCycle
 	if kept > most {
 		t.Fatalf("%d MEPs are kept, %d of them held up; at most %d should be", kept, len(held), most)
 	}
@@ -92,8 +92,8 @@ func (m *model) checkSlots(t *rapid.T, r *Registers) {
 			t.Fatalf("bu%d: %d free and %d used of %d slots", j, b.Free, used[j], m.core.cfg.creditPerBU())
 		}
 	}
-	if blocked != m.core.blocked || active != m.core.active {
-		t.Fatalf("%d of %d blocked, the core counts %d of %d", blocked, active, m.core.blocked, m.core.active)
+	if blocked != m.core.blockedBUs || active != m.core.activeBUs {
+		t.Fatalf("%d of %d blocked, the core counts %d of %d", blocked, active, m.core.blockedBUs, m.core.activeBUs)
 	}
 }
 
@@ -133,14 +133,14 @@ func (m *model) finish(t *rapid.T) {
 	if m.limit != NoMEP || slices.Contains(m.gone, true) {
 		return
 	}
-	if r.NextMep != m.core.cfg.First+m.total || c.EventsIssued != m.events {
+	if r.NextMep != m.core.cfg.FirstMEP+m.total || c.EventsIssued != m.events {
 		t.Fatalf("drained at MEP %d with %d events, want %d MEPs and %d events", r.NextMep, c.EventsIssued, m.total, m.events)
 	}
 }
 
 // answerOne builds the newest MEP in flight.
 func (m *model) answerOne(t *rapid.T) {
-	for k := m.core.next; k > m.core.cfg.First; k-- {
+	for k := m.core.nextMEP; k > m.core.cfg.FirstMEP; k-- {
 		tok := m.tokens[k-1]
 		if mep, ok := m.owner[[2]uint32{uint32(tok.BU), tok.Slot}]; ok && mep == k-1 {
 			m.answer(t, tok, Built)

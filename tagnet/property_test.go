@@ -53,17 +53,17 @@ type model struct {
 func newModel(t *rapid.T) *model {
 	rus, bus := rapid.IntRange(1, 5).Draw(t, "rus"), rapid.IntRange(1, 7).Draw(t, "bus")
 	cfg := Config{
-		RUs:         names("ru", rus),
-		BUs:         names("bu", bus),
-		Slots:       rapid.IntRange(1, 4).Draw(t, "slots"),
-		Packing:     rapid.IntRange(1, 9).Draw(t, "packing"),
-		LookAhead:   rapid.IntRange(0, 5).Draw(t, "look-ahead"),
-		Window:      rapid.SampledFrom([]int{0, 1, 2, 16}).Draw(t, "window"),
-		MaxAttempts: MaxAttempt,
-		Policy:      rapid.SampledFrom([]Policy{Wait, Skip}).Draw(t, "policy"),
-		Rules:       drawRules(t, bus),
-		Loose:       rapid.Bool().Draw(t, "loose"),
-		First:       rapid.Uint64Range(0, 3).Draw(t, "first"),
+		RUs:          names("ru", rus),
+		BUs:          names("bu", bus),
+		Slots:        rapid.IntRange(1, 4).Draw(t, "slots"),
+		Packing:      rapid.IntRange(1, 9).Draw(t, "packing"),
+		LookAhead:    rapid.IntRange(0, 5).Draw(t, "look-ahead"),
+		Window:       rapid.SampledFrom([]int{0, 1, 2, 16}).Draw(t, "window"),
+		MaxAttempts:  MaxAttempt,
+		NoSlotPolicy: rapid.SampledFrom([]Policy{Wait, Skip}).Draw(t, "policy"),
+		Rules:        drawRules(t, bus),
+		Loose:        rapid.Bool().Draw(t, "loose"),
+		FirstMEP:     rapid.Uint64Range(0, 3).Draw(t, "first"),
 	}
 	core := newCore(t, cfg)
 	core.Start()
@@ -78,7 +78,7 @@ func newModel(t *rapid.T) *model {
 		owner:         map[[2]uint32]uint64{},
 		done:          map[uint64]Outcome{},
 		limit:         NoMEP,
-		low:           cfg.First,
+		low:           cfg.FirstMEP,
 	}
 	if m.total > 0 {
 		m.events = m.total*uint64(cfg.Packing) - rapid.Uint64Range(0, uint64(cfg.Packing)-1).Draw(t, "lacking")
@@ -88,8 +88,8 @@ func newModel(t *rapid.T) *model {
 
 func (m *model) sendUpdate(t *rapid.T, ru int, upTo uint64) {
 	m.read[ru] = upTo
-	u := Update{Read: m.core.cfg.First + upTo, Events: min(m.events, upTo*uint64(m.core.cfg.Packing)),
-		End: upTo == m.total}
+	u := Update{ReadBelow: m.core.cfg.FirstMEP + upTo, Events: min(m.events, upTo*uint64(m.core.cfg.Packing)),
+		InputEnded: upTo == m.total}
 	if err := m.core.ApplyUpdate(ru, u); err != nil && !m.gone[ru] {
 		t.Fatalf("update %+v refused: %v", u, err)
 	}
@@ -101,11 +101,11 @@ func (m *model) readSome(t *rapid.T) {
 }
 
 func (m *model) issue(t *rapid.T) {
-	m.batch.Reset(m.core.NextCycle(), m.core.Places())
+	m.batch.Reset(m.core.NextCycle(), m.core.PlacesPerCycle())
 	n := m.core.Issue(&m.batch)
 	for i := range m.batch.Len() {
 		any := false
-		for place := range m.batch.Places {
+		for place := range m.batch.PlacesPerCycle {
 			tok, ok := m.batch.Token(i, place)
 			if !ok {
 				continue
@@ -137,7 +137,7 @@ func (m *model) checkToken(t *rapid.T, tok Token, place int) {
 		t.Fatalf("token %+v after %+v", tok, m.tokens[tok.MEP])
 	}
 	for ru, r := range m.read {
-		if !m.gone[ru] && tok.Attempt == 1 && tok.MEP >= m.core.cfg.First+r {
+		if !m.gone[ru] && tok.Attempt == 1 && tok.MEP >= m.core.cfg.FirstMEP+r {
 			t.Fatalf("token %+v, but ru%d has read only to %d", tok, ru, r)
 		}
 	}
@@ -151,7 +151,7 @@ func (m *model) checkToken(t *rapid.T, tok Token, place int) {
 
 // pick draws a token in flight.
 func (m *model) pick(t *rapid.T) (Token, bool) {
-	for k := m.core.cfg.First; k < m.core.next; k++ {
+	for k := m.core.cfg.FirstMEP; k < m.core.nextMEP; k++ {
 		tok := m.tokens[k]
 		if mep, ok := m.owner[[2]uint32{uint32(tok.BU), tok.Slot}]; ok && mep == k && rapid.Bool().Draw(t, "this one") {
 			return tok, true
@@ -175,7 +175,7 @@ func (m *model) answer(t *rapid.T, tok Token, o Outcome) {
 		Attempt: tok.Attempt,
 		Outcome: o,
 	}
-	k := tok.MEP - m.core.cfg.First
+	k := tok.MEP - m.core.cfg.FirstMEP
 	f.Events = uint32(min(m.events, (k+1)*uint64(m.core.cfg.Packing)) - k*uint64(m.core.cfg.Packing))
 	if err := m.core.ApplyFeedback(int(tok.BU), f); err != nil {
 		t.Fatalf("feedback %+v for %+v refused: %v", f, tok, err)
@@ -260,7 +260,7 @@ func (m *model) excludeRU(t *rapid.T) {
 func (m *model) includeRU(t *rapid.T) {
 	ru := rapid.IntRange(0, len(m.read)-1).Draw(t, "ru")
 	if m.gone[ru] && m.core.includeRU(ru) == nil {
-		m.gone[ru], m.read[ru] = false, m.core.next-m.core.cfg.First
+		m.gone[ru], m.read[ru] = false, m.core.nextMEP-m.core.cfg.FirstMEP
 	}
 }
 
@@ -280,15 +280,15 @@ func (m *model) checkAbsencesAcked(t *rapid.T, tok Token) {
 				t.Fatalf("token %+v, and bu%d does not know that ru%d is back", tok, bu, a.RU)
 			}
 		}
-		if a.FirstMEP <= tok.MEP && tok.Attempt == 1 && m.batch.First < a.FirstCycle {
-			t.Fatalf("token %+v in cycle %d or later: %+v is wrong", tok, m.batch.First, a)
+		if a.FirstMEP <= tok.MEP && tok.Attempt == 1 && m.batch.FirstCycle < a.FirstCycle {
+			t.Fatalf("token %+v in cycle %d or later: %+v is wrong", tok, m.batch.FirstCycle, a)
 		}
 	}
 }
 
 func (m *model) drain(t *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(t, "seldom") == 0 {
-		end := m.core.next + rapid.Uint64Range(0, 20).Draw(t, "end")
+		end := m.core.nextMEP + rapid.Uint64Range(0, 20).Draw(t, "end")
 		m.core.Drain(end)
 		m.limit = min(m.limit, end)
 	}

@@ -20,9 +20,9 @@ func (s *Server) refuse(code codes.Code, why Refusal, got, want any, format stri
 }
 
 func (s *Server) countRefused(why Refusal) {
-	s.refused.mu.Lock()
-	defer s.refused.mu.Unlock()
-	s.refused.byRefusal[why]++
+	s.refusals.mu.Lock()
+	defer s.refusals.mu.Unlock()
+	s.refusals.byRefusal[why]++
 }
 
 // refusalStatus is a refusal as gRPC carries it.

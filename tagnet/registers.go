@@ -106,13 +106,13 @@ func statsOf(r *Registers) (out Stats, err error) {
 func (c *Core) Registers() *Registers {
 	r := &Registers{
 		State:      tagnetv1.State(c.State()),
-		Policy:     policyMessage(c.cfg.Policy),
+		Policy:     policyMessage(c.cfg.NoSlotPolicy),
 		Rules:      rulesMessage(&c.cfg.Rules),
 		Loose:      c.cfg.Loose,
 		WaitingFor: c.waitReason.String(),
-		NextMep:    c.next,
+		NextMep:    c.nextMEP,
 		NextCycle:  c.nextCycle,
-		Read:       c.read,
+		Read:       c.readWatermark,
 		Released:   c.released,
 		HeldUp:     uint64(len(c.heldUp.meps)),
 		InFlight:   uint64(c.InFlight()),
@@ -123,15 +123,15 @@ func (c *Core) Registers() *Registers {
 		Again:      c.depths.reissue.message(),
 	}
 	if c.tagRing != nil {
-		r.Counters.Tags.Waiting, r.Tags = uint64(len(c.tagRing.pending)), c.tagRing.depth.message()
+		r.Counters.Tags.Waiting, r.Tags = uint64(len(c.tagRing.pendingTags)), c.tagRing.fifoDepth.message()
 	}
 	for i, u := range c.rus {
 		r.Rus = append(r.Rus, &tagnetv1.RURegister{
 			Name:     c.cfg.RUs[i],
 			Excluded: u.excluded,
-			Read:     u.Read,
+			Read:     u.ReadBelow,
 			Events:   u.Events,
-			Ended:    u.End,
+			Ended:    u.InputEnded,
 
 			Exclusions: u.exclusions,
 		})
@@ -141,8 +141,8 @@ func (c *Core) Registers() *Registers {
 			Name:     c.cfg.BUs[j],
 			Excluded: b.excluded,
 			Lost:     b.lost,
-			Free:     uint64(b.free.len()),
-			Used:     b.used.message(),
+			Free:     uint64(b.freeSlots.len()),
+			Used:     b.usedSlots.message(),
 			Counters: proto.CloneOf(b.counters),
 		})
 	}

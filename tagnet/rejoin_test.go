@@ -20,8 +20,8 @@ func TestReadoutUnitComesBack(t *testing.T) {
 		func(all []Absence) { reported <- all })
 	must(t, err)
 	defer bu.Close()
-	must(t, there.Update(Update{Read: 8, Events: 8}))
-	must(t, lost.Update(Update{Read: 1, Events: 1}))
+	must(t, there.Update(Update{ReadBelow: 8, Events: 8}))
+	must(t, lost.Update(Update{ReadBelow: 1, Events: 1}))
 	build := func(upTo uint64) (absences []Absence) {
 		t.Helper()
 		for next := uint64(0); next < upTo; {
@@ -67,7 +67,7 @@ func TestReadoutUnitComesBack(t *testing.T) {
 		t.Errorf("units %v were told to be gone, and they are back", dropped)
 	}
 	first := nextBatch(t, again)
-	if want := []Absence{gone[0], back}; first.First != 8 || first.Len() != 0 || !slices.Equal(first.Absences, want) {
+	if want := []Absence{gone[0], back}; first.FirstCycle != 8 || first.Len() != 0 || !slices.Equal(first.Absences, want) {
 		t.Errorf("its first batch is %+v, want cycle 8 and %+v", first, want)
 	}
 	var received []Absence // in one message or in two
@@ -78,13 +78,13 @@ func TestReadoutUnitComesBack(t *testing.T) {
 	if want := []Absence{gone[0], back}; !slices.Equal(received, want) {
 		t.Errorf("the builder unit was told %+v, want %+v", received, want)
 	}
-	must(t, there.Update(Update{Read: 10, Events: 10}))
-	must(t, again.Update(Update{Read: 9, Events: 1})) // it counts from its rejoin on
+	must(t, there.Update(Update{ReadBelow: 10, Events: 10}))
+	must(t, again.Update(Update{ReadBelow: 9, Events: 1})) // it counts from its rejoin on
 	tokens := nextBatch(t, again)
 	for tokens.Len() == 0 { // what is released may come in a message of its own
 		tokens = nextBatch(t, again)
 	}
-	if tokens.First != 8 || tokens.Len() != 1 || tokens.MEPs[0] != 8 {
+	if tokens.FirstCycle != 8 || tokens.Len() != 1 || tokens.MEPs[0] != 8 {
 		t.Errorf("its first tokens are %+v, want MEP 8 in cycle 8", tokens)
 	}
 	r := sys.server.Registers().Rus[1]
@@ -113,7 +113,7 @@ func TestIncludingTooLate(t *testing.T) {
 func TestBuilderUnitsAreNotifiedOfTheDrain(t *testing.T) {
 	sys := serve(t, small(1, 1))
 	rus, bus := sys.attachAll(t)
-	must(t, rus[0].Update(Update{Read: 1, Events: 1}))
+	must(t, rus[0].Update(Update{ReadBelow: 1, Events: 1}))
 	tokens := nextBatch(t, rus[0])
 	for tokens.Len() == 0 {
 		tokens = nextBatch(t, rus[0])

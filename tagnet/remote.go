@@ -29,8 +29,8 @@ type RemoteConfig struct {
 	// OnGone is told once, on the same goroutine, that the host does not have this scheduler any more: errEnded, or the
 	// *RemoteError with which it says so. A host that cannot be reached is no such case. Nil: nobody wants to know.
 	OnGone func(error)
-	// MinTimeout is how long a call may take at least. Zero: 5 s.
-	MinTimeout time.Duration
+	// MinCallTimeout is how long a call may take at least. Zero: 5 s.
+	MinCallTimeout time.Duration
 }
 
 // Remote is a Scheduler that lives on a host. It survives broken connections, and it may be made again by another
@@ -47,26 +47,26 @@ type Remote struct {
 	wg sync.WaitGroup // the follower
 }
 
-// callTimeout bounds each call, see RemoteConfig.MinTimeout.
+// callTimeout bounds each call, see RemoteConfig.MinCallTimeout.
 const callTimeout = 5 * time.Second
 
 // callContext bounds a call.
 func (r *Remote) callContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(r.ctx, max(callTimeout, r.cfg.MinTimeout))
+	return context.WithTimeout(r.ctx, max(callTimeout, r.cfg.MinCallTimeout))
 }
 
-// Begin has a host make the scheduler of a view. If it has just that scheduler, nothing changes. The connection should
-// be made with the credentials of the control. A *RemoteError tells why the host refuses, a *GoneError that it cannot
-// be reached.
-func Begin(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, c Config,
+// BeginScheduler has a host make the scheduler of a view. If it has just that scheduler, nothing changes. The
+// connection should be made with the credentials of the control. A *RemoteError tells why the host refuses, a
+// *GoneError that it cannot be reached.
+func BeginScheduler(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, c Config,
 	attachTimeout time.Duration) error {
-	_, err := tagnetv1.NewTagNetClient(conn).Begin(ctx, beginMessage(scope, &c, attachTimeout))
+	_, err := tagnetv1.NewTagNetClient(conn).Begin(ctx, newBeginRequest(scope, &c, attachTimeout))
 	return clientError(scope.Name, err)
 }
 
-// End has a host close the scheduler of a view. It is no error if the host has none. A scope of run and view 0 means
-// whichever it has.
-func End(ctx context.Context, conn grpc.ClientConnInterface, scope Scope) error {
+// EndScheduler has a host close the scheduler of a view. It is no error if the host has none. A scope of run and view 0
+// means whichever it has.
+func EndScheduler(ctx context.Context, conn grpc.ClientConnInterface, scope Scope) error {
 	_, err := tagnetv1.NewTagNetClient(conn).End(ctx, &tagnetv1.EndRequest{Scope: scope.message()})
 	return clientError(scope.Name, err)
 }
@@ -167,12 +167,12 @@ func (r *Remote) handleNotice(m *tagnetv1.Notice) {
 
 // Pause issues nothing more until Resume.
 func (r *Remote) Pause() error {
-	return r.command(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_PAUSE})
+	return r.sendCommand(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_PAUSE})
 }
 
 // Resume ends a pause.
 func (r *Remote) Resume() error {
-	return r.command(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_RESUME})
+	return r.sendCommand(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_RESUME})
 }
 
 // Drain issues no new MEP from end on, 0 meaning none at all. Drained tells when it is over.
@@ -181,7 +181,7 @@ func (r *Remote) Drain(end uint64) error {
 	if end > 0 {
 		m.End = &end
 	}
-	return r.command(m)
+	return r.sendCommand(m)
 }
 
 // Abandon ends the view at once.
@@ -210,17 +210,17 @@ func (r *Remote) LoseBU(name string) (reissued int, err error) {
 
 // IncludeBU gives an excluded builder unit tokens again and lets it attach again.
 func (r *Remote) IncludeBU(name string) error {
-	return r.command(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_BU, Target: name})
+	return r.sendCommand(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_BU, Target: name})
 }
 
 // ExcludeRU goes on without a readout unit.
 func (r *Remote) ExcludeRU(name string) error {
-	return r.command(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU, Target: name})
+	return r.sendCommand(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU, Target: name})
 }
 
 // IncludeRU lets an excluded readout unit attach again.
 func (r *Remote) IncludeRU(name string) error {
-	return r.command(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_RU, Target: name})
+	return r.sendCommand(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_RU, Target: name})
 }
 
 // Stats reads all figures at once.
@@ -234,7 +234,7 @@ func (r *Remote) Stats() (Stats, error) {
 	return statsOf(m)
 }
 
-func (r *Remote) command(m *tagnetv1.ControlRequest) error {
+func (r *Remote) sendCommand(m *tagnetv1.ControlRequest) error {
 	_, err := r.callControl(m)
 	return err
 }

@@ -51,24 +51,24 @@ func TestBeginTravelsUnchanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bus := rapid.IntRange(1, 6).Draw(t, "builder units")
 		want := Config{
-			RUs:         names("ru", rapid.IntRange(1, 5).Draw(t, "readout units")),
-			BUs:         names("bu", bus),
-			Slots:       rapid.IntRange(1, 100).Draw(t, "slots"),
-			Packing:     rapid.IntRange(1, 65535).Draw(t, "packing"),
-			LookAhead:   rapid.IntRange(0, 100).Draw(t, "look-ahead"),
-			Window:      rapid.IntRange(0, 1000).Draw(t, "window"),
-			Policy:      rapid.SampledFrom([]Policy{Wait, Skip}).Draw(t, "policy"),
-			Rules:       drawRules(t, bus),
-			Loose:       rapid.Bool().Draw(t, "loose"),
-			MaxAttempts: rapid.IntRange(0, MaxAttempt).Draw(t, "attempts"),
-			TagRing:     rapid.Bool().Draw(t, "ring"),
-			Bypass:      rapid.Bool().Draw(t, "bypass"),
-			First:       rapid.Uint64Range(0, 1<<63).Draw(t, "first"),
+			RUs:           names("ru", rapid.IntRange(1, 5).Draw(t, "readout units")),
+			BUs:           names("bu", bus),
+			Slots:         rapid.IntRange(1, 100).Draw(t, "slots"),
+			Packing:       rapid.IntRange(1, 65535).Draw(t, "packing"),
+			LookAhead:     rapid.IntRange(0, 100).Draw(t, "look-ahead"),
+			Window:        rapid.IntRange(0, 1000).Draw(t, "window"),
+			NoSlotPolicy:  rapid.SampledFrom([]Policy{Wait, Skip}).Draw(t, "policy"),
+			Rules:         drawRules(t, bus),
+			Loose:         rapid.Bool().Draw(t, "loose"),
+			MaxAttempts:   rapid.IntRange(0, MaxAttempt).Draw(t, "attempts"),
+			TagRing:       rapid.Bool().Draw(t, "ring"),
+			BypassBusyRUs: rapid.Bool().Draw(t, "bypass"),
+			FirstMEP:      rapid.Uint64Range(0, 1<<63).Draw(t, "first"),
 		}
 		if rapid.Bool().Draw(t, "end") {
-			want.End = want.First + 5
+			want.EndMEP = want.FirstMEP + 5
 		}
-		b, err := proto.Marshal(beginMessage(seventh, &want, 90*time.Second))
+		b, err := proto.Marshal(newBeginRequest(seventh, &want, 90*time.Second))
 		must(t, err)
 		var m tagnetv1.BeginRequest
 		must(t, proto.Unmarshal(b, &m))
@@ -105,7 +105,7 @@ func TestNoticesForget(t *testing.T) {
 func FuzzBegin(f *testing.F) {
 	c := twoByTwo()
 	c.Rules = Rules{Groups: [][]int{{0}, {1}}, TurnOrder: ByRatio, Ratio: []int{1, 2}}
-	good, err := proto.Marshal(beginMessage(seventh, &c, time.Minute))
+	good, err := proto.Marshal(newBeginRequest(seventh, &c, time.Minute))
 	must(f, err)
 	f.Add(good)
 	f.Add([]byte{})

@@ -56,7 +56,7 @@ func newBrokenStreams(t *rapid.T) *brokenStreams {
 		Loose:   true,
 		TagRing: rapid.Bool().Draw(t, "ring"),
 	}
-	cfg.Bypass = cfg.TagRing && rapid.Bool().Draw(t, "by-pass")
+	cfg.BypassBusyRUs = cfg.TagRing && rapid.Bool().Draw(t, "by-pass")
 	s, err := newServer(serverConfig{Core: cfg, ResumeTimeout: testTimeout})
 	must(t, err)
 	b := &brokenStreams{s: s, total: uint64(rapid.IntRange(1, 60).Draw(t, "MEPs")),
@@ -84,7 +84,7 @@ func (b *brokenStreams) openRU(t *rapid.T, i int, number uint64) {
 	u := b.rus[i]
 	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.RUs[i], Conversation: number}
 	first := u.c.openingMessage(sc)
-	st, err := b.s.attach(Readout, sc, b.s.rus)
+	st, err := b.s.attach(Readout, sc, b.s.ruIndex)
 	must(t, err)
 	if u.r, err = b.s.resumeReader(st, first.GetHad()); err != nil {
 		t.Fatal(err)
@@ -96,10 +96,10 @@ func (b *brokenStreams) openBU(t *rapid.T, j int, number uint64) {
 	u := b.bus[j]
 	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.BUs[j], Conversation: number}
 	u.c.openingMessage(sc)
-	st, err := b.s.attach(Builder, sc, b.s.bus)
+	st, err := b.s.attach(Builder, sc, b.s.buIndex)
 	must(t, err)
 	u.st, u.up = st, nil
-	u.down = []*tagnetv1.FeedbackAck{st.ack(Idle)}
+	u.down = []*tagnetv1.FeedbackAck{st.ackMessage(Idle)}
 }
 
 // cut breaks the stream of a unit and resumes it. The server may hear of the break before, later or never.
@@ -139,8 +139,8 @@ func (b *brokenStreams) readout(t *rapid.T) {
 	switch b.dice.IntN(5) {
 	case 0:
 		l := &u.c.latest.update
-		l.Read = min(b.total, l.Read+uint64(1+b.dice.IntN(9)))
-		l.Events, l.End = l.Read, l.Read == b.total
+		l.ReadBelow = min(b.total, l.ReadBelow+uint64(1+b.dice.IntN(9)))
+		l.Events, l.InputEnded = l.ReadBelow, l.ReadBelow == b.total
 	case 1:
 		if len(u.up) < onAWire {
 			u.up = append(u.up, u.c.updateMessage())
@@ -174,7 +174,7 @@ func (b *brokenStreams) receive(t *rapid.T, u *brokenRU, m *tagnetv1.TokenBatch)
 		t.Fatalf("the scheduler sent %s", what)
 	}
 	for i := range batch.Len() {
-		for bu := range batch.Places {
+		for bu := range batch.PlacesPerCycle {
 			tok, ok := batch.Token(i, bu)
 			if !ok {
 				continue
@@ -192,7 +192,7 @@ func (b *brokenStreams) receive(t *rapid.T, u *brokenRU, m *tagnetv1.TokenBatch)
 
 // pass sends a tag round the ring at once.
 func (b *brokenStreams) pass(tag *Tag) {
-	bypassed := b.s.cfg.Core.Bypass && tag.Loop < MaxLoops && b.dice.IntN(2) == 0
+	bypassed := b.s.cfg.Core.BypassBusyRUs && tag.Loop < MaxLoops && b.dice.IntN(2) == 0
 	for ru := range b.rus {
 		if !bypassed || ru > 0 {
 			tag.Served.Add(ru)
@@ -220,12 +220,12 @@ func (b *brokenStreams) build(t *rapid.T) {
 		}
 	case 2:
 		if m, ok := pop(&u.up); ok {
-			b.s.post(nil, input{stream: u.st, feedback: m})
+			b.s.post(nil, ownerInput{stream: u.st, feedback: m})
 			b.awaitOwner()
 		}
 	case 3:
 		if len(u.down) < onAWire {
-			u.down = append(u.down, u.st.ack(Running))
+			u.down = append(u.down, u.st.ackMessage(Running))
 		}
 	case 4:
 		if m, ok := pop(&u.down); ok && !u.c.applyAck(m) {
@@ -242,7 +242,7 @@ func TestStreamsCutAtAnyPoint(t *testing.T) {
 		defer b.s.Close()
 		// Cuts end after a while, so that what must come to an end does.
 		cuts := rapid.IntRange(0, 40).Draw(t, "cuts")
-		for steps := 0; b.s.log.currentState() != Drained; steps++ {
+		for steps := 0; b.s.tokenLog.currentState() != Drained; steps++ {
 			if steps == 100_000 {
 				t.Fatalf("the view does not end: %+v", b.s.Registers())
 			}
@@ -286,7 +286,7 @@ func (b *brokenStreams) check(t *rapid.T) {
 				t.Fatalf("ru%d was sent %s", i, what)
 			}
 			for k := range batch.Len() {
-				for bu := range batch.Places {
+				for bu := range batch.PlacesPerCycle {
 					if tok, ok := batch.Token(k, bu); ok {
 						u.tokens = append(u.tokens, tok)
 					}

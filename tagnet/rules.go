@@ -13,14 +13,14 @@ import (
 //
 // The choice is made in three steps, each of which takes turns: a turn set, a group in it, a builder unit in the
 // group. Without turn sets there is one, without groups each builder unit is alone. A builder unit without a free
-// slot, whose turn it is, is waited for or passed over as Config.Policy says, and a group that has its running event as
-// BusyGroup says.
+// slot, whose turn it is, is waited for or passed over as Config.NoSlotPolicy says, and a group that has its running
+// event as BusyGroupPolicy says.
 type Rules struct {
 	// Groups of builder units that share a bottleneck: a leaf switch, a column of a torus. A group has never two running
 	// events. Indices in Config.BUs, each in exactly one group. None means that there is no such bottleneck.
 	Groups [][]int
-	// BusyGroup is the policy towards a group whose turn it is and that has a running event. Zero means Wait.
-	BusyGroup Policy
+	// BusyGroupPolicy is the policy towards a group whose turn it is and that has a running event. Zero means Wait.
+	BusyGroupPolicy Policy
 	// TurnOrder says how turns are given. Zero means RoundRobin.
 	TurnOrder TurnOrder
 	// Ratio has the weight of each builder unit, 1 to maxWeight, for ByRatio and for nothing else.
@@ -60,8 +60,8 @@ func ParseTurnOrder(s string) (TurnOrder, error) {
 	return RoundRobin, fmt.Errorf("tagnet: next %q is none of round-robin, ratio, demand", s)
 }
 
-// plain tells that these are the rules of the zero value.
-func (r *Rules) plain() bool {
+// isPlain tells that these are the rules of the zero value.
+func (r *Rules) isPlain() bool {
 	return len(r.Groups) == 0 && len(r.TurnSets) == 0 && r.TurnOrder == RoundRobin
 }
 
@@ -88,9 +88,9 @@ func (r *Rules) checkRatio(bus int) error {
 	switch {
 	case r.TurnOrder > ByDemand:
 		return fmt.Errorf("next is %d, not between %d and %d", r.TurnOrder, RoundRobin, ByDemand)
-	case r.BusyGroup > Skip:
-		return fmt.Errorf("the policy towards a busy group is %d, not between %d and %d", r.BusyGroup, Wait, Skip)
-	case r.BusyGroup != Wait && len(r.Groups) == 0:
+	case r.BusyGroupPolicy > Skip:
+		return fmt.Errorf("the policy towards a busy group is %d, not between %d and %d", r.BusyGroupPolicy, Wait, Skip)
+	case r.BusyGroupPolicy != Wait && len(r.Groups) == 0:
 		return errors.New("a policy towards busy groups is given, but no groups")
 	case r.TurnOrder != ByRatio && len(r.Ratio) > 0:
 		return fmt.Errorf("a ratio is given, but the next builder unit is chosen by %s", r.TurnOrder)
@@ -160,8 +160,8 @@ func (g *groups) endEvent(bu int) {
 	}
 }
 
-// busy tells that a group may have no further event now.
-func (g *groups) busy(group uint16) bool { return g.groupOf != nil && g.registers[group].Running > 0 }
+// isBusy tells that a group may have no further event now.
+func (g *groups) isBusy(group uint16) bool { return g.groupOf != nil && g.registers[group].Running > 0 }
 
 // spreadTurns lays out one period of turns, in which builder unit bus[i] has weights[i] of them: after every turn each
 // has had its share so far, rounded up or down. Of those whose next turn may begin, the one goes whose turn must be

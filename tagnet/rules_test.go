@@ -27,7 +27,7 @@ func drawRules(t *rapid.T, bus int) (r Rules) {
 	if rapid.Bool().Draw(t, "groups") {
 		units = sets("group", units)
 		r.Groups = units
-		r.BusyGroup = rapid.SampledFrom([]Policy{Wait, Skip}).Draw(t, "busy group")
+		r.BusyGroupPolicy = rapid.SampledFrom([]Policy{Wait, Skip}).Draw(t, "busy group")
 	}
 	if rapid.Bool().Draw(t, "partitions") {
 		r.TurnSets = sets("partition", units)
@@ -105,7 +105,7 @@ func (m *model) stepBoth(t *rapid.T, other *Core) {
 	}
 	m.issue(t)
 	var batch Batch
-	batch.Reset(other.NextCycle(), other.Places())
+	batch.Reset(other.NextCycle(), other.PlacesPerCycle())
 	other.Issue(&batch)
 	if !slices.Equal(batch.MEPs, m.batch.MEPs) || !slices.Equal(batch.Slots, m.batch.Slots) {
 		t.Fatalf("the chooser issues %v, the cursor %v", batch.MEPs, m.batch.MEPs)
@@ -230,13 +230,13 @@ func ruled(t *rapid.T, bus, slots int, r Rules) *oneAtATime {
 
 // next issues a MEP, builds it and tells where.
 func (o *oneAtATime) next(t *rapid.T) int {
-	next := o.core.next + 1
-	must(t, o.core.ApplyUpdate(0, Update{Read: next, Events: next}))
-	o.batch.Reset(o.core.NextCycle(), o.core.Places())
+	next := o.core.nextMEP + 1
+	must(t, o.core.ApplyUpdate(0, Update{ReadBelow: next, Events: next}))
+	o.batch.Reset(o.core.NextCycle(), o.core.PlacesPerCycle())
 	if n := o.core.Issue(&o.batch); n != 1 {
 		t.Fatalf("%d MEPs issued of 1", n)
 	}
-	for place := range o.batch.Places {
+	for place := range o.batch.PlacesPerCycle {
 		if tok, ok := o.batch.Token(0, place); ok {
 			f := tok.built(1)
 			must(t, o.core.ApplyFeedback(place, f))

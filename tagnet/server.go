@@ -27,9 +27,9 @@ type Incident uint8
 
 // The incidents.
 const (
-	Lost       Incident = iota // its stream broke before the view was drained, and was not resumed in time
-	Missing                    // it has not attached within AttachTimeout
-	Misbehaved                 // it told what cannot be; its stream is cut, except for EndMismatch
+	UnitLost       Incident = iota // its stream broke before the view was drained, and was not resumed in time
+	UnitMissing                    // it has not attached within AttachTimeout
+	UnitMisbehaved                 // it told what cannot be; its stream is cut, except for EndMismatch
 )
 
 func (i Incident) String() string { return enumName(int(i), "lost", "missing", "misbehaved") }
@@ -46,9 +46,9 @@ type UnitError struct {
 func (e *UnitError) Error() string {
 	s := "tagnet: " + e.Role.String() + " " + e.Unit
 	switch e.Incident {
-	case Missing:
+	case UnitMissing:
 		return s + " has not attached to the scheduler in time"
-	case Misbehaved:
+	case UnitMisbehaved:
 		return s + " told the scheduler what cannot be: " + e.Err.Error()
 	}
 	if errors.Is(e.Err, context.Canceled) { // gRPC's word for a connection that is gone
@@ -69,7 +69,7 @@ type serverConfig struct {
 	// AttachTimeout is how long the units may take to attach before those missing are reported. Zero means for ever.
 	AttachTimeout time.Duration
 	// ResumeTimeout is how long a unit whose stream broke may take to resume its session before it is reported
-	// as lost. Zero means DefaultResume. Less than zero means no time at all.
+	// as lost. Zero means DefaultResumeTimeout. Less than zero means no time at all.
 	ResumeTimeout time.Duration
 	// Access says who is let in. Its zero value believes everybody.
 	Access Access
@@ -87,39 +87,39 @@ type serverConfig struct {
 type Server struct {
 	// Immutable after newServer.
 
-	cfg        serverConfig // with defaults
-	rus        map[string]int
-	bus        map[string]int
-	began      time.Time // the zero of all nanoseconds below
-	log        *tokenLog
-	authorizer *authorizer
-	inbox      chan input
-	quit       chan struct{} // closed by Close
-	stopped    chan struct{} // closed when the owner has returned
-	drained    chan struct{} // closed by the owner
-	notices    *notices
-	request    *tagnetv1.BeginRequest // that it was begun with
-	missing    *time.Timer            // nil without AttachTimeout
+	cfg          serverConfig // with defaults
+	ruIndex      map[string]int
+	buIndex      map[string]int
+	began        time.Time // the zero of all nanoseconds below
+	tokenLog     *tokenLog
+	authorizer   *authorizer
+	inbox        chan ownerInput
+	quit         chan struct{} // closed by Close
+	stopped      chan struct{} // closed when the owner has returned
+	drained      chan struct{} // closed by the owner
+	notices      *notices
+	beginRequest *tagnetv1.BeginRequest // that it was begun with
+	attachTimer  *time.Timer            // nil without AttachTimeout
 
 	// Owned by the owner goroutine, and by mu's holder once stopped is closed.
 
-	core                *Core
-	batch               Batch
-	firstIncompleteAt   int64            // when the first cycle could have been issued, but was not full; 0 before
-	tags                []Tag            // that set out in this turn
-	exclusionsPublished int              // exclusions that the log knows
-	returnedPublished   uint64           // returned tags that the log knows
-	state               State            // that has been reported last
-	readmissions        []readmission    // by builder unit
-	rejoinAllowed       []bool           // by readout unit: it is excluded, and may attach again
-	streams             [2][]*stream     // by Role and index; nil if not attached
-	sessions            [2][]unitSession // likewise
-	issued              []int64          // ns when the token for slot s of builder unit j was issued, at j·Slots + s
-	timing              timing
+	core                   *Core
+	batch                  Batch
+	firstCycleIncompleteAt int64            // when the first cycle could have been issued, but was not full; 0 before
+	launchedTags           []Tag            // that set out in this turn
+	exclusionsPublished    int              // exclusions that the log knows
+	returnedPublished      uint64           // returned tags that the log knows
+	reportedState          State            // that has been reported last
+	readmissions           []readmission    // by builder unit
+	rejoinAllowed          []bool           // by readout unit: it is excluded, and may attach again
+	streams                [2][]*stream     // by Role and index; nil if not attached
+	sessions               [2][]unitSession // likewise
+	issueTimes             []int64          // ns when the token for slot s of builder unit j was issued, at j·Slots + s
+	timing                 timing
 
-	absenceAt []int64 // ns since the Unix epoch, of each change of the readout units
+	absenceTimes []int64 // ns since the Unix epoch, of each change of the readout units
 
-	refused struct {
+	refusals struct {
 		mu        sync.Mutex
 		byRefusal map[Refusal]uint64
 	}
@@ -131,10 +131,10 @@ type Server struct {
 
 // timing is what the owner knows of time. All nanoseconds count from Server.began.
 type timing struct {
-	firstToken int64 // 0: none
-	lastMEP    int64
-	latency    *hdrhistogram.Histogram // µs from token issued to MEP complete
-	clipped    uint64                  // latencies that did not fit the histogram, or were negative
+	firstTokenAt     int64 // 0: none
+	lastMEPAt        int64
+	latency          *hdrhistogram.Histogram // µs from token issued to MEP complete
+	clippedLatencies uint64                  // latencies that did not fit the histogram, or were negative
 }
 
 // maxLatencyUs bounds the latency histogram: ten minutes, three digits. It takes some 200 KiB.
@@ -148,28 +148,28 @@ func newServer(cfg serverConfig) (*Server, error) {
 	}
 	cfg.Core = core.cfg
 	if cfg.ResumeTimeout == 0 {
-		cfg.ResumeTimeout = DefaultResume
+		cfg.ResumeTimeout = DefaultResumeTimeout
 	}
 	s := &Server{
-		cfg:   cfg,
-		rus:   indexOf(cfg.Core.RUs),
-		bus:   indexOf(cfg.Core.BUs),
-		began: time.Now(),
-		log: newTokenLog(len(cfg.Core.BUs), core.maxCyclesBehind(), batchStep(core.maxInFlight()), cfg.Core.First,
+		cfg:     cfg,
+		ruIndex: indexOf(cfg.Core.RUs),
+		buIndex: indexOf(cfg.Core.BUs),
+		began:   time.Now(),
+		tokenLog: newTokenLog(len(cfg.Core.BUs), core.maxCyclesBehind(), batchStep(core.maxInFlight()), cfg.Core.FirstMEP,
 			core.maxTags()),
-		inbox:   make(chan input, 256),
-		state:   Idle,
-		quit:    make(chan struct{}),
-		stopped: make(chan struct{}),
-		drained: make(chan struct{}),
-		notices: newNotices(),
-		core:    core,
-		issued:  make([]int64, len(cfg.Core.BUs)*cfg.Core.Slots),
+		inbox:         make(chan ownerInput, 256),
+		reportedState: Idle,
+		quit:          make(chan struct{}),
+		stopped:       make(chan struct{}),
+		drained:       make(chan struct{}),
+		notices:       newNotices(),
+		core:          core,
+		issueTimes:    make([]int64, len(cfg.Core.BUs)*cfg.Core.Slots),
 	}
 	s.timing.latency = hdrhistogram.New(1, maxLatencyUs, 3)
 	s.readmissions, s.rejoinAllowed = make([]readmission, len(cfg.Core.BUs)), make([]bool, len(cfg.Core.RUs))
-	s.log.cuts.live = cfg.Core.Live
-	s.refused.byRefusal = make(map[Refusal]uint64)
+	s.tokenLog.cuts.live = cfg.Core.Live
+	s.refusals.byRefusal = make(map[Refusal]uint64)
 	s.authorizer = newAuthorizer(cfg.Access, s.countRefused)
 	for role, n := range [2]int{len(cfg.Core.RUs), len(cfg.Core.BUs)} {
 		s.streams[role], s.sessions[role] = make([]*stream, n), make([]unitSession, n)
@@ -177,7 +177,7 @@ func newServer(cfg serverConfig) (*Server, error) {
 	s.notices.addState(Idle)
 	s.wg.Go(s.ownerLoop)
 	if cfg.AttachTimeout > 0 {
-		s.missing = time.AfterFunc(cfg.AttachTimeout, func() { s.post(nil, input{call: s.reportMissing}) })
+		s.attachTimer = time.AfterFunc(cfg.AttachTimeout, func() { s.post(nil, ownerInput{call: s.reportMissing}) })
 	}
 	return s, nil
 }
@@ -203,8 +203,8 @@ func (s *Server) Close() {
 	}
 	s.closed = true
 	s.mu.Unlock()
-	if s.missing != nil {
-		s.missing.Stop()
+	if s.attachTimer != nil {
+		s.attachTimer.Stop()
 	}
 	close(s.quit)
 	s.wg.Wait()

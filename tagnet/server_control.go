@@ -24,16 +24,16 @@ func (s *Server) startIfComplete() {
 func (s *Server) missingUnits() (out []*UnitError) {
 	for role, names := range [][]string{s.cfg.Core.RUs, s.cfg.Core.BUs} {
 		for unit, name := range names {
-			if s.sessions[role][unit].stream == nil && !s.excluded(Role(role), unit) {
-				out = append(out, &UnitError{Role: Role(role), Unit: name, Incident: Missing})
+			if s.sessions[role][unit].stream == nil && !s.isExcluded(Role(role), unit) {
+				out = append(out, &UnitError{Role: Role(role), Unit: name, Incident: UnitMissing})
 			}
 		}
 	}
 	return out
 }
 
-// excluded tells whether a unit is. The owner calls it.
-func (s *Server) excluded(role Role, unit int) bool {
+// isExcluded tells whether a unit is. The owner calls it.
+func (s *Server) isExcluded(role Role, unit int) bool {
 	if role == Readout {
 		return s.core.rus[unit].excluded
 	}
@@ -72,7 +72,7 @@ func (s *Server) Abandon() (meps int) {
 
 // ExcludeRU goes on without a readout unit and cuts its stream, unless Core.excludeRU refuses.
 func (s *Server) ExcludeRU(name string) (err error) {
-	unit, ok := s.rus[name]
+	unit, ok := s.ruIndex[name]
 	if !ok {
 		return errUnknownUnit
 	}
@@ -100,20 +100,20 @@ func (s *Server) Registers() (r *Registers) {
 	s.runAsOwner(func() {
 		r = s.core.Registers()
 		for i, u := range r.GetRus() {
-			u.Attached, u.Gone = s.attached(Readout, i), s.absenceSpans(i)
+			u.Attached, u.Gone = s.isAttached(Readout, i), s.absenceSpans(i)
 		}
 		for j, u := range r.GetBus() {
-			u.Attached = s.attached(Builder, j)
+			u.Attached = s.isAttached(Builder, j)
 		}
-		r.FirstTokenNs, r.LastMepNs = s.unixNano(s.timing.firstToken), s.unixNano(s.timing.lastMEP)
-		latency, r.LatencyClipped = s.timing.latency.Clone(), s.timing.clipped
+		r.FirstTokenNs, r.LastMepNs = s.unixNano(s.timing.firstTokenAt), s.unixNano(s.timing.lastMEPAt)
+		latency, r.LatencyClipped = s.timing.latency.Clone(), s.timing.clippedLatencies
 	})
 	r.Run, r.View = s.cfg.Run, s.cfg.View
 	r.Latency = histogram.Encode(latency)
 	r.Refused = map[string]uint64{}
-	s.refused.mu.Lock()
-	defer s.refused.mu.Unlock()
-	for why, n := range s.refused.byRefusal {
+	s.refusals.mu.Lock()
+	defer s.refusals.mu.Unlock()
+	for why, n := range s.refusals.byRefusal {
 		r.Refused[string(why)] = n
 	}
 	return r

@@ -10,14 +10,14 @@ import (
 // free, before tokens name them again:
 //
 //	IncludeBU: every readout unit has confirmed the exclusion ─► wanted
-//	the unit, which tries now and then, attaches ─► refused with RefusedReset ─► reset requested: it frees its slots
+//	the unit, which tries now and then, attaches ─► refused with RefusedUntilReset ─► reset requested: it frees its slots
 //	the unit attaches once more ─► included
 type readmission uint8
 
 const (
-	notWanted readmission = iota
-	wanted
-	resetRequested
+	readmissionNotWanted readmission = iota
+	readmissionWanted
+	readmissionResetRequested
 )
 
 // ExcludeBU gives a builder unit no more tokens, cuts its stream and returns how many of its MEPs are issued again; see
@@ -28,18 +28,18 @@ func (s *Server) ExcludeBU(name string) (reissued int, err error) { return s.exc
 func (s *Server) LoseBU(name string) (reissued int, err error) { return s.exclude(name, true) }
 
 func (s *Server) exclude(name string, lost bool) (reissued int, err error) {
-	unit, ok := s.bus[name]
+	unit, ok := s.buIndex[name]
 	if !ok {
 		return 0, errUnknownUnit
 	}
 	s.runAsOwner(func() {
-		isBroken := s.sessions[Builder][unit].stream != nil && !s.attached(Builder, unit)
+		isBroken := s.sessions[Builder][unit].stream != nil && !s.isAttached(Builder, unit)
 		if lost || isBroken && !s.core.bus[unit].excluded {
 			reissued, err = s.core.loseBU(unit)
 		} else {
 			reissued, err = s.core.ExcludeBU(unit)
 		}
-		s.readmissions[unit] = notWanted
+		s.readmissions[unit] = readmissionNotWanted
 		s.cutStream(Builder, unit)
 	})
 	return reissued, err
@@ -49,21 +49,21 @@ func (s *Server) exclude(name string, lost bool) (reissued int, err error) {
 // while a readout unit has not confirmed the exclusion, of a unit that is lost, and when drained. The error may be
 // errUnknownUnit.
 func (s *Server) IncludeBU(name string) (err error) {
-	unit, ok := s.bus[name]
+	unit, ok := s.buIndex[name]
 	if !ok {
 		return errUnknownUnit
 	}
 	s.runAsOwner(func() {
 		b := &s.core.bus[unit]
 		switch {
-		case !b.excluded || s.readmissions[unit] != notWanted:
+		case !b.excluded || s.readmissions[unit] != readmissionNotWanted:
 		case s.sessions[Builder][unit].stream == nil: // it has nothing, and nobody has anything for it
 			err = s.core.IncludeBU(unit)
 		case b.lost || s.core.drained():
 			err = s.core.IncludeBU(unit) // which says why not
 		default:
 			if err = s.checkConfirmed(unit); err == nil {
-				s.readmissions[unit] = wanted
+				s.readmissions[unit] = readmissionWanted
 			}
 		}
 	})
@@ -85,14 +85,14 @@ func (s *Server) checkConfirmed(unit int) error {
 // included has not freed its slots yet, and goes on with the number of its session. The owner calls it.
 func (s *Server) readmit(unit int, number uint64) error {
 	name, t := s.cfg.Core.BUs[unit], &s.sessions[Builder][unit]
-	t.broken = false // it is there
+	t.streamBroken = false // it is there
 	switch step := s.readmissions[unit]; {
-	case step == wanted, step == resetRequested && number == t.number:
-		s.readmissions[unit] = resetRequested
-		return s.refuse(codes.FailedPrecondition, RefusedReset, name, "",
+	case step == readmissionWanted, step == readmissionResetRequested && number == t.number:
+		s.readmissions[unit] = readmissionResetRequested
+		return s.refuse(codes.FailedPrecondition, RefusedUntilReset, name, "",
 			"%s is included again: it is to free its slots and attach once more", name)
-	case step == resetRequested:
-		s.readmissions[unit] = notWanted
+	case step == readmissionResetRequested:
+		s.readmissions[unit] = readmissionNotWanted
 		if err := s.core.IncludeBU(unit); err == nil {
 			return nil
 		}

@@ -8,22 +8,22 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// input is one thing for the owner to do: a call, or a message of a stream.
-type input struct {
-	call      func()
-	stream    *stream
-	update    Update
-	reach     *Reach // nil: not told
-	returned  []Tag
-	confirmed []uint64                // exclusions
-	feedback  *tagnetv1.FeedbackBatch // nil for an update
+// ownerInput is one thing for the owner to do: a call, or a message of a stream.
+type ownerInput struct {
+	call                func()
+	stream              *stream
+	update              Update
+	reach               *Reach // nil: not told
+	returnedTags        []Tag
+	confirmedExclusions []uint64                // exclusions
+	feedback            *tagnetv1.FeedbackBatch // nil for an update
 
 	returnedFirst, confirmedFirst uint64 // sequence numbers of the first of each
 }
 
 // post gives the owner an input. It returns false if the owner has gone, or the stream the input is from, as closed
 // tells; nil for an input that is from none.
-func (s *Server) post(over <-chan struct{}, in input) bool {
+func (s *Server) post(over <-chan struct{}, in ownerInput) bool {
 	select {
 	case s.inbox <- in:
 		return true
@@ -36,7 +36,7 @@ func (s *Server) post(over <-chan struct{}, in input) bool {
 // runAsOwner runs fn where it may touch the owner's fields, and waits for it. It works after Close, too.
 func (s *Server) runAsOwner(fn func()) {
 	ran := make(chan struct{})
-	if s.post(nil, input{call: func() { fn(); close(ran) }}) {
+	if s.post(nil, ownerInput{call: func() { fn(); close(ran) }}) {
 		select {
 		case <-ran:
 			return
@@ -81,7 +81,7 @@ func (s *Server) ownerLoop() {
 	}
 }
 
-func (s *Server) apply(in input) {
+func (s *Server) apply(in ownerInput) {
 	switch {
 	case in.call != nil:
 		in.call()
@@ -95,24 +95,24 @@ func (s *Server) apply(in input) {
 // issueAndPublish issues what can be issued, stamps it and publishes it.
 func (s *Server) issueAndPublish() {
 	s.core.cutMEPs()
-	s.batch.Reset(s.core.NextCycle(), s.core.Places())
+	s.batch.Reset(s.core.NextCycle(), s.core.PlacesPerCycle())
 	if !s.firstCycleWaits() && !s.core.worthBatching() && s.core.Issue(&s.batch) > 0 {
 		now := s.now()
 		for i := range s.batch.Len() {
-			for bu := range s.batch.Places {
+			for bu := range s.batch.PlacesPerCycle {
 				if t, ok := s.batch.Token(i, bu); ok {
 					*s.issuedAt(bu, t.Slot) = now
 				}
 			}
 		}
-		if s.timing.firstToken == 0 {
-			s.timing.firstToken = now
+		if s.timing.firstTokenAt == 0 {
+			s.timing.firstTokenAt = now
 		}
 	}
 	state := s.core.State()
-	s.log.setAbsences(s.core.absencesSoFar()) // before the cycles that they concern
+	s.tokenLog.setAbsences(s.core.absencesSoFar()) // before the cycles that they concern
 	s.timestampAbsences()
-	if s.log.publish(&s.batch, s.core.releasedMark(), state, s.core.noCycleAwaited()) {
+	if s.tokenLog.publish(&s.batch, s.core.releasedMark(), state, s.core.noCycleAwaited()) {
 		for _, st := range s.streams[Readout] {
 			if st != nil {
 				notify(st.wake)
@@ -122,13 +122,13 @@ func (s *Server) issueAndPublish() {
 	s.publishCuts()
 	s.publishTags()
 	for _, st := range s.streams[Builder] {
-		if st != nil && (state == Drained || state == Draining && state != s.state || s.shouldAck(st)) {
+		if st != nil && (state == Drained || state == Draining && state != s.reportedState || s.shouldAck(st)) {
 			st.unacked, st.ackRequested = 0, false
 			notify(st.wake)
 		}
 	}
-	if state != s.state {
-		s.state = state
+	if state != s.reportedState {
+		s.reportedState = state
 		s.notices.addState(state)
 	}
 	if state == Drained && !isClosed(s.drained) {
@@ -138,15 +138,15 @@ func (s *Server) issueAndPublish() {
 
 // publishTags sends tags to the first readout unit, and tells all of exclusions.
 func (s *Server) publishTags() {
-	s.tags = s.core.LaunchTags(s.tags[:0])
-	withdrawn := s.core.Withdrawn()
+	s.launchedTags = s.core.LaunchTags(s.launchedTags[:0])
+	withdrawn := s.core.Withdrawals()
 	exclusions := len(withdrawn) + len(s.core.absencesSoFar())
-	returned := s.sessions[Readout][len(s.cfg.Core.RUs)-1].returned
-	if len(s.tags) == 0 && exclusions == s.exclusionsPublished && returned == s.returnedPublished {
+	returned := s.sessions[Readout][len(s.cfg.Core.RUs)-1].returnedTags
+	if len(s.launchedTags) == 0 && exclusions == s.exclusionsPublished && returned == s.returnedPublished {
 		return
 	}
 	s.returnedPublished = returned
-	s.log.launch(s.tags, withdrawn, returned)
+	s.tokenLog.publishTags(s.launchedTags, withdrawn, returned)
 	for unit, st := range s.streams[Readout] {
 		if st != nil && (unit == 0 || exclusions > s.exclusionsPublished) {
 			notify(st.wake)
@@ -164,7 +164,7 @@ func (s *Server) publishTags() {
 
 // publishCuts tells the readout units which events further MEPs have.
 func (s *Server) publishCuts() {
-	if !s.log.updateCuts(s.core.cuts, s.core.released) {
+	if !s.tokenLog.updateCuts(s.core.cutter, s.core.released) {
 		return
 	}
 	for _, st := range s.streams[Readout] {
@@ -184,25 +184,25 @@ func (s *Server) firstCycleWaits() bool {
 	if !s.core.firstCycleIncomplete() {
 		return false
 	}
-	if s.firstIncompleteAt == 0 {
-		s.firstIncompleteAt = s.now()
-		time.AfterFunc(maxFirstCycleWait, func() { s.post(nil, input{call: func() {}}) })
+	if s.firstCycleIncompleteAt == 0 {
+		s.firstCycleIncompleteAt = s.now()
+		time.AfterFunc(maxFirstCycleWait, func() { s.post(nil, ownerInput{call: func() {}}) })
 	}
-	return s.now()-s.firstIncompleteAt < maxFirstCycleWait.Nanoseconds()
+	return s.now()-s.firstCycleIncompleteAt < maxFirstCycleWait.Nanoseconds()
 }
 
 // shouldAck tells that a builder unit should hear what became of its entries: they are many, or the last for now, or
 // it asks. Where there is room for many MEPs, an acknowledgement for every message would be as many messages
 // again.
 func (s *Server) shouldAck(st *stream) bool {
-	few := batchStep(s.core.maxInFlight()) / max(1, s.core.active)
-	return st.ackRequested || st.unacked > 0 && (st.unacked >= few || s.core.bus[st.unit].used.Now == 0)
+	few := batchStep(s.core.maxInFlight()) / max(1, s.core.activeBUs)
+	return st.ackRequested || st.unacked > 0 && (st.unacked >= few || s.core.bus[st.unit].usedSlots.Now == 0)
 }
 
 // now is never 0, which stands for "not yet".
 func (s *Server) now() int64 { return max(1, time.Since(s.began).Nanoseconds()) }
 
-func (s *Server) applyUpdate(st *stream, in *input) {
+func (s *Server) applyUpdate(st *stream, in *ownerInput) {
 	if s.streams[Readout][st.unit] != st {
 		return // cut or gone meanwhile; its watermark is of no use any more
 	}
@@ -214,7 +214,7 @@ func (s *Server) applyUpdate(st *stream, in *input) {
 		s.notices.addIncident(&UnitError{
 			Role:     Readout,
 			Unit:     st.name,
-			Incident: Misbehaved,
+			Incident: UnitMisbehaved,
 			Err:      err,
 		})
 		err = nil
@@ -223,32 +223,32 @@ func (s *Server) applyUpdate(st *stream, in *input) {
 		err = s.applyOnce(st, in)
 	}
 	if err != nil {
-		s.cutMisbehaving(st, RefusedInput, in.update.Read, "", err)
+		s.cutMisbehaving(st, RefusedInput, in.update.ReadBelow, "", err)
 	}
 }
 
 // applyOnce applies what a readout unit says once, and repeats when its stream broke.
-func (s *Server) applyOnce(st *stream, in *input) error {
+func (s *Server) applyOnce(st *stream, in *ownerInput) error {
 	t := &s.sessions[Readout][st.unit]
-	tags, ok := countRepeated(t.returned, in.returnedFirst, len(in.returned))
-	exclusions, fits := countRepeated(t.confirmed, in.confirmedFirst, len(in.confirmed))
+	tags, ok := countRepeated(t.returnedTags, in.returnedFirst, len(in.returnedTags))
+	exclusions, fits := countRepeated(t.confirmedExclusions, in.confirmedFirst, len(in.confirmedExclusions))
 	if !ok || !fits {
 		return fmt.Errorf("%s left out tags before number %d or confirmed exclusions before number %d: %d and %d have come",
 			st.name,
-			in.returnedFirst, in.confirmedFirst, t.returned, t.confirmed)
+			in.returnedFirst, in.confirmedFirst, t.returnedTags, t.confirmedExclusions)
 	}
 	s.core.counters.EntriesRepeated += uint64(tags + exclusions)
-	for i := range in.returned[tags:] {
-		if err := s.core.ReturnTag(st.unit, &in.returned[tags+i]); err != nil {
+	for i := range in.returnedTags[tags:] {
+		if err := s.core.ReturnTag(st.unit, &in.returnedTags[tags+i]); err != nil {
 			return err
 		}
-		t.returned++
+		t.returnedTags++
 	}
-	for _, exclusion := range in.confirmed[exclusions:] {
+	for _, exclusion := range in.confirmedExclusions[exclusions:] {
 		if err := s.core.ConfirmExclusion(st.unit, exclusion); err != nil {
 			return err
 		}
-		t.confirmed++
+		t.confirmedExclusions++
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 	if s.streams[Builder][st.unit] != st {
 		return // cut or gone meanwhile; the unit's MEPs are or will be given to others
 	}
-	applied := st.done.Load() // written by this goroutine alone
+	applied := st.appliedEntries.Load() // written by this goroutine alone
 	skip, ok := countRepeated(applied, m.GetFirst(), len(m.GetMeps()))
 	if !ok {
 		s.cutMisbehaving(st, RefusedMessage, m.GetFirst(), applied,
@@ -292,39 +292,39 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 	}
 	st.unacked += len(m.GetMeps())
 	st.ackRequested = st.ackRequested || len(m.GetMeps()) == 0 && m.GetAbsent() == 0
-	st.done.Add(uint64(len(m.GetMeps()) - skip))
+	st.appliedEntries.Add(uint64(len(m.GetMeps()) - skip))
 }
 
 // latencyRun counts MEPs in a row that took equally long, as those built together mostly do, so that they are one entry
 // of the histogram.
-type latencyRun struct{ us, n int64 }
+type latencyRun struct{ us, count int64 }
 
 // issuedAt is where it stands when the token for a slot was issued. A slot has one token at a time.
 func (s *Server) issuedAt(bu int, slot uint32) *int64 {
-	return &s.issued[bu*s.cfg.Core.Slots+int(slot)]
+	return &s.issueTimes[bu*s.cfg.Core.Slots+int(slot)]
 }
 
 // recordCompletion records when a MEP was complete, in ns. A reissued MEP counts from its last token.
 func (s *Server) recordCompletion(bu int, f Feedback, at int64, run *latencyRun) {
-	s.timing.lastMEP = max(s.timing.lastMEP, at)
+	s.timing.lastMEPAt = max(s.timing.lastMEPAt, at)
 	if f.Outcome != Built {
 		return
 	}
 	us := (at - *s.issuedAt(bu, f.Slot)) / 1000
 	if us < 0 || us > maxLatencyUs {
-		s.timing.clipped++
+		s.timing.clippedLatencies++
 		us = max(0, min(us, maxLatencyUs))
 	}
 	if us != run.us {
 		s.recordLatency(*run)
 		*run = latencyRun{us: us}
 	}
-	run.n++
+	run.count++
 }
 
 func (s *Server) recordLatency(run latencyRun) {
-	if run.n > 0 {
-		_ = s.timing.latency.RecordValues(run.us, run.n) // it fits, being clipped
+	if run.count > 0 {
+		_ = s.timing.latency.RecordValues(run.us, run.count) // it fits, being clipped
 	}
 }
 

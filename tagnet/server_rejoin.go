@@ -15,15 +15,15 @@ import (
 //	the unit attaches with a new session ─► included: its first batch names the cycle and the MEP of the rejoin
 //	every builder unit says that it goes by the rejoin ─► new MEPs are issued
 type rejoinPoint struct {
-	absence Absence // the rejoin; zero for a unit that was there from the beginning
-	cuts    uint64  // that were made of MEPs before the rejoin
-	events  uint64  // in those MEPs
+	absence      Absence // the rejoin; zero for a unit that was there from the beginning
+	cutsBefore   uint64  // that were made of MEPs before the rejoin
+	eventsBefore uint64  // in those MEPs
 }
 
 // IncludeRU lets an excluded readout unit attach again, and take part from then on. It is refused with NotNow when no
 // new MEP will be issued. Twice is once. The error may be errUnknownUnit.
 func (s *Server) IncludeRU(name string) (err error) {
-	unit, ok := s.rus[name]
+	unit, ok := s.ruIndex[name]
 	if !ok {
 		return errUnknownUnit
 	}
@@ -50,17 +50,17 @@ func (s *Server) admitRejoin(st *stream, number uint64) error {
 			st.name, err)
 	}
 	all := s.core.absencesSoFar()
-	rejoin := rejoinPoint{absence: all[len(all)-1], events: s.core.rus[unit].Events}
-	rejoin.cuts = rejoin.absence.FirstMEP - s.cfg.Core.First
+	rejoin := rejoinPoint{absence: all[len(all)-1], eventsBefore: s.core.rus[unit].Events}
+	rejoin.cutsBefore = rejoin.absence.FirstMEP - s.cfg.Core.FirstMEP
 	s.sessions[Readout][unit] = unitSession{number: number, rejoin: rejoin}
-	s.log.setAbsences(all) // its reader may be quicker than the next turn
+	s.tokenLog.setAbsences(all) // its reader may be quicker than the next turn
 	return nil
 }
 
 // timestampAbsences notes when readout units have gone or rejoined. The owner calls it.
 func (s *Server) timestampAbsences() {
-	for len(s.absenceAt) < len(s.core.absencesSoFar()) {
-		s.absenceAt = append(s.absenceAt, time.Now().UnixNano())
+	for len(s.absenceTimes) < len(s.core.absencesSoFar()) {
+		s.absenceTimes = append(s.absenceTimes, time.Now().UnixNano())
 	}
 }
 
@@ -71,10 +71,10 @@ func (s *Server) absenceSpans(unit int) (all []*tagnetv1.Gone) {
 		switch {
 		case int(a.RU) != unit:
 		case !a.Rejoined:
-			all = append(all, &tagnetv1.Gone{FromMep: a.FirstMEP, AtNs: s.absenceAt[i]})
+			all = append(all, &tagnetv1.Gone{FromMep: a.FirstMEP, AtNs: s.absenceTimes[i]})
 		default:
 			last := all[len(all)-1]
-			last.Back, last.BackMep, last.BackAtNs = true, a.FirstMEP, s.absenceAt[i]
+			last.Back, last.BackMep, last.BackAtNs = true, a.FirstMEP, s.absenceTimes[i]
 		}
 	}
 	return all

@@ -13,7 +13,7 @@ import (
 func (s *Server) serveRegisters(ctx context.Context, m *tagnetv1.RegistersRequest) (
 	*tagnetv1.RegistersResponse, error,
 ) {
-	if _, err := s.authorizer.authorizeReader(ctx, m.GetScope(), s.member); err != nil {
+	if _, err := s.authorizer.authorizeReader(ctx, m.GetScope(), s.isMember); err != nil {
 		return nil, err
 	}
 	if err := s.checkScope(m.GetScope(), true); err != nil {
@@ -22,10 +22,10 @@ func (s *Server) serveRegisters(ctx context.Context, m *tagnetv1.RegistersReques
 	return s.Registers(), nil
 }
 
-// member tells whether a node has a unit in the view.
-func (s *Server) member(name string) bool {
-	_, ru := s.rus[name]
-	_, bu := s.bus[name]
+// isMember tells whether a node has a unit in the view.
+func (s *Server) isMember(name string) bool {
+	_, ru := s.ruIndex[name]
+	_, bu := s.buIndex[name]
 	return ru || bu
 }
 
@@ -50,7 +50,7 @@ func (s *Server) serveControl(ctx context.Context, m *tagnetv1.ControlRequest) (
 		return nil, s.refuse(codes.InvalidArgument, RefusedOperation, m.GetOperation(), "", "no operation %s",
 			m.GetOperation())
 	case err != nil:
-		return nil, s.refuse(codes.FailedPrecondition, RefusedNow, m.GetOperation(), "", "%v", err)
+		return nil, s.refuse(codes.FailedPrecondition, RefusedNotNow, m.GetOperation(), "", "%v", err)
 	}
 	r := &tagnetv1.ControlResponse{Reissued: uint64(reissued)}
 	s.runAsOwner(func() { r.State = tagnetv1.State(s.core.State()) })

@@ -30,15 +30,15 @@ type stream struct {
 
 	rejoin rejoinPoint // written by attach
 
-	done atomic.Uint64 // entries of feedback that have been applied in the session
+	appliedEntries atomic.Uint64 // entries of feedback that have been applied in the session
 
-	once sync.Once
-	err  error // written before closed is closed
+	closeOnce sync.Once
+	err       error // written before closed is closed
 }
 
 // close makes the stream's handler return err.
 func (st *stream) close(err error) {
-	st.once.Do(func() {
+	st.closeOnce.Do(func() {
 		st.err = err
 		close(st.closed)
 	})
@@ -52,7 +52,7 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 		return errClosing
 	}
 	defer s.wg.Done()
-	st, first, err := acceptStream(srv.Context(), s, Readout, s.rus, srv.Recv, nil)
+	st, first, err := acceptStream(srv.Context(), s, Readout, s.ruIndex, srv.Recv, nil)
 	if err != nil {
 		return err
 	}
@@ -94,41 +94,41 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 }
 
 // decodeUpdate reads a readout unit's message.
-func (s *Server) decodeUpdate(st *stream, m *tagnetv1.RUUpdate) (in input, err error) {
+func (s *Server) decodeUpdate(st *stream, m *tagnetv1.RUUpdate) (in ownerInput, err error) {
 	returned, ok := decodeTags(m.GetReturned())
 	if !ok {
 		return in, s.refuse(codes.InvalidArgument, RefusedMessage, len(m.GetReturned()), "", "%s returned what are no tags",
 			st.name)
 	}
-	return input{
-		stream:         st,
-		reach:          decodeReach(m.GetReach()),
-		update:         s.absoluteUpdate(st, m),
-		returned:       returned,
-		returnedFirst:  m.GetReturnedFirst(),
-		confirmed:      m.GetSettled(),
-		confirmedFirst: m.GetSettledFirst(),
+	return ownerInput{
+		stream:              st,
+		reach:               decodeReach(m.GetReach()),
+		update:              s.absoluteUpdate(st, m),
+		returnedTags:        returned,
+		returnedFirst:       m.GetReturnedFirst(),
+		confirmedExclusions: m.GetSettled(),
+		confirmedFirst:      m.GetSettledFirst(),
 	}, nil
 }
 
 // absoluteUpdate is what a readout unit holds. One that rejoined counts events from its rejoin on.
 func (s *Server) absoluteUpdate(st *stream, m *tagnetv1.RUUpdate) Update {
 	return Update{
-		Read:   max(m.GetRead(), s.cfg.Core.First, st.rejoin.absence.FirstMEP),
-		Events: st.rejoin.events + m.GetEvents(),
-		End:    m.GetEnd(),
+		ReadBelow:  max(m.GetRead(), s.cfg.Core.FirstMEP, st.rejoin.absence.FirstMEP),
+		Events:     st.rejoin.eventsBefore + m.GetEvents(),
+		InputEnded: m.GetEnd(),
 	}
 }
 
 // resumeReader is the position in the log from which a readout unit goes on.
 func (s *Server) resumeReader(st *stream, received *tagnetv1.Position) (*reader, error) {
-	r, ok := s.log.readerFrom(received, st.rejoin)
+	r, ok := s.tokenLog.readerFrom(received, st.rejoin)
 	if !ok {
 		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, received, "",
 			"%s says it has had what was never sent to it",
 			st.name)
 	}
-	r.first, r.last = st.unit == 0, st.unit == len(s.cfg.Core.RUs)-1
+	r.isFirstRU, r.isLastRU = st.unit == 0, st.unit == len(s.cfg.Core.RUs)-1
 	return r, nil
 }
 
@@ -138,7 +138,7 @@ func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
 		return errClosing
 	}
 	defer s.wg.Done()
-	st, _, err := acceptStream(srv.Context(), s, Builder, s.bus, srv.Recv, s.checkBuilder)
+	st, _, err := acceptStream(srv.Context(), s, Builder, s.buIndex, srv.Recv, s.checkBuilder)
 	if err != nil {
 		return err
 	}
@@ -148,11 +148,11 @@ func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
 			if err != nil {
 				return err
 			}
-			if m.GetScope() != nil || !listsMatch(m) {
+			if m.GetScope() != nil || !listLengthsMatch(m) {
 				return s.refuse(codes.InvalidArgument, RefusedMessage, len(m.GetMeps()), "",
 					"%s sent feedback whose lists do not fit together", st.name)
 			}
-			if !s.post(srv.Context().Done(), input{stream: st, feedback: m}) {
+			if !s.post(srv.Context().Done(), ownerInput{stream: st, feedback: m}) {
 				return srv.Context().Err()
 			}
 		}
@@ -160,8 +160,8 @@ func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
 	send := func() error {
 		lastSent, absencesSent := &tagnetv1.FeedbackAck{}, 0 // state unspecified: the first is always sent
 		return s.sendUntilDrained(srv.Context(), st, func() (bool, error) {
-			m := st.ack(s.log.currentState())
-			m.Absent = encodeAbsences(s.log.absencesFrom(absencesSent))
+			m := st.ackMessage(s.tokenLog.currentState())
+			m.Absent = encodeAbsences(s.tokenLog.absencesFrom(absencesSent))
 			if m.Done == lastSent.Done && m.State == lastSent.State && len(m.Absent) == 0 {
 				return false, nil
 			}
@@ -229,8 +229,8 @@ func receiveFirst[T any](ctx context.Context, s *Server, recv func() (T, error))
 	}
 }
 
-func (st *stream) ack(state State) *tagnetv1.FeedbackAck {
-	return &tagnetv1.FeedbackAck{Done: st.done.Load(), State: tagnetv1.State(state)}
+func (st *stream) ackMessage(state State) *tagnetv1.FeedbackAck {
+	return &tagnetv1.FeedbackAck{Done: st.appliedEntries.Load(), State: tagnetv1.State(state)}
 }
 
 // sendUntilDrained sends whenever the stream is woken, until sendNext has told the peer that the view is drained.

@@ -32,9 +32,9 @@ func TestConfigRefused(t *testing.T) {
 		"look-ahead is -1":                  func(c *Config) { c.LookAhead = -1 },
 		"window is -5":                      func(c *Config) { c.Window = -5 },
 		"attempts is 256":                   func(c *Config) { c.MaxAttempts = 256 },
-		"policy is 2":                       func(c *Config) { c.Policy = 2 },
-		"marks the end of the run":          func(c *Config) { c.First = NoMEP },
-		"before the first MEP 9":            func(c *Config) { c.First, c.End = 9, 8 },
+		"policy is 2":                       func(c *Config) { c.NoSlotPolicy = 2 },
+		"marks the end of the run":          func(c *Config) { c.FirstMEP = NoMEP },
+		"before the first MEP 9":            func(c *Config) { c.FirstMEP, c.EndMEP = 9, 8 },
 	} {
 		cfg := good
 		change(&cfg)
@@ -61,20 +61,20 @@ func TestDepth(t *testing.T) {
 
 func TestLogWrapsAndLags(t *testing.T) {
 	l := newTokenLog(3, 1, 0, 0, 0)
-	fast, slow := &reader{log: l}, &reader{log: l}
+	fast, slow := &reader{tokenLog: l}, &reader{tokenLog: l}
 	var b Batch
-	for cycle := range l.mask + 2 {
+	for cycle := range l.cycleMask + 2 {
 		b.Reset(cycle, 3)
 		at := b.appendEmptyCycle()
 		b.MEPs[at+1], b.Slots[at+1] = cycle, packSlot(1, 2)
-		l.publish(&b, watermark{below: cycle}, Running, false)
+		l.publish(&b, watermark{releasedBelow: cycle}, Running, false)
 		m, ok := fast.nextMessage()
 		if !ok || m == nil || m.FirstCycle != cycle || len(m.Meps) != 3 || m.Meps[1] != cycle || m.Meps[0] != NoMEP {
 			t.Fatalf("cycle %d: got %v, %v", cycle, m, ok)
 		}
-		if cycle == l.mask {
-			all := &reader{log: l}
-			if m, ok := all.nextMessage(); !ok || len(m.Meps) != 3*int(l.mask+1) || m.Meps[3*l.mask+1] != l.mask {
+		if cycle == l.cycleMask {
+			all := &reader{tokenLog: l}
+			if m, ok := all.nextMessage(); !ok || len(m.Meps) != 3*int(l.cycleMask+1) || m.Meps[3*l.cycleMask+1] != l.cycleMask {
 				t.Fatalf("everything in the log: %d MEPs, %v", len(m.GetMeps()), ok)
 			}
 		}
@@ -83,13 +83,13 @@ func TestLogWrapsAndLags(t *testing.T) {
 		t.Errorf("a reader that fell out of the log got %v", m)
 	}
 	// The watermark alone: not until it has moved by a cycle, or at once when nothing is in flight.
-	b.Reset(l.next, 3)
+	b.Reset(l.nextCycle, 3)
 	for _, tt := range []struct {
 		released uint64
 		idle     bool
 		want     bool
 	}{{fast.released + 2, false, false}, {fast.released + 2, true, true}, {fast.released + 5, false, true}} {
-		l.publish(&b, watermark{below: tt.released}, Running, tt.idle)
+		l.publish(&b, watermark{releasedBelow: tt.released}, Running, tt.idle)
 		if m, _ := fast.nextMessage(); (m != nil) != tt.want {
 			t.Errorf("%+v: got %v", tt, m)
 		}
@@ -124,11 +124,11 @@ func TestGoldenMessages(t *testing.T) {
 		},
 		"52 26 09 0500000000000000 11 0900000000000000 19 0800000000000000 21 0700000000000000 28 01": &tagnetv1.RUUpdate{
 			Reach: reachMessage(&Reach{
-				From:    5,
-				To:      9,
-				Flush:   8,
-				Overdue: 7,
-				Over:    true,
+				FirstUncut:    5,
+				CompleteBelow: 9,
+				FlushBelow:    8,
+				OverdueBelow:  7,
+				Ended:         true,
 			}),
 		},
 		"1a 08 0700000000000000 22 04 02000001 2a 04 0a000000 32 04 e8030000 3a 01 01": &tagnetv1.FeedbackBatch{
@@ -175,7 +175,7 @@ func TestConsecutiveCycles(t *testing.T) {
 			}
 		}
 		l.publish(&b, watermark{}, Running, false)
-		m, ok := (&reader{log: l}).nextMessage()
+		m, ok := (&reader{tokenLog: l}).nextMessage()
 		if !ok || len(m.GetMeps()) != tt.wire || len(m.GetSlots()) != 3*len(tt.cycles) {
 			t.Errorf("%s: %v, %v", name, m, ok)
 			continue
@@ -196,17 +196,17 @@ func TestFeedbackSaysOnceWhatIsTheSame(t *testing.T) {
 		{Feedback{MEP: 7, Slot: 3, Events: 10, Attempt: 1, Outcome: Incomplete}, 0},
 	}
 	if m := c.packEntries(held[:2]); len(m.Meps) != 2 || len(m.Slots) != 2 || len(m.Events) != 1 || len(m.HeldUs) != 1 ||
-		len(m.Outcomes) != 1 || !listsMatch(m) {
+		len(m.Outcomes) != 1 || !listLengthsMatch(m) {
 		t.Errorf("%v", m)
 	}
 	if m := c.packEntries(held); len(m.Events) != 1 || len(m.Outcomes) != 3 ||
 		elementAt(m.Outcomes, 2) != byte(Incomplete) ||
-		elementAt(m.Events, 2) != 10 || !listsMatch(m) {
+		elementAt(m.Events, 2) != 10 || !listLengthsMatch(m) {
 		t.Errorf("%v", m)
 	}
 	m := c.packEntries(held)
 	m.Outcomes = m.Outcomes[:2]
-	if listsMatch(m) {
+	if listLengthsMatch(m) {
 		t.Error("three entries with two outcomes are taken")
 	}
 }
@@ -254,7 +254,7 @@ func FuzzTokens(f *testing.F) {
 			}
 		}
 		for i := range b.Len() {
-			for place := range b.Places {
+			for place := range b.PlacesPerCycle {
 				if tok, ok := b.Token(i, place); ok && (tok.MEP == NoMEP || tok.Slot >= MaxSlots || int(tok.BU) != place) {
 					t.Errorf("token %+v at %d, %d", tok, i, place)
 				}
@@ -340,7 +340,7 @@ func TestFlushRequestsAck(t *testing.T) {
 	}}
 	sys := serve(t, cfg)
 	rus, bus := sys.attachAll(t)
-	must(t, rus[0].Update(Update{Read: 100, Events: 100}))
+	must(t, rus[0].Update(Update{ReadBelow: 100, Events: 100}))
 	tok := nextToken(t, rus[0], 0)
 	must(t, build(bus[0], tok, 1))
 	for range 2 { // the second time there is nothing to wait for

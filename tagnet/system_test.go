@@ -26,7 +26,7 @@ type system struct {
 	cfg         serverConfig
 }
 
-var testTimeout = patiently.Long // far more than any test needs; only for a test that hangs
+var testTimeout = patiently.LongTimeout // far more than any test needs; only for a test that hangs
 
 func serve(tb testing.TB, cfg serverConfig) *system {
 	tb.Helper()
@@ -34,7 +34,7 @@ func serve(tb testing.TB, cfg serverConfig) *system {
 	server, err := newServer(cfg)
 	must(tb, err)
 	h := host(tb, cfg.Access)
-	h.host.server, server.request = server, &tagnetv1.BeginRequest{} // nobody has begun it
+	h.host.server, server.beginRequest = server, &tagnetv1.BeginRequest{} // nobody has begun it
 	return &system{server: server, cfg: server.cfg, conn: h.dial()}
 }
 
@@ -117,7 +117,7 @@ func (sys *system) attachAll(tb testing.TB) (rus []*RUClient, bus []*BUClient) {
 func readAhead(ctx context.Context, c *RUClient, total, retain, packing uint64, each func(Token) error) error {
 	report := func(released uint64) error {
 		read := min(total, released+retain)
-		err := c.Update(Update{Read: read, Events: read * packing, End: read == total})
+		err := c.Update(Update{ReadBelow: read, Events: read * packing, InputEnded: read == total})
 		if errors.Is(err, io.EOF) {
 			return nil // drained meanwhile: Next tells
 		}
@@ -135,7 +135,7 @@ func readAhead(ctx context.Context, c *RUClient, total, retain, packing uint64, 
 			return err
 		}
 		for i := range t.Len() {
-			for place := range t.Places {
+			for place := range t.PlacesPerCycle {
 				if tok, ok := t.Token(i, place); ok {
 					if err := each(tok); err != nil {
 						return err
@@ -163,12 +163,12 @@ func TestViewOverGRPC(t *testing.T) {
 	const total, packing = 5000, 10
 	for name, cfg := range map[string]Config{
 		"wait": {},
-		"skip": {Policy: Skip},
+		"skip": {NoSlotPolicy: Skip},
 		"groups, loose": {Loose: true, Rules: Rules{
-			Groups: [][]int{{0, 2}, {3, 1}}, BusyGroup: Skip, TurnSets: [][]int{{2, 0}, {1, 3}},
+			Groups: [][]int{{0, 2}, {3, 1}}, BusyGroupPolicy: Skip, TurnSets: [][]int{{2, 0}, {1, 3}},
 		}},
 		"ratio, loose": {Loose: true, Rules: Rules{TurnOrder: ByRatio, Ratio: []int{1, 2, 3, 4}}},
-		"demand":       {Policy: Skip, Rules: Rules{TurnOrder: ByDemand}},
+		"demand":       {NoSlotPolicy: Skip, Rules: Rules{TurnOrder: ByDemand}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg.RUs, cfg.BUs, cfg.Slots, cfg.Packing = names("ru", 3), names("bu", 4), 8, packing

@@ -2,10 +2,10 @@ package tagnet
 
 import "math/bits"
 
-// MaxTagRing is how many readout units a ring of tags may have: the bits of Served. It is three times the nodes of the
-// largest founding system (LHCb-EB: 320), and enough for what ringlet predict takes. A tag takes only the words that
-// it needs.
-const MaxTagRing = 1024
+// MaxTagRingRUs is how many readout units a ring of tags may have: the bits of Served. It is three times the nodes of
+// the largest founding system (LHCb-EB: 320), and enough for what ringlet predict takes. A tag takes only the words
+// that it needs.
+const MaxTagRingRUs = 1024
 
 // MaxLoops is how often a tag may go round the ring again because a busy readout unit passed it on. TagNet-farm §III.D
 // asks for a bound and names none. After four loops of at least a transfer each, a unit that is still busy has a queue;
@@ -15,25 +15,25 @@ const MaxLoops = 4
 // A Tag is the right to send, which passes from readout unit to readout unit and returns to the scheduler (TagNet-farm
 // §III.D). Its token, which went to all of them ahead, says what and where; the tag says when.
 type Tag struct {
-	Place   uint64 // of its token: number of the cycle × places in a cycle + index of the builder unit
-	MEP     uint64
-	Slot    uint32
-	Attempt uint8
-	Loop    uint8 // how often it has come round without having been served by all
-	Served  Served
+	TokenPlace uint64 // of its token: number of the cycle × places in a cycle + index of the builder unit
+	MEP        uint64
+	Slot       uint32
+	Attempt    uint8
+	Loop       uint8 // how often it has come round without having been served by all
+	Served     ServedRUs
 }
 
-// Served is the bit field of the readout units that have sent.
-type Served [MaxTagRing / 64]uint64
+// ServedRUs is the bit field of the readout units that have sent.
+type ServedRUs [MaxTagRingRUs / 64]uint64
 
 // Contains tells that a readout unit has sent.
-func (s *Served) Contains(ru int) bool { return s[ru/64]>>(ru%64)&1 != 0 }
+func (s *ServedRUs) Contains(ru int) bool { return s[ru/64]>>(ru%64)&1 != 0 }
 
 // Add notes that a readout unit has sent.
-func (s *Served) Add(ru int) { s[ru/64] |= 1 << (ru % 64) }
+func (s *ServedRUs) Add(ru int) { s[ru/64] |= 1 << (ru % 64) }
 
 // Len is how many have sent.
-func (s *Served) Len() int {
+func (s *ServedRUs) Len() int {
 	n := 0
 	for _, w := range s {
 		n += bits.OnesCount64(w)
@@ -42,7 +42,7 @@ func (s *Served) Len() int {
 }
 
 // wordCount is how many words it takes to say who has sent.
-func (s *Served) wordCount() int {
+func (s *ServedRUs) wordCount() int {
 	n := len(s)
 	for n > 0 && s[n-1] == 0 {
 		n--
@@ -50,8 +50,8 @@ func (s *Served) wordCount() int {
 	return n
 }
 
-// within tells that all that have sent are among the first rus.
-func (s *Served) within(rus int) bool {
+// allBelow tells that all that have sent are among the first rus.
+func (s *ServedRUs) allBelow(rus int) bool {
 	for i, w := range s {
 		if remaining := rus - 64*i; remaining < 64 && w>>max(0, remaining) != 0 {
 			return false
@@ -61,7 +61,7 @@ func (s *Served) within(rus int) bool {
 }
 
 // containsAll tells that all that had sent before are still said to have.
-func (s *Served) containsAll(before *Served) bool {
+func (s *ServedRUs) containsAll(before *ServedRUs) bool {
 	for i, w := range before {
 		if w&^s[i] != 0 {
 			return false
@@ -72,19 +72,20 @@ func (s *Served) containsAll(before *Served) bool {
 
 // The third of a tag's words (docs/format/tagnet.md): slot, attempt, loop, number of words of the bit field.
 const (
-	tagHeaderWords = 3
-	loopShift      = 32
-	fieldShift     = 40
-	tagMask        = 1<<48 - 1
+	tagHeaderWords   = 3
+	loopShift        = 32
+	servedWordsShift = 40
+	tagMask          = 1<<48 - 1
 )
 
 // MaxTagWords is the most words that a tag takes.
-const MaxTagWords = tagHeaderWords + len(Served{})
+const MaxTagWords = tagHeaderWords + len(ServedRUs{})
 
 // AppendWords writes the tag as it travels.
 func (t *Tag) AppendWords(dst []uint64) []uint64 {
 	n := t.Served.wordCount()
-	dst = append(dst, t.Place, t.MEP, uint64(n)<<fieldShift|uint64(t.Loop)<<loopShift|uint64(packSlot(t.Attempt, t.Slot)))
+	dst = append(dst, t.TokenPlace, t.MEP, uint64(n)<<servedWordsShift|uint64(t.Loop)<<loopShift|uint64(packSlot(t.Attempt,
+		t.Slot)))
 	return append(dst, t.Served[:n]...)
 }
 
@@ -95,16 +96,16 @@ func ParseTag(words []uint64) (t Tag, rest []uint64, ok bool) {
 		return t, nil, false
 	}
 	w := words[2]
-	n := int(w >> fieldShift & 0xff)
+	n := int(w >> servedWordsShift & 0xff)
 	if w > tagMask || n > len(t.Served) || tagHeaderWords+n > len(words) || n > 0 && words[tagHeaderWords+n-1] == 0 {
 		return t, nil, false
 	}
 	t = Tag{
-		Place:   words[0],
-		MEP:     words[1],
-		Slot:    uint32(w & slotMask),
-		Attempt: uint8(w >> attemptShift),
-		Loop:    uint8(w >> loopShift),
+		TokenPlace: words[0],
+		MEP:        words[1],
+		Slot:       uint32(w & slotMask),
+		Attempt:    uint8(w >> attemptShift),
+		Loop:       uint8(w >> loopShift),
 	}
 	copy(t.Served[:], words[tagHeaderWords:tagHeaderWords+n])
 	return t, words[tagHeaderWords+n:], true
@@ -125,7 +126,7 @@ func decodeTags(words []uint64) (tags []Tag, ok bool) {
 // earlier cycles.
 type Withdrawal struct {
 	BU          uint16
-	Gone        bool   // it is lost, and will not come back in this view
+	Lost        bool   // it is lost, and will not come back in this view
 	BeforeCycle uint64 // number of the first cycle whose token for it would be good again
 }
 
@@ -135,7 +136,7 @@ const withdrawalGoneBit = 1 << 63
 // appendWords writes the withdrawal as it travels.
 func (w *Withdrawal) appendWords(dst []uint64) []uint64 {
 	first := uint64(w.BU)
-	if w.Gone {
+	if w.Lost {
 		first |= withdrawalGoneBit
 	}
 	return append(dst, first, w.BeforeCycle)
@@ -151,7 +152,7 @@ func decodeWithdrawals(words []uint64, places int) (all []Withdrawal, ok bool) {
 		if bu >= uint64(places) {
 			return nil, false
 		}
-		all = append(all, Withdrawal{BU: uint16(bu), Gone: words[0] != bu, BeforeCycle: words[1]})
+		all = append(all, Withdrawal{BU: uint16(bu), Lost: words[0] != bu, BeforeCycle: words[1]})
 	}
 	return all, true
 }

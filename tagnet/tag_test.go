@@ -12,13 +12,13 @@ import (
 
 func drawTag(t *rapid.T) Tag {
 	tag := Tag{
-		Place:   rapid.Uint64().Draw(t, "place"),
-		MEP:     rapid.Uint64().Draw(t, "mep"),
-		Slot:    rapid.Uint32Range(0, slotMask).Draw(t, "slot"),
-		Attempt: rapid.Uint8().Draw(t, "attempt"),
-		Loop:    rapid.Uint8().Draw(t, "loop"),
+		TokenPlace: rapid.Uint64().Draw(t, "place"),
+		MEP:        rapid.Uint64().Draw(t, "mep"),
+		Slot:       rapid.Uint32Range(0, slotMask).Draw(t, "slot"),
+		Attempt:    rapid.Uint8().Draw(t, "attempt"),
+		Loop:       rapid.Uint8().Draw(t, "loop"),
 	}
-	for _, ru := range rapid.SliceOfN(rapid.IntRange(0, MaxTagRing-1), 0, 5).Draw(t, "served") {
+	for _, ru := range rapid.SliceOfN(rapid.IntRange(0, MaxTagRingRUs-1), 0, 5).Draw(t, "served") {
 		tag.Served.Add(ru)
 	}
 	return tag
@@ -44,9 +44,9 @@ func TestTagWords(t *testing.T) {
 // TestServed holds the bit field against a set.
 func TestServed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var s Served
+		var s ServedRUs
 		set := map[int]bool{}
-		for _, ru := range rapid.SliceOf(rapid.IntRange(0, MaxTagRing-1)).Draw(t, "served") {
+		for _, ru := range rapid.SliceOf(rapid.IntRange(0, MaxTagRingRUs-1)).Draw(t, "served") {
 			before := s
 			s.Add(ru)
 			set[ru] = true
@@ -54,8 +54,8 @@ func TestServed(t *testing.T) {
 				t.Fatal("keeps")
 			}
 		}
-		rus, most := rapid.IntRange(1, MaxTagRing).Draw(t, "rus"), 0
-		for ru := range MaxTagRing {
+		rus, most := rapid.IntRange(1, MaxTagRingRUs).Draw(t, "rus"), 0
+		for ru := range MaxTagRingRUs {
 			if s.Contains(ru) != set[ru] {
 				t.Fatalf("readout unit %d", ru)
 			}
@@ -63,8 +63,8 @@ func TestServed(t *testing.T) {
 				most = ru + 1
 			}
 		}
-		if s.Len() != len(set) || s.within(rus) != (most <= rus) {
-			t.Fatalf("%d, %v within %d", s.Len(), s.within(rus), rus)
+		if s.Len() != len(set) || s.allBelow(rus) != (most <= rus) {
+			t.Fatalf("%d, %v within %d", s.Len(), s.allBelow(rus), rus)
 		}
 	})
 }
@@ -72,11 +72,11 @@ func TestServed(t *testing.T) {
 // FuzzTags reads words from the network as both ends do.
 func FuzzTags(f *testing.F) {
 	tag := Tag{
-		Place:   9,
-		MEP:     0x42,
-		Slot:    5,
-		Attempt: 1,
-		Loop:    2,
+		TokenPlace: 9,
+		MEP:        0x42,
+		Slot:       5,
+		Attempt:    1,
+		Loop:       2,
 	}
 	tag.Served.Add(0)
 	tag.Served.Add(70)
@@ -100,10 +100,10 @@ func FuzzTags(f *testing.F) {
 				t.Errorf("%x is encoded again as %x", words, again)
 			}
 		}
-		tokens := Tokens{Batch: Batch{Places: 3}}
+		tokens := Tokens{Batch: Batch{PlacesPerCycle: 3}}
 		if what := tokens.decodeTagRing(&tagnetv1.TokenBatch{Withdrawn: words}); what == "" {
 			var again []uint64
-			for _, w := range tokens.Withdrawn {
+			for _, w := range tokens.Withdrawals {
 				if w.BU >= 3 {
 					t.Errorf("builder unit %d is withdrawn", w.BU)
 				}

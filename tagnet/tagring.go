@@ -15,9 +15,9 @@ import tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 type tagRing struct {
 	// Immutable after newTagRing.
 
-	rus              int
-	places           int
-	bypass           bool
+	ruCount          int
+	placesPerCycle   int
+	bypassBusyRUs    bool
 	waitForBusyGroup bool     // a tag whose group is busy holds up those behind it
 	maxInFlight      int      // tags under way
 	groupOf          []uint16 // of each builder unit; without groups each is one
@@ -25,27 +25,27 @@ type tagRing struct {
 
 	// Owned by the Core's goroutine.
 
-	pending         []pendingTag  // tokens whose tags have not been launched, in the order they were issued
+	pendingTags     []pendingTag  // tokens whose tags have not been launched, in the order they were issued
 	launchedByGroup []launchedTag // by group
-	fifo            []uint16      // groups with a tag under way, in the order of launching: the check FIFO
+	checkFIFO       []uint16      // groups with a tag under way, in the order of launching: the check FIFO
 	relaunch        []Tag         // tags that go round again
 	counters        *tagnetv1.TagCounters
-	depth           depth // of the FIFO
+	fifoDepth       depth // of the FIFO
 }
 
 // pendingTag is a tag before its launch.
 type pendingTag struct {
-	place, mep uint64
-	slot       uint32
-	bu         uint16
-	attempt    uint8
+	tokenPlace, mep uint64
+	slot            uint32
+	bu              uint16
+	attempt         uint8
 }
 
 // launchedTag is the tag of a group that is under way, or the one that was last.
 type launchedTag struct {
-	tag  Tag
-	busy bool
-	void bool // its builder unit has been excluded since: nobody need serve it
+	tag      Tag
+	inFlight bool
+	void     bool // its builder unit has been excluded since: nobody need serve it
 }
 
 // tagsPerRU is how many tags may be under way for each readout unit: one that is served and one that waits its turn, so
@@ -55,11 +55,11 @@ const tagsPerRU = 2
 // newTagRing makes the ring of a view whose configuration has been checked.
 func newTagRing(cfg *Config, g *groups) *tagRing {
 	r := &tagRing{
-		rus:              len(cfg.RUs),
-		places:           len(cfg.BUs),
-		bypass:           cfg.Bypass,
+		ruCount:          len(cfg.RUs),
+		placesPerCycle:   len(cfg.BUs),
+		bypassBusyRUs:    cfg.BypassBusyRUs,
 		maxInFlight:      tagsPerRU * len(cfg.RUs),
-		waitForBusyGroup: g.groupOf != nil && cfg.Rules.BusyGroup == Wait,
+		waitForBusyGroup: g.groupOf != nil && cfg.Rules.BusyGroupPolicy == Wait,
 		groupOf:          g.groupOf,
 		groups:           g,
 		launchedByGroup:  make([]launchedTag, max(len(g.registers), len(cfg.BUs))),
@@ -73,18 +73,18 @@ func newTagRing(cfg *Config, g *groups) *tagRing {
 		}
 	}
 	r.maxInFlight = min(r.maxInFlight, len(r.launchedByGroup))
-	r.depth = newDepth(uint64(r.maxInFlight))
+	r.fifoDepth = newDepth(uint64(r.maxInFlight))
 	return r
 }
 
 // enqueue takes a token whose tag is to be launched.
 func (r *tagRing) enqueue(cycle uint64, t Token) {
-	r.pending = append(r.pending, pendingTag{
-		place:   cycle*uint64(r.places) + uint64(t.BU),
-		mep:     t.MEP,
-		slot:    t.Slot,
-		bu:      t.BU,
-		attempt: t.Attempt,
+	r.pendingTags = append(r.pendingTags, pendingTag{
+		tokenPlace: cycle*uint64(r.placesPerCycle) + uint64(t.BU),
+		mep:        t.MEP,
+		slot:       t.Slot,
+		bu:         t.BU,
+		attempt:    t.Attempt,
 	})
 }
 
@@ -94,37 +94,37 @@ func (r *tagRing) launch(out []Tag) []Tag {
 	out = append(out, r.relaunch...)
 	r.relaunch = r.relaunch[:0]
 	kept := 0
-	for i := range r.pending {
-		w := &r.pending[i]
+	for i := range r.pendingTags {
+		w := &r.pendingTags[i]
 		l := &r.launchedByGroup[r.groupOf[w.bu]]
-		if len(r.fifo) == r.maxInFlight || r.waitForBusyGroup && kept > 0 {
-			kept += copy(r.pending[kept:], r.pending[i:])
+		if len(r.checkFIFO) == r.maxInFlight || r.waitForBusyGroup && kept > 0 {
+			kept += copy(r.pendingTags[kept:], r.pendingTags[i:])
 			break
 		}
-		if l.busy {
-			r.pending[kept] = *w
+		if l.inFlight {
+			r.pendingTags[kept] = *w
 			kept++
 			continue
 		}
 		*l = launchedTag{tag: Tag{
-			Place:   w.place,
-			MEP:     w.mep,
-			Slot:    w.slot,
-			Attempt: w.attempt,
-		}, busy: true}
-		r.fifo = append(r.fifo, r.groupOf[w.bu])
+			TokenPlace: w.tokenPlace,
+			MEP:        w.mep,
+			Slot:       w.slot,
+			Attempt:    w.attempt,
+		}, inFlight: true}
+		r.checkFIFO = append(r.checkFIFO, r.groupOf[w.bu])
 		r.groups.beginEvent(int(w.bu))
 		r.counters.Launched++
 		out = append(out, l.tag)
 	}
-	r.pending = r.pending[:kept]
-	r.depth.set(uint64(len(r.fifo)))
+	r.pendingTags = r.pendingTags[:kept]
+	r.fifoDepth.set(uint64(len(r.checkFIFO)))
 	return out
 }
 
 // acceptReturn takes a tag that has come round. It tells what is wrong with it; it then changes nothing.
 func (r *tagRing) acceptReturn(t *Tag) (Reason, bool) {
-	group := r.groupOf[t.Place%uint64(r.places)]
+	group := r.groupOf[t.TokenPlace%uint64(r.placesPerCycle)]
 	l := &r.launchedByGroup[group]
 	at := r.fifoIndex(group)
 	if why, ok := r.checkTag(l, t, at); !ok {
@@ -133,13 +133,13 @@ func (r *tagRing) acceptReturn(t *Tag) (Reason, bool) {
 	if at > 0 {
 		r.counters.Overtaken++
 	}
-	r.fifo = append(r.fifo[:at], r.fifo[at+1:]...)
-	if served := t.Served.Len(); served < r.rus && !l.void {
+	r.checkFIFO = append(r.checkFIFO[:at], r.checkFIFO[at+1:]...)
+	if served := t.Served.Len(); served < r.ruCount && !l.void {
 		r.counters.Again++
-		r.counters.Unserved += uint64(r.rus - served)
+		r.counters.Unserved += uint64(r.ruCount - served)
 		l.tag.Served = t.Served
 		l.tag.Loop++
-		r.fifo = append(r.fifo, group)
+		r.checkFIFO = append(r.checkFIFO, group)
 		r.relaunch = append(r.relaunch, l.tag)
 		return 0, true
 	}
@@ -149,14 +149,14 @@ func (r *tagRing) acceptReturn(t *Tag) (Reason, bool) {
 	if l.void {
 		r.counters.Void++
 	}
-	r.depth.set(uint64(len(r.fifo)))
+	r.fifoDepth.set(uint64(len(r.checkFIFO)))
 	return 0, true
 }
 
 // retire notes that a tag is no longer under way.
 func (r *tagRing) retire(l *launchedTag) {
-	l.busy = false
-	r.groups.endEvent(int(l.tag.Place % uint64(r.places)))
+	l.inFlight = false
+	r.groups.endEvent(int(l.tag.TokenPlace % uint64(r.placesPerCycle)))
 }
 
 // checkTag compares a tag that has come round with the one of its group that was sent, which is at a place of the check
@@ -164,27 +164,27 @@ func (r *tagRing) retire(l *launchedTag) {
 func (r *tagRing) checkTag(l *launchedTag, t *Tag, at int) (Reason, bool) {
 	sent := &l.tag
 	switch {
-	case !l.busy && sent.Attempt != 0 && sent.Place == t.Place:
+	case !l.inFlight && sent.Attempt != 0 && sent.TokenPlace == t.TokenPlace:
 		return TagTwice, false
-	case !l.busy || sent.Place != t.Place:
+	case !l.inFlight || sent.TokenPlace != t.TokenPlace:
 		return TagUnknown, false
 	case sent.MEP != t.MEP || sent.Slot != t.Slot || sent.Attempt != t.Attempt:
 		return TagWrong, false
 	case sent.Loop != t.Loop:
 		return TagLoop, false
-	case !t.Served.within(r.rus) || !t.Served.containsAll(&sent.Served):
-		return TagServed, false
-	case t.Served.Len() < r.rus && !l.void && (!r.bypass || t.Loop == MaxLoops):
+	case !t.Served.allBelow(r.ruCount) || !t.Served.containsAll(&sent.Served):
+		return TagBadServed, false
+	case t.Served.Len() < r.ruCount && !l.void && (!r.bypassBusyRUs || t.Loop == MaxLoops):
 		return TagUnserved, false
-	case !r.bypass && at > 0:
-		return TagOrder, false
+	case !r.bypassBusyRUs && at > 0:
+		return TagOvertook, false
 	}
 	return 0, true
 }
 
 // fifoIndex is where the tag of a group stands in the check FIFO; it is mostly the first.
 func (r *tagRing) fifoIndex(group uint16) int {
-	for i, g := range r.fifo {
+	for i, g := range r.checkFIFO {
 		if g == group {
 			return i
 		}
@@ -195,33 +195,33 @@ func (r *tagRing) fifoIndex(group uint16) int {
 // exclude forgets the tags of a builder unit that wait, and asks nothing any more of those under way but that they
 // return.
 func (r *tagRing) exclude(bu int) {
-	kept := r.pending[:0]
-	for _, w := range r.pending {
+	kept := r.pendingTags[:0]
+	for _, w := range r.pendingTags {
 		if int(w.bu) == bu {
 			r.counters.Dropped++
 			continue
 		}
 		kept = append(kept, w)
 	}
-	r.pending = kept
-	if l := &r.launchedByGroup[r.groupOf[bu]]; l.busy && l.tag.Place%uint64(r.places) == uint64(bu) {
+	r.pendingTags = kept
+	if l := &r.launchedByGroup[r.groupOf[bu]]; l.inFlight && l.tag.TokenPlace%uint64(r.placesPerCycle) == uint64(bu) {
 		l.void = true
 	}
 }
 
 // abandon gives up every tag.
 func (r *tagRing) abandon() {
-	r.counters.Abandoned += uint64(len(r.fifo))
-	r.counters.Dropped += uint64(len(r.pending))
-	for _, group := range r.fifo {
+	r.counters.Abandoned += uint64(len(r.checkFIFO))
+	r.counters.Dropped += uint64(len(r.pendingTags))
+	for _, group := range r.checkFIFO {
 		r.retire(&r.launchedByGroup[group])
 	}
-	r.pending, r.fifo, r.relaunch = r.pending[:0], r.fifo[:0], r.relaunch[:0]
-	r.depth.set(0)
+	r.pendingTags, r.checkFIFO, r.relaunch = r.pendingTags[:0], r.checkFIFO[:0], r.relaunch[:0]
+	r.fifoDepth.set(0)
 }
 
-// empty tells that no tag is under way, nor will be for what was issued.
-func (r *tagRing) empty() bool { return len(r.fifo) == 0 && len(r.pending) == 0 }
+// isEmpty tells that no tag is under way, nor will be for what was issued.
+func (r *tagRing) isEmpty() bool { return len(r.checkFIFO) == 0 && len(r.pendingTags) == 0 }
 
 // maxTags is how many tags can be under way.
 func (c *Core) maxTags() int {
@@ -257,7 +257,7 @@ func (c *Core) ReturnTag(ru int, t *Tag) error {
 }
 
 func (c *Core) refuseTag(why Reason, ru int, t *Tag) error {
-	unit, bu := c.cfg.RUs[ru], int(t.Place%uint64(c.places))
+	unit, bu := c.cfg.RUs[ru], int(t.TokenPlace%uint64(c.placesPerCycle))
 	sent := &c.tagRing.launchedByGroup[c.tagRing.groupOf[bu]].tag
 	switch why {
 	case TagTwice:
@@ -267,14 +267,14 @@ func (c *Core) refuseTag(why Reason, ru int, t *Tag) error {
 	case TagLoop:
 		return c.refuse(why, unit, "the tag of MEP %d for %s came round in loop %d, it was sent in loop %d", t.MEP,
 			c.cfg.BUs[bu], t.Loop, sent.Loop)
-	case TagServed:
+	case TagBadServed:
 		return c.refuse(why, unit, "the tag of MEP %d for %s came round with a bit field that lost or invented readout units",
 			t.MEP, c.cfg.BUs[bu])
 	case TagUnserved:
 		return c.refuse(why, unit, "the tag of MEP %d for %s came round, but %d of %d readout units have not sent", t.MEP,
 			c.cfg.BUs[bu],
-			c.tagRing.rus-t.Served.Len(), c.tagRing.rus)
-	case TagOrder:
+			c.tagRing.ruCount-t.Served.Len(), c.tagRing.ruCount)
+	case TagOvertook:
 		return c.refuse(why, unit, "the tag of MEP %d for %s came round before one that was sent earlier", t.MEP,
 			c.cfg.BUs[bu])
 	}

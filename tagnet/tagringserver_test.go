@@ -11,12 +11,12 @@ import (
 // TestTagRingOverStreams takes tags to the first readout unit and back from the last.
 func TestTagRingOverStreams(t *testing.T) {
 	cfg := small(2, 2)
-	cfg.Core.TagRing, cfg.Core.Loose, cfg.Core.Bypass, cfg.Core.End = true, true, true, 2
+	cfg.Core.TagRing, cfg.Core.Loose, cfg.Core.BypassBusyRUs, cfg.Core.EndMEP = true, true, true, 2
 	sys := serve(t, cfg)
 	first, last := sys.ru(t, "ru0"), sys.ru(t, "ru1")
 	bus := []*BUClient{sys.bu(t, "bu0"), sys.bu(t, "bu1")}
 	for _, c := range []*RUClient{first, last} {
-		must(t, c.Update(Update{Read: 2, Events: 2}))
+		must(t, c.Update(Update{ReadBelow: 2, Events: 2}))
 	}
 	var tags []Tag
 	for len(tags) < 2 {
@@ -34,7 +34,7 @@ func TestTagRingOverStreams(t *testing.T) {
 		batch := nextBatch(t, first)
 		tags = append(tags, batch.Tags...)
 	}
-	if again := tags[2]; again.Place != tags[1].Place || again.Loop != 1 || again.Served != tags[1].Served {
+	if again := tags[2]; again.TokenPlace != tags[1].TokenPlace || again.Loop != 1 || again.Served != tags[1].Served {
 		t.Fatalf("%+v", again)
 	}
 	// The last but one readout unit launches nothing.
@@ -48,7 +48,7 @@ func TestTagRingOverStreams(t *testing.T) {
 		}
 	}
 	for _, tag := range tags[:2] {
-		bu := int(tag.Place % 2)
+		bu := int(tag.TokenPlace % 2)
 		must(t, bus[bu].SendFeedback(Token{MEP: tag.MEP, Slot: tag.Slot, Attempt: tag.Attempt}.built(1)))
 	}
 	tags[2].Served.Add(0)
@@ -76,11 +76,11 @@ func TestWrongTagEndsTheRun(t *testing.T) {
 	sys := serve(t, cfg)
 	ru := sys.ru(t, "ru0")
 	sys.bu(t, "bu0")
-	must(t, ru.Update(Update{Read: 1, Events: 1}))
+	must(t, ru.Update(Update{ReadBelow: 1, Events: 1}))
 	nextToken(t, ru, 0)
-	err := ru.ReturnTag(&Tag{Place: 0, MEP: 7, Attempt: 1}) // the refusal may come before it returns
+	err := ru.ReturnTag(&Tag{TokenPlace: 0, MEP: 7, Attempt: 1}) // the refusal may come before it returns
 	e := sys.incident(t)
-	if e.Incident != Misbehaved || e.Unit != "ru0" || !strings.Contains(e.Error(), "where MEP 0") {
+	if e.Incident != UnitMisbehaved || e.Unit != "ru0" || !strings.Contains(e.Error(), "where MEP 0") {
 		t.Errorf("%v", e)
 	}
 	for err == nil {
@@ -104,7 +104,7 @@ func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	first, last := sys.ru(t, "ru0"), sys.ru(t, "ru1")
 	sys.bu(t, "bu0")
 	for ru, c := range []*RUClient{first, last} {
-		must(t, c.Update(Update{Read: uint64(2 - ru), Events: uint64(2 - ru)}))
+		must(t, c.Update(Update{ReadBelow: uint64(2 - ru), Events: uint64(2 - ru)}))
 	}
 	var tags []Tag
 	for len(tags) == 0 {
@@ -114,10 +114,11 @@ func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	tags[0].Served.Add(0)
 	tags[0].Served.Add(1)
 	sys.server.runAsOwner(func() {
-		sys.server.applyUpdate(sys.server.streams[Readout][1], &input{update: Update{Read: 1, Events: 1, End: true},
-			returned: tags[:1]})
+		sys.server.applyUpdate(sys.server.streams[Readout][1], &ownerInput{update: Update{ReadBelow: 1, Events: 1,
+			InputEnded: true},
+			returnedTags: tags[:1]})
 	})
-	if e := sys.incident(t); e.Incident != Misbehaved || e.Unit != "ru1" ||
+	if e := sys.incident(t); e.Incident != UnitMisbehaved || e.Unit != "ru1" ||
 		!strings.Contains(e.Error(), "the input ends at") {
 		t.Errorf("%v", e)
 	}
@@ -136,7 +137,7 @@ func TestExclusionIsReportedToTheTagRing(t *testing.T) {
 	sys.bu(t, "bu0")
 	sys.bu(t, "bu1")
 	for _, c := range rus {
-		must(t, c.Update(Update{Read: 2, Events: 2}))
+		must(t, c.Update(Update{ReadBelow: 2, Events: 2}))
 	}
 	nextToken(t, rus[0], 1)
 	if _, err := sys.server.ExcludeBU("bu1"); err != nil {
@@ -145,11 +146,11 @@ func TestExclusionIsReportedToTheTagRing(t *testing.T) {
 	for i, c := range rus {
 		for {
 			batch := nextBatch(t, c)
-			if len(batch.Withdrawn) == 0 {
+			if len(batch.Withdrawals) == 0 {
 				continue
 			}
-			if !slices.Equal(batch.Withdrawn, []Withdrawal{{BU: 1, BeforeCycle: 1}}) {
-				t.Errorf("ru%d: %v", i, batch.Withdrawn)
+			if !slices.Equal(batch.Withdrawals, []Withdrawal{{BU: 1, BeforeCycle: 1}}) {
+				t.Errorf("ru%d: %v", i, batch.Withdrawals)
 			}
 			break
 		}
@@ -165,7 +166,7 @@ func TestExclusionIsReportedToTheTagRing(t *testing.T) {
 // TestLargeTagRing holds that a ring has no more readout units than its tags have bits.
 func TestLargeTagRing(t *testing.T) {
 	cfg := Config{
-		RUs:     names("ru", MaxTagRing+1),
+		RUs:     names("ru", MaxTagRingRUs+1),
 		BUs:     names("bu", 1),
 		Slots:   1,
 		Packing: 1,
@@ -174,11 +175,11 @@ func TestLargeTagRing(t *testing.T) {
 	if _, err := NewCore(cfg); err == nil {
 		t.Error("it is taken")
 	}
-	cfg.RUs = cfg.RUs[:MaxTagRing]
+	cfg.RUs = cfg.RUs[:MaxTagRingRUs]
 	core := newCore(t, cfg)
 	core.Start()
 	for ru := range cfg.RUs {
-		must(t, core.ApplyUpdate(ru, Update{Read: 1, Events: 1, End: true}))
+		must(t, core.ApplyUpdate(ru, Update{ReadBelow: 1, Events: 1, InputEnded: true}))
 	}
 	var batch Batch
 	batch.Reset(0, 1)
@@ -187,7 +188,7 @@ func TestLargeTagRing(t *testing.T) {
 	for ru := range cfg.RUs {
 		tags[0].Served.Add(ru)
 	}
-	must(t, core.ReturnTag(MaxTagRing-1, &tags[0]))
+	must(t, core.ReturnTag(MaxTagRingRUs-1, &tags[0]))
 }
 
 // TestAbandonedTagRing holds that tags under way are counted when the run is given up.
@@ -201,14 +202,14 @@ func TestAbandonedTagRing(t *testing.T) {
 		Loose:   true,
 	})
 	core.Start()
-	must(t, core.ApplyUpdate(0, Update{Read: 4, Events: 4}))
+	must(t, core.ApplyUpdate(0, Update{ReadBelow: 4, Events: 4}))
 	var batch Batch
 	batch.Reset(0, 2)
 	core.Issue(&batch)
 	tags := core.LaunchTags(nil)
 	core.abandon()
 	if g := core.tagRing.counters; core.State() != Drained || g.Abandoned != 2 || g.Dropped != 2 ||
-		core.tagRing.depth.Now != 0 {
+		core.tagRing.fifoDepth.Now != 0 {
 		t.Errorf("%s, %v", core.State(), g)
 	}
 	if err := core.ReturnTag(0, &tags[0]); !errors.Is(err, TagTwice) {

@@ -22,39 +22,39 @@ const maxConsecutivePerMessage = 3 * maxTokensPerMessage
 type tokenLog struct {
 	// Immutable after newTokenLog.
 
-	places         int
+	placesPerCycle int
 	minReleaseStep uint64 // MEPs by which the watermark must have moved to be worth a message of its own
-	mask           uint64 // cycles kept - 1
+	cycleMask      uint64 // cycles kept - 1
 	maxTags        int    // tags under way
 
 	mu sync.Mutex // guards the rest
 
 	meps              []uint64
 	slots             []uint32
-	next              uint64 // number of the next cycle
+	nextCycle         uint64 // number of the next cycle
 	watermark         watermark
 	heldUp            []uint64 // of watermark, its own
 	state             State
 	idle              bool   // nothing in flight that anybody waits for: the watermark will not move by itself
 	releasedPublished uint64 // MEPs that were released when the readers were last to look
 
-	tags      []Tag        // that set out last: those that the first readout unit may not have received are among them
-	launched  uint64       // tags that ever set out
-	returned  uint64       // tags that the last readout unit has given back and that were taken
-	withdrawn []Withdrawal // since the beginning
-	cuts      cutLog
-	absences  []Absence // likewise
+	tags          []Tag        // that set out last: those that the first readout unit may not have received are among them
+	launchedCount uint64       // tags that ever set out
+	returnedCount uint64       // tags that the last readout unit has given back and that were taken
+	withdrawals   []Withdrawal // since the beginning
+	cuts          cutLog
+	absences      []Absence // likewise
 }
 
 // watermark is the released watermark with its exceptions.
 type watermark struct {
-	below   uint64   // every MEP below is released,
-	heldUp  []uint64 // but these
-	changes uint64   // of heldUp
+	releasedBelow uint64   // every MEP below is released,
+	heldUp        []uint64 // but these
+	heldUpChanges uint64   // of heldUp
 }
 
-// released is how many MEPs are, counted from 0.
-func (m *watermark) released() uint64 { return m.below - uint64(len(m.heldUp)) }
+// releasedCount is how many MEPs are, counted from 0.
+func (m *watermark) releasedCount() uint64 { return m.releasedBelow - uint64(len(m.heldUp)) }
 
 // newTokenLog makes a log for so many cycles at least: a stream that is further behind has missed cycles that are
 // complete without it.
@@ -64,12 +64,12 @@ func newTokenLog(places, ahead, step int, first uint64, tags int) *tokenLog {
 		cycles <<= 1
 	}
 	return &tokenLog{
-		places:            places,
+		placesPerCycle:    places,
 		minReleaseStep:    uint64(max(places, step)),
-		mask:              uint64(cycles - 1),
+		cycleMask:         uint64(cycles - 1),
 		meps:              make([]uint64, cycles*places),
 		slots:             make([]uint32, cycles*places),
-		watermark:         watermark{below: first},
+		watermark:         watermark{releasedBelow: first},
 		releasedPublished: first,
 		state:             Idle,
 		idle:              true,
@@ -83,15 +83,15 @@ func (l *tokenLog) publish(b *Batch, m watermark, state State, idle bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range b.Len() {
-		at := int((b.First+uint64(i))&l.mask) * l.places
-		copy(l.meps[at:at+l.places], b.MEPs[i*l.places:])
-		copy(l.slots[at:at+l.places], b.Slots[i*l.places:])
+		at := int((b.FirstCycle+uint64(i))&l.cycleMask) * l.placesPerCycle
+		copy(l.meps[at:at+l.placesPerCycle], b.MEPs[i*l.placesPerCycle:])
+		copy(l.slots[at:at+l.placesPerCycle], b.Slots[i*l.placesPerCycle:])
 	}
-	released := m.released()
+	released := m.releasedCount()
 	changed := b.Len() > 0 || l.state != state || released-l.releasedPublished >= l.minReleaseStep || idle &&
-		(!l.idle || l.watermark.released() != released)
-	l.next = b.First + uint64(b.Len())
-	if m.changes != l.watermark.changes {
+		(!l.idle || l.watermark.releasedCount() != released)
+	l.nextCycle = b.FirstCycle + uint64(b.Len())
+	if m.heldUpChanges != l.watermark.heldUpChanges {
 		l.heldUp = append(l.heldUp[:0], m.heldUp...)
 	}
 	m.heldUp = l.heldUp
@@ -102,18 +102,18 @@ func (l *tokenLog) publish(b *Batch, m watermark, state State, idle bool) bool {
 	return changed
 }
 
-// launch adds tags for the first readout unit, the exclusions so far for all, and how many tags have come back. The
-// cycles of the tokens of the tags have been published. A tag that has not been received is under way, and so are all
-// that set out after it: no more are kept.
-func (l *tokenLog) launch(tags []Tag, withdrawn []Withdrawal, returned uint64) {
+// publishTags adds tags for the first readout unit, the exclusions so far for all, and how many tags have come back.
+// The cycles of the tokens of the tags have been published. A tag that has not been received is under way, and so are
+// all that set out after it: no more are kept.
+func (l *tokenLog) publishTags(tags []Tag, withdrawn []Withdrawal, returned uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tags = append(l.tags, tags...)
 	if n := len(l.tags) - l.maxTags; n > 0 {
 		l.tags = l.tags[:copy(l.tags, l.tags[n:])]
 	}
-	l.launched += uint64(len(tags))
-	l.withdrawn, l.returned = withdrawn, returned
+	l.launchedCount += uint64(len(tags))
+	l.withdrawals, l.returnedCount = withdrawn, returned
 }
 
 // updateCuts tells whether there is anything about cuts to tell.
@@ -145,19 +145,19 @@ func (l *tokenLog) absencesFrom(n int) []Absence {
 
 // reader is the position of one stream in the log. One goroutine owns it.
 type reader struct {
-	log      *tokenLog
-	next     uint64 // cycle
-	released uint64 // MEPs, as last sent
-	changes  uint64 // of what is held up, as last sent
-	state    State  // as last sent; zero before the first message
+	tokenLog      *tokenLog
+	next          uint64 // cycle
+	released      uint64 // MEPs, as last sent
+	heldUpChanges uint64 // of what is held up, as last sent
+	state         State  // as last sent; zero before the first message
 
-	first        bool   // it belongs to the first readout unit, which launches tags
-	last         bool   // it belongs to the last one, which gives them back
-	tags         uint64 // as many were sent
-	withdrawn    int    // as many exclusions were sent
-	cuts         uint64 // as many were sent
-	cutsOver     bool   // as last sent
-	absencesSent int    // as many absences were sent
+	isFirstRU       bool   // it belongs to the first readout unit, which launches tags
+	isLastRU        bool   // it belongs to the last one, which gives them back
+	tagsSent        uint64 // as many were sent
+	withdrawalsSent int    // as many exclusions were sent
+	cutsSent        uint64 // as many were sent
+	cutsOver        bool   // as last sent
+	absencesSent    int    // as many absences were sent
 }
 
 // readerFrom is the reader of a stream that goes on where an earlier one of the same unit has broken; nil is the
@@ -167,18 +167,19 @@ func (l *tokenLog) readerFrom(received *tagnetv1.Position, rejoin rejoinPoint) (
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := &reader{
-		log:  l,
-		next: max(received.GetCycles(), rejoin.absence.FirstCycle),
-		tags: received.GetTags(),
-		cuts: received.GetCuts(),
-		withdrawn: int(min(received.GetWithdrawn(),
+		tokenLog: l,
+		next:     max(received.GetCycles(), rejoin.absence.FirstCycle),
+		tagsSent: received.GetTags(),
+		cutsSent: received.GetCuts(),
+		withdrawalsSent: int(min(received.GetWithdrawn(),
 			math.MaxInt32)),
 		absencesSent: int(min(received.GetAbsent(), math.MaxInt32)),
 	}
 	if l.cuts.live {
-		r.cuts += rejoin.cuts
+		r.cutsSent += rejoin.cutsBefore
 	}
-	return r, r.next <= l.next && r.tags <= l.launched && r.withdrawn <= len(l.withdrawn) && r.cuts <= l.cuts.count &&
+	return r, r.next <= l.nextCycle && r.tagsSent <= l.launchedCount && r.withdrawalsSent <= len(l.withdrawals) &&
+		r.cutsSent <= l.cuts.count &&
 		r.absencesSent <= len(l.absences)
 }
 
@@ -186,50 +187,51 @@ func (l *tokenLog) readerFrom(received *tagnetv1.Position, rejoin rejoinPoint) (
 // fallen out of the log. A watermark alone is worth a message when so many more MEPs are released that they make a
 // step, or when nothing is in flight.
 func (r *reader) nextMessage() (*tagnetv1.TokenBatch, bool) {
-	l := r.log
+	l := r.tokenLog
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	behind := l.next - r.next
-	if behind > l.mask+1 || !l.cuts.contains(r.cuts) || r.first && l.launched-r.tags > uint64(len(l.tags)) {
+	behind := l.nextCycle - r.next
+	if behind > l.cycleMask+1 || !l.cuts.contains(r.cutsSent) || r.isFirstRU &&
+		l.launchedCount-r.tagsSent > uint64(len(l.tags)) {
 		return nil, false
 	}
-	moved := l.watermark.released() - r.released
+	moved := l.watermark.releasedCount() - r.released
 	if behind == 0 && l.state == r.state && moved < l.minReleaseStep && (moved == 0 || !l.idle) &&
-		r.withdrawn == len(l.withdrawn) && r.absencesSent == len(l.absences) && !l.cuts.hasNews(r) &&
-		!(r.first && r.tags < l.launched) {
+		r.withdrawalsSent == len(l.withdrawals) && r.absencesSent == len(l.absences) && !l.cuts.hasNews(r) &&
+		!(r.isFirstRU && r.tagsSent < l.launchedCount) {
 		return nil, true
 	}
-	cycles := min(behind, uint64(max(1, maxConsecutivePerMessage/l.places)))
+	cycles := min(behind, uint64(max(1, maxConsecutivePerMessage/l.placesPerCycle)))
 	consecutive := l.isConsecutive(r.next, cycles)
 	if !consecutive {
-		cycles = min(cycles, uint64(max(1, maxTokensPerMessage/l.places)))
+		cycles = min(cycles, uint64(max(1, maxTokensPerMessage/l.placesPerCycle)))
 	}
 	m := &tagnetv1.TokenBatch{
 		FirstCycle: r.next,
-		Released:   l.watermark.below,
+		Released:   l.watermark.releasedBelow,
 		State:      tagnetv1.State(l.state),
-		Places:     uint32(l.places),
+		Places:     uint32(l.placesPerCycle),
 	}
 	// The watermark and the state belong to the end of the log; with more to come the state is not told yet, so that
 	// "drained" is the last word.
 	if cycles < behind {
 		m.State = tagnetv1.State(Running)
 	}
-	if r.changes != l.watermark.changes {
+	if r.heldUpChanges != l.watermark.heldUpChanges {
 		m.HeldUp = &tagnetv1.HeldUp{Meps: slices.Clone(l.heldUp)}
 	}
 	if cycles > 0 {
 		if consecutive {
-			at := int(r.next&l.mask) * l.places
-			m.Meps = slices.Clone(l.meps[at : at+l.places])
+			at := int(r.next&l.cycleMask) * l.placesPerCycle
+			m.Meps = slices.Clone(l.meps[at : at+l.placesPerCycle])
 		} else {
-			m.Meps = make([]uint64, 0, int(cycles)*l.places)
+			m.Meps = make([]uint64, 0, int(cycles)*l.placesPerCycle)
 		}
-		m.Slots = make([]uint32, 0, int(cycles)*l.places)
+		m.Slots = make([]uint32, 0, int(cycles)*l.placesPerCycle)
 	}
 	for from, to := r.next, r.next+cycles; from < to; {
-		run := min(to-from, l.mask+1-from&l.mask) // up to where the log begins anew
-		at, n := int(from&l.mask)*l.places, int(run)*l.places
+		run := min(to-from, l.cycleMask+1-from&l.cycleMask) // up to where the log begins anew
+		at, n := int(from&l.cycleMask)*l.placesPerCycle, int(run)*l.placesPerCycle
 		if !consecutive {
 			m.Meps = append(m.Meps, l.meps[at:at+n]...)
 		}
@@ -239,7 +241,7 @@ func (r *reader) nextMessage() (*tagnetv1.TokenBatch, bool) {
 	r.appendTagRing(m, cycles == behind)
 	l.cuts.appendTo(r, m)
 	r.next += cycles
-	r.released, r.changes, r.state = l.watermark.released(), l.watermark.changes, State(m.State)
+	r.released, r.heldUpChanges, r.state = l.watermark.releasedCount(), l.watermark.heldUpChanges, State(m.State)
 	return m, true
 }
 
@@ -249,10 +251,10 @@ func (l *tokenLog) isConsecutive(first, cycles uint64) bool {
 	if cycles < 2 {
 		return false
 	}
-	width := uint64(l.places)
-	before := l.meps[int(first&l.mask)*l.places:][:width]
+	width := uint64(l.placesPerCycle)
+	before := l.meps[int(first&l.cycleMask)*l.placesPerCycle:][:width]
 	for c := first + 1; c < first+cycles; c++ {
-		now := l.meps[int(c&l.mask)*l.places:][:width]
+		now := l.meps[int(c&l.cycleMask)*l.placesPerCycle:][:width]
 		for j, mep := range now {
 			if mep != before[j]+width || mep == NoMEP {
 				return false
@@ -266,19 +268,19 @@ func (l *tokenLog) isConsecutive(first, cycles uint64) bool {
 // appendTagRing adds to a message what a ring of tags needs. Tags go behind the last of the cycles, since their tokens
 // are among them. mu of the log is held.
 func (r *reader) appendTagRing(m *tagnetv1.TokenBatch, last bool) {
-	l := r.log
-	for i := range l.withdrawn[r.withdrawn:] {
-		m.Withdrawn = l.withdrawn[r.withdrawn+i].appendWords(m.Withdrawn)
+	l := r.tokenLog
+	for i := range l.withdrawals[r.withdrawalsSent:] {
+		m.Withdrawn = l.withdrawals[r.withdrawalsSent+i].appendWords(m.Withdrawn)
 	}
-	r.withdrawn = len(l.withdrawn)
+	r.withdrawalsSent = len(l.withdrawals)
 	m.Absent, r.absencesSent = encodeAbsences(l.absences[r.absencesSent:]), len(l.absences)
-	if r.first && last {
-		for i := len(l.tags) - int(l.launched-r.tags); i < len(l.tags); i++ {
+	if r.isFirstRU && last {
+		for i := len(l.tags) - int(l.launchedCount-r.tagsSent); i < len(l.tags); i++ {
 			m.Tags = l.tags[i].AppendWords(m.Tags)
 		}
-		r.tags = l.launched
+		r.tagsSent = l.launchedCount
 	}
-	if r.last {
-		m.Returned = l.returned
+	if r.isLastRU {
+		m.Returned = l.returnedCount
 	}
 }

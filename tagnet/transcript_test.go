@@ -124,19 +124,19 @@ func (p *player) view(w []string) Config {
 		case "attempts":
 			cfg.MaxAttempts = p.number(w[i+1])
 		case "first":
-			cfg.First = uint64(p.number(w[i+1]))
+			cfg.FirstMEP = uint64(p.number(w[i+1]))
 		case "end":
-			cfg.End = uint64(p.number(w[i+1]))
+			cfg.EndMEP = uint64(p.number(w[i+1]))
 		case "skip":
 			if w[i-1] == "policy" {
-				cfg.Policy = Skip
+				cfg.NoSlotPolicy = Skip
 			}
 		case "live":
 			cfg.Live = true
 		case "whole":
-			cfg.CompleteOnly = true
+			cfg.CompleteEventsOnly = true
 		case "events":
-			cfg.Events = uint64(p.number(w[i-1]))
+			cfg.MaxEvents = uint64(p.number(w[i-1]))
 		case "loose":
 			cfg.Loose = true
 		}
@@ -165,7 +165,7 @@ func (p *player) rule(r *Rules, w []string) {
 	case "partitions":
 		r.TurnSets = sets(w[1])
 	case "busy-group":
-		r.BusyGroup, _ = ParsePolicy(w[1])
+		r.BusyGroupPolicy, _ = ParsePolicy(w[1])
 	case "next":
 		r.TurnOrder, _ = ParseTurnOrder(w[1])
 		if r.TurnOrder == ByRatio {
@@ -176,11 +176,11 @@ func (p *player) rule(r *Rules, w []string) {
 
 // update reads "has read 7", "has read 7 with 65 events", "ends at 7", "ends at 7 with 65 events".
 func (p *player) update(w []string) Update {
-	u := Update{Read: uint64(p.number(w[2])), End: w[0] == "ends"}
-	if p.core.cuts != nil && u.Read <= p.core.cuts.next {
-		u.Events = p.core.cuts.eventsBelow(u.Read)
+	u := Update{ReadBelow: uint64(p.number(w[2])), InputEnded: w[0] == "ends"}
+	if p.core.cutter != nil && u.ReadBelow <= p.core.cutter.nextMEP {
+		u.Events = p.core.cutter.eventsBelow(u.ReadBelow)
 	} else {
-		u.Events = (u.Read - p.core.cfg.First) * uint64(p.core.cfg.Packing)
+		u.Events = (u.ReadBelow - p.core.cfg.FirstMEP) * uint64(p.core.cfg.Packing)
 	}
 	if i := slices.Index(w, "with"); i > 0 {
 		u.Events = uint64(p.number(w[i+1]))
@@ -193,30 +193,30 @@ func (p *player) reach(w []string) (r Reach) {
 	for i, s := range w {
 		switch s {
 		case "from":
-			r.From = uint64(p.number(w[i+1]))
+			r.FirstUncut = uint64(p.number(w[i+1]))
 		case "to":
-			r.To = uint64(p.number(w[i+1]))
+			r.CompleteBelow = uint64(p.number(w[i+1]))
 		case "flush":
-			r.Flush = uint64(p.number(w[i+1]))
+			r.FlushBelow = uint64(p.number(w[i+1]))
 		case "overdue":
-			r.Overdue = uint64(p.number(w[i+1]))
+			r.OverdueBelow = uint64(p.number(w[i+1]))
 		case "over":
-			r.Over = true
+			r.Ended = true
 		}
 	}
 	return r
 }
 
 func (p *player) cut() string {
-	c := p.core.cuts
-	from := c.next
+	c := p.core.cutter
+	from := c.nextMEP
 	p.core.cutMEPs()
 	var out strings.Builder
-	for k := from; k < c.next; k++ {
+	for k := from; k < c.nextMEP; k++ {
 		cut := c.cutOf(k, p.core.released)
-		fmt.Fprintf(&out, "MEP %d: %d events from %d\n", k, cut.Events, cut.First)
+		fmt.Fprintf(&out, "MEP %d: %d events from %d\n", k, cut.Events, cut.FirstEvent)
 	}
-	if c.over {
+	if c.cutsOver {
 		out.WriteString("over\n")
 	}
 	return out.String()
@@ -249,12 +249,12 @@ func (p *player) feedback(w []string) Feedback {
 }
 
 func (p *player) issue() string {
-	p.batch.Reset(p.core.NextCycle(), p.core.Places())
+	p.batch.Reset(p.core.NextCycle(), p.core.PlacesPerCycle())
 	p.core.Issue(&p.batch)
 	var out strings.Builder
 	for i := range p.batch.Len() {
-		fmt.Fprintf(&out, "cycle %d:", p.batch.First+uint64(i))
-		for place := range p.batch.Places {
+		fmt.Fprintf(&out, "cycle %d:", p.batch.FirstCycle+uint64(i))
+		for place := range p.batch.PlacesPerCycle {
 			t, ok := p.batch.Token(i, place)
 			switch {
 			case !ok:

@@ -40,18 +40,18 @@ func newTurnSetModel(t *rapid.T) *turnSetModel {
 	bus := rapid.IntRange(2, 6).Draw(t, "bus")
 	r := drawRules(t, bus)
 	if len(r.TurnSets) == 0 {
-		r.Groups, r.BusyGroup = nil, Wait
+		r.Groups, r.BusyGroupPolicy = nil, Wait
 		cut := rapid.IntRange(1, bus-1).Draw(t, "cut")
 		r.TurnSets = [][]int{upTo(bus)[:cut], upTo(bus)[cut:]}
 	}
 	p := &turnSetModel{out: make([]bool, bus), last: -1, core: newCore(t, Config{
-		RUs:     names("ru", 1),
-		BUs:     names("bu", bus),
-		Slots:   rapid.IntRange(1, 3).Draw(t, "slots"),
-		Packing: 1,
-		Policy:  rapid.SampledFrom([]Policy{Wait, Skip}).Draw(t, "empty place"),
-		Rules:   r,
-		Loose:   rapid.Bool().Draw(t, "loose"),
+		RUs:          names("ru", 1),
+		BUs:          names("bu", bus),
+		Slots:        rapid.IntRange(1, 3).Draw(t, "slots"),
+		Packing:      1,
+		NoSlotPolicy: rapid.SampledFrom([]Policy{Wait, Skip}).Draw(t, "empty place"),
+		Rules:        r,
+		Loose:        rapid.Bool().Draw(t, "loose"),
 	})}
 	p.turnSetOf, _ = setIndexOf("partition", r.TurnSets, bus)
 	p.core.Start()
@@ -96,9 +96,9 @@ func (p *turnSetModel) exclude(t *rapid.T, bu int) {
 }
 
 func (p *turnSetModel) read(t *rapid.T, more uint64) {
-	at := p.core.next + more
-	if at > p.core.read {
-		must(t, p.core.ApplyUpdate(0, Update{Read: at, Events: at}))
+	at := p.core.nextMEP + more
+	if at > p.core.readWatermark {
+		must(t, p.core.ApplyUpdate(0, Update{ReadBelow: at, Events: at}))
 	}
 }
 
@@ -111,7 +111,7 @@ func (p *turnSetModel) end(t *rapid.T, i int) {
 // issue looks at all MEPs that go now, in the order in which they were chosen.
 func (p *turnSetModel) issue(t *rapid.T) {
 	turns := slices.Clone(p.core.chooser.nextTurn)
-	p.batch.Reset(p.core.NextCycle(), p.core.Places())
+	p.batch.Reset(p.core.NextCycle(), p.core.PlacesPerCycle())
 	p.core.Issue(&p.batch)
 	p.active = 0
 	seen := map[uint16]bool{}
@@ -130,7 +130,7 @@ func (p *turnSetModel) issue(t *rapid.T) {
 // order of the choices is not to be seen, and only how many there are of each turn set is held.
 func (p *turnSetModel) cycle(t *rapid.T, cycle int, turns []uint32) {
 	var all []placed
-	for bu := range p.batch.Places {
+	for bu := range p.batch.PlacesPerCycle {
 		if tok, ok := p.batch.Token(cycle, bu); ok {
 			all = append(all, placed{tok, bu})
 		}
@@ -158,18 +158,19 @@ func (p *turnSetModel) cycle(t *rapid.T, cycle int, turns []uint32) {
 
 // finish ends what is under way: whoever waits for another turn set does not wait for ever.
 func (p *turnSetModel) finish(t *rapid.T) {
-	before := p.core.next
+	before := p.core.nextMEP
 	p.read(t, 3)
 	for range 1000 {
 		p.issue(t)
-		if len(p.busy) == 0 && p.core.next == p.core.read {
+		if len(p.busy) == 0 && p.core.nextMEP == p.core.readWatermark {
 			break
 		}
 		if len(p.busy) > 0 {
 			p.end(t, 0)
 		}
 	}
-	if len(p.busy) > 0 || p.core.next != p.core.read || p.core.next == before {
-		t.Fatalf("%d MEPs under way, %d of %d issued: %v", len(p.busy), p.core.next, p.core.read, p.core.waitReason)
+	if len(p.busy) > 0 || p.core.nextMEP != p.core.readWatermark || p.core.nextMEP == before {
+		t.Fatalf("%d MEPs under way, %d of %d issued: %v", len(p.busy), p.core.nextMEP, p.core.readWatermark,
+			p.core.waitReason)
 	}
 }

@@ -34,9 +34,9 @@ func (o Outcome) String() string {
 
 // Update is what a readout unit holds.
 type Update struct {
-	Read   uint64 // every MFP of a MEP below has been read from every source of the unit
-	Events uint64 // events in the MEPs from Config.First up to Read
-	End    bool   // the input has ended: Read is final
+	ReadBelow  uint64 // every MFP of a MEP below has been read from every source of the unit
+	Events     uint64 // events in the MEPs from Config.FirstMEP up to Read
+	InputEnded bool   // the input has ended: Read is final
 }
 
 // Feedback returns a slot and tells the outcome of the MEP that was in it (TagNet-farm §III.B.4).

@@ -21,18 +21,18 @@ import (
 // A unit proves by its certificate that it is the one, and by the number of its session that it has not begun
 // anew meanwhile: a process that was started again has forgotten what it was given.
 
-// DefaultResume is less than a barrier waits by default, 5 s, since readout units wait there for one whose tokens are
-// late; and more than a switch takes to forget a port, or a connection to be made again, by far.
-const DefaultResume = 3 * time.Second
+// DefaultResumeTimeout is less than a barrier waits by default, 5 s, since readout units wait there for one whose
+// tokens are late; and more than a switch takes to forget a port, or a connection to be made again, by far.
+const DefaultResumeTimeout = 3 * time.Second
 
 // unitSession is the scheduler's end of a unit's session. The owner owns it.
 type unitSession struct {
-	number uint64  // of the session; 0: the unit has never attached
-	stream *stream // the newest stream, whether it is open or has broken
-	broken bool    // that has broken, and may be resumed
-	lost   bool    // it cannot be resumed any more
+	number       uint64  // of the session; 0: the unit has never attached
+	stream       *stream // the newest stream, whether it is open or has broken
+	streamBroken bool    // that has broken, and may be resumed
+	lost         bool    // it cannot be resumed any more
 
-	returned, confirmed uint64 // tags and confirmed exclusions that a readout unit has told of
+	returnedTags, confirmedExclusions uint64 // tags and confirmed exclusions that a readout unit has told of
 
 	rejoin rejoinPoint // of a readout unit that was excluded before
 }
@@ -79,15 +79,15 @@ func (s *Server) admit(st *stream, number uint64) error {
 	case t.stream == nil:
 		t.number = number
 	case t.number != number:
-		return s.refuse(codes.FailedPrecondition, RefusedTwice, st.name, "",
+		return s.refuse(codes.FailedPrecondition, RefusedSecondAttach, st.name, "",
 			"%s %s has attached already; after a loss it needs a new view, or an exclusion and an inclusion", role, st.name)
 	case t.lost:
-		return s.refuse(codes.FailedPrecondition, RefusedTwice, st.name, "",
+		return s.refuse(codes.FailedPrecondition, RefusedSecondAttach, st.name, "",
 			"%s %s was lost: its stream broke and was not resumed within %v", role, st.name, s.cfg.ResumeTimeout)
 	default:
 		s.resume(t, st)
 	}
-	t.stream, t.broken, st.rejoin = st, false, t.rejoin
+	t.stream, t.streamBroken, st.rejoin = st, false, t.rejoin
 	s.streams[role][unit] = st
 	s.startIfComplete()
 	return nil
@@ -97,7 +97,7 @@ func (s *Server) admit(st *stream, number uint64) error {
 func (s *Server) resume(t *unitSession, st *stream) {
 	s.core.counters.StreamsResumed++
 	t.stream.close(errSuperseded)
-	st.done.Store(t.stream.done.Load())
+	st.appliedEntries.Store(t.stream.appliedEntries.Load())
 }
 
 // detach makes the owner forget the stream. Unless it ended as it should its unit may resume, or is lost.
@@ -108,47 +108,47 @@ func (s *Server) detach(st *stream, err error) {
 		}
 		s.streams[st.role][st.unit] = nil
 		t := &s.sessions[st.role][st.unit]
-		if s.closing() || err == nil || errors.Is(err, errClosing) {
+		if s.isClosing() || err == nil || errors.Is(err, errClosing) {
 			return
 		}
 		switch refused := refusalInfo(err) != nil; {
-		case st.misbehaved(): // and that is reported
+		case st.hasMisbehaved(): // and that is reported
 			t.lost = true
 		case refused || s.cfg.ResumeTimeout < 0:
-			s.lose(st, err)
+			s.reportLost(st, err)
 		default:
 			s.core.counters.StreamsBroken++
-			t.broken = true
-			time.AfterFunc(s.cfg.ResumeTimeout, func() { s.post(nil, input{call: func() { s.expire(st, err) }}) })
+			t.streamBroken = true
+			time.AfterFunc(s.cfg.ResumeTimeout, func() { s.post(nil, ownerInput{call: func() { s.expireResume(st, err) }}) })
 		}
 	})
 }
 
-func (s *Server) closing() bool { return isClosed(s.quit) }
+func (s *Server) isClosing() bool { return isClosed(s.quit) }
 
-// expire ends the time that the unit of a broken stream had. The owner calls it.
-func (s *Server) expire(st *stream, err error) {
+// expireResume ends the time that the unit of a broken stream had. The owner calls it.
+func (s *Server) expireResume(st *stream, err error) {
 	t := &s.sessions[st.role][st.unit]
-	if t.stream != st || !t.broken {
+	if t.stream != st || !t.streamBroken {
 		return // it has been resumed
 	}
-	t.broken = false
+	t.streamBroken = false
 	if st.role == Builder && s.core.bus[st.unit].excluded {
 		_, _ = s.core.loseBU(st.unit) // the unit is known: it was excluded while nobody could say whether it is still there
 		return
 	}
-	s.lose(st, fmt.Errorf("%w; it was not resumed within %v", err, s.cfg.ResumeTimeout))
+	s.reportLost(st, fmt.Errorf("%w; it was not resumed within %v", err, s.cfg.ResumeTimeout))
 }
 
-// lose reports a unit as lost. The owner calls it.
-func (s *Server) lose(st *stream, err error) {
+// reportLost reports a unit as lost. The owner calls it.
+func (s *Server) reportLost(st *stream, err error) {
 	s.sessions[st.role][st.unit].lost = true
 	if s.core.State() == Drained || st.role == Readout && s.core.rus[st.unit].excluded {
 		return
 	}
-	incident := Lost
+	incident := UnitLost
 	if status.Code(err) == codes.InvalidArgument {
-		incident = Misbehaved
+		incident = UnitMisbehaved
 	}
 	s.notices.addIncident(&UnitError{
 		Role:     st.role,
@@ -158,20 +158,20 @@ func (s *Server) lose(st *stream, err error) {
 	})
 }
 
-// attached tells that a unit takes part: its stream is open, or may still be resumed. The owner calls it.
-func (s *Server) attached(role Role, unit int) bool {
-	return s.streams[role][unit] != nil || s.sessions[role][unit].broken
+// isAttached tells that a unit takes part: its stream is open, or may still be resumed. The owner calls it.
+func (s *Server) isAttached(role Role, unit int) bool {
+	return s.streams[role][unit] != nil || s.sessions[role][unit].streamBroken
 }
 
-// misbehaved tells that the owner closed the stream, and has reported why.
-func (st *stream) misbehaved() bool { return isClosed(st.closed) }
+// hasMisbehaved tells that the owner closed the stream, and has reported why.
+func (st *stream) hasMisbehaved() bool { return isClosed(st.closed) }
 
 // cutMisbehaving ends the stream of a unit that has told what cannot be, and reports it. The owner calls it.
 func (s *Server) cutMisbehaving(st *stream, why Refusal, got, want any, err error) {
 	s.notices.addIncident(&UnitError{
 		Role:     st.role,
 		Unit:     st.name,
-		Incident: Misbehaved,
+		Incident: UnitMisbehaved,
 		Err:      err,
 	})
 	st.close(s.refuse(codes.InvalidArgument, why, got, want, "%v", err))

@@ -39,8 +39,8 @@ type directConn interface {
 
 // Sizes are what a connection asks of a link over it. Those that are zero are for the hellos to say.
 type Sizes struct {
-	Base         int // bytes of a datagram that every path carries, where the path may stop carrying full ones
-	Credit, Ring int // datagrams: in flight, and how far repair may lag behind
+	BaseDatagram      int // bytes of a datagram that every path carries, where the path may stop carrying full ones
+	Credit, SeqWindow int // datagrams: in flight, and how far repair may lag behind
 }
 
 // sizedConn is a connection that asks for sizes of its own.

@@ -25,17 +25,17 @@ const (
 // CarrierKind is a kind of carrier: what a configuration may name.
 type CarrierKind struct {
 	registry.Kind
-	Carrier  Carrier
-	SameHost bool // it reaches processes of the same host only, and has no datagrams
-	Damages  bool // what it has sealed can be damaged on purpose before it is opened
+	Carrier   Carrier
+	SameHost  bool // it reaches processes of the same host only, and has no datagrams
+	CanDamage bool // what it has sealed can be damaged on purpose before it is opened
 }
 
 // Kinds is the table of carriers.
 var Kinds = []CarrierKind{
 	{
-		Kind:    registry.Kind{Name: "quic", Help: "datagrams of QUIC, many at a time"},
-		Carrier: CarrierQUIC,
-		Damages: true,
+		Kind:      registry.Kind{Name: "quic", Help: "datagrams of QUIC, many at a time"},
+		Carrier:   CarrierQUIC,
+		CanDamage: true,
 	},
 	{
 		Kind:    registry.Kind{Name: "quic-go", Help: "the same by the library quic-go alone, to compare with"},
@@ -59,8 +59,8 @@ func (c Carrier) String() string {
 
 // A CarrierChoice is the carriers of a run.
 type CarrierChoice struct {
-	Carrier Carrier     // of all links; CarrierAuto: that goes by where the peer is
-	Network CarrierKind // between hosts
+	Carrier        Carrier     // of all links; CarrierAuto: that goes by where the peer is
+	NetworkCarrier CarrierKind // between hosts
 }
 
 // AllowsLocal says whether memory of the same host may be used.
@@ -104,9 +104,9 @@ func ParseChoice(name string) (CarrierChoice, error) {
 	case both && row.SameHost:
 		return CarrierChoice{}, fmt.Errorf("the carrier %s does not reach other hosts", network)
 	case both:
-		return CarrierChoice{Carrier: CarrierAuto, Network: row}, nil
+		return CarrierChoice{Carrier: CarrierAuto, NetworkCarrier: row}, nil
 	}
-	return CarrierChoice{Carrier: row.Carrier, Network: row}, nil
+	return CarrierChoice{Carrier: row.Carrier, NetworkCarrier: row}, nil
 }
 
 // Upgrade asks a connection to become another carrier.

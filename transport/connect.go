@@ -96,7 +96,7 @@ func (e *Endpoint) newHello(max int) hello {
 		view:        e.cfg.View.Number,
 		maxDatagram: max,
 		credit:      link.DefaultCredit,
-		ring:        link.DefaultRing,
+		seqWindow:   link.DefaultSeqWindow,
 		carriers:    e.usableCarriers(),
 	}
 }
@@ -124,7 +124,7 @@ func (e *Endpoint) dial(ctx context.Context, rank int) error {
 			return e.finishDial(ctx, rank, conn, answer, memory)
 		}
 		memory.discard()
-		if isFinal(err) || ctx.Err() != nil {
+		if isFinalDialError(err) || ctx.Err() != nil {
 			return fmt.Errorf("dialling %s at %s: %w", m.Name, m.Addr, err)
 		}
 		e.log.Debug("peer is not ready, dialling again", "peer", m.Name, "err", err)
@@ -136,8 +136,8 @@ func (e *Endpoint) dial(ctx context.Context, rank int) error {
 	}
 }
 
-// isFinal reports whether dialling again would end in the same way.
-func isFinal(err error) bool {
+// isFinalDialError reports whether dialling again would end in the same way.
+func isFinalDialError(err error) bool {
 	var refused *PeerRefusedError
 	var handshake *HandshakeError
 	return errors.As(err, &refused) && refused.Code != RefuseView || errors.As(err, &handshake) ||
@@ -198,15 +198,15 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 	if s, ok := better.(sizedConn); ok {
 		sizes = s.Sizes()
 	}
-	credit, ring := cmp.Or(sizes.Credit, h.credit), cmp.Or(sizes.Ring, h.ring)
+	credit, ring := cmp.Or(sizes.Credit, h.credit), cmp.Or(sizes.SeqWindow, h.seqWindow)
 	direct, bulk := better.(directConn)
 	if !bulk {
 		direct = newPlainConn(better)
 	}
-	if e.cfg.Damage.Epoch > 0 {
+	if e.cfg.Damage.EpochShare > 0 {
 		direct = &damagedConn{direct, damage}
 	}
-	if e.cfg.Damage.Table > 0 {
+	if e.cfg.Damage.TableShare > 0 {
 		direct = &staleConn{
 			directConn: direct,
 			damager:    damage,
@@ -214,21 +214,22 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 			peer:       shmem.Peer(rank),
 		}
 	}
-	if e.cfg.Drop > 0 {
-		direct = newLossyConn(direct, e.cfg.Drop, e.cfg.DropSeed+uint64(rank))
+	if e.cfg.DropShare > 0 {
+		direct = newLossyConn(direct, e.cfg.DropShare, e.cfg.DropSeed+uint64(rank))
 	}
 	core := link.New(link.Config{
-		View:        uint16(e.cfg.View.Number),
-		MaxDatagram: h.maxDatagram,
-		Base:        min(sizes.Base, h.maxDatagram),
-		Credit:      credit,
-		Ring:        ring,
-		Pad:         h.carriers.preferred() != CarrierStream, // a stream is cut into full packets whatever is written to it
-		Peer:        shmem.Peer(rank),
-		Table:       e.cfg.Table,
-		Congestion:  bulk,
-		Piggyback:   bulk,
-		AckEvery:    max(1, credit/6), // six acks per credit keep the sender going when one is lost
+		View:         uint16(e.cfg.View.Number),
+		MaxDatagram:  h.maxDatagram,
+		BaseDatagram: min(sizes.BaseDatagram, h.maxDatagram),
+		Credit:       credit,
+		SeqWindow:    ring,
+		// a stream is cut into full packets whatever is written to it
+		PadDatagrams:      h.carriers.preferred() != CarrierStream,
+		Peer:              shmem.Peer(rank),
+		Table:             e.cfg.Table,
+		CongestionControl: bulk,
+		PiggybackAcks:     bulk,
+		AckEvery:          max(1, credit/6), // six acks per credit keep the sender going when one is lost
 	})
 	p := newPeer(rank, h.carriers.preferred(), e.cfg.View.Members[rank].Name, direct, e.cfg.Handler)
 	p.damage = damage
@@ -252,7 +253,7 @@ func (e *Endpoint) installPeer(p *peer) bool {
 	}
 	if before != nil {
 		before.addStats(&e.formerStats[p.rank])
-		e.formerStats[p.rank].TxFree = 0
+		e.formerStats[p.rank].TransactionsFree = 0
 	}
 	e.peers[p.rank].Store(p)
 	if e.mayRejoin(p.rank) {
@@ -295,12 +296,12 @@ func (e *Endpoint) accept(ranks []int, up chan<- int) {
 
 // turnAway refuses a peer, counts it and tells who wants to know.
 func (e *Endpoint) turnAway(in Incoming, code RefuseCode, why error) (int, bool) {
-	e.refused[code].Add(1)
+	e.refusedPeers[code].Add(1)
 	err := &turnedAwayError{Peer: in.Peer(), Code: code, Cause: why}
 	e.log.Warn("turned a peer away", "peer", in.Peer(), "code", code, "reason", why)
 	in.Refuse(code, why.Error())
-	if e.cfg.TurnedAway != nil {
-		e.cfg.TurnedAway(err)
+	if e.cfg.OnTurnedAway != nil {
+		e.cfg.OnTurnedAway(err)
 	}
 	return 0, false
 }

@@ -15,10 +15,10 @@ import (
 // must find it. An epoch is damaged before the datagram is sealed: it comes as one of a peer of another view. A row of
 // the export table is damaged for one look at it.
 type Damage struct {
-	Header float64 // share of packets of which a bit of the header is turned over
-	Body   float64 // share of packets of which a sealed bit is turned over
-	Epoch  float64 // share of datagrams that are sent with the number of another view
-	Table  float64 // share of datagrams whose window is looked up under a generation that it does not have
+	HeaderShare float64 // share of packets of which a bit of the header is turned over
+	BodyShare   float64 // share of packets of which a sealed bit is turned over
+	EpochShare  float64 // share of datagrams that are sent with the number of another view
+	TableShare  float64 // share of datagrams whose window is looked up under a generation that it does not have
 }
 
 // maxDamage is the largest share: more is no damage that a link is made for.
@@ -43,13 +43,13 @@ func ParseDamage(text string) (d Damage, err error) {
 		seen[kind] = true
 		switch kind {
 		case "header":
-			d.Header = share
+			d.HeaderShare = share
 		case "body":
-			d.Body = share
+			d.BodyShare = share
 		case "epoch":
-			d.Epoch = share
+			d.EpochShare = share
 		case "table":
-			d.Table = share
+			d.TableShare = share
 		default:
 			return Damage{}, fmt.Errorf("%q is no kind of damage: there are header, body, epoch and table", kind)
 		}
@@ -58,7 +58,7 @@ func ParseDamage(text string) (d Damage, err error) {
 }
 
 // DamagesPackets says that something is damaged which only the seal of a carrier can find.
-func (d Damage) DamagesPackets() bool { return d.Header > 0 || d.Body > 0 }
+func (d Damage) DamagesPackets() bool { return d.HeaderShare > 0 || d.BodyShare > 0 }
 
 // A Damager damages what goes over one link, and counts it.
 type Damager struct {
@@ -68,7 +68,7 @@ type Damager struct {
 	// owned by who opens packets, by who sends, and by who receives what was opened
 	recvRand, sendRand, tableRand *rand.Rand
 
-	headers, bodies, epochs, tables atomic.Uint64
+	damagedHeaders, damagedBodies, damagedEpochs, damagedTables atomic.Uint64
 }
 
 // newDamager makes one; nil where nothing is to be damaged.
@@ -92,11 +92,11 @@ func (d *Damager) DamagePacket(p []byte, id, body int) {
 	}
 	r := d.recvRand.Float64()
 	switch {
-	case r < d.shares.Header:
-		d.headers.Add(1)
+	case r < d.shares.HeaderShare:
+		d.damagedHeaders.Add(1)
 		flipBit(p[id:body], d.recvRand)
-	case r < d.shares.Header+d.shares.Body:
-		d.bodies.Add(1)
+	case r < d.shares.HeaderShare+d.shares.BodyShare:
+		d.damagedBodies.Add(1)
 		flipBit(p[body:], d.recvRand)
 	}
 }
@@ -108,8 +108,8 @@ func flipBit(b []byte, rng *rand.Rand) {
 
 // damageEpoch changes the number of the view, now and then, in the head of a datagram that is about to be sealed.
 func (d *Damager) damageEpoch(head []byte) {
-	if d.sendRand.Float64() < d.shares.Epoch {
-		d.epochs.Add(1)
+	if d.sendRand.Float64() < d.shares.EpochShare {
+		d.damagedEpochs.Add(1)
 		binary.LittleEndian.PutUint16(head[viewOffset:],
 			binary.LittleEndian.Uint16(head[viewOffset:])+1+uint16(d.sendRand.IntN(1<<16-1)))
 	}
@@ -121,10 +121,10 @@ const viewOffset = 2
 // addStats adds what was damaged.
 func (d *Damager) addStats(s *Stats) {
 	if d != nil {
-		s.DamagedHeaders += d.headers.Load()
-		s.DamagedBodies += d.bodies.Load()
-		s.DamagedEpochs += d.epochs.Load()
-		s.DamagedTables += d.tables.Load()
+		s.DamagedHeaders += d.damagedHeaders.Load()
+		s.DamagedBodies += d.damagedBodies.Load()
+		s.DamagedEpochs += d.damagedEpochs.Load()
+		s.DamagedTables += d.damagedTables.Load()
 	}
 }
 

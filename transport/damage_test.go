@@ -11,8 +11,8 @@ import (
 
 func TestParseDamage(t *testing.T) {
 	for text, want := range map[string]transport.Damage{
-		"": {}, "header=1e-4": {Header: 1e-4}, "epoch=0.5,body=0,header=0.25": {Header: 0.25, Epoch: 0.5},
-		"table=0.125": {Table: 0.125},
+		"": {}, "header=1e-4": {HeaderShare: 1e-4}, "epoch=0.5,body=0,header=0.25": {HeaderShare: 0.25, EpochShare: 0.5},
+		"table=0.125": {TableShare: 0.125},
 	} {
 		if got, err := transport.ParseDamage(text); err != nil || got != want {
 			t.Errorf("%q: %+v, %v", text, got, err)
@@ -32,7 +32,7 @@ func FuzzParseDamage(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := transport.ParseDamage(text)
-		for _, share := range []float64{d.Header, d.Body, d.Epoch, d.Table} {
+		for _, share := range []float64{d.HeaderShare, d.BodyShare, d.EpochShare, d.TableShare} {
 			if !(share >= 0 && share <= 0.5) || err != nil && share != 0 {
 				t.Errorf("%q: %+v, %v", text, d, err)
 			}
@@ -44,7 +44,7 @@ func FuzzParseDamage(f *testing.F) {
 // all the same.
 func TestStaleEpochsAreRefusedAndRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 2, simnet.Faults{}, func(c *transport.Config) { c.Damage.Epoch, c.DropSeed = 0.1, 3 })
+		w := newWorld(t, 2, simnet.Faults{}, func(c *transport.Config) { c.Damage.EpochShare, c.DropSeed = 0.1, 3 })
 		defer w.close()
 		w.connect()
 		mesh(w, 1)
@@ -66,10 +66,10 @@ func TestStaleEpochsAreRefusedAndRepaired(t *testing.T) {
 // the datagram brought comes all the same, to its place alone.
 func TestStaleRowsAreRefusedAndRepaired(t *testing.T) {
 	for name, change := range map[string]func(*transport.Config){
-		"tables":               func(c *transport.Config) { c.Damage.Table = 0.1 },
-		"tables and epochs":    func(c *transport.Config) { c.Damage.Table, c.Damage.Epoch = 0.1, 0.1 },
-		"tables, and losses":   func(c *transport.Config) { c.Damage.Table, c.Drop = 0.1, 0.1 },
-		"half of all look-ups": func(c *transport.Config) { c.Damage.Table = 0.5 },
+		"tables":               func(c *transport.Config) { c.Damage.TableShare = 0.1 },
+		"tables and epochs":    func(c *transport.Config) { c.Damage.TableShare, c.Damage.EpochShare = 0.1, 0.1 },
+		"tables, and losses":   func(c *transport.Config) { c.Damage.TableShare, c.DropShare = 0.1, 0.1 },
+		"half of all look-ups": func(c *transport.Config) { c.Damage.TableShare = 0.5 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

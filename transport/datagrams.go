@@ -122,7 +122,7 @@ func (l *datagramEngine) enqueue(try func() bool, wait bool) error {
 	for l.err == nil && !try() {
 		if !wait {
 			l.mu.Unlock()
-			return &l.full
+			return &l.fullErr
 		}
 		l.writable.Wait()
 	}
@@ -165,7 +165,7 @@ func (l *datagramEngine) sendBatches() (more bool) {
 		}
 		// What was queued after the last look, by somebody who found the lock taken, would be nobody's.
 		l.mu.Lock()
-		due, unreported := !l.isOver() && l.core.Due(), !l.isOver() && l.core.HasEvents()
+		due, unreported := !l.isOver() && l.core.NextDue(), !l.isOver() && l.core.HasEvents()
 		l.mu.Unlock()
 		if !due || budget <= 0 {
 			return due || unreported
@@ -191,7 +191,7 @@ func (l *datagramEngine) sendBatch() (full bool, err error) {
 		}
 		sent = true
 		if l.trace != nil {
-			l.trace(StageCut)
+			l.trace(StageDatagramBuilt)
 		}
 		full, err = l.conn.Append(l.sendBuf, n, body)
 	}
@@ -259,7 +259,7 @@ func (l *datagramEngine) EndRead() {
 		l.core.EndBatch()
 		ackSize = l.core.NextAck(l.ackBuf)
 	}
-	due, wake := l.core.Due(), l.pumpOnly && l.mustWakePump()
+	due, wake := l.core.NextDue(), l.pumpOnly && l.mustWakePump()
 	l.writable.Broadcast()
 	events := l.core.Events(l.spareEvents)
 	l.mu.Unlock()
@@ -283,7 +283,7 @@ func (l *datagramEngine) EndRead() {
 func (l *datagramEngine) Idle() {
 	l.mu.Lock()
 	l.core.EndBatch()
-	due := !l.isOver() && l.core.Due()
+	due := !l.isOver() && l.core.NextDue()
 	wake := l.mustWakePump()
 	l.mu.Unlock()
 	if wake {
@@ -319,12 +319,12 @@ func (l *datagramEngine) notifyPending() {
 }
 
 // traceEvent tells that the handler is about to be told.
-func (l *datagramEngine) traceEvent(k link.Kind) {
+func (l *datagramEngine) traceEvent(k link.EventKind) {
 	switch k {
-	case link.Placed, link.PlacedMany:
-		l.trace(StageSeen)
-	case link.Completed:
-		l.trace(StageAnswered)
+	case link.EventPlaced, link.EventPlacedMany:
+		l.trace(StageReceiverNotified)
+	case link.EventCompleted:
+		l.trace(StageWriterNotified)
 	}
 }
 
@@ -335,26 +335,26 @@ func (l *datagramEngine) dispatch(events []link.Event) {
 			l.traceEvent(ev.Kind)
 		}
 		switch ev.Kind {
-		case link.Placed:
+		case link.EventPlaced:
 			l.handler.Placed(l.rank, Placement{
 				Ref:    ev.Ref,
 				Offset: ev.Offset,
 				Length: ev.Length,
 				Imm:    ev.Imm,
 			})
-		case link.PlacedMany:
+		case link.EventPlacedMany:
 			l.handler.PlacedMany(l.rank, ev.Placements)
-		case link.Signalled:
+		case link.EventSignal:
 			l.handler.Signal(l.rank, ev.Data)
-		case link.Completed:
+		case link.EventCompleted:
 			var err error
 			if ev.Reason != 0 {
 				err = &link.RefusedError{Peer: l.name, Reason: ev.Reason}
 			}
 			l.handler.Completed(l.rank, ev.Cookie, err)
-		case link.Fenced:
+		case link.EventFenced:
 			l.handler.Completed(l.rank, ev.Cookie, nil)
-		case link.Refused:
+		case link.EventRefused:
 			l.handler.Refused(l.rank, Placement{
 				Ref:    ev.Ref,
 				Offset: ev.Offset,

@@ -77,9 +77,9 @@ type Config struct {
 	// Spin is how long the receiver of a local link looks for something before it sleeps. Zero means 50 µs where this host
 	// has a processor for each member of the view, and none otherwise; negative means none.
 	Spin time.Duration
-	// Drop is the share of received datagrams thrown away on purpose, to show repair at work. Zero means none.
-	Drop     float64
-	DropSeed uint64
+	// DropShare is the share of received datagrams thrown away on purpose, to show repair at work. Zero means none.
+	DropShare float64
+	DropSeed  uint64
 	// Damage is what goes wrong on purpose with what is sent and what comes, by the same seed. Zero means nothing.
 	Damage Damage
 	// MayRejoin says whether another process may take the place of a peer whose link is over. Nil: none may.
@@ -89,8 +89,8 @@ type Config struct {
 	// Trace is told of the stages that datagrams pass, by any goroutine and under locks: it must neither block nor call
 	// the endpoint. Zero means none, and costs a look at a nil.
 	Trace func(Stage)
-	// TurnedAway is told of each peer that this node refuses to link to, by the goroutine that accepts. It may be nil.
-	TurnedAway func(*turnedAwayError)
+	// OnTurnedAway is told of each peer that this node refuses to link to, by the goroutine that accepts. It may be nil.
+	OnTurnedAway func(*turnedAwayError)
 	// MinTimeout is how long the setting up of a carrier may take, and a link be stuck, at least. Zero: 10 s and 15 s.
 	MinTimeout time.Duration
 	Log        *slog.Logger
@@ -105,8 +105,9 @@ type Endpoint struct {
 	stop context.CancelFunc
 
 	// atomic
-	peers   []atomic.Pointer[peer]        // by rank; set in New for this node and in Connect for others, then by mayRejoin
-	refused [numRefuseCodes]atomic.Uint64 // peers turned away
+	// by rank; set in New for this node and in Connect for others, then by mayRejoin
+	peers        []atomic.Pointer[peer]
+	refusedPeers [numRefuseCodes]atomic.Uint64 // peers turned away
 
 	mu          sync.Mutex // guards what follows
 	connecting  bool
@@ -247,11 +248,11 @@ func (e *Endpoint) DropLink(rank int, why error) {
 // Stats sums the counters of all links.
 func (e *Endpoint) Stats() Stats {
 	s := Stats{
-		RefusedVersion:  e.refused[RefuseVersion].Load(),
-		RefusedView:     e.refused[RefuseView].Load(),
-		RefusedStranger: e.refused[RefuseStranger].Load(),
-		RefusedHello:    e.refused[RefuseHello].Load(),
-		RefusedMemory:   e.refused[RefuseMemory].Load(),
+		RefusedVersion:  e.refusedPeers[RefuseVersion].Load(),
+		RefusedView:     e.refusedPeers[RefuseView].Load(),
+		RefusedStranger: e.refusedPeers[RefuseStranger].Load(),
+		RefusedHello:    e.refusedPeers[RefuseHello].Load(),
+		RefusedMemory:   e.refusedPeers[RefuseMemory].Load(),
 	}
 	s.PeersRefused = s.RefusedVersion + s.RefusedView + s.RefusedStranger + s.RefusedHello + s.RefusedMemory
 	for rank := range e.peers {
@@ -284,25 +285,25 @@ func (e *Endpoint) LinkStats(rank int) (s link.Stats) {
 // Stats of an endpoint.
 type Stats struct {
 	link.Stats
-	TxLost           uint64    `help:"writes without an answer when their link went down"`
-	Links            byCarrier `count:"links_" help:"links by the carrier in effect, with those that are over"`
-	PeersRefused     uint64    `help:"connections turned away, the sum of the five refused below"`
-	RefusedVersion   uint64    `help:"connections of another version of the link protocol"`
-	RefusedView      uint64    `help:"connections in another view"`
-	RefusedStranger  uint64    `help:"connections of a node not in the view, not to link here, or linked already"`
-	RefusedHello     uint64    `help:"connections with a hello that makes no sense"`
-	RefusedMemory    uint64    `help:"processes whose memory cannot be reached: another host, container or user"`
-	DatagramsDropped uint64    `help:"datagrams thrown away on purpose as they arrived"`
-	DamagedHeaders   uint64    `help:"packets whose header was damaged on purpose as they arrived"`
-	DamagedBodies    uint64    `help:"packets whose sealed bytes were damaged on purpose as they arrived"`
-	DamagedEpochs    uint64    `help:"datagrams sent on purpose with the number of another view"`
-	DamagedTables    uint64    `help:"datagrams whose window was looked up on purpose in a stale row of the table, and refused"`
+	WritesUnanswered uint64         `count:"tx_lost" help:"writes without an answer when their link went down"`
+	Links            linksByCarrier `count:"links_" help:"links by the carrier in effect, with those that are over"`
+	PeersRefused     uint64         `help:"connections turned away, the sum of the five refused below"`
+	RefusedVersion   uint64         `help:"connections of another version of the link protocol"`
+	RefusedView      uint64         `help:"connections in another view"`
+	RefusedStranger  uint64         `help:"connections of a node not in the view, not to link here, or linked already"`
+	RefusedHello     uint64         `help:"connections with a hello that makes no sense"`
+	RefusedMemory    uint64         `help:"processes whose memory cannot be reached: another host, container or user"`
+	DatagramsDropped uint64         `help:"datagrams thrown away on purpose as they arrived"`
+	DamagedHeaders   uint64         `help:"packets whose header was damaged on purpose as they arrived"`
+	DamagedBodies    uint64         `help:"packets whose sealed bytes were damaged on purpose as they arrived"`
+	DamagedEpochs    uint64         `help:"datagrams sent on purpose with the number of another view"`
+	DamagedTables    uint64         `help:"datagrams whose window was looked up on purpose in a stale row of the table, and refused"`
 }
 
 // add adds what is counted by link.
 func (s *Stats) add(o *Stats) {
 	s.Stats.Add(&o.Stats)
-	s.TxLost += o.TxLost
+	s.WritesUnanswered += o.WritesUnanswered
 	s.DatagramsDropped += o.DatagramsDropped
 	s.DamagedHeaders += o.DamagedHeaders
 	s.DamagedBodies += o.DamagedBodies
@@ -313,10 +314,10 @@ func (s *Stats) add(o *Stats) {
 	}
 }
 
-type byCarrier [numCarriers]uint64
+type linksByCarrier [numCarriers]uint64
 
 // Kinds names the carriers that a link may be of.
-func (byCarrier) Kinds() []string {
+func (linksByCarrier) Kinds() []string {
 	names := make([]string, numCarriers)
 	for c := Carrier(1); c < CarrierAuto; c++ {
 		names[c] = strings.ReplaceAll(c.String(), "-", "_")

@@ -230,7 +230,7 @@ func TestPeersThatComeBackOftenHoldUpNobody(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.nodes[1] = w.node(1, net, back)
-			ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
+			ctx, cancel := context.WithTimeout(context.Background(), patiently.LongTimeout)
 			if err := w.nodes[1].ep.Reconnect(ctx, []int{0}); err != nil {
 				t.Fatal(err)
 			}

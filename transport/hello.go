@@ -23,7 +23,7 @@ type hello struct {
 	view        uint64 // which set of nodes, in which order
 	maxDatagram int    // bytes
 	credit      int    // datagrams in flight
-	ring        int    // how far repair may lag, datagrams
+	seqWindow   int    // how far repair may lag, datagrams
 	carriers    carrierSet
 	extension   []byte // of the carrier local: where its memory is
 }
@@ -69,7 +69,7 @@ func (h hello) marshal() []byte {
 	binary.LittleEndian.PutUint64(b[8:], h.view)
 	binary.LittleEndian.PutUint16(b[16:], uint16(h.maxDatagram))
 	binary.LittleEndian.PutUint16(b[18:], uint16(h.credit))
-	binary.LittleEndian.PutUint16(b[20:], uint16(h.ring))
+	binary.LittleEndian.PutUint16(b[20:], uint16(h.seqWindow))
 	binary.LittleEndian.PutUint16(b[22:], uint16(len(h.extension)))
 	return append(b, h.extension...)
 }
@@ -93,7 +93,7 @@ func parseHello(b []byte) (hello, error) {
 	h.view = binary.LittleEndian.Uint64(b[8:])
 	h.maxDatagram = int(binary.LittleEndian.Uint16(b[16:]))
 	h.credit = int(binary.LittleEndian.Uint16(b[18:]))
-	h.ring = int(binary.LittleEndian.Uint16(b[20:]))
+	h.seqWindow = int(binary.LittleEndian.Uint16(b[20:]))
 	return h, nil
 }
 
@@ -104,17 +104,17 @@ func (h hello) negotiate(peer hello) (hello, error) {
 		view:        h.view,
 		maxDatagram: min(h.maxDatagram, peer.maxDatagram),
 		credit:      min(h.credit, peer.credit),
-		ring:        min(h.ring, peer.ring),
+		seqWindow:   min(h.seqWindow, peer.seqWindow),
 		carriers:    h.carriers & peer.carriers,
 	}
 	if a.carriers == 0 {
 		return a, fmt.Errorf("the peer would use the carrier %v, this node %v: give both the same transport", peer.carriers,
 			h.carriers)
 	}
-	if a.credit == 0 || a.ring == 0 { // which stand for what suits this end, in a configuration
-		return a, fmt.Errorf("the hello asks for a credit of %d and a ring of %d, which cannot work", a.credit, a.ring)
+	if a.credit == 0 || a.seqWindow == 0 { // which stand for what suits this end, in a configuration
+		return a, fmt.Errorf("the hello asks for a credit of %d and a ring of %d, which cannot work", a.credit, a.seqWindow)
 	}
-	if err := (link.Config{MaxDatagram: a.maxDatagram, Credit: a.credit, Ring: a.ring}).Check(); err != nil {
+	if err := (link.Config{MaxDatagram: a.maxDatagram, Credit: a.credit, SeqWindow: a.seqWindow}).Check(); err != nil {
 		return a, fmt.Errorf("what the hello asks for cannot work: %w", err)
 	}
 	return a, nil

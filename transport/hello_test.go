@@ -16,7 +16,7 @@ func TestHelloGolden(t *testing.T) {
 		view:        0x0102030405060708,
 		maxDatagram: 1415,
 		credit:      88,
-		ring:        512,
+		seqWindow:   512,
 		carriers:    newCarrierSet(CarrierQUICGo),
 		extension:   []byte{},
 	}
@@ -35,16 +35,16 @@ func TestHelloThatCannotWork(t *testing.T) {
 		view:        1,
 		maxDatagram: 1415,
 		credit:      88,
-		ring:        512,
+		seqWindow:   512,
 		carriers:    newCarrierSet(CarrierQUICGo),
 	}
 	for name, change := range map[string]func(*hello){
 		"small datagram": func(h *hello) { h.maxDatagram = link.MinDatagram - 1 },
 		"no credit":      func(h *hello) { h.credit = 0 },
-		"no ring":        func(h *hello) { h.ring = 0 },
-		"small ring":     func(h *hello) { h.ring, h.credit = 32, 8 },
-		"odd ring":       func(h *hello) { h.ring = 100 },
-		"ring < credit":  func(h *hello) { h.ring, h.credit = 64, 64 },
+		"no ring":        func(h *hello) { h.seqWindow = 0 },
+		"small ring":     func(h *hello) { h.seqWindow, h.credit = 32, 8 },
+		"odd ring":       func(h *hello) { h.seqWindow = 100 },
+		"ring < credit":  func(h *hello) { h.seqWindow, h.credit = 64, 64 },
 		"other carrier":  func(h *hello) { h.carriers = newCarrierSet(CarrierStream) },
 		"no carrier":     func(h *hello) { h.carriers = 0 },
 	} {
@@ -55,8 +55,8 @@ func TestHelloThatCannotWork(t *testing.T) {
 		}
 	}
 	theirs := ours
-	theirs.maxDatagram, theirs.credit, theirs.ring = 1200, 1000, 1024
-	if a, err := ours.negotiate(theirs); err != nil || a.maxDatagram != 1200 || a.credit != 88 || a.ring != 512 {
+	theirs.maxDatagram, theirs.credit, theirs.seqWindow = 1200, 1000, 1024
+	if a, err := ours.negotiate(theirs); err != nil || a.maxDatagram != 1200 || a.credit != 88 || a.seqWindow != 512 {
 		t.Errorf("agreed on %+v, %v", a, err)
 	}
 }
@@ -69,7 +69,7 @@ func FuzzParseHello(f *testing.F) {
 		version:     link.Version,
 		maxDatagram: 1415,
 		credit:      88,
-		ring:        512,
+		seqWindow:   512,
 		carriers:    newCarrierSet(CarrierQUICGo),
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -82,7 +82,7 @@ func FuzzParseHello(f *testing.F) {
 			return
 		}
 		if a, err := ours.negotiate(h); err == nil {
-			link.New(link.Config{MaxDatagram: a.maxDatagram, Credit: a.credit, Ring: a.ring})
+			link.New(link.Config{MaxDatagram: a.maxDatagram, Credit: a.credit, SeqWindow: a.seqWindow})
 		}
 	})
 }

@@ -37,7 +37,7 @@ const (
 	victimSize = 1 << 20               // of a write, bytes
 )
 
-var timeout = patiently.Long // with what must come
+var timeout = patiently.LongTimeout // with what must come
 
 // party is one process's end of the link between n0, the test, and n1, its victim.
 type party struct {
@@ -65,10 +65,10 @@ func newParty(id *certs.Identity, rank int, dir string) (p *party, err error) {
 		}
 	}()
 	p.net, err = quic.Listen(quic.Config{
-		Addr:   "127.0.0.1:0",
-		Server: id.Server(),
-		Client: id.Client,
-		Name: func(s tls.ConnectionState) (string, error) {
+		Addr:      "127.0.0.1:0",
+		ServerTLS: id.Server(),
+		ClientTLS: id.Client,
+		PeerName: func(s tls.ConnectionState) (string, error) {
 			who, err := certs.PeerIdentity(s)
 			return who.Name, err
 		},
@@ -105,7 +105,7 @@ func (p *party) join(ctx context.Context, addrs [2]string, c transport.Carrier) 
 // is.
 func (p *party) open(addrs [2]string, c transport.Carrier) (func(context.Context, []int) error, error) {
 	peer := 1 - p.rank
-	exported, err := p.table.ExportSegment(p.seg, shmem.PageRule{Pages: victimSize / shmem.PageSize,
+	exported, err := p.table.ExportSegment(p.seg, shmem.PageRule{PageCount: victimSize / shmem.PageSize,
 		Peer: shmem.Peer(peer), Access: shmem.AccessNwrite})
 	if err != nil {
 		return nil, err

@@ -12,17 +12,17 @@ type lossyConn struct {
 	Receiver // of what is left
 
 	// owned by the receiver
-	share         float64
+	dropShare     float64
 	rng           *rand.Rand
 	reserveCalled bool // Reserve was called for the datagram in hand, so its fate is known
-	lose          bool
+	dropCurrent   bool
 
 	dropped atomic.Uint64
 }
 
 // newLossyConn makes a connection lose a share of what it receives.
 func newLossyConn(c directConn, share float64, seed uint64) *lossyConn {
-	return &lossyConn{directConn: c, share: share, rng: rand.New(rand.NewPCG(seed, 0x6c6f7373))}
+	return &lossyConn{directConn: c, dropShare: share, rng: rand.New(rand.NewPCG(seed, 0x6c6f7373))}
 }
 
 func (l *lossyConn) Start(r Receiver) {
@@ -31,7 +31,7 @@ func (l *lossyConn) Start(r Receiver) {
 }
 
 func (l *lossyConn) drawLoss() {
-	if l.lose = l.rng.Float64() < l.share; l.lose {
+	if l.dropCurrent = l.rng.Float64() < l.dropShare; l.dropCurrent {
 		l.dropped.Add(1)
 	}
 }
@@ -40,7 +40,7 @@ func (l *lossyConn) drawLoss() {
 func (l *lossyConn) Reserve(head []byte, n int) []byte {
 	l.drawLoss()
 	l.reserveCalled = true
-	if l.lose {
+	if l.dropCurrent {
 		return nil
 	}
 	return l.Receiver.Reserve(head, n)
@@ -61,7 +61,7 @@ func (l *lossyConn) Receive(d []byte) {
 		l.drawLoss()
 	}
 	l.reserveCalled = false
-	if !l.lose {
+	if !l.dropCurrent {
 		l.Receiver.Receive(d)
 	}
 }

@@ -161,7 +161,7 @@ func (m *memoryEngine) write(w link.Write, wait bool) error {
 	}
 	err := m.link.TryWrite(w)
 	if err == local.ErrFull { //nolint:errorlint // it is returned as it is
-		return &m.full
+		return &m.fullErr
 	}
 	return m.wrapError(err)
 }

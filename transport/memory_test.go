@@ -75,7 +75,7 @@ func TestAutoBetweenHosts(t *testing.T) {
 func TestLocalBetweenHostsIsRefused(t *testing.T) {
 	w := newSharedWorld(t, 2, apart(t), carrier(transport.CarrierLocal))
 	defer w.close()
-	ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
+	ctx, cancel := context.WithTimeout(context.Background(), patiently.LongTimeout)
 	defer cancel()
 	go func() { _ = w.nodes[1].ep.Connect(ctx, []int{0}) }()
 	err := w.nodes[0].ep.Connect(ctx, []int{1})

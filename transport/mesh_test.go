@@ -127,7 +127,8 @@ func mesh(w *world, seed uint64) {
 	}
 	for _, n := range w.nodes {
 		s := n.ep.Stats()
-		if len(n.refused)+len(n.malformed)+len(n.down) != 0 || s.DatagramsMalformed+s.DatagramsBeyond+s.ChunksRefused != 0 {
+		if len(n.refused)+len(n.malformed)+len(n.down) != 0 ||
+			s.DatagramsMalformed+s.DatagramsBeyondCredit+s.ChunksRefused != 0 {
 			w.t.Errorf("node %d: %v %v %v %+v", n.rank, n.refused, n.malformed, n.down, s)
 		}
 	}
@@ -188,7 +189,7 @@ func TestSignalsFromInsideTheHandler(t *testing.T) {
 
 func TestDropIsRepairedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 2, simnet.Faults{}, func(c *transport.Config) { c.Drop, c.DropSeed = 0.1, 3 })
+		w := newWorld(t, 2, simnet.Faults{}, func(c *transport.Config) { c.DropShare, c.DropSeed = 0.1, 3 })
 		defer w.close()
 		w.connect()
 		mesh(w, 1)

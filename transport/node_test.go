@@ -192,7 +192,7 @@ func (w *world) node(rank int, net *simnet.Network, change func(*transport.Confi
 	for p := range peers {
 		mem, seg, err := w.memory(n, p, shmem.PageRule{
 			FirstPage: 1,
-			Pages:     exported/shmem.PageSize - 2,
+			PageCount: exported/shmem.PageSize - 2,
 			Peer:      shmem.Peer(p),
 			Access:    shmem.AccessNwrite,
 		})
@@ -206,12 +206,12 @@ func (w *world) node(rank int, net *simnet.Network, change func(*transport.Confi
 		n.mem, n.seg, n.ref = append(n.mem, mem), append(n.seg, seg), append(n.ref, ref)
 	}
 	cfg := transport.Config{
-		Network:    net,
-		Handler:    n,
-		Table:      n.table,
-		View:       w.view,
-		Rank:       rank,
-		TurnedAway: func(err *transport.TurnedAwayError) { n.record(func() { n.away = append(n.away, err) }) },
+		Network:      net,
+		Handler:      n,
+		Table:        n.table,
+		View:         w.view,
+		Rank:         rank,
+		OnTurnedAway: func(err *transport.TurnedAwayError) { n.record(func() { n.away = append(n.away, err) }) },
 	}
 	if change != nil {
 		change(&cfg)

@@ -30,7 +30,7 @@ type peer struct {
 	handler Handler
 	engine  engine
 	damage  *Damager // nil: nothing is damaged on purpose
-	full    FullError
+	fullErr FullError
 	down    chan struct{} // closed when the link is over
 
 	mu       sync.Mutex // guards err, and the core of an engine that has one
@@ -42,7 +42,7 @@ type peer struct {
 
 // engine is what carries a link.
 type engine interface {
-	// write and writeMany report &peer.full where there is no room and they must not wait.
+	// write and writeMany report &peer.fullErr where there is no room and they must not wait.
 	write(w link.Write, wait bool) error
 	writeMany(pieces []link.Piece, cookie uint64, wait bool) error
 	// relocateWrite reports false where no such write is under way, or its bytes are not needed once it is queued.
@@ -65,7 +65,7 @@ func newPeer(rank int, carrier Carrier, name string, conn Conn, h Handler) *peer
 		name:    name,
 		conn:    conn,
 		handler: h,
-		full:    FullError{name, rank},
+		fullErr: FullError{name, rank},
 		down:    make(chan struct{}),
 	}
 	p.writable = sync.NewCond(&p.mu)
@@ -136,8 +136,8 @@ func (p *peer) addStats(s *Stats) {
 	p.mu.Lock()
 	one := p.engine.stats()
 	if p.isOver() {
-		s.TxLost += one.TxUsed
-		one.TxUsed = 0
+		s.WritesUnanswered += one.TransactionsUsed
+		one.TransactionsUsed = 0
 	}
 	p.mu.Unlock()
 	s.Stats.Add(&one)

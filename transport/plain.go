@@ -15,9 +15,9 @@ type plainConn struct {
 	receiver Receiver // set by Start, before Recv
 
 	// owned by who puts
-	buf  []byte // sendBurst datagrams of full size
-	lens [sendBurst]int
-	n    int
+	buf      []byte // sendBurst datagrams of full size
+	lens     [sendBurst]int
+	batchLen int
 }
 
 func newPlainConn(c Conn) *plainConn {
@@ -26,20 +26,20 @@ func newPlainConn(c Conn) *plainConn {
 
 func (c *plainConn) Append(buf []byte, n int, body []byte) (full bool, err error) {
 	size := c.MaxDatagram()
-	d := c.buf[c.n*size : (c.n+1)*size]
-	c.lens[c.n] = copy(d, buf[:n]) + copy(d[n:], body)
-	c.n++
-	return c.n == sendBurst, nil
+	d := c.buf[c.batchLen*size : (c.batchLen+1)*size]
+	c.lens[c.batchLen] = copy(d, buf[:n]) + copy(d[n:], body)
+	c.batchLen++
+	return c.batchLen == sendBurst, nil
 }
 
 func (c *plainConn) Flush() error {
 	size := c.MaxDatagram()
-	for i := range c.n {
+	for i := range c.batchLen {
 		if err := c.Send(c.buf[i*size : i*size+c.lens[i]]); err != nil {
 			return err
 		}
 	}
-	c.n = 0
+	c.batchLen = 0
 	return nil
 }
 

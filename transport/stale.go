@@ -19,7 +19,7 @@ type staleConn struct {
 
 	// owned by the receiver
 	reserveCalled bool // Reserve was called for the datagram in hand, so its fate is known
-	damaged       bool // the row is damaged for it
+	rowDamaged    bool // the row is damaged for it
 }
 
 func (s *staleConn) Start(r Receiver) {
@@ -29,8 +29,8 @@ func (s *staleConn) Start(r Receiver) {
 
 // Reserve has a datagram opened aside whose row is damaged.
 func (s *staleConn) Reserve(head []byte, n int) []byte {
-	s.damaged, s.reserveCalled = s.damager.drawRow(), true
-	if s.damaged {
+	s.rowDamaged, s.reserveCalled = s.damager.drawTableDamage(), true
+	if s.rowDamaged {
 		return nil
 	}
 	return s.Receiver.Reserve(head, n)
@@ -48,10 +48,10 @@ func (s *staleConn) Abort() {
 
 func (s *staleConn) Receive(d []byte) {
 	if !s.reserveCalled {
-		s.damaged = s.damager.drawRow()
+		s.rowDamaged = s.damager.drawTableDamage()
 	}
 	s.reserveCalled = false
-	if !s.damaged || !s.refused(d) {
+	if !s.rowDamaged || !s.refused(d) {
 		s.Receiver.Receive(d)
 	}
 }
@@ -59,7 +59,7 @@ func (s *staleConn) Receive(d []byte) {
 // refused looks up the first window that a datagram writes to in the damaged row. A straggler whose window has been
 // granted anew may hit the new generation; it goes the usual way, where it is refused for the one it has.
 func (s *staleConn) refused(d []byte) bool {
-	r, ok := link.Target(d)
+	r, ok := link.FirstTarget(d)
 	if !ok {
 		return false
 	}
@@ -68,12 +68,12 @@ func (s *staleConn) refused(d []byte) bool {
 		s.table.Release(r)
 		return false
 	}
-	s.damager.tables.Add(1)
+	s.damager.damagedTables.Add(1)
 	return true
 }
 
-// drawRow says whether the row for a datagram is damaged.
-func (d *Damager) drawRow() bool { return d.tableRand.Float64() < d.shares.Table }
+// drawTableDamage says whether the row for a datagram is damaged.
+func (d *Damager) drawTableDamage() bool { return d.tableRand.Float64() < d.shares.TableShare }
 
 // damageGeneration turns over a bit of one.
 func (d *Damager) damageGeneration(gen uint32) uint32 { return gen ^ 1<<d.tableRand.IntN(32) }

@@ -65,7 +65,7 @@ func (s *spoke) star(ctx context.Context, addrs []string, c transport.Carrier) e
 	if err := s.ep.Connect(ctx, []int{0}); err != nil {
 		return err
 	}
-	seg, err := s.table.ExportSegment(s.seg, shmem.PageRule{Pages: victimSize / shmem.PageSize,
+	seg, err := s.table.ExportSegment(s.seg, shmem.PageRule{PageCount: victimSize / shmem.PageSize,
 		Access: shmem.AccessNwrite})
 	if err != nil {
 		return err

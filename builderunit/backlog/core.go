@@ -33,26 +33,26 @@ func (a act) String() string {
 
 // segmentState is a closed segment as it was seen.
 type segmentState struct {
-	Name    string
-	Closed  time.Time
-	Drained bool // the ledger has it
-	Gone    bool // its files are not there
-	Damaged bool // some of its MEPs are; known of a drained one
+	Name      string
+	ClosedAt  time.Time
+	Drained   bool // the ledger has it
+	FilesGone bool // its files are not there
+	Damaged   bool // some of its MEPs are; known of a drained one
 }
 
 // runState is a run of the backlog as it was seen.
 type runState struct {
-	IsBacklog bool // it is a backlog: what is drained goes
-	Concluded bool // it has its verdict: nobody will write
-	Segments  []segmentState
-	Open      int // segments that are not closed
-	Live      int // of these, those that a live process writes
+	IsBacklog    bool // it is a backlog: what is drained goes
+	Concluded    bool // it has its verdict: nobody will write
+	Segments     []segmentState
+	OpenSegments int // segments that are not closed
+	LiveSegments int // of these, those that a live process writes
 }
 
 // step is what is done next, with the places of run and segment where it has one.
 type step struct {
 	act
-	Run, Segment int
+	RunIndex, SegmentIndex int
 }
 
 // core decides. It has no clock and no I/O.
@@ -60,7 +60,7 @@ type core struct {
 	writerTimeout time.Duration // how long nobody writes before a run without a verdict counts as over
 	quietSince    time.Duration // when it was seen first that nobody writes; 0: somebody does
 	orphanSince   time.Duration // since when a killed writer's segment was seen beside live ones; 0: there is none
-	recovered     map[int]bool  // runs that were recovered since somebody wrote
+	recoveredRuns map[int]bool  // runs that were recovered since somebody wrote
 }
 
 // next decides, by what was seen at a time from any begin on.
@@ -68,24 +68,24 @@ type core struct {
 // Of closed segments the oldest comes first, so that none waits for ever; runs come by their order where times are
 // equal. Space comes before all: somebody may wait for it.
 func (c *core) next(now time.Duration, runs []runState) step {
-	n, ok := removable(runs)
+	n, ok := findRemovable(runs)
 	if !ok {
-		n, ok = oldestUndrained(runs)
+		n, ok = findOldestUndrained(runs)
 	}
 	if !ok {
 		return c.decideIdle(now, runs)
 	}
-	if c.recovered == nil { // a writer may have begun meanwhile
+	if c.recoveredRuns == nil { // a writer may have begun meanwhile
 		c.quietSince = 0
 	}
 	return n
 }
 
-// removable finds a segment that is drained, and is to go.
-func removable(runs []runState) (step, bool) {
+// findRemovable finds a segment that is drained, and is to go.
+func findRemovable(runs []runState) (step, bool) {
 	for r := range runs {
 		for s := range runs[r].Segments {
-			if one := &runs[r].Segments[s]; runs[r].IsBacklog && one.Drained && !one.Gone && !one.Damaged {
+			if one := &runs[r].Segments[s]; runs[r].IsBacklog && one.Drained && !one.FilesGone && !one.Damaged {
 				return step{actRemove, r, s}, true
 			}
 		}
@@ -93,14 +93,14 @@ func removable(runs []runState) (step, bool) {
 	return step{}, false
 }
 
-// oldestUndrained finds the segment that was closed first of those that are not drained.
-func oldestUndrained(runs []runState) (first step, ok bool) {
+// findOldestUndrained finds the segment that was closed first of those that are not drained.
+func findOldestUndrained(runs []runState) (first step, ok bool) {
 	var at time.Time
 	for r := range runs {
 		for s := range runs[r].Segments {
 			one := &runs[r].Segments[s]
-			if !one.Drained && !one.Gone && (!ok || one.Closed.Before(at)) {
-				first, at, ok = step{actDrain, r, s}, one.Closed, true
+			if !one.Drained && !one.FilesGone && (!ok || one.ClosedAt.Before(at)) {
+				first, at, ok = step{actDrain, r, s}, one.ClosedAt, true
 			}
 		}
 	}
@@ -111,12 +111,12 @@ func oldestUndrained(runs []runState) (first step, ok bool) {
 func (c *core) decideIdle(now time.Duration, runs []runState) step {
 	writes, sure := false, len(runs) > 0
 	for r := range runs {
-		writes = writes || runs[r].Live > 0
-		sure = sure && runs[r].Concluded && runs[r].Open == 0
+		writes = writes || runs[r].LiveSegments > 0
+		sure = sure && runs[r].Concluded && runs[r].OpenSegments == 0
 	}
 	switch {
 	case writes:
-		c.quietSince, c.recovered = 0, nil
+		c.quietSince, c.recoveredRuns = 0, nil
 		return c.decideWhileLive(now, runs)
 	case sure:
 		return step{act: actEnd}
@@ -127,12 +127,12 @@ func (c *core) decideIdle(now time.Duration, runs []runState) step {
 		return step{act: actWait}
 	}
 	for r := range runs {
-		if runs[r].Open > 0 && !c.recovered[r] {
-			if c.recovered == nil {
-				c.recovered = map[int]bool{}
+		if runs[r].OpenSegments > 0 && !c.recoveredRuns[r] {
+			if c.recoveredRuns == nil {
+				c.recoveredRuns = map[int]bool{}
 			}
-			c.recovered[r] = true
-			return step{act: actRecover, Run: r}
+			c.recoveredRuns[r] = true
+			return step{act: actRecover, RunIndex: r}
 		}
 	}
 	return step{act: actEnd}
@@ -142,7 +142,7 @@ func (c *core) decideIdle(now time.Duration, runs []runState) step {
 // part of what a builder unit may have, so it must not stay until the end of the run.
 func (c *core) decideWhileLive(now time.Duration, runs []runState) step {
 	for r := range runs {
-		if runs[r].Open <= runs[r].Live {
+		if runs[r].OpenSegments <= runs[r].LiveSegments {
 			continue
 		}
 		if c.orphanSince == 0 {
@@ -152,7 +152,7 @@ func (c *core) decideWhileLive(now time.Duration, runs []runState) step {
 			return step{act: actWait}
 		}
 		c.orphanSince = max(1, now) // if that fails, it is tried again
-		return step{act: actRecover, Run: r}
+		return step{act: actRecover, RunIndex: r}
 	}
 	c.orphanSince = 0
 	return step{act: actWait}

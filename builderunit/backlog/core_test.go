@@ -37,19 +37,19 @@ func (p *player) say(w []string) string {
 			case "concluded":
 				r.Concluded = true
 			case "open":
-				r.Open++
+				r.OpenSegments++
 			case "live":
-				r.Open++
-				r.Live++
+				r.OpenSegments++
+				r.LiveSegments++
 			default:
 				p.t.Fatalf("%q", word)
 			}
 		}
 		p.runs = append(p.runs, r)
 	case "segment":
-		s := segmentState{Name: w[1], Closed: time.Unix(int64(transcript.Number(p.t, w[4])), 0)}
+		s := segmentState{Name: w[1], ClosedAt: time.Unix(int64(transcript.Number(p.t, w[4])), 0)}
 		words := strings.Join(w[5:], " ")
-		s.Drained, s.Gone = strings.Contains(words, "drained"), strings.Contains(words, "gone")
+		s.Drained, s.FilesGone = strings.Contains(words, "drained"), strings.Contains(words, "gone")
 		s.Damaged = strings.Contains(words, "damaged")
 		r := &p.runs[len(p.runs)-1]
 		r.Segments = append(r.Segments, s)
@@ -57,9 +57,9 @@ func (p *player) say(w []string) string {
 		n := p.core.next(time.Duration(transcript.Number(p.t, w[1]))*time.Second, p.runs)
 		switch n.act {
 		case actRemove, actDrain:
-			return fmt.Sprintf("%v %s of run %d\n", n.act, p.runs[n.Run].Segments[n.Segment].Name, n.Run)
+			return fmt.Sprintf("%v %s of run %d\n", n.act, p.runs[n.RunIndex].Segments[n.SegmentIndex].Name, n.RunIndex)
 		case actRecover:
-			return fmt.Sprintf("%v run %d\n", n.act, n.Run)
+			return fmt.Sprintf("%v run %d\n", n.act, n.RunIndex)
 		}
 		return fmt.Sprintf("%v\n", n.act)
 	}

@@ -16,37 +16,37 @@ import (
 	"ringlet/internal/registry"
 )
 
-// drain is a run in hand.
-type drain struct {
+// runDrain is a run in hand.
+type runDrain struct {
 	d           *Drainer
 	dir         string
 	m           *recording.Manifest
 	ledger      *recording.Ledger
-	outputs     []string    // directories of the run in the outputs
-	locks       []io.Closer // these, for this process alone
-	filter      *sink.Filtered
+	outputDirs  []string    // directories of the run in the outputs
+	outputLocks []io.Closer // these, for this process alone
+	filter      *sink.FilterSink
 	filterReady func() bool // somebody is there to judge
 
 	// owned by the goroutine that drains
-	judged          *recording.Set // MEPs that are drained, or were judged by this process; marked
-	inOutputsBefore *recording.Set // MEPs that were in the outputs before this process; marked
+	judged          *recording.MEPSet // MEPs that are drained, or were judged by this process; marked
+	inOutputsBefore *recording.MEPSet // MEPs that were in the outputs before this process; marked
 
 	mu           sync.Mutex
 	segmentTally recording.Decisions // of the segment in hand
 }
 
 // openRun takes a run in hand: its ledger, its outputs, and what judges.
-func (d *Drainer) openRun(ctx context.Context, s *observedRun) (_ *drain, err error) {
+func (d *Drainer) openRun(ctx context.Context, s *observedRun) (_ *runDrain, err error) {
 	if err := d.checkRun(s.m, s.dir); err != nil {
 		return nil, err
 	}
-	o := &drain{
+	o := &runDrain{
 		d:      d,
 		dir:    s.dir,
 		m:      s.m,
 		ledger: recording.NewLedger(s.dir, s.m),
 	}
-	o.judged, o.inOutputsBefore = recording.NewSet(s.m.Packing), recording.NewSet(s.m.Packing)
+	o.judged, o.inOutputsBefore = recording.NewMEPSet(s.m.Packing), recording.NewMEPSet(s.m.Packing)
 	if err := o.ledger.Open(); err != nil {
 		return nil, err
 	}
@@ -67,10 +67,10 @@ func (d *Drainer) openRun(ctx context.Context, s *observedRun) (_ *drain, err er
 	if sinks, err = o.openOutputs(ctx); err != nil {
 		return nil, err
 	}
-	if err := o.ledger.MarkIn(o.judged); err != nil {
+	if err := o.ledger.MarkMEPsIn(o.judged); err != nil {
 		return nil, err
 	}
-	judges, err := d.c.Filter(s.m, maxMEPBytes(s.m))
+	judges, err := d.c.NewFilter(s.m, maxMEPBytes(s.m))
 	if err != nil {
 		return nil, err
 	}
@@ -79,20 +79,20 @@ func (d *Drainer) openRun(ctx context.Context, s *observedRun) (_ *drain, err er
 		return nil, err
 	}
 	o.filterReady = judges.Ready
-	o.filter = sink.NewFiltered(sink.NewStreams(route, sinks), sink.FilterConfig{
-		Filters:    judges.Filters,
-		Panel:      judges.Panel,
-		Deadline:   d.c.Deadline,
-		MaxMEP:     maxMEPBytes(s.m),
-		OnDecision: o.countDecision,
-		Log:        d.c.Log,
+	o.filter = sink.NewFilterSink(sink.NewStreams(route, sinks), sink.FilterConfig{
+		Filters:       judges.Filters,
+		External:      judges.External,
+		EventDeadline: d.c.EventDeadline,
+		MaxMEPBytes:   maxMEPBytes(s.m),
+		OnDecision:    o.countDecision,
+		Log:           d.c.Log,
 	})
 	return o, nil
 }
 
 // release gives ledger and outputs to others.
-func (o *drain) release() error {
-	for _, h := range o.locks {
+func (o *runDrain) release() error {
+	for _, h := range o.outputLocks {
 		_ = h.Close() // nothing was written
 	}
 	return o.ledger.Close()
@@ -112,24 +112,24 @@ func maxMEPBytes(m *recording.Manifest) int {
 	return int(largest)
 }
 
-func newSet(m *recording.Manifest) *recording.Set {
+func newMEPSet(m *recording.Manifest) *recording.MEPSet {
 	if m.Live {
-		return recording.NewLiveSet(m.Packing)
+		return recording.NewLiveMEPSet(m.Packing)
 	}
-	return recording.NewSet(m.Packing)
+	return recording.NewMEPSet(m.Packing)
 }
 
 // checkRun says why a run cannot be drained.
 func (d *Drainer) checkRun(m *recording.Manifest, dir string) error {
 	switch {
-	case m.Format != recording.MEP.String():
+	case m.Format != recording.FormatMEP.String():
 		return &Error{dir, fmt.Sprintf("it has %s, and a filter needs events as they were built: record the run with "+
 			"--output mep:DIR/", m.Format)}
 	case m.Merged != nil:
 		return &Error{dir, "it was merged into " + m.Merged.Path + ": only segments can be drained"}
 	case m.SourceBacklog != "":
 		return &Error{dir, "it is what a second filter wrote, and no backlog"}
-	case m.Backlog > 0 && d.c.Rejected == nil && !d.c.Discards:
+	case m.BacklogBytes > 0 && d.c.RejectedOutput == nil && !d.c.DiscardsRejected:
 		return &Error{dir, "it is a backlog, of which segments are removed when they are drained, and what the filter " +
 			"rejects would be gone: say that this is wanted with discard: as the last output, or give one to keep it"}
 	}
@@ -138,15 +138,15 @@ func (d *Drainer) checkRun(m *recording.Manifest, dir string) error {
 
 // outputs are the outputs in the order of streams.
 func (c *Config) outputs() []Output {
-	outputs := slices.Clone(c.Accepted)
-	if c.Rejected != nil {
-		outputs = append(outputs, *c.Rejected)
+	outputs := slices.Clone(c.AcceptedOutputs)
+	if c.RejectedOutput != nil {
+		outputs = append(outputs, *c.RejectedOutput)
 	}
 	return outputs
 }
 
 // openOutputs opens the outputs, and finds out what is in them.
-func (o *drain) openOutputs(ctx context.Context) (sinks []sink.Sink, err error) {
+func (o *runDrain) openOutputs(ctx context.Context) (sinks []sink.Sink, err error) {
 	key, err := recording.ParseKey(o.m.Key)
 	if err != nil {
 		return nil, err
@@ -170,28 +170,28 @@ func (o *drain) openOutputs(ctx context.Context) (sinks []sink.Sink, err error) 
 	}
 	for i := range outputs {
 		to, err := sink.NewSegments(sink.SegmentsConfig{
-			Dir:        o.outputs[i],
+			Dir:        o.outputDirs[i],
 			Run:        o.m.Run,
 			Key:        key,
 			Format:     outputs[i].Format,
 			Node:       o.d.c.Node,
 			Host:       o.d.c.Host,
 			Program:    o.d.c.Program,
-			Durability: recording.Disk,
+			Durability: recording.DurabilityDisk,
 		})
 		if err != nil {
 			return sinks, err
 		}
 		sinks = append(sinks, to)
 	}
-	if o.d.c.Rejected == nil {
+	if o.d.c.RejectedOutput == nil {
 		sinks = append(sinks, &sink.Discard{})
 	}
 	return sinks, nil
 }
 
 // checkOutputs refuses outputs other than those to which events went before, before anything is made in them.
-func (o *drain) checkOutputs(outputs []Output) error {
+func (o *runDrain) checkOutputs(outputs []Output) error {
 	before := o.ledger.Destinations()
 	if before == nil {
 		return nil
@@ -214,7 +214,7 @@ func (o *drain) checkOutputs(outputs []Output) error {
 
 // openOutput opens the directory of the run in the output behind those before, closes what a killed process left there,
 // and notes what is in it.
-func (o *drain) openOutput(ctx context.Context, outputs []Output, before []recording.Destination,
+func (o *runDrain) openOutput(ctx context.Context, outputs []Output, before []recording.Destination,
 	key recording.Key,
 ) (p recording.Destination, err error) {
 	out := outputs[len(before)]
@@ -230,7 +230,7 @@ func (o *drain) openOutput(ctx context.Context, outputs []Output, before []recor
 		ConfigurationHash: o.m.ConfigurationHash,
 	}
 	if len(outputs) > 1 {
-		about.Stream = &recording.Stream{Number: len(before), Count: len(outputs), By: "decision"}
+		about.Stream = &recording.Stream{Number: len(before), Count: len(outputs), Rule: "decision"}
 	}
 	dir, err := recording.OpenRun(out.Dir, about, false)
 	if err != nil {
@@ -250,7 +250,7 @@ func (o *drain) openOutput(ctx context.Context, outputs []Output, before []recor
 	if err != nil {
 		return p, err
 	}
-	o.locks = append(o.locks, held)
+	o.outputLocks = append(o.outputLocks, held)
 	if _, err := recording.Recover(ctx, dir); err != nil {
 		return p, err
 	}
@@ -261,14 +261,14 @@ func (o *drain) openOutput(ctx context.Context, outputs []Output, before []recor
 	for problem := range c.AllProblems {
 		return p, &Error{dir, fmt.Sprintf("it cannot be gone on with: %v", problem)}
 	}
-	o.inOutputsBefore.MarkSet(c.Set)
-	o.outputs = append(o.outputs, dir)
+	o.inOutputsBefore.MarkSet(c.MEPSet)
+	o.outputDirs = append(o.outputDirs, dir)
 	path, err := filepath.Abs(dir)
 	return recording.Destination{Directory: m.ID, Path: path}, err
 }
 
 // countDecision takes what was decided. It is told under a lock of the filter's, from any goroutine.
-func (o *drain) countDecision(m sink.Meta, _, n int, v filter.Verdict, _ time.Duration) {
+func (o *runDrain) countDecision(m sink.Meta, _, n int, v filter.Verdict, _ time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch v.Decision {
@@ -287,9 +287,9 @@ func (o *drain) countDecision(m sink.Meta, _, n int, v filter.Verdict, _ time.Du
 }
 
 // drainSegment drains a segment.
-func (o *drain) drainSegment(ctx context.Context, listed recording.Segment) error {
+func (o *runDrain) drainSegment(ctx context.Context, listed recording.Segment) error {
 	o.segmentTally = recording.Decisions{}
-	meps, beside := newSet(o.m), recording.Decisions{}
+	meps, beside := newMEPSet(o.m), recording.Decisions{}
 	err := recording.EachMEP(ctx, o.dir, o.m, listed, func(p *recording.RecordedMEP) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -308,24 +308,24 @@ func (o *drain) drainSegment(ctx context.Context, listed recording.Segment) erro
 	o.mu.Lock()
 	beside.Add(o.segmentTally)
 	o.mu.Unlock()
-	return o.ledger.Append(recording.DrainedSegment{
+	return o.ledger.AppendSegment(recording.DrainedSegment{
 		Segment:   listed.Name,
 		CRC:       listed.CRC,
 		MEPs:      listed.MEPs,
 		Decisions: beside,
-		At:        time.Now().UTC(),
+		DrainedAt: time.Now().UTC(),
 	}, meps)
 }
 
 // judgeMEP has one MEP judged, unless that was done.
-func (o *drain) judgeMEP(ctx context.Context, p *recording.RecordedMEP, beside *recording.Decisions) error {
+func (o *runDrain) judgeMEP(ctx context.Context, p *recording.RecordedMEP, beside *recording.Decisions) error {
 	n := uint64(p.Events)
 	switch {
 	case o.judged.Contains(p.MEP):
 		beside.Copies += n
 		return nil
 	case o.inOutputsBefore.Contains(p.MEP):
-		beside.Found += n
+		beside.FoundInOutput += n
 		o.judged.MarkMEP(p.MEP)
 		return nil
 	case p.Err != nil:
@@ -348,7 +348,7 @@ func (o *drain) judgeMEP(ctx context.Context, p *recording.RecordedMEP, beside *
 }
 
 // waitForFilter waits until somebody is there to judge.
-func (o *drain) waitForFilter(ctx context.Context) error {
+func (o *runDrain) waitForFilter(ctx context.Context) error {
 	for said := false; o.filterReady != nil && !o.filterReady(); said = true {
 		if !said {
 			o.d.c.Log.Warn("no filter process is there: the backlog waits until one is started")
@@ -374,14 +374,14 @@ func findSegment(m *recording.Manifest, name string) (recording.Segment, bool) {
 }
 
 // finish makes the outputs whole.
-func (o *drain) finish() error {
+func (o *runDrain) finish() error {
 	_, err := o.filter.Finish()
 	return errors.Join(err, o.filter.Abort())
 }
 
 // conclude writes the verdict of the run to its outputs, when all of it is drained: that says how many events there are
 // in each of them.
-func (d *Drainer) conclude(o *drain) error {
+func (d *Drainer) conclude(o *runDrain) error {
 	m, err := recording.Load(o.dir)
 	if err != nil || m.Verdict == nil {
 		return err
@@ -393,14 +393,14 @@ func (d *Drainer) conclude(o *drain) error {
 			}
 		}
 	}
-	for _, dir := range o.outputs {
+	for _, dir := range o.outputDirs {
 		c, err := recording.Read(context.Background(), dir)
 		if err != nil {
 			return err
 		}
-		err = recording.Update(dir, func(out *recording.Manifest) error {
+		err = recording.UpdateManifest(dir, func(out *recording.Manifest) error {
 			v := *m.Verdict
-			v.EventsHere = c.Events()
+			v.EventsInDirectory = c.Events()
 			out.Verdict = &v
 			return nil
 		})

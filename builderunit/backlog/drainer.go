@@ -22,8 +22,8 @@ type Output struct {
 
 // Filter is what judges the events of a run: some filters in goroutines, or a Panel of processes.
 type Filter struct {
-	Filters []filter.Filter
-	Panel   sink.Panel
+	Filters  []filter.Filter
+	External sink.ExternalFilter
 	// Ready, where it is given, tells whether anybody is there to judge: the backlog waits meanwhile.
 	Ready func() bool
 }
@@ -31,14 +31,14 @@ type Filter struct {
 // Config is what a Drainer is made with.
 type Config struct {
 	Dir string // of outputs with runs, or the directory of a run
-	// Accepted get what is not rejected, in turn: at least one.
-	Accepted []Output
-	// Rejected gets what is rejected; nil: nobody does, and Discards says that this is wanted.
-	Rejected *Output
-	Discards bool
-	// Filter makes what judges the events of a run; most is the largest MEP that was seen of it.
-	Filter        func(m *recording.Manifest, most int) (Filter, error)
-	Deadline      time.Duration // of the filter for one event
+	// AcceptedOutputs get what is not rejected, in turn: at least one.
+	AcceptedOutputs []Output
+	// RejectedOutput gets what is rejected; nil: nobody does, and Discards says that this is wanted.
+	RejectedOutput   *Output
+	DiscardsRejected bool
+	// NewFilter makes what judges the events of a run; most is the largest MEP that was seen of it.
+	NewFilter     func(m *recording.Manifest, most int) (Filter, error)
+	EventDeadline time.Duration // of the filter for one event
 	WriterTimeout time.Duration // how long nobody writes before a run without a verdict counts as over
 	Node          string        // for the manifests
 	Host          string
@@ -49,26 +49,26 @@ type Config struct {
 
 // Result is what became of the backlog, as far as it is drained.
 type Result struct {
-	Runs           int                 `json:"runs"`
-	Segments       int                 `json:"segments"` // drained, since the backlogs began
-	Removed        int                 `json:"removed"`  // of these: their files are gone
-	Remaining      int                 `json:"left"`     // segments that are not drained
-	RemainingBytes int64               `json:"left_bytes"`
-	Live           int                 `json:"being_written"`    // of those left
-	Unconcluded    int                 `json:"runs_without_end"` // they have no verdict
-	Decided        recording.Decisions `json:"decided"`          // events of drained segments
-	Broken         []string            `json:"broken,omitempty"`
+	Runs              int                 `json:"runs"`
+	Segments          int                 `json:"segments"` // drained, since the backlogs began
+	RemovedSegments   int                 `json:"removed"`  // of these: their files are gone
+	UndrainedSegments int                 `json:"left"`     // segments that are not drained
+	UndrainedBytes    int64               `json:"left_bytes"`
+	LiveSegments      int                 `json:"being_written"`    // of those left
+	UnconcludedRuns   int                 `json:"runs_without_end"` // they have no verdict
+	Decisions         recording.Decisions `json:"decided"`          // events of drained segments
+	BrokenSegments    []string            `json:"broken,omitempty"`
 }
 
 // Drainer drains a backlog. It is used once, by one goroutine.
 type Drainer struct {
-	c        Config
-	core     core
-	begun    time.Time
-	ledgers  map[string]*recording.Ledger // by directory of the run
-	broken   map[string]error             // segments that cannot be read, by directory and name
-	current  *drain                       // the run in hand; nil: none
-	observed []observedRun
+	c              Config
+	core           core
+	begun          time.Time
+	ledgers        map[string]*recording.Ledger // by directory of the run
+	brokenSegments map[string]error             // segments that cannot be read, by directory and name
+	currentRun     *runDrain                    // the run in hand; nil: none
+	observedRuns   []observedRun
 }
 
 // observedRun is a run as it was looked at.
@@ -86,11 +86,11 @@ const scanInterval = 100 * time.Millisecond
 // New makes a Drainer. Nothing is opened before Run.
 func New(c Config) *Drainer {
 	return &Drainer{
-		c:       c,
-		core:    core{writerTimeout: c.WriterTimeout},
-		begun:   time.Now(),
-		ledgers: map[string]*recording.Ledger{},
-		broken:  map[string]error{},
+		c:              c,
+		core:           core{writerTimeout: c.WriterTimeout},
+		begun:          time.Now(),
+		ledgers:        map[string]*recording.Ledger{},
+		brokenSegments: map[string]error{},
 	}
 }
 
@@ -138,7 +138,7 @@ func (d *Drainer) perform(ctx context.Context, next step) error {
 		}
 		return nil
 	}
-	s := &d.observed[next.Run]
+	s := &d.observedRuns[next.RunIndex]
 	if next.act == actRecover {
 		found, err := recording.Recover(ctx, s.dir)
 		for i := range found {
@@ -149,21 +149,21 @@ func (d *Drainer) perform(ctx context.Context, next step) error {
 	if err := d.switchTo(ctx, s); err != nil {
 		return err
 	}
-	name := s.run.Segments[next.Segment].Name
+	name := s.run.Segments[next.SegmentIndex].Name
 	listed, ok := findSegment(s.m, name)
 	if !ok {
 		return fmt.Errorf("%s is not in the manifest", name)
 	}
 	if next.act == actRemove {
-		return d.current.ledger.Remove(listed)
+		return d.currentRun.ledger.RemoveSegmentFiles(listed)
 	}
-	if _, drained := d.current.ledger.Lookup(listed); drained {
+	if _, drained := d.currentRun.ledger.Lookup(listed); drained {
 		return nil // by another process, since this one looked
 	}
-	err := d.current.drainSegment(ctx, listed)
+	err := d.currentRun.drainSegment(ctx, listed)
 	var bad *recording.Problem
 	if errors.As(err, &bad) {
-		d.broken[s.dir+"/"+name] = err
+		d.brokenSegments[s.dir+"/"+name] = err
 		d.c.Log.Error("a segment of the backlog cannot be drained, and stays", "segment", name, "err", err)
 		return nil
 	}
@@ -172,8 +172,8 @@ func (d *Drainer) perform(ctx context.Context, next step) error {
 
 // switchTo takes a run in hand, and lays down the one before.
 func (d *Drainer) switchTo(ctx context.Context, s *observedRun) error {
-	if d.current != nil && d.current.dir == s.dir {
-		d.current.m = s.m
+	if d.currentRun != nil && d.currentRun.dir == s.dir {
+		d.currentRun.m = s.m
 		return nil
 	}
 	if err := d.closeRun(true); err != nil {
@@ -183,18 +183,18 @@ func (d *Drainer) switchTo(ctx context.Context, s *observedRun) error {
 	if err != nil {
 		return err
 	}
-	d.current, d.ledgers[s.dir] = now, now.ledger
+	d.currentRun, d.ledgers[s.dir] = now, now.ledger
 	return nil
 }
 
 // closeRun lays the run in hand down: its outputs are made whole. With conclude, they get the verdict of the run, if
 // that has one and all of it is drained.
 func (d *Drainer) closeRun(conclude bool) error {
-	now := d.current
+	now := d.currentRun
 	if now == nil {
 		return nil
 	}
-	d.current = nil
+	d.currentRun = nil
 	err := now.finish()
 	if conclude && err == nil {
 		err = d.conclude(now)
@@ -205,8 +205,8 @@ func (d *Drainer) closeRun(conclude bool) error {
 // finishOutputs makes outputs whole whose process was killed after the last segment, and gives them the verdict of the
 // run, where that came later.
 func (d *Drainer) finishOutputs(ctx context.Context) error {
-	for i := range d.observed {
-		s := &d.observed[i]
+	for i := range d.observedRuns {
+		s := &d.observedRuns[i]
 		if !d.hasUnfinishedOutput(s) {
 			continue
 		}
@@ -230,15 +230,15 @@ func (d *Drainer) hasUnfinishedOutput(s *observedRun) (open bool) {
 			return false
 		}
 		files, err := recording.ReadFiles(dir)
-		open = open || err != nil || len(files.Open) > 0 || m.Verdict == nil && s.m.Verdict != nil
+		open = open || err != nil || len(files.OpenFiles) > 0 || m.Verdict == nil && s.m.Verdict != nil
 	}
 	return open
 }
 
 // runStates are what the core is told of the runs.
 func (d *Drainer) runStates() (states []runState) {
-	for i := range d.observed {
-		states = append(states, d.observed[i].run)
+	for i := range d.observedRuns {
+		states = append(states, d.observedRuns[i].run)
 	}
 	return states
 }
@@ -252,13 +252,13 @@ func (d *Drainer) scan() error {
 	} else if err != nil && !errors.As(err, &link) { // to that run nobody goes, and no other waits for it
 		return err
 	}
-	d.observed = d.observed[:0]
+	d.observedRuns = d.observedRuns[:0]
 	for _, dir := range dirs {
 		s, err := d.scanRun(dir)
 		if err != nil {
 			return err
 		}
-		d.observed = append(d.observed, s)
+		d.observedRuns = append(d.observedRuns, s)
 	}
 	return nil
 }
@@ -281,69 +281,69 @@ func (d *Drainer) scanRun(dir string) (s observedRun, err error) {
 		return s, err
 	}
 	s.run = runState{
-		IsBacklog: s.m.Backlog > 0,
-		Concluded: s.m.Verdict != nil,
-		Open:      len(s.files.Open),
-		Live:      s.files.Live,
+		IsBacklog:    s.m.BacklogBytes > 0,
+		Concluded:    s.m.Verdict != nil,
+		OpenSegments: len(s.files.OpenFiles),
+		LiveSegments: s.files.LiveFiles,
 	}
 	listed := map[string]bool{}
 	for i := range s.m.Builders {
 		for _, seg := range s.m.Builders[i].Segments {
-			_, there := s.files.Closed[seg.Name]
+			_, there := s.files.ClosedFiles[seg.Name]
 			listed[seg.Name] = true
 			drained, ok := l.Lookup(seg)
 			id, _, _ := recording.ParseSegment(seg.Name)
-			there = there || ok && s.files.Index[id.Index()]
+			there = there || ok && s.files.Indexes[id.Index()]
 			s.run.Segments = append(s.run.Segments, segmentState{
-				Name:    seg.Name,
-				Closed:  seg.Closed,
-				Drained: ok,
-				Gone:    !there || d.broken[dir+"/"+seg.Name] != nil,
-				Damaged: ok && drained.Damaged > 0,
+				Name:      seg.Name,
+				ClosedAt:  seg.Closed,
+				Drained:   ok,
+				FilesGone: !there || d.brokenSegments[dir+"/"+seg.Name] != nil,
+				Damaged:   ok && drained.Damaged > 0,
 			})
 		}
 	}
-	for name := range s.files.Closed {
+	for name := range s.files.ClosedFiles {
 		if !listed[name] { // its writer was killed in between
 			s.unlisted = append(s.unlisted, name)
 		}
 	}
-	s.run.Open += len(s.unlisted)
+	s.run.OpenSegments += len(s.unlisted)
 	return s, nil
 }
 
 // result is how far the backlog is.
 func (d *Drainer) result() (r Result) {
-	for i := range d.observed {
-		s := &d.observed[i]
+	for i := range d.observedRuns {
+		s := &d.observedRuns[i]
 		r.Runs++
-		r.Decided.Add(d.ledgers[s.dir].Total())
-		r.Remaining += len(s.files.Open)
-		r.Live += s.files.Live
+		r.Decisions.Add(d.ledgers[s.dir].Total())
+		r.UndrainedSegments += len(s.files.OpenFiles)
+		r.LiveSegments += s.files.LiveFiles
 		if s.m.Verdict == nil {
-			r.Unconcluded++
+			r.UnconcludedRuns++
 		}
-		for _, f := range s.files.Open {
-			r.RemainingBytes += f.Bytes
+		for _, f := range s.files.OpenFiles {
+			r.UndrainedBytes += f.Bytes
 		}
 		for _, name := range s.unlisted {
-			r.Remaining++
-			r.RemainingBytes += s.files.Closed[name].Bytes
+			r.UndrainedSegments++
+			r.UndrainedBytes += s.files.ClosedFiles[name].Bytes
 		}
 		for _, seg := range s.run.Segments {
-			f, there := s.files.Closed[seg.Name]
+			f, there := s.files.ClosedFiles[seg.Name]
 			switch {
 			case seg.Drained:
 				r.Segments++
 				if !there {
-					r.Removed++
+					r.RemovedSegments++
 				}
-			case d.broken[s.dir+"/"+seg.Name] != nil, !there && s.m.Merged == nil: // it cannot be read, or is not there
-				r.Broken = append(r.Broken, seg.Name)
+			case d.brokenSegments[s.dir+"/"+seg.Name] != nil, !there && s.m.Merged == nil: // it cannot be read, or is not there
+				r.BrokenSegments = append(r.BrokenSegments, seg.Name)
 				fallthrough
 			default:
-				r.Remaining++
-				r.RemainingBytes += f.Bytes
+				r.UndrainedSegments++
+				r.UndrainedBytes += f.Bytes
 			}
 		}
 	}

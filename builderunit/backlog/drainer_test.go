@@ -67,11 +67,11 @@ func newRig(t *testing.T, backlog int64) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: must.MemoryDir(t)}
 	r.about = recording.RunInfo{
-		Run:     testRun,
-		Key:     recording.NewKey(),
-		Format:  recording.MEP,
-		Packing: testPacking,
-		Backlog: backlog,
+		Run:          testRun,
+		Key:          recording.NewKey(),
+		Format:       recording.FormatMEP,
+		Packing:      testPacking,
+		BacklogBytes: backlog,
 	}
 	var err error
 	r.runDir, err = recording.OpenRun(r.path("buffer"), r.about, false)
@@ -85,13 +85,13 @@ func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
 func (r *rig) writer(builder int) *sink.Segments {
 	r.t.Helper()
 	s, err := sink.NewSegments(sink.SegmentsConfig{
-		Dir:          r.runDir,
-		Run:          testRun,
-		Key:          r.about.Key,
-		Builder:      builder,
-		Format:       recording.MEP,
-		SegmentBytes: 20_000,
-		Durability:   recording.File,
+		Dir:             r.runDir,
+		Run:             testRun,
+		Key:             r.about.Key,
+		Builder:         builder,
+		Format:          recording.FormatMEP,
+		MaxSegmentBytes: 20_000,
+		Durability:      recording.DurabilityFile,
 	})
 	must.OK(r.t, err)
 	return s
@@ -121,10 +121,10 @@ func (r *rig) recorded(meps uint64) {
 // concluded writes the verdict: all of so many MEPs are in the backlog.
 func (r *rig) concluded(meps uint64) {
 	r.t.Helper()
-	must.OK(r.t, recording.Update(r.runDir, func(m *recording.Manifest) error {
+	must.OK(r.t, recording.UpdateManifest(r.runDir, func(m *recording.Manifest) error {
 		n := meps * testPacking
 		m.Verdict = &recording.Verdict{
-			Verdict: "GOOD", EventsTriggered: n, EventsBuilt: n, EventsHere: n, EventsOutput: n,
+			Verdict: "GOOD", EventsTriggered: n, EventsBuilt: n, EventsInDirectory: n, EventsOutput: n,
 		}
 		return nil
 	}))
@@ -133,13 +133,13 @@ func (r *rig) concluded(meps uint64) {
 // config is that of a drain to two outputs.
 func (r *rig) config(judged func()) Config {
 	return Config{
-		Dir:      r.path("buffer"),
-		Accepted: []Output{{r.path("accepted"), recording.MDF}},
-		Rejected: &Output{r.path("rejected"), recording.MEP},
-		Filter: func(*recording.Manifest, int) (Filter, error) {
+		Dir:             r.path("buffer"),
+		AcceptedOutputs: []Output{{r.path("accepted"), recording.FormatMDF}},
+		RejectedOutput:  &Output{r.path("rejected"), recording.FormatMEP},
+		NewFilter: func(*recording.Manifest, int) (Filter, error) {
 			return Filter{Filters: []filter.Filter{thirds{judged}, thirds{judged}}}, nil
 		},
-		Deadline:      time.Minute,
+		EventDeadline: time.Minute,
 		WriterTimeout: 50 * time.Millisecond,
 		Log:           slog.New(slog.DiscardHandler),
 	}
@@ -152,13 +152,13 @@ func (r *rig) drained(meps uint64) {
 	for _, name := range []string{"accepted", "rejected"} {
 		v, err := recording.Verify(r.t.Context(), r.path(name), recording.VerifyOptions{})
 		must.OK(r.t, err)
-		if !v.Closed() || v.Runs[0].Superseded > 0 {
+		if !v.IsGood() || v.Runs[0].Superseded > 0 {
 			var text strings.Builder
 			_, _ = v.WriteTo(&text)
 			r.t.Error(text.String())
 		}
 		for k := range meps {
-			if v.Runs[0].Set.Contains(k) {
+			if v.Runs[0].MEPSet.Contains(k) {
 				if got[k] != "" {
 					r.t.Fatalf("MEP %d is in both outputs", k)
 				}
@@ -193,21 +193,21 @@ func TestDrains(t *testing.T) {
 			r.concluded(500)
 			got, err := New(r.config(nil)).Run(t.Context())
 			must.OK(t, err)
-			d := got.Decided
+			d := got.Decisions
 			if d.Accepted != 167*testPacking || d.Rejected != 333*testPacking || d.Copies != 10*testPacking ||
-				got.Remaining > 0 ||
-				got.Segments < 10 || (got.Removed == got.Segments) != (bound > 0) {
+				got.UndrainedSegments > 0 ||
+				got.Segments < 10 || (got.RemovedSegments == got.Segments) != (bound > 0) {
 				t.Errorf("%+v", got)
 			}
 			r.drained(500)
 			v, err := recording.Verify(t.Context(), r.path("buffer"), recording.VerifyOptions{})
 			must.OK(t, err)
-			if !v.Closed() || v.Runs[0].EventsFound != 1000 || (v.Runs[0].Drained != nil) != (bound > 0) {
+			if !v.IsGood() || v.Runs[0].EventsFound != 1000 || (v.Runs[0].DrainedDecisions != nil) != (bound > 0) {
 				t.Errorf("%+v", v.Runs[0])
 			}
 			again, err := New(r.config(func() { t.Error("an event is judged again") })).Run(t.Context())
 			must.OK(t, err)
-			if again.Decided != d {
+			if again.Decisions != d {
 				t.Errorf("%+v", again)
 			}
 		})
@@ -221,7 +221,7 @@ func TestDrainsBesideARun(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		c := r.config(nil)
-		c.WriterTimeout = patiently.Long
+		c.WriterTimeout = patiently.LongTimeout
 		_, err := New(c).Run(context.Background())
 		done <- err
 	}()
@@ -249,9 +249,9 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	refused("what is rejected would be gone", func(c *Config) { c.Rejected = nil })
+	refused("what is rejected would be gone", func(c *Config) { c.RejectedOutput = nil })
 	refused("the output is the backlog", func(c *Config) {
-		c.Accepted[0] = Output{r.path("buffer"), recording.MEP}
+		c.AcceptedOutputs[0] = Output{r.path("buffer"), recording.FormatMEP}
 	})
 	m, err := recording.Load(r.runDir)
 	must.OK(t, err)
@@ -266,7 +266,7 @@ func TestRefusals(t *testing.T) {
 	r.write(w, 100, 200, 1)
 	_, err = w.Finish()
 	must.OK(t, err)
-	refused("elsewhere", func(c *Config) { c.Accepted[0].Dir = r.path("elsewhere") })
+	refused("elsewhere", func(c *Config) { c.AcceptedOutputs[0].Dir = r.path("elsewhere") })
 	if _, err := os.Stat(r.path("elsewhere")); err == nil {
 		t.Error("an output is left where nothing was wanted")
 	}
@@ -298,8 +298,8 @@ func TestDamage(t *testing.T) {
 	for range 2 {
 		got, err := New(r.config(nil)).Run(t.Context())
 		must.OK(t, err)
-		if got.Decided.Damaged != testPacking || len(got.Broken) != 1 || got.Remaining != 1 ||
-			got.Removed != got.Segments-1 {
+		if got.Decisions.Damaged != testPacking || len(got.BrokenSegments) != 1 || got.UndrainedSegments != 1 ||
+			got.RemovedSegments != got.Segments-1 {
 			t.Errorf("%+v", got)
 		}
 		for _, remaining := range []string{"bu0-00002.mep", "bu0-00002.idx", "bu0-00003.mep", "bu0-00003.idx"} {
@@ -320,7 +320,7 @@ func TestTheVerdictComesLater(t *testing.T) {
 	for unended := 1; unended >= 0; unended-- {
 		got, err := New(r.config(nil)).Run(t.Context())
 		must.OK(t, err)
-		if got.Unconcluded != unended {
+		if got.UnconcludedRuns != unended {
 			t.Errorf("%+v", got)
 		}
 		r.concluded(200)
@@ -341,7 +341,8 @@ func TestASegmentThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 	r.concluded(200)
 	got, err := New(r.config(nil)).Run(t.Context())
 	must.OK(t, err)
-	if len(got.Broken) != 2 || got.Remaining != 2 || got.Removed == 0 || got.Removed != got.Segments {
+	if len(got.BrokenSegments) != 2 || got.UndrainedSegments != 2 || got.RemovedSegments == 0 ||
+		got.RemovedSegments != got.Segments {
 		t.Errorf("%+v", got)
 	}
 }
@@ -359,7 +360,8 @@ func TestATruncatedSegmentHoldsUpNoOther(t *testing.T) {
 	for range 2 {
 		got, err := New(r.config(nil)).Run(t.Context())
 		must.OK(t, err)
-		if len(got.Broken) != 1 || got.Remaining != 1 || got.Removed == 0 || got.Removed != got.Segments {
+		if len(got.BrokenSegments) != 1 || got.UndrainedSegments != 1 || got.RemovedSegments == 0 ||
+			got.RemovedSegments != got.Segments {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -372,7 +374,7 @@ func TestWhatIsNotListedIsLeft(t *testing.T) {
 	r.write(w, 0, 100, 1)
 	_, err := w.Finish()
 	must.OK(t, err)
-	must.OK(t, recording.Update(r.runDir, func(m *recording.Manifest) error {
+	must.OK(t, recording.UpdateManifest(r.runDir, func(m *recording.Manifest) error {
 		m.Builders[0].Segments = m.Builders[0].Segments[1:]
 		return nil
 	}))
@@ -380,7 +382,7 @@ func TestWhatIsNotListedIsLeft(t *testing.T) {
 	r.concluded(100)
 	got, err := New(r.config(nil)).Run(t.Context())
 	must.OK(t, err)
-	if got.Remaining != 1 || got.RemainingBytes == 0 {
+	if got.UndrainedSegments != 1 || got.UndrainedBytes == 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -392,7 +394,7 @@ func TestTwoOutputsAreTwoPlaces(t *testing.T) {
 	must.OK(t, os.Symlink("rejected", r.path("accepted")))
 	must.OK(t, os.Mkdir(r.path("rejected"), 0o700))
 	c := r.config(func() { t.Error("an event is judged") })
-	c.Accepted[0].Format = recording.MEP
+	c.AcceptedOutputs[0].Format = recording.FormatMEP
 	_, err := New(c).Run(t.Context())
 	var wrong *Error
 	if !errors.As(err, &wrong) {
@@ -415,7 +417,7 @@ func TestTheRestOfARemovalGoes(t *testing.T) {
 	must.OK(t, os.WriteFile(index, before, 0o600))
 	got, err := New(r.config(nil)).Run(t.Context())
 	must.OK(t, err)
-	if _, err := os.Stat(index); err == nil || got.Removed != got.Segments {
+	if _, err := os.Stat(index); err == nil || got.RemovedSegments != got.Segments {
 		t.Errorf("%+v", got)
 	}
 }
@@ -441,7 +443,7 @@ func TestCopiesOfABacklog(t *testing.T) {
 	must.OK(t, err)
 	got, err := New(other).Run(t.Context())
 	must.OK(t, err)
-	if got.Decided.Found != 100*testPacking {
+	if got.Decisions.FoundInOutput != 100*testPacking {
 		t.Errorf("%+v", got)
 	}
 	r.drained(100)
@@ -462,7 +464,7 @@ func TestEndsInOrder(t *testing.T) {
 		got, err := New(c).Run(ctx)
 		cancel()
 		if err == nil {
-			if stops == 0 || got.Decided.Found == 0 {
+			if stops == 0 || got.Decisions.FoundInOutput == 0 {
 				t.Errorf("stopped %d times; %+v", stops, got)
 			}
 			break

@@ -23,12 +23,12 @@ func TestRejectedEventsThatAreKept(t *testing.T) {
 	r := newRig(t, 1<<20)
 	r.recorded(100)
 	c := r.config(nil)
-	c.Filter = func(*recording.Manifest, int) (Filter, error) { return Filter{Filters: []filter.Filter{evens{}}}, nil }
+	c.NewFilter = func(*recording.Manifest, int) (Filter, error) { return Filter{Filters: []filter.Filter{evens{}}}, nil }
 	got, err := New(c).Run(t.Context())
 	must.OK(t, err)
 	v, err := recording.Verify(t.Context(), r.path("accepted"), recording.VerifyOptions{})
 	must.OK(t, err)
-	d := got.Decided
+	d := got.Decisions
 	if d.Rejected != 100 || d.Accepted+d.RejectedKept != v.Runs[0].EventsFound || d.Events() != 200 {
 		t.Errorf("%+v, and %d events are in the output", d, v.Runs[0].EventsFound)
 	}

@@ -112,7 +112,7 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("it does not go on: %d MEPs", at)
 		}
 		w := r.child(fmt.Sprintf("write %d %d %d", at, killMEPs, attempt))
-		end, lines := time.After(patiently.Long), rnd.IntN(40)
+		end, lines := time.After(patiently.LongTimeout), rnd.IntN(40)
 		var last string
 		for ended, more := false, true; more && !ended; {
 			select { // bounded by end
@@ -155,15 +155,16 @@ func TestKilled(t *testing.T) {
 	must.OK(t, err)
 	c, err := recording.Read(t.Context(), r.runDir)
 	must.OK(t, err)
-	if c.Set.MEPs() != killMEPs || c.ProblemCount() > 0 {
-		t.Fatalf("%d MEPs are in the backlog, or drained; %d problems", c.Set.MEPs(), c.ProblemCount())
+	if c.MEPSet.MEPs() != killMEPs || c.ProblemCount() > 0 {
+		t.Fatalf("%d MEPs are in the backlog, or drained; %d problems", c.MEPSet.MEPs(), c.ProblemCount())
 	}
 	r.concluded(killMEPs)
 	got, err := New(r.config(nil)).Run(t.Context())
 	must.OK(t, err)
 	r.drained(killMEPs)
-	d := got.Decided
-	if d.Events()-d.Copies != killMEPs*testPacking || d.Damaged > 0 || got.Remaining > 0 || got.Removed != got.Segments {
+	d := got.Decisions
+	if d.Events()-d.Copies != killMEPs*testPacking || d.Damaged > 0 || got.UndrainedSegments > 0 ||
+		got.RemovedSegments != got.Segments {
 		t.Errorf("%+v", got)
 	}
 	t.Logf("%d writers and %d drains killed; %+v", kills, drainKills, got)
@@ -178,12 +179,12 @@ func TestFullDisk(t *testing.T) {
 	r.recorded(2000)
 	disk := r.disk("300k")
 	c := r.config(nil)
-	c.Rejected.Dir = filepath.Join(disk, "rejected")
+	c.RejectedOutput.Dir = filepath.Join(disk, "rejected")
 	got, err := New(c).Run(t.Context())
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)
 	}
-	if got.Segments == 0 || got.Remaining == 0 {
+	if got.Segments == 0 || got.UndrainedSegments == 0 {
 		t.Errorf("%+v", got)
 	}
 	if _, err := New(c).Run(t.Context()); !errors.Is(err, unix.ENOSPC) { // and once more, without room
@@ -193,7 +194,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err = New(c).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	must.OK(t, os.CopyFS(r.path("rejected"), os.DirFS(c.Rejected.Dir)))
+	must.OK(t, os.CopyFS(r.path("rejected"), os.DirFS(c.RejectedOutput.Dir)))
 	r.drained(2000)
 }
 
@@ -237,7 +238,7 @@ func TestAFullBacklogIsDrained(t *testing.T) {
 	}
 	got, err := New(r.config(nil)).Run(t.Context())
 	must.OK(t, err)
-	if got.Remaining > 0 || got.Removed != got.Segments {
+	if got.UndrainedSegments > 0 || got.RemovedSegments != got.Segments {
 		t.Errorf("%+v", got)
 	}
 	r.drained(2000)

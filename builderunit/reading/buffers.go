@@ -13,8 +13,8 @@ import (
 	"ringlet/shmem"
 )
 
-// findInterval is how often it is looked for buffers.
-const findInterval = 50 * time.Millisecond
+// bufferPollInterval is how often it is looked for buffers.
+const bufferPollInterval = 50 * time.Millisecond
 
 // noOutputError says that there is no output of a name.
 type noOutputError struct {
@@ -29,28 +29,28 @@ func (e *noOutputError) Error() string {
 		e.Name, e.Waited, e.Name)
 }
 
-// buffers reads all buffers of an output, each by a goroutine.
-type buffers struct {
+// bufferReader reads all buffers of an output, each by a goroutine.
+type bufferReader struct {
 	name, dir string
 	mayLose   bool
 	onEntry   func(buffer string, e entry) error // one call at a time
 	onLost    func(buffer string, n uint64) error
 
-	mu   sync.Mutex // held while each is called
-	seen map[string]bool
-	wg   sync.WaitGroup
+	mu          sync.Mutex // held while each is called
+	seenBuffers map[string]bool
+	wg          sync.WaitGroup
 }
 
 // read reads until every buffer that there was has ended, ctx ends, or each fails, which ends it with that error.
-func (b *buffers) read(ctx context.Context, wait time.Duration) error {
+func (b *bufferReader) read(ctx context.Context, wait time.Duration) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer b.wg.Wait()
 	pattern := regexp.MustCompile(`^ringlet-` + regexp.QuoteMeta(b.name) + `(-[0-9]+)+$`)
-	b.seen = map[string]bool{}
+	b.seenBuffers = map[string]bool{}
 	ended := make(chan error, 1)
 	begun, open := time.Now(), 0
-	look := time.NewTicker(findInterval)
+	look := time.NewTicker(bufferPollInterval)
 	defer look.Stop()
 	for {
 		names, err := b.find(pattern)
@@ -70,7 +70,7 @@ func (b *buffers) read(ctx context.Context, wait time.Duration) error {
 				}
 			})
 		}
-		if open == 0 && len(b.seen) == 0 && time.Since(begun) >= wait {
+		if open == 0 && len(b.seenBuffers) == 0 && time.Since(begun) >= wait {
 			return &noOutputError{Name: b.name, Dir: cmp.Or(b.dir, shmem.DefaultDir), Waited: wait}
 		}
 		select {
@@ -86,14 +86,14 @@ func (b *buffers) read(ctx context.Context, wait time.Duration) error {
 }
 
 // find returns the names of buffers that were not there before.
-func (b *buffers) find(pattern *regexp.Regexp) (fresh []string, err error) {
+func (b *bufferReader) find(pattern *regexp.Regexp) (fresh []string, err error) {
 	entries, err := os.ReadDir(cmp.Or(b.dir, shmem.DefaultDir))
 	if err != nil {
 		return nil, fmt.Errorf("cannot look for buffers: %w", err)
 	}
 	for _, e := range entries {
-		if name := e.Name(); pattern.MatchString(name) && !b.seen[name] {
-			b.seen[name] = true
+		if name := e.Name(); pattern.MatchString(name) && !b.seenBuffers[name] {
+			b.seenBuffers[name] = true
 			fresh = append(fresh, name)
 		}
 	}
@@ -101,7 +101,7 @@ func (b *buffers) find(pattern *regexp.Regexp) (fresh []string, err error) {
 }
 
 // readBuffer reads one buffer to its end. Each entry is acknowledged when each has returned.
-func (b *buffers) readBuffer(ctx context.Context, name string) error {
+func (b *bufferReader) readBuffer(ctx context.Context, name string) error {
 	opts := []shmem.Option{shmem.WithDir(b.dir)}
 	if b.mayLose {
 		opts = append(opts, shmem.WithLossyReader())
@@ -138,13 +138,13 @@ func (b *buffers) readBuffer(ctx context.Context, name string) error {
 	}
 }
 
-func (b *buffers) reportLost(name string, lost uint64) error {
+func (b *bufferReader) reportLost(name string, lost uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.onLost(name, lost)
 }
 
-func (b *buffers) handleEntry(name string, e shmem.Entry) error {
+func (b *bufferReader) handleEntry(name string, e shmem.Entry) error {
 	entry, err := parse(e.Type, e.Data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)

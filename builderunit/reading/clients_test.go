@@ -48,7 +48,7 @@ func TestConsumers(t *testing.T) {
 				}
 				start := command(t)
 				output := fmt.Sprintf("ringlet-consume-%d-0", time.Now().UnixNano())
-				out, err := bufferKind(t).Open(sink.Settings{Output: output, Capacity: 1 << 12, Share: share})
+				out, err := bufferKind(t).Open(sink.Settings{Output: output, BufferBytes: 1 << 12, SharesEntries: share})
 				must.OK(t, err)
 				defer func() { _ = out.Abort() }()
 				cmd, said := consumer(t, start, output)
@@ -82,7 +82,7 @@ func TestConsumersMayLose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			start := command(t)
 			output := fmt.Sprintf("ringlet-lose-%d-0", time.Now().UnixNano())
-			out, err := bufferKind(t).Open(sink.Settings{Output: output, Capacity: 1 << 12})
+			out, err := bufferKind(t).Open(sink.Settings{Output: output, BufferBytes: 1 << 12})
 			must.OK(t, err)
 			defer func() { _ = out.Abort() }()
 			cmd, said := consumer(t, start, output, "lose")

@@ -9,9 +9,9 @@ import (
 
 // What a builder unit writes, docs/format/buffer.md.
 const (
-	entryMEP        = uint32(event.MEPMagic) // a MEP, with a mark behind it
-	entrySuperseded = uint32(0x50555352)     // a mark alone, "RSUP" in memory
-	markBytes       = 32
+	entryTypeMEP        = uint32(event.MEPMagic) // a MEP, with a mark behind it
+	entryTypeSuperseded = uint32(0x50555352)     // a mark alone, "RSUP" in memory
+	markBytes           = 32
 )
 
 // entry is what one entry of a buffer says.
@@ -44,11 +44,11 @@ func (e *EntryError) Error() string {
 func parse(kind uint32, data []byte) (entry, error) {
 	at := len(data) - markBytes
 	switch {
-	case kind != entryMEP && kind != entrySuperseded:
+	case kind != entryTypeMEP && kind != entryTypeSuperseded:
 		return entry{}, &EntryError{kind, len(data), "the type is not known"}
 	case at < 0:
 		return entry{}, &EntryError{kind, len(data), fmt.Sprintf("the mark alone has %d bytes", markBytes)}
-	case kind == entrySuperseded && at > 0:
+	case kind == entryTypeSuperseded && at > 0:
 		return entry{}, &EntryError{kind, len(data), fmt.Sprintf("it has the mark alone, of %d bytes", markBytes)}
 	}
 	mark, le := data[at:], binary.LittleEndian
@@ -58,9 +58,9 @@ func parse(kind uint32, data []byte) (entry, error) {
 		Events:     le.Uint32(mark[16:]),
 		Attempt:    le.Uint32(mark[20:]),
 		Run:        le.Uint32(mark[24:]),
-		Superseded: kind == entrySuperseded,
+		Superseded: kind == entryTypeSuperseded,
 	}
-	if kind == entryMEP {
+	if kind == entryTypeMEP {
 		e.Packet = data[:at:at]
 	}
 	return e, nil

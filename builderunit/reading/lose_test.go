@@ -19,14 +19,14 @@ import (
 // overwrites is told, and counted on both sides.
 func TestMayLose(t *testing.T) {
 	name := fmt.Sprint("lose-", time.Now().UnixNano())
-	out, err := bufferKind(t).Open(sink.Settings{Output: "ringlet-" + name + "-0", Capacity: shmem.PageSize})
+	out, err := bufferKind(t).Open(sink.Settings{Output: "ringlet-" + name + "-0", BufferBytes: shmem.PageSize})
 	must.OK(t, err)
 	w := out.(*sink.Buffer)
 	defer func() { _ = w.Abort() }()
 	var errs logged.Buffer
 	stuck, lossErr := &gate{passed: make(chan struct{}), open: make(chan struct{})}, make(chan error, 1)
 	go func() {
-		opts := reading.Options{Name: name, Format: selection.JSON, MayLose: true}
+		opts := reading.Options{Name: name, Format: selection.FormatJSON, MayLose: true}
 		lossErr <- reading.Print(t.Context(), stuck, &errs, opts)
 	}()
 	must.OK(t, w.Write(t.Context(), meta(0, 2), mepOf(t, 0, 2)))
@@ -36,13 +36,13 @@ func TestMayLose(t *testing.T) {
 		must.OK(t, w.Write(t.Context(), meta(mep, 2), mepOf(t, 100*mep, 2)))
 	}
 	close(stuck.open)
-	for w.Stats().Overwritten == 0 { // it reads on, and the buffer tells at its end at the latest
+	for w.Stats().OverwrittenMEPs == 0 { // it reads on, and the buffer tells at its end at the latest
 		must.OK(t, w.Write(t.Context(), meta(meps, 2), mepOf(t, 100*meps, 2)))
 	}
 	_, err = w.Finish()
 	must.OK(t, err)
 	must.OK(t, patiently.Receive(t, lossErr, "the reading did not end with the run"))
-	overwritten := w.Stats().Overwritten
+	overwritten := w.Stats().OverwrittenMEPs
 	if line := `{"overwritten":{"builder":"ringlet-` + name + `-0","meps":`; !strings.Contains(stuck.String(), line) {
 		t.Errorf("%q is not in %s", line, stuck.String())
 	}

@@ -15,12 +15,12 @@ import (
 
 // Options of Print.
 type Options struct {
-	Name   string           // of the output, as the run has it
-	Dir    string           // of the segments; empty: shmem.DefaultDir
-	Wait   time.Duration    // how long to wait for the first buffer
-	Format selection.Format // of events
-	Data   bool             // with selection.JSON: the bytes of the fragments too
-	Events uint64           // end after so many; 0: at the end of the run
+	Name      string           // of the output, as the run has it
+	Dir       string           // of the segments; empty: shmem.DefaultDir
+	Wait      time.Duration    // how long to wait for the first buffer
+	Format    selection.Format // of events
+	WithData  bool             // with selection.FormatJSON: the bytes of the fragments too
+	MaxEvents uint64           // end after so many; 0: at the end of the run
 	// MayLose: builder units do not wait for the reader. What they overwrite before it is read is told and counted.
 	MayLose bool
 }
@@ -33,7 +33,7 @@ var errEnough = errors.New("enough")
 // *noOutputError, an *EntryError, shmem.ErrWriterGone where a builder unit died, ctx's.
 func Print(ctx context.Context, out, errs io.Writer, opts Options) error {
 	p := &printer{opts: opts, out: bufio.NewWriterSize(out, 1<<16), errs: errs}
-	b := &buffers{
+	b := &bufferReader{
 		name:    opts.Name,
 		dir:     opts.Dir,
 		mayLose: opts.MayLose,
@@ -54,11 +54,11 @@ func Print(ctx context.Context, out, errs io.Writer, opts Options) error {
 	if p.superseded > 0 {
 		text += fmt.Sprintf("; %d MEPs superseded: they come again in a higher attempt", p.superseded)
 	}
-	if p.lost > 0 {
-		text += fmt.Sprintf("; %d MEPs were overwritten before they were read", p.lost)
+	if p.lostMEPs > 0 {
+		text += fmt.Sprintf("; %d MEPs were overwritten before they were read", p.lostMEPs)
 	}
-	if p.failed > 0 {
-		text += fmt.Sprintf("; %d events cannot be written in this format", p.failed)
+	if p.failedEvents > 0 {
+		text += fmt.Sprintf("; %d events cannot be written in this format", p.failedEvents)
 	}
 	fmt.Fprintln(errs, text)
 	return err
@@ -73,11 +73,11 @@ type printer struct {
 	renderer selection.Renderer
 	text     []byte
 
-	events, meps, superseded, lost, failed uint64
+	events, meps, superseded, lostMEPs, failedEvents uint64
 }
 
-// superseded is what JSON says of a MEP that does not count.
-type superseded struct {
+// supersededRecord is what JSON says of a MEP that does not count.
+type supersededRecord struct {
 	Run        uint32 `json:"run"`
 	MEP        uint64 `json:"mep"`
 	Attempt    uint32 `json:"attempt"`
@@ -87,7 +87,7 @@ type superseded struct {
 
 func (p *printer) print(buffer string, e entry) error {
 	switch {
-	case p.enough(): // another buffer's reader has had the last one
+	case p.hasEnough(): // another buffer's reader has had the last one
 		return errEnough
 	case e.Superseded:
 		return p.printSuperseded(e)
@@ -106,27 +106,27 @@ func (p *printer) print(buffer string, e entry) error {
 		if err := p.printEvent(&event); err != nil {
 			return err
 		}
-		if p.enough() {
+		if p.hasEnough() {
 			break
 		}
 	}
-	if err := p.out.Flush(); err != nil || !p.enough() {
+	if err := p.out.Flush(); err != nil || !p.hasEnough() {
 		return err
 	}
 	return errEnough
 }
 
-// enough says that so many events were printed as were asked for.
-func (p *printer) enough() bool { return p.opts.Events > 0 && p.events >= p.opts.Events }
+// hasEnough says that so many events were printed as were asked for.
+func (p *printer) hasEnough() bool { return p.opts.MaxEvents > 0 && p.events >= p.opts.MaxEvents }
 
 func (p *printer) printEvent(e *selection.Event) (err error) {
-	if p.opts.Format == selection.JSON && !p.opts.Data {
+	if p.opts.Format == selection.FormatJSON && !p.opts.WithData {
 		for i := range e.Fragments {
 			e.Fragments[i].Data = nil
 		}
 	}
-	if p.text, err = p.renderer.Append(p.text[:0], p.opts.Format, e); err != nil {
-		if p.failed++; p.failed == 1 {
+	if p.text, err = p.renderer.AppendEvent(p.text[:0], p.opts.Format, e); err != nil {
+		if p.failedEvents++; p.failedEvents == 1 {
 			fmt.Fprintf(p.errs, "ringlet: event %d of run %d is left out, and others of its kind: %v\n", e.Number, e.Run, err)
 		}
 		return nil
@@ -136,22 +136,22 @@ func (p *printer) printEvent(e *selection.Event) (err error) {
 	return err
 }
 
-// overwritten is what JSON says of MEPs that a reader which may lose has not seen.
-type overwritten struct {
+// overwrittenRecord is what JSON says of MEPs that a reader which may lose has not seen.
+type overwrittenRecord struct {
 	Builder string `json:"builder"`
 	MEPs    uint64 `json:"meps"`
 }
 
 // printLost tells that MEPs were overwritten, where the format can say it.
 func (p *printer) printLost(buffer string, n uint64) error {
-	if p.enough() {
+	if p.hasEnough() {
 		return errEnough
 	}
-	p.lost += n
-	if p.opts.Format != selection.JSON {
+	p.lostMEPs += n
+	if p.opts.Format != selection.FormatJSON {
 		return nil
 	}
-	if err := json.NewEncoder(p.out).Encode(map[string]overwritten{"overwritten": {buffer, n}}); err != nil {
+	if err := json.NewEncoder(p.out).Encode(map[string]overwrittenRecord{"overwritten": {buffer, n}}); err != nil {
 		return err
 	}
 	return p.out.Flush()
@@ -160,10 +160,10 @@ func (p *printer) printLost(buffer string, n uint64) error {
 // printSuperseded tells that a MEP does not count, where the format can say it.
 func (p *printer) printSuperseded(e entry) error {
 	p.superseded++
-	if p.opts.Format != selection.JSON {
+	if p.opts.Format != selection.FormatJSON {
 		return nil
 	}
-	line := map[string]superseded{"superseded": {e.Run, e.MEP, e.Attempt, e.FirstEvent, e.Events}}
+	line := map[string]supersededRecord{"superseded": {e.Run, e.MEP, e.Attempt, e.FirstEvent, e.Events}}
 	if err := json.NewEncoder(p.out).Encode(line); err != nil {
 		return err
 	}

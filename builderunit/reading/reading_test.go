@@ -80,7 +80,7 @@ func mepOf(t *testing.T, first uint64, events int) []byte {
 func buffer(t *testing.T, name string, i int) *sink.Buffer {
 	t.Helper()
 	k := slices.IndexFunc(sink.Kinds, func(r sink.Kind) bool { return r.Name == "buffer" })
-	out, err := sink.Kinds[k].Open(sink.Settings{Output: fmt.Sprintf("ringlet-%s-%d", name, i), Capacity: 1 << 20})
+	out, err := sink.Kinds[k].Open(sink.Settings{Output: fmt.Sprintf("ringlet-%s-%d", name, i), BufferBytes: 1 << 20})
 	must.OK(t, err)
 	t.Cleanup(func() { _ = out.Abort() })
 	return out.(*sink.Buffer)
@@ -101,7 +101,7 @@ func TestPrintsARun(t *testing.T) {
 	var out, errs logged.Buffer
 	done := make(chan error, 1)
 	go func() {
-		done <- reading.Print(ctx, &out, &errs, reading.Options{Name: name, Format: selection.JSON})
+		done <- reading.Print(ctx, &out, &errs, reading.Options{Name: name, Format: selection.FormatJSON})
 	}()
 	patiently.Until(t, "four lines are printed", func() bool { return out.Count("\n") >= 4 })
 	for _, w := range []*sink.Buffer{a, b} {
@@ -128,7 +128,7 @@ func TestEnds(t *testing.T) {
 	name := fmt.Sprint("ends-", time.Now().UnixNano())
 	w := buffer(t, name, 0)
 	fill := func(mep uint64) { must.OK(t, w.Write(t.Context(), meta(mep, 3), mepOf(t, 100*mep, 3))) }
-	opts := reading.Options{Name: name, Format: selection.MDF, Events: 2}
+	opts := reading.Options{Name: name, Format: selection.FormatMDF, MaxEvents: 2}
 	fill(1)
 	var out bytes.Buffer
 	must.OK(t, reading.Print(t.Context(), &out, io.Discard, opts))
@@ -147,7 +147,7 @@ func TestEnds(t *testing.T) {
 	fill(2)
 	r, broken := io.Pipe()
 	_ = r.Close()
-	opts.Events = 0
+	opts.MaxEvents = 0
 	must.OK(t, reading.Print(t.Context(), broken, io.Discard, opts))
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -170,9 +170,9 @@ func TestAWriterThatDies(t *testing.T) {
 	var out logged.Buffer
 	done := make(chan error, 1)
 	go func() {
-		done <- reading.Print(t.Context(), &out, io.Discard, reading.Options{Name: name, Format: selection.Hex})
+		done <- reading.Print(t.Context(), &out, io.Discard, reading.Options{Name: name, Format: selection.FormatHex})
 	}()
-	for end := time.Now().Add(patiently.Long); out.Count("event") < 3 &&
+	for end := time.Now().Add(patiently.LongTimeout); out.Count("event") < 3 &&
 		time.Now().Before(end); time.Sleep(time.Millisecond) {
 	}
 	must.OK(t, w.Abort())

@@ -40,7 +40,7 @@ func CheckFile(path string, overwrite bool) error {
 	case err != nil:
 		return fmt.Errorf("output %s: %w", path, err)
 	case !st.Mode().IsRegular():
-		return fmt.Errorf("output %s: it is %s, not a file: give another path", path, safeopen.KindOf(st.Mode()))
+		return fmt.Errorf("output %s: it is %s, not a file: give another path", path, safeopen.FileKind(st.Mode()))
 	case !overwrite:
 		return fmt.Errorf("output %s: it exists: give another path or --overwrite", path)
 	}
@@ -76,7 +76,7 @@ func isDir(path string) error {
 		return fmt.Errorf("output %s: %w", path, err)
 	}
 	if !st.IsDir() {
-		return fmt.Errorf("output %s: it is %s, not a directory: give another path", path, safeopen.KindOf(st.Mode()))
+		return fmt.Errorf("output %s: it is %s, not a directory: give another path", path, safeopen.FileKind(st.Mode()))
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 type Contents struct {
 	Dir      string            `json:"path"`
 	Manifest *Manifest         `json:"-"`
-	Set      *Set              `json:"-"` // every MEP that was found
+	MEPSet   *MEPSet           `json:"-"` // every MEP that was found
 	Builders []BuilderContents `json:"builders"`
 	// Merged is the single file, where it holds the MEPs in place of segments.
 	Merged *SegmentContents `json:"merged,omitempty"`
@@ -25,13 +25,13 @@ type Contents struct {
 	// them.
 	Superseded uint64 `json:"superseded"`
 	Copies     []Copy `json:"copies,omitempty"`
-	// Drained is what a second filter decided about events of segments whose files are gone: they are in Set.
-	Drained *Decisions `json:"drained,omitempty"`
+	// DrainedDecisions is what a second filter decided about events of segments whose files are gone: they are in Set.
+	DrainedDecisions *Decisions `json:"drained,omitempty"`
 	// Problems are those of files that are of no builder unit.
 	Problems Problems `json:"problems,omitzero"`
 
 	ledger      *Ledger // of a backlog; nil while nobody has asked
-	removedMEPs *Set    // the MEPs of segments that are drained and gone; nil: there are none
+	removedMEPs *MEPSet // the MEPs of segments that are drained and gone; nil: there are none
 	checkLast   bool    // the last MEP of each closed segment is read
 }
 
@@ -44,19 +44,19 @@ type BuilderContents struct {
 
 // SegmentContents is one segment as it was found. What it holds is said by its index, as far as its data reach.
 type SegmentContents struct {
-	ID   SegmentID `json:"-"`
-	Name string    `json:"name"` // of the data file
-	Open bool      `json:"open,omitempty"`
-	// Drained says that a second filter has decided about its events, and that its files were removed then.
-	Drained bool `json:"drained,omitempty"`
+	ID     SegmentID `json:"-"`
+	Name   string    `json:"name"` // of the data file
+	IsOpen bool      `json:"open,omitempty"`
+	// IsDrained says that a second filter has decided about its events, and that its files were removed then.
+	IsDrained bool `json:"drained,omitempty"`
 	SegmentTotals
 	Problems Problems `json:"problems,omitzero"`
 
-	listed  *Segment // in the manifest
-	hasData bool     // the file of data is there
-	index   string   // path
-	count   int64    // entries of the index that are of use
-	size    int64    // of the file
+	listed     *Segment // in the manifest
+	hasData    bool     // the file of data is there
+	indexPath  string   // path
+	entryCount int64    // entries of the index that are of use
+	fileSize   int64    // of the file
 }
 
 // Copy is a MEP that is there more than once.
@@ -71,7 +71,7 @@ type Copy struct {
 const maxCopies = 16
 
 // Events is how many events the files have, each once.
-func (c *Contents) Events() uint64 { return c.Set.Events() }
+func (c *Contents) Events() uint64 { return c.MEPSet.Events() }
 
 // AllProblems ranges over the problems of all files: the listed ones.
 func (c *Contents) AllProblems(yield func(*Problem) bool) {
@@ -156,7 +156,7 @@ func readOnce(ctx context.Context, dir string, checkLast bool) (c *Contents, man
 	c = &Contents{
 		Dir:       dir,
 		Manifest:  m,
-		Set:       m.newSet(),
+		MEPSet:    m.newMEPSet(),
 		checkLast: checkLast,
 	}
 	c.sortFiles(names)
@@ -229,10 +229,10 @@ func (c *Contents) sortFiles(names []os.DirEntry) {
 			c.Problems.add(WrongCounts, name, nil, "the segment is there closed, too: nothing of the open file is counted")
 			continue
 		}
-		s.Name, s.Open, s.hasData = name, open, true
+		s.Name, s.IsOpen, s.hasData = name, open, true
 	}
 	for id, s := range segments {
-		s.index = filepath.Join(c.Dir, id.Index())
+		s.indexPath = filepath.Join(c.Dir, id.Index())
 		delete(indexes, id.Index())
 		c.builderAt(id.Builder).Segments = append(c.builderAt(id.Builder).Segments, *s)
 	}

@@ -20,17 +20,17 @@ func read(t testing.TB, dir string) *Contents {
 }
 
 func TestReadFindsEveryMEPOnce(t *testing.T) {
-	r := newRig(t, must.MemoryDir(t), MEP)
+	r := newRig(t, must.MemoryDir(t), FormatMEP)
 	r.scattered(rand.New(rand.NewPCG(1, 1)), 3, 500)
 	c := read(t, r.done())
-	if c.Set.MEPs() != 500 || c.Events() != 2000 || c.ProblemCount() != 0 {
-		t.Fatalf("%d MEPs, %d events, %d problems", c.Set.MEPs(), c.Events(), c.ProblemCount())
+	if c.MEPSet.MEPs() != 500 || c.Events() != 2000 || c.ProblemCount() != 0 {
+		t.Fatalf("%d MEPs, %d events, %d problems", c.MEPSet.MEPs(), c.Events(), c.ProblemCount())
 	}
 	if c.Superseded == 0 || len(c.Copies) != maxCopies || len(c.Builders) != 3 {
 		t.Fatalf("%d superseded, %d named, %d builder units", c.Superseded, len(c.Copies), len(c.Builders))
 	}
 	for mep := range uint64(500) {
-		if !c.Set.Contains(mep) {
+		if !c.MEPSet.Contains(mep) {
 			t.Fatalf("MEP %d is not there", mep)
 		}
 	}
@@ -126,7 +126,7 @@ func TestReadNamesWhatIsWrong(t *testing.T) {
 		}, LeftOpen, 28},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, must.MemoryDir(t), MEP)
+			r := newRig(t, must.MemoryDir(t), FormatMEP)
 			id := r.closed(0, mep(0, 1), mep(2, 1), mep(1, 1), mep(5, 1))
 			r.closed(1, mep(3, 1), mep(4, 1), mep(7, 1), mep(6, 1))
 			c.do(t, r, filepath.Join(r.dir, id.Name()), filepath.Join(r.dir, id.Index()))

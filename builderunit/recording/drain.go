@@ -41,7 +41,7 @@ func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, visit f
 	current := &RecordedMEP{File: f.Name(), Format: id.Format}
 	var visitErr error
 	err = x.scan(ctx, 0, x.entries, func(i int64, e *Entry, ok bool) error {
-		if !ok || e.checkAgainst(m) != nil || e.Offset < w.end || e.End() > s.Bytes || e.Length > math.MaxInt32 {
+		if !ok || e.checkAgainst(m) != nil || e.Offset < w.crcEnd || e.End() > s.Bytes || e.Length > math.MaxInt32 {
 			return &Problem{Kind: DamagedIndex, File: id.Index(), Text: fmt.Sprintf("entry %d is damaged", i)}
 		}
 		current.Entry, current.Err = *e, nil
@@ -85,15 +85,15 @@ type DataFile struct {
 
 // Files are the data files of a run as they stand in its directory, by name.
 type Files struct {
-	Closed map[string]DataFile
-	Open   map[string]DataFile // they are being written, or were left by a killed process
-	Index  map[string]bool     // the indexes that are there
-	Live   int                 // of the open ones: those that a live process writes
+	ClosedFiles map[string]DataFile
+	OpenFiles   map[string]DataFile // they are being written, or were left by a killed process
+	Indexes     map[string]bool     // the indexes that are there
+	LiveFiles   int                 // of the open ones: those that a live process writes
 }
 
 // BuilderTotal is how many bytes of a builder unit there are, and in how many files.
 func (f *Files) BuilderTotal(builder int) (bytes int64, segments int) {
-	for _, of := range []map[string]DataFile{f.Closed, f.Open} {
+	for _, of := range []map[string]DataFile{f.ClosedFiles, f.OpenFiles} {
 		for name, one := range of {
 			if id, _, _ := ParseSegment(name); id.Builder == builder {
 				bytes += one.Bytes
@@ -106,7 +106,7 @@ func (f *Files) BuilderTotal(builder int) (bytes int64, segments int) {
 
 // ReadFiles reads the directory of a run.
 func ReadFiles(runDir string) (Files, error) {
-	f := Files{Closed: map[string]DataFile{}, Open: map[string]DataFile{}, Index: map[string]bool{}}
+	f := Files{ClosedFiles: map[string]DataFile{}, OpenFiles: map[string]DataFile{}, Indexes: map[string]bool{}}
 	names, err := os.ReadDir(runDir)
 	if err != nil {
 		return f, err
@@ -114,7 +114,7 @@ func ReadFiles(runDir string) (Files, error) {
 	for _, n := range names {
 		id, open, ok := ParseSegment(n.Name())
 		if _, isIndex := parseIndex(n.Name()); isIndex {
-			f.Index[n.Name()] = true
+			f.Indexes[n.Name()] = true
 		}
 		if !ok {
 			continue
@@ -125,11 +125,11 @@ func ReadFiles(runDir string) (Files, error) {
 		case err != nil:
 			return f, err
 		case !open:
-			f.Closed[n.Name()] = DataFile{st.Size(), st.ModTime()}
+			f.ClosedFiles[n.Name()] = DataFile{st.Size(), st.ModTime()}
 		default:
-			f.Open[n.Name()] = DataFile{st.Size(), st.ModTime()}
-			if inUse(filepath.Join(runDir, id.Index())) {
-				f.Live++
+			f.OpenFiles[n.Name()] = DataFile{st.Size(), st.ModTime()}
+			if isInUse(filepath.Join(runDir, id.Index())) {
+				f.LiveFiles++
 			}
 		}
 	}

@@ -36,8 +36,9 @@ type Decisions struct {
 	RejectedKept uint64 `json:"rejected_kept"`
 	TimedOut     uint64 `json:"timed_out"`
 	Failed       uint64 `json:"failed"`
-	// Found is events that a process which was killed had put into the output: they were kept, and nobody knows why.
-	Found uint64 `json:"found"`
+	// FoundInOutput is events that a process which was killed had put into the output: they were kept, and nobody knows
+	// why.
+	FoundInOutput uint64 `json:"found"`
 	// Copies is events that were there again, built twice since a builder unit was lost. One copy is decided about.
 	Copies uint64 `json:"copies"`
 	// Damaged is events whose bytes are not those that were written. Their segment is never removed.
@@ -48,13 +49,13 @@ type Decisions struct {
 func (d *Decisions) Add(o Decisions) {
 	d.Accepted, d.Rejected, d.TimedOut = d.Accepted+o.Accepted, d.Rejected+o.Rejected, d.TimedOut+o.TimedOut
 	d.RejectedKept += o.RejectedKept
-	d.Failed, d.Found, d.Copies = d.Failed+o.Failed, d.Found+o.Found, d.Copies+o.Copies
+	d.Failed, d.FoundInOutput, d.Copies = d.Failed+o.Failed, d.FoundInOutput+o.FoundInOutput, d.Copies+o.Copies
 	d.Damaged += o.Damaged
 }
 
 // Events is how many there are in all.
 func (d *Decisions) Events() uint64 {
-	return d.Accepted + d.Rejected + d.TimedOut + d.Failed + d.Found + d.Copies + d.Damaged
+	return d.Accepted + d.Rejected + d.TimedOut + d.Failed + d.FoundInOutput + d.Copies + d.Damaged
 }
 
 // DrainedSegment is a segment whose events all have a decision.
@@ -63,7 +64,7 @@ type DrainedSegment struct {
 	CRC     string `json:"crc32c"`  // as in the manifest
 	MEPs    uint64 `json:"meps"`
 	Decisions
-	At time.Time `json:"at"`
+	DrainedAt time.Time `json:"at"`
 
 	lineStart, lineEnd int64 // of its line in the file, which has its MEPs
 }
@@ -74,7 +75,7 @@ type drainedMEPs struct {
 }
 
 // decode reads them.
-func (d *drainedMEPs) decode(m *Manifest) (*Set, error) {
+func (d *drainedMEPs) decode(m *Manifest) (*MEPSet, error) {
 	r := NewSetReader(m.Packing, maxEvent)
 	if m.Live {
 		r = NewLiveSetReader(m.Packing, maxEvent)
@@ -96,8 +97,8 @@ type Destination struct {
 	Path      string `json:"path"`      // for people
 }
 
-// drainedLine is a line of the file: where the events go, or a segment.
-type drainedLine struct {
+// ledgerLine is a line of the file: where the events go, or a segment.
+type ledgerLine struct {
 	Destinations []Destination   `json:"to,omitempty"`
 	Segment      *DrainedSegment `json:"drained,omitempty"`
 }
@@ -105,24 +106,24 @@ type drainedLine struct {
 // Ledger is what is known of a backlog's drained segments, by its file. Of each it holds a small record; the MEPs stay
 // in the file until they are asked for. One goroutine uses it.
 type Ledger struct {
-	dir          string
-	destinations []Destination
-	segments     map[string]DrainedSegment // by name
-	total        Decisions
-	builders     map[int]drainedSum // by index
-	manifest     *Manifest
-	lines        int64    // that are read
-	lastLine     int64    // where the last whole line begins,
-	end          int64    // and where the next one will
-	reservedEnd  int64    // as far as the disk has room reserved
-	cutOffFile   string   // file with what Open has cut off; empty: nothing
-	f            *os.File // with its lock; nil: it is only read
-	fsync        func(*os.File) error
-	maxLine      int // bytes; tests make it small
+	dir            string
+	destinations   []Destination
+	segments       map[string]DrainedSegment // by name
+	total          Decisions
+	totalByBuilder map[int]builderTotal // by index
+	manifest       *Manifest
+	lines          int64    // that are read
+	lastLine       int64    // where the last whole line begins,
+	endOffset      int64    // and where the next one will
+	reservedEnd    int64    // as far as the disk has room reserved
+	cutOffFile     string   // file with what Open has cut off; empty: nothing
+	f              *os.File // with its lock; nil: it is only read
+	fsync          func(*os.File) error
+	maxLine        int // bytes; tests make it small
 }
 
-// drainedSum is the drained segments of a builder unit.
-type drainedSum struct {
+// builderTotal is the drained segments of a builder unit.
+type builderTotal struct {
 	Decisions
 	segments uint64
 }
@@ -130,12 +131,12 @@ type drainedSum struct {
 // NewLedger makes the ledger of the run in runDir, with that manifest. Nothing is read yet.
 func NewLedger(runDir string, m *Manifest) *Ledger {
 	return &Ledger{
-		dir:      runDir,
-		manifest: m,
-		segments: map[string]DrainedSegment{},
-		builders: map[int]drainedSum{},
-		fsync:    (*os.File).Sync,
-		maxLine:  maxLine,
+		dir:            runDir,
+		manifest:       m,
+		segments:       map[string]DrainedSegment{},
+		totalByBuilder: map[int]builderTotal{},
+		fsync:          (*os.File).Sync,
+		maxLine:        maxLedgerLine,
 	}
 }
 
@@ -151,28 +152,28 @@ func (l *Ledger) Refresh() error {
 	}
 	defer func() { _ = f.Close() }() // it was read
 	st, err := f.Stat()
-	if err != nil || st.Size() == l.end {
+	if err != nil || st.Size() == l.endOffset {
 		return err
 	}
-	if st.Size() < l.end || !l.continuesFrom(f) {
+	if st.Size() < l.endOffset || !l.continuesFrom(f) {
 		l.reset()
 	}
-	return l.readLines(bufio.NewReader(io.NewSectionReader(f, l.end, math.MaxInt64-l.end)))
+	return l.readLines(bufio.NewReader(io.NewSectionReader(f, l.endOffset, math.MaxInt64-l.endOffset)))
 }
 
 // continuesFrom says that a line ends where this ledger has read to. It does not where lines were taken back that the
 // disk would not have: those do not count.
 func (l *Ledger) continuesFrom(f io.ReaderAt) bool {
 	var b [1]byte
-	_, err := f.ReadAt(b[:], max(l.end-1, 0))
-	return l.end == 0 || err == nil && b[0] == '\n'
+	_, err := f.ReadAt(b[:], max(l.endOffset-1, 0))
+	return l.endOffset == 0 || err == nil && b[0] == '\n'
 }
 
 // reset makes it a ledger of which nothing is read.
 func (l *Ledger) reset() {
 	clear(l.segments)
-	clear(l.builders)
-	l.destinations, l.total, l.lines, l.lastLine, l.end = nil, Decisions{}, 0, 0, 0
+	clear(l.totalByBuilder)
+	l.destinations, l.total, l.lines, l.lastLine, l.endOffset = nil, Decisions{}, 0, 0, 0
 }
 
 // readLines takes the whole lines from the end on.
@@ -184,16 +185,16 @@ func (l *Ledger) readLines(r *bufio.Reader) error {
 		} else if err != nil {
 			return err
 		}
-		next := l.end + int64(len(line))
+		next := l.endOffset + int64(len(line))
 		if err := l.applyLine(line[:len(line)-1], next); err != nil {
 			if _, more := r.Peek(1); errors.Is(more, io.EOF) { // Open cuts it off, and writes the next at this moment
 				return nil
 			}
 			return fmt.Errorf("%s is damaged at byte %d: %w: nothing is removed, and nothing drained, until it is put right",
-				l.path(), l.end, err)
+				l.path(), l.endOffset, err)
 		}
 		l.lines++
-		l.lastLine, l.end = l.end, next
+		l.lastLine, l.endOffset = l.endOffset, next
 	}
 }
 
@@ -203,7 +204,7 @@ func (l *Ledger) applyLine(line []byte, next int64) error {
 	if err != nil {
 		return err
 	}
-	var of drainedLine
+	var of ledgerLine
 	if err := json.Unmarshal(text, &of); err != nil {
 		return err
 	}
@@ -211,20 +212,20 @@ func (l *Ledger) applyLine(line []byte, next int64) error {
 		l.destinations = of.Destinations
 	}
 	if d := of.Segment; d != nil {
-		d.lineStart, d.lineEnd = l.end, next
+		d.lineStart, d.lineEnd = l.endOffset, next
 		l.total.Add(d.Decisions)
 		l.segments[d.Segment] = *d
 		id, _, _ := ParseSegment(d.Segment)
-		of := l.builders[id.Builder]
+		of := l.totalByBuilder[id.Builder]
 		of.Add(d.Decisions)
 		of.segments++
-		l.builders[id.Builder] = of
+		l.totalByBuilder[id.Builder] = of
 	}
 	return nil
 }
 
 // readMEPs reads the MEPs of a drained segment.
-func (l *Ledger) readMEPs(d *DrainedSegment) (_ *Set, err error) {
+func (l *Ledger) readMEPs(d *DrainedSegment) (_ *MEPSet, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s, segment %s: %w", l.path(), d.Segment, err)
@@ -278,7 +279,7 @@ func (l *Ledger) Destinations() []Destination { return l.destinations }
 
 // SetDestinations says where the events go, once and for all.
 func (l *Ledger) SetDestinations(to []Destination) error {
-	return l.append(drainedLine{Destinations: to})
+	return l.appendLine(ledgerLine{Destinations: to})
 }
 
 // repair reads the file, and cuts off what stands behind its last line that counts, after it was put into a file of its
@@ -290,19 +291,19 @@ func (l *Ledger) repair() error {
 		return err
 	}
 	st, err := l.f.Stat()
-	if err == nil && st.Size() > l.end {
+	if err == nil && st.Size() > l.endOffset {
 		if l.cutOffFile, err = l.saveCutOff(st.Size()); err == nil {
-			err = l.f.Truncate(l.end)
+			err = l.f.Truncate(l.endOffset)
 		}
 	}
-	if err != nil || l.end == 0 {
+	if err != nil || l.endOffset == 0 {
 		return err
 	}
-	line := make([]byte, l.end-l.lastLine)
+	line := make([]byte, l.endOffset-l.lastLine)
 	if _, err := l.f.ReadAt(line, l.lastLine); err != nil {
 		return err
 	}
-	return l.write(line, l.lastLine)
+	return l.writeLine(line, l.lastLine)
 }
 
 // cutOffSuffix is behind the ledger's name, before a number, for what was cut off.
@@ -315,12 +316,12 @@ const maxCutOffFiles = 1000
 func (l *Ledger) saveCutOff(size int64) (path string, err error) {
 	for n := 1; n <= maxCutOffFiles; n++ {
 		path = fmt.Sprintf("%s%s%d", l.path(), cutOffSuffix, n)
-		if exists(path) {
+		if pathExists(path) {
 			continue
 		}
-		err := safeopen.WriteNoFollow(path+tempSuffix, io.NewSectionReader(l.f, l.end, size-l.end), 0o666)
+		err := safeopen.WriteNoFollow(path+tempSuffix, io.NewSectionReader(l.f, l.endOffset, size-l.endOffset), 0o666)
 		if err == nil {
-			err = RenameNew(path+tempSuffix, path)
+			err = RenameNoReplace(path+tempSuffix, path)
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return path, cmp.Or(err, SyncDir(l.dir))
@@ -354,8 +355,8 @@ func reserveLedger(f *os.File, from int64) error {
 	return err
 }
 
-// write writes a line, and has it on the disk.
-func (l *Ledger) write(line []byte, at int64) error {
+// writeLine writes a line, and has it on the disk.
+func (l *Ledger) writeLine(line []byte, at int64) error {
 	_, err := l.f.WriteAt(line, at)
 	if err == nil {
 		err = l.fsync(l.f)
@@ -366,8 +367,8 @@ func (l *Ledger) write(line []byte, at int64) error {
 	return err
 }
 
-// append writes a line behind the others. What was written of it before an error does not count.
-func (l *Ledger) append(of any) error {
+// appendLine writes a line behind the others. What was written of it before an error does not count.
+func (l *Ledger) appendLine(of any) error {
 	text, err := json.Marshal(of)
 	if err != nil {
 		return err
@@ -377,23 +378,23 @@ func (l *Ledger) append(of any) error {
 		return &lineError{Path: l.path(), Line: l.lines + 1, Max: l.maxLine}
 	}
 	// or else the line may find room all the same
-	if l.end+ledgerReserve/2 > l.reservedEnd && reserveLedger(l.f, l.end) == nil {
-		l.reservedEnd = l.end + ledgerReserve
+	if l.endOffset+ledgerReserve/2 > l.reservedEnd && reserveLedger(l.f, l.endOffset) == nil {
+		l.reservedEnd = l.endOffset + ledgerReserve
 	}
-	if err := l.write(line, l.end); err != nil {
-		return errors.Join(err, l.f.Truncate(l.end))
+	if err := l.writeLine(line, l.endOffset); err != nil {
+		return errors.Join(err, l.f.Truncate(l.endOffset))
 	}
-	next := l.end + int64(len(line))
+	next := l.endOffset + int64(len(line))
 	if err := l.applyLine(line[:len(line)-1], next); err != nil {
 		return err
 	}
 	l.lines++
-	l.lastLine, l.end = l.end, next
+	l.lastLine, l.endOffset = l.endOffset, next
 	return nil
 }
 
-// Append says that a segment is drained, with all its MEPs. When it returns the disk has it.
-func (l *Ledger) Append(d DrainedSegment, meps *Set) error {
+// AppendSegment says that a segment is drained, with all its MEPs. When it returns the disk has it.
+func (l *Ledger) AppendSegment(d DrainedSegment, meps *MEPSet) error {
 	var of struct {
 		Segment struct {
 			DrainedSegment
@@ -404,7 +405,7 @@ func (l *Ledger) Append(d DrainedSegment, meps *Set) error {
 	for piece := range meps.Pieces() {
 		of.Segment.Set = append(of.Segment.Set, slices.Clone(piece))
 	}
-	return l.append(of)
+	return l.appendLine(of)
 }
 
 // Close gives the ledger back to others.
@@ -430,8 +431,8 @@ func (l *Ledger) HasName(name string) bool {
 	return ok
 }
 
-// MarkIn marks the MEPs of all drained segments in a set: its numbers count, and nothing else.
-func (l *Ledger) MarkIn(in *Set) error {
+// MarkMEPsIn marks the MEPs of all drained segments in a set: its numbers count, and nothing else.
+func (l *Ledger) MarkMEPsIn(in *MEPSet) error {
 	for _, d := range l.segments {
 		meps, err := l.readMEPs(&d)
 		if err != nil {
@@ -447,13 +448,13 @@ func (l *Ledger) Total() Decisions { return l.total }
 
 // BuilderTotal is the sum of a builder unit's drained segments, and how many there are.
 func (l *Ledger) BuilderTotal(builder int) (d Decisions, segments uint64) {
-	of := l.builders[builder]
+	of := l.totalByBuilder[builder]
 	return of.Decisions, of.segments
 }
 
-// Remove takes the files of a drained segment away. The ledger stands for them from now on. A segment with damaged
-// MEPs stays.
-func (l *Ledger) Remove(s Segment) error {
+// RemoveSegmentFiles takes the files of a drained segment away. The ledger stands for them from now on. A segment with
+// damaged MEPs stays.
+func (l *Ledger) RemoveSegmentFiles(s Segment) error {
 	d, ok := l.Lookup(s)
 	id, _, isSegment := ParseSegment(s.Name)
 	if !ok || !isSegment || d.Damaged > 0 || l.f == nil {

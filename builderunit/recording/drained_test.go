@@ -14,7 +14,7 @@ import (
 // drainedRig is a run of two builder units with some segments, in order.
 func drainedRig(t *testing.T) (*rig, string) {
 	t.Helper()
-	r := newRig(t, must.MemoryDir(t), MEP)
+	r := newRig(t, must.MemoryDir(t), FormatMEP)
 	r.closed(0, mep(0, 1), mep(2, 1))
 	r.closed(0, mep(4, 1))
 	r.closed(1, mep(1, 1), mep(3, 1), mep(2, 2))
@@ -25,17 +25,17 @@ func drainedRig(t *testing.T) (*rig, string) {
 // drain puts a segment into the ledger, and removes its files.
 func drain(t *testing.T, l *Ledger, s Segment, meps ...Entry) {
 	t.Helper()
-	set := NewSet(rigPacking)
+	set := NewMEPSet(rigPacking)
 	for _, e := range meps {
 		set.Add(e)
 	}
-	must.OK(t, l.Append(DrainedSegment{
+	must.OK(t, l.AppendSegment(DrainedSegment{
 		Segment:   s.Name,
 		CRC:       s.CRC,
 		MEPs:      s.MEPs,
 		Decisions: Decisions{Accepted: 1, Rejected: s.Events - 1},
 	}, set))
-	must.OK(t, l.Remove(s))
+	must.OK(t, l.RemoveSegmentFiles(s))
 }
 
 // TestDrainedSegmentsCount holds that a reader finds the MEPs of segments that were drained and removed, and that such
@@ -52,11 +52,11 @@ func TestDrainedSegmentsCount(t *testing.T) {
 
 	c := read(t, dir)
 	if c.ProblemCount() > 0 || c.Events() != before.Events() || c.Superseded != before.Superseded || len(c.Copies) != 1 ||
-		c.Drained == nil || c.Drained.Accepted != 2 {
+		c.DrainedDecisions == nil || c.DrainedDecisions.Accepted != 2 {
 		t.Errorf("%+v", c)
 	}
 	for _, quick := range []bool{true, false} {
-		v := verified(t, dir, VerifyOptions{Quick: quick})
+		v := verified(t, dir, VerifyOptions{IndexesOnly: quick})
 		if !v.IsGood || v.EventsFound != 20 {
 			t.Error(said(v))
 		}
@@ -93,7 +93,8 @@ func TestSegmentsThatAreDrainedWhileTheyAreVerified(t *testing.T) {
 		drain(t, l, r.m.Builders[1].Segments[0], mep(1, 1), mep(3, 1), mep(2, 2))
 		return anything{}, nil
 	}})
-	if !v.IsGood || v.EventsFound != 20 || v.Superseded != 1 || v.Drained == nil || v.Drained.Accepted != 2 {
+	if !v.IsGood || v.EventsFound != 20 || v.Superseded != 1 || v.DrainedDecisions == nil ||
+		v.DrainedDecisions.Accepted != 2 {
 		t.Error(said(v))
 	}
 }
@@ -110,9 +111,9 @@ func TestLedgerAfterKills(t *testing.T) {
 	l := NewLedger(dir, r.m)
 	must.OK(t, l.Open())
 	must.OK(t, l.SetDestinations([]Destination{{"id", "path"}}))
-	begun := l.end
+	begun := l.endOffset
 	drain(t, l, r.m.Builders[0].Segments[0], mep(0, 1), mep(2, 1))
-	one := l.end
+	one := l.endOffset
 	drain(t, l, r.m.Builders[0].Segments[1], mep(4, 1))
 	must.OK(t, l.Close())
 	path := filepath.Join(dir, drainedName)
@@ -137,7 +138,7 @@ func TestLedgerAfterKills(t *testing.T) {
 			t.Fatalf("%d of %d bytes: %d segments, a reader finds %d", n, len(whole), len(l.segments), len(reader.segments))
 		}
 		if want < 2 { // it goes on
-			must.OK(t, l.Append(DrainedSegment{Segment: r.m.Builders[0].Segments[1].Name}, NewSet(rigPacking)))
+			must.OK(t, l.AppendSegment(DrainedSegment{Segment: r.m.Builders[0].Segments[1].Name}, NewMEPSet(rigPacking)))
 			must.OK(t, reader.Refresh())
 			if !reader.HasName(r.m.Builders[0].Segments[1].Name) {
 				t.Fatalf("%d bytes: what came behind is not read", n)
@@ -188,17 +189,17 @@ func TestLedgerHasOneOwner(t *testing.T) {
 		t.Error(err)
 	}
 	s := r.m.Builders[0].Segments[0]
-	if err := a.Remove(s); err == nil {
+	if err := a.RemoveSegmentFiles(s); err == nil {
 		t.Error("a segment is removed that was not drained")
 	}
 	damaged := DrainedSegment{Segment: s.Name, CRC: s.CRC, MEPs: s.MEPs, Decisions: Decisions{Damaged: 1}}
-	must.OK(t, a.Append(damaged, NewSet(rigPacking)))
-	if err := a.Remove(s); err == nil {
+	must.OK(t, a.AppendSegment(damaged, NewMEPSet(rigPacking)))
+	if err := a.RemoveSegmentFiles(s); err == nil {
 		t.Error("a segment with damage is removed")
 	}
 	about := aboutRun(rigRun, Key{9})
 	var exists *ExistsError
-	if _, err := OpenRun(filepath.Dir(dir), about, true); !errors.As(err, &exists) || !exists.Live {
+	if _, err := OpenRun(filepath.Dir(dir), about, true); !errors.As(err, &exists) || !exists.IsBeingWritten {
 		t.Errorf("a backlog is overwritten under the hand of its filter: %v", err)
 	}
 	must.OK(t, a.Close())
@@ -220,7 +221,7 @@ func TestEachMEPNamesDamage(t *testing.T) {
 		err = EachMEP(context.Background(), dir, r.m, s, func(p *RecordedMEP) error {
 			if p.Err != nil {
 				bad++
-			} else if string(p.Data) == string(mepBytes(t, MEP, p.MEP, int(p.Events))) {
+			} else if string(p.Data) == string(mepBytes(t, FormatMEP, p.MEP, int(p.Events))) {
 				good++
 			}
 			return nil
@@ -261,11 +262,11 @@ func TestOtherBytesOfADrainedNameAreKept(t *testing.T) {
 	must.OK(t, l.Open())
 	defer l.Close()
 	was := r.m.Builders[0].Segments[0]
-	must.OK(t, l.Append(DrainedSegment{Segment: was.Name, CRC: "00000000", MEPs: was.MEPs}, NewSet(rigPacking)))
+	must.OK(t, l.AppendSegment(DrainedSegment{Segment: was.Name, CRC: "00000000", MEPs: was.MEPs}, NewMEPSet(rigPacking)))
 	if _, ok := l.Lookup(was); ok {
 		t.Error("other bytes count as drained")
 	}
-	if err := l.Remove(was); err == nil {
+	if err := l.RemoveSegmentFiles(was); err == nil {
 		t.Error("a segment was removed that nobody has drained")
 	}
 	if _, err := os.Stat(filepath.Join(dir, was.Name)); err != nil {

@@ -7,12 +7,12 @@ type Durability int
 
 // Durabilities.
 const (
-	Memory Durability = iota // nothing: it is in the memory of the process that writes it
-	File                     // the death of any process: the kernel has it (write)
-	Disk                     // the loss of power: the disk has it (fdatasync)
+	DurabilityMemory Durability = iota // nothing: it is in the memory of the process that writes it
+	DurabilityFile                     // the death of any process: the kernel has it (write)
+	DurabilityDisk                     // the loss of power: the disk has it (fdatasync)
 )
 
-var durabilityNames = [...]string{Memory: "memory", File: "file", Disk: "disk"}
+var durabilityNames = [...]string{DurabilityMemory: "memory", DurabilityFile: "file", DurabilityDisk: "disk"}
 
 func (d Durability) String() string {
 	if d < 0 || int(d) >= len(durabilityNames) {

@@ -51,7 +51,7 @@ func (c *Contents) EachInOrder(ctx context.Context, from uint64, visit func(*Rec
 
 // orderedReader reads the MEPs of a plan.
 type orderedReader struct {
-	p       *plan
+	p       *mergePlan
 	open    map[int]*os.File
 	recent  []int // keys of open, the oldest first
 	buf     []byte
@@ -60,10 +60,10 @@ type orderedReader struct {
 
 // readMEP reads one MEP.
 func (r *orderedReader) readMEP(m *plannedMEP) *RecordedMEP {
-	s := r.p.sources[m.source].s
+	s := r.p.segments[m.segmentIndex].contents
 	r.current = RecordedMEP{
 		Entry:    m.Entry,
-		File:     filepath.Join(filepath.Dir(s.index), s.Name),
+		File:     filepath.Join(filepath.Dir(s.indexPath), s.Name),
 		Format:   s.ID.Format,
 		Unproven: m.unproven,
 	}
@@ -89,7 +89,7 @@ func (r *orderedReader) read(m *plannedMEP, path string) ([]byte, error) {
 	if m.Length > math.MaxInt32 {
 		return nil, fmt.Errorf("%d bytes are more than the %d that are accepted", m.Length, math.MaxInt32)
 	}
-	f, err := r.openFile(m.source, path)
+	f, err := r.openFile(m.segmentIndex, path)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (r *orderedReader) openFile(source int, path string) (*os.File, error) {
 	if f := r.open[source]; f != nil {
 		return f, nil
 	}
-	if len(r.recent) == maxOpen {
+	if len(r.recent) == maxOpenFiles {
 		_ = r.open[r.recent[0]].Close() // it was read
 		delete(r.open, r.recent[0])
 		r.recent = r.recent[1:]

@@ -25,7 +25,7 @@ func readInOrder(t testing.TB, c *Contents, from uint64) (parts []RecordedMEP) {
 }
 
 func TestInOrderIsWhatMergeMakes(t *testing.T) {
-	for _, f := range []Format{MEP, MDF, MFP} {
+	for _, f := range []Format{FormatMEP, FormatMDF, FormatMFP} {
 		r := newRig(t, must.MemoryDir(t), f)
 		r.scattered(rand.New(rand.NewPCG(1, 2)), 3, 300)
 		c := read(t, r.done())
@@ -47,7 +47,7 @@ func TestInOrderIsWhatMergeMakes(t *testing.T) {
 // A MEP with changed bytes is named and has no data. The one behind a spoiled entry has data that nothing proves. All
 // others are as they were.
 func TestInOrderOfADamagedRun(t *testing.T) {
-	r := newRig(t, t.TempDir(), MEP)
+	r := newRig(t, t.TempDir(), FormatMEP)
 	id := r.closed(0, mep(0, 1), mep(1, 1), mep(2, 1), mep(3, 1))
 	r.closed(1, mep(4, 1), mep(5, 1))
 	dir := r.done()
@@ -56,7 +56,7 @@ func TestInOrderOfADamagedRun(t *testing.T) {
 	c := read(t, dir)
 	var problem *Problem
 	for _, p := range readInOrder(t, c, 0) {
-		want := mepBytes(t, MEP, p.MEP, rigPacking)
+		want := mepBytes(t, FormatMEP, p.MEP, rigPacking)
 		switch {
 		case p.MEP == 0 && (!errors.As(p.Err, &problem) || problem.Kind != DamagedData || p.Data != nil):
 			t.Errorf("MEP 0: got %v, want damaged data", p.Err)
@@ -73,10 +73,10 @@ func TestInOrderOfADamagedRun(t *testing.T) {
 
 // What a killed writer left is read as far as its index reaches, and a segment without data or index is left out.
 func TestInOrderOfARunThatWasLeft(t *testing.T) {
-	r := newRig(t, t.TempDir(), MEP)
+	r := newRig(t, t.TempDir(), FormatMEP)
 	r.closed(0, mep(0, 1), mep(2, 1))
 	gone := r.closed(1, mep(1, 1))
-	id := SegmentID{Builder: 2, Number: 1, Format: MEP}
+	id := SegmentID{Builder: 2, Number: 1, Format: FormatMEP}
 	data, index, entries := r.segment(id, mep(3, 1), mep(4, 1))
 	r.file(id.Name()+OpenSuffix, data[:entries[1].Offset+5])
 	r.file(id.Index(), index)
@@ -93,7 +93,7 @@ func TestInOrderOfARunThatWasLeft(t *testing.T) {
 }
 
 func TestInOrderEndsWithTheVisitor(t *testing.T) {
-	r := newRig(t, t.TempDir(), MEP)
+	r := newRig(t, t.TempDir(), FormatMEP)
 	r.closed(0, mep(0, 1), mep(1, 1))
 	c := read(t, r.done())
 	want, n := errors.New("enough"), 0

@@ -12,27 +12,28 @@ import (
 )
 
 // examine finds out what is there of a segment.
-func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err error) {
-	f = facts{id: id, tailSize: -1, listed: r.manifest.HasSegment(id)}
+func (r *recovery) examine(id SegmentID, index *os.File) (f segmentFacts, p proof, err error) {
+	f = segmentFacts{id: id, tailSize: -1, listed: r.manifest.HasSegment(id)}
 	x, err := parseIndexFile(index)
 	if err != nil && !errors.Is(err, errHeader) {
 		return f, p, err
 	}
 	f.indexSize = x.size
-	f.header = classifyHeader(&x.header, err, id, r.about.Run, r.about.Key)
-	if at := time.UnixMicro(x.header.Created); r.manifestRebuilt && f.header == headerOurs && at.Before(r.about.Created) {
-		r.about.Created = at
+	f.header = classifyHeader(&x.header, err, id, r.runInfo.Run, r.runInfo.Key)
+	if at := time.UnixMicro(x.header.Created); r.manifestRebuilt && f.header == headerOurs &&
+		at.Before(r.runInfo.Created) {
+		r.runInfo.Created = at
 	}
 	if st, err := safeopen.StatNoFollow(r.path(tailName(id))); err == nil {
 		f.tailSize = st.Size()
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return f, p, err
 	}
-	f.open, f.closed = exists(r.path(id.Name()+OpenSuffix)), exists(r.path(id.Name()))
-	if f.open && f.closed && sameFiles(r.path(id.Name()+OpenSuffix), r.path(id.Name())) {
-		f.open, f.bothNames = false, true
+	f.hasOpenData, f.hasClosedData = pathExists(r.path(id.Name()+OpenSuffix)), pathExists(r.path(id.Name()))
+	if f.hasOpenData && f.hasClosedData && sameFiles(r.path(id.Name()+OpenSuffix), r.path(id.Name())) {
+		f.hasOpenData, f.bothNames = false, true
 	}
-	if f.open == f.closed {
+	if f.hasOpenData == f.hasClosedData {
 		return f, p, nil
 	}
 	data, err := safeopen.OpenNoFollow(r.dataPath(f))
@@ -40,7 +41,7 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err 
 		return f, p, err
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
-	if f.open { // else it may have both names of a segment
+	if f.hasOpenData { // else it may have both names of a segment
 		err = safeopen.CheckSingleLink(data)
 	}
 	if err = errors.Join(err, safeopen.CheckSingleLink(index)); err != nil {
@@ -50,17 +51,18 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err 
 	if err != nil {
 		return f, p, err
 	}
-	f.size = st.Size()
-	p, err = prove(r.ctx, x, data, f.size)
+	f.dataSize = st.Size()
+	p, err = proveIndex(r.ctx, x, data, f.dataSize)
 	f.provenEntries, f.provenEnd = p.entries, p.totals.Bytes
-	if err == nil && f.tailSize >= 0 && f.tailSize == f.size-f.provenEnd {
-		f.tailCopied, err = r.sameTail(data, f)
+	if err == nil && f.tailSize >= 0 && f.tailSize == f.dataSize-f.provenEnd {
+		f.tailCopied, err = r.isTailCopied(data, f)
 	}
 	return f, p, err
 }
 
-// sameTail says whether the file .tail is what follows the whole MEPs in the data: a copy that a killed Recover made.
-func (r *recovery) sameTail(data io.ReaderAt, f facts) (same bool, err error) {
+// isTailCopied says whether the file .tail is what follows the whole MEPs in the data: a copy that a killed Recover
+// made.
+func (r *recovery) isTailCopied(data io.ReaderAt, f segmentFacts) (same bool, err error) {
 	tail, err := safeopen.OpenNoFollow(r.path(tailName(f.id)))
 	if err != nil {
 		return false, err
@@ -84,51 +86,51 @@ func (r *recovery) sameTail(data io.ReaderAt, f facts) (same bool, err error) {
 	}
 }
 
-func (r *recovery) dataPath(f facts) string {
-	if f.open {
+func (r *recovery) dataPath(f segmentFacts) string {
+	if f.hasOpenData {
 		return r.path(f.id.Name() + OpenSuffix)
 	}
 	return r.path(f.id.Name())
 }
 
 // perform does one step.
-func (r *recovery) perform(s step, f facts, p proof, index *os.File) error {
+func (r *recovery) perform(s recoveryStep, f segmentFacts, p proof, index *os.File) error {
 	data := r.dataPath(f)
 	switch s {
-	case writeHeader:
-		h := Header{Segment: f.id, Run: r.about.Run, Key: r.about.Key} // when it was created, nobody knows
+	case stepWriteHeader:
+		h := Header{Segment: f.id, Run: r.runInfo.Run, Key: r.runInfo.Key} // when it was created, nobody knows
 		_, err := index.WriteAt(h.Append(nil), 0)
 		return err
-	case copyTail:
+	case stepCopyTail:
 		return r.copyTail(data, r.path(tailName(f.id)), f.provenEnd)
-	case cutData:
+	case stepCutData:
 		return safeopen.TruncateNoFollow(data, f.provenEnd)
-	case cutIndex:
+	case stepCutIndex:
 		return index.Truncate(f.indexEnd())
-	case syncBoth:
+	case stepSyncBoth:
 		return errors.Join(syncFile(data), index.Sync())
-	case dropName:
+	case stepDropName:
 		return os.Remove(r.path(f.id.Name() + OpenSuffix))
-	case giveName:
+	case stepGiveName:
 		return r.rename(data, r.path(f.id.Name()))
-	case moveData:
+	case stepMoveData:
 		return r.rename(data, r.path(tailName(f.id)))
-	case removeData:
+	case stepRemoveData:
 		return os.Remove(data)
-	case removeIndex:
+	case stepRemoveIndex:
 		return os.Remove(index.Name())
 	}
 	return nil // list: updateManifest does that for all together
 }
 
 func (r *recovery) rename(from, to string) error {
-	if err := RenameNew(from, to); err != nil {
+	if err := RenameNoReplace(from, to); err != nil {
 		return err
 	}
 	return SyncDir(r.dir)
 }
 
-// copyTail copies what follows an offset of the data to a file of its own, which is there whole or not at all.
+// stepCopyTail copies what follows an offset of the data to a file of its own, which is there whole or not at all.
 func (r *recovery) copyTail(data, tail string, offset int64) (err error) {
 	from, err := safeopen.OpenNoFollow(data)
 	if err != nil {

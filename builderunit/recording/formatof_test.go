@@ -8,14 +8,14 @@ func TestFormatOfAFileToWrite(t *testing.T) {
 		want      Format
 		refused   bool
 	}{
-		{"a/x.mdf", "auto", MDF, false},
-		{"x.mep", "auto", MEP, false},
-		{"x.mfp", "auto", MFP, false},
-		{"x", "auto", MDF, false},
-		{".x", "auto", MDF, false},
-		{"a.b/x", "auto", MDF, false},
+		{"a/x.mdf", "auto", FormatMDF, false},
+		{"x.mep", "auto", FormatMEP, false},
+		{"x.mfp", "auto", FormatMFP, false},
+		{"x", "auto", FormatMDF, false},
+		{".x", "auto", FormatMDF, false},
+		{"a.b/x", "auto", FormatMDF, false},
 		{"x.csv", "auto", 0, true},
-		{"x.raw", "mep", MEP, false},
+		{"x.raw", "mep", FormatMEP, false},
 		{"x.mdf", "mep", 0, true},
 	} {
 		got, err := ChooseFormat(c.path, c.ask)

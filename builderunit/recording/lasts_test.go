@@ -27,7 +27,7 @@ func TestASegmentThatWasCutIsFoundQuickly(t *testing.T) {
 			DamagedData, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, must.MemoryDir(t), MDF)
+			r := newRig(t, must.MemoryDir(t), FormatMDF)
 			id := r.closed(0, mep(0, 1), mep(1, 1))
 			r.closed(0, mep(2, 1))
 			r.verdict(12, 12)

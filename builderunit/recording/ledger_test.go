@@ -15,7 +15,7 @@ import (
 // liveRun is a run of live data without segments, and its ledger, which is open.
 func liveRun(t *testing.T) (*rig, *Ledger) {
 	t.Helper()
-	r := newRig(t, must.MemoryDir(t), MEP)
+	r := newRig(t, must.MemoryDir(t), FormatMEP)
 	r.m.Live = true
 	dir := r.done()
 	l := NewLedger(dir, r.m)
@@ -27,10 +27,10 @@ func liveRun(t *testing.T) (*rig, *Ledger) {
 
 // lineOf puts segment i into a ledger, with a MEP of live data that no other segment is near.
 func lineOf(l *Ledger, i uint64) error {
-	meps := NewLiveSet(rigPacking)
+	meps := NewLiveMEPSet(rigPacking)
 	meps.Add(Entry{MEP: i << stretchShift, FirstEvent: 1000 * i, Events: 3, Attempt: 2})
-	return l.Append(DrainedSegment{
-		Segment:   SegmentID{Number: int(i) + 1, Format: MEP}.Name(),
+	return l.AppendSegment(DrainedSegment{
+		Segment:   SegmentID{Number: int(i) + 1, Format: FormatMEP}.Name(),
 		CRC:       "00000000",
 		MEPs:      1,
 		Decisions: Decisions{Accepted: 3},
@@ -48,9 +48,9 @@ func TestALedgerHoldsNoMEPs(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	reader, numbers := NewLedger(r.dir, r.m), NewSet(rigPacking)
+	reader, numbers := NewLedger(r.dir, r.m), NewMEPSet(rigPacking)
 	must.OK(t, reader.Refresh())
-	must.OK(t, reader.MarkIn(numbers))
+	must.OK(t, reader.MarkMEPsIn(numbers))
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if got := int64(after.HeapAlloc) - int64(before.HeapAlloc); got > segments*1500 {
@@ -66,9 +66,9 @@ func TestALedgerHoldsNoMEPs(t *testing.T) {
 // TestALineIsAsLongAsItsSegment holds that a segment with few MEPs has a short line.
 func TestALineIsAsLongAsItsSegment(t *testing.T) {
 	_, l := liveRun(t)
-	before := l.end
+	before := l.endOffset
 	must.OK(t, lineOf(l, 1))
-	if n := l.end - before; n > 500 {
+	if n := l.endOffset - before; n > 500 {
 		t.Errorf("%d bytes for one MEP", n)
 	}
 }
@@ -133,7 +133,7 @@ func TestLinesThatAreTakenBack(t *testing.T) {
 func TestAnEmptyLedgerIsNoDrain(t *testing.T) {
 	_, dir := drainedRig(t)
 	must.OK(t, ReserveLedger(dir))
-	if c := read(t, dir); c.ProblemCount() > 0 || c.Drained != nil {
+	if c := read(t, dir); c.ProblemCount() > 0 || c.DrainedDecisions != nil {
 		t.Errorf("%+v", c)
 	}
 	_, err := Merge(t.Context(), dir, filepath.Join(t.TempDir(), "x.mep"), MergeOptions{Remove: true})
@@ -153,7 +153,7 @@ func TestALineOfALedgerHasABound(t *testing.T) {
 	if err := lineOf(l, 2); !errors.As(err, &long) || long.Line != 3 {
 		t.Errorf("a line beyond the bound is written: %v", err)
 	}
-	end := l.end
+	end := l.endOffset
 	for _, tail := range []string{"\n", ""} {
 		must.OK(t, os.WriteFile(l.path()+".new", append(readAll(t, l.path())[:end:end],
 			strings.Repeat("x", 200<<10)+tail...), 0o600))

@@ -9,8 +9,9 @@ import (
 	"ringlet/internal/crc32c"
 )
 
-// maxLine bounds a line, in bytes: a segment of a GiB has some millions of MEPs at most, a bit each and their attempts.
-const maxLine = 64 << 20
+// maxLedgerLine bounds a line, in bytes: a segment of a GiB has some millions of MEPs at most, a bit each and their
+// attempts.
+const maxLedgerLine = 64 << 20
 
 // A lineError says that a line of a ledger is longer than Ringlet writes or reads one.
 type lineError struct {

@@ -15,7 +15,7 @@ import (
 // TestNoLinkIsFollowed leaves a symbolic link to a file of somebody else under each name that a passage opens, makes or
 // cuts below an output. Whatever the passage says of it, that file stays as it was, and nothing has its content.
 func TestNoLinkIsFollowed(t *testing.T) {
-	id := SegmentID{Builder: 0, Number: 1, Format: MDF}
+	id := SegmentID{Builder: 0, Number: 1, Format: FormatMDF}
 	data, index := fillSegment(id, testKey, 0, 3)
 	secret := append(append([]byte(nil), data...), "what nobody else may read"...)
 	open := id.Name() + OpenSuffix
@@ -63,7 +63,7 @@ func TestNoLinkIsFollowed(t *testing.T) {
 // TestNoOtherNameIsChanged gives a file of somebody else, which looks like one of a segment, a second name in a run. It
 // stays as it was, nothing has its content, and the name is told.
 func TestNoOtherNameIsChanged(t *testing.T) {
-	id := SegmentID{Builder: 0, Number: 1, Format: MDF}
+	id := SegmentID{Builder: 0, Number: 1, Format: FormatMDF}
 	data, index := fillSegment(id, testKey, 0, 3)
 	open := id.Name() + OpenSuffix
 	secret := "what nobody else may read or change"
@@ -106,7 +106,7 @@ func TestNoOtherNameIsChanged(t *testing.T) {
 func TestALinkInPlaceOfARun(t *testing.T) {
 	dir, away := t.TempDir(), t.TempDir()
 	must.OK(t, os.Symlink(away, RunDir(dir, 7)))
-	_, err := OpenRun(dir, RunInfo{Run: 7, Key: testKey, Format: MDF, Packing: 10}, true)
+	_, err := OpenRun(dir, RunInfo{Run: 7, Key: testKey, Format: FormatMDF, Packing: 10}, true)
 	var link *safeopen.SymlinkError
 	if !errors.As(err, &link) || link.Path != RunDir(dir, 7) {
 		t.Errorf("%v", err)
@@ -114,7 +114,7 @@ func TestALinkInPlaceOfARun(t *testing.T) {
 	if made, err := os.ReadDir(away); err != nil || len(made) > 0 {
 		t.Errorf("%v was made where the link leads to, %v", made, err)
 	}
-	_, err = OpenRun(dir, RunInfo{Run: 8, Key: testKey, Format: MDF, Packing: 10}, true)
+	_, err = OpenRun(dir, RunInfo{Run: 8, Key: testKey, Format: FormatMDF, Packing: 10}, true)
 	must.OK(t, err)
 	if found, err := Recover(context.Background(), dir); err != nil || len(found) != 1 || !errors.As(found[0].Err, &link) {
 		t.Errorf("to recover it is %v, %v", found, err)
@@ -130,7 +130,7 @@ func TestMergeAndVerifyFollowNoLink(t *testing.T) {
 	for _, of := range []string{"data", "index", "merging", "merging index", "merging manifest"} {
 		t.Run(of, func(t *testing.T) {
 			dir := t.TempDir()
-			r := newRig(t, dir, MEP)
+			r := newRig(t, dir, FormatMEP)
 			id := r.closed(0, mep(0, 1), mep(1, 1))
 			r.closed(1, mep(2, 1))
 			runDir, dst := r.done(), filepath.Join(dir, "all.mep")

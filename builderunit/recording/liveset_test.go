@@ -39,7 +39,7 @@ func TestLiveSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		packing := rapid.IntRange(1, 70).Draw(t, "packing")
 		entries := liveEntries(t, packing)
-		both, all := [2]*Set{NewLiveSet(packing), NewLiveSet(packing)}, NewLiveSet(packing)
+		both, all := [2]*MEPSet{NewLiveMEPSet(packing), NewLiveMEPSet(packing)}, NewLiveMEPSet(packing)
 		events, here := uint64(0), uint64(0)
 		for _, e := range entries {
 			events += uint64(e.Events)
@@ -62,17 +62,17 @@ func TestLiveSet(t *testing.T) {
 		if diff := cmp.Diff(slices.Collect(copied(all)), slices.Collect(copied(read))); diff != "" {
 			t.Fatal(diff)
 		}
-		if g := read.Missing(events, 1000); g.Events != events-here {
-			t.Fatalf("%d events are missing, %d are named", events-here, g.Events)
+		if g := read.Missing(events, 1000); g.EventCount != events-here {
+			t.Fatalf("%d events are missing, %d are named", events-here, g.EventCount)
 		}
-		if read.countBeyond(events) != 0 || read.End() != here {
-			t.Fatalf("%d beyond, %d in all", read.countBeyond(events), read.End())
+		if read.countBeyond(events) != 0 || read.EndEvent() != here {
+			t.Fatalf("%d beyond, %d in all", read.countBeyond(events), read.EndEvent())
 		}
 	})
 }
 
 // copied are the pieces of a set, each its own.
-func copied(s *Set) iter.Seq[[]byte] {
+func copied(s *MEPSet) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for p := range s.Pieces() {
 			if !yield(bytes.Clone(p)) {
@@ -83,7 +83,7 @@ func copied(s *Set) iter.Seq[[]byte] {
 }
 
 func FuzzLiveSetReader(f *testing.F) {
-	s := NewLiveSet(10)
+	s := NewLiveMEPSet(10)
 	for mep := range uint64(200) {
 		s.Add(Entry{
 			MEP:        mep * 3,
@@ -116,7 +116,7 @@ func FuzzLiveSetReader(f *testing.F) {
 // TestLiveSetNamesTheEventsBetween: what is missing is between the MEPs that are there, and numbers that front-ends
 // left out between neighbours are not.
 func TestLiveSetNamesTheEventsBetween(t *testing.T) {
-	s := NewLiveSet(10)
+	s := NewLiveMEPSet(10)
 	for _, e := range []Entry{
 		{MEP: 0, FirstEvent: 5, Events: 3, Attempt: 1},
 		{MEP: 2, FirstEvent: 12, Events: 2, Attempt: 1},
@@ -124,7 +124,7 @@ func TestLiveSetNamesTheEventsBetween(t *testing.T) {
 	} {
 		s.Add(e)
 	}
-	want := Gaps{Events: 6, Ranges: []Range{{8, 11}, {101, 102}}}
+	want := Gaps{EventCount: 6, Ranges: []Range{{8, 11}, {101, 102}}}
 	if diff := cmp.Diff(want, s.Missing(12, 10)); diff != "" {
 		t.Fatal(diff)
 	}

@@ -13,9 +13,9 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// lockTime bounds how long a process waits for a lock that others hold for the moment of one change. A process that is
-// stopped (SIGSTOP) in that moment holds it for longer.
-const lockTime = 30 * time.Second
+// lockTimeout bounds how long a process waits for a lock that others hold for the moment of one change. A process that
+// is stopped (SIGSTOP) in that moment holds it for longer.
+const lockTimeout = 30 * time.Second
 
 // errLocked says that another process holds a lock.
 var errLocked = errors.New("another process holds its lock")
@@ -30,7 +30,7 @@ func (e *lockError) Error() string {
 	switch {
 	case errors.Is(e.Cause, errLocked):
 		return fmt.Sprintf("another process has held the lock of %s for longer than %v: "+
-			"look for one that is stopped (fuser %s)", e.Path, lockTime, e.Path)
+			"look for one that is stopped (fuser %s)", e.Path, lockTimeout, e.Path)
 	case errors.Is(e.Cause, unix.ENOLCK), errors.Is(e.Cause, unix.EOPNOTSUPP), errors.Is(e.Cause, unix.ENOSYS):
 		return fmt.Sprintf("%s cannot be locked: its file system has no flock (%v): put the output elsewhere",
 			e.Path, e.Cause)
@@ -55,23 +55,23 @@ func tryLock(f *os.File) error {
 	}
 }
 
-// waitLock takes the exclusive lock of f, and waits for it as long as lockTime.
+// waitLock takes the exclusive lock of f, and waits for it as long as lockTimeout.
 func waitLock(f *os.File) error {
 	for from, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		err := tryLock(f)
 		if !errors.Is(err, errLocked) {
 			return err
 		}
-		if time.Since(from) > lockTime {
+		if time.Since(from) > lockTimeout {
 			return &lockError{Path: f.Name(), Cause: errLocked}
 		}
 		time.Sleep(pause)
 	}
 }
 
-// stillNames says whether path still names the file f: whoever waited for a lock may have got that of a file which is
-// gone.
-func stillNames(f *os.File, path string) bool {
+// pathNamesFile says whether path still names the file f: whoever waited for a lock may have got that of a file which
+// is gone.
+func pathNamesFile(f *os.File, path string) bool {
 	a, errA := f.Stat()
 	b, errB := os.Lstat(path)
 	return errA == nil && errB == nil && os.SameFile(a, b)
@@ -87,7 +87,7 @@ func CreateIndex(path string) (*os.File, error) {
 	if err := waitLock(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if !stillNames(f, path) { // Recover came in between, and removed it because it was empty
+	if !pathNamesFile(f, path) { // Recover came in between, and removed it because it was empty
 		return nil, errors.Join(&fs.PathError{Op: "lock", Path: path, Err: fs.ErrExist}, f.Close())
 	}
 	return f, nil
@@ -101,11 +101,11 @@ func openExclusive(path string) (*os.File, error) {
 		return nil, err
 	}
 	err = tryLock(f)
-	for try := 0; try < openExclusiveTries && errors.Is(err, errLocked); try++ { // inUse may have it for a moment
+	for try := 0; try < openExclusiveTries && errors.Is(err, errLocked); try++ { // isInUse may have it for a moment
 		time.Sleep(time.Millisecond)
 		err = tryLock(f)
 	}
-	if err == nil && !stillNames(f, path) {
+	if err == nil && !pathNamesFile(f, path) {
 		err = errLocked
 	}
 	if err != nil {
@@ -117,8 +117,8 @@ func openExclusive(path string) (*os.File, error) {
 // openExclusiveTries is how often openExclusive asks again for a lock that is taken.
 const openExclusiveTries = 20
 
-// inUse says whether the writer of the segment with the index at path lives.
-func inUse(path string) bool {
+// isInUse says whether the writer of the segment with the index at path lives.
+func isInUse(path string) bool {
 	f, err := safeopen.OpenNoFollow(path)
 	if err != nil {
 		return false

@@ -19,9 +19,9 @@ type Manifest struct {
 	Packing int     `json:"packing"`          // events in a MEP; the last MEP may have fewer
 	Live    bool    `json:"live,omitempty"`   // the data were live: any MEP may have fewer
 	Stream  *Stream `json:"stream,omitempty"` // which of several outputs this is
-	// Backlog says that the run is a backlog, of which a second filter removes what it has drained; and how many bytes of
-	// it a builder unit may have.
-	Backlog       int64  `json:"backlog_bytes,omitempty"`
+	// BacklogBytes says that the run is a backlog, of which a second filter removes what it has drained; and how many
+	// bytes of it a builder unit may have.
+	BacklogBytes  int64  `json:"backlog_bytes,omitempty"`
 	SourceBacklog string `json:"drains,omitempty"` // the "directory" of the backlog that a second filter made this of
 
 	Program           string    `json:"program"` // version of the control's program
@@ -38,15 +38,15 @@ type Manifest struct {
 type Stream struct {
 	Number int    `json:"number"` // from 0
 	Count  int    `json:"of"`
-	By     string `json:"by"` // the rule by which MEPs go to them
+	Rule   string `json:"by"` // the rule by which MEPs go to them
 }
 
-// newSet makes an empty set of the run's MEPs.
-func (m *Manifest) newSet() *Set {
+// newMEPSet makes an empty set of the run's MEPs.
+func (m *Manifest) newMEPSet() *MEPSet {
 	if m.Live {
-		return NewLiveSet(m.Packing)
+		return NewLiveMEPSet(m.Packing)
 	}
-	return NewSet(m.Packing)
+	return NewMEPSet(m.Packing)
 }
 
 // Builder is what one builder unit wrote, or writes.
@@ -65,10 +65,10 @@ type State string
 
 // States of a builder unit's output.
 const (
-	Writing   State = "writing"   // also: a killed process left it so, and nobody has recovered it
-	Finished  State = "finished"  // everything it built is in closed segments
-	GivenUp   State = "given up"  // the run failed; everything it built is in closed segments all the same
-	Recovered State = "recovered" // it was killed, and Recover closed what it left
+	StateWriting   State = "writing"   // also: a killed process left it so, and nobody has recovered it
+	StateFinished  State = "finished"  // everything it built is in closed segments
+	StateGivenUp   State = "given up"  // the run failed; everything it built is in closed segments all the same
+	StateRecovered State = "recovered" // it was killed, and Recover closed what it left
 )
 
 // Segment is a closed segment.
@@ -90,7 +90,7 @@ type SegmentTotals struct {
 	FirstEvent uint64 `json:"first_event"` // the lowest event id in them
 	LastEvent  uint64 `json:"last_event"`  // the highest; not all between are in them
 	Bytes      int64  `json:"bytes"`       // to the end of the last of them
-	Sum        uint32 `json:"-"`           // CRC-32C of these
+	RunningCRC uint32 `json:"-"`           // CRC-32C of these
 }
 
 // Add counts the MEP of the next entry of the segment.
@@ -105,7 +105,7 @@ func (h *SegmentTotals) Add(e Entry) {
 	h.LastEvent = max(h.LastEvent, last)
 	h.MEPs++
 	h.Events += uint64(e.Events)
-	h.Bytes, h.Sum = e.End(), e.CRC
+	h.Bytes, h.RunningCRC = e.End(), e.CRC
 }
 
 // eventSpan is the events between which those of the MEPs are; nil if they have none.
@@ -121,24 +121,24 @@ func formatCRC(crc uint32) string { return fmt.Sprintf("%08x", crc) }
 
 // SetClosed fills in what the manifest says of the segment beside what it holds.
 func (s *Segment) SetClosed(id SegmentID, at time.Time) {
-	s.Name, s.Number, s.CRC, s.Closed = id.Name(), id.Number, formatCRC(s.Sum), at.UTC()
+	s.Name, s.Number, s.CRC, s.Closed = id.Name(), id.Number, formatCRC(s.RunningCRC), at.UTC()
 }
 
 // Verdict is how the accounts of a run closed, as the control wrote it at the end.
 type Verdict struct {
-	Verdict         string        `json:"verdict"`               // GOOD, DEGRADED, INCOMPLETE, ABORTED
-	Why             string        `json:"verdict_why,omitempty"` // a sentence; empty where nothing was lost
-	Losses          []Loss        `json:"losses,omitempty"`
-	EndCause        string        `json:"end_cause"`
-	Cause           string        `json:"cause,omitempty"` // what ended it, a sentence
-	EventsTriggered uint64        `json:"events_triggered"`
-	EventsBuilt     uint64        `json:"events_built"`
-	EventsHere      uint64        `json:"events_here"`            // in this directory, each once, when the run ended
-	EventsOutput    uint64        `json:"events_output"`          // in all directories of the run
-	Missing         []Range       `json:"missing"`                // events that were triggered and are in no directory
-	MissingMore     uint64        `json:"missing_more,omitempty"` // ranges beyond those listed
-	Concluded       time.Time     `json:"concluded"`
-	UnitOutages     []UnitOutages `json:"lacking,omitempty"` // readout units that were gone for a part of the run
+	Verdict               string        `json:"verdict"`               // GOOD, DEGRADED, INCOMPLETE, ABORTED
+	Why                   string        `json:"verdict_why,omitempty"` // a sentence; empty where nothing was lost
+	Losses                []Loss        `json:"losses,omitempty"`
+	EndCause              string        `json:"end_cause"`
+	Cause                 string        `json:"cause,omitempty"` // what ended it, a sentence
+	EventsTriggered       uint64        `json:"events_triggered"`
+	EventsBuilt           uint64        `json:"events_built"`
+	EventsInDirectory     uint64        `json:"events_here"`            // in this directory, each once, when the run ended
+	EventsOutput          uint64        `json:"events_output"`          // in all directories of the run
+	MissingEvents         []Range       `json:"missing"`                // events that were triggered and are in no directory
+	UnlistedMissingRanges uint64        `json:"missing_more,omitempty"` // ranges beyond those listed
+	ConcludedAt           time.Time     `json:"concluded"`
+	UnitOutages           []UnitOutages `json:"lacking,omitempty"` // readout units that were gone for a part of the run
 }
 
 // UnitOutages is a readout unit that was gone, and what is missing for that: events that are built with missing

@@ -21,10 +21,10 @@ type MergeOptions struct {
 	// Progress is told what is done, and how many of how many bytes of it are.
 	Progress func(what string, done, total int64)
 
-	fault func(step string) error // tests end a merge at a step as a kill would
-	span  uint64                  // MEPs of a plan in memory; zero means spanMEPs
-	// noReserve is a file system that cannot reserve room.
-	noReserve bool
+	faultAfter func(step string) error // tests end a merge at a step as a kill would
+	planMEPs   uint64                  // MEPs of a plan in memory; zero means spanMEPs
+	// cannotReserve is a file system that cannot reserve room.
+	cannotReserve bool
 }
 
 // A spaceError says that a merged file does not fit on its file system.
@@ -67,7 +67,7 @@ func (e *unsoundError) Error() string {
 // then, with Remove, the segments go.
 //
 // It needs room for the data once more. Too little is a *spaceError before anything is written. Ended at any point, by
-// whatever, and called again, it goes on where it was. Errors of type *unsoundError, *takenError, *spaceError and
+// whatever, and called again, it goes on where it was. Errors of type *unsoundError, *nameInUseError, *spaceError and
 // *Problem harm nothing.
 func Merge(ctx context.Context, dir, dst string, o MergeOptions) (Merged, error) {
 	m, err := newMerge(dir, dst, o)
@@ -86,7 +86,7 @@ func Merge(ctx context.Context, dir, dst string, o MergeOptions) (Merged, error)
 	}
 	defer func() { _ = lock.Close() }() // nothing was written
 	merged, err := m.run(ctx)
-	if err == nil || m.released {
+	if err == nil || m.namesReleased {
 		_ = os.Remove(lock.Name()) // a name without a meaning, which the next merge takes again
 		removeEmptyDirs(m.dir)
 	}
@@ -98,19 +98,19 @@ const mergeLock = "merge.lock"
 
 // merge is a merge under way.
 type merge struct {
-	dir, dst   string // absolute
-	o          MergeOptions
-	c          *Contents
-	plan       *plan
-	emptiedDir string // directory from which an earlier merge took all but its lock
-	hasName    bool   // the file has its name from an earlier merge
-	released   bool   // the names of the merge are free: nothing of it is left
+	dir, dst      string // absolute
+	o             MergeOptions
+	c             *Contents
+	plan          *mergePlan
+	emptiedDir    string // directory from which an earlier merge took all but its lock
+	isPublished   bool   // the file has its name from an earlier merge
+	namesReleased bool   // the names of the merge are free: nothing of it is left
 }
 
 // newMerge finds the run. Without one, but with a merged file, m.dir is empty.
 func newMerge(dir, dst string, o MergeOptions) (m *merge, err error) {
-	if o.span == 0 {
-		o.span = spanMEPs
+	if o.planMEPs == 0 {
+		o.planMEPs = spanMEPs
 	}
 	m = &merge{o: o}
 	if m.dst, err = filepath.Abs(dst); err != nil {
@@ -151,16 +151,16 @@ func isEmptyRun(dir string) bool {
 
 func (m *merge) path(suffix string) string { return m.dst + suffix }
 
-func (m *merge) hasFile(suffix string) bool { return exists(m.path(suffix)) }
+func (m *merge) hasFile(suffix string) bool { return pathExists(m.path(suffix)) }
 
 func (m *merge) syncDir() error { return SyncDir(filepath.Dir(m.dst)) }
 
 // faultPoint is where tests end a merge.
 func (m *merge) faultPoint(what string) error {
-	if m.o.fault == nil {
+	if m.o.faultAfter == nil {
 		return nil
 	}
-	return m.o.fault(what)
+	return m.o.faultAfter(what)
 }
 
 func (m *merge) progress(what string, done, total int64) {
@@ -222,10 +222,10 @@ func (m *merge) run(ctx context.Context) (Merged, error) {
 	if err := m.checkNames(); err != nil {
 		return Merged{}, err
 	}
-	if m.plan, err = newPlan(ctx, c, m.o.span, false); err != nil {
+	if m.plan, err = newPlan(ctx, c, m.o.planMEPs, false); err != nil {
 		return Merged{}, err
 	}
-	began, err := m.claim()
+	began, err := m.claimNames()
 	if err == nil {
 		err = m.faultPoint("claimed")
 	}
@@ -251,9 +251,9 @@ func (m *merge) checkNames() error {
 		return nil
 	}
 	if st, err := os.Lstat(m.dst); err == nil && !st.Mode().IsRegular() {
-		return &takenError{
+		return &nameInUseError{
 			Path: m.dst,
-			What: " and is " + safeopen.KindOf(st.Mode()),
+			What: " and is " + safeopen.FileKind(st.Mode()),
 			Hint: "give another path",
 		}
 	}
@@ -266,7 +266,7 @@ func (m *merge) checkNames() error {
 	}
 	for _, suffix := range []string{"", IndexSuffix, manifestSuffix} {
 		if m.hasFile(suffix) {
-			return &takenError{Path: m.path(suffix), Hint: "give another path, or --overwrite"}
+			return &nameInUseError{Path: m.path(suffix), Hint: "give another path, or --overwrite"}
 		}
 	}
 	return nil
@@ -280,11 +280,11 @@ func (m *merge) giveUp(err error) error {
 	}
 	var space *spaceError
 	var problem *Problem
-	var nameTaken *takenError
+	var nameTaken *nameInUseError
 	if !errors.As(err, &space) && !errors.As(err, &problem) && !errors.As(err, &nameTaken) {
 		return err
 	}
-	m.released = true
+	m.namesReleased = true
 	for _, suffix := range []string{mergingSuffix, mergingSuffix + IndexSuffix, mergingSuffix + manifestSuffix} {
 		err = errors.Join(err, removeFile(m.path(suffix)))
 	}

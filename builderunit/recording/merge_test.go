@@ -50,7 +50,7 @@ func isMerged(t testing.TB, dst string, want []byte) *RunVerification {
 }
 
 func TestMergeMakesOneFileInOrder(t *testing.T) {
-	for _, f := range []Format{MEP, MDF, MFP} {
+	for _, f := range []Format{FormatMEP, FormatMDF, FormatMFP} {
 		for _, keep := range []bool{true, false} {
 			t.Run(fmt.Sprint(f, keep), func(t *testing.T) {
 				out := filepath.Join(must.MemoryDir(t), "x.mdf.segments")
@@ -88,7 +88,7 @@ func TestMergeMakesOneFileInOrder(t *testing.T) {
 // can.
 func TestMergeOfOneSegmentInOrder(t *testing.T) {
 	for _, keep := range []bool{false, true} {
-		r := newRig(t, must.MemoryDir(t), MDF)
+		r := newRig(t, must.MemoryDir(t), FormatMDF)
 		id := r.closed(0, mep(0, 1), mep(1, 2), mep(2, 1))
 		dir, dst := r.done(), filepath.Join(r.dir, "..", "x.mdf")
 		before, err := os.Stat(filepath.Join(dir, id.Name()))
@@ -96,7 +96,7 @@ func TestMergeOfOneSegmentInOrder(t *testing.T) {
 		if _, err := Merge(context.Background(), dir, dst, MergeOptions{Remove: !keep}); err != nil {
 			t.Fatal(err)
 		}
-		isMerged(t, dst, inEventOrder(t, MDF, 0, 1, 2))
+		isMerged(t, dst, inEventOrder(t, FormatMDF, 0, 1, 2))
 		if after, err := os.Stat(dst); err != nil || os.SameFile(before, after) == keep {
 			t.Fatalf("keep %v: %v", keep, err)
 		}
@@ -112,7 +112,7 @@ func TestMergeOfAnyOrder(t *testing.T) {
 		out := filepath.Join(base, fmt.Sprint(n))
 		must.OK(rt, os.Mkdir(out, 0o777))
 		defer os.RemoveAll(out)
-		r := newRig(rt, out, MFP)
+		r := newRig(rt, out, FormatMFP)
 		stride := rapid.SampledFrom([]uint64{1, 5_000, 70_000}).Draw(rt, "stride")
 		rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		var meps []uint64
@@ -127,11 +127,11 @@ func TestMergeOfAnyOrder(t *testing.T) {
 			}
 		}
 		dst := filepath.Join(out, "x.mfp")
-		o := MergeOptions{Remove: rnd.IntN(2) == 0, span: uint64(1 + rnd.IntN(40))}
+		o := MergeOptions{Remove: rnd.IntN(2) == 0, planMEPs: uint64(1 + rnd.IntN(40))}
 		if _, err := Merge(context.Background(), r.done(), dst, o); err != nil {
 			rt.Fatal(err)
 		}
-		isMerged(t, dst, inEventOrder(rt, MFP, meps...))
+		isMerged(t, dst, inEventOrder(rt, FormatMFP, meps...))
 	})
 }
 
@@ -149,7 +149,7 @@ func TestMergeEndedAnywhereGoesOn(t *testing.T) {
 			steps := 1
 			for kill := 0; kill < steps; kill++ {
 				out := must.MemoryDir(t)
-				r := newRig(t, out, MEP)
+				r := newRig(t, out, FormatMEP)
 				if c.one {
 					r.closed(0, mep(0, 1), mep(1, 1), mep(2, 1), mep(3, 1))
 				} else {
@@ -161,7 +161,7 @@ func TestMergeEndedAnywhereGoesOn(t *testing.T) {
 				do := func(kill int) (steps int, err error) {
 					_, err = Merge(context.Background(), dir, dst, MergeOptions{
 						Remove: c.remove,
-						fault: func(string) error {
+						faultAfter: func(string) error {
 							if steps++; steps == kill+1 {
 								return errEnded
 							}
@@ -186,7 +186,7 @@ func TestMergeEndedAnywhereGoesOn(t *testing.T) {
 				if _, err := do(-1); err != nil {
 					t.Fatalf("step %d, at last: %v", kill, err)
 				}
-				isMerged(t, dst, inEventOrder(t, MEP, upTo(4)...))
+				isMerged(t, dst, inEventOrder(t, FormatMEP, upTo(4)...))
 				if _, err := os.Stat(dir); os.IsNotExist(err) != c.remove {
 					t.Fatalf("step %d: %s: %v", kill, dir, err)
 				}
@@ -202,7 +202,7 @@ func TestMergeEndedAnywhereGoesOn(t *testing.T) {
 func good(t *testing.T, dir, dst string) {
 	t.Helper()
 	for _, path := range []string{dir, dst} {
-		if v, err := Verify(context.Background(), path, VerifyOptions{}); err == nil && v.Closed() {
+		if v, err := Verify(context.Background(), path, VerifyOptions{}); err == nil && v.IsGood() {
 			return
 		}
 	}
@@ -212,7 +212,7 @@ func good(t *testing.T, dir, dst string) {
 // spoil changes a byte of a file that is there, unless it is a second name of a segment.
 func spoil(t *testing.T, path string, at int) {
 	t.Helper()
-	if b, err := os.ReadFile(path); err == nil && len(b) > 0 && !secondName(path) {
+	if b, err := os.ReadFile(path); err == nil && len(b) > 0 && !hasSecondName(path) {
 		patch(t, path, flip(at*37%len(b)))
 	}
 }
@@ -246,12 +246,12 @@ func TestMergeRefuses(t *testing.T) {
 			mkdir(t, RunDir(p.dir, 7))
 		}, "2 runs, run-000007 to run-000123"},
 		"an open segment": {func(t *testing.T, p *place) {
-			data, index, _ := p.r.segment(SegmentID{0, 9, MEP}, mep(9, 1))
+			data, index, _ := p.r.segment(SegmentID{0, 9, FormatMEP}, mep(9, 1))
 			p.r.file("bu0-00009.mep.open", data)
 			p.r.file("bu0-00009.idx", index)
 		}, "ringlet recover"},
 		"a segment being written": {func(t *testing.T, p *place) {
-			data, index, _ := p.r.segment(SegmentID{0, 9, MEP}, mep(9, 1))
+			data, index, _ := p.r.segment(SegmentID{0, 9, FormatMEP}, mep(9, 1))
 			p.r.file("bu0-00009.mep.open", data)
 			p.r.file("bu0-00009.idx", index)
 			lock(t, filepath.Join(p.dir, "bu0-00009.idx"))
@@ -269,7 +269,7 @@ func TestMergeRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := must.MemoryDir(t)
-			p := &place{r: newRig(t, out, MEP)}
+			p := &place{r: newRig(t, out, FormatMEP)}
 			p.r.closed(0, mep(0, 1))
 			p.r.closed(1, mep(1, 1))
 			p.dir, p.dst = p.r.done(), filepath.Join(out, "x.mep")
@@ -313,12 +313,12 @@ func tree(t *testing.T, dir string) (list string) {
 // With Overwrite the file is replaced, and only when the new one is whole.
 func TestMergeOverwrites(t *testing.T) {
 	out := must.MemoryDir(t)
-	r := newRig(t, out, MEP)
+	r := newRig(t, out, FormatMEP)
 	r.closed(0, mep(1, 1), mep(0, 1))
 	dir, dst := r.done(), filepath.Join(out, "x.mep")
 	write(t, dst, "old")
 	write(t, dst+manifestSuffix, "old")
-	_, err := Merge(context.Background(), dir, dst, MergeOptions{Overwrite: true, fault: func(step string) error {
+	_, err := Merge(context.Background(), dir, dst, MergeOptions{Overwrite: true, faultAfter: func(step string) error {
 		b, _ := os.ReadFile(dst)
 		if step != "named" && step != "in the manifest" && step != "journal removed" && string(b) != "old" {
 			t.Errorf("at %q the old file is gone", step)
@@ -326,20 +326,20 @@ func TestMergeOverwrites(t *testing.T) {
 		return nil
 	}})
 	must.OK(t, err)
-	isMerged(t, dst, inEventOrder(t, MEP, 0, 1))
+	isMerged(t, dst, inEventOrder(t, FormatMEP, 0, 1))
 }
 
 // What Recover cut off is in no merged file: it stays, and the manifest with it.
 func TestMergeLeavesTails(t *testing.T) {
 	out := must.MemoryDir(t)
-	r := newRig(t, out, MEP)
+	r := newRig(t, out, FormatMEP)
 	id := r.closed(0, mep(1, 1), mep(0, 1))
 	r.file(id.Name()+TailSuffix, []byte("half a MEP"))
 	dir, dst := r.done(), filepath.Join(out, "x.mep")
 	if _, err := Merge(context.Background(), dir, dst, MergeOptions{Remove: true}); err != nil {
 		t.Fatal(err)
 	}
-	isMerged(t, dst, inEventOrder(t, MEP, 0, 1))
+	isMerged(t, dst, inEventOrder(t, FormatMEP, 0, 1))
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) < 2 {
 		t.Fatal(entries, err)

@@ -24,36 +24,36 @@ import (
 //  3. the disk is made to write behind, so that it is not idle until the end
 //  4. when all is on the disk the file is read back once, and each MEP held against the CRC of its index entry
 const (
-	// longStretch is what the kernel copies: one system call costs some microseconds, for which memory copies 10 to 20
+	// kernelCopyBytes is what the kernel copies: one system call costs some microseconds, for which memory copies 10 to 20
 	// KiB.
-	longStretch = 128 << 10
-	gatherBytes = 1 << 20
-	behindBytes = 64 << 20
-	maxOpen     = 64 // files of segments that are open at a time
+	kernelCopyBytes  = 128 << 10
+	mergeBufferBytes = 1 << 20
+	writeBackBytes   = 64 << 20
+	maxOpenFiles     = 64 // files of segments that are open at a time
 )
 
 // copier writes a merged file.
 type copier struct {
-	dir      string
-	sources  []*source
-	out      *os.File
-	written  int64         // bytes written: the offset of out
-	syncedTo int64         // of them, those that the disk was told to write
-	buffered *bufio.Writer // onto Write
-	open     map[int]*crcReader
-	recent   []int // keys of open, the oldest first
-	step     func(done int64) error
+	dir       string
+	sources   []*plannedSegment
+	out       *os.File
+	written   int64         // bytes written: the offset of out
+	syncedTo  int64         // of them, those that the disk was told to write
+	buffered  *bufio.Writer // onto Write
+	open      map[int]*crcReader
+	recent    []int // keys of open, the oldest first
+	afterCopy func(done int64) error
 }
 
 // copy copies MEPs, which follow what was written.
 func (k *copier) copy(ctx context.Context, meps []plannedMEP) error {
 	for len(meps) > 0 {
 		n, length := 1, meps[0].Length
-		for n < len(meps) && meps[n].source == meps[0].source && meps[n].Offset == meps[0].Offset+length {
+		for n < len(meps) && meps[n].segmentIndex == meps[0].segmentIndex && meps[n].Offset == meps[0].Offset+length {
 			length += meps[n].Length
 			n++
 		}
-		if err := k.copyStretch(ctx, meps[0].source, meps[0].Offset, length); err != nil {
+		if err := k.copyStretch(ctx, meps[0].segmentIndex, meps[0].Offset, length); err != nil {
 			return err
 		}
 		meps = meps[n:]
@@ -67,7 +67,7 @@ func (k *copier) copyStretch(ctx context.Context, source int, offset, length int
 	if err != nil {
 		return err
 	}
-	if length >= longStretch {
+	if length >= kernelCopyBytes {
 		return k.copyLong(ctx, w.f.(*os.File), offset, length)
 	}
 	if err := ctx.Err(); err != nil {
@@ -75,7 +75,7 @@ func (k *copier) copyStretch(ctx context.Context, source int, offset, length int
 	}
 	b, err := w.bytes(offset, length)
 	if err != nil {
-		return fmt.Errorf("%s: %w", k.sources[source].s.Name, err)
+		return fmt.Errorf("%s: %w", k.sources[source].contents.Name, err)
 	}
 	_, err = k.buffered.Write(b)
 	return err
@@ -93,7 +93,7 @@ func (k *copier) copyLong(ctx context.Context, from *os.File, offset, length int
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := io.CopyN(k.out, from, min(length, behindBytes))
+		n, err := io.CopyN(k.out, from, min(length, writeBackBytes))
 		if errors.Is(err, io.EOF) {
 			err = fmt.Errorf("%s has become shorter: %w", from.Name(), io.ErrUnexpectedEOF)
 		}
@@ -114,12 +114,12 @@ func (k *copier) Write(p []byte) (int, error) {
 // advance counts bytes, and sends those behind to the disk.
 func (k *copier) advance(n int64) error {
 	k.written += n
-	if k.written-k.syncedTo >= behindBytes {
+	if k.written-k.syncedTo >= writeBackBytes {
 		// It is a wish: what does not come to the disk by it comes there by the fdatasync at the end.
 		_ = unix.SyncFileRange(int(k.out.Fd()), k.syncedTo, k.written-k.syncedTo, unix.SYNC_FILE_RANGE_WRITE)
 		k.syncedTo = k.written
 	}
-	return k.step(k.written)
+	return k.afterCopy(k.written)
 }
 
 // openSegment opens one, and closes the one that was opened longest ago where too many are open.
@@ -127,12 +127,12 @@ func (k *copier) openSegment(source int) (*crcReader, error) {
 	if w := k.open[source]; w != nil {
 		return w, nil
 	}
-	if len(k.recent) == maxOpen {
+	if len(k.recent) == maxOpenFiles {
 		_ = k.open[k.recent[0]].f.(*os.File).Close() // it was read
 		delete(k.open, k.recent[0])
 		k.recent = k.recent[1:]
 	}
-	f, err := safeopen.OpenNoFollow(filepath.Join(k.dir, k.sources[source].s.Name))
+	f, err := safeopen.OpenNoFollow(filepath.Join(k.dir, k.sources[source].contents.Name))
 	if err != nil {
 		return nil, err
 	}

@@ -21,16 +21,17 @@ import (
 // own name from an earlier merge, and agrees, that is it.
 func (m *merge) makeFile(ctx context.Context, began bool) (*Merged, error) {
 	ours := began || m.c.Manifest.Merged != nil && m.c.Manifest.Merged.Path == m.dst
-	if st, err := os.Lstat(m.dst); err == nil && ours && st.Size() == m.plan.bytes {
+	if st, err := os.Lstat(m.dst); err == nil && ours && st.Size() == m.plan.mergedBytes {
 		merged, err := m.verifyCopy(ctx, m.dst)
 		var problem *Problem
 		if !errors.As(err, &problem) {
-			m.hasName = err == nil
+			m.isPublished = err == nil
 			return merged, err
 		}
 	}
 	if m.hasFile("") && !m.o.Overwrite {
-		return nil, &takenError{Path: m.dst, What: " and is not this run in order", Hint: "give another path, or --overwrite"}
+		return nil, &nameInUseError{Path: m.dst, What: " and is not this run in order",
+			Hint: "give another path, or --overwrite"}
 	}
 	unchanged, err := m.plan.unchangedSegment(ctx)
 	if err != nil {
@@ -62,7 +63,7 @@ func (m *merge) shareSegment(s *SegmentContents) bool {
 		_ = os.Remove(second) // of an earlier merge; else Link says that it is there
 		return os.Link(from, second) == nil && os.Rename(second, temp) == nil
 	}
-	if secondName(temp) && os.Remove(temp) != nil {
+	if hasSecondName(temp) && os.Remove(temp) != nil {
 		return false
 	}
 	in, err := safeopen.OpenNoFollow(from)
@@ -78,8 +79,8 @@ func (m *merge) shareSegment(s *SegmentContents) bool {
 	return errors.Join(err, out.Close()) == nil
 }
 
-// secondName tells that a file has another name, too: that of a segment.
-func secondName(path string) bool {
+// hasSecondName tells that a file has another name, too: that of a segment.
+func hasSecondName(path string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(path, &st) == nil && st.Nlink > 1
 }
@@ -87,7 +88,7 @@ func secondName(path string) bool {
 // copyData writes the temporary file, or what lacks of it.
 func (m *merge) copyData(ctx context.Context) (err error) {
 	temp := m.path(mergingSuffix)
-	if secondName(temp) { // a segment is not written to
+	if hasSecondName(temp) { // a segment is not written to
 		if err := os.Remove(temp); err != nil {
 			return err
 		}
@@ -105,15 +106,15 @@ func (m *merge) copyData(ctx context.Context) (err error) {
 	}
 	k := &copier{
 		dir:     m.dir,
-		sources: m.plan.sources,
+		sources: m.plan.segments,
 		out:     out,
 		open:    map[int]*crcReader{},
-		step: func(done int64) error {
-			m.progress("copy", done, m.plan.bytes)
+		afterCopy: func(done int64) error {
+			m.progress("copy", done, m.plan.mergedBytes)
 			return m.faultPoint("write")
 		},
 	}
-	k.buffered = bufio.NewWriterSize(k, gatherBytes)
+	k.buffered = bufio.NewWriterSize(k, mergeBufferBytes)
 	defer k.close()
 	there := &crcReader{f: out}
 	agree := true
@@ -140,7 +141,7 @@ func (m *merge) copyData(ctx context.Context) (err error) {
 		err = k.buffered.Flush()
 	}
 	if err == nil {
-		err = out.Truncate(m.plan.bytes) // an earlier merge may have had more
+		err = out.Truncate(m.plan.mergedBytes) // an earlier merge may have had more
 	}
 	return err
 }
@@ -151,7 +152,7 @@ func (m *merge) isCopied(ctx context.Context, there *crcReader, p *plannedMEP) (
 		return false, err
 	}
 	data, err := there.bytes(p.mergedOffset, p.Length)
-	m.progress("check what is there", p.mergedOffset, m.plan.bytes)
+	m.progress("check what is there", p.mergedOffset, m.plan.mergedBytes)
 	return err == nil && p.matches(data), nil
 }
 
@@ -162,11 +163,11 @@ func isDiskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.I
 func (m *merge) checkSpace(there int64) (*spaceError, error) {
 	n, err := freeBytes(filepath.Dir(m.dst))
 	// and the manifest, and what the file system needs to find the blocks
-	index := int64(m.c.Set.MEPs())*EntryBytes + 64<<10
+	index := int64(m.c.MEPSet.MEPs())*EntryBytes + 64<<10
 	return &spaceError{
 		Path: m.dst,
 		Dir:  m.dir,
-		Need: m.plan.bytes + index - min(there, m.plan.bytes),
+		Need: m.plan.mergedBytes + index - min(there, m.plan.mergedBytes),
 		Free: n,
 	}, err
 }
@@ -193,10 +194,10 @@ func (m *merge) reserveSpace(out *os.File) error {
 		return err
 	case space.Need > space.Free:
 		return space
-	case m.o.noReserve:
+	case m.o.cannotReserve:
 		return nil
 	}
-	err = unix.Fallocate(int(out.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, max(m.plan.bytes, 1))
+	err = unix.Fallocate(int(out.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, max(m.plan.mergedBytes, 1))
 	if isDiskFull(err) {
 		return space
 	}
@@ -216,7 +217,7 @@ func (m *merge) verifyCopy(ctx context.Context, path string) (*Merged, error) {
 		return nil, err
 	}
 	defer func() { _ = index.Close() }() // an error on the way is said already
-	x := bufio.NewWriterSize(index, scanEntries*EntryBytes)
+	x := bufio.NewWriterSize(index, entriesPerScan*EntryBytes)
 	entry := m.header().Append(nil)
 	if _, err := x.Write(entry); err != nil {
 		return nil, err
@@ -243,7 +244,7 @@ func (m *merge) verifyCopy(ctx context.Context, path string) (*Merged, error) {
 			if _, err := x.Write(entry); err != nil {
 				return err
 			}
-			m.progress("compare", p.mergedOffset+p.Length, m.plan.bytes)
+			m.progress("compare", p.mergedOffset+p.Length, m.plan.mergedBytes)
 		}
 		return nil
 	})
@@ -258,17 +259,17 @@ func (m *merge) verifyCopy(ctx context.Context, path string) (*Merged, error) {
 	}
 	return &Merged{
 		Path:   m.dst,
-		Bytes:  m.plan.bytes,
+		Bytes:  m.plan.mergedBytes,
 		CRC:    formatCRC(crc),
-		MEPs:   m.c.Set.MEPs(),
-		Events: m.c.Set.Events(),
+		MEPs:   m.c.MEPSet.MEPs(),
+		Events: m.c.MEPSet.Events(),
 		At:     time.Now().UTC(),
 	}, m.faultPoint("compared")
 }
 
 // attributeMismatch says whether a MEP differs because its segment is damaged, or because the copy is.
 func (m *merge) attributeMismatch(p *plannedMEP, path string) error {
-	s := m.plan.sources[p.source].s
+	s := m.plan.segments[p.segmentIndex].contents
 	damaged := &Problem{
 		Kind:   DamagedData,
 		File:   s.Name,

@@ -30,7 +30,7 @@ func readMerged(ctx context.Context, path string, checkLast bool) (*Contents, er
 	c := &Contents{
 		Dir:       filepath.Dir(path),
 		Manifest:  m,
-		Set:       m.newSet(),
+		MEPSet:    m.newMEPSet(),
 		checkLast: checkLast,
 	}
 	key, err := ParseKey(m.Key)
@@ -38,10 +38,10 @@ func readMerged(ctx context.Context, path string, checkLast bool) (*Contents, er
 		return nil, err
 	}
 	c.Merged = &SegmentContents{
-		ID:      mergedID(format),
-		Name:    filepath.Base(path),
-		index:   path + IndexSuffix,
-		hasData: true,
+		ID:        mergedID(format),
+		Name:      filepath.Base(path),
+		indexPath: path + IndexSuffix,
+		hasData:   true,
 		listed: &Segment{
 			Name:          filepath.Base(path),
 			SegmentTotals: SegmentTotals{MEPs: m.Merged.MEPs, Events: m.Merged.Events, Bytes: m.Merged.Bytes},

@@ -50,7 +50,7 @@ func (m *merge) publish(merged *Merged) error {
 			if err := m.syncDir(); err != nil {
 				return err
 			}
-			return Update(m.dir, func(in *Manifest) error { in.Merged = merged; return nil })
+			return UpdateManifest(m.dir, func(in *Manifest) error { in.Merged = merged; return nil })
 		}},
 		mergeStep{"journal removed", func() error {
 			return cmp.Or(removeFile(m.path(mergingSuffix+manifestSuffix)), m.syncDir())
@@ -62,14 +62,14 @@ func (m *merge) publish(merged *Merged) error {
 // checkNames has looked, and it is looked at again.
 func (m *merge) renameToFinal() error {
 	switch {
-	case m.hasName:
+	case m.isPublished:
 		return removeFile(m.path(mergingSuffix))
 	case m.o.Overwrite:
 		return os.Rename(m.path(mergingSuffix), m.dst)
 	}
-	err := RenameNew(m.path(mergingSuffix), m.dst)
+	err := RenameNoReplace(m.path(mergingSuffix), m.dst)
 	if errors.Is(err, fs.ErrExist) {
-		return &takenError{Path: m.dst, What: " since a moment ago", Hint: "give another path, or --overwrite"}
+		return &nameInUseError{Path: m.dst, What: " since a moment ago", Hint: "give another path, or --overwrite"}
 	}
 	return err
 }
@@ -134,11 +134,11 @@ func (m *merge) resumeRemoving(ctx context.Context) (Merged, error) {
 		return Merged{}, err
 	}
 	w := &crcReader{f: f}
-	for w.end < st.Size() {
-		if err := w.sumTo(ctx, min(w.end+readBytes, st.Size())); err != nil {
+	for w.crcEnd < st.Size() {
+		if err := w.extendCRC(ctx, min(w.crcEnd+readBytes, st.Size())); err != nil {
 			return Merged{}, err
 		}
-		m.progress("compare", w.end, merged.Bytes)
+		m.progress("compare", w.crcEnd, merged.Bytes)
 	}
 	if want, err := strconv.ParseUint(merged.CRC, 16, 32); err != nil || uint32(want) != w.crc {
 		return Merged{}, &Problem{

@@ -37,7 +37,7 @@ func smallDisk(t *testing.T, bytes int) string {
 // and when there is room the same command makes the file.
 func TestMergeOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 3<<20)
-	r := newRig(t, disk, MEP)
+	r := newRig(t, disk, FormatMEP)
 	r.scattered(rand.New(rand.NewPCG(5, 1)), 2, 400)
 	r.verdict(1600, 1600)
 	dir, dst := r.done(), filepath.Join(disk, "x.mep")
@@ -69,20 +69,20 @@ func TestMergeOnAFullDisk(t *testing.T) {
 	if _, err := Merge(context.Background(), dir, dst, MergeOptions{Remove: true}); err != nil {
 		t.Fatal(err)
 	}
-	isMerged(t, dst, inEventOrder(t, MEP, upTo(400)...))
+	isMerged(t, dst, inEventOrder(t, FormatMEP, upTo(400)...))
 }
 
 // Others fill the disk while the file is made, on a file system that reserves no room.
 func TestMergeWhileTheDiskFills(t *testing.T) {
 	disk := smallDisk(t, 3<<20)
 	out := must.MemoryDir(t)
-	r := newRig(t, out, MEP)
+	r := newRig(t, out, FormatMEP)
 	r.scattered(rand.New(rand.NewPCG(6, 1)), 2, 400)
 	r.verdict(1600, 1600)
 	dir, dst := r.done(), filepath.Join(disk, "x.mep")
 	before := tree(t, dir)
-	_, err := Merge(context.Background(), dir, dst, MergeOptions{Remove: true, noReserve: true,
-		fault: func(step string) error {
+	_, err := Merge(context.Background(), dir, dst, MergeOptions{Remove: true, cannotReserve: true,
+		faultAfter: func(step string) error {
 			if step != "room" {
 				return nil
 			}
@@ -119,7 +119,7 @@ func TestNoRunOnAFullDisk(t *testing.T) {
 	about := RunInfo{
 		Run:     3,
 		Key:     NewKey(),
-		Format:  MEP,
+		Format:  FormatMEP,
 		Packing: 1,
 	}
 	if _, err := OpenRun(disk, about, false); !errors.Is(err, unix.ENOSPC) {

@@ -19,14 +19,16 @@ type journal struct {
 	From string `json:"from"` // directory of the run
 }
 
-// A takenError says that a name that Merge needs is taken by a file that is not of this merge.
-type takenError struct {
+// A nameInUseError says that a name that Merge needs is taken by a file that is not of this merge.
+type nameInUseError struct {
 	Path string
 	What string // what is known of it
 	Hint string
 }
 
-func (e *takenError) Error() string { return fmt.Sprintf("%s exists%s: %s", e.Path, e.What, e.Hint) }
+func (e *nameInUseError) Error() string {
+	return fmt.Sprintf("%s exists%s: %s", e.Path, e.What, e.Hint)
+}
 
 // readJournal reads the journal at path; nil says that there is none.
 func readJournal(path string) (*journal, error) {
@@ -39,15 +41,15 @@ func readJournal(path string) (*journal, error) {
 	}
 	j := &journal{}
 	if json.Unmarshal(b, j) != nil || j.Key == "" {
-		return nil, &takenError{Path: path, Hint: "it is not of a merge of Ringlet: give it another name, or remove it"}
+		return nil, &nameInUseError{Path: path, Hint: "it is not of a merge of Ringlet: give it another name, or remove it"}
 	}
 	return j, nil
 }
 
-// claim makes the names of the files that a merge writes its own: it refuses what is not of this merge, and says in a
-// journal whose they are before the first of them is made. began tells that an earlier merge of the same run did so
-// before.
-func (m *merge) claim() (began bool, err error) {
+// claimNames makes the names of the files that a merge writes its own: it refuses what is not of this merge, and says
+// in a journal whose they are before the first of them is made. began tells that an earlier merge of the same run did
+// so before.
+func (m *merge) claimNames() (began bool, err error) {
 	j, err := readJournal(m.path(mergingSuffix + manifestSuffix))
 	if err != nil {
 		return false, err
@@ -56,14 +58,14 @@ func (m *merge) claim() (began bool, err error) {
 		return true, nil
 	}
 	if j != nil {
-		return false, &takenError{
+		return false, &nameInUseError{
 			Path: m.path(mergingSuffix),
 			What: fmt.Sprintf(" and belongs to a merge of run %d in %s that is not finished", j.Run, j.From),
 			Hint: "finish that one, or remove both files " + m.path(mergingSuffix) + "*, or give another path",
 		}
 	}
 	if st, err := os.Lstat(m.path(mergingSuffix)); err == nil && st.Size() > 0 {
-		return false, &takenError{
+		return false, &nameInUseError{
 			Path: m.path(mergingSuffix),
 			Hint: "it is not of a merge of this run: remove it, or give another path",
 		}

@@ -26,12 +26,12 @@ type Format uint32
 
 // Formats. The numbers stand in indexes.
 const (
-	MEP Format = 1 // MEPs, each as it was built, without gaps
-	MDF Format = 2 // MDF records, one for each event
-	MFP Format = 3 // the MFPs of the MEPs, without MEP headers
+	FormatMEP Format = 1 // MEPs, each as it was built, without gaps
+	FormatMDF Format = 2 // MDF records, one for each event
+	FormatMFP Format = 3 // the MFPs of the MEPs, without MEP headers
 )
 
-var formatNames = map[Format]string{MEP: "mep", MDF: "mdf", MFP: "mfp"}
+var formatNames = map[Format]string{FormatMEP: "mep", FormatMDF: "mdf", FormatMFP: "mfp"}
 
 // Valid says whether f is one of the formats.
 func (f Format) Valid() bool { return formatNames[f] != "" }
@@ -65,7 +65,7 @@ func ChooseFormat(path, requested string) (Format, error) {
 	case requested != "auto":
 		return ParseFormat(requested)
 	case ending == "":
-		return MDF, nil
+		return FormatMDF, nil
 	case !known:
 		return 0, fmt.Errorf("%s has the ending .%s, which is none of .mdf, .mep and .mfp: give it one of them, or say the "+
 			"format", path, ending)

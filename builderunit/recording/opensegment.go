@@ -29,7 +29,7 @@ func ReadOpenSegment(ctx context.Context, path string) (o OpenSegment, ok bool, 
 	}
 	o.TailBytes = st.Size()
 	index := filepath.Join(filepath.Dir(path), id.Index())
-	o.Live = inUse(index)
+	o.Live = isInUse(index)
 	x, err := openIndex(index)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errHeader) {
 		return o, true, nil

@@ -51,13 +51,13 @@ type Problem struct {
 
 func (p *Problem) Error() string {
 	if p.Events != nil {
-		return fmt.Sprintf("%s: %s: %s: %s", p.File, p.Kind, plural.Span("event", p.Events.From, p.Events.To), p.Text)
+		return fmt.Sprintf("%s: %s: %s: %s", p.File, p.Kind, plural.NamedRange("event", p.Events.From, p.Events.To), p.Text)
 	}
 	return fmt.Sprintf("%s: %s: %s", p.File, p.Kind, p.Text)
 }
 
-// maxNamed bounds how many problems of a segment, copies and ranges are listed; the rest are counted.
-const maxNamed = 64
+// maxListedProblems bounds how many problems of a segment, copies and ranges are listed; the rest are counted.
+const maxListedProblems = 64
 
 // Problems is a list of problems with a bound.
 type Problems struct {
@@ -67,7 +67,7 @@ type Problems struct {
 
 // add lists a problem while there is room.
 func (p *Problems) add(kind ProblemKind, file string, events *Range, format string, args ...any) {
-	if len(p.Listed) == maxNamed {
+	if len(p.Listed) == maxListedProblems {
 		p.More++
 		return
 	}

@@ -12,19 +12,19 @@ type proof struct {
 	totals       SegmentTotals // by the MEPs of these
 	maxEvents    uint32        // the most that one of the MEPs has
 	eventsPerMEP uint64        // events that the MEPs before the last have, if they have equally many
-	live         bool          // they have not
+	isLive       bool          // they have not
 }
 
-// prove holds the entries of an index against the data, and ends at the first that is not right: torn, not behind the
-// one before it, beyond the data, or with another checksum. An error is one of reading, and says nothing of the
+// proveIndex holds the entries of an index against the data, and ends at the first that is not right: torn, not behind
+// the one before it, beyond the data, or with another checksum. An error is one of reading, and says nothing of the
 // segment.
-func prove(ctx context.Context, x *indexFile, data io.ReaderAt, size int64) (p proof, err error) {
+func proveIndex(ctx context.Context, x *indexFile, data io.ReaderAt, size int64) (p proof, err error) {
 	w := &crcReader{f: data}
 	err = x.scan(ctx, 0, x.entries, func(_ int64, e *Entry, ok bool) error {
-		if !ok || e.Offset != w.end || e.Length == 0 || e.End() > size {
+		if !ok || e.Offset != w.crcEnd || e.Length == 0 || e.End() > size {
 			return errStop
 		}
-		if err := w.sumTo(ctx, e.End()); err != nil {
+		if err := w.extendCRC(ctx, e.End()); err != nil {
 			return err
 		}
 		if w.crc != e.CRC {
@@ -45,7 +45,7 @@ func (p *proof) notePacking(e *Entry) {
 	if e.MEP > 0 {
 		each = e.FirstEvent / e.MEP
 	}
-	p.live = p.live || e.FirstEvent != each*e.MEP || e.MEP > 0 && p.eventsPerMEP > 0 && p.eventsPerMEP != each
+	p.isLive = p.isLive || e.FirstEvent != each*e.MEP || e.MEP > 0 && p.eventsPerMEP > 0 && p.eventsPerMEP != each
 	p.eventsPerMEP = max(p.eventsPerMEP, each)
 }
 

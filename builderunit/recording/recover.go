@@ -26,16 +26,16 @@ type RecoveryResult struct {
 	Events    uint64
 	Bytes     int64
 	TailBytes int64 // behind the last whole MEP, in a file .tail
-	// Live says that its writer is at work, or another Recover: it was left alone. What is empty then.
-	Live bool
-	Err  error // why it could not be recovered; nothing is lost by that
+	// WriterLives says that its writer is at work, or another Recover: it was left alone. What is empty then.
+	WriterLives bool
+	Err         error // why it could not be recovered; nothing is lost by that
 }
 
 func (f *RecoveryResult) String() string {
 	switch {
 	case f.Err != nil:
 		return fmt.Sprintf("%s: it cannot be recovered: %v", f.Name, f.Err)
-	case f.Live:
+	case f.WriterLives:
 		return f.Name + ": it is being written: left alone"
 	}
 	return f.Name + ": " + f.What
@@ -72,11 +72,11 @@ type recovery struct {
 	dir             string
 	beforeStep      func(what string) error // called before each change: tests end there
 	manifest        *Manifest               // nil: missing or damaged
-	damage          error                   // why it is nil
+	manifestDamage  error                   // why it is nil
 	manifestRebuilt bool                    // it was made anew
-	about           RunInfo                 // what the manifest says of the run, or else indexes
-	live            map[int]bool            // builder units of which a segment was in use
-	closed          []closedSegment         // to be listed
+	runInfo         RunInfo                 // what the manifest says of the run, or else indexes
+	liveBuilders    map[int]bool            // builder units of which a segment was in use
+	closedSegments  []closedSegment         // to be listed
 	found           []RecoveryResult
 }
 
@@ -95,11 +95,11 @@ func (r *recovery) run() (err error) {
 	}
 	var damaged *damagedError
 	if r.manifest, err = Load(r.dir); errors.As(err, &damaged) {
-		r.damage = damaged
+		r.manifestDamage = damaged
 	} else if err != nil {
 		return err
 	}
-	r.live = map[int]bool{}
+	r.liveBuilders = map[int]bool{}
 	if !r.identify(names) {
 		return nil
 	}
@@ -120,9 +120,9 @@ func (r *recovery) run() (err error) {
 // identify finds out which run this is: by the manifest, or else by the first index that is whole.
 func (r *recovery) identify(names []string) bool {
 	if m := r.manifest; m != nil {
-		r.about.Run, r.about.Created = m.Run, m.Created
-		r.about.Key, _ = ParseKey(m.Key)
-		r.about.Format, _ = ParseFormat(m.Format)
+		r.runInfo.Run, r.runInfo.Created = m.Run, m.Created
+		r.runInfo.Key, _ = ParseKey(m.Key)
+		r.runInfo.Format, _ = ParseFormat(m.Format)
 		return true
 	}
 	slices.Sort(names)
@@ -132,7 +132,7 @@ func (r *recovery) identify(names []string) bool {
 		}
 		h, err := readHeader(r.path(name))
 		if err == nil {
-			r.about = RunInfo{
+			r.runInfo = RunInfo{
 				Run:     h.Run,
 				Key:     h.Key,
 				Format:  h.Segment.Format,
@@ -141,8 +141,8 @@ func (r *recovery) identify(names []string) bool {
 			return true
 		}
 	}
-	if len(names) > 0 || !errors.Is(r.damage, fs.ErrNotExist) {
-		err := fmt.Errorf("%w, and no index here is whole", r.damage)
+	if len(names) > 0 || !errors.Is(r.manifestDamage, fs.ErrNotExist) {
+		err := fmt.Errorf("%w, and no index here is whole", r.manifestDamage)
 		r.found = append(r.found, RecoveryResult{Dir: r.dir, Name: ManifestName, Err: err})
 	}
 	return false
@@ -176,14 +176,14 @@ func segmentIDs(names []string) (ids []SegmentID) {
 // recoverSegment recovers one segment, if its writer is gone. The error is one that ends the passage.
 func (r *recovery) recoverSegment(id SegmentID) error {
 	if id.Format == 0 {
-		id.Format = r.about.Format
+		id.Format = r.runInfo.Format
 	}
 	found := RecoveryResult{Dir: r.dir, Name: id.Name(), Segment: id}
-	if r.manifest.HasSegment(id) && !exists(r.path(id.Name()+OpenSuffix)) {
+	if r.manifest.HasSegment(id) && !pathExists(r.path(id.Name()+OpenSuffix)) {
 		return nil
 	}
-	if !exists(r.path(id.Index())) && !exists(r.path(id.Name()+OpenSuffix)) {
-		if exists(r.path(id.Name())) {
+	if !pathExists(r.path(id.Index())) && !pathExists(r.path(id.Name()+OpenSuffix)) {
+		if pathExists(r.path(id.Name())) {
 			found.What = "it is not in the manifest and has no index: left as it is"
 			r.found = append(r.found, found)
 		}
@@ -191,8 +191,8 @@ func (r *recovery) recoverSegment(id SegmentID) error {
 	}
 	index, err := openExclusive(r.path(id.Index()))
 	if errors.Is(err, errLocked) {
-		found.Live = true
-		r.live[id.Builder] = true
+		found.WriterLives = true
+		r.liveBuilders[id.Builder] = true
 	} else if err == nil {
 		err = r.recoverLocked(id, index, &found)
 		err = errors.Join(err, index.Close())
@@ -203,7 +203,7 @@ func (r *recovery) recoverSegment(id SegmentID) error {
 	} else {
 		found.Err = err
 	}
-	if found.What != "" || found.Live || found.Err != nil {
+	if found.What != "" || found.WriterLives || found.Err != nil {
 		r.found = append(r.found, found)
 	}
 	return nil
@@ -228,27 +228,27 @@ func (r *recovery) recoverLocked(id SegmentID, index *os.File, found *RecoveryRe
 		}
 	}
 	found.What, found.TailBytes = what, max(f.tailSize, 0)
-	if slices.Contains(steps, copyTail) {
-		found.TailBytes = f.size - f.provenEnd
-	} else if slices.Contains(steps, moveData) {
-		found.TailBytes = f.size
+	if slices.Contains(steps, stepCopyTail) {
+		found.TailBytes = f.dataSize - f.provenEnd
+	} else if slices.Contains(steps, stepMoveData) {
+		found.TailBytes = f.dataSize
 	}
-	if !slices.Contains(steps, listSegment) {
+	if !slices.Contains(steps, stepListSegment) {
 		return nil
 	}
 	found.MEPs, found.Events, found.Bytes = p.totals.MEPs, p.totals.Events, p.totals.Bytes
-	entry := Segment{SegmentTotals: p.totals, Recovered: !r.manifestRebuilt || f.open, TailBytes: found.TailBytes}
+	entry := Segment{SegmentTotals: p.totals, Recovered: !r.manifestRebuilt || f.hasOpenData, TailBytes: found.TailBytes}
 	entry.SetClosed(id, time.Now())
-	r.closed = append(r.closed, closedSegment{id: id, entry: entry, found: len(r.found)})
-	r.about.Packing = max(r.about.Packing, int(p.maxEvents))
-	r.about.Live = r.about.Live || p.live || p.eventsPerMEP > uint64(r.about.Packing)
+	r.closedSegments = append(r.closedSegments, closedSegment{id: id, entry: entry, found: len(r.found)})
+	r.runInfo.Packing = max(r.runInfo.Packing, int(p.maxEvents))
+	r.runInfo.Live = r.runInfo.Live || p.isLive || p.eventsPerMEP > uint64(r.runInfo.Packing)
 	return nil
 }
 
 // updateManifest brings the manifest up to date.
 func (r *recovery) updateManifest() error {
-	if len(r.closed) == 0 && !slices.ContainsFunc(r.manifest.Builders, r.abandoned) {
-		if !exists(tempPath(r.dir)) {
+	if len(r.closedSegments) == 0 && !slices.ContainsFunc(r.manifest.Builders, r.isAbandoned) {
+		if !pathExists(tempPath(r.dir)) {
 			return nil
 		}
 		return withRunLock(r.dir, func() error { return removeFile(tempPath(r.dir)) })
@@ -258,27 +258,27 @@ func (r *recovery) updateManifest() error {
 		if err != nil {
 			return err
 		}
-		for _, c := range r.closed {
+		for _, c := range r.closedSegments {
 			if b := m.Builder(c.id.Builder); !m.HasSegment(c.id) {
 				b.AddSegment(c.entry)
 			}
 			r.found[c.found].Listed = true
 		}
 		if m.Packing == 0 {
-			m.Packing, m.Live, m.Created = r.about.Packing, r.about.Live, r.about.Created.UTC()
+			m.Packing, m.Live, m.Created = r.runInfo.Packing, r.runInfo.Live, r.runInfo.Created.UTC()
 		}
 		if err := r.recheckLive(); err != nil {
 			return err
 		}
 		for i := range m.Builders {
-			if r.abandoned(m.Builders[i]) {
-				m.Builders[i].State = Recovered
+			if r.isAbandoned(m.Builders[i]) {
+				m.Builders[i].State = StateRecovered
 			}
 		}
 		if err := r.beforeStep("write the manifest"); err != nil {
 			return err
 		}
-		return store(r.dir, m)
+		return storeManifest(r.dir, m)
 	})
 }
 
@@ -292,16 +292,18 @@ func (r *recovery) recheckLive() error {
 	live := map[int]bool{}
 	for _, name := range names {
 		id, isIndex := parseIndex(name)
-		if isIndex && r.live[id.Builder] && !live[id.Builder] {
-			live[id.Builder] = inUse(r.path(name))
+		if isIndex && r.liveBuilders[id.Builder] && !live[id.Builder] {
+			live[id.Builder] = isInUse(r.path(name))
 		}
 	}
-	r.live = live
+	r.liveBuilders = live
 	return nil
 }
 
-// abandoned says that a builder unit stands in the manifest as writing, and is not.
-func (r *recovery) abandoned(b Builder) bool { return b.State == Writing && !r.live[b.Index] }
+// isAbandoned says that a builder unit stands in the manifest as writing, and is not.
+func (r *recovery) isAbandoned(b Builder) bool {
+	return b.State == StateWriting && !r.liveBuilders[b.Index]
+}
 
 // rebuildManifest makes a manifest without segments, unless somebody else has made one. A damaged one is kept under
 // another name.
@@ -322,8 +324,8 @@ func (r *recovery) rebuildManifest() (err error) {
 		return err
 	}
 	r.found = append(r.found, found)
-	r.manifest = newManifest(r.about)
-	return store(r.dir, r.manifest)
+	r.manifest = newManifest(r.runInfo)
+	return storeManifest(r.dir, r.manifest)
 }
 
 // renameDamaged gives the damaged manifest a name that is free.

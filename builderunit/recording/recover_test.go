@@ -28,7 +28,7 @@ func openTestRun(t must.TB, dir string) string {
 	about := RunInfo{
 		Run:     7,
 		Key:     testKey,
-		Format:  MDF,
+		Format:  FormatMDF,
 		Packing: 10,
 		Created: time.UnixMicro(1_000_000),
 	}
@@ -184,7 +184,7 @@ func TestRecover(t *testing.T) {
 		t.Run(l.what, func(t *testing.T) {
 			dir := t.TempDir()
 			runDir := openTestRun(t, dir)
-			id := SegmentID{Builder: 2, Number: 1, Format: MDF}
+			id := SegmentID{Builder: 2, Number: 1, Format: FormatMDF}
 			l.put(t, runDir, id, 0)
 			found, err := Recover(t.Context(), dir)
 			if err != nil || len(found) != 1 || found[0].Err != nil || !strings.Contains(found[0].String(), l.found) {
@@ -202,7 +202,7 @@ func TestRecover(t *testing.T) {
 				}
 			} else if s := m.Builder(2).Segments[0]; int(s.MEPs) != complete || s.LastEvent != uint64(10*complete-1) ||
 				!s.Recovered ||
-				m.Builder(2).State != Recovered || found[0].Bytes != s.Bytes || found[0].TailBytes != s.TailBytes {
+				m.Builder(2).State != StateRecovered || found[0].Bytes != s.Bytes || found[0].TailBytes != s.TailBytes {
 				t.Fatalf("%+v %+v", m.Builder(2), found)
 			}
 			before := filesIn(t, runDir)
@@ -229,7 +229,7 @@ func TestRecoverKilled(t *testing.T) {
 		manifest := rapid.SampledFrom([]string{"whole", "whole", "missing", "damaged", "empty", "temp"}).Draw(rt, "manifest")
 		for n := range rapid.IntRange(1, 4).Draw(rt, "segments") {
 			l := lefts[rapid.IntRange(0, len(lefts)-1).Draw(rt, "left")]
-			id := SegmentID{Builder: n % 2, Number: 1 + n/2, Format: MDF}
+			id := SegmentID{Builder: n % 2, Number: 1 + n/2, Format: FormatMDF}
 			for _, runDir := range []string{a, b} {
 				l.put(rt, runDir, id, uint64(10*n))
 				spoilManifest(rt, runDir, manifest)
@@ -308,7 +308,7 @@ func TestRecoverMakesManifestAnew(t *testing.T) {
 		dir := t.TempDir()
 		runDir := openTestRun(t, dir)
 		for n := 1; n <= 3; n++ {
-			id := SegmentID{Builder: 0, Number: n, Format: MDF}
+			id := SegmentID{Builder: 0, Number: n, Format: FormatMDF}
 			data, index := fillSegment(id, testKey, uint64(10*n), 4)
 			putFile(t, runDir, id.Name(), data)
 			putFile(t, runDir, id.Index(), index)
@@ -325,7 +325,7 @@ func TestRecoverMakesManifestAnew(t *testing.T) {
 		m, err := Load(runDir)
 		if err != nil || m.Run != 7 || m.Key != testKey.String() || m.Format != "mdf" || m.Packing != 10 ||
 			len(m.Builders) != 1 ||
-			len(m.Builders[0].Segments) != 3 || m.Builders[0].State != Recovered || m.Builders[0].Segments[0].Recovered {
+			len(m.Builders[0].Segments) != 3 || m.Builders[0].State != StateRecovered || m.Builders[0].Segments[0].Recovered {
 			t.Fatalf("%v %+v", err, m)
 		}
 		if got, err := os.ReadFile(manifestPath(runDir) + ".damaged-1"); how == "damaged" && (err != nil ||
@@ -352,7 +352,7 @@ func TestRecoverMakesManifestAnew(t *testing.T) {
 func TestRecoverLeavesTheLiving(t *testing.T) {
 	dir := t.TempDir()
 	runDir := openTestRun(t, dir)
-	id := SegmentID{Builder: 0, Number: 1, Format: MDF}
+	id := SegmentID{Builder: 0, Number: 1, Format: FormatMDF}
 	data, index := fillSegment(id, testKey, 0, 4)
 	putFile(t, runDir, id.Name()+OpenSuffix, append(data, "more"...))
 	f, err := CreateIndex(filepath.Join(runDir, id.Index()))
@@ -360,16 +360,16 @@ func TestRecoverLeavesTheLiving(t *testing.T) {
 	if _, err := f.Write(index); err != nil {
 		t.Fatal(err)
 	}
-	if err := Update(runDir, func(m *Manifest) error { m.Builder(0); m.Builder(1); return nil }); err != nil {
+	if err := UpdateManifest(runDir, func(m *Manifest) error { m.Builder(0); m.Builder(1); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	found, err := Recover(t.Context(), dir)
-	if err != nil || len(found) != 1 || !found[0].Live || !strings.Contains(found[0].String(), "is being written") {
+	if err != nil || len(found) != 1 || !found[0].WriterLives || !strings.Contains(found[0].String(), "is being written") {
 		t.Fatal(err, found)
 	}
 	m, err := Load(runDir)
-	if err != nil || m.Builder(0).State != Writing || m.Builder(1).State != Recovered ||
-		!exists(filepath.Join(runDir, id.Name()+OpenSuffix)) {
+	if err != nil || m.Builder(0).State != StateWriting || m.Builder(1).State != StateRecovered ||
+		!pathExists(filepath.Join(runDir, id.Name()+OpenSuffix)) {
 		t.Fatal(err, m)
 	}
 	if err := f.Close(); err != nil { // as a kill does
@@ -387,7 +387,7 @@ func TestRecoverTogether(t *testing.T) {
 	for _, dir := range []string{alone, together} {
 		runDir := openTestRun(t, dir)
 		for n, l := range lefts {
-			id := SegmentID{Builder: n % 3, Number: 1 + n/3, Format: MDF}
+			id := SegmentID{Builder: n % 3, Number: 1 + n/3, Format: FormatMDF}
 			l.put(t, runDir, id, uint64(10*n))
 		}
 	}
@@ -414,7 +414,7 @@ func TestRecoverGivesUp(t *testing.T) {
 	cancel()
 	dir := t.TempDir()
 	runDir := openTestRun(t, dir)
-	id := SegmentID{Builder: 0, Number: 1, Format: MDF}
+	id := SegmentID{Builder: 0, Number: 1, Format: FormatMDF}
 	data, index := fillSegment(id, testKey, 0, 4)
 	putFile(t, runDir, id.Name()+OpenSuffix, data)
 	putFile(t, runDir, id.Index(), index)

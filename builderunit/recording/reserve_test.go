@@ -22,13 +22,13 @@ func TestAFullDiskTakesTheVerdict(t *testing.T) {
 		t.Fatalf("the disk is not full: %v", err)
 	}
 	for i := range 6 {
-		must.OK(t, Update(runDir, func(m *Manifest) error {
+		must.OK(t, UpdateManifest(runDir, func(m *Manifest) error {
 			m.Builder(i).Host = strings.Repeat("h", 4000)
 			return nil
 		}))
 		fill(t, filepath.Join(disk, "more"))
 	}
-	must.OK(t, Update(runDir, func(m *Manifest) error {
+	must.OK(t, UpdateManifest(runDir, func(m *Manifest) error {
 		m.Verdict = &Verdict{Verdict: "INCOMPLETE", Why: strings.Repeat("y", 50_000)}
 		return nil
 	}))
@@ -38,10 +38,11 @@ func TestAFullDiskTakesTheVerdict(t *testing.T) {
 		t.Errorf("%+v", m.Verdict)
 	}
 	fill(t, filepath.Join(disk, "again"))
-	must.OK(t, Update(runDir, func(m *Manifest) error { m.Verdict.Verdict = "DEGRADED"; return nil })) // read once more
+	// read once more
+	must.OK(t, UpdateManifest(runDir, func(m *Manifest) error { m.Verdict.Verdict = "DEGRADED"; return nil }))
 	must.OK(t, errors.Join(os.Remove(filepath.Join(disk, "others")), os.Remove(filepath.Join(disk, "more"))))
-	must.OK(t, Update(runDir, func(*Manifest) error { return nil }))
-	if exists(reservePath(runDir)) || exists(tempPath(runDir)) {
+	must.OK(t, UpdateManifest(runDir, func(*Manifest) error { return nil }))
+	if pathExists(reservePath(runDir)) || pathExists(tempPath(runDir)) {
 		t.Error("room is kept for a run that has its verdict, on a disk that has room")
 	}
 }
@@ -66,7 +67,7 @@ func fill(t *testing.T, path string) {
 // TestReserveGrowsWithTheManifest holds that there is always room for a verdict beyond what the manifest has.
 func TestReserveGrowsWithTheManifest(t *testing.T) {
 	runDir := openTestRun(t, t.TempDir())
-	must.OK(t, Update(runDir, func(m *Manifest) error {
+	must.OK(t, UpdateManifest(runDir, func(m *Manifest) error {
 		m.Configuration = strings.Repeat("c", 2*manifestReserve)
 		return nil
 	}))
@@ -76,5 +77,5 @@ func TestReserveGrowsWithTheManifest(t *testing.T) {
 		t.Errorf("%d bytes of room, %d reserved", st.Size, st.Blocks*512)
 	}
 	must.OK(t, os.Remove(reservePath(runDir))) // somebody has: it is not missed
-	must.OK(t, Update(runDir, func(m *Manifest) error { m.Packing = 1; return nil }))
+	must.OK(t, UpdateManifest(runDir, func(m *Manifest) error { m.Packing = 1; return nil }))
 }

@@ -56,9 +56,9 @@ func mepBytes(t must.TB, f Format, mep uint64, events int) []byte {
 		t.Fatalf("%v", err)
 	}
 	switch f {
-	case MFP:
+	case FormatMFP:
 		return bytes.Join(mfps, nil)
-	case MDF:
+	case FormatMDF:
 		return records(t, mep*rigPacking, events)
 	default:
 		return buf
@@ -171,7 +171,7 @@ func (r *rig) builder(index int) *Builder {
 			return &r.m.Builders[i]
 		}
 	}
-	r.m.Builders = append(r.m.Builders, Builder{Index: index, State: Finished})
+	r.m.Builders = append(r.m.Builders, Builder{Index: index, State: StateFinished})
 	return &r.m.Builders[len(r.m.Builders)-1]
 }
 
@@ -183,20 +183,20 @@ func (r *rig) file(name string, data []byte) {
 // done writes the manifest and gives the directory.
 func (r *rig) done() string {
 	r.t.Helper()
-	must.OK(r.t, store(r.dir, r.m))
+	must.OK(r.t, storeManifest(r.dir, r.m))
 	return r.dir
 }
 
 // verdict says in the manifest that so many events were triggered, and that all but missing are there.
 func (r *rig) verdict(triggered, here uint64, missing ...Range) {
 	r.m.Verdict = &Verdict{
-		Verdict:         "GOOD",
-		EndCause:        "stop",
-		EventsTriggered: triggered,
-		EventsBuilt:     here,
-		EventsHere:      here,
-		EventsOutput:    here,
-		Missing:         missing,
+		Verdict:           "GOOD",
+		EndCause:          "stop",
+		EventsTriggered:   triggered,
+		EventsBuilt:       here,
+		EventsInDirectory: here,
+		EventsOutput:      here,
+		MissingEvents:     missing,
 	}
 }
 

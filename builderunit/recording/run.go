@@ -22,7 +22,7 @@ type RunInfo struct {
 	Format            Format
 	Packing           int
 	Live              bool    // any MEP may have fewer events than Packing
-	Backlog           int64   // bytes that a builder unit may have in it; 0: it is no backlog
+	BacklogBytes      int64   // bytes that a builder unit may have in it; 0: it is no backlog
 	SourceBacklog     string  // the directory of the backlog that a second filter reads; empty: it reads none
 	Stream            *Stream // nil: builder units have one output
 	Program           string  // version
@@ -33,10 +33,10 @@ type RunInfo struct {
 
 // An ExistsError says that the place of a run is taken by another run of the same number.
 type ExistsError struct {
-	Dir     string // of the outputs
-	Run     uint32
-	Created time.Time // of what is there; zero if that cannot be told
-	Live    bool      // it is being written to
+	Dir            string // of the outputs
+	Run            uint32
+	Created        time.Time // of what is there; zero if that cannot be told
+	IsBeingWritten bool      // it is being written to
 }
 
 func (e *ExistsError) Error() string {
@@ -44,7 +44,7 @@ func (e *ExistsError) Error() string {
 	if !e.Created.IsZero() {
 		when = fmt.Sprintf(" (begun %s)", e.Created.Local().Format("2006-01-02 15:04:05"))
 	}
-	if e.Live {
+	if e.IsBeingWritten {
 		return fmt.Sprintf("run %d%s is being recorded in %s: give another run number or another output", e.Run, when, e.Dir)
 	}
 	return fmt.Sprintf("run %d is already recorded in %s%s: give another run number, another output or --overwrite",
@@ -93,11 +93,11 @@ func openLocked(dir, runDir string, about RunInfo, overwrite bool) error {
 	ours := m == nil && allOfKey(runDir, held, about.Key)
 	if !ours && (m != nil || len(held) > 0) {
 		held = append(held, drainedName)
-		exists := &ExistsError{Dir: dir, Run: about.Run, Live: anyInUse(runDir, held)}
+		exists := &ExistsError{Dir: dir, Run: about.Run, IsBeingWritten: anyInUse(runDir, held)}
 		if m != nil {
 			exists.Created = m.Created
 		}
-		if !overwrite || exists.Live {
+		if !overwrite || exists.IsBeingWritten {
 			return exists
 		}
 		for _, name := range held { // what Ringlet did not make stays
@@ -106,7 +106,7 @@ func openLocked(dir, runDir string, about RunInfo, overwrite bool) error {
 			}
 		}
 	}
-	if err := store(runDir, newManifest(about)); err != nil {
+	if err := storeManifest(runDir, newManifest(about)); err != nil {
 		return err
 	}
 	return reserveManifest(runDir, len(about.Configuration))
@@ -128,7 +128,7 @@ func beginRun(dir, runDir string, about RunInfo) (err error) {
 			removeUnfinished(temp)
 		}
 	}()
-	if err := errors.Join(store(temp, m), reserveManifest(temp, len(about.Configuration))); err != nil {
+	if err := errors.Join(storeManifest(temp, m), reserveManifest(temp, len(about.Configuration))); err != nil {
 		return err
 	}
 	if err := os.Rename(temp, runDir); err != nil {
@@ -180,7 +180,7 @@ func newManifest(about RunInfo) *Manifest {
 		Format:            about.Format.String(),
 		Packing:           about.Packing,
 		Live:              about.Live,
-		Backlog:           about.Backlog,
+		BacklogBytes:      about.BacklogBytes,
 		SourceBacklog:     about.SourceBacklog,
 		Stream:            about.Stream,
 		Program:           about.Program,
@@ -238,7 +238,7 @@ func allOfKey(runDir string, names []string, key Key) bool {
 func anyInUse(runDir string, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
 		_, isIndex := parseIndex(n)
-		return (isIndex || n == drainedName) && inUse(filepath.Join(runDir, n))
+		return (isIndex || n == drainedName) && isInUse(filepath.Join(runDir, n))
 	})
 }
 

@@ -26,7 +26,7 @@ func aboutRun(run uint32, key Key) RunInfo {
 	return RunInfo{
 		Run:     run,
 		Key:     key,
-		Format:  MDF,
+		Format:  FormatMDF,
 		Packing: 10,
 		Program: "v",
 	}
@@ -52,7 +52,8 @@ func TestOpenRun(t *testing.T) {
 	}
 	var exists *ExistsError
 	_, err = OpenRun(dir, aboutRun(123, Key{9}), false)
-	if !errors.As(err, &exists) || exists.Live || !strings.Contains(err.Error(), "run 123 is already recorded in "+dir) ||
+	if !errors.As(err, &exists) || exists.IsBeingWritten || !strings.Contains(err.Error(),
+		"run 123 is already recorded in "+dir) ||
 		!strings.Contains(err.Error(), "give another run number, another output or --overwrite") {
 		t.Error(err)
 	}
@@ -72,7 +73,7 @@ func TestOpenRun(t *testing.T) {
 
 // TestOpenRunRefusesWhatItDoesNotKnow holds that files of segments are not taken for those of a new run.
 func TestOpenRunRefusesWhatItDoesNotKnow(t *testing.T) {
-	id := SegmentID{Builder: 0, Number: 1, Format: MDF}
+	id := SegmentID{Builder: 0, Number: 1, Format: FormatMDF}
 	for name, leave := range map[string]func(runDir string){
 		"of another run": func(runDir string) {
 			data, index := fillSegment(id, Key{9}, 0, 1)
@@ -107,7 +108,7 @@ func TestOpenRunRefusesWhatItDoesNotKnow(t *testing.T) {
 func TestOverwrite(t *testing.T) {
 	dir := t.TempDir()
 	runDir := openTestRun(t, dir)
-	id := SegmentID{Builder: 0, Number: 1, Format: MDF}
+	id := SegmentID{Builder: 0, Number: 1, Format: FormatMDF}
 	data, index := fillSegment(id, testKey, 0, 3)
 	putFile(t, runDir, id.Name(), data)
 	putFile(t, runDir, id.Name()+TailSuffix, data)
@@ -118,7 +119,7 @@ func TestOverwrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	var exists *ExistsError
-	if _, err := OpenRun(dir, aboutRun(7, Key{9}), true); !errors.As(err, &exists) || !exists.Live ||
+	if _, err := OpenRun(dir, aboutRun(7, Key{9}), true); !errors.As(err, &exists) || !exists.IsBeingWritten ||
 		!strings.Contains(err.Error(), "is being recorded in") {
 		t.Fatal("a run that is being written was overwritten: ", err)
 	}
@@ -156,7 +157,7 @@ func TestOpenRunTogether(t *testing.T) {
 				key := Key{byte(i % 2)}
 				runDir, err := OpenRun(dir, aboutRun(5, key), false)
 				if err == nil {
-					err = Update(runDir, func(m *Manifest) error { m.Builder(i); return nil })
+					err = UpdateManifest(runDir, func(m *Manifest) error { m.Builder(i); return nil })
 				}
 				var exists *ExistsError
 				if errors.As(err, &exists) {
@@ -181,15 +182,15 @@ func TestOpenRunTogether(t *testing.T) {
 func TestUpdate(t *testing.T) {
 	runDir := openTestRun(t, t.TempDir())
 	boom := errors.New("no")
-	if err := Update(runDir, func(m *Manifest) error { m.Run = 99; return boom }); !errors.Is(err, boom) {
+	if err := UpdateManifest(runDir, func(m *Manifest) error { m.Run = 99; return boom }); !errors.Is(err, boom) {
 		t.Error(err)
 	}
-	if err := Update(runDir, func(m *Manifest) error { m.Key = "x"; return nil }); err == nil {
+	if err := UpdateManifest(runDir, func(m *Manifest) error { m.Key = "x"; return nil }); err == nil {
 		t.Error("a manifest that cannot be read back was written")
 	}
 	for _, n := range []int{3, 1, 2, 1} {
-		if err := Update(runDir, func(m *Manifest) error {
-			id := SegmentID{Builder: n, Number: 5 - n, Format: MDF}
+		if err := UpdateManifest(runDir, func(m *Manifest) error {
+			id := SegmentID{Builder: n, Number: 5 - n, Format: FormatMDF}
 			m.Builder(n).AddSegment(Segment{Name: id.Name(), Number: id.Number, CRC: "00000000"})
 			m.Builder(n).AddSegment(Segment{Name: "bu" + fmt.Sprint(n) + "-00009.mdf", Number: 9, CRC: "00000000"})
 			return nil
@@ -202,7 +203,7 @@ func TestUpdate(t *testing.T) {
 		len(m.Builders[0].Segments) != 2 {
 		t.Errorf("%+v %v", m, err)
 	}
-	if err := Update(t.TempDir(), func(*Manifest) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
+	if err := UpdateManifest(t.TempDir(), func(*Manifest) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -217,7 +218,7 @@ func TestLockIsWaitedForInTime(t *testing.T) {
 		defer held.Close()
 		must.OK(t, tryLock(held))
 		var late *lockError
-		err = Update(runDir, func(*Manifest) error { return nil })
+		err = UpdateManifest(runDir, func(*Manifest) error { return nil })
 		if !errors.As(err, &late) || !errors.Is(err, errLocked) ||
 			!strings.Contains(err.Error(), "look for one that is stopped") {
 			t.Error(err)
@@ -356,7 +357,7 @@ func TestNames(t *testing.T) {
 		id := SegmentID{
 			Builder: rapid.IntRange(0, 1<<31-1).Draw(rt, "builder"),
 			Number:  rapid.IntRange(1, 1<<31-1).Draw(rt, "number"),
-			Format:  rapid.SampledFrom([]Format{MEP, MDF, MFP}).Draw(rt, "format"),
+			Format:  rapid.SampledFrom([]Format{FormatMEP, FormatMDF, FormatMFP}).Draw(rt, "format"),
 		}
 		for _, suffix := range []string{"", OpenSuffix} {
 			if got, open, ok := ParseSegment(id.Name() + suffix); !ok || got != id || open != (suffix != "") {
@@ -377,12 +378,12 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q is a segment: %+v", bad, id)
 		}
 	}
-	for _, d := range []Durability{Memory, File, Disk} {
+	for _, d := range []Durability{DurabilityMemory, DurabilityFile, DurabilityDisk} {
 		if back, err := ParseDurability(d.String()); err != nil || back != d {
 			t.Error(d, back, err)
 		}
 	}
-	for _, f := range []Format{MEP, MDF, MFP} {
+	for _, f := range []Format{FormatMEP, FormatMDF, FormatMFP} {
 		if back, err := ParseFormat(f.String()); err != nil || back != f {
 			t.Error(f, back, err)
 		}
@@ -414,7 +415,7 @@ func FuzzManifest(f *testing.F) {
 }
 
 func FuzzIndex(f *testing.F) {
-	_, index := fillSegment(SegmentID{Builder: 1, Number: 2, Format: MDF}, testKey, 0, 2)
+	_, index := fillSegment(SegmentID{Builder: 1, Number: 2, Format: FormatMDF}, testKey, 0, 2)
 	f.Add(index)
 	f.Add(index[:HeaderBytes-1])
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -12,8 +12,8 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// scanEntries is how many entries of an index are read at once: 192 KiB.
-const scanEntries = 4096
+// entriesPerScan is how many entries of an index are read at once: 192 KiB.
+const entriesPerScan = 4096
 
 // indexFile is an index that is open for reading.
 type indexFile struct {
@@ -79,14 +79,14 @@ var errStop = errors.New("the rest is not of use")
 // early, without an error, where visit says errStop or the file has become shorter.
 func (x *indexFile) scan(ctx context.Context, from, to int64, visit func(i int64, e *Entry, ok bool) error) error {
 	if x.buf == nil {
-		x.buf = make([]byte, scanEntries*EntryBytes)
+		x.buf = make([]byte, entriesPerScan*EntryBytes)
 	}
 	var e Entry
 	for from < to {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n := min(to-from, scanEntries)
+		n := min(to-from, entriesPerScan)
 		got, err := x.f.ReadAt(x.buf[:n*EntryBytes], HeaderBytes+from*EntryBytes)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err

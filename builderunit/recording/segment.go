@@ -17,7 +17,7 @@ func (c *Contents) readSegment(ctx context.Context, s *SegmentContents, key Key)
 	if !c.statData(s) {
 		return nil
 	}
-	x, err := openIndex(s.index)
+	x, err := openIndex(s.indexPath)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) || !c.addDrained(s) { // it may have been removed at this moment
 			c.reportNoIndex(s, err)
@@ -39,7 +39,7 @@ func (c *Contents) readSegment(ctx context.Context, s *SegmentContents, key Key)
 	if err := c.readEntries(ctx, x, s); err != nil {
 		return err
 	}
-	if s.Open {
+	if s.IsOpen {
 		c.reportOpen(s)
 		return nil
 	}
@@ -68,7 +68,7 @@ func (c *Contents) statData(s *SegmentContents) bool {
 		s.Problems.add(Unreadable, s.Name, s.listed.listedSpan(), "it is not a regular file")
 		return false
 	}
-	s.size = st.Size()
+	s.fileSize = st.Size()
 	return true
 }
 
@@ -86,7 +86,7 @@ func (c *Contents) addDrained(s *SegmentContents) bool {
 		for mep, o := range meps.eachMEP(n, b) {
 			c.addToSet(s, &Entry{
 				MEP:        mep,
-				FirstEvent: b.firstAt(blockIndex(mep)),
+				FirstEvent: b.firstEventAt(blockIndex(mep)),
 				Attempt:    o.attempt,
 				Events:     o.events,
 			})
@@ -96,7 +96,7 @@ func (c *Contents) addDrained(s *SegmentContents) bool {
 }
 
 // drainedSet gives the MEPs of a segment that a second filter has drained, by the ledger; nil if it has not.
-func (c *Contents) drainedSet(s *SegmentContents) *Set {
+func (c *Contents) drainedSet(s *SegmentContents) *MEPSet {
 	if s.listed == nil {
 		return nil
 	}
@@ -120,10 +120,10 @@ func (c *Contents) drainedSet(s *SegmentContents) *Set {
 		return nil
 	}
 	if c.removedMEPs == nil {
-		c.removedMEPs, c.Drained = c.Manifest.newSet(), &Decisions{}
+		c.removedMEPs, c.DrainedDecisions = c.Manifest.newMEPSet(), &Decisions{}
 	}
-	s.Drained = true
-	c.Drained.Add(d.Decisions)
+	s.IsDrained = true
+	c.DrainedDecisions.Add(d.Decisions)
 	c.removedMEPs.Union(meps)
 	return meps
 }
@@ -131,10 +131,11 @@ func (c *Contents) drainedSet(s *SegmentContents) *Set {
 // reportNoIndex says why there is no index to a segment.
 func (c *Contents) reportNoIndex(s *SegmentContents, err error) {
 	bad := errors.Is(err, errHeader)
-	live := s.Open && inUse(s.index)
+	live := s.IsOpen && isInUse(s.indexPath)
 	switch {
-	case s.Open && (errors.Is(err, fs.ErrNotExist) || bad) && !live:
-		s.Problems.add(LeftOpen, s.Name, nil, "it has no index yet: none of its %d bytes is proved to be of a MEP", s.size)
+	case s.IsOpen && (errors.Is(err, fs.ErrNotExist) || bad) && !live:
+		s.Problems.add(LeftOpen, s.Name, nil, "it has no index yet: none of its %d bytes is proved to be of a MEP",
+			s.fileSize)
 	case live:
 		s.Problems.add(BeingWritten, s.Name, nil, "a live process writes it; its index has no MEP yet")
 	case errors.Is(err, fs.ErrNotExist):
@@ -149,7 +150,7 @@ func (c *Contents) reportNoIndex(s *SegmentContents, err error) {
 
 // reportOpen tells what an open segment is: of a live process or of a dead one.
 func (c *Contents) reportOpen(s *SegmentContents) {
-	if inUse(s.index) {
+	if isInUse(s.indexPath) {
 		s.Problems.add(BeingWritten, s.Name, nil, "a live process writes it; %d MEPs are in it so far", s.MEPs)
 		return
 	}
@@ -161,11 +162,11 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 	damaged := false // the entry before was
 	err := x.scan(ctx, 0, x.entries, func(i int64, e *Entry, ok bool) error {
 		if !ok {
-			if s.Open && i == x.entries-1 { // it is being written at this moment
+			if s.IsOpen && i == x.entries-1 { // it is being written at this moment
 				return errStop
 			}
 			s.Problems.add(DamagedIndex, s.indexName(), nil, "entry %d has a wrong checksum: its MEP cannot be told", i)
-			damaged, s.count = true, i+1
+			damaged, s.entryCount = true, i+1
 			return nil
 		}
 		bad := e.checkAgainst(c.Manifest)
@@ -173,20 +174,20 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 		case bad != nil:
 		case e.Offset != s.Bytes && (!damaged || e.Offset < s.Bytes):
 			bad = fmt.Errorf("MEP %d begins at byte %d, the one before it ends at byte %d", e.MEP, e.Offset, s.Bytes)
-		case e.End() > s.size && s.Open:
+		case e.End() > s.fileSize && s.IsOpen:
 			return errStop // its data are on their way, or did not get there
-		case e.End() > s.size:
+		case e.End() > s.fileSize:
 			s.Problems.add(WrongSize, s.Name, e.eventRange(), "MEP %d reaches to byte %d, the file has %d", e.MEP, e.End(),
-				s.size)
+				s.fileSize)
 			return errStop
 		}
 		if bad != nil {
 			s.Problems.add(DamagedIndex, s.indexName(), nil, "entry %d: %v", i, bad)
-			damaged, s.count = true, i+1
+			damaged, s.entryCount = true, i+1
 			return nil
 		}
-		damaged, s.count = false, i+1
-		if c.checkLast && !s.Open && i == x.entries-1 && !c.checkLastMEP(ctx, s, e) {
+		damaged, s.entryCount = false, i+1
+		if c.checkLast && !s.IsOpen && i == x.entries-1 && !c.checkLastMEP(ctx, s, e) {
 			return nil
 		}
 		c.addMEP(s, e)
@@ -207,8 +208,8 @@ const maxLastBytes = 64 << 20
 // checkLastMEP says whether the bytes of the last MEP of a segment, which follows those that were counted, are as the
 // index says.
 func (c *Contents) checkLastMEP(ctx context.Context, s *SegmentContents, e *Entry) bool {
-	w := &crcReader{end: s.Bytes, crc: s.Sum}
-	if e.End()-w.end > maxLastBytes {
+	w := &crcReader{crcEnd: s.Bytes, crc: s.RunningCRC}
+	if e.End()-w.crcEnd > maxLastBytes {
 		return true
 	}
 	f, err := safeopen.OpenNoFollow(filepath.Join(c.Dir, s.Name))
@@ -217,7 +218,7 @@ func (c *Contents) checkLastMEP(ctx context.Context, s *SegmentContents, e *Entr
 	}
 	if err == nil {
 		w.f = f
-		err = errors.Join(w.sumTo(ctx, e.End()), f.Close())
+		err = errors.Join(w.extendCRC(ctx, e.End()), f.Close())
 	}
 	switch {
 	case err != nil:
@@ -237,8 +238,8 @@ func (c *Contents) addMEP(s *SegmentContents, e *Entry) {
 
 // addToSet puts a MEP into the set, and names it where it was there before.
 func (c *Contents) addToSet(s *SegmentContents, e *Entry) {
-	before, _ := c.Set.highestAttempt(e.MEP)
-	if !c.Set.Add(*e) {
+	before, _ := c.MEPSet.highestAttempt(e.MEP)
+	if !c.MEPSet.Add(*e) {
 		return
 	}
 	c.Superseded++
@@ -267,8 +268,8 @@ func (s *SegmentContents) compareManifest() {
 		s.Problems.add(Unlisted, s.Name, s.eventSpan(), "it is whole, with %d MEPs", s.MEPs)
 		return
 	}
-	if s.size != l.Bytes {
-		s.Problems.add(WrongSize, s.Name, nil, "it has %d bytes, the manifest says %d", s.size, l.Bytes)
+	if s.fileSize != l.Bytes {
+		s.Problems.add(WrongSize, s.Name, nil, "it has %d bytes, the manifest says %d", s.fileSize, l.Bytes)
 	}
 	if s.Problems.contains(DamagedData) || s.Problems.contains(Unreadable) {
 		return // its last MEP is not counted
@@ -281,11 +282,12 @@ func (s *SegmentContents) compareManifest() {
 	}
 	if s.ID.Number > 0 && s.Events > 0 && (s.FirstEvent != l.FirstEvent || s.LastEvent != l.LastEvent) {
 		s.Problems.add(WrongCounts, s.indexName(), nil, "it has %s, the manifest says %s",
-			plural.Span("event", s.FirstEvent, s.LastEvent), plural.Span("event", l.FirstEvent, l.LastEvent))
+			plural.NamedRange("event", s.FirstEvent, s.LastEvent), plural.NamedRange("event", l.FirstEvent, l.LastEvent))
 	}
-	if crc, err := strconv.ParseUint(l.CRC, 16, 32); err != nil || uint32(crc) != s.Sum {
-		s.Problems.add(WrongCounts, s.indexName(), nil, "it ends with the CRC-32C %08x, the manifest says %s", s.Sum, l.CRC)
+	if crc, err := strconv.ParseUint(l.CRC, 16, 32); err != nil || uint32(crc) != s.RunningCRC {
+		s.Problems.add(WrongCounts, s.indexName(), nil, "it ends with the CRC-32C %08x, the manifest says %s", s.RunningCRC,
+			l.CRC)
 	}
 }
 
-func (s *SegmentContents) indexName() string { return filepath.Base(s.index) }
+func (s *SegmentContents) indexName() string { return filepath.Base(s.indexPath) }

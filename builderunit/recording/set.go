@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// A Set is which MEPs an output holds: a bit for each, and an exception for each that is no first attempt at a whole
+// A MEPSet is which MEPs an output holds: a bit for each, and an exception for each that is no first attempt at a whole
 // MEP. MEP k has the events from k × packing on, so that a set of MEPs tells which events are there. A Set is not safe
 // for concurrent use. Its memory is some 600 bytes for each 4096 MEPs that it has any of, and some 40 bytes for each
 // exception. The MEPs of live data have as many events as came in time: a set of them knows the events of each, in 640
 // bytes for each 64 MEPs that it has any of. So it takes little, however far apart the numbers of a file are.
-type Set struct {
-	packing uint32
-	live    bool
-	blocks  map[uint64]*block // by MEP / blockMEPs
-	meps    uint64
-	events  uint64
+type MEPSet struct {
+	packing    uint32
+	live       bool
+	blocks     map[uint64]*mepBlock // by MEP / blockMEPs
+	mepCount   uint64
+	eventCount uint64
 }
 
 const (
@@ -26,18 +26,18 @@ const (
 	firstAttempt = 1 // what TagNet gives the first one
 )
 
-// block is the MEPs of one number above the lower bits.
-type block struct {
+// mepBlock is the MEPs of one number above the lower bits.
+type mepBlock struct {
 	bits       [blockWords]uint64
-	n          uint32               // bits that are set
+	mepCount   uint32               // bits that are set
 	exceptions map[uint16]exception // nil while there is none
 	live       []*liveWord          // of live data, for each word that has any bit; else nil
 }
 
 // liveWord is the events of 64 MEPs of live data.
 type liveWord struct {
-	first  [64]uint64
-	events [64]uint16
+	firstEvents [64]uint64
+	eventCounts [64]uint16
 }
 
 // blockIndex is the place of a MEP in its block.
@@ -46,20 +46,20 @@ func blockIndex(mep uint64) uint16 { return uint16(mep % blockMEPs) }
 // exception is what sets a MEP apart from the first attempt at a whole one.
 type exception struct{ attempt, events uint32 }
 
-// NewSet makes an empty set of MEPs that have packing events each, or fewer where an entry says so.
-func NewSet(packing int) *Set {
-	return &Set{packing: uint32(packing), blocks: map[uint64]*block{}}
+// NewMEPSet makes an empty set of MEPs that have packing events each, or fewer where an entry says so.
+func NewMEPSet(packing int) *MEPSet {
+	return &MEPSet{packing: uint32(packing), blocks: map[uint64]*mepBlock{}}
 }
 
-// NewLiveSet makes an empty set of MEPs that have any events, in the order of the MEPs, and at most packing each.
-func NewLiveSet(packing int) *Set {
-	s := NewSet(packing)
+// NewLiveMEPSet makes an empty set of MEPs that have any events, in the order of the MEPs, and at most packing each.
+func NewLiveMEPSet(packing int) *MEPSet {
+	s := NewMEPSet(packing)
 	s.live = true
 	return s
 }
 
-func (s *Set) newBlock() *block {
-	b := &block{}
+func (s *MEPSet) newBlock() *mepBlock {
+	b := &mepBlock{}
 	if s.live {
 		b.live = make([]*liveWord, blockWords)
 	}
@@ -67,7 +67,7 @@ func (s *Set) newBlock() *block {
 }
 
 // blockOf is the block of a MEP, which is made if there is none.
-func (s *Set) blockOf(mep uint64) *block {
+func (s *MEPSet) blockOf(mep uint64) *mepBlock {
 	b := s.blocks[mep>>blockShift]
 	if b == nil {
 		b = s.newBlock()
@@ -78,11 +78,11 @@ func (s *Set) blockOf(mep uint64) *block {
 
 // Add puts e's MEP into the set. copied says that it was there before; of two copies the higher attempt counts, and of
 // equal ones the first.
-func (s *Set) Add(e Entry) (copied bool) {
+func (s *MEPSet) Add(e Entry) (copied bool) {
 	return s.add(e.MEP, exception{e.Attempt, e.Events}, e.FirstEvent)
 }
 
-func (s *Set) add(mep uint64, o exception, first uint64) (copied bool) {
+func (s *MEPSet) add(mep uint64, o exception, first uint64) (copied bool) {
 	b, at := s.blockOf(mep), blockIndex(mep)
 	word, bit := &b.bits[at/64], uint64(1)<<(at%64)
 	if copied = *word&bit != 0; copied {
@@ -90,17 +90,17 @@ func (s *Set) add(mep uint64, o exception, first uint64) (copied bool) {
 		if before.attempt >= o.attempt {
 			return true
 		}
-		s.events -= uint64(before.events)
+		s.eventCount -= uint64(before.events)
 	} else {
 		*word |= bit
-		b.n++
-		s.meps++
+		b.mepCount++
+		s.mepCount++
 	}
-	s.events += uint64(o.events)
+	s.eventCount += uint64(o.events)
 	if s.live {
-		b.setLive(at, first, o.events)
+		b.setLiveMEP(at, first, o.events)
 	}
-	if o == s.regular(b, at) {
+	if o == s.regularMEP(b, at) {
 		delete(b.exceptions, at)
 		return copied
 	}
@@ -112,34 +112,34 @@ func (s *Set) add(mep uint64, o exception, first uint64) (copied bool) {
 }
 
 // lookup tells attempt and events of a MEP that is in b.
-func (s *Set) lookup(b *block, at uint16) exception {
+func (s *MEPSet) lookup(b *mepBlock, at uint16) exception {
 	if o, ok := b.exceptions[at]; ok {
 		return o
 	}
-	return s.regular(b, at)
+	return s.regularMEP(b, at)
 }
 
-// regular is what a MEP of b is that is no exception.
-func (s *Set) regular(b *block, at uint16) exception {
+// regularMEP is what a MEP of b is that is no exception.
+func (s *MEPSet) regularMEP(b *mepBlock, at uint16) exception {
 	if s.live {
-		return exception{firstAttempt, b.eventsAt(at)}
+		return exception{firstAttempt, b.eventCountAt(at)}
 	}
 	return exception{firstAttempt, s.packing}
 }
 
 // Union adds what is in o, which it does not change, and tells how many MEPs were in both. Both sets need the same
 // packing, and both be of live data or neither.
-func (s *Set) Union(o *Set) (copies uint64) {
+func (s *MEPSet) Union(o *MEPSet) (copies uint64) {
 	for n, from := range o.blocks {
 		to := s.blocks[n]
 		if to == nil {
 			s.blocks[n] = from.clone()
-			s.meps += uint64(from.n)
-			s.events += o.blockEvents(from)
+			s.mepCount += uint64(from.mepCount)
+			s.eventCount += o.blockEvents(from)
 			continue
 		}
 		for mep, odd := range o.eachMEP(n, from) {
-			if s.add(mep, odd, from.firstAt(blockIndex(mep))) {
+			if s.add(mep, odd, from.firstEventAt(blockIndex(mep))) {
 				copies++
 			}
 		}
@@ -149,7 +149,7 @@ func (s *Set) Union(o *Set) (copies uint64) {
 
 // MarkSet puts the MEPs of o in as whole ones at the first attempt, for who asks for numbers alone: that takes a bit
 // for each, whatever o is of. It may be of other data than s is.
-func (s *Set) MarkSet(o *Set) {
+func (s *MEPSet) MarkSet(o *MEPSet) {
 	for n, from := range o.blocks {
 		for at := range from.eachBit(0, blockWords) {
 			s.MarkMEP(n<<blockShift | uint64(at))
@@ -158,35 +158,35 @@ func (s *Set) MarkSet(o *Set) {
 }
 
 // MarkMEP marks one MEP.
-func (s *Set) MarkMEP(mep uint64) {
+func (s *MEPSet) MarkMEP(mep uint64) {
 	if !s.Contains(mep) {
 		s.add(mep, exception{firstAttempt, s.packing}, 0)
 	}
 }
 
-// setLive notes the events of a MEP of live data.
-func (b *block) setLive(at uint16, first uint64, events uint32) {
+// setLiveMEP notes the events of a MEP of live data.
+func (b *mepBlock) setLiveMEP(at uint16, first uint64, events uint32) {
 	w := b.live[at/64]
 	if w == nil {
 		w = &liveWord{}
 		b.live[at/64] = w
 	}
-	w.first[at%64], w.events[at%64] = first, uint16(events)
+	w.firstEvents[at%64], w.eventCounts[at%64] = first, uint16(events)
 }
 
-// firstAt is the first event of a MEP of live data that is set; else 0.
-func (b *block) firstAt(at uint16) uint64 {
+// firstEventAt is the first event of a MEP of live data that is set; else 0.
+func (b *mepBlock) firstEventAt(at uint16) uint64 {
 	if b.live == nil {
 		return 0
 	}
-	return b.live[at/64].first[at%64]
+	return b.live[at/64].firstEvents[at%64]
 }
 
-// eventsAt is how many events a MEP of live data has that is set.
-func (b *block) eventsAt(at uint16) uint32 { return uint32(b.live[at/64].events[at%64]) }
+// eventCountAt is how many events a MEP of live data has that is set.
+func (b *mepBlock) eventCountAt(at uint16) uint32 { return uint32(b.live[at/64].eventCounts[at%64]) }
 
-func (b *block) clone() *block {
-	c := &block{bits: b.bits, n: b.n, live: slices.Clone(b.live)}
+func (b *mepBlock) clone() *mepBlock {
+	c := &mepBlock{bits: b.bits, mepCount: b.mepCount, live: slices.Clone(b.live)}
 	for i, w := range c.live {
 		if w != nil {
 			wordCopy := *w
@@ -203,15 +203,15 @@ func (b *block) clone() *block {
 }
 
 // blockEvents adds up the events of a block.
-func (s *Set) blockEvents(b *block) uint64 {
+func (s *MEPSet) blockEvents(b *mepBlock) uint64 {
 	if s.live {
 		sum := uint64(0)
 		for at := range b.eachBit(0, blockWords) {
-			sum += uint64(b.eventsAt(uint16(at)))
+			sum += uint64(b.eventCountAt(uint16(at)))
 		}
 		return sum
 	}
-	sum := uint64(b.n-uint32(len(b.exceptions))) * uint64(s.packing)
+	sum := uint64(b.mepCount-uint32(len(b.exceptions))) * uint64(s.packing)
 	for _, o := range b.exceptions {
 		sum += uint64(o.events)
 	}
@@ -219,7 +219,7 @@ func (s *Set) blockEvents(b *block) uint64 {
 }
 
 // eachMEP ranges over the MEPs of block n in order.
-func (s *Set) eachMEP(n uint64, b *block) iter.Seq2[uint64, exception] {
+func (s *MEPSet) eachMEP(n uint64, b *mepBlock) iter.Seq2[uint64, exception] {
 	return func(yield func(uint64, exception) bool) {
 		for at := range b.eachBit(0, blockWords) {
 			if !yield(n<<blockShift|uint64(at), s.lookup(b, uint16(at))) {
@@ -230,7 +230,7 @@ func (s *Set) eachMEP(n uint64, b *block) iter.Seq2[uint64, exception] {
 }
 
 // eachBit ranges over the bits that are set in the words from one to before the other.
-func (b *block) eachBit(from, to int) iter.Seq[int] {
+func (b *mepBlock) eachBit(from, to int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for w := from; w < to; w++ {
 			for word := b.bits[w]; word != 0; word &= word - 1 {
@@ -243,13 +243,13 @@ func (b *block) eachBit(from, to int) iter.Seq[int] {
 }
 
 // Contains tells whether the MEP is in the set.
-func (s *Set) Contains(mep uint64) bool {
+func (s *MEPSet) Contains(mep uint64) bool {
 	b := s.blocks[mep>>blockShift]
 	return b != nil && b.bits[blockIndex(mep)/64]>>(mep%64)&1 == 1
 }
 
 // highestAttempt is the highest attempt at the MEP that was added, and whether it is in the set at all.
-func (s *Set) highestAttempt(mep uint64) (attempt uint32, ok bool) {
+func (s *MEPSet) highestAttempt(mep uint64) (attempt uint32, ok bool) {
 	if !s.Contains(mep) {
 		return 0, false
 	}
@@ -257,16 +257,16 @@ func (s *Set) highestAttempt(mep uint64) (attempt uint32, ok bool) {
 }
 
 // Packing is the number of events of a whole MEP.
-func (s *Set) Packing() int { return int(s.packing) }
+func (s *MEPSet) Packing() int { return int(s.packing) }
 
 // MEPs is how many there are, each once.
-func (s *Set) MEPs() uint64 { return s.meps }
+func (s *MEPSet) MEPs() uint64 { return s.mepCount }
 
 // Events is how many events they have.
-func (s *Set) Events() uint64 { return s.events }
+func (s *MEPSet) Events() uint64 { return s.eventCount }
 
 // blockNumbers is the numbers of the blocks, in order.
-func (s *Set) blockNumbers() []uint64 {
+func (s *MEPSet) blockNumbers() []uint64 {
 	numbers := make([]uint64, 0, len(s.blocks))
 	for n := range s.blocks {
 		numbers = append(numbers, n)
@@ -277,7 +277,7 @@ func (s *Set) blockNumbers() []uint64 {
 
 // ranges gives the stretches of consecutive events that are in the set, in order: from the first to before the second.
 // A stretch that goes on behind a block comes in two, one right behind the other.
-func (s *Set) ranges(yield func(from, to uint64) bool) {
+func (s *MEPSet) ranges(yield func(from, to uint64) bool) {
 	p := uint64(s.packing)
 	for _, n := range s.blockNumbers() {
 		b, from, to := s.blocks[n], uint64(0), uint64(0)
@@ -312,20 +312,20 @@ func (s *Set) ranges(yield func(from, to uint64) bool) {
 
 // Gaps is which events are not there.
 type Gaps struct {
-	Events uint64  `json:"events"`         // in all
-	Ranges []Range `json:"ranges"`         // the first of them
-	More   uint64  `json:"more,omitempty"` // ranges beyond those listed
+	EventCount     uint64  `json:"events"`         // in all
+	Ranges         []Range `json:"ranges"`         // the first of them
+	UnlistedRanges uint64  `json:"more,omitempty"` // ranges beyond those listed
 }
 
 // add counts the events from one to before the other, and names them while fewer than limit ranges are listed.
 func (g *Gaps) add(from, to uint64, limit int) {
-	g.Events += to - from
-	if last := len(g.Ranges) - 1; last >= 0 && g.More == 0 && g.Ranges[last].To+1 == from {
+	g.EventCount += to - from
+	if last := len(g.Ranges) - 1; last >= 0 && g.UnlistedRanges == 0 && g.Ranges[last].To+1 == from {
 		g.Ranges[last].To = to - 1
 		return
 	}
 	if len(g.Ranges) == limit {
-		g.More++
+		g.UnlistedRanges++
 		return
 	}
 	g.Ranges = append(g.Ranges, Range{From: from, To: to - 1})
@@ -333,7 +333,7 @@ func (g *Gaps) add(from, to uint64, limit int) {
 
 // missingRanges gives the stretches of the events 0 to before triggered that are not in the set, in order; of live
 // data, of as many events as were triggered.
-func (s *Set) missingRanges(triggered uint64) func(yield func(from, to uint64) bool) {
+func (s *MEPSet) missingRanges(triggered uint64) func(yield func(from, to uint64) bool) {
 	if s.live {
 		return s.missingRangesLive(triggered)
 	}
@@ -355,7 +355,7 @@ func (s *Set) missingRanges(triggered uint64) func(yield func(from, to uint64) b
 }
 
 // Missing tells which of the events 0 to before triggered are not in the set; limit bounds how many ranges are listed.
-func (s *Set) Missing(triggered uint64, limit int) Gaps {
+func (s *MEPSet) Missing(triggered uint64, limit int) Gaps {
 	g := Gaps{Ranges: []Range{}}
 	for from, to := range s.missingRanges(triggered) {
 		g.add(from, to, limit)
@@ -366,13 +366,13 @@ func (s *Set) Missing(triggered uint64, limit int) Gaps {
 // missingRangesLive gives the stretches between MEPs that are in the set and are not neighbours. Numbers that
 // front-ends left out may be among them, but no more events than there can be; those behind the last MEP are only known
 // by their number.
-func (s *Set) missingRangesLive(triggered uint64) func(yield func(from, to uint64) bool) {
+func (s *MEPSet) missingRangesLive(triggered uint64) func(yield func(from, to uint64) bool) {
 	return func(yield func(from, to uint64) bool) {
-		mep, next, remaining := uint64(0), uint64(0), triggered-min(triggered, s.events)
+		mep, next, remaining := uint64(0), uint64(0), triggered-min(triggered, s.eventCount)
 		for _, n := range s.blockNumbers() {
 			b := s.blocks[n]
 			for at := range b.eachBit(0, blockWords) {
-				k, first := n<<blockShift|uint64(at), b.firstAt(uint16(at))
+				k, first := n<<blockShift|uint64(at), b.firstEventAt(uint16(at))
 				if k > mep && first > next && remaining > 0 {
 					from := first - min(remaining, first-next)
 					remaining -= first - from
@@ -380,7 +380,7 @@ func (s *Set) missingRangesLive(triggered uint64) func(yield func(from, to uint6
 						return
 					}
 				}
-				mep, next = k+1, first+uint64(b.eventsAt(uint16(at)))
+				mep, next = k+1, first+uint64(b.eventCountAt(uint16(at)))
 			}
 		}
 		if remaining > 0 {
@@ -389,11 +389,11 @@ func (s *Set) missingRangesLive(triggered uint64) func(yield func(from, to uint6
 	}
 }
 
-// End is the event id behind the last event of the set; of live data, whose ids begin and go on as they like, the
+// EndEvent is the event id behind the last event of the set; of live data, whose ids begin and go on as they like, the
 // number of events in it.
-func (s *Set) End() (end uint64) {
+func (s *MEPSet) EndEvent() (end uint64) {
 	if s.live {
-		return s.events
+		return s.eventCount
 	}
 	for _, to := range s.ranges {
 		end = max(end, to)
@@ -402,9 +402,9 @@ func (s *Set) End() (end uint64) {
 }
 
 // countBeyond is how many events of the set are not below triggered.
-func (s *Set) countBeyond(triggered uint64) (n uint64) {
+func (s *MEPSet) countBeyond(triggered uint64) (n uint64) {
 	if s.live {
-		return s.events - min(s.events, triggered)
+		return s.eventCount - min(s.eventCount, triggered)
 	}
 	for from, to := range s.ranges {
 		if to > triggered {

@@ -40,7 +40,7 @@ func (m model) gaps(packing int, triggered uint64, limit int) Gaps {
 		if o, ok := m[ev/uint64(packing)]; ok && ev%uint64(packing) < uint64(o.events) {
 			continue
 		}
-		g.Events++
+		g.EventCount++
 		switch last := len(g.Ranges) - 1; {
 		case last >= 0 && g.Ranges[last].To+1 == ev:
 			g.Ranges[last].To = ev
@@ -49,7 +49,7 @@ func (m model) gaps(packing int, triggered uint64, limit int) Gaps {
 		}
 	}
 	if len(g.Ranges) > limit {
-		g.More = uint64(len(g.Ranges) - limit)
+		g.UnlistedRanges = uint64(len(g.Ranges) - limit)
 		g.Ranges = g.Ranges[:limit]
 	}
 	return g
@@ -73,7 +73,7 @@ func drawEntries(t *rapid.T, packing int) []Entry {
 func TestSetIsWhatAMapIs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		packing := rapid.IntRange(1, 7).Draw(t, "packing")
-		halves, models := [2]*Set{NewSet(packing), NewSet(packing)}, [2]model{{}, {}}
+		halves, models := [2]*MEPSet{NewMEPSet(packing), NewMEPSet(packing)}, [2]model{{}, {}}
 		for i, e := range drawEntries(t, packing) {
 			if got, want := halves[i%2].Add(e), models[i%2].add(e); got != want {
 				t.Fatalf("adding %+v: copied %v, want %v", e, got, want)
@@ -107,7 +107,7 @@ func TestSetIsWhatAMapIs(t *testing.T) {
 	})
 }
 
-func sameSet(t must.TB, s *Set, m model) {
+func sameSet(t must.TB, s *MEPSet, m model) {
 	t.Helper()
 	if s.MEPs() != uint64(len(m)) || s.Events() != m.events() {
 		t.Fatalf("%d MEPs, %d events; want %d, %d", s.MEPs(), s.Events(), len(m), m.events())
@@ -121,7 +121,8 @@ func sameSet(t must.TB, s *Set, m model) {
 
 func gotGaps(t must.TB, got, want Gaps) {
 	t.Helper()
-	if got.Events != want.Events || got.More != want.More || len(got.Ranges) != len(want.Ranges) {
+	if got.EventCount != want.EventCount || got.UnlistedRanges != want.UnlistedRanges ||
+		len(got.Ranges) != len(want.Ranges) {
 		t.Fatalf("missing %+v, want %+v", got, want)
 	}
 	for i := range got.Ranges {
@@ -133,7 +134,7 @@ func gotGaps(t must.TB, got, want Gaps) {
 
 // A block of live data in which every MEP is an exception does not fit into one piece.
 func TestSetOfExceptionsTravelsInSmallPieces(t *testing.T) {
-	s := NewLiveSet(60_000)
+	s := NewLiveMEPSet(60_000)
 	for mep := range uint64(blockMEPs + 100) {
 		s.Add(Entry{
 			MEP:        mep,
@@ -169,7 +170,7 @@ func TestSetReaderTakesAPieceOfManyBlocks(t *testing.T) {
 	}
 	piece = append(binary.AppendUvarint(piece, 2*blockMEPs), 2, 4)
 	first := uint64(stretchMEPs + 7*64)
-	want := NewSet(10)
+	want := NewMEPSet(10)
 	for i := range uint64(words * 64) {
 		e := Entry{MEP: first + i, Events: 10, Attempt: 1}
 		if i == 2*blockMEPs {
@@ -188,7 +189,7 @@ func TestSetReaderTakesAPieceOfManyBlocks(t *testing.T) {
 // much more than it has bytes.
 func TestASetIsAsLargeAsWhatIsInIt(t *testing.T) {
 	const meps = 1000
-	for name, s := range map[string]*Set{"recorded": NewSet(10), "live": NewLiveSet(10)} {
+	for name, s := range map[string]*MEPSet{"recorded": NewMEPSet(10), "live": NewLiveMEPSet(10)} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for i := range uint64(meps) {
@@ -207,7 +208,7 @@ func TestASetIsAsLargeAsWhatIsInIt(t *testing.T) {
 }
 
 func TestSetReaderRefusesNonsense(t *testing.T) {
-	s := NewSet(10)
+	s := NewMEPSet(10)
 	for mep := range uint64(100) {
 		s.Add(Entry{MEP: mep * 3, Events: 10, Attempt: 1})
 	}
@@ -249,7 +250,7 @@ func TestSetReaderRefusesNonsense(t *testing.T) {
 }
 
 func FuzzSetReader(f *testing.F) {
-	s := NewSet(10)
+	s := NewMEPSet(10)
 	for mep := range uint64(200) {
 		s.Add(Entry{MEP: mep * mep, Events: uint32(mep % 11), Attempt: uint32(mep % 3)})
 	}

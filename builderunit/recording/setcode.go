@@ -42,7 +42,7 @@ const (
 )
 
 // Pieces encodes the set: each piece has maxPiece bytes at most, and is the caller's until the next one.
-func (s *Set) Pieces() iter.Seq[[]byte] {
+func (s *MEPSet) Pieces() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		buf := make([]byte, 0, maxPiece)
 		for _, n := range s.blockNumbers() {
@@ -59,14 +59,14 @@ func (s *Set) Pieces() iter.Seq[[]byte] {
 		}
 		buf = append(buf[:0], pieceEnd)
 		buf = binary.AppendUvarint(buf, uint64(s.packing))
-		buf = binary.AppendUvarint(buf, s.meps)
-		yield(binary.AppendUvarint(buf, s.events))
+		buf = binary.AppendUvarint(buf, s.mepCount)
+		yield(binary.AppendUvarint(buf, s.eventCount))
 	}
 }
 
 // fitWords is how many words from one on fit into a piece, and how many exceptions they have; -1 that the words are
 // empty.
-func (b *block) fitWords(from int) (to, odd int) {
+func (b *mepBlock) fitWords(from int) (to, odd int) {
 	budget, any := maxPiece-pieceHeaderBytes, false
 	for to = from; to < blockWords; to++ {
 		here := 0
@@ -86,7 +86,7 @@ func (b *block) fitWords(from int) (to, odd int) {
 }
 
 // trimEmpty leaves out the empty words on both sides of some that are not all empty: a segment of a backlog has few.
-func (b *block) trimEmpty(from, to int) (first, end int) {
+func (b *mepBlock) trimEmpty(from, to int) (first, end int) {
 	for b.bits[from] == 0 {
 		from++
 	}
@@ -97,7 +97,7 @@ func (b *block) trimEmpty(from, to int) (first, end int) {
 }
 
 // liveMEPs is how many MEPs of live data a word has.
-func (b *block) liveMEPs(word int) int {
+func (b *mepBlock) liveMEPs(word int) int {
 	if b.live == nil {
 		return 0
 	}
@@ -105,7 +105,7 @@ func (b *block) liveMEPs(word int) int {
 }
 
 // appendPiece appends the words from one to before the other.
-func (b *block) appendPiece(buf []byte, n uint64, from, to, odd int) []byte {
+func (b *mepBlock) appendPiece(buf []byte, n uint64, from, to, odd int) []byte {
 	version := byte(pieceVersion)
 	if b.live != nil {
 		version = pieceLive
@@ -130,7 +130,7 @@ func (b *block) appendPiece(buf []byte, n uint64, from, to, odd int) []byte {
 	}
 	end := uint64(0)
 	for at := range b.eachBit(from, to) {
-		first, events := b.firstAt(uint16(at)), uint64(b.eventsAt(uint16(at)))
+		first, events := b.firstEventAt(uint16(at)), uint64(b.eventCountAt(uint16(at)))
 		buf = binary.AppendUvarint(buf, first-end) // modulo 2^64, in case that it is no larger
 		buf = binary.AppendUvarint(buf, events)
 		end = first + events
@@ -139,7 +139,7 @@ func (b *block) appendPiece(buf []byte, n uint64, from, to, odd int) []byte {
 }
 
 // eachException ranges over those in the words from one to before the other.
-func (b *block) eachException(from, to int) iter.Seq2[int, exception] {
+func (b *mepBlock) eachException(from, to int) iter.Seq2[int, exception] {
 	return func(yield func(int, exception) bool) {
 		if len(b.exceptions) == 0 {
 			return // as in most blocks
@@ -165,18 +165,18 @@ func (e *pieceError) Error() string {
 // A SetReader puts a set together of the pieces that Pieces made. It believes no piece: each has to be whole, behind
 // the one before it, and within the limit.
 type SetReader struct {
-	set      *Set
-	limit    uint64 // events, exclusive
-	nextWord uint64 // the lowest word (MEP / 64) that may come
-	pieces   int
-	done     bool
-	err      error
+	set        *MEPSet
+	limit      uint64 // events, exclusive
+	nextWord   uint64 // the lowest word (MEP / 64) that may come
+	pieces     int
+	isComplete bool
+	err        error
 }
 
 // NewSetReader reads a set of MEPs with packing events each, at least one, that has no event at limit or beyond. The
 // limit bounds the memory that pieces can take: see Set.
 func NewSetReader(packing int, limit uint64) *SetReader {
-	return &SetReader{set: NewSet(packing), limit: min(limit, 1<<62)}
+	return &SetReader{set: NewMEPSet(packing), limit: min(limit, 1<<62)}
 }
 
 // NewLiveSetReader is NewSetReader for a set of live data; the limit is of the number of events, whatever their ids.
@@ -199,8 +199,8 @@ func (r *SetReader) Add(piece []byte) error {
 }
 
 // Set is the set when all pieces have come; an error says that they have not.
-func (r *SetReader) Set() (*Set, error) {
-	if r.err == nil && !r.done {
+func (r *SetReader) Set() (*MEPSet, error) {
+	if r.err == nil && !r.isComplete {
 		return nil, &pieceError{r.pieces, "it is not there: the set ended early"}
 	}
 	return r.set, r.err
@@ -220,7 +220,7 @@ func readUvarints(b []byte, into ...*uint64) []byte {
 
 func (r *SetReader) readPiece(b []byte) (reason string) {
 	switch {
-	case r.done:
+	case r.isComplete:
 		return "it comes behind the end"
 	case len(b) == 0 || len(b) > maxPiece:
 		return fmt.Sprintf("it has %d bytes, 1 to %d are possible", len(b), maxPiece)
@@ -282,10 +282,10 @@ func (r *SetReader) readWords(first uint64, words []byte) (reason string) {
 		}
 		b, n := s.blockOf(mep), bits.OnesCount64(word)
 		b.bits[blockIndex(mep)/64] = word
-		b.n += uint32(n)
-		s.meps += uint64(n)
+		b.mepCount += uint32(n)
+		s.mepCount += uint64(n)
 		if !s.live {
-			s.events += uint64(n) * uint64(s.packing)
+			s.eventCount += uint64(n) * uint64(s.packing)
 		}
 	}
 	return ""
@@ -332,7 +332,7 @@ func (r *SetReader) readExceptions(from, to uint64, rest []byte, count uint64) (
 		}
 		b.exceptions[blockIndex(mep)] = exception{uint32(attempt), uint32(events)}
 		if !s.live {
-			s.events -= uint64(s.packing) - events
+			s.eventCount -= uint64(s.packing) - events
 		}
 	}
 	return rest, ""
@@ -357,8 +357,8 @@ func (r *SetReader) readLiveEvents(from, to uint64, rest []byte) (remaining []by
 			if end = first + events; events < 1 || events > uint64(r.set.packing) || end < first {
 				return nil, fmt.Sprintf("a MEP has %d events from %d, which cannot be", events, first)
 			}
-			b.setLive(at, first, uint32(events))
-			r.set.events += events
+			b.setLiveMEP(at, first, uint32(events))
+			r.set.eventCount += events
 			if o, ok := b.exceptions[at]; ok && uint64(o.events) != events {
 				return nil, fmt.Sprintf("a MEP has %d events, and as an exception %d", events, o.events)
 			}
@@ -375,9 +375,9 @@ func (r *SetReader) checkEnd(b []byte) (reason string) {
 		return "it is not an end of a set"
 	case packing != uint64(r.set.packing):
 		return fmt.Sprintf("its MEPs have %d events, those here %d", packing, r.set.packing)
-	case meps != r.set.meps || events != r.set.events:
-		return fmt.Sprintf("%d MEPs of %d events were sent, %d of %d came", meps, events, r.set.meps, r.set.events)
+	case meps != r.set.mepCount || events != r.set.eventCount:
+		return fmt.Sprintf("%d MEPs of %d events were sent, %d of %d came", meps, events, r.set.mepCount, r.set.eventCount)
 	}
-	r.done = true
+	r.isComplete = true
 	return ""
 }

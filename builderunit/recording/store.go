@@ -120,8 +120,8 @@ func (s *Segment) check(builder int, format Format) error {
 	return nil
 }
 
-// Update changes the manifest of a run: it is read, changed, and replaced as a whole, while its lock is held.
-func Update(runDir string, change func(*Manifest) error) error {
+// UpdateManifest changes the manifest of a run: it is read, changed, and replaced as a whole, while its lock is held.
+func UpdateManifest(runDir string, change func(*Manifest) error) error {
 	return withRunLock(runDir, func() error {
 		m, err := Load(runDir)
 		if err != nil {
@@ -130,13 +130,13 @@ func Update(runDir string, change func(*Manifest) error) error {
 		if err := change(m); err != nil {
 			return err
 		}
-		return store(runDir, m)
+		return storeManifest(runDir, m)
 	})
 }
 
-// store replaces the manifest. The caller holds the lock of the run, so that the temporary file has one writer; what a
-// killed one left of it is overwritten.
-func store(runDir string, m *Manifest) error {
+// storeManifest replaces the manifest. The caller holds the lock of the run, so that the temporary file has one writer;
+// what a killed one left of it is overwritten.
+func storeManifest(runDir string, m *Manifest) error {
 	if err := m.check(); err != nil {
 		return fmt.Errorf("%s is not written: %w", manifestPath(runDir), err)
 	}
@@ -153,7 +153,7 @@ func store(runDir string, m *Manifest) error {
 		return err
 	case m.Verdict != nil:
 		return removeFile(reservePath(runDir))
-	case exists(reservePath(runDir)):
+	case pathExists(reservePath(runDir)):
 		_ = reserveManifest(runDir, len(data)) // the next time it may find room all the same
 	}
 	return nil
@@ -193,7 +193,7 @@ func removeFile(path string) error {
 	return nil
 }
 
-func exists(path string) bool {
+func pathExists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
@@ -216,7 +216,7 @@ func (m *Manifest) Builder(index int) *Builder {
 	if at == len(m.Builders) || m.Builders[at].Index != index {
 		m.Builders = append(m.Builders, Builder{})
 		copy(m.Builders[at+1:], m.Builders[at:])
-		m.Builders[at] = Builder{Index: index, State: Writing, Segments: []Segment{}}
+		m.Builders[at] = Builder{Index: index, State: StateWriting, Segments: []Segment{}}
 	}
 	return &m.Builders[at]
 }
@@ -262,8 +262,8 @@ func NewKey() (k Key) {
 	return k
 }
 
-// RenameNew renames a file to a name that is free, and never replaces anything: the error is then fs.ErrExist.
-func RenameNew(from, to string) error {
+// RenameNoReplace renames a file to a name that is free, and never replaces anything: the error is then fs.ErrExist.
+func RenameNoReplace(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // the file system knows no such renaming
 		if err := os.Link(from, to); err != nil {

@@ -12,10 +12,10 @@ import (
 
 // VerifyOptions say how much Verify looks at.
 type VerifyOptions struct {
-	// Quick leaves the data alone: manifests, indexes and sizes are held against each other.
-	Quick bool
-	// Parallel is how many pieces of segments are read at once; zero means GOMAXPROCS.
-	Parallel int
+	// IndexesOnly leaves the data alone: manifests, indexes and sizes are held against each other.
+	IndexesOnly bool
+	// Workers is how many pieces of segments are read at once; zero means GOMAXPROCS.
+	Workers int
 	// Content, if it is given, knows what the MEPs of a run should be beyond their format.
 	Content func(*Manifest) (Content, error)
 	// Progress is told how many of how many bytes of a run have been read, from one goroutine at a time.
@@ -45,7 +45,7 @@ func (e *MissingError) Add(source uint16, fragments int) {
 }
 
 func (e *MissingError) Error() string {
-	sources := plural.Span("source", uint64(e.Sources[0]), uint64(e.Sources[len(e.Sources)-1]))
+	sources := plural.NamedRange("source", uint64(e.Sources[0]), uint64(e.Sources[len(e.Sources)-1]))
 	if n := len(e.Sources); int(e.Sources[n-1]-e.Sources[0]) != n-1 {
 		sources = fmt.Sprintf("%d of %s", n, sources)
 	}
@@ -75,41 +75,41 @@ type Verification struct {
 // RunVerification is what Verify found of one run: what its files have, and what its verdict says.
 type RunVerification struct {
 	*Contents
-	Run        uint32 `json:"run"`
-	Concluded  bool   `json:"concluded"` // the manifest has a verdict
-	Verdict    string `json:"verdict,omitempty"`
-	Why        string `json:"verdict_why,omitempty"` // why it is that, a sentence
-	Losses     []Loss `json:"losses,omitempty"`      // what the run lost, by its verdict
-	DataRead   bool   `json:"data_read"`             // the data were read, not only indexes
-	Compared   bool   `json:"compared"`              // with what they were made of
-	BytesFound int64  `json:"bytes"`
+	Run             uint32 `json:"run"`
+	Concluded       bool   `json:"concluded"` // the manifest has a verdict
+	Verdict         string `json:"verdict,omitempty"`
+	Why             string `json:"verdict_why,omitempty"` // why it is that, a sentence
+	Losses          []Loss `json:"losses,omitempty"`      // what the run lost, by its verdict
+	DataRead        bool   `json:"data_read"`             // the data were read, not only indexes
+	ContentCompared bool   `json:"compared"`              // with what they were made of
+	BytesFound      int64  `json:"bytes"`
 	// MEPs and EventsFound are those found sound, each once.
 	MEPs        uint64 `json:"meps"`
 	EventsFound uint64 `json:"events"`
 	// MissingFragments is how many fragments are missing in events that are here, as the verdict says.
 	MissingFragments uint64 `json:"missing_fragments,omitempty"`
-	// Triggered and Claimed are the verdict's: events triggered in all, and events in this directory.
-	Triggered uint64 `json:"events_triggered"`
-	Claimed   uint64 `json:"events_claimed"`
-	// Missing is which triggered events are not in the files; NamedMissing how many of them the verdict names as missing,
-	// or as being in another directory of the run; Lost those that it does not name.
-	Missing      Gaps   `json:"missing"`
-	NamedMissing uint64 `json:"events_named_missing"`
-	Lost         Gaps   `json:"lost"`
-	// FoundSince is events that the verdict names as missing and that are there: they were recovered after it was written.
-	// NeverTriggered is events that were never triggered.
-	FoundSince     uint64 `json:"events_found_since"`
-	NeverTriggered uint64 `json:"events_never_triggered"`
-	IsGood         bool   `json:"closed"`
+	// EventsTriggered and Claimed are the verdict's: events triggered in all, and events in this directory.
+	EventsTriggered uint64 `json:"events_triggered"`
+	EventsClaimed   uint64 `json:"events_claimed"`
+	// MissingEvents is which triggered events are not in the files; NamedMissingEvents how many of them the verdict names
+	// as missing, or as being in another directory of the run; Lost those that it does not name.
+	MissingEvents        Gaps   `json:"missing"`
+	NamedMissingEvents   uint64 `json:"events_named_missing"`
+	UnnamedMissingEvents Gaps   `json:"lost"`
+	// EventsFoundSince is events that the verdict names as missing and that are there: they were recovered after it was
+	// written. EventsNeverTriggered is events that were never triggered.
+	EventsFoundSince     uint64 `json:"events_found_since"`
+	EventsNeverTriggered uint64 `json:"events_never_triggered"`
+	IsGood               bool   `json:"closed"`
 
-	sound *Set
+	sound *MEPSet
 }
 
 // maxRanges bounds how many ranges of events are listed.
 const maxRanges = 100
 
-// Closed says that nothing is wrong with any run, and that its accounts close.
-func (v *Verification) Closed() bool {
+// IsGood says that nothing is wrong with any run, and that its accounts close.
+func (v *Verification) IsGood() bool {
 	for i := range v.Runs {
 		if !v.Runs[i].IsGood {
 			return false
@@ -153,33 +153,33 @@ func findRuns(dir string) ([]string, error) {
 }
 
 func verifyRun(ctx context.Context, path string, o VerifyOptions) (r *RunVerification, err error) {
-	c, err := readAt(ctx, path, o.Quick)
+	c, err := readAt(ctx, path, o.IndexesOnly)
 	if err != nil {
 		return nil, err
 	}
 	r = &RunVerification{
 		Contents: c,
 		Run:      c.Manifest.Run,
-		DataRead: !o.Quick,
-		sound:    c.Set,
+		DataRead: !o.IndexesOnly,
+		sound:    c.MEPSet,
 	}
 	for _, s := range c.allSegments() {
 		r.BytesFound += s.Bytes
 	}
-	if !o.Quick {
+	if !o.IndexesOnly {
 		var content Content
 		if o.Content != nil {
 			if content, err = o.Content(c.Manifest); err != nil {
 				return nil, err
 			}
-			r.Compared = true
+			r.ContentCompared = true
 			defer func() { err = errors.Join(err, content.Close()) }()
 		}
 		d, err := readData(ctx, c, content, o)
 		if err != nil {
 			return nil, err
 		}
-		r.sound, r.MissingFragments = d.sound, d.missing
+		r.sound, r.MissingFragments = d.sound, d.missingFragments
 	}
 	r.balance()
 	return r, nil
@@ -190,28 +190,28 @@ func (r *RunVerification) balance() {
 	r.MEPs, r.EventsFound = r.sound.MEPs(), r.sound.Events()
 	v := r.Manifest.Verdict
 	if v == nil {
-		r.Missing, r.Lost = Gaps{Ranges: []Range{}}, Gaps{Ranges: []Range{}}
+		r.MissingEvents, r.UnnamedMissingEvents = Gaps{Ranges: []Range{}}, Gaps{Ranges: []Range{}}
 		return
 	}
-	r.Concluded, r.Verdict, r.Triggered, r.Claimed = true, v.Verdict, v.EventsTriggered, v.EventsHere
+	r.Concluded, r.Verdict, r.EventsTriggered, r.EventsClaimed = true, v.Verdict, v.EventsTriggered, v.EventsInDirectory
 	r.Why, r.Losses = v.Why, v.Losses
-	r.Missing = r.sound.Missing(v.EventsTriggered, maxRanges)
-	r.NeverTriggered = r.sound.countBeyond(v.EventsTriggered)
-	here := r.EventsFound - r.NeverTriggered
-	r.NamedMissing = v.EventsTriggered - min(v.EventsTriggered, v.EventsHere)
-	r.Lost = r.lostEvents(v)
-	if here > v.EventsHere {
-		r.FoundSince = here - v.EventsHere
+	r.MissingEvents = r.sound.Missing(v.EventsTriggered, maxRanges)
+	r.EventsNeverTriggered = r.sound.countBeyond(v.EventsTriggered)
+	here := r.EventsFound - r.EventsNeverTriggered
+	r.NamedMissingEvents = v.EventsTriggered - min(v.EventsTriggered, v.EventsInDirectory)
+	r.UnnamedMissingEvents = r.unnamedMissingEvents(v)
+	if here > v.EventsInDirectory {
+		r.EventsFoundSince = here - v.EventsInDirectory
 	}
-	r.IsGood = r.ProblemCount() == 0 && r.Lost.Events == 0 && r.NeverTriggered == 0
+	r.IsGood = r.ProblemCount() == 0 && r.UnnamedMissingEvents.EventCount == 0 && r.EventsNeverTriggered == 0
 }
 
-// lostEvents tells which events the verdict says are here, and are not. Where the verdict knows of other directories,
-// or names not all ranges, only their number is certain.
-func (r *RunVerification) lostEvents(v *Verdict) Gaps {
+// unnamedMissingEvents tells which events the verdict says are here, and are not. Where the verdict knows of other
+// directories, or names not all ranges, only their number is certain.
+func (r *RunVerification) unnamedMissingEvents(v *Verdict) Gaps {
 	lost := Gaps{Ranges: []Range{}}
-	if v.EventsHere == v.EventsOutput && v.MissingMore == 0 {
-		named := v.Missing
+	if v.EventsInDirectory == v.EventsOutput && v.UnlistedMissingRanges == 0 {
+		named := v.MissingEvents
 		for from, to := range r.sound.missingRanges(v.EventsTriggered) {
 			for from < to {
 				for len(named) > 0 && named[0].To < from {
@@ -230,8 +230,9 @@ func (r *RunVerification) lostEvents(v *Verdict) Gaps {
 			}
 		}
 	}
-	if missing := v.EventsHere - min(v.EventsHere, r.EventsFound-r.NeverTriggered); missing > lost.Events {
-		lost.Events = missing
+	if missing := v.EventsInDirectory - min(v.EventsInDirectory,
+		r.EventsFound-r.EventsNeverTriggered); missing > lost.EventCount {
+		lost.EventCount = missing
 	}
 	return lost
 }

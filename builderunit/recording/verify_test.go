@@ -18,8 +18,8 @@ func verified(t testing.TB, dir string, o VerifyOptions) *RunVerification {
 	t.Helper()
 	v, err := Verify(context.Background(), dir, o)
 	must.OK(t, err)
-	if len(v.Runs) != 1 || v.Closed() != v.Runs[0].IsGood {
-		t.Fatalf("%d runs, closed %v", len(v.Runs), v.Closed())
+	if len(v.Runs) != 1 || v.IsGood() != v.Runs[0].IsGood {
+		t.Fatalf("%d runs, closed %v", len(v.Runs), v.IsGood())
 	}
 	if _, err := json.Marshal(v); err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func said(r *RunVerification) string {
 }
 
 func TestVerifyClosesWholeRuns(t *testing.T) {
-	for _, f := range []Format{MEP, MDF, MFP} {
+	for _, f := range []Format{FormatMEP, FormatMDF, FormatMFP} {
 		for _, quick := range []bool{false, true} {
 			t.Run(fmt.Sprint(f, quick), func(t *testing.T) {
 				out := must.MemoryDir(t)
@@ -43,7 +43,7 @@ func TestVerifyClosesWholeRuns(t *testing.T) {
 				r.verdict(1200, 1200)
 				r.done()
 				last := int64(0)
-				got := verified(t, out, VerifyOptions{Quick: quick, Progress: func(_ string, done,
+				got := verified(t, out, VerifyOptions{IndexesOnly: quick, Progress: func(_ string, done,
 					total int64) {
 					last = total - done
 				}})
@@ -57,7 +57,7 @@ func TestVerifyClosesWholeRuns(t *testing.T) {
 
 // One byte of the data changed, anywhere: that MEP is named, its events are lost, and no others are.
 func TestVerifyFindsAnyChangedByte(t *testing.T) {
-	for _, f := range []Format{MEP, MDF, MFP} {
+	for _, f := range []Format{FormatMEP, FormatMDF, FormatMFP} {
 		t.Run(f.String(), func(t *testing.T) {
 			r := newRig(t, must.MemoryDir(t), f)
 			id := r.closed(0, mep(0, 1), mep(1, 1), mep(3, 1))
@@ -77,7 +77,8 @@ func TestVerifyFindsAnyChangedByte(t *testing.T) {
 					}
 				}
 				want := *hit.eventRange()
-				if got.IsGood || got.Lost.Events != 4 || got.Lost.Ranges[0] != want || got.ProblemCount() != 1 {
+				if got.IsGood || got.UnnamedMissingEvents.EventCount != 4 || got.UnnamedMissingEvents.Ranges[0] != want ||
+					got.ProblemCount() != 1 {
 					t.Fatalf("byte %d of MEP %d:\n%s", at, hit.MEP, said(got))
 				}
 			}
@@ -90,7 +91,7 @@ func TestVerifyFindsAnyChangedByte(t *testing.T) {
 
 // The same bytes, but another content than the entry says: only the parser can tell.
 func TestVerifyParsesWhatTheChecksumsProve(t *testing.T) {
-	for _, f := range []Format{MEP, MDF, MFP} {
+	for _, f := range []Format{FormatMEP, FormatMDF, FormatMFP} {
 		t.Run(f.String(), func(t *testing.T) {
 			r := newRig(t, must.MemoryDir(t), f)
 			e := mep(1, 1)
@@ -104,7 +105,7 @@ func TestVerifyParsesWhatTheChecksumsProve(t *testing.T) {
 			r.verdict(8, 8)
 			got := verified(t, r.done(), VerifyOptions{})
 			if got.IsGood || got.ProblemCount() != 1 || !got.Builders[0].Segments[0].Problems.contains(WrongContent) ||
-				got.Lost.Events != 4 {
+				got.UnnamedMissingEvents.EventCount != 4 {
 				t.Fatal(said(got))
 			}
 		})
@@ -126,11 +127,11 @@ func TestVerifyHoldsFilesAgainstTheVerdict(t *testing.T) {
 		"a bad range":           {func(r *rig) { r.verdict(32, 32, Range{9, 1<<64 - 1}) }, false, "lost: 8 events"},
 		"not all ranges": {func(r *rig) {
 			r.verdict(32, 24)
-			r.m.Verdict.MissingMore = 1
+			r.m.Verdict.UnlistedMissingRanges = 1
 		}, true, "24 here"},
 		"not all ranges, and too few": {func(r *rig) {
 			r.verdict(32, 25)
-			r.m.Verdict.MissingMore = 1
+			r.m.Verdict.UnlistedMissingRanges = 1
 		}, false, "lost: 1 event"},
 		"others are elsewhere": {func(r *rig) {
 			r.verdict(32, 24)
@@ -140,7 +141,7 @@ func TestVerifyHoldsFilesAgainstTheVerdict(t *testing.T) {
 		"no verdict":      {func(*rig) {}, false, "no verdict"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, must.MemoryDir(t), MEP)
+			r := newRig(t, must.MemoryDir(t), FormatMEP)
 			r.closed(0, mep(0, 1), mep(4, 1), mep(7, 1))
 			r.closed(1, mep(1, 1), mep(6, 1), mep(5, 1))
 			c.verdict(r)
@@ -156,7 +157,7 @@ func TestVerifyHoldsFilesAgainstTheVerdict(t *testing.T) {
 // index for a MEP that no file has.
 func TestAnIndexProvesNoMoreMEPsThanThereAreBytes(t *testing.T) {
 	for _, live := range []bool{false, true} {
-		r := newRig(t, must.MemoryDir(t), MEP)
+		r := newRig(t, must.MemoryDir(t), FormatMEP)
 		r.m.Live = live
 		id := r.closed(0, mep(0, 1))
 		data, index, entries := r.segment(id, mep(0, 1))
@@ -169,7 +170,7 @@ func TestAnIndexProvesNoMoreMEPsThanThereAreBytes(t *testing.T) {
 		r.file(id.Index(), index)
 		r.verdict(rigPacking, rigPacking)
 		for _, quick := range []bool{false, true} {
-			got := verified(t, r.done(), VerifyOptions{Quick: quick})
+			got := verified(t, r.done(), VerifyOptions{IndexesOnly: quick})
 			if got.IsGood || got.MEPs != 1 || got.ProblemCount() != empty || !match("has no bytes", said(got)) {
 				t.Errorf("live %v, quick %v: %d MEPs, %d problems\n%s", live, quick, got.MEPs, got.ProblemCount(), said(got))
 			}

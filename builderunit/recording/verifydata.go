@@ -31,72 +31,73 @@ const (
 	batchMEPs  = 1024
 )
 
-// piece is a stretch of a segment.
-type piece struct {
-	s        *SegmentContents
-	from, to int64 // entries
-	problems Problems
+// segmentPiece is a stretch of a segment.
+type segmentPiece struct {
+	segment            *SegmentContents
+	fromEntry, toEntry int64 // entries
+	problems           Problems
 }
 
 // dataReader is a verification of data under way.
 type dataReader struct {
-	c        *Contents
-	content  Content // nil: none
-	progress func(done, total int64)
-	total    int64
+	c          *Contents
+	content    Content // nil: none
+	progress   func(done, total int64)
+	totalBytes int64
 
-	mu      sync.Mutex
-	sound   *Set
-	missing uint64 // fragments that the verdict names
-	done    int64
+	mu               sync.Mutex
+	sound            *MEPSet
+	missingFragments uint64 // fragments that the verdict names
+	doneBytes        int64
 }
 
 // readData reads the data of all segments, adds what is wrong to the problems of c, and gives what is
 // sound.
 func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions) (*dataReader, error) {
-	d := &dataReader{c: c, content: content, sound: c.Manifest.newSet()}
+	d := &dataReader{c: c, content: content, sound: c.Manifest.newMEPSet()}
 	if c.removedMEPs != nil {
 		d.sound.Union(c.removedMEPs) // they were sound when they were drained
 	}
 	if o.Progress != nil {
 		d.progress = func(done, total int64) { o.Progress(c.Dir, done, total) }
 	}
-	var pieces []*piece
+	var pieces []*segmentPiece
 	for _, s := range c.allSegments() {
-		d.total += s.Bytes
-		n := min(s.Bytes/pieceBytes+1, s.count)
+		d.totalBytes += s.Bytes
+		n := min(s.Bytes/pieceBytes+1, s.entryCount)
 		for i := range n {
-			if p := (&piece{s: s, from: s.count * i / n, to: s.count * (i + 1) / n}); p.from < p.to {
+			if p := (&segmentPiece{segment: s, fromEntry: s.entryCount * i / n,
+				toEntry: s.entryCount * (i + 1) / n}); p.fromEntry < p.toEntry {
 				pieces = append(pieces, p)
 			}
 		}
 	}
-	if o.Parallel <= 0 {
-		o.Parallel = runtime.GOMAXPROCS(0)
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
 	}
 	group, reading := errgroup.WithContext(ctx)
-	group.SetLimit(o.Parallel)
+	group.SetLimit(o.Workers)
 	for _, p := range pieces {
 		group.Go(func() error { return d.readPiece(reading, p) })
 	}
 	err := cmp.Or(group.Wait(), context.Cause(ctx))
 	for _, p := range pieces {
 		for _, problem := range p.problems.Listed {
-			p.s.Problems.add(problem.Kind, problem.File, problem.Events, "%s", problem.Text)
+			p.segment.Problems.add(problem.Kind, problem.File, problem.Events, "%s", problem.Text)
 		}
-		p.s.Problems.More += p.problems.More
+		p.segment.Problems.More += p.problems.More
 	}
 	return d, err
 }
 
 // readPiece goes through a piece.
-func (d *dataReader) readPiece(ctx context.Context, p *piece) error {
+func (d *dataReader) readPiece(ctx context.Context, p *segmentPiece) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // another piece cannot be read
 	}
-	s := p.s
+	s := p.segment
 	f, err := safeopen.OpenNoFollow(filepath.Join(d.c.Dir, s.Name))
-	if errors.Is(err, fs.ErrNotExist) && s.Open {
+	if errors.Is(err, fs.ErrNotExist) && s.IsOpen {
 		f, err = safeopen.OpenNoFollow(filepath.Join(d.c.Dir, s.ID.Name())) // it has been closed meanwhile
 	}
 	if err != nil {
@@ -104,19 +105,19 @@ func (d *dataReader) readPiece(ctx context.Context, p *piece) error {
 		return nil
 	}
 	defer func() { _ = f.Close() }()
-	x, err := openIndex(s.index)
+	x, err := openIndex(s.indexPath)
 	if err != nil {
 		d.reportUnopened(p, s.indexName(), err)
 		return nil
 	}
 	defer func() { _ = x.close() }()
 	w := &crcReader{f: f}
-	if err := w.seekBehind(ctx, x, p.from, d.c.Manifest, s.size); err != nil {
+	if err := w.seekBehind(ctx, x, p.fromEntry, d.c.Manifest, s.fileSize); err != nil {
 		return err
 	}
 	batch := make([]Entry, 0, batchMEPs)
-	err = x.scan(ctx, p.from, p.to, func(_ int64, e *Entry, ok bool) error {
-		if !ok || e.Offset < w.end || !d.usable(e, s) {
+	err = x.scan(ctx, p.fromEntry, p.toEntry, func(_ int64, e *Entry, ok bool) error {
+		if !ok || e.Offset < w.crcEnd || !d.usable(e, s) {
 			return nil // Read has named it
 		}
 		sound, err := d.checkEntry(ctx, p, w, e)
@@ -142,14 +143,14 @@ func (d *dataReader) readPiece(ctx context.Context, p *piece) error {
 
 // reportUnopened tells of a file that could not be opened, unless a second filter has drained its segment meanwhile:
 // the MEPs were sound then.
-func (d *dataReader) reportUnopened(p *piece, file string, err error) {
+func (d *dataReader) reportUnopened(p *segmentPiece, file string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if errors.Is(err, fs.ErrNotExist) && p.s.Drained { // since another piece of it was to be read
+	if errors.Is(err, fs.ErrNotExist) && p.segment.IsDrained { // since another piece of it was to be read
 		return
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		if meps := d.c.drainedSet(p.s); meps != nil {
+		if meps := d.c.drainedSet(p.segment); meps != nil {
 			d.sound.Union(meps)
 			return
 		}
@@ -159,7 +160,7 @@ func (d *dataReader) reportUnopened(p *piece, file string, err error) {
 
 // usable says that an entry can be of this run, and of this file.
 func (d *dataReader) usable(e *Entry, s *SegmentContents) bool {
-	return e.checkAgainst(d.c.Manifest) == nil && e.End() <= s.size
+	return e.checkAgainst(d.c.Manifest) == nil && e.End() <= s.fileSize
 }
 
 // addSound puts sound MEPs into the set, and tells how far the reading is.
@@ -169,16 +170,16 @@ func (d *dataReader) addSound(batch []Entry, w *crcReader) {
 	for _, e := range batch {
 		d.sound.Add(e)
 	}
-	d.done += w.unreported
+	d.doneBytes += w.unreported
 	w.unreported = 0
 	if d.progress != nil {
-		d.progress(d.done, d.total)
+		d.progress(d.doneBytes, d.totalBytes)
 	}
 }
 
 // checkEntry checks the bytes of one MEP. An error is of reading.
-func (d *dataReader) checkEntry(ctx context.Context, p *piece, w *crcReader, e *Entry) (sound bool, err error) {
-	contiguous := e.Offset == w.end
+func (d *dataReader) checkEntry(ctx context.Context, p *segmentPiece, w *crcReader, e *Entry) (sound bool, err error) {
+	contiguous := e.Offset == w.crcEnd
 	data, crc, err := w.read(ctx, e)
 	if err != nil {
 		return false, err
@@ -188,23 +189,23 @@ func (d *dataReader) checkEntry(ctx context.Context, p *piece, w *crcReader, e *
 		if !contiguous {
 			where = ", or those before it,"
 		}
-		p.problems.add(DamagedData, p.s.Name, e.eventRange(), "the bytes of MEP %d at offset %d%s have been changed: "+
+		p.problems.add(DamagedData, p.segment.Name, e.eventRange(), "the bytes of MEP %d at offset %d%s have been changed: "+
 			"the CRC-32C up to its end is %08x, the index says %08x", e.MEP, e.Offset, where, crc, e.CRC)
 		return false, nil
 	}
-	if err := checkFormat(p.s.ID.Format, e, data); err != nil {
-		p.problems.add(WrongContent, p.s.Name, e.eventRange(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
+	if err := checkFormat(p.segment.ID.Format, e, data); err != nil {
+		p.problems.add(WrongContent, p.segment.Name, e.eventRange(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
 		return false, nil
 	}
 	if d.content == nil {
 		return true, nil
 	}
-	return d.compare(p, e, data), nil
+	return d.compareContent(p, e, data), nil
 }
 
-// compare holds a MEP against what it should be. One of which fragments are missing is as it was built.
-func (d *dataReader) compare(p *piece, e *Entry, data []byte) (sound bool) {
-	err := d.content.Check(p.s.ID.Format, e, data)
+// compareContent holds a MEP against what it should be. One of which fragments are missing is as it was built.
+func (d *dataReader) compareContent(p *segmentPiece, e *Entry, data []byte) (sound bool) {
+	err := d.content.Check(p.segment.ID.Format, e, data)
 	missing, kind := (*MissingError)(nil), WrongContent
 	if errors.As(err, &missing) {
 		kind = MissingFragments
@@ -214,9 +215,9 @@ func (d *dataReader) compare(p *piece, e *Entry, data []byte) (sound bool) {
 	case missing != nil && d.c.Manifest.Verdict.namesMissing(e.MEP, missing.Sources):
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.missing += missing.Fragments
+		d.missingFragments += missing.Fragments
 	default:
-		p.problems.add(kind, p.s.Name, e.eventRange(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
+		p.problems.add(kind, p.segment.Name, e.eventRange(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
 	}
 	return err == nil || missing != nil
 }
@@ -226,7 +227,7 @@ type crcReader struct {
 	f          io.ReaderAt
 	buf        []byte
 	bufOffset  int64 // offset of buf
-	end        int64 // of what the CRC covers
+	crcEnd     int64 // of what the CRC covers
 	crc        uint32
 	unreported int64 // bytes read since the last report
 }
@@ -237,7 +238,7 @@ func (w *crcReader) seekBehind(ctx context.Context, x *indexFile, from int64, m 
 		found := false
 		err := x.scan(ctx, i, i+1, func(_ int64, e *Entry, ok bool) error {
 			if found = ok && e.checkAgainst(m) == nil && e.End() <= size; found {
-				w.end, w.crc = e.End(), e.CRC
+				w.crcEnd, w.crc = e.End(), e.CRC
 			}
 			return nil
 		})
@@ -251,7 +252,7 @@ func (w *crcReader) seekBehind(ctx context.Context, x *indexFile, from int64, m 
 // read gives the bytes of e, good until the next call, and the CRC up to their end. What stands before them and is of
 // no MEP is taken into the CRC. The next entry goes on from the CRC in the index, so that damage is named once.
 func (w *crcReader) read(ctx context.Context, e *Entry) (data []byte, crc uint32, err error) {
-	if err := w.sumTo(ctx, e.Offset); err != nil {
+	if err := w.extendCRC(ctx, e.Offset); err != nil {
 		return nil, 0, err
 	}
 	data, err = w.bytes(e.Offset, e.Length)
@@ -259,23 +260,23 @@ func (w *crcReader) read(ctx context.Context, e *Entry) (data []byte, crc uint32
 		return nil, 0, err
 	}
 	crc = crc32c.Add(w.crc, data)
-	w.end, w.crc = e.End(), e.CRC
+	w.crcEnd, w.crc = e.End(), e.CRC
 	w.unreported += e.Length
 	return data, crc, nil
 }
 
-// sumTo takes the bytes up to an offset into the CRC.
-func (w *crcReader) sumTo(ctx context.Context, offset int64) error {
-	for w.end < offset {
+// extendCRC takes the bytes up to an offset into the CRC.
+func (w *crcReader) extendCRC(ctx context.Context, offset int64) error {
+	for w.crcEnd < offset {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b, err := w.bytes(w.end, min(offset-w.end, readBytes))
+		b, err := w.bytes(w.crcEnd, min(offset-w.crcEnd, readBytes))
 		if err != nil {
 			return err
 		}
 		w.crc = crc32c.Add(w.crc, b)
-		w.end += int64(len(b))
+		w.crcEnd += int64(len(b))
 	}
 	return nil
 }
@@ -303,9 +304,9 @@ func (w *crcReader) bytes(offset, n int64) ([]byte, error) {
 // checkFormat says what of the bytes of a MEP is not as its format and its entry say.
 func checkFormat(f Format, e *Entry, data []byte) error {
 	switch f {
-	case MDF:
+	case FormatMDF:
 		return checkRecords(e, data)
-	case MFP:
+	case FormatMFP:
 		return checkMFPs(e, data)
 	}
 	m, err := event.ParseMEP(data)
@@ -315,7 +316,7 @@ func checkFormat(f Format, e *Entry, data []byte) error {
 	if err == nil {
 		err = m.Verify()
 	}
-	if err != nil || m.N() == 0 {
+	if err != nil || m.NumMFPs() == 0 {
 		return err
 	}
 	p, err := m.MFP(0)
@@ -326,9 +327,9 @@ func checkFormat(f Format, e *Entry, data []byte) error {
 }
 
 func checkRange(e *Entry, p event.MFP) error {
-	if p.FirstEvent() != e.FirstEvent || p.N() != int(e.Events) {
+	if p.FirstEvent() != e.FirstEvent || p.NumFragments() != int(e.Events) {
 		return fmt.Errorf("the MFP of source %d has %d events from %d, the index says %d from %d",
-			p.Source(), p.N(), p.FirstEvent(), e.Events, e.FirstEvent)
+			p.Source(), p.NumFragments(), p.FirstEvent(), e.Events, e.FirstEvent)
 	}
 	return nil
 }

@@ -48,20 +48,20 @@ func (r *RunVerification) print(b *strings.Builder) {
 			r.Superseded, c.MEP, c.Segment)
 	}
 	fmt.Fprintf(b, "  %s\n", r.describeAccounts())
-	if r.Lost.Events > 0 {
+	if r.UnnamedMissingEvents.EventCount > 0 {
 		fmt.Fprintf(b, "  lost: %s that the verdict says are here and that no sound file has%s\n",
-			formatEvents(r.Lost.Events),
-			r.Lost.describeRanges())
+			formatEvents(r.UnnamedMissingEvents.EventCount),
+			r.UnnamedMissingEvents.describeRanges())
 	}
 	if r.MissingFragments > 0 {
 		fmt.Fprintf(b, "  %d fragments are missing in events that are here, as the verdict says\n", r.MissingFragments)
 	}
-	if r.NeverTriggered > 0 {
-		fmt.Fprintf(b, "  %s are here that the verdict says were never triggered\n", formatEvents(r.NeverTriggered))
+	if r.EventsNeverTriggered > 0 {
+		fmt.Fprintf(b, "  %s are here that the verdict says were never triggered\n", formatEvents(r.EventsNeverTriggered))
 	}
-	if r.FoundSince > 0 {
+	if r.EventsFoundSince > 0 {
 		fmt.Fprintf(b, "  %s more are here than the verdict says: they were recovered after it was written\n",
-			formatEvents(r.FoundSince))
+			formatEvents(r.EventsFoundSince))
 	}
 }
 
@@ -70,7 +70,7 @@ func (r *RunVerification) describeDepth() string {
 	switch {
 	case !r.DataRead:
 		return fmt.Sprintf("by indexes and last MEPs alone, of %d bytes of data", r.BytesFound)
-	case r.Compared:
+	case r.ContentCompared:
 		return fmt.Sprintf("%d bytes of data read and compared with their origin", r.BytesFound)
 	}
 	return fmt.Sprintf("%d bytes of data read", r.BytesFound)
@@ -89,11 +89,12 @@ func (r *RunVerification) describeAccounts() string {
 		return "accounts do not close: the run has no verdict, so nothing says how many events were built: " +
 			"it goes on, or its control was killed"
 	}
-	sum := fmt.Sprintf("%d triggered = %d here + %d named as missing or elsewhere", r.Triggered, r.Claimed, r.NamedMissing)
+	sum := fmt.Sprintf("%d triggered = %d here + %d named as missing or elsewhere", r.EventsTriggered, r.EventsClaimed,
+		r.NamedMissingEvents)
 	if r.IsGood {
 		return fmt.Sprintf("accounts close: %s; the verdict is %s", sum, r.describeVerdict())
 	}
-	if r.Lost.Events == 0 && r.NeverTriggered == 0 {
+	if r.UnnamedMissingEvents.EventCount == 0 && r.EventsNeverTriggered == 0 {
 		return fmt.Sprintf("every event of the verdict %s is here, but not all files are as they should be: %s", r.Verdict,
 			sum)
 	}
@@ -119,10 +120,10 @@ func (g *Gaps) describeRanges() string {
 		if i == 0 {
 			sep = ": "
 		}
-		b.WriteString(sep + plural.FromTo(r.From, r.To))
+		b.WriteString(sep + plural.RangeText(r.From, r.To))
 	}
-	if g.More > 0 {
-		fmt.Fprintf(&b, " and %d more ranges", g.More)
+	if g.UnlistedRanges > 0 {
+		fmt.Fprintf(&b, " and %d more ranges", g.UnlistedRanges)
 	}
 	return b.String()
 }

@@ -20,30 +20,30 @@ import (
 
 // BacklogStats are the counters of a Backlog, as it was seen last.
 type BacklogStats struct {
-	Bytes        uint64        `count:"backlog_bytes" kind:"level" unit:"bytes" help:"bytes of the disk backlog, drained segments that stay included"`
-	Segments     int           `count:"backlog_segments" kind:"level" help:"segments of the disk backlog that are not drained, the open one included"`
-	OldestAge    time.Duration `count:"backlog_oldest_us" kind:"max" help:"age of the oldest segment of the disk backlog that is not drained"`
-	WaitTime     time.Duration `count:"backlog_held_us" help:"time that MEPs waited since the disk backlog was full"`
-	Drained      uint64        `count:"backlog_drained" help:"segments that the second filter has drained"`
-	Accepted     uint64        `count:"backlog_accepted" help:"events that the second filter accepted"`
-	Rejected     uint64        `count:"backlog_rejected" help:"events that the second filter rejected"`
-	RejectedKept uint64        `count:"backlog_carried" help:"events that the second filter rejected, and that were kept since another event of their MEP was"`
-	Passed       uint64        `count:"backlog_passed" help:"events that the second filter let pass: by time-out, failed, or found when it was started again"`
-	Copies       uint64        `count:"backlog_copies" help:"events of the disk backlog that were built twice and judged once"`
-	Damaged      uint64        `count:"backlog_damaged" help:"events of the disk backlog whose bytes were changed on the disk"`
+	BacklogBytes      uint64        `count:"backlog_bytes" kind:"level" unit:"bytes" help:"bytes of the disk backlog, drained segments that stay included"`
+	UndrainedSegments int           `count:"backlog_segments" kind:"level" help:"segments of the disk backlog that are not drained, the open one included"`
+	OldestAge         time.Duration `count:"backlog_oldest_us" kind:"max" help:"age of the oldest segment of the disk backlog that is not drained"`
+	WaitTime          time.Duration `count:"backlog_held_us" help:"time that MEPs waited since the disk backlog was full"`
+	DrainedSegments   uint64        `count:"backlog_drained" help:"segments that the second filter has drained"`
+	AcceptedEvents    uint64        `count:"backlog_accepted" help:"events that the second filter accepted"`
+	RejectedEvents    uint64        `count:"backlog_rejected" help:"events that the second filter rejected"`
+	RejectedKept      uint64        `count:"backlog_carried" help:"events that the second filter rejected, and that were kept since another event of their MEP was"`
+	PassedEvents      uint64        `count:"backlog_passed" help:"events that the second filter let pass: by time-out, failed, or found when it was started again"`
+	CopyEvents        uint64        `count:"backlog_copies" help:"events of the disk backlog that were built twice and judged once"`
+	DamagedEvents     uint64        `count:"backlog_damaged" help:"events of the disk backlog whose bytes were changed on the disk"`
 }
 
 // backlogGate is the pure core: whether there is room for one more MEP.
 type backlogGate struct {
-	bound         int64  // bytes; immutable
+	maxBytes      int64  // bytes; immutable
 	fileBytes     int64  // in the files at the last look
 	writtenAtLook uint64 // until then
-	ending        bool   // what is built is written, whatever room there is
+	ignoresBound  bool   // what is built is written, whatever room there is
 }
 
 // isFull says whether a MEP has to wait, after so many bytes were written in all.
 func (g *backlogGate) isFull(written uint64) bool {
-	return !g.ending && g.fileBytes+int64(written-min(written, g.writtenAtLook)) >= g.bound
+	return !g.ignoresBound && g.fileBytes+int64(written-min(written, g.writtenAtLook)) >= g.maxBytes
 }
 
 // update takes what is in the files. written was asked before they were looked at, so nothing is left out.
@@ -86,7 +86,7 @@ func NewBacklog(to *Segments, bound int64, log *slog.Logger) (*Backlog, error) {
 		ledger:   recording.NewLedger(to.c.Dir, m),
 		quit:     make(chan struct{}),
 		done:     make(chan struct{}),
-		gate:     backlogGate{bound: bound},
+		gate:     backlogGate{maxBytes: bound},
 	}
 	b.gateChanged.L = &b.mu
 	b.refresh()
@@ -139,7 +139,7 @@ func (b *Backlog) waitForSpace(ctx context.Context) error {
 func (b *Backlog) LiftBound() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.gate.ending = true
+	b.gate.ignoresBound = true
 	b.gateChanged.Broadcast()
 }
 
@@ -185,18 +185,18 @@ func (b *Backlog) refresh() {
 // updateStats makes the counters of what was seen. The caller holds mu.
 func (b *Backlog) updateStats(files *recording.Files, held int64) {
 	sum, drained := b.ledger.BuilderTotal(b.c.Builder)
-	now := BacklogStats{Bytes: uint64(held), WaitTime: b.stats.WaitTime, Drained: drained}
-	now.Accepted, now.Rejected, now.Copies, now.Damaged = sum.Accepted, sum.Rejected, sum.Copies, sum.Damaged
+	now := BacklogStats{BacklogBytes: uint64(held), WaitTime: b.stats.WaitTime, DrainedSegments: drained}
+	now.AcceptedEvents, now.RejectedEvents, now.CopyEvents, now.DamagedEvents = sum.Accepted, sum.Rejected, sum.Copies, sum.Damaged
 	now.RejectedKept = sum.RejectedKept
-	now.Passed = sum.TimedOut + sum.Failed + sum.Found
+	now.PassedEvents = sum.TimedOut + sum.Failed + sum.FoundInOutput
 	var oldest time.Time
-	for _, of := range []map[string]recording.DataFile{files.Closed, files.Open} {
+	for _, of := range []map[string]recording.DataFile{files.ClosedFiles, files.OpenFiles} {
 		for name, f := range of {
 			id, _, _ := recording.ParseSegment(name)
 			if b.ledger.HasName(name) || id.Builder != b.c.Builder {
 				continue
 			}
-			now.Segments++
+			now.UndrainedSegments++
 			if oldest.IsZero() || f.Written.Before(oldest) {
 				oldest = f.Written
 			}
@@ -218,7 +218,7 @@ func (b *Backlog) BacklogStats() BacklogStats {
 // Written counts what is drained, too: who waits for the second filter moves while that does.
 func (b *Backlog) Written() uint64 {
 	b.mu.Lock()
-	drained := b.stats.Drained
+	drained := b.stats.DrainedSegments
 	b.mu.Unlock()
 	return b.Segments.Written() + drained
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func TestBacklogGate(t *testing.T) {
-	g := backlogGate{bound: 100}
+	g := backlogGate{maxBytes: 100}
 	g.update(50, 1000)
 	for _, tt := range []struct {
 		written uint64
@@ -33,7 +33,7 @@ func TestBacklogGate(t *testing.T) {
 	if g.isFull(1129) || !g.isFull(1130) {
 		t.Error("there is room for 80 bytes")
 	}
-	g.ending = true
+	g.ignoresBound = true
 	if g.isFull(1 << 40) {
 		t.Error("what is built is written at the end")
 	}
@@ -42,9 +42,9 @@ func TestBacklogGate(t *testing.T) {
 // newTestBacklog is a backlog of small segments in a run of its own.
 func newTestBacklog(t *testing.T, bound int64) (*testRun, *Backlog) {
 	t.Helper()
-	r := newRun(t, must.MemoryDir(t), recording.MEP)
-	c := r.config(0, recording.File)
-	c.SegmentBytes = 2000
+	r := newRun(t, must.MemoryDir(t), recording.FormatMEP)
+	c := r.config(0, recording.DurabilityFile)
+	c.MaxSegmentBytes = 2000
 	s, err := NewSegments(c)
 	must.OK(t, err)
 	b, err := NewBacklog(s, bound, slog.New(slog.DiscardHandler))
@@ -78,7 +78,7 @@ func fill(t *testing.T, b *Backlog) (k uint64, waits <-chan error, leave context
 // awaitWait returns when a Write is in its wait: it tells that the backlog is full under the lock, and gives the lock
 // back in the wait.
 func awaitWait(b *Backlog) {
-	for until := time.Now().Add(patiently.Long); time.Now().Before(until); time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(patiently.LongTimeout); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		b.mu.Lock()
 		waiting := b.warnedFull
 		b.mu.Unlock()
@@ -104,7 +104,7 @@ func TestBacklogWaitsForTheSecondFilter(t *testing.T) {
 		must.OK(t, err)
 	}
 	b.refresh()
-	if s := b.BacklogStats(); s.Bytes < 8000 || s.Segments < 3 || s.Drained > 0 {
+	if s := b.BacklogStats(); s.BacklogBytes < 8000 || s.UndrainedSegments < 3 || s.DrainedSegments > 0 {
 		t.Errorf("%+v", s)
 	}
 	select {
@@ -113,20 +113,21 @@ func TestBacklogWaitsForTheSecondFilter(t *testing.T) {
 	default:
 	}
 	for _, s := range m.Builder(0).Segments {
-		must.OK(t, l.Append(recording.DrainedSegment{
+		must.OK(t, l.AppendSegment(recording.DrainedSegment{
 			Segment:   s.Name,
 			CRC:       s.CRC,
 			MEPs:      s.MEPs,
-			Decisions: recording.Decisions{Accepted: 1, Rejected: 2, Failed: 3, Found: 4},
-		}, recording.NewSet(testPacking)))
-		must.OK(t, l.Remove(s))
+			Decisions: recording.Decisions{Accepted: 1, Rejected: 2, Failed: 3, FoundInOutput: 4},
+		}, recording.NewMEPSet(testPacking)))
+		must.OK(t, l.RemoveSegmentFiles(s))
 	}
 	must.OK(t, patiently.Receive(t, waits, "the MEP still waits, and there is room"))
 	must.OK(t, l.Close())
 	_, err = b.Finish()
 	must.OK(t, err)
 	n := uint64(len(m.Builder(0).Segments))
-	if s := b.BacklogStats(); s.Drained != n || s.Accepted != n || s.Rejected != 2*n || s.Passed != 7*n ||
+	if s := b.BacklogStats(); s.DrainedSegments != n || s.AcceptedEvents != n || s.RejectedEvents != 2*n ||
+		s.PassedEvents != 7*n ||
 		s.WaitTime == 0 {
 		t.Errorf("%+v", s)
 	}

@@ -7,26 +7,26 @@ import (
 	"ringlet/internal/crc32c"
 )
 
-// block is a piece of a segment on its way to the disk, and the entries that become true when it is there. Write owns
-// what it appends to data behind safe; the rest is guarded by Segments.mu.
-type block struct {
+// segmentBlock is a piece of a segment on its way to the disk, and the entries that become true when it is there. Write
+// owns what it appends to data behind safe; the rest is guarded by Segments.mu.
+type segmentBlock struct {
 	seg               *segment
 	offset            int64  // offset of data in the segment
 	data              []byte // room; Write has it as the buffer of its stream
-	complete          []byte // of data: as far as the last whole MEP, or all of it when it has been handed over
+	completeData      []byte // of data: as far as the last whole MEP, or all of it when it has been handed over
 	claimedBytes      int    // bytes of safe that were taken to be written
 	entries           []byte
 	claimedEntryBytes int
 	last              bool // no more of the segment comes
 }
 
-func newBlock() *block {
-	return &block{data: make([]byte, 0, bufferBytes+largePiece), entries: make([]byte, 0, 64<<10)}
+func newBlock() *segmentBlock {
+	return &segmentBlock{data: make([]byte, 0, bufferBytes+largePiece), entries: make([]byte, 0, 64<<10)}
 }
 
 // reset empties the block for the data of g at an offset.
-func (b *block) reset(g *segment, at int64) {
-	*b = block{
+func (b *segmentBlock) reset(g *segment, at int64) {
+	*b = segmentBlock{
 		seg:     g,
 		offset:  at,
 		data:    b.data[:0],
@@ -34,8 +34,8 @@ func (b *block) reset(g *segment, at int64) {
 	}
 }
 
-func (b *block) hasPending() bool {
-	return b.claimedBytes < len(b.complete) || b.claimedEntryBytes < len(b.entries)
+func (b *segmentBlock) hasPending() bool {
+	return b.claimedBytes < len(b.completeData) || b.claimedEntryBytes < len(b.entries)
 }
 
 // updateCRC takes the new bytes of the buffer into the checksum.
@@ -58,8 +58,8 @@ func (s *Segments) appendEntry(m Meta, from int64) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cur.entries = e.Append(s.cur.entries)
-	s.cur.complete = s.out.buf
+	s.fillingBlock.entries = e.Append(s.fillingBlock.entries)
+	s.fillingBlock.completeData = s.out.buf
 }
 
 // flushBuffer is what the stream calls when its buffer is large.
@@ -69,7 +69,7 @@ func (s *Segments) flushBuffer() error { return s.handOver(false) }
 func (s *Segments) handOver(last bool) error {
 	s.updateCRC()
 	s.mu.Lock()
-	for s.err == nil && s.full != nil {
+	for s.err == nil && s.fullBlock != nil {
 		s.mu.Unlock()
 		_ = s.writeOut(false) // by whoever is at it, or here; the error is kept
 		s.mu.Lock()
@@ -78,11 +78,11 @@ func (s *Segments) handOver(last bool) error {
 	if s.err != nil {
 		return s.err
 	}
-	b := s.cur
-	b.data, b.complete, b.last = s.out.buf, s.out.buf, last
-	s.full, s.cur, s.spare = b, s.spare, nil
-	s.cur.reset(b.seg, b.offset+int64(len(b.complete)))
-	s.out.buf, s.crcAt = s.cur.data, 0
+	b := s.fillingBlock
+	b.data, b.completeData, b.last = s.out.buf, s.out.buf, last
+	s.fullBlock, s.fillingBlock, s.spareBlock = b, s.spareBlock, nil
+	s.fillingBlock.reset(b.seg, b.offset+int64(len(b.completeData)))
+	s.out.buf, s.crcAt = s.fillingBlock.data, 0
 	s.wakeBackground()
 	return nil
 }
@@ -90,7 +90,7 @@ func (s *Segments) handOver(last bool) error {
 // writeLarge writes a large piece where it belongs, when all that stands before it is written: data have no gaps.
 // Entries are written behind it, since it is part of no MEP yet that has one.
 func (s *Segments) writeLarge(p []byte) error {
-	if len(s.cur.entries) > 0 || len(s.out.buf) > 0 {
+	if len(s.fillingBlock.entries) > 0 || len(s.out.buf) > 0 {
 		if err := s.handOver(false); err != nil {
 			return err
 		}
@@ -99,16 +99,16 @@ func (s *Segments) writeLarge(p []byte) error {
 		return err
 	}
 	s.ioMu.Lock()
-	err := s.seg.checkUnchanged(s.cur.offset)
+	err := s.currentSegment.checkUnchanged(s.fillingBlock.offset)
 	s.ioMu.Unlock()
 	if err != nil {
 		return s.out.fail("write", err)
 	}
 	from := time.Now()
-	n, err := s.seg.data.WriteAt(p, s.cur.offset)
+	n, err := s.currentSegment.data.WriteAt(p, s.fillingBlock.offset)
 	s.count.recordWrite(n, from)
 	s.ioMu.Lock()
-	s.seg.advance(s.cur.offset, n)
+	s.currentSegment.advance(s.fillingBlock.offset, n)
 	s.ioMu.Unlock()
 	if err != nil {
 		return s.out.fail("write", err)
@@ -116,13 +116,13 @@ func (s *Segments) writeLarge(p []byte) error {
 	s.crc = crc32c.Add(s.crc, p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cur.offset += int64(len(p))
+	s.fillingBlock.offset += int64(len(p))
 	return nil
 }
 
 // writeJob is what one goroutine writes at once.
 type writeJob struct {
-	b              *block
+	b              *segmentBlock
 	completesBlock bool // nothing of the block is left then
 	at             int64
 	data           []byte
@@ -152,26 +152,26 @@ func (s *Segments) writeOut(withPartial bool) error {
 func (s *Segments) nextJob(withPartial bool) (j writeJob, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	j.b = s.full
+	j.b = s.fullBlock
 	if j.completesBlock = j.b != nil; !j.completesBlock {
-		j.b = s.cur
+		j.b = s.fillingBlock
 	}
 	if s.err != nil || !j.completesBlock && (!withPartial || !j.b.hasPending()) {
 		return j, false
 	}
-	j.at, j.data = j.b.offset+int64(j.b.claimedBytes), j.b.complete[j.b.claimedBytes:]
+	j.at, j.data = j.b.offset+int64(j.b.claimedBytes), j.b.completeData[j.b.claimedBytes:]
 	j.entries = j.b.entries[j.b.claimedEntryBytes:]
-	j.b.claimedBytes, j.b.claimedEntryBytes = len(j.b.complete), len(j.b.entries)
+	j.b.claimedBytes, j.b.claimedEntryBytes = len(j.b.completeData), len(j.b.entries)
 	return j, true
 }
 
 // releaseBlock makes a block that was written free again.
-func (s *Segments) releaseBlock(b *block) {
+func (s *Segments) releaseBlock(b *segmentBlock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.full, s.spare = nil, b
+	s.fullBlock, s.spareBlock = nil, b
 	if b.last {
-		s.closing = append(s.closing, b.seg)
+		s.closingSegments = append(s.closingSegments, b.seg)
 		s.wakeBackground()
 	}
 }

@@ -17,9 +17,9 @@ import (
 // writing goes on.
 type Buffer struct {
 	// immutable; the sink closes it
-	w       *shmem.Writer
-	slots   *shmem.Slots // that it lends blocks of; nil: it copies
-	maxLent int          // blocks that it lends at a time; others may lend of the same slots
+	w         *shmem.Writer
+	lendSlots *shmem.Slots // that it lends blocks of; nil: it copies
+	maxLent   int          // blocks that it lends at a time; others may lend of the same slots
 
 	// owned by the goroutine that uses the sink
 	result   Result
@@ -28,7 +28,7 @@ type Buffer struct {
 	returned []int // scratch
 
 	// atomic
-	deadReaders, lost, superseded, overwritten, unread atomic.Uint64
+	deadReaders, lostMEPs, supersededMEPs, overwrittenMEPs, unreadMEPs atomic.Uint64
 }
 
 // firstReaderTimeout is how long an output that nobody has read waits for a first reader at its end. One that waits for
@@ -37,7 +37,7 @@ const firstReaderTimeout = time.Second
 
 // Write copies the MEP into the buffer. A MEP larger than the buffer takes is a *SinkError around shmem.ErrTooLarge.
 func (b *Buffer) Write(ctx context.Context, m Meta, mep []byte) error {
-	err := b.writeEntry(ctx, m, mep, entryMEP)
+	err := b.writeEntry(ctx, m, mep, entryTypeMEP)
 	if err == nil {
 		b.result.add(m, len(mep))
 	}
@@ -47,8 +47,8 @@ func (b *Buffer) Write(ctx context.Context, m Meta, mep []byte) error {
 // Supersede tells readers that a MEP which was written here does not count: the builder unit was excluded before its
 // outcome was known, and another one delivers the MEP. It is called from the goroutine that writes.
 func (b *Buffer) Supersede(ctx context.Context, m Meta) error {
-	b.superseded.Add(1)
-	return b.writeEntry(ctx, m, nil, entrySuperseded)
+	b.supersededMEPs.Add(1)
+	return b.writeEntry(ctx, m, nil, entryTypeSuperseded)
 }
 
 // writeEntry writes an entry: a MEP, or nothing, and its mark.
@@ -61,7 +61,7 @@ func (b *Buffer) writeEntry(ctx context.Context, m Meta, mep []byte, kind uint32
 	if err != nil {
 		return err
 	}
-	b.overwritten.Store(b.w.Overwritten())
+	b.overwrittenMEPs.Store(b.w.Overwritten())
 	copy(place.Data, mep)
 	encodeMark(place.Data[len(mep):n], m)
 	return wrapError(b.w.Name(), "commit a MEP", b.w.Commit(place, n, kind))
@@ -74,7 +74,7 @@ const LendMargin = 32
 const LendCapacity = 1 << 16
 
 // Lends says that MEPs can be handed out where they lie.
-func (b *Buffer) Lends() bool { return b.slots != nil }
+func (b *Buffer) Lends() bool { return b.lendSlots != nil }
 
 // Lend hands a MEP to the readers where it lies, at the beginning of a slot that is built; the slot gets another block
 // in place of that. It waits while as many blocks are lent as may be. Errors as for Write.
@@ -88,16 +88,16 @@ func (b *Buffer) Lend(ctx context.Context, m Meta, slot int, mep []byte) error {
 			return err
 		}
 	}
-	place, err := b.reserve(ctx, shmem.LentBytes)
+	place, err := b.reserve(ctx, shmem.LentEntrySize)
 	if err != nil {
 		return err
 	}
-	b.overwritten.Store(b.w.Overwritten())
-	slotBytes := b.slots.BlockBytes(slot)
+	b.overwrittenMEPs.Store(b.w.Overwritten())
+	slotBytes := b.lendSlots.BlockBytes(slot)
 	encodeMark(slotBytes[n:n+markBytes], m)
-	offset, err := b.slots.Lend(slot)
+	offset, err := b.lendSlots.Lend(slot)
 	if err == nil {
-		err = b.w.Lend(place, offset, n+markBytes, entryMEP)
+		err = b.w.Lend(place, offset, n+markBytes, entryTypeMEP)
 	}
 	if err != nil {
 		return wrapError(b.w.Name(), "lend a MEP", err)
@@ -114,7 +114,7 @@ func (b *Buffer) reclaim(ctx context.Context) error {
 		return err
 	})
 	for _, offset := range b.returned {
-		b.slots.Return(offset)
+		b.lendSlots.Return(offset)
 		b.lent--
 	}
 	return err
@@ -142,7 +142,7 @@ func (b *Buffer) retryDetachingDead(ctx context.Context, step string, do func() 
 			}
 			for _, d := range dead {
 				b.deadReaders.Add(1)
-				b.lost.Add(d.Unacked)
+				b.lostMEPs.Add(d.Unacked)
 			}
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -157,21 +157,21 @@ func (b *Buffer) Flush() error { return nil }
 
 // BufferStats are the counters of a Buffer that no Result has.
 type BufferStats struct {
-	DeadReaders uint64 `count:"output_readers_dead" help:"readers whose process died and that were detached"`
-	LostMEPs    uint64 `count:"output_meps_lost" help:"MEPs that they had been given and had not acknowledged"`
-	Superseded  uint64 `count:"output_meps_superseded" help:"MEPs that were marked as superseded"`
-	Overwritten uint64 `count:"output_meps_missed" help:"MEPs overwritten before a reader that may lose had read them"`
-	Unread      uint64 `count:"output_meps_unread" help:"MEPs that were handed out and no reader has ever come for"`
+	DeadReaders     uint64 `count:"output_readers_dead" help:"readers whose process died and that were detached"`
+	LostMEPs        uint64 `count:"output_meps_lost" help:"MEPs that they had been given and had not acknowledged"`
+	SupersededMEPs  uint64 `count:"output_meps_superseded" help:"MEPs that were marked as superseded"`
+	OverwrittenMEPs uint64 `count:"output_meps_missed" help:"MEPs overwritten before a reader that may lose had read them"`
+	UnreadMEPs      uint64 `count:"output_meps_unread" help:"MEPs that were handed out and no reader has ever come for"`
 }
 
 // Stats reads the counters, from any goroutine.
 func (b *Buffer) Stats() BufferStats {
 	return BufferStats{
-		DeadReaders: b.deadReaders.Load(),
-		LostMEPs:    b.lost.Load(),
-		Superseded:  b.superseded.Load(),
-		Overwritten: b.overwritten.Load(),
-		Unread:      b.unread.Load(),
+		DeadReaders:     b.deadReaders.Load(),
+		LostMEPs:        b.lostMEPs.Load(),
+		SupersededMEPs:  b.supersededMEPs.Load(),
+		OverwrittenMEPs: b.overwrittenMEPs.Load(),
+		UnreadMEPs:      b.unreadMEPs.Load(),
 	}
 }
 
@@ -182,12 +182,12 @@ func (b *Buffer) Finish() (Result, error) {
 		return Result{}, wrapError(b.w.Name(), "finish", errClosed)
 	}
 	b.closed = true
-	b.overwritten.Store(b.w.Overwritten())
+	b.overwrittenMEPs.Store(b.w.Overwritten())
 	if b.result.MEPs > 0 {
 		ctx, stop := context.WithTimeout(context.Background(), firstReaderTimeout)
 		defer stop()
 		if b.w.AwaitReader(ctx) != nil {
-			b.unread.Store(b.result.MEPs)
+			b.unreadMEPs.Store(b.result.MEPs)
 		}
 	}
 	if err := errors.Join(b.w.End(), b.w.Close()); err != nil {

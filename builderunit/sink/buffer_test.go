@@ -58,7 +58,7 @@ func TestBuffer(t *testing.T) {
 			}
 			m, want := buildMEP(t, p, k, testPacking, int(k%5))
 			mark, mep, ok := markOf(e.Data)
-			if e.Type != entryMEP || !ok || !bytes.Equal(mep, want) || !cmp.Equal(mark, m) {
+			if e.Type != entryTypeMEP || !ok || !bytes.Equal(mep, want) || !cmp.Equal(mark, m) {
 				errs <- errors.New("an entry is not the MEP that was written")
 				return
 			}
@@ -103,10 +103,10 @@ func TestSuperseded(t *testing.T) {
 	e, err := r.Next(t.Context())
 	must.OK(t, err)
 	mark, mep, ok := markOf(e.Data)
-	if e.Type != entrySuperseded || !ok || len(mep) > 0 || !cmp.Equal(mark, m) {
+	if e.Type != entryTypeSuperseded || !ok || len(mep) > 0 || !cmp.Equal(mark, m) {
 		t.Errorf("type %#x, %+v, %d bytes", e.Type, mark, len(mep))
 	}
-	if got := b.Stats().Superseded; got != 1 {
+	if got := b.Stats().SupersededMEPs; got != 1 {
 		t.Errorf("%d counted", got)
 	}
 	if _, _, ok := markOf(e.Data[:markBytes-1]); ok {
@@ -180,10 +180,10 @@ func TestLend(t *testing.T) {
 		shmem.WithAnnex(slots.Segment()))
 	must.OK(t, err)
 	b := &Buffer{
-		w:       w,
-		slots:   slots,
-		maxLent: spare,
-		result:  Result{Path: w.Name()},
+		w:         w,
+		lendSlots: slots,
+		maxLent:   spare,
+		result:    Result{Path: w.Name()},
 	}
 	defer func() { _ = b.Abort() }()
 	r, err := shmem.OpenReader("ringlet-1-n0-out", dir)
@@ -204,7 +204,7 @@ func TestLend(t *testing.T) {
 		must.OK(t, err)
 		m, want := buildMEP(t, p, k, testPacking, int(k%5))
 		mark, mep, ok := markOf(e.Data)
-		if e.Type != entryMEP || !ok || !bytes.Equal(mep, want) || !cmp.Equal(mark, m) {
+		if e.Type != entryTypeMEP || !ok || !bytes.Equal(mep, want) || !cmp.Equal(mark, m) {
 			t.Fatalf("MEP %d is not the one that was lent", k)
 		}
 		must.OK(t, r.Ack(e))
@@ -264,7 +264,7 @@ func TestBufferWaitsForItsFirstReader(t *testing.T) {
 			default:
 				must.OK(t, patiently.Receive(t, finished))
 			}
-			if unread := b.Stats().Unread; (unread == 0) != comes {
+			if unread := b.Stats().UnreadMEPs; (unread == 0) != comes {
 				t.Errorf("%d MEPs are unread", unread)
 			}
 		})

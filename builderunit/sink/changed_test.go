@@ -39,8 +39,8 @@ func TestAnotherProgramChangesASegment(t *testing.T) {
 	} {
 		for _, gap := range []int{0, 30_000} { // small and large pieces
 			t.Run(name, func(t *testing.T) {
-				r := newRun(t, t.TempDir(), recording.MEP)
-				s := newTestSegments(t, r.config(0, recording.File), hook{})
+				r := newRun(t, t.TempDir(), recording.FormatMEP)
+				s := newTestSegments(t, r.config(0, recording.DurabilityFile), hook{})
 				write := func(k uint64) error {
 					m, mep := buildMEP(t, p, k, testPacking, gap)
 					return errors.Join(s.Write(t.Context(), m, mep), s.Flush())
@@ -64,7 +64,7 @@ func TestAnotherProgramChangesASegment(t *testing.T) {
 				}
 				m, err := recording.Load(r.runDir)
 				must.OK(t, err)
-				if b := m.Builder(0); b.State != recording.GivenUp || len(b.Segments) != 0 {
+				if b := m.Builder(0); b.State != recording.StateGivenUp || len(b.Segments) != 0 {
 					t.Errorf("the manifest has %+v", b)
 				}
 			})

@@ -19,7 +19,7 @@ import (
 )
 
 // What an IP packet of a size has before a segment's data, bytes: IPv6, UDP, and EJFAT's two headers.
-const packetHeaders = 40 + 8 + ejfat.BalancerSize + ejfat.SegmentSize
+const packetHeaderBytes = 40 + 8 + ejfat.BalancerSize + ejfat.SegmentSize
 
 // Limits of the packets' size, bytes. The default is what every Ethernet carries.
 const (
@@ -28,8 +28,8 @@ const (
 	maxMTU     = 65535
 )
 
-// syncEvery is how often the load balancer is told how far the events are.
-const syncEvery = time.Second
+// syncInterval is how often the load balancer is told how far the events are.
+const syncInterval = time.Second
 
 // Datagrams is the sink that sends each event as EJFAT's segments to an address (docs/format/ejfat.md): an MDF record
 // is a buffer, the builder unit is its source. UDP promises nothing: what the network or the receiver loses is lost,
@@ -38,7 +38,7 @@ type Datagrams struct {
 	// immutable
 	name         string
 	conn         net.Conn
-	sync         net.Conn // nil: nobody is told how far the events are
+	syncConn     net.Conn // nil: nobody is told how far the events are
 	builder      uint16
 	segmentBytes int // bytes of data in a segment
 
@@ -48,18 +48,18 @@ type Datagrams struct {
 	packet          []byte
 	result          Result
 	closed          bool
-	synced          time.Time // when the last synchronisation message was sent
+	lastSyncAt      time.Time // when the last synchronisation message was sent
 	eventsSinceSync uint64    // events since then
 
 	// atomic
-	sent, refused, syncs atomic.Uint64
+	sentSegments, connRefusals, sentSyncs atomic.Uint64
 }
 
 // DatagramStats are the counters of a Datagrams that no Result has.
 type DatagramStats struct {
-	Segments uint64 `count:"output_udp_segments" help:"segments sent to the address of the output"`
-	Refused  uint64 `count:"output_udp_unheard" help:"times that the host there said that nobody listens"`
-	Syncs    uint64 `count:"output_udp_syncs" help:"synchronisation messages sent"`
+	SentSegments uint64 `count:"output_udp_segments" help:"segments sent to the address of the output"`
+	ConnRefusals uint64 `count:"output_udp_unheard" help:"times that the host there said that nobody listens"`
+	SentSyncs    uint64 `count:"output_udp_syncs" help:"synchronisation messages sent"`
 }
 
 // destinationError says what is wrong with the address of an output.
@@ -72,8 +72,8 @@ func (e *destinationError) Error() string {
 
 // destination is an output taken apart.
 type destination struct {
-	address, sync string
-	mtu           int
+	address, syncAddress string
+	mtu                  int
 }
 
 // parseDestination takes an output apart: udp:HOST:PORT?mtu=BYTES&sync=HOST:PORT.
@@ -105,7 +105,7 @@ func parseDestination(output string) (d destination, err error) {
 			if err := address.CheckDial(value); err != nil {
 				return fail("sync: %v", err)
 			}
-			d.sync = value
+			d.syncAddress = value
 		default:
 			return fail("%q is unknown", key)
 		}
@@ -127,15 +127,15 @@ func openDatagrams(s Settings) (Sink, error) {
 	out := &Datagrams{
 		name:         s.Output,
 		builder:      uint16(s.Segments.Builder),
-		segmentBytes: d.mtu - packetHeaders,
+		segmentBytes: d.mtu - packetHeaderBytes,
 		packet:       make([]byte, 0, d.mtu),
 		result:       Result{Path: s.Output},
 	}
 	if out.conn, err = net.Dial("udp", d.address); err != nil {
 		return nil, wrapError(s.Output, "find the address", err)
 	}
-	if d.sync != "" {
-		if out.sync, err = net.Dial("udp", d.sync); err != nil {
+	if d.syncAddress != "" {
+		if out.syncConn, err = net.Dial("udp", d.syncAddress); err != nil {
 			return nil, errors.Join(wrapError(s.Output, "find the address of sync", err), out.conn.Close())
 		}
 	}
@@ -162,7 +162,7 @@ func (d *Datagrams) Write(ctx context.Context, m Meta, mep []byte) error {
 			err = ctx.Err()
 		}
 		if err == nil {
-			err = d.send(id, d.record.buf)
+			err = d.sendRecord(id, d.record.buf)
 		}
 		if err != nil {
 			return wrapError(d.name, fmt.Sprintf("send event %d", id), err)
@@ -176,8 +176,8 @@ func (d *Datagrams) Write(ctx context.Context, m Meta, mep []byte) error {
 	return nil
 }
 
-// send cuts a record into segments.
-func (d *Datagrams) send(id uint64, record []byte) error {
+// sendRecord cuts a record into segments.
+func (d *Datagrams) sendRecord(id uint64, record []byte) error {
 	for at := 0; at < len(record); at += d.segmentBytes {
 		b := ejfat.AppendBalancer(d.packet[:0], id, d.builder)
 		d.packet = ejfat.AppendSegment(b, ejfat.Segment{
@@ -188,7 +188,7 @@ func (d *Datagrams) send(id uint64, record []byte) error {
 			Data:   record[at:min(at+d.segmentBytes, len(record))],
 		})
 		if _, err := d.conn.Write(d.packet); errors.Is(err, unix.ECONNREFUSED) {
-			d.refused.Add(1) // it says so of an earlier one; this one was not sent
+			d.connRefusals.Add(1) // it says so of an earlier one; this one was not sent
 			_, err = d.conn.Write(d.packet)
 			if err != nil && !errors.Is(err, unix.ECONNREFUSED) {
 				return err
@@ -196,7 +196,7 @@ func (d *Datagrams) send(id uint64, record []byte) error {
 		} else if err != nil {
 			return err
 		}
-		d.sent.Add(1)
+		d.sentSegments.Add(1)
 	}
 	return nil
 }
@@ -205,12 +205,12 @@ func (d *Datagrams) send(id uint64, record []byte) error {
 // again a second later.
 func (d *Datagrams) sendSync(last uint64) {
 	now := time.Now()
-	passed := now.Sub(d.synced)
-	if d.sync == nil || passed < syncEvery {
+	passed := now.Sub(d.lastSyncAt)
+	if d.syncConn == nil || passed < syncInterval {
 		return
 	}
 	rate := uint64(0)
-	if !d.synced.IsZero() {
+	if !d.lastSyncAt.IsZero() {
 		rate = uint64(float64(d.eventsSinceSync) / passed.Seconds())
 	}
 	message := ejfat.AppendSync(d.packet[:0], ejfat.Sync{
@@ -219,10 +219,10 @@ func (d *Datagrams) sendSync(last uint64) {
 		Rate:   uint32(min(rate, 1<<32-1)),
 		Time:   uint64(now.UnixNano()),
 	})
-	if _, err := d.sync.Write(message); err == nil {
-		d.syncs.Add(1)
+	if _, err := d.syncConn.Write(message); err == nil {
+		d.sentSyncs.Add(1)
 	}
-	d.synced, d.eventsSinceSync = now, 0
+	d.lastSyncAt, d.eventsSinceSync = now, 0
 }
 
 // Flush does nothing: what Write has returned for is on its way.
@@ -230,7 +230,8 @@ func (d *Datagrams) Flush() error { return nil }
 
 // Stats reads the counters, from any goroutine.
 func (d *Datagrams) Stats() DatagramStats {
-	return DatagramStats{Segments: d.sent.Load(), Refused: d.refused.Load(), Syncs: d.syncs.Load()}
+	return DatagramStats{SentSegments: d.sentSegments.Load(), ConnRefusals: d.connRefusals.Load(),
+		SentSyncs: d.sentSyncs.Load()}
 }
 
 // Finish closes the socket. Bytes are those sent, without headers.
@@ -248,8 +249,8 @@ func (d *Datagrams) Abort() error {
 	}
 	d.closed = true
 	err := d.conn.Close()
-	if d.sync != nil {
-		err = errors.Join(err, d.sync.Close())
+	if d.syncConn != nil {
+		err = errors.Join(err, d.syncConn.Close())
 	}
 	return wrapError(d.name, "close", err)
 }

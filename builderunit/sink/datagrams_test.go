@@ -25,7 +25,7 @@ func listening(t *testing.T) *net.UDPConn {
 
 func received(t *testing.T, conn *net.UDPConn) []byte {
 	t.Helper()
-	must.OK(t, conn.SetReadDeadline(time.Now().Add(patiently.Long)))
+	must.OK(t, conn.SetReadDeadline(time.Now().Add(patiently.LongTimeout)))
 	b := make([]byte, 1<<16)
 	n, err := conn.Read(b)
 	must.OK(t, err)
@@ -82,7 +82,7 @@ func TestDatagrams(t *testing.T) {
 	if result.MEPs != 3 || result.Events != 3*testPacking || result.Bytes != uint64(want.Len()) {
 		t.Errorf("%+v, and %d bytes were sent", result, want.Len())
 	}
-	if got := d.Stats(); got != (DatagramStats{Segments: uint64(segments), Syncs: 1}) {
+	if got := d.Stats(); got != (DatagramStats{SentSegments: uint64(segments), SentSyncs: 1}) {
 		t.Errorf("%+v, %d segments came", got, segments)
 	}
 	_, err = s.Finish()
@@ -99,7 +99,7 @@ func TestNobodyListens(t *testing.T) {
 	defer func() { must.OK(t, s.Abort()) }()
 	must.OK(t, at.Close())
 	p := testPattern(t)
-	for k := uint64(0); s.(*Datagrams).Stats().Refused == 0; k++ {
+	for k := uint64(0); s.(*Datagrams).Stats().ConnRefusals == 0; k++ {
 		m, mep := buildMEP(t, p, k, testPacking, 0)
 		must.OK(t, s.Write(t.Context(), m, mep))
 	}

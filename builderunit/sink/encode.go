@@ -31,9 +31,9 @@ func (e *encoder) write(out *stream, format recording.Format, m Meta, mep []byte
 		return out.fail(fmt.Sprintf("write MEP %d", m.MEP), err)
 	}
 	switch format {
-	case recording.MDF:
+	case recording.FormatMDF:
 		return e.writeRecords(out, m)
-	case recording.MFP:
+	case recording.FormatMFP:
 		for i := range e.mfps {
 			if err := out.write(e.mfps[i].Bytes()); err != nil {
 				return err
@@ -55,13 +55,14 @@ func (e *encoder) parse(m Meta, mep []byte) error {
 		return fmt.Errorf("%w: it has %d bytes, %d were given", ErrMeta, len(packet.Bytes()), len(mep))
 	}
 	e.mfps = e.mfps[:0]
-	for i := range packet.N() {
+	for i := range packet.NumMFPs() {
 		p, err := packet.MFP(i)
 		if err != nil {
 			return err
 		}
-		if p.N() != m.Events || p.FirstEvent() != m.FirstEvent {
-			return fmt.Errorf("%w: source %d has %d from %d, not %d from %d", ErrMeta, p.Source(), p.N(), p.FirstEvent(),
+		if p.NumFragments() != m.Events || p.FirstEvent() != m.FirstEvent {
+			return fmt.Errorf("%w: source %d has %d from %d, not %d from %d", ErrMeta, p.Source(), p.NumFragments(),
+				p.FirstEvent(),
 				m.Events, m.FirstEvent)
 		}
 		e.mfps = append(e.mfps, p)
@@ -69,13 +70,13 @@ func (e *encoder) parse(m Meta, mep []byte) error {
 	return nil
 }
 
-// sealBytes is how many bytes of records are laid out before their checksums are computed: several records for each
-// lane of event.MDFChecksums, and few enough to be in the processor's cache still. Fewer than sealRecords of them go on
-// to maxSealBytes bytes.
+// minSealBytes is how many bytes of records are laid out before their checksums are computed: several records for each
+// lane of event.MDFChecksums, and few enough to be in the processor's cache still. Fewer than minSealRecords of them go
+// on to maxSealBytes bytes.
 const (
-	sealBytes    = 64 << 10
-	sealRecords  = 8
-	maxSealBytes = 1 << 20
+	minSealBytes   = 64 << 10
+	minSealRecords = 8
+	maxSealBytes   = 1 << 20
 )
 
 // writeRecords appends one MDF record per event. On error the output ends behind a whole record that has its checksum.
@@ -129,7 +130,7 @@ type unsealedRecords struct {
 // isFull says that there is enough to compute checksums together.
 func (b *unsealedRecords) isFull(end int) bool {
 	size := end - b.start
-	return size >= sealBytes && b.count >= sealRecords || size >= maxSealBytes
+	return size >= minSealBytes && b.count >= minSealRecords || size >= maxSealBytes
 }
 
 // seal computes the checksums of the batch, which ends at an offset of the buffer.

@@ -71,7 +71,7 @@ func oneByOne(t must.TB, m Meta, mep []byte) (out []byte) {
 	must.OK(t, err)
 	for i := range m.Events {
 		var fragments []event.SourceFragment
-		for k := range packet.N() {
+		for k := range packet.NumMFPs() {
 			p, err := packet.MFP(k)
 			must.OK(t, err)
 			fragments = append(fragments, event.SourceFragment{
@@ -107,7 +107,7 @@ func TestEncodeSealsEveryRecord(t *testing.T) {
 			out := &got.stream
 			var e encoder
 			for range 3 {
-				must.OK(t, e.write(out, recording.MDF, m, mep))
+				must.OK(t, e.write(out, recording.FormatMDF, m, mep))
 			}
 			must.OK(t, out.flush())
 			if !bytes.Equal(got.data, bytes.Repeat(want, 3)) {
@@ -122,7 +122,7 @@ func TestEncodeSealsEveryRecord(t *testing.T) {
 func TestEncodeLeavesReplayedChecksumsAlone(t *testing.T) {
 	bank, err := event.AppendBank(nil, 16, 0, 5, []byte("replayed"))
 	must.OK(t, err)
-	record, err := event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFBanks}, bank)
+	record, err := event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFTypeBanks}, bank)
 	must.OK(t, err)
 	binary.LittleEndian.PutUint32(record[12:], 0)
 	fragment, err := event.AppendRecordBank(nil, event.Record(record).Header(), []uint16{0})
@@ -151,7 +151,7 @@ func TestEncodeLeavesReplayedChecksumsAlone(t *testing.T) {
 	}
 	out := &discarding().stream
 	var e encoder
-	must.OK(t, e.write(out, recording.MDF, Meta{Run: 9, Events: events}, mep))
+	must.OK(t, e.write(out, recording.FormatMDF, Meta{Run: 9, Events: events}, mep))
 	if !bytes.Equal(out.buf, want) {
 		t.Errorf("%x\nwant\n%x", out.buf, want)
 	}
@@ -166,11 +166,11 @@ func BenchmarkEncode(b *testing.B) {
 			to := discarding()
 			out := &to.stream
 			var e encoder
-			must.OK(b, e.write(out, recording.MDF, m, mep))
+			must.OK(b, e.write(out, recording.FormatMDF, m, mep))
 			b.SetBytes(to.taken + int64(len(out.buf)))
 			b.ReportAllocs()
 			for b.Loop() {
-				must.OK(b, e.write(out, recording.MDF, m, mep))
+				must.OK(b, e.write(out, recording.FormatMDF, m, mep))
 			}
 		})
 	}

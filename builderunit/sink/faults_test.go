@@ -59,14 +59,14 @@ func (f *faulty) WriteAt(p []byte, at int64) (int, error) {
 // TestEntryOfDataThatDidNotFit has the disk become full within a MEP whose bytes are handed over before its entry.
 func TestEntryOfDataThatDidNotFit(t *testing.T) {
 	p := testPattern(t)
-	r := newRun(t, t.TempDir(), recording.MEP)
+	r := newRun(t, t.TempDir(), recording.FormatMEP)
 	d := &faultyDisk{
 		capacity: 1_000_000,
 		syncs:    100,
 		cuts:     100,
 		cause:    unix.ENOSPC,
 	}
-	s := newTestSegments(t, r.config(0, recording.File), d.hook())
+	s := newTestSegments(t, r.config(0, recording.DurabilityFile), d.hook())
 	var err error
 	for k := uint64(0); err == nil && k < 5; k++ { // the fifth makes the buffer full
 		m, mep := buildMEP(t, p, k, testPacking, 20_000)
@@ -116,7 +116,7 @@ func TestFaultyDisk(t *testing.T) {
 				"cause"),
 		}
 		c := r.config(0, rapid.SampledFrom(durabilities).Draw(rt, "durability"))
-		c.SegmentBytes = rapid.SampledFrom([]int64{1, 3000, 300_000, 1 << 30}).Draw(rt, "segment bytes")
+		c.MaxSegmentBytes = rapid.SampledFrom([]int64{1, 3000, 300_000, 1 << 30}).Draw(rt, "segment bytes")
 		s, err := newSegments(c, d.hook())
 		must.OK(rt, err)
 		defer func() { _ = s.Abort() }()
@@ -126,7 +126,7 @@ func TestFaultyDisk(t *testing.T) {
 				"gap"))
 			want[mepAt{m.MEP, 0}] = encoded(rt, r.format, m, mep)
 			if err = s.Write(rt.Context(), m, mep); err == nil && rapid.Bool().Draw(rt, "flush") {
-				if err = s.Flush(); err == nil && c.Durability != recording.Memory {
+				if err = s.Flush(); err == nil && c.Durability != recording.DurabilityMemory {
 					flushed = k + 1
 				}
 			}
@@ -138,7 +138,7 @@ func TestFaultyDisk(t *testing.T) {
 			rt.Fatalf("%v, then %v", err, finErr)
 		}
 		if m, loadErr := recording.Load(r.runDir); loadErr != nil ||
-			finErr != nil && m.Builder(0).State != recording.GivenUp {
+			finErr != nil && m.Builder(0).State != recording.StateGivenUp {
 			rt.Fatal(loadErr, m.Builder(0).State)
 		}
 		if _, err := recording.Recover(rt.Context(), dir); err != nil {
@@ -206,13 +206,13 @@ func fillDisk(t *testing.T, p *pattern.Pattern, d recording.Durability, format r
 	}()
 	r := newRun(t, filepath.Join(dir, "out"), format)
 	c := r.config(0, d)
-	c.SegmentBytes = 700_000
+	c.MaxSegmentBytes = 700_000
 	s := newTestSegments(t, c, hook{})
 	flushed, err := 0, error(nil)
 	for k := 0; err == nil; k++ {
 		m, mep := buildMEP(t, p, uint64(k), 1000, 0)
 		if err = s.Write(t.Context(), m, mep); err == nil {
-			if err = s.Flush(); err == nil && d != recording.Memory {
+			if err = s.Flush(); err == nil && d != recording.DurabilityMemory {
 				flushed = k + 1
 			}
 		}

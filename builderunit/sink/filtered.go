@@ -24,11 +24,11 @@ import (
 //	2 finish  (under mu)                    the client has the verdicts; of what they reject nothing more comes
 //	3 Write   (sequential: whoever writes)  the whole MEP, which brings its verdicts, goes to the output at once
 
-// Filtered is the sink that has a filter judge the events of each MEP, and gives it to another sink with the decision:
-// a MEP is rejected if all its events are. A MEP that comes with verdicts is not judged again.
-type Filtered struct {
-	outMu sync.Mutex // held while the output is written to; may be taken under mu, and not the other way round
-	next  Sink
+// FilterSink is the sink that has a filter judge the events of each MEP, and gives it to another sink with the
+// decision: a MEP is rejected if all its events are. A MEP that comes with verdicts is not judged again.
+type FilterSink struct {
+	outMu  sync.Mutex // held while the output is written to; may be taken under mu, and not the other way round
+	output Sink
 	judges
 }
 
@@ -40,22 +40,22 @@ type RegionClient interface {
 	ApplyDecision(m Meta, slot int, keep bool, verdicts []filter.Verdict) bool
 }
 
-// NewFiltered puts filters before a sink, which is its own from now on.
-func NewFiltered(to Sink, cfg FilterConfig) *Filtered {
-	f := &Filtered{next: to}
+// NewFilterSink puts filters before a sink, which is its own from now on.
+func NewFilterSink(to Sink, cfg FilterConfig) *FilterSink {
+	f := &FilterSink{output: to}
 	f.start(cfg, f.handleVerdicts)
 	return f
 }
 
-// Panel is the filters that are not goroutines; nil: there are none.
-func (f *Filtered) Panel() Panel { return f.cfg.Panel }
+// External is the filters that are not goroutines; nil: there are none.
+func (f *FilterSink) External() ExternalFilter { return f.cfg.External }
 
-// Inner is the sink behind the filters.
-func (f *Filtered) Inner() Sink { return f.next }
+// OutputSink is the sink behind the filters.
+func (f *FilterSink) OutputSink() Sink { return f.output }
 
 // Write takes a copy of a MEP for the filters, and waits while too many are there. A MEP that has verdicts goes to the
 // output.
-func (f *Filtered) Write(ctx context.Context, m Meta, mep []byte) error {
+func (f *FilterSink) Write(ctx context.Context, m Meta, mep []byte) error {
 	if len(m.Verdicts) > 0 {
 		return f.writeJudged(ctx, m, mep)
 	}
@@ -68,8 +68,8 @@ func (f *Filtered) Write(ctx context.Context, m Meta, mep []byte) error {
 }
 
 // Judge takes a copy of the region of interest of a MEP, which has the form of a MEP, and tells the client what the
-// filters say of it. It waits while more than FilterConfig.Regions are being judged.
-func (f *Filtered) Judge(ctx context.Context, m Meta, region []byte, slot int, client RegionClient) error {
+// filters say of it. It waits while more than FilterConfig.MaxRegions are being judged.
+func (f *FilterSink) Judge(ctx context.Context, m Meta, region []byte, slot int, client RegionClient) error {
 	j, err := f.claimJob(ctx)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (f *Filtered) Judge(ctx context.Context, m Meta, region []byte, slot int, c
 }
 
 // handleVerdicts does what the verdicts on a job lead to. The caller holds mu.
-func (f *Filtered) handleVerdicts(j *filterJob, verdicts []filter.Verdict) {
+func (f *FilterSink) handleVerdicts(j *filterJob, verdicts []filter.Verdict) {
 	j.meta.Decision = filter.CombineDecisions(verdicts)
 	if j.client != nil {
 		keep := j.meta.Decision.KeepsEvent()
@@ -100,7 +100,7 @@ func (f *Filtered) handleVerdicts(j *filterJob, verdicts []filter.Verdict) {
 
 // writeJudged gives the output a MEP that was judged by its region. An output that is slow does not hold up those who
 // judge.
-func (f *Filtered) writeJudged(ctx context.Context, m Meta, mep []byte) error {
+func (f *FilterSink) writeJudged(ctx context.Context, m Meta, mep []byte) error {
 	f.mu.Lock()
 	err := f.err
 	f.mu.Unlock()
@@ -122,14 +122,14 @@ func (f *Filtered) writeJudged(ctx context.Context, m Meta, mep []byte) error {
 	return nil
 }
 
-func (f *Filtered) write(ctx context.Context, m Meta, mep []byte) error {
+func (f *FilterSink) write(ctx context.Context, m Meta, mep []byte) error {
 	f.outMu.Lock()
 	defer f.outMu.Unlock()
-	return f.next.Write(ctx, m, mep)
+	return f.output.Write(ctx, m, mep)
 }
 
 // reportDecisions counts what was decided, and reports it: of events in a row that have one verdict at once.
-func (f *Filtered) reportDecisions(m Meta, verdicts []filter.Verdict) {
+func (f *FilterSink) reportDecisions(m Meta, verdicts []filter.Verdict) {
 	took := time.Since(m.CompletedAt)
 	for i := 0; i < len(verdicts); {
 		v, n := verdicts[i], 1
@@ -148,34 +148,34 @@ func (f *Filtered) reportDecisions(m Meta, verdicts []filter.Verdict) {
 }
 
 // Flush waits until the MEPs whose Write has returned have their decisions, and flushes the output.
-func (f *Filtered) Flush() error {
+func (f *FilterSink) Flush() error {
 	if err := f.waitForDecisions(); err != nil {
 		return err
 	}
-	return f.next.Flush()
+	return f.output.Flush()
 }
 
 // Finish waits for the decisions and makes the output whole.
-func (f *Filtered) Finish() (Result, error) {
+func (f *FilterSink) Finish() (Result, error) {
 	if err := f.Flush(); err != nil {
 		f.stop()
-		r, also := f.next.Finish()
+		r, also := f.output.Finish()
 		return r, errors.Join(err, also)
 	}
 	f.stop()
-	return f.next.Finish()
+	return f.output.Finish()
 }
 
 // Abort gives up what has no decision yet, and the output.
-func (f *Filtered) Abort() error {
+func (f *FilterSink) Abort() error {
 	f.stop()
-	return f.next.Abort()
+	return f.output.Abort()
 }
 
 // Written passes on how far the output is, so that progress is seen through a filter.
-func (f *Filtered) Written() uint64 {
+func (f *FilterSink) Written() uint64 {
 	n := f.count.decidedEvents()
-	if w, ok := f.next.(interface{ Written() uint64 }); ok {
+	if w, ok := f.output.(interface{ Written() uint64 }); ok {
 		n += w.Written()
 	}
 	return n

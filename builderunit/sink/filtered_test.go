@@ -71,8 +71,8 @@ func (k *kept) Flush() error {
 	return nil
 }
 
-func filtered(to Sink, deadline time.Duration, filters ...filter.Filter) *Filtered {
-	return NewFiltered(to, FilterConfig{Filters: filters, Deadline: deadline, Log: slog.New(slog.DiscardHandler)})
+func filtered(to Sink, deadline time.Duration, filters ...filter.Filter) *FilterSink {
+	return NewFilterSink(to, FilterConfig{Filters: filters, EventDeadline: deadline, Log: slog.New(slog.DiscardHandler)})
 }
 
 func TestFilteredDecides(t *testing.T) {
@@ -94,7 +94,8 @@ func TestFilteredDecides(t *testing.T) {
 	r, err := f.Finish()
 	must.OK(t, errors.Join(err, f.Abort()))
 	s := f.Stats()
-	if r.MEPs != n || s.Accepted != n*7/10 || s.Rejected != n/10 || s.Failed != n/5 || s.TimedOut != 0 || s.Judging == 0 {
+	if r.MEPs != n || s.AcceptedEvents != n*7/10 || s.RejectedEvents != n/10 || s.FailedEvents != n/5 ||
+		s.TimedOutEvents != 0 || s.JudgeTime == 0 {
 		t.Errorf("%+v, %+v", r, s)
 	}
 	want := []filter.Decision{filter.Accepted, filter.Rejected, filter.Failed, filter.Accepted, filter.Failed}
@@ -123,7 +124,7 @@ func TestAFilterThatHangs(t *testing.T) {
 		must.OK(t, f.Write(t.Context(), m, mep))
 	}
 	must.OK(t, f.Flush())
-	if s := f.Stats(); len(to.given) != 200 || s.TimedOut < 2 || s.Accepted == 0 {
+	if s := f.Stats(); len(to.given) != 200 || s.TimedOutEvents < 2 || s.AcceptedEvents == 0 {
 		t.Errorf("%d given, %+v", len(to.given), s)
 	}
 	if to.given[3] != filter.TimedOut || to.given[13] != filter.TimedOut {
@@ -132,7 +133,7 @@ func TestAFilterThatHangs(t *testing.T) {
 	close(hang)
 	_, err := f.Finish()
 	must.OK(t, err)
-	if s := f.Stats(); s.Accepted+s.Rejected+s.TimedOut+s.Failed != 200 {
+	if s := f.Stats(); s.AcceptedEvents+s.RejectedEvents+s.TimedOutEvents+s.FailedEvents != 200 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -191,7 +192,7 @@ func TestDecisionsChooseStreams(t *testing.T) {
 	route := routeOf(t, "decision")
 	var got []int
 	for turn, d := range []filter.Decision{filter.Accepted, filter.TimedOut, filter.Rejected, filter.Failed, 0} {
-		got = append(got, route.pick(3, uint64(turn), Meta{Decision: d}, nil))
+		got = append(got, route.pickStream(3, uint64(turn), Meta{Decision: d}, nil))
 	}
 	if !slices.Equal(got, []int{0, 1, 2, 1, 0}) {
 		t.Error(got)
@@ -235,9 +236,9 @@ func TestManyEventsInAMEP(t *testing.T) {
 		{hang, 2, 4, "0+1 failed 1+3 timed out ", filter.TimedOut, 0, 3},
 	} {
 		to, reported := &kept{}, ""
-		f := NewFiltered(to, FilterConfig{
-			Filters:  []filter.Filter{&byPlace{tt.hang}},
-			Deadline: 30 * time.Millisecond,
+		f := NewFilterSink(to, FilterConfig{
+			Filters:       []filter.Filter{&byPlace{tt.hang}},
+			EventDeadline: 30 * time.Millisecond,
 			OnDecision: func(_ Meta, i, n int, v filter.Verdict, _ time.Duration) {
 				reported += fmt.Sprintf("%d+%d %v ", i, n, v.Decision)
 			},
@@ -253,7 +254,8 @@ func TestManyEventsInAMEP(t *testing.T) {
 		_, err := f.Finish()
 		must.OK(t, err)
 		s := f.Stats()
-		if reported != tt.reported || to.given[0] != tt.decision || s.RejectedKept != tt.carried || s.TimedOut != tt.passed {
+		if reported != tt.reported || to.given[0] != tt.decision || s.RejectedKept != tt.carried ||
+			s.TimedOutEvents != tt.passed {
 			t.Errorf("from %d: %q, %v, %+v", tt.first, reported, to.given[0], s)
 		}
 	}

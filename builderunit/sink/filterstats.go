@@ -16,26 +16,26 @@ var errFilterClosed = errors.New("the filter is closed")
 
 // FilterStats are the counters of a Filtered.
 type FilterStats struct {
-	Accepted       uint64        `count:"filter_accepted" help:"events that the filter accepted"`
-	Rejected       uint64        `count:"filter_rejected" help:"events that the filter rejected"`
-	TimedOut       uint64        `count:"filter_timed_out" help:"events that passed since the filter did not answer in time"`
-	Failed         uint64        `count:"filter_failed" help:"events that passed since the filter could not judge them"`
-	RegionRejected uint64        `count:"filter_rejected_region" help:"rejected events that have no rest here: --roi, judged by the filter"`
-	RejectedKept   uint64        `count:"filter_carried" help:"rejected events that are kept, since another one of their MEP is"`
-	Judging        time.Duration `count:"filter_us" help:"time in the filter, of all workers"`
-	Longest        time.Duration `count:"filter_longest_us" kind:"max" help:"longest time in the filter for one event"`
-	WaitTime       time.Duration `count:"filter_held_us" help:"time that built MEPs waited for a place before the filter"`
-	Stuck          int           `count:"filter_stuck" kind:"level" help:"workers of the filter beyond their deadline now"`
+	AcceptedEvents   uint64        `count:"filter_accepted" help:"events that the filter accepted"`
+	RejectedEvents   uint64        `count:"filter_rejected" help:"events that the filter rejected"`
+	TimedOutEvents   uint64        `count:"filter_timed_out" help:"events that passed since the filter did not answer in time"`
+	FailedEvents     uint64        `count:"filter_failed" help:"events that passed since the filter could not judge them"`
+	RegionRejected   uint64        `count:"filter_rejected_region" help:"rejected events that have no rest here: --roi, judged by the filter"`
+	RejectedKept     uint64        `count:"filter_carried" help:"rejected events that are kept, since another one of their MEP is"`
+	JudgeTime        time.Duration `count:"filter_us" help:"time in the filter, of all workers"`
+	LongestJudgeTime time.Duration `count:"filter_longest_us" kind:"max" help:"longest time in the filter for one event"`
+	WaitTime         time.Duration `count:"filter_held_us" help:"time that built MEPs waited for a place before the filter"`
+	StuckWorkers     int           `count:"filter_stuck" kind:"level" help:"workers of the filter beyond their deadline now"`
 }
 
 // filterCounts are the FilterStats as they are counted.
 type filterCounts struct {
-	decided           [filter.Decisions]atomic.Uint64 // events
-	errors            atomic.Uint64
-	rejectedKept      atomic.Uint64
-	regionRejected    atomic.Uint64
-	judging, waitTime atomic.Int64 // ns
-	longest, stuck    atomic.Int64 // ns; workers
+	decided                        [filter.Decisions]atomic.Uint64 // events
+	failedEvents                   atomic.Uint64
+	rejectedKept                   atomic.Uint64
+	regionRejected                 atomic.Uint64
+	judgeTime, waitTime            atomic.Int64 // ns
+	longestJudgeTime, stuckWorkers atomic.Int64 // ns; workers
 }
 
 // eventTimes are the times of the events that one worker's filter has looked at. Each worker has its own, so that none
@@ -69,9 +69,9 @@ func newTimeHistogram() *hdr.Histogram { return hdr.New(1, maxRecordedTime, 3) }
 
 // recordTime counts the time of one event in the filter.
 func (c *filterCounts) recordTime(d time.Duration) {
-	c.judging.Add(int64(d))
-	for most := c.longest.Load(); int64(d) > most && !c.longest.CompareAndSwap(most, int64(d)); {
-		most = c.longest.Load()
+	c.judgeTime.Add(int64(d))
+	for most := c.longestJudgeTime.Load(); int64(d) > most && !c.longestJudgeTime.CompareAndSwap(most, int64(d)); {
+		most = c.longestJudgeTime.Load()
 	}
 }
 
@@ -85,8 +85,8 @@ func (c *filterCounts) decidedEvents() (n uint64) {
 
 // Histograms are, in µs, how long events waited for the filter from their last byte on, and were in it. What a filter
 // never came back from has none, and a Panel's are not known: nil.
-func (f *Filtered) Histograms() (waits, in *hdr.Histogram) {
-	if f.cfg.Panel != nil {
+func (f *FilterSink) Histograms() (waits, in *hdr.Histogram) {
+	if f.cfg.External != nil {
 		return nil, nil
 	}
 	waits, in = newTimeHistogram(), newTimeHistogram()
@@ -97,22 +97,22 @@ func (f *Filtered) Histograms() (waits, in *hdr.Histogram) {
 }
 
 // Stats reads the counters, from any goroutine.
-func (f *Filtered) Stats() FilterStats {
+func (f *FilterSink) Stats() FilterStats {
 	c := &f.count
-	judging, longest := time.Duration(c.judging.Load()), time.Duration(c.longest.Load())
-	if f.cfg.Panel != nil {
-		judging, longest = f.cfg.Panel.Times()
+	judging, longest := time.Duration(c.judgeTime.Load()), time.Duration(c.longestJudgeTime.Load())
+	if f.cfg.External != nil {
+		judging, longest = f.cfg.External.JudgeTimes()
 	}
 	return FilterStats{
-		Accepted:       c.decided[filter.Accepted].Load(),
-		Rejected:       c.decided[filter.Rejected].Load(),
-		TimedOut:       c.decided[filter.TimedOut].Load(),
-		Failed:         c.decided[filter.Failed].Load(),
-		RegionRejected: c.regionRejected.Load(),
-		RejectedKept:   c.rejectedKept.Load(),
-		Judging:        judging,
-		Longest:        longest,
-		WaitTime:       time.Duration(c.waitTime.Load()),
-		Stuck:          int(c.stuck.Load()),
+		AcceptedEvents:   c.decided[filter.Accepted].Load(),
+		RejectedEvents:   c.decided[filter.Rejected].Load(),
+		TimedOutEvents:   c.decided[filter.TimedOut].Load(),
+		FailedEvents:     c.decided[filter.Failed].Load(),
+		RegionRejected:   c.regionRejected.Load(),
+		RejectedKept:     c.rejectedKept.Load(),
+		JudgeTime:        judging,
+		LongestJudgeTime: longest,
+		WaitTime:         time.Duration(c.waitTime.Load()),
+		StuckWorkers:     int(c.stuckWorkers.Load()),
 	}
 }

@@ -79,7 +79,7 @@ func checkMDF(t must.TB, p *pattern.Pattern, data []byte) (ids []uint64) {
 			}
 			return ids
 		}
-		h := r.Decoded()
+		h := r.HeaderFields()
 		id := uint64(h.Orbit)*event.BunchesPerOrbit + uint64(h.Bunch)
 		ids = append(ids, id)
 		banks, err := r.Banks()
@@ -229,7 +229,7 @@ func (r *testRun) readSegment(t must.TB, id recording.SegmentID, s recording.Seg
 		t.Fatalf("%s has %d bytes, its index proves %+v", id.Name(), len(data), got)
 	}
 	got.SetClosed(id, s.Closed)
-	got.Sum = 0 // the manifest has it as CRC
+	got.RunningCRC = 0 // the manifest has it as CRC
 	if diff := cmp.Diff(got, s); diff != "" {
 		t.Fatal(diff)
 	}

@@ -30,27 +30,27 @@ const queuedPerWorker = 16
 // maxJobBytes bounds the memory of jobs where MEPs are large; a job for each worker, and one more, there always are.
 const maxJobBytes = 256 << 20
 
-// Panel is filters that are not goroutines of this process.
-type Panel interface {
+// ExternalFilter is filters that are not goroutines of this process.
+type ExternalFilter interface {
 	// Serve judges the cases that come, until ctx is done. Each goes to done once, with a verdict for each event; when ctx
 	// is done, a case may stay behind. It returns when it uses none any more.
 	Serve(ctx context.Context, cases chan *filter.Case, done func(*filter.Case))
 	// MaxCases is how many cases it may have in hand.
 	MaxCases() int
-	// Times are how long it had events in hand, of all of them together and at most.
-	Times() (judging, longest time.Duration)
+	// JudgeTimes are how long it had events in hand, of all of them together and at most.
+	JudgeTimes() (judging, longest time.Duration)
 }
 
 // FilterConfig is what a Filtered is made with: with Filters, or with a Panel.
 type FilterConfig struct {
 	// Filters judge, each in a goroutine of its own.
-	Filters  []filter.Filter
-	Panel    Panel
-	Deadline time.Duration // for one event, from when its filter begins
-	MaxMEP   int           // the largest MEP there can be, bytes; 0: not known
-	// Regions is how many MEPs may have a region of interest judged at a time. There is a job for each, whatever it
+	Filters       []filter.Filter
+	External      ExternalFilter
+	EventDeadline time.Duration // for one event, from when its filter begins
+	MaxMEPBytes   int           // the largest MEP there can be, bytes; 0: not known
+	// MaxRegions is how many MEPs may have a region of interest judged at a time. There is a job for each, whatever it
 	// takes: they hold slots of the builder unit, and their regions are parts of these.
-	Regions int
+	MaxRegions int
 	// OnDecision gets each MEP that the output has, and of each that was rejected by its region of interest, how
 	// long after its last byte: of n events in a row, from the place i in the MEP on, that have one verdict. It must not
 	// wait, and may be called by several at once. nil: nobody is told.
@@ -63,8 +63,8 @@ type judges struct {
 	// immutable
 	cfg        FilterConfig
 	onVerdicts func(j *filterJob, verdicts []filter.Verdict) // what a job's verdicts lead to; the caller holds mu
-	free       chan *filterJob                               // without work
-	queue      chan *filter.Case                             // with room for all jobs
+	freeJobs   chan *filterJob                               // without work
+	caseQueue  chan *filter.Case                             // with room for all jobs
 	quit       context.Context
 	cancel     context.CancelFunc
 	wg         sync.WaitGroup // workers and watchdog, or the Panel
@@ -90,7 +90,7 @@ type filterJob struct {
 	ctx          context.Context // of its Write
 	judgedEvents atomic.Int64    // events of which Verdicts tells: those the worker does not touch again
 	number       uint64          // of the Write; guarded by mu
-	open         bool            // it is filled, and not finished; guarded by mu
+	isUnfinished bool            // it is filled, and not finished; guarded by mu
 
 	client RegionClient // whose region of interest it is, of what lies in slot; nil: it is a MEP for the output
 	slot   int
@@ -113,14 +113,14 @@ type worker struct {
 func jobCount(cfg *FilterConfig) int {
 	n := len(cfg.Filters)
 	total := n*queuedPerWorker + n // the second n may be with filters that hang
-	if cfg.Panel != nil {
-		n, total = 1, cfg.Panel.MaxCases()+queuedPerWorker
+	if cfg.External != nil {
+		n, total = 1, cfg.External.MaxCases()+queuedPerWorker
 	}
-	if cfg.MaxMEP > 0 {
-		total = max(n+1, min(total, maxJobBytes/cfg.MaxMEP))
+	if cfg.MaxMEPBytes > 0 {
+		total = max(n+1, min(total, maxJobBytes/cfg.MaxMEPBytes))
 	}
-	if cfg.Regions > 0 {
-		total = max(total, cfg.Regions+n)
+	if cfg.MaxRegions > 0 {
+		total = max(total, cfg.MaxRegions+n)
 	}
 	return total
 }
@@ -129,7 +129,7 @@ func jobCount(cfg *FilterConfig) int {
 func (f *judges) start(cfg FilterConfig, onVerdicts func(*filterJob, []filter.Verdict)) {
 	total := jobCount(&cfg)
 	f.cfg, f.onVerdicts = cfg, onVerdicts
-	f.free, f.queue = make(chan *filterJob, total), make(chan *filter.Case, total)
+	f.freeJobs, f.caseQueue = make(chan *filterJob, total), make(chan *filter.Case, total)
 	f.workers = make([]worker, len(cfg.Filters))
 	f.quit, f.cancel = context.WithCancel(context.Background())
 	f.jobDone.L = &f.mu
@@ -137,10 +137,10 @@ func (f *judges) start(cfg FilterConfig, onVerdicts func(*filterJob, []filter.Ve
 		j := &filterJob{}
 		j.Index = i
 		f.jobs = append(f.jobs, j)
-		f.free <- j
+		f.freeJobs <- j
 	}
-	if cfg.Panel != nil {
-		f.wg.Go(func() { cfg.Panel.Serve(f.quit, f.queue, f.finishCase) })
+	if cfg.External != nil {
+		f.wg.Go(func() { cfg.External.Serve(f.quit, f.caseQueue, f.finishCase) })
 		return
 	}
 	for i := range f.workers {
@@ -155,13 +155,13 @@ func (f *judges) start(cfg FilterConfig, onVerdicts func(*filterJob, []filter.Ve
 // claimJob waits for a free job, which ctx bounds.
 func (f *judges) claimJob(ctx context.Context) (j *filterJob, err error) {
 	select {
-	case j = <-f.free:
+	case j = <-f.freeJobs:
 		return j, nil
 	default:
 	}
 	at := time.Now()
 	select {
-	case j = <-f.free:
+	case j = <-f.freeJobs:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -174,12 +174,12 @@ func (f *judges) submit(j *filterJob) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
-		f.free <- j
+		f.freeJobs <- j
 		return f.err
 	}
 	f.submitted++
-	j.number, j.open = f.submitted, true
-	f.queue <- &j.Case // there is room for all
+	j.number, j.isUnfinished = f.submitted, true
+	f.caseQueue <- &j.Case // there is room for all
 	return nil
 }
 
@@ -190,12 +190,12 @@ func (j *filterJob) fill(ctx context.Context, m Meta, mep []byte) {
 		j.meta.CompletedAt = time.Now()
 	}
 	j.Meta = selection.Meta{Run: m.Run, MEP: m.MEP, Attempt: m.Attempt}
-	j.First, j.Events = m.FirstEvent, m.Events
+	j.FirstEvent, j.Events = m.FirstEvent, m.Events
 	j.Entry = slices.Grow(append(j.Entry[:0], mep...), markBytes)[:len(mep)+markBytes]
 	encodeMark(j.Entry[len(mep):], m)
 	j.Verdicts = slices.Grow(j.Verdicts[:0], m.Events)[:m.Events]
 	clear(j.Verdicts)
-	j.Returns, j.client = 0, nil
+	j.TimesReturned, j.client = 0, nil
 	j.judgedEvents.Store(0)
 }
 
@@ -205,7 +205,7 @@ func (f *judges) runWorker(w *worker) {
 		select {
 		case <-f.quit.Done():
 			return
-		case c := <-f.queue:
+		case c := <-f.caseQueue:
 			j := f.jobs[c.Index]
 			f.judge(w, j)
 			f.finishCase(c)
@@ -238,7 +238,7 @@ func (f *judges) parse(j *filterJob) error {
 	if err := j.packet.Parse(j.Meta, j.mep()); err != nil {
 		return err
 	}
-	if n := j.packet.N(); n != j.Events {
+	if n := j.packet.NumEvents(); n != j.Events {
 		return fmt.Errorf("MEP %d has %d events, and %d are told of", j.MEP, n, j.Events)
 	}
 	return nil
@@ -246,7 +246,7 @@ func (f *judges) parse(j *filterJob) error {
 
 // countError counts an error of a filter, and logs the first one.
 func (f *judges) countError(err error) {
-	if f.count.errors.Add(1) == 1 {
+	if f.count.failedEvents.Add(1) == 1 {
 		f.cfg.Log.Warn("the filter could not judge an event, which passes; further ones are counted", "err", err)
 	}
 }
@@ -254,7 +254,7 @@ func (f *judges) countError(err error) {
 // judgeEvent asks of one event. What a filter says too late does not count, even if the watchdog has not come by.
 func (f *judges) judgeEvent(w *worker, j *filterJob) filter.Verdict {
 	begun := time.Now()
-	deadline := begun.Add(f.cfg.Deadline)
+	deadline := begun.Add(f.cfg.EventDeadline)
 	w.deadline.Store(int64(deadline.Sub(w.started)))
 	w.current.Store(j)
 	v, err := f.runFilter(w, deadline)
@@ -282,7 +282,7 @@ func (f *judges) runFilter(w *worker, deadline time.Time) (v filter.Verdict, err
 func (f *judges) isOpen(j *filterJob) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return j.open
+	return j.isUnfinished
 }
 
 // finishCase takes a case back, with its verdicts, and finishes it, unless that was done.
@@ -291,21 +291,21 @@ func (f *judges) finishCase(c *filter.Case) {
 	f.mu.Lock()
 	f.finishLocked(j, j.Verdicts)
 	f.mu.Unlock()
-	f.free <- j
+	f.freeJobs <- j
 }
 
 func (f *judges) finishLocked(j *filterJob, verdicts []filter.Verdict) {
-	if !j.open {
+	if !j.isUnfinished {
 		return
 	}
 	f.onVerdicts(j, verdicts)
-	j.open = false
+	j.isUnfinished = false
 	f.jobDone.Broadcast()
 }
 
 // runWatchdog finishes what is with workers beyond their deadline. When all workers are, what waits passes too.
 func (f *judges) runWatchdog() {
-	tick := time.NewTicker(max(time.Millisecond, f.cfg.Deadline/4))
+	tick := time.NewTicker(max(time.Millisecond, f.cfg.EventDeadline/4))
 	defer tick.Stop()
 	for {
 		select {
@@ -319,7 +319,7 @@ func (f *judges) runWatchdog() {
 				stuck++
 			}
 		}
-		f.count.stuck.Store(int64(stuck))
+		f.count.stuckWorkers.Store(int64(stuck))
 		for stuck == len(f.workers) && f.timeOutWaiting() {
 		}
 	}
@@ -361,7 +361,7 @@ func (w *worker) isOverdue() bool {
 // timeOutWaiting finishes a MEP that waits for a worker. It is false when none does.
 func (f *judges) timeOutWaiting() bool {
 	select {
-	case c := <-f.queue:
+	case c := <-f.caseQueue:
 		c.FillVerdicts(0, filter.Verdict{Decision: filter.TimedOut})
 		f.finishCase(c)
 		return true
@@ -382,7 +382,7 @@ func (f *judges) waitForDecisions() error {
 
 func (f *judges) hasOpenUpTo(last uint64) bool {
 	for _, j := range f.jobs {
-		if j.open && j.client == nil && j.number <= last {
+		if j.isUnfinished && j.client == nil && j.number <= last {
 			return true
 		}
 	}
@@ -410,10 +410,11 @@ func (f *judges) stop() {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(f.cfg.Deadline + stopTime):
-		f.cfg.Log.Warn("a filter did not come back from an event; its goroutine is left behind", "deadline", f.cfg.Deadline)
+	case <-time.After(f.cfg.EventDeadline + stopTimeout):
+		f.cfg.Log.Warn("a filter did not come back from an event; its goroutine is left behind", "deadline",
+			f.cfg.EventDeadline)
 	}
 }
 
-// stopTime is how long workers are waited for beyond their deadline.
-const stopTime = time.Second
+// stopTimeout is how long workers are waited for beyond their deadline.
+const stopTimeout = time.Second

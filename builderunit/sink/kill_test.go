@@ -40,12 +40,12 @@ func TestWriteUntilKilled(t *testing.T) {
 	key, errK := recording.ParseKey(os.Getenv(childKey))
 	must.OK(t, errors.Join(errD, errF, errK))
 	s, err := NewSegments(SegmentsConfig{
-		Dir:          dir,
-		Run:          9,
-		Key:          key,
-		Format:       format,
-		SegmentBytes: 500_000,
-		Durability:   d,
+		Dir:             dir,
+		Run:             9,
+		Key:             key,
+		Format:          format,
+		MaxSegmentBytes: 500_000,
+		Durability:      d,
 	})
 	must.OK(t, err)
 	for k := uint64(0); ; k++ {
@@ -69,13 +69,13 @@ func TestKilled(t *testing.T) {
 	times := cases.Count(12, 3)
 	p := testPattern(t)
 	for i := range times {
-		d := []recording.Durability{recording.File, recording.Disk}[i%2]
+		d := []recording.Durability{recording.DurabilityFile, recording.DurabilityDisk}[i%2]
 		r := newRun(t, t.TempDir(), formats[i%3])
 		last := r.kill(t, d, rand.IntN(150))
 		found, err := recording.Recover(t.Context(), r.dir)
 		must.OK(t, err)
 		for _, f := range found {
-			if f.Err != nil || f.Live {
+			if f.Err != nil || f.WriterLives {
 				t.Error(f.String())
 			}
 		}
@@ -86,7 +86,7 @@ func TestKilled(t *testing.T) {
 				t.Fatalf("%v: MEP %d was flushed, up to %d were, and is not there: %v", d, k, last, found)
 			}
 		}
-		if s := r.state(t, 0); s != recording.Recovered {
+		if s := r.state(t, 0); s != recording.StateRecovered {
 			t.Errorf("the builder unit is %s", s)
 		}
 		if again, err := recording.Recover(t.Context(), r.dir); err != nil || len(again) != 0 {

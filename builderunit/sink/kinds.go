@@ -14,18 +14,19 @@ import (
 // Settings are what sinks are opened with; each kind takes what concerns it.
 type Settings struct {
 	Segments  SegmentsConfig    // its directory and format are found here
-	About     recording.RunInfo // the run, for its manifest; the format is found here
+	RunInfo   recording.RunInfo // the run, for its manifest; the format is found here
 	Output    string            // the directory of all runs, the name of the shared-memory buffer, or what was configured
 	Overwrite bool
-	// Backlog, if not 0, says that a second filter drains the recording, and how many bytes a builder unit may have in it.
-	Backlog  int64
-	Log      *slog.Logger // of a backlog
-	Capacity int          // of the buffer, bytes
-	Share    bool         // each entry of the buffer goes to one reader, not to all
-	// Lend, if not nil, are the slots of the builder unit: the buffer hands MEPs out where they lie, at most LendMax of
-	// them at a time.
-	Lend    *shmem.Slots
-	LendMax int
+	// MaxBacklogBytes, if not 0, says that a second filter drains the recording, and how many bytes a builder unit may
+	// have in it.
+	MaxBacklogBytes int64
+	Log             *slog.Logger // of a backlog
+	BufferBytes     int          // of the buffer, bytes
+	SharesEntries   bool         // each entry of the buffer goes to one reader, not to all
+	// LendSlots, if not nil, are the slots of the builder unit: the buffer hands MEPs out where they lie, at most MaxLent
+	// of them at a time.
+	LendSlots *shmem.Slots
+	MaxLent   int
 }
 
 // Kind is a kind of sink.
@@ -49,9 +50,10 @@ var Kinds = []Kind{
 	{
 		Kind:  registry.Kind{Name: "mep", Help: "files of MEPs as they were built"},
 		Files: true,
-		Open:  openSegmentsAs(recording.MEP),
+		Open:  openSegmentsAs(recording.FormatMEP),
 	},
-	{Kind: registry.Kind{Name: "mdf", Help: "files of MDF records"}, Files: true, Open: openSegmentsAs(recording.MDF)},
+	{Kind: registry.Kind{Name: "mdf", Help: "files of MDF records"}, Files: true,
+		Open: openSegmentsAs(recording.FormatMDF)},
 	{
 		Kind:   registry.Kind{Name: "buffer", Help: "shared memory for other programs"},
 		Shared: true,
@@ -101,18 +103,18 @@ func checkBufferName(output string) error {
 // openSegmentsAs opens the directory of a run, whose segments have that format.
 func openSegmentsAs(format recording.Format) func(Settings) (Sink, error) {
 	return func(s Settings) (Sink, error) {
-		s.About.Format, s.Segments.Format = format, format
-		s.About.Backlog = s.Backlog
+		s.RunInfo.Format, s.Segments.Format = format, format
+		s.RunInfo.BacklogBytes = s.MaxBacklogBytes
 		var err error
-		if s.Segments.Dir, err = recording.OpenRun(s.Output, s.About, s.Overwrite); err != nil {
+		if s.Segments.Dir, err = recording.OpenRun(s.Output, s.RunInfo, s.Overwrite); err != nil {
 			return nil, err
 		}
 		out, err := NewSegments(s.Segments)
 		if err != nil {
 			return nil, err
 		}
-		if s.Backlog > 0 {
-			return openBacklog(out, s.Backlog, s.Log)
+		if s.MaxBacklogBytes > 0 {
+			return openBacklog(out, s.MaxBacklogBytes, s.Log)
 		}
 		return out, nil
 	}
@@ -128,14 +130,14 @@ func openBacklog(to *Segments, bound int64, log *slog.Logger) (Sink, error) {
 
 func openBuffer(s Settings) (Sink, error) {
 	var opts []shmem.Option
-	if s.Lend != nil {
-		opts = append(opts, shmem.WithAnnex(s.Lend.Segment()))
+	if s.LendSlots != nil {
+		opts = append(opts, shmem.WithAnnex(s.LendSlots.Segment()))
 	}
 	mode := shmem.Broadcast
-	if s.Share {
+	if s.SharesEntries {
 		mode = shmem.Sharing
 	}
-	w, err := shmem.CreateWriter(s.Output, s.Capacity, mode, opts...)
+	w, err := shmem.CreateWriter(s.Output, s.BufferBytes, mode, opts...)
 	if errors.Is(err, shmem.ErrExists) {
 		return nil, &SinkError{Path: s.Output, Op: "make the buffer", Cause: fmt.Errorf("another process of this host has "+
 			"it: end that process, perhaps another run, or give the output another name: %w", err)}
@@ -144,9 +146,9 @@ func openBuffer(s Settings) (Sink, error) {
 		return nil, err
 	}
 	return &Buffer{
-		w:       w,
-		slots:   s.Lend,
-		maxLent: s.LendMax,
-		result:  Result{Path: w.Name()},
+		w:         w,
+		lendSlots: s.LendSlots,
+		maxLent:   s.MaxLent,
+		result:    Result{Path: w.Name()},
 	}, nil
 }

@@ -19,11 +19,11 @@ func TestKindsOpen(t *testing.T) {
 	for _, k := range Kinds {
 		t.Run(k.Name, func(t *testing.T) {
 			s := Settings{
-				Segments: SegmentsConfig{Run: 9, Key: recording.NewKey(), Node: "n0"},
-				Output:   t.TempDir(),
-				Capacity: 1 << 20,
+				Segments:    SegmentsConfig{Run: 9, Key: recording.NewKey(), Node: "n0"},
+				Output:      t.TempDir(),
+				BufferBytes: 1 << 20,
 			}
-			s.About = recording.RunInfo{Run: s.Segments.Run, Key: s.Segments.Key, Packing: testPacking}
+			s.RunInfo = recording.RunInfo{Run: s.Segments.Run, Key: s.Segments.Key, Packing: testPacking}
 			if k.Shared {
 				s.Output = fmt.Sprintf("ringlet-test-%d-out", os.Getpid())
 			}
@@ -36,7 +36,7 @@ func TestKindsOpen(t *testing.T) {
 			m, mep := buildMEP(t, p, 0, testPacking, 0)
 			must.OK(t, errors.Join(out.Write(t.Context(), m, mep), out.Flush()))
 			other := s
-			other.About.Key = recording.NewKey()
+			other.RunInfo.Key = recording.NewKey()
 			var exists *recording.ExistsError
 			if _, err := k.Open(other); (k.Files || k.Shared) != (err != nil) || k.Files && !errors.As(err, &exists) {
 				t.Errorf("the place is taken: %v", err)
@@ -52,8 +52,8 @@ func TestKindsOpen(t *testing.T) {
 
 // TestWrittenGrows holds that an output that makes progress says so, before its file is finished.
 func TestWrittenGrows(t *testing.T) {
-	r := newRun(t, t.TempDir(), recording.MEP)
-	out, err := NewSegments(r.config(0, recording.File))
+	r := newRun(t, t.TempDir(), recording.FormatMEP)
+	out, err := NewSegments(r.config(0, recording.DurabilityFile))
 	must.OK(t, err)
 	defer func() { must.OK(t, out.Abort()) }()
 	m, mep := buildMEP(t, testPattern(t), 0, testPacking, 0)

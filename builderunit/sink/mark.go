@@ -8,11 +8,11 @@ import (
 
 // Entries that Buffer writes (docs/format/buffer.md draws them).
 const (
-	// entryMEP is one whole MEP (docs/format/mep.md) with a mark behind it.
-	entryMEP = uint32(event.MEPMagic)
-	// entrySuperseded is a mark alone: the MEP that it names was handed out by this builder unit in that attempt, and
+	// entryTypeMEP is one whole MEP (docs/format/mep.md) with a mark behind it.
+	entryTypeMEP = uint32(event.MEPMagic)
+	// entryTypeSuperseded is a mark alone: the MEP that it names was handed out by this builder unit in that attempt, and
 	// another builder unit delivers it. Who has it must let it go.
-	entrySuperseded = uint32(0x50555352) // "RSUP" in memory
+	entryTypeSuperseded = uint32(0x50555352) // "RSUP" in memory
 	// markBytes is the size of a mark.
 	markBytes = LendMargin
 )

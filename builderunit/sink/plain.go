@@ -24,14 +24,14 @@ type FileConfig struct {
 // File is the sink that writes one file, for tools: MEPs in the order in which they come, under a temporary name until
 // all are there. Unlike Segments it keeps nothing that was not finished, so no run records with it.
 type File struct {
-	cfg    FileConfig
-	temp   string // name of the file until it is whole
-	f      io.WriteCloser
-	sync   func() error
-	out    stream
-	enc    encoder
-	result Result
-	closed bool
+	cfg       FileConfig
+	temp      string // name of the file until it is whole
+	f         io.WriteCloser
+	syncFile  func() error
+	outStream stream
+	enc       encoder
+	result    Result
+	closed    bool
 }
 
 // NewFile creates the temporary file of c.Path. The error is a *SinkError.
@@ -56,13 +56,13 @@ func NewFile(c FileConfig) (*File, error) {
 			return nil, wrapError(c.Path, "create it", err)
 		}
 		w := &File{
-			cfg:    c,
-			temp:   name,
-			f:      f,
-			sync:   f.Sync,
-			result: Result{Path: c.Path},
+			cfg:      c,
+			temp:     name,
+			f:        f,
+			syncFile: f.Sync,
+			result:   Result{Path: c.Path},
 		}
-		w.out = newStream(c.Path, w)
+		w.outStream = newStream(c.Path, w)
 		return w, nil
 	}
 }
@@ -75,10 +75,10 @@ func (w *File) Write(ctx context.Context, m Meta, mep []byte) error {
 	if w.closed {
 		return wrapError(w.cfg.Path, "write", errClosed)
 	}
-	if w.out.err != nil {
-		return w.out.err
+	if w.outStream.err != nil {
+		return w.outStream.err
 	}
-	if err := w.enc.write(&w.out, w.cfg.Format, m, mep); err != nil {
+	if err := w.enc.write(&w.outStream, w.cfg.Format, m, mep); err != nil {
 		return err
 	}
 	w.result.add(m, 0) // bytes are counted as they are written
@@ -86,8 +86,8 @@ func (w *File) Write(ctx context.Context, m Meta, mep []byte) error {
 }
 
 func (w *File) flushBuffer() error {
-	err := w.writeLarge(w.out.buf)
-	w.out.buf = w.out.buf[:0]
+	err := w.writeLarge(w.outStream.buf)
+	w.outStream.buf = w.outStream.buf[:0]
 	return err
 }
 
@@ -98,7 +98,7 @@ func (w *File) writeLarge(p []byte) error {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		return w.out.fail("write", err)
+		return w.outStream.fail("write", err)
 	}
 	return nil
 }
@@ -112,19 +112,19 @@ func (w *File) Finish() (Result, error) {
 	if w.closed {
 		return Result{}, wrapError(w.cfg.Path, "finish", errClosed)
 	}
-	if err := w.out.flush(); err != nil {
+	if err := w.outStream.flush(); err != nil {
 		return Result{}, err
 	}
-	if err := w.sync(); err != nil {
-		return Result{}, w.out.fail("synchronise", err)
+	if err := w.syncFile(); err != nil {
+		return Result{}, w.outStream.fail("synchronise", err)
 	}
 	f := w.f
 	w.f = nil
 	if err := f.Close(); err != nil {
-		return Result{}, w.out.fail("close", err)
+		return Result{}, w.outStream.fail("close", err)
 	}
 	if err := w.rename(); err != nil {
-		return Result{}, w.out.fail("rename "+w.temp+" to it", err)
+		return Result{}, w.outStream.fail("rename "+w.temp+" to it", err)
 	}
 	w.temp, w.closed = "", true
 	if err := recording.SyncDir(filepath.Dir(w.cfg.Path)); err != nil {
@@ -138,7 +138,7 @@ func (w *File) rename() error {
 	if w.cfg.Overwrite {
 		return os.Rename(w.temp, w.cfg.Path)
 	}
-	err := recording.RenameNew(w.temp, w.cfg.Path)
+	err := recording.RenameNoReplace(w.temp, w.cfg.Path)
 	if errors.Is(err, fs.ErrExist) {
 		return ErrExists
 	}

@@ -51,7 +51,7 @@ func TestFileReplacesOnlyWithOverwrite(t *testing.T) {
 	p := testPattern(t)
 	dir := t.TempDir()
 	dst := filepath.Join(dir, "out.mdf")
-	c := FileConfig{Path: dst, Format: recording.MDF}
+	c := FileConfig{Path: dst, Format: recording.FormatMDF}
 	late := newFile(t, c)
 	must.OK(t, os.WriteFile(dst, []byte("before"), 0o600))
 	if _, err := NewFile(c); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "or --overwrite") {
@@ -87,9 +87,9 @@ func TestFileRefuses(t *testing.T) {
 		c    FileConfig
 		want string
 	}{
-		{FileConfig{Path: dir, Format: recording.MDF}, "is not a regular file"},
-		{FileConfig{Path: os.DevNull, Format: recording.MDF, Overwrite: true}, "is not a regular file"},
-		{FileConfig{Path: filepath.Join(dir, "none", "x"), Format: recording.MDF}, "no such file or directory"},
+		{FileConfig{Path: dir, Format: recording.FormatMDF}, "is not a regular file"},
+		{FileConfig{Path: os.DevNull, Format: recording.FormatMDF, Overwrite: true}, "is not a regular file"},
+		{FileConfig{Path: filepath.Join(dir, "none", "x"), Format: recording.FormatMDF}, "no such file or directory"},
 		{FileConfig{Path: filepath.Join(dir, "x")}, "format(0) is not a format"},
 	} {
 		_, err := NewFile(tc.c)
@@ -117,7 +117,7 @@ func (f *fullAfter) Write(p []byte) (int, error) {
 func TestFileOnAFullDisk(t *testing.T) {
 	p := testPattern(t)
 	dir := t.TempDir()
-	f := newFile(t, FileConfig{Path: filepath.Join(dir, "out"), Format: recording.MDF})
+	f := newFile(t, FileConfig{Path: filepath.Join(dir, "out"), Format: recording.FormatMDF})
 	f.f = &fullAfter{f.f, 3 << 20}
 	var err error
 	for k := uint64(0); err == nil && k < 100; k++ {

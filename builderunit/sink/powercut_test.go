@@ -139,8 +139,9 @@ func TestPowerCut(t *testing.T) {
 		must.OK(rt, err)
 		defer os.RemoveAll(dir)
 		r := newRun(rt, filepath.Join(dir, "before"), rapid.SampledFrom(formats).Draw(rt, "format"))
-		c := r.config(0, rapid.SampledFrom([]recording.Durability{recording.Disk, recording.File}).Draw(rt, "durability"))
-		c.SegmentBytes = rapid.SampledFrom([]int64{1, 3000, 100_000, 1 << 30}).Draw(rt, "segment bytes")
+		c := r.config(0, rapid.SampledFrom([]recording.Durability{recording.DurabilityDisk,
+			recording.DurabilityFile}).Draw(rt, "durability"))
+		c.MaxSegmentBytes = rapid.SampledFrom([]int64{1, 3000, 100_000, 1 << 30}).Draw(rt, "segment bytes")
 		l := &tape{}
 		s, err := newSegments(c, hook{wrap: func(f *os.File) storage { return &taped{file{f}, l} }})
 		must.OK(rt, err)
@@ -180,7 +181,7 @@ func TestPowerCut(t *testing.T) {
 		}
 		safe := flushed[min(cut, len(flushed)-1)]
 		for k := range uint64(safe) {
-			if _, there := got[mepAt{k, 0}]; !there && c.Durability == recording.Disk {
+			if _, there := got[mepAt{k, 0}]; !there && c.Durability == recording.DurabilityDisk {
 				rt.Fatalf("MEP %d of %d that were flushed is lost: %v", k, safe, found)
 			}
 		}
@@ -209,7 +210,7 @@ func (r *testRun) cutPower(rt *rapid.T, l *tape, cut int, dir string) *testRun {
 		}
 		must.OK(rt, os.WriteFile(filepath.Join(after.runDir, name), content, 0o600))
 	}
-	err = recording.Update(after.runDir, func(m *recording.Manifest) error {
+	err = recording.UpdateManifest(after.runDir, func(m *recording.Manifest) error {
 		for _, b := range whole.Builders {
 			for _, s := range b.Segments {
 				if closed[s.Name] {

@@ -43,12 +43,12 @@ func TestRegionsAreJudged(t *testing.T) {
 	const n = 100
 	p, to, by := testPattern(t), &kept{}, newAsking(n)
 	var reported [filter.Decisions]atomic.Int64
-	f := NewFiltered(to, FilterConfig{
-		Filters:    []filter.Filter{&byNumberMod{}, &byNumberMod{}},
-		Deadline:   time.Minute,
-		Regions:    n,
-		OnDecision: func(_ Meta, _, n int, v filter.Verdict, _ time.Duration) { reported[v.Decision].Add(int64(n)) },
-		Log:        slog.New(slog.DiscardHandler),
+	f := NewFilterSink(to, FilterConfig{
+		Filters:       []filter.Filter{&byNumberMod{}, &byNumberMod{}},
+		EventDeadline: time.Minute,
+		MaxRegions:    n,
+		OnDecision:    func(_ Meta, _, n int, v filter.Verdict, _ time.Duration) { reported[v.Decision].Add(int64(n)) },
+		Log:           slog.New(slog.DiscardHandler),
 	})
 	meps := map[uint64][]byte{}
 	for k := range uint64(n) {
@@ -63,7 +63,8 @@ func TestRegionsAreJudged(t *testing.T) {
 	_, err := f.Finish()
 	must.OK(t, err)
 	s := f.Stats()
-	if s.Accepted != n*7/10 || s.Rejected != n/10 || s.RegionRejected != n/10 || s.Failed != n/5 || s.RejectedKept != 0 {
+	if s.AcceptedEvents != n*7/10 || s.RejectedEvents != n/10 || s.RegionRejected != n/10 || s.FailedEvents != n/5 ||
+		s.RejectedKept != 0 {
 		t.Errorf("%+v", s)
 	}
 	rejected, accepted := reported[filter.Rejected].Load(), reported[filter.Accepted].Load()
@@ -85,11 +86,11 @@ func TestRegionsAreJudged(t *testing.T) {
 // and that answers which nobody wants are not counted.
 func TestRegionsOfAFilterThatHangs(t *testing.T) {
 	p, to, by, hang := testPattern(t), &kept{}, newAsking(20), make(chan struct{})
-	f := NewFiltered(to, FilterConfig{
-		Filters:  []filter.Filter{&byNumberMod{hang: hang}},
-		Deadline: 200 * time.Millisecond,
-		Regions:  20,
-		Log:      slog.New(slog.DiscardHandler),
+	f := NewFilterSink(to, FilterConfig{
+		Filters:       []filter.Filter{&byNumberMod{hang: hang}},
+		EventDeadline: 200 * time.Millisecond,
+		MaxRegions:    20,
+		Log:           slog.New(slog.DiscardHandler),
 	})
 	for k := range uint64(20) {
 		m, mep := buildMEP(t, p, 10*k+3, 1, 0)
@@ -110,7 +111,7 @@ func TestRegionsOfAFilterThatHangs(t *testing.T) {
 	must.OK(t, f.Judge(t.Context(), m, mep, 0, by))
 	_, err := f.Finish()
 	must.OK(t, err)
-	if s := f.Stats(); s.Rejected+s.RegionRejected+s.TimedOut != 0 {
+	if s := f.Stats(); s.RejectedEvents+s.RegionRejected+s.TimedOutEvents != 0 {
 		t.Errorf("what was given up is counted: %+v", s)
 	}
 }
@@ -129,7 +130,7 @@ func TestAnOutputThatFailsAfterARegion(t *testing.T) {
 	if _, err := f.Finish(); !errors.Is(err, errTest) {
 		t.Error(err)
 	}
-	if s := f.Stats(); s.Accepted != 0 {
+	if s := f.Stats(); s.AcceptedEvents != 0 {
 		t.Errorf("%+v", s)
 	}
 }

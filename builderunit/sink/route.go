@@ -8,18 +8,19 @@ import (
 // Route is a rule that says to which of several output streams a MEP goes.
 type Route struct {
 	registry.Kind
-	ToAll  bool // every stream gets every MEP
-	Filter bool // it needs the decisions of a filter
-	// pick returns the index of the stream, of n, that gets a MEP. turn counts the MEPs of the builder unit from 0.
-	pick func(n int, turn uint64, m Meta, mep []byte) int
+	ToAll       bool // every stream gets every MEP
+	NeedsFilter bool // it needs the decisions of a filter
+	// pickStream returns the index of the stream, of n, that gets a MEP. turn counts the MEPs of the builder unit from 0.
+	pickStream func(n int, turn uint64, m Meta, mep []byte) int
 }
 
 // Routes is the table of rules.
 var Routes = []Route{
-	{Kind: registry.Kind{Name: "turns", Help: "one MEP to each in turn"}, pick: byTurns},
-	{Kind: registry.Kind{Name: "number", Help: "by the number of the MEP"}, pick: byNumber},
-	{Kind: registry.Kind{Name: "missing", Help: "MEPs with missing fragments to the last"}, pick: byMissing},
-	{Kind: registry.Kind{Name: "decision", Help: "what the filter rejected to the last"}, Filter: true, pick: byDecision},
+	{Kind: registry.Kind{Name: "turns", Help: "one MEP to each in turn"}, pickStream: byTurns},
+	{Kind: registry.Kind{Name: "number", Help: "by the number of the MEP"}, pickStream: byNumber},
+	{Kind: registry.Kind{Name: "missing", Help: "MEPs with missing fragments to the last"}, pickStream: byMissing},
+	{Kind: registry.Kind{Name: "decision", Help: "what the filter rejected to the last"}, NeedsFilter: true,
+		pickStream: byDecision},
 	{Kind: registry.Kind{Name: "all", Help: "each MEP to all"}, ToAll: true},
 }
 
@@ -27,10 +28,10 @@ func byTurns(n int, turn uint64, _ Meta, _ []byte) int { return int(turn % uint6
 
 // byNumber depends on nothing but the MEP: one that is built twice, by whichever builder unit, goes to the same stream.
 // The numbers that a builder unit gets may be those of every second MEP or so, so they are spread.
-func byNumber(n int, _ uint64, m Meta, _ []byte) int { return int(spread(m.MEP) % uint64(n)) }
+func byNumber(n int, _ uint64, m Meta, _ []byte) int { return int(scrambleBits(m.MEP) % uint64(n)) }
 
-// spread is the finalizer of SplitMix64: it maps numbers that follow each other to numbers that do not.
-func spread(x uint64) uint64 {
+// scrambleBits is the finalizer of SplitMix64: it maps numbers that follow each other to numbers that do not.
+func scrambleBits(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
@@ -58,7 +59,7 @@ func hasMissing(b []byte) bool {
 	if err != nil {
 		return false
 	}
-	for i := range mep.N() {
+	for i := range mep.NumMFPs() {
 		mfp, err := mep.MFP(i)
 		if err != nil {
 			return false

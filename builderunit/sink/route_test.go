@@ -45,13 +45,13 @@ func TestRoutes(t *testing.T) {
 	turns, number, missing := routeOf(t, "turns"), routeOf(t, "number"), routeOf(t, "missing")
 	for turn := range uint64(7) {
 		for n := 2; n <= MaxStreams; n++ {
-			if got := turns.pick(n, turn, complete, completeMEP); got != int(turn)%n {
+			if got := turns.pickStream(n, turn, complete, completeMEP); got != int(turn)%n {
 				t.Errorf("turn %d of %d: stream %d", turn, n, got)
 			}
-			if got := missing.pick(n, turn, complete, marked); got != n-1 {
+			if got := missing.pickStream(n, turn, complete, marked); got != n-1 {
 				t.Errorf("a marked MEP goes to stream %d of %d", got, n)
 			}
-			if got := missing.pick(n, turn, complete, completeMEP); got != int(turn)%(n-1) {
+			if got := missing.pickStream(n, turn, complete, completeMEP); got != int(turn)%(n-1) {
 				t.Errorf("a whole MEP goes to stream %d of %d", got, n)
 			}
 		}
@@ -60,8 +60,8 @@ func TestRoutes(t *testing.T) {
 		t.Error("what is no MEP has missing fragments")
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		_ = number.pick(3, 1, complete, completeMEP)
-		_ = missing.pick(3, 1, complete, marked)
+		_ = number.pickStream(3, 1, complete, completeMEP)
+		_ = missing.pickStream(3, 1, complete, marked)
 	}); n > 0 {
 		t.Errorf("%v allocations for a MEP", n)
 	}
@@ -79,9 +79,9 @@ func TestByNumber(t *testing.T) {
 		shares := make([]int, n)
 		for k := range uint64(meps) {
 			m := Meta{MEP: first + k*step, Attempt: 1}
-			at := number.pick(n, k, m, nil)
+			at := number.pickStream(n, k, m, nil)
 			m.Attempt, m.Events = 2, 3
-			if again := number.pick(n, k+1, m, []byte{1}); again != at {
+			if again := number.pickStream(n, k+1, m, []byte{1}); again != at {
 				t.Fatalf("MEP %d goes to stream %d, and to %d the next time", m.MEP, at, again)
 			}
 			shares[at]++

@@ -78,15 +78,15 @@ type segment struct {
 	indexedEnd atomic.Int64 // end of the last MEP that has an entry
 
 	// syncMu is held by whoever synchronises or closes the segment
-	syncMu sync.Mutex
-	synced int64 // kept when it was synchronised last
-	closed bool
-	broken error // synchronising failed: nobody knows what is on the disk
+	syncMu    sync.Mutex
+	syncedEnd int64 // kept when it was synchronised last
+	closed    bool
+	syncErr   error // synchronising failed: nobody knows what is on the disk
 }
 
 // createSegment makes the next segment: index first, since the lock on it says that somebody is at work, then the data.
 func (s *Segments) createSegment() (*segment, error) {
-	id := recording.SegmentID{Builder: s.c.Builder, Number: s.number, Format: s.c.Format}
+	id := recording.SegmentID{Builder: s.c.Builder, Number: s.lastNumber, Format: s.c.Format}
 	for {
 		id.Number++
 		index, err := recording.CreateIndex(filepath.Join(s.c.Dir, id.Index()))
@@ -145,7 +145,7 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 		Created: g.created.UnixMicro(),
 	}
 	_, err = g.index.WriteAt(h.Append(nil), 0)
-	if err == nil && s.c.Durability == recording.Disk {
+	if err == nil && s.c.Durability == recording.DurabilityDisk {
 		err = recording.SyncDir(s.c.Dir)
 	}
 	if err != nil {
@@ -185,7 +185,7 @@ func (g *segment) checkUnchanged(written int64) error {
 	if err = wrapError(g.path, "write", err); err != nil {
 		g.syncMu.Lock()
 		defer g.syncMu.Unlock()
-		g.broken = cmp.Or(g.broken, err)
+		g.syncErr = cmp.Or(g.syncErr, err)
 	}
 	return err
 }
@@ -238,38 +238,38 @@ func (g *segment) synchronise(count *counters) error {
 	need := g.indexedEnd.Load()
 	g.syncMu.Lock()
 	defer g.syncMu.Unlock()
-	if g.closed || g.broken != nil || g.synced >= need {
-		return g.broken
+	if g.closed || g.syncErr != nil || g.syncedEnd >= need {
+		return g.syncErr
 	}
-	return g.sync(count)
+	return g.syncFiles(count)
 }
 
-// sync synchronises data and index. The caller holds syncMu.
-func (g *segment) sync(count *counters) error {
+// syncFiles synchronises data and index. The caller holds syncMu.
+func (g *segment) syncFiles(count *counters) error {
 	from, upTo := time.Now(), g.indexedEnd.Load()
-	if g.broken = wrapError(g.path, "synchronise", g.data.Sync()); g.broken == nil {
-		g.broken = wrapError(g.indexPath, "synchronise", g.index.Sync())
+	if g.syncErr = wrapError(g.path, "synchronise", g.data.Sync()); g.syncErr == nil {
+		g.syncErr = wrapError(g.indexPath, "synchronise", g.index.Sync())
 	}
-	if g.broken == nil {
-		g.synced = upTo
+	if g.syncErr == nil {
+		g.syncedEnd = upTo
 	}
 	count.update(func(s *SegmentsStats) { s.Syncs, s.SyncTime = s.Syncs+1, s.SyncTime+time.Since(from) })
-	return g.broken
+	return g.syncErr
 }
 
 // closeWritten closes the segments that are written whole.
 func (s *Segments) closeWritten() {
 	for {
 		s.mu.Lock()
-		if len(s.closing) == 0 {
+		if len(s.closingSegments) == 0 {
 			s.mu.Unlock()
 			return
 		}
-		g := s.closing[0]
+		g := s.closingSegments[0]
 		s.mu.Unlock()
 		_ = s.finishSegment(g) // the error is kept
 		s.mu.Lock()
-		s.closing = slices.Delete(s.closing, 0, 1)
+		s.closingSegments = slices.Delete(s.closingSegments, 0, 1)
 		s.changed.Broadcast()
 		s.mu.Unlock()
 	}
@@ -291,24 +291,24 @@ func (s *Segments) finishSegment(g *segment) (err error) {
 		}
 		s.forgetSegment(g)
 	}()
-	if g.broken != nil {
-		return g.broken
+	if g.syncErr != nil {
+		return g.syncErr
 	}
-	if err := g.sync(&s.count); err != nil {
+	if err := g.syncFiles(&s.count); err != nil {
 		return err
 	}
 	if err := g.checkName(); err != nil {
 		return err
 	}
 	name := filepath.Join(s.c.Dir, g.id.Name())
-	if err := recording.RenameNew(g.path, name); err != nil {
+	if err := recording.RenameNoReplace(g.path, name); err != nil {
 		return wrapError(g.path, "rename it to "+g.id.Name(), err)
 	}
 	g.totals.SetClosed(g.id, s.c.Now())
 	err = recording.SyncDir(s.c.Dir)
 	if err == nil {
-		err = recording.Update(s.c.Dir, func(m *recording.Manifest) error {
-			s.manifestEntry(m, recording.Writing).AddSegment(g.totals)
+		err = recording.UpdateManifest(s.c.Dir, func(m *recording.Manifest) error {
+			s.manifestEntry(m, recording.StateWriting).AddSegment(g.totals)
 			return nil
 		})
 	}
@@ -332,7 +332,7 @@ func (s *Segments) countClosed(g *segment) {
 func (s *Segments) forgetSegment(g *segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.open = slices.DeleteFunc(s.open, func(o *segment) bool { return o == g })
+	s.openSegments = slices.DeleteFunc(s.openSegments, func(o *segment) bool { return o == g })
 }
 
 // closeAfterError keeps what can be kept after an error: whole MEPs that still wait are written if there is room, every
@@ -345,8 +345,8 @@ func (s *Segments) closeAfterError() {
 	s.ioMu.Lock()
 	defer s.ioMu.Unlock()
 	s.mu.Lock()
-	open := slices.Clone(s.open)
-	for _, b := range []*block{s.full, s.cur} {
+	open := slices.Clone(s.openSegments)
+	for _, b := range []*segmentBlock{s.fullBlock, s.fillingBlock} {
 		if b != nil && b.hasPending() && slices.Contains(open, b.seg) {
 			s.mu.Unlock()
 			b.seg.salvage(b, &s.count)
@@ -354,7 +354,7 @@ func (s *Segments) closeAfterError() {
 		}
 	}
 	s.mu.Unlock()
-	s.seg = nil
+	s.currentSegment = nil
 	for _, g := range open {
 		if err := s.truncateSegment(g); err != nil {
 			s.mu.Lock()
@@ -367,14 +367,14 @@ func (s *Segments) closeAfterError() {
 }
 
 // salvage writes the whole MEPs of a block that follow what has been written.
-func (g *segment) salvage(b *block, count *counters) {
+func (g *segment) salvage(b *segmentBlock, count *counters) {
 	var next recording.Entry
 	entries := b.entries[b.claimedEntryBytes:]
-	if g.broken != nil || !next.Parse(entries) || next.Offset != g.indexedEnd.Load() {
+	if g.syncErr != nil || !next.Parse(entries) || next.Offset != g.indexedEnd.Load() {
 		return
 	}
 	// the output has failed before
-	_ = g.write(b.offset+int64(b.claimedBytes), b.complete[b.claimedBytes:], entries, count)
+	_ = g.write(b.offset+int64(b.claimedBytes), b.completeData[b.claimedBytes:], entries, count)
 }
 
 // truncateSegment cuts a segment back to its last whole MEP and closes it. One without any is removed: it holds nothing
@@ -389,7 +389,7 @@ func (s *Segments) truncateSegment(g *segment) error {
 	}
 	_ = g.checkUnchanged(kept) // it is broken then
 	g.syncMu.Lock()
-	broken := g.broken
+	broken := g.syncErr
 	g.syncMu.Unlock()
 	if g.dataEnd = kept; broken == nil && kept > 0 {
 		if err := errors.Join(g.data.Truncate(kept), g.index.Truncate(g.indexEnd)); err != nil {
@@ -398,7 +398,7 @@ func (s *Segments) truncateSegment(g *segment) error {
 	}
 	if broken != nil || kept > 0 {
 		g.syncMu.Lock()
-		g.broken = broken
+		g.syncErr = broken
 		g.syncMu.Unlock()
 		return s.finishSegment(g)
 	}

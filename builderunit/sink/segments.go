@@ -26,11 +26,11 @@ import (
 // Settings that a SegmentsConfig with zeros has.
 const (
 	defaultSegmentBytes = 1 << 30
-	defaultSegmentTime  = time.Minute
+	defaultSegmentAge   = time.Minute
 )
 
-// idleTime is how long a MEP may stand in a block at most before it is written, when nobody flushes.
-const idleTime = time.Second
+// maxBlockIdle is how long a MEP may stand in a block at most before it is written, when nobody flushes.
+const maxBlockIdle = time.Second
 
 // maxClosing is how many segments may wait to be closed. Write waits beyond that: the disk is slower than the data.
 const maxClosing = 2
@@ -45,10 +45,10 @@ type SegmentsConfig struct {
 
 	Node, Host, Program string // for the manifest
 
-	SegmentBytes int64         // a segment ends with the MEP that reaches this; 0: defaultSegmentBytes
-	SegmentTime  time.Duration // a segment ends when it is so old; 0: defaultSegmentTime
-	Durability   recording.Durability
-	Now          func() time.Time // nil: time.Now
+	MaxSegmentBytes int64         // a segment ends with the MEP that reaches this; 0: defaultSegmentBytes
+	MaxSegmentAge   time.Duration // a segment ends when it is so old; 0: defaultSegmentAge
+	Durability      recording.Durability
+	Now             func() time.Time // nil: time.Now
 }
 
 // Segments is the sink that records a run: output segments in its directory (package recording).
@@ -64,28 +64,28 @@ type Segments struct {
 	writeMu          sync.Mutex
 	out              stream
 	enc              encoder
-	seg              *segment // being written; nil before the first MEP and between segments
+	currentSegment   *segment // being written; nil before the first MEP and between segments
 	crc              uint32   // of seg as far as crcAt
 	crcAt            int      // bytes of out.buf that crc has
-	number           int      // of the last segment
+	lastNumber       int      // of the last segment
 	ended            bool
 	closedAfterError bool
 
 	// ioMu is held by whoever writes blocks
 	ioMu sync.Mutex
 
-	mu      sync.Mutex
-	changed *sync.Cond // on mu: closing has become shorter, or err is set
-	cur     *block     // Write appends to it
-	full    *block     // waits to be written, or is being written
-	spare   *block     // nil while there is a full one
-	open    []*segment // not closed yet
-	closing []*segment // written whole, to be closed
-	result  Result     // closed segments
-	err     error      // the first; final
+	mu              sync.Mutex
+	changed         *sync.Cond    // on mu: closing has become shorter, or err is set
+	fillingBlock    *segmentBlock // Write appends to it
+	fullBlock       *segmentBlock // waits to be written, or is being written
+	spareBlock      *segmentBlock // nil while there is a full one
+	openSegments    []*segment    // not closed yet
+	closingSegments []*segment    // written whole, to be closed
+	result          Result        // closed segments
+	err             error         // the first; final
 
-	// ending is held by Finish and Abort
-	ending   sync.Mutex
+	// endMu is held by Finish and Abort
+	endMu    sync.Mutex
 	finished bool
 	endErr   error
 
@@ -97,23 +97,23 @@ type Segments struct {
 func NewSegments(c SegmentsConfig) (*Segments, error) { return newSegments(c, hook{}) }
 
 func newSegments(c SegmentsConfig, h hook) (*Segments, error) {
-	if c.SegmentBytes <= 0 {
-		c.SegmentBytes = defaultSegmentBytes
+	if c.MaxSegmentBytes <= 0 {
+		c.MaxSegmentBytes = defaultSegmentBytes
 	}
-	if c.SegmentTime <= 0 {
-		c.SegmentTime = defaultSegmentTime
+	if c.MaxSegmentAge <= 0 {
+		c.MaxSegmentAge = defaultSegmentAge
 	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	s := &Segments{
-		c:     c,
-		hook:  h,
-		wake:  make(chan struct{}, 1),
-		quit:  make(chan struct{}),
-		done:  make(chan struct{}),
-		cur:   newBlock(),
-		spare: newBlock(),
+		c:            c,
+		hook:         h,
+		wake:         make(chan struct{}, 1),
+		quit:         make(chan struct{}),
+		done:         make(chan struct{}),
+		fillingBlock: newBlock(),
+		spareBlock:   newBlock(),
 	}
 	s.changed = sync.NewCond(&s.mu)
 	s.out = newStream(c.Dir, s)
@@ -130,14 +130,14 @@ func (s *Segments) register() error {
 	if !s.c.Format.Valid() {
 		return fmt.Errorf("%v is not a format of segments", s.c.Format)
 	}
-	return recording.Update(s.c.Dir, func(m *recording.Manifest) error {
+	return recording.UpdateManifest(s.c.Dir, func(m *recording.Manifest) error {
 		if m.Run != s.c.Run || m.Key != s.c.Key.String() || m.Format != s.c.Format.String() {
 			return fmt.Errorf("the directory is that of run %d with key %s as %s, not of run %d with key %v as %v",
 				m.Run, m.Key, m.Format, s.c.Run, s.c.Key, s.c.Format)
 		}
-		b := s.manifestEntry(m, recording.Writing)
+		b := s.manifestEntry(m, recording.StateWriting)
 		if n := len(b.Segments); n > 0 {
-			s.number = b.Segments[n-1].Number
+			s.lastNumber = b.Segments[n-1].Number
 		}
 		return nil
 	})
@@ -176,7 +176,7 @@ func (s *Segments) Write(ctx context.Context, m Meta, mep []byte) error {
 
 // appendMEP writes one MEP, and ends the segment if it is due.
 func (s *Segments) appendMEP(m Meta, mep []byte) error {
-	if s.seg == nil {
+	if s.currentSegment == nil {
 		if err := s.beginSegment(); err != nil {
 			return err
 		}
@@ -196,11 +196,12 @@ func (s *Segments) appendMEP(m Meta, mep []byte) error {
 }
 
 // endOffset is the offset at which the next byte of the segment will stand.
-func (s *Segments) endOffset() int64 { return s.cur.offset + int64(len(s.out.buf)) }
+func (s *Segments) endOffset() int64 { return s.fillingBlock.offset + int64(len(s.out.buf)) }
 
 // segmentDue says whether the segment is to end with the MEP that was written last.
 func (s *Segments) segmentDue() bool {
-	return s.seg != nil && (s.endOffset() >= s.c.SegmentBytes || s.c.Now().Sub(s.seg.created) >= s.c.SegmentTime)
+	return s.currentSegment != nil && (s.endOffset() >= s.c.MaxSegmentBytes ||
+		s.c.Now().Sub(s.currentSegment.created) >= s.c.MaxSegmentAge)
 }
 
 // beginSegment makes the next segment.
@@ -209,13 +210,13 @@ func (s *Segments) beginSegment() error {
 	if err != nil {
 		return err
 	}
-	s.seg, s.crc, s.crcAt = g, 0, 0
-	s.number = g.id.Number
+	s.currentSegment, s.crc, s.crcAt = g, 0, 0
+	s.lastNumber = g.id.Number
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cur.reset(g, 0)
-	s.out.buf = s.cur.data
-	s.open = append(s.open, g)
+	s.fillingBlock.reset(g, 0)
+	s.out.buf = s.fillingBlock.data
+	s.openSegments = append(s.openSegments, g)
 	return nil
 }
 
@@ -224,7 +225,7 @@ func (s *Segments) retireSegment() error {
 	if err := s.handOver(true); err != nil {
 		return err
 	}
-	s.seg = nil
+	s.currentSegment = nil
 	return nil
 }
 
@@ -232,7 +233,7 @@ func (s *Segments) retireSegment() error {
 func (s *Segments) waitForClosing() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.closing) >= maxClosing && s.err == nil {
+	for len(s.closingSegments) >= maxClosing && s.err == nil {
 		s.changed.Wait()
 	}
 	return s.err
@@ -240,15 +241,15 @@ func (s *Segments) waitForClosing() error {
 
 // Flush makes every MEP whose Write has returned as safe as the durability says. At Memory that is nothing.
 func (s *Segments) Flush() error {
-	if s.c.Durability == recording.Memory {
+	if s.c.Durability == recording.DurabilityMemory {
 		return s.failure()
 	}
 	s.count.update(func(s *SegmentsStats) { s.Flushes++ })
-	if err := s.writeOut(true); err != nil || s.c.Durability != recording.Disk {
+	if err := s.writeOut(true); err != nil || s.c.Durability != recording.DurabilityDisk {
 		return err
 	}
 	s.mu.Lock()
-	open := append([]*segment(nil), s.open...)
+	open := append([]*segment(nil), s.openSegments...)
 	s.mu.Unlock()
 	for _, g := range open {
 		if err := g.synchronise(&s.count); err != nil {
@@ -261,7 +262,7 @@ func (s *Segments) Flush() error {
 // runBackground writes what waits, closes segments, and ends those that have become old.
 func (s *Segments) runBackground() {
 	defer close(s.done)
-	tick := time.NewTicker(max(min(idleTime, s.c.SegmentTime), time.Millisecond))
+	tick := time.NewTicker(max(min(maxBlockIdle, s.c.MaxSegmentAge), time.Millisecond))
 	defer tick.Stop()
 	for {
 		due := false
@@ -299,20 +300,20 @@ func (s *Segments) wakeBackground() {
 
 // Finish closes the last segment and says in the manifest that the output is whole. A second time it gives the same
 // again.
-func (s *Segments) Finish() (Result, error) { return s.close(recording.Finished) }
+func (s *Segments) Finish() (Result, error) { return s.close(recording.StateFinished) }
 
 // Abort closes the last segment likewise, and says in the manifest that the output was given up. After Finish it does
 // nothing.
 func (s *Segments) Abort() error {
-	_, err := s.close(recording.GivenUp)
+	_, err := s.close(recording.StateGivenUp)
 	return err
 }
 
 func (s *Segments) close(state recording.State) (Result, error) {
-	s.ending.Lock()
-	defer s.ending.Unlock()
+	s.endMu.Lock()
+	defer s.endMu.Unlock()
 	if s.finished {
-		if state == recording.GivenUp {
+		if state == recording.StateGivenUp {
 			return s.result, nil
 		}
 		return s.result, s.endErr
@@ -320,7 +321,7 @@ func (s *Segments) close(state recording.State) (Result, error) {
 	s.finished = true
 	s.writeMu.Lock()
 	s.ended = true
-	if s.seg != nil && s.failure() == nil {
+	if s.currentSegment != nil && s.failure() == nil {
 		if err := s.retireSegment(); err != nil {
 			s.fail(err)
 		}
@@ -331,12 +332,12 @@ func (s *Segments) close(state recording.State) (Result, error) {
 	_ = s.writeOut(true) // the error is kept
 	s.closeWritten()
 	if s.failure() != nil {
-		state = recording.GivenUp
+		state = recording.StateGivenUp
 		s.writeMu.Lock()
 		s.closeAfterError()
 		s.writeMu.Unlock()
 	}
-	err := recording.Update(s.c.Dir, func(m *recording.Manifest) error {
+	err := recording.UpdateManifest(s.c.Dir, func(m *recording.Manifest) error {
 		s.manifestEntry(m, state)
 		return nil
 	})

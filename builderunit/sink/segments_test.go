@@ -24,9 +24,10 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-var formats = []recording.Format{recording.MEP, recording.MDF, recording.MFP}
+var formats = []recording.Format{recording.FormatMEP, recording.FormatMDF, recording.FormatMFP}
 
-var durabilities = []recording.Durability{recording.Memory, recording.File, recording.Disk}
+var durabilities = []recording.Durability{recording.DurabilityMemory, recording.DurabilityFile,
+	recording.DurabilityDisk}
 
 // TestSegments writes MEPs of all sizes in any order, some twice, by several builders, flushes now and then, and reads
 // them all back as the manifest lists them.
@@ -41,7 +42,7 @@ func TestSegments(t *testing.T) {
 		outs := make([]*Segments, rapid.IntRange(1, 3).Draw(rt, "builders"))
 		for bu := range outs {
 			c := r.config(bu, rapid.SampledFrom(durabilities).Draw(rt, "durability"))
-			c.SegmentBytes = rapid.SampledFrom([]int64{0, 1, 3000, 1 << 20}).Draw(rt, "segment bytes")
+			c.MaxSegmentBytes = rapid.SampledFrom([]int64{0, 1, 3000, 1 << 20}).Draw(rt, "segment bytes")
 			outs[bu], err = NewSegments(c)
 			must.OK(rt, err)
 			defer func() { _ = outs[bu].Abort() }()
@@ -71,7 +72,7 @@ func TestSegments(t *testing.T) {
 			if s := out.Stats(); s.MEPs != res.MEPs || s.Bytes != res.Bytes || s.Segments != uint64(res.Segments) {
 				rt.Fatalf("%+v %+v", s, res)
 			}
-			if got := r.state(rt, bu); got != recording.Finished {
+			if got := r.state(rt, bu); got != recording.StateFinished {
 				rt.Fatal(got)
 			}
 		}
@@ -83,7 +84,7 @@ func TestSegments(t *testing.T) {
 			if !bytes.Equal(got[k], want[k]) {
 				rt.Fatalf("MEP %+v is not what was written", k)
 			}
-			if r.format != recording.MDF {
+			if r.format != recording.FormatMDF {
 				continue
 			}
 			if ids := checkMDF(rt, p, got[k]); len(ids) != testPacking || ids[0] != testPacking*k.mep || !slices.IsSorted(ids) {
@@ -96,8 +97,8 @@ func TestSegments(t *testing.T) {
 // TestOpenSegmentIsReadable reads the segment that is being written as anybody may.
 func TestOpenSegmentIsReadable(t *testing.T) {
 	p := testPattern(t)
-	for _, d := range []recording.Durability{recording.File, recording.Disk} {
-		r := newRun(t, filepath.Join(t.TempDir(), "out"), recording.MEP)
+	for _, d := range []recording.Durability{recording.DurabilityFile, recording.DurabilityDisk} {
+		r := newRun(t, filepath.Join(t.TempDir(), "out"), recording.FormatMEP)
 		s := newTestSegments(t, r.config(0, d), hook{})
 		var want []byte
 		for k := range uint64(20) {
@@ -113,7 +114,7 @@ func TestOpenSegmentIsReadable(t *testing.T) {
 				t.Fatalf("MEP %d is not there after its flush", k)
 			}
 		}
-		if st := s.Stats(); st.Flushes != 20 || (st.Syncs != 0) != (d == recording.Disk) {
+		if st := s.Stats(); st.Flushes != 20 || (st.Syncs != 0) != (d == recording.DurabilityDisk) {
 			t.Errorf("%v: %+v", d, st)
 		}
 	}
@@ -126,18 +127,18 @@ func TestSegmentsInTime(t *testing.T) {
 	for _, d := range durabilities {
 		dir := t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
-			r := newRun(t, dir, recording.MEP)
+			r := newRun(t, dir, recording.FormatMEP)
 			c := r.config(0, d)
-			c.SegmentTime = 10 * time.Second
+			c.MaxSegmentAge = 10 * time.Second
 			s := newTestSegments(t, c, hook{})
 			m, mep := buildMEP(t, p, 0, testPacking, 0)
 			must.OK(t, s.Write(t.Context(), m, mep))
-			time.Sleep(idleTime + time.Millisecond)
+			time.Sleep(maxBlockIdle + time.Millisecond)
 			synctest.Wait()
 			if got := read(t, r.runDir, "bu0-00001.mep.open"); !bytes.Equal(got, mep) {
-				t.Fatalf("%v: after %v there are %d of %d bytes in the file", d, idleTime, len(got), len(mep))
+				t.Fatalf("%v: after %v there are %d of %d bytes in the file", d, maxBlockIdle, len(got), len(mep))
 			}
-			time.Sleep(c.SegmentTime)
+			time.Sleep(c.MaxSegmentAge)
 			synctest.Wait()
 			if got := r.readBack(t); !bytes.Equal(got[mepAt{0, 0}], mep) {
 				t.Fatalf("%v: the segment has not ended: %s", d, namesIn(t, r.runDir))
@@ -155,18 +156,18 @@ func TestBackgroundWaitsForNobody(t *testing.T) {
 	p := testPattern(t)
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRun(t, dir, recording.MEP)
-		c := r.config(0, recording.File)
-		c.SegmentTime = time.Second
+		r := newRun(t, dir, recording.FormatMEP)
+		c := r.config(0, recording.DurabilityFile)
+		c.MaxSegmentAge = time.Second
 		s := newTestSegments(t, c, hook{})
 		m, mep := buildMEP(t, p, 0, testPacking, 0)
 		must.OK(t, s.Write(t.Context(), m, mep))
 		s.mu.Lock()
 		for range maxClosing { // as if Flush had just written them
-			s.closing = append(s.closing, &segment{closed: true})
+			s.closingSegments = append(s.closingSegments, &segment{closed: true})
 		}
 		s.mu.Unlock()
-		time.Sleep(3 * c.SegmentTime)
+		time.Sleep(3 * c.MaxSegmentAge)
 		synctest.Wait()
 		if got := r.readBack(t); len(got) != 1 {
 			t.Errorf("the segment that was due is not closed: %s", namesIn(t, r.runDir))
@@ -177,12 +178,12 @@ func TestBackgroundWaitsForNobody(t *testing.T) {
 // TestFailedSegmentIsNotForgotten holds that an error of synchronising is there before the segment is not.
 func TestFailedSegmentIsNotForgotten(t *testing.T) {
 	p := testPattern(t)
-	r := newRun(t, t.TempDir(), recording.MEP)
+	r := newRun(t, t.TempDir(), recording.FormatMEP)
 	d := &faultyDisk{capacity: 1 << 30}
-	s := newTestSegments(t, r.config(0, recording.Disk), d.hook())
+	s := newTestSegments(t, r.config(0, recording.DurabilityDisk), d.hook())
 	m, mep := buildMEP(t, p, 0, testPacking, 0)
 	must.OK(t, s.Write(t.Context(), m, mep))
-	if err := s.finishSegment(s.open[0]); err == nil || s.failure() == nil || s.Flush() == nil {
+	if err := s.finishSegment(s.openSegments[0]); err == nil || s.failure() == nil || s.Flush() == nil {
 		t.Error("a segment that could not be synchronised was closed", err)
 	}
 }
@@ -191,39 +192,40 @@ func TestFailedSegmentIsNotForgotten(t *testing.T) {
 func TestAbortKeeps(t *testing.T) {
 	p := testPattern(t)
 	for _, d := range durabilities {
-		r := newRun(t, t.TempDir(), recording.MDF)
+		r := newRun(t, t.TempDir(), recording.FormatMDF)
 		s := newTestSegments(t, r.config(3, d), hook{})
 		m, mep := buildMEP(t, p, 0, testPacking, 0)
 		must.OK(t, errors.Join(s.Write(t.Context(), m, mep), s.Abort(), s.Abort()))
-		if got := r.readBack(t); len(got) != 1 || r.state(t, 3) != recording.GivenUp {
+		if got := r.readBack(t); len(got) != 1 || r.state(t, 3) != recording.StateGivenUp {
 			t.Errorf("%v: %d MEPs, %v", d, len(got), r.state(t, 3))
 		}
 		if err := s.Write(t.Context(), m, mep); !errors.Is(err, errClosed) {
 			t.Error(err)
 		}
-		if res, err := s.Finish(); err != nil || res.MEPs != 1 || r.state(t, 3) != recording.GivenUp {
+		if res, err := s.Finish(); err != nil || res.MEPs != 1 || r.state(t, 3) != recording.StateGivenUp {
 			t.Error(res, err)
 		}
 	}
-	r := newRun(t, t.TempDir(), recording.MDF)
-	if res, err := newTestSegments(t, r.config(0, recording.File), hook{}).Finish(); err != nil || res.Segments != 0 {
+	r := newRun(t, t.TempDir(), recording.FormatMDF)
+	if res, err := newTestSegments(t, r.config(0, recording.DurabilityFile), hook{}).Finish(); err != nil ||
+		res.Segments != 0 {
 		t.Error(err, res)
 	}
-	if r.readBack(t); r.state(t, 0) != recording.Finished {
+	if r.readBack(t); r.state(t, 0) != recording.StateFinished {
 		t.Error("a builder without MEPs is not listed as finished")
 	}
 }
 
 func TestSegmentsRefuse(t *testing.T) {
-	r := newRun(t, t.TempDir(), recording.MDF)
+	r := newRun(t, t.TempDir(), recording.FormatMDF)
 	for name, change := range map[string]func(c *SegmentsConfig){
 		"format(0) is not a format":      func(c *SegmentsConfig) { c.Format = 0 },
 		"the directory is that of run 9": func(c *SegmentsConfig) { c.Key[3]++ },
 		"not of run 10 with key":         func(c *SegmentsConfig) { c.Run++ },
-		"as mdf, not of run 9 with key":  func(c *SegmentsConfig) { c.Format = recording.MEP },
+		"as mdf, not of run 9 with key":  func(c *SegmentsConfig) { c.Format = recording.FormatMEP },
 		"no such file or directory":      func(c *SegmentsConfig) { c.Dir += "-not" },
 	} {
-		c := r.config(0, recording.File)
+		c := r.config(0, recording.DurabilityFile)
 		change(&c)
 		var se *SinkError
 		if _, err := NewSegments(c); !errors.As(err, &se) || !strings.Contains(err.Error(), name) {
@@ -249,8 +251,8 @@ func TestBadMEPs(t *testing.T) {
 	} {
 		for _, before := range []int{0, 1, 5} {
 			t.Run(fmt.Sprint(name, before), func(t *testing.T) {
-				r := newRun(t, t.TempDir(), recording.MDF)
-				s := newTestSegments(t, r.config(0, recording.File), hook{})
+				r := newRun(t, t.TempDir(), recording.FormatMDF)
+				s := newTestSegments(t, r.config(0, recording.DurabilityFile), hook{})
 				for k := range before {
 					m, mep := buildMEP(t, p, uint64(k), 2, 0)
 					must.OK(t, s.Write(t.Context(), m, mep))
@@ -268,7 +270,7 @@ func TestBadMEPs(t *testing.T) {
 				if !errors.Is(finErr, err) || !errors.Is(s.Flush(), err) || int(res.MEPs) != before {
 					t.Errorf("%v, %+v", finErr, res)
 				}
-				if got := r.readBack(t); len(got) != before || r.state(t, 0) != recording.GivenUp {
+				if got := r.readBack(t); len(got) != before || r.state(t, 0) != recording.StateGivenUp {
 					t.Errorf("%d MEPs of %d, %s", len(got), before, r.state(t, 0))
 				}
 			})
@@ -276,8 +278,8 @@ func TestBadMEPs(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r := newRun(t, t.TempDir(), recording.MDF)
-	s := newTestSegments(t, r.config(0, recording.File), hook{})
+	r := newRun(t, t.TempDir(), recording.FormatMDF)
+	s := newTestSegments(t, r.config(0, recording.DurabilityFile), hook{})
 	if err := s.Write(ctx, Meta{}, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
@@ -286,12 +288,12 @@ func TestBadMEPs(t *testing.T) {
 // TestNamesAreNotUsedAgain holds that whatever stands under the name of a segment stays.
 func TestNamesAreNotUsedAgain(t *testing.T) {
 	p := testPattern(t)
-	r := newRun(t, t.TempDir(), recording.MEP)
+	r := newRun(t, t.TempDir(), recording.FormatMEP)
 	taken := []string{"bu0-00001.mep", "bu0-00002.mep.open", "bu0-00003.mep.tail", "bu0-00004.idx"}
 	for _, name := range taken {
 		must.OK(t, os.WriteFile(filepath.Join(r.runDir, name), []byte(name), 0o600))
 	}
-	s := newTestSegments(t, r.config(0, recording.File), hook{})
+	s := newTestSegments(t, r.config(0, recording.DurabilityFile), hook{})
 	m, mep := buildMEP(t, p, 0, 2, 0)
 	must.OK(t, s.Write(t.Context(), m, mep))
 	if _, err := s.Finish(); err != nil {
@@ -309,14 +311,14 @@ func TestNamesAreNotUsedAgain(t *testing.T) {
 		t.Error(err)
 	}
 	// A builder unit that comes back goes on behind its own segments.
-	s = newTestSegments(t, r.config(0, recording.File), hook{})
+	s = newTestSegments(t, r.config(0, recording.DurabilityFile), hook{})
 	must.OK(t, s.Write(t.Context(), m, mep))
 	if _, err := s.Finish(); err != nil || !slices.Contains(strings.Fields(namesIn(t, r.runDir)), "bu0-00006.mep") {
 		t.Error(err, namesIn(t, r.runDir))
 	}
 	// Nor is one used that was closed by Recover, drained and removed after this writer had begun.
-	s = newTestSegments(t, r.config(0, recording.File), hook{})
-	must.OK(t, recording.Update(r.runDir, func(m *recording.Manifest) error {
+	s = newTestSegments(t, r.config(0, recording.DurabilityFile), hook{})
+	must.OK(t, recording.UpdateManifest(r.runDir, func(m *recording.Manifest) error {
 		m.Builder(0).AddSegment(recording.Segment{Name: "bu0-00007.mep", Number: 7, CRC: "00000000"})
 		return nil
 	}))
@@ -330,9 +332,9 @@ func TestNamesAreNotUsedAgain(t *testing.T) {
 func TestFlushBesideWrite(t *testing.T) {
 	p := testPattern(t)
 	for _, d := range durabilities {
-		r := newRun(t, must.MemoryDir(t), recording.MEP)
+		r := newRun(t, must.MemoryDir(t), recording.FormatMEP)
 		c := r.config(0, d)
-		c.SegmentBytes = 1 << 20
+		c.MaxSegmentBytes = 1 << 20
 		s := newTestSegments(t, c, hook{})
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
@@ -369,7 +371,7 @@ func TestSegmentsDoNotAllocate(t *testing.T) {
 	for _, format := range formats {
 		t.Run(fmt.Sprint(format), func(t *testing.T) {
 			r := newRun(t, t.TempDir(), format)
-			s := newTestSegments(t, r.config(0, recording.File), hook{})
+			s := newTestSegments(t, r.config(0, recording.DurabilityFile), hook{})
 			m, mep := buildMEP(t, p, 0, testPacking, 0)
 			ctx := t.Context()
 			write := func() {
@@ -394,11 +396,12 @@ func TestSegmentsDoNotAllocate(t *testing.T) {
 func BenchmarkSegments(b *testing.B) {
 	for _, to := range []string{"nowhere", "files"} {
 		for _, format := range formats {
-			for _, d := range []recording.Durability{recording.Memory, recording.File, recording.Disk} {
+			for _, d := range []recording.Durability{recording.DurabilityMemory, recording.DurabilityFile,
+				recording.DurabilityDisk} {
 				b.Run(fmt.Sprintf("%s/%v/%v", to, format, d), func(b *testing.B) {
 					r := newRun(b, b.TempDir(), format)
 					c := r.config(0, d)
-					c.SegmentBytes = 1 << 40
+					c.MaxSegmentBytes = 1 << 40
 					var h hook
 					if to == "nowhere" {
 						h.wrap = func(f *os.File) storage { return &nowhere{storage: file{f}} }

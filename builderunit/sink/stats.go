@@ -50,10 +50,10 @@ func (s *SegmentsStats) Add(o SegmentsStats) {
 // Add adds the counters of another output.
 func (s *BufferStats) Add(o BufferStats) {
 	s.DeadReaders, s.LostMEPs = s.DeadReaders+o.DeadReaders, s.LostMEPs+o.LostMEPs
-	s.Superseded, s.Overwritten, s.Unread = s.Superseded+o.Superseded, s.Overwritten+o.Overwritten, s.Unread+o.Unread
+	s.SupersededMEPs, s.OverwrittenMEPs, s.UnreadMEPs = s.SupersededMEPs+o.SupersededMEPs, s.OverwrittenMEPs+o.OverwrittenMEPs, s.UnreadMEPs+o.UnreadMEPs
 }
 
 // Add adds the counters of another output.
 func (s *DatagramStats) Add(o DatagramStats) {
-	s.Segments, s.Refused, s.Syncs = s.Segments+o.Segments, s.Refused+o.Refused, s.Syncs+o.Syncs
+	s.SentSegments, s.ConnRefusals, s.SentSyncs = s.SentSegments+o.SentSegments, s.ConnRefusals+o.ConnRefusals, s.SentSyncs+o.SentSyncs
 }

@@ -26,9 +26,9 @@ const MaxStreams = 8
 // Streams is the sink that shares MEPs out among others, its streams.
 type Streams struct {
 	// immutable
-	route      Route
-	streams    []*branch
-	lastLender int // the last stream that lends, where all get a MEP the only one; -1: there is none
+	route           Route
+	streams         []*branch
+	lastLenderIndex int // the last stream that lends, where all get a MEP the only one; -1: there is none
 
 	writtenMEPs uint64 // MEPs that were written; owned by the goroutine that writes
 }
@@ -46,12 +46,12 @@ type branch struct {
 
 // NewStreams shares MEPs out among sinks, which are its own from now on: at least two.
 func NewStreams(route Route, sinks []Sink) *Streams {
-	s := &Streams{route: route, lastLender: -1}
+	s := &Streams{route: route, lastLenderIndex: -1}
 	for i, to := range sinks {
 		b := &branch{sink: to, label: fmt.Sprintf("output stream %d of %d", i, len(sinks))}
 		if lender, ok := to.(Lender); ok && lender.Lends() {
 			b.lender = lender
-			s.lastLender = i
+			s.lastLenderIndex = i
 		}
 		s.streams = append(s.streams, b)
 	}
@@ -72,7 +72,7 @@ func (s *Streams) Write(ctx context.Context, m Meta, mep []byte) error {
 }
 
 // Lends tells whether a stream does.
-func (s *Streams) Lends() bool { return s.lastLender >= 0 }
+func (s *Streams) Lends() bool { return s.lastLenderIndex >= 0 }
 
 // Lend is Write of a MEP that lies in a slot. Streams that do not lend are given a copy.
 func (s *Streams) Lend(ctx context.Context, m Meta, slot int, mep []byte) error {
@@ -84,20 +84,20 @@ func (s *Streams) write(ctx context.Context, m Meta, slot int, mep []byte) error
 	turn := s.writtenMEPs
 	s.writtenMEPs++
 	if !s.route.ToAll {
-		return s.streams[s.route.pick(len(s.streams), turn, m, mep)].write(ctx, m, slot, mep)
+		return s.streams[s.route.pickStream(len(s.streams), turn, m, mep)].write(ctx, m, slot, mep)
 	}
 	for i, b := range s.streams {
-		if i == s.lastLender {
+		if i == s.lastLenderIndex {
 			continue
 		}
 		if err := b.write(ctx, m, -1, mep); err != nil {
 			return err
 		}
 	}
-	if s.lastLender < 0 {
+	if s.lastLenderIndex < 0 {
 		return nil
 	}
-	return s.streams[s.lastLender].write(ctx, m, slot, mep)
+	return s.streams[s.lastLenderIndex].write(ctx, m, slot, mep)
 }
 
 func (b *branch) write(ctx context.Context, m Meta, slot int, mep []byte) (err error) {
@@ -173,10 +173,10 @@ type StreamStats struct {
 
 // StreamCounters are the counters of one stream.
 type StreamCounters struct {
-	MEPs   uint64        `count:"meps" help:"MEPs given to an output stream, by its number"`
-	Events uint64        `count:"events" help:"events given to it"`
-	Bytes  uint64        `count:"bytes" unit:"bytes" help:"bytes of those MEPs"`
-	Time   time.Duration `count:"us" help:"time in it"`
+	MEPs      uint64        `count:"meps" help:"MEPs given to an output stream, by its number"`
+	Events    uint64        `count:"events" help:"events given to it"`
+	Bytes     uint64        `count:"bytes" unit:"bytes" help:"bytes of those MEPs"`
+	WriteTime time.Duration `count:"us" help:"time in it"`
 }
 
 // Stats reads the counters, from any goroutine.
@@ -184,10 +184,10 @@ func (s *Streams) Stats() StreamStats {
 	all := map[string]StreamCounters{}
 	for i, b := range s.streams {
 		all[strconv.Itoa(i)] = StreamCounters{
-			MEPs:   b.meps.Load(),
-			Events: b.events.Load(),
-			Bytes:  b.bytes.Load(),
-			Time:   b.writeTime.Read(),
+			MEPs:      b.meps.Load(),
+			Events:    b.events.Load(),
+			Bytes:     b.bytes.Load(),
+			WriteTime: b.writeTime.Total(),
 		}
 	}
 	return StreamStats{Streams: all}

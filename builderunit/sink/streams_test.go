@@ -28,7 +28,7 @@ func TestStreams(t *testing.T) {
 	p := testPattern(t)
 	for name, want := range map[string][3]uint64{"turns": {4, 3, 3}, "all": {n, n, n}} {
 		dir := t.TempDir()
-		file, err := NewFile(FileConfig{Path: filepath.Join(dir, "x.mep"), Format: recording.MEP})
+		file, err := NewFile(FileConfig{Path: filepath.Join(dir, "x.mep"), Format: recording.FormatMEP})
 		must.OK(t, err)
 		buffer, reader := newBuffer(t, 64<<10)
 		s := NewStreams(routeOf(t, name), []Sink{file, buffer, &Discard{}})
@@ -80,7 +80,7 @@ func TestStreams(t *testing.T) {
 // TestStreamFails holds that an error names its stream and keeps its type, and that the other streams are whole.
 func TestStreamFails(t *testing.T) {
 	dir := t.TempDir()
-	file, err := NewFile(FileConfig{Path: filepath.Join(dir, "x.mep"), Format: recording.MEP})
+	file, err := NewFile(FileConfig{Path: filepath.Join(dir, "x.mep"), Format: recording.FormatMEP})
 	must.OK(t, err)
 	s := NewStreams(routeOf(t, "turns"), []Sink{file, &failing{}})
 	m, mep := buildMEP(t, testPattern(t), 0, testPacking, 0)
@@ -118,7 +118,7 @@ func TestStreamsLend(t *testing.T) {
 		r, err := shmem.OpenReader(name, dir)
 		must.OK(t, err)
 		defer func() { _ = r.Close() }()
-		sinks = append(sinks, &Buffer{w: w, slots: slots, maxLent: most})
+		sinks = append(sinks, &Buffer{w: w, lendSlots: slots, maxLent: most})
 		readers = append(readers, r)
 	}
 	s := NewStreams(routeOf(t, "turns"), sinks)

@@ -1,4 +1,4 @@
 package tap
 
 // What the tests of the package name beside what it exports.
-type FullError = fullError
+type FullError = tooManyViewersError

@@ -24,12 +24,12 @@ import (
 const (
 	// maxViewers of one builder unit: what they cost together is bounded.
 	maxViewers = 256
-	// queueEvents and queueBytes are what waits for one viewer at most: more than a viewer that is asked ten times a
-	// second lets wait at the highest rate of a selection.
-	queueEvents = 4096
-	queueBytes  = 16 << 20
-	// fragmentBytes is what a fragment takes in a queue beside its data, about.
-	fragmentBytes = 48
+	// maxQueuedEvents and maxQueuedBytes are what waits for one viewer at most: more than a viewer that is asked ten times
+	// a second lets wait at the highest rate of a selection.
+	maxQueuedEvents = 4096
+	maxQueuedBytes  = 16 << 20
+	// fragmentOverhead is what a fragment takes in a queue beside its data, about.
+	fragmentOverhead = 48
 )
 
 // Tap is where viewers look. A nil Tap has none, and never will.
@@ -37,21 +37,21 @@ type Tap struct {
 	// atomic
 	viewers atomic.Pointer[[]*Viewer] // nil: nobody looks. What it points to is not changed
 	counters
-	built atomic.Uint64 // events that were built while somebody looked
-	due   atomic.Int64  // ns since began: no viewer may be shown an event before
+	builtEvents atomic.Uint64 // events that were built while somebody looked
+	nextDue     atomic.Int64  // ns since began: no viewer may be shown an event before
 
 	began time.Time // immutable
 
 	offerMu sync.Mutex // guards what follows, the pickers of viewers, and changes of viewers
 	packet  selection.Packet
-	copies  []copied // of the events of this MEP, for all viewers
+	copies  []copiedEvent // of the events of this MEP, for all viewers
 }
 
-// copied is an event of the MEP that is offered, by its index.
-type copied struct {
-	i     int
-	data  bool
-	event selection.Event
+// copiedEvent is an event of the MEP that is offered, by its index.
+type copiedEvent struct {
+	index   int
+	hasData bool
+	event   selection.Event
 }
 
 // counters are those of a Tap, and of one Viewer.
@@ -59,10 +59,10 @@ type counters struct{ queued, dropped, unreadable atomic.Uint64 }
 
 // Stats are the counters of a Tap.
 type Stats struct {
-	Viewers    int    `kind:"level" help:"viewers that look at built events now"`
-	Events     uint64 `help:"built events that were shown to viewers, each to each"`
-	Dropped    uint64 `help:"built events that a viewer did not get since its queue was full"`
-	Unreadable uint64 `help:"MEPs that could not be read for viewers"`
+	Viewers        int    `kind:"level" help:"viewers that look at built events now"`
+	ShownEvents    uint64 `count:"events" help:"built events that were shown to viewers, each to each"`
+	DroppedEvents  uint64 `count:"dropped" help:"built events that a viewer did not get since its queue was full"`
+	UnreadableMEPs uint64 `count:"unreadable" help:"MEPs that could not be read for viewers"`
 }
 
 // New makes a Tap at which nobody looks.
@@ -71,12 +71,12 @@ func New() *Tap { return &Tap{began: time.Now()} }
 // HasViewers says whether somebody looks. It costs one atomic load.
 func (t *Tap) HasViewers() bool { return t != nil && t.viewers.Load() != nil }
 
-// Due says whether a viewer may be shown an event at a time. If none may, the MEP need not be offered, but counted with
-// Skip. It costs one atomic load too.
-func (t *Tap) Due(now time.Time) bool { return int64(now.Sub(t.began)) >= t.due.Load() }
+// IsDue says whether a viewer may be shown an event at a time. If none may, the MEP need not be offered, but counted
+// with Skip. It costs one atomic load too.
+func (t *Tap) IsDue(now time.Time) bool { return int64(now.Sub(t.began)) >= t.nextDue.Load() }
 
 // Skip counts the events of a MEP that is not offered.
-func (t *Tap) Skip(events int) { t.built.Add(uint64(events)) }
+func (t *Tap) Skip(events int) { t.builtEvents.Add(uint64(events)) }
 
 // Offer shows a built MEP to the viewers at a time of now or before. It does not wait for them. The bytes are not
 // looked at after it; nobody may write them meanwhile.
@@ -97,8 +97,8 @@ func (t *Tap) Offer(now time.Time, meta selection.Meta, mep []byte) {
 		}
 		return
 	}
-	at := t.built.Load()
-	t.built.Add(uint64(t.packet.N()))
+	at := t.builtEvents.Load()
+	t.builtEvents.Add(uint64(t.packet.NumEvents()))
 	due := time.Duration(math.MaxInt64)
 	for _, v := range *viewers {
 		before := v.picker.Counts()
@@ -107,22 +107,22 @@ func (t *Tap) Offer(now time.Time, meta selection.Meta, mep []byte) {
 			v.picked.Store(c.Picked)
 			v.skipped.Store(c.Skipped)
 		}
-		due = min(due, v.picker.Due().Sub(t.began))
+		due = min(due, v.picker.NextDue().Sub(t.began))
 	}
-	t.due.Store(int64(due))
+	t.nextDue.Store(int64(due))
 	clear(t.copies) // the viewers' alone from now on
 	t.copies = t.copies[:0]
 }
 
 // enqueue puts event i into a viewer's queue, or drops it.
 func (t *Tap) enqueue(v *Viewer, i int) {
-	if len(v.queue) == cap(v.queue) || v.bytes.Load() >= queueBytes { // not worth the copy
+	if len(v.queue) == cap(v.queue) || v.bytes.Load() >= maxQueuedBytes { // not worth the copy
 		t.countDropped(v)
 		return
 	}
-	e := v.selection.Cut(t.copyEvent(i, v.selection.NeedsData()))
+	e := v.selection.TrimEvent(t.copyEvent(i, v.selection.NeedsData()))
 	size := eventBytes(&e)
-	if v.bytes.Add(size) > queueBytes && size < v.bytes.Load() {
+	if v.bytes.Add(size) > maxQueuedBytes && size < v.bytes.Load() {
 		v.bytes.Add(-size)
 		t.countDropped(v)
 		return
@@ -144,17 +144,17 @@ func (t *Tap) countDropped(v *Viewer) {
 
 // copyEvent copies event i of the MEP, once for all who want it.
 func (t *Tap) copyEvent(i int, data bool) selection.Event {
-	k := slices.IndexFunc(t.copies, func(c copied) bool { return c.i == i && (c.data || !data) })
+	k := slices.IndexFunc(t.copies, func(c copiedEvent) bool { return c.index == i && (c.hasData || !data) })
 	if k < 0 {
 		k = len(t.copies)
-		t.copies = append(t.copies, copied{i, data, t.packet.Event(i, data)})
+		t.copies = append(t.copies, copiedEvent{i, data, t.packet.Event(i, data)})
 	}
 	return t.copies[k].event
 }
 
 // eventBytes is what an event takes in a queue, in bytes.
 func eventBytes(e *selection.Event) int64 {
-	n := len(e.Fragments) * fragmentBytes
+	n := len(e.Fragments) * fragmentOverhead
 	for i := range e.Fragments {
 		n += len(e.Fragments[i].Data)
 	}
@@ -166,17 +166,17 @@ func (t *Tap) Stats() Stats {
 	if t == nil {
 		return Stats{}
 	}
-	s := Stats{Events: t.queued.Load(), Dropped: t.dropped.Load(), Unreadable: t.unreadable.Load()}
+	s := Stats{ShownEvents: t.queued.Load(), DroppedEvents: t.dropped.Load(), UnreadableMEPs: t.unreadable.Load()}
 	if viewers := t.viewers.Load(); viewers != nil {
 		s.Viewers = len(*viewers)
 	}
 	return s
 }
 
-// fullError says that there are as many viewers as there may be.
-type fullError struct{ Viewers int }
+// tooManyViewersError says that there are as many viewers as there may be.
+type tooManyViewersError struct{ Viewers int }
 
 // Error is a sentence.
-func (e *fullError) Error() string {
+func (e *tooManyViewersError) Error() string {
 	return fmt.Sprintf("%d viewers look at this builder unit, which is the most: end one of them", e.Viewers)
 }

@@ -30,7 +30,7 @@ func view(t testing.TB, tp *tap.Tap, spec selection.Spec, now time.Time) *tap.Vi
 	t.Helper()
 	sel, err := selection.Parse(spec)
 	must.OK(t, err)
-	v, err := tp.View(sel, now)
+	v, err := tp.OpenViewer(sel, now)
 	must.OK(t, err)
 	t.Cleanup(v.Close)
 	return v
@@ -57,7 +57,7 @@ func TestViewersHaveSelectionsOfTheirOwn(t *testing.T) {
 	if got, c := none.AppendEvents(nil, 1<<20), none.Counts(); len(got) != 0 || c.Events != 10 {
 		t.Errorf("%+v, %+v", got, c)
 	}
-	if s := tp.Stats(); s != (tap.Stats{Viewers: 3, Events: 13}) {
+	if s := tp.Stats(); s != (tap.Stats{Viewers: 3, ShownEvents: 13}) {
 		t.Errorf("%+v", s)
 	}
 	for _, v := range []*tap.Viewer{all, some, none, all} {
@@ -92,7 +92,7 @@ func TestAFullQueueDrops(t *testing.T) {
 			if c.Picked != events || c.Dropped == 0 || queued+c.Dropped != events || held > 17<<20 {
 				t.Errorf("%+v, %d in the queue with %d bytes, of %d events", c, queued, held, events)
 			}
-			if s := tp.Stats(); s.Events != queued || s.Dropped != c.Dropped {
+			if s := tp.Stats(); s.ShownEvents != queued || s.DroppedEvents != c.Dropped {
 				t.Errorf("%+v", s)
 			}
 			tp.Offer(now.Add(time.Second), selection.Meta{}, mepOf(t, 1, 60_000, 0)) // there is room again
@@ -107,7 +107,7 @@ func TestWhatCannotBeReadIsCounted(t *testing.T) {
 	tp, now := tap.New(), time.Now()
 	v := view(t, tp, selection.Spec{}, now)
 	tp.Offer(now, selection.Meta{}, []byte("no MEP"))
-	if c := v.Counts(); c.Unreadable != 1 || tp.Stats().Unreadable != 1 {
+	if c := v.Counts(); c.Unreadable != 1 || tp.Stats().UnreadableMEPs != 1 {
 		t.Errorf("%+v, %+v", c, tp.Stats())
 	}
 }
@@ -117,7 +117,7 @@ func TestViewersAreBounded(t *testing.T) {
 	sel, err := selection.Parse(selection.Spec{})
 	must.OK(t, err)
 	for range 1000 {
-		v, err := tp.View(sel, now)
+		v, err := tp.OpenViewer(sel, now)
 		if err == nil {
 			t.Cleanup(v.Close)
 			continue
@@ -150,7 +150,7 @@ func TestViewersComeAndGo(t *testing.T) {
 	for range 8 {
 		viewers.Go(func() {
 			for range 20 {
-				v, err := tp.View(sel, time.Now())
+				v, err := tp.OpenViewer(sel, time.Now())
 				if err != nil {
 					t.Error(err)
 					return
@@ -167,7 +167,7 @@ func TestViewersComeAndGo(t *testing.T) {
 	patiently.Wait(t, viewers.Wait)
 	close(stop)
 	patiently.Wait(t, offering.Wait)
-	if s := tp.Stats(); s.Viewers != 0 || s.Events < 8*20*10 || tp.HasViewers() {
+	if s := tp.Stats(); s.Viewers != 0 || s.ShownEvents < 8*20*10 || tp.HasViewers() {
 		t.Errorf("%+v", s)
 	}
 }
@@ -192,12 +192,12 @@ func TestNobodyLooks(t *testing.T) {
 func TestDue(t *testing.T) {
 	tp, now := tap.New(), time.Now()
 	slow := view(t, tp, selection.Spec{Rate: 2}, now)
-	if !tp.Due(now) {
+	if !tp.IsDue(now) {
 		t.Error("nothing is due for a viewer who has just come")
 	}
 	mep := mepOf(t, 10, 6, 0)
 	tp.Offer(now, selection.Meta{}, mep)
-	if tp.Due(now.Add(499*time.Millisecond)) || !tp.Due(now.Add(501*time.Millisecond)) {
+	if tp.IsDue(now.Add(499*time.Millisecond)) || !tp.IsDue(now.Add(501*time.Millisecond)) {
 		t.Error("the second event of two a second is not due after half a second")
 	}
 	tp.Skip(10)
@@ -205,7 +205,7 @@ func TestDue(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	fast := view(t, tp, selection.Spec{Share: 5}, now)
-	if !tp.Due(now) {
+	if !tp.IsDue(now) {
 		t.Error("nothing is due for another viewer")
 	}
 	tp.Skip(3)

@@ -12,10 +12,10 @@ import (
 // Viewer is one who looks. Take is for one goroutine at a time.
 type Viewer struct {
 	// immutable after View
-	tap       *Tap
-	selection selection.Selection
-	since     uint64 // events that had been built when it came
-	queue     chan selection.Event
+	tap         *Tap
+	selection   selection.Selection
+	builtBefore uint64 // events that had been built when it came
+	queue       chan selection.Event
 
 	picker selection.Picker // guarded by tap.offering
 
@@ -27,27 +27,27 @@ type Viewer struct {
 	closing sync.Once
 }
 
-// View begins to look. The error is a *fullError.
-func (t *Tap) View(sel selection.Selection, now time.Time) (*Viewer, error) {
+// OpenViewer begins to look. The error is a *tooManyViewersError.
+func (t *Tap) OpenViewer(sel selection.Selection, now time.Time) (*Viewer, error) {
 	t.offerMu.Lock()
 	defer t.offerMu.Unlock()
 	v := &Viewer{
-		tap:       t,
-		selection: sel,
-		since:     t.built.Load(),
-		queue:     make(chan selection.Event, queueEvents),
-		picker:    selection.NewPicker(sel, now, t.built.Load()),
+		tap:         t,
+		selection:   sel,
+		builtBefore: t.builtEvents.Load(),
+		queue:       make(chan selection.Event, maxQueuedEvents),
+		picker:      selection.NewPicker(sel, now, t.builtEvents.Load()),
 	}
 	var viewers []*Viewer
 	if was := t.viewers.Load(); was != nil {
 		viewers = slices.Clone(*was)
 	}
 	if len(viewers) >= maxViewers {
-		return nil, &fullError{len(viewers)}
+		return nil, &tooManyViewersError{len(viewers)}
 	}
 	viewers = append(viewers, v)
 	t.viewers.Store(&viewers)
-	t.due.Store(0)
+	t.nextDue.Store(0)
 	return v, nil
 }
 
@@ -95,7 +95,7 @@ type Counts struct {
 func (v *Viewer) Counts() Counts {
 	return Counts{
 		Counts:     selection.Counts{Picked: v.picked.Load(), Skipped: v.skipped.Load()},
-		Events:     v.tap.built.Load() - v.since,
+		Events:     v.tap.builtEvents.Load() - v.builtBefore,
 		Dropped:    v.dropped.Load(),
 		Unreadable: v.unreadable.Load(),
 	}

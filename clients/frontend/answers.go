@@ -11,10 +11,10 @@ import (
 
 // The answers of docs/format/frames.md, version 2.
 const (
-	streamVersion = 2
-	answerHead    = 24 // what an answer of version 1 has
-	answerRest    = 8
-	maxSentence   = 512
+	streamVersion  = 2
+	answerHeadSize = 24 // what an answer of version 1 has
+	answerRestSize = 8
+	maxSentence    = 512
 
 	codeAccepted = 0
 	codeOutcome  = 1
@@ -86,12 +86,12 @@ func (s *Stream) hello() []byte {
 func (s *Stream) onAccepted(a answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a.b == 0 || a.b != s.number { // what is not safe is sent in the new run
-		s.givenUpBefore = s.givenUpBefore.merge(s.givenUp.below(s.acked))
+	if a.b == 0 || a.b != s.runNumber { // what is not safe is sent in the new run
+		s.givenUpInOtherRuns = s.givenUpInOtherRuns.merge(s.givenUp.rangesBelow(s.acked))
 	}
 	s.givenUp = nil // told again
-	s.next, s.number, s.ended = a.a, a.b, false
-	s.largest = min(a.d, maxFragment)
+	s.resumeEvent, s.runNumber, s.endConfirmed = a.a, a.b, false
+	s.maxFragmentSize = min(a.d, maxFragment)
 	s.attached, s.lastProgress = true, time.Now()
 	s.buffer.rewind(a.a)
 	signal(s.toSend)
@@ -108,8 +108,8 @@ func (s *Stream) onDetached() {
 
 // readAnswer reads one. A refusal is a *StreamError.
 func readAnswer(r io.Reader) (answer, error) {
-	var b [answerHead + answerRest]byte
-	if _, err := io.ReadFull(r, b[:answerHead]); err != nil {
+	var b [answerHeadSize + answerRestSize]byte
+	if _, err := io.ReadFull(r, b[:answerHeadSize]); err != nil {
 		return answer{}, err
 	}
 	n := int(binary.LittleEndian.Uint16(b[6:]))
@@ -123,7 +123,7 @@ func readAnswer(r io.Reader) (answer, error) {
 			"most", n, maxSentence)}
 	}
 	if version == streamVersion {
-		if _, err := io.ReadFull(r, b[answerHead:]); err != nil {
+		if _, err := io.ReadFull(r, b[answerHeadSize:]); err != nil {
 			return answer{}, err
 		}
 	}
@@ -175,7 +175,7 @@ func (s *Stream) readAnswers(c conn) {
 				Sentence:  a.text,
 			})
 		case codeEnd:
-			s.ended, s.end = true, a.a
+			s.endConfirmed, s.endEvent = true, a.a
 		}
 		s.mu.Unlock()
 		signal(s.changed)

@@ -27,7 +27,7 @@ func BenchmarkRing(b *testing.B) {
 				for _, g := range dst[:n] {
 					at += copy(to[at:], g.Data)
 				}
-				f.Done(n)
+				f.ReleaseFragments(n)
 				remaining -= n
 			}
 		})

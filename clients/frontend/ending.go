@@ -20,7 +20,7 @@ func (s *Stream) Close(ctx context.Context) error {
 	}()
 	_, hasDeadline := ctx.Deadline()
 	s.mu.Lock()
-	end := max(s.last, s.next)
+	end := max(s.lastSentPlusOne, s.resumeEvent)
 	s.lastProgress = time.Now()
 	s.mu.Unlock()
 	for queued := false; !queued; {
@@ -33,7 +33,7 @@ func (s *Stream) Close(ctx context.Context) error {
 		}
 	}
 	if err := s.await(ctx, hasDeadline, end, func() bool {
-		return s.ended && s.end == end &&
+		return s.endConfirmed && s.endEvent == end &&
 			s.allResolved()
 	}); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (s *Stream) await(ctx context.Context, hasDeadline bool, end uint64, done f
 	for {
 		s.mu.Lock()
 		is, err := done(), s.err
-		n, from := s.buffer.unresolved(s.acked, s.fragments())
+		n, from := s.buffer.unresolved(s.acked, s.fragmentCount())
 		until, why := s.waitLimit(n)
 		acked := s.acked
 		s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Stream) waitLimit(n int) (time.Time, error) {
 
 // allResolved tells that each fragment that was sent has its outcome, with mu held: it is safe or given up.
 func (s *Stream) allResolved() bool {
-	fragments := s.fragments()
+	fragments := s.fragmentCount()
 	from := s.acked
 	givenUp := slices.Clone(s.givenUp)
 	slices.SortFunc(givenUp, func(a, b GivenUp) int { return cmp.Compare(a.From, b.From) })
@@ -107,9 +107,9 @@ func (s *Stream) allResolved() bool {
 	return n == 0
 }
 
-// fragments is how many frames are kept without the end, with mu held.
-func (s *Stream) fragments() int {
-	n := s.buffer.last - s.buffer.first
+// fragmentCount is how many frames are kept without the end, with mu held.
+func (s *Stream) fragmentCount() int {
+	n := s.buffer.lastFrame - s.buffer.firstFrame
 	if s.closing && n > 0 {
 		n--
 	}
@@ -142,7 +142,7 @@ func (s *Stream) Leave(ctx context.Context) error {
 	<-s.stopped
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, from := s.buffer.unresolved(s.acked, s.fragments())
+	n, from := s.buffer.unresolved(s.acked, s.fragmentCount())
 	if s.delivered || n == 0 {
 		return nil
 	}

@@ -29,15 +29,15 @@ func receiveFragments(ctx context.Context, t *testing.T, f live.Feed, from, n ui
 			}
 			due++
 		}
-		f.SetResume(due)
-		f.Done(k)
+		f.SetResumeEvent(due)
+		f.ReleaseFragments(k)
 	}
 }
 
 // awaitAcked waits until all below an event have their outcome.
 func awaitAcked(t *testing.T, s *frontend.Stream, event uint64) {
 	t.Helper()
-	for until := time.Now().Add(patiently.Long); s.Acked() < event; time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(patiently.LongTimeout); s.Acked() < event; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("%d are safe", s.Acked())
 		}
@@ -56,13 +56,13 @@ func TestCloseSaysTheEnd(t *testing.T) {
 			must.OK(t, s.Send(ctx, e, nil))
 		}
 		receiveFragments(ctx, t, f, 0, n)
-		f.SetSafe(n)
+		f.SetSafeBelow(n)
 		awaitAcked(t, s, n)
 		must.OK(t, s.Close(t.Context()))
 		if k, err := f.Next(ctx, make([]live.Fragment, 1)); k != 0 || !errors.Is(err, io.EOF) {
 			t.Errorf("%d events: %d, %v", n, k, err)
 		}
-		if s := f.Stats(); s.Gone != 0 {
+		if s := f.Stats(); s.FrontendsGone != 0 {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -79,7 +79,7 @@ func TestCloseHasABound(t *testing.T) {
 			must.OK(t, s.Send(ctx, e, nil))
 		}
 		receiveFragments(ctx, t, f, 0, 10)
-		f.SetSafe(safe)
+		f.SetSafeBelow(safe)
 		awaitAcked(t, s, safe)
 		must.OK(t, f.Close())
 		s.Hurry(30 * time.Millisecond)
@@ -103,9 +103,9 @@ func TestGivenUp(t *testing.T) {
 		must.OK(t, s.Send(ctx, e, nil))
 	}
 	receiveFragments(ctx, t, f, 0, 100)
-	f.ReportGivenUp(7, 9, live.Late)
-	f.ReportGivenUp(60, 61, live.Late)
-	f.SetSafe(50)
+	f.ReportGivenUp(7, 9, live.FaultLate)
+	f.ReportGivenUp(60, 61, live.FaultLate)
+	f.SetSafeBelow(50)
 	awaitAcked(t, s, 50)
 	must.OK(t, f.Close())
 	set := live.FeedSettings{Address: path, Name: "again", Run: 43}
@@ -116,8 +116,8 @@ func TestGivenUp(t *testing.T) {
 		got, err = again.Next(ctx, make([]live.Fragment, 1))
 		must.OK(t, err)
 	}
-	again.ReportGivenUp(1<<50, 1<<50+1, live.Jump)
-	again.SetSafe(100)
+	again.ReportGivenUp(1<<50, 1<<50+1, live.FaultJump)
+	again.SetSafeBelow(100)
 	err = s.Close(ctx)
 	var lost *frontend.GivenUpError
 	if !errors.As(err, &lost) || len(lost.Ranges) != 2 || lost.Ranges[0].From != 7 || lost.Ranges[1].Reason != 4 ||
@@ -142,7 +142,7 @@ func TestNumbersAnew(t *testing.T) {
 	if err := s.Send(ctx, 0, nil); err == nil || !strings.Contains(err.Error(), "has taken the events below 10") {
 		t.Error(err)
 	}
-	f.SetSafe(10)
+	f.SetSafeBelow(10)
 	must.OK(t, s.Close(ctx))
 }
 
@@ -160,7 +160,7 @@ func TestLeave(t *testing.T) {
 		must.OK(t, s.Send(ctx, e, make([]byte, 1000)))
 	}
 	must.OK(t, s.Leave(ctx))
-	if s := f.Stats(); s.Fragments != 1000 || s.Gone != 1 {
+	if s := f.Stats(); s.Fragments != 1000 || s.FrontendsGone != 1 {
 		t.Errorf("%+v", s)
 	}
 	s, err = frontend.Dial(ctx, "unix:"+path, frontend.StreamSettings{})

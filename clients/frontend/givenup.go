@@ -32,8 +32,8 @@ func (s *Stream) GivenUp() []GivenUp {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var ranges []GivenUp
-	for _, g := range s.givenUpBefore.merge(s.givenUp) {
-		if s.last > 0 && g.From < s.last && g.To > s.first {
+	for _, g := range s.givenUpInOtherRuns.merge(s.givenUp) {
+		if s.lastSentPlusOne > 0 && g.From < s.lastSentPlusOne && g.To > s.firstSent {
 			ranges = append(ranges, g)
 		}
 	}
@@ -77,8 +77,8 @@ func (l givenUps) merge(more givenUps) givenUps {
 	return out
 }
 
-// below returns what they say of events below one.
-func (l givenUps) below(event uint64) (out givenUps) {
+// rangesBelow returns what they say of events below one.
+func (l givenUps) rangesBelow(event uint64) (out givenUps) {
 	for _, g := range l {
 		if g.To = min(g.To, event); g.From < g.To {
 			g.Fragments = min(g.Fragments, g.To-g.From)

@@ -66,7 +66,7 @@ func TestHeaders(t *testing.T) {
 				t.Skipf("SKIPPED: there is no %s", c.compiler)
 			}
 			args := append([]string{"-x", c.language, "-std=" + c.standard, "-I../c", "-O2", "-c", "-o", os.DevNull},
-				compiled.Strict...)
+				compiled.StrictFlags...)
 			for _, p := range programs {
 				how := append(slices.Clone(args), p)
 				if filepath.Base(p) != "all.c" || testing.Short() { // its code is made once

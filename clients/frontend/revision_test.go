@@ -93,8 +93,8 @@ print("end: no error, safe %d" % r.safe)
 			if who := f.(frontendFeed).Frontend(); !strings.HasPrefix(who, "calo (process ") {
 				t.Errorf("the front-end is %q", who)
 			}
-			f.ReportGivenUp(100, 101, live.Late)
-			f.SetSafe(101)
+			f.ReportGivenUp(100, 101, live.FaultLate)
+			f.SetSafeBelow(101)
 			if said := p.line(t); said != "100 101 1: they came too late, 1" {
 				t.Errorf("given up: %q", said)
 			}
@@ -184,15 +184,15 @@ func TestNumbersAnewInGo(t *testing.T) {
 	if who := f.(frontendFeed).Frontend(); who != fmt.Sprintf("calo (process %d)", os.Getpid()) {
 		t.Errorf("%q", who)
 	}
-	f.ReportGivenUp(100, 101, live.Jump)
-	f.ReportGivenUp(101, 102, live.Jump) // the same range goes on
-	f.SetSafe(102)
+	f.ReportGivenUp(100, 101, live.FaultJump)
+	f.ReportGivenUp(101, 102, live.FaultJump) // the same range goes on
+	f.SetSafeBelow(102)
 	g, ok, err := r.NextGivenUp()
 	want := frontend.GivenUp{From: 100, To: 102, Reason: 4, Fragments: 2}
 	if g != want || !ok || err != nil || r.GivenUp() != 2 {
 		t.Errorf("%+v, %v, %v", g, ok, err)
 	}
-	f.SetResume(50) // what it put in is not believed
+	f.SetResumeEvent(50) // what it put in is not believed
 	drained := make(chan error, 1)
 	again, cancel := context.WithCancel(within(t))
 	go func() {
@@ -220,8 +220,8 @@ func TestOldFrontEndsAreHeldBack(t *testing.T) {
 			p.line(t)
 			c := checker{largest: largest}
 			drain(t, f, 100, c.see)
-			f.ReportGivenUp(40, 41, live.Late)
-			f.SetSafe(100)
+			f.ReportGivenUp(40, 41, live.FaultLate)
+			f.SetSafeBelow(100)
 			drain(t, f, 1<<62, c.see)
 			if last := p.line(t); last != "dropped 0 safe 40" {
 				t.Errorf("it said %q", last)

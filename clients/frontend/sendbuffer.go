@@ -5,10 +5,11 @@ import "sort"
 // sendBuffer is a ring of memory with the frames that are not safe, and with those that are not sent. Positions count
 // bytes since it was made; a position is in the memory at its remainder by the size.
 type sendBuffer struct {
-	mem              []byte
-	tail, sent, head uint64          // tail ≤ sent ≤ head: from tail on frames are kept, from sent on they are to be sent
-	frames           []bufferedFrame // entries first to last
-	first, last      int
+	mem []byte
+	// tail ≤ sent ≤ head: from tail on frames are kept, from sent on they are to be sent
+	tail, sent, head      uint64
+	frames                []bufferedFrame // entries first to last
+	firstFrame, lastFrame int
 }
 
 // bufferedFrame is a frame.
@@ -26,11 +27,11 @@ func (k *sendBuffer) add(event uint64, header, data []byte) bool {
 	if n > k.free() {
 		return false
 	}
-	if k.last-k.first == len(k.frames) {
+	if k.lastFrame-k.firstFrame == len(k.frames) {
 		k.grow()
 	}
-	*k.frameAt(k.last) = bufferedFrame{event, k.head, k.head + n}
-	k.last++
+	*k.frameAt(k.lastFrame) = bufferedFrame{event, k.head, k.head + n}
+	k.lastFrame++
 	k.put(header)
 	k.put(data)
 	return true
@@ -43,11 +44,11 @@ func (k *sendBuffer) free() uint64 { return uint64(len(k.mem)) - (k.head - k.tai
 func (k *sendBuffer) grow() {
 	frames := make([]bufferedFrame, max(1024, 2*len(k.frames)))
 	n := 0
-	for i := k.first; i < k.last; i++ {
+	for i := k.firstFrame; i < k.lastFrame; i++ {
 		frames[n] = *k.frameAt(i)
 		n++
 	}
-	k.frames, k.first, k.last = frames, 0, n
+	k.frames, k.firstFrame, k.lastFrame = frames, 0, n
 }
 
 // put copies bytes to the head, around the end of the memory.
@@ -60,32 +61,33 @@ func (k *sendBuffer) put(b []byte) {
 // unsent is the next piece to send.
 func (k *sendBuffer) unsent() []byte {
 	at, n := k.sent%uint64(len(k.mem)), k.head-k.sent
-	return k.mem[at:min(at+n, at+streamWrite, uint64(len(k.mem)))]
+	return k.mem[at:min(at+n, at+maxWriteSize, uint64(len(k.mem)))]
 }
 
 // release lets go of the frames of all events below that number, if they were sent. The frame that a connection broke
 // in is kept, too: it is sent again from its beginning.
 func (k *sendBuffer) release(event uint64) {
-	for k.first < k.last && k.frameAt(k.first).event < event && k.frameAt(k.first).end <= k.sent {
-		k.tail = k.frameAt(k.first).end
-		k.first++
+	for k.firstFrame < k.lastFrame && k.frameAt(k.firstFrame).event < event && k.frameAt(k.firstFrame).end <= k.sent {
+		k.tail = k.frameAt(k.firstFrame).end
+		k.firstFrame++
 	}
 }
 
 // unresolved is how many of the first n frames have an event from that one on; and the first of them.
 func (k *sendBuffer) unresolved(event uint64, n int) (int, uint64) {
-	i := sort.Search(n, func(i int) bool { return k.frameAt(k.first+i).event >= event })
+	i := sort.Search(n, func(i int) bool { return k.frameAt(k.firstFrame+i).event >= event })
 	if i == n {
 		return 0, 0
 	}
-	return n - i, k.frameAt(k.first + i).event
+	return n - i, k.frameAt(k.firstFrame + i).event
 }
 
 // rewind goes back, or on, to the frame of the first event that is not there.
 func (k *sendBuffer) rewind(event uint64) {
-	i := k.first + sort.Search(k.last-k.first, func(i int) bool { return k.frameAt(k.first+i).event >= event })
+	i := k.firstFrame + sort.Search(k.lastFrame-k.firstFrame,
+		func(i int) bool { return k.frameAt(k.firstFrame+i).event >= event })
 	k.sent = k.head
-	if i < k.last {
+	if i < k.lastFrame {
 		k.sent = k.frameAt(i).begin
 	}
 }

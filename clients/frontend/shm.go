@@ -23,7 +23,7 @@ var (
 	// ErrNotTaken is an end of a run that the readout unit has not taken in time.
 	ErrNotTaken = errors.New("the readout unit has not taken the end of the run in time: what it has not read may be lost")
 
-	errDone = errors.New("this front-end has closed the ring")
+	errRingClosed = errors.New("this front-end has closed the ring")
 
 	ErrEnded    = fragring.ErrEnded
 	ErrClosed   = fragring.ErrClosed
@@ -57,15 +57,15 @@ type Ring struct {
 	source   uint16
 	run      uint64
 
-	seg     *shmem.Segment // nil once closed
-	core    *fragring.Producer
-	safe    uint64 // and dropped: once the ring is closed
-	dropped uint64
-	givenUp uint64
-	place   []byte // that poll found
-	size    int    // that poll looks for
-	poll    func() (bool, error)
-	alive   func() error
+	seg          *shmem.Segment // nil once closed
+	core         *fragring.Producer
+	safe         uint64 // and dropped: once the ring is closed
+	dropped      uint64
+	givenUp      uint64
+	reservedData []byte // that poll found
+	reservedSize int    // that poll looks for
+	poll         func() (bool, error)
+	alive        func() error
 }
 
 // Pauses between two looks for a ring that is not there yet.
@@ -92,7 +92,7 @@ func OpenRing(ctx context.Context, name string, settings RingSettings) (*Ring, e
 		settings.Type = fragring.DefaultType
 	}
 	r := &Ring{name: name, settings: settings}
-	r.poll, r.alive = r.tryReserve, r.consumerLives
+	r.poll, r.alive = r.tryReserve, r.checkConsumerLives
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		err := r.attach()
 		if err == nil {
@@ -125,10 +125,10 @@ func (r *Ring) attach() (err error) {
 			_ = r.seg.Close() // it was not used
 		}
 	}()
-	if err := r.consumerLives(); err != nil {
+	if err := r.checkConsumerLives(); err != nil {
 		return err
 	}
-	ours, err := r.seg.Claim(fragring.ProducerByte)
+	ours, err := r.seg.ClaimByte(fragring.ProducerByte)
 	if err != nil {
 		return err
 	}
@@ -155,9 +155,9 @@ func (r *Ring) awaitResume() {
 	r.core.Resume()
 }
 
-// consumerLives is ErrGone where nobody holds the consumer's lock.
-func (r *Ring) consumerLives() error {
-	lives, err := r.seg.Claimed(fragring.ConsumerByte)
+// checkConsumerLives is ErrGone where nobody holds the consumer's lock.
+func (r *Ring) checkConsumerLives() error {
+	lives, err := r.seg.IsByteClaimed(fragring.ConsumerByte)
 	if err == nil && !lives {
 		err = ErrGone
 	}
@@ -202,7 +202,7 @@ func (r *Ring) GivenUp() uint64 {
 // remembers 64 of them: Missed of a range says how many were lost before it.
 func (r *Ring) NextGivenUp() (GivenUp, bool, error) {
 	if r.seg == nil {
-		return GivenUp{}, false, r.fail("read", errDone)
+		return GivenUp{}, false, r.fail("read", errRingClosed)
 	}
 	g, ok, err := r.core.NextGivenUp()
 	return GivenUp{
@@ -227,16 +227,16 @@ func (r *Ring) Dropped() uint64 {
 // *RingError: ErrClosed, ErrRefused, ErrGone, ErrTooLarge.
 func (r *Ring) Reserve(ctx context.Context, size int) ([]byte, error) {
 	if r.seg == nil {
-		return nil, r.fail("reserve", errDone)
+		return nil, r.fail("reserve", errRingClosed)
 	}
 	place, ok, err := r.core.Reserve(size)
 	if err == nil && !ok {
 		if r.settings.Drop {
 			return nil, ErrFull
 		}
-		r.size = size
+		r.reservedSize = size
 		err = r.core.Wait(ctx, r.poll, r.alive)
-		place = r.place
+		place = r.reservedData
 	}
 	if err != nil {
 		return nil, r.fail("reserve", err)
@@ -245,7 +245,7 @@ func (r *Ring) Reserve(ctx context.Context, size int) ([]byte, error) {
 }
 
 func (r *Ring) tryReserve() (ok bool, err error) {
-	r.place, ok, err = r.core.Reserve(r.size)
+	r.reservedData, ok, err = r.core.Reserve(r.reservedSize)
 	return ok, err
 }
 
@@ -253,16 +253,16 @@ func (r *Ring) tryReserve() (ok bool, err error) {
 // *RingError of another one is around ErrOrder, and the place is still reserved.
 func (r *Ring) Commit(event uint64, size int) error {
 	if r.seg == nil {
-		return r.fail("commit", errDone)
+		return r.fail("commit", errRingClosed)
 	}
-	if err := r.order(event); err != nil {
+	if err := r.checkOrder(event); err != nil {
 		return r.fail("commit", err)
 	}
 	return r.fail("commit", r.core.Commit(event, r.settings.Type, size))
 }
 
-// order refuses a number that is not above those before it.
-func (r *Ring) order(event uint64) error {
+// checkOrder refuses a number that is not above those before it.
+func (r *Ring) checkOrder(event uint64) error {
 	if next := r.core.Expected(); event < next {
 		return fmt.Errorf("%w: event %d comes where %d or a higher one is next", ErrOrder, event, next)
 	}
@@ -275,9 +275,9 @@ func (r *Ring) Cancel() { r.core.Cancel() }
 // Drop counts the fragment of an event as dropped.
 func (r *Ring) Drop(event uint64) error {
 	if r.seg == nil {
-		return r.fail("drop", errDone)
+		return r.fail("drop", errRingClosed)
 	}
-	if err := r.order(event); err != nil {
+	if err := r.checkOrder(event); err != nil {
 		return r.fail("drop", err)
 	}
 	return r.fail("drop", r.core.Drop(event))
@@ -318,7 +318,7 @@ func (r *Ring) EndWithin(ctx context.Context) error {
 		return nil
 	}
 	r.core.Detach(true)
-	err := r.core.Wait(ctx, r.core.EndAcked, r.consumerLives)
+	err := r.core.Wait(ctx, r.core.EndAcked, r.checkConsumerLives)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w (%w)", ErrNotTaken, ctx.Err())
 	}
@@ -338,6 +338,6 @@ func (r *Ring) Close() error {
 func (r *Ring) close() error {
 	r.safe, r.dropped, r.givenUp = r.core.Safe(), r.core.Dropped(), r.core.GivenUp()
 	seg := r.seg
-	r.seg, r.place = nil, nil
+	r.seg, r.reservedData = nil, nil
 	return r.fail("close", seg.Close())
 }

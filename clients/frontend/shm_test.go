@@ -29,7 +29,7 @@ import (
 
 // within is a context that ends a test which waits for what does not come.
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
+	ctx, cancel := context.WithTimeout(context.Background(), patiently.LongTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -162,7 +162,7 @@ func drain(t testing.TB, f live.Feed, n uint64, see func(testing.TB, live.Fragme
 		for _, g := range dst[:k] {
 			see(t, g)
 		}
-		f.Done(k)
+		f.ReleaseFragments(k)
 		got += uint64(k)
 	}
 }
@@ -181,7 +181,8 @@ func TestOtherLanguages(t *testing.T) {
 				t.Errorf("it said %q and %q", first, last)
 			}
 			must.OK(t, patiently.Exit(t, p.Cmd))
-			if s := f.Stats(); s.Fragments != events || s.Attached != 1 || s.Gone != 0 || s.Refused != 0 {
+			if s := f.Stats(); s.Fragments != events || s.FrontendsAttached != 1 || s.FrontendsGone != 0 ||
+				s.RefusedMessages != 0 {
 				t.Errorf("%+v", s)
 			}
 		})
@@ -218,7 +219,8 @@ func TestOtherLanguagesDie(t *testing.T) {
 	if c.missing != 0 || c.next < end {
 		t.Errorf("%d missing, read up to %d of %d", c.missing, c.next, end)
 	}
-	if s := f.Stats(); s.Attached != uint64(rounds+1) || s.Gone != uint64(rounds) || s.Fragments != c.next {
+	if s := f.Stats(); s.FrontendsAttached != uint64(rounds+1) || s.FrontendsGone != uint64(rounds) ||
+		s.Fragments != c.next {
 		t.Errorf("%+v", s)
 	}
 }
@@ -228,7 +230,7 @@ func TestOtherLanguagesDrop(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			f, path := openFeed(t, "?size=256KiB")
 			const events, largest = 2000, 2000 // 2 MB
-			f.SetSafe(17)                      // before the start: the front-end waits for nobody, and may be at its end at once
+			f.SetSafeBelow(17)                 // before the start: the front-end waits for nobody, and may be at its end at once
 			p := start(t, program(), path, strconv.Itoa(events), strconv.Itoa(largest), "drop")
 			p.line(t)
 			last := p.line(t) // nobody has read yet
@@ -239,7 +241,8 @@ func TestOtherLanguagesDrop(t *testing.T) {
 			}
 			must.OK(t, patiently.Exit(t, p.Cmd))
 			s := f.Stats()
-			if s.Dropped == 0 || n+s.Dropped != events || last != "dropped "+strconv.FormatUint(s.Dropped, 10)+" safe 17" {
+			if s.DroppedByFrontend == 0 || n+s.DroppedByFrontend != events ||
+				last != "dropped "+strconv.FormatUint(s.DroppedByFrontend, 10)+" safe 17" {
 				t.Errorf("%d fragments, %+v, it said %q", n, s, last)
 			}
 		})

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	streamKeep  = 64 << 20 // bytes; at 10 Gbit/s those of 50 ms
-	streamWrite = 1 << 18  // bytes that are written at once
-	frameHeader = 20
-	maxFragment = 1<<16 - 1
+	defaultKeep  = 64 << 20 // bytes; at 10 Gbit/s those of 50 ms
+	maxWriteSize = 1 << 18  // bytes that are written at once
+	frameHeader  = 20
+	maxFragment  = 1<<16 - 1
 
-	firstPause = 20 * time.Millisecond // before a stream connects again; it doubles
-	maxPause   = time.Second
+	firstReconnectPause = 20 * time.Millisecond // before a stream connects again; it doubles
+	maxReconnectPause   = time.Second
 )
 
 // How long Close waits if its context does not say: while there is nothing new, and while there is no readout unit, for
 // the next run or for one that comes again; less, if all is safe. And how long Leave waits.
 const (
-	closeTimeout = 5 * time.Minute
-	closeAlone   = time.Minute
-	closeSafe    = 5 * time.Second
-	leaveTimeout = 5 * time.Second
+	closeTimeout      = 5 * time.Minute
+	closeAloneTimeout = time.Minute
+	closeSafeTimeout  = 5 * time.Second
+	leaveTimeout      = 5 * time.Second
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -64,25 +64,25 @@ type Stream struct {
 	toSend  chan struct{} // there is something to send; one token
 	changed chan struct{} // something is safe, or the stream has failed; one token
 
-	mu            sync.Mutex // guards the rest
-	buffer        sendBuffer
-	acked         uint64 // all fragments of events below have their outcome
-	next          uint64 // all events below were there when the stream was last connected
-	first         uint64 // event that was sent; valid if there is a last one
-	last          uint64 // one above the last event that was sent
-	closing       bool   // the last frame that is kept is the end
-	leaving       bool   // Leave waits until all is sent
-	delivered     bool   // all was sent, and the readout unit has read it
-	ended         bool   // the readout unit has taken the end that it was told of
-	end           uint64
-	number        uint64 // of the run that the stream was last connected in; 0: not known
-	largest       uint32 // bytes of a fragment that the readout unit takes
-	attached      bool
-	detachedSince time.Time // since when it is not attached
-	lastProgress  time.Time // when the readout unit has told something new
-	givenUp       givenUps  // in this run
-	givenUpBefore givenUps  // in others
-	err           error     // the stream has failed
+	mu                 sync.Mutex // guards the rest
+	buffer             sendBuffer
+	acked              uint64 // all fragments of events below have their outcome
+	resumeEvent        uint64 // all events below were there when the stream was last connected
+	firstSent          uint64 // event that was sent; valid if there is a last one
+	lastSentPlusOne    uint64 // one above the last event that was sent
+	closing            bool   // the last frame that is kept is the end
+	leaving            bool   // Leave waits until all is sent
+	delivered          bool   // all was sent, and the readout unit has read it
+	endConfirmed       bool   // the readout unit has taken the end that it was told of
+	endEvent           uint64
+	runNumber          uint64 // of the run that the stream was last connected in; 0: not known
+	maxFragmentSize    uint32 // bytes of a fragment that the readout unit takes
+	attached           bool
+	detachedSince      time.Time // since when it is not attached
+	lastProgress       time.Time // when the readout unit has told something new
+	givenUp            givenUps  // in this run
+	givenUpInOtherRuns givenUps  // in others
+	err                error     // the stream has failed
 }
 
 // StreamError is why a readout unit refuses a front-end.
@@ -113,19 +113,19 @@ func Dial(ctx context.Context, address string, settings StreamSettings) (*Stream
 		return nil, fmt.Errorf("the name of a front-end has %d bytes: 64 of UTF-8 are the most", len(settings.Name))
 	}
 	if settings.Keep == 0 {
-		settings.Keep = streamKeep
+		settings.Keep = defaultKeep
 	}
 	if least := frameHeader + maxFragment; settings.Keep < least {
 		return nil, fmt.Errorf("a stream cannot keep %d bytes only: %d is one fragment", settings.Keep, least)
 	}
 	s := &Stream{
-		network:  network,
-		address:  at,
-		settings: settings,
-		largest:  maxFragment,
+		network:         network,
+		address:         at,
+		settings:        settings,
+		maxFragmentSize: maxFragment,
 
-		aloneTimeout: closeAlone,
-		safeTimeout:  closeSafe,
+		aloneTimeout: closeAloneTimeout,
+		safeTimeout:  closeSafeTimeout,
 
 		stopped: make(chan struct{}),
 		toSend:  make(chan struct{}, 1),
@@ -150,7 +150,7 @@ func Dial(ctx context.Context, address string, settings StreamSettings) (*Stream
 func (s *Stream) Next() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.next
+	return s.resumeEvent
 }
 
 // Acked is the event number below which each fragment has its outcome: it is safe, or GivenUp tells of it.
@@ -164,7 +164,7 @@ func (s *Stream) Acked() uint64 {
 // while all memory has fragments that are not safe. Event numbers must grow, and begin at Next or above.
 func (s *Stream) Send(ctx context.Context, event uint64, data []byte) error {
 	s.mu.Lock()
-	last, next, largest := s.last, s.next, s.largest
+	last, next, largest := s.lastSentPlusOne, s.resumeEvent, s.maxFragmentSize
 	s.mu.Unlock()
 	switch {
 	case len(data) > int(largest):
@@ -217,10 +217,10 @@ func (s *Stream) queue(event uint64, flags uint8, data []byte) (bool, error) {
 		return false, nil
 	}
 	if s.closing = flags&2 != 0; !s.closing {
-		if s.last == 0 {
-			s.first = event
+		if s.lastSentPlusOne == 0 {
+			s.firstSent = event
 		}
-		s.last = event + 1
+		s.lastSentPlusOne = event + 1
 	}
 	signal(s.toSend)
 	return true, nil
@@ -267,7 +267,7 @@ func (s *Stream) run(ctx context.Context, c conn) {
 // connect tries until it is accepted.
 func (s *Stream) connect(ctx context.Context) (conn, error) {
 	var why error // of the last time that ctx did not end
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+	for pause := firstReconnectPause; ; pause = min(2*pause, maxReconnectPause) {
 		c, err := s.handshake(ctx)
 		if err == nil {
 			return c, nil
@@ -327,7 +327,7 @@ func (s *Stream) runConnection(ctx context.Context, c conn) {
 		signal(s.changed)
 		if err != nil {
 			// What the readout unit said last may be why: the other goroutine reads it to the end.
-			_ = c.SetReadDeadline(time.Now().Add(maxPause))
+			_ = c.SetReadDeadline(time.Now().Add(maxReconnectPause))
 			<-broken
 			return
 		}

@@ -25,10 +25,10 @@ func openStream(t testing.TB) (live.Feed, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "feed")
 	f, err := frames.OpenUnix(t.Context(), live.FeedSettings{
-		Address: path,
-		Source:  7,
-		Name:    "unix:" + path,
-		Run:     42,
+		Address:  path,
+		SourceID: 7,
+		Name:     "unix:" + path,
+		Run:      42,
 	})
 	must.OK(t, err)
 	t.Cleanup(func() { must.OK(t, f.Close()) })
@@ -37,7 +37,7 @@ func openStream(t testing.TB) (live.Feed, string) {
 
 // longContext ends what a test waits for in vain.
 func longContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -52,7 +52,7 @@ func build(ctx context.Context, f live.Feed, n uint64) error {
 	for {
 		k, err := f.Next(ctx, dst[:])
 		if errors.Is(err, io.EOF) && next == n {
-			f.SetSafe(n)
+			f.SetSafeBelow(n)
 			return nil
 		}
 		if err != nil {
@@ -64,10 +64,10 @@ func build(ctx context.Context, f live.Feed, n uint64) error {
 			}
 			next++
 		}
-		f.SetResume(next)
-		f.Done(k)
+		f.SetResumeEvent(next)
+		f.ReleaseFragments(k)
 		if next > 1000 {
-			f.SetSafe(next - 1000)
+			f.SetSafeBelow(next - 1000)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestStreamOverBreaks(t *testing.T) {
 	}
 	must.OK(t, s.Close(ctx))
 	must.OK(t, patiently.Receive(t, built, "no end"))
-	if s.Acked() != n || f.Stats().Gone < 5 || f.Stats().Fragments != n {
+	if s.Acked() != n || f.Stats().FrontendsGone < 5 || f.Stats().Fragments != n {
 		t.Errorf("%d are safe, %+v", s.Acked(), f.Stats())
 	}
 	t.Logf("%+v", f.Stats())
@@ -145,9 +145,9 @@ func TestStreamToAnother(t *testing.T) {
 		must.OK(t, err)
 		got += k
 	}
-	f.SetSafe(60)
+	f.SetSafeBelow(60)
 	must.OK(t, f.Close())
-	set := live.FeedSettings{Address: path, Name: "again", Source: 7}
+	set := live.FeedSettings{Address: path, Name: "again", SourceID: 7}
 	again, err := frames.OpenUnix(ctx, set)
 	must.OK(t, err)
 	defer again.Close()
@@ -162,9 +162,9 @@ func TestStreamToAnother(t *testing.T) {
 			}
 			e++
 		}
-		again.Done(k)
+		again.ReleaseFragments(k)
 	}
-	again.SetSafe(100)
+	again.SetSafeBelow(100)
 	must.OK(t, patiently.Receive(t, ended, "the stream does not end"))
 	if s.Acked() != 100 {
 		t.Error(s.Acked())
@@ -187,7 +187,7 @@ func TestStreamRefused(t *testing.T) {
 		_, err := frontend.Dial(short, "unix:"+path, frontend.StreamSettings{})
 		second <- err
 	}()
-	patiently.Until(t, "it tries again", func() bool { return f.Stats().Refused >= 4 })
+	patiently.Until(t, "it tries again", func() bool { return f.Stats().RefusedMessages >= 4 })
 	cancel()
 	if err := patiently.Receive(t, second, "it tries on"); !errors.As(err, &refused) || refused.Code != 5 ||
 		!errors.Is(err, context.Canceled) {
@@ -225,9 +225,9 @@ func TestStreamFull(t *testing.T) {
 	if err := s.Send(ctx, 3, make([]byte, 1<<15)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("event 3: %v", err)
 	}
-	f.SetSafe(2)
+	f.SetSafeBelow(2)
 	must.OK(t, s.Send(longContext(t), 7, make([]byte, 1<<15)))
-	f.SetSafe(8)
+	f.SetSafeBelow(8)
 	must.OK(t, s.Close(longContext(t)))
 }
 
@@ -247,10 +247,10 @@ func TestSendAllocatesNothing(t *testing.T) {
 		for got := 0; got < len(dst); {
 			n, err := f.Next(ctx, dst)
 			must.OK(t, err)
-			f.Done(n)
+			f.ReleaseFragments(n)
 			got += n
 		}
-		f.SetSafe(next)
+		f.SetSafeBelow(next)
 	}); n > 10 {
 		t.Errorf("%v allocations for %d fragments", n, len(dst))
 	}
@@ -273,8 +273,8 @@ func BenchmarkStream(b *testing.B) {
 				over <- err
 				return
 			}
-			f.Done(n)
-			f.SetSafe(dst[n-1].Event + 1)
+			f.ReleaseFragments(n)
+			f.SetSafeBelow(dst[n-1].Event + 1)
 		}
 	}()
 	data := make([]byte, 1024)
@@ -330,7 +330,7 @@ func TestStreamProgram(t *testing.T) {
 	must.OK(t, err)
 	defer f.Close()
 	must.OK(t, build(longContext(t), f, n))
-	if s := f.Stats(); s.Attached != 1 || s.Refused != 0 {
+	if s := f.Stats(); s.FrontendsAttached != 1 || s.RefusedMessages != 0 {
 		t.Errorf("%+v", s)
 	}
 }

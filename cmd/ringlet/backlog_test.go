@@ -124,7 +124,7 @@ func (s *session) onceEach(p *program) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if r := &v.Runs[0]; r.ProblemCount() == 0 && r.Lost.Events+r.NeverTriggered == 0 {
+		if r := &v.Runs[0]; r.ProblemCount() == 0 && r.UnnamedMissingEvents.EventCount+r.EventsNeverTriggered == 0 {
 			return r
 		}
 		var text strings.Builder
@@ -133,14 +133,15 @@ func (s *session) onceEach(p *program) {
 		return &v.Runs[0]
 	}
 	buffer, accepted, rejected := read("buffer"), read("accepted"), read("rejected")
-	d := said.Decided
+	d := said.Decisions
 	kept := d.Accepted + d.RejectedKept + d.TimedOut + d.Failed
 	switch {
-	case said.Remaining > 0 || said.Removed != said.Segments || d.Damaged > 0 || d.Accepted == 0 || d.Rejected == 0,
+	case said.UndrainedSegments > 0 || said.RemovedSegments != said.Segments || d.Damaged > 0 || d.Accepted == 0 ||
+		d.Rejected == 0,
 		accepted.Superseded+rejected.Superseded > 0,
 		buffer.EventsFound != accepted.EventsFound+rejected.EventsFound,
 		buffer.EventsFound != d.Events()-d.Copies,
-		accepted.EventsFound < kept || accepted.EventsFound > kept+d.Found:
+		accepted.EventsFound < kept || accepted.EventsFound > kept+d.FoundInOutput:
 		s.t.Errorf("%d events in the backlog, %d accepted, %d rejected; the filter says %+v", buffer.EventsFound,
 			accepted.EventsFound, rejected.EventsFound, said)
 	}

@@ -79,12 +79,12 @@ func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
 		return &exit{exitUsage, err}
 	}
 	defer killOnSecondSignal(ctx)()
-	if err := c.connect(ctx, to, &cfg); err != nil {
+	if err := c.connectFar(ctx, to, &cfg); err != nil {
 		return &exit{exitUsage, err}
 	}
-	sweepBench()
-	defer sweepBench()
-	tuneBench(c.Procs)
+	removeStaleSegments()
+	defer removeStaleSegments()
+	tuneProcess(c.Procs)
 	live := newLine(to.err, !c.JSON)
 	cfg.Progress = live.show
 	report, err := bench.Run(ctx, cfg)
@@ -126,11 +126,11 @@ func (c *benchCarriersCmd) config(program string, log io.Writer) bench.Config {
 		Memory:   c.Memory,
 		MPI:      c.WithMPI,
 		IPerf:    c.WithIPerf3,
-		Runs:     c.Runs,
+		FullRuns: c.Runs,
 		Program:  program,
 		Host:     c.Host,
-		Peer:     c.Peer,
-		Far:      c.PeerName,
+		PeerAddr: c.Peer,
+		FarName:  c.PeerName,
 		Log:      log,
 	}
 }
@@ -174,19 +174,20 @@ func commandLine() string {
 	return strings.Join(words, " ")
 }
 
-// sweepBench removes segments of benches that were killed. What cannot be removed now the next one tries again.
-func sweepBench() { _, _ = shmem.Sweep(bench.Prefix) }
+// removeStaleSegments removes segments of benches that were killed. What cannot be removed now the next one tries
+// again.
+func removeStaleSegments() { _, _ = shmem.Sweep(bench.SegmentPrefix) }
 
-// tuneBench sets this process up as a node is.
-func tuneBench(procs int) {
+// tuneProcess sets this process up as a node is.
+func tuneProcess(procs int) {
 	runtime.GOMAXPROCS(procs)
 	if os.Getenv("GOGC") == "" {
 		node.TuneGC()
 	}
 }
 
-// connect says how to come by a far process.
-func (c *benchCarriersCmd) connect(ctx context.Context, to streams, cfg *bench.Config) (err error) {
+// connectFar says how to come by a far process.
+func (c *benchCarriersCmd) connectFar(ctx context.Context, to streams, cfg *bench.Config) (err error) {
 	if c.Peer != "" {
 		if c.Certs == "" {
 			return &bench.UsageError{Setting: "certs",
@@ -195,22 +196,22 @@ func (c *benchCarriersCmd) connect(ctx context.Context, to streams, cfg *bench.C
 		if cfg.Identity, err = certs.Load(c.Certs, c.Name); err != nil {
 			return err
 		}
-		cfg.Start = func() (net.Conn, func(), error) {
+		cfg.StartFar = func() (net.Conn, func(), error) {
 			conn, err := bench.Dial(ctx, cfg.Identity, c.PeerName, c.Peer)
 			return conn, func() {}, err
 		}
 		return nil
 	}
-	ca, err := certs.NewCA(life)
+	ca, err := certs.NewCA(certLifetime)
 	if err != nil {
 		return err
 	}
-	if cfg.Identity, err = ca.Issue(benchNear, []string{c.Host}, certs.RoleNode, life); err != nil {
+	if cfg.Identity, err = ca.Issue(benchNear, []string{c.Host}, certs.RoleNode, certLifetime); err != nil {
 		return err
 	}
-	cfg.Far = benchFar
-	far, err := ca.Issue(benchFar, []string{c.Host}, certs.RoleNode, life)
-	cfg.Start = func() (net.Conn, func(), error) { return spawnFar(ctx, to, cfg, far) }
+	cfg.FarName = benchFar
+	far, err := ca.Issue(benchFar, []string{c.Host}, certs.RoleNode, certLifetime)
+	cfg.StartFar = func() (net.Conn, func(), error) { return spawnFar(ctx, to, cfg, far) }
 	return err
 }
 
@@ -227,10 +228,10 @@ func spawnFar(ctx context.Context, to streams, cfg *bench.Config, id *certs.Iden
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	far := &spawn.Processes{
-		Path: cfg.Program,
-		Log:  to.err,
-		Keys: func(_ string, stdin io.Writer) error { return id.WriteBundle(stdin, certs.NewGossipKey()) },
-		Args: func(_, join string) []string { return []string{"bench", "far", "--join", join, "--host", cfg.Host} },
+		ProgramPath: cfg.Program,
+		Stderr:      to.err,
+		WriteKeys:   func(_ string, stdin io.Writer) error { return id.WriteBundle(stdin, certs.NewGossipKey()) },
+		Args:        func(_, join string) []string { return []string{"bench", "far", "--join", join, "--host", cfg.Host} },
 	}
 	ended := func(_, how string) { cancel(fmt.Errorf("bench: the far process %s", how)) }
 	if err := far.Spawn([]string{benchFar}, l.Addr().String(), ended); err != nil {
@@ -271,7 +272,7 @@ func (c *benchFarCmd) Run(ctx context.Context, to streams) error {
 	}
 	defer func() { _ = conn.Close() }()
 	err = bench.Serve(ctx, conn, bench.FarConfig{Identity: id, Host: c.Host, Near: benchNear})
-	sweepBench() // the near process may have been killed
+	removeStaleSegments() // the near process may have been killed
 	return err
 }
 
@@ -293,8 +294,8 @@ func (c *benchServeCmd) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	defer func() { _ = l.Close() }()
-	sweepBench()
-	tuneBench(runtime.NumCPU())
+	removeStaleSegments()
+	tuneProcess(runtime.NumCPU())
 	fmt.Fprintf(to.err, "listening at %s\n", l.Addr())
 	for {
 		conn, near, err := bench.Accept(ctx, l, id, func(err error) { fmt.Fprintln(to.err, err) })

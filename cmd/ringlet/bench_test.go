@@ -17,7 +17,7 @@ import (
 // benchSegments of a process that are still there.
 func benchSegments(t *testing.T, pid int) []string {
 	t.Helper()
-	found, err := filepath.Glob(fmt.Sprintf("%s/%s%d-*", shmem.DefaultDir, bench.Prefix, pid))
+	found, err := filepath.Glob(fmt.Sprintf("%s/%s%d-*", shmem.DefaultDir, bench.SegmentPrefix, pid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestBenchKilled(t *testing.T) {
 			}
 			patiently.Receive(t, p.ended)
 			eventually(t, "no process is left", func() bool { return len(processes(p.dir)) == 0 })
-			if _, err := shmem.Sweep(bench.Prefix); err != nil {
+			if _, err := shmem.Sweep(bench.SegmentPrefix); err != nil {
 				t.Fatal(err)
 			}
 			for _, one := range both {

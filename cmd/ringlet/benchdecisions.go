@@ -29,12 +29,12 @@ func (c *benchDecisionsCmd) Run(ctx context.Context, to streams) error {
 		Builders:    c.Builders,
 		Depth:       c.Depth,
 		Timeout:     c.Timeout,
-		Together:    c.Together,
+		EventsInRow: c.Together,
 		Rate:        c.Rate,
 		Duration:    c.Duration,
 	}
 	if cfg.Depth == 0 {
-		cfg.Depth = decision.DefaultDepth
+		cfg.Depth = decision.DefaultMaxPending
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = decision.DefaultTimeout
@@ -50,7 +50,7 @@ func (c *benchDecisionsCmd) Run(ctx context.Context, to streams) error {
 		return errors.New("bench: interrupted")
 	case !r.Good():
 		return fmt.Errorf("bench: %d events and %d decisions, %d out of order; %d results doubled, %d impossible, %d not "+
-			"sent", r.Events, r.Decided, r.Disorder, r.Doubled, r.Impossible, r.Unsent)
+			"sent", r.Events, r.Decided, r.OutOfOrder, r.DuplicateResults, r.ImpossibleResults, r.UnsentResults)
 	}
 	return nil
 }

@@ -41,5 +41,5 @@ func (c *benchDescriptorsCmd) Run(ctx context.Context, to streams) error {
 	if r == nil {
 		return err
 	}
-	return ended(err, r.Wrong(), len(r.Rows), r.Interrupted)
+	return benchError(err, r.Wrong(), len(r.Rows), r.Interrupted)
 }

@@ -30,11 +30,11 @@ type benchPatternsCmd struct {
 func (c *benchPatternsCmd) Run(ctx context.Context, to streams) error {
 	live := newLine(to.err, !c.JSON)
 	cfg := bench.PatternsConfig{
-		NodesConfig: nodesConfig(c.Carrier, c.Spin),
-		Sizes:       c.Sizes,
-		Words:       c.Words,
-		Duration:    c.Duration,
-		Progress:    live.show,
+		NodesConfig:    nodesConfig(c.Carrier, c.Spin),
+		Sizes:          c.Sizes,
+		WordsPerSender: c.Words,
+		Duration:       c.Duration,
+		Progress:       live.show,
 	}
 	measure := func(ctx context.Context, cfg bench.PatternsConfig) (*bench.PatternsReport, error) {
 		defer live.end()
@@ -44,12 +44,12 @@ func (c *benchPatternsCmd) Run(ctx context.Context, to streams) error {
 	if r == nil {
 		return err
 	}
-	return ended(err, r.Wrong(), len(r.Rows), r.Interrupted)
+	return benchError(err, r.Wrong(), len(r.Rows), r.Interrupted)
 }
 
-// ended is how a bench ends whose report has been printed: by an error, by so many of its measurements, or since it was
-// interrupted.
-func ended(err error, wrong, of int, interrupted bool) error {
+// benchError is how a bench ends whose report has been printed: by an error, by so many of its measurements, or since
+// it was interrupted.
+func benchError(err error, wrong, of int, interrupted bool) error {
 	switch {
 	case err != nil:
 		return err
@@ -61,8 +61,8 @@ func ended(err error, wrong, of int, interrupted bool) error {
 	return nil
 }
 
-// benchSpin is how long who waits looks where no flag says it: the default of those that do.
-const benchSpin = 50 * time.Microsecond
+// defaultBenchSpin is how long who waits looks where no flag says it: the default of those that do.
+const defaultBenchSpin = 50 * time.Microsecond
 
 // benchHost is where nodes of this process meet.
 const benchHost = "127.0.0.1"
@@ -80,14 +80,14 @@ func nodesConfig(carrier string, spin time.Duration) bench.NodesConfig {
 
 // setIdentities makes identities of one authority for the nodes, and clears what killed benches left.
 func setIdentities(c *bench.NodesConfig) error {
-	ca, err := certs.NewCA(life)
+	ca, err := certs.NewCA(certLifetime)
 	if err != nil {
 		return err
 	}
 	c.Identity = func(name string) (*certs.Identity, error) {
-		return ca.Issue(name, []string{benchHost}, certs.RoleNode, life)
+		return ca.Issue(name, []string{benchHost}, certs.RoleNode, certLifetime)
 	}
-	sweepBench()
+	removeStaleSegments()
 	return nil
 }
 
@@ -142,7 +142,7 @@ func (c *benchIntegrityCmd) Run(ctx context.Context, to streams) error {
 	case err != nil:
 		return err
 	case !r.Good():
-		return fmt.Errorf("bench: %d events lost, %d words damaged", r.Lost, r.Damaged)
+		return fmt.Errorf("bench: %d events lost, %d words damaged", r.Lost, r.DamagedWords)
 	case r.Interrupted:
 		return errors.New("bench: interrupted")
 	}
@@ -170,7 +170,7 @@ func (c *benchLatencyCmd) Run(ctx context.Context, to streams) error {
 	if r == nil {
 		return err
 	}
-	return ended(err, 0, 0, r.Interrupted)
+	return benchError(err, 0, 0, r.Interrupted)
 }
 
 type benchMemoryCmd struct {
@@ -196,7 +196,7 @@ func (c *benchMemoryCmd) Run(ctx context.Context, to streams) error {
 	if r == nil {
 		return err
 	}
-	return ended(err, 0, 0, r.Interrupted)
+	return benchError(err, 0, 0, r.Interrupted)
 }
 
 type benchTraceCmd struct {
@@ -214,15 +214,15 @@ func (c *benchTraceCmd) Run(ctx context.Context, to streams) error {
 		Size:        c.Size,
 		Writes:      c.Writes,
 	}
-	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, tracedBeside)
+	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, traceWithBridge)
 	if r == nil {
 		return err
 	}
-	return ended(err, 0, 0, r.Interrupted)
+	return benchError(err, 0, 0, r.Interrupted)
 }
 
-// bridgeSays is what the stages of SCI-bridge §IV are.
-var bridgeSays = map[string]string{
+// bridgeStageNames is what the stages of SCI-bridge §IV are.
+var bridgeStageNames = map[string]string{
 	"A":   "bridge in",
 	"BCG": "PCI FPGA, SCI FPGA, EPU",
 	"D":   "BLINK to BLINK",
@@ -233,20 +233,20 @@ var bridgeSays = map[string]string{
 	"J":   "host bus",
 }
 
-// tracedBeside traces writes, and adds what the bridge does.
-func tracedBeside(ctx context.Context, cfg bench.TraceConfig) (*bench.TraceReport, error) {
+// traceWithBridge traces writes, and adds what the bridge does.
+func traceWithBridge(ctx context.Context, cfg bench.TraceConfig) (*bench.TraceReport, error) {
 	r, err := bench.Trace(ctx, cfg)
 	if r == nil {
 		return nil, err
 	}
-	if simErr := bridgeTrace(r); simErr != nil {
+	if simErr := addBridgeTrace(r); simErr != nil {
 		return nil, errors.Join(err, simErr)
 	}
 	return r, err
 }
 
-// bridgeTrace adds the bridge of SCI-bridge as the simulator plays it: the stages of figure F70, the bound of F72.
-func bridgeTrace(r *bench.TraceReport) error {
+// addBridgeTrace adds the bridge of SCI-bridge as the simulator plays it: the stages of figure F70, the bound of F72.
+func addBridgeTrace(r *bench.TraceReport) error {
 	all, err := figures.All()
 	if err != nil {
 		return err
@@ -274,12 +274,12 @@ func bridgeTrace(r *bench.TraceReport) error {
 		at += result.Value * cycle
 		r.Simulated = append(r.Simulated, bench.TraceStage{
 			Name: name,
-			Says: bridgeSays[name],
+			Says: bridgeStageNames[name],
 			Took: result.Value * cycle,
 			At:   at,
 		})
 	}
 	const packet = 64 // bytes of nwrite64
-	r.SimBound = bench.BoundOf(packet, "the 16 cycles of figure F72", packet/values["F72 bound"]*1e6)
+	r.SimulatedBound = bench.BoundOf(packet, "the 16 cycles of figure F72", packet/values["F72 bound"]*1e6)
 	return nil
 }

@@ -66,15 +66,15 @@ complete -c ringlet -n __ringlet -f -a '$__ringlet_found'
 )
 
 // Run prints the script.
-func (bashCmd) Run(to streams) error { return printed(to.out, bashScript) }
+func (bashCmd) Run(to streams) error { return printText(to.out, bashScript) }
 
 // Run prints the script.
-func (zshCmd) Run(to streams) error { return printed(to.out, zshScript) }
+func (zshCmd) Run(to streams) error { return printText(to.out, zshScript) }
 
 // Run prints the script.
-func (fishCmd) Run(to streams) error { return printed(to.out, fishScript) }
+func (fishCmd) Run(to streams) error { return printText(to.out, fishScript) }
 
-func printed(w io.Writer, text string) error {
+func printText(w io.Writer, text string) error {
 	_, err := io.WriteString(w, text)
 	return err
 }
@@ -85,7 +85,7 @@ type wordsCmd struct {
 
 // Run prints what the last word of the line could become, one to a line.
 func (c *wordsCmd) Run(ctx context.Context, k *kong.Context, to streams) error {
-	words, err := ctl.Split(c.Line)
+	words, err := ctl.SplitWords(c.Line)
 	if len(words) == 0 {
 		return err // in the middle of quotation marks there is no proposal; the scripts do not show why
 	}
@@ -112,7 +112,7 @@ func proposals(at *kong.Node, words []string, word string, control func() []stri
 		case taking != nil:
 			taking = nil
 		case strings.HasPrefix(w, "-"):
-			taking = valued(at.AllFlags(true), w)
+			taking = flagWithValue(at.AllFlags(true), w)
 		case below != nil && free == 0:
 			at = below
 		default:
@@ -128,10 +128,10 @@ func proposals(at *kong.Node, words []string, word string, control func() []stri
 	}
 	switch name, _, assigned := strings.Cut(word, "="); {
 	case taking != nil:
-		values(taking, "", add)
+		proposeValues(taking, "", add)
 	case assigned && strings.HasPrefix(name, "--"):
-		if f := valued(flags, name); f != nil {
-			values(f, name+"=", add)
+		if f := flagWithValue(flags, name); f != nil {
+			proposeValues(f, name+"=", add)
 		}
 	case strings.HasPrefix(word, "-"):
 		for _, group := range flags {
@@ -160,8 +160,8 @@ func child(at *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// valued is the flag that a word names and that takes a value behind it.
-func valued(groups [][]*kong.Flag, word string) *kong.Flag {
+// flagWithValue is the flag that a word names and that takes a value behind it.
+func flagWithValue(groups [][]*kong.Flag, word string) *kong.Flag {
 	for _, group := range groups {
 		for _, f := range group {
 			if !f.IsBool() && (word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short)) {
@@ -172,10 +172,10 @@ func valued(groups [][]*kong.Flag, word string) *kong.Flag {
 	return nil
 }
 
-func values(f *kong.Flag, before string, add func(string)) {
+func proposeValues(f *kong.Flag, before string, add func(string)) {
 	words := f.EnumSlice()
 	if f.Group != nil { // it is a setting
-		words = append(words, config.Words(f.Name)...)
+		words = append(words, config.SettingWords(f.Name)...)
 	}
 	for _, v := range words {
 		if v != "" {
@@ -200,13 +200,13 @@ func completeFromControl(ctx context.Context, words []string, word string) []str
 	}
 	if err == nil {
 		free = c.Ctl.Words
-		book = c.Ctl.book(ctx)
+		book = c.Ctl.fetchVocabulary(ctx)
 	}
 	return book.Complete(free, word)
 }
 
-// book asks the control what it can be told, if it can be asked.
-func (c *ctlCmd) book(ctx context.Context) ctl.Vocabulary {
+// fetchVocabulary asks the control what it can be told, if it can be asked.
+func (c *ctlCmd) fetchVocabulary(ctx context.Context) ctl.Vocabulary {
 	id, err := certs.Load(c.Certs, c.User)
 	if err != nil {
 		return ctl.Vocabulary{}

@@ -183,7 +183,7 @@ func TestZshCompletes(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, ".zshrc"), []byte(c.how+"\nPS1='ready>'\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*patiently.Long)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*patiently.LongTimeout)
 		cmd := exec.CommandContext(ctx, "zsh", "-f", "-c", zshSession, "zsh", c.line, c.adds)
 		cmd.WaitDelay = time.Second // the inner shell has its standard error, and ends when its terminal is gone
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GORACE="+raceAtOnce, "HOME="+dir, "ZDOTDIR="+dir, "TERM=xterm")

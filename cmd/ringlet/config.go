@@ -24,15 +24,15 @@ type configCheckCmd struct {
 
 // Run checks every file and names all that is wrong.
 func (c *configCheckCmd) Run(to streams) error {
-	known, err := c.facts()
+	known, err := c.namedNodeFacts()
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
 	var refused []error
 	for _, file := range c.Files {
-		cfg, err := composed(file, c.Set)
+		cfg, err := composeConfig(file, c.Set)
 		if err == nil {
-			err = cfg.Check(c.addLocalFacts(cfg, known))
+			err = cfg.CheckNodes(c.addLocalFacts(cfg, known))
 		}
 		if err != nil {
 			refused = append(refused, fmt.Errorf("%s is refused: %w", file, err))
@@ -46,17 +46,17 @@ func (c *configCheckCmd) Run(to streams) error {
 	return nil
 }
 
-// composed is the configuration of a file and of settings that win over it.
-func composed(file string, settings []string) (config.Config, error) {
-	text, err := safeopen.ReadFile(file, safeopen.MaxText)
+// composeConfig is the configuration of a file and of settings that win over it.
+func composeConfig(file string, settings []string) (config.Config, error) {
+	text, err := safeopen.ReadFile(file, safeopen.MaxTextSize)
 	if err != nil {
 		return config.Config{}, err
 	}
 	return config.Compose(file, text, settings)
 }
 
-// facts are those of the nodes that are named.
-func (c *configCheckCmd) facts() ([]config.NodeFacts, error) {
+// namedNodeFacts are those of the nodes that are named.
+func (c *configCheckCmd) namedNodeFacts() ([]config.NodeFacts, error) {
 	var out []config.NodeFacts
 	for _, text := range c.Node {
 		name, size, given := strings.Cut(text, "=")
@@ -78,22 +78,22 @@ func (c *configCheckCmd) addLocalFacts(cfg config.Config, known []config.NodeFac
 	if !c.Here {
 		return known
 	}
-	return here(cfg, known)
+	return localNodeFacts(cfg, known)
 }
 
-// here is what is known of the nodes of a configuration that are all on this machine, and of those that are named
-// already.
-func here(cfg config.Config, known []config.NodeFacts) []config.NodeFacts {
+// localNodeFacts is what is known of the nodes of a configuration that are all on this machine, and of those that are
+// named already.
+func localNodeFacts(cfg config.Config, known []config.NodeFacts) []config.NodeFacts {
 	if known == nil {
 		for _, r := range cfg.Roles() {
 			known = append(known, config.NodeFacts{Name: r.Name})
 		}
 	}
-	memory, tasks := hostlimits.Memory(), hostlimits.Tasks()
+	memory, tasks := hostlimits.MemoryLimit(), hostlimits.TaskLimit()
 	shm, among := hostlimits.SharedMemory()
 	out := make([]config.NodeFacts, len(known))
 	for i, f := range known {
-		f.Machine, f.ShmBytes, f.Tasks = among, shm, tasks
+		f.MachineID, f.ShmBytes, f.MaxTasks = among, shm, tasks
 		if f.MemoryBytes == 0 {
 			f.MemoryBytes = memory
 		}
@@ -111,7 +111,7 @@ type configShowCmd struct {
 func (c *configShowCmd) Run(to streams) error {
 	cfg, err := config.Compose("", nil, c.Set)
 	if c.File != "" {
-		cfg, err = composed(c.File, c.Set)
+		cfg, err = composeConfig(c.File, c.Set)
 	}
 	if err != nil {
 		return &exit{exitUsage, err}

@@ -36,7 +36,7 @@ type controlCmd struct {
 
 // Run is the run control until it is told to end, or takes the nodes through one run.
 func (c *controlCmd) Run(ctx context.Context, to streams) error {
-	id, key, err := keysOf(nodes.Name, c.Certs, c.WithParent)
+	id, key, err := keysOf(nodes.ControlName, c.Certs, c.WithParent)
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
@@ -55,7 +55,7 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 	if err := c.Complete(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	return c.single(ctx, to, control{
+	return c.runOnce(ctx, to, control{
 		Config: partition.Config{
 			Host:         c.Host,
 			TagnetPort:   c.TagnetPort,
@@ -65,11 +65,11 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 		},
 		gossipPort: c.Port,
 		gossipKey:  key,
-	}, c.began)
+	}, c.signalBegan)
 }
 
-// began tells whoever started this control that the run begins.
-func (c *controlCmd) began() {
+// signalBegan tells whoever started this control that the run begins.
+func (c *controlCmd) signalBegan() {
 	if c.Began > 0 {
 		f := os.NewFile(uintptr(c.Began), "began")
 		_, _ = f.WriteString("began\n") // who does not listen does not want to know
@@ -79,7 +79,7 @@ func (c *controlCmd) began() {
 
 // serve is the run control of a partition.
 func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, key []byte) error {
-	dir, err := c.state()
+	dir, err := c.stateDir()
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
@@ -90,12 +90,12 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 	s := &service{
 		control: control{
 			Config: partition.Config{
-				Default:      c.Config,
-				Identity:     id,
-				Host:         c.Host,
-				Inputs:       inputs,
-				ReadyTimeout: c.NodeTimeout,
-				Log:          formatted(to.err, slog.LevelInfo, c.LogFormat),
+				Default:       c.Config,
+				Identity:      id,
+				Host:          c.Host,
+				AllowedInputs: inputs,
+				ReadyTimeout:  c.NodeTimeout,
+				Log:           formatted(to.err, slog.LevelInfo, c.LogFormat),
 			},
 			gossipKey:   key,
 			gossipPort:  c.Port,
@@ -110,8 +110,8 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 	return s.run(ctx, to, func(ctx context.Context) error { <-ctx.Done(); return nil })
 }
 
-// state is the directory of what outlives this process.
-func (c *controlCmd) state() (string, error) {
+// stateDir is the directory of what outlives this process.
+func (c *controlCmd) stateDir() (string, error) {
 	if c.State != "" {
 		return c.State, nil
 	}

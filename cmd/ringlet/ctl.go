@@ -30,7 +30,7 @@ type visitor struct {
 func (c *ctlCmd) Run(ctx context.Context, to streams) error {
 	s, err := c.session(to, c.JSON)
 	if err != nil && ctl.IsHelp(c.Words) {
-		return ctl.HelpWithout(to.out, to.err, err, c.Words)
+		return ctl.HelpWithoutControl(to.out, to.err, err, c.Words)
 	}
 	if err == nil {
 		defer func() { _ = s.Close() }()
@@ -40,39 +40,39 @@ func (c *ctlCmd) Run(ctx context.Context, to streams) error {
 		return nil
 	}
 	ctl.WriteError(to.err, c.JSON, err)
-	return &exit{code: ctl.Code(err)}
+	return &exit{code: ctl.ExitCode(err)}
 }
 
 // session speaks with the control. JSON is for the commands of ringlet ctl.
 func (c *visitor) session(to streams, json bool) (*ctl.Session, error) {
 	if c.Certs == "" || c.User == "" {
-		return nil, &ctl.Error{Code: ctl.CodeUsage,
+		return nil, &ctl.Error{ExitCode: ctl.ExitUsage,
 			Why: "who are you? Give --certs DIR and --user NAME, or set RINGLET_CERTS and RINGLET_USER. ringlet certs makes " +
 				"keys for users"}
 	}
 	id, err := certs.Load(c.Certs, c.User)
 	if err != nil {
-		return nil, &ctl.Error{Code: ctl.CodeUsage, Why: fmt.Sprintf("the keys of %s cannot be used: %v", c.User, err),
+		return nil, &ctl.Error{ExitCode: ctl.ExitUsage, Why: fmt.Sprintf("the keys of %s cannot be used: %v", c.User, err),
 			Err: err}
 	}
 	return ctl.Dial(ctl.Config{
-		Address:  c.Control,
-		Identity: id,
-		Version:  version,
-		In:       os.Stdin,
-		Out:      to.out,
-		Err:      to.err,
-		JSON:     json,
-		Live:     isTerminal(to.out),
+		Address:       c.Control,
+		Identity:      id,
+		Version:       version,
+		In:            os.Stdin,
+		Out:           to.out,
+		Err:           to.err,
+		JSON:          json,
+		OutIsTerminal: isTerminal(to.out),
 	})
 }
 
 func (c *ctlCmd) converse(ctx context.Context, s *ctl.Session) error {
 	switch {
 	case len(c.Words) > 0:
-		return s.Batch(ctx, c.Words)
+		return s.RunBatch(ctx, c.Words)
 	case !isTerminal(os.Stdin):
-		return s.Script(ctx, os.Stdin)
+		return s.RunScript(ctx, os.Stdin)
 	}
 	// An interrupt ends the command under way, not the session.
 	interrupts := make(chan os.Signal, 1)
@@ -81,12 +81,12 @@ func (c *ctlCmd) converse(ctx context.Context, s *ctl.Session) error {
 	ctx, end := signal.NotifyContext(context.WithoutCancel(ctx), syscall.SIGTERM)
 	defer end()
 	fd := int(os.Stdin.Fd())
-	return s.Interactive(ctx, ctl.Terminal{
+	return s.RunInteractive(ctx, ctl.Terminal{
 		In:         os.Stdin,
 		Out:        os.Stdout,
 		Interrupts: interrupts,
 		Size:       func() (int, int, error) { return term.GetSize(fd) },
-		Raw: func() (func(), error) {
+		MakeRaw: func() (func(), error) {
 			was, err := term.MakeRaw(fd)
 			return func() { _ = term.Restore(fd, was) }, err
 		},

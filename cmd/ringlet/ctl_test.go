@@ -39,13 +39,13 @@ func TestCtlScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			fake := apitest.New(apitest.Options{Nodes: 2, Past: true})
+			fake := apitest.New(apitest.Options{Nodes: 2, WithPastRuns: true})
 			server, err := api.New(api.Config{
 				Backend:  fake,
 				Records:  fake,
 				Journal:  fake,
 				Identity: id,
-				API:      loopback + ":0",
+				APIAddr:  loopback + ":0",
 				Log:      slog.New(slog.DiscardHandler),
 			})
 			if err != nil {
@@ -61,7 +61,7 @@ func TestCtlScripts(t *testing.T) {
 				}
 				fake.Close()
 			})
-			env.Setenv("RINGLET_CONTROL", server.API().String())
+			env.Setenv("RINGLET_CONTROL", server.APIAddr().String())
 			env.Setenv("RINGLET_CERTS", keys)
 			env.Setenv("RINGLET_USER", "alice")
 			env.Setenv("GORACE", raceAtOnce)

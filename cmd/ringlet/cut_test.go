@@ -26,7 +26,7 @@ const hubAddr, hostAddr = "10.99.8.254", "10.99.8.%d"
 
 func newHosts(t *testing.T, n int) *hosts {
 	t.Helper()
-	if err := netns.Possible(); err != nil {
+	if err := netns.CheckSupported(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	h := &hosts{session: newSession(t)}
@@ -44,8 +44,8 @@ func newHosts(t *testing.T, n int) *hosts {
 	h.ip("link", "set", "dev", "switch", "up")
 	for i := range n {
 		h.ends = append(h.ends, namespace())
-		a := netns.Interface{In: h.ends[i], Name: "eth", Addr: fmt.Sprintf(hostAddr, i+1) + "/24"}
-		if err := netns.Connect(a, netns.Interface{In: h.hub, Name: port(i)}); err != nil {
+		a := netns.Interface{Namespace: h.ends[i], Name: "eth", Addr: fmt.Sprintf(hostAddr, i+1) + "/24"}
+		if err := netns.Connect(a, netns.Interface{Namespace: h.hub, Name: port(i)}); err != nil {
 			t.Fatal(err)
 		}
 		h.ip("link", "set", "dev", port(i), "master", "switch")
@@ -94,7 +94,7 @@ func (h *hosts) up(args ...string) *served {
 	}
 	c := h.enter(h.startIn(h.hub, append([]string{
 		"control", "--certs", "keys", "--host", hubAddr, "--port", "7946", "--state", "state", "--api", hubAddr + ":0",
-		"--page", "127.0.0.1:0", "--patience", patiently.Long.String(),
+		"--page", "127.0.0.1:0", "--patience", patiently.LongTimeout.String(),
 	}, args...)...), dials(h.dial))
 	for _, n := range h.nodes {
 		eventually(h.t, "the node is there",

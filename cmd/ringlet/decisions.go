@@ -15,7 +15,7 @@ func decisionRows(row printRow, d *nodes.Decisions) {
 	}
 	since := ""
 	switch {
-	case d.Lost:
+	case d.NodeLost:
 		since = "; THE NODE WAS LOST, this is what it told last"
 	case d.First > 0:
 		since = fmt.Sprintf("; its process came back, and began with event %d", d.First)
@@ -26,9 +26,10 @@ func decisionRows(row printRow, d *nodes.Decisions) {
 		row("without result", "%d after the time-out, %d since later ones needed their place, %d at the end", d.NoResult,
 			d.Overrun, d.Unanswered)
 	}
-	if d.Late+d.Doubled+d.Impossible+d.Unsent > 0 {
-		row("results", "%d late, %d doubled, %d impossible; %d did not leave their builder unit, or nobody knows", d.Late,
-			d.Doubled, d.Impossible, d.Unsent)
+	if d.ResultsLate+d.ResultsDoubled+d.ResultsImpossible+d.ResultsUnsent > 0 {
+		row("results", "%d late, %d doubled, %d impossible; %d did not leave their builder unit, or nobody knows",
+			d.ResultsLate,
+			d.ResultsDoubled, d.ResultsImpossible, d.ResultsUnsent)
 	}
 	decisionDeliveryRows(row, &d.Readout)
 	row("decision after", "p50 %s, p99 %s, p99.9 %s, max %s", micros(d.WaitUs.P50), micros(d.WaitUs.P99),
@@ -39,7 +40,7 @@ func decisionRows(row printRow, d *nodes.Decisions) {
 	if with == d.Unsplit {
 		building, ordering = "unknown", "unknown"
 	}
-	if d.JudgedUs.P99 >= decision.MaxTook {
+	if d.JudgedUs.P99 >= decision.MaxTookMicros {
 		judging += " or more"
 	}
 	if with > 0 {
@@ -48,12 +49,12 @@ func decisionRows(row printRow, d *nodes.Decisions) {
 	}
 	if d.Unsplit > 0 {
 		row("unknown", "building and ordering of %d of them: the builder unit took %s or more", d.Unsplit,
-			micros(decision.MaxTook))
+			micros(decision.MaxTookMicros))
 	}
 }
 
 // hostRow says how long packets were in hosts, if that was asked for.
-func hostRow(row printRow, h *nodes.Hosts) {
+func hostRow(row printRow, h *nodes.HostTimes) {
 	if h == nil {
 		return
 	}
@@ -61,7 +62,7 @@ func hostRow(row printRow, h *nodes.Hosts) {
 	for _, one := range []struct {
 		of string
 		q  *nodes.Quantiles4
-	}{{"readout units", h.Readout}, {"builder units", h.Builder}, {"the decision unit", h.Decision}} {
+	}{{"readout units", h.ReadoutUs}, {"builder units", h.BuilderUs}, {"the decision unit", h.DecisionUs}} {
 		if one.q != nil {
 			all = append(all, fmt.Sprintf("at %s %s, %s", one.of, micros(one.q.P50), micros(one.q.P99)))
 		}
@@ -76,8 +77,9 @@ func decisionDeliveryRows(row printRow, h *nodes.ReadoutDecisions) {
 			h.LeftOut,
 			h.Unconfirmed)
 	}
-	if h.MEPs > 0 {
-		row("freed early", "%d times the part of a rejected MEP, %d MFPs of %d bytes, before its outcome was told", h.MEPs,
-			h.MFPs, h.Bytes)
+	if h.MEPsFreed > 0 {
+		row("freed early", "%d times the part of a rejected MEP, %d MFPs of %d bytes, before its outcome was told",
+			h.MEPsFreed,
+			h.MFPsFreed, h.BytesFreed)
 	}
 }

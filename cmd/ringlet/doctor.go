@@ -37,13 +37,13 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 		c.Ports = nil
 	}
 	facts, err := doctor.Read(ctx, doctor.Options{
-		Host:    c.Host,
-		Ports:   c.Ports,
-		Peer:    c.Peer,
-		Clock:   c.Clock,
-		State:   c.State,
-		Outputs: wants.Outputs,
-		Certs:   c.Certs,
+		Host:     c.Host,
+		Ports:    c.Ports,
+		Peer:     c.Peer,
+		ClockURL: c.Clock,
+		State:    c.State,
+		Outputs:  wants.Outputs,
+		Certs:    c.Certs,
 	})
 	if err != nil {
 		return &exit{exitUsage, err}
@@ -63,7 +63,7 @@ func (c *doctorCmd) wants() (doctor.Wants, error) {
 	var err error
 	switch {
 	case c.Config != "":
-		cfg, err = composed(c.Config, c.Set)
+		cfg, err = composeConfig(c.Config, c.Set)
 	case len(c.Set) > 0:
 		cfg, err = config.Compose("", nil, c.Set)
 	default:

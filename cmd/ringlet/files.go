@@ -89,18 +89,18 @@ func (c *genCmd) Run(ctx context.Context, to streams) error {
 		return &exit{exitUsage, err}
 	}
 	r, err := gen.Generate(ctx, gen.Config{
-		Path:         c.File,
-		Format:       format,
-		Events:       c.Events,
-		Packing:      c.Packing,
-		Streams:      c.Streams,
-		FragmentSize: c.FragmentSize,
-		Model:        model,
-		Seed:         c.Seed,
-		Run:          c.RunNumber,
-		Overwrite:    c.Overwrite,
-		Detector:     detector,
-		Raw:          c.Raw,
+		Path:            c.File,
+		Format:          format,
+		Events:          c.Events,
+		Packing:         c.Packing,
+		Streams:         c.Streams,
+		FragmentSize:    c.FragmentSize,
+		Model:           model,
+		Seed:            c.Seed,
+		Run:             c.RunNumber,
+		Overwrite:       c.Overwrite,
+		Detector:        detector,
+		SampleAllStrips: c.Raw,
 	})
 	if err != nil {
 		return err
@@ -160,9 +160,9 @@ func (c *certsCmd) Run(to streams) error {
 		}
 		return err
 	}
-	for _, name := range append([]string{nodes.Name}, c.Names...) {
+	for _, name := range append([]string{nodes.ControlName}, c.Names...) {
 		role := certs.RoleNode
-		if name == nodes.Name {
+		if name == nodes.ControlName {
 			role = certs.RoleControl
 		}
 		if err := issue(name, c.Host, role); err != nil {

@@ -34,7 +34,7 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 	}
 	detector, err := config.LoadFilterDetector(choice)
 	if err == nil {
-		_, err = choice.Open(0, detector) // it may be one that cannot be searched
+		_, err = choice.OpenFilters(0, detector) // it may be one that cannot be searched
 	}
 	if err != nil {
 		return &exit{exitUsage, err}
@@ -44,37 +44,37 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 	host, _ := os.Hostname() // it is for people
 	cfg := backlog.Config{
 		Dir:           c.Backlog,
-		Deadline:      choice.Deadline,
+		EventDeadline: choice.Deadline,
 		WriterTimeout: c.Wait,
 		Node:          "filter",
 		Host:          cmp.Or(host, "unknown"),
 		Program:       version,
 		Log:           log,
 		Progress: func(r backlog.Result) {
-			line.show("filter "+c.Backlog, int64(r.Segments), int64(r.Segments+r.Remaining))
+			line.show("filter "+c.Backlog, int64(r.Segments), int64(r.Segments+r.UndrainedSegments))
 		},
 	}
 	if err := c.outputs(&cfg); err != nil {
 		return &exit{exitUsage, err}
 	}
-	cfg.Filter = func(m *recording.Manifest, most int) (f backlog.Filter, err error) {
-		name := choice.Process()
+	cfg.NewFilter = func(m *recording.Manifest, most int) (f backlog.Filter, err error) {
+		name := choice.ProcessName()
 		if name == "" {
-			f.Filters, err = choice.Open(runtime.GOMAXPROCS(0), detector)
+			f.Filters, err = choice.OpenFilters(runtime.GOMAXPROCS(0), detector)
 			return f, err
 		}
-		was, err := config.Recorded("the manifest's configuration", []byte(m.Configuration))
+		was, err := config.ParseRecorded("the manifest's configuration", []byte(m.Configuration))
 		if err == nil && was.SlotSize > 0 {
 			most = int(was.SlotSize) // no MEP is larger; a segment tells far more
 		}
 		p := external.New(external.Config{
-			Name:     name,
-			Run:      m.Run,
-			Deadline: choice.Deadline,
-			MostMEP:  most,
-			Log:      log,
+			Name:       name,
+			Run:        m.Run,
+			Deadline:   choice.Deadline,
+			MaxMEPSize: most,
+			Log:        log,
 		})
-		f.Panel, f.Ready = p, func() bool { return p.Stats().Processes > 0 }
+		f.External, f.Ready = p, func() bool { return p.Stats().Processes > 0 }
 		return f, nil
 	}
 	r, err := backlog.New(cfg).Run(ctx)
@@ -91,29 +91,29 @@ func (c *filterCmd) outputs(to *backlog.Config) error {
 	for i, output := range outputs {
 		name, dir, colon := strings.Cut(output, ":")
 		if i == 1 && output == "discard:" {
-			to.Discards = true
+			to.DiscardsRejected = true
 			return nil
 		}
 		format, err := recording.ParseFormat(name)
-		if !colon || dir == "" || err != nil || format == recording.MFP {
+		if !colon || dir == "" || err != nil || format == recording.FormatMFP {
 			return fmt.Errorf("output %s: give a format and a directory, as in mep:accepted/ or mdf:accepted/", output)
 		}
 		out := backlog.Output{Dir: strings.TrimSuffix(dir, "/"), Format: format}
 		if i == 0 {
-			to.Accepted = []backlog.Output{out}
+			to.AcceptedOutputs = []backlog.Output{out}
 		} else {
-			to.Rejected = &out
+			to.RejectedOutput = &out
 		}
 	}
 	return nil
 }
 
-// unended says that runs have no verdict; nothing if all have.
-func unended(runs int) string {
+// unendedNote says that runs have no verdict; nothing if all have.
+func unendedNote(runs int) string {
 	if runs == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s no verdict: it goes on, or its control was killed", counted(uint64(runs), "run has",
+	return fmt.Sprintf("; %s no verdict: it goes on, or its control was killed", withUnit(uint64(runs), "run has",
 		"runs have"))
 }
 
@@ -123,33 +123,36 @@ func (c *filterCmd) show(to streams, r *backlog.Result, err error) error {
 	if c.JSON {
 		printed = printJSON(to.out, r)
 	} else {
-		d := &r.Decided
+		d := &r.Decisions
 		_, printed = fmt.Fprintf(to.out, "%s: %s drained%s: "+
 			"%d events = %d accepted + %d rejected%s + %d timed out + %d failed%s%s%s; %s of %d bytes left%s\n",
-			c.Backlog, counted(uint64(r.Segments), "segment", "segments"), some(", %d of them removed", uint64(r.Removed)),
-			d.Events(), d.Accepted, d.Rejected, some(keptWithOthers, d.RejectedKept), d.TimedOut, d.Failed,
-			some(" + %d found in the output", d.Found), some(" + %d copies", d.Copies), some(" + %d damaged", d.Damaged),
-			counted(uint64(r.Remaining), "segment", "segments"), r.RemainingBytes,
-			unended(r.Unconcluded))
+			c.Backlog, withUnit(uint64(r.Segments), "segment", "segments"), formatIfAny(", %d of them removed",
+				uint64(r.RemovedSegments)),
+			d.Events(), d.Accepted, d.Rejected, formatIfAny(keptWithOthersNote, d.RejectedKept), d.TimedOut, d.Failed,
+			formatIfAny(" + %d found in the output", d.FoundInOutput), formatIfAny(" + %d copies",
+				d.Copies), formatIfAny(" + %d damaged", d.Damaged),
+			withUnit(uint64(r.UndrainedSegments), "segment", "segments"), r.UndrainedBytes,
+			unendedNote(r.UnconcludedRuns))
 	}
 	var refused *backlog.Error
 	var busy *recording.DrainingError
 	switch {
 	case errors.Is(err, context.Canceled):
-		return errors.Join(printed, stopped(err, "nothing is lost; run it again: it goes on where it is"))
+		return errors.Join(printed, explainInterruption(err, "nothing is lost; run it again: it goes on where it is"))
 	case errors.As(err, &refused) || errors.As(err, &busy):
 		return errors.Join(printed, &exit{exitUsage, err})
 	case err != nil:
 		return fmt.Errorf("%w: nothing is lost; when that is put right run it again: it goes on where it is", err)
 	case r.Runs == 0:
 		return &exit{exitInput, fmt.Errorf("%s: no run is recorded there", c.Backlog)}
-	case len(r.Broken) > 0:
-		return fmt.Errorf("%d segments could not be read, and stay: 'ringlet verify %s' says why", len(r.Broken), c.Backlog)
-	case r.Remaining > r.Live:
+	case len(r.BrokenSegments) > 0:
+		return fmt.Errorf("%d segments could not be read, and stay: 'ringlet verify %s' says why", len(r.BrokenSegments),
+			c.Backlog)
+	case r.UndrainedSegments > r.LiveSegments:
 		return fmt.Errorf("%s left open by a run that has ended, and could not be closed: 'ringlet recover %s' says why",
-			counted(uint64(r.Remaining-r.Live), "segment is", "segments are"), c.Backlog)
-	case r.Decided.Damaged > 0:
-		return fmt.Errorf("%d events were damaged on the disk; their segments stay", r.Decided.Damaged)
+			withUnit(uint64(r.UndrainedSegments-r.LiveSegments), "segment is", "segments are"), c.Backlog)
+	case r.Decisions.Damaged > 0:
+		return fmt.Errorf("%d events were damaged on the disk; their segments stay", r.Decisions.Damaged)
 	}
 	return printed
 }

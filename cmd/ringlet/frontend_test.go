@@ -38,7 +38,7 @@ func feed(args []string) error {
 			return err
 		}
 	}
-	ctx, stop := context.WithTimeout(context.Background(), 2*patiently.Long)
+	ctx, stop := context.WithTimeout(context.Background(), 2*patiently.LongTimeout)
 	defer stop()
 	s, err := frontend.Dial(ctx, address, frontend.StreamSettings{Name: "script"})
 	if err != nil {
@@ -82,10 +82,10 @@ func cmdOnce(ts *testscript.TestScript, neg bool, args []string) {
 		for len(data) > 0 {
 			mep, err := event.ParseMEP(data)
 			ts.Check(err)
-			for i := range mep.N() {
+			for i := range mep.NumMFPs() {
 				mfp, err := mep.MFP(i)
 				ts.Check(err)
-				for j := range mfp.N() {
+				for j := range mfp.NumFragments() {
 					if mfp.FragmentType(j) != event.FragmentMissing {
 						times[mfp.Source()][mfp.FirstEvent()+uint64(j)]++
 					}

@@ -19,7 +19,7 @@ const logBurst = 3
 type rateLimitedHandler struct {
 	slog.Handler
 
-	said *connlimit.LogLimiter
+	limiter *connlimit.LogLimiter
 }
 
 func newRateLimitedHandler(h slog.Handler) rateLimitedHandler {
@@ -29,7 +29,7 @@ func newRateLimitedHandler(h slog.Handler) rateLimitedHandler {
 // rateLimitedLog is the log of a node of ringlet run: all warnings, but each kind seldom; with verbose, everything.
 // rest logs what is unreported.
 func rateLimitedLog(w io.Writer, verbose bool) (log *slog.Logger, rest func()) {
-	if log = leveled(w, slog.LevelWarn, verbose); verbose {
+	if log = newLeveledLogger(w, slog.LevelWarn, verbose); verbose {
 		return log, func() {}
 	}
 	s := newRateLimitedHandler(log.Handler())
@@ -42,7 +42,7 @@ func (s rateLimitedHandler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelError {
 		kind = "error: " + kind
 	}
-	suppressed, yes := s.said.Allow(kind, cmp.Or(r.Time, time.Now()))
+	suppressed, yes := s.limiter.Allow(kind, cmp.Or(r.Time, time.Now()))
 	if !yes {
 		return nil
 	}
@@ -55,13 +55,13 @@ func (s rateLimitedHandler) Handle(ctx context.Context, r slog.Record) error {
 
 // WithAttrs is slog's.
 func (s rateLimitedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return rateLimitedHandler{s.Handler.WithAttrs(attrs), s.said}
+	return rateLimitedHandler{s.Handler.WithAttrs(attrs), s.limiter}
 }
 
 // WithGroup is slog's.
 func (s rateLimitedHandler) WithGroup(name string) slog.Handler {
-	return rateLimitedHandler{s.Handler.WithGroup(name), s.said}
+	return rateLimitedHandler{s.Handler.WithGroup(name), s.limiter}
 }
 
 // close tells how often something was not told, so that nobody takes three lines for all.
-func (s rateLimitedHandler) close() { s.said.LogUnreported(slog.New(s.Handler)) }
+func (s rateLimitedHandler) close() { s.limiter.LogUnreported(slog.New(s.Handler)) }

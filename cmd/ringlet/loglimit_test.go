@@ -14,7 +14,7 @@ import (
 func TestANodesLogIsSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out logged.Buffer
-		s := newRateLimitedHandler(leveled(&out, slog.LevelWarn, false).Handler())
+		s := newRateLimitedHandler(newLeveledLogger(&out, slog.LevelWarn, false).Handler())
 		log := slog.New(s).With("node", "n0")
 		for range 10 {
 			log.Warn("a fragment's number is wrong")

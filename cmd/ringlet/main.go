@@ -65,11 +65,11 @@ func (e *exit) Unwrap() error { return e.err }
 // streams are where a command writes.
 type streams struct{ out, err io.Writer }
 
-// lasting are the commands that move data or schedule them.
-var lasting = []string{"run", "control", "node", "bench", "testbed"}
+// dataCommands are the commands that move data or schedule them.
+var dataCommands = []string{"run", "control", "node", "bench", "testbed"}
 
 func main() {
-	if len(os.Args) > 1 && slices.Contains(lasting, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains(dataCommands, os.Args[1]) {
 		timerslack.Reexec()
 	}
 	os.Exit(run(os.Args[1:], streams{os.Stdout, os.Stderr}))
@@ -86,20 +86,20 @@ func run(args []string, to streams) int {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(to),
 	)
 	if err != nil {
-		return complain(to, &exit{exitError, err})
+		return reportExit(to, &exit{exitError, err})
 	}
 	k, err := parse(parser, args)
 	if exitCode >= 0 {
 		return exitCode
 	}
 	if err != nil {
-		return complain(to, &exit{exitUsage, hintFormerFlag(err)})
+		return reportExit(to, &exit{exitUsage, hintFormerFlag(err)})
 	}
-	return complain(to, k.Run())
+	return reportExit(to, k.Run())
 }
 
-// complain says what went wrong and gives the exit code.
-func complain(to streams, err error) int {
+// reportExit says what went wrong and gives the exit code.
+func reportExit(to streams, err error) int {
 	var e *exit
 	switch {
 	case err == nil:

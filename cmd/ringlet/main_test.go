@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	} else {
 		must.LimitParallel(8, 4)
 	}
-	slow.idle, slow.atLeast = patiently.Scaled(15*time.Second), patiently.Long // no test waits for them
+	testDelays.idle, testDelays.atLeast = patiently.Scaled(15*time.Second), patiently.LongTimeout // no test waits for them
 	testscript.Main(m, programs)
 }
 
@@ -85,7 +85,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("RUN", strconv.Itoa(int(newRunNumber())))
 			env.Setenv("SAMPLE", sample)
 			env.Setenv("GORACE", raceAtOnce)
-			if python, err := interpreted.Find(); err == nil { // behind the directory of the programs below
+			if python, err := interpreted.FindPython(); err == nil { // behind the directory of the programs below
 				programs, rest, _ := strings.Cut(env.Getenv("PATH"), ":")
 				env.Setenv("PATH", programs+":"+filepath.Dir(python)+":"+rest)
 			}
@@ -96,10 +96,10 @@ func TestScripts(t *testing.T) {
 			case "sample":
 				return sample != "", nil
 			case "python":
-				_, err := interpreted.Find()
+				_, err := interpreted.FindPython()
 				return err == nil, nil
 			case "testbed":
-				return errors.Join(testbed.Possible(), netns.Possible()) == nil, nil
+				return errors.Join(testbed.CheckPossible(), netns.CheckSupported()) == nil, nil
 			}
 			return false, fmt.Errorf("there is no condition %q", name)
 		},
@@ -229,7 +229,7 @@ func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 		if err == nil && pattern.Match(b) {
 			return
 		}
-		if time.Since(begun) > patiently.Long {
+		if time.Since(begun) > patiently.LongTimeout {
 			ts.Fatalf("waited in vain: %v\n%s", err, b)
 		}
 	}
@@ -293,7 +293,7 @@ func processes(dir string) []process {
 // eventually waits for something that must come, however busy the machine is.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patiently.Long); !is(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patiently.LongTimeout); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}

@@ -34,8 +34,8 @@ type memGuest struct {
 	Time  time.Duration `default:"30s" help:"How long it may take in all."`
 }
 
-// bounded says what is wrong with the directory, and bounds what the guest does.
-func (c *memGuest) bounded(ctx context.Context, to streams) (context.Context, context.CancelFunc) {
+// withTimeout says what is wrong with the directory, and bounds what the guest does.
+func (c *memGuest) withTimeout(ctx context.Context, to streams) (context.Context, context.CancelFunc) {
 	warnOfGroup(to, c.Group)
 	return context.WithTimeoutCause(ctx, c.Time, fmt.Errorf("it took longer than --time %v", c.Time))
 }
@@ -46,9 +46,9 @@ func warnOfGroup(to streams, dir string) {
 	}
 }
 
-// as does something as a guest.
-func (c *memGuest) as(ctx context.Context, to streams, task func(context.Context, *mem.Guest) error) error {
-	ctx, cancel := c.bounded(ctx, to)
+// runAsGuest does something as a guest.
+func (c *memGuest) runAsGuest(ctx context.Context, to streams, task func(context.Context, *mem.Guest) error) error {
+	ctx, cancel := c.withTimeout(ctx, to)
 	defer cancel()
 	g, err := mem.Enter(ctx, c.Group, to.out)
 	if err != nil {
@@ -141,7 +141,7 @@ func (c *memPutCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
+	return c.runAsGuest(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Put(ctx, c.Segment, c.Offset, data, c.Notify)
 	})
 }
@@ -155,7 +155,7 @@ type memGetCmd struct {
 
 // Run reads.
 func (c *memGetCmd) Run(ctx context.Context, to streams) error {
-	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
+	return c.runAsGuest(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Get(ctx, c.Segment, c.Offset, c.Count, c.Raw)
 	})
 }
@@ -173,7 +173,7 @@ func (c *memFillCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
+	return c.runAsGuest(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Fill(ctx, c.Segment, c.Offset, c.Count, data)
 	})
 }
@@ -191,7 +191,7 @@ func (c *memCompareCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
+	return c.runAsGuest(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Compare(ctx, c.Segment, c.Offset, c.Count, data)
 	})
 }
@@ -204,7 +204,7 @@ type memAddCmd struct {
 
 // Run adds.
 func (c *memAddCmd) Run(ctx context.Context, to streams) error {
-	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
+	return c.runAsGuest(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Add(ctx, c.Segment, c.Offset, c.Delta)
 	})
 }
@@ -217,7 +217,7 @@ type memLockCmd struct {
 
 // Run locks.
 func (c *memLockCmd) Run(ctx context.Context, to streams) error {
-	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
+	return c.runAsGuest(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Lock(ctx, c.Segment, c.Offset, c.Hold)
 	})
 }
@@ -230,7 +230,7 @@ type memWatchCmd struct {
 
 // Run watches.
 func (c *memWatchCmd) Run(ctx context.Context, to streams) error {
-	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
+	return c.runAsGuest(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Watch(ctx, c.Segment, c.Offset, c.Notices)
 	})
 }
@@ -242,7 +242,7 @@ type memTablesCmd struct {
 
 // Run prints both tables.
 func (c *memTablesCmd) Run(ctx context.Context, to streams) error {
-	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error { return g.Tables(ctx, c.Segment) })
+	return c.runAsGuest(ctx, to, func(ctx context.Context, g *mem.Guest) error { return g.Tables(ctx, c.Segment) })
 }
 
 type memTraceCmd struct {
@@ -254,11 +254,11 @@ type memTraceCmd struct {
 
 // Run follows.
 func (c *memTraceCmd) Run(ctx context.Context, to streams) error {
-	if c.Size < 1 || c.Size > mem.MaxTraced || c.Writes < 1 {
+	if c.Size < 1 || c.Size > mem.MaxTracedWrite || c.Writes < 1 {
 		return usage(fmt.Errorf("--size %v --writes %d: a datagram holds 1 B to %v, and there is 1 write at least", c.Size,
-			c.Writes, config.Bytes(mem.MaxTraced)))
+			c.Writes, config.Bytes(mem.MaxTracedWrite)))
 	}
-	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
+	return c.runAsGuest(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Trace(ctx, c.Segment, c.Offset, make([]byte, c.Size), c.Writes)
 	})
 }
@@ -283,7 +283,7 @@ func (c *memPacketCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.bounded(ctx, to)
+	ctx, cancel := c.withTimeout(ctx, to)
 	defer cancel()
 	p := mem.Packet{
 		Kind:       c.Kind,

@@ -43,9 +43,9 @@ type nodeCmd struct {
 	Verbose     bool          `short:"v" help:"Tell what happens, on standard error."`
 }
 
-// slow is what the tests of this program give a node on a machine that has much else to do. Zero: what a node has by
-// itself.
-var slow struct{ idle, atLeast time.Duration }
+// testDelays is what the tests of this program give a node on a machine that has much else to do. Zero: what a node has
+// by itself.
+var testDelays struct{ idle, atLeast time.Duration }
 
 // tune has the memory of a node collected as suits it, unless the environment says how.
 func tune() {
@@ -77,37 +77,37 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	}
 	tune()
 	cfg := node.Config{
-		Name:     c.Name,
-		Host:     c.Host,
-		DataHost: c.DataHost,
-		Join:     c.Join,
-		Identity: id,
-		Key:      key,
-		Roles:    cluster.Readout | cluster.Builder,
-		Version:  version,
-		Timing:   cluster.TimingFor(c.Host, c.Join),
-		Log:      slog.Default(),
-		Spin:     c.Spin,
-		Watchdog: dog,
-		Ports:    node.Ports{Data: c.DataPort, Service: c.ServicePort, Gossip: c.GossipPort},
+		Name:         c.Name,
+		Host:         c.Host,
+		DataHost:     c.DataHost,
+		Join:         c.Join,
+		Identity:     id,
+		GossipKey:    key,
+		Roles:        cluster.Readout | cluster.Builder,
+		Version:      version,
+		GossipTiming: cluster.TimingFor(c.Host, c.Join),
+		Log:          slog.Default(),
+		SpinTime:     c.Spin,
+		Watchdog:     dog,
+		Ports:        node.Ports{Data: c.DataPort, Service: c.ServicePort, Gossip: c.GossipPort},
 	}
-	cfg.Idle, cfg.Barrier, cfg.AtLeast = slow.idle, slow.atLeast, slow.atLeast
+	cfg.IdleTimeout, cfg.MinBarrierTimeout, cfg.MinTimeout = testDelays.idle, testDelays.atLeast, testDelays.atLeast
 	if !c.WithParent {
 		rest, err := c.serve(to, &cfg)
 		if err != nil {
 			return err
 		}
 		defer rest()
-		cfg.Metrics = metrics.Node(node.Counters(), id.NotAfter)
+		cfg.NewMetricsHandler = metrics.NodeHandler(node.Counters(), id.NotAfter)
 	}
-	cfg.Leave, cfg.Grace = ctx.Done(), c.Grace
+	cfg.LeaveRequest, cfg.LeaveGrace = ctx.Done(), c.Grace
 	ctx, stop := untilSecondSignal(ctx, dog)
 	defer stop()
 	if c.WithParent {
 		var end context.CancelFunc
 		ctx, end = whileParentLives(ctx) // when it goes, nobody is left to let this node go
 		defer end()
-		cfg.Timing.Leave = leaveWithParent // all leave at once, so none waits long for others to take note
+		cfg.GossipTiming.LeaveTimeout = leaveTogetherTimeout // all leave at once, so none waits long for others to take note
 		var rest func()
 		cfg.Log, rest = rateLimitedLog(to.err, c.Verbose)
 		defer rest()
@@ -120,28 +120,28 @@ func (c *nodeCmd) serve(to streams, cfg *node.Config) (rest func(), err error) {
 	if _, err := shmem.Sweep("ringlet-"); err != nil {
 		return nil, err
 	}
-	if cfg.Allow, err = c.allowed(); err != nil {
+	if cfg.Allowlist, err = c.allowed(); err != nil {
 		return nil, &exit{exitUsage, err}
 	}
 	cfg.Log = formatted(to.err, slog.LevelInfo, c.LogFormat)
 	if c.Monitor != "" {
-		if cfg.Monitor, err = address.ListenTCP(c.Monitor); err != nil {
+		if cfg.MonitorListener, err = address.ListenTCP(c.Monitor); err != nil {
 			return nil, &exit{exitUsage, fmt.Errorf("this node cannot answer a monitor at %s: %w", c.Monitor, err)}
 		}
 	}
-	if cfg.Notifier, err = sdnotify.Open(); err != nil && cfg.Monitor != nil {
-		err = errors.Join(err, cfg.Monitor.Close())
+	if cfg.Notifier, err = sdnotify.Open(); err != nil && cfg.MonitorListener != nil {
+		err = errors.Join(err, cfg.MonitorListener.Close())
 	}
 	return func() {
 		_ = cfg.Notifier.Close()
-		if cfg.Monitor != nil {
-			_ = cfg.Monitor.Close()
+		if cfg.MonitorListener != nil {
+			_ = cfg.MonitorListener.Close()
 		}
 	}, err
 }
 
 // allowed is what configurations may use of this host. What a user runs on one machine may use all that the user may.
-func (c *nodeCmd) allowed() (*node.Allowed, error) {
+func (c *nodeCmd) allowed() (*node.Allowlist, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		dir = "/"
@@ -150,7 +150,7 @@ func (c *nodeCmd) allowed() (*node.Allowed, error) {
 	if err != nil {
 		keys = ""
 	}
-	a, err := node.ParseAllowed(c.Allow, dir, keys)
+	a, err := node.ParseAllowlist(c.Allow, dir, keys)
 	if err != nil {
 		return nil, fmt.Errorf("allow: %w", err)
 	}
@@ -205,8 +205,8 @@ func untilSecondSignal(ctx context.Context, dog *watchdog.Watcher) (context.Cont
 	return run, cancel
 }
 
-// leaveWithParent is how long a node of ringlet run waits for others that are leaving too.
-const leaveWithParent = 50 * time.Millisecond
+// leaveTogetherTimeout is how long a node of ringlet run waits for others that are leaving too.
+const leaveTogetherTimeout = 50 * time.Millisecond
 
 // whileParentLives ends the context when the standard input closes: the parent is gone, however it went.
 func whileParentLives(ctx context.Context) (context.Context, context.CancelFunc) {

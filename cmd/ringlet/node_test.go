@@ -28,7 +28,7 @@ func TestSecondSignal(t *testing.T) {
 	if run.Err() != nil {
 		t.Fatal("told once it ends already")
 	}
-	for deadline := time.Now().Add(patiently.Long); run.Err() == nil; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patiently.LongTimeout); run.Err() == nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("told twice it goes on")
 		}

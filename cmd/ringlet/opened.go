@@ -28,8 +28,8 @@ type control struct {
 // records is the file with the records of runs, in the directory of what outlives a control.
 const records = "runs.db"
 
-// remembered is how many events and log lines the control holds for those who come later.
-const remembered = 8192
+// maxRemembered is how many events and log lines the control holds for those who come later.
+const maxRemembered = 8192
 
 // open opens the store, enters the cluster and makes the partition. What is open is closed by close, after an error
 // too.
@@ -38,7 +38,7 @@ func (s *control) open(ctx context.Context) (err error) {
 		return err
 	}
 	// Numbers of events go on growing after a restart: no control gives a million of them a second.
-	s.Journal = journal.New(remembered, uint64(time.Now().UnixMicro()))
+	s.Journal = journal.New(maxRemembered, uint64(time.Now().UnixMicro()))
 	s.Log = slog.New(s.Journal.Handler(s.Log.Handler(), slog.LevelInfo))
 	s.store.SetLogger(s.Log)
 	term, err := s.store.NextTerm(nodes.ClockTerm(time.Now()))
@@ -46,7 +46,7 @@ func (s *control) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.Members, err = cluster.Open(ctx, cluster.Config{
-		Name:     nodes.Name,
+		Name:     nodes.ControlName,
 		BindAddr: s.Host,
 		BindPort: s.gossipPort,
 		Key:      s.gossipKey,
@@ -75,20 +75,20 @@ func (s *control) close(err error) error {
 	return err
 }
 
-// single makes one run with a run control in this process, and prints what came of it.
-func (c *runFlags) single(ctx context.Context, to streams, s control, began func()) error {
+// runOnce makes one run with a run control in this process, and prints what came of it.
+func (c *runFlags) runOnce(ctx context.Context, to streams, s control, began func()) error {
 	defer killOnSecondSignal(ctx)()
 	s.Log, s.LocalScheduler = logger(to.err, c.Verbose), true
 	live := newLiveLine(to.err, !c.JSON && !c.Verbose)
 	var report *nodes.Report
 	err := s.open(ctx)
 	if err == nil {
-		report, err = s.partition.RunOnce(ctx, c.Config, partition.Hooks{Began: began, Progress: live.show})
+		report, err = s.partition.RunOnce(ctx, c.Config, partition.RunHooks{OnBegun: began, OnProgress: live.show})
 	}
 	err = s.close(err)
 	live.end()
 	if err != nil {
-		return classify(err)
+		return exitOfError(err)
 	}
-	return c.show(to, report)
+	return c.printReport(to, report)
 }

@@ -14,7 +14,7 @@ import (
 // newParser makes a parser of a struct with flags, settings of runs among them.
 func newParser(of any, options ...kong.Option) (*kong.Kong, error) {
 	full := new(fullHelp)
-	common := []kong.Option{kong.Name("ringlet"), config.Vars, kong.Bind(full), kong.ValueFormatter(full.format)}
+	common := []kong.Option{kong.Name("ringlet"), config.KongVars, kong.Bind(full), kong.ValueFormatter(full.format)}
 	common = append(common, config.Decimals()...)
 	return kong.New(of, append(common, options...)...)
 }
@@ -37,7 +37,7 @@ func grammar(args []string) any {
 // two screens.
 type fullHelp bool
 
-var bracketed = regexp.MustCompile(` \([^()]*\)`)
+var bracketedText = regexp.MustCompile(` \([^()]*\)`)
 
 // format is kong's: the help of a flag. Settings are the flags that have a group.
 func (h *fullHelp) format(v *kong.Value) string {
@@ -45,7 +45,7 @@ func (h *fullHelp) format(v *kong.Value) string {
 	if *h || v.Flag == nil || v.Flag.Group == nil {
 		return text
 	}
-	first, _, _ := strings.Cut(bracketed.ReplaceAllString(text, ""), ". ")
+	first, _, _ := strings.Cut(bracketedText.ReplaceAllString(text, ""), ". ")
 	return strings.TrimSuffix(first, ".")
 }
 
@@ -79,19 +79,20 @@ func parse(parser *kong.Kong, args []string) (*kong.Context, error) {
 	seen := map[*kong.Flag]bool{}
 	for _, at := range k.Path {
 		f := at.Flag
-		if f == nil || at.Resolved || listed[f.Name] == "" || f.IsSlice() {
+		if f == nil || at.Resolved || listFlagExamples[f.Name] == "" || f.IsSlice() {
 			continue
 		}
 		if seen[f] {
-			return k, fmt.Errorf("--%s is given twice, and is one list: give it once, as in --%[1]s %s", f.Name, listed[f.Name])
+			return k, fmt.Errorf("--%s is given twice, and is one list: give it once, as in --%[1]s %s", f.Name,
+				listFlagExamples[f.Name])
 		}
 		seen[f] = true
 	}
 	return k, nil
 }
 
-// listed are the flags whose value may be a list, each with an example.
-var listed = map[string]string{
+// listFlagExamples are the flags whose value may be a list, each with an example.
+var listFlagExamples = map[string]string{
 	"input":           "tcp:127.0.0.1:7000,shm:cam0",
 	"output":          "mdf:dir/,buffer:NAME",
 	"decision-output": "buffer:NAME,tcp:HOST:PORT",

@@ -78,7 +78,7 @@ func TestHoldersAsWords(t *testing.T) {
 		"n3 50 % by 1.2ms, n0 30 % by 80µs, n1 15 % by 0s, 1 more": {of("n3", 10, 1200), of("n0", 6, 80), of("n1", 3, 0),
 			of("n2", 1, 5)},
 	} {
-		if got := holders(all); got != want {
+		if got := topHolders(all); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

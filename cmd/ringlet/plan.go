@@ -26,25 +26,26 @@ func (c *planCmd) Run(to streams) error {
 		return &exit{exitUsage, err}
 	}
 	if c.Order || c.Seats {
-		return c.proposal(to, p)
+		return c.printProposal(to, p)
 	}
 	err = printResult(to.out, p, c.JSON, p.WriteText)
-	if err == nil && p.Given.Conflicts > 0 {
-		err = fmt.Errorf("plan: the order as given has conflicts in %d of %d phases", p.Given.Phases, p.Given.Places)
+	if err == nil && p.GivenOrder.Conflicts > 0 {
+		err = fmt.Errorf("plan: the order as given has conflicts in %d of %d phases", p.GivenOrder.Phases,
+			p.GivenOrder.Places)
 	}
 	return err
 }
 
-func (c *planCmd) proposal(to streams, p *topology.Plan) error {
+func (c *planCmd) printProposal(to streams, p *topology.Plan) error {
 	switch {
-	case p.Proposed == nil:
+	case p.ProposedOrder == nil:
 		return errors.New("plan: every order that was tried has conflicts")
 	case c.Order:
 		return p.WriteOrder(to.out)
 	case !p.Folded:
 		return &exit{exitUsage, errors.New("plan: seats are for folded nodes; here readout and builder units are apart")}
 	}
-	_, err := fmt.Fprintln(to.out, p.Proposed.Seats)
+	_, err := fmt.Fprintln(to.out, p.ProposedOrder.Seats)
 	return err
 }
 
@@ -63,5 +64,5 @@ func (c *planCmd) plan() (*topology.Plan, error) {
 			return nil, err
 		}
 	}
-	return t.NewPlan(c.File, topology.Options{Show: c.Show, Phase: c.Phase})
+	return t.NewPlan(c.File, topology.Options{MaxConflicts: c.Show, MatrixPhase: c.Phase})
 }

@@ -35,7 +35,7 @@ func (c *predictCmd) Run(ctx context.Context, to streams) error {
 			return &exit{exitUsage, fmt.Errorf("--nodes: %d is not between 2 and %d", n, predict.MostNodes)}
 		}
 	}
-	err := c.answer(ctx, to)
+	err := c.predictOrJudge(ctx, to)
 	var invalid *config.InvalidError
 	var missing *fs.PathError
 	var report *predict.ReportError
@@ -45,7 +45,7 @@ func (c *predictCmd) Run(ctx context.Context, to streams) error {
 	return err
 }
 
-func (c *predictCmd) answer(ctx context.Context, to streams) error {
+func (c *predictCmd) predictOrJudge(ctx context.Context, to streams) error {
 	if c.Judge {
 		s, err := predict.LoadStudy(c.File)
 		if err != nil {
@@ -142,7 +142,7 @@ func (c *predictCmd) judge(ctx context.Context, to streams, s *predict.Study) er
 	return c.show(to, judged)
 }
 
-func (c *predictCmd) show(to streams, judged []predict.Judged) error {
+func (c *predictCmd) show(to streams, judged []predict.JudgedPoint) error {
 	if c.JSON {
 		return printJSON(to.out, judged)
 	}

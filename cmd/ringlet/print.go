@@ -26,9 +26,9 @@ func printResult(w io.Writer, v any, asJSON bool, text func(io.Writer) error) er
 	return text(w)
 }
 
-// sameSignal is how long after the first signal others are that one, told again: timeout(1) sends SIGTERM to its
+// sameSignalTime is how long after the first signal others are that one, told again: timeout(1) sends SIGTERM to its
 // program and at once to its process group, to which the program belongs, too. A person takes longer than this.
-const sameSignal = 250 * time.Millisecond
+const sameSignalTime = 250 * time.Millisecond
 
 // killOnSecondSignal lets the first signal, which has ended ctx, end what is under way in good order, and the next the
 // process; all others die with it. The caller defers what it returns.
@@ -36,7 +36,7 @@ func killOnSecondSignal(ctx context.Context) (stop func()) {
 	over := make(chan struct{})
 	forget := context.AfterFunc(ctx, func() {
 		select {
-		case <-time.After(sameSignal):
+		case <-time.After(sameSignalTime):
 			signal.Reset(os.Interrupt, syscall.SIGTERM)
 		case <-over:
 		}
@@ -49,16 +49,18 @@ func killOnSecondSignal(ctx context.Context) (stop func()) {
 
 // ttyLine is one line of a terminal that tells how something stands; elsewhere it is nothing.
 type ttyLine struct {
-	w     io.Writer
-	on    bool
-	shown bool
+	w       io.Writer
+	enabled bool
+	shown   bool
 }
 
-func newLine(w io.Writer, wanted bool) ttyLine { return ttyLine{w: w, on: wanted && isTerminal(w)} }
+func newLine(w io.Writer, wanted bool) ttyLine {
+	return ttyLine{w: w, enabled: wanted && isTerminal(w)}
+}
 
 // print rewrites the line.
 func (l *ttyLine) print(format string, args ...any) {
-	if l.on {
+	if l.enabled {
 		fmt.Fprintf(l.w, "\r\x1b[K"+format, args...)
 		l.shown = true
 	}

@@ -20,7 +20,7 @@ func TestStateHasAPlace(t *testing.T) {
 	} {
 		t.Setenv("XDG_STATE_HOME", c.state)
 		t.Setenv("HOME", c.home)
-		got, err := (&controlCmd{State: c.given}).state()
+		got, err := (&controlCmd{State: c.given}).stateDir()
 		if got != c.want || (err != nil) != (c.want == "") {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
 		}
@@ -30,7 +30,7 @@ func TestStateHasAPlace(t *testing.T) {
 // TestLineIsRewritten: a line of a terminal is drawn anew only where it changes, and gone in the end.
 func TestLineIsRewritten(t *testing.T) {
 	var out bytes.Buffer
-	l := dataLine{ttyLine: ttyLine{w: &out, on: true}}
+	l := dataLine{ttyLine: ttyLine{w: &out, enabled: true}}
 	l.show("read", 1, 200)
 	l.show("read", 2, 200)
 	l.show("read", 3, 200)
@@ -45,13 +45,13 @@ func TestLineIsRewritten(t *testing.T) {
 // TestSilentSourcesAreNamed: who looks at a run sees for whom it waits, and a log hears it once.
 func TestSilentSourcesAreNamed(t *testing.T) {
 	waits := nodes.Progress{
-		Elapsed: silentFor + 1,
-		State:   "running",
-		Silent:  []string{"tcp:h:1", "shm:a", "shm:b", "shm:c"},
+		Elapsed:       silenceBeforeWarning + 1,
+		State:         "running",
+		SilentSources: []string{"tcp:h:1", "shm:a", "shm:b", "shm:c"},
 	}
 	var out bytes.Buffer
 	log := liveLine{ttyLine: ttyLine{w: &out}, warnSilent: true}
-	log.show(nodes.Progress{Elapsed: silentFor, Silent: waits.Silent})
+	log.show(nodes.Progress{Elapsed: silenceBeforeWarning, SilentSources: waits.SilentSources})
 	log.show(waits)
 	log.show(waits)
 	const said = "the first fragment of tcp:h:1, shm:a, shm:b and 1 more"
@@ -59,7 +59,7 @@ func TestSilentSourcesAreNamed(t *testing.T) {
 		t.Errorf("a log says %q, want %q", &out, want)
 	}
 	out.Reset()
-	line := liveLine{ttyLine: ttyLine{w: &out, on: true}}
+	line := liveLine{ttyLine: ttyLine{w: &out, enabled: true}}
 	line.show(waits)
 	waits.Elapsed, waits.Events = 2*waits.Elapsed, 1
 	line.show(waits)
@@ -72,8 +72,8 @@ func TestSilentSourcesAreNamed(t *testing.T) {
 // TestTheReportCounts: one is no range, and a source that gave nothing has no last event.
 func TestTheReportCounts(t *testing.T) {
 	for want, got := range map[string]string{
-		"1 file":       counted(1, "file", "files"),
-		"0 files":      counted(0, "file", "files"),
+		"1 file":       withUnit(1, "file", "files"),
+		"0 files":      withUnit(0, "file", "files"),
 		"nothing came": lastEvent(nodes.SourceReport{}),
 		"last event 0": lastEvent(nodes.SourceReport{Fragments: 1}),
 	} {

@@ -24,11 +24,11 @@ type readCmd struct {
 func (c *readCmd) Run(ctx context.Context, to streams) error {
 	signal.Ignore(syscall.SIGPIPE) // the write says it
 	err := reading.Print(ctx, to.out, to.err, reading.Options{
-		Name:   c.Name,
-		Wait:   c.Wait,
-		Format: selection.Format(c.Format),
-		Data:   c.Data,
-		Events: c.Events,
+		Name:      c.Name,
+		Wait:      c.Wait,
+		Format:    selection.Format(c.Format),
+		WithData:  c.Data,
+		MaxEvents: c.Events,
 
 		MayLose: c.MayLose,
 	})

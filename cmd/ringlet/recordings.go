@@ -25,7 +25,7 @@ func (c *recoverCmd) Run(ctx context.Context, to streams) error {
 	}
 	switch {
 	case err != nil:
-		return stopped(err, "run it again: it goes on where it is")
+		return explainInterruption(err, "run it again: it goes on where it is")
 	case failed > 0:
 		return fmt.Errorf("recover: %d of %d files could not be recovered; nothing of them was changed or removed", failed,
 			len(found))
@@ -49,8 +49,8 @@ func (c *verifyCmd) Run(ctx context.Context, to streams) error {
 	}
 	line := &dataLine{ttyLine: newLine(to.err, !c.JSON)}
 	o := recording.VerifyOptions{
-		Quick:    c.Quick,
-		Progress: func(dir string, done, total int64) { line.show("verify "+dir, done, total) },
+		IndexesOnly: c.Quick,
+		Progress:    func(dir string, done, total int64) { line.show("verify "+dir, done, total) },
 	}
 	if c.Full {
 		o.Content = func(m *recording.Manifest) (recording.Content, error) { return origin.Find(ctx, m) }
@@ -58,14 +58,14 @@ func (c *verifyCmd) Run(ctx context.Context, to streams) error {
 	v, err := recording.Verify(ctx, c.Dir, o)
 	line.end()
 	if err != nil {
-		return stopped(err, "nothing was changed")
+		return explainInterruption(err, "nothing was changed")
 	}
 	if c.JSON {
 		err = printJSON(to.out, v)
 	} else {
 		_, err = v.WriteTo(to.out)
 	}
-	if err == nil && !v.Closed() {
+	if err == nil && !v.IsGood() {
 		return &exit{exitError, nil}
 	}
 	return err
@@ -88,15 +88,15 @@ func (c *mergeCmd) Run(ctx context.Context, to streams) error {
 	})
 	line.end()
 	if err != nil {
-		return stopped(err, "nothing is lost; run it again: it goes on where it is")
+		return explainInterruption(err, "nothing is lost; run it again: it goes on where it is")
 	}
 	_, err = fmt.Fprintf(to.out, "%s: %d events in %d MEPs, %d bytes, CRC-32C %s\n",
 		c.Out, merged.Events, merged.MEPs, merged.Bytes, merged.CRC)
 	return err
 }
 
-// stopped says what a signal has left.
-func stopped(err error, remains string) error {
+// explainInterruption says what a signal has left.
+func explainInterruption(err error, remains string) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("interrupted: %s", remains)
 	}

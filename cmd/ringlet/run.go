@@ -60,9 +60,9 @@ type runCmd struct {
 	State    string   `placeholder:"DIR" help:"With --page: keep the records of the runs here, or forget them."`
 }
 
-// life of the certificates that run makes for itself: longer than any run, since links end with them. Their keys are in
-// the memory of the processes of one run and nowhere else.
-const life = 10 * 365 * 24 * time.Hour
+// certLifetime of the certificates that run makes for itself: longer than any run, since links end with them. Their
+// keys are in the memory of the processes of one run and nowhere else.
+const certLifetime = 10 * 365 * 24 * time.Hour
 
 // Run builds events on this machine.
 func (c *runCmd) Run(ctx context.Context, to streams) error {
@@ -71,7 +71,7 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 	if err := c.Complete(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	if err := c.Check(here(c.Config, nil)); err != nil {
+	if err := c.CheckNodes(localNodeFacts(c.Config, nil)); err != nil {
 		return &exit{exitUsage, err}
 	}
 	if _, err := shmem.Sweep("ringlet-"); err != nil {
@@ -87,10 +87,10 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	spawner := &spawn.Processes{
-		Path: program,
-		Log:  to.err,
-		Keys: keys.write,
-		Args: func(name, join string) []string { return c.nodeArgs(name, loopback, join) },
+		ProgramPath: program,
+		Stderr:      to.err,
+		WriteKeys:   keys.write,
+		Args:        func(name, join string) []string { return c.nodeArgs(name, loopback, join) },
 	}
 	if c.Page != "" {
 		given.Duration = c.Duration // else a run that is not told when to end would end with this process
@@ -105,7 +105,7 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		// MHz, means of 3 runs on a machine shared with others, 2026-11-21).
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	}
-	return c.single(ctx, to, control{
+	return c.runOnce(ctx, to, control{
 		Config:    partition.Config{Host: loopback, Identity: keys.control, Spawner: spawner},
 		gossipKey: keys.gossip,
 	}, nil)
@@ -135,12 +135,12 @@ func (c *runCmd) serve(
 	s := &service{
 		control: control{
 			Config: partition.Config{
-				Default:  given,
-				Identity: keys.control,
-				Host:     loopback,
-				Inputs:   inputs,
-				Spawner:  spawner,
-				Log:      leveled(to.err, slog.LevelWarn, c.Verbose),
+				Default:       given,
+				Identity:      keys.control,
+				Host:          loopback,
+				AllowedInputs: inputs,
+				Spawner:       spawner,
+				Log:           newLeveledLogger(to.err, slog.LevelWarn, c.Verbose),
 			},
 			gossipKey:   keys.gossip,
 			recordsPath: filepath.Join(dir, records),
@@ -149,11 +149,11 @@ func (c *runCmd) serve(
 		pageAddr: c.Page,
 	}
 	defer spawner.Stop()
-	return s.run(ctx, to, func(ctx context.Context) error { return c.first(ctx, to, s) })
+	return s.run(ctx, to, func(ctx context.Context) error { return c.makeFirstRun(ctx, to, s) })
 }
 
-// first makes the first run, waits until it is told to end, and ends the run that goes on then.
-func (c *runCmd) first(ctx context.Context, to streams, s *service) error {
+// makeFirstRun makes the first run, waits until it is told to end, and ends the run that goes on then.
+func (c *runCmd) makeFirstRun(ctx context.Context, to streams, s *service) error {
 	if err := s.partition.RunCommands(ctx, "run", "load", "configure", "start"); err != nil {
 		fmt.Fprintf(to.err, "ringlet: %v\n", err) // the page shows what can be done about it
 	}
@@ -163,11 +163,11 @@ func (c *runCmd) first(ctx context.Context, to streams, s *service) error {
 	if report == nil {
 		return err
 	}
-	return errors.Join(err, c.show(to, report))
+	return errors.Join(err, c.printReport(to, report))
 }
 
-// show prints a report, and turns it into the way the program ends.
-func (c *runFlags) show(to streams, report *nodes.Report) (err error) {
+// printReport prints a report, and turns it into the way the program ends.
+func (c *runFlags) printReport(to streams, report *nodes.Report) (err error) {
 	err = printResult(to.out, report, c.JSON, func(w io.Writer) error { return writeTable(w, report) })
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (c *runFlags) show(to streams, report *nodes.Report) (err error) {
 	if report.VerdictReason != "" && report.ExitStatus() == nodes.ExitGood { // else the last sentence says it
 		fmt.Fprintf(to.err, "ringlet: run %d is %s: %s\n", report.Run, report.VerdictName, report.VerdictReason)
 	}
-	return verdict(report)
+	return exitOfReport(report)
 }
 
 // nodeArgs starts a node on this machine, together with all the others.
@@ -212,24 +212,24 @@ type runKeys struct {
 
 // makeKeys makes the keys of a run; host is where the control is, of where each node is.
 func makeKeys(roles []config.Role, host string, of func(name string) string) (*runKeys, error) {
-	ca, err := certs.NewCA(life)
+	ca, err := certs.NewCA(certLifetime)
 	if err != nil {
 		return nil, err
 	}
 	k := &runKeys{nodes: map[string]*certs.Identity{}, gossip: certs.NewGossipKey()}
 	for _, r := range roles {
-		if k.nodes[r.Name], err = ca.Issue(r.Name, []string{of(r.Name)}, certs.RoleNode, life); err != nil {
+		if k.nodes[r.Name], err = ca.Issue(r.Name, []string{of(r.Name)}, certs.RoleNode, certLifetime); err != nil {
 			return nil, err
 		}
 	}
-	k.control, err = ca.Issue(nodes.Name, []string{host}, certs.RoleControl, life)
+	k.control, err = ca.Issue(nodes.ControlName, []string{host}, certs.RoleControl, certLifetime)
 	return k, err
 }
 
 // write gives a process its keys.
 func (k *runKeys) write(name string, stdin io.Writer) error {
 	id := k.nodes[name]
-	if name == nodes.Name {
+	if name == nodes.ControlName {
 		id = k.control
 	}
 	if id == nil {
@@ -238,8 +238,8 @@ func (k *runKeys) write(name string, stdin io.Writer) error {
 	return id.WriteBundle(stdin, k.gossip)
 }
 
-// verdict turns a report into the way the program ends.
-func verdict(r *nodes.Report) error {
+// exitOfReport turns a report into the way the program ends.
+func exitOfReport(r *nodes.Report) error {
 	switch v := r.ExitStatus(); {
 	case v == nodes.ExitGood:
 		return nil
@@ -252,8 +252,8 @@ func verdict(r *nodes.Report) error {
 	}
 }
 
-// classify gives errors from before the run their exit code.
-func classify(err error) error {
+// exitOfError gives errors from before the run their exit code.
+func exitOfError(err error) error {
 	var input *nodes.InputError
 	var invalid *config.InvalidError
 	switch {
@@ -266,7 +266,9 @@ func classify(err error) error {
 }
 
 // logger tells warnings, or everything to those who want it.
-func logger(w io.Writer, verbose bool) *slog.Logger { return leveled(w, slog.LevelWarn, verbose) }
+func logger(w io.Writer, verbose bool) *slog.Logger {
+	return newLeveledLogger(w, slog.LevelWarn, verbose)
+}
 
 // formatted is the log of a service, at a level and in a format.
 func formatted(w io.Writer, level slog.Level, format string) *slog.Logger {
@@ -277,7 +279,7 @@ func formatted(w io.Writer, level slog.Level, format string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opts))
 }
 
-func leveled(w io.Writer, level slog.Level, verbose bool) *slog.Logger {
+func newLeveledLogger(w io.Writer, level slog.Level, verbose bool) *slog.Logger {
 	if verbose {
 		level = slog.LevelInfo
 	}

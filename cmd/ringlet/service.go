@@ -40,17 +40,17 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 		return err
 	}
 	cfg := api.Config{
-		Backend:  s.partition,
-		Records:  s.store,
-		Journal:  s.Journal,
-		Identity: s.Identity,
-		API:      s.apiAddr,
-		Page:     s.pageAddr,
-		Streams:  s.maxStreams,
-		Log:      s.Log,
+		Backend:    s.partition,
+		Records:    s.store,
+		Journal:    s.Journal,
+		Identity:   s.Identity,
+		APIAddr:    s.apiAddr,
+		PageAddr:   s.pageAddr,
+		MaxStreams: s.maxStreams,
+		Log:        s.Log,
 	}
 	if !s.usersHaveKeys {
-		cfg.Entered = func(link string) { fmt.Fprintf(to.out, "the next link is %s\n", link) }
+		cfg.OnEntered = func(link string) { fmt.Fprintf(to.out, "the next link is %s\n", link) }
 	}
 	server, err := api.New(cfg)
 	if err != nil {
@@ -58,11 +58,11 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	}
 	server.Handle("/", api.Everybody, page.Handler(node.Counters()))
 	server.Handle(profile.Path, api.Admin, profile.Handler(s.partition))
-	known := &drawing{now: func() (uint32, string) {
+	known := &eventTruths{currentRun: func() (uint32, string) {
 		now := s.partition.Status()
 		return now.GetRun(), now.GetConfiguration()
 	}}
-	drawn, err := display.Handler(display.Config{Detector: known.geometry, Truth: known.truth})
+	drawn, err := display.Handler(display.Config{Detector: known.geometry, Truth: known.truthOf})
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
@@ -91,7 +91,7 @@ func (s *service) serve(ctx context.Context, server *api.Server, work func(conte
 	defer over()
 	var beside sync.WaitGroup
 	defer beside.Wait()
-	beside.Go(func() { manager.Watch(served, s.partition.Live) })
+	beside.Go(func() { manager.Watch(served, s.partition.CheckLiveness) })
 	beside.Go(func() { s.Identity.Watch(served, s.Log) })
 	var done error
 	worked := make(chan struct{})
@@ -100,10 +100,10 @@ func (s *service) serve(ctx context.Context, server *api.Server, work func(conte
 		defer over()
 		done = work(ctx)
 	})
-	manager.Ready("serving " + server.API().String())
+	manager.NotifyReady("serving " + server.APIAddr().String())
 	err = server.Serve(served)
 	over()
-	manager.Stopping("ending; nodes go on as they are")
+	manager.NotifyStopping("ending; nodes go on as they are")
 	if err != nil {
 		return err // of a listener: the work ends with the process
 	}
@@ -121,12 +121,13 @@ func (s *service) monitored(server *api.Server) (end func(), err error) {
 		return nil, fmt.Errorf("cannot bind the monitor at %s: %w", s.monitorAddr, err)
 	}
 	p := s.partition
-	controlMetrics := metrics.Control(figures.SchedulerCounters(), func() metrics.Partition {
+	controlMetrics := metrics.ControlHandler(figures.SchedulerCounters(), func() metrics.Partition {
 		now := p.Metrics()
 		now.Refused = server.Refused()
 		return now
 	}, s.Identity.NotAfter)
-	return monitor.Serve(lis, monitor.Process{Live: p.Live, Ready: p.Ready, Metrics: controlMetrics}, s.Log), nil
+	return monitor.Serve(lis, monitor.Process{CheckLive: p.CheckLiveness, CheckReady: p.Ready,
+		MetricsHandler: controlMetrics}, s.Log), nil
 }
 
 // linkFile is the file beside the records with the link to the page, for its owner alone.
@@ -137,12 +138,12 @@ const linkFile = "page-link"
 func (s *service) printAddresses(out io.Writer, server *api.Server) error {
 	fmt.Fprintf(out, "nodes join at   %s\n", s.Members.Addr())
 	if s.usersHaveKeys {
-		fmt.Fprintf(out, "ringlet ctl at  %s\n", server.API())
+		fmt.Fprintf(out, "ringlet ctl at  %s\n", server.APIAddr())
 	}
-	if server.Page() == nil {
+	if server.PageAddr() == nil {
 		return nil
 	}
-	link := server.Entrance()
+	link := server.NewEntrance()
 	plain, _, secret := strings.Cut(link, "?")
 	if !secret || s.recordsPath == "" || isTerminal(out) {
 		fmt.Fprintf(out, "the page is at  %s\n", link)

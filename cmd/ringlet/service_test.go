@@ -40,7 +40,7 @@ func (s *session) serve(port string, args ...string) *served {
 	s.t.Helper()
 	p := s.start(append([]string{
 		"control", "--certs", "keys", "--port", port, "--state", "state", "--api", "127.0.0.1:0", "--page", "127.0.0.1:0",
-		"--patience", patiently.Long.String(),
+		"--patience", patiently.LongTimeout.String(),
 	}, args...)...)
 	return s.enter(p, dials(nil))
 }

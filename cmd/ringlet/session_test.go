@@ -122,7 +122,7 @@ func (p *program) ends(code int) {
 	p.t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(2 * patiently.Long):
+	case <-time.After(2 * patiently.LongTimeout):
 		p.t.Fatal("it does not end")
 	}
 	if got := p.cmd.ProcessState.ExitCode(); got != code {

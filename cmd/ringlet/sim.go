@@ -40,9 +40,9 @@ func (c *simRunCmd) Run(ctx context.Context, to streams) error {
 	}
 	bar := newLine(to.err, true)
 	env := study.Env{
-		Seed:   c.Seed,
-		Inside: &study.Inside{},
-		Progress: func(now sim.Time, executed uint64) {
+		Seed:    c.Seed,
+		Details: &study.SimDetails{},
+		OnProgress: func(now sim.Time, executed uint64) {
 			bar.print("%v simulated, %d events", now, executed)
 		},
 	}

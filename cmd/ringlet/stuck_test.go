@@ -55,7 +55,7 @@ func stick(path, number string) error {
 
 // connectFrontend says hello until it is accepted, and from which event on.
 func connectFrontend(path string) (net.Conn, uint64, error) {
-	for until := time.Now().Add(patiently.Long); ; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(patiently.LongTimeout); ; time.Sleep(20 * time.Millisecond) {
 		c, err := net.Dial("unix", path)
 		var answer [24]byte
 		if err == nil {

@@ -33,9 +33,9 @@ type benchSweepCmd struct {
 // referenceTime is how long a reference is measured: long enough for the window of a slow connection to open.
 const referenceTime = time.Second
 
-// runEnd is how long an interrupted run may take to end in good order, with its processes and segments: 32 nodes on 2
-// cores drain for seconds.
-const runEnd = 20 * time.Second
+// runEndTimeout is how long an interrupted run may take to end in good order, with its processes and segments: 32 nodes
+// on 2 cores drain for seconds.
+const runEndTimeout = 20 * time.Second
 
 // Run runs the sweep.
 func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
@@ -53,22 +53,22 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 		dir = "sweep-" + strings.ReplaceAll(s.Name, " ", "-")
 	}
 	if len(s.References) > 0 {
-		tuneBench(bench.DefaultProcs(2)) // this process is the near end of them
+		tuneProcess(bench.DefaultProcs(2)) // this process is the near end of them
 	}
 	bar := &sweepBar{newLine(to.err, true)}
 	sum, err := sweep.Run(ctx, s, sweep.Config{
-		Dir:       dir,
-		Resume:    c.Resume,
-		Rounds:    c.Rounds,
-		Version:   version,
-		Command:   "ringlet bench sweep " + shellQuote(c.File),
-		Progress:  bar.show,
-		Reference: reference,
-		Measure: func(ctx context.Context, name string) (trial.Figures, error) {
+		Dir:               dir,
+		Resume:            c.Resume,
+		Rounds:            c.Rounds,
+		Version:           version,
+		Command:           "ringlet bench sweep " + shellQuote(c.File),
+		Progress:          bar.show,
+		MeasureReferences: measureReference,
+		MeasureNamed: func(ctx context.Context, name string) (trial.Figures, error) {
 			return measureRaw(ctx, to, program, name)
 		},
 		Notify: func(what string) { fmt.Fprintln(to.err, "bench: "+what) },
-		Spawn:  func(ctx context.Context, t sweep.Turn) ([]byte, error) { return spawned(ctx, program, t) },
+		Spawn:  func(ctx context.Context, t sweep.Turn) ([]byte, error) { return runTurn(ctx, program, t) },
 	})
 	bar.end()
 	var unusable *sweep.ResultsError
@@ -96,16 +96,16 @@ func (c *benchSweepCmd) load() (*sweep.Sweep, error) {
 		}
 	}
 	if slices.ContainsFunc(s.Cells, func(c sweep.Cell) bool { return c.Bed.Kind == sweep.Testbed }) {
-		if err := testbed.Possible(); err != nil {
+		if err := testbed.CheckPossible(); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// spawned runs the program for one turn of a sweep.
-func spawned(ctx context.Context, program string, t sweep.Turn) ([]byte, error) {
-	out, err := tool.Command{Program: program, Args: t.Cell.Args, End: runEnd}.Run(ctx)
+// runTurn runs the program for one turn of a sweep.
+func runTurn(ctx context.Context, program string, t sweep.Turn) ([]byte, error) {
+	out, err := tool.Command{Program: program, Args: t.Cell.Args, EndTimeout: runEndTimeout}.Run(ctx)
 	if ctx.Err() != nil {
 		_, _ = shmem.Sweep("ringlet-") // of a run that had to be killed all the same
 	}
@@ -114,7 +114,7 @@ func spawned(ctx context.Context, program string, t sweep.Turn) ([]byte, error) 
 
 // printSummary says how the sweep went. The error is what its exit code tells.
 func (c *benchSweepCmd) printSummary(to streams, sum *sweep.Summary, dir string) error {
-	fmt.Fprintf(to.out, "%d of %d runs have a result, %d failed: %s\n", sum.Runs, sum.Total, sum.Failed,
+	fmt.Fprintf(to.out, "%d of %d runs have a result, %d failed: %s\n", sum.GoodRuns, sum.TotalRuns, sum.FailedRuns,
 		filepath.Join(dir, "report.html"))
 	if err := trial.Table(to.out, "Bounds, judged by medians", trial.VerdictHead,
 		trial.VerdictRows(sum.Verdicts())); err != nil {
@@ -127,8 +127,8 @@ func (c *benchSweepCmd) printSummary(to streams, sum *sweep.Summary, dir string)
 			again = append(again, "--rounds", strconv.Itoa(c.Rounds))
 		}
 		return fmt.Errorf("bench: the sweep was interrupted; %s continues it", strings.Join(again, " "))
-	case sum.Failed > 0:
-		return fmt.Errorf("bench: %d runs of the sweep failed; the file says why", sum.Failed)
+	case sum.FailedRuns > 0:
+		return fmt.Errorf("bench: %d runs of the sweep failed; the file says why", sum.FailedRuns)
 	}
 	return nil
 }
@@ -137,19 +137,19 @@ func (c *benchSweepCmd) printSummary(to streams, sum *sweep.Summary, dir string)
 // names.
 func measureRaw(ctx context.Context, to streams, program, name string) (trial.Figures, error) {
 	if bench.IsBetweenNodes(name) {
-		between := nodesConfig("quic", benchSpin)
+		between := nodesConfig("quic", defaultBenchSpin)
 		if err := setIdentities(&between); err != nil {
 			return nil, err
 		}
-		defer sweepBench()
+		defer removeStaleSegments()
 		return bench.MeasureBetween(ctx, between, name)
 	}
 	cfg := bench.Default()
 	cfg.Version, cfg.Program, cfg.Log = version, program, to.err
-	if err := (&benchCarriersCmd{Host: cfg.Host}).connect(ctx, to, &cfg); err != nil {
+	if err := (&benchCarriersCmd{Host: cfg.Host}).connectFar(ctx, to, &cfg); err != nil {
 		return nil, err
 	}
-	defer sweepBench()
+	defer removeStaleSegments()
 	return bench.Measure(ctx, cfg, name)
 }
 
@@ -165,17 +165,17 @@ func shellQuote(word string) string {
 }
 
 // checkCommandLine asks this program's own parser whether it would take a command line, and where that takes place.
-func checkCommandLine(args []string) (sweep.Ground, error) {
-	in, spec, err := parsed(args)
+func checkCommandLine(args []string) (sweep.BedSummary, error) {
+	in, spec, err := parseTestbedRun(args)
 	if err != nil || in == nil {
-		return sweep.Ground{}, err
+		return sweep.BedSummary{}, err
 	}
-	return sweep.Ground{Hosts: spec.Hosts, Port: float64(spec.Slowest())}, nil
+	return sweep.BedSummary{Hosts: spec.Hosts, PortBps: float64(spec.SlowestRate())}, nil
 }
 
-// parsed reads a command line as this program does. In is nil where it is of no test bed; the Spec is that of the bed
-// that is up where the line names one.
-func parsed(args []string) (in *testbedRunCmd, spec testbed.Spec, err error) {
+// parseTestbedRun reads a command line as this program does. In is nil where it is of no test bed; the Spec is that of
+// the bed that is up where the line names one.
+func parseTestbedRun(args []string) (in *testbedRunCmd, spec testbed.Spec, err error) {
 	var c cli
 	parser, err := newParser(&c, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
 	if err != nil {
@@ -186,11 +186,11 @@ func parsed(args []string) (in *testbedRunCmd, spec testbed.Spec, err error) {
 		return nil, spec, err
 	}
 	in = &c.Testbed.Run
-	_, spec, _, err = in.wanted(streams{io.Discard, io.Discard})
+	_, spec, _, err = in.checkArgs(streams{io.Discard, io.Discard})
 	if err != nil || in.Name == "" {
 		return in, spec, err
 	}
-	bed, err := in.bed(spec)
+	bed, err := in.openBed(spec)
 	var none *testbed.NotUpError
 	switch {
 	case errors.As(err, &none):
@@ -201,9 +201,9 @@ func parsed(args []string) (in *testbedRunCmd, spec testbed.Spec, err error) {
 	return in, bed.Spec(), bed.Close()
 }
 
-// reference is TCP where the runs are: through the ports of their test bed, or on this machine's loopback. Nodes that
-// are elsewhere have none that could be measured from here.
-func reference(ctx context.Context, c *sweep.Cell) ([]sweep.Measured, error) {
+// measureReference is TCP where the runs are: through the ports of their test bed, or on this machine's loopback. Nodes
+// that are elsewhere have none that could be measured from here.
+func measureReference(ctx context.Context, c *sweep.Cell) ([]sweep.ReferenceGoodput, error) {
 	switch c.Bed.Kind {
 	case sweep.Control:
 		return nil, nil
@@ -211,17 +211,17 @@ func reference(ctx context.Context, c *sweep.Cell) ([]sweep.Measured, error) {
 		return portReference(ctx, c)
 	}
 	gbps, err := bench.TCP(ctx, loopback, referenceTime)
-	return []sweep.Measured{{Name: "TCP, one connection, loopback", Gbps: gbps}}, err
+	return []sweep.ReferenceGoodput{{Name: "TCP, one connection, loopback", Gbps: gbps}}, err
 }
 
 // portReference makes the bed that a cell's runs have, for as long as it takes: one port by itself, and all of them at
 // the same time, which shows whether the processors can do what the ports could.
-func portReference(ctx context.Context, c *sweep.Cell) (_ []sweep.Measured, err error) {
-	in, spec, err := parsed(c.Args)
+func portReference(ctx context.Context, c *sweep.Cell) (_ []sweep.ReferenceGoodput, err error) {
+	in, spec, err := parseTestbedRun(c.Args)
 	if err != nil {
 		return nil, err
 	}
-	bed, err := in.bed(spec)
+	bed, err := in.openBed(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func portReference(ctx context.Context, c *sweep.Cell) (_ []sweep.Measured, err 
 	if err != nil {
 		return nil, err
 	}
-	all, err := bed.Goodput(ctx, referenceTime, bed.Shift(1)...)
+	all, err := bed.Goodput(ctx, referenceTime, bed.ShiftFlows(1)...)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func portReference(ctx context.Context, c *sweep.Cell) (_ []sweep.Measured, err 
 	for _, v := range all {
 		sum += v
 	}
-	return []sweep.Measured{
+	return []sweep.ReferenceGoodput{
 		{Name: "TCP through one port, " + name, Gbps: one[0] / 1e9},
 		{Name: "TCP through all ports at once, the mean of a port, " + name, Gbps: sum / float64(len(all)) / 1e9},
 	}, nil
@@ -254,15 +254,15 @@ type sweepBar struct{ ttyLine }
 const barWidth = 30
 
 func (b *sweepBar) show(p sweep.Progress) {
-	if p.Failed != "" {
+	if p.LastFailure != "" {
 		b.end()
-		fmt.Fprintf(b.w, "FAILED: %s\n", p.Failed)
+		fmt.Fprintf(b.w, "FAILED: %s\n", p.LastFailure)
 	}
 	remaining := p.Remaining.Round(time.Second)
-	if !b.on && p.What != "" {
-		fmt.Fprintf(b.w, "%d of %d, %v left: %s\n", p.Done+1, p.Total, remaining, p.What)
+	if !b.enabled && p.UnderWay != "" {
+		fmt.Fprintf(b.w, "%d of %d, %v left: %s\n", p.Done+1, p.Total, remaining, p.UnderWay)
 	}
 	full := barWidth * p.Done / max(p.Total, 1)
 	b.print("%s%s %3d %%  %d of %d, %v left  %s", strings.Repeat("█", full), strings.Repeat("░", barWidth-full),
-		100*p.Done/max(p.Total, 1), p.Done, p.Total, remaining, p.What)
+		100*p.Done/max(p.Total, 1), p.Done, p.Total, remaining, p.UnderWay)
 }

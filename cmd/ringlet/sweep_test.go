@@ -32,8 +32,8 @@ func TestSweepFilesAreSweeps(t *testing.T) {
 			t.Errorf("%s is named %q", file, s.Name)
 		}
 		for _, c := range s.Cells {
-			if c.Bed.Kind == sweep.Testbed && (c.Ground.Hosts == 0 || c.Ground.Port == 0) {
-				t.Errorf("%s: %+v", c.ID, c.Ground)
+			if c.Bed.Kind == sweep.Testbed && (c.BedSummary.Hosts == 0 || c.BedSummary.PortBps == 0) {
+				t.Errorf("%s: %+v", c.ID, c.BedSummary)
 			}
 		}
 	}
@@ -101,7 +101,7 @@ func TestWordsAreForAShell(t *testing.T) {
 func TestPortsOfTheirOwnBind(t *testing.T) {
 	ground, err := checkCommandLine([]string{"testbed", "run", "--hosts=4", "--rate=200Mbit", "--ports=n2=50Mbit", "--",
 		"--nodes=4"})
-	if err != nil || ground != (sweep.Ground{Hosts: 4, Port: 50e6}) {
+	if err != nil || ground != (sweep.BedSummary{Hosts: 4, PortBps: 50e6}) {
 		t.Errorf("%+v, %v", ground, err)
 	}
 }
@@ -118,7 +118,7 @@ func TestSweepInABedThatIsUp(t *testing.T) {
 	}
 	up := s.start("testbed", "up", "--hosts", "2", "--rate", "20Mbit", "--name", name)
 	eventually(t, "the bed is up", func() bool { return strings.Contains(up.out.String(), "2 hosts n0 to n1") })
-	if ground, err := checkCommandLine(line); err != nil || ground != (sweep.Ground{Hosts: 2, Port: 20e6}) {
+	if ground, err := checkCommandLine(line); err != nil || ground != (sweep.BedSummary{Hosts: 2, PortBps: 20e6}) {
 		t.Errorf("%+v, %v", ground, err)
 	}
 	line[3] = "--at=1s:cut:n3"

@@ -27,35 +27,36 @@ func newLiveLine(w io.Writer, wanted bool) *liveLine {
 	return &liveLine{ttyLine: newLine(w, wanted), warnSilent: wanted && !isTerminal(w)}
 }
 
-// silentFor is how long after its start a run tells for whom it waits: front-ends that are there give something before.
-const silentFor = 2 * time.Second
+// silenceBeforeWarning is how long after its start a run tells for whom it waits: front-ends that are there give
+// something before.
+const silenceBeforeWarning = 2 * time.Second
 
 // show rewrites the line; rates are those since it was shown last.
 func (l *liveLine) show(p nodes.Progress) {
-	if l.warnSilent && len(p.Silent) > 0 && p.Elapsed > silentFor && p.WaitsFor == "" {
+	if l.warnSilent && len(p.SilentSources) > 0 && p.Elapsed > silenceBeforeWarning && p.WaitReason == "" {
 		l.warnSilent = false
-		fmt.Fprintf(l.w, "ringlet: the run waits for the first fragment of %s\n", fewOf(p.Silent))
+		fmt.Fprintf(l.w, "ringlet: the run waits for the first fragment of %s\n", firstNames(p.SilentSources))
 	}
 	d := (p.Elapsed - l.last.Elapsed).Seconds()
-	if !l.on || d <= 0 {
+	if !l.enabled || d <= 0 {
 		return
 	}
 	switch at := p.Elapsed.Seconds(); {
-	case p.WaitsFor != "":
-		l.print("%6.1f s  stopping: waits for %s", at, p.WaitsFor)
-	case len(p.Silent) > 0 && p.Events == 0:
-		l.print("%6.1f s  %s  waits for the first fragment of %s", at, p.State, fewOf(p.Silent))
+	case p.WaitReason != "":
+		l.print("%6.1f s  stopping: waits for %s", at, p.WaitReason)
+	case len(p.SilentSources) > 0 && p.Events == 0:
+		l.print("%6.1f s  %s  waits for the first fragment of %s", at, p.State, firstNames(p.SilentSources))
 	default:
 		l.print("%6.1f s  %s  %12s  %7.3f Gbit/s  in flight %d  incomplete %d  re-sent %d",
-			at, p.State, ctl.Frequency(float64(p.Events-l.last.Events)/d),
+			at, p.State, ctl.FormatFrequency(float64(p.Events-l.last.Events)/d),
 			float64(p.Bytes-min(p.Bytes, l.last.Bytes))*8/d/1e9,
-			p.InFlight, p.Incomplete, p.Resent)
+			p.MEPsInFlight, p.EventsIncomplete, p.ChunksResent)
 	}
 	l.last = p
 }
 
-// fewOf names the first few.
-func fewOf(names []string) string {
+// firstNames names the first few.
+func firstNames(names []string) string {
 	const named = 3
 	if len(names) > named {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:named], ", "), len(names)-named)
@@ -77,7 +78,7 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	builtRows(row, r)
 	timeRows(row, r)
 	decisionRows(row, r.Decisions)
-	hostRow(row, r.Hosts)
+	hostRow(row, r.HostTimes)
 	row("nodes used", "%.2f CPU s (%.2f per GB), %.0f MB at most", r.CPUSeconds, r.CPUSecondsPerGB, r.MaxRSSMB)
 	sourceRows(row, r)
 	filterRow(row, r)
@@ -89,19 +90,19 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 
 // runRows say what the run was, and how it ended.
 func runRows(row printRow, r *nodes.Report) {
-	between := ", " + r.Carried() + ", " + r.Traffic()
+	between := ", " + r.DescribeCarriers() + ", " + r.DescribeTraffic()
 	if r.Nodes == 1 {
 		between = "" // nothing goes from one to another
 	}
-	row("run", "%d: %s, %s and %s%s, packing %d, %s streams each", r.Run, counted(r.Nodes, "node", "nodes"),
-		counted(r.RUs, "readout", "readout"), counted(r.BUs, "builder unit", "builder units"), between, r.Packing,
-		streamsOf(r))
+	row("run", "%d: %s, %s and %s%s, packing %d, %s streams each", r.Run, withUnit(r.Nodes, "node", "nodes"),
+		withUnit(r.RUs, "readout", "readout"), withUnit(r.BUs, "builder unit", "builder units"), between, r.Packing,
+		streamCount(r))
 	if r.Started == "" {
 		row("end", "%s before it began", r.EndCause)
 	} else {
 		row("end", "%s; %.3f s from the first event to the last, %.3f s in all", r.EndCause, r.EventsS, r.WallS)
 	}
-	row("verdict", "%s%s", r.VerdictName, prefixed(": ", r.VerdictReason))
+	row("verdict", "%s%s", r.VerdictName, prefixIfAny(": ", r.VerdictReason))
 	if len(r.Leavers) > 0 {
 		row("told to end", "%s", strings.Join(r.Leavers, ", "))
 	}
@@ -128,15 +129,16 @@ func builtRows(row printRow, r *nodes.Report) {
 	if r.RecordsSkipped > 0 {
 		row("bad records", "%d skipped", r.RecordsSkipped)
 	}
-	row("goodput", "%s, %s", ctl.Throughput(r.GoodputGbps), ctl.Frequency(r.EventRateHz))
+	row("goodput", "%s, %s", ctl.FormatThroughput(r.GoodputGbps), ctl.FormatFrequency(r.EventRateHz))
 	row("events", "%d triggered = %d built + %d incomplete + %d discarded%s + %d abandoned", r.EventsTriggered,
-		r.EventsBuilt, r.EventsIncomplete, r.EventsDiscarded, some(" + %d rejected", r.EventsRejected), r.EventsAbandoned)
-	for _, l := range r.Lacking {
+		r.EventsBuilt, r.EventsIncomplete, r.EventsDiscarded, formatIfAny(" + %d rejected",
+			r.EventsRejected), r.EventsAbandoned)
+	for _, l := range r.UnitOutages {
 		row("MISSING", "%s readout unit %d of %s, %s: it was gone; they are in %s",
-			counted(l.Events, "event lacks", "events lack"), l.ReadoutUnit, l.Node,
-			plural.Span("source", uint64(l.FirstSource), uint64(l.LastSource)),
-			plural.Among(l.MEPs, "MEP", l.FirstMEP, l.LastMEP))
-		goneRows(row, l)
+			withUnit(l.Events, "event lacks", "events lack"), l.ReadoutUnit, l.Node,
+			plural.NamedRange("source", uint64(l.FirstSource), uint64(l.LastSource)),
+			plural.CountInRange(l.MEPs, "MEP", l.FirstMEP, l.LastMEP))
+		outageRows(row, l)
 	}
 	row("MEPs", "%d built of %d bytes in all", r.MEPsBuilt, r.BytesBuilt)
 	mfpRow(row, r)
@@ -153,13 +155,13 @@ func builtRows(row printRow, r *nodes.Report) {
 func timeRows(row printRow, r *nodes.Report) {
 	row("build latency", "p50 %s, p99 %s, p99.9 %s, max %s", micros(r.LatencyUs.P50), micros(r.LatencyUs.P99),
 		micros(r.LatencyUs.P999), micros(r.LatencyUs.Max))
-	if r.BarrierUs.Max == 0 && len(r.Holders) == 0 {
+	if r.BarrierUs.Max == 0 && len(r.BarrierHolders) == 0 {
 		return // nobody had to wait for another
 	}
 	row("barrier", "p50 %s, p99 %s, max %s; %.1f %% of the time", micros(r.BarrierUs.P50), micros(r.BarrierUs.P99),
 		micros(r.BarrierUs.Max), 100*r.BarrierShare)
-	if len(r.Holders) > 0 {
-		row("held by", "%s; skew p50 %s, p99 %s, max %s", holders(r.Holders), micros(r.PhaseSkewUs.P50),
+	if len(r.BarrierHolders) > 0 {
+		row("held by", "%s; skew p50 %s, p99 %s, max %s", topHolders(r.BarrierHolders), micros(r.PhaseSkewUs.P50),
 			micros(r.PhaseSkewUs.P99), micros(r.PhaseSkewUs.Max))
 	}
 }
@@ -184,24 +186,24 @@ func accountRows(row printRow, r *nodes.Report) {
 	}
 }
 
-// prefixed is a text behind others, if there is one.
-func prefixed(before, text string) string {
+// prefixIfAny is a text behind others, if there is one.
+func prefixIfAny(before, text string) string {
 	if text == "" {
 		return ""
 	}
 	return before + text
 }
 
-// counted is a number with its word: "1 file", or "2 files".
-func counted[N int | uint64](n N, one, many string) string {
+// withUnit is a number with its word: "1 file", or "2 files".
+func withUnit[N int | uint64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// goneRows say when a readout unit was gone, and from where on events are whole again.
-func goneRows(row printRow, l recording.UnitOutages) {
+// outageRows say when a readout unit was gone, and from where on events are whole again.
+func outageRows(row printRow, l recording.UnitOutages) {
 	for _, g := range l.Outages {
 		if g.ReturnMEP == nil {
 			row("lost", "%s at %s, before MEP %d: it did not come back", l.Node, clock(g.At), g.FromMEP)
@@ -220,9 +222,9 @@ func sourceRows(row printRow, r *nodes.Report) {
 	for _, s := range r.Sources {
 		row("source "+strconv.Itoa(s.Source),
 			"%s: %d fragments of %d bytes in all, %d used + %d thrown away + %d left over; "+
-				"%d missing, %d gaps; %s%s%s%s", s.Name, s.Fragments, s.Bytes, s.Used, s.Thrown, s.UnusedAtEnd, s.Missing,
-			s.Gaps, lastEvent(s), some(", %d refused", s.Refused), some(", %d lost", s.Lost),
-			some(", %d dropped by the front-end", s.Dropped))
+				"%d missing, %d gaps; %s%s%s%s", s.Name, s.Fragments, s.Bytes, s.UsedInMEPs, s.Thrown, s.UnusedAtEnd, s.MissingWhenBuilt,
+			s.Gaps, lastEvent(s), formatIfAny(", %d refused", s.Refused), formatIfAny(", %d lost", s.ArrivedIncomplete),
+			formatIfAny(", %d dropped by the front-end", s.Dropped))
 		if s.Frontend != "" {
 			row("", "the front-end: %s", s.Frontend)
 		}
@@ -246,19 +248,19 @@ func lastEvent(s nodes.SourceReport) string {
 	return fmt.Sprintf("last event %d", s.LastEvent)
 }
 
-// streamsOf says how many sources a readout unit has.
-func streamsOf(r *nodes.Report) string {
+// streamCount says how many sources a readout unit has.
+func streamCount(r *nodes.Report) string {
 	if len(r.Division) == 0 {
-		return strconv.Itoa(r.Streams)
+		return strconv.Itoa(r.SourcesPerRU)
 	}
-	return plural.FromTo(uint64(slices.Min(r.Division)), uint64(slices.Max(r.Division)))
+	return plural.RangeText(uint64(slices.Min(r.Division)), uint64(slices.Max(r.Division)))
 }
 
 // mfpRow says what became of the MFPs. What a readout unit had read that was gone is not known, but what of it is
 // missing.
 func mfpRow(row printRow, r *nodes.Report) {
 	var missing uint64
-	for _, l := range r.Lacking {
+	for _, l := range r.UnitOutages {
 		missing += l.MEPs * uint64(l.LastSource-l.FirstSource+1)
 	}
 	if missing > 0 {
@@ -266,8 +268,8 @@ func mfpRow(row printRow, r *nodes.Report) {
 		return
 	}
 	row("MFPs", "%d read = %d placed%s%s + %d abandoned", r.MFPsRead, r.MFPsPlaced,
-		some(" + %d of rejected MEPs", r.MFPsRejected),
-		some(" + %d never asked for", r.MFPsUnasked), r.MFPsAbandoned)
+		formatIfAny(" + %d of rejected MEPs", r.MFPsRejected),
+		formatIfAny(" + %d never asked for", r.MFPsUnasked), r.MFPsAbandoned)
 	if r.BytesSpared > 0 {
 		row("spared", "%d bytes of rejected events were never sent", r.BytesSpared)
 	}
@@ -280,20 +282,23 @@ func filterRow(row printRow, r *nodes.Report) {
 		return
 	}
 	row("filter", "%s: %d events judged = %d accepted + %d rejected%s%s + %d timed out + %d failed; %.0fµs each, "+
-		"at most %v", f.Filter, f.Judged(), f.Accepted, f.Rejected,
-		some(" (%d of these by their region of interest)", f.Region),
-		some(keptWithOthers, f.Carried), f.TimedOut, f.Failed, f.MeanUs,
+		"at most %v", f.Filter, f.JudgedEvents(), f.Accepted, f.Rejected,
+		formatIfAny(" (%d of these by their region of interest)", f.RejectedByRegion),
+		formatIfAny(keptWithOthersNote, f.RejectedButKept), f.TimedOut, f.Failed, f.MeanUs,
 		time.Duration(f.MaxUs)*time.Microsecond)
 	if p := f.Processes; p != nil {
-		row("processes", "%d came%s%s%s%s%s%s%s%s%s%s", p.Came, some(", %d left", p.Withdrawn), some(", %d died", p.Crashed),
-			some(", %d hung", p.Hung), some(", %d broke their memory", p.Broken), some("; %d events had none", p.Unattended),
-			some("; %d were given to another one", p.Returned), some("; %d answers late", p.Late),
-			some("; %d doubled", p.Doubled), some("; %d unasked for", p.Unasked), some("; %d not valid", p.Invalid))
+		row("processes", "%d came%s%s%s%s%s%s%s%s%s%s", p.Attached, formatIfAny(", %d left", p.Withdrawn),
+			formatIfAny(", %d died", p.Crashed),
+			formatIfAny(", %d hung", p.Hung), formatIfAny(", %d broke their memory",
+				p.BrokenMemory), formatIfAny("; %d events had none", p.EventsUnattended),
+			formatIfAny("; %d were given to another one", p.EventsReassigned), formatIfAny("; %d answers late", p.AnswersLate),
+			formatIfAny("; %d doubled", p.AnswersDoubled), formatIfAny("; %d unasked for",
+				p.AnswersUnasked), formatIfAny("; %d not valid", p.AnswersInvalid))
 	}
 }
 
-// keptWithOthers says of rejected events how many are in the output all the same.
-const keptWithOthers = " (%d of these kept with others of their MEPs)"
+// keptWithOthersNote says of rejected events how many are in the output all the same.
+const keptWithOthersNote = " (%d of these kept with others of their MEPs)"
 
 // backlogRow says what is left for the second filter.
 func backlogRow(row printRow, r *nodes.Report) {
@@ -302,14 +307,15 @@ func backlogRow(row printRow, r *nodes.Report) {
 		return
 	}
 	row("backlog", "%s of %d bytes left%s; %d drained = %d events accepted + %d rejected%s%s%s%s",
-		counted(b.Segments, "segment", "segments"), b.Bytes,
-		some(", full for %dms", b.HeldUs/1000), b.Drained, b.Accepted, b.Rejected, some(keptWithOthers, b.Carried),
-		some(" + %d passed", b.Passed), some(" + %d copies", b.Copies), some(" + %d damaged", b.Damaged))
+		withUnit(b.SegmentsLeft, "segment", "segments"), b.Bytes,
+		formatIfAny(", full for %dms",
+			b.HeldUs/1000), b.SegmentsDrained, b.Accepted, b.Rejected, formatIfAny(keptWithOthersNote, b.RejectedButKept),
+		formatIfAny(" + %d passed", b.Passed), formatIfAny(" + %d copies", b.Copies), formatIfAny(" + %d damaged", b.Damaged))
 }
 
 // outputRows say where the events are, as a reader of the files found them.
 func outputRows(row printRow, r *nodes.Report) {
-	o := r.Recorded
+	o := r.RecordedOutput
 	for i := range r.OutputStreams {
 		streamRow(row, i, &r.OutputStreams[i])
 	}
@@ -321,8 +327,8 @@ func outputRows(row printRow, r *nodes.Report) {
 	case o == nil || o.Merged != nil:
 		row("output", "%s, %d events", r.Output, r.OutputEvents)
 	default:
-		row("output", "%s, %s in %s", o.Directory, counted(o.Events, "event", "events"),
-			counted(o.Segments, "file", "files"))
+		row("output", "%s, %s in %s", o.Directory, withUnit(o.Events, "event", "events"),
+			withUnit(o.Segments, "file", "files"))
 	}
 	for _, what := range r.UnreadBuffers() {
 		row("NOT READ", "%s", what)
@@ -332,7 +338,7 @@ func outputRows(row printRow, r *nodes.Report) {
 	}
 	if r.EventsBuilt > r.OutputEvents {
 		row("NOT FOUND", "%d events were reported as built and are not in the output; events that are not there: %s",
-			r.EventsBuilt-r.OutputEvents, ranges(o))
+			r.EventsBuilt-r.OutputEvents, missingRanges(o))
 	}
 	for _, what := range o.Recovered {
 		row("recovered", "%s", what)
@@ -343,34 +349,34 @@ func outputRows(row printRow, r *nodes.Report) {
 }
 
 // streamRow is one of several outputs.
-func streamRow(row printRow, i int, s *nodes.Stream) {
+func streamRow(row printRow, i int, s *nodes.OutputStream) {
 	name := fmt.Sprintf("stream %d", i)
 	switch {
 	case s.Merged != nil:
 		row(name, "%s, %d events", s.Output, s.Merged.Events)
 	case s.Directory != "":
-		row(name, "%s, %s in %s", s.Directory, counted(s.Events, "event", "events"),
-			counted(s.Segments, "file", "files"))
+		row(name, "%s, %s in %s", s.Directory, withUnit(s.FoundEvents, "event", "events"),
+			withUnit(s.FoundSegments, "file", "files"))
 	default:
 		row(name, "%s, %d events", strings.TrimSpace(s.Format+" "+s.Output), s.DeliveredEvents)
 	}
 }
 
-// ranges are the first few ranges of events that are not in the output.
-func ranges(o *nodes.Output) string {
+// missingRanges are the first few ranges of events that are not in the output.
+func missingRanges(o *nodes.Output) string {
 	const named = 5
 	var said []string
-	for _, g := range o.Missing[:min(named, len(o.Missing))] {
-		said = append(said, plural.FromTo(g.From, g.To))
+	for _, g := range o.MissingEvents[:min(named, len(o.MissingEvents))] {
+		said = append(said, plural.RangeText(g.From, g.To))
 	}
-	if more := o.MissingMore + uint64(len(o.Missing)-len(said)); more > 0 {
+	if more := o.MissingMoreRanges + uint64(len(o.MissingEvents)-len(said)); more > 0 {
 		said = append(said, fmt.Sprintf("and %d more ranges", more))
 	}
 	return strings.Join(said, ", ")
 }
 
-// holders names the nodes that held most phases, with their share and by how much in the median.
-func holders(all []nodes.BarrierHolder) string {
+// topHolders names the nodes that held most phases, with their share and by how much in the median.
+func topHolders(all []nodes.BarrierHolder) string {
 	const named = 3
 	var epochs int64
 	for _, h := range all {
@@ -389,8 +395,8 @@ func holders(all []nodes.BarrierHolder) string {
 
 func micros(us int64) string { return (time.Duration(us) * time.Microsecond).String() }
 
-// some is a part of a row that is there only where there is something to say.
-func some(format string, n uint64) string {
+// formatIfAny is a part of a row that is there only where there is something to say.
+func formatIfAny(format string, n uint64) string {
 	if n == 0 {
 		return ""
 	}

@@ -29,7 +29,7 @@ func TestTheTableListsWhatIsMissing(t *testing.T) {
 		EventsBuilt:    130,
 		OutputEvents:   100,
 		MFPsPlaced:     40,
-		Lacking: []recording.UnitOutages{{
+		UnitOutages: []recording.UnitOutages{{
 			Node: "n3", ReadoutUnit: 3, FirstSource: 9, LastSource: 11, MEPs: 20, Events: 2000, FirstMEP: 41, LastMEP: 99,
 			Outages: []recording.Outage{
 				{FromMEP: 41, At: at(1), ReturnMEP: &back, ReturnedAt: at(4)},
@@ -39,15 +39,17 @@ func TestTheTableListsWhatIsMissing(t *testing.T) {
 		DatagramsDropped: 5,
 		DatagramsSent:    1000,
 		Decisions: &nodes.Decisions{
-			Node: "n4", Lost: true, Decided: 100, NoResult: 1, Late: 2, Unsplit: 3,
-			Readout: nodes.ReadoutDecisions{Confirmed: 90, LeftOut: 6, Unconfirmed: 4, MEPs: 3, MFPs: 9, Bytes: 900},
+			Node: "n4", NodeLost: true, Decided: 100, NoResult: 1, ResultsLate: 2, Unsplit: 3,
+			Readout: nodes.ReadoutDecisions{Confirmed: 90, LeftOut: 6, Unconfirmed: 4, MEPsFreed: 3, MFPsFreed: 9,
+				BytesFreed: 900},
 		},
-		Hosts: &nodes.Hosts{
-			Readout: &nodes.Quantiles4{P50: 4, P99: 90},
-			Builder: &nodes.Quantiles4{P50: 7, P99: 80},
+		HostTimes: &nodes.HostTimes{
+			ReadoutUs: &nodes.Quantiles4{P50: 4, P99: 90},
+			BuilderUs: &nodes.Quantiles4{P50: 7, P99: 80},
 		},
-		Output:   "events.mdf",
-		Recorded: &nodes.Output{Directory: "events.mdf.run1", Events: 100, Segments: 2, Missing: missing, MissingMore: 8},
+		Output: "events.mdf",
+		RecordedOutput: &nodes.Output{Directory: "events.mdf.run1", Events: 100, Segments: 2, MissingEvents: missing,
+			MissingMoreRanges: 8},
 		Accounts: []nodes.Check{{Name: "built = written", Left: 130, Right: 100}},
 	}
 	var out bytes.Buffer

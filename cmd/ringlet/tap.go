@@ -43,25 +43,25 @@ func (c *tapCmd) Run(ctx context.Context, to streams) error {
 			MaxSize: c.MaxSize,
 			Data:    c.Data,
 		},
-		Format: selection.Format(c.Format),
-		Events: c.Events,
-		For:    c.For,
+		Format:    selection.Format(c.Format),
+		MaxEvents: c.Events,
+		Duration:  c.For,
 	}
-	err := c.look(ctx, to, opts)
+	err := c.showEvents(ctx, to, opts)
 	if err == nil {
 		return nil
 	}
 	ctl.WriteError(to.err, false, err)
-	return &exit{code: ctl.Code(err)}
+	return &exit{code: ctl.ExitCode(err)}
 }
 
-// look shows events to whoever has a certificate, or the link of a page.
-func (c *tapCmd) look(ctx context.Context, to streams, opts ctl.TapOptions) error {
+// showEvents shows events to whoever has a certificate, or the link of a page.
+func (c *tapCmd) showEvents(ctx context.Context, to streams, opts ctl.TapOptions) error {
 	if c.Page != "" {
 		return ctl.TapPage(ctx, ctl.Config{Out: to.out, Err: to.err}, c.Page, opts)
 	}
 	if c.Certs == "" && c.User == "" {
-		return &ctl.Error{Code: ctl.CodeUsage,
+		return &ctl.Error{ExitCode: ctl.ExitUsage,
 			Why: "whose events? ringlet run shows its own only with --page HOST:PORT, such as --page 127.0.0.1:8080: give " +
 				"that to the run, and to this command --page and the link that the run prints. To look at what a ringlet " +
 				"control builds, give --control, --certs DIR and --user NAME"}

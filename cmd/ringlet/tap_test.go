@@ -77,7 +77,7 @@ func (s *session) breaks(args ...string) {
 		err = cmd.Start()
 	}
 	if err == nil {
-		stop := time.AfterFunc(patiently.Long, func() { _ = cmd.Process.Kill() })
+		stop := time.AfterFunc(patiently.LongTimeout, func() { _ = cmd.Process.Kill() })
 		_, err = bufio.NewReader(io.LimitReader(out, 1<<10)).ReadString('\n')
 		stop.Stop()
 	}
@@ -85,7 +85,7 @@ func (s *session) breaks(args ...string) {
 		s.t.Fatal(err)
 	}
 	_ = out.Close()
-	stop := time.AfterFunc(patiently.Long, func() { _ = cmd.Process.Kill() })
+	stop := time.AfterFunc(patiently.LongTimeout, func() { _ = cmd.Process.Kill() })
 	defer stop.Stop()
 	if err := patiently.Exit(s.t, cmd); err != nil || said.Len() > 0 {
 		s.t.Errorf("with a broken pipe it ends with %v and says %q", err, said.String())

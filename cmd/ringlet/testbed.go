@@ -80,7 +80,7 @@ func (c *testbedUpCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return usage(err)
 	}
-	holder, err := testbed.Claim(c.Name)
+	holder, err := testbed.ClaimName(c.Name)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ type testbedDownCmd struct {
 }
 
 // Run ends a test bed.
-func (c *testbedDownCmd) Run() error { return testbed.Down(c.Name) }
+func (c *testbedDownCmd) Run() error { return testbed.TakeDown(c.Name) }
 
 func usage(err error) error { return &exit{exitUsage, err} }
 
@@ -174,11 +174,11 @@ type testbedRunCmd struct {
 
 // Run is a control and its nodes on the hosts of a test bed.
 func (c *testbedRunCmd) Run(ctx context.Context, to streams) error {
-	flags, spec, args, err := c.wanted(to)
+	flags, spec, args, err := c.checkArgs(to)
 	if err != nil {
 		return err
 	}
-	bed, err := c.bed(spec)
+	bed, err := c.openBed(spec)
 	if err != nil {
 		return err
 	}
@@ -186,15 +186,15 @@ func (c *testbedRunCmd) Run(ctx context.Context, to streams) error {
 	return runInBed(ctx, to, bed, c.At, flags, args)
 }
 
-// wanted checks all that the command line asks for. The Spec is that of a bed of the run's own.
-func (c *testbedRunCmd) wanted(to streams) (*runFlags, testbed.Spec, []string, error) {
-	flags, args, err := c.inner(to)
+// checkArgs checks all that the command line asks for. The Spec is that of a bed of the run's own.
+func (c *testbedRunCmd) checkArgs(to streams) (*runFlags, testbed.Spec, []string, error) {
+	flags, args, err := c.parseInnerRun(to)
 	if err != nil {
 		return nil, testbed.Spec{}, nil, err
 	}
 	spec, err := c.spec()
 	if err == nil && c.isSet() {
-		err = c.disturbs(spec)
+		err = c.checkDisturbances(spec)
 	}
 	if err == nil && c.isSet() && c.Name != "" {
 		err = usage(fmt.Errorf("name: the test bed %q is up, and stays as it was made: leave out the flags that describe "+
@@ -203,8 +203,8 @@ func (c *testbedRunCmd) wanted(to streams) (*runFlags, testbed.Spec, []string, e
 	return flags, spec, args, err
 }
 
-// disturbs checks what is to be done to the ports of a bed.
-func (c *testbedRunCmd) disturbs(spec testbed.Spec) error {
+// checkDisturbances checks what is to be done to the ports of a bed.
+func (c *testbedRunCmd) checkDisturbances(spec testbed.Spec) error {
 	for _, d := range c.At {
 		if err := spec.Check(d); err != nil {
 			return usage(fmt.Errorf("at: %w", err))
@@ -213,29 +213,29 @@ func (c *testbedRunCmd) disturbs(spec testbed.Spec) error {
 	return nil
 }
 
-// bed is the one that is up, or one for this run alone.
-func (c *testbedRunCmd) bed(newSpec testbed.Spec) (*testbed.Bed, error) {
+// openBed is the one that is up, or one for this run alone.
+func (c *testbedRunCmd) openBed(newSpec testbed.Spec) (*testbed.Bed, error) {
 	if c.isSet() {
 		return testbed.New(newSpec)
 	}
 	bed, err := testbed.Attach(cmp.Or(c.Name, testbed.DefaultName))
 	var none *testbed.NotUpError
 	if c.Name == "" && errors.As(err, &none) {
-		if err := c.disturbs(newSpec); err != nil {
+		if err := c.checkDisturbances(newSpec); err != nil {
 			return nil, err
 		}
 		return testbed.New(newSpec)
 	}
 	if err == nil {
-		if err = c.disturbs(bed.Spec()); err != nil {
+		if err = c.checkDisturbances(bed.Spec()); err != nil {
 			err = errors.Join(err, bed.Close())
 		}
 	}
 	return bed, err
 }
 
-// inner reads what stands behind -- as ringlet run would.
-func (c *testbedRunCmd) inner(to streams) (*runFlags, []string, error) {
+// parseInnerRun reads what stands behind -- as ringlet run would.
+func (c *testbedRunCmd) parseInnerRun(to streams) (*runFlags, []string, error) {
 	args := afterDashes(c.Args)
 	flags := &runFlags{}
 	parser, err := newParser(flags,
@@ -265,9 +265,12 @@ func runInBed(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.Di
 	defer func() { _, _ = shmem.Sweep("ringlet-") }() // those of nodes that were killed
 	defer killOnSecondSignal(ctx)()
 	var printed bytes.Buffer
-	s.At, s.Out, s.Log, s.Notify = at, to.out, to.err, func(what string) { fmt.Fprintln(to.err, "test bed: "+what) }
+	s.Disturbances, s.ControlOut, s.ProcessLog, s.Notify = at, to.out, to.err, func(what string) {
+		fmt.Fprintln(to.err,
+			"test bed: "+what)
+	}
 	if flags.JSON {
-		s.Out = &printed
+		s.ControlOut = &printed
 	}
 	code, report, err := s.Run(ctx)
 	if report == nil {
@@ -309,9 +312,9 @@ func sessionOf(bed *testbed.Bed, flags *runFlags, args []string) (*testbed.Sessi
 	if err != nil {
 		return nil, err
 	}
-	s.Keys = keys.write
+	s.SendKeys = keys.write
 	if flags.Nodes >= runtime.NumCPU() && os.Getenv("GOMAXPROCS") == "" {
-		s.Env = []string{"GOMAXPROCS=1"} // as ringlet run does, and why
+		s.ControlEnv = []string{"GOMAXPROCS=1"} // as ringlet run does, and why
 	}
 	return s, nil
 }

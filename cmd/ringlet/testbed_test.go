@@ -19,7 +19,7 @@ import (
 
 func needTestbed(t *testing.T) {
 	t.Helper()
-	if err := errors.Join(testbed.Possible(), netns.Possible()); err != nil {
+	if err := errors.Join(testbed.CheckPossible(), netns.CheckSupported()); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 }

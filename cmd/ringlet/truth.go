@@ -9,47 +9,47 @@ import (
 	"ringlet/readoutunit/source/frontend"
 )
 
-// drawing knows what it takes to draw the events of the run at hand: the detector that its filter searches, and, where
-// a simulated detector makes its data, what happened at an event, which is a function of the seed and its number.
+// eventTruths knows what it takes to draw the events of the run at hand: the detector that its filter searches, and,
+// where a simulated detector makes its data, what happened at an event, which is a function of the seed and its number.
 // Blocks that are prepared come again under other numbers, so nothing is said of those.
-type drawing struct {
-	now func() (run uint32, configuration string)
+type eventTruths struct {
+	currentRun func() (run uint32, configuration string)
 
-	mu       sync.Mutex     // guards what follows
-	text     string         // the configuration of what follows
-	detector *velo.Geometry // nil: the default one
-	unknown  error          // why the detector is not known
-	maker    *frontend.Maker
-	bytes    []byte
+	mu          sync.Mutex     // guards what follows
+	configText  string         // the configuration of what follows
+	detector    *velo.Geometry // nil: the default one
+	detectorErr error          // why the detector is not known
+	maker       *frontend.Maker
+	mfpBuffer   []byte
 }
 
 // configure makes them those of a configuration. mu is held.
-func (t *drawing) configure(text string) {
-	if text == t.text {
+func (t *eventTruths) configure(text string) {
+	if text == t.configText {
 		return
 	}
-	t.text, t.detector, t.unknown, t.maker = text, nil, nil, nil
-	cfg, err := config.Recorded("the configuration of the run", []byte(text))
+	t.configText, t.detector, t.detectorErr, t.maker = text, nil, nil, nil
+	cfg, err := config.ParseRecorded("the configuration of the run", []byte(text))
 	if err != nil {
 		return
 	}
 	t.maker = makerOf(&cfg)
 	choice, _ := cfg.FilterChoice()
-	t.detector, t.unknown = config.LoadFilterDetector(choice)
+	t.detector, t.detectorErr = config.LoadFilterDetector(choice)
 }
 
 // geometry is the detector to draw.
-func (t *drawing) geometry() (*velo.Geometry, error) {
-	_, text := t.now()
+func (t *eventTruths) geometry() (*velo.Geometry, error) {
+	_, text := t.currentRun()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.configure(text)
-	return t.detector, t.unknown
+	return t.detector, t.detectorErr
 }
 
-// truth is what happened at an event.
-func (t *drawing) truth(run uint32, ev uint64) (display.Truth, bool) {
-	now, text := t.now()
+// truthOf is what happened at an event.
+func (t *eventTruths) truthOf(run uint32, ev uint64) (display.Truth, bool) {
+	now, text := t.currentRun()
 	if run == 0 || run != now {
 		return display.Truth{}, false
 	}
@@ -59,10 +59,10 @@ func (t *drawing) truth(run uint32, ev uint64) (display.Truth, bool) {
 	if t.maker == nil {
 		return display.Truth{}, false
 	}
-	if t.bytes == nil {
-		t.bytes = make([]byte, t.maker.MaxMFP(0, 1))
+	if t.mfpBuffer == nil {
+		t.mfpBuffer = make([]byte, t.maker.MaxMFP(0, 1))
 	}
-	if _, _, err := t.maker.FillMFP(t.bytes, 0, ev, 1, false); err != nil {
+	if _, _, err := t.maker.FillMFP(t.mfpBuffer, 0, ev, 1, false); err != nil {
 		return display.Truth{}, false
 	}
 	happened := t.maker.Truths()[0]
@@ -80,14 +80,14 @@ func (t *drawing) truth(run uint32, ev uint64) (display.Truth, bool) {
 
 // makerOf makes the events of a configuration again; nil where they are not simulated, or come again.
 func makerOf(cfg *config.Config) *frontend.Maker {
-	if !cfg.Simulated() || cfg.Prepared > 0 {
+	if !cfg.SimulatesDetector() || cfg.Prepared > 0 {
 		return nil
 	}
 	d, err := frontend.New(frontend.Default())
 	if err != nil {
 		return nil
 	}
-	maker, err := frontend.NewMaker(d, frontend.MakerConfig{Seed: cfg.Seed, Streams: 1, Truth: true})
+	maker, err := frontend.NewMaker(d, frontend.MakerConfig{Seed: cfg.Seed, Streams: 1, KeepTruth: true})
 	if err != nil {
 		return nil
 	}

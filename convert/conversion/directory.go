@@ -177,7 +177,7 @@ func makeItself(dir string) error {
 	}
 	st, err := os.Lstat(dir)
 	if err == nil && !st.IsDir() {
-		err = &OutputExistsError{dir, "is " + safeopen.KindOf(st.Mode()) + ", not a directory: move it away"}
+		err = &OutputExistsError{dir, "is " + safeopen.FileKind(st.Mode()) + ", not a directory: move it away"}
 	}
 	return err
 }

@@ -89,9 +89,9 @@ func start(t testing.TB, path, output, kind string, part int64) (c *exec.Cmd, in
 // A conversion that is killed behind each of its parts, or somewhere in the part behind that, makes what one that is
 // not killed makes.
 func TestKilledConversionGoesOn(t *testing.T) {
-	dir, want := recorded(t, recording.MEP, 40)
+	dir, want := recorded(t, recording.FormatMEP, 40)
 	path, wantFile := meps(t, 40)
-	two, wantTwo := overlapping(t, recording.MEP)
+	two, wantTwo := overlapping(t, recording.FormatMEP)
 	for _, kind := range []string{"parquet", "root", "jsonl"} {
 		cases := map[string][]row{dir: want, path: wantFile}
 		if kind == "parquet" {
@@ -170,7 +170,7 @@ func TestConversionOfOtherInputDoesNotGoOn(t *testing.T) {
 
 // 100 MB of input are converted in far less memory: a row group and a unit, not the file.
 func TestMemoryIsBounded(t *testing.T) {
-	path := generated(t, recording.MEP, 250_000, 133)
+	path := generated(t, recording.FormatMEP, 250_000, 133)
 	st, err := os.Stat(path)
 	ok(t, err)
 	if st.Size() < 100_000_000 {

@@ -159,7 +159,7 @@ func recordedFrom(t testing.TB, in string, run uint32, format recording.Format, 
 	for k := range all {
 		mep, r := fragments(rnd, uint64((from+k)*packing), run)
 		all[k] = as(t, format, mep, r)
-		if format == recording.MDF {
+		if format == recording.FormatMDF {
 			for i := range r {
 				r[i].Orbit, r[i].Bunch = uint32(from+k), uint32(i/sources)
 			}
@@ -189,7 +189,7 @@ func recordedFrom(t testing.TB, in string, run uint32, format recording.Format, 
 		s.SetClosed(id, time.Time{})
 		m.Builders = append(m.Builders, recording.Builder{
 			Index:    b,
-			State:    recording.Finished,
+			State:    recording.StateFinished,
 			Segments: []recording.Segment{s},
 		})
 		ok(t, os.WriteFile(filepath.Join(dir, id.Name()), data, 0o666))
@@ -205,9 +205,9 @@ func recordedFrom(t testing.TB, in string, run uint32, format recording.Format, 
 func as(t testing.TB, format recording.Format, mep []byte, rows []row) (b []byte) {
 	t.Helper()
 	switch format {
-	case recording.MEP:
+	case recording.FormatMEP:
 		return mep
-	case recording.MFP:
+	case recording.FormatMFP:
 		p, err := event.ParseMEP(mep)
 		ok(t, err)
 		for f, err := range p.MFPs() {

@@ -24,7 +24,7 @@ func overlapping(t testing.TB, format recording.Format) (dirs []string, rows []r
 
 // Of the fragments that two runs of one measurement have, each comes once, and what is left out is counted by source.
 func TestFragmentsOfTwoRunsComeOnce(t *testing.T) {
-	for _, format := range []recording.Format{recording.MEP, recording.MDF, recording.MFP} {
+	for _, format := range []recording.Format{recording.FormatMEP, recording.FormatMDF, recording.FormatMFP} {
 		dirs, want := overlapping(t, format)
 		dropped := map[uint16]uint64{}
 		for s := range sources {
@@ -47,7 +47,7 @@ func TestFragmentsOfTwoRunsComeOnce(t *testing.T) {
 
 // Files can be joined with runs. What an earlier input cannot give, a later one gives.
 func TestFilesAndRunsComeOnce(t *testing.T) {
-	dirs, want := overlapping(t, recording.MEP)
+	dirs, want := overlapping(t, recording.FormatMEP)
 	file, _ := filepath.Glob(filepath.Join(dirs[0], "bu0-*.mep")) // half of the first run
 	out := filepath.Join(t.TempDir(), "x.jsonl")
 	r := convert(t, out, func(o *conversion.Options) { o.Once, o.Run = true, 7 }, file[0], dirs[1], dirs[0])

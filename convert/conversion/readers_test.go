@@ -42,7 +42,7 @@ func TestReadByOthers(t *testing.T) {
 	made := map[string][]string{} // files, by extension
 	for name, in := range map[string]string{
 		"many":    many,
-		"records": generated(t, recording.MDF, 300, 40),
+		"records": generated(t, recording.FormatMDF, 300, 40),
 		"largest": largest(t),
 		"banks":   containers(t, false),
 		"none":    newFile(t, "x.mdf", nil),

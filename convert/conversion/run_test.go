@@ -41,7 +41,7 @@ func TestEachKindHoldsTheFragments(t *testing.T) {
 
 // A recording comes in the order of events, in each format of segments.
 func TestRecordingComesInOrder(t *testing.T) {
-	for _, f := range []recording.Format{recording.MEP, recording.MDF, recording.MFP} {
+	for _, f := range []recording.Format{recording.FormatMEP, recording.FormatMDF, recording.FormatMFP} {
 		dir, want := recorded(t, f, 12)
 		out := filepath.Join(t.TempDir(), "x.parquet")
 		convert(t, out, nil, dir)
@@ -57,7 +57,7 @@ func TestRecordingComesInOrder(t *testing.T) {
 
 // MDF records of several files are numbered through, and orbit and bunch are those of their headers.
 func TestRecordsAreNumbered(t *testing.T) {
-	path := generated(t, recording.MDF, 50, 40)
+	path := generated(t, recording.FormatMDF, 50, 40)
 	out := filepath.Join(t.TempDir(), "x.parquet")
 	convert(t, out, nil, path, path)
 	rows := back(t, out)
@@ -74,7 +74,7 @@ func TestRecordsAreNumbered(t *testing.T) {
 			ok(t, err)
 			for copied := range 2 {
 				got := rows[at+150*copied]
-				if got.Event != i+50*uint64(copied) || got.Run != 7 || got.Bunch != r.Decoded().Bunch ||
+				if got.Event != i+50*uint64(copied) || got.Run != 7 || got.Bunch != r.HeaderFields().Bunch ||
 					!bytes.Equal(got.Data, bank.Data()) {
 					t.Fatalf("row %d: %+v", at, got)
 				}
@@ -132,7 +132,7 @@ func TestSpoiledContainer(t *testing.T) {
 // Damage is named by file, record and offset, and ends the conversion without an output; or all but the damaged unit
 // is there.
 func TestDamagedInput(t *testing.T) {
-	for _, format := range []recording.Format{recording.MDF, recording.MEP} {
+	for _, format := range []recording.Format{recording.FormatMDF, recording.FormatMEP} {
 		path := generated(t, format, 300, 40)
 		good := filepath.Join(t.TempDir(), "good.jsonl")
 		convert(t, good, nil, path)
@@ -144,7 +144,8 @@ func TestDamagedInput(t *testing.T) {
 			ok(t, err)
 		}
 		at := units.Offset()
-		magic := map[recording.Format]int64{recording.MDF: 48, recording.MEP: 28}[format] // of the first bank or MFP
+		// of the first bank or MFP
+		magic := map[recording.Format]int64{recording.FormatMDF: 48, recording.FormatMEP: 28}[format]
 		b[at+magic] ^= 0xFF
 		ok(t, os.WriteFile(path, b, 0o666))
 
@@ -163,7 +164,7 @@ func TestDamagedInput(t *testing.T) {
 		}, path)
 		want := back(t, good)
 		gone := 3 // fragments of an event
-		if format == recording.MEP {
+		if format == recording.FormatMEP {
 			gone = 300
 		}
 		same(t, back(t, out), append(want[:gone:gone], want[2*gone:]...))
@@ -175,7 +176,7 @@ func TestDamagedInput(t *testing.T) {
 
 // Of a damaged recording all is converted but what is damaged, which the journal names.
 func TestDamagedRecording(t *testing.T) {
-	dir, want := recorded(t, recording.MEP, 10)
+	dir, want := recorded(t, recording.FormatMEP, 10)
 	path := filepath.Join(dir, "bu0-00001.mep")
 	b, err := os.ReadFile(path)
 	ok(t, err)
@@ -208,7 +209,7 @@ func TestDamagedRecording(t *testing.T) {
 
 // A segment that no index proves ends the conversion.
 func TestSegmentWithoutAnIndex(t *testing.T) {
-	dir, _ := recorded(t, recording.MEP, 4)
+	dir, _ := recorded(t, recording.FormatMEP, 4)
 	ok(t, os.Remove(filepath.Join(dir, "bu0-00001.idx")))
 	if _, err := run(filepath.Join(t.TempDir(), "x.root"), nil, dir); err == nil ||
 		!strings.Contains(err.Error(), "bu0-00001.idx: missing file") {
@@ -218,7 +219,7 @@ func TestSegmentWithoutAnIndex(t *testing.T) {
 
 // The directory of a run that a live process writes is refused.
 func TestLiveRunIsRefused(t *testing.T) {
-	dir, _ := recorded(t, recording.MEP, 4)
+	dir, _ := recorded(t, recording.FormatMEP, 4)
 	ok(t, os.WriteFile(filepath.Join(dir, "bu0-00002.mep.open"), nil, 0o666))
 	index, err := os.Create(filepath.Join(dir, "bu0-00002.idx"))
 	ok(t, err)

@@ -131,8 +131,8 @@ func openRun(ctx context.Context, path string) (*recording.Contents, printed, er
 			held(&c.Builders[b].Segments[s])
 		}
 	}
-	p.text = fmt.Sprintf("run %d %s: %d MEPs, %d events, %d bytes", c.Manifest.Run, c.Manifest.Key, c.Set.MEPs(),
-		c.Set.Events(), p.bytes)
+	p.text = fmt.Sprintf("run %d %s: %d MEPs, %d events, %d bytes", c.Manifest.Run, c.Manifest.Key, c.MEPSet.MEPs(),
+		c.MEPSet.Events(), p.bytes)
 	return c, p, nil
 }
 
@@ -228,9 +228,9 @@ func (in *Inputs) eachUnit(ctx context.Context, from Position, u *unfolder) (Pos
 	}
 	defer func() { _ = f.Close() }() // it was read
 	r := event.NewUnitReader(io.NewSectionReader(f, from.Offset, this.size-from.Offset), event.UnitReaderOptions{
-		Format:  string(this.format),
-		MaxUnit: in.opts.MaxUnit,
-		Verify:  true,
+		Format:       string(this.format),
+		MaxUnitBytes: in.opts.MaxUnit,
+		Verify:       true,
 	})
 	next := from
 	for {

@@ -70,20 +70,20 @@ func problems(c *recording.Contents, to Consumer) error {
 func (u *unfolder) unfoldMEP(p *recording.RecordedMEP) error {
 	record := int64(p.MEP)
 	switch p.Format {
-	case recording.MEP:
+	case recording.FormatMEP:
 		m, err := event.ParseMEP(p.Data)
 		if err != nil {
 			return u.bad(err, record, p.Offset)
 		}
 		return u.mep(m, record, p.Offset)
-	case recording.MFP:
+	case recording.FormatMFP:
 		u.mfps = u.mfps[:0]
 		for at := 0; at < len(p.Data); {
 			f, err := event.ParseMFP(p.Data[at:])
 			if err != nil {
 				return u.bad(err, record, p.Offset+int64(at))
 			}
-			if len(u.mfps) > 0 && (f.N() != u.mfps[0].N() || f.FirstEvent() != u.mfps[0].FirstEvent()) {
+			if len(u.mfps) > 0 && (f.NumFragments() != u.mfps[0].NumFragments() || f.FirstEvent() != u.mfps[0].FirstEvent()) {
 				return u.bad(&event.FormatError{
 					Format: event.FormatMFP,
 					Field:  "event range",

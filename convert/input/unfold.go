@@ -21,7 +21,7 @@ type unfolder struct {
 
 // bad places an error of a unit.
 func (u *unfolder) bad(err error, record, offset int64) error {
-	err = event.Located(err, record, offset)
+	err = event.LocateError(err, record, offset)
 	at := offset
 	var fe *event.FormatError
 	if errors.As(err, &fe) {
@@ -37,7 +37,7 @@ func (u *unfolder) bad(err error, record, offset int64) error {
 
 // record gives the banks of a record that was verified.
 func (u *unfolder) record(r event.Record, number uint64) error {
-	h := r.Decoded()
+	h := r.HeaderFields()
 	run := h.Run
 	if run == 0 {
 		run = u.run
@@ -91,7 +91,7 @@ func (u *unfolder) packets(record, offset int64) error {
 	for _, p := range u.mfps {
 		u.cursors = append(u.cursors, p.Cursor())
 	}
-	for n := 0; len(u.mfps) > 0 && n < u.mfps[0].N(); n++ {
+	for n := 0; len(u.mfps) > 0 && n < u.mfps[0].NumFragments(); n++ {
 		for i := range u.cursors {
 			c, p := &u.cursors[i], &u.mfps[i]
 			c.Next()

@@ -25,15 +25,15 @@ type auditIdentity struct {
 	role ecsv1.Role
 }
 
-// refusals are those of one identity.
-type refusals struct {
-	second  int64  // the one that is counted
-	written int    // in it
-	skipped uint64 // not written since the last that was
+// refusalLimiter are those of one identity.
+type refusalLimiter struct {
+	unixSecond        int64  // the one that is counted
+	writtenInSecond   int    // in it
+	skippedSinceWrite uint64 // not written since the last that was
 }
 
-// begunCodes are the codes of errors of what was obeyed all the same: it broke, or nobody waited for its end.
-var begunCodes = map[codes.Code]bool{codes.Aborted: true, codes.Internal: true, codes.Canceled: true,
+// obeyedErrorCodes are the codes of errors of what was obeyed all the same: it broke, or nobody waited for its end.
+var obeyedErrorCodes = map[codes.Code]bool{codes.Aborted: true, codes.Internal: true, codes.Canceled: true,
 	codes.DeadlineExceeded: true}
 
 // auditor writes who asked for what and what was answered.
@@ -44,16 +44,16 @@ type auditor struct {
 	now     func() time.Time
 
 	// mu guards
-	mu      sync.Mutex
-	refused map[auditIdentity]*refusals // as many as there are certificates, and one
-	broken  bool                        // the last entry could not be written
+	mu              sync.Mutex
+	refusalLimiters map[auditIdentity]*refusalLimiter // as many as there are certificates, and one
+	lastWriteFailed bool                              // the last entry could not be written
 }
 
 // checkWritable says whether what is about to be done could be written down. After an entry that could not, one must
 // first succeed.
 func (a *auditor) checkWritable() error {
 	a.mu.Lock()
-	broken := a.broken
+	broken := a.lastWriteFailed
 	a.mu.Unlock()
 	if !broken {
 		return nil
@@ -77,9 +77,9 @@ func (a *auditor) write(c caller, action, arguments string, err error) error {
 		Answer:    answer,
 		Arguments: arguments,
 	}
-	fail := a.records.Audit(entry)
+	fail := a.records.AddAudit(entry)
 	a.mu.Lock()
-	a.broken = fail != nil
+	a.lastWriteFailed = fail != nil
 	a.mu.Unlock()
 	if fail != nil {
 		a.log.Error("the audit log cannot be written", "user", c.Name, "action", action, "answer", answer, "err", fail)
@@ -105,27 +105,27 @@ func (a *auditor) writeRefusal(c caller, action, arguments string, err error) er
 func (a *auditor) allowRefusal(of auditIdentity) (write bool, skipped uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := a.refused[of]
+	r := a.refusalLimiters[of]
 	if r == nil {
-		r = &refusals{}
-		if a.refused == nil {
-			a.refused = map[auditIdentity]*refusals{}
+		r = &refusalLimiter{}
+		if a.refusalLimiters == nil {
+			a.refusalLimiters = map[auditIdentity]*refusalLimiter{}
 		}
-		a.refused[of] = r
+		a.refusalLimiters[of] = r
 	}
-	if second := a.now().Unix(); second != r.second {
-		r.second, r.written = second, 0
+	if second := a.now().Unix(); second != r.unixSecond {
+		r.unixSecond, r.writtenInSecond = second, 0
 	}
-	if r.written >= maxRefusals {
-		r.skipped++
+	if r.writtenInSecond >= maxRefusals {
+		r.skippedSinceWrite++
 		return false, 0
 	}
-	r.written++
-	skipped, r.skipped = r.skipped, 0
+	r.writtenInSecond++
+	skipped, r.skippedSinceWrite = r.skippedSinceWrite, 0
 	return true, skipped
 }
 
 // isRefusal tells whether an error says that nothing was done.
 func isRefusal(err error) bool {
-	return err != nil && !begunCodes[status.Convert(asStatus(err)).Code()]
+	return err != nil && !obeyedErrorCodes[status.Convert(asStatus(err)).Code()]
 }

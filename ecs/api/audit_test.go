@@ -15,7 +15,7 @@ type auditLog struct {
 	entries []*ecsv1.AuditEntry
 }
 
-func (l *auditLog) Audit(e *ecsv1.AuditEntry) error {
+func (l *auditLog) AddAudit(e *ecsv1.AuditEntry) error {
 	l.entries = append(l.entries, e)
 	return nil
 }

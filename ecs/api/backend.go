@@ -37,14 +37,14 @@ type Backend interface {
 // *record.Store is one.
 type Records interface {
 	// List returns at most limit runs before that number (0: from the newest on), newest first.
-	List(before uint32, limit int) (record.List, error)
+	List(before uint32, limit int) (record.RunList, error)
 	// Get returns the record of a run. The error is a *record.NoRunError where there is none.
 	Get(number uint32) (*ecsv1.Run, error)
 	// Latest is Get of the newest.
 	Latest() (*ecsv1.Run, error)
-	// Audit writes an entry; the record gives it its number. It comes back within seconds, whatever the disk does:
+	// AddAudit writes an entry; the record gives it its number. It comes back within seconds, whatever the disk does:
 	// who stops a run waits for it afterwards.
-	Audit(entry *ecsv1.AuditEntry) error
+	AddAudit(entry *ecsv1.AuditEntry) error
 	// ListAudit returns at most limit entries, newest first.
 	ListAudit(limit int) ([]*ecsv1.AuditEntry, error)
 	// Remember keeps a value under a key, in place of an older one.
@@ -57,8 +57,8 @@ type Records interface {
 type Journal interface {
 	// Add takes the event and gives it its number.
 	Add(event *ecsv1.Event) uint64
-	// Last is the number of the newest event.
-	Last() uint64
+	// LastNumber is the number of the newest event.
+	LastNumber() uint64
 	// Subscribe delivers events until ctx ends, and then closes: those after that number that are still remembered, and
 	// new ones.
 	Subscribe(ctx context.Context, after uint64) <-chan *ecsv1.Event

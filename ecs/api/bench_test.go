@@ -36,7 +36,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		defer transport.CloseIdleConnections()
 		b.ReportAllocs()
 		for b.Loop() {
-			req, err := http.NewRequest("GET", "http://"+h.Page().String()+"/v1/snapshot", nil)
+			req, err := http.NewRequest("GET", "http://"+h.PageAddr().String()+"/v1/snapshot", nil)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -13,7 +13,7 @@ const (
 	ReasonState         = reasonState
 )
 
-var Roles = roles
+var Roles = leastRoleByMethod
 
 var (
 	RoleName      = roleName

@@ -24,14 +24,14 @@ func FuzzServer(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	fake := apitest.New(apitest.Options{Past: true})
+	fake := apitest.New(apitest.Options{WithPastRuns: true})
 	server, err := api.New(api.Config{
 		Backend:  fake,
 		Records:  fake,
 		Journal:  fake,
 		Identity: id,
-		API:      "127.0.0.1:0",
-		Page:     "127.0.0.1:0",
+		APIAddr:  "127.0.0.1:0",
+		PageAddr: "127.0.0.1:0",
 		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
@@ -43,7 +43,7 @@ func FuzzServer(f *testing.F) {
 		}
 		fake.Close()
 	})
-	server.Entrance()
+	server.NewEntrance()
 	f.Add("GET", "/v1/status", "127.0.0.1:7980", "Bearer x", "", "", "")
 	f.Add("POST", "/v1/command", "localhost", "", "ringlet-session-1=y", "http://localhost", `{"command":"load"}`)
 	f.Add("POST", "/v1/session", "[::1]:1", "", "", "null", `{"token":"x"}`)

@@ -23,12 +23,12 @@ func TestAQuietStreamIsKeptAlive(t *testing.T) {
 		if err := e.SendHeader(nil); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2*heartbeat + time.Second)
+		time.Sleep(2*heartbeatInterval + time.Second)
 		if err := e.SendMsg(&ecsv1.Event{Number: 7}); err != nil {
 			t.Fatal(err)
 		}
 		e.end(nil)
-		time.Sleep(10 * heartbeat)
+		time.Sleep(10 * heartbeatInterval)
 		if got := w.Body.String(); strings.Count(got, ": still here\n\n") != 2 || !strings.Contains(got, "id: 7\ndata: {") {
 			t.Errorf("the stream is %q", got)
 		}

@@ -17,22 +17,22 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// audited are the methods whose every use is written down, refused or not. Of all others only refusals are.
-var audited = map[string]bool{
+// auditedMethods are the methods whose every use is written down, refused or not. Of all others only refusals are.
+var auditedMethods = map[string]bool{
 	ecsv1.RunControl_Command_FullMethodName:        true,
 	ecsv1.RunControl_TakeControl_FullMethodName:    true,
 	ecsv1.RunControl_ReleaseControl_FullMethodName: true,
 	newTokenMethod: true,
 }
 
-// unary is the way in for calls with one answer.
-func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+// interceptUnary is the way in for calls with one answer.
+func (s *Server) interceptUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler) (resp any, err error) {
 	caller, err := callerOf(ctx)
 	if err == nil {
 		err = permit(caller, info.FullMethod)
 	}
-	if err == nil && audited[info.FullMethod] && !isStop(req) {
+	if err == nil && auditedMethods[info.FullMethod] && !isStop(req) {
 		err = s.audit.checkWritable()
 	}
 	if err == nil {
@@ -52,8 +52,8 @@ func isStop(req any) bool {
 	return ok && c.GetCommand() == "stop"
 }
 
-// stream is the way in for calls with many.
-func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo,
+// interceptStream is the way in for calls with many.
+func (s *Server) interceptStream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo,
 	handler grpc.StreamHandler) (err error) {
 	caller, err := callerOf(ss.Context())
 	if err == nil {
@@ -70,15 +70,15 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	defer func() { s.limiter.closeStream(caller.Name, out.heldBytes) }()
 	ctx, cancel := context.WithCancel(withCaller(ss.Context(), caller))
 	defer cancel()
-	defer context.AfterFunc(s.ending, cancel)()
+	defer context.AfterFunc(s.servingContext, cancel)()
 	defer s.recoverPanic(info.FullMethod, &err)
 	out.ctx = ctx
 	err = handler(srv, out)
-	if out.stalled {
+	if out.readerStalled {
 		err = stalledError(s.stallTimeout)
 		s.logStalled(caller, info.FullMethod)
 	}
-	if s.ending.Err() != nil {
+	if s.servingContext.Err() != nil {
 		return asStatus(status.Error(codes.Unavailable, "the run control ends"))
 	}
 	return asStatus(err)
@@ -88,11 +88,11 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 // time.
 type callerStream struct {
 	grpc.ServerStream
-	ctx       context.Context
-	s         *Server
-	caller    caller
-	heldBytes int64 // bytes of the last message
-	stalled   bool  // the reader stood still
+	ctx           context.Context
+	s             *Server
+	caller        caller
+	heldBytes     int64 // bytes of the last message
+	readerStalled bool  // the reader stood still
 }
 
 func (c *callerStream) Context() context.Context { return c.ctx }
@@ -105,14 +105,14 @@ func (c *callerStream) SendMsg(m any) error {
 	}
 	old := c.heldBytes
 	c.heldBytes = 0
-	if err := c.s.limiter.waitSwap(c.ctx, c.caller.Name, old, size, c.s.stallTimeout); err != nil {
+	if err := c.s.limiter.waitSwapBytes(c.ctx, c.caller.Name, old, size, c.s.stallTimeout); err != nil {
 		return err
 	}
 	c.heldBytes = size
 	over := time.AfterFunc(c.s.stallTimeout, func() { c.s.conns.closeConn(c.caller.Address) })
 	err := c.ServerStream.SendMsg(m)
 	late := !over.Stop() || errors.Is(err, os.ErrDeadlineExceeded) // of a socket
-	c.stalled = late && err != nil
+	c.readerStalled = late && err != nil
 	return err
 }
 
@@ -145,7 +145,7 @@ func (s *Server) auditCall(c caller, method string, req any, err error) {
 		action = "release control"
 	}
 	code := status.Code(asStatus(err))
-	if !audited[method] && code != codes.PermissionDenied && code != codes.Unauthenticated {
+	if !auditedMethods[method] && code != codes.PermissionDenied && code != codes.Unauthenticated {
 		return
 	}
 	write := s.audit.write

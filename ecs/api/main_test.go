@@ -45,8 +45,8 @@ func newFixture(t testing.TB, opt apitest.Options, prepare ...func(*api.Config, 
 		Records:  h.fake,
 		Journal:  h.fake,
 		Identity: h.issue("control", certs.RoleControl),
-		API:      "127.0.0.1:0",
-		Page:     "127.0.0.1:0",
+		APIAddr:  "127.0.0.1:0",
+		PageAddr: "127.0.0.1:0",
 		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	for _, p := range prepare {
@@ -58,7 +58,7 @@ func newFixture(t testing.TB, opt apitest.Options, prepare ...func(*api.Config, 
 	for _, p := range prepare {
 		p(nil, h.Server)
 	}
-	if url := h.Entrance(); url != "" {
+	if url := h.NewEntrance(); url != "" {
 		_, h.token, _ = strings.Cut(url, "?token=")
 	}
 	var ctx context.Context
@@ -92,7 +92,7 @@ func (h *fixture) dial(name string, role certs.Role) *grpc.ClientConn {
 
 func (h *fixture) dialWith(cfg *tls.Config) *grpc.ClientConn {
 	h.t.Helper()
-	conn, err := grpc.NewClient(h.API().String(), grpc.WithTransportCredentials(credentials.NewTLS(cfg)))
+	conn, err := grpc.NewClient(h.APIAddr().String(), grpc.WithTransportCredentials(credentials.NewTLS(cfg)))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func try(transport *http.Transport, req *http.Request) (answer, error) {
 // web asks over plain HTTP; headers come as pairs.
 func (h *fixture) web(method, path, body string, headers ...string) answer {
 	h.t.Helper()
-	req, err := http.NewRequest(method, "http://"+h.Page().String()+path, strings.NewReader(body))
+	req, err := http.NewRequest(method, "http://"+h.PageAddr().String()+path, strings.NewReader(body))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func (h *fixture) web(method, path, body string, headers ...string) answer {
 // written.
 func (h *fixture) awaitRefusedHandshake(why string) {
 	h.t.Helper()
-	for end := time.Now().Add(patiently.Long); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patiently.LongTimeout); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for _, e := range h.audited() {
 			if e.GetUser() == "unknown" && !e.GetAllowed() && e.GetAction() == "connect" &&
 				strings.Contains(e.GetAnswer(), why) && e.GetAddress() != "" {

@@ -133,7 +133,7 @@ func TestReachable(t *testing.T) {
 		"0.0.0.0:7980": name + ":7980", "[::]:7980": name + ":7980", "10.0.0.1:7980": "10.0.0.1:7980",
 		"[fd00::1]:7980": "[fd00::1]:7980",
 	} {
-		if got := reachable(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(bound))); got != want {
+		if got := reachableAddress(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(bound))); got != want {
 			t.Errorf("%s is told as %s", bound, got)
 		}
 	}

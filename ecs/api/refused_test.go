@@ -18,7 +18,8 @@ func TestRefusedConnectionsAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{api: connlimit.ListenWith(lis, &connlimit.Gate{Total: 1, PerHost: 1}, slog.New(slog.DiscardHandler))}
+	s := &Server{apiListener: connlimit.ListenWith(lis, &connlimit.Gate{MaxTotal: 1, MaxPerHost: 1},
+		slog.New(slog.DiscardHandler))}
 	var open []net.Conn
 	for range 3 {
 		c, err := net.Dial("tcp", lis.Addr().String())
@@ -27,17 +28,17 @@ func TestRefusedConnectionsAreCounted(t *testing.T) {
 		}
 		open = append(open, c)
 	}
-	first, err := s.api.Accept()
+	first, err := s.apiListener.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
 	accepted := make(chan struct{})
 	go func() {
 		defer close(accepted)
-		_, _ = s.api.Accept() // until the listener is closed
+		_, _ = s.apiListener.Accept() // until the listener is closed
 	}()
 	for _, c := range open[1:] { // both are closed by the other side
-		_ = c.SetReadDeadline(time.Now().Add(patiently.Long))
+		_ = c.SetReadDeadline(time.Now().Add(patiently.LongTimeout))
 		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error("more are served than may be")
 		}

@@ -58,8 +58,8 @@ func roleOf(r certs.Role) ecsv1.Role {
 	return ecsv1.Role_ROLE_UNSPECIFIED
 }
 
-// roles is the least role for each method. What is not in it is refused to everybody.
-var roles = map[string]ecsv1.Role{
+// leastRoleByMethod is the least role for each method. What is not in it is refused to everybody.
+var leastRoleByMethod = map[string]ecsv1.Role{
 	ecsv1.RunControl_GetStatus_FullMethodName:          ecsv1.Role_ROLE_VIEWER,
 	ecsv1.RunControl_DescribeFSM_FullMethodName:        ecsv1.Role_ROLE_VIEWER,
 	ecsv1.RunControl_Plan_FullMethodName:               ecsv1.Role_ROLE_VIEWER,
@@ -88,10 +88,10 @@ var roles = map[string]ecsv1.Role{
 func rolesMarkdown() string {
 	var b strings.Builder
 	b.WriteString("| call | viewer | operator | admin |\n|---|---|---|---|\n")
-	for _, method := range slices.Sorted(maps.Keys(roles)) {
+	for _, method := range slices.Sorted(maps.Keys(leastRoleByMethod)) {
 		b.WriteString("| `" + strings.TrimPrefix(strings.TrimPrefix(method, "/"), "ringlet.ecs.v1.") + "` |")
 		for r := ecsv1.Role_ROLE_VIEWER; r <= ecsv1.Role_ROLE_ADMIN; r++ {
-			if r >= roles[method] {
+			if r >= leastRoleByMethod[method] {
 				b.WriteString(" yes |")
 			} else {
 				b.WriteString(" – |")
@@ -104,7 +104,7 @@ func rolesMarkdown() string {
 
 // permit says whether the caller may use the method.
 func permit(c caller, method string) error {
-	least, listed := roles[method]
+	least, listed := leastRoleByMethod[method]
 	if c.Role == ecsv1.Role_ROLE_UNSPECIFIED || c.Role < least {
 		return &roleError{Caller: c, Action: "call " + shortName(method), Needs: max(least, ecsv1.Role_ROLE_VIEWER)}
 	}

@@ -56,7 +56,7 @@ func TestEveryMethodForEveryRole(t *testing.T) {
 		certs.RoleNode, certs.RoleViewer, certs.RoleOperator, certs.RoleAdmin, certs.RoleControl,
 	} {
 		t.Run(string(role), func(t *testing.T) {
-			h := newFixture(t, apitest.Options{Past: true})
+			h := newFixture(t, apitest.Options{WithPastRuns: true})
 			for range 2 {
 				h.fake.Add(&ecsv1.Event{Kind: "alarm", Text: "something to watch"})
 			}
@@ -152,7 +152,7 @@ func TestHealthAndReflection(t *testing.T) {
 			t.Errorf("health is %v, %v; want %v", got, err, want)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 	defer cancel()
 	reflect := func(conn *grpc.ClientConn) (*grpc_reflection_v1.ServerReflectionResponse, error) {
 		stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)

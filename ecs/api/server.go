@@ -30,16 +30,16 @@ type Config struct {
 	Records  Records
 	Journal  Journal
 	Identity *certs.Identity // of the control
-	// API is the address of the gRPC service.
-	API string
-	// Page is the address of HTTP. Empty means none. On loopback it is plain HTTP, entered with a one-time token;
+	// APIAddr is the address of the gRPC service.
+	APIAddr string
+	// PageAddr is the address of HTTP. Empty means none. On loopback it is plain HTTP, entered with a one-time token;
 	// elsewhere HTTPS, entered with a client certificate.
-	Page string
-	// Entered is called when a token was used, with the address for the next session, and a new token in it. Nil means
+	PageAddr string
+	// OnEntered is called when a token was used, with the address for the next session, and a new token in it. Nil means
 	// that an admin must ask for it.
-	Entered func(entrance string)
-	// Streams is how many may be open at once; one user may have a quarter of them. 0 is DefaultStreams.
-	Streams int
+	OnEntered func(entrance string)
+	// MaxStreams is how many may be open at once; one user may have a quarter of them. 0 is DefaultStreams.
+	MaxStreams int
 	// Log is told what happens. Nil means slog.Default.
 	Log *slog.Logger
 }
@@ -54,21 +54,21 @@ type Server struct {
 	journal      Journal
 	service      *service
 	audit        *auditor
-	grpc         *grpc.Server
+	grpcServer   *grpc.Server
 	health       *health.Server
-	api          net.Listener
-	page         net.Listener // nil: no HTTP
-	web          *http.Server
-	calls        *http.ServeMux // the API, and nothing else below callPath
-	mux          *http.ServeMux // what Handle was given
-	sealed       bool           // HTTP is HTTPS
+	apiListener  net.Listener
+	pageListener net.Listener // nil: no HTTP
+	httpServer   *http.Server
+	apiMux       *http.ServeMux // the API, and nothing else below callPath
+	handlerMux   *http.ServeMux // what Handle was given
+	servesHTTPS  bool           // HTTP is HTTPS
 	limiter      streamLimiter
 	conns        *openConns           // connections of gRPC
 	stallTimeout time.Duration        // how long a reader may stand still
 	logLimiter   connlimit.LogLimiter // of readers that stood still
 
-	ending context.Context // ends when Serve does
-	end    context.CancelFunc
+	servingContext context.Context // ends when Serve does
+	stopServing    context.CancelFunc
 
 	sessions sessions
 	saveMu   sync.Mutex // held while the memory is written, so that the newest is the last
@@ -88,20 +88,20 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		log:          cfg.Log,
 		now:          time.Now,
-		onEntered:    cfg.Entered,
+		onEntered:    cfg.OnEntered,
 		records:      cfg.Records,
 		journal:      cfg.Journal,
-		calls:        http.NewServeMux(),
-		mux:          http.NewServeMux(),
-		limiter:      streamLimiter{maxStreams: cfg.Streams, maxBytes: maxSending},
+		apiMux:       http.NewServeMux(),
+		handlerMux:   http.NewServeMux(),
+		limiter:      streamLimiter{maxStreams: cfg.MaxStreams, maxBytes: maxBytesUnderWay},
 		conns:        &openConns{},
 		stallTimeout: stallTimeout,
 	}
-	if cfg.Streams == 0 {
+	if cfg.MaxStreams == 0 {
 		s.limiter.maxStreams = DefaultStreams
 	}
 	if s.limiter.maxStreams < 0 || s.limiter.maxStreams > MaxStreams {
-		return nil, fmt.Errorf("%d streams are not from 1 to %d: correct --max-streams", cfg.Streams, MaxStreams)
+		return nil, fmt.Errorf("%d streams are not from 1 to %d: correct --max-streams", cfg.MaxStreams, MaxStreams)
 	}
 	if s.log == nil {
 		s.log = slog.Default()
@@ -114,10 +114,10 @@ func New(cfg Config) (*Server, error) {
 		onTransfer: s.saveState,
 	}
 	s.audit = &auditor{records: cfg.Records, log: s.log, now: s.now}
-	s.ending, s.end = context.WithCancel(context.Background())
-	s.grpc = grpc.NewServer(
+	s.servingContext, s.stopServing = context.WithCancel(context.Background())
+	s.grpcServer = grpc.NewServer(
 		grpc.Creds(&auditedCreds{cfg.Identity.ServerCredentialsForUsers(s.log), s.audit, s.conns}),
-		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream),
+		grpc.UnaryInterceptor(s.interceptUnary), grpc.StreamInterceptor(s.interceptStream),
 		// what nobody may call, the interceptor refuses
 		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil }),
 		grpc.MaxRecvMsgSize(maxRequest), grpc.ConnectionTimeout(handshakeTimeout),
@@ -127,9 +127,9 @@ func New(cfg Config) (*Server, error) {
 	)
 	s.health = health.NewServer()
 	s.setServing(true)
-	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
-	ecsv1.RegisterRunControlServer(s.grpc, s.service)
-	reflection.Register(s.grpc)
+	grpc_health_v1.RegisterHealthServer(s.grpcServer, s.health)
+	ecsv1.RegisterRunControlServer(s.grpcServer, s.service)
+	reflection.Register(s.grpcServer)
 	if err := s.routes(); err != nil {
 		return nil, err
 	}
@@ -138,30 +138,30 @@ func New(cfg Config) (*Server, error) {
 }
 
 func (s *Server) listen(cfg Config) (err error) {
-	if s.api, err = address.ListenTCP(cfg.API); err != nil {
-		return fmt.Errorf("cannot bind the API at %s: %w", cfg.API, err)
+	if s.apiListener, err = address.ListenTCP(cfg.APIAddr); err != nil {
+		return fmt.Errorf("cannot bind the API at %s: %w", cfg.APIAddr, err)
 	}
-	s.api = connlimit.Listen(s.api, serviceAPI, s.log)
-	if cfg.Page == "" {
+	s.apiListener = connlimit.Listen(s.apiListener, serviceAPI, s.log)
+	if cfg.PageAddr == "" {
 		return nil
 	}
-	if s.page, err = address.ListenTCP(cfg.Page); err != nil {
-		return errors.Join(fmt.Errorf("cannot bind the page at %s: %w", cfg.Page, err), s.api.Close())
+	if s.pageListener, err = address.ListenTCP(cfg.PageAddr); err != nil {
+		return errors.Join(fmt.Errorf("cannot bind the page at %s: %w", cfg.PageAddr, err), s.apiListener.Close())
 	}
-	s.page = connlimit.Listen(s.page, servicePage, s.log)
-	at, ok := s.page.Addr().(*net.TCPAddr)
-	s.sealed = !ok || !at.IP.IsLoopback()
-	s.web = &http.Server{
+	s.pageListener = connlimit.Listen(s.pageListener, servicePage, s.log)
+	at, ok := s.pageListener.Addr().(*net.TCPAddr)
+	s.servesHTTPS = !ok || !at.IP.IsLoopback()
+	s.httpServer = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: handshakeTimeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ConnState:         connlimit.BetweenRequests,
+		ConnState:         connlimit.YieldBetweenRequests,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: s.limiter.maxStreams},
 		ErrorLog:          slog.NewLogLogger(&auditedLog{s.log.Handler(), s.audit}, slog.LevelWarn),
 	}
-	if s.sealed {
-		s.web.TLSConfig = certs.WithProtocols(cfg.Identity.ServerForUsers(), "h2", "http/1.1")
+	if s.servesHTTPS {
+		s.httpServer.TLSConfig = certs.WithProtocols(cfg.Identity.ServerForUsers(), "h2", "http/1.1")
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (s *Server) listen(cfg Config) (err error) {
 // Refused counts the connections that were closed since too many were open, by service.
 func (s *Server) Refused() map[string]uint64 {
 	out := map[string]uint64{}
-	for service, lis := range map[string]net.Listener{serviceAPI: s.api, servicePage: s.page} {
+	for service, lis := range map[string]net.Listener{serviceAPI: s.apiListener, servicePage: s.pageListener} {
 		if listener, ok := lis.(*connlimit.Listener); ok {
 			out[service] = listener.TurnedAway()
 		}
@@ -183,15 +183,15 @@ const (
 	servicePage = "page"
 )
 
-// API is the address of the gRPC service.
-func (s *Server) API() net.Addr { return s.api.Addr() }
+// APIAddr is the address of the gRPC service.
+func (s *Server) APIAddr() net.Addr { return s.apiListener.Addr() }
 
-// Page is the address of HTTP, nil if there is none.
-func (s *Server) Page() net.Addr {
-	if s.page == nil {
+// PageAddr is the address of HTTP, nil if there is none.
+func (s *Server) PageAddr() net.Addr {
+	if s.pageListener == nil {
 		return nil
 	}
-	return s.page.Addr()
+	return s.pageListener.Addr()
 }
 
 // setServing says to the health service whether the partition can be asked. It can from the beginning.
@@ -208,7 +208,7 @@ func (s *Server) setServing(yes bool) {
 // everybody who came that far, on loopback also without a session. What is below /v1/ is the API's, and /openapi.json.
 // To be called before Serve.
 func (s *Server) Handle(pattern string, least ecsv1.Role, h http.Handler) {
-	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+	s.handlerMux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		caller, err := callerOf(r.Context())
 		if least == ecsv1.Role_ROLE_UNSPECIFIED {
 			err = nil
@@ -224,27 +224,27 @@ func (s *Server) Handle(pattern string, least ecsv1.Role, h http.Handler) {
 	})
 }
 
-// Entrance makes a one-time token, and returns the address that opens a session with it. On HTTPS, which needs none, it
-// is the plain address; it is empty where there is no page.
-func (s *Server) Entrance() string {
+// NewEntrance makes a one-time token, and returns the address that opens a session with it. On HTTPS, which needs none,
+// it is the plain address; it is empty where there is no page.
+func (s *Server) NewEntrance() string {
 	switch {
-	case s.page == nil:
+	case s.pageListener == nil:
 		return ""
-	case s.sealed:
-		return s.entrance("")
+	case s.servesHTTPS:
+		return s.entranceURL("")
 	}
-	return s.entrance(s.sessions.newToken())
+	return s.entranceURL(s.sessions.newToken())
 }
 
-func (s *Server) entrance(token string) string {
-	if s.sealed {
-		return "https://" + reachable(s.page.Addr()) + "/"
+func (s *Server) entranceURL(token string) string {
+	if s.servesHTTPS {
+		return "https://" + reachableAddress(s.pageListener.Addr()) + "/"
 	}
-	return "http://" + s.page.Addr().String() + "/?token=" + token
+	return "http://" + s.pageListener.Addr().String() + "/?token=" + token
 }
 
-// reachable is an address as others may ask for it: one that is bound everywhere goes by this host's name.
-func reachable(bound net.Addr) string {
+// reachableAddress is an address as others may ask for it: one that is bound everywhere goes by this host's name.
+func reachableAddress(bound net.Addr) string {
 	at, ok := bound.(*net.TCPAddr)
 	name, err := os.Hostname()
 	if !ok || !at.IP.IsUnspecified() || err != nil {
@@ -254,7 +254,7 @@ func reachable(bound net.Addr) string {
 }
 
 func (s *Server) newToken(context.Context, any) (any, error) {
-	if s.sealed {
+	if s.servesHTTPS {
 		return nil, &identityError{"tokens are for loopback only: here a client certificate says who asks"}
 	}
 	return s.sessions.newToken(), nil
@@ -264,14 +264,14 @@ func (s *Server) newToken(context.Context, any) (any, error) {
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, 2)
 	serving := 1
-	go func() { failed <- s.grpc.Serve(s.api) }()
-	if s.page != nil {
+	go func() { failed <- s.grpcServer.Serve(s.apiListener) }()
+	if s.pageListener != nil {
 		serving++
 		go func() {
-			if s.sealed {
-				failed <- s.web.ServeTLS(s.page, "", "")
+			if s.servesHTTPS {
+				failed <- s.httpServer.ServeTLS(s.pageListener, "", "")
 			} else {
-				failed <- s.web.Serve(s.page)
+				failed <- s.httpServer.Serve(s.pageListener)
 			}
 		}()
 	}
@@ -300,22 +300,22 @@ func (s *Server) shutdown() {
 	s.health.Shutdown()
 	over, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
-	s.end() // streams, and what waits for a command
-	defer context.AfterFunc(over, s.grpc.Stop)()
-	if s.web != nil {
-		if s.web.Shutdown(over) != nil {
-			_ = s.web.Close()
+	s.stopServing() // streams, and what waits for a command
+	defer context.AfterFunc(over, s.grpcServer.Stop)()
+	if s.httpServer != nil {
+		if s.httpServer.Shutdown(over) != nil {
+			_ = s.httpServer.Close()
 		}
 	}
-	s.grpc.GracefulStop()
+	s.grpcServer.GracefulStop()
 }
 
 // Close gives the addresses of a Server that was not served free.
 func (s *Server) Close() error {
-	s.end()
-	s.grpc.Stop()
-	if s.page != nil {
-		return errors.Join(s.api.Close(), s.page.Close())
+	s.stopServing()
+	s.grpcServer.Stop()
+	if s.pageListener != nil {
+		return errors.Join(s.apiListener.Close(), s.pageListener.Close())
 	}
-	return s.api.Close()
+	return s.apiListener.Close()
 }

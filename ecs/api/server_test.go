@@ -32,7 +32,7 @@ func TestServerOnLoopback(t *testing.T) {
 			s.Handle("GET /debug/", api.Admin, hello)
 		}
 	})
-	here := "http://" + h.Page().String()
+	here := "http://" + h.PageAddr().String()
 	entered := h.web("GET", "/?token="+h.token, "")
 	cookie := entered.header.Get("Set-Cookie")
 	if entered.code != http.StatusSeeOther || entered.header.Get("Location") != "/" ||
@@ -112,10 +112,10 @@ func TestServerOnLoopback(t *testing.T) {
 func TestServerElsewhere(t *testing.T) {
 	h := newFixture(t, apitest.Options{}, func(c *api.Config, _ *api.Server) {
 		if c != nil {
-			c.Page = "0.0.0.0:0" // no loopback address, so sealed
+			c.PageAddr = "0.0.0.0:0" // no loopback address, so sealed
 		}
 	})
-	_, port, _ := strings.Cut(strings.TrimPrefix(h.Page().String(), "[::]"), ":")
+	_, port, _ := strings.Cut(strings.TrimPrefix(h.PageAddr().String(), "[::]"), ":")
 	request := func(as *certs.Identity, method, path, body string, headers ...string) (answer, error) {
 		req, err := http.NewRequest(method, "https://127.0.0.1:"+port+path, strings.NewReader(body))
 		if err != nil {
@@ -166,7 +166,7 @@ func TestServerElsewhere(t *testing.T) {
 		t.Errorf("without a certificate: %d %s", got.code, got.body)
 	}
 	h.awaitRefusedHandshake("showed no certificate")
-	if url := h.Entrance(); !strings.HasPrefix(url, "https://") || strings.Contains(url, "token") {
+	if url := h.NewEntrance(); !strings.HasPrefix(url, "https://") || strings.Contains(url, "token") {
 		t.Errorf("the entrance is %s", url)
 	}
 }
@@ -289,7 +289,7 @@ func TestStopNeedsNoAuditLog(t *testing.T) {
 		&ecsv1.CommandRequest{Command: "reset"}); status.Code(err) != codes.Unavailable {
 		t.Errorf("what takes away is obeyed unseen: %v", err)
 	}
-	if !slices.ContainsFunc(h.fake.Since(0), func(e *ecsv1.Event) bool {
+	if !slices.ContainsFunc(h.fake.EventsSince(0), func(e *ecsv1.Event) bool {
 		return e.GetKind() == "alarm" && e.GetSeverity() == ecsv1.Severity_SEVERITY_ERROR &&
 			strings.Contains(e.GetText(), "command stop of alice")
 	}) {
@@ -314,7 +314,7 @@ func TestAPanicIsAnErrorAndAnEvent(t *testing.T) {
 	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "a mistake:") {
 		t.Errorf("%v", err)
 	}
-	events := h.fake.Since(0)
+	events := h.fake.EventsSince(0)
 	if len(events) == 0 || events[len(events)-1].GetKind() != "alarm" ||
 		!strings.Contains(events[len(events)-1].GetText(), "CheckConfiguration") {
 		t.Errorf("events: %v", events)

@@ -93,8 +93,8 @@ func (s *service) ReleaseControl(ctx context.Context, _ *ecsv1.ReleaseControlReq
 }
 
 // transferControl takes a step of the ownership, and tells of it if it changed something.
-func (s *service) transferControl(ctx context.Context, step func(ownership, caller) (ownership,
-	error)) (*ecsv1.Owner, error) {
+func (s *service) transferControl(ctx context.Context, step func(ownership,
+	caller) (ownership, error)) (*ecsv1.Owner, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
@@ -145,9 +145,9 @@ func (s *service) GetSnapshot(_ context.Context, req *ecsv1.GetSnapshotRequest) 
 
 // Answers of lists, where the question names no length, and the longest.
 const (
-	defaultRuns  = 50
-	defaultAudit = 100
-	maxList      = 1000
+	defaultRunLimit   = 50
+	defaultAuditLimit = 100
+	maxListLimit      = 1000
 )
 
 // listLength is how long a list is to be.
@@ -155,15 +155,15 @@ func listLength(requested uint32, otherwise int) (int, error) {
 	switch {
 	case requested == 0:
 		return otherwise, nil
-	case requested > maxList:
+	case requested > maxListLimit:
 		return 0, &ArgumentError{Name: "limit",
-			Why: fmt.Sprintf("%d at a time are the most: ask for what comes before the last one", maxList)}
+			Why: fmt.Sprintf("%d at a time are the most: ask for what comes before the last one", maxListLimit)}
 	}
 	return int(requested), nil
 }
 
 func (s *service) ListRuns(_ context.Context, req *ecsv1.ListRunsRequest) (*ecsv1.ListRunsResponse, error) {
-	limit, err := listLength(req.GetLimit(), defaultRuns)
+	limit, err := listLength(req.GetLimit(), defaultRunLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (s *service) ListRuns(_ context.Context, req *ecsv1.ListRunsRequest) (*ecsv
 	if err != nil {
 		return nil, err
 	}
-	return &ecsv1.ListRunsResponse{Runs: list.Runs, More: list.More}, nil // which are damaged, the store tells the log
+	return &ecsv1.ListRunsResponse{Runs: list.Runs, More: list.HasOlder}, nil // which are damaged, the store tells the log
 }
 
 func (s *service) GetRun(_ context.Context, req *ecsv1.GetRunRequest) (*ecsv1.Run, error) {
@@ -195,7 +195,7 @@ func (s *service) CheckConfiguration(ctx context.Context,
 }
 
 func (s *service) ListAudit(_ context.Context, req *ecsv1.ListAuditRequest) (*ecsv1.ListAuditResponse, error) {
-	limit, err := listLength(req.GetLimit(), defaultAudit)
+	limit, err := listLength(req.GetLimit(), defaultAuditLimit)
 	if err != nil {
 		return nil, err
 	}

@@ -41,9 +41,9 @@ func newSecret() string {
 // takes no time that tells anything of it.
 type sessions struct {
 	// mu guards
-	mu    sync.Mutex
-	token [sha256.Size]byte // zero: it was used
-	open  map[[sha256.Size]byte]time.Time
+	mu        sync.Mutex
+	tokenHash [sha256.Size]byte // zero: it was used
+	lastUsed  map[[sha256.Size]byte]time.Time
 }
 
 // newToken makes a token; one that was not used is void then.
@@ -51,7 +51,7 @@ func (s *sessions) newToken() string {
 	word := newSecret()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.token = sha256.Sum256([]byte(word))
+	s.tokenHash = sha256.Sum256([]byte(word))
 	return word
 }
 
@@ -59,57 +59,57 @@ func (s *sessions) newToken() string {
 func (s *sessions) redeem(token string, now time.Time) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.token == [sha256.Size]byte{} || s.token != sha256.Sum256([]byte(token)) {
+	if s.tokenHash == [sha256.Size]byte{} || s.tokenHash != sha256.Sum256([]byte(token)) {
 		return "", &identityError{"this token is not the one that was printed last, or it was used already: each opens " +
 			"one session"}
 	}
-	s.token = [sha256.Size]byte{}
-	if s.open == nil {
-		s.open = map[[sha256.Size]byte]time.Time{}
+	s.tokenHash = [sha256.Size]byte{}
+	if s.lastUsed == nil {
+		s.lastUsed = map[[sha256.Size]byte]time.Time{}
 	}
-	if len(s.open) >= maxSessions {
+	if len(s.lastUsed) >= maxSessions {
 		s.dropOldest()
 	}
 	word := newSecret()
-	s.open[sha256.Sum256([]byte(word))] = now
+	s.lastUsed[sha256.Sum256([]byte(word))] = now
 	return word, nil
 }
 
 func (s *sessions) dropOldest() {
 	var oldest [sha256.Size]byte
-	for word, used := range s.open {
-		if t, ok := s.open[oldest]; !ok || used.Before(t) {
+	for word, used := range s.lastUsed {
+		if t, ok := s.lastUsed[oldest]; !ok || used.Before(t) {
 			oldest = word
 		}
 	}
-	delete(s.open, oldest)
+	delete(s.lastUsed, oldest)
 }
 
-// valid says whether a session is open, and keeps it so.
-func (s *sessions) valid(word string, now time.Time) bool {
+// renewIfOpen says whether a session is open, and keeps it so.
+func (s *sessions) renewIfOpen(word string, now time.Time) bool {
 	key := sha256.Sum256([]byte(word))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	used, ok := s.open[key]
+	used, ok := s.lastUsed[key]
 	if !ok {
 		return false
 	}
 	if now.Sub(used) > sessionLife {
-		delete(s.open, key)
+		delete(s.lastUsed, key)
 		return false
 	}
-	s.open[key] = now
+	s.lastUsed[key] = now
 	return true
 }
 
 // cookieName has the port in it: browsers keep cookies by host, and several controls may live on one.
 func (s *Server) cookieName() string {
-	_, port, _ := net.SplitHostPort(s.page.Addr().String()) // an address of ours is well formed
+	_, port, _ := net.SplitHostPort(s.pageListener.Addr().String()) // an address of ours is well formed
 	return "ringlet-session-" + port
 }
 
-// bearer is the session of a request and whether a browser sent it by itself, as it does with cookies.
-func (s *Server) bearer(r *http.Request) (word string, ambient bool) {
+// sessionSecret is the session of a request and whether a browser sent it by itself, as it does with cookies.
+func (s *Server) sessionSecret(r *http.Request) (word string, ambient bool) {
 	if word, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return word, false
 	}
@@ -122,7 +122,7 @@ func (s *Server) bearer(r *http.Request) (word string, ambient bool) {
 // openSession opens a session with a token. It is written to the audit log, whether it went well or not.
 func (s *Server) openSession(w http.ResponseWriter, r *http.Request, token string) (string, error) {
 	c := caller{Name: unknownName, Address: r.RemoteAddr}
-	if s.sealed {
+	if s.servesHTTPS {
 		return "", &identityError{"tokens are for loopback only: here a client certificate says who asks"}
 	}
 	if err := s.audit.checkWritable(); err != nil {
@@ -133,13 +133,13 @@ func (s *Server) openSession(w http.ResponseWriter, r *http.Request, token strin
 		_ = s.audit.writeRefusal(c, "open a session", "", err)
 		return "", err
 	}
-	c.Name, c.Role = certs.SessionName, ecsv1.Role_ROLE_ADMIN
+	c.Name, c.Role = certs.TokenUserName, ecsv1.Role_ROLE_ADMIN
 	if err := s.audit.write(c, "open a session", "", nil); err != nil {
 		return "", err
 	}
 	s.saveState()
 	if s.onEntered != nil {
-		s.onEntered(s.entrance(s.sessions.newToken()))
+		s.onEntered(s.entranceURL(s.sessions.newToken()))
 	}
 	http.SetCookie(w, &http.Cookie{
 		Name:     s.cookieName(),
@@ -165,16 +165,16 @@ func (s *Server) postSession(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	writeJSON(w, map[string]any{"session": word, "name": certs.SessionName, "role": roleName(ecsv1.Role_ROLE_ADMIN),
+	writeJSON(w, map[string]any{"session": word, "name": certs.TokenUserName, "role": roleName(ecsv1.Role_ROLE_ADMIN),
 		"idleSeconds": int(sessionLife.Seconds())})
 }
 
 // postToken is POST /v1/session/token: a new one-time token, for whoever is to come in next.
 func (s *Server) postToken(w http.ResponseWriter, r *http.Request) {
-	token, err := s.unary(r.Context(), nil, &grpc.UnaryServerInfo{FullMethod: newTokenMethod}, s.newToken)
+	token, err := s.interceptUnary(r.Context(), nil, &grpc.UnaryServerInfo{FullMethod: newTokenMethod}, s.newToken)
 	if err != nil {
 		writeError(w, err)
 		return
 	}
-	writeJSON(w, map[string]any{"token": token, "url": s.entrance(fmt.Sprint(token))})
+	writeJSON(w, map[string]any{"token": token, "url": s.entranceURL(fmt.Sprint(token))})
 }

@@ -27,11 +27,11 @@ func TestSessions(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{{sessionLife, true}, {sessionLife, true}, {sessionLife + 1, false}, {0, false}} {
-		if now = now.Add(c.after); s.valid(word, now) != c.want {
+		if now = now.Add(c.after); s.renewIfOpen(word, now) != c.want {
 			t.Errorf("%v after its last use: valid is %v", c.after, !c.want)
 		}
 	}
-	if s.valid("", now) || s.valid(token, now) {
+	if s.renewIfOpen("", now) || s.renewIfOpen(token, now) {
 		t.Error("what is no session is valid")
 	}
 	first, second := s.newToken(), s.newToken()
@@ -54,17 +54,17 @@ func TestTheOldestSessionIsEvicted(t *testing.T) {
 		words = append(words, word)
 	}
 	now := time.Unix(maxSessions, 0)
-	if s.valid(words[0], now) || !s.valid(words[1], now) || !s.valid(words[maxSessions], now) ||
-		len(s.open) != maxSessions {
-		t.Errorf("%d are open, the first is %v", len(s.open), s.valid(words[0], now))
+	if s.renewIfOpen(words[0], now) || !s.renewIfOpen(words[1], now) || !s.renewIfOpen(words[maxSessions], now) ||
+		len(s.lastUsed) != maxSessions {
+		t.Errorf("%d are open, the first is %v", len(s.lastUsed), s.renewIfOpen(words[0], now))
 	}
 	var restarted sessions
 	restarted.restore(s.export(), now.Add(time.Minute))
-	if !restarted.valid(words[maxSessions], now) || restarted.valid(words[0], now) {
+	if !restarted.renewIfOpen(words[maxSessions], now) || restarted.renewIfOpen(words[0], now) {
 		t.Error("not the same sessions after a restart")
 	}
 	restarted.restore(map[string]time.Time{"zz": now, "00": now}, now) // what is no hash is no session
-	if len(restarted.open) != 0 {
+	if len(restarted.lastUsed) != 0 {
 		t.Error("damaged sessions are open")
 	}
 }
@@ -76,7 +76,7 @@ func TestLoopbackHost(t *testing.T) {
 		"evil.example": false, "evil.example:7980": false, "localhost.evil.example": false,
 		"127.0.0.1.evil.example:80": false, "10.0.0.1:7980": false, "": false,
 	} {
-		if loopbackHost(host) != want {
+		if isLoopbackHost(host) != want {
 			t.Errorf("%q: %v", host, !want)
 		}
 	}

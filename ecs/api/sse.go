@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// heartbeat keeps proxies from closing a stream on which nothing happens, and finds out who is gone.
-	heartbeat = 15 * time.Second
+	// heartbeatInterval keeps proxies from closing a stream on which nothing happens, and finds out who is gone.
+	heartbeatInterval = 15 * time.Second
 	// protobufType is what a client accepts that wants messages as protobuf. To read one takes a fraction of the time
 	// that its JSON takes.
 	protobufType = "application/x-protobuf"
@@ -32,7 +32,7 @@ const (
 // streamEvents is GET /v1/events: Watch. The id of each is its number, by which a browser that was cut off goes on.
 func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 	req := &ecsv1.WatchRequest{}
-	if err := fillQuery(req, r.URL.Query()); err != nil {
+	if err := fillFromQuery(req, r.URL.Query()); err != nil {
 		writeError(w, err)
 		return
 	}
@@ -51,7 +51,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 func (s *Server) streamHandler(method string, request func() proto.Message) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		req := request()
-		if err := fillQuery(req, r.URL.Query()); err != nil {
+		if err := fillFromQuery(req, r.URL.Query()); err != nil {
 			writeError(w, err)
 			return
 		}
@@ -59,8 +59,8 @@ func (s *Server) streamHandler(method string, request func() proto.Message) http
 	}
 }
 
-// fillQuery makes a message of the words behind the question mark.
-func fillQuery(into proto.Message, query url.Values) error {
+// fillFromQuery makes a message of the words behind the question mark.
+func fillFromQuery(into proto.Message, query url.Values) error {
 	if err := runtime.PopulateQueryParameters(into, query, utilities.NewDoubleArray(nil)); err != nil {
 		return &ArgumentError{Name: "query", Why: err.Error()}
 	}
@@ -82,7 +82,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, method stri
 			stallTimeout: s.stallTimeout,
 			binary:       r.Header.Get("Accept") == protobufType,
 		}
-		err := s.stream(s.service, out, &grpc.StreamServerInfo{FullMethod: method, IsServerStream: true}, d.Handler)
+		err := s.interceptStream(s.service, out, &grpc.StreamServerInfo{FullMethod: method, IsServerStream: true}, d.Handler)
 		out.end(err)
 		return
 	}
@@ -122,7 +122,7 @@ func (e *eventStream) SendHeader(metadata.MD) error {
 	e.w.Header().Set("Content-Type", "text/event-stream")
 	e.w.Header().Set("X-Accel-Buffering", "no")
 	e.w.WriteHeader(http.StatusOK)
-	e.heartbeatTimer = time.AfterFunc(heartbeat, e.writeHeartbeat)
+	e.heartbeatTimer = time.AfterFunc(heartbeatInterval, e.writeHeartbeat)
 	return e.write("retry: 1000\n\n")
 }
 
@@ -144,7 +144,7 @@ func (e *eventStream) SendMsg(m any) error {
 // encode is a message as the client asked for it, and the name of the field that has it.
 func (e *eventStream) encode(m proto.Message) (name, text string, err error) {
 	if !e.binary {
-		b, err := jsonOut.Marshal(m)
+		b, err := jsonOptions.Marshal(m)
 		return "data: ", string(b), err
 	}
 	b, err := proto.Marshal(m)
@@ -157,7 +157,7 @@ func (e *eventStream) writeHeartbeat() {
 	defer e.mu.Unlock()
 	if !e.ended {
 		_ = e.write(": still here\n\n") // a client that is gone ends the request's context
-		e.heartbeatTimer.Reset(heartbeat)
+		e.heartbeatTimer.Reset(heartbeatInterval)
 	}
 }
 
@@ -186,7 +186,7 @@ func (e *eventStream) end(err error) {
 	}
 	e.heartbeatTimer.Stop()
 	if err != nil && e.ctx.Err() == nil {
-		text, _ := jsonOut.Marshal(status.Convert(err).Proto())
+		text, _ := jsonOptions.Marshal(status.Convert(err).Proto())
 		_ = e.write("event: end\ndata: ", string(text), "\n\n") // the end of the stream says it too
 	}
 	_ = e.rc.SetWriteDeadline(time.Time{})

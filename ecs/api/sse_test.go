@@ -24,8 +24,8 @@ import (
 // stream opens server-sent events and returns a function that reads the next: its id and data.
 func (h *fixture) stream(path string, headers ...string) (next func() (id, data string), end func()) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), patiently.Long)
-	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+h.Page().String()+path, nil)
+	ctx, cancel := context.WithTimeout(h.t.Context(), patiently.LongTimeout)
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+h.PageAddr().String()+path, nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestTap(t *testing.T) {
 	if err != nil || len(m.GetEvents()) != 1 || m.GetEvents()[0].GetBuilder() != "n1" {
 		t.Errorf("a sample in protobuf is %q: %v, %v", text, m, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 	defer cancel()
 	vera := h.client("vera", certs.RoleViewer)
 	for sel, want := range map[*tapv1.Selection]codes.Code{{}: codes.OK, {Share: 13}: codes.InvalidArgument} {

@@ -104,12 +104,12 @@ func TestAStalledReaderIsEnded(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else {
-				c, err := net.Dial("tcp", h.Page().String())
+				c, err := net.Dial("tcp", h.PageAddr().String())
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer c.Close()
-				fmt.Fprintf(c, "GET /v1/tap?data=true HTTP/1.1\r\nHost: %s\r\nAuthorization: %s\r\n\r\n", h.Page(), bearer)
+				fmt.Fprintf(c, "GET /v1/tap?data=true HTTP/1.1\r\nHost: %s\r\nAuthorization: %s\r\n\r\n", h.PageAddr(), bearer)
 				if _, err := c.Read(make([]byte, 16)); err != nil {
 					t.Fatal(err)
 				}

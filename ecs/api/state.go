@@ -67,7 +67,7 @@ func (s *sessions) export() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[string]time.Time{}
-	for word, used := range s.open {
+	for word, used := range s.lastUsed {
 		out[hex.EncodeToString(word[:])] = used
 	}
 	return out
@@ -77,11 +77,11 @@ func (s *sessions) export() map[string]time.Time {
 func (s *sessions) restore(list map[string]time.Time, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.open = map[[sha256.Size]byte]time.Time{}
+	s.lastUsed = map[[sha256.Size]byte]time.Time{}
 	for text, used := range list {
 		word, err := hex.DecodeString(text)
-		if err == nil && len(word) == sha256.Size && now.Sub(used) <= sessionLife && len(s.open) < maxSessions {
-			s.open[[sha256.Size]byte(word)] = used
+		if err == nil && len(word) == sha256.Size && now.Sub(used) <= sessionLife && len(s.lastUsed) < maxSessions {
+			s.lastUsed[[sha256.Size]byte(word)] = used
 		}
 	}
 }

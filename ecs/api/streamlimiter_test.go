@@ -29,8 +29,8 @@ func TestStreamLimiterKeepsItsBounds(t *testing.T) {
 				of[s.user] = usage{of[s.user].streams + 1, of[s.user].bytes + s.held}
 				all = usage{all.streams + 1, all.bytes + s.held}
 			}
-			if r.total != all || len(r.users) != len(of) {
-				t.Fatalf("%+v and %d users, want %+v and %d", r.total, len(r.users), all, len(of))
+			if r.total != all || len(r.usageByUser) != len(of) {
+				t.Fatalf("%+v and %d users, want %+v and %d", r.total, len(r.usageByUser), all, len(of))
 			}
 			user := rapid.SampledFrom([]string{"vera", "otto", "anna", "emil", "ida"}).Draw(t, "user")
 			at := -1
@@ -53,7 +53,7 @@ func TestStreamLimiterKeepsItsBounds(t *testing.T) {
 			default:
 				s, size := open[at], int64(rapid.IntRange(0, 100).Draw(t, "size"))
 				others := of[s.user].bytes - s.held
-				yes, _ := r.trySwap(s.user, s.held, size)
+				yes, _ := r.trySwapBytes(s.user, s.held, size)
 				if first := others == 0 && size <= r.maxBytes; yes && !first &&
 					(others+size > r.maxBytes/4 || all.bytes-s.held+size > r.maxBytes) {
 					t.Fatalf("%d bytes were let in beside %+v", size, all)
@@ -66,8 +66,8 @@ func TestStreamLimiterKeepsItsBounds(t *testing.T) {
 		for _, s := range open {
 			r.closeStream(s.user, s.held)
 		}
-		if r.total != (usage{}) || len(r.users) > 0 {
-			t.Fatalf("%+v and %v are left", r.total, r.users)
+		if r.total != (usage{}) || len(r.usageByUser) > 0 {
+			t.Fatalf("%+v and %v are left", r.total, r.usageByUser)
 		}
 	})
 }
@@ -76,23 +76,23 @@ func TestStreamLimiterKeepsItsBounds(t *testing.T) {
 func TestAMessageWaitsForBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := streamLimiter{maxStreams: 8, maxBytes: 400}
-		if err := r.waitSwap(t.Context(), "vera", 0, 90, time.Second); err != nil {
+		if err := r.waitSwapBytes(t.Context(), "vera", 0, 90, time.Second); err != nil {
 			t.Fatal(err)
 		}
-		err := r.waitSwap(t.Context(), "vera", 0, 20, time.Second)
+		err := r.waitSwapBytes(t.Context(), "vera", 0, 20, time.Second)
 		if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "those of one user 100") {
 			t.Errorf("%v", err)
 		}
-		time.AfterFunc(time.Second/2, func() { r.trySwap("vera", 90, 0) })
-		if err := r.waitSwap(t.Context(), "vera", 0, 20, time.Second); err != nil {
+		time.AfterFunc(time.Second/2, func() { r.trySwapBytes("vera", 90, 0) })
+		if err := r.waitSwapBytes(t.Context(), "vera", 0, 20, time.Second); err != nil {
 			t.Errorf("there is room since %v", err)
 		}
-		if err := r.waitSwap(t.Context(), "otto", 0, 300, time.Second); err != nil {
+		if err := r.waitSwapBytes(t.Context(), "otto", 0, 300, time.Second); err != nil {
 			t.Errorf("another user: %v", err)
 		}
 		ctx, end := context.WithTimeout(t.Context(), time.Second/2)
 		defer end()
-		if err := r.waitSwap(ctx, "otto", 0, 300, time.Second); err == nil {
+		if err := r.waitSwapBytes(ctx, "otto", 0, 300, time.Second); err == nil {
 			t.Error("there was room for a second one")
 		}
 	})

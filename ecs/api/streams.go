@@ -24,7 +24,7 @@ func (s *service) Watch(req *ecsv1.WatchRequest, out grpc.ServerStreamingServer[
 	after := req.GetAfter()
 	switch after {
 	case 0:
-		after = s.journal.Last()
+		after = s.journal.LastNumber()
 	case 1:
 		after = 0 // what an earlier control numbered is nothing that this reader missed
 	}

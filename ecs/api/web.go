@@ -38,15 +38,15 @@ const (
 	bodyTimeout = 10 * time.Second
 )
 
-// jsonOut is how messages are written: every field, so that a reader need not know what an absent one means.
-var jsonOut = protojson.MarshalOptions{EmitDefaultValues: true}
+// jsonOptions is how messages are written: every field, so that a reader need not know what an absent one means.
+var jsonOptions = protojson.MarshalOptions{EmitDefaultValues: true}
 
-// inProcess is a connection to this process's own service: what comes over HTTP goes through the interceptors all the
-// same.
-type inProcess struct{ s *Server }
+// inProcessConn is a connection to this process's own service: what comes over HTTP goes through the interceptors all
+// the same.
+type inProcessConn struct{ s *Server }
 
 // Invoke calls a method of RunControl.
-func (c inProcess) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
+func (c inProcessConn) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
 	for _, m := range ecsv1.RunControl_ServiceDesc.Methods {
 		if m.MethodName != shortName(method) {
 			continue
@@ -54,7 +54,7 @@ func (c inProcess) Invoke(ctx context.Context, method string, args, reply any, _
 		out, err := m.Handler(c.s.service, ctx, func(into any) error {
 			proto.Merge(into.(proto.Message), args.(proto.Message))
 			return nil
-		}, c.s.unary)
+		}, c.s.interceptUnary)
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,8 @@ func (c inProcess) Invoke(ctx context.Context, method string, args, reply any, _
 }
 
 // NewStream is there for the interface: streams are server-sent events, see streamEvents.
-func (inProcess) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+func (inProcessConn) NewStream(context.Context, *grpc.StreamDesc, string,
+	...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, status.Error(codes.Unimplemented, "streams are server-sent events")
 }
 
@@ -76,7 +77,7 @@ func (s *Server) routes() error {
 		return err
 	}
 	gateway := runtime.NewServeMux(
-		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{MarshalOptions: jsonOut}),
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{MarshalOptions: jsonOptions}),
 		runtime.WithErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter,
 			_ *http.Request, err error) {
 			if s := status.Convert(err); s.Code() == codes.InvalidArgument && len(s.Details()) == 0 {
@@ -86,44 +87,44 @@ func (s *Server) routes() error {
 		}),
 		runtime.WithRoutingErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler,
 			w http.ResponseWriter, r *http.Request, code int) {
-			writeNoCall(w, r, code)
+			writeNoSuchCall(w, r, code)
 		}),
 		runtime.WithDisablePathLengthFallback(), runtime.WithDisableHTTPMethodOverride(),
 	)
 	if err := ecsv1.RegisterRunControlHandlerClient(context.Background(), gateway,
-		ecsv1.NewRunControlClient(inProcess{s})); err != nil {
+		ecsv1.NewRunControlClient(inProcessConn{s})); err != nil {
 		return err
 	}
-	s.calls.Handle(callPath, gateway)
-	s.calls.HandleFunc("GET /v1/runs/{number}", func(w http.ResponseWriter, r *http.Request) {
+	s.apiMux.Handle(callPath, gateway)
+	s.apiMux.HandleFunc("GET /v1/runs/{number}", func(w http.ResponseWriter, r *http.Request) {
 		if number, ok := strings.CutSuffix(r.PathValue("number"), ".json"); ok {
 			s.serveRecord(w, r, number)
 			return
 		}
 		gateway.ServeHTTP(w, r)
 	})
-	s.calls.HandleFunc("GET /v1/events", s.streamEvents)
-	s.calls.HandleFunc("GET /v1/snapshots", s.streamHandler(ecsv1.RunControl_WatchSnapshots_FullMethodName,
+	s.apiMux.HandleFunc("GET /v1/events", s.streamEvents)
+	s.apiMux.HandleFunc("GET /v1/snapshots", s.streamHandler(ecsv1.RunControl_WatchSnapshots_FullMethodName,
 		func() proto.Message { return &ecsv1.WatchSnapshotsRequest{} }))
-	s.calls.HandleFunc("GET /v1/tap", s.streamHandler(ecsv1.RunControl_Tap_FullMethodName,
+	s.apiMux.HandleFunc("GET /v1/tap", s.streamHandler(ecsv1.RunControl_Tap_FullMethodName,
 		func() proto.Message { return &tapv1.Selection{} }))
-	s.calls.HandleFunc("GET /v1/sample", s.streamHandler(ecsv1.RunControl_Sample_FullMethodName,
+	s.apiMux.HandleFunc("GET /v1/sample", s.streamHandler(ecsv1.RunControl_Sample_FullMethodName,
 		func() proto.Message { return &samplev1.Question{} }))
-	s.calls.HandleFunc("POST /v1/session", s.postSession)
-	s.calls.HandleFunc("POST /v1/session/token", s.postToken)
-	s.calls.HandleFunc("GET "+documentPath, func(w http.ResponseWriter, _ *http.Request) {
+	s.apiMux.HandleFunc("POST /v1/session", s.postSession)
+	s.apiMux.HandleFunc("POST /v1/session/token", s.postToken)
+	s.apiMux.HandleFunc("GET "+documentPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(document) // the client is gone if this fails
 	})
-	s.calls.HandleFunc(documentPath, func(w http.ResponseWriter,
+	s.apiMux.HandleFunc(documentPath, func(w http.ResponseWriter,
 		r *http.Request) {
-		writeNoCall(w, r, http.StatusMethodNotAllowed)
+		writeNoSuchCall(w, r, http.StatusMethodNotAllowed)
 	})
 	return nil
 }
 
-// writeNoCall answers what is no call of this API.
-func writeNoCall(w http.ResponseWriter, r *http.Request, code int) {
+// writeNoSuchCall answers what is no call of this API.
+func writeNoSuchCall(w http.ResponseWriter, r *http.Request, code int) {
 	err := status.Errorf(codes.NotFound, "%s %s is no call of this API, %s lists them", r.Method, quote(r.URL.Path),
 		documentPath)
 	writeStatus(w, code, status.Convert(asStatus(err)))
@@ -136,7 +137,7 @@ func (s *Server) serveRecord(w http.ResponseWriter, r *http.Request, number stri
 		writeError(w, &ArgumentError{Name: "number", Why: quote(number) + " is no number of a run"})
 		return
 	}
-	run, err := ecsv1.NewRunControlClient(inProcess{s}).GetRun(r.Context(), &ecsv1.GetRunRequest{Number: uint32(n)})
+	run, err := ecsv1.NewRunControlClient(inProcessConn{s}).GetRun(r.Context(), &ecsv1.GetRunRequest{Number: uint32(n)})
 	if err != nil {
 		writeError(w, err)
 		return
@@ -166,7 +167,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	caller, ambient, err := s.identify(r)
 	if err == nil && ambient && r.Method != http.MethodGet && r.Method != http.MethodHead {
-		err = s.sameOrigin(r)
+		err = s.checkSameOrigin(r)
 	}
 	if err != nil {
 		_ = s.audit.writeRefusal(caller, r.Method+" "+quote(r.URL.Path), "", err)
@@ -185,9 +186,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	}
-	serve := s.mux
+	serve := s.handlerMux
 	if strings.HasPrefix(r.URL.Path, callPath) || r.URL.Path == documentPath {
-		serve = s.calls
+		serve = s.apiMux
 	}
 	rc := http.NewResponseController(w)
 	serve.ServeHTTP(&deadlineWriter{w, rc, s.stallTimeout}, r.WithContext(withCaller(r.Context(), caller)))
@@ -214,7 +215,7 @@ func (t *deadlineWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter 
 // unknown, which is no error here: some of what is served is for everybody.
 func (s *Server) identify(r *http.Request) (c caller, ambient bool, err error) {
 	c = caller{Name: unknownName, Address: r.RemoteAddr}
-	if s.sealed {
+	if s.servesHTTPS {
 		if r.TLS == nil {
 			return c, true, &identityError{"the connection is not sealed"}
 		}
@@ -222,19 +223,19 @@ func (s *Server) identify(r *http.Request) (c caller, ambient bool, err error) {
 		return c, true, err
 	}
 	// A name that somebody else's DNS points to this machine would make that one's page of the same origin.
-	if !loopbackHost(r.Host) {
+	if !isLoopbackHost(r.Host) {
 		return c, true, status.Errorf(codes.PermissionDenied,
 			"this address is for this machine alone, and %s is not one of its names", quote(r.Host))
 	}
-	word, ambient := s.bearer(r)
-	if word != "" && s.sessions.valid(word, s.now()) {
-		c.Name, c.Role = certs.SessionName, ecsv1.Role_ROLE_ADMIN
+	word, ambient := s.sessionSecret(r)
+	if word != "" && s.sessions.renewIfOpen(word, s.now()) {
+		c.Name, c.Role = certs.TokenUserName, ecsv1.Role_ROLE_ADMIN
 	}
 	return c, ambient, nil
 }
 
-// loopbackHost says whether a Host header names this machine's loopback.
-func loopbackHost(host string) bool {
+// isLoopbackHost says whether a Host header names this machine's loopback.
+func isLoopbackHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
@@ -245,8 +246,8 @@ func loopbackHost(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// sameOrigin refuses what another site's page made a browser ask.
-func (s *Server) sameOrigin(r *http.Request) error {
+// checkSameOrigin refuses what another site's page made a browser ask.
+func (s *Server) checkSameOrigin(r *http.Request) error {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
 		if site == "same-origin" {
 			return nil
@@ -254,10 +255,11 @@ func (s *Server) sameOrigin(r *http.Request) error {
 		return status.Errorf(codes.PermissionDenied, "a page of another site (%s) made the browser ask this", quote(site))
 	}
 	origin := r.Header.Get("Origin")
-	if u, err := url.Parse(origin); err == nil && origin != "" && u.Host == r.Host && (u.Scheme == "https") == s.sealed {
+	if u, err := url.Parse(origin); err == nil && origin != "" && u.Host == r.Host &&
+		(u.Scheme == "https") == s.servesHTTPS {
 		return nil
 	}
-	if origin == "" && s.sealed {
+	if origin == "" && s.servesHTTPS {
 		return nil // no browser: those name the origin with every POST
 	}
 	return status.Errorf(codes.PermissionDenied,
@@ -306,7 +308,7 @@ func writeError(w http.ResponseWriter, err error) {
 }
 
 func writeStatus(w http.ResponseWriter, code int, s *status.Status) {
-	text, err := jsonOut.Marshal(s.Proto())
+	text, err := jsonOptions.Marshal(s.Proto())
 	if err != nil {
 		text = []byte(`{"code":13, "message":"the error cannot be written as JSON", ` +
 			`"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo", "reason":"INTERNAL", "domain":"ringlet"}]}`)

@@ -21,7 +21,7 @@ func (b Vocabulary) Complete(before []string, word string) []string {
 	}
 	c, steers, assigned := b.currentCommand(before)
 	if c == nil {
-		add(b.names()...)
+		add(b.commandNames()...)
 		return out
 	}
 	if c.GetName() == doPlan && !steers {
@@ -30,9 +30,9 @@ func (b Vocabulary) Complete(before []string, word string) []string {
 		}
 		return out
 	}
-	for _, a := range arguments(c, steers) {
+	for _, a := range allArguments(c, steers) {
 		if a.GetType() == typeSettings {
-			for _, key := range config.Keys() {
+			for _, key := range config.SettingKeys() {
 				add(key + "=")
 			}
 			continue
@@ -40,7 +40,7 @@ func (b Vocabulary) Complete(before []string, word string) []string {
 		if slices.Contains(assigned, a.GetName()) {
 			continue
 		}
-		values := b.values(a)
+		values := b.candidateValues(a)
 		for _, v := range values {
 			if strings.Contains(word, "=") {
 				v = a.GetName() + "=" + v
@@ -54,7 +54,7 @@ func (b Vocabulary) Complete(before []string, word string) []string {
 			add(a.GetName() + "=")
 		}
 	}
-	add(b.names()...)
+	add(b.commandNames()...)
 	return out
 }
 
@@ -64,7 +64,7 @@ func (b Vocabulary) currentCommand(words []string) (c *ecsv1.CommandDescription,
 		if c, steers = b.command(words[i]); c == nil {
 			continue
 		}
-		s := step{Command: c, Steers: steers, Args: map[string]string{}}
+		s := step{Command: c, SteersPartition: steers, Args: map[string]string{}}
 		for _, w := range words[i+1:] {
 			if _, err := b.assign(&s, w); err != nil {
 				break // the rest is for parse to say
@@ -78,15 +78,15 @@ func (b Vocabulary) currentCommand(words []string) (c *ecsv1.CommandDescription,
 	return nil, false, nil
 }
 
-// values that an argument can have, where they can be listed.
-func (b Vocabulary) values(a *ecsv1.Argument) []string {
+// candidateValues that an argument can have, where they can be listed.
+func (b Vocabulary) candidateValues(a *ecsv1.Argument) []string {
 	switch a.GetType() {
 	case typeNode:
 		return b.Nodes
 	case typeMoment:
 		return append([]string{momentEnd}, b.FSM.GetStates()...)
 	case typeCommand:
-		return b.names()
+		return b.commandNames()
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (b Vocabulary) values(a *ecsv1.Argument) []string {
 // completeLine is a line with its last word completed as far as it is certain, and what it could become if that is not
 // all the way. The line ends where the cursor is.
 func (b Vocabulary) completeLine(line string) (longer string, choices []string) {
-	words, open, err := split(line)
+	words, open, err := splitWords(line)
 	if err != nil || open {
 		return line, nil
 	}

@@ -15,22 +15,22 @@ import (
 
 // Codes with which the program ends; docs/ctl.md promises them. 3 is bad input, with which a run on this machine ends.
 const (
-	codeGood         = 0
-	codeFault        = 1 // a command failed, or time was over
-	CodeUsage        = 2 // words, arguments, configuration
-	codePrecondition = 4 // forbidden in this state
-	codePermission   = 5 // not known, not of that role, or somebody else has control
-	codeNoControl    = 6 // nobody answers
-	codeNotGood      = 7 // the run that was waited for ended other than GOOD
+	exitGood         = 0
+	exitFault        = 1 // a command failed, or time was over
+	ExitUsage        = 2 // words, arguments, configuration
+	exitPrecondition = 4 // forbidden in this state
+	exitPermission   = 5 // not known, not of that role, or somebody else has control
+	exitNoControl    = 6 // nobody answers
+	exitRunNotGood   = 7 // the run that was waited for ended other than GOOD
 )
 
 // Error ends a row of commands.
 type Error struct {
-	Command string // "" where it is of none
-	Code    int
-	Why     string   // a sentence
-	More    []string // what else the control said, a sentence each
-	Err     error    // nil where nothing is behind it
+	Command  string // "" where it is of none
+	ExitCode int
+	Why      string   // a sentence
+	Details  []string // what else the control said, a sentence each
+	Err      error    // nil where nothing is behind it
 }
 
 func (e *Error) Error() string {
@@ -38,7 +38,7 @@ func (e *Error) Error() string {
 	if e.Command != "" {
 		s = e.Command + ": " + s
 	}
-	for _, m := range e.More {
+	for _, m := range e.Details {
 		s += "\n  " + m
 	}
 	return s
@@ -46,19 +46,19 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Code is how the program ends after an error of this package.
-func Code(err error) int {
+// ExitCode is how the program ends after an error of this package.
+func ExitCode(err error) int {
 	var ctlErr *Error
 	var usage *usageError
 	switch {
 	case err == nil:
-		return codeGood
+		return exitGood
 	case errors.As(err, &ctlErr):
-		return ctlErr.Code
+		return ctlErr.ExitCode
 	case errors.As(err, &usage):
-		return CodeUsage
+		return ExitUsage
 	}
-	return codeFault
+	return exitFault
 }
 
 // errorOf makes an error of what a control at an address answered, or did not.
@@ -68,19 +68,19 @@ func errorOf(command, address string, err error) error {
 	}
 	st, _ := status.FromError(err)
 	e := &Error{
-		Command: command,
-		Code:    codeFault,
-		Why:     st.Message(),
-		More:    details(st),
-		Err:     err,
+		Command:  command,
+		ExitCode: exitFault,
+		Why:      st.Message(),
+		Details:  extraDetails(st),
+		Err:      err,
 	}
 	switch st.Code() {
 	case codes.InvalidArgument:
-		e.Code = CodeUsage
+		e.ExitCode = ExitUsage
 	case codes.FailedPrecondition:
-		e.Code = codePrecondition
+		e.ExitCode = exitPrecondition
 	case codes.PermissionDenied, codes.Unauthenticated:
-		e.Code = codePermission
+		e.ExitCode = exitPermission
 	case codes.Canceled:
 		e.Why = "interrupted here; what the control has begun goes on there (ringlet ctl status)"
 	case codes.DeadlineExceeded:
@@ -91,17 +91,18 @@ func errorOf(command, address string, err error) error {
 		if !isUnreachable(err) {
 			break // it is there, and says itself what it lacks
 		}
-		why := innermost(e.Why)
+		why := innermostReason(e.Why)
 		e.Command = ""
 		// A handshake that is cut off says nothing about keys: somebody on the way answers for a control that is not there.
 		cut := why == "EOF" || strings.Contains(why, "connection reset")
 		if path := certs.ExplainUnanswered(e.Why); path != "" {
-			e.Code, e.Why = codeNoControl, fmt.Sprintf("no control answers at %s: %s", address, path)
+			e.ExitCode, e.Why = exitNoControl, fmt.Sprintf("no control answers at %s: %s", address, path)
 		} else if strings.Contains(why, "tls: ") || strings.Contains(why, "x509: ") ||
 			strings.Contains(e.Why, "handshake failed") && !cut {
-			e.Code, e.Why = codePermission, fmt.Sprintf("the control at %s and these keys do not go together: %s", address, why)
+			e.ExitCode, e.Why = exitPermission, fmt.Sprintf("the control at %s and these keys do not go together: %s", address,
+				why)
 		} else {
-			e.Code, e.Why = codeNoControl, fmt.Sprintf("no control answers at %s: %s", address, why)
+			e.ExitCode, e.Why = exitNoControl, fmt.Sprintf("no control answers at %s: %s", address, why)
 		}
 	}
 	if st.Code() == codes.Canceled {
@@ -127,8 +128,8 @@ func isUnreachable(err error) bool {
 // reasonEnding is how a control that ends says so (docs/api.md).
 const reasonEnding = "ENDING"
 
-// innermost takes what gRPC puts around the reason of a failed connection away.
-func innermost(s string) string {
+// innermostReason takes what gRPC puts around the reason of a failed connection away.
+func innermostReason(s string) string {
 	for _, around := range []string{
 		`desc = "`, "error reading server preface: ", "Error while dialing: ", "authentication handshake failed: ",
 	} {
@@ -142,8 +143,8 @@ func innermost(s string) string {
 	return strings.TrimRight(s, `"`)
 }
 
-// details are sentences of the error's details that its message does not hold.
-func details(st *status.Status) []string {
+// extraDetails are sentences of the error's details that its message does not hold.
+func extraDetails(st *status.Status) []string {
 	var out []string
 	add := func(subject, text string) {
 		if text == "" || strings.Contains(st.Message(), text) {

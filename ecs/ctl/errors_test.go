@@ -34,7 +34,7 @@ func TestWhoIsGone(t *testing.T) {
 		if got := isUnreachable(tc.err); got != tc.gone {
 			t.Errorf("%s: %v", name, got)
 		}
-		if got := Code(errorOf("watch", "here", tc.err)) == codeNoControl; got != tc.gone {
+		if got := ExitCode(errorOf("watch", "here", tc.err)) == exitNoControl; got != tc.gone {
 			t.Errorf("%s: without control is %v", name, got)
 		}
 	}

@@ -30,7 +30,7 @@ func newTable(w io.Writer) *table {
 // row writes cells. Each is ended, the last too: only then do they all make columns.
 func (t *table) row(cells ...string) {
 	for _, c := range cells {
-		fmt.Fprint(t.t, plain(c), "\t")
+		fmt.Fprint(t.t, stripControlChars(c), "\t")
 	}
 	fmt.Fprintln(t.t)
 }
@@ -48,8 +48,8 @@ func (t *table) end() error {
 	return nil
 }
 
-// plain keeps what comes from elsewhere from steering a terminal or breaking a table.
-func plain(s string) string {
+// stripControlChars keeps what comes from elsewhere from steering a terminal or breaking a table.
+func stripControlChars(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 			return ' '
@@ -85,7 +85,7 @@ func ownerText(o *ecsv1.Owner) string {
 }
 
 func writeOwner(w io.Writer, o *ecsv1.Owner) error {
-	_, err := fmt.Fprintln(w, "control is with", plain(ownerText(o)))
+	_, err := fmt.Fprintln(w, "control is with", stripControlChars(ownerText(o)))
 	return err
 }
 
@@ -104,7 +104,7 @@ func causeText(c *ecsv1.Cause) string {
 func writeStatus(w io.Writer, st *ecsv1.PartitionStatus) error {
 	t := newTable(w)
 	root := st.GetRoot()
-	t.row("state", stateOf(root)+" since "+formatTime(st.GetSince()))
+	t.row("state", stateText(root)+" since "+formatTime(st.GetSince()))
 	switch {
 	case st.GetRun() == 0:
 		t.row("run", "none on record")
@@ -145,7 +145,7 @@ func writeComponent(t *table, c *ecsv1.Component, first, rest string) {
 	if node := c.GetFacts()["node"]; where == "" && node != "" {
 		where = "on " + node
 	}
-	t.row(first+c.GetName(), stateOf(c), participation, c.GetLoss(), where, causeText(c.GetCause()))
+	t.row(first+c.GetName(), stateText(c), participation, c.GetLoss(), where, causeText(c.GetCause()))
 	for i, child := range c.GetChildren() {
 		if i == len(c.GetChildren())-1 {
 			writeComponent(t, child, rest+"└ ", rest+"  ")
@@ -155,7 +155,7 @@ func writeComponent(t *table, c *ecsv1.Component, first, rest string) {
 	}
 }
 
-func stateOf(c *ecsv1.Component) string {
+func stateText(c *ecsv1.Component) string {
 	s := c.GetState()
 	if c.GetInBetween() != "" {
 		s = c.GetInBetween()
@@ -180,13 +180,13 @@ func writeResponse(w io.Writer, command string, r *ecsv1.CommandResponse) error 
 			text += ", and was so already"
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s: %s\n", command, plain(text))
+	_, err := fmt.Fprintf(w, "%s: %s\n", command, stripControlChars(text))
 	return err
 }
 
 func writePlan(w io.Writer, command string, p *ecsv1.PlanResponse) error {
 	for _, r := range p.GetRefusals() {
-		if _, err := fmt.Fprintf(w, "%s would be refused: %s\n", command, plain(r)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s would be refused: %s\n", command, stripControlChars(r)); err != nil {
 			return err
 		}
 	}
@@ -199,7 +199,7 @@ func writePlan(w io.Writer, command string, p *ecsv1.PlanResponse) error {
 
 func writeCheck(w io.Writer, r *ecsv1.CheckConfigurationResponse) error {
 	for _, p := range r.GetProblems() {
-		if _, err := fmt.Fprintln(w, plain(p)); err != nil {
+		if _, err := fmt.Fprintln(w, stripControlChars(p)); err != nil {
 			return err
 		}
 	}
@@ -243,7 +243,7 @@ func writeHelp(w io.Writer, b Vocabulary, about string) error {
 	if _, err := fmt.Fprintf(w, "%s: %s\n", c.GetName(), c.GetHelp()); err != nil {
 		return err
 	}
-	for _, a := range arguments(c, steers) {
+	for _, a := range allArguments(c, steers) {
 		help := strings.TrimSuffix(a.GetHelp(), ".") + "."
 		switch {
 		case a.GetRequired():

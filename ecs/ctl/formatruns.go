@@ -40,8 +40,8 @@ func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 		t.row(fmt.Sprint(one.GetNumber()), verdictText(one), formatTime(one.GetStartBegun()),
 			formatSeconds(one.GetDurationS()),
 			fmt.Sprint(one.GetEventsBuilt()),
-			fmt.Sprint(one.GetEventsIncomplete()), Frequency(one.GetEventRateHz()),
-			Throughput(one.GetGoodputGbps()),
+			fmt.Sprint(one.GetEventsIncomplete()), FormatFrequency(one.GetEventRateHz()),
+			FormatThroughput(one.GetGoodputGbps()),
 			one.GetEnd(), one.GetStartedBy(), one.GetVerdictWhy(), remark)
 	}
 	if err := t.end(); err != nil || !r.GetMore() {
@@ -55,7 +55,7 @@ func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 func verdictLine(r *ecsv1.Run) string {
 	s := fmt.Sprintf("run %d: %s, %s after %s, %d events built, %d incomplete, %s", r.GetNumber(), verdictText(r),
 		r.GetEnd(), formatSeconds(r.GetDurationS()),
-		r.GetEventsBuilt(), r.GetEventsIncomplete(), Throughput(r.GetGoodputGbps()))
+		r.GetEventsBuilt(), r.GetEventsIncomplete(), FormatThroughput(r.GetGoodputGbps()))
 	switch cause := causeText(r.GetCause()); {
 	case r.GetVerdictWhy() != "":
 		s += "; " + r.GetVerdictWhy() // it begins with the cause, where there is one
@@ -95,7 +95,7 @@ func writeRun(w io.Writer, r *ecsv1.Run) error {
 	optional("end", r.GetEnd())
 	t.row("built", fmt.Sprintf("%d events, %d incomplete, %d bytes in %s", r.GetEventsBuilt(), r.GetEventsIncomplete(),
 		r.GetBytesBuilt(), formatSeconds(r.GetDurationS())))
-	t.row("rate", Frequency(r.GetEventRateHz())+", "+Throughput(r.GetGoodputGbps()))
+	t.row("rate", FormatFrequency(r.GetEventRateHz())+", "+FormatThroughput(r.GetGoodputGbps()))
 	t.row("nodes", strings.Join(r.GetNodes(), " "))
 	for _, name := range slices.Sorted(maps.Keys(r.GetVersions())) {
 		t.row("version of "+name, r.GetVersions()[name])

@@ -28,7 +28,8 @@ func writeSources(w io.Writer, s *ecsv1.Snapshot) error {
 		if x.GetSilent() {
 			name += ", silent"
 		}
-		t.row(fmt.Sprint(x.GetSource()), x.GetName(), name, Frequency(x.GetFragmentsPerS()), formatBitRate(x.GetBytesPerS()),
+		t.row(fmt.Sprint(x.GetSource()), x.GetName(), name, FormatFrequency(x.GetFragmentsPerS()),
+			formatBitRate(x.GetBytesPerS()),
 			fmt.Sprintf("%.0f B", x.GetMeanSize()), fmt.Sprint(x.GetFragments()), formatMissing(x), fmt.Sprint(x.GetThrown()),
 			fmt.Sprint(x.GetRefused()), fmt.Sprint(x.GetLost()), fmt.Sprint(x.GetDropped()), last, age,
 			cmp.Or(x.GetFrontend(), "–"))

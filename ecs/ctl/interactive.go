@@ -18,9 +18,9 @@ import (
 type Terminal struct {
 	In  io.Reader
 	Out io.Writer
-	// Raw makes keys come as they are typed, until restore; Size is how much there is to write on. Either may be nil.
-	Raw  func() (restore func(), err error)
-	Size func() (width, height int, err error)
+	// MakeRaw makes keys come as they are typed, until restore; Size is how much there is to write on. Either may be nil.
+	MakeRaw func() (restore func(), err error)
+	Size    func() (width, height int, err error)
 	// Interrupts are those that come while a command is carried out, where keys are not read.
 	Interrupts <-chan os.Signal
 }
@@ -28,8 +28,8 @@ type Terminal struct {
 // promptTimeout is how long a prompt may wait for the state that it shows.
 const promptTimeout = time.Second
 
-// Interactive carries out lines as they are typed. A command that fails is told of, and the next one asked for.
-func (s *Session) Interactive(ctx context.Context, tty Terminal) error {
+// RunInteractive carries out lines as they are typed. A command that fails is told of, and the next one asked for.
+func (s *Session) RunInteractive(ctx context.Context, tty Terminal) error {
 	t := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
@@ -53,7 +53,7 @@ func (s *Session) Interactive(ctx context.Context, tty Terminal) error {
 		case err != nil && !errors.Is(err, term.ErrPasteIndicator):
 			return err
 		}
-		words, err := Split(line)
+		words, err := SplitWords(line)
 		if err != nil {
 			WriteError(s.cfg.Err, s.cfg.JSON, &usageError{"", err.Error()})
 			continue
@@ -72,8 +72,8 @@ func (s *Session) Interactive(ctx context.Context, tty Terminal) error {
 
 // readLine reads a line. Keys are raw only meanwhile.
 func readLine(t *term.Terminal, tty Terminal) (string, error) {
-	if tty.Raw != nil {
-		restore, err := tty.Raw()
+	if tty.MakeRaw != nil {
+		restore, err := tty.MakeRaw()
 		if err != nil {
 			return "", err
 		}
@@ -95,14 +95,14 @@ func (s *Session) runTyped(ctx context.Context, tty Terminal, t *term.Terminal, 
 		return err
 	}
 	for i, st := range steps {
-		if !st.Command.GetDestructive() || st.Plan || i == 0 && s.isRefused(ctx, &st) {
+		if !st.Command.GetDestructive() || st.PlanOnly || i == 0 && s.isRefused(ctx, &st) {
 			continue
 		}
 		t.AutoCompleteCallback = nil
 		t.SetPrompt(fmt.Sprintf("%s: %s Do it? [y/N] ", st.Command.GetName(), st.Command.GetHelp()))
-		past.closed = true
+		past.suspended = true
 		answer, err := readLine(t, tty)
-		past.closed = false
+		past.suspended = false
 		if err != nil || !strings.EqualFold(answer, "y") && !strings.EqualFold(answer, "yes") {
 			return &usageError{st.Command.GetName(), "not done"}
 		}
@@ -132,15 +132,15 @@ func (s *Session) isRefused(ctx context.Context, st *step) bool {
 
 // history remembers lines, but for answers to questions.
 type history struct {
-	lines  []string // oldest first
-	closed bool
+	lines     []string // oldest first
+	suspended bool
 }
 
 const maxHistory = 500
 
 // Add remembers a line that differs from the last one.
 func (h *history) Add(line string) {
-	if n := len(h.lines); h.closed || strings.TrimSpace(line) == "" || n > 0 && h.lines[n-1] == line {
+	if n := len(h.lines); h.suspended || strings.TrimSpace(line) == "" || n > 0 && h.lines[n-1] == line {
 		return
 	}
 	h.lines = append(h.lines[max(0, len(h.lines)+1-maxHistory):], line)
@@ -160,7 +160,7 @@ func (s *Session) prompt(ctx context.Context) (Vocabulary, string) {
 	if err != nil {
 		return Vocabulary{}, "ringlet (no control)> "
 	}
-	return vocab, "ringlet " + vocab.state + "> "
+	return vocab, "ringlet " + vocab.partitionState + "> "
 }
 
 // completer completes a line where Tab is typed, and lists what it could become.
@@ -184,8 +184,8 @@ type interruptReader struct {
 	pending []byte
 }
 
-// giveUp goes to the end of the line, clears it, and enters it.
-var giveUp = []byte{5, 21, '\r'}
+// abandonLineKeys goes to the end of the line, clears it, and enters it.
+var abandonLineKeys = []byte{5, 21, '\r'}
 
 func (c *interruptReader) Read(p []byte) (int, error) {
 	if len(c.pending) == 0 {
@@ -196,7 +196,7 @@ func (c *interruptReader) Read(p []byte) (int, error) {
 		}
 		for _, b := range buf[:n] {
 			if b == 3 {
-				c.pending = append(c.pending, giveUp...)
+				c.pending = append(c.pending, abandonLineKeys...)
 			} else {
 				c.pending = append(c.pending, b)
 			}

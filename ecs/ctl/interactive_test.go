@@ -24,7 +24,7 @@ func (s somebody) types(t *testing.T, keys, sees string) {
 	if _, err := io.WriteString(s.keys, keys); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patiently.Long); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patiently.LongTimeout); ; time.Sleep(time.Millisecond) {
 		all := s.sees.String()
 		if i := strings.Index(all[*s.until:], sees); i >= 0 {
 			*s.until += i + len(sees)
@@ -46,11 +46,11 @@ func TestInteractive(t *testing.T) {
 	ended := make(chan error, 1)
 	t.Cleanup(func() { _ = keys.Close() })
 	go func() {
-		ended <- s.Interactive(t.Context(), Terminal{
+		ended <- s.RunInteractive(t.Context(), Terminal{
 			In:         in,
 			Out:        sees,
 			Interrupts: interrupts,
-			Raw:        func() (func(), error) { raw++; return func() { raw-- }, nil },
+			MakeRaw:    func() (func(), error) { raw++; return func() { raw-- }, nil },
 			Size:       func() (int, int, error) { return 400, 50, nil },
 		})
 	}()

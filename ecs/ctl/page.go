@@ -58,10 +58,10 @@ func openPageSession(ctx context.Context, link string) (pageSession, error) {
 	}
 	if err != nil {
 		return pageSession{}, &Error{
-			Command: doTap,
-			Code:    CodeUsage,
-			Why:     err.Error(),
-			Err:     err,
+			Command:  doTap,
+			ExitCode: ExitUsage,
+			Why:      err.Error(),
+			Err:      err,
 		}
 	}
 	v := pageSession{host: at.Host}
@@ -76,10 +76,10 @@ func openPageSession(ctx context.Context, link string) (pageSession, error) {
 	var opened struct{ Session string }
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxConfiguration)).Decode(&opened); err != nil {
 		return v, &Error{
-			Command: doTap,
-			Code:    codeFault,
-			Why:     fmt.Sprintf("%s answers with no session: %v", at.Host, err),
-			Err:     err,
+			Command:  doTap,
+			ExitCode: exitFault,
+			Why:      fmt.Sprintf("%s answers with no session: %v", at.Host, err),
+			Err:      err,
 		}
 	}
 	v.token = opened.Session
@@ -156,13 +156,13 @@ func readTap(body io.ReadCloser) *pageTap {
 
 // pageTap reads samples as server-sent events (docs/api.md).
 type pageTap struct {
-	body  io.Closer
-	lines *bufio.Scanner
-	end   bool // the next data say why the stream ends
+	body         io.Closer
+	lines        *bufio.Scanner
+	endAnnounced bool // the next data say why the stream ends
 }
 
-// read is a message, or why it cannot be read. The body is closed then.
-func (p *pageTap) read(m *tapv1.Samples, err error) (*tapv1.Samples, error) {
+// closeOnError is a message, or why it cannot be read. The body is closed then.
+func (p *pageTap) closeOnError(m *tapv1.Samples, err error) (*tapv1.Samples, error) {
 	if err != nil {
 		return nil, errors.Join(status.Errorf(codes.DataLoss, "a message cannot be read: %v", err), p.body.Close())
 	}
@@ -175,19 +175,19 @@ func (p *pageTap) Recv() (*tapv1.Samples, error) {
 		field, value, _ := strings.Cut(p.lines.Text(), ": ")
 		switch {
 		case field == "event" && value == "end":
-			p.end = true
-		case field == "data" && p.end:
+			p.endAnnounced = true
+		case field == "data" && p.endAnnounced:
 			return nil, errors.Join(statusFromJSON([]byte(value)), p.body.Close())
 		case field == "data":
 			m := &tapv1.Samples{}
-			return p.read(m, (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal([]byte(value), m))
+			return p.closeOnError(m, (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal([]byte(value), m))
 		case field == "pb":
 			m := &tapv1.Samples{}
 			b, err := base64.StdEncoding.DecodeString(value)
 			if err == nil {
 				err = proto.Unmarshal(b, m)
 			}
-			return p.read(m, err)
+			return p.closeOnError(m, err)
 		}
 	}
 	err := p.lines.Err()

@@ -28,17 +28,17 @@ func paged(t *testing.T) (links chan string, stop func()) {
 	h := newFixture(t)
 	links = make(chan string, 10)
 	server, err := api.New(api.Config{
-		Backend:  h.fake,
-		Records:  h.fake,
-		Journal:  h.fake,
-		Identity: h.id,
-		API:      "127.0.0.1:0",
-		Page:     "127.0.0.1:0",
-		Entered:  func(link string) { links <- link },
-		Log:      slog.New(slog.DiscardHandler),
+		Backend:   h.fake,
+		Records:   h.fake,
+		Journal:   h.fake,
+		Identity:  h.id,
+		APIAddr:   "127.0.0.1:0",
+		PageAddr:  "127.0.0.1:0",
+		OnEntered: func(link string) { links <- link },
+		Log:       slog.New(slog.DiscardHandler),
 	})
 	must.OK(t, err)
-	links <- server.Entrance()
+	links <- server.NewEntrance()
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx) }()
@@ -56,13 +56,13 @@ func TestTapPage(t *testing.T) {
 	links, stop := paged(t)
 	look := func(link string, opts TapOptions) (string, error) {
 		var out, errs bytes.Buffer
-		opts.Format = selection.JSON
+		opts.Format = selection.FormatJSON
 		err := TapPage(t.Context(), Config{Out: &out, Err: &errs}, link, opts)
 		return out.String() + errs.String(), err
 	}
 	first := patiently.Receive(t, links)
 	sel := selection.Spec{Sources: []string{"0-3", "7"}, Rate: 2.5, Data: true}
-	said, err := look(first, TapOptions{Events: 2, Spec: sel})
+	said, err := look(first, TapOptions{MaxEvents: 2, Spec: sel})
 	if err != nil || strings.Count(said, `"data":"010203"`) != 2 ||
 		!strings.HasSuffix(said, "2 events shown of 20 built\n") {
 		t.Errorf("%v: %s", err, said)
@@ -74,22 +74,22 @@ func TestTapPage(t *testing.T) {
 		code int
 		want string
 	}{
-		{first, selection.Spec{}, codePermission, "this token is not the one that was printed last"},
-		{next, selection.Spec{Types: []string{"Pixel"}}, CodeUsage, `type "Pixel"`}, // and the link is still good
-		{next, selection.Spec{Share: 13}, CodeUsage, "13 is not liked here"},
-		{"127.0.0.1:7980", selection.Spec{}, CodeUsage, "does not begin with http://"},
-		{"http://127.0.0.1:7980", selection.Spec{}, CodeUsage, "it has no token"},
-		{"http://127.0.0.1:1/?token=x", selection.Spec{}, codeNoControl, "no control answers at 127.0.0.1:1"},
+		{first, selection.Spec{}, exitPermission, "this token is not the one that was printed last"},
+		{next, selection.Spec{Types: []string{"Pixel"}}, ExitUsage, `type "Pixel"`}, // and the link is still good
+		{next, selection.Spec{Share: 13}, ExitUsage, "13 is not liked here"},
+		{"127.0.0.1:7980", selection.Spec{}, ExitUsage, "does not begin with http://"},
+		{"http://127.0.0.1:7980", selection.Spec{}, ExitUsage, "it has no token"},
+		{"http://127.0.0.1:1/?token=x", selection.Spec{}, exitNoControl, "no control answers at 127.0.0.1:1"},
 	} {
 		said, err := look(c.link, TapOptions{Spec: c.spec})
-		if err == nil || Code(err) != c.code || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v (%d), want %q (%d): %s", c.link, err, Code(err), c.want, c.code, said)
+		if err == nil || ExitCode(err) != c.code || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v (%d), want %q (%d): %s", c.link, err, ExitCode(err), c.want, c.code, said)
 		}
 	}
 	ended := make(chan error, 1)
 	r, w := io.Pipe()
 	go func() {
-		ended <- TapPage(t.Context(), Config{Out: w, Err: io.Discard}, <-links, TapOptions{Format: selection.JSON})
+		ended <- TapPage(t.Context(), Config{Out: w, Err: io.Discard}, <-links, TapOptions{Format: selection.FormatJSON})
 		_ = w.Close()
 	}()
 	if _, err := io.ReadFull(r, make([]byte, 1)); err != nil {
@@ -97,8 +97,8 @@ func TestTapPage(t *testing.T) {
 	}
 	go func() { _, _ = io.Copy(io.Discard, r) }()
 	stop()
-	if err := patiently.Receive(t, ended); Code(err) != codeNoControl {
-		t.Errorf("when the control ends: %v (%d)", err, Code(err))
+	if err := patiently.Receive(t, ended); ExitCode(err) != exitNoControl {
+		t.Errorf("when the control ends: %v (%d)", err, ExitCode(err))
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 
 // step is one command with its arguments, ready to be given.
 type step struct {
-	Command *ecsv1.CommandDescription
-	Steers  bool // it is the control's
-	Plan    bool // only to be planned
-	Args    map[string]string
+	Command         *ecsv1.CommandDescription
+	SteersPartition bool // it is the control's
+	PlanOnly        bool // only to be planned
+	Args            map[string]string
 }
 
 // A usageError is words that mean nothing, or what a command does not take.
@@ -41,7 +41,7 @@ func (b Vocabulary) parse(words []string) ([]step, error) {
 		c, steers := b.command(words[i])
 		switch {
 		case c == nil:
-			return nil, b.unknown(words[i], steps)
+			return nil, b.unknownWordError(words[i], steps)
 		case plan && !steers:
 			return nil, &usageError{doPlan, words[i] + " does not steer the partition: there is nothing to plan"}
 		case !steers && c.GetName() == doPlan:
@@ -50,10 +50,10 @@ func (b Vocabulary) parse(words []string) ([]step, error) {
 			continue
 		}
 		s := step{
-			Command: c,
-			Steers:  steers,
-			Plan:    plan,
-			Args:    map[string]string{},
+			Command:         c,
+			SteersPartition: steers,
+			PlanOnly:        plan,
+			Args:            map[string]string{},
 		}
 		plan = false
 		for i++; i < len(words); i++ {
@@ -65,12 +65,12 @@ func (b Vocabulary) parse(words []string) ([]step, error) {
 				return nil, err
 			}
 			if !assigned {
-				return nil, b.unknown(words[i], append(steps, s))
+				return nil, b.unknownWordError(words[i], append(steps, s))
 			}
 		}
-		for _, a := range arguments(c, steers) {
+		for _, a := range allArguments(c, steers) {
 			if _, present := s.Args[a.GetName()]; a.GetRequired() && !present {
-				return nil, &usageError{c.GetName(), fmt.Sprintf("needs %s: %s", a.GetName(), sentence(a.GetHelp()))}
+				return nil, &usageError{c.GetName(), fmt.Sprintf("needs %s: %s", a.GetName(), helpClause(a.GetHelp()))}
 			}
 		}
 		steps = append(steps, s)
@@ -81,23 +81,23 @@ func (b Vocabulary) parse(words []string) ([]step, error) {
 	return steps, nil
 }
 
-// sentence is help in the middle of another sentence.
-func sentence(help string) string {
+// helpClause is help in the middle of another sentence.
+func helpClause(help string) string {
 	if help == "" {
 		return help
 	}
 	return strings.ToLower(help[:1]) + strings.TrimSuffix(help[1:], ".")
 }
 
-// unknown says what a word could have been.
-func (b Vocabulary) unknown(word string, before []step) error {
-	near := config.Nearest(word, b.names())
+// unknownWordError says what a word could have been.
+func (b Vocabulary) unknownWordError(word string, before []step) error {
+	near := config.Nearest(word, b.commandNames())
 	if len(before) == 0 {
 		return &usageError{"", fmt.Sprintf("there is no command %q; the nearest one is %q", word, near)}
 	}
 	c := before[len(before)-1]
 	var takes []string
-	for _, a := range arguments(c.Command, c.Steers) {
+	for _, a := range allArguments(c.Command, c.SteersPartition) {
 		takes = append(takes, a.GetName())
 	}
 	what := "takes no arguments"
@@ -113,7 +113,7 @@ func (b Vocabulary) unknown(word string, before []step) error {
 
 // assign puts a word where it belongs, and says whether it belongs here.
 func (b Vocabulary) assign(s *step, word string) (bool, error) {
-	all := arguments(s.Command, s.Steers)
+	all := allArguments(s.Command, s.SteersPartition)
 	name, value, named := strings.Cut(word, "=")
 	for _, a := range all {
 		switch {
@@ -130,7 +130,7 @@ func (b Vocabulary) assign(s *step, word string) (bool, error) {
 		case a.GetType() == typeSettings && named && name != "":
 			return true, b.setArgument(s, a, word)
 		case named || present || a.GetType() == typeBool || a.GetType() == typeSettings:
-		case b.fits(a, word):
+		case b.isValidValue(a, word):
 			return true, b.setArgument(s, a, word)
 		}
 	}
@@ -145,8 +145,9 @@ func (b Vocabulary) setArgument(s *step, a *ecsv1.Argument, value string) error 
 		value = was + "\n" + value
 	case present:
 		return &usageError{s.Command.GetName(), a.GetName() + " is given twice"}
-	case !b.fits(a, value):
-		return &usageError{s.Command.GetName(), fmt.Sprintf("%s: %q is not %s", a.GetName(), value, wants[a.GetType()])}
+	case !b.isValidValue(a, value):
+		return &usageError{s.Command.GetName(), fmt.Sprintf("%s: %q is not %s", a.GetName(), value,
+			expectedByType[a.GetType()])}
 	}
 	if state, is := b.findState(value); is && a.GetType() == typeMoment {
 		value = state
@@ -155,8 +156,8 @@ func (b Vocabulary) setArgument(s *step, a *ecsv1.Argument, value string) error 
 	return nil
 }
 
-// wants says what an argument of a type is to be.
-var wants = map[string]string{
+// expectedByType says what an argument of a type is to be.
+var expectedByType = map[string]string{
 	typeBool:     "true or false",
 	typeDuration: "a time such as 10s or 1m30s",
 	typeUint:     "a whole number that is not negative",
@@ -165,8 +166,8 @@ var wants = map[string]string{
 	typeNode:     "a node's name",
 }
 
-// fits says whether a value can be that of an argument. Types that are not known here are text.
-func (b Vocabulary) fits(a *ecsv1.Argument, value string) bool {
+// isValidValue says whether a value can be that of an argument. Types that are not known here are text.
+func (b Vocabulary) isValidValue(a *ecsv1.Argument, value string) bool {
 	switch a.GetType() {
 	case typeBool:
 		return value == "true" || value == "false"

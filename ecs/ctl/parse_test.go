@@ -23,13 +23,15 @@ func testVocabulary() Vocabulary {
 			States: []string{"Offline", "NotReady", "Ready", "Running", "Paused", "Error", "Starting"},
 			Commands: []*ecsv1.CommandDescription{
 				{Name: "load", Help: "Take a configuration.", Arguments: []*ecsv1.Argument{
-					argument("configuration", typeYAML, "The configuration."), argument("settings", typeSettings, "Changes to it."),
+					newArgument("configuration", typeYAML, "The configuration."), newArgument("settings", typeSettings,
+						"Changes to it."),
 				}},
 				{Name: "configure"},
-				{Name: "start", Arguments: []*ecsv1.Argument{argument("remark", "string", "A remark."),
-					argument("scan", "string", "A scan.")}},
-				{Name: "stop", Arguments: []*ecsv1.Argument{argument("abandon", typeBool, "Drop what is under way.")}},
-				{Name: "exclude", Arguments: []*ecsv1.Argument{required(argument("node", typeNode, "The node to take out."))}},
+				{Name: "start", Arguments: []*ecsv1.Argument{newArgument("remark", "string", "A remark."),
+					newArgument("scan", "string", "A scan.")}},
+				{Name: "stop", Arguments: []*ecsv1.Argument{newArgument("abandon", typeBool, "Drop what is under way.")}},
+				{Name: "exclude", Arguments: []*ecsv1.Argument{markRequired(newArgument("node", typeNode,
+					"The node to take out."))}},
 			},
 		},
 		Nodes: []string{"n0", "n1"},
@@ -41,7 +43,7 @@ func show(steps []step) string {
 	var out []string
 	for _, s := range steps {
 		text := s.Command.GetName()
-		if s.Plan {
+		if s.PlanOnly {
 			text = "plan:" + text
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.Args)) {
@@ -97,7 +99,7 @@ func TestParse(t *testing.T) {
 		"start 'remark":           "a quotation mark is not closed",
 		`start \`:                 "nothing follows the backslash at the end",
 	} {
-		words, err := Split(line)
+		words, err := SplitWords(line)
 		var steps []step
 		if err == nil {
 			steps, err = testVocabulary().parse(words)
@@ -130,7 +132,7 @@ func TestSplit(t *testing.T) {
 		"a#b":              {"a#b"},
 		`'\n' "\""`:        {`\n`, `"`},
 	} {
-		got, err := Split(line)
+		got, err := SplitWords(line)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%q: %v\n%s", line, err, diff)
 		}
@@ -144,7 +146,7 @@ func TestQuotedWordsAreSplitAsTheyWere(t *testing.T) {
 		for _, w := range words {
 			quoted = append(quoted, quote(w))
 		}
-		got, err := Split(strings.Join(quoted, " "))
+		got, err := SplitWords(strings.Join(quoted, " "))
 		if err != nil || !slices.Equal(got, words) {
 			t.Fatalf("%q, %v", got, err)
 		}
@@ -215,7 +217,7 @@ func FuzzParse(f *testing.F) {
 		if !strings.HasPrefix(longer, line) {
 			t.Errorf("%q is completed to %q", line, longer)
 		}
-		words, err := Split(line)
+		words, err := SplitWords(line)
 		if err != nil {
 			return
 		}
@@ -226,7 +228,7 @@ func FuzzParse(f *testing.F) {
 		// What was understood is understood again when it is written out.
 		var again []string
 		for _, s := range steps {
-			if s.Plan {
+			if s.PlanOnly {
 				again = append(again, doPlan)
 			}
 			again = append(again, s.Command.GetName())

@@ -40,11 +40,11 @@ func (s *Session) sample(ctx context.Context, st *step) error {
 	t := &sampleOutput{out: bufio.NewWriter(s.cfg.Out)}
 	switch {
 	case s.cfg.JSON:
-		t.each = t.object
+		t.onSample = t.writeJSONObject
 	case st.Args["csv"] == "true":
-		t.each = t.line
+		t.onSample = t.writeCSVLine
 	default:
-		t.each = t.add
+		t.onSample = t.addToSummary
 	}
 	in, err := s.client.Sample(ctx, q)
 	for err == nil {
@@ -61,26 +61,27 @@ func (s *Session) sample(ctx context.Context, st *step) error {
 	if err := t.writeSummary(); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.cfg.Err, "%d samples of run %d; %d were not taken when they were due, %d were thrown away unread\n", t.n,
-		t.run, t.late, t.overwritten)
+	fmt.Fprintf(s.cfg.Err, "%d samples of run %d; %d were not taken when they were due, %d were thrown away unread\n",
+		t.sampleCount,
+		t.run, t.lateSamples, t.overwrittenSamples)
 	return nil
 }
 
 // sampleOutput is what has come.
 type sampleOutput struct {
-	out  *bufio.Writer
-	each func(at int64, values []uint64) error
+	out      *bufio.Writer
+	onSample func(at int64, values []uint64) error
 
-	columns           []*samplev1.Column
-	names             []string
-	n                 int
-	run               uint32
-	overwritten, late uint64
+	columns                         []*samplev1.Column
+	names                           []string
+	sampleCount                     int
+	run                             uint32
+	overwrittenSamples, lateSamples uint64
 
 	// of a summary
 	firstAt, lastAt int64
 	first, last     []uint64
-	most            []float64 // a second, between two samples; of levels, the largest
+	maxima          []float64 // a second, between two samples; of levels, the largest
 }
 
 func (t *sampleOutput) receive(m *samplev1.Samples) error {
@@ -91,28 +92,28 @@ func (t *sampleOutput) receive(m *samplev1.Samples) error {
 			if c.GetOf() != "" {
 				name += "@" + c.GetOf()
 			}
-			t.names = append(t.names, plain(name))
+			t.names = append(t.names, stripControlChars(name))
 		}
 	}
-	t.overwritten, t.late = m.GetMissed(), m.GetLate()
+	t.overwrittenSamples, t.lateSamples = m.GetMissed(), m.GetLate()
 	width := len(t.columns)
 	if width == 0 || len(m.GetValues()) != width*len(m.GetAtUs()) {
-		return &Error{Command: doSample, Code: codeFault, Why: fmt.Sprintf(
+		return &Error{Command: doSample, ExitCode: exitFault, Why: fmt.Sprintf(
 			"the control sent %d values for %d samples of %d columns", len(m.GetValues()), len(m.GetAtUs()), width)}
 	}
 	for i, at := range m.GetAtUs() {
-		if err := t.each(at, m.GetValues()[i*width:(i+1)*width]); err != nil {
+		if err := t.onSample(at, m.GetValues()[i*width:(i+1)*width]); err != nil {
 			return err
 		}
-		t.n++
+		t.sampleCount++
 	}
 	return t.out.Flush()
 }
 
-// line writes a sample as CSV, behind a line of names.
-func (t *sampleOutput) line(at int64, values []uint64) error {
+// writeCSVLine writes a sample as CSV, behind a line of names.
+func (t *sampleOutput) writeCSVLine(at int64, values []uint64) error {
 	w := csv.NewWriter(t.out)
-	if t.n == 0 {
+	if t.sampleCount == 0 {
 		if err := w.Write(append([]string{"at_us"}, t.names...)); err != nil {
 			return err
 		}
@@ -128,8 +129,8 @@ func (t *sampleOutput) line(at int64, values []uint64) error {
 	return w.Error()
 }
 
-// object writes a sample as JSON.
-func (t *sampleOutput) object(at int64, values []uint64) error {
+// writeJSONObject writes a sample as JSON.
+func (t *sampleOutput) writeJSONObject(at int64, values []uint64) error {
 	o := map[string]any{"at_us": at}
 	for i, v := range values {
 		o[t.names[i]] = v
@@ -141,18 +142,18 @@ func (t *sampleOutput) object(at int64, values []uint64) error {
 	return err
 }
 
-// add takes a sample into the summary.
-func (t *sampleOutput) add(at int64, values []uint64) error {
-	if t.n == 0 {
+// addToSummary takes a sample into the summary.
+func (t *sampleOutput) addToSummary(at int64, values []uint64) error {
+	if t.sampleCount == 0 {
 		t.firstAt, t.first = at, append([]uint64(nil), values...)
-		t.last, t.most = append([]uint64(nil), values...), make([]float64, len(values))
+		t.last, t.maxima = append([]uint64(nil), values...), make([]float64, len(values))
 		t.lastAt = at
 	}
 	for i, v := range values {
 		if t.columns[i].GetKind() != "counter" {
-			t.most[i] = max(t.most[i], float64(v))
+			t.maxima[i] = max(t.maxima[i], float64(v))
 		} else if at > t.lastAt && v >= t.last[i] {
-			t.most[i] = max(t.most[i], float64(v-t.last[i])/float64(at-t.lastAt)*1e6)
+			t.maxima[i] = max(t.maxima[i], float64(v-t.last[i])/float64(at-t.lastAt)*1e6)
 		}
 	}
 	t.lastAt = at
@@ -170,7 +171,7 @@ func (t *sampleOutput) writeSummary() error {
 	seconds := float64(t.lastAt-t.firstAt) / 1e6
 	for i, c := range t.columns {
 		if c.GetKind() != "counter" {
-			fmt.Fprintf(w, "%s\t%d at the end\t\t%.0f at most\n", t.names[i], t.last[i], t.most[i])
+			fmt.Fprintf(w, "%s\t%d at the end\t\t%.0f at most\n", t.names[i], t.last[i], t.maxima[i])
 			continue
 		}
 		grown := t.last[i] - min(t.first[i], t.last[i])
@@ -178,7 +179,7 @@ func (t *sampleOutput) writeSummary() error {
 		if seconds > 0 {
 			rate = float64(grown) / seconds
 		}
-		most := strconv.FormatFloat(t.most[i], 'f', 0, 64)
+		most := strconv.FormatFloat(t.maxima[i], 'f', 0, 64)
 		if c.GetSlow() {
 			most = "–" // it is not read with each sample, so its steps say nothing
 		}

@@ -22,34 +22,34 @@ var errTestbed = errors.New(
 // has no configuration.
 func (s *Session) scan(ctx context.Context, st *step) error {
 	file := st.Args["file"]
-	list, err := sweep.Load(file, func(args []string) (sweep.Ground, error) {
+	list, err := sweep.Load(file, func(args []string) (sweep.BedSummary, error) {
 		if args[0] != "run" {
-			return sweep.Ground{}, errTestbed
+			return sweep.BedSummary{}, errTestbed
 		}
-		return sweep.Ground{}, nil // each node is a host; what its port can do only it knows
+		return sweep.BedSummary{}, nil // each node is a host; what its port can do only it knows
 	})
 	if err != nil {
 		return &usageError{doScan, err.Error()}
 	}
 	list.ReferenceEvery, list.References = 0, nil // what the machines could do cannot be measured from here
-	if err := s.checkAll(ctx, list); err != nil {
+	if err := s.checkAllConfigurations(ctx, list); err != nil {
 		return err
 	}
-	if err := s.unload(ctx, false); err != nil {
+	if err := s.unloadPartition(ctx, false); err != nil {
 		return err
 	}
 	dir := st.Args["out"]
 	if dir == "" {
 		dir = "scan-" + strings.ReplaceAll(list.Name, " ", "-")
 	}
-	of := scanRunner{s: s, name: list.Name}
+	of := scanRunner{s: s, scanName: list.Name}
 	sum, err := sweep.Run(ctx, list, sweep.Config{
 		Dir:      dir,
 		Resume:   st.Args["resume"] == "true",
 		Rounds:   int(st.number("rounds")),
 		Version:  s.cfg.Version,
 		Spawn:    of.run,
-		Progress: s.progress,
+		Progress: s.writeProgress,
 		Notify:   func(what string) { fmt.Fprintln(s.cfg.Err, "scan: "+what) },
 	})
 	var unusable *sweep.ResultsError
@@ -65,14 +65,15 @@ func (s *Session) scan(ctx context.Context, st *step) error {
 	switch {
 	case sum.Interrupted:
 		return &Error{
-			Command: doScan,
-			Code:    codeFault,
-			Why:     fmt.Sprintf("interrupted; scan %s out=%s resume=true continues it", quote(file), quote(dir)),
-			Err:     context.Canceled,
+			Command:  doScan,
+			ExitCode: exitFault,
+			Why:      fmt.Sprintf("interrupted; scan %s out=%s resume=true continues it", quote(file), quote(dir)),
+			Err:      context.Canceled,
 		}
-	case sum.Failed > 0:
-		return &Error{Command: doScan, Code: codeNotGood, Why: fmt.Sprintf("%d of %d runs have no result; why stands in %s",
-			sum.Failed, sum.Total, filepath.Join(dir, "results.csv"))}
+	case sum.FailedRuns > 0:
+		return &Error{Command: doScan, ExitCode: exitRunNotGood,
+			Why: fmt.Sprintf("%d of %d runs have no result; why stands in %s",
+				sum.FailedRuns, sum.TotalRuns, filepath.Join(dir, "results.csv"))}
 	}
 	return nil
 }
@@ -80,30 +81,30 @@ func (s *Session) scan(ctx context.Context, st *step) error {
 // writeSummary writes what the runs came to.
 func (s *Session) writeSummary(sum *sweep.Summary) error {
 	if s.cfg.JSON {
-		_, err := fmt.Fprintf(s.cfg.Out, "{\"directory\":%q,\"runs\":%d,\"failed\":%d,\"of\":%d}\n", sum.Dir, sum.Runs,
-			sum.Failed, sum.Total)
+		_, err := fmt.Fprintf(s.cfg.Out, "{\"directory\":%q,\"runs\":%d,\"failed\":%d,\"of\":%d}\n", sum.Dir, sum.GoodRuns,
+			sum.FailedRuns, sum.TotalRuns)
 		return err
 	}
 	if err := sum.WriteText(s.cfg.Out); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.cfg.Out, "%d of %d runs have a result: %s\n", sum.Runs, sum.Total,
+	_, err := fmt.Fprintf(s.cfg.Out, "%d of %d runs have a result: %s\n", sum.GoodRuns, sum.TotalRuns,
 		filepath.Join(sum.Dir, "report.html"))
 	return err
 }
 
-func (s *Session) progress(p sweep.Progress) {
-	if p.Failed != "" {
-		fmt.Fprintln(s.cfg.Err, "FAILED:", plain(p.Failed))
+func (s *Session) writeProgress(p sweep.Progress) {
+	if p.LastFailure != "" {
+		fmt.Fprintln(s.cfg.Err, "FAILED:", stripControlChars(p.LastFailure))
 	}
-	if p.What != "" {
-		fmt.Fprintf(s.cfg.Err, "%d of %d, %v left: %s\n", p.Done+1, p.Total, p.Remaining.Round(time.Second), p.What)
+	if p.UnderWay != "" {
+		fmt.Fprintf(s.cfg.Err, "%d of %d, %v left: %s\n", p.Done+1, p.Total, p.Remaining.Round(time.Second), p.UnderWay)
 	}
 }
 
-// checkAll has the control look at every configuration before the first run: the nodes that are there may not suffice
-// for the last.
-func (s *Session) checkAll(ctx context.Context, list *sweep.Sweep) error {
+// checkAllConfigurations has the control look at every configuration before the first run: the nodes that are there may
+// not suffice for the last.
+func (s *Session) checkAllConfigurations(ctx context.Context, list *sweep.Sweep) error {
 	for i := range list.Cells {
 		c := &list.Cells[i]
 		r, err := s.client.CheckConfiguration(ctx,
@@ -113,10 +114,10 @@ func (s *Session) checkAll(ctx context.Context, list *sweep.Sweep) error {
 		}
 		if !r.GetOk() {
 			return &Error{
-				Command: doScan,
-				Code:    CodeUsage,
-				Why:     fmt.Sprintf("the control would not take %q", c.ID),
-				More:    r.GetProblems(),
+				Command:  doScan,
+				ExitCode: ExitUsage,
+				Why:      fmt.Sprintf("the control would not take %q", c.ID),
+				Details:  r.GetProblems(),
 			}
 		}
 	}
@@ -125,8 +126,8 @@ func (s *Session) checkAll(ctx context.Context, list *sweep.Sweep) error {
 
 // scanRunner makes the runs of one scan.
 type scanRunner struct {
-	s    *Session
-	name string
+	s        *Session
+	scanName string
 }
 
 const (
@@ -139,7 +140,7 @@ const (
 // run makes one, and leaves the partition without a configuration, however it goes.
 func (sc *scanRunner) run(ctx context.Context, t sweep.Turn) (report []byte, err error) {
 	defer func() {
-		err = errors.Join(err, sc.s.unload(context.WithoutCancel(ctx), true))
+		err = errors.Join(err, sc.s.unloadPartition(context.WithoutCancel(ctx), true))
 	}()
 	number, err := sc.begin(ctx, t)
 	if err != nil {
@@ -150,7 +151,7 @@ func (sc *scanRunner) run(ctx context.Context, t sweep.Turn) (report []byte, err
 		limit += endGrace
 	}
 	w := waitCondition{until: momentEnd, run: number, quiet: true}
-	if err := sc.s.waitFor(ctx, w, limit); err != nil && Code(err) != codeNotGood {
+	if err := sc.s.waitFor(ctx, w, limit); err != nil && ExitCode(err) != exitRunNotGood {
 		return nil, err
 	}
 	rec, err := sc.s.client.GetRun(ctx, &ecsv1.GetRunRequest{Number: number})
@@ -172,7 +173,7 @@ func (sc *scanRunner) begin(ctx context.Context, t sweep.Turn) (uint32, error) {
 	for _, name := range []string{"load", "configure", "start"} {
 		c, _ := vocab.command(name)
 		if c == nil {
-			return 0, &Error{Command: doScan, Code: codeFault, Why: "the control has no command " + name}
+			return 0, &Error{Command: doScan, ExitCode: exitFault, Why: "the control has no command " + name}
 		}
 		args := map[string]string{}
 		for _, a := range c.GetArguments() {
@@ -180,7 +181,7 @@ func (sc *scanRunner) begin(ctx context.Context, t sweep.Turn) (uint32, error) {
 			case a.GetType() == typeYAML:
 				args[a.GetName()] = string(t.Cell.Config.Effective())
 			case a.GetName() == doScan:
-				args[a.GetName()] = sc.name
+				args[a.GetName()] = sc.scanName
 			case a.GetName() == "remark":
 				args[a.GetName()] = sc.remark(t)
 			}
@@ -201,7 +202,7 @@ func (sc *scanRunner) begin(ctx context.Context, t sweep.Turn) (uint32, error) {
 // remark says which run of its scan one is.
 func (sc *scanRunner) remark(t sweep.Turn) string {
 	var words []string
-	if t.Cell.Series != sc.name || len(t.Cell.Varied) == 0 {
+	if t.Cell.Series != sc.scanName || len(t.Cell.Varied) == 0 {
 		words = append(words, t.Cell.Series)
 	}
 	for _, v := range t.Cell.Varied {
@@ -227,29 +228,29 @@ func (s *Session) awaitStable(ctx context.Context) (*ecsv1.PartitionStatus, fsm.
 		switch {
 		case err != nil:
 			return nil, 0, &Error{
-				Command: doScan,
-				Code:    codeFault,
-				Why:     err.Error(),
-				Err:     err,
+				Command:  doScan,
+				ExitCode: exitFault,
+				Why:      err.Error(),
+				Err:      err,
 			}
-		case !state.InBetween():
+		case !state.IsTransitional():
 			return st, state, nil
 		}
 		select {
 		case <-ctx.Done():
 			return nil, 0, &Error{
-				Command: doScan,
-				Code:    codeFault,
-				Why:     fmt.Sprintf("the partition stays in %v", state),
-				Err:     ctx.Err(),
+				Command:  doScan,
+				ExitCode: exitFault,
+				Why:      fmt.Sprintf("the partition stays in %v", state),
+				Err:      ctx.Err(),
 			}
 		case <-time.After(stablePollInterval):
 		}
 	}
 }
 
-// unload brings the partition to where load can begin. Unless the run is ours, none is ended for it.
-func (s *Session) unload(ctx context.Context, ours bool) error {
+// unloadPartition brings the partition to where load can begin. Unless the run is ours, none is ended for it.
+func (s *Session) unloadPartition(ctx context.Context, ours bool) error {
 	ctx, cancel := context.WithTimeout(ctx, unloadTimeout)
 	defer cancel()
 	for _, c := range unloadCommands {
@@ -257,10 +258,10 @@ func (s *Session) unload(ctx context.Context, ours bool) error {
 		switch {
 		case err != nil:
 			return err
-		case fsm.EffectOf(state, c) != fsm.Begun:
+		case fsm.EffectOf(state, c) != fsm.TransitionBegun:
 			continue
 		case c == fsm.Stop && !ours:
-			return &Error{Command: doScan, Code: codePrecondition,
+			return &Error{Command: doScan, ExitCode: exitPrecondition,
 				Why: fmt.Sprintf("the partition is in %v, run %d: a scan ends no run of others; stop it first", state, st.GetRun())}
 		}
 		if _, err := s.client.Command(ctx, &ecsv1.CommandRequest{Command: c.String()}); err != nil {
@@ -269,7 +270,7 @@ func (s *Session) unload(ctx context.Context, ours bool) error {
 	}
 	_, state, err := s.awaitStable(ctx)
 	if err == nil && state != fsm.Offline {
-		err = &Error{Command: doScan, Code: codePrecondition,
+		err = &Error{Command: doScan, ExitCode: exitPrecondition,
 			Why: fmt.Sprintf("the partition is in %v and cannot be brought to where load can begin", state)}
 	}
 	return err

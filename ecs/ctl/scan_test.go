@@ -43,7 +43,7 @@ func TestScan(t *testing.T) {
 	defer cancel()
 	var out bytes.Buffer
 	out2 := filepath.Join(dir, "results")
-	err := h.session("alice", &out).Batch(t.Context(), []string{"scan", file, "out=" + out2})
+	err := h.session("alice", &out).RunBatch(t.Context(), []string{"scan", file, "out=" + out2})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
@@ -69,7 +69,8 @@ func TestScan(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := h.session("alice", &out).Batch(t.Context(), []string{"scan", file, "out=" + out2}); Code(err) != CodeUsage ||
+	if err := h.session("alice", &out).RunBatch(t.Context(), []string{"scan", file, "out=" +
+		out2}); ExitCode(err) != ExitUsage ||
 		!strings.Contains(err.Error(), "is there already") {
 		t.Error(err)
 	}
@@ -86,12 +87,12 @@ func TestAScanEndsNoRunOfOthers(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := h.session("alice", &out).Batch(t.Context(), []string{"scan", good,
-		"out=" + dir + "/x"}); Code(err) != codePrecondition || !strings.Contains(err.Error(),
+	if err := h.session("alice", &out).RunBatch(t.Context(), []string{"scan", good,
+		"out=" + dir + "/x"}); ExitCode(err) != exitPrecondition || !strings.Contains(err.Error(),
 		"a scan ends no run of others") {
 		t.Error(err)
 	}
-	if err := h.session("alice", &out).Batch(t.Context(), []string{"scan", bad}); Code(err) != CodeUsage ||
+	if err := h.session("alice", &out).RunBatch(t.Context(), []string{"scan", bad}); ExitCode(err) != ExitUsage ||
 		!strings.Contains(err.Error(), "leave out testbed") {
 		t.Error(err)
 	}

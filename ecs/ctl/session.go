@@ -23,13 +23,13 @@ import (
 
 // Config of a session.
 type Config struct {
-	Address  string // of the control's API, HOST:PORT
-	Identity *certs.Identity
-	Version  string // of this program, for what a scan writes down
-	In       io.Reader
-	Out, Err io.Writer
-	JSON     bool
-	Live     bool // Out is a terminal: a line may be written over
+	Address       string // of the control's API, HOST:PORT
+	Identity      *certs.Identity
+	Version       string // of this program, for what a scan writes down
+	In            io.Reader
+	Out, Err      io.Writer
+	JSON          bool
+	OutIsTerminal bool // Out is a terminal: a line may be written over
 }
 
 // controlName is whom a control's certificate names.
@@ -58,7 +58,8 @@ func Dial(cfg Config) (*Session, error) {
 		grpc.WithTransportCredentials(credentials.NewTLS(cfg.Identity.Client(controlName))),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
 	if err != nil {
-		return nil, &Error{Code: CodeUsage, Why: fmt.Sprintf("%q is no address of a control: %v", cfg.Address, err), Err: err}
+		return nil, &Error{ExitCode: ExitUsage, Why: fmt.Sprintf("%q is no address of a control: %v", cfg.Address, err),
+			Err: err}
 	}
 	return &Session{cfg: cfg, conn: conn, client: ecsv1.NewRunControlClient(conn)}, nil
 }
@@ -78,7 +79,7 @@ func (s *Session) LoadVocabulary(ctx context.Context) (Vocabulary, error) {
 	if err != nil {
 		return Vocabulary{}, errorOf("", s.cfg.Address, err)
 	}
-	b := Vocabulary{FSM: fsm, state: stateOf(st.GetRoot())}
+	b := Vocabulary{FSM: fsm, partitionState: stateText(st.GetRoot())}
 	for _, c := range st.GetRoot().GetChildren() {
 		if c.GetKind() == "node" {
 			b.Nodes = append(b.Nodes, c.GetName())
@@ -87,12 +88,12 @@ func (s *Session) LoadVocabulary(ctx context.Context) (Vocabulary, error) {
 	return b, nil
 }
 
-// Batch carries a row of commands out, up to the first that fails.
-func (s *Session) Batch(ctx context.Context, words []string) error {
+// RunBatch carries a row of commands out, up to the first that fails.
+func (s *Session) RunBatch(ctx context.Context, words []string) error {
 	vocab, err := s.LoadVocabulary(ctx)
 	if err != nil {
 		if IsHelp(words) {
-			return HelpWithout(s.cfg.Out, s.cfg.Err, err, words)
+			return HelpWithoutControl(s.cfg.Out, s.cfg.Err, err, words)
 		}
 		return err
 	}
@@ -109,8 +110,8 @@ func (s *Session) Batch(ctx context.Context, words []string) error {
 // IsHelp says whether the words begin by asking for help, which needs neither a control nor a certificate.
 func IsHelp(words []string) bool { return len(words) > 0 && words[0] == doHelp }
 
-// HelpWithout is the help that is known here where no control can be asked, for the reason why.
-func HelpWithout(out, errs io.Writer, why error, words []string) error {
+// HelpWithoutControl is the help that is known here where no control can be asked, for the reason why.
+func HelpWithoutControl(out, errs io.Writer, why error, words []string) error {
 	var vocab Vocabulary
 	about := ""
 	if len(words) > 1 {
@@ -124,11 +125,11 @@ func HelpWithout(out, errs io.Writer, why error, words []string) error {
 	return writeHelp(out, vocab, about)
 }
 
-// Script carries out lines that come from elsewhere than a terminal, up to the first command that fails.
-func (s *Session) Script(ctx context.Context, in io.Reader) error {
+// RunScript carries out lines that come from elsewhere than a terminal, up to the first command that fails.
+func (s *Session) RunScript(ctx context.Context, in io.Reader) error {
 	lines := bufio.NewScanner(in)
 	for n := 1; lines.Scan(); n++ {
-		words, err := Split(lines.Text())
+		words, err := SplitWords(lines.Text())
 		if err != nil {
 			return &usageError{"", fmt.Sprintf("line %d: %v", n, err)}
 		}
@@ -138,7 +139,7 @@ func (s *Session) Script(ctx context.Context, in io.Reader) error {
 		if words[0] == "exit" || words[0] == "quit" {
 			return nil
 		}
-		if err := s.Batch(ctx, words); err != nil {
+		if err := s.RunBatch(ctx, words); err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
 	}
@@ -165,7 +166,7 @@ const maxConfiguration = 1 << 20
 
 // readFiles puts the text of a file in the place of its name.
 func (s *Session) readFiles(st *step) error {
-	if st.Command.GetName() == doWait && !st.Steers && len(st.Args) == 0 {
+	if st.Command.GetName() == doWait && !st.SteersPartition && len(st.Args) == 0 {
 		return &usageError{doWait, "needs a time, a state, or end"}
 	}
 	for _, a := range st.Command.GetArguments() {
@@ -198,7 +199,7 @@ func (s *Session) readFiles(st *step) error {
 // performStep carries one out.
 func (s *Session) performStep(ctx context.Context, vocab Vocabulary, st *step) error {
 	name := st.Command.GetName()
-	if st.Steers {
+	if st.SteersPartition {
 		return s.sendCommand(ctx, st)
 	}
 	switch name {
@@ -208,11 +209,11 @@ func (s *Session) performStep(ctx context.Context, vocab Vocabulary, st *step) e
 		return s.wait(ctx, st)
 	case doWatch:
 		if st.Args["events"] == "true" {
-			return s.events(ctx, st, &ecsv1.WatchRequest{})
+			return s.watchEvents(ctx, st, &ecsv1.WatchRequest{})
 		}
-		return s.figures(ctx, st)
+		return s.watchFigures(ctx, st)
 	case doLogs:
-		return s.events(ctx, st, &ecsv1.WatchRequest{After: 1, Logs: true})
+		return s.watchEvents(ctx, st, &ecsv1.WatchRequest{After: 1, Logs: true})
 	case doScan:
 		return s.scan(ctx, st)
 	case doSample:
@@ -230,7 +231,7 @@ func (s *Session) performStep(ctx context.Context, vocab Vocabulary, st *step) e
 		err = write(s.cfg.Out)
 	}
 	if check, is := msg.(*ecsv1.CheckConfigurationResponse); is && err == nil && !check.GetOk() {
-		return &Error{Command: name, Code: CodeUsage, Why: "the configuration would not be taken"}
+		return &Error{Command: name, ExitCode: ExitUsage, Why: "the configuration would not be taken"}
 	}
 	return err
 }
@@ -250,15 +251,15 @@ func (s *Session) request(ctx context.Context, st *step) (msg proto.Message, wri
 	case doShowRun:
 		r, err := s.client.GetRun(ctx, &ecsv1.GetRunRequest{Number: st.number("number")})
 		return r, func(w io.Writer) error { return writeRun(w, r) }, err
-	case doTake:
+	case doTakeControl:
 		r, err := s.client.TakeControl(ctx, &ecsv1.TakeControlRequest{Force: st.Args["force"] == "true"})
 		return r, func(w io.Writer) error { return writeOwner(w, r) }, err
-	case doRelease:
+	case doReleaseControl:
 		r, err := s.client.ReleaseControl(ctx, &ecsv1.ReleaseControlRequest{})
 		return r, func(w io.Writer) error { return writeOwner(w, r) }, err
 	case doCheck:
 		r, err := s.client.CheckConfiguration(ctx, &ecsv1.CheckConfigurationRequest{
-			Configuration: st.Args["configuration"], Settings: lines(st.Args["settings"]),
+			Configuration: st.Args["configuration"], Settings: splitLines(st.Args["settings"]),
 		})
 		return r, func(w io.Writer) error { return writeCheck(w, r) }, err
 	case doAudit:
@@ -268,7 +269,7 @@ func (s *Session) request(ctx context.Context, st *step) (msg proto.Message, wri
 	return nil, nil, &usageError{st.Command.GetName(), "is not carried out here"}
 }
 
-func lines(text string) []string {
+func splitLines(text string) []string {
 	if text == "" {
 		return nil
 	}
@@ -279,17 +280,17 @@ func lines(text string) []string {
 func (s *Session) sendCommand(ctx context.Context, st *step) error {
 	name := st.Command.GetName()
 	req := &ecsv1.CommandRequest{Command: name, Arguments: st.Args}
-	if !hasArgument(st.Command, noWait.GetName()) {
-		req.NoWait = st.Args[noWait.GetName()] == "true"
-		delete(req.Arguments, noWait.GetName())
+	if !hasArgument(st.Command, noWaitArgument.GetName()) {
+		req.NoWait = st.Args[noWaitArgument.GetName()] == "true"
+		delete(req.Arguments, noWaitArgument.GetName())
 	}
 	limit := requestTimeout
-	if !st.Plan && !req.GetNoWait() {
+	if !st.PlanOnly && !req.GetNoWait() {
 		limit = st.Command.GetTimeout().AsDuration() + commandGrace
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if st.Plan {
+	if st.PlanOnly {
 		plan, err := s.client.Plan(ctx, req)
 		switch {
 		case err != nil:
@@ -300,7 +301,7 @@ func (s *Session) sendCommand(ctx context.Context, st *step) error {
 			err = writePlan(s.cfg.Out, name, plan)
 		}
 		if err == nil && !plan.GetPossible() {
-			err = &Error{Command: doPlan, Code: codePrecondition, Why: name + " would be refused"}
+			err = &Error{Command: doPlan, ExitCode: exitPrecondition, Why: name + " would be refused"}
 		}
 		return err
 	}
@@ -348,10 +349,10 @@ func WriteError(w io.Writer, asJSON bool, err error) {
 		Code  int      `json:"code"`
 		Error string   `json:"error"`
 		More  []string `json:"details,omitempty"`
-	}{Code: Code(err), Error: err.Error()}
+	}{Code: ExitCode(err), Error: err.Error()}
 	var ctlErr *Error
 	if errors.As(err, &ctlErr) {
-		why.More = ctlErr.More
+		why.More = ctlErr.Details
 	}
 	text, _ := json.Marshal(why) // of texts and a number: it cannot fail
 	fmt.Fprintf(w, "%s\n", text)

@@ -42,7 +42,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	h := &fixture{
 		t:    t,
-		fake: apitest.New(apitest.Options{Nodes: 2, Past: true}),
+		fake: apitest.New(apitest.Options{Nodes: 2, WithPastRuns: true}),
 		ca:   ca,
 		addr: "127.0.0.1:0",
 	}
@@ -60,13 +60,13 @@ func (h *fixture) serve() {
 		Records:  h.fake,
 		Journal:  h.fake,
 		Identity: h.id,
-		API:      h.addr,
+		APIAddr:  h.addr,
 		Log:      slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.addr = server.API().String()
+	h.addr = server.APIAddr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx) }()
@@ -118,7 +118,7 @@ func (h *fixture) session(user string, out io.Writer, change ...func(*Config)) *
 func (h *fixture) do(line string) string {
 	h.t.Helper()
 	var out bytes.Buffer
-	if err := h.session("alice", &out).Batch(h.t.Context(), mustSplit(h.t, line)); err != nil {
+	if err := h.session("alice", &out).RunBatch(h.t.Context(), mustSplit(h.t, line)); err != nil {
 		h.t.Fatalf("%s: %v\n%s", line, err, &out)
 	}
 	return out.String()
@@ -126,7 +126,7 @@ func (h *fixture) do(line string) string {
 
 func mustSplit(t *testing.T, line string) []string {
 	t.Helper()
-	words, err := Split(line)
+	words, err := SplitWords(line)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,11 +195,11 @@ vera sample n1 2h
 		}
 		s := h.session(user, &all, func(c *Config) { c.JSON = asJSON })
 		fmt.Fprintf(&all, "$ %s\n", strings.TrimSpace(line))
-		err = s.Batch(t.Context(), words)
+		err = s.RunBatch(t.Context(), words)
 		if err != nil {
 			WriteError(&all, asJSON, err)
 		}
-		fmt.Fprintf(&all, "= %d\n\n", Code(err))
+		fmt.Fprintf(&all, "= %d\n\n", ExitCode(err))
 	}
 	text := regexp.MustCompile(`since 20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\dZ`).ReplaceAllString(all.String(), "since TIME")
 	text = regexp.MustCompile(`"since":"20[^"]*"`).ReplaceAllString(text, `"since":"TIME"`)
@@ -224,21 +224,21 @@ func TestNobodyElseIsSpokenWith(t *testing.T) {
 		code   int
 		says   string
 	}{
-		"another authority": {func(c *Config) { c.Address = another.addr }, codePermission, "these keys do not go together"},
-		"a node's keys":     {func(c *Config) { c.Identity = h.issue("n0", certs.RoleNode) }, codePermission, ""},
-		"nobody is there": {func(c *Config) { c.Address = "127.0.0.1:1" }, codeNoControl,
+		"another authority": {func(c *Config) { c.Address = another.addr }, exitPermission, "these keys do not go together"},
+		"a node's keys":     {func(c *Config) { c.Identity = h.issue("n0", certs.RoleNode) }, exitPermission, ""},
+		"nobody is there": {func(c *Config) { c.Address = "127.0.0.1:1" }, exitNoControl,
 			"no control answers at 127.0.0.1:1: connect: connection refused"},
-		"it is cut off": {func(c *Config) { c.Address = cut.Addr().String() }, codeNoControl, "no control answers at "},
+		"it is cut off": {func(c *Config) { c.Address = cut.Addr().String() }, exitNoControl, "no control answers at "},
 	} {
 		var out bytes.Buffer
-		err := h.session("alice", &out, tc.change).Batch(t.Context(), []string{"status"})
-		if Code(err) != tc.code || err == nil || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("%s: code %d: %v", name, Code(err), err)
+		err := h.session("alice", &out, tc.change).RunBatch(t.Context(), []string{"status"})
+		if ExitCode(err) != tc.code || err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: code %d: %v", name, ExitCode(err), err)
 		}
 	}
 	// What is known here is explained without a control.
 	var out bytes.Buffer
-	if err := h.session("alice", &out, func(c *Config) { c.Address = "127.0.0.1:1" }).Batch(t.Context(),
+	if err := h.session("alice", &out, func(c *Config) { c.Address = "127.0.0.1:1" }).RunBatch(t.Context(),
 		[]string{"help"}); err != nil || !strings.Contains(out.String(), "show-run") {
 		t.Errorf("%v\n%s", err, &out)
 	}
@@ -273,19 +273,20 @@ func TestWaits(t *testing.T) {
 	end, running, long := h.startWait(t.Context(), "wait end"), h.startWait(t.Context(), "wait Ready"),
 		h.startWait(t.Context(), "wait 1h")
 	h.fake.Lose("n1")
-	if err := patiently.Receive(t, end); Code(err) != codeNotGood || !strings.Contains(err.Error(), "run 7 is ABORTED") {
-		t.Errorf("code %d: %v", Code(err), err)
+	if err := patiently.Receive(t, end); ExitCode(err) != exitRunNotGood ||
+		!strings.Contains(err.Error(), "run 7 is ABORTED") {
+		t.Errorf("code %d: %v", ExitCode(err), err)
 	}
 	for _, c := range []<-chan error{running, long} {
-		if err := patiently.Receive(t, c); Code(err) != codeFault || !strings.Contains(err.Error(),
+		if err := patiently.Receive(t, c); ExitCode(err) != exitFault || !strings.Contains(err.Error(),
 			"the partition is in Error: n1: its process is gone (no echo for 3s, 14 writes open)") {
-			t.Errorf("code %d: %v", Code(err), err)
+			t.Errorf("code %d: %v", ExitCode(err), err)
 		}
 	}
 	h.do("recover wait NotReady 1m wait 1ms")
-	if err := patiently.Receive(t, h.startWait(t.Context(), "wait Running 1ms")); Code(err) != codeFault ||
+	if err := patiently.Receive(t, h.startWait(t.Context(), "wait Running 1ms")); ExitCode(err) != exitFault ||
 		!strings.Contains(err.Error(), "after 1ms the partition is not in Running: it is in NotReady") {
-		t.Errorf("code %d: %v", Code(err), err)
+		t.Errorf("code %d: %v", ExitCode(err), err)
 	}
 }
 
@@ -295,9 +296,9 @@ func TestAnInterruptedWaitEndsNoRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	end := h.startWait(ctx, "wait end stop")
 	cancel()
-	if err := patiently.Receive(t, end); Code(err) != codeFault || !errors.Is(err, context.Canceled) ||
+	if err := patiently.Receive(t, end); ExitCode(err) != exitFault || !errors.Is(err, context.Canceled) ||
 		!strings.Contains(err.Error(), "ringlet ctl stop ends it") {
-		t.Errorf("code %d: %v", Code(err), err)
+		t.Errorf("code %d: %v", ExitCode(err), err)
 	}
 	if st := h.fake.Status(); st.GetRoot().GetState() != "Running" {
 		t.Errorf("the run is over: %v", st)
@@ -315,7 +316,7 @@ func TestAWaitOutlivesTheControl(t *testing.T) {
 	case <-log.seen:
 	case err := <-end:
 		t.Fatalf("it was not waited for: %v", err)
-	case <-time.After(patiently.Long):
+	case <-time.After(patiently.LongTimeout):
 		t.Fatal("it is not told that the control is awaited")
 	}
 	h.serve()
@@ -354,7 +355,7 @@ func TestStreamsAreLinesOfJSON(t *testing.T) {
 	h := newFixture(t)
 	for _, line := range []string{"load configure wait 1ms", "logs 200ms", "watch 200ms", "watch events 200ms"} {
 		var out bytes.Buffer
-		if err := h.session("alice", &out, func(c *Config) { c.JSON = true }).Batch(t.Context(),
+		if err := h.session("alice", &out, func(c *Config) { c.JSON = true }).RunBatch(t.Context(),
 			mustSplit(t, line)); err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
@@ -372,16 +373,18 @@ func TestStreamsAreLinesOfJSON(t *testing.T) {
 func TestAScriptEndsWithItsFirstFailure(t *testing.T) {
 	h := newFixture(t)
 	var out bytes.Buffer
-	err := h.session("alice", &out).Script(t.Context(), strings.NewReader("# a shift\n\nload configure\nresume\nunload\n"))
-	if Code(err) != codePrecondition || !strings.HasPrefix(err.Error(), "line 4: resume: ") ||
+	err := h.session("alice", &out).RunScript(t.Context(),
+		strings.NewReader("# a shift\n\nload configure\nresume\nunload\n"))
+	if ExitCode(err) != exitPrecondition || !strings.HasPrefix(err.Error(), "line 4: resume: ") ||
 		strings.Contains(out.String(), "unload") {
 		t.Errorf("%v\n%s", err, &out)
 	}
-	if err := h.session("alice", &out).Script(t.Context(),
+	if err := h.session("alice", &out).RunScript(t.Context(),
 		strings.NewReader("reset unload\nexit\nnonsense\n")); err != nil {
 		t.Error(err)
 	}
-	if err := h.session("alice", &out).Script(t.Context(), strings.NewReader("start 'x\n")); Code(err) != CodeUsage {
+	if err := h.session("alice", &out).RunScript(t.Context(),
+		strings.NewReader("start 'x\n")); ExitCode(err) != ExitUsage {
 		t.Error(err)
 	}
 }
@@ -390,7 +393,7 @@ func TestConfigurationFromStandardInput(t *testing.T) {
 	h := newFixture(t)
 	var out bytes.Buffer
 	s := h.session("alice", &out, func(c *Config) { c.In = strings.NewReader("packing: 7\n") })
-	if err := s.Batch(t.Context(), mustSplit(t, "load -")); err != nil {
+	if err := s.RunBatch(t.Context(), mustSplit(t, "load -")); err != nil {
 		t.Fatal(err)
 	}
 	if got := h.fake.Status().GetConfiguration(); got != "packing: 7\n" {
@@ -398,7 +401,7 @@ func TestConfigurationFromStandardInput(t *testing.T) {
 	}
 	large := h.session("alice", &out,
 		func(c *Config) { c.In = strings.NewReader(strings.Repeat("#", maxConfiguration+1)) })
-	if err := large.Batch(t.Context(), mustSplit(t, "check -")); Code(err) != CodeUsage ||
+	if err := large.RunBatch(t.Context(), mustSplit(t, "check -")); ExitCode(err) != ExitUsage ||
 		!strings.Contains(err.Error(), "larger than") {
 		t.Error(err)
 	}

@@ -17,9 +17,9 @@ import (
 // TapOptions say what is shown of built events, and how.
 type TapOptions struct {
 	selection.Spec
-	Format selection.Format // those other than JSON ask for data, whatever Spec says
-	Events uint64           // end after so many; 0: go on
-	For    time.Duration    // end after so long; 0: go on
+	Format    selection.Format // those other than JSON ask for data, whatever Spec says
+	MaxEvents uint64           // end after so many; 0: go on
+	Duration  time.Duration    // end after so long; 0: go on
 }
 
 // doTap is what errors call it.
@@ -56,18 +56,18 @@ func TapPage(ctx context.Context, cfg Config, link string, opts TapOptions) erro
 func (s *Session) tap(
 	ctx context.Context, opts TapOptions, open func(context.Context, *tapv1.Selection) (samples, error),
 ) error {
-	opts.Data = opts.Data || opts.Format != selection.JSON
+	opts.Data = opts.Data || opts.Format != selection.FormatJSON
 	if _, err := selection.Parse(opts.Spec); err != nil {
 		return &Error{
-			Command: doTap,
-			Code:    CodeUsage,
-			Why:     err.Error(),
-			Err:     err,
+			Command:  doTap,
+			ExitCode: ExitUsage,
+			Why:      err.Error(),
+			Err:      err,
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	if opts.For > 0 {
-		ctx, cancel = context.WithTimeout(ctx, opts.For)
+	if opts.Duration > 0 {
+		ctx, cancel = context.WithTimeout(ctx, opts.Duration)
 	}
 	defer cancel()
 	in, err := open(ctx, &tapv1.Selection{
@@ -83,7 +83,7 @@ func (s *Session) tap(
 	if errors.As(err, &refused) {
 		return err
 	}
-	t := tapOutput{opts: opts, out: bufio.NewWriterSize(s.cfg.Out, 1<<16), err: s.cfg.Err}
+	t := tapOutput{opts: opts, out: bufio.NewWriterSize(s.cfg.Out, 1<<16), errOut: s.cfg.Err}
 	err = follow(ctx, s, doTap, in, err, t.write)
 	switch {
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
@@ -91,7 +91,7 @@ func (s *Session) tap(
 	case errors.Is(err, errEnough):
 		err = nil
 	}
-	if t.last != nil {
+	if t.lastMessage != nil {
 		t.writeSummary()
 	}
 	return err
@@ -102,78 +102,78 @@ var errEnough = errors.New("enough")
 
 // tapOutput is what a tap has written.
 type tapOutput struct {
-	opts TapOptions
-	out  *bufio.Writer
-	err  io.Writer
+	opts   TapOptions
+	out    *bufio.Writer
+	errOut io.Writer
 
-	last     *tapv1.Samples
-	shown    uint64
-	failed   uint64 // events that the format cannot say
-	problems string
-	renderer selection.Renderer
-	text     []byte
+	lastMessage      *tapv1.Samples
+	shownEvents      uint64
+	unrenderedEvents uint64 // events that the format cannot say
+	lastProblems     string
+	renderer         selection.Renderer
+	text             []byte
 }
 
 // write writes a message.
 func (t *tapOutput) write(m *tapv1.Samples) (err error) {
-	if t.last == nil && m.GetBuilders() == 0 && len(m.GetProblems()) == 0 {
-		fmt.Fprintln(t.err, "ringlet: no builder unit is there yet: waiting for one")
+	if t.lastMessage == nil && m.GetBuilders() == 0 && len(m.GetProblems()) == 0 {
+		fmt.Fprintln(t.errOut, "ringlet: no builder unit is there yet: waiting for one")
 	}
-	t.last = m
-	t.complain(m.GetProblems())
+	t.lastMessage = m
+	t.writeProblems(m.GetProblems())
 	for _, sample := range m.GetEvents() {
 		e := eventOf(sample)
-		if t.text, err = t.renderer.Append(t.text[:0], t.opts.Format, &e); err != nil {
-			if t.failed++; t.failed == 1 {
-				fmt.Fprintf(t.err, "ringlet: event %d of run %d is left out, and others of its kind: %v\n", e.Number, e.Run, err)
+		if t.text, err = t.renderer.AppendEvent(t.text[:0], t.opts.Format, &e); err != nil {
+			if t.unrenderedEvents++; t.unrenderedEvents == 1 {
+				fmt.Fprintf(t.errOut, "ringlet: event %d of run %d is left out, and others of its kind: %v\n", e.Number, e.Run, err)
 			}
 			continue
 		}
 		if _, err := t.out.Write(t.text); err != nil {
 			return err
 		}
-		if t.shown++; t.shown == t.opts.Events {
+		if t.shownEvents++; t.shownEvents == t.opts.MaxEvents {
 			break
 		}
 	}
 	if err := t.out.Flush(); err != nil {
 		return err
 	}
-	if t.opts.Events > 0 && t.shown >= t.opts.Events {
+	if t.opts.MaxEvents > 0 && t.shownEvents >= t.opts.MaxEvents {
 		return errEnough
 	}
 	return nil
 }
 
-// complain tells problems once.
-func (t *tapOutput) complain(problems []string) {
+// writeProblems tells problems once.
+func (t *tapOutput) writeProblems(problems []string) {
 	text := ""
 	for _, p := range problems {
-		text += "ringlet: " + plain(p) + "\n"
+		text += "ringlet: " + stripControlChars(p) + "\n"
 	}
-	if text != t.problems {
-		t.problems = text
-		fmt.Fprint(t.err, text)
+	if text != t.lastProblems {
+		t.lastProblems = text
+		fmt.Fprint(t.errOut, text)
 	}
 }
 
 // writeSummary tells what there was, in one line.
 func (t *tapOutput) writeSummary() {
-	text := fmt.Sprintf("%d events shown of %d built", t.shown, t.last.GetBuilt())
+	text := fmt.Sprintf("%d events shown of %d built", t.shownEvents, t.lastMessage.GetBuilt())
 	for _, x := range []struct {
 		n    uint64
 		what string
 	}{
-		{t.last.GetDropped(), "dropped on the way, which was too slow"},
-		{t.last.GetPassed(), "passed over, since looking for what was asked for takes time"},
-		{t.last.GetUnreadable(), "MEPs could not be read"},
-		{t.failed, "cannot be written in this format"},
+		{t.lastMessage.GetDropped(), "dropped on the way, which was too slow"},
+		{t.lastMessage.GetPassed(), "passed over, since looking for what was asked for takes time"},
+		{t.lastMessage.GetUnreadable(), "MEPs could not be read"},
+		{t.unrenderedEvents, "cannot be written in this format"},
 	} {
 		if x.n > 0 {
 			text += fmt.Sprintf("; %d %s", x.n, x.what)
 		}
 	}
-	fmt.Fprintln(t.err, text)
+	fmt.Fprintln(t.errOut, text)
 }
 
 // eventOf takes an event off the wire. It shares the data.

@@ -29,7 +29,7 @@ func BenchmarkViewer(b *testing.B) {
 			}
 			wire, err := proto.Marshal(&m)
 			must.OK(b, err)
-			to := tapOutput{out: bufio.NewWriterSize(io.Discard, 1<<16), err: io.Discard}
+			to := tapOutput{out: bufio.NewWriterSize(io.Discard, 1<<16), errOut: io.Discard}
 			b.ReportAllocs()
 			for b.Loop() {
 				var got tapv1.Samples

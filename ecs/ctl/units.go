@@ -2,8 +2,8 @@ package ctl
 
 import "fmt"
 
-// Frequency is a rate, in Hz, with a unit that suits it.
-func Frequency(hz float64) string {
+// FormatFrequency is a rate, in Hz, with a unit that suits it.
+func FormatFrequency(hz float64) string {
 	switch {
 	case hz >= 1e5:
 		return fmt.Sprintf("%.3f MHz", hz/1e6)
@@ -13,8 +13,8 @@ func Frequency(hz float64) string {
 	return fmt.Sprintf("%.1f Hz", hz)
 }
 
-// Throughput is a rate of data, in Gbit/s, with a unit that suits it.
-func Throughput(gbps float64) string {
+// FormatThroughput is a rate of data, in Gbit/s, with a unit that suits it.
+func FormatThroughput(gbps float64) string {
 	switch {
 	case gbps >= 0.01 || gbps == 0:
 		return fmt.Sprintf("%.3f Gbit/s", gbps)

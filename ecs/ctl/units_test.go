@@ -9,7 +9,7 @@ func TestUnitsFit(t *testing.T) {
 		145e3:  "0.145 MHz",
 		2.1e6:  "2.100 MHz",
 	} {
-		if got := Frequency(hz); got != want {
+		if got := FormatFrequency(hz); got != want {
 			t.Errorf("%v Hz is %q, want %q", hz, got, want)
 		}
 	}
@@ -19,7 +19,7 @@ func TestUnitsFit(t *testing.T) {
 		0.0015: "1.500 Mbit/s",
 		2e-6:   "2.000 kbit/s",
 	} {
-		if got := Throughput(gbps); got != want {
+		if got := FormatThroughput(gbps); got != want {
 			t.Errorf("%v Gbit/s is %q, want %q", gbps, got, want)
 		}
 	}

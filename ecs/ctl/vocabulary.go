@@ -26,28 +26,28 @@ const momentEnd = "end"
 
 // Names of commands that are carried out here.
 const (
-	doStatus  = "status"
-	doSources = "sources"
-	doPlan    = "plan"
-	doRuns    = "runs"
-	doShowRun = "show-run"
-	doLogs    = "logs"
-	doWatch   = "watch"
-	doWait    = "wait"
-	doTake    = "take-control"
-	doRelease = "release-control"
-	doCheck   = "check"
-	doAudit   = "audit"
-	doScan    = "scan"
-	doSample  = "sample"
-	doHelp    = "help"
+	doStatus         = "status"
+	doSources        = "sources"
+	doPlan           = "plan"
+	doRuns           = "runs"
+	doShowRun        = "show-run"
+	doLogs           = "logs"
+	doWatch          = "watch"
+	doWait           = "wait"
+	doTakeControl    = "take-control"
+	doReleaseControl = "release-control"
+	doCheck          = "check"
+	doAudit          = "audit"
+	doScan           = "scan"
+	doSample         = "sample"
+	doHelp           = "help"
 )
 
-func argument(name, kind, help string) *ecsv1.Argument {
+func newArgument(name, kind, help string) *ecsv1.Argument {
 	return &ecsv1.Argument{Name: name, Type: kind, Help: help}
 }
 
-func required(a *ecsv1.Argument) *ecsv1.Argument {
+func markRequired(a *ecsv1.Argument) *ecsv1.Argument {
 	a.Required = true
 	return a
 }
@@ -66,66 +66,68 @@ var localCommands = []*ecsv1.CommandDescription{
 		"it. Nothing is done."},
 	{Name: doWait, Help: "Wait for a time, for the end of the run, or for a state, at most so long.",
 		Arguments: []*ecsv1.Argument{
-			argument("for", typeDuration, "How long; with end or a state: at most."),
-			argument("until", typeMoment, "end, of the run, or a state such as Running."),
+			newArgument("for", typeDuration, "How long; with end or a state: at most."),
+			newArgument("until", typeMoment, "end, of the run, or a state such as Running."),
 		}},
 	{Name: doWatch, Help: "Show the live figures, until interrupted.", Arguments: []*ecsv1.Argument{
-		argument("for", typeDuration, "How long."),
-		argument("events", typeBool, "What happens, in place of the figures."),
+		newArgument("for", typeDuration, "How long."),
+		newArgument("events", typeBool, "What happens, in place of the figures."),
 	}},
 	{Name: doLogs, Help: "Show what has happened, and go on with what happens, log lines too, until interrupted.",
 		Arguments: []*ecsv1.Argument{
-			argument("for", typeDuration, "How long."),
+			newArgument("for", typeDuration, "How long."),
 		}},
 	{Name: doRuns, Help: "List the runs on record, newest first.", Arguments: []*ecsv1.Argument{
-		withDefault(argument("limit", typeUint, "How many, at most."), "20"),
-		argument("before", typeUint, "Only runs before this one; name it: before=120."),
+		withDefault(newArgument("limit", typeUint, "How many, at most."), "20"),
+		newArgument("before", typeUint, "Only runs before this one; name it: before=120."),
 	}},
 	{Name: doShowRun, Help: "Show the whole record of a run.", Arguments: []*ecsv1.Argument{
-		argument("number", typeUint, "Its number; without one, the newest."),
+		newArgument("number", typeUint, "Its number; without one, the newest."),
 	}},
-	{Name: doTake, Help: "Take control: be the one whose commands are obeyed.", Arguments: []*ecsv1.Argument{
-		argument("force", typeBool, "Take it from whoever has it; for administrators."),
+	{Name: doTakeControl, Help: "Take control: be the one whose commands are obeyed.", Arguments: []*ecsv1.Argument{
+		newArgument("force", typeBool, "Take it from whoever has it; for administrators."),
 	}},
-	{Name: doRelease, Help: "Give control back."},
+	{Name: doReleaseControl, Help: "Give control back."},
 	{Name: doCheck, Help: "Ask whether a configuration would be taken by load, with the nodes that have joined.",
 		Arguments: []*ecsv1.Argument{
-			argument("configuration", typeYAML, "File with the configuration; - is standard input."),
-			argument("settings", typeSettings, "Changes to it."),
+			newArgument("configuration", typeYAML, "File with the configuration; - is standard input."),
+			newArgument("settings", typeSettings, "Changes to it."),
 		}},
 	{Name: doScan, Help: "Run a list of configurations, one run each in every round, and compare what came of them.",
 		Arguments: []*ecsv1.Argument{
-			required(argument("file", typeFile, "The list, written as a sweep.")),
-			argument("out", typeFile, "Directory of the results; without one, scan-NAME. Name it: out=DIR."),
-			argument("rounds", typeUint, "How often each is run; without it, as the file says."),
-			argument("resume", typeBool, "Continue what is in the directory."),
+			markRequired(newArgument("file", typeFile, "The list, written as a sweep.")),
+			newArgument("out", typeFile, "Directory of the results; without one, scan-NAME. Name it: out=DIR."),
+			newArgument("rounds", typeUint, "How often each is run; without it, as the file says."),
+			newArgument("resume", typeBool, "Continue what is in the directory."),
 		}},
 	{Name: doSample, Help: "Read counters of a node many times a second in a run: traffic and stalls, of links and " +
 		"segments.", Arguments: []*ecsv1.Argument{
-		withDefault(argument("every", typeDuration, "Time between two samples, from 1ms to 10s."), "1ms"),
-		withDefault(argument("samples", typeUint, "End after so many, up to 2048; 0: go on until the run is over."), "1000"),
-		argument("each", typeBool, "A column for each link and segment, in place of their sums."),
-		argument("csv", typeBool, "Write a line for each sample, with its values, in place of a summary."),
-		required(argument("node", typeNode, "The node.")),
-		argument("counters", typeText, "Names of counters, with commas between; without, traffic and stalls."),
+		withDefault(newArgument("every", typeDuration, "Time between two samples, from 1ms to 10s."), "1ms"),
+		withDefault(newArgument("samples", typeUint, "End after so many, up to 2048; 0: go on until the run is over."),
+			"1000"),
+		newArgument("each", typeBool, "A column for each link and segment, in place of their sums."),
+		newArgument("csv", typeBool, "Write a line for each sample, with its values, in place of a summary."),
+		markRequired(newArgument("node", typeNode, "The node.")),
+		newArgument("counters", typeText, "Names of counters, with commas between; without, traffic and stalls."),
 	}},
 	{Name: doAudit, Help: "List who asked for what and what was answered, newest first; for administrators.",
 		Arguments: []*ecsv1.Argument{
-			withDefault(argument("limit", typeUint, "How many, at most."), "20"),
+			withDefault(newArgument("limit", typeUint, "How many, at most."), "20"),
 		}},
-	{Name: doHelp, Help: "List the commands, or explain one.", Arguments: []*ecsv1.Argument{argument("about", typeCommand,
+	{Name: doHelp, Help: "List the commands, or explain one.", Arguments: []*ecsv1.Argument{newArgument("about",
+		typeCommand,
 		"The command.")}},
 }
 
-// noWait is an argument that every command of the partition takes.
-var noWait = argument("no-wait", typeBool, "Go on when the command has begun, and do not wait for its end.")
+// noWaitArgument is an argument that every command of the partition takes.
+var noWaitArgument = newArgument("no-wait", typeBool, "Go on when the command has begun, and do not wait for its end.")
 
 // Vocabulary is what words can mean: the commands of a control, and what its partition has to name.
 type Vocabulary struct {
 	FSM   *ecsv1.FSM // nil: only what is carried out here
 	Nodes []string
 
-	state string // state of the partition, for a prompt
+	partitionState string // state of the partition, for a prompt
 }
 
 // commands lists everything, those of the partition first.
@@ -148,7 +150,7 @@ func (b Vocabulary) command(name string) (c *ecsv1.CommandDescription, steers bo
 	return nil, false
 }
 
-func (b Vocabulary) names() []string {
+func (b Vocabulary) commandNames() []string {
 	var out []string
 	for _, c := range b.commands() {
 		if !slices.Contains(out, c.GetName()) {
@@ -168,11 +170,11 @@ func (b Vocabulary) findState(word string) (string, bool) {
 	return "", false
 }
 
-// arguments of a command, with those that all of its kind take.
-func arguments(c *ecsv1.CommandDescription, steers bool) []*ecsv1.Argument {
+// allArguments of a command, with those that all of its kind take.
+func allArguments(c *ecsv1.CommandDescription, steers bool) []*ecsv1.Argument {
 	if !steers || slices.ContainsFunc(c.GetArguments(),
-		func(a *ecsv1.Argument) bool { return a.GetName() == noWait.GetName() }) {
+		func(a *ecsv1.Argument) bool { return a.GetName() == noWaitArgument.GetName() }) {
 		return c.GetArguments()
 	}
-	return append(slices.Clip(c.GetArguments()), noWait)
+	return append(slices.Clip(c.GetArguments()), noWaitArgument)
 }

@@ -31,10 +31,10 @@ func (s *Session) wait(ctx context.Context, st *step) error {
 	err := s.waitFor(ctx, w, st.duration("for"))
 	if errors.Is(err, context.Canceled) || ctx.Err() != nil {
 		return &Error{
-			Command: doWait,
-			Code:    codeFault,
-			Why:     "interrupted; what goes on at the control goes on, a run too (ringlet ctl stop ends it)",
-			Err:     context.Canceled,
+			Command:  doWait,
+			ExitCode: exitFault,
+			Why:      "interrupted; what goes on at the control goes on, a run too (ringlet ctl stop ends it)",
+			Err:      context.Canceled,
 		}
 	}
 	return err
@@ -109,9 +109,9 @@ func (w *waitCondition) timeoutError(most time.Duration, st *ecsv1.PartitionStat
 	}
 	where := "the control does not answer"
 	if st != nil {
-		where = "it is in " + stateOf(st.GetRoot())
+		where = "it is in " + stateText(st.GetRoot())
 	}
-	return &Error{Command: doWait, Code: codeFault, Why: fmt.Sprintf("after %v %s: %s", most, what, where)}
+	return &Error{Command: doWait, ExitCode: exitFault, Why: fmt.Sprintf("after %v %s: %s", most, what, where)}
 }
 
 // checkCondition asks where things stand. Done says that the wait is over, with err as its outcome; else err is why
@@ -138,7 +138,7 @@ func (s *Session) checkCondition(ctx context.Context,
 	case w.until != "" && state == w.until:
 		return st, true, nil
 	case state == stateError:
-		return st, true, &Error{Command: doWait, Code: codeFault, Why: "the partition is in Error: " +
+		return st, true, &Error{Command: doWait, ExitCode: exitFault, Why: "the partition is in Error: " +
 			causeText(st.GetRoot().GetCause())}
 	}
 	return st, false, nil
@@ -150,14 +150,14 @@ func (s *Session) checkRunEnd(ctx context.Context, w *waitCondition,
 	error) {
 	if w.run == 0 {
 		if why := st.GetNoRun(); why != nil {
-			return st, true, &Error{Command: doWait, Code: codeFault,
+			return st, true, &Error{Command: doWait, ExitCode: exitFault,
 				Why: "the run that was asked for has not come about: " + causeText(why)}
 		}
 		w.run = st.GetRun()
 	}
 	if w.run == 0 {
-		return st, true, &Error{Command: doWait, Code: codePrecondition,
-			Why: "there is no run that could end: the partition is in " + stateOf(st.GetRoot())}
+		return st, true, &Error{Command: doWait, ExitCode: exitPrecondition,
+			Why: "there is no run that could end: the partition is in " + stateText(st.GetRoot())}
 	}
 	run, err := s.client.GetRun(ctx, &ecsv1.GetRunRequest{Number: w.run})
 	switch {
@@ -169,14 +169,14 @@ func (s *Session) checkRunEnd(ctx context.Context, w *waitCondition,
 	case s.cfg.JSON:
 		err = s.writeJSON(run)
 	default:
-		_, err = fmt.Fprintln(s.cfg.Out, plain(verdictLine(run)))
+		_, err = fmt.Fprintln(s.cfg.Out, stripControlChars(verdictLine(run)))
 	}
 	if err == nil && run.GetVerdict() != ecsv1.Verdict_VERDICT_GOOD {
 		why := ""
 		if run.GetVerdictWhy() != "" {
 			why = ": " + run.GetVerdictWhy()
 		}
-		err = &Error{Command: doWait, Code: codeNotGood, Why: fmt.Sprintf("run %d is %s%s (ringlet ctl show-run %d)",
+		err = &Error{Command: doWait, ExitCode: exitRunNotGood, Why: fmt.Sprintf("run %d is %s%s (ringlet ctl show-run %d)",
 			run.GetNumber(), verdictText(run), why, run.GetNumber())}
 	}
 	return st, true, err

@@ -40,17 +40,17 @@ func TestWhoseEndIsAwaited(t *testing.T) {
 		code     int
 		says     string
 	}{
-		"it has its number": {[]*ecsv1.PartitionStatus{partitionStatus("Running", 7, nil)}, codeGood, "run 7: GOOD"},
+		"it has its number": {[]*ecsv1.PartitionStatus{partitionStatus("Running", 7, nil)}, exitGood, "run 7: GOOD"},
 		"it has none yet": {[]*ecsv1.PartitionStatus{partitionStatus("Starting", 6, nil), partitionStatus("Running", 7, nil)},
-			codeGood,
+			exitGood,
 			"run 7: GOOD"},
-		"it is over": {[]*ecsv1.PartitionStatus{partitionStatus("Ready", 7, nil)}, codeGood, "run 7: GOOD"},
+		"it is over": {[]*ecsv1.PartitionStatus{partitionStatus("Ready", 7, nil)}, exitGood, "run 7: GOOD"},
 		"it never got one": {[]*ecsv1.PartitionStatus{partitionStatus("Starting", 6, nil),
-			partitionStatus("Error", 6, broken)}, codeFault,
+			partitionStatus("Error", 6, broken)}, exitFault,
 			"has not come about: n2: it has not joined"},
-		"the load had failed": {[]*ecsv1.PartitionStatus{partitionStatus("Error", 6, broken)}, codeFault,
+		"the load had failed": {[]*ecsv1.PartitionStatus{partitionStatus("Error", 6, broken)}, exitFault,
 			"has not come about: n2: it has not joined"},
-		"it was the first ever": {[]*ecsv1.PartitionStatus{partitionStatus("Offline", 0, nil)}, codePrecondition,
+		"it was the first ever": {[]*ecsv1.PartitionStatus{partitionStatus("Offline", 0, nil)}, exitPrecondition,
 			"there is no run that could end"},
 	} {
 		var out bytes.Buffer
@@ -65,8 +65,8 @@ func TestWhoseEndIsAwaited(t *testing.T) {
 		if err != nil {
 			out.WriteString(err.Error())
 		}
-		if !done || Code(err) != tc.code || !strings.Contains(out.String(), tc.says) {
-			t.Errorf("%s: done %v, code %d: %s", name, done, Code(err), &out)
+		if !done || ExitCode(err) != tc.code || !strings.Contains(out.String(), tc.says) {
+			t.Errorf("%s: done %v, code %d: %s", name, done, ExitCode(err), &out)
 		}
 	}
 }

@@ -47,8 +47,8 @@ func follow[M any](
 	return errorOf(command, s.cfg.Address, err)
 }
 
-// events writes what happens, a line each.
-func (s *Session) events(ctx context.Context, st *step, req *ecsv1.WatchRequest) error {
+// watchEvents writes what happens, a line each.
+func (s *Session) watchEvents(ctx context.Context, st *step, req *ecsv1.WatchRequest) error {
 	ctx, cancel := withStepTimeout(ctx, st)
 	defer cancel()
 	in, err := s.client.Watch(ctx, req)
@@ -68,18 +68,19 @@ func writeEvent(w io.Writer, e *ecsv1.Event) error {
 	if e.GetRun() != 0 {
 		run = fmt.Sprintf(" run %d", e.GetRun())
 	}
-	_, err := fmt.Fprintf(w, "%s%s %s %s: %s%s\n", formatMoment(e.GetAt()), run, e.GetKind(), plain(e.GetComponent()),
-		severities[e.GetSeverity()], plain(e.GetText()))
+	_, err := fmt.Fprintf(w, "%s%s %s %s: %s%s\n", formatMoment(e.GetAt()), run, e.GetKind(),
+		stripControlChars(e.GetComponent()),
+		severities[e.GetSeverity()], stripControlChars(e.GetText()))
 	return err
 }
 
-// figures writes the live figures: a line that is written over at a terminal, else one for each. Alarms stand on lines
-// of their own, when they come.
-func (s *Session) figures(ctx context.Context, st *step) error {
+// watchFigures writes the live figures: a line that is written over at a terminal, else one for each. Alarms stand on
+// lines of their own, when they come.
+func (s *Session) watchFigures(ctx context.Context, st *step) error {
 	ctx, cancel := withStepTimeout(ctx, st)
 	defer cancel()
 	every := uint32(500)
-	if !s.cfg.Live {
+	if !s.cfg.OutIsTerminal {
 		every = 1000
 	}
 	in, err := s.client.WatchSnapshots(ctx, &ecsv1.WatchSnapshotsRequest{IntervalMs: every})
@@ -91,7 +92,7 @@ func (s *Session) figures(ctx context.Context, st *step) error {
 		alarms, err = s.writeFigures(snap, alarms)
 		return err
 	})
-	if s.cfg.Live && !s.cfg.JSON {
+	if s.cfg.OutIsTerminal && !s.cfg.JSON {
 		fmt.Fprintln(s.cfg.Out)
 	}
 	return err
@@ -101,15 +102,16 @@ func (s *Session) figures(ctx context.Context, st *step) error {
 func (s *Session) writeFigures(snap *ecsv1.Snapshot, before map[string]bool) (now map[string]bool, err error) {
 	now = map[string]bool{}
 	begin, end := "", "\n"
-	if s.cfg.Live {
+	if s.cfg.OutIsTerminal {
 		begin, end = "\r\x1b[K", ""
 	}
 	var alarms strings.Builder
 	for _, a := range snap.GetAlarms() {
 		key := a.GetRule() + " " + a.GetComponent()
 		if now[key] = true; !before[key] {
-			fmt.Fprintf(&alarms, "%s%s: %s. %s\n", severities[a.GetSeverity()], plain(a.GetComponent()), plain(a.GetWhat()),
-				plain(a.GetAdvice()))
+			fmt.Fprintf(&alarms, "%s%s: %s. %s\n", severities[a.GetSeverity()], stripControlChars(a.GetComponent()),
+				stripControlChars(a.GetWhat()),
+				stripControlChars(a.GetAdvice()))
 		}
 	}
 	_, err = fmt.Fprint(s.cfg.Out, begin, alarms.String(), figuresLine(snap), end)
@@ -124,7 +126,7 @@ func figuresLine(s *ecsv1.Snapshot) string {
 		run = fmt.Sprintf(" %d", s.GetRun())
 	}
 	return fmt.Sprintf("%7.1f s  %s%s  %s  %.3f Gbit/s  in flight %d  incomplete %d  re-sent %d", s.GetElapsedS(),
-		plain(s.GetState()), run,
-		Frequency(f.GetEventRateHz()), f.GetThroughputBytesPerS()*8/1e9, f.GetMepsInFlight(), f.GetEventsIncomplete(),
+		stripControlChars(s.GetState()), run,
+		FormatFrequency(f.GetEventRateHz()), f.GetThroughputBytesPerS()*8/1e9, f.GetMepsInFlight(), f.GetEventsIncomplete(),
 		f.GetChunksResent())
 }

@@ -10,19 +10,19 @@ var (
 	errEscape = errors.New("nothing follows the backslash at the end")
 )
 
-// Split divides a line into words as a shell does: blanks divide, quotation marks of both kinds hold words together, a
-// backslash takes what follows as it is (but between single marks), # at the beginning of a word makes the rest a
-// remark.
-func Split(line string) ([]string, error) {
-	words, open, err := split(line)
+// SplitWords divides a line into words as a shell does: blanks divide, quotation marks of both kinds hold words
+// together, a backslash takes what follows as it is (but between single marks), # at the beginning of a word makes the
+// rest a remark.
+func SplitWords(line string) ([]string, error) {
+	words, open, err := splitWords(line)
 	if err == nil && open {
 		err = errQuote
 	}
 	return words, err
 }
 
-// split also says whether the line ends between quotation marks.
-func split(line string) (words []string, open bool, err error) {
+// splitWords also says whether the line ends between quotation marks.
+func splitWords(line string) (words []string, open bool, err error) {
 	var word strings.Builder
 	began := false // there is a word, if only of nothing between quotation marks
 	quote := rune(0)

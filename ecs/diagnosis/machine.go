@@ -10,9 +10,9 @@ func machineRules() []Rule {
 	return []Rule{
 		{
 			ID:       "clock-offset",
-			Severity: warning,
+			Severity: severityWarning,
 			Hold:     3 * time.Second,
-			find:     clocks,
+			find:     findClockOffsets,
 			When: "A node's clock is off by more than 100 ms; or, where phases end by time (`phase-end: 20ms`), " +
 				"by more than half a phase.",
 			Advice: "Let NTP or PTP keep the clocks of all hosts; without that, logs and timelines cannot be compared, and " +
@@ -20,24 +20,24 @@ func machineRules() []Rule {
 		},
 		{
 			ID:       "memory-short",
-			Severity: warning,
+			Severity: severityWarning,
 			Hold:     2 * time.Second,
-			find:     memory,
+			find:     findLowMemory,
 			When:     "A node has more than nine tenths of the memory that it may use.",
 			Advice:   "Fewer or smaller slots, or a larger limit for the process; beyond it the kernel ends the node.",
 		},
 		{
 			ID:       "disk-nearly-full",
-			Severity: warning,
-			find:     disk,
+			Severity: severityWarning,
+			find:     findFullDisks,
 			When:     "Less than 5 % is free where a builder unit writes.",
 			Advice:   "Make room, or let the output go elsewhere: a full disk ends the run.",
 		},
 		{
 			ID:       "processors-busy",
-			Severity: info,
+			Severity: severityInfo,
 			Hold:     5 * time.Second,
-			find:     busy,
+			find:     findBusyNodes,
 			When:     "A node uses more than 95 % of the processors it may use.",
 			Advice:   "Its processors set the pace: give it more, or move other load away from its host.",
 		},
@@ -47,7 +47,7 @@ func machineRules() []Rule {
 // maxClockOffset is by how much a clock may be off where only people compare times.
 const maxClockOffset = 100 * time.Millisecond
 
-func clocks(v *view) (out findings) {
+func findClockOffsets(v *view) (out findings) {
 	most, what := maxClockOffset, ""
 	if w := v.settings.PhaseTime; w > 0 {
 		most, what = w/2, fmt.Sprintf(", and a phase is %v", w)
@@ -66,7 +66,7 @@ func clocks(v *view) (out findings) {
 	return out
 }
 
-func memory(v *view) (out findings) {
+func findLowMemory(v *view) (out findings) {
 	for _, n := range v.now.GetNodes() {
 		if has, may := float64(n.GetRssBytes()), float64(n.GetMemoryBytes()); may > 0 && has > 0.9*may {
 			out.add(n.GetName(), "%s has %s of the %s of memory that it may use", n.GetName(),
@@ -76,7 +76,7 @@ func memory(v *view) (out findings) {
 	return out
 }
 
-func disk(v *view) (out findings) {
+func findFullDisks(v *view) (out findings) {
 	for _, n := range v.now.GetNodes() {
 		if free, all := float64(n.GetDiskFreeBytes()), float64(n.GetDiskBytes()); all > 0 && free < 0.05*all {
 			name := unitName("builder unit", n.GetBuIndex(), n.GetName())
@@ -86,9 +86,9 @@ func disk(v *view) (out findings) {
 	return out
 }
 
-func busy(v *view) (out findings) {
+func findBusyNodes(v *view) (out findings) {
 	for _, n := range v.now.GetNodes() {
-		if p := float64(n.GetProcessors()); v.running() && p > 0 && n.GetCpus() > 0.95*p {
+		if p := float64(n.GetProcessors()); v.isRunning() && p > 0 && n.GetCpus() > 0.95*p {
 			out.add(n.GetName(), "%s uses %.2f of %.0f processors", n.GetName(), n.GetCpus(), p)
 		}
 	}

@@ -12,18 +12,18 @@ func networkRules() []Rule {
 	return []Rule{
 		{
 			ID:       "sent-again",
-			Severity: warning,
+			Severity: severityWarning,
 			Hold:     2 * time.Second,
-			find:     sentAgain,
+			find:     findResentChunks,
 			When:     "More than 1 % of the chunks are sent again.",
 			Advice: "Look for drops on the way: kernel-drops names hosts whose buffers are too small; counters of switch " +
 				"ports and cables say the rest.",
 		},
 		{
 			ID:       "link-one-way",
-			Severity: warning,
+			Severity: severityWarning,
 			Hold:     2 * time.Second,
-			find:     oneWay,
+			find:     findOneWayLoss,
 			When: "More than 1 % of what one node sends to another is sent again, and less than a tenth of that share on " +
 				"the way back.",
 			Advice: "One direction of that path loses packets: look at the port and the cable of the receiver, and at its " +
@@ -31,26 +31,26 @@ func networkRules() []Rule {
 		},
 		{
 			ID:       "kernel-drops",
-			Severity: warning,
+			Severity: severityWarning,
 			Hold:     time.Second,
-			find:     kernelDrops,
+			find:     findKernelDrops,
 			When:     "The kernel of a node's host throws away packets that came for it.",
 			Advice: "Raise net.core.rmem_max on that host, and see that the node has a processor when packets come; `ringlet " +
 				"doctor` says what is there.",
 		},
 		{
 			ID:       "not-taken",
-			Severity: warning,
+			Severity: severityWarning,
 			Hold:     2 * time.Second,
-			find:     notTaken,
+			find:     findPacketsNotTaken,
 			When:     "The kernel does not take more than 1 % of the packets that a node sends.",
 			Advice: "Look at the queue of its interface and at the memory of its host; if there is no route, at its " +
 				"addresses.",
 		},
 		{
 			ID:       "refused",
-			Severity: bad,
-			find:     refused,
+			Severity: severityError,
+			find:     findRefusals,
 			When: "A node refuses what others send: writes that the export table does not allow, signals and datagrams " +
 				"that make no sense, packets that are forged.",
 			Advice: "The node's log names the peer; run the same release everywhere, and look whether somebody else is on " +
@@ -58,9 +58,9 @@ func networkRules() []Rule {
 		},
 		{
 			ID:       "dropped-on-purpose",
-			Severity: info,
+			Severity: severityInfo,
 			Hold:     time.Second,
-			find:     dropped,
+			find:     findDroppedDatagrams,
 			When:     "Datagrams are thrown away on purpose (`debug.drop`).",
 			Advice:   "That is a test: take the setting out of the configuration for a real run.",
 		},
@@ -70,21 +70,21 @@ func networkRules() []Rule {
 // minChunks is how many chunks must have been sent in that time for a share of them to mean anything.
 const minChunks = 1000
 
-// direction is one direction of a link.
-type direction struct {
-	from, to     string
-	sent, resent float64
+// linkDirection is one direction of a link.
+type linkDirection struct {
+	from, to                 string
+	sentChunks, resentChunks float64
 }
 
-func (w *direction) share() float64 {
-	if w.sent == 0 {
+func (w *linkDirection) resentShare() float64 {
+	if w.sentChunks == 0 {
 		return 0
 	}
-	return w.resent / w.sent
+	return w.resentChunks / w.sentChunks
 }
 
-// directions are the directions between nodes, with what went over them since the base.
-func (v *view) directions() (out []direction) {
+// linkDirections are the directions between nodes, with what went over them since the base.
+func (v *view) linkDirections() (out []linkDirection) {
 	type pair struct{ ru, bu uint32 }
 	was := map[pair]*ecsv1.Traffic{}
 	for _, t := range v.base.GetTraffic() {
@@ -104,7 +104,7 @@ func (v *view) directions() (out []direction) {
 		if b == nil {
 			continue
 		}
-		out = append(out, direction{
+		out = append(out, linkDirection{
 			rus[t.GetRu()], bus[t.GetBu()], increase(t.GetChunksSent(), b.GetChunksSent()),
 			increase(t.GetChunksResent(), b.GetChunksResent()),
 		})
@@ -112,28 +112,28 @@ func (v *view) directions() (out []direction) {
 	return out
 }
 
-func sentAgain(v *view) findings {
+func findResentChunks(v *view) findings {
 	n, b := v.now.GetTotal(), v.base.GetTotal()
-	all := direction{sent: increase(n.GetChunksSent(), b.GetChunksSent()),
-		resent: increase(n.GetChunksResent(), b.GetChunksResent())}
-	if !v.running() || all.sent < minChunks || all.share() <= 0.01 {
+	all := linkDirection{sentChunks: increase(n.GetChunksSent(), b.GetChunksSent()),
+		resentChunks: increase(n.GetChunksResent(), b.GetChunksResent())}
+	if !v.isRunning() || all.sentChunks < minChunks || all.resentShare() <= 0.01 {
 		return nil
 	}
-	worst := direction{}
-	for _, w := range v.directions() {
-		if w.sent >= minChunks/10 && w.share() > worst.share() {
+	worst := linkDirection{}
+	for _, w := range v.linkDirections() {
+		if w.sentChunks >= minChunks/10 && w.resentShare() > worst.resentShare() {
 			worst = w
 		}
 	}
-	what := percent(all.share()) + " of the chunks are sent again"
-	if worst.resent > 0 {
-		what += fmt.Sprintf(", most from %s to %s: %s", worst.from, worst.to, percent(worst.share()))
+	what := percent(all.resentShare()) + " of the chunks are sent again"
+	if worst.resentChunks > 0 {
+		what += fmt.Sprintf(", most from %s to %s: %s", worst.from, worst.to, percent(worst.resentShare()))
 	}
 	return findings{{"network", what}}
 }
 
-func oneWay(v *view) (out findings) {
-	dirs := v.directions()
+func findOneWayLoss(v *view) (out findings) {
+	dirs := v.linkDirections()
 	for i := range dirs {
 		there := &dirs[i]
 		for j := range dirs {
@@ -141,18 +141,18 @@ func oneWay(v *view) (out findings) {
 			if there.from == there.to || there.from != back.to || there.to != back.from {
 				continue
 			}
-			if v.running() && there.sent >= minChunks && back.sent >= minChunks && there.share() > 0.01 &&
-				back.share() < there.share()/10 {
+			if v.isRunning() && there.sentChunks >= minChunks && back.sentChunks >= minChunks && there.resentShare() > 0.01 &&
+				back.resentShare() < there.resentShare()/10 {
 				name := there.from + " to " + there.to
 				out.add(name, "from %s, %s of the chunks are sent again, and %s on the way back",
-					name, percent(there.share()), percent(back.share()))
+					name, percent(there.resentShare()), percent(back.resentShare()))
 			}
 		}
 	}
 	return out
 }
 
-func kernelDrops(v *view) (out findings) {
+func findKernelDrops(v *view) (out findings) {
 	for _, m := range v.members() {
 		if d := m.increase("socket.kernel_drops"); d > 0 {
 			out.add(m.GetName(), "the kernel threw away %.0f packets that came for %s, %.0f a second", d, m.GetName(),
@@ -162,7 +162,7 @@ func kernelDrops(v *view) (out findings) {
 	return out
 }
 
-func notTaken(v *view) (out findings) {
+func findPacketsNotTaken(v *view) (out findings) {
 	for _, m := range v.members() {
 		n, sent := m.increase("socket.not_taken"), m.increase("socket.sent_packets")
 		if n > 0 && n/(n+sent) > 0.01 {
@@ -173,17 +173,17 @@ func notTaken(v *view) (out findings) {
 	return out
 }
 
-// refusals are the counters of what must never come.
-var refusals = []struct{ counter, what string }{
+// refusalCounters are the counters of what must never come.
+var refusalCounters = []struct{ counter, what string }{
 	{"node.writes_refused", "writes that the export table does not allow"},
 	{"node.bad_signals", "signals that no unit could use"},
 	{"node.malformed", "datagrams that were not understood"}, {"socket.quic_forged",
 		"packets that were forged or damaged"},
 }
 
-func refused(v *view) (out findings) {
+func findRefusals(v *view) (out findings) {
 	for _, m := range v.members() {
-		for _, r := range refusals {
+		for _, r := range refusalCounters {
 			if n := m.increase(r.counter); n > 0 {
 				out.add(m.GetName(), "%s refused %.0f %s", m.GetName(), n, r.what)
 			}
@@ -192,7 +192,7 @@ func refused(v *view) (out findings) {
 	return out
 }
 
-func dropped(v *view) findings {
+func findDroppedDatagrams(v *view) findings {
 	n := 0.0
 	for _, m := range v.members() {
 		n += m.increase("link.datagrams_dropped")

@@ -16,8 +16,8 @@ func componentRules() []Rule {
 	return []Rule{
 		{
 			ID:       "in-error",
-			Severity: bad,
-			find:     inError,
+			Severity: severityError,
+			find:     findErrors,
 			advise:   (*view).advice,
 			When:     "A component is in Error.",
 			Advice: "Mend what the cause names, then give recover; the record of the run has the first fault and its " +
@@ -25,31 +25,31 @@ func componentRules() []Rule {
 		},
 		{
 			ID:       "node-silent",
-			Severity: bad,
+			Severity: severityError,
 			Hold:     time.Second,
-			find:     silent,
+			find:     findSilentNodes,
 			When:     "A node has not reported for 3 s.",
 			Advice:   "Look whether its process and its host live and can be reached from the control.",
 		},
 		{
 			ID:       "degraded",
-			Severity: warning,
-			find:     degraded,
+			Severity: severityWarning,
+			find:     findDegraded,
 			advise:   adviseDegraded,
 			When:     "A component goes on with less than it should have.",
 			Advice:   "Mend what the cause names; a run that goes on meanwhile will be DEGRADED.",
 		},
 		{
 			ID:       "left-out",
-			Severity: info,
-			find:     excludedComponents,
+			Severity: severityInfo,
+			find:     findExcludedComponents,
 			When:     "A component is excluded.",
 			Advice:   "Include it when it is well again; what it would have done, the others do.",
 		},
 		{
 			ID:       "version-skew",
-			Severity: warning,
-			find:     versions,
+			Severity: severityWarning,
+			find:     findVersionMismatches,
 			When:     "A node runs another version than the control.",
 			Advice:   "Run the same release everywhere: restart the node with the control's version between two runs.",
 		},
@@ -61,41 +61,41 @@ func eventRules() []Rule {
 	return []Rule{
 		{
 			ID:       "events-incomplete",
-			Severity: bad,
-			find:     incomplete,
+			Severity: severityError,
+			find:     findIncompleteEvents,
 			When:     "Events of this run lack some of their fragments.",
 			Advice: "Look for the first fault in the events of the run; the run will not be GOOD, so stop it unless its data " +
 				"are wanted all the same.",
 		},
 		{
 			ID:       "events-marked",
-			Severity: warning,
-			find:     marked,
+			Severity: severityWarning,
+			find:     findMarkedEvents,
 			When:     "Events of this run were built without the fragments of a readout unit that was gone (`readout-loss`).",
 			Advice: "Whoever reads the output finds them marked as missing, event by event; start the readout unit's process " +
 				"again: it takes part in the same run.",
 		},
 		{
 			ID:       "events-discarded",
-			Severity: warning,
+			Severity: severityWarning,
 			Hold:     time.Second,
-			find:     discarded,
+			find:     findDiscardedEvents,
 			When:     "Builder units discard events, since their outputs have no time for them (`overload: discard`).",
 			Advice:   "See slow-output for who; make the outputs faster, add builder units, or lower the rate.",
 		},
 		{
 			ID:       "bad-input",
-			Severity: warning,
-			find:     badInput,
+			Severity: severityWarning,
+			find:     findBadInputs,
 			When:     "The input of a readout unit has ended with a bad record.",
 			Advice:   "What came before it is built; look at the record that the status names, or set `on-bad-record: skip`.",
 		},
 	}
 }
 
-// walk calls each with every component of the tree, named with where it is. What is below a node or unit of which each
-// says yes is left out: it is the same fault.
-func walk(c *ecsv1.Component, above string, each func(c *ecsv1.Component, name string) bool) {
+// walkComponents calls each with every component of the tree, named with where it is. What is below a node or unit of
+// which each says yes is left out: it is the same fault.
+func walkComponents(c *ecsv1.Component, above string, each func(c *ecsv1.Component, name string) bool) {
 	if c == nil {
 		return
 	}
@@ -111,7 +111,7 @@ func walk(c *ecsv1.Component, above string, each func(c *ecsv1.Component, name s
 		if c.GetKind() == "partition" {
 			within = ""
 		}
-		walk(child, within, each)
+		walkComponents(child, within, each)
 	}
 }
 
@@ -125,14 +125,14 @@ func causeSuffix(c *ecsv1.Component) string {
 
 // rootCause is what the partition tells of a fault, and who is in it: nobody else has to tell of those.
 type rootCause struct {
-	cause    *ecsv1.Cause    // of the partition's Error; nil: there is none, or it tells of nobody
-	involved map[string]bool // the components that it names, and those that followed
-	gone     map[string]bool // nodes whose end is known
-	lost     map[string]bool // those of them that a run goes on without
+	cause     *ecsv1.Cause    // of the partition's Error; nil: there is none, or it tells of nobody
+	involved  map[string]bool // the components that it names, and those that followed
+	goneNodes map[string]bool // nodes whose end is known
+	lostNodes map[string]bool // those of them that a run goes on without
 }
 
 func (v *view) rootCause() rootCause {
-	s := rootCause{involved: map[string]bool{}, gone: map[string]bool{}, lost: map[string]bool{}}
+	s := rootCause{involved: map[string]bool{}, goneNodes: map[string]bool{}, lostNodes: map[string]bool{}}
 	if c := v.tree.GetCause(); v.tree.GetInError() && c.GetComponent() != "" && c.GetComponent() != v.tree.GetName() {
 		s.cause = c
 		for _, name := range append(strings.Split(c.GetComponent(), ", "), c.GetFollowed()...) {
@@ -142,10 +142,10 @@ func (v *view) rootCause() rootCause {
 	for _, n := range v.tree.GetChildren() {
 		switch n.GetCause().GetCode() {
 		case "lost":
-			s.lost[n.GetName()] = v.now.GetRun() != 0 && !v.tree.GetInError()
+			s.lostNodes[n.GetName()] = v.now.GetRun() != 0 && !v.tree.GetInError()
 			fallthrough
 		case "gone":
-			s.gone[n.GetName()] = true
+			s.goneNodes[n.GetName()] = true
 		}
 	}
 	return s
@@ -153,7 +153,7 @@ func (v *view) rootCause() rootCause {
 
 // explains says that the root cause tells of a component already, or of the cause that it names.
 func (s *rootCause) explains(c *ecsv1.Component) bool {
-	return s.involved[c.GetName()] || s.lost[c.GetName()] || s.lost[c.GetCause().GetComponent()] ||
+	return s.involved[c.GetName()] || s.lostNodes[c.GetName()] || s.lostNodes[c.GetCause().GetComponent()] ||
 		s.involved[c.GetCause().GetComponent()]
 }
 
@@ -171,18 +171,18 @@ func (v *view) advice(component string) string {
 	return ""
 }
 
-// sentence tells a cause with who followed it.
-func sentence(c *ecsv1.Cause) string {
+// causeSentence tells a cause with who followed it.
+func causeSentence(c *ecsv1.Cause) string {
 	f := fault.Fault{Component: c.GetComponent(), What: c.GetWhat(), Followed: c.GetFollowed()}
 	return f.Sentence()
 }
 
-func inError(v *view) (out findings) {
+func findErrors(v *view) (out findings) {
 	s := v.rootCause()
 	if c := s.cause; c != nil {
-		out.add(c.GetComponent(), "%s", sentence(c))
+		out.add(c.GetComponent(), "%s", causeSentence(c))
 	}
-	walk(v.tree, "", func(c *ecsv1.Component, name string) bool {
+	walkComponents(v.tree, "", func(c *ecsv1.Component, name string) bool {
 		explained := s.explains(c) || s.cause != nil && c.GetKind() == "partition"
 		if c.GetInError() && !explained {
 			out.add(name, "%s is in Error%s", name, causeSuffix(c))
@@ -192,16 +192,16 @@ func inError(v *view) (out findings) {
 	return out
 }
 
-func degraded(v *view) (out findings) {
+func findDegraded(v *view) (out findings) {
 	s := v.rootCause()
-	walk(v.tree, "", func(c *ecsv1.Component, name string) bool {
+	walkComponents(v.tree, "", func(c *ecsv1.Component, name string) bool {
 		switch {
-		case s.lost[c.GetName()]:
+		case s.lostNodes[c.GetName()]:
 			out.add(name, "the run goes on without %s%s", name, causeSuffix(c))
 		case c.GetDegraded() && !c.GetInError() && !s.explains(c):
 			out.add(name, "%s is degraded%s", name, causeSuffix(c))
 		}
-		return c.GetDegraded() || s.lost[c.GetName()]
+		return c.GetDegraded() || s.lostNodes[c.GetName()]
 	})
 	return out
 }
@@ -214,30 +214,30 @@ func adviseDegraded(v *view, component string) string {
 	return "Mend what the cause names before the next run; no run goes on."
 }
 
-func excludedComponents(v *view) (out findings) {
+func findExcludedComponents(v *view) (out findings) {
 	s := v.rootCause()
-	walk(v.tree, "", func(c *ecsv1.Component, name string) bool {
+	walkComponents(v.tree, "", func(c *ecsv1.Component, name string) bool {
 		if c.GetInError() || c.GetKind() == "node" && s.explains(c) { // that is told already
 			return true
 		}
-		out = append(out, findExcluded(c, name)...)
+		out = append(out, exclusionFinding(c, name)...)
 		return !c.GetIncluded()
 	})
 	return out
 }
 
-func findExcluded(c *ecsv1.Component, name string) findings {
+func exclusionFinding(c *ecsv1.Component, name string) findings {
 	if c.GetIncluded() || c.GetSpare() || c.GetKind() == "partition" || c.GetKind() == "tagnet" {
 		return nil
 	}
 	return findings{{name, name + " is excluded" + causeSuffix(c)}}
 }
 
-func silent(v *view) (out findings) {
+func findSilentNodes(v *view) (out findings) {
 	s := v.rootCause()
 	for _, n := range v.now.GetNodes() {
 		switch {
-		case !n.GetSilent() || s.involved[n.GetName()] || s.gone[n.GetName()]:
+		case !n.GetSilent() || s.involved[n.GetName()] || s.goneNodes[n.GetName()]:
 		case n.GetReportAgeMs() == 0:
 			out.add(n.GetName(), "%s has told nothing yet", n.GetName())
 		default:
@@ -247,7 +247,7 @@ func silent(v *view) (out findings) {
 	return out
 }
 
-func versions(v *view) (out findings) {
+func findVersionMismatches(v *view) (out findings) {
 	for _, n := range v.now.GetNodes() {
 		if n.GetVersion() != "" && v.settings.Version != "" && n.GetVersion() != v.settings.Version {
 			out.add(n.GetName(), "%s runs version %s, and the control %s", n.GetName(),
@@ -257,7 +257,7 @@ func versions(v *view) (out findings) {
 	return out
 }
 
-func incomplete(v *view) findings {
+func findIncompleteEvents(v *view) findings {
 	t := v.now.GetTotal()
 	if n := t.GetEventsIncomplete(); n > 0 && v.now.GetRun() != 0 {
 		return findings{{"partition", fmt.Sprintf("%d events lack some of their fragments, %s of all", n,
@@ -266,7 +266,7 @@ func incomplete(v *view) findings {
 	return nil
 }
 
-func marked(v *view) (out findings) {
+func findMarkedEvents(v *view) (out findings) {
 	for _, m := range v.now.GetMissing() {
 		name := v.readoutName(m.GetRu())
 		since := ""
@@ -274,22 +274,22 @@ func marked(v *view) (out findings) {
 			since = fmt.Sprintf("; it is back, and events are whole again from MEP %d on", m.GetWholeFromMep())
 		}
 		out.add(name, "%d events lack the fragments of %s, which was gone: they are in %s%s",
-			m.GetEvents(), name, plural.Among(m.GetMeps(), "MEP", m.GetFirstMep(), m.GetLastMep()), since)
+			m.GetEvents(), name, plural.CountInRange(m.GetMeps(), "MEP", m.GetFirstMep(), m.GetLastMep()), since)
 	}
 	return out
 }
 
-func discarded(v *view) findings {
+func findDiscardedEvents(v *view) findings {
 	d := increase(v.now.GetTotal().GetEventsDiscarded(), v.base.GetTotal().GetEventsDiscarded())
 	built := increase(v.now.GetTotal().GetEventsBuilt(), v.base.GetTotal().GetEventsBuilt())
-	if !v.running() || d == 0 {
+	if !v.isRunning() || d == 0 {
 		return nil
 	}
 	return findings{{"partition", fmt.Sprintf("%s of the events are discarded: their output has no time for them",
 		percent(d/(d+built)))}}
 }
 
-func badInput(v *view) (out findings) {
+func findBadInputs(v *view) (out findings) {
 	for _, n := range v.now.GetNodes() {
 		if n.GetCounters()["ru.bad_input"] > 0 {
 			name := unitName("readout unit", n.GetRuIndex(), n.GetName())
@@ -305,18 +305,18 @@ func schedulerRules() []Rule {
 	return []Rule{
 		{
 			ID:       "builds-nothing",
-			Severity: bad,
+			Severity: severityError,
 			Hold:     3 * time.Second,
-			find:     buildsNothing,
+			find:     findNothingBuilt,
 			When:     "The partition is Running and no event is built.",
 			Advice: "See what else is told; if nothing is, look at the timeline for who began a step and did not end it, and " +
 				"stop the run.",
 		},
 		{
 			ID:       "slots-full",
-			Severity: info,
+			Severity: severityInfo,
 			Hold:     5 * time.Second,
-			find:     slotsFull,
+			find:     findFullSlots,
 			When:     "All slots of all builder units are in use, and the scheduler waits for them.",
 			Advice: "Builder units and network set the pace, not the sources; if it is too slow see slow-output, and who has " +
 				"no processor to spare.",
@@ -356,11 +356,11 @@ func (v *view) slowestReadout() string {
 		least.GetCounters()["ru.meps_read"])
 }
 
-func buildsNothing(v *view) findings {
+func findNothingBuilt(v *view) findings {
 	n, b := v.now.GetTotal(), v.base.GetTotal()
 	moved := increase(n.GetEventsBuilt(), b.GetEventsBuilt()) + increase(n.GetEventsRejected(),
 		b.GetEventsRejected()) + increase(n.GetEventsDiscarded(), b.GetEventsDiscarded())
-	if !v.running() || moved > 0 || v.span() < 2*minSpan || v.now.GetScheduler() == nil ||
+	if !v.isRunning() || moved > 0 || v.span() < 2*minSpan || v.now.GetScheduler() == nil ||
 		v.now.GetScheduler().GetState() == "draining" {
 		return nil
 	}
@@ -368,7 +368,7 @@ func buildsNothing(v *view) findings {
 		n.GetMepsInFlight())}}
 }
 
-func slotsFull(v *view) findings {
+func findFullSlots(v *view) findings {
 	var slots uint64
 	for _, u := range v.now.GetScheduler().GetSlots() {
 		if u.GetExcluded() {
@@ -380,7 +380,7 @@ func slotsFull(v *view) findings {
 		slots += u.GetSlots()
 	}
 	waits := cmp.Or(v.now.GetScheduler().GetWaitingFor(), "nothing")
-	if !v.running() || slots == 0 || waits != "slots" && waits != "look_ahead" {
+	if !v.isRunning() || slots == 0 || waits != "slots" && waits != "look_ahead" {
 		return nil
 	}
 	return findings{{"tagnet", fmt.Sprintf("all %d slots of the builder units are in use", slots)}}

@@ -82,7 +82,7 @@ type farm struct {
 func newFarm(t *testing.T, nodes int) *farm {
 	t.Helper()
 	issue := issuer.New(t)
-	ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
+	ctx, cancel := context.WithTimeout(context.Background(), patiently.LongTimeout)
 	f := &farm{
 		t:    t,
 		ctx:  ctx,
@@ -112,22 +112,22 @@ func newFarm(t *testing.T, nodes int) *farm {
 		names = append(names, role.Name)
 		wg.Go(func() {
 			if err := node.Run(ctx, node.Config{
-				Name:     role.Name,
-				Host:     "127.0.0.1",
-				Join:     []string{seed.Addr().String()},
-				Identity: issue(role.Name, certs.RoleNode),
-				Key:      key,
-				Timing:   cluster.LocalTiming(),
-				Roles:    cluster.Readout | cluster.Builder,
-				Version:  recordedVersion,
-				Log:      quiet,
+				Name:         role.Name,
+				Host:         "127.0.0.1",
+				Join:         []string{seed.Addr().String()},
+				Identity:     issue(role.Name, certs.RoleNode),
+				GossipKey:    key,
+				GossipTiming: cluster.LocalTiming(),
+				Roles:        cluster.Readout | cluster.Builder,
+				Version:      recordedVersion,
+				Log:          quiet,
 			}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	t.Cleanup(func() { cancel(); patiently.Wait(t, wg.Wait); _ = seed.Close() })
-	if err := seed.Wait(ctx, names...); err != nil {
+	if err := seed.WaitForMembers(ctx, names...); err != nil {
 		t.Fatal(err)
 	}
 	f.connect(seed)
@@ -183,13 +183,13 @@ func (f *farm) run(change func(name string, c *config.Config)) {
 		t.Fatal(err)
 	}
 	scope := tagnet.Scope{Run: f.base.RunNumber, View: f.view.GetNumber(), Name: node.ControlName}
-	err = tagnet.Begin(f.ctx, conn, scope, tagnet.Config{
-		RUs:       names,
-		BUs:       names,
-		Slots:     f.base.Slots,
-		Packing:   f.base.Packing,
-		LookAhead: f.base.Debug.LookAhead,
-		Policy:    tagnet.Skip,
+	err = tagnet.BeginScheduler(f.ctx, conn, scope, tagnet.Config{
+		RUs:          names,
+		BUs:          names,
+		Slots:        f.base.Slots,
+		Packing:      f.base.Packing,
+		LookAhead:    f.base.Debug.LookAhead,
+		NoSlotPolicy: tagnet.Skip,
 	}, time.Minute)
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func (f *farm) run(change func(name string, c *config.Config)) {
 			change(names[i], &c)
 			wg.Go(func() {
 				if _, err := n.Command(f.ctx, &nodev1.CommandRequest{
-					Protocol:      node.Protocol,
+					Protocol:      node.ProtocolVersion,
 					Command:       command,
 					Run:           c.RunNumber,
 					Configuration: c.Effective(),
@@ -237,7 +237,7 @@ func (f *farm) film(length time.Duration) []byte {
 			At:            now,
 			Run:           f.base.RunNumber,
 			State:         "Running",
-			Began:         f.began,
+			RunBegan:      f.began,
 			Scheduler:     &tagnet.Stats{Registers: f.sched.Registers()},
 			SchedulerNode: "n0",
 		}

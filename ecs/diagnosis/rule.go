@@ -34,9 +34,9 @@ func (f *findings) add(component, format string, args ...any) {
 
 // Severities, in short.
 const (
-	info    = ecsv1.Severity_SEVERITY_INFO
-	warning = ecsv1.Severity_SEVERITY_WARNING
-	bad     = ecsv1.Severity_SEVERITY_ERROR
+	severityInfo    = ecsv1.Severity_SEVERITY_INFO
+	severityWarning = ecsv1.Severity_SEVERITY_WARNING
+	severityError   = ecsv1.Severity_SEVERITY_ERROR
 )
 
 // Rules are all there are, in the order of the manual: of the partition first, of a machine last.

@@ -10,26 +10,26 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// SourceApart is the rule about sources that share no event number, which who looks at no alarms hears of too.
-const SourceApart = "source-apart"
+// RuleSourceApart is the rule about sources that share no event number, which who looks at no alarms hears of too.
+const RuleSourceApart = "source-apart"
 
 // sourceRules are the rules about live sources.
 func sourceRules() []Rule {
 	return []Rule{
 		{
-			ID:       SourceApart,
-			Severity: bad,
+			ID:       RuleSourceApart,
+			Severity: severityError,
 			Hold:     900 * time.Millisecond, // with a report and a picture of half a second each: told within two seconds
-			find:     sourcesApart,
+			find:     findDisjointSources,
 			When: "Two live sources of different readout units share no event number; those of one readout unit are compared " +
 				"there, and its log says so.",
 			Advice: "No event that is built has both: mend the front-ends, and start a new run.",
 		},
 		{
 			ID:       "source-behind",
-			Severity: warning,
+			Severity: severityWarning,
 			Hold:     2 * time.Second,
-			find:     sourceBehind,
+			find:     findLaggingSources,
 			When: "The newest event of a live source is older than those of the others, by what they give in two seconds; or, " +
 				"while they give nothing either, in a twentieth of a second.",
 			Advice: "Look at its front-end and at the way to it; events wait for its fragments as long as " +
@@ -37,9 +37,9 @@ func sourceRules() []Rule {
 		},
 		{
 			ID:       "source-missing",
-			Severity: warning,
+			Severity: severityWarning,
 			Hold:     2 * time.Second,
-			find:     sourceMissing,
+			find:     findMissingFragments,
 			When:     "More than 1 % of the fragments of a live source are missing in events, and it is not behind.",
 			Advice: "See on the screen of sources whether its front-end leaves them out, drops them, or sends them too " +
 				"late: give it more time, or `fragment-timeout` a longer one.",
@@ -82,11 +82,11 @@ func (v *view) perSecond(now, base uint64) float64 { return increase(now, base) 
 
 // lag is how far one source is behind the others.
 type lag struct {
-	events    float64 // by which its newest is older than the median of theirs
-	seconds   float64 // in which the others give so many
-	tolerance float64 // seconds that are no matter
-	newest    float64 // event of the others
-	rate      float64 // fragments a second of the others
+	events         float64 // by which its newest is older than the median of theirs
+	seconds        float64 // in which the others give so many
+	tolerance      float64 // seconds that are no matter
+	newestOfOthers float64 // event of the others
+	rateOfOthers   float64 // fragments a second of the others
 }
 
 // lagOf compares a source with the others that have given something.
@@ -99,12 +99,12 @@ func (v *view) lagOf(all []stream, of int) (l lag) {
 			pace = append(pace, v.perSecond(all[i].GetFragments(), all[i].base.GetFragments()))
 		}
 	}
-	l.newest, l.rate, l.tolerance = median(newest), median(pace), maxLag
-	l.events = l.newest - float64(all[of].GetLastEvent())
+	l.newestOfOthers, l.rateOfOthers, l.tolerance = median(newest), median(pace), maxLag
+	l.events = l.newestOfOthers - float64(all[of].GetLastEvent())
 	if all[of].GetFragments() == 0 {
 		l.events = median(counts)
 	}
-	each := l.rate
+	each := l.rateOfOthers
 	if each == 0 { // nobody goes on: as they did since the run began
 		each, l.tolerance = median(counts)/max(v.now.GetElapsedS(), minSpan.Seconds()), maxIdleLag
 	}
@@ -119,7 +119,7 @@ func (v *view) lagOf(all []stream, of int) (l lag) {
 func (v *view) disjointSources() string {
 	var ranges []plural.SourceRange
 	for _, x := range v.now.GetSources() {
-		if v.running() && x.GetFragments() > 1 && x.GetLastEvent() > 0 {
+		if v.isRunning() && x.GetFragments() > 1 && x.GetLastEvent() > 0 {
 			ranges = append(ranges, plural.SourceRange{
 				Source: x.GetName(),
 				Unit:   int(x.GetRuIndex()),
@@ -128,10 +128,10 @@ func (v *view) disjointSources() string {
 			})
 		}
 	}
-	return plural.FindDisjoint(ranges)
+	return plural.DescribeDisjoint(ranges)
 }
 
-func sourcesApart(v *view) (out findings) {
+func findDisjointSources(v *view) (out findings) {
 	if what := v.disjointSources(); what != "" {
 		out.add("sources", "%s", what)
 	}
@@ -145,14 +145,14 @@ func (v *view) lateSources(all []stream) map[int]lag {
 		return out
 	}
 	for i := range all {
-		if l := v.lagOf(all, i); v.running() && v.span() >= minSpan && l.seconds > l.tolerance {
+		if l := v.lagOf(all, i); v.isRunning() && v.span() >= minSpan && l.seconds > l.tolerance {
 			out[i] = l
 		}
 	}
 	return out
 }
 
-func sourceBehind(v *view) (out findings) {
+func findLaggingSources(v *view) (out findings) {
 	all := v.streams()
 	behind := v.lateSources(all)
 	for i := range all {
@@ -170,7 +170,7 @@ func sourceBehind(v *view) (out findings) {
 				x.name(), at, x.GetLastEvent(), l.events)
 		default:
 			out.add(x.name(), "%s of %s is %.1f s behind the others: its newest event is %d, theirs %.0f; it gives %.3g "+
-				"fragments a second, they %.3g", x.name(), at, l.seconds, x.GetLastEvent(), l.newest, rate, l.rate)
+				"fragments a second, they %.3g", x.name(), at, l.seconds, x.GetLastEvent(), l.newestOfOthers, rate, l.rateOfOthers)
 		}
 	}
 	return out
@@ -186,14 +186,14 @@ func adviseMissing(_ *view, component string) string {
 		"or `fragment-timeout` a longer one."
 }
 
-func sourceMissing(v *view) (out findings) {
+func findMissingFragments(v *view) (out findings) {
 	all := v.streams()
 	behind := v.lateSources(all)
 	for i := range all {
 		x := &all[i]
 		missing, used := increase(x.GetMissing(), x.base.GetMissing()), increase(x.GetUsed(), x.base.GetUsed())
 		_, is := behind[i]
-		if is || !v.running() || x.GetMissingPerS() == 0 || missing < minMissing ||
+		if is || !v.isRunning() || x.GetMissingPerS() == 0 || missing < minMissing ||
 			missing/(missing+used) <= maxMissingShare {
 			continue
 		}

@@ -290,7 +290,7 @@ func (s *scene) pass(d time.Duration) string {
 	for range int(d / tick) {
 		s.grow()
 		one := proto.Clone(s.s).(*ecsv1.Snapshot)
-		_, changes := s.w.Look(one, s.tree)
+		_, changes := s.w.Update(one, s.tree)
 		b.WriteString(changesText(one, epoch, changes))
 	}
 	return b.String()
@@ -330,7 +330,7 @@ func (s *scene) grow() {
 }
 
 // changesText says what changed with a snapshot.
-func changesText(s *ecsv1.Snapshot, since time.Time, changes []Change) string {
+func changesText(s *ecsv1.Snapshot, since time.Time, changes []AlarmChange) string {
 	var b strings.Builder
 	for _, c := range changes {
 		at := s.GetAt().AsTime().Sub(since).Seconds()
@@ -382,7 +382,7 @@ func (s *scene) play(file string) string {
 		if begun.IsZero() {
 			begun = one.GetAt().AsTime()
 		}
-		_, changes := w.Look(&one, nil)
+		_, changes := w.Update(&one, nil)
 		b.WriteString(changesText(&one, begun, changes))
 	}
 	return b.String()

@@ -9,9 +9,9 @@ func readoutRules() []Rule {
 	return []Rule{
 		{
 			ID:       "slow-source",
-			Severity: warning,
+			Severity: severityWarning,
 			Hold:     2 * time.Second,
-			find:     slowSource,
+			find:     findSlowSources,
 			When: "A readout unit waits for its source most of the time, and that gives less than four fifths of the rate at " +
 				"which the others' can.",
 			Advice: "Check what feeds this readout unit: the card and its link, the disk or the file system of its input, " +
@@ -20,9 +20,9 @@ func readoutRules() []Rule {
 		},
 		{
 			ID:       "holds-phases",
-			Severity: warning,
+			Severity: severityWarning,
 			Hold:     2 * time.Second,
-			find:     holdsPhases,
+			find:     findPhaseHolders,
 			When: "One readout unit enters the barrier last in far more than its share of phases, by a twentieth of a " +
 				"phase or more, and the others wait there for a twentieth of their time or more.",
 			Advice: "Compare it with the others: its share of the data, its processor, its port; if its source is slow, " +
@@ -30,18 +30,18 @@ func readoutRules() []Rule {
 		},
 		{
 			ID:       "phases-overrun",
-			Severity: warning,
+			Severity: severityWarning,
 			Hold:     2 * time.Second,
-			find:     overrun,
+			find:     findOverruns,
 			When:     "More than 1 % of a readout unit's phases take longer than `phase-end` allows (such as 20ms).",
 			Advice:   "Give phase-end a longer time, or look for what makes this unit slow.",
 		},
 	}
 }
 
-// slowSource compares what sources give while they are asked: a source that is fast is asked seldom, since the unit
-// waits for room.
-func slowSource(v *view) (out findings) {
+// findSlowSources compares what sources give while they are asked: a source that is fast is asked seldom, since the
+// unit waits for room.
+func findSlowSources(v *view) (out findings) {
 	units := v.readouts()
 	gives := make([]float64, len(units)) // MEPs a second of being asked
 	for i := range units {
@@ -58,13 +58,13 @@ func slowSource(v *view) (out findings) {
 		}
 		name := units[i].ruName()
 		switch rate := median(others); {
-		case !v.running() || len(others) == 0 || units[i].share("ru.source_us") < 0.5 || gives[i] >= 0.8*rate:
+		case !v.isRunning() || len(others) == 0 || units[i].timeShare("ru.source_us") < 0.5 || gives[i] >= 0.8*rate:
 		case gives[i] == 0:
 			out.add(name, "%s holds phases: its source gives nothing", name)
 		default:
 			out.add(name, "%s holds phases: its source gives %s of the rate that those of the others can, %.0f MEPs a second, "+
 				"and takes %s of its time",
-				name, percent(gives[i]/rate), gives[i], percent(min(1, units[i].share("ru.source_us"))))
+				name, percent(gives[i]/rate), gives[i], percent(min(1, units[i].timeShare("ru.source_us"))))
 		}
 	}
 	return out
@@ -73,7 +73,7 @@ func slowSource(v *view) (out findings) {
 // minPhases is how many phases must have been held in that time for shares of them to mean anything.
 const minPhases = 50
 
-func holdsPhases(v *view) (out findings) {
+func findPhaseHolders(v *view) (out findings) {
 	was := map[uint32]uint64{}
 	for _, h := range v.base.GetHolders() {
 		was[h.GetRu()] = h.GetEpochs()
@@ -86,14 +86,15 @@ func holdsPhases(v *view) (out findings) {
 		rus++
 		phases = max(phases, m.increase("ru.phases"))
 	}
-	if !v.running() || rus < 2 || all < minPhases || phases == 0 {
+	if !v.isRunning() || rus < 2 || all < minPhases || phases == 0 {
 		return nil
 	}
 	const matters = 1. / 20
 	phase := v.span().Seconds() * 1e6 / phases // µs
 	for _, h := range v.now.GetHolders() {
 		share := increase(h.GetEpochs(), was[h.GetRu()]) / all
-		if share > 0.5+0.5/float64(rus) && float64(h.GetByUsP50()) > matters*phase && v.waitsFor(h.GetRu()) > matters {
+		if share > 0.5+0.5/float64(rus) && float64(h.GetByUsP50()) > matters*phase &&
+			v.othersBarrierShare(h.GetRu()) > matters {
 			name := v.readoutName(h.GetRu())
 			out.add(name, "%s is the last in %s of the phases, by %d µs in the middle and %d µs at the 99th percentile, of "+
 				"phases of %.0f µs",
@@ -103,22 +104,22 @@ func holdsPhases(v *view) (out findings) {
 	return out
 }
 
-// waitsFor is the share of their time that the other readout units are in the barrier, in the median: with slack one of
-// them may be the last again and again, and nobody waits.
-func (v *view) waitsFor(ru uint32) float64 {
+// othersBarrierShare is the share of their time that the other readout units are in the barrier, in the median: with
+// slack one of them may be the last again and again, and nobody waits.
+func (v *view) othersBarrierShare(ru uint32) float64 {
 	var others []float64
 	for _, m := range v.readouts() {
 		if m.GetRuIndex() != ru {
-			others = append(others, m.share("ru.barrier_us"))
+			others = append(others, m.timeShare("ru.barrier_us"))
 		}
 	}
 	return median(others)
 }
 
-func overrun(v *view) (out findings) {
+func findOverruns(v *view) (out findings) {
 	for _, m := range v.readouts() {
 		over, phases := m.increase("ru.overruns"), m.increase("ru.phases")
-		if v.running() && phases > 0 && over/phases > 0.01 {
+		if v.isRunning() && phases > 0 && over/phases > 0.01 {
 			out.add(m.ruName(), "%s of the phases of %s take too long", percent(over/phases), m.ruName())
 		}
 	}
@@ -130,18 +131,18 @@ func builderRules() []Rule {
 	return []Rule{
 		{
 			ID:       "slow-output",
-			Severity: warning,
+			Severity: severityWarning,
 			Hold:     2 * time.Second,
-			find:     slowOutput,
+			find:     findSlowOutputs,
 			When:     "The output of a builder unit takes more than four fifths of its time.",
 			Advice: "Look at the disk it writes to, or at whoever reads its buffer; where discarding is better than waiting " +
 				"set `overload: discard`.",
 		},
 		{
 			ID:       "slow-builder",
-			Severity: warning,
+			Severity: severityWarning,
 			Hold:     3 * time.Second,
-			find:     slowBuilder,
+			find:     findSlowBuilders,
 			When: "A builder unit holds at least twice as many MEPs as the others and the scheduler waits; or it holds as " +
 				"many, and builds less than half as fast.",
 			Advice: "Look at its output (slow-output says so), its processor and the way to it; exclude it if it cannot be " +
@@ -149,18 +150,18 @@ func builderRules() []Rule {
 		},
 		{
 			ID:       "suspended",
-			Severity: info,
+			Severity: severityInfo,
 			Hold:     time.Second,
-			find:     suspended,
+			find:     findSuspendedBuilders,
 			When:     "A builder unit is suspended on purpose (`debug.suspend-bus`).",
 			Advice:   "That is a test: take the setting out of the configuration for a real run.",
 		},
 	}
 }
 
-func slowOutput(v *view) (out findings) {
+func findSlowOutputs(v *view) (out findings) {
 	for _, m := range v.builders() {
-		if share := m.share("bu.sink_us"); v.running() && share > 0.8 {
+		if share := m.timeShare("bu.sink_us"); v.isRunning() && share > 0.8 {
 			out.add(m.buName(), "the output of %s takes %s of its time, for %s a second", m.buName(),
 				percent(min(1, share)), formatBytes(m.increase("bu.bytes_built")/m.seconds))
 		}
@@ -168,9 +169,9 @@ func slowOutput(v *view) (out findings) {
 	return out
 }
 
-// slowBuilder knows a builder unit that holds the others up by what waits there: it holds MEPs when the others have
-// none left. Where the scheduler leaves places empty they have others to build, and only build more.
-func slowBuilder(v *view) (out findings) {
+// findSlowBuilders knows a builder unit that holds the others up by what waits there: it holds MEPs when the others
+// have none left. Where the scheduler leaves places empty they have others to build, and only build more.
+func findSlowBuilders(v *view) (out findings) {
 	rates := map[uint32]float64{} // MEPs a second
 	for _, m := range v.builders() {
 		rates[m.GetBuIndex()] = m.increase("bu.meps_built") / m.seconds
@@ -178,7 +179,7 @@ func slowBuilder(v *view) (out findings) {
 	waits := v.now.GetScheduler().GetWaitingFor()
 	slots := v.now.GetScheduler().GetSlots()
 	for i, u := range slots {
-		if !v.running() || u.GetExcluded() || u.GetUsed() < min(2, u.GetSlots()) || u.GetUsed() == 0 {
+		if !v.isRunning() || u.GetExcluded() || u.GetUsed() < min(2, u.GetSlots()) || u.GetUsed() == 0 {
 			continue
 		}
 		var others, theirs []float64
@@ -205,7 +206,7 @@ func slowBuilder(v *view) (out findings) {
 	return out
 }
 
-func suspended(v *view) (out findings) {
+func findSuspendedBuilders(v *view) (out findings) {
 	for _, m := range v.builders() {
 		if m.increase("bu.suspensions") > 0 || m.increase("bu.suspended_us") > 0 {
 			out.add(m.buName(), "%s has been suspended on purpose %d times", m.buName(), m.GetCounters()["bu.suspensions"])

@@ -18,8 +18,8 @@ type view struct {
 // minSpan is the least time over which differences say something: two reports of a node.
 const minSpan = time.Second
 
-// running says that a run is being built.
-func (v *view) running() bool { return v.now.GetRun() != 0 && v.now.GetState() == "Running" }
+// isRunning says that a run is being built.
+func (v *view) isRunning() bool { return v.now.GetRun() != 0 && v.now.GetState() == "Running" }
 
 // span is how much time lies between the two snapshots.
 func (v *view) span() time.Duration { return v.now.GetAt().AsTime().Sub(v.base.GetAt().AsTime()) }
@@ -67,8 +67,8 @@ func increase(now, base uint64) float64 {
 	return float64(now - base)
 }
 
-// share is the part of the time that a counter of µs grew by.
-func (m *member) share(counter string) float64 { return m.increase(counter) / 1e6 / m.seconds }
+// timeShare is the part of the time that a counter of µs grew by.
+func (m *member) timeShare(counter string) float64 { return m.increase(counter) / 1e6 / m.seconds }
 
 // ruName and bu name the units of a node.
 func (m *member) ruName() string { return unitName("readout unit", m.GetRuIndex(), m.GetName()) }

@@ -25,24 +25,24 @@ const baselineWindow = 5 * time.Second
 
 // Watcher keeps what is on.
 type Watcher struct {
-	settings   Settings
-	rules      []Rule
-	past       []*ecsv1.Snapshot // of that time, oldest first
-	conditions map[conditionKey]*condition
+	settings      Settings
+	rules         []Rule
+	pastSnapshots []*ecsv1.Snapshot // of that time, oldest first
+	conditions    map[conditionKey]*condition
 }
 
 type conditionKey struct{ rule, component string }
 
 // condition is what is known of a condition.
 type condition struct {
-	alarm  *ecsv1.Alarm // as it is told, once on
-	first  time.Time    // it has held since
-	last   time.Time    // it held last
-	active bool
+	alarm       *ecsv1.Alarm // as it is told, once on
+	heldSince   time.Time    // it has held since
+	lastHeld    time.Time    // it held last
+	alarmActive bool
 }
 
-// Change is an alarm that went on or off.
-type Change struct {
+// AlarmChange is an alarm that went on or off.
+type AlarmChange struct {
 	Alarm   *ecsv1.Alarm
 	Cleared bool
 }
@@ -52,19 +52,19 @@ func New(s Settings) *Watcher {
 	return &Watcher{settings: s, rules: Rules(), conditions: map[conditionKey]*condition{}}
 }
 
-// Look takes the next snapshot and the tree of components as they are, and tells the alarms that are on, the worst
+// Update takes the next snapshot and the tree of components as they are, and tells the alarms that are on, the worst
 // first, and those that went on or off with it. The tree may be nil.
-func (w *Watcher) Look(s *ecsv1.Snapshot, tree *ecsv1.Component) ([]*ecsv1.Alarm, []Change) {
+func (w *Watcher) Update(s *ecsv1.Snapshot, tree *ecsv1.Component) ([]*ecsv1.Alarm, []AlarmChange) {
 	now := s.GetAt().AsTime()
-	w.remember(s, now)
+	w.keepSnapshot(s, now)
 	v := &view{
 		settings: w.settings,
 		now:      s,
-		base:     w.past[0],
+		base:     w.pastSnapshots[0],
 		tree:     tree,
 	}
 	held := map[conditionKey]bool{}
-	var changes []Change
+	var changes []AlarmChange
 	for i := range w.rules {
 		r := &w.rules[i]
 		for _, f := range r.find(v) {
@@ -86,39 +86,39 @@ func (w *Watcher) Look(s *ecsv1.Snapshot, tree *ecsv1.Component) ([]*ecsv1.Alarm
 	return w.alarms(), changes
 }
 
-// remember keeps the snapshots of that time, all of one run and state, the newest included: a difference between others
-// says nothing.
-func (w *Watcher) remember(s *ecsv1.Snapshot, now time.Time) {
-	if n := len(w.past); n > 0 {
-		last := w.past[n-1]
+// keepSnapshot keeps the snapshots of that time, all of one run and state, the newest included: a difference between
+// others says nothing.
+func (w *Watcher) keepSnapshot(s *ecsv1.Snapshot, now time.Time) {
+	if n := len(w.pastSnapshots); n > 0 {
+		last := w.pastSnapshots[n-1]
 		if last.GetRun() != s.GetRun() || last.GetState() != s.GetState() || now.Before(last.GetAt().AsTime()) {
-			w.past = nil
+			w.pastSnapshots = nil
 		}
 	}
-	w.past = append(w.past, s)
-	for len(w.past) > 2 && now.Sub(w.past[1].GetAt().AsTime()) >= baselineWindow {
-		w.past = w.past[1:]
+	w.pastSnapshots = append(w.pastSnapshots, s)
+	for len(w.pastSnapshots) > 2 && now.Sub(w.pastSnapshots[1].GetAt().AsTime()) >= baselineWindow {
+		w.pastSnapshots = w.pastSnapshots[1:]
 	}
 }
 
 // noteHolding notes a condition that holds.
-func (w *Watcher) noteHolding(v *view, r *Rule, f finding, k conditionKey) *Change {
+func (w *Watcher) noteHolding(v *view, r *Rule, f finding, k conditionKey) *AlarmChange {
 	now := v.now.GetAt().AsTime()
 	st := w.conditions[k]
 	if st == nil {
-		st = &condition{first: now}
+		st = &condition{heldSince: now}
 		w.conditions[k] = st
 	}
-	st.last = now
-	if st.active {
-		st.alarm = newAlarm(v, r, f, st.first)
+	st.lastHeld = now
+	if st.alarmActive {
+		st.alarm = newAlarm(v, r, f, st.heldSince)
 		return nil
 	}
-	if now.Sub(st.first) < r.Hold {
+	if now.Sub(st.heldSince) < r.Hold {
 		return nil
 	}
-	st.active, st.alarm = true, newAlarm(v, r, f, st.first)
-	return &Change{Alarm: st.alarm}
+	st.alarmActive, st.alarm = true, newAlarm(v, r, f, st.heldSince)
+	return &AlarmChange{Alarm: st.alarm}
 }
 
 func newAlarm(v *view, r *Rule, f finding, since time.Time) *ecsv1.Alarm {
@@ -137,25 +137,25 @@ func newAlarm(v *view, r *Rule, f finding, since time.Time) *ecsv1.Alarm {
 }
 
 // clearStale forgets conditions that do not hold: at once those that were not told, after the delay those that were.
-func (w *Watcher) clearStale(held map[conditionKey]bool, now time.Time, delay time.Duration) (changes []Change) {
+func (w *Watcher) clearStale(held map[conditionKey]bool, now time.Time, delay time.Duration) (changes []AlarmChange) {
 	for k, st := range w.conditions {
 		switch {
 		case held[k]:
-		case !st.active:
+		case !st.alarmActive:
 			delete(w.conditions, k)
-		case now.Sub(st.last) >= delay:
+		case now.Sub(st.lastHeld) >= delay:
 			delete(w.conditions, k)
-			changes = append(changes, Change{Alarm: st.alarm, Cleared: true})
+			changes = append(changes, AlarmChange{Alarm: st.alarm, Cleared: true})
 		}
 	}
-	slices.SortFunc(changes, func(a, b Change) int { return compareAlarms(a.Alarm, b.Alarm) })
+	slices.SortFunc(changes, func(a, b AlarmChange) int { return compareAlarms(a.Alarm, b.Alarm) })
 	return changes
 }
 
 func (w *Watcher) alarms() []*ecsv1.Alarm {
 	var out []*ecsv1.Alarm
 	for _, st := range w.conditions {
-		if st.active {
+		if st.alarmActive {
 			out = append(out, st.alarm)
 		}
 	}

@@ -86,7 +86,7 @@ func TestAnythingCanBeLookedAt(t *testing.T) {
 				s.Scheduler.Slots = append(s.Scheduler.Slots, &ecsv1.SlotUse{Bu: i, Used: number.Draw(t, "used"),
 					Slots: number.Draw(t, "slots")})
 			}
-			alarms, _ := w.Look(s, nil)
+			alarms, _ := w.Update(s, nil)
 			once := map[string]bool{}
 			for _, a := range alarms {
 				if id := a.GetRule() + " " + a.GetComponent(); once[id] {

@@ -14,11 +14,11 @@ import (
 
 // Reading is what is known of a partition at one moment.
 type Reading struct {
-	At    time.Time
-	Run   uint32 // 0 outside of one
-	State string // of the partition
-	Began time.Time
-	Nodes []Node
+	At       time.Time
+	Run      uint32 // 0 outside of one
+	State    string // of the partition
+	RunBegan time.Time
+	Nodes    []Node
 	// Sources are the live ones, in the order of their ids.
 	Sources []Source
 	// Scheduler is what TagNet tells, nil while it is not to be asked; SchedulerNode is where it lives.
@@ -39,22 +39,23 @@ const silentAfter = 3 * time.Second
 
 // Builder makes snapshots.
 type Builder struct {
-	run     uint32
-	meters  map[meterKey]*meter
-	flows   map[meterKey]*flow
-	clocks  map[string]*clock
-	history history
+	run             uint32
+	meters          map[meterKey]*meter
+	windowMeters    map[meterKey]*windowMeter
+	clockEstimators map[string]*clockEstimator
+	history         history
 }
 
 // New makes a Builder.
 func New() *Builder {
-	return &Builder{meters: map[meterKey]*meter{}, flows: map[meterKey]*flow{}, clocks: map[string]*clock{}}
+	return &Builder{meters: map[meterKey]*meter{}, windowMeters: map[meterKey]*windowMeter{},
+		clockEstimators: map[string]*clockEstimator{}}
 }
 
 // Add takes a reading and makes the snapshot of that moment, without alarms and history.
 func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 	if r.Run != b.run { // counters begin anew
-		b.run, b.meters, b.flows = r.Run, map[meterKey]*meter{}, map[meterKey]*flow{}
+		b.run, b.meters, b.windowMeters = r.Run, map[meterKey]*meter{}, map[meterKey]*windowMeter{}
 	}
 	s := &ecsv1.Snapshot{
 		At:    timestamppb.New(r.At),
@@ -62,11 +63,11 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 		State: r.State,
 		Total: &ecsv1.Figures{},
 	}
-	if !r.Began.IsZero() {
-		s.ElapsedS = max(0, r.At.Sub(r.Began).Seconds())
+	if !r.RunBegan.IsZero() {
+		s.ElapsedS = max(0, r.At.Sub(r.RunBegan).Seconds())
 	}
 	var reports []*nodev1.Report
-	s.Sources = b.sources(r)
+	s.Sources = b.allSourceFigures(r)
 	builders := map[string]uint32{}
 	for i := range r.Nodes {
 		if m := r.Nodes[i].Member; m.GetBuilder() {
@@ -77,23 +78,23 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 	for i := range r.Nodes {
 		n := r.Nodes[i]
 		n.Report = reportOfRun(n.Report, r.Run)
-		s.Nodes = append(s.Nodes, b.node(r, &n))
+		s.Nodes = append(s.Nodes, b.nodeFigures(r, &n))
 		if n.Report == nil {
 			continue
 		}
 		reports = append(reports, n.Report)
-		s.Traffic = append(s.Traffic, b.traffic(r, &n, builders)...)
-		s.Timeline = append(s.Timeline, timeline(&n)...)
-		resent += b.rate(n.Member.GetName(), counterResent, n.Report.GetCounters()[counterResent], reportedAt(&n))
+		s.Traffic = append(s.Traffic, b.trafficRow(r, &n, builders)...)
+		s.Timeline = append(s.Timeline, phaseSteps(&n)...)
+		resent += b.updateRate(n.Member.GetName(), counterResent, n.Report.GetCounters()[counterResent], reportedAt(&n))
 	}
 	slices.SortStableFunc(s.Timeline,
 		func(a, b *ecsv1.PhaseStep) int { return cmp.Compare(a.GetBeginUs(), b.GetBeginUs()) })
-	for _, h := range Holders(reports) {
+	for _, h := range BarrierHolders(reports) {
 		s.Holders = append(s.Holders, &ecsv1.Holder{
 			Ru:      uint32(h.RU),
-			Epochs:  uint64(h.Late.TotalCount()),
-			ByUsP50: h.Late.ValueAtQuantile(50),
-			ByUsP99: h.Late.ValueAtQuantile(99),
+			Epochs:  uint64(h.LateUs.TotalCount()),
+			ByUsP50: h.LateUs.ValueAtQuantile(50),
+			ByUsP99: h.LateUs.ValueAtQuantile(99),
 		})
 	}
 	for _, m := range SumMissing(reports) {
@@ -104,17 +105,17 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 			FirstMep: m.GetFirstMep(),
 			LastMep:  m.GetLastMep(),
 
-			WholeFromMep: completeFrom(r.Scheduler, int(m.GetRuIndex())),
+			WholeFromMep: completeFromMEP(r.Scheduler, int(m.GetRuIndex())),
 		})
 	}
 	s.LatencyParts = latencyStages(reports)
-	b.total(r, s, SumCounters(reports))
+	b.fillTotal(r, s, SumCounters(reports))
 	b.history.add(s, resent)
 	return s
 }
 
-// completeFrom is the MEP from which on nothing is missing of a readout unit that was gone; nil while it is.
-func completeFrom(st *tagnet.Stats, ru int) *uint64 {
+// completeFromMEP is the MEP from which on nothing is missing of a readout unit that was gone; nil while it is.
+func completeFromMEP(st *tagnet.Stats, ru int) *uint64 {
 	if st == nil || ru >= len(st.GetRus()) {
 		return nil
 	}
@@ -143,12 +144,12 @@ func reportOfRun(rep *nodev1.Report, run uint32) *nodev1.Report {
 	}
 }
 
-// Withdrawn is the state of a node that was told to end and has left the run in good order: it is silent since then, as
-// it should be.
-const Withdrawn = "left"
+// StateWithdrawn is the state of a node that was told to end and has left the run in good order: it is silent since
+// then, as it should be.
+const StateWithdrawn = "left"
 
-// node makes the figures of a node.
-func (b *Builder) node(r *Reading, n *Node) *ecsv1.NodeFigures {
+// nodeFigures makes the figures of a node.
+func (b *Builder) nodeFigures(r *Reading, n *Node) *ecsv1.NodeFigures {
 	rep, m := n.Report, n.Report.GetMachine()
 	f := &ecsv1.NodeFigures{
 		Name:          n.Member.GetName(),
@@ -171,12 +172,12 @@ func (b *Builder) node(r *Reading, n *Node) *ecsv1.NodeFigures {
 		return f
 	}
 	age := max(0, r.At.Sub(n.Received))
-	f.ReportAgeMs, f.Silent = uint64(age.Milliseconds()), age >= silentAfter && n.State != Withdrawn
-	f.ClockOffsetUs = b.clock(f.Name).observe(rep.GetAtUs(), n.Received.UnixMicro())
+	f.ReportAgeMs, f.Silent = uint64(age.Milliseconds()), age >= silentAfter && n.State != StateWithdrawn
+	f.ClockOffsetUs = b.clockEstimator(f.Name).observe(rep.GetAtUs(), n.Received.UnixMicro())
 	at := reportedAt(n)
-	sent := b.rate(f.Name, "ru.bytes_written", rep.GetCounters()["ru.bytes_written"], at)
-	built := b.rate(f.Name, "bu.bytes_built", rep.GetCounters()["bu.bytes_built"], at)
-	cpus := b.rate(f.Name, "cpu", uint64(rep.GetCpuSeconds()*1e6), at) / 1e6
+	sent := b.updateRate(f.Name, "ru.bytes_written", rep.GetCounters()["ru.bytes_written"], at)
+	built := b.updateRate(f.Name, "bu.bytes_built", rep.GetCounters()["bu.bytes_built"], at)
+	cpus := b.updateRate(f.Name, "cpu", uint64(rep.GetCpuSeconds()*1e6), at) / 1e6
 	if !f.Silent && !rep.GetFinal() {
 		f.SentBytesPerS, f.BuiltBytesPerS = sent, built
 	}
@@ -189,8 +190,8 @@ func (b *Builder) node(r *Reading, n *Node) *ecsv1.NodeFigures {
 // reportedAt is when a report was made, in µs: by the node's clock, whose pace is all that matters.
 func reportedAt(n *Node) int64 { return cmp.Or(n.Report.GetAtUs(), n.Received.UnixMicro()) }
 
-// traffic makes the row of a readout unit in the matrix, given the builder units by the names of their nodes.
-func (b *Builder) traffic(r *Reading, n *Node, builders map[string]uint32) (row []*ecsv1.Traffic) {
+// trafficRow makes the row of a readout unit in the matrix, given the builder units by the names of their nodes.
+func (b *Builder) trafficRow(r *Reading, n *Node, builders map[string]uint32) (row []*ecsv1.Traffic) {
 	if !n.Member.GetReadout() {
 		return nil
 	}
@@ -207,7 +208,7 @@ func (b *Builder) traffic(r *Reading, n *Node, builders map[string]uint32) (row 
 			ChunksResent: l.GetChunksResent(),
 			ChunksSent:   l.GetChunksSent(),
 		}
-		if rate := b.rate(n.Member.GetName(), l.GetPeer(), l.GetBytesWritten(), reportedAt(n)); !old {
+		if rate := b.updateRate(n.Member.GetName(), l.GetPeer(), l.GetBytesWritten(), reportedAt(n)); !old {
 			t.BytesPerS = rate
 		}
 		row = append(row, t)
@@ -215,7 +216,7 @@ func (b *Builder) traffic(r *Reading, n *Node, builders map[string]uint32) (row 
 	return row
 }
 
-func timeline(n *Node) []*ecsv1.PhaseStep {
+func phaseSteps(n *Node) []*ecsv1.PhaseStep {
 	var out []*ecsv1.PhaseStep
 	for _, s := range n.Report.GetTimeline() {
 		out = append(out, &ecsv1.PhaseStep{
@@ -231,8 +232,8 @@ func timeline(n *Node) []*ecsv1.PhaseStep {
 	return out
 }
 
-// total makes the figures of the partition, and what the scheduler tells.
-func (b *Builder) total(r *Reading, s *ecsv1.Snapshot, sums map[string]uint64) {
+// fillTotal makes the figures of the partition, and what the scheduler tells.
+func (b *Builder) fillTotal(r *Reading, s *ecsv1.Snapshot, sums map[string]uint64) {
 	t := s.GetTotal()
 	t.BytesBuilt, t.ChunksSent, t.ChunksResent = sums["bu.bytes_built"], sums["link.chunks_sent"], sums[counterResent]
 	for _, n := range s.GetNodes() {
@@ -246,7 +247,7 @@ func (b *Builder) total(r *Reading, s *ecsv1.Snapshot, sums map[string]uint64) {
 	t.EventsBuilt, t.EventsIncomplete, t.EventsDiscarded, t.EventsRejected = c.GetEventsBuilt(), c.GetEventsIncomplete(),
 		c.GetEventsDiscarded(), c.GetEventsRejected()
 	t.MepsBuilt, t.MepsInFlight = c.GetBuilt(), reg.GetInFlight()
-	t.EventRateHz = b.rate("", "events_built", c.GetEventsBuilt(), r.At.UnixMicro())
+	t.EventRateHz = b.updateRate("", "events_built", c.GetEventsBuilt(), r.At.UnixMicro())
 	s.Scheduler = &ecsv1.Scheduler{
 		State:      tagnet.State(reg.GetState()).String(),
 		WaitingFor: reg.GetWaitingFor(),
@@ -262,5 +263,5 @@ func (b *Builder) total(r *Reading, s *ecsv1.Snapshot, sums map[string]uint64) {
 			Excluded: u.GetExcluded(),
 		})
 	}
-	s.Latency = latency(r.Scheduler.Latency)
+	s.Latency = summarizeLatency(r.Scheduler.Latency)
 }

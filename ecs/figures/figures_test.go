@@ -97,11 +97,11 @@ func TestHistogramsThatCannotBeRead(t *testing.T) {
 		if (h != nil) != readable {
 			t.Errorf("%s is read as %v", name, h)
 		}
-		if shown := latency(h) != nil; shown != (name == "good") {
+		if shown := summarizeLatency(h) != nil; shown != (name == "good") {
 			t.Errorf("%s is shown: %v", name, shown)
 		}
 	}
-	if held := Holders([]*nodev1.Report{rep}); len(held) != 1 || held[0].RU != 2 {
+	if held := BarrierHolders([]*nodev1.Report{rep}); len(held) != 1 || held[0].RU != 2 {
 		t.Errorf("the holders are %+v", held)
 	}
 }

@@ -14,9 +14,9 @@ const sampleInterval = 500 * time.Millisecond
 
 // history keeps the main figures of the last snapshots.
 type history struct {
-	samples []*ecsv1.Sample // sample n at n modulo HistoryDepth
-	next    int             // number of the sample to come
-	last    time.Time
+	samples        []*ecsv1.Sample // sample n at n modulo HistoryDepth
+	nextNumber     int             // number of the sample to come
+	lastSampleTime time.Time
 }
 
 // sampleTolerance is how much too early a sample may be: whoever adds one every 500 ms is now and then a little early.
@@ -24,7 +24,7 @@ const sampleTolerance = sampleInterval / 10
 
 func (h *history) add(s *ecsv1.Snapshot, resent float64) {
 	at := s.GetAt().AsTime()
-	if h.next > 0 && at.Sub(h.last) < sampleInterval-sampleTolerance && !at.Before(h.last) {
+	if h.nextNumber > 0 && at.Sub(h.lastSampleTime) < sampleInterval-sampleTolerance && !at.Before(h.lastSampleTime) {
 		return
 	}
 	t := s.GetTotal()
@@ -40,9 +40,9 @@ func (h *history) add(s *ecsv1.Snapshot, resent float64) {
 	if len(h.samples) < HistoryDepth {
 		h.samples = append(h.samples, sample)
 	} else {
-		h.samples[h.next%HistoryDepth] = sample
+		h.samples[h.nextNumber%HistoryDepth] = sample
 	}
-	h.next, h.last = h.next+1, at
+	h.nextNumber, h.lastSampleTime = h.nextNumber+1, at
 }
 
 // Samples are the last ones, oldest first, so many at most. They are not to be changed.
@@ -50,7 +50,7 @@ func (b *Builder) Samples(most int) []*ecsv1.Sample {
 	h := &b.history
 	n := min(most, len(h.samples))
 	var out []*ecsv1.Sample
-	for i := h.next - n; i < h.next; i++ {
+	for i := h.nextNumber - n; i < h.nextNumber; i++ {
 		out = append(out, h.samples[i%HistoryDepth])
 	}
 	return out

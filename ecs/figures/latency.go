@@ -14,13 +14,13 @@ import (
 // latencyHistograms are the histograms of the way from trigger to decision: the whole, its parts, and parts of those.
 var latencyHistograms = []string{
 	node.HistogramDecision, node.HistogramBuilding, node.HistogramJudged, node.HistogramOrdering,
-	node.HistogramFilterWait, node.HistogramFilter, node.HistogramHost,
+	node.HistogramFilterWait, node.HistogramFilter, node.HistogramKernelDelay,
 }
 
 // latencyStages are those that somebody has told of.
 func latencyStages(reports []*nodev1.Report) (stages []*ecsv1.LatencyPart) {
 	for _, name := range latencyHistograms {
-		if l := latency(MergeHistograms(reports, name)); l != nil {
+		if l := summarizeLatency(MergeHistograms(reports, name)); l != nil {
 			stages = append(stages, &ecsv1.LatencyPart{Name: strings.TrimSuffix(name, "_us"), Latency: l})
 		}
 	}
@@ -30,8 +30,8 @@ func latencyStages(reports []*nodev1.Report) (stages []*ecsv1.LatencyPart) {
 // barsPerOctave is how fine the bars are: a fifth of the time each, which the eye can still tell apart.
 const barsPerOctave = 4
 
-// latency makes bars of equal width on a logarithmic scale; nil where there is nothing to show.
-func latency(h *hdr.Histogram) *ecsv1.Latency {
+// summarizeLatency makes bars of equal width on a logarithmic scale; nil where there is nothing to show.
+func summarizeLatency(h *hdr.Histogram) *ecsv1.Latency {
 	if h == nil || h.TotalCount() == 0 {
 		return nil
 	}

@@ -28,8 +28,8 @@ func (m *meter) observe(value uint64, at int64) float64 {
 	return m.rate
 }
 
-// rate sees a counter.
-func (b *Builder) rate(node, counter string, value uint64, at int64) float64 {
+// updateRate sees a counter.
+func (b *Builder) updateRate(node, counter string, value uint64, at int64) float64 {
 	key := meterKey{node, counter}
 	m := b.meters[key]
 	if m == nil {
@@ -39,12 +39,12 @@ func (b *Builder) rate(node, counter string, value uint64, at int64) float64 {
 	return m.observe(value, at)
 }
 
-// flowKept is how many readings the rate of a live source is of: two seconds of them, since front-ends give as few as
-// one fragment in several reports.
-const flowKept = 5
+// maxWindowReadings is how many readings the rate of a live source is of: two seconds of them, since front-ends give as
+// few as one fragment in several reports.
+const maxWindowReadings = 5
 
-// flow makes a rate of a cumulative counter over its last readings.
-type flow struct{ readings []reading }
+// windowMeter makes a rate of a cumulative counter over its last readings.
+type windowMeter struct{ readings []reading }
 
 type reading struct {
 	value uint64
@@ -52,7 +52,7 @@ type reading struct {
 }
 
 // observe takes a reading and tells the rate per second, 0 until there are two.
-func (f *flow) observe(value uint64, at int64) float64 {
+func (f *windowMeter) observe(value uint64, at int64) float64 {
 	now := reading{value, at}
 	last := len(f.readings) - 1
 	switch {
@@ -60,7 +60,7 @@ func (f *flow) observe(value uint64, at int64) float64 {
 		f.readings = append(f.readings[:0], now)
 	case at-f.readings[last].at >= minRateInterval.Microseconds():
 		f.readings = append(f.readings, now)
-		f.readings = f.readings[max(0, len(f.readings)-flowKept):]
+		f.readings = f.readings[max(0, len(f.readings)-maxWindowReadings):]
 	}
 	first, newest := f.readings[0], f.readings[len(f.readings)-1]
 	if newest.at == first.at {
@@ -69,25 +69,25 @@ func (f *flow) observe(value uint64, at int64) float64 {
 	return float64(newest.value-first.value) / (float64(newest.at-first.at) / 1e6)
 }
 
-// clocksKept is how many reports a clock offset is taken from: the one that was fastest on its way says most.
-const clocksKept = 16
+// maxClockOffsets is how many reports a clock offset is taken from: the one that was fastest on its way says most.
+const maxClockOffsets = 16
 
-// clock finds how far a node's clock is before the control's.
-type clock struct {
-	last    int64 // the report seen last, µs
-	offsets []int64
+// clockEstimator finds how far a node's clock is before the control's.
+type clockEstimator struct {
+	lastReportTime int64 // the report seen last, µs
+	offsets        []int64
 }
 
 // observe takes when a report was made, by the node's clock, and when it came, by the control's, both in µs. The time
 // on the way makes every offset too small, so the largest of the last ones is nearest.
-func (c *clock) observe(made, came int64) int64 {
+func (c *clockEstimator) observe(made, came int64) int64 {
 	if made == 0 {
 		return 0
 	}
-	if made != c.last {
-		c.last = made
+	if made != c.lastReportTime {
+		c.lastReportTime = made
 		c.offsets = append(c.offsets, made-came)
-		c.offsets = c.offsets[max(0, len(c.offsets)-clocksKept):]
+		c.offsets = c.offsets[max(0, len(c.offsets)-maxClockOffsets):]
 	}
 	best := c.offsets[0]
 	for _, o := range c.offsets {
@@ -96,9 +96,9 @@ func (c *clock) observe(made, came int64) int64 {
 	return best
 }
 
-func (b *Builder) clock(node string) *clock {
-	if b.clocks[node] == nil {
-		b.clocks[node] = &clock{}
+func (b *Builder) clockEstimator(node string) *clockEstimator {
+	if b.clockEstimators[node] == nil {
+		b.clockEstimators[node] = &clockEstimator{}
 	}
-	return b.clocks[node]
+	return b.clockEstimators[node]
 }

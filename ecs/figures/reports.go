@@ -42,15 +42,15 @@ func MergeHistograms(reports []*nodev1.Report, name string) (sum *hdr.Histogram)
 	return sum
 }
 
-// Holder is a readout unit that entered the barrier last.
-type Holder struct {
-	RU   int
-	Late *hdr.Histogram // µs after the last but one, for each epoch that it held
+// BarrierHolder is a readout unit that entered the barrier last.
+type BarrierHolder struct {
+	RU     int
+	LateUs *hdr.Histogram // µs after the last but one, for each epoch that it held
 }
 
-// Holders reads from the reports who held the phases: the most frequent first.
-func Holders(reports []*nodev1.Report) []Holder {
-	var out []Holder
+// BarrierHolders reads from the reports who held the phases: the most frequent first.
+func BarrierHolders(reports []*nodev1.Report) []BarrierHolder {
+	var out []BarrierHolder
 	for _, rep := range reports {
 		for name := range rep.GetHistograms() {
 			index, held := strings.CutPrefix(name, node.HistogramHeld)
@@ -59,12 +59,12 @@ func Holders(reports []*nodev1.Report) []Holder {
 			}
 			ru, err := strconv.Atoi(index)
 			if h := Histogram(rep, name); err == nil && h != nil {
-				out = append(out, Holder{RU: ru, Late: h})
+				out = append(out, BarrierHolder{RU: ru, LateUs: h})
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Holder) int {
-		return cmp.Or(cmp.Compare(b.Late.TotalCount(), a.Late.TotalCount()), cmp.Compare(a.RU, b.RU))
+	slices.SortFunc(out, func(a, b BarrierHolder) int {
+		return cmp.Or(cmp.Compare(b.LateUs.TotalCount(), a.LateUs.TotalCount()), cmp.Compare(a.RU, b.RU))
 	})
 	return out
 }
@@ -98,7 +98,7 @@ func SchedulerCounters() counter.List { return tagnet.CounterList() }
 func SumCounters(reports []*nodev1.Report) map[string]uint64 {
 	sums := map[string]uint64{}
 	for _, rep := range reports {
-		node.Counters().Sum(sums, rep.GetCounters())
+		node.Counters().AddReport(sums, rep.GetCounters())
 	}
 	return sums
 }

@@ -18,8 +18,8 @@ type Source struct {
 // sourcePrefix begins the names of the counters of live sources; their ids end them.
 const sourcePrefix = "ru.input_"
 
-// sources makes the figures of the live sources.
-func (b *Builder) sources(r *Reading) (out []*ecsv1.SourceFigures) {
+// allSourceFigures makes the figures of the live sources.
+func (b *Builder) allSourceFigures(r *Reading) (out []*ecsv1.SourceFigures) {
 	if len(r.Sources) == 0 {
 		return nil
 	}
@@ -30,13 +30,13 @@ func (b *Builder) sources(r *Reading) (out []*ecsv1.SourceFigures) {
 		}
 	}
 	for _, src := range r.Sources {
-		out = append(out, b.source(r, src, readout[src.RU]))
+		out = append(out, b.sourceFigures(r, src, readout[src.RU]))
 	}
 	return out
 }
 
-// source makes the figures of one, given the node of its readout unit, which may be nil.
-func (b *Builder) source(r *Reading, src Source, n *Node) *ecsv1.SourceFigures {
+// sourceFigures makes the figures of one, given the node of its readout unit, which may be nil.
+func (b *Builder) sourceFigures(r *Reading, src Source, n *Node) *ecsv1.SourceFigures {
 	f := &ecsv1.SourceFigures{
 		Source:  uint32(src.ID),
 		Name:    src.Name,
@@ -52,7 +52,7 @@ func (b *Builder) source(r *Reading, src Source, n *Node) *ecsv1.SourceFigures {
 		return f
 	}
 	age := max(0, r.At.Sub(n.Received))
-	f.Silent = age >= silentAfter && n.State != Withdrawn
+	f.Silent = age >= silentAfter && n.State != StateWithdrawn
 	fillCounters(f, rep.GetCounters(), "."+strconv.Itoa(src.ID))
 	f.WhyRefused, f.WhyThrown = rejectReasons(rep, src.ID)
 	f.Frontend = rep.GetFrontends()[uint32(src.ID)]
@@ -63,9 +63,9 @@ func (b *Builder) source(r *Reading, src Source, n *Node) *ecsv1.SourceFigures {
 		}
 	}
 	at := reportedAt(n)
-	fragments := b.flow(f, "fragments", f.GetFragments(), at)
-	bytes := b.flow(f, "bytes", f.GetBytes(), at)
-	missing := b.flow(f, "missing", f.GetMissing(), at)
+	fragments := b.updateWindowRate(f, "fragments", f.GetFragments(), at)
+	bytes := b.updateWindowRate(f, "bytes", f.GetBytes(), at)
+	missing := b.updateWindowRate(f, "missing", f.GetMissing(), at)
 	if f.GetSilent() || rep.GetFinal() {
 		return f
 	}
@@ -86,13 +86,13 @@ func fillCounters(f *ecsv1.SourceFigures, counters map[string]uint64, id string)
 	f.Attached, f.Gone = of("attached"), of("gone")
 }
 
-// flow sees a counter of a source.
-func (b *Builder) flow(f *ecsv1.SourceFigures, counter string, value uint64, at int64) float64 {
+// updateWindowRate sees a counter of a source.
+func (b *Builder) updateWindowRate(f *ecsv1.SourceFigures, counter string, value uint64, at int64) float64 {
 	key := meterKey{f.GetNode(), counter + "." + strconv.Itoa(int(f.GetSource()))}
-	if b.flows[key] == nil {
-		b.flows[key] = &flow{}
+	if b.windowMeters[key] == nil {
+		b.windowMeters[key] = &windowMeter{}
 	}
-	return b.flows[key].observe(value, at)
+	return b.windowMeters[key].observe(value, at)
 }
 
 // rejectReasons is why something of a source was refused, and thrown away, last.
@@ -102,7 +102,7 @@ func rejectReasons(rep *nodev1.Report, id int) (refused, thrown string) {
 		case int(r.GetSource()) != id:
 		case r.GetKind() == node.ReasonRefused:
 			refused = r.GetWhy()
-		case r.GetKind() == node.ReasonThrown:
+		case r.GetKind() == node.ReasonThrownAway:
 			thrown = r.GetWhy()
 		}
 	}

@@ -65,7 +65,7 @@ func (s *scene) answer(line string) string {
 			ID: transcript.Number(s.t, w[1]), Name: w[2], RU: transcript.Number(s.t, w[4]),
 		})
 	case "run":
-		s.r.Run, s.r.State, s.r.Began = uint32(transcript.Number(s.t, w[1])), "Running", s.timeAt(w[3])
+		s.r.Run, s.r.State, s.r.RunBegan = uint32(transcript.Number(s.t, w[1])), "Running", s.timeAt(w[3])
 	case "report":
 		s.report(w[1], s.timeAt(w[3]), w[4:])
 	case "scheduler":

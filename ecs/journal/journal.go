@@ -23,22 +23,22 @@ const batchSize = 64
 // Journal keeps the last events. Methods may be called from any goroutine.
 type Journal struct {
 	// Immutable after New.
-	first uint64 // number of the first event
+	firstNumber uint64 // number of the first event
 
-	mu   sync.Mutex
-	kept []*ecsv1.Event // guarded by mu; event n lies at n modulo its size
-	last uint64         // guarded by mu; number of the newest event, first-1 before there is one
-	more chan struct{}  // guarded by mu; closed, and another one put in its place, when there is a new event
+	mu         sync.Mutex
+	eventRing  []*ecsv1.Event // guarded by mu; event n lies at n modulo its size
+	lastNumber uint64         // guarded by mu; number of the newest event, first-1 before there is one
+	newEvent   chan struct{}  // guarded by mu; closed, and another one put in its place, when there is a new event
 }
 
 // New makes a journal that remembers so many events, at least one. Its numbers follow the given one: 0, or one at least
 // as high as any that an earlier journal of the partition gave.
 func New(size int, after uint64) *Journal {
 	return &Journal{
-		kept:  make([]*ecsv1.Event, max(size, 1)),
-		first: after + 1,
-		last:  after,
-		more:  make(chan struct{}),
+		eventRing:   make([]*ecsv1.Event, max(size, 1)),
+		firstNumber: after + 1,
+		lastNumber:  after,
+		newEvent:    make(chan struct{}),
 	}
 }
 
@@ -49,24 +49,24 @@ func (j *Journal) Add(e *ecsv1.Event) uint64 {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.last++
-	e.Number = j.last
-	j.kept[j.last%uint64(len(j.kept))] = e
-	close(j.more)
-	j.more = make(chan struct{})
+	j.lastNumber++
+	e.Number = j.lastNumber
+	j.eventRing[j.lastNumber%uint64(len(j.eventRing))] = e
+	close(j.newEvent)
+	j.newEvent = make(chan struct{})
 	return e.Number
 }
 
-// Last is the number of the newest event: a subscription after it has new ones only.
-func (j *Journal) Last() uint64 {
+// LastNumber is the number of the newest event: a subscription after it has new ones only.
+func (j *Journal) LastNumber() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.last
+	return j.lastNumber
 }
 
-// Since gives the events after a number, oldest first; after 0, all that are remembered.
-func (j *Journal) Since(after uint64) []*ecsv1.Event {
-	events, _ := j.read(after, len(j.kept)+1)
+// EventsSince gives the events after a number, oldest first; after 0, all that are remembered.
+func (j *Journal) EventsSince(after uint64) []*ecsv1.Event {
+	events, _ := j.read(after, len(j.eventRing)+1)
 	return events
 }
 
@@ -104,12 +104,12 @@ func (j *Journal) Subscribe(ctx context.Context, after uint64) <-chan *ecsv1.Eve
 func (j *Journal) read(after uint64, limit int) ([]*ecsv1.Event, <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	oldest := j.first
-	if size := uint64(len(j.kept)); j.last-j.first+1 > size {
-		oldest = j.last - size + 1
+	oldest := j.firstNumber
+	if size := uint64(len(j.eventRing)); j.lastNumber-j.firstNumber+1 > size {
+		oldest = j.lastNumber - size + 1
 	}
 	var out []*ecsv1.Event
-	if text := j.gap(after, oldest); text != "" {
+	if text := j.gapText(after, oldest); text != "" {
 		out = append(out, &ecsv1.Event{
 			Number:    oldest - 1,
 			At:        timestamppb.Now(),
@@ -120,22 +120,22 @@ func (j *Journal) read(after uint64, limit int) ([]*ecsv1.Event, <-chan struct{}
 		})
 		after = oldest - 1
 	}
-	for n := max(after+1, oldest); n <= j.last && len(out) < limit; n++ {
-		out = append(out, j.kept[n%uint64(len(j.kept))])
+	for n := max(after+1, oldest); n <= j.lastNumber && len(out) < limit; n++ {
+		out = append(out, j.eventRing[n%uint64(len(j.eventRing))])
 	}
-	return out, j.more
+	return out, j.newEvent
 }
 
-// gap says what a reader misses who has read up to a number, where the oldest event is another; nothing if there is
+// gapText says what a reader misses who has read up to a number, where the oldest event is another; nothing if there is
 // none.
-func (j *Journal) gap(after, oldest uint64) string {
+func (j *Journal) gapText(after, oldest uint64) string {
 	switch {
-	case after > j.last || 0 < after && after < j.first-1:
+	case after > j.lastNumber || 0 < after && after < j.firstNumber-1:
 		return fmt.Sprintf("event %d is of an earlier run control; what came after it there is not remembered, nor are %d "+
-			"events of this one", after, oldest-j.first)
-	case max(after, j.first-1) < oldest-1:
-		return fmt.Sprintf("%d events are no longer remembered: the journal holds %d", oldest-1-max(after, j.first-1),
-			len(j.kept))
+			"events of this one", after, oldest-j.firstNumber)
+	case max(after, j.firstNumber-1) < oldest-1:
+		return fmt.Sprintf("%d events are no longer remembered: the journal holds %d", oldest-1-max(after, j.firstNumber-1),
+			len(j.eventRing))
 	}
 	return ""
 }

@@ -62,7 +62,7 @@ func TestSince(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := brief(tc.j.Since(tc.after)); !slices.Equal(got, tc.want) {
+			if got := brief(tc.j.EventsSince(tc.after)); !slices.Equal(got, tc.want) {
 				t.Errorf("%q\nwant %q", got, tc.want)
 			}
 		})
@@ -104,7 +104,7 @@ func TestASlowReaderGetsAGapEventAndHoldsUpNobody(t *testing.T) {
 
 func TestNewOnesOnly(t *testing.T) {
 	j := filled(3, 0, 3)
-	events := j.Subscribe(t.Context(), j.Last())
+	events := j.Subscribe(t.Context(), j.LastNumber())
 	j.Add(&ecsv1.Event{Text: "new"})
 	if e := patiently.Receive(t, events); e.Text != "new" || e.At == nil {
 		t.Errorf("%v", e)

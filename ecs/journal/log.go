@@ -44,7 +44,7 @@ func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= h.level.Level() {
 		line := *h // a copy collects the line's own attributes
-		r.Attrs(func(a slog.Attr) bool { line.add(line.prefix, a); return true })
+		r.Attrs(func(a slog.Attr) bool { line.addAttr(line.prefix, a); return true })
 		e := &ecsv1.Event{
 			Kind:      KindLog,
 			Component: line.component,
@@ -68,7 +68,7 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	n := *h
 	n.next = h.next.WithAttrs(attrs)
 	for _, a := range attrs {
-		n.add(n.prefix, a)
+		n.addAttr(n.prefix, a)
 	}
 	return &n
 }
@@ -84,8 +84,8 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return &n
 }
 
-// add writes an attribute out, or takes it as the event's run or component.
-func (h *handler) add(prefix string, a slog.Attr) {
+// addAttr writes an attribute out, or takes it as the event's run or component.
+func (h *handler) addAttr(prefix string, a slog.Attr) {
 	v := a.Value.Resolve()
 	switch {
 	case a.Equal(slog.Attr{}):
@@ -95,7 +95,7 @@ func (h *handler) add(prefix string, a slog.Attr) {
 			prefix += a.Key + "."
 		}
 		for _, inner := range v.Group() {
-			h.add(prefix, inner)
+			h.addAttr(prefix, inner)
 		}
 		return
 	case prefix == "" && a.Key == "node":

@@ -40,7 +40,7 @@ func TestHandler(t *testing.T) {
 			j := New(4, 0)
 			var text bytes.Buffer
 			tc.log(slog.New(j.Handler(slog.NewTextHandler(&text, nil), slog.LevelInfo)))
-			got := j.Since(0)
+			got := j.EventsSince(0)
 			if len(got) != 1 {
 				t.Fatalf("%v", got)
 			}
@@ -66,7 +66,7 @@ func TestLoggersDoNotShareAttributes(t *testing.T) {
 	root.Info("x", "d", 4)
 	root.Info("x")
 	want := []string{"1 x a=1 b=2", "2 x a=1 c=3", "3 x a=1 d=4", "4 x a=1"}
-	if got := brief(j.Since(0)); strings.Join(got, "|") != strings.Join(want, "|") {
+	if got := brief(j.EventsSince(0)); strings.Join(got, "|") != strings.Join(want, "|") {
 		t.Errorf("%q", got)
 	}
 }
@@ -77,7 +77,7 @@ func TestLevels(t *testing.T) {
 	l := slog.New(j.Handler(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}), slog.LevelWarn))
 	l.Debug("to the text alone")
 	l.Warn("to both")
-	if got := brief(j.Since(0)); len(got) != 1 || got[0] != "1 to both" || strings.Count(text.String(), "\n") != 2 {
+	if got := brief(j.EventsSince(0)); len(got) != 1 || got[0] != "1 to both" || strings.Count(text.String(), "\n") != 2 {
 		t.Errorf("%q, %q", got, &text)
 	}
 }

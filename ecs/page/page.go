@@ -17,7 +17,7 @@ import (
 )
 
 //go:embed web
-var web embed.FS
+var webFiles embed.FS
 
 // contentSecurityPolicy lets the page load its own files and talk to its own origin. Nothing in it is inline: a value
 // that got into the page as markup could do nothing.
@@ -47,16 +47,16 @@ func assets(counters counter.List) map[string]asset {
 		out[name] = asset{body, contentTypes[path.Ext(name)], `"` + hex.EncodeToString(sum[:12]) + `"`}
 	}
 	// The walk cannot fail: what is embedded is there.
-	_ = fs.WalkDir(web, "web", func(file string, e fs.DirEntry, err error) error {
+	_ = fs.WalkDir(webFiles, "web", func(file string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
-			text, _ := web.ReadFile(file)
+			text, _ := webFiles.ReadFile(file)
 			add(strings.TrimPrefix(file, "web"), string(text))
 		}
 		return nil
 	})
 	add("/uplot/uPlot.iife.min.js", uplot.Script)
 	add("/uplot/uPlot.min.css", uplot.Style)
-	add("/uplot/phases.js", uplot.Phases)
+	add("/uplot/phases.js", uplot.PhasesScript)
 	add("/uplot/LICENSE.txt", uplot.License)
 	described, _ := json.Marshal(counters) // of words: it cannot fail
 	add("/counters.json", string(described))
@@ -101,7 +101,7 @@ func Handler(counters counter.List) http.Handler {
 		h.Set("Cache-Control", "no-cache")
 		h.Set("ETag", a.etag)
 		h.Set("Content-Type", a.contentType)
-		if matches(r.Header.Get("If-None-Match"), a.etag) {
+		if matchesETag(r.Header.Get("If-None-Match"), a.etag) {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
@@ -112,8 +112,8 @@ func Handler(counters counter.List) http.Handler {
 	})
 }
 
-// matches says whether the browser has this version already.
-func matches(header, etag string) bool {
+// matchesETag says whether the browser has this version already.
+func matchesETag(header, etag string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		one = strings.TrimSpace(one)
 		if one == "*" || strings.TrimPrefix(one, "W/") == etag {

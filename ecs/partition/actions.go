@@ -16,7 +16,7 @@ type action struct {
 func (p *Partition) actions(c fsm.Command) []action {
 	switch c {
 	case fsm.Load:
-		return []action{{planLoading, p.load}}
+		return []action{{planLoading, p.loadConfiguration}}
 	case fsm.Configure:
 		return []action{{planMembers, p.loadMembers}, {planConfiguring, p.configureNodes}}
 	case fsm.Start:
@@ -48,26 +48,26 @@ func (p *Partition) mustConfigure() bool {
 	return !p.allPresent(crew) || !crew.Linked()
 }
 
-// work does what a command does.
-func (p *Partition) work(c fsm.Command) fsm.Work {
+// workFor does what a command does.
+func (p *Partition) workFor(c fsm.Command) fsm.Work {
 	return func(ctx context.Context) error {
 		all := p.actions(c)
 		if c != fsm.Load && c != fsm.Configure && c != fsm.Start {
-			return p.inOrder(all)(ctx)
+			return p.runInOrder(all)(ctx)
 		}
 		before := len(all)
 		if c == fsm.Start {
 			before-- // the run has its number then, and a record that tells how it ended
 		}
-		if err := p.preRunWork(p.inOrder(all[:before]))(ctx); err != nil {
+		if err := p.preRunWork(p.runInOrder(all[:before]))(ctx); err != nil {
 			return err
 		}
-		return p.inOrder(all[before:])(ctx)
+		return p.runInOrder(all[before:])(ctx)
 	}
 }
 
-// inOrder does one act after the other, until one fails.
-func (p *Partition) inOrder(all []action) fsm.Work {
+// runInOrder does one act after the other, until one fails.
+func (p *Partition) runInOrder(all []action) fsm.Work {
 	return func(ctx context.Context) error {
 		for _, a := range all {
 			if err := a.do(ctx); err != nil {
@@ -78,9 +78,9 @@ func (p *Partition) inOrder(all []action) fsm.Work {
 	}
 }
 
-// load decides who the members are and takes them to NotReady.
-func (p *Partition) load(ctx context.Context) error {
-	p.update(func(s *partitionState) {
+// loadConfiguration decides who the members are and takes them to NotReady.
+func (p *Partition) loadConfiguration(ctx context.Context) error {
+	p.updateState(func(s *partitionState) {
 		cfg := s.pendingCommand.configuration
 		s.loadedConfig = &loadedConfig{original: cfg, cfg: cfg, prepared: s.pendingCommand.prepared}
 	})

@@ -54,8 +54,8 @@ func (p *Partition) saveState() {
 			m.View, _ = protojson.Marshal(v)
 		}
 	}
-	if p.rec != nil {
-		m.Run = p.rec.GetNumber()
+	if p.runRecord != nil {
+		m.Run = p.runRecord.GetNumber()
 	}
 	text, err := json.Marshal(m)
 	p.mu.Unlock()
@@ -77,11 +77,11 @@ func (p *Partition) Adopt(ctx context.Context) error {
 	a := adopter{Partition: p, text: text}
 	for step := a.nextStep(); ; step = a.nextStep() {
 		err := a.perform(ctx, step)
-		if a.noteDone(step.do, err); err == nil && step.do.isLast() {
+		if a.noteDone(step.action, err); err == nil && step.action.isLast() {
 			return errors.Join(p.closeOrphans(), p.countVerdicts())
 		}
 		if err != nil {
-			p.log.Warn("a control that comes back could not do all of it", "step", step.do, "err", err)
+			p.log.Warn("a control that comes back could not do all of it", "step", step.action, "err", err)
 		}
 	}
 }
@@ -99,7 +99,7 @@ type adopter struct {
 func (a *adopter) perform(ctx context.Context, step adoptStep) error {
 	now := a.currentState()
 	crew, run := now.crew, now.run
-	switch step.do {
+	switch step.action {
 	case adoptRecall:
 		return a.loadSavedState()
 	case adoptRejoin:
@@ -119,10 +119,10 @@ func (a *adopter) perform(ctx context.Context, step adoptStep) error {
 		a.giveUpRun(run, step)
 		a.readStates(crew)
 	case adoptConclude:
-		run.SetEndCause(step.end)
-		a.changeRecord(func(r *ecsv1.Run) { noteEndUnknown(r, a.reports.missing) })
-		a.noteStopping(step.end, nil)
-		a.dropRun(run, func() *nodes.Report { return run.Conclude(a.reports.missing) })
+		run.SetEndCause(step.endCause)
+		a.changeRecord(func(r *ecsv1.Run) { noteEndUnknown(r, a.reports.missingReporters) })
+		a.noteStopping(step.endCause, nil)
+		a.dropRun(run, func() *nodes.Report { return run.Conclude(a.reports.missingReporters) })
 		a.readStates(crew)
 	case adoptPause: // what was under way may have been half of it
 		ctx, cancel := context.WithTimeout(a.ctx, a.rejoinTimeout())
@@ -133,9 +133,10 @@ func (a *adopter) perform(ctx context.Context, step adoptStep) error {
 		defer cancel()
 		return crew.Clear(ctx)
 	case adoptForget: // nodes that still build end their run by themselves
-		a.publishf(bad, "fault", nodes.Name, "what the last control had could not be taken up: %v", a.failure)
-		a.update(func(s *partitionState) { s.crew, s.run, s.rec, s.loadedConfig = nil, nil, nil, nil })
-		now.release()
+		a.publishf(severityError, "fault", nodes.ControlName, "what the last control had could not be taken up: %v",
+			a.failure)
+		a.updateState(func(s *partitionState) { s.crew, s.run, s.runRecord, s.loadedConfig = nil, nil, nil, nil })
+		now.releaseNodes()
 	case adoptOffline:
 	case adoptNotReady:
 		return a.runner.Adopt(fsm.NotReady)
@@ -146,7 +147,7 @@ func (a *adopter) perform(ctx context.Context, step adoptStep) error {
 	case adoptPaused:
 		return a.continueRun(run, fsm.Paused)
 	case adoptStop:
-		return a.resumeStop(step.end)
+		return a.resumeStop(step.endCause)
 	}
 	return nil
 }
@@ -165,7 +166,7 @@ func (a *adopter) loadSavedState() error {
 		return err
 	}
 	a.saved, a.participantConfig, a.view = m, participantConfig, view
-	a.update(func(s *partitionState) { s.loadedConfig, s.excluded = l, m.Excluded })
+	a.updateState(func(s *partitionState) { s.loadedConfig, s.excluded = l, m.Excluded })
 	return nil
 }
 
@@ -175,8 +176,9 @@ func (a *adopter) rejoin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.rejoinTimeout())
 	defer cancel()
 	err := crew.Rejoin(ctx, a.view, a.saved.Linked)
-	a.update(func(s *partitionState) { s.crew = crew })
-	a.publishf(warning, "run", nodes.Name, "the control has come back and finds its partition, which was %s",
+	a.updateState(func(s *partitionState) { s.crew = crew })
+	a.publishf(severityWarning, "run", nodes.ControlName,
+		"the control has come back and finds its partition, which was %s",
 		a.saved.State)
 	if a.saved.Run == 0 {
 		a.readStates(crew)
@@ -187,9 +189,9 @@ func (a *adopter) rejoin(ctx context.Context) error {
 // readStates fills in where the nodes are, once they are watched.
 func (a *adopter) readStates(crew *nodes.Crew) {
 	crew.EnsureWatched()
-	a.states = make([]string, len(a.view.GetMembers()))
+	a.nodeStates = make([]string, len(a.view.GetMembers()))
 	for i, rep := range crew.Reports() {
-		a.states[i] = rep.GetStatus().GetState()
+		a.nodeStates[i] = rep.GetStatus().GetState()
 	}
 }
 
@@ -199,31 +201,31 @@ func (a *adopter) takeUpRun(crew *nodes.Crew) error {
 	if err != nil {
 		return err
 	}
-	a.update(func(s *partitionState) { s.run, s.rec = run, a.record })
+	a.updateState(func(s *partitionState) { s.run, s.runRecord = run, a.record })
 	reports := &runReports{
 		selfStop:        crew.SelfStopCause(),
 		schedulerPaused: tagnet.State(run.LastStats().GetState()) == tagnet.Paused,
 	}
 	for _, rep := range crew.Reports() {
 		if rep.GetRun() == a.saved.Run && rep.GetStatus().GetState() == fsm.Paused.String() {
-			reports.paused++
+			reports.pausedNodes++
 		}
 	}
-	reports.running, reports.missing = run.RunningAndMissing()
+	reports.runningNodes, reports.missingReporters = run.RunningAndMissing()
 	a.reports = reports
 	return nil
 }
 
 // giveUpRun gives a run up that cannot go on, for a fault or because somebody wanted it so.
 func (a *adopter) giveUpRun(run *nodes.Run, step adoptStep) {
-	run.SetEndCause(step.end)
+	run.SetEndCause(step.endCause)
 	var struck *ecsv1.Cause
 	dropped := run.Interrupt
 	if step.cause != nil {
-		struck = recordCause(*step.cause, step.end, timestamppb.Now())
+		struck = recordCause(*step.cause, step.endCause, timestamppb.Now())
 		dropped = func() *nodes.Report { return run.GiveUp(&fault.Error{Fault: *step.cause}) }
 	}
-	a.noteStopping(step.end, struck)
+	a.noteStopping(step.endCause, struck)
 	a.dropRun(run, dropped)
 }
 
@@ -232,11 +234,11 @@ func (a *adopter) continueRun(run *nodes.Run, as fsm.State) error {
 	if err := a.runner.Adopt(as); err != nil {
 		return err
 	}
-	if run.Degraded() {
+	if run.WasDegraded() {
 		_ = a.runner.Degrade(fsm.Cause{Component: strings.Join(run.InactiveBuilders(), ", "),
 			What: "a unit was lost or excluded in this run"})
 	}
-	a.publishf(info, "run", componentName, "run %d goes on", run.Number())
+	a.publishf(severityInfo, "run", partitionComponent, "run %d goes on", run.Number())
 	a.wg.Go(func() { a.watchRun(run) })
 	return nil
 }
@@ -246,7 +248,7 @@ func (a *adopter) resumeStop(end string) error {
 	if alone := a.reports.selfStop; alone != nil {
 		a.changeRecord(func(r *ecsv1.Run) { noteSelfStop(r, alone, time.Now()) })
 	}
-	a.update(func(s *partitionState) { s.pendingCommand.end = end })
+	a.updateState(func(s *partitionState) { s.pendingCommand.endCause = end })
 	if err := a.runner.Adopt(fsm.Running); err != nil {
 		return err
 	}
@@ -259,7 +261,7 @@ func (p *Partition) closeOrphans() error {
 	if err != nil {
 		return err
 	}
-	now := p.currentState().rec
+	now := p.currentState().runRecord
 	for _, r := range open.Runs {
 		if r.GetNumber() == now.GetNumber() {
 			continue
@@ -292,13 +294,15 @@ func memberNames(v *nodev1.View) []string {
 // decode turns the saved state into what it stands for.
 func (m *savedState) decode() (*loadedConfig, config.Config, *nodev1.View, error) {
 	view := &nodev1.View{}
-	cfg, err := config.Recorded("the configuration of the last control", []byte(m.Configuration))
+	cfg, err := config.ParseRecorded("the configuration of the last control", []byte(m.Configuration))
 	original, participantConfig := cfg, cfg
 	if err == nil {
-		original, err = config.Recorded("the configuration that the last control was given", []byte(m.OriginalConfiguration))
+		original, err = config.ParseRecorded("the configuration that the last control was given",
+			[]byte(m.OriginalConfiguration))
 	}
 	if err == nil && m.View != nil {
-		participantConfig, err = config.Recorded("the configuration of the last view", []byte(m.ParticipantConfiguration))
+		participantConfig, err = config.ParseRecorded("the configuration of the last view",
+			[]byte(m.ParticipantConfiguration))
 	}
 	if err == nil && m.View != nil {
 		err = protojson.Unmarshal(m.View, view)

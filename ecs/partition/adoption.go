@@ -15,22 +15,22 @@ import (
 // adoption is what a control that comes back has found so far. It is a pure core: nextStep says what to do, the shell
 // does it, fills in what it has found, and calls noteDone; so until a step is the last one.
 type adoption struct {
-	saved   *savedState // what the last control wrote down; nil before it is read, and where there is nothing
-	record  *ecsv1.Run  // of the run that was not over; nil before it is read
-	reports *runReports // what nodes and scheduler tell of that run; nil before they are asked
-	states  []string    // where each node of the view is, as it told last; empty for one that tells nothing
+	saved      *savedState // what the last control wrote down; nil before it is read, and where there is nothing
+	record     *ecsv1.Run  // of the run that was not over; nil before it is read
+	reports    *runReports // what nodes and scheduler tell of that run; nil before they are asked
+	nodeStates []string    // where each node of the view is, as it told last; empty for one that tells nothing
 
-	done    [adoptActions]bool // what was tried
-	failure error              // why the rest is left; nil: nothing has failed that matters
+	tried   [adoptActionCount]bool // what was tried
+	failure error                  // why the rest is left; nil: nothing has failed that matters
 }
 
 // runReports is what nodes and scheduler tell of a run.
 type runReports struct {
-	selfStop        *nodev1.Cause // why the nodes have ended it by themselves, or do; nil: they have not
-	running         int           // nodes on which it goes on
-	missing         []string      // nodes that took part to the end, and the scheduler, that cannot tell any more
-	paused          int           // nodes that are paused
-	schedulerPaused bool
+	selfStop         *nodev1.Cause // why the nodes have ended it by themselves, or do; nil: they have not
+	runningNodes     int           // nodes on which it goes on
+	missingReporters []string      // nodes that took part to the end, and the scheduler, that cannot tell any more
+	pausedNodes      int           // nodes that are paused
+	schedulerPaused  bool
 }
 
 // adoptAction is one thing that a control does when it comes back.
@@ -53,7 +53,7 @@ const (
 	adoptRunning
 	adoptPaused
 	adoptStop // it is Running, and stops
-	adoptActions
+	adoptActionCount
 )
 
 // String is for transcripts and logs.
@@ -86,14 +86,14 @@ func (a adoptAction) mayFail() bool { return a == adoptRejoin || a == adoptPause
 
 // adoptStep is what is to be done next.
 type adoptStep struct {
-	do    adoptAction
-	end   string       // why the run ends; empty: it goes on, or its record says so
-	cause *fault.Fault // that gives it up; nil: no fault does
+	action   adoptAction
+	endCause string       // why the run ends; empty: it goes on, or its record says so
+	cause    *fault.Fault // that gives it up; nil: no fault does
 }
 
 // noteDone notes that a step was tried, and how it failed; nil if it did not.
 func (a *adoption) noteDone(did adoptAction, err error) {
-	a.done[did] = true
+	a.tried[did] = true
 	if err != nil && !did.mayFail() {
 		a.failure = err
 	}
@@ -102,26 +102,26 @@ func (a *adoption) noteDone(did adoptAction, err error) {
 // nextStep is the next step.
 func (a *adoption) nextStep() adoptStep {
 	switch {
-	case a.done[adoptForget]:
-		return adoptStep{do: adoptOffline}
+	case a.tried[adoptForget]:
+		return adoptStep{action: adoptOffline}
 	case a.failure != nil:
-		return adoptStep{do: adoptForget}
-	case !a.done[adoptRecall]:
-		return adoptStep{do: adoptRecall}
+		return adoptStep{action: adoptForget}
+	case !a.tried[adoptRecall]:
+		return adoptStep{action: adoptRecall}
 	case a.saved == nil:
-		return adoptStep{do: adoptOffline}
+		return adoptStep{action: adoptOffline}
 	case a.saved.View == nil: // it was loaded and not configured: configure connects to the nodes
-		return adoptStep{do: adoptNotReady}
-	case !a.done[adoptRejoin]:
-		return adoptStep{do: adoptRejoin}
-	case a.saved.Run == 0 || a.done[adoptEndScheduler] || a.done[adoptGiveUp] || a.done[adoptConclude]:
-		return adoptStep{do: a.restStep()}
+		return adoptStep{action: adoptNotReady}
+	case !a.tried[adoptRejoin]:
+		return adoptStep{action: adoptRejoin}
+	case a.saved.Run == 0 || a.tried[adoptEndScheduler] || a.tried[adoptGiveUp] || a.tried[adoptConclude]:
+		return adoptStep{action: a.restStep()}
 	case a.record == nil:
-		return adoptStep{do: adoptReadRecord}
-	case record.Closed(a.record):
-		return adoptStep{do: adoptEndScheduler}
+		return adoptStep{action: adoptReadRecord}
+	case record.IsClosed(a.record):
+		return adoptStep{action: adoptEndScheduler}
 	case a.reports == nil:
-		return adoptStep{do: adoptTakeUp}
+		return adoptStep{action: adoptTakeUp}
 	}
 	return a.runStep()
 }
@@ -134,36 +134,36 @@ func (a *adoption) runStep() adoptStep {
 	switch {
 	case rec.GetStartDone() == nil:
 		return adoptStep{adoptGiveUp, nodes.EndControlLost, &fault.Fault{
-			Component: nodes.Name, What: "the control was lost while the run was beginning", Evidence: "seen when it came back",
+			Component: nodes.ControlName, What: "the control was lost while the run was beginning", Evidence: "seen when it came back",
 		}}
 	case rec.GetEnd() == nodes.EndFault: // it was being carried out
 		struck := fault.FromCause(rec.GetCause())
 		return adoptStep{adoptGiveUp, nodes.EndFault, &struck}
-	case rec.GetCause().GetCode() == codeAbandoned:
-		return adoptStep{do: adoptGiveUp, end: rec.GetEnd()}
-	case reports.running == 0 && len(reports.missing) > 0:
-		return adoptStep{do: adoptConclude, end: cmp.Or(rec.GetEnd(), nodes.EndControlLost)}
+	case rec.GetCause().GetCode() == causeCodeAbandoned:
+		return adoptStep{action: adoptGiveUp, endCause: rec.GetEnd()}
+	case reports.runningNodes == 0 && len(reports.missingReporters) > 0:
+		return adoptStep{action: adoptConclude, endCause: cmp.Or(rec.GetEnd(), nodes.EndControlLost)}
 	case reports.selfStop != nil:
-		return adoptStep{do: adoptStop, end: nodes.EndControlLost}
+		return adoptStep{action: adoptStop, endCause: nodes.EndControlLost}
 	case rec.GetStopBegun() != nil:
-		return adoptStep{do: adoptStop, end: rec.GetEnd()}
-	case a.done[adoptPause]:
-		return adoptStep{do: adoptPaused}
-	case reports.schedulerPaused || reports.paused > 0:
-		return adoptStep{do: adoptPause}
+		return adoptStep{action: adoptStop, endCause: rec.GetEnd()}
+	case a.tried[adoptPause]:
+		return adoptStep{action: adoptPaused}
+	case reports.schedulerPaused || reports.pausedNodes > 0:
+		return adoptStep{action: adoptPause}
 	}
-	return adoptStep{do: adoptRunning}
+	return adoptStep{action: adoptRunning}
 }
 
 // restStep is where nodes without a run are: all Ready, all NotReady, or to be brought to rest. Those that tell nothing
 // do not count: start and configure do without them, or say that they are missing.
 func (a *adoption) restStep() adoptAction {
-	reporting := slices.DeleteFunc(slices.Clone(a.states), func(is string) bool { return is == "" })
+	reporting := slices.DeleteFunc(slices.Clone(a.nodeStates), func(is string) bool { return is == "" })
 	all := func(s fsm.State) bool {
 		return len(reporting) > 0 && !slices.ContainsFunc(reporting, func(is string) bool { return is != s.String() })
 	}
 	switch {
-	case a.done[adoptClear] || all(fsm.NotReady):
+	case a.tried[adoptClear] || all(fsm.NotReady):
 		return adoptNotReady
 	case all(fsm.Ready):
 		return adoptReady

@@ -40,7 +40,7 @@ func TestTranscripts(t *testing.T) {
 				p.say("back", []string{"run"})
 				p.say("done", nil)
 				p.say("done", nil)
-				if does := p.say("record", []string{records}); p.nextStep().do != adoptTakeUp {
+				if does := p.say("record", []string{records}); p.nextStep().action != adoptTakeUp {
 					return does
 				}
 				return p.say("told", strings.Fields(reports))
@@ -85,7 +85,7 @@ func recordCalled(name string) *ecsv1.Run {
 
 // say takes what is found, and answers with the step that follows.
 func (p *adoptPlayer) say(word string, more []string) string {
-	before := p.nextStep().do
+	before := p.nextStep().action
 	switch word {
 	case "back":
 		p.adoption, p.holds = adoption{}, strings.Join(more, "")
@@ -95,9 +95,9 @@ func (p *adoptPlayer) say(word string, more []string) string {
 			p.saved = savedStateWith(p.holds)
 		}
 	case "fails", "nodes":
-		p.states = nil
+		p.nodeStates = nil
 		for _, s := range more {
-			p.states = append(p.states, strings.TrimPrefix(s, "silent"))
+			p.nodeStates = append(p.nodeStates, strings.TrimPrefix(s, "silent"))
 		}
 		if word == "fails" {
 			p.noteDone(before, errFails)
@@ -137,15 +137,15 @@ func (p *adoptPlayer) parseReports(w []string) *runReports {
 	for ; len(w) > 0; w = w[1:] {
 		switch w[0] {
 		case "going":
-			what.running = transcript.Number(p.t, w[1])
+			what.runningNodes = transcript.Number(p.t, w[1])
 			w = w[1:]
 		case "paused":
-			what.paused = transcript.Number(p.t, w[1])
+			what.pausedNodes = transcript.Number(p.t, w[1])
 			w = w[1:]
 		case "alone":
 			what.selfStop = &nodev1.Cause{}
 		case "missing":
-			what.missing = []string{"n2"}
+			what.missingReporters = []string{"n2"}
 		case "held":
 			what.schedulerPaused = true
 		default:
@@ -158,9 +158,9 @@ func (p *adoptPlayer) parseReports(w []string) *runReports {
 // step is the next step in words.
 func (p *adoptPlayer) step() string {
 	s := p.nextStep()
-	text := s.do.String()
-	if s.end != "" {
-		text += " (" + s.end + ")"
+	text := s.action.String()
+	if s.endCause != "" {
+		text += " (" + s.endCause + ")"
 	}
 	if s.cause != nil {
 		text += "\n   " + s.cause.Component + ": " + s.cause.What
@@ -170,20 +170,20 @@ func (p *adoptPlayer) step() string {
 
 // Every step is in a transcript, and every one comes to an end, whatever is found and whatever fails.
 func TestAdoptionEnds(t *testing.T) {
-	reached := [adoptActions]bool{}
+	reached := [adoptActionCount]bool{}
 	for _, holds := range []string{"nothing", "configuration", "view", "run"} {
 		for _, rec := range []string{"open", "begun", "stopped", "abandoned", "struck", "closed"} {
 			for reports := range 32 {
-				for fails := range adoptActions + 1 {
+				for fails := range adoptActionCount + 1 {
 					if fails == adoptOffline { // it is where the machine is
 						continue
 					}
 					a := adoption{}
 					for n := 0; ; n++ {
 						step := a.nextStep()
-						reached[step.do] = true
+						reached[step.action] = true
 						var err error
-						switch step.do {
+						switch step.action {
 						case fails:
 							err = errFails
 						case adoptRecall:
@@ -192,24 +192,24 @@ func TestAdoptionEnds(t *testing.T) {
 							a.record = recordCalled(rec)
 						case adoptTakeUp:
 							a.reports = &runReports{
-								running:         reports & 1,
-								paused:          reports >> 1 & 1,
+								runningNodes:    reports & 1,
+								pausedNodes:     reports >> 1 & 1,
 								schedulerPaused: reports>>2&1 == 1,
 							}
 							if reports>>3&1 == 1 {
-								a.reports.missing = []string{"n2"}
+								a.reports.missingReporters = []string{"n2"}
 							}
 							if reports>>4 == 1 {
 								a.reports.selfStop = &nodev1.Cause{}
 							}
 						default:
-							a.states = [][]string{{"Ready", "Ready"}, {"Ready", ""}, {"NotReady", "NotReady"}}[reports%3]
+							a.nodeStates = [][]string{{"Ready", "Ready"}, {"Ready", ""}, {"NotReady", "NotReady"}}[reports%3]
 						}
-						if a.noteDone(step.do, err); err == nil && step.do.isLast() {
+						if a.noteDone(step.action, err); err == nil && step.action.isLast() {
 							break
 						}
-						if n > int(adoptActions) {
-							t.Fatalf("%s, %s, told %b, %v fails: it goes round at %v", holds, rec, reports, fails, step.do)
+						if n > int(adoptActionCount) {
+							t.Fatalf("%s, %s, told %b, %v fails: it goes round at %v", holds, rec, reports, fails, step.action)
 						}
 					}
 				}
@@ -221,7 +221,7 @@ func TestAdoptionEnds(t *testing.T) {
 			t.Errorf("nothing led to: %v", adoptAction(act))
 		}
 	}
-	if r := recordCalled("closed"); !record.Closed(r) {
+	if r := recordCalled("closed"); !record.IsClosed(r) {
 		t.Error("the record that is called closed is not")
 	}
 }

@@ -21,8 +21,8 @@ import (
 
 // Commands beside those of the state machine.
 const (
-	exclude = "exclude"
-	include = "include"
+	commandExclude = "exclude"
+	commandInclude = "include"
 )
 
 // commandDescription of a command: what clients make their commands from.
@@ -54,7 +54,7 @@ var commandDescriptions = map[string]commandDescription{
 	"reset":   {help: "Give memory and links back."},
 	"unload":  {help: "Forget the configuration and let the nodes go."},
 	"recover": {help: "After a fault: bring every node that answers to rest, so that it can be configured again."},
-	exclude: {help: "Take a node out: in a run its builder unit gets no more MEPs, outside of one it takes no part in " +
+	commandExclude: {help: "Take a node out: in a run its builder unit gets no more MEPs, outside of one it takes no part in " +
 		"the next run.", destructive: true,
 		arguments: []*ecsv1.Argument{{
 			Name:     "node",
@@ -62,7 +62,7 @@ var commandDescriptions = map[string]commandDescription{
 			Help:     "The node.",
 			Required: true,
 		}}},
-	include: {help: "Take a node in again that was excluded.",
+	commandInclude: {help: "Take a node in again that was excluded.",
 		arguments: []*ecsv1.Argument{{
 			Name:     "node",
 			Type:     "node",
@@ -91,13 +91,13 @@ func (p *Partition) FSM() *ecsv1.FSM {
 			Forced:      t.Forced,
 		}
 		for _, s := range fsm.States() {
-			if fsm.EffectOf(s, t.Command) != fsm.Refused {
+			if fsm.EffectOf(s, t.Command) != fsm.CommandRefused {
 				c.AllowedIn = append(c.AllowedIn, s.String())
 			}
 		}
 		out.Commands = append(out.Commands, c)
 	}
-	for _, name := range []string{exclude, include} {
+	for _, name := range []string{commandExclude, commandInclude} {
 		d := commandDescriptions[name]
 		c := &ecsv1.CommandDescription{
 			Name:        name,
@@ -130,11 +130,11 @@ func Markdown() string {
 // allowedCommands are the commands that a state does not refuse.
 func allowedCommands(s fsm.State) []string {
 	var names []string
-	for _, c := range fsm.Allowed(s) {
+	for _, c := range fsm.AllowedCommands(s) {
 		names = append(names, c.String())
 	}
 	if slices.Contains(exclusionStates, s) {
-		names = append(names, exclude, include)
+		names = append(names, commandExclude, commandInclude)
 	}
 	return names
 }
@@ -145,12 +145,12 @@ func (p *Partition) Command(ctx context.Context, user string,
 	name, args := req.GetCommand(), req.GetArguments()
 	p.publish(&ecsv1.Event{
 		Kind:      "command",
-		Component: componentName,
+		Component: partitionComponent,
 		User:      user,
 		Severity:  ecsv1.Severity_SEVERITY_INFO,
 		Text:      user + " asked for " + commandText(name, args),
 	})
-	if name == exclude || name == include {
+	if name == commandExclude || name == commandInclude {
 		return p.changeMember(ctx, user, name, args["node"])
 	}
 	c, err := fsm.ParseCommand(name)
@@ -214,14 +214,14 @@ func (p *Partition) prepareCommand(ctx context.Context, user string, c fsm.Comma
 	switch {
 	case c == fsm.Load:
 		cfg, err := p.completeConfiguration(args["configuration"], strings.Split(args["settings"], "\n"))
-		if err == nil && fsm.EffectOf(state, c) == fsm.Begun {
+		if err == nil && fsm.EffectOf(state, c) == fsm.TransitionBegun {
 			err = p.checkConfiguration(ctx, cfg, p.awaitNodes(ctx, cfg, until), p.timeouts().ForCommand(fsm.Load))
 		}
 		if err != nil {
 			return &api.ConfigurationError{Problems: problemTexts(err)}
 		}
 		return p.prepareLoad(user, state, cfg, until)
-	case (c == fsm.Configure || c == fsm.Start) && fsm.EffectOf(state, c) == fsm.Begun:
+	case (c == fsm.Configure || c == fsm.Start) && fsm.EffectOf(state, c) == fsm.TransitionBegun:
 		if err := p.maySelectMembers(ctx, c, state, until); err != nil {
 			return err
 		}
@@ -232,19 +232,19 @@ func (p *Partition) prepareCommand(ctx context.Context, user string, c fsm.Comma
 		}
 	case c == fsm.Stop && state == fsm.Stopping && args["abandon"] == "true":
 		// the drain that is under way sees it
-		p.update(func(s *partitionState) { s.pendingCommand.user, s.pendingCommand.abandon = user, true })
+		p.updateState(func(s *partitionState) { s.pendingCommand.user, s.pendingCommand.abandon = user, true })
 		return nil
-	case fsm.EffectOf(state, c) != fsm.Begun:
+	case fsm.EffectOf(state, c) != fsm.TransitionBegun:
 		return nil
 	}
-	p.update(func(s *partitionState) {
+	p.updateState(func(s *partitionState) {
 		pending := &s.pendingCommand
 		pending.user, pending.joinDeadline = user, until
 		switch c {
 		case fsm.Start:
-			pending.remark, pending.scan, pending.end, pending.abandon = args["remark"], args["scan"], "", false
+			pending.remark, pending.scanName, pending.endCause, pending.abandon = args["remark"], args["scan"], "", false
 		case fsm.Stop:
-			pending.end, pending.abandon = nodes.EndStopped, args["abandon"] == "true"
+			pending.endCause, pending.abandon = nodes.EndStopped, args["abandon"] == "true"
 		default:
 		}
 	})
@@ -279,11 +279,11 @@ func preconditionError(state fsm.State, command, why string) error {
 
 func (p *Partition) prepareLoad(user string, state fsm.State, cfg config.Config, until time.Time) error {
 	effect := fsm.EffectOf(state, fsm.Load)
-	if l := p.currentState().loadedConfig; l != nil && effect == fsm.Accepted && l.original != cfg {
+	if l := p.currentState().loadedConfig; l != nil && effect == fsm.CommandAccepted && l.original != cfg {
 		return preconditionError(state, "load", "it holds another configuration: unload that first")
 	}
-	if effect == fsm.Begun {
-		p.update(func(s *partitionState) {
+	if effect == fsm.TransitionBegun {
+		p.updateState(func(s *partitionState) {
 			s.pendingCommand = pendingCommand{configuration: cfg, user: user, joinDeadline: until}
 		})
 	}
@@ -299,7 +299,7 @@ func (p *Partition) apiError(name string, err error) error {
 	case errors.As(err, &refused):
 		return preconditionError(refused.State, name, "")
 	case errors.As(err, &superseded):
-		return &api.FaultError{Cause: &ecsv1.Cause{Component: componentName, What: err.Error(), Code: "superseded"}}
+		return &api.FaultError{Cause: &ecsv1.Cause{Component: partitionComponent, What: err.Error(), Code: "superseded"}}
 	case errors.As(err, &cause):
 		return &api.FaultError{Cause: p.causeMessage(cause)}
 	}
@@ -320,7 +320,7 @@ func (p *Partition) completeConfiguration(text string, settings []string) (confi
 	if err := cfg.Complete(); err != nil {
 		return cfg, err
 	}
-	if endless && !cfg.Bounded() {
+	if endless && !cfg.EndsByItself() {
 		cfg.Duration = 0 // until somebody stops it
 	}
 	return cfg, nil
@@ -362,7 +362,7 @@ func (p *Partition) checkMembers(cfg config.Config, present map[string]cluster.M
 	if less, there, err := selectMembers(cfg, names, absent); err == nil {
 		cfg, names = less, there
 	}
-	if err := cfg.Check(p.memberFacts(present)); err != nil {
+	if err := cfg.CheckNodes(p.memberFacts(present)); err != nil {
 		return err
 	}
 	return p.checkWritable(cfg, names, present)
@@ -385,7 +385,7 @@ func (p *Partition) checkConfiguration(
 		return fmt.Errorf("%s was not read, since others are read before it: %w", cfg.Input, context.Cause(ctx))
 	}
 	defer func() { <-p.readingSlot }()
-	return nodes.CheckFiles(ctx, cfg, p.cfg.Inputs)
+	return nodes.CheckFiles(ctx, cfg, p.cfg.AllowedInputs)
 }
 
 // changeMember excludes or includes a node.
@@ -411,7 +411,7 @@ func (p *Partition) changeMember(ctx context.Context, user, name, node string) (
 		Component: node,
 		User:      user,
 		Text:      out.Message,
-		Severity:  warning,
+		Severity:  severityWarning,
 	})
 	return out, nil
 }
@@ -436,7 +436,7 @@ func (s *partitionState) exclusionError(state fsm.State, name, node string) erro
 			Name: "arguments.node",
 			Why:  fmt.Sprintf("there is no node called %q: members are %s", node, members),
 		}
-	case name == include:
+	case name == commandInclude:
 		return nil
 	case s.isBuilding(state):
 		if err := s.run.MayExclude(node); err != nil {
@@ -455,7 +455,7 @@ func (s *partitionState) exclusionError(state fsm.State, name, node string) erro
 func (l *loadedConfig) hasMember(node string) bool { return l != nil && slices.Contains(l.names, node) }
 
 func (p *Partition) changeInRun(ctx context.Context, run *nodes.Run, name, node string) (string, error) {
-	if name == include {
+	if name == commandInclude {
 		if err := run.Include(ctx, node); err != nil {
 			return "", err
 		}
@@ -477,12 +477,12 @@ func (p *Partition) changeOutsideRun(now partitionState, name, node string) stri
 	excluded, text := map[string]bool{}, node+" takes part in the next run"
 	maps.Copy(excluded, now.excluded)
 	delete(excluded, node)
-	if name == exclude {
+	if name == commandExclude {
 		excluded[node], text = true, node+" takes no part in the next run"
 	}
-	p.update(func(s *partitionState) { s.excluded = excluded })
+	p.updateState(func(s *partitionState) { s.excluded = excluded })
 	if now.crew != nil {
-		now.crew.Unlink()
+		now.crew.MarkUnlinked()
 	}
 	return text
 }

@@ -27,7 +27,7 @@ import (
 
 // readAttempt is when the output of a run was last tried, and who was there then. The zero value: never.
 type readAttempt struct {
-	at      time.Time
+	triedAt time.Time
 	members string
 }
 
@@ -38,9 +38,9 @@ const (
 	completeRetryInterval = 30 * time.Second
 )
 
-// due says whether to try now. Nobody does while no node is there.
-func (r readAttempt) due(now time.Time, members string) bool {
-	return members != "" && (members != r.members || now.Sub(r.at) >= completeRetryInterval)
+// isDue says whether to try now. Nobody does while no node is there.
+func (r readAttempt) isDue(now time.Time, members string) bool {
+	return members != "" && (members != r.members || now.Sub(r.triedAt) >= completeRetryInterval)
 }
 
 // maxUnread are the newest runs whose records are completed by themselves.
@@ -53,9 +53,9 @@ func (p *Partition) noteUnread(rec *ecsv1.Run) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.unread[rec.GetNumber()] = readAttempt{}
-	if len(p.unread) > maxUnread {
-		delete(p.unread, slices.Min(slices.Collect(maps.Keys(p.unread))))
+	p.unreadRuns[rec.GetNumber()] = readAttempt{}
+	if len(p.unreadRuns) > maxUnread {
+		delete(p.unreadRuns, slices.Min(slices.Collect(maps.Keys(p.unreadRuns))))
 	}
 }
 
@@ -90,9 +90,9 @@ type completionAttempt struct {
 func (p *Partition) dueAttempts(now time.Time, members string) (runs []completionAttempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for run, last := range p.unread {
-		if last.due(now, members) {
-			p.unread[run] = readAttempt{now, members}
+	for run, last := range p.unreadRuns {
+		if last.isDue(now, members) {
+			p.unreadRuns[run] = readAttempt{now, members}
 			runs = append(runs, completionAttempt{run, members != last.members})
 		}
 	}
@@ -112,13 +112,13 @@ func (p *Partition) completeRecord(ctx context.Context, attempt completionAttemp
 		return nil
 	case err != nil:
 		return err
-	case !record.Closed(rec):
+	case !record.IsClosed(rec):
 		return nil // the store has not taken its end yet
 	case len(rec.GetUnread()) == 0:
 		p.forgetUnread(number)
 		return nil
 	}
-	cfg, err := config.Recorded("the configuration of the run", []byte(rec.GetConfiguration()))
+	cfg, err := config.ParseRecorded("the configuration of the run", []byte(rec.GetConfiguration()))
 	if err != nil {
 		return err
 	}
@@ -127,22 +127,22 @@ func (p *Partition) completeRecord(ctx context.Context, attempt completionAttemp
 		return err
 	}
 	late := nodes.LateCompletion{
-		Identity:      p.cfg.Identity,
-		Term:          p.cfg.Term,
-		Log:           p.log,
-		Configuration: cfg,
-		Key:           rec.GetRunKey(),
-		Names:         rec.GetNodes(),
-		Unread:        rec.GetUnread(),
-		Report:        soFar,
-		Thorough:      attempt.newMembers,
+		Identity:       p.cfg.Identity,
+		Term:           p.cfg.Term,
+		Log:            p.log,
+		Configuration:  cfg,
+		Key:            rec.GetRunKey(),
+		Names:          rec.GetNodes(),
+		Unread:         rec.GetUnread(),
+		Report:         soFar,
+		ReadRegardless: attempt.newMembers,
 	}
 	report, err := late.Complete(ctx, members)
 	if err != nil || report == nil {
 		return err
 	}
 	after := completedRecord(rec, report, time.Now())
-	if err := p.cfg.Store.Complete(after); err != nil {
+	if err := p.cfg.Store.CompleteRun(after); err != nil {
 		return err
 	}
 	p.publishCompleted(rec, after)
@@ -153,15 +153,15 @@ func (p *Partition) completeRecord(ctx context.Context, attempt completionAttemp
 func (p *Partition) forgetUnread(number uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.unread, number)
+	delete(p.unreadRuns, number)
 }
 
 // publishCompleted tells that a record was completed.
 func (p *Partition) publishCompleted(before, after *ecsv1.Run) {
 	p.mu.Lock()
-	if p.verdicts != nil && before.GetVerdict() != after.GetVerdict() {
-		p.verdicts[before.GetVerdict()]--
-		p.verdicts[after.GetVerdict()]++
+	if p.verdictCounts != nil && before.GetVerdict() != after.GetVerdict() {
+		p.verdictCounts[before.GetVerdict()]--
+		p.verdictCounts[after.GetVerdict()]++
 	}
 	p.mu.Unlock()
 	if len(after.GetUnread()) == 0 {
@@ -175,7 +175,7 @@ func (p *Partition) publishCompleted(before, after *ecsv1.Run) {
 	p.cfg.Journal.Add(&ecsv1.Event{ // the record takes no more events
 		At:        timestamppb.Now(),
 		Kind:      "run",
-		Component: componentName,
+		Component: partitionComponent,
 		Severity:  ecsv1.Severity_SEVERITY_INFO,
 		Run:       after.GetNumber(),
 		Text:      text,
@@ -193,7 +193,7 @@ func recordedReport(rec *ecsv1.Run) (*nodes.Report, error) {
 		return report, nil
 	}
 	report.Run, report.EndCause = rec.GetNumber(), rec.GetEnd()
-	report.FromFiles, report.EndUnknown = true, true
+	report.EventsFromFiles, report.EndUnknown = true, true
 	if rec.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED {
 		c := fault.FromCause(rec.GetCause())
 		report.Cause, report.GivenUp = &c, true
@@ -206,7 +206,7 @@ func completedRecord(before *ecsv1.Run, report *nodes.Report, now time.Time) *ec
 	after := proto.CloneOf(before)
 	fillResults(after, report)
 	after.Verdict, after.Completed = recordVerdict(report), timestamppb.New(now)
-	if after.GetVerdict() == ecsv1.Verdict_VERDICT_GOOD && after.GetCause().GetCode() == codeAbsent {
+	if after.GetVerdict() == ecsv1.Verdict_VERDICT_GOOD && after.GetCause().GetCode() == causeCodeAbsent {
 		degradeVerdict(after)
 	}
 	return after
@@ -214,7 +214,7 @@ func completedRecord(before *ecsv1.Run, report *nodes.Report, now time.Time) *ec
 
 // fileWriters are the nodes of a run that may have written to files.
 func fileWriters(r *ecsv1.Run) []string {
-	cfg, err := config.Recorded("the configuration of the run", []byte(r.GetConfiguration()))
+	cfg, err := config.ParseRecorded("the configuration of the run", []byte(r.GetConfiguration()))
 	if err != nil || !cfg.WritesFiles() || len(r.GetRunKey()) == 0 {
 		return nil
 	}

@@ -55,18 +55,18 @@ func (h *farm) complete(verdict ecsv1.Verdict) {
 	if err := json.Unmarshal([]byte(r.GetReportJson()), report); err != nil {
 		h.t.Fatal(err)
 	}
-	there, err := recording.Read(h.t.Context(), report.Recorded.Directory)
+	there, err := recording.Read(h.t.Context(), report.RecordedOutput.Directory)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	for p := range there.AllProblems {
 		h.t.Error(p)
 	}
-	found := there.Set.Events()
-	if found == 0 || report.Recorded.Events != found || report.OutputEvents != found ||
+	found := there.MEPSet.Events()
+	if found == 0 || report.RecordedOutput.Events != found || report.OutputEvents != found ||
 		report.EventsBuilt != r.GetEventsBuilt() {
 		h.t.Errorf("%d events are in the files; the report has %d, %d, and %d built; the record %d built",
-			found, report.Recorded.Events, report.OutputEvents, report.EventsBuilt, r.GetEventsBuilt())
+			found, report.RecordedOutput.Events, report.OutputEvents, report.EventsBuilt, r.GetEventsBuilt())
 	}
 	if report.EventsBuilt > found {
 		h.t.Errorf("%d events are reported as built, and %d are in the files", report.EventsBuilt, found)
@@ -77,9 +77,9 @@ func (h *farm) complete(verdict ecsv1.Verdict) {
 		}
 	}
 	v := there.Manifest.Verdict
-	if v == nil || v.EventsHere != found || v.EventsOutput != found || v.EventsBuilt != report.EventsBuilt ||
-		v.Verdict != report.VerdictWord() || !slices.Equal(v.Missing, report.Recorded.Missing) {
-		h.t.Errorf("the manifest has the verdict %+v, and the report %+v", v, report.Recorded)
+	if v == nil || v.EventsInDirectory != found || v.EventsOutput != found || v.EventsBuilt != report.EventsBuilt ||
+		v.Verdict != report.VerdictWord() || !slices.Equal(v.MissingEvents, report.RecordedOutput.MissingEvents) {
+		h.t.Errorf("the manifest has the verdict %+v, and the report %+v", v, report.RecordedOutput)
 	}
 	h.await("it is told", func() bool { return h.journalHas("run", "the record of run 1 is completed") })
 }

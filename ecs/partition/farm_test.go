@@ -100,12 +100,12 @@ func newFarm(t *testing.T, nodes int, change func(*config.Config)) *farm {
 		gone:        map[string]chan struct{}{},
 		port:        ports.Reserve(t),
 
-		minTimeout: patiently.Long,
+		minTimeout: patiently.LongTimeout,
 		reporters:  map[string]func() *nodev1.Report{},
 	}
 	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = nodes, 500, 4
-	h.cfg.Rate, h.cfg.FragmentSize = 20_000, 30 // leaves the processors free for what is tried
-	h.cfg.Debug.BarrierTimeout = patiently.Long // a busy machine is no fault
+	h.cfg.Rate, h.cfg.FragmentSize = 20_000, 30        // leaves the processors free for what is tried
+	h.cfg.Debug.BarrierTimeout = patiently.LongTimeout // a busy machine is no fault
 	// names the segments of configured nodes, all of which live in this process
 	h.cfg.RunNumber = farms.Add(1)
 	if change != nil {
@@ -145,9 +145,9 @@ func (h *farm) startControl() {
 	}
 	h.store.RaiseTimeout(h.minTimeout)
 	h.journal = journal.New(1000, uint64(time.Now().UnixMicro()))
-	id := h.identity(nodes.Name, certs.RoleControl)
+	id := h.identity(nodes.ControlName, certs.RoleControl)
 	h.members, err = cluster.Open(h.t.Context(), cluster.Config{
-		Name:     nodes.Name,
+		Name:     nodes.ControlName,
 		BindAddr: "127.0.0.1",
 		BindPort: h.port,
 		Key:      h.key,
@@ -159,19 +159,19 @@ func (h *farm) startControl() {
 		h.t.Fatal(err)
 	}
 	h.Partition = partition.New(partition.Config{
-		Default:      h.cfg,
-		Members:      h.members,
-		Store:        &onDisk{h.store, &h.disk},
-		Journal:      h.journal,
-		Identity:     id,
-		Host:         "127.0.0.1",
-		Version:      "test",
-		Inputs:       &safeopen.AllowedPaths{Dirs: []string{h.inputs}},
-		ReadyTimeout: patiently.Long,
-		JoinTimeout:  patiently.Scaled(2 * time.Second),
-		MinTimeout:   h.minTimeout,
-		Spawner:      h.spawner,
-		Log:          slog.New(slog.DiscardHandler),
+		Default:       h.cfg,
+		Members:       h.members,
+		Store:         &onDisk{h.store, &h.disk},
+		Journal:       h.journal,
+		Identity:      id,
+		Host:          "127.0.0.1",
+		Version:       "test",
+		AllowedInputs: &safeopen.AllowedPaths{Dirs: []string{h.inputs}},
+		ReadyTimeout:  patiently.LongTimeout,
+		JoinTimeout:   patiently.Scaled(2 * time.Second),
+		MinTimeout:    h.minTimeout,
+		Spawner:       h.spawner,
+		Log:           slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -207,21 +207,21 @@ func (h *farm) startNode(name string) {
 	h.wg.Go(func() {
 		defer close(gone)
 		err := node.Run(ctx, node.Config{
-			Name:     name,
-			Host:     "127.0.0.1",
-			Join:     []string{fmt.Sprintf("127.0.0.1:%d", h.port)},
-			Identity: id,
-			Key:      h.key,
-			Roles:    cluster.Readout | cluster.Builder,
-			Version:  "test",
-			Timing:   timing(),
-			Idle:     patiently.Scaled(30 * time.Second), // a busy machine hears nothing of a peer for seconds
-			AtLeast:  patiently.Long,
-			Log:      slog.New(slog.DiscardHandler),
-			Leave:    endRequest,
-			Grace:    time.Minute,
-			Monitor:  monitor,
-			Metrics: func(report func() *nodev1.Report) http.Handler {
+			Name:            name,
+			Host:            "127.0.0.1",
+			Join:            []string{fmt.Sprintf("127.0.0.1:%d", h.port)},
+			Identity:        id,
+			GossipKey:       h.key,
+			Roles:           cluster.Readout | cluster.Builder,
+			Version:         "test",
+			GossipTiming:    timing(),
+			IdleTimeout:     patiently.Scaled(30 * time.Second), // a busy machine hears nothing of a peer for seconds
+			MinTimeout:      patiently.LongTimeout,
+			Log:             slog.New(slog.DiscardHandler),
+			LeaveRequest:    endRequest,
+			LeaveGrace:      time.Minute,
+			MonitorListener: monitor,
+			NewMetricsHandler: func(report func() *nodev1.Report) http.Handler {
 				h.mu.Lock()
 				defer h.mu.Unlock()
 				h.reporters[name] = report
@@ -271,7 +271,7 @@ func (h *farm) requestEnd(name string) {
 // awaitJoined waits until so many nodes are there.
 func (h *farm) awaitJoined(nodes int) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), patiently.Long)
+	ctx, cancel := context.WithTimeout(h.t.Context(), patiently.LongTimeout)
 	defer cancel()
 	there := h.members.WaitUntil(ctx, func(there map[string]cluster.Member) bool { return len(there) == nodes+1 })
 	if len(there) != nodes+1 {
@@ -286,7 +286,7 @@ func (h *farm) command(name string, args ...string) error {
 	for i := 0; i < len(args); i += 2 {
 		req.Arguments[args[i]] = args[i+1]
 	}
-	ctx, cancel := context.WithTimeout(h.t.Context(), patiently.Long)
+	ctx, cancel := context.WithTimeout(h.t.Context(), patiently.LongTimeout)
 	defer cancel()
 	_, err := h.Command(ctx, "alice", req)
 	return err
@@ -305,7 +305,7 @@ func (h *farm) mustCommand(names ...string) {
 // await waits for something to become true, which every busy machine comes to.
 func (h *farm) await(what string, true func() bool) {
 	h.t.Helper()
-	for deadline := time.Now().Add(patiently.Long); !true(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patiently.LongTimeout); !true(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			h.t.Fatalf("waited in vain: %s; the partition is %s: %v", what, h.state(), h.Status().GetRoot().GetCause())
 		}
@@ -331,7 +331,7 @@ func (h *farm) awaitBuilding(number uint32) {
 // awaitClosed waits until a run has its end on record, and is that record.
 func (h *farm) awaitClosed(number uint32) *ecsv1.Run {
 	h.t.Helper()
-	h.await("the run is over", func() bool { r, err := h.store.Get(number); return err == nil && record.Closed(r) })
+	h.await("the run is over", func() bool { r, err := h.store.Get(number); return err == nil && record.IsClosed(r) })
 	return h.closedRun(number)
 }
 
@@ -372,7 +372,7 @@ func (h *farm) closedRun(number uint32) *ecsv1.Run {
 
 // journalHas says whether the journal has an event of a kind with a text.
 func (h *farm) journalHas(kind, text string) bool {
-	return slices.ContainsFunc(h.journal.Since(0), func(e *ecsv1.Event) bool {
+	return slices.ContainsFunc(h.journal.EventsSince(0), func(e *ecsv1.Event) bool {
 		return e.GetKind() == kind && strings.Contains(e.GetText(), text)
 	})
 }

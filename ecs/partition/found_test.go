@@ -25,7 +25,7 @@ import (
 func TestTowardsRun(t *testing.T) {
 	broken := fsm.Cause{Component: "n2", What: "it does not answer"}
 	interrupted, cancel := context.WithCancelCause(t.Context())
-	cancel(&fsm.SupersededError{Component: componentName, Command: fsm.Start, By: fsm.Stop})
+	cancel(&fsm.SupersededError{Component: partitionComponent, Command: fsm.Start, By: fsm.Stop})
 	for name, tc := range map[string]struct {
 		by   string
 		ctx  context.Context
@@ -79,14 +79,14 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 						t.Error(err)
 					}
 					p.mu.Lock()
-					p.rec = nil // as the end of a run leaves it, before the machine knows of it
+					p.runRecord = nil // as the end of a run leaves it, before the machine knows of it
 					p.mu.Unlock()
 				}
 				close(under)
 				patiently.Hold(goOn)
 				return context.Cause(ctx)
 			})
-			p.runner = fsm.New(componentName, fsm.Actions{fsm.Start: start},
+			p.runner = fsm.New(partitionComponent, fsm.Actions{fsm.Start: start},
 				fsm.Options{Timeouts: fsm.Timeouts{fsm.Start: tc.timeout,
 					fsm.Stop: time.Hour}})
 			defer func() { _ = p.runner.Close() }()
@@ -158,7 +158,7 @@ func TestThePartIsKept(t *testing.T) {
 	}
 	through := map[string]*ecsv1.Cause{
 		"the machine": (&Partition{}).causeMessage((&Partition{}).causeFromError(&fault.Error{Fault: x})),
-		"a record":    recordCause(x, codeLoss, timestamppb.Now()),
+		"a record":    recordCause(x, causeCodeToleratedLoss, timestamppb.Now()),
 		"a node":      nodeCause(&nodev1.Cause{Component: "n1", Part: "output", What: "disk full"}),
 	}
 	r := &ecsv1.Run{}
@@ -182,13 +182,14 @@ func TestRecordHasTheLossByItsCause(t *testing.T) {
 		first, later fault.Fault
 		want         string
 	}{{link, disk, disk.What}, {link, other, link.What}} {
-		r := &ecsv1.Run{Cause: recordCause(tt.first, codeLoss, at)}
+		r := &ecsv1.Run{Cause: recordCause(tt.first, causeCodeToleratedLoss, at)}
 		fillRecord(r, &nodes.Report{FirstLoss: &tt.later}, nil, time.Unix(2, 0))
-		if c := r.GetCause(); c.GetWhat() != tt.want || c.GetCode() != codeLoss || !c.GetAt().AsTime().Equal(at.AsTime()) {
+		if c := r.GetCause(); c.GetWhat() != tt.want || c.GetCode() != causeCodeToleratedLoss ||
+			!c.GetAt().AsTime().Equal(at.AsTime()) {
 			t.Errorf("%v, and later %v: %v", tt.first, tt.later, c)
 		}
 		out := &nodes.Output{Problems: []string{"no room"}}
-		unmerged := &nodes.Report{FirstLoss: &tt.later, Unmerged: true, Recorded: out}
+		unmerged := &nodes.Report{FirstLoss: &tt.later, Unmerged: true, RecordedOutput: out}
 		fillRecord(r, unmerged, nil, time.Unix(2, 0))
 		if c := r.GetCause(); c.GetWhat() != "no room" || c.GetCode() != "not_merged" {
 			t.Errorf("an output that was not merged: %v", c)

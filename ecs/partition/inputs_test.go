@@ -22,7 +22,7 @@ func inputs(t *testing.T, dir string) (outside string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record, err := event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFBanks}, bank)
+	record, err := event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFTypeBanks}, bank)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func (p *Partition) resolveMembers(ctx context.Context) (loadedConfig, error) {
 		return l, nil
 	}
 	if !l.prepared {
-		if err := nodes.Prepare(ctx, &l.cfg, p.cfg.Inputs); err != nil {
+		if err := nodes.Prepare(ctx, &l.cfg, p.cfg.AllowedInputs); err != nil {
 			return l, err
 		}
 	}
@@ -31,7 +31,7 @@ func (p *Partition) resolveMembers(ctx context.Context) (loadedConfig, error) {
 		return l, err
 	}
 	l.names = names
-	p.update(func(s *partitionState) { s.loadedConfig = &l })
+	p.updateState(func(s *partitionState) { s.loadedConfig = &l })
 	return l, nil
 }
 
@@ -42,7 +42,7 @@ func (p *Partition) chooseMembers(ctx context.Context, cfg *config.Config) ([]st
 	}
 	names := cluster.UnitNames(p.awaitNodes(ctx, *cfg, p.joinDeadline()))
 	if len(names) < cfg.Nodes {
-		if err := p.crashFault(wantedNames(cfg)); err != nil {
+		if err := p.crashFault(wantedProcessNames(cfg)); err != nil {
 			return nil, err
 		}
 		return nil, fmt.Errorf("%d nodes are wanted, and only %d have joined at %s: %s",
@@ -91,7 +91,7 @@ func (p *Partition) loadMembers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.crewMatches(old, now) && old.AtRest(ctx) {
+	if p.crewMatches(old, now) && old.AllInNotReady(ctx) {
 		return nil
 	}
 	crew, absent, err := p.connectMembers(ctx, &l, present, now.absent)
@@ -99,9 +99,9 @@ func (p *Partition) loadMembers(ctx context.Context) error {
 		return err
 	}
 	if old != nil {
-		old.Release() // not before there is another: whoever interrupts this has somebody to speak with
+		old.CloseConnections() // not before there is another: whoever interrupts this has somebody to speak with
 	}
-	p.update(func(s *partitionState) {
+	p.updateState(func(s *partitionState) {
 		s.crew, s.loadedConfig = crew, &loadedConfig{
 			original: l.original,
 			cfg:      l.cfg,
@@ -110,7 +110,7 @@ func (p *Partition) loadMembers(ctx context.Context) error {
 		}
 	})
 	cfg := crew.Configuration()
-	if err := cfg.Check(crew.Facts()); err != nil {
+	if err := cfg.CheckNodes(crew.Facts()); err != nil {
 		return err
 	}
 	return crew.Load(ctx)
@@ -134,7 +134,7 @@ func (p *Partition) connectMembers(ctx context.Context, l *loadedConfig, present
 		if err == nil {
 			return crew, absent, nil
 		}
-		crew.Release()
+		crew.CloseConnections()
 		if relocated != nil {
 			present = relocated
 			continue
@@ -236,7 +236,7 @@ func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config, until tim
 	if names := cfg.MemberNames(); names != nil {
 		return p.awaitMembers(ctx, names, nil, until)
 	}
-	return p.awaitJoined(ctx, wantedNames(&cfg), until, func(there map[string]cluster.Member) bool {
+	return p.awaitJoined(ctx, wantedProcessNames(&cfg), until, func(there map[string]cluster.Member) bool {
 		return len(cluster.UnitNames(there)) >= cfg.Nodes
 	})
 }
@@ -253,7 +253,7 @@ func (p *Partition) awaitJoined(ctx context.Context, due []string, until time.Ti
 	look := time.NewTicker(memberPollInterval) // one that was started again where it was changes no member
 	defer look.Stop()
 	for {
-		changed := p.cfg.Members.Changed()
+		changed := p.cfg.Members.MembersChanged()
 		there := p.livingMembers(p.cfg.Members.ByName())
 		if enough(there) {
 			return there

@@ -31,7 +31,7 @@ func TestOfflineAndOnlineSayTheSame(t *testing.T) {
 	} {
 		c, err := config.Compose("configuration", []byte(tc.text), []string{tc.setting})
 		if err == nil {
-			err = c.Check(offline)
+			err = c.CheckNodes(offline)
 		}
 		var invalid *config.InvalidError
 		if !errors.As(err, &invalid) {

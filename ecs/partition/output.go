@@ -29,8 +29,8 @@ func (p *Partition) checkWritable(cfg config.Config, names []string, present map
 
 // outputCheck is what the nodes of a Crew said of the output when a start was asked for.
 type outputCheck struct {
-	crew *nodes.Crew // nil: nobody was asked
-	last uint32      // the highest number of a run that is recorded there
+	crew            *nodes.Crew // nil: nobody was asked
+	lastRecordedRun uint32      // the highest number of a run that is recorded there
 }
 
 // mayStart refuses a start whose output cannot be written: a refusal costs nothing, and an error in the middle of a
@@ -44,7 +44,7 @@ func (p *Partition) mayStart(ctx context.Context, state fsm.State) error {
 	if err != nil {
 		return preconditionError(state, fsm.Start.String(), err.Error())
 	}
-	p.update(func(s *partitionState) { s.outputCheck = outputCheck{crew, last} })
+	p.updateState(func(s *partitionState) { s.outputCheck = outputCheck{crew, last} })
 	return nil
 }
 
@@ -55,7 +55,7 @@ func (p *Partition) checkOutput(ctx context.Context, crew *nodes.Crew) (last uin
 	defer cancel()
 	last, short, err := crew.CheckOutput(ctx, 0)
 	for _, what := range short {
-		p.publishf(warning, "output", componentName, "%s", what)
+		p.publishf(severityWarning, "output", partitionComponent, "%s", what)
 	}
 	return last, err
 }
@@ -68,23 +68,23 @@ func (p *Partition) reserveNumber(crew *nodes.Crew) error {
 	}
 	now := p.currentState()
 	check, again := now.outputCheck, now.pendingCommand.user == recoveryUser
-	p.update(func(s *partitionState) { s.outputCheck = outputCheck{} })
+	p.updateState(func(s *partitionState) { s.outputCheck = outputCheck{} })
 	if check.crew != crew || again { // nobody asked before this start, or it has found other nodes since
 		last, err := p.checkOutput(p.ctx, crew)
 		if err != nil {
 			return fmt.Errorf("the output cannot be written: %w", err)
 		}
-		check.last = last
+		check.lastRecordedRun = last
 	}
-	if known, err := p.cfg.Store.Last(); err == nil && known == 0 && check.last > 0 {
-		p.publishf(warning, "record", componentName,
+	if known, err := p.cfg.Store.LastRunNumber(); err == nil && known == 0 && check.lastRecordedRun > 0 {
+		p.publishf(severityWarning, "record", partitionComponent,
 			"the run control has no record of any run, and the output holds runs up to %d: "+
 				"the next one is numbered behind them; if records were kept elsewhere, end the run control and give it their "+
-				"directory with --state", check.last)
+				"directory with --state", check.lastRecordedRun)
 	}
-	if check.last == math.MaxUint32 {
+	if check.lastRecordedRun == math.MaxUint32 {
 		return fmt.Errorf("the output holds a run %d, and no number is left behind it: give another output, or "+
-			"move that run away", check.last)
+			"move that run away", check.lastRecordedRun)
 	}
-	return p.cfg.Store.RaiseNextNumber(check.last + 1)
+	return p.cfg.Store.RaiseNextNumber(check.lastRecordedRun + 1)
 }

@@ -55,10 +55,10 @@ func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 		if got, want := warnsOfUnrecordedRuns(events), c.next > 1; got != want {
 			t.Errorf("%s: the output has runs and the records have none: said %v, not %v", name, got, want)
 		}
-		last := events.Last()
+		last := events.LastNumber()
 		p.outputCheck = outputCheck{crew, 41}
-		if err := p.reserveNumber(crew); err != nil || events.Last() != last {
-			t.Errorf("%s: records that have a run are told as empty: %v, %v", name, events.Since(last), err)
+		if err := p.reserveNumber(crew); err != nil || events.LastNumber() != last {
+			t.Errorf("%s: records that have a run are told as empty: %v, %v", name, events.EventsSince(last), err)
 		}
 		if err := store.Close(); err != nil {
 			t.Error(err)
@@ -68,8 +68,8 @@ func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 
 // warnsOfUnrecordedRuns says whether the journal warns of runs in the output of which there is no record.
 func warnsOfUnrecordedRuns(events *journal.Journal) bool {
-	return slices.ContainsFunc(events.Since(0), func(e *ecsv1.Event) bool {
-		return e.GetKind() == "record" && e.GetSeverity() == warning &&
+	return slices.ContainsFunc(events.EventsSince(0), func(e *ecsv1.Event) bool {
+		return e.GetKind() == "record" && e.GetSeverity() == severityWarning &&
 			strings.Contains(e.GetText(), "no record of any run") &&
 			strings.Contains(e.GetText(), "holds runs up to 41") && strings.Contains(e.GetText(), "--state")
 	})
@@ -90,7 +90,7 @@ func TestWhenRecordsAreCompleted(t *testing.T) {
 		"started anew":        {readAttempt{now.Add(-time.Second), "n0 a"}, "n0 b", true},
 		"tried a while since": {readAttempt{now.Add(-completeRetryInterval), "n0 a"}, "n0 a", true},
 	} {
-		if got := c.last.due(now, c.there); got != c.want {
+		if got := c.last.isDue(now, c.there); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -126,8 +126,8 @@ func TestARecordWithoutAReport(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	report.AccountingOK = true
-	report.Recorded = &nodes.Output{Events: 100}
-	rec.Cause = &ecsv1.Cause{Code: codeAbsent}
+	report.RecordedOutput = &nodes.Output{Events: 100}
+	rec.Cause = &ecsv1.Cause{Code: causeCodeAbsent}
 	after := completedRecord(rec, report, time.Now())
 	if after.GetVerdict() != ecsv1.Verdict_VERDICT_DEGRADED || len(after.GetUnread()) != 0 ||
 		after.GetCompleted() == nil {

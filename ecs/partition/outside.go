@@ -15,9 +15,9 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Live says why this process should be started anew; nil if it is well. A state machine that does not answer hangs for
-// good.
-func (p *Partition) Live(ctx context.Context) error {
+// CheckLiveness says why this process should be started anew; nil if it is well. A state machine that does not answer
+// hangs for good.
+func (p *Partition) CheckLiveness(ctx context.Context) error {
 	answered := make(chan struct{})
 	go func() {
 		p.runner.Status()
@@ -40,7 +40,7 @@ func (p *Partition) Ready() (string, error) { return p.runner.Status().State.Str
 func (p *Partition) Metrics() metrics.Partition {
 	runs := map[ecsv1.Verdict]uint64{}
 	p.mu.Lock()
-	maps.Copy(runs, p.verdicts)
+	maps.Copy(runs, p.verdictCounts)
 	p.mu.Unlock()
 	return metrics.Partition{Status: p.Status(), Snapshot: p.Snapshot(0), Runs: runs}
 }
@@ -58,13 +58,13 @@ func (p *Partition) countVerdicts() error {
 			p.noteUnread(r)
 			before = r.GetNumber()
 		}
-		if !list.More || len(list.Runs) == 0 {
+		if !list.HasOlder || len(list.Runs) == 0 {
 			break
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.verdicts = runs
+	p.verdictCounts = runs
 	return nil
 }
 
@@ -104,7 +104,7 @@ func (p *Partition) StopAndReport() (*nodes.Report, error) {
 			p.log.Warn("the last run was not stopped in good order", "err", err)
 		}
 	}
-	last, err := p.pendingWrites.latest()
+	last, err := p.pendingWrites.latestRecord()
 	var none *record.NoRunError
 	switch {
 	case errors.As(err, &none):

@@ -37,8 +37,8 @@ type Config struct {
 	Version  string
 	// Term of this control, from the store: see record.Store.NextTerm.
 	Term tagnet.Term
-	// Inputs are where the inputs of runs may be read from. Nil: anywhere.
-	Inputs *safeopen.AllowedPaths
+	// AllowedInputs are where the inputs of runs may be read from. Nil: anywhere.
+	AllowedInputs *safeopen.AllowedPaths
 	// LocalScheduler has the scheduler live in this process, at a TCP port; 0 means any. Else it lives on a node, and a
 	// run goes on without its control.
 	LocalScheduler bool
@@ -59,13 +59,13 @@ type Config struct {
 // Partition is the run control of one partition. Its methods may be called from any goroutine.
 type Partition struct {
 	// immutable after New
-	cfg         Config
-	log         *slog.Logger
-	runner      *fsm.Runner
-	stop        context.CancelFunc // of the goroutines
-	ctx         context.Context
-	wg          sync.WaitGroup
-	stopTickers []func() // of what is done again and again
+	cfg            Config
+	log            *slog.Logger
+	runner         *fsm.Runner
+	stopGoroutines context.CancelFunc // of the goroutines
+	ctx            context.Context
+	wg             sync.WaitGroup
+	stopTickers    []func() // of what is done again and again
 
 	// owned by the goroutine that makes snapshots
 	figures     *figures.Builder
@@ -82,10 +82,10 @@ type Partition struct {
 
 	mu sync.Mutex // guards what follows
 	partitionState
-	spawned    spawnedProcesses
-	recoveries []time.Time              // automatic ones, of late
-	verdicts   map[ecsv1.Verdict]uint64 // of runs on record that are over
-	unread     map[uint32]readAttempt   // runs on record of whose output not all was read
+	spawned       spawnedProcesses
+	recoveryTimes []time.Time              // automatic ones, of late
+	verdictCounts map[ecsv1.Verdict]uint64 // of runs on record that are over
+	unreadRuns    map[uint32]readAttempt   // runs on record of whose output not all was read
 }
 
 // partitionState is how a partition stands. What its fields point to is not changed, but for crew and run, which have
@@ -96,10 +96,10 @@ type partitionState struct {
 	loadedConfig     *loadedConfig  // nil in Offline
 	crew             *nodes.Crew
 	run              *nodes.Run      // nil outside of one
-	rec              *ecsv1.Run      // of run; changed under mu
+	runRecord        *ecsv1.Run      // of run; changed under mu
 	lastReport       *nodes.Report   // of the run that was closed last; nil: none was
 	endedRun         *nodes.Run      // that it is of
-	nextClosed       chan struct{}   // closed with the next run that is
+	nextRunClosed    chan struct{}   // closed with the next run that is
 	lastFailure      error           // what the step that failed last did not tolerate
 	lastStartFailure *ecsv1.Cause    // why the run that was asked for last has not come about; nil: it has, or none was
 	preRunContext    context.Context // of the step under way to a run that has no number yet; nil: there is none
@@ -115,8 +115,8 @@ func (p *Partition) currentState() partitionState {
 	return p.partitionState
 }
 
-// update changes how it stands.
-func (p *Partition) update(change func(*partitionState)) {
+// updateState changes how it stands.
+func (p *Partition) updateState(change func(*partitionState)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change(&p.partitionState)
@@ -133,13 +133,13 @@ type loadedConfig struct {
 
 // pendingCommand are the arguments of commands under way.
 type pendingCommand struct {
-	configuration config.Config
-	prepared      bool   // nothing is to be found out about it
-	user          string // who gave the last command
-	remark, scan  string
-	end           string // why the run is to end
-	abandon       bool
-	joinDeadline  time.Time // until when members are waited for; zero: the step decides
+	configuration    config.Config
+	prepared         bool   // nothing is to be found out about it
+	user             string // who gave the last command
+	remark, scanName string
+	endCause         string // why the run is to end
+	abandon          bool
+	joinDeadline     time.Time // until when members are waited for; zero: the step decides
 }
 
 // New makes the run control, Offline.
@@ -154,24 +154,24 @@ func New(cfg Config) *Partition {
 		cfg:            cfg,
 		log:            cfg.Log,
 		figures:        figures.New(),
-		unread:         map[uint32]readAttempt{},
+		unreadRuns:     map[uint32]readAttempt{},
 		readingSlot:    make(chan struct{}, 1),
-		partitionState: partitionState{nextClosed: make(chan struct{})},
-		spawned: spawnedProcesses{running: map[string]bool{}, ended: map[string]string{},
-			nextEnd: make(chan struct{})},
+		partitionState: partitionState{nextRunClosed: make(chan struct{})},
+		spawned: spawnedProcesses{running: map[string]bool{}, endReasons: map[string]string{},
+			nextProcessEnd: make(chan struct{})},
 	}
-	p.ctx, p.stop = context.WithCancel(context.Background())
-	p.runner = fsm.New(componentName, fsm.Actions{
-		fsm.Load: p.work(fsm.Load), fsm.Configure: p.work(fsm.Configure), fsm.Start: p.work(fsm.Start),
-		fsm.Pause: p.work(fsm.Pause), fsm.Resume: p.work(fsm.Resume), fsm.Stop: p.work(fsm.Stop),
-		fsm.Reset: p.work(fsm.Reset), fsm.Unload: p.work(fsm.Unload), fsm.Recover: p.work(fsm.Recover),
+	p.ctx, p.stopGoroutines = context.WithCancel(context.Background())
+	p.runner = fsm.New(partitionComponent, fsm.Actions{
+		fsm.Load: p.workFor(fsm.Load), fsm.Configure: p.workFor(fsm.Configure), fsm.Start: p.workFor(fsm.Start),
+		fsm.Pause: p.workFor(fsm.Pause), fsm.Resume: p.workFor(fsm.Resume), fsm.Stop: p.workFor(fsm.Stop),
+		fsm.Reset: p.workFor(fsm.Reset), fsm.Unload: p.workFor(fsm.Unload), fsm.Recover: p.workFor(fsm.Recover),
 	}, fsm.Options{Abandon: p.abandonRun, Timeouts: p.timeouts()})
 	p.pendingWrites.journal, p.pendingWrites.log, p.pendingWrites.store = cfg.Journal, cfg.Log, cfg.Store
 	p.wg.Go(p.followStates)
 	p.stopTickers = []func(){
-		stopwatch.Every(writeRetryInterval, p.pendingWrites.retry),
-		stopwatch.Every(snapshotInterval, p.updateSnapshot),
-		stopwatch.Every(completeInterval, p.completeRecords),
+		stopwatch.RunEvery(writeRetryInterval, p.pendingWrites.retry),
+		stopwatch.RunEvery(snapshotInterval, p.updateSnapshot),
+		stopwatch.RunEvery(completeInterval, p.completeRecords),
 	}
 	return p
 }
@@ -179,8 +179,8 @@ func New(cfg Config) *Partition {
 // defaultReadyTimeout is what a node that has to map and link its slots may take on a busy machine, many times over.
 const defaultReadyTimeout = 60 * time.Second
 
-// componentName of the partition among components.
-const componentName = "partition"
+// partitionComponent of the partition among components.
+const partitionComponent = "partition"
 
 // timeoutFor is how long may be waited for nodes that have d by themselves.
 func (p *Partition) timeoutFor(d time.Duration) time.Duration { return max(d, p.cfg.MinTimeout) }
@@ -193,40 +193,40 @@ func (p *Partition) timeouts() fsm.Timeouts {
 		fsm.Start:     p.cfg.ReadyTimeout + timeoutMargin,
 		fsm.Pause:     10 * time.Second,
 		fsm.Resume:    10 * time.Second,
-		fsm.Stop:      stopTimeout,
+		fsm.Stop:      stopStallTimeout,
 		fsm.Reset:     20 * time.Second,
 		fsm.Unload:    20 * time.Second,
 		fsm.Recover:   30 * time.Second,
-	}.AtLeast(p.cfg.MinTimeout)
+	}.WithMinimum(p.cfg.MinTimeout)
 }
 
 const (
 	timeoutMargin = 5 * time.Second
-	// stopTimeout is how long the end of a run may go without any progress. What ends it before says what it waits for:
-	// the drain after half a minute, the nodes after one.
-	stopTimeout = 120 * time.Second
+	// stopStallTimeout is how long the end of a run may go without any progress. What ends it before says what it waits
+	// for: the drain after half a minute, the nodes after one.
+	stopStallTimeout = 120 * time.Second
 )
 
 // Close ends the run control and leaves the nodes as they are.
 func (p *Partition) Close() error {
-	p.stop()
+	p.stopGoroutines()
 	err := p.runner.Close()
 	p.wg.Wait()
 	for _, end := range p.stopTickers {
 		end()
 	}
 	p.pendingWrites.flush()
-	p.currentState().release()
+	p.currentState().releaseNodes()
 	return err
 }
 
-// release lets go of the nodes, and of the run if there is one, and leaves them as they are.
-func (s partitionState) release() {
+// releaseNodes lets go of the nodes, and of the run if there is one, and leaves them as they are.
+func (s partitionState) releaseNodes() {
 	if s.run != nil {
 		s.run.Close()
 	}
 	if s.crew != nil {
-		s.crew.Release()
+		s.crew.CloseConnections()
 	}
 }
 
@@ -237,7 +237,7 @@ func (p *Partition) followStates() {
 		if st.State != last.State && st.Change != 0 {
 			p.publish(&ecsv1.Event{
 				Kind:      "state",
-				Component: componentName,
+				Component: partitionComponent,
 				State:     st.State.String(),
 				Text:      "the partition is " + st.State.String() + stateReason(st),
 				Severity:  stateSeverity(st),
@@ -261,17 +261,17 @@ func stateReason(st fsm.Status) string {
 func stateSeverity(st fsm.Status) ecsv1.Severity {
 	switch {
 	case st.State == fsm.Error:
-		return bad
+		return severityError
 	case !st.Forced.IsZero():
-		return warning
+		return severityWarning
 	}
-	return info
+	return severityInfo
 }
 
 // publish writes an event to the journal, and to the record of the run that goes on.
 func (p *Partition) publish(e *ecsv1.Event) {
 	e.At = timestamppb.Now()
-	if rec := p.currentState().rec; rec != nil && e.Run == 0 {
+	if rec := p.currentState().runRecord; rec != nil && e.Run == 0 {
 		e.Run = rec.GetNumber()
 	}
 	p.cfg.Journal.Add(e)
@@ -292,9 +292,9 @@ func (p *Partition) publishf(severity ecsv1.Severity, kind, component, format st
 
 // Severities, in short.
 const (
-	info    = ecsv1.Severity_SEVERITY_INFO
-	warning = ecsv1.Severity_SEVERITY_WARNING
-	bad     = ecsv1.Severity_SEVERITY_ERROR
+	severityInfo    = ecsv1.Severity_SEVERITY_INFO
+	severityWarning = ecsv1.Severity_SEVERITY_WARNING
+	severityError   = ecsv1.Severity_SEVERITY_ERROR
 )
 
 // causeFromError makes the machine's cause of an error, and keeps the root cause behind it.
@@ -304,7 +304,7 @@ func (p *Partition) causeFromError(err error) fsm.Cause {
 	if errors.As(err, &few) {
 		err = few.asFault()
 	}
-	p.update(func(s *partitionState) { s.lastFailure = err })
+	p.updateState(func(s *partitionState) { s.lastFailure = err })
 	var cause fsm.Cause
 	if errors.As(err, &cause) {
 		return cause
@@ -315,9 +315,9 @@ func (p *Partition) causeFromError(err error) fsm.Cause {
 	}
 	var invalid *config.InvalidError
 	if errors.As(err, &invalid) {
-		return fsm.Cause{Kind: fsm.CauseFailed, Component: componentName, What: invalid.Error()}
+		return fsm.Cause{Kind: fsm.CauseFailed, Component: partitionComponent, What: invalid.Error()}
 	}
-	return fsm.Cause{Kind: fsm.CauseFailed, Component: nodes.Name, What: err.Error()}
+	return fsm.Cause{Kind: fsm.CauseFailed, Component: nodes.ControlName, What: err.Error()}
 }
 
 // causeFromFault makes the machine's cause of a fault.
@@ -358,8 +358,8 @@ func recordCause(x fault.Fault, code string, at *timestamppb.Timestamp) *ecsv1.C
 	}
 }
 
-// timestamp is a time in a message; nothing where nobody noted it.
-func timestamp(at time.Time) *timestamppb.Timestamp {
+// timestampOrNil is a time in a message; nothing where nobody noted it.
+func timestampOrNil(at time.Time) *timestamppb.Timestamp {
 	if at.IsZero() {
 		return nil
 	}

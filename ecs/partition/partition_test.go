@@ -111,7 +111,7 @@ func TestEveryCommandInEveryState(t *testing.T) {
 			plan := h.Plan(t.Context(), &ecsv1.CommandRequest{Command: c.String()})
 			err := h.command(c.String())
 			switch effect := fsm.EffectOf(state, c); effect {
-			case fsm.Refused:
+			case fsm.CommandRefused:
 				var refused *api.PreconditionError
 				if !errors.As(err, &refused) || refused.State != state.String() || !strings.Contains(err.Error(), state.String()) {
 					t.Errorf("%s in %s: %v", c, state, err)
@@ -124,7 +124,7 @@ func TestEveryCommandInEveryState(t *testing.T) {
 					t.Errorf("%s in %s: %v, planned %v", c, state, err, plan)
 				}
 				want := state
-				if effect == fsm.Begun {
+				if effect == fsm.TransitionBegun {
 					want = fsm.Transitions()[c-fsm.Load].To
 				}
 				if h.state() != want.String() {

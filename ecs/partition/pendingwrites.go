@@ -21,13 +21,13 @@ type Store interface {
 	RaiseNextNumber(n uint32) error
 	NextRun(begun *ecsv1.Run) (*ecsv1.Run, error)
 	Put(r *ecsv1.Run) error
-	Complete(r *ecsv1.Run) error
+	CompleteRun(r *ecsv1.Run) error
 	AddEvent(run uint32, events ...*ecsv1.Event) error
 	Get(run uint32) (*ecsv1.Run, error)
 	Latest() (*ecsv1.Run, error)
-	Last() (uint32, error)
-	List(before uint32, limit int) (record.List, error)
-	OpenRuns() (record.List, error)
+	LastRunNumber() (uint32, error)
+	List(before uint32, limit int) (record.RunList, error)
+	OpenRuns() (record.RunList, error)
 	Remember(key string, value []byte) error
 	Recall(key string) ([]byte, error)
 }
@@ -43,24 +43,24 @@ type pendingWrites struct {
 
 	flushMu sync.Mutex // held while the store is given what is kept, so that the newest is the last
 
-	mu         sync.Mutex // guards what follows
-	lastError  error      // the store does not take; nil: it does
-	since      time.Time  // it has not
-	records    map[uint32]*ecsv1.Run
-	events     []*ecsv1.Event // in order
-	dropped    int            // events beyond the most that are kept
-	savedState []byte         // of the partition; nil: the store has it
+	mu            sync.Mutex // guards what follows
+	lastError     error      // the store does not take; nil: it does
+	failingSince  time.Time  // it has not
+	records       map[uint32]*ecsv1.Run
+	events        []*ecsv1.Event // in order
+	droppedEvents int            // events beyond the most that are kept
+	savedState    []byte         // of the partition; nil: the store has it
 }
 
-// maxEvents are kept while the store does not take: a run of many hours has some hundreds.
-const maxEvents = 4000
+// maxPendingEvents are kept while the store does not take: a run of many hours has some hundreds.
+const maxPendingEvents = 4000
 
 // writeRetryInterval is how often the store is tried again.
 const writeRetryInterval = time.Second
 
 // putRecord writes the record of a run.
 func (u *pendingWrites) putRecord(r *ecsv1.Run) {
-	u.write(func() {
+	u.keepAndFlush(func() {
 		if u.records == nil {
 			u.records = map[uint32]*ecsv1.Run{}
 		}
@@ -77,9 +77,9 @@ func (u *pendingWrites) hasRecord(run uint32) bool {
 
 // addEvent adds an event to the record of its run.
 func (u *pendingWrites) addEvent(e *ecsv1.Event) {
-	u.write(func() {
-		if len(u.events) >= maxEvents {
-			u.dropped++
+	u.keepAndFlush(func() {
+		if len(u.events) >= maxPendingEvents {
+			u.droppedEvents++
 			return
 		}
 		u.events = append(u.events, e)
@@ -87,10 +87,10 @@ func (u *pendingWrites) addEvent(e *ecsv1.Event) {
 }
 
 // saveState writes down where the partition is.
-func (u *pendingWrites) saveState(text []byte) { u.write(func() { u.savedState = text }) }
+func (u *pendingWrites) saveState(text []byte) { u.keepAndFlush(func() { u.savedState = text }) }
 
-// write keeps what is to be written, and gives it to the store unless that has just failed.
-func (u *pendingWrites) write(keep func()) {
+// keepAndFlush keeps what is to be written, and gives it to the store unless that has just failed.
+func (u *pendingWrites) keepAndFlush(keep func()) {
 	u.mu.Lock()
 	keep()
 	failing := u.lastError != nil
@@ -184,7 +184,7 @@ func (u *pendingWrites) noteFailure(err error) {
 	u.mu.Lock()
 	first := u.lastError == nil
 	if u.lastError = err; first {
-		u.since = time.Now()
+		u.failingSince = time.Now()
 	}
 	u.mu.Unlock()
 	if first {
@@ -198,8 +198,8 @@ const unwrittenAdvice = "make room on the disk of --state, or mend it; runs go o
 // noteSuccess says that the store takes again, if that is new.
 func (u *pendingWrites) noteSuccess() {
 	u.mu.Lock()
-	was, dropped := u.lastError, u.dropped
-	u.lastError, u.dropped = nil, 0
+	was, dropped := u.lastError, u.droppedEvents
+	u.lastError, u.droppedEvents = nil, 0
 	u.mu.Unlock()
 	switch {
 	case was != nil && dropped > 0:
@@ -215,7 +215,7 @@ func (u *pendingWrites) publish(severity ecsv1.Severity, text string) {
 	u.journal.Add(&ecsv1.Event{
 		At:        timestamppb.Now(),
 		Kind:      "alarm",
-		Component: componentName,
+		Component: partitionComponent,
 		Severity:  severity,
 		Text:      text,
 	})
@@ -230,16 +230,16 @@ func (u *pendingWrites) alarm() *ecsv1.Alarm {
 	}
 	return &ecsv1.Alarm{
 		Rule:      "record-not-written",
-		Component: componentName,
+		Component: partitionComponent,
 		What:      "the run record cannot be written: " + u.lastError.Error(),
 		Advice:    unwrittenAdvice,
 		Severity:  ecsv1.Severity_SEVERITY_ERROR,
-		Since:     timestamppb.New(u.since),
+		Since:     timestamppb.New(u.failingSince),
 	}
 }
 
-// latest is the record of the newest run, written or not.
-func (u *pendingWrites) latest() (*ecsv1.Run, error) {
+// latestRecord is the record of the newest run, written or not.
+func (u *pendingWrites) latestRecord() (*ecsv1.Run, error) {
 	u.mu.Lock()
 	var newest *ecsv1.Run
 	for _, r := range u.records {

@@ -37,7 +37,7 @@ type onDisk struct {
 }
 
 func (s *onDisk) Put(r *ecsv1.Run) error {
-	if err := s.disk.last.Load(); err != nil && record.Closed(r) {
+	if err := s.disk.last.Load(); err != nil && record.IsClosed(r) {
 		return *err
 	}
 	return s.disk.write(func() error { return s.Store.Put(r) })
@@ -140,7 +140,7 @@ func TestControlIsLostBeforeTheEndIsWritten(t *testing.T) {
 	busy := error(&record.BusyError{Path: "runs.db", Waited: 3 * time.Second})
 	h.disk.last.Store(&busy)
 	h.mustCommand("stop")
-	if r, err := h.store.Get(1); err != nil || record.Closed(r) {
+	if r, err := h.store.Get(1); err != nil || record.IsClosed(r) {
 		t.Fatalf("the end is written: %v, %v", r, err)
 	}
 	h.stopControl()

@@ -21,18 +21,18 @@ func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.Pl
 	name, args := req.GetCommand(), req.GetArguments()
 	plan := &planner{
 		partition:      p,
-		out:            &ecsv1.PlanResponse{},
+		response:       &ecsv1.PlanResponse{},
 		state:          st.State,
 		args:           args,
 		partitionState: p.currentState(),
 	}
 	if c, err := fsm.ParseCommand(name); err == nil {
 		switch fsm.EffectOf(st.State, c) {
-		case fsm.Refused:
+		case fsm.CommandRefused:
 			plan.addRefusal("%v", preconditionError(st.State, name, ""))
-		case fsm.Accepted:
-			plan.addStep(componentName, "nothing: it is %s already, or on the way there", st.State)
-		case fsm.Begun:
+		case fsm.CommandAccepted:
+			plan.addStep(partitionComponent, "nothing: it is %s already, or on the way there", st.State)
+		case fsm.TransitionBegun:
 			plan.command = c
 			for _, a := range p.actions(c) {
 				a.describe(plan)
@@ -41,17 +41,17 @@ func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.Pl
 	} else {
 		plan.planMemberChange(name, args["node"])
 	}
-	plan.out.Possible = len(plan.out.Refusals) == 0
-	if !plan.out.Possible {
-		plan.out.Steps = nil
+	plan.response.Possible = len(plan.response.Refusals) == 0
+	if !plan.response.Possible {
+		plan.response.Steps = nil
 	}
-	return plan.out
+	return plan.response
 }
 
 // planner is what is known when a plan is made, and collects what it says.
 type planner struct {
 	partition *Partition
-	out       *ecsv1.PlanResponse
+	response  *ecsv1.PlanResponse
 	state     fsm.State
 	command   fsm.Command
 	args      map[string]string
@@ -59,11 +59,11 @@ type planner struct {
 }
 
 func (plan *planner) addRefusal(format string, args ...any) {
-	plan.out.Refusals = append(plan.out.Refusals, fmt.Sprintf(format, args...))
+	plan.response.Refusals = append(plan.response.Refusals, fmt.Sprintf(format, args...))
 }
 
 func (plan *planner) addStep(who, format string, args ...any) {
-	plan.out.Steps = append(plan.out.Steps, &ecsv1.PlanStep{Component: who, What: fmt.Sprintf(format, args...)})
+	plan.response.Steps = append(plan.response.Steps, &ecsv1.PlanStep{Component: who, What: fmt.Sprintf(format, args...)})
 }
 
 // excludedNodes are those who are excluded outside of a run.
@@ -83,7 +83,7 @@ func planLoading(plan *planner) {
 		err = p.checkMembers(cfg, present)
 	}
 	if err != nil {
-		plan.out.Refusals = append(plan.out.Refusals, problemTexts(err)...)
+		plan.response.Refusals = append(plan.response.Refusals, problemTexts(err)...)
 		return
 	}
 	names := cfg.MemberNames()
@@ -95,7 +95,7 @@ func planLoading(plan *planner) {
 		return
 	}
 	if cfg.InputFile() != "" { // a plan reads no file: everybody who may look may ask for one
-		plan.addStep(nodes.Name, "reads the input %s to its end, and refuses it if it cannot be replayed", cfg.Input)
+		plan.addStep(nodes.ControlName, "reads the input %s to its end, and refuses it if it cannot be replayed", cfg.Input)
 	}
 	for i, role := range cfg.Roles() {
 		plan.addStep(names[i], "becomes %s and goes through Loading to NotReady", describeUnits(role))
@@ -107,9 +107,9 @@ func describeUnits(r config.Role) string {
 	switch {
 	case r.Folded():
 		return fmt.Sprintf("readout unit %d and builder unit %d", r.RU, r.BU)
-	case r.RU != config.None:
+	case r.RU != config.NoUnit:
 		return fmt.Sprintf("readout unit %d", r.RU)
-	case r.BU != config.None:
+	case r.BU != config.NoUnit:
 		return fmt.Sprintf("builder unit %d", r.BU)
 	}
 	return "nothing but where the scheduler may live"
@@ -165,7 +165,7 @@ func planClear(plan *planner) {
 }
 
 func planNumber(plan *planner) {
-	plan.addStep(nodes.Name, "takes the next run number and writes the record of the run")
+	plan.addStep(nodes.ControlName, "takes the next run number and writes the record of the run")
 }
 
 func planBeginning(plan *planner) {
@@ -184,12 +184,12 @@ func planPause(plan *planner) {
 
 func planStopping(plan *planner) {
 	if plan.args["abandon"] == "true" {
-		plan.addStep("tagnet", "abandons %d MEPs under way", inFlight(plan.run))
+		plan.addStep("tagnet", "abandons %d MEPs under way", mepsInFlight(plan.run))
 	} else {
-		plan.addStep("tagnet", "issues no further MEP; %d under way are built", inFlight(plan.run))
+		plan.addStep("tagnet", "issues no further MEP; %d under way are built", mepsInFlight(plan.run))
 	}
 	planNodes(plan)
-	plan.addStep(nodes.Name, "closes the accounts and the record of the run")
+	plan.addStep(nodes.ControlName, "closes the accounts and the record of the run")
 }
 
 // planNodes says what every node does that is there.
@@ -212,7 +212,7 @@ func (plan *planner) presentNodes() (names []string) {
 	return slices.DeleteFunc(plan.crew.Names(), func(name string) bool { return plan.crew.LostReason(name) != "" })
 }
 
-func inFlight(run *nodes.Run) uint64 {
+func mepsInFlight(run *nodes.Run) uint64 {
 	if run == nil {
 		return 0
 	}
@@ -225,11 +225,11 @@ func (plan *planner) planMemberChange(name, node string) {
 	switch {
 	case err != nil:
 		plan.addRefusal("%v", err)
-	case builds && name == include:
+	case builds && name == commandInclude:
 		plan.addStep("tagnet", "gives the builder unit of %s MEPs again", node)
 	case builds:
 		plan.addStep("tagnet", "gives the builder unit of %s no more MEPs, and those it holds to others", node)
-	case name == include:
+	case name == commandInclude:
 		plan.addStep(node, "takes part in the next run")
 	default:
 		plan.addStep(node, "takes no part in the next run")

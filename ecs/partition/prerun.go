@@ -17,7 +17,7 @@ func (p *Partition) preRunWork(step fsm.Work) fsm.Work {
 		if p.currentState().pendingCommand.user == recoveryUser { // nobody asked for that run
 			return step(ctx)
 		}
-		p.update(func(s *partitionState) { s.lastStartFailure, s.preRunContext = nil, ctx })
+		p.updateState(func(s *partitionState) { s.lastStartFailure, s.preRunContext = nil, ctx })
 		err := step(ctx)
 		switch {
 		case err == nil:
@@ -26,7 +26,7 @@ func (p *Partition) preRunWork(step fsm.Work) fsm.Work {
 		default:
 			p.noteStartFailure(err)
 		}
-		p.update(func(s *partitionState) { s.preRunContext = nil })
+		p.updateState(func(s *partitionState) { s.preRunContext = nil })
 		return err
 	}
 }
@@ -34,8 +34,8 @@ func (p *Partition) preRunWork(step fsm.Work) fsm.Work {
 // noteStartFailure notes why the run that was asked for last does not come about. What is refused while a run goes on
 // has missed none.
 func (p *Partition) noteStartFailure(err error) {
-	p.update(func(s *partitionState) {
-		if s.rec == nil {
+	p.updateState(func(s *partitionState) {
+		if s.runRecord == nil {
 			s.lastStartFailure = p.startFailureCause(err)
 		}
 	})
@@ -47,7 +47,7 @@ func (p *Partition) startFailureCause(err error) *ecsv1.Cause {
 		return p.causeMessage(fault)
 	}
 	return &ecsv1.Cause{
-		Component: componentName,
+		Component: partitionComponent,
 		What:      err.Error(),
 		Code:      "refused",
 		At:        timestamppb.Now(),

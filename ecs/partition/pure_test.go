@@ -62,7 +62,7 @@ func TestSelectMembers(t *testing.T) {
 }
 
 func TestRecoveryIsBounded(t *testing.T) {
-	bound := config.Recover{Times: 2, Within: 10 * time.Minute}
+	bound := config.RecoveryBound{MaxTimes: 2, Within: 10 * time.Minute}
 	now := time.Unix(100_000, 0)
 	var before []time.Time
 	var answers []bool
@@ -81,7 +81,7 @@ func TestRecoveryIsBounded(t *testing.T) {
 			t.Errorf("fault %d: recovered %v", i+1, answers[i])
 		}
 	}
-	if again, _ := partition.Allowance(config.Recover{}, nil, now); again {
+	if again, _ := partition.Allowance(config.RecoveryBound{}, nil, now); again {
 		t.Error("never is sometimes")
 	}
 }

@@ -12,10 +12,10 @@ import (
 // readmitter looks for nodes that were lost in a run and are back in the cluster, and takes them into it, one at a
 // time.
 type readmitter struct {
-	p         *Partition
-	run       *nodes.Run
-	lastTries map[string]time.Time // when each was tried last
-	pending   chan struct{}        // of the one under way, closed when it is over; nil: there is none
+	p           *Partition
+	run         *nodes.Run
+	lastTries   map[string]time.Time // when each was tried last
+	attemptDone chan struct{}        // of the one under way, closed when it is over; nil: there is none
 }
 
 // readmitRetryDelay is how long a node waits that could not come back, before it is tried again. A process that has
@@ -28,10 +28,10 @@ func (p *Partition) newReadmitter(run *nodes.Run) *readmitter {
 
 // readmitNext begins with the next one, if there is any. ctx ends with the run.
 func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
-	if c.pending != nil {
+	if c.attemptDone != nil {
 		select {
-		case <-c.pending:
-			c.pending = nil
+		case <-c.attemptDone:
+			c.attemptDone = nil
 		default:
 			return
 		}
@@ -47,7 +47,7 @@ func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
 		}
 		c.lastTries[name] = now
 		pending := make(chan struct{})
-		c.pending = pending
+		c.attemptDone = pending
 		c.p.wg.Go(func() {
 			defer close(pending)
 			c.readmit(ctx, m)
@@ -72,14 +72,15 @@ func (c *readmitter) readmit(ctx context.Context, m cluster.Member) {
 	}
 	if gone == nil {
 		p.log.Warn("the node of the decision unit is back in the run", "node", m.Name)
-		p.publishf(info, "back", m.Name, "%s was lost and is back: events are decided from the next one that is triggered",
+		p.publishf(severityInfo, "back", m.Name,
+			"%s was lost and is back: events are decided from the next one that is triggered",
 			m.Name)
 		c.noteReadmitted()
 		return
 	}
 	p.log.Warn("a node is back in the run", "node", m.Name, "marked_from_mep", gone.GetFromMep(), "whole_from_mep",
 		gone.GetBackMep())
-	p.publishf(info, "back", m.Name,
+	p.publishf(severityInfo, "back", m.Name,
 		"%s was lost at %s and is back: events are marked from MEP %d on, and whole again from MEP "+
 			"%d on", m.Name, time.Unix(0, gone.GetAtNs()).UTC().Format("15:04:05.000Z"), gone.GetFromMep(), gone.GetBackMep())
 	c.noteReadmitted()
@@ -93,9 +94,9 @@ func (c *readmitter) noteReadmitted() {
 	c.p.saveState()
 }
 
-// wait waits until nothing is under way.
-func (c *readmitter) wait() {
-	if c.pending != nil {
-		<-c.pending
+// awaitAttempt waits until nothing is under way.
+func (c *readmitter) awaitAttempt() {
+	if c.attemptDone != nil {
+		<-c.attemptDone
 	}
 }

@@ -50,7 +50,8 @@ func TestControlComesTooLate(t *testing.T) {
 	h.awaitState("Ready")
 	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_GOOD, nodes.EndControlLost)
 	r := h.closedRun(1)
-	if r.GetCause().GetComponent() != nodes.Name || !r.GetCause().GetAt().AsTime().Equal(r.GetStopBegun().AsTime()) {
+	if r.GetCause().GetComponent() != nodes.ControlName ||
+		!r.GetCause().GetAt().AsTime().Equal(r.GetStopBegun().AsTime()) {
 		t.Errorf("the cause is %v, and stop began at %v", r.GetCause(), r.GetStopBegun().AsTime())
 	}
 	if begun, done := r.GetStopBegun().AsTime(), r.GetStopDone().AsTime(); begun.Before(left) || done.After(back) ||

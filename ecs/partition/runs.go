@@ -25,7 +25,7 @@ func (p *Partition) openRecord(crew *nodes.Crew) error {
 		StartedBy:  a.user,
 		StartBegun: timestamppb.Now(),
 		Remark:     a.remark,
-		Scan:       a.scan,
+		Scan:       a.scanName,
 		Nodes:      crew.Names(),
 		Versions:   p.versions(crew),
 		RunKey:     nodes.NewKey(),
@@ -39,14 +39,14 @@ func (p *Partition) openRecord(crew *nodes.Crew) error {
 	if err := p.cfg.Store.Put(rec); err != nil {
 		return fmt.Errorf("no run can begin without its record: %w", err)
 	}
-	p.update(func(s *partitionState) { s.rec, s.lastStartFailure, s.preRunContext = rec, nil, nil })
+	p.updateState(func(s *partitionState) { s.runRecord, s.lastStartFailure, s.preRunContext = rec, nil, nil })
 	p.saveState()
 	return nil
 }
 
 // versions are those of the programs, by component.
 func (p *Partition) versions(crew *nodes.Crew) map[string]string {
-	v := map[string]string{nodes.Name: p.cfg.Version}
+	v := map[string]string{nodes.ControlName: p.cfg.Version}
 	for i, rep := range crew.Reports() {
 		v[crew.Names()[i]] = rep.GetVersion()
 	}
@@ -55,9 +55,9 @@ func (p *Partition) versions(crew *nodes.Crew) map[string]string {
 
 // noteBegun notes that every node is Running.
 func (p *Partition) noteBegun(run *nodes.Run) {
-	p.changeRecord(func(r *ecsv1.Run) { r.StartDone = timestamp(run.StartedAt()) })
+	p.changeRecord(func(r *ecsv1.Run) { r.StartDone = timestampOrNil(run.StartedAt()) })
 	p.saveState()
-	p.publishf(info, "run", componentName, "run %d has begun", run.Number())
+	p.publishf(severityInfo, "run", partitionComponent, "run %d has begun", run.Number())
 }
 
 // noteStopping notes when the end of the run was asked for, or struck, and what struck, before anybody hears of it.
@@ -81,12 +81,12 @@ func (p *Partition) noteStopping(why string, struck *ecsv1.Cause) {
 // changeRecord changes the record of the present run, if there is one.
 func (p *Partition) changeRecord(f func(*ecsv1.Run)) {
 	p.mu.Lock()
-	if p.rec == nil {
+	if p.runRecord == nil {
 		p.mu.Unlock()
 		return
 	}
-	f(p.rec)
-	rec := proto.CloneOf(p.rec)
+	f(p.runRecord)
+	rec := proto.CloneOf(p.runRecord)
 	p.mu.Unlock()
 	p.pendingWrites.putRecord(rec)
 }
@@ -94,16 +94,16 @@ func (p *Partition) changeRecord(f func(*ecsv1.Run)) {
 // closeRun closes the record of a run with its report, and the scheduler.
 func (p *Partition) closeRun(run *nodes.Run, report *nodes.Report) {
 	now := p.currentState()
-	if now.rec == nil {
+	if now.runRecord == nil {
 		run.Shutdown()
 		return
 	}
-	p.publishClosing(now.rec.GetNumber(), report)
+	p.publishClosing(now.runRecord.GetNumber(), report)
 	for _, what := range report.UnreadBuffers() {
-		p.publishf(warning, "output", componentName, "%s", what)
+		p.publishf(severityWarning, "output", partitionComponent, "%s", what)
 	}
 	for _, what := range report.NotChecked {
-		p.publishf(warning, "run", componentName, "not checked: %s", what)
+		p.publishf(severityWarning, "run", partitionComponent, "not checked: %s", what)
 	}
 	var absent []absentNode
 	if now.loadedConfig != nil {
@@ -120,13 +120,13 @@ func (p *Partition) closeRun(run *nodes.Run, report *nodes.Report) {
 		fillRecord(r, report, absent, over)
 	})
 	p.mu.Lock()
-	if p.verdicts != nil {
-		p.verdicts[recordVerdict(report)]++
+	if p.verdictCounts != nil {
+		p.verdictCounts[recordVerdict(report)]++
 	}
-	closed := p.rec
-	p.rec, p.lastReport, p.endedRun = nil, report, run
-	close(p.nextClosed)
-	p.nextClosed = make(chan struct{})
+	closed := p.runRecord
+	p.runRecord, p.lastReport, p.endedRun = nil, report, run
+	close(p.nextRunClosed)
+	p.nextRunClosed = make(chan struct{})
 	p.mu.Unlock()
 	p.noteUnread(closed)
 	p.saveState()
@@ -158,14 +158,14 @@ func (p *Partition) shutdownRun(run *nodes.Run) {
 // publishClosing tells how a run has ended.
 func (p *Partition) publishClosing(number uint32, report *nodes.Report) {
 	if c := report.Cause; c != nil {
-		p.publishf(bad, "fault", c.Component, "run %d was ended by %s: %s", number, c.Component, c.What)
+		p.publishf(severityError, "fault", c.Component, "run %d was ended by %s: %s", number, c.Component, c.What)
 		return
 	}
-	how := info
+	how := severityInfo
 	if report.ExitStatus() != nodes.ExitGood || recordVerdict(report) != ecsv1.Verdict_VERDICT_GOOD {
-		how = warning
+		how = severityWarning
 	}
-	p.publishf(how, "run", componentName, "run %d is over (%s): %s, %d events built, %d incomplete%s", number,
+	p.publishf(how, "run", partitionComponent, "run %d is over (%s): %s, %d events built, %d incomplete%s", number,
 		report.EndCause,
 		verdictWord(recordVerdict(report)), report.EventsBuilt, report.EventsIncomplete, reasonClause(report.VerdictReason))
 }
@@ -186,11 +186,11 @@ func recordVerdict(r *nodes.Report) ecsv1.Verdict {
 // verdictWord is a verdict for people.
 func verdictWord(v ecsv1.Verdict) string { return strings.TrimPrefix(v.String(), "VERDICT_") }
 
-// codeLoss is the code of the cause that the run goes on without a node.
-const codeLoss = "loss"
+// causeCodeToleratedLoss is the code of the cause that the run goes on without a node.
+const causeCodeToleratedLoss = "loss"
 
-// codeAbsent is the code of the cause that a member took no part.
-const codeAbsent = "absent"
+// causeCodeAbsent is the code of the cause that a member took no part.
+const causeCodeAbsent = "absent"
 
 // fillRecord completes the record of a run that is over.
 func fillRecord(r *ecsv1.Run, report *nodes.Report, absent []absentNode, now time.Time) {
@@ -199,8 +199,9 @@ func fillRecord(r *ecsv1.Run, report *nodes.Report, absent []absentNode, now tim
 	if r.StopBegun == nil {
 		r.StopBegun = r.StopDone
 	}
-	if x, c := report.FirstLoss, r.GetCause(); x != nil && c.GetCode() == codeLoss && c.GetComponent() == x.Component {
-		r.Cause = recordCause(*x, codeLoss, c.GetAt()) // who is closer to it has spoken since
+	if x, c := report.FirstLoss, r.GetCause(); x != nil && c.GetCode() == causeCodeToleratedLoss &&
+		c.GetComponent() == x.Component {
+		r.Cause = recordCause(*x, causeCodeToleratedLoss, c.GetAt()) // who is closer to it has spoken since
 	}
 	if c := report.Cause; c != nil {
 		seen := r.StopBegun
@@ -223,9 +224,9 @@ func fillRecord(r *ecsv1.Run, report *nodes.Report, absent []absentNode, now tim
 			Code:      "broken_source",
 		}
 	} else if report.Unmerged {
-		problems := report.Recorded.Problems
+		problems := report.RecordedOutput.Problems
 		r.Cause = &ecsv1.Cause{
-			Component: nodes.Name,
+			Component: nodes.ControlName,
 			Part:      node.SubsystemOutput,
 			What:      problems[len(problems)-1],
 			Code:      "not_merged",
@@ -233,7 +234,7 @@ func fillRecord(r *ecsv1.Run, report *nodes.Report, absent []absentNode, now tim
 	}
 	good := r.Verdict == ecsv1.Verdict_VERDICT_GOOD
 	if len(absent) > 0 && (good || r.Cause == nil) {
-		r.Cause = &ecsv1.Cause{Component: absent[0].Name, What: "it took no part: " + absent[0].Why, Code: codeAbsent}
+		r.Cause = &ecsv1.Cause{Component: absent[0].Name, What: "it took no part: " + absent[0].Why, Code: causeCodeAbsent}
 	}
 	r.EventsIncomplete, r.BytesBuilt = report.EventsIncomplete, report.BytesBuilt
 	r.GoodputGbps, r.EventRateHz, r.DurationS = report.GoodputGbps, report.EventRateHz, report.DurationS
@@ -275,8 +276,8 @@ func fillResults(r *ecsv1.Run, report *nodes.Report) {
 			Ok:    a.OK,
 		})
 	}
-	if report.Recorded != nil {
-		r.Unread = report.Recorded.Unread
+	if report.RecordedOutput != nil {
+		r.Unread = report.RecordedOutput.UnreadNodes
 	}
 	if text, err := json.Marshal(report); err == nil {
 		r.ReportJson = string(text)
@@ -288,7 +289,7 @@ func fillResults(r *ecsv1.Run, report *nodes.Report) {
 func noteSelfStop(r *ecsv1.Run, stopped *nodev1.Cause, found time.Time) {
 	at := timestamppb.New(clampTime(r.GetStartDone(), time.UnixMicro(stopped.GetAtUs()), found))
 	r.Cause = &ecsv1.Cause{
-		Component: nodes.Name,
+		Component: nodes.ControlName,
 		What:      "the control was gone for longer than the nodes build on without it",
 		Code:      nodes.EndControlLost,
 		Evidence:  stopped.GetWhat(),
@@ -354,7 +355,7 @@ func closeAbandoned(r *ecsv1.Run, why string) {
 // unseenEndCause is the cause of an end that no control has seen.
 func unseenEndCause(what string) *ecsv1.Cause {
 	return &ecsv1.Cause{
-		Component: nodes.Name,
+		Component: nodes.ControlName,
 		What:      what,
 		Evidence:  "found when the control came back",
 		Code:      nodes.EndControlLost,

@@ -57,7 +57,7 @@ func selectMembers(c config.Config, names []string, absent []absentNode) (config
 	for _, a := range absent {
 		out[a.Name] = a.Why
 	}
-	readout, builder := c.OnLoss()
+	readout, builder := c.LossPolicies()
 	var there []string
 	rus, bus := 0, 0
 	for rank, role := range c.Roles() {
@@ -65,10 +65,10 @@ func selectMembers(c config.Config, names []string, absent []absentNode) (config
 			continue
 		}
 		there = append(there, names[rank])
-		if role.RU != config.None {
+		if role.RU != config.NoUnit {
 			rus++
 		}
-		if role.BU != config.None {
+		if role.BU != config.NoUnit {
 			bus++
 		}
 	}
@@ -103,9 +103,9 @@ func selectMembers(c config.Config, names []string, absent []absentNode) (config
 }
 
 // rewritePolicy is a policy for fewer units: the same number must be there.
-func rewritePolicy(text string, l config.Loss, units int) string {
+func rewritePolicy(text string, l config.LossPolicy, units int) string {
 	if strings.HasPrefix(text, "at-least") {
-		return fmt.Sprintf("at-least %d of %d", l.Min, units)
+		return fmt.Sprintf("at-least %d of %d", l.MinUnits, units)
 	}
 	return text
 }

@@ -11,10 +11,10 @@ import (
 	"ringlet/node/fsm"
 )
 
-// Hooks are told how a single run goes. Each may be nil.
-type Hooks struct {
-	Began    func()               // the run has begun
-	Progress func(nodes.Progress) // about twice a second from then on
+// RunHooks are told how a single run goes. Each may be nil.
+type RunHooks struct {
+	OnBegun    func()               // the run has begun
+	OnProgress func(nodes.Progress) // about twice a second from then on
 }
 
 // singleRunUser is who asks for the steps of a single run.
@@ -23,16 +23,16 @@ const singleRunUser = "run"
 // RunOnce takes the nodes through one run and puts them to rest, for a partition that was just made and ends after it.
 // What is wrong with the configuration, the input or the output is an error without a report; a run that ended by a
 // fault, even before it began, has a report with its cause. A context that ends ends the run in good order.
-func (p *Partition) RunOnce(ctx context.Context, cfg config.Config, hooks Hooks) (*nodes.Report, error) {
+func (p *Partition) RunOnce(ctx context.Context, cfg config.Config, hooks RunHooks) (*nodes.Report, error) {
 	if p.cfg.Spawner != nil {
 		defer p.cfg.Spawner.Stop()
 	}
 	defer p.dismissNodes()
-	if err := nodes.Prepare(ctx, &cfg, p.cfg.Inputs); err != nil {
+	if err := nodes.Prepare(ctx, &cfg, p.cfg.AllowedInputs); err != nil {
 		return nil, err
 	}
 	cfg.Recovery = config.Default().Recovery
-	p.update(func(s *partitionState) {
+	p.updateState(func(s *partitionState) {
 		s.pendingCommand = pendingCommand{configuration: cfg, prepared: true, user: singleRunUser}
 	})
 	if err := p.runner.Command(ctx, fsm.Load); err != nil {
@@ -46,16 +46,16 @@ func (p *Partition) RunOnce(ctx context.Context, cfg config.Config, hooks Hooks)
 			return p.reportNeverBegan(ctx, err, "before the run began")
 		}
 	}
-	if hooks.Began != nil {
-		hooks.Began()
+	if hooks.OnBegun != nil {
+		hooks.OnBegun()
 	}
-	report := p.awaitClosed(ctx, hooks.Progress)
-	if p.cfg.Spawner != nil && report.Recorded.Incomplete() {
+	report := p.awaitClosed(ctx, hooks.OnProgress)
+	if p.cfg.Spawner != nil && report.RecordedOutput.IsIncomplete() {
 		p.cfg.Spawner.Stop()
 		p.currentState().endedRun.CloseWithoutNodes(report)
 		crew := p.currentState().crew
-		p.update(func(s *partitionState) { s.crew = nil })
-		crew.Release() // nobody is there any more to be put to rest
+		p.updateState(func(s *partitionState) { s.crew = nil })
+		crew.CloseConnections() // nobody is there any more to be put to rest
 	}
 	return report, nil
 }
@@ -65,7 +65,7 @@ func (p *Partition) RunOnce(ctx context.Context, cfg config.Config, hooks Hooks)
 func (p *Partition) startSuperseded(err error) bool {
 	var by *fsm.SupersededError
 	now := p.currentState()
-	return errors.As(err, &by) && by.Command == fsm.Start && by.By == fsm.Stop && now.pendingCommand.end != "" &&
+	return errors.As(err, &by) && by.Command == fsm.Start && by.By == fsm.Stop && now.pendingCommand.endCause != "" &&
 		(now.run != nil || now.lastReport != nil)
 }
 
@@ -84,7 +84,7 @@ func (p *Partition) assignNumber(ctx context.Context) error {
 	if cfg.RunNumber == 0 {
 		cfg.RunNumber = last + 1
 	}
-	p.update(func(s *partitionState) {
+	p.updateState(func(s *partitionState) {
 		l := *s.loadedConfig
 		l.cfg.RunNumber = cfg.RunNumber
 		s.loadedConfig, s.outputCheck = &l, outputCheck{crew, cfg.RunNumber - 1}
@@ -131,7 +131,7 @@ func (p *Partition) awaitClosed(ctx context.Context, progress func(nodes.Progres
 			return now.lastReport
 		}
 		select {
-		case <-now.nextClosed:
+		case <-now.nextRunClosed:
 		case <-done:
 			done = nil
 			if run != nil {
@@ -148,7 +148,7 @@ func (p *Partition) awaitClosed(ctx context.Context, progress func(nodes.Progres
 // dismissNodes puts the nodes to rest and lets them go.
 func (p *Partition) dismissNodes() {
 	crew := p.currentState().crew
-	p.update(func(s *partitionState) { s.crew = nil })
+	p.updateState(func(s *partitionState) { s.crew = nil })
 	if err := p.Close(); err != nil {
 		p.log.Warn("the run control did not end in good order", "err", err)
 	}

@@ -34,7 +34,7 @@ const snapshotInterval = 500 * time.Millisecond
 // updateSnapshot makes the live picture.
 func (p *Partition) updateSnapshot() {
 	picture := p.makeSnapshot(time.Now())
-	p.update(func(s *partitionState) { s.snapshot, s.samples = picture, p.figures.Samples(figures.HistoryDepth) })
+	p.updateState(func(s *partitionState) { s.snapshot, s.samples = picture, p.figures.Samples(figures.HistoryDepth) })
 }
 
 // makeSnapshot reads everything once. One goroutine calls it.
@@ -46,10 +46,10 @@ func (p *Partition) makeSnapshot(now time.Time) *ecsv1.Snapshot {
 		for _, n := range crew.Statuses() {
 			one := figures.Node{Member: n.Member, Report: n.Report, Received: n.Received}
 			switch {
-			case n.Lost != "":
+			case n.LostReason != "":
 				one.State = "lost"
 			case n.Withdrawn:
-				one.State = figures.Withdrawn
+				one.State = figures.StateWithdrawn
 			}
 			r.Nodes = append(r.Nodes, one)
 		}
@@ -57,7 +57,7 @@ func (p *Partition) makeSnapshot(now time.Time) *ecsv1.Snapshot {
 	}
 	if run != nil && !run.StartedAt().IsZero() {
 		st := run.Stats()
-		r.Run, r.Began, r.Scheduler = run.Number(), run.StartedAt(), &st
+		r.Run, r.RunBegan, r.Scheduler = run.Number(), run.StartedAt(), &st
 	}
 	s := p.figures.Add(&r)
 	p.diagnose(s, crew)
@@ -105,17 +105,17 @@ func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *nodes.Crew) {
 	if crew != p.watchedCrew || p.watcher == nil {
 		p.watchedCrew, p.watcher = crew, diagnosis.New(p.diagnosisSettings(crew))
 	}
-	alarms, changes := p.watcher.Look(s, p.Status().GetRoot())
+	alarms, changes := p.watcher.Update(s, p.Status().GetRoot())
 	s.Alarms = alarms
 	if a := p.pendingWrites.alarm(); a != nil {
 		s.Alarms = append([]*ecsv1.Alarm{a}, alarms...)
 	}
 	for _, c := range changes {
 		if a := c.Alarm; c.Cleared {
-			p.publishf(info, "alarm", a.GetComponent(), "over: %s", a.GetWhat())
+			p.publishf(severityInfo, "alarm", a.GetComponent(), "over: %s", a.GetWhat())
 		} else {
 			p.publishf(a.GetSeverity(), "alarm", a.GetComponent(), "%s. %s", a.GetWhat(), a.GetAdvice())
-			if a.GetRule() == diagnosis.SourceApart { // where there is no page, and whatever becomes of the run
+			if a.GetRule() == diagnosis.RuleSourceApart { // where there is no page, and whatever becomes of the run
 				p.log.Warn("sources share no event number: nothing that is built is whole", "err", a.GetWhat())
 			}
 		}

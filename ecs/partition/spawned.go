@@ -19,9 +19,9 @@ type Spawner interface {
 
 // spawnedProcesses are the processes that this control has started.
 type spawnedProcesses struct {
-	running map[string]bool
-	ended   map[string]string // how those have ended that run no more
-	nextEnd chan struct{}     // closed with the next one that ends
+	running        map[string]bool
+	endReasons     map[string]string // how those have ended that run no more
+	nextProcessEnd chan struct{}     // closed with the next one that ends
 }
 
 // spawn starts processes for the members of a configuration that have none, where that is this control's to do. One
@@ -36,7 +36,7 @@ func (p *Partition) spawn(names []string) {
 		if !p.spawned.running[name] {
 			missing = append(missing, name)
 			p.spawned.running[name] = true
-			delete(p.spawned.ended, name)
+			delete(p.spawned.endReasons, name)
 		}
 	}
 	p.mu.Unlock()
@@ -51,11 +51,11 @@ func (p *Partition) spawn(names []string) {
 func (p *Partition) noteProcessEnd(name, how string) {
 	p.mu.Lock()
 	delete(p.spawned.running, name)
-	p.spawned.ended[name] = how
-	close(p.spawned.nextEnd)
-	p.spawned.nextEnd = make(chan struct{})
+	p.spawned.endReasons[name] = how
+	close(p.spawned.nextProcessEnd)
+	p.spawned.nextProcessEnd = make(chan struct{})
 	p.mu.Unlock()
-	p.publishf(bad, "fault", name, "the process of %s %s", name, how)
+	p.publishf(severityError, "fault", name, "the process of %s %s", name, how)
 	if crew := p.currentState().crew; crew != nil {
 		crew.ObserveProcessEnd(name, how)
 	}
@@ -71,7 +71,7 @@ func (p *Partition) cancelOnProcessEnd(ctx context.Context, names []string) (con
 	go func() {
 		for {
 			p.mu.Lock()
-			news, ended := p.spawned.nextEnd, slices.Collect(maps.Keys(p.spawned.ended))
+			news, ended := p.spawned.nextProcessEnd, slices.Collect(maps.Keys(p.spawned.endReasons))
 			p.mu.Unlock()
 			if slices.ContainsFunc(ended, func(name string) bool { return slices.Contains(names, name) }) {
 				cancel()
@@ -90,10 +90,10 @@ func (p *Partition) cancelOnProcessEnd(ctx context.Context, names []string) (con
 func (p *Partition) absentReason(name string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if how := p.spawned.ended[name]; how != "" {
+	if how := p.spawned.endReasons[name]; how != "" {
 		return "its process " + how
 	}
-	return notJoined
+	return notJoinedReason
 }
 
 // crashFault is the fault of processes of these members that have ended; nil if none has.
@@ -101,18 +101,18 @@ func (p *Partition) crashFault(names []string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, name := range names {
-		if how := p.spawned.ended[name]; how != "" {
+		if how := p.spawned.endReasons[name]; how != "" {
 			return &fault.Error{Fault: fault.SeenByControl(name, fault.SubsystemProcess, "its process "+how)}
 		}
 	}
 	return nil
 }
 
-// notJoined is why a member takes no part of which nobody has heard.
-const notJoined = "it has not joined"
+// notJoinedReason is why a member takes no part of which nobody has heard.
+const notJoinedReason = "it has not joined"
 
-// wantedNames are the names that a configuration wants processes for.
-func wantedNames(cfg *config.Config) []string {
+// wantedProcessNames are the names that a configuration wants processes for.
+func wantedProcessNames(cfg *config.Config) []string {
 	if names := cfg.MemberNames(); names != nil {
 		return names
 	}

@@ -21,11 +21,11 @@ func (p *Partition) Status() *ecsv1.PartitionStatus {
 	now := p.currentState()
 	l, crew, run := now.loadedConfig, now.crew, now.run
 	out := &ecsv1.PartitionStatus{
-		Root:    p.componentStatus(componentName, componentName, st),
+		Root:    p.componentStatus(partitionComponent, partitionComponent, st),
 		Run:     p.lastRun(),
 		Allowed: allowedCommands(st.State),
 		Version: p.cfg.Version,
-		Since:   timestamppb.New(p.runner.Since()),
+		Since:   timestamppb.New(p.runner.StateSince()),
 		Change:  st.Change,
 		NoRun:   p.currentStartFailure(now),
 	}
@@ -48,10 +48,10 @@ func (p *Partition) Status() *ecsv1.PartitionStatus {
 
 // lastRun is the number of the run that is built, or was last.
 func (p *Partition) lastRun() uint32 {
-	if rec := p.currentState().rec; rec != nil {
+	if rec := p.currentState().runRecord; rec != nil {
 		return rec.GetNumber()
 	}
-	last, _ := p.cfg.Store.Last() // a store that cannot be read is told by whoever writes to it
+	last, _ := p.cfg.Store.LastRunNumber() // a store that cannot be read is told by whoever writes to it
 	return last
 }
 
@@ -65,7 +65,7 @@ func (p *Partition) componentStatus(name, kind string, st fsm.Status) *ecsv1.Com
 		Included: st.Included,
 		Degraded: !st.Degraded.IsZero(),
 	}
-	if st.State.InBetween() {
+	if st.State.IsTransitional() {
 		c.InBetween = st.State.String()
 	}
 	for _, cause := range []fsm.Cause{st.Cause, st.Degraded, st.Forced} {
@@ -123,24 +123,24 @@ func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, crew *
 	}
 	if lost := crew.LostReason(name); lost != "" {
 		c.State, c.Included, c.InError = "lost", false, true
-		c.Cause = &ecsv1.Cause{Component: name, What: lost, Code: codeGone}
+		c.Cause = &ecsv1.Cause{Component: name, What: lost, Code: causeCodeNodeGone}
 		for _, x := range crew.Losses() {
 			if x.Component == name {
-				c.Cause = recordCause(x, codeLost, nil)
+				c.Cause = recordCause(x, causeCodeNodeLost, nil)
 			}
 		}
 		if _, back := p.cfg.Members.ByName()[name]; back && run == nil && p.runner.Status().State != fsm.Error {
 			c.Cause.Advice = configureAdvice
 		}
 	}
-	if how := crew.Withdrawal(name); how != "" {
+	if how := crew.WithdrawalText(name); how != "" {
 		c.State, c.Included, c.InError = fsm.Offline.String(), false, false
 		c.Cause = &ecsv1.Cause{Component: name, What: how, Code: "left"}
 	}
 	cfg := crew.Configuration()
-	readout, builder := cfg.OnLoss()
+	readout, builder := cfg.LossPolicies()
 	role := cfg.Roles()[rank]
-	unit := func(kind string, index int, loss config.Loss, in bool) {
+	unit := func(kind string, index int, loss config.LossPolicy, in bool) {
 		c.Children = append(c.Children, &ecsv1.Component{
 			Name:      fmt.Sprintf("%s unit %d", kind, index),
 			Kind:      kind,
@@ -152,10 +152,10 @@ func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, crew *
 			Loss:      loss.String(),
 		})
 	}
-	if role.RU != config.None {
+	if role.RU != config.NoUnit {
 		unit("readout", role.RU, readout, c.Included)
 	}
-	if role.BU != config.None {
+	if role.BU != config.NoUnit {
 		unit("builder", role.BU, builder, c.Included && (run == nil || !slices.Contains(run.InactiveBuilders(), name)))
 	}
 	return c
@@ -167,8 +167,8 @@ const configureAdvice = "Its process is in the cluster again: give configure, wh
 
 // Codes of the cause of a node that is gone: the run goes on without it, or not.
 const (
-	codeLost = "lost"
-	codeGone = "gone"
+	causeCodeNodeLost = "lost"
+	causeCodeNodeGone = "gone"
 )
 
 func nodeCause(c *nodev1.Cause) *ecsv1.Cause {

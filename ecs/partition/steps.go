@@ -60,14 +60,14 @@ func (p *Partition) openNextRecord(context.Context) error {
 // beginRun begins the run that has its record.
 func (p *Partition) beginRun(ctx context.Context) error {
 	now := p.currentState()
-	run := now.crew.NewRun(now.rec.GetNumber())
-	run.SetKey(now.rec.GetRunKey())
-	p.update(func(s *partitionState) { s.run = run })
+	run := now.crew.NewRun(now.runRecord.GetNumber())
+	run.SetKey(now.runRecord.GetRunKey())
+	p.updateState(func(s *partitionState) { s.run = run })
 	if err := run.Begin(ctx); err != nil {
 		if ctx.Err() != nil { // stopped meanwhile: whoever stops it ends the run
 			var why fsm.Cause
 			if errors.As(context.Cause(ctx), &why) { // its time is over, perhaps before there was a run that could be given up
-				p.cutShort(run, why)
+				p.endFaultedRun(run, why)
 			}
 			return err
 		}
@@ -94,7 +94,7 @@ func (p *Partition) resume(ctx context.Context) error { return p.currentState().
 // stopRun ends the run in good order: what is under way is built, outputs are completed, accounts are closed.
 func (p *Partition) stopRun(ctx context.Context) error {
 	now := p.currentState()
-	run, why := now.run, now.pendingCommand.end
+	run, why := now.run, now.pendingCommand.endCause
 	if run == nil {
 		return nil
 	}
@@ -123,7 +123,7 @@ func interruptCause(by string, abandon, began bool) *ecsv1.Cause {
 	var what, code string
 	switch {
 	case abandon:
-		what, code = "gave the run up: everything under way was dropped", codeAbandoned
+		what, code = "gave the run up: everything under way was dropped", causeCodeAbandoned
 	case !began:
 		what, code = "stopped the run before all nodes had begun it: everything under way was dropped", "not_begun"
 	default:
@@ -137,9 +137,9 @@ func interruptCause(by string, abandon, began bool) *ecsv1.Cause {
 	}
 }
 
-// codeAbandoned is the code of the cause of a run that somebody gave up: a control that comes back knows by it that it
-// was.
-const codeAbandoned = "abandoned"
+// causeCodeAbandoned is the code of the cause of a run that somebody gave up: a control that comes back knows by it
+// that it was.
+const causeCodeAbandoned = "abandoned"
 
 // waitReportInterval is how often it is told what the end of a run waits for.
 const waitReportInterval = 5 * time.Second
@@ -149,8 +149,8 @@ const waitReportInterval = 5 * time.Second
 func (p *Partition) reportStopProgress(ctx context.Context, run *nodes.Run) (end func()) {
 	// It is the machine that cuts what stands still.
 	_, endWatch := stopwatch.WithStallTimeout(ctx, math.MaxInt64, run.ProgressCount, func() { fsm.ReportProgress(ctx) })
-	endReports := stopwatch.Every(waitReportInterval, func() {
-		p.publishf(info, "run", componentName, "run %d ends: it waits for %s", run.Number(), run.WaitsFor())
+	endReports := stopwatch.RunEvery(waitReportInterval, func() {
+		p.publishf(severityInfo, "run", partitionComponent, "run %d ends: it waits for %s", run.Number(), run.WaitReason())
 	})
 	return func() { endWatch(); endReports() }
 }
@@ -210,9 +210,9 @@ func (p *Partition) unloadNodes(ctx context.Context) error {
 			p.log.Warn("not every node was let go", "err", err) // it is found at rest or elsewhere by the next load
 		}
 		cancel()
-		crew.Release()
+		crew.CloseConnections()
 	}
-	p.update(func(s *partitionState) { s.crew, s.loadedConfig, s.excluded = nil, nil, nil })
+	p.updateState(func(s *partitionState) { s.crew, s.loadedConfig, s.excluded = nil, nil, nil })
 	p.saveState()
 	return nil
 }
@@ -227,17 +227,17 @@ func (p *Partition) abandonRun(from fsm.State, why fsm.Cause) {
 	if run == nil {
 		return
 	}
-	p.cutShort(run, why)
+	p.endFaultedRun(run, why)
 	if from == fsm.Running || from == fsm.Paused {
 		p.wg.Go(p.recoverAutomatically)
 	}
 }
 
-// cutShort ends a run by what its machine has met, unless somebody else does. A stop in which nothing moved says what
-// it waited for.
-func (p *Partition) cutShort(run *nodes.Run, why fsm.Cause) {
+// endFaultedRun ends a run by what its machine has met, unless somebody else does. A stop in which nothing moved says
+// what it waited for.
+func (p *Partition) endFaultedRun(run *nodes.Run, why fsm.Cause) {
 	if why.Kind == fsm.CauseTimeout && why.State == fsm.Stopping {
-		why.What += ": nothing moved any more, and it waits for " + run.WaitsFor()
+		why.What += ": nothing moved any more, and it waits for " + run.WaitReason()
 	}
 	p.noteStopping(nodes.EndFault, p.causeMessage(why))
 	p.dropRun(run, func() *nodes.Report { return run.GiveUp(&fault.Error{Fault: p.faultFromCause(why)}) })
@@ -253,7 +253,8 @@ func (p *Partition) dropRun(run *nodes.Run, giveUp func() *nodes.Report) {
 // recoverPanic keeps the run control alive when giving a run up goes wrong in a way nobody thought of.
 func (p *Partition) recoverPanic() {
 	if v := recover(); v != nil {
-		p.publishf(bad, "fault", nodes.Name, "a mistake in the program, while a run was given up: %v\n%s", v, debug.Stack())
+		p.publishf(severityError, "fault", nodes.ControlName, "a mistake in the program, while a run was given up: %v\n%s", v,
+			debug.Stack())
 	}
 }
 

@@ -44,7 +44,7 @@ func (p *Partition) Tap(ctx context.Context, req *tapv1.Selection, send func(*ta
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case m := <-v.out:
+		case m := <-v.queue:
 			v.release(m.size)
 			if err := send(m.samples); err != nil {
 				return err
@@ -73,17 +73,17 @@ func (taps *taps) join(p *Partition, req *tapv1.Selection, sel selection.Selecti
 		}
 		ctx, cancel := context.WithCancel(p.ctx)
 		t = &tapSample{
-			ctx:         ctx,
-			end:         cancel,
-			sel:         req,
-			rate:        sel.Rate(),
-			merge:       merging.New(sel, time.Now()),
-			incoming:    make(chan builderMessage, tapQueueLength),
-			totals:      &taps.totals,
-			stopStreams: func() {},
+			ctx:          ctx,
+			cancelSample: cancel,
+			sel:          req,
+			rate:         sel.Rate(),
+			merger:       merging.New(sel, time.Now()),
+			incoming:     make(chan builderMessage, tapQueueLength),
+			totals:       &taps.totals,
+			stopStreams:  func() {},
 		}
 		taps.samples[key] = t
-		t.work.Go(func() { t.run(func() *nodes.Crew { return p.currentState().crew }) })
+		t.runGroup.Go(func() { t.run(func() *nodes.Crew { return p.currentState().crew }) })
 	}
 	v = t.addViewer()
 	return v, func() {
@@ -94,8 +94,8 @@ func (taps *taps) join(p *Partition, req *tapv1.Selection, sel selection.Selecti
 		}
 		taps.mu.Unlock()
 		if last {
-			t.end()
-			t.work.Wait()
+			t.cancelSample()
+			t.runGroup.Wait()
 		}
 	}
 }
@@ -103,28 +103,28 @@ func (taps *taps) join(p *Partition, req *tapv1.Selection, sel selection.Selecti
 // tapSample is a sample: what its viewers have of builder units.
 type tapSample struct {
 	// immutable
-	ctx      context.Context
-	end      context.CancelFunc // of ctx
-	sel      *tapv1.Selection
-	rate     float64
-	incoming chan builderMessage
-	totals   *queueTotals
+	ctx          context.Context
+	cancelSample context.CancelFunc // of ctx
+	sel          *tapv1.Selection
+	rate         float64
+	incoming     chan builderMessage
+	totals       *queueTotals
 
-	lost atomic.Uint64 // events that the channel had no room for
-	work sync.WaitGroup
+	eventsLost atomic.Uint64 // events that the channel had no room for
+	runGroup   sync.WaitGroup
 
 	mu       sync.Mutex // guards what follows
 	viewers  []*viewer
 	lastSent *tapv1.Samples // last; nil: nothing was
 
 	// owned by run
-	merge         *merging.Merger
+	merger        *merging.Merger
 	crew          *nodes.Crew // that is asked
 	builders      []string    // its builder units
 	generation    uint64      // grows whenever all are asked anew
 	streamContext context.Context
 	stopStreams   func() // ends streamContext, and with it the streams of builders
-	ended         map[string]bool
+	endedStreams  map[string]bool
 }
 
 // run takes what builder units send, and tells the viewers, until ctx ends.
@@ -143,8 +143,8 @@ func (t *tapSample) run(crew func() *nodes.Crew) {
 		case <-look.C:
 			t.updateBuilders(crew())
 		case <-sending.C:
-			t.merge.CountDropped(int(t.lost.Swap(0)))
-			if m := t.merge.Next(time.Now()); m != nil {
+			t.merger.CountDropped(int(t.eventsLost.Swap(0)))
+			if m := t.merger.Next(time.Now()); m != nil {
 				t.broadcast(m)
 			}
 		}
@@ -164,10 +164,10 @@ func (t *tapSample) receive(x builderMessage) {
 	switch {
 	case x.generation != t.generation:
 	case x.samples == nil:
-		t.ended[x.node] = true
-		t.merge.EndStream(x.node, status.Convert(x.err).Message())
+		t.endedStreams[x.node] = true
+		t.merger.EndStream(x.node, status.Convert(x.err).Message())
 	default:
-		t.merge.Add(time.Now(), x.node, x.samples)
+		t.merger.Add(time.Now(), x.node, x.samples)
 	}
 }
 
@@ -182,17 +182,17 @@ func (t *tapSample) updateBuilders(crew *nodes.Crew) {
 		t.stopStreams()
 		t.streamContext, t.stopStreams = context.WithCancel(t.ctx)
 		for _, name := range t.builders {
-			t.merge.EndStream(name, "")
+			t.merger.EndStream(name, "")
 		}
-		t.crew, t.builders, t.ended = crew, names, map[string]bool{}
+		t.crew, t.builders, t.endedStreams = crew, names, map[string]bool{}
 		t.generation++
 		for _, name := range names {
-			t.ended[name] = true
+			t.endedStreams[name] = true
 		}
 	}
 	for _, name := range t.builders {
-		if t.ended[name] {
-			delete(t.ended, name)
+		if t.endedStreams[name] {
+			delete(t.endedStreams, name)
 			t.requestStream(name)
 		}
 	}
@@ -202,14 +202,14 @@ func (t *tapSample) updateBuilders(crew *nodes.Crew) {
 func (t *tapSample) requestStream(name string) {
 	sel := proto.CloneOf(t.sel)
 	sel.Rate = merging.PerBuilderRate(t.rate, len(t.builders))
-	t.merge.BeginStream(name)
+	t.merger.BeginStream(name)
 	ctx, crew, number := t.streamContext, t.crew, t.generation
-	t.work.Go(func() {
+	t.runGroup.Go(func() {
 		err := crew.Tap(ctx, name, sel, func(m *tapv1.Samples) {
 			select {
 			case t.incoming <- builderMessage{generation: number, node: name, samples: m}:
 			default: // the viewer is slow, and nobody waits for it
-				t.lost.Add(uint64(len(m.GetEvents())))
+				t.eventsLost.Add(uint64(len(m.GetEvents())))
 			}
 		})
 		select {

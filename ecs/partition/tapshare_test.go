@@ -25,8 +25,8 @@ func TestAllViewersShareOneBound(t *testing.T) {
 	for _, v := range viewers {
 		held += v.queuedBytes.Load()
 	}
-	if held != all.bytes.Load() || held > viewersBytes || held < viewersBytes/2 {
-		t.Errorf("%d bytes wait, said to be %d, of %d", held, all.bytes.Load(), viewersBytes)
+	if held != all.bytes.Load() || held > maxAllViewersBytes || held < maxAllViewersBytes/2 {
+		t.Errorf("%d bytes wait, said to be %d, of %d", held, all.bytes.Load(), maxAllViewersBytes)
 	}
 	for i, v := range viewers[1:] {
 		samples[i+1].removeViewer(v)
@@ -34,7 +34,8 @@ func TestAllViewersShareOneBound(t *testing.T) {
 	for range 100 {
 		viewers[0].enqueue(m, 1<<20)
 	}
-	if has := viewers[0].queuedBytes.Load(); has != viewerBytes || all.bytes.Load() != has || viewers[0].dropped == 0 {
-		t.Errorf("the last viewer has %d of %d, all %d", has, viewerBytes, all.bytes.Load())
+	if has := viewers[0].queuedBytes.Load(); has != maxViewerBytes || all.bytes.Load() != has ||
+		viewers[0].eventsDropped == 0 {
+		t.Errorf("the last viewer has %d of %d, all %d", has, maxViewerBytes, all.bytes.Load())
 	}
 }

@@ -10,11 +10,12 @@ import (
 )
 
 const (
-	// viewerMessages and viewerBytes are what waits for one viewer at most. The events are there once for all viewers.
-	viewerMessages = 64
-	viewerBytes    = 16 << 20
-	// viewersBytes is what waits for all viewers together. Each may have an equal share, and one message.
-	viewersBytes = 128 << 20
+	// maxViewerMessages and maxViewerBytes are what waits for one viewer at most. The events are there once for all
+	// viewers.
+	maxViewerMessages = 64
+	maxViewerBytes    = 16 << 20
+	// maxAllViewersBytes is what waits for all viewers together. Each may have an equal share, and one message.
+	maxAllViewersBytes = 128 << 20
 )
 
 // queueTotals is what waits for all viewers.
@@ -25,13 +26,13 @@ type queueTotals struct {
 
 // viewer is one of those who are shown a sample.
 type viewer struct {
-	out         chan viewerMessage
+	queue       chan viewerMessage
 	queuedBytes atomic.Int64 // bytes in out
 	totals      *queueTotals
 
 	// guarded by the sample's mu
-	baseline *tapv1.Samples // the counts when it came
-	dropped  uint64         // events that there was no room for
+	baseline      *tapv1.Samples // the counts when it came
+	eventsDropped uint64         // events that there was no room for
 }
 
 // viewerMessage is a message for a viewer. The events in it are others' too.
@@ -44,7 +45,7 @@ type viewerMessage struct {
 func (t *tapSample) addViewer() *viewer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := &viewer{out: make(chan viewerMessage, viewerMessages), baseline: t.lastSent, totals: t.totals}
+	v := &viewer{queue: make(chan viewerMessage, maxViewerMessages), baseline: t.lastSent, totals: t.totals}
 	t.totals.viewers.Add(1)
 	t.viewers = append(t.viewers, v)
 	if t.lastSent != nil {
@@ -86,7 +87,7 @@ func (v *viewer) enqueue(m *tapv1.Samples, size int) {
 	message := &tapv1.Samples{
 		Events:     m.GetEvents(),
 		Built:      m.GetBuilt() - v.baseline.GetBuilt(),
-		Dropped:    m.GetDropped() - v.baseline.GetDropped() + v.dropped,
+		Dropped:    m.GetDropped() - v.baseline.GetDropped() + v.eventsDropped,
 		Passed:     m.GetPassed() - v.baseline.GetPassed(),
 		Unreadable: m.GetUnreadable() - v.baseline.GetUnreadable(),
 		Builders:   m.GetBuilders(),
@@ -95,20 +96,20 @@ func (v *viewer) enqueue(m *tapv1.Samples, size int) {
 	if v.hasCapacity(int64(size)) {
 		v.release(-size)
 		select {
-		case v.out <- viewerMessage{message, size}:
+		case v.queue <- viewerMessage{message, size}:
 			return
 		default:
 			v.release(size)
 		}
 	}
-	v.dropped += uint64(len(m.GetEvents()))
+	v.eventsDropped += uint64(len(m.GetEvents()))
 }
 
 // hasCapacity says whether a message may wait for the viewer.
 func (v *viewer) hasCapacity(size int64) bool {
 	queued, total := v.queuedBytes.Load(), v.totals.bytes.Load()
-	share := min(viewerBytes, viewersBytes/max(v.totals.viewers.Load(), 1))
-	return total+size <= viewersBytes && (queued == 0 || queued+size <= share)
+	share := min(maxViewerBytes, maxAllViewersBytes/max(v.totals.viewers.Load(), 1))
+	return total+size <= maxAllViewersBytes && (queued == 0 || queued+size <= share)
 }
 
 // release is called when so many bytes do not wait any more.

@@ -31,7 +31,7 @@ func TestViewersShareASample(t *testing.T) {
 		events         int
 		built, dropped uint64
 	}{{first, 3, 100, 10}, {first, 2, 150, 15}, {second, 0, 0, 0}, {second, 2, 50, 5}} {
-		m := patiently.Receive(t, want.v.out, "there is no message").samples
+		m := patiently.Receive(t, want.v.queue, "there is no message").samples
 		if len(m.GetEvents()) != want.events || m.GetBuilt() != want.built || m.GetDropped() != want.dropped ||
 			m.GetBuilders() != 2 {
 			t.Errorf("%v, want %+v", m, want)
@@ -48,21 +48,23 @@ func TestSlowViewerHasABound(t *testing.T) {
 	sample := &tapSample{totals: &queueTotals{}}
 	slow, quick := sample.addViewer(), sample.addViewer()
 	var got, dropped uint64
-	for range 2 * viewerMessages {
+	for range 2 * maxViewerMessages {
 		sample.broadcast(batch(5, 0, 10))
-		m := patiently.Receive(t, quick.out)
+		m := patiently.Receive(t, quick.queue)
 		quick.queuedBytes.Add(-int64(m.size))
 		got, dropped = got+uint64(len(m.samples.GetEvents())), m.samples.GetDropped()
 	}
-	if got != 10*viewerMessages || dropped != 0 || slow.dropped != 5*viewerMessages || len(slow.out) != viewerMessages {
-		t.Errorf("the quick one has %d and lost %d, the slow one lost %d", got, dropped, slow.dropped)
+	if got != 10*maxViewerMessages || dropped != 0 || slow.eventsDropped != 5*maxViewerMessages ||
+		len(slow.queue) != maxViewerMessages {
+		t.Errorf("the quick one has %d and lost %d, the slow one lost %d", got, dropped, slow.eventsDropped)
 	}
 	large := sample.addViewer()
 	for range 3 {
-		sample.broadcast(batch(1, 0, viewerBytes/2))
+		sample.broadcast(batch(1, 0, maxViewerBytes/2))
 	}
-	if len(large.out) != 2 || large.dropped != 2 { // the counts, and one: it is larger than half, with what is around it
-		t.Errorf("%d messages wait, %d events are dropped", len(large.out), large.dropped)
+	// the counts, and one: it is larger than half, with what is around it
+	if len(large.queue) != 2 || large.eventsDropped != 2 {
+		t.Errorf("%d messages wait, %d events are dropped", len(large.queue), large.eventsDropped)
 	}
 }
 

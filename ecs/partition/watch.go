@@ -29,7 +29,7 @@ func (p *Partition) watchRun(run *nodes.Run) {
 	defer tick.Stop()
 	ctx, cancel := context.WithCancel(p.ctx)
 	back := p.newReadmitter(run)
-	defer back.wait()
+	defer back.awaitAttempt()
 	defer cancel()
 	for {
 		select {
@@ -61,7 +61,7 @@ func (p *Partition) endRun(run *nodes.Run, why string) {
 	if p.currentState().run != run {
 		return
 	}
-	p.update(func(s *partitionState) { s.pendingCommand.end = cmp.Or(s.pendingCommand.end, why) })
+	p.updateState(func(s *partitionState) { s.pendingCommand.endCause = cmp.Or(s.pendingCommand.endCause, why) })
 	if err := p.runner.Submit(fsm.Stop); err != nil {
 		p.log.Warn("a run that is over was not stopped", "run", run.Number(), "err", err)
 	}
@@ -78,7 +78,7 @@ func (p *Partition) failRun(run *nodes.Run) {
 		return // the step under way will find it
 	}
 	first := p.causeMessage(why)
-	first.At = timestamp(struck.At)
+	first.At = timestampOrNil(struck.At)
 	p.noteStopping(nodes.EndFault, first)
 	if err := p.runner.Fail(why); err != nil {
 		p.log.Error("a fault came too late", "fault", struck, "err", err)
@@ -89,11 +89,11 @@ func (p *Partition) failRun(run *nodes.Run) {
 func (p *Partition) noteLoss(x fault.Fault) {
 	p.changeRecord(func(r *ecsv1.Run) {
 		if r.GetCause() == nil { // what was first is what counts
-			r.Cause = recordCause(x, codeLoss, timestamppb.Now())
+			r.Cause = recordCause(x, causeCodeToleratedLoss, timestamppb.Now())
 		}
 	})
 	_ = p.runner.Degrade(causeFromFault(x))
-	p.publishf(warning, "degraded", x.Component, "the run goes on without %s: %s", x.Component, x.What)
+	p.publishf(severityWarning, "degraded", x.Component, "the run goes on without %s: %s", x.Component, x.What)
 }
 
 // handleDepartures lets nodes go that were told to end: a builder unit is taken out if the policy tolerates it, else
@@ -113,7 +113,7 @@ func (p *Partition) handleDepartures(run *nodes.Run) (ends bool) {
 func (p *Partition) handleDeparture(run *nodes.Run, d nodes.Departure) (ends bool) {
 	kind := "excluded"
 	text := fmt.Sprintf("%s was told to end, and the run goes on without it; %d of its MEPs go to others", d.Node,
-		d.Reissued)
+		d.MEPsReissued)
 	switch {
 	case d.Withdrawn:
 		kind, text = "left", d.Node+" was told to end, and has left the run in good order"
@@ -136,7 +136,7 @@ func (p *Partition) handleDeparture(run *nodes.Run, d nodes.Departure) (ends boo
 		})
 	}
 	p.log.Warn("a node was told to end", "node", d.Node, "what", text)
-	p.publishf(warning, kind, d.Node, "%s", text)
+	p.publishf(severityWarning, kind, d.Node, "%s", text)
 	if d.EndsRun {
 		p.endRun(run, nodes.EndLeaving)
 	}
@@ -145,13 +145,13 @@ func (p *Partition) handleDeparture(run *nodes.Run, d nodes.Departure) (ends boo
 
 // mayRecover decides whether the partition may recover by itself once more: at most so many times in the time. It
 // returns the times that still count.
-func mayRecover(bound config.Recover, before []time.Time, now time.Time) (again bool, counting []time.Time) {
+func mayRecover(bound config.RecoveryBound, before []time.Time, now time.Time) (again bool, counting []time.Time) {
 	for _, t := range before {
 		if now.Sub(t) < bound.Within {
 			counting = append(counting, t)
 		}
 	}
-	return len(counting) < bound.Times, counting
+	return len(counting) < bound.MaxTimes, counting
 }
 
 // recoveryUser is who starts a run that nobody has asked for.
@@ -165,15 +165,15 @@ func (p *Partition) recoverAutomatically() {
 		return
 	}
 	bound := l.cfg.RecoveryLimit()
-	p.update(func(s *partitionState) {
+	p.updateState(func(s *partitionState) {
 		pending := &s.pendingCommand
-		pending.user, pending.end, pending.abandon, pending.joinDeadline = recoveryUser, "", false, time.Time{}
+		pending.user, pending.endCause, pending.abandon, pending.joinDeadline = recoveryUser, "", false, time.Time{}
 	})
-	if bound.Times == 0 {
+	if bound.MaxTimes == 0 {
 		return
 	}
 	for p.recoverOnce(bound) {
-		changed := p.cfg.Members.Changed()
+		changed := p.cfg.Members.MembersChanged()
 		select {
 		case <-changed: // a node may have come back
 		case <-time.After(recoverRetryDelay):
@@ -191,25 +191,26 @@ func (p *Partition) recoverAutomatically() {
 const recoverRetryDelay = 15 * time.Second
 
 // recoverOnce tries, if that is still allowed, and says whether to try again.
-func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
+func (p *Partition) recoverOnce(bound config.RecoveryBound) (again bool) {
 	p.mu.Lock()
-	allowed, counting := mayRecover(bound, p.recoveries, time.Now())
+	allowed, counting := mayRecover(bound, p.recoveryTimes, time.Now())
 	if allowed {
 		counting = append(counting, time.Now())
 	}
-	p.recoveries = counting
+	p.recoveryTimes = counting
 	p.mu.Unlock()
 	if !allowed {
-		p.publishf(bad, "recovery", componentName,
+		p.publishf(severityError, "recovery", partitionComponent,
 			"the partition has tried to recover %d times in %v and does not try again by itself: find the cause, then recover",
-			bound.Times, bound.Within)
+			bound.MaxTimes, bound.Within)
 		return false
 	}
-	p.publishf(warning, "recovery", componentName, "recovering by itself, for the %d. time of at most %d in %v",
+	p.publishf(severityWarning, "recovery", partitionComponent,
+		"recovering by itself, for the %d. time of at most %d in %v",
 		len(counting),
-		bound.Times, bound.Within)
+		bound.MaxTimes, bound.Within)
 	for _, c := range []fsm.Command{fsm.Recover, fsm.Configure, fsm.Start} {
-		if fsm.EffectOf(p.runner.Status().State, c) == fsm.Refused {
+		if fsm.EffectOf(p.runner.Status().State, c) == fsm.CommandRefused {
 			continue // it was further already when it failed the last time
 		}
 		if err := p.runner.Command(p.ctx, c); err != nil {
@@ -218,7 +219,7 @@ func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
 			if errors.As(err, &why) {
 				what += ". " + p.causeMessage(why).GetAdvice()
 			}
-			p.publishf(bad, "recovery", componentName, "the recovery failed: %s", what)
+			p.publishf(severityError, "recovery", partitionComponent, "the recovery failed: %s", what)
 			return p.ctx.Err() == nil
 		}
 	}

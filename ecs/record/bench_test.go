@@ -12,7 +12,7 @@ func BenchmarkNextRun(b *testing.B) {
 }
 
 func BenchmarkAudit(b *testing.B) {
-	benchmark(b, func(s *Store) error { return s.Audit(&ecsv1.AuditEntry{User: "alice", Action: "command start"}) })
+	benchmark(b, func(s *Store) error { return s.AddAudit(&ecsv1.AuditEntry{User: "alice", Action: "command start"}) })
 }
 
 func BenchmarkPut(b *testing.B) { benchmark(b, func(s *Store) error { return s.Put(sample(1)) }) }

@@ -29,7 +29,7 @@ func TestDiskThatHangs(t *testing.T) {
 		for i, call := range []func() error{
 			func() error { return s.AddEvent(r.GetNumber(), &ecsv1.Event{Text: "x"}) },
 			func() error { return s.Put(r) },
-			func() error { return s.Audit(&ecsv1.AuditEntry{}) },
+			func() error { return s.AddAudit(&ecsv1.AuditEntry{}) },
 			func() error { return s.Remember("x", []byte("y")) },
 			func() error { _, err := s.NextRun(nil); return err },
 		} {
@@ -43,7 +43,7 @@ func TestDiskThatHangs(t *testing.T) {
 		if _, err := s.Get(r.GetNumber()); err == nil {
 			t.Error("what cannot be read was read")
 		}
-		if n, err := s.Last(); err != nil || n != r.GetNumber() {
+		if n, err := s.LastRunNumber(); err != nil || n != r.GetNumber() {
 			t.Errorf("the newest run is %d, %v", n, err)
 		}
 		close(hangs)
@@ -72,7 +72,7 @@ func TestManyWriters(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n, err := s.Last(); err != nil || n != 50 {
+	if n, err := s.LastRunNumber(); err != nil || n != 50 {
 		t.Errorf("%d runs, %v", n, err)
 	}
 }

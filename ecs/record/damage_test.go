@@ -24,7 +24,7 @@ func filled(t *testing.T) *Store {
 		must(s.NextRun(nil))(t)
 		for _, err := range []error{
 			s.AddEvent(n+1, &ecsv1.Event{Text: "one"}, &ecsv1.Event{Text: "two"}), s.Put(sample(n + 1)),
-			s.Audit(&ecsv1.AuditEntry{Action: "x"}), s.Remember("view", []byte("4")),
+			s.AddAudit(&ecsv1.AuditEntry{Action: "x"}), s.Remember("view", []byte("4")),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -75,7 +75,10 @@ func TestADamagedValueIsNamedAndHurtsNoOther(t *testing.T) {
 			spoil(t, s, bucketRuns, nil, runKey(2), func([]byte) []byte { return other })
 		}, "checksum", 2, ""},
 		"no protobuf": {func(t *testing.T, s *Store) {
-			spoil(t, s, bucketRuns, nil, runKey(2), func([]byte) []byte { return seal(kindSummary, runKey(2), []byte{0xff}) })
+			spoil(t, s, bucketRuns, nil, runKey(2), func([]byte) []byte {
+				return sealValue(kindSummary, runKey(2),
+					[]byte{0xff})
+			})
 		}, "the summary of run 2", 2, ""},
 		"event": {func(t *testing.T, s *Store) { spoil(t, s, bucketEvents, runKey(2), sequenceKey(1), flip) }, "", 3,
 			"event 1 of this run is damaged"},
@@ -209,15 +212,15 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(key, good)
-	f.Add(key, good[:envelope])
+	f.Add(key, good[:envelopeSize])
 	f.Add([]byte{}, []byte{1, 1, 0, 0})
-	f.Add(key, seal(kindSummary, key, []byte{0x08, 0xff}))
+	f.Add(key, sealValue(kindSummary, key, []byte{0x08, 0xff}))
 	f.Fuzz(func(t *testing.T, key, v []byte) {
-		payload, err := open(kindSummary, key, v)
+		payload, err := openValue(kindSummary, key, v)
 		if err != nil {
 			return
 		}
-		if again := seal(kindSummary, key, payload); !bytes.Equal(again, v) {
+		if again := sealValue(kindSummary, key, payload); !bytes.Equal(again, v) {
 			t.Errorf("%x is taken, and sealed again is %x", v, again)
 		}
 		r := &ecsv1.Run{}

@@ -18,11 +18,11 @@ func runNumber(key []byte) uint32 { return binary.BigEndian.Uint32(key) }
 // many are not.
 func (s *Store) AddEvent(run uint32, events ...*ecsv1.Event) error {
 	return s.update(func(tx *bbolt.Tx) error {
-		r, err := s.summary(tx, run)
+		r, err := s.findSummary(tx, run)
 		if err != nil {
 			return err
 		}
-		if Closed(r) {
+		if IsClosed(r) {
 			return &ClosedError{run}
 		}
 		b, err := tx.Bucket(bucketEvents).CreateBucketIfNotExists(runKey(run))
@@ -47,11 +47,11 @@ func (s *Store) addEvent(b *bbolt.Bucket, run uint32, e *ecsv1.Event) error {
 	if err != nil {
 		return err
 	}
-	return push(b, n, v, s.limits.firstEvents, s.limits.lastEvents)
+	return putBounded(b, n, v, s.limits.keptFirstEvents, s.limits.keptLastEvents)
 }
 
-// push puts value n behind those before it, of which the first and the last are kept.
-func push(b *bbolt.Bucket, n uint64, v []byte, first, last uint64) error {
+// putBounded puts value n behind those before it, of which the first and the last are kept.
+func putBounded(b *bbolt.Bucket, n uint64, v []byte, first, last uint64) error {
 	if err := b.Put(sequenceKey(n), v); err != nil {
 		return err
 	}
@@ -64,8 +64,9 @@ func push(b *bbolt.Bucket, n uint64, v []byte, first, last uint64) error {
 // eventKey is what the checksum of an event covers beside it: the run as well as its place among the run's events.
 func eventKey(run uint32, n uint64) []byte { return append(runKey(run), sequenceKey(n)...) }
 
-// events reads the events of a run. In the place of those that were not kept or are damaged stands one that says so.
-func (s *Store) events(tx *bbolt.Tx, r *ecsv1.Run) []*ecsv1.Event {
+// readEvents reads the events of a run. In the place of those that were not kept or are damaged stands one that says
+// so.
+func (s *Store) readEvents(tx *bbolt.Tx, r *ecsv1.Run) []*ecsv1.Event {
 	b := tx.Bucket(bucketEvents).Bucket(runKey(r.GetNumber()))
 	if b == nil {
 		return nil
@@ -85,7 +86,7 @@ func (s *Store) events(tx *bbolt.Tx, r *ecsv1.Run) []*ecsv1.Event {
 	upTo := func(n uint64) {
 		if n > seen+1 {
 			note(at, "%d events of this run are not on record, which keeps the first %d and the last %d", n-seen-1,
-				s.limits.firstEvents, s.limits.lastEvents)
+				s.limits.keptFirstEvents, s.limits.keptLastEvents)
 		}
 		seen = n
 	}
@@ -108,8 +109,8 @@ func (s *Store) events(tx *bbolt.Tx, r *ecsv1.Run) []*ecsv1.Event {
 	return out
 }
 
-// Audit adds an entry to the audit log and gives it its number. The log keeps the newest.
-func (s *Store) Audit(e *ecsv1.AuditEntry) error {
+// AddAudit adds an entry to the audit log and gives it its number. The log keeps the newest.
+func (s *Store) AddAudit(e *ecsv1.AuditEntry) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(bucketAudit)
 		n, err := b.NextSequence()
@@ -122,14 +123,14 @@ func (s *Store) Audit(e *ecsv1.AuditEntry) error {
 		if err != nil {
 			return err
 		}
-		return push(b, n, v, 0, s.limits.audit)
+		return putBounded(b, n, v, 0, s.limits.auditEntries)
 	})
 }
 
 // ListAudit reads the newest entries of the audit log, newest first. In the place of one that is damaged stands one
 // that says so; where the log ends before its first entry, the last one read says how many are no longer kept.
 func (s *Store) ListAudit(limit int) ([]*ecsv1.AuditEntry, error) {
-	return read(s, func(tx *bbolt.Tx) (out []*ecsv1.AuditEntry, err error) {
+	return viewTx(s, func(tx *bbolt.Tx) (out []*ecsv1.AuditEntry, err error) {
 		oldest := uint64(1)
 		c := tx.Bucket(bucketAudit).Cursor()
 		for key, v := c.Last(); key != nil; key, v = c.Prev() {
@@ -148,7 +149,7 @@ func (s *Store) ListAudit(limit int) ([]*ecsv1.AuditEntry, error) {
 		}
 		if oldest > 1 {
 			out = append(out, &ecsv1.AuditEntry{User: "record", Action: "audit",
-				Answer: fmt.Sprintf("%d older entries are no longer kept: the log holds %d", oldest-1, s.limits.audit)})
+				Answer: fmt.Sprintf("%d older entries are no longer kept: the log holds %d", oldest-1, s.limits.auditEntries)})
 		}
 		return out, nil
 	})

@@ -39,7 +39,7 @@ func child(path string) int {
 		for _, step := range []func() error{
 			func() error { return s.Put(sample(n)) },
 			func() error { return s.AddEvent(n, &ecsv1.Event{Text: "one"}, &ecsv1.Event{Text: "two"}) },
-			func() error { return s.Audit(&ecsv1.AuditEntry{Action: "command start"}) },
+			func() error { return s.AddAudit(&ecsv1.AuditEntry{Action: "command start"}) },
 			func() error { return s.Remember("run", []byte(strconv.Itoa(int(n)))) },
 			func() error { return s.Put(closed(sample(n))) },
 		} {
@@ -117,7 +117,7 @@ func checkAfterKill(t *testing.T, path string, said uint32) uint32 {
 	}
 	for _, short := range l.Runs {
 		r := must(s.Get(short.GetNumber()))(t)
-		if n := len(r.Events); n != 2 && (n != 0 || Closed(r)) {
+		if n := len(r.Events); n != 2 && (n != 0 || IsClosed(r)) {
 			t.Errorf("run %d has %d events", r.GetNumber(), n)
 		}
 		for _, e := range r.Events {

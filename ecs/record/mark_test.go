@@ -26,7 +26,7 @@ func TestNumbersOutliveRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(path+markSuffix, []byte("many"), 0o600); err != nil {
+	if err := os.WriteFile(path+lastRunSuffix, []byte("many"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if s, err := Open(path); err == nil {
@@ -37,7 +37,7 @@ func TestNumbersOutliveRecords(t *testing.T) {
 // Behind the highest number of all there is none: the records are not opened, and the next run does not begin anew.
 func TestNoNumberIsLeft(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
-	if err := os.WriteFile(path+markSuffix, []byte("4294967295\n"), 0o600); err != nil {
+	if err := os.WriteFile(path+lastRunSuffix, []byte("4294967295\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Open(path)

@@ -13,18 +13,18 @@ func (s *Store) Remember(key string, value []byte) error {
 		if value == nil {
 			return tx.Bucket(bucketMemory).Delete([]byte(key))
 		}
-		return tx.Bucket(bucketMemory).Put([]byte(key), seal(kindMemory, []byte(key), value))
+		return tx.Bucket(bucketMemory).Put([]byte(key), sealValue(kindMemory, []byte(key), value))
 	})
 }
 
 // Recall gives what was remembered; nil, and no error, if there is nothing under the key.
 func (s *Store) Recall(key string) ([]byte, error) {
-	return read(s, func(tx *bbolt.Tx) ([]byte, error) {
+	return viewTx(s, func(tx *bbolt.Tx) ([]byte, error) {
 		v := tx.Bucket(bucketMemory).Get([]byte(key))
 		if v == nil {
 			return nil, nil
 		}
-		payload, err := open(kindMemory, []byte(key), v)
+		payload, err := openValue(kindMemory, []byte(key), v)
 		if err != nil {
 			return nil, s.logDamaged(&DamagedError{s.path, fmt.Sprintf("what is remembered as %q", key), err.Error()})
 		}

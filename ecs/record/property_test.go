@@ -69,7 +69,7 @@ func TestStoreIsItsModel(t *testing.T) {
 				r.EventsBuilt++
 				r.Unread = rapid.SampledFrom([][]string{nil, {"n1"}, {"n0", "n1"}}).Draw(t, "left")
 				r.Remark = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "remark")
-				m.complete(t, r, s.Complete(r))
+				m.complete(t, r, s.CompleteRun(r))
 			},
 			"event": func(t *rapid.T) {
 				n, e := anyRun(t), &ecsv1.Event{Text: rapid.String().Draw(t, "text")}
@@ -96,7 +96,7 @@ func (m *model) putRun(t *rapid.T, r *ecsv1.Run, err error) {
 		if !errors.As(err, new(*NoRunError)) {
 			t.Fatalf("put of no run: %v", err)
 		}
-	case Closed(old) && !proto.Equal(old, want):
+	case IsClosed(old) && !proto.Equal(old, want):
 		if c := new(ClosedError); !errors.As(err, &c) || c.Run != r.GetNumber() || c.Error() == "" {
 			t.Fatalf("put into a closed record: %v", err)
 		}
@@ -109,7 +109,7 @@ func (m *model) putRun(t *rapid.T, r *ecsv1.Run, err error) {
 
 func (m *model) complete(t *rapid.T, r *ecsv1.Run, err error) {
 	switch old := m.runs[r.GetNumber()]; {
-	case !Closed(old) || len(r.GetUnread()) >= len(old.GetUnread()) || r.GetRemark() != old.GetRemark():
+	case !IsClosed(old) || len(r.GetUnread()) >= len(old.GetUnread()) || r.GetRemark() != old.GetRemark():
 		if !errors.As(err, new(*ClosedError)) {
 			t.Fatalf("a record that misses nothing of that is completed: %v", err)
 		}
@@ -126,7 +126,7 @@ func (m *model) event(t *rapid.T, n uint32, e *ecsv1.Event, err error) {
 		if !errors.As(err, new(*NoRunError)) {
 			t.Fatalf("event of no run: %v", err)
 		}
-	case Closed(r):
+	case IsClosed(r):
 		if !errors.As(err, new(*ClosedError)) {
 			t.Fatalf("event of a closed record: %v", err)
 		}
@@ -143,13 +143,13 @@ func (m *model) check(t *rapid.T, s *Store) {
 		if got := must(s.Get(n))(t); !proto.Equal(got, want) {
 			t.Fatalf("run %d is %v, want %v", n, got, want)
 		}
-		if !Closed(want) {
+		if !IsClosed(want) {
 			open++
 		}
 		newest = max(newest, n)
 	}
 	l := must(s.List(0, len(m.runs)))(t)
-	if len(l.Runs) != len(m.runs) || l.More || len(l.Damaged) > 0 {
+	if len(l.Runs) != len(m.runs) || l.HasOlder || len(l.Damaged) > 0 {
 		t.Fatalf("list has %d runs, want %d; %+v", len(l.Runs), len(m.runs), l.Damaged)
 	}
 	for i := 1; i < len(l.Runs); i++ {
@@ -163,7 +163,7 @@ func (m *model) check(t *rapid.T, s *Store) {
 	if r, err := s.Latest(); newest > 0 && (err != nil || r.GetNumber() != newest) {
 		t.Fatalf("the latest is %v, %v, want %d", r, err, newest)
 	}
-	if n := must(s.Last())(t); n != newest {
+	if n := must(s.LastRunNumber())(t); n != newest {
 		t.Fatalf("the last number is %d, want %d", n, newest)
 	}
 }

@@ -69,10 +69,10 @@ func TestWhatIsNotThere(t *testing.T) {
 	if v := must(s.Recall("view"))(t); v != nil {
 		t.Errorf("recalled %q", v)
 	}
-	if l := must(s.List(0, 10))(t); len(l.Runs) != 0 || l.More {
+	if l := must(s.List(0, 10))(t); len(l.Runs) != 0 || l.HasOlder {
 		t.Errorf("list: %+v", l)
 	}
-	if n := must(s.Last())(t); n != 0 {
+	if n := must(s.LastRunNumber())(t); n != 0 {
 		t.Errorf("the last number is %d", n)
 	}
 }
@@ -134,15 +134,15 @@ func TestList(t *testing.T) {
 			}
 		}
 		assertEqual(t, got, tc.want)
-		if l.More != tc.more {
-			t.Errorf("before %d, limit %d: more %v", tc.before, tc.limit, l.More)
+		if l.HasOlder != tc.more {
+			t.Errorf("before %d, limit %d: more %v", tc.before, tc.limit, l.HasOlder)
 		}
 	}
 }
 
 func TestManyEventsKeepTheFirstAndTheLast(t *testing.T) {
 	s := newStore(t)
-	s.limits = limits{firstEvents: 3, lastEvents: 2}
+	s.limits = limits{keptFirstEvents: 3, keptLastEvents: 2}
 	must(s.NextRun(nil))(t)
 	for i := range 10 {
 		if err := s.AddEvent(1, &ecsv1.Event{Text: fmt.Sprint(i)}); err != nil {
@@ -161,9 +161,9 @@ func TestManyEventsKeepTheFirstAndTheLast(t *testing.T) {
 
 func TestAuditKeepsTheNewest(t *testing.T) {
 	s := newStore(t)
-	s.limits.audit = 3
+	s.limits.auditEntries = 3
 	for i := range 5 {
-		if err := s.Audit(&ecsv1.AuditEntry{Action: fmt.Sprint(i), Number: 99}); err != nil {
+		if err := s.AddAudit(&ecsv1.AuditEntry{Action: fmt.Sprint(i), Number: 99}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,11 +10,11 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// List is some runs, newest first, without their configurations, versions, accounts, events and reports.
-type List struct {
-	Runs    []*ecsv1.Run
-	More    bool            // there are older ones
-	Damaged []*DamagedError // runs that should be among them
+// RunList is some runs, newest first, without their configurations, versions, accounts, events and reports.
+type RunList struct {
+	Runs     []*ecsv1.Run
+	HasOlder bool            // there are older ones
+	Damaged  []*DamagedError // runs that should be among them
 }
 
 // NextRun takes the next number and writes the first form of its record, what is known of the run when it is begun; nil
@@ -34,15 +34,16 @@ func (s *Store) NextRun(begun *ecsv1.Run) (*ecsv1.Run, error) {
 		if err := runs.SetSequence(last + 1); err != nil {
 			return err
 		}
-		return write(tx, r)
+		return writeRecord(tx, r)
 	})
 	if err == nil {
-		err = s.saveMark(r.GetNumber())
+		err = s.saveLastRun(r.GetNumber())
 	}
 	if err != nil {
 		return nil, err
 	}
-	for l := s.last.Load(); l < r.GetNumber() && !s.last.CompareAndSwap(l, r.GetNumber()); l = s.last.Load() {
+	for l := s.newestNumber.Load(); l < r.GetNumber() && !s.newestNumber.CompareAndSwap(l,
+		r.GetNumber()); l = s.newestNumber.Load() {
 	}
 	return r, nil
 }
@@ -50,7 +51,7 @@ func (s *Store) NextRun(begun *ecsv1.Run) (*ecsv1.Run, error) {
 // lastNumber is the highest number ever taken. The keys are looked at as well, so that no number is used twice even if
 // the bucket's own counter were damaged.
 func lastNumber(runs *bbolt.Bucket) uint64 {
-	return max(runs.Sequence(), uint64(newest(runs.Tx())))
+	return max(runs.Sequence(), uint64(newestRunNumber(runs.Tx())))
 }
 
 // RaiseNextNumber makes the next number at least n. It never makes it smaller.
@@ -68,14 +69,14 @@ func (s *Store) RaiseNextNumber(n uint32) error {
 // closed may be put again as it is, and otherwise is a ClosedError; a number that NextRun did not give is a NoRunError.
 func (s *Store) Put(r *ecsv1.Run) error {
 	return s.update(func(tx *bbolt.Tx) error {
-		old, err := s.summary(tx, r.GetNumber())
+		old, err := s.findSummary(tx, r.GetNumber())
 		if err != nil {
 			return err
 		}
-		if !Closed(old) {
-			return write(tx, r)
+		if !IsClosed(old) {
+			return writeRecord(tx, r)
 		}
-		if err := s.details(tx, old); err != nil {
+		if err := s.addDetails(tx, old); err != nil {
 			return err
 		}
 		same := proto.CloneOf(r)
@@ -87,23 +88,23 @@ func (s *Store) Put(r *ecsv1.Run) error {
 	})
 }
 
-// Complete replaces the record of a closed run of which not all of the output had been read by what was found since:
+// CompleteRun replaces the record of a closed run of which not all of the output had been read by what was found since:
 // verdict and why, losses, events, accounts and report, and who is still unread, who must be fewer. All else stays as
 // it is; what changes it is a ClosedError.
-func (s *Store) Complete(r *ecsv1.Run) error {
+func (s *Store) CompleteRun(r *ecsv1.Run) error {
 	return s.update(func(tx *bbolt.Tx) error {
-		old, err := s.summary(tx, r.GetNumber())
+		old, err := s.findSummary(tx, r.GetNumber())
 		if err != nil {
 			return err
 		}
-		if err := s.details(tx, old); err != nil {
+		if err := s.addDetails(tx, old); err != nil {
 			return err
 		}
 		fewer := len(r.GetUnread()) < len(old.GetUnread())
-		if !Closed(old) || !Closed(r) || !fewer || !proto.Equal(fixedFields(old), fixedFields(r)) {
+		if !IsClosed(old) || !IsClosed(r) || !fewer || !proto.Equal(fixedFields(old), fixedFields(r)) {
 			return &ClosedError{r.GetNumber()}
 		}
-		return write(tx, r)
+		return writeRecord(tx, r)
 	})
 }
 
@@ -115,43 +116,43 @@ func fixedFields(r *ecsv1.Run) *ecsv1.Run {
 	return f
 }
 
-// Closed says whether a record has its verdict and its end.
-func Closed(r *ecsv1.Run) bool {
+// IsClosed says whether a record has its verdict and its end.
+func IsClosed(r *ecsv1.Run) bool {
 	return r.GetVerdict() != ecsv1.Verdict_VERDICT_UNSPECIFIED && r.GetStopDone() != nil
 }
 
 // Get reads a whole record.
 func (s *Store) Get(run uint32) (*ecsv1.Run, error) {
-	return read(s, func(tx *bbolt.Tx) (*ecsv1.Run, error) { return s.fullRecord(tx, run) })
+	return viewTx(s, func(tx *bbolt.Tx) (*ecsv1.Run, error) { return s.fullRecord(tx, run) })
 }
 
 // Latest reads the whole record of the newest run.
 func (s *Store) Latest() (*ecsv1.Run, error) {
-	return read(s, func(tx *bbolt.Tx) (*ecsv1.Run, error) { return s.fullRecord(tx, newest(tx)) })
+	return viewTx(s, func(tx *bbolt.Tx) (*ecsv1.Run, error) { return s.fullRecord(tx, newestRunNumber(tx)) })
 }
 
-// newest is the number of the newest run in the file; 0 where there is none.
-func newest(tx *bbolt.Tx) uint32 {
+// newestRunNumber is the number of the newest run in the file; 0 where there is none.
+func newestRunNumber(tx *bbolt.Tx) uint32 {
 	if key, _ := tx.Bucket(bucketRuns).Cursor().Last(); len(key) == 4 {
 		return runNumber(key)
 	}
 	return 0
 }
 
-// Last is the number of the newest run, and 0 where there is none. It does not look into the file, so it is for what
-// asks often.
-func (s *Store) Last() (uint32, error) {
-	if b := s.broken.Load(); b != nil {
+// LastRunNumber is the number of the newest run, and 0 where there is none. It does not look into the file, so it is
+// for what asks often.
+func (s *Store) LastRunNumber() (uint32, error) {
+	if b := s.fileDamage.Load(); b != nil {
 		return 0, b
 	}
-	return s.last.Load(), nil
+	return s.newestNumber.Load(), nil
 }
 
 // List lists the newest runs with numbers smaller than before, 0 being no bound, and at most limit of them.
-func (s *Store) List(before uint32, limit int) (List, error) {
-	return s.list(before, func(l *List, r *ecsv1.Run) bool {
+func (s *Store) List(before uint32, limit int) (RunList, error) {
+	return s.list(before, func(l *RunList, r *ecsv1.Run) bool {
 		if len(l.Runs) >= limit {
-			l.More = true
+			l.HasOlder = true
 			return false
 		}
 		l.Runs = append(l.Runs, r)
@@ -160,9 +161,9 @@ func (s *Store) List(before uint32, limit int) (List, error) {
 }
 
 // OpenRuns lists the runs that are not closed: what a control that was killed has left behind.
-func (s *Store) OpenRuns() (List, error) {
-	return s.list(0, func(l *List, r *ecsv1.Run) bool {
-		if !Closed(r) {
+func (s *Store) OpenRuns() (RunList, error) {
+	return s.list(0, func(l *RunList, r *ecsv1.Run) bool {
+		if !IsClosed(r) {
 			l.Runs = append(l.Runs, r)
 		}
 		return true
@@ -170,8 +171,8 @@ func (s *Store) OpenRuns() (List, error) {
 }
 
 // list gives the runs below before to a function, newest first, until that has enough.
-func (s *Store) list(before uint32, take func(*List, *ecsv1.Run) bool) (List, error) {
-	return read(s, func(tx *bbolt.Tx) (l List, err error) {
+func (s *Store) list(before uint32, take func(*RunList, *ecsv1.Run) bool) (RunList, error) {
+	return viewTx(s, func(tx *bbolt.Tx) (l RunList, err error) {
 		c := tx.Bucket(bucketRuns).Cursor()
 		key, v := c.Last()
 		if before > 0 && len(key) == 4 && runNumber(key) >= before {
@@ -190,8 +191,8 @@ func (s *Store) list(before uint32, take func(*List, *ecsv1.Run) bool) (List, er
 	})
 }
 
-// write stores the two parts of a record.
-func write(tx *bbolt.Tx, r *ecsv1.Run) error {
+// writeRecord stores the two parts of a record.
+func writeRecord(tx *bbolt.Tx, r *ecsv1.Run) error {
 	summary := proto.CloneOf(r)
 	details := &ecsv1.Run{
 		Configuration: summary.Configuration,
@@ -216,7 +217,7 @@ func write(tx *bbolt.Tx, r *ecsv1.Run) error {
 	return tx.Bucket(bucketDetails).Put(key, d)
 }
 
-func (s *Store) summary(tx *bbolt.Tx, run uint32) (*ecsv1.Run, error) {
+func (s *Store) findSummary(tx *bbolt.Tx, run uint32) (*ecsv1.Run, error) {
 	key := runKey(run)
 	v := tx.Bucket(bucketRuns).Get(key)
 	if v == nil || run == 0 {
@@ -240,8 +241,8 @@ func (s *Store) readSummary(key, v []byte) (*ecsv1.Run, *DamagedError) {
 	return r, nil
 }
 
-// details adds the second part of a record to the first.
-func (s *Store) details(tx *bbolt.Tx, r *ecsv1.Run) error {
+// addDetails adds the second part of a record to the first.
+func (s *Store) addDetails(tx *bbolt.Tx, r *ecsv1.Run) error {
 	key, d := runKey(r.GetNumber()), &ecsv1.Run{}
 	if err := decode(kindDetails, key, tx.Bucket(bucketDetails).Get(key), d); err != nil {
 		return s.logDamaged(&DamagedError{s.path, fmt.Sprintf("the details of run %d", r.GetNumber()), err.Error()})
@@ -251,13 +252,13 @@ func (s *Store) details(tx *bbolt.Tx, r *ecsv1.Run) error {
 }
 
 func (s *Store) fullRecord(tx *bbolt.Tx, run uint32) (*ecsv1.Run, error) {
-	r, err := s.summary(tx, run)
+	r, err := s.findSummary(tx, run)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.details(tx, r); err != nil {
+	if err := s.addDetails(tx, r); err != nil {
 		return nil, err
 	}
-	r.Events = s.events(tx, r)
+	r.Events = s.readEvents(tx, r)
 	return r, nil
 }

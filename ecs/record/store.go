@@ -44,42 +44,42 @@ var (
 // Store is the file of one partition.
 type Store struct {
 	// Immutable after Open.
-	path     string
-	mark     string // file of the highest number ever taken; empty in memory
-	db       *bbolt.DB
-	limits   limits
-	beforeTx func() // called before each transaction, by tests of a disk that hangs; nil elsewhere
+	path        string
+	lastRunPath string // file of the highest number ever taken; empty in memory
+	db          *bbolt.DB
+	limits      limits
+	beforeTx    func() // called before each transaction, by tests of a disk that hangs; nil elsewhere
 
-	marking sync.Mutex // guards what follows
-	marked  uint32     // the highest number that the file mark has, of those that this process took
+	lastRunMu    sync.Mutex // guards what follows
+	savedLastRun uint32     // the highest number that the file mark has, of those that this process took
 
 	// With locks of their own.
-	writing, reading boundedTx
+	writeTx, readTx boundedTx
 
 	// Atomic.
-	last   atomic.Uint32                // number of the newest run
-	broken atomic.Pointer[DamagedError] // the file itself cannot be followed; nothing is tried any more
-	log    atomic.Pointer[slog.Logger]
+	newestNumber atomic.Uint32                // number of the newest run
+	fileDamage   atomic.Pointer[DamagedError] // the file itself cannot be followed; nothing is tried any more
+	log          atomic.Pointer[slog.Logger]
 
-	reported sync.Map // of what is damaged, as a string: the log has it
+	reportedDamage sync.Map // of what is damaged, as a string: the log has it
 }
 
 // RaiseTimeout gives each call so long, if that is more than the 3 s that it has for the disk by itself. It is called
 // before any other.
 func (s *Store) RaiseTimeout(d time.Duration) {
-	s.writing.timeout = max(s.writing.timeout, d)
-	s.reading.timeout = max(s.reading.timeout, d)
+	s.writeTx.timeout = max(s.writeTx.timeout, d)
+	s.readTx.timeout = max(s.readTx.timeout, d)
 }
 
 // limits bound what grows by itself.
 type limits struct {
-	firstEvents, lastEvents uint64 // of a run: these are kept, and what lies between them is not
-	audit                   uint64 // entries, the newest
+	keptFirstEvents, keptLastEvents uint64 // of a run: these are kept, and what lies between them is not
+	auditEntries                    uint64 // entries, the newest
 }
 
 // A run of many hours has some hundreds of events; the first fault is among the first of a flood, the end among the
 // last. An entry of the audit log has about 150 bytes, so the log stays below 15 MB.
-var defaultLimits = limits{firstEvents: 4000, lastEvents: 1000, audit: 100_000}
+var defaultLimits = limits{keptFirstEvents: 4000, keptLastEvents: 1000, auditEntries: 100_000}
 
 // Open opens the file, or makes it, with its directory, for its owner alone. Without a path the store is in memory, and
 // gone with the process: for runs whose report is all that is wanted of them. The error is a lockedError if another
@@ -95,25 +95,25 @@ func Open(path string) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		path:    path,
-		mark:    path + markSuffix,
-		limits:  defaultLimits,
-		writing: newBoundedTx(path, 1),
-		reading: newBoundedTx(path, maxReaders),
+		path:        path,
+		lastRunPath: path + lastRunSuffix,
+		limits:      defaultLimits,
+		writeTx:     newBoundedTx(path, 1),
+		readTx:      newBoundedTx(path, maxReaders),
 	}
 	s.log.Store(slog.Default())
 	if err := s.catchFaults(s.openFile); err != nil {
 		return nil, err
 	}
-	if err := s.update(s.format); err != nil {
+	if err := s.update(s.ensureFormat); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	last, err := read(s, func(tx *bbolt.Tx) (uint32, error) { return newest(tx), nil })
+	last, err := viewTx(s, func(tx *bbolt.Tx) (uint32, error) { return newestRunNumber(tx), nil })
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.last.Store(last)
-	if err := s.applyMark(); err != nil {
+	s.newestNumber.Store(last)
+	if err := s.applyLastRun(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, syncDir(filepath.Dir(path))
@@ -124,8 +124,8 @@ func openMemory() (*Store, error) {
 	s := &Store{
 		path:    name,
 		limits:  defaultLimits,
-		writing: newBoundedTx(name, 1),
-		reading: newBoundedTx(name, maxReaders),
+		writeTx: newBoundedTx(name, 1),
+		readTx:  newBoundedTx(name, maxReaders),
 	}
 	s.log.Store(slog.Default())
 	db, err := bbolt.Open(name, 0o600, &bbolt.Options{NoSync: true,
@@ -140,7 +140,7 @@ func openMemory() (*Store, error) {
 		return nil, fmt.Errorf("record in memory: %w", err)
 	}
 	s.db = db
-	return s, s.update(s.format)
+	return s, s.update(s.ensureFormat)
 }
 
 // maxReaders may read at the same time.
@@ -174,8 +174,8 @@ func (s *Store) openFile() (err error) {
 	return nil
 }
 
-// format makes the buckets of a new file, and checks those of an old one.
-func (s *Store) format(tx *bbolt.Tx) error {
+// ensureFormat makes the buckets of a new file, and checks those of an old one.
+func (s *Store) ensureFormat(tx *bbolt.Tx) error {
 	if first, _ := tx.Cursor().First(); first != nil {
 		b := tx.Bucket(bucketFormat)
 		if b == nil {
@@ -200,7 +200,7 @@ func (s *Store) SetLogger(log *slog.Logger) { s.log.Store(log) }
 
 // logDamaged tells the log what is damaged, unless it has been told.
 func (s *Store) logDamaged(d *DamagedError) *DamagedError {
-	if _, reported := s.reported.LoadOrStore(d.What, true); !reported {
+	if _, reported := s.reportedDamage.LoadOrStore(d.What, true); !reported {
 		s.log.Load().Error("a part of the run record is damaged", "path", d.Path, "what", d.What, "why", d.Why)
 	}
 	return d
@@ -212,21 +212,21 @@ func (s *Store) Path() string { return s.path }
 // Close ends the use of the file. Other calls fail from then on. Where the disk does not answer the file is let go
 // when the process ends.
 func (s *Store) Close() error {
-	if b := s.broken.Load(); b != nil {
+	if b := s.fileDamage.Load(); b != nil {
 		return b // a transaction that went astray may hold locks for good; the file is let go when the process ends
 	}
-	return s.writing.run(s.db.Close)
+	return s.writeTx.run(s.db.Close)
 }
 
 // update carries a transaction out that writes. What f writes to is read only where there is no error.
 func (s *Store) update(f func(*bbolt.Tx) error) error {
-	return s.writing.run(func() error { return s.catchFaults(func() error { return s.withPath(s.db.Update(f)) }) })
+	return s.writeTx.run(func() error { return s.catchFaults(func() error { return s.withPath(s.db.Update(f)) }) })
 }
 
-// read carries a transaction out that reads something.
-func read[T any](s *Store, f func(*bbolt.Tx) (T, error)) (T, error) {
+// viewTx carries a transaction out that reads something.
+func viewTx[T any](s *Store, f func(*bbolt.Tx) (T, error)) (T, error) {
 	var found, none T
-	err := s.reading.run(func() error {
+	err := s.readTx.run(func() error {
 		return s.catchFaults(func() error {
 			return s.withPath(s.db.View(func(tx *bbolt.Tx) (err error) { found, err = f(tx); return err }))
 		})
@@ -251,7 +251,7 @@ func (s *Store) withPath(err error) error {
 // catchFaults turns it into an error when bbolt meets pages that it did not write, or that are not there: it panics, or
 // reads where the file has ended.
 func (s *Store) catchFaults(f func() error) (err error) {
-	if b := s.broken.Load(); b != nil {
+	if b := s.fileDamage.Load(); b != nil {
 		return b
 	}
 	if s.beforeTx != nil {
@@ -262,7 +262,7 @@ func (s *Store) catchFaults(f func() error) (err error) {
 		if r := recover(); r != nil {
 			b := &DamagedError{s.path, "the file", fmt.Sprintf("%v; move it away, and let numbers of runs begin above the last",
 				r)}
-			s.broken.Store(b)
+			s.fileDamage.Store(b)
 			err = s.logDamaged(b)
 		}
 	}()

@@ -19,7 +19,7 @@ func (s *Store) NextTerm(atLeast uint64) (term uint64, err error) {
 		memory, key := tx.Bucket(bucketMemory), []byte(keyTerm)
 		term = atLeast
 		if v := memory.Get(key); v != nil {
-			last, err := open(kindMemory, key, v)
+			last, err := openValue(kindMemory, key, v)
 			switch {
 			case err == nil && len(last) != 8:
 				err = errors.New("it is no number")
@@ -32,7 +32,7 @@ func (s *Store) NextTerm(atLeast uint64) (term uint64, err error) {
 				_ = s.logDamaged(&DamagedError{s.path, "the last term", err.Error()})
 			}
 		}
-		return memory.Put(key, seal(kindMemory, key, binary.BigEndian.AppendUint64(nil, term)))
+		return memory.Put(key, sealValue(kindMemory, key, binary.BigEndian.AppendUint64(nil, term)))
 	})
 	return term, err
 }

@@ -11,18 +11,18 @@ import (
 // A value as it lies in the file: an envelope of 8 bytes before the payload. See docs/format/record.md.
 const (
 	valueVersion = 1
-	envelope     = 8
+	envelopeSize = 8
 )
 
-// kind says what a value is, so that one that lies in the wrong place is found out.
-type kind uint8
+// valueKind says what a value is, so that one that lies in the wrong place is found out.
+type valueKind uint8
 
 const (
-	kindSummary kind = 1 // of a run: what a list shows
-	kindDetails kind = 2 // of a run: what only its own page shows
-	kindEvent   kind = 3
-	kindAudit   kind = 4
-	kindMemory  kind = 5 // bytes of the caller's
+	kindSummary valueKind = 1 // of a run: what a list shows
+	kindDetails valueKind = 2 // of a run: what only its own page shows
+	kindEvent   valueKind = 3
+	kindAudit   valueKind = 4
+	kindMemory  valueKind = 5 // bytes of the caller's
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -34,25 +34,25 @@ func checksum(head, key, payload []byte) uint32 {
 	return crc32.Update(sum, castagnoli, payload)
 }
 
-// seal puts a payload into its envelope.
-func seal(k kind, key, payload []byte) []byte {
-	v := make([]byte, envelope, envelope+len(payload))
+// sealValue puts a payload into its envelope.
+func sealValue(k valueKind, key, payload []byte) []byte {
+	v := make([]byte, envelopeSize, envelopeSize+len(payload))
 	v[0], v[1] = valueVersion, byte(k)
 	binary.LittleEndian.PutUint32(v[4:], checksum(v[:4], key, payload))
 	return append(v, payload...)
 }
 
-// open gives the payload of a value, which it aliases, or says what is wrong with it.
-func open(k kind, key, v []byte) ([]byte, error) {
+// openValue gives the payload of a value, which it aliases, or says what is wrong with it.
+func openValue(k valueKind, key, v []byte) ([]byte, error) {
 	switch {
-	case len(v) < envelope:
+	case len(v) < envelopeSize:
 		return nil, fmt.Errorf("it has %d bytes, fewer than its envelope", len(v))
 	case v[0] != valueVersion:
 		return nil, fmt.Errorf("it has version %d, and %d is known", v[0], valueVersion)
-	case kind(v[1]) != k || v[2] != 0 || v[3] != 0:
+	case valueKind(v[1]) != k || v[2] != 0 || v[3] != 0:
 		return nil, fmt.Errorf("it is of kind %d.%d.%d, and kind %d belongs here", v[1], v[2], v[3], k)
 	}
-	payload := v[envelope:]
+	payload := v[envelopeSize:]
 	if want, has := binary.LittleEndian.Uint32(v[4:]), checksum(v[:4], key, payload); want != has {
 		return nil, fmt.Errorf("its checksum is %08x, and its bytes give %08x", want, has)
 	}
@@ -60,17 +60,17 @@ func open(k kind, key, v []byte) ([]byte, error) {
 }
 
 // encode seals a message.
-func encode(k kind, key []byte, m proto.Message) ([]byte, error) {
+func encode(k valueKind, key []byte, m proto.Message) ([]byte, error) {
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	return seal(k, key, payload), nil
+	return sealValue(k, key, payload), nil
 }
 
 // decode opens a message.
-func decode(k kind, key, v []byte, m proto.Message) error {
-	payload, err := open(k, key, v)
+func decode(k valueKind, key, v []byte, m proto.Message) error {
+	payload, err := openValue(k, key, v)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ const (
 	balancerMagic   = 0x4C42 // "LB"
 	balancerVersion = 2
 	slotVersion     = 3 // has a slot where version 2 has a reserved field
-	nextSegment     = 1 // the protocol behind it: a segment
+	protocolSegment = 1 // the protocol behind it: a segment
 	segmentPreamble = 0x1000
 	segmentVersion  = 1
 	draftVersion    = 2      // of an older draft
@@ -50,7 +50,7 @@ func (e *packetError) Error() string {
 // Unwrap is the kind.
 func (e *packetError) Unwrap() error { return e.Err }
 
-func wrong(err error, field string, value uint64) error {
+func newPacketError(err error, field string, value uint64) error {
 	return &packetError{Field: field, Value: value, Err: err}
 }
 
@@ -75,13 +75,13 @@ func ParseSegment(packet []byte) (Segment, error) {
 		b = b[BalancerSize:]
 	}
 	if len(b) < SegmentSize {
-		return Segment{}, wrong(errTruncated, "length of the packet", uint64(len(packet)))
+		return Segment{}, newPacketError(errTruncated, "length of the packet", uint64(len(packet)))
 	}
 	if v := b[0] >> 4; v != segmentVersion {
 		if v == draftVersion {
-			return Segment{}, wrong(errDraft, "version of the segment", uint64(v))
+			return Segment{}, newPacketError(errDraft, "version of the segment", uint64(v))
 		}
-		return Segment{}, wrong(errVersion, "version of the segment", uint64(v))
+		return Segment{}, newPacketError(errVersion, "version of the segment", uint64(v))
 	}
 	s := Segment{
 		DataID: binary.BigEndian.Uint16(b[2:]),
@@ -92,9 +92,9 @@ func ParseSegment(packet []byte) (Segment, error) {
 	}
 	switch {
 	case s.Offset > s.Length || uint64(len(s.Data)) > uint64(s.Length-s.Offset):
-		return Segment{}, wrong(errSize, "offset", uint64(s.Offset))
+		return Segment{}, newPacketError(errSize, "offset", uint64(s.Offset))
 	case len(s.Data) == 0 && s.Length > 0:
-		return Segment{}, wrong(errSize, "length of the data", 0)
+		return Segment{}, newPacketError(errSize, "length of the data", 0)
 	}
 	return s, nil
 }
@@ -102,13 +102,13 @@ func ParseSegment(packet []byte) (Segment, error) {
 // checkBalancer checks a load balancer's header.
 func checkBalancer(b []byte) error {
 	if len(b) < BalancerSize {
-		return wrong(errTruncated, "length of the packet", uint64(len(b)))
+		return newPacketError(errTruncated, "length of the packet", uint64(len(b)))
 	}
 	if v := b[2]; v != balancerVersion && v != slotVersion {
-		return wrong(errVersion, "version of the load balancer's header", uint64(v))
+		return newPacketError(errVersion, "version of the load balancer's header", uint64(v))
 	}
-	if next := b[3]; next != nextSegment {
-		return wrong(errVersion, "next protocol", uint64(next))
+	if next := b[3]; next != protocolSegment {
+		return newPacketError(errVersion, "next protocol", uint64(next))
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func checkBalancer(b []byte) error {
 // receiving thread is to get all of them.
 func AppendBalancer(b []byte, event uint64, entropy uint16) []byte {
 	b = binary.BigEndian.AppendUint16(b, balancerMagic)
-	b = append(b, balancerVersion, nextSegment, 0, 0)
+	b = append(b, balancerVersion, protocolSegment, 0, 0)
 	b = binary.BigEndian.AppendUint16(b, entropy)
 	return binary.BigEndian.AppendUint64(b, event)
 }
@@ -147,11 +147,11 @@ func IsSync(b []byte) bool { return len(b) >= 2 && binary.BigEndian.Uint16(b) ==
 func ParseSync(b []byte) (Sync, error) {
 	switch {
 	case len(b) != SyncSize:
-		return Sync{}, wrong(errTruncated, "length of the message", uint64(len(b)))
+		return Sync{}, newPacketError(errTruncated, "length of the message", uint64(len(b)))
 	case !IsSync(b):
-		return Sync{}, wrong(errMagic, "magic", uint64(binary.BigEndian.Uint16(b)))
+		return Sync{}, newPacketError(errMagic, "magic", uint64(binary.BigEndian.Uint16(b)))
 	case b[2] != syncVersion:
-		return Sync{}, wrong(errVersion, "version of the message", uint64(b[2]))
+		return Sync{}, newPacketError(errVersion, "version of the message", uint64(b[2]))
 	}
 	return Sync{
 		Source: binary.BigEndian.Uint32(b[4:]),

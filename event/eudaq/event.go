@@ -8,34 +8,34 @@ import (
 )
 
 const (
-	// rawEvent is the type of all events that producers and data collectors make: cstr2hash("RawEvent").
-	rawEvent uint32 = 0x8026656D
-	// version is that of the serialisation.
-	version = 2
-	// fixedSize is where the description begins.
-	fixedSize = 48
+	// rawEventType is the type of all events that producers and data collectors make: cstr2hash("RawEvent").
+	rawEventType uint32 = 0x8026656D
+	// formatVersion is that of the serialisation.
+	formatVersion = 2
+	// fixedHeaderSize is where the description begins.
+	fixedHeaderSize = 48
 	// maxDepth is how deep sub-events may be nested. Data collectors make one level.
 	maxDepth = 8
-	// format is what errors call an event.
-	format = "eudaq"
+	// formatName is what errors call an event.
+	formatName = "eudaq"
 )
 
 // Event is a view of one event. Docs: docs/format/eudaq.md.
 type Event struct {
-	Bytes       []byte // all of it, sub-events included
-	Description []byte // name of the producer's kind of data
-	Flags       uint32 // 1 begin of run, 2 end of run, 4 fake, 8 packet, 16 has a trigger number, 32 has a time
-	Stream      uint32 // number of the device
-	Run         uint32
-	Number      uint32 // of the event
-	Trigger     uint32
-	Begin, End  uint64 // time, in units of the device
+	Bytes              []byte // all of it, sub-events included
+	Description        []byte // name of the producer's kind of data
+	Flags              uint32 // 1 begin of run, 2 end of run, 4 fake, 8 packet, 16 has a trigger number, 32 has a time
+	Stream             uint32 // number of the device
+	Run                uint32
+	Number             uint32 // of the event
+	TriggerNumber      uint32
+	BeginTime, EndTime uint64 // time, in units of the device
 }
 
 // HasSignature says whether a file that begins with head, at least 8 bytes, may hold events.
 func HasSignature(head []byte) bool {
-	return len(head) >= 8 && binary.LittleEndian.Uint32(head) == rawEvent &&
-		binary.LittleEndian.Uint32(head[4:]) == version
+	return len(head) >= 8 && binary.LittleEndian.Uint32(head) == rawEventType &&
+		binary.LittleEndian.Uint32(head[4:]) == formatVersion
 }
 
 // Parse views the first event in b; bytes after it are ignored. It appends the event's own sub-events to subs[:0], so
@@ -64,7 +64,7 @@ func (p *parser) fail(kind error, field string, at int, reason string, args ...a
 		return
 	}
 	p.err = &event.FormatError{
-		Format: format,
+		Format: formatName,
 		Field:  field,
 		Reason: fmt.Sprintf(reason, args...),
 		Record: event.NoRecord,
@@ -99,28 +99,28 @@ func (p *parser) text(field string) []byte { return p.next(uint64(p.u32(field)),
 // event goes through an event; deep says in how many others it is.
 func (p *parser) event(deep int) Event {
 	from := p.offset
-	h := p.next(fixedSize, "header")
+	h := p.next(fixedHeaderSize, "header")
 	if h == nil {
 		return Event{}
 	}
 	word := func(at int) uint32 { return binary.LittleEndian.Uint32(h[at:]) }
 	switch {
-	case word(0) != rawEvent:
-		p.fail(event.ErrUnsupported, "type", from, "class 0x%08X is not RawEvent, 0x%08X", word(0), rawEvent)
-	case word(4) != version:
-		p.fail(event.ErrUnsupported, "version", from+4, "version %d, only %d is known", word(4), version)
+	case word(0) != rawEventType:
+		p.fail(event.ErrUnsupported, "type", from, "class 0x%08X is not RawEvent, 0x%08X", word(0), rawEventType)
+	case word(4) != formatVersion:
+		p.fail(event.ErrUnsupported, "version", from+4, "version %d, only %d is known", word(4), formatVersion)
 	case deep > maxDepth:
 		p.fail(event.ErrRange, "sub-events", from, "they are more than %d deep", maxDepth)
 	}
 	e := Event{
-		Flags:       word(8),
-		Stream:      word(12),
-		Run:         word(16),
-		Number:      word(20),
-		Trigger:     word(24),
-		Begin:       binary.LittleEndian.Uint64(h[32:]),
-		End:         binary.LittleEndian.Uint64(h[40:]),
-		Description: p.text("description"),
+		Flags:         word(8),
+		Stream:        word(12),
+		Run:           word(16),
+		Number:        word(20),
+		TriggerNumber: word(24),
+		BeginTime:     binary.LittleEndian.Uint64(h[32:]),
+		EndTime:       binary.LittleEndian.Uint64(h[40:]),
+		Description:   p.text("description"),
 	}
 	for n := p.u32("number of tags"); n > 0 && p.err == nil; n-- {
 		p.text("name of a tag")

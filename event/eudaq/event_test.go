@@ -45,12 +45,12 @@ func TestGoldenEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(e.Bytes, b) || string(e.Description) != "Tc" || e.Flags != 16 || e.Run != 42 || e.Number != 7 ||
-		e.Trigger != 9 || len(subs) != 2 {
+		e.TriggerNumber != 9 || len(subs) != 2 {
 		t.Fatalf("%+v, %d sub-events", e, len(subs))
 	}
 	tlu, ni := subs[0], subs[1]
-	if string(tlu.Description) != "TluRawEv" || tlu.Stream != 1 || tlu.Begin != 0x0807060504030201 ||
-		tlu.End != 0x1817161514131211 || !bytes.Equal(tlu.Bytes, packet(t, goldenTLU)) {
+	if string(tlu.Description) != "TluRawEv" || tlu.Stream != 1 || tlu.BeginTime != 0x0807060504030201 ||
+		tlu.EndTime != 0x1817161514131211 || !bytes.Equal(tlu.Bytes, packet(t, goldenTLU)) {
 		t.Fatalf("%+v", tlu)
 	}
 	if string(ni.Description) != "NI" || ni.Stream != 2 || !bytes.Equal(ni.Bytes, packet(t, goldenNI)) {

@@ -29,7 +29,7 @@ func (e *contentError) Error() string {
 
 // CheckFragment compares data with the fragment of (source, ev). The error is a *contentError.
 func (p *Pattern) CheckFragment(source uint16, ev uint64, data []byte) error {
-	h := mix(p.key(source) + ev*stepEvent)
+	h := mix(p.key(source) + ev*eventIncrement)
 	if want := p.sizeByHash(source, ev, h); len(data) != want {
 		return &contentError{
 			Source: source,
@@ -83,14 +83,14 @@ func (p *Pattern) CheckMFP(m event.MFP) error {
 		}
 	}
 	kind := p.FragmentType(source)
-	group, large := &p.sizes[p.group(source)], p.cfg.Large.contains(source)
-	key := p.key(source) + first*stepEvent
-	for c := m.Cursor(); c.Next(); key += stepEvent {
+	group, large := &p.sizes[p.group(source)], p.cfg.LargeFragments.hasLarge(source)
+	key := p.key(source) + first*eventIncrement
+	for c := m.Cursor(); c.Next(); key += eventIncrement {
 		data := c.Data()
 		h := mix(key)
 		size := int(group[h>>(64-tableBits)])
 		if large {
-			size *= p.cfg.Large.factor(c.Event())
+			size *= p.cfg.LargeFragments.factorAt(c.Event())
 		}
 		if len(data) == size && c.Type() == kind {
 			if at, _, _ := mismatch(data, h); at < 0 {

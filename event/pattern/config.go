@@ -64,34 +64,34 @@ type Config struct {
 	Model Model
 	// Align is log2 of the bytes each fragment is padded to within its MFP. Zero means no padding.
 	Align uint8
-	// Large makes some fragments larger on purpose. Zero is none.
-	Large Large
+	// LargeFragments makes some fragments larger on purpose. Zero is none.
+	LargeFragments LargeFragments
 }
 
-// Large makes all fragments of some sources larger in one of every so many MEPs (TagNet-farm §V.F, figure V-10: "a few
-// of the events are intentionally increased in size by a factor of 5").
-type Large struct {
-	First, Sources int    // the sources [First, First+Sources)
-	Packing        int    // events of a MEP
-	Every          uint64 // the last of every so many MEPs; 0 is none
-	Factor         int    // by which its fragments are larger
+// LargeFragments makes all fragments of some sources larger in one of every so many MEPs (TagNet-farm §V.F, figure
+// V-10: "a few of the events are intentionally increased in size by a factor of 5").
+type LargeFragments struct {
+	FirstSource, Sources int    // the sources [First, First+Sources)
+	Packing              int    // events of a MEP
+	MEPInterval          uint64 // the last of every so many MEPs; 0 is none
+	Factor               int    // by which its fragments are larger
 }
 
-// contains tells that a source is larger now and then.
-func (l *Large) contains(source uint16) bool {
-	return l.Every > 0 && int(source) >= l.First && int(source) < l.First+l.Sources
+// hasLarge tells that a source is larger now and then.
+func (l *LargeFragments) hasLarge(source uint16) bool {
+	return l.MEPInterval > 0 && int(source) >= l.FirstSource && int(source) < l.FirstSource+l.Sources
 }
 
-// factor is by how much the fragments of an event are larger at a source that has larger ones.
-func (l *Large) factor(ev uint64) int {
-	if ev/uint64(l.Packing)%l.Every == l.Every-1 {
+// factorAt is by how much the fragments of an event are larger at a source that has larger ones.
+func (l *LargeFragments) factorAt(ev uint64) int {
+	if ev/uint64(l.Packing)%l.MEPInterval == l.MEPInterval-1 {
 		return l.Factor
 	}
 	return 1
 }
 
-func (l *Large) validate() error {
-	if l.Every > 0 && (l.Packing < 1 || l.Factor < 1 || l.Factor > MaxFragment) {
+func (l *LargeFragments) validate() error {
+	if l.MEPInterval > 0 && (l.Packing < 1 || l.Factor < 1 || l.Factor > MaxFragment) {
 		return &ConfigError{"large fragments", fmt.Sprintf("%d times as large, in MEPs of %d events", l.Factor, l.Packing)}
 	}
 	return nil
@@ -119,5 +119,5 @@ func (c Config) validate() error {
 	case c.Align > maxAlign:
 		return &ConfigError{"align", fmt.Sprintf("2^%d bytes is more than 2^%d", c.Align, maxAlign)}
 	}
-	return c.Large.validate()
+	return c.LargeFragments.validate()
 }

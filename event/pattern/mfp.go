@@ -25,7 +25,7 @@ const pieceBytes = 64 << 10
 const Version uint8 = 1
 
 // fragmentTypes are the bank types by group: one of each group's detectors, so that a generated MDF looks like one.
-var fragmentTypes = [groups]event.BankType{9 /* Rich */, 77 /* Calo */, 64 /* FTCluster */}
+var fragmentTypes = [groupCount]event.BankType{9 /* Rich */, 77 /* Calo */, 64 /* FTCluster */}
 
 // FragmentType is the bank type of every fragment of the source.
 func (p *Pattern) FragmentType(source uint16) event.BankType { return fragmentTypes[p.group(source)] }
@@ -47,7 +47,7 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int,
 		return 0, 0, fmt.Errorf("the MFP of source %d for %d events needs room for %d bytes, there are %d", source, n, limit,
 			len(dst))
 	}
-	if n == 1 && !p.cfg.Large.contains(source) {
+	if n == 1 && !p.cfg.LargeFragments.hasLarge(source) {
 		size = p.fillSingle(dst, source, first)
 		if withCRC {
 			crc = crc32c.Sum(dst[:size])
@@ -61,12 +61,12 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int,
 		return 0, 0, err
 	}
 	event.PutMFPHeader(dst, event.MFPHeader{
-		N:          n,
-		Size:       uint32(size),
-		FirstEvent: first,
-		Source:     source,
-		Align:      p.cfg.Align,
-		Version:    Version,
+		NumFragments: n,
+		Size:         uint32(size),
+		FirstEvent:   first,
+		Source:       source,
+		Align:        p.cfg.Align,
+		Version:      Version,
 	})
 	return size, p.fillFragments(dst[:size:size], sizes, key, first, n, withCRC), nil
 }
@@ -80,11 +80,11 @@ func (p *Pattern) fillFragments(dst, sizes []byte, key, first uint64, n int, wit
 		for stop := done + pieceBytes; i < n && at < stop; i++ {
 			length := int(binary.LittleEndian.Uint16(sizes[2*i:]))
 			end := at + (length+round)&^round
-			h := mix(key + (first+uint64(i))*stepEvent)
+			h := mix(key + (first+uint64(i))*eventIncrement)
 			if at+length+overfillBytes <= len(dst) {
-				overfill(dst[at:], length, h)
+				overfillWords(dst[at:], length, h)
 			} else {
-				fill(dst[at:], length, h)
+				fillWords(dst[at:], length, h)
 			}
 			if end-at > (length+7)&^7 || len(dst)-end < overfillBytes {
 				clear(dst[at+length : end])
@@ -111,7 +111,7 @@ func (p *Pattern) fillFragments(dst, sizes []byte, key, first uint64, n int, wit
 // fillSingle is FillMFP for one event: the fragment is hashed once, and what an MFP of one event has in its tables is
 // two words.
 func (p *Pattern) fillSingle(dst []byte, source uint16, first uint64) (size int) {
-	h := mix(p.key(source) + first*stepEvent)
+	h := mix(p.key(source) + first*eventIncrement)
 	length := int(p.sizes[p.group(source)][h>>(64-tableBits)])
 	types, sizes := event.MFPTables(dst, 1)
 	binary.LittleEndian.PutUint32(types, uint32(p.FragmentType(source)))
@@ -120,14 +120,14 @@ func (p *Pattern) fillSingle(dst []byte, source uint16, first uint64) (size int)
 	round := 1<<p.cfg.Align - 1
 	size = at + (length+round)&^round
 	event.PutMFPHeader(dst, event.MFPHeader{
-		N:          1,
-		Size:       uint32(size),
-		FirstEvent: first,
-		Source:     source,
-		Align:      p.cfg.Align,
-		Version:    Version,
+		NumFragments: 1,
+		Size:         uint32(size),
+		FirstEvent:   first,
+		Source:       source,
+		Align:        p.cfg.Align,
+		Version:      Version,
 	})
-	fill(dst[at:size], length, h)
+	fillWords(dst[at:size], length, h)
 	if at+length < size {
 		clear(dst[at+length : size])
 	}
@@ -136,19 +136,19 @@ func (p *Pattern) fillSingle(dst []byte, source uint16, first uint64) (size int)
 
 // fillTables writes the type and the size table and returns the size of the MFP.
 func (p *Pattern) fillTables(types, sizes []byte, source uint16, key, first uint64, n int) (int, error) {
-	group, large := &p.sizes[p.group(source)], p.cfg.Large.contains(source)
-	key += first * stepEvent
+	group, large := &p.sizes[p.group(source)], p.cfg.LargeFragments.hasLarge(source)
+	key += first * eventIncrement
 	round := 1<<p.cfg.Align - 1
 	total := event.MFPHeaderSize(n)
 	entries := sizes[:2*n]
 	for len(entries) >= 2 {
 		s := group[mix(key)>>(64-tableBits)]
 		if large {
-			s *= uint16(p.cfg.Large.factor(first + uint64(n-len(entries)/2)))
+			s *= uint16(p.cfg.LargeFragments.factorAt(first + uint64(n-len(entries)/2)))
 		}
 		binary.LittleEndian.PutUint16(entries, s)
 		total += (int(s) + round) &^ round
-		key += stepEvent
+		key += eventIncrement
 		entries = entries[2:]
 	}
 	clear(sizes[2*n:])

@@ -25,12 +25,12 @@ func TestFillMFP(t *testing.T) {
 			Align:        uint8(rapid.IntRange(0, 6).Draw(t, "align")),
 		}
 		if rapid.Bool().Draw(t, "large") {
-			c.Large = Large{
-				First:   rapid.IntRange(0, c.Sources-1).Draw(t, "first large"),
-				Sources: rapid.IntRange(0, 3).Draw(t, "large sources"),
-				Packing: rapid.IntRange(1, 100).Draw(t, "packing"),
-				Every:   rapid.Uint64Range(0, 4).Draw(t, "every"),
-				Factor:  rapid.IntRange(1, 9).Draw(t, "factor"),
+			c.LargeFragments = LargeFragments{
+				FirstSource: rapid.IntRange(0, c.Sources-1).Draw(t, "first large"),
+				Sources:     rapid.IntRange(0, 3).Draw(t, "large sources"),
+				Packing:     rapid.IntRange(1, 100).Draw(t, "packing"),
+				MEPInterval: rapid.Uint64Range(0, 4).Draw(t, "every"),
+				Factor:      rapid.IntRange(1, 9).Draw(t, "factor"),
 			}
 		}
 		p, err := New(c)
@@ -55,8 +55,9 @@ func TestFillMFP(t *testing.T) {
 		}
 		m, err := event.ParseMFP(dst)
 		must.OK(t, err)
-		if int(m.Size()) != size || m.N() != n || m.FirstEvent() != first || m.Source() != source || m.Align() != c.Align {
-			t.Fatalf("header %v %v %v %v %v", m.Size(), m.N(), m.FirstEvent(), m.Source(), m.Align())
+		if int(m.Size()) != size || m.NumFragments() != n || m.FirstEvent() != first || m.Source() != source ||
+			m.Align() != c.Align {
+			t.Fatalf("header %v %v %v %v %v", m.Size(), m.NumFragments(), m.FirstEvent(), m.Source(), m.Align())
 		}
 		rebuilt := rebuild(p, m)
 		if !bytes.Equal(rebuilt, dst[:size]) {
@@ -68,7 +69,7 @@ func TestFillMFP(t *testing.T) {
 
 // rebuild makes the MFP anew from Fill, one fragment at a time.
 func rebuild(p *Pattern, m event.MFP) []byte {
-	fragments := make([]mfp.Fragment, m.N())
+	fragments := make([]mfp.Fragment, m.NumFragments())
 	for i := range fragments {
 		ev := m.FirstEvent() + uint64(i)
 		data := make([]byte, p.Size(m.Source(), ev))

@@ -6,30 +6,30 @@ import (
 )
 
 const (
-	groups = 3
+	groupCount = 3
 	// tableBits is log2 of the steps of the inverse distribution. 4096 steps of two bytes are 8 kB per group, so the table
 	// in use stays in the first-level cache beside the data; the mean it gives is within 0.01 B of the wanted one at 133
 	// B.
 	tableBits = 12
 
-	// stepEvent is splitmix64's increment, 2^64/φ made odd.
-	stepEvent uint64 = 0x9e3779b97f4a7c15
+	// eventIncrement is splitmix64's increment, 2^64/φ made odd.
+	eventIncrement uint64 = 0x9e3779b97f4a7c15
 )
 
-// step lies between two words. It is odd, and not stepEvent, so that the words of one event are not the hashes of the
-// next. It has no type, because its multiples are reduced modulo 2^64 where they are used.
-const step = 0xd1b54a32d192ed03
+// wordIncrement lies between two words. It is odd, and not eventIncrement, so that the words of one event are not the
+// hashes of the next. It has no type, because its multiples are reduced modulo 2^64 where they are used.
+const wordIncrement = 0xd1b54a32d192ed03
 
-// shares of the event by group (LHCb-EB §V.A, figure 11): rich, calo/velo/muon, SciFi/UT.
-var shares = [groups]float64{0.28, 0.33, 0.39}
+// groupShares of the event by group (LHCb-EB §V.A, figure 11): rich, calo/velo/muon, SciFi/UT.
+var groupShares = [groupCount]float64{0.28, 0.33, 0.39}
 
-type table [1 << tableBits]uint16
+type sizeTable [1 << tableBits]uint16
 
 // Pattern is the rule for one Config. It is immutable after New and may be used by any number of goroutines.
 type Pattern struct {
-	cfg   Config
-	means [groups]float64
-	sizes [groups]table
+	cfg         Config
+	meanByGroup [groupCount]float64
+	sizes       [groupCount]sizeTable
 }
 
 // New computes the tables of cfg. The error is a *ConfigError.
@@ -37,7 +37,7 @@ func New(cfg Config) (*Pattern, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	p := &Pattern{cfg: cfg, means: groupMeans(cfg)}
+	p := &Pattern{cfg: cfg, meanByGroup: groupMeans(cfg)}
 	for g := range p.sizes {
 		if cfg.Model == Constant {
 			for i := range p.sizes[g] {
@@ -45,17 +45,17 @@ func New(cfg Config) (*Pattern, error) {
 			}
 			continue
 		}
-		if !poissonTable(&p.sizes[g], p.means[g]) {
+		if !fillPoissonTable(&p.sizes[g], p.meanByGroup[g]) {
 			return nil, &ConfigError{"fragment size", fmt.Sprintf(
 				"a mean of %d bytes over all sources gives a group of them a mean of %.0f, whose largest fragments exceed the "+
 					"%d bytes an MFP can hold",
-				cfg.FragmentSize, p.means[g], MaxFragment)}
+				cfg.FragmentSize, p.meanByGroup[g], MaxFragment)}
 		}
 	}
-	for source := cfg.Large.First; source < cfg.Large.First+cfg.Large.Sources; source++ {
+	for source := cfg.LargeFragments.FirstSource; source < cfg.LargeFragments.FirstSource+cfg.LargeFragments.Sources; source++ {
 		if most := p.MaxSize(uint16(source)); most > MaxFragment {
 			return nil, &ConfigError{"large fragments", fmt.Sprintf(
-				"%d times as large, those of source %d take up to %d bytes, more than the %d an MFP can hold", cfg.Large.Factor,
+				"%d times as large, those of source %d take up to %d bytes, more than the %d an MFP can hold", cfg.LargeFragments.Factor,
 				source, most, MaxFragment)}
 		}
 	}
@@ -63,36 +63,36 @@ func New(cfg Config) (*Pattern, error) {
 }
 
 // groupMeans returns the mean size of each group, in bytes; a group without sources has 0.
-func groupMeans(c Config) (means [groups]float64) {
+func groupMeans(c Config) (means [groupCount]float64) {
 	f := float64(c.FragmentSize)
 	if c.Model != LHCb {
-		return [groups]float64{f, f, f}
+		return [groupCount]float64{f, f, f}
 	}
-	var members [groups]int
+	var members [groupCount]int
 	present := 0.0
 	for g := range members {
-		members[g] = (c.Sources + groups - 1 - g) / groups
+		members[g] = (c.Sources + groupCount - 1 - g) / groupCount
 		if members[g] > 0 {
-			present += shares[g]
+			present += groupShares[g]
 		}
 	}
 	for g, n := range members {
 		if n > 0 {
-			means[g] = f * float64(c.Sources) * shares[g] / (present * float64(n))
+			means[g] = f * float64(c.Sources) * groupShares[g] / (present * float64(n))
 		}
 	}
 	return means
 }
 
-// Spread returns the mean and the standard deviation of all fragments' sizes in bytes, by the distribution and not by
-// what was drawn: within a group the variance is the mean, and the groups' means lie apart.
-func (p *Pattern) Spread() (mean, sigma float64) {
+// SizeSpread returns the mean and the standard deviation of all fragments' sizes in bytes, by the distribution and not
+// by what was drawn: within a group the variance is the mean, and the groups' means lie apart.
+func (p *Pattern) SizeSpread() (mean, sigma float64) {
 	if p.cfg.Model == Constant {
 		return float64(p.cfg.FragmentSize), 0
 	}
 	squares := 0.0
-	for g, m := range p.means {
-		members := float64((p.cfg.Sources + groups - 1 - g) / groups)
+	for g, m := range p.meanByGroup {
+		members := float64((p.cfg.Sources + groupCount - 1 - g) / groupCount)
 		mean += members * m
 		squares += members * (m + m*m)
 	}
@@ -101,16 +101,16 @@ func (p *Pattern) Spread() (mean, sigma float64) {
 	return mean, math.Sqrt(max(0, squares-mean*mean))
 }
 
-// poissonTable fills t with the inverse of the Poisson distribution of the given mean. It reports whether every size
-// fits.
+// fillPoissonTable fills t with the inverse of the Poisson distribution of the given mean. It reports whether every
+// size fits.
 //
 // The weights are computed outward from the mode, each from its neighbour, and need no exponential: their sum
 // normalises them. Every operation is rounded by itself (a product is always followed by a division or a conversion),
 // so no compiler may fuse two into one and the result is the same on every architecture.
-func poissonTable(t *table, mean float64) bool {
+func fillPoissonTable(t *sizeTable, mean float64) bool {
 	const negligible = 1.0 / (1 << 60)
 	if mean <= 0 {
-		*t = table{}
+		*t = sizeTable{}
 		return true
 	}
 	mode := int(mean)
@@ -155,25 +155,25 @@ func mix(z uint64) uint64 {
 }
 
 func (p *Pattern) key(source uint16) uint64 {
-	return mix(p.cfg.Seed + uint64(source)*stepEvent)
+	return mix(p.cfg.Seed + uint64(source)*eventIncrement)
 }
 
 // group returns the group of a source under the LHCb model: 0 rich, 1 calo/velo/muon, 2 SciFi/UT.
-func (p *Pattern) group(source uint16) int { return int(source) % groups }
+func (p *Pattern) group(source uint16) int { return int(source) % groupCount }
 
 // mean returns the mean fragment size of a source, in bytes, without what is larger on purpose.
-func (p *Pattern) mean(source uint16) float64 { return p.means[p.group(source)] }
+func (p *Pattern) mean(source uint16) float64 { return p.meanByGroup[p.group(source)] }
 
 // Size returns the size of the fragment of (source, event), in bytes.
 func (p *Pattern) Size(source uint16, event uint64) int {
-	return p.sizeByHash(source, event, mix(p.key(source)+event*stepEvent))
+	return p.sizeByHash(source, event, mix(p.key(source)+event*eventIncrement))
 }
 
 // sizeByHash is Size, where the fragment's hash is known.
 func (p *Pattern) sizeByHash(source uint16, event, h uint64) int {
 	size := int(p.sizes[p.group(source)][h>>(64-tableBits)])
-	if p.cfg.Large.contains(source) {
-		size *= p.cfg.Large.factor(event)
+	if p.cfg.LargeFragments.hasLarge(source) {
+		size *= p.cfg.LargeFragments.factorAt(event)
 	}
 	return size
 }
@@ -181,8 +181,8 @@ func (p *Pattern) sizeByHash(source uint16, event, h uint64) int {
 // MaxSize returns the largest fragment the source ever has, in bytes. It is reached.
 func (p *Pattern) MaxSize(source uint16) int {
 	size := int(p.sizes[p.group(source)][1<<tableBits-1])
-	if p.cfg.Large.contains(source) {
-		size *= p.cfg.Large.Factor
+	if p.cfg.LargeFragments.hasLarge(source) {
+		size *= p.cfg.LargeFragments.Factor
 	}
 	return size
 }
@@ -190,5 +190,5 @@ func (p *Pattern) MaxSize(source uint16) int {
 // Fill writes the fragment of (source, event) into dst, whose length should be Size(source, event); any other length
 // gets the beginning of the same sequence of words.
 func (p *Pattern) Fill(dst []byte, source uint16, event uint64) {
-	fill(dst, len(dst), mix(p.key(source)+event*stepEvent))
+	fillWords(dst, len(dst), mix(p.key(source)+event*eventIncrement))
 }

@@ -98,8 +98,8 @@ func TestMeans(t *testing.T) {
 // TestPoisson compares the table with the distribution function computed the ordinary way.
 func TestPoisson(t *testing.T) {
 	for _, mean := range []float64{0.3, 1, 7.5, 112, 133, 155.6, 400} {
-		var tab table
-		if !poissonTable(&tab, mean) {
+		var tab sizeTable
+		if !fillPoissonTable(&tab, mean) {
 			t.Fatal(mean)
 		}
 		var variance float64
@@ -158,14 +158,14 @@ func TestConfigRefused(t *testing.T) {
 		"model: 9":          {Sources: 3, Model: 9},
 		"align: 2^13":       {Sources: 3, Align: 13},
 		"take up to 85000": {Sources: 3, FragmentSize: 17000, Model: Constant,
-			Large: Large{
-				First:   1,
-				Sources: 1,
-				Packing: 1,
-				Every:   2,
-				Factor:  5,
+			LargeFragments: LargeFragments{
+				FirstSource: 1,
+				Sources:     1,
+				Packing:     1,
+				MEPInterval: 2,
+				Factor:      5,
 			}},
-		"0 times as large": {Sources: 3, Large: Large{Sources: 1, Packing: 1, Every: 2}},
+		"0 times as large": {Sources: 3, LargeFragments: LargeFragments{Sources: 1, Packing: 1, MEPInterval: 2}},
 	} {
 		_, err := New(c)
 		var ce *ConfigError
@@ -190,7 +190,7 @@ func TestFillPads(t *testing.T) {
 		capacity := size + rapid.IntRange(0, 40).Draw(t, "room")
 		w := rapid.Uint64().Draw(t, "word")
 		buf := bytes.Repeat([]byte{0xEE}, capacity)
-		fill(buf, size, w)
+		fillWords(buf, size, w)
 		if off, _, _ := mismatch(buf[:size], w); off != -1 {
 			t.Fatalf("byte %d of what was filled is wrong", off)
 		}
@@ -218,12 +218,12 @@ func TestFillPads(t *testing.T) {
 func TestLarge(t *testing.T) {
 	c := Config{Seed: 3, Sources: 6, FragmentSize: defaultFragmentSize}
 	plain := mustNew(t, c)
-	c.Large = Large{
-		First:   2,
-		Sources: 2,
-		Packing: 10,
-		Every:   3,
-		Factor:  5,
+	c.LargeFragments = LargeFragments{
+		FirstSource: 2,
+		Sources:     2,
+		Packing:     10,
+		MEPInterval: 3,
+		Factor:      5,
 	}
 	large := mustNew(t, c)
 	for source := range uint16(6) {

@@ -16,19 +16,20 @@ import (
 // Multiples of the step between two words, modulo 2^64.
 const (
 	mask64           = 1<<64 - 1
-	stepWord  uint64 = step
-	stepTwo   uint64 = 2 * step & mask64
-	stepThree uint64 = 3 * step & mask64
-	stepGroup uint64 = 4 * step & mask64
+	stepWord  uint64 = wordIncrement
+	stepTwo   uint64 = 2 * wordIncrement & mask64
+	stepThree uint64 = 3 * wordIncrement & mask64
+	stepGroup uint64 = 4 * wordIncrement & mask64
 )
 
 // overfillBytes is how many bytes after a fragment overfill may change.
 const overfillBytes = 32
 
-// overfill is fill for a dst that has 32 bytes more than size (behind), which the caller writes next. Whole groups are
-// written, and the last word is cut afterwards: the length costs no branch but the end of the loop, and a branch that
-// the processor guesses wrong costs as much as ten words. The bytes after size become zero up to a multiple of eight.
-func overfill(dst []byte, size int, w uint64) {
+// overfillWords is fill for a dst that has 32 bytes more than size (behind), which the caller writes next. Whole groups
+// are written, and the last word is cut afterwards: the length costs no branch but the end of the loop, and a branch
+// that the processor guesses wrong costs as much as ten words. The bytes after size become zero up to a multiple of
+// eight.
+func overfillWords(dst []byte, size int, w uint64) {
 	last := w + uint64(size/8)*stepWord
 	for at := 0; at < size; at += 32 {
 		group := dst[at : at+32 : at+32]
@@ -41,9 +42,9 @@ func overfill(dst []byte, size int, w uint64) {
 	binary.LittleEndian.PutUint64(dst[size&^7:], last&(1<<(8*uint(size&7))-1))
 }
 
-// fill writes the size bytes of the sequence that begins with w to dst. Where dst is longer, up to seven bytes after
-// size become zero: the padding, or bytes the caller writes next.
-func fill(dst []byte, size int, w uint64) {
+// fillWords writes the size bytes of the sequence that begins with w to dst. Where dst is longer, up to seven bytes
+// after size become zero: the padding, or bytes the caller writes next.
+func fillWords(dst []byte, size int, w uint64) {
 	body := dst[:size]
 	for len(body) >= 32 {
 		binary.LittleEndian.PutUint64(body[0:8], w)

@@ -54,7 +54,7 @@ func (d Division) Check() error {
 		return errors.New("there is no readout unit")
 	}
 	for unit := range d.Units() {
-		if d.Count(unit) < 1 {
+		if d.SourceCount(unit) < 1 {
 			return fmt.Errorf("readout unit %d of %d has no source: give each at least one, or take fewer readout units",
 				unit, d.Units())
 		}
@@ -77,11 +77,11 @@ func (d Division) Sources() int {
 	return d.first[len(d.first)-1]
 }
 
-// First is the id of a unit's first source.
-func (d Division) First(unit int) int { return d.first[unit] }
+// FirstSource is the id of a unit's first source.
+func (d Division) FirstSource(unit int) int { return d.first[unit] }
 
-// Count is the number of a unit's sources.
-func (d Division) Count(unit int) int { return d.first[unit+1] - d.first[unit] }
+// SourceCount is the number of a unit's sources.
+func (d Division) SourceCount(unit int) int { return d.first[unit+1] - d.first[unit] }
 
 // UnitOf is the readout unit that has a source.
 func (d Division) UnitOf(source int) int {
@@ -96,7 +96,7 @@ func (d Division) UnitOf(source int) int {
 func (d Division) Counts() []int {
 	counts := make([]int, d.Units())
 	for unit := range counts {
-		counts[unit] = d.Count(unit)
+		counts[unit] = d.SourceCount(unit)
 	}
 	return counts
 }
@@ -104,7 +104,7 @@ func (d Division) Counts() []int {
 // SourceRange is the smallest and the largest number of sources that a unit has: they are equal where all have as many.
 func (d Division) SourceRange() (least, most int) {
 	for unit := range d.Units() {
-		n := d.Count(unit)
+		n := d.SourceCount(unit)
 		if unit == 0 {
 			least = n
 		}

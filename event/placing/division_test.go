@@ -24,10 +24,10 @@ func TestDivision(t *testing.T) {
 		}
 		source := 0
 		for unit := range d.Units() {
-			if d.First(unit) != source {
-				t.Fatalf("unit %d begins at source %d, those before it end at %d", unit, d.First(unit), source)
+			if d.FirstSource(unit) != source {
+				t.Fatalf("unit %d begins at source %d, those before it end at %d", unit, d.FirstSource(unit), source)
 			}
-			for range d.Count(unit) {
+			for range d.SourceCount(unit) {
 				if d.UnitOf(source) != unit {
 					t.Fatalf("source %d is at unit %d, not at %d", source, d.UnitOf(source), unit)
 				}
@@ -56,8 +56,8 @@ func TestSpread(t *testing.T) {
 			if unit < sources%units {
 				want++
 			}
-			if d.Count(unit) != want {
-				t.Fatalf("unit %d has %d of %v", unit, d.Count(unit), d.Counts())
+			if d.SourceCount(unit) != want {
+				t.Fatalf("unit %d has %d of %v", unit, d.SourceCount(unit), d.Counts())
 			}
 		}
 		if each := sources / units; sources%units == 0 && !slices.Equal(EvenDivision(units, each).Counts(), d.Counts()) {

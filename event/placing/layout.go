@@ -12,7 +12,7 @@ import (
 const partAlign = 8
 
 // EntrySize is the size in bytes of an Entry, in an Announce and in front of a part alike.
-const EntrySize = announceEntry
+const EntrySize = announceEntrySize
 
 // MaxPartSize is the largest part that has a pre-granted window, in bytes. What is larger is moved in pieces of many
 // datagrams anyway, so that a round trip per MEP costs little, and memory for the largest MEP in each slot costs much.
@@ -49,11 +49,11 @@ func NewLayout(d Division, blocks []int) (*Layout, error) {
 	l := &Layout{Division: d, header: alignUp(event.MEPHeaderSize(d.Sources())), end: make([]int, len(blocks))}
 	at := int64(l.header)
 	for i, block := range blocks {
-		if block < 0 || int64(block) > math.MaxUint32-int64(d.Count(i)*EntrySize+partAlign) {
+		if block < 0 || int64(block) > math.MaxUint32-int64(d.SourceCount(i)*EntrySize+partAlign) {
 			return nil, fmt.Errorf("blocks of %d bytes of readout unit %d do not fit the 4 GiB of a part", block, i)
 		}
-		at += int64(PartSize(d.Count(i), block))
-		if at > event.MEPWord*math.MaxUint32 {
+		at += int64(PartSize(d.SourceCount(i), block))
+		if at > event.MEPWordBytes*math.MaxUint32 {
 			return nil, fmt.Errorf("the parts of %d readout units take more than the 16 GiB of a MEP", i+1)
 		}
 		l.end[i] = int(at)
@@ -62,7 +62,7 @@ func NewLayout(d Division, blocks []int) (*Layout, error) {
 }
 
 // EntriesSize is the number of bytes of a part's entries: where its block begins.
-func (l *Layout) EntriesSize(ru int) int { return l.Count(ru) * EntrySize }
+func (l *Layout) EntriesSize(ru int) int { return l.SourceCount(ru) * EntrySize }
 
 // PartRange is the window for the part of a readout unit, in bytes: from the slot's start, and how many.
 func (l *Layout) PartRange(ru int) (offset, size int) {

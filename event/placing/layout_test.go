@@ -42,7 +42,7 @@ func TestLayout(t *testing.T) {
 		}
 		for ru, block := range blocks {
 			off, size := l.PartRange(ru)
-			if off != at || off%partAlign != 0 || size < l.EntriesSize(ru)+block || size != PartSize(d.Count(ru), block) {
+			if off != at || off%partAlign != 0 || size < l.EntriesSize(ru)+block || size != PartSize(d.SourceCount(ru), block) {
 				t.Fatalf("part %d at %d, size %d", ru, off, size)
 			}
 			at += size

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// version of the messages, in their second byte. Another one is refused.
-const version = 1
+// messageVersion of the messages, in their second byte. Another one is refused.
+const messageVersion = 1
 
 // Kind is a signal's first byte.
 type Kind uint8
@@ -26,17 +26,17 @@ const (
 
 // Sizes in bytes; docs/format/placing.md draws the messages.
 const (
-	announceHeader = 32
-	announceEntry  = 8
-	grantSize      = 40
-	maxSignal      = 1024
+	announceHeaderSize = 32
+	announceEntrySize  = 8
+	grantSize          = 40
+	maxSignalSize      = 1024
 )
 
 // MaxEntries is how many MFPs one Announce holds; a readout unit with more streams sends several.
-const MaxEntries = (maxSignal - announceHeader) / announceEntry
+const MaxEntries = (maxSignalSize - announceHeaderSize) / announceEntrySize
 
-// ErrMessage is wrapped by every error of Parse.
-var ErrMessage = errors.New("malformed placing message")
+// ErrBadMessage is wrapped by every error of Parse.
+var ErrBadMessage = errors.New("malformed placing message")
 
 // An Entry is one MFP: its bytes, and their CRC-32C (0 when not computed).
 type Entry struct {
@@ -46,21 +46,21 @@ type Entry struct {
 
 // An Announce tells, for one MEP, the MFPs of streams [First, First+len(Entries)) of one readout unit, out of Streams.
 type Announce struct {
-	RU      uint16
-	First   uint16
-	Streams uint16
-	Slot    uint32
-	Attempt uint32
-	MEP     uint64
-	Entries []Entry
+	RU          uint16
+	FirstStream uint16
+	StreamCount uint16
+	Slot        uint32
+	Attempt     uint32
+	MEP         uint64
+	Entries     []Entry
 }
 
 // Append writes the message. There must be no more than MaxEntries entries.
 func (a *Announce) Append(b []byte) []byte {
-	b = append(b, byte(KindAnnounce), version)
+	b = append(b, byte(KindAnnounce), messageVersion)
 	b = binary.LittleEndian.AppendUint16(b, a.RU)
-	b = binary.LittleEndian.AppendUint16(b, a.First)
-	b = binary.LittleEndian.AppendUint16(b, a.Streams)
+	b = binary.LittleEndian.AppendUint16(b, a.FirstStream)
+	b = binary.LittleEndian.AppendUint16(b, a.StreamCount)
 	b = binary.LittleEndian.AppendUint32(b, a.Slot)
 	b = binary.LittleEndian.AppendUint32(b, a.Attempt)
 	b = binary.LittleEndian.AppendUint64(b, a.MEP)
@@ -78,16 +78,16 @@ func (a *Announce) Append(b []byte) []byte {
 func checkHeader(b []byte, what string, kind Kind, least int, reserved ...[2]int) error {
 	switch {
 	case len(b) < least:
-		return fmt.Errorf("%w: %s of %d bytes, at least %d are needed", ErrMessage, what, len(b), least)
+		return fmt.Errorf("%w: %s of %d bytes, at least %d are needed", ErrBadMessage, what, len(b), least)
 	case Kind(b[0]) != kind:
-		return fmt.Errorf("%w: %s of kind %d, not %d", ErrMessage, what, b[0], kind)
-	case b[1] != version:
-		return fmt.Errorf("%w: %s of version %d, this is version %d", ErrMessage, what, b[1], version)
+		return fmt.Errorf("%w: %s of kind %d, not %d", ErrBadMessage, what, b[0], kind)
+	case b[1] != messageVersion:
+		return fmt.Errorf("%w: %s of version %d, this is version %d", ErrBadMessage, what, b[1], messageVersion)
 	}
 	for _, r := range reserved {
 		for i := r[0]; i < r[1]; i++ {
 			if b[i] != 0 {
-				return fmt.Errorf("%w: %s whose reserved byte %d is %d", ErrMessage, what, i, b[i])
+				return fmt.Errorf("%w: %s whose reserved byte %d is %d", ErrBadMessage, what, i, b[i])
 			}
 		}
 	}
@@ -96,22 +96,22 @@ func checkHeader(b []byte, what string, kind Kind, least int, reserved ...[2]int
 
 // Parse reads the message; it reuses a.Entries.
 func (a *Announce) Parse(b []byte) error {
-	if err := checkHeader(b, "an announcement", KindAnnounce, announceHeader, [2]int{26, 32}); err != nil {
+	if err := checkHeader(b, "an announcement", KindAnnounce, announceHeaderSize, [2]int{26, 32}); err != nil {
 		return err
 	}
 	a.RU = binary.LittleEndian.Uint16(b[2:])
-	a.First = binary.LittleEndian.Uint16(b[4:])
-	a.Streams = binary.LittleEndian.Uint16(b[6:])
+	a.FirstStream = binary.LittleEndian.Uint16(b[4:])
+	a.StreamCount = binary.LittleEndian.Uint16(b[6:])
 	a.Slot = binary.LittleEndian.Uint32(b[8:])
 	a.Attempt = binary.LittleEndian.Uint32(b[12:])
 	a.MEP = binary.LittleEndian.Uint64(b[16:])
 	n := int(binary.LittleEndian.Uint16(b[24:]))
-	if n > MaxEntries || len(b) != announceHeader+n*announceEntry || int(a.First)+n > int(a.Streams) {
-		return fmt.Errorf("%w: an announcement of %d bytes with %d sizes, from stream %d of %d", ErrMessage, len(b), n,
-			a.First, a.Streams)
+	if n > MaxEntries || len(b) != announceHeaderSize+n*announceEntrySize || int(a.FirstStream)+n > int(a.StreamCount) {
+		return fmt.Errorf("%w: an announcement of %d bytes with %d sizes, from stream %d of %d", ErrBadMessage, len(b), n,
+			a.FirstStream, a.StreamCount)
 	}
 	a.Entries = a.Entries[:0]
-	for b = b[announceHeader:]; len(b) > 0; b = b[announceEntry:] {
+	for b = b[announceHeaderSize:]; len(b) > 0; b = b[announceEntrySize:] {
 		a.Entries = append(a.Entries, Entry{binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])})
 	}
 	return nil
@@ -129,7 +129,7 @@ type Grant struct {
 
 // Append writes the message, of grantSize bytes.
 func (g *Grant) Append(b []byte) []byte {
-	b = append(b, byte(KindGrant), version, 0, 0)
+	b = append(b, byte(KindGrant), messageVersion, 0, 0)
 	b = binary.LittleEndian.AppendUint32(b, g.Slot)
 	b = binary.LittleEndian.AppendUint32(b, g.Attempt)
 	b = binary.LittleEndian.AppendUint32(b, g.Window)
@@ -145,7 +145,7 @@ func (g *Grant) Parse(b []byte) error {
 		return err
 	}
 	if len(b) != grantSize {
-		return fmt.Errorf("%w: a grant of %d bytes, not %d", ErrMessage, len(b), grantSize)
+		return fmt.Errorf("%w: a grant of %d bytes, not %d", ErrBadMessage, len(b), grantSize)
 	}
 	g.Slot = binary.LittleEndian.Uint32(b[4:])
 	g.Attempt = binary.LittleEndian.Uint32(b[8:])

@@ -40,10 +40,11 @@ func golden(t testing.TB) map[string][]byte {
 
 var announces = map[string]Announce{
 	"announce of two MFPs": {
-		RU: 3, First: 6, Streams: 9, Slot: 5, Attempt: 1, MEP: 0x42, Entries: []Entry{{10000, 0xdeadbeef}, {65536, 0}},
+		RU: 3, FirstStream: 6, StreamCount: 9, Slot: 5, Attempt: 1, MEP: 0x42, Entries: []Entry{{10000, 0xdeadbeef},
+			{65536, 0}},
 	},
 	"announce with every field at its largest": {
-		RU: 65535, First: 65534, Streams: 65535, Slot: 1<<32 - 1, Attempt: 1<<32 - 1, MEP: 1<<64 - 2,
+		RU: 65535, FirstStream: 65534, StreamCount: 65535, Slot: 1<<32 - 1, Attempt: 1<<32 - 1, MEP: 1<<64 - 2,
 		Entries: []Entry{{1<<32 - 1, 1<<32 - 1}},
 	},
 }
@@ -53,7 +54,7 @@ var grants = map[string]Grant{
 }
 
 var standings = map[string]PreGrants{
-	"standing grants of two slots": {First: 240, Refs: []Ref{{7, 2}, {1<<32 - 1, 1<<32 - 1}}},
+	"standing grants of two slots": {FirstSlot: 240, Refs: []Ref{{7, 2}, {1<<32 - 1, 1<<32 - 1}}},
 }
 
 var tags = map[string][]uint64{
@@ -119,7 +120,7 @@ func TestDocumentAgrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, phrase := range []string{
-		fmt.Sprintf("# Placing messages, version %d", version),
+		fmt.Sprintf("# Placing messages, version %d", messageVersion),
 		fmt.Sprintf("| %d | a barrier message", KindBarrier),
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindAnnounce),
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindGrant),
@@ -128,15 +129,15 @@ func TestDocumentAgrees(t *testing.T) {
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindTag),
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindQuiesced),
 		fmt.Sprintf("## Quiesced: %d bytes", QuiescedSize),
-		fmt.Sprintf("## Tag: %d + 8·n bytes", tagHeader),
+		fmt.Sprintf("## Tag: %d + 8·n bytes", tagHeaderSize),
 		fmt.Sprintf("n ≤ %d words", MaxTagWords),
 		fmt.Sprintf("## Window request: %d bytes", windowRequestSize),
-		fmt.Sprintf("## Pre-grants: %d + %d·n bytes", preGrantsHeader, preGrantSize),
+		fmt.Sprintf("## Pre-grants: %d + %d·n bytes", preGrantsHeaderSize, preGrantSize),
 		fmt.Sprintf("n ≤ %d slots", MaxPreGrants),
-		fmt.Sprintf("| 1 | u8 version | %d. ", version),
-		fmt.Sprintf("## Announce: %d + %d·n bytes", announceHeader, announceEntry),
+		fmt.Sprintf("| 1 | u8 version | %d. ", messageVersion),
+		fmt.Sprintf("## Announce: %d + %d·n bytes", announceHeaderSize, announceEntrySize),
 		fmt.Sprintf("## Grant: %d bytes", grantSize),
-		fmt.Sprintf("at most %d bytes", maxSignal),
+		fmt.Sprintf("at most %d bytes", maxSignalSize),
 		fmt.Sprintf("n ≤ %d", MaxEntries),
 	} {
 		if !strings.Contains(string(text), phrase) {
@@ -204,31 +205,31 @@ func TestParseRefuses(t *testing.T) {
 		"pre-grants, slots wrap": {s.Parse, []byte{5, 1, 1, 0, 255, 255, 255, 255, 1, 0, 0, 0, 1, 0, 0, 0},
 			"from slot 4294967295"},
 	} {
-		if err := tc.parse(tc.b); !errors.Is(err, ErrMessage) || !strings.Contains(err.Error(), tc.says) {
+		if err := tc.parse(tc.b); !errors.Is(err, ErrBadMessage) || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v, it should say %q", name, err, tc.says)
 		}
 	}
 }
 
 func TestLargestMessageFitsASignal(t *testing.T) {
-	a := Announce{Streams: MaxEntries, Entries: make([]Entry, MaxEntries)}
+	a := Announce{StreamCount: MaxEntries, Entries: make([]Entry, MaxEntries)}
 	b := a.Append(nil)
-	if len(b) > maxSignal || len(b)+announceEntry <= maxSignal {
-		t.Errorf("%d entries make %d bytes of the %d of a signal", MaxEntries, len(b), maxSignal)
+	if len(b) > maxSignalSize || len(b)+announceEntrySize <= maxSignalSize {
+		t.Errorf("%d entries make %d bytes of the %d of a signal", MaxEntries, len(b), maxSignalSize)
 	}
 	if err := a.Parse(b); err != nil {
 		t.Error(err)
 	}
 	s := PreGrants{Refs: make([]Ref, MaxPreGrants)}
-	if b = s.Append(b[:0]); len(b) > maxSignal {
+	if b = s.Append(b[:0]); len(b) > maxSignalSize {
 		t.Errorf("%d pre-grants make %d bytes", MaxPreGrants, len(b))
 	}
 }
 
 func TestNoAllocations(t *testing.T) {
-	a := Announce{Streams: 4, Entries: make([]Entry, 4)}
+	a := Announce{StreamCount: 4, Entries: make([]Entry, 4)}
 	g := Grant{Length: 1}
-	b := make([]byte, 0, maxSignal)
+	b := make([]byte, 0, maxSignalSize)
 	if n := testing.AllocsPerRun(100, func() {
 		b = a.Append(b[:0])
 		err := a.Parse(b)
@@ -248,35 +249,35 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte{2})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var a Announce
-		if err := a.Parse(b); err != nil && !errors.Is(err, ErrMessage) {
+		if err := a.Parse(b); err != nil && !errors.Is(err, ErrBadMessage) {
 			t.Errorf("untyped error %v", err)
 		} else if err == nil && !bytes.Equal(a.Append(nil), b) {
 			t.Errorf("%x is encoded again as %x", b, a.Append(nil))
 		}
 		var g Grant
-		if err := g.Parse(b); err != nil && !errors.Is(err, ErrMessage) {
+		if err := g.Parse(b); err != nil && !errors.Is(err, ErrBadMessage) {
 			t.Errorf("untyped error %v", err)
 		} else if err == nil && !bytes.Equal(g.Append(nil), b) {
 			t.Errorf("%x is encoded again as %x", b, g.Append(nil))
 		}
 		var s PreGrants
-		if err := s.Parse(b); err != nil && !errors.Is(err, ErrMessage) {
+		if err := s.Parse(b); err != nil && !errors.Is(err, ErrBadMessage) {
 			t.Errorf("untyped error %v", err)
 		} else if err == nil && !bytes.Equal(s.Append(nil), b) {
 			t.Errorf("%x is encoded again as %x", b, s.Append(nil))
 		}
 		var tagBuf [MaxTagWords]uint64
-		if words, err := ParseTag(&tagBuf, b); err != nil && !errors.Is(err, ErrMessage) {
+		if words, err := ParseTag(&tagBuf, b); err != nil && !errors.Is(err, ErrBadMessage) {
 			t.Errorf("untyped error %v", err)
 		} else if err == nil && !bytes.Equal(AppendTag(nil, words), b) {
 			t.Errorf("%x is encoded again as %x", b, AppendTag(nil, words))
 		}
-		if n, err := ParseQuiesced(b); err != nil && !errors.Is(err, ErrMessage) {
+		if n, err := ParseQuiesced(b); err != nil && !errors.Is(err, ErrBadMessage) {
 			t.Errorf("untyped error %v", err)
 		} else if err == nil && !bytes.Equal(AppendQuiesced(nil, n), b) {
 			t.Errorf("%x is encoded again as %x", b, AppendQuiesced(nil, n))
 		}
-		if err := ParseWindowRequest(b); err != nil && !errors.Is(err, ErrMessage) {
+		if err := ParseWindowRequest(b); err != nil && !errors.Is(err, ErrBadMessage) {
 			t.Errorf("untyped error %v", err)
 		} else if err == nil && !bytes.Equal(AppendWindowRequest(nil), b) {
 			t.Errorf("%x is encoded again as %x", b, AppendWindowRequest(nil))

@@ -11,7 +11,7 @@ const QuiescedSize = 8
 // AppendQuiesced writes the message by which a readout unit tells a builder unit that nothing of so many exclusions of
 // it is under way any more.
 func AppendQuiesced(b []byte, exclusions uint32) []byte {
-	return binary.LittleEndian.AppendUint32(append(b, byte(KindQuiesced), version, 0, 0), exclusions)
+	return binary.LittleEndian.AppendUint32(append(b, byte(KindQuiesced), messageVersion, 0, 0), exclusions)
 }
 
 // ParseQuiesced reads that message.
@@ -20,10 +20,10 @@ func ParseQuiesced(b []byte) (exclusions uint32, err error) {
 		return 0, err
 	}
 	if len(b) != QuiescedSize {
-		return 0, fmt.Errorf("%w: a quiesced message of %d bytes, not %d", ErrMessage, len(b), QuiescedSize)
+		return 0, fmt.Errorf("%w: a quiesced message of %d bytes, not %d", ErrBadMessage, len(b), QuiescedSize)
 	}
 	if exclusions = binary.LittleEndian.Uint32(b[4:]); exclusions == 0 {
-		return 0, fmt.Errorf("%w: a quiesced message of no exclusion", ErrMessage)
+		return 0, fmt.Errorf("%w: a quiesced message of no exclusion", ErrBadMessage)
 	}
 	return exclusions, nil
 }

@@ -8,8 +8,8 @@
 //  1. Parse a Spec, as flags or the API give it, to a Selection. What is wrong with it is a *FieldError.
 //  2. Make a Picker of it, for one stream of MEPs.
 //  3. For each MEP: Packet.Parse, then Picker.Pick with the time, which names the events that are to be shown.
-//  4. Packet.Event copies one out of the MEP, and Selection.Cut leaves the fragments that were asked for.
-//  5. Renderer.Append writes it: a line of JSON, hexadecimal digits, or an MDF record.
+//  4. Packet.Event copies one out of the MEP, and Selection.TrimEvent leaves the fragments that were asked for.
+//  5. Renderer.AppendEvent writes it: a line of JSON, hexadecimal digits, or an MDF record.
 //
 // Whoever wants all events of a MEP in order walks them with Packet.Events, without a Picker.
 //

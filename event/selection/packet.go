@@ -32,11 +32,11 @@ func (p *Packet) Parse(meta Meta, mep []byte) error {
 	if err != nil {
 		return err
 	}
-	for i := range packet.N() {
+	for i := range packet.NumMFPs() {
 		m, err := packet.MFP(i)
-		if err == nil && i > 0 && (m.FirstEvent() != p.mfps[0].FirstEvent() || m.N() != p.mfps[0].N()) {
+		if err == nil && i > 0 && (m.FirstEvent() != p.mfps[0].FirstEvent() || m.NumFragments() != p.mfps[0].NumFragments()) {
 			err = fmt.Errorf("MEP %d: source %d has %d events from %d, source %d has %d from %d: %w", meta.MEP, m.Source(),
-				m.N(), m.FirstEvent(), p.mfps[0].Source(), p.mfps[0].N(), p.mfps[0].FirstEvent(), event.ErrOrder)
+				m.NumFragments(), m.FirstEvent(), p.mfps[0].Source(), p.mfps[0].NumFragments(), p.mfps[0].FirstEvent(), event.ErrOrder)
 		}
 		if err != nil {
 			p.mfps = p.mfps[:0]
@@ -47,12 +47,12 @@ func (p *Packet) Parse(meta Meta, mep []byte) error {
 	return nil
 }
 
-// N is the number of events.
-func (p *Packet) N() int {
+// NumEvents is the number of events.
+func (p *Packet) NumEvents() int {
 	if len(p.mfps) == 0 {
 		return 0
 	}
-	return p.mfps[0].N()
+	return p.mfps[0].NumFragments()
 }
 
 // Event is a copy of event i, with or without the data of its fragments. It panics unless 0 ≤ i < N.
@@ -94,7 +94,7 @@ func (p *Packet) head(i int) Event {
 // Events ranges over all events in order, with their data. An event is a view of the MEP, good until the next one.
 func (p *Packet) Events() iter.Seq[Event] {
 	return func(yield func(Event) bool) {
-		if p.N() == 0 {
+		if p.NumEvents() == 0 {
 			return
 		}
 		p.cursors = p.cursors[:0]
@@ -102,7 +102,7 @@ func (p *Packet) Events() iter.Seq[Event] {
 			p.cursors = append(p.cursors, p.mfps[k].Cursor())
 		}
 		e := Event{Meta: p.Meta, Fragments: p.fragments}
-		for range p.N() {
+		for range p.NumEvents() {
 			e.Fragments = e.Fragments[:0]
 			for k := range p.cursors {
 				c := &p.cursors[k]

@@ -2,17 +2,17 @@ package selection
 
 import "time"
 
-// maxLooks is how many fragments a Picker with a filter looks at in a second, at most. Looking at one takes some 3 ns,
-// so that a viewer costs the builder unit less than two thousandths of a processor.
-const maxLooks = 500_000
+// maxExaminedPerSecond is how many fragments a Picker with a filter looks at in a second, at most. Looking at one takes
+// some 3 ns, so that a viewer costs the builder unit less than two thousandths of a processor.
+const maxExaminedPerSecond = 500_000
 
 // Picker decides which events of a stream of MEPs are shown to one viewer: of one event in share those that pass the
 // filters, and of those no more than the rate allows. It is for one goroutine at a time, and reads no clock.
 type Picker struct {
-	sel  Selection
-	rate Bucket
-	look Bucket
-	next uint64 // position of the next event that the share draws, in the stream
+	sel       Selection
+	rate      TokenBucket
+	look      TokenBucket
+	nextDrawn uint64 // position of the next event that the share draws, in the stream
 
 	counts Counts
 }
@@ -26,18 +26,18 @@ type Counts struct {
 // NewPicker makes one that begins now, with the event at a position of the stream.
 func NewPicker(sel Selection, now time.Time, at uint64) Picker {
 	return Picker{
-		sel:  sel,
-		rate: sel.Bucket(now),
-		look: Bucket{rate: maxLooks, tokens: maxLooks, updatedAt: now},
-		next: at,
+		sel:       sel,
+		rate:      sel.NewBucket(now),
+		look:      TokenBucket{rate: maxExaminedPerSecond, tokens: maxExaminedPerSecond, updatedAt: now},
+		nextDrawn: at,
 	}
 }
 
 // Counts so far.
 func (p *Picker) Counts() Counts { return p.counts }
 
-// Due is from when on it may pick another event. MEPs before need not be shown to it.
-func (p *Picker) Due() time.Time {
+// NextDue is from when on it may pick another event. MEPs before need not be shown to it.
+func (p *Picker) NextDue() time.Time {
 	if p.rate.tokens >= 1 {
 		return p.rate.updatedAt
 	}
@@ -47,16 +47,16 @@ func (p *Picker) Due() time.Time {
 // Pick calls visit with the index of each event of a MEP that is to be shown, in rising order. The position is that of
 // the MEP's first event in the stream: MEPs may have been left out before.
 func (p *Picker) Pick(now time.Time, m *Packet, at uint64, visit func(i int)) {
-	share, n := p.sel.share, uint64(m.N())
-	if p.next < at {
-		p.next += (at - p.next + share - 1) / share * share
+	share, n := p.sel.oneInEvents, uint64(m.NumEvents())
+	if p.nextDrawn < at {
+		p.nextDrawn += (at - p.nextDrawn + share - 1) / share * share
 	}
-	if p.next >= at+n {
+	if p.nextDrawn >= at+n {
 		return
 	}
-	first := p.next - at
+	first := p.nextDrawn - at
 	drawn := (n-first-1)/share + 1
-	p.next += drawn * share
+	p.nextDrawn += drawn * share
 	if !p.rate.HasTokens(now, 1) {
 		return
 	}
@@ -94,17 +94,17 @@ func firstExamined(mep, drawn, allowed uint64) uint64 {
 	return min((mep+1)*0x9E3779B97F4A7C15>>32%drawn, drawn-allowed)
 }
 
-// Bucket is a token bucket: it holds the tokens of one second at most, and one at least. It begins with one, so that in
-// n seconds from the beginning there are n times the rate.
-type Bucket struct {
+// TokenBucket is a token bucket: it holds the tokens of one second at most, and one at least. It begins with one, so
+// that in n seconds from the beginning there are n times the rate.
+type TokenBucket struct {
 	rate      float64 // tokens a second
 	tokens    float64
 	updatedAt time.Time
 }
 
-// Bucket holds the rate of a selection, for whoever merges events that several Pickers have picked.
-func (s *Selection) Bucket(now time.Time) Bucket {
-	b := Bucket{rate: s.rate, tokens: 1, updatedAt: now}
+// NewBucket holds the rate of a selection, for whoever merges events that several Pickers have picked.
+func (s *Selection) NewBucket(now time.Time) TokenBucket {
+	b := TokenBucket{rate: s.rate, tokens: 1, updatedAt: now}
 	if s.rate == maxRate { // nobody counts on that: it is a bound
 		b.tokens = maxRate
 	}
@@ -112,7 +112,7 @@ func (s *Selection) Bucket(now time.Time) Bucket {
 }
 
 // HasTokens says whether there are so many tokens now. A time before the last one is that one.
-func (b *Bucket) HasTokens(now time.Time, tokens float64) bool {
+func (b *TokenBucket) HasTokens(now time.Time, tokens float64) bool {
 	if d := now.Sub(b.updatedAt); d > 0 {
 		b.tokens, b.updatedAt = min(max(1, b.rate), b.tokens+b.rate*d.Seconds()), now
 	}
@@ -120,7 +120,7 @@ func (b *Bucket) HasTokens(now time.Time, tokens float64) bool {
 }
 
 // Consume takes so many tokens if they are there.
-func (b *Bucket) Consume(now time.Time, tokens float64) bool {
+func (b *TokenBucket) Consume(now time.Time, tokens float64) bool {
 	if !b.HasTokens(now, tokens) {
 		return false
 	}

@@ -15,9 +15,9 @@ type Format string
 
 // The formats.
 const (
-	JSON Format = "json" // one object a line
-	Hex  Format = "hex"  // for people: a line for each fragment, and its bytes
-	MDF  Format = "mdf"  // one record, docs/format/mdf.md
+	FormatJSON Format = "json" // one object a line
+	FormatHex  Format = "hex"  // for people: a line for each fragment, and its bytes
+	FormatMDF  Format = "mdf"  // one record, docs/format/mdf.md
 )
 
 // Renderer writes events. The zero Renderer is ready; it is for one goroutine at a time.
@@ -28,13 +28,13 @@ type Renderer struct {
 	rebuilder event.Rebuilder
 }
 
-// Append appends an event in a format. Hex and MDF need its data. An event that cannot be an MDF record (a fragment is
-// larger than a bank) is an error of kind event.ErrRange, and dst comes back as it was.
-func (r *Renderer) Append(dst []byte, f Format, e *Event) ([]byte, error) {
+// AppendEvent appends an event in a format. Hex and MDF need its data. An event that cannot be an MDF record (a
+// fragment is larger than a bank) is an error of kind event.ErrRange, and dst comes back as it was.
+func (r *Renderer) AppendEvent(dst []byte, f Format, e *Event) ([]byte, error) {
 	switch f {
-	case MDF:
-		return r.record(dst, e)
-	case Hex:
+	case FormatMDF:
+		return r.appendMDFRecord(dst, e)
+	case FormatHex:
 		return appendHex(dst, e), nil
 	default:
 		return appendJSON(dst, e), nil
@@ -157,9 +157,9 @@ func typeName(t event.BankType) string {
 	return t.String()
 }
 
-// record appends an MDF record. A replayed event with all its fragments becomes the record that it came from, byte for
-// byte; one with some of them becomes a record of their banks.
-func (r *Renderer) record(dst []byte, e *Event) ([]byte, error) {
+// appendMDFRecord appends an MDF record. A replayed event with all its fragments becomes the record that it came from,
+// byte for byte; one with some of them becomes a record of their banks.
+func (r *Renderer) appendMDFRecord(dst []byte, e *Event) ([]byte, error) {
 	r.fragments, r.sources = r.fragments[:0], r.sources[:0]
 	replayed := false
 	for i := range e.Fragments {
@@ -189,7 +189,7 @@ func (r *Renderer) record(dst []byte, e *Event) ([]byte, error) {
 		c := banksOf(&e.Fragments[i])
 		for c.Next() {
 			if c.Bank().Type() != event.RecordBank { // of a record that this is not
-				r.banks = append(r.banks, c.Raw()...)
+				r.banks = append(r.banks, c.RawBank()...)
 			}
 		}
 		if err := c.Err(); err != nil {
@@ -199,6 +199,6 @@ func (r *Renderer) record(dst []byte, e *Event) ([]byte, error) {
 	for i := range header.TriggerMask {
 		header.TriggerMask[i] = 1<<32 - 1
 	}
-	header.DataType = event.MDFBanks
+	header.DataType = event.MDFTypeBanks
 	return event.AppendRecord(dst, header, r.banks)
 }

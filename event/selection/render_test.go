@@ -19,7 +19,7 @@ import (
 // rendered is an event in a format.
 func rendered(t *testing.T, f selection.Format, e selection.Event) string {
 	t.Helper()
-	out, err := new(selection.Renderer).Append(nil, f, &e)
+	out, err := new(selection.Renderer).AppendEvent(nil, f, &e)
 	must.OK(t, err)
 	return string(out)
 }
@@ -31,7 +31,7 @@ func TestRendersTheHandMadeMEP(t *testing.T) {
 		`{"source":3,"type":"ODIN","type_id":16,"version":0,"size":3,"data":"616263"},`+
 		`{"source":7,"type":"FragmentMissing","type_id":92,"version":0,"size":0,"missing":true,"data":""},`+
 		`{"source":256,"type":"Calo","type_id":77,"version":1,"size":0,"data":""}]}`+"\n",
-		rendered(t, selection.JSON, e)); diff != "" {
+		rendered(t, selection.FormatJSON, e)); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(`event 9 of run 4: 3 bytes of 3 sources, MEP 2 by n1
@@ -39,17 +39,17 @@ func TestRendersTheHandMadeMEP(t *testing.T) {
     00000000  61 62 63                                          |abc|
   source 7: FragmentMissing (92), version 0, 0 bytes
   source 256: Calo (77), version 1, 0 bytes
-`, rendered(t, selection.Hex, e)); diff != "" {
+`, rendered(t, selection.FormatHex, e)); diff != "" {
 		t.Error(diff)
 	}
-	r, err := event.ParseRecord([]byte(rendered(t, selection.MDF, e)))
+	r, err := event.ParseRecord([]byte(rendered(t, selection.FormatMDF, e)))
 	must.OK(t, err)
 	must.OK(t, r.Verify())
-	if h := r.Decoded(); h.Run != 4 || h.Bunch != 9 || h.Orbit != 0 {
+	if h := r.HeaderFields(); h.Run != 4 || h.Bunch != 9 || h.Orbit != 0 {
 		t.Errorf("%+v", h)
 	}
 	var line map[string]any
-	must.OK(t, json.Unmarshal([]byte(rendered(t, selection.JSON, p.Event(0, false))), &line))
+	must.OK(t, json.Unmarshal([]byte(rendered(t, selection.FormatJSON, p.Event(0, false))), &line))
 	if _, has := line["sources"].([]any)[0].(map[string]any)["data"]; has {
 		t.Error("data that were not asked for")
 	}
@@ -62,11 +62,11 @@ func TestReplayedRecordsComeBack(t *testing.T) {
 		return mfp.Fragment{Type: event.FragmentContainer, Data: streams[s]}
 	}))
 	e := p.Event(0, true)
-	if !bytes.Equal([]byte(rendered(t, selection.MDF, e)), handMade(t, "mdf")) {
+	if !bytes.Equal([]byte(rendered(t, selection.FormatMDF, e)), handMade(t, "mdf")) {
 		t.Error("the record is not what was replayed")
 	}
 	sel := parse(t, selection.Spec{Sources: []string{"0"}, Data: true})
-	r, err := event.ParseRecord([]byte(rendered(t, selection.MDF, sel.Cut(e))))
+	r, err := event.ParseRecord([]byte(rendered(t, selection.FormatMDF, sel.TrimEvent(e))))
 	must.OK(t, err)
 	must.OK(t, r.Verify())
 	banks, err := r.Banks()
@@ -87,7 +87,8 @@ func TestTooLargeForARecord(t *testing.T) {
 		return mfp.Fragment{Data: make([]byte, event.MaxFragment)}
 	}))
 	e := p.Event(0, true)
-	if out, err := new(selection.Renderer).Append([]byte("x"), selection.MDF, &e); !errors.Is(err, event.ErrRange) ||
+	if out, err := new(selection.Renderer).AppendEvent([]byte("x"), selection.FormatMDF, &e); !errors.Is(err,
+		event.ErrRange) ||
 		string(out) != "x" {
 		t.Errorf("%v, %d bytes", err, len(out))
 	}
@@ -180,7 +181,7 @@ func TestJSONIsJSON(t *testing.T) {
 		}
 		line, err := json.Marshal(want)
 		must.OK(t, err)
-		got, err := new(selection.Renderer).Append(nil, selection.JSON, &e)
+		got, err := new(selection.Renderer).AppendEvent(nil, selection.FormatJSON, &e)
 		must.OK(t, err)
 		if diff := cmp.Diff(string(line)+"\n", string(got)); diff != "" {
 			t.Fatal(diff)
@@ -192,9 +193,9 @@ func TestJSONAllocatesNothing(t *testing.T) {
 	p := parsed(t, selection.Meta{Run: 4, MEP: 2, Attempt: 1, Builder: "n-1"}, mepOf(t, 6, 3, 9, plain))
 	e := p.Event(1, true)
 	var r selection.Renderer
-	line, err := r.Append(nil, selection.JSON, &e)
+	line, err := r.AppendEvent(nil, selection.FormatJSON, &e)
 	must.OK(t, err)
-	if n := testing.AllocsPerRun(100, func() { line, _ = r.Append(line[:0], selection.JSON, &e) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { line, _ = r.AppendEvent(line[:0], selection.FormatJSON, &e) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

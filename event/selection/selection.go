@@ -42,22 +42,22 @@ func (e *FieldError) Error() string { return fmt.Sprintf("%s %q: %s", e.Field, e
 
 // Selection is a Spec that was found in order. It is not changed any more, so any number of goroutines may share it.
 type Selection struct {
-	share            uint64
+	oneInEvents      uint64
 	rate             float64
-	sources          *[1 << 16 / 64]uint64 // a bit each; nil: all
-	types            *[256 / 64]uint64     // likewise
+	sourceBits       *[1 << 16 / 64]uint64 // a bit each; nil: all
+	typeBits         *[256 / 64]uint64     // likewise
 	minSize, maxSize uint64
-	data             bool
+	withData         bool
 }
 
 // Parse checks a Spec. The error is a *FieldError.
 func Parse(s Spec) (Selection, error) {
 	sel := Selection{
-		share:   max(1, s.Share),
-		rate:    s.Rate,
-		minSize: s.MinSize,
-		maxSize: s.MaxSize,
-		data:    s.Data,
+		oneInEvents: max(1, s.Share),
+		rate:        s.Rate,
+		minSize:     s.MinSize,
+		maxSize:     s.MaxSize,
+		withData:    s.Data,
 	}
 	if math.IsNaN(s.Rate) || s.Rate < 0 || s.Rate > maxRate {
 		return Selection{}, &FieldError{"rate", strconv.FormatFloat(s.Rate, 'g', -1, 64),
@@ -90,7 +90,7 @@ func (s *Selection) parseSources(words []string) error {
 		return &FieldError{"source", words[0] + " …",
 			fmt.Sprintf("%d words are the most: give ranges such as 0-15", maxWords)}
 	}
-	s.sources = new([1 << 16 / 64]uint64)
+	s.sourceBits = new([1 << 16 / 64]uint64)
 	for _, word := range words {
 		first, last, isRange := strings.Cut(word, "-")
 		if !isRange {
@@ -102,7 +102,7 @@ func (s *Selection) parseSources(words []string) error {
 			return &FieldError{"source", word, "give a number from 0 to 65535, or a range such as 0-15"}
 		}
 		for i := from; i <= to; i++ {
-			s.sources[i/64] |= 1 << (i % 64)
+			s.sourceBits[i/64] |= 1 << (i % 64)
 		}
 	}
 	return nil
@@ -115,13 +115,13 @@ func (s *Selection) parseTypes(words []string) error {
 	if len(words) > maxWords {
 		return &FieldError{"type", words[0] + " …", fmt.Sprintf("%d words are the most", maxWords)}
 	}
-	s.types = new([256 / 64]uint64)
+	s.typeBits = new([256 / 64]uint64)
 	for _, word := range words {
 		t, err := parseType(word)
 		if err != nil {
 			return err
 		}
-		s.types[t/64] |= 1 << (t % 64)
+		s.typeBits[t/64] |= 1 << (t % 64)
 	}
 	return nil
 }
@@ -144,17 +144,17 @@ func (s *Selection) Rate() float64 { return s.rate }
 
 // needsExamining says whether an event must be looked at before it is known to be wanted.
 func (s *Selection) needsExamining() bool {
-	return s.sources != nil || s.types != nil || s.minSize > 0 || s.maxSize < math.MaxUint64
+	return s.sourceBits != nil || s.typeBits != nil || s.minSize > 0 || s.maxSize < math.MaxUint64
 }
 
 func (s *Selection) hasSource(source uint16) bool {
-	return s.sources == nil || s.sources[source/64]&(1<<(source%64)) != 0
+	return s.sourceBits == nil || s.sourceBits[source/64]&(1<<(source%64)) != 0
 }
 
 // hasType says whether a fragment is of a type that was asked for. One that holds whole raw banks is of the types of
 // all its banks too.
 func (s *Selection) hasType(t event.BankType, data func() []byte) bool {
-	if s.types == nil || s.containsType(t) {
+	if s.typeBits == nil || s.containsType(t) {
 		return true
 	}
 	if t != event.FragmentContainer {
@@ -168,7 +168,7 @@ func (s *Selection) hasType(t event.BankType, data func() []byte) bool {
 	return false
 }
 
-func (s *Selection) containsType(t event.BankType) bool { return s.types[t/64]&(1<<(t%64)) != 0 }
+func (s *Selection) containsType(t event.BankType) bool { return s.typeBits[t/64]&(1<<(t%64)) != 0 }
 
 // accepts says whether event i of a MEP is wanted: it has a fragment that was asked for, and those have the size.
 func (s *Selection) accepts(p *Packet, i int) bool {
@@ -184,10 +184,10 @@ func (s *Selection) accepts(p *Packet, i int) bool {
 	return some && size >= s.minSize && size <= s.maxSize
 }
 
-// Cut is the event with the fragments that were asked for, and without data where none were. The event given is not
-// changed. One whose types are asked for must have its data.
-func (s *Selection) Cut(e Event) Event {
-	if s.sources == nil && s.types == nil && (s.data || !e.hasData()) {
+// TrimEvent is the event with the fragments that were asked for, and without data where none were. The event given is
+// not changed. One whose types are asked for must have its data.
+func (s *Selection) TrimEvent(e Event) Event {
+	if s.sourceBits == nil && s.typeBits == nil && (s.withData || !e.hasData()) {
 		return e
 	}
 	fragments := e.Fragments
@@ -196,7 +196,7 @@ func (s *Selection) Cut(e Event) Event {
 		if !s.hasSource(f.Source) || !s.hasType(f.Type, func() []byte { return f.Data }) {
 			continue
 		}
-		if !s.data {
+		if !s.withData {
 			f.Data = nil
 		}
 		e.Fragments = append(e.Fragments, f)
@@ -205,4 +205,4 @@ func (s *Selection) Cut(e Event) Event {
 }
 
 // NeedsData says whether Cut has to be given the data of an event.
-func (s *Selection) NeedsData() bool { return s.data || s.types != nil }
+func (s *Selection) NeedsData() bool { return s.withData || s.typeBits != nil }

@@ -31,13 +31,13 @@ func mepOf(t must.TB, sources, events int, first uint64, of func(source, i int) 
 		for i := range fragments {
 			fragments[i] = of(s, i)
 		}
-		ids, offsets = append(ids, uint16(s)), append(offsets, uint32(len(b)/event.MEPWord))
+		ids, offsets = append(ids, uint16(s)), append(offsets, uint32(len(b)/event.MEPWordBytes))
 		b = append(b, mfp.Build(event.MFPHeader{FirstEvent: first, Source: uint16(s), Align: 2}, fragments...)...)
-		for len(b)%event.MEPWord != 0 {
+		for len(b)%event.MEPWordBytes != 0 {
 			b = append(b, 0)
 		}
 	}
-	_, err := event.PutMEPHeader(b, ids, offsets, uint32(len(b)/event.MEPWord))
+	_, err := event.PutMEPHeader(b, ids, offsets, uint32(len(b)/event.MEPWordBytes))
 	must.OK(t, err)
 	return b
 }
@@ -97,7 +97,7 @@ func TestTheRateHolds(t *testing.T) {
 			now = now.Add(time.Duration(rapid.IntRange(-10, 700).Draw(t, "ms")) * time.Millisecond)
 			n := rapid.IntRange(0, 300).Draw(t, "events")
 			m := parsed(t, selection.Meta{MEP: uint64(mep)}, mepOf(t, 1, n, first, plain))
-			if rapid.Bool().Draw(t, "asked") && now.Before(p.Due()) {
+			if rapid.Bool().Draw(t, "asked") && now.Before(p.NextDue()) {
 				first += uint64(n)
 				continue
 			}
@@ -182,7 +182,7 @@ func TestFilters(t *testing.T) {
 			got := ""
 			p.Pick(noon, m, 0, func(i int) {
 				e := m.Event(i, sel.NeedsData())
-				e = sel.Cut(e)
+				e = sel.TrimEvent(e)
 				got += fmt.Sprintf("%d:", e.Number-100)
 				for _, f := range e.Fragments {
 					got += fmt.Sprint(f.Source)
@@ -235,8 +235,8 @@ func TestMEPsThatDisagreeAreRefused(t *testing.T) {
 	b := slices.Clone(a)
 	b[event.MEPHeaderSize(2)+8]++ // the first event id of source 0
 	p := new(selection.Packet)
-	if err := p.Parse(selection.Meta{}, b); !errors.Is(err, event.ErrOrder) || p.N() != 0 {
-		t.Errorf("%v, %d events", err, p.N())
+	if err := p.Parse(selection.Meta{}, b); !errors.Is(err, event.ErrOrder) || p.NumEvents() != 0 {
+		t.Errorf("%v, %d events", err, p.NumEvents())
 	}
 }
 
@@ -269,9 +269,9 @@ func FuzzPacket(f *testing.F) {
 		}
 		picker, r := selection.NewPicker(sel, noon, 0), new(selection.Renderer)
 		picker.Pick(noon, p, 0, func(i int) {
-			e := sel.Cut(p.Event(i, true))
-			for _, format := range []selection.Format{selection.JSON, selection.Hex, selection.MDF} {
-				if out, err := r.Append(nil, format, &e); err != nil && len(out) > 0 {
+			e := sel.TrimEvent(p.Event(i, true))
+			for _, format := range []selection.Format{selection.FormatJSON, selection.FormatHex, selection.FormatMDF} {
+				if out, err := r.AppendEvent(nil, format, &e); err != nil && len(out) > 0 {
 					t.Fatalf("%v, and %d bytes", err, len(out))
 				}
 			}

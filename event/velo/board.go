@@ -27,10 +27,10 @@ const (
 
 	countShift, overflowBit, boardShift = 16, 1 << 23, 24
 
-	marker   = 0xE1
-	format   = "velo board"
-	maxLost  = 255
-	sumShift = 16
+	boardMarker     = 0xE1
+	formatName      = "velo board"
+	maxLostClusters = 255
+	sumShift        = 16
 )
 
 // Board is a view of the fragment of one board. ParseBoard makes valid ones.
@@ -45,7 +45,8 @@ func boardSize(n int) int { return MinBoardSize + (2*n+wordBytes-1)&^(wordBytes-
 // or ErrRange.
 func ParseBoard(b []byte) (Board, error) {
 	if len(b) < MinBoardSize {
-		return nil, fail(event.ErrTruncated, "header", 0, "%d bytes do not hold header and trailer, which take %d", len(b),
+		return nil, newFormatError(event.ErrTruncated, "header", 0, "%d bytes do not hold header and trailer, which take %d",
+			len(b),
 			MinBoardSize)
 	}
 	head := binary.LittleEndian.Uint32(b)
@@ -55,16 +56,18 @@ func ParseBoard(b []byte) (Board, error) {
 		if len(b) < want {
 			kind = event.ErrTruncated
 		}
-		return nil, fail(kind, "clusters", 2, "%d clusters take %d bytes with header and trailer, the fragment has %d", n,
+		return nil, newFormatError(kind, "clusters", 2,
+			"%d clusters take %d bytes with header and trailer, the fragment has %d", n,
 			want, len(b))
 	}
 	tail := binary.LittleEndian.Uint32(b[len(b)-wordBytes:])
-	if tail&0xFF != marker {
-		return nil, fail(event.ErrMagic, "trailer", len(b)-wordBytes, "0x%02X is not 0x%02X", tail&0xFF, marker)
+	if tail&0xFF != boardMarker {
+		return nil, newFormatError(event.ErrMagic, "trailer", len(b)-wordBytes, "0x%02X is not 0x%02X", tail&0xFF,
+			boardMarker)
 	}
 	lost := tail >> 8 & 0xFF
 	if full := head&overflowBit != 0; full != (lost > 0) || full && n != MaxClusters {
-		return nil, fail(event.ErrSize, "lost", len(b)-wordBytes+1,
+		return nil, newFormatError(event.ErrSize, "lost", len(b)-wordBytes+1,
 			"%d clusters were lost, but the header has %d clusters and an overflow bit that is %v", lost, n, full)
 	}
 	sum, err := checkClusters(b[headerBytes : headerBytes+2*n])
@@ -72,7 +75,7 @@ func ParseBoard(b []byte) (Board, error) {
 		return nil, err
 	}
 	if sum += uint16(head) + uint16(head>>16) + uint16(lost); sum != uint16(tail>>sumShift) {
-		return nil, fail(event.ErrChecksum, "checksum", len(b)-2, "0x%04X is stored, the bytes give 0x%04X",
+		return nil, newFormatError(event.ErrChecksum, "checksum", len(b)-2, "0x%04X is stored, the bytes give 0x%04X",
 			tail>>sumShift, sum)
 	}
 	return Board(b[:len(b):len(b)]), nil
@@ -85,12 +88,12 @@ func checkClusters(words []byte) (sum uint16, err error) {
 		c := Cluster(binary.LittleEndian.Uint16(words[i:]))
 		switch {
 		case c&zeroBits != 0:
-			return 0, fail(event.ErrRange, "cluster", headerBytes+i, "0x%04X has bits that must be zero", uint16(c))
-		case c.last() >= Strips:
-			return 0, fail(event.ErrRange, "cluster", headerBytes+i, "two strips from %d reach beyond the last, %d",
-				c.Strip(), Strips-1)
+			return 0, newFormatError(event.ErrRange, "cluster", headerBytes+i, "0x%04X has bits that must be zero", uint16(c))
+		case c.last() >= MaxStrips:
+			return 0, newFormatError(event.ErrRange, "cluster", headerBytes+i, "two strips from %d reach beyond the last, %d",
+				c.Strip(), MaxStrips-1)
 		case c.Strip() <= last:
-			return 0, fail(event.ErrOrder, "cluster", headerBytes+i, "strip %d follows strip %d", c.Strip(), last)
+			return 0, newFormatError(event.ErrOrder, "cluster", headerBytes+i, "strip %d follows strip %d", c.Strip(), last)
 		}
 		last = c.last()
 		sum += uint16(c)
@@ -104,21 +107,21 @@ func (b Board) Event() uint16 { return binary.LittleEndian.Uint16(b) }
 // Number is the number of the board.
 func (b Board) Number() int { return int(b[3]) }
 
-// Len is the number of clusters.
-func (b Board) Len() int { return int(b[2]) & MaxClusters }
+// NumClusters is the number of clusters.
+func (b Board) NumClusters() int { return int(b[2]) & MaxClusters }
 
 // Cluster is cluster i, 0..Len()-1.
 func (b Board) Cluster(i int) Cluster {
 	return Cluster(binary.LittleEndian.Uint16(b[headerBytes+2*i:]))
 }
 
-// Lost is how many clusters the board found beyond MaxClusters and left out; 255 stands for 255 or more.
-func (b Board) Lost() int { return int(b[len(b)-wordBytes+1]) }
+// LostClusters is how many clusters the board found beyond MaxClusters and left out; 255 stands for 255 or more.
+func (b Board) LostClusters() int { return int(b[len(b)-wordBytes+1]) }
 
 // Clusters ranges over the clusters in order.
 func (b Board) Clusters() func(yield func(int, Cluster) bool) {
 	return func(yield func(int, Cluster) bool) {
-		for i := range b.Len() {
+		for i := range b.NumClusters() {
 			if !yield(i, b.Cluster(i)) {
 				return
 			}
@@ -131,7 +134,7 @@ func (b Board) Clusters() func(yield func(int, Cluster) bool) {
 // more. The clusters must be in order.
 func PutBoard(dst []byte, ev uint16, board int, clusters []Cluster, lost int) int {
 	n := min(len(clusters), MaxClusters)
-	lost = min(lost+len(clusters)-n, maxLost)
+	lost = min(lost+len(clusters)-n, maxLostClusters)
 	size := boardSize(n)
 	dst = dst[:size:size]
 	head := uint32(ev) | uint32(n)<<countShift | uint32(board)<<boardShift
@@ -145,7 +148,7 @@ func PutBoard(dst []byte, ev uint16, board int, clusters []Cluster, lost int) in
 		sum += uint16(c)
 	}
 	binary.LittleEndian.PutUint32(dst, head)
-	binary.LittleEndian.PutUint32(dst[size-wordBytes:], marker|uint32(lost)<<8|uint32(sum)<<sumShift)
+	binary.LittleEndian.PutUint32(dst[size-wordBytes:], boardMarker|uint32(lost)<<8|uint32(sum)<<sumShift)
 	return size
 }
 
@@ -157,12 +160,12 @@ func SetEvent(b []byte, ev uint16) {
 	binary.LittleEndian.PutUint16(b[at:], binary.LittleEndian.Uint16(b[at:])+ev-old)
 }
 
-// fail builds the error of the parser, out of line.
+// newFormatError builds the error of the parser, out of line.
 //
 //go:noinline
-func fail(kind error, field string, offset int, reason string, args ...any) error {
+func newFormatError(kind error, field string, offset int, reason string, args ...any) error {
 	return &event.FormatError{
-		Format: format,
+		Format: formatName,
 		Field:  field,
 		Reason: fmt.Sprintf(reason, args...),
 		Record: event.NoRecord,

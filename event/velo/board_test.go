@@ -34,12 +34,12 @@ func TestGoldenBoard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.Event() != 0x1234 || b.Number() != 7 || b.Len() != 3 || b.Lost() != 0 {
-		t.Fatalf("event %#x, board %d, %d clusters, %d lost", b.Event(), b.Number(), b.Len(), b.Lost())
+	if b.Event() != 0x1234 || b.Number() != 7 || b.NumClusters() != 3 || b.LostClusters() != 0 {
+		t.Fatalf("event %#x, board %d, %d clusters, %d lost", b.Event(), b.Number(), b.NumClusters(), b.LostClusters())
 	}
 	want := []Cluster{NewCluster(5, false), NewCluster(10, true), NewCluster(2047, false)}
 	for i, c := range b.Clusters() {
-		if c != want[i] || c.Size() != 1+i%2 || c.Two() != (i == 1) {
+		if c != want[i] || c.Size() != 1+i%2 || c.HasTwoStrips() != (i == 1) {
 			t.Errorf("cluster %d is %#x: strip %d, size %d", i, uint16(c), c.Strip(), c.Size())
 		}
 	}
@@ -64,8 +64,8 @@ func TestOverflow(t *testing.T) {
 	} {
 		n := PutBoard(dst, 9, 3, many[:c.have], c.before)
 		b, err := ParseBoard(dst[:n])
-		if err != nil || b.Len() != MaxClusters || b.Lost() != c.lost || n != MaxBoardSize {
-			t.Errorf("%d clusters: %v, %d lost, %d bytes", c.have, err, b.Lost(), n)
+		if err != nil || b.NumClusters() != MaxClusters || b.LostClusters() != c.lost || n != MaxBoardSize {
+			t.Errorf("%d clusters: %v, %d lost, %d bytes", c.have, err, b.LostClusters(), n)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func FuzzParseBoard(f *testing.F) {
 			clusters = append(clusters, c)
 		}
 		dst := make([]byte, MaxBoardSize)
-		n := PutBoard(dst, b.Event(), b.Number(), clusters, b.Lost())
+		n := PutBoard(dst, b.Event(), b.Number(), clusters, b.LostClusters())
 		want := bytes.Clone(in)
 		if len(clusters)%2 == 1 {
 			clear(want[len(want)-6 : len(want)-4])

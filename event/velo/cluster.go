@@ -1,12 +1,12 @@
 package velo
 
-// Strips is how many strips a board reads at most: a cluster has 11 bits for them.
-const Strips = 2048
+// MaxStrips is how many strips a board reads at most: a cluster has 11 bits for them.
+const MaxStrips = 2048
 
 const (
-	stripMask Cluster = Strips - 1
-	twoBit    Cluster = 1 << 11
-	zeroBits  Cluster = 0xF000
+	stripMask    Cluster = MaxStrips - 1
+	twoStripsBit Cluster = 1 << 11
+	zeroBits     Cluster = 0xF000
 )
 
 // Cluster is a cluster of one strip, or of two that are neighbours: bits 0 to 10 are the first strip, bit 11 says that
@@ -17,7 +17,7 @@ type Cluster uint16
 func NewCluster(strip int, two bool) Cluster {
 	c := Cluster(strip) & stripMask
 	if two {
-		c |= twoBit
+		c |= twoStripsBit
 	}
 	return c
 }
@@ -25,8 +25,8 @@ func NewCluster(strip int, two bool) Cluster {
 // Strip is the first strip.
 func (c Cluster) Strip() int { return int(c & stripMask) }
 
-// Two says that the next strip belongs to the cluster as well.
-func (c Cluster) Two() bool { return c&twoBit != 0 }
+// HasTwoStrips says that the next strip belongs to the cluster as well.
+func (c Cluster) HasTwoStrips() bool { return c&twoStripsBit != 0 }
 
 // Size is the number of strips: 1 or 2.
 func (c Cluster) Size() int { return 1 + int(c>>11&1) }

@@ -9,8 +9,8 @@
 //     goroutines may ask it. A source of the run is a board: the board of source s is s.
 //  2. ParseBoard views a fragment without copying and allocates nothing. It checks everything that the format says;
 //     the clusters of the view are in ascending order, and none reaches beyond the strips that a word can name.
-//  3. Geometry.Radius says at which radius a cluster of an R sensor is, Geometry.Phi at which azimuth a cluster of a φ
-//     sensor is, where a track passes it at a given radius.
+//  3. Geometry.Radius says at which radius a cluster of an R sensor is, Geometry.ClusterAzimuth at which azimuth a
+//     cluster of a φ sensor is, where a track passes it at a given radius.
 //
 // Lengths are in mm, angles in rad. The beam is the z axis. The right half of the detector is at x > 0; azimuths of the
 // right half are near 0, azimuths of the left half near π, so both are continuous within their half.

@@ -43,11 +43,11 @@ type Sensor struct {
 	Side    Side
 	Station int
 	Z       float64 // mm
-	// First and Last are the azimuths between which the sensor stands, in rad: around 0 on the right, around π on the
-	// left.
-	First, Last float64
-	// Stereo is the sign of the stereo angles: +1 or -1.
-	Stereo float64
+	// FirstAzimuth and Last are the azimuths between which the sensor stands, in rad: around 0 on the right, around π on
+	// the left.
+	FirstAzimuth, LastAzimuth float64
+	// StereoSign is the sign of the stereo angles: +1 or -1.
+	StereoSign float64
 }
 
 // zone is strips of a φ sensor.
@@ -55,18 +55,18 @@ type zone struct {
 	inner, outer float64 // radii in mm
 	first        int     // strip
 	strips       int
-	step         float64 // rad from strip to strip
+	stripAngle   float64 // rad from strip to strip
 	stereo       float64 // rad
-	arm          float64 // mm, by which the strip's line passes the beam: inner·sin(stereo)
+	lineOffset   float64 // mm, by which the strip's line passes the beam: inner·sin(stereo)
 }
 
 // Geometry is a detector, ready for questions. It is immutable.
 type Geometry struct {
-	layout  Layout
-	sensors []Sensor
-	span    float64   // rad
-	edges   []float64 // mm, of the strips of a sector: strip i is between edges i and i+1
-	zones   []zone
+	layout     Layout
+	sensors    []Sensor
+	span       float64   // rad
+	stripEdges []float64 // mm, of the strips of a sector: strip i is between edges i and i+1
+	zones      []zone
 }
 
 // New computes the tables of a layout. The error is a *LayoutError.
@@ -79,13 +79,13 @@ func New(l Layout) (*Geometry, error) {
 		for station, z := range l.Stations {
 			for _, side := range []Side{Right, Left} {
 				s := Sensor{
-					Kind:    kind,
-					Side:    side,
-					Station: station,
-					Z:       z + float64(kind)*l.PhiShift + float64(side)*l.LeftShift,
-					First:   float64(side)*math.Pi - g.span/2,
-					Last:    float64(side)*math.Pi + g.span/2,
-					Stereo:  float64(1 - 2*(station&1)),
+					Kind:         kind,
+					Side:         side,
+					Station:      station,
+					Z:            z + float64(kind)*l.PhiShift + float64(side)*l.LeftShift,
+					FirstAzimuth: float64(side)*math.Pi - g.span/2,
+					LastAzimuth:  float64(side)*math.Pi + g.span/2,
+					StereoSign:   float64(1 - 2*(station&1)),
 				}
 				g.sensors = append(g.sensors, s)
 			}
@@ -94,21 +94,21 @@ func New(l Layout) (*Geometry, error) {
 	step := (l.R.OuterPitch - l.R.InnerPitch) / float64(l.R.Strips-1)
 	edge := l.R.InnerRadius
 	for i := range l.R.Strips {
-		g.edges = append(g.edges, edge)
+		g.stripEdges = append(g.stripEdges, edge)
 		edge += l.R.InnerPitch + float64(step*float64(i))
 	}
-	g.edges = append(g.edges, edge)
+	g.stripEdges = append(g.stripEdges, edge)
 	first := 0
 	for _, z := range l.Phi.Zones {
 		stereo := z.Stereo * math.Pi / 180
 		g.zones = append(g.zones, zone{
-			inner:  z.InnerRadius,
-			outer:  z.OuterRadius,
-			first:  first,
-			strips: z.Strips,
-			step:   g.span / float64(z.Strips),
-			stereo: stereo,
-			arm:    z.InnerRadius * math.Sin(stereo),
+			inner:      z.InnerRadius,
+			outer:      z.OuterRadius,
+			first:      first,
+			strips:     z.Strips,
+			stripAngle: g.span / float64(z.Strips),
+			stereo:     stereo,
+			lineOffset: z.InnerRadius * math.Sin(stereo),
 		})
 		first += z.Strips
 	}
@@ -139,8 +139,8 @@ func (g *Geometry) Strips(board int) int {
 	return last.first + last.strips
 }
 
-// Joined says that a strip and the one after it are neighbours on the sensor: not where a sector or a zone ends.
-func (g *Geometry) Joined(kind Kind, strip int) bool {
+// AreNeighbours says that a strip and the one after it are neighbours on the sensor: not where a sector or a zone ends.
+func (g *Geometry) AreNeighbours(kind Kind, strip int) bool {
 	if kind == R {
 		return (strip+1)%g.layout.R.Strips != 0
 	}
@@ -155,20 +155,22 @@ func (g *Geometry) Joined(kind Kind, strip int) bool {
 // Radius is the radius in mm of a cluster of an R sensor: the middle of its strip, or the border of its two strips.
 func (g *Geometry) Radius(c Cluster) float64 {
 	i := c.Strip() % g.layout.R.Strips
-	if c.Two() {
-		return g.edges[i+1]
+	if c.HasTwoStrips() {
+		return g.stripEdges[i+1]
 	}
-	return (g.edges[i] + g.edges[i+1]) / 2
+	return (g.stripEdges[i] + g.stripEdges[i+1]) / 2
 }
 
 // Pitch is the width in mm of a strip of an R sensor.
 func (g *Geometry) Pitch(strip int) float64 {
 	i := strip % g.layout.R.Strips
-	return g.edges[i+1] - g.edges[i]
+	return g.stripEdges[i+1] - g.stripEdges[i]
 }
 
 // Radii are those between which R sensors measure, in mm.
-func (g *Geometry) Radii() (inner, outer float64) { return g.edges[0], g.edges[len(g.edges)-1] }
+func (g *Geometry) Radii() (inner, outer float64) {
+	return g.stripEdges[0], g.stripEdges[len(g.stripEdges)-1]
+}
 
 // Sectors is the number of sectors of an R sensor; the strips of sector k begin with k × Strips / Sectors.
 func (g *Geometry) Sectors() int { return g.layout.R.Sectors }
@@ -177,7 +179,7 @@ func (g *Geometry) Sectors() int { return g.layout.R.Sectors }
 func (g *Geometry) Sector(board, strip int) (sector int, first, last float64) {
 	sector = strip / g.layout.R.Strips
 	width := g.span / float64(g.layout.R.Sectors)
-	first = g.sensors[board].First + width*float64(sector)
+	first = g.sensors[board].FirstAzimuth + width*float64(sector)
 	return sector, first, first + width
 }
 
@@ -197,77 +199,78 @@ func (g *Geometry) ZoneRadii(strip int) (inner, outer float64) {
 	return z.inner, z.outer
 }
 
-// Phi is the azimuth in rad of a cluster of a φ sensor, where it is passed at radius r, in mm, of the cluster's zone.
-// It is near 0 on the right and near π on the left, and may be beyond ±π.
-func (g *Geometry) Phi(board int, c Cluster, r float64) float64 {
+// ClusterAzimuth is the azimuth in rad of a cluster of a φ sensor, where it is passed at radius r, in mm, of the
+// cluster's zone. It is near 0 on the right and near π on the left, and may be beyond ±π.
+func (g *Geometry) ClusterAzimuth(board int, c Cluster, r float64) float64 {
 	z := g.zoneOf(c.Strip())
 	s := &g.sensors[board]
 	place := float64(c.Strip()-z.first) + 0.5 + 0.5*float64(c.Size()-1)
-	return s.First + float64(place*z.step) + float64(s.Stereo*z.turn(r))
+	return s.FirstAzimuth + float64(place*z.stripAngle) + float64(s.StereoSign*z.azimuthShift(r))
 }
 
-// PhiStep is the angle in rad from strip to strip in the zone of a φ sensor's strip.
-func (g *Geometry) PhiStep(strip int) float64 { return g.zoneOf(strip).step }
+// StripAngle is the angle in rad from strip to strip in the zone of a φ sensor's strip.
+func (g *Geometry) StripAngle(strip int) float64 { return g.zoneOf(strip).stripAngle }
 
-// turn is by how much the azimuth of a strip at radius r differs from that at the inner radius of its zone, in rad.
-func (z *zone) turn(r float64) float64 {
-	return z.stereo - math.Asin(max(-1, min(1, z.arm/r)))
+// azimuthShift is by how much the azimuth of a strip at radius r differs from that at the inner radius of its zone, in
+// rad.
+func (z *zone) azimuthShift(r float64) float64 {
+	return z.stereo - math.Asin(max(-1, min(1, z.lineOffset/r)))
 }
 
-// Place is a point on a sensor, in strips.
-type Place struct {
-	Strip    int     // the strip that the point is in
-	Fraction float64 // where in the strip, 0..1
-	Low      int     // first strip of the sector or zone
-	Top      int     // first strip after it
-	Pitch    float64 // mm, width of the strip there
+// StripPosition is a point on a sensor, in strips.
+type StripPosition struct {
+	Strip      int     // the strip that the point is in
+	Fraction   float64 // where in the strip, 0..1
+	FirstStrip int     // first strip of the sector or zone
+	EndStrip   int     // first strip after it
+	Pitch      float64 // mm, width of the strip there
 }
 
-// PlaceR is where an R sensor's board has the point at radius r, in mm, and azimuth phi, in rad. It is false beside the
-// strips.
-func (g *Geometry) PlaceR(board int, r, phi float64) (Place, bool) {
+// LocateR is where an R sensor's board has the point at radius r, in mm, and azimuth phi, in rad. It is false beside
+// the strips.
+func (g *Geometry) LocateR(board int, r, phi float64) (StripPosition, bool) {
 	s, n := &g.sensors[board], g.layout.R.Strips
-	if !(r >= g.edges[0] && r < g.edges[n]) || !(phi >= s.First && phi < s.Last) {
-		return Place{}, false
+	if !(r >= g.stripEdges[0] && r < g.stripEdges[n]) || !(phi >= s.FirstAzimuth && phi < s.LastAzimuth) {
+		return StripPosition{}, false
 	}
-	sector := min(int((phi-s.First)/g.span*float64(g.layout.R.Sectors)), g.layout.R.Sectors-1)
-	i := min(g.strip(r), n-1)
-	pitch := g.edges[i+1] - g.edges[i]
-	return Place{
-		Strip:    sector*n + i,
-		Fraction: (r - g.edges[i]) / pitch,
-		Low:      sector * n,
-		Top:      sector*n + n,
-		Pitch:    pitch,
+	sector := min(int((phi-s.FirstAzimuth)/g.span*float64(g.layout.R.Sectors)), g.layout.R.Sectors-1)
+	i := min(g.stripAtRadius(r), n-1)
+	pitch := g.stripEdges[i+1] - g.stripEdges[i]
+	return StripPosition{
+		Strip:      sector*n + i,
+		Fraction:   (r - g.stripEdges[i]) / pitch,
+		FirstStrip: sector * n,
+		EndStrip:   sector*n + n,
+		Pitch:      pitch,
 	}, true
 }
 
-// strip is the strip of a sector that radius r, which is within it, lies in.
-func (g *Geometry) strip(r float64) int {
-	return sort.Search(len(g.edges)-1, func(i int) bool { return g.edges[i+1] > r })
+// stripAtRadius is the strip of a sector that radius r, which is within it, lies in.
+func (g *Geometry) stripAtRadius(r float64) int {
+	return sort.Search(len(g.stripEdges)-1, func(i int) bool { return g.stripEdges[i+1] > r })
 }
 
-// PlacePhi is where a φ sensor's board has the point at radius r, in mm, and azimuth phi, in rad. It is false beside
+// LocatePhi is where a φ sensor's board has the point at radius r, in mm, and azimuth phi, in rad. It is false beside
 // the strips.
-func (g *Geometry) PlacePhi(board int, r, phi float64) (Place, bool) {
+func (g *Geometry) LocatePhi(board int, r, phi float64) (StripPosition, bool) {
 	s := &g.sensors[board]
 	for i := range g.zones {
 		z := &g.zones[i]
 		if !(r >= z.inner && r < z.outer) {
 			continue
 		}
-		at := (phi - s.First - float64(s.Stereo*z.turn(r))) / z.step
+		at := (phi - s.FirstAzimuth - float64(s.StereoSign*z.azimuthShift(r))) / z.stripAngle
 		if !(at >= 0 && at < float64(z.strips)) {
-			return Place{}, false
+			return StripPosition{}, false
 		}
 		strip := min(int(at), z.strips-1)
-		return Place{
-			Strip:    z.first + strip,
-			Fraction: at - float64(strip),
-			Low:      z.first,
-			Top:      z.first + z.strips,
-			Pitch:    r * z.step,
+		return StripPosition{
+			Strip:      z.first + strip,
+			Fraction:   at - float64(strip),
+			FirstStrip: z.first,
+			EndStrip:   z.first + z.strips,
+			Pitch:      r * z.stripAngle,
 		}, true
 	}
-	return Place{}, false
+	return StripPosition{}, false
 }

@@ -40,7 +40,7 @@ func TestDefaultDetector(t *testing.T) {
 		t.Errorf("R pitches from %g to %g mm", p, q)
 	}
 	for _, c := range []struct{ strip, radius, want float64 }{{0, 8, 0.037}, {2047, 42, 0.098}} {
-		if got := g.PhiStep(int(c.strip)) * c.radius; math.Abs(got-c.want) > 0.0005 {
+		if got := g.StripAngle(int(c.strip)) * c.radius; math.Abs(got-c.want) > 0.0005 {
 			t.Errorf("the phi pitch at %g mm is %g mm, want %g", c.radius, got, c.want)
 		}
 	}
@@ -54,16 +54,17 @@ func TestPlaces(t *testing.T) {
 	for range 50_000 {
 		board := r.IntN(g.Boards())
 		s := g.Sensor(board)
-		radius, phi := 7+36*r.Float64(), s.First-0.1+(s.Last-s.First+0.2)*r.Float64()
-		at, ok := g.PlaceR(board, radius, phi)
+		radius, phi := 7+36*r.Float64(), s.FirstAzimuth-0.1+(s.LastAzimuth-s.FirstAzimuth+0.2)*r.Float64()
+		at, ok := g.LocateR(board, radius, phi)
 		if s.Kind == Phi {
-			at, ok = g.PlacePhi(board, radius, phi)
+			at, ok = g.LocatePhi(board, radius, phi)
 		}
 		if !ok {
 			continue
 		}
 		found++
-		if at.Strip < at.Low || at.Strip >= at.Top || at.Top > g.Strips(board) || !(at.Fraction >= 0 && at.Fraction <= 1) {
+		if at.Strip < at.FirstStrip || at.Strip >= at.EndStrip || at.EndStrip > g.Strips(board) ||
+			!(at.Fraction >= 0 && at.Fraction <= 1) {
 			t.Fatalf("board %d, %g mm, %g rad: %+v", board, radius, phi, at)
 		}
 		var off float64
@@ -73,7 +74,7 @@ func TestPlaces(t *testing.T) {
 				t.Fatalf("%g rad is not in the sector from %g to %g", phi, first, last)
 			}
 		} else {
-			off = (phi - g.Phi(board, NewCluster(at.Strip, false), radius)) * radius
+			off = (phi - g.ClusterAzimuth(board, NewCluster(at.Strip, false), radius)) * radius
 			if in, out := g.ZoneRadii(at.Strip); radius < in || radius >= out {
 				t.Fatalf("%g mm is not in the zone from %g to %g", radius, in, out)
 			}
@@ -95,7 +96,8 @@ func TestTwoStrips(t *testing.T) {
 	if got := g.Radius(two); math.Abs(got-border) > 1e-9 || got >= g.Radius(next) {
 		t.Errorf("%g mm, want %g", got, border)
 	}
-	if got, want := g.Phi(60, two, 30), (g.Phi(60, one, 30)+g.Phi(60, next, 30))/2; math.Abs(got-want) > 1e-12 {
+	if got, want := g.ClusterAzimuth(60, two, 30), (g.ClusterAzimuth(60, one, 30)+g.ClusterAzimuth(60, next,
+		30))/2; math.Abs(got-want) > 1e-12 {
 		t.Errorf("%g rad, want %g", got, want)
 	}
 	for _, c := range []struct {
@@ -103,7 +105,7 @@ func TestTwoStrips(t *testing.T) {
 		strip  int
 		joined bool
 	}{{R, 510, true}, {R, 511, false}, {R, 2047, false}, {Phi, 682, false}, {Phi, 683, true}, {Phi, 2047, false}} {
-		if g.Joined(c.kind, c.strip) != c.joined {
+		if g.AreNeighbours(c.kind, c.strip) != c.joined {
 			t.Errorf("%v strip %d and the next: joined %v", c.kind, c.strip, !c.joined)
 		}
 	}
@@ -113,8 +115,8 @@ func TestTwoStrips(t *testing.T) {
 func TestStereoTurns(t *testing.T) {
 	g := detector(t, Default())
 	c := NewCluster(1500, false)
-	a := g.Phi(g.BoardOf(Phi, 4, Left), c, 40) - g.Phi(g.BoardOf(Phi, 4, Left), c, 17.2)
-	b := g.Phi(g.BoardOf(Phi, 5, Left), c, 40) - g.Phi(g.BoardOf(Phi, 5, Left), c, 17.2)
+	a := g.ClusterAzimuth(g.BoardOf(Phi, 4, Left), c, 40) - g.ClusterAzimuth(g.BoardOf(Phi, 4, Left), c, 17.2)
+	b := g.ClusterAzimuth(g.BoardOf(Phi, 5, Left), c, 40) - g.ClusterAzimuth(g.BoardOf(Phi, 5, Left), c, 17.2)
 	if a == 0 || math.Abs(a+b) > 1e-12 {
 		t.Errorf("%g rad and %g rad", a, b)
 	}

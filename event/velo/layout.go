@@ -130,9 +130,10 @@ func (r *RLayout) validate() error {
 	switch {
 	case !(r.InnerRadius > 0 && r.InnerRadius <= maxLength):
 		return &LayoutError{"r.inner-radius", fmt.Sprintf("%g mm is not between 0 and %d", r.InnerRadius, maxLength)}
-	case r.Sectors < 1 || r.Strips < 2 || r.Sectors > Strips || r.Strips > Strips || r.Sectors*r.Strips > Strips:
+	case r.Sectors < 1 || r.Strips < 2 || r.Sectors > MaxStrips || r.Strips > MaxStrips || r.Sectors*r.Strips > MaxStrips:
 		return &LayoutError{"r.strips",
-			fmt.Sprintf("%d sectors of %d strips are not at least one of 2, and at most %d strips", r.Sectors, r.Strips, Strips)}
+			fmt.Sprintf("%d sectors of %d strips are not at least one of 2, and at most %d strips", r.Sectors, r.Strips,
+				MaxStrips)}
 	case !(r.InnerPitch > 0 && r.OuterPitch >= r.InnerPitch && r.OuterPitch < 100):
 		return &LayoutError{"r.outer-pitch", fmt.Sprintf("pitches from %g mm to %g mm do not grow from more than 0 to less "+
 			"than 100", r.InnerPitch, r.OuterPitch)}
@@ -153,15 +154,15 @@ func (p *PhiLayout) validate() error {
 		case i > 0 && z.InnerRadius < p.Zones[i-1].OuterRadius:
 			return &LayoutError{"phi.zones", fmt.Sprintf("zone %d begins at %g mm, within the zone before it", i,
 				z.InnerRadius)}
-		case z.Strips < 2 || z.Strips > Strips:
-			return &LayoutError{"phi.zones", fmt.Sprintf("zone %d has %d strips, not between 2 and %d", i, z.Strips, Strips)}
+		case z.Strips < 2 || z.Strips > MaxStrips:
+			return &LayoutError{"phi.zones", fmt.Sprintf("zone %d has %d strips, not between 2 and %d", i, z.Strips, MaxStrips)}
 		case !(math.Abs(z.Stereo) <= 60):
 			return &LayoutError{"phi.zones", fmt.Sprintf("zone %d has a stereo angle of %g°, more than 60°", i, z.Stereo)}
 		}
 		all += z.Strips
 	}
-	if all > Strips {
-		return &LayoutError{"phi.zones", fmt.Sprintf("%d strips in all are more than the %d of a board", all, Strips)}
+	if all > MaxStrips {
+		return &LayoutError{"phi.zones", fmt.Sprintf("%d strips in all are more than the %d of a board", all, MaxStrips)}
 	}
 	return nil
 }

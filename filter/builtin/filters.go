@@ -21,11 +21,11 @@ import (
 // Row is a kind of filter.
 type Row struct {
 	registry.Kind
-	detector bool // it judges fragments of a vertex detector, which a file behind the colon may describe
-	process  bool // processes of others judge, of the name that stands behind the colon
-	// open makes filters. value is what stands behind the name and a colon; g is the detector that its file describes, nil
-	// for the default one.
-	open func(value string, g *velo.Geometry, n int) ([]filter.Filter, error)
+	needsDetector bool // it judges fragments of a vertex detector, which a file behind the colon may describe
+	byProcesses   bool // processes of others judge, of the name that stands behind the colon
+	// openFilters makes filters. value is what stands behind the name and a colon; g is the detector that its file
+	// describes, nil for the default one.
+	openFilters func(value string, g *velo.Geometry, n int) ([]filter.Filter, error)
 }
 
 // Kinds is the table of filters.
@@ -33,15 +33,16 @@ var Kinds = []Row{
 	{
 		Kind: registry.Kind{Name: "vertex", Help: "accepts events of a vertex detector in which a particle decayed; " +
 			"vertex:FILE one that a file describes, docs/vertex-detector.md"},
-		detector: true,
-		open:     openVertex,
+		needsDetector: true,
+		openFilters:   openVertex,
 	},
 	{
-		Kind:    registry.Kind{Name: "process", Help: "process:NAME asks programs of yours, docs/your-filter.md"},
-		process: true,
-		open:    checkProcess,
+		Kind:        registry.Kind{Name: "process", Help: "process:NAME asks programs of yours, docs/your-filter.md"},
+		byProcesses: true,
+		openFilters: checkProcess,
 	},
-	{Kind: registry.Kind{Name: "share", Help: "share:0.04 accepts 0.04 of the events, by number"}, open: openShare},
+	{Kind: registry.Kind{Name: "share", Help: "share:0.04 accepts 0.04 of the events, by number"},
+		openFilters: openAcceptShare},
 }
 
 // defaultDeadline is how long a filter may take for an event where nobody says otherwise: 50 times what the documents
@@ -51,9 +52,9 @@ const defaultDeadline = 100 * time.Millisecond
 // Choice is a filter that was chosen.
 type Choice struct {
 	row      Row
-	value    string
+	argument string
 	Deadline time.Duration // for one event
-	Sum      string        // SHA-256 of File in hexadecimal, as the run control read it; empty: nobody has yet
+	FileSum  string        // SHA-256 of File in hexadecimal, as the run control read it; empty: nobody has yet
 }
 
 // Parse reads the name of a filter, what it is told behind a colon, and its deadline behind a comma:
@@ -65,7 +66,7 @@ func Parse(text string) (c Choice, err error) {
 	if c.row, err = registry.Find("filter", Kinds, name); err != nil {
 		return c, err
 	}
-	c.value, c.Deadline = value, defaultDeadline
+	c.argument, c.Deadline = value, defaultDeadline
 	if limited {
 		if c.Deadline, err = time.ParseDuration(limit); err != nil || c.Deadline < time.Millisecond ||
 			c.Deadline > time.Minute {
@@ -73,14 +74,14 @@ func Parse(text string) (c Choice, err error) {
 				cmp.Or(what, name))
 		}
 	}
-	if c.Sum = sum; summed && (!sha256Sum.MatchString(sum) || c.File() == "") {
+	if c.FileSum = sum; summed && (!sha256Sum.MatchString(sum) || c.DetectorFile() == "") {
 		return c, fmt.Errorf("%q is no checksum of a detector's file: leave out what stands behind the deadline", sum)
 	}
-	if colon := len(what) > len(name); colon && value == "" && c.row.detector {
+	if colon := len(what) > len(name); colon && value == "" && c.row.needsDetector {
 		return c, fmt.Errorf("no file stands behind the colon of %s: give the file that describes the detector, as in "+
 			"%s:mine.yaml, or leave out the colon", what, name)
 	}
-	_, err = c.Open(0, nil)
+	_, err = c.OpenFilters(0, nil)
 	return c, err
 }
 
@@ -89,15 +90,15 @@ const sumMark = "sha256="
 
 var sha256Sum = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Detector says that it judges fragments of a vertex detector: of the default geometry, or that of File.
-func (c Choice) Detector() bool { return c.row.detector }
+// NeedsDetector says that it judges fragments of a vertex detector: of the default geometry, or that of File.
+func (c Choice) NeedsDetector() bool { return c.row.needsDetector }
 
-// File is the file that describes its detector; empty: there is none.
-func (c Choice) File() string {
-	if !c.row.detector {
+// DetectorFile is the file that describes its detector; empty: there is none.
+func (c Choice) DetectorFile() string {
+	if !c.row.needsDetector {
 		return ""
 	}
-	return c.value
+	return c.argument
 }
 
 // WithFile is the text of the filter with another file of that checksum. Parse reads it.
@@ -105,30 +106,30 @@ func (c Choice) WithFile(file, sum string) string {
 	return fmt.Sprintf("%s:%s,%s,%s%s", c.row.Name, file, c.Deadline, sumMark, sum)
 }
 
-// Process is the name under which processes of others judge; empty: goroutines do, which Open makes.
-func (c Choice) Process() string {
-	if !c.row.process {
+// ProcessName is the name under which processes of others judge; empty: goroutines do, which Open makes.
+func (c Choice) ProcessName() string {
+	if !c.row.byProcesses {
 		return ""
 	}
-	return c.value
+	return c.argument
 }
 
-// workersCounted is how many filter processes memory is asked for beforehand; further ones take what there is.
-const workersCounted = 2
+// workersReserved is how many filter processes memory is asked for beforehand; further ones take what there is.
+const workersReserved = 2
 
-// Memory is what it takes of /dev/shm for a builder unit, bytes, where a MEP has that many at most.
-func (c Choice) Memory(mostMEP int64) int64 {
-	if !c.row.process {
+// SharedMemory is what it takes of /dev/shm for a builder unit, bytes, where a MEP has that many at most.
+func (c Choice) SharedMemory(mostMEP int64) int64 {
+	if !c.row.byProcesses {
 		return 0
 	}
-	return workersCounted * int64(external.Memory(int(mostMEP)))
+	return workersReserved * int64(external.WorkerMemory(int(mostMEP)))
 }
 
-// Open makes n filters, one for each goroutine that judges. g is the detector that File describes; nil stands for the
-// default one, and for a filter that judges no detector. A *vertex.GeometryError says why a detector cannot be
+// OpenFilters makes n filters, one for each goroutine that judges. g is the detector that File describes; nil stands
+// for the default one, and for a filter that judges no detector. A *vertex.GeometryError says why a detector cannot be
 // searched.
-func (c Choice) Open(n int, g *velo.Geometry) ([]filter.Filter, error) {
-	return c.row.open(c.value, g, n)
+func (c Choice) OpenFilters(n int, g *velo.Geometry) ([]filter.Filter, error) {
+	return c.row.openFilters(c.argument, g, n)
 }
 
 func openVertex(_ string, g *velo.Geometry, n int) (list []filter.Filter, err error) {
@@ -158,26 +159,26 @@ func checkProcess(value string, _ *velo.Geometry, _ int) ([]filter.Filter, error
 	return nil, nil
 }
 
-// errShare says what a share is.
-var errShare = errors.New("the filter share needs the share of events that it accepts, 0 to 1, as in share:0.04")
+// errBadShare says what a share is.
+var errBadShare = errors.New("the filter share needs the share of events that it accepts, 0 to 1, as in share:0.04")
 
-// share accepts events by their number, whatever they hold. A share of x accepts the events whose number, spread over
-// 32 bits, is below x.
-type share uint64
+// acceptShare accepts events by their number, whatever they hold. A share of x accepts the events whose number, spread
+// over 32 bits, is below x.
+type acceptShare uint64
 
-func openShare(value string, _ *velo.Geometry, n int) (list []filter.Filter, err error) {
+func openAcceptShare(value string, _ *velo.Geometry, n int) (list []filter.Filter, err error) {
 	x, err := decimal.Float(value)
 	if err != nil || !(x >= 0 && x <= 1) {
-		return nil, errShare
+		return nil, errBadShare
 	}
 	for range n {
-		list = append(list, share(math.Round(x*(1<<32))))
+		list = append(list, acceptShare(math.Round(x*(1<<32))))
 	}
 	return list, nil
 }
 
 // Judge looks at the number alone.
-func (s share) Judge(_ time.Time, e *selection.Event) (filter.Verdict, error) {
+func (s acceptShare) Judge(_ time.Time, e *selection.Event) (filter.Verdict, error) {
 	v := filter.Verdict{Decision: filter.Rejected}
 	if e.Number*0x9e3779b97f4a7c15>>32 < uint64(s) { // Fibonacci hashing: neighbours are far apart
 		v.Decision = filter.Accepted

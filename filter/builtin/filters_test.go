@@ -53,7 +53,7 @@ func TestShare(t *testing.T) {
 	for text, want := range map[string]float64{"share:0": 0, "share:0.04": 0.04, "share:1": 1} {
 		c, err := builtin.Parse(text)
 		must.OK(t, err)
-		list, err := c.Open(2, nil)
+		list, err := c.OpenFilters(2, nil)
 		must.OK(t, err)
 		const events = 100_000
 		n := 0
@@ -81,15 +81,15 @@ func TestFile(t *testing.T) {
 	} {
 		c, err := builtin.Parse(text)
 		must.OK(t, err)
-		if c.File() != want {
-			t.Errorf("the file of %s is %q, not %q", text, c.File(), want)
+		if c.DetectorFile() != want {
+			t.Errorf("the file of %s is %q, not %q", text, c.DetectorFile(), want)
 		}
 		if want == "" {
 			continue
 		}
 		with := c.WithFile("/x/y.yaml", strings.Repeat("0f", 32))
 		moved, err := builtin.Parse(with)
-		if err != nil || moved.File() != "/x/y.yaml" || moved.Deadline != c.Deadline || len(moved.Sum) != 64 {
+		if err != nil || moved.DetectorFile() != "/x/y.yaml" || moved.Deadline != c.Deadline || len(moved.FileSum) != 64 {
 			t.Errorf("%s becomes %s, %+v, %v", text, with, moved, err)
 		}
 	}
@@ -103,14 +103,14 @@ func TestOpenVertex(t *testing.T) {
 	l.Stations = l.Stations[:14]
 	g, err := velo.New(l)
 	must.OK(t, err)
-	if list, err := c.Open(3, g); err != nil || len(list) != 3 {
+	if list, err := c.OpenFilters(3, g); err != nil || len(list) != 3 {
 		t.Errorf("%d filters, %v", len(list), err)
 	}
 	l.Stations = l.Stations[:2]
 	g, err = velo.New(l)
 	must.OK(t, err)
 	var lacks *vertex.GeometryError
-	if _, err := c.Open(1, g); !errors.As(err, &lacks) || lacks.Field != "stations" {
+	if _, err := c.OpenFilters(1, g); !errors.As(err, &lacks) || lacks.Field != "stations" {
 		t.Errorf("%v", err)
 	}
 }

@@ -10,17 +10,17 @@ import (
 // Defaults, those of the experiment that the unit stands for: its front-ends keep 1820 events, one each 900 ns at most,
 // which are 1638 µs (L1-farm §6.1.1; 1.6 ms in L1-farm §3.2).
 const (
-	DefaultDepth   = 1820
-	DefaultTimeout = 1600 * time.Microsecond
+	DefaultMaxPending = 1820
+	DefaultTimeout    = 1600 * time.Microsecond
 )
 
 // Config of a core.
 type Config struct {
-	Depth    int           // events that may wait for their turn; 0: DefaultDepth
-	Timeout  time.Duration // from when an event is known to be triggered; 0: DefaultTimeout
-	Builders int           // results of other builders are refused
-	Epoch    uint8         // results of other epochs are refused
-	First    uint64        // event that is decided first
+	MaxPending   int           // events that may wait for their turn; 0: DefaultMaxPending
+	Timeout      time.Duration // from when an event is known to be triggered; 0: DefaultTimeout
+	BuilderCount int           // results of other builders are refused
+	Epoch        uint8         // results of other epochs are refused
+	FirstEvent   uint64        // event that is decided first
 	// OnDecision is told of each decision where its time went; it must not call the core. It may be nil.
 	OnDecision func(LatencyBreakdown)
 }
@@ -29,8 +29,8 @@ type Config struct {
 // core.
 type LatencyBreakdown struct {
 	Total int64 // from when its event was known to be triggered
-	// Complete says that the other two are known: there was a result, and it says how long the builder unit took.
-	Complete bool
+	// SplitKnown says that the other two are known: there was a result, and it says how long the builder unit took.
+	SplitKnown bool
 	// Building is from when the event was known to be triggered until the result came, without what the builder unit took
 	// after the last byte: its turn, the transfer, and the result's way. It is 0 where the trigger was known later than
 	// that.
@@ -39,8 +39,8 @@ type LatencyBreakdown struct {
 }
 
 func (c *Config) setDefaults() {
-	if c.Depth == 0 {
-		c.Depth = DefaultDepth
+	if c.MaxPending == 0 {
+		c.MaxPending = DefaultMaxPending
 	}
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
@@ -49,14 +49,14 @@ func (c *Config) setDefaults() {
 
 func (c *Config) check() error {
 	switch {
-	case c.Depth < 1 || c.Depth > 1<<30:
-		return fmt.Errorf("a decision unit of %d events: give 1 to 2^30", c.Depth)
+	case c.MaxPending < 1 || c.MaxPending > 1<<30:
+		return fmt.Errorf("a decision unit of %d events: give 1 to 2^30", c.MaxPending)
 	case c.Timeout < time.Microsecond:
 		return fmt.Errorf("a time-out of %v for decisions: give 1µs or more", c.Timeout)
-	case c.Builders < 1 || c.Builders > int(noBuilder):
-		return fmt.Errorf("decisions of %d builder units: give 1 to %d", c.Builders, noBuilder)
-	case c.First >= maxEvent:
-		return fmt.Errorf("decisions from event %d on: it must be below 2^48", c.First)
+	case c.BuilderCount < 1 || c.BuilderCount > int(noBuilder):
+		return fmt.Errorf("decisions of %d builder units: give 1 to %d", c.BuilderCount, noBuilder)
+	case c.FirstEvent >= maxEventNumber:
+		return fmt.Errorf("decisions from event %d on: it must be below 2^48", c.FirstEvent)
 	}
 	return nil
 }
@@ -78,11 +78,11 @@ const (
 
 // entry is the place of an event. A zero verdict says that nothing has come.
 type entry struct {
-	arrived int64 // ns
-	builder uint16
-	score   uint16
-	took    uint16 // µs
-	verdict filter.Decision
+	arrivedAt     int64 // ns
+	builder       uint16
+	score         uint16
+	judgingMicros uint16 // µs
+	verdict       filter.Decision
 }
 
 // core decides, event after event. It is owned by one goroutine at a time.
@@ -91,12 +91,12 @@ type core struct {
 	timeout int64 // ns
 
 	ring           []entry      // by event number, modulo its length
-	next           uint64       // the pointer: the event that is decided next
-	index          int          // its place in the ring
+	nextEvent      uint64       // the pointer: the event that is decided next
+	nextIndex      int          // its place in the ring
 	triggeredTimes triggerTimes // up to where events are triggered, and since when
 
-	finished bool // what has not come does not come any more
-	stats    Stats
+	noMoreResults bool // what has not come does not come any more
+	stats         Stats
 }
 
 // makeCore makes a core.
@@ -108,12 +108,12 @@ func makeCore(cfg Config) (*core, error) {
 	c := &core{
 		cfg:            cfg,
 		timeout:        int64(cfg.Timeout),
-		ring:           make([]entry, cfg.Depth),
-		next:           cfg.First,
-		index:          int(cfg.First % uint64(cfg.Depth)),
-		triggeredTimes: newTriggerTimes(cfg.First, int64(cfg.Timeout)),
+		ring:           make([]entry, cfg.MaxPending),
+		nextEvent:      cfg.FirstEvent,
+		nextIndex:      int(cfg.FirstEvent % uint64(cfg.MaxPending)),
+		triggeredTimes: newTriggerTimes(cfg.FirstEvent, int64(cfg.Timeout)),
 	}
-	c.stats.First = cfg.First
+	c.stats.FirstEvent = cfg.FirstEvent
 	return c, nil
 }
 
@@ -121,41 +121,41 @@ func makeCore(cfg Config) (*core, error) {
 // those of more than a minute at 10 MHz, in which a unit may stand still.
 const maxTriggeredAtOnce = 1 << 30
 
-// triggered tells that events below that number are triggered. What was told before is not taken back. False: they
+// markTriggered tells that events below that number are triggered. What was told before is not taken back. False: they
 // cannot be.
-func (c *core) triggered(below uint64, now int64) bool {
+func (c *core) markTriggered(below uint64, now int64) bool {
 	switch {
-	case below <= c.triggeredTimes.below:
+	case below <= c.triggeredTimes.triggeredBelow:
 		return true
-	case below > maxEvent, below-c.triggeredTimes.below > maxTriggeredAtOnce:
+	case below > maxEventNumber, below-c.triggeredTimes.triggeredBelow > maxTriggeredAtOnce:
 		return false
 	}
 	c.triggeredTimes.advance(below, now)
-	c.stats.Triggered = below - c.cfg.First
+	c.stats.Triggered = below - c.cfg.FirstEvent
 	return true
 }
 
 // accept takes a result.
 func (c *core) accept(r *Result, now int64) Fate {
-	fate := c.use(r, now)
+	fate := c.applyResult(r, now)
 	c.stats.Results[fate]++
 	return fate
 }
 
-func (c *core) use(r *Result, now int64) Fate {
+func (c *core) applyResult(r *Result, now int64) Fate {
 	switch {
 	case r.Epoch != c.cfg.Epoch:
 		return FateOldEpoch
-	case int(r.Builder) >= c.cfg.Builders:
+	case int(r.Builder) >= c.cfg.BuilderCount:
 		return FateUnknownBuilder
 	case !r.Decision.Valid() && r.Decision != Void:
 		return FateNoVerdict
-	case r.Event < c.next:
+	case r.Event < c.nextEvent:
 		return FateLate
-	case r.Event-c.next >= uint64(len(c.ring)):
+	case r.Event-c.nextEvent >= uint64(len(c.ring)):
 		return FateAhead
 	}
-	at := c.index + int(r.Event-c.next)
+	at := c.nextIndex + int(r.Event-c.nextEvent)
 	if at >= len(c.ring) {
 		at -= len(c.ring)
 	}
@@ -164,14 +164,14 @@ func (c *core) use(r *Result, now int64) Fate {
 		return FateDoubled
 	}
 	*e = entry{
-		arrived: now,
-		builder: r.Builder,
-		score:   r.Score,
-		took:    r.Took,
-		verdict: r.Decision,
+		arrivedAt:     now,
+		builder:       r.Builder,
+		score:         r.Score,
+		judgingMicros: r.TookMicros,
+		verdict:       r.Decision,
 	}
-	if r.Event >= c.triggeredTimes.below { // what has a verdict was triggered, and so was what comes before it
-		c.triggered(r.Event+1, now)
+	if r.Event >= c.triggeredTimes.triggeredBelow { // what has a verdict was triggered, and so was what comes before it
+		c.markTriggered(r.Event+1, now)
 	}
 	return FateUsed
 }
@@ -179,11 +179,11 @@ func (c *core) use(r *Result, now int64) Fate {
 // step appends decisions to out, in order, as many as can be made now and fit its capacity. There may be more if it
 // fills it.
 func (c *core) step(now int64, out []Result) []Result {
-	for len(out) < cap(out) && c.next < c.triggeredTimes.below {
-		m := c.triggeredTimes.lookup(c.next)
-		e := &c.ring[c.index]
+	for len(out) < cap(out) && c.nextEvent < c.triggeredTimes.triggeredBelow {
+		m := c.triggeredTimes.lookup(c.nextEvent)
+		e := &c.ring[c.nextIndex]
 		d := Result{
-			Event:    c.next,
+			Event:    c.nextEvent,
 			Builder:  e.builder,
 			Decision: e.verdict,
 			Epoch:    c.cfg.Epoch,
@@ -191,11 +191,11 @@ func (c *core) step(now int64, out []Result) []Result {
 		}
 		if e.verdict == 0 {
 			switch {
-			case c.finished:
+			case c.noMoreResults:
 				c.stats.Unanswered++
-			case now >= m.due+c.timeout:
+			case now >= m.timeoutFrom+c.timeout:
 				c.stats.TimedOut++
-			case c.triggeredTimes.below-c.next > uint64(len(c.ring)): // its place is needed
+			case c.triggeredTimes.triggeredBelow-c.nextEvent > uint64(len(c.ring)): // its place is needed
 				c.stats.Overrun++
 			default:
 				return out
@@ -204,17 +204,17 @@ func (c *core) step(now int64, out []Result) []Result {
 		}
 		was := *e
 		*e = entry{}
-		c.next++
-		if c.index++; c.index == len(c.ring) {
-			c.index = 0
+		c.nextEvent++
+		if c.nextIndex++; c.nextIndex == len(c.ring) {
+			c.nextIndex = 0
 		}
 		if d.Decision == Void {
 			c.stats.Void++
 			continue
 		}
-		d.Took = tookMicros(time.Duration(now - m.since))
-		p := was.breakdown(m.since, now)
-		if was.verdict != 0 && !p.Complete {
+		d.TookMicros = clampMicros(time.Duration(now - m.firstTriggeredAt))
+		p := was.breakdown(m.firstTriggeredAt, now)
+		if was.verdict != 0 && !p.SplitKnown {
 			c.stats.Unsplit++
 		}
 		if c.cfg.OnDecision != nil {
@@ -229,28 +229,28 @@ func (c *core) step(now int64, out []Result) []Result {
 // breakdown are those of a decision that is made now.
 func (e *entry) breakdown(since, now int64) LatencyBreakdown {
 	p := LatencyBreakdown{Total: now - since}
-	if e.verdict == 0 || e.took == MaxTook {
+	if e.verdict == 0 || e.judgingMicros == MaxTookMicros {
 		return p
 	}
-	p.Complete, p.Ordering = true, now-e.arrived
-	p.Building = max(0, e.arrived-since-int64(e.took)*int64(time.Microsecond))
+	p.SplitKnown, p.Ordering = true, now-e.arrivedAt
+	p.Building = max(0, e.arrivedAt-since-int64(e.judgingMicros)*int64(time.Microsecond))
 	return p
 }
 
-// due is when the next event times out, if nothing comes; false if there is none that could.
-func (c *core) due() (at int64, ok bool) {
-	if c.next >= c.triggeredTimes.below {
+// nextTimeout is when the next event times out, if nothing comes; false if there is none that could.
+func (c *core) nextTimeout() (at int64, ok bool) {
+	if c.nextEvent >= c.triggeredTimes.triggeredBelow {
 		return 0, false
 	}
-	return c.triggeredTimes.lookup(c.next).due + c.timeout, true
+	return c.triggeredTimes.lookup(c.nextEvent).timeoutFrom + c.timeout, true
 }
 
-// Finish tells that no result will come any more: step decides all events that are triggered.
-func (c *core) Finish() { c.finished = true }
+// EndResults tells that no result will come any more: step decides all events that are triggered.
+func (c *core) EndResults() { c.noMoreResults = true }
 
 // snapshot gives the counters.
 func (c *core) snapshot() Stats {
 	s := c.stats
-	s.Pending, s.Depth = c.triggeredTimes.below-c.next, uint64(len(c.ring))
+	s.Pending, s.MaxPending = c.triggeredTimes.triggeredBelow-c.nextEvent, uint64(len(c.ring))
 	return s
 }

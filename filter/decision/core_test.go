@@ -23,7 +23,7 @@ func accept(event uint64) *Result { return &Result{Event: event, Decision: filte
 
 // Results out of order come out in order, at once when the pointer can go on.
 func TestOrder(t *testing.T) {
-	c := newCore(t, Config{Builders: 1})
+	c := newCore(t, Config{BuilderCount: 1})
 	out := make([]Result, 0, 16)
 	for _, e := range []uint64{2, 1, 4} {
 		if f := c.accept(accept(e), 0); f != FateUsed {
@@ -35,10 +35,10 @@ func TestOrder(t *testing.T) {
 	}
 	c.accept(accept(0), 5000)
 	out = c.step(5000, out)
-	if len(out) != 3 || out[2].Event != 2 || out[0].Took != 5 {
+	if len(out) != 3 || out[2].Event != 2 || out[0].TookMicros != 5 {
 		t.Fatal(out)
 	}
-	due, ok := c.due()
+	due, ok := c.nextTimeout()
 	if !ok || due < int64(DefaultTimeout) || due > int64(DefaultTimeout+DefaultTimeout/1000) {
 		t.Fatal(due, ok)
 	}
@@ -52,7 +52,7 @@ func TestOrder(t *testing.T) {
 	if f := c.accept(accept(3), due); f != FateLate {
 		t.Fatal(f)
 	}
-	if _, ok := c.due(); ok {
+	if _, ok := c.nextTimeout(); ok {
 		t.Fatal("nothing is triggered, and something is due")
 	}
 }
@@ -60,22 +60,23 @@ func TestOrder(t *testing.T) {
 // Where the time of a decision went: building, what the builder unit says it took, and waiting for those before it.
 func TestLatencyBreakdown(t *testing.T) {
 	var got []LatencyBreakdown
-	c := newCore(t, Config{Builders: 1, OnDecision: func(p LatencyBreakdown) { got = append(got, p) }})
+	c := newCore(t, Config{BuilderCount: 1, OnDecision: func(p LatencyBreakdown) { got = append(got, p) }})
 	const us = 1000
-	c.triggered(3, 100*us)
-	c.accept(&Result{Event: 1, Decision: filter.Accepted, Took: 30}, 200*us)
-	c.accept(&Result{Event: 2, Decision: filter.Accepted, Took: MaxTook}, 210*us)
-	c.accept(&Result{Event: 0, Decision: filter.Rejected, Took: 400}, 250*us) // the trigger was known after its last byte
+	c.markTriggered(3, 100*us)
+	c.accept(&Result{Event: 1, Decision: filter.Accepted, TookMicros: 30}, 200*us)
+	c.accept(&Result{Event: 2, Decision: filter.Accepted, TookMicros: MaxTookMicros}, 210*us)
+	// the trigger was known after its last byte
+	c.accept(&Result{Event: 0, Decision: filter.Rejected, TookMicros: 400}, 250*us)
 	c.accept(&Result{Event: 5, Decision: filter.Rejected}, 250*us)
 	c.step(300*us, make([]Result, 0, 8))
 	c.step(int64(time.Second), make([]Result, 0, 8))
 	want := []LatencyBreakdown{
-		{Total: 200 * us, Complete: true, Building: 0, Ordering: 50 * us},
-		{Total: 200 * us, Complete: true, Building: 70 * us, Ordering: 100 * us},
+		{Total: 200 * us, SplitKnown: true, Building: 0, Ordering: 50 * us},
+		{Total: 200 * us, SplitKnown: true, Building: 70 * us, Ordering: 100 * us},
 		{Total: 200 * us},
 		{Total: int64(time.Second) - 250*us},
 		{Total: int64(time.Second) - 250*us},
-		{Total: int64(time.Second) - 250*us, Complete: true, Ordering: int64(time.Second) - 250*us},
+		{Total: int64(time.Second) - 250*us, SplitKnown: true, Ordering: int64(time.Second) - 250*us},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
@@ -88,8 +89,8 @@ func TestLatencyBreakdown(t *testing.T) {
 // What is lost together times out together: the time-out of each counts from when it was triggered, and not from when
 // the pointer reaches it.
 func TestManyLost(t *testing.T) {
-	c := newCore(t, Config{Builders: 1})
-	c.triggered(1000, 0)
+	c := newCore(t, Config{BuilderCount: 1})
+	c.markTriggered(1000, 0)
 	out := c.step(int64(2*time.Millisecond), make([]Result, 0, 2000))
 	if len(out) != 1000 || c.snapshot().TimedOut != 1000 {
 		t.Fatal(len(out), c.snapshot())
@@ -98,12 +99,12 @@ func TestManyLost(t *testing.T) {
 
 // More events than the unit is deep cannot wait: the oldest give way.
 func TestOverrun(t *testing.T) {
-	c := newCore(t, Config{Builders: 1, Depth: 10})
-	c.triggered(10, 0)
+	c := newCore(t, Config{BuilderCount: 1, MaxPending: 10})
+	c.markTriggered(10, 0)
 	if out := c.step(0, make([]Result, 0, 20)); len(out) != 0 {
 		t.Fatal(out)
 	}
-	c.triggered(13, 0)
+	c.markTriggered(13, 0)
 	out := c.step(0, make([]Result, 0, 20))
 	if len(out) != 3 || out[2].Event != 2 || c.snapshot().Overrun != 3 {
 		t.Fatal(out, c.snapshot())
@@ -112,7 +113,7 @@ func TestOverrun(t *testing.T) {
 
 // What cannot be changes nothing, and is counted by what is wrong with it.
 func TestImpossible(t *testing.T) {
-	c := newCore(t, Config{Builders: 2, Depth: 10, Epoch: 3, First: 100})
+	c := newCore(t, Config{BuilderCount: 2, MaxPending: 10, Epoch: 3, FirstEvent: 100})
 	good := Result{Event: 100, Builder: 1, Decision: filter.Rejected, Epoch: 3}
 	for _, tt := range []struct {
 		change func(*Result)
@@ -125,7 +126,7 @@ func TestImpossible(t *testing.T) {
 		{func(r *Result) { r.Decision = 9 }, FateNoVerdict},
 		{func(r *Result) { r.Event = 99 }, FateLate},
 		{func(r *Result) { r.Event = 110 }, FateAhead},
-		{func(r *Result) { r.Event = maxEvent - 1 }, FateAhead},
+		{func(r *Result) { r.Event = maxEventNumber - 1 }, FateAhead},
 		{func(r *Result) {}, FateUsed},
 		{func(r *Result) { r.Decision = filter.Accepted }, FateDoubled},
 	} {
@@ -146,8 +147,8 @@ func TestImpossible(t *testing.T) {
 
 // A MEP that is shorter than others leaves no decisions behind it.
 func TestVoid(t *testing.T) {
-	c := newCore(t, Config{Builders: 1})
-	c.triggered(4, 0)
+	c := newCore(t, Config{BuilderCount: 1})
+	c.markTriggered(4, 0)
 	for e, d := range []filter.Decision{filter.Accepted, Void, Void, filter.Failed} {
 		c.accept(&Result{Event: uint64(e), Decision: d}, 0)
 	}
@@ -159,7 +160,8 @@ func TestVoid(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for _, cfg := range []Config{
-		{}, {Builders: 1 << 16}, {Builders: 1, Depth: -1}, {Builders: 1, Timeout: 1}, {Builders: 1, First: maxEvent},
+		{}, {BuilderCount: 1 << 16}, {BuilderCount: 1, MaxPending: -1}, {BuilderCount: 1, Timeout: 1}, {BuilderCount: 1,
+			FirstEvent: maxEventNumber},
 	} {
 		if _, err := makeCore(cfg); err == nil {
 			t.Errorf("%+v", cfg)
@@ -225,7 +227,7 @@ func TestModel(t *testing.T) {
 		const timeout = 100 * time.Microsecond
 		depth := rapid.IntRange(1, 40).Draw(t, "depth")
 		first := rapid.Uint64Range(0, 1000).Draw(t, "first")
-		c, err := makeCore(Config{Depth: depth, Timeout: timeout, Builders: 3, Epoch: 1, First: first})
+		c, err := makeCore(Config{MaxPending: depth, Timeout: timeout, BuilderCount: 3, Epoch: 1, FirstEvent: first})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +266,7 @@ func TestModel(t *testing.T) {
 			},
 			"triggered": func(t *rapid.T) {
 				below := m.below + rapid.Uint64Range(0, 20).Draw(t, "more")
-				c.triggered(below, now)
+				c.markTriggered(below, now)
 				m.triggered(below, now)
 			},
 			"time": func(t *rapid.T) { now += rapid.Int64Range(0, int64(timeout)).Draw(t, "ns") },
@@ -272,7 +274,7 @@ func TestModel(t *testing.T) {
 			"":     func(t *rapid.T) {},
 		})
 		finished = true
-		c.Finish()
+		c.EndResults()
 		step()
 		s := c.snapshot()
 		if m.next != m.below || s.Pending != 0 || s.Decisions() != m.below-first || s.Triggered != m.below-first {
@@ -286,11 +288,11 @@ func TestModel(t *testing.T) {
 
 // Marks are kept in bounded memory however they come, and no event times out early.
 func TestMarks(t *testing.T) {
-	c := newCore(t, Config{Builders: 1, Depth: 1 << 20, Timeout: time.Millisecond})
+	c := newCore(t, Config{BuilderCount: 1, MaxPending: 1 << 20, Timeout: time.Millisecond})
 	now := int64(0)
 	for e := uint64(1); e <= 100000; e++ { // nobody steps
 		now += int64(DefaultTimeout) / 100
-		c.triggered(e, now)
+		c.markTriggered(e, now)
 	}
 	out := make([]Result, 0, 100000)
 	if out = c.step(now, out); len(out) == 0 || len(out) >= 100000 {
@@ -302,7 +304,7 @@ func TestMarks(t *testing.T) {
 }
 
 func TestAllocations(t *testing.T) {
-	c := newCore(t, Config{Builders: 4})
+	c := newCore(t, Config{BuilderCount: 4})
 	out, e, now := make([]Result, 0, 64), uint64(0), int64(0)
 	if n := testing.AllocsPerRun(1000, func() {
 		for i := range uint64(16) {
@@ -321,7 +323,7 @@ func TestAllocations(t *testing.T) {
 
 // BenchmarkCore is all of a decision but the links: 16 bytes in, in another order than the events, 16 bytes out.
 func BenchmarkCore(b *testing.B) {
-	c := newCore(b, Config{Builders: 26})
+	c := newCore(b, Config{BuilderCount: 26})
 	const many = 1 << 10
 	in, out, to := make([]byte, many*ResultSize), make([]Result, 0, many), make([]byte, many*ResultSize)
 	b.ReportAllocs()

@@ -13,24 +13,24 @@ const Omitted filter.Decision = 0
 
 // A Span is events in a row with one decision.
 type Span struct {
-	Events   uint64 // 1 to maxSpan
+	Events   uint64 // 1 to maxSpanEvents
 	Decision filter.Decision
 }
 
 // DecisionMessage is a message of the decision unit to a readout unit: decisions on events in a row, and Void where
 // there is no event. A message begins with the event that follows the last one of the message before.
 type DecisionMessage struct {
-	Epoch uint8
-	First uint64 // event
-	Spans []Span // 1 to maxSpans
+	Epoch      uint8
+	FirstEvent uint64 // event
+	Spans      []Span // 1 to maxSpans
 }
 
 // Sizes of a DecisionMessage. With the byte of kind before it, it fits a signal, which has at most 1024 bytes.
 const (
-	spanSize = 4
-	maxSpans = 250
-	maxSpan  = 1<<28 - 1
-	spanVoid = 15 // Void, in the four bits that a span has for its decision
+	spanSize      = 4
+	maxSpans      = 250
+	maxSpanEvents = 1<<28 - 1
+	spanVoid      = 15 // Void, in the four bits that a span has for its decision
 )
 
 // KindOf is the kind of a message, 0 of one that has none.
@@ -43,7 +43,7 @@ func KindOf(b []byte) MessageKind {
 
 // Append writes the message.
 func (d *DecisionMessage) Append(b []byte) []byte {
-	m := Message{Kind: KindDecisions, Epoch: d.Epoch, Number: d.First}
+	m := Message{Kind: KindDecisions, Epoch: d.Epoch, Number: d.FirstEvent}
 	b = m.Append(b)
 	for _, s := range d.Spans {
 		code := uint32(s.Decision)
@@ -68,8 +68,8 @@ func (d *DecisionMessage) Parse(b []byte) error {
 	if m.Kind != KindDecisions || len(rest) == 0 || len(rest)%spanSize != 0 || len(rest) > maxSpans*spanSize {
 		return fmt.Errorf("%w: kind %d with %d bytes of decisions", ErrMessage, m.Kind, len(rest))
 	}
-	d.Epoch, d.First, d.Spans = m.Epoch, m.Number, d.Spans[:0]
-	end := d.First
+	d.Epoch, d.FirstEvent, d.Spans = m.Epoch, m.Number, d.Spans[:0]
+	end := d.FirstEvent
 	for ; len(rest) > 0; rest = rest[spanSize:] {
 		word := binary.LittleEndian.Uint32(rest)
 		s := Span{uint64(word >> 4), filter.Decision(word & 15)}
@@ -82,8 +82,8 @@ func (d *DecisionMessage) Parse(b []byte) error {
 		end += s.Events
 		d.Spans = append(d.Spans, s)
 	}
-	if d.First >= maxEvent || end > maxEvent {
-		return fmt.Errorf("%w: decisions on events %d to %d, which cannot be", ErrMessage, d.First, end-1)
+	if d.FirstEvent >= maxEventNumber || end > maxEventNumber {
+		return fmt.Errorf("%w: decisions on events %d to %d, which cannot be", ErrMessage, d.FirstEvent, end-1)
 	}
 	return nil
 }
@@ -97,19 +97,19 @@ const (
 
 // DeliveryStats count what became of decisions on their way to readout units, void ones not among them.
 type DeliveryStats struct {
-	Delivered uint64 `count:"readout_told" help:"decisions that readout units have heard, over all of them"`
-	Omitted   uint64 `count:"readout_left_out" help:"decisions that readout units were not told, since they were too slow to hear them"`
-	Unacked   uint64 `count:"readout_unheard" help:"decisions on the way to a readout unit that was lost, or stood still at the end of the run: nobody knows whether they were heard"`
-	Ended     uint64 `count:"readout_ended" help:"decisions that readout units were not told, since they had ended their part in the run"`
-	Waiting   uint64 `count:"readout_waiting" kind:"level" help:"decisions that readout units have not heard yet; 0 after a run"`
+	Delivered      uint64 `count:"readout_told" help:"decisions that readout units have heard, over all of them"`
+	Omitted        uint64 `count:"readout_left_out" help:"decisions that readout units were not told, since they were too slow to hear them"`
+	Unacked        uint64 `count:"readout_unheard" help:"decisions on the way to a readout unit that was lost, or stood still at the end of the run: nobody knows whether they were heard"`
+	AfterReaderEnd uint64 `count:"readout_ended" help:"decisions that readout units were not told, since they had ended their part in the run"`
+	Undelivered    uint64 `count:"readout_waiting" kind:"level" help:"decisions that readout units have not heard yet; 0 after a run"`
 }
 
 func (s *DeliveryStats) add(o DeliveryStats) {
 	s.Delivered += o.Delivered
 	s.Omitted += o.Omitted
 	s.Unacked += o.Unacked
-	s.Ended += o.Ended
-	s.Waiting += o.Waiting
+	s.AfterReaderEnd += o.AfterReaderEnd
+	s.Undelivered += o.Undelivered
 }
 
 // A deliveryQueue is the pure core of what one readout unit is told: decisions in order, which it packs into spans. It
@@ -120,16 +120,16 @@ func (s *DeliveryStats) add(o DeliveryStats) {
 //	2 nextMessage (the publisher)     the next one, while not too many are unacknowledged
 //	3 ack         (a link's receiver) so many messages came there
 type deliveryQueue struct {
-	epoch   uint8
-	started bool
-	ended   bool   // the reader has ended
-	first   uint64 // event of the first span that waits
-	next    uint64 // event behind the last one
-	spans   []Span // a ring
-	head, n int
+	epoch           uint8
+	started         bool
+	readerEnded     bool   // the reader has ended
+	firstWaiting    uint64 // event of the first span that waits
+	nextEvent       uint64 // event behind the last one
+	spans           []Span // a ring
+	head, spanCount int
 
-	sent, acked   uint64             // messages
-	unackedCounts [maxUnacked]uint64 // decisions in each
+	messagesSent, messagesAcked uint64             // messages
+	unackedCounts               [maxUnacked]uint64 // decisions in each
 
 	stats   DeliveryStats
 	scratch DecisionMessage
@@ -141,27 +141,27 @@ func newDeliveryQueue(epoch uint8) *deliveryQueue {
 
 // add takes decisions on events in a row. What lies between them and those before has no event.
 func (d *deliveryQueue) add(first, events uint64, decision filter.Decision) {
-	if d.ended {
-		d.stats.Ended += events
+	if d.readerEnded {
+		d.stats.AfterReaderEnd += events
 		return
 	}
 	if !d.started {
-		d.started, d.first, d.next = true, first, first
+		d.started, d.firstWaiting, d.nextEvent = true, first, first
 	}
-	if first > d.next {
-		d.push(first-d.next, Void)
+	if first > d.nextEvent {
+		d.push(first-d.nextEvent, Void)
 	}
 	d.push(events, decision)
 }
 
 // push makes the ring longer by a span, or its last span. The last place is for what is left out.
 func (d *deliveryQueue) push(events uint64, decision filter.Decision) {
-	d.next += events
+	d.nextEvent += events
 	var last *Span
-	if d.n > 0 {
-		last = &d.spans[(d.head+d.n-1)%maxQueuedSpans]
+	if d.spanCount > 0 {
+		last = &d.spans[(d.head+d.spanCount-1)%maxQueuedSpans]
 	}
-	if d.n >= maxQueuedSpans-1 && last.Decision != decision {
+	if d.spanCount >= maxQueuedSpans-1 && last.Decision != decision {
 		decision = Omitted
 	}
 	switch decision {
@@ -169,66 +169,66 @@ func (d *deliveryQueue) push(events uint64, decision filter.Decision) {
 		d.stats.Omitted += events
 	case Void:
 	default:
-		d.stats.Waiting += events
+		d.stats.Undelivered += events
 	}
 	if last != nil && last.Decision == decision {
 		last.Events += events
 		return
 	}
-	d.spans[(d.head+d.n)%maxQueuedSpans] = Span{events, decision}
-	d.n++
+	d.spans[(d.head+d.spanCount)%maxQueuedSpans] = Span{events, decision}
+	d.spanCount++
 }
 
 // nextMessage is the next message, good until the next call; nil: there is none, or too many are not acknowledged.
 func (d *deliveryQueue) nextMessage(b []byte) []byte {
-	if d.n == 0 || d.sent-d.acked == maxUnacked {
+	if d.spanCount == 0 || d.messagesSent-d.messagesAcked == maxUnacked {
 		return nil
 	}
 	m := &d.scratch
-	m.Epoch, m.First, m.Spans = d.epoch, d.first, m.Spans[:0]
-	count := &d.unackedCounts[d.sent%maxUnacked]
+	m.Epoch, m.FirstEvent, m.Spans = d.epoch, d.firstWaiting, m.Spans[:0]
+	count := &d.unackedCounts[d.messagesSent%maxUnacked]
 	*count = 0
-	for d.n > 0 && len(m.Spans) < maxSpans {
+	for d.spanCount > 0 && len(m.Spans) < maxSpans {
 		s := &d.spans[d.head]
-		one := Span{min(s.Events, maxSpan), s.Decision}
+		one := Span{min(s.Events, maxSpanEvents), s.Decision}
 		m.Spans = append(m.Spans, one)
-		d.first += one.Events
+		d.firstWaiting += one.Events
 		if one.Decision.Valid() {
 			*count += one.Events
 		}
 		if s.Events -= one.Events; s.Events == 0 {
 			d.head = (d.head + 1) % maxQueuedSpans
-			d.n--
+			d.spanCount--
 		}
 	}
-	d.sent++
+	d.messagesSent++
 	return m.Append(b[:0])
 }
 
 // ack takes how many messages the reader has heard. False: that cannot be.
 func (d *deliveryQueue) ack(messages uint64) bool {
-	if messages < d.acked || messages > d.sent {
+	if messages < d.messagesAcked || messages > d.messagesSent {
 		return false
 	}
-	for ; d.acked < messages; d.acked++ {
-		n := d.unackedCounts[d.acked%maxUnacked]
+	for ; d.messagesAcked < messages; d.messagesAcked++ {
+		n := d.unackedCounts[d.messagesAcked%maxUnacked]
 		d.stats.Delivered += n
-		d.stats.Waiting -= n
+		d.stats.Undelivered -= n
 	}
 	return true
 }
 
-// end takes that the reader hears no more, and has said what it has heard.
-func (d *deliveryQueue) end() {
-	d.ended = true
-	d.stats.Ended += d.stats.Waiting
-	d.stats.Waiting, d.n, d.acked = 0, 0, d.sent
+// endReader takes that the reader hears no more, and has said what it has heard.
+func (d *deliveryQueue) endReader() {
+	d.readerEnded = true
+	d.stats.AfterReaderEnd += d.stats.Undelivered
+	d.stats.Undelivered, d.spanCount, d.messagesAcked = 0, 0, d.messagesSent
 }
 
 // close gives up what was not heard, and returns what became of all decisions.
 func (d *deliveryQueue) close() DeliveryStats {
-	d.stats.Unacked += d.stats.Waiting
-	d.stats.Waiting = 0
+	d.stats.Unacked += d.stats.Undelivered
+	d.stats.Undelivered = 0
 	return d.stats
 }
 
@@ -241,20 +241,22 @@ type ReaderStats struct {
 // A Reader is the pure core of a readout unit that is told decisions. The zero value waits for a decision unit. It is
 // owned by one goroutine at a time.
 type Reader struct {
-	epoch    uint8
-	open     bool
-	started  bool
-	next     uint64 // event
-	received uint64 // heard since Open
-	scratch  DecisionMessage
-	stats    ReaderStats
+	epoch            uint8
+	connected        bool
+	started          bool
+	nextEvent        uint64 // event
+	messagesReceived uint64 // heard since Open
+	scratch          DecisionMessage
+	stats            ReaderStats
 }
 
 // Open takes that a decision unit is there, which tells from an event on that it chooses.
-func (r *Reader) Open(epoch uint8) { r.epoch, r.open, r.started, r.received = epoch, true, false, 0 }
+func (r *Reader) Open(epoch uint8) {
+	r.epoch, r.connected, r.started, r.messagesReceived = epoch, true, false, 0
+}
 
 // Close takes that it is gone, or that its word does not count any more.
-func (r *Reader) Close() { r.open = false }
+func (r *Reader) Close() { r.connected = false }
 
 // Receive takes a message, and calls each with its spans in order. It returns what the decision unit is to be answered;
 // false: nothing, since the message is of a decision unit that is gone. An error says what is wrong with the message;
@@ -263,15 +265,15 @@ func (r *Reader) Receive(b []byte, each func(first uint64, s Span)) (answer Mess
 	if err := r.scratch.Parse(b); err != nil {
 		return answer, false, err
 	}
-	if !r.open || r.scratch.Epoch != r.epoch {
+	if !r.connected || r.scratch.Epoch != r.epoch {
 		return answer, false, nil
 	}
-	if r.started && r.scratch.First != r.next {
+	if r.started && r.scratch.FirstEvent != r.nextEvent {
 		return answer, false, fmt.Errorf("%w: decisions from event %d on, where event %d follows", ErrMessage,
-			r.scratch.First,
-			r.next)
+			r.scratch.FirstEvent,
+			r.nextEvent)
 	}
-	r.started, r.next = true, r.scratch.First
+	r.started, r.nextEvent = true, r.scratch.FirstEvent
 	for _, s := range r.scratch.Spans {
 		switch {
 		case s.Decision.Valid():
@@ -279,11 +281,11 @@ func (r *Reader) Receive(b []byte, each func(first uint64, s Span)) (answer Mess
 		case s.Decision == Omitted:
 			r.stats.Omitted += s.Events
 		}
-		each(r.next, s)
-		r.next += s.Events
+		each(r.nextEvent, s)
+		r.nextEvent += s.Events
 	}
-	r.received++
-	return Message{Kind: KindAck, Epoch: r.epoch, Number: r.received}, true, nil
+	r.messagesReceived++
+	return Message{Kind: KindAck, Epoch: r.epoch, Number: r.messagesReceived}, true, nil
 }
 
 // Stats are the counters so far.

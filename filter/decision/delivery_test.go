@@ -14,14 +14,14 @@ import (
 )
 
 func someDecided() DecisionMessage {
-	return DecisionMessage{Epoch: 7, First: 4000, Spans: []Span{
+	return DecisionMessage{Epoch: 7, FirstEvent: 4000, Spans: []Span{
 		{2, filter.Rejected}, {1, filter.Accepted}, {50, filter.TimedOut}, {1, filter.Failed},
-		{maxSpan, Omitted}, {5, Void},
+		{maxSpanEvents, Omitted}, {5, Void},
 	}}
 }
 
 // idle says that all was heard.
-func (d *deliveryQueue) idle() bool { return d.n == 0 && d.sent == d.acked }
+func (d *deliveryQueue) idle() bool { return d.spanCount == 0 && d.messagesSent == d.messagesAcked }
 
 func TestGoldenDecided(t *testing.T) {
 	by, d := golden.Hex(t, "decided"), someDecided()
@@ -29,7 +29,7 @@ func TestGoldenDecided(t *testing.T) {
 		t.Errorf("%+v is % x, and by hand % x", d, got, by)
 	}
 	var back DecisionMessage
-	if err := back.Parse(by); err != nil || back.Epoch != d.Epoch || back.First != d.First ||
+	if err := back.Parse(by); err != nil || back.Epoch != d.Epoch || back.FirstEvent != d.FirstEvent ||
 		!slices.Equal(back.Spans, d.Spans) {
 		t.Errorf("% x is read as %+v, %v", by, back, err)
 	}
@@ -141,8 +141,8 @@ func TestDeliveryQueueAgainstReader(t *testing.T) {
 				receive(t)
 			},
 			"": func(t *rapid.T) {
-				if d.n > maxQueuedSpans || d.sent-d.acked > maxUnacked || len(wire) > maxUnacked {
-					t.Fatalf("%d spans wait, %d messages", d.n, d.sent-d.acked)
+				if d.spanCount > maxQueuedSpans || d.messagesSent-d.messagesAcked > maxUnacked || len(wire) > maxUnacked {
+					t.Fatalf("%d spans wait, %d messages", d.spanCount, d.messagesSent-d.messagesAcked)
 				}
 			},
 		})
@@ -155,7 +155,7 @@ func TestDeliveryQueueAgainstReader(t *testing.T) {
 		for _, n := range s.Decided {
 			delivered += n
 		}
-		if d.stats.Delivered != delivered || d.stats.Omitted != s.Omitted || d.stats.Waiting != 0 || begun &&
+		if d.stats.Delivered != delivered || d.stats.Omitted != s.Omitted || d.stats.Undelivered != 0 || begun &&
 			nextEvent != next {
 			t.Fatalf("%+v were told, %+v heard", d.stats, s)
 		}
@@ -176,7 +176,7 @@ func TestReaderIsStuck(t *testing.T) {
 			wire = append(wire, m)
 		}
 	}
-	if len(wire) != maxUnacked || d.stats.Omitted == 0 || d.stats.Waiting+d.stats.Omitted != events {
+	if len(wire) != maxUnacked || d.stats.Omitted == 0 || d.stats.Undelivered+d.stats.Omitted != events {
 		t.Fatalf("%d messages, %+v", len(wire), d.stats)
 	}
 	var r Reader
@@ -194,7 +194,7 @@ func TestReaderIsStuck(t *testing.T) {
 	if s := r.Stats(); s.Omitted != d.stats.Omitted || s.Omitted+d.stats.Delivered != events || !d.idle() {
 		t.Errorf("%+v heard, %+v told", s, d.stats)
 	}
-	if d.ack(d.sent + 1) {
+	if d.ack(d.messagesSent + 1) {
 		t.Error("it has heard more than it was told")
 	}
 }
@@ -202,7 +202,7 @@ func TestReaderIsStuck(t *testing.T) {
 // What is of a decision unit that is gone, or does not follow, has no effect.
 func TestReaderIsCareful(t *testing.T) {
 	message := func(epoch uint8, first uint64) []byte {
-		return (&DecisionMessage{Epoch: epoch, First: first, Spans: []Span{{10, filter.Rejected}}}).Append(nil)
+		return (&DecisionMessage{Epoch: epoch, FirstEvent: first, Spans: []Span{{10, filter.Rejected}}}).Append(nil)
 	}
 	var r Reader
 	take := func(b []byte) (bool, error) {

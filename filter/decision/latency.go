@@ -16,13 +16,13 @@ type latencyTally struct {
 func (t *latencyTally) add(ns int64) {
 	us := ns / int64(time.Microsecond)
 	if us != t.us {
-		t.record()
+		t.flush()
 		t.us = us
 	}
 	t.repeats++
 }
 
-func (t *latencyTally) record() {
+func (t *latencyTally) flush() {
 	if t.repeats > 0 {
 		_ = t.histogram.RecordValues(min(t.us, t.histogram.HighestTrackableValue()), t.repeats)
 		t.repeats = 0
@@ -30,15 +30,15 @@ func (t *latencyTally) record() {
 }
 
 func (u *Unit) tallies() [3]*latencyTally {
-	return [3]*latencyTally{&u.total, &u.building, &u.ordering}
+	return [3]*latencyTally{&u.totalLatency, &u.buildingLatency, &u.orderingLatency}
 }
 
 // recordLatency is told of each decision in a step, under mu.
 func (u *Unit) recordLatency(p LatencyBreakdown) {
-	u.total.add(p.Total)
-	if p.Complete {
-		u.building.add(p.Building)
-		u.ordering.add(p.Ordering)
+	u.totalLatency.add(p.Total)
+	if p.SplitKnown {
+		u.buildingLatency.add(p.Building)
+		u.orderingLatency.add(p.Ordering)
 	}
 }
 
@@ -50,8 +50,8 @@ type Latency struct {
 	// it.
 	Building *hdr.Histogram
 	Ordering *hdr.Histogram
-	// Judging is from the last byte of an event to the builder unit's verdict, of each result that was taken; MaxTook
-	// stands for all that is longer.
+	// Judging is from the last byte of an event to the builder unit's verdict, of each result that was taken;
+	// MaxTookMicros stands for all that is longer.
 	Judging *hdr.Histogram
 }
 
@@ -60,9 +60,9 @@ func (u *Unit) Latency() Latency {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return Latency{
-		Total:    u.total.histogram.Clone(),
-		Building: u.building.histogram.Clone(),
-		Ordering: u.ordering.histogram.Clone(),
-		Judging:  u.took.Clone(),
+		Total:    u.totalLatency.histogram.Clone(),
+		Building: u.buildingLatency.histogram.Clone(),
+		Ordering: u.orderingLatency.histogram.Clone(),
+		Judging:  u.judgingLatency.Clone(),
 	}
 }

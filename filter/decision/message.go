@@ -36,11 +36,11 @@ var ErrMessage = errors.New("malformed message of a decision unit")
 
 // A Message goes between a decision unit and the other units. Its Kind says which fields mean something.
 type Message struct {
-	Kind   MessageKind
-	Epoch  uint8
-	Ref    shmem.Ref // of an Open: the builder unit's window; zero for who has none
-	Places uint32    // of an Open: results that the ring holds, so that its window has 16 times as many bytes
-	Number uint64    // of all but an Open; 0 of a RequestOpen
+	Kind         MessageKind
+	Epoch        uint8
+	Ref          shmem.Ref // of an Open: the builder unit's window; zero for who has none
+	RingCapacity uint32    // of an Open: results that the ring holds, so that its window has 16 times as many bytes
+	Number       uint64    // of all but an Open; 0 of a RequestOpen
 }
 
 // Append writes the message.
@@ -49,7 +49,7 @@ func (m *Message) Append(b []byte) []byte {
 	if m.Kind == KindOpen {
 		b = binary.LittleEndian.AppendUint32(b, m.Ref.Window)
 		b = binary.LittleEndian.AppendUint32(b, m.Ref.Gen)
-		return binary.LittleEndian.AppendUint32(b, m.Places)
+		return binary.LittleEndian.AppendUint32(b, m.RingCapacity)
 	}
 	return binary.LittleEndian.AppendUint64(append(b, 0, 0, 0, 0), m.Number)
 }
@@ -68,13 +68,13 @@ func (m *Message) Parse(b []byte) error {
 	switch kind := MessageKind(b[1]); kind {
 	case KindOpen:
 		*m = Message{
-			Kind:   kind,
-			Epoch:  b[2],
-			Ref:    shmem.Ref{Window: word(4), Gen: word(8)},
-			Places: word(12),
+			Kind:         kind,
+			Epoch:        b[2],
+			Ref:          shmem.Ref{Window: word(4), Gen: word(8)},
+			RingCapacity: word(12),
 		}
-		if m.Places > maxPlaces || (m.Places == 0) != (m.Ref == shmem.Ref{}) {
-			return fmt.Errorf("%w: window %d.%d with %d places", ErrMessage, m.Ref.Window, m.Ref.Gen, m.Places)
+		if m.RingCapacity > maxRingCapacity || (m.RingCapacity == 0) != (m.Ref == shmem.Ref{}) {
+			return fmt.Errorf("%w: window %d.%d with %d places", ErrMessage, m.Ref.Window, m.Ref.Gen, m.RingCapacity)
 		}
 	case KindCredit, KindTriggered, KindRequestOpen, KindEnd, KindDecisions, KindAck:
 		*m = Message{Kind: kind, Epoch: b[2], Number: binary.LittleEndian.Uint64(b[8:])}

@@ -11,7 +11,7 @@ import (
 
 func someMessages() []Message {
 	return []Message{
-		{Kind: KindOpen, Epoch: 7, Ref: shmem.Ref{Window: 42, Gen: 5}, Places: 16384},
+		{Kind: KindOpen, Epoch: 7, Ref: shmem.Ref{Window: 42, Gen: 5}, RingCapacity: 16384},
 		{Kind: KindOpen, Epoch: 7},
 		{Kind: KindCredit, Epoch: 7, Number: 4096},
 		{Kind: KindTriggered, Epoch: 7, Number: 1000000},
@@ -81,7 +81,7 @@ func FuzzMessage(f *testing.F) {
 		if back := m.Append(nil); !bytes.Equal(b, back) {
 			t.Errorf("% x is read as %+v and written as % x", b, m, back)
 		}
-		if m.Places < 1<<10 && box.openRing(m) == nil { // an outbox bears whatever can be read
+		if m.RingCapacity < 1<<10 && box.openRing(m) == nil { // an outbox bears whatever can be read
 			box.nextWrite()
 		}
 		_ = box.applyCredit(m)

@@ -18,25 +18,25 @@ import (
 //	4 applyCredit    (a link's receiver) places are free again
 
 const (
-	maxPlaces          = 1 << 18 // RingPlaces of the largest packing is about half of it
+	maxRingCapacity    = 1 << 18 // RingCapacityFor of the largest packing is about half of it
 	maxRuns            = 1 << 15 // verdicts that wait
 	maxWrites          = 8       // under way at a time
 	maxResultsPerWrite = 4096    // of a write: 64 KiB
 )
 
-// RingPlaces is how many results a ring must hold for MEPs of that many events: two writes and two MEPs, in whole
+// RingCapacityFor is how many results a ring must hold for MEPs of that many events: two writes and two MEPs, in whole
 // pages.
-func RingPlaces(packing int) int {
+func RingCapacityFor(packing int) int {
 	const page = shmem.PageSize / ResultSize
 	return (2*maxResultsPerWrite + 2*packing + page - 1) / page * page
 }
 
-// run is a verdict on events in a row.
-type run struct {
-	first   uint64
-	n       uint32
-	took    uint16
-	verdict filter.Verdict
+// verdictRun is a verdict on events in a row.
+type verdictRun struct {
+	first         uint64
+	events        uint32
+	judgingMicros uint16
+	verdict       filter.Verdict
 }
 
 // A Write is a remote write of results that nextWrite asks for.
@@ -54,22 +54,22 @@ type OutboxStats struct {
 	Unacked         uint64 `count:"results_unheard" help:"results written when the decision unit was lost: nobody knows whether they arrived"`
 	Dropped         uint64 `count:"results_dropped" help:"results that were not sent: too many waited, or there was no decision unit at the end"`
 	AbandonedWrites uint64 `count:"result_writes_left" help:"writes of results that were under way as the run ended: nobody waits for them any more"`
-	Waiting         uint64 `count:"results_waiting" kind:"level" help:"results that wait for the decision unit, or are under way; 0 after a run"`
+	Unsent          uint64 `count:"results_waiting" kind:"level" help:"results that wait for the decision unit, or are under way; 0 after a run"`
 }
 
 // outbox is the pure core of the side that sends results. It is owned by one goroutine at a time.
 type outbox struct {
 	builder uint16
 
-	runs       []run // a ring
+	runs       []verdictRun // a ring
 	head, tail uint32
 
 	ring           Message // the open one; Places 0: there is none
 	ringGeneration uint32  // of the ring, so that outcomes of writes to one before are known
-	data           []byte  // as the ring
-	written        uint64  // results
-	read           uint64  // by the decision unit
-	done           uint64  // results whose writes have their outcome, and all before them
+	ringData       []byte  // as the ring
+	resultsWritten uint64  // results
+	resultsRead    uint64  // by the decision unit
+	resultsDone    uint64  // results whose writes have their outcome, and all before them
 	writes         [maxWrites]struct {
 		end      uint64 // 0: it is free
 		finished bool
@@ -82,7 +82,7 @@ type outbox struct {
 
 // newOutbox makes one.
 func newOutbox(builder int) *outbox {
-	return &outbox{builder: uint16(builder), runs: make([]run, maxRuns)}
+	return &outbox{builder: uint16(builder), runs: make([]verdictRun, maxRuns)}
 }
 
 // addVerdict takes a verdict on events in a row. False says that too many wait: it is dropped, and counted.
@@ -92,24 +92,25 @@ func (o *outbox) addVerdict(first uint64, n int, v filter.Verdict, took time.Dur
 		o.stats.Dropped += uint64(max(0, n))
 		return false
 	}
-	o.runs[o.tail%maxRuns] = run{
-		first:   first,
-		n:       uint32(n),
-		took:    tookMicros(took),
-		verdict: v,
+	o.runs[o.tail%maxRuns] = verdictRun{
+		first:         first,
+		events:        uint32(n),
+		judgingMicros: clampMicros(took),
+		verdict:       v,
 	}
 	o.tail++
-	o.stats.Waiting += uint64(n)
+	o.stats.Unsent += uint64(n)
 	return true
 }
 
 // openRing takes where the ring is. What was under way to one before stays unacknowledged.
 func (o *outbox) openRing(m Message) error {
-	if m.Kind != KindOpen || m.Places == 0 || m.Places > maxPlaces {
+	if m.Kind != KindOpen || m.RingCapacity == 0 || m.RingCapacity > maxRingCapacity {
 		return fmt.Errorf("%w: it opens no ring of results", ErrMessage)
 	}
 	o.closeRing()
-	o.ring, o.data = m, make([]byte, int(m.Places)*ResultSize) // writes to the one before may still be read from there
+	// writes to the one before may still be read from there
+	o.ring, o.ringData = m, make([]byte, int(m.RingCapacity)*ResultSize)
 	return nil
 }
 
@@ -119,17 +120,17 @@ func (o *outbox) closeRing() {
 		w := &o.writes[o.oldest%maxWrites]
 		if !w.finished {
 			o.stats.Unacked += uint64(w.n)
-			o.stats.Waiting -= uint64(w.n)
+			o.stats.Unsent -= uint64(w.n)
 		}
 	}
 	o.ringGeneration = (o.ringGeneration + 1) & (1<<31 - 1) // the highest bit of a cookie is the caller's
-	o.ring, o.data = Message{}, nil
-	o.written, o.read, o.done, o.oldest, o.newest = 0, 0, 0, 0, 0
+	o.ring, o.ringData = Message{}, nil
+	o.resultsWritten, o.resultsRead, o.resultsDone, o.oldest, o.newest = 0, 0, 0, 0, 0
 }
 
 // close gives up what is under way and what waits, and returns how many results were written into the ring.
 func (o *outbox) close() (written uint64) {
-	written = o.written
+	written = o.resultsWritten
 	for i := o.oldest; i != o.newest; i++ {
 		if !o.writes[i%maxWrites].finished {
 			o.stats.AbandonedWrites++
@@ -149,27 +150,27 @@ func (o *outbox) writeFailed(cookie uint64) {
 
 // nextWrite is the next write, if there is one that can be made now.
 func (o *outbox) nextWrite() (w Write, ok bool) {
-	places := uint64(o.ring.Places)
+	places := uint64(o.ring.RingCapacity)
 	if places == 0 || o.head == o.tail || o.newest-o.oldest == maxWrites {
 		return w, false
 	}
-	at := o.written % places
-	n := min(places-(o.written-min(o.read, o.done)), places-at, maxResultsPerWrite)
-	b := o.data[at*ResultSize : at*ResultSize]
+	at := o.resultsWritten % places
+	n := min(places-(o.resultsWritten-min(o.resultsRead, o.resultsDone)), places-at, maxResultsPerWrite)
+	b := o.ringData[at*ResultSize : at*ResultSize]
 	for ; n > 0 && o.head != o.tail; n-- {
 		r := &o.runs[o.head%maxRuns]
 		one := Result{
-			Event:    r.first,
-			Builder:  o.builder,
-			Decision: r.verdict.Decision,
-			Epoch:    o.ring.Epoch,
-			Score:    r.verdict.Score,
-			Took:     r.took,
+			Event:      r.first,
+			Builder:    o.builder,
+			Decision:   r.verdict.Decision,
+			Epoch:      o.ring.Epoch,
+			Score:      r.verdict.Score,
+			TookMicros: r.judgingMicros,
 		}
 		b = b[:len(b)+ResultSize]
 		one.Put(b[len(b)-ResultSize:])
 		r.first++
-		if r.n--; r.n == 0 {
+		if r.events--; r.events == 0 {
 			o.head++
 		}
 	}
@@ -178,8 +179,8 @@ func (o *outbox) nextWrite() (w Write, ok bool) {
 	}
 	slot := &o.writes[o.newest%maxWrites]
 	slot.n, slot.finished = uint32(len(b)/ResultSize), false
-	o.written += uint64(slot.n)
-	slot.end = o.written
+	o.resultsWritten += uint64(slot.n)
+	slot.end = o.resultsWritten
 	w = Write{
 		Ref:    o.ring.Ref,
 		Offset: uint32(at * ResultSize),
@@ -201,14 +202,14 @@ func (o *outbox) writeCompleted(cookie uint64, err error) {
 		return
 	}
 	w.finished = true
-	o.stats.Waiting -= uint64(w.n)
+	o.stats.Unsent -= uint64(w.n)
 	if err != nil {
 		o.stats.Unacked += uint64(w.n)
 	} else {
 		o.stats.Sent += uint64(w.n)
 	}
 	for ; o.oldest != o.newest && o.writes[o.oldest%maxWrites].finished; o.oldest++ {
-		o.done = o.writes[o.oldest%maxWrites].end
+		o.resultsDone = o.writes[o.oldest%maxWrites].end
 	}
 }
 
@@ -217,18 +218,18 @@ func (o *outbox) applyCredit(m Message) error {
 	switch {
 	case m.Kind != KindCredit:
 		return fmt.Errorf("%w: it gives no credit", ErrMessage)
-	case o.ring.Places == 0 || m.Epoch != o.ring.Epoch:
+	case o.ring.RingCapacity == 0 || m.Epoch != o.ring.Epoch:
 		return nil // of a life before
-	case m.Number > o.written || m.Number < o.read:
+	case m.Number > o.resultsWritten || m.Number < o.resultsRead:
 		return fmt.Errorf("%w: credit for %d results, of %d that were written and %d that were read", ErrMessage, m.Number,
-			o.written, o.read)
+			o.resultsWritten, o.resultsRead)
 	}
-	o.read = m.Number
+	o.resultsRead = m.Number
 	return nil
 }
 
 // epoch is that of the open ring.
-func (o *outbox) epoch() (epoch uint8, open bool) { return o.ring.Epoch, o.ring.Places > 0 }
+func (o *outbox) epoch() (epoch uint8, open bool) { return o.ring.Epoch, o.ring.RingCapacity > 0 }
 
 // idle says that everything that can be sent has been.
 func (o *outbox) idle() bool { return o.head == o.tail && o.oldest == o.newest }
@@ -236,9 +237,9 @@ func (o *outbox) idle() bool { return o.head == o.tail && o.oldest == o.newest }
 // dropWaiting gives up what waits.
 func (o *outbox) dropWaiting() {
 	for ; o.head != o.tail; o.head++ {
-		n := uint64(o.runs[o.head%maxRuns].n)
+		n := uint64(o.runs[o.head%maxRuns].events)
 		o.stats.Dropped += n
-		o.stats.Waiting -= n
+		o.stats.Unsent -= n
 	}
 }
 

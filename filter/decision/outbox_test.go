@@ -12,7 +12,7 @@ import (
 )
 
 func open(epoch uint8, places int) Message {
-	return Message{Kind: KindOpen, Epoch: epoch, Ref: shmem.Ref{Window: 1, Gen: 1}, Places: uint32(places)}
+	return Message{Kind: KindOpen, Epoch: epoch, Ref: shmem.Ref{Window: 1, Gen: 1}, RingCapacity: uint32(places)}
 }
 
 // Whatever the order of outcomes and credits: what was added comes out once, in order, and no place is written again
@@ -110,7 +110,7 @@ func TestOutbox(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				s := box.snapshot()
-				if s.Judged != added || s.Judged != s.Sent+s.Unacked+s.Dropped+s.Waiting {
+				if s.Judged != added || s.Judged != s.Sent+s.Unacked+s.Dropped+s.Unsent {
 					t.Fatalf("%+v", s)
 				}
 			},
@@ -118,7 +118,7 @@ func TestOutbox(t *testing.T) {
 		if n := box.close(); n != written || box.snapshot().AbandonedWrites != uint64(len(inFlight)) {
 			t.Fatalf("%d results were written, and %d writes are under way: %d, %+v", written, len(inFlight), n, box.snapshot())
 		}
-		if s := box.snapshot(); s.Waiting != 0 || !box.idle() || s.Judged != s.Sent+s.Unacked+s.Dropped {
+		if s := box.snapshot(); s.Unsent != 0 || !box.idle() || s.Judged != s.Sent+s.Unacked+s.Dropped {
 			t.Fatalf("%+v", s)
 		}
 	})
@@ -126,7 +126,8 @@ func TestOutbox(t *testing.T) {
 
 func TestOutboxRefuses(t *testing.T) {
 	box := newOutbox(0)
-	for _, m := range []Message{{}, {Kind: KindCredit}, {Kind: KindOpen}, {Kind: KindOpen, Places: maxPlaces + 1}} {
+	for _, m := range []Message{{}, {Kind: KindCredit}, {Kind: KindOpen},
+		{Kind: KindOpen, RingCapacity: maxRingCapacity + 1}} {
 		if err := box.openRing(m); !errors.Is(err, ErrMessage) {
 			t.Errorf("%+v: %v", m, err)
 		}

@@ -18,31 +18,31 @@ import (
 )
 
 // What a subscriber has not taken yet waits in a queue. At 1 MHz it bears one that stands still for 65 ms.
-const queueBytes = 65536 * ResultSize
+const maxQueueBytes = 65536 * ResultSize
 
-// queue is bytes of decisions for one subscriber: whoever hands them in never waits.
-type queue struct {
+// byteQueue is bytes of decisions for one subscriber: whoever hands them in never waits.
+type byteQueue struct {
 	wake chan struct{} // of one place: it is not empty, or closed
 
 	mu     sync.Mutex // guards what follows
-	bytes  []byte     // at most queueBytes
+	bytes  []byte     // at most maxQueueBytes
 	spare  []byte     // taken in turns with bytes
 	closed bool
 }
 
-func newQueue() *queue {
-	return &queue{
+func newQueue() *byteQueue {
+	return &byteQueue{
 		wake:  make(chan struct{}, 1),
-		bytes: make([]byte, 0, queueBytes),
-		spare: make([]byte, 0, queueBytes),
+		bytes: make([]byte, 0, maxQueueBytes),
+		spare: make([]byte, 0, maxQueueBytes),
 	}
 }
 
 // push says whether there was room.
-func (q *queue) push(b []byte) bool {
+func (q *byteQueue) push(b []byte) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || len(q.bytes)+len(b) > queueBytes {
+	if q.closed || len(q.bytes)+len(b) > maxQueueBytes {
 		return false
 	}
 	q.bytes = append(q.bytes, b...)
@@ -50,7 +50,7 @@ func (q *queue) push(b []byte) bool {
 	return true
 }
 
-func (q *queue) notify() {
+func (q *byteQueue) notify() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -59,7 +59,7 @@ func (q *queue) notify() {
 
 // drain waits for what is in the queue, which is the caller's until it takes again; nothing says that the queue was
 // closed and is empty.
-func (q *queue) drain(ctx context.Context) []byte {
+func (q *byteQueue) drain(ctx context.Context) []byte {
 	for {
 		q.mu.Lock()
 		b, closed := q.bytes, q.closed
@@ -76,14 +76,14 @@ func (q *queue) drain(ctx context.Context) []byte {
 	}
 }
 
-// waiting is how many decisions nobody has taken out.
-func (q *queue) waiting() int {
+// queuedBytes is how many decisions nobody has taken out.
+func (q *byteQueue) queuedBytes() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.bytes) / ResultSize
 }
 
-func (q *queue) close() {
+func (q *byteQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
@@ -92,10 +92,10 @@ func (q *queue) close() {
 
 // OutletStats count what subscribers got, over all outlets of a node.
 type OutletStats struct {
-	Handed  atomic.Uint64 `help:"decisions handed to subscribers, to each"`
-	Untaken atomic.Uint64 `help:"decisions that a shared-memory buffer had no room for: its readers are too slow, or there are none"`
-	Joined  atomic.Uint64 `count:"subscribers_joined" help:"subscribers that came by TCP"`
-	Slow    atomic.Uint64 `count:"subscribers_slow" help:"subscribers by TCP that were cut off, since they were too slow"`
+	Handed            atomic.Uint64 `help:"decisions handed to subscribers, to each"`
+	NoSpace           atomic.Uint64 `count:"untaken" help:"decisions that a shared-memory buffer had no room for: its readers are too slow, or there are none"`
+	SubscribersJoined atomic.Uint64 `count:"subscribers_joined" help:"subscribers that came by TCP"`
+	SubscribersCutOff atomic.Uint64 `count:"subscribers_slow" help:"subscribers by TCP that were cut off, since they were too slow"`
 }
 
 // bufferBytes is the size of the shared-memory buffer: as the queue, so that a reader has twice that time.
@@ -107,7 +107,7 @@ const entryDecisions = 0x43454452
 // BufferOutlet hands decisions out in a shared-memory buffer (docs/format/buffer.md), an entry for some in a row.
 type BufferOutlet struct {
 	w     *shmem.Writer
-	q     *queue
+	q     *byteQueue
 	stats *OutletStats
 	log   *slog.Logger
 	ctx   context.Context
@@ -135,7 +135,7 @@ func OpenBuffer(name string, stats *OutletStats, log *slog.Logger) (*BufferOutle
 // Publish gives decisions to the readers.
 func (r *BufferOutlet) Publish(b []byte) {
 	if !r.q.push(b) {
-		r.stats.Untaken.Add(uint64(len(b) / ResultSize))
+		r.stats.NoSpace.Add(uint64(len(b) / ResultSize))
 	}
 }
 
@@ -155,7 +155,7 @@ func (r *BufferOutlet) write() {
 					r.log.Error("the buffer for decisions takes no more", "err", err)
 				}
 				r.q.close()
-				r.stats.Untaken.Add(uint64((len(b) + len(r.q.drain(r.ctx))) / ResultSize))
+				r.stats.NoSpace.Add(uint64((len(b) + len(r.q.drain(r.ctx))) / ResultSize))
 				return
 			}
 			r.stats.Handed.Add(uint64(n / ResultSize))
@@ -178,13 +178,13 @@ func (r *BufferOutlet) commit(b []byte) error {
 	return r.w.Commit(p, len(b), entryDecisions)
 }
 
-// closeGrace is how long an outlet that ends waits for its subscribers to take what is theirs.
-const closeGrace = time.Second
+// outletCloseTimeout is how long an outlet that ends waits for its subscribers to take what is theirs.
+const outletCloseTimeout = time.Second
 
 // Close ends the buffer, once its readers have what was handed to them, or had time for that.
 func (r *BufferOutlet) Close() error {
 	r.q.close()
-	over := time.AfterFunc(closeGrace, r.stop)
+	over := time.AfterFunc(outletCloseTimeout, r.stop)
 	r.wg.Wait()
 	over.Stop()
 	r.stop()
@@ -209,13 +209,13 @@ type Server struct {
 
 type subscriber struct {
 	conn net.Conn
-	q    *queue
+	q    *byteQueue
 }
 
 // Connections by TCP at most, and from one host.
 const (
-	maxSubscribers = 64
-	maxPerHost     = 16
+	maxSubscribers        = 64
+	maxSubscribersPerHost = 16
 )
 
 // Listen opens the server at an address, HOST:PORT or HOST:PORT?secret=FILE.
@@ -233,8 +233,9 @@ func Listen(text string, stats *OutletStats, log *slog.Logger) (*Server, error) 
 			"or listen on loopback", "address", lis.Addr())
 	}
 	s := &Server{
-		secret:   key,
-		lis:      connlimit.ListenWith(lis, &connlimit.Gate{Total: maxSubscribers, PerHost: maxPerHost}, log),
+		secret: key,
+		lis: connlimit.ListenWith(lis, &connlimit.Gate{MaxTotal: maxSubscribers, MaxPerHost: maxSubscribersPerHost},
+			log),
 		stats:    stats,
 		log:      log,
 		subs:     map[*subscriber]bool{},
@@ -295,7 +296,7 @@ func (s *Server) join(conn net.Conn) {
 		sub.q.close()
 	}
 	s.mu.Unlock()
-	s.stats.Joined.Add(1)
+	s.stats.SubscribersJoined.Add(1)
 	s.logLimited(slog.LevelInfo, "decisions are subscribed to", "remote", conn.RemoteAddr())
 	s.wg.Go(func() { s.serve(sub) })
 }
@@ -347,8 +348,8 @@ func (s *Server) Publish(b []byte) {
 
 // cutOffSlow tells that a subscriber is cut off.
 func (s *Server) cutOffSlow(sub *subscriber, why string) {
-	s.stats.Slow.Add(1)
-	s.logLimited(slog.LevelWarn, why, "remote", sub.conn.RemoteAddr(), "behind", sub.q.waiting())
+	s.stats.SubscribersCutOff.Add(1)
+	s.logLimited(slog.LevelWarn, why, "remote", sub.conn.RemoteAddr(), "behind", sub.q.queuedBytes())
 }
 
 // Close ends all connections, once they have what was handed to them, or had time for that.
@@ -360,7 +361,7 @@ func (s *Server) Close() error {
 	}
 	s.mu.Unlock()
 	err := s.lis.Close()
-	over := time.AfterFunc(closeGrace, s.stop)
+	over := time.AfterFunc(outletCloseTimeout, s.stop)
 	s.wg.Wait()
 	over.Stop()
 	s.stop()
@@ -368,8 +369,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// An Address is where an outlet is: a kind, and a name or HOST:PORT.
-type Address struct{ Kind, At string }
+// An OutletAddress is where an outlet is: a kind, and a name or HOST:PORT.
+type OutletAddress struct{ Kind, Location string }
 
 // Kinds of outlets.
 const (
@@ -378,13 +379,13 @@ const (
 )
 
 // ParseAddresses reads a list of outlets, such as buffer:NAME,tcp:HOST:PORT.
-func ParseAddresses(text string) (out []Address, err error) {
+func ParseAddresses(text string) (out []OutletAddress, err error) {
 	if text == "" {
 		return nil, nil
 	}
 	for one := range strings.SplitSeq(text, ",") {
 		kind, at, ok := strings.Cut(strings.TrimSpace(one), ":")
-		a := Address{kind, at}
+		a := OutletAddress{kind, at}
 		switch {
 		case !ok || at == "" || kind != OutletBuffer && kind != OutletTCP:
 			return nil, fmt.Errorf("%q is not an outlet of decisions: give buffer:NAME or tcp:HOST:PORT", one)

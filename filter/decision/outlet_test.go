@@ -26,18 +26,18 @@ func TestTheEndOfASlowReader(t *testing.T) {
 	server.subs[sub] = true
 	server.wg.Go(func() { server.serve(sub) })
 	b, many := make([]byte, maxBatch*ResultSize), uint64(0)
-	until := time.Now().Add(patiently.Long)
-	for stats.Untaken.Load() == 0 && time.Now().Before(until) { // until ring and queue are full
+	until := time.Now().Add(patiently.LongTimeout)
+	for stats.NoSpace.Load() == 0 && time.Now().Before(until) { // until ring and queue are full
 		buffer.Publish(b)
 		many += maxBatch
 	}
 	must.OK(t, buffer.Close())
-	if got := stats.Handed.Load() + stats.Untaken.Load(); got != many {
+	if got := stats.Handed.Load() + stats.NoSpace.Load(); got != many {
 		t.Errorf("%d decisions of %d are accounted for", got, many)
 	}
 	server.Publish(b)
 	must.OK(t, server.Close())
-	if stats.Slow.Load() != 1 {
+	if stats.SubscribersCutOff.Load() != 1 {
 		t.Error("nobody is told that a subscriber was cut off")
 	}
 }

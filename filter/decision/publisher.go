@@ -21,23 +21,23 @@ import (
 // publisher tells decisions to readout units. It is an Outlet.
 type publisher struct {
 	// immutable
-	epoch  uint8
-	signal Signaler
-	wake   chan struct{} // of one place
-	ctx    context.Context
-	stop   context.CancelFunc
-	wg     sync.WaitGroup
+	epoch    uint8
+	signaler Signaler
+	wake     chan struct{} // of one place
+	ctx      context.Context
+	stop     context.CancelFunc
+	wg       sync.WaitGroup
 
-	spans []spanAt // the pointer's scratch
+	spans []numberedSpan // the pointer's scratch
 
 	mu          sync.Mutex // guards what follows; never held while somebody is signalled
 	readers     map[int]*deliveryQueue
-	ranks       []int // of to, in the order in which they came
+	readerRanks []int // of to, in the order in which they came
 	closedStats DeliveryStats
 }
 
-// spanAt is a span and its first event.
-type spanAt struct {
+// numberedSpan is a span and its first event.
+type numberedSpan struct {
 	first uint64
 	Span
 }
@@ -48,10 +48,10 @@ const publishInterval = time.Millisecond
 
 func startPublisher(epoch uint8, signal Signaler) *publisher {
 	t := &publisher{
-		epoch:   epoch,
-		signal:  signal,
-		wake:    make(chan struct{}, 1),
-		readers: map[int]*deliveryQueue{},
+		epoch:    epoch,
+		signaler: signal,
+		wake:     make(chan struct{}, 1),
+		readers:  map[int]*deliveryQueue{},
 	}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.wg.Go(t.run)
@@ -63,7 +63,7 @@ func (t *publisher) addReader(rank int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.readers[rank] = newDeliveryQueue(t.epoch)
-	t.ranks = append(t.ranks, rank)
+	t.readerRanks = append(t.readerRanks, rank)
 }
 
 // removeReader takes that a rank hears nothing more.
@@ -76,9 +76,10 @@ func (t *publisher) removeReader(rank int) {
 	}
 	t.closedStats.add(d.close())
 	delete(t.readers, rank)
-	for i, r := range t.ranks {
+	for i, r := range t.readerRanks {
 		if r == rank {
-			t.ranks = append(t.ranks[:i:i], t.ranks[i+1:]...) // a copy: the publisher may go through the one before
+			// a copy: the publisher may go through the one before
+			t.readerRanks = append(t.readerRanks[:i:i], t.readerRanks[i+1:]...)
 			break
 		}
 	}
@@ -89,7 +90,7 @@ func (t *publisher) endReader(rank int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if d := t.readers[rank]; d != nil {
-		d.end()
+		d.endReader()
 	}
 }
 
@@ -114,14 +115,14 @@ func (t *publisher) Publish(b []byte) {
 	}
 	t.spans = t.spans[:0]
 	for ; len(b) > 0; b = b[ResultSize:] {
-		event, decision := binary.LittleEndian.Uint64(b)&(maxEvent-1), filter.Decision(b[8])
+		event, decision := binary.LittleEndian.Uint64(b)&(maxEventNumber-1), filter.Decision(b[8])
 		if n := len(t.spans); n > 0 {
 			if s := &t.spans[n-1]; s.Decision == decision && s.first+s.Events == event {
 				s.Events++
 				continue
 			}
 		}
-		t.spans = append(t.spans, spanAt{event, Span{1, decision}})
+		t.spans = append(t.spans, numberedSpan{event, Span{1, decision}})
 	}
 	for _, d := range t.readers {
 		for _, s := range t.spans {
@@ -148,7 +149,7 @@ func (t *publisher) run() {
 			return
 		}
 		t.mu.Lock()
-		ranks := t.ranks
+		ranks := t.readerRanks
 		t.mu.Unlock()
 		for _, rank := range ranks {
 			t.sendPending(rank, b)
@@ -173,7 +174,7 @@ func (t *publisher) sendPending(rank int, b []byte) {
 		if m == nil {
 			return
 		}
-		if t.signal.Signal(rank, m) != nil {
+		if t.signaler.Signal(rank, m) != nil {
 			t.removeReader(rank) // the link is over, which who watches it is told
 			return
 		}
@@ -190,7 +191,7 @@ func (t *publisher) close() {
 		t.closedStats.add(d.close())
 	}
 	clear(t.readers)
-	t.ranks = nil
+	t.readerRanks = nil
 }
 
 // stats are the counters so far.

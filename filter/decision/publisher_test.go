@@ -51,8 +51,8 @@ func TestReadoutUnitsReceiveDecisions(t *testing.T) {
 	const builders, first, deaf, lost, events = 1, 2, 3, 4, 1000
 	l := &listeners{readers: map[int]*Reader{first: {}, deaf: {}, lost: {}}, deaf: []int{deaf}}
 	l.f = newFarm(t, builders, UnitConfig{
-		Core:     Config{Epoch: 5, Timeout: time.Minute, Depth: 3 * events},
-		Readouts: []int{first, deaf, lost},
+		Core:         Config{Epoch: 5, Timeout: time.Minute, MaxPending: 3 * events},
+		ReadoutRanks: []int{first, deaf, lost},
 	})
 	f := l.f
 	f.onDecisions = l.receive
@@ -72,7 +72,7 @@ func TestReadoutUnitsReceiveDecisions(t *testing.T) {
 	f.wait(func(s UnitStats) bool { return s.Delivered == 3*events })
 	f.over(first, 0) // hears nothing more
 	f.senders[0].AddVerdict(2*events, events, filter.Verdict{Decision: filter.Accepted}, 0)
-	f.wait(func(s UnitStats) bool { return s.Ended == events && s.Waiting == 3*events })
+	f.wait(func(s UnitStats) bool { return s.AfterReaderEnd == events && s.Undelivered == 3*events })
 	answer := Message{Kind: KindAck, Epoch: 5, Number: 1}
 	must.OK(t, f.unit.HandleMessage(lost, answer.Append(nil))) // its word was on the way
 	answer.Number = 1000
@@ -82,9 +82,9 @@ func TestReadoutUnitsReceiveDecisions(t *testing.T) {
 	must.OK(t, f.senders[0].Flush(t.Context()))
 	f.over(1, f.senders[0].Close())
 	f.over(deaf, 0)
-	f.unit.End(context.Background())
+	f.unit.FinishDecisions(context.Background())
 	must.OK(t, f.unit.Close())
-	if s := f.unit.Stats(); s.DeliveryStats != (DeliveryStats{Delivered: 3 * events, Ended: 4 * events}) {
+	if s := f.unit.Stats(); s.DeliveryStats != (DeliveryStats{Delivered: 3 * events, AfterReaderEnd: 4 * events}) {
 		t.Errorf("%+v", s.DeliveryStats)
 	}
 }
@@ -92,13 +92,13 @@ func TestReadoutUnitsReceiveDecisions(t *testing.T) {
 // At the end nobody waits for a readout unit that stands still, nor for one that does not say it has ended.
 func TestEndDoesNotWaitForAReader(t *testing.T) {
 	l := &listeners{readers: map[int]*Reader{2: {}}, deaf: []int{2}}
-	l.f = newFarm(t, 1, UnitConfig{Core: Config{Epoch: 5, Timeout: time.Minute}, Readouts: []int{2}})
+	l.f = newFarm(t, 1, UnitConfig{Core: Config{Epoch: 5, Timeout: time.Minute}, ReadoutRanks: []int{2}})
 	l.f.onDecisions = l.receive
 	l.f.senders[0].AddVerdict(0, 10, filter.Verdict{Decision: filter.Accepted}, 0)
-	l.f.wait(func(s UnitStats) bool { return s.Waiting == 10 })
+	l.f.wait(func(s UnitStats) bool { return s.Undelivered == 10 })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	l.f.unit.End(ctx)
+	l.f.unit.FinishDecisions(ctx)
 	if s := l.f.unit.Stats(); s.DeliveryStats != (DeliveryStats{Unacked: 10}) {
 		t.Errorf("%+v", s.DeliveryStats)
 	}

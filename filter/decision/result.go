@@ -13,8 +13,8 @@ import (
 // ResultSize is the size of a result, bytes (L1-farm §7.6, table 7.3: 128 bits).
 const ResultSize = 16
 
-// maxEvent is the first event number that a result has no room for: at 1 MHz after nine years.
-const maxEvent = 1 << 48
+// maxEventNumber is the first event number that a result has no room for: at 1 MHz after nine years.
+const maxEventNumber = 1 << 48
 
 // noBuilder is the builder of a decision that the decision unit made itself, after a time-out.
 const noBuilder uint16 = 0xffff
@@ -29,21 +29,21 @@ type Result struct {
 	Decision filter.Decision
 	Epoch    uint8 // which life of the decision unit it is for
 	Score    uint16
-	// Took is a time in µs, MaxTook for any longer one. Of a result: from the last byte of the event to the verdict. Of a
-	// decision: from when the decision unit knew of the event.
-	Took uint16
+	// TookMicros is a time in µs, MaxTookMicros for any longer one. Of a result: from the last byte of the event to the
+	// verdict. Of a decision: from when the decision unit knew of the event.
+	TookMicros uint16
 }
 
-// MaxTook stands, in Took, for all times that are as long or longer.
-const MaxTook = 1<<16 - 1
+// MaxTookMicros stands, in Took, for all times that are as long or longer.
+const MaxTookMicros = 1<<16 - 1
 
-// tookMicros makes a time fit.
-func tookMicros(d time.Duration) uint16 { return uint16(min(max(d.Microseconds(), 0), MaxTook)) }
+// clampMicros makes a time fit.
+func clampMicros(d time.Duration) uint16 { return uint16(min(max(d.Microseconds(), 0), MaxTookMicros)) }
 
 // Errors of Parse, which a result may be wrong in.
 var (
-	errSize = errors.New("a result has 16 bytes")
-	errSeal = errors.New("its seal does not fit: the bytes are of two results, or of none")
+	errResultSize = errors.New("a result has 16 bytes")
+	errSeal       = errors.New("its seal does not fit: the bytes are of two results, or of none")
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -58,25 +58,25 @@ func seal(b []byte) uint16 {
 // Put writes the result to b[:ResultSize]. Its event is below 2^48.
 func (r *Result) Put(b []byte) {
 	_ = b[ResultSize-1]
-	binary.LittleEndian.PutUint64(b, r.Event&(maxEvent-1)|uint64(r.Builder)<<48)
+	binary.LittleEndian.PutUint64(b, r.Event&(maxEventNumber-1)|uint64(r.Builder)<<48)
 	b[8], b[9] = byte(r.Decision), r.Epoch
 	binary.LittleEndian.PutUint16(b[10:], r.Score)
-	binary.LittleEndian.PutUint16(b[12:], r.Took)
+	binary.LittleEndian.PutUint16(b[12:], r.TookMicros)
 	binary.LittleEndian.PutUint16(b[14:], seal(b))
 }
 
 // Parse reads a result. Whether it makes sense is for the core to judge.
 func (r *Result) Parse(b []byte) error {
 	if len(b) != ResultSize {
-		return errSize
+		return errResultSize
 	}
 	if binary.LittleEndian.Uint16(b[14:]) != seal(b) {
 		return errSeal
 	}
 	w := binary.LittleEndian.Uint64(b)
-	r.Event, r.Builder = w&(maxEvent-1), uint16(w>>48)
+	r.Event, r.Builder = w&(maxEventNumber-1), uint16(w>>48)
 	r.Decision, r.Epoch = filter.Decision(b[8]), b[9]
-	r.Score, r.Took = binary.LittleEndian.Uint16(b[10:]), binary.LittleEndian.Uint16(b[12:])
+	r.Score, r.TookMicros = binary.LittleEndian.Uint16(b[10:]), binary.LittleEndian.Uint16(b[12:])
 	return nil
 }
 
@@ -90,5 +90,5 @@ func (r *Result) String() string {
 	if r.Decision == Void {
 		what = "no such event"
 	}
-	return fmt.Sprintf("event %d: %s by %s, score %d, %d µs", r.Event, what, by, r.Score, r.Took)
+	return fmt.Sprintf("event %d: %s by %s, score %d, %d µs", r.Event, what, by, r.Score, r.TookMicros)
 }

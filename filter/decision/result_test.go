@@ -12,8 +12,8 @@ import (
 
 func someResults() []Result {
 	return []Result{
-		{Event: 1, Builder: 2, Decision: filter.Accepted, Epoch: 7, Score: 0x1234, Took: 10},
-		{Event: maxEvent - 1, Builder: noBuilder, Decision: filter.TimedOut, Took: MaxTook},
+		{Event: 1, Builder: 2, Decision: filter.Accepted, Epoch: 7, Score: 0x1234, TookMicros: 10},
+		{Event: maxEventNumber - 1, Builder: noBuilder, Decision: filter.TimedOut, TookMicros: MaxTookMicros},
 	}
 }
 
@@ -50,16 +50,16 @@ func TestTorn(t *testing.T) {
 		}
 	}
 	var r Result
-	if err := r.Parse(x[:15]); !errors.Is(err, errSize) {
+	if err := r.Parse(x[:15]); !errors.Is(err, errResultSize) {
 		t.Error(err)
 	}
 }
 
 func TestTook(t *testing.T) {
 	for d, want := range map[time.Duration]uint16{
-		-time.Second: 0, 1999 * time.Nanosecond: 1, 65534 * time.Microsecond: 65534, time.Hour: MaxTook,
+		-time.Second: 0, 1999 * time.Nanosecond: 1, 65534 * time.Microsecond: 65534, time.Hour: MaxTookMicros,
 	} {
-		if got := tookMicros(d); got != want {
+		if got := clampMicros(d); got != want {
 			t.Errorf("%v is %d µs", d, got)
 		}
 	}
@@ -84,7 +84,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(b[:])
 	}
 	f.Add([]byte{})
-	core, err := makeCore(Config{Depth: 8, Builders: 3, Epoch: 7})
+	core, err := makeCore(Config{MaxPending: 8, BuilderCount: 3, Epoch: 7})
 	if err != nil {
 		f.Fatal(err)
 	}

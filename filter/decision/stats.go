@@ -4,7 +4,7 @@ import "ringlet/filter"
 
 // Stats counts what a core has done. Decisions and Void make up what is triggered, but for what is Pending.
 type Stats struct {
-	First      uint64          `kind:"level" help:"event that the decision unit decided first; more than 0 where it came back"`
+	FirstEvent uint64          `count:"first" kind:"level" help:"event that the decision unit decided first; more than 0 where it came back"`
 	Triggered  uint64          `count:"events_triggered" help:"events known to be triggered, from the first on, those that a short MEP lacks included"`
 	Decided    countByDecision `count:"decisions_" help:"decisions handed out, by what they are"`
 	TimedOut   uint64          `count:"timed_out" help:"decisions made by the decision unit since no result came in time"`
@@ -13,7 +13,7 @@ type Stats struct {
 	Unsplit    uint64          `help:"decisions by a result whose time is in no part: the builder unit took 65 ms or more, which is all a result can say"`
 	Void       uint64          `help:"event numbers that no event has: their MEP was shorter"`
 	Pending    uint64          `kind:"level" help:"events that wait for their decision; 0 after a run"`
-	Depth      uint64          `kind:"level" help:"events that may wait for their decision"`
+	MaxPending uint64          `count:"depth" kind:"level" help:"events that may wait for their decision"`
 	Results    countByFate     `count:"results_" help:"results that came, by what became of them"`
 }
 

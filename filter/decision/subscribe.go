@@ -29,7 +29,7 @@ func (s *Server) authenticate(conn net.Conn) error {
 	if err := conn.SetDeadline(time.Now().Add(proofTimeout)); err != nil {
 		return err
 	}
-	nonce := secret.Nonce()
+	nonce := secret.NewNonce()
 	if _, err := conn.Write(append([]byte(challengeMark), nonce...)); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func proves(conn io.ReadWriter, key []byte) error {
 	if string(challenge[:len(challengeMark)]) != challengeMark {
 		return errProof
 	}
-	nonce, localNonce := challenge[len(challengeMark):], secret.Nonce()
+	nonce, localNonce := challenge[len(challengeMark):], secret.NewNonce()
 	say := append(append([]byte(proofMark), localNonce...), secret.Proof(key, proofMark, nonce, localNonce)...)
 	if _, err := conn.Write(say); err != nil {
 		return err
@@ -55,7 +55,7 @@ func TestSubscribersProveTheSecret(t *testing.T) {
 		conn, err := net.Dial("tcp", server.Addr().String())
 		must.OK(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
-		must.OK(t, conn.SetDeadline(time.Now().Add(patiently.Long)))
+		must.OK(t, conn.SetDeadline(time.Now().Add(patiently.LongTimeout)))
 		return conn
 	}
 	silent := dial()
@@ -67,7 +67,7 @@ func TestSubscribersProveTheSecret(t *testing.T) {
 	replay := dial()
 	_, err = io.ReadFull(replay, make([]byte, challengeSize))
 	must.OK(t, err)
-	peerNonce := secret.Nonce()
+	peerNonce := secret.NewNonce()
 	forged := secret.Proof(key, proofMark, make([]byte, secret.NonceSize), peerNonce)
 	_, err = replay.Write(append(append([]byte(proofMark), peerNonce...), forged...))
 	must.OK(t, err)
@@ -75,7 +75,7 @@ func TestSubscribersProveTheSecret(t *testing.T) {
 		t.Errorf("a proof for another nonce is answered with %q", b)
 	}
 	handed := bytes.Repeat([]byte("d"), ResultSize)
-	for stats.Joined.Load() == 0 && t.Context().Err() == nil {
+	for stats.SubscribersJoined.Load() == 0 && t.Context().Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
 	server.Publish(handed)
@@ -85,7 +85,7 @@ func TestSubscribersProveTheSecret(t *testing.T) {
 	}
 	must.OK(t, silent.Close())
 	must.OK(t, server.Close())
-	if n := stats.Joined.Load(); n != 1 {
+	if n := stats.SubscribersJoined.Load(); n != 1 {
 		t.Errorf("%d have subscribed", n)
 	}
 }
@@ -103,7 +103,7 @@ func TestSilentStrangersKeepNoSubscriberOut(t *testing.T) {
 		conn, err := net.Dial("tcp", server.Addr().String())
 		must.OK(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
-		must.OK(t, conn.SetDeadline(time.Now().Add(patiently.Long)))
+		must.OK(t, conn.SetDeadline(time.Now().Add(patiently.LongTimeout)))
 		return conn
 	}
 	strangers := func() {
@@ -118,7 +118,7 @@ func TestSilentStrangersKeepNoSubscriberOut(t *testing.T) {
 	if took := time.Since(began); took >= proofTimeout {
 		t.Errorf("it took %v, until strangers had no time left", took)
 	}
-	for until := time.Now().Add(patiently.Long); stats.Joined.Load() == 0 && time.Now().Before(until); {
+	for until := time.Now().Add(patiently.LongTimeout); stats.SubscribersJoined.Load() == 0 && time.Now().Before(until); {
 		time.Sleep(time.Millisecond)
 	}
 	strangers() // who has proven its secret makes no room

@@ -39,14 +39,14 @@ type Outlet interface {
 
 // UnitConfig is that of a Unit.
 type UnitConfig struct {
-	Core     Config // First and Builders are not asked for
-	Places   int    // of each ring: RingPlaces
-	Builders []int  // rank of each builder unit, by index
-	Readouts []int  // ranks of the readout units, which are told all decisions
-	Table    *shmem.Table
-	Segment  *shmem.Segment // SegmentSize bytes; the caller closes it after Close
-	Signaler Signaler
-	Outlets  []Outlet
+	Core         Config // First and Builders are not asked for
+	RingCapacity int    // of each ring: RingCapacityFor
+	BuilderRanks []int  // rank of each builder unit, by index
+	ReadoutRanks []int  // ranks of the readout units, which are told all decisions
+	Table        *shmem.Table
+	Segment      *shmem.Segment // SegmentSize bytes; the caller closes it after Close
+	Signaler     Signaler
+	Outlets      []Outlet
 	// Rejoining says that events were triggered before this unit was there. It begins with the event that is triggered
 	// next after it has heard of one.
 	Rejoining bool
@@ -59,51 +59,52 @@ func SegmentSize(builders, places int) int { return builders * places * ResultSi
 // Unit is a decision unit.
 type Unit struct {
 	// immutable
-	cfg       UnitConfig
-	segment   shmem.SegmentID
-	byRank    map[int]*resultRing
-	began     time.Time
-	ctx       context.Context
-	cancel    context.CancelFunc
-	wg        sync.WaitGroup
-	wake      chan struct{} // of one place: there may be something to decide
-	publisher *publisher    // nil: there is nobody to tell
+	cfg        UnitConfig
+	segment    shmem.SegmentID
+	ringByRank map[int]*resultRing
+	began      time.Time
+	ctx        context.Context
+	cancel     context.CancelFunc
+	wg         sync.WaitGroup
+	wake       chan struct{} // of one place: there may be something to decide
+	publisher  *publisher    // nil: there is nobody to tell
 
-	refused atomic.Uint64
+	refusedMessages atomic.Uint64
 
-	mu                        sync.Mutex    // guards what follows
-	core                      *core         // nil: the unit came back, and does not know yet where to begin
-	peers                     map[int]*peer // by rank: who has something to tell
-	ringStats                 UnitStats
-	total, building, ordering latencyTally
-	took                      *hdr.Histogram
-	message                   []byte // scratch
+	mu sync.Mutex // guards what follows
+	// nil: the unit came back, and does not know yet where to begin
+	core                                           *core
+	peers                                          map[int]*peer // by rank: who has something to tell
+	ringStats                                      UnitStats
+	totalLatency, buildingLatency, orderingLatency latencyTally
+	judgingLatency                                 *hdr.Histogram
+	message                                        []byte // scratch
 }
 
 // peer is a node with units.
 type peer struct {
-	ended   bool   // it has told all
-	results uint64 // that it wrote into its ring, once it is over
+	reportedEnd    bool   // it has told all
+	resultsWritten uint64 // that it wrote into its ring, once it is over
 }
 
 // resultRing is one builder unit's.
 type resultRing struct {
-	rank     int
-	index    int
-	ref      shmem.Ref
-	mem      []byte
-	read     uint64 // results; guarded by the Unit's mu
-	credited uint64
+	rank            int
+	index           int
+	ref             shmem.Ref
+	mem             []byte
+	resultsRead     uint64 // results; guarded by the Unit's mu
+	resultsCredited uint64
 }
 
 // UnitStats counts what a Unit has done beside its core.
 type UnitStats struct {
 	Stats
 	DeliveryStats
-	Broken  uint64 `count:"results_broken" help:"results whose seal does not fit: overwritten while they were read"`
-	Foreign uint64 `count:"results_foreign" help:"results in the lane of a builder unit that are in another's name"`
-	Early   uint64 `count:"results_early" help:"results that came before a decision unit that is back knew where to begin"`
-	Refused uint64 `count:"messages_refused" help:"messages and writes that the decision unit could not use"`
+	BadChecksum      uint64 `count:"results_broken" help:"results whose seal does not fit: overwritten while they were read"`
+	WrongBuilder     uint64 `count:"results_foreign" help:"results in the lane of a builder unit that are in another's name"`
+	BeforeFirstEvent uint64 `count:"results_early" help:"results that came before a decision unit that is back knew where to begin"`
+	Refused          uint64 `count:"messages_refused" help:"messages and writes that the decision unit could not use"`
 }
 
 // NewUnit makes a decision unit and exports its result rings. Next come Announce for each rank that has units, once the
@@ -112,18 +113,18 @@ func NewUnit(cfg UnitConfig) (*Unit, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	cfg.Core.Builders = len(cfg.Builders)
+	cfg.Core.BuilderCount = len(cfg.BuilderRanks)
 	cfg.Core.setDefaults()
 	if err := cfg.Core.check(); err != nil {
 		return nil, err
 	}
 	u := &Unit{
-		cfg:    cfg,
-		byRank: map[int]*resultRing{},
-		peers:  map[int]*peer{},
-		began:  time.Now(),
-		wake:   make(chan struct{}, 1),
-		took:   hdr.New(1, MaxTook, 3),
+		cfg:            cfg,
+		ringByRank:     map[int]*resultRing{},
+		peers:          map[int]*peer{},
+		began:          time.Now(),
+		wake:           make(chan struct{}, 1),
+		judgingLatency: hdr.New(1, MaxTookMicros, 3),
 	}
 	for _, t := range u.tallies() {
 		t.histogram = hdr.New(1, int64(time.Minute/time.Microsecond), 3)
@@ -137,7 +138,7 @@ func NewUnit(cfg UnitConfig) (*Unit, error) {
 		return nil, err
 	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
-	if len(cfg.Readouts) > 0 {
+	if len(cfg.ReadoutRanks) > 0 {
 		u.publisher = startPublisher(cfg.Core.Epoch, cfg.Signaler)
 		u.cfg.Outlets = append(slices.Clip(cfg.Outlets), u.publisher)
 	}
@@ -148,19 +149,19 @@ func NewUnit(cfg UnitConfig) (*Unit, error) {
 // begin makes the core.
 func (u *Unit) begin(first uint64) (err error) {
 	cfg := u.cfg.Core
-	cfg.First, cfg.OnDecision = first, u.recordLatency
+	cfg.FirstEvent, cfg.OnDecision = first, u.recordLatency
 	u.core, err = makeCore(cfg)
 	return err
 }
 
 // exportRings opens a result ring to each builder unit.
 func (u *Unit) exportRings() (err error) {
-	size := u.cfg.Places * ResultSize
+	size := u.cfg.RingCapacity * ResultSize
 	var rules []shmem.PageRule
-	for i, rank := range u.cfg.Builders {
+	for i, rank := range u.cfg.BuilderRanks {
 		rules = append(rules, shmem.PageRule{
 			FirstPage: i * size / shmem.PageSize,
-			Pages:     size / shmem.PageSize,
+			PageCount: size / shmem.PageSize,
 			Peer:      shmem.Peer(rank),
 			Access:    shmem.AccessNwrite,
 		})
@@ -168,20 +169,20 @@ func (u *Unit) exportRings() (err error) {
 	if u.segment, err = u.cfg.Table.ExportSegment(u.cfg.Segment, rules...); err != nil {
 		return fmt.Errorf("exporting the result rings of the decision unit: %w", err)
 	}
-	for i, rank := range u.cfg.Builders {
+	for i, rank := range u.cfg.BuilderRanks {
 		l := &resultRing{rank: rank, index: i, mem: u.cfg.Segment.Bytes()[i*size : (i+1)*size]}
 		l.ref, err = u.cfg.Table.Grant(shmem.Peer(rank), u.segment, i*size, size, shmem.AccessNwrite)
 		if err != nil {
 			return errors.Join(fmt.Errorf("granting a result ring of the decision unit to rank %d: %w", rank, err),
 				u.revokeRings())
 		}
-		u.byRank[rank] = l
+		u.ringByRank[rank] = l
 	}
 	return nil
 }
 
 func (u *Unit) revokeRings() (err error) {
-	for _, l := range u.byRank {
+	for _, l := range u.ringByRank {
 		err = errors.Join(err, u.cfg.Table.Revoke(l.ref))
 	}
 	return errors.Join(err, u.cfg.Table.Withdraw(u.segment))
@@ -193,13 +194,13 @@ func (u *Unit) Announce(rank int) {
 	u.mu.Lock()
 	u.peers[rank] = &peer{}
 	u.mu.Unlock()
-	reads := slices.Contains(u.cfg.Readouts, rank)
+	reads := slices.Contains(u.cfg.ReadoutRanks, rank)
 	if reads {
 		u.publisher.removeReader(rank) // the process that was there before
 	}
 	m := Message{Kind: KindOpen, Epoch: u.cfg.Core.Epoch}
-	if l := u.byRank[rank]; l != nil {
-		m.Ref, m.Places = l.ref, uint32(u.cfg.Places)
+	if l := u.ringByRank[rank]; l != nil {
+		m.Ref, m.RingCapacity = l.ref, uint32(u.cfg.RingCapacity)
 	}
 	if err := u.cfg.Signaler.Signal(rank, m.Append(nil)); err != nil {
 		u.cfg.Log.Warn("a node does not know that the decision unit is here", "rank", rank, "err", err)
@@ -235,11 +236,11 @@ func (u *Unit) HandleMessage(rank int, b []byte) error {
 			return nil
 		}
 		err = fmt.Errorf("%w: %d messages heard, more than it was told", ErrMessage, m.Number)
-	case m.Number > maxEvent:
+	case m.Number > maxEventNumber:
 		err = fmt.Errorf("%w: event %d cannot be triggered", ErrMessage, m.Number)
 	}
 	if err != nil {
-		u.refused.Add(1)
+		u.refusedMessages.Add(1)
 		return fmt.Errorf("from rank %d: %w", rank, err)
 	}
 	u.mu.Lock()
@@ -247,10 +248,10 @@ func (u *Unit) HandleMessage(rank int, b []byte) error {
 	if u.core == nil {
 		err = u.begin(m.Number)
 	}
-	if err == nil && !u.core.triggered(m.Number, u.now()) {
-		u.refused.Add(1)
+	if err == nil && !u.core.markTriggered(m.Number, u.now()) {
+		u.refusedMessages.Add(1)
 		err = fmt.Errorf("from rank %d: %w: event %d cannot be triggered, %d are", rank, ErrMessage, m.Number,
-			u.core.triggeredTimes.below)
+			u.core.triggeredTimes.triggeredBelow)
 	}
 	if err == nil {
 		u.notify()
@@ -263,10 +264,10 @@ func (u *Unit) endPeer(rank int, results uint64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	p := u.peers[rank]
-	if p == nil || results > 0 && u.byRank[rank] == nil {
+	if p == nil || results > 0 && u.ringByRank[rank] == nil {
 		return fmt.Errorf("%w: the end of who has nothing to tell", ErrMessage)
 	}
-	p.ended, p.results = true, results
+	p.reportedEnd, p.resultsWritten = true, results
 	if u.publisher != nil {
 		u.publisher.endReader(rank)
 	}
@@ -285,16 +286,16 @@ func (u *Unit) RankLost(rank int) {
 
 // IsRingOf says whether a write of a rank is into its ring.
 func (u *Unit) IsRingOf(rank int, ref shmem.Ref) bool {
-	l := u.byRank[rank]
+	l := u.ringByRank[rank]
 	return l != nil && l.ref == ref
 }
 
 // ResultsPlaced takes the notice that a rank has written into its ring.
 func (u *Unit) ResultsPlaced(rank int, ref shmem.Ref, offset, length uint32) {
-	l := u.byRank[rank]
+	l := u.ringByRank[rank]
 	if l == nil || ref != l.ref || offset%ResultSize != 0 || length%ResultSize != 0 ||
 		uint64(offset)+uint64(length) > uint64(len(l.mem)) {
-		u.refused.Add(1)
+		u.refusedMessages.Add(1)
 		return
 	}
 	u.mu.Lock()
@@ -306,18 +307,18 @@ func (u *Unit) ResultsPlaced(rank int, ref shmem.Ref, offset, length uint32) {
 		copy(copied[:], l.mem[at:])
 		switch {
 		case r.Parse(copied[:]) != nil:
-			u.ringStats.Broken++
+			u.ringStats.BadChecksum++
 		case u.core == nil:
-			u.ringStats.Early++
+			u.ringStats.BeforeFirstEvent++
 		case int(r.Builder) != l.index:
-			u.ringStats.Foreign++
+			u.ringStats.WrongBuilder++
 		case u.core.accept(&r, now) == FateUsed:
-			_ = u.took.RecordValue(int64(r.Took))
+			_ = u.judgingLatency.RecordValue(int64(r.TookMicros))
 		}
 	}
-	if l.read += uint64(length / ResultSize); l.read-l.credited >= uint64(u.cfg.Places/4) {
-		l.credited = l.read
-		m := Message{Kind: KindCredit, Epoch: u.cfg.Core.Epoch, Number: l.read}
+	if l.resultsRead += uint64(length / ResultSize); l.resultsRead-l.resultsCredited >= uint64(u.cfg.RingCapacity/4) {
+		l.resultsCredited = l.resultsRead
+		m := Message{Kind: KindCredit, Epoch: u.cfg.Core.Epoch, Number: l.resultsRead}
 		u.message = m.Append(u.message[:0])
 		_ = u.cfg.Signaler.Signal(rank, u.message) // to whom it cannot be told writes no more
 	}
@@ -379,20 +380,20 @@ func (u *Unit) step(out []Result) (_ []Result, due int64, waits bool) {
 	}
 	out = u.core.step(u.now(), out)
 	for _, t := range u.tallies() {
-		t.record()
+		t.flush()
 	}
-	due, waits = u.core.due()
+	due, waits = u.core.nextTimeout()
 	return out, due, waits
 }
 
 // drainPollInterval is how often a unit that ends looks whether it may.
 const drainPollInterval = 5 * time.Millisecond
 
-// End ends deciding: when every rank that was greeted is over or lost, what they wrote is read, and each event that was
-// triggered has its decision; or when ctx is done. Then those that have none get one. What comes afterwards is late,
-// and its ring takes it until Close.
-func (u *Unit) End(ctx context.Context) {
-	for !u.drained() && ctx.Err() == nil {
+// FinishDecisions ends deciding: when every rank that was greeted is over or lost, what they wrote is read, and each
+// event that was triggered has its decision; or when ctx is done. Then those that have none get one. What comes
+// afterwards is late, and its ring takes it until Close.
+func (u *Unit) FinishDecisions(ctx context.Context) {
+	for !u.isDrained() && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-time.After(drainPollInterval):
@@ -400,7 +401,7 @@ func (u *Unit) End(ctx context.Context) {
 	}
 	u.mu.Lock()
 	if u.core != nil {
-		u.core.Finish()
+		u.core.EndResults()
 	}
 	u.mu.Unlock()
 	u.cancel()
@@ -413,11 +414,11 @@ func (u *Unit) End(ctx context.Context) {
 // Close takes the result rings back: nobody writes there any more. It is called once, after End.
 func (u *Unit) Close() error { return u.revokeRings() }
 
-func (u *Unit) drained() bool {
+func (u *Unit) isDrained() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for rank, p := range u.peers {
-		if l := u.byRank[rank]; !p.ended || l != nil && l.read < p.results {
+		if l := u.ringByRank[rank]; !p.reportedEnd || l != nil && l.resultsRead < p.resultsWritten {
 			return false
 		}
 	}
@@ -432,7 +433,7 @@ func (u *Unit) Stats() UnitStats {
 	if u.core != nil {
 		s.Stats = u.core.snapshot()
 	}
-	s.Refused = u.refused.Load()
+	s.Refused = u.refusedMessages.Load()
 	if u.publisher != nil {
 		s.DeliveryStats = u.publisher.stats()
 	}

@@ -57,12 +57,12 @@ func newFarm(t testing.TB, builders int, cfg UnitConfig) *farm {
 	for i := range builders {
 		f.senders = append(f.senders, NewSender(i, func(w Write) error { return f.write(i, w) }))
 		t.Cleanup(func() { f.senders[i].Close() })
-		cfg.Builders = append(cfg.Builders, i+1)
+		cfg.BuilderRanks = append(cfg.BuilderRanks, i+1)
 	}
-	cfg.Places, cfg.Table, cfg.Signaler = RingPlaces(1), f.table, f
+	cfg.RingCapacity, cfg.Table, cfg.Signaler = RingCapacityFor(1), f.table, f
 	var err error
 	name := fmt.Sprintf("ringlet-test-decision-%d-%d", os.Getpid(), time.Now().UnixNano())
-	if cfg.Segment, err = shmem.Create(name, SegmentSize(builders, cfg.Places)); err != nil {
+	if cfg.Segment, err = shmem.Create(name, SegmentSize(builders, cfg.RingCapacity)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cfg.Segment.Close() })
@@ -75,7 +75,7 @@ func newFarm(t testing.TB, builders int, cfg UnitConfig) *farm {
 	if err := f.unit.HandleMessage(builders+1, (&Message{Kind: KindRequestOpen}).Append(nil)); err != nil {
 		t.Fatal(err)
 	}
-	if !f.unit.IsRingOf(1, f.unit.byRank[1].ref) || f.unit.IsRingOf(0, f.unit.byRank[1].ref) {
+	if !f.unit.IsRingOf(1, f.unit.ringByRank[1].ref) || f.unit.IsRingOf(0, f.unit.ringByRank[1].ref) {
 		t.Error("a result ring is its builder unit's")
 	}
 	return f
@@ -123,7 +123,7 @@ func TestFarm(t *testing.T) {
 	byTCP, byBuffer := subscribe(t, server), read(t, name)
 	var out kept
 	f := newFarm(t, builders, UnitConfig{
-		Core:    Config{Depth: builders * each, Timeout: time.Second, Epoch: 9},
+		Core:    Config{MaxPending: builders * each, Timeout: time.Second, Epoch: 9},
 		Outlets: []Outlet{&out, server, buffer},
 	})
 	if f.greeted[builders+1] != 1 || f.greeted[1] != 1 {
@@ -168,8 +168,8 @@ func TestFarm(t *testing.T) {
 			t.Errorf("%s: %d decisions", what, len(all))
 		}
 	}
-	if stats.Handed.Load() != 2*builders*each || stats.Untaken.Load()+stats.Slow.Load() != 0 {
-		t.Error(stats.Handed.Load(), stats.Untaken.Load(), stats.Slow.Load())
+	if stats.Handed.Load() != 2*builders*each || stats.NoSpace.Load()+stats.SubscribersCutOff.Load() != 0 {
+		t.Error(stats.Handed.Load(), stats.NoSpace.Load(), stats.SubscribersCutOff.Load())
 	}
 	l := f.unit.Latency()
 	if l.Total.TotalCount() != builders*each || l.Judging.Max() != 1 || l.Building.TotalCount() != builders*each*999/1000 {
@@ -189,7 +189,7 @@ func (f *farm) end(within time.Duration) {
 		f.over(i+1, s.Close())
 	}
 	f.over(len(f.senders)+1, 0) // who asked
-	f.unit.End(ctx)
+	f.unit.FinishDecisions(ctx)
 	if err := f.unit.Close(); err != nil {
 		f.t.Error(err)
 	}
@@ -215,7 +215,7 @@ func TestEndWaitsForWhatIsOnItsWay(t *testing.T) {
 	f.wait(func(s UnitStats) bool { return s.TimedOut == 10 })
 	ended := make(chan struct{})
 	go func() {
-		f.unit.End(context.Background())
+		f.unit.FinishDecisions(context.Background())
 		close(ended)
 	}()
 	waits := func(why string) {
@@ -267,8 +267,8 @@ func dial(t *testing.T, server *Server) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for begun := time.Now(); server.stats.Joined.Load() == 0; time.Sleep(time.Millisecond) {
-		if time.Since(begun) > patiently.Long {
+	for begun := time.Now(); server.stats.SubscribersJoined.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > patiently.LongTimeout {
 			t.Fatal("it is not subscribed")
 		}
 	}
@@ -312,7 +312,7 @@ func TestBack(t *testing.T) {
 	})
 	v := filter.Verdict{Decision: filter.Accepted}
 	f.senders[0].AddVerdict(999, 1, v, 0) // nobody has said where to begin
-	f.wait(func(s UnitStats) bool { return s.Early == 1 })
+	f.wait(func(s UnitStats) bool { return s.BeforeFirstEvent == 1 })
 	trigger := func(below uint64) {
 		m := Message{Kind: KindTriggered, Epoch: 2, Number: below}
 		if err := f.unit.HandleMessage(2, m.Append(nil)); err != nil {
@@ -326,8 +326,8 @@ func TestBack(t *testing.T) {
 	for _, bad := range [][]byte{
 		nil,
 		(&Message{Kind: KindCredit, Epoch: 2}).Append(nil),
-		(&Message{Kind: KindTriggered, Epoch: 2, Number: maxEvent + 1}).Append(nil),
-		(&Message{Kind: KindTriggered, Epoch: 2, Number: maxEvent}).Append(nil), // it would decide for weeks
+		(&Message{Kind: KindTriggered, Epoch: 2, Number: maxEventNumber + 1}).Append(nil),
+		(&Message{Kind: KindTriggered, Epoch: 2, Number: maxEventNumber}).Append(nil), // it would decide for weeks
 	} {
 		if err := f.unit.HandleMessage(2, bad); err == nil {
 			t.Errorf("% x is used", bad)
@@ -337,7 +337,7 @@ func TestBack(t *testing.T) {
 		t.Error(err)
 	}
 	f.end(time.Second)
-	if s := f.unit.Stats(); s.First != 1000 || s.Triggered != 1 || s.Refused != 5 || len(out.all) != 1 {
+	if s := f.unit.Stats(); s.FirstEvent != 1000 || s.Triggered != 1 || s.Refused != 5 || len(out.all) != 1 {
 		t.Errorf("%+v, %v", s, out.all)
 	}
 }
@@ -345,7 +345,7 @@ func TestBack(t *testing.T) {
 func (f *farm) wait(until func(UnitStats) bool) {
 	f.t.Helper()
 	for begun := time.Now(); !until(f.unit.Stats()); time.Sleep(time.Millisecond) {
-		if time.Since(begun) > patiently.Long {
+		if time.Since(begun) > patiently.LongTimeout {
 			f.t.Fatalf("%+v", f.unit.Stats())
 		}
 	}
@@ -383,7 +383,7 @@ func TestLost(t *testing.T) {
 	if err := s.Flush(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if got := s.Stats(); got.Sent != 10 || got.Judged != 20 || got.Waiting != 0 {
+	if got := s.Stats(); got.Sent != 10 || got.Judged != 20 || got.Unsent != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -402,7 +402,7 @@ func TestSlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	batch := make([]byte, maxBatch*ResultSize)
-	for i := 0; stats.Slow.Load() == 0 || stats.Untaken.Load() == 0; i++ {
+	for i := 0; stats.SubscribersCutOff.Load() == 0 || stats.NoSpace.Load() == 0; i++ {
 		server.Publish(batch)
 		buffer.Publish(batch)
 		if i > 1e5 {
@@ -416,8 +416,8 @@ func TestSlow(t *testing.T) {
 
 func TestAddresses(t *testing.T) {
 	got, err := ParseAddresses("buffer:dec, tcp:127.0.0.1:7001")
-	if err != nil || len(got) != 2 || got[0] != (Address{"buffer", "dec"}) ||
-		got[1] != (Address{"tcp", "127.0.0.1:7001"}) {
+	if err != nil || len(got) != 2 || got[0] != (OutletAddress{"buffer", "dec"}) ||
+		got[1] != (OutletAddress{"tcp", "127.0.0.1:7001"}) {
 		t.Error(got, err)
 	}
 	for _, bad := range []string{"x", "udp:h:1", "buffer:", "tcp:nowhere", "buffer:a/b", "buffer:a,"} {

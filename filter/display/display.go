@@ -41,8 +41,8 @@ type Config struct {
 	Truth func(run uint32, event uint64) (Truth, bool)
 }
 
-// posted is one event, as the tap shows it.
-type posted struct {
+// postedEvent is one event, as the tap shows it.
+type postedEvent struct {
 	Run       uint32     `json:"run"`
 	Event     uint64     `json:"event"`
 	Fragments []fragment `json:"fragments"`
@@ -54,25 +54,25 @@ type fragment struct {
 	Data   []byte         `json:"data"`
 }
 
-// answer is what the page draws.
-type answer struct {
+// pageAnswer is what the page draws.
+type pageAnswer struct {
 	vertex.Picture
-	Boards   int     `json:"boards"`  // whose fragments were there
-	Lacking  int     `json:"lacking"` // boards of the detector without one
-	Clusters int     `json:"clusters"`
-	Accepted bool    `json:"accepted"`
-	Score    float64 `json:"score"` // of the secondary vertex; 0 without one
-	Truth    *Truth  `json:"truth,omitempty"`
+	Boards        int     `json:"boards"`  // whose fragments were there
+	BoardsMissing int     `json:"lacking"` // boards of the detector without one
+	Clusters      int     `json:"clusters"`
+	Accepted      bool    `json:"accepted"`
+	Score         float64 `json:"score"` // of the secondary vertex; 0 without one
+	Truth         *Truth  `json:"truth,omitempty"`
 }
 
 // handler has one finder, which a request has at a time: for some hundred microseconds.
 type handler struct {
-	cfg      Config
-	standard *velo.Geometry
+	cfg             Config
+	defaultGeometry *velo.Geometry
 
-	mu       sync.Mutex     // guards what follows
-	detector *velo.Geometry // that finder searches
-	finder   *vertex.Finder
+	mu             sync.Mutex     // guards what follows
+	finderGeometry *velo.Geometry // that finder searches
+	finder         *vertex.Finder
 }
 
 // Handler draws events that are posted to it.
@@ -81,23 +81,23 @@ func Handler(cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &handler{cfg: cfg, standard: g}
-	return h, h.search(g)
+	h := &handler{cfg: cfg, defaultGeometry: g}
+	return h, h.setDetector(g)
 }
 
-// search makes the finder one of a detector.
-func (h *handler) search(g *velo.Geometry) error {
+// setDetector makes the finder one of a detector.
+func (h *handler) setDetector(g *velo.Geometry) error {
 	if g == nil {
-		g = h.standard
+		g = h.defaultGeometry
 	}
-	if g == h.detector {
+	if g == h.finderGeometry {
 		return nil
 	}
 	d, err := vertex.NewDetector(g)
 	if err != nil {
 		return err
 	}
-	h.detector, h.finder = g, vertex.NewFinder(d)
+	h.finderGeometry, h.finder = g, vertex.NewFinder(d)
 	return nil
 }
 
@@ -108,12 +108,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "an event is posted to be drawn", http.StatusMethodNotAllowed)
 		return
 	}
-	var e posted
+	var e postedEvent
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&e); err != nil {
 		refuse(w, fmt.Errorf("the event cannot be read: %w", err))
 		return
 	}
-	a, err := h.draw(&e)
+	a, err := h.findAndDraw(&e)
 	if err != nil {
 		refuse(w, err)
 		return
@@ -134,8 +134,8 @@ func refuse(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"message": err.Error()})
 }
 
-// draw has the finder look at an event.
-func (h *handler) draw(e *posted) (a *answer, err error) {
+// findAndDraw has the finder look at an event.
+func (h *handler) findAndDraw(e *postedEvent) (a *pageAnswer, err error) {
 	ev := selection.Event{Number: e.Event}
 	for _, f := range e.Fragments {
 		ev.Fragments = append(ev.Fragments, selection.Fragment{Source: f.Source, Type: f.Type, Data: f.Data})
@@ -148,18 +148,18 @@ func (h *handler) draw(e *posted) (a *answer, err error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := h.search(g); err != nil {
+	if err := h.setDetector(g); err != nil {
 		return nil, err
 	}
-	a = &answer{}
+	a = &pageAnswer{}
 	if a.Boards, a.Clusters, err = h.finder.AddEvent(&ev); err != nil {
 		return nil, err
 	}
 	found := h.finder.Find(nil)
 	v := h.finder.Verdict(&found)
 	a.Picture = h.finder.Picture(&found)
-	a.Lacking, a.Accepted = h.detector.Boards()-a.Boards, v.Decision == filter.Accepted
-	if found.Displaced {
+	a.BoardsMissing, a.Accepted = h.finderGeometry.Boards()-a.Boards, v.Decision == filter.Accepted
+	if found.HasSecondary {
 		a.Score = found.Secondary.Score
 	}
 	return a, nil

@@ -14,7 +14,7 @@ import (
 )
 
 // post has a handler draw an event.
-func post(t testing.TB, body string, cfg Config) (*httptest.ResponseRecorder, answer) {
+func post(t testing.TB, body string, cfg Config) (*httptest.ResponseRecorder, pageAnswer) {
 	t.Helper()
 	h, err := Handler(cfg)
 	if err != nil {
@@ -23,11 +23,11 @@ func post(t testing.TB, body string, cfg Config) (*httptest.ResponseRecorder, an
 	return drawn(t, h, body)
 }
 
-func drawn(t testing.TB, h http.Handler, body string) (*httptest.ResponseRecorder, answer) {
+func drawn(t testing.TB, h http.Handler, body string) (*httptest.ResponseRecorder, pageAnswer) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("POST", Path, strings.NewReader(body)))
-	var a answer
+	var a pageAnswer
 	if w.Code == http.StatusOK {
 		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
 			t.Fatal(err)
@@ -55,13 +55,13 @@ func detector(t *testing.T, l velo.Layout) *velo.Geometry {
 // linesIn is lines in a detector.
 func linesIn(t *testing.T, g *velo.Geometry, ev uint64, z0 float64, slopes ...float64) string {
 	t.Helper()
-	e := posted{Event: ev}
+	e := postedEvent{Event: ev}
 	for station := range len(g.Layout().Stations) {
 		b := g.BoardOf(velo.R, station, 0)
 		_, low, high := g.Sector(b, 0)
 		var clusters []velo.Cluster
 		for _, slope := range slopes {
-			if at, ok := g.PlaceR(b, slope*(g.Sensor(b).Z-z0), (low+high)/2); ok {
+			if at, ok := g.LocateR(b, slope*(g.Sensor(b).Z-z0), (low+high)/2); ok {
 				clusters = append(clusters, velo.NewCluster(at.Strip, false))
 			}
 		}
@@ -80,8 +80,8 @@ func linesIn(t *testing.T, g *velo.Geometry, ev uint64, z0 float64, slopes ...fl
 func TestDraws(t *testing.T) {
 	body := lines(t, 70_000, 3, 0.06, 0.075, 0.09, 0.11, 0.13, 0.16)
 	_, a := post(t, body, Config{})
-	if a.Boards != 25 || a.Lacking != 75 || a.Clusters == 0 || len(a.Hits) != a.Clusters || len(a.Planes) != 50 {
-		t.Fatalf("%d boards, %d lacking, %d clusters, %d hits", a.Boards, a.Lacking, a.Clusters, len(a.Hits))
+	if a.Boards != 25 || a.BoardsMissing != 75 || a.Clusters == 0 || len(a.Hits) != a.Clusters || len(a.Planes) != 50 {
+		t.Fatalf("%d boards, %d lacking, %d clusters, %d hits", a.Boards, a.BoardsMissing, a.Clusters, len(a.Hits))
 	}
 	if len(a.Primaries) != 1 || a.Primaries[0].Z < 2.5 || a.Primaries[0].Z > 3.5 || len(a.Tracks) != 6 {
 		t.Errorf("%+v, %d tracks", a.Primaries, len(a.Tracks))

@@ -123,7 +123,8 @@ func TestKilledAtRandom(t *testing.T) {
 			d.right(meps, packing)
 			s := d.Stats()
 			t.Logf("%v %+v", count, s)
-			if uint64(count[filter.Failed]) > s.Crashed*uint64(packing) || s.Doubled+s.Unasked+s.Invalid > 0 {
+			if uint64(count[filter.Failed]) > s.Crashed*uint64(packing) ||
+				s.DoubledAnswers+s.UnassignedAnswers+s.InvalidAnswers > 0 {
 				t.Errorf("%v %+v", count, s)
 			}
 		})

@@ -22,9 +22,9 @@ import (
 // goroutine is asleep, which takes some 50 µs.
 const maxCases = 16
 
-// maxPast is how many MEPs that a process has done with are known, to tell an answer that comes twice from one that
-// nobody asked for.
-const maxPast = 64
+// maxFinishedSpans is how many MEPs that a process has done with are known, to tell an answer that comes twice from one
+// that nobody asked for.
+const maxFinishedSpans = 64
 
 // maxReturns bounds how often a MEP is given back. A process that takes MEPs and leaves, over and over, could keep
 // them from the output for good otherwise.
@@ -34,78 +34,78 @@ const maxReturns = 8
 type core struct {
 	deadline time.Duration // for one event; immutable
 
-	cases   []heldCase // with the process, in the order in which it got them
-	since   time.Time  // from when on the event at hand counts
-	overdue []span     // given up, and the process may still answer
-	past    [maxPast]span
-	next    int // of past, to be overwritten
+	cases         []heldCase  // with the process, in the order in which it got them
+	judgingSince  time.Time   // from when on the event at hand counts
+	overdue       []eventSpan // given up, and the process may still answer
+	finishedSpans [maxFinishedSpans]eventSpan
+	nextFinished  int // of past, to be overwritten
 
-	judging, longest time.Duration
-	count            [numberOfAnswers]uint64
+	judgingTotal, judgingMax time.Duration
+	answerCounts             [numberOfAnswers]uint64
 }
 
 // heldCase is a case with the process.
 type heldCase struct {
 	*filter.Case
-	unanswered int // events without an answer
+	unansweredEvents int // events without an answer
 }
 
-// span is events in a row of which so many have no answer.
-type span struct {
-	first      uint64
-	n          int
-	unanswered int
+// eventSpan is events in a row of which so many have no answer.
+type eventSpan struct {
+	firstEvent       uint64
+	eventCount       int
+	unansweredEvents int
 }
 
-func (s *span) contains(event uint64) bool { return event-s.first < uint64(s.n) }
+func (s *eventSpan) contains(event uint64) bool { return event-s.firstEvent < uint64(s.eventCount) }
 
-// answer numbers what an answer can be.
-type answer int
+// answerKind numbers what an answer can be.
+type answerKind int
 
 const (
-	answerUsed    answer = iota // it is the verdict of an event
-	answerLate                  // the event has passed by time-out, or is with another process
-	answerDoubled               // the event has an answer
-	answerUnasked               // the process does not have the event
-	answerInvalid               // its 16 bytes are no result of that event
+	answerUsed       answerKind = iota // it is the verdict of an event
+	answerLate                         // the event has passed by time-out, or is with another process
+	answerDoubled                      // the event has an answer
+	answerUnassigned                   // the process does not have the event
+	answerInvalid                      // its 16 bytes are no result of that event
 
 	numberOfAnswers = int(answerInvalid) + 1
 )
 
-// idle says that the process has nothing to do.
-func (c *core) idle() bool { return len(c.cases) == 0 }
+// isIdle says that the process has nothing to do.
+func (c *core) isIdle() bool { return len(c.cases) == 0 }
 
-// behind says that the process has not answered what it was given up on.
-func (c *core) behind() bool { return len(c.overdue) > 0 }
+// hasOverdue says that the process has not answered what it was given up on.
+func (c *core) hasOverdue() bool { return len(c.overdue) > 0 }
 
-// ready says that it may be handed a case.
-func (c *core) ready() bool { return len(c.cases) < maxCases && !c.behind() }
+// acceptsCase says that it may be handed a case.
+func (c *core) acceptsCase() bool { return len(c.cases) < maxCases && !c.hasOverdue() }
 
 // assign takes that the process has a case from now on. Its entry may be read by nobody else any more.
 func (c *core) assign(one *filter.Case, now time.Time) {
-	if c.idle() {
-		c.since = now
+	if c.isIdle() {
+		c.judgingSince = now
 	}
 	c.cases = append(c.cases, heldCase{one, one.Events})
 }
 
-// due is when the event at hand is too late. The process must not be idle.
-func (c *core) due() time.Time { return c.since.Add(c.deadline) }
+// headDeadline is when the event at hand is too late. The process must not be idle.
+func (c *core) headDeadline() time.Time { return c.judgingSince.Add(c.deadline) }
 
-// answer takes 16 bytes about an event, and returns its case if that was the last one it waited for.
-func (c *core) answer(event uint64, b []byte, now time.Time) (finished *filter.Case, what answer) {
+// applyAnswer takes 16 bytes about an event, and returns its case if that was the last one it waited for.
+func (c *core) applyAnswer(event uint64, b []byte, now time.Time) (finished *filter.Case, what answerKind) {
 	v, ok := verdictOf(event, b)
 	if !ok {
-		c.count[answerInvalid]++
+		c.answerCounts[answerInvalid]++
 		return nil, answerInvalid
 	}
-	what = answerUnasked
+	what = answerUnassigned
 	for i := range c.cases {
 		h := &c.cases[i]
-		if event-h.First >= uint64(h.Events) {
+		if event-h.FirstEvent >= uint64(h.Events) {
 			continue
 		}
-		at := &h.Verdicts[event-h.First]
+		at := &h.Verdicts[event-h.FirstEvent]
 		if at.Decision != 0 {
 			what = answerDoubled
 			continue
@@ -114,19 +114,19 @@ func (c *core) answer(event uint64, b []byte, now time.Time) (finished *filter.C
 		if i == 0 { // else it skips events, and could keep them for good
 			c.recordTime(now)
 		}
-		c.count[answerUsed]++
-		if h.unanswered--; h.unanswered > 0 {
+		c.answerCounts[answerUsed]++
+		if h.unansweredEvents--; h.unansweredEvents > 0 {
 			return nil, answerUsed
 		}
 		finished = h.Case
-		c.remember(span{h.First, h.Events, 0})
+		c.recordFinished(eventSpan{h.FirstEvent, h.Events, 0})
 		c.drop(i)
 		return finished, answerUsed
 	}
-	if what == answerUnasked {
+	if what == answerUnassigned {
 		what = c.classifyUnheld(event)
 	}
-	c.count[what]++
+	c.answerCounts[what]++
 	return nil, what
 }
 
@@ -143,36 +143,36 @@ func verdictOf(event uint64, b []byte) (v filter.Verdict, ok bool) {
 
 // recordTime counts the time of the event that was answered now; the next one counts from now on.
 func (c *core) recordTime(now time.Time) {
-	d := max(now.Sub(c.since), 0)
-	c.judging += d
-	c.longest = max(c.longest, d)
-	c.since = now
+	d := max(now.Sub(c.judgingSince), 0)
+	c.judgingTotal += d
+	c.judgingMax = max(c.judgingMax, d)
+	c.judgingSince = now
 }
 
 // classifyUnheld says what an answer is about an event that the process does not have.
-func (c *core) classifyUnheld(event uint64) answer {
+func (c *core) classifyUnheld(event uint64) answerKind {
 	for i := range c.overdue {
 		s := &c.overdue[i]
 		if !s.contains(event) {
 			continue
 		}
-		if s.unanswered--; s.unanswered == 0 {
-			c.remember(*s)
+		if s.unansweredEvents--; s.unansweredEvents == 0 {
+			c.recordFinished(*s)
 			c.overdue = append(c.overdue[:i], c.overdue[i+1:]...)
 		}
 		return answerLate
 	}
-	for i := range c.past {
-		if c.past[i].contains(event) {
+	for i := range c.finishedSpans {
+		if c.finishedSpans[i].contains(event) {
 			return answerDoubled
 		}
 	}
-	return answerUnasked
+	return answerUnassigned
 }
 
-func (c *core) remember(s span) {
-	c.past[c.next] = s
-	c.next = (c.next + 1) % maxPast
+func (c *core) recordFinished(s eventSpan) {
+	c.finishedSpans[c.nextFinished] = s
+	c.nextFinished = (c.nextFinished + 1) % maxFinishedSpans
 }
 
 // drop forgets case i.
@@ -184,38 +184,38 @@ func (c *core) drop(i int) {
 // expire gives up on the process for now, if its event at hand is too late: its case is finished, the others are
 // appended to back.
 func (c *core) expire(now time.Time, back []*filter.Case) (finished *filter.Case, _ []*filter.Case) {
-	if c.idle() || !now.After(c.due()) {
+	if c.isIdle() || !now.After(c.headDeadline()) {
 		return nil, back
 	}
 	for i := range c.cases {
 		h := &c.cases[i]
-		c.overdue = append(c.overdue, span{h.First, h.Events, h.unanswered})
+		c.overdue = append(c.overdue, eventSpan{h.FirstEvent, h.Events, h.unansweredEvents})
 	}
 	c.recordTime(now)
-	return c.release(filter.TimedOut, back)
+	return c.releaseCases(filter.TimedOut, back)
 }
 
-// release finishes the first case, the events of which that have no answer get that decision, and appends the others to
-// back. Decision 0: the first one is given back, too.
-func (c *core) release(d filter.Decision, back []*filter.Case) (finished *filter.Case, _ []*filter.Case) {
+// releaseCases finishes the first case, the events of which that have no answer get that decision, and appends the
+// others to back. Decision 0: the first one is given back, too.
+func (c *core) releaseCases(d filter.Decision, back []*filter.Case) (finished *filter.Case, _ []*filter.Case) {
 	for i := range c.cases {
 		one := c.cases[i].Case
 		c.cases[i] = heldCase{}
 		if i == 0 && d != 0 {
-			fillMissing(one, d)
+			fillUnanswered(one, d)
 			finished = one
 			continue
 		}
 		clear(one.Verdicts)
-		one.Returns++
+		one.TimesReturned++
 		back = append(back, one)
 	}
 	c.cases = c.cases[:0]
 	return finished, back
 }
 
-// fillMissing gives a decision to the events of a case that have none.
-func fillMissing(one *filter.Case, d filter.Decision) {
+// fillUnanswered gives a decision to the events of a case that have none.
+func fillUnanswered(one *filter.Case, d filter.Decision) {
 	for i := range one.Verdicts {
 		if one.Verdicts[i].Decision == 0 {
 			one.Verdicts[i] = filter.Verdict{Decision: d}

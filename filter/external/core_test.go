@@ -14,10 +14,10 @@ import (
 
 func caseOf(first uint64, n int) *filter.Case {
 	return &filter.Case{
-		Meta:     selection.Meta{MEP: first},
-		First:    first,
-		Events:   n,
-		Verdicts: make([]filter.Verdict, n),
+		Meta:       selection.Meta{MEP: first},
+		FirstEvent: first,
+		Events:     n,
+		Verdicts:   make([]filter.Verdict, n),
 	}
 }
 
@@ -45,9 +45,9 @@ func TestModel(t *testing.T) {
 			}
 			delete(first, one)
 			for i, v := range one.Verdicts {
-				want, known := with[one.First+uint64(i)]
+				want, known := with[one.FirstEvent+uint64(i)]
 				if known && v != want || !known && (v.Decision != filter.TimedOut && v.Decision != filter.Failed) {
-					t.Fatalf("event %d: %+v, told %+v", one.First+uint64(i), v, want)
+					t.Fatalf("event %d: %+v, told %+v", one.FirstEvent+uint64(i), v, want)
 				}
 			}
 		}
@@ -61,7 +61,7 @@ func TestModel(t *testing.T) {
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"hand": func(t *rapid.T) {
-				if !c.ready() {
+				if !c.acceptsCase() {
 					return
 				}
 				n := rapid.IntRange(1, 5).Draw(t, "events")
@@ -77,7 +77,7 @@ func TestModel(t *testing.T) {
 				if rapid.Bool().Draw(t, "harm") {
 					b = rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "bytes")
 				}
-				finished, what := c.answer(event, b, now)
+				finished, what := c.applyAnswer(event, b, now)
 				assigned++
 				if what == answerUsed {
 					if _, twice := with[event]; twice {
@@ -96,18 +96,18 @@ func TestModel(t *testing.T) {
 				}
 				for _, one := range back {
 					for i := range one.Events { // another process may answer them
-						delete(with, one.First+uint64(i))
+						delete(with, one.FirstEvent+uint64(i))
 					}
 				}
 				finish(t, finished)
 				giveBack(t, back)
 			},
 			"": func(t *rapid.T) {
-				if c.idle() != (len(first) == 0) || len(c.cases) != len(first) || c.behind() && !c.idle() {
+				if c.isIdle() != (len(first) == 0) || len(c.cases) != len(first) || c.hasOverdue() && !c.isIdle() {
 					t.Fatalf("%d held, %d in hand", len(c.cases), len(first))
 				}
 				sum := uint64(0)
-				for _, n := range c.count {
+				for _, n := range c.answerCounts {
 					sum += n
 				}
 				if sum != assigned {
@@ -115,7 +115,7 @@ func TestModel(t *testing.T) {
 				}
 			},
 		})
-		finished, back := c.release(filter.Failed, nil)
+		finished, back := c.releaseCases(filter.Failed, nil)
 		finish(t, finished)
 		giveBack(t, back)
 		if len(first) != 0 {
@@ -131,9 +131,9 @@ func TestWhatAnAnswerIs(t *testing.T) {
 	a, b := caseOf(100, 2), caseOf(102, 1)
 	c.assign(a, now)
 	c.assign(b, now)
-	step := func(event uint64, bytes []byte, want answer, finishes *filter.Case) {
+	step := func(event uint64, bytes []byte, want answerKind, finishes *filter.Case) {
 		t.Helper()
-		finished, what := c.answer(event, bytes, now)
+		finished, what := c.applyAnswer(event, bytes, now)
 		if what != want || finished != finishes {
 			t.Errorf("event %d: %d, and %d is expected; finished %v", event, what, want, finished)
 		}
@@ -144,21 +144,21 @@ func TestWhatAnAnswerIs(t *testing.T) {
 	step(101, accept(100), answerInvalid, nil)                       // of another event
 	step(101, resultOf(101, filter.TimedOut, 0), answerInvalid, nil) // not the process's to say
 	step(101, append(accept(101)[:15], 0xFF), answerInvalid, nil)    // of broken bytes
-	step(99, accept(99), answerUnasked, nil)
+	step(99, accept(99), answerUnassigned, nil)
 	step(101, resultOf(101, filter.Rejected, 2), answerUsed, a)
 	step(101, accept(101), answerDoubled, nil)
 	now = now.Add(11 * time.Millisecond)
 	finished, back := c.expire(now, nil)
-	if finished != b || len(back) != 0 || !c.behind() || c.ready() || b.Verdicts[0].Decision != filter.TimedOut {
+	if finished != b || len(back) != 0 || !c.hasOverdue() || c.acceptsCase() || b.Verdicts[0].Decision != filter.TimedOut {
 		t.Fatalf("%v %v", finished, back)
 	}
 	step(102, accept(102), answerLate, nil)
 	step(102, accept(102), answerDoubled, nil)
-	if c.behind() || !c.ready() {
+	if c.hasOverdue() || !c.acceptsCase() {
 		t.Error("it has answered all, and is behind")
 	}
-	if a.Verdicts[1] != (filter.Verdict{Decision: filter.Rejected, Score: 2}) || c.longest != 11*time.Millisecond {
-		t.Errorf("%+v, %v", a.Verdicts, c.longest)
+	if a.Verdicts[1] != (filter.Verdict{Decision: filter.Rejected, Score: 2}) || c.judgingMax != 11*time.Millisecond {
+		t.Errorf("%+v, %v", a.Verdicts, c.judgingMax)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestTheClockOfAnEvent(t *testing.T) {
 		if finished, _ := c.expire(now, nil); finished != nil {
 			t.Fatalf("event %d is late", k)
 		}
-		_, what := c.answer(k, resultOf(k, filter.Accepted, 0), now)
+		_, what := c.applyAnswer(k, resultOf(k, filter.Accepted, 0), now)
 		if what != answerUsed {
 			t.Fatal(what)
 		}
@@ -187,7 +187,7 @@ func TestNoAllocations(t *testing.T) {
 	one, b := caseOf(5, 1), resultOf(5, filter.Accepted, 0)
 	c.assign(one, now)
 	if n := testing.AllocsPerRun(1000, func() {
-		_, _ = c.answer(5, b, now)
+		_, _ = c.applyAnswer(5, b, now)
 		one.Verdicts[0] = filter.Verdict{}
 		c.assign(one, now)
 	}); n != 0 {

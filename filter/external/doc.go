@@ -9,7 +9,7 @@
 // # What the caller must do, in order
 //
 //  1. New makes a Pool for a builder unit and a run.
-//  2. Serve judges the cases that come, until its context is done. builderunit/sink.Filtered does that.
+//  2. Serve judges the cases that come, until its context is done. builderunit/sink.FilterSink does that.
 //  3. Stats reads the counters at any time.
 //
 // # What it does not promise

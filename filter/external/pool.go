@@ -16,9 +16,9 @@ import (
 // maxWorkers is how many processes may judge for one builder unit.
 const maxWorkers = 16
 
-// Memory is what the memory of a worker takes, bytes, where a MEP has that many at most: for the MEP that the process
-// has just done with, the next one, and what is left over where the buffer ends.
-func Memory(mostMEP int) int { return max(1<<20, 3*(mostMEP+shmem.PageSize)) }
+// WorkerMemory is what the memory of a worker takes, bytes, where a MEP has that many at most: for the MEP that the
+// process has just done with, the next one, and what is left over where the buffer ends.
+func WorkerMemory(mostMEP int) int { return max(1<<20, 3*(mostMEP+shmem.PageSize)) }
 
 // absenceGrace is how long events wait where no process takes them: a process that was restarted is there in a second.
 const absenceGrace = 2 * time.Second
@@ -29,14 +29,14 @@ const segmentPrefix = "ringlet-filter-"
 
 // Config is what a Pool is made with.
 type Config struct {
-	Name     string // of the filter
-	Builder  int    // index of the builder unit
-	Run      uint32
-	Deadline time.Duration // for one event
-	MostMEP  int           // bytes; 0: not known
-	Log      *slog.Logger
+	Name       string // of the filter
+	Builder    int    // index of the builder unit
+	Run        uint32
+	Deadline   time.Duration // for one event
+	MaxMEPSize int           // bytes; 0: not known
+	Log        *slog.Logger
 
-	dir string // of the segments' names; empty: shmem.DefaultDir
+	segmentDir string // of the segments' names; empty: shmem.DefaultDir
 }
 
 // Pool is the processes that judge for one builder unit. There is always one worker more than there are processes,
@@ -49,19 +49,19 @@ type Pool struct {
 	vacancy          chan struct{} // of one place: the right to have a worker without a process
 	acceptingChanged chan struct{} // of one place: whether a process takes events has changed
 
-	mu        sync.Mutex       // guards what follows
-	used      [maxWorkers]bool // numbers of workers that there are
-	accepting int              // workers whose process takes events
-	since     time.Time        // accepting is 0 from then on
-	warnings  map[string]int
-	openErr   error // why the last worker's memory could not be made; nil: it could
-	count     counts
+	mu                 sync.Mutex       // guards what follows
+	usedNumbers        [maxWorkers]bool // numbers of workers that there are
+	acceptingWorkers   int              // workers whose process takes events
+	noneAcceptingSince time.Time        // accepting is 0 from then on
+	warnings           map[string]int
+	openErr            error // why the last worker's memory could not be made; nil: it could
+	counts             counts
 }
 
 // New makes one. Nothing is opened before Serve.
 func New(cfg Config) *Pool {
-	if cfg.dir == "" {
-		cfg.dir = shmem.DefaultDir
+	if cfg.segmentDir == "" {
+		cfg.segmentDir = shmem.DefaultDir
 	}
 	return &Pool{
 		cfg:              cfg,
@@ -77,7 +77,7 @@ func (p *Pool) MaxCases() int { return 4 * maxCases }
 // Serve has processes judge the cases that come, until ctx is done, and gives each to done once. When it returns nobody
 // uses a case any more.
 func (p *Pool) Serve(ctx context.Context, cases chan *filter.Case, done func(*filter.Case)) {
-	p.cases, p.done, p.since = cases, done, time.Now()
+	p.cases, p.done, p.noneAcceptingSince = cases, done, time.Now()
 	var wg sync.WaitGroup
 	for range maxWorkers {
 		l := &worker{pool: p}
@@ -92,15 +92,15 @@ func (p *Pool) Serve(ctx context.Context, cases chan *filter.Case, done func(*fi
 func (p *Pool) allocateNumber() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := slices.Index(p.used[:], false)
-	p.used[i] = true
+	i := slices.Index(p.usedNumbers[:], false)
+	p.usedNumbers[i] = true
 	return i
 }
 
 func (p *Pool) freeNumber(i int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.used[i] = false
+	p.usedNumbers[i] = false
 }
 
 // recordOpen takes whether a worker's memory could be made.
@@ -123,7 +123,7 @@ func (p *Pool) watchAbsence(ctx context.Context) {
 	timer := time.NewTimer(absenceGrace)
 	defer timer.Stop()
 	for {
-		absent, wait := p.absent(time.Now())
+		absent, wait := p.noProcess(time.Now())
 		cases := p.cases
 		switch {
 		case !absent:
@@ -134,14 +134,14 @@ func (p *Pool) watchAbsence(ctx context.Context) {
 			}
 		case !alarmed:
 			alarmed = true
-			p.alarm()
+			p.logNoProcess()
 		}
 		if wait > 0 {
 			timer.Reset(wait)
 		}
 		select {
 		case c := <-cases:
-			p.passUnattended(c)
+			p.passUnjudged(c)
 		case <-p.acceptingChanged:
 		case <-timer.C:
 		case <-ctx.Done():
@@ -150,22 +150,22 @@ func (p *Pool) watchAbsence(ctx context.Context) {
 	}
 }
 
-// absent says that no process has taken events for longer than absenceGrace; else how long until that will be, 0 if
+// noProcess says that no process has taken events for longer than absenceGrace; else how long until that will be, 0 if
 // there is one.
-func (p *Pool) absent(now time.Time) (absent bool, wait time.Duration) {
+func (p *Pool) noProcess(now time.Time) (absent bool, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.accepting > 0 {
+	if p.acceptingWorkers > 0 {
 		return false, 0
 	}
-	wait = max(absenceGrace, p.cfg.Deadline) - now.Sub(p.since)
+	wait = max(absenceGrace, p.cfg.Deadline) - now.Sub(p.noneAcceptingSince)
 	return wait <= 0, wait
 }
 
-// alarm says what to do.
-func (p *Pool) alarm() {
+// logNoProcess says what to do.
+func (p *Pool) logNoProcess() {
 	p.mu.Lock()
-	here, unfit := p.count.processes, p.openErr
+	here, unfit := p.counts.processes, p.openErr
 	p.mu.Unlock()
 	why := "no filter process is there: start one on this host, as this user"
 	switch {
@@ -178,11 +178,11 @@ func (p *Pool) alarm() {
 		"such as", fmt.Sprintf("python3 filter.py %s", p.cfg.Name), "builder", p.cfg.Builder)
 }
 
-// passUnattended has a case pass.
-func (p *Pool) passUnattended(c *filter.Case) {
+// passUnjudged has a case pass.
+func (p *Pool) passUnjudged(c *filter.Case) {
 	c.FillVerdicts(0, filter.Verdict{Decision: filter.TimedOut})
 	p.mu.Lock()
-	p.count.unattended += uint64(c.Events)
+	p.counts.unjudgedEvents += uint64(c.Events)
 	p.mu.Unlock()
 	p.done(c)
 }
@@ -190,13 +190,13 @@ func (p *Pool) passUnattended(c *filter.Case) {
 // requeue has others judge cases. One that came back too often passes.
 func (p *Pool) requeue(cases []*filter.Case) {
 	for _, c := range cases {
-		if c.Returns > maxReturns {
+		if c.TimesReturned > maxReturns {
 			c.FillVerdicts(0, filter.Verdict{Decision: filter.Failed})
 			p.done(c)
 			continue
 		}
 		p.mu.Lock()
-		p.count.returned += uint64(c.Events)
+		p.counts.returnedEvents += uint64(c.Events)
 		p.mu.Unlock()
 		p.cases <- c // there is room for all
 	}
@@ -208,8 +208,8 @@ func (p *Pool) addAccepting(by int) {
 		return
 	}
 	p.mu.Lock()
-	p.accepting += by
-	p.since = time.Now()
+	p.acceptingWorkers += by
+	p.noneAcceptingSince = time.Now()
 	p.mu.Unlock()
 	select {
 	case p.acceptingChanged <- struct{}{}:

@@ -31,7 +31,7 @@ func TestProcessesJudge(t *testing.T) {
 				t.Fatalf("event %d: %+v", e, v)
 			}
 		}
-		if s := d.Stats(); s.Answers != uint64(300*packing) || s.Came != 3 || s.Processes != 3 || s.Unattended != 0 {
+		if s := d.Stats(); s.Answers != uint64(300*packing) || s.Attached != 3 || s.Processes != 3 || s.UnjudgedEvents != 0 {
 			t.Errorf("%+v", s)
 		}
 		d.stop()
@@ -46,7 +46,7 @@ func TestAProcessThatHangs(t *testing.T) {
 	d.put(0, 4, 1) // before it comes: all are handed over together
 	slow := d.attach()
 	first, _, _ := slow.next()
-	until(t, "the process is behind", func() bool { return d.Stats().Returned == 3 })
+	until(t, "the process is behind", func() bool { return d.Stats().ReturnedEvents == 3 })
 	other := d.attach()
 	for range 3 {
 		e, _, _ := other.next()
@@ -63,7 +63,7 @@ func TestAProcessThatHangs(t *testing.T) {
 		e, _, _ := slow.next()
 		slow.say(e, resultOf(e, filter.Rejected, 0))
 	}
-	until(t, "late answers", func() bool { return d.Stats().Late == 4 })
+	until(t, "late answers", func() bool { return d.Stats().LateAnswers == 4 })
 	d.judges(slow)
 	d.put(4, 20, 1)
 	if count := d.wait(24); count[filter.TimedOut] != 1 || count[filter.Failed] != 0 {
@@ -78,7 +78,7 @@ func TestAProcessThatNeverComesBack(t *testing.T) {
 	d := open(t, 300*time.Millisecond, 8)
 	hung := d.attach()
 	d.put(0, 1, 1)
-	until(t, "it is dismissed", func() bool { return d.Stats().Hung == 1 })
+	until(t, "it is dismissed", func() bool { return d.Stats().DismissedHung == 1 })
 	until(t, "it is told", func() bool { return hung.put.CheckOpen() != nil })
 	d.start()
 	// It was dismissed after longer than events wait where no process takes them.
@@ -135,7 +135,7 @@ func TestNobodyIsThere(t *testing.T) {
 	if n := strings.Count(said, "no filter process is there: start one"); n != 1 {
 		t.Errorf("%d alarms:\n%s", n, said)
 	}
-	if s := d.Stats(); s.Unattended < 400 {
+	if s := d.Stats(); s.UnjudgedEvents < 400 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -145,7 +145,7 @@ func TestOneNameForTwoRuns(t *testing.T) {
 	t.Parallel()
 	first := open(t, time.Minute, 8)
 	until(t, "the first one's memory", func() bool {
-		_, err := os.Stat(filepath.Join(first.cfg.dir, first.workerName(0)+answersSuffix))
+		_, err := os.Stat(filepath.Join(first.cfg.segmentDir, first.workerName(0)+answersSuffix))
 		return err == nil
 	})
 	second := openAs(t, first.cfg.Name, time.Millisecond, 8)
@@ -188,7 +188,8 @@ func TestAHostileProcess(t *testing.T) {
 		d.put(uint64(n), 10, 2)
 		n += 10
 		last = d.Stats()
-		return last.Broken > 4 && last.Invalid > 9 && last.Unasked > 9 && last.Doubled > 9 && last.Exited > 0 &&
+		return last.DismissedBroken > 4 && last.InvalidAnswers > 9 && last.UnassignedAnswers > 9 && last.DoubledAnswers > 9 &&
+			last.Exited > 0 &&
 			last.Crashed > 4
 	})
 	count := d.wait(2 * n)
@@ -260,11 +261,11 @@ func (d *desk) harm(r *rand.Rand, stop chan struct{}) {
 func TestAnOutputThatHoldsUpCostsNoEvent(t *testing.T) {
 	d := &desk{t: t, p: testPattern(t)}
 	d.Pool = New(Config{
-		Name:     fmt.Sprintf("held%d", time.Now().UnixNano()),
-		Builder:  3,
-		Deadline: time.Minute,
-		MostMEP:  64 << 10,
-		Log:      slog.New(slog.DiscardHandler),
+		Name:       fmt.Sprintf("held%d", time.Now().UnixNano()),
+		Builder:    3,
+		Deadline:   time.Minute,
+		MaxMEPSize: 64 << 10,
+		Log:        slog.New(slog.DiscardHandler),
 	})
 	var back time.Time
 	d.done = func(*filter.Case) { back = time.Now() }
@@ -285,7 +286,7 @@ func TestAnOutputThatHoldsUpCostsNoEvent(t *testing.T) {
 	if n, err := l.readAnswers(before); n != 2 || err != nil {
 		t.Fatal(n, err)
 	}
-	if l.core.since.Before(back.Add(-time.Minute)) {
-		t.Errorf("event 2 counts from %v on, and the worker went on at %v", l.core.since, back)
+	if l.core.judgingSince.Before(back.Add(-time.Minute)) {
+		t.Errorf("event 2 counts from %v on, and the worker went on at %v", l.core.judgingSince, back)
 	}
 }

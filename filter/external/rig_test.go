@@ -90,12 +90,12 @@ func openAs(t *testing.T, name string, deadline time.Duration, jobs int) *desk {
 		got:   map[uint64]filter.Verdict{},
 	}
 	d.Pool = New(Config{
-		Name:     name,
-		Builder:  3,
-		Run:      9,
-		Deadline: deadline,
-		MostMEP:  64 << 10,
-		Log:      slog.New(slog.NewTextHandler(d.log, nil)),
+		Name:       name,
+		Builder:    3,
+		Run:        9,
+		Deadline:   deadline,
+		MaxMEPSize: 64 << 10,
+		Log:        slog.New(slog.NewTextHandler(d.log, nil)),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan struct{})
@@ -115,10 +115,10 @@ func (d *desk) finish(c *filter.Case) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i, v := range c.Verdicts {
-		if _, twice := d.got[c.First+uint64(i)]; twice || !v.Decision.Valid() {
-			d.bad = fmt.Sprintf("event %d: %+v, twice %v", c.First+uint64(i), v, twice)
+		if _, twice := d.got[c.FirstEvent+uint64(i)]; twice || !v.Decision.Valid() {
+			d.bad = fmt.Sprintf("event %d: %+v, twice %v", c.FirstEvent+uint64(i), v, twice)
 		}
-		d.got[c.First+uint64(i)] = v
+		d.got[c.FirstEvent+uint64(i)] = v
 	}
 	patiently.Receive(d.t, d.free)
 }
@@ -129,15 +129,15 @@ func (d *desk) put(first uint64, n, packing int) {
 	for k := first; k < first+uint64(n); k++ {
 		select {
 		case d.free <- struct{}{}:
-		case <-time.After(patiently.Long):
+		case <-time.After(patiently.LongTimeout):
 			d.t.Fatal("no case comes back")
 		}
 		d.cases <- &filter.Case{
-			Meta:     selection.Meta{Run: 9, MEP: k, Attempt: 1},
-			First:    k * uint64(packing),
-			Events:   packing,
-			Entry:    entryOf(d.t, d.p, k, k*uint64(packing), packing),
-			Verdicts: make([]filter.Verdict, packing),
+			Meta:       selection.Meta{Run: 9, MEP: k, Attempt: 1},
+			FirstEvent: k * uint64(packing),
+			Events:     packing,
+			Entry:      entryOf(d.t, d.p, k, k*uint64(packing), packing),
+			Verdicts:   make([]filter.Verdict, packing),
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (d *desk) wait(events int) (count [filter.Decisions]int) {
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for begun := time.Now(); !ok(); time.Sleep(time.Millisecond) {
-		if time.Since(begun) > patiently.Long {
+		if time.Since(begun) > patiently.LongTimeout {
 			t.Fatalf("not in time: %s", what)
 		}
 	}
@@ -205,7 +205,7 @@ func (c *client) tryAttach(name string) bool {
 	if err != nil {
 		return false
 	}
-	ours, err := seg.Claim(fragring.ProducerByte)
+	ours, err := seg.ClaimByte(fragring.ProducerByte)
 	if err == nil && ours {
 		c.put, err = fragring.AttachProducer(name, seg.Bytes(), fragring.ProducerInfo{PID: 77})
 	}
@@ -257,7 +257,7 @@ func (c *client) soon() (first uint64, n int, ok bool) {
 
 // next is the number of the first event of the next MEP, and of its events; false: nothing comes any more.
 func (c *client) next() (first uint64, n int, ok bool) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), patiently.Long)
+	ctx, cancel := context.WithTimeout(c.t.Context(), patiently.LongTimeout)
 	defer cancel()
 	e, err := c.get.Next(ctx)
 	if err != nil {

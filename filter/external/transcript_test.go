@@ -28,7 +28,7 @@ type player struct {
 }
 
 // named are the words for what an answer was.
-var named = [...]string{answerUsed: "taken", answerLate: "late", answerDoubled: "doubled", answerUnasked: "unasked",
+var named = [...]string{answerUsed: "taken", answerLate: "late", answerDoubled: "doubled", answerUnassigned: "unasked",
 	answerInvalid: "invalid"}
 
 func (p *player) say(w []string) string {
@@ -62,9 +62,9 @@ func (p *player) say(w []string) string {
 		must.OK(p.t, err)
 		return p.answer(event, b)
 	case "leaves":
-		return p.end(p.core.release(0, nil))
+		return p.end(p.core.releaseCases(0, nil))
 	case "dies":
-		return p.end(p.core.release(filter.Failed, nil))
+		return p.end(p.core.releaseCases(filter.Failed, nil))
 	case "show":
 		return p.show()
 	default:
@@ -74,7 +74,7 @@ func (p *player) say(w []string) string {
 }
 
 func (p *player) answer(event uint64, b []byte) string {
-	finished, what := p.core.answer(event, b, p.now)
+	finished, what := p.core.applyAnswer(event, b, p.now)
 	return named[what] + "\n" + p.end(finished, nil)
 }
 
@@ -97,11 +97,11 @@ func (p *player) end(finished *filter.Case, back []*filter.Case) string {
 func (p *player) show() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d MEPs with the process, %d given up and not answered; may have more: %v;", len(p.core.cases),
-		len(p.core.overdue), p.core.ready())
-	for i, n := range p.core.count {
+		len(p.core.overdue), p.core.acceptsCase())
+	for i, n := range p.core.answerCounts {
 		fmt.Fprintf(&b, " %d %s", n, named[i])
 	}
-	fmt.Fprintf(&b, "; longest %v\n", p.core.longest)
+	fmt.Fprintf(&b, "; longest %v\n", p.core.judgingMax)
 	return b.String()
 }
 
@@ -131,7 +131,7 @@ func FuzzAnswer(f *testing.F) {
 		c := core{deadline: time.Second}
 		one := caseOf(5, 2)
 		c.assign(one, now)
-		finished, what := c.answer(event, b, now)
+		finished, what := c.applyAnswer(event, b, now)
 		v := filter.Verdict{}
 		if what == answerUsed {
 			v = one.Verdicts[event-5]
@@ -139,11 +139,11 @@ func FuzzAnswer(f *testing.F) {
 				t.Fatalf("%x is taken as %+v", b, v)
 			}
 		}
-		if said := v.Decision != 0; finished != nil || said != (what == answerUsed) || c.count[what] != 1 ||
+		if said := v.Decision != 0; finished != nil || said != (what == answerUsed) || c.answerCounts[what] != 1 ||
 			v.Decision == filter.TimedOut {
 			t.Fatalf("event %d: %x: %+v, %v", event, b, v, what)
 		}
-		if _, what = c.answer(5, resultOf(5, filter.Rejected, 0), now); what != answerUsed && event != 5 {
+		if _, what = c.applyAnswer(5, resultOf(5, filter.Rejected, 0), now); what != answerUsed && event != 5 {
 			t.Fatalf("event 5 cannot be answered any more: %v", what)
 		}
 	})

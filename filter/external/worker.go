@@ -34,14 +34,14 @@ type worker struct {
 
 	// of this opening
 	number         int
-	out            *shmem.Writer
-	seg            *shmem.Segment
-	ring           *fragring.Consumer
+	caseWriter     *shmem.Writer
+	answerSegment  *shmem.Segment
+	answerRing     *fragring.Consumer
 	core           core
 	pendingCase    *filter.Case   // taken, and without room yet
-	returned       []*filter.Case // scratch
+	returnedCases  []*filter.Case // scratch
 	accepting      bool           // it counts as one whose process takes events
-	behindSince    time.Time      // the process is behind from then on
+	overdueSince   time.Time      // the process is behind from then on
 	lastAliveCheck time.Time      // whether the process lives, last
 	fullSince      time.Time      // the process has answered all, and gives no room since then; zero: there is room
 	refusedSeen    uint64         // records that were refused, as last seen
@@ -88,10 +88,10 @@ func (l *worker) run(ctx context.Context) {
 		<-l.pool.vacancy
 		why, pid := notExited, uint32(0)
 		if came {
-			pid = l.ring.PID()
-			l.processCame()
+			pid = l.answerRing.PID()
+			l.attachProcess()
 			why = l.serve(ctx)
-			why = l.processGone(why)
+			why = l.detachProcess(why)
 		}
 		if err := l.close(why == notExited); err != nil {
 			l.pool.warn("the memory of a filter process was not closed", "err", err)
@@ -120,20 +120,20 @@ const answersSuffix = "-answers"
 // open makes the memory. The ring comes last: a process that has it finds the buffer.
 func (l *worker) open() (err error) {
 	cfg := &l.pool.cfg
-	dir := shmem.WithDir(cfg.dir)
+	dir := shmem.WithDir(cfg.segmentDir)
 	l.core, l.pendingCase, l.refusedSeen = core{deadline: cfg.Deadline}, nil, 0
-	l.behindSince, l.fullSince = time.Time{}, time.Time{}
+	l.overdueSince, l.fullSince = time.Time{}, time.Time{}
 	for _, name := range []string{l.name(), l.name() + answersSuffix} {
 		if _, err := shmem.Reclaim(name, dir); err != nil {
 			return err
 		}
 	}
-	if l.out, err = shmem.CreateWriter(l.name(), Memory(cfg.MostMEP), shmem.Broadcast, dir); err != nil {
+	if l.caseWriter, err = shmem.CreateWriter(l.name(), WorkerMemory(cfg.MaxMEPSize), shmem.Broadcast, dir); err != nil {
 		return err
 	}
 	size := fragring.HeaderSize + fragring.MinCapacity
-	l.seg, err = shmem.CreateWith(l.name()+answersSuffix, size, func(seg *shmem.Segment) error {
-		if _, err := seg.Claim(fragring.ConsumerByte); err != nil {
+	l.answerSegment, err = shmem.CreateWith(l.name()+answersSuffix, size, func(seg *shmem.Segment) error {
+		if _, err := seg.ClaimByte(fragring.ConsumerByte); err != nil {
 			return err
 		}
 		return fragring.Init(seg.Bytes(), fragring.Settings{
@@ -143,37 +143,37 @@ func (l *worker) open() (err error) {
 		})
 	}, dir)
 	if err == nil {
-		l.ring, err = fragring.OpenConsumer(l.seg.Name(), l.seg.Bytes())
+		l.answerRing, err = fragring.OpenConsumer(l.answerSegment.Name(), l.answerSegment.Bytes())
 	}
 	return err
 }
 
 // close takes the memory away. ended: the run is over; else the process may come again.
 func (l *worker) close(ended bool) (err error) {
-	if l.out != nil {
+	if l.caseWriter != nil {
 		if ended {
-			err = l.out.End()
+			err = l.caseWriter.End()
 		}
-		err = errors.Join(err, l.out.Close())
+		err = errors.Join(err, l.caseWriter.Close())
 	}
-	if l.ring != nil { // after the buffer: a process that finds the ring closed sees there whether the run is over
-		l.ring.Close(false)
+	if l.answerRing != nil { // after the buffer: a process that finds the ring closed sees there whether the run is over
+		l.answerRing.Close(false)
 	}
-	if l.seg != nil {
-		err = errors.Join(err, l.seg.Close())
+	if l.answerSegment != nil {
+		err = errors.Join(err, l.answerSegment.Close())
 	}
-	l.ring, l.out, l.seg = nil, nil, nil
+	l.answerRing, l.caseWriter, l.answerSegment = nil, nil, nil
 	return err
 }
 
 // awaitProcess waits until a process has taken the place; false: ctx is done.
 func (l *worker) awaitProcess(ctx context.Context) bool {
 	here := func() (bool, error) {
-		_, attached := l.ring.ProducerState()
+		_, attached := l.answerRing.ProducerState()
 		return attached > 0, nil
 	}
 	for {
-		err := l.ring.Wait(ctx, attachPollInterval, here, l.aliveFunc)
+		err := l.answerRing.Wait(ctx, attachPollInterval, here, l.aliveFunc)
 		if !errors.Is(err, errRecheck) {
 			return err == nil
 		}
@@ -194,10 +194,10 @@ func (l *worker) serve(ctx context.Context) exitReason {
 			return why
 		}
 		var err error
-		if l.core.idle() && l.pendingCase == nil && !l.core.behind() {
+		if l.core.isIdle() && l.pendingCase == nil && !l.core.hasOverdue() {
 			err = l.awaitCase(ctx)
 		} else {
-			err = l.ring.Wait(ctx, l.answerWait(time.Now()), l.pollFunc, l.aliveFunc)
+			err = l.answerRing.Wait(ctx, l.answerWait(time.Now()), l.pollFunc, l.aliveFunc)
 		}
 		if err != nil && !errors.Is(err, errRecheck) && ctx.Err() == nil {
 			return l.dismiss(err)
@@ -207,36 +207,38 @@ func (l *worker) serve(ctx context.Context) exitReason {
 
 // step looks at answers, the time, and the process. over: it is served further.
 func (l *worker) step(now time.Time) exitReason {
-	state, attached := l.ring.ProducerState() // first: what was answered before the process went counts
+	state, attached := l.answerRing.ProducerState() // first: what was answered before the process went counts
 	if _, err := l.readAnswers(now); err != nil {
 		return l.dismiss(err)
 	}
 	// Before its event is late: that of a process that died has failed, and is not late.
-	if late := !l.core.idle() && now.After(l.core.due()); late || now.Sub(l.lastAliveCheck) >= aliveCheckInterval {
+	if late := !l.core.isIdle() && now.After(l.core.headDeadline()); late ||
+		now.Sub(l.lastAliveCheck) >= aliveCheckInterval {
 		l.lastAliveCheck = now
 		if why := l.checkAlive(); why != notExited {
 			return why
 		}
 	}
 	var finished *filter.Case
-	if finished, l.returned = l.core.expire(now, l.returned[:0]); finished != nil {
-		l.behindSince = now
-		l.pool.warn("a filter process did not answer in time: the event passes", "pid", l.ring.PID(), "MEP", finished.MEP,
+	if finished, l.returnedCases = l.core.expire(now, l.returnedCases[:0]); finished != nil {
+		l.overdueSince = now
+		l.pool.warn("a filter process did not answer in time: the event passes", "pid", l.answerRing.PID(), "MEP",
+			finished.MEP,
 			"deadline", l.pool.cfg.Deadline)
 	}
-	if l.pendingCase != nil && l.core.behind() {
-		l.pendingCase.Returns++
-		l.returned, l.pendingCase = append(l.returned, l.pendingCase), nil
+	if l.pendingCase != nil && l.core.hasOverdue() {
+		l.pendingCase.TimesReturned++
+		l.returnedCases, l.pendingCase = append(l.returnedCases, l.pendingCase), nil
 	}
 	l.publishCounts()
 	if finished != nil {
 		l.pool.done(finished)
 	}
-	l.pool.requeue(l.returned)
+	l.pool.requeue(l.returnedCases)
 	switch {
 	case attached != 1 || state != fragring.Attached:
 		return exitOrderly
-	case l.core.behind() && now.Sub(l.behindSince) > l.hangTimeout(), !l.fullSince.IsZero() &&
+	case l.core.hasOverdue() && now.Sub(l.overdueSince) > l.hangTimeout(), !l.fullSince.IsZero() &&
 		now.Sub(l.fullSince) > l.hangTimeout():
 		return exitHung
 	}
@@ -245,8 +247,8 @@ func (l *worker) step(now time.Time) exitReason {
 
 // checkAlive says whether the process lives: exitCrashed, exitOrderly, or notExited, which is that it does.
 func (l *worker) checkAlive() exitReason {
-	if lives, err := l.seg.Claimed(fragring.ProducerByte); err != nil || !lives {
-		if state, _ := l.ring.ProducerState(); state != fragring.Attached {
+	if lives, err := l.answerSegment.IsByteClaimed(fragring.ProducerByte); err != nil || !lives {
+		if state, _ := l.answerRing.ProducerState(); state != fragring.Attached {
 			return exitOrderly
 		}
 		return exitCrashed
@@ -262,7 +264,7 @@ func (l *worker) hangTimeout() time.Duration {
 // readAnswers takes what the process has answered, and says how much that was.
 func (l *worker) readAnswers(now time.Time) (n int, err error) {
 	for n < maxAnswersPerStep {
-		f, ok, err := l.ring.Next()
+		f, ok, err := l.answerRing.Next()
 		if err != nil || !ok {
 			l.countRefused()
 			return n, err
@@ -271,8 +273,8 @@ func (l *worker) readAnswers(now time.Time) (n int, err error) {
 		var b [decision.ResultSize + 1]byte // one more: what is longer is no result
 		copy(b[:], f.Data)                  // the process may write over it
 		event, size := f.Event, len(f.Data)
-		l.ring.Done(1)
-		finished, what := l.core.answer(event, b[:min(size, decision.ResultSize+1)], now)
+		l.answerRing.Done(1)
+		finished, what := l.core.applyAnswer(event, b[:min(size, decision.ResultSize+1)], now)
 		if finished != nil {
 			l.pool.done(finished)
 			now = time.Now() // a full disk behind the filter may have held this up
@@ -286,37 +288,38 @@ func (l *worker) readAnswers(now time.Time) (n int, err error) {
 
 // answerFaults say what is wrong with an answer.
 var answerFaults = [...]string{
-	answerLate:    "a filter process answered too late: the answer changes nothing",
-	answerDoubled: "a filter process answered twice on an event: the first answer counts",
-	answerUnasked: "a filter process answered on an event that it does not have: the answer changes nothing",
-	answerInvalid: "a filter process gave an answer that is no result of its event: the answer changes nothing",
+	answerLate:       "a filter process answered too late: the answer changes nothing",
+	answerDoubled:    "a filter process answered twice on an event: the first answer counts",
+	answerUnassigned: "a filter process answered on an event that it does not have: the answer changes nothing",
+	answerInvalid:    "a filter process gave an answer that is no result of its event: the answer changes nothing",
 }
 
-func (l *worker) warnAnswer(what answer, event uint64) {
-	l.pool.warn(answerFaults[what], "pid", l.ring.PID(), "event", event)
+func (l *worker) warnAnswer(what answerKind, event uint64) {
+	l.pool.warn(answerFaults[what], "pid", l.answerRing.PID(), "event", event)
 }
 
 // countRefused counts records of the ring that hold no answer.
 func (l *worker) countRefused() {
-	if n := l.ring.Refused(); n > l.refusedSeen {
-		l.core.count[answerInvalid] += n - l.refusedSeen
+	if n := l.answerRing.RefusedRecords(); n > l.refusedSeen {
+		l.core.answerCounts[answerInvalid] += n - l.refusedSeen
 		l.refusedSeen = n
-		l.pool.warn(answerFaults[answerInvalid], "pid", l.ring.PID(), "event", "none")
+		l.pool.warn(answerFaults[answerInvalid], "pid", l.answerRing.PID(), "event", "none")
 	}
 }
 
 // dismiss tells why nothing in the memory of a worker can be believed.
 func (l *worker) dismiss(err error) exitReason {
-	l.pool.warn("a filter process is dismissed: what stands in its memory cannot be", "pid", l.ring.PID(), "err", err)
+	l.pool.warn("a filter process is dismissed: what stands in its memory cannot be", "pid", l.answerRing.PID(), "err",
+		err)
 	return exitBroken
 }
 
 // publishCounts tells the pool what was counted, and whether the process takes events.
 func (l *worker) publishCounts() {
 	l.pool.mu.Lock()
-	l.pool.count.add(&l.core)
+	l.pool.counts.add(&l.core)
 	l.pool.mu.Unlock()
-	if takes := !l.core.behind(); takes != l.accepting {
+	if takes := !l.core.hasOverdue(); takes != l.accepting {
 		l.accepting = takes
 		l.pool.addAccepting(map[bool]int{true: 1, false: -1}[takes])
 	}
@@ -324,7 +327,7 @@ func (l *worker) publishCounts() {
 
 // feed hands over what there is, as long as the process may have more.
 func (l *worker) feed() exitReason {
-	for l.core.ready() {
+	for l.core.acceptsCase() {
 		if l.pendingCase == nil {
 			select {
 			case l.pendingCase = <-l.pool.cases:
@@ -337,7 +340,7 @@ func (l *worker) feed() exitReason {
 		case err != nil:
 			return l.dismiss(err)
 		case !ok:
-			if l.core.idle() && l.fullSince.IsZero() {
+			if l.core.isIdle() && l.fullSince.IsZero() {
 				l.fullSince = time.Now()
 			}
 			return notExited
@@ -349,13 +352,13 @@ func (l *worker) feed() exitReason {
 
 // handOver writes a case into the buffer; false: there is no room yet.
 func (l *worker) handOver(c *filter.Case) (bool, error) {
-	place, ok, err := l.out.TryReserve(len(c.Entry))
+	place, ok, err := l.caseWriter.TryReserve(len(c.Entry))
 	if err != nil || !ok {
 		return false, err
 	}
 	copy(place.Data, c.Entry)
 	l.core.assign(c, time.Now())
-	return true, l.out.Commit(place, len(c.Entry), uint32(event.MEPMagic))
+	return true, l.caseWriter.Commit(place, len(c.Entry), uint32(event.MEPMagic))
 }
 
 // awaitCase waits for a case while the process has nothing to do.
@@ -374,8 +377,8 @@ func (l *worker) awaitCase(ctx context.Context) error {
 // after.
 func (l *worker) answerWait(now time.Time) time.Duration {
 	nap := aliveCheckInterval
-	if !l.core.idle() {
-		nap = min(nap, l.core.due().Sub(now))
+	if !l.core.isIdle() {
+		nap = min(nap, l.core.headDeadline().Sub(now))
 	} else if l.pendingCase != nil { // it has answered all, and gives the room back when it asks for more
 		nap = time.Millisecond
 	}
@@ -384,26 +387,26 @@ func (l *worker) answerWait(now time.Time) time.Duration {
 
 // pollAnswers takes answers, and tells whether there were any, or something is to be done about the process.
 func (l *worker) pollAnswers() (bool, error) {
-	state, attached := l.ring.ProducerState()
+	state, attached := l.answerRing.ProducerState()
 	n, err := l.readAnswers(time.Now())
 	return n > 0 || attached != 1 || state != fragring.Attached, err
 }
 
-// processCame takes that a process is there.
-func (l *worker) processCame() {
+// attachProcess takes that a process is there.
+func (l *worker) attachProcess() {
 	p := l.pool
 	p.mu.Lock()
-	p.count.processes++
-	p.count.came++
+	p.counts.processes++
+	p.counts.attached++
 	p.mu.Unlock()
-	p.cfg.Log.Info("a filter process has come", "filter", p.cfg.Name, "builder", p.cfg.Builder, "pid", l.ring.PID())
+	p.cfg.Log.Info("a filter process has come", "filter", p.cfg.Name, "builder", p.cfg.Builder, "pid", l.answerRing.PID())
 	l.accepting = true
 	p.addAccepting(1)
 }
 
-// processGone takes that the process is served no more, and gives what it had to others. It gives back why, which the
+// detachProcess takes that the process is served no more, and gives what it had to others. It gives back why, which the
 // last answers may have changed.
-func (l *worker) processGone(why exitReason) exitReason {
+func (l *worker) detachProcess(why exitReason) exitReason {
 	if why != exitBroken {
 		if _, err := l.readAnswers(time.Now()); err != nil { // the last ones
 			why = l.dismiss(err)
@@ -413,12 +416,12 @@ func (l *worker) processGone(why exitReason) exitReason {
 	if why == exitCrashed && l.diedWithCase() {
 		d = filter.Failed
 	}
-	l.returned = l.returned[:0]
+	l.returnedCases = l.returnedCases[:0]
 	var finished *filter.Case
 	if why != notExited {
-		finished, l.returned = l.core.release(d, l.returned)
+		finished, l.returnedCases = l.core.releaseCases(d, l.returnedCases)
 		if l.pendingCase != nil {
-			l.returned, l.pendingCase = append(l.returned, l.pendingCase), nil
+			l.returnedCases, l.pendingCase = append(l.returnedCases, l.pendingCase), nil
 		}
 	}
 	if l.accepting {
@@ -428,7 +431,7 @@ func (l *worker) processGone(why exitReason) exitReason {
 	if finished != nil {
 		l.pool.done(finished)
 	}
-	l.pool.requeue(l.returned)
+	l.pool.requeue(l.returnedCases)
 	return why
 }
 
@@ -436,7 +439,7 @@ func (l *worker) processGone(why exitReason) exitReason {
 // so that of its reader may still be there for a moment.
 func (l *worker) diedWithCase() bool {
 	for range 20 {
-		dead, err := l.out.DetachDead()
+		dead, err := l.caseWriter.DetachDead()
 		if err != nil {
 			return true
 		}
@@ -452,7 +455,7 @@ func (l *worker) diedWithCase() bool {
 func (l *worker) countExit(why exitReason, pid uint32) {
 	p := l.pool
 	p.mu.Lock()
-	c := &p.count
+	c := &p.counts
 	c.add(&l.core)
 	c.processes--
 	switch why {

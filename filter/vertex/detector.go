@@ -9,23 +9,24 @@ import (
 
 // Detector is what the search needs of a geometry, as tables. It is immutable: any number of Finders may share it.
 type Detector struct {
-	boards    []board
-	sides     [2]side
-	sectors   []sector
-	radii     []clusterRadius // of a sector, by cluster: two for each strip
-	strips    int             // of a sector
-	azimuth   []float64       // of a φ board, by cluster: at the inner radius of its zone, from where the board begins
-	zones     []zone
-	inner     float64 // radius
-	outer     float64
-	maxPlanes int     // r planes of a side
-	spread    float64 // what the unknown azimuth within a sector adds to the error of a distance to the beam, mm
-	coarser   float64 // than the default detector: how many times as wide its widest strips are
+	boards          []board
+	sides           [2]side
+	sectors         []sector
+	radii           []clusterRadius // of a sector, by cluster: two for each strip
+	stripsPerSector int             // of a sector
+	// of a φ board, by cluster: at the inner radius of its zone, from where the board begins
+	azimuth      []float64
+	zones        []zone
+	innerRadius  float64 // radius
+	outerRadius  float64
+	maxPlanes    int     // r planes of a side
+	azimuthError float64 // what the unknown azimuth within a sector adds to the error of a distance to the beam, mm
+	widthRatio   float64 // than the default detector: how many times as wide its widest strips are
 }
 
 // board is where a board's clusters belong.
 type board struct {
-	phi    bool
+	isPhi  bool
 	side   int
 	plane  int // of its side and kind, in order of z
 	sector int // first of an r board
@@ -34,8 +35,8 @@ type board struct {
 
 // side is a half of the detector: its planes in order of z.
 type side struct {
-	z   []float64  // of r planes
-	phi []phiPlane // of φ planes
+	rPlaneZ   []float64  // of r planes
+	phiPlanes []phiPlane // of φ planes
 	// phiFrom and phiTo are the first φ plane and the last that a track can have a hit on which begins or ends at an r
 	// plane: up to the next r plane.
 	phiFrom, phiTo []int
@@ -43,26 +44,26 @@ type side struct {
 
 // phiPlane is a φ sensor.
 type phiPlane struct {
-	z      float64
-	stereo float64 // sign of the stereo angles
+	z          float64
+	stereoSign float64 // sign of the stereo angles
 }
 
 // zone is what φ boards have between two radii: strips side by side, each of which turns by the same angle on its way
 // outwards. So the azimuth of a cluster, where it is passed at radius r, is that at the inner radius and turn(r).
 type zone struct {
-	inner, outer float64
-	end          int       // cluster after its last
-	step         float64   // rad from strip to strip
-	turns        []float64 // by radius, turnStep apart, from inner - zoneMargin on
-	perMM        float64   // 1 / turnStep
+	innerRadius, outerRadius float64
+	endCluster               int       // cluster after its last
+	stripAngle               float64   // rad from strip to strip
+	turns                    []float64 // by radius, turnStep apart, from inner - zoneMargin on
+	stepsPerMM               float64   // 1 / turnStep
 }
 
 // turnSteps is in how many steps of the radius the turn of a zone is tabulated.
 const turnSteps = 256
 
-// turn is by how much the azimuth of a strip at radius r differs from that at the inner radius, in rad.
-func (z *zone) turn(r float64) float64 {
-	at := (r - z.inner + zoneMargin) * z.perMM
+// azimuthTurn is by how much the azimuth of a strip at radius r differs from that at the inner radius, in rad.
+func (z *zone) azimuthTurn(r float64) float64 {
+	at := (r - z.innerRadius + zoneMargin) * z.stepsPerMM
 	i := min(max(int(at), 0), turnSteps-1)
 	return z.turns[i] + (at-float64(i))*(z.turns[i+1]-z.turns[i])
 }
@@ -72,10 +73,10 @@ type clusterRadius struct{ r, weight float64 }
 
 // sector is a part in azimuth of a side.
 type sector struct {
-	side      int
-	cos, sin  float64 // of its middle
-	halfWidth float64 // rad, half its width
-	begins    float64 // azimuth at which the sensor begins, from the middle of the sector
+	side        int
+	cos, sin    float64 // of its middle
+	halfWidth   float64 // rad, half its width
+	sensorStart float64 // azimuth at which the sensor begins, from the middle of the sector
 }
 
 // clustersPerStrip is how many clusters may begin at each strip.
@@ -86,13 +87,13 @@ func NewDetector(g *velo.Geometry) (*Detector, error) {
 	if err := checkGeometry(g); err != nil {
 		return nil, err
 	}
-	d := &Detector{strips: g.Layout().R.Strips, boards: make([]board, g.Boards())}
-	d.inner, d.outer = g.Radii()
-	d.spread = beamOff * sectorWidth(g) / sqrt12
-	d.coarser = max(1, coarsest(g)/pitchOfDefault)
-	for i := range d.strips {
+	d := &Detector{stripsPerSector: g.Layout().R.Strips, boards: make([]board, g.Boards())}
+	d.innerRadius, d.outerRadius = g.Radii()
+	d.azimuthError = beamOffset * sectorWidth(g) / sqrt12
+	d.widthRatio = max(1, widestPitch(g)/pitchOfDefault)
+	for i := range d.stripsPerSector {
 		for c := range clustersPerStrip {
-			two := c == 1 && i+1 < d.strips
+			two := c == 1 && i+1 < d.stripsPerSector
 			// A strip hit in its middle is alone, one hit near its border is not: each of the two covers half a pitch or so.
 			sigma := g.Pitch(i) / math.Sqrt(12)
 			if two {
@@ -115,25 +116,25 @@ func (d *Detector) addZones(g *velo.Geometry) {
 	s := g.Sensor(b)
 	for i := range g.Strips(b) {
 		inner, outer := g.ZoneRadii(i)
-		if n := len(d.zones); n == 0 || d.zones[n-1].inner != inner {
+		if n := len(d.zones); n == 0 || d.zones[n-1].innerRadius != inner {
 			one := velo.NewCluster(i, false)
 			step := (outer - inner + 2*zoneMargin) / turnSteps
 			z := zone{
-				inner: inner,
-				outer: outer,
-				step:  g.PhiStep(i),
-				perMM: 1 / step,
+				innerRadius: inner,
+				outerRadius: outer,
+				stripAngle:  g.StripAngle(i),
+				stepsPerMM:  1 / step,
 			}
 			for k := range turnSteps + 1 {
 				r := max(inner-zoneMargin+step*float64(k), inner/2)
-				z.turns = append(z.turns, s.Stereo*(g.Phi(b, one, r)-g.Phi(b, one, inner)))
+				z.turns = append(z.turns, s.StereoSign*(g.ClusterAzimuth(b, one, r)-g.ClusterAzimuth(b, one, inner)))
 			}
 			d.zones = append(d.zones, z)
 		}
 		for c := range clustersPerStrip {
-			d.azimuth = append(d.azimuth, g.Phi(b, velo.NewCluster(i, c == 1), inner)-s.First)
+			d.azimuth = append(d.azimuth, g.ClusterAzimuth(b, velo.NewCluster(i, c == 1), inner)-s.FirstAzimuth)
 		}
-		d.zones[len(d.zones)-1].end = clustersPerStrip * (i + 1)
+		d.zones[len(d.zones)-1].endCluster = clustersPerStrip * (i + 1)
 	}
 }
 
@@ -152,31 +153,34 @@ func (d *Detector) addSide(g *velo.Geometry, of velo.Side) {
 			sector: first,
 			strips: g.Strips(b),
 		}
-		s.z = append(s.z, g.Sensor(b).Z)
+		s.rPlaneZ = append(s.rPlaneZ, g.Sensor(b).Z)
 		b = g.BoardOf(velo.Phi, station, of)
 		d.boards[b] = board{
-			phi:    true,
+			isPhi:  true,
 			side:   int(of),
 			plane:  station,
 			strips: g.Strips(b),
 		}
-		s.phi = append(s.phi, phiPlane{g.Sensor(b).Z, g.Sensor(b).Stereo})
+		s.phiPlanes = append(s.phiPlanes, phiPlane{g.Sensor(b).Z, g.Sensor(b).StereoSign})
 	}
-	for p := range s.z {
-		from := sort.Search(len(s.phi), func(i int) bool { return p == 0 || s.phi[i].z > s.z[p-1] })
-		to := sort.Search(len(s.phi), func(i int) bool { return p+1 < len(s.z) && s.phi[i].z > s.z[p+1] })
+	for p := range s.rPlaneZ {
+		from := sort.Search(len(s.phiPlanes), func(i int) bool { return p == 0 || s.phiPlanes[i].z > s.rPlaneZ[p-1] })
+		to := sort.Search(len(s.phiPlanes), func(i int) bool {
+			return p+1 < len(s.rPlaneZ) &&
+				s.phiPlanes[i].z > s.rPlaneZ[p+1]
+		})
 		s.phiFrom, s.phiTo = append(s.phiFrom, from), append(s.phiTo, to-1)
 	}
-	d.maxPlanes = max(d.maxPlanes, len(s.z))
+	d.maxPlanes = max(d.maxPlanes, len(s.rPlaneZ))
 	for k := range g.Sectors() {
-		_, low, high := g.Sector(g.BoardOf(velo.R, 0, of), k*d.strips)
+		_, low, high := g.Sector(g.BoardOf(velo.R, 0, of), k*d.stripsPerSector)
 		middle := (low + high) / 2
 		d.sectors = append(d.sectors, sector{
-			side:      int(of),
-			cos:       math.Cos(middle),
-			sin:       math.Sin(middle),
-			halfWidth: (high - low) / 2,
-			begins:    g.Sensor(g.BoardOf(velo.R, 0, of)).First - middle,
+			side:        int(of),
+			cos:         math.Cos(middle),
+			sin:         math.Sin(middle),
+			halfWidth:   (high - low) / 2,
+			sensorStart: g.Sensor(g.BoardOf(velo.R, 0, of)).FirstAzimuth - middle,
 		})
 	}
 }

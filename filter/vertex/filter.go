@@ -10,8 +10,8 @@ import (
 	"ringlet/filter"
 )
 
-// errNone says that there is nothing to look at.
-var errNone = errors.New("the event has no fragment of a vertex detector: the sources must be its boards")
+// errNoFragments says that there is nothing to look at.
+var errNoFragments = errors.New("the event has no fragment of a vertex detector: the sources must be its boards")
 
 // Filter is a Finder as a filter.Filter.
 type Filter struct{ f *Finder }
@@ -31,7 +31,7 @@ func (f *Filter) Judge(_ time.Time, e *selection.Event) (filter.Verdict, error) 
 // AddEvent forgets the event before and takes all boards of one. Fragments of other types are no boards. It is an error
 // if there is none.
 func (f *Finder) AddEvent(e *selection.Event) (boards, clusters int, err error) {
-	f.Begin()
+	f.BeginEvent()
 	for i := range e.Fragments {
 		fragment := &e.Fragments[i]
 		if fragment.Type != velo.BankType {
@@ -42,16 +42,16 @@ func (f *Finder) AddEvent(e *selection.Event) (boards, clusters int, err error) 
 			err = fmt.Errorf("the fragment is of an event that ends with %d", board.Event())
 		}
 		if err == nil {
-			err = f.Add(board)
+			err = f.AddBoard(board)
 		}
 		if err != nil {
 			return 0, 0, fmt.Errorf("event %d, source %d: %w", e.Number, fragment.Source, err)
 		}
 		boards++
-		clusters += board.Len()
+		clusters += board.NumClusters()
 	}
 	if boards == 0 {
-		return 0, 0, errNone
+		return 0, 0, errNoFragments
 	}
 	return boards, clusters, nil
 }

@@ -7,29 +7,29 @@ import (
 	"ringlet/filter"
 )
 
-// Steps of Find, in order.
+// StepCount of Find, in order.
 const (
 	StepPeaks = iota
 	StepTracks
 	StepPrimary
-	StepOthers
+	StepOtherTracks
 	StepSpace
 	StepSecondary
-	Steps
+	StepCount
 )
 
 // Result is what an event has. Its list is the Finder's, and good until the next event.
 type Result struct {
-	Tracks    int     // in r and z
-	Spatial   int     // of those, displaced and found in space
-	Primaries []Point // that with most tracks first
-	Displaced bool    // there is a secondary vertex:
-	Secondary Secondary
+	Tracks        int     // in r and z
+	SpatialTracks int     // of those, displaced and found in space
+	Primaries     []Point // that with most tracks first
+	HasSecondary  bool    // there is a secondary vertex:
+	Secondary     Secondary
 }
 
 // Find looks for vertices in the fragments that were added since Begin. times, if not nil, is increased by how long
 // each step took.
-func (f *Finder) Find(times *[Steps]time.Duration) Result {
+func (f *Finder) Find(times *[StepCount]time.Duration) Result {
 	var at time.Time
 	if times != nil {
 		at = time.Now()
@@ -45,36 +45,36 @@ func (f *Finder) Find(times *[Steps]time.Duration) Result {
 	f.findPeaks()
 	step(StepPeaks)
 	for _, z := range f.peaks {
-		f.search(z-f.cuts.Around, z+f.cuts.Around, true)
+		f.search(z-f.cuts.PrimaryWindow, z+f.cuts.PrimaryWindow, true)
 	}
 	step(StepTracks)
 	f.findPrimaries()
 	step(StepPrimary)
 	for i := range f.primaries {
 		z := f.primaries[i].Z
-		f.search(z-f.cuts.Before, z+f.cuts.Behind, false)
+		f.search(z-f.cuts.BeforePrimary, z+f.cuts.BehindPrimary, false)
 	}
-	step(StepOthers)
+	step(StepOtherTracks)
 	f.findDisplaced()
 	step(StepSpace)
 	found := f.findSecondary()
 	step(StepSecondary)
 	return Result{
-		Tracks:    len(f.tracks),
-		Spatial:   len(f.spatial),
-		Primaries: f.primaries,
-		Displaced: found,
-		Secondary: f.secondary,
+		Tracks:        len(f.tracks),
+		SpatialTracks: len(f.spatialTracks),
+		Primaries:     f.primaries,
+		HasSecondary:  found,
+		Secondary:     f.secondary,
 	}
 }
 
 // Verdict is the decision on an event, and the score of its secondary vertex.
 func (f *Finder) Verdict(r *Result) filter.Verdict {
 	v := filter.Verdict{Decision: filter.Rejected}
-	if r.Displaced {
+	if r.HasSecondary {
 		v.Score = uint16(max(0, min(math.MaxUint16, r.Secondary.Score*scoreUnit)))
 	}
-	if r.Displaced && r.Secondary.Score >= f.cuts.Score {
+	if r.HasSecondary && r.Secondary.Score >= f.cuts.MinScore {
 		v.Decision = filter.Accepted
 	}
 	return v
@@ -90,24 +90,24 @@ const minHits = 3
 // score keeps about 3.5 % of the events without B mesons of seeds 11 and 12.
 func (d *Detector) cuts() cuts {
 	return cuts{
-		BeamLow:       -200,
-		BeamHigh:      200,
-		Window:        0.1 * d.coarser,
-		Hits:          minHits,
-		Chi2:          9,
-		PrimaryTracks: 5,
-		Around:        1.5 * d.coarser,
-		Before:        20,
-		Behind:        60,
-		Bent:          4,
-		NearImpact:    0.08,
-		FarImpact:     8,
-		Significance:  3,
-		PhiHits:       minHits,
-		PhiWindow:     0.15 * d.coarser,
-		Apart:         0.2 * d.coarser,
-		Flight:        1,
-		FlightSigmas:  4,
-		Score:         3.3,
+		BeamLow:          -200,
+		BeamHigh:         200,
+		RWindow:          0.1 * d.widthRatio,
+		MinHits:          minHits,
+		MaxChi2:          9,
+		MinPrimaryTracks: 5,
+		PrimaryWindow:    1.5 * d.widthRatio,
+		BeforePrimary:    20,
+		BehindPrimary:    60,
+		MaxTrackChi2:     4,
+		MinImpact:        0.08,
+		MaxImpact:        8,
+		MinSignificance:  3,
+		MinPhiHits:       minHits,
+		PhiWindow:        0.15 * d.widthRatio,
+		MaxApart:         0.2 * d.widthRatio,
+		MinFlight:        1,
+		MinFlightSigmas:  4,
+		MinScore:         3.3,
 	}
 }

@@ -17,25 +17,25 @@ import "ringlet/event/velo"
 // cuts are what the search asks of tracks and vertices. Lengths are in mm.
 type cuts struct {
 	BeamLow, BeamHigh float64 // z between which particles come from the beam
-	Window            float64 // how far from a line a hit may be
-	Hits              int     // the least of a track, in r
-	Chi2              float64 // the most of a track, for each degree of freedom
+	RWindow           float64 // how far from a line a hit may be
+	MinHits           int     // the least of a track, in r
+	MaxChi2           float64 // the most of a track, for each degree of freedom
 
-	PrimaryTracks int     // the least of a primary vertex
-	Around        float64 // how far from it along the beam its tracks may meet the beam
-	Before        float64 // how far before and
-	Behind        float64 // behind it other tracks may
-	Bent          float64 // χ² for each degree of freedom, the most of a track that is looked at in space
-	NearImpact    float64 // impact parameters from which tracks are looked at in space,
-	FarImpact     float64 // and up to which
-	Significance  float64 // of an impact parameter, the least
-	PhiHits       int     // the least of a track in space
-	PhiWindow     float64 // how far from a line a φ hit may be
+	MinPrimaryTracks int     // the least of a primary vertex
+	PrimaryWindow    float64 // how far from it along the beam its tracks may meet the beam
+	BeforePrimary    float64 // how far before and
+	BehindPrimary    float64 // behind it other tracks may
+	MaxTrackChi2     float64 // χ² for each degree of freedom, the most of a track that is looked at in space
+	MinImpact        float64 // impact parameters from which tracks are looked at in space,
+	MaxImpact        float64 // and up to which
+	MinSignificance  float64 // of an impact parameter, the least
+	MinPhiHits       int     // the least of a track in space
+	PhiWindow        float64 // how far from a line a φ hit may be
 
-	Apart        float64 // how far two tracks of a vertex may pass each other by
-	Flight       float64 // the least distance along the beam from the primary vertex
-	FlightSigmas float64 // the same in units of its error
-	Score        float64 // of an event that is accepted, the least
+	MaxApart        float64 // how far two tracks of a vertex may pass each other by
+	MinFlight       float64 // the least distance along the beam from the primary vertex
+	MinFlightSigmas float64 // the same in units of its error
+	MinScore        float64 // of an event that is accepted, the least
 }
 
 // Finder looks for vertices in events, one after the other. It is for one goroutine.
@@ -43,22 +43,22 @@ type Finder struct {
 	detector *Detector
 	cuts     cuts
 
-	r     []rHit
-	spans []span // by sector and plane
-	phi   []phiHit
-	phiAt [2][]span // by side, plane and zone
+	rHits    []rHit
+	rSpans   []span // by sector and plane
+	phiHits  []phiHit
+	phiSpans [2][]span // by side, plane and zone
 
-	tracks      []track   // in r and z
-	best, trial *track    // of the search
-	bins        []uint32  // histogram of where pairs of hits meet the beam
-	peaks       []float64 // of it, mm
-	primaries   []Point
+	tracks                []track   // in r and z
+	bestTrack, trialTrack *track    // of the search
+	bins                  []uint32  // histogram of where pairs of hits meet the beam
+	peaks                 []float64 // of it, mm
+	primaries             []Point
 
-	spatial   []Track
-	points    []point       // of a track in hand, on φ planes
-	pointAt   []planePoints // by plane
-	theta     float64       // by how much the track in hand is scattered
-	secondary Secondary     // the best
+	spatialTracks []Track
+	points        []point       // of a track in hand, on φ planes
+	pointsByPlane []planePoints // by plane
+	scatterAngle  float64       // by how much the track in hand is scattered
+	secondary     Secondary     // the best
 }
 
 // most of each list. What is beyond is left out: an event with so much in it is decided by the rest.
@@ -73,23 +73,23 @@ const (
 func NewFinder(d *Detector) *Finder {
 	cuts := d.cuts()
 	f := &Finder{
-		detector:  d,
-		cuts:      cuts,
-		r:         make([]rHit, 0, len(d.boards)*velo.MaxClusters),
-		phi:       make([]phiHit, 0, len(d.boards)*velo.MaxClusters),
-		spans:     make([]span, len(d.sectors)*d.maxPlanes),
-		tracks:    make([]track, 0, maxTracks),
-		best:      new(track),
-		trial:     new(track),
-		peaks:     make([]float64, 0, maxPrimaries),
-		bins:      make([]uint32, int((cuts.BeamHigh-cuts.BeamLow)/binWidth)+1),
-		primaries: make([]Point, 0, maxPrimaries),
-		spatial:   make([]Track, 0, maxSpatial),
-		points:    make([]point, 0, maxPoints),
+		detector:      d,
+		cuts:          cuts,
+		rHits:         make([]rHit, 0, len(d.boards)*velo.MaxClusters),
+		phiHits:       make([]phiHit, 0, len(d.boards)*velo.MaxClusters),
+		rSpans:        make([]span, len(d.sectors)*d.maxPlanes),
+		tracks:        make([]track, 0, maxTracks),
+		bestTrack:     new(track),
+		trialTrack:    new(track),
+		peaks:         make([]float64, 0, maxPrimaries),
+		bins:          make([]uint32, int((cuts.BeamHigh-cuts.BeamLow)/binWidth)+1),
+		primaries:     make([]Point, 0, maxPrimaries),
+		spatialTracks: make([]Track, 0, maxSpatial),
+		points:        make([]point, 0, maxPoints),
 	}
 	for s := range d.sides {
-		f.phiAt[s] = make([]span, len(d.sides[s].phi)*len(d.zones))
+		f.phiSpans[s] = make([]span, len(d.sides[s].phiPlanes)*len(d.zones))
 	}
-	f.pointAt = make([]planePoints, 0, d.maxPlanes)
+	f.pointsByPlane = make([]planePoints, 0, d.maxPlanes)
 	return f
 }

@@ -4,10 +4,10 @@ import "math"
 
 // line is a straight line at + slope·z with its errors, fitted to weighted points. The zero line has no points.
 type line struct {
-	w, wz, wzz, wy, wzy, wyy float64 // sums over the points; z from origin
-	origin                   float64 // of z, mm: near the points, so that the sums do not cancel
-	at, slope                float64 // the value at origin
-	vAt, vAtSlope, vSlope    float64 // covariance
+	w, wz, wzz, wy, wzy, wyy                  float64 // sums over the points; z from origin
+	origin                                    float64 // of z, mm: near the points, so that the sums do not cancel
+	intercept, slope                          float64 // the value at origin
+	interceptVar, interceptSlopeCov, slopeVar float64 // covariance
 }
 
 // add takes a point, with the weight 1/σ².
@@ -21,26 +21,26 @@ func (l *line) add(z, y, weight float64) {
 // fit computes the line of its points, of which there are two or more at different z.
 func (l *line) fit() {
 	d := 1 / (l.w*l.wzz - l.wz*l.wz)
-	l.at, l.slope = d*(l.wzz*l.wy-l.wz*l.wzy), d*(l.w*l.wzy-l.wz*l.wy)
-	l.vAt, l.vAtSlope, l.vSlope = d*l.wzz, -d*l.wz, d*l.w
+	l.intercept, l.slope = d*(l.wzz*l.wy-l.wz*l.wzy), d*(l.w*l.wzy-l.wz*l.wy)
+	l.interceptVar, l.interceptSlopeCov, l.slopeVar = d*l.wzz, -d*l.wz, d*l.w
 }
 
 // value is the line's value at z.
-func (l *line) value(z float64) float64 { return l.at + l.slope*(z-l.origin) }
+func (l *line) value(z float64) float64 { return l.intercept + l.slope*(z-l.origin) }
 
 // variance is σ² of the value at z.
 func (l *line) variance(z float64) float64 {
 	z -= l.origin
-	return l.vAt + z*(2*l.vAtSlope+z*l.vSlope)
+	return l.interceptVar + z*(2*l.interceptSlopeCov+z*l.slopeVar)
 }
 
 // chi2 is the sum of squared deviations of its points.
 func (l *line) chi2() float64 {
-	return max(0, l.wyy-l.at*l.wy-l.slope*l.wzy)
+	return max(0, l.wyy-l.intercept*l.wy-l.slope*l.wzy)
 }
 
 // beamCrossing is the z at which the line is 0. It is infinite for a line along the beam.
-func (l *line) beamCrossing() float64 { return l.origin - l.at/l.slope }
+func (l *line) beamCrossing() float64 { return l.origin - l.intercept/l.slope }
 
 // solve solves a·x = b for a symmetric 3×3 matrix of which the upper half is given: 00 01 02 11 12 22. It gives the
 // diagonal of the inverse too, and false where there is no solution.

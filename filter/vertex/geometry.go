@@ -26,8 +26,8 @@ const (
 	widestStrip = 0.5
 	// pitchOfDefault is that of the widest strips of the default detector, mm, for which the cuts are.
 	pitchOfDefault = 0.098
-	// beamOff is how far a collision is off the axis, mm.
-	beamOff = 0.044
+	// beamOffset is how far a collision is off the axis, mm.
+	beamOffset = 0.044
 )
 
 // checkGeometry tells whether the search can work with a geometry.
@@ -53,7 +53,7 @@ func checkGeometry(g *velo.Geometry) error {
 			continue
 		}
 		covered = true
-		if w := widthOf(g, i); w > widestStrip {
+		if w := phiStripWidth(g, i); w > widestStrip {
 			return &GeometryError{"phi.zones", fmt.Sprintf("the strips of zone %d become %.2g mm wide, and say too little "+
 				"of where a track comes from: give more strips, so that they have %g mm or less", i, w, widestStrip)}
 		}
@@ -71,19 +71,19 @@ func sectorWidth(g *velo.Geometry) float64 {
 	return high - low
 }
 
-// widthOf is the width of a φ zone's strips where they are widest and tracks are looked for, mm.
-func widthOf(g *velo.Geometry, zone int) float64 {
+// phiStripWidth is the width of a φ zone's strips where they are widest and tracks are looked for, mm.
+func phiStripWidth(g *velo.Geometry, zone int) float64 {
 	l := g.Layout()
 	_, outer := g.Radii()
 	z := l.Phi.Zones[zone]
 	return min(z.OuterRadius, outer) * l.Span * math.Pi / 180 / float64(z.Strips)
 }
 
-// coarsest is the width of the widest strips, mm.
-func coarsest(g *velo.Geometry) float64 {
+// widestPitch is the width of the widest strips, mm.
+func widestPitch(g *velo.Geometry) float64 {
 	widest := g.Pitch(g.Layout().R.Strips - 1)
 	for i := range g.Layout().Phi.Zones {
-		widest = max(widest, widthOf(g, i))
+		widest = max(widest, phiStripWidth(g, i))
 	}
 	return widest
 }

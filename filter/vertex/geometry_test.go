@@ -138,7 +138,7 @@ func TestAnyGeometry(t *testing.T) {
 		f.load(t, boards)
 		res := f.Find(nil)
 		f.Verdict(&res)
-		if res.Displaced && (math.IsNaN(res.Secondary.Score) || math.IsNaN(res.Secondary.Z)) {
+		if res.HasSecondary && (math.IsNaN(res.Secondary.Score) || math.IsNaN(res.Secondary.Z)) {
 			t.Errorf("seed %d: %+v", seed, res.Secondary)
 		}
 	}

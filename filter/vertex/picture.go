@@ -5,22 +5,22 @@ import "math"
 // Picture is what a Finder found in an event, in the plane of z and r, to be drawn. r is the distance to the beam, in
 // mm; it is negative in the half of the detector with x < 0.
 type Picture struct {
-	Planes    [][3]float64 `json:"planes"` // of r sensors: z, and the r between which their strips are
-	Hits      [][2]float64 `json:"hits"`   // clusters on r sensors: z, r
-	Tracks    []Drawn      `json:"tracks"` // in r and z
-	Primaries []Mark       `json:"primaries"`
-	Secondary *Mark        `json:"secondary,omitempty"`
+	Planes    [][3]float64  `json:"planes"` // of r sensors: z, and the r between which their strips are
+	Hits      [][2]float64  `json:"hits"`   // clusters on r sensors: z, r
+	Tracks    []DrawnTrack  `json:"tracks"` // in r and z
+	Primaries []DrawnVertex `json:"primaries"`
+	Secondary *DrawnVertex  `json:"secondary,omitempty"`
 }
 
-// Drawn is a track from where it meets the beam to its outermost hit.
-type Drawn struct {
+// DrawnTrack is a track from where it meets the beam to its outermost hit.
+type DrawnTrack struct {
 	From      [2]float64 `json:"from"`
 	To        [2]float64 `json:"to"`
 	Displaced bool       `json:"displaced"` // it passes the primary vertex by, and was found in space
 }
 
-// Mark is a vertex.
-type Mark struct {
+// DrawnVertex is a vertex.
+type DrawnVertex struct {
 	X      float64 `json:"x"`
 	Y      float64 `json:"y"`
 	Z      float64 `json:"z"`
@@ -30,17 +30,17 @@ type Mark struct {
 
 // Picture draws what the last Find found, given what it returned. It allocates; a filter does not need it.
 func (f *Finder) Picture(r *Result) Picture {
-	p := Picture{Hits: [][2]float64{}, Tracks: []Drawn{}, Primaries: []Mark{}}
+	p := Picture{Hits: [][2]float64{}, Tracks: []DrawnTrack{}, Primaries: []DrawnVertex{}}
 	for s := range f.detector.sides {
 		sign := f.detector.sign(s)
-		for _, z := range f.detector.sides[s].z {
-			p.Planes = append(p.Planes, [3]float64{roundForJSON(z), roundForJSON(sign * f.detector.inner),
-				roundForJSON(sign * f.detector.outer)})
+		for _, z := range f.detector.sides[s].rPlaneZ {
+			p.Planes = append(p.Planes, [3]float64{roundForJSON(z), roundForJSON(sign * f.detector.innerRadius),
+				roundForJSON(sign * f.detector.outerRadius)})
 		}
 	}
 	for k := range f.detector.sectors {
 		side := f.detector.sectors[k].side
-		for plane, z := range f.detector.sides[side].z {
+		for plane, z := range f.detector.sides[side].rPlaneZ {
 			for _, h := range f.hits(k, plane) {
 				p.Hits = append(p.Hits, [2]float64{roundForJSON(z), roundForJSON(f.detector.sign(side) * h.r)})
 			}
@@ -49,26 +49,26 @@ func (f *Finder) Picture(r *Result) Picture {
 	for i := range f.tracks {
 		t := &f.tracks[i]
 		side := f.detector.sectors[t.sector].side
-		z := f.detector.sides[side].z[t.planes[0]]
-		p.Tracks = append(p.Tracks, Drawn{
+		z := f.detector.sides[side].rPlaneZ[t.planes[0]]
+		p.Tracks = append(p.Tracks, DrawnTrack{
 			From: [2]float64{roundForJSON(t.beamCrossing()), 0},
 			To:   [2]float64{roundForJSON(z), roundForJSON(f.detector.sign(side) * t.value(z))},
 		})
 	}
-	for i := range f.spatial {
-		p.Tracks[f.spatial[i].track].Displaced = true
+	for i := range f.spatialTracks {
+		p.Tracks[f.spatialTracks[i].rTrack].Displaced = true
 	}
 	for i := range r.Primaries {
-		p.Primaries = append(p.Primaries, newMark(&r.Primaries[i]))
+		p.Primaries = append(p.Primaries, newDrawnVertex(&r.Primaries[i]))
 	}
-	if r.Displaced {
-		p.Secondary = new(newMark(&r.Secondary.Point))
+	if r.HasSecondary {
+		p.Secondary = new(newDrawnVertex(&r.Secondary.Point))
 	}
 	return p
 }
 
-func newMark(p *Point) Mark {
-	return Mark{
+func newDrawnVertex(p *Point) DrawnVertex {
+	return DrawnVertex{
 		X:      roundForJSON(p.X),
 		Y:      roundForJSON(p.Y),
 		Z:      roundForJSON(p.Z),

@@ -28,7 +28,7 @@ func (f *Finder) findPeaks() {
 	f.peaks = f.peaks[:0]
 	clear(f.bins)
 	for s := range f.detector.sectors {
-		z := f.detector.sides[f.detector.sectors[s].side].z
+		z := f.detector.sides[f.detector.sectors[s].side].rPlaneZ
 		for p := 0; p+1 < len(z); p += 2 {
 			f.fillHistogram(s, p, z[p], z[p+1])
 		}
@@ -41,7 +41,7 @@ func (f *Finder) findPeaks() {
 				peak, n = b, sum
 			}
 		}
-		if most = max(most, n); n < 2*f.cuts.PrimaryTracks || n < most*minPeakPercent/100 {
+		if most = max(most, n); n < 2*f.cuts.MinPrimaryTracks || n < most*minPeakPercent/100 {
 			return
 		}
 		f.peaks = append(f.peaks, f.cuts.BeamLow+(float64(peak)+0.5)*binWidth)
@@ -81,12 +81,12 @@ const (
 func (f *Finder) findPrimaries() {
 	f.primaries = f.primaries[:0]
 	for i := range f.tracks {
-		f.tracks[i].free = true
+		f.tracks[i].unclaimed = true
 	}
 	for _, z := range f.peaks {
 		p := Point{Z: z}
 		if f.fitPrimary(&p) {
-			f.claim(&p)
+			f.claimTracks(&p)
 			f.primaries = append(f.primaries, p)
 		}
 	}
@@ -97,7 +97,7 @@ func (f *Finder) impact(t *track, p *Point) (d, variance float64) {
 	s := &f.detector.sectors[t.sector]
 	across := 1 / (1 + t.slope*t.slope)
 	d = (t.value(p.Z) - p.X*s.cos - p.Y*s.sin) * math.Sqrt(across)
-	return d, t.variance(p.Z)*across + f.detector.spread*f.detector.spread + t.kinks
+	return d, t.variance(p.Z)*across + f.detector.azimuthError*f.detector.azimuthError + t.scatterVar
 }
 
 // fitPrimary moves p to where the tracks around it meet best. Each gives one equation: along the middle of its sector,
@@ -109,7 +109,7 @@ func (f *Finder) fitPrimary(p *Point) bool {
 		n := 0
 		for i := range f.tracks {
 			t := &f.tracks[i]
-			if !t.free {
+			if !t.unclaimed {
 				continue
 			}
 			d, v := f.impact(t, p)
@@ -125,7 +125,7 @@ func (f *Finder) fitPrimary(p *Point) bool {
 			a[3], a[4], a[5] = a[3]+w*gy*gy, a[4]+w*gy*gz, a[5]+w*gz*gz
 			b[0], b[1], b[2] = b[0]+w*gx*d, b[1]+w*gy*d, b[2]+w*gz*d
 		}
-		if n < f.cuts.PrimaryTracks {
+		if n < f.cuts.MinPrimaryTracks {
 			return false
 		}
 		// the beam is known to be near the axis
@@ -141,17 +141,17 @@ func (f *Finder) fitPrimary(p *Point) bool {
 		p.SX, p.SY, p.SZ = math.Sqrt(variance[0]), math.Sqrt(variance[1]), math.Sqrt(variance[2])
 		p.Tracks = n
 	}
-	return !(math.IsNaN(p.Z) || math.Abs(p.X) > f.detector.inner || math.Abs(p.Y) > f.detector.inner)
+	return !(math.IsNaN(p.Z) || math.Abs(p.X) > f.detector.innerRadius || math.Abs(p.Y) > f.detector.innerRadius)
 }
 
 // beamWidth is σ of how far the crossing may be off the axis, mm.
 const beamWidth = 0.2
 
-// claim gives the tracks of a vertex to it, so that the next one is made of others.
-func (f *Finder) claim(p *Point) {
+// claimTracks gives the tracks of a vertex to it, so that the next one is made of others.
+func (f *Finder) claimTracks(p *Point) {
 	for i := range f.tracks {
 		if d, v := f.impact(&f.tracks[i], p); d*d <= outlierSigmas*outlierSigmas*v {
-			f.tracks[i].free = false
+			f.tracks[i].unclaimed = false
 		}
 	}
 }

@@ -24,63 +24,63 @@ type rHit struct {
 // track is a track in r and z.
 type track struct {
 	line
-	sector   int
-	n        int            // hits
-	forwards bool           // r grows with z
-	planes   [maxHits]uint8 // of its hits, outermost first
-	hits     [maxHits]int32
-	z0       float64 // where it meets the beam
-	kinks    float64 // σ² that scattering adds to how far it passes a vertex by
-	bent     float64 // χ² for each degree of freedom, of a straight line: at least 1
-	free     bool    // it belongs to no primary vertex yet
+	sector     int
+	hitCount   int            // hits
+	forwards   bool           // r grows with z
+	planes     [maxHits]uint8 // of its hits, outermost first
+	hits       [maxHits]int32
+	z0         float64 // where it meets the beam
+	scatterVar float64 // σ² that scattering adds to how far it passes a vertex by
+	lineChi2   float64 // χ² for each degree of freedom, of a straight line: at least 1
+	unclaimed  bool    // it belongs to no primary vertex yet
 }
 
 // searcher is where the search goes: one sector, in one direction.
 type searcher struct {
-	f        *Finder
-	sector   int
-	z        []float64             // of the planes
-	step     int                   // from a plane to the one farther in
-	end      int                   // the plane after the last
-	mirror   float64               // 1 forwards, -1 backwards: z·mirror grows outwards
-	nearest  float64               // z·mirror from which tracks may come, and
-	farthest float64               // up to which
-	reach    [maxSkipped + 1]reach // of the plane in hand
+	f         *Finder
+	sector    int
+	z         []float64             // of the planes
+	planeStep int                   // from a plane to the one farther in
+	endPlane  int                   // the plane after the last
+	mirror    float64               // 1 forwards, -1 backwards: z·mirror grows outwards
+	minBeamZ  float64               // z·mirror from which tracks may come, and
+	maxBeamZ  float64               // up to which
+	reach     [maxSkipped + 1]reach // of the plane in hand
 }
 
 // reach is between which shares of a hit's radius the next hit is, on a plane farther in. The hits of the outer plane
 // come in order of the radius, so what lies below the one in hand lies below those that follow.
 type reach struct {
-	low, high   float64
-	first, last int32 // hits of the plane; first moves on
+	minRadiusRatio, maxRadiusRatio float64
+	first, last                    int32 // hits of the plane; first moves on
 }
 
 // search finds the tracks that meet the beam between two places, and whose hits no other track has. Those that go
 // backwards are no daughters of a particle that was looked for: they tell where the collision was.
 func (f *Finder) search(low, high float64, backwards bool) {
 	for s := range f.detector.sectors {
-		z := f.detector.sides[f.detector.sectors[s].side].z
+		z := f.detector.sides[f.detector.sectors[s].side].rPlaneZ
 		to := searcher{
-			f:        f,
-			sector:   s,
-			z:        z,
-			step:     -1,
-			end:      -1,
-			mirror:   1,
-			nearest:  low,
-			farthest: high,
+			f:         f,
+			sector:    s,
+			z:         z,
+			planeStep: -1,
+			endPlane:  -1,
+			mirror:    1,
+			minBeamZ:  low,
+			maxBeamZ:  high,
 		}
 		to.run(len(z) - 1)
 		if backwards {
 			to = searcher{
-				f:        f,
-				sector:   s,
-				z:        z,
-				step:     1,
-				end:      len(z),
-				mirror:   -1,
-				nearest:  -high,
-				farthest: -low,
+				f:         f,
+				sector:    s,
+				z:         z,
+				planeStep: 1,
+				endPlane:  len(z),
+				mirror:    -1,
+				minBeamZ:  -high,
+				maxBeamZ:  -low,
 			}
 			to.run(0)
 		}
@@ -89,106 +89,106 @@ func (f *Finder) search(low, high float64, backwards bool) {
 
 // run begins tracks on each plane in turn.
 func (s *searcher) run(from int) {
-	for p := from; p != s.end; p += s.step {
-		if s.z[p]*s.mirror < s.nearest {
+	for p := from; p != s.endPlane; p += s.planeStep {
+		if s.z[p]*s.mirror < s.minBeamZ {
 			return
 		}
-		s.look(p)
-		first, last := s.f.bucket(s.sector, p)
+		s.computeReach(p)
+		first, last := s.f.hitRange(s.sector, p)
 		for h := first; h < last && len(s.f.tracks) < cap(s.f.tracks); h++ {
-			if !s.f.r[h].used {
-				s.begin(p, h)
+			if !s.f.rHits[h].used {
+				s.beginTrack(p, h)
 			}
 		}
 	}
 }
 
-// look computes what lines from the beam region through plane p reach on the next planes.
-func (s *searcher) look(p int) {
+// computeReach computes what lines from the beam region through plane p reach on the next planes.
+func (s *searcher) computeReach(p int) {
 	z0 := s.z[p] * s.mirror
 	for i := range s.reach {
-		q := p + (i+1)*s.step
+		q := p + (i+1)*s.planeStep
 		if q < 0 || q >= len(s.z) {
 			return
 		}
 		z1 := s.z[q] * s.mirror
-		first, last := s.f.bucket(s.sector, q)
+		first, last := s.f.hitRange(s.sector, q)
 		s.reach[i] = reach{
-			low:   0,
-			high:  (z1 - s.nearest) / (z0 - s.nearest),
-			first: first,
-			last:  last,
+			minRadiusRatio: 0,
+			maxRadiusRatio: (z1 - s.minBeamZ) / (z0 - s.minBeamZ),
+			first:          first,
+			last:           last,
 		}
-		if s.farthest < z1 {
-			s.reach[i].low = (z1 - s.farthest) / (z0 - s.farthest)
+		if s.maxBeamZ < z1 {
+			s.reach[i].minRadiusRatio = (z1 - s.maxBeamZ) / (z0 - s.maxBeamZ)
 		}
 	}
 }
 
-// begin looks for the best track whose outermost hit is h.
-func (s *searcher) begin(p int, h int32) {
+// beginTrack looks for the best track whose outermost hit is h.
+func (s *searcher) beginTrack(p int, h int32) {
 	f := s.f
-	f.best.n = 0
-	hits, window := f.r, f.cuts.Window
-	q := p + s.step
+	f.bestTrack.hitCount = 0
+	hits, window := f.rHits, f.cuts.RWindow
+	q := p + s.planeStep
 	for i := range s.reach {
-		if q == s.end {
+		if q == s.endPlane {
 			break
 		}
 		to := &s.reach[i]
 		r := hits[h].r
-		low, high := r*to.low-window, r*to.high+window
+		low, high := r*to.minRadiusRatio-window, r*to.maxRadiusRatio+window
 		for to.first < to.last && hits[to.first].r < low {
 			to.first++
 		}
 		if to.first < to.last && hits[to.first].r <= high {
-			if s.pairs(p, h, q, to, high); f.best.n > 0 {
+			if s.tryPairs(p, h, q, to, high); f.bestTrack.hitCount > 0 {
 				break
 			}
 		}
-		q += s.step
+		q += s.planeStep
 	}
-	best := f.best
-	if best.n == 0 {
+	best := f.bestTrack
+	if best.hitCount == 0 {
 		return
 	}
-	for i := range best.n {
-		f.r[best.hits[i]].used = true
+	for i := range best.hitCount {
+		f.rHits[best.hits[i]].used = true
 	}
 	best.refit(f, s.z)
 	best.z0 = best.beamCrossing()
 	f.tracks = append(f.tracks, *best)
 }
 
-// pairs tries each hit of plane q that h on plane p may be followed by.
-func (s *searcher) pairs(p int, h int32, q int, to *reach, high float64) {
-	hits := s.f.r
+// tryPairs tries each hit of plane q that h on plane p may be followed by.
+func (s *searcher) tryPairs(p int, h int32, q int, to *reach, high float64) {
+	hits := s.f.rHits
 	for k := to.first; k < to.last && hits[k].r <= high; k++ {
 		if !hits[k].used {
-			s.grow(p, h, q, k)
+			s.growTrack(p, h, q, k)
 		}
 	}
 }
 
-// grow prolongs the line through two hits inwards, and keeps it if it is the best.
-func (s *searcher) grow(p int, h int32, q int, k int32) {
+// growTrack prolongs the line through two hits inwards, and keeps it if it is the best.
+func (s *searcher) growTrack(p int, h int32, q int, k int32) {
 	f := s.f
-	a, b := &f.r[h], &f.r[k]
+	a, b := &f.rHits[h], &f.rHits[k]
 	slope := (a.r - b.r) / (s.z[p] - s.z[q])
 	at, from := b.r, s.z[q]
-	t := f.trial
-	t.n = 0
+	t := f.trialTrack
+	t.hitCount = 0
 	gaps := 0
-	for n := q + s.step; n != s.end; n += s.step {
+	for n := q + s.planeStep; n != s.endPlane; n += s.planeStep {
 		r := at + slope*(s.z[n]-from)
-		if r < f.detector.inner {
+		if r < f.detector.innerRadius {
 			break
 		}
-		window := f.cuts.Window
-		if t.n == 0 {
+		window := f.cuts.RWindow
+		if t.hitCount == 0 {
 			window *= 1 + math.Abs((s.z[n]-from)/(s.z[p]-s.z[q]))
 		}
-		hit := f.nearest(s.sector, n, r, window)
+		hit := f.nearestUnusedHit(s.sector, n, r, window)
 		if hit < 0 {
 			if gaps++; gaps > maxSkipped {
 				break
@@ -196,38 +196,39 @@ func (s *searcher) grow(p int, h int32, q int, k int32) {
 			continue
 		}
 		gaps = 0
-		if t.n == 0 {
+		if t.hitCount == 0 {
 			t.line = line{origin: s.z[q]}
 			t.addHit(p, h, s.z[p], a)
 			t.addHit(q, k, s.z[q], b)
 		}
-		t.addHit(n, hit, s.z[n], &f.r[hit])
-		if t.fit(); t.n == maxHits {
+		t.addHit(n, hit, s.z[n], &f.rHits[hit])
+		if t.fit(); t.hitCount == maxHits {
 			break
 		}
-		at, slope, from = t.at, t.slope, t.origin
+		at, slope, from = t.intercept, t.slope, t.origin
 	}
-	if t.n < f.cuts.Hits {
+	if t.hitCount < f.cuts.MinHits {
 		return
 	}
-	if c := t.chi2(); c > f.cuts.Chi2*float64(t.n-2) || t.n < f.best.n || t.n == f.best.n && c >= f.best.chi2() {
+	if c := t.chi2(); c > f.cuts.MaxChi2*float64(t.hitCount-2) || t.hitCount < f.bestTrack.hitCount ||
+		t.hitCount == f.bestTrack.hitCount && c >= f.bestTrack.chi2() {
 		return
 	}
 	t.sector, t.forwards = s.sector, s.mirror > 0
-	f.best, f.trial = f.trial, f.best
+	f.bestTrack, f.trialTrack = f.trialTrack, f.bestTrack
 }
 
 // addHit adds a hit to a track.
 func (t *track) addHit(plane int, hit int32, z float64, h *rHit) {
-	t.planes[t.n], t.hits[t.n] = uint8(plane), hit
-	t.n++
+	t.planes[t.hitCount], t.hits[t.hitCount] = uint8(plane), hit
+	t.hitCount++
 	t.add(z, h.r, h.weight)
 }
 
-// nearest is the unused hit of a plane that is nearest to r, or -1.
-func (f *Finder) nearest(sector, plane int, r, window float64) int32 {
-	first, last := f.bucket(sector, plane)
-	hits := f.r[first:last]
+// nearestUnusedHit is the unused hit of a plane that is nearest to r, or -1.
+func (f *Finder) nearestUnusedHit(sector, plane int, r, window float64) int32 {
+	first, last := f.hitRange(sector, plane)
+	hits := f.rHits[first:last]
 	best := int32(-1)
 	for i := range hits {
 		d := hits[i].r - r
@@ -244,29 +245,30 @@ func (f *Finder) nearest(sector, plane int, r, window float64) int32 {
 	return best
 }
 
-// scatter is the angle by which the two sensors of a station deflect a particle, for each unit of its slope: 13.6 MeV /
-// pT · √(x/X0), of a transverse momentum of 400 MeV, which is about the mean, and 0.7 % of a radiation length.
-const scatter = 0.0028
+// scatterPerSlope is the angle by which the two sensors of a station deflect a particle, for each unit of its slope:
+// 13.6 MeV / pT · √(x/X0), of a transverse momentum of 400 MeV, which is about the mean, and 0.7 % of a radiation
+// length.
+const scatterPerSlope = 0.0028
 
 // refit fits a track anew so that it says most where it comes from: hits far from the innermost one weigh less, since
 // the particle was scattered between. A track that is less straight than its hits are precise was scattered more.
 func (t *track) refit(f *Finder, z []float64) {
-	theta := scatter * t.slope
-	bent := max(1, t.chi2()/float64(t.n-2))
-	last := t.n - 1
+	theta := scatterPerSlope * t.slope
+	bent := max(1, t.chi2()/float64(t.hitCount-2))
+	last := t.hitCount - 1
 	l := line{origin: z[t.planes[last]]}
 	for i := last; i >= 0; i-- {
-		hit := &f.r[t.hits[i]]
-		l.add(z[t.planes[i]], hit.r, scattered(hit.weight, theta, z[t.planes[i]]-l.origin, last-i))
+		hit := &f.rHits[t.hits[i]]
+		l.add(z[t.planes[i]], hit.r, scatteredWeight(hit.weight, theta, z[t.planes[i]]-l.origin, last-i))
 	}
 	l.fit()
 	t.line = l
-	kick := scatter * l.at
-	t.kinks, t.bent = kick*kick*bent, bent
+	kick := scatterPerSlope * l.intercept
+	t.scatterVar, t.lineChi2 = kick*kick*bent, bent
 }
 
-// scattered is the weight of a hit that is dz and n planes from the first one.
-func scattered(weight, theta, dz float64, n int) float64 {
+// scatteredWeight is the weight of a hit that is dz and n planes from the first one.
+func scatteredWeight(weight, theta, dz float64, n int) float64 {
 	bent := theta * dz
 	return weight / (1 + weight*bent*bent*float64(n+1)/3)
 }

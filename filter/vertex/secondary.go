@@ -8,11 +8,11 @@ import "math"
 // Secondary is a pair of tracks that meet.
 type Secondary struct {
 	Point
-	Primary      int     // number of the primary vertex that it is behind
-	Flight       float64 // the distance along the beam, mm,
-	FlightSigmas float64 // and in units of its error
-	Apart        float64 // how far the tracks pass each other by, mm
-	Score        float64
+	Primary       int     // number of the primary vertex that it is behind
+	Flight        float64 // the distance along the beam, mm,
+	FlightSigmas  float64 // and in units of its error
+	TrackDistance float64 // how far the tracks pass each other by, mm
+	Score         float64
 }
 
 // findSecondary looks for the pair with the highest score. It is false if there is none.
@@ -20,17 +20,17 @@ func (f *Finder) findSecondary() bool {
 	f.secondary = Secondary{}
 	found := false
 	var first, second int
-	for i := range f.spatial {
-		a := &f.spatial[i]
-		if a.Significance < f.cuts.Significance {
+	for i := range f.spatialTracks {
+		a := &f.spatialTracks[i]
+		if a.Significance < f.cuts.MinSignificance {
 			continue
 		}
-		for k := i + 1; k < len(f.spatial); k++ {
-			b := &f.spatial[k]
-			if b.Significance < f.cuts.Significance || a.primary != b.primary {
+		for k := i + 1; k < len(f.spatialTracks); k++ {
+			b := &f.spatialTracks[k]
+			if b.Significance < f.cuts.MinSignificance || a.primary != b.primary {
 				continue
 			}
-			s, ok := f.pair(a, b)
+			s, ok := f.fitPair(a, b)
 			if !ok {
 				continue
 			}
@@ -40,7 +40,7 @@ func (f *Finder) findSecondary() bool {
 		}
 	}
 	if found {
-		f.countOthers(first, second)
+		f.countOtherTracks(first, second)
 	}
 	return found
 }
@@ -50,10 +50,11 @@ type transversePoint struct{ x, y, tx, ty float64 }
 
 func (f *Finder) transverseAt(t *Track, z float64) transversePoint {
 	s := &f.detector.sectors[t.sector]
-	u, v := t.u.value(z), t.v.value(z)
+	u, v := t.alongSector.value(z), t.acrossSector.value(z)
 	return transversePoint{
 		x: u*s.cos - v*s.sin, y: u*s.sin + v*s.cos,
-		tx: t.u.slope*s.cos - t.v.slope*s.sin, ty: t.u.slope*s.sin + t.v.slope*s.cos,
+		tx: t.alongSector.slope*s.cos - t.acrossSector.slope*s.sin, ty: t.alongSector.slope*s.sin +
+			t.acrossSector.slope*s.cos,
 	}
 }
 
@@ -61,11 +62,11 @@ func (f *Finder) transverseAt(t *Track, z float64) transversePoint {
 func (f *Finder) varianceAlong(t *Track, z, ex, ey float64) float64 {
 	s := &f.detector.sectors[t.sector]
 	eu, ev := ex*s.cos+ey*s.sin, ey*s.cos-ex*s.sin
-	return t.kinks + eu*eu*t.u.variance(z) + ev*ev*t.v.variance(z)
+	return t.scatterVar + eu*eu*t.alongSector.variance(z) + ev*ev*t.acrossSector.variance(z)
 }
 
-// pair is the vertex of two tracks, if they may have one.
-func (f *Finder) pair(a, b *Track) (s Secondary, ok bool) {
+// fitPair is the vertex of two tracks, if they may have one.
+func (f *Finder) fitPair(a, b *Track) (s Secondary, ok bool) {
 	p := &f.primaries[a.primary]
 	one, two := f.transverseAt(a, p.Z), f.transverseAt(b, p.Z)
 	dx, dy, tx, ty := one.x-two.x, one.y-two.y, one.tx-two.tx, one.ty-two.ty
@@ -76,19 +77,19 @@ func (f *Finder) pair(a, b *Track) (s Secondary, ok bool) {
 	flight := -(dx*tx + dy*ty) / open
 	ax, ay := dx+tx*flight, dy+ty*flight
 	apart := math.Sqrt(ax*ax + ay*ay)
-	if flight < f.cuts.Flight || apart > f.cuts.Apart {
+	if flight < f.cuts.MinFlight || apart > f.cuts.MaxApart {
 		return s, false
 	}
 	z := p.Z + flight
-	if z > min(a.begins, b.begins) {
+	if z > min(a.firstHitZ, b.firstHitZ) {
 		return s, false // a particle decays before its tracks are seen
 	}
 	angle := math.Sqrt(open)
 	v := f.varianceAlong(a, z, tx/angle, ty/angle) + f.varianceAlong(b, z, tx/angle, ty/angle)
 	sz := math.Sqrt(v) / angle
-	s = Secondary{Primary: a.primary, Flight: flight, Apart: apart}
+	s = Secondary{Primary: a.primary, Flight: flight, TrackDistance: apart}
 	s.FlightSigmas = flight / math.Hypot(sz, p.SZ)
-	if s.FlightSigmas < f.cuts.FlightSigmas {
+	if s.FlightSigmas < f.cuts.MinFlightSigmas {
 		return s, false
 	}
 	s.Point = Point{
@@ -100,37 +101,37 @@ func (f *Finder) pair(a, b *Track) (s Secondary, ok bool) {
 	}
 	vx := f.varianceAlong(a, z, -ty/angle, tx/angle) + f.varianceAlong(b, z, -ty/angle, tx/angle)
 	s.SX, s.SY = math.Sqrt(vx/2), math.Sqrt(vx/2)
-	s.Score = score(a, b, apart*apart/vx, angle, len(f.tracks))
+	s.Score = decayScore(a, b, apart*apart/vx, angle, len(f.tracks))
 	return s, true
 }
 
-// score adds up what speaks for a decay, each in the weight that a logistic regression gave it (events of seed 11, with
-// B mesons and without, the pair with the highest score of each; docs/design/053-filter.md). The constant of the
+// decayScore adds up what speaks for a decay, each in the weight that a logistic regression gave it (events of seed 11,
+// with B mesons and without, the pair with the highest score of each; docs/design/053-filter.md). The constant of the
 // regression is left out, so a score is not a probability. Scattering and chance make tracks that are not straight or
 // have few hits, and a busy event has more of them.
-func score(a, b *Track, apart, angle float64, tracks int) float64 {
+func decayScore(a, b *Track, apart, angle float64, tracks int) float64 {
 	return 1.21*math.Log(min(a.Significance, b.Significance)) +
 		1.14*math.Log(max(a.Significance, b.Significance)) +
 		0.31*math.Log(angle) -
 		0.166*apart -
-		2.12*math.Log(a.bent*b.bent) -
-		1.10*(a.across+b.across) +
-		0.275*float64(min(a.hits, b.hits)) -
+		2.12*math.Log(a.lineChi2*b.lineChi2) -
+		1.10*(a.acrossChi2+b.acrossChi2) +
+		0.275*float64(min(a.rHitCount, b.rHitCount)) -
 		0.0067*float64(tracks)
 }
 
-// countOthers counts the other tracks that meet the vertex of two.
-func (f *Finder) countOthers(i, k int) {
+// countOtherTracks counts the other tracks that meet the vertex of two.
+func (f *Finder) countOtherTracks(i, k int) {
 	s := &f.secondary
-	for n := range f.spatial {
-		t := &f.spatial[n]
-		if n == i || n == k || t.primary != s.Primary || t.begins < s.Z {
+	for n := range f.spatialTracks {
+		t := &f.spatialTracks[n]
+		if n == i || n == k || t.primary != s.Primary || t.firstHitZ < s.Z {
 			continue
 		}
 		at := f.transverseAt(t, s.Z)
 		dx, dy := at.x-s.X, at.y-s.Y
 		away := math.Hypot(dx, dy)
-		if away > 2*f.cuts.Apart || away == 0 {
+		if away > 2*f.cuts.MaxApart || away == 0 {
 			continue
 		}
 		ex, ey := dx/away, dy/away

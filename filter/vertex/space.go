@@ -11,7 +11,7 @@ import "math"
 // across the sector's middle; the pair of outer points with most others between them gives it.
 
 // point is where a φ cluster and a track's radius meet: v across the sector's middle, in mm.
-type point struct{ v, weight float64 }
+type point struct{ across, weight float64 }
 
 // planePoints are the points of a φ plane.
 type planePoints struct {
@@ -21,44 +21,44 @@ type planePoints struct {
 
 // Track is a track in space, in the frame of its sector: u along the sector's middle, v across, both at z.
 type Track struct {
-	u, v   line
-	sector int
-	begins float64 // z of its first hit
-	kinks  float64 // σ² that scattering adds to how far it passes a vertex by
+	alongSector, acrossSector line
+	sector                    int
+	firstHitZ                 float64 // z of its first hit
+	scatterVar                float64 // σ² that scattering adds to how far it passes a vertex by
 
 	// Impact is how far it passes the primary vertex by, in mm, and Significance the same in units of its error.
 	Impact, Significance float64
 	primary              int // that vertex
 
-	track  int     // the track in r and z that it was
-	hits   int     // of that
-	bent   float64 // of that, χ² for each degree of freedom, at least 1,
-	across float64 // and of the line across
+	rTrack     int     // the track in r and z that it was
+	rHitCount  int     // of that
+	lineChi2   float64 // of that, χ² for each degree of freedom, at least 1,
+	acrossChi2 float64 // and of the line across
 }
 
 // findDisplaced looks for tracks with a large impact parameter, in space.
 func (f *Finder) findDisplaced() {
-	f.spatial = f.spatial[:0]
+	f.spatialTracks = f.spatialTracks[:0]
 	if len(f.primaries) == 0 {
 		return
 	}
 	for i := range f.tracks {
 		t := &f.tracks[i]
-		if !t.forwards || len(f.spatial) == cap(f.spatial) || t.bent > bentFactorInR*f.cuts.Bent {
+		if !t.forwards || len(f.spatialTracks) == cap(f.spatialTracks) || t.lineChi2 > bentFactorInR*f.cuts.MaxTrackChi2 {
 			continue
 		}
 		k, d, v := f.nearestPrimary(t)
-		if d > f.cuts.FarImpact {
+		if d > f.cuts.MaxImpact {
 			continue
 		}
-		beside := d >= f.cuts.NearImpact && d*d >= f.cuts.Significance*f.cuts.Significance*v
+		beside := d >= f.cuts.MinImpact && d*d >= f.cuts.MinSignificance*f.cuts.MinSignificance*v
 		if !beside && f.pointsToVertex(t, &f.primaries[k]) {
 			continue
 		}
 		passed := f.findPoints(t)
-		if found, ok := f.toSpace(t, k, passed); ok {
-			found.track = i
-			f.spatial = append(f.spatial, found)
+		if found, ok := f.findSpatialTrack(t, k, passed); ok {
+			found.rTrack = i
+			f.spatialTracks = append(f.spatialTracks, found)
 		}
 	}
 }
@@ -68,13 +68,13 @@ func (f *Finder) findDisplaced() {
 // or at the border of the sector; what begins later is a chance, or the daughter of a particle that flew far.
 func (f *Finder) beginsLate(t *track, across *line) bool {
 	s := &f.detector.sectors[t.sector]
-	z := f.detector.sides[s.side].z
-	first := int(t.planes[t.n-1])
+	z := f.detector.sides[s.side].rPlaneZ
+	first := int(t.planes[t.hitCount-1])
 	if first == 0 {
 		return false
 	}
 	r := t.value(z[first-1])
-	return r > f.detector.inner+edgeMargin && math.Abs(across.value(z[first-1])) < r*math.Sin(s.halfWidth)-edgeMargin
+	return r > f.detector.innerRadius+edgeMargin && math.Abs(across.value(z[first-1])) < r*math.Sin(s.halfWidth)-edgeMargin
 }
 
 // edgeMargin is how far from the inner edge a track may be that a sensor did not see, mm.
@@ -96,87 +96,88 @@ func (f *Finder) nearestPrimary(t *track) (vertex int, d, variance float64) {
 	return vertex, d, variance
 }
 
-// toSpace looks for a track among its points on the φ planes. It is false if there are too few on a line, or if it
-// does not pass the primary vertex by in space.
-func (f *Finder) toSpace(t *track, primary, passed int) (found Track, ok bool) {
-	least := max(f.cuts.PhiHits, (2*passed+2)/3)
-	if len(f.pointAt) < least {
+// findSpatialTrack looks for a track among its points on the φ planes. It is false if there are too few on a line, or
+// if it does not pass the primary vertex by in space.
+func (f *Finder) findSpatialTrack(t *track, primary, passed int) (found Track, ok bool) {
+	least := max(f.cuts.MinPhiHits, (2*passed+2)/3)
+	if len(f.pointsByPlane) < least {
 		return found, false
 	}
 	s, p := &f.detector.sectors[t.sector], &f.primaries[primary]
-	f.theta = scatter * t.slope
+	f.scatterAngle = scatterPerSlope * t.slope
 	across, n, ok := f.fitAcross(p.Z, -p.X*s.sin+p.Y*s.cos, least)
 	if !ok || n < least || f.beginsLate(t, &across) {
 		return found, false
 	}
 	// r is not straight for a track that passes the beam by, but u is
 	side := &f.detector.sides[s.side]
-	begins, theta := side.z[t.planes[t.n-1]], scatter*t.slope
+	begins, theta := side.rPlaneZ[t.planes[t.hitCount-1]], scatterPerSlope*t.slope
 	along, straight := line{origin: begins}, line{origin: begins}
-	for i := range t.n {
-		z, hit := side.z[t.planes[i]], &f.r[t.hits[i]]
+	for i := range t.hitCount {
+		z, hit := side.rPlaneZ[t.planes[i]], &f.rHits[t.hits[i]]
 		v := across.value(z)
 		u := math.Sqrt(max(0, hit.r*hit.r-v*v))
 		straight.add(z, u, hit.weight)
-		along.add(z, u, scattered(hit.weight, theta, z-begins, t.n-1-i))
+		along.add(z, u, scatteredWeight(hit.weight, theta, z-begins, t.hitCount-1-i))
 	}
 	along.fit()
 	straight.fit()
-	bent := max(1, straight.chi2()/float64(t.n-2))
-	if bent > f.cuts.Bent {
+	bent := max(1, straight.chi2()/float64(t.hitCount-2))
+	if bent > f.cuts.MaxTrackChi2 {
 		return found, false
 	}
 	found = Track{
-		u:       along,
-		v:       across,
-		sector:  t.sector,
-		begins:  begins,
-		kinks:   t.kinks / t.bent * bent,
-		primary: primary,
-		hits:    t.n,
-		bent:    t.bent,
-		across:  across.chi2() / float64(n-2),
+		alongSector:  along,
+		acrossSector: across,
+		sector:       t.sector,
+		firstHitZ:    begins,
+		scatterVar:   t.scatterVar / t.lineChi2 * bent,
+		primary:      primary,
+		rHitCount:    t.hitCount,
+		lineChi2:     t.lineChi2,
+		acrossChi2:   across.chi2() / float64(n-2),
 	}
 	f.impactInSpace(&found, p, s)
-	return found, found.Significance >= f.cuts.Significance && found.Impact >= f.cuts.NearImpact
+	return found, found.Significance >= f.cuts.MinSignificance && found.Impact >= f.cuts.MinImpact
 }
 
 // findPoints lists the points of a track by plane, and tells how many planes it passes. Planes without any are left
 // out.
 func (f *Finder) findPoints(t *track) (passed int) {
-	f.points, f.pointAt = f.points[:0], f.pointAt[:0]
+	f.points, f.pointsByPlane = f.points[:0], f.pointsByPlane[:0]
 	s := &f.detector.sectors[t.sector]
 	side := &f.detector.sides[s.side]
-	for k := side.phiFrom[t.planes[t.n-1]]; k <= side.phiTo[t.planes[0]]; k++ {
-		plane := &side.phi[k]
+	for k := side.phiFrom[t.planes[t.hitCount-1]]; k <= side.phiTo[t.planes[0]]; k++ {
+		plane := &side.phiPlanes[k]
 		r := t.value(plane.z)
-		if r < f.detector.inner || r > f.detector.outer {
+		if r < f.detector.innerRadius || r > f.detector.outerRadius {
 			continue
 		}
 		first := int32(len(f.points))
-		if f.pointsOf(s, plane, f.phiAt[s.side][k*len(f.detector.zones):], r) {
+		if f.addPlanePoints(s, plane, f.phiSpans[s.side][k*len(f.detector.zones):], r) {
 			passed++
 		}
 		if last := int32(len(f.points)); last > first {
-			f.pointAt = append(f.pointAt, planePoints{plane.z, first, last})
+			f.pointsByPlane = append(f.pointsByPlane, planePoints{plane.z, first, last})
 		}
 	}
 	return passed
 }
 
-// pointsOf lists the points of a plane that a track passes at radius r. It is false if the plane has no strips there.
-func (f *Finder) pointsOf(s *sector, plane *phiPlane, spans []span, r float64) (seen bool) {
+// addPlanePoints lists the points of a plane that a track passes at radius r. It is false if the plane has no strips
+// there.
+func (f *Finder) addPlanePoints(s *sector, plane *phiPlane, spans []span, r float64) (seen bool) {
 	wide := s.halfWidth + zoneMargin/r
 	for i := range f.detector.zones {
 		zone := &f.detector.zones[i]
-		if r < zone.inner-zoneMargin || r > zone.outer+zoneMargin {
+		if r < zone.innerRadius-zoneMargin || r > zone.outerRadius+zoneMargin {
 			continue
 		}
 		seen = true
-		begins := s.begins + plane.stereo*zone.turn(r)
-		sigma := r * zone.step / sqrt12
+		begins := s.sensorStart + plane.stereoSign*zone.azimuthTurn(r)
+		sigma := r * zone.stripAngle / sqrt12
 		weight := 1 / (sigma*sigma + alignment*alignment)
-		for _, hit := range f.phi[spans[i].first:spans[i].last] {
+		for _, hit := range f.phiHits[spans[i].first:spans[i].last] {
 			a := hit + begins
 			if a < -wide {
 				continue
@@ -205,7 +206,7 @@ const zoneMargin = 0.1
 // fitAcross is the straight line with most points, and of those with as many the one that deviates least. z and v are
 // of the primary vertex, near which it passes. It has at least so many points.
 func (f *Finder) fitAcross(z, v float64, least int) (best line, most int, ok bool) {
-	planes := f.pointAt
+	planes := f.pointsByPlane
 	worst := math.Inf(1)
 	for a := 0; a <= maxSkipped && a < len(planes); a++ {
 		for b := len(planes) - 1; b >= len(planes)-1-maxSkipped && b > a; b-- {
@@ -214,16 +215,16 @@ func (f *Finder) fitAcross(z, v float64, least int) (best line, most int, ok boo
 			}
 			for i := planes[a].first; i < planes[a].last; i++ {
 				for k := planes[b].first; k < planes[b].last; k++ {
-					slope := (f.points[k].v - f.points[i].v) / (planes[b].z - planes[a].z)
-					if at := f.points[i].v + slope*(z-planes[a].z); math.Abs(at-v) > f.cuts.FarImpact {
+					slope := (f.points[k].across - f.points[i].across) / (planes[b].z - planes[a].z)
+					if at := f.points[i].across + slope*(z-planes[a].z); math.Abs(at-v) > f.cuts.MaxImpact {
 						continue
 					}
-					l, n := f.follow(a, b, i, slope, max(least, most))
+					l, n := f.followPoints(a, b, i, slope, max(least, most))
 					if n < least || n < most {
 						continue
 					}
 					l.fit()
-					if c := l.chi2(); c < f.cuts.Chi2*float64(n-2) && (n > most || c < worst) {
+					if c := l.chi2(); c < f.cuts.MaxChi2*float64(n-2) && (n > most || c < worst) {
 						best, most, worst, ok = l, n, c, true
 					}
 				}
@@ -233,25 +234,25 @@ func (f *Finder) fitAcross(z, v float64, least int) (best line, most int, ok boo
 	return best, most, ok
 }
 
-// follow takes the nearest points of the planes a to b along a line that begins at point i of plane a. It gives up
-// when there cannot be enough.
-func (f *Finder) follow(a, b int, i int32, slope float64, enough int) (l line, n int) {
-	from, at := f.pointAt[a].z, f.points[i].v
+// followPoints takes the nearest points of the planes a to b along a line that begins at point i of plane a. It gives
+// up when there cannot be enough.
+func (f *Finder) followPoints(a, b int, i int32, slope float64, enough int) (l line, n int) {
+	from, at := f.pointsByPlane[a].z, f.points[i].across
 	l.origin = from
 	for k := a; k <= b; k++ {
 		if n+b-k+1 < enough {
 			return l, 0
 		}
-		plane := &f.pointAt[k]
+		plane := &f.pointsByPlane[k]
 		want, window := at+slope*(plane.z-from), f.cuts.PhiWindow
 		found := int32(-1)
 		for h := plane.first; h < plane.last; h++ {
-			if d := math.Abs(f.points[h].v - want); d <= window {
+			if d := math.Abs(f.points[h].across - want); d <= window {
 				found, window = h, d
 			}
 		}
 		if found >= 0 {
-			l.add(plane.z, f.points[found].v, scattered(f.points[found].weight, f.theta, plane.z-from, n))
+			l.add(plane.z, f.points[found].across, scatteredWeight(f.points[found].weight, f.scatterAngle, plane.z-from, n))
 			n++
 		}
 	}
@@ -260,10 +261,11 @@ func (f *Finder) follow(a, b int, i int32, slope float64, enough int) (l line, n
 
 // impactInSpace is how far a track passes a vertex by.
 func (f *Finder) impactInSpace(t *Track, p *Point, s *sector) {
-	du, dv := t.u.value(p.Z)-p.X*s.cos-p.Y*s.sin, t.v.value(p.Z)+p.X*s.sin-p.Y*s.cos
-	along := (du*t.u.slope + dv*t.v.slope) / math.Sqrt(1+t.u.slope*t.u.slope+t.v.slope*t.v.slope)
+	du, dv := t.alongSector.value(p.Z)-p.X*s.cos-p.Y*s.sin, t.acrossSector.value(p.Z)+p.X*s.sin-p.Y*s.cos
+	along := (du*t.alongSector.slope +
+		dv*t.acrossSector.slope) / math.Sqrt(1+t.alongSector.slope*t.alongSector.slope+t.acrossSector.slope*t.acrossSector.slope)
 	t.Impact = math.Sqrt(max(0, du*du+dv*dv-along*along))
-	vu := t.kinks + t.u.variance(p.Z) + p.SX*p.SX + t.u.slope*t.u.slope*p.SZ*p.SZ
-	vv := t.kinks + t.v.variance(p.Z) + p.SY*p.SY + t.v.slope*t.v.slope*p.SZ*p.SZ
+	vu := t.scatterVar + t.alongSector.variance(p.Z) + p.SX*p.SX + t.alongSector.slope*t.alongSector.slope*p.SZ*p.SZ
+	vv := t.scatterVar + t.acrossSector.variance(p.Z) + p.SY*p.SY + t.acrossSector.slope*t.acrossSector.slope*p.SZ*p.SZ
 	t.Significance = math.Sqrt(du*du/vu + dv*dv/vv)
 }

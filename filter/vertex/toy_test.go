@@ -47,20 +47,20 @@ func (t *toy) fly(x, y, z, tx, ty float64, forwards bool) {
 		if s.Side == velo.Left && phi < 0 {
 			phi += 2 * math.Pi
 		}
-		var place velo.Place
+		var place velo.StripPosition
 		var ok bool
 		if s.Kind == velo.R {
-			place, ok = t.g.PlaceR(b, r, phi)
+			place, ok = t.g.LocateR(b, r, phi)
 		} else {
-			place, ok = t.g.PlacePhi(b, r, phi)
+			place, ok = t.g.LocatePhi(b, r, phi)
 		}
 		if !ok {
 			continue
 		}
 		switch {
-		case place.Fraction > 0.75 && place.Strip+1 < place.Top:
+		case place.Fraction > 0.75 && place.Strip+1 < place.EndStrip:
 			t.hits[b][velo.NewCluster(place.Strip, true)] = true
-		case place.Fraction < 0.25 && place.Strip > place.Low:
+		case place.Fraction < 0.25 && place.Strip > place.FirstStrip:
 			t.hits[b][velo.NewCluster(place.Strip-1, true)] = true
 		default:
 			t.hits[b][velo.NewCluster(place.Strip, false)] = true

@@ -15,9 +15,9 @@ import (
 )
 
 func (f *Finder) load(t testing.TB, boards []velo.Board) {
-	f.Begin()
+	f.BeginEvent()
 	for _, b := range boards {
-		must.OK(t, f.Add(b))
+		must.OK(t, f.AddBoard(b))
 	}
 }
 
@@ -41,9 +41,9 @@ func searched(t *testing.T, toy *toy, events int) (s seen) {
 	for i := range 2 * events {
 		boards, at := toy.event(uint16(i), i%2 == 0)
 		f.load(t, boards)
-		clusters += len(f.r) + len(f.phi)
+		clusters += len(f.rHits) + len(f.phiHits)
 		r := f.Find(nil)
-		tracks, spatial = tracks+r.Tracks, spatial+r.Spatial
+		tracks, spatial = tracks+r.Tracks, spatial+r.SpatialTracks
 		if len(r.Primaries) > 0 && math.Abs(r.Primaries[0].Z-at.z) < 0.5 {
 			p := r.Primaries[0]
 			s.primary++
@@ -117,9 +117,9 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 		must.OK(t, err)
 		return b
 	}
-	f.Begin()
-	must.OK(t, f.Add(board(0, velo.NewCluster(5, false))))
-	if f.Add(board(0)) == nil || f.Add(board(toy.g.Boards())) == nil {
+	f.BeginEvent()
+	must.OK(t, f.AddBoard(board(0, velo.NewCluster(5, false))))
+	if f.AddBoard(board(0)) == nil || f.AddBoard(board(toy.g.Boards())) == nil {
 		t.Error("a board twice, or one that is none, was taken")
 	}
 	small := velo.Default()
@@ -129,9 +129,9 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	d, err := NewDetector(g)
 	must.OK(t, err)
 	f = NewFinder(d)
-	f.Begin()
+	f.BeginEvent()
 	for _, n := range []int{0, g.Boards() - 1} {
-		if f.Add(board(n, velo.NewCluster(velo.Strips-1, false))) == nil {
+		if f.AddBoard(board(n, velo.NewCluster(velo.MaxStrips-1, false))) == nil {
 			t.Errorf("board %d took a strip that it does not have", n)
 		}
 	}
@@ -178,11 +178,11 @@ func FuzzAnyClusters(f *testing.F) {
 		toy.begin()
 		for ; len(data) >= 4; data = data[4:] {
 			w := binary.LittleEndian.Uint32(data)
-			toy.hits[int(w>>16)%toy.g.Boards()][velo.NewCluster(int(w)%velo.Strips, false)] = true
+			toy.hits[int(w>>16)%toy.g.Boards()][velo.NewCluster(int(w)%velo.MaxStrips, false)] = true
 		}
-		finder.Begin()
+		finder.BeginEvent()
 		for _, b := range toy.boards(1) {
-			must.OK(t, finder.Add(b))
+			must.OK(t, finder.AddBoard(b))
 		}
 		r := finder.Find(nil)
 		for _, p := range r.Primaries {
@@ -201,7 +201,7 @@ func BenchmarkFind(b *testing.B) {
 		boards, _ := toy.event(uint16(i), i%2 == 0)
 		all = append(all, boards)
 	}
-	var times [Steps]time.Duration
+	var times [StepCount]time.Duration
 	i := 0
 	for b.Loop() {
 		f.load(b, all[i%len(all)])

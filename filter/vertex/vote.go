@@ -45,25 +45,25 @@ func (f *Finder) pointsToVertex(t *track, p *Point) bool {
 	var count votes
 	passed := 0
 	side := &f.detector.sides[s.side]
-	for k := side.phiFrom[t.planes[t.n-1]]; k <= side.phiTo[t.planes[0]] && passed < maxVotes; k++ {
-		plane := &side.phi[k]
+	for k := side.phiFrom[t.planes[t.hitCount-1]]; k <= side.phiTo[t.planes[0]] && passed < maxVotes; k++ {
+		plane := &side.phiPlanes[k]
 		r := t.value(plane.z)
-		if r < f.detector.inner || r > f.detector.outer {
+		if r < f.detector.innerRadius || r > f.detector.outerRadius {
 			continue
 		}
 		over := 1 / r
 		stretch, shift := scale*(1+u*over), scale*(wide-v*over)
-		spans := f.phiAt[s.side][k*len(f.detector.zones):]
+		spans := f.phiSpans[s.side][k*len(f.detector.zones):]
 		var bins uint64
 		seen := false
 		for i := range f.detector.zones {
 			zone := &f.detector.zones[i]
-			if r < zone.inner-zoneMargin || r > zone.outer+zoneMargin {
+			if r < zone.innerRadius-zoneMargin || r > zone.outerRadius+zoneMargin {
 				continue
 			}
 			seen = true
-			begins := (s.begins+plane.stereo*zone.turn(r))*stretch + shift
-			for _, hit := range f.phi[spans[i].first:spans[i].last] {
+			begins := (s.sensorStart+plane.stereoSign*zone.azimuthTurn(r))*stretch + shift
+			for _, hit := range f.phiHits[spans[i].first:spans[i].last] {
 				// two neighbours have what lies between their middles
 				bins |= 3 << (min(uint(int64(hit*stretch+begins)), voteBins) & voteBins)
 			}
@@ -73,5 +73,5 @@ func (f *Finder) pointsToVertex(t *track, p *Point) bool {
 			count.add(bins &^ (1 << voteBins))
 		}
 	}
-	return count.hasAtLeast(max(f.cuts.PhiHits, passed-passed/8))
+	return count.hasAtLeast(max(f.cuts.MinPhiHits, passed-passed/8))
 }

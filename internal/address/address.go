@@ -21,13 +21,13 @@ const maxPort = 1<<16 - 1
 
 // CheckListen says why nobody could listen at HOST:PORT. No host is every network of this host, and port 0 is any.
 func CheckListen(text string) error {
-	_, _, err := split(text, 0)
+	_, _, err := splitHostPort(text, 0)
 	return err
 }
 
 // CheckDial says why nobody could call HOST:PORT.
 func CheckDial(text string) error {
-	host, _, err := split(text, 1)
+	host, _, err := splitHostPort(text, 1)
 	if err != nil {
 		return err
 	}
@@ -53,8 +53,8 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// split takes HOST:PORT apart.
-func split(text string, leastPort int) (host string, port int, err error) {
+// splitHostPort takes HOST:PORT apart.
+func splitHostPort(text string, leastPort int) (host string, port int, err error) {
 	host, number, err := net.SplitHostPort(text)
 	if err != nil {
 		if hasBlank(text) {
@@ -71,7 +71,7 @@ func split(text string, leastPort int) (host string, port int, err error) {
 	if number == "" {
 		return "", 0, &addressError{text, "has no port behind the colon: write HOST:PORT"}
 	}
-	if !decimal(number) {
+	if !isDecimal(number) {
 		return "", 0, &addressError{text,
 			fmt.Sprintf("has the port %q: write a decimal number from %d to %d", number, leastPort,
 				maxPort)}
@@ -117,8 +117,8 @@ func invalidInName(r rune) bool {
 
 func hasBlank(text string) bool { return strings.ContainsAny(text, " \t\r\n") }
 
-// decimal says whether a text is a decimal number as people write it: digits, and no leading zero.
-func decimal(text string) bool {
+// isDecimal says whether a text is a decimal number as people write it: digits, and no leading zero.
+func isDecimal(text string) bool {
 	return text == "0" || text != "" && text[0] != '0' && strings.Trim(text, "0123456789") == ""
 }
 
@@ -131,7 +131,7 @@ type Claim struct {
 
 // ListenerClaim is what one at HOST:PORT takes: nothing, if the port is any, or the address cannot be.
 func ListenerClaim(network, text string) Claim {
-	host, port, err := split(text, 0)
+	host, port, err := splitHostPort(text, 0)
 	if err != nil || port == 0 {
 		return Claim{}
 	}
@@ -144,14 +144,14 @@ func ListenerClaim(network, text string) Claim {
 // Equal says whether both are the same address.
 func (c Claim) Equal(o Claim) bool { return c == o && c != Claim{} }
 
-// AllNetworks says whether it is no address of one network: each host has it.
-func (c Claim) AllNetworks() bool {
+// CoversAllNetworks says whether it is no address of one network: each host has it.
+func (c Claim) CoversAllNetworks() bool {
 	ip, err := netip.ParseAddr(c.host)
 	return c.host == "" || err == nil && ip.IsUnspecified()
 }
 
-// Clash says whether one host could not have both. Names are not looked up.
-func (c Claim) Clash(o Claim) bool {
+// ConflictsWith says whether one host could not have both. Names are not looked up.
+func (c Claim) ConflictsWith(o Claim) bool {
 	switch {
 	case c == Claim{} || c.network != o.network || c.port != o.port:
 		return false

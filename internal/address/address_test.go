@@ -37,7 +37,7 @@ func TestClaims(t *testing.T) {
 		{"[::]:1", "127.0.0.1:1", false}, {"127.0.0.1:1", "127.0.0.2:1", false}, {"h:1", "h:2", false},
 		{"h:0", "h:0", false},
 	} {
-		if got := ListenerClaim("tcp", c.a).Clash(ListenerClaim("tcp", c.b)); got != c.clash {
+		if got := ListenerClaim("tcp", c.a).ConflictsWith(ListenerClaim("tcp", c.b)); got != c.clash {
 			t.Errorf("%s and %s: %v", c.a, c.b, got)
 		}
 	}

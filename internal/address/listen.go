@@ -43,7 +43,7 @@ func ListenUDP(text string) (*net.UDPConn, error) {
 
 // bindAddress is the network and the address, without a name, for package net.
 func bindAddress(ctx context.Context, network, text string) (of, at string, err error) {
-	host, port, err := split(text, 0)
+	host, port, err := splitHostPort(text, 0)
 	if err != nil {
 		return "", "", err
 	}

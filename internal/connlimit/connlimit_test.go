@@ -31,9 +31,9 @@ func TestLogLimiterBoundsLines(t *testing.T) {
 		{"a", 0, 0, true},
 		{"a", time.Second, 0, false},
 		{"b", 0, 0, true}, // something else
-		{"a", interval - 2*time.Second, 0, false},
+		{"a", logInterval - 2*time.Second, 0, false},
 		{"a", time.Second, 2, true},
-		{"a", interval, 0, true}, // nothing was kept back
+		{"a", logInterval, 0, true}, // nothing was kept back
 		{"a", 0, 0, false},
 	} {
 		at = at.Add(step.after)
@@ -71,8 +71,8 @@ func TestLogLosesNoCount(t *testing.T) {
 		if logged+unreported != n {
 			t.Fatalf("%d logged and %d unreported of %d", logged, unreported, n)
 		}
-		if most := 2 * max(l.Burst, 1); len(when) > most && when[most].Sub(when[0]) < interval {
-			t.Fatalf("%d lines of one kind in less than %v", most+1, interval)
+		if most := 2 * max(l.Burst, 1); len(when) > most && when[most].Sub(when[0]) < logInterval {
+			t.Fatalf("%d lines of one kind in less than %v", most+1, logInterval)
 		}
 		if len(l.periods) > maxKinds+1 {
 			t.Fatalf("%d kinds are remembered", len(l.periods))
@@ -84,7 +84,7 @@ func TestLogLosesNoCount(t *testing.T) {
 // room.
 func TestGateKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := Gate{Total: rapid.IntRange(0, 12).Draw(t, "total"), PerHost: rapid.IntRange(0, 6).Draw(t, "host")}
+		g := Gate{MaxTotal: rapid.IntRange(0, 12).Draw(t, "total"), MaxPerHost: rapid.IntRange(0, 6).Draw(t, "host")}
 		inside, all, places := map[netip.Addr]int{}, 0, map[netip.Addr][]*Place{}
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			host := netip.AddrFrom4([4]byte{127, 0, 0, byte(rapid.IntRange(1, 5).Draw(t, "of"))})
@@ -98,7 +98,7 @@ func TestGateKeepsItsBounds(t *testing.T) {
 				continue
 			}
 			p, err := g.Enter(host, nil)
-			free := all < g.Total && inside[host] < g.PerHost
+			free := all < g.MaxTotal && inside[host] < g.MaxPerHost
 			var full *fullError
 			if (err == nil) != free || err != nil && !errors.As(err, &full) {
 				t.Fatalf("%d in all and %d of %v inside: %v", all, inside[host], host, err)
@@ -109,8 +109,8 @@ func TestGateKeepsItsBounds(t *testing.T) {
 				places[host] = append(places[host], p)
 			}
 		}
-		if g.present() != all {
-			t.Fatalf("%d inside, want %d", g.present(), all)
+		if g.countInside() != all {
+			t.Fatalf("%d inside, want %d", g.countInside(), all)
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestGateEvictsWhoYields(t *testing.T) {
 		yields bool
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		g := Gate{Total: rapid.IntRange(0, 8).Draw(t, "total"), PerHost: rapid.IntRange(0, 4).Draw(t, "host")}
+		g := Gate{MaxTotal: rapid.IntRange(0, 8).Draw(t, "total"), MaxPerHost: rapid.IntRange(0, 4).Draw(t, "host")}
 		var in []*one // as they came
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			if i := rapid.IntRange(0, 20).Draw(t, "who"); i < len(in) {
@@ -142,8 +142,8 @@ func TestGateEvictsWhoYields(t *testing.T) {
 			}
 			of := func(o *one) bool { return o.host == host }
 			same := len(slices.DeleteFunc(slices.Clone(in), func(o *one) bool { return !of(o) }))
-			crowded := host.IsValid() && same >= g.PerHost
-			full := crowded || len(in) >= g.Total
+			crowded := host.IsValid() && same >= g.MaxPerHost
+			full := crowded || len(in) >= g.MaxTotal
 			first := slices.IndexFunc(in, func(o *one) bool { return o.yields && (!crowded || of(o)) })
 			var out *one
 			next := &one{host: host}
@@ -163,8 +163,8 @@ func TestGateEvictsWhoYields(t *testing.T) {
 				in = slices.Delete(in, first, first+1)
 			}
 			in = append(in, next)
-			if out != nil || g.present() != len(in) {
-				t.Fatalf("%d inside, want %d; the newcomer is out: %v", g.present(), len(in), out != nil)
+			if out != nil || g.countInside() != len(in) {
+				t.Fatalf("%d inside, want %d; the newcomer is out: %v", g.countInside(), len(in), out != nil)
 			}
 		}
 	})
@@ -178,7 +178,7 @@ func TestListenerClosesWhatIsTooMuch(t *testing.T) {
 		t.Fatal(err)
 	}
 	var logged bytes.Buffer
-	lis := ListenWith(raw, &Gate{Total: 8, PerHost: 2}, slog.New(slog.NewTextHandler(&logged, nil)))
+	lis := ListenWith(raw, &Gate{MaxTotal: 8, MaxPerHost: 2}, slog.New(slog.NewTextHandler(&logged, nil)))
 	defer lis.Close()
 	served := make(chan struct{})
 	go func() { // says one letter to each, and ends with it
@@ -202,7 +202,7 @@ func TestListenerClosesWhatIsTooMuch(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
-		_ = c.SetReadDeadline(time.Now().Add(patiently.Long))
+		_ = c.SetReadDeadline(time.Now().Add(patiently.LongTimeout))
 		_, err = io.ReadFull(c, make([]byte, 1))
 		return c, err == nil
 	}
@@ -216,11 +216,11 @@ func TestListenerClosesWhatIsTooMuch(t *testing.T) {
 		}
 	}
 	_ = a.Close()
-	for end := time.Now().Add(patiently.Long); lis.gate.present() > 1 && time.Now().Before(end); {
+	for end := time.Now().Add(patiently.LongTimeout); lis.gate.countInside() > 1 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-	if _, in := dial(); !in || lis.gate.present() != 2 {
-		t.Errorf("after one has gone %d are inside, let in: %v", lis.gate.present(), in)
+	if _, in := dial(); !in || lis.gate.countInside() != 2 {
+		t.Errorf("after one has gone %d are inside, let in: %v", lis.gate.countInside(), in)
 	}
 	_ = lis.Close()
 	patiently.Receive(t, served)

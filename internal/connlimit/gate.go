@@ -14,39 +14,41 @@ import (
 // Who is inside keeps its place, unless it yields: then it makes room for who comes and finds no other place. The one
 // that came first goes first, and where a host has too many, one of that host.
 type Gate struct {
-	Total   int // most inside; immutable
-	PerHost int // most inside of one address, whatever the port; immutable. Who has no address is bounded by Total alone
+	MaxTotal int // most inside; immutable
+	// most inside of one address, whatever the port; immutable. Who has no address is bounded by Total alone
+	MaxPerHost int
 
-	mu       sync.Mutex
-	admitted uint64 // so many were let in
-	inside   int
-	hosts    map[netip.Addr]int // nobody is listed with 0
-	yielding []*Place           // in the order in which they came
+	mu            sync.Mutex
+	admittedCount uint64 // so many were let in
+	insideCount   int
+	insideByHost  map[netip.Addr]int // nobody is listed with 0
+	yielding      []*Place           // in the order in which they came
 }
 
 // Place is that of one who is inside. It may be used by several goroutines.
 type Place struct {
-	gate    *Gate
-	host    netip.Addr
-	number  uint64
-	onEvict func()
+	gate            *Gate
+	host            netip.Addr
+	admissionNumber uint64
+	onEvict         func()
 
 	// guarded by gate.mu
-	inside, yields bool
+	inside, yielding bool
 }
 
 // fullError says why somebody was turned away.
 type fullError struct {
-	Host   netip.Addr
-	Inside int  // as many are inside
-	All    bool // from everywhere; else from this host
+	Host        netip.Addr
+	InsideCount int  // as many are inside
+	TotalFull   bool // from everywhere; else from this host
 }
 
 func (e *fullError) Error() string {
-	if e.All {
-		return fmt.Sprintf("%s is turned away: %d are inside, and no more are let in at once", e.Host, e.Inside)
+	if e.TotalFull {
+		return fmt.Sprintf("%s is turned away: %d are inside, and no more are let in at once", e.Host, e.InsideCount)
 	}
-	return fmt.Sprintf("%s is turned away: %d of that host are inside, and no more are let in at once", e.Host, e.Inside)
+	return fmt.Sprintf("%s is turned away: %d of that host are inside, and no more are let in at once", e.Host,
+		e.InsideCount)
 }
 
 // Enter lets one in; else the error is a *fullError. away is called once if it must make room, by whoever comes; it is
@@ -67,7 +69,7 @@ func (g *Gate) Enter(host netip.Addr, onEvict func()) (*Place, error) {
 func (g *Gate) admit(p *Place) (out *Place, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	full, crowded := g.inside >= g.Total, p.host.IsValid() && g.hosts[p.host] >= g.PerHost
+	full, crowded := g.insideCount >= g.MaxTotal, p.host.IsValid() && g.insideByHost[p.host] >= g.MaxPerHost
 	if full || crowded {
 		i := slices.IndexFunc(g.yielding, func(o *Place) bool { return !crowded || o.host == p.host })
 		switch {
@@ -75,18 +77,18 @@ func (g *Gate) admit(p *Place) (out *Place, err error) {
 			out = g.yielding[i]
 			g.remove(out)
 		case full:
-			return nil, &fullError{Host: p.host, Inside: g.inside, All: true}
+			return nil, &fullError{Host: p.host, InsideCount: g.insideCount, TotalFull: true}
 		default:
-			return nil, &fullError{Host: p.host, Inside: g.hosts[p.host]}
+			return nil, &fullError{Host: p.host, InsideCount: g.insideByHost[p.host]}
 		}
 	}
-	if g.hosts == nil {
-		g.hosts = map[netip.Addr]int{}
+	if g.insideByHost == nil {
+		g.insideByHost = map[netip.Addr]int{}
 	}
-	g.hosts[p.host]++
-	g.inside++
-	g.admitted++
-	p.number, p.inside = g.admitted, true
+	g.insideByHost[p.host]++
+	g.insideCount++
+	g.admittedCount++
+	p.admissionNumber, p.inside = g.admittedCount, true
 	return out, nil
 }
 
@@ -98,18 +100,21 @@ func (p *Place) SetYielding(yes bool) (inside bool) {
 	}
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
-	p.mark(yes)
+	p.markYielding(yes)
 	return p.inside
 }
 
-// mark is SetYielding; gate.mu is held.
-func (p *Place) mark(yields bool) {
-	if !p.inside || p.yields == yields {
+// markYielding is SetYielding; gate.mu is held.
+func (p *Place) markYielding(yields bool) {
+	if !p.inside || p.yielding == yields {
 		return
 	}
-	p.yields = yields
+	p.yielding = yields
 	g := p.gate
-	i, _ := slices.BinarySearchFunc(g.yielding, p, func(a, b *Place) int { return cmp.Compare(a.number, b.number) })
+	i, _ := slices.BinarySearchFunc(g.yielding, p, func(a, b *Place) int {
+		return cmp.Compare(a.admissionNumber,
+			b.admissionNumber)
+	})
 	if yields {
 		g.yielding = slices.Insert(g.yielding, i, p)
 	} else {
@@ -128,19 +133,19 @@ func (p *Place) Leave() {
 
 // remove takes one out that is inside; mu is held.
 func (g *Gate) remove(p *Place) {
-	p.mark(false)
+	p.markYielding(false)
 	p.inside = false
-	g.inside--
-	if g.hosts[p.host]--; g.hosts[p.host] <= 0 {
-		delete(g.hosts, p.host)
+	g.insideCount--
+	if g.insideByHost[p.host]--; g.insideByHost[p.host] <= 0 {
+		delete(g.insideByHost, p.host)
 	}
 }
 
-// present is how many are.
-func (g *Gate) present() int {
+// countInside is how many are.
+func (g *Gate) countInside() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.inside
+	return g.insideCount
 }
 
 // HostOf is the address of a peer without its port; the zero address where it has none.

@@ -32,7 +32,7 @@ type Listener struct {
 
 // Listen puts a gate before a TCP service of that name.
 func Listen(lis net.Listener, service string, log *slog.Logger) *Listener {
-	return ListenWith(lis, &Gate{Total: maxConns, PerHost: maxConnsPerHost}, log.With("service", service))
+	return ListenWith(lis, &Gate{MaxTotal: maxConns, MaxPerHost: maxConnsPerHost}, log.With("service", service))
 }
 
 // ListenWith is Listen with a gate of the caller's.
@@ -40,8 +40,8 @@ func ListenWith(lis net.Listener, gate *Gate, log *slog.Logger) *Listener {
 	return &Listener{Listener: lis, gate: gate, log: log}
 }
 
-// tooMany is told of one connection a minute, whatever its host: a flood may come from many.
-const tooMany = "a connection was closed: too many are open"
+// tooManyMessage is told of one connection a minute, whatever its host: a flood may come from many.
+const tooManyMessage = "a connection was closed: too many are open"
 
 // errEvicted says why a connection was closed that had been let in.
 var errEvicted = errors.New("it had not said who it is, or asked nothing, and others came")
@@ -74,8 +74,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) turnAway(c net.Conn, host netip.Addr, why error) {
 	_ = c.Close()
 	l.turnedAway.Add(1)
-	if unreported, yes := l.logLimiter.Allow(tooMany, time.Now()); yes {
-		l.log.Warn(tooMany, "remote", host, "err", why, "unreported", unreported)
+	if unreported, yes := l.logLimiter.Allow(tooManyMessage, time.Now()); yes {
+		l.log.Warn(tooManyMessage, "remote", host, "err", why, "unreported", unreported)
 	}
 }
 
@@ -111,9 +111,9 @@ func SetYielding(c net.Conn, yes bool) (inside bool) {
 	}
 }
 
-// BetweenRequests is the ConnState of an http.Server behind a Listener: a connection yields while no request of it is
-// under way.
-func BetweenRequests(c net.Conn, state http.ConnState) {
+// YieldBetweenRequests is the ConnState of an http.Server behind a Listener: a connection yields while no request of it
+// is under way.
+func YieldBetweenRequests(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew, http.StateIdle:
 		SetYielding(c, true)

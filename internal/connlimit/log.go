@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// interval is how often a log hears of what goes on and on: who reads it wants to know once, and later that it is still
-// so. A peer that is turned away and comes again does so ten times a second. A counter has each.
-const interval = time.Minute
+// logInterval is how often a log hears of what goes on and on: who reads it wants to know once, and later that it is
+// still so. A peer that is turned away and comes again does so ten times a second. A counter has each.
+const logInterval = time.Minute
 
 const (
 	// Burst is how many equal lines are logged before the rest is only counted: a few hosts with a wrong certificate are
@@ -51,7 +51,7 @@ func (l *LogLimiter) Allow(kind string, now time.Time) (unreported int, yes bool
 		w = &period{began: now}
 		l.periods[kind] = w
 	}
-	if now.Sub(w.began) >= interval {
+	if now.Sub(w.began) >= logInterval {
 		unreported = w.unreported
 		*w = period{began: now}
 	}

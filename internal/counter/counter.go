@@ -49,7 +49,7 @@ type field struct {
 }
 
 // StructOf reads the tags of a struct, whose values do not matter.
-func StructOf(a any) Struct { return Struct{walk(nil, reflect.TypeOf(a), "", nil)} }
+func StructOf(a any) Struct { return Struct{appendFields(nil, reflect.TypeOf(a), "", nil)} }
 
 // List describes the counters of the struct.
 func (s Struct) List() (out List) {
@@ -88,8 +88,9 @@ func (l List) Find(name string) (c Counter, ok bool) {
 	return c, false
 }
 
-// Sum adds the counters of one report to those of others, as their kinds want. Those that are not in the list add up.
-func (l List) Sum(sums, report map[string]uint64) {
+// AddReport adds the counters of one report to those of others, as their kinds want. Those that are not in the list add
+// up.
+func (l List) AddReport(sums, report map[string]uint64) {
 	for name, v := range report {
 		sums[name] += v
 	}
@@ -108,7 +109,7 @@ func (f *field) read(to map[string]uint64, v reflect.Value) {
 		one := map[string]uint64{}
 		for key, member := range v.Seq2() {
 			f.inner.read(one, member.FieldByIndex(f.inner.path))
-			f.put(to, word(key.String()), one[f.inner.Name])
+			f.putMember(to, underscored(key.String()), one[f.inner.Name])
 		}
 		return
 	}
@@ -116,12 +117,12 @@ func (f *field) read(to map[string]uint64, v reflect.Value) {
 	case reflect.Array:
 		for i, member := range f.members {
 			if member != "" {
-				f.put(to, member, v.Index(i).Uint())
+				f.putMember(to, member, v.Index(i).Uint())
 			}
 		}
 	case reflect.Map:
 		for key, n := range v.Seq2() {
-			f.put(to, word(key.String()), n.Uint())
+			f.putMember(to, underscored(key.String()), n.Uint())
 		}
 	case reflect.Struct:
 		to[f.Name] = v.Addr().Interface().(*atomic.Uint64).Load()
@@ -129,26 +130,26 @@ func (f *field) read(to map[string]uint64, v reflect.Value) {
 		to[f.Name] = v.Uint()
 	default:
 		n := v.Int()
-		if v.Type() == duration {
+		if v.Type() == durationType {
 			n = time.Duration(n).Microseconds()
 		}
 		to[f.Name] = uint64(max(0, n))
 	}
 }
 
-func (f *field) put(to map[string]uint64, member string, n uint64) {
+func (f *field) putMember(to map[string]uint64, member string, n uint64) {
 	if n > 0 || !f.ByKind {
 		to[f.Name+member] = n
 	}
 }
 
 var (
-	duration = reflect.TypeFor[time.Duration]()
-	atom     = reflect.TypeFor[atomic.Uint64]()
+	durationType = reflect.TypeFor[time.Duration]()
+	atomicType   = reflect.TypeFor[atomic.Uint64]()
 )
 
-// walk appends the fields of a struct, at a path, whose names begin with prefix.
-func walk(out []field, t reflect.Type, prefix string, path []int) []field {
+// appendFields appends the fields of a struct, at a path, whose names begin with prefix.
+func appendFields(out []field, t reflect.Type, prefix string, path []int) []field {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -163,15 +164,15 @@ func walk(out []field, t reflect.Type, prefix string, path []int) []field {
 		switch {
 		case name == "-":
 		case inner.Kind() == reflect.Map && inner.Elem().Kind() == reflect.Struct && named:
-			out = append(out, walkMembers(inner.Elem(), prefix+name, at)...)
-		case inner.Kind() == reflect.Struct && inner != atom:
+			out = append(out, memberFields(inner.Elem(), prefix+name, at)...)
+		case inner.Kind() == reflect.Struct && inner != atomicType:
 			if named || f.Anonymous {
-				out = walk(out, inner, prefix+name, at)
+				out = appendFields(out, inner, prefix+name, at)
 			}
-		case counts(f.Type):
+		case isNumeric(f.Type):
 			if !named {
 				name = snake(f.Name)
-				if f.Type == duration {
+				if f.Type == durationType {
 					name += "_us"
 				}
 			}
@@ -181,9 +182,9 @@ func walk(out []field, t reflect.Type, prefix string, path []int) []field {
 	return out
 }
 
-// walkMembers describes the fields of the structs in a map, whose members a report names.
-func walkMembers(t reflect.Type, prefix string, path []int) (out []field) {
-	for _, inner := range walk(nil, t, prefix, nil) {
+// memberFields describes the fields of the structs in a map, whose members a report names.
+func memberFields(t reflect.Type, prefix string, path []int) (out []field) {
+	for _, inner := range appendFields(nil, t, prefix, nil) {
 		c := inner.Counter
 		c.Name, c.ByKind = c.Name+".", true
 		out = append(out, field{Counter: c, path: path, inner: &inner})
@@ -191,15 +192,15 @@ func walkMembers(t reflect.Type, prefix string, path []int) (out []field) {
 	return out
 }
 
-// counts tells whether a field of this type is a number, so that somebody may have forgotten to describe it.
-func counts(t reflect.Type) bool {
+// isNumeric tells whether a field of this type is a number, so that somebody may have forgotten to describe it.
+func isNumeric(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Array, reflect.Map:
 		return t.Elem().Kind() == reflect.Uint64
 	case reflect.Uint64, reflect.Int, reflect.Int64:
 		return true
 	}
-	return t == atom
+	return t == atomicType
 }
 
 func describe(in reflect.Type, f *reflect.StructField, name string, path []int) field {
@@ -217,13 +218,13 @@ func describe(in reflect.Type, f *reflect.StructField, name string, path []int) 
 	default:
 		panic(fmt.Sprintf("counter: %s.%s is of the kind %q, which is none", in, f.Name, c.Kind))
 	}
-	if f.Type == duration {
+	if f.Type == durationType {
 		c.Unit = Micros
 	}
 	c.ByKind = strings.HasSuffix(name, ".")
 	if names, ok := reflect.Zero(f.Type).Interface().(kinds); ok {
 		for _, member := range names.Kinds() {
-			out.members = append(out.members, word(member))
+			out.members = append(out.members, underscored(member))
 		}
 	}
 	switch {
@@ -236,8 +237,8 @@ func describe(in reflect.Type, f *reflect.StructField, name string, path []int) 
 	return out
 }
 
-// word makes one word of the name of a member.
-func word(s string) string { return strings.ReplaceAll(s, " ", "_") }
+// underscored makes one word of the name of a member.
+func underscored(s string) string { return strings.ReplaceAll(s, " ", "_") }
 
 // snake makes BytesSent bytes_sent, and AESFailed aes_failed.
 func snake(s string) string {

@@ -100,7 +100,7 @@ func TestSum(t *testing.T) {
 	sums := map[string]uint64{}
 	list := StructOf(inner{}).List()
 	for _, n := range []uint64{3, 5, 4} {
-		list.Sum(sums, map[string]uint64{"bytes_sent": n, "mtu": n, "of another version": n})
+		list.AddReport(sums, map[string]uint64{"bytes_sent": n, "mtu": n, "of another version": n})
 	}
 	if want := map[string]uint64{"bytes_sent": 12, "mtu": 5, "of another version": 12}; !maps.Equal(sums, want) {
 		t.Errorf("%v, not %v", sums, want)

@@ -16,7 +16,7 @@ var errNumber = errors.New("it is no number, or too large")
 // Int reads a whole number of so many bits. The error is ErrForm or says that there is no such number.
 func Int(text string, bits int) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, bits)
-	if err == nil && isPlain(strings.TrimLeft(text, "+-")) {
+	if err == nil && isCanonical(strings.TrimLeft(text, "+-")) {
 		return n, nil
 	}
 	return 0, formError(text)
@@ -25,7 +25,7 @@ func Int(text string, bits int) (int64, error) {
 // Uint reads a whole number that is not negative.
 func Uint(text string, bits int) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, bits)
-	if err == nil && isPlain(text) {
+	if err == nil && isCanonical(text) {
 		return n, nil
 	}
 	return 0, formError(text)
@@ -34,22 +34,23 @@ func Uint(text string, bits int) (uint64, error) {
 // formError is ErrForm for a number in another notation.
 func formError(text string) error {
 	text = strings.TrimLeft(text, "+-")
-	if _, err := strconv.ParseUint(text, 0, 64); err == nil && !isPlain(text) || digits(text) > 1 && text[0] == '0' {
+	if _, err := strconv.ParseUint(text, 0, 64); err == nil && !isCanonical(text) || digitCount(text) > 1 &&
+		text[0] == '0' {
 		return ErrForm
 	}
 	return errNumber
 }
 
-// digits is how many digits a text has that has nothing else, else 0.
-func digits(text string) int {
+// digitCount is how many digits a text has that has nothing else, else 0.
+func digitCount(text string) int {
 	if strings.Trim(text, "0123456789") != "" {
 		return 0
 	}
 	return len(text)
 }
 
-// isPlain says whether a text is digits without a leading zero.
-func isPlain(text string) bool { return text == "0" || digits(text) > 0 && text[0] != '0' }
+// isCanonical says whether a text is digits without a leading zero.
+func isCanonical(text string) bool { return text == "0" || digitCount(text) > 0 && text[0] != '0' }
 
 var floatForm = regexp.MustCompile(`^[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?$`)
 

@@ -14,9 +14,9 @@ import (
 // The cookies of the format, version 2: of the whole, which is compressed, and of what is in it. Words have up to nine
 // bytes.
 const (
-	compressed = uint32(hdr.V2CompressedEncodingCookieBase | 0x10)
-	plain      = uint32(hdr.V2EncodingCookieBase | 0x10)
-	headBytes  = 40
+	compressedCookie = uint32(hdr.V2CompressedEncodingCookieBase | 0x10)
+	plainCookie      = uint32(hdr.V2EncodingCookieBase | 0x10)
+	headerBytes      = 40
 )
 
 // encoder is the memory that it takes.
@@ -45,7 +45,7 @@ func Encode(h *hdr.Histogram) []byte {
 	_, _ = e.zip.Write(e.text) // to memory, as is Close
 	_ = e.zip.Close()
 	encoded := e.out.Bytes()
-	binary.BigEndian.PutUint32(encoded, compressed)
+	binary.BigEndian.PutUint32(encoded, compressedCookie)
 	binary.BigEndian.PutUint32(encoded[4:], uint32(len(encoded)-8))
 	return base64.StdEncoding.AppendEncode(nil, encoded)
 }
@@ -56,7 +56,7 @@ func (e *encoder) encode(s *hdr.Snapshot) {
 	for len(counts) > 1 && counts[len(counts)-1] == 0 {
 		counts = counts[:len(counts)-1]
 	}
-	e.text = append(e.text[:0], make([]byte, headBytes)...)
+	e.text = append(e.text[:0], make([]byte, headerBytes)...)
 	for i := 0; i < len(counts); {
 		zeros := i
 		for zeros < len(counts) && counts[zeros] == 0 {
@@ -74,9 +74,9 @@ func (e *encoder) encode(s *hdr.Snapshot) {
 			i = zeros
 		}
 	}
-	head := e.text[:headBytes]
-	binary.BigEndian.PutUint32(head, plain)
-	binary.BigEndian.PutUint32(head[4:], uint32(len(e.text)-headBytes))
+	head := e.text[:headerBytes]
+	binary.BigEndian.PutUint32(head, plainCookie)
+	binary.BigEndian.PutUint32(head[4:], uint32(len(e.text)-headerBytes))
 	binary.BigEndian.PutUint32(head[12:], uint32(s.SignificantFigures))
 	binary.BigEndian.PutUint64(head[16:], uint64(s.LowestTrackableValue))
 	binary.BigEndian.PutUint64(head[24:], uint64(s.HighestTrackableValue))

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Possible says why there can be no namespaces here, or nil.
-func Possible() error {
+// CheckSupported says why there can be no namespaces here, or nil.
+func CheckSupported() error {
 	if os.Geteuid() != 0 {
 		return errors.New("network namespaces need root")
 	}
@@ -126,47 +126,47 @@ func (n *Namespace) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getp
 
 // An Interface is one end of a pair.
 type Interface struct {
-	In   *Namespace
-	Name string
-	Addr string // with its prefix, 10.0.0.1/24; empty: none
-	MTU  int    // zero: the kernel's, 1500
+	Namespace *Namespace
+	Name      string
+	Addr      string // with its prefix, 10.0.0.1/24; empty: none
+	MTU       int    // zero: the kernel's, 1500
 }
 
 // NewInterface is an interface with everything that it can have.
 func NewInterface(in *Namespace, name, addr string, mtu int) Interface {
 	return Interface{
-		In:   in,
-		Name: name,
-		Addr: addr,
-		MTU:  mtu,
+		Namespace: in,
+		Name:      name,
+		Addr:      addr,
+		MTU:       mtu,
 	}
 }
 
 // Connect makes a pair of interfaces and brings both up.
 func Connect(a, b Interface) error {
-	if err := a.In.IP("link", "add", "name", a.Name, "type", "veth", "peer", "name", b.Name, "netns",
-		b.In.Path()); err != nil {
+	if err := a.Namespace.IP("link", "add", "name", a.Name, "type", "veth", "peer", "name", b.Name, "netns",
+		b.Namespace.Path()); err != nil {
 		return err
 	}
 	for _, i := range [...]Interface{a, b} {
 		if i.MTU != 0 {
-			if err := i.In.IP("link", "set", "dev", i.Name, "mtu", fmt.Sprint(i.MTU)); err != nil {
+			if err := i.Namespace.IP("link", "set", "dev", i.Name, "mtu", fmt.Sprint(i.MTU)); err != nil {
 				return err
 			}
 		}
 		if i.Addr != "" {
-			if err := i.In.IP("addr", "add", i.Addr, "dev", i.Name); err != nil {
+			if err := i.Namespace.IP("addr", "add", i.Addr, "dev", i.Name); err != nil {
 				return err
 			}
 		}
-		if err := i.In.IP("link", "set", "dev", i.Name, "up"); err != nil {
+		if err := i.Namespace.IP("link", "set", "dev", i.Name, "up"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Forward makes the namespace a router.
-func (n *Namespace) Forward() error {
+// EnableForwarding makes the namespace a router.
+func (n *Namespace) EnableForwarding() error {
 	return n.Do(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) })
 }

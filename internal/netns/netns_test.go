@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newPair(t *testing.T) [2]*Namespace {
 	t.Helper()
-	if err := Possible(); err != nil {
+	if err := CheckSupported(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	var ns [2]*Namespace
@@ -70,7 +70,7 @@ func TestTwoHostsExchangePackets(t *testing.T) {
 	if _, err := socks[0].WriteTo(make([]byte, 8900), socks[1].LocalAddr()); err != nil {
 		t.Fatal(err)
 	}
-	_ = socks[1].SetReadDeadline(time.Now().Add(patiently.Long))
+	_ = socks[1].SetReadDeadline(time.Now().Add(patiently.LongTimeout))
 	if n, from, err := socks[1].ReadFrom(make([]byte, 9000)); n != 8900 || err != nil || from.String() != "10.0.0.1:1" {
 		t.Errorf("%d bytes from %v, %v", n, from, err)
 	}
@@ -86,10 +86,11 @@ func TestErrorsSayWhat(t *testing.T) {
 		!strings.Contains(err.Error(), "ip link set nowhere up") {
 		t.Errorf("%v", err)
 	}
-	if err := Connect(Interface{In: ns[0], Name: "a", Addr: "no address"}, Interface{In: ns[1], Name: "b"}); err == nil {
+	if err := Connect(Interface{Namespace: ns[0], Name: "a", Addr: "no address"},
+		Interface{Namespace: ns[1], Name: "b"}); err == nil {
 		t.Error("joined by a wrong address")
 	}
-	if err := ns[0].Forward(); err != nil {
+	if err := ns[0].EnableForwarding(); err != nil {
 		t.Error(err)
 	}
 	var out []byte
@@ -104,7 +105,7 @@ func TestErrorsSayWhat(t *testing.T) {
 // TestMainThreadRemains: whatever thread a namespace is made or entered on, /proc/self, which is the main thread, shows
 // the process's own.
 func TestMainThreadRemains(t *testing.T) {
-	if err := Possible(); err != nil {
+	if err := CheckSupported(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	mainNamespace, err := os.Readlink("/proc/self/ns/net")

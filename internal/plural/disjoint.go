@@ -19,9 +19,9 @@ func DisjointText(a, b SourceRange) string {
 		b.Last)
 }
 
-// FindDisjoint says of two sources of different units that they share no number, the pair that is farthest apart; "" if
-// each may share one with each. It takes each source three times, however many there are.
-func FindDisjoint(all []SourceRange) string {
+// DescribeDisjoint says of two sources of different units that they share no number, the pair that is farthest apart;
+// "" if each may share one with each. It takes each source three times, however many there are.
+func DescribeDisjoint(all []SourceRange) string {
 	if len(all) == 0 {
 		return ""
 	}

@@ -21,7 +21,7 @@ func TestApart(t *testing.T) {
 				Last:   first + rapid.Uint64Range(0, 20).Draw(t, "more"),
 			})
 		}
-		said, is, right := FindDisjoint(all), false, false
+		said, is, right := DescribeDisjoint(all), false, false
 		for _, a := range all {
 			for _, b := range all {
 				if a.Unit != b.Unit && !a.overlaps(b) {
@@ -34,7 +34,7 @@ func TestApart(t *testing.T) {
 			t.Fatalf("of %+v it says %q", all, said)
 		}
 	})
-	said := FindDisjoint([]SourceRange{{"tcp:a", 0, 0, 9}, {"tcp:b", 1, 0, 7}, {"tcp:c", 1, 1_000_001, 1_000_005}})
+	said := DescribeDisjoint([]SourceRange{{"tcp:a", 0, 0, 9}, {"tcp:b", 1, 0, 7}, {"tcp:c", 1, 1_000_001, 1_000_005}})
 	want := "sources tcp:a and tcp:c share no event number: tcp:a gave 0 to 9, tcp:c gave 1000001 to 1000005; "
 	if !strings.HasPrefix(said, want) {
 		t.Errorf("it says %q", said)

@@ -5,26 +5,26 @@ import (
 	"strconv"
 )
 
-// FromTo is a range: "5", or "5 to 7".
-func FromTo(from, to uint64) string {
+// RangeText is a range: "5", or "5 to 7".
+func RangeText(from, to uint64) string {
 	if from == to {
 		return strconv.FormatUint(from, 10)
 	}
 	return fmt.Sprintf("%d to %d", from, to)
 }
 
-// Span names a range of things: "source 5", or "sources 5 to 7".
-func Span(what string, from, to uint64) string {
+// NamedRange names a range of things: "source 5", or "sources 5 to 7".
+func NamedRange(what string, from, to uint64) string {
 	if from != to {
 		what += "s"
 	}
-	return what + " " + FromTo(from, to)
+	return what + " " + RangeText(from, to)
 }
 
-// Among says how many things there are between the first and the last: "MEP 8", or "2 MEPs from 8 to 11".
-func Among(n uint64, what string, first, last uint64) string {
+// CountInRange says how many things there are between the first and the last: "MEP 8", or "2 MEPs from 8 to 11".
+func CountInRange(n uint64, what string, first, last uint64) string {
 	if n == 1 && first == last {
-		return Span(what, first, last)
+		return NamedRange(what, first, last)
 	}
 	if n != 1 {
 		what += "s"

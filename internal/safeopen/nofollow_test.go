@@ -56,7 +56,7 @@ func TestWriteItselfReplaces(t *testing.T) {
 		if err := WriteNoFollow(path, bytes.NewReader([]byte(name)), 0o600); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if b, err := ReadNoFollow(path, MaxText); err != nil || string(b) != name {
+		if b, err := ReadNoFollow(path, MaxTextSize); err != nil || string(b) != name {
 			t.Errorf("%s has %q, %v", name, b, err)
 		}
 	}

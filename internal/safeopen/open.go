@@ -20,11 +20,11 @@ type NotRegularError struct {
 }
 
 func (e *NotRegularError) Error() string {
-	return fmt.Sprintf("%s is %s, not a regular file: what is to be read must stand in one", e.Path, KindOf(e.Mode))
+	return fmt.Sprintf("%s is %s, not a regular file: what is to be read must stand in one", e.Path, FileKind(e.Mode))
 }
 
-// KindOf is what a file of that mode is called.
-func KindOf(m fs.FileMode) string {
+// FileKind is what a file of that mode is called.
+func FileKind(m fs.FileMode) string {
 	switch {
 	case m.IsRegular():
 		return "a file"
@@ -62,8 +62,8 @@ func Open(path string) (*os.File, error) {
 
 // openChecked is Open with the stat and the open of a file system. To open a device may do something to it, so that it
 // is looked at first.
-func openChecked(name string, stat func(string) (fs.FileInfo, error), with func(string) (*os.File,
-	error)) (*os.File, error) {
+func openChecked(name string, stat func(string) (fs.FileInfo, error),
+	with func(string) (*os.File, error)) (*os.File, error) {
 	st, err := stat(name)
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -94,9 +94,9 @@ func checkOpened(f *os.File, name string) error {
 	return err
 }
 
-// MaxText is the most that is read of files which people write: configurations, plans, keys. They have some thousand
-// bytes.
-const MaxText = 4 << 20
+// MaxTextSize is the most that is read of files which people write: configurations, plans, keys. They have some
+// thousand bytes.
+const MaxTextSize = 4 << 20
 
 // ReadFile reads a regular file of at most limit bytes. The error is a *NotRegularError, a *tooLargeError or that of
 // the system.

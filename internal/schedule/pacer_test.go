@@ -67,7 +67,7 @@ func TestLongTimes(t *testing.T) {
 	if d := DurationOf(math.MaxUint64, 1e-300); d <= 0 {
 		t.Error(d)
 	}
-	p := NewPacer(1e-300, longest)
+	p := NewPacer(1e-300, maxSchedule)
 	p.Advance(1)
 	p.NextWait(time.Unix(1, 0))
 	p.Advance(1)

@@ -68,8 +68,8 @@ func Read(name string) ([]byte, error) {
 	return b, nil
 }
 
-// Nonce is NonceSize bytes that nobody can foretell.
-func Nonce() []byte {
+// NewNonce is NonceSize bytes that nobody can foretell.
+func NewNonce() []byte {
 	b := make([]byte, NonceSize)
 	_, _ = rand.Read(b) // which never fails
 	return b

@@ -10,22 +10,22 @@ import (
 // StallDetector tells for how long a count has not moved. It is a core without clock. The zero StallDetector begins
 // with its first look.
 type StallDetector struct {
-	count uint64
-	since time.Time
+	lastCount  uint64
+	lastChange time.Time
 }
 
 // Observe takes the count at a time, and says for how long it has been what it is.
 func (s *StallDetector) Observe(now time.Time, count uint64) time.Duration {
-	if s.since.IsZero() || count != s.count {
-		s.count, s.since = count, now
+	if s.lastChange.IsZero() || count != s.lastCount {
+		s.lastCount, s.lastChange = count, now
 	}
-	return now.Sub(s.since)
+	return now.Sub(s.lastChange)
 }
 
 // A StallError ends what was to go on while something moved.
-type StallError struct{ For time.Duration }
+type StallError struct{ StalledFor time.Duration }
 
-func (e *StallError) Error() string { return fmt.Sprintf("nothing has moved for %v", e.For) }
+func (e *StallError) Error() string { return fmt.Sprintf("nothing has moved for %v", e.StalledFor) }
 
 // checkInterval is how often WithStallTimeout looks: nothing beside the seconds that it bears.
 const checkInterval = 100 * time.Millisecond
@@ -61,8 +61,8 @@ func WithStallTimeout(
 	return ctx, func() { cancel(nil); <-over }
 }
 
-// Every calls do at an interval until what it returns is called, after which it is not called any more.
-func Every(interval time.Duration, do func()) (end func()) {
+// RunEvery calls do at an interval until what it returns is called, after which it is not called any more.
+func RunEvery(interval time.Duration, do func()) (end func()) {
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -60,7 +60,7 @@ func TestWhileMoving(t *testing.T) {
 func TestEveryEndsOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		end := Every(time.Second, func() { calls++ })
+		end := RunEvery(time.Second, func() { calls++ })
 		time.Sleep(3500 * time.Millisecond)
 		end()
 		if calls != 3 {

@@ -8,9 +8,9 @@ import (
 // Stopwatch adds up the time that one goroutine spends at something. Anybody may read it; what is under way counts too,
 // so that a wait that does not end is seen while it lasts.
 type Stopwatch struct {
-	mu    sync.Mutex // guards what follows
-	total time.Duration
-	since time.Time // zero: not at it
+	mu           sync.Mutex // guards what follows
+	total        time.Duration
+	runningSince time.Time // zero: not at it
 }
 
 // Start begins.
@@ -18,7 +18,7 @@ func (w *Stopwatch) Start() {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.since = now
+	w.runningSince = now
 }
 
 // Stop ends what Start began; more than one stop is as one.
@@ -26,14 +26,14 @@ func (w *Stopwatch) Stop() {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.since.IsZero() {
-		w.total += now.Sub(w.since)
+	if !w.runningSince.IsZero() {
+		w.total += now.Sub(w.runningSince)
 	}
-	w.since = time.Time{}
+	w.runningSince = time.Time{}
 }
 
-// Set starts or stops it.
-func (w *Stopwatch) Set(on bool) {
+// SetRunning starts or stops it.
+func (w *Stopwatch) SetRunning(on bool) {
 	if on {
 		w.Start()
 	} else {
@@ -41,13 +41,13 @@ func (w *Stopwatch) Set(on bool) {
 	}
 }
 
-// Read is the time so far.
-func (w *Stopwatch) Read() time.Duration {
+// Total is the time so far.
+func (w *Stopwatch) Total() time.Duration {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.since.IsZero() {
+	if w.runningSince.IsZero() {
 		return w.total
 	}
-	return w.total + now.Sub(w.since)
+	return w.total + now.Sub(w.runningSince)
 }

@@ -15,16 +15,16 @@ func TestStopwatchCountsWhatIsUnderWay(t *testing.T) {
 		var w Stopwatch
 		want := func(ms int) {
 			t.Helper()
-			if got := w.Read(); got != time.Duration(ms)*time.Millisecond {
+			if got := w.Total(); got != time.Duration(ms)*time.Millisecond {
 				t.Errorf("%v, not %d ms", got, ms)
 			}
 		}
 		w.Stop()
 		want(0)
-		w.Set(true)
+		w.SetRunning(true)
 		time.Sleep(5 * time.Millisecond)
 		want(5)
-		w.Set(false)
+		w.SetRunning(false)
 		time.Sleep(7 * time.Millisecond)
 		w.Stop()
 		want(5)

@@ -6,10 +6,10 @@
 // (docs/design/015). The kernel may wake a thread later than it asked for, by its timer slack: 50 µs, if nobody says
 // otherwise. A thread has the slack of the one that made it, and a process that of the one that started it.
 //
-// So a command that lasts starts itself again with the slack ForNodes, and what it starts has that from the beginning;
-// programs of others get KernelDefault. The price: a start takes twice as long, and all timers of a node come up to a
-// millisecond late. Those of Go are no better than a millisecond where nothing else happens, and nothing in a node
-// waits for less.
+// So a command that lasts starts itself again with the slack NodeTimerSlack, and what it starts has that from the
+// beginning; programs of others get KernelDefault. The price: a start takes twice as long, and all timers of a node
+// come up to a millisecond late. Those of Go are no better than a millisecond where nothing else happens, and nothing
+// in a node waits for less.
 //
 // What the caller must do: call Reexec before anything is open or under way; lock the goroutine to its thread for Set,
 // and let the thread end with it.

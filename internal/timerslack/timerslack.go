@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// ForNodes is for nodes: a choice, 2026-11-26. Half of it gains nine tenths, and five times as much little more.
-	ForNodes = time.Millisecond
+	// NodeTimerSlack is for nodes: a choice, 2026-11-26. Half of it gains nine tenths, and five times as much little more.
+	NodeTimerSlack = time.Millisecond
 	// KernelDefault is the kernel's own, for programs of others.
 	KernelDefault = 50 * time.Microsecond
 )
@@ -26,13 +26,13 @@ func Reexec() {
 	runtime.LockOSThread() // what is started anew has the slack of this thread
 	defer runtime.UnlockOSThread()
 	had, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
-	if err != nil || time.Duration(had) >= ForNodes {
+	if err != nil || time.Duration(had) >= NodeTimerSlack {
 		return
 	}
 	path, err := os.Executable() // by its own path, whose last part is the name that others see
 	if err != nil {
 		return
 	}
-	Set(ForNodes)
+	Set(NodeTimerSlack)
 	_ = syscall.Exec(path, os.Args, os.Environ())
 }

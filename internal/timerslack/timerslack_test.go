@@ -51,7 +51,7 @@ func start(t *testing.T, of time.Duration) []string {
 // TestMonitorHasTheSlackOfNodes has a node started by whoever knows of slack, and by whoever does not: all its threads
 // have it, so the monitor has, too.
 func TestMonitorHasTheSlackOfNodes(t *testing.T) {
-	for _, of := range []time.Duration{KernelDefault, ForNodes, 2 * ForNodes} {
+	for _, of := range []time.Duration{KernelDefault, NodeTimerSlack, 2 * NodeTimerSlack} {
 		slacks := start(t, of)
 		if len(slacks) < 3 || slacks[0] != filepath.Base(os.Args[0]) {
 			t.Fatalf("%v: %q", of, slacks)
@@ -61,7 +61,7 @@ func TestMonitorHasTheSlackOfNodes(t *testing.T) {
 			switch {
 			case strings.Contains(s, "permission") || strings.Contains(s, "operation"):
 				t.Skip("the kernel does not show the slack of other threads to whoever has no right to: ", s)
-			case err != nil || ns != max(of, ForNodes):
+			case err != nil || ns != max(of, NodeTimerSlack):
 				t.Errorf("%v: %q", of, slacks)
 			}
 		}

@@ -32,7 +32,7 @@ var Style string
 //go:embed LICENSE
 var License string
 
-// Phases is an ECMAScript module of this project, which loads nothing: it draws the timeline of phases.
+// PhasesScript is an ECMAScript module of this project, which loads nothing: it draws the timeline of phases.
 //
 //go:embed phases.js
-var Phases string
+var PhasesScript string

@@ -47,7 +47,7 @@ func anybody(t testing.TB) func(name string) (*certs.Identity, error) {
 	}
 }
 
-// farEnd serves one session in this process, and gives what Config.Start wants.
+// farEnd serves one session in this process, and gives what Config.StartFar wants.
 func farEnd(t testing.TB, near, far *certs.Identity) func() (net.Conn, func(), error) {
 	return func() (net.Conn, func(), error) {
 		l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
@@ -87,8 +87,8 @@ func shortConfig(t testing.TB) Config {
 		Memory:   4 << 20,
 		Host:     host,
 		Identity: near,
-		Far:      far.Name,
-		Start:    farEnd(t, near, far),
+		FarName:  far.Name,
+		StartFar: farEnd(t, near, far),
 	}
 }
 
@@ -123,12 +123,13 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	for _, c := range r.Carriers {
-		if c.BytesSent == 0 || c.BytesSent != c.Placed || c.Goodput.Median <= 0 || c.Write.P50.Median <= 0 || !c.Encrypted ||
+		if c.BytesSent == 0 || c.BytesSent != c.PlacedWrites || c.Goodput.Median <= 0 || c.WriteTimes.P50.Median <= 0 ||
+			!c.Encrypted ||
 			c.Ratio == nil {
 			t.Errorf("%+v", c)
 		}
-		if small := c.Size <= smallWrite; small != (c.Pieces != nil) || small != (c.Answered != nil) {
-			t.Errorf("%d bytes: pieces %v, answers %v", c.Size, c.Pieces, c.Answered)
+		if small := c.Size <= maxSmallWrite; small != (c.PieceRate != nil) || small != (c.AnsweredTimes != nil) {
+			t.Errorf("%d bytes: pieces %v, answers %v", c.Size, c.PieceRate, c.AnsweredTimes)
 		}
 	}
 	var names []string
@@ -152,7 +153,7 @@ func TestRunSpinning(t *testing.T) {
 	if err != nil || len(r.Failed) > 0 || r.RoundsDone != 2 {
 		t.Fatalf("%v: %+v", err, r)
 	}
-	if last := r.References[len(r.References)-1]; last.Name != refTripSpin || last.Trip == nil {
+	if last := r.References[len(r.References)-1]; last.Name != refTripSpin || last.TripTimes == nil {
 		t.Errorf("%+v", last)
 	}
 }
@@ -180,7 +181,7 @@ func TestFarEndLost(t *testing.T) {
 	near, far := issue("near"), issue("far")
 	cfg.Identity = near
 	ctx, cancel := context.WithCancel(t.Context())
-	cfg.Start = func() (net.Conn, func(), error) {
+	cfg.StartFar = func() (net.Conn, func(), error) {
 		a, b := net.Pipe()
 		served := make(chan error, 1)
 		go func() {
@@ -217,7 +218,7 @@ func TestForeignPrograms(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", says, text)
 		}
 	}
-	s := &session{failed: map[string]bool{}}
+	s := &session{failedUnits: map[string]bool{}}
 	broken := task{refMPITCP, refMPITCP, refMPITCP,
 		func(context.Context) (trial.Figures, error) { return nil, errors.New("it crashed") }}
 	if err := s.attempt(t.Context(), &broken); err != nil || len(s.report.Failed) > 0 ||
@@ -245,10 +246,10 @@ func TestUsage(t *testing.T) {
 		"negative spin":    {func(c *Config) { c.Spin = -1 }, "spin: -1ns is not"},
 		"negative procs":   {func(c *Config) { c.Procs = -1 }, "procs: -1 is not between"},
 		"endless procs":    {func(c *Config) { c.Procs = 1 << 40 }, "procs: 1099511627776 is not between 0 and 4096"},
-		"a peer and runs":  {func(c *Config) { c.Peer, c.Runs = "a:1", true }, "runs: whole runs are of one machine"},
-		"a peer elsewhere": {func(c *Config) { c.Peer, c.Host = "10.0.0.2:1", host },
+		"a peer and runs":  {func(c *Config) { c.PeerAddr, c.FullRuns = "a:1", true }, "runs: whole runs are of one machine"},
+		"a peer elsewhere": {func(c *Config) { c.PeerAddr, c.Host = "10.0.0.2:1", host },
 			"host: 127.0.0.1 is not to be reached from 10.0.0.2"},
-		"a peer of no port": {func(c *Config) { c.Peer = "a" }, `peer: "a" has no port: write HOST:PORT`},
+		"a peer of no port": {func(c *Config) { c.PeerAddr = "a" }, `peer: "a" has no port: write HOST:PORT`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := Config{
@@ -361,7 +362,7 @@ func TestCheckFindsOneByte(t *testing.T) {
 	for range 100 {
 		w, p := l.window(), l.piece()
 		copy(mem[w*1000:], l.pieces[p])
-		l.last[w] = p
+		l.lastPiece[w] = p
 		l.next++
 	}
 	sums := func() (out []byte) {
@@ -386,14 +387,14 @@ func TestCheckFindsOneByte(t *testing.T) {
 
 // TestHandlersAllocateNothing: what is measured is the carrier, not this package.
 func TestHandlersAllocateNothing(t *testing.T) {
-	e := &end{wake: make(chan struct{}, 1), down: make(chan struct{})}
+	e := &end{wake: make(chan struct{}, 1), linkOver: make(chan struct{})}
 	ps := make([]transport.Placement, 8)
 	if n := testing.AllocsPerRun(100, func() {
 		e.Placed(0, ps[0])
 		e.PlacedMany(0, ps)
-		e.busy[7].Store(true)
+		e.windowBusy[7].Store(true)
 		e.Completed(0, 7, nil)
-		_ = e.await(context.Background(), func() bool { return !e.busy[7].Load() })
+		_ = e.await(context.Background(), func() bool { return !e.windowBusy[7].Load() })
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -436,7 +437,7 @@ func TestEveryCarrier(t *testing.T) {
 		t.Fatalf("%v: %+v", err, r)
 	}
 	for _, c := range r.Carriers {
-		if c.BytesSent == 0 || c.BytesSent != c.Placed || c.Encrypted == (c.Carrier == "local") {
+		if c.BytesSent == 0 || c.BytesSent != c.PlacedWrites || c.Encrypted == (c.Carrier == "local") {
 			t.Errorf("%+v", c)
 		}
 	}

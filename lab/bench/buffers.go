@@ -15,10 +15,10 @@ import (
 // storeSize is what a store puts into a write buffer: the bridge's fetches are of 64 bytes (SCI-bridge §III.B).
 const storeSize = 64
 
-// namedBuffers stores 64 bytes at a time, one behind the other, into remote memory that combines, and tells how many
+// measureBuffers stores 64 bytes at a time, one behind the other, into remote memory that combines, and tells how many
 // full write buffers were under way to the owner at a time. There are four buffers, as in the bridge, and each is free
 // as soon as what it held was handed over (SCI-bridge §III.B).
-func namedBuffers(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
+func measureBuffers(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
 	cfg := MemoryConfig{
 		NodesConfig: c,
 		Duration:    d,
@@ -34,7 +34,7 @@ func namedBuffers(ctx context.Context, c NodesConfig, d time.Duration) (f trial.
 		return nil, fmt.Errorf("bench: write buffers: %w", err)
 	}
 	defer func() { err = errors.Join(err, p.spaces[0].Close(), segment.Close()) }()
-	im, err := p.combining(ctx, segment)
+	im, err := p.importCombining(ctx, segment)
 	if err != nil {
 		return nil, fmt.Errorf("bench: write buffers: %w", err)
 	}
@@ -53,13 +53,13 @@ func namedBuffers(ctx context.Context, c NodesConfig, d time.Duration) (f trial.
 	return trial.Figures{
 		"most_outstanding": float64(s.MostOutstanding),
 		"stores":           float64(stores),
-		"joined":           float64(s.Combined),
+		"joined":           float64(s.WritesCombined),
 		"mbyte_per_s":      float64(stores) * storeSize / took.Seconds() / 1e6,
 	}, err
 }
 
-// combining exports a segment whose pages combine, and imports it at the user.
-func (p *memoryPair) combining(ctx context.Context, segment *shmem.Segment) (*memory.Import, error) {
+// importCombining exports a segment whose pages combine, and imports it at the user.
+func (p *memoryPair) importCombining(ctx context.Context, segment *shmem.Segment) (*memory.Import, error) {
 	_, err := p.spaces[0].Export("buffers", segment, memory.Pages{
 		Count:      memorySize / memory.PageSize,
 		Peer:       memory.Everybody,

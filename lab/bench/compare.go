@@ -16,14 +16,14 @@ import (
 
 // SideRow is a path beside the others: what it moves, what that costs, and how much of the machine's limits it reaches.
 type SideRow struct {
-	Name     string        `json:"name"`
-	What     string        `json:"what"`
-	Goodput  trial.Spread  `json:"goodput_gbps"`
-	Bus      trial.Spread  `json:"bus_gbps"`               // of it, what goes from one process to another
-	CPU      *trial.Spread `json:"cpu_s_per_gb,omitempty"` // of all processes, per GB of goodput
-	OfCopy   *trial.Ratio  `json:"of_copy,omitempty"`      // of Bus, as the following
-	OfCipher *trial.Ratio  `json:"of_cipher,omitempty"`
-	OfKernel *trial.Ratio  `json:"of_kernel,omitempty"`
+	Name          string        `json:"name"`
+	What          string        `json:"what"`
+	Goodput       trial.Spread  `json:"goodput_gbps"`
+	BusGoodput    trial.Spread  `json:"bus_gbps"`               // of it, what goes from one process to another
+	CPU           *trial.Spread `json:"cpu_s_per_gb,omitempty"` // of all processes, per GB of goodput
+	RatioToCopy   *trial.Ratio  `json:"of_copy,omitempty"`      // of Bus, as the following
+	RatioToCipher *trial.Ratio  `json:"of_cipher,omitempty"`
+	RatioToKernel *trial.Ratio  `json:"of_kernel,omitempty"`
 }
 
 // Published is a figure of others. It is embedded with its source, and never measured here.
@@ -39,8 +39,8 @@ type Published struct {
 //go:embed published.yaml
 var publishedText []byte
 
-// published reads the figures of others.
-var published = sync.OnceValue(func() []Published {
+// readPublished reads the figures of others.
+var readPublished = sync.OnceValue(func() []Published {
 	var out []Published
 	dec := yaml.NewDecoder(bytes.NewReader(publishedText))
 	dec.KnownFields(true)
@@ -59,9 +59,9 @@ var (
 
 // path is what stands beside others.
 type path struct {
-	thing, name, what string
-	crosses           float64 // share of the goodput that goes from one process to another
-	cipher, kernel    bool    // whether it goes through the cipher, and through the kernel's network
+	thing, name, what             string
+	busShare                      float64 // share of the goodput that goes from one process to another
+	usesCipher, usesKernelNetwork bool    // whether it goes through the cipher, and through the kernel's network
 }
 
 // sealedReferences and networkReferences go through the cipher, and through the kernel's network.
@@ -78,37 +78,37 @@ func paths(cfg *Config) []path {
 		if slices.Contains(cfg.Carriers, c.Name) {
 			name := linkName(c.Name, int(size))
 			out = append(out, path{
-				thing:   name,
-				name:    name,
-				what:    "one end writes to the other",
-				crosses: 1,
-				cipher:  !c.SameHost,
-				kernel:  !c.SameHost,
+				thing:             name,
+				name:              name,
+				what:              "one end writes to the other",
+				busShare:          1,
+				usesCipher:        !c.SameHost,
+				usesKernelNetwork: !c.SameHost,
 			})
 		}
 	}
 	for i := range references {
-		if r := &references[i]; !r.small {
+		if r := &references[i]; !r.forSmallWrites {
 			out = append(out, path{
-				thing:   r.name,
-				name:    r.name,
-				what:    r.what,
-				crosses: 1,
-				cipher:  slices.Contains(sealedReferences, r.name),
-				kernel:  slices.Contains(networkReferences, r.name),
+				thing:             r.name,
+				name:              r.name,
+				what:              r.what,
+				busShare:          1,
+				usesCipher:        slices.Contains(sealedReferences, r.name),
+				usesKernelNetwork: slices.Contains(networkReferences, r.name),
 			})
 		}
 	}
-	if cfg.Runs {
-		for _, cell := range runs(cfg.Carriers) {
+	if cfg.FullRuns {
+		for _, cell := range carrierRuns(cfg.Carriers) {
 			c, _ := carrierOf(cell.Config.Transport)
 			out = append(out, path{
-				thing:   cell.ID,
-				name:    runName(cell),
-				what:    cell.Says,
-				crosses: cell.Crosses(),
-				cipher:  !c.SameHost,
-				kernel:  !c.SameHost,
+				thing:             cell.ID,
+				name:              runName(cell),
+				what:              cell.Says,
+				busShare:          cell.CrossingShare(),
+				usesCipher:        !c.SameHost,
+				usesKernelNetwork: !c.SameHost,
 			})
 		}
 	}
@@ -123,11 +123,11 @@ func largest(sizes []config.Bytes) config.Bytes {
 	return slices.Max(sizes)
 }
 
-// sideRows puts all paths that were measured beside each other. Shares of a limit are ratios of one round.
-func (r *Report) sideRows(cfg *Config, rounds trial.Rounds) {
-	r.Side, r.Published = []SideRow{}, published()
+// fillSideRows puts all paths that were measured beside each other. Shares of a limit are ratios of one round.
+func (r *Report) fillSideRows(cfg *Config, rounds trial.Rounds) {
+	r.SideRows, r.Published = []SideRow{}, readPublished()
 	all := paths(cfg)
-	rounds = derived(rounds, all)
+	rounds = addDerivedFigures(rounds, all)
 	for _, p := range all {
 		row := SideRow{Name: p.name, What: p.what}
 		if rounds.Fill(p.thing, &row); row.Goodput.N == 0 {
@@ -135,32 +135,32 @@ func (r *Report) sideRows(cfg *Config, rounds trial.Rounds) {
 		}
 		of := func(limits []string) *trial.Ratio {
 			ratio := rounds.Ratio(p.thing, "bus_gbps", limits...)
-			if ratio == nil || ratio.To == p.thing {
+			if ratio == nil || ratio.Reference == p.thing {
 				return nil
 			}
 			return ratio
 		}
-		row.OfCopy = of(copyLimit)
-		if p.cipher {
-			row.OfCipher = of(cipherLimit)
+		row.RatioToCopy = of(copyLimit)
+		if p.usesCipher {
+			row.RatioToCipher = of(cipherLimit)
 		}
-		if p.kernel {
-			row.OfKernel = of(kernelLimit)
+		if p.usesKernelNetwork {
+			row.RatioToKernel = of(kernelLimit)
 		}
-		r.Side = append(r.Side, row)
+		r.SideRows = append(r.SideRows, row)
 	}
 }
 
-// derived adds to each round what follows from its figures: the bus bandwidth, as nccl-tests have it for an exchange of
-// all with all ((n-1)/n of what is built by n folded nodes), and the processor time of both ends.
-func derived(rounds trial.Rounds, all []path) trial.Rounds {
+// addDerivedFigures adds to each round what follows from its figures: the bus bandwidth, as nccl-tests have it for an
+// exchange of all with all ((n-1)/n of what is built by n folded nodes), and the processor time of both ends.
+func addDerivedFigures(rounds trial.Rounds, all []path) trial.Rounds {
 	out := make(trial.Rounds, len(rounds))
 	for i, one := range rounds {
 		out[i] = trial.Round{}
 		for _, p := range all {
 			f := maps.Clone(one[p.thing])
 			if gbps, ok := f["goodput_gbps"]; ok {
-				f["bus_gbps"] = gbps * p.crosses
+				f["bus_gbps"] = gbps * p.busShare
 			}
 			if cpu, ok := f["near_cpu_s_per_gb"]; ok {
 				f["cpu_s_per_gb"] = cpu + f["far_cpu_s_per_gb"]

@@ -29,15 +29,15 @@ type Config struct {
 	Memory   config.Bytes   // exported by the far process, and mapped for the copy
 	MPI      bool           // run the reference OpenMPI, if installed
 	IPerf    bool           // run the reference iperf3, if installed
-	Runs     bool           // spawn whole runs as well
+	FullRuns bool           // spawn whole runs as well
 	Program  string         // for whole runs: this program
 
 	Host     string          // address to bind
 	Identity *certs.Identity // of this process
-	Far      string          // the far process's name
-	Peer     string          // where the far process is, on another machine; empty: a process of this one
-	// Start gives a connection to a far process that has proved its name, and a function that ends that process.
-	Start func() (conn net.Conn, stop func(), err error)
+	FarName  string          // the far process's name
+	PeerAddr string          // where the far process is, on another machine; empty: a process of this one
+	// StartFar gives a connection to a far process that has proved its name, and a function that ends that process.
+	StartFar func() (conn net.Conn, stop func(), err error)
 	// Progress is told what is being measured, and how much of the work is done. It may be nil.
 	Progress func(what string, done, of int)
 	Log      io.Writer // where tools that fail say why
@@ -51,9 +51,9 @@ var comparedReferences = map[string][]string{
 	"local":   {refCopy},
 }
 
-// compared is which references a carrier is compared with at a size.
-func compared(c transport.CarrierKind, size int) []string {
-	if c.SameHost && size <= smallWrite {
+// referencesFor is which references a carrier is compared with at a size.
+func referencesFor(c transport.CarrierKind, size int) []string {
+	if c.SameHost && size <= maxSmallWrite {
 		return []string{refCopySmall}
 	}
 	if others := comparedReferences[c.Name]; others != nil {
@@ -100,61 +100,62 @@ type UsageError struct{ Setting, Why string }
 
 func (e *UsageError) Error() string { return "bench: " + e.Setting + ": " + e.Why }
 
-func refuse(setting, why string, args ...any) error {
+func usageErrorf(setting, why string, args ...any) error {
 	return &UsageError{setting, fmt.Sprintf(why, args...)}
 }
 
 // Validate says what of the settings cannot be, as a *UsageError.
 func (c *Config) Validate() error {
 	if len(c.Carriers) == 0 {
-		return refuse("carriers", "there is none to measure: name some of %s", strings.Join(carrierNames(), ", "))
+		return usageErrorf("carriers", "there is none to measure: name some of %s", strings.Join(carrierNames(), ", "))
 	}
 	for i, name := range c.Carriers {
 		if _, ok := carrierOf(name); !ok {
-			return refuse("carriers", "%q is not one of %s", name, strings.Join(carrierNames(), ", "))
+			return usageErrorf("carriers", "%q is not one of %s", name, strings.Join(carrierNames(), ", "))
 		}
 		if slices.Contains(c.Carriers[:i], name) {
-			return refuse("carriers", "%s is named twice", name)
+			return usageErrorf("carriers", "%s is named twice", name)
 		}
 	}
 	if c.Memory < minMemory || c.Memory > maxMemory {
-		return refuse("memory", "%s is not between %s and %s", c.Memory, config.Bytes(minMemory), config.Bytes(maxMemory))
+		return usageErrorf("memory", "%s is not between %s and %s", c.Memory, config.Bytes(minMemory),
+			config.Bytes(maxMemory))
 	}
 	if len(c.Sizes) == 0 {
-		return refuse("sizes", "there is none to measure: give some as 128,1MiB")
+		return usageErrorf("sizes", "there is none to measure: give some as 128,1MiB")
 	}
 	for i, s := range c.Sizes {
 		switch {
 		case s < 1 || s > maxWrite:
-			return refuse("sizes", "%s is not between 1 B and %s", s, config.Bytes(maxWrite))
+			return usageErrorf("sizes", "%s is not between 1 B and %s", s, config.Bytes(maxWrite))
 		case 4*s > c.Memory:
-			return refuse("sizes", "four writes of %s do not fit into the memory of %s", s, c.Memory)
+			return usageErrorf("sizes", "four writes of %s do not fit into the memory of %s", s, c.Memory)
 		case slices.Contains(c.Sizes[:i], s):
-			return refuse("sizes", "%s is named twice", s)
+			return usageErrorf("sizes", "%s is named twice", s)
 		}
 	}
 	switch {
 	case c.Rounds < 1 || c.Rounds > maxRounds:
-		return refuse("rounds", "%d is not between 1 and %d", c.Rounds, maxRounds)
+		return usageErrorf("rounds", "%d is not between 1 and %d", c.Rounds, maxRounds)
 	case c.Duration < minDuration || c.Duration > maxDuration:
-		return refuse("duration", "%s is not between %s and %s", c.Duration, minDuration, maxDuration)
+		return usageErrorf("duration", "%s is not between %s and %s", c.Duration, minDuration, maxDuration)
 	case c.Spin < 0 || c.Spin > time.Second:
-		return refuse("spin", "%s is not between 0s and 1s", c.Spin)
+		return usageErrorf("spin", "%s is not between 0s and 1s", c.Spin)
 	case c.Procs < 0 || c.Procs > MaxProcs:
-		return refuse("procs", "%d is not between 0 and %d", c.Procs, MaxProcs)
-	case c.Peer != "" && c.Runs:
-		return refuse("runs", "whole runs are of one machine: leave --peer out")
+		return usageErrorf("procs", "%d is not between 0 and %d", c.Procs, MaxProcs)
+	case c.PeerAddr != "" && c.FullRuns:
+		return usageErrorf("runs", "whole runs are of one machine: leave --peer out")
 	}
 	if err := address.CheckHost(c.Host); err != nil {
-		return refuse("host", "%v", err)
+		return usageErrorf("host", "%v", err)
 	}
-	if c.Peer != "" {
-		if err := address.CheckDial(c.Peer); err != nil {
-			return refuse("peer", "%v", err)
+	if c.PeerAddr != "" {
+		if err := address.CheckDial(c.PeerAddr); err != nil {
+			return usageErrorf("peer", "%v", err)
 		}
-		host, _, _ := net.SplitHostPort(c.Peer)
+		host, _, _ := net.SplitHostPort(c.PeerAddr)
 		if net.ParseIP(c.Host).IsLoopback() && !net.ParseIP(host).IsLoopback() && host != "localhost" {
-			return refuse("host", "%s is not to be reached from %s: give the address of this machine that is", c.Host, host)
+			return usageErrorf("host", "%s is not to be reached from %s: give the address of this machine that is", c.Host, host)
 		}
 	}
 	return nil
@@ -172,7 +173,7 @@ func DefaultProcs(n int) int {
 	return runtime.NumCPU()
 }
 
-func (c *Config) progress(what string, done, of int) {
+func (c *Config) reportProgress(what string, done, of int) {
 	if c.Progress != nil {
 		c.Progress(what, done, of)
 	}

@@ -22,10 +22,10 @@ const (
 )
 
 const (
-	packetHeader = 13   // bytes of the packets of carrier quic before what is encrypted: docs/format/quic.md
-	damagedLeast = 128  // bytes of a packet that may be damaged: those with data
-	damageEvery  = 100  // one of so many is, and the first
-	damageSize   = 4096 // bytes of a write
+	packetHeader     = 13   // bytes of the packets of carrier quic before what is encrypted: docs/format/quic.md
+	minDamagedPacket = 128  // bytes of a packet that may be damaged: those with data
+	damageOneIn      = 100  // one of so many is, and the first
+	damageWriteSize  = 4096 // bytes of a write
 )
 
 // relay passes packets between a node that sends to it and another, and turns one bit of some over. Pipeline:
@@ -34,12 +34,12 @@ const (
 type relay struct {
 	front, back *net.UDPConn
 	node        netip.AddrPort
-	where       string
+	damageWhere string
 
 	// atomic
-	dialler atomic.Pointer[netip.AddrPort] // who has spoken first
-	armed   atomic.Bool
-	damaged atomic.Uint64
+	dialler        atomic.Pointer[netip.AddrPort] // who has spoken first
+	damaging       atomic.Bool
+	damagedPackets atomic.Uint64
 
 	wg sync.WaitGroup
 }
@@ -50,7 +50,7 @@ func newRelay(to, where string) (*relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &relay{node: node, where: where}
+	r := &relay{node: node, damageWhere: where}
 	if r.front, err = listenUDP(node.Addr().String()); err != nil {
 		return nil, err
 	}
@@ -87,10 +87,10 @@ func (r *relay) forward(in, out *net.UDPConn, destination func(from netip.AddrPo
 		if err != nil {
 			return
 		}
-		if n >= damagedLeast && r.armed.Load() && isSessionPacket(b) && (first || draw.IntN(damageEvery) == 0) {
+		if n >= minDamagedPacket && r.damaging.Load() && isSessionPacket(b) && (first || draw.IntN(damageOneIn) == 0) {
 			first = false
-			damage(b[:n], r.where, draw)
-			r.damaged.Add(1)
+			flipBit(b[:n], r.damageWhere, draw)
+			r.damagedPackets.Add(1)
 		}
 		_, _ = out.WriteToUDPAddrPort(b[:n], destination(from)) // what does not pass is lost, and repaired
 	}
@@ -99,8 +99,8 @@ func (r *relay) forward(in, out *net.UDPConn, destination func(from netip.AddrPo
 // isSessionPacket says whether a packet is one of the carrier quic: others are of handshakes and of quic-go.
 func isSessionPacket(b []byte) bool { return b[0]&0xC0 == 0x40 && b[1]&0x80 != 0 }
 
-// damage turns one bit over. Bits that make it a packet of another protocol are left alone.
-func damage(b []byte, where string, draw *rand.Rand) {
+// flipBit turns one bit over. Bits that make it a packet of another protocol are left alone.
+func flipBit(b []byte, where string, draw *rand.Rand) {
 	for {
 		at := packetHeader + draw.IntN(len(b)-packetHeader)
 		if where == damageHeader {
@@ -114,12 +114,12 @@ func damage(b []byte, where string, draw *rand.Rand) {
 	}
 }
 
-// namedDamage sends writes through a relay that damages one packet of a hundred, and counts what came of them.
-func namedDamage(where string) measureNamed {
+// damageMeasurement sends writes through a relay that damages one packet of a hundred, and counts what came of them.
+func damageMeasurement(where string) namedMeasurement {
 	return func(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
 		var r *relay
 		m := c.stationsConfig(1, 2)
-		m.via = func(addr string) (string, error) {
+		m.relayAddr = func(addr string) (string, error) {
 			var err error
 			if r, err = newRelay(addr, where); err != nil {
 				return "", err
@@ -127,7 +127,7 @@ func namedDamage(where string) measureNamed {
 			return r.front.LocalAddr().String(), nil
 		}
 		pairs := map[int][]int{0: {1}}
-		all, err := openStations(ctx, m, pairs, damageSize, 1)
+		all, err := openStations(ctx, m, pairs, damageWriteSize, 1)
 		defer func() {
 			err = errors.Join(err, closeStations(all))
 			if r != nil {
@@ -137,13 +137,13 @@ func namedDamage(where string) measureNamed {
 		if err != nil {
 			return nil, err
 		}
-		r.armed.Store(true)
+		r.damaging.Store(true)
 		row := PatternRow{}
 		began := time.Now()
 		oneWay := &pattern{pairs: pairs}
 		cfg := PatternsConfig{NodesConfig: c}
 		err = runFor(d, func(over *atomic.Bool) error { return cfg.traffic(ctx, oneWay, all, over) })
-		row.sum(all, time.Since(began))
+		row.fillFromStations(all, time.Since(began))
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +151,7 @@ func namedDamage(where string) measureNamed {
 			return nil, fmt.Errorf("bench: %s", row.Error)
 		}
 		f = figuresOf(&row)
-		damaged, counted := r.damaged.Load(), uint64(0)
+		damaged, counted := r.damagedPackets.Load(), uint64(0)
 		for _, s := range all {
 			counted += refusedPackets(s.network.Stats().Bulk)
 		}
@@ -164,5 +164,5 @@ func namedDamage(where string) measureNamed {
 // refusedPackets are those that a node has dropped because of what they are. One that the link has sent twice, and
 // which came twice, is none of them.
 func refusedPackets(s quic.BulkStats) uint64 {
-	return s.Malformed + s.Strangers + s.UnknownKey + s.Forged + s.Replayed
+	return s.Malformed + s.UnknownSession + s.UnknownKey + s.Forged + s.Replayed
 }

@@ -22,27 +22,27 @@ import (
 // unit over a carrier.
 type DecisionsConfig struct {
 	NodesConfig
-	Builders int
-	Depth    int           // of the decision unit; also how many events are under way at most, as in front-ends
-	Timeout  time.Duration // of a decision
-	Together int           // events in a row that a builder unit has
-	Rate     float64       // events/s; 0: as fast as it goes
-	Duration time.Duration // of the whole
+	Builders    int
+	Depth       int           // of the decision unit; also how many events are under way at most, as in front-ends
+	Timeout     time.Duration // of a decision
+	EventsInRow int           // events in a row that a builder unit has
+	Rate        float64       // events/s; 0: as fast as it goes
+	Duration    time.Duration // of the whole
 }
 
 // Validate says what of the settings cannot be, as a *UsageError.
 func (c *DecisionsConfig) Validate() error {
 	switch {
 	case c.Builders < 1 || c.Builders > 64:
-		return refuse("builders", "%d are not between 1 and 64", c.Builders)
+		return usageErrorf("builders", "%d are not between 1 and 64", c.Builders)
 	case c.Depth < 1 || c.Depth > 1<<24:
-		return refuse("depth", "%d events are not between 1 and 2^24", c.Depth)
+		return usageErrorf("depth", "%d events are not between 1 and 2^24", c.Depth)
 	case c.Timeout < time.Microsecond || c.Timeout > time.Minute:
-		return refuse("timeout", "%v is not between 1µs and 1m", c.Timeout)
-	case c.Together < 1 || c.Together > c.Depth:
-		return refuse("together", "%d events are not between 1 and the depth, %d", c.Together, c.Depth)
+		return usageErrorf("timeout", "%v is not between 1µs and 1m", c.Timeout)
+	case c.EventsInRow < 1 || c.EventsInRow > c.Depth:
+		return usageErrorf("together", "%d events are not between 1 and the depth, %d", c.EventsInRow, c.Depth)
 	case !(c.Rate >= 0) || c.Rate > 1e9:
-		return refuse("rate", "%g events/s are not between 0 and 10^9", c.Rate)
+		return usageErrorf("rate", "%g events/s are not between 0 and 10^9", c.Rate)
 	}
 	return c.valid(c.Duration)
 }
@@ -50,40 +50,41 @@ func (c *DecisionsConfig) Validate() error {
 // DecisionsReport is what was decided, as `ringlet bench decisions --json` prints it.
 type DecisionsReport struct {
 	nodesReport
-	Builders    int     `json:"builders"`
-	Depth       int     `json:"depth"`
-	TimeoutUs   int64   `json:"timeout_us"`
-	Together    int     `json:"together"`
-	RequestedHz float64 `json:"asked_hz"`
-	DurationS   float64 `json:"duration_s"`
-	Events      uint64  `json:"events"` // that builder units had verdicts on
-	Decided     uint64  `json:"decided"`
-	ByResult    uint64  `json:"by_result"`
-	RateHz      float64 `json:"rate_hz"` // of decisions by a result
-	TimedOut    uint64  `json:"timed_out"`
-	Overrun     uint64  `json:"overrun"`
-	Unanswered  uint64  `json:"unanswered"`
-	Late        uint64  `json:"results_late"`
-	Doubled     uint64  `json:"results_doubled"`
-	Impossible  uint64  `json:"results_impossible"`
-	Unsent      uint64  `json:"results_unsent"`
-	Disorder    uint64  `json:"out_of_order"` // decisions that were not of the next event, as a subscriber sees them
-	Writes      uint64  `json:"writes"`
-	P50         int64   `json:"p50_us"` // from the first that is known of an event to its decision
-	P99         int64   `json:"p99_us"`
-	P999        int64   `json:"p999_us"`
-	Max         int64   `json:"max_us"`
-	Error       string  `json:"error,omitempty"`
+	Builders          int     `json:"builders"`
+	Depth             int     `json:"depth"`
+	TimeoutUs         int64   `json:"timeout_us"`
+	EventsInRow       int     `json:"together"`
+	RequestedHz       float64 `json:"asked_hz"`
+	DurationS         float64 `json:"duration_s"`
+	Events            uint64  `json:"events"` // that builder units had verdicts on
+	Decided           uint64  `json:"decided"`
+	ByResult          uint64  `json:"by_result"`
+	RateHz            float64 `json:"rate_hz"` // of decisions by a result
+	TimedOut          uint64  `json:"timed_out"`
+	Overrun           uint64  `json:"overrun"`
+	Unanswered        uint64  `json:"unanswered"`
+	LateResults       uint64  `json:"results_late"`
+	DuplicateResults  uint64  `json:"results_doubled"`
+	ImpossibleResults uint64  `json:"results_impossible"`
+	UnsentResults     uint64  `json:"results_unsent"`
+	OutOfOrder        uint64  `json:"out_of_order"` // decisions that were not of the next event, as a subscriber sees them
+	Writes            uint64  `json:"writes"`
+	P50               int64   `json:"p50_us"` // from the first that is known of an event to its decision
+	P99               int64   `json:"p99_us"`
+	P999              int64   `json:"p999_us"`
+	Max               int64   `json:"max_us"`
+	Error             string  `json:"error,omitempty"`
 }
 
 // Good says that each event got one decision, in order, and that no result was impossible. Time-outs on a machine that
 // others use are no fault.
 func (r *DecisionsReport) Good() bool {
-	return r.Decided == r.Events && r.Disorder+r.Doubled+r.Impossible+r.Unsent == 0 && r.Error == ""
+	return r.Decided == r.Events && r.OutOfOrder+r.DuplicateResults+r.ImpossibleResults+r.UnsentResults == 0 &&
+		r.Error == ""
 }
 
-// judge is a node of this measurement: rank 0 has the decision unit, the others have builder units.
-type judge struct {
+// decisionNode is a node of this measurement: rank 0 has the decision unit, the others have builder units.
+type decisionNode struct {
 	*end
 	unit   atomic.Pointer[decision.Unit]
 	sender *decision.Sender // nil at rank 0
@@ -91,14 +92,14 @@ type judge struct {
 }
 
 // Placed passes results to the decision unit.
-func (j *judge) Placed(peer int, p transport.Placement) {
+func (j *decisionNode) Placed(peer int, p transport.Placement) {
 	if u := j.unit.Load(); u != nil {
 		u.ResultsPlaced(peer, p.Ref, p.Offset, p.Length)
 	}
 }
 
 // Signal passes messages.
-func (j *judge) Signal(peer int, b []byte) {
+func (j *decisionNode) Signal(peer int, b []byte) {
 	var m decision.Message
 	err := m.Parse(b)
 	if err == nil && j.sender != nil {
@@ -110,14 +111,14 @@ func (j *judge) Signal(peer int, b []byte) {
 }
 
 // Completed passes the outcome of a write of results.
-func (j *judge) Completed(_ int, cookie uint64, err error) {
+func (j *decisionNode) Completed(_ int, cookie uint64, err error) {
 	if err != nil {
 		j.fail(err)
 	}
 	j.sender.WriteCompleted(cookie, err)
 }
 
-func (j *judge) write(w decision.Write) error {
+func (j *decisionNode) write(w decision.Write) error {
 	j.writes.Add(1)
 	return j.endpoint.Write(0, link.Write{
 		Ref:    w.Ref,
@@ -129,20 +130,20 @@ func (j *judge) write(w decision.Write) error {
 
 // subscriber looks whether decisions come in order.
 type subscriber struct {
-	next, disorder atomic.Uint64
+	nextEvent, outOfOrder atomic.Uint64
 }
 
 // Publish takes some.
 func (s *subscriber) Publish(b []byte) {
-	next := s.next.Load()
+	next := s.nextEvent.Load()
 	for ; len(b) > 0; b = b[decision.ResultSize:] {
 		var r decision.Result
 		if r.Parse(b[:decision.ResultSize]) != nil || r.Event != next {
-			s.disorder.Add(1)
+			s.outOfOrder.Add(1)
 		}
 		next = r.Event + 1
 	}
-	s.next.Store(next)
+	s.nextEvent.Store(next)
 }
 
 // Decisions has a decision unit decide by results that builder units of other nodes have at once.
@@ -155,29 +156,29 @@ func Decisions(ctx context.Context, cfg DecisionsConfig) (r *DecisionsReport, er
 		Builders:    cfg.Builders,
 		Depth:       cfg.Depth,
 		TimeoutUs:   cfg.Timeout.Microseconds(),
-		Together:    cfg.Together,
+		EventsInRow: cfg.EventsInRow,
 		RequestedHz: cfg.Rate,
 	}
 	var writes atomic.Uint64
-	all, err := cfg.judges(ctx, &writes)
-	defer func() { err = errors.Join(err, closeJudges(all)) }()
+	all, err := cfg.openNodes(ctx, &writes)
+	defer func() { err = errors.Join(err, closeDecisionNodes(all)) }()
 	if err != nil {
 		return nil, err
 	}
-	segment, err := shmem.Create(segmentName("decisions"), decision.SegmentSize(cfg.Builders, decision.RingPlaces(1)))
+	segment, err := shmem.Create(segmentName("decisions"), decision.SegmentSize(cfg.Builders, decision.RingCapacityFor(1)))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, segment.Close()) }()
 	var sub subscriber
 	u, err := decision.NewUnit(decision.UnitConfig{
-		Core:     decision.Config{Depth: cfg.Depth, Timeout: cfg.Timeout, Epoch: 1},
-		Places:   decision.RingPlaces(1),
-		Builders: ranksFrom(1, cfg.Builders),
-		Table:    all[0].table,
-		Segment:  segment,
-		Signaler: all[0].endpoint,
-		Outlets:  []decision.Outlet{&sub},
+		Core:         decision.Config{MaxPending: cfg.Depth, Timeout: cfg.Timeout, Epoch: 1},
+		RingCapacity: decision.RingCapacityFor(1),
+		BuilderRanks: ranksFrom(1, cfg.Builders),
+		Table:        all[0].table,
+		Segment:      segment,
+		Signaler:     all[0].endpoint,
+		Outlets:      []decision.Outlet{&sub},
 	})
 	if err != nil {
 		return nil, err
@@ -189,8 +190,8 @@ func Decisions(ctx context.Context, cfg DecisionsConfig) (r *DecisionsReport, er
 	began := time.Now()
 	failed := runFor(cfg.Duration, func(over *atomic.Bool) error { return cfg.decide(ctx, all, &sub, over, r) })
 	r.DurationS = time.Since(began).Seconds()
-	cfg.end(u, all, r)
-	r.Disorder, r.Writes = sub.disorder.Load(), writes.Load()
+	cfg.drainAndFill(u, all, r)
+	r.OutOfOrder, r.Writes = sub.outOfOrder.Load(), writes.Load()
 	if r.Interrupted = ctx.Err() != nil; !r.Interrupted && failed != nil {
 		r.Error = failed.Error()
 	}
@@ -205,9 +206,9 @@ func ranksFrom(first, n int) (ranks []int) {
 	return ranks
 }
 
-// judges makes the nodes and links each builder unit to the decision unit.
-func (c *DecisionsConfig) judges(ctx context.Context, writes *atomic.Uint64) ([]*judge, error) {
-	all := make([]*judge, 1+c.Builders)
+// openNodes makes the nodes and links each builder unit to the decision unit.
+func (c *DecisionsConfig) openNodes(ctx context.Context, writes *atomic.Uint64) ([]*decisionNode, error) {
+	all := make([]*decisionNode, 1+c.Builders)
 	carrier, _ := carrierOf(c.Carrier)
 	members := make([]transport.Member, len(all))
 	for rank := range members {
@@ -222,7 +223,7 @@ func (c *DecisionsConfig) judges(ctx context.Context, writes *atomic.Uint64) ([]
 		if err != nil {
 			return all, err
 		}
-		j := &judge{writes: writes}
+		j := &decisionNode{writes: writes}
 		if rank > 0 {
 			j.sender = decision.NewSender(rank-1, j.write)
 		}
@@ -237,7 +238,7 @@ func (c *DecisionsConfig) judges(ctx context.Context, writes *atomic.Uint64) ([]
 			wrap: func(e *end) transport.Handler {
 				j.end = e
 				if rank > 0 {
-					e.others = []int{0}
+					e.otherRanks = []int{0}
 				}
 				return j
 			},
@@ -257,7 +258,7 @@ func (c *DecisionsConfig) judges(ctx context.Context, writes *atomic.Uint64) ([]
 	return all, g.Wait()
 }
 
-func closeJudges(all []*judge) (err error) {
+func closeDecisionNodes(all []*decisionNode) (err error) {
 	for _, j := range all {
 		if j != nil {
 			err = errors.Join(err, j.endpoint.Close())
@@ -274,16 +275,16 @@ func closeJudges(all []*judge) (err error) {
 	return err
 }
 
-// throttle is how long a builder unit waits that finds no event: the decision unit is not held up by who looks again
-// and again, and 1820 events in that time are 36 MHz.
-const throttle = 50 * time.Microsecond
+// noEventDelay is how long a builder unit waits that finds no event: the decision unit is not held up by who looks
+// again and again, and 1820 events in that time are 36 MHz.
+const noEventDelay = 50 * time.Microsecond
 
 // decide has builder units judge events, each as many in a row as the next free one has, until over. No more events
 // are under way than the decision unit is deep: front-ends take no others.
-func (c *DecisionsConfig) decide(ctx context.Context, all []*judge, sub *subscriber, over *atomic.Bool,
+func (c *DecisionsConfig) decide(ctx context.Context, all []*decisionNode, sub *subscriber, over *atomic.Bool,
 	r *DecisionsReport) error {
 	var next atomic.Uint64
-	n, deep := uint64(c.Together), uint64(c.Depth)
+	n, deep := uint64(c.EventsInRow), uint64(c.Depth)
 	began := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
 	for _, j := range all[1:] {
@@ -293,12 +294,12 @@ func (c *DecisionsConfig) decide(ctx context.Context, all []*judge, sub *subscri
 					return errors.Join(ctx.Err(), j.failureCause())
 				}
 				first := next.Load()
-				if first+n > sub.next.Load()+deep || c.Rate > 0 && time.Since(began).Seconds()*c.Rate < float64(first+n) {
-					time.Sleep(throttle)
+				if first+n > sub.nextEvent.Load()+deep || c.Rate > 0 && time.Since(began).Seconds()*c.Rate < float64(first+n) {
+					time.Sleep(noEventDelay)
 					continue
 				}
 				if next.CompareAndSwap(first, first+n) {
-					j.sender.AddVerdict(first, c.Together, filter.Verdict{Decision: filter.Accepted}, 0)
+					j.sender.AddVerdict(first, c.EventsInRow, filter.Verdict{Decision: filter.Accepted}, 0)
 				}
 			}
 			return nil
@@ -309,8 +310,8 @@ func (c *DecisionsConfig) decide(ctx context.Context, all []*judge, sub *subscri
 	return err
 }
 
-// end waits for what is under way, and fills the figures.
-func (c *DecisionsConfig) end(u *decision.Unit, all []*judge, r *DecisionsReport) {
+// drainAndFill waits for what is under way, and fills the figures.
+func (c *DecisionsConfig) drainAndFill(u *decision.Unit, all []*decisionNode, r *DecisionsReport) {
 	ctx, cancel := context.WithTimeout(context.Background(), placementTimeout+c.Timeout)
 	defer cancel()
 	for i, j := range all[1:] {
@@ -318,20 +319,20 @@ func (c *DecisionsConfig) end(u *decision.Unit, all []*judge, r *DecisionsReport
 		over := decision.Message{Kind: decision.KindEnd, Epoch: 1, Number: j.sender.Close()}
 		_ = u.HandleMessage(i+1, over.Append(nil)) // in this process there is no link to lose it
 	}
-	u.End(ctx)
+	u.FinishDecisions(ctx)
 	for _, j := range all[1:] {
 		s := j.sender.Stats()
-		r.Unsent += s.Dropped + s.Unacked
+		r.UnsentResults += s.Dropped + s.Unacked
 	}
 	s := u.Stats()
 	r.Decided, r.TimedOut, r.Overrun, r.Unanswered = s.Decisions(), s.TimedOut, s.Overrun, s.Unanswered
 	r.ByResult = r.Decided - s.TimedOut - s.Overrun - s.Unanswered
 	r.RateHz = float64(r.ByResult) / r.DurationS
-	r.Late, r.Doubled = s.Results[decision.FateLate], s.Results[decision.FateDoubled]
-	r.Impossible = s.Broken + s.Foreign + s.Early + s.Refused
+	r.LateResults, r.DuplicateResults = s.Results[decision.FateLate], s.Results[decision.FateDoubled]
+	r.ImpossibleResults = s.BadChecksum + s.WrongBuilder + s.BeforeFirstEvent + s.Refused
 	for _, fate := range []decision.Fate{decision.FateAhead, decision.FateOldEpoch, decision.FateUnknownBuilder,
 		decision.FateNoVerdict} {
-		r.Impossible += s.Results[fate]
+		r.ImpossibleResults += s.Results[fate]
 	}
 	waits := u.Latency().Total
 	r.P50, r.P99, r.P999, r.Max = waits.ValueAtQuantile(50), waits.ValueAtQuantile(99), waits.ValueAtQuantile(99.9),
@@ -357,12 +358,13 @@ func (r *DecisionsReport) WriteTable(w io.Writer) error {
 		{"events", fmt.Sprint(r.Events), "379901605"},
 		{"decisions by a result, MHz", fmt.Sprintf("%.3f", r.RateHz/1e6), "1.24"},
 		{"decided by a result", share(r.ByResult), "almost 100 %"},
-		{"after the time-out", share(r.TimedOut), trial.None},
-		{"for want of depth, at the end", fmt.Sprintf("%d, %d", r.Overrun, r.Unanswered), trial.None},
-		{"results late, doubled, impossible", fmt.Sprintf("%d, %d, %d", r.Late, r.Doubled, r.Impossible), "20 odd reports"},
-		{"results not sent", fmt.Sprint(r.Unsent), trial.None},
-		{"decisions out of order", fmt.Sprint(r.Disorder), "0"},
-		{"results in a write", fmt.Sprintf("%.1f", float64(r.Events-r.Unsent)/float64(max(1, r.Writes))), "1"},
+		{"after the time-out", share(r.TimedOut), trial.NoFigure},
+		{"for want of depth, at the end", fmt.Sprintf("%d, %d", r.Overrun, r.Unanswered), trial.NoFigure},
+		{"results late, doubled, impossible", fmt.Sprintf("%d, %d, %d", r.LateResults, r.DuplicateResults,
+			r.ImpossibleResults), "20 odd reports"},
+		{"results not sent", fmt.Sprint(r.UnsentResults), trial.NoFigure},
+		{"decisions out of order", fmt.Sprint(r.OutOfOrder), "0"},
+		{"results in a write", fmt.Sprintf("%.1f", float64(r.Events-r.UnsentResults)/float64(max(1, r.Writes))), "1"},
 		{"decision after: p50, p99, p99.9, max", fmt.Sprintf("%d, %d, %d, %d µs", r.P50, r.P99, r.P999, r.Max),
 			"at most 1638 µs"},
 	})

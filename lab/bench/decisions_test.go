@@ -16,7 +16,7 @@ func decisionsTestConfig(t *testing.T, carrier string) DecisionsConfig {
 		Builders:    3,
 		Depth:       1820,
 		Timeout:     10 * time.Second,
-		Together:    7,
+		EventsInRow: 7,
 		Rate:        20000,
 		Duration:    60 * time.Millisecond,
 	}
@@ -42,7 +42,8 @@ func TestDecisionsTooLate(t *testing.T) {
 	cfg := decisionsTestConfig(t, "quic")
 	cfg.Timeout, cfg.Builders, cfg.Rate = time.Microsecond, 8, 0
 	r, err := Decisions(t.Context(), cfg)
-	if err != nil || !r.Good() || r.TimedOut+r.ByResult+r.Unanswered != r.Events || r.Late != r.TimedOut+r.Unanswered {
+	if err != nil || !r.Good() || r.TimedOut+r.ByResult+r.Unanswered != r.Events ||
+		r.LateResults != r.TimedOut+r.Unanswered {
 		t.Fatalf("%v: %+v", err, r)
 	}
 }
@@ -66,7 +67,7 @@ func TestDecisionsRefused(t *testing.T) {
 		"builders": func(c *DecisionsConfig) { c.Builders = 0 },
 		"depth":    func(c *DecisionsConfig) { c.Depth = 0 },
 		"timeout":  func(c *DecisionsConfig) { c.Timeout = 1 },
-		"together": func(c *DecisionsConfig) { c.Together = 1821 },
+		"together": func(c *DecisionsConfig) { c.EventsInRow = 1821 },
 		"rate":     func(c *DecisionsConfig) { c.Rate = -1 },
 		"duration": func(c *DecisionsConfig) { c.Duration = 0 },
 	} {

@@ -30,14 +30,14 @@ type DescriptorsConfig struct {
 	Progress    func(what string, done, of int)
 }
 
-// perTrigger reads a number of transfers.
-func perTrigger(word string) (uint64, error) {
+// parseTransfersPerTrigger reads a number of transfers.
+func parseTransfersPerTrigger(word string) (uint64, error) {
 	if word == "endless" {
 		return engine.Endless, nil
 	}
 	n, err := strconv.ParseUint(word, 10, 32)
 	if err != nil || n == 0 {
-		return 0, refuse("per-trigger", "%q is neither a number from 1 to 2^32 − 1 nor endless", word)
+		return 0, usageErrorf("per-trigger", "%q is neither a number from 1 to 2^32 − 1 nor endless", word)
 	}
 	return n, nil
 }
@@ -45,21 +45,21 @@ func perTrigger(word string) (uint64, error) {
 // Validate says what of the settings cannot be, as a *UsageError.
 func (c *DescriptorsConfig) Validate() error {
 	if len(c.PerTrigger) == 0 {
-		return refuse("per-trigger", "there is none to measure: give some as 1,16,endless")
+		return usageErrorf("per-trigger", "there is none to measure: give some as 1,16,endless")
 	}
 	for _, word := range c.PerTrigger {
-		if _, err := perTrigger(word); err != nil {
+		if _, err := parseTransfersPerTrigger(word); err != nil {
 			return err
 		}
 	}
 	path, line := strings.CutPrefix(c.Trigger, byLine)
 	switch {
 	case c.Descriptors < 1 || c.Descriptors > maxDescriptors:
-		return refuse("descriptors", "%d are not between 1 and %d", c.Descriptors, maxDescriptors)
+		return usageErrorf("descriptors", "%d are not between 1 and %d", c.Descriptors, maxDescriptors)
 	case c.Trigger != bySoftware && c.Trigger != byRate && (!line || path == ""):
-		return refuse("trigger", "%q is not software, rate, or unix: and the path of a socket", c.Trigger)
+		return usageErrorf("trigger", "%q is not software, rate, or unix: and the path of a socket", c.Trigger)
 	case c.Trigger == byRate && (!(c.Rate >= 1) || c.Rate > 1e8):
-		return refuse("rate", "%g triggers/s are not between 1 and 100 million", c.Rate)
+		return usageErrorf("rate", "%g triggers/s are not between 1 and 100 million", c.Rate)
 	}
 	return c.patterns().Validate()
 }
@@ -72,39 +72,41 @@ func (c *DescriptorsConfig) patterns() *PatternsConfig {
 // DescriptorsReport is what the modes came to, as `ringlet bench descriptors --json` prints it.
 type DescriptorsReport struct {
 	nodesReport
-	Descriptors       int              `json:"descriptors"`
-	Trigger           string           `json:"trigger"`
-	RequestedHz       float64          `json:"asked_hz,omitempty"`      // triggers
-	TriggersRemaining uint64           `json:"triggers_left,omitempty"` // that were still on the line at the end
-	Rows              []DescriptorsRow `json:"modes"`
+	Descriptors     int              `json:"descriptors"`
+	Trigger         string           `json:"trigger"`
+	RequestedHz     float64          `json:"asked_hz,omitempty"`      // triggers
+	TriggersUntaken uint64           `json:"triggers_left,omitempty"` // that were still on the line at the end
+	Rows            []DescriptorsRow `json:"modes"`
 }
 
 // DescriptorsRow is one mode with transfers of one size.
 type DescriptorsRow struct {
-	PerTrigger string  `json:"per_trigger"`
-	Size       int     `json:"size"` // bytes of a transfer
-	DurationS  float64 `json:"duration_s"`
-	Triggers   uint64  `json:"triggers"` // taken
-	Forgotten  uint64  `json:"triggers_forgotten"`
-	Unplaced   uint64  `json:"triggers_unplaced"` // that the generator gave up, since the engine was busy for long
-	Transfers  uint64  `json:"transfers"`
-	Hz         float64 `json:"hz"` // transfers that were checked at the receiver
-	TriggerHz  float64 `json:"trigger_hz"`
-	MByteS     float64 `json:"mbyte_per_s"` // of 2^20 bytes, as in L1-farm
-	Together   float64 `json:"together"`    // transfers that left together, the mean
-	P50        float64 `json:"p50_us"`      // from the call until the outcome
-	P99        float64 `json:"p99_us"`
-	Words      uint64  `json:"words"` // checked at the receiver
-	Wrong      uint64  `json:"wrong_words"`
-	Misplaced  uint64  `json:"misplaced"`
-	Lost       uint64  `json:"lost"` // sent, and not seen by the receiver
-	Error      string  `json:"error,omitempty"`
+	PerTrigger        string  `json:"per_trigger"`
+	Size              int     `json:"size"` // bytes of a transfer
+	DurationS         float64 `json:"duration_s"`
+	Triggers          uint64  `json:"triggers"` // taken
+	RefusedTriggers   uint64  `json:"triggers_forgotten"`
+	UnplacedTriggers  uint64  `json:"triggers_unplaced"` // that the generator gave up, since the engine was busy for long
+	Transfers         uint64  `json:"transfers"`
+	TransferHz        float64 `json:"hz"` // transfers that were checked at the receiver
+	TriggerHz         float64 `json:"trigger_hz"`
+	MByteS            float64 `json:"mbyte_per_s"` // of 2^20 bytes, as in L1-farm
+	TransfersPerBatch float64 `json:"together"`    // transfers that left together, the mean
+	P50               float64 `json:"p50_us"`      // from the call until the outcome
+	P99               float64 `json:"p99_us"`
+	Words             uint64  `json:"words"` // checked at the receiver
+	WrongWords        uint64  `json:"wrong_words"`
+	Misplaced         uint64  `json:"misplaced"`
+	LostTransfers     uint64  `json:"lost"` // sent, and not seen by the receiver
+	Error             string  `json:"error,omitempty"`
 }
 
-func (r *DescriptorsRow) good() bool { return r.Wrong+r.Misplaced+r.Lost == 0 && r.Error == "" }
+func (r *DescriptorsRow) good() bool {
+	return r.WrongWords+r.Misplaced+r.LostTransfers == 0 && r.Error == ""
+}
 
 // Wrong counts the measurements with errors or losses.
-func (r *DescriptorsReport) Wrong() int { return wrongRows(r.Rows) }
+func (r *DescriptorsReport) Wrong() int { return countBadRows(r.Rows) }
 
 // Descriptors lets an engine with descriptors write from one node into the memory of another, in each mode and with
 // each size. An interruption gives the rows so far.
@@ -127,7 +129,7 @@ func Descriptors(ctx context.Context, cfg DescriptorsConfig) (r *DescriptorsRepo
 	}
 	defer func() {
 		remaining, e := t.close()
-		r.TriggersRemaining, err = remaining, errors.Join(err, e)
+		r.TriggersUntaken, err = remaining, errors.Join(err, e)
 	}()
 	done, of := 0, len(cfg.PerTrigger)*len(cfg.Sizes)
 	for _, per := range cfg.PerTrigger {
@@ -150,9 +152,9 @@ func Descriptors(ctx context.Context, cfg DescriptorsConfig) (r *DescriptorsRepo
 }
 
 // measure runs one mode with one size.
-func (c *DescriptorsConfig) measure(ctx context.Context, t triggers, per string, size int, view uint64) (
+func (c *DescriptorsConfig) measure(ctx context.Context, t triggerSource, per string, size int, view uint64) (
 	row DescriptorsRow, err error) {
-	n, err := perTrigger(per)
+	n, err := parseTransfersPerTrigger(per)
 	if err != nil {
 		return row, err
 	}
@@ -165,7 +167,7 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggers, per string,
 		return row, err
 	}
 	t.begin()
-	l := all[0].out[1]
+	l := all[0].outFlows[1]
 	d := &engineRun{
 		core:    engine.New(c.Descriptors, n),
 		trigger: t,
@@ -176,7 +178,7 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggers, per string,
 	began := time.Now()
 	err = runFor(c.Duration, func(over *atomic.Bool) error { return d.run(ctx, over) })
 	awaitReceived(all)
-	row.sum(d, time.Since(began))
+	row.fillFromRun(d, time.Since(began))
 	if err != nil && ctx.Err() == nil { // a link that broke is a result
 		row.Error, err = err.Error(), nil
 	}
@@ -194,23 +196,23 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggers, per string,
 // transfer as ended when the next one is looked for: those of a batch have ended before the carrier has the first of
 // them. It looks for no other batch until the carrier has this one. Nothing is allocated.
 type engineRun struct {
-	core    *engine.Core
-	trigger triggers
-	station *station
-	flow    *flow
-	running bool // a transfer of the engine is under way
+	core              *engine.Core
+	trigger           triggerSource
+	station           *station
+	flow              *flow
+	transfersUnderWay bool // a transfer of the engine is under way
 }
 
 // run moves what is triggered until over, and waits for what is under way.
 func (d *engineRun) run(ctx context.Context, over *atomic.Bool) error {
 	for !over.Load() && ctx.Err() == nil {
-		if !d.running {
-			if !d.trigger.wait(ctx, over) {
+		if !d.transfersUnderWay {
+			if !d.trigger.awaitTrigger(ctx, over) {
 				break
 			}
-			d.running = d.core.Step(engine.Triggered) == engine.Start
+			d.transfersUnderWay = d.core.Step(engine.Triggered) == engine.Start
 		}
-		if err := d.transfer(ctx, d.gather()); err != nil {
+		if err := d.transfer(ctx, d.gatherTransfers()); err != nil {
 			return err
 		}
 	}
@@ -223,13 +225,13 @@ func (d *engineRun) run(ctx context.Context, over *atomic.Bool) error {
 	return d.station.await(ctx, d.station.idle)
 }
 
-// gather tells how many transfers begin one after the other, as many at most as travel together.
-func (d *engineRun) gather() (n int) {
-	for d.running && n < d.flow.batch {
+// gatherTransfers tells how many transfers begin one after the other, as many at most as travel together.
+func (d *engineRun) gatherTransfers() (n int) {
+	for d.transfersUnderWay && n < d.flow.batch {
 		n++
-		d.running = d.core.Step(engine.Ended) == engine.Start
-		if d.core.Accepts() && d.trigger.due(d.running) && d.core.Step(engine.Triggered) == engine.Start {
-			d.running = true
+		d.transfersUnderWay = d.core.Step(engine.Ended) == engine.Start
+		if d.core.Accepts() && d.trigger.takeDue(d.transfersUnderWay) && d.core.Step(engine.Triggered) == engine.Start {
+			d.transfersUnderWay = true
 		}
 	}
 	return n
@@ -247,21 +249,21 @@ func (d *engineRun) transfer(ctx context.Context, n int) error {
 	return nil
 }
 
-// sum fills the figures.
-func (r *DescriptorsRow) sum(d *engineRun, took time.Duration) {
+// fillFromRun fills the figures.
+func (r *DescriptorsRow) fillFromRun(d *engineRun, took time.Duration) {
 	l, seconds := d.flow, took.Seconds()
 	var transfers uint64
-	r.DurationS, r.Unplaced = seconds, d.trigger.lost()
-	r.Triggers, r.Forgotten, transfers = d.core.Counts()
+	r.DurationS, r.UnplacedTriggers = seconds, d.trigger.lostTriggers()
+	r.Triggers, r.RefusedTriggers, transfers = d.core.Counts()
 	r.Transfers = l.next
-	checked := l.checked.Load()
-	r.Words, r.Wrong, r.Misplaced = checked*uint64(l.size/wordSize), l.wrongWords.Load(), l.misplaced.Load()
-	r.Lost = l.next - min(l.next, checked+r.Misplaced)
-	r.Hz, r.TriggerHz = float64(checked)/seconds, float64(r.Triggers)/seconds
-	r.MByteS = r.Hz * float64(l.size) / (1 << 20)
-	r.Together = float64(l.next) / float64(max(1, l.batches))
+	checked := l.checkedWrites.Load()
+	r.Words, r.WrongWords, r.Misplaced = checked*uint64(l.size/wordSize), l.wrongWords.Load(), l.misplaced.Load()
+	r.LostTransfers = l.next - min(l.next, checked+r.Misplaced)
+	r.TransferHz, r.TriggerHz = float64(checked)/seconds, float64(r.Triggers)/seconds
+	r.MByteS = r.TransferHz * float64(l.size) / (1 << 20)
+	r.TransfersPerBatch = float64(l.next) / float64(max(1, l.sentBatches))
 	times := newTimes()
-	l.times(times)
+	l.mergeTimes(times)
 	r.P50, r.P99 = float64(times.ValueAtQuantile(50))/1e3, float64(times.ValueAtQuantile(99))/1e3
 	if why := l.firstWrong.Load(); why != nil {
 		r.Error = *why
@@ -299,9 +301,10 @@ func (r *DescriptorsReport) WriteTable(w io.Writer) error {
 	for i := range r.Rows {
 		p := &r.Rows[i]
 		rows = append(rows, []string{
-			p.PerTrigger, config.Bytes(p.Size).String(), fmt.Sprint(p.Triggers), fmt.Sprint(p.Unplaced + p.Forgotten),
-			fmt.Sprint(p.Transfers), fmt.Sprint(p.Wrong + p.Misplaced), fmt.Sprint(p.Lost),
-			fmt.Sprintf("%.3f", p.Hz/1e6), fmt.Sprintf("%.0f", p.MByteS), micros(p.P50) + " / " + micros(p.P99),
+			p.PerTrigger, config.Bytes(p.Size).String(), fmt.Sprint(p.Triggers), fmt.Sprint(p.UnplacedTriggers +
+				p.RefusedTriggers),
+			fmt.Sprint(p.Transfers), fmt.Sprint(p.WrongWords + p.Misplaced), fmt.Sprint(p.LostTransfers),
+			fmt.Sprintf("%.3f", p.TransferHz/1e6), fmt.Sprintf("%.0f", p.MByteS), micros(p.P50) + " / " + micros(p.P99),
 			fmt.Sprintf("%.2f", documentMHz(p.Size, 0)), fmt.Sprintf("%.2f", documentMHz(p.Size, documentTag)),
 		})
 	}
@@ -309,8 +312,8 @@ func (r *DescriptorsReport) WriteTable(w io.Writer) error {
 		"Frequency against size. Each word was checked at its receiver. The last two columns: L1-farm §5.2.3, "+
 			"an engine alone, and L1-farm §7.8, with its TagNet", []string{"a trigger", "size", "triggers", "not taken",
 			"transfers", "wrong", "lost", "MHz", "MByte/s", "µs p50 / p99", "alone", "TagNet"}, rows)
-	if err == nil && r.TriggersRemaining > 0 {
-		_, err = fmt.Fprintf(w, "%d triggers were still on the line at the end\n", r.TriggersRemaining)
+	if err == nil && r.TriggersUntaken > 0 {
+		_, err = fmt.Fprintf(w, "%d triggers were still on the line at the end\n", r.TriggersUntaken)
 	}
 	for i := range r.Rows {
 		if p := &r.Rows[i]; err == nil && p.Error != "" {

@@ -72,7 +72,7 @@ func TestDescriptorsByLine(t *testing.T) {
 	go func() {
 		var conn net.Conn
 		var err error
-		for until := time.Now().Add(patiently.Long); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		for until := time.Now().Add(patiently.LongTimeout); time.Now().Before(until); time.Sleep(time.Millisecond) {
 			if conn, err = net.Dial("unixgram", path); err == nil {
 				break
 			}
@@ -116,7 +116,7 @@ func TestTriggersLeft(t *testing.T) {
 		}
 	}
 	cfg := descriptorsTestConfig(t, "local")
-	r := &DescriptorsReport{nodesReport: cfg.report(), TriggersRemaining: 3}
+	r := &DescriptorsReport{nodesReport: cfg.report(), TriggersUntaken: 3}
 	var text bytes.Buffer
 	if err := r.WriteTable(&text); err != nil || !strings.Contains(text.String(), "3 triggers were still on the line") {
 		t.Errorf("%v: %s", err, text.String())

@@ -11,9 +11,9 @@
 // What was measured stands side by side with its limits (a copy, the cipher, the kernel), and with figures of others:
 // published.yaml, with their sources. A Report is printed (WriteTable) and written as a page (WritePage).
 //
-// What the caller must do: make a Config, Validate it, and call Run, which needs a far process: Config.Start gives it a
-// connection to one. That process calls Serve on its end. Both ends of the connection must have proved who they are;
-// Accept and Dial do that with the certificates of node/certs.
+// What the caller must do: make a Config, Validate it, and call Run, which needs a far process: Config.StartFar gives
+// it a connection to one. That process calls Serve on its end. Both ends of the connection must have proved who they
+// are; Accept and Dial do that with the certificates of node/certs.
 //
 // Descriptors writes what triggers ask for, in the modes of the transfer engine of L1-farm §7.2.2 (the engine itself is
 // package engine).

@@ -30,28 +30,28 @@ type FarConfig struct {
 	Log      *slog.Logger
 }
 
-// Prefix of the names of all segments of a bench, for shmem.Sweep.
-const Prefix = "ringlet-bench-"
+// SegmentPrefix of the names of all segments of a bench, for shmem.Sweep.
+const SegmentPrefix = "ringlet-bench-"
 
-// sessions numbers segments of this process.
-var sessions atomic.Uint32
+// segmentNumber numbers segments of this process.
+var segmentNumber atomic.Uint32
 
 func segmentName(what string) string {
-	return fmt.Sprintf("%s%d-%d-%s", Prefix, os.Getpid(), sessions.Add(1), what)
+	return fmt.Sprintf("%s%d-%d-%s", SegmentPrefix, os.Getpid(), segmentNumber.Add(1), what)
 }
 
 // far is the far process in one session. All of it is owned by the goroutine of Serve.
 type far struct {
-	cfg   FarConfig
-	hello helloArgs
-	arena *shmem.Segment
-	end   *end
-	up    chan error // the link's
-	job   *job       // far end of a reference
-	refs  []shmem.Ref
-	seg   shmem.SegmentID
-	size  int
-	cpu   time.Duration // when the measurement began
+	cfg            FarConfig
+	hello          helloArgs
+	arena          *shmem.Segment
+	end            *end
+	connectDone    chan error // the link's
+	job            *job       // far end of a reference
+	grantedWindows []shmem.Ref
+	arenaID        shmem.SegmentID
+	windowSize     int
+	cpuAtBegin     time.Duration // when the measurement began
 }
 
 // Serve answers a near process until it goes; that is its usual end and no error. What was made for it is removed.
@@ -112,20 +112,20 @@ func (f *far) serve(ctx context.Context, r *request) (answer, error) {
 	case r.Grant != nil:
 		return f.grant(ctx, *r.Grant)
 	case r.Begin != nil:
-		return f.begin(*r.Begin)
+		return f.beginReference(*r.Begin)
 	case r.Mark != nil:
-		f.cpu = cpuTime()
+		f.cpuAtBegin = cpuTime()
 		return answer{}, nil
 	case r.End != nil:
-		return f.finish(*r.End)
+		return f.endReference(*r.End)
 	case r.Close != nil:
-		return answer{}, f.shut()
+		return answer{}, f.closeLinkOrReference()
 	case f.end == nil:
 		return answer{}, errors.New("there is no link")
 	case r.Stop != nil:
-		return f.stop(*r.Stop)
+		return f.awaitPlaced(*r.Stop)
 	}
-	return f.check()
+	return f.checksumWindows()
 }
 
 // greet makes the memory.
@@ -143,7 +143,7 @@ func (f *far) greet(h helloArgs) (answer, error) {
 		h.Procs < 0 || h.Procs > MaxProcs:
 		return answer{}, fmt.Errorf("what the near process asks for cannot be: %+v", h)
 	}
-	limits := hostlimits.Read(f.cfg.Host) // before the memory is taken
+	limits := hostlimits.ReadSnapshot(f.cfg.Host) // before the memory is taken
 	arena, err := shmem.Create(segmentName("far"), int(h.Memory))
 	if err != nil {
 		return answer{}, err
@@ -160,7 +160,7 @@ func (f *far) open(ctx context.Context, o openArgs) (answer, error) {
 	if !ok {
 		return answer{}, fmt.Errorf("carrier %q is not known here", o.Carrier)
 	}
-	if err := f.shut(); err != nil {
+	if err := f.closeLinkOrReference(); err != nil {
 		return answer{}, err
 	}
 	table, err := newTable(c, maxWindows)
@@ -168,7 +168,7 @@ func (f *far) open(ctx context.Context, o openArgs) (answer, error) {
 		return answer{}, err
 	}
 	pages := (len(f.arena.Bytes()) + shmem.PageSize - 1) / shmem.PageSize
-	seg, err := table.ExportSegment(f.arena, shmem.PageRule{Pages: pages, Peer: nearRank, Access: shmem.AccessNwrite})
+	seg, err := table.ExportSegment(f.arena, shmem.PageRule{PageCount: pages, Peer: nearRank, Access: shmem.AccessNwrite})
 	if err != nil {
 		return answer{}, errors.Join(err, table.Close())
 	}
@@ -184,8 +184,8 @@ func (f *far) open(ctx context.Context, o openArgs) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	f.end, f.seg, f.up = e, seg, make(chan error, 1)
-	up := f.up
+	f.end, f.arenaID, f.connectDone = e, seg, make(chan error, 1)
+	up := f.connectDone
 	go func() { up <- e.connect(ctx) }()
 	return answer{Addr: e.network.Addr().String()}, nil
 }
@@ -195,9 +195,9 @@ func (f *far) grant(ctx context.Context, g grantArgs) (answer, error) {
 	if f.end == nil {
 		return answer{}, errors.New("there is no link")
 	}
-	if f.up != nil {
-		err := <-f.up // it ends by itself
-		f.up = nil
+	if f.connectDone != nil {
+		err := <-f.connectDone // it ends by itself
+		f.connectDone = nil
 		if err != nil {
 			return answer{}, err
 		}
@@ -206,24 +206,24 @@ func (f *far) grant(ctx context.Context, g grantArgs) (answer, error) {
 		g.Size*g.Windows > len(f.arena.Bytes()) {
 		return answer{}, fmt.Errorf("%d windows of %d bytes cannot be", g.Windows, g.Size)
 	}
-	for _, r := range f.refs {
+	for _, r := range f.grantedWindows {
 		if err := f.end.table.Revoke(r); err != nil {
 			return answer{}, err
 		}
 	}
-	f.refs, f.size = f.refs[:0], g.Size
+	f.grantedWindows, f.windowSize = f.grantedWindows[:0], g.Size
 	var packed []byte
 	for i := range g.Windows {
-		r, err := f.end.table.Grant(nearRank, f.seg, i*g.Size, g.Size, shmem.AccessNwrite)
+		r, err := f.end.table.Grant(nearRank, f.arenaID, i*g.Size, g.Size, shmem.AccessNwrite)
 		if err != nil {
 			return answer{}, err
 		}
-		f.refs = append(f.refs, r)
+		f.grantedWindows = append(f.grantedWindows, r)
 		packed = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(packed, r.Window), r.Gen)
 	}
-	f.end.answering.Store(g.Answer)
-	f.end.placed.Store(0)
-	f.end.bytes.Store(0)
+	f.end.answersWrites.Store(g.Answer)
+	f.end.placedWrites.Store(0)
+	f.end.placedBytes.Store(0)
 	return answer{Refs: packed}, nil
 }
 
@@ -231,28 +231,28 @@ func (f *far) grant(ctx context.Context, g grantArgs) (answer, error) {
 // tests stretch it.
 var placementTimeout = 5 * time.Second
 
-// stop tells what is in place and what it cost since mark.
-func (f *far) stop(s stopArgs) (answer, error) {
-	cpu := cpuTime() - f.cpu
+// awaitPlaced tells what is in place and what it cost since mark.
+func (f *far) awaitPlaced(s stopArgs) (answer, error) {
+	cpu := cpuTime() - f.cpuAtBegin
 	for until := time.Now().Add(placementTimeout); time.Now().Before(until); time.Sleep(50 * time.Microsecond) {
-		if f.end.placed.Load() >= s.Writes && f.end.bytes.Load() >= s.Bytes {
+		if f.end.placedWrites.Load() >= s.Writes && f.end.placedBytes.Load() >= s.Bytes {
 			break
 		}
 	}
 	return answer{
 		CPUNs:   int64(cpu),
-		Writes:  f.end.placed.Load(),
-		Bytes:   f.end.bytes.Load(),
-		Refused: f.end.refused.Load(),
+		Writes:  f.end.placedWrites.Load(),
+		Bytes:   f.end.placedBytes.Load(),
+		Refused: f.end.refusedWrites.Load(),
 	}, nil
 }
 
-// check sums each window. Writes with an outcome are over, so the memory stands still.
-func (f *far) check() (answer, error) {
+// checksumWindows sums each window. Writes with an outcome are over, so the memory stands still.
+func (f *far) checksumWindows() (answer, error) {
 	var sums []byte
 	mem := f.arena.Bytes()
-	for i := range f.refs {
-		sums = binary.LittleEndian.AppendUint32(sums, crc32c.Sum(mem[i*f.size:(i+1)*f.size]))
+	for i := range f.grantedWindows {
+		sums = binary.LittleEndian.AppendUint32(sums, crc32c.Sum(mem[i*f.windowSize:(i+1)*f.windowSize]))
 	}
 	return answer{Sums: sums}, nil
 }
@@ -260,8 +260,8 @@ func (f *far) check() (answer, error) {
 // spin is how long this process looks for data before it sleeps.
 func (f *far) spin() time.Duration { return time.Duration(f.hello.SpinNs) }
 
-func (f *far) begin(b beginArgs) (answer, error) {
-	if err := f.shut(); err != nil {
+func (f *far) beginReference(b beginArgs) (answer, error) {
+	if err := f.closeLinkOrReference(); err != nil {
 		return answer{}, err
 	}
 	r := referenceOf(b.Reference)
@@ -272,21 +272,21 @@ func (f *far) begin(b beginArgs) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	f.job, f.cpu = j, cpuTime()
+	f.job, f.cpuAtBegin = j, cpuTime()
 	return answer{Addr: j.addr}, nil
 }
 
-func (f *far) finish(e endArgs) (answer, error) {
+func (f *far) endReference(e endArgs) (answer, error) {
 	if f.job == nil {
 		return answer{}, errors.New("there is no reference under way")
 	}
-	a, err := f.job.end(e.Bytes)
-	a.CPUNs = int64(cpuTime() - f.cpu)
-	return a, errors.Join(err, f.shut())
+	a, err := f.job.awaitCounted(e.Bytes)
+	a.CPUNs = int64(cpuTime() - f.cpuAtBegin)
+	return a, errors.Join(err, f.closeLinkOrReference())
 }
 
-// shut ends the link or the reference, if there is one.
-func (f *far) shut() error {
+// closeLinkOrReference ends the link or the reference, if there is one.
+func (f *far) closeLinkOrReference() error {
 	var errs []error
 	if f.job != nil {
 		errs = append(errs, f.job.close())
@@ -294,16 +294,16 @@ func (f *far) shut() error {
 	}
 	if f.end != nil {
 		errs = append(errs, f.end.close())
-		if f.up != nil {
-			f.cfg.Log.Debug("a link that nobody wanted is closed", "err", <-f.up)
+		if f.connectDone != nil {
+			f.cfg.Log.Debug("a link that nobody wanted is closed", "err", <-f.connectDone)
 		}
-		f.end, f.up, f.refs = nil, nil, nil
+		f.end, f.connectDone, f.grantedWindows = nil, nil, nil
 	}
 	return errors.Join(errs...)
 }
 
 func (f *far) close() error {
-	err := f.shut()
+	err := f.closeLinkOrReference()
 	if f.arena != nil {
 		err = errors.Join(err, f.arena.Close())
 	}

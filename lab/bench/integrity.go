@@ -30,12 +30,12 @@ type IntegrityConfig struct {
 // Validate says what of the settings cannot be, as a *UsageError.
 func (c *IntegrityConfig) Validate() error {
 	switch {
-	case c.Size < wordSize || c.Size > maxPattern || c.Size%wordSize != 0:
-		return refuse("size", "%s is not whole words of 8 B, from 8 B to %s", c.Size, config.Bytes(maxPattern))
+	case c.Size < wordSize || c.Size > maxPatternWrite || c.Size%wordSize != 0:
+		return usageErrorf("size", "%s is not whole words of 8 B, from 8 B to %s", c.Size, config.Bytes(maxPatternWrite))
 	case !(c.Rate >= 1) || c.Rate > 1e8:
-		return refuse("rate", "%g events/s are not between 1 and 100 million", c.Rate)
+		return usageErrorf("rate", "%g events/s are not between 1 and 100 million", c.Rate)
 	case c.Buffers < 2 || c.Buffers > maxSlots:
-		return refuse("buffers", "%d are not between 2 and %d", c.Buffers, maxSlots)
+		return usageErrorf("buffers", "%d are not between 2 and %d", c.Buffers, maxSlots)
 	}
 	return c.valid(c.Duration)
 }
@@ -43,34 +43,34 @@ func (c *IntegrityConfig) Validate() error {
 // IntegrityReport is what a receiver saw in its memory, as `ringlet bench integrity --json` prints it.
 type IntegrityReport struct {
 	nodesReport
-	Size        int     `json:"size"` // bytes of an event
-	Buffers     int     `json:"buffers"`
-	RequestedHz float64 `json:"asked_hz"`
-	RateHz      float64 `json:"rate_hz"`
-	DurationS   float64 `json:"duration_s"`
-	Sent        uint64  `json:"sent"`
-	Lost        uint64  `json:"lost"` // sent, and not placed in the receiver's memory
-	Tries       uint64  `json:"tries"`
-	AllOK       uint64  `json:"all_ok"`      // all words of one event
-	NextAllOK   uint64  `json:"next_all_ok"` // and this event the next
-	Damaged     uint64  `json:"damaged_words"`
-	Within1     float64 `json:"within_1us"` // shares of the events that were all OK
-	Within2     float64 `json:"within_2us"`
-	Above5      uint64  `json:"above_5us"` // events
-	P50         float64 `json:"p50_us"`
-	P99         float64 `json:"p99_us"`
-	P999        float64 `json:"p999_us"`
-	Max         float64 `json:"max_us"`
-	Error       string  `json:"error,omitempty"`
+	Size              int     `json:"size"` // bytes of an event
+	Buffers           int     `json:"buffers"`
+	RequestedHz       float64 `json:"asked_hz"`
+	RateHz            float64 `json:"rate_hz"`
+	DurationS         float64 `json:"duration_s"`
+	Sent              uint64  `json:"sent"`
+	Lost              uint64  `json:"lost"` // sent, and not placed in the receiver's memory
+	Tries             uint64  `json:"tries"`
+	MatchingEvents    uint64  `json:"all_ok"`      // all words of one event
+	ConsecutiveEvents uint64  `json:"next_all_ok"` // and this event the next
+	DamagedWords      uint64  `json:"damaged_words"`
+	Within1us         float64 `json:"within_1us"` // shares of the events that were all OK
+	Within2us         float64 `json:"within_2us"`
+	Above5us          uint64  `json:"above_5us"` // events
+	P50               float64 `json:"p50_us"`
+	P99               float64 `json:"p99_us"`
+	P999              float64 `json:"p999_us"`
+	Max               float64 `json:"max_us"`
+	Error             string  `json:"error,omitempty"`
 }
 
 // Good says that nothing was lost, and that all words were of some event. That a receiver which did not run has missed
 // events is no fault of the transport.
-func (r *IntegrityReport) Good() bool { return r.Lost+r.Damaged == 0 && r.Error == "" }
+func (r *IntegrityReport) Good() bool { return r.Lost+r.DamagedWords == 0 && r.Error == "" }
 
 // mismatched and missed count tries.
-func (r *IntegrityReport) mismatched() uint64   { return r.Tries - r.AllOK }
-func (r *IntegrityReport) missedEvents() uint64 { return r.AllOK - r.NextAllOK }
+func (r *IntegrityReport) mismatched() uint64   { return r.Tries - r.MatchingEvents }
+func (r *IntegrityReport) missedEvents() uint64 { return r.MatchingEvents - r.ConsecutiveEvents }
 
 // Integrity lets one node write events into another's memory, which looks for them there.
 func Integrity(ctx context.Context, cfg IntegrityConfig) (r *IntegrityReport, err error) {
@@ -90,22 +90,22 @@ func Integrity(ctx context.Context, cfg IntegrityConfig) (r *IntegrityReport, er
 	if err != nil {
 		return nil, err
 	}
-	l := all[0].out[1]
-	l.rotate(cfg.Buffers)
-	look := &eventPoller{flow: l, report: r, took: newTimes()}
+	l := all[0].outFlows[1]
+	l.overwriteWindows(cfg.Buffers)
+	look := &eventPoller{flow: l, report: r, checkTimes: newTimes()}
 	began := time.Now()
-	err = runFor(cfg.Duration, func(over *atomic.Bool) error { return cfg.events(ctx, all, look, over) })
+	err = runFor(cfg.Duration, func(over *atomic.Bool) error { return cfg.runEvents(ctx, all, look, over) })
 	r.DurationS = time.Since(began).Seconds()
-	r.sum(l, all[1], look)
+	r.fillFromFlow(l, all[1], look)
 	if r.Interrupted = ctx.Err() != nil; !r.Interrupted && err != nil {
 		r.Error = err.Error()
 	}
 	return r, nil
 }
 
-// events writes and looks until over, and then waits for what is under way.
-func (c *IntegrityConfig) events(ctx context.Context, all []*station, look *eventPoller, over *atomic.Bool) error {
-	s, l := all[0], all[0].out[1]
+// runEvents writes and looks until over, and then waits for what is under way.
+func (c *IntegrityConfig) runEvents(ctx context.Context, all []*station, look *eventPoller, over *atomic.Bool) error {
+	s, l := all[0], all[0].outFlows[1]
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		look.poll(func() bool { return over.Load() || ctx.Err() != nil })
@@ -115,7 +115,7 @@ func (c *IntegrityConfig) events(ctx context.Context, all []*station, look *even
 		// What is later than one event is not made up for: a burst would overwrite all buffers at once.
 		p := schedule.NewPacer(c.Rate, schedule.DurationOf(1, c.Rate))
 		for {
-			if _, due := whenDue(ctx, p, over); !due {
+			if _, due := awaitDue(ctx, p, over); !due {
 				break
 			}
 			if _, err := s.send(ctx, l, 1); err != nil {
@@ -126,52 +126,52 @@ func (c *IntegrityConfig) events(ctx context.Context, all []*station, look *even
 		return s.await(ctx, s.idle)
 	})
 	err := g.Wait()
-	for until := time.Now().Add(placementTimeout); err == nil && all[1].placed.Load() < l.next &&
+	for until := time.Now().Add(placementTimeout); err == nil && all[1].placedWrites.Load() < l.next &&
 		time.Now().Before(until); {
 		time.Sleep(50 * time.Microsecond)
 	}
 	return err
 }
 
-// nap is how long who waits for what is due sleeps at most: an end is seen that soon.
-const nap = 50 * time.Millisecond
+// maxNap is how long who waits for what is due sleeps at most: an end is seen that soon.
+const maxNap = 50 * time.Millisecond
 
-// whenDue waits until the next thing is due, to the microsecond where the processor is there, or until it is over. It
+// awaitDue waits until the next thing is due, to the microsecond where the processor is there, or until it is over. It
 // tells how much time was given up.
-func whenDue(ctx context.Context, p *schedule.Pacer, over *atomic.Bool) (lost time.Duration, due bool) {
+func awaitDue(ctx context.Context, p *schedule.Pacer, over *atomic.Bool) (lost time.Duration, due bool) {
 	for !over.Load() && ctx.Err() == nil {
 		wait, lost := p.NextWait(time.Now())
 		switch {
 		case wait <= 0:
 			return lost, true
 		case wait > time.Millisecond: // a timer may be so late
-			time.Sleep(min(wait-time.Millisecond, nap))
+			time.Sleep(min(wait-time.Millisecond, maxNap))
 		}
 		netyield.Yield()
 	}
 	return 0, false
 }
 
-// rotate makes a flow use so many windows, and its sender overwrite them without credit.
-func (l *flow) rotate(windows int) {
-	l.limit(windows)
+// overwriteWindows makes a flow use so many windows, and its sender overwrite them without credit.
+func (l *flow) overwriteWindows(windows int) {
+	l.limitWindows(windows)
 	l.slots = windows
-	l.credit.Store(1 << 62)
+	l.creditedWrites.Store(1 << 62)
 }
 
 // eventPoller checks events where they lie, as L1-farm §7.5 did (figure 7.14): when an event is seen to begin in one
 // buffer, the one in the buffer before it is checked, which must be whole by then.
 type eventPoller struct {
-	flow   *flow
-	report *IntegrityReport
-	took   *hdr.Histogram // from seeing the begin to having checked, ns
+	flow       *flow
+	report     *IntegrityReport
+	checkTimes *hdr.Histogram // from seeing the begin to having checked, ns
 }
 
-// yieldEvery is how many looks there are from one yield to the next: some 10 µs.
-const yieldEvery = 1000
+// looksPerYield is how many looks there are from one yield to the next: some 10 µs.
+const looksPerYield = 1000
 
-// load reads a word of a buffer, which may be overwritten at any time.
-func (k *eventPoller) load(buffer, index int) uint64 {
+// loadWord reads a word of a buffer, which may be overwritten at any time.
+func (k *eventPoller) loadWord(buffer, index int) uint64 {
 	return shmem.Word64(k.flow.mem, buffer*k.flow.size+index*wordSize).Load()
 }
 
@@ -183,11 +183,11 @@ func (k *eventPoller) poll(over func() bool) {
 	for try := 0; ; try++ {
 		at := try % buffers
 		for looks := 0; ; looks++ {
-			if w := k.load(at, 0); w != seen[at] {
+			if w := k.loadWord(at, 0); w != seen[at] {
 				seen[at] = w
 				break
 			}
-			if looks%yieldEvery == yieldEvery-1 {
+			if looks%looksPerYield == looksPerYield-1 {
 				netyield.Yield()
 				if over() {
 					return
@@ -204,36 +204,36 @@ func (k *eventPoller) poll(over func() bool) {
 func (k *eventPoller) check(buffer int, expected uint64) uint64 {
 	began, r := time.Now(), k.report
 	r.Tries++
-	source, seq, index := decodeWord(k.load(buffer, 0))
+	source, seq, index := decodeWord(k.loadWord(buffer, 0))
 	complete := source == k.flow.from && index == 0
 	for i := 1; i < k.flow.size/wordSize; i++ {
-		if got := k.load(buffer, i); got != word(k.flow.from, seq, i) {
+		if got := k.loadWord(buffer, i); got != word(k.flow.from, seq, i) {
 			complete = false
 			// Words of another event are one that overwrites this one. Others are nobody's.
 			if source, _, index := decodeWord(got); source != k.flow.from || index != i {
-				r.Damaged++
+				r.DamagedWords++
 			}
 		}
 	}
 	if !complete {
 		return expected
 	}
-	r.AllOK++
+	r.MatchingEvents++
 	if seq == expected {
-		r.NextAllOK++
+		r.ConsecutiveEvents++
 	}
-	_ = k.took.RecordValue(int64(time.Since(began)))
+	_ = k.checkTimes.RecordValue(int64(time.Since(began)))
 	return seq + 1
 }
 
-// sum fills the figures.
-func (r *IntegrityReport) sum(l *flow, receiver *station, look *eventPoller) {
+// fillFromFlow fills the figures.
+func (r *IntegrityReport) fillFromFlow(l *flow, receiver *station, look *eventPoller) {
 	r.Sent = l.next
-	r.Lost = l.next - min(l.next, receiver.placed.Load())
+	r.Lost = l.next - min(l.next, receiver.placedWrites.Load())
 	r.RateHz = float64(l.next) / r.DurationS
-	above5 := look.took.TotalCount()
+	above5 := look.checkTimes.TotalCount()
 	var within [2]int64
-	for _, bar := range look.took.Distribution() {
+	for _, bar := range look.checkTimes.Distribution() {
 		for i, limit := range [...]int64{1000, 2000} {
 			if bar.To <= limit {
 				within[i] += bar.Count
@@ -243,11 +243,11 @@ func (r *IntegrityReport) sum(l *flow, receiver *station, look *eventPoller) {
 			above5 -= bar.Count
 		}
 	}
-	r.Above5 = uint64(above5)
-	if n := float64(look.took.TotalCount()); n > 0 {
-		r.Within1, r.Within2 = float64(within[0])/n, float64(within[1])/n
+	r.Above5us = uint64(above5)
+	if n := float64(look.checkTimes.TotalCount()); n > 0 {
+		r.Within1us, r.Within2us = float64(within[0])/n, float64(within[1])/n
 	}
-	at := func(q float64) float64 { return float64(look.took.ValueAtQuantile(q)) / 1e3 }
+	at := func(q float64) float64 { return float64(look.checkTimes.ValueAtQuantile(q)) / 1e3 }
 	r.P50, r.P99, r.P999, r.Max = at(50), at(99), at(99.9), at(100)
 }
 
@@ -264,24 +264,24 @@ func (r *IntegrityReport) WriteTable(w io.Writer) error {
 	}
 	million := func(n uint64) string {
 		if r.Tries == 0 {
-			return trial.None
+			return trial.NoFigure
 		}
 		return fmt.Sprintf("%d, %.1f per million", n, float64(n)*1e6/float64(r.Tries))
 	}
 	share := func(v float64) string { return fmt.Sprintf("%.3f %%", 100*v) }
 	return trial.Table(w, "What the receiver saw in its memory", []string{"", "here", "L1-farm §7.5"}, [][]string{
 		{"seconds", fmt.Sprintf("%.1f", r.DurationS), "300"},
-		{"sent", fmt.Sprint(r.Sent), trial.None},
+		{"sent", fmt.Sprint(r.Sent), trial.NoFigure},
 		{"lost", fmt.Sprint(r.Lost), "0"},
 		{"tries", fmt.Sprint(r.Tries), "14612248"},
-		{"all OK", fmt.Sprint(r.AllOK), "14612240"},
-		{"next expected and all OK", fmt.Sprint(r.NextAllOK), "14612013"},
+		{"all OK", fmt.Sprint(r.MatchingEvents), "14612240"},
+		{"next expected and all OK", fmt.Sprint(r.ConsecutiveEvents), "14612013"},
 		{"mismatches", million(r.mismatched()), "8, 0.5 per million"},
 		{"missed", million(r.missedEvents()), "237, 16.2 per million"},
-		{"damaged words", fmt.Sprint(r.Damaged), trial.None},
-		{"checked within 1 µs", share(r.Within1), "76 %"},
-		{"checked within 2 µs", share(r.Within2), "99.87 %"},
-		{"checked after more than 5 µs", million(r.Above5), "fewer than 6500"},
-		{"p50, p99, p99.9, max", fmt.Sprintf("%.2f, %.2f, %.2f, %.0f µs", r.P50, r.P99, r.P999, r.Max), trial.None},
+		{"damaged words", fmt.Sprint(r.DamagedWords), trial.NoFigure},
+		{"checked within 1 µs", share(r.Within1us), "76 %"},
+		{"checked within 2 µs", share(r.Within2us), "99.87 %"},
+		{"checked after more than 5 µs", million(r.Above5us), "fewer than 6500"},
+		{"p50, p99, p99.9, max", fmt.Sprintf("%.2f, %.2f, %.2f, %.0f µs", r.P50, r.P99, r.P999, r.Max), trial.NoFigure},
 	})
 }

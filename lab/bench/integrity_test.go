@@ -29,12 +29,13 @@ func TestIntegrity(t *testing.T) {
 	for _, carrier := range carrierNames() {
 		cfg := integrityTestConfig(t, carrier)
 		r, err := Integrity(t.Context(), cfg)
-		for err == nil && (r.Sent == 0 || r.Tries == 0) && cfg.Duration < patiently.Long { // others had the processor
+		for err == nil && (r.Sent == 0 || r.Tries == 0) && cfg.Duration < patiently.LongTimeout { // others had the processor
 			cfg.Duration *= 2
 			r, err = Integrity(t.Context(), cfg)
 		}
-		if err != nil || !r.Good() || r.Sent == 0 || r.Tries == 0 || r.NextAllOK > r.AllOK || r.AllOK > r.Tries ||
-			r.Tries > r.Sent || r.Within1 > r.Within2 {
+		if err != nil || !r.Good() || r.Sent == 0 || r.Tries == 0 || r.ConsecutiveEvents > r.MatchingEvents ||
+			r.MatchingEvents > r.Tries ||
+			r.Tries > r.Sent || r.Within1us > r.Within2us {
 			t.Fatalf("%s: %v: %+v", carrier, err, r)
 		}
 		var text bytes.Buffer
@@ -62,25 +63,25 @@ func TestIntegrityInterrupted(t *testing.T) {
 func TestLooker(t *testing.T) {
 	mem := make([]byte, 2*32)
 	r := &IntegrityReport{}
-	k := &eventPoller{flow: newFlow(0, 1, 32, 1, mem), report: r, took: newTimes()}
-	put := func(buffer int, seq uint64) { fill(mem[buffer*32:(buffer+1)*32], 0, seq) }
+	k := &eventPoller{flow: newFlow(0, 1, 32, 1, mem), report: r, checkTimes: newTimes()}
+	put := func(buffer int, seq uint64) { fillWords(mem[buffer*32:(buffer+1)*32], 0, seq) }
 	put(0, 0)
 	put(1, 1)
 	next := k.check(1, k.check(0, 0))
-	if next != 2 || r.NextAllOK != 2 {
+	if next != 2 || r.ConsecutiveEvents != 2 {
 		t.Fatalf("%d comes next: %+v", next, r)
 	}
 	put(0, 4) // 2 was overwritten before it was looked at
-	if next = k.check(0, next); next != 5 || r.AllOK != 3 || r.missedEvents() != 1 {
+	if next = k.check(0, next); next != 5 || r.MatchingEvents != 3 || r.missedEvents() != 1 {
 		t.Fatalf("%d comes next: %+v", next, r)
 	}
 	put(1, 5)
-	fill(mem[32:40], 0, 7) // 7 begins to overwrite it
-	if next = k.check(1, next); next != 5 || r.mismatched() != 1 || r.Damaged != 0 {
+	fillWords(mem[32:40], 0, 7) // 7 begins to overwrite it
+	if next = k.check(1, next); next != 5 || r.mismatched() != 1 || r.DamagedWords != 0 {
 		t.Fatalf("%d comes next: %+v", next, r)
 	}
 	shmem.Word64(mem, 48).Store(12345)
-	if k.check(1, next); r.mismatched() != 2 || r.Damaged != 1 {
+	if k.check(1, next); r.mismatched() != 2 || r.DamagedWords != 1 {
 		t.Fatalf("%+v", r)
 	}
 }

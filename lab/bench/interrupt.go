@@ -17,7 +17,7 @@ import (
 const (
 	// interruptInterval leaves who is signalled enough time to fall asleep again.
 	interruptInterval = time.Millisecond
-	loadSize          = 4096 // bytes of a write of the traffic beside it
+	besideWriteSize   = 4096 // bytes of a write of the traffic beside it
 )
 
 // interruptTimeout is in which an interrupt must arrive; the tests stretch it.
@@ -27,15 +27,16 @@ var interruptSignal = []byte("interrupt")
 
 // interruptTest is a sender of interrupts, and a goroutine that sleeps until it has one.
 type interruptTest struct {
-	began   atomic.Int64  // of the interrupt under way, ns since start
+	sentAt  atomic.Int64  // of the interrupt under way, ns since start
 	arrived chan struct{} // by the carrier's goroutine
 	handled chan struct{} // by who was woken
 	start   time.Time
 }
 
-// namedInterrupt sends interrupts, signals without data, to a node whose reader and whose waiting goroutine both sleep,
-// as L1-farm §5.1.3 did: from the call until the goroutine runs. Beside them go so many bytes a second of writes.
-func namedInterrupt(load float64) measureNamed {
+// interruptMeasurement sends interrupts, signals without data, to a node whose reader and whose waiting goroutine both
+// sleep, as L1-farm §5.1.3 did: from the call until the goroutine runs. Beside them go so many bytes a second of
+// writes.
+func interruptMeasurement(load float64) namedMeasurement {
 	return func(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
 		c.Spin = 0
 		r := &interruptTest{
@@ -45,7 +46,7 @@ func namedInterrupt(load float64) measureNamed {
 		}
 		m := c.stationsConfig(1, 2)
 		m.onSignal = func() { r.arrived <- struct{}{} } // it has room: the next comes when this one was had
-		all, err := openStations(ctx, m, map[int][]int{0: {1}}, loadSize, 1)
+		all, err := openStations(ctx, m, map[int][]int{0: {1}}, besideWriteSize, 1)
 		defer func() { err = errors.Join(err, closeStations(all)) }()
 		if err != nil {
 			return nil, err
@@ -55,15 +56,16 @@ func namedInterrupt(load float64) measureNamed {
 			g, ctx := errgroup.WithContext(ctx)
 			ctx, enough := context.WithCancel(ctx)
 			g.Go(func() error { r.awaitInterrupts(ctx, func(ns int64) { _ = took.RecordValue(ns) }); return nil })
-			g.Go(func() error { return all[0].trickle(ctx, load) })
+			g.Go(func() error { return all[0].sendAtRate(ctx, load) })
 			g.Go(func() error { defer enough(); return r.sendInterrupts(ctx, all[0], over) })
 			return g.Wait()
 		})
 		awaitReceived(all)
 		row := PatternRow{}
-		row.sum(all, time.Since(began))
-		if err == nil && row.Wrong+row.Misplaced+row.Lost > 0 {
-			err = fmt.Errorf("bench: of the traffic beside interrupts %d words are wrong, %d writes lost", row.Wrong, row.Lost)
+		row.fillFromStations(all, time.Since(began))
+		if err == nil && row.WrongWords+row.MisplacedWrites+row.LostWrites > 0 {
+			err = fmt.Errorf("bench: of the traffic beside interrupts %d words are wrong, %d writes lost", row.WrongWords,
+				row.LostWrites)
 		}
 		return trial.Figures{
 			"p50_us":      float64(took.ValueAtQuantile(50)) / 1e3,
@@ -80,7 +82,7 @@ func (r *interruptTest) awaitInterrupts(ctx context.Context, record func(ns int6
 	for {
 		select {
 		case <-r.arrived:
-			record(int64(time.Since(r.start)) - r.began.Load())
+			record(int64(time.Since(r.start)) - r.sentAt.Load())
 			r.handled <- struct{}{}
 		case <-ctx.Done():
 			return
@@ -95,7 +97,7 @@ func (r *interruptTest) sendInterrupts(ctx context.Context, s *station, over *at
 	for !over.Load() {
 		time.Sleep(interruptInterval)
 		late.Reset(interruptTimeout)
-		r.began.Store(int64(time.Since(r.start)))
+		r.sentAt.Store(int64(time.Since(r.start)))
 		if err := s.endpoint.Signal(1, interruptSignal); err != nil {
 			return err
 		}
@@ -110,12 +112,12 @@ func (r *interruptTest) sendInterrupts(ctx context.Context, s *station, over *at
 	return nil
 }
 
-// trickle writes so many bytes a second until ctx is over, and waits for what is under way.
-func (s *station) trickle(ctx context.Context, rate float64) error {
+// sendAtRate writes so many bytes a second until ctx is over, and waits for what is under way.
+func (s *station) sendAtRate(ctx context.Context, rate float64) error {
 	if rate == 0 {
 		return nil
 	}
-	l := s.out[1]
+	l := s.outFlows[1]
 	p := schedule.NewPacer(rate/float64(l.size), math.MaxInt64) // what is late is made up for: the mean is what counts
 	for ctx.Err() == nil {
 		if wait, _ := p.NextWait(time.Now()); wait > 0 {

@@ -31,17 +31,17 @@ const maxProcessing = 10 * time.Millisecond
 // Validate says what of the settings cannot be, as a *UsageError.
 func (c *LatencyConfig) Validate() error {
 	if carrier, _ := carrierOf(c.Carrier); carrier.SameHost {
-		return refuse("carrier", "%s has no socket: the kernel cannot tell when a write is sent and received", c.Carrier)
+		return usageErrorf("carrier", "%s has no socket: the kernel cannot tell when a write is sent and received", c.Carrier)
 	}
-	if c.Size < wordSize || c.Size > smallWrite || c.Size%wordSize != 0 {
-		return refuse("size", "%s is not whole words of 8 B, from 8 B to %s", c.Size, config.Bytes(smallWrite))
+	if c.Size < wordSize || c.Size > maxSmallWrite || c.Size%wordSize != 0 {
+		return usageErrorf("size", "%s is not whole words of 8 B, from 8 B to %s", c.Size, config.Bytes(maxSmallWrite))
 	}
 	if len(c.Processing) == 0 {
-		return refuse("processing", "there is none to measure: give some as 1us,5us")
+		return usageErrorf("processing", "there is none to measure: give some as 1us,5us")
 	}
 	for _, p := range c.Processing {
 		if p < 0 || p > maxProcessing {
-			return refuse("processing", "%s is not between 0s and %s", p, maxProcessing)
+			return usageErrorf("processing", "%s is not between 0s and %s", p, maxProcessing)
 		}
 	}
 	return c.valid(c.Duration)
@@ -56,15 +56,15 @@ type LatencyReport struct {
 
 // LatencyRow is one time of processing. Times are of writes there and back, µs.
 type LatencyRow struct {
-	ProcessingUs float64 `json:"processing_us"`
-	Trips        int     `json:"trips"`
-	LeftOut      int     `json:"left_out"`          // trips of which a time of the kernel is missing
-	Trip         float64 `json:"trip_us"`           // median, the processing in it
-	Deviation    float64 `json:"trip_deviation_us"` // half of what the middle 68 % differ by
-	Network      float64 `json:"network_us"`        // of it, between the kernels, there and back
-	Software     float64 `json:"software_us"`       // what is left when processing and network are taken off
-	Apart        float64 `json:"apart_us"`          // the trip without the processing
-	Error        string  `json:"error,omitempty"`
+	ProcessingUs          float64 `json:"processing_us"`
+	Trips                 int     `json:"trips"`
+	IncompleteTrips       int     `json:"left_out"`          // trips of which a time of the kernel is missing
+	RoundTrip             float64 `json:"trip_us"`           // median, the processing in it
+	TripDeviation         float64 `json:"trip_deviation_us"` // half of what the middle 68 % differ by
+	NetworkTime           float64 `json:"network_us"`        // of it, between the kernels, there and back
+	SoftwareTime          float64 `json:"software_us"`       // what is left when processing and network are taken off
+	TripWithoutProcessing float64 `json:"apart_us"`          // the trip without the processing
+	Error                 string  `json:"error,omitempty"`
 }
 
 // Latency sends writes there and back, and tells what of the time is the network's.
@@ -90,28 +90,28 @@ func Latency(ctx context.Context, cfg LatencyConfig) (*LatencyReport, error) {
 	return r, nil
 }
 
-// firstTimes is how long a measurement goes on until the kernel gives a first time. Where no other socket asks for
-// times, the kernel begins to take them in work of its own, and on a busy machine that comes late.
-const firstTimes = 5 * time.Second
+// firstTimestampTimeout is how long a measurement goes on until the kernel gives a first time. Where no other socket
+// asks for times, the kernel begins to take them in work of its own, and on a busy machine that comes late.
+const firstTimestampTimeout = 5 * time.Second
 
-// volley is a write there and back under way, with the kernel's times, ns since 1970.
-type volley struct {
-	all     []*station
-	seen    [2]atomic.Int64 // by rank: when the kernel had the write
-	sent    [2][]int64      // by rank: when it sent packets; owned by who begins the writes
-	trips   []int64         // ns
-	network []int64         // ns: of those trips that are whole
-	leftOut int
+// tripTest is a write there and back under way, with the kernel's times, ns since 1970.
+type tripTest struct {
+	all             []*station
+	receivedAt      [2]atomic.Int64 // by rank: when the kernel had the write
+	sentAt          [2][]int64      // by rank: when it sent packets; owned by who begins the writes
+	trips           []int64         // ns
+	network         []int64         // ns: of those trips that are whole
+	incompleteTrips int
 }
 
 func (c *LatencyConfig) latency(ctx context.Context, p time.Duration, view uint64) (row LatencyRow, err error) {
-	v := &volley{}
+	v := &tripTest{}
 	m := c.stationsConfig(view, 2)
-	m.stamps = true
+	m.timestamps = true
 	var all atomic.Pointer[[]*station]
 	m.onWrite = func(rank int) {
 		if s := all.Load(); s != nil {
-			v.seen[rank].Store((*s)[rank].network.LastReceiveTime())
+			v.receivedAt[rank].Store((*s)[rank].network.LastReceiveTime())
 		}
 	}
 	v.all, err = openStations(ctx, m, map[int][]int{0: {1}, 1: {0}}, int(c.Size), 1)
@@ -120,23 +120,23 @@ func (c *LatencyConfig) latency(ctx context.Context, p time.Duration, view uint6
 		return row, err
 	}
 	all.Store(&v.all)
-	err = runFor(c.Duration, func(over *atomic.Bool) error { return v.play(ctx, p, over) })
+	err = runFor(c.Duration, func(over *atomic.Bool) error { return v.runTrips(ctx, p, over) })
 	if err != nil {
 		return row, err
 	}
-	return v.sum(p), nil
+	return v.latencyRow(p), nil
 }
 
-// play sends writes there and back until over.
-func (v *volley) play(ctx context.Context, p time.Duration, over *atomic.Bool) error {
+// runTrips sends writes there and back until over.
+func (v *tripTest) runTrips(ctx context.Context, p time.Duration, over *atomic.Bool) error {
 	near, far := v.all[0], v.all[1]
-	there, back := near.out[1], far.out[0]
+	there, back := near.outFlows[1], far.outFlows[0]
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	g.Go(func() error { // the other node
 		for n := uint64(1); ; n++ {
-			err := far.await(ctx, func() bool { return there.checked.Load() >= n })
+			err := far.await(ctx, func() bool { return there.checkedWrites.Load() >= n })
 			for until := time.Now().Add(p); err == nil && time.Now().Before(until); {
 				runtime.KeepAlive(p) // it works: a sleep would take longer
 			}
@@ -154,35 +154,36 @@ func (v *volley) play(ctx context.Context, p time.Duration, over *atomic.Bool) e
 	g.Go(func() error {
 		defer end(errEnough)
 		first := time.Now()
-		for n := uint64(1); ctx.Err() == nil && (!over.Load() || len(v.trips) == 0 && time.Since(first) < firstTimes); n++ {
+		for n := uint64(1); ctx.Err() == nil && (!over.Load() || len(v.trips) == 0 &&
+			time.Since(first) < firstTimestampTimeout); n++ {
 			began := time.Now()
 			_, err := near.send(ctx, there, 1)
 			if err == nil {
-				err = near.await(ctx, func() bool { return back.checked.Load() >= n })
+				err = near.await(ctx, func() bool { return back.checkedWrites.Load() >= n })
 			}
 			if err != nil {
 				return err
 			}
-			v.note(int64(time.Since(began)))
+			v.recordTrip(int64(time.Since(began)))
 		}
 		return near.await(ctx, near.idle)
 	})
 	return g.Wait()
 }
 
-// note takes the times of one trip. The packet that was received is the last of those that were sent before.
-func (v *volley) note(took int64) {
+// recordTrip takes the times of one trip. The packet that was received is the last of those that were sent before.
+func (v *tripTest) recordTrip(took int64) {
 	network := int64(0)
 	for from := range v.all {
-		v.sent[from] = v.all[from].network.AppendSendTimes(v.sent[from][:0])
-		seen, sent := v.seen[1-from].Swap(0), int64(0)
-		for _, at := range v.sent[from] {
+		v.sentAt[from] = v.all[from].network.AppendSendTimes(v.sentAt[from][:0])
+		seen, sent := v.receivedAt[1-from].Swap(0), int64(0)
+		for _, at := range v.sentAt[from] {
 			if at <= seen {
 				sent = max(sent, at)
 			}
 		}
 		if sent == 0 {
-			v.leftOut++
+			v.incompleteTrips++
 			return
 		}
 		network += seen - sent
@@ -190,12 +191,12 @@ func (v *volley) note(took int64) {
 	v.trips, v.network = append(v.trips, took), append(v.network, network)
 }
 
-// sum makes the medians.
-func (v *volley) sum(p time.Duration) LatencyRow {
+// latencyRow makes the medians.
+func (v *tripTest) latencyRow(p time.Duration) LatencyRow {
 	row := LatencyRow{
-		ProcessingUs: float64(p) / 1e3,
-		Trips:        len(v.trips),
-		LeftOut:      v.leftOut,
+		ProcessingUs:    float64(p) / 1e3,
+		Trips:           len(v.trips),
+		IncompleteTrips: v.incompleteTrips,
 	}
 	if row.Trips == 0 {
 		row.Error = "the kernel gave no times of packets"
@@ -211,9 +212,9 @@ func (v *volley) sum(p time.Duration) LatencyRow {
 	for _, list := range [...][]int64{v.trips, v.network, software} {
 		slices.Sort(list)
 	}
-	row.Trip, row.Network, row.Software = at(v.trips, 0.5), at(v.network, 0.5), at(software, 0.5)
-	row.Deviation = (at(v.trips, 0.84) - at(v.trips, 0.16)) / 2
-	row.Apart = row.Trip - row.ProcessingUs
+	row.RoundTrip, row.NetworkTime, row.SoftwareTime = at(v.trips, 0.5), at(v.network, 0.5), at(software, 0.5)
+	row.TripDeviation = (at(v.trips, 0.84) - at(v.trips, 0.16)) / 2
+	row.TripWithoutProcessing = row.RoundTrip - row.ProcessingUs
 	return row
 }
 
@@ -229,25 +230,26 @@ func (r *LatencyReport) WriteTable(w io.Writer) error {
 	}
 	var rows [][]string
 	for i := range r.Rows {
-		l, document := &r.Rows[i], trial.None
+		l, document := &r.Rows[i], trial.NoFigure
 		if text, is := documentLatency[l.ProcessingUs]; is {
 			document = text
 		}
 		µs := func(v float64) string { return fmt.Sprintf("%.2f", v) }
 		rows = append(rows, []string{
-			µs(l.ProcessingUs), fmt.Sprint(l.Trips), µs(l.Trip) + " ± " + µs(l.Deviation), µs(l.Apart), µs(l.Network),
-			µs(l.Software), document,
+			µs(l.ProcessingUs), fmt.Sprint(l.Trips), µs(l.RoundTrip) + " ± " +
+				µs(l.TripDeviation), µs(l.TripWithoutProcessing), µs(l.NetworkTime),
+			µs(l.SoftwareTime), document,
 		})
-		if l.Error != "" || l.LeftOut > 0 {
-			fmt.Fprintf(w, "processing %s µs: %d trips left out, %s\n", µs(l.ProcessingUs), l.LeftOut, l.Error)
+		if l.Error != "" || l.IncompleteTrips > 0 {
+			fmt.Fprintf(w, "processing %s µs: %d trips left out, %s\n", µs(l.ProcessingUs), l.IncompleteTrips, l.Error)
 		}
 	}
 	return trial.Table(w, "Medians, µs; network: from the kernel that sends to the one that receives, both ways", []string{
 		"processing", "trips", "there and back", "less processing", "network", "software", "TagNet-farm §IV.D"}, rows)
 }
 
-// namedLatency takes the processing times of TagNet-farm; its figures are "1us.trip_us" and so on.
-func namedLatency(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
+// measureLatency takes the processing times of TagNet-farm; its figures are "1us.trip_us" and so on.
+func measureLatency(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	cfg := LatencyConfig{
 		NodesConfig: c,
 		Size:        128,

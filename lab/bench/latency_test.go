@@ -38,7 +38,8 @@ func TestLatency(t *testing.T) {
 			t.Fatalf("%s: %v: %+v", c.Name, err, r)
 		}
 		for _, l := range r.Rows {
-			if l.Error != "" || l.Trips == 0 || l.Network <= 0 || l.Software <= 0 || l.Trip < l.Network+l.ProcessingUs {
+			if l.Error != "" || l.Trips == 0 || l.NetworkTime <= 0 || l.SoftwareTime <= 0 ||
+				l.RoundTrip < l.NetworkTime+l.ProcessingUs {
 				t.Errorf("%s: %+v", c.Name, l)
 			}
 		}
@@ -52,12 +53,13 @@ func TestLatency(t *testing.T) {
 
 // TestVolley: medians of what was noted; without times of the kernel there are none.
 func TestVolley(t *testing.T) {
-	v := &volley{trips: []int64{30_000, 10_000, 20_000}, network: []int64{3000, 1000, 2000}, leftOut: 2}
-	row := v.sum(5 * time.Microsecond)
-	if row.Trip != 20 || row.Network != 2 || row.Software != 13 || row.Apart != 15 || row.Trips != 3 || row.LeftOut != 2 {
+	v := &tripTest{trips: []int64{30_000, 10_000, 20_000}, network: []int64{3000, 1000, 2000}, incompleteTrips: 2}
+	row := v.latencyRow(5 * time.Microsecond)
+	if row.RoundTrip != 20 || row.NetworkTime != 2 || row.SoftwareTime != 13 || row.TripWithoutProcessing != 15 ||
+		row.Trips != 3 || row.IncompleteTrips != 2 {
 		t.Errorf("%+v", row)
 	}
-	if row := (&volley{leftOut: 1}).sum(0); row.Error == "" {
+	if row := (&tripTest{incompleteTrips: 1}).latencyRow(0); row.Error == "" {
 		t.Errorf("%+v", row)
 	}
 }

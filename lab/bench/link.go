@@ -43,32 +43,33 @@ type linkConfig struct {
 	wrap func(*end) transport.Handler
 	// trace is told of the stages that datagrams pass; nil: none.
 	trace func(transport.Stage)
-	// stamps has the kernel note when packets are sent and received.
-	stamps bool
+	// timestamps has the kernel note when packets are sent and received.
+	timestamps bool
 }
 
 // end is one end of a link.
 type end struct {
 	// immutable after openEnd
-	network  *quic.Network
-	endpoint *transport.Endpoint
-	table    *shmem.Table
-	rank     int
-	others   []int // ranks
-	wake     chan struct{}
-	down     chan struct{} // closed when the link is over
+	network    *quic.Network
+	endpoint   *transport.Endpoint
+	table      *shmem.Table
+	rank       int
+	otherRanks []int // ranks
+	wake       chan struct{}
+	linkOver   chan struct{} // closed when the link is over
 
 	// atomic
-	busy           [maxWindows]atomic.Bool // near: a write into this window is under way
-	completed      atomic.Uint64           // near: writes with an outcome
-	answers        atomic.Uint64           // near: signals
-	waiting        atomic.Bool             // near: somebody sleeps on wake
-	answering      atomic.Bool             // far: answer each write with a signal
-	placed, bytes  atomic.Uint64           // far: writes in place
-	refused        atomic.Uint64           // near: writes turned away; far: the same, as the table saw it
-	badData, calls atomic.Uint64           // datagrams that did not parse; calls of PlacedMany
-	ended          atomic.Bool
-	failure        atomic.Pointer[error] // why the link is over, or the first write that was refused
+	windowBusy                [maxWindows]atomic.Bool // near: a write into this window is under way
+	completed                 atomic.Uint64           // near: writes with an outcome
+	answersReceived           atomic.Uint64           // near: signals
+	waiterAsleep              atomic.Bool             // near: somebody sleeps on wake
+	answersWrites             atomic.Bool             // far: answer each write with a signal
+	placedWrites, placedBytes atomic.Uint64           // far: writes in place
+	// near: writes turned away; far: the same, as the table saw it
+	refusedWrites                       atomic.Uint64
+	malformedDatagrams, placedManyCalls atomic.Uint64 // datagrams that did not parse; calls of PlacedMany
+	ended                               atomic.Bool
+	firstFailure                        atomic.Pointer[error] // why the link is over, or the first write that was refused
 }
 
 // newTable makes an export table, where the carrier needs it one that the other process can reach.
@@ -93,11 +94,11 @@ func localSpin(spin time.Duration) time.Duration {
 func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 	n, err := quic.Listen(quic.Config{
 		Addr:       net.JoinHostPort(c.host, "0"),
-		Server:     c.id.Server(),
-		Client:     c.id.Client,
-		Name:       peerName,
+		ServerTLS:  c.id.Server(),
+		ClientTLS:  c.id.Client,
+		PeerName:   peerName,
 		Spin:       c.spin,
-		Timestamps: c.stamps,
+		Timestamps: c.timestamps,
 
 		IdleTimeout: peerSilenceTimeout,
 	})
@@ -105,16 +106,16 @@ func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 		return nil, errors.Join(err, table.Close())
 	}
 	e := &end{
-		network: n,
-		table:   table,
-		rank:    c.rank,
-		wake:    make(chan struct{}, 1),
-		down:    make(chan struct{}),
+		network:  n,
+		table:    table,
+		rank:     c.rank,
+		wake:     make(chan struct{}, 1),
+		linkOver: make(chan struct{}),
 	}
 	c.members[c.rank].Addr = n.Addr().String()
 	for r := range c.members {
 		if r != c.rank {
-			e.others = append(e.others, r)
+			e.otherRanks = append(e.otherRanks, r)
 		}
 	}
 	handler := transport.Handler(e)
@@ -141,12 +142,12 @@ var connectTimeout, peerSilenceTimeout = 10 * time.Second, time.Duration(0)
 func (e *end) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	return e.endpoint.Connect(ctx, e.others)
+	return e.endpoint.Connect(ctx, e.otherRanks)
 }
 
 func (e *end) close() error {
 	err := e.endpoint.Close()
-	for _, r := range append(e.others, e.rank) {
+	for _, r := range append(e.otherRanks, e.rank) {
 		e.table.RevokePeer(shmem.Peer(r)) // the links are over: nobody is inside
 	}
 	return errors.Join(err, e.network.Close(), e.table.Close())
@@ -154,9 +155,9 @@ func (e *end) close() error {
 
 // Placed counts a write that is in place.
 func (e *end) Placed(peer int, p transport.Placement) {
-	e.bytes.Add(uint64(p.Length))
-	e.placed.Add(1)
-	if e.answering.Load() {
+	e.placedBytes.Add(uint64(p.Length))
+	e.placedWrites.Add(1)
+	if e.answersWrites.Load() {
 		e.answer(peer)
 	}
 }
@@ -167,10 +168,10 @@ func (e *end) PlacedMany(peer int, ps []transport.Placement) {
 	for i := range ps {
 		n += uint64(ps[i].Length)
 	}
-	e.bytes.Add(n)
-	e.placed.Add(uint64(len(ps)))
-	e.calls.Add(1)
-	if e.answering.Load() {
+	e.placedBytes.Add(n)
+	e.placedWrites.Add(uint64(len(ps)))
+	e.placedManyCalls.Add(1)
+	if e.answersWrites.Load() {
 		e.answer(peer)
 	}
 }
@@ -185,40 +186,40 @@ func (e *end) answer(peer int) {
 
 // Signal is the far end's answer to a write.
 func (e *end) Signal(int, []byte) {
-	e.answers.Add(1)
+	e.answersReceived.Add(1)
 	e.wakeWaiter()
 }
 
 // Completed ends a write of this end; its cookie is its first window.
 func (e *end) Completed(_ int, cookie uint64, err error) {
 	if err != nil {
-		e.refused.Add(1)
+		e.refusedWrites.Add(1)
 		first := err // of its own, so that none is allocated where there is no error
-		e.failure.CompareAndSwap(nil, &first)
+		e.firstFailure.CompareAndSwap(nil, &first)
 	}
-	e.busy[cookie%maxWindows].Store(false)
+	e.windowBusy[cookie%maxWindows].Store(false)
 	e.completed.Add(1)
 	e.wakeWaiter()
 }
 
 // Refused counts a write that the far end's table turned away.
-func (e *end) Refused(int, transport.Placement, error) { e.refused.Add(1) }
+func (e *end) Refused(int, transport.Placement, error) { e.refusedWrites.Add(1) }
 
 // Malformed counts a datagram that did not parse.
-func (e *end) Malformed(int, error) { e.badData.Add(1) }
+func (e *end) Malformed(int, error) { e.malformedDatagrams.Add(1) }
 
 // LinkDown ends the measurement.
 func (e *end) LinkDown(_ int, err error) { e.fail(err) }
 
 func (e *end) fail(err error) {
-	e.failure.CompareAndSwap(nil, &err)
+	e.firstFailure.CompareAndSwap(nil, &err)
 	if e.ended.CompareAndSwap(false, true) {
-		close(e.down)
+		close(e.linkOver)
 	}
 }
 
 func (e *end) wakeWaiter() {
-	if e.waiting.Load() && e.waiting.CompareAndSwap(true, false) {
+	if e.waiterAsleep.Load() && e.waiterAsleep.CompareAndSwap(true, false) {
 		select {
 		case e.wake <- struct{}{}:
 		default:
@@ -234,14 +235,14 @@ func (e *end) await(ctx context.Context, is func() bool) error {
 		return nil
 	}
 	for {
-		e.waiting.Store(true)
+		e.waiterAsleep.Store(true)
 		if is() {
-			e.waiting.Store(false)
+			e.waiterAsleep.Store(false)
 			return nil
 		}
 		select {
 		case <-e.wake:
-		case <-e.down:
+		case <-e.linkOver:
 			return e.failureCause()
 		case <-ctx.Done():
 			return ctx.Err()
@@ -251,22 +252,22 @@ func (e *end) await(ctx context.Context, is func() bool) error {
 
 // failureCause is why the link is over, or what went wrong on it.
 func (e *end) failureCause() error {
-	if p := e.failure.Load(); p != nil {
+	if p := e.firstFailure.Load(); p != nil {
 		return *p
 	}
 	return nil
 }
 
-// load is what one bulk measurement writes: windows in rotation, pieces of the source in another rotation.
-type load struct {
-	size    int
-	refs    []shmem.Ref
-	pieces  [][]byte // of the source, of size each
-	next    uint64   // the write that comes next
-	last    []int32  // piece written last into each window, -1 none
-	limit   uint64   // writes under way
-	sent    uint64   // writes, each piece of WriteMany one
-	batches [][]link.Piece
+// bulkLoad is what one bulk measurement writes: windows in rotation, pieces of the source in another rotation.
+type bulkLoad struct {
+	size        int
+	refs        []shmem.Ref
+	pieces      [][]byte // of the source, of size each
+	next        uint64   // the write that comes next
+	lastPiece   []int32  // piece written last into each window, -1 none
+	maxUnderWay uint64   // writes under way
+	sentWrites  uint64   // writes, each piece of WriteMany one
+	batches     [][]link.Piece
 }
 
 // A bounded number of bytes and of writes is under way: enough to fill a window of any carrier several times.
@@ -275,10 +276,10 @@ const (
 	maxWritesUnderWay = 512
 )
 
-func newLoad(size int, refs []shmem.Ref, source []byte, turn int) *load {
-	l := &load{size: size, refs: refs, last: make([]int32, len(refs))}
-	for i := range l.last {
-		l.last[i] = -1
+func newLoad(size int, refs []shmem.Ref, source []byte, turn int) *bulkLoad {
+	l := &bulkLoad{size: size, refs: refs, lastPiece: make([]int32, len(refs))}
+	for i := range l.lastPiece {
+		l.lastPiece[i] = -1
 	}
 	// A piece more or less than there are windows lets each window get another piece every time, and each cell begins
 	// elsewhere: what an earlier write left is not taken for a later one.
@@ -290,20 +291,20 @@ func newLoad(size int, refs []shmem.Ref, source []byte, turn int) *load {
 		at := (i + turn) % n * size
 		l.pieces = append(l.pieces, source[at:at+size:at+size])
 	}
-	l.limit = uint64(max(1, min(maxBytesUnderWay/size, maxWritesUnderWay, len(refs)/2)))
+	l.maxUnderWay = uint64(max(1, min(maxBytesUnderWay/size, maxWritesUnderWay, len(refs)/2)))
 	return l
 }
 
-func (l *load) window() int { return int(l.next % uint64(len(l.refs))) }
+func (l *bulkLoad) window() int { return int(l.next % uint64(len(l.refs))) }
 
-func (l *load) piece() int32 { return int32(l.next % uint64(len(l.pieces))) }
+func (l *bulkLoad) piece() int32 { return int32(l.next % uint64(len(l.pieces))) }
 
 // bulk writes until over, and waits for all outcomes.
-func (e *end) bulk(ctx context.Context, l *load, over *atomic.Bool) error {
+func (e *end) bulk(ctx context.Context, l *bulkLoad, over *atomic.Bool) error {
 	began := e.completed.Load()
 	issued := uint64(0)
 	var w int
-	free := func() bool { return issued-(e.completed.Load()-began) < l.limit && !e.busy[w].Load() }
+	free := func() bool { return issued-(e.completed.Load()-began) < l.maxUnderWay && !e.windowBusy[w].Load() }
 	for !over.Load() {
 		w = l.window()
 		if err := e.await(ctx, free); err != nil {
@@ -320,24 +321,24 @@ func (e *end) bulk(ctx context.Context, l *load, over *atomic.Bool) error {
 	return e.failureCause()
 }
 
-func (e *end) write(l *load, w int) error {
-	e.busy[w].Store(true)
+func (e *end) write(l *bulkLoad, w int) error {
+	e.windowBusy[w].Store(true)
 	piece := l.piece()
-	l.last[w] = piece
+	l.lastPiece[w] = piece
 	l.next++
-	l.sent++
+	l.sentWrites++
 	return e.endpoint.Write(1-e.rank, link.Write{Ref: l.refs[w], Data: l.pieces[piece], Cookie: uint64(w)})
 }
 
-// batch is how many pieces one WriteMany takes along here: several datagrams.
-const batch = 128
+// piecesPerBatch is how many pieces one WriteMany takes along here: several datagrams.
+const piecesPerBatch = 128
 
 // bulkMany is bulk by WriteMany. The windows are divided into batches of pieces, each of which is under way once at a
 // time.
-func (e *end) bulkMany(ctx context.Context, l *load, over *atomic.Bool) error {
+func (e *end) bulkMany(ctx context.Context, l *bulkLoad, over *atomic.Bool) error {
 	if l.batches == nil {
-		for at := 0; at < len(l.refs); at += batch {
-			b := make([]link.Piece, min(batch, len(l.refs)-at))
+		for at := 0; at < len(l.refs); at += piecesPerBatch {
+			b := make([]link.Piece, min(piecesPerBatch, len(l.refs)-at))
 			for i := range b {
 				b[i].Ref = l.refs[at+i]
 			}
@@ -347,24 +348,24 @@ func (e *end) bulkMany(ctx context.Context, l *load, over *atomic.Bool) error {
 	l.next = 0
 	began, issued := e.completed.Load(), uint64(0)
 	var first int
-	free := func() bool { return !e.busy[first].Load() }
+	free := func() bool { return !e.windowBusy[first].Load() }
 	for n := 0; !over.Load(); n = (n + 1) % len(l.batches) {
-		first = n * batch
+		first = n * piecesPerBatch
 		if err := e.await(ctx, free); err != nil {
 			return err
 		}
 		pieces := l.batches[n]
 		for i := range pieces {
 			p := l.piece()
-			pieces[i].Data, l.last[first+i] = l.pieces[p], p
+			pieces[i].Data, l.lastPiece[first+i] = l.pieces[p], p
 			l.next++
 		}
-		e.busy[first].Store(true)
+		e.windowBusy[first].Store(true)
 		if err := e.endpoint.WriteMany(1-e.rank, pieces, uint64(first)); err != nil {
 			return err
 		}
 		issued++
-		l.sent += uint64(len(pieces))
+		l.sentWrites += uint64(len(pieces))
 	}
 	if err := e.await(ctx, func() bool { return e.completed.Load()-began == issued }); err != nil {
 		return err
@@ -373,10 +374,10 @@ func (e *end) bulkMany(ctx context.Context, l *load, over *atomic.Bool) error {
 }
 
 // single writes once and waits for the outcome, or for the answer of the far end's handler.
-func (e *end) single(ctx context.Context, l *load, answered bool) error {
+func (e *end) single(ctx context.Context, l *bulkLoad, answered bool) error {
 	counter := &e.completed
 	if answered {
-		counter = &e.answers
+		counter = &e.answersReceived
 	}
 	want := counter.Load() + 1
 	if err := e.write(l, l.window()); err != nil {
@@ -387,7 +388,7 @@ func (e *end) single(ctx context.Context, l *load, answered bool) error {
 
 // singles writes one at a time until over, and one at least, and tells how long each took. A window is long free when
 // its turn comes again.
-func (e *end) singles(ctx context.Context, l *load, answered bool, over *atomic.Bool) (*hdr.Histogram, error) {
+func (e *end) singles(ctx context.Context, l *bulkLoad, answered bool, over *atomic.Bool) (*hdr.Histogram, error) {
 	h := newTimes()
 	for h.TotalCount() == 0 || !over.Load() {
 		began := time.Now()
@@ -403,8 +404,8 @@ func (e *end) singles(ctx context.Context, l *load, answered bool, over *atomic.
 }
 
 func (e *end) anyBusy() bool {
-	for i := range e.busy {
-		if e.busy[i].Load() {
+	for i := range e.windowBusy {
+		if e.windowBusy[i].Load() {
 			return true
 		}
 	}

@@ -41,15 +41,15 @@ const (
 // Validate says what of the settings cannot be, as a *UsageError.
 func (c *MemoryConfig) Validate() error {
 	if len(c.Sizes) == 0 {
-		return refuse("sizes", "there is none to measure")
+		return usageErrorf("sizes", "there is none to measure")
 	}
 	for _, size := range c.Sizes {
 		if size < 1 || size > memorySize {
-			return refuse("sizes", "%s is not between 1 B and %s", size, config.Bytes(memorySize))
+			return usageErrorf("sizes", "%s is not between 1 B and %s", size, config.Bytes(memorySize))
 		}
 	}
 	if c.Concurrency < 1 || c.Concurrency > maxConcurrency {
-		return refuse("lanes", "%d is not between 1 and %d", c.Concurrency, maxConcurrency)
+		return usageErrorf("lanes", "%d is not between 1 and %d", c.Concurrency, maxConcurrency)
 	}
 	return c.valid(c.Duration)
 }
@@ -58,21 +58,21 @@ func (c *MemoryConfig) Validate() error {
 // transaction at a time.
 type MemoryReport struct {
 	nodesReport
-	Concurrency int            `json:"lanes"`
-	UDPTrip     float64        `json:"udp_trip_us"` // of 128 B
-	Add         float64        `json:"add_us"`
-	Rows        []MemoryRow    `json:"sizes"`
-	Beside      []MemoryBeside `json:"beside"`
+	Concurrency  int                   `json:"lanes"`
+	UDPRoundTrip float64               `json:"udp_trip_us"` // of 128 B
+	AddTime      float64               `json:"add_us"`
+	Rows         []MemoryRow           `json:"sizes"`
+	References   []MemoryReferenceRows `json:"beside"`
 }
 
 // MemoryRow is one size. What a reference does not have is 0.
 type MemoryRow struct {
-	Size    int     `json:"size"`
-	Put     float64 `json:"put_us,omitempty"`
-	Get     float64 `json:"get_us,omitempty"`
-	Message float64 `json:"message_us,omitempty"` // from a put with a notice behind it until the other side is awake
-	PutGbps float64 `json:"put_gbps,omitempty"`
-	GetGbps float64 `json:"get_gbps,omitempty"`
+	Size        int     `json:"size"`
+	PutTime     float64 `json:"put_us,omitempty"`
+	GetTime     float64 `json:"get_us,omitempty"`
+	MessageTime float64 `json:"message_us,omitempty"` // from a put with a notice behind it until the other side is awake
+	PutGbps     float64 `json:"put_gbps,omitempty"`
+	GetGbps     float64 `json:"get_gbps,omitempty"`
 }
 
 // memoryPair is an owner and a user of a segment.
@@ -95,7 +95,7 @@ func Memory(ctx context.Context, cfg MemoryConfig) (r *MemoryReport, err error) 
 		nodesReport: cfg.report(),
 		Concurrency: cfg.Concurrency,
 		Rows:        []MemoryRow{},
-		Beside:      []MemoryBeside{},
+		References:  []MemoryReferenceRows{},
 	}
 	p := &memoryPair{concurrency: cfg.Concurrency}
 	defer func() { err = errors.Join(err, p.close()) }()
@@ -113,17 +113,17 @@ func Memory(ctx context.Context, cfg MemoryConfig) (r *MemoryReport, err error) 
 }
 
 func (c *MemoryConfig) measure(ctx context.Context, p *memoryPair, r *MemoryReport) (err error) {
-	if r.UDPTrip, err = c.udpTrip(ctx); err != nil {
+	if r.UDPRoundTrip, err = c.udpTrip(ctx); err != nil {
 		return err
 	}
 	access, end, err := p.openAccess(ctx)
 	if err != nil {
 		return err
 	}
-	err = c.through(ctx, access, &r.Add, &r.Rows)
+	err = c.measureAccess(ctx, access, &r.AddTime, &r.Rows)
 	end()
 	if err == nil {
-		err = c.beside(ctx, p.segment.Bytes(), r)
+		err = c.measureReferences(ctx, p.segment.Bytes(), r)
 	}
 	return err
 }
@@ -139,10 +139,11 @@ type memoryAccess struct {
 	concurrency int // side by side, for throughput; 0: that is not measured
 }
 
-// through measures one way to memory, and puts what there is, also after an error.
-func (c *MemoryConfig) through(ctx context.Context, m *memoryAccess, add *float64, rows *[]MemoryRow) (err error) {
+// measureAccess measures one way to memory, and puts what there is, also after an error.
+func (c *MemoryConfig) measureAccess(ctx context.Context, m *memoryAccess, add *float64,
+	rows *[]MemoryRow) (err error) {
 	if m.add != nil {
-		if *add, err = c.each(ctx, func(int) error { return m.add(ctx) }); err != nil {
+		if *add, err = c.medianTime(ctx, func(int) error { return m.add(ctx) }); err != nil {
 			return err
 		}
 	}
@@ -168,14 +169,17 @@ func (c *MemoryConfig) row(ctx context.Context, m *memoryAccess, size int) (row 
 	at := func(i int) int64 { return int64(i % (memorySize / size) * size) }
 	putAt := func(worker, i int) error { return m.put(ctx, worker, at(i), buffers[worker]) }
 	get := func(worker, i int) error { return m.get(ctx, worker, at(i), buffers[worker]) }
-	if row.Put, err = c.each(ctx, func(i int) error { return putAt(0, i) }); err != nil {
+	if row.PutTime, err = c.medianTime(ctx, func(i int) error { return putAt(0, i) }); err != nil {
 		return row, err
 	}
-	if row.Get, err = c.each(ctx, func(i int) error { return get(0, i) }); err != nil {
+	if row.GetTime, err = c.medianTime(ctx, func(i int) error { return get(0, i) }); err != nil {
 		return row, err
 	}
 	if m.message != nil {
-		row.Message, err = c.times(ctx, func(int) (time.Duration, error) { return m.message(ctx, buffers[0]) })
+		row.MessageTime, err = c.medianReportedTime(ctx, func(int) (time.Duration,
+			error) {
+			return m.message(ctx, buffers[0])
+		})
 		if err != nil {
 			return row, err
 		}
@@ -183,24 +187,26 @@ func (c *MemoryConfig) row(ctx context.Context, m *memoryAccess, size int) (row 
 	if m.concurrency == 0 {
 		return row, nil
 	}
-	if row.PutGbps, err = c.rate(ctx, m.concurrency, size, putAt); err != nil {
+	if row.PutGbps, err = c.measureThroughput(ctx, m.concurrency, size, putAt); err != nil {
 		return row, err
 	}
-	row.GetGbps, err = c.rate(ctx, m.concurrency, size, get)
+	row.GetGbps, err = c.measureThroughput(ctx, m.concurrency, size, get)
 	return row, err
 }
 
-// each does one thing after the other, and returns the median, µs.
-func (c *MemoryConfig) each(ctx context.Context, do func(i int) error) (µs float64, err error) {
-	return c.times(ctx, func(i int) (time.Duration, error) {
+// medianTime does one thing after the other, and returns the median, µs.
+func (c *MemoryConfig) medianTime(ctx context.Context, do func(i int) error) (µs float64, err error) {
+	return c.medianReportedTime(ctx, func(i int) (time.Duration, error) {
 		began := time.Now()
 		err := do(i)
 		return time.Since(began), err
 	})
 }
 
-// times does one thing after the other, once at least, that says how long it took, and returns the median, µs.
-func (c *MemoryConfig) times(ctx context.Context, do func(i int) (time.Duration, error)) (µs float64, err error) {
+// medianReportedTime does one thing after the other, once at least, that says how long it took, and returns the median,
+// µs.
+func (c *MemoryConfig) medianReportedTime(ctx context.Context, do func(i int) (time.Duration,
+	error)) (µs float64, err error) {
 	h := newTimes()
 	err = runFor(c.Duration, func(over *atomic.Bool) error {
 		for i := 0; (i == 0 || !over.Load()) && ctx.Err() == nil; i++ { // on a busy machine it may begin when it is over
@@ -232,8 +238,9 @@ var clockStep = sync.OnceValue(func() time.Duration {
 	return least
 })
 
-// rate does many things side by side, and returns Gbit/s.
-func (c *MemoryConfig) rate(ctx context.Context, workers, size int, do func(worker, i int) error) (float64, error) {
+// measureThroughput does many things side by side, and returns Gbit/s.
+func (c *MemoryConfig) measureThroughput(ctx context.Context, workers, size int, do func(worker,
+	i int) error) (float64, error) {
 	var n atomic.Uint64
 	began := time.Now()
 	err := runFor(c.Duration, func(over *atomic.Bool) error {
@@ -318,7 +325,7 @@ func (c *MemoryConfig) udpTrip(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	far := startJob(conn.LocalAddr(), conn.Close, nothingSent, func() { echo(conn, c.Spin) })
-	f, err := trips(ctx, far.addr, c.Spin, c.Duration)
+	f, err := measureRoundTrips(ctx, far.addr, c.Spin, c.Duration)
 	return f["trip_us.p50"], errors.Join(err, far.close())
 }
 
@@ -358,10 +365,10 @@ func (p *memoryPair) listen(c *MemoryConfig) (transport.View, error) {
 			return view, err
 		}
 		p.nets[rank], err = quic.Listen(quic.Config{
-			Addr:   net.JoinHostPort(c.Host, "0"),
-			Server: id.Server(),
-			Client: id.Client,
-			Name: func(state tls.ConnectionState) (string, error) {
+			Addr:      net.JoinHostPort(c.Host, "0"),
+			ServerTLS: id.Server(),
+			ClientTLS: id.Client,
+			PeerName: func(state tls.ConnectionState) (string, error) {
 				peer, err := certs.PeerIdentity(state)
 				return peer.Name, err
 			},

@@ -22,11 +22,11 @@ func TestMemory(t *testing.T) {
 			Duration:    10 * time.Millisecond,
 			Concurrency: 3,
 		})
-		if err != nil || len(r.Rows) != 2 || r.UDPTrip <= 0 || r.Add <= 0 {
+		if err != nil || len(r.Rows) != 2 || r.UDPRoundTrip <= 0 || r.AddTime <= 0 {
 			t.Fatalf("%s: %v: %+v", c.Name, err, r)
 		}
 		for _, m := range r.Rows {
-			if m.Put <= 0 || m.Get <= 0 || m.Message <= 0 || m.PutGbps <= 0 || m.GetGbps <= 0 {
+			if m.PutTime <= 0 || m.GetTime <= 0 || m.MessageTime <= 0 || m.PutGbps <= 0 || m.GetGbps <= 0 {
 				t.Errorf("%s: %+v", c.Name, m)
 			}
 		}
@@ -44,17 +44,17 @@ func TestMemory(t *testing.T) {
 func checkBeside(t *testing.T, r *MemoryReport) {
 	t.Helper()
 	sizes := map[string]int{"UDP": 1, "TCP": 2, "MPI TCP": 0, "MPI memory": 0, "memcpy": 2}
-	if len(r.Beside) != len(sizes) {
-		t.Errorf("%+v", r.Beside)
+	if len(r.References) != len(sizes) {
+		t.Errorf("%+v", r.References)
 	}
-	for _, b := range r.Beside {
-		if len(b.Rows) != sizes[b.Name] || (b.LeftOut == "") == strings.HasPrefix(b.Name, "MPI") {
+	for _, b := range r.References {
+		if len(b.Rows) != sizes[b.Name] || (b.WhyLeftOut == "") == strings.HasPrefix(b.Name, "MPI") {
 			t.Errorf("%+v", b)
 		}
 		copied := b.Name == "memcpy"
 		for _, m := range b.Rows {
-			if m.Put <= 0 || m.Get <= 0 || (m.Message <= 0) != copied || (m.PutGbps <= 0) != (b.Name == "UDP") ||
-				(m.GetGbps <= 0) != (b.Name == "UDP") || (b.Add <= 0) != copied {
+			if m.PutTime <= 0 || m.GetTime <= 0 || (m.MessageTime <= 0) != copied || (m.PutGbps <= 0) != (b.Name == "UDP") ||
+				(m.GetGbps <= 0) != (b.Name == "UDP") || (b.AddTime <= 0) != copied {
 				t.Errorf("%s: %+v", b.Name, m)
 			}
 		}
@@ -75,13 +75,13 @@ func TestMemoryBesideMPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	missing := tool.Missing("mpicc", "mpirun")
-	for _, b := range r.Beside {
+	missing := tool.CheckInstalled("mpicc", "mpirun")
+	for _, b := range r.References {
 		switch {
 		case !strings.HasPrefix(b.Name, "MPI"):
-		case missing != nil && b.LeftOut != missing.Error():
+		case missing != nil && b.WhyLeftOut != missing.Error():
 			t.Errorf("%+v", b)
-		case missing == nil && (len(b.Rows) != 2 || b.Add <= 0 || b.Rows[1].GetGbps <= 0):
+		case missing == nil && (len(b.Rows) != 2 || b.AddTime <= 0 || b.Rows[1].GetGbps <= 0):
 			t.Errorf("%+v", b)
 		}
 	}
@@ -101,12 +101,12 @@ func TestParseOneSided(t *testing.T) {
 	const complete = "a remark\nadd 1.5\nsize 8 1 2 3 1000000000 2000000000\nsize 16 4 5 6 1e9 2e9\n"
 	add, rows, err := parseOneSided([]byte(complete), 2)
 	want := MemoryRow{
-		Size:    8,
-		Put:     1,
-		Get:     2,
-		Message: 3,
-		PutGbps: 8,
-		GetGbps: 16,
+		Size:        8,
+		PutTime:     1,
+		GetTime:     2,
+		MessageTime: 3,
+		PutGbps:     8,
+		GetGbps:     16,
 	}
 	if err != nil || add != 1.5 || len(rows) != 2 || rows[0] != want {
 		t.Errorf("%v, %+v, %v", add, rows, err)
@@ -118,7 +118,7 @@ func TestParseOneSided(t *testing.T) {
 
 // TestMemoryBehindSockets: bytes go there and come back, a word counts, and a stranger has nothing of it.
 func TestMemoryBehindSockets(t *testing.T) {
-	for network, joined := range map[string]int{"tcp": 8, "udp": mostUDP} {
+	for network, joined := range map[string]int{"tcp": 8, "udp": maxUDPBytes} {
 		mem := make([]byte, 1<<16)
 		o := newSocketOwner(mem, 0)
 		listen := o.listenTCP
@@ -133,7 +133,7 @@ func TestMemoryBehindSockets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &socketMemory{owner: o, users: []*socketUser{u}, word: [][]byte{make([]byte, answerSize)}}
+		s := &socketMemory{owner: o, users: []*socketUser{u}, answerBufs: [][]byte{make([]byte, answerSize)}}
 		m, back, there := s.access(), make([]byte, 1000), bytes.Repeat([]byte{7}, 1000)
 		took, err := m.message(t.Context(), there)
 		if err != nil || took <= 0 {
@@ -142,8 +142,8 @@ func TestMemoryBehindSockets(t *testing.T) {
 		there[0] = 8
 		err = errors.Join(m.put(t.Context(), 0, 500, there), m.get(t.Context(), 0, 500, back), m.add(t.Context()),
 			m.add(t.Context()))
-		if err != nil || !bytes.Equal(there, back) || s.word[0][0] != 1 {
-			t.Errorf("%s: %v, word %d, %v", network, err, s.word[0][0], back[:2])
+		if err != nil || !bytes.Equal(there, back) || s.answerBufs[0][0] != 1 {
+			t.Errorf("%s: %v, word %d, %v", network, err, s.answerBufs[0][0], back[:2])
 		}
 		if network == "tcp" { // a stranger's: it would be outside
 			if err := m.get(t.Context(), 0, int64(len(mem))-8, back); err == nil {

@@ -15,42 +15,42 @@ import (
 	"ringlet/node/config"
 )
 
-// MemoryBeside is a reference of remote memory.
-type MemoryBeside struct {
-	Name    string      `json:"name"`
-	What    string      `json:"what"`
-	LeftOut string      `json:"left_out,omitempty"` // why it was not measured, or not to the end
-	Add     float64     `json:"add_us,omitempty"`
-	Rows    []MemoryRow `json:"sizes"`
+// MemoryReferenceRows is a reference of remote memory.
+type MemoryReferenceRows struct {
+	Name       string      `json:"name"`
+	What       string      `json:"what"`
+	WhyLeftOut string      `json:"left_out,omitempty"` // why it was not measured, or not to the end
+	AddTime    float64     `json:"add_us,omitempty"`
+	Rows       []MemoryRow `json:"sizes"`
 }
 
-// besideMemory is a row of the table of references.
-type besideMemory struct {
+// memoryReference is a row of the table of references.
+type memoryReference struct {
 	name, what string
-	measure    func(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryBeside) error
+	measure    func(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryReferenceRows) error
 }
 
 // memoryReferences in the order of a report.
-var memoryReferences = []besideMemory{
-	{"UDP", "a datagram there and one back; nothing is repeated, and nothing side by side", besideUDP},
-	{"TCP", "requests and answers, a connection for each worker", besideTCP},
+var memoryReferences = []memoryReference{
+	{"UDP", "a datagram there and one back; nothing is repeated, and nothing side by side", measureUDP},
+	{"TCP", "requests and answers, a connection for each worker", measureTCP},
 	{"MPI TCP", "OpenMPI's one-sided operations over TCP, two processes", oneSided(
 		[]string{"btl", "tcp,self", "osc", "^sm,ucx"})},
 	// As version 4 of OpenMPI names the memory, and as version 5 does.
 	{"MPI memory", "the same through shared memory", oneSided(
 		[]string{"btl", "vader,self", "osc", "^ucx"}, []string{"btl", "sm,self", "osc", "^ucx"})},
-	{"memcpy", "copies to and from the same segment, by one processor", besideCopies},
+	{"memcpy", "copies to and from the same segment, by one processor", measureCopies},
 }
 
-// beside measures all references. One that cannot be measured is left out, and says why.
-func (c *MemoryConfig) beside(ctx context.Context, mem []byte, r *MemoryReport) error {
+// measureReferences measures all references. One that cannot be measured is left out, and says why.
+func (c *MemoryConfig) measureReferences(ctx context.Context, mem []byte, r *MemoryReport) error {
 	for _, ref := range memoryReferences {
-		b := MemoryBeside{Name: ref.name, What: ref.what, Rows: []MemoryRow{}}
+		b := MemoryReferenceRows{Name: ref.name, What: ref.what, Rows: []MemoryRow{}}
 		err := ref.measure(ctx, c, mem, &b)
 		if ctx.Err() == nil && err != nil {
-			b.LeftOut = err.Error()
+			b.WhyLeftOut = err.Error()
 		}
-		r.Beside = append(r.Beside, b)
+		r.References = append(r.References, b)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -58,8 +58,8 @@ func (c *MemoryConfig) beside(ctx context.Context, mem []byte, r *MemoryReport) 
 	return nil
 }
 
-// besideCopies copies there and back.
-func besideCopies(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryBeside) error {
+// measureCopies copies there and back.
+func measureCopies(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryReferenceRows) error {
 	m := &memoryAccess{
 		put: func(_ context.Context, _ int, at int64, b []byte) error {
 			copy(mem[at:], b)
@@ -71,7 +71,7 @@ func besideCopies(ctx context.Context, c *MemoryConfig, mem []byte, into *Memory
 		},
 		concurrency: 1,
 	}
-	return c.through(ctx, m, &into.Add, &into.Rows)
+	return c.measureAccess(ctx, m, &into.AddTime, &into.Rows)
 }
 
 // memoryFigures are the tables of the report.
@@ -79,9 +79,10 @@ var memoryFigures = []struct {
 	title string
 	of    func(m *MemoryRow) float64
 }{
-	{"Put, µs", func(m *MemoryRow) float64 { return m.Put }},
-	{"Get, µs", func(m *MemoryRow) float64 { return m.Get }},
-	{"Message, µs: a put and a notice, until the other side is awake", func(m *MemoryRow) float64 { return m.Message }},
+	{"Put, µs", func(m *MemoryRow) float64 { return m.PutTime }},
+	{"Get, µs", func(m *MemoryRow) float64 { return m.GetTime }},
+	{"Message, µs: a put and a notice, until the other side is awake",
+		func(m *MemoryRow) float64 { return m.MessageTime }},
 	{"Puts side by side, Gbit/s", func(m *MemoryRow) float64 { return m.PutGbps }},
 	{"Gets side by side, Gbit/s", func(m *MemoryRow) float64 { return m.GetGbps }},
 }
@@ -93,24 +94,24 @@ func (r *MemoryReport) WriteTable(w io.Writer) error {
 	if r.Interrupted {
 		fmt.Fprintln(w, "INTERRUPTED: what follows is what was measured until then")
 	}
-	fmt.Fprintf(w, "raw UDP of 128 B there and back: %.2f µs; add: %.2f µs\n", r.UDPTrip, r.Add)
-	all := append([]MemoryBeside{{
-		Name: r.Carrier,
-		What: "remote memory",
-		Add:  r.Add,
-		Rows: r.Rows,
-	}}, r.Beside...)
+	fmt.Fprintf(w, "raw UDP of 128 B there and back: %.2f µs; add: %.2f µs\n", r.UDPRoundTrip, r.AddTime)
+	all := append([]MemoryReferenceRows{{
+		Name:    r.Carrier,
+		What:    "remote memory",
+		AddTime: r.AddTime,
+		Rows:    r.Rows,
+	}}, r.References...)
 	var names, adds []string
 	for i := range all {
 		b := &all[i]
-		if b.LeftOut != "" {
-			fmt.Fprintf(w, "%s is left out: %s\n", b.Name, b.LeftOut)
+		if b.WhyLeftOut != "" {
+			fmt.Fprintf(w, "%s is left out: %s\n", b.Name, b.WhyLeftOut)
 		}
 		if len(b.Rows) > 0 {
 			names = append(names, b.Name)
 		}
-		if b.Add > 0 {
-			adds = append(adds, fmt.Sprintf("%s %.2f", b.Name, b.Add))
+		if b.AddTime > 0 {
+			adds = append(adds, fmt.Sprintf("%s %.2f", b.Name, b.AddTime))
 		}
 	}
 	fmt.Fprintf(w, "Medians of one at a time; side by side are %d, and one copy. Add, µs: %s\n", r.Concurrency,
@@ -128,7 +129,7 @@ func (r *MemoryReport) WriteTable(w io.Writer) error {
 }
 
 // figureOf is a line of a table: one figure of all that was measured with a size.
-func figureOf(all []MemoryBeside, size int, of func(m *MemoryRow) float64) []string {
+func figureOf(all []MemoryReferenceRows, size int, of func(m *MemoryRow) float64) []string {
 	line := []string{config.Bytes(size).String()}
 	for i := range all {
 		if len(all[i].Rows) == 0 {

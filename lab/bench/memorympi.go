@@ -18,16 +18,16 @@ var onesidedSource []byte
 
 const (
 	onesidedRanks = 2
-	// onesidedMost is how long the program may take beyond its measurements: it starts, and on a busy machine both ranks
-	// wait for processors that others have.
-	onesidedMost = 30 * time.Second
-	// figuresOfSize are the measurements of each size.
-	figuresOfSize = 5
+	// oneSidedTimeout is how long the program may take beyond its measurements: it starts, and on a busy machine both
+	// ranks wait for processors that others have.
+	oneSidedTimeout = 30 * time.Second
+	// figuresPerSize are the measurements of each size.
+	figuresPerSize = 5
 )
 
 // oneSided is OpenMPI's one-sided operations with the settings given, the first set that works.
-func oneSided(settings ...[]string) func(context.Context, *MemoryConfig, []byte, *MemoryBeside) error {
-	return func(ctx context.Context, c *MemoryConfig, _ []byte, into *MemoryBeside) error {
+func oneSided(settings ...[]string) func(context.Context, *MemoryConfig, []byte, *MemoryReferenceRows) error {
+	return func(ctx context.Context, c *MemoryConfig, _ []byte, into *MemoryReferenceRows) error {
 		if !c.MPI {
 			return errors.New("it was not asked for")
 		}
@@ -40,7 +40,7 @@ func oneSided(settings ...[]string) func(context.Context, *MemoryConfig, []byte,
 		for _, size := range c.Sizes {
 			args = append(args, strconv.Itoa(int(size)))
 		}
-		most := onesidedMost + 2*time.Duration(len(c.Sizes)*figuresOfSize+1)*c.Duration
+		most := oneSidedTimeout + 2*time.Duration(len(c.Sizes)*figuresPerSize+1)*c.Duration
 		for _, set := range settings {
 			var out []byte
 			within, end := context.WithTimeoutCause(ctx, most, fmt.Errorf("OpenMPI has not ended after %v", most))
@@ -50,7 +50,7 @@ func oneSided(settings ...[]string) func(context.Context, *MemoryConfig, []byte,
 			}
 			end()
 			if err == nil {
-				into.Add, into.Rows, err = parseOneSided(out, len(c.Sizes))
+				into.AddTime, into.Rows, err = parseOneSided(out, len(c.Sizes))
 				return err
 			}
 			if ctx.Err() != nil {
@@ -71,7 +71,8 @@ func parseOneSided(out []byte, sizes int) (add float64, rows []MemoryRow, err er
 			continue
 		}
 		var put, get float64
-		if n, _ := fmt.Sscanf(text, "size %d %g %g %g %g %g", &m.Size, &m.Put, &m.Get, &m.Message, &put, &get); n != 6 {
+		if n, _ := fmt.Sscanf(text, "size %d %g %g %g %g %g", &m.Size, &m.PutTime, &m.GetTime, &m.MessageTime, &put,
+			&get); n != 6 {
 			continue // a remark of OpenMPI's
 		}
 		m.PutGbps, m.GetGbps = put*8/1e9, get*8/1e9

@@ -31,10 +31,10 @@ const (
 const (
 	requestSize = 16
 	answerSize  = 8
-	// mostUDP is what a datagram can hold behind a request.
-	mostUDP = 65507 - requestSize
-	// mostJoined is how long bytes are put behind their request by a copy; longer ones by the kernel.
-	mostJoined = 16 << 10
+	// maxUDPBytes is what a datagram can hold behind a request.
+	maxUDPBytes = 65507 - requestSize
+	// maxJoinedBytes is how long bytes are put behind their request by a copy; longer ones by the kernel.
+	maxJoinedBytes = 16 << 10
 	// answerTimeout is when an answer is given up. A process may stand still on a busy machine.
 	answerTimeout = 10 * time.Second
 )
@@ -48,11 +48,11 @@ func encodeRequest(head []byte, kind requestKind, at int64, n int) {
 
 // socketOwner answers.
 type socketOwner struct {
-	mem   []byte
-	spin  time.Duration
-	word  atomic.Uint64
-	awake chan time.Time // of messages
-	wg    sync.WaitGroup
+	mem          []byte
+	spin         time.Duration
+	addedWord    atomic.Uint64
+	messageTimes chan time.Time // of messages
+	wg           sync.WaitGroup
 
 	mu     sync.Mutex // guards what follows
 	open   []io.Closer
@@ -60,7 +60,7 @@ type socketOwner struct {
 }
 
 func newSocketOwner(mem []byte, spin time.Duration) *socketOwner {
-	return &socketOwner{mem: mem, spin: spin, awake: make(chan time.Time, 1)}
+	return &socketOwner{mem: mem, spin: spin, messageTimes: make(chan time.Time, 1)}
 }
 
 // track has a socket closed by close. It reports false where that is over: the socket is closed then.
@@ -101,10 +101,10 @@ func (o *socketOwner) answer(kind requestKind, place, word []byte) []byte {
 	case requestGet:
 		return place
 	case requestAdd:
-		binary.LittleEndian.PutUint64(word, o.word.Add(1)-1)
+		binary.LittleEndian.PutUint64(word, o.addedWord.Add(1)-1)
 	case requestMessage:
 		select {
-		case o.awake <- time.Now():
+		case o.messageTimes <- time.Now():
 		default: // a stranger's
 		}
 	}
@@ -165,12 +165,12 @@ func (o *socketOwner) listenUDP(host string) (addr string, err error) {
 	}
 	o.track(c)
 	o.wg.Go(func() {
-		word, first := make([]byte, answerSize), make([]byte, requestSize+mostUDP)
+		word, first := make([]byte, answerSize), make([]byte, requestSize+maxUDPBytes)
 		n, from, err := c.ReadFromUDPAddrPort(first)
 		if err != nil {
 			return
 		}
-		r, err := newSpinReader(c, o.spin, requestSize+mostUDP)
+		r, err := newSpinReader(c, o.spin, requestSize+maxUDPBytes)
 		for d := first[:n]; err == nil; d, err = r.read() {
 			if len(d) < requestSize {
 				continue
@@ -192,11 +192,11 @@ func (o *socketOwner) listenUDP(host string) (addr string, err error) {
 
 // socketUser asks, one request at a time.
 type socketUser struct {
-	conn   net.Conn
-	in     *spinReader
-	out    []byte
-	joined int       // how long bytes may be to be copied behind their request
-	until  time.Time // the deadline of the socket
+	conn       net.Conn
+	in         *spinReader
+	requestBuf []byte
+	maxJoined  int       // how long bytes may be to be copied behind their request
+	deadline   time.Time // the deadline of the socket
 }
 
 func newSocketUser(ctx context.Context, network, addr string, spin time.Duration, joined int) (*socketUser, error) {
@@ -210,23 +210,23 @@ func newSocketUser(ctx context.Context, network, addr string, spin time.Duration
 		return nil, err
 	}
 	return &socketUser{
-		conn:   c,
-		in:     in,
-		out:    make([]byte, requestSize+joined),
-		joined: joined,
+		conn:       c,
+		in:         in,
+		requestBuf: make([]byte, requestSize+joined),
+		maxJoined:  joined,
 	}, nil
 }
 
 // roundTrip sends a request, with the bytes behind it, and reads the answer.
 func (u *socketUser) roundTrip(kind requestKind, at int64, n int, bytes, answer []byte) (err error) {
-	if now := time.Now(); u.until.Sub(now) < answerTimeout/2 { // setting it takes time that the carriers do not spend
-		u.until = now.Add(answerTimeout)
-		_ = u.conn.SetDeadline(u.until)
+	if now := time.Now(); u.deadline.Sub(now) < answerTimeout/2 { // setting it takes time that the carriers do not spend
+		u.deadline = now.Add(answerTimeout)
+		_ = u.conn.SetDeadline(u.deadline)
 	}
-	head := u.out[:requestSize]
+	head := u.requestBuf[:requestSize]
 	encodeRequest(head, kind, at, n)
-	if len(bytes) <= u.joined {
-		_, err = u.conn.Write(u.out[:requestSize+copy(u.out[requestSize:], bytes)])
+	if len(bytes) <= u.maxJoined {
+		_, err = u.conn.Write(u.requestBuf[:requestSize+copy(u.requestBuf[requestSize:], bytes)])
 	} else {
 		buffers := net.Buffers{head, bytes}
 		_, err = buffers.WriteTo(u.conn)
@@ -239,20 +239,20 @@ func (u *socketUser) roundTrip(kind requestKind, at int64, n int, bytes, answer 
 
 // socketMemory is memory behind sockets, one for each worker.
 type socketMemory struct {
-	owner *socketOwner
-	users []*socketUser
-	word  [][]byte // answers, by worker
+	owner      *socketOwner
+	users      []*socketUser
+	answerBufs [][]byte // answers, by worker
 }
 
-// hangUp ends what waits for an answer.
-func (s *socketMemory) hangUp() {
+// closeUsers ends what waits for an answer.
+func (s *socketMemory) closeUsers() {
 	for _, u := range s.users {
 		_ = u.conn.Close()
 	}
 }
 
 func (s *socketMemory) close() {
-	s.hangUp()
+	s.closeUsers()
 	s.owner.close()
 }
 
@@ -260,31 +260,31 @@ func (s *socketMemory) close() {
 func (s *socketMemory) access() *memoryAccess {
 	return &memoryAccess{
 		put: func(_ context.Context, worker int, at int64, b []byte) error {
-			return s.users[worker].roundTrip(requestPut, at, len(b), b, s.word[worker])
+			return s.users[worker].roundTrip(requestPut, at, len(b), b, s.answerBufs[worker])
 		},
 		get: func(_ context.Context, worker int, at int64, b []byte) error {
 			return s.users[worker].roundTrip(requestGet, at, len(b), nil, b)
 		},
-		add: func(context.Context) error { return s.users[0].roundTrip(requestAdd, 0, 0, nil, s.word[0]) },
+		add: func(context.Context) error { return s.users[0].roundTrip(requestAdd, 0, 0, nil, s.answerBufs[0]) },
 		message: func(_ context.Context, b []byte) (time.Duration, error) {
 			began := time.Now()
-			if err := s.users[0].roundTrip(requestMessage, 0, len(b), b, s.word[0]); err != nil {
+			if err := s.users[0].roundTrip(requestMessage, 0, len(b), b, s.answerBufs[0]); err != nil {
 				return 0, err
 			}
-			return (<-s.owner.awake).Sub(began), nil // it is there before the answer
+			return (<-s.owner.messageTimes).Sub(began), nil // it is there before the answer
 		},
 	}
 }
 
-// besideSockets measures memory behind so many sockets.
-func besideSockets(ctx context.Context, c *MemoryConfig, mem []byte, network string, concurrency int,
-	into *MemoryBeside) (
+// measureSockets measures memory behind so many sockets.
+func measureSockets(ctx context.Context, c *MemoryConfig, mem []byte, network string, concurrency int,
+	into *MemoryReferenceRows) (
 	err error) {
 	s := &socketMemory{owner: newSocketOwner(mem, c.Spin)}
 	defer s.close()
-	listen, joined := s.owner.listenTCP, mostJoined
+	listen, joined := s.owner.listenTCP, maxJoinedBytes
 	if network == "udp" {
-		listen, joined = s.owner.listenUDP, mostUDP
+		listen, joined = s.owner.listenUDP, maxUDPBytes
 	}
 	addr, err := listen(c.Host)
 	if err != nil {
@@ -295,22 +295,22 @@ func besideSockets(ctx context.Context, c *MemoryConfig, mem []byte, network str
 		if err != nil {
 			return err
 		}
-		s.users, s.word = append(s.users, u), append(s.word, make([]byte, answerSize))
+		s.users, s.answerBufs = append(s.users, u), append(s.answerBufs, make([]byte, answerSize))
 	}
-	defer context.AfterFunc(ctx, s.hangUp)()
+	defer context.AfterFunc(ctx, s.closeUsers)()
 	m := s.access()
 	if network == "udp" {
-		m.maxSize = mostUDP
+		m.maxSize = maxUDPBytes
 	} else {
 		m.concurrency = concurrency
 	}
-	return c.through(ctx, m, &into.Add, &into.Rows)
+	return c.measureAccess(ctx, m, &into.AddTime, &into.Rows)
 }
 
-func besideTCP(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryBeside) error {
-	return besideSockets(ctx, c, mem, "tcp", c.Concurrency, into)
+func measureTCP(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryReferenceRows) error {
+	return measureSockets(ctx, c, mem, "tcp", c.Concurrency, into)
 }
 
-func besideUDP(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryBeside) error {
-	return besideSockets(ctx, c, mem, "udp", 1, into)
+func measureUDP(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryReferenceRows) error {
+	return measureSockets(ctx, c, mem, "udp", 1, into)
 }

@@ -15,34 +15,34 @@ import (
 	"ringlet/node/config"
 )
 
-// measureNamed takes a measurement in so long.
-type measureNamed func(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error)
+// namedMeasurement takes a measurement in so long.
+type namedMeasurement func(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error)
 
 // measurementsByName are measurements between nodes of one process that a sweep may name among its references. They are
 // those of the documents' own tests, with the settings that the documents' figures ask for.
-var measurementsByName = map[string]measureNamed{
-	"integrity":      namedIntegrity,
-	"patterns":       namedPatterns,
-	"descriptors":    namedDescriptors,
-	"triggers":       namedTriggers,
-	"decisions":      namedDecisions,
-	"sizes":          namedSizes,
-	"interrupt":      namedInterrupt(0),
-	"interrupt busy": namedInterrupt(320e6), // bytes/s beside it, as in L1-farm
-	"latency":        namedLatency,
-	"damaged header": namedDamage(damageHeader),
-	"damaged body":   namedDamage(damageBody),
-	"write buffers":  namedBuffers,
+var measurementsByName = map[string]namedMeasurement{
+	"integrity":      measureIntegrity,
+	"patterns":       measurePatterns,
+	"descriptors":    measureDescriptors,
+	"triggers":       measureTriggers,
+	"decisions":      measureDecisions,
+	"sizes":          measureSizes,
+	"interrupt":      interruptMeasurement(0),
+	"interrupt busy": interruptMeasurement(320e6), // bytes/s beside it, as in L1-farm
+	"latency":        measureLatency,
+	"damaged header": damageMeasurement(damageHeader),
+	"damaged body":   damageMeasurement(damageBody),
+	"write buffers":  measureBuffers,
 }
 
-// namedTime is long enough for thousands of events, and short beside whole runs.
-const namedTime = 5 * time.Second
+// namedDuration is long enough for thousands of events, and short beside whole runs.
+const namedDuration = 5 * time.Second
 
 // lookupBetween is the measurement of a name, and how long it is to take: a time may stand behind the name ("decisions
 // 5m").
-func lookupBetween(name string) (measureNamed, time.Duration) {
+func lookupBetween(name string) (namedMeasurement, time.Duration) {
 	if measure := measurementsByName[name]; measure != nil {
-		return measure, namedTime
+		return measure, namedDuration
 	}
 	word, text := cutLast(name)
 	if d, err := time.ParseDuration(text); err == nil && d >= time.Second && d <= 24*time.Hour {
@@ -84,8 +84,8 @@ func figuresOf(report any) trial.Figures {
 	return trial.Flatten(text)
 }
 
-// namedIntegrity is the test of L1-farm §7.5, figures 7.14 to 7.16.
-func namedIntegrity(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
+// measureIntegrity is the test of L1-farm §7.5, figures 7.14 to 7.16.
+func measureIntegrity(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	r, err := Integrity(ctx, IntegrityConfig{
 		NodesConfig: c,
 		Size:        384,
@@ -107,8 +107,8 @@ func namedIntegrity(ctx context.Context, c NodesConfig, d time.Duration) (trial.
 	return f, nil
 }
 
-// namedPatterns are those of NIC-crossbar §4.2, each as "one-way 512.mbyte_per_s", and the sums of what was wrong.
-func namedPatterns(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
+// measurePatterns are those of NIC-crossbar §4.2, each as "one-way 512.mbyte_per_s", and the sums of what was wrong.
+func measurePatterns(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	r, err := Patterns(ctx, PatternsConfig{
 		NodesConfig: c,
 		Sizes:       []config.Bytes{24, 512, 4096},
@@ -124,8 +124,8 @@ func namedPatterns(ctx context.Context, c NodesConfig, d time.Duration) (trial.F
 			f[fmt.Sprintf("%s %d.%s", row.Pattern, row.Size, name)] = v
 		}
 		f["words"] += float64(row.Words)
-		f["wrong"] += float64(row.Wrong + row.Misplaced)
-		f["lost"] += float64(row.Lost)
+		f["wrong"] += float64(row.WrongWords + row.MisplacedWrites)
+		f["lost"] += float64(row.LostWrites)
 		if row.Error != "" {
 			return nil, fmt.Errorf("bench: %s of %d B: %s", row.Pattern, row.Size, row.Error)
 		}
@@ -133,9 +133,9 @@ func namedPatterns(ctx context.Context, c NodesConfig, d time.Duration) (trial.F
 	return f, nil
 }
 
-// namedDescriptors is L1-farm's engine with 52 descriptors, triggered again at once by software: frequency against
+// measureDescriptors is L1-farm's engine with 52 descriptors, triggered again at once by software: frequency against
 // size in each of its modes (figures 5.11 and 7.22), each as "endless 512.hz"; "1" is once.
-func namedDescriptors(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
+func measureDescriptors(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	modes, sizes := []string{"1", "16", "endless"}, []config.Bytes{128, 256, 512, 1024}
 	return descriptorFigures(ctx, DescriptorsConfig{
 		NodesConfig: c,
@@ -147,8 +147,8 @@ func namedDescriptors(ctx context.Context, c NodesConfig, d time.Duration) (tria
 	})
 }
 
-// namedTriggers is the same once a trigger of 128 B, at the rate of the document's runs (figure 7.19).
-func namedTriggers(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
+// measureTriggers is the same once a trigger of 128 B, at the rate of the document's runs (figure 7.19).
+func measureTriggers(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	f, err := descriptorFigures(ctx, DescriptorsConfig{
 		NodesConfig: c,
 		Sizes:       []config.Bytes{128},
@@ -184,21 +184,21 @@ func descriptorFigures(ctx context.Context, c DescriptorsConfig) (trial.Figures,
 		for name, v := range figuresOf(row) {
 			f[fmt.Sprintf("%s %d.%s", row.PerTrigger, row.Size, name)] = v
 		}
-		f["wrong"] += float64(row.Wrong + row.Misplaced)
-		f["lost"] += float64(row.Lost)
+		f["wrong"] += float64(row.WrongWords + row.Misplaced)
+		f["lost"] += float64(row.LostTransfers)
 	}
 	return f, nil
 }
 
-// namedDecisions is the test of the decision unit of L1-farm §7.6: 26 builder units, each event alone, at the rate
+// measureDecisions is the test of the decision unit of L1-farm §7.6: 26 builder units, each event alone, at the rate
 // that its 379,901,605 loops in five minutes make.
-func namedDecisions(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
+func measureDecisions(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	r, err := Decisions(ctx, DecisionsConfig{
 		NodesConfig: c,
 		Builders:    26,
-		Depth:       decision.DefaultDepth,
+		Depth:       decision.DefaultMaxPending,
 		Timeout:     decision.DefaultTimeout,
-		Together:    1,
+		EventsInRow: 1,
 		Rate:        379901605. / 300,
 		Duration:    d,
 	})
@@ -211,6 +211,6 @@ func namedDecisions(ctx context.Context, c NodesConfig, d time.Duration) (trial.
 	f := figuresOf(r)
 	f["by_result_share"] = float64(r.ByResult) / float64(max(1, r.Events))
 	f["undecided"] = math.Abs(float64(r.Events) - float64(r.Decided))
-	f["odd"] = float64(r.Doubled + r.Impossible + r.Unsent + r.Disorder)
+	f["odd"] = float64(r.DuplicateResults + r.ImpossibleResults + r.UnsentResults + r.OutOfOrder)
 	return f, nil
 }

@@ -47,9 +47,9 @@ func TestNamed(t *testing.T) {
 // TestBetween: a name may be followed by how long the measurement takes.
 func TestBetween(t *testing.T) {
 	for name, want := range map[string]time.Duration{
-		"decisions":          namedTime,
+		"decisions":          namedDuration,
 		"decisions 5m":       5 * time.Minute,
-		"interrupt busy":     namedTime,
+		"interrupt busy":     namedDuration,
 		"interrupt busy 10s": 10 * time.Second,
 		"decisions 5":        0,
 		"decisions 1ms":      0,
@@ -70,7 +70,7 @@ func TestBetween(t *testing.T) {
 
 // TestSizes: the generated sizes are those of LHCb-EB §V.A within half a per cent.
 func TestSizes(t *testing.T) {
-	f, err := namedSizes(t.Context(), NodesConfig{}, 0)
+	f, err := measureSizes(t.Context(), NodesConfig{}, 0)
 	must.OK(t, err)
 	for name, most := range map[string]float64{
 		"realistic.fragment_off_b": 0.7,
@@ -95,7 +95,7 @@ func TestDamage(t *testing.T) {
 			var was, is [200]byte
 			was[0], was[1] = 0x43, 0x80
 			is = was
-			damage(is[:], where, draw)
+			flipBit(is[:], where, draw)
 			at, bits := -1, 0
 			for i := range is {
 				for d := is[i] ^ was[i]; d != 0; d &= d - 1 {

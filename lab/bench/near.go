@@ -20,14 +20,14 @@ import (
 
 // near is the process that measures. All of it is owned by the goroutine of Run.
 type near struct {
-	cfg    Config
-	conn   net.Conn
-	source []byte // what is written
-	mtu    int
-	view   uint64
-	turn   int // cells so far
-	copies *copies
-	mpi    *mpi
+	cfg           Config
+	conn          net.Conn
+	source        []byte // what is written
+	mtu           int
+	view          uint64
+	cellsMeasured int // cells so far
+	copies        *copies
+	mpi           *mpi
 }
 
 // sourceSize is that of what is written: larger than caches, as events are.
@@ -41,8 +41,8 @@ func newSource(c *Config) []byte {
 	return b
 }
 
-// smallWrite is up to which size the small things are measured as well: answers, and pieces where they take so much.
-const smallWrite = 1 << 10
+// maxSmallWrite is up to which size the small things are measured as well: answers, and pieces where they take so much.
+const maxSmallWrite = 1 << 10
 
 // accountError says that what was written is not what is in place.
 type accountError struct{ What string }
@@ -68,12 +68,12 @@ func (n *near) cell(ctx context.Context, c transport.CarrierKind, size int) (res
 		carrier: c,
 		view:    n.view,
 		rank:    nearRank,
-		members: []transport.Member{{Name: n.cfg.Identity.Name}, {Name: n.cfg.Far, Addr: a.Addr}},
+		members: []transport.Member{{Name: n.cfg.Identity.Name}, {Name: n.cfg.FarName, Addr: a.Addr}},
 	}, table)
 	if err == nil {
 		if err = e.connect(ctx); err == nil {
 			res = trial.Figures{}
-			err = n.through(ctx, e, size, res)
+			err = n.measureLink(ctx, e, size, res)
 		}
 		closeEnd = e.close()
 	}
@@ -81,8 +81,8 @@ func (n *near) cell(ctx context.Context, c transport.CarrierKind, size int) (res
 	return res, errors.Join(err, closeEnd, closeFar)
 }
 
-// through measures on a link that is up.
-func (n *near) through(ctx context.Context, e *end, size int, res trial.Figures) error {
+// measureLink measures on a link that is up.
+func (n *near) measureLink(ctx context.Context, e *end, size int, res trial.Figures) error {
 	l, err := n.grant(ctx, size, false)
 	if err != nil {
 		return err
@@ -97,17 +97,17 @@ func (n *near) through(ctx context.Context, e *end, size int, res trial.Figures)
 	if err := n.singles(ctx, e, l, false, "write_us", res); err != nil {
 		return err
 	}
-	if size <= smallWrite {
-		before, began := l.sent, time.Now()
+	if size <= maxSmallWrite {
+		before, began := l.sentWrites, time.Now()
 		if err := runFor(n.cfg.Duration/2, func(over *atomic.Bool) error { return e.bulkMany(ctx, l, over) }); err != nil {
 			return err
 		}
-		res["pieces_per_s"] = float64(l.sent-before) / time.Since(began).Seconds()
+		res["pieces_per_s"] = float64(l.sentWrites-before) / time.Since(began).Seconds()
 	}
 	if err := n.verify(ctx, l, res); err != nil {
 		return err
 	}
-	if size > smallWrite {
+	if size > maxSmallWrite {
 		return nil
 	}
 	if l, err = n.grant(ctx, size, true); err != nil {
@@ -117,7 +117,8 @@ func (n *near) through(ctx context.Context, e *end, size int, res trial.Figures)
 }
 
 // singles measures writes one at a time.
-func (n *near) singles(ctx context.Context, e *end, l *load, answered bool, figure string, res trial.Figures) error {
+func (n *near) singles(ctx context.Context, e *end, l *bulkLoad, answered bool, figure string,
+	res trial.Figures) error {
 	return runFor(n.cfg.Duration/4, func(over *atomic.Bool) error {
 		h, err := e.singles(ctx, l, answered, over)
 		if err == nil {
@@ -135,7 +136,7 @@ func runFor(d time.Duration, work func(over *atomic.Bool) error) error {
 }
 
 // grant asks for windows of one size, as many as the memory holds.
-func (n *near) grant(ctx context.Context, size int, answered bool) (*load, error) {
+func (n *near) grant(ctx context.Context, size int, answered bool) (*bulkLoad, error) {
 	windows := min(maxWindows, int(n.cfg.Memory)/size)
 	a, err := callFar(ctx, n.conn, request{Grant: &grantArgs{Size: size, Windows: windows, Answer: answered}})
 	if err != nil {
@@ -148,25 +149,25 @@ func (n *near) grant(ctx context.Context, size int, answered bool) (*load, error
 	for i := range refs {
 		refs[i] = shmem.Ref{Window: binary.LittleEndian.Uint32(a.Refs[8*i:]), Gen: binary.LittleEndian.Uint32(a.Refs[8*i+4:])}
 	}
-	n.turn++
-	return newLoad(size, refs, n.source, n.turn), nil
+	n.cellsMeasured++
+	return newLoad(size, refs, n.source, n.cellsMeasured), nil
 }
 
 // goodput is the measurement of throughput.
-func (n *near) goodput(ctx context.Context, e *end, l *load, res trial.Figures) error {
+func (n *near) goodput(ctx context.Context, e *end, l *bulkLoad, res trial.Figures) error {
 	if _, err := callFar(ctx, n.conn, request{Mark: &noArgs{}}); err != nil {
 		return err
 	}
-	before, sent, cpu, began := e.endpoint.Stats(), l.sent, cpuTime(), time.Now()
+	before, sent, cpu, began := e.endpoint.Stats(), l.sentWrites, cpuTime(), time.Now()
 	if err := runFor(n.cfg.Duration, func(over *atomic.Bool) error { return e.bulk(ctx, l, over) }); err != nil {
 		return err
 	}
 	took, used, after := time.Since(began), cpuTime()-cpu, e.endpoint.Stats()
-	a, err := callFar(ctx, n.conn, request{Stop: &stopArgs{Writes: l.sent, Bytes: l.sent * uint64(l.size)}})
+	a, err := callFar(ctx, n.conn, request{Stop: &stopArgs{Writes: l.sentWrites, Bytes: l.sentWrites * uint64(l.size)}})
 	if err != nil {
 		return err
 	}
-	bytes := (l.sent - sent) * uint64(l.size)
+	bytes := (l.sentWrites - sent) * uint64(l.size)
 	res["goodput_gbps"] = gbps(bytes, took)
 	res["near_cpu_s_per_gb"], res["far_cpu_s_per_gb"] = perGB(used, bytes), perGB(time.Duration(a.CPUNs), bytes)
 	datagrams := float64(after.DatagramsSent - before.DatagramsSent)
@@ -179,19 +180,19 @@ func (n *near) goodput(ctx context.Context, e *end, l *load, res trial.Figures) 
 }
 
 // verify closes the accounts: all that was sent is in place, once, and is what was sent last.
-func (n *near) verify(ctx context.Context, l *load, res trial.Figures) error {
-	a, err := callFar(ctx, n.conn, request{Stop: &stopArgs{Writes: l.sent, Bytes: l.sent * uint64(l.size)}})
+func (n *near) verify(ctx context.Context, l *bulkLoad, res trial.Figures) error {
+	a, err := callFar(ctx, n.conn, request{Stop: &stopArgs{Writes: l.sentWrites, Bytes: l.sentWrites * uint64(l.size)}})
 	if err != nil {
 		return err
 	}
-	sent := l.sent * uint64(l.size)
+	sent := l.sentWrites * uint64(l.size)
 	res["bytes_sent"], res["bytes_placed"] = float64(sent), float64(a.Bytes)
 	res["bytes_lost"] = float64(sent) - float64(a.Bytes)
 	// A write of more than 1024 datagrams is told as several placements.
-	if a.Writes < l.sent || sent != a.Bytes || a.Refused > 0 {
+	if a.Writes < l.sentWrites || sent != a.Bytes || a.Refused > 0 {
 		return &accountError{fmt.Sprintf(
 			"%d writes of %d bytes were sent, %d placements of %d bytes are here, %d were refused",
-			l.sent, sent, a.Writes, a.Bytes, a.Refused)}
+			l.sentWrites, sent, a.Writes, a.Bytes, a.Refused)}
 	}
 	if a, err = callFar(ctx, n.conn, request{Check: &noArgs{}}); err != nil {
 		return err
@@ -200,12 +201,12 @@ func (n *near) verify(ctx context.Context, l *load, res trial.Figures) error {
 }
 
 // check compares what is in each window with what was written there last.
-func (l *load) check(sums []byte) error {
+func (l *bulkLoad) check(sums []byte) error {
 	if len(sums) != 4*len(l.refs) {
 		return &messageError{fmt.Sprintf("it sent %d bytes of checksums of %d windows", len(sums), len(l.refs))}
 	}
 	want := map[int32]uint32{}
-	for w, piece := range l.last {
+	for w, piece := range l.lastPiece {
 		if piece < 0 {
 			continue
 		}
@@ -240,11 +241,11 @@ func (n *near) reference(ctx context.Context, name string) (trial.Figures, error
 	return res, errors.Join(err, other)
 }
 
-// wants is what a measurement would like to have of a machine on which so many of its processes run.
-func (c *Config) wants(processes int) hostlimits.Wants {
+// hostWants is what a measurement would like to have of a machine on which so many of its processes run.
+func (c *Config) hostWants(processes int) hostlimits.Requirements {
 	shm := int64(c.Memory)
-	if c.Peer == "" {
+	if c.PeerAddr == "" {
 		shm *= 2 // the copy's
 	}
-	return hostlimits.Wants{SocketBuffer: socketBuf, Shm: shm, Processes: processes}
+	return hostlimits.Requirements{SocketBuffer: socketBuf, Shm: shm, Processes: processes}
 }

@@ -23,7 +23,7 @@ func (r *Report) page() *page.Page {
 		Note: "Medians of the rounds; whiskers reach from the least to the most. Hatched: published by others, on other " +
 			"machines, for other work; the table below says which.",
 	}
-	if len(r.Side) > 0 {
+	if len(r.SideRows) > 0 {
 		drawn.Figures = append([]page.Figure{r.throughput()}, r.shares()...)
 	}
 	p.Sections = append(p.Sections, drawn)
@@ -43,7 +43,7 @@ func (r *Report) page() *page.Page {
 					ID:    l.id,
 					Title: title,
 					Note:  note,
-					Table: page.TextTable(l.head, l.rows, l.words...),
+					Table: page.TextTable(l.head, l.rows, l.sentenceColumns...),
 				})
 		}
 	}
@@ -72,10 +72,10 @@ func (r *Report) bars(title, unit, note string, of func(*SideRow) *trial.Spread)
 		Bars:  true,
 	}
 	var points []page.Point
-	for i := range r.Side {
-		if s := of(&r.Side[i]); s != nil && s.N > 0 {
+	for i := range r.SideRows {
+		if s := of(&r.SideRows[i]); s != nil && s.N > 0 {
 			at := float64(len(points))
-			f.X.Ticks = append(f.X.Ticks, page.Tick{At: at, Label: r.Side[i].Name})
+			f.X.Ticks = append(f.X.Ticks, page.Tick{At: at, Label: r.SideRows[i].Name})
 			points = append(points, page.Point{X: at, Spread: *s})
 		}
 	}
@@ -87,10 +87,10 @@ func (r *Report) bars(title, unit, note string, of func(*SideRow) *trial.Spread)
 func (r *Report) throughput() page.Figure {
 	f := r.bars("Between processes", "Gbit/s, logarithmic", "What a folded node sends to itself is not counted.",
 		func(s *SideRow) *trial.Spread {
-			if s.Bus.Min <= 0 {
+			if s.BusGoodput.Min <= 0 {
 				return nil // it has no place on a logarithmic axis
 			}
-			return &s.Bus
+			return &s.BusGoodput
 		})
 	f.Y.Log = true
 	for _, p := range r.Published {
@@ -114,11 +114,11 @@ func (r *Report) shares() []page.Figure {
 		r.bars("Processor time", "s per GB", "Of all processes, user and kernel.",
 			func(s *SideRow) *trial.Spread { return s.CPU }),
 		r.bars("Of a copy", "%", "Of what one process copies into mapped memory.",
-			func(s *SideRow) *trial.Spread { return percent(s.OfCopy) }),
+			func(s *SideRow) *trial.Spread { return percent(s.RatioToCopy) }),
 		r.bars("Of the cipher", "%", "Of what one process seals.",
-			func(s *SideRow) *trial.Spread { return percent(s.OfCipher) }),
+			func(s *SideRow) *trial.Spread { return percent(s.RatioToCipher) }),
 		r.bars("Of the kernel", "%", "Of raw UDP with GSO and GRO, or where that is not measured of TCP.",
-			func(s *SideRow) *trial.Spread { return percent(s.OfKernel) }),
+			func(s *SideRow) *trial.Spread { return percent(s.RatioToKernel) }),
 	}
 	return slices.DeleteFunc(all, func(f page.Figure) bool { return len(f.X.Ticks) == 0 })
 }
@@ -150,7 +150,7 @@ func (r *Report) overSizes() []page.Figure {
 	}
 	for i := range r.Carriers {
 		add(&rate, &r.Carriers[i], r.Carriers[i].Goodput)
-		add(&idle, &r.Carriers[i], r.Carriers[i].Write.P50)
+		add(&idle, &r.Carriers[i], r.Carriers[i].WriteTimes.P50)
 	}
 	return []page.Figure{rate, idle}
 }

@@ -17,21 +17,21 @@ import (
 
 // pattern is one way to fill a network, as NIC-crossbar §4.2 tried its switch.
 type pattern struct {
-	Name     string
-	Says     string
-	Document string        // its figure, in words
-	pairs    map[int][]int // who sends to whom, in turn
-	answered bool          // one write at a time, and one back
+	Name       string
+	Says       string
+	Document   string        // its figure, in words
+	pairs      map[int][]int // who sends to whom, in turn
+	roundTrips bool          // one write at a time, and one back
 }
 
 // patterns are all of them.
 var patterns = []pattern{
 	{
-		Name:     "ping-pong",
-		Says:     "a write, and one back when it is checked",
-		Document: "billions without error",
-		pairs:    map[int][]int{0: {1}},
-		answered: true,
+		Name:       "ping-pong",
+		Says:       "a write, and one back when it is checked",
+		Document:   "billions without error",
+		pairs:      map[int][]int{0: {1}},
+		roundTrips: true,
 	},
 	{
 		Name:     "one-way",
@@ -71,23 +71,24 @@ func (p *pattern) nodes() int {
 // PatternsConfig says what to measure.
 type PatternsConfig struct {
 	NodesConfig
-	Sizes    []config.Bytes                  // of a write, whole words of 8 bytes
-	Words    uint64                          // that each sender sends in each measurement; 0: as many as Duration allows
-	Duration time.Duration                   // of each measurement
-	Progress func(what string, done, of int) // may be nil
+	Sizes []config.Bytes // of a write, whole words of 8 bytes
+	// that each sender sends in each measurement; 0: as many as Duration allows
+	WordsPerSender uint64
+	Duration       time.Duration                   // of each measurement
+	Progress       func(what string, done, of int) // may be nil
 }
 
-// maxPattern is the largest write: the index of a word has 16 bits, and a sender has 64 windows of it at least.
-const maxPattern = 64 << 10
+// maxPatternWrite is the largest write: the index of a word has 16 bits, and a sender has 64 windows of it at least.
+const maxPatternWrite = 64 << 10
 
 // Validate says what of the settings cannot be, as a *UsageError.
 func (c *PatternsConfig) Validate() error {
 	if len(c.Sizes) == 0 {
-		return refuse("sizes", "there is none to measure: give some as 24,4KiB")
+		return usageErrorf("sizes", "there is none to measure: give some as 24,4KiB")
 	}
 	for _, s := range c.Sizes {
-		if s < wordSize || s > maxPattern || s%wordSize != 0 {
-			return refuse("sizes", "%s is not whole words of 8 B, from 8 B to %s", s, config.Bytes(maxPattern))
+		if s < wordSize || s > maxPatternWrite || s%wordSize != 0 {
+			return usageErrorf("sizes", "%s is not whole words of 8 B, from 8 B to %s", s, config.Bytes(maxPatternWrite))
 		}
 	}
 	return c.valid(c.Duration)
@@ -102,33 +103,35 @@ type PatternsReport struct {
 
 // PatternRow is one pattern with writes of one size.
 type PatternRow struct {
-	Pattern   string  `json:"pattern"`
-	Size      int     `json:"size"`     // bytes of a write
-	Together  int     `json:"together"` // writes that travel together
-	Senders   int     `json:"senders"`
-	DurationS float64 `json:"duration_s"`
-	Writes    uint64  `json:"writes"` // sent
-	Words     uint64  `json:"words"`  // checked at the receivers
-	Wrong     uint64  `json:"wrong_words"`
-	Misplaced uint64  `json:"misplaced_writes"`
-	Lost      uint64  `json:"lost_writes"` // sent, and not seen by the receiver
-	MByteS    float64 `json:"mbyte_per_s"` // of all senders: million bytes
-	Slowest   float64 `json:"slowest_mbyte_per_s"`
-	P50       float64 `json:"p50_us"` // there and back for ping-pong; else from the call to the outcome, under load
-	P99       float64 `json:"p99_us"`
-	Resent    uint64  `json:"datagrams_resent"`
-	Document  string  `json:"document"`
-	Error     string  `json:"error,omitempty"` // the first word that was wrong, or why it ended
+	Pattern         string  `json:"pattern"`
+	Size            int     `json:"size"`     // bytes of a write
+	WritesPerBatch  int     `json:"together"` // writes that travel together
+	Senders         int     `json:"senders"`
+	DurationS       float64 `json:"duration_s"`
+	Writes          uint64  `json:"writes"` // sent
+	Words           uint64  `json:"words"`  // checked at the receivers
+	WrongWords      uint64  `json:"wrong_words"`
+	MisplacedWrites uint64  `json:"misplaced_writes"`
+	LostWrites      uint64  `json:"lost_writes"` // sent, and not seen by the receiver
+	MByteS          float64 `json:"mbyte_per_s"` // of all senders: million bytes
+	SlowestMByteS   float64 `json:"slowest_mbyte_per_s"`
+	P50             float64 `json:"p50_us"` // there and back for ping-pong; else from the call to the outcome, under load
+	P99             float64 `json:"p99_us"`
+	ResentDatagrams uint64  `json:"datagrams_resent"`
+	Document        string  `json:"document"`
+	Error           string  `json:"error,omitempty"` // the first word that was wrong, or why it ended
 }
 
 // good says that nothing was wrong.
-func (r *PatternRow) good() bool { return r.Wrong+r.Misplaced+r.Lost == 0 && r.Error == "" }
+func (r *PatternRow) good() bool {
+	return r.WrongWords+r.MisplacedWrites+r.LostWrites == 0 && r.Error == ""
+}
 
 // Wrong counts the measurements with errors or losses.
-func (r *PatternsReport) Wrong() int { return wrongRows(r.Rows) }
+func (r *PatternsReport) Wrong() int { return countBadRows(r.Rows) }
 
-// wrongRows counts the rows that are not good.
-func wrongRows[T any, P interface {
+// countBadRows counts the rows that are not good.
+func countBadRows[T any, P interface {
 	*T
 	good() bool
 }](rows []T) (n int) {
@@ -172,12 +175,12 @@ func Patterns(ctx context.Context, cfg PatternsConfig) (*PatternsReport, error) 
 
 // measure runs one pattern with one size.
 func (c *PatternsConfig) measure(ctx context.Context, p *pattern, size int, view uint64) (row PatternRow, err error) {
-	batch := min(flowBatch, max(1, maxPattern/size))
-	if p.answered {
+	batch := min(flowBatch, max(1, maxPatternWrite/size))
+	if p.roundTrips {
 		batch = 1
 	}
 	pairs := p.pairs
-	if p.answered {
+	if p.roundTrips {
 		pairs = map[int][]int{0: {1}, 1: {0}}
 	}
 	all, err := openStations(ctx, c.stationsConfig(view, p.nodes()), pairs, size, batch)
@@ -186,15 +189,15 @@ func (c *PatternsConfig) measure(ctx context.Context, p *pattern, size int, view
 		return row, err
 	}
 	row = PatternRow{
-		Pattern:  p.Name,
-		Size:     size,
-		Together: batch,
-		Senders:  len(p.pairs),
-		Document: p.Document,
+		Pattern:        p.Name,
+		Size:           size,
+		WritesPerBatch: batch,
+		Senders:        len(p.pairs),
+		Document:       p.Document,
 	}
 	began := time.Now()
 	err = runFor(c.Duration, func(over *atomic.Bool) error { return c.traffic(ctx, p, all, over) })
-	row.sum(all, time.Since(began))
+	row.fillFromStations(all, time.Since(began))
 	if err != nil && ctx.Err() == nil { // a link that broke is a result, with all that came before
 		row.Error, err = err.Error(), nil
 	}
@@ -204,12 +207,12 @@ func (c *PatternsConfig) measure(ctx context.Context, p *pattern, size int, view
 // traffic sends until over or until the words are sent, and waits until all of it has arrived.
 func (c *PatternsConfig) traffic(ctx context.Context, p *pattern, all []*station, over *atomic.Bool) error {
 	writes := ^uint64(0)
-	if c.Words > 0 {
-		perWrite := uint64(all[0].size() / wordSize)
-		writes = (c.Words + perWrite - 1) / perWrite
+	if c.WordsPerSender > 0 {
+		perWrite := uint64(all[0].writeSize() / wordSize)
+		writes = (c.WordsPerSender + perWrite - 1) / perWrite
 		over = &atomic.Bool{} // only the words count
 	}
-	if p.answered {
+	if p.roundTrips {
 		return pingPong(ctx, all, writes, over)
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -218,7 +221,7 @@ func (c *PatternsConfig) traffic(ctx context.Context, p *pattern, all []*station
 		g.Go(func() error {
 			remaining := writes
 			for turn := 0; remaining > 0 && !over.Load() && ctx.Err() == nil; turn++ {
-				l := s.out[to[turn%len(to)]]
+				l := s.outFlows[to[turn%len(to)]]
 				n, err := s.send(ctx, l, int(min(remaining, flowBatch)))
 				if err != nil {
 					return err
@@ -235,14 +238,14 @@ func (c *PatternsConfig) traffic(ctx context.Context, p *pattern, all []*station
 
 // pingPong writes, and waits for the write that comes back. The time in the flow's histogram is of the whole trip.
 func pingPong(ctx context.Context, all []*station, writes uint64, over *atomic.Bool) error {
-	ping, pong := all[0].out[1], all[1].out[0]
+	ping, pong := all[0].outFlows[1], all[1].outFlows[0]
 	ping.roundTrips, pong.roundTrips = newTimes(), newTimes() // the answers' own times are in those of the pings
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	g.Go(func() error { // the other end
 		for n := uint64(1); ; n++ {
-			err := all[1].await(ctx, func() bool { return ping.checked.Load() >= n })
+			err := all[1].await(ctx, func() bool { return ping.checkedWrites.Load() >= n })
 			if err == nil {
 				_, err = all[1].send(ctx, pong, 1)
 			}
@@ -260,7 +263,7 @@ func pingPong(ctx context.Context, all []*station, writes uint64, over *atomic.B
 			if _, err := all[0].send(ctx, ping, 1); err != nil {
 				return err
 			}
-			if err := all[0].await(ctx, func() bool { return pong.checked.Load() >= n }); err != nil {
+			if err := all[0].await(ctx, func() bool { return pong.checkedWrites.Load() >= n }); err != nil {
 				return err
 			}
 			_ = ping.roundTrips.RecordValue(int64(time.Since(began)))
@@ -282,8 +285,8 @@ func awaitReceived(all []*station) {
 	for until := time.Now().Add(placementTimeout); time.Now().Before(until); time.Sleep(50 * time.Microsecond) {
 		waits := false
 		for _, s := range all {
-			for _, l := range s.out {
-				waits = waits || l != nil && !s.ended.Load() && l.checked.Load()+l.misplaced.Load() < l.next
+			for _, l := range s.outFlows {
+				waits = waits || l != nil && !s.ended.Load() && l.checkedWrites.Load()+l.misplaced.Load() < l.next
 			}
 		}
 		if !waits {
@@ -292,24 +295,24 @@ func awaitReceived(all []*station) {
 	}
 }
 
-// sum fills the figures of a row.
-func (r *PatternRow) sum(all []*station, d time.Duration) {
+// fillFromStations fills the figures of a row.
+func (r *PatternRow) fillFromStations(all []*station, d time.Duration) {
 	r.DurationS = d.Seconds()
 	took := newTimes()
 	slowest, total := -1.0, 0.0
 	for _, s := range all {
 		mine := 0.0
-		for _, l := range s.out {
+		for _, l := range s.outFlows {
 			if l == nil {
 				continue
 			}
-			mine += float64(l.checked.Load()) * float64(l.size) / 1e6 / d.Seconds()
+			mine += float64(l.checkedWrites.Load()) * float64(l.size) / 1e6 / d.Seconds()
 			r.Writes += l.next
-			r.Words += l.checked.Load() * uint64(l.size/wordSize)
-			r.Wrong += l.wrongWords.Load()
-			r.Misplaced += l.misplaced.Load()
-			r.Lost += l.next - min(l.next, l.checked.Load()+l.misplaced.Load())
-			l.times(took)
+			r.Words += l.checkedWrites.Load() * uint64(l.size/wordSize)
+			r.WrongWords += l.wrongWords.Load()
+			r.MisplacedWrites += l.misplaced.Load()
+			r.LostWrites += l.next - min(l.next, l.checkedWrites.Load()+l.misplaced.Load())
+			l.mergeTimes(took)
 			if why := l.firstWrong.Load(); why != nil && r.Error == "" {
 				r.Error = *why
 			}
@@ -318,9 +321,9 @@ func (r *PatternRow) sum(all []*station, d time.Duration) {
 		if mine > 0 && (slowest < 0 || mine < slowest) {
 			slowest = mine
 		}
-		r.Resent += s.endpoint.Stats().DatagramsResent
+		r.ResentDatagrams += s.endpoint.Stats().DatagramsResent
 	}
-	r.MByteS, r.Slowest = total, max(slowest, 0)
+	r.MByteS, r.SlowestMByteS = total, max(slowest, 0)
 	r.P50, r.P99 = float64(took.ValueAtQuantile(50))/1e3, float64(took.ValueAtQuantile(99))/1e3
 }
 
@@ -335,8 +338,8 @@ func (r *PatternsReport) WriteTable(w io.Writer) error {
 	for i := range r.Rows {
 		p := &r.Rows[i]
 		rows = append(rows, []string{
-			p.Pattern, config.Bytes(p.Size).String(), fmt.Sprint(p.Words), fmt.Sprint(p.Wrong + p.Misplaced),
-			fmt.Sprint(p.Lost), fmt.Sprintf("%.1f", p.MByteS), fmt.Sprintf("%.1f", p.Slowest),
+			p.Pattern, config.Bytes(p.Size).String(), fmt.Sprint(p.Words), fmt.Sprint(p.WrongWords + p.MisplacedWrites),
+			fmt.Sprint(p.LostWrites), fmt.Sprintf("%.1f", p.MByteS), fmt.Sprintf("%.1f", p.SlowestMByteS),
 			micros(p.P50) + " / " + micros(p.P99), p.Document,
 		})
 	}

@@ -33,7 +33,7 @@ func TestWords(t *testing.T) {
 // TestWrongWords: a damaged bit, a write of another sequence and one of another sender are seen.
 func TestWrongWords(t *testing.T) {
 	b := make([]byte, 128)
-	fill(b, 2, 7)
+	fillWords(b, 2, 7)
 	if n := countWrong(b, 2, 7); n != 0 {
 		t.Fatalf("%d words are wrong", n)
 	}
@@ -52,21 +52,21 @@ func TestCheck(t *testing.T) {
 	l := newFlow(1, 0, 32, 1, mem)
 	for w := range l.windowWrites {
 		l.refs = append(l.refs, shmem.Ref{Window: uint32(w), Gen: 1})
-		fill(mem[w*32:], 1, uint64(w))
+		fillWords(mem[w*32:], 1, uint64(w))
 	}
-	l.credited = 100 // none is given here
-	s := &station{end: &end{}, in: []*flow{nil, l}}
+	l.creditInterval = 100 // none is given here
+	s := &station{end: &end{}, inFlows: []*flow{nil, l}}
 	place := func(w uint64, length uint32) {
 		s.Placed(1, transport.Placement{Ref: l.refs[w], Length: length, Imm: w})
 	}
 	place(2, 32) // out of order
-	if l.prefix != 0 {
-		t.Errorf("%d writes in sequence", l.prefix)
+	if l.writesInSequence != 0 {
+		t.Errorf("%d writes in sequence", l.writesInSequence)
 	}
 	place(0, 32)
 	place(1, 32)
-	if l.prefix != 3 || l.checked.Load() != 3 || l.wrongWords.Load() != 0 {
-		t.Errorf("%d in sequence, %d checked, %d wrong", l.prefix, l.checked.Load(), l.wrongWords.Load())
+	if l.writesInSequence != 3 || l.checkedWrites.Load() != 3 || l.wrongWords.Load() != 0 {
+		t.Errorf("%d in sequence, %d checked, %d wrong", l.writesInSequence, l.checkedWrites.Load(), l.wrongWords.Load())
 	}
 	place(0, 32) // the second turn of a window that still has the words of the first
 	place(3, 24)
@@ -93,10 +93,10 @@ func nodesTestConfig(t *testing.T, carrier string) NodesConfig {
 func fewPatternsConfig(t *testing.T, carrier string) PatternsConfig {
 	t.Helper()
 	return PatternsConfig{
-		NodesConfig: nodesTestConfig(t, carrier),
-		Sizes:       []config.Bytes{24, 4 << 10},
-		Words:       3000,
-		Duration:    time.Second,
+		NodesConfig:    nodesTestConfig(t, carrier),
+		Sizes:          []config.Bytes{24, 4 << 10},
+		WordsPerSender: 3000,
+		Duration:       time.Second,
 	}
 }
 
@@ -129,7 +129,7 @@ func TestPatterns(t *testing.T) {
 func TestPatternsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cfg := fewPatternsConfig(t, "quic")
-	cfg.Words, cfg.Duration = 0, 24*time.Hour
+	cfg.WordsPerSender, cfg.Duration = 0, 24*time.Hour
 	cfg.Progress = func(string, int, int) { time.AfterFunc(50*time.Millisecond, cancel) }
 	if r, err := Patterns(ctx, cfg); err != nil || !r.Interrupted {
 		t.Errorf("%v: %+v", err, r)

@@ -38,38 +38,42 @@ var awaitNearTimeout = 10 * time.Second
 
 // reference is a row of the table of references.
 type reference struct {
-	name, what string
-	small      bool // it belongs to the smallest writes
-	foreign    bool // a program of others: that it is missing, or does not work, is no fault of what is measured
-	when       func(c *Config) bool
+	name, what     string
+	forSmallWrites bool // it belongs to the smallest writes
+	thirdParty     bool // a program of others: that it is missing, or does not work, is no fault of what is measured
+	applies        func(c *Config) bool
 	// near measures; addr is that of the far end, which far starts. Where far is nil, there is none.
 	near func(ctx context.Context, n *near, addr string) (trial.Figures, error)
 	far  func(f *far) (*job, error)
 }
 
 func always(*Config) bool         { return true }
-func oneMachine(c *Config) bool   { return c.Peer == "" }
+func oneMachine(c *Config) bool   { return c.PeerAddr == "" }
 func withMPI(c *Config) bool      { return c.MPI }
 func withIPerf(c *Config) bool    { return c.IPerf }
 func withSpinning(c *Config) bool { return c.Spin > 0 }
 
 // references in the order of a report.
 var references = []reference{
-	{refCopy, "copy into a mapped file, pieces of 1 MiB, one process", false, false, oneMachine, copying(blockSize), nil},
+	{refCopy, "copy into a mapped file, pieces of 1 MiB, one process", false, false, oneMachine, copyReference(blockSize),
+		nil},
 	{refCopySmall, "copy into a mapped file, pieces of 128 B, one process", true, false, oneMachine,
-		copying(tripSize), nil},
-	{refSeal, "AES-128-GCM of packets of 8972 B, sealed one after the other, one process", false, false, always, sealing,
+		copyReference(tripSize), nil},
+	{refSeal, "AES-128-GCM of packets of 8972 B, sealed one after the other, one process", false, false, always,
+		measureSealing,
 		nil},
 	{refUDP, "raw UDP, GSO and GRO, full packets, received", false, false, always, sendUDP, startUDPSink},
 	{refTCP, "TCP, 1 MiB writes into a mapping", false, false, always, sendTCPFor, startTCP},
 	{refQUIC, "quic-go datagrams, unpaced, received", false, false, always, sendQUIC, startQUICSink},
 	{refIPerf, "iperf3, TCP, cleartext", false, true, withIPerf, runIPerf, startIPerf},
 	{refMPIShm, "OpenMPI, linear shift of 1 MiB, 4 ranks, barrier per phase, shared memory, between ranks", false, true,
-		withMPI, shifting("vader,self", "sm,self"), nil}, // as version 4 of OpenMPI names the memory, and as version 5 does
-	{refMPITCP, "OpenMPI, the same over TCP", false, true, withMPI, shifting("tcp,self"), nil},
-	{refTrip, "raw UDP round trip of 128 B, both ends sleep", true, false, always, tripsUDP(false), startEcho(false)},
+		// as version 4 of OpenMPI names the memory, and as version 5 does
+		withMPI, shiftReference("vader,self", "sm,self"), nil},
+	{refMPITCP, "OpenMPI, the same over TCP", false, true, withMPI, shiftReference("tcp,self"), nil},
+	{refTrip, "raw UDP round trip of 128 B, both ends sleep", true, false, always, udpTripReference(false),
+		startEcho(false)},
 	{refTripSpin, "raw UDP round trip of 128 B, both ends look again and again", true, false, withSpinning,
-		tripsUDP(true), startEcho(true)},
+		udpTripReference(true), startEcho(true)},
 }
 
 // referenceOf finds a reference by its name, or nil.
@@ -84,16 +88,16 @@ func referenceOf(name string) *reference {
 
 // job is the far end of a reference.
 type job struct {
-	addr  string
-	end   func(sent uint64) (answer, error) // waits until what is on its way is counted
-	close func() error
+	addr         string
+	awaitCounted func(sent uint64) (answer, error) // waits until what is on its way is counted
+	close        func() error
 }
 
 // nothingSent is the end of a job that has nothing to count.
 func nothingSent(uint64) (answer, error) { return answer{}, nil }
 
-// rate makes the figures of bytes that were sent, of which the far end says what arrived.
-func (n *near) rate(ctx context.Context, sent uint64, took, used time.Duration) (trial.Figures, error) {
+// transferFigures makes the figures of bytes that were sent, of which the far end says what arrived.
+func (n *near) transferFigures(ctx context.Context, sent uint64, took, used time.Duration) (trial.Figures, error) {
 	a, err := callFar(ctx, n.conn, request{End: &endArgs{Bytes: sent}})
 	if err != nil {
 		return nil, err
@@ -117,8 +121,8 @@ func startJob(at net.Addr, hangUp func() error, end func(uint64) (answer, error)
 	}}
 }
 
-// flood sends pieces of the source one after the other for the duration, one at least.
-func (n *near) flood(ctx context.Context, piece int, send func([]byte) (int, error)) (
+// sendForDuration sends pieces of the source one after the other for the duration, one at least.
+func (n *near) sendForDuration(ctx context.Context, piece int, send func([]byte) (int, error)) (
 	sent uint64, took, used time.Duration, err error) {
 	cpu, began := cpuTime(), time.Now()
 	err = runFor(n.cfg.Duration, func(over *atomic.Bool) error {
@@ -139,8 +143,8 @@ func (n *near) flood(ctx context.Context, piece int, send func([]byte) (int, err
 // byteCounter is a count of bytes by a goroutine that receives.
 type byteCounter struct{ atomic.Uint64 }
 
-// arrived counts what came of what was sent, where some may be lost.
-func (c *byteCounter) arrived(sent uint64) (answer, error) {
+// countArrived counts what came of what was sent, where some may be lost.
+func (c *byteCounter) countArrived(sent uint64) (answer, error) {
 	return answer{Bytes: c.awaitCount(sent, quietPeriod)}, nil
 }
 

@@ -17,7 +17,7 @@ import (
 // startIPerf starts an iperf3 server for one test.
 func startIPerf(f *far) (*job, error) {
 	host := f.cfg.Host
-	if err := tool.Missing("iperf3"); err != nil {
+	if err := tool.CheckInstalled("iperf3"); err != nil {
 		return nil, err
 	}
 	port, err := freePort(host)

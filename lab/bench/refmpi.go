@@ -29,7 +29,7 @@ func newShift(ctx context.Context) (*mpi, error) { return newMPI(ctx, "shift", s
 
 // newMPI compiles a program. The directory is removed by close.
 func newMPI(ctx context.Context, program string, source []byte) (*mpi, error) {
-	if err := tool.Missing("mpicc", "mpirun"); err != nil {
+	if err := tool.CheckInstalled("mpicc", "mpirun"); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "ringlet-bench-")
@@ -51,8 +51,8 @@ func newMPI(ctx context.Context, program string, source []byte) (*mpi, error) {
 
 func (m *mpi) close() { _ = os.RemoveAll(m.dir) }
 
-// shifting is the reference over the transports named, the first set that works.
-func shifting(transports ...string) func(context.Context, *near, string) (trial.Figures, error) {
+// shiftReference is the reference over the transports named, the first set that works.
+func shiftReference(transports ...string) func(context.Context, *near, string) (trial.Figures, error) {
 	return func(ctx context.Context, n *near, _ string) (trial.Figures, error) {
 		return n.mpi.run(ctx, n.cfg.Duration, transports...)
 	}

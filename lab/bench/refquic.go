@@ -17,19 +17,19 @@ import (
 
 func listenQUIC(id *certs.Identity, host string, spin time.Duration) (*quic.Network, error) {
 	return quic.Listen(quic.Config{
-		Addr:   net.JoinHostPort(host, "0"),
-		Server: id.Server(),
-		Client: id.Client,
-		Name:   peerName,
-		Spin:   spin,
+		Addr:      net.JoinHostPort(host, "0"),
+		ServerTLS: id.Server(),
+		ClientTLS: id.Client,
+		PeerName:  peerName,
+		Spin:      spin,
 	})
 }
 
-// bare is a hello that no endpoint takes for one of its own.
-var bare = []byte("bench")
+// benchHello is a hello that no endpoint takes for one of its own.
+var benchHello = []byte("bench")
 
-// upgraded takes the plain QUIC datagrams of a fresh connection.
-func upgraded(ctx context.Context, c transport.Conn, dialler bool) (transport.Conn, error) {
+// upgradeConn takes the plain QUIC datagrams of a fresh connection.
+func upgradeConn(ctx context.Context, c transport.Conn, dialler bool) (transport.Conn, error) {
 	u, ok := c.(transport.Upgrader)
 	if !ok {
 		return c, nil
@@ -50,7 +50,7 @@ func startQUICSink(f *far) (*job, error) {
 	ctx, stop := context.WithTimeout(context.Background(), awaitNearTimeout)
 	var got byteCounter
 	hangUp := func() error { stop(); return n.Close() }
-	return startJob(n.Addr(), hangUp, got.arrived, func() { receive(ctx, n, &got) }), nil
+	return startJob(n.Addr(), hangUp, got.countArrived, func() { receive(ctx, n, &got) }), nil
 }
 
 func receive(ctx context.Context, network *quic.Network, got *byteCounter) {
@@ -58,9 +58,9 @@ func receive(ctx context.Context, network *quic.Network, got *byteCounter) {
 	if err != nil {
 		return
 	}
-	c, err := in.Answer(bare)
+	c, err := in.Answer(benchHello)
 	if err == nil {
-		c, err = upgraded(ctx, c, false)
+		c, err = upgradeConn(ctx, c, false)
 	}
 	if err != nil {
 		return
@@ -88,15 +88,16 @@ func sendQUIC(ctx context.Context, n *near, addr string) (res trial.Figures, err
 	defer func() { err = errors.Join(err, network.Close()) }()
 	dial, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	conn, _, err := network.Dial(dial, n.cfg.Far, addr, bare)
+	conn, _, err := network.Dial(dial, n.cfg.FarName, addr, benchHello)
 	if err != nil {
 		return nil, err
 	}
-	if conn, err = upgraded(dial, conn, true); err != nil {
+	if conn, err = upgradeConn(dial, conn, true); err != nil {
 		return nil, err
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close("interrupted") })()
-	sent, took, used, err := n.flood(ctx, conn.MaxDatagram(), func(b []byte) (int, error) { return len(b), conn.Send(b) })
+	sent, took, used, err := n.sendForDuration(ctx, conn.MaxDatagram(),
+		func(b []byte) (int, error) { return len(b), conn.Send(b) })
 	if err != nil {
 		return nil, err
 	}
@@ -105,5 +106,5 @@ func sendQUIC(ctx context.Context, n *near, addr string) (res trial.Figures, err
 	case <-time.After(quietPeriod):
 	case <-ctx.Done():
 	}
-	return n.rate(ctx, sent, took, used)
+	return n.transferFigures(ctx, sent, took, used)
 }

@@ -12,9 +12,9 @@ import (
 // sealedSize is what a packet of the carrier quic holds where the MTU is 9000.
 const sealedSize = 8972
 
-// sealing is the limit of every path that encrypts: nothing but the cipher of the carrier quic, over data that no cache
-// holds.
-func sealing(_ context.Context, n *near, _ string) (trial.Figures, error) {
+// measureSealing is the limit of every path that encrypts: nothing but the cipher of the carrier quic, over data that
+// no cache holds.
+func measureSealing(_ context.Context, n *near, _ string) (trial.Figures, error) {
 	var key [gcm.KeySize]byte
 	_, _ = rand.NewChaCha8([32]byte{}).Read(key[:]) // it never fails
 	aead, err := gcm.New(key[:])

@@ -56,7 +56,7 @@ func sendTCPFor(ctx context.Context, n *near, addr string) (trial.Figures, error
 	if err != nil {
 		return nil, err
 	}
-	res, err := n.rate(ctx, sent, time.Since(began), used)
+	res, err := n.transferFigures(ctx, sent, time.Since(began), used)
 	delete(res, "lost_share")
 	return res, err
 }
@@ -69,7 +69,7 @@ func (n *near) sendTCP(ctx context.Context, addr string) (sent uint64, used time
 	}
 	defer func() { _ = c.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })()
-	sent, _, used, err = n.flood(ctx, blockSize, c.Write)
+	sent, _, used, err = n.sendForDuration(ctx, blockSize, c.Write)
 	return sent, used, err
 }
 
@@ -88,7 +88,7 @@ func TCP(ctx context.Context, host string, d time.Duration) (_ float64, err erro
 	if err != nil {
 		return 0, err
 	}
-	got, err := sink.end(sent)
+	got, err := sink.awaitCounted(sent)
 	return gbps(got.Bytes, time.Since(began)), err
 }
 
@@ -104,16 +104,16 @@ func newCopies(size int, source []byte) (*copies, error) {
 		return nil, err
 	}
 	c := &copies{mem, source}
-	c.run(blockSize, time.Time{}, uint64(size)) // the pages of the mapping are there from now on
+	c.copyUntil(blockSize, time.Time{}, uint64(size)) // the pages of the mapping are there from now on
 	return c, nil
 }
 
 func (c *copies) close() error { return c.mem.Close() }
 
-// run copies pieces until the given time, or most bytes are copied. It looks at the clock by itself, once for each MiB:
-// where a process has one processor, a timer would have to wait for a copy to be interrupted, which the runtime seldom
-// can.
-func (c *copies) run(piece int, until time.Time, most uint64) uint64 {
+// copyUntil copies pieces until the given time, or most bytes are copied. It looks at the clock by itself, once for
+// each MiB: where a process has one processor, a timer would have to wait for a copy to be interrupted, which the
+// runtime seldom can.
+func (c *copies) copyUntil(piece int, until time.Time, most uint64) uint64 {
 	mem, sent, look := c.mem.Bytes(), uint64(0), uint64(0)
 	for to, from := 0, 0; sent < most; {
 		copy(mem[to:to+piece], c.source[from:from+piece])
@@ -133,8 +133,8 @@ func (c *copies) run(piece int, until time.Time, most uint64) uint64 {
 	return sent
 }
 
-// copying is the near end of the reference, which has no other.
-func copying(piece int) func(context.Context, *near, string) (trial.Figures, error) {
+// copyReference is the near end of the reference, which has no other.
+func copyReference(piece int) func(context.Context, *near, string) (trial.Figures, error) {
 	return func(_ context.Context, n *near, _ string) (_ trial.Figures, err error) {
 		if n.copies == nil {
 			if n.copies, err = newCopies(int(n.cfg.Memory), n.source); err != nil {
@@ -148,7 +148,7 @@ func copying(piece int) func(context.Context, *near, string) (trial.Figures, err
 // measure copies for the duration.
 func (c *copies) measure(piece int, d time.Duration) trial.Figures {
 	cpu, began := cpuTime(), time.Now()
-	n := c.run(piece, began.Add(d), ^uint64(0))
+	n := c.copyUntil(piece, began.Add(d), ^uint64(0))
 	return trial.Figures{"goodput_gbps": gbps(n, time.Since(began)), "near_cpu_s_per_gb": perGB(cpuTime()-cpu, n)}
 }
 

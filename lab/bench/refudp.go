@@ -24,14 +24,14 @@ const socketBuf = 8 << 20
 
 // spinReader reads a socket with one system call after the other for a time before it sleeps, as transport/quic does.
 type spinReader struct {
-	raw  syscall.RawConn
-	spin time.Duration
-	buf  []byte
-	n    int
-	err  error
-	none bool
-	look func(fd uintptr) bool
-	wait func(fd uintptr) bool
+	raw           syscall.RawConn
+	spin          time.Duration
+	buf           []byte
+	n             int
+	err           error
+	wouldBlock    bool
+	readOnce      func(fd uintptr) bool
+	readWhenReady func(fd uintptr) bool
 }
 
 func newSpinReader(c syscall.Conn, spin time.Duration, size int) (*spinReader, error) {
@@ -44,7 +44,7 @@ func newSpinReader(c syscall.Conn, spin time.Duration, size int) (*spinReader, e
 		spin: spin,
 		buf:  make([]byte, size),
 	}
-	r.wait = func(fd uintptr) bool {
+	r.readWhenReady = func(fd uintptr) bool {
 		for {
 			r.n, r.err = unix.Read(int(fd), r.buf)
 			if !errors.Is(r.err, unix.EINTR) {
@@ -52,8 +52,8 @@ func newSpinReader(c syscall.Conn, spin time.Duration, size int) (*spinReader, e
 			}
 		}
 	}
-	r.look = func(fd uintptr) bool {
-		r.none = !r.wait(fd)
+	r.readOnce = func(fd uintptr) bool {
+		r.wouldBlock = !r.readWhenReady(fd)
 		return true
 	}
 	return r, nil
@@ -64,10 +64,10 @@ func (r *spinReader) read() ([]byte, error) {
 	if r.spin > 0 {
 		for end := time.Now().Add(r.spin); !got && time.Now().Before(end); {
 			for range 8 {
-				if err := r.raw.Read(r.look); err != nil {
+				if err := r.raw.Read(r.readOnce); err != nil {
 					return nil, err
 				}
-				if got = !r.none; got {
+				if got = !r.wouldBlock; got {
 					break
 				}
 				runtime.Gosched()
@@ -75,7 +75,7 @@ func (r *spinReader) read() ([]byte, error) {
 		}
 	}
 	if !got {
-		if err := r.raw.Read(r.wait); err != nil {
+		if err := r.raw.Read(r.readWhenReady); err != nil {
 			return nil, err
 		}
 	}
@@ -110,7 +110,7 @@ func startUDPSink(f *far) (*job, error) {
 	// else one by one
 	_ = r.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) })
 	var got byteCounter
-	return startJob(c.LocalAddr(), c.Close, got.arrived, func() {
+	return startJob(c.LocalAddr(), c.Close, got.countArrived, func() {
 		for {
 			b, err := r.read()
 			if errors.Is(err, net.ErrClosed) {
@@ -121,8 +121,8 @@ func startUDPSink(f *far) (*job, error) {
 	}), nil
 }
 
-// segments of one send: the kernel takes 64 at most, and 64 KiB.
-const segments = 44
+// gsoSegments of one send: the kernel takes 64 at most, and 64 KiB.
+const gsoSegments = 44
 
 // sendUDP floods the far end with full packets for the duration.
 func sendUDP(ctx context.Context, n *near, addr string) (trial.Figures, error) {
@@ -137,7 +137,7 @@ func sendUDP(ctx context.Context, n *near, addr string) (trial.Figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	many := segments
+	many := gsoSegments
 	if err := raw.Control(func(fd uintptr) {
 		if unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT, segment) != nil {
 			many = 1
@@ -145,7 +145,7 @@ func sendUDP(ctx context.Context, n *near, addr string) (trial.Figures, error) {
 	}); err != nil {
 		return nil, err
 	}
-	sent, took, used, err := n.flood(ctx, many*segment, func(b []byte) (int, error) {
+	sent, took, used, err := n.sendForDuration(ctx, many*segment, func(b []byte) (int, error) {
 		k, err := c.Write(b)
 		if err != nil && !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ENOBUFS) {
 			return k, fmt.Errorf("raw UDP: %w", err)
@@ -155,7 +155,7 @@ func sendUDP(ctx context.Context, n *near, addr string) (trial.Figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n.rate(ctx, sent, took, used)
+	return n.transferFigures(ctx, sent, took, used)
 }
 
 // packetSize is the payload of a full packet: 1472 bytes, or what the interface bears where that is less.
@@ -219,22 +219,22 @@ func putTimes(res trial.Figures, figure string, h *hdr.Histogram) {
 
 // A packet of a round trip may be lost on a network, and a process may stand still on a busy machine.
 const (
-	lostTrip  = time.Second // when it is given up; the next one is then sent
-	lostTrips = 3           // that many and it is no measurement
+	tripTimeout  = time.Second // when it is given up; the next one is then sent
+	maxLostTrips = 3           // that many and it is no measurement
 )
 
-// tripsUDP measures round trips one after the other.
-func tripsUDP(spinning bool) func(context.Context, *near, string) (trial.Figures, error) {
+// udpTripReference measures round trips one after the other.
+func udpTripReference(spinning bool) func(context.Context, *near, string) (trial.Figures, error) {
 	return func(ctx context.Context, n *near, addr string) (trial.Figures, error) {
 		spin := time.Duration(0)
 		if spinning {
 			spin = n.cfg.Spin
 		}
-		return trips(ctx, addr, spin, n.cfg.Duration/2)
+		return measureRoundTrips(ctx, addr, spin, n.cfg.Duration/2)
 	}
 }
 
-func trips(ctx context.Context, addr string, spin, d time.Duration) (trial.Figures, error) {
+func measureRoundTrips(ctx context.Context, addr string, spin, d time.Duration) (trial.Figures, error) {
 	c, err := dialUDP(addr)
 	if err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func trips(ctx context.Context, addr string, spin, d time.Duration) (trial.Figur
 	}
 	h, b := newTimes(), make([]byte, tripSize)
 	// one for all: setting it takes time that the carriers do not spend
-	_ = c.SetReadDeadline(time.Now().Add(d + lostTrip))
+	_ = c.SetReadDeadline(time.Now().Add(d + tripTimeout))
 	lost := 0
 	for end := time.Now().Add(d); ctx.Err() == nil; {
 		began := time.Now()
@@ -257,10 +257,10 @@ func trips(ctx context.Context, addr string, spin, d time.Duration) (trial.Figur
 			return nil, fmt.Errorf("raw UDP: %w", err)
 		}
 		if _, err := r.read(); err != nil {
-			if lost++; lost == lostTrips || !errors.Is(err, os.ErrDeadlineExceeded) {
+			if lost++; lost == maxLostTrips || !errors.Is(err, os.ErrDeadlineExceeded) {
 				return nil, fmt.Errorf("raw UDP round trip: no answer: %w", err)
 			}
-			_ = c.SetReadDeadline(time.Now().Add(d + lostTrip))
+			_ = c.SetReadDeadline(time.Now().Add(d + tripTimeout))
 			continue
 		}
 		_ = h.RecordValue(int64(time.Since(began))) // longer than 10 s it cannot be

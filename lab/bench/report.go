@@ -27,7 +27,7 @@ type Report struct {
 	Command     string  `json:"command,omitempty"`
 
 	Machine    page.Machine    `json:"machine"` // near
-	Side       []SideRow       `json:"side_by_side"`
+	SideRows   []SideRow       `json:"side_by_side"`
 	Published  []Published     `json:"published"`
 	Targets    []trial.Verdict `json:"targets"`
 	Carriers   []CarrierRow    `json:"carriers"`
@@ -41,45 +41,45 @@ type Report struct {
 
 // CarrierRow is a carrier with writes of one size.
 type CarrierRow struct {
-	Carrier   string        `json:"carrier"`
-	Size      int           `json:"size"` // bytes
-	Encrypted bool          `json:"encrypted"`
-	Ratio     *trial.Ratio  `json:"ratio,omitempty"` // of goodput
-	Goodput   trial.Spread  `json:"goodput_gbps"`
-	Datagrams trial.Spread  `json:"datagrams_per_s"`
-	Each      trial.Spread  `json:"datagram_bytes"` // of what is written, per datagram; 0 without datagrams
-	Resent    trial.Spread  `json:"resent_share"`
-	NearCPU   trial.Spread  `json:"near_cpu_s_per_gb"`
-	FarCPU    trial.Spread  `json:"far_cpu_s_per_gb"`
-	Write     trial.Times   `json:"write_us"`
-	Answered  *trial.Times  `json:"answered_us,omitempty"`
-	Pieces    *trial.Spread `json:"pieces_per_s,omitempty"`
-	BytesSent uint64        `json:"bytes_sent"`   // in all rounds
-	Placed    uint64        `json:"bytes_placed"` // of them, and found to be what was sent last
+	Carrier          string        `json:"carrier"`
+	Size             int           `json:"size"` // bytes
+	Encrypted        bool          `json:"encrypted"`
+	Ratio            *trial.Ratio  `json:"ratio,omitempty"` // of goodput
+	Goodput          trial.Spread  `json:"goodput_gbps"`
+	DatagramRate     trial.Spread  `json:"datagrams_per_s"`
+	BytesPerDatagram trial.Spread  `json:"datagram_bytes"` // of what is written, per datagram; 0 without datagrams
+	ResentShare      trial.Spread  `json:"resent_share"`
+	NearCPU          trial.Spread  `json:"near_cpu_s_per_gb"`
+	FarCPU           trial.Spread  `json:"far_cpu_s_per_gb"`
+	WriteTimes       trial.Times   `json:"write_us"`
+	AnsweredTimes    *trial.Times  `json:"answered_us,omitempty"`
+	PieceRate        *trial.Spread `json:"pieces_per_s,omitempty"`
+	BytesSent        uint64        `json:"bytes_sent"`   // in all rounds
+	PlacedWrites     uint64        `json:"bytes_placed"` // of them, and found to be what was sent last
 }
 
 // ReferenceRow is a reference.
 type ReferenceRow struct {
-	Name    string        `json:"name"`
-	What    string        `json:"what"`
-	Goodput *trial.Spread `json:"goodput_gbps,omitempty"`
-	Lost    *trial.Spread `json:"lost_share,omitempty"`
-	NearCPU *trial.Spread `json:"near_cpu_s_per_gb,omitempty"`
-	FarCPU  *trial.Spread `json:"far_cpu_s_per_gb,omitempty"`
-	Trip    *trial.Times  `json:"trip_us,omitempty"`
-	Barrier *trial.Spread `json:"barrier_share,omitempty"`
+	Name         string        `json:"name"`
+	What         string        `json:"what"`
+	Goodput      *trial.Spread `json:"goodput_gbps,omitempty"`
+	LostShare    *trial.Spread `json:"lost_share,omitempty"`
+	NearCPU      *trial.Spread `json:"near_cpu_s_per_gb,omitempty"`
+	FarCPU       *trial.Spread `json:"far_cpu_s_per_gb,omitempty"`
+	TripTimes    *trial.Times  `json:"trip_us,omitempty"`
+	BarrierShare *trial.Spread `json:"barrier_share,omitempty"`
 }
 
 // RunRow is one kind of whole run.
 type RunRow struct {
-	Name    string       `json:"name"`
-	What    string       `json:"what"`
-	Args    []string     `json:"args"`
-	Ratio   *trial.Ratio `json:"ratio,omitempty"` // of goodput, to the lossless or unfolded run of the same round
-	Goodput trial.Spread `json:"goodput_gbps"`
-	Events  trial.Spread `json:"event_rate_hz"`
-	CPU     trial.Spread `json:"cpu_s_per_gb"`
-	Resent  trial.Spread `json:"resent_share"` // of the chunks
+	Name        string       `json:"name"`
+	What        string       `json:"what"`
+	Args        []string     `json:"args"`
+	Ratio       *trial.Ratio `json:"ratio,omitempty"` // of goodput, to the lossless or unfolded run of the same round
+	Goodput     trial.Spread `json:"goodput_gbps"`
+	EventRate   trial.Spread `json:"event_rate_hz"`
+	CPU         trial.Spread `json:"cpu_s_per_gb"`
+	ResentShare trial.Spread `json:"resent_share"` // of the chunks
 }
 
 // HostLimit is a limit that binds, and on which machine.
@@ -90,12 +90,12 @@ type HostLimit struct {
 
 // summarize fills the tables of a report from its rounds. It is a pure function of them.
 func (r *Report) summarize(cfg *Config, rounds trial.Rounds) {
-	r.sideRows(cfg, rounds)
-	r.carrierRows(cfg, rounds)
-	r.referenceRows(rounds)
-	r.Targets = trial.Judge(bounds(cfg), rounds)
-	if cfg.Runs {
-		r.runRows(runs(cfg.Carriers), rounds)
+	r.fillSideRows(cfg, rounds)
+	r.fillCarrierRows(cfg, rounds)
+	r.fillReferenceRows(rounds)
+	r.Targets = trial.Judge(requestedBounds(cfg), rounds)
+	if cfg.FullRuns {
+		r.fillRunRows(carrierRuns(cfg.Carriers), rounds)
 	}
 	for _, list := range []*[]string{&r.LeftOut, &r.Failed} {
 		if *list == nil {
@@ -107,7 +107,7 @@ func (r *Report) summarize(cfg *Config, rounds trial.Rounds) {
 	}
 }
 
-func (r *Report) carrierRows(cfg *Config, rounds trial.Rounds) {
+func (r *Report) fillCarrierRows(cfg *Config, rounds trial.Rounds) {
 	r.Carriers = []CarrierRow{}
 	for _, c := range transport.Kinds {
 		for _, size := range slices.Sorted(slices.Values(cfg.Sizes)) {
@@ -119,19 +119,19 @@ func (r *Report) carrierRows(cfg *Config, rounds trial.Rounds) {
 				Carrier:   c.Name,
 				Size:      int(size),
 				Encrypted: !c.SameHost,
-				Ratio:     rounds.Ratio(thing, "goodput_gbps", compared(c, int(size))...),
+				Ratio:     rounds.Ratio(thing, "goodput_gbps", referencesFor(c, int(size))...),
 			}
 			rounds.Fill(thing, &row)
 			for _, one := range rounds {
 				row.BytesSent += uint64(one[thing]["bytes_sent"])
-				row.Placed += uint64(one[thing]["bytes_placed"])
+				row.PlacedWrites += uint64(one[thing]["bytes_placed"])
 			}
 			r.Carriers = append(r.Carriers, row)
 		}
 	}
 }
 
-func (r *Report) referenceRows(rounds trial.Rounds) {
+func (r *Report) fillReferenceRows(rounds trial.Rounds) {
 	r.References = []ReferenceRow{}
 	for i := range references {
 		if name := references[i].name; rounds.Measured(name) {
@@ -142,19 +142,19 @@ func (r *Report) referenceRows(rounds trial.Rounds) {
 	}
 }
 
-// runRows compares a run with the other run that a bound compares it with, if one does.
-func (r *Report) runRows(cells []*sweep.Cell, rounds trial.Rounds) {
+// fillRunRows compares a run with the other run that a bound compares it with, if one does.
+func (r *Report) fillRunRows(cells []*sweep.Cell, rounds trial.Rounds) {
 	for _, c := range cells {
 		if !rounds.Measured(c.ID) {
 			continue
 		}
 		row := RunRow{Name: runName(c), What: c.Says, Args: c.Args}
 		rounds.Fill(c.ID, &row)
-		for _, b := range table().Bounds {
+		for _, b := range targetsSweep().Bounds {
 			for _, base := range cells {
-				if b.Thing == c.ID && slices.Contains(b.Over, base.ID) {
+				if b.Thing == c.ID && slices.Contains(b.ComparedWith, base.ID) {
 					if row.Ratio = rounds.Ratio(c.ID, b.Figure, base.ID); row.Ratio != nil {
-						row.Ratio.To = runName(base)
+						row.Ratio.Reference = runName(base)
 					}
 				}
 			}

@@ -85,9 +85,10 @@ func sample() *Report {
 		LeftOut:    []string{"iperf3: left out, iperf3 is not installed"},
 		Failed:     []string{"quic, 1MiB: the link broke"},
 		Limits: []HostLimit{{"near",
-			hostlimits.Finding{Limit: "MTU", Wrong: "packets are small", Do: "Make them larger."}}},
+			hostlimits.Finding{Limit: "MTU", Problem: "packets are small", Advice: "Make them larger."}}},
 	}
-	r.summarize(&Config{Carriers: []string{"quic-go", "quic", "local"}, Sizes: []config.Bytes{1 << 20, 128}, Runs: true},
+	r.summarize(&Config{Carriers: []string{"quic-go", "quic", "local"}, Sizes: []config.Bytes{1 << 20, 128},
+		FullRuns: true},
 		rounds)
 	return r
 }
@@ -139,10 +140,10 @@ func TestReportAsPage(t *testing.T) {
 
 // TestPublishedFiguresCanBeLookedUp: each says who, on what and where; all are drawn on one axis.
 func TestPublishedFiguresCanBeLookedUp(t *testing.T) {
-	if len(published()) < 5 {
-		t.Errorf("%d figures", len(published()))
+	if len(readPublished()) < 5 {
+		t.Errorf("%d figures", len(readPublished()))
 	}
-	for _, p := range published() {
+	for _, p := range readPublished() {
 		if p.Who == "" || p.What == "" || p.Machine == "" || p.Figure <= 0 || p.Unit != "Gbit/s" ||
 			!strings.Contains(p.Source, "https://") {
 			t.Errorf("%+v", p)
@@ -153,19 +154,22 @@ func TestPublishedFiguresCanBeLookedUp(t *testing.T) {
 // TestSharesAreOfOneRound: what crosses is compared with the limit of the same round, and a limit not with itself.
 func TestSharesAreOfOneRound(t *testing.T) {
 	rows := map[string]SideRow{}
-	for _, s := range sample().Side {
+	for _, s := range sample().SideRows {
 		rows[s.Name] = s
 	}
 	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 	folded, linked, seal := rows["folded quic-go"], rows["quic 1MiB"], rows[refSeal]
 	switch {
-	case !near(folded.Bus.Max, 2.9*0.75) || !near(folded.OfCipher.Max, 2.9*0.75/40) || folded.OfKernel.To != refUDP:
+	case !near(folded.BusGoodput.Max, 2.9*0.75) || !near(folded.RatioToCipher.Max, 2.9*0.75/40) ||
+		folded.RatioToKernel.Reference != refUDP:
 		t.Errorf("%+v", folded)
-	case linked.OfCipher == nil || linked.CPU == nil || linked.CPU.Median != 3 || linked.OfCopy.Median != 19.5/80:
+	case linked.RatioToCipher == nil || linked.CPU == nil || linked.CPU.Median != 3 ||
+		linked.RatioToCopy.Median != 19.5/80:
 		t.Errorf("%+v", linked)
-	case seal.OfCipher != nil || seal.OfKernel != nil || rows[refCopy].OfCopy != nil || rows[refUDP].OfKernel != nil:
+	case seal.RatioToCipher != nil || seal.RatioToKernel != nil || rows[refCopy].RatioToCopy != nil ||
+		rows[refUDP].RatioToKernel != nil:
 		t.Errorf("%+v", seal)
-	case rows["local 1MiB"].OfKernel != nil || rows["folded local"].OfCipher != nil:
+	case rows["local 1MiB"].RatioToKernel != nil || rows["folded local"].RatioToCipher != nil:
 		t.Errorf("%+v", rows["local 1MiB"])
 	}
 	for _, small := range []string{refCopySmall, refTrip} {
@@ -178,7 +182,7 @@ func TestSharesAreOfOneRound(t *testing.T) {
 // TestReportOfNothing: an early signal leaves a report without figures, not a fault.
 func TestReportOfNothing(t *testing.T) {
 	r := &Report{Rounds: 5, Interrupted: true}
-	r.summarize(&Config{Carriers: carrierNames(), Sizes: []config.Bytes{128}, Runs: true}, trial.Rounds{{}})
+	r.summarize(&Config{Carriers: carrierNames(), Sizes: []config.Bytes{128}, FullRuns: true}, trial.Rounds{{}})
 	var b bytes.Buffer
 	if err := r.WriteTable(&b); err != nil || !strings.Contains(b.String(), "INTERRUPTED") {
 		t.Errorf("%v\n%s", err, &b)

@@ -20,19 +20,19 @@ import (
 
 // task is one measurement of a round.
 type task struct {
-	name  string // what is told to who waits
-	unit  string // carrier, reference or run: one that failed is not tried again
-	thing string // whose figures it gives
-	run   func(ctx context.Context) (trial.Figures, error)
+	name        string // what is told to who waits
+	failureUnit string // carrier, reference or run: one that failed is not tried again
+	thing       string // whose figures it gives
+	run         func(ctx context.Context) (trial.Figures, error)
 }
 
 // session is a whole measurement under way.
 type session struct {
 	near
-	report Report
-	rounds trial.Rounds
-	failed map[string]bool // units
-	limits []HostLimit
+	report      Report
+	rounds      trial.Rounds
+	failedUnits map[string]bool // units
+	limits      []HostLimit
 }
 
 // Run measures until all rounds are through or ctx is over, and reports what it has; what failed on the way stands in
@@ -43,7 +43,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, err
 	}
 	started := time.Now()
-	cfg.progress("starting", 0, 1)
+	cfg.reportProgress("starting", 0, 1)
 	s, end, err := begin(ctx, &cfg)
 	if s == nil || err != nil && ctx.Err() == nil {
 		return nil, err // nothing could be begun
@@ -52,7 +52,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	s.report = Report{
 		Version:   cfg.Version,
 		Started:   started.UTC().Format(time.RFC3339),
-		Peer:      cfg.Peer,
+		Peer:      cfg.PeerAddr,
 		Rounds:    cfg.Rounds,
 		DurationS: cfg.Duration.Seconds(),
 		SpinUs:    cfg.Spin.Microseconds(),
@@ -80,7 +80,7 @@ func Measure(ctx context.Context, cfg Config, name string) (trial.Figures, error
 		return nil, err
 	}
 	cfg.IPerf, cfg.MPI = name == refIPerf, name == refMPIShm || name == refMPITCP
-	if c, size, ok := linkOf(name); ok {
+	if c, size, ok := parseLinkName(name); ok {
 		cfg.Carriers, cfg.Sizes = []string{c.Name}, []config.Bytes{size}
 	}
 	if err := cfg.Validate(); err != nil {
@@ -93,10 +93,10 @@ func Measure(ctx context.Context, cfg Config, name string) (trial.Figures, error
 	if err != nil {
 		return nil, err
 	}
-	if c, size, ok := linkOf(name); ok {
+	if c, size, ok := parseLinkName(name); ok {
 		return s.cell(ctx, c, int(size))
 	}
-	if !referenceOf(name).when(&s.cfg) {
+	if !referenceOf(name).applies(&s.cfg) {
 		return nil, errors.New(strings.Join(s.report.LeftOut, "; "))
 	}
 	return s.reference(ctx, name)
@@ -105,8 +105,8 @@ func Measure(ctx context.Context, cfg Config, name string) (trial.Figures, error
 // linkName is what a carrier is called with writes of a size.
 func linkName(carrier string, size int) string { return carrier + " " + config.Bytes(size).String() }
 
-// linkOf reads the name of a carrier and a size.
-func linkOf(name string) (c transport.CarrierKind, size config.Bytes, ok bool) {
+// parseLinkName reads the name of a carrier and a size.
+func parseLinkName(name string) (c transport.CarrierKind, size config.Bytes, ok bool) {
 	carrier, text, _ := strings.Cut(name, " ")
 	c, known := carrierOf(carrier)
 	size, err := config.ParseBytes(text)
@@ -115,14 +115,14 @@ func linkOf(name string) (c transport.CarrierKind, size config.Bytes, ok bool) {
 
 // CheckName says what is wrong with the name of a raw measurement.
 func CheckName(name string) error {
-	if _, _, ok := linkOf(name); ok || referenceOf(name) != nil || IsBetweenNodes(name) {
+	if _, _, ok := parseLinkName(name); ok || referenceOf(name) != nil || IsBetweenNodes(name) {
 		return nil
 	}
 	names := namesBetween()
 	for i := range references {
 		names = append(names, references[i].name)
 	}
-	return refuse("references", "%q is neither one of %s nor a carrier and a size, as \"quic 1MiB\"", name,
+	return usageErrorf("references", "%q is neither one of %s nor a carrier and a size, as \"quic 1MiB\"", name,
 		strings.Join(names, ", "))
 }
 
@@ -132,11 +132,11 @@ func begin(ctx context.Context, cfg *Config) (*session, func(), error) {
 	if cfg.Log == nil {
 		cfg.Log = io.Discard
 	}
-	conn, stop, err := cfg.Start()
+	conn, stop, err := cfg.StartFar()
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &session{near: near{cfg: *cfg, conn: conn, source: newSource(cfg)}, failed: map[string]bool{}}
+	s := &session{near: near{cfg: *cfg, conn: conn, source: newSource(cfg)}, failedUnits: map[string]bool{}}
 	if err = errors.Join(s.connectFar(ctx), ctx.Err()); err == nil {
 		err = s.prepare(ctx)
 	}
@@ -149,7 +149,7 @@ func begin(ctx context.Context, cfg *Config) (*session, func(), error) {
 
 // connectFar begins the session with the far process.
 func (s *session) connectFar(ctx context.Context) error {
-	here := hostlimits.Read(s.cfg.Host) // before the memory is taken
+	here := hostlimits.ReadSnapshot(s.cfg.Host) // before the memory is taken
 	s.mtu = here.MTU
 	a, err := callFar(ctx, s.conn, request{Hello: &helloArgs{
 		Protocol: protocol,
@@ -165,14 +165,14 @@ func (s *session) connectFar(ctx context.Context) error {
 		return &messageError{"its answer to hello is none"}
 	}
 	busy := 1
-	if s.cfg.Peer == "" {
+	if s.cfg.PeerAddr == "" {
 		busy = 2
 	}
-	for _, f := range hostlimits.Judge(here, s.cfg.wants(busy)) {
+	for _, f := range hostlimits.FindLimits(here, s.cfg.hostWants(busy)) {
 		s.limits = append(s.limits, HostLimit{"near", f})
 	}
-	if s.cfg.Peer != "" {
-		for _, f := range hostlimits.Judge(*a.Limits, s.cfg.wants(busy)) {
+	if s.cfg.PeerAddr != "" {
+		for _, f := range hostlimits.FindLimits(*a.Limits, s.cfg.hostWants(busy)) {
 			s.limits = append(s.limits, HostLimit{"far", f})
 		}
 		s.mtu = min(s.mtu, a.Limits.MTU)
@@ -185,7 +185,7 @@ func (s *session) prepare(ctx context.Context) error {
 	leave := func(what string, why any) {
 		s.report.LeftOut = append(s.report.LeftOut, fmt.Sprintf("%s: left out, %v", what, why))
 	}
-	if s.cfg.Peer != "" {
+	if s.cfg.PeerAddr != "" {
 		leave("the copy into a mapped file", "it says nothing of two machines")
 		s.cfg.Carriers = slices.DeleteFunc(slices.Clone(s.cfg.Carriers), func(name string) bool {
 			c, _ := carrierOf(name)
@@ -195,18 +195,18 @@ func (s *session) prepare(ctx context.Context) error {
 			return c.SameHost
 		})
 	}
-	if !s.cfg.Runs {
+	if !s.cfg.FullRuns {
 		leave("targets about whole runs", "--runs was not asked for")
 	}
 	if s.cfg.IPerf {
-		if why := tool.Missing("iperf3"); why != nil {
+		if why := tool.CheckInstalled("iperf3"); why != nil {
 			leave("iperf3", why)
 			s.cfg.IPerf = false
 		}
 	}
 	if s.cfg.MPI {
 		why := errors.New("it is run on one machine")
-		if s.cfg.Peer == "" {
+		if s.cfg.PeerAddr == "" {
 			s.mpi, why = newShift(ctx)
 		}
 		if why != nil {
@@ -230,7 +230,7 @@ func (s *session) cleanUp() {
 func (s *session) references(small bool) []string {
 	var out []string
 	for i := range references {
-		if r := &references[i]; r.small == small && r.when(&s.cfg) {
+		if r := &references[i]; r.forSmallWrites == small && r.applies(&s.cfg) {
 			out = append(out, r.name)
 		}
 	}
@@ -261,13 +261,13 @@ func (s *session) plan() (tasks []task, blocks []int) {
 		}
 		blocks = append(blocks, len(tasks))
 	}
-	if s.cfg.Runs {
-		for _, c := range runs(s.cfg.Carriers) {
+	if s.cfg.FullRuns {
+		for _, c := range carrierRuns(s.cfg.Carriers) {
 			name := "run " + runName(c)
 			tasks = append(tasks, task{
-				name:  name,
-				unit:  name,
-				thing: c.ID,
+				name:        name,
+				failureUnit: name,
+				thing:       c.ID,
 				run: func(ctx context.Context) (trial.Figures, error) {
 					return c.Measure(ctx, func(ctx context.Context) ([]byte, error) {
 						return tool.Command{Program: s.cfg.Program, Args: c.Args}.Run(ctx)
@@ -284,14 +284,14 @@ func (s *session) plan() (tasks []task, blocks []int) {
 // all.
 func (s *session) measure(ctx context.Context) error {
 	tasks, blocks := s.plan()
-	turns := trial.Order(len(tasks), s.cfg.Rounds, 1, blocks)
+	turns := trial.DrawOrder(len(tasks), s.cfg.Rounds, 1, blocks)
 	for done, t := range turns {
 		if t.Round == len(s.rounds) {
 			s.rounds, s.report.RoundsDone = append(s.rounds, trial.Round{}), t.Round
 		}
 		k := &tasks[t.Thing]
-		s.cfg.progress(fmt.Sprintf("round %d of %d: %s", t.Round+1, s.cfg.Rounds, k.name), done, len(turns))
-		if s.failed[k.unit] {
+		s.cfg.reportProgress(fmt.Sprintf("round %d of %d: %s", t.Round+1, s.cfg.Rounds, k.name), done, len(turns))
+		if s.failedUnits[k.failureUnit] {
 			continue
 		}
 		if err := s.attempt(ctx, k); err != nil {
@@ -312,9 +312,9 @@ func (s *session) attempt(ctx context.Context, k *task) error {
 		s.rounds[len(s.rounds)-1][k.thing] = figures
 		return nil
 	}
-	s.failed[k.unit] = true
-	if r := referenceOf(k.unit); r != nil && r.foreign {
-		s.report.LeftOut = append(s.report.LeftOut, fmt.Sprintf("%s: left out, %v", k.unit, err))
+	s.failedUnits[k.failureUnit] = true
+	if r := referenceOf(k.failureUnit); r != nil && r.thirdParty {
+		s.report.LeftOut = append(s.report.LeftOut, fmt.Sprintf("%s: left out, %v", k.failureUnit, err))
 		return nil
 	}
 	s.report.Failed = append(s.report.Failed, fmt.Sprintf("%s: %s", k.name, strings.ReplaceAll(err.Error(), "\n", "; ")))

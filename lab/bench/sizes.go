@@ -29,9 +29,9 @@ var documentGroups = []struct {
 	{"scifi", 64, 0.39},
 }
 
-// namedSizes reads the sizes of generated fragments out of MFPs, as a builder unit would, and says how far they are
+// measureSizes reads the sizes of generated fragments out of MFPs, as a builder unit would, and says how far they are
 // from those of LHCb-EB: of its realistic model, and of the constant one.
-func namedSizes(ctx context.Context, _ NodesConfig, d time.Duration) (trial.Figures, error) {
+func measureSizes(ctx context.Context, _ NodesConfig, d time.Duration) (trial.Figures, error) {
 	f := trial.Figures{}
 	c := generated.Config{Sources: fullSources, FragmentSize: 133, Model: generated.LHCb}
 	realistic, err := readSizes(ctx, c, d/2)
@@ -79,7 +79,7 @@ func readSizes(ctx context.Context, c generated.Config, d time.Duration) (s frag
 			if err != nil {
 				return s, fmt.Errorf("bench: a generated MFP of source %d: %w", source, err)
 			}
-			for i := range p.N() {
+			for i := range p.NumFragments() {
 				size := float64(p.FragmentSize(i))
 				s.fragments++
 				s.bytes += size

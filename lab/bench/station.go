@@ -42,56 +42,56 @@ func slotsOf(batch int) int {
 // flow is what one station writes to another, or to itself.
 type flow struct {
 	// immutable
-	from, to int
-	size     int // bytes of a write
-	batch    int // writes that travel together; 1: each alone
-	slots    int // batches that may be under way
-	refs     []shmem.Ref
-	mem      []byte // the receiver's: a window for each of refs
-	credited int    // the receiver gives credit when so many writes more are checked
+	from, to       int
+	size           int // bytes of a write
+	batch          int // writes that travel together; 1: each alone
+	slots          int // batches that may be under way
+	refs           []shmem.Ref
+	mem            []byte // the receiver's: a window for each of refs
+	creditInterval int    // the receiver gives credit when so many writes more are checked
 
 	// owned by the sender
-	next      uint64 // sequence of the next write
-	batches   uint64 // sent
-	nextBatch int    // writes of the next batch
-	data      []byte // of each batch that may be under way
-	pieces    [maxSlots][]link.Piece
-	began     [maxSlots]time.Time
+	next        uint64 // sequence of the next write
+	sentBatches uint64 // sent
+	nextBatch   int    // writes of the next batch
+	data        []byte // of each batch that may be under way
+	pieces      [maxSlots][]link.Piece
+	began       [maxSlots]time.Time
 
 	// atomic
-	busy   [maxSlots]atomic.Bool
-	credit atomic.Uint64 // the sender's: writes that the receiver has checked, in sequence
+	slotBusy       [maxSlots]atomic.Bool
+	creditedWrites atomic.Uint64 // the sender's: writes that the receiver has checked, in sequence
 
 	mu         sync.Mutex
 	took       *hdr.Histogram // guarded by mu: from the call to the outcome; the last may come while a report is written
 	roundTrips *hdr.Histogram // the sender's: there and back, where the receiver answers; nil elsewhere
 
 	// owned by the receiver's handler
-	windowWrites   []uint64 // of each window: writes that have come
-	prefix         uint64   // writes that have come, in sequence
-	creditReported uint64
+	windowWrites     []uint64 // of each window: writes that have come
+	writesInSequence uint64   // writes that have come, in sequence
+	creditReported   uint64
 
 	// atomic, of the receiver
-	checked    atomic.Uint64 // writes
-	wrongWords atomic.Uint64
-	misplaced  atomic.Uint64 // writes of another length or place than granted
-	firstWrong atomic.Pointer[string]
+	checkedWrites atomic.Uint64 // writes
+	wrongWords    atomic.Uint64
+	misplaced     atomic.Uint64 // writes of another length or place than granted
+	firstWrong    atomic.Pointer[string]
 }
 
 // newFlow makes one; the receiver grants its windows.
 func newFlow(from, to, size, batch int, mem []byte) *flow {
 	windows := len(mem) / size
 	return &flow{
-		from:         from,
-		to:           to,
-		size:         size,
-		batch:        batch,
-		slots:        slotsOf(batch),
-		mem:          mem,
-		data:         make([]byte, flowMemory(size, batch)),
-		windowWrites: make([]uint64, windows),
-		credited:     max(1, windows/4),
-		took:         newTimes(),
+		from:           from,
+		to:             to,
+		size:           size,
+		batch:          batch,
+		slots:          slotsOf(batch),
+		mem:            mem,
+		data:           make([]byte, flowMemory(size, batch)),
+		windowWrites:   make([]uint64, windows),
+		creditInterval: max(1, windows/4),
+		took:           newTimes(),
 	}
 }
 
@@ -101,11 +101,11 @@ func flowMemory(size, batch int) int { return size * batch * slotsOf(batch) }
 // station is one node.
 type station struct {
 	*end
-	segment  *shmem.Segment
-	out, in  []*flow        // by rank; nil: nothing goes there, comes from there
-	onSignal func()         // told of a signal; nil: nobody
-	onWrite  func(rank int) // told when a write is seen; nil: nobody
-	polled   bool           // who looks at the memory is somebody else: nothing is checked, and no credit given
+	segment           *shmem.Segment
+	outFlows, inFlows []*flow        // by rank; nil: nothing goes there, comes from there
+	onSignal          func()         // told of a signal; nil: nobody
+	onWrite           func(rank int) // told when a write is seen; nil: nobody
+	polled            bool           // who looks at the memory is somebody else: nothing is checked, and no credit given
 }
 
 // grant gives the sender of a flow its windows.
@@ -125,22 +125,22 @@ func (s *station) Placed(peer int, p transport.Placement) {
 	if s.onWrite != nil {
 		s.onWrite(s.rank)
 	}
-	s.check(peer, &p)
+	s.checkPlacement(peer, &p)
 	s.wakeWaiter()
 }
 
 // PlacedMany checks writes.
 func (s *station) PlacedMany(peer int, ps []transport.Placement) {
 	for i := range ps {
-		s.check(peer, &ps[i])
+		s.checkPlacement(peer, &ps[i])
 	}
 	s.wakeWaiter()
 }
 
-func (s *station) check(peer int, p *transport.Placement) {
-	l := s.in[peer]
+func (s *station) checkPlacement(peer int, p *transport.Placement) {
+	l := s.inFlows[peer]
 	if s.polled || l == nil {
-		s.placed.Add(1)
+		s.placedWrites.Add(1)
 		return
 	}
 	w := int(p.Imm)
@@ -153,15 +153,15 @@ func (s *station) check(peer int, p *transport.Placement) {
 	if b := l.mem[w*l.size : (w+1)*l.size]; countWrong(b, l.from, seq) > 0 {
 		l.recordWrong(b, seq)
 	}
-	for at := l.prefix % uint64(len(l.windowWrites)); l.windowWrites[at] > l.prefix/uint64(len(l.windowWrites)); {
-		l.prefix++
-		at = l.prefix % uint64(len(l.windowWrites))
+	for at := l.writesInSequence % uint64(len(l.windowWrites)); l.windowWrites[at] > l.writesInSequence/uint64(len(l.windowWrites)); {
+		l.writesInSequence++
+		at = l.writesInSequence % uint64(len(l.windowWrites))
 	}
-	l.checked.Add(1)
-	if l.prefix-l.creditReported >= uint64(l.credited) {
-		l.creditReported = l.prefix
+	l.checkedWrites.Add(1)
+	if l.writesInSequence-l.creditReported >= uint64(l.creditInterval) {
+		l.creditReported = l.writesInSequence
 		var b [8]byte
-		binary.LittleEndian.PutUint64(b[:], l.prefix)
+		binary.LittleEndian.PutUint64(b[:], l.writesInSequence)
 		if err := s.endpoint.Signal(peer, b[:]); err != nil {
 			s.fail(err)
 		}
@@ -189,8 +189,8 @@ func (l *flow) recordWrong(b []byte, seq uint64) {
 
 // Signal brings credit.
 func (s *station) Signal(peer int, b []byte) {
-	if l := s.out[peer]; l != nil && len(b) == 8 {
-		l.credit.Store(max(l.credit.Load(), binary.LittleEndian.Uint64(b)))
+	if l := s.outFlows[peer]; l != nil && len(b) == 8 {
+		l.creditedWrites.Store(max(l.creditedWrites.Load(), binary.LittleEndian.Uint64(b)))
 	} else if l == nil && s.onSignal != nil {
 		s.onSignal()
 	}
@@ -199,20 +199,20 @@ func (s *station) Signal(peer int, b []byte) {
 
 // Completed ends a batch.
 func (s *station) Completed(peer int, cookie uint64, err error) {
-	l := s.out[peer]
+	l := s.outFlows[peer]
 	l.mu.Lock()
 	_ = l.took.RecordValue(int64(time.Since(l.began[cookie]))) // longer than 10 s it cannot be: the link would be down
 	l.mu.Unlock()
-	l.busy[cookie].Store(false)
+	l.slotBusy[cookie].Store(false)
 	if err != nil {
-		s.refused.Add(1)
+		s.refusedWrites.Add(1)
 		s.fail(err)
 	}
 	s.wakeWaiter()
 }
 
-// times are what a report says of the flow: there and back where the receiver answers, else until the outcome.
-func (l *flow) times(into *hdr.Histogram) {
+// mergeTimes are what a report says of the flow: there and back where the receiver answers, else until the outcome.
+func (l *flow) mergeTimes(into *hdr.Histogram) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.roundTrips != nil {
@@ -222,22 +222,22 @@ func (l *flow) times(into *hdr.Histogram) {
 	into.Merge(l.took)
 }
 
-// limit makes a flow use so many windows only.
-func (l *flow) limit(windows int) {
+// limitWindows makes a flow use so many windows only.
+func (l *flow) limitWindows(windows int) {
 	l.windowWrites = l.windowWrites[:windows]
 	// Who waits for the last window of a round has credit for the round before: it is told of the end of each.
-	for l.credited = max(1, windows/4); windows%l.credited > 0; {
-		l.credited--
+	for l.creditInterval = max(1, windows/4); windows%l.creditInterval > 0; {
+		l.creditInterval--
 	}
 }
 
 // slot is the batch that comes next.
-func (l *flow) slot() int { return int(l.batches % uint64(l.slots)) }
+func (l *flow) slot() int { return int(l.sentBatches % uint64(l.slots)) }
 
-// free says whether the next batch may be sent: its slot is free, and what was in its windows is checked.
-func (l *flow) free() bool {
+// canSend says whether the next batch may be sent: its slot is free, and what was in its windows is checked.
+func (l *flow) canSend() bool {
 	windows := uint64(len(l.windowWrites))
-	return !l.busy[l.slot()].Load() && l.next+uint64(l.nextBatch) <= l.credit.Load()+windows
+	return !l.slotBusy[l.slot()].Load() && l.next+uint64(l.nextBatch) <= l.creditedWrites.Load()+windows
 }
 
 // send writes up to n, as many as travel together and fit between the next window and the last, and waits for room
@@ -246,17 +246,17 @@ func (s *station) send(ctx context.Context, l *flow, n int) (int, error) {
 	first := int(l.next % uint64(len(l.windowWrites)))
 	n = min(n, l.batch, len(l.windowWrites)-first)
 	l.nextBatch = n
-	if err := s.await(ctx, l.free); err != nil {
+	if err := s.await(ctx, l.canSend); err != nil {
 		return 0, err
 	}
 	slot := l.slot()
-	l.busy[slot].Store(true)
+	l.slotBusy[slot].Store(true)
 	data := l.data[slot*l.batch*l.size:]
 	for i := range n {
-		fill(data[i*l.size:(i+1)*l.size], l.from, l.next+uint64(i))
+		fillWords(data[i*l.size:(i+1)*l.size], l.from, l.next+uint64(i))
 	}
 	l.next += uint64(n)
-	l.batches++
+	l.sentBatches++
 	l.began[slot] = time.Now()
 	if l.batch == 1 {
 		return n, s.endpoint.Write(l.to, link.Write{
@@ -281,12 +281,12 @@ func (s *station) send(ctx context.Context, l *flow, n int) (int, error) {
 
 // idle says that each batch has its outcome.
 func (s *station) idle() bool {
-	for _, l := range s.out {
+	for _, l := range s.outFlows {
 		if l == nil {
 			continue
 		}
-		for i := range l.busy {
-			if l.busy[i].Load() {
+		for i := range l.slotBusy {
+			if l.slotBusy[i].Load() {
 				return false
 			}
 		}

@@ -30,13 +30,13 @@ type NodesConfig struct {
 // valid checks them, and how long each measurement takes.
 func (c *NodesConfig) valid(d time.Duration) error {
 	if _, ok := carrierOf(c.Carrier); !ok {
-		return refuse("carrier", "%q is not one of %s", c.Carrier, strings.Join(carrierNames(), ", "))
+		return usageErrorf("carrier", "%q is not one of %s", c.Carrier, strings.Join(carrierNames(), ", "))
 	}
 	if d < minDuration || d > 24*time.Hour {
-		return refuse("duration", "%s is not between %s and 24h", d, minDuration)
+		return usageErrorf("duration", "%s is not between %s and 24h", d, minDuration)
 	}
 	if c.Spin < 0 || c.Spin > time.Second {
-		return refuse("spin", "%s is not between 0s and 1s", c.Spin)
+		return usageErrorf("spin", "%s is not between 0s and 1s", c.Spin)
 	}
 	return nil
 }
@@ -78,20 +78,20 @@ func (c *NodesConfig) report() nodesReport {
 
 // stationsConfig is what nodes of one process need to link to each other.
 type stationsConfig struct {
-	carrier  transport.CarrierKind
-	spin     time.Duration
-	host     string
-	identity func(name string) (*certs.Identity, error)
-	view     uint64
-	nodes    int
-	windows  int                                  // of a flow; 0: as many as may be under way
-	polled   bool                                 // who looks at the memory is not the handler
-	follow   func(rank int) func(transport.Stage) // who follows a write; nil: nobody
-	stamps   bool                                 // the kernel notes when packets are sent and received
-	onWrite  func(rank int)                       // told when a write is seen, before it is checked; nil: nobody
-	onSignal func()                               // told of each signal to a node that sends nothing; nil: nobody
-	// via gives the address under which others see the node with the highest rank; nil: its own.
-	via func(addr string) (string, error)
+	carrier    transport.CarrierKind
+	spin       time.Duration
+	host       string
+	identity   func(name string) (*certs.Identity, error)
+	view       uint64
+	nodes      int
+	windows    int                                  // of a flow; 0: as many as may be under way
+	polled     bool                                 // who looks at the memory is not the handler
+	follow     func(rank int) func(transport.Stage) // who follows a write; nil: nobody
+	timestamps bool                                 // the kernel notes when packets are sent and received
+	onWrite    func(rank int)                       // told when a write is seen, before it is checked; nil: nobody
+	onSignal   func()                               // told of each signal to a node that sends nothing; nil: nobody
+	// relayAddr gives the address under which others see the node with the highest rank; nil: its own.
+	relayAddr func(addr string) (string, error)
 }
 
 // openStations makes nodes that are linked to each other, with a flow for each pair. What there is must be closed, also
@@ -108,21 +108,21 @@ func openStations(ctx context.Context, m stationsConfig, pairs map[int][]int, si
 			return all, err
 		}
 		all[rank] = s
-		if m.via != nil && rank == m.nodes-1 {
+		if m.relayAddr != nil && rank == m.nodes-1 {
 			members = slices.Clone(members) // the node itself knows its own
-			if members[rank].Addr, err = m.via(members[rank].Addr); err != nil {
+			if members[rank].Addr, err = m.relayAddr(members[rank].Addr); err != nil {
 				return all, err
 			}
 		}
 	}
 	for from, to := range pairs {
 		for _, t := range to {
-			all[from].out[t] = all[t].in[from]
+			all[from].outFlows[t] = all[t].inFlows[from]
 		}
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	for _, s := range all {
-		if len(s.others) > 0 {
+		if len(s.otherRanks) > 0 {
 			g.Go(func() error { return s.connect(ctx) })
 		}
 	}
@@ -149,8 +149,8 @@ func (m *stationsConfig) open(rank int, members []transport.Member, pairs map[in
 	}
 	s := &station{
 		segment:  segment,
-		out:      make([]*flow, m.nodes),
-		in:       make([]*flow, m.nodes),
+		outFlows: make([]*flow, m.nodes),
+		inFlows:  make([]*flow, m.nodes),
 		polled:   m.polled,
 		onSignal: m.onSignal,
 		onWrite:  m.onWrite,
@@ -171,14 +171,14 @@ func (m *stationsConfig) open(rank int, members []transport.Member, pairs map[in
 // link is how the station of a node has its links.
 func (m *stationsConfig) link(s *station, id *certs.Identity, rank int, members []transport.Member) linkConfig {
 	c := linkConfig{
-		id:      id,
-		host:    m.host,
-		spin:    m.spin,
-		carrier: m.carrier,
-		view:    m.view,
-		rank:    rank,
-		members: members,
-		stamps:  m.stamps,
+		id:         id,
+		host:       m.host,
+		spin:       m.spin,
+		carrier:    m.carrier,
+		view:       m.view,
+		rank:       rank,
+		members:    members,
+		timestamps: m.timestamps,
 		wrap: func(e *end) transport.Handler {
 			s.end = e
 			return s
@@ -195,7 +195,7 @@ func (m *stationsConfig) openFlows(s *station, table *shmem.Table, rank int, sen
 	memory := s.segment.Bytes()
 	pages := (len(memory) + shmem.PageSize - 1) / shmem.PageSize
 	seg, err := table.ExportSegment(s.segment,
-		shmem.PageRule{Pages: pages, Peer: shmem.AnyPeer, Access: shmem.AccessNwrite})
+		shmem.PageRule{PageCount: pages, Peer: shmem.AnyPeer, Access: shmem.AccessNwrite})
 	if err != nil {
 		return err
 	}
@@ -203,9 +203,9 @@ func (m *stationsConfig) openFlows(s *station, table *shmem.Table, rank int, sen
 	for i, from := range senders {
 		l := newFlow(from, rank, size, batch, memory[i*each:(i+1)*each])
 		if m.windows > 0 {
-			l.limit(m.windows)
+			l.limitWindows(m.windows)
 		}
-		s.in[from] = l
+		s.inFlows[from] = l
 		if err := s.grant(l, seg, i*each); err != nil {
 			return err
 		}
@@ -213,9 +213,9 @@ func (m *stationsConfig) openFlows(s *station, table *shmem.Table, rank int, sen
 	return nil
 }
 
-// size of the writes that this node sends or receives.
-func (s *station) size() int {
-	for _, l := range append(slices.Clone(s.out), s.in...) {
+// writeSize of the writes that this node sends or receives.
+func (s *station) writeSize() int {
+	for _, l := range append(slices.Clone(s.outFlows), s.inFlows...) {
 		if l != nil {
 			return l.size
 		}

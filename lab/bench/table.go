@@ -12,10 +12,10 @@ import (
 
 // listing is a table of a report, for a terminal and for the page alike.
 type listing struct {
-	id, title string
-	head      []string
-	rows      [][]string
-	words     []int // columns that hold sentences
+	id, title       string
+	head            []string
+	rows            [][]string
+	sentenceColumns []int // columns that hold sentences
 }
 
 // WriteTable prints the report for people: figures and ratios first, then the targets and what stood in the way.
@@ -59,7 +59,7 @@ type note struct {
 func (r *Report) notes() []note {
 	var limits []string
 	for _, l := range r.Limits {
-		limits = append(limits, fmt.Sprintf("%s (%s): %s. %s", l.Limit, l.Host, l.Wrong, l.Do))
+		limits = append(limits, fmt.Sprintf("%s (%s): %s. %s", l.Limit, l.Host, l.Problem, l.Advice))
 	}
 	return []note{
 		{"limits", "What binds on this machine", limits},
@@ -70,17 +70,17 @@ func (r *Report) notes() []note {
 
 // listings are all tables, in their order.
 func (r *Report) listings() []listing {
-	return []listing{r.side(), r.others(), r.carriers(), r.references(), r.fullRuns(), {
+	return []listing{r.sideTable(), r.publishedTable(), r.carrierTable(), r.referenceTable(), r.runTable(), {
 		"targets", "Targets, set for a machine of 2 cores and judged by medians", trial.VerdictHead,
 		trial.VerdictRows(r.Targets), []int{len(trial.VerdictHead) - 1},
 	}}
 }
 
-// side lists what was measured here by what it moves between processes and what that costs.
-func (r *Report) side() listing {
+// sideTable lists what was measured here by what it moves between processes and what that costs.
+func (r *Report) sideTable() listing {
 	share := func(of *trial.Ratio) string {
 		if of == nil {
-			return trial.None
+			return trial.NoFigure
 		}
 		return fmt.Sprintf("%.0f", 100*of.Median)
 	}
@@ -90,25 +90,25 @@ func (r *Report) side() listing {
 			"and % of the machine's limits",
 		head: []string{"path", "Gbit/s", "95 %", "bus Gbit/s", "CPU s/GB", "% of copy", "% of cipher", "% of kernel",
 			"what it is"},
-		words: []int{8},
+		sentenceColumns: []int{8},
 	}
-	for i := range r.Side {
-		s := &r.Side[i]
+	for i := range r.SideRows {
+		s := &r.SideRows[i]
 		l.rows = append(l.rows, []string{
-			s.Name, s.Goodput.Text("%.2f", 1), s.Goodput.Text95("%.2f", 1), fmt.Sprintf("%.2f", s.Bus.Median),
-			orNone(s.CPU, "%.2f", 1), share(s.OfCopy), share(s.OfCipher), share(s.OfKernel), s.What,
+			s.Name, s.Goodput.Text("%.2f", 1), s.Goodput.Text95("%.2f", 1), fmt.Sprintf("%.2f", s.BusGoodput.Median),
+			orNone(s.CPU, "%.2f", 1), share(s.RatioToCopy), share(s.RatioToCipher), share(s.RatioToKernel), s.What,
 		})
 	}
 	return l
 }
 
-// others lists what others have published.
-func (r *Report) others() listing {
+// publishedTable lists what others have published.
+func (r *Report) publishedTable() listing {
 	l := listing{
-		id:    "published",
-		title: "Published by others, on their machines",
-		head:  []string{"who", "figure", "what", "machine", "source"},
-		words: []int{2, 3, 4},
+		id:              "published",
+		title:           "Published by others, on their machines",
+		head:            []string{"who", "figure", "what", "machine", "source"},
+		sentenceColumns: []int{2, 3, 4},
 	}
 	for _, p := range r.Published {
 		l.rows = append(l.rows, []string{p.Who, trial.Short(p.Figure) + " " + p.Unit, p.What, p.Machine, p.Source})
@@ -118,22 +118,22 @@ func (r *Report) others() listing {
 
 func orNone(s *trial.Spread, format string, scale float64) string {
 	if s == nil {
-		return trial.None
+		return trial.NoFigure
 	}
 	return s.Text(format, scale)
 }
 
 func ratioText(r *trial.Ratio) string {
 	if r == nil {
-		return trial.None
+		return trial.NoFigure
 	}
-	return r.Text("%.2f", 1) + " × " + r.To
+	return r.Text("%.2f", 1) + " × " + r.Reference
 }
 
 // timesText writes quantiles; t may be nil.
 func timesText(t *trial.Times) string {
 	if t == nil {
-		return trial.None
+		return trial.NoFigure
 	}
 	return micros(t.P50.Median) + " / " + micros(t.P99.Median) + " / " + micros(t.P999.Median)
 }
@@ -146,7 +146,7 @@ func micros(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-func (r *Report) carriers() listing {
+func (r *Report) carrierTable() listing {
 	l := listing{
 		id:    "carriers",
 		title: "Carriers: median (least–most) of the rounds; times are p50 / p99 / p99.9 of one write when idle",
@@ -160,21 +160,23 @@ func (r *Report) carriers() listing {
 			name += " (open)"
 		}
 		l.rows = append(l.rows, []string{
-			ratioText(c.Ratio), name, config.Bytes(c.Size).String(), c.Goodput.Text("%.2f", 1), c.Datagrams.Text("%.0f", 1e-3),
-			fmt.Sprintf("%.0f", c.Each.Median), c.Resent.Text("%.3g", 100),
-			c.NearCPU.Text("%.2f", 1) + " + " + c.FarCPU.Text("%.2f", 1), timesText(&c.Write), timesText(c.Answered),
-			orNone(c.Pieces, "%.2f", 1e-6),
+			ratioText(c.Ratio), name, config.Bytes(c.Size).String(), c.Goodput.Text("%.2f", 1), c.DatagramRate.Text("%.0f",
+				1e-3),
+			fmt.Sprintf("%.0f", c.BytesPerDatagram.Median), c.ResentShare.Text("%.3g", 100),
+			c.NearCPU.Text("%.2f", 1) + " + " + c.FarCPU.Text("%.2f", 1), timesText(&c.WriteTimes), timesText(c.AnsweredTimes),
+			orNone(c.PieceRate, "%.2f", 1e-6),
 		})
 	}
 	return l
 }
 
-func (r *Report) references() listing {
+func (r *Report) referenceTable() listing {
 	l := listing{
 		id:    "references",
 		title: "References, of the same rounds",
-		head:  []string{"reference", "Gbit/s", "lost %", "CPU s/GB near + far", "trip µs", "barrier %", "what it is"},
-		words: []int{6},
+		head: []string{"reference", "Gbit/s", "lost %", "CPU s/GB near + far", "trip µs", "barrier %",
+			"what it is"},
+		sentenceColumns: []int{6},
 	}
 	for i := range r.References {
 		f := &r.References[i]
@@ -183,24 +185,25 @@ func (r *Report) references() listing {
 			cpu += " + " + f.FarCPU.Text("%.2f", 1)
 		}
 		l.rows = append(l.rows, []string{
-			f.Name, orNone(f.Goodput, "%.2f", 1), orNone(f.Lost, "%.3g", 100), cpu, timesText(f.Trip),
-			orNone(f.Barrier, "%.0f", 100), f.What,
+			f.Name, orNone(f.Goodput, "%.2f", 1), orNone(f.LostShare, "%.3g", 100), cpu, timesText(f.TripTimes),
+			orNone(f.BarrierShare, "%.0f", 100), f.What,
 		})
 	}
 	return l
 }
 
-func (r *Report) fullRuns() listing {
+func (r *Report) runTable() listing {
 	l := listing{
-		id:    "runs",
-		title: "Whole runs",
-		head:  []string{"ratio", "run", "Gbit/s", "M events/s", "re-sent %", "CPU s/GB", "what it is"},
-		words: []int{6},
+		id:              "runs",
+		title:           "Whole runs",
+		head:            []string{"ratio", "run", "Gbit/s", "M events/s", "re-sent %", "CPU s/GB", "what it is"},
+		sentenceColumns: []int{6},
 	}
 	for i := range r.Runs {
 		n := &r.Runs[i]
 		l.rows = append(l.rows, []string{
-			ratioText(n.Ratio), n.Name, n.Goodput.Text("%.2f", 1), n.Events.Text("%.3f", 1e-6), n.Resent.Text("%.3g", 100),
+			ratioText(n.Ratio), n.Name, n.Goodput.Text("%.2f", 1), n.EventRate.Text("%.3f", 1e-6), n.ResentShare.Text("%.3g",
+				100),
 			n.CPU.Text("%.2f", 1), n.What,
 		})
 	}

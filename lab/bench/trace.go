@@ -32,11 +32,11 @@ func (c *TraceConfig) Validate() error {
 	carrier, _ := carrierOf(c.Carrier)
 	switch {
 	case carrier.SameHost:
-		return refuse("carrier", "%s has no stages: the writer itself copies into the other's memory", c.Carrier)
-	case c.Size < wordSize || c.Size > smallWrite || c.Size%wordSize != 0:
-		return refuse("size", "%s is not whole words of 8 B, from 8 B to %s", c.Size, config.Bytes(smallWrite))
+		return usageErrorf("carrier", "%s has no stages: the writer itself copies into the other's memory", c.Carrier)
+	case c.Size < wordSize || c.Size > maxSmallWrite || c.Size%wordSize != 0:
+		return usageErrorf("size", "%s is not whole words of 8 B, from 8 B to %s", c.Size, config.Bytes(maxSmallWrite))
 	case c.Writes < 1 || c.Writes > maxTraced:
-		return refuse("writes", "%d are not between 1 and %d", c.Writes, maxTraced)
+		return usageErrorf("writes", "%d are not between 1 and %d", c.Writes, maxTraced)
 	}
 	return nil
 }
@@ -44,13 +44,13 @@ func (c *TraceConfig) Validate() error {
 // TraceReport is what writes were followed to, as `ringlet bench trace --json` prints it.
 type TraceReport struct {
 	nodesReport
-	Size       int          `json:"size"` // bytes of a write
-	Followed   int          `json:"writes"`
-	Incomplete int          `json:"incomplete"` // writes of which a stage was not seen in order: left out
-	Stages     []TraceStage `json:"stages"`
-	Bound      TraceBound   `json:"bound"`
-	Simulated  []TraceStage `json:"simulated"` // of the bridge of SCI-bridge §IV §IV
-	SimBound   TraceBound   `json:"simulated_bound"`
+	Size             int          `json:"size"` // bytes of a write
+	FollowedWrites   int          `json:"writes"`
+	IncompleteWrites int          `json:"incomplete"` // writes of which a stage was not seen in order: left out
+	Stages           []TraceStage `json:"stages"`
+	Bound            TraceBound   `json:"bound"`
+	Simulated        []TraceStage `json:"simulated"` // of the bridge of SCI-bridge §IV §IV
+	SimulatedBound   TraceBound   `json:"simulated_bound"`
 }
 
 // TraceStage is one stage. Times are medians.
@@ -64,15 +64,15 @@ type TraceStage struct {
 // TraceBound is how much passes at most where one packet follows the other, each with stages of its own: its size over
 // the longest stage.
 type TraceBound struct {
-	Packet  int     `json:"packet"` // bytes
-	Longest string  `json:"longest"`
-	Took    float64 `json:"took_us"`
-	MByteS  float64 `json:"mbyte_per_s"` // million bytes
+	PacketSize   int     `json:"packet"` // bytes
+	LongestStage string  `json:"longest"`
+	Took         float64 `json:"took_us"`
+	MByteS       float64 `json:"mbyte_per_s"` // million bytes
 }
 
 // BoundOf applies the formula.
 func BoundOf(packet int, longest string, tookUs float64) TraceBound {
-	b := TraceBound{Packet: packet, Longest: longest, Took: tookUs}
+	b := TraceBound{PacketSize: packet, LongestStage: longest, Took: tookUs}
 	if tookUs > 0 {
 		b.MByteS = float64(packet) / tookUs
 	}
@@ -102,16 +102,16 @@ func Trace(ctx context.Context, cfg TraceConfig) (r *TraceReport, err error) {
 	if r.Interrupted = ctx.Err() != nil; r.Interrupted {
 		err = nil
 	}
-	r.sum(took, at)
+	r.fillStages(took, at)
 	return r, err
 }
 
 // follow follows so many writes, and gives for each stage how long it took and when it was over, ns.
 func (r *TraceReport) follow(ctx context.Context, t *stages.Tracer, all []*station,
-	n int) (took, at [stages.Count][]int64, err error) {
-	s, l := all[0], all[0].out[1]
+	n int) (took, at [stages.NumStages][]int64, err error) {
+	s, l := all[0], all[0].outFlows[1]
 	over := func() bool {
-		return t.Passed(transport.StageSeen) > 0 && t.Passed(transport.StageAnswered) > 0 && s.idle()
+		return t.Passed(transport.StageReceiverNotified) > 0 && t.Passed(transport.StageWriterNotified) > 0 && s.idle()
 	}
 	for range n {
 		began := t.Begin()
@@ -123,26 +123,26 @@ func (r *TraceReport) follow(ctx context.Context, t *stages.Tracer, all []*stati
 				return took, at, err
 			}
 			if runtime.Gosched(); ctx.Err() != nil || time.Now().After(until) {
-				return took, at, errors.Join(ctx.Err(), fmt.Errorf("bench: write %d was not seen in time", r.Followed))
+				return took, at, errors.Join(ctx.Err(), fmt.Errorf("bench: write %d was not seen in time", r.FollowedWrites))
 			}
 		}
-		r.note(t, began, &took, &at)
+		r.recordWrite(t, began, &took, &at)
 	}
 	return took, at, nil
 }
 
-// note takes the times of one write.
-func (r *TraceReport) note(t *stages.Tracer, began int64, took, at *[stages.Count][]int64) {
+// recordWrite takes the times of one write.
+func (r *TraceReport) recordWrite(t *stages.Tracer, began int64, took, at *[stages.NumStages][]int64) {
 	for i := range took {
 		if t.Passed(transport.Stage(i)) < began {
-			r.Incomplete++
+			r.IncompleteWrites++
 			return
 		}
 	}
-	r.Followed++
+	r.FollowedWrites++
 	for i := range took {
 		before, now := began, t.Passed(transport.Stage(i))
-		if b := stages.Table[i].Behind; b != stages.Call {
+		if b := stages.Table[i].Predecessor; b != stages.Call {
 			before = t.Passed(transport.Stage(b))
 		}
 		took[i] = append(took[i], now-before)
@@ -150,9 +150,9 @@ func (r *TraceReport) note(t *stages.Tracer, began int64, took, at *[stages.Coun
 	}
 }
 
-// sum makes the medians.
-func (r *TraceReport) sum(took, at [stages.Count][]int64) {
-	if r.Followed == 0 {
+// fillStages makes the medians.
+func (r *TraceReport) fillStages(took, at [stages.NumStages][]int64) {
+	if r.FollowedWrites == 0 {
 		return
 	}
 	longest := 0
@@ -164,7 +164,7 @@ func (r *TraceReport) sum(took, at [stages.Count][]int64) {
 			At:   stages.Median(at[i]),
 		})
 		// The way and the wake-up hold up no other packet.
-		occupies := i < int(transport.StageSeen) && i != int(transport.StageReceived)
+		occupies := i < int(transport.StageReceiverNotified) && i != int(transport.StageReceived)
 		if occupies && r.Stages[i].Took > r.Stages[longest].Took {
 			longest = i
 		}
@@ -174,13 +174,13 @@ func (r *TraceReport) sum(took, at [stages.Count][]int64) {
 
 // WriteTable prints both tables beside each other, and the bounds.
 func (r *TraceReport) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "%d writes of %s over %s, one at a time, two nodes of one process on %d cores\n%s\n", r.Followed,
+	fmt.Fprintf(w, "%d writes of %s over %s, one at a time, two nodes of one process on %d cores\n%s\n", r.FollowedWrites,
 		config.Bytes(r.Size), r.Carrier, r.Cores, &r.Machine)
 	if r.Interrupted {
 		fmt.Fprintln(w, "INTERRUPTED: what follows is of the writes so far")
 	}
-	if r.Incomplete > 0 {
-		fmt.Fprintf(w, "%d more are left out: a stage of them was not seen\n", r.Incomplete)
+	if r.IncompleteWrites > 0 {
+		fmt.Fprintf(w, "%d more are left out: a stage of them was not seen\n", r.IncompleteWrites)
 	}
 	var rows [][]string
 	for i := range max(len(r.Stages), len(r.Simulated)) {
@@ -203,9 +203,10 @@ func (r *TraceReport) WriteTable(w io.Writer) error {
 	for _, b := range []struct {
 		where string
 		TraceBound
-	}{{"here", r.Bound}, {"bridge", r.SimBound}} {
+	}{{"here", r.Bound}, {"bridge", r.SimulatedBound}} {
 		if b.Took > 0 {
-			fmt.Fprintf(w, "  %-7s %d B / %.2f µs (%s) = %.1f MByte/s\n", b.where, b.Packet, b.Took, b.Longest, b.MByteS)
+			fmt.Fprintf(w, "  %-7s %d B / %.2f µs (%s) = %.1f MByte/s\n", b.where, b.PacketSize, b.Took, b.LongestStage,
+				b.MByteS)
 		}
 	}
 	return nil

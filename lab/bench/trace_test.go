@@ -33,7 +33,8 @@ func TestTrace(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || r.Followed == 0 || r.Followed+r.Incomplete != 200 || len(r.Stages) != stages.Count ||
+		if err != nil || r.FollowedWrites == 0 || r.FollowedWrites+r.IncompleteWrites != 200 ||
+			len(r.Stages) != stages.NumStages ||
 			r.Bound.MByteS <= 0 {
 			t.Fatalf("%s: %v: %+v", c.Name, err, r)
 		}

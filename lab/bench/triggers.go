@@ -23,22 +23,22 @@ const (
 	byLine     = "unix:" // and the path of a socket
 )
 
-// triggers tell an engine to begin. One goroutine uses it.
-type triggers interface {
+// triggerSource tell an engine to begin. One goroutine uses it.
+type triggerSource interface {
 	// begin is called before each measurement.
 	begin()
-	// wait waits for one, and takes it; false: it is over before.
-	wait(ctx context.Context, over *atomic.Bool) bool
-	// due takes one that has come; running says that transfers are under way.
-	due(running bool) bool
-	// lost counts those that the generator could not place, since the engine took none for long.
-	lost() uint64
+	// awaitTrigger waits for one, and takes it; false: it is over before.
+	awaitTrigger(ctx context.Context, over *atomic.Bool) bool
+	// takeDue takes one that has come; running says that transfers are under way.
+	takeDue(running bool) bool
+	// lostTriggers counts those that the generator could not place, since the engine took none for long.
+	lostTriggers() uint64
 	// close tells how many had come that nobody took.
 	close() (remaining uint64, err error)
 }
 
 // openTrigger makes one. A line has its socket made, which must not be there before.
-func openTrigger(how string, rate float64) (triggers, error) {
+func openTrigger(how string, rate float64) (triggerSource, error) {
 	switch path, line := strings.CutPrefix(how, byLine); {
 	case line:
 		return openLine(path)
@@ -53,37 +53,37 @@ func openTrigger(how string, rate float64) (triggers, error) {
 type softwareTrigger struct{}
 
 func (softwareTrigger) begin() {}
-func (softwareTrigger) wait(ctx context.Context, over *atomic.Bool) bool {
+func (softwareTrigger) awaitTrigger(ctx context.Context, over *atomic.Bool) bool {
 	return ctx.Err() == nil && !over.Load()
 }
-func (softwareTrigger) due(running bool) bool  { return !running }
-func (softwareTrigger) lost() uint64           { return 0 }
-func (softwareTrigger) close() (uint64, error) { return 0, nil }
+func (softwareTrigger) takeDue(running bool) bool { return !running }
+func (softwareTrigger) lostTriggers() uint64      { return 0 }
+func (softwareTrigger) close() (uint64, error)    { return 0, nil }
 
 // rateBacklog is what a generator makes up for, as a source that is held to a rate does.
 const rateBacklog = 100 * time.Millisecond
 
 // rateTrigger is a generator of programmable frequency. It waits while the engine is busy.
 type rateTrigger struct {
-	rate float64
-	pace *schedule.Pacer
-	gone time.Duration // that it could not make up for
+	rate     float64
+	pace     *schedule.Pacer
+	lostTime time.Duration // that it could not make up for
 }
 
-func (r *rateTrigger) begin() { r.pace, r.gone = schedule.NewPacer(r.rate, rateBacklog), 0 }
+func (r *rateTrigger) begin() { r.pace, r.lostTime = schedule.NewPacer(r.rate, rateBacklog), 0 }
 
-func (r *rateTrigger) wait(ctx context.Context, over *atomic.Bool) bool {
-	gone, due := whenDue(ctx, r.pace, over)
-	r.gone += gone
+func (r *rateTrigger) awaitTrigger(ctx context.Context, over *atomic.Bool) bool {
+	gone, due := awaitDue(ctx, r.pace, over)
+	r.lostTime += gone
 	if due {
 		r.pace.Advance(1)
 	}
 	return due
 }
 
-func (r *rateTrigger) due(bool) bool {
+func (r *rateTrigger) takeDue(bool) bool {
 	wait, gone := r.pace.NextWait(time.Now())
-	r.gone += gone
+	r.lostTime += gone
 	if wait > 0 {
 		return false
 	}
@@ -91,18 +91,18 @@ func (r *rateTrigger) due(bool) bool {
 	return true
 }
 
-func (r *rateTrigger) lost() uint64           { return uint64(r.gone.Seconds() * r.rate) }
+func (r *rateTrigger) lostTriggers() uint64   { return uint64(r.lostTime.Seconds() * r.rate) }
 func (r *rateTrigger) close() (uint64, error) { return 0, nil }
 
 // lineTrigger is a socket: each datagram that comes is a trigger. Where the engine takes none the kernel's queue fills,
 // and whoever sends there waits: that is the busy line.
 type lineTrigger struct {
-	path string
-	conn *net.UnixConn
-	came chan struct{} // of capacity 1
-	end  chan struct{}
-	held uint64 // a datagram that listen had in its hands at the end
-	read errgroup.Group
+	path         string
+	conn         *net.UnixConn
+	triggered    chan struct{} // of capacity 1
+	end          chan struct{}
+	heldTriggers uint64 // a datagram that listen had in its hands at the end
+	read         errgroup.Group
 }
 
 func openLine(path string) (*lineTrigger, error) {
@@ -111,10 +111,10 @@ func openLine(path string) (*lineTrigger, error) {
 		return nil, fmt.Errorf("bench: the line for triggers, %s: %w: give a path where there is no file yet", path, err)
 	}
 	l := &lineTrigger{
-		path: path,
-		conn: conn,
-		came: make(chan struct{}, 1),
-		end:  make(chan struct{}),
+		path:      path,
+		conn:      conn,
+		triggered: make(chan struct{}, 1),
+		end:       make(chan struct{}),
 	}
 	l.read.Go(l.listen)
 	return l, nil
@@ -132,20 +132,20 @@ func (l *lineTrigger) listen() error {
 			return fmt.Errorf("bench: the line for triggers, %s: %w", l.path, err)
 		}
 		select {
-		case l.came <- struct{}{}:
+		case l.triggered <- struct{}{}:
 		case <-l.end:
-			l.held = 1
+			l.heldTriggers = 1
 			return nil
 		}
 	}
 }
 
-func (l *lineTrigger) wait(ctx context.Context, over *atomic.Bool) bool {
-	look := time.NewTicker(nap)
+func (l *lineTrigger) awaitTrigger(ctx context.Context, over *atomic.Bool) bool {
+	look := time.NewTicker(maxNap)
 	defer look.Stop()
 	for !over.Load() {
 		select {
-		case <-l.came:
+		case <-l.triggered:
 			return true
 		case <-ctx.Done():
 			return false
@@ -155,37 +155,37 @@ func (l *lineTrigger) wait(ctx context.Context, over *atomic.Bool) bool {
 	return false
 }
 
-func (l *lineTrigger) due(bool) bool {
+func (l *lineTrigger) takeDue(bool) bool {
 	select {
-	case <-l.came:
+	case <-l.triggered:
 		return true
 	default:
 		return false
 	}
 }
 
-func (l *lineTrigger) lost() uint64 { return 0 }
+func (l *lineTrigger) lostTriggers() uint64 { return 0 }
 
 // close counts what is still on the line: in the hands of listen, behind it, and in the kernel's queue.
 func (l *lineTrigger) close() (remaining uint64, err error) {
 	close(l.end)
 	err = errors.Join(l.conn.SetReadDeadline(time.Now()), l.read.Wait(), l.conn.SetReadDeadline(time.Time{}))
-	queued, e := l.queued()
-	return l.held + uint64(len(l.came)) + queued, errors.Join(err, e, l.conn.Close(), os.Remove(l.path))
+	queued, e := l.drainQueue()
+	return l.heldTriggers + uint64(len(l.triggered)) + queued, errors.Join(err, e, l.conn.Close(), os.Remove(l.path))
 }
 
-// mostQueued ends the count of a line to which somebody sends for ever. No kernel's queue is that long.
-const mostQueued = 1 << 16
+// maxQueued ends the count of a line to which somebody sends for ever. No kernel's queue is that long.
+const maxQueued = 1 << 16
 
-// queued takes what is in the kernel's queue, and waits for nothing.
-func (l *lineTrigger) queued() (n uint64, err error) {
+// drainQueue takes what is in the kernel's queue, and waits for nothing.
+func (l *lineTrigger) drainQueue() (n uint64, err error) {
 	raw, err := l.conn.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
 	var b [1]byte
 	err = raw.Control(func(fd uintptr) {
-		for n < mostQueued {
+		for n < maxQueued {
 			switch _, _, e := unix.Recvfrom(int(fd), b[:], unix.MSG_DONTWAIT); e {
 			case nil:
 				n++

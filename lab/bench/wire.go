@@ -160,16 +160,16 @@ func readMessage(r io.Reader, v any) error {
 	return nil
 }
 
-// answerTime is how long the far process may take for an answer; a cell's checksums of the largest memory take a few
-// seconds.
-const answerTime = 60 * time.Second
+// farAnswerTimeout is how long the far process may take for an answer; a cell's checksums of the largest memory take a
+// few seconds.
+const farAnswerTimeout = 60 * time.Second
 
 // callFar sends a request and waits for its answer; the end of ctx ends the session.
 func callFar(ctx context.Context, conn net.Conn, r request) (*answer, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if err := conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(farAnswerTimeout)); err != nil {
 		return nil, wrapLost(ctx, err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()

@@ -123,7 +123,7 @@ func ofIPerf(s string) (float64, error) {
 }
 func ofShift(s string) (float64, error) { r, err := parseShift(s); return r["goodput_gbps"], err }
 func ofRun(s string) (float64, error) {
-	r, err := runs([]string{"quic"})[0].Measure(context.Background(),
+	r, err := carrierRuns([]string{"quic"})[0].Measure(context.Background(),
 		func(context.Context) ([]byte, error) { return []byte(s), nil })
 	return r["goodput_gbps"], err
 }

@@ -23,8 +23,8 @@ func decodeWord(w uint64) (source int, seq uint64, index int) {
 	return int(w>>56) - 1, w >> 16 & wordSequence, int(w & 0xffff)
 }
 
-// fill makes the words of a write.
-func fill(b []byte, source int, seq uint64) {
+// fillWords makes the words of a write.
+func fillWords(b []byte, source int, seq uint64) {
 	for i := 0; i+wordSize <= len(b); i += wordSize {
 		binary.LittleEndian.PutUint64(b[i:], word(source, seq, i/wordSize))
 	}

@@ -20,32 +20,32 @@ func readClock() *Clock {
 	return &Clock{Synchronised: state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0, MaxErrorUS: t.Maxerror}
 }
 
-// stamp is one answer of the other host: its clock in whole seconds, and this host's before the question and after the
-// answer.
-type stamp struct{ date, before, after time.Time }
+// clockReading is one answer of the other host: its clock in whole seconds, and this host's before the question and
+// after the answer.
+type clockReading struct{ remoteTime, requestedAt, answeredAt time.Time }
 
-// offset finds by how much the other clock is ahead from two successive answers between which its second has changed:
-// that was at some moment between the first question and the second answer.
-func offset(a, b stamp) (ahead, uncertain time.Duration, ok bool) {
-	if b.date.Sub(a.date) != time.Second {
+// clockOffset finds by how much the other clock is ahead from two successive answers between which its second has
+// changed: that was at some moment between the first question and the second answer.
+func clockOffset(a, b clockReading) (ahead, uncertain time.Duration, ok bool) {
+	if b.remoteTime.Sub(a.remoteTime) != time.Second {
 		return 0, 0, false
 	}
-	span := b.after.Sub(a.before)
-	return b.date.Sub(a.before.Add(span / 2)), span / 2, true
+	span := b.answeredAt.Sub(a.requestedAt)
+	return b.remoteTime.Sub(a.requestedAt.Add(span / 2)), span / 2, true
 }
 
 const (
 	// pollInterval bounds how exactly the moment is found at which the other's second changes.
 	pollInterval = 5 * time.Millisecond
-	// pollTime is long enough to see a second change, and once more if a pause hid the first.
-	pollTime = 2500 * time.Millisecond
+	// pollDuration is long enough to see a second change, and once more if a pause hid the first.
+	pollDuration = 2500 * time.Millisecond
 )
 
-// readRemote compares the clock of another host with this one's, by the dates of its answers over HTTP, which are in
-// whole seconds.
-func readRemote(ctx context.Context, url string) *Remote {
-	r := &Remote{URL: url}
-	ctx, cancel := context.WithTimeout(ctx, pollTime)
+// readRemoteClock compares the clock of another host with this one's, by the dates of its answers over HTTP, which are
+// in whole seconds.
+func readRemoteClock(ctx context.Context, url string) *RemoteClock {
+	r := &RemoteClock{URL: url}
+	ctx, cancel := context.WithTimeout(ctx, pollDuration)
 	defer cancel()
 	client := &http.Client{
 		Transport:     &http.Transport{},
@@ -58,40 +58,40 @@ func readRemote(ctx context.Context, url string) *Remote {
 		case <-time.After(pollInterval):
 		case <-ctx.Done():
 		}
-		var next stamp
+		var next clockReading
 		if next, err = fetchStamp(ctx, client, url); err != nil {
 			break
 		}
-		if ahead, by, ok := offset(last, next); ok {
+		if ahead, by, ok := clockOffset(last, next); ok {
 			r.OffsetUS, r.UncertaintyUS = ahead.Microseconds(), by.Microseconds()
 			return r
 		}
 		last = next
 	}
-	if errors.Is(err, context.DeadlineExceeded) && !last.date.IsZero() {
+	if errors.Is(err, context.DeadlineExceeded) && !last.remoteTime.IsZero() {
 		err = errors.New("the date of its answers did not change by a second")
 	}
 	r.Err = err.Error()
 	return r
 }
 
-func fetchStamp(ctx context.Context, client *http.Client, url string) (stamp, error) {
+func fetchStamp(ctx context.Context, client *http.Client, url string) (clockReading, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, url, http.NoBody)
 	if err != nil {
-		return stamp{}, err
+		return clockReading{}, err
 	}
-	s := stamp{before: time.Now()}
+	s := clockReading{requestedAt: time.Now()}
 	resp, err := client.Do(req)
 	if err != nil {
-		return stamp{}, err
+		return clockReading{}, err
 	}
-	s.after = time.Now()
+	s.answeredAt = time.Now()
 	_ = resp.Body.Close()
 	if via := resp.Header.Get("Via") + resp.Header.Get("Age"); via != "" {
-		return stamp{}, errors.New("somebody between answers in its place, as the headers Via and Age say")
+		return clockReading{}, errors.New("somebody between answers in its place, as the headers Via and Age say")
 	}
-	if s.date, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
-		return stamp{}, fmt.Errorf("its answers have no date: %w", err)
+	if s.remoteTime, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
+		return clockReading{}, fmt.Errorf("its answers have no date: %w", err)
 	}
 	return s, nil
 }

@@ -11,23 +11,23 @@ import (
 
 // Facts are what was found on a host. What could not be found out is zero, or nil.
 type Facts struct {
-	Limits     hostlimits.Snapshot `json:"limits"`
-	Interfaces []Interface         `json:"interfaces"` // that are up
-	Memory     int64               `json:"memory"`     // bytes that this process may use
-	Available  int64               `json:"available"`  // bytes of it that nobody uses
-	OpenFiles  uint64              `json:"open_files"` // that a process may have
-	Clock      *Clock              `json:"clock,omitempty"`
-	Remote     *Remote             `json:"remote_clock,omitempty"` // nil: not asked
-	Path       *Path               `json:"path,omitempty"`         // nil: not asked
-	Ports      []Port              `json:"ports"`
-	Places     []Place             `json:"places"`
-	Certs      []Certificate       `json:"certificates,omitempty"` // nil: not asked
+	Limits          hostlimits.Snapshot `json:"limits"`
+	Interfaces      []Interface         `json:"interfaces"` // that are up
+	UsableMemory    int64               `json:"memory"`     // bytes that this process may use
+	AvailableMemory int64               `json:"available"`  // bytes of it that nobody uses
+	MaxOpenFiles    uint64              `json:"open_files"` // that a process may have
+	Clock           *Clock              `json:"clock,omitempty"`
+	RemoteClock     *RemoteClock        `json:"remote_clock,omitempty"` // nil: not asked
+	Path            *Path               `json:"path,omitempty"`         // nil: not asked
+	Ports           []Port              `json:"ports"`
+	Directories     []Directory         `json:"places"`
+	Certs           []Certificate       `json:"certificates,omitempty"` // nil: not asked
 }
 
 // Certificate is one of those that the services show, or trust.
 type Certificate struct {
 	Name       string    `json:"name"` // empty: Err is about all of them
-	Ends       time.Time `json:"ends"`
+	NotAfter   time.Time `json:"ends"`
 	RemainingS float64   `json:"left_s"` // seconds until then, when it was read
 	Err        string    `json:"error,omitempty"`
 }
@@ -45,8 +45,8 @@ type Clock struct {
 	MaxErrorUS   int64 `json:"max_error_us"`
 }
 
-// Remote is another host's clock.
-type Remote struct {
+// RemoteClock is another host's clock.
+type RemoteClock struct {
 	URL           string `json:"url"`
 	OffsetUS      int64  `json:"offset_us"` // by which it is ahead of this host's
 	UncertaintyUS int64  `json:"uncertainty_us"`
@@ -73,35 +73,35 @@ type Port struct {
 	Err   string `json:"error,omitempty"` // why it could not be bound otherwise
 }
 
-// Place is a directory that will be written into.
-type Place struct {
-	Use      string `json:"use"` // state, output
-	Path     string `json:"path"`
-	Free     int64  `json:"free"` // bytes
-	Writable bool   `json:"writable"`
-	Network  bool   `json:"network"` // on another host
-	Err      string `json:"error,omitempty"`
+// Directory is a directory that will be written into.
+type Directory struct {
+	Use       string `json:"use"` // state, output
+	Path      string `json:"path"`
+	Free      int64  `json:"free"` // bytes
+	Writable  bool   `json:"writable"`
+	NetworkFS bool   `json:"network"` // on another host
+	Err       string `json:"error,omitempty"`
 }
 
 // Wants is what a configuration needs of the host. The zero value is that of no configuration.
 type Wants struct {
-	Configured bool
-	Nodes      int           // on this host
-	Shared     int64         // bytes of /dev/shm
-	Memory     int64         // bytes, those of /dev/shm included
-	Peers      int           // nodes in all
-	PhaseTime  time.Duration // of a phase, where clocks end it
-	Outputs    []string      // files and directories that are written
-	Unknown    bool          // memory depends on an input that was not read
+	Configured    bool
+	LocalNodes    int           // on this host
+	SharedMemory  int64         // bytes of /dev/shm
+	Memory        int64         // bytes, those of /dev/shm included
+	TotalNodes    int           // nodes in all
+	PhaseTime     time.Duration // of a phase, where clocks end it
+	Outputs       []string      // files and directories that are written
+	MemoryUnknown bool          // memory depends on an input that was not read
 }
 
 // WantsOf says what the nodes of a completed configuration that live on one host need there. So many are on this one; 0
 // is all of them, or one where the members are named, which is a cluster.
 func WantsOf(c config.Config, nodes int) (Wants, error) {
 	w := Wants{
-		Configured: true,
-		Peers:      c.Nodes,
-		Unknown:    !c.Generated(),
+		Configured:    true,
+		TotalNodes:    c.Nodes,
+		MemoryUnknown: !c.GeneratesData(),
 	}
 	for _, out := range c.FileOutputs() {
 		w.Outputs = append(w.Outputs, out.Output)
@@ -109,22 +109,22 @@ func WantsOf(c config.Config, nodes int) (Wants, error) {
 	_, w.PhaseTime = c.Phases()
 	var needs []config.Memory
 	for _, r := range c.Roles() {
-		m, err := c.Needs(r)
+		m, err := c.MemoryNeeds(r)
 		if err != nil {
 			return Wants{}, err
 		}
 		needs = append(needs, m)
 	}
 	slices.SortFunc(needs, func(a, b config.Memory) int { return cmp.Compare(b.Total(), a.Total()) })
-	w.Nodes = min(nodes, len(needs))
+	w.LocalNodes = min(nodes, len(needs))
 	switch {
 	case nodes == 0 && c.MemberNames() != nil:
-		w.Nodes = min(1, len(needs))
+		w.LocalNodes = min(1, len(needs))
 	case nodes == 0:
-		w.Nodes = len(needs)
+		w.LocalNodes = len(needs)
 	}
-	for _, m := range needs[:w.Nodes] { // which of them come here is not known: the largest
-		w.Shared += m.Shared()
+	for _, m := range needs[:w.LocalNodes] { // which of them come here is not known: the largest
+		w.SharedMemory += m.Shared()
 		w.Memory += m.Total()
 	}
 	return w, nil

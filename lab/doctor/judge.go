@@ -22,42 +22,42 @@ const (
 
 // Check is one thing that was looked at.
 type Check struct {
-	Name  string `json:"name"`
-	Level Level  `json:"level"`
-	Found string `json:"found"`        // a sentence
-	Do    string `json:"do,omitempty"` // a sentence; empty where there is nothing to do
+	Name   string `json:"name"`
+	Level  Level  `json:"level"`
+	Found  string `json:"found"`        // a sentence
+	Remedy string `json:"do,omitempty"` // a sentence; empty where there is nothing to do
 }
 
 const (
-	// socketBuffer is what the carriers ask the kernel for (transport/quic).
-	socketBuffer = 8 << 20
-	// ethernet is the packet up to which the carrier quic-go goes by the interface alone; with less on the path its
+	// socketBufferSize is what the carriers ask the kernel for (transport/quic).
+	socketBufferSize = 8 << 20
+	// ethernetMTU is the packet up to which the carrier quic-go goes by the interface alone; with less on the path its
 	// packets are lost.
-	ethernet = 1500
-	// jumbo is the packet beyond which larger ones bring nothing (docs/design/011-quic.md).
-	jumbo = 9000
-	// leastMTU is the smallest that QUIC works with, 1200 bytes of UDP and its headers.
-	leastMTU = 1280
+	ethernetMTU = 1500
+	// jumboMTU is the packet beyond which larger ones bring nothing (docs/design/011-quic.md).
+	jumboMTU = 9000
+	// minMTU is the smallest that QUIC works with, 1200 bytes of UDP and its headers.
+	minMTU = 1280
 	// A process has about 30 files and sockets of its own and fewer than 10 for each other node.
-	filesAlone, filesPerPeer = 64, 10
+	baseFiles, filesPerPeer = 64, 10
 	// Clocks matter to people who compare logs; a tenth of a second is what they see.
 	maxClockOffset = 100 * time.Millisecond
 	// A run's record has some 100 kB; below the first the store cannot grow any more, below the second somebody should
 	// know.
-	diskFails, diskWarns = 64 << 20, 1 << 30
-	// outputWarns: a node writes 1 GB/s where the disk bears it, so this is seconds.
-	outputWarns = 20 << 30
+	diskFailBelow, diskWarnBelow = 64 << 20, 1 << 30
+	// outputWarnBelow: a node writes 1 GB/s where the disk bears it, so this is seconds.
+	outputWarnBelow = 20 << 30
 )
 
-// certificate judges one by how long it is good.
-func (v *verdicts) certificate(c Certificate) {
+// judgeCertificate judges one by how long it is good.
+func (v *verdicts) judgeCertificate(c Certificate) {
 	const do = "Make new ones: ringlet certs; processes read them while they run (docs/deploying.md)."
 	name := "certificate"
 	if c.Name != "" {
 		name += " of " + c.Name
 	}
 	remaining := time.Duration(c.RemainingS * float64(time.Second))
-	at := c.Ends.Format("2006-01-02 15:04")
+	at := c.NotAfter.Format("2006-01-02 15:04")
 	switch {
 	case c.Err != "":
 		v.add(name, Fail, "Make it: ringlet certs, or give the directory that has it.", "it cannot be read: %s", c.Err)
@@ -78,31 +78,31 @@ func (v *verdicts) add(name string, level Level, do, format string, args ...any)
 		do = ""
 	}
 	*v = append(*v, Check{
-		Name:  name,
-		Level: level,
-		Found: fmt.Sprintf(format, args...),
-		Do:    do,
+		Name:   name,
+		Level:  level,
+		Found:  fmt.Sprintf(format, args...),
+		Remedy: do,
 	})
 }
 
 // Judge says what facts mean for what is wanted, in an order that is always the same.
 func Judge(f Facts, w Wants) []Check {
 	var v verdicts
-	v.limits(f.Limits, w)
-	v.memory(f, w)
-	v.files(f, w)
-	v.interfaces(f.Interfaces)
-	v.path(f.Path)
-	v.clock(f.Clock, w)
-	v.remote(f.Remote, w)
+	v.judgeLimits(f.Limits, w)
+	v.judgeMemory(f, w)
+	v.judgeOpenFiles(f, w)
+	v.judgeInterfaces(f.Interfaces)
+	v.judgePath(f.Path)
+	v.judgeClock(f.Clock, w)
+	v.judgeRemoteClock(f.RemoteClock, w)
 	for _, c := range f.Certs {
-		v.certificate(c)
+		v.judgeCertificate(c)
 	}
 	for _, p := range f.Ports {
-		v.port(p)
+		v.judgePort(p)
 	}
-	for _, p := range f.Places {
-		v.place(p)
+	for _, p := range f.Directories {
+		v.judgeDirectory(p)
 	}
 	return v
 }
@@ -118,19 +118,19 @@ func Worst(checks []Check) Level {
 	return worst
 }
 
-// limits are those of the machine that hostlimits judges; MTU, memory and what else is judged here by itself is left to
-// that.
-func (v *verdicts) limits(s hostlimits.Snapshot, w Wants) {
+// judgeLimits are those of the machine that hostlimits judges; MTU, memory and what else is judged here by itself is
+// left to that.
+func (v *verdicts) judgeLimits(s hostlimits.Snapshot, w Wants) {
 	binding := map[string]hostlimits.Finding{}
-	for _, b := range hostlimits.Judge(s, hostlimits.Wants{SocketBuffer: socketBuffer, Shm: w.Shared,
-		Processes: w.Nodes}) {
+	for _, b := range hostlimits.FindLimits(s, hostlimits.Requirements{SocketBuffer: socketBufferSize, Shm: w.SharedMemory,
+		Processes: w.LocalNodes}) {
 		binding[b.Limit] = b
 	}
 	limit := func(name string, known bool, binds Level, format string, args ...any) {
 		b, bound := binding[name]
 		switch {
 		case bound:
-			v.add(name, binds, b.Do, "%s", b.Wrong)
+			v.add(name, binds, b.Advice, "%s", b.Problem)
 		case !known:
 			v.add(name, Skipped, "", "it could not be found out")
 		default:
@@ -138,9 +138,9 @@ func (v *verdicts) limits(s hostlimits.Snapshot, w Wants) {
 		}
 	}
 	limit("net.core.rmem_max", s.RmemMax > 0, Warn, "the kernel gives a socket %s to receive into",
-		hostlimits.Size(s.RmemMax))
+		hostlimits.FormatBytes(s.RmemMax))
 	limit("net.core.wmem_max", s.WmemMax > 0, Warn, "the kernel gives a socket %s to send from",
-		hostlimits.Size(s.WmemMax))
+		hostlimits.FormatBytes(s.WmemMax))
 	limit("UDP GSO", true, Warn, "many packets are sent by one system call")
 	limit("UDP GRO", true, Warn, "many packets are received by one system call")
 	limit("cores", s.Cores > 0, Warn, "there are %d", s.Cores)
@@ -153,79 +153,80 @@ func (v *verdicts) limits(s hostlimits.Snapshot, w Wants) {
 	}
 	memlock := "as much memory as wanted may be locked"
 	if s.Memlock >= 0 {
-		memlock = hostlimits.Size(s.Memlock) + " may be locked"
+		memlock = hostlimits.FormatBytes(s.Memlock) + " may be locked"
 	}
 	v.add("memlock", OK, "", "%s; Ringlet locks none", memlock)
 	switch {
 	case !w.Configured:
 		v.add("/dev/shm", Skipped, "Give --config to compare it with what a configuration needs.", "there are %s free",
-			hostlimits.Size(s.ShmFree))
-	case w.Unknown && w.Shared == 0:
+			hostlimits.FormatBytes(s.ShmFree))
+	case w.MemoryUnknown && w.SharedMemory == 0:
 		v.add("/dev/shm", Skipped, "Give slot-size in the configuration.",
-			"there are %s free; what the slots for a recorded input need, only its reader knows", hostlimits.Size(s.ShmFree))
+			"there are %s free; what the slots for a recorded input need, only its reader knows", hostlimits.FormatBytes(s.ShmFree))
 	default:
-		limit("/dev/shm", true, Fail, "there are %s free, and the slots of %s need %s", hostlimits.Size(s.ShmFree),
-			many(w.Nodes, "node"), hostlimits.Size(w.Shared))
+		limit("/dev/shm", true, Fail, "there are %s free, and the slots of %s need %s", hostlimits.FormatBytes(s.ShmFree),
+			formatCount(w.LocalNodes, "node"), hostlimits.FormatBytes(w.SharedMemory))
 	}
 }
 
-func (v *verdicts) memory(f Facts, w Wants) {
+func (v *verdicts) judgeMemory(f Facts, w Wants) {
 	const name = "memory"
-	free := f.Available
-	if f.Memory > 0 {
-		free = min(free, f.Memory)
+	free := f.AvailableMemory
+	if f.UsableMemory > 0 {
+		free = min(free, f.UsableMemory)
 	}
 	switch {
-	case f.Available == 0:
+	case f.AvailableMemory == 0:
 		v.add(name, Skipped, "", "it could not be found out")
 	case !w.Configured:
 		v.add(name, Skipped, "Give --config to compare it with what a configuration needs.", "there are %s free",
-			hostlimits.Size(free))
+			hostlimits.FormatBytes(free))
 	case free < w.Memory:
 		v.add(name, Fail, "Take smaller or fewer slots (slots, slot-size), a smaller packing, or more hosts.",
-			"there are %s free, and %s need %s: processes would be killed", hostlimits.Size(free), many(w.Nodes, "node"),
-			hostlimits.Size(w.Memory))
+			"there are %s free, and %s need %s: processes would be killed", hostlimits.FormatBytes(free), formatCount(w.LocalNodes, "node"),
+			hostlimits.FormatBytes(w.Memory))
 	default:
-		v.add(name, OK, "", "there are %s free, and %s need %s", hostlimits.Size(free), many(w.Nodes, "node"),
-			hostlimits.Size(w.Memory))
+		v.add(name, OK, "", "there are %s free, and %s need %s", hostlimits.FormatBytes(free),
+			formatCount(w.LocalNodes, "node"),
+			hostlimits.FormatBytes(w.Memory))
 	}
 }
 
-func (v *verdicts) files(f Facts, w Wants) {
+func (v *verdicts) judgeOpenFiles(f Facts, w Wants) {
 	const name = "open files"
-	want := uint64(filesAlone + filesPerPeer*max(w.Peers, 1))
+	want := uint64(baseFiles + filesPerPeer*max(w.TotalNodes, 1))
 	switch {
-	case f.OpenFiles == 0:
+	case f.MaxOpenFiles == 0:
 		v.add(name, Skipped, "", "it could not be found out")
-	case f.OpenFiles < want:
+	case f.MaxOpenFiles < want:
 		v.add(name, Fail, fmt.Sprintf("ulimit -n %d, or LimitNOFILE=%d in the unit.", max(want, 4096), max(want, 4096)),
-			"a process may have %d files and sockets open, and a node wants up to %d", f.OpenFiles, want)
+			"a process may have %d files and sockets open, and a node wants up to %d", f.MaxOpenFiles, want)
 	default:
-		v.add(name, OK, "", "a process may have %d files and sockets open", f.OpenFiles)
+		v.add(name, OK, "", "a process may have %d files and sockets open", f.MaxOpenFiles)
 	}
 }
 
-func (v *verdicts) interfaces(all []Interface) {
+func (v *verdicts) judgeInterfaces(all []Interface) {
 	for _, i := range all {
 		name := "MTU of " + i.Name
 		switch {
 		case i.Loopback:
-		case i.MTU < leastMTU:
-			v.add(name, Fail, fmt.Sprintf("ip link set %s mtu %d", i.Name, ethernet),
-				"packets hold at most %d bytes, and the carriers need %d", i.MTU, leastMTU)
-		case i.MTU < ethernet:
-			v.add(name, Warn, fmt.Sprintf("Where the whole path bears it: ip link set %s mtu %d", i.Name, ethernet),
-				"packets hold at most %d bytes, fewer than the %d of Ethernet, so there are more of them", i.MTU, ethernet)
-		case i.MTU < jumbo:
+		case i.MTU < minMTU:
+			v.add(name, Fail, fmt.Sprintf("ip link set %s mtu %d", i.Name, ethernetMTU),
+				"packets hold at most %d bytes, and the carriers need %d", i.MTU, minMTU)
+		case i.MTU < ethernetMTU:
+			v.add(name, Warn, fmt.Sprintf("Where the whole path bears it: ip link set %s mtu %d", i.Name, ethernetMTU),
+				"packets hold at most %d bytes, fewer than the %d of Ethernet, so there are more of them", i.MTU, ethernetMTU)
+		case i.MTU < jumboMTU:
 			v.add(name, OK, "", "packets hold up to %d bytes; quic is faster with %d, where the whole path bears them", i.MTU,
-				jumbo)
+				jumboMTU)
 		default:
 			v.add(name, OK, "", "packets hold up to %d bytes", i.MTU)
 		}
 	}
 }
 
-func (v *verdicts) path(p *Path) {
+func (v *verdicts) judgePath(p *Path) {
 	if p == nil {
 		v.add("path", Skipped, "Give --peer HOST to look at the way to another host of the run.", "no peer was named")
 		return
@@ -253,19 +254,19 @@ func (v *verdicts) path(p *Path) {
 			"%s does not say that small datagrams arrive, so the size of packets cannot be found out", p.Address)
 	case p.LargestArrived >= p.InterfaceMTU:
 		v.add(name, OK, "", "packets of %d bytes arrive at %s", p.LargestArrived, where)
-	case p.LargestArrived >= ethernet:
+	case p.LargestArrived >= ethernetMTU:
 		v.add(name, Warn, fmt.Sprintf("Let the switches between pass %d bytes, or set the interface's MTU to %d.",
 			p.InterfaceMTU, p.LargestArrived),
 			"packets of %d bytes arrive at %s, and the interface bears %d: %s", p.LargestArrived, where, p.InterfaceMTU, how)
 	default:
 		v.add(name, Fail, fmt.Sprintf("Set the MTU of the interface to %d, or mend what is between.",
-			max(p.LargestArrived, leastMTU)),
+			max(p.LargestArrived, minMTU)),
 			"packets of %d bytes arrive at %s, and the interface bears %d: %s, and carriers would send larger ones",
 			p.LargestArrived, where, p.InterfaceMTU, how)
 	}
 }
 
-func (v *verdicts) clock(c *Clock, w Wants) {
+func (v *verdicts) judgeClock(c *Clock, w Wants) {
 	const name = "clock"
 	const do = "Run chronyd, or another NTP client: timedatectl set-ntp true"
 	level := Warn
@@ -285,7 +286,7 @@ func (v *verdicts) clock(c *Clock, w Wants) {
 	}
 }
 
-func (v *verdicts) remote(r *Remote, w Wants) {
+func (v *verdicts) judgeRemoteClock(r *RemoteClock, w Wants) {
 	if r == nil {
 		v.add("clock of the control", Skipped, "Give --clock URL to compare it, e.g. http://HOST:PORT/livez.",
 			"no address was given")
@@ -313,7 +314,7 @@ func (v *verdicts) remote(r *Remote, w Wants) {
 	}
 }
 
-func (v *verdicts) port(p Port) {
+func (v *verdicts) judgePort(p Port) {
 	number, _, _ := strings.Cut(p.Name, "/")
 	switch {
 	case p.InUse:
@@ -327,11 +328,11 @@ func (v *verdicts) port(p Port) {
 	}
 }
 
-func (v *verdicts) place(p Place) {
+func (v *verdicts) judgeDirectory(p Directory) {
 	name := p.Use + " directory"
-	warns := int64(diskWarns)
+	warns := int64(diskWarnBelow)
 	if p.Use == useOutput {
-		warns = outputWarns
+		warns = outputWarnBelow
 	}
 	switch {
 	case p.Path == "":
@@ -341,19 +342,19 @@ func (v *verdicts) place(p Place) {
 	case !p.Writable:
 		v.add(name, Fail, "Give the user who runs Ringlet the right to write there.", "%s cannot be written by this user",
 			p.Path)
-	case p.Free < diskFails:
-		v.add(name, Fail, "Make room, or name another directory.", "%s has %s left", p.Path, hostlimits.Size(p.Free))
-	case p.Network && p.Use == useState:
+	case p.Free < diskFailBelow:
+		v.add(name, Fail, "Make room, or name another directory.", "%s has %s left", p.Path, hostlimits.FormatBytes(p.Free))
+	case p.NetworkFS && p.Use == useState:
 		v.add(name, Warn, "Name a directory on a disk of this host: locks and syncs over a network are not to be trusted "+
 			"with records.", "%s is on a network file system", p.Path)
 	case p.Free < warns:
-		v.add(name, Warn, "Make room before a long run.", "%s has %s left", p.Path, hostlimits.Size(p.Free))
+		v.add(name, Warn, "Make room before a long run.", "%s has %s left", p.Path, hostlimits.FormatBytes(p.Free))
 	default:
-		v.add(name, OK, "", "%s has %s left", p.Path, hostlimits.Size(p.Free))
+		v.add(name, OK, "", "%s has %s left", p.Path, hostlimits.FormatBytes(p.Free))
 	}
 }
 
-func many(n int, what string) string {
+func formatCount(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

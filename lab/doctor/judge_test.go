@@ -28,12 +28,12 @@ func healthy() Facts {
 			ShmFree:   8 << 30,
 			Memlock:   -1,
 		},
-		Interfaces: []Interface{{"lo", 65536, true}, {"eth0", 9000, false}},
-		Memory:     32 << 30,
-		Available:  30 << 30,
-		OpenFiles:  4096,
-		Clock:      &Clock{true, 1500},
-		Remote:     &Remote{URL: "http://c:1/livez", OffsetUS: 3000, UncertaintyUS: 4000},
+		Interfaces:      []Interface{{"lo", 65536, true}, {"eth0", 9000, false}},
+		UsableMemory:    32 << 30,
+		AvailableMemory: 30 << 30,
+		MaxOpenFiles:    4096,
+		Clock:           &Clock{true, 1500},
+		RemoteClock:     &RemoteClock{URL: "http://c:1/livez", OffsetUS: 3000, UncertaintyUS: 4000},
 		Path: &Path{
 			Peer:           "n1",
 			Address:        "10.0.0.2",
@@ -41,24 +41,24 @@ func healthy() Facts {
 			LargestArrived: 9000,
 			Answered:       true,
 		},
-		Certs: []Certificate{{Name: "control", Ends: time.Unix(2e9, 0), RemainingS: 30 * 86400}},
+		Certs: []Certificate{{Name: "control", NotAfter: time.Unix(2e9, 0), RemainingS: 30 * 86400}},
 		Ports: []Port{{Name: "7946/tcp"}},
-		Places: []Place{{Use: useState, Path: "/var/lib/ringlet", Free: 100 << 30,
+		Directories: []Directory{{Use: useState, Path: "/var/lib/ringlet", Free: 100 << 30,
 			Writable: true}},
 	}
 }
 
 var wanted = Wants{
-	Configured: true,
-	Nodes:      2,
-	Shared:     1 << 30,
-	Memory:     2 << 30,
-	Peers:      4,
+	Configured:   true,
+	LocalNodes:   2,
+	SharedMemory: 1 << 30,
+	Memory:       2 << 30,
+	TotalNodes:   4,
 }
 
 func TestJudge(t *testing.T) {
 	for _, c := range Judge(healthy(), wanted) {
-		if c.Level != OK || c.Do != "" || c.Found == "" {
+		if c.Level != OK || c.Remedy != "" || c.Found == "" {
 			t.Errorf("of a healthy host: %+v", c)
 		}
 	}
@@ -94,12 +94,13 @@ func TestJudge(t *testing.T) {
 		"cores":              {func(f *Facts, _ *Wants) { f.Limits.Cores = 1 }, "cores", Warn, "take turns"},
 		"shm":                {func(f *Facts, _ *Wants) { f.Limits.ShmFree = 64 << 20 }, "/dev/shm", Fail, "64.0 MiB"},
 		"shm, nothing asked": {func(_ *Facts, w *Wants) { *w = Wants{} }, "/dev/shm", Skipped, "--config"},
-		"shm, recorded":      {func(_ *Facts, w *Wants) { w.Shared, w.Unknown = 0, true }, "/dev/shm", Skipped, "slot-size"},
-		"memory":             {func(f *Facts, _ *Wants) { f.Available = 1 << 30 }, "memory", Fail, "would be killed"},
-		"memory, a limit":    {func(f *Facts, _ *Wants) { f.Memory = 1 << 30 }, "memory", Fail, "1.0 GiB free"},
-		"memory, unknown":    {func(f *Facts, _ *Wants) { f.Available = 0 }, "memory", Skipped, ""},
-		"files":              {func(f *Facts, _ *Wants) { f.OpenFiles = 100 }, "open files", Fail, "104"},
-		"files, many":        {func(_ *Facts, w *Wants) { w.Peers = 500 }, "open files", Fail, "5064"},
+		"shm, recorded": {func(_ *Facts, w *Wants) { w.SharedMemory, w.MemoryUnknown = 0, true }, "/dev/shm", Skipped,
+			"slot-size"},
+		"memory":          {func(f *Facts, _ *Wants) { f.AvailableMemory = 1 << 30 }, "memory", Fail, "would be killed"},
+		"memory, a limit": {func(f *Facts, _ *Wants) { f.UsableMemory = 1 << 30 }, "memory", Fail, "1.0 GiB free"},
+		"memory, unknown": {func(f *Facts, _ *Wants) { f.AvailableMemory = 0 }, "memory", Skipped, ""},
+		"files":           {func(f *Facts, _ *Wants) { f.MaxOpenFiles = 100 }, "open files", Fail, "104"},
+		"files, many":     {func(_ *Facts, w *Wants) { w.TotalNodes = 500 }, "open files", Fail, "5064"},
 		"plain Ethernet": {func(f *Facts, _ *Wants) { f.Interfaces[1].MTU = 1500 }, "MTU of eth0", OK,
 			"quic is faster"},
 		"less than Ethernet": {func(f *Facts, _ *Wants) { f.Interfaces[1].MTU = 1400 }, "MTU of eth0", Warn, "1400"},
@@ -123,28 +124,29 @@ func TestJudge(t *testing.T) {
 		"clock free, phases end by it": {func(f *Facts, w *Wants) {
 			f.Clock.Synchronised, w.PhaseTime = false, time.Millisecond
 		}, "clock", Fail, "phases of 1ms"},
-		"clocks apart": {func(f *Facts, _ *Wants) { f.Remote.OffsetUS = -2e6 }, "clock of http://c:1/livez", Warn,
+		"clocks apart": {func(f *Facts, _ *Wants) { f.RemoteClock.OffsetUS = -2e6 }, "clock of http://c:1/livez", Warn,
 			"2s behind"},
-		"clocks apart a bit": {func(f *Facts, w *Wants) { f.Remote.OffsetUS, w.PhaseTime = 20e3, 50*time.Millisecond },
+		"clocks apart a bit": {func(f *Facts, w *Wants) { f.RemoteClock.OffsetUS, w.PhaseTime = 20e3, 50*time.Millisecond },
 			"clock of http://c:1/livez", Fail, "20ms ahead of"},
-		"clock not asked": {func(f *Facts, _ *Wants) { f.Remote = nil }, "clock of the control", Skipped, "--clock"},
-		"clock not there": {func(f *Facts, _ *Wants) { f.Remote.Err = "refused" }, "clock of http://c:1/livez", Skipped,
+		"clock not asked": {func(f *Facts, _ *Wants) { f.RemoteClock = nil }, "clock of the control", Skipped, "--clock"},
+		"clock not there": {func(f *Facts, _ *Wants) { f.RemoteClock.Err = "refused" }, "clock of http://c:1/livez", Skipped,
 			"refused"},
 		"port taken": {func(f *Facts, _ *Wants) { f.Ports[0].InUse = true }, "port 7946/tcp", Fail, "sport = :7946"},
 		"port not to be had": {func(f *Facts, _ *Wants) { f.Ports[0].Err = "permission denied" }, "port 7946/tcp", Fail,
 			"permission denied"},
-		"no state": {func(f *Facts, _ *Wants) { f.Places[0] = Place{Use: useState} }, "state directory", Skipped,
+		"no state": {func(f *Facts, _ *Wants) { f.Directories[0] = Directory{Use: useState} }, "state directory", Skipped,
 			"--state"},
-		"state a file": {func(f *Facts, _ *Wants) { f.Places[0].Err = "/x is no directory" }, "state directory", Fail,
+		"state a file": {func(f *Facts, _ *Wants) { f.Directories[0].Err = "/x is no directory" }, "state directory", Fail,
 			"/x"},
-		"state not writable": {func(f *Facts, _ *Wants) { f.Places[0].Writable = false }, "state directory", Fail,
+		"state not writable": {func(f *Facts, _ *Wants) { f.Directories[0].Writable = false }, "state directory", Fail,
 			"right to write"},
-		"state full": {func(f *Facts, _ *Wants) { f.Places[0].Free = 1 << 20 }, "state directory", Fail,
+		"state full": {func(f *Facts, _ *Wants) { f.Directories[0].Free = 1 << 20 }, "state directory", Fail,
 			"1.0 MiB left"},
-		"state nearly full": {func(f *Facts, _ *Wants) { f.Places[0].Free = 500 << 20 }, "state directory", Warn,
+		"state nearly full": {func(f *Facts, _ *Wants) { f.Directories[0].Free = 500 << 20 }, "state directory", Warn,
 			"500.0 MiB left"},
-		"state far away": {func(f *Facts, _ *Wants) { f.Places[0].Network = true }, "state directory", Warn, "network"},
-		"output": {func(f *Facts, _ *Wants) { f.Places[0].Use, f.Places[0].Free = useOutput, 2<<30 },
+		"state far away": {func(f *Facts, _ *Wants) { f.Directories[0].NetworkFS = true }, "state directory", Warn,
+			"network"},
+		"output": {func(f *Facts, _ *Wants) { f.Directories[0].Use, f.Directories[0].Free = useOutput, 2<<30 },
 			"output directory", Warn, "2.0 GiB left"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,10 +159,10 @@ func TestJudge(t *testing.T) {
 					continue
 				}
 				found = true
-				if c.Level != tc.level || !strings.Contains(c.Found+" "+c.Do, tc.says) {
+				if c.Level != tc.level || !strings.Contains(c.Found+" "+c.Remedy, tc.says) {
 					t.Errorf("%+v, want %s with %q", c, tc.level, tc.says)
 				}
-				if (c.Level == Fail || c.Level == Warn) && c.Do == "" {
+				if (c.Level == Fail || c.Level == Warn) && c.Remedy == "" {
 					t.Errorf("%+v does not say what to do", c)
 				}
 			}
@@ -213,11 +215,14 @@ func TestWantsOf(t *testing.T) {
 		says     func(Wants) bool
 	}{
 		"all on one host": {[]string{"nodes=3"}, 0, 3,
-			func(w Wants) bool { return w.Shared > 0 && w.Memory > w.Shared && w.Peers == 3 }},
-		"a cluster":     {[]string{"nodes=3", "members=a,b,c"}, 0, 1, func(w Wants) bool { return w.Shared > 0 }},
-		"two of them":   {[]string{"nodes=3", "members=a,b,c"}, 2, 2, func(w Wants) bool { return w.Shared > 0 }},
-		"more than all": {[]string{"nodes=3"}, 9, 3, func(w Wants) bool { return w.Shared > 0 }},
-		"an input":      {[]string{"input=x.mdf"}, 0, 4, func(w Wants) bool { return w.Unknown && w.Shared == 0 }},
+			func(w Wants) bool { return w.SharedMemory > 0 && w.Memory > w.SharedMemory && w.TotalNodes == 3 }},
+		"a cluster":     {[]string{"nodes=3", "members=a,b,c"}, 0, 1, func(w Wants) bool { return w.SharedMemory > 0 }},
+		"two of them":   {[]string{"nodes=3", "members=a,b,c"}, 2, 2, func(w Wants) bool { return w.SharedMemory > 0 }},
+		"more than all": {[]string{"nodes=3"}, 9, 3, func(w Wants) bool { return w.SharedMemory > 0 }},
+		"an input": {[]string{"input=x.mdf"}, 0, 4, func(w Wants) bool {
+			return w.MemoryUnknown &&
+				w.SharedMemory == 0
+		}},
 		"an output": {[]string{"output=/data/"}, 1, 1,
 			func(w Wants) bool { return slices.Equal(w.Outputs, []string{"/data/"}) }},
 		"clocks end phases": {[]string{"phase-end=5ms"}, 1, 1, func(w Wants) bool {
@@ -228,7 +233,7 @@ func TestWantsOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if w, err := WantsOf(c, tc.nodes); err != nil || w.Nodes != tc.here || !w.Configured || !tc.says(w) {
+		if w, err := WantsOf(c, tc.nodes); err != nil || w.LocalNodes != tc.here || !w.Configured || !tc.says(w) {
 			t.Errorf("%s: %+v, %v", name, w, err)
 		}
 	}
@@ -241,7 +246,7 @@ func TestManualListsEveryCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := healthy()
-	f.Places = append(f.Places, Place{Use: useOutput})
+	f.Directories = append(f.Directories, Directory{Use: useOutput})
 	for _, c := range Judge(f, wanted) {
 		name := c.Name
 		for _, of := range []string{"MTU of", "path to", "clock of", "certificate of", "port"} {

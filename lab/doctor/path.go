@@ -16,21 +16,21 @@ import (
 	"ringlet/node/hostlimits"
 )
 
-// answer is what became of one probe.
-type answer struct {
+// probeResult is what became of one probe.
+type probeResult struct {
 	arrived     bool
 	reportedMTU int        // the packet that fits, where the network said that the probe does not; 0: it did not say
 	refusedBy   netip.Addr // who refused it in the peer's place; invalid: nobody
 }
 
-// ladder are the sizes of packets that networks bear: jumbo frames, Ethernet, behind PPPoE, VXLAN, WireGuard, and what
-// IPv6 demands.
-var ladder = []int{jumbo, ethernet, 1492, 1450, 1420, leastMTU}
+// probeSizes are the sizes of packets that networks bear: jumbo frames, Ethernet, behind PPPoE, VXLAN, WireGuard, and
+// what IPv6 demands.
+var probeSizes = []int{jumboMTU, ethernetMTU, 1492, 1450, 1420, minMTU}
 
-// search finds the largest packet that arrives, up to local. A probe that is not answered is tried twice: kernels
-// answer no more than six or so at once, and one a second from then on, so few are to be made that arrive.
-func search(local int, probe func(size int) (answer, error)) (p Path, err error) {
-	p.InterfaceMTU = min(local, jumbo)
+// searchPathMTU finds the largest packet that arrives, up to local. A probe that is not answered is tried twice:
+// kernels answer no more than six or so at once, and one a second from then on, so few are to be made that arrive.
+func searchPathMTU(local int, probe func(size int) (probeResult, error)) (p Path, err error) {
+	p.InterfaceMTU = min(local, jumboMTU)
 	try := func(size int) (bool, error) {
 		for range 2 {
 			a, err := probe(size)
@@ -56,7 +56,7 @@ func search(local int, probe func(size int) (answer, error)) (p Path, err error)
 	if p.Answered, err = try(small); err != nil || !p.Answered {
 		return p, err
 	}
-	sizes := slices.DeleteFunc(slices.Clone(ladder), func(s int) bool { return s >= p.InterfaceMTU })
+	sizes := slices.DeleteFunc(slices.Clone(probeSizes), func(s int) bool { return s >= p.InterfaceMTU })
 	for _, size := range append([]int{p.InterfaceMTU}, sizes...) {
 		if ok, err := try(size); ok || err != nil {
 			return p, err
@@ -65,14 +65,14 @@ func search(local int, probe func(size int) (answer, error)) (p Path, err error)
 	return p, nil
 }
 
-// probeWait is how long an answer may take: a round trip around the world.
-const probeWait = 400 * time.Millisecond
+// probeTimeout is how long an answer may take: a round trip around the world.
+const probeTimeout = 400 * time.Millisecond
 
 // probePort is where traceroute sends to as well: nobody listens there, so a host says that a datagram has arrived.
 const probePort = 33434
 
-// readPath looks at the way to a peer.
-func readPath(ctx context.Context, peer string) *Path {
+// probePath looks at the way to a peer.
+func probePath(ctx context.Context, peer string) *Path {
 	fail := func(format string, args ...any) *Path { return &Path{Peer: peer, Err: fmt.Sprintf(format, args...)} }
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", peer)
 	if err != nil {
@@ -91,18 +91,19 @@ func readPath(ctx context.Context, peer string) *Path {
 	}
 	_, mtu := hostlimits.InterfaceOf(c.LocalAddr().(*net.UDPAddr).IP)
 	if to.Addr().IsLoopback() || mtu == 0 {
-		mtu = jumbo
+		mtu = jumboMTU
 	}
-	p, err := search(mtu, pr.probe)
-	p.Peer, p.Address, p.Routed = peer, to.Addr().String(), !linked(to.Addr())
+	p, err := searchPathMTU(mtu, pr.probe)
+	p.Peer, p.Address, p.Routed = peer, to.Addr().String(), !onLocalNetwork(to.Addr())
 	if err != nil {
 		p.Err = err.Error()
 	}
 	return &p
 }
 
-// linked says whether an address is this host's own or of a network that it is on, so that no router is between.
-func linked(to netip.Addr) bool {
+// onLocalNetwork says whether an address is this host's own or of a network that it is on, so that no router is
+// between.
+func onLocalNetwork(to netip.Addr) bool {
 	addrs, _ := net.InterfaceAddrs() // none is none that it is on
 	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok && n.Contains(to.AsSlice()) {
@@ -147,33 +148,33 @@ func newProber(c *net.UDPConn, to netip.Addr) (*prober, error) {
 
 // probe sends a packet of a size and waits for what becomes of it. Whatever the peer itself refuses has arrived there;
 // what somebody between refuses has not.
-func (p *prober) probe(size int) (answer, error) {
+func (p *prober) probe(size int) (probeResult, error) {
 	_, err := p.conn.Write(make([]byte, size-p.headers))
 	if err == nil {
-		if err = p.conn.SetReadDeadline(time.Now().Add(probeWait)); err != nil {
-			return answer{}, err
+		if err = p.conn.SetReadDeadline(time.Now().Add(probeTimeout)); err != nil {
+			return probeResult{}, err
 		}
 		_, err = p.conn.Read(make([]byte, 1))
 	}
-	from := p.refuser()
+	from := p.lastICMPSender()
 	switch {
 	case errors.Is(err, unix.EMSGSIZE):
-		return answer{reportedMTU: p.known()}, nil
+		return probeResult{reportedMTU: p.kernelPathMTU()}, nil
 	case err == nil, from == p.to:
-		return answer{arrived: true}, nil
+		return probeResult{arrived: true}, nil
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, unix.ENOBUFS):
 		// lost on the way, or by this host's own interface
-		return answer{}, nil
+		return probeResult{}, nil
 	case errors.Is(err, unix.ECONNREFUSED): // as if it were the host: a firewall that rejects
-		return answer{refusedBy: from}, nil
+		return probeResult{refusedBy: from}, nil
 	case from.IsValid():
-		return answer{}, fmt.Errorf("%v says of a packet of %d bytes: %w", from, size, err)
+		return probeResult{}, fmt.Errorf("%v says of a packet of %d bytes: %w", from, size, err)
 	}
-	return answer{}, fmt.Errorf("a packet of %d bytes: %w", size, err)
+	return probeResult{}, fmt.Errorf("a packet of %d bytes: %w", size, err)
 }
 
-// refuser is who sent the last ICMP message that the socket was given; invalid if there is none.
-func (p *prober) refuser() (from netip.Addr) {
+// lastICMPSender is who sent the last ICMP message that the socket was given; invalid if there is none.
+func (p *prober) lastICMPSender() (from netip.Addr) {
 	_ = p.raw.Control(func(fd uintptr) {
 		more := make([]byte, 512)
 		for {
@@ -181,7 +182,7 @@ func (p *prober) refuser() (from netip.Addr) {
 			if err != nil {
 				return
 			}
-			if one := offender(more[:n]); one.IsValid() {
+			if one := icmpSender(more[:n]); one.IsValid() {
 				from = one
 			}
 		}
@@ -189,9 +190,9 @@ func (p *prober) refuser() (from netip.Addr) {
 	return from
 }
 
-// offender is who sent the ICMP message that a control message of the kernel tells of: struct sock_extended_err, and
+// icmpSender is who sent the ICMP message that a control message of the kernel tells of: struct sock_extended_err, and
 // behind it the sockaddr of the sender. It is invalid for what this host found out by itself.
-func offender(control []byte) netip.Addr {
+func icmpSender(control []byte) netip.Addr {
 	const origin, sender = 4, 16 // offsets
 	all, _ := unix.ParseSocketControlMessage(control)
 	for _, m := range all {
@@ -205,8 +206,8 @@ func offender(control []byte) netip.Addr {
 	return netip.Addr{}
 }
 
-// known is the largest packet that the kernel knows to fit the whole way.
-func (p *prober) known() (mtu int) {
+// kernelPathMTU is the largest packet that the kernel knows to fit the whole way.
+func (p *prober) kernelPathMTU() (mtu int) {
 	level, name := unix.IPPROTO_IP, unix.IP_MTU
 	if p.ipv6 {
 		level, name = unix.IPPROTO_IPV6, unix.IPV6_MTU

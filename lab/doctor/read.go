@@ -30,29 +30,29 @@ const (
 
 // Options say where to look.
 type Options struct {
-	Host    string   // address that services bind
-	Ports   []string // NUMBER or NUMBER/udp
-	Peer    string   // host whose way to look at; "" is none
-	Clock   string   // URL of the host whose clock to compare; "" is none
-	State   string   // directory of the control's records; "" is none
-	Outputs []string // files and directories that events are written to
-	Certs   string   // directory of certificates; "" is none
+	Host     string   // address that services bind
+	Ports    []string // NUMBER or NUMBER/udp
+	Peer     string   // host whose way to look at; "" is none
+	ClockURL string   // URL of the host whose clock to compare; "" is none
+	State    string   // directory of the control's records; "" is none
+	Outputs  []string // files and directories that events are written to
+	Certs    string   // directory of certificates; "" is none
 }
 
 // Read looks at this host. What takes time, the way to a peer and another clock, is looked at together.
 func Read(ctx context.Context, o Options) (Facts, error) {
 	f := Facts{
-		Limits:     hostlimits.Read(o.Host),
-		Interfaces: interfaces(),
-		Memory:     hostlimits.Memory(),
-		Available:  available("/proc/meminfo"),
-		OpenFiles:  openFiles(),
-		Clock:      readClock(),
-		Places:     []Place{place(useState, o.State)},
+		Limits:          hostlimits.ReadSnapshot(o.Host),
+		Interfaces:      interfaces(),
+		UsableMemory:    hostlimits.MemoryLimit(),
+		AvailableMemory: availableMemory("/proc/meminfo"),
+		MaxOpenFiles:    openFiles(),
+		Clock:           readClock(),
+		Directories:     []Directory{inspectDirectory(useState, o.State)},
 	}
 	f.Certs = certificates(o.Certs, time.Now())
 	for _, out := range o.Outputs {
-		f.Places = append(f.Places, place(useOutput, dirOf(out)))
+		f.Directories = append(f.Directories, inspectDirectory(useOutput, outputDir(out)))
 	}
 	for _, p := range o.Ports {
 		port, err := tryPort(ctx, o.Host, p)
@@ -63,10 +63,10 @@ func Read(ctx context.Context, o Options) (Facts, error) {
 	}
 	var far sync.WaitGroup
 	if o.Peer != "" {
-		far.Go(func() { f.Path = readPath(ctx, o.Peer) })
+		far.Go(func() { f.Path = probePath(ctx, o.Peer) })
 	}
-	if o.Clock != "" {
-		far.Go(func() { f.Remote = readRemote(ctx, o.Clock) })
+	if o.ClockURL != "" {
+		far.Go(func() { f.RemoteClock = readRemoteClock(ctx, o.ClockURL) })
 	}
 	far.Wait()
 	return f, ctx.Err()
@@ -89,7 +89,7 @@ func certificates(dir string, now time.Time) (list []Certificate) {
 		if e.Err != nil {
 			c.Err = e.Err.Error()
 		} else {
-			c.Ends, c.RemainingS = e.NotAfter.UTC(), e.NotAfter.Sub(now).Seconds()
+			c.NotAfter, c.RemainingS = e.NotAfter.UTC(), e.NotAfter.Sub(now).Seconds()
 		}
 		list = append(list, c)
 	}
@@ -107,8 +107,8 @@ func interfaces() []Interface {
 	return out
 }
 
-// available is the memory that nobody uses, in bytes, 0 where it could not be found.
-func available(meminfo string) int64 {
+// availableMemory is the memory that nobody uses, in bytes, 0 where it could not be found.
+func availableMemory(meminfo string) int64 {
 	f, err := os.Open(meminfo)
 	if err != nil {
 		return 0
@@ -160,8 +160,8 @@ func tryPort(ctx context.Context, host, text string) (Port, error) {
 	return p, nil
 }
 
-// dirOf is the directory that an output is written into: itself, or that of a file.
-func dirOf(output string) string {
+// outputDir is the directory that an output is written into: itself, or that of a file.
+func outputDir(output string) string {
 	if strings.HasSuffix(output, "/") {
 		return output
 	}
@@ -171,13 +171,13 @@ func dirOf(output string) string {
 	return filepath.Dir(output)
 }
 
-// networked are file systems of other hosts: NFS, CIFS, SMB2, Ceph, FUSE's sshfs not among them, since FUSE is local as
-// well.
-var networked = []int64{unix.NFS_SUPER_MAGIC, 0xff534d42, 0xfe534d42, 0x00c36400}
+// networkFSTypes are file systems of other hosts: NFS, CIFS, SMB2, Ceph, FUSE's sshfs not among them, since FUSE is
+// local as well.
+var networkFSTypes = []int64{unix.NFS_SUPER_MAGIC, 0xff534d42, 0xfe534d42, 0x00c36400}
 
-// place looks at a directory; where it is not there yet, at the one in which it will be made.
-func place(use, path string) Place {
-	p := Place{Use: use, Path: path}
+// inspectDirectory looks at a directory; where it is not there yet, at the one in which it will be made.
+func inspectDirectory(use, path string) Directory {
+	p := Directory{Use: use, Path: path}
 	if path == "" {
 		return p
 	}
@@ -201,8 +201,8 @@ func place(use, path string) Place {
 		return p
 	}
 	p.Free, p.Writable = int64(fsys.Bavail)*fsys.Bsize, unix.Access(at, unix.W_OK|unix.X_OK) == nil
-	for _, t := range networked {
-		p.Network = p.Network || int64(uint32(fsys.Type)) == t
+	for _, t := range networkFSTypes {
+		p.NetworkFS = p.NetworkFS || int64(uint32(fsys.Type)) == t
 	}
 	return p
 }

@@ -37,37 +37,40 @@ func TestSearch(t *testing.T) {
 		"nobody answers":        {1500, 1500, 1e6, true, Path{InterfaceMTU: 1500}},
 	} {
 		arrived := 0
-		got, err := search(tc.local, func(size int) (answer, error) {
+		got, err := searchPathMTU(tc.local, func(size int) (probeResult, error) {
 			switch {
 			case tc.silent, size > tc.carries && size < tc.reportsFrom:
-				return answer{}, nil
+				return probeResult{}, nil
 			case size >= tc.reportsFrom:
-				return answer{reportedMTU: tc.carries}, nil
+				return probeResult{reportedMTU: tc.carries}, nil
 			}
 			arrived++
-			return answer{arrived: true}, nil
+			return probeResult{arrived: true}, nil
 		})
 		if got != tc.want || err != nil || arrived > 6 {
 			t.Errorf("%s: %+v, %v, %d arrived; want %+v", name, got, err, arrived, tc.want)
 		}
 	}
-	if _, err := search(1500, func(int) (answer, error) { return answer{}, errors.New("no route") }); err == nil {
+	if _, err := searchPathMTU(1500, func(int) (probeResult, error) {
+		return probeResult{},
+			errors.New("no route")
+	}); err == nil {
 		t.Error("an error of a probe is not told")
 	}
 }
 
 func TestPathOnLoopback(t *testing.T) {
-	if p := readPath(t.Context(), "127.0.0.1"); !p.Answered || p.LargestArrived != jumbo || p.Err != "" {
+	if p := probePath(t.Context(), "127.0.0.1"); !p.Answered || p.LargestArrived != jumboMTU || p.Err != "" {
 		t.Errorf("%+v", p)
 	}
-	if p := readPath(t.Context(), "no.such.host.invalid"); p.Err == "" {
+	if p := probePath(t.Context(), "no.such.host.invalid"); p.Err == "" {
 		t.Errorf("%+v", p)
 	}
 }
 
 // threeHosts are a near one, a router and a far one, not connected yet; run fails the test for an error.
 func threeHosts(t *testing.T) (ns [3]*netns.Namespace, run func(error)) {
-	if err := netns.Possible(); err != nil {
+	if err := netns.CheckSupported(); err != nil {
 		t.Skip("no networks can be made here: ", err)
 	}
 	for i := range ns {
@@ -94,7 +97,7 @@ func TestPathThroughNetworks(t *testing.T) {
 		netns.NewInterface(ns[2], "d", "10.0.1.1/24", 1420)))
 	run(netns.Connect(netns.NewInterface(ns[0], "e", "10.0.2.1/24", 9000),
 		netns.NewInterface(ns[2], "f", "10.0.2.2/24", 1500)))
-	run(ns[1].Forward())
+	run(ns[1].EnableForwarding())
 	run(ns[0].IP("route", "add", "10.0.1.0/24", "via", "10.0.0.2"))
 	run(ns[2].IP("route", "add", "10.0.0.0/24", "via", "10.0.1.2"))
 	for peer, want := range map[string]Path{
@@ -105,7 +108,7 @@ func TestPathThroughNetworks(t *testing.T) {
 		want.Peer, want.Address = peer, peer
 		eventually(t, func() error {
 			return ns[0].Do(func() error {
-				if got := readPath(t.Context(), peer); *got != want {
+				if got := probePath(t.Context(), peer); *got != want {
 					return fmt.Errorf("%+v, want %+v", *got, want)
 				}
 				return nil
@@ -118,7 +121,7 @@ func TestPathThroughNetworks(t *testing.T) {
 // may be late with one.
 func eventually(t *testing.T, right func() error) {
 	t.Helper()
-	for end := time.Now().Add(patiently.Long); ; time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(patiently.LongTimeout); ; time.Sleep(200 * time.Millisecond) {
 		err := right()
 		if err == nil {
 			return
@@ -136,7 +139,7 @@ func TestWhoRefuses(t *testing.T) {
 		netns.NewInterface(ns[1], "b", "10.0.0.2/24", 1500)))
 	run(netns.Connect(netns.NewInterface(ns[1], "c", "10.0.1.2/24", 1500),
 		netns.NewInterface(ns[2], "d", "10.0.1.1/24", 1500)))
-	run(ns[1].Forward())
+	run(ns[1].EnableForwarding())
 	run(ns[0].IP("route", "add", "default", "via", "10.0.0.2"))
 	run(ns[2].IP("route", "add", "default", "via", "10.0.1.2"))
 	run(ns[1].IP("route", "add", "prohibit", "10.0.9.0/24"))
@@ -144,7 +147,7 @@ func TestWhoRefuses(t *testing.T) {
 		t.Helper()
 		eventually(t, func() error {
 			return ns[0].Do(func() error {
-				if p := readPath(t.Context(), peer); !right(p) {
+				if p := probePath(t.Context(), peer); !right(p) {
 					return fmt.Errorf("%s: %+v", what, *p)
 				}
 				return nil
@@ -197,7 +200,7 @@ func TestOffender(t *testing.T) {
 			netip.Addr{}},
 		"without sender": {control(unix.IPPROTO_IP, unix.IP_RECVERR, icmpError(unix.SO_EE_ORIGIN_ICMP)...), netip.Addr{}},
 	} {
-		if got := offender(tc.control); got != tc.want {
+		if got := icmpSender(tc.control); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
@@ -205,14 +208,15 @@ func TestOffender(t *testing.T) {
 
 func TestOffset(t *testing.T) {
 	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
-	ahead, by, ok := offset(stamp{time.Unix(1007, 0), at(400), at(402)}, stamp{time.Unix(1008, 0), at(408), at(410)})
+	ahead, by, ok := clockOffset(clockReading{time.Unix(1007, 0), at(400), at(402)},
+		clockReading{time.Unix(1008, 0), at(408), at(410)})
 	if !ok || ahead != 7595*time.Millisecond || by != 5*time.Millisecond {
 		t.Errorf("%v, give or take %v, %v", ahead, by, ok)
 	}
-	if _, _, ok := offset(stamp{date: time.Unix(7, 0)}, stamp{date: time.Unix(7, 0)}); ok {
+	if _, _, ok := clockOffset(clockReading{remoteTime: time.Unix(7, 0)}, clockReading{remoteTime: time.Unix(7, 0)}); ok {
 		t.Error("the second did not change")
 	}
-	if _, _, ok := offset(stamp{date: time.Unix(7, 0)}, stamp{date: time.Unix(9, 0)}); ok {
+	if _, _, ok := clockOffset(clockReading{remoteTime: time.Unix(7, 0)}, clockReading{remoteTime: time.Unix(9, 0)}); ok {
 		t.Error("a change was missed")
 	}
 }
@@ -223,7 +227,7 @@ func TestRemoteClock(t *testing.T) {
 		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
 	}))
 	defer s.Close()
-	r := readRemote(t.Context(), s.URL)
+	r := readRemoteClock(t.Context(), s.URL)
 	offset, by := time.Duration(r.OffsetUS)*time.Microsecond, time.Duration(r.UncertaintyUS)*time.Microsecond
 	if r.Err != "" || (offset-ahead).Abs() > by+time.Millisecond {
 		t.Errorf("%v ahead, give or take %v: %s; want %v", offset, by, r.Err, ahead)
@@ -239,11 +243,11 @@ func TestRemoteClock(t *testing.T) {
 		w.Header().Set("Via", "1.1 proxy")
 	}))
 	defer proxy.Close()
-	if r := readRemote(t.Context(), proxy.URL); !strings.Contains(r.Err, "somebody between answers") {
+	if r := readRemoteClock(t.Context(), proxy.URL); !strings.Contains(r.Err, "somebody between answers") {
 		t.Errorf("a proxy: %+v", r)
 	}
 	for _, url := range []string{still.URL, "http://127.0.0.1:1/", "::"} {
-		if r := readRemote(t.Context(), url); r.Err == "" {
+		if r := readRemoteClock(t.Context(), url); r.Err == "" {
 			t.Errorf("%s: %+v", url, r)
 		}
 	}
@@ -280,17 +284,17 @@ func TestPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{dir, filepath.Join(dir, "not", "yet")} {
-		if p := place(useState, path); p.Err != "" || !p.Writable || p.Free == 0 || p.Path != path {
+		if p := inspectDirectory(useState, path); p.Err != "" || !p.Writable || p.Free == 0 || p.Path != path {
 			t.Errorf("%+v", p)
 		}
 	}
 	for _, path := range []string{file, filepath.Join(file, "below")} {
-		if p := place(useState, path); p.Err == "" {
+		if p := inspectDirectory(useState, path); p.Err == "" {
 			t.Errorf("%+v", p)
 		}
 	}
 	for output, want := range map[string]string{"x.mdf": ".", "/data/x.mdf": "/data", "/data/": "/data/", dir: dir} {
-		if got := dirOf(output); got != want {
+		if got := outputDir(output); got != want {
 			t.Errorf("%s is written into %s, want %s", output, got, want)
 		}
 	}
@@ -298,14 +302,14 @@ func TestPlaces(t *testing.T) {
 
 func TestReadFindsThisHost(t *testing.T) {
 	f, err := Read(t.Context(), Options{Host: "127.0.0.1", State: t.TempDir(), Outputs: []string{"x.mdf"}})
-	if err != nil || f.Memory == 0 || f.Available == 0 || f.OpenFiles == 0 || len(f.Interfaces) == 0 ||
-		len(f.Places) != 2 {
+	if err != nil || f.UsableMemory == 0 || f.AvailableMemory == 0 || f.MaxOpenFiles == 0 || len(f.Interfaces) == 0 ||
+		len(f.Directories) != 2 {
 		t.Errorf("%+v, %v", f, err)
 	}
 	if _, err := Read(t.Context(), Options{Ports: []string{"x"}}); err == nil || !strings.Contains(err.Error(), `"x"`) {
 		t.Errorf("a port that is none: %v", err)
 	}
-	if n := available(filepath.Join(t.TempDir(), "none")); n != 0 {
+	if n := availableMemory(filepath.Join(t.TempDir(), "none")); n != 0 {
 		t.Errorf("%d bytes of nothing", n)
 	}
 }

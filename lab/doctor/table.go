@@ -40,8 +40,8 @@ func (r Report) WriteTable(w io.Writer) error {
 			level = "FAIL" // it has to be seen without colours
 		}
 		fmt.Fprintf(&b, "%-7s  %-*s  %s\n", level, width, c.Name, c.Found)
-		if c.Do != "" {
-			fmt.Fprintf(&b, "%7s  %-*s  → %s\n", "", width, "", c.Do)
+		if c.Remedy != "" {
+			fmt.Fprintf(&b, "%7s  %-*s  → %s\n", "", width, "", c.Remedy)
 		}
 	}
 	fmt.Fprintf(&b, "\n%d ok, %d could be better, %d failed, %d skipped\n", count[OK], count[Warn], count[Fail],

@@ -24,15 +24,15 @@ func TestTheFilterFindsDecays(t *testing.T) {
 	}{
 		{"clean decays", r.Clean, 0.88, 1},
 		{"visible decays", r.Visible, 0.75, 1},
-		{"others", r.Others, 0, 0.06},
-		{"collisions", r.Primaries, 0.97, 1},
+		{"others", r.OtherEvents, 0, 0.06},
+		{"collisions", r.PrimariesFound, 0.97, 1},
 	} {
-		if got, _ := tt.share.value(); !(got >= tt.low && got <= tt.high) {
+		if got, _ := tt.share.fraction(); !(got >= tt.low && got <= tt.high) {
 			t.Errorf("%s: %v", tt.of, tt.share)
 		}
 	}
-	if z := r.PrimaryZ.core(); z > 100 || r.Displaced.All+r.Others.All != events {
-		t.Errorf("σ is %v µm; %d and %d events", z, r.Displaced.All, r.Others.All)
+	if z := r.PrimaryZ.centralSigma(); z > 100 || r.Displaced.All+r.OtherEvents.All != events {
+		t.Errorf("σ is %v µm; %d and %d events", z, r.Displaced.All, r.OtherEvents.All)
 	}
 	var text, drawn strings.Builder
 	must.OK(t, r.Print(&text))
@@ -44,13 +44,13 @@ func TestTheFilterFindsDecays(t *testing.T) {
 		of             string
 		got, low, high float64
 	}{
-		{"clusters of an event", r.Data.ClustersPerEvent.mean(), 1700, 2300},
-		{"without noise", r.Quiet.ClustersPerEvent.mean(), 1200, 1800},
-		{"clusters of a board", r.Data.ClustersPerBoard.mean(), 17, 23},
-		{"most of a board", float64(r.Data.ClustersPerBoard.most), 60, 127},
-		{"occupancy without noise", r.Quiet.occupancy(), 0.005, 0.014},
+		{"clusters of an event", r.NoisyData.ClustersPerEvent.mean(), 1700, 2300},
+		{"without noise", r.NoiselessData.ClustersPerEvent.mean(), 1200, 1800},
+		{"clusters of a board", r.NoisyData.ClustersPerBoard.mean(), 17, 23},
+		{"most of a board", float64(r.NoisyData.ClustersPerBoard.largest), 60, 127},
+		{"occupancy without noise", r.NoiselessData.occupancy(), 0.005, 0.014},
 		// 8 a board and some padding
-		{"bytes of an event", r.Data.BytesPerEvent.mean() - 2*r.Data.ClustersPerEvent.mean(), 800, 1000},
+		{"bytes of an event", r.NoisyData.BytesPerEvent.mean() - 2*r.NoisyData.ClustersPerEvent.mean(), 800, 1000},
 	} {
 		if !(tt.got >= tt.low && tt.got <= tt.high) {
 			t.Errorf("%s: %g", tt.of, tt.got)
@@ -64,11 +64,11 @@ func TestTheFilterFindsDecays(t *testing.T) {
 
 // TestSpectrum counts numbers in bins.
 func TestSpectrum(t *testing.T) {
-	s := spectrum{width: 10}
+	s := countHistogram{binWidth: 10}
 	for _, v := range []int{0, 9, 10, 35} {
 		s.add(v)
 	}
-	if s.mean() != 13.5 || s.most != 35 || !slices.Equal(s.bins, []uint64{2, 1, 0, 1}) {
+	if s.mean() != 13.5 || s.largest != 35 || !slices.Equal(s.bins, []uint64{2, 1, 0, 1}) {
 		t.Errorf("%+v", s)
 	}
 	if got := s.curve("all").Points; got[0].X != 5 || got[0].Median != 50 || got[3].X != 35 || got[3].Median != 25 {

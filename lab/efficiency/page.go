@@ -13,10 +13,10 @@ import (
 
 // documented are the figures of the documents beside which ours stand.
 const (
-	documentedKeep = "4 % of all events (1.11 MHz to 40 kHz, L1-farm §2.4)"
-	documentedZ    = "49 µm along the beam (L1-farm §1.1)"
-	documentedBZ   = "225 µm along the beam, of whole B decays with momenta (L1-farm §1.1)"
-	documentedTime = "4.8 ms, 2 ms expected in 2003 (L1-farm §6.1.2), 500 µs three years later (L1-farm §6.1.2)"
+	documentedKeptShare  = "4 % of all events (1.11 MHz to 40 kHz, L1-farm §2.4)"
+	documentedPrimaryZ   = "49 µm along the beam (L1-farm §1.1)"
+	documentedSecondaryZ = "225 µm along the beam, of whole B decays with momenta (L1-farm §1.1)"
+	documentedTime       = "4.8 ms, 2 ms expected in 2003 (L1-farm §6.1.2), 500 µs three years later (L1-farm §6.1.2)"
 )
 
 // WritePage writes the report as one file of HTML.
@@ -26,19 +26,20 @@ func (r *Report) WritePage(w io.Writer) error {
 		{cell("accepted of events with a clean decay"), cell(r.Clean.String()), cell("")},
 		{cell("of events with a visible decay"), cell(r.Visible.String()), cell("")},
 		{cell("of all events with B mesons"), cell(r.Displaced.String()), cell("")},
-		{cell("of the others"), cell(r.Others.String()), cell(documentedKeep)},
-		{cell("collisions found"), cell(r.Primaries.String()), cell("")},
+		{cell("of the others"), cell(r.OtherEvents.String()), cell(documentedKeptShare)},
+		{cell("collisions found"), cell(r.PrimariesFound.String()), cell("")},
 		{cell("primary vertex, σ"),
-			cell(fmt.Sprintf("%.0f µm along the beam, %.0f µm across", r.PrimaryZ.core(), r.PrimaryX.core())),
-			cell(documentedZ)},
-		{cell("secondary vertex, σ"), cell(fmt.Sprintf("%.0f µm along the beam", r.Secondary.core())), cell(documentedBZ)},
-		{cell("one event"), cell(r.mean().String() + " of a processor"), cell(documentedTime)},
+			cell(fmt.Sprintf("%.0f µm along the beam, %.0f µm across", r.PrimaryZ.centralSigma(), r.PrimaryX.centralSigma())),
+			cell(documentedPrimaryZ)},
+		{cell("secondary vertex, σ"), cell(fmt.Sprintf("%.0f µm along the beam", r.SecondaryZ.centralSigma())),
+			cell(documentedSecondaryZ)},
+		{cell("one event"), cell(r.meanEventTime().String() + " of a processor"), cell(documentedTime)},
 	}
 	p := &page.Page{
 		Kind: "Ringlet bench",
 		Name: "What the vertex filter finds",
 		Lead: fmt.Sprintf("%d simulated events of seed %d, %.0f clusters each, in which the filter looked for decays: %s",
-			len(r.times), r.Config.Seed, r.Data.ClustersPerEvent.mean(), r.Config.Command),
+			len(r.times), r.Config.Seed, r.NoisyData.ClustersPerEvent.mean(), r.Config.Command),
 		Sections: []page.Section{
 			{
 				ID:    "table",
@@ -48,9 +49,9 @@ func (r *Report) WritePage(w io.Writer) error {
 			},
 			{ID: "drawn", Title: "Curves", Figures: []page.Figure{
 				r.byFlight(),
-				histogram("Primary vertex along the beam", r.PrimaryZ.all, 400),
-				histogram("Primary vertex across the beam", r.PrimaryX.all, 80),
-				histogram("Secondary vertex along the beam", r.Secondary.all, 2000),
+				deviationFigure("Primary vertex along the beam", r.PrimaryZ.micrometres, 400),
+				deviationFigure("Primary vertex across the beam", r.PrimaryX.micrometres, 80),
+				deviationFigure("Secondary vertex along the beam", r.SecondaryZ.micrometres, 2000),
 				r.stepsDrawn(),
 			}},
 			r.dataSection(),
@@ -63,11 +64,11 @@ func (r *Report) WritePage(w io.Writer) error {
 
 // describeCuts says what visible and clean mean.
 func describeCuts() string {
-	of := func(s *visibility) string {
+	of := func(s *decayCuts) string {
 		return fmt.Sprintf("at least %d tracks with %d hits on R and on φ sensors each, an impact parameter of %g mm, a "+
-			"momentum of %g GeV, and %g mm from the collision along the beam", tracksSeen, s.hits, s.impact, s.p, s.flight)
+			"momentum of %g GeV, and %g mm from the collision along the beam", minDecayTracks, s.minHits, s.minImpact, s.minMomentum, s.minFlight)
 	}
-	return "A visible decay of a B meson has " + of(&visible) + ". A clean one has " + of(&clean) +
+	return "A visible decay of a B meson has " + of(&visibleCuts) + ". A clean one has " + of(&cleanCuts) +
 		". The filter knows no " +
 		"momentum. Shares are given with their standard deviation. Resolutions are half of what the middle 68 % span."
 }
@@ -75,9 +76,9 @@ func describeCuts() string {
 func (r *Report) byFlight() page.Figure {
 	c := page.Curve{Name: "visible decays"}
 	for i, s := range r.ByFlight {
-		if v, sigma := s.value(); s.All > 0 {
+		if v, sigma := s.fraction(); s.All > 0 {
 			c.Points = append(c.Points, page.Point{
-				X: (float64(i) + 0.5) * flightStep,
+				X: (float64(i) + 0.5) * flightBinWidth,
 				Spread: trial.Spread{
 					N:      int(s.All),
 					Median: 100 * v,
@@ -96,8 +97,8 @@ func (r *Report) byFlight() page.Figure {
 	}
 }
 
-// histogram draws deviations up to a limit, in µm.
-func histogram(title string, all []float64, limit float64) page.Figure {
+// deviationFigure draws deviations up to a limit, in µm.
+func deviationFigure(title string, all []float64, limit float64) page.Figure {
 	const bins = 40
 	var counts [bins]int
 	outside := 0
@@ -144,14 +145,14 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		steps[name] = r.step(i)
 	}
 	return json.Marshal(map[string]any{
-		"events": len(r.times), "seed": r.Config.Seed, "data": r.Data.figures(), "without_noise": r.Quiet.figures(),
-		"clean": r.Clean, "visible": r.Visible, "displaced": r.Displaced, "others": r.Others, "primaries": r.Primaries,
+		"events": len(r.times), "seed": r.Config.Seed, "data": r.NoisyData.figures(), "without_noise": r.NoiselessData.figures(),
+		"clean": r.Clean, "visible": r.Visible, "displaced": r.Displaced, "others": r.OtherEvents, "primaries": r.PrimariesFound,
 		"by_flight_mm":   r.ByFlight[:],
-		"primary_z_um":   r.PrimaryZ.core(),
-		"primary_x_um":   r.PrimaryX.core(),
-		"secondary_z_um": r.Secondary.core(),
-		"elsewhere":      r.Elsewhere,
-		"mean_us":        float64(r.mean().Nanoseconds()) / 1000,
+		"primary_z_um":   r.PrimaryZ.centralSigma(),
+		"primary_x_um":   r.PrimaryX.centralSigma(),
+		"secondary_z_um": r.SecondaryZ.centralSigma(),
+		"elsewhere":      r.MisplacedSecondaries,
+		"mean_us":        float64(r.meanEventTime().Nanoseconds()) / 1000,
 		"steps_us":       steps,
 		"p99_us":         float64(r.quantile(0.99)) / float64(time.Microsecond),
 	})

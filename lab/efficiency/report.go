@@ -18,23 +18,23 @@ type Report struct {
 	Config Config
 	Began  time.Time
 
-	Data  Data // what the filter saw
-	Quiet Data // the same collisions without noise
+	NoisyData     Data // what the filter saw
+	NoiselessData Data // the same collisions without noise
 
 	// Accepted of events with a B decay that could well be seen, could be seen, is there, and of events without.
-	Clean, Visible, Displaced, Others Share
+	Clean, Visible, Displaced, OtherEvents Share
 
-	Primaries Share // collisions found
-	PrimaryX  Deviations
-	PrimaryZ  Deviations
-	Secondary Deviations // along the beam, of secondary vertices at a B decay
-	Elsewhere uint64     // accepted events with a decay whose vertex is at none
+	PrimariesFound       Share // collisions found
+	PrimaryX             Deviations
+	PrimaryZ             Deviations
+	SecondaryZ           Deviations // along the beam, of secondary vertices at a B decay
+	MisplacedSecondaries uint64     // accepted events with a decay whose vertex is at none
 
 	ByFlight [flightBins]Share // events with a visible decay, by its flight
 
-	steps     [vertex.Steps + 1]time.Duration
-	times     []time.Duration // of each event
-	processor time.Duration
+	stepTimes         [vertex.StepCount + 1]time.Duration
+	times             []time.Duration // of each event
+	usedProcessorTime time.Duration
 }
 
 // Share is a part of some events.
@@ -47,8 +47,8 @@ func (s *Share) count(part bool) {
 	}
 }
 
-// value is the share, from 0 to 1, and its standard deviation.
-func (s Share) value() (share, sigma float64) {
+// fraction is the share, from 0 to 1, and its standard deviation.
+func (s Share) fraction() (share, sigma float64) {
 	if s.All == 0 {
 		return math.NaN(), math.NaN()
 	}
@@ -58,35 +58,35 @@ func (s Share) value() (share, sigma float64) {
 }
 
 func (s Share) String() string {
-	p, sigma := s.value()
+	p, sigma := s.fraction()
 	return fmt.Sprintf("%.2f ± %.2f %% (%d of %d)", 100*p, 100*sigma, s.Part, s.All)
 }
 
 // Deviations are how far found vertices are from the true ones, in µm.
-type Deviations struct{ all []float64 }
+type Deviations struct{ micrometres []float64 }
 
-func (d *Deviations) add(mm float64) { d.all = append(d.all, 1000*mm) }
+func (d *Deviations) add(mm float64) { d.micrometres = append(d.micrometres, 1000*mm) }
 
-// core is half of what the middle 68 % of them span: the standard deviation, if they are Gaussian.
-func (d *Deviations) core() float64 {
-	if len(d.all) == 0 {
+// centralSigma is half of what the middle 68 % of them span: the standard deviation, if they are Gaussian.
+func (d *Deviations) centralSigma() float64 {
+	if len(d.micrometres) == 0 {
 		return math.NaN()
 	}
-	sorted := slices.Sorted(slices.Values(d.all))
+	sorted := slices.Sorted(slices.Values(d.micrometres))
 	at := func(share float64) float64 { return sorted[int(share*float64(len(sorted)-1))] }
 	return (at(0.841) - at(0.159)) / 2
 }
 
-// Flights of ByFlight are those from i to i + 1 times flightStep.
+// Flights of ByFlight are those from i to i + 1 times flightBinWidth.
 const (
-	flightBins = 12
-	flightStep = 1.0 // mm
+	flightBins     = 12
+	flightBinWidth = 1.0 // mm
 )
 
 // near is how far a found vertex may be from a true one to be taken for it, mm.
 const (
-	nearPrimary   = 1.0
-	nearSecondary = 3.0
+	maxPrimaryDistance   = 1.0
+	maxSecondaryDistance = 3.0
 )
 
 // addEvent counts an event.
@@ -94,7 +94,7 @@ func (r *Report) addEvent(t *frontend.Truth, list []decay, found *vertex.Result,
 	collision := &t.Vertices[0]
 	primary := false
 	for _, p := range found.Primaries {
-		if math.Abs(p.Z-collision.Z) > nearPrimary {
+		if math.Abs(p.Z-collision.Z) > maxPrimaryDistance {
 			continue
 		}
 		primary = true
@@ -102,9 +102,9 @@ func (r *Report) addEvent(t *frontend.Truth, list []decay, found *vertex.Result,
 		r.PrimaryZ.add(p.Z - collision.Z)
 		break
 	}
-	r.Primaries.count(primary)
+	r.PrimariesFound.count(primary)
 	if !t.Displaced {
-		r.Others.count(accepted)
+		r.OtherEvents.count(accepted)
 		return
 	}
 	r.Displaced.count(accepted)
@@ -113,7 +113,7 @@ func (r *Report) addEvent(t *frontend.Truth, list []decay, found *vertex.Result,
 	}
 	if i := slices.IndexFunc(list, func(d decay) bool { return d.visible }); i >= 0 {
 		r.Visible.count(accepted)
-		if bin := int(list[i].flight / flightStep); bin < flightBins {
+		if bin := int(list[i].flight / flightBinWidth); bin < flightBins {
 			r.ByFlight[bin].count(accepted)
 		}
 	}
@@ -124,21 +124,23 @@ func (r *Report) addEvent(t *frontend.Truth, list []decay, found *vertex.Result,
 
 func (r *Report) addSecondary(list []decay, z float64) {
 	for i := range list {
-		if math.Abs(list[i].vertex.Z-z) < nearSecondary {
-			r.Secondary.add(z - list[i].vertex.Z)
+		if math.Abs(list[i].vertex.Z-z) < maxSecondaryDistance {
+			r.SecondaryZ.add(z - list[i].vertex.Z)
 			return
 		}
 	}
-	r.Elsewhere++
+	r.MisplacedSecondaries++
 }
 
-func (r *Report) close() { slices.Sort(r.times) }
+func (r *Report) sortTimes() { slices.Sort(r.times) }
 
-// mean is the processor time of one event.
-func (r *Report) mean() time.Duration { return r.processor / time.Duration(max(1, len(r.times))) }
+// meanEventTime is the processor time of one event.
+func (r *Report) meanEventTime() time.Duration {
+	return r.usedProcessorTime / time.Duration(max(1, len(r.times)))
+}
 
 // step names, in order.
-var stepNames = [vertex.Steps + 1]string{
+var stepNames = [vertex.StepCount + 1]string{
 	"fragments to hits", "histogram of pairs", "tracks in r and z", "primary vertex", "other tracks", "tracks in space",
 	"secondary vertex",
 }
@@ -150,23 +152,27 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	text := say("events", "%d simulated, seed %d", len(r.times), r.Config.Seed) +
 		say("clusters", "%.0f of an event, %.1f of a board, at most %d; without noise %.0f and %.1f",
-			r.Data.ClustersPerEvent.mean(), r.Data.ClustersPerBoard.mean(), r.Data.ClustersPerBoard.most,
-			r.Quiet.ClustersPerEvent.mean(), r.Quiet.ClustersPerBoard.mean()) +
-		say("strips in a cluster", "%.2f %%; without noise %.2f %%", 100*r.Data.occupancy(), 100*r.Quiet.occupancy()) +
-		say("bytes of an event", "%.0f; without noise %.0f", r.Data.BytesPerEvent.mean(), r.Quiet.BytesPerEvent.mean()) +
+			r.NoisyData.ClustersPerEvent.mean(), r.NoisyData.ClustersPerBoard.mean(), r.NoisyData.ClustersPerBoard.largest,
+			r.NoiselessData.ClustersPerEvent.mean(), r.NoiselessData.ClustersPerBoard.mean()) +
+		say("strips in a cluster", "%.2f %%; without noise %.2f %%", 100*r.NoisyData.occupancy(),
+			100*r.NoiselessData.occupancy()) +
+		say("bytes of an event", "%.0f; without noise %.0f", r.NoisyData.BytesPerEvent.mean(),
+			r.NoiselessData.BytesPerEvent.mean()) +
 		say("clean decays", "accepted: %v", r.Clean) +
 		say("visible decays", "accepted: %v", r.Visible) +
 		say("all B events", "accepted: %v", r.Displaced) +
-		say("others", "accepted: %v", r.Others) +
-		say("collisions found", "%v", r.Primaries) +
-		say("primary vertex", "σ %.0f µm along the beam, %.0f µm across", r.PrimaryZ.core(), r.PrimaryX.core()) +
-		say("secondary vertex", "σ %.0f µm along the beam; %d accepted B events have it at no B decay", r.Secondary.core(),
-			r.Elsewhere)
+		say("others", "accepted: %v", r.OtherEvents) +
+		say("collisions found", "%v", r.PrimariesFound) +
+		say("primary vertex", "σ %.0f µm along the beam, %.0f µm across", r.PrimaryZ.centralSigma(),
+			r.PrimaryX.centralSigma()) +
+		say("secondary vertex", "σ %.0f µm along the beam; %d accepted B events have it at no B decay",
+			r.SecondaryZ.centralSigma(),
+			r.MisplacedSecondaries)
 	for i, name := range stepNames {
 		text += say(name, "%.1f µs", r.step(i))
 	}
 	text += say("one event", "%v of a processor on average; by the clock half within %v, 99 %% within %v, all within %v",
-		r.mean(), r.quantile(0.5), r.quantile(0.99), r.quantile(1))
+		r.meanEventTime(), r.quantile(0.5), r.quantile(0.99), r.quantile(1))
 	_, err := io.WriteString(w, text)
 	return err
 }
@@ -174,10 +180,10 @@ func (r *Report) Print(w io.Writer) error {
 // step is the processor time of a step for one event, in µs: of the whole, the share that it has by the clock.
 func (r *Report) step(i int) float64 {
 	var all time.Duration
-	for _, t := range r.steps {
+	for _, t := range r.stepTimes {
 		all += t
 	}
-	return float64(r.mean()) / 1000 * float64(r.steps[i]) / float64(max(1, all))
+	return float64(r.meanEventTime()) / 1000 * float64(r.stepTimes[i]) / float64(max(1, all))
 }
 
 func (r *Report) quantile(share float64) time.Duration {

@@ -21,8 +21,9 @@ func TestGenerateDetector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Path: filepath.Join(t.TempDir(), "a.mep"), Format: recording.MEP, Events: 23, Packing: 10, Detector: d,
-		Seed: 6}
+	c := Config{Path: filepath.Join(t.TempDir(), "a.mep"), Format: recording.FormatMEP, Events: 23, Packing: 10,
+		Detector: d,
+		Seed:     6}
 	if r, err := Generate(t.Context(), c); err != nil || r.Events != 23 {
 		t.Fatal(err, r)
 	}
@@ -33,7 +34,7 @@ func TestGenerateDetector(t *testing.T) {
 	boards := 0
 	for len(data) > 0 {
 		mep, err := event.ParseMEP(data)
-		if err != nil || mep.N() != 100 {
+		if err != nil || mep.NumMFPs() != 100 {
 			t.Fatal(err)
 		}
 		for m, err := range mep.MFPs() {

@@ -29,15 +29,15 @@ type Config struct {
 	FragmentSize int
 	Model        pattern.Model // the zero value is lhcb
 	Seed         uint64
-	Align        uint8  // log2 of the bytes fragments are padded to in their MFP; an MDF file does not show it
+	AlignLog2    uint8  // log2 of the bytes fragments are padded to in their MFP; an MDF file does not show it
 	Run          uint32 // run number in the headers of MDF records
 	// Overwrite says that a file which stands at Path is replaced when the new one is whole. Without it that is an
 	// error.
 	Overwrite bool
 	// Detector is a simulated detector. Streams, FragmentSize and Model are its own then: each board is a source. What
 	// happened at each event is written beside the file: see TruthPath.
-	Detector *frontend.Detector
-	Raw      bool // every strip is sampled and prepared as the front-end does it: slow, and equally distributed
+	Detector        *frontend.Detector
+	SampleAllStrips bool // every strip is sampled and prepared as the front-end does it: slow, and equally distributed
 }
 
 // Generate writes the file and says what is in it. The error is that of the configuration (*source.ConfigError,
@@ -50,17 +50,17 @@ func Generate(ctx context.Context, c Config) (r sink.Result, err error) {
 		c.Streams = c.Detector.Geometry().Boards()
 	}
 	g, err := source.NewGenerator(source.GeneratorConfig{
-		Division:     placing.NewDivision(c.Streams),
-		Packing:      c.Packing,
-		FragmentSize: c.FragmentSize,
-		Model:        c.Model,
-		Seed:         c.Seed,
-		Events:       c.Events,
-		Align:        c.Align,
-		Detector:     c.Detector,
-		Raw:          c.Raw,
-		Truth:        true,
-		Workers:      runtime.GOMAXPROCS(0),
+		Division:        placing.NewDivision(c.Streams),
+		Packing:         c.Packing,
+		FragmentSize:    c.FragmentSize,
+		Model:           c.Model,
+		Seed:            c.Seed,
+		Events:          c.Events,
+		Align:           c.AlignLog2,
+		Detector:        c.Detector,
+		SampleAllStrips: c.SampleAllStrips,
+		KeepTruth:       true,
+		Workers:         runtime.GOMAXPROCS(0),
 	})
 	if err != nil {
 		return r, err
@@ -77,7 +77,7 @@ func Generate(ctx context.Context, c Config) (r sink.Result, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, out.Abort()) }()
-	if err := copyAll(ctx, c, g, out, truthOut); err != nil {
+	if err := writeBlocks(ctx, c, g, out, truthOut); err != nil {
 		return r, err
 	}
 	if truthOut != nil {
@@ -88,8 +88,8 @@ func Generate(ctx context.Context, c Config) (r sink.Result, err error) {
 	return out.Finish()
 }
 
-// copyAll writes all blocks of g as MEPs, and what happened at their events where that is kept.
-func copyAll(ctx context.Context, c Config, g *source.Generator, out sink.Sink, truthOut *truthFile) error {
+// writeBlocks writes all blocks of g as MEPs, and what happened at their events where that is kept.
+func writeBlocks(ctx context.Context, c Config, g *source.Generator, out sink.Sink, truthOut *truthFile) error {
 	header := event.MEPHeaderSize(c.Streams)
 	mep := make([]byte, header+g.MaxBlock())
 	sources := make([]uint16, 0, c.Streams)
@@ -106,7 +106,7 @@ func copyAll(ctx context.Context, c Config, g *source.Generator, out sink.Sink, 
 		sources, offsets = sources[:0], offsets[:0]
 		for _, m := range b.MFPs {
 			sources = append(sources, m.Source)
-			offsets = append(offsets, uint32((header+m.Offset)/event.MEPWord))
+			offsets = append(offsets, uint32((header+m.Offset)/event.MEPWordBytes))
 		}
 		words, err := event.MEPWords(header + b.Size)
 		if err == nil {

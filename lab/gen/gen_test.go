@@ -21,12 +21,12 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestGenerate(t *testing.T) {
-	c := Config{Events: 1003, Packing: 100, Streams: 6, FragmentSize: 133, Seed: 4, Align: 2, Run: 77}
+	c := Config{Events: 1003, Packing: 100, Streams: 6, FragmentSize: 133, Seed: 4, AlignLog2: 2, Run: 77}
 	p, err := pattern.New(pattern.Config{Seed: 4, Sources: 6, FragmentSize: 133, Align: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, format := range []recording.Format{recording.MDF, recording.MFP, recording.MEP} {
+	for _, format := range []recording.Format{recording.FormatMDF, recording.FormatMFP, recording.FormatMEP} {
 		t.Run(format.String(), func(t *testing.T) {
 			dir := t.TempDir()
 			c.Format, c.Path = format, filepath.Join(dir, "x")
@@ -39,19 +39,19 @@ func TestGenerate(t *testing.T) {
 				t.Fatal(err, len(data), r)
 			}
 			switch format {
-			case recording.MDF:
+			case recording.FormatMDF:
 				checkMDF(t, p, data, c)
-			case recording.MFP:
+			case recording.FormatMFP:
 				for n := 0; len(data) > 0; n++ {
 					data = data[checkMFP(t, p, data, n%6, uint64(n/6)*100):]
 				}
-			case recording.MEP:
+			case recording.FormatMEP:
 				for k := uint64(0); len(data) > 0; k++ {
 					m, err := event.ParseMEP(data)
 					if err != nil || m.Verify() != nil {
 						t.Fatal(err)
 					}
-					for s := range m.N() {
+					for s := range m.NumMFPs() {
 						checkMFP(t, p, data[m.Offset(s):], s, k*100)
 					}
 					data = data[len(m.Bytes()):]
@@ -67,7 +67,7 @@ func checkMFP(t *testing.T, p *pattern.Pattern, data []byte, source int, first u
 	if err != nil {
 		t.Fatal(err)
 	}
-	if int(m.Source()) != source || m.FirstEvent() != first || m.N() != int(min(100, 1003-first)) {
+	if int(m.Source()) != source || m.FirstEvent() != first || m.NumFragments() != int(min(100, 1003-first)) {
 		t.Fatalf("source %d from %d, want %d from %d", m.Source(), m.FirstEvent(), source, first)
 	}
 	if err := p.CheckMFP(m); err != nil {
@@ -109,7 +109,7 @@ func checkMDF(t *testing.T, p *pattern.Pattern, data []byte, c Config) {
 func TestGenerateReplacesOnlyOnRequest(t *testing.T) {
 	c := Config{
 		Path:         filepath.Join(t.TempDir(), "x"),
-		Format:       recording.MDF,
+		Format:       recording.FormatMDF,
 		Events:       10,
 		Packing:      4,
 		Streams:      3,
@@ -132,7 +132,7 @@ func TestGenerateReplacesOnlyOnRequest(t *testing.T) {
 
 func TestGenerateRefuses(t *testing.T) {
 	dir := t.TempDir()
-	ok := Config{Path: filepath.Join(dir, "x"), Format: recording.MDF, Events: 10, Packing: 4, Streams: 3,
+	ok := Config{Path: filepath.Join(dir, "x"), Format: recording.FormatMDF, Events: 10, Packing: 4, Streams: 3,
 		FragmentSize: 10}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -31,11 +31,11 @@ func assemble(t *testing.T, blocks []source.Block, data [][]byte) (sink.Meta, []
 	for i, b := range blocks {
 		for _, m := range b.MFPs {
 			sources = append(sources, m.Source)
-			offsets = append(offsets, uint32((len(mep)+m.Offset)/event.MEPWord))
+			offsets = append(offsets, uint32((len(mep)+m.Offset)/event.MEPWordBytes))
 		}
 		mep = append(mep, data[i][:b.Size]...)
 	}
-	if _, err := event.PutMEPHeader(mep, sources, offsets, uint32(len(mep)/event.MEPWord)); err != nil {
+	if _, err := event.PutMEPHeader(mep, sources, offsets, uint32(len(mep)/event.MEPWordBytes)); err != nil {
 		t.Fatal(err)
 	}
 	b := blocks[0]
@@ -79,19 +79,20 @@ func replay(t *testing.T, path string, rus, packing, bus int, dst string) {
 	}
 	dir := t.TempDir()
 	key := recording.NewKey()
-	runDir, err := recording.OpenRun(dir, recording.RunInfo{Run: 7, Key: key, Format: recording.MDF, Packing: packing},
+	runDir, err := recording.OpenRun(dir, recording.RunInfo{Run: 7, Key: key, Format: recording.FormatMDF,
+		Packing: packing},
 		false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for bu := range bus {
 		s, err := sink.NewSegments(sink.SegmentsConfig{
-			Dir:          runDir,
-			Run:          7,
-			Key:          key,
-			Builder:      bu,
-			Format:       recording.MDF,
-			SegmentBytes: 1 << 20, // several of each
+			Dir:             runDir,
+			Run:             7,
+			Key:             key,
+			Builder:         bu,
+			Format:          recording.FormatMDF,
+			MaxSegmentBytes: 1 << 20, // several of each
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -162,7 +163,7 @@ func inOrder(t *testing.T, runDir string) (all []byte) {
 func TestGeneratedReplays(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in.mdf"), filepath.Join(dir, "out.mdf")
-	if _, err := Generate(t.Context(), Config{Path: in, Format: recording.MDF, Events: 50, Packing: 7, Streams: 5,
+	if _, err := Generate(t.Context(), Config{Path: in, Format: recording.FormatMDF, Events: 50, Packing: 7, Streams: 5,
 		FragmentSize: 300}); err != nil {
 		t.Fatal(err)
 	}

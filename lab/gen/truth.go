@@ -58,7 +58,7 @@ func (t *truthFile) finish() error {
 	if err := errors.Join(t.out.Flush(), t.f.Chmod(0o644), t.f.Sync()); err != nil {
 		return fmt.Errorf("the truth cannot be written to %s: %w", t.path, err)
 	}
-	rename := recording.RenameNew
+	rename := recording.RenameNoReplace
 	if t.overwrite {
 		rename = os.Rename
 	}

@@ -19,7 +19,7 @@ type field struct {
 // dump is the visitor of ModeDump: a line for each thing, indented by depth,
 // or a JSON object with the same names in the same order.
 type dump struct {
-	*counted
+	*unitCounts
 	out  *bufio.Writer // its first error sticks, and Flush gives it
 	json bool
 }
@@ -65,7 +65,7 @@ func (d *dump) visit(u *unit) error {
 
 func (d *dump) record(u *unit) {
 	r := u.record
-	h := r.Decoded()
+	h := r.HeaderFields()
 	d.line(0, "record", u.index, u.offset,
 		field{"size", r.Size()}, field{"version", r.Version()}, field{"run", h.Run}, field{"orbit", h.Orbit},
 		field{"bunch", h.Bunch},
@@ -74,11 +74,11 @@ func (d *dump) record(u *unit) {
 		field{"checksum", fmt.Sprintf("0x%08X", h.Checksum)})
 	banks, err := r.Banks()
 	if err != nil {
-		d.note(1, u.locate(err))
+		d.noteProblem(1, u.locate(err))
 		return
 	}
 	if d.banks(1, banks, u.offset+int64(r.HeaderSize())) != nil {
-		d.note(1, u.locate(r.CheckBanks()))
+		d.noteProblem(1, u.locate(r.CheckBanks()))
 	}
 }
 
@@ -99,11 +99,11 @@ func (d *dump) banks(depth int, c event.BankCursor, base int64) error {
 
 func (d *dump) mep(u *unit) {
 	p := u.mep
-	d.line(0, "mep", u.index, u.offset, field{"size", u.size()}, field{"mfps", p.N()})
-	for i := range p.N() {
+	d.line(0, "mep", u.index, u.offset, field{"size", u.size()}, field{"mfps", p.NumMFPs()})
+	for i := range p.NumMFPs() {
 		f, err := p.MFP(i)
 		if err != nil {
-			d.note(1, u.locate(err))
+			d.noteProblem(1, u.locate(err))
 			return
 		}
 		d.mfp(1, f, int64(i), u.offset+int64(p.Offset(i)))
@@ -117,7 +117,7 @@ func (d *dump) mfp(depth int, f event.MFP, index, offset int64) {
 		return
 	}
 	d.line(depth, "mfp", index, offset, field{"size", f.Size()}, field{"source", f.Source()},
-		field{"first event", f.FirstEvent()}, field{"fragments", f.N()}, field{"align", f.Align()},
+		field{"first event", f.FirstEvent()}, field{"fragments", f.NumFragments()}, field{"align", f.Align()},
 		field{"version", f.Version()})
 	for c := f.Cursor(); c.Next(); {
 		at := offset + int64(c.Offset())
@@ -130,13 +130,13 @@ func (d *dump) mfp(depth int, f event.MFP, index, offset int64) {
 			continue
 		}
 		if err := d.banks(depth+2, event.NewBankCursor(c.Data()), at); err != nil {
-			d.note(depth+2, event.Located(err, event.NoRecord, at))
+			d.noteProblem(depth+2, event.LocateError(err, event.NoRecord, at))
 		}
 	}
 }
 
-// note counts a problem and writes it where it stands.
-func (d *dump) note(depth int, err error) {
+// noteProblem counts a problem and writes it where it stands.
+func (d *dump) noteProblem(depth int, err error) {
 	d.problem(err)
 	if d.json {
 		d.jsonLine("problem", []field{{"reason", err.Error()}})
@@ -145,8 +145,8 @@ func (d *dump) note(depth int, err error) {
 	fmt.Fprintf(d.out, "%sproblem: %v\n", strings.Repeat("  ", depth), err)
 }
 
-func (d *dump) bad(err error) bool           { d.note(0, err); return false }
-func (d *dump) skipped(int64)                {}
+func (d *dump) noteBad(err error) bool       { d.noteProblem(0, err); return false }
+func (d *dump) noteSkipped(int64)            {}
 func (d *dump) finish(io.Writer, bool) error { return nil }
 
 // typeName is a type's name with its number, or the number alone.

@@ -23,18 +23,18 @@ const mostDevices = 1000
 // device is a source of a file of EUDAQ.
 type device struct {
 	Name string `json:"name"`
-	sizes
+	sizeStats
 }
 
 // eudaqReport is the summary of a file of EUDAQ.
 type eudaqReport struct {
-	File     string   `json:"file"`
-	Format   Format   `json:"format"`
-	Events   sizes    `json:"events"`
-	Numbers  span     `json:"numbers"`
-	Runs     []uint32 `json:"runs"`
-	Devices  []device `json:"devices"`
-	BadInput string   `json:"bad_input,omitempty"`
+	File     string    `json:"file"`
+	Format   Format    `json:"format"`
+	Events   sizeStats `json:"events"`
+	Numbers  idRange   `json:"numbers"`
+	Runs     []uint32  `json:"runs"`
+	Devices  []device  `json:"devices"`
+	BadInput string    `json:"bad_input,omitempty"`
 }
 
 // inspectEUDAQ looks into a file of EUDAQ 2. Of a verification its summary is all: the format has no checksums.
@@ -48,13 +48,13 @@ func inspectEUDAQ(ctx context.Context, out io.Writer, in *bufio.Reader, path str
 			"looked at up to that size")}
 	}
 	r := eudaqReport{File: path, Format: FormatEUDAQ}
-	devices, runs := map[string]*sizes{}, map[uint32]bool{}
+	devices, runs := map[string]*sizeStats{}, map[uint32]bool{}
 	var subs []eudaq.Event
 	var bad error
 	for at, n := 0, 0; at < len(data) && (opts.Limit == 0 || n < opts.Limit); n++ {
 		var e eudaq.Event
 		if e, subs, err = eudaq.Parse(data[at:], subs); err != nil {
-			bad = event.Located(err, int64(n), int64(at))
+			bad = event.LocateError(err, int64(n), int64(at))
 			break
 		}
 		at += len(e.Bytes)
@@ -84,7 +84,7 @@ func inspectEUDAQ(ctx context.Context, out io.Writer, in *bufio.Reader, path str
 }
 
 // add counts an event; where it has no sub-events it is its own only one.
-func (r *eudaqReport) add(e *eudaq.Event, subs []eudaq.Event, devices map[string]*sizes, runs map[uint32]bool) {
+func (r *eudaqReport) add(e *eudaq.Event, subs []eudaq.Event, devices map[string]*sizeStats, runs map[uint32]bool) {
 	r.Events.add(len(e.Bytes))
 	r.Numbers.add(uint64(e.Number), uint64(e.Number))
 	if len(runs) < maxRuns {
@@ -99,7 +99,7 @@ func (r *eudaqReport) add(e *eudaq.Event, subs []eudaq.Event, devices map[string
 			if len(devices) == mostDevices {
 				continue
 			}
-			devices[name] = &sizes{}
+			devices[name] = &sizeStats{}
 		}
 		devices[name].add(len(subs[i].Bytes))
 	}
@@ -133,7 +133,7 @@ func dumpEUDAQ(out io.Writer, e *eudaq.Event, subs []eudaq.Event, asJSON bool) e
 		Subs    []line `json:"sub_events,omitempty"`
 	}
 	of := func(e *eudaq.Event) line {
-		return line{e.Number, e.Run, string(e.Description), e.Stream, e.Trigger, e.Flags, len(e.Bytes), nil}
+		return line{e.Number, e.Run, string(e.Description), e.Stream, e.TriggerNumber, e.Flags, len(e.Bytes), nil}
 	}
 	eventLine := of(e)
 	for i := range subs {

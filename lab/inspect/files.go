@@ -18,7 +18,7 @@ func Files(names []string) (files []string, err error) {
 			files = append(files, name) // opening says what is wrong with it
 			continue
 		}
-		found, err := listFiles(name, deepest)
+		found, err := listFiles(name, maxDirDepth)
 		if err != nil {
 			return nil, err
 		}
@@ -32,8 +32,8 @@ func Files(names []string) (files []string, err error) {
 	return files, nil
 }
 
-// deepest is how many directories within each other are looked into: an output, and its runs.
-const deepest = 2
+// maxDirDepth is how many directories within each other are looked into: an output, and its runs.
+const maxDirDepth = 2
 
 // listFiles are the files of a directory and of those in it.
 func listFiles(dir string, deep int) (files []string, err error) {
@@ -50,12 +50,12 @@ func listFiles(dir string, deep int) (files []string, err error) {
 				return nil, err
 			}
 			files = append(files, below...)
-		case e.Type().IsRegular() && slices.Contains(read, strings.ToLower(filepath.Ext(extension(path)))):
+		case e.Type().IsRegular() && slices.Contains(inspectedExtensions, strings.ToLower(filepath.Ext(extension(path)))):
 			files = append(files, path)
 		}
 	}
 	return files, nil
 }
 
-// read are the endings of files that Inspect reads.
-var read = []string{".mdf", ".mep", ".mfp", ".raw"}
+// inspectedExtensions are the endings of files that Inspect reads.
+var inspectedExtensions = []string{".mdf", ".mep", ".mfp", ".raw"}

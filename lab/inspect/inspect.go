@@ -75,8 +75,8 @@ func (e *BadInputError) Unwrap() error { return e.First }
 // visitor is what a mode does with the units of a file.
 type visitor interface {
 	visit(u *unit) error                   // a sound unit, valid until the call returns
-	bad(err error) (proceed bool)          // a bad unit
-	skipped(bytes int64)                   // what was left out behind it
+	noteBad(err error) (proceed bool)      // a bad unit
+	noteSkipped(bytes int64)               // what was left out behind it
 	finish(out io.Writer, json bool) error // the end
 }
 
@@ -93,7 +93,7 @@ func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error 
 		return err
 	}
 	defer f.Close()
-	input, opened, err := limited(ctx, f, path)
+	input, opened, err := limitToIndex(ctx, f, path)
 	if err != nil {
 		return err
 	}
@@ -108,11 +108,11 @@ func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error 
 	if format == FormatEUDAQ {
 		return errors.Join(inspectEUDAQ(ctx, out, in, path, opts), out.Flush())
 	}
-	c := &counted{path: path, format: format, opened: opened}
+	c := &unitCounts{path: path, format: format, opened: opened}
 	var v visitor
 	switch opts.Mode {
 	case ModeDump:
-		v = &dump{counted: c, out: out, json: opts.JSON}
+		v = &dump{unitCounts: c, out: out, json: opts.JSON}
 	case ModeVerify:
 		v = newVerify(c)
 	default:
@@ -124,14 +124,14 @@ func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error 
 	if err := v.finish(out, opts.JSON); err != nil {
 		return err
 	}
-	if err := say(out, c, opts.Mode, opts.JSON); err != nil {
+	if err := printOpenNote(out, c, opts.Mode, opts.JSON); err != nil {
 		return err
 	}
 	if err := out.Flush(); err != nil {
 		return err
 	}
 	if c.problems > 0 {
-		return &BadInputError{Path: path, Problems: c.problems, First: c.first}
+		return &BadInputError{Path: path, Problems: c.problems, First: c.firstProblem}
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (o Options) normalized() (Options, error) {
 // Detect tells the format by the first bytes, and where they tell nothing (an
 // empty or a spoiled file) by the extension.
 func Detect(in *bufio.Reader, path string) (Format, error) {
-	head, err := in.Peek(event.DescribeBytes)
+	head, err := in.Peek(event.BytesToDescribe)
 	if err != nil && err != io.EOF {
 		return "", fmt.Errorf("cannot read %s: %w", path, err)
 	}
@@ -175,7 +175,7 @@ func Detect(in *bufio.Reader, path string) (Format, error) {
 	}
 	byName := Format(strings.ToLower(strings.TrimPrefix(filepath.Ext(extension(path)), ".")))
 	named := byName == FormatMDF || byName == FormatMEP || byName == FormatMFP
-	if is, do := event.DescribeForeign(head); is != "" && (!named || is != event.Text) {
+	if is, do := event.DescribeForeign(head); is != "" && (!named || is != event.TextDescription) {
 		return "", &BadInputError{Path: path, Problems: 1, First: fmt.Errorf(
 			"it is no file of MDF, MEP, MFP or EUDAQ 2: it looks like %s; %s", is, do)}
 	}
@@ -188,7 +188,7 @@ func Detect(in *bufio.Reader, path string) (Format, error) {
 }
 
 // walk shows the units of a file to v.
-func walk(ctx context.Context, in *units, v visitor, limit int, c *counted) error {
+func walk(ctx context.Context, in *unitReader, v visitor, limit int, c *unitCounts) error {
 	for limit == 0 || c.units+c.badUnits < int64(limit) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -209,34 +209,34 @@ func walk(ctx context.Context, in *units, v visitor, limit int, c *counted) erro
 			return err
 		}
 		c.badUnits++
-		if !v.bad(err) {
+		if !v.noteBad(err) {
 			return nil
 		}
 		n, err := in.skip()
 		if err != nil {
 			return err
 		}
-		v.skipped(n)
+		v.noteSkipped(n)
 	}
 	return nil
 }
 
-// counted is what every mode counts.
-type counted struct {
-	path     string
-	format   Format
-	opened   *recording.OpenSegment // of an open segment
-	units    int64                  // sound ones
-	badUnits int64
-	bytes    int64 // of sound units
-	problems int64
-	first    error
+// unitCounts is what every mode counts.
+type unitCounts struct {
+	path         string
+	format       Format
+	opened       *recording.OpenSegment // of an open segment
+	units        int64                  // sound ones
+	badUnits     int64
+	bytes        int64 // of sound units
+	problems     int64
+	firstProblem error
 }
 
 // problem counts a problem.
-func (c *counted) problem(err error) {
+func (c *unitCounts) problem(err error) {
 	if c.problems == 0 {
-		c.first = err
+		c.firstProblem = err
 	}
 	c.problems++
 }

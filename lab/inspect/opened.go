@@ -10,8 +10,9 @@ import (
 	"ringlet/builderunit/recording"
 )
 
-// limited cuts an open segment of a recording off behind its last indexed MEP; note is nil for every other file.
-func limited(ctx context.Context, in io.Reader, path string) (out io.Reader, note *recording.OpenSegment, err error) {
+// limitToIndex cuts an open segment of a recording off behind its last indexed MEP; note is nil for every other file.
+func limitToIndex(ctx context.Context, in io.Reader,
+	path string) (out io.Reader, note *recording.OpenSegment, err error) {
 	o, ok, err := recording.ReadOpenSegment(ctx, path)
 	if !ok || err != nil {
 		return in, nil, err
@@ -19,9 +20,9 @@ func limited(ctx context.Context, in io.Reader, path string) (out io.Reader, not
 	return io.LimitReader(in, o.Bytes), &o, nil
 }
 
-// say tells that the file was looked at only as far as its index reaches. A dump in JSON gets a line of its own; the
-// other objects have it in them.
-func say(out io.Writer, c *counted, mode Mode, asJSON bool) error {
+// printOpenNote tells that the file was looked at only as far as its index reaches. A dump in JSON gets a line of its
+// own; the other objects have it in them.
+func printOpenNote(out io.Writer, c *unitCounts, mode Mode, asJSON bool) error {
 	switch {
 	case c.opened == nil:
 		return nil

@@ -15,7 +15,7 @@ import (
 func TestInspectOfAnOpenSegment(t *testing.T) {
 	dir := t.TempDir()
 	complete := replayedMEP(t)
-	id := recording.SegmentID{Builder: 0, Number: 1, Format: recording.MEP}
+	id := recording.SegmentID{Builder: 0, Number: 1, Format: recording.FormatMEP}
 	path := filepath.Join(dir, id.Name()+recording.OpenSuffix)
 	if err := os.WriteFile(path, append(bytes.Clone(complete), complete[:len(complete)/2]...), 0o666); err != nil {
 		t.Fatal(err)

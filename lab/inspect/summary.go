@@ -12,8 +12,8 @@ import (
 	"ringlet/event"
 )
 
-// sizes are a count of things and their sizes in bytes.
-type sizes struct {
+// sizeStats are a count of things and their sizes in bytes.
+type sizeStats struct {
 	Count int64   `json:"count"`
 	Bytes int64   `json:"bytes"`
 	Min   int64   `json:"min"`
@@ -21,7 +21,7 @@ type sizes struct {
 	Max   int64   `json:"max"`
 }
 
-func (s *sizes) add(n int) {
+func (s *sizeStats) add(n int) {
 	size := int64(n)
 	if s.Count == 0 || size < s.Min {
 		s.Min = size
@@ -32,14 +32,14 @@ func (s *sizes) add(n int) {
 	s.Mean = float64(s.Bytes) / float64(s.Count)
 }
 
-// span is a range of ids seen.
-type span struct {
+// idRange is a range of ids seen.
+type idRange struct {
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
 	seen  bool
 }
 
-func (r *span) add(first, last uint64) {
+func (r *idRange) add(first, last uint64) {
 	if !r.seen || first < r.First {
 		r.First = first
 	}
@@ -52,21 +52,21 @@ type typeSizes struct {
 	Type    uint8  `json:"type"`
 	Name    string `json:"name"`
 	Sources int    `json:"sources"`
-	sizes
+	sizeStats
 }
 
 // report is a summary as it is printed.
 type report struct {
 	File      string      `json:"file"`
 	Format    Format      `json:"format"`
-	Units     sizes       `json:"units"`
-	MFPs      *sizes      `json:"mfps,omitempty"`
-	Pieces    sizes       `json:"pieces"`
+	Units     sizeStats   `json:"units"`
+	MFPs      *sizeStats  `json:"mfps,omitempty"`
+	Pieces    sizeStats   `json:"pieces"`
 	Types     []typeSizes `json:"types"`
 	Sources   int         `json:"sources"`
 	Events    int64       `json:"events"`
-	EventIDs  *span       `json:"event_ids,omitempty"`
-	Packing   *span       `json:"packing,omitempty"`
+	EventIDs  *idRange    `json:"event_ids,omitempty"`
+	Packing   *idRange    `json:"packing,omitempty"`
 	Runs      []uint32    `json:"runs,omitempty"`
 	Unsigned  int64       `json:"records_without_checksum"`
 	EndOfRuns int64       `json:"end_of_run_packets"`
@@ -74,7 +74,7 @@ type report struct {
 	BadInput  string      `json:"bad_input,omitempty"`
 
 	Opened   *recording.OpenSegment `json:"open_segment,omitempty"`
-	Clusters *clusters              `json:"vertex_detector,omitempty"`
+	Clusters *clusterStats          `json:"vertex_detector,omitempty"`
 
 	pieceNames string
 }
@@ -82,34 +82,34 @@ type report struct {
 // summary is the visitor of ModeSummary. Its maps are bounded by the u8 types
 // and u16 sources of the formats, whatever the file; runs by maxRuns.
 type summary struct {
-	*counted
+	*unitCounts
 	r       report
 	types   map[event.BankType]*typeSizes
 	sources map[uint32]struct{} // type<<16 | source
 	runs    map[uint32]struct{}
 
-	clusters *clusters // of a vertex detector, nil before its first board
+	clusters *clusterStats // of a vertex detector, nil before its first board
 }
 
 // maxRuns bounds the list of run numbers of a spoiled file.
 const maxRuns = 1000
 
-func newSummary(c *counted) *summary {
+func newSummary(c *unitCounts) *summary {
 	s := &summary{
-		counted: c,
-		types:   map[event.BankType]*typeSizes{},
-		sources: map[uint32]struct{}{},
-		runs:    map[uint32]struct{}{},
+		unitCounts: c,
+		types:      map[event.BankType]*typeSizes{},
+		sources:    map[uint32]struct{}{},
+		runs:       map[uint32]struct{}{},
 	}
 	s.r = report{File: c.path, Format: c.format, pieceNames: "fragments"}
 	switch c.format {
 	case FormatMDF:
 		s.r.pieceNames = "banks"
 	case FormatMEP:
-		s.r.MFPs = &sizes{}
+		s.r.MFPs = &sizeStats{}
 	}
 	if c.format != FormatMDF {
-		s.r.EventIDs, s.r.Packing = &span{}, &span{}
+		s.r.EventIDs, s.r.Packing = &idRange{}, &idRange{}
 	}
 	return s
 }
@@ -123,7 +123,7 @@ func (s *summary) visit(u *unit) error {
 		s.mep(u)
 	default:
 		s.mfp(u.mfp)
-		s.r.Events += int64(u.mfp.N())
+		s.r.Events += int64(u.mfp.NumFragments())
 	}
 	if s.clusters != nil {
 		s.clusters.endUnit(s.format != FormatMFP)
@@ -155,7 +155,7 @@ func (s *summary) record(u *unit) {
 }
 
 func (s *summary) mep(u *unit) {
-	used := event.MEPHeaderSize(u.mep.N())
+	used := event.MEPHeaderSize(u.mep.NumMFPs())
 	for f, err := range u.mep.MFPs() {
 		if err != nil {
 			s.problem(u.locate(err))
@@ -166,9 +166,9 @@ func (s *summary) mep(u *unit) {
 		s.mfp(f)
 	}
 	s.r.GapBytes += int64(u.size() - used)
-	if u.mep.N() > 0 {
+	if u.mep.NumMFPs() > 0 {
 		if f, err := u.mep.MFP(0); err == nil {
-			s.r.Events += int64(f.N())
+			s.r.Events += int64(f.NumFragments())
 		}
 	}
 }
@@ -178,7 +178,7 @@ func (s *summary) mfp(f event.MFP) {
 		s.r.EndOfRuns++
 		return
 	}
-	n := uint64(f.N())
+	n := uint64(f.NumFragments())
 	s.r.Packing.add(n, n)
 	if n > 0 {
 		s.r.EventIDs.add(f.FirstEvent(), f.FirstEvent()+n-1)
@@ -215,8 +215,8 @@ func (s *summary) piece(t event.BankType, source uint16, size int) {
 	}
 }
 
-func (s *summary) bad(err error) bool { s.problem(err); return false }
-func (s *summary) skipped(int64)      {}
+func (s *summary) noteBad(err error) bool { s.problem(err); return false }
+func (s *summary) noteSkipped(int64)      {}
 
 func (s *summary) finish(out io.Writer, asJSON bool) error {
 	for _, t := range slices.Sorted(maps.Keys(s.types)) {
@@ -230,8 +230,8 @@ func (s *summary) finish(out io.Writer, asJSON bool) error {
 	if s.format == FormatMDF {
 		s.r.Runs = slices.Sorted(maps.Keys(s.runs))
 	}
-	if s.first != nil {
-		s.r.BadInput = s.first.Error()
+	if s.firstProblem != nil {
+		s.r.BadInput = s.firstProblem.Error()
 	}
 	if s.r.Clusters = s.clusters; s.clusters != nil {
 		s.clusters.PerBoard.computeMoments()
@@ -262,7 +262,7 @@ func (r *report) text(out io.Writer) error {
 		fmt.Fprintf(out, "runs %v, %d records without checksum\n", r.Runs, r.Unsigned)
 	}
 	fmt.Fprintf(out, "%d sources, %d end-of-run packets, %d bytes of gaps\n\n", r.Sources, r.EndOfRuns, r.GapBytes)
-	row := func(name string, s sizes, sources string) {
+	row := func(name string, s sizeStats, sources string) {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%.1f\t%d\t%s\t\n", name, s.Count, s.Bytes, s.Min, s.Mean, s.Max, sources)
 	}
 	fmt.Fprintln(t, "what\tcount\tbytes\tmin\tmean\tmax\tsources\t")
@@ -272,7 +272,7 @@ func (r *report) text(out io.Writer) error {
 	}
 	row(r.pieceNames, r.Pieces, "")
 	for _, of := range r.Types {
-		row(fmt.Sprintf("%s (%d)", of.Name, of.Type), of.sizes, fmt.Sprint(of.Sources))
+		row(fmt.Sprintf("%s (%d)", of.Name, of.Type), of.sizeStats, fmt.Sprint(of.Sources))
 	}
 	if err := t.Flush(); err != nil {
 		return err

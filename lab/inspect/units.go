@@ -22,40 +22,40 @@ func (u *unit) size() int {
 }
 
 // locate places an error about the unit in the file.
-func (u *unit) locate(err error) error { return event.Located(err, u.index, u.offset) }
+func (u *unit) locate(err error) error { return event.LocateError(err, u.index, u.offset) }
 
-// units gives the units of a file in turn.
-type units struct {
-	r      *event.UnitReader
-	format Format
-	u      unit
+// unitReader gives the units of a file in turn.
+type unitReader struct {
+	r       *event.UnitReader
+	format  Format
+	current unit
 }
 
-func newUnits(format Format, in io.Reader) *units {
-	opts := event.UnitReaderOptions{Format: string(format), MaxUnit: maxUnit}
-	return &units{r: event.NewUnitReader(in, opts), format: format}
+func newUnits(format Format, in io.Reader) *unitReader {
+	opts := event.UnitReaderOptions{Format: string(format), MaxUnitBytes: maxUnit}
+	return &unitReader{r: event.NewUnitReader(in, opts), format: format}
 }
 
 // next gives the next unit. A *event.FormatError says that it is bad; skip then
 // goes past it.
-func (s *units) next() (*unit, error) {
+func (s *unitReader) next() (*unit, error) {
 	b, err := s.r.Next()
-	s.u = unit{index: s.r.Index(), offset: s.r.Offset()}
+	s.current = unit{index: s.r.Index(), offset: s.r.Offset()}
 	if err != nil {
-		return &s.u, err
+		return &s.current, err
 	}
 	switch s.format {
 	case FormatMEP:
-		s.u.mep, err = event.ParseMEP(b)
+		s.current.mep, err = event.ParseMEP(b)
 	case FormatMFP:
-		s.u.mfp, err = event.ParseMFP(b)
+		s.current.mfp, err = event.ParseMFP(b)
 	default:
-		s.u.record = b
+		s.current.record = b
 	}
-	return &s.u, err
+	return &s.current, err
 }
 
-func (s *units) skip() (int64, error) { return s.r.Skip() }
+func (s *unitReader) skip() (int64, error) { return s.r.Skip() }
 
 // isBadInput tells what is wrong in the file from what is wrong with reading.
 func isBadInput(err error) bool {

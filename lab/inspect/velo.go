@@ -11,33 +11,33 @@ import (
 	"ringlet/event/velo"
 )
 
-// clusters is what the boards of a vertex detector have sent, beside what L1-farm says of them.
-type clusters struct {
-	Boards    int64 `json:"boards"`       // fragments
-	NoBoards  int64 `json:"not_readable"` // fragments of the type that are no boards
-	Sources   int   `json:"sources"`      // boards that there are
-	Clusters  int64 `json:"clusters"`
-	TwoStrips int64 `json:"of_two_strips"`
-	Full      int64 `json:"full_boards"` // with an overflow
-	Lost      int64 `json:"clusters_lost"`
-	Bytes     int64 `json:"bytes"`
+// clusterStats is what the boards of a vertex detector have sent, beside what L1-farm says of them.
+type clusterStats struct {
+	Boards         int64 `json:"boards"`       // fragments
+	NoBoards       int64 `json:"not_readable"` // fragments of the type that are no boards
+	Sources        int   `json:"sources"`      // boards that there are
+	Clusters       int64 `json:"clusters"`
+	TwoStrips      int64 `json:"of_two_strips"`
+	OverfullBoards int64 `json:"full_boards"` // with an overflow
+	LostClusters   int64 `json:"clusters_lost"`
+	Bytes          int64 `json:"bytes"`
 
-	PerBoard spread `json:"clusters_per_board"`
-	PerEvent spread `json:"clusters_per_event"` // where the units of the file are events or have whole events
+	PerBoard distribution `json:"clusters_per_board"`
+	PerEvent distribution `json:"clusters_per_event"` // where the units of the file are events or have whole events
 
-	seen  [velo.MaxBoards]bool
-	event map[uint64]int // clusters of the events of the unit that is looked at
+	boardSeen       [velo.MaxBoards]bool
+	clustersByEvent map[uint64]int // clusters of the events of the unit that is looked at
 }
 
-// boardBin and eventBin are how many clusters the bars of the two distributions count together.
+// boardBinWidth and eventBinWidth are how many clusters the bars of the two distributions count together.
 const (
-	boardBin = 8
-	eventBin = 200
-	mostBins = 40
+	boardBinWidth = 8
+	eventBinWidth = 200
+	mostBins      = 40
 )
 
-// spread is a distribution: what lies above the last bin is counted there.
-type spread struct {
+// distribution is a distribution: what lies above the last bin is counted there.
+type distribution struct {
 	N     int64   `json:"n"`
 	Mean  float64 `json:"mean"`
 	Sigma float64 `json:"sigma"`
@@ -49,7 +49,7 @@ type spread struct {
 	sum, squares int64
 }
 
-func (s *spread) add(v int) {
+func (s *distribution) add(v int) {
 	if s.N == 0 || v < s.Min {
 		s.Min = v
 	}
@@ -66,7 +66,7 @@ func (s *spread) add(v int) {
 
 // computeMoments computes the mean and the standard deviation, of whole numbers: the order in which they came does not
 // matter.
-func (s *spread) computeMoments() {
+func (s *distribution) computeMoments() {
 	n := float64(max(1, s.N))
 	s.Mean = float64(s.sum) / n
 	s.Sigma = math.Sqrt(max(0, float64(s.squares)/n-s.Mean*s.Mean))
@@ -77,16 +77,16 @@ func isBoard(t event.BankType, version uint8) bool {
 	return t == velo.BankType && version == velo.Version
 }
 
-func newClusters() *clusters {
-	return &clusters{
-		PerBoard: spread{Width: boardBin},
-		PerEvent: spread{Width: eventBin},
-		event:    map[uint64]int{},
+func newClusters() *clusterStats {
+	return &clusterStats{
+		PerBoard:        distribution{Width: boardBinWidth},
+		PerEvent:        distribution{Width: eventBinWidth},
+		clustersByEvent: map[uint64]int{},
 	}
 }
 
 // board adds up the fragment of a board for an event.
-func (c *clusters) board(ev uint64, data []byte) {
+func (c *clusterStats) board(ev uint64, data []byte) {
 	b, err := velo.ParseBoard(data)
 	if err != nil {
 		c.NoBoards++
@@ -94,34 +94,34 @@ func (c *clusters) board(ev uint64, data []byte) {
 	}
 	c.Boards++
 	c.Bytes += int64(len(b))
-	c.Clusters += int64(b.Len())
-	c.Lost += int64(b.Lost())
-	if b.Lost() > 0 {
-		c.Full++
+	c.Clusters += int64(b.NumClusters())
+	c.LostClusters += int64(b.LostClusters())
+	if b.LostClusters() > 0 {
+		c.OverfullBoards++
 	}
 	for _, one := range b.Clusters() {
 		c.TwoStrips += int64(one.Size() - 1)
 	}
-	if !c.seen[b.Number()] {
-		c.seen[b.Number()] = true
+	if !c.boardSeen[b.Number()] {
+		c.boardSeen[b.Number()] = true
 		c.Sources++
 	}
-	c.PerBoard.add(b.Len())
-	c.event[ev] += b.Len()
+	c.PerBoard.add(b.NumClusters())
+	c.clustersByEvent[ev] += b.NumClusters()
 }
 
 // endUnit counts the events of a unit; whole says that the unit has all of their fragments.
-func (c *clusters) endUnit(complete bool) {
+func (c *clusterStats) endUnit(complete bool) {
 	if complete {
-		for _, n := range c.event {
+		for _, n := range c.clustersByEvent {
 			c.PerEvent.add(n)
 		}
 	}
-	clear(c.event)
+	clear(c.clustersByEvent)
 }
 
 // text prints the table and the two distributions.
-func (c *clusters) text(out io.Writer) error {
+func (c *clusterStats) text(out io.Writer) error {
 	share := func(n, of int64) float64 { return 100 * float64(n) / float64(max(1, of)) }
 	fmt.Fprintf(out, "\nvertex detector: %d boards, %d fragments", c.Sources, c.Boards)
 	if c.NoBoards > 0 {
@@ -130,7 +130,7 @@ func (c *clusters) text(out io.Writer) error {
 	fmt.Fprintln(out)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "clusters\tmean\tsigma\tmin\tmax\tL1-farm\t")
-	row := func(name string, s *spread, document string) {
+	row := func(name string, s *distribution, document string) {
 		if s.N > 0 {
 			fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%d\t%d\t%s\t\n", name, s.Mean, s.Sigma, s.Min, s.Max, document)
 		}
@@ -141,8 +141,8 @@ func (c *clusters) text(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "occupancy %.2f %% of the boards' 2048 strips (document: below 1 %%), %.1f %% of the clusters have "+
-		"two strips\n", share(c.Clusters+c.TwoStrips, c.Boards*velo.Strips), share(c.TwoStrips, c.Clusters))
-	fmt.Fprintf(out, "full boards: %d, which left %d clusters out\n", c.Full, c.Lost)
+		"two strips\n", share(c.Clusters+c.TwoStrips, c.Boards*velo.MaxStrips), share(c.TwoStrips, c.Clusters))
+	fmt.Fprintf(out, "full boards: %d, which left %d clusters out\n", c.OverfullBoards, c.LostClusters)
 	if c.PerEvent.N > 0 {
 		fmt.Fprintf(out, "bytes of an event %.1f, of them %.1f of clusters (document: 4280 and 3600)\n",
 			float64(c.Bytes)/float64(c.PerEvent.N), 2*c.PerEvent.Mean)
@@ -153,7 +153,7 @@ func (c *clusters) text(out io.Writer) error {
 }
 
 // bars draws a distribution.
-func (s *spread) bars(out io.Writer, title string) {
+func (s *distribution) bars(out io.Writer, title string) {
 	if s.N == 0 {
 		return
 	}
@@ -180,9 +180,10 @@ func boardFields(data []byte) []field {
 			list.WriteByte(' ')
 		}
 		fmt.Fprint(&list, c.Strip())
-		if c.Two() {
+		if c.HasTwoStrips() {
 			fmt.Fprintf(&list, "+%d", c.Strip()+1)
 		}
 	}
-	return []field{{"board", b.Number()}, {"board event", b.Event()}, {"lost", b.Lost()}, {"clusters", list.String()}}
+	return []field{{"board", b.Number()}, {"board event", b.Event()}, {"lost", b.LostClusters()},
+		{"clusters", list.String()}}
 }

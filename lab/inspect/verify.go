@@ -9,16 +9,16 @@ import (
 	"ringlet/event"
 )
 
-// maxNamed bounds how many problems a verify names; the rest are counted.
-const maxNamed = 1000
+// maxFindings bounds how many problems a verify names; the rest are counted.
+const maxFindings = 1000
 
 // verify is the visitor of ModeVerify.
 type verify struct {
-	*counted
-	named        []finding
+	*unitCounts
+	findings     []finding
 	skippedBytes int64 // bytes left out behind bad units
 	unsigned     int64 // records without checksum
-	expect       map[uint16]uint64
+	nextEventID  map[uint16]uint64
 	rebuilder    event.Rebuilder
 	rebuilt      []byte
 	cursors      []event.FragmentCursor
@@ -35,8 +35,8 @@ type finding struct {
 	text   string
 }
 
-func newVerify(c *counted) *verify {
-	return &verify{counted: c, expect: map[uint16]uint64{}}
+func newVerify(c *unitCounts) *verify {
+	return &verify{unitCounts: c, nextEventID: map[uint16]uint64{}}
 }
 
 // found counts a problem and keeps it to be named.
@@ -45,7 +45,7 @@ func (v *verify) found(err error) {
 		return
 	}
 	v.problem(err)
-	if len(v.named) == maxNamed {
+	if len(v.findings) == maxFindings {
 		return
 	}
 	f := finding{Record: event.NoRecord, Reason: err.Error(), text: err.Error()}
@@ -60,7 +60,7 @@ func (v *verify) found(err error) {
 			text:   err.Error(),
 		}
 	}
-	v.named = append(v.named, f)
+	v.findings = append(v.findings, f)
 }
 
 func (v *verify) visit(u *unit) error {
@@ -78,18 +78,18 @@ func (v *verify) visit(u *unit) error {
 		}
 		v.replayed(u)
 	default:
-		v.order(u)
-		v.containers(u, u.mfp, 0)
+		v.checkOrder(u)
+		v.checkContainers(u, u.mfp, 0)
 	}
 	return nil
 }
 
-// order checks that the packets of a source ascend without overlap and that
+// checkOrder checks that the packets of a source ascend without overlap and that
 // none follows its end of run. Gaps are allowed: a file may hold a part.
-func (v *verify) order(u *unit) {
+func (v *verify) checkOrder(u *unit) {
 	f := u.mfp
 	first, source := f.FirstEvent(), f.Source()
-	if next, known := v.expect[source]; known && (first < next || next == event.EndOfRun) {
+	if next, known := v.nextEventID[source]; known && (first < next || next == event.EndOfRun) {
 		reason := fmt.Sprintf("source %d goes on at event %d, where %d is the lowest that may follow", source, first, next)
 		if next == event.EndOfRun {
 			reason = fmt.Sprintf("source %d sends another packet after its end of run", source)
@@ -103,12 +103,12 @@ func (v *verify) order(u *unit) {
 			Err:    event.ErrOrder,
 		})
 	}
-	v.expect[source] = first + uint64(f.N())
+	v.nextEventID[source] = first + uint64(f.NumFragments())
 }
 
-// containers checks the banks of the container fragments of f, which begins at
+// checkContainers checks the banks of the container fragments of f, which begins at
 // byte at of the unit.
-func (v *verify) containers(u *unit, f event.MFP, at int) {
+func (v *verify) checkContainers(u *unit, f event.MFP, at int) {
 	for c := f.Cursor(); c.Next(); {
 		if c.Type() != event.FragmentContainer {
 			continue
@@ -116,7 +116,7 @@ func (v *verify) containers(u *unit, f event.MFP, at int) {
 		banks := event.NewBankCursor(c.Data())
 		for banks.Next() { // the walk itself is the check
 		}
-		v.found(event.Located(banks.Err(), u.index, u.offset+int64(at+c.Offset())))
+		v.found(event.LocateError(banks.Err(), u.index, u.offset+int64(at+c.Offset())))
 	}
 }
 
@@ -125,16 +125,16 @@ func (v *verify) containers(u *unit, f event.MFP, at int) {
 func (v *verify) replayed(u *unit) {
 	p, before := u.mep, v.problems
 	v.cursors = v.cursors[:0]
-	for i := range p.N() {
+	for i := range p.NumMFPs() {
 		f, err := p.MFP(i)
 		if err != nil {
 			v.found(u.locate(err))
 			return
 		}
-		v.containers(u, f, p.Offset(i))
+		v.checkContainers(u, f, p.Offset(i))
 		v.cursors = append(v.cursors, f.Cursor())
 	}
-	if p.N() == 0 || p.Source(0) != 0 || v.problems > before {
+	if p.NumMFPs() == 0 || p.Source(0) != 0 || v.problems > before {
 		return
 	}
 	for v.nextEvent() {
@@ -188,8 +188,8 @@ func (v *verify) event(u *unit) {
 	}
 }
 
-func (v *verify) bad(err error) bool  { v.found(err); return true }
-func (v *verify) skipped(bytes int64) { v.skippedBytes += bytes }
+func (v *verify) noteBad(err error) bool  { v.found(err); return true }
+func (v *verify) noteSkipped(bytes int64) { v.skippedBytes += bytes }
 
 // verdict is a verify as it is printed.
 type verdict struct {
@@ -219,14 +219,14 @@ func (v *verify) finish(out io.Writer, asJSON bool) error {
 			Skipped:  v.skippedBytes,
 			Unsigned: v.unsigned,
 			Problems: v.problems,
-			Named:    append([]finding{}, v.named...),
+			Named:    append([]finding{}, v.findings...),
 			Opened:   v.opened,
 		})
 	}
-	for _, f := range v.named {
+	for _, f := range v.findings {
 		fmt.Fprintf(out, "%s: %s\n", v.path, f.text)
 	}
-	if more := v.problems - int64(len(v.named)); more > 0 {
+	if more := v.problems - int64(len(v.findings)); more > 0 {
 		fmt.Fprintf(out, "%s: and %d more\n", v.path, more)
 	}
 	_, err := fmt.Fprintf(out,

@@ -20,15 +20,15 @@ import (
 // while the text is being changed, its second the length of the text. So a reader knows whether it has read one text.
 // The last page of the counters' board has the times of arrivals.
 const (
-	tablesName   = "tables"
-	countersName = "counters"
-	boardSize    = 64 << 10
-	boardText    = boardSize - memory.PageSize // head and text
-	boardHead    = 16
-	boardEvery   = 100 * time.Millisecond
+	tablesName    = "tables"
+	countersName  = "counters"
+	boardSize     = 64 << 10
+	boardTextSize = boardSize - memory.PageSize // head and text
+	boardHeadSize = 16
+	boardInterval = 100 * time.Millisecond
 )
 
-const boardMore = "... and more than this board holds\n"
+const truncatedMark = "... and more than this board holds\n"
 
 // board is what its owner knows of one.
 type board struct {
@@ -38,7 +38,7 @@ type board struct {
 
 // keepBoards writes the texts when they have changed, until ctx is over.
 func keepBoards(ctx context.Context, p *place, tables, counters []byte) error {
-	ticker := time.NewTicker(boardEvery)
+	ticker := time.NewTicker(boardInterval)
 	defer ticker.Stop()
 	t, c := board{mem: tables}, board{mem: counters}
 	for {
@@ -47,7 +47,7 @@ func keepBoards(ctx context.Context, p *place, tables, counters []byte) error {
 			return err
 		}
 		t.write(b.String())
-		c.write(countersOf(p))
+		c.write(formatCounters(p))
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -61,19 +61,19 @@ func (b *board) write(text string) {
 		return
 	}
 	b.last = text
-	if most := boardText - boardHead; len(text) > most {
-		text = text[:strings.LastIndexByte(text[:most-len(boardMore)], '\n')+1] + boardMore
+	if most := boardTextSize - boardHeadSize; len(text) > most {
+		text = text[:strings.LastIndexByte(text[:most-len(truncatedMark)], '\n')+1] + truncatedMark
 	}
 	version := shmem.Word(b.mem)
 	version.Add(1)
 	shmem.Word(b.mem[8:]).Store(uint64(len(text)))
-	copy(b.mem[boardHead:], text)
+	copy(b.mem[boardHeadSize:], text)
 	version.Add(1)
 }
 
 // readBoard reads one text, and how often it was written.
 func readBoard(ctx context.Context, im *memory.Import) (text string, times uint64, err error) {
-	head, body := make([]byte, boardHead), make([]byte, boardText-boardHead)
+	head, body := make([]byte, boardHeadSize), make([]byte, boardTextSize-boardHeadSize)
 	for range 100 {
 		if err := im.Read(ctx, 0, head[:8]); err != nil {
 			return "", 0, err
@@ -86,7 +86,7 @@ func readBoard(ctx context.Context, im *memory.Import) (text string, times uint6
 		if n > uint64(len(body)) {
 			return "", 0, fmt.Errorf("the board of %s says that it has %d bytes, more than there are", im.Node(), n)
 		}
-		if err := im.Read(ctx, boardHead, body[:n]); err != nil {
+		if err := im.Read(ctx, boardHeadSize, body[:n]); err != nil {
 			return "", 0, err
 		}
 		if err := im.Read(ctx, 0, head[:8]); err != nil {
@@ -99,8 +99,8 @@ func readBoard(ctx context.Context, im *memory.Import) (text string, times uint6
 	return "", 0, fmt.Errorf("the board of %s changed at each of 100 looks: ask again", im.Node())
 }
 
-// sources are what an owner counts: transactions, what its links carry, and what comes to its socket.
-var sources = []struct {
+// counterSources are what an owner counts: transactions, what its links carry, and what comes to its socket.
+var counterSources = []struct {
 	prefix string
 	counter.Struct
 }{
@@ -109,15 +109,15 @@ var sources = []struct {
 	{"socket.", counter.StructOf(quic.Stats{})},
 }
 
-// countersOf are the counters of an owner, a line for each.
-func countersOf(p *place) string {
+// formatCounters are the counters of an owner, a line for each.
+func formatCounters(p *place) string {
 	m, l, s := p.space.Stats(), p.space.LinkStats(), p.net.Stats()
 	var out strings.Builder
 	for i, from := range []any{&m, &l, &s} {
 		all := map[string]uint64{}
-		sources[i].Read(all, from)
+		counterSources[i].Read(all, from)
 		for _, name := range slices.Sorted(maps.Keys(all)) {
-			fmt.Fprintf(&out, "%s%s %d\n", sources[i].prefix, name, all[name])
+			fmt.Fprintf(&out, "%s%s %d\n", counterSources[i].prefix, name, all[name])
 		}
 	}
 	return out.String()
@@ -139,7 +139,7 @@ func parseCounters(text string) (map[string]uint64, error) {
 
 // helpOf says what a counter counts.
 func helpOf(name string) string {
-	for _, s := range sources {
+	for _, s := range counterSources {
 		if bare, ok := strings.CutPrefix(name, s.prefix); ok {
 			if c, ok := s.List().Find(bare); ok {
 				return c.Help

@@ -86,7 +86,7 @@ func (d Demo) Run(ctx context.Context, to io.Writer) (err error) {
 	}
 	fmt.Fprintf(to, "The owner exports the segment %q of %d pages to guests, over %s. guest1 and guest2 are in another "+
 		"process.\n", demoName, demoPages, d.Carrier)
-	if err := show(ctx, to, pair); err != nil {
+	if err := runSteps(ctx, to, pair); err != nil {
 		return err
 	}
 	if d.KeepOwner {
@@ -106,7 +106,7 @@ func (d Demo) Run(ctx context.Context, to io.Writer) (err error) {
 
 // awaitGroup waits until the owner can be reached.
 func awaitGroup(ctx context.Context, dir string, ended chan error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, enterTime, errors.New("the owner did not begin in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, linkTimeout, errors.New("the owner did not begin in time"))
 	defer cancel()
 	for {
 		if _, err := readGroup(dir); err == nil {
@@ -140,7 +140,7 @@ var steps = []step{
 	{"tables: exported page → protection, imported page → node, window, attributes", showTables},
 }
 
-func show(ctx context.Context, to io.Writer, pair [2]*Guest) error {
+func runSteps(ctx context.Context, to io.Writer, pair [2]*Guest) error {
 	for i, s := range steps {
 		fmt.Fprintf(to, "\n%d. %s\n", i+1, s.title)
 		if err := s.do(ctx, to, pair); err != nil {
@@ -182,7 +182,7 @@ func runBoth(ctx context.Context, p [2]*Guest, task func(*Guest, *memory.Import)
 	var wg sync.WaitGroup
 	for i, g := range p {
 		wg.Go(func() {
-			errs[i] = g.using(ctx, demoName, func(im *memory.Import) error { return task(g, im) })
+			errs[i] = g.withImport(ctx, demoName, func(im *memory.Import) error { return task(g, im) })
 		})
 	}
 	wg.Wait()
@@ -255,7 +255,7 @@ func showLock(ctx context.Context, to io.Writer, p [2]*Guest) error {
 
 func showWatch(ctx context.Context, to io.Writer, p [2]*Guest) error {
 	const at = 8 * memory.PageSize
-	return p[0].using(ctx, demoName, func(im *memory.Import) error {
+	return p[0].withImport(ctx, demoName, func(im *memory.Import) error {
 		woken := make(chan error, 1)
 		known, err := im.Notify(ctx, at) // how many there are
 		if err != nil {
@@ -271,8 +271,8 @@ func showWatch(ctx context.Context, to io.Writer, p [2]*Guest) error {
 		start := time.Now()
 		err = p[1].Put(ctx, demoName, at, []byte("wake up!"), true)
 		if err = errors.Join(err, <-woken); err == nil {
-			fmt.Fprintf(to, "%s was woken %v after %s began\n", nameOf(p[0].place.rank),
-				when.Sub(start).Round(time.Microsecond), nameOf(p[1].place.rank))
+			fmt.Fprintf(to, "%s was woken %v after %s began\n", rankName(p[0].place.rank),
+				when.Sub(start).Round(time.Microsecond), rankName(p[1].place.rank))
 		}
 		return err
 	})
@@ -290,8 +290,8 @@ func showCombining(ctx context.Context, to io.Writer, p [2]*Guest) error {
 		{demoCombining, "writes", func(im *memory.Import, off int64) error { return im.Write(ctx, off, data) }},
 		{0, "posts", func(im *memory.Import, off int64) error { return post(ctx, im, off, data) }},
 	} {
-		err := p[0].using(ctx, demoName, func(im *memory.Import) error {
-			before, start := p[0].place.space.Stats().Combined, time.Now()
+		err := p[0].withImport(ctx, demoName, func(im *memory.Import) error {
+			before, start := p[0].place.space.Stats().WritesCombined, time.Now()
 			for i := range int64(writes) {
 				if err := variant.put(im, variant.page*memory.PageSize+i*size); err != nil {
 					return err
@@ -302,7 +302,7 @@ func showCombining(ctx context.Context, to io.Writer, p [2]*Guest) error {
 			}
 			fmt.Fprintf(to, "%d %s of %d bytes from page %d took %v; %d joined another one\n", writes, variant.verb, size,
 				variant.page,
-				time.Since(start).Round(time.Microsecond), p[0].place.space.Stats().Combined-before)
+				time.Since(start).Round(time.Microsecond), p[0].place.space.Stats().WritesCombined-before)
 			return nil
 		})
 		if err != nil {
@@ -326,10 +326,10 @@ func post(ctx context.Context, im *memory.Import, off int64, data []byte) error 
 
 // showEnd ends the owner while a guest waits for a notice, and says what the guest learns.
 func showEnd(ctx context.Context, to io.Writer, g *Guest, stop func()) error {
-	fmt.Fprintf(to, "\n%d. the end: the owner stops while %s waits for a notice\n", len(steps)+1, nameOf(g.place.rank))
-	ctx, cancel := context.WithTimeout(ctx, enterTime)
+	fmt.Fprintf(to, "\n%d. the end: the owner stops while %s waits for a notice\n", len(steps)+1, rankName(g.place.rank))
+	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
-	return g.using(ctx, demoName, func(im *memory.Import) error {
+	return g.withImport(ctx, demoName, func(im *memory.Import) error {
 		go func() {
 			time.Sleep(10 * time.Millisecond)
 			stop()

@@ -23,8 +23,8 @@ type Gateways struct {
 // OpenGateways enters a group as a guest for each gateway, and serves clients on this host until ctx is over. The
 // gateways are NAME-0, NAME-1 and so on. What became of each client is printed to.
 func OpenGateways(ctx context.Context, d Gateways, to io.Writer) (err error) {
-	if d.Clients < 1 || d.Clients > guests {
-		return fmt.Errorf("%d clients: a group has room for 1 to %d", d.Clients, guests)
+	if d.Clients < 1 || d.Clients > maxGuests {
+		return fmt.Errorf("%d clients: a group has room for 1 to %d", d.Clients, maxGuests)
 	}
 	var all []*Guest
 	defer func() {

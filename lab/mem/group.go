@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	ownerName = "owner"
-	ownerRank = 0
-	guests    = 8
-	windows   = 4096 // runs of pages that all guests may have of all exports, and long reads under way
-	groupFile = "group.json"
+	ownerName  = "owner"
+	ownerRank  = 0
+	maxGuests  = 8
+	maxWindows = 4096 // runs of pages that all guests may have of all exports, and long reads under way
+	groupFile  = "group.json"
 )
 
 // group is what group.json says.
@@ -37,18 +37,18 @@ type group struct {
 	Address string `json:"address"` // of the owner
 }
 
-// nameOf is the name of a rank: in the view, and in its certificate.
-func nameOf(rank int) string {
+// rankName is the name of a rank: in the view, and in its certificate.
+func rankName(rank int) string {
 	if rank == ownerRank {
 		return ownerName
 	}
 	return fmt.Sprintf("guest%d", rank)
 }
 
-// certify makes the certificates of a group, and gives the owner's. Its key, and that of the authority, never leave
-// this process: who has a copy of the directory can be a guest, and not the owner. A directory with the owner's key, as
-// all had once, is used as it is.
-func certify(dir string) (*certs.Identity, error) {
+// makeCertificates makes the certificates of a group, and gives the owner's. Its key, and that of the authority, never
+// leave this process: who has a copy of the directory can be a guest, and not the owner. A directory with the owner's
+// key, as all had once, is used as it is.
+func makeCertificates(dir string) (*certs.Identity, error) {
 	if id, err := certs.Load(dir, ownerName); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return id, err
 	}
@@ -61,8 +61,8 @@ func certify(dir string) (*certs.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	for rank := 1; rank <= guests; rank++ {
-		id, err := ca.Issue(nameOf(rank), nil, certs.RoleNode, 0)
+	for rank := 1; rank <= maxGuests; rank++ {
+		id, err := ca.Issue(rankName(rank), nil, certs.RoleNode, 0)
 		if err == nil {
 			err = id.Save(dir)
 		}
@@ -96,7 +96,7 @@ func (g *group) write(dir string) error {
 }
 
 func readGroup(dir string) (*group, error) {
-	text, err := safeopen.ReadNoFollow(filepath.Join(dir, groupFile), safeopen.MaxText)
+	text, err := safeopen.ReadNoFollow(filepath.Join(dir, groupFile), safeopen.MaxTextSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("nobody exports memory in %s: start ringlet mem demo --stay or ringlet mem export there: %w",
 			dir, err)
@@ -122,7 +122,7 @@ func parseGroup(text []byte) (*group, error) {
 
 // lock takes a place in the group, which others of this host see; nil: it is taken.
 func lock(dir string, rank int) (*os.File, error) {
-	f, err := safeopen.OpenFileNoFollow(filepath.Join(dir, nameOf(rank)+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := safeopen.OpenFileNoFollow(filepath.Join(dir, rankName(rank)+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -137,13 +137,13 @@ func lock(dir string, rank int) (*os.File, error) {
 
 // place is one process's place in a group.
 type place struct {
-	group *group
-	rank  int
-	held  *os.File
-	net   *quic.Network
-	table *shmem.Table
-	space *memory.Space       // nil in the place of a raw guest
-	ends  *transport.Endpoint // of a raw guest
+	group    *group
+	rank     int
+	lockFile *os.File
+	net      *quic.Network
+	table    *shmem.Table
+	space    *memory.Space       // nil in the place of a raw guest
+	ends     *transport.Endpoint // of a raw guest
 }
 
 // segmentPrefix is that of the names of shared memory.
@@ -153,14 +153,15 @@ func segmentName(rank int, what string) string {
 	return fmt.Sprintf("%s%d-%d-%s", segmentPrefix, os.Getpid(), rank, what)
 }
 
-// open makes a place of a rank that is locked. An owner fills in where it is. Trace is told of the stages of writes.
-func open(
+// openPlace makes a place of a rank that is locked. An owner fills in where it is. Trace is told of the stages of
+// writes.
+func openPlace(
 	id *certs.Identity, g *group, rank int, held *os.File, bind string, trace func(transport.Stage),
 ) (*place, error) {
-	p, cfg, err := prepare(id, g, rank, held, bind)
+	p, cfg, err := preparePlace(id, g, rank, held, bind)
 	if err == nil {
 		cfg.Trace = trace
-		p.space, err = memory.New(memory.Config{Transport: cfg, Returns: rank == ownerRank})
+		p.space, err = memory.New(memory.Config{Transport: cfg, AllowRejoin: rank == ownerRank})
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.close())
@@ -168,20 +169,20 @@ func open(
 	return p, nil
 }
 
-// prepare makes what an endpoint of the place needs. What there is must be closed, also where it fails.
-func prepare(
+// preparePlace makes what an endpoint of the place needs. What there is must be closed, also where it fails.
+func preparePlace(
 	id *certs.Identity, g *group, rank int, held *os.File, bind string,
 ) (p *place, cfg transport.Config, err error) {
-	p = &place{group: g, rank: rank, held: held}
+	p = &place{group: g, rank: rank, lockFile: held}
 	choice, err := transport.ParseChoice(g.Carrier)
 	if err != nil {
 		return p, cfg, err
 	}
 	p.net, err = quic.Listen(quic.Config{
-		Addr:   bind,
-		Server: id.Server(),
-		Client: id.Client,
-		Name: func(state tls.ConnectionState) (string, error) {
+		Addr:      bind,
+		ServerTLS: id.Server(),
+		ClientTLS: id.Client,
+		PeerName: func(state tls.ConnectionState) (string, error) {
 			peer, err := certs.PeerIdentity(state)
 			return peer.Name, err
 		},
@@ -190,9 +191,9 @@ func prepare(
 		return p, cfg, err
 	}
 	if choice.AllowsLocal() {
-		p.table, err = shmem.NewSharedTable(segmentName(rank, "table"), windows)
+		p.table, err = shmem.NewSharedTable(segmentName(rank, "table"), maxWindows)
 	} else {
-		p.table = shmem.NewTable(windows)
+		p.table = shmem.NewTable(maxWindows)
 	}
 	if err != nil {
 		return p, cfg, err
@@ -201,8 +202,8 @@ func prepare(
 		g.Address = p.net.Addr().String()
 	}
 	members := []transport.Member{{Name: ownerName, Addr: g.Address}}
-	for guest := 1; guest <= guests; guest++ {
-		members = append(members, transport.Member{Name: nameOf(guest)})
+	for guest := 1; guest <= maxGuests; guest++ {
+		members = append(members, transport.Member{Name: rankName(guest)})
 	}
 	return p, transport.Config{
 		Network:     p.net,
@@ -210,7 +211,7 @@ func prepare(
 		View:        transport.View{Number: g.View, Members: members},
 		Rank:        rank,
 		Carrier:     choice.Carrier,
-		AutoNetwork: choice.Network.Carrier,
+		AutoNetwork: choice.NetworkCarrier.Carrier,
 	}, nil
 }
 
@@ -228,5 +229,5 @@ func (p *place) close() error {
 	if p.table != nil {
 		errs = append(errs, p.table.Close())
 	}
-	return errors.Join(append(errs, p.held.Close())...)
+	return errors.Join(append(errs, p.lockFile.Close())...)
 }

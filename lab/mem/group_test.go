@@ -84,8 +84,8 @@ func TestAGroupOfBefore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "g")
 	ca, err := certs.NewCA(0)
 	must.OK(t, err)
-	for rank := range guests + 1 {
-		id, err := ca.Issue(nameOf(rank), nil, certs.RoleNode, 0)
+	for rank := range maxGuests + 1 {
+		id, err := ca.Issue(rankName(rank), nil, certs.RoleNode, 0)
 		must.OK(t, err)
 		must.OK(t, id.Save(dir))
 	}

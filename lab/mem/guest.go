@@ -25,14 +25,14 @@ type Guest struct {
 	to     io.Writer
 }
 
-// enterTime bounds how long the making of a link may take.
-const enterTime = 10 * time.Second
+// linkTimeout bounds how long the making of a link may take.
+const linkTimeout = 10 * time.Second
 
 // Enter takes a free place in the group of a directory, and links to its owner. What the guest does is printed to.
 func Enter(ctx context.Context, dir string, to io.Writer) (*Guest, error) {
 	tracer := stages.New()
 	p, err := claimPlace(dir, func(id *certs.Identity, g *group, rank int, held *os.File, bind string) (*place, error) {
-		return open(id, g, rank, held, bind, tracer.Follow(false))
+		return openPlace(id, g, rank, held, bind, tracer.Follow(false))
 	})
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func claimPlace(dir string, make placeMaker) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	for rank := 1; rank <= guests; rank++ {
+	for rank := 1; rank <= maxGuests; rank++ {
 		held, err := lock(dir, rank)
 		if err != nil {
 			return nil, err
@@ -69,18 +69,18 @@ func claimPlace(dir string, make placeMaker) (*place, error) {
 		if held == nil {
 			continue
 		}
-		id, err := certs.Load(dir, nameOf(rank))
+		id, err := certs.Load(dir, rankName(rank))
 		if err != nil {
 			return nil, errors.Join(err, held.Close())
 		}
 		return make(id, g, rank, held, bind)
 	}
-	return nil, fmt.Errorf("all %d places for guests of %s are taken on this host: wait for one to end", guests, dir)
+	return nil, fmt.Errorf("all %d places for guests of %s are taken on this host: wait for one to end", maxGuests, dir)
 }
 
 // connectOwner links to the owner, or closes the place.
 func (p *place) connectOwner(ctx context.Context, dir string, link func(context.Context, []int) error) error {
-	ctx, cancel := context.WithTimeout(ctx, enterTime)
+	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
 	if err := link(ctx, []int{ownerRank}); err != nil {
 		return errors.Join(fmt.Errorf("the owner of %s is not there: %w: if it was started again, copy its "+
@@ -103,8 +103,8 @@ func sourceAddress(address string) (string, error) {
 // Close leaves the group.
 func (g *Guest) Close() error { return g.place.close() }
 
-// using imports a segment for one task.
-func (g *Guest) using(ctx context.Context, segment string, task func(*memory.Import) error) error {
+// withImport imports a segment for one task.
+func (g *Guest) withImport(ctx context.Context, segment string, task func(*memory.Import) error) error {
 	im, err := g.place.space.Import(ctx, segment)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (g *Guest) say(start time.Time, format string, args ...any) {
 
 // Put writes data, and notifies the page of their first byte if that is wanted.
 func (g *Guest) Put(ctx context.Context, segment string, off int64, data []byte, notify bool) error {
-	return g.using(ctx, segment, func(im *memory.Import) error {
+	return g.withImport(ctx, segment, func(im *memory.Import) error {
 		start := time.Now()
 		if err := im.Write(ctx, off, data); err != nil {
 			return err
@@ -142,12 +142,12 @@ func (g *Guest) Put(ctx context.Context, segment string, off int64, data []byte,
 	})
 }
 
-// maxGet bounds what one Get, Fill or Compare is about, bytes.
-const maxGet = 1 << 30
+// maxTransfer bounds what one Get, Fill or Compare is about, bytes.
+const maxTransfer = 1 << 30
 
 func checkCount(count int64) error {
-	if count < 1 || count > maxGet {
-		return fmt.Errorf("%d bytes: 1 to %d at a time", count, maxGet)
+	if count < 1 || count > maxTransfer {
+		return fmt.Errorf("%d bytes: 1 to %d at a time", count, maxTransfer)
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (g *Guest) Get(ctx context.Context, segment string, off, count int64, raw b
 	if err := checkCount(count); err != nil {
 		return err
 	}
-	return g.using(ctx, segment, func(im *memory.Import) error {
+	return g.withImport(ctx, segment, func(im *memory.Import) error {
 		b := make([]byte, count)
 		start := time.Now()
 		if err := im.Read(ctx, off, b); err != nil {
@@ -185,8 +185,8 @@ func dump(off int64, b []byte) string {
 	return out.String()
 }
 
-// pattern is data again and again, count bytes in all.
-func pattern(data []byte, count int64) ([]byte, error) {
+// repeatData is data again and again, count bytes in all.
+func repeatData(data []byte, count int64) ([]byte, error) {
 	if err := checkCount(count); err != nil {
 		return nil, err
 	}
@@ -198,11 +198,11 @@ func pattern(data []byte, count int64) ([]byte, error) {
 
 // Fill writes data again and again, count bytes in all.
 func (g *Guest) Fill(ctx context.Context, segment string, off, count int64, data []byte) error {
-	b, err := pattern(data, count)
+	b, err := repeatData(data, count)
 	if err != nil {
 		return err
 	}
-	return g.using(ctx, segment, func(im *memory.Import) error {
+	return g.withImport(ctx, segment, func(im *memory.Import) error {
 		start := time.Now()
 		if err := im.Write(ctx, off, b); err != nil {
 			return err
@@ -220,11 +220,11 @@ var errDiffers = errors.New("the bytes differ")
 
 // Compare reads bytes and compares them with what Fill writes.
 func (g *Guest) Compare(ctx context.Context, segment string, off, count int64, data []byte) error {
-	want, err := pattern(data, count)
+	want, err := repeatData(data, count)
 	if err != nil {
 		return err
 	}
-	return g.using(ctx, segment, func(im *memory.Import) error {
+	return g.withImport(ctx, segment, func(im *memory.Import) error {
 		got := make([]byte, count)
 		start := time.Now()
 		if err := im.Read(ctx, off, got); err != nil {
@@ -251,7 +251,7 @@ func (g *Guest) Compare(ctx context.Context, segment string, off, count int64, d
 
 // Add adds to a word in one step.
 func (g *Guest) Add(ctx context.Context, segment string, off int64, delta uint64) error {
-	return g.using(ctx, segment, func(im *memory.Import) error {
+	return g.withImport(ctx, segment, func(im *memory.Import) error {
 		start := time.Now()
 		before, err := im.Add(ctx, off, delta)
 		if err != nil {
@@ -264,7 +264,7 @@ func (g *Guest) Add(ctx context.Context, segment string, off int64, delta uint64
 
 // Watch prints the word at an offset at each notice of its page, until ctx is over or so many have come; 0: all.
 func (g *Guest) Watch(ctx context.Context, segment string, off int64, notices int) error {
-	return g.using(ctx, segment, func(im *memory.Import) error {
+	return g.withImport(ctx, segment, func(im *memory.Import) error {
 		var known uint64
 		for seen := 0; notices == 0 || seen < notices; seen++ {
 			n, err := im.Wait(ctx, off, known)
@@ -284,14 +284,14 @@ func (g *Guest) Watch(ctx context.Context, segment string, off int64, notices in
 
 // Tables prints the tables of the owner, which it exports as text, and those of this guest.
 func (g *Guest) Tables(ctx context.Context, segment string) error {
-	return g.using(ctx, segment, func(*memory.Import) error { // so that both have something to show
-		return g.using(ctx, tablesName, func(board *memory.Import) error {
-			time.Sleep(2 * boardEvery) // until the owner has written that this guest is there
+	return g.withImport(ctx, segment, func(*memory.Import) error { // so that both have something to show
+		return g.withImport(ctx, tablesName, func(board *memory.Import) error {
+			time.Sleep(2 * boardInterval) // until the owner has written that this guest is there
 			text, _, err := readBoard(ctx, board)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(g.to, "Tables of %s:\n%s\nTables of %s:\n", board.Node(), text, nameOf(g.place.rank))
+			fmt.Fprintf(g.to, "Tables of %s:\n%s\nTables of %s:\n", board.Node(), text, rankName(g.place.rank))
 			return g.place.space.Tables().Print(g.to)
 		})
 	})

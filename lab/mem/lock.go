@@ -30,7 +30,7 @@ func acquire(ctx context.Context, im *memory.Import, off int64, ticket uint64) (
 		case memory.OutcomeOf(err) == memory.Unknown && ctx.Err() == nil:
 			continue
 		case memory.OutcomeOf(err) == memory.Unknown:
-			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), enterTime)
+			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), linkTimeout)
 			defer cancel()
 			_, _ = im.CompareAndSwap(after, off, ticket, 0) // it may have come after all
 			return waited, err
@@ -41,7 +41,7 @@ func acquire(ctx context.Context, im *memory.Import, off int64, ticket uint64) (
 		}
 		// A notice since known, which was before the swap, ends the wait at once: so none is missed.
 		if known, err = im.Wait(ctx, off, known); err != nil {
-			return waited, fmt.Errorf("the lock at %d is held by %s: %w", off, nameOf(int(holder>>56)), err)
+			return waited, fmt.Errorf("the lock at %d is held by %s: %w", off, rankName(int(holder>>56)), err)
 		}
 	}
 }
@@ -61,19 +61,19 @@ func release(ctx context.Context, im *memory.Import, off int64, ticket uint64) e
 
 // Lock takes the lock at an offset, keeps it for a while, and gives it back.
 func (g *Guest) Lock(ctx context.Context, segment string, off int64, hold time.Duration) error {
-	return g.using(ctx, segment, func(im *memory.Import) error {
+	return g.withImport(ctx, segment, func(im *memory.Import) error {
 		ticket, start := g.ticket(), time.Now()
 		waited, err := acquire(ctx, im, off, ticket)
 		if err != nil {
 			return err
 		}
-		g.say(start, "lock %s@%s [%d] by %s, after %d waits", segment, im.Node(), off, nameOf(g.place.rank), waited)
+		g.say(start, "lock %s@%s [%d] by %s, after %d waits", segment, im.Node(), off, rankName(g.place.rank), waited)
 		select {
 		case <-time.After(hold):
 		case <-ctx.Done(): // it is given back all the same
 		}
 		start = time.Now()
-		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), enterTime)
+		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), linkTimeout)
 		defer cancel()
 		if err := release(after, im, off, ticket); err != nil {
 			return err

@@ -29,14 +29,14 @@ type Owner struct {
 // Pages opens pages to everybody; as text, FIRST+COUNT:ALLOWED[:ATTRIBUTE,...].
 type Pages struct{ memory.Pages }
 
-var attributes = map[string]memory.Attributes{
+var attributesByName = map[string]memory.Attributes{
 	"nwrite":    0,
 	"dmove":     memory.Dmove,
 	"ordered":   memory.Ordered,
 	"combining": memory.Combining,
 }
 
-var allowed = map[rune]memory.Allow{
+var allowByLetter = map[rune]memory.Allow{
 	'r': memory.AllowRead,
 	'w': memory.AllowWrite,
 	'l': memory.AllowLock,
@@ -63,7 +63,7 @@ func (p *Pages) UnmarshalText(text []byte) error {
 		return wrong("how many pages is a number above 0")
 	}
 	for _, c := range parts[1] {
-		bit, ok := allowed[c]
+		bit, ok := allowByLetter[c]
 		if !ok {
 			return wrong("allowed are r (read), w (write), l (lock), n (notify)")
 		}
@@ -71,7 +71,7 @@ func (p *Pages) UnmarshalText(text []byte) error {
 	}
 	if len(parts) == 3 {
 		for word := range strings.SplitSeq(parts[2], ",") {
-			bit, ok := attributes[word]
+			bit, ok := attributesByName[word]
 			if !ok {
 				return wrong("attributes are nwrite, dmove, ordered, combining")
 			}
@@ -100,42 +100,42 @@ func Serve(ctx context.Context, o Owner, to io.Writer) error {
 	if _, err := shmem.Sweep(segmentPrefix); err != nil { // of owners that were killed
 		return errors.Join(err, held.Close())
 	}
-	id, err := certify(o.Group)
+	id, err := makeCertificates(o.Group)
 	if err != nil {
 		return errors.Join(err, held.Close())
 	}
-	segments, err := o.segments()
+	segments, err := o.createSegments()
 	if err != nil {
 		return errors.Join(err, held.Close())
 	}
 	g := &group{View: uint64(time.Now().UnixMilli()), Carrier: o.Carrier}
-	p, err := open(id, g, ownerRank, held, net.JoinHostPort(o.Host, "0"),
-		newArrivals(segments[2].Bytes()[boardText:]).follow)
+	p, err := openPlace(id, g, ownerRank, held, net.JoinHostPort(o.Host, "0"),
+		newArrivals(segments[2].Bytes()[boardTextSize:]).recordStage)
 	if err != nil {
-		return segments.release(err)
+		return segments.closeAll(err)
 	}
 	err = o.serve(ctx, p, g, segments, to)
 	if closed := p.close(); closed != nil { // memory that a peer may still be inside of stays mapped
 		return errors.Join(err, closed)
 	}
-	return segments.release(err)
+	return segments.closeAll(err)
 }
 
 // ownerSegments are the user's, the tables, the counters.
 type ownerSegments [3]*shmem.Segment
 
-// segments makes those of an owner.
-func (o *Owner) segments() (all ownerSegments, err error) {
+// createSegments makes those of an owner.
+func (o *Owner) createSegments() (all ownerSegments, err error) {
 	for i, size := range [...]int{o.Size, boardSize, boardSize} {
 		if all[i], err = shmem.Create(segmentName(ownerRank, fmt.Sprint("segment", i)), size); err != nil {
-			return all, all.release(err)
+			return all, all.closeAll(err)
 		}
 	}
 	return all, nil
 }
 
-// release gives the segments back that there are, and joins what went wrong to err.
-func (all *ownerSegments) release(err error) error {
+// closeAll gives the segments back that there are, and joins what went wrong to err.
+func (all *ownerSegments) closeAll(err error) error {
 	for _, s := range all {
 		if s != nil {
 			err = errors.Join(err, s.Close())
@@ -146,7 +146,7 @@ func (all *ownerSegments) release(err error) error {
 
 // serve exports the segments, tells guests where, and keeps the tables and counters until ctx is over.
 func (o *Owner) serve(ctx context.Context, p *place, g *group, segments ownerSegments, to io.Writer) (err error) {
-	exports, err := o.export(p.space, segments)
+	exports, err := o.exportSegments(p.space, segments)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (o *Owner) serve(ctx context.Context, p *place, g *group, segments ownerSeg
 	return keepBoards(ctx, p, segments[1].Bytes(), segments[2].Bytes())
 }
 
-func (o *Owner) export(s *memory.Space, segments ownerSegments) (exports []*memory.Export, err error) {
+func (o *Owner) exportSegments(s *memory.Space, segments ownerSegments) (exports []*memory.Export, err error) {
 	pages := []memory.Pages{{
 		Count: (o.Size + memory.PageSize - 1) / memory.PageSize,
 		Peer:  memory.Everybody,

@@ -41,23 +41,23 @@ const (
 	packetDatagram = "datagram"
 )
 
-// messages are the kinds of message (docs/format/memory.md).
-var messages = map[string]byte{
+// messageKinds are the kinds of message (docs/format/memory.md).
+var messageKinds = map[string]byte{
 	"find": 1, "leave": 2, "load": 3, "read": 4, "add": 5, "swap": 6, "compare": 7, "notify": 8, "wait": 9, "cancel": 10,
 	"revoked": 11, "answer": 12,
 }
 
 // packetKinds are what Packet.Kind may be.
 func packetKinds() []string {
-	return append(slices.Sorted(maps.Keys(messages)), packetBytes, packetDatagram, packetWrite)
+	return append(slices.Sorted(maps.Keys(messageKinds)), packetBytes, packetDatagram, packetWrite)
 }
 
 // Layout of a message (docs/format/memory.md).
 const (
-	messageHead = 48
-	rowSize     = 20
-	kindFind    = 1
-	kindAnswer  = 12
+	messageHeadSize = 48
+	rowSize         = 20
+	kindFind        = 1
+	kindAnswer      = 12
 )
 
 // rawGuest is a place whose links it alone uses: what it sends is not checked by package memory.
@@ -90,7 +90,7 @@ const answerTimeout = 2 * time.Second
 func enterRaw(ctx context.Context, dir string) (*rawGuest, error) {
 	h := &rawGuest{answers: make(chan []byte, 16), completed: make(chan error, 16)}
 	p, err := claimPlace(dir, func(id *certs.Identity, g *group, rank int, held *os.File, bind string) (*place, error) {
-		p, cfg, err := prepare(id, g, rank, held, bind)
+		p, cfg, err := preparePlace(id, g, rank, held, bind)
 		if err != nil {
 			return nil, errors.Join(err, p.close())
 		}
@@ -119,15 +119,15 @@ func (h *rawGuest) message(kind byte, p *Packet, ref shmem.Ref) (b []byte, id ui
 // errNoAnswer says that the owner did not answer a request in time.
 var errNoAnswer = errors.New("no answer")
 
-// answer waits for the answer to a request, and returns its status and its body.
-func (h *rawGuest) answer(ctx context.Context, id uint64) (status memory.Cause, body []byte, err error) {
+// awaitAnswer waits for the answer to a request, and returns its status and its body.
+func (h *rawGuest) awaitAnswer(ctx context.Context, id uint64) (status memory.Cause, body []byte, err error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
 	defer cancel()
 	for {
 		select {
 		case b := <-h.answers:
-			if len(b) >= messageHead && b[1] == kindAnswer && binary.LittleEndian.Uint64(b[8:]) == id {
-				return memory.Cause(b[2]), b[messageHead:], nil
+			if len(b) >= messageHeadSize && b[1] == kindAnswer && binary.LittleEndian.Uint64(b[8:]) == id {
+				return memory.Cause(b[2]), b[messageHeadSize:], nil
 			}
 		case <-bounded.Done():
 			return 0, nil, context.Cause(bounded)
@@ -135,20 +135,20 @@ func (h *rawGuest) answer(ctx context.Context, id uint64) (status memory.Cause, 
 	}
 }
 
-// find imports a segment, and returns the window of its first open pages.
-func (h *rawGuest) find(ctx context.Context, name string) (ref shmem.Ref, err error) {
+// importSegment imports a segment, and returns the window of its first open pages.
+func (h *rawGuest) importSegment(ctx context.Context, name string) (ref shmem.Ref, err error) {
 	b, id := h.message(kindFind, &Packet{Data: []byte(name)}, ref)
 	if err := h.ends.Signal(ownerRank, b); err != nil {
 		return ref, err
 	}
-	status, rows, err := h.answer(ctx, id)
+	status, rows, err := h.awaitAnswer(ctx, id)
 	switch {
 	case err != nil:
 		return ref, fmt.Errorf("importing %q: %w", name, err)
 	case status != 0:
 		return ref, fmt.Errorf("importing %q: %w", name, status)
 	case len(rows) < rowSize:
-		return ref, fmt.Errorf("nothing of %q is open to %s", name, nameOf(h.rank))
+		return ref, fmt.Errorf("nothing of %q is open to %s", name, rankName(h.rank))
 	}
 	le := binary.LittleEndian
 	return shmem.Ref{Window: le.Uint32(rows[12:]), Gen: le.Uint32(rows[16:])}, nil
@@ -156,7 +156,7 @@ func (h *rawGuest) find(ctx context.Context, name string) (ref shmem.Ref, err er
 
 // Send sends a packet as a guest, and prints what became of it, and which of the owner's counters has counted it.
 func (p *Packet) Send(ctx context.Context, dir string, to io.Writer) (err error) {
-	if _, ok := messages[p.Kind]; !ok && !slices.Contains(packetKinds(), p.Kind) {
+	if _, ok := messageKinds[p.Kind]; !ok && !slices.Contains(packetKinds(), p.Kind) {
 		return fmt.Errorf("there are no packets of kind %q: there are %s", p.Kind, strings.Join(packetKinds(), ", "))
 	}
 	g, err := Enter(ctx, dir, io.Discard) // it looks at the counters, by a link of its own
@@ -169,7 +169,7 @@ func (p *Packet) Send(ctx context.Context, dir string, to io.Writer) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
-	ref, err := h.find(ctx, p.Segment)
+	ref, err := h.importSegment(ctx, p.Segment)
 	if err != nil {
 		return err
 	}
@@ -179,17 +179,17 @@ func (p *Packet) Send(ctx context.Context, dir string, to io.Writer) (err error)
 	if p.Generation != nil {
 		ref.Gen = *p.Generation
 	}
-	return g.using(ctx, countersName, func(counters *memory.Import) error {
-		usual, err := g.counted(ctx, counters, func() error { return h.marker(ctx) })
+	return g.withImport(ctx, countersName, func(counters *memory.Import) error {
+		usual, err := g.countGrowth(ctx, counters, func() error { return h.awaitOwner(ctx) })
 		if err != nil {
 			return err
 		}
 		var became string
-		moved, err := g.counted(ctx, counters, func() error {
+		moved, err := g.countGrowth(ctx, counters, func() error {
 			if became, err = p.send(ctx, h, ref); err != nil {
 				return err
 			}
-			return h.marker(ctx)
+			return h.awaitOwner(ctx)
 		})
 		if err != nil {
 			return err
@@ -198,35 +198,35 @@ func (p *Packet) Send(ctx context.Context, dir string, to io.Writer) (err error)
 	})
 }
 
-// marker asks for something and waits for the answer: then the owner has taken what this guest has signalled before.
-// Behind a request with a larger number the marker's is dropped as repeated, and the wait for its answer ends.
-func (h *rawGuest) marker(ctx context.Context) error {
-	_, err := h.find(ctx, countersName)
+// awaitOwner asks for something and waits for the answer: then the owner has taken what this guest has signalled
+// before. Behind a request with a larger number the marker's is dropped as repeated, and the wait for its answer ends.
+func (h *rawGuest) awaitOwner(ctx context.Context) error {
+	_, err := h.importSegment(ctx, countersName)
 	if errors.Is(err, errNoAnswer) {
 		return nil
 	}
 	return err
 }
 
-// counted is by how much the owner's counters grew while something was done.
-func (g *Guest) counted(ctx context.Context, im *memory.Import, do func() error) (map[string]uint64, error) {
-	before, err := g.counters(ctx, im)
+// countGrowth is by how much the owner's counters grew while something was done.
+func (g *Guest) countGrowth(ctx context.Context, im *memory.Import, do func() error) (map[string]uint64, error) {
+	before, err := g.readCounters(ctx, im)
 	if err != nil {
 		return nil, err
 	}
 	if err := do(); err != nil {
 		return nil, err
 	}
-	after, err := g.counters(ctx, im)
+	after, err := g.readCounters(ctx, im)
 	for name, n := range before {
 		after[name] -= n
 	}
 	return after, err
 }
 
-// counters reads the owner's counters as they are after the call: the text that is written next but one. Reading is
+// readCounters reads the owner's counters as they are after the call: the text that is written next but one. Reading is
 // counted, so there always is a next one.
-func (g *Guest) counters(ctx context.Context, im *memory.Import) (map[string]uint64, error) {
+func (g *Guest) readCounters(ctx context.Context, im *memory.Import) (map[string]uint64, error) {
 	_, first, err := readBoard(ctx, im)
 	for err == nil {
 		var text string
@@ -235,7 +235,7 @@ func (g *Guest) counters(ctx context.Context, im *memory.Import) (map[string]uin
 			return parseCounters(text)
 		}
 		select {
-		case <-time.After(boardEvery / 4):
+		case <-time.After(boardInterval / 4):
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
@@ -247,7 +247,7 @@ func (g *Guest) counters(ctx context.Context, im *memory.Import) (map[string]uin
 func (p *Packet) send(ctx context.Context, h *rawGuest, ref shmem.Ref) (became string, err error) {
 	switch p.Kind {
 	case packetDatagram:
-		return "Nobody answers such", p.toSocket(ctx, h.group.Address)
+		return "Nobody answers such", p.sendDatagram(ctx, h.group.Address)
 	case packetBytes:
 		return "The owner answers only what it understands", h.ends.Signal(ownerRank, p.Data)
 	case packetWrite:
@@ -268,11 +268,11 @@ func (p *Packet) send(ctx context.Context, h *rawGuest, ref shmem.Ref) (became s
 			return "", context.Cause(ctx)
 		}
 	}
-	b, id := h.message(messages[p.Kind], p, ref)
+	b, id := h.message(messageKinds[p.Kind], p, ref)
 	if err := h.ends.Signal(ownerRank, b); err != nil {
 		return "", err
 	}
-	status, _, err := h.answer(ctx, id)
+	status, _, err := h.awaitAnswer(ctx, id)
 	switch {
 	case errors.Is(err, errNoAnswer):
 		return fmt.Sprintf("The owner did not answer within %v", answerTimeout), nil
@@ -284,8 +284,8 @@ func (p *Packet) send(ctx context.Context, h *rawGuest, ref shmem.Ref) (became s
 	return "Done: the owner answered", nil
 }
 
-// toSocket sends a datagram to the owner's address, from a socket that belongs to no link.
-func (p *Packet) toSocket(ctx context.Context, address string) error {
+// sendDatagram sends a datagram to the owner's address, from a socket that belongs to no link.
+func (p *Packet) sendDatagram(ctx context.Context, address string) error {
 	c, err := (&net.Dialer{}).DialContext(ctx, "udp", address)
 	if err != nil {
 		return err
@@ -318,6 +318,6 @@ func (p *Packet) printOutcome(to io.Writer, h *rawGuest, ref shmem.Ref, became s
 	if len(by) > 0 {
 		counted = "The owner has counted it:\n" + strings.Join(by, "\n")
 	}
-	_, err := fmt.Fprintf(to, "%s sent %s, by %s. %s. %s\n", nameOf(h.rank), what, h.group.Carrier, became, counted)
+	_, err := fmt.Fprintf(to, "%s sent %s, by %s. %s. %s\n", rankName(h.rank), what, h.group.Carrier, became, counted)
 	return err
 }

@@ -22,42 +22,42 @@ import (
 // arrivals are the owner's part: words in the last page of the counters' board. The first counts the writes seen; the
 // others are when the last one was opened, placed and seen, ns since it was received.
 type arrivals struct {
-	start    time.Time
-	received atomic.Int64
-	words    [4]*atomic.Uint64
+	start        time.Time
+	lastReceived atomic.Int64
+	arrivalWords [4]*atomic.Uint64
 }
 
 const arrivalBytes = 4 * shmem.WordSize
 
 func newArrivals(page []byte) *arrivals {
 	a := &arrivals{start: time.Now()}
-	for i := range a.words {
-		a.words[i] = shmem.Word(page[i*shmem.WordSize:])
+	for i := range a.arrivalWords {
+		a.arrivalWords[i] = shmem.Word(page[i*shmem.WordSize:])
 	}
 	return a
 }
 
-// follow is told of the stages of all writes that come.
-func (a *arrivals) follow(stage transport.Stage) {
+// recordStage is told of the stages of all writes that come.
+func (a *arrivals) recordStage(stage transport.Stage) {
 	if !stages.Table[stage].Receiver {
 		return
 	}
 	now := int64(time.Since(a.start))
 	if stage == transport.StageReceived {
-		a.received.Store(now)
+		a.lastReceived.Store(now)
 		return
 	}
-	a.words[stage-transport.StageReceived].Store(uint64(now - a.received.Load()))
-	if stage == transport.StageSeen {
-		a.words[0].Add(1)
+	a.arrivalWords[stage-transport.StageReceived].Store(uint64(now - a.lastReceived.Load()))
+	if stage == transport.StageReceiverNotified {
+		a.arrivalWords[0].Add(1)
 	}
 }
 
-// MaxTraced is the longest write that Trace follows, bytes: a datagram holds it.
-const MaxTraced = 1024
+// MaxTracedWrite is the longest write that Trace follows, bytes: a datagram holds it.
+const MaxTracedWrite = 1024
 
-// traceTime bounds how long one write is waited for.
-const traceTime = 2 * time.Second
+// traceTimeout bounds how long one write is waited for.
+const traceTimeout = 2 * time.Second
 
 // traceRows are what is told of a write: the guest's stages, the way, the owner's, and the whole.
 var traceRows = [...]struct{ name, where, says string }{
@@ -74,14 +74,14 @@ var traceRows = [...]struct{ name, where, says string }{
 
 // Trace follows writes of data to an offset, one at a time, and prints how long each stage took, as medians.
 func (g *Guest) Trace(ctx context.Context, segment string, off int64, data []byte, writes int) error {
-	if len(data) == 0 || len(data) > MaxTraced {
-		return fmt.Errorf("a write of %d bytes cannot be followed: 1 to %d", len(data), MaxTraced)
+	if len(data) == 0 || len(data) > MaxTracedWrite {
+		return fmt.Errorf("a write of %d bytes cannot be followed: 1 to %d", len(data), MaxTracedWrite)
 	}
-	return g.using(ctx, segment, func(im *memory.Import) error {
+	return g.withImport(ctx, segment, func(im *memory.Import) error {
 		if g.place.space.LinkStats().Links[transport.CarrierLocal] > 0 {
 			return errors.New("the owner's memory is mapped here, and a write is stores by the writer itself: it has no stages")
 		}
-		return g.using(ctx, countersName, func(counters *memory.Import) error {
+		return g.withImport(ctx, countersName, func(counters *memory.Import) error {
 			var took [len(traceRows)][]int64
 			skipped := 0
 			for range writes {
@@ -108,10 +108,10 @@ func (g *Guest) traceOne(ctx context.Context, im, counters *memory.Import, off i
 	if err := errors.Join(im.Write(ctx, off, data), im.Fence(ctx)); err != nil { // pages may be combining ones
 		return false, err
 	}
-	until := time.Now().Add(traceTime)
-	for ; t.Passed(transport.StageAnswered) == 0; runtime.Gosched() {
+	until := time.Now().Add(traceTimeout)
+	for ; t.Passed(transport.StageWriterNotified) == 0; runtime.Gosched() {
 		if time.Now().After(until) {
-			return false, fmt.Errorf("the write was not answered within %v", traceTime)
+			return false, fmt.Errorf("the write was not answered within %v", traceTimeout)
 		}
 	}
 	arrival := before
@@ -123,8 +123,8 @@ func (g *Guest) traceOne(ctx context.Context, im, counters *memory.Import, off i
 			return false, errors.New("the owner did not note the write")
 		}
 	}
-	row := [len(traceRows)]int64{4: t.Passed(transport.StageAnswered) - t.Passed(transport.StageSealed) - arrival[2],
-		5: arrival[1], 6: arrival[2] - arrival[1], 7: arrival[3] - arrival[2], 8: t.Passed(transport.StageAnswered) - began}
+	row := [len(traceRows)]int64{4: t.Passed(transport.StageWriterNotified) - t.Passed(transport.StageSealed) - arrival[2],
+		5: arrival[1], 6: arrival[2] - arrival[1], 7: arrival[3] - arrival[2], 8: t.Passed(transport.StageWriterNotified) - began}
 	last := began
 	for s := transport.StageQueued; s <= transport.StageSent; s++ {
 		row[s], last = t.Passed(s)-last, t.Passed(s)
@@ -142,7 +142,7 @@ func (g *Guest) traceOne(ctx context.Context, im, counters *memory.Import, off i
 
 func readArrival(ctx context.Context, counters *memory.Import) (words [4]int64, err error) {
 	var b [arrivalBytes]byte
-	err = counters.Read(ctx, boardText, b[:])
+	err = counters.Read(ctx, boardTextSize, b[:])
 	for i := range words {
 		words[i] = int64(binary.LittleEndian.Uint64(b[i*shmem.WordSize:]))
 	}

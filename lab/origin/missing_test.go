@@ -14,10 +14,10 @@ import (
 )
 
 // lackingMEP is events 0 to 9 of the generator, of which the fragments of some sources are missing.
-func lackingMEP(t *testing.T, g *generated, f recording.Format, lacks []uint16) (b []byte) {
+func lackingMEP(t *testing.T, g *generatedContent, f recording.Format, lacks []uint16) (b []byte) {
 	t.Helper()
 	const events = 10
-	if f == recording.MFP {
+	if f == recording.FormatMFP {
 		for source := range uint16(g.sources) {
 			mfp := make([]byte, max(g.p.MaxMFP(source, events), event.MFPHeaderSize(events)))
 			size, _, err := g.p.FillMFP(mfp, source, 0, events, false)
@@ -55,8 +55,8 @@ func lackingMEP(t *testing.T, g *generated, f recording.Format, lacks []uint16) 
 func TestMissingFragmentsAreNoWrongContent(t *testing.T) {
 	c, err := Find(t.Context(), &recording.Manifest{Run: 9, Configuration: "nodes: 2\npacking: 10\nstreams: 3\n"})
 	must.OK(t, err)
-	g, _ := c.(*generated)
-	for _, f := range []recording.Format{recording.MFP, recording.MDF} {
+	g, _ := c.(*generatedContent)
+	for _, f := range []recording.Format{recording.FormatMFP, recording.FormatMDF} {
 		for _, lacks := range [][]uint16{nil, {1}, {3, 4, 5}, {0, 5}} {
 			t.Run(fmt.Sprint(f, lacks), func(t *testing.T) {
 				data := lackingMEP(t, g, f, lacks)

@@ -18,7 +18,7 @@ import (
 
 // Find finds the origin of a run's events.
 func Find(ctx context.Context, m *recording.Manifest) (recording.Content, error) {
-	c, err := config.Recorded("the configuration in "+recording.ManifestName, []byte(m.Configuration))
+	c, err := config.ParseRecorded("the configuration in "+recording.ManifestName, []byte(m.Configuration))
 	if err == nil {
 		err = c.Complete()
 	}
@@ -27,9 +27,9 @@ func Find(ctx context.Context, m *recording.Manifest) (recording.Content, error)
 		return nil, fmt.Errorf("run %d cannot be compared with its origin: %w", m.Run, err)
 	case c.InputFile() != "":
 		return replayed(ctx, m, &c)
-	case !c.Generated():
+	case !c.GeneratesData():
 		return nil, fmt.Errorf("run %d cannot be compared with its origin: what %s gave is not kept", m.Run, c.Input)
-	case c.Simulated():
+	case c.SimulatesDetector():
 		return nil, fmt.Errorf("run %d cannot be compared with its origin: it is a simulated detector, whose events are "+
 			"made whole and not fragment by fragment", m.Run)
 	case c.Prepared > 0:
@@ -42,12 +42,12 @@ func Find(ctx context.Context, m *recording.Manifest) (recording.Content, error)
 	if err != nil {
 		return nil, fmt.Errorf("run %d cannot be compared with its origin: %w", m.Run, err)
 	}
-	g := &generated{run: m.Run, p: p, sources: c.Division().Sources()}
+	g := &generatedContent{run: m.Run, p: p, sources: c.Division().Sources()}
 	return g, nil
 }
 
-// generated compares with what the generator makes.
-type generated struct {
+// generatedContent compares with what the generator makes.
+type generatedContent struct {
 	run     uint32
 	p       *pattern.Pattern
 	sources int
@@ -67,12 +67,12 @@ type scratch struct {
 }
 
 // Close has nothing to close.
-func (g *generated) Close() error { return nil }
+func (g *generatedContent) Close() error { return nil }
 
 // Check compares a MEP with what the generator makes.
-func (g *generated) Check(f recording.Format, e *recording.Entry, data []byte) error {
-	if f == recording.MDF {
-		return g.records(e, data)
+func (g *generatedContent) Check(f recording.Format, e *recording.Entry, data []byte) error {
+	if f == recording.FormatMDF {
+		return g.checkRecords(e, data)
 	}
 	mfps, err := mfpsOf(f, data)
 	if err != nil {
@@ -95,18 +95,18 @@ func (g *generated) Check(f recording.Format, e *recording.Entry, data []byte) e
 			return err
 		}
 	}
-	return orNil(missing)
+	return missingOrNil(missing)
 }
 
 // findMissing tells which sources have given nothing of a MEP; nil: all have given something.
 func findMissing(mfps []event.MFP) (missing *recording.MissingError) {
 	for i := range mfps {
 		gone := 0
-		for mfps[i].HasType(event.FragmentMissing) && gone < mfps[i].N() &&
+		for mfps[i].HasType(event.FragmentMissing) && gone < mfps[i].NumFragments() &&
 			mfps[i].FragmentType(gone) == event.FragmentMissing {
 			gone++
 		}
-		if gone > 0 && gone == mfps[i].N() {
+		if gone > 0 && gone == mfps[i].NumFragments() {
 			missing = cmp.Or(missing, &recording.MissingError{})
 			missing.Add(mfps[i].Source(), gone)
 		}
@@ -114,8 +114,8 @@ func findMissing(mfps []event.MFP) (missing *recording.MissingError) {
 	return missing
 }
 
-// orNil is no error where nothing is missing.
-func orNil(missing *recording.MissingError) error {
+// missingOrNil is no error where nothing is missing.
+func missingOrNil(missing *recording.MissingError) error {
 	if missing == nil {
 		return nil
 	}
@@ -124,7 +124,7 @@ func orNil(missing *recording.MissingError) error {
 
 // mfpsOf parses the MFPs of a MEP.
 func mfpsOf(f recording.Format, data []byte) (mfps []event.MFP, err error) {
-	if f == recording.MEP {
+	if f == recording.FormatMEP {
 		m, err := event.ParseMEP(data)
 		if err != nil {
 			return nil, err
@@ -147,7 +147,7 @@ func mfpsOf(f recording.Format, data []byte) (mfps []event.MFP, err error) {
 	return mfps, nil
 }
 
-func (g *generated) records(e *recording.Entry, data []byte) (err error) {
+func (g *generatedContent) checkRecords(e *recording.Entry, data []byte) (err error) {
 	s, ok := g.scratch.Get().(*scratch)
 	if !ok {
 		s = &scratch{}
@@ -158,33 +158,33 @@ func (g *generated) records(e *recording.Entry, data []byte) (err error) {
 	for id := e.FirstEvent; ; id++ {
 		got, err := c.Next()
 		if errors.Is(err, io.EOF) {
-			return orNil(missing)
+			return missingOrNil(missing)
 		}
 		if err != nil {
 			return err
 		}
-		if err := g.record(s, id, nil); err != nil {
+		if err := g.makeRecord(s, id, nil); err != nil {
 			return err
 		}
 		if bytes.Equal(got, s.record) {
 			continue
 		}
-		lacks := lacking(got)
+		lacks := missingSources(got)
 		for _, source := range lacks {
 			missing = cmp.Or(missing, &recording.MissingError{})
 			missing.Add(source, 1)
 		}
-		if err := g.record(s, id, lacks); err != nil {
+		if err := g.makeRecord(s, id, lacks); err != nil {
 			return err
 		}
-		if err := differ(id, got, s.record, "the generator made"); err != nil {
+		if err := compareEvent(id, got, s.record, "the generator made"); err != nil {
 			return err
 		}
 	}
 }
 
-// lacking are the sources whose fragments are missing in a record.
-func lacking(r event.Record) (sources []uint16) {
+// missingSources are the sources whose fragments are missing in a record.
+func missingSources(r event.Record) (sources []uint16) {
 	c, err := r.Banks()
 	for err == nil && c.Next() {
 		if c.Bank().Type() == event.FragmentMissing {
@@ -194,8 +194,8 @@ func lacking(r event.Record) (sources []uint16) {
 	return sources
 }
 
-// record makes the record of an event, of which the fragments of some sources are missing.
-func (g *generated) record(s *scratch, id uint64, lacks []uint16) (err error) {
+// makeRecord makes the record of an event, of which the fragments of some sources are missing.
+func (g *generatedContent) makeRecord(s *scratch, id uint64, lacks []uint16) (err error) {
 	s.fragment, s.fragments = s.fragment[:0], s.fragments[:0]
 	for i := range g.sources {
 		size, from := g.p.Size(uint16(i), id), len(s.fragment)
@@ -225,8 +225,8 @@ func (g *generated) record(s *scratch, id uint64, lacks []uint16) (err error) {
 	return err
 }
 
-// differ names the first byte of an event that is not what it should be.
-func differ(id uint64, got, want []byte, who string) error {
+// compareEvent names the first byte of an event that is not what it should be.
+func compareEvent(id uint64, got, want []byte, who string) error {
 	if bytes.Equal(got, want) {
 		return nil
 	}

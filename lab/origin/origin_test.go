@@ -28,7 +28,7 @@ func full(t *testing.T, dir string) (*recording.Verification, string) {
 	return v, b.String()
 }
 
-var formats = []recording.Format{recording.MEP, recording.MDF, recording.MFP}
+var formats = []recording.Format{recording.FormatMEP, recording.FormatMDF, recording.FormatMFP}
 
 func TestGeneratedDataAreThoseOfTheGenerator(t *testing.T) {
 	for _, f := range formats {
@@ -39,19 +39,19 @@ func TestGeneratedDataAreThoseOfTheGenerator(t *testing.T) {
 			if err != nil || n != 1005 {
 				t.Fatal(n, err)
 			}
-			if v, says := full(t, runDir); !v.Closed() || v.Runs[0].EventsFound != 1005 || !strings.Contains(says,
+			if v, says := full(t, runDir); !v.IsGood() || v.Runs[0].EventsFound != 1005 || !strings.Contains(says,
 				"compared with their origin") {
 				t.Fatal(says)
 			}
 			// Another seed has other bytes, in every MEP.
-			err = recording.Update(runDir, func(m *recording.Manifest) error {
+			err = recording.UpdateManifest(runDir, func(m *recording.Manifest) error {
 				m.Configuration = strings.Replace(m.Configuration, "seed: 7", "seed: 8", 1)
 				return nil
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if v, says := full(t, runDir); v.Closed() || v.Runs[0].EventsFound != 0 || !strings.Contains(says, "wrong content") {
+			if v, says := full(t, runDir); v.IsGood() || v.Runs[0].EventsFound != 0 || !strings.Contains(says, "wrong content") {
 				t.Fatal(says)
 			}
 		})
@@ -66,7 +66,7 @@ func TestReplayedDataAreThoseOfTheInput(t *testing.T) {
 				in := filepath.Join(dir, "in.mdf")
 				_, err := gen.Generate(t.Context(), gen.Config{
 					Path:         in,
-					Format:       recording.MDF,
+					Format:       recording.FormatMDF,
 					Events:       130,
 					Packing:      10,
 					Streams:      6,
@@ -84,13 +84,13 @@ func TestReplayedDataAreThoseOfTheInput(t *testing.T) {
 				if err != nil || n != want {
 					t.Fatal(n, err)
 				}
-				if v, says := full(t, runDir); !v.Closed() || v.Runs[0].EventsFound != want {
+				if v, says := full(t, runDir); !v.IsGood() || v.Runs[0].EventsFound != want {
 					t.Fatal(says)
 				}
 				// Another input, in which the data of one event are others.
 				_, err = gen.Generate(context.Background(), gen.Config{
 					Path:         in,
-					Format:       recording.MDF,
+					Format:       recording.FormatMDF,
 					Events:       130,
 					Packing:      10,
 					Streams:      6,
@@ -101,7 +101,7 @@ func TestReplayedDataAreThoseOfTheInput(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if v, says := full(t, runDir); v.Closed() || !strings.Contains(says, "the input has") {
+				if v, says := full(t, runDir); v.IsGood() || !strings.Contains(says, "the input has") {
 					t.Fatal(says)
 				}
 			})

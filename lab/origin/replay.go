@@ -19,11 +19,11 @@ import (
 
 // input is a file that was replayed: event k is record k, or in a loop that of k modulo their number.
 type input struct {
-	path    string
-	f       *os.File
-	ends    []int64 // of the records
-	loop    bool
-	scratch sync.Pool // of *scratch
+	path       string
+	f          *os.File
+	recordEnds []int64 // of the records
+	loop       bool
+	scratch    sync.Pool // of *scratch
 }
 
 // replayed compares with the input of a run.
@@ -44,7 +44,7 @@ func replayed(ctx context.Context, m *recording.Manifest, c *config.Config) (rec
 	}
 	in := &input{path: c.Input, f: f, loop: c.Loop}
 	if err == nil {
-		err = isMDF(f)
+		err = checkMDF(f)
 	}
 	if err == nil {
 		err = in.indexRecords(ctx)
@@ -55,8 +55,8 @@ func replayed(ctx context.Context, m *recording.Manifest, c *config.Config) (rec
 	return in, nil
 }
 
-// isMDF refuses a file of packets: nothing here finds the fragments of an event in it.
-func isMDF(f *os.File) error {
+// checkMDF refuses a file of packets: nothing here finds the fragments of an event in it.
+func checkMDF(f *os.File) error {
 	head := make([]byte, 12)
 	n, err := f.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -85,19 +85,19 @@ func (in *input) indexRecords(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
-		in.ends = append(in.ends, r.Offset()+int64(len(record)))
+		in.recordEnds = append(in.recordEnds, r.Offset()+int64(len(record)))
 	}
 }
 
 // record reads the record of an event, and unpacks it.
 func (in *input) record(s *scratch, id uint64) error {
-	n := uint64(len(in.ends))
+	n := uint64(len(in.recordEnds))
 	if n == 0 || id >= n && !in.loop {
 		return fmt.Errorf("there is no event %d in %s, which has %d", id, in.path, n)
 	}
-	from, to := int64(0), in.ends[id%n]
+	from, to := int64(0), in.recordEnds[id%n]
 	if id%n > 0 {
-		from = in.ends[id%n-1]
+		from = in.recordEnds[id%n-1]
 	}
 	if int64(cap(s.record)) < to-from {
 		s.record = make([]byte, to-from)
@@ -121,8 +121,8 @@ func (in *input) Check(f recording.Format, e *recording.Entry, data []byte) erro
 		s = &scratch{}
 	}
 	defer in.scratch.Put(s)
-	if f != recording.MDF {
-		return in.fragments(s, f, e, data)
+	if f != recording.FormatMDF {
+		return in.compareFragments(s, f, e, data)
 	}
 	c := event.NewMDFCursor(data, false)
 	for id := e.FirstEvent; ; id++ {
@@ -143,11 +143,11 @@ func (in *input) compareRecord(s *scratch, id uint64, got []byte) error {
 	if err := in.record(s, id); err != nil {
 		return err
 	}
-	return differ(id, got, s.plain, "the input has")
+	return compareEvent(id, got, s.plain, "the input has")
 }
 
-// fragments puts the records of a MEP together again, and compares them.
-func (in *input) fragments(s *scratch, f recording.Format, e *recording.Entry, data []byte) error {
+// compareFragments puts the records of a MEP together again, and compares them.
+func (in *input) compareFragments(s *scratch, f recording.Format, e *recording.Entry, data []byte) error {
 	mfps, err := mfpsOf(f, data)
 	if err != nil {
 		return err

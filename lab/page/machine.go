@@ -37,8 +37,8 @@ func (m *Machine) Program() string {
 	return m.Version + ", commit " + m.Commit
 }
 
-// socketBuffer is what the carriers ask the kernel for, in each direction.
-const socketBuffer = 8 << 20
+// socketBufferSize is what the carriers ask the kernel for, in each direction.
+const socketBufferSize = 8 << 20
 
 // String says on one line what figures depend on.
 func (m *Machine) String() string {
@@ -48,8 +48,9 @@ func (m *Machine) String() string {
 // ForProcesses adds what binds so many processes there.
 func (m Machine) ForProcesses(processes int) Machine {
 	m.Processes = processes
-	m.Limits = hostlimits.Judge(hostlimits.Read("127.0.0.1"), hostlimits.Wants{SocketBuffer: socketBuffer,
-		Processes: processes})
+	m.Limits = hostlimits.FindLimits(hostlimits.ReadSnapshot("127.0.0.1"),
+		hostlimits.Requirements{SocketBuffer: socketBufferSize,
+			Processes: processes})
 	return m
 }
 

@@ -51,13 +51,13 @@ type Cell struct {
 // the interval of the median.
 func SpreadCell(s trial.Spread) Cell {
 	if s.N == 0 {
-		return Cell{Text: trial.None}
+		return Cell{Text: trial.NoFigure}
 	}
 	c := Cell{Text: trial.Short(s.Median)}
 	if s.Min < s.Max {
 		c.Small = trial.Short(s.Min) + "–" + trial.Short(s.Max)
-		if s.Within != nil {
-			c.Small += "; 95 %: " + trial.Short(s.Within.Low) + "–" + trial.Short(s.Within.High)
+		if s.MedianInterval != nil {
+			c.Small += "; 95 %: " + trial.Short(s.MedianInterval.Low) + "–" + trial.Short(s.MedianInterval.High)
 		}
 	}
 	return c
@@ -133,7 +133,7 @@ type Timeline struct {
 }
 
 //go:embed web/report.html web/report.css web/report.js
-var web embed.FS
+var webFiles embed.FS
 
 // pageTemplate puts everything into one file, uPlot included. The page loads nothing: its policy forbids it.
 var pageTemplate = template.Must(template.New("report.html").Funcs(template.FuncMap{
@@ -147,11 +147,11 @@ var pageTemplate = template.Must(template.New("report.html").Funcs(template.Func
 			Version: uplot.Version,
 		}
 	},
-	"phases": func() template.JS { return template.JS(uplot.Phases) },
+	"phases": func() template.JS { return template.JS(uplot.PhasesScript) },
 	"data":   func(p []Section) (template.JS, error) { b, err := json.Marshal(p); return template.JS(b), err },
 	"short":  trial.Short,
 	"when":   FormatTime,
-}).ParseFS(web, "web/report.html"))
+}).ParseFS(webFiles, "web/report.html"))
 
 // charts is uPlot as the template wants it.
 type charts struct {
@@ -163,7 +163,7 @@ type charts struct {
 
 // embedded reads what the compiler has put into the program.
 func embedded(file string) string {
-	text, err := web.ReadFile("web/" + file)
+	text, err := webFiles.ReadFile("web/" + file)
 	if err != nil {
 		return "" // no file of another name is asked for: TestThePageIsWhole
 	}
@@ -176,12 +176,12 @@ func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05
 // Write writes the file.
 func (p *Page) Write(w io.Writer) error { return pageTemplate.Execute(w, p) }
 
-// Unsaved ends the name of a file while Save writes it.
-const Unsaved = ".part"
+// UnsavedSuffix ends the name of a file while Save writes it.
+const UnsavedSuffix = ".part"
 
 // Save writes a file so that whoever looks finds the old one, if there is one, or the new one, whole.
 func Save(path string, text []byte) error {
-	temp := path + Unsaved
+	temp := path + UnsavedSuffix
 	if err := safeopen.WriteNoFollow(temp, bytes.NewReader(text), 0o666); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 // Nothing that the page is made of is missing, and what it is given cannot break out of its place.
 func TestThePageIsWhole(t *testing.T) {
-	_ = fs.WalkDir(web, "web", func(path string, e fs.DirEntry, err error) error {
+	_ = fs.WalkDir(webFiles, "web", func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.IsDir() && embedded(strings.TrimPrefix(path, "web/")) == "" {
 			t.Errorf("%s: %v, or empty", path, err)
 		}

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// attacks are what the summary says of a hostile run.
-type attacks struct {
-	times   map[string]int
-	answers map[string]map[string]int // what came back, by attack
-	verdict string
-	safe    string
-	memory  []string
+// attackTally are what the summary says of a hostile run.
+type attackTally struct {
+	attackCounts map[string]int
+	answers      map[string]map[string]int // what came back, by attack
+	verdict      string
+	safeText     string
+	memoryPeaks  []string
 }
 
 // add counts an attack.
-func (a *attacks) add(name string, came map[string]int) {
-	a.times[name]++
+func (a *attackTally) add(name string, came map[string]int) {
+	a.attackCounts[name]++
 	if a.answers[name] == nil {
 		a.answers[name] = map[string]int{}
 	}
@@ -28,22 +28,22 @@ func (a *attacks) add(name string, came map[string]int) {
 	}
 }
 
-func (a *attacks) write(line func(name, format string, args ...any)) {
+func (a *attackTally) write(line func(name, format string, args ...any)) {
 	head := "attacks"
-	for _, name := range slices.Sorted(maps.Keys(a.times)) {
-		line(head, "%-38s %4d times; %s", name, a.times[name], summed(a.answers[name]))
+	for _, name := range slices.Sorted(maps.Keys(a.attackCounts)) {
+		line(head, "%-38s %4d times; %s", name, a.attackCounts[name], summed(a.answers[name]))
 		head = ""
 	}
 	line("run", "%s", a.verdict)
-	line("safe", "%s", a.safe)
-	line("memory", "at most, MiB: %s", strings.Join(a.memory, ", "))
+	line("safe", "%s", a.safeText)
+	line("memory", "at most, MiB: %s", strings.Join(a.memoryPeaks, ", "))
 }
 
 // sourceFragments are fragments of one source: which were found, and which were told to be safe.
 type sourceFragments struct {
-	found []bool
-	twice uint64
-	wrong uint64
+	found      []bool
+	duplicates uint64
+	wrong      uint64
 }
 
 // record notes a fragment of this number that was found.
@@ -52,14 +52,15 @@ func (l *sourceFragments) record(number uint64, right bool) {
 	case !right || number >= uint64(len(l.found)):
 		l.wrong++
 	case l.found[number]:
-		l.twice++
+		l.duplicates++
 	default:
 		l.found[number] = true
 	}
 }
 
-// judge says what is missing of the fragments below acked, but for those that were given up.
-func (l *sourceFragments) judge(who string, acked uint64, givenUp func(uint64) bool) (safe uint64, problems []string) {
+// judgeAcked says what is missing of the fragments below acked, but for those that were given up.
+func (l *sourceFragments) judgeAcked(who string, acked uint64,
+	givenUp func(uint64) bool) (safe uint64, problems []string) {
 	missing := uint64(0)
 	for n := range min(acked, uint64(len(l.found))) {
 		if givenUp(n) {
@@ -74,9 +75,9 @@ func (l *sourceFragments) judge(who string, acked uint64, givenUp func(uint64) b
 		problems = append(problems, fmt.Sprintf("%s was told that %d fragments are safe which are not in the output", who,
 			missing))
 	}
-	if l.wrong > 0 || l.twice > 0 {
+	if l.wrong > 0 || l.duplicates > 0 {
 		problems = append(problems, fmt.Sprintf("%s: %d fragments in the output are none that it sent, %d are there twice",
-			who, l.wrong, l.twice))
+			who, l.wrong, l.duplicates))
 	}
 	return safe, problems
 }

@@ -20,10 +20,10 @@ import (
 // asks is that each event has one decision, in order, whoever dies.
 
 // nowhere is the place of what is built and judged, and not kept.
-const nowhere place = "nowhere"
+const nowhere outputPlace = "nowhere"
 
 // chainShapes have the decision unit alone, and beside a builder unit.
-var chainShapes = []shape{
+var chainShapes = []unitLayout{
 	{nodes: 5, rus: 2, bus: 2, decision: "n2"},
 	{nodes: 5, rus: 1, bus: 3, decision: "n1"},
 	{nodes: 4, rus: 2, bus: 2, decision: "n3"},
@@ -37,9 +37,9 @@ var chainKinds = []kind{
 }
 
 // planChain makes the run of this index.
-func planChain(seed uint64, index int, env env) planned {
+func planChain(seed uint64, index int, env env) plannedRun {
 	d := &dice{rand.New(rand.NewPCG(seed, uint64(index)))}
-	r := planned{
+	r := plannedRun{
 		Index:  index,
 		Length: d.between(12*time.Second, 20*time.Second),
 		Place:  nowhere,
@@ -51,15 +51,15 @@ func planChain(seed uint64, index int, env env) planned {
 	s := chainShapes[d.IntN(len(chainShapes))]
 	s.scheduler = name(0)
 	if env.Python != "" && d.chance(30) {
-		r.Filter = fmt.Sprintf("chain%d", index)
+		r.FilterName = fmt.Sprintf("chain%d", index)
 	}
-	r.Settings = d.chain(s, r.Filter)
-	if index%withoutFaults == 0 {
+	r.Settings = d.drawChainSettings(s, r.FilterName)
+	if index%faultlessEvery == 0 {
 		return r
 	}
 	for range 1 + d.IntN(3) {
 		k := chainKinds[d.IntN(len(chainKinds))]
-		if k == killFilter && r.Filter == "" {
+		if k == killFilter && r.FilterName == "" {
 			k = killDecision
 		}
 		f := d.fault(k, s, r.Length)
@@ -72,10 +72,11 @@ func planChain(seed uint64, index int, env env) planned {
 	return r
 }
 
-// chain draws what such a run is loaded with. Data are prepared: the detector is simulated once, and sent again.
-func (d *dice) chain(s shape, processes string) (set []string) {
+// drawChainSettings draws what such a run is loaded with. Data are prepared: the detector is simulated once, and sent
+// again.
+func (d *dice) drawChainSettings(s unitLayout, processes string) (set []string) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
-	d.every(s, add)
+	d.addCommonSettings(s, add)
 	add("discipline", d.pick("shift", "free", "pull", "tagring"))
 	add("transport", d.pick("quic", "quic", "auto"))
 	add("builder-loss", "expendable")
@@ -105,52 +106,52 @@ func (d *dice) chain(s shape, processes string) (set []string) {
 
 // decisionOrder is what a subscriber sees of the decisions of a run, as a pure core.
 type decisionOrder struct {
-	next  uint64 // event
-	fresh bool   // the connection has given nothing yet
+	next          uint64 // event
+	newConnection bool   // the connection has given nothing yet
 
-	Seen   uint64 // decisions
-	Unseen uint64 // events between two connections, and before the first
-	Gaps   uint64 // events left out within a connection
-	Again  uint64 // decisions on events that were decided before
+	Seen     uint64 // decisions
+	Unseen   uint64 // events between two connections, and before the first
+	Gaps     uint64 // events left out within a connection
+	Repeated uint64 // decisions on events that were decided before
 }
 
-// connect says that what comes is of another connection.
-func (o *decisionOrder) connect() { o.fresh = true }
+// beginConnection says that what comes is of another connection.
+func (o *decisionOrder) beginConnection() { o.newConnection = true }
 
 // record has the next decision.
 func (o *decisionOrder) record(event uint64) {
 	switch {
 	case event < o.next:
-		o.Again++
+		o.Repeated++
 		return
-	case o.fresh:
+	case o.newConnection:
 		o.Unseen += event - o.next
 	default:
 		o.Gaps += event - o.next
 	}
-	o.fresh = false
+	o.newConnection = false
 	o.next = event + 1
 	o.Seen++
 }
 
 // A subscriber reads the decisions of a run, and connects again where the decision unit comes back.
 type subscriber struct {
-	addr   string
-	cancel context.CancelFunc
-	done   chan struct{}
-	order  decisionOrder
-	broken error // bytes that are no decision
+	addr     string
+	cancel   context.CancelFunc
+	done     chan struct{}
+	order    decisionOrder
+	parseErr error // bytes that are no decision
 }
 
-// subscribed is enough for a second of decisions, so that who waits for a processor is not cut off.
-const subscribed = 8 << 20
+// subscriberBuffer is enough for a second of decisions, so that who waits for a processor is not cut off.
+const subscriberBuffer = 8 << 20
 
 func subscribe(ctx context.Context, addr string) *subscriber {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &subscriber{addr: addr, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
-		for ctx.Err() == nil && s.broken == nil {
+		for ctx.Err() == nil && s.parseErr == nil {
 			s.connection(ctx)
 			select {
 			case <-ctx.Done():
@@ -169,8 +170,8 @@ func (s *subscriber) connection(ctx context.Context) {
 	}
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	_ = conn.(*net.TCPConn).SetReadBuffer(subscribed) // a smaller one reads as well, and is cut off sooner
-	s.order.connect()
+	_ = conn.(*net.TCPConn).SetReadBuffer(subscriberBuffer) // a smaller one reads as well, and is cut off sooner
+	s.order.beginConnection()
 	block := make([]byte, 4096*decision.ResultSize)
 	for had := 0; ; {
 		n, err := conn.Read(block[had:])
@@ -178,7 +179,7 @@ func (s *subscriber) connection(ctx context.Context) {
 		complete := had - had%decision.ResultSize
 		for b := block[:complete]; len(b) > 0; b = b[decision.ResultSize:] {
 			var r decision.Result
-			if s.broken = r.Parse(b[:decision.ResultSize]); s.broken != nil {
+			if s.parseErr = r.Parse(b[:decision.ResultSize]); s.parseErr != nil {
 				return
 			}
 			s.order.record(r.Event)
@@ -186,7 +187,7 @@ func (s *subscriber) connection(ctx context.Context) {
 		had = copy(block, block[complete:had])
 		if err != nil {
 			if !errors.Is(err, io.EOF) && had > 0 {
-				s.broken = fmt.Errorf("the connection ended within a decision: %w", err)
+				s.parseErr = fmt.Errorf("the connection ended within a decision: %w", err)
 			}
 			return
 		}
@@ -197,7 +198,7 @@ func (s *subscriber) connection(ctx context.Context) {
 func (s *subscriber) end() (decisionOrder, error) {
 	s.cancel()
 	<-s.done
-	return s.order, s.broken
+	return s.order, s.parseErr
 }
 
 // judgeOrder is what must hold of the decisions of a run that a subscriber saw.
@@ -205,19 +206,19 @@ func judgeOrder(t *trial, o decisionOrder, broken error) (problems []string) {
 	if broken != nil {
 		problems = append(problems, fmt.Sprintf("decisions: %v", broken))
 	}
-	if o.Again > 0 || o.Gaps > 0 {
+	if o.Repeated > 0 || o.Gaps > 0 {
 		problems = append(problems, fmt.Sprintf("decisions: %d events were decided again, %d were left out, of %d seen",
-			o.Again, o.Gaps, o.Seen))
+			o.Repeated, o.Gaps, o.Seen))
 	}
 	for _, run := range t.Runs {
 		switch run.GetVerdict() {
 		case ecsv1.Verdict_VERDICT_GOOD, ecsv1.Verdict_VERDICT_DEGRADED:
 		default:
 			problems = append(problems, fmt.Sprintf("run %d: %s, which no fault of the chain excuses: %s",
-				run.GetNumber(), verdict(run), why(run)))
+				run.GetNumber(), verdict(run), endReason(run)))
 			continue
 		}
-		r, err := figuresOf(run)
+		r, err := parseFigures(run)
 		d := r.Decisions
 		if err != nil || d == nil || d.Lost || d.First > 0 || len(t.Runs) > 1 {
 			continue // it has nothing to compare with, or judgeRecord complains
@@ -240,8 +241,8 @@ while True:
             (event.accept if event.number % 25 == 0 else event.reject)()
 `
 
-// output is where what is built goes, and decisions.
-func (c *cluster) output(r planned) []string {
+// outputSettings is where what is built goes, and decisions.
+func (c *cluster) outputSettings(r plannedRun) []string {
 	if r.Place == nowhere {
 		return []string{"output=discard:", "decision-output=tcp:" + c.decisionAddr}
 	}
@@ -249,8 +250,8 @@ func (c *cluster) output(r planned) []string {
 }
 
 // startConsumers starts the filters of a run and its subscriber. The function that it returns ends both, and judges.
-func (c *cluster) startConsumers(ctx context.Context, r planned, t *trial) (end func()) {
-	if err := c.startFilters(r.Filter); err != nil {
+func (c *cluster) startConsumers(ctx context.Context, r plannedRun, t *trial) (end func()) {
+	if err := c.startFilters(r.FilterName); err != nil {
 		t.problem("no filter can be started: %v", err)
 	}
 	s := subscribe(ctx, c.decisionAddr)

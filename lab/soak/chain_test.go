@@ -14,14 +14,14 @@ import (
 // TestChainIsTaken: the program takes every configuration of the chain, and faults strike whom it has.
 func TestChainIsTaken(t *testing.T) {
 	seen := map[kind]int{}
-	drawn(env{Chain: true, Python: "python3"}, func(seed uint64, r planned) {
+	drawn(env{Chain: true, Python: "python3"}, func(seed uint64, r plannedRun) {
 		cfg := config.Default()
 		c := &cluster{decisionAddr: "127.0.0.1:7801"}
-		must.OK(t, cfg.Apply(append(slices.Clone(r.Settings), c.output(r)...)))
+		must.OK(t, cfg.Apply(append(slices.Clone(r.Settings), c.outputSettings(r)...)))
 		if err := cfg.Complete(); err != nil {
 			t.Fatalf("seed %d, run %d: %v: %v", seed, r.Index, r.Settings, err)
 		}
-		if cfg.DecisionNode == "" || strings.HasPrefix(cfg.Filter, "process:") != (r.Filter != "") {
+		if cfg.DecisionNode == "" || strings.HasPrefix(cfg.Filter, "process:") != (r.FilterName != "") {
 			t.Fatalf("seed %d, run %d: %v", seed, r.Index, r.Settings)
 		}
 		for _, f := range r.Faults {
@@ -29,7 +29,7 @@ func TestChainIsTaken(t *testing.T) {
 			if first := name(cfg.Nodes - cfg.BUs); f.Node == first {
 				t.Errorf("seed %d, run %d: %s strikes %s, and somebody has to build", seed, r.Index, f, first)
 			}
-			if f.Kind == killFilter && r.Filter == "" {
+			if f.Kind == killFilter && r.FilterName == "" {
 				t.Errorf("seed %d, run %d: no filter to kill: %v", seed, r.Index, r.Faults)
 			}
 		}
@@ -39,8 +39,8 @@ func TestChainIsTaken(t *testing.T) {
 			t.Errorf("never: %s", k)
 		}
 	}
-	drawn(env{Chain: true}, func(_ uint64, r planned) {
-		if r.Filter != "" {
+	drawn(env{Chain: true}, func(_ uint64, r plannedRun) {
+		if r.FilterName != "" {
 			t.Fatal("a filter process where there is no interpreter")
 		}
 	})
@@ -50,17 +50,17 @@ func TestChainIsTaken(t *testing.T) {
 func TestOrder(t *testing.T) {
 	var o decisionOrder
 	for _, events := range [][]uint64{{2, 3, 4}, {7, 8, 10, 9}, {8, 11}} {
-		o.connect()
+		o.beginConnection()
 		for _, e := range events {
 			o.record(e)
 		}
 	}
 	want := decisionOrder{
-		next:   12,
-		Seen:   7,
-		Unseen: 4, // 0, 1, 5, 6
-		Gaps:   1, // 9, before it came again
-		Again:  2, // 9, 8
+		next:     12,
+		Seen:     7,
+		Unseen:   4, // 0, 1, 5, 6
+		Gaps:     1, // 9, before it came again
+		Repeated: 2, // 9, 8
 	}
 	if o != want {
 		t.Errorf("%+v, want %+v", o, want)
@@ -94,7 +94,7 @@ func TestSubscriber(t *testing.T) {
 	must.OK(t, err)
 	defer func() { _ = conn.Close() }()
 	o, broken := s.end()
-	if broken != nil || o.Seen != 3000 || o.Unseen != 2000 || o.Gaps+o.Again != 0 {
+	if broken != nil || o.Seen != 3000 || o.Unseen != 2000 || o.Gaps+o.Repeated != 0 {
 		t.Errorf("%+v, %v", o, broken)
 	}
 }

@@ -29,31 +29,32 @@ type cluster struct {
 	bed    *testbed.Bed
 	report func(problem string)
 
-	hosts        map[string]*host // by name of the process
-	all          map[string]*process
-	operator     *operator
-	filters      map[string]*process // of the run under way
-	decisionAddr string              // address at which decisions are handed out
-	small        []string            // mounted file systems
-	injector     faultInjector
-	sealLog      sealLog
+	hosts           map[string]*host // by name of the process
+	processByName   map[string]*process
+	operator        *operator
+	filters         map[string]*process // of the run under way
+	decisionAddr    string              // address at which decisions are handed out
+	smallDiskMounts []string            // mounted file systems
+	injector        faultInjector
+	sealLog         sealLog
 }
 
-// smallDisk is the size of a disk that can be filled: four runs.
-const smallDisk = "size=192m"
+// smallDiskOption is the size of a disk that can be filled: four runs.
+const smallDiskOption = "size=192m"
 
-// endTime is within how long a process at rest ends on SIGTERM; a node in a run takes its grace, 30 s, at most.
-const endTime = 60 * time.Second
+// processEndTimeout is within how long a process at rest ends on SIGTERM; a node in a run takes its grace, 30 s, at
+// most.
+const processEndTimeout = 60 * time.Second
 
 // newCluster makes everything in a directory, which does not exist yet.
 func newCluster(ctx context.Context, env env, exe, dir string, report func(string)) (c *cluster, err error) {
 	c = &cluster{
-		env:    env,
-		exe:    exe,
-		dir:    dir,
-		report: report,
-		hosts:  map[string]*host{},
-		all:    map[string]*process{},
+		env:           env,
+		exe:           exe,
+		dir:           dir,
+		report:        report,
+		hosts:         map[string]*host{},
+		processByName: map[string]*process{},
 	}
 	c.injector = faultInjector{c: c}
 	defer func() {
@@ -81,7 +82,7 @@ func (c *cluster) path(elems ...string) string {
 
 // folders of the processes, and the disks that can be filled.
 func (c *cluster) folders() error {
-	for _, d := range []string{"logs", string(shared), string(perHost), string(small)} {
+	for _, d := range []string{"logs", string(sharedFiles), string(perHostFiles), string(smallDiskFiles)} {
 		if err := os.MkdirAll(c.path(d), 0o755); err != nil {
 			return err
 		}
@@ -89,34 +90,34 @@ func (c *cluster) folders() error {
 	if !c.env.Mounts {
 		return nil
 	}
-	for _, n := range names(0, nodes) {
-		for _, p := range []place{perHost, small} {
+	for _, n := range names(0, nodeCount) {
+		for _, p := range []outputPlace{perHostFiles, smallDiskFiles} {
 			if err := os.MkdirAll(c.files(n, p), 0o755); err != nil {
 				return err
 			}
 		}
-		disk := c.files(n, small)
-		if err := unix.Mount("soak", disk, "tmpfs", 0, smallDisk); err != nil {
+		disk := c.files(n, smallDiskFiles)
+		if err := unix.Mount("soak", disk, "tmpfs", 0, smallDiskOption); err != nil {
 			return fmt.Errorf("no small disk at %s: %w", disk, err)
 		}
-		c.small = append(c.small, disk)
+		c.smallDiskMounts = append(c.smallDiskMounts, disk)
 	}
 	return nil
 }
 
 // files is where a node's own files of a place are, as this process sees them.
-func (c *cluster) files(node string, p place) string { return c.path("hosts", node, string(p)) }
+func (c *cluster) files(node string, p outputPlace) string { return c.path("hosts", node, string(p)) }
 
-// outputs are the directories in which the output of a run at a place is, as this process sees them.
-func (c *cluster) outputs(p place) []string {
+// outputDirs are the directories in which the output of a run at a place is, as this process sees them.
+func (c *cluster) outputDirs(p outputPlace) []string {
 	if p == nowhere {
 		return nil
 	}
-	if p == shared {
-		return []string{c.path(string(shared))}
+	if p == sharedFiles {
+		return []string{c.path(string(sharedFiles))}
 	}
 	var out []string
-	for _, n := range names(0, nodes) {
+	for _, n := range names(0, nodeCount) {
 		out = append(out, c.files(n, p))
 	}
 	return out
@@ -124,21 +125,21 @@ func (c *cluster) outputs(p place) []string {
 
 // network makes the hosts and their switch.
 func (c *cluster) network() (err error) {
-	spec := testbed.Spec{Hosts: nodes, Rate: 1_000_000_000, Queue: 1 << 20}
+	spec := testbed.Spec{Hosts: nodeCount, Rate: 1_000_000_000, Queue: 1 << 20}
 	if err := spec.Complete(); err != nil {
 		return err
 	}
 	if c.bed, err = testbed.New(spec); err != nil {
 		return err
 	}
-	return c.bed.WithDetours(slowQueue)
+	return c.bed.WithDetours(slowQueueRate)
 }
 
 // startHosts makes the threads from which processes are started.
 func (c *cluster) startHosts() (err error) {
-	for i, n := range append(names(0, nodes), controlName) {
+	for i, n := range append(names(0, nodeCount), controlName) {
 		addr, enter := "127.0.0.1", (func() error)(nil)
-		var binds []bind
+		var binds []bindMount
 		if c.bed != nil {
 			addr, enter = c.bed.Address(i), func() error { return c.bed.Enter(n) }
 			if n == controlName {
@@ -146,8 +147,8 @@ func (c *cluster) startHosts() (err error) {
 			}
 		}
 		if c.env.Mounts && n != controlName {
-			for _, p := range []place{perHost, small} {
-				binds = append(binds, bind{c.files(n, p), c.path(string(p))})
+			for _, p := range []outputPlace{perHostFiles, smallDiskFiles} {
+				binds = append(binds, bindMount{c.files(n, p), c.path(string(p))})
 			}
 		}
 		if c.hosts[n], err = newHost(n, addr, enter, binds); err != nil {
@@ -172,14 +173,14 @@ func (c *cluster) processes(ctx context.Context) error {
 			page = net.JoinHostPort("127.0.0.1", ports[3])
 		}
 	}
-	keys := append([]string{"certs", "keys", "--user", user + ":operator"}, names(0, nodes)...)
+	keys := append([]string{"certs", "keys", "--user", operatorName + ":operator"}, names(0, nodeCount)...)
 	for _, h := range c.hosts {
 		keys = append(keys, "--host", h.addr)
 	}
-	if _, err := c.ringlet(ctx, keys...); err != nil {
+	if _, err := c.runRinglet(ctx, keys...); err != nil {
 		return err
 	}
-	id, err := certs.Load(c.path("keys"), user)
+	id, err := certs.Load(c.path("keys"), operatorName)
 	if err != nil {
 		return err
 	}
@@ -190,11 +191,11 @@ func (c *cluster) processes(ctx context.Context) error {
 	}
 	c.add(controlName, "control", "--certs", "keys", "--host", at.addr, "--port", join,
 		"--api", address, "--page", page, "--state", "state", "--patience", "20s")
-	for _, n := range names(0, nodes) {
+	for _, n := range names(0, nodeCount) {
 		c.add(n, "node", "--name", n, "--certs", "keys", "--host", c.hosts[n].addr, "--join", net.JoinHostPort(at.addr, join),
 			"--allow", "unix:"+c.path("front-end"))
 	}
-	for _, p := range c.all {
+	for _, p := range c.processByName {
 		if err := p.start(); err != nil {
 			return err
 		}
@@ -203,7 +204,7 @@ func (c *cluster) processes(ctx context.Context) error {
 }
 
 func (c *cluster) add(name string, args ...string) {
-	c.all[name] = &process{
+	c.processByName[name] = &process{
 		name:   name,
 		args:   args,
 		host:   c.hosts[name],
@@ -227,9 +228,9 @@ func freePorts(n int) (out []string, err error) {
 	return out, nil
 }
 
-// starts is how many lives the nodes, and the control, have had.
-func (c *cluster) starts() (nodeStarts, controlStarts int) {
-	for n, p := range c.all {
+// countStarts is how many lives the nodes, and the control, have had.
+func (c *cluster) countStarts() (nodeStarts, controlStarts int) {
+	for n, p := range c.processByName {
 		if n == controlName {
 			controlStarts += p.startCount()
 		} else {
@@ -239,10 +240,10 @@ func (c *cluster) starts() (nodeStarts, controlStarts int) {
 	return nodeStarts, controlStarts
 }
 
-// keep copies what is on the small disks, which end with the soak.
-func (c *cluster) keep() error {
+// saveSmallDisks copies what is on the small disks, which end with the soak.
+func (c *cluster) saveSmallDisks() error {
 	var errs []error
-	for _, disk := range c.small {
+	for _, disk := range c.smallDiskMounts {
 		errs = append(errs, os.CopyFS(disk+"-kept", os.DirFS(disk)))
 	}
 	return errors.Join(errs...)
@@ -253,9 +254,9 @@ func (c *cluster) keep() error {
 func (c *cluster) close() (problems []string) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	for _, p := range c.all {
+	for _, p := range c.processByName {
 		all.Go(func() {
-			if problem := p.retire(endTime); problem != "" {
+			if problem := p.retire(processEndTimeout); problem != "" {
 				mu.Lock()
 				defer mu.Unlock()
 				problems = append(problems, problem)
@@ -273,7 +274,7 @@ func (c *cluster) leftoverMemory() []string {
 		return []string{err.Error()}
 	}
 	var pids []string
-	for _, p := range c.all {
+	for _, p := range c.processByName {
 		for _, pid := range p.pids {
 			pids = append(pids, strconv.Itoa(pid))
 		}
@@ -291,10 +292,10 @@ func (c *cluster) leftoverMemory() []string {
 // dump has every process write the stacks of its goroutines to its log, and ends them all.
 func (c *cluster) dump() {
 	var all sync.WaitGroup
-	for _, p := range c.all {
+	for _, p := range c.processByName {
 		all.Go(func() {
 			p.mu.Lock()
-			p.final = true
+			p.noRestart = true
 			p.mu.Unlock()
 			p.dump()
 		})
@@ -304,7 +305,7 @@ func (c *cluster) dump() {
 
 // abandon ends whatever is still there, at once. It can be called again.
 func (c *cluster) abandon() {
-	for _, p := range c.all {
+	for _, p := range c.processByName {
 		p.kill()
 	}
 	if c.operator != nil {
@@ -313,23 +314,23 @@ func (c *cluster) abandon() {
 	for _, h := range c.hosts {
 		h.close()
 	}
-	for _, disk := range c.small {
+	for _, disk := range c.smallDiskMounts {
 		_ = unix.Unmount(disk, unix.MNT_DETACH) // at the latest it ends with this process
 	}
 	_ = c.bed.Close()
-	c.hosts, c.all, c.small, c.bed, c.operator = nil, nil, nil, nil, nil
+	c.hosts, c.processByName, c.smallDiskMounts, c.bed, c.operator = nil, nil, nil, nil, nil
 }
 
 // heal ends all faults and waits until every process is there.
 func (c *cluster) heal(ctx context.Context) error {
-	for _, p := range c.all {
+	for _, p := range c.processByName {
 		p.resume()
 	}
 	if err := c.injector.endAll(); err != nil {
 		return err
 	}
-	return until(ctx, "what had ended was there again", endTime, func(context.Context) (bool, error) {
-		for _, p := range c.all {
+	return pollUntil(ctx, "what had ended was there again", processEndTimeout, func(context.Context) (bool, error) {
+		for _, p := range c.processByName {
 			p.mu.Lock()
 			here := p.cmd != nil && !p.exitExpected
 			p.mu.Unlock()

@@ -22,18 +22,18 @@ import (
 const canary = "nobody may change this\n"
 
 // craftedFiles damages a copy of an earlier recording, and has the tools read it.
-func craftedFiles(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
+func craftedFiles(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
 	return h.recording(ctx, d, damage)
 }
 
 // links puts symbolic links into it.
-func links(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
-	return h.recording(ctx, d, link)
+func links(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
+	return h.recording(ctx, d, replaceByLink)
 }
 
 // recording copies an earlier one, has it changed, and reads it: no tool may panic, hang, take memory or touch what is
 // outside.
-func (h *hostiles) recording(
+func (h *hostileRun) recording(
 	ctx context.Context, d *dice, change func(d *dice, file, outside string) error,
 ) (came map[string]int, err error) {
 	h.mu.Lock()
@@ -41,7 +41,7 @@ func (h *hostiles) recording(
 	dir := h.c.path(fmt.Sprintf("crafted-%d", h.crafted))
 	h.mu.Unlock()
 	at, outside := filepath.Join(dir, "output"), filepath.Join(dir, "outside")
-	if err := os.CopyFS(at, os.DirFS(h.earlier)); err != nil {
+	if err := os.CopyFS(at, os.DirFS(h.earlierOutput)); err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(outside, []byte(canary), 0o600); err != nil {
@@ -68,7 +68,7 @@ func (h *hostiles) recording(
 	came = map[string]int{}
 	for _, args := range [][]string{{"verify", at}, {"recover", at}, {"verify", "--full", at},
 		{"merge", at, filepath.Join(dir, "merged")}} {
-		word, err := h.tool(ctx, args)
+		word, err := h.runTool(ctx, args)
 		if err != nil {
 			return came, fmt.Errorf("%w; see %s", err, dir)
 		}
@@ -114,9 +114,9 @@ func damage(d *dice, file, _ string) error {
 	return os.WriteFile(file, b, 0o600)
 }
 
-// link puts a link to what is outside in the place of a file, or beside it under a name that means something. A segment
-// gets a link that looks like the open one of a process that was killed, and leads to a copy of it.
-func link(d *dice, file, outside string) error {
+// replaceByLink puts a link to what is outside in the place of a file, or beside it under a name that means something.
+// A segment gets a link that looks like the open one of a process that was killed, and leads to a copy of it.
+func replaceByLink(d *dice, file, outside string) error {
 	at := filepath.Join(filepath.Dir(file), d.pick("bu0-00009.mep.open", "bu0-00009.idx", "run.json.part", "run.lock"))
 	if strings.HasSuffix(file, ".mep") {
 		at = file + ".open"
@@ -155,7 +155,7 @@ func unlist(dir string) error {
 	}
 	m.Verdict = nil
 	for i := range m.Builders {
-		m.Builders[i].State, m.Builders[i].Segments = recording.Writing, nil
+		m.Builders[i].State, m.Builders[i].Segments = recording.StateWriting, nil
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -164,16 +164,16 @@ func unlist(dir string) error {
 	return os.WriteFile(path, b, 0o600)
 }
 
-// tool runs a command of the program, and says how it ended. An error says what it must not do.
-func (h *hostiles) tool(ctx context.Context, args []string) (word string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readBound)
+// runTool runs a command of the program, and says how it ended. An error says what it must not do.
+func (h *hostileRun) runTool(ctx context.Context, args []string) (word string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, h.c.exe, args...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = &out, &out, h.c.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = time.Second
-	if err := h.c.hosts[controlName].do(cmd.Start); err != nil {
+	if err := h.c.hosts[controlName].runOnThread(cmd.Start); err != nil {
 		return "", err
 	}
 	err = cmd.Wait()
@@ -184,8 +184,8 @@ func (h *hostiles) tool(ctx context.Context, args []string) (word string, err er
 		return "", fmt.Errorf("%s does not end: %w", what, ctx.Err())
 	case bytes.Contains(out.Bytes(), []byte("panic:")) || bytes.Contains(out.Bytes(), []byte("fatal error:")):
 		return "", fmt.Errorf("%s ended by a panic: %s", what, out.Bytes())
-	case usage != nil && uint64(usage.Maxrss)>>10 > h.memory:
-		return "", fmt.Errorf("%s took %d MiB, and %d is the bound (-memory)", what, usage.Maxrss>>10, h.memory)
+	case usage != nil && uint64(usage.Maxrss)>>10 > h.memoryLimit:
+		return "", fmt.Errorf("%s took %d MiB, and %d is the bound (-memory)", what, usage.Maxrss>>10, h.memoryLimit)
 	case err != nil:
 		return "complains", nil
 	}

@@ -26,7 +26,7 @@ type workDir struct {
 
 // makeDir sweeps, and makes a directory.
 func makeDir(in string) (*workDir, error) {
-	if err := sweep(in); err != nil {
+	if err := removeStaleDirs(in); err != nil {
 		return nil, err
 	}
 	path, err := os.MkdirTemp(in, dirPrefix)
@@ -53,8 +53,8 @@ func locked(path string) (*os.File, error) {
 	return f, nil
 }
 
-// sweep removes directories of soaks that were killed.
-func sweep(in string) error {
+// removeStaleDirs removes directories of soaks that were killed.
+func removeStaleDirs(in string) error {
 	found, err := filepath.Glob(filepath.Join(in, dirPrefix+"*"))
 	if err != nil {
 		return err

@@ -20,14 +20,14 @@ import (
 
 // A faultInjector makes faults in a cluster, and ends them.
 type faultInjector struct {
-	c         *cluster
-	netFaults []fault  // of the network, that last
-	fillFiles []string // files that fill disks
-	resetting []string // hosts that answer with resets
+	c              *cluster
+	netFaults      []fault  // of the network, that last
+	fillFiles      []string // files that fill disks
+	resettingHosts []string // hosts that answer with resets
 
-	commands sync.WaitGroup // commands that were given by the way
-	mu       sync.Mutex
-	refusals []string // by the control, of those that it refused
+	commands        sync.WaitGroup // commands that were given by the way
+	mu              sync.Mutex
+	refusedCommands []string // by the control, of those that it refused
 }
 
 // begin makes a fault. An error says why it could not be made.
@@ -37,30 +37,30 @@ func (s *faultInjector) begin(ctx context.Context, f fault) error {
 	case f.Kind == killEverybody:
 		return s.killAll()
 	case verb == "kill":
-		return s.target(f).signal(syscall.SIGKILL, true)
+		return s.targetProcess(f).signal(syscall.SIGKILL, true)
 	case verb == "stop":
-		return s.target(f).signal(syscall.SIGSTOP, false)
+		return s.targetProcess(f).signal(syscall.SIGSTOP, false)
 	case verb == "term":
-		return s.target(f).signal(syscall.SIGTERM, true)
+		return s.targetProcess(f).signal(syscall.SIGTERM, true)
 	case f.Kind == exclude:
 		s.commandNode(ctx, "exclude", f.Node)
 		return nil
 	case f.Kind == diskFull:
 		return s.fill(f.Node)
 	case f.Kind == reset:
-		s.resetting = append(s.resetting, f.Node)
-		return s.c.bed.Reset(f.Node, true)
+		s.resettingHosts = append(s.resettingHosts, f.Node)
+		return s.c.bed.SetResets(f.Node, true)
 	}
 	s.netFaults = append(s.netFaults, f)
-	return s.rules()
+	return s.applyNetRules()
 }
 
-// target is the process that a fault strikes.
-func (s *faultInjector) target(f fault) *process {
+// targetProcess is the process that a fault strikes.
+func (s *faultInjector) targetProcess(f fault) *process {
 	if f.Kind == killFilter {
 		return s.c.filters[f.Node]
 	}
-	return s.c.all[cmp.Or(f.Node, controlName)]
+	return s.c.processByName[cmp.Or(f.Node, controlName)]
 }
 
 // end ends a fault that lasts.
@@ -68,7 +68,7 @@ func (s *faultInjector) end(ctx context.Context, f fault) error {
 	verb, _, _ := strings.Cut(string(f.Kind), " ")
 	switch {
 	case verb == "stop":
-		s.target(f).resume()
+		s.targetProcess(f).resume()
 		return nil
 	case f.Kind == exclude:
 		s.commandNode(ctx, "include", f.Node)
@@ -79,20 +79,20 @@ func (s *faultInjector) end(ctx context.Context, f fault) error {
 		return s.stopResets()
 	}
 	s.netFaults = slices.DeleteFunc(s.netFaults, func(g fault) bool { return g == f })
-	return s.rules()
+	return s.applyNetRules()
 }
 
-func (s *faultInjector) rules() error {
+func (s *faultInjector) applyNetRules() error {
 	if s.c.bed == nil {
 		return nil
 	}
-	return s.c.bed.Filter(netRules(s.netFaults, testbed.Detour))
+	return s.c.bed.SetFilter(netRules(s.netFaults, testbed.Detour))
 }
 
 // killAll kills everybody at the same moment, the control too.
 func (s *faultInjector) killAll() error {
 	var errs []error
-	for _, p := range s.c.all {
+	for _, p := range s.c.processByName {
 		if err := p.signal(syscall.SIGKILL, true); err != nil && !errors.Is(err, errNotThere) {
 			errs = append(errs, err)
 		}
@@ -104,23 +104,23 @@ func (s *faultInjector) killAll() error {
 // it.
 func (s *faultInjector) commandNode(ctx context.Context, command, node string) {
 	s.commands.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, endBound)
+		ctx, cancel := context.WithTimeout(ctx, endTimeout)
 		defer cancel()
 		err := s.c.operator.command(ctx, command, map[string]string{"node": node})
-		if err != nil && refused(err) {
+		if err != nil && isRefusal(err) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.refusals = append(s.refusals, fmt.Sprintf("%s %s: %s", command, node, errText(err)))
+			s.refusedCommands = append(s.refusedCommands, fmt.Sprintf("%s %s: %s", command, node, errText(err)))
 		}
 	})
 }
 
-// ballast is the file that fills a disk.
-const ballast = "ballast"
+// ballastFile is the file that fills a disk.
+const ballastFile = "ballast"
 
 // fill leaves no byte on the small disk of a node.
 func (s *faultInjector) fill(node string) error {
-	name := filepath.Join(s.c.files(node, small), ballast)
+	name := filepath.Join(s.c.files(node, smallDiskFiles), ballastFile)
 	s.fillFiles = append(s.fillFiles, name)
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -151,23 +151,23 @@ func (s *faultInjector) freeDisks() error {
 // stopResets ends that hosts break connections.
 func (s *faultInjector) stopResets() error {
 	var errs []error
-	for _, node := range s.resetting {
-		errs = append(errs, s.c.bed.Reset(node, false))
+	for _, node := range s.resettingHosts {
+		errs = append(errs, s.c.bed.SetResets(node, false))
 	}
-	s.resetting = nil
+	s.resettingHosts = nil
 	return errors.Join(errs...)
 }
 
 // endAll ends the faults of network and disks, and waits for the commands that were given by the way.
 func (s *faultInjector) endAll() error {
 	s.netFaults = nil
-	err := errors.Join(s.rules(), s.stopResets(), s.freeDisks())
+	err := errors.Join(s.applyNetRules(), s.stopResets(), s.freeDisks())
 	done := make(chan struct{})
 	go func() { s.commands.Wait(); close(done) }()
 	select {
 	case <-done:
 		return err
-	case <-time.After(endBound):
-		return errors.Join(err, &hangError{What: "exclude or include was answered", Bound: endBound})
+	case <-time.After(endTimeout):
+		return errors.Join(err, &hangError{What: "exclude or include was answered", Bound: endTimeout})
 	}
 }

@@ -15,21 +15,21 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// readBound is within how long the output of a run is recovered, or read back.
-const readBound = 2 * time.Minute
+// readTimeout is within how long the output of a run is recovered, or read back.
+const readTimeout = 2 * time.Minute
 
 // A reading is what was found of one run in its directories.
-type reading struct {
-	found    uint64 // events, each once
-	problems []string
-	without  int // manifests without a verdict
-	mended   int // lines in which recover says what it did
+type runReading struct {
+	foundEvents    uint64 // events, each once
+	problems       []string
+	withoutVerdict int // manifests without a verdict
+	recoveredLines int // lines in which recover says what it did
 }
 
-// read closes what killed processes left, and reads the output of a run back: each directory by `ringlet verify`,
+// readRun closes what killed processes left, and reads the output of a run back: each directory by `ringlet verify`,
 // byte for byte against the generator, and all of them together, since a MEP can be in several.
-func (c *cluster) read(ctx context.Context, run uint32, dirs []string) (out reading) {
-	var all *recording.Set
+func (c *cluster) readRun(ctx context.Context, run uint32, dirs []string) (out runReading) {
+	var all *recording.MEPSet
 	for _, dir := range dirs {
 		path := recording.RunDir(dir, run)
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
@@ -38,17 +38,17 @@ func (c *cluster) read(ctx context.Context, run uint32, dirs []string) (out read
 		add := func(format string, args ...any) {
 			out.problems = append(out.problems, path+": "+fmt.Sprintf(format, args...))
 		}
-		text, err := c.ringlet(ctx, "recover", path)
+		text, err := c.runRinglet(ctx, "recover", path)
 		if err != nil {
 			add("ringlet recover: %v: %s", err, text)
 		}
 		if !bytes.Contains(text, []byte("there is nothing to recover")) {
-			out.mended += bytes.Count(text, []byte("\n"))
+			out.recoveredLines += bytes.Count(text, []byte("\n"))
 		}
 		if v := c.verify(ctx, path, add); v != nil {
 			judgeFiles(v, add)
 			if !v.Concluded {
-				out.without++
+				out.withoutVerdict++
 			}
 		}
 		contents, err := recording.Read(ctx, path)
@@ -57,12 +57,12 @@ func (c *cluster) read(ctx context.Context, run uint32, dirs []string) (out read
 			continue
 		}
 		if all == nil {
-			all = recording.NewSet(contents.Set.Packing())
+			all = recording.NewMEPSet(contents.MEPSet.Packing())
 		}
-		all.Union(contents.Set)
+		all.Union(contents.MEPSet)
 	}
 	if all != nil {
-		out.found = all.Events()
+		out.foundEvents = all.Events()
 	}
 	return out
 }
@@ -75,12 +75,12 @@ func (c *cluster) verify(ctx context.Context, path string, add func(string, ...a
 	if full {
 		args = append(args, "--full")
 	}
-	text, err := c.ringlet(ctx, args...)
+	text, err := c.runRinglet(ctx, args...)
 	if decode := json.Unmarshal(text, v); decode != nil || len(v.Runs) != 1 {
 		add("ringlet verify: %v: %s", err, text)
 		return nil
 	}
-	if full && (!v.Runs[0].DataRead || !v.Runs[0].Compared) {
+	if full && (!v.Runs[0].DataRead || !v.Runs[0].ContentCompared) {
 		add("ringlet verify did not compare the data with what the generator makes")
 	}
 	return &v.Runs[0]
@@ -97,11 +97,12 @@ func judgeFiles(v *recording.RunVerification, add func(string, ...any)) {
 			add("and %d more problems", list.More)
 		}
 	}
-	if v.Lost.Events > 0 {
-		add("the verdict %s says that %d events are here which are not: %v", v.Verdict, v.Lost.Events, v.Lost.Ranges)
+	if v.UnnamedMissingEvents.EventCount > 0 {
+		add("the verdict %s says that %d events are here which are not: %v", v.Verdict, v.UnnamedMissingEvents.EventCount,
+			v.UnnamedMissingEvents.Ranges)
 	}
-	if v.NeverTriggered > 0 {
-		add("%d events are here that were never triggered", v.NeverTriggered)
+	if v.EventsNeverTriggered > 0 {
+		add("%d events are here that were never triggered", v.EventsNeverTriggered)
 	}
 }
 
@@ -121,36 +122,36 @@ func listsOf(c *recording.Contents) []*recording.Problems {
 
 // judgeFound holds what is in all directories of a run against what its record says, which was completed when all nodes
 // were back.
-func judgeFound(r planned, run *ecsv1.Run, f reading) (problems []string) {
+func judgeFound(r plannedRun, run *ecsv1.Run, f runReading) (problems []string) {
 	add := func(format string, args ...any) {
 		who := fmt.Sprintf("run %d (%s): ", run.GetNumber(), verdict(run))
 		problems = append(problems, who+fmt.Sprintf(format, args...))
 	}
 	good := run.GetVerdict() == ecsv1.Verdict_VERDICT_GOOD
 	switch built := run.GetEventsBuilt(); {
-	case good && f.found != built:
-		add("%d events are reported as built, %d are in the output", built, f.found)
-	case f.found < built && (good || r.Policy.Durability != "memory" || balanced(run)):
-		add("%d events are reported as built, only %d are in the output", built, f.found)
+	case good && f.foundEvents != built:
+		add("%d events are reported as built, %d are in the output", built, f.foundEvents)
+	case f.foundEvents < built && (good || r.Policy.Durability != "memory" || claimsBalance(run)):
+		add("%d events are reported as built, only %d are in the output", built, f.foundEvents)
 	}
-	reported, _ := figuresOf(run) // judgeRecord complains
-	if f.found > reported.Triggered {
-		add("%d events were triggered, %d are in the output", reported.Triggered, f.found)
+	reported, _ := parseFigures(run) // judgeRecord complains
+	if f.foundEvents > reported.Triggered {
+		add("%d events were triggered, %d are in the output", reported.Triggered, f.foundEvents)
 	}
-	if f.found != reported.Recorded.Events {
-		add("the record says that %d events are in the output, and %d are", reported.Recorded.Events, f.found)
+	if f.foundEvents != reported.Recorded.Events {
+		add("the record says that %d events are in the output, and %d are", reported.Recorded.Events, f.foundEvents)
 	}
 	if len(run.GetUnread()) > 0 {
 		add("the output of %s was never read, though all nodes are back", strings.Join(run.GetUnread(), ", "))
 	}
-	if f.without > 0 {
-		add("%d manifests have no verdict", f.without)
+	if f.withoutVerdict > 0 {
+		add("%d manifests have no verdict", f.withoutVerdict)
 	}
 	return append(problems, f.problems...)
 }
 
-// balanced says whether the record claims that nothing is missing.
-func balanced(run *ecsv1.Run) bool {
+// claimsBalance says whether the record claims that nothing is missing.
+func claimsBalance(run *ecsv1.Run) bool {
 	for _, a := range run.GetAccounts() {
 		if !a.GetOk() {
 			return false
@@ -170,7 +171,7 @@ type figures struct {
 	Recorded   struct {
 		Events uint64 `json:"events"`
 	} `json:"recorded"`
-	Losses    []lost `json:"losses"`
+	Losses    []lossEntry `json:"losses"`
 	Decisions *struct {
 		First   uint64 `json:"first"`
 		Decided uint64 `json:"decided"`
@@ -178,25 +179,25 @@ type figures struct {
 	} `json:"decisions"`
 }
 
-// lost is what a run has lost of somebody.
-type lost struct {
+// lossEntry is what a run has lost of somebody.
+type lossEntry struct {
 	Of   string `json:"of"`
 	Unit string `json:"unit"`
 }
 
-func figuresOf(run *ecsv1.Run) (out figures, err error) {
+func parseFigures(run *ecsv1.Run) (out figures, err error) {
 	err = json.Unmarshal([]byte(run.GetReportJson()), &out)
 	return out, err
 }
 
-// ringlet runs a command of the program to its end, and returns what it prints.
-func (c *cluster) ringlet(ctx context.Context, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, readBound)
+// runRinglet runs a command of the program to its end, and returns what it prints.
+func (c *cluster) runRinglet(ctx context.Context, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return tool.Command{
-		Program: c.exe,
-		Args:    args,
-		Dir:     c.dir,
-		End:     endTime,
+		Program:    c.exe,
+		Args:       args,
+		Dir:        c.dir,
+		EndTimeout: processEndTimeout,
 	}.Run(ctx)
 }

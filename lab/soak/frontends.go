@@ -23,33 +23,33 @@ import (
 )
 
 const (
-	beat       = 500 * time.Microsecond // between two events
-	closeBound = time.Minute            // until a front-end knows that all is safe
-	udpSource  = 1
+	eventInterval = 500 * time.Microsecond // between two events
+	closeTimeout  = time.Minute            // until a front-end knows that all is safe
+	udpSource     = 1
 )
 
 // A frontEnd sends the fragments of one source.
 type frontEnd struct {
-	source int
-	stream *frontend.Stream // nil: it sends datagrams
-	conn   net.Conn
-	sent   uint64
-	err    error
+	source        int
+	stream        *frontend.Stream // nil: it sends datagrams
+	conn          net.Conn
+	sentFragments uint64
+	err           error
 }
 
 // frontEnds are the good ones: one for each source.
 type frontEnds struct {
-	all   []*frontEnd
-	began time.Time
-	last  atomic.Uint64 // event before which they end; all have the same events
-	stop  context.CancelFunc
-	done  sync.WaitGroup
+	all      []*frontEnd
+	began    time.Time
+	endEvent atomic.Uint64 // event before which they end; all have the same events
+	stop     context.CancelFunc
+	done     sync.WaitGroup
 }
 
 // newFrontEnds connects to the sources of these addresses, and begins to send.
 func newFrontEnds(ctx context.Context, at []string) (*frontEnds, error) {
 	f := &frontEnds{}
-	limit, cancel := context.WithTimeout(ctx, startBound)
+	limit, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for i, a := range at {
 		one := &frontEnd{source: i}
@@ -65,10 +65,10 @@ func newFrontEnds(ctx context.Context, at []string) (*frontEnds, error) {
 		f.all = append(f.all, one)
 	}
 	ctx, f.stop = context.WithCancel(ctx)
-	f.last.Store(math.MaxUint64)
+	f.endEvent.Store(math.MaxUint64)
 	f.began = time.Now()
 	for _, one := range f.all {
-		f.done.Go(func() { one.err = one.send(ctx, f.began, &f.last) })
+		f.done.Go(func() { one.err = one.send(ctx, f.began, &f.endEvent) })
 	}
 	return f, nil
 }
@@ -81,12 +81,12 @@ func udpAddress(source string) string {
 
 // send gives fragments in time, up to the last.
 func (f *frontEnd) send(ctx context.Context, began time.Time, last *atomic.Uint64) error {
-	for ; f.sent < last.Load(); f.sent++ {
-		wait(ctx, time.Until(began.Add(time.Duration(f.sent)*beat)))
-		data := payload(f.source, f.sent)
+	for ; f.sentFragments < last.Load(); f.sentFragments++ {
+		sleepFor(ctx, time.Until(began.Add(time.Duration(f.sentFragments)*eventInterval)))
+		data := payload(f.source, f.sentFragments)
 		if f.stream == nil {
-			_, _ = f.conn.Write(segment(f.source, f.sent, data)) // what is lost is missing
-		} else if err := f.stream.Send(ctx, f.sent, data); err != nil {
+			_, _ = f.conn.Write(udpSegment(f.source, f.sentFragments, data)) // what is lost is missing
+		} else if err := f.stream.Send(ctx, f.sentFragments, data); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -106,8 +106,8 @@ func payload(source int, number uint64) []byte {
 	return out
 }
 
-// segment is a datagram of a source of udp: (docs/format/ejfat.md).
-func segment(source int, number uint64, data []byte) []byte {
+// udpSegment is a datagram of a source of udp: (docs/format/ejfat.md).
+func udpSegment(source int, number uint64, data []byte) []byte {
 	out := binary.BigEndian.AppendUint16(nil, 0x1000)
 	out = binary.BigEndian.AppendUint16(out, uint16(source))
 	out = binary.BigEndian.AppendUint32(out, 0)
@@ -116,14 +116,14 @@ func segment(source int, number uint64, data []byte) []byte {
 	return append(out, data...)
 }
 
-// end ends the front-ends and the run, and judges.
-func (f *frontEnds) end(ctx context.Context, h *hostiles) {
-	f.last.Store(uint64((time.Since(f.began) + time.Second) / beat)) // nobody is beyond that
-	stopTimer := time.AfterFunc(closeBound, f.stop)
+// endAndJudge ends the front-ends and the run, and judges.
+func (f *frontEnds) endAndJudge(ctx context.Context, h *hostileRun) {
+	f.endEvent.Store(uint64((time.Since(f.began) + time.Second) / eventInterval)) // nobody is beyond that
+	stopTimer := time.AfterFunc(closeTimeout, f.stop)
 	f.done.Wait()
 	stopTimer.Stop()
 	f.stop()
-	limit, cancel := context.WithTimeout(ctx, closeBound)
+	limit, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	var closing sync.WaitGroup
 	for _, one := range f.all {
@@ -140,9 +140,9 @@ func (f *frontEnds) end(ctx context.Context, h *hostiles) {
 		})
 	}
 	closing.Wait()
-	h.tally.memory = h.high()
+	h.tally.memoryPeaks = h.memoryPeaks()
 	t := &trial{}
-	h.c.conclude(ctx, 0, t)
+	h.c.awaitRecords(ctx, 0, t)
 	for _, p := range t.Problems {
 		h.problem("%s", p)
 	}
@@ -157,12 +157,12 @@ func (f *frontEnds) end(ctx context.Context, h *hostiles) {
 }
 
 // readBack holds what the front-ends were told against the output.
-func (f *frontEnds) readBack(ctx context.Context, h *hostiles, run uint32) error {
+func (f *frontEnds) readBack(ctx context.Context, h *hostileRun, run uint32) error {
 	lots := make([]sourceFragments, len(f.all))
 	for i, one := range f.all {
-		lots[i].found = make([]bool, one.sent)
+		lots[i].found = make([]bool, one.sentFragments)
 	}
-	contents, err := recording.Read(ctx, recording.RunDir(h.c.path(string(shared)), run))
+	contents, err := recording.Read(ctx, recording.RunDir(h.c.path(string(sharedFiles)), run))
 	if err != nil {
 		return err
 	}
@@ -180,19 +180,20 @@ func (f *frontEnds) readBack(ctx context.Context, h *hostiles, run uint32) error
 			continue
 		}
 		givenUp := one.stream.GivenUp()
-		safe, problems := lots[i].judge(fmt.Sprintf("the front-end of source %d", i), one.stream.Acked(),
+		safe, problems := lots[i].judgeAcked(fmt.Sprintf("the front-end of source %d", i), one.stream.Acked(),
 			func(n uint64) bool {
 				return slices.ContainsFunc(givenUp, func(g frontend.GivenUp) bool { return g.From <= n && n < g.To })
 			})
 		for _, p := range problems {
 			h.problem("%s", p)
 		}
-		if safe < one.sent && len(h.hurt) == 0 {
-			h.problem("%d of the %d fragments of source %d are not safe, and nobody was stopped", one.sent-safe, one.sent, i)
+		if safe < one.sentFragments && len(h.hurtNodes) == 0 {
+			h.problem("%d of the %d fragments of source %d are not safe, and nobody was stopped", one.sentFragments-safe,
+				one.sentFragments, i)
 		}
-		lines = append(lines, fmt.Sprintf("source %d: %d safe of %d sent", i, safe, one.sent))
+		lines = append(lines, fmt.Sprintf("source %d: %d safe of %d sent", i, safe, one.sentFragments))
 	}
-	h.tally.safe = strings.Join(lines, ", ") + "; what was safe was looked for in the output"
+	h.tally.safeText = strings.Join(lines, ", ") + "; what was safe was looked for in the output"
 	return nil
 }
 
@@ -202,7 +203,7 @@ func recordMEP(lots []sourceFragments, data []byte) error {
 	if err != nil {
 		return err
 	}
-	for i := range mep.N() {
+	for i := range mep.NumMFPs() {
 		source := int(mep.Source(i))
 		if source >= len(lots) || source == udpSource { // anybody may send to udp:
 			continue
@@ -227,17 +228,17 @@ func recordMEP(lots []sourceFragments, data []byte) error {
 	return nil
 }
 
-// high is what each process has had of memory at most; what is beyond the bound is a problem.
-func (h *hostiles) high() (out []string) {
-	for _, n := range append(names(0, nodes), controlName) {
-		mib, err := highWater(h.c.all[n].pid())
+// memoryPeaks is what each process has had of memory at most; what is beyond the bound is a problem.
+func (h *hostileRun) memoryPeaks() (out []string) {
+	for _, n := range append(names(0, nodeCount), controlName) {
+		mib, err := highWater(h.c.processByName[n].pid())
 		if err != nil {
 			h.problem("the memory of %s is not known: %v", n, err)
 			continue
 		}
 		out = append(out, fmt.Sprintf("%s %d", n, mib))
-		if mib > h.memory {
-			h.problem("%s had %d MiB, and %d is the bound (-memory)", n, mib, h.memory)
+		if mib > h.memoryLimit {
+			h.problem("%s had %d MiB, and %d is the bound (-memory)", n, mib, h.memoryLimit)
 		}
 	}
 	return out

@@ -19,10 +19,10 @@ type host struct {
 }
 
 // A bind puts a directory in the place of another, for one host.
-type bind struct{ from, target string }
+type bindMount struct{ from, target string }
 
 // newHost makes the thread. binds are only possible where the soak has its mounts for itself.
-func newHost(name, addr string, enter func() error, binds []bind) (*host, error) {
+func newHost(name, addr string, enter func() error, binds []bindMount) (*host, error) {
 	h := &host{
 		name:  name,
 		addr:  addr,
@@ -48,7 +48,7 @@ func newHost(name, addr string, enter func() error, binds []bind) (*host, error)
 }
 
 // setUpThread makes the calling thread the host's.
-func (h *host) setUpThread(binds []bind) error {
+func (h *host) setUpThread(binds []bindMount) error {
 	if len(binds) > 0 {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 			return fmt.Errorf("it gets no mounts of its own: %w", err)
@@ -65,8 +65,8 @@ func (h *host) setUpThread(binds []bind) error {
 	return h.enter()
 }
 
-// do runs f on the thread.
-func (h *host) do(f func() error) error {
+// runOnThread runs f on the thread.
+func (h *host) runOnThread(f func() error) error {
 	done := make(chan error, 1)
 	h.jobs <- func() { done <- f() }
 	return <-done

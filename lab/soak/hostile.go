@@ -17,37 +17,37 @@ import (
 // A hostile run has good front-ends, and strangers who do what they can against it. What it asks: what a front-end was
 // told is safe is in the output, whoever was there; nobody is blamed who was not hurt; memory has a bound.
 
-// hostiles are what attacks need to know.
-type hostiles struct {
-	c       *cluster
-	memory  uint64        // MiB that a process may have
-	span    time.Duration // of one attack
-	addr    [3]string     // of the sources tcp:, udp:, unix:, as the input has them, and one more tcp:
-	more    string
-	earlier string     // directory of the output of an earlier run
-	paused  sync.Mutex // held while a process is stopped: one at a time
-	tally   *attacks
+// hostileRun are what attacks need to know.
+type hostileRun struct {
+	c              *cluster
+	memoryLimit    uint64        // MiB that a process may have
+	attackDuration time.Duration // of one attack
+	sourceAddrs    [3]string     // of the sources tcp:, udp:, unix:, as the input has them, and one more tcp:
+	extraTCPAddr   string
+	earlierOutput  string     // directory of the output of an earlier run
+	paused         sync.Mutex // held while a process is stopped: one at a time
+	tally          *attackTally
 
-	mu       sync.Mutex
-	hurt     map[string]bool // nodes that were stopped
-	problems []string
-	crafted  int
+	mu        sync.Mutex
+	hurtNodes map[string]bool // nodes that were stopped
+	problems  []string
+	crafted   int
 }
 
 // An attack is something that strangers do, once, for about a span. It returns what came back: words, with how often.
 type attack struct {
 	name string
-	do   func(ctx context.Context, h *hostiles, d *dice) (map[string]int, error)
+	do   func(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error)
 }
 
-// arsenal is all attacks.
-var arsenal = []attack{
+// allAttacks is all attacks.
+var allAttacks = []attack{
 	{name: "random bytes to each TCP port", do: everyPort(randomBytes)},
 	{name: "HTTP to each TCP port", do: everyPort(plainHTTP)},
 	{name: "TLS without a certificate", do: everyPort(noCertificate)},
 	{name: "half a message, then silence", do: everyPort(halfOpen)},
 	{name: "a byte at a time", do: everyPort(slowBytes)},
-	{name: "idle connections", do: idle},
+	{name: "idle connections", do: idleConnections},
 	{name: "random datagrams to each UDP port", do: datagrams(randomDatagram)},
 	{name: "packets with QUIC's short header", do: datagrams(shortHeader)},
 	{name: "recorded datagrams, again and forged", do: replay},
@@ -59,28 +59,28 @@ var arsenal = []attack{
 	{name: "links in a recording", do: links},
 }
 
-// hostile is the whole of it, as runAll is of a soak.
-func (s *soak) hostile(ctx context.Context) error {
+// runHostile is the whole of it, as runAll is of a soak.
+func (s *soak) runHostile(ctx context.Context) error {
 	if err := s.ensureCluster(ctx); err != nil {
 		return err
 	}
-	h := &hostiles{
-		c:      s.c,
-		memory: s.flags.memory,
-		span:   3 * time.Second,
-		hurt:   map[string]bool{},
-		tally:  &attacks{times: map[string]int{}, answers: map[string]map[string]int{}},
+	h := &hostileRun{
+		c:              s.c,
+		memoryLimit:    s.flags.memory,
+		attackDuration: 3 * time.Second,
+		hurtNodes:      map[string]bool{},
+		tally:          &attackTally{attackCounts: map[string]int{}, answers: map[string]map[string]int{}},
 	}
-	if s.flags.short {
-		h.span = 500 * time.Millisecond
+	if s.flags.shortRuns {
+		h.attackDuration = 500 * time.Millisecond
 	}
 	s.tally.Attacks = h.tally
 	began, err := h.begin(ctx)
 	if err != nil {
 		h.problem("before the run: %s", errText(err))
 	} else {
-		h.assault(ctx, s.flags)
-		began.end(ctx, h)
+		h.runAttacks(ctx, s.flags)
+		began.endAndJudge(ctx, h)
 	}
 	if ctx.Err() != nil {
 		return s.abort(ctx.Err())
@@ -88,63 +88,64 @@ func (s *soak) hostile(ctx context.Context) error {
 	s.tally.Trials++
 	h.problems = append(h.problems, s.takeProblems()...)
 	if len(h.problems) > 0 {
-		s.fail(0, planned{}, h.problems, false)
+		s.recordFailure(0, plannedRun{}, h.problems, false)
 		return nil
 	}
 	return s.finish()
 }
 
-func (h *hostiles) problem(format string, args ...any) {
+func (h *hostileRun) problem(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.problems = append(h.problems, fmt.Sprintf(format, args...))
 }
 
 // begin makes an earlier recording, starts the run, and its front-ends.
-func (h *hostiles) begin(ctx context.Context) (f *frontEnds, err error) {
+func (h *hostileRun) begin(ctx context.Context) (f *frontEnds, err error) {
 	ports, err := freePorts(3)
 	if err != nil {
 		return nil, err
 	}
 	at := func(i int) string { return net.JoinHostPort("127.0.0.1", ports[i]) }
-	h.addr, h.more = [3]string{"tcp:" + at(0), "udp:" + at(1) + "/1", "unix:" + h.c.path("front-end")}, "tcp:"+at(2)
-	h.earlier = h.c.path("earlier")
-	if out, err := h.c.ringlet(ctx, "run", "--nodes", "2", "--events", "5000", "--packing", "100",
-		"--output", h.earlier+"/"); err != nil {
+	h.sourceAddrs, h.extraTCPAddr = [3]string{"tcp:" + at(0), "udp:" + at(1) + "/1", "unix:" +
+		h.c.path("front-end")}, "tcp:"+at(2)
+	h.earlierOutput = h.c.path("earlier")
+	if out, err := h.c.runRinglet(ctx, "run", "--nodes", "2", "--events", "5000", "--packing", "100",
+		"--output", h.earlierOutput+"/"); err != nil {
 		return nil, fmt.Errorf("an earlier run: %w: %s", err, out)
 	}
 	o := h.c.operator
-	if err := o.gather(ctx, names(0, nodes)); err != nil {
+	if err := o.awaitJoined(ctx, names(0, nodeCount)); err != nil {
 		return nil, err
 	}
-	if _, err = o.make(ctx, []string{
+	if _, err = o.bringReady(ctx, []string{
 		"nodes=5", "rus=2", "bus=3", "tagnet-node=n0", "duration=0s", "packing=100", "streams=2",
-		"input=" + strings.Join(append(h.addr[:], h.more), ","), "on-missing=mark", "fragment-timeout=2s",
-		"builder-loss=expendable", "transport=quic", "output=" + h.c.path(string(shared)) + "/",
+		"input=" + strings.Join(append(h.sourceAddrs[:], h.extraTCPAddr), ","), "on-missing=mark", "fragment-timeout=2s",
+		"builder-loss=expendable", "transport=quic", "output=" + h.c.path(string(sharedFiles)) + "/",
 	}); err != nil {
 		return nil, err
 	}
 	if err := o.command(ctx, "start", nil); err != nil {
 		return nil, err
 	}
-	return newFrontEnds(ctx, append(h.addr[:], h.more))
+	return newFrontEnds(ctx, append(h.sourceAddrs[:], h.extraTCPAddr))
 }
 
-// armed are the attacks that were asked for.
-func armed(f flags) []attack {
-	return slices.DeleteFunc(slices.Clone(arsenal), func(a attack) bool {
+// selectedAttacks are the attacks that were asked for.
+func selectedAttacks(f flags) []attack {
+	return slices.DeleteFunc(slices.Clone(allAttacks), func(a attack) bool {
 		return !strings.Contains(a.name, f.attack)
 	})
 }
 
-// assault makes attacks, two at a time, until the time is over and each was made once.
-func (h *hostiles) assault(ctx context.Context, f flags) {
+// runAttacks makes attacks, two at a time, until the time is over and each was made once.
+func (h *hostileRun) runAttacks(ctx context.Context, f flags) {
 	var workers sync.WaitGroup
 	var next int
 	var order []attack
 	draw := &dice{rand.New(rand.NewPCG(f.seed, 0))}
-	end := time.Now().Add(f.length)
-	all := armed(f)
+	end := time.Now().Add(f.duration)
+	all := selectedAttacks(f)
 	pop := func() (attack, *dice, bool) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -175,25 +176,25 @@ func (h *hostiles) assault(ctx context.Context, f flags) {
 }
 
 // pause stops a builder unit's node, whose loss the policy tolerates, or the control: 1 to 4 s.
-func pause(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
+func pause(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
 	h.paused.Lock()
 	defer h.paused.Unlock()
 	who := d.pick("n3", "n4", controlName) // n2 goes on building
 	h.mu.Lock()
-	h.hurt[who] = true
+	h.hurtNodes[who] = true
 	h.mu.Unlock()
 	long := d.between(time.Second, 4*time.Second)
-	p := h.c.all[who]
+	p := h.c.processByName[who]
 	if err := p.signal(syscall.SIGSTOP, false); err != nil {
 		return nil, err
 	}
-	wait(ctx, long)
+	sleepFor(ctx, long)
 	p.resume()
 	return map[string]int{who: 1}, nil
 }
 
 // judgeRun is what must hold of the run's record.
-func (h *hostiles) judgeRun(run *ecsv1.Run) {
+func (h *hostileRun) judgeRun(run *ecsv1.Run) {
 	h.tally.verdict = fmt.Sprintf("%s, %d events built", verdict(run), run.GetEventsBuilt())
 	for _, l := range run.GetLosses() {
 		h.tally.verdict += fmt.Sprintf("; %d %s of %s %s", l.GetCount(), l.GetUnit(), l.GetOf(), l.GetWhat())
@@ -201,8 +202,8 @@ func (h *hostiles) judgeRun(run *ecsv1.Run) {
 	for _, p := range append(judgeRecord(run), judgeLosses(run)...) {
 		h.problem("%s", p)
 	}
-	for _, who := range wronglyFailed(run, h.hurt) {
-		h.problem("%s was blamed, and nothing was done to it: %s", who, why(run))
+	for _, who := range wronglyFailed(run, h.hurtNodes) {
+		h.problem("%s was blamed, and nothing was done to it: %s", who, endReason(run))
 	}
 }
 
@@ -214,7 +215,7 @@ func judgeLosses(run *ecsv1.Run) (problems []string) {
 		return nil
 	case ecsv1.Verdict_VERDICT_DEGRADED, ecsv1.Verdict_VERDICT_INCOMPLETE:
 	default:
-		return []string{fmt.Sprintf("the run is %s: %s", verdict(run), why(run))}
+		return []string{fmt.Sprintf("the run is %s: %s", verdict(run), endReason(run))}
 	}
 	for _, l := range run.GetLosses() {
 		if l.GetWhat() != "" && l.GetCount() > 0 {
@@ -226,7 +227,7 @@ func judgeLosses(run *ecsv1.Run) (problems []string) {
 
 // wronglyFailed are nodes of which a run says that they failed, and that were not hurt.
 func wronglyFailed(run *ecsv1.Run, hurt map[string]bool) (out []string) {
-	all := append(names(0, nodes), controlName)
+	all := append(names(0, nodeCount), controlName)
 	add := func(component string) {
 		who, _, _ := strings.Cut(component, "/")
 		if slices.Contains(all, who) && !hurt[who] && !slices.Contains(out, who) {
@@ -242,8 +243,8 @@ func wronglyFailed(run *ecsv1.Run, hurt map[string]bool) (out []string) {
 	return out
 }
 
-// wait for a time, or the end of ctx.
-func wait(ctx context.Context, long time.Duration) {
+// sleepFor for a time, or the end of ctx.
+func sleepFor(ctx context.Context, long time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(long):

@@ -14,20 +14,20 @@ func TestLot(t *testing.T) {
 	for n := range uint64(6) {
 		l.record(n, true)
 	}
-	if safe, problems := l.judge("x", 6, none); safe != 6 || problems != nil {
+	if safe, problems := l.judgeAcked("x", 6, none); safe != 6 || problems != nil {
 		t.Errorf("all there: %d, %q", safe, problems)
 	}
-	safe, problems := l.judge("x", 8, none)
+	safe, problems := l.judgeAcked("x", 8, none)
 	if safe != 8 || len(problems) != 1 || !strings.Contains(problems[0], "2 fragments") {
 		t.Errorf("two missing: %d, %q", safe, problems)
 	}
-	if safe, problems := l.judge("x", 8, func(n uint64) bool { return n >= 6 }); safe != 6 || problems != nil {
+	if safe, problems := l.judgeAcked("x", 8, func(n uint64) bool { return n >= 6 }); safe != 6 || problems != nil {
 		t.Errorf("two given up: %d, %q", safe, problems)
 	}
 	l.record(3, true)
 	l.record(4, false)
 	l.record(1<<60, true)
-	_, problems = l.judge("x", 6, none)
+	_, problems = l.judgeAcked("x", 6, none)
 	if len(problems) != 1 || !strings.Contains(problems[0], "2 fragments in the output are none") ||
 		!strings.Contains(problems[0], "1 are there twice") {
 		t.Errorf("wrong and twice: %q", problems)
@@ -76,16 +76,16 @@ func TestLosses(t *testing.T) {
 func TestBound(t *testing.T) {
 	const line = "  0: 0100007F:1F0A 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 4711 1 0 100 0 0 10 0"
 	ours := map[string]bool{"4711": true}
-	if port, ok := bound(line, "tcp", ours); !ok || port != 0x1f0a {
+	if port, ok := boundPort(line, "tcp", ours); !ok || port != 0x1f0a {
 		t.Errorf("%d %v", port, ok)
 	}
-	if _, ok := bound(line, "tcp", map[string]bool{"4712": true}); ok {
+	if _, ok := boundPort(line, "tcp", map[string]bool{"4712": true}); ok {
 		t.Error("it is not ours")
 	}
-	if _, ok := bound(strings.Replace(line, " 0A ", " 01 ", 1), "tcp", ours); ok {
+	if _, ok := boundPort(strings.Replace(line, " 0A ", " 01 ", 1), "tcp", ours); ok {
 		t.Error("it does not listen")
 	}
-	if _, ok := bound("sl local_address", "tcp", ours); ok {
+	if _, ok := boundPort("sl local_address", "tcp", ours); ok {
 		t.Error("it is the head of the table")
 	}
 }

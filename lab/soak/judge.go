@@ -30,13 +30,13 @@ func judgeRecord(run *ecsv1.Run) (problems []string) {
 	if run.GetReportJson() == "" {
 		return problems
 	}
-	r, err := figuresOf(run)
+	r, err := parseFigures(run)
 	if err != nil {
 		add("its report cannot be read: %v", err)
 	}
 	// Of a run whose scheduler was killed the scheduler's last accounts are all that is known: they are short of
 	// outcomes, and say so.
-	if sum := r.Built + r.Incomplete + r.Discarded + r.Rejected + r.Abandoned; sum != r.Triggered && balanced(run) {
+	if sum := r.Built + r.Incomplete + r.Discarded + r.Rejected + r.Abandoned; sum != r.Triggered && claimsBalance(run) {
 		add("%d events were triggered, and %d have an outcome", r.Triggered, sum)
 	}
 	if r.Built != run.GetEventsBuilt() {
@@ -46,22 +46,22 @@ func judgeRecord(run *ecsv1.Run) (problems []string) {
 }
 
 // judgeTrial is what must have come of a run of the plan.
-func judgeTrial(r planned, t *trial) (problems []string) {
+func judgeTrial(r plannedRun, t *trial) (problems []string) {
 	for _, run := range t.Runs {
 		problems = append(problems, judgeRecord(run)...)
 	}
 	if len(t.Problems) > 0 {
 		return problems // it did not get to its end
 	}
-	struck := len(t.Made) > 0
+	struck := len(t.FaultsMade) > 0
 	if len(t.Runs) == 0 && !struck {
 		return append(problems, "no fault, and no run")
 	}
-	if r.gentle() && (t.Steady || !struck) {
+	if r.mustEndGood() && (t.AllFaultsInRun || !struck) {
 		for _, run := range t.Runs {
 			if v := run.GetVerdict(); v != ecsv1.Verdict_VERDICT_GOOD {
 				problems = append(problems, fmt.Sprintf("run %d: %s, and nothing happened that excuses it: %s",
-					run.GetNumber(), verdict(run), why(run)))
+					run.GetNumber(), verdict(run), endReason(run)))
 			}
 		}
 	}
@@ -71,8 +71,8 @@ func judgeTrial(r planned, t *trial) (problems []string) {
 	return problems
 }
 
-// why a run ended as it did: what ended it, the first fault, and the accounts that do not balance.
-func why(run *ecsv1.Run) string {
+// endReason a run ended as it did: what ended it, the first fault, and the accounts that do not balance.
+func endReason(run *ecsv1.Run) string {
 	out := run.GetEnd()
 	if c := run.GetCause(); c != nil {
 		out += fmt.Sprintf(": %s: %s (%s)", c.GetComponent(), c.GetWhat(), c.GetEvidence())

@@ -19,7 +19,7 @@ import (
 
 // Exit codes.
 const (
-	exitWell        = 0
+	exitOK          = 0
 	exitFailed      = 1 // a run of the plan, or what had to hold at the end
 	exitUsage       = 2 // flags, or a machine on which nothing can be made
 	exitInterrupted = 130
@@ -36,31 +36,31 @@ func main() {
 
 // flags of the command line.
 type flags struct {
-	length          time.Duration
-	seed            uint64
-	first, runs     int
-	exe, dir        string
-	short, loopback bool
-	chain           uint64
-	pauses          bool
-	hostile         bool
-	memory          uint64
-	attack          string
-	failures        int
+	duration            time.Duration
+	seed                uint64
+	firstRun, maxRuns   int
+	exe, dir            string
+	shortRuns, loopback bool
+	chainDecisions      uint64
+	pauses              bool
+	hostile             bool
+	memory              uint64
+	attack              string
+	maxFailures         int
 }
 
 func parse() (f flags) {
-	f.seed, f.failures, f.memory = 1, 5, 1024
-	flag.DurationVar(&f.length, "for", 10*time.Minute, "begin no further run after this time")
+	f.seed, f.maxFailures, f.memory = 1, 5, 1024
+	flag.DurationVar(&f.duration, "for", 10*time.Minute, "begin no further run after this time")
 	flag.Var(decimal.Flag[uint64]{To: &f.seed}, "seed", "seed of the plan: the same seed gives the same runs and faults")
-	flag.Var(decimal.Flag[int]{To: &f.first}, "first", "begin with this run of the plan")
-	flag.Var(decimal.Flag[int]{To: &f.runs}, "runs", "end after so many runs of the plan; 0: the time alone ends it")
+	flag.Var(decimal.Flag[int]{To: &f.firstRun}, "first", "begin with this run of the plan")
+	flag.Var(decimal.Flag[int]{To: &f.maxRuns}, "runs", "end after so many runs of the plan; 0: the time alone ends it")
 	flag.StringVar(&f.exe, "bin", "bin/ringlet", "the program")
 	flag.StringVar(&f.dir, "dir", os.TempDir(), "where it makes its directory, which stays if something failed")
-	flag.BoolVar(&f.short, "short", false, "short runs, for a check of a minute")
+	flag.BoolVar(&f.shortRuns, "short", false, "short runs, for a check of a minute")
 	flag.BoolVar(&f.loopback, "loopback", false,
 		"processes on loopback even where there could be hosts: no faults of network and disk")
-	flag.Var(decimal.Flag[uint64]{To: &f.chain}, "chain",
+	flag.Var(decimal.Flag[uint64]{To: &f.chainDecisions}, "chain",
 		"judge and decide the events of a simulated detector, on loopback and without files, until a subscriber has seen so "+
 			"many decisions; builder units, filters and the decision unit are killed")
 	flag.BoolVar(&f.pauses, "pauses", false,
@@ -75,7 +75,7 @@ func parse() (f flags) {
 		f.attack = name
 		return nil
 	})
-	flag.Var(decimal.Flag[int]{To: &f.failures}, "failures", "give up after so many failures")
+	flag.Var(decimal.Flag[int]{To: &f.maxFailures}, "failures", "give up after so many failures")
 	flag.Parse()
 	return f
 }
@@ -90,8 +90,8 @@ func run(ctx context.Context) int {
 	if err != nil {
 		return complain(fmt.Errorf("-bin: no program: %w; make build makes it", err))
 	}
-	env, where := surroundings(f)
-	if f.hostile && len(armed(f)) == 0 {
+	env, where := detectEnv(f)
+	if f.hostile && len(selectedAttacks(f)) == 0 {
 		return complain(fmt.Errorf("-attack: no attack has %q in its name; docs/soak.md lists them", f.attack))
 	}
 	dir, err := makeDir(f.dir)
@@ -107,7 +107,7 @@ func run(ctx context.Context) int {
 	}
 	fmt.Printf("soak: seed %d, %s, in %s\n", f.seed, where, dir.path)
 	if f.hostile {
-		err = s.hostile(ctx)
+		err = s.runHostile(ctx)
 	} else {
 		err = s.runAll(ctx)
 	}
@@ -124,12 +124,13 @@ func run(ctx context.Context) int {
 		fmt.Println("soak: interrupted")
 		return exitInterrupted
 	}
-	return exitWell
+	return exitOK
 }
 
-// surroundings says what can be had here, and in words.
-func surroundings(f flags) (env, string) {
-	env := env{Short: f.short, Chain: f.chain > 0, Pauses: f.pauses && f.chain == 0, Hostile: f.hostile}
+// detectEnv says what can be had here, and in words.
+func detectEnv(f flags) (env, string) {
+	env := env{Short: f.shortRuns, Chain: f.chainDecisions > 0, Pauses: f.pauses &&
+		f.chainDecisions == 0, Hostile: f.hostile}
 	if env.Hostile {
 		return env, "strangers, processes on loopback"
 	}
@@ -152,9 +153,9 @@ func surroundings(f flags) (env, string) {
 	}
 	env.Mounts = true
 	// Without faults of the network a soak still has all others; half of a plan that cannot be made would be no plan.
-	if err := cmp.Or(testbed.Possible(), testbed.CanFilter()); err != nil {
+	if err := cmp.Or(testbed.CheckPossible(), testbed.CheckFilter()); err != nil {
 		return env, fmt.Sprintf("processes on loopback: NO FAULTS OF THE NETWORK: %v", err)
 	}
 	env.Network = true
-	return env, fmt.Sprintf("%d hosts and the control's on a switch", nodes)
+	return env, fmt.Sprintf("%d hosts and the control's on a switch", nodeCount)
 }

@@ -22,15 +22,15 @@ import (
 // it goes by force.
 const (
 	queryTimeout = 15 * time.Second  // one question
-	joinBound    = 90 * time.Second  // until all nodes are in the cluster, once nothing holds them up
-	startBound   = 120 * time.Second // until a run goes on, from rest
-	endBound     = 180 * time.Second // until a run that is told to end has a verdict
-	restBound    = 180 * time.Second // until the partition is Offline
+	joinTimeout  = 90 * time.Second  // until all nodes are in the cluster, once nothing holds them up
+	startTimeout = 120 * time.Second // until a run goes on, from rest
+	endTimeout   = 180 * time.Second // until a run that is told to end has a verdict
+	restTimeout  = 180 * time.Second // until the partition is Offline
 	pollInterval = 50 * time.Millisecond
 )
 
-// user is who commands.
-const user = "soak"
+// operatorName is who commands.
+const operatorName = "soak"
 
 // An operator commands the partition as a person with `ringlet ctl` would, and asks again while no control answers.
 type operator struct {
@@ -80,8 +80,8 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// until asks again and again, until done or an error that is final, or the bound is over.
-func until(
+// pollUntil asks again and again, until done or an error that is final, or the bound is over.
+func pollUntil(
 	ctx context.Context, what string, bound time.Duration, try func(context.Context) (done bool, err error),
 ) error {
 	limit, cancel := context.WithTimeout(ctx, bound)
@@ -135,8 +135,8 @@ func (o *operator) command(ctx context.Context, name string, arguments map[strin
 	return err
 }
 
-// toRest is the next command on the way to Offline; empty where one has to wait.
-func toRest(state string) string {
+// nextCommandToOffline is the next command on the way to Offline; empty where one has to wait.
+func nextCommandToOffline(state string) string {
 	switch state {
 	case "Running", "Paused":
 		return "stop"
@@ -150,14 +150,14 @@ func toRest(state string) string {
 	return ""
 }
 
-// rest brings the partition to Offline.
-func (o *operator) rest(ctx context.Context) error {
-	return until(ctx, "the partition came to rest", restBound, func(ctx context.Context) (bool, error) {
+// bringOffline brings the partition to Offline.
+func (o *operator) bringOffline(ctx context.Context) error {
+	return pollUntil(ctx, "the partition came to rest", restTimeout, func(ctx context.Context) (bool, error) {
 		state, _, err := o.partition(ctx)
 		if err != nil || state == "Offline" {
 			return err == nil, err
 		}
-		if c := toRest(state); c != "" {
+		if c := nextCommandToOffline(state); c != "" {
 			if err = o.command(ctx, c, nil); err != nil {
 				err = fmt.Errorf("%s: %w", c, err)
 			}
@@ -166,10 +166,10 @@ func (o *operator) rest(ctx context.Context) error {
 	})
 }
 
-// gather waits until all nodes have joined.
-func (o *operator) gather(ctx context.Context, want []string) error {
+// awaitJoined waits until all nodes have joined.
+func (o *operator) awaitJoined(ctx context.Context, want []string) error {
 	var missing []string
-	err := until(ctx, "all nodes joined", joinBound, func(ctx context.Context) (bool, error) {
+	err := pollUntil(ctx, "all nodes joined", joinTimeout, func(ctx context.Context) (bool, error) {
 		_, joined, err := o.partition(ctx)
 		missing = slices.DeleteFunc(slices.Clone(want), func(n string) bool { return slices.Contains(joined, n) })
 		return err == nil && len(missing) == 0, err
@@ -180,12 +180,12 @@ func (o *operator) gather(ctx context.Context, want []string) error {
 	return err
 }
 
-// make brings the partition from Offline to Ready. A fault that is left over from before may strike on the way: what
-// failed is tried anew.
-func (o *operator) make(ctx context.Context, settings []string) (tries int, err error) {
-	err = until(ctx, "the partition was configured", startBound, func(ctx context.Context) (bool, error) {
+// bringReady brings the partition from Offline to Ready. A fault that is left over from before may strike on the way:
+// what failed is tried anew.
+func (o *operator) bringReady(ctx context.Context, settings []string) (tries int, err error) {
+	err = pollUntil(ctx, "the partition was configured", startTimeout, func(ctx context.Context) (bool, error) {
 		tries++
-		if err := o.rest(ctx); err != nil {
+		if err := o.bringOffline(ctx); err != nil {
 			return false, err
 		}
 		if err := o.command(ctx, "load", map[string]string{"settings": strings.Join(settings, "\n")}); err != nil {
@@ -199,9 +199,9 @@ func (o *operator) make(ctx context.Context, settings []string) (tries int, err 
 	return tries, err
 }
 
-// newest is the number of the newest run; 0 where there is none.
-func (o *operator) newest(ctx context.Context) (number uint32, err error) {
-	err = until(ctx, "the control told of its runs", endBound, func(ctx context.Context) (bool, error) {
+// newestRun is the number of the newest run; 0 where there is none.
+func (o *operator) newestRun(ctx context.Context) (number uint32, err error) {
+	err = pollUntil(ctx, "the control told of its runs", endTimeout, func(ctx context.Context) (bool, error) {
 		queryCtx, cancel := context.WithTimeout(ctx, queryTimeout)
 		defer cancel()
 		list, err := o.api.ListRuns(queryCtx, &ecsv1.ListRunsRequest{Limit: 1})
@@ -216,10 +216,10 @@ func (o *operator) newest(ctx context.Context) (number uint32, err error) {
 	return number, err
 }
 
-// complete waits for the record of a run that has ended, until all nodes were read that have written in it.
-func (o *operator) complete(ctx context.Context, number uint32) (run *ecsv1.Run, err error) {
+// awaitRecord waits for the record of a run that has ended, until all nodes were read that have written in it.
+func (o *operator) awaitRecord(ctx context.Context, number uint32) (run *ecsv1.Run, err error) {
 	what := fmt.Sprintf("the record of run %d was complete", number)
-	err = until(ctx, what, endBound, func(ctx context.Context) (bool, error) {
+	err = pollUntil(ctx, what, endTimeout, func(ctx context.Context) (bool, error) {
 		queryCtx, cancel := context.WithTimeout(ctx, queryTimeout)
 		defer cancel()
 		run, err = o.api.GetRun(queryCtx, &ecsv1.GetRunRequest{Number: number})
@@ -236,8 +236,8 @@ func (o *operator) complete(ctx context.Context, number uint32) (run *ecsv1.Run,
 	return run, err
 }
 
-// refused says whether the control answered, and would not.
-func refused(err error) bool {
+// isRefusal says whether the control answered, and would not.
+func isRefusal(err error) bool {
 	switch status.Code(err) {
 	case codes.FailedPrecondition, codes.InvalidArgument, codes.PermissionDenied:
 		return true

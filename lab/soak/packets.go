@@ -15,8 +15,8 @@ import (
 const packetsEach = 500
 
 // datagrams makes an attack that sends what make draws to each UDP port.
-func datagrams(draw func(*dice) []byte) func(context.Context, *hostiles, *dice) (map[string]int, error) {
-	return func(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
+func datagrams(draw func(*dice) []byte) func(context.Context, *hostileRun, *dice) (map[string]int, error) {
+	return func(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
 		ports, err := h.listening("udp")
 		if err != nil {
 			return nil, err
@@ -31,7 +31,7 @@ func datagrams(draw func(*dice) []byte) func(context.Context, *hostiles, *dice) 
 				_, _ = c.Write(draw(d)) // a port that is closed since answers so
 			}
 			_ = c.SetDeadline(time.Now().Add(20 * time.Millisecond))
-			came[listen(c)]++
+			came[awaitAnswer(c)]++
 			_ = c.Close()
 		}
 		return came, nil
@@ -48,23 +48,23 @@ func shortHeader(d *dice) []byte {
 }
 
 // wildSegments are right in all but their numbers.
-func wildSegments(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
-	c, err := net.Dial("udp", udpAddress(h.addr[1]))
+func wildSegments(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
+	c, err := net.Dial("udp", udpAddress(h.sourceAddrs[1]))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = c.Close() }()
 	for i := 0; i < packetsEach && ctx.Err() == nil; i++ {
 		number := []uint64{math.MaxUint64, 1 << 63, 1 << 48, 1 << 32, d.Uint64(), 1<<40 + uint64(i)}[d.IntN(6)]
-		_, _ = c.Write(segment(udpSource, number, d.bytes(d.IntN(100)))) // what is lost is lost
+		_, _ = c.Write(udpSegment(udpSource, number, d.bytes(d.IntN(100)))) // what is lost is lost
 	}
 	_ = c.SetDeadline(time.Now().Add(20 * time.Millisecond))
-	return map[string]int{listen(c): 1}, nil
+	return map[string]int{awaitAnswer(c): 1}, nil
 }
 
 // replay records datagrams on loopback, and sends them again as they were, and with bits flipped. This takes raw
 // sockets.
-func replay(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
+func replay(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
 	ports, err := h.listening("udp")
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func replay(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
 			to[uint16(a.Port)] = true
 		}
 	}
-	packets, err := record(ctx, to, h.span/2)
+	packets, err := captureDatagrams(ctx, to, h.attackDuration/2)
 	if errors.Is(err, unix.EPERM) {
 		return map[string]int{"NOT MADE, it takes root": 1}, nil
 	} else if err != nil {
@@ -98,8 +98,8 @@ func replay(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
 	return came, nil
 }
 
-// record takes packets to these UDP ports of loopback, with their headers of IP and UDP, for a time.
-func record(ctx context.Context, to map[uint16]bool, long time.Duration) (out [][]byte, err error) {
+// captureDatagrams takes packets to these UDP ports of loopback, with their headers of IP and UDP, for a time.
+func captureDatagrams(ctx context.Context, to map[uint16]bool, long time.Duration) (out [][]byte, err error) {
 	const allIP = unix.ETH_P_IP>>8 | unix.ETH_P_IP&0xff<<8 // in the order of the network
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, allIP)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // and that nobody else is lost.
 
 // pauseShapes have one unit on each node, and another readout unit beside that of the scheduler's node.
-var pauseShapes = []shape{
+var pauseShapes = []unitLayout{
 	{nodes: 5, rus: 2, bus: 3, scheduler: "n0"},
 	{nodes: 5, rus: 3, bus: 2, scheduler: "n0"},
 	{nodes: 4, rus: 2, bus: 2, scheduler: "n0"},
@@ -27,19 +27,19 @@ const (
 )
 
 // planPauses makes the run of this index.
-func planPauses(seed uint64, index int, env env) planned {
+func planPauses(seed uint64, index int, env env) plannedRun {
 	d := &dice{rand.New(rand.NewPCG(seed, uint64(index)))}
-	r := planned{Index: index, Place: shared, Policy: policy{Durability: "memory"}, Length: 2 * time.Second}
+	r := plannedRun{Index: index, Place: sharedFiles, Policy: policy{Durability: "memory"}, Length: 2 * time.Second}
 	s := pauseShapes[d.IntN(len(pauseShapes))]
-	r.Settings = d.paused(s)
-	if index%withoutFaults == 0 {
+	r.Settings = d.drawPauseSettings(s)
+	if index%faultlessEvery == 0 {
 		return r
 	}
 	longest := longestPause
 	if env.Short {
 		longest = longestShortPause
 	}
-	f := fault{At: d.between(time.Second, 3*time.Second), For: d.between(time.Second, longest)}
+	f := fault{At: d.between(time.Second, 3*time.Second), Duration: d.between(time.Second, longest)}
 	switch kinds := []kind{stopBuilder, stopBuilder, stopReadout, stopReadout, stopControl}; kinds[d.IntN(len(kinds))] {
 	case stopBuilder:
 		f.Kind, f.Node = stopBuilder, d.pick(s.builders()...)
@@ -48,14 +48,14 @@ func planPauses(seed uint64, index int, env env) planned {
 	default:
 		f.Kind = stopControl
 	}
-	r.Faults, r.Length = []fault{f}, f.At+f.For+d.between(500*time.Millisecond, 4*time.Second)
+	r.Faults, r.Length = []fault{f}, f.At+f.Duration+d.between(500*time.Millisecond, 4*time.Second)
 	return r
 }
 
-// paused draws what such a run is loaded with.
-func (d *dice) paused(s shape) (set []string) {
+// drawPauseSettings draws what such a run is loaded with.
+func (d *dice) drawPauseSettings(s unitLayout) (set []string) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
-	d.every(s, add)
+	d.addCommonSettings(s, add)
 	add("discipline", d.pick("shift", "shift", "free", "pull"))
 	add("transport", d.pick("quic", "quic", "quic-go", "stream", "auto"))
 	add("verify", "crc")
@@ -70,7 +70,7 @@ func (d *dice) paused(s shape) (set []string) {
 
 // judgePauses is what must have come of such a run: it was ended by whoever asked for that, and lost at most what stood
 // still.
-func judgePauses(r planned, t *trial) (problems []string) {
+func judgePauses(r plannedRun, t *trial) (problems []string) {
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	if len(t.Problems) > 0 {
 		return nil
@@ -84,18 +84,21 @@ func judgePauses(r planned, t *trial) (problems []string) {
 	}
 	for _, run := range t.Runs {
 		if run.GetEnd() != "stopped" {
-			add("run %d: it ended by %s, and not as it was asked to", run.GetNumber(), why(run))
+			add("run %d: it ended by %s, and not as it was asked to", run.GetNumber(), endReason(run))
 		}
 		switch v := run.GetVerdict(); {
 		case v == ecsv1.Verdict_VERDICT_GOOD:
 		case v != ecsv1.Verdict_VERDICT_DEGRADED || paused == "":
-			add("run %d: %s, for a pause that it tolerates: %s", run.GetNumber(), verdict(run), why(run))
+			add("run %d: %s, for a pause that it tolerates: %s", run.GetNumber(), verdict(run), endReason(run))
 		}
-		reported, err := figuresOf(run)
+		reported, err := parseFigures(run)
 		if err != nil {
 			continue // judgeRecord complains
 		}
-		if i := slices.IndexFunc(reported.Losses, func(l lost) bool { return l.Unit == "units" && l.Of != paused }); i >= 0 {
+		if i := slices.IndexFunc(reported.Losses, func(l lossEntry) bool {
+			return l.Unit == "units" &&
+				l.Of != paused
+		}); i >= 0 {
 			add("run %d: %s is lost, and %s stood still", run.GetNumber(), reported.Losses[i].Of, paused)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // two units; and that the program takes its settings, which tolerate that.
 func TestPauses(t *testing.T) {
 	kinds := map[kind]int{}
-	drawn(env{Pauses: true}, func(seed uint64, r planned) {
+	drawn(env{Pauses: true}, func(seed uint64, r plannedRun) {
 		if !reflect.DeepEqual(r, planRun(seed, r.Index, env{Pauses: true})) {
 			t.Fatalf("seed %d, run %d: it is another one the second time", seed, r.Index)
 		}
@@ -26,7 +26,7 @@ func TestPauses(t *testing.T) {
 		if err := cfg.Complete(); err != nil {
 			t.Fatalf("seed %d, run %d: %v", seed, r.Index, err)
 		}
-		if r.Index%withoutFaults == 0 {
+		if r.Index%faultlessEvery == 0 {
 			if len(r.Faults) > 0 {
 				t.Errorf("seed %d, run %d has %v", seed, r.Index, r.Faults)
 			}
@@ -34,8 +34,9 @@ func TestPauses(t *testing.T) {
 		}
 		f := r.Faults[0]
 		kinds[f.Kind]++
-		readout, builder := cfg.OnLossInRun()
-		if len(r.Faults) > 1 || f.For < time.Second || f.For > longestPause || f.At+f.For >= r.Length || f.Node == "n0" ||
+		readout, builder := cfg.LossPoliciesInRun()
+		if len(r.Faults) > 1 || f.Duration < time.Second || f.Duration > longestPause || f.At+f.Duration >= r.Length ||
+			f.Node == "n0" ||
 			cfg.RUs+cfg.BUs != cfg.Nodes || !readout.Tolerates(cfg.RUs-1) || !builder.Tolerates(cfg.BUs-1) {
 			t.Errorf("seed %d, run %d: %+v", seed, r.Index, r)
 		}
@@ -47,7 +48,7 @@ func TestPauses(t *testing.T) {
 
 // TestJudgePauses: a run must end since it was told to, and lose nobody but who stood still.
 func TestJudgePauses(t *testing.T) {
-	pause := planned{Faults: []fault{{Kind: stopBuilder, Node: "n3"}}}
+	pause := plannedRun{Faults: []fault{{Kind: stopBuilder, Node: "n3"}}}
 	lost := func(who string) string { return `{"losses":[{"of":"` + who + `","unit":"units"}]}` }
 	for name, c := range map[string]struct {
 		end, report string

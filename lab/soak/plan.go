@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// nodes of the cluster: n0 to n4.
-const nodes = 5
+// nodeCount of the cluster: n0 to n4.
+const nodeCount = 5
 
 // env is what can be had here. A plan depends on it, so a run is repeated with the same.
 type env struct {
@@ -61,11 +61,11 @@ const (
 // A fault strikes At after the start of a run was asked for, and is over For later; For is zero for what happens in a
 // moment.
 type fault struct {
-	Kind    kind
-	At, For time.Duration
-	Node    string // that it strikes; empty for the control, and for all
-	Other   string // with cutPair: whom Node cannot reach
-	Percent int    // of packets, with Loss and Reorder
+	Kind            kind
+	At, Duration    time.Duration
+	Node            string // that it strikes; empty for the control, and for all
+	UnreachablePeer string // with cutPair: whom Node cannot reach
+	Percent         int    // of packets, with Loss and Reorder
 }
 
 // String is the fault as a line of the log has it.
@@ -74,30 +74,30 @@ func (f fault) String() string {
 	if f.Node != "" {
 		out += " " + f.Node
 	}
-	if f.Other != "" {
-		out += " to " + f.Other
+	if f.UnreachablePeer != "" {
+		out += " to " + f.UnreachablePeer
 	}
 	if f.Percent != 0 {
 		out += fmt.Sprintf(" %d %%", f.Percent)
 	}
-	out += " at " + short(f.At)
-	if f.For != 0 {
-		out += " for " + short(f.For)
+	out += " at " + formatDuration(f.At)
+	if f.Duration != 0 {
+		out += " for " + formatDuration(f.Duration)
 	}
 	return out
 }
 
-func short(d time.Duration) string { return d.Round(10 * time.Millisecond).String() }
+func formatDuration(d time.Duration) string { return d.Round(10 * time.Millisecond).String() }
 
-// planned is one run of the plan.
-type planned struct {
-	Index    int
-	Settings []string // name=value, as load takes them
-	Place    place
-	Policy   policy
-	Filter   string        // name of filter processes that judge; empty: none do
-	Length   time.Duration // after which it is stopped
-	Faults   []fault       // by time
+// plannedRun is one run of the plan.
+type plannedRun struct {
+	Index      int
+	Settings   []string // name=value, as load takes them
+	Place      outputPlace
+	Policy     policy
+	FilterName string        // name of filter processes that judge; empty: none do
+	Length     time.Duration // after which it is stopped
+	Faults     []fault       // by time
 }
 
 // policy is what of the settings the judge must know.
@@ -108,17 +108,17 @@ type policy struct {
 }
 
 // A place of an output.
-type place string
+type outputPlace string
 
 // Places. Each is a directory of the same path on every host.
 const (
-	shared  place = "shared" // the same files on every host
-	perHost place = "own"    // files of its own on each host
-	small   place = "small"  // the same on a small disk, which can be filled
+	sharedFiles    outputPlace = "shared" // the same files on every host
+	perHostFiles   outputPlace = "own"    // files of its own on each host
+	smallDiskFiles outputPlace = "small"  // the same on a small disk, which can be filled
 )
 
 // planRun makes the run of this index. It depends on its arguments and on nothing else.
-func planRun(seed uint64, index int, env env) planned {
+func planRun(seed uint64, index int, env env) plannedRun {
 	if env.Chain {
 		return planChain(seed, index, env)
 	}
@@ -126,14 +126,14 @@ func planRun(seed uint64, index int, env env) planned {
 		return planPauses(seed, index, env)
 	}
 	d := &dice{rand.New(rand.NewPCG(seed, uint64(index)))}
-	r := planned{Index: index, Length: d.between(2500*time.Millisecond, 6500*time.Millisecond)}
+	r := plannedRun{Index: index, Length: d.between(2500*time.Millisecond, 6500*time.Millisecond)}
 	if env.Short {
 		r.Length = d.between(1500*time.Millisecond, 3*time.Second)
 	}
 	shape := d.shape()
 	kinds := d.kinds(env, shape, r.Index)
 	r.Place = d.place(env, slices.Contains(kinds, diskFull))
-	r.Settings, r.Policy = d.settings(shape, env)
+	r.Settings, r.Policy = d.drawSettings(shape, env)
 	for _, k := range kinds {
 		r.Faults = append(r.Faults, d.fault(k, shape, r.Length))
 	}
@@ -141,30 +141,30 @@ func planRun(seed uint64, index int, env env) planned {
 	return r
 }
 
-// gentle says whether nothing that happens excuses anything but a GOOD run.
-func (r planned) gentle() bool {
-	return !slices.ContainsFunc(r.Faults, func(f fault) bool { return !f.gentle() })
+// mustEndGood says whether nothing that happens excuses anything but a GOOD run.
+func (r plannedRun) mustEndGood() bool {
+	return !slices.ContainsFunc(r.Faults, func(f fault) bool { return !f.mustBeTolerated() })
 }
 
-// gentle is a fault that the run must tolerate without any loss and without a trace in the verdict.
-func (f fault) gentle() bool {
+// mustBeTolerated is a fault that the run must tolerate without any loss and without a trace in the verdict.
+func (f fault) mustBeTolerated() bool {
 	switch f.Kind {
 	case killControl, termControl, reorder:
 		return true
 	case stopControl, cutControl:
-		return f.For <= time.Second
+		return f.Duration <= time.Second
 	case loss:
 		return f.Percent <= 5
 	case cut, cutIn, cutOut, cutPair, reset:
-		return f.For <= 300*time.Millisecond
+		return f.Duration <= 300*time.Millisecond
 	case stopBuilder, stopReadout, stopScheduler, stopDecision:
-		return f.For <= 300*time.Millisecond
+		return f.Duration <= 300*time.Millisecond
 	}
 	return false
 }
 
-// weights of the kinds, for a run in which nothing else decides.
-var weights = []struct {
+// faultWeights of the kinds, for a run in which nothing else decides.
+var faultWeights = []struct {
 	kind                     kind
 	weight                   int
 	network, mount, decision bool // what it needs
@@ -189,23 +189,23 @@ var weights = []struct {
 // dice are what a plan is drawn with.
 type dice struct{ *rand.Rand }
 
-func (d *dice) between(from, to time.Duration) time.Duration { return from + d.upTo(to-from) }
-func (d *dice) upTo(most time.Duration) time.Duration {
+func (d *dice) between(from, to time.Duration) time.Duration { return from + d.durationUpTo(to-from) }
+func (d *dice) durationUpTo(most time.Duration) time.Duration {
 	return time.Duration(d.Int64N(int64(most) + 1))
 }
 func (d *dice) pick(choices ...string) string { return choices[d.IntN(len(choices))] }
 func (d *dice) chance(percent int) bool       { return d.IntN(100) < percent }
 
-// withoutFaults is how many runs of the plan it takes until one has no fault.
-const withoutFaults = 8
+// faultlessEvery is how many runs of the plan it takes until one has no fault.
+const faultlessEvery = 8
 
 // kinds draws up to four faults.
-func (d *dice) kinds(env env, s shape, index int) []kind {
-	if index%withoutFaults == 0 {
+func (d *dice) kinds(env env, s unitLayout, index int) []kind {
+	if index%faultlessEvery == 0 {
 		return nil
 	}
 	var all []kind
-	for _, w := range weights {
+	for _, w := range faultWeights {
 		if w.network && !env.Network || w.mount && !env.Mounts || w.decision && s.decision == "" {
 			continue
 		}
@@ -218,19 +218,19 @@ func (d *dice) kinds(env env, s shape, index int) []kind {
 	return out
 }
 
-func (d *dice) place(env env, full bool) place {
+func (d *dice) place(env env, full bool) outputPlace {
 	switch {
 	case full:
-		return small
+		return smallDiskFiles
 	case env.Mounts && d.chance(50):
-		return perHost
+		return perHostFiles
 	}
-	return shared
+	return sharedFiles
 }
 
 // fault draws when and whom a fault strikes.
-func (d *dice) fault(k kind, s shape, length time.Duration) fault {
-	f := fault{Kind: k, At: d.upTo(length + 300*time.Millisecond)}
+func (d *dice) fault(k kind, s unitLayout, length time.Duration) fault {
+	f := fault{Kind: k, At: d.durationUpTo(length + 300*time.Millisecond)}
 	_, role, _ := strings.Cut(string(k), " ")
 	switch role {
 	case "builder":
@@ -246,24 +246,24 @@ func (d *dice) fault(k kind, s shape, length time.Duration) fault {
 	}
 	switch k {
 	case stopBuilder, stopReadout, stopScheduler, stopDecision, stopControl, cutControl:
-		f.For = d.outage()
+		f.Duration = d.drawOutage()
 	case exclude:
-		f.Node, f.For = d.pick(s.builders()...), d.between(200*time.Millisecond, 2*time.Second)
+		f.Node, f.Duration = d.pick(s.builders()...), d.between(200*time.Millisecond, 2*time.Second)
 	case diskFull:
-		f.Node, f.For = d.pick(s.builders()...), d.between(300*time.Millisecond, 3*time.Second)
+		f.Node, f.Duration = d.pick(s.builders()...), d.between(300*time.Millisecond, 3*time.Second)
 	case cut, cutIn, cutOut, cutPair, reset, shrink:
-		f.Node, f.For = d.pick(s.members()...), d.outage()
+		f.Node, f.Duration = d.pick(s.members()...), d.drawOutage()
 	case loss, reorder:
-		f.Node, f.For, f.Percent = d.pick(s.members()...), d.between(500*time.Millisecond, 3*time.Second), 1+d.IntN(5)
+		f.Node, f.Duration, f.Percent = d.pick(s.members()...), d.between(500*time.Millisecond, 3*time.Second), 1+d.IntN(5)
 	}
 	if k == cutPair {
-		f.Other = d.pick(slices.DeleteFunc(s.members(), func(n string) bool { return n == f.Node })...)
+		f.UnreachablePeer = d.pick(slices.DeleteFunc(s.members(), func(n string) bool { return n == f.Node })...)
 	}
 	return f
 }
 
-// outage is mostly a moment, now and then more than what links, gossip or control tolerate.
-func (d *dice) outage() time.Duration {
+// drawOutage is mostly a moment, now and then more than what links, gossip or control tolerate.
+func (d *dice) drawOutage() time.Duration {
 	switch d.IntN(10) {
 	case 0, 1, 2, 3:
 		return d.between(10*time.Millisecond, 300*time.Millisecond)

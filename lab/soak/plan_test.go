@@ -14,7 +14,7 @@ import (
 var everything = env{Network: true, Mounts: true}
 
 // drawn are runs of several seeds.
-func drawn(env env, visit func(seed uint64, r planned)) {
+func drawn(env env, visit func(seed uint64, r plannedRun)) {
 	for seed := range cases.Count[uint64](20, 5) {
 		for i := range 100 {
 			visit(seed, planRun(seed, i, env))
@@ -25,7 +25,7 @@ func drawn(env env, visit func(seed uint64, r planned)) {
 // TestPlanIsItsSeed: the same seed gives the same run, whatever was drawn before, and another seed gives another.
 func TestPlanIsItsSeed(t *testing.T) {
 	different, all := 0, 0
-	drawn(everything, func(seed uint64, r planned) {
+	drawn(everything, func(seed uint64, r plannedRun) {
 		all++
 		if again := planRun(seed, r.Index, everything); !reflect.DeepEqual(r, again) {
 			t.Fatalf("seed %d, run %d is %+v and %+v", seed, r.Index, r, again)
@@ -41,7 +41,7 @@ func TestPlanIsItsSeed(t *testing.T) {
 
 // TestPlansAreTaken: the program takes every planned configuration, and the units are where the faults look for them.
 func TestPlansAreTaken(t *testing.T) {
-	drawn(everything, func(seed uint64, r planned) {
+	drawn(everything, func(seed uint64, r plannedRun) {
 		cfg := config.Default()
 		if err := cfg.Apply(append(slices.Clone(r.Settings), "output=/there/")); err != nil {
 			t.Fatalf("seed %d, run %d: %v: %v", seed, r.Index, r.Settings, err)
@@ -51,8 +51,8 @@ func TestPlansAreTaken(t *testing.T) {
 		}
 		readouts, builders := map[string]bool{}, map[string]bool{}
 		for rank, role := range cfg.Roles() {
-			readouts[name(rank)] = role.RU != config.None
-			builders[name(rank)] = role.BU != config.None
+			readouts[name(rank)] = role.RU != config.NoUnit
+			builders[name(rank)] = role.BU != config.NoUnit
 		}
 		for _, f := range r.Faults {
 			switch {
@@ -72,18 +72,18 @@ func TestPlansAreTaken(t *testing.T) {
 func TestEveryKindIsPlanned(t *testing.T) {
 	for _, env := range []env{{}, {Mounts: true}, everything} {
 		seen := map[kind]int{}
-		drawn(env, func(_ uint64, r planned) {
+		drawn(env, func(_ uint64, r plannedRun) {
 			for _, f := range r.Faults {
 				seen[f.Kind]++
-				if f.Node == f.Other && f.Node != "" {
+				if f.Node == f.UnreachablePeer && f.Node != "" {
 					t.Errorf("%s: from a node to itself", f)
 				}
-				if f.Kind == diskFull && r.Place != small {
+				if f.Kind == diskFull && r.Place != smallDiskFiles {
 					t.Errorf("%s: the output is %s", f, r.Place)
 				}
 			}
 		})
-		for _, w := range weights {
+		for _, w := range faultWeights {
 			possible := (!w.network || env.Network) && (!w.mount || env.Mounts)
 			if (seen[w.kind] > 0) != possible {
 				t.Errorf("%+v: %s is drawn %d times, and is possible: %v", env, w.kind, seen[w.kind], possible)
@@ -95,12 +95,12 @@ func TestEveryKindIsPlanned(t *testing.T) {
 // TestSomeRunsExcuseNothing: enough runs are there in which only a GOOD end will do.
 func TestSomeRunsExcuseNothing(t *testing.T) {
 	gentle, none, all := 0, 0, 0
-	drawn(everything, func(_ uint64, r planned) {
+	drawn(everything, func(_ uint64, r plannedRun) {
 		all++
 		if len(r.Faults) == 0 {
 			none++
 		}
-		if r.gentle() {
+		if r.mustEndGood() {
 			gentle++
 		}
 	})
@@ -111,21 +111,21 @@ func TestSomeRunsExcuseNothing(t *testing.T) {
 
 func TestTimeline(t *testing.T) {
 	cut := fault{
-		Kind: cut,
-		Node: "n1",
-		At:   time.Second,
-		For:  2 * time.Second,
+		Kind:     cut,
+		Node:     "n1",
+		At:       time.Second,
+		Duration: 2 * time.Second,
 	}
 	kill := fault{Kind: killBuilder, Node: "n2", At: 1500 * time.Millisecond}
-	stop := fault{Kind: stopControl, At: 0, For: time.Second}
+	stop := fault{Kind: stopControl, At: 0, Duration: time.Second}
 	got := withStop(timeline([]fault{stop, cut, kill}), 2*time.Second)
 	want := []action{
-		{At: 0, What: stop},
-		{At: time.Second, What: stop, Over: true},
-		{At: time.Second, What: cut},
-		{At: 1500 * time.Millisecond, What: kill},
+		{At: 0, Fault: stop},
+		{At: time.Second, Fault: stop, Ends: true},
+		{At: time.Second, Fault: cut},
+		{At: 1500 * time.Millisecond, Fault: kill},
 		{At: 2 * time.Second},
-		{At: 3 * time.Second, What: cut, Over: true},
+		{At: 3 * time.Second, Fault: cut, Ends: true},
 	}
 	// What happens at the same moment has the order of the faults.
 	if !slices.EqualFunc(got, want, func(a, b action) bool { return a == b }) {
@@ -141,7 +141,7 @@ func TestNetRules(t *testing.T) {
 		{fault{Kind: cut, Node: "n1"}, `iifname "n1" drop; oifname "n1" drop`},
 		{fault{Kind: cutIn, Node: "n1"}, `oifname "n1" drop`},
 		{fault{Kind: cutOut, Node: "n1"}, `iifname "n1" drop`},
-		{fault{Kind: cutPair, Node: "n1", Other: "n3"}, `iifname "n1" oifname "n3" drop`},
+		{fault{Kind: cutPair, Node: "n1", UnreachablePeer: "n3"}, `iifname "n1" oifname "n3" drop`},
 		{fault{Kind: cutControl}, `iifname "control" drop; oifname "control" drop`},
 		{
 			fault{Kind: loss, Node: "n0", Percent: 2},

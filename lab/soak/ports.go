@@ -9,9 +9,9 @@ import (
 )
 
 // listening are the addresses on loopback at which the processes listen, as the kernel tells: no port is forgotten.
-func (h *hostiles) listening(network string) (out []string, err error) {
+func (h *hostileRun) listening(network string) (out []string, err error) {
 	sockets := map[string]bool{} // inodes
-	for _, p := range h.c.all {
+	for _, p := range h.c.processByName {
 		files, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(p.pid()), "fd", "*"))
 		if err != nil {
 			return nil, err
@@ -28,7 +28,7 @@ func (h *hostiles) listening(network string) (out []string, err error) {
 			continue // a kernel without IPv6
 		}
 		for _, line := range strings.Split(string(text), "\n") {
-			if port, ok := bound(line, network, sockets); ok {
+			if port, ok := boundPort(line, network, sockets); ok {
 				out = append(out, fmt.Sprintf("127.0.0.1:%d", port))
 			}
 		}
@@ -39,8 +39,8 @@ func (h *hostiles) listening(network string) (out []string, err error) {
 	return out, nil
 }
 
-// bound is the port of a line of the kernel's table, if it is a listening socket among these.
-func bound(line, network string, sockets map[string]bool) (port uint64, ok bool) {
+// boundPort is the port of a line of the kernel's table, if it is a listening socket among these.
+func boundPort(line, network string, sockets map[string]bool) (port uint64, ok bool) {
 	fields := strings.Fields(line)
 	if len(fields) < 10 || !sockets[fields[9]] || network == "tcp" && fields[3] != "0A" {
 		return 0, false

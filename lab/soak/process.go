@@ -31,7 +31,7 @@ type process struct {
 	ended        chan struct{}
 	exitExpected bool // its end was asked for
 	stopped      bool // by SIGSTOP
-	final        bool // it is not started anew
+	noRestart    bool // it is not started anew
 	starts       int
 	pids         []int // of all its lives
 	waiting      sync.WaitGroup
@@ -56,7 +56,7 @@ func (p *process) launch() error {
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, p.dir
 	cmd.Env = append(os.Environ(), "GOTRACEBACK=all")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if err := p.host.do(cmd.Start); err != nil {
+	if err := p.host.runOnThread(cmd.Start); err != nil {
 		return fmt.Errorf("%s cannot be started: %w", p.name, err)
 	}
 	p.cmd, p.exitExpected, p.stopped, p.ended = cmd, false, false, make(chan struct{})
@@ -71,7 +71,7 @@ func (p *process) awaitExit(cmd *exec.Cmd, ended chan struct{}) {
 	err := cmd.Wait()
 	p.mu.Lock()
 	p.cmd = nil
-	expected, over := p.exitExpected, p.final
+	expected, over := p.exitExpected, p.noRestart
 	p.mu.Unlock()
 	close(ended)
 	if !expected {
@@ -83,7 +83,7 @@ func (p *process) awaitExit(cmd *exec.Cmd, ended chan struct{}) {
 	time.Sleep(restartDelay)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.final {
+	if p.noRestart {
 		return
 	}
 	if err := p.launch(); err != nil {
@@ -164,7 +164,7 @@ func (p *process) startCount() int {
 // force.
 func (p *process) retire(bound time.Duration) (problem string) {
 	p.mu.Lock()
-	p.final, p.exitExpected = true, true
+	p.noRestart, p.exitExpected = true, true
 	p.mu.Unlock()
 	p.resume()
 	ended := p.exited()
@@ -195,7 +195,7 @@ func (p *process) dump() {
 // kill ends it for good, at once.
 func (p *process) kill() {
 	p.mu.Lock()
-	p.final, p.exitExpected = true, true
+	p.noRestart, p.exitExpected = true, true
 	p.mu.Unlock()
 	ended := p.exited()
 	_ = p.signal(syscall.SIGKILL, true)

@@ -61,7 +61,7 @@ func shell(t *testing.T, x *problemLog, script string) *process {
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patiently.Long); !is(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patiently.LongTimeout); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}

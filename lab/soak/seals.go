@@ -26,14 +26,14 @@ type seal struct {
 
 // A sealLog remembers closed files of outputs: nothing may change or remove them.
 type sealLog struct {
-	seals map[string]seal // by path
+	sealByPath map[string]seal // by path
 }
 
 // verify finds out whether every closed file is as it was, and remembers those that are new. It returns how many there
 // were before.
 func (l *sealLog) verify(dirs []string) (again int, problems []string, err error) {
-	if l.seals == nil {
-		l.seals = map[string]seal{}
+	if l.sealByPath == nil {
+		l.sealByPath = map[string]seal{}
 	}
 	now := map[string]seal{}
 	for _, dir := range dirs {
@@ -41,12 +41,12 @@ func (l *sealLog) verify(dirs []string) (again int, problems []string, err error
 			return 0, nil, err
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(l.seals)) {
+	for _, path := range slices.Sorted(maps.Keys(l.sealByPath)) {
 		if !slices.ContainsFunc(dirs, func(d string) bool { return strings.HasPrefix(path, d+"/") }) {
 			continue
 		}
 		again++
-		was := l.seals[path]
+		was := l.sealByPath[path]
 		switch is, there := now[path]; {
 		case !there:
 			problems = append(problems, path+" was closed, and is gone")
@@ -55,7 +55,7 @@ func (l *sealLog) verify(dirs []string) (again int, problems []string, err error
 				path, was.size, was.crc, is.size, is.crc))
 		}
 	}
-	maps.Copy(l.seals, now)
+	maps.Copy(l.sealByPath, now)
 	return again, problems, nil
 }
 
@@ -96,7 +96,7 @@ func (l *sealLog) forget(dirs []string, keep int) error {
 		}
 		for _, old := range runs[:max(0, len(runs)-keep)] {
 			errs = append(errs, os.RemoveAll(old))
-			maps.DeleteFunc(l.seals, func(path string, _ seal) bool { return strings.HasPrefix(path, old+"/") })
+			maps.DeleteFunc(l.sealByPath, func(path string, _ seal) bool { return strings.HasPrefix(path, old+"/") })
 		}
 	}
 	return errors.Join(errs...)

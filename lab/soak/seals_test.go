@@ -84,7 +84,7 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sweep(in); err != nil {
+	if err := removeStaleDirs(in); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{

@@ -6,7 +6,7 @@ import (
 )
 
 // A shape is who is what: readout units on the first members, builder units on the last, as the program does it.
-type shape struct {
+type unitLayout struct {
 	nodes, rus, bus int
 	decision        string // node with the decision unit, beside other units or alone; empty: there is none
 	scheduler       string
@@ -22,12 +22,12 @@ func names(from, to int) []string {
 	return out
 }
 
-func (s shape) members() []string  { return names(0, s.nodes) }
-func (s shape) readouts() []string { return names(0, s.rus) }
-func (s shape) builders() []string { return names(s.nodes-s.bus, s.nodes) }
+func (s unitLayout) members() []string  { return names(0, s.nodes) }
+func (s unitLayout) readouts() []string { return names(0, s.rus) }
+func (s unitLayout) builders() []string { return names(s.nodes-s.bus, s.nodes) }
 
-// shapes of five nodes: units apart, folded, some of each, with spare nodes, and with the decision unit alone.
-var shapes = []shape{
+// unitLayouts of five nodes: units apart, folded, some of each, with spare nodes, and with the decision unit alone.
+var unitLayouts = []unitLayout{
 	{nodes: 5, rus: 2, bus: 3},
 	{nodes: 5, rus: 3, bus: 2},
 	{nodes: 5, rus: 1, bus: 4},
@@ -38,8 +38,8 @@ var shapes = []shape{
 	{nodes: 5, rus: 2, bus: 2, decision: "n2"},
 }
 
-func (d *dice) shape() shape {
-	s := shapes[d.IntN(len(shapes))]
+func (d *dice) shape() unitLayout {
+	s := unitLayouts[d.IntN(len(unitLayouts))]
 	s.scheduler = name(0)
 	if d.chance(40) {
 		s.scheduler = name(d.IntN(s.nodes))
@@ -50,13 +50,13 @@ func (d *dice) shape() shape {
 	return s
 }
 
-// settings draws what a run is loaded with.
-func (d *dice) settings(s shape, env env) (set []string, p policy) {
+// drawSettings draws what a run is loaded with.
+func (d *dice) drawSettings(s unitLayout, env env) (set []string, p policy) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
-	d.every(s, add)
-	d.data(s, add)
-	p = d.traffic(s, add)
-	d.judging(s, p, add)
+	d.addCommonSettings(s, add)
+	d.addDataSettings(s, add)
+	p = d.addDisciplineSettings(s, add)
+	d.addFilterSettings(s, p, add)
 	d.network(env, add)
 	p.Durability = d.pick("memory", "file", "file", "disk")
 	add("durability", p.Durability)
@@ -72,8 +72,8 @@ func (d *dice) settings(s shape, env env) (set []string, p policy) {
 	return set, p
 }
 
-// every draws what a run of either plan has: who is what, an end that is asked for, and a seed.
-func (d *dice) every(s shape, add func(string, any)) {
+// addCommonSettings draws what a run of either plan has: who is what, an end that is asked for, and a seed.
+func (d *dice) addCommonSettings(s unitLayout, add func(string, any)) {
 	add("nodes", s.nodes)
 	add("rus", s.rus)
 	add("bus", s.bus)
@@ -82,8 +82,8 @@ func (d *dice) every(s shape, add func(string, any)) {
 	add("seed", 1+d.Uint64N(1<<32))
 }
 
-// data: 2 to 12 MB a second in 20 to 200 MEPs, so that a run of some seconds can be read back at once.
-func (d *dice) data(s shape, add func(string, any)) {
+// addDataSettings: 2 to 12 MB a second in 20 to 200 MEPs, so that a run of some seconds can be read back at once.
+func (d *dice) addDataSettings(s unitLayout, add func(string, any)) {
 	sources, size := s.rus+d.IntN(2*s.rus+1), 20+d.IntN(400) // uneven, unless the number says otherwise
 	event := sources * (size + 16)
 	rate := (2_000_000 + d.IntN(10_000_000)) / event
@@ -94,8 +94,8 @@ func (d *dice) data(s shape, add func(string, any)) {
 	add("packing", max(1, rate/(20+d.IntN(180))))
 }
 
-// traffic: disciplines with what belongs to each.
-func (d *dice) traffic(s shape, add func(string, any)) (p policy) {
+// addDisciplineSettings: disciplines with what belongs to each.
+func (d *dice) addDisciplineSettings(s unitLayout, add func(string, any)) (p policy) {
 	discipline := d.pick("shift", "shift", "tagring", "tagring-wait", "pull", "free")
 	add("discipline", discipline)
 	switch discipline {
@@ -126,8 +126,8 @@ func (d *dice) traffic(s shape, add func(string, any)) (p policy) {
 	return p
 }
 
-// judging: events are judged and decided now and then; nothing is dropped by that.
-func (d *dice) judging(s shape, p policy, add func(string, any)) {
+// addFilterSettings: events are judged and decided now and then; nothing is dropped by that.
+func (d *dice) addFilterSettings(s unitLayout, p policy, add func(string, any)) {
 	if !p.RoI && d.chance(30) {
 		add("filter", "share:0.3")
 	}
@@ -153,8 +153,8 @@ func (d *dice) network(env env, add func(string, any)) {
 	}
 }
 
-// brief is what of the settings a line of the log has.
-func (r planned) brief() string {
+// summary is what of the settings a line of the log has.
+func (r plannedRun) summary() string {
 	v := map[string]string{}
 	for _, s := range r.Settings {
 		name, value, _ := strings.Cut(s, "=")

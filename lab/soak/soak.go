@@ -19,20 +19,20 @@ type soak struct {
 	dir   *workDir
 	tally *tally
 
-	c        *cluster // nil between two
-	clusters int
-	mu       sync.Mutex
-	problems []string // problems that nobody waited for: ends of processes
+	c            *cluster // nil between two
+	clusterCount int
+	mu           sync.Mutex
+	problems     []string // problems that nobody waited for: ends of processes
 }
 
 // runAll is the whole soak. An error says that it could not go on; what is wrong with the program is a failure in the
 // tally.
 func (s *soak) runAll(ctx context.Context) error {
-	end := time.Now().Add(s.flags.length)
-	i := s.flags.first
+	end := time.Now().Add(s.flags.duration)
+	i := s.flags.firstRun
 	for ; time.Now().Before(end) && ctx.Err() == nil; i++ {
-		if n := s.flags.runs; n > 0 && i >= s.flags.first+n || len(s.tally.Failures) >= s.flags.failures ||
-			s.env.Chain && s.tally.Order.Seen >= s.flags.chain {
+		if n := s.flags.maxRuns; n > 0 && i >= s.flags.firstRun+n || len(s.tally.Failures) >= s.flags.maxFailures ||
+			s.env.Chain && s.tally.Order.Seen >= s.flags.chainDecisions {
 			break
 		}
 		if err := s.runOne(ctx, i); err != nil {
@@ -40,7 +40,7 @@ func (s *soak) runAll(ctx context.Context) error {
 		}
 	}
 	// When the faults have stopped, everything comes right: the last run has none.
-	for ; i%withoutFaults != 0; i++ {
+	for ; i%faultlessEvery != 0; i++ {
 	}
 	if ctx.Err() != nil {
 		return s.abort(ctx.Err())
@@ -54,7 +54,7 @@ func (s *soak) runAll(ctx context.Context) error {
 // abort ends what there is, at once.
 func (s *soak) abort(err error) error {
 	if s.c != nil {
-		s.count()
+		s.countStarts()
 		s.c.abandon()
 		s.c = nil
 	}
@@ -83,28 +83,28 @@ func (s *soak) runOne(ctx context.Context, i int) error {
 	problems = append(problems, s.takeProblems()...)
 	s.log(plan, &trial, len(problems))
 	if len(problems) > 0 {
-		s.fail(i, plan, problems, len(trial.Problems) > 0)
+		s.recordFailure(i, plan, problems, len(trial.Problems) > 0)
 	}
 	return nil
 }
 
 // verifyOutputs reads the outputs of a run back, and finds out whether those of earlier ones are as they were.
-func (s *soak) verifyOutputs(ctx context.Context, plan planned, t *trial) (problems []string) {
+func (s *soak) verifyOutputs(ctx context.Context, plan plannedRun, t *trial) (problems []string) {
 	if plan.Place == nowhere {
 		return nil
 	}
-	dirs := s.c.outputs(plan.Place)
+	dirs := s.c.outputDirs(plan.Place)
 	for _, run := range t.Runs {
-		f := s.c.read(ctx, run.GetNumber(), dirs)
-		s.tally.Found += f.found
-		s.tally.Mended += f.mended
+		f := s.c.readRun(ctx, run.GetNumber(), dirs)
+		s.tally.FoundEvents += f.foundEvents
+		s.tally.RecoveredLines += f.recoveredLines
 		if run.GetCompleted() != nil {
-			s.tally.Completed++
+			s.tally.CompletedRecords++
 		}
 		problems = append(problems, judgeFound(plan, run, f)...)
 	}
 	again, changed, err := s.c.sealLog.verify(dirs)
-	s.tally.Checked += again
+	s.tally.CheckedSeals += again
 	problems = append(problems, changed...)
 	if err != nil {
 		problems = append(problems, fmt.Sprintf("the outputs cannot be looked at: %v", err))
@@ -123,16 +123,16 @@ func (s *soak) ensureCluster(ctx context.Context) (err error) {
 	if s.c != nil {
 		return nil
 	}
-	s.clusters++
-	dir := filepath.Join(s.dir.path, fmt.Sprintf("cluster-%02d", s.clusters))
-	s.c, err = newCluster(ctx, s.env, s.exe, dir, s.report)
+	s.clusterCount++
+	dir := filepath.Join(s.dir.path, fmt.Sprintf("cluster-%02d", s.clusterCount))
+	s.c, err = newCluster(ctx, s.env, s.exe, dir, s.addProblem)
 	if err != nil {
 		s.c = nil
 	}
 	return err
 }
 
-func (s *soak) report(problem string) {
+func (s *soak) addProblem(problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.problems = append(s.problems, problem)
@@ -147,9 +147,9 @@ func (s *soak) takeProblems() []string {
 }
 
 // log says in a line or two what came of a run.
-func (s *soak) log(plan planned, t *trial, problems int) {
+func (s *soak) log(plan plannedRun, t *trial, problems int) {
 	var faults []string
-	for _, f := range t.Made {
+	for _, f := range t.FaultsMade {
 		faults = append(faults, f.String())
 	}
 	if len(faults) == 0 {
@@ -159,24 +159,24 @@ func (s *soak) log(plan planned, t *trial, problems int) {
 	if problems > 0 {
 		mark = "FAILED: "
 	}
-	fmt.Printf("%s plan %d: %s: %s: %s%s\n", time.Now().Format(time.TimeOnly), plan.Index, plan.brief(),
+	fmt.Printf("%s plan %d: %s: %s: %s%s\n", time.Now().Format(time.TimeOnly), plan.Index, plan.summary(),
 		strings.Join(faults, ", "), mark, t.verdicts())
 }
 
-// fail keeps what there is of a failure. After one that left the cluster in who knows what state, the stacks of all
-// processes are in their logs; the next run has a new cluster in any case.
-func (s *soak) fail(i int, plan planned, problems []string, stuck bool) {
+// recordFailure keeps what there is of a failure. After one that left the cluster in who knows what state, the stacks
+// of all processes are in their logs; the next run has a new cluster in any case.
+func (s *soak) recordFailure(i int, plan plannedRun, problems []string, stuck bool) {
 	for _, p := range problems {
 		fmt.Println("         FAILED:", p)
 	}
 	dir := s.c.dir
-	s.count()
+	s.countStarts()
 	if stuck {
 		s.c.dump()
 	} else {
 		problems = append(problems, s.c.close()...)
 	}
-	if err := s.c.keep(); err != nil {
+	if err := s.c.saveSmallDisks(); err != nil {
 		problems = append(problems, err.Error())
 	}
 	s.c.abandon()
@@ -186,24 +186,24 @@ func (s *soak) fail(i int, plan planned, problems []string, stuck bool) {
 		problems = append(problems, err.Error())
 	}
 	s.tally.Failures = append(s.tally.Failures, failure{
-		Index:    i,
-		Problems: problems,
-		Kept:     dir,
-		Repeat:   s.repeatCommand(i),
+		Index:         i,
+		Problems:      problems,
+		KeptDir:       dir,
+		RepeatCommand: s.repeatCommand(i),
 	})
 }
 
 // repeatCommand is the command that makes the run anew.
 func (s *soak) repeatCommand(i int) string {
 	args := fmt.Sprintf("go run ./lab/soak -seed %d -first %d -runs 1", s.flags.seed, i)
-	if s.flags.short {
+	if s.flags.shortRuns {
 		args += " -short"
 	}
 	switch {
 	case s.env.Hostile:
-		args = fmt.Sprintf("go run ./lab/soak -hostile -for %v -seed %d", s.flags.length, s.flags.seed)
+		args = fmt.Sprintf("go run ./lab/soak -hostile -for %v -seed %d", s.flags.duration, s.flags.seed)
 	case s.env.Chain:
-		args += fmt.Sprintf(" -chain %d", s.flags.chain)
+		args += fmt.Sprintf(" -chain %d", s.flags.chainDecisions)
 	case s.env.Pauses:
 		args += " -pauses"
 	case !s.env.Mounts:
@@ -212,11 +212,11 @@ func (s *soak) repeatCommand(i int) string {
 	return args
 }
 
-// count adds up what the cluster's processes went through. It must still have them.
-func (s *soak) count() {
-	n, c := s.c.starts()
-	s.tally.Nodes += max(0, n-nodes)
-	s.tally.Controls += max(0, c-1)
+// countStarts adds up what the cluster's processes went through. It must still have them.
+func (s *soak) countStarts() {
+	n, c := s.c.countStarts()
+	s.tally.NodeRestarts += max(0, n-nodeCount)
+	s.tally.ControlRestarts += max(0, c-1)
 }
 
 // finish ends the cluster in good order: nothing may be left behind.
@@ -224,17 +224,17 @@ func (s *soak) finish() error {
 	if s.c == nil {
 		return nil
 	}
-	s.count()
+	s.countStarts()
 	dir := s.c.dir
 	problems := append(s.c.close(), s.takeProblems()...)
 	s.c.abandon()
 	s.c = nil
 	if len(problems) > 0 {
 		s.tally.Failures = append(s.tally.Failures, failure{
-			Index:    -1,
-			Problems: problems,
-			Kept:     dir,
-			Repeat:   "the whole soak",
+			Index:         -1,
+			Problems:      problems,
+			KeptDir:       dir,
+			RepeatCommand: "the whole soak",
 		})
 	}
 	return nil

@@ -20,17 +20,17 @@ import (
 
 // What comes back to a stranger.
 const (
-	closed   = "closed"
-	answered = "answered"
-	silent   = "silent"
-	refusal  = "refused"
-	admitted = "let in"
+	outcomeClosed   = "closed"
+	outcomeAnswered = "answered"
+	outcomeSilent   = "silent"
+	outcomeRefused  = "refused"
+	outcomeAdmitted = "let in"
 )
 
 // everyPort makes an attack that does the same at each TCP port, and at the source of unix:, at the same time.
-func everyPort(do func(net.Conn, *dice) string) func(context.Context, *hostiles, *dice) (map[string]int, error) {
-	return func(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
-		conns, came, err := h.knock(1)
+func everyPort(do func(net.Conn, *dice) string) func(context.Context, *hostileRun, *dice) (map[string]int, error) {
+	return func(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
+		conns, came, err := h.connectAll(1)
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +38,7 @@ func everyPort(do func(net.Conn, *dice) string) func(context.Context, *hostiles,
 		var all sync.WaitGroup
 		defer all.Wait()
 		for _, c := range conns {
-			_ = c.SetDeadline(time.Now().Add(h.span))
+			_ = c.SetDeadline(time.Now().Add(h.attackDuration))
 			forked := d.fork()
 			all.Go(func() {
 				defer func() { _ = c.Close() }()
@@ -53,22 +53,22 @@ func everyPort(do func(net.Conn, *dice) string) func(context.Context, *hostiles,
 	}
 }
 
-// knock connects to each port so many times.
-func (h *hostiles) knock(times int) (conns []net.Conn, came map[string]int, err error) {
+// connectAll connects to each port so many times.
+func (h *hostileRun) connectAll(times int) (conns []net.Conn, came map[string]int, err error) {
 	ports, err := h.listening("tcp")
 	if err != nil {
 		return nil, nil, err
 	}
 	came = map[string]int{}
-	for _, at := range append(ports, strings.TrimPrefix(h.addr[2], "unix:")) {
+	for _, at := range append(ports, strings.TrimPrefix(h.sourceAddrs[2], "unix:")) {
 		network := "tcp"
 		if strings.HasPrefix(at, "/") {
 			network = "unix"
 		}
 		for range times {
-			c, err := net.DialTimeout(network, at, h.span)
+			c, err := net.DialTimeout(network, at, h.attackDuration)
 			if err != nil {
-				came[refusal]++
+				came[outcomeRefused]++
 				continue
 			}
 			conns = append(conns, c)
@@ -77,21 +77,21 @@ func (h *hostiles) knock(times int) (conns []net.Conn, came map[string]int, err 
 	return conns, came, nil
 }
 
-// listen reads until the connection ends, or its time is over.
-func listen(c net.Conn) string {
+// awaitAnswer reads until the connection ends, or its time is over.
+func awaitAnswer(c net.Conn) string {
 	n, err := io.Copy(io.Discard, io.LimitReader(c, 1<<20))
 	switch {
 	case n > 0:
-		return answered
+		return outcomeAnswered
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return silent
+		return outcomeSilent
 	}
-	return closed
+	return outcomeClosed
 }
 
 func randomBytes(c net.Conn, d *dice) string {
 	_, _ = c.Write(d.bytes(1 + d.IntN(1<<16))) // it may be closed meanwhile
-	return listen(c)
+	return awaitAnswer(c)
 }
 
 func plainHTTP(c net.Conn, d *dice) string {
@@ -99,7 +99,7 @@ func plainHTTP(c net.Conn, d *dice) string {
 		strings.Repeat("/a", 1<<15))
 	_, _ = io.WriteString(c, d.pick("GET ", "POST ", "PRI ")+path+
 		" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n")
-	return listen(c)
+	return awaitAnswer(c)
 }
 
 func noCertificate(c net.Conn, d *dice) string {
@@ -109,13 +109,13 @@ func noCertificate(c net.Conn, d *dice) string {
 		NextProtos:         []string{"h2"},
 	})
 	if err := t.Handshake(); errors.Is(err, os.ErrDeadlineExceeded) {
-		return silent
+		return outcomeSilent
 	} else if err != nil {
-		return refusal
+		return outcomeRefused
 	}
 	// TLS 1.3 tells a client only afterwards that its certificate is missing.
 	_, _ = io.WriteString(t, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
-	return listen(t)
+	return awaitAnswer(t)
 }
 
 // halfOpen begins as messages here begin, and says nothing more.
@@ -125,7 +125,7 @@ func halfOpen(c net.Conn, d *dice) string {
 	if t, ok := c.(*net.TCPConn); ok && d.chance(50) {
 		_ = t.CloseWrite()
 	}
-	return listen(c)
+	return awaitAnswer(c)
 }
 
 func slowBytes(c net.Conn, d *dice) string {
@@ -147,12 +147,12 @@ func slowBytes(c net.Conn, d *dice) string {
 	})
 	defer writing.Wait()
 	defer close(stop)
-	return listen(c)
+	return awaitAnswer(c)
 }
 
-// idle has many connections that say nothing.
-func idle(ctx context.Context, h *hostiles, _ *dice) (map[string]int, error) {
-	conns, came, err := h.knock(40)
+// idleConnections has many connections that say nothing.
+func idleConnections(ctx context.Context, h *hostileRun, _ *dice) (map[string]int, error) {
+	conns, came, err := h.connectAll(40)
 	defer func() {
 		for _, c := range conns {
 			_ = c.Close()
@@ -161,25 +161,25 @@ func idle(ctx context.Context, h *hostiles, _ *dice) (map[string]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	wait(ctx, h.span)
+	sleepFor(ctx, h.attackDuration)
 	end := time.Now().Add(50 * time.Millisecond)
 	for _, c := range conns {
 		_ = c.SetDeadline(end)
-		came[listen(c)]++
+		came[awaitAnswer(c)]++
 	}
 	return came, nil
 }
 
 // strangeFrontEnds want to be a source's front-end, with wild numbers.
-func strangeFrontEnds(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
+func strangeFrontEnds(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
 	came := map[string]int{}
-	for _, at := range []string{h.addr[0], h.addr[2], h.more} {
-		limit, cancel := context.WithTimeout(ctx, h.span)
+	for _, at := range []string{h.sourceAddrs[0], h.sourceAddrs[2], h.extraTCPAddr} {
+		limit, cancel := context.WithTimeout(ctx, h.attackDuration)
 		s, err := frontend.Dial(limit, at, frontend.StreamSettings{Name: "stranger", Source: uint16(d.IntN(8))})
 		if err != nil {
-			came[refusal]++
+			came[outcomeRefused]++
 		} else {
-			came[admitted]++
+			came[outcomeAdmitted]++
 			_ = s.Send(limit, d.Uint64(), d.bytes(d.IntN(1<<16))) // it may have been sent away since
 			_ = s.Leave(limit)
 		}
@@ -189,8 +189,8 @@ func strangeFrontEnds(ctx context.Context, h *hostiles, d *dice) (map[string]int
 }
 
 // stuckReaders open streams of the API as a user, and read nothing.
-func stuckReaders(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
-	id, err := certs.Load(h.c.path("keys"), user)
+func stuckReaders(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
+	id, err := certs.Load(h.c.path("keys"), operatorName)
 	if err != nil {
 		return nil, err
 	}
@@ -209,12 +209,12 @@ func stuckReaders(ctx context.Context, h *hostiles, d *dice) (map[string]int, er
 		_, err4 := o.api.Sample(ctx, &samplev1.Question{Node: "n2"})
 		for _, err := range []error{err1, err2, err3, err4} {
 			if err != nil {
-				came[refusal]++
+				came[outcomeRefused]++
 			} else {
 				came["open"]++
 			}
 		}
 	}
-	wait(ctx, h.span)
+	sleepFor(ctx, h.attackDuration)
 	return came, nil
 }

@@ -8,26 +8,26 @@ import (
 
 // An Action is a fault that begins, or is over.
 type action struct {
-	At   time.Duration // after the start was asked for
-	What fault
-	Over bool
+	At    time.Duration // after the start was asked for
+	Fault fault
+	Ends  bool
 }
 
 // timeline puts the beginnings and ends of faults in order.
 func timeline(faults []fault) []action {
 	var out []action
 	for _, f := range faults {
-		out = append(out, action{At: f.At, What: f})
-		if f.For > 0 {
-			out = append(out, action{At: f.At + f.For, What: f, Over: true})
+		out = append(out, action{At: f.At, Fault: f})
+		if f.Duration > 0 {
+			out = append(out, action{At: f.At + f.Duration, Fault: f, Ends: true})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b action) int { return int(a.At - b.At) })
 	return out
 }
 
-// slowQueue is the rate of the queue in which packets are overtaken: a full one spends 0.6 ms there.
-const slowQueue = 20_000_000
+// slowQueueRate is the rate of the queue in which packets are overtaken: a full one spends 0.6 ms there.
+const slowQueueRate = 20_000_000
 
 // netRules are the rules of the switch while these faults last. The class of the slow queue is the test bed's.
 func netRules(now []fault, detour string) []string {
@@ -51,7 +51,7 @@ func netRules(now []fault, detour string) []string {
 		case cutOut:
 			out = append(out, from)
 		case cutPair:
-			out = append(out, fmt.Sprintf("iifname %q oifname %q drop", f.Node, f.Other))
+			out = append(out, fmt.Sprintf("iifname %q oifname %q drop", f.Node, f.UnreachablePeer))
 		case cut, cutControl, loss, reorder, shrink:
 			out = append(out, from, to)
 		}

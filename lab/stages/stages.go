@@ -8,21 +8,21 @@ import (
 	"ringlet/transport"
 )
 
-// Count is how many stages there are.
-const Count = transport.NumStages
+// NumStages is how many stages there are.
+const NumStages = transport.NumStages
 
 // Call stands for the call of Write, behind which the first stage comes.
 const Call = -1
 
 // Stage is a row of the table of stages.
 type Stage struct {
-	Name, Says string
-	Receiver   bool
-	Behind     int // the stage that it comes behind, or Call
+	Name, Says  string
+	Receiver    bool
+	Predecessor int // the stage that it comes behind, or Call
 }
 
 // Table has a row for each transport.Stage.
-var Table = [Count]Stage{
+var Table = [NumStages]Stage{
 	{"queued", "the request is in the link's queue", false, Call},
 	{"cut", "a datagram is cut from it", false, 0},
 	{"sealed", "it is encrypted", false, 1},
@@ -38,7 +38,7 @@ var Table = [Count]Stage{
 // receiver the last time before its code is told: what else passes is of acks and credit.
 type Tracer struct {
 	start    time.Time
-	passedAt [Count]atomic.Int64 // ns since start; 0: not yet
+	passedAt [NumStages]atomic.Int64 // ns since start; 0: not yet
 }
 
 // New makes one.
@@ -61,7 +61,7 @@ func (t *Tracer) Follow(receiver bool) func(transport.Stage) {
 		now := int64(time.Since(t.start))
 		if !receiver {
 			t.passedAt[stage].CompareAndSwap(0, now)
-		} else if stage == transport.StageSeen || t.passedAt[transport.StageSeen].Load() == 0 {
+		} else if stage == transport.StageReceiverNotified || t.passedAt[transport.StageReceiverNotified].Load() == 0 {
 			t.passedAt[stage].Store(now)
 		}
 	}

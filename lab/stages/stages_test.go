@@ -11,17 +11,17 @@ func TestTracer(t *testing.T) {
 	tr := New()
 	near, far := tr.Follow(false), tr.Follow(true)
 	began := tr.Begin()
-	near(transport.StageCut)
-	first := tr.Passed(transport.StageCut)
-	near(transport.StageCut)
+	near(transport.StageDatagramBuilt)
+	first := tr.Passed(transport.StageDatagramBuilt)
+	near(transport.StageDatagramBuilt)
 	near(transport.StageReceived) // an ack
 	far(transport.StageSealed)    // the answer
-	if tr.Passed(transport.StageCut) != first || first < began || tr.Passed(transport.StageReceived) != 0 ||
+	if tr.Passed(transport.StageDatagramBuilt) != first || first < began || tr.Passed(transport.StageReceived) != 0 ||
 		tr.Passed(transport.StageSealed) != 0 {
 		t.Error("what is of acks and answers counts")
 	}
 	far(transport.StageReceived)
-	far(transport.StageSeen)
+	far(transport.StageReceiverNotified)
 	last := tr.Passed(transport.StageReceived)
 	far(transport.StageReceived)
 	if tr.Passed(transport.StageReceived) != last || last == 0 {
@@ -34,7 +34,7 @@ func TestTracer(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	for i, s := range Table {
-		if s.Name == "" || s.Says == "" || s.Behind >= i {
+		if s.Name == "" || s.Says == "" || s.Predecessor >= i {
 			t.Errorf("stage %d: %+v", i, s)
 		}
 	}

@@ -17,8 +17,9 @@ func (r *results) answers() (trial.Answers, bool) {
 	last := r.Starts[len(r.Starts)-1]
 	rounds := r.rounds()
 	out := trial.Answers{
-		By: last.Command,
-		On: fmt.Sprintf("%d cores of %s, %s, %s, %s", last.Machine.Cores, last.Machine.CPU, turns(len(rounds)), r.load(),
+		Command: last.Command,
+		Conditions: fmt.Sprintf("%d cores of %s, %s, %s, %s", last.Machine.Cores, last.Machine.CPU, turns(len(rounds)),
+			r.otherLoad(),
 			last.Started.UTC().Format(time.DateOnly)),
 		Answers: rounds.Answers(last.Bounds),
 	}
@@ -32,16 +33,16 @@ func turns(rounds int) string {
 	return fmt.Sprintf("medians of %d rounds", rounds)
 }
 
-// load says how much other programs did meanwhile.
-func (r *results) load() string {
+// otherLoad says how much other programs did meanwhile.
+func (r *results) otherLoad() string {
 	var cpus []float64
 	for i := range r.Runs {
-		if n := r.Runs[i].Others; n != nil {
+		if n := r.Runs[i].OtherCPUs; n != nil {
 			cpus = append(cpus, *n)
 		}
 	}
 	for i := range r.References {
-		if n := r.References[i].Others; n != nil {
+		if n := r.References[i].OtherCPUs; n != nil {
 			cpus = append(cpus, *n)
 		}
 	}

@@ -36,8 +36,8 @@ bounds:
 		must.OK(t, err)
 		var a trial.Answers
 		must.OK(t, json.Unmarshal(text, &a))
-		if len(a.Answers) != 1 || a.Answers[0].Figure != "F16" || a.Answers[0].Is != "1" ||
-			a.Answers[0].Verdict != "matched" || a.By != "make it" {
+		if len(a.Answers) != 1 || a.Answers[0].FigureID != "F16" || a.Answers[0].MeasuredText != "1" ||
+			a.Answers[0].Verdict != "matched" || a.Command != "make it" {
 			t.Errorf("%s", text)
 		}
 	}

@@ -18,35 +18,35 @@ func boundsOf(doc *config.Document, s *Sweep, written []trial.Bound) []trial.Bou
 	for i, name := range s.References {
 		run := slices.ContainsFunc(s.Cells, func(c Cell) bool { return c.ID == name })
 		if run || slices.Contains(s.References[:i], name) {
-			doc.Add(fmt.Sprintf("references[%d]", i), "%q is named twice, or is the name of a run", name)
+			doc.AddProblem(fmt.Sprintf("references[%d]", i), "%q is named twice, or is the name of a run", name)
 		}
 	}
 	var out []trial.Bound
 	for i, b := range written {
 		at := fmt.Sprintf("bounds[%d]", i)
 		if (b.Least == nil) == (b.Most == nil) {
-			doc.Add(at, "give one of least and most")
+			doc.AddProblem(at, "give one of least and most")
 		}
-		for _, v := range []*float64{b.Least, b.Most, &b.Times} {
+		for _, v := range []*float64{b.Least, b.Most, &b.Multiplier} {
 			if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
-				doc.Add(at, "%g is no bound", *v)
+				doc.AddProblem(at, "%g is no bound", *v)
 			}
 		}
 		b.Figure = cmp.Or(b.Figure, "goodput_gbps")
-		of := s.things(b.Thing)
+		of := s.cellsNamed(b.Thing)
 		if len(of) == 0 {
-			doc.Add(at+".of", "%q is no run, no series and no reference of this file", b.Thing)
+			doc.AddProblem(at+".of", "%q is no run, no series and no reference of this file", b.Thing)
 		}
 		for _, c := range of {
 			one := b
-			one.Thing, one.Path = c.ID, placed(b.Path, c)
-			one.Over = nil
-			for j, other := range b.Over {
-				name, ok := s.beside(c, other)
+			one.Thing, one.Path = c.ID, expandPath(b.Path, c)
+			one.ComparedWith = nil
+			for j, other := range b.ComparedWith {
+				name, ok := s.findCounterpart(c, other)
 				if !ok {
-					doc.Add(fmt.Sprintf("%s.over[%d]", at, j), "%q has nothing to compare %q with", other, c.ID)
+					doc.AddProblem(fmt.Sprintf("%s.over[%d]", at, j), "%q has nothing to compare %q with", other, c.ID)
 				}
-				one.Over = append(one.Over, name)
+				one.ComparedWith = append(one.ComparedWith, name)
 			}
 			out = append(out, one)
 		}
@@ -54,8 +54,8 @@ func boundsOf(doc *config.Document, s *Sweep, written []trial.Bound) []trial.Bou
 	return out
 }
 
-// things are what a name in a bound stands for: a reference, a run, or all runs of a series.
-func (s *Sweep) things(name string) []*Cell {
+// cellsNamed are what a name in a bound stands for: a reference, a run, or all runs of a series.
+func (s *Sweep) cellsNamed(name string) []*Cell {
 	if slices.Contains(s.References, name) {
 		return []*Cell{{ID: name}}
 	}
@@ -68,9 +68,9 @@ func (s *Sweep) things(name string) []*Cell {
 	return out
 }
 
-// beside finds what a run is compared with.
-func (s *Sweep) beside(c *Cell, name string) (string, bool) {
-	all := s.things(name)
+// findCounterpart finds what a run is compared with.
+func (s *Sweep) findCounterpart(c *Cell, name string) (string, bool) {
+	all := s.cellsNamed(name)
 	same := func(other *Cell) bool {
 		return other.ID == name || !slices.ContainsFunc(c.Varied, func(v Value) bool {
 			text, has := other.value(v.Key)
@@ -84,8 +84,8 @@ func (s *Sweep) beside(c *Cell, name string) (string, bool) {
 	return all[i].ID, true
 }
 
-// placed puts a run's values into the name of its bound: "{transport}".
-func placed(path string, c *Cell) string {
+// expandPath puts a run's values into the name of its bound: "{transport}".
+func expandPath(path string, c *Cell) string {
 	for _, v := range c.Varied {
 		path = strings.ReplaceAll(path, "{"+v.Key+"}", v.Text)
 	}

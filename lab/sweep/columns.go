@@ -19,13 +19,13 @@ type column struct {
 	name   string
 	figure string // of the report or of the set-up; "" = one that follows from them, with the name of the column
 	digits int    // behind the point, at most
-	text   func(*measured) string
+	text   func(*measuredRun) string
 }
 
 var columns = []column{
-	{"series", "", 0, func(m *measured) string { return m.Series }},
-	{"round", "", 0, func(m *measured) string { return strconv.Itoa(m.Round) }},
-	{"started", "", 0, func(m *measured) string { return m.Started.UTC().Format(time.RFC3339) }},
+	{"series", "", 0, func(m *measuredRun) string { return m.Series }},
+	{"round", "", 0, func(m *measuredRun) string { return strconv.Itoa(m.Round) }},
+	{"started", "", 0, func(m *measuredRun) string { return m.Started.UTC().Format(time.RFC3339) }},
 	{"nodes", "setup.nodes", 0, nil},
 	{"n_ru", "setup.rus", 0, nil},
 	{"n_bu", "setup.bus", 0, nil},
@@ -36,9 +36,9 @@ var columns = []column{
 	{"packing", "setup.packing", 0, nil},
 	{"slots", "setup.slots", 0, nil},
 	{"credits", "setup.credits", 0, nil},
-	{"discipline", "", 0, func(m *measured) string { return m.Setup.Discipline }},
-	{"barrier", "", 0, func(m *measured) string { return m.Setup.Barrier }},
-	{"transport", "", 0, func(m *measured) string { return m.Setup.Transport }},
+	{"discipline", "", 0, func(m *measuredRun) string { return m.Setup.Discipline }},
+	{"barrier", "", 0, func(m *measuredRun) string { return m.Setup.Barrier }},
+	{"transport", "", 0, func(m *measuredRun) string { return m.Setup.Transport }},
 	{"loss", "setup.loss", 6, nil},
 	{"load", "setup.load", 4, nil},
 	{"port_gbps", "", 6, nil},
@@ -74,13 +74,13 @@ var columns = []column{
 	{"skew_max_us", "phase_skew_us.max", 0, nil},
 	{"cpu_s_per_gb", "cpu_s_per_gb", 3, nil},
 	{"duration_s", "duration_s", 3, nil},
-	{"accounts_ok", "", 0, func(m *measured) string { return strconv.FormatBool(m.out.Accounts) }},
-	{"exit_code", "", 0, func(m *measured) string { return strconv.Itoa(m.ExitCode) }},
-	{"error", "", 0, func(m *measured) string { return m.Error }},
+	{"accounts_ok", "", 0, func(m *measuredRun) string { return strconv.FormatBool(m.report.AccountsOK) }},
+	{"exit_code", "", 0, func(m *measuredRun) string { return strconv.Itoa(m.ExitCode) }},
+	{"error", "", 0, func(m *measuredRun) string { return m.Error }},
 }
 
-// get is empty where the run has no such figure.
-func (c *column) get(m *measured) string {
+// format is empty where the run has no such figure.
+func (c *column) format(m *measuredRun) string {
 	if c.text != nil {
 		return c.text(m)
 	}
@@ -90,8 +90,8 @@ func (c *column) get(m *measured) string {
 	return ""
 }
 
-// reported lists the figures of a run's report that a sweep reads.
-var reported = sync.OnceValue(func() []string {
+// reportedFigures lists the figures of a run's report that a sweep reads.
+var reportedFigures = sync.OnceValue(func() []string {
 	out := []string{"events_triggered"}
 	for _, c := range columns {
 		if c.figure != "" && !strings.HasPrefix(c.figure, "setup.") {
@@ -111,11 +111,11 @@ func Columns() []string {
 	return out
 }
 
-// countersOf names the counters that were not 0 in some run.
-func countersOf(runs []*measured) []string {
+// nonZeroCounters names the counters that were not 0 in some run.
+func nonZeroCounters(runs []*measuredRun) []string {
 	names := map[string]bool{}
 	for _, m := range runs {
-		for name, v := range m.out.counters() {
+		for name, v := range m.report.counters() {
 			names[name] = names[name] || v > 0
 		}
 	}
@@ -134,14 +134,14 @@ func writeCSV(w io.Writer, r *results) error {
 			}
 		}
 	}
-	good, failed := r.read()
+	good, failed := r.splitRuns()
 	rows := good
 	for _, rec := range failed {
-		m, _ := measure(rec)
+		m, _ := parseRun(rec)
 		rows = append(rows, m)
 	}
-	slices.SortStableFunc(rows, func(a, b *measured) int { return a.Started.Compare(b.Started) })
-	counters := countersOf(good)
+	slices.SortStableFunc(rows, func(a, b *measuredRun) int { return a.Started.Compare(b.Started) })
+	counters := nonZeroCounters(good)
 	out := csv.NewWriter(w)
 	if err := out.Write(slices.Concat(Columns(), varied, counters)); err != nil {
 		return err
@@ -149,12 +149,12 @@ func writeCSV(w io.Writer, r *results) error {
 	for _, m := range rows {
 		var line []string
 		for i := range columns {
-			line = append(line, columns[i].get(m))
+			line = append(line, columns[i].format(m))
 		}
 		for _, key := range varied {
 			line = append(line, m.value(key))
 		}
-		sums := m.out.counters()
+		sums := m.report.counters()
 		for _, name := range counters {
 			if m.Error != "" {
 				line = append(line, "")

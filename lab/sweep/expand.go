@@ -41,16 +41,16 @@ type Bed struct {
 
 // Cell is one combination: a run that is repeated.
 type Cell struct {
-	Series string
-	Says   string  // what the series is, in the words of the file
-	ID     string  // series and varied values; no two cells have the same
-	Varied []Value // in the order of the file
-	Fixed  []Value
-	Bed    Bed
-	Ground Ground
-	Load   float64 // share of a port that is offered; 0 = not given
-	Config config.Config
-	Args   []string // the program's command line
+	Series     string
+	Says       string  // what the series is, in the words of the file
+	ID         string  // series and varied values; no two cells have the same
+	Varied     []Value // in the order of the file
+	Fixed      []Value
+	Bed        Bed
+	BedSummary BedSummary
+	PortLoad   float64 // share of a port that is offered; 0 = not given
+	Config     config.Config
+	Args       []string // the program's command line
 }
 
 // value returns a setting's text, whether it is varied or fixed.
@@ -64,7 +64,7 @@ func (c *Cell) value(key string) (string, bool) {
 }
 
 // expand makes the cells of all series.
-func (r *reader) expand(s *Sweep, blocks []block) {
+func (r *reader) expand(s *Sweep, blocks []seriesBlock) {
 	for i := range blocks {
 		b := &blocks[i]
 		if b.name == "" {
@@ -77,22 +77,22 @@ func (r *reader) expand(s *Sweep, blocks []block) {
 				}
 			}
 		}
-		r.product(s, b, nil)
+		r.expandSeries(s, b, nil)
 		if r.err() != nil {
 			return
 		}
 	}
 }
 
-// product completes the combinations of a series that begin with the chosen values.
-func (r *reader) product(s *Sweep, b *block, chosen []leaf) {
+// expandSeries completes the combinations of a series that begin with the chosen values.
+func (r *reader) expandSeries(s *Sweep, b *seriesBlock, chosen []fileSetting) {
 	if len(chosen) < len(b.vary) {
 		v := b.vary[len(chosen)]
 		for _, one := range v.value.Content {
 			if r.err() != nil {
 				return // one sentence for a mistake is enough; the others would be the same
 			}
-			r.product(s, b, append(slices.Clip(chosen), leaf{v.key, one.Line, one}))
+			r.expandSeries(s, b, append(slices.Clip(chosen), fileSetting{v.key, one.Line, one}))
 		}
 		return
 	}
@@ -104,42 +104,43 @@ func (r *reader) product(s *Sweep, b *block, chosen []leaf) {
 	if !ok {
 		return
 	}
-	if r.seen[c.ID] {
+	if r.seenCells[c.ID] {
 		r.add(b.line, b.name, "has the combination %q twice", c.ID)
 		return
 	}
-	r.seen[c.ID] = true
+	r.seenCells[c.ID] = true
 	s.Cells = append(s.Cells, c)
 }
 
 // cell completes one combination and asks the program about its command line.
-func (r *reader) cell(b *block, chosen []leaf) (Cell, bool) {
-	c := Cell{Series: b.name, Says: b.says, Bed: Bed{Kind: b.bed}}
+func (r *reader) cell(b *seriesBlock, chosen []fileSetting) (Cell, bool) {
+	c := Cell{Series: b.name, Says: b.says, Bed: Bed{Kind: b.bedKind}}
 	base := config.Default()
 	var keys []string
 	lines := map[string]int{}
 	for i, l := range slices.Concat(b.flags, b.fixed, chosen) {
 		if i < len(b.flags) {
-			lines[b.bed+"."+l.key] = l.line // as varied or fixed flags are written
+			lines[b.bedKind+"."+l.key] = l.line // as varied or fixed flags are written
 		} else {
 			lines[l.key] = l.line
 		}
 		v := Value{l.key, l.value.Value}
-		name, isBedFlag := strings.CutPrefix(l.key, b.bed+".")
+		name, isBedFlag := strings.CutPrefix(l.key, b.bedKind+".")
 		switch {
 		case i < len(b.flags):
-			c.Bed.Flags = append(c.Bed.Flags, r.flag(l, l.key)...)
+			c.Bed.Flags = append(c.Bed.Flags, r.bedFlag(l, l.key)...)
 			continue
-		case b.bed != "" && isBedFlag:
-			c.Bed.Flags = append(slices.DeleteFunc(c.Bed.Flags, func(f Value) bool { return f.Key == name }), r.flag(l, name)...)
+		case b.bedKind != "" && isBedFlag:
+			c.Bed.Flags = append(slices.DeleteFunc(c.Bed.Flags, func(f Value) bool { return f.Key == name }),
+				r.bedFlag(l, name)...)
 		case l.key == "json":
 			r.add(l.line, l.key, "is not for a sweep to give: it reads what its runs print")
 		case l.key == keyLoad:
-			c.Load = r.load(l)
+			c.PortLoad = r.parseLoad(l)
 		default:
 			r.addProblems(base.Set(r.file, l.line, l.key, l.value))
 			if s, ok := base.Setting(l.key); ok {
-				v.Text, keys = s.Text, append(keys, l.key)
+				v.Text, keys = s.FlagValue, append(keys, l.key)
 			}
 		}
 		if i >= len(b.flags)+len(b.fixed) {
@@ -155,22 +156,22 @@ func (r *reader) cell(b *block, chosen []leaf) (Cell, bool) {
 	for _, v := range c.Varied {
 		c.ID += " " + v.Key + "=" + v.Text
 	}
-	return c, r.complete(&c, b, base, keys, lines)
+	return c, r.completeCell(&c, b, base, keys, lines)
 }
 
-// complete completes the configuration and writes the command line, which the program is asked about.
-func (r *reader) complete(c *Cell, b *block, base config.Config, keys []string, lines map[string]int) bool {
+// completeCell completes the configuration and writes the command line, which the program is asked about.
+func (r *reader) completeCell(c *Cell, b *seriesBlock, base config.Config, keys []string, lines map[string]int) bool {
 	c.Config = base
 	if !r.validateConfig(c, b, lines) || !r.checkCommandLine(c, b, base, keys, lines) {
 		return false
 	}
-	if c.Load == 0 {
+	if c.PortLoad == 0 {
 		return true
 	}
 	switch {
 	case slices.Contains(keys, "rate"):
 		r.add(lines["rate"], "rate", "is given beside load, which is another way to say it")
-	case c.Ground.Port == 0:
+	case c.BedSummary.PortBps == 0:
 		r.add(lines[keyLoad], keyLoad, "is a share of a port's rate, and none is known: give port-rate, or a testbed")
 	case c.Config.Input != "":
 		r.add(lines[keyLoad], keyLoad, "needs the size of events, which an input has for itself: give rate")
@@ -178,8 +179,8 @@ func (r *reader) complete(c *Cell, b *block, base config.Config, keys []string, 
 	if r.err() != nil {
 		return false
 	}
-	if base.Rate = math.Round(c.Load * c.Ground.Port / portBitsPerEvent(c)); base.Rate == 0 {
-		r.add(lines[keyLoad], keyLoad, "%g of a port is less than one event per second (the run %q)", c.Load, c.ID)
+	if base.Rate = math.Round(c.PortLoad * c.BedSummary.PortBps / portBitsPerEvent(c)); base.Rate == 0 {
+		r.add(lines[keyLoad], keyLoad, "%g of a port is less than one event per second (the run %q)", c.PortLoad, c.ID)
 		return false
 	}
 	c.Config = base
@@ -187,7 +188,8 @@ func (r *reader) complete(c *Cell, b *block, base config.Config, keys []string, 
 }
 
 // checkCommandLine asks the program about the cell's command line.
-func (r *reader) checkCommandLine(c *Cell, b *block, base config.Config, keys []string, lines map[string]int) bool {
+func (r *reader) checkCommandLine(c *Cell, b *seriesBlock, base config.Config, keys []string,
+	lines map[string]int) bool {
 	namesHosts := func(f Value) bool { return f.Key == "hosts" || f.Key == "bed" || f.Key == "name" }
 	if c.Bed.Kind == Testbed && !slices.ContainsFunc(c.Bed.Flags, namesHosts) {
 		c.Bed.Flags = append(c.Bed.Flags, Value{"hosts", strconv.Itoa(c.Config.Nodes)}) // a port for each
@@ -200,20 +202,20 @@ func (r *reader) checkCommandLine(c *Cell, b *block, base config.Config, keys []
 			r.add(line, key, "%v (the command line is %s)", err, strings.Join(c.Args, " "))
 			return false
 		}
-		c.Ground = ground
+		c.BedSummary = ground
 	}
-	c.Ground.Port = cmp.Or(b.port, c.Ground.Port)
+	c.BedSummary.PortBps = cmp.Or(b.portBps, c.BedSummary.PortBps)
 	return true
 }
 
 // locateProblem finds where the file gives what the program complains of: it names a flag first of all, as
 // "--rate=RATE: …" or "rate: …". Flags of the bed are meant rather than settings of the same name, which were found
 // good before.
-func locateProblem(err error, b *block, lines map[string]int) (line int, key string) {
+func locateProblem(err error, b *seriesBlock, lines map[string]int) (line int, key string) {
 	line, key = b.line, b.name
 	text, first := err.Error(), math.MaxInt
 	for _, k := range slices.Sorted(maps.Keys(lines)) {
-		flag, isBedFlag := strings.CutPrefix(k, b.bed+".")
+		flag, isBedFlag := strings.CutPrefix(k, b.bedKind+".")
 		flag = strings.ReplaceAll(flag, ".", "-")
 		at := regexp.MustCompile(`(?:^|--)` + regexp.QuoteMeta(flag) + `(?:[^\w-]|$)`).FindStringIndex(text)
 		if at != nil && (at[0] < first || at[0] == first && isBedFlag) {
@@ -224,7 +226,7 @@ func locateProblem(err error, b *block, lines map[string]int) (line int, key str
 }
 
 // validateConfig completes the cell's configuration and puts what is wrong with it where the file says it.
-func (r *reader) validateConfig(c *Cell, b *block, lines map[string]int) bool {
+func (r *reader) validateConfig(c *Cell, b *seriesBlock, lines map[string]int) bool {
 	err := c.Config.Complete()
 	var invalid *config.InvalidError
 	switch {
@@ -262,7 +264,7 @@ func commandLine(c *Cell, base config.Config, keys []string) []string {
 	args = append(args, "--json")
 	for _, key := range keys {
 		if s, ok := base.Setting(key); ok {
-			text := s.Text
+			text := s.FlagValue
 			if f, isFloat := s.Value.(float64); isFloat {
 				text = strconv.FormatFloat(f, 'f', -1, 64)
 			}
@@ -272,8 +274,8 @@ func commandLine(c *Cell, base config.Config, keys []string) []string {
 	return args
 }
 
-// flag reads a flag of the bed: a value, or a list for one that may be given more than once.
-func (r *reader) flag(l leaf, name string) []Value {
+// bedFlag reads a flag of the bed: a value, or a list for one that may be given more than once.
+func (r *reader) bedFlag(l fileSetting, name string) []Value {
 	switch l.value.Kind {
 	case yaml.ScalarNode:
 		return []Value{{name, l.value.Value}}
@@ -292,7 +294,7 @@ func (r *reader) flag(l leaf, name string) []Value {
 	return nil
 }
 
-func (r *reader) load(l leaf) float64 {
+func (r *reader) parseLoad(l fileSetting) float64 {
 	v, err := decimal.Float(l.value.Value)
 	if l.value.Kind != yaml.ScalarNode || err != nil || !(v > 0 && v <= 100) {
 		r.add(l.line, l.key, "%q is not a share of a port's rate, above 0: 0.8 is 80 %%", l.value.Value)
@@ -318,7 +320,7 @@ type Turn struct {
 // order lists the turns of a sweep.
 func (s *Sweep) order(rounds int) []Turn {
 	var out []Turn
-	for _, t := range trial.Order(len(s.Cells)+len(s.References), rounds, s.Seed, nil) {
+	for _, t := range trial.DrawOrder(len(s.Cells)+len(s.References), rounds, s.Seed, nil) {
 		turn := Turn{Round: t.Round + 1}
 		if t.Thing < len(s.Cells) {
 			turn.Cell = &s.Cells[t.Thing]

@@ -25,21 +25,21 @@ type metric struct {
 	figure string // of a run
 	scale  float64
 	log    bool
-	shown  func(m *measured, v float64) bool // whether the run has it; nil = where it has the figure
+	shown  func(m *measuredRun, v float64) bool // whether the run has it; nil = where it has the figure
 }
 
 // value gives the figure of a run.
-func (x *metric) value(m *measured) (float64, bool) {
+func (x *metric) value(m *measuredRun) (float64, bool) {
 	v, ok := m.figures[x.figure]
 	return v, ok && (x.shown == nil || x.shown(m, v))
 }
 
-// barriered has a figure only where something separates phases.
-func barriered(m *measured, v float64) bool { return v > 0 && m.Setup.Barrier != config.NoBarrier }
+// hasBarrier has a figure only where something separates phases.
+func hasBarrier(m *measuredRun, v float64) bool { return v > 0 && m.Setup.Barrier != config.NoBarrier }
 
-func positive(_ *measured, v float64) bool { return v > 0 }
+func isPositive(_ *measuredRun, v float64) bool { return v > 0 }
 
-func sent(m *measured, _ float64) bool { return m.figures["chunks_sent"] > 0 }
+func hasSentChunks(m *measuredRun, _ float64) bool { return m.figures["chunks_sent"] > 0 }
 
 var metrics = []metric{
 	{"Event rate", "kHz", "Events built per second, over the whole system.", "event_rate_hz", 1e-3, false, nil},
@@ -49,20 +49,20 @@ var metrics = []metric{
 		"What crossed the busiest host's port over the port's rate. What a node sends to itself crosses none, and is not " +
 			"counted.", "efficiency", 100, false, nil},
 	{"Sent again", "% of chunks", "Chunks that were lost on the way, or taken for lost.", "resent_share", 100, false,
-		sent},
+		hasSentChunks},
 	{"Dropped by the switch", "% of packets", "Packets that found the queue of a port of the test bed full.",
 		"switch_dropped_share", 100, false, nil},
 	{"Event rate of a builder unit", "kHz, median of the units",
 		"What a builder unit has that nobody disturbs: one that is stopped does not change the median.",
 		"builder_p50_hz", 1e-3, false, nil},
 	{"Time per barrier", "µs, median", "From entering a barrier to leaving it, at a readout unit.", "barrier_us.p50", 1,
-		false, barriered},
+		false, hasBarrier},
 	{"Time in barriers", "% of the time", "Of the readout units' time between the first phase and the last.",
-		"barrier_share", 100, false, barriered},
+		"barrier_share", 100, false, hasBarrier},
 	{"Skew of phases", "µs, median", "From the first that entered a barrier to the last.", "phase_skew_us.p50", 1, false,
-		barriered},
+		hasBarrier},
 	{"Build latency", "ms, p99", "From a token's issue to its MEP being complete, by which 99 of 100 were.",
-		"build_latency_us.p99", 1e-3, true, positive},
+		"build_latency_us.p99", 1e-3, true, isPositive},
 	{"Incomplete and discarded", "% of events", "Of the events that tokens were given for.", "lost_share", 100, false,
 		nil},
 	{"Processor time", "s per GB built",
@@ -82,7 +82,7 @@ func sections(all []*group) []section {
 	}
 	for _, name := range series {
 		seriesGroups := slices.DeleteFunc(slices.Clone(all), func(g *group) bool { return g.series != name })
-		x := axisOf(seriesGroups)
+		x := chooseAxis(seriesGroups)
 		if byAxis[x] == nil {
 			order = append(order, x)
 		}
@@ -127,11 +127,11 @@ func (p *axisLayout) title() string {
 	if p.key == "" {
 		return "Side by side"
 	}
-	return "Over " + titles(p.key)
+	return "Over " + axisTitle(p.key)
 }
 
-// titles are what axes are called where the key says too little.
-func titles(key string) string {
+// axisTitle are what axes are called where the key says too little.
+func axisTitle(key string) string {
 	switch key {
 	case "nodes":
 		return "the size of the system"
@@ -170,7 +170,7 @@ func (p *axisLayout) layOut() {
 		p.x.Label += " (" + unit + ")"
 	}
 	for i, g := range p.groups {
-		at := position(values[i], values)
+		at := axisPosition(values[i], values)
 		p.position[g] = at
 		if !slices.ContainsFunc(p.x.Ticks, func(t page.Tick) bool { return t.At == at }) {
 			p.x.Ticks = append(p.x.Ticks, page.Tick{At: at, Label: trial.Trimmed(values[i], 4)})
@@ -190,7 +190,7 @@ func (p *axisLayout) figure(m metric) (page.Figure, bool) {
 	}
 	most := 0.0
 	for _, g := range p.groups {
-		s, ok := g.over(m)
+		s, ok := g.spreadOf(m)
 		if !ok {
 			continue
 		}
@@ -204,12 +204,12 @@ func (p *axisLayout) figure(m metric) (page.Figure, bool) {
 	for _, c := range f.Curves {
 		slices.SortFunc(c.Points, func(a, b page.Point) int { return cmp.Compare(a.X, b.X) })
 	}
-	f.Y.Log = f.Y.Log && !f.Bars && most > 0 && farApart(f.Curves)
+	f.Y.Log = f.Y.Log && !f.Bars && most > 0 && needsLogAxis(f.Curves)
 	return f, most > 0
 }
 
-// farApart says whether a logarithmic axis shows more.
-func farApart(all []page.Curve) bool {
+// needsLogAxis says whether a logarithmic axis shows more.
+func needsLogAxis(all []page.Curve) bool {
 	var v []float64
 	for _, c := range all {
 		for _, p := range c.Points {
@@ -219,7 +219,7 @@ func farApart(all []page.Curve) bool {
 			v = append(v, p.Median)
 		}
 	}
-	return wide(v)
+	return spansDecades(v)
 }
 
 func addTo(all []page.Curve, name string, p page.Point) []page.Curve {
@@ -255,7 +255,7 @@ func (p *axisLayout) latencies() (page.Figure, bool) {
 			if p.key != "" && p.position[g] != largest {
 				continue
 			}
-			if s, ok := g.over(metric{figure: "build_latency_us." + q, scale: 1e-3, shown: positive}); ok {
+			if s, ok := g.spreadOf(metric{figure: "build_latency_us." + q, scale: 1e-3, shown: isPositive}); ok {
 				f.Curves = addTo(f.Curves, label(g, p.key, p.named), page.Point{X: float64(i), Spread: s})
 			}
 		}

@@ -24,7 +24,7 @@ type Sweep struct {
 	File           string // its base name
 	Text           string
 	Hash           string // SHA-256 of the text, hexadecimal
-	Beds           string // that of the files of test beds which it names, as Load found them; "" = none
+	BedsHash       string // that of the files of test beds which it names, as Load found them; "" = none
 	Repeat         int
 	Seed           uint64
 	ReferenceEvery int // runs from one reference to the next
@@ -43,8 +43,8 @@ const (
 	defaultRepeat = 3
 )
 
-// written is a sweep file as it is written. What stands at the top holds for every series.
-type written struct {
+// sweepFile is a sweep file as it is written. What stands at the top holds for every series.
+type sweepFile struct {
 	Name           string          `yaml:"name"`
 	Repeat         int             `yaml:"repeat"`
 	Seed           uint64          `yaml:"seed"`
@@ -81,44 +81,44 @@ func (s *settings) UnmarshalYAML(node *yaml.Node) error {
 // goodName is a name that can be a file's and a curve's.
 var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._+%-]{0,63}$`)
 
-// leaf is one setting of the file: a value, or a list of them.
-type leaf struct {
+// fileSetting is one setting of the file: a value, or a list of them.
+type fileSetting struct {
 	key   string // path, parts separated by dots
 	line  int
 	value *yaml.Node
 }
 
-// block is a series as the file has it, or what the top says for all.
-type block struct {
-	name  string
-	says  string
-	line  int
-	bed   string  // "", Testbed or Control
-	flags []leaf  // of the bed
-	port  float64 // bit/s; 0 = what the bed says
-	fixed []leaf
-	vary  []leaf
+// seriesBlock is a series as the file has it, or what the top says for all.
+type seriesBlock struct {
+	name    string
+	says    string
+	line    int
+	bedKind string        // "", Testbed or Control
+	flags   []fileSetting // of the bed
+	portBps float64       // bit/s; 0 = what the bed says
+	fixed   []fileSetting
+	vary    []fileSetting
 }
 
-// Ground is where the program says that a command line takes place.
-type Ground struct {
-	Hosts int     // of a test bed; 0 = each node is a host
-	Port  float64 // bit/s of the slowest host's port, which binds all; 0 = not known
+// BedSummary is where the program says that a command line takes place.
+type BedSummary struct {
+	Hosts   int     // of a test bed; 0 = each node is a host
+	PortBps float64 // bit/s of the slowest host's port, which binds all; 0 = not known
 }
 
 // Check asks the program whether it would take a command line, and where that takes place.
-type Check func(args []string) (Ground, error)
+type Check func(args []string) (BedSummary, error)
 
 // Load reads a sweep file and expands it. Whatever is wrong with the content is
 // a *config.InvalidError that names file and line; a file that cannot be read is an *fs.PathError.
 func Load(path string, check Check) (*Sweep, error) {
-	text, err := safeopen.ReadFile(path, safeopen.MaxText)
+	text, err := safeopen.ReadFile(path, safeopen.MaxTextSize)
 	if err != nil {
 		return nil, err
 	}
 	s, err := Parse(path, text, check)
 	if err == nil {
-		s.Beds, err = hashBeds(s.Cells)
+		s.BedsHash, err = hashBeds(s.Cells)
 	}
 	return s, err
 }
@@ -133,7 +133,7 @@ func hashBeds(cells []Cell) (string, error) {
 				continue
 			}
 			seen[f.Text] = true
-			text, err := safeopen.ReadFile(f.Text, safeopen.MaxText)
+			text, err := safeopen.ReadFile(f.Text, safeopen.MaxTextSize)
 			if err != nil {
 				return "", err
 			}
@@ -149,22 +149,22 @@ func hashBeds(cells []Cell) (string, error) {
 
 // Parse is Load of bytes; path stands for the file in errors.
 func Parse(path string, text []byte, check Check) (*Sweep, error) {
-	w := written{Repeat: defaultRepeat, Seed: 1, ReferenceEvery: defaultEvery}
+	w := sweepFile{Repeat: defaultRepeat, Seed: 1, ReferenceEvery: defaultEvery}
 	doc, err := config.Read(path, bytes.NewReader(text), &w)
 	if err != nil {
 		return nil, err
 	}
 	within := func(key string, v, least, most int) {
 		if v < least || v > most {
-			doc.Add(key, "%d is not between %d and %d", v, least, most)
+			doc.AddProblem(key, "%d is not between %d and %d", v, least, most)
 		}
 	}
 	within("repeat", w.Repeat, 1, maxRepeat)
 	within("reference-every", w.ReferenceEvery, 0, maxCells)
 	if !goodName.MatchString(w.Name) {
-		doc.Add("name", "results are filed under it: give letters, digits, blanks and . _ + %% -, at most 64 of them")
+		doc.AddProblem("name", "results are filed under it: give letters, digits, blanks and . _ + %% -, at most 64 of them")
 	}
-	r := reader{file: path, check: check, seen: map[string]bool{}}
+	r := reader{file: path, check: check, seenCells: map[string]bool{}}
 	blocks := r.blocks(doc, &w)
 	if err := doc.Err(); err != nil {
 		return nil, err
@@ -197,10 +197,10 @@ func Parse(path string, text []byte, check Check) (*Sweep, error) {
 
 // reader makes cells of a file and collects what is wrong with their settings.
 type reader struct {
-	file     string
-	check    Check
-	problems []config.Problem
-	seen     map[string]bool // combinations
+	file      string
+	check     Check
+	problems  []config.Problem
+	seenCells map[string]bool // combinations
 }
 
 func (r *reader) add(line int, key, format string, args ...any) {
@@ -220,7 +220,7 @@ func (r *reader) err() error {
 }
 
 // blocks lists the series, each with what the top says for all.
-func (r *reader) blocks(doc *config.Document, w *written) []block {
+func (r *reader) blocks(doc *config.Document, w *sweepFile) []seriesBlock {
 	all := r.block(doc, "", writtenSeries{
 		Name:     w.Name,
 		Testbed:  w.Testbed,
@@ -230,20 +230,21 @@ func (r *reader) blocks(doc *config.Document, w *written) []block {
 		Vary:     w.Vary,
 	})
 	if w.Series == nil {
-		return []block{all}
+		return []seriesBlock{all}
 	}
 	if len(w.Series) == 0 {
-		doc.Add("series", "has none: leave it out, or give one with a name")
+		doc.AddProblem("series", "has none: leave it out, or give one with a name")
 	}
-	var out []block
+	var out []seriesBlock
 	names := map[string]bool{}
 	for i, one := range w.Series {
 		at := fmt.Sprintf("series[%d]", i)
 		switch {
 		case !goodName.MatchString(one.Name):
-			doc.Add(at+".name", "a series is called by it: give letters, digits, blanks and . _ + %% -, at most 64 of them")
+			doc.AddProblem(at+".name",
+				"a series is called by it: give letters, digits, blanks and . _ + %% -, at most 64 of them")
 		case names[one.Name]:
-			doc.Add(at+".name", "another series is called %q too", one.Name)
+			doc.AddProblem(at+".name", "another series is called %q too", one.Name)
 		}
 		names[one.Name] = true
 		out = append(out, inherit(all, r.block(doc, at+".", one)))
@@ -252,15 +253,15 @@ func (r *reader) blocks(doc *config.Document, w *written) []block {
 }
 
 // block reads the mappings of a series, or of the top.
-func (r *reader) block(doc *config.Document, at string, w writtenSeries) block {
-	b := block{name: w.Name, says: w.Says, port: float64(w.PortRate)}
+func (r *reader) block(doc *config.Document, at string, w writtenSeries) seriesBlock {
+	b := seriesBlock{name: w.Name, says: w.Says, portBps: float64(w.PortRate)}
 	switch {
 	case w.Testbed.node != nil && w.Control.node != nil:
-		doc.Add(at+Control, "runs are in a test bed or on nodes that are there: give one of the two")
+		doc.AddProblem(at+Control, "runs are in a test bed or on nodes that are there: give one of the two")
 	case w.Testbed.node != nil:
-		b.bed, b.flags, b.line = Testbed, r.leaves(w.Testbed.node, "", Testbed, false), w.Testbed.node.Line
+		b.bedKind, b.flags, b.line = Testbed, r.leaves(w.Testbed.node, "", Testbed, false), w.Testbed.node.Line
 	case w.Control.node != nil:
-		b.bed, b.flags, b.line = Control, r.leaves(w.Control.node, "", Control, false), w.Control.node.Line
+		b.bedKind, b.flags, b.line = Control, r.leaves(w.Control.node, "", Control, false), w.Control.node.Line
 	}
 	for _, n := range []*yaml.Node{w.Fixed.node, w.Vary.node} {
 		if n != nil && b.line == 0 {
@@ -272,7 +273,7 @@ func (r *reader) block(doc *config.Document, at string, w writtenSeries) block {
 }
 
 // leaves flattens a mapping of mappings: {debug: {drop: 0.1}} and {debug.drop: 0.1} are the same.
-func (r *reader) leaves(node *yaml.Node, path, what string, lists bool) []leaf {
+func (r *reader) leaves(node *yaml.Node, path, what string, lists bool) []fileSetting {
 	if node == nil {
 		return nil
 	}
@@ -280,7 +281,7 @@ func (r *reader) leaves(node *yaml.Node, path, what string, lists bool) []leaf {
 		r.add(node.Line, what, "expected settings, each on a line of its own as \"key: value\"")
 		return nil
 	}
-	var out []leaf
+	var out []fileSetting
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		k, v := node.Content[i], node.Content[i+1]
 		key := path + k.Value
@@ -292,7 +293,7 @@ func (r *reader) leaves(node *yaml.Node, path, what string, lists bool) []leaf {
 		case lists && (v.Kind != yaml.SequenceNode || len(v.Content) == 0):
 			r.add(v.Line, key, "expected a list of values to vary over, as [1, 2]; a single value stands under fixed")
 		default:
-			out = append(out, leaf{key, k.Line, v})
+			out = append(out, fileSetting{key, k.Line, v})
 		}
 	}
 	seen := map[string]int{}
@@ -307,22 +308,22 @@ func (r *reader) leaves(node *yaml.Node, path, what string, lists bool) []leaf {
 
 // inherit lets a series have what stands at the top, unless it says otherwise: what the top fixes a series may vary,
 // and the other way round.
-func inherit(all, overrides block) block {
+func inherit(all, overrides seriesBlock) seriesBlock {
 	fixed, vary := overrides.fixed, overrides.vary
 	overrides.fixed = append(exclude(all.fixed, fixed, vary), fixed...)
 	overrides.vary = append(exclude(all.vary, fixed, vary), vary...)
-	if overrides.bed == "" || overrides.bed == all.bed {
-		overrides.bed, overrides.flags = all.bed, append(exclude(all.flags, overrides.flags), overrides.flags...)
+	if overrides.bedKind == "" || overrides.bedKind == all.bedKind {
+		overrides.bedKind, overrides.flags = all.bedKind, append(exclude(all.flags, overrides.flags), overrides.flags...)
 	}
-	overrides.port, overrides.line = cmp.Or(overrides.port, all.port), cmp.Or(overrides.line, all.line)
+	overrides.portBps, overrides.line = cmp.Or(overrides.portBps, all.portBps), cmp.Or(overrides.line, all.line)
 	return overrides
 }
 
 // exclude leaves out what one of the others gives.
-func exclude(list []leaf, others ...[]leaf) []leaf {
-	var out []leaf
+func exclude(list []fileSetting, others ...[]fileSetting) []fileSetting {
+	var out []fileSetting
 	for _, l := range list {
-		if !slices.ContainsFunc(slices.Concat(others...), func(o leaf) bool { return o.key == l.key }) {
+		if !slices.ContainsFunc(slices.Concat(others...), func(o fileSetting) bool { return o.key == l.key }) {
 			out = append(out, l)
 		}
 	}

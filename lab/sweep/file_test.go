@@ -79,8 +79,8 @@ series:
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Error(diff)
 	}
-	if s.Cells[0].Ground.Port != 0 || s.Cells[4].Ground.Port != 10e9 {
-		t.Errorf("%+v, %+v", s.Cells[0].Ground, s.Cells[4].Ground)
+	if s.Cells[0].BedSummary.PortBps != 0 || s.Cells[4].BedSummary.PortBps != 10e9 {
+		t.Errorf("%+v, %+v", s.Cells[0].BedSummary, s.Cells[4].BedSummary)
 	}
 }
 
@@ -129,17 +129,18 @@ func TestPortFlows(t *testing.T) {
 		{3, 3, 3, 8, 2. / 9, 1. / 3},  // more hosts than nodes
 		{0, 0, 0, 0, 0, 0},
 	} {
-		got := portFlows(tc.nodes, placing.EvenDivision(tc.rus, 3), tc.bus, tc.hosts)
-		if math.Abs(got.cross-tc.cross) > 1e-9 || math.Abs(got.all-tc.all) > 1e-9 {
+		got := computePortShares(tc.nodes, placing.EvenDivision(tc.rus, 3), tc.bus, tc.hosts)
+		if math.Abs(got.crossing-tc.cross) > 1e-9 || math.Abs(got.total-tc.all) > 1e-9 {
 			t.Errorf("%d nodes, %d RUs, %d BUs on %d hosts: %+v", tc.nodes, tc.rus, tc.bus, tc.hosts, got)
 		}
 	}
 	// Five of eight sources are on host 0, which sends a third of them to itself.
-	if got := portFlows(3, placing.NewDivision(5, 2, 1), 3, 3); math.Abs(got.cross-10./24) > 1e-9 || got.all != 5./8 {
+	if got := computePortShares(3, placing.NewDivision(5, 2, 1), 3, 3); math.Abs(got.crossing-10./24) > 1e-9 ||
+		got.total != 5./8 {
 		t.Errorf("uneven: %+v", got)
 	}
 	s := parse(t, "name: x\nfixed: {nodes: 3, rus: 3, bus: 1, streams: [5, 2, 1]}\n")
-	if got := s.Cells[0].Crosses(); math.Abs(got-7./8) > 1e-9 { // the last node has the builder unit and one source
+	if got := s.Cells[0].CrossingShare(); math.Abs(got-7./8) > 1e-9 { // the last node has the builder unit and one source
 		t.Errorf("%g crosses", got)
 	}
 }
@@ -207,12 +208,12 @@ func numbers(n int) string {
 func TestTheProgramIsAskedAboutEachCommandLine(t *testing.T) {
 	var checked []string
 	text := "name: x\ntestbed:\n  hots: 2\nvary: {nodes: [2, 3]}\n"
-	_, err := Parse("s.yaml", []byte(text), func(args []string) (Ground, error) {
+	_, err := Parse("s.yaml", []byte(text), func(args []string) (BedSummary, error) {
 		checked = append(checked, strings.Join(args, " "))
 		if len(checked) == 2 {
-			return Ground{}, errors.New("unknown flag --hots")
+			return BedSummary{}, errors.New("unknown flag --hots")
 		}
-		return Ground{}, nil
+		return BedSummary{}, nil
 	})
 	if err == nil || !strings.Contains(err.Error(),
 		"s.yaml:3: testbed.hots: unknown flag --hots (the command line is testbed run --hots=2 --hosts=3 -- --json "+
@@ -221,12 +222,12 @@ func TestTheProgramIsAskedAboutEachCommandLine(t *testing.T) {
 	}
 	// What it says of the place decides what a share of a port is.
 	s, err := Parse("s.yaml", []byte("name: x\nfixed: {nodes: 4}\nvary: {load: [0.5]}\n"),
-		func([]string) (Ground, error) { return Ground{Hosts: 2, Port: 1e9}, nil })
+		func([]string) (BedSummary, error) { return BedSummary{Hosts: 2, PortBps: 1e9}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c := s.Cells[0]; c.hosts() != 2 || math.Abs(c.Config.Rate*c.eventBits()/4/0.5e9-1) > 0.001 {
-		t.Errorf("%+v, %g events/s", c.Ground, c.Config.Rate)
+		t.Errorf("%+v, %g events/s", c.BedSummary, c.Config.Rate)
 	}
 }
 
@@ -244,7 +245,7 @@ func TestRefusalsNameTheLineOfTheFlag(t *testing.T) {
 		"unknown flag --hots, did you mean \"--hosts\"?":                  "s.yaml:3: testbed.hosts: unknown flag",
 		"the machine has no hosts, and --rates are none of its --matters": "s.yaml:3: x: the machine",
 	} {
-		_, err := Parse("s.yaml", []byte(text), func([]string) (Ground, error) { return Ground{}, errors.New(says) })
+		_, err := Parse("s.yaml", []byte(text), func([]string) (BedSummary, error) { return BedSummary{}, errors.New(says) })
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q:\n got %v\nwant %s", says, err, want)
 		}

@@ -39,9 +39,9 @@ series:
 func makePage(t *testing.T) (*results, string) {
 	t.Helper()
 	dir := t.TempDir()
-	runFake(t, parse(t, everything), Config{Dir: dir, Reference: func(context.Context, *Cell) ([]Measured,
+	runFake(t, parse(t, everything), Config{Dir: dir, MeasureReferences: func(context.Context, *Cell) ([]ReferenceGoodput,
 		error) {
-		return []Measured{{"TCP, loopback", 41.5}}, nil
+		return []ReferenceGoodput{{"TCP, loopback", 41.5}}, nil
 	}})
 	text, err := os.ReadFile(filepath.Join(dir, fileHTML))
 	if err != nil {
@@ -143,14 +143,14 @@ func TestTimelinesOfWhatWasNotSent(t *testing.T) {
 func TestLossIsOfAllRepetitions(t *testing.T) {
 	g := &group{}
 	for _, lost := range []uint64{0, 20, 0, 0, 0} {
-		m, ok := measure(&record{Report: fmt.Appendf(nil, `{"events_triggered":1000,"events_incomplete":%d}`, lost)})
+		m, ok := parseRun(&runLine{Report: fmt.Appendf(nil, `{"events_triggered":1000,"events_incomplete":%d}`, lost)})
 		if !ok {
 			t.Fatal("no result")
 		}
 		g.runs = append(g.runs, m)
 	}
 	for _, m := range metrics {
-		if s, ok := g.over(m); m.title == "Incomplete and discarded" && (!ok || s != trial.Spread{Max: 2, N: 5}) {
+		if s, ok := g.spreadOf(m); m.title == "Incomplete and discarded" && (!ok || s != trial.Spread{Max: 2, N: 5}) {
 			t.Errorf("%+v, %v", s, ok)
 		}
 	}
@@ -174,7 +174,7 @@ func TestEmptyResultsHaveAPage(t *testing.T) {
 	if text, _ := json.Marshal(pageOf(newPageData(&results{})).Sections); string(text) != "[{},{},{}]" {
 		t.Errorf("%s", text)
 	}
-	if f := sectionOf([]*group{{runs: []*measured{{record: &record{}}}}}, "").figures; len(f) > 0 {
+	if f := sectionOf([]*group{{runs: []*measuredRun{{runLine: &runLine{}}}}}, "").figures; len(f) > 0 {
 		t.Errorf("%v", f)
 	}
 }

@@ -24,16 +24,16 @@ func measureOtherLoad() func() float64 {
 	}
 }
 
-// optional is a figure, or nil where it is not known.
-func optional(v float64) *float64 {
+// nilIfUnknown is a figure, or nil where it is not known.
+func nilIfUnknown(v float64) *float64 {
 	if v < 0 {
 		return nil
 	}
 	return &v
 }
 
-// ticks of the clock in which the kernel counts: USER_HZ, which is 100 on all that Linux runs on today.
-const ticks = 100
+// ticksPerSecond of the clock in which the kernel counts: USER_HZ, which is 100 on all that Linux runs on today.
+const ticksPerSecond = 100
 
 // systemCPU is how long all processors worked for programs since the machine was started, s; below 0 is not known.
 func systemCPU() float64 {
@@ -53,7 +53,7 @@ func systemCPU() float64 {
 		if err != nil {
 			return -1
 		}
-		sum += n / ticks
+		sum += n / ticksPerSecond
 	}
 	return sum
 }

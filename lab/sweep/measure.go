@@ -32,33 +32,33 @@ type setup struct {
 	Transport     string  `json:"transport"`
 	Loss          float64 `json:"loss"`
 	Rate          float64 `json:"rate"` // events/s; 0 = as fast as it goes
-	Load          float64 `json:"load,omitempty"`
-	Port          float64 `json:"port_bps,omitempty"` // bit/s of one host's port; 0 = not known
+	PortLoad      float64 `json:"load,omitempty"`
+	PortBps       float64 `json:"port_bps,omitempty"` // bit/s of one host's port; 0 = not known
 	EventBits     float64 `json:"event_bits"`         // 0 of an input
-	Cross         float64 `json:"cross"`              // share of an event that crosses the busiest port
-	All           float64 `json:"all"`                // with what a node sends to itself
+	CrossingShare float64 `json:"cross"`              // share of an event that crosses the busiest port
+	TotalShare    float64 `json:"all"`                // with what a node sends to itself
 }
 
 func (c *Cell) setup() setup {
-	f := c.flows()
+	f := c.portShares()
 	s := setup{
-		Nodes:      c.Config.Nodes,
-		RUs:        c.Config.RUs,
-		BUs:        c.Config.BUs,
-		Hosts:      c.hosts(),
-		Packing:    c.Config.Packing,
-		Discipline: c.Config.Discipline,
-		Slots:      c.Config.Slots,
-		Credits:    c.Config.Credits(),
-		Barrier:    c.Config.Barrier().String(),
-		Transport:  c.Config.Transport,
-		Loss:       c.Config.Debug.Drop,
-		Rate:       c.Config.Rate,
-		Load:       c.Load,
-		Port:       c.Ground.Port,
-		EventBits:  c.eventBits(),
-		Cross:      f.cross,
-		All:        f.all,
+		Nodes:         c.Config.Nodes,
+		RUs:           c.Config.RUs,
+		BUs:           c.Config.BUs,
+		Hosts:         c.hosts(),
+		Packing:       c.Config.Packing,
+		Discipline:    c.Config.Discipline,
+		Slots:         c.Config.Slots,
+		Credits:       c.Config.CreditPerBU(),
+		Barrier:       c.Config.BarrierKind().String(),
+		Transport:     c.Config.Transport,
+		Loss:          c.Config.Debug.Drop,
+		Rate:          c.Config.Rate,
+		PortLoad:      c.PortLoad,
+		PortBps:       c.BedSummary.PortBps,
+		EventBits:     c.eventBits(),
+		CrossingShare: f.crossing,
+		TotalShare:    f.total,
 	}
 	if least, most := c.Config.Division().SourceRange(); least == most {
 		s.Streams = most
@@ -68,10 +68,10 @@ func (c *Cell) setup() setup {
 }
 
 // credits of a run whose line does not tell them, as those before 2026-11-21: its settings do. 0 = they do not either.
-func (r *record) credits() int {
+func (r *runLine) credits() int {
 	c := config.Default()
 	for _, v := range slices.Concat(r.Fixed, r.Varied) {
-		key := config.Renamed(v.Key)
+		key := config.CurrentKey(v.Key)
 		if _, is := c.Setting(key); !is {
 			continue // of the bed, or a load
 		}
@@ -82,14 +82,14 @@ func (r *record) credits() int {
 	if c.Complete() != nil {
 		return 0
 	}
-	return c.Credits()
+	return c.CreditPerBU()
 }
 
 // outcome is what a sweep reads of a run's report beside its figures, by the names that docs/report.md explains.
 type outcome struct {
-	Accounts bool    `json:"accounting_ok"`
-	Timeline []phase `json:"timeline"`
-	Builders []struct {
+	AccountsOK bool    `json:"accounting_ok"`
+	Timeline   []phase `json:"timeline"`
+	Builders   []struct {
 		Rate float64 `json:"rate_hz"`
 	} `json:"builders"`
 	Nodes []struct {
@@ -103,8 +103,8 @@ type outcome struct {
 	} `json:"testbed"`
 }
 
-// undisturbed says of a run that was to be disturbed why it was not, or "".
-func (o *outcome) undisturbed() string {
+// whyUndisturbed says of a run that was to be disturbed why it was not, or "".
+func (o *outcome) whyUndisturbed() string {
 	if o.Testbed != nil {
 		for _, d := range o.Testbed.Disturbances {
 			if d.Error != "" {
@@ -119,7 +119,7 @@ func (o *outcome) undisturbed() string {
 func (o *outcome) counters() map[string]uint64 {
 	sums := map[string]uint64{}
 	for _, n := range o.Nodes {
-		node.Counters().Sum(sums, n.Counters)
+		node.Counters().AddReport(sums, n.Counters)
 	}
 	return sums
 }
@@ -141,35 +141,36 @@ func ReportFields() []string {
 	for f := range reflect.TypeFor[outcome]().Fields() {
 		out = append(out, f.Tag.Get("json"))
 	}
-	for _, figure := range reported() {
+	for _, figure := range reportedFigures() {
 		name, _, _ := strings.Cut(figure, ".")
 		out = append(out, name)
 	}
 	return out
 }
 
-// measured is a run with what came of it.
-type measured struct {
-	*record
-	out     outcome
+// measuredRun is a run with what came of it.
+type measuredRun struct {
+	*runLine
+	report  outcome
 	figures trial.Figures // of the report by their names there, of the set-up as "setup.nodes", and what follows from both
 }
 
-// measure reads a run's line. It says false where the run is no result: it has no figures but those of its set-up then.
-func measure(rec *record) (*measured, bool) {
-	m := &measured{record: rec, figures: trial.Figures{}}
+// parseRun reads a run's line. It says false where the run is no result: it has no figures but those of its set-up
+// then.
+func parseRun(rec *runLine) (*measuredRun, bool) {
+	m := &measuredRun{runLine: rec, figures: trial.Figures{}}
 	text, _ := json.Marshal(&rec.Setup) // of numbers and words: it cannot fail
 	for name, v := range trial.Flatten(text) {
 		m.figures["setup."+name] = v
 	}
-	m.known("setup.fragment_mean", rec.Setup.FragmentMean)
-	m.known("setup.credits", float64(rec.Setup.Credits))
-	m.known("port_gbps", rec.Setup.Port/1e9)
-	m.known("offered_gbps", rec.Setup.Rate*rec.Setup.EventBits/1e9)
-	if rec.Error != "" || json.Unmarshal(rec.Report, &m.out) != nil {
+	m.setIfNonZero("setup.fragment_mean", rec.Setup.FragmentMean)
+	m.setIfNonZero("setup.credits", float64(rec.Setup.Credits))
+	m.setIfNonZero("port_gbps", rec.Setup.PortBps/1e9)
+	m.setIfNonZero("offered_gbps", rec.Setup.Rate*rec.Setup.EventBits/1e9)
+	if rec.Error != "" || json.Unmarshal(rec.Report, &m.report) != nil {
 		return m, false
 	}
-	for _, name := range reported() {
+	for _, name := range reportedFigures() {
 		m.figures[name] = 0 // what a report leaves out
 	}
 	maps.Copy(m.figures, trial.Flatten(rec.Report))
@@ -177,37 +178,37 @@ func measure(rec *record) (*measured, bool) {
 	return m, true
 }
 
-// known keeps a figure that is zero only where it is not known or was not asked for.
-func (m *measured) known(name string, v float64) {
+// setIfNonZero keeps a figure that is zero only where it is not known or was not asked for.
+func (m *measuredRun) setIfNonZero(name string, v float64) {
 	if m.figures[name] = v; v == 0 {
 		delete(m.figures, name)
 	}
 }
 
 // derive adds the figures that follow from those of the report.
-func (m *measured) derive() {
+func (m *measuredRun) derive() {
 	f := m.figures
 	gbps := f["goodput_gbps"]
-	f["port_built_gbps"] = gbps * m.Setup.Cross // what crossed the busiest port
+	f["port_built_gbps"] = gbps * m.Setup.CrossingShare // what crossed the busiest port
 	if port := f["port_gbps"]; port > 0 {
 		f["efficiency"] = f["port_built_gbps"] / port
-		f["efficiency_all"] = gbps * m.Setup.All / port // with what a node sent to itself
+		f["efficiency_all"] = gbps * m.Setup.TotalShare / port // with what a node sent to itself
 	}
 	f["resent_share"] = f["chunks_resent"] / max(f["chunks_sent"], 1)
 	f["lost_share"] = (f["events_incomplete"] + f["events_discarded"]) / max(f["events_triggered"], 1)
-	if m.out.Testbed != nil {
-		f["switch_dropped_share"] = m.out.Testbed.DroppedShare
+	if m.report.Testbed != nil {
+		f["switch_dropped_share"] = m.report.Testbed.DroppedShare
 	}
 	if rate := f["event_rate_hz"]; rate > 0 {
 		f["event_ns"] = 1e9 / rate // from one event to the next
 	}
-	sums := m.out.counters()
+	sums := m.report.counters()
 	for _, c := range node.Counters() {
 		f["counters."+c.Name] = float64(sums[c.Name])
 	}
-	m.apart()
+	m.addCounterSpreads()
 	var rates []float64
-	for _, b := range m.out.Builders {
+	for _, b := range m.report.Builders {
 		rates = append(rates, b.Rate)
 	}
 	if s := trial.SpreadOf(rates); s.N > 0 { // the median is what a unit has that nobody disturbs
@@ -215,25 +216,25 @@ func (m *measured) derive() {
 	}
 }
 
-// apart adds by how much the node that counted most of a thing differs from the one that counted least: 0 where all
-// are equal. A counter that a node's report leaves out is 0.
-func (m *measured) apart() {
-	if len(m.out.Nodes) == 0 {
+// addCounterSpreads adds by how much the node that counted most of a thing differs from the one that counted least: 0
+// where all are equal. A counter that a node's report leaves out is 0.
+func (m *measuredRun) addCounterSpreads() {
+	if len(m.report.Nodes) == 0 {
 		return
 	}
 	for _, c := range node.Counters() {
 		least, most := ^uint64(0), uint64(0)
-		for _, n := range m.out.Nodes {
+		for _, n := range m.report.Nodes {
 			least, most = min(least, n.Counters[c.Name]), max(most, n.Counters[c.Name])
 		}
 		m.figures["apart."+c.Name] = float64(most - least)
 	}
 }
 
-// read returns the runs that are results, and those that are not.
-func (r *results) read() (good []*measured, failed []*record) {
-	for _, rec := range r.last() {
-		if m, ok := measure(rec); ok {
+// splitRuns returns the runs that are results, and those that are not.
+func (r *results) splitRuns() (good []*measuredRun, failed []*runLine) {
+	for _, rec := range r.latestRuns() {
+		if m, ok := parseRun(rec); ok {
 			good = append(good, m)
 		} else {
 			failed = append(failed, rec)
@@ -251,7 +252,7 @@ func (r *results) rounds() trial.Rounds {
 		}
 		at[round][thing] = f
 	}
-	good, _ := r.read()
+	good, _ := r.splitRuns()
 	for _, m := range good {
 		set(m.Round, m.Cell, m.figures)
 	}
@@ -276,7 +277,7 @@ func (r *results) verdicts() []trial.Verdict {
 }
 
 // value of a setting that the file varies or fixes.
-func (r *record) value(key string) string {
+func (r *runLine) value(key string) string {
 	for _, v := range slices.Concat(r.Varied, r.Fixed) {
 		if v.Key == key {
 			return v.Text

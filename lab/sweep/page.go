@@ -29,7 +29,7 @@ type reference struct {
 // pageData is what results come to, as page and table need it.
 type pageData struct {
 	*results
-	good     int
+	goodRuns int
 	total    int
 	failures []failure
 	groups   []*group
@@ -37,19 +37,19 @@ type pageData struct {
 }
 
 func newPageData(r *results) *pageData {
-	good, failed := r.read()
+	good, failed := r.splitRuns()
 	o := &pageData{
-		results: r,
-		good:    len(good),
-		total:   len(good) + len(failed),
-		groups:  groups(good, failed),
+		results:  r,
+		goodRuns: len(good),
+		total:    len(good) + len(failed),
+		groups:   groups(good, failed),
 	}
 	for _, rec := range failed {
 		o.failures = append(o.failures, failure{rec.Cell, rec.Round, rec.Error})
 	}
 	if n := len(r.Starts); n > 0 {
 		o.total = max(o.total, r.Starts[n-1].Rounds*len(r.Starts[n-1].Cells)) // fewer rounds may be asked for than there are
-		arrange(o.groups, r.Starts[0].Cells)
+		sortGroups(o.groups, r.Starts[0].Cells)
 	}
 	o.table = tableOf(o.groups)
 	return o
@@ -143,7 +143,7 @@ const aboutPhases = "The last phases of one run of each kind: a row for each rea
 
 // lead says how much was measured, and when.
 func (o *pageData) lead() string {
-	lead := fmt.Sprintf("%d of %d runs have a result", o.good, o.total)
+	lead := fmt.Sprintf("%d of %d runs have a result", o.goodRuns, o.total)
 	if n := len(o.failures); n > 0 {
 		lead += fmt.Sprintf(", %d failed", n)
 	}
@@ -225,7 +225,7 @@ func tableOf(all []*group) page.Table {
 		}) {
 		most := 0.0
 		for _, g := range all {
-			if s, ok := g.over(m); ok {
+			if s, ok := g.spreadOf(m); ok {
 				most = max(most, s.Max)
 			}
 		}
@@ -233,7 +233,7 @@ func tableOf(all []*group) page.Table {
 			continue
 		}
 		add(m.title+", "+m.unit, func(g *group) page.Cell {
-			s, _ := g.over(m)
+			s, _ := g.spreadOf(m)
 			return page.SpreadCell(s)
 		})
 	}
@@ -267,8 +267,8 @@ const (
 	mostTimelines = 8
 	// mostPhases of one timeline: more cannot be told apart on a screen.
 	mostPhases = 1500
-	// goodSize of a system on a timeline: as many rows as are read at a glance.
-	goodSize = 8
+	// preferredRUs of a system on a timeline: as many rows as are read at a glance.
+	preferredRUs = 8
 )
 
 // timelines picks a run of each discipline with each barrier, of a size that can be looked at.
@@ -277,7 +277,7 @@ func timelines(all []*group) []page.Timeline {
 	best := map[kind]*group{}
 	var order []kind
 	for _, g := range all {
-		if len(g.runs) == 0 || len(g.runs[len(g.runs)-1].out.Timeline) == 0 {
+		if len(g.runs) == 0 || len(g.runs[len(g.runs)-1].report.Timeline) == 0 {
 			continue
 		}
 		k := kind{g.setup.Discipline, g.setup.Barrier}
@@ -293,12 +293,14 @@ func timelines(all []*group) []page.Timeline {
 	for _, k := range order[:min(len(order), mostTimelines)] {
 		g := best[k]
 		run := g.runs[len(g.runs)-1]
-		out = append(out, timelineOf(fmt.Sprintf("%s, round %d", label(g, "", true), run.Round), run.out.Timeline))
+		out = append(out, timelineOf(fmt.Sprintf("%s, round %d", label(g, "", true), run.Round), run.report.Timeline))
 	}
 	return out
 }
 
-func distanceFromGoodSize(g *group) int { return max(g.setup.RUs-goodSize, goodSize-g.setup.RUs) }
+func distanceFromGoodSize(g *group) int {
+	return max(g.setup.RUs-preferredRUs, preferredRUs-g.setup.RUs)
+}
 
 // timelineOf lays the phases from the moment from which all readout units have theirs.
 func timelineOf(title string, all []phase) page.Timeline {

@@ -6,46 +6,48 @@ import (
 	"ringlet/event/placing"
 )
 
-// flows is what one event brings to the busiest port, as shares of the event: what crosses it, and that with what a
-// node sends itself.
-type flows struct{ cross, all float64 }
+// portShares is what one event brings to the busiest port, as shares of the event: what crosses it, and that with what
+// a node sends itself.
+type portShares struct{ crossing, total float64 }
 
-// portFlows assumes what the disciplines bring about: every builder unit builds the same number of events, every
-// source has the same part of each. Node i is on host i mod hosts; readout units are on the first nodes, builder
+// computePortShares assumes what the disciplines bring about: every builder unit builds the same number of events,
+// every source has the same part of each. Node i is on host i mod hosts; readout units are on the first nodes, builder
 // units on the last. A port carries both directions at the same time, so the busier one counts.
-func portFlows(nodes int, d placing.Division, bus, hosts int) flows {
+func computePortShares(nodes int, d placing.Division, bus, hosts int) portShares {
 	rus := d.Units()
 	if nodes < 1 || rus < 1 || bus < 1 || hosts < 1 {
-		return flows{}
+		return portShares{}
 	}
 	hosts = min(hosts, nodes)
 	readers, builders := make([]float64, hosts), make([]float64, hosts)
 	for i := range rus {
-		readers[i%hosts] += float64(d.Count(i))
+		readers[i%hosts] += float64(d.SourceCount(i))
 	}
 	for i := nodes - bus; i < nodes; i++ {
 		builders[i%hosts]++
 	}
 	n, m := float64(d.Sources()), float64(bus)
-	var out flows
+	var out portShares
 	for h := range hosts {
 		in, sent := builders[h]/m, readers[h]/n
 		local := in * sent
-		out.cross = max(out.cross, in-local, sent-local)
-		out.all = max(out.all, in, sent)
+		out.crossing = max(out.crossing, in-local, sent-local)
+		out.total = max(out.total, in, sent)
 	}
 	return out
 }
 
 // hosts that a cell's nodes are on: as many as the test bed has, or one for each.
 func (c *Cell) hosts() int {
-	if c.Ground.Hosts > 0 {
-		return min(c.Ground.Hosts, c.Config.Nodes)
+	if c.BedSummary.Hosts > 0 {
+		return min(c.BedSummary.Hosts, c.Config.Nodes)
 	}
 	return c.Config.Nodes
 }
 
-func (c *Cell) flows() flows { return portFlows(c.Config.Nodes, c.division(), c.Config.BUs, c.hosts()) }
+func (c *Cell) portShares() portShares {
+	return computePortShares(c.Config.Nodes, c.division(), c.Config.BUs, c.hosts())
+}
 
 // division is the sources of each readout unit; of a file, whose sources only its reader knows, one of each.
 func (c *Cell) division() placing.Division {
@@ -55,13 +57,13 @@ func (c *Cell) division() placing.Division {
 	return placing.EvenDivision(c.Config.RUs, 1)
 }
 
-// Crosses is the share of what is built that goes from one process to another. A node with both units sends its own
-// builder unit its part of one of m MEPs, so of n folded nodes it is (n-1)/n.
-func (c *Cell) Crosses() float64 {
+// CrossingShare is the share of what is built that goes from one process to another. A node with both units sends its
+// own builder unit its part of one of m MEPs, so of n folded nodes it is (n-1)/n.
+func (c *Cell) CrossingShare() float64 {
 	d, m := c.division(), c.Config.BUs
 	local := 0
 	for ru := max(0, c.Config.Nodes-m); ru < d.Units(); ru++ {
-		local += d.Count(ru)
+		local += d.SourceCount(ru)
 	}
 	return 1 - float64(local)/float64(d.Sources()*m)
 }
@@ -69,7 +71,7 @@ func (c *Cell) Crosses() float64 {
 // eventBits is the mean size of an event with its share of a MEP's headers, or 0 where only an input or a simulated
 // detector knows.
 func (c *Cell) eventBits() float64 {
-	if c.Config.Input != "" || c.Config.Simulated() {
+	if c.Config.Input != "" || c.Config.SimulatesDetector() {
 		return 0
 	}
 	ordinary := c.Config
@@ -78,7 +80,7 @@ func (c *Cell) eventBits() float64 {
 	mean := float64(low+high) / 2
 	if d := c.Config.Debug; d.LargeEvery > 0 { // one readout unit's part of one MEP in so many
 		all := c.division()
-		mean *= 1 + float64((d.LargeFactor-1)*all.Count(d.LargeRU))/float64(all.Sources()*d.LargeEvery)
+		mean *= 1 + float64((d.LargeFactor-1)*all.SourceCount(d.LargeRU))/float64(all.Sources()*d.LargeEvery)
 	}
 	return mean * 8 / float64(c.Config.Packing)
 }
@@ -86,6 +88,6 @@ func (c *Cell) eventBits() float64 {
 // portBitsPerEvent is what an event brings to the busiest port. One node alone has nothing that crosses a port, so all
 // counts.
 func portBitsPerEvent(c *Cell) float64 {
-	f := c.flows()
-	return c.eventBits() * cmp.Or(f.cross, f.all)
+	f := c.portShares()
+	return c.eventBits() * cmp.Or(f.crossing, f.total)
 }

@@ -23,62 +23,62 @@ const (
 	kindReference = "reference"
 )
 
-// start is the line that a sweep writes when it begins or is resumed.
-type start struct {
-	Kind    string        `json:"kind"`
-	Name    string        `json:"name"`
-	File    string        `json:"file"`
-	Command string        `json:"command,omitempty"`
-	Hash    string        `json:"hash"`           // SHA-256 of the file
-	Beds    string        `json:"beds,omitempty"` // SHA-256 of the files of test beds that it names, if any
-	Text    string        `json:"text"`
-	Rounds  int           `json:"rounds"`
-	Cells   []string      `json:"cells"` // in the order of the file
-	Started time.Time     `json:"started"`
-	Machine page.Machine  `json:"machine"`
-	Bounds  []trial.Bound `json:"bounds,omitempty"`
+// startLine is the line that a sweep writes when it begins or is resumed.
+type startLine struct {
+	Kind     string        `json:"kind"`
+	Name     string        `json:"name"`
+	File     string        `json:"file"`
+	Command  string        `json:"command,omitempty"`
+	Hash     string        `json:"hash"`           // SHA-256 of the file
+	BedsHash string        `json:"beds,omitempty"` // SHA-256 of the files of test beds that it names, if any
+	Text     string        `json:"text"`
+	Rounds   int           `json:"rounds"`
+	Cells    []string      `json:"cells"` // in the order of the file
+	Started  time.Time     `json:"started"`
+	Machine  page.Machine  `json:"machine"`
+	Bounds   []trial.Bound `json:"bounds,omitempty"`
 }
 
-// record is the line of one run.
-type record struct {
-	Kind     string          `json:"kind"`
-	Series   string          `json:"series"`
-	Cell     string          `json:"cell"`
-	Round    int             `json:"round"`
-	Varied   []Value         `json:"varied"`
-	Fixed    []Value         `json:"fixed"`
-	Setup    setup           `json:"setup"`
-	Args     []string        `json:"args"`
-	Started  time.Time       `json:"started"`
-	WallS    float64         `json:"wall_s"`                // of the process, from start to end
-	Others   *float64        `json:"others_cpus,omitempty"` // processors that other programs used; nil: not known
-	ExitCode int             `json:"exit_code"`
-	Error    string          `json:"error,omitempty"` // a sentence: the run is no result
-	Report   json.RawMessage `json:"report,omitempty"`
+// runLine is the line of one run.
+type runLine struct {
+	Kind      string          `json:"kind"`
+	Series    string          `json:"series"`
+	Cell      string          `json:"cell"`
+	Round     int             `json:"round"`
+	Varied    []Value         `json:"varied"`
+	Fixed     []Value         `json:"fixed"`
+	Setup     setup           `json:"setup"`
+	Args      []string        `json:"args"`
+	Started   time.Time       `json:"started"`
+	WallS     float64         `json:"wall_s"`                // of the process, from start to end
+	OtherCPUs *float64        `json:"others_cpus,omitempty"` // processors that other programs used; nil: not known
+	ExitCode  int             `json:"exit_code"`
+	Error     string          `json:"error,omitempty"` // a sentence: the run is no result
+	Report    json.RawMessage `json:"report,omitempty"`
 }
 
 // referenceLine is the line of a reference, measured between runs.
 type referenceLine struct {
-	Kind    string        `json:"kind"`
-	Name    string        `json:"name"`
-	Series  string        `json:"series,omitempty"` // whose bed it was measured in
-	Started time.Time     `json:"started"`
-	Gbps    float64       `json:"gbps"`
-	Others  *float64      `json:"others_cpus,omitempty"` // as of a run
-	Error   string        `json:"error,omitempty"`
-	Round   int           `json:"round,omitempty"`   // of one that the file names: it belongs to the runs of that round
-	Figures trial.Figures `json:"figures,omitempty"` // all of one that the file names
+	Kind      string        `json:"kind"`
+	Name      string        `json:"name"`
+	Series    string        `json:"series,omitempty"` // whose bed it was measured in
+	Started   time.Time     `json:"started"`
+	Gbps      float64       `json:"gbps"`
+	OtherCPUs *float64      `json:"others_cpus,omitempty"` // as of a run
+	Error     string        `json:"error,omitempty"`
+	Round     int           `json:"round,omitempty"`   // of one that the file names: it belongs to the runs of that round
+	Figures   trial.Figures `json:"figures,omitempty"` // all of one that the file names
 }
 
 // results is everything in a results.jsonl.
 type results struct {
-	Starts     []start
-	Runs       []record
+	Starts     []startLine
+	Runs       []runLine
 	References []referenceLine
 }
 
-// done says which runs have a result. One that failed is run again when its sweep is resumed.
-func (r *results) done() map[turnKey]bool {
+// doneTurns says which runs have a result. One that failed is run again when its sweep is resumed.
+func (r *results) doneTurns() map[turnKey]bool {
 	out := map[turnKey]bool{}
 	for i := range r.Runs {
 		one := &r.Runs[i]
@@ -90,10 +90,10 @@ func (r *results) done() map[turnKey]bool {
 	return out
 }
 
-// last leaves of the runs that were repeated after a failure the latest.
-func (r *results) last() []*record {
+// latestRuns leaves of the runs that were repeated after a failure the latest.
+func (r *results) latestRuns() []*runLine {
 	at := map[turnKey]int{}
-	var out []*record
+	var out []*runLine
 	for i := range r.Runs {
 		one := &r.Runs[i]
 		k := turnKey{one.Cell, one.Round}
@@ -174,12 +174,12 @@ func appendLine[T any](to *[]T, text []byte) error {
 	return nil
 }
 
-// log is a results.jsonl that is being written. Each line is on the disk before the next run begins.
-type log struct{ file *os.File }
+// resultsLog is a results.jsonl that is being written. Each line is on the disk before the next run begins.
+type resultsLog struct{ file *os.File }
 
 // openLog creates the file for a sweep, or continues it. Nobody else can until it is closed: two at a time would write
 // over each other's lines and disturb each other's runs.
-func openLog(path string, of *Sweep, resume bool) (*log, *results, error) {
+func openLog(path string, of *Sweep, resume bool) (*resultsLog, *results, error) {
 	how := os.O_RDWR
 	if !resume {
 		how |= os.O_CREATE
@@ -190,16 +190,17 @@ func openLog(path string, of *Sweep, resume bool) (*log, *results, error) {
 	} else if err != nil {
 		return nil, nil, err
 	}
-	l := &log{f}
-	was, err := l.begin(path, of, resume)
+	l := &resultsLog{f}
+	was, err := l.readExisting(path, of, resume)
 	if err != nil {
 		return nil, nil, errors.Join(err, l.close())
 	}
 	return l, was, nil
 }
 
-// begin takes the file and reads what is in it. An empty one is that of a sweep that was killed before its first line.
-func (l *log) begin(path string, of *Sweep, resume bool) (*results, error) {
+// readExisting takes the file and reads what is in it. An empty one is that of a sweep that was killed before its first
+// line.
+func (l *resultsLog) readExisting(path string, of *Sweep, resume bool) (*results, error) {
 	if err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, &ResultsError{File: path,
 			Why: "is being written by another sweep: wait for its end, or give another --out"}
@@ -217,7 +218,7 @@ func (l *log) begin(path string, of *Sweep, resume bool) (*results, error) {
 	}
 	was, completeLen, err := parseResults(path, text)
 	if err == nil {
-		err = was.continues(path, of)
+		err = was.checkContinues(path, of)
 	}
 	if err != nil {
 		return nil, err
@@ -229,8 +230,8 @@ func (l *log) begin(path string, of *Sweep, resume bool) (*results, error) {
 	return was, err
 }
 
-// continues says why these are no results of the sweep, or nil.
-func (r *results) continues(path string, s *Sweep) error {
+// checkContinues says why these are no results of the sweep, or nil.
+func (r *results) checkContinues(path string, s *Sweep) error {
 	if len(r.Starts) == 0 {
 		return &ResultsError{File: path, Why: "has no first line that says which sweep it is of"}
 	}
@@ -239,15 +240,15 @@ func (r *results) continues(path string, s *Sweep) error {
 		switch was := &r.Starts[i]; {
 		case was.Hash != s.Hash:
 			return &ResultsError{File: path, Why: fmt.Sprintf(changed, "a sweep file", was.Hash, s.Hash)}
-		case was.Beds != "" && was.Beds != s.Beds: // results from before 2026-11-21 do not have it
-			return &ResultsError{File: path, Why: fmt.Sprintf(changed, "a test bed's file", was.Beds, s.Beds)}
+		case was.BedsHash != "" && was.BedsHash != s.BedsHash: // results from before 2026-11-21 do not have it
+			return &ResultsError{File: path, Why: fmt.Sprintf(changed, "a test bed's file", was.BedsHash, s.BedsHash)}
 		}
 	}
 	return nil
 }
 
 // add writes a line and waits until it is on the disk.
-func (l *log) add(line any) error {
+func (l *resultsLog) add(line any) error {
 	text, err := json.Marshal(line)
 	if err != nil {
 		return err
@@ -258,4 +259,4 @@ func (l *log) add(line any) error {
 	return l.file.Sync()
 }
 
-func (l *log) close() error { return l.file.Close() }
+func (l *resultsLog) close() error { return l.file.Close() }

@@ -27,16 +27,16 @@ type Config struct {
 	// Spawn makes one run and returns its report: what the program prints on standard output, run with the arguments of
 	// the turn's cell. Who makes the run otherwise goes by the cell's configuration.
 	Spawn func(ctx context.Context, t Turn) ([]byte, error)
-	// Reference measures what the place of a cell's runs can carry at most; nil = no references.
-	Reference func(ctx context.Context, c *Cell) ([]Measured, error)
-	// Measure takes a reference that the file names; nil where the file may name none.
-	Measure  func(ctx context.Context, name string) (trial.Figures, error)
-	Progress func(Progress) // may be nil
-	Notify   func(string)   // of what whoever reads the results should know; may be nil
+	// MeasureReferences measures what the place of a cell's runs can carry at most; nil = no references.
+	MeasureReferences func(ctx context.Context, c *Cell) ([]ReferenceGoodput, error)
+	// MeasureNamed takes a reference that the file names; nil where the file may name none.
+	MeasureNamed func(ctx context.Context, name string) (trial.Figures, error)
+	Progress     func(Progress) // may be nil
+	Notify       func(string)   // of what whoever reads the results should know; may be nil
 }
 
-// Measured is one reference.
-type Measured struct {
+// ReferenceGoodput is one reference.
+type ReferenceGoodput struct {
 	Name string
 	Gbps float64
 }
@@ -44,17 +44,17 @@ type Measured struct {
 // Progress is how far a sweep is, before a run and after the last.
 type Progress struct {
 	Done, Total int
-	What        string // what is under way
-	Failed      string // the sentence of the run before, if it failed
+	UnderWay    string // what is under way
+	LastFailure string // the sentence of the run before, if it failed
 	Remaining   time.Duration
 }
 
 // Summary is what a sweep came to.
 type Summary struct {
 	Dir         string
-	Runs        int // with a result, earlier ones included
-	Failed      int
-	Total       int
+	GoodRuns    int // with a result, earlier ones included
+	FailedRuns  int
+	TotalRuns   int
 	Interrupted bool
 
 	results *results
@@ -78,19 +78,19 @@ const (
 	// runTimeoutMargin is how much longer than its duration a run may take: more than all its own time-outs together.
 	runTimeoutMargin = 90 * time.Second
 	// unbounded runs end by their events; they get this long.
-	unboundedLimit = 10 * time.Minute
+	unboundedRunTimeout = 10 * time.Minute
 )
 
 // session is a sweep under way.
 type session struct {
-	cfg     Config
-	sweep   *Sweep
-	log     *log
-	results *results
-	rounds  int
-	todo    []Turn
-	extra   time.Duration // of the runs so far, beside their durations
-	ran     int
+	cfg            Config
+	sweep          *Sweep
+	log            *resultsLog
+	results        *results
+	rounds         int
+	remainingTurns []Turn
+	overheadSum    time.Duration // of the runs so far, beside their durations
+	runsDone       int
 }
 
 // Run runs what is left of a sweep, and leaves in the directory what there is, however it ends. The error is of the
@@ -110,24 +110,24 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 		return nil, err
 	}
 	for _, o := range outputs {
-		_ = os.Remove(filepath.Join(cfg.Dir, o.name) + page.Unsaved) // of a sweep that was killed; most left none
+		_ = os.Remove(filepath.Join(cfg.Dir, o.name) + page.UnsavedSuffix) // of a sweep that was killed; most left none
 	}
 	all := s.order(run.rounds)
-	done := run.results.done()
+	done := run.results.doneTurns()
 	for _, t := range all {
 		if !done[turnKey{t.name(), t.Round}] {
-			run.todo = append(run.todo, t)
+			run.remainingTurns = append(run.remainingTurns, t)
 		}
 	}
 	err = run.runAll(ctx)
 	err = errors.Join(err, run.log.close(), run.write())
-	good, failed := run.results.read()
+	good, failed := run.results.splitRuns()
 	total := max(run.rounds*len(s.Cells), len(good)+len(failed)) // fewer rounds may be asked for than there are
 	return &Summary{
 		Dir:         cfg.Dir,
-		Runs:        len(good),
-		Failed:      len(failed),
-		Total:       total,
+		GoodRuns:    len(good),
+		FailedRuns:  len(failed),
+		TotalRuns:   total,
 		Interrupted: ctx.Err() != nil,
 		results:     run.results,
 	}, err
@@ -135,18 +135,18 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 
 // start writes down what the runs that follow are of.
 func (s *session) start() error {
-	start := start{
-		Kind:    kindSweep,
-		Name:    s.sweep.Name,
-		File:    s.sweep.File,
-		Command: s.cfg.Command,
-		Hash:    s.sweep.Hash,
-		Beds:    s.sweep.Beds,
-		Text:    s.sweep.Text,
-		Rounds:  s.rounds,
-		Started: time.Now(),
-		Machine: page.ThisMachine(s.cfg.Version).ForProcesses(s.sweep.processes()),
-		Bounds:  s.sweep.Bounds,
+	start := startLine{
+		Kind:     kindSweep,
+		Name:     s.sweep.Name,
+		File:     s.sweep.File,
+		Command:  s.cfg.Command,
+		Hash:     s.sweep.Hash,
+		BedsHash: s.sweep.BedsHash,
+		Text:     s.sweep.Text,
+		Rounds:   s.rounds,
+		Started:  time.Now(),
+		Machine:  page.ThisMachine(s.cfg.Version).ForProcesses(s.sweep.maxProcesses()),
+		Bounds:   s.sweep.Bounds,
 	}
 	for i := range s.sweep.Cells {
 		start.Cells = append(start.Cells, s.sweep.Cells[i].ID)
@@ -164,23 +164,23 @@ func (s *session) start() error {
 // runAll runs the turns that are left, with references in between. It returns early when ctx ends. Where none is left
 // nothing starts: all there is to do is to make the outputs anew.
 func (s *session) runAll(ctx context.Context) error {
-	if len(s.todo) == 0 {
+	if len(s.remainingTurns) == 0 {
 		return nil
 	}
 	if err := s.start(); err != nil {
 		return err
 	}
 	failed, runs := "", 0
-	for i, t := range s.todo {
+	for i, t := range s.remainingTurns {
 		if every := s.sweep.ReferenceEvery; t.Cell != nil && every > 0 && runs%every == 0 {
-			if err := s.reference(ctx, t.Cell); err != nil {
+			if err := s.measureReferences(ctx, t.Cell); err != nil {
 				return err
 			}
 		}
 		s.progress(i, t.name(), failed)
 		var line any
 		if t.Cell == nil {
-			failed, line = s.runNamed(ctx, t)
+			failed, line = s.measureNamed(ctx, t)
 		} else {
 			runs++
 			failed, line = s.turn(ctx, t)
@@ -191,18 +191,18 @@ func (s *session) runAll(ctx context.Context) error {
 		if err := s.log.add(line); err != nil {
 			return err
 		}
-		if last := i+1 == len(s.todo); !last && s.todo[i+1].Round != t.Round {
+		if last := i+1 == len(s.remainingTurns); !last && s.remainingTurns[i+1].Round != t.Round {
 			if err := s.write(); err != nil { // a look at whole rounds while the rest goes on
 				return err
 			}
 		}
 	}
-	s.progress(len(s.todo), "", failed)
+	s.progress(len(s.remainingTurns), "", failed)
 	return nil
 }
 
-// processes is the most that a run of the sweep has at work.
-func (s *Sweep) processes() int {
+// maxProcesses is the most that a run of the sweep has at work.
+func (s *Sweep) maxProcesses() int {
 	most := 0
 	for i := range s.Cells {
 		most = max(most, s.Cells[i].Config.Nodes)
@@ -215,20 +215,20 @@ func (s *session) progress(i int, what, failed string) {
 		return
 	}
 	each := overheadGuess
-	if s.ran > 0 {
-		each = s.extra / time.Duration(s.ran)
+	if s.runsDone > 0 {
+		each = s.overheadSum / time.Duration(s.runsDone)
 	}
 	var remaining time.Duration
-	for _, t := range s.todo[i:] {
+	for _, t := range s.remainingTurns[i:] {
 		remaining += t.duration() + each
 	}
 	all := (len(s.sweep.Cells) + len(s.sweep.References)) * s.rounds
 	s.cfg.Progress(Progress{
-		Done:      all - len(s.todo) + i,
-		Total:     all,
-		What:      what,
-		Failed:    failed,
-		Remaining: remaining,
+		Done:        all - len(s.remainingTurns) + i,
+		Total:       all,
+		UnderWay:    what,
+		LastFailure: failed,
+		Remaining:   remaining,
 	})
 }
 
@@ -238,7 +238,7 @@ func (s *session) turn(ctx context.Context, t Turn) (failed string, line any) {
 	rec := t.Cell.attempt(ctx, func(ctx context.Context) ([]byte, error) { return s.cfg.Spawn(ctx, t) })
 	rec.Round = t.Round
 	took := time.Duration(rec.WallS * float64(time.Second))
-	s.extra, s.ran = s.extra+max(0, took-t.Cell.Config.Duration), s.ran+1
+	s.overheadSum, s.runsDone = s.overheadSum+max(0, took-t.Cell.Config.Duration), s.runsDone+1
 	if ctx.Err() != nil {
 		return "", nil
 	}
@@ -247,14 +247,14 @@ func (s *session) turn(ctx context.Context, t Turn) (failed string, line any) {
 }
 
 // attempt makes one run, within the time that it may take.
-func (c *Cell) attempt(ctx context.Context, spawn func(context.Context) ([]byte, error)) *record {
+func (c *Cell) attempt(ctx context.Context, spawn func(context.Context) ([]byte, error)) *runLine {
 	limit := c.Config.Duration + runTimeoutMargin
 	if c.Config.Duration == 0 {
-		limit = unboundedLimit
+		limit = unboundedRunTimeout
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	rec := &record{
+	rec := &runLine{
 		Kind:    kindRun,
 		Series:  c.Series,
 		Cell:    c.ID,
@@ -267,7 +267,7 @@ func (c *Cell) attempt(ctx context.Context, spawn func(context.Context) ([]byte,
 	others := measureOtherLoad()
 	out, err := spawn(bounded)
 	rec.WallS = time.Since(rec.Started).Seconds()
-	rec.Others = optional(others())
+	rec.OtherCPUs = nilIfUnknown(others())
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
 		rec.ExitCode = ended.ExitCode()
@@ -293,7 +293,7 @@ func (c *Cell) Measure(ctx context.Context, spawn func(context.Context) ([]byte,
 	if rec.Error != "" {
 		return nil, errors.Join(ctx.Err(), fmt.Errorf("the run %s: %s", c.ID, rec.Error))
 	}
-	m, _ := measure(rec)
+	m, _ := parseRun(rec)
 	return m.figures, nil
 }
 
@@ -323,13 +323,13 @@ func readReport(out []byte) (json.RawMessage, error) {
 		}
 		report["counters"], _ = json.Marshal(counters) // of strings and numbers: it cannot fail
 	}
-	if parsed.Accounts {
+	if parsed.AccountsOK {
 		delete(report, "accounts")
 	}
 	text, err := json.Marshal(report)
-	switch why := parsed.undisturbed(); {
+	switch why := parsed.whyUndisturbed(); {
 	case err != nil:
-	case !parsed.Accounts:
+	case !parsed.AccountsOK:
 		err = errNoBalance
 	case why != "":
 		err = fmt.Errorf("was to be disturbed and was not: %s", why)
@@ -337,18 +337,18 @@ func readReport(out []byte) (json.RawMessage, error) {
 	return text, err
 }
 
-// reference measures and writes down. One that fails is a line with its sentence, and nothing more.
-func (s *session) reference(ctx context.Context, c *Cell) error {
-	if s.cfg.Reference == nil {
+// measureReferences measures and writes down. One that fails is a line with its sentence, and nothing more.
+func (s *session) measureReferences(ctx context.Context, c *Cell) error {
+	if s.cfg.MeasureReferences == nil {
 		return nil
 	}
 	began, why := time.Now(), ""
-	all, err := s.cfg.Reference(ctx, c)
+	all, err := s.cfg.MeasureReferences(ctx, c)
 	switch interrupted := ctx.Err() != nil; {
 	case interrupted:
 		all = nil
 	case err != nil:
-		all, why = []Measured{{Name: "TCP"}}, err.Error()
+		all, why = []ReferenceGoodput{{Name: "TCP"}}, err.Error()
 	}
 	for _, m := range all {
 		ref := referenceLine{
@@ -367,8 +367,8 @@ func (s *session) reference(ctx context.Context, c *Cell) error {
 	return nil
 }
 
-// runNamed runs a reference that the file names.
-func (s *session) runNamed(ctx context.Context, t Turn) (failed string, line any) {
+// measureNamed runs a reference that the file names.
+func (s *session) measureNamed(ctx context.Context, t Turn) (failed string, line any) {
 	ref := referenceLine{
 		Kind:    kindReference,
 		Name:    t.Reference,
@@ -376,10 +376,10 @@ func (s *session) runNamed(ctx context.Context, t Turn) (failed string, line any
 		Round:   t.Round,
 	}
 	err := errors.New("references that a file names cannot be measured from here")
-	if s.cfg.Measure != nil {
+	if s.cfg.MeasureNamed != nil {
 		others := measureOtherLoad()
-		ref.Figures, err = s.cfg.Measure(ctx, t.Reference)
-		ref.Others = optional(others())
+		ref.Figures, err = s.cfg.MeasureNamed(ctx, t.Reference)
+		ref.OtherCPUs = nilIfUnknown(others())
 	}
 	if ref.Gbps = ref.Figures["goodput_gbps"]; err != nil {
 		ref.Error = err.Error()

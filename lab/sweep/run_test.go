@@ -51,11 +51,11 @@ func TestASweepLeavesLinesAndATable(t *testing.T) {
 	references, shown := 0, []Progress{}
 	sum := runFake(t, s, Config{
 		Dir: dir, Progress: func(p Progress) { shown = append(shown, p) },
-		Reference: func(context.Context, *Cell) ([]Measured, error) {
+		MeasureReferences: func(context.Context, *Cell) ([]ReferenceGoodput, error) {
 			if references++; references == 2 {
 				return nil, errors.New("nobody listened")
 			}
-			return []Measured{{"TCP", 40}}, nil
+			return []ReferenceGoodput{{"TCP", 40}}, nil
 		},
 	})
 	var text strings.Builder
@@ -63,7 +63,7 @@ func TestASweepLeavesLinesAndATable(t *testing.T) {
 		t.Error(err)
 	}
 	transcript.Expect(t, "testdata/barriers.txt", text.String())
-	if sum.Runs != 8 || sum.Total != 8 || sum.Failed != 0 || sum.Interrupted {
+	if sum.GoodRuns != 8 || sum.TotalRuns != 8 || sum.FailedRuns != 0 || sum.Interrupted {
 		t.Errorf("%+v", sum)
 	}
 	got := load(t, dir)
@@ -116,7 +116,7 @@ bounds:
 		}
 		return trial.Figures{"goodput_gbps": 4}, nil
 	}
-	sum := runFake(t, s, Config{Dir: dir, Measure: measure, Progress: func(p Progress) { last = p.Total }})
+	sum := runFake(t, s, Config{Dir: dir, MeasureNamed: measure, Progress: func(p Progress) { last = p.Total }})
 	var b strings.Builder
 	if err := sum.WriteText(&b); err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ bounds:
 			t.Errorf("it does not say %q:\n%s", line, &b)
 		}
 	}
-	if n != 6 || last != 18 || sum.Runs != 12 || sum.Total != 12 || sum.Failed != 0 {
+	if n != 6 || last != 18 || sum.GoodRuns != 12 || sum.TotalRuns != 12 || sum.FailedRuns != 0 {
 		t.Errorf("%d references, %d turns, %+v", n, last, sum)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, fileHTML))
@@ -140,7 +140,7 @@ bounds:
 		!strings.Contains(string(page), "it flew away") {
 		t.Errorf("the page does not say it: %v", err)
 	}
-	if sum = runFake(t, s, Config{Dir: dir, Resume: true, Measure: measure}); n != 9 || len(sum.Verdicts()) != 5 {
+	if sum = runFake(t, s, Config{Dir: dir, Resume: true, MeasureNamed: measure}); n != 9 || len(sum.Verdicts()) != 5 {
 		t.Errorf("%d references: those that failed are measured again; %v", n, sum.Verdicts())
 	}
 }
@@ -194,7 +194,7 @@ func TestAnEmptyFileIsABeginning(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if sum := runFake(t, parse(t, "name: x\n"), Config{Dir: dir, Resume: resume}); sum.Runs != 3 {
+		if sum := runFake(t, parse(t, "name: x\n"), Config{Dir: dir, Resume: resume}); sum.GoodRuns != 3 {
 			t.Errorf("resume %v: %+v", resume, sum)
 		}
 		if leftovers, _ := filepath.Glob(filepath.Join(dir, "*.part")); len(leftovers) > 0 {
@@ -222,7 +222,7 @@ func TestResumingWhatIsWholeDrawsItAnew(t *testing.T) {
 		t.Error("something is run")
 		return nil, errors.New("no")
 	})
-	if sum.Runs != 4 || sum.Total != 4 { // of the two that one round has there are more
+	if sum.GoodRuns != 4 || sum.TotalRuns != 4 { // of the two that one round has there are more
 		t.Errorf("%+v", sum)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, fileHTML))
@@ -237,7 +237,7 @@ func TestResumingWhatIsWholeDrawsItAnew(t *testing.T) {
 func TestWhatHasChangedSinceIsSaid(t *testing.T) {
 	dir := t.TempDir()
 	s := parse(t, "name: x\nrepeat: 1\n")
-	s.Beds = "old"
+	s.BedsHash = "old"
 	var said []string
 	cfg := Config{Dir: dir, Notify: func(what string) { said = append(said, what) }}
 	runFake(t, s, cfg)
@@ -247,7 +247,7 @@ func TestWhatHasChangedSinceIsSaid(t *testing.T) {
 		!strings.Contains(said[0], "follow of another") {
 		t.Errorf("%q, %v", said, err)
 	}
-	s.Beds = "new"
+	s.BedsHash = "new"
 	var unusable *ResultsError
 	if _, err := Run(t.Context(), s, cfg); !errors.As(err, &unusable) ||
 		!strings.Contains(err.Error(), "a test bed's file with the hash old…") {
@@ -272,15 +272,15 @@ func TestFilesOfBedsAreHashed(t *testing.T) {
 		return s
 	}
 	write(file, "name: x\nvary: {nodes: [2, 4]}\n")
-	if s := read(); s.Beds != "" {
-		t.Errorf("%q of no bed", s.Beds)
+	if s := read(); s.BedsHash != "" {
+		t.Errorf("%q of no bed", s.BedsHash)
 	}
 	write(file, "name: x\ntestbed: {bed: "+bed+"}\nvary: {nodes: [2, 4]}\n")
 	write(bed, "hosts: 2\n")
 	first := read()
 	write(bed, "hosts: 3\n")
-	if second := read(); first.Beds == second.Beds || len(first.Beds) != 64 || first.Hash != second.Hash {
-		t.Errorf("%q, %q", first.Beds, second.Beds)
+	if second := read(); first.BedsHash == second.BedsHash || len(first.BedsHash) != 64 || first.Hash != second.Hash {
+		t.Errorf("%q, %q", first.BedsHash, second.BedsHash)
 	}
 	if err := os.Remove(bed); err != nil {
 		t.Fatal(err)
@@ -303,7 +303,7 @@ func TestResume(t *testing.T) {
 		}
 		return spawnFake(ctx, turn)
 	}})
-	if err != nil || !sum.Interrupted || sum.Runs != 3 {
+	if err != nil || !sum.Interrupted || sum.GoodRuns != 3 {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, fileCSV)); err != nil {
@@ -318,7 +318,7 @@ func TestResume(t *testing.T) {
 	}
 	f.Close()
 	before := torn(t, dir)
-	if sum := runFake(t, s, Config{Dir: dir, Resume: true}); sum.Runs != 8 || sum.Interrupted {
+	if sum := runFake(t, s, Config{Dir: dir, Resume: true}); sum.GoodRuns != 8 || sum.Interrupted {
 		t.Errorf("%+v", sum)
 	}
 	got := load(t, dir)
@@ -336,12 +336,12 @@ func TestResume(t *testing.T) {
 		t.Errorf("%d different runs", len(seen))
 	}
 	// More rounds of the same file are more of the same sweep.
-	if sum := runFake(t, s, Config{Dir: dir, Resume: true, Rounds: 3}); sum.Runs != 12 || sum.Total != 12 {
+	if sum := runFake(t, s, Config{Dir: dir, Resume: true, Rounds: 3}); sum.GoodRuns != 12 || sum.TotalRuns != 12 {
 		t.Errorf("%+v", sum)
 	}
 }
 
-func torn(t *testing.T, dir string) []record {
+func torn(t *testing.T, dir string) []runLine {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, fileResults))
 	if err != nil {
@@ -359,7 +359,7 @@ func TestFailedRunsSayWhy(t *testing.T) {
 	dir := t.TempDir()
 	s := parse(t, "name: x\nrepeat: 1\nvary: {run-number: [1, 13, 14, 15, 16]}\n")
 	sum := runFake(t, s, Config{Dir: dir})
-	if sum.Runs != 1 || sum.Failed != 4 {
+	if sum.GoodRuns != 1 || sum.FailedRuns != 4 {
 		t.Errorf("%+v", sum)
 	}
 	for _, r := range load(t, dir).Runs {
@@ -373,7 +373,7 @@ func TestFailedRunsSayWhy(t *testing.T) {
 	if err != nil || strings.Count(string(table), "\n") != 6 {
 		t.Errorf("%s, %v", table, err)
 	}
-	if sum := runFake(t, s, Config{Dir: dir, Resume: true}); sum.Runs != 1 || sum.Failed != 4 {
+	if sum := runFake(t, s, Config{Dir: dir, Resume: true}); sum.GoodRuns != 1 || sum.FailedRuns != 4 {
 		t.Errorf("%+v", sum)
 	}
 	if got := load(t, dir); len(got.Runs) != 9 {

@@ -17,16 +17,16 @@ type group struct {
 	series string
 	varied []Value
 	setup  setup
-	runs   []*measured // in the order of their rounds; at least one
+	runs   []*measuredRun // in the order of their rounds; at least one
 	failed int
 }
 
 // groups collects the runs of each combination, in the order of the file as far as the first round tells it: sorted by
 // series and values.
-func groups(good []*measured, failed []*record) []*group {
+func groups(good []*measuredRun, failed []*runLine) []*group {
 	at := map[string]*group{}
 	var out []*group
-	of := func(rec *record) *group {
+	of := func(rec *runLine) *group {
 		g := at[rec.Cell]
 		if g == nil {
 			g = &group{series: rec.Series, varied: rec.Varied, setup: rec.Setup}
@@ -36,20 +36,20 @@ func groups(good []*measured, failed []*record) []*group {
 		return g
 	}
 	for _, m := range good {
-		g := of(m.record)
+		g := of(m.runLine)
 		g.runs = append(g.runs, m)
 	}
 	for _, rec := range failed {
 		of(rec).failed++
 	}
 	for _, g := range out {
-		slices.SortFunc(g.runs, func(a, b *measured) int { return a.Round - b.Round })
+		slices.SortFunc(g.runs, func(a, b *measuredRun) int { return a.Round - b.Round })
 	}
 	return out
 }
 
-// arrange puts groups in the order in which the sweep's cells are.
-func arrange(all []*group, cells []string) {
+// sortGroups puts groups in the order in which the sweep's cells are.
+func sortGroups(all []*group, cells []string) {
 	place := map[string]int{}
 	for i, id := range cells {
 		place[id] = i
@@ -74,8 +74,8 @@ func (g *group) value(key string) (string, bool) {
 	return "", false
 }
 
-// over is the spread of a metric over the repetitions that have it, in its unit.
-func (g *group) over(x metric) (trial.Spread, bool) {
+// spreadOf is the spread of a metric over the repetitions that have it, in its unit.
+func (g *group) spreadOf(x metric) (trial.Spread, bool) {
 	var v []float64
 	for _, m := range g.runs {
 		if f, ok := x.value(m); ok {
@@ -91,7 +91,7 @@ func numberOf(key, text string) (v float64, unit string, ok bool) {
 		return float64(d) / float64(time.Millisecond), "ms", true
 	}
 	if v, err := strconv.ParseFloat(text, 64); err == nil {
-		return v, unitOf[key], true
+		return v, unitByKey[key], true
 	}
 	if b, err := config.ParseBytes(text); err == nil {
 		return float64(b), "bytes", true
@@ -99,26 +99,27 @@ func numberOf(key, text string) (v float64, unit string, ok bool) {
 	return 0, "", false
 }
 
-// unitOf settings whose values are plain numbers.
-var unitOf = map[string]string{"fragment-size": "bytes", "packing": "events", "rate": "events/s", "load": "of a port",
+// unitByKey settings whose values are plain numbers.
+var unitByKey = map[string]string{"fragment-size": "bytes", "packing": "events", "rate": "events/s",
+	"load":       "of a port",
 	"debug.drop": "of all datagrams"}
 
-// axes lists what may be the x-axis, the one that says most first: the size of the system, what is asked of it, what
-// disturbs it. Others follow in the order of the file.
-var axes = []string{"nodes", "rus", "bus", keyLoad, "rate", "debug.suspend-for", "debug.drop", "fragment-size",
+// axisKeys lists what may be the x-axis, the one that says most first: the size of the system, what is asked of it,
+// what disturbs it. Others follow in the order of the file.
+var axisKeys = []string{"nodes", "rus", "bus", keyLoad, "rate", "debug.suspend-for", "debug.drop", "fragment-size",
 	"packing", "slots"}
 
-// axisOf picks the x-axis of a series: among the settings that it varies over numbers the first by rank, or "".
-func axisOf(all []*group) string {
+// chooseAxis picks the x-axis of a series: among the settings that it varies over numbers the first by rank, or "".
+func chooseAxis(all []*group) string {
 	var keys []string
 	for _, v := range all[0].varied {
 		keys = append(keys, v.Key)
 	}
 	rank := func(key string) int {
-		if i := slices.Index(axes, key); i >= 0 {
+		if i := slices.Index(axisKeys, key); i >= 0 {
 			return i
 		}
-		return len(axes)
+		return len(axisKeys)
 	}
 	slices.SortStableFunc(keys, func(a, b string) int { return rank(a) - rank(b) })
 	for _, key := range keys {
@@ -161,8 +162,8 @@ func label(g *group, axis string, withSeries bool) string {
 	return cmp.Or(strings.Join(labels, ", "), g.series)
 }
 
-// wide says whether numbers lie so far apart that their logarithms belong on an axis.
-func wide(v []float64) bool {
+// spansDecades says whether numbers lie so far apart that their logarithms belong on an axis.
+func spansDecades(v []float64) bool {
 	const far = 6 // 2, 4, 8, 16, 32 are steps of one size then, and 1 to 5 are not
 	least, most := math.Inf(1), 0.0
 	for _, x := range v {
@@ -173,10 +174,10 @@ func wide(v []float64) bool {
 	return most > far*least
 }
 
-// position puts numbers on an axis: as they are, or by their logarithm, where zero has a place of its own before the
-// least.
-func position(v float64, all []float64) float64 {
-	if !wide(all) {
+// axisPosition puts numbers on an axis: as they are, or by their logarithm, where zero has a place of its own before
+// the least.
+func axisPosition(v float64, all []float64) float64 {
+	if !spansDecades(all) {
 		return v
 	}
 	if v > 0 {

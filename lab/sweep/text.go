@@ -13,8 +13,8 @@ import (
 // terminalColumns are the heads of the figures that a terminal has room for; the page and the CSV have all.
 var terminalColumns = []string{"Event rate, ", "Throughput, ", "Sent again, ", "Build latency, "}
 
-// narrow leaves of a table what tells combinations apart, and the first figures.
-func narrow(t *page.Table) {
+// dropWideColumns leaves of a table what tells combinations apart, and the first figures.
+func dropWideColumns(t *page.Table) {
 	figure := slices.Index(t.Heads, "runs") + 1
 	for i := len(t.Heads) - 1; i >= figure; i-- {
 		if !slices.ContainsFunc(terminalColumns, func(head string) bool { return strings.HasPrefix(t.Heads[i], head) }) {
@@ -30,7 +30,7 @@ func narrow(t *page.Table) {
 // and the most of its runs, and behind it why runs failed.
 func (s *Summary) WriteText(w io.Writer) error {
 	o := newPageData(s.results)
-	narrow(&o.table)
+	dropWideColumns(&o.table)
 	var rows [][]string
 	for _, row := range o.table.Rows {
 		cells := make([]string, len(row))

@@ -18,7 +18,7 @@ import (
 // newBed makes a bed of slow ports: what is tested must not depend on how fast this machine is.
 func newBed(t *testing.T, s Spec) *Bed {
 	t.Helper()
-	if err := Possible(); err != nil {
+	if err := CheckPossible(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	if err := s.Complete(); err != nil {
@@ -39,7 +39,7 @@ func newBed(t *testing.T, s Spec) *Bed {
 // eventually waits for something that must come, however busy the machine is.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patiently.Long); !is(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patiently.LongTimeout); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}
@@ -50,7 +50,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 func socket(t *testing.T, b *Bed, host int) *net.UDPConn {
 	t.Helper()
 	var c *net.UDPConn
-	if err := b.hosts[host].Do(func() (err error) {
+	if err := b.hostNS[host].Do(func() (err error) {
 		c, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.ParseIP(b.Address(host)), Port: 9})
 		return err
 	}); err != nil {
@@ -137,7 +137,7 @@ func TestBatchesAreCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "all packets pass", func() bool { return ports(t, b)[1].ToHost.Packets >= segments })
-	out, err := b.sw.Run("", "ip", "-s", "-j", "link", "show", "dev", "n0")
+	out, err := b.switchNS.Run("", "ip", "-s", "-j", "link", "show", "dev", "n0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestSlowedPortMovesOn(t *testing.T) {
 	}()
 	defer func() { _ = from.SetWriteDeadline(time.Now()); patiently.Receive(t, ended) }()
 	eventually(t, "batches wait in the port", func() bool { return ports(t, b)[0].ToHost.Packets > 5*batch })
-	if err := b.Disturb(Disturbance{Host: "n1", What: actSlow, Rate: 5e6}); err != nil {
+	if err := b.Disturb(Disturbance{Host: "n1", Action: actSlow, Rate: 5e6}); err != nil {
 		t.Fatal(err)
 	}
 	before := ports(t, b)[0].ToHost.Packets
@@ -186,8 +186,8 @@ func TestSlowedPortMovesOn(t *testing.T) {
 // waits for an answer.
 func TestNobodyAsks(t *testing.T) {
 	b := newBed(t, Spec{Hosts: 3})
-	if err := errors.Join(b.Disturb(Disturbance{What: actCut, Host: "n1"}),
-		b.Disturb(Disturbance{What: actRestore, Host: "n1"})); err != nil {
+	if err := errors.Join(b.Disturb(Disturbance{Action: actCut, Host: "n1"}),
+		b.Disturb(Disturbance{Action: actRestore, Host: "n1"})); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.Goodput(t.Context(), 50*time.Millisecond, Flow{0, 1}, Flow{1, 0}); err != nil {
@@ -196,7 +196,7 @@ func TestNobodyAsks(t *testing.T) {
 	if p := ports(t, b)[2]; p.ToHost.Packets != 0 || p.FromHost.Packets != 0 {
 		t.Errorf("who has nothing to do with it saw %+v", p)
 	}
-	for _, n := range b.all()[1:] {
+	for _, n := range b.namespaces()[1:] {
 		out, err := n.Run("", "ip", "neigh", "show")
 		if err != nil || strings.Count(string(out), "PERMANENT") != 4 || strings.Count(string(out), "\n") != 4 {
 			t.Errorf("%s, %v", out, err)
@@ -215,7 +215,7 @@ func TestPortsObey(t *testing.T) {
 			got, err = b.Goodput(t.Context(), d, f)
 		}
 		// what the buckets hold is on top
-		if err != nil || got[0] <= 0 || got[0] > most*1.1+8*float64(2*b.spec.burst(Rate(most)))/d.Seconds() {
+		if err != nil || got[0] <= 0 || got[0] > most*1.1+8*float64(2*b.spec.hostBurst(Rate(most)))/d.Seconds() {
 			t.Errorf("%v: %v, %v where %v are the most", f, got, err, most)
 		}
 	}
@@ -264,14 +264,14 @@ func TestPortsObey(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.Goodput(ctx, time.Hour, b.Shift(1)...); !errors.Is(err, context.Canceled) {
+	if _, err := b.Goodput(ctx, time.Hour, b.ShiftFlows(1)...); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
 
 // TestHold: another process finds the bed by its name, and takes it down.
 func TestHold(t *testing.T) {
-	if err := Possible(); err != nil {
+	if err := CheckPossible(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	name := strings.ToLower(t.Name()) + time.Now().Format("150405.000000000")
@@ -279,15 +279,15 @@ func TestHold(t *testing.T) {
 	if _, err := Attach(name); !errors.As(err, &none) {
 		t.Errorf("%v", err)
 	}
-	if err := Down(name); !errors.As(err, &none) {
+	if err := TakeDown(name); !errors.As(err, &none) {
 		t.Errorf("%v", err)
 	}
 	bed := newBed(t, Spec{Hosts: 2, Rate: 7e6, Ports: Rates{"n1": 3e6}})
-	h, err := Claim(name)
+	h, err := ClaimName(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Claim(name); err == nil || !strings.Contains(err.Error(), "is up already") {
+	if _, err := ClaimName(name); err == nil || !strings.Contains(err.Error(), "is up already") {
 		t.Errorf("%v", err)
 	}
 	over, said := make(chan error, 1), make(chan string, 9)
@@ -304,21 +304,21 @@ func TestHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Disturb(Disturbance{What: actSlow, Host: "n0", Rate: 5e6}); err != nil {
+	if err := b.Disturb(Disturbance{Action: actSlow, Host: "n0", Rate: 5e6}); err != nil {
 		t.Error(err)
 	}
 	if p := ports(t, b); len(p) != 2 || p[1].RateBps != 3e6 || p[0].RateBps != 7e6 || b.Spec().MTU != 1500 {
 		t.Errorf("%+v, %+v", p, b.Spec())
 	}
-	out, err := bed.sw.Run("", "tc", "qdisc", "show", "dev", "n0")
+	out, err := bed.switchNS.Run("", "tc", "qdisc", "show", "dev", "n0")
 	if err != nil || !strings.Contains(string(out), "rate 5Mbit") {
 		t.Errorf("%s, %v", out, err)
 	}
-	if err := errors.Join(b.Close(), Down(name), patiently.Receive(t, over)); err != nil {
+	if err := errors.Join(b.Close(), TakeDown(name), patiently.Receive(t, over)); err != nil {
 		t.Error(err)
 	}
 	_ = h.Close()
-	if err := Down(name); !errors.As(err, &none) {
+	if err := TakeDown(name); !errors.As(err, &none) {
 		t.Errorf("%v", err)
 	}
 }
@@ -357,10 +357,10 @@ func TestDisturbances(t *testing.T) {
 	}
 	s := Spec{Hosts: 2}
 	var none *hostError
-	if err := s.Check(Disturbance{What: actCut, Host: "n2"}); !errors.As(err, &none) {
+	if err := s.Check(Disturbance{Action: actCut, Host: "n2"}); !errors.As(err, &none) {
 		t.Errorf("%v", err)
 	}
-	if err := s.Check(Disturbance{What: actSlow, Host: "n1", Rate: 1}); err == nil {
+	if err := s.Check(Disturbance{Action: actSlow, Host: "n1", Rate: 1}); err == nil {
 		t.Error("a rate of 1 bit/s is taken")
 	}
 }
@@ -371,17 +371,18 @@ func TestDisturbAll(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var messages []string
 	done := b.disturbAll(ctx, time.Now(), []Disturbance{
-		{At: time.Hour, What: actCut, Host: "n0"},
-		{At: 2 * time.Millisecond, What: actRestore, Host: "n0"},
-		{At: time.Millisecond, What: actSlow, Host: "n0", Rate: 5e6},
+		{At: time.Hour, Action: actCut, Host: "n0"},
+		{At: 2 * time.Millisecond, Action: actRestore, Host: "n0"},
+		{At: time.Millisecond, Action: actSlow, Host: "n0", Rate: 5e6},
 	}, func(s string) {
 		if messages = append(messages, s); len(messages) == 2 {
 			cancel()
 		}
 	})
 	cancel()
-	whats := []string{done[0].Disturbance.What, done[1].Disturbance.What, done[2].Disturbance.What}
-	if !slices.Equal(whats, []string{actSlow, actRestore, actCut}) || !done[0].Done || !done[1].Done || done[2].Done ||
+	whats := []string{done[0].Disturbance.Action, done[1].Disturbance.Action, done[2].Disturbance.Action}
+	if !slices.Equal(whats, []string{actSlow, actRestore, actCut}) || !done[0].TookEffect || !done[1].TookEffect ||
+		done[2].TookEffect ||
 		done[0].AtS <= 0 || done[2].AtS != 0 {
 		t.Errorf("%+v", done)
 	}

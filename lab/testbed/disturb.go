@@ -19,16 +19,16 @@ const (
 
 // A Disturbance is something done to a port. Its text form is 2s:cut:n3, 1s:slow:n2:50Mbit or 3s:restore:n3.
 type Disturbance struct {
-	At   time.Duration // after the beginning of the run
-	What string        // actCut, actSlow or actRestore
-	Host string
-	Rate Rate // with actSlow
+	At     time.Duration // after the beginning of the run
+	Action string        // actCut, actSlow or actRestore
+	Host   string
+	Rate   Rate // with actSlow
 }
 
 // String writes the text form.
 func (d Disturbance) String() string {
-	text := fmt.Sprintf("%v:%s:%s", d.At, d.What, d.Host)
-	if d.What == actSlow {
+	text := fmt.Sprintf("%v:%s:%s", d.At, d.Action, d.Host)
+	if d.Action == actSlow {
 		text += ":" + d.Rate.String()
 	}
 	return text
@@ -59,7 +59,7 @@ func (d *Disturbance) UnmarshalText(text []byte) error {
 
 // NewDisturbance checks what and rate, as text.
 func NewDisturbance(at time.Duration, what, host, rate string) (Disturbance, error) {
-	d := Disturbance{At: at, What: what, Host: host}
+	d := Disturbance{At: at, Action: what, Host: host}
 	switch {
 	case what != actCut && what != actSlow && what != actRestore:
 		return d, fmt.Errorf("%q is nothing that can be done to a port: %s, %s and %s are", what, actCut, actSlow, actRestore)
@@ -80,7 +80,7 @@ func (s *Spec) Check(d Disturbance) error {
 	if i, ok := hostIndex(d.Host); !ok || i >= s.Hosts {
 		return &hostError{d.Host, s.Hosts}
 	}
-	if d.What == actSlow && (d.Rate < minRate || d.Rate > maxRate) {
+	if d.Action == actSlow && (d.Rate < minRate || d.Rate > maxRate) {
 		return fmt.Errorf("%s: %v is not between %v and %v", d.Host, d.Rate, Rate(minRate), Rate(maxRate))
 	}
 	return nil
@@ -96,28 +96,29 @@ func (b *Bed) Disturb(d Disturbance) error {
 		return err
 	}
 	host, _ := hostIndex(d.Host)
-	switch d.What {
+	switch d.Action {
 	case actCut:
-		return b.ip(b.sw, "link set dev "+d.Host+" down")
+		return b.ip(b.switchNS, "link set dev "+d.Host+" down")
 	case actSlow:
-		return b.limit(host, d.Rate, change)
+		return b.setLimit(host, d.Rate, tcChange)
 	default:
-		return errors.Join(b.limit(host, b.spec.rate(host), change), b.ip(b.sw, "link set dev "+d.Host+" up"))
+		return errors.Join(b.setLimit(host, b.spec.rate(host), tcChange), b.ip(b.switchNS, "link set dev "+d.Host+" up"))
 	}
 }
 
-// Done is what became of a disturbance.
-type Done struct {
+// DisturbanceResult is what became of a disturbance.
+type DisturbanceResult struct {
 	Disturbance Disturbance `json:"disturbance"`
 	AtS         float64     `json:"at_s"`            // when it was done; 0 if the run was over before
-	Done        bool        `json:"done"`            // it took effect
+	TookEffect  bool        `json:"done"`            // it took effect
 	Error       string      `json:"error,omitempty"` // why it did not
 }
 
 // disturbAll does what is due until the context ends, and says what became of each.
-func (b *Bed) disturbAll(ctx context.Context, began time.Time, all []Disturbance, report func(string)) []Done {
+func (b *Bed) disturbAll(ctx context.Context, began time.Time, all []Disturbance,
+	report func(string)) []DisturbanceResult {
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b Disturbance) int { return cmp.Compare(a.At, b.At) })
-	out := make([]Done, len(all))
+	out := make([]DisturbanceResult, len(all))
 	for i, d := range all {
 		out[i].Disturbance = d
 		select {
@@ -128,11 +129,11 @@ func (b *Bed) disturbAll(ctx context.Context, began time.Time, all []Disturbance
 			continue
 		}
 		err := b.Disturb(d)
-		out[i].AtS, out[i].Done = time.Since(began).Seconds(), err == nil
+		out[i].AtS, out[i].TookEffect = time.Since(began).Seconds(), err == nil
 		if err != nil {
 			out[i].Error = err.Error()
 		}
-		report(fmt.Sprintf("%.3f s: %s %s", out[i].AtS, d.What, d.Host))
+		report(fmt.Sprintf("%.3f s: %s %s", out[i].AtS, d.Action, d.Host))
 	}
 	return out
 }

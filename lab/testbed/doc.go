@@ -5,9 +5,9 @@
 // It stands for the cheap switch of the founding documents, on which traffic has to be shaped (TagNet-farm §II.F),
 // and for the demand to show what shaping is worth.
 //
-// What the caller must do, in this order: ask Possible first; complete a Spec; New makes the bed, or Attach finds the
-// one that Hold keeps for others; Run takes a cluster through one run in it, by the commands node and control that a
-// user would give on its hosts; Close it.
+// What the caller must do, in this order: ask CheckPossible first; complete a Spec; New makes the bed, or Attach finds
+// the one that Hold keeps for others; Run takes a cluster through one run in it, by the commands node and control that
+// a user would give on its hosts; Close it.
 //
 // A bed has no name in the file system and no process of its own: it is a handful of open files, and the kernel takes
 // it down when the last process that has them ends, however that ends. Nothing can be left behind.

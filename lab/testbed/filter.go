@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// CanFilter says why Filter and Reset cannot work here, or nil.
-func CanFilter() error {
+// CheckFilter says why SetFilter and SetResets cannot work here, or nil.
+func CheckFilter() error {
 	if _, err := exec.LookPath("nft"); err != nil {
 		return fmt.Errorf("filters need the program nft, of the package nftables: %w", err)
 	}
@@ -19,18 +19,18 @@ func CanFilter() error {
 const Detour = "10:2"
 
 // WithDetours gives the port of every host, and of the control, a second and slow queue towards it. No packet takes
-// it unless a rule of Filter says so.
+// it unless a rule of SetFilter says so.
 func (b *Bed) WithDetours(slow Rate) error {
-	for i := range b.hosts {
+	for i := range b.hostNS {
 		// The rate limit of the port stays in front: its handle is 1:, its only class 1:1.
-		if err := b.tc(b.sw, detour(hostName(i), "parent 1:1", slow)...); err != nil {
+		if err := b.tc(b.switchNS, detourRules(hostName(i), "parent 1:1", slow)...); err != nil {
 			return err
 		}
 	}
-	return b.tc(b.sw, detour(controlHost, "root", slow)...)
+	return b.tc(b.switchNS, detourRules(controlHost, "root", slow)...)
 }
 
-func detour(dev, where string, slow Rate) []string {
+func detourRules(dev, where string, slow Rate) []string {
 	const class = "class add dev %s parent 10: classid %s htb rate %dbit burst %d cburst %[4]d"
 	return []string{
 		fmt.Sprintf("qdisc add dev %s %s handle 10: htb default 1", dev, where),
@@ -39,26 +39,26 @@ func detour(dev, where string, slow Rate) []string {
 	}
 }
 
-// Filter replaces the packet filter of the switch. A rule is a line in nft's language for a chain of the family
+// SetFilter replaces the packet filter of the switch. A rule is a line in nft's language for a chain of the family
 // bridge through which everything goes that one host sends another; interfaces have the names of the hosts, and
-// "control". No rules: no filter. The change is one: no packet meets half of it. It needs CanFilter.
-func (b *Bed) Filter(rules []string) error {
+// "control". No rules: no filter. The change is one: no packet meets half of it. It needs CheckFilter.
+func (b *Bed) SetFilter(rules []string) error {
 	const table = "table bridge testbed"
 	text := table + " {}\ndelete " + table + "\n"
 	if len(rules) > 0 {
 		const head = " {\nchain forward {\ntype filter hook forward priority 0; policy accept;\n"
 		text += table + head + strings.Join(rules, "\n") + "\n}\n}\n"
 	}
-	_, err := b.sw.Run(text, "nft", "-f", "-")
+	_, err := b.switchNS.Run(text, "nft", "-f", "-")
 	return err
 }
 
-// Reset makes a host answer every packet of TCP that it sends or gets with a reset, or ends that: connections break at
-// both ends, new ones as soon as they are made. It needs CanFilter.
-func (b *Bed) Reset(host string, on bool) error {
+// SetResets makes a host answer every packet of TCP that it sends or gets with a reset, or ends that: connections break
+// at both ends, new ones as soon as they are made. It needs CheckFilter.
+func (b *Bed) SetResets(host string, on bool) error {
 	i, ok := hostIndex(host)
-	if !ok || i >= len(b.hosts) {
-		return &hostError{host, len(b.hosts)}
+	if !ok || i >= len(b.hostNS) {
+		return &hostError{host, len(b.hostNS)}
 	}
 	const table = "table inet testbed"
 	text := table + " {}\ndelete " + table + "\n"
@@ -68,6 +68,6 @@ func (b *Bed) Reset(host string, on bool) error {
 			"tcp flags & (syn | rst) == 0 reject with tcp reset\n}\n"
 		text += table + " {\n" + fmt.Sprintf(chain, "input") + fmt.Sprintf(chain, "output") + "}\n"
 	}
-	_, err := b.hosts[i].Run(text, "nft", "-f", "-")
+	_, err := b.hostNS[i].Run(text, "nft", "-f", "-")
 	return err
 }

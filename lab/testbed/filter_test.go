@@ -33,13 +33,13 @@ func exchange(t *testing.T, from, to *net.UDPConn, first byte) byte {
 
 // TestFilter: a rule drops what goes one way and nothing else, until the next filter replaces it.
 func TestFilter(t *testing.T) {
-	if err := CanFilter(); err != nil {
+	if err := CheckFilter(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	b := newBed(t, Spec{Hosts: 2, Rate: 100e6})
 	c := []*net.UDPConn{socket(t, b, 0), socket(t, b, 1)}
 	exchange(t, c[0], c[1], 0)
-	if err := b.Filter([]string{`iifname "n0" oifname "n1" counter drop`}); err != nil {
+	if err := b.SetFilter([]string{`iifname "n0" oifname "n1" counter drop`}); err != nil {
 		t.Skipf("SKIPPED: no filter here: %v", err)
 	}
 	const sent = 20
@@ -50,10 +50,10 @@ func TestFilter(t *testing.T) {
 	}
 	exchange(t, c[1], c[0], 0) // the other way nothing is dropped
 	eventually(t, "the rule drops them all", func() bool {
-		out, err := b.sw.Run("", "sh", "-c", `nft list table bridge testbed | grep -c "packets 20 "`)
+		out, err := b.switchNS.Run("", "sh", "-c", `nft list table bridge testbed | grep -c "packets 20 "`)
 		return err == nil && string(out) == "1\n"
 	})
-	if err := b.Filter(nil); err != nil {
+	if err := b.SetFilter(nil); err != nil {
 		t.Fatal(err)
 	}
 	if n := exchange(t, c[0], c[1], 100); n < 100 {
@@ -63,18 +63,18 @@ func TestFilter(t *testing.T) {
 
 // TestFilterErrors: a rule that nft does not understand changes nothing.
 func TestFilterErrors(t *testing.T) {
-	if err := CanFilter(); err != nil {
+	if err := CheckFilter(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	b := newBed(t, Spec{Hosts: 2})
-	if err := b.Filter([]string{"fall over"}); err == nil {
+	if err := b.SetFilter([]string{"fall over"}); err == nil {
 		t.Error("a rule that is none was taken")
 	}
 }
 
 // TestDetour: what a rule sends by the slow queue is overtaken.
 func TestDetour(t *testing.T) {
-	if err := CanFilter(); err != nil {
+	if err := CheckFilter(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	b := newBed(t, Spec{Hosts: 2, Rate: 1e9, Queue: 1 << 20})
@@ -83,7 +83,7 @@ func TestDetour(t *testing.T) {
 	}
 	c := []*net.UDPConn{socket(t, b, 0), socket(t, b, 1)}
 	// Packets of 1000 bytes take the slow queue, 8 ms each; small ones do not.
-	if err := b.Filter([]string{`oifname "n1" meta length > 500 meta priority set ` + Detour}); err != nil {
+	if err := b.SetFilter([]string{`oifname "n1" meta length > 500 meta priority set ` + Detour}); err != nil {
 		t.Skipf("SKIPPED: no filter here: %v", err)
 	}
 	exchange(t, c[0], c[1], 0)
@@ -99,7 +99,7 @@ func TestDetour(t *testing.T) {
 	}
 	place := 0
 	for packet := make([]byte, 2000); ; place++ {
-		_ = c[1].SetReadDeadline(time.Now().Add(patiently.Long))
+		_ = c[1].SetReadDeadline(time.Now().Add(patiently.LongTimeout))
 		n, err := c[1].Read(packet)
 		if err != nil {
 			t.Fatal(err)
@@ -116,12 +116,12 @@ func TestDetour(t *testing.T) {
 
 // TestReset: a connection of a host that resets breaks, a new one as soon as it is made, until that is over.
 func TestReset(t *testing.T) {
-	if err := CanFilter(); err != nil {
+	if err := CheckFilter(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	b := newBed(t, Spec{Hosts: 2, Rate: 100e6})
 	var lis net.Listener
-	if err := b.hosts[0].Do(func() (err error) {
+	if err := b.hostNS[0].Do(func() (err error) {
 		lis, err = net.Listen("tcp", b.Address(0)+":9")
 		return err
 	}); err != nil {
@@ -129,8 +129,8 @@ func TestReset(t *testing.T) {
 	}
 	defer lis.Close()
 	dial := func() (c net.Conn, err error) {
-		err = b.hosts[1].Do(func() error {
-			c, err = net.DialTimeout("tcp", lis.Addr().String(), patiently.Long)
+		err = b.hostNS[1].Do(func() error {
+			c, err = net.DialTimeout("tcp", lis.Addr().String(), patiently.LongTimeout)
 			return err
 		})
 		return c, err
@@ -145,18 +145,18 @@ func TestReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer here.Close()
-	if err := b.Reset("n1", true); err != nil {
+	if err := b.SetResets("n1", true); err != nil {
 		t.Skipf("SKIPPED: no filter here: %v", err)
 	}
 	if _, err := here.Write([]byte("data")); err != nil {
 		t.Fatal(err)
 	}
-	_ = here.SetReadDeadline(time.Now().Add(patiently.Long))
+	_ = here.SetReadDeadline(time.Now().Add(patiently.LongTimeout))
 	if _, err := here.Read(make([]byte, 9)); !errors.Is(err, unix.ECONNRESET) {
 		t.Errorf("the connection ended with %v", err)
 	}
 	if c, err := dial(); err == nil { // it may hear of the reset at once, too
-		_ = c.SetReadDeadline(time.Now().Add(patiently.Long))
+		_ = c.SetReadDeadline(time.Now().Add(patiently.LongTimeout))
 		if _, err := c.Read(make([]byte, 9)); !errors.Is(err, unix.ECONNRESET) {
 			t.Errorf("a new connection ended with %v", err)
 		}
@@ -164,7 +164,7 @@ func TestReset(t *testing.T) {
 	} else if errors.Is(err, unix.ECONNREFUSED) {
 		t.Errorf("it hears that nobody listens: %v", err)
 	}
-	if err := b.Reset("n1", false); err != nil {
+	if err := b.SetResets("n1", false); err != nil {
 		t.Fatal(err)
 	}
 	c, err := dial()
@@ -172,7 +172,7 @@ func TestReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	if err := b.Reset("n7", true); err == nil {
+	if err := b.SetResets("n7", true); err == nil {
 		t.Error("a host that does not exist refuses")
 	}
 }

@@ -15,24 +15,24 @@ import (
 // A Flow is what one host sends another, by their numbers.
 type Flow struct{ From, To int }
 
-// Shift are the flows in which each host sends to the one by places further on, and takes from one.
-func (b *Bed) Shift(by int) []Flow {
+// ShiftFlows are the flows in which each host sends to the one by places further on, and takes from one.
+func (b *Bed) ShiftFlows(by int) []Flow {
 	var out []Flow
-	for i := range b.hosts {
-		out = append(out, Flow{i, (i + by) % len(b.hosts)})
+	for i := range b.hostNS {
+		out = append(out, Flow{i, (i + by) % len(b.hostNS)})
 	}
 	return out
 }
 
 // Goodput measures what plain TCP brings through the ports: bits per second received by each of the flows, which all
-// run for the duration at the same time. One flow by itself is the reference for a port, Shift(1) for all of them and
-// the processors at once, several to one host for incast.
+// run for the duration at the same time. One flow by itself is the reference for a port, ShiftFlows(1) for all of them
+// and the processors at once, several to one host for incast.
 func (b *Bed) Goodput(ctx context.Context, d time.Duration, flows ...Flow) ([]float64, error) {
 	got, errs := make([]float64, len(flows)), make([]error, len(flows))
 	var wg sync.WaitGroup
 	for i, f := range flows {
-		if max(f.From, f.To) >= len(b.hosts) || min(f.From, f.To) < 0 {
-			return nil, fmt.Errorf("there is no flow from host %d to %d among %d", f.From, f.To, len(b.hosts))
+		if max(f.From, f.To) >= len(b.hostNS) || min(f.From, f.To) < 0 {
+			return nil, fmt.Errorf("there is no flow from host %d to %d among %d", f.From, f.To, len(b.hostNS))
 		}
 		wg.Go(func() {
 			if got[i], errs[i] = b.flow(ctx, d, f); errs[i] != nil {
@@ -48,7 +48,7 @@ func (b *Bed) Goodput(ctx context.Context, d time.Duration, flows ...Flow) ([]fl
 func (b *Bed) flow(ctx context.Context, d time.Duration, f Flow) (float64, error) {
 	var lis net.Listener
 	var in, out net.Conn
-	err := b.hosts[f.To].Do(func() (err error) {
+	err := b.hostNS[f.To].Do(func() (err error) {
 		lis, err = address.ListenTCP(b.Address(f.To) + ":0")
 		return err
 	})
@@ -57,7 +57,7 @@ func (b *Bed) flow(ctx context.Context, d time.Duration, f Flow) (float64, error
 	}
 	defer func() { _ = lis.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = lis.Close() })()
-	err = b.hosts[f.From].Do(func() (err error) {
+	err = b.hostNS[f.From].Do(func() (err error) {
 		out, err = (&net.Dialer{}).DialContext(ctx, "tcp", lis.Addr().String())
 		return err
 	})

@@ -53,8 +53,8 @@ func (e *NotUpError) Error() string {
 // A Holder keeps a bed for other processes.
 type Holder struct{ lis *net.UnixListener }
 
-// Claim takes the name of a bed, before there is one.
-func Claim(name string) (*Holder, error) {
+// ClaimName takes the name of a bed, before there is one.
+func ClaimName(name string) (*Holder, error) {
 	lis, err := net.ListenUnix("unixpacket", socketOf(name))
 	if errors.Is(err, unix.EADDRINUSE) {
 		return nil, fmt.Errorf("a test bed %q is up already: end it with ringlet testbed down, or give this one another name",
@@ -108,7 +108,7 @@ func answer(c *net.UnixConn, bed *Bed) (down bool, err error) {
 			return false, err
 		}
 		var files []int
-		for _, n := range bed.all() {
+		for _, n := range bed.namespaces() {
 			files = append(files, n.FD())
 		}
 		_, _, err = c.WriteMsgUnix(text, unix.UnixRights(files...), nil)
@@ -159,8 +159,8 @@ func query(name, question string) (*net.UnixConn, error) {
 	return c, nil
 }
 
-// Down ends the bed of that name. What runs in it goes on until it ends by itself.
-func Down(name string) error {
+// TakeDown ends the bed of that name. What runs in it goes on until it ends by itself.
+func TakeDown(name string) error {
 	c, err := query(name, queryDown)
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func Down(name string) error {
 
 // Attach finds the bed that another process holds. It is closed as one that New has made.
 func Attach(name string) (*Bed, error) {
-	if err := Possible(); err != nil {
+	if err := CheckPossible(); err != nil {
 		return nil, err
 	}
 	c, err := query(name, queryBed)
@@ -194,7 +194,7 @@ func receive(c *net.UnixConn) (*Bed, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := filesOf(rights[:rn])
+	files, err := parseFiles(rights[:rn])
 	if err != nil {
 		return nil, err
 	}
@@ -202,24 +202,24 @@ func receive(c *net.UnixConn) (*Bed, error) {
 	for i, f := range files {
 		switch ns := netns.FromFile(f); i {
 		case 0:
-			b.sw = ns
+			b.switchNS = ns
 		case 1:
-			b.control = ns
+			b.controlNS = ns
 		default:
-			b.hosts = append(b.hosts, ns)
+			b.hostNS = append(b.hostNS, ns)
 		}
 	}
 	if err := json.Unmarshal(text[:n], &b.spec); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
-	if b.sw == nil || b.control == nil || len(b.hosts) != b.spec.Hosts {
+	if b.switchNS == nil || b.controlNS == nil || len(b.hostNS) != b.spec.Hosts {
 		return nil, errors.Join(fmt.Errorf("%d files came for %d hosts", len(files), b.spec.Hosts), b.Close())
 	}
 	return b, nil
 }
 
-// filesOf takes the files out of a control message.
-func filesOf(rights []byte) ([]*os.File, error) {
+// parseFiles takes the files out of a control message.
+func parseFiles(rights []byte) ([]*os.File, error) {
 	messages, err := unix.ParseSocketControlMessage(rights)
 	if err != nil {
 		return nil, err

@@ -44,12 +44,12 @@ type Port struct {
 
 // ports reads the counters of all ports since the bed was made.
 func (b *Bed) ports() ([]Port, error) {
-	in, err := queues(b.sw)
+	in, err := queues(b.switchNS)
 	if err != nil {
 		return nil, err
 	}
 	var out []Port
-	for i, n := range b.hosts {
+	for i, n := range b.hostNS {
 		from, err := queues(n)
 		if err != nil {
 			return nil, err

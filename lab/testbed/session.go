@@ -26,29 +26,29 @@ type Session struct {
 	Nodes   []string // names, which are spread over the hosts in turn
 	// Node and Control are the arguments of the processes: where they bind, where the cluster is joined. Control also gets
 	// the number of a descriptor to which it writes a line when the run begins.
-	Node    func(name, host, join string) []string
-	Control func(host string, port, began int) []string
-	Keys    func(name string, stdin io.Writer) error // of a node, or of node.ControlName
-	Env     []string                                 // added for the control
-	At      []Disturbance                            // in the time of the run
-	Out     io.Writer                                // what the control prints
-	Log     io.Writer                                // what the processes complain of
-	Notify  func(string)                             // of what happens on the way
+	Node         func(name, host, join string) []string
+	Control      func(host string, port, began int) []string
+	SendKeys     func(name string, stdin io.Writer) error // of a node, or of node.ControlName
+	ControlEnv   []string                                 // added for the control
+	Disturbances []Disturbance                            // in the time of the run
+	ControlOut   io.Writer                                // what the control prints
+	ProcessLog   io.Writer                                // what the processes complain of
+	Notify       func(string)                             // of what happens on the way
 }
 
 // Report is what the test bed saw of a run.
 type Report struct {
-	Hosts        int     `json:"hosts"`
-	RateBps      int64   `json:"rate_bps"`    // of ports that have none of their own
-	QueueBytes   int64   `json:"queue_bytes"` // of the switch in front of each host
-	BurstBytes   int64   `json:"burst_bytes"` // that an idle host may send at once at that rate
-	MTU          int     `json:"mtu"`
-	Packets      uint64  `json:"packets"` // of all ports, towards the hosts
-	Bytes        uint64  `json:"bytes"`
-	Dropped      uint64  `json:"dropped"`       // packets that found a queue of the switch full
-	DroppedShare float64 `json:"dropped_share"` // of those that were to go to a host
-	Ports        []Port  `json:"ports"`
-	Disturbances []Done  `json:"disturbances"`
+	Hosts        int                 `json:"hosts"`
+	RateBps      int64               `json:"rate_bps"`    // of ports that have none of their own
+	QueueBytes   int64               `json:"queue_bytes"` // of the switch in front of each host
+	BurstBytes   int64               `json:"burst_bytes"` // that an idle host may send at once at that rate
+	MTU          int                 `json:"mtu"`
+	Packets      uint64              `json:"packets"` // of all ports, towards the hosts
+	Bytes        uint64              `json:"bytes"`
+	Dropped      uint64              `json:"dropped"`       // packets that found a queue of the switch full
+	DroppedShare float64             `json:"dropped_share"` // of those that were to go to a host
+	Ports        []Port              `json:"ports"`
+	Disturbances []DisturbanceResult `json:"disturbances"`
 }
 
 // joinPort is where the control is joined. Nobody else is on its host.
@@ -58,18 +58,18 @@ const joinPort = 7946
 func (b *Bed) joinAddress() string { return b.ControlAddress() + ":" + strconv.Itoa(joinPort) }
 
 // HostOf is where the node of that index lives: they are spread over the hosts in turn.
-func (s *Session) HostOf(node int) int { return node % len(s.Bed.hosts) }
+func (s *Session) HostOf(node int) int { return node % len(s.Bed.hostNS) }
 
 // sessionRun is a session under way.
 type sessionRun struct {
 	*Session
 	control, nodes *spawn.Processes
-	conductor      *exec.Cmd
-	over           chan string // how the control ended
+	controlCmd     *exec.Cmd
+	controlEnded   chan string // how the control ended
 
-	mu    sync.Mutex // guards what follows
-	lost  []string   // nodes that ended by themselves
-	began bool
+	mu         sync.Mutex // guards what follows
+	endedNodes []string   // nodes that ended by themselves
+	began      bool
 }
 
 // Run takes the cluster through one run and returns the exit code of its control, and, if the run ever began, what the
@@ -80,7 +80,7 @@ func (s *Session) Run(ctx context.Context) (code int, report *Report, err error)
 	if err != nil {
 		return 0, nil, err
 	}
-	c := &sessionRun{Session: s, over: make(chan string, 1)}
+	c := &sessionRun{Session: s, controlEnded: make(chan string, 1)}
 	began, startPipe, err := os.Pipe()
 	if err != nil {
 		return 0, nil, err
@@ -89,7 +89,7 @@ func (s *Session) Run(ctx context.Context) (code int, report *Report, err error)
 	c.control, c.nodes = c.controlProcesses(startPipe), c.nodeProcesses()
 	defer c.nodes.Stop()
 	defer c.control.Stop()
-	err = c.control.Spawn([]string{node.ControlName}, "", func(_, how string) { c.over <- how })
+	err = c.control.Spawn([]string{node.ControlName}, "", func(_, how string) { c.controlEnded <- how })
 	_ = startPipe.Close() // the control has its own
 	if err != nil {
 		return 0, nil, err
@@ -98,11 +98,11 @@ func (s *Session) Run(ctx context.Context) (code int, report *Report, err error)
 	if err := c.nodes.Spawn(s.Nodes, s.Bed.joinAddress(), c.nodeEnded); err != nil {
 		return 0, nil, err
 	}
-	done := c.disturb(began)
-	how := <-c.over
+	done := c.startDisturbances(began)
+	how := <-c.controlEnded
 	report = newReport(s.Bed.spec, done())
-	err = errors.Join(report.count(s.Bed, before), c.failed(report))
-	if code = c.conductor.ProcessState.ExitCode(); code < 0 {
+	err = errors.Join(report.count(s.Bed, before), c.checkOutcome(report))
+	if code = c.controlCmd.ProcessState.ExitCode(); code < 0 {
 		err = errors.Join(fmt.Errorf("the control %s", how), err)
 	}
 	if began, _ := c.state(); !began {
@@ -115,14 +115,14 @@ func (s *Session) Run(ctx context.Context) (code int, report *Report, err error)
 func (c *sessionRun) controlProcesses(startPipe *os.File) *spawn.Processes {
 	const first = 3 // descriptor among those that a process is given beside the standard ones
 	return &spawn.Processes{
-		Path:  c.Program,
-		Log:   c.Log,
-		Keys:  c.Keys,
-		Env:   c.Env,
-		Args:  func(string, string) []string { return c.Control(c.Bed.ControlAddress(), joinPort, first) },
-		Enter: func(string) error { return c.Bed.control.Enter() },
-		Prepare: func(_ string, cmd *exec.Cmd) {
-			cmd.Stdout, cmd.ExtraFiles, c.conductor = c.Out, []*os.File{startPipe}, cmd
+		ProgramPath:    c.Program,
+		Stderr:         c.ProcessLog,
+		WriteKeys:      c.SendKeys,
+		Env:            c.ControlEnv,
+		Args:           func(string, string) []string { return c.Control(c.Bed.ControlAddress(), joinPort, first) },
+		EnterNamespace: func(string) error { return c.Bed.controlNS.Enter() },
+		PrepareCommand: func(_ string, cmd *exec.Cmd) {
+			cmd.Stdout, cmd.ExtraFiles, c.controlCmd = c.ControlOut, []*os.File{startPipe}, cmd
 		},
 	}
 }
@@ -134,34 +134,34 @@ func (c *sessionRun) nodeProcesses() *spawn.Processes {
 		host[name] = c.HostOf(i)
 	}
 	return &spawn.Processes{
-		Path:  c.Program,
-		Log:   c.Log,
-		Keys:  c.Keys,
-		Args:  func(name, join string) []string { return c.Node(name, c.Bed.Address(host[name]), join) },
-		Enter: func(name string) error { return c.Bed.hosts[host[name]].Enter() },
+		ProgramPath:    c.Program,
+		Stderr:         c.ProcessLog,
+		WriteKeys:      c.SendKeys,
+		Args:           func(name, join string) []string { return c.Node(name, c.Bed.Address(host[name]), join) },
+		EnterNamespace: func(name string) error { return c.Bed.hostNS[host[name]].Enter() },
 	}
 }
 
 // interrupt ends the run in good order.
-func (c *sessionRun) interrupt() { _ = c.conductor.Process.Signal(syscall.SIGTERM) } // it may have ended meanwhile
+func (c *sessionRun) interrupt() { _ = c.controlCmd.Process.Signal(syscall.SIGTERM) } // it may have ended meanwhile
 
 // nodeEnded takes note of a node that has ended by itself. Before the run has begun there is none without it; later on
 // that is for the control to find.
 func (c *sessionRun) nodeEnded(name, how string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lost = append(c.lost, name+" "+how)
+	c.endedNodes = append(c.endedNodes, name+" "+how)
 	c.Notify(name + " " + how)
 	if !c.began {
 		c.interrupt()
 	}
 }
 
-// disturb does to the ports what is to be done, from the moment when the control says that the run begins. The function
-// it returns ends that, leaves the ports as they were, and says what was done.
-func (c *sessionRun) disturb(began *os.File) (end func() []Done) {
+// startDisturbances does to the ports what is to be done, from the moment when the control says that the run begins.
+// The function it returns ends that, leaves the ports as they were, and says what was done.
+func (c *sessionRun) startDisturbances(began *os.File) (end func() []DisturbanceResult) {
 	ctx, cancel := context.WithCancel(context.Background())
-	out := make(chan []Done, 1)
+	out := make(chan []DisturbanceResult, 1)
 	go func() {
 		if n, _ := began.Read(make([]byte, 1)); n > 0 {
 			c.mu.Lock()
@@ -170,16 +170,16 @@ func (c *sessionRun) disturb(began *os.File) (end func() []Done) {
 		} else {
 			<-ctx.Done() // it never begins
 		}
-		out <- c.Bed.disturbAll(ctx, time.Now(), c.At, c.Notify)
+		out <- c.Bed.disturbAll(ctx, time.Now(), c.Disturbances, c.Notify)
 	}()
-	return func() []Done {
+	return func() []DisturbanceResult {
 		cancel()
 		done := <-out
 		for _, d := range done {
-			if !d.Done {
+			if !d.TookEffect {
 				continue
 			}
-			if err := c.Bed.Disturb(Disturbance{What: actRestore, Host: d.Disturbance.Host}); err != nil {
+			if err := c.Bed.Disturb(Disturbance{Action: actRestore, Host: d.Disturbance.Host}); err != nil {
 				c.Notify(fmt.Sprintf("%s could not be restored: %v", d.Disturbance.Host, err))
 			}
 		}
@@ -191,11 +191,11 @@ func (c *sessionRun) disturb(began *os.File) (end func() []Done) {
 func (c *sessionRun) state() (began bool, lost []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.began, slices.Clone(c.lost)
+	return c.began, slices.Clone(c.endedNodes)
 }
 
-// failed says what the exit code does not.
-func (c *sessionRun) failed(r *Report) error {
+// checkOutcome says what the exit code does not.
+func (c *sessionRun) checkOutcome(r *Report) error {
 	var errs []error
 	for _, d := range r.Disturbances {
 		if d.Error != "" {
@@ -208,12 +208,12 @@ func (c *sessionRun) failed(r *Report) error {
 	return errors.Join(errs...)
 }
 
-func newReport(s Spec, done []Done) *Report {
+func newReport(s Spec, done []DisturbanceResult) *Report {
 	return &Report{
 		Hosts:        s.Hosts,
 		RateBps:      int64(s.Rate),
 		QueueBytes:   int64(s.Queue),
-		BurstBytes:   s.burst(s.Rate),
+		BurstBytes:   s.hostBurst(s.Rate),
 		MTU:          s.MTU,
 		Disturbances: done,
 	}

@@ -25,8 +25,8 @@ type Spec struct {
 	MTU   int          `yaml:"mtu"`   // zero means 1500
 	Ports Rates        `yaml:"ports"` // those that differ from Rate
 
-	file  *config.Document // that gave values, or nil
-	flags map[string]bool  // keys that flags gave
+	document *config.Document // that gave values, or nil
+	flags    map[string]bool  // keys that flags gave
 }
 
 // Rates are rates of single ports by the name of the host. The text form is n2=50Mbit,n5=100Mbit.
@@ -119,7 +119,7 @@ const (
 	maxRate = 100_000_000_000
 	// minMTU is what IPv6 and QUIC ask of any path; maxMTU is a jumbo frame.
 	minMTU, maxMTU = 1280, 9216
-	maxSize        = 64 << 20 // of queues and bursts: seconds of 100 Mbit/s
+	maxQueueBytes  = 64 << 20 // of queues and bursts: seconds of 100 Mbit/s
 	// bytes of an Ethernet header, which count as the packet's where queues and rates are concerned
 	frameHead = 14
 )
@@ -137,7 +137,7 @@ func LoadSpec(path string) (Spec, error) {
 	if err == nil {
 		err = doc.Err()
 	}
-	s.file = doc
+	s.document = doc
 	return s, err
 }
 
@@ -160,8 +160,8 @@ func (s *Spec) Complete() error {
 	s.Queue, s.MTU = cmp.Or(s.Queue, 32<<10), cmp.Or(s.MTU, 1500)
 	var p []config.Problem
 	add := func(key, format string, args ...any) {
-		if s.file != nil && s.file.Contains(key) && !s.flags[key] {
-			s.file.Add(key, format, args...)
+		if s.document != nil && s.document.Contains(key) && !s.flags[key] {
+			s.document.AddProblem(key, format, args...)
 			return
 		}
 		p = append(p, config.Problem{Key: key, Reason: fmt.Sprintf(format, args...)})
@@ -179,8 +179,8 @@ func (s *Spec) Complete() error {
 		add("mtu", "%d is not between %d and %d", s.MTU, minMTU, maxMTU)
 	}
 	checkSize := func(key string, size config.Bytes) {
-		if least := config.Bytes(2 * s.frame()); size < least || size > maxSize {
-			add(key, "%v is not between two full packets (%d bytes) and %v", size, least, config.Bytes(maxSize))
+		if least := config.Bytes(2 * s.frame()); size < least || size > maxQueueBytes {
+			add(key, "%v is not between two full packets (%d bytes) and %v", size, least, config.Bytes(maxQueueBytes))
 		}
 	}
 	checkSize("queue", s.Queue)
@@ -194,7 +194,7 @@ func (s *Spec) Complete() error {
 		checkRate("ports", host+"=", s.Ports[host])
 	}
 	var invalid *config.InvalidError
-	if s.file != nil && errors.As(s.file.Err(), &invalid) {
+	if s.document != nil && errors.As(s.document.Err(), &invalid) {
 		p = append(invalid.Problems, p...)
 	}
 	if len(p) > 0 {
@@ -214,8 +214,8 @@ func (s *Spec) rate(host int) Rate {
 	return s.Rate
 }
 
-// Slowest is the rate of the slowest port: what all can have where each is to get the same.
-func (s *Spec) Slowest() Rate {
+// SlowestRate is the rate of the slowest port: what all can have where each is to get the same.
+func (s *Spec) SlowestRate() Rate {
 	least := s.rate(0)
 	for host := range s.Hosts {
 		least = min(least, s.rate(host))

@@ -31,7 +31,7 @@ func TestTheSlowestPort(t *testing.T) {
 		if err := s.Complete(); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Slowest(); got != want {
+		if got := s.SlowestRate(); got != want {
 			t.Errorf("%+v: %v", s, got)
 		}
 	}
@@ -121,7 +121,7 @@ func TestBurst(t *testing.T) {
 		{Spec{MTU: 9000}, 1e6, 18028},
 		{Spec{MTU: 1500, Burst: 5000}, 1e9, 5000},
 	} {
-		if got := tc.spec.burst(tc.rate); got != tc.want {
+		if got := tc.spec.hostBurst(tc.rate); got != tc.want {
 			t.Errorf("%+v at %v: %d, want %d", tc.spec, tc.rate, got, tc.want)
 		}
 	}

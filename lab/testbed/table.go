@@ -19,7 +19,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 		switch {
 		case d.Error != "":
 			what = d.Error
-		case !d.Done:
+		case !d.TookEffect:
 			what = "not reached"
 		}
 		about = append(about, []string{d.Disturbance.String(), what})

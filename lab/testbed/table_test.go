@@ -7,7 +7,7 @@ import (
 )
 
 func TestTheTableSaysWhatBecameOfDisturbances(t *testing.T) {
-	d := func(host string) Disturbance { return Disturbance{At: time.Second, What: actCut, Host: host} }
+	d := func(host string) Disturbance { return Disturbance{At: time.Second, Action: actCut, Host: host} }
 	r := &Report{
 		Hosts:        2,
 		RateBps:      200e6,
@@ -17,8 +17,8 @@ func TestTheTableSaysWhatBecameOfDisturbances(t *testing.T) {
 		Dropped:      1,
 		DroppedShare: 0.25,
 		Ports:        []Port{{Host: "n0", RateBps: 200e6, ToHost: Count{Packets: 1, Bytes: 2, Dropped: 3}}},
-		Disturbances: []Done{
-			{Disturbance: d("n0"), AtS: 1.5, Done: true}, {Disturbance: d("n1")},
+		Disturbances: []DisturbanceResult{
+			{Disturbance: d("n0"), AtS: 1.5, TookEffect: true}, {Disturbance: d("n1")},
 			{Disturbance: d("n2"), Error: "no such device"},
 		},
 	}

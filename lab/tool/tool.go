@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// endTime is how long a program may take to end after SIGTERM, unless more is said.
-const endTime = 3 * time.Second
+// defaultEndTimeout is how long a program may take to end after SIGTERM, unless more is said.
+const defaultEndTimeout = 3 * time.Second
 
 // A Command is what to run.
 type Command struct {
-	Program string
-	Args    []string
-	Dir     string        // where; "" = here
-	End     time.Duration // how long it may take to end after SIGTERM; 0 = 3 s
+	Program    string
+	Args       []string
+	Dir        string        // where; "" = here
+	EndTimeout time.Duration // how long it may take to end after SIGTERM; 0 = 3 s
 }
 
 // A Process is a program under way.
@@ -39,7 +39,7 @@ func (c Command) Start(ctx context.Context) (*Process, error) {
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = c.Dir, &p.out, &p.err
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
-	p.cmd.WaitDelay = cmp.Or(c.End, endTime)
+	p.cmd.WaitDelay = cmp.Or(c.EndTimeout, defaultEndTimeout)
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -73,7 +73,7 @@ func (c Command) Run(ctx context.Context) ([]byte, error) {
 // Stop ends a program that is not wanted any more.
 func (p *Process) Stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	kill := time.AfterFunc(endTime, func() { _ = p.cmd.Process.Kill() })
+	kill := time.AfterFunc(defaultEndTimeout, func() { _ = p.cmd.Process.Kill() })
 	defer kill.Stop()
 	<-p.done
 }
@@ -84,8 +84,8 @@ func LastLine(text []byte) string {
 	return string(text[bytes.LastIndexByte(text, '\n')+1:])
 }
 
-// Missing says in one sentence which of the programs are not installed.
-func Missing(programs ...string) error {
+// CheckInstalled says in one sentence which of the programs are not installed.
+func CheckInstalled(programs ...string) error {
 	var not []string
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {

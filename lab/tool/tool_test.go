@@ -42,7 +42,7 @@ func TestTheEndOfItsContextEndsIt(t *testing.T) {
 	for _, script := range []string{"exec sleep 100", "trap '' TERM; while :; do sleep 0.01; done"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		c := shell(script)
-		c.End = 200 * time.Millisecond
+		c.EndTimeout = 200 * time.Millisecond
 		began := time.Now()
 		if _, err := c.Run(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > within {
 			t.Errorf("%q: %v after %v", script, err, time.Since(began))
@@ -63,10 +63,11 @@ func TestStop(t *testing.T) {
 }
 
 func TestMissing(t *testing.T) {
-	if err := Missing("sh"); err != nil {
+	if err := CheckInstalled("sh"); err != nil {
 		t.Error(err)
 	}
-	if err := Missing("sh", "no-such-a", "no-such-b"); err == nil || err.Error() != "no-such-a, no-such-b not installed" {
+	if err := CheckInstalled("sh", "no-such-a", "no-such-b"); err == nil ||
+		err.Error() != "no-such-a, no-such-b not installed" {
 		t.Error(err)
 	}
 }

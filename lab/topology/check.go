@@ -34,13 +34,13 @@ func (c Conflict) String() string {
 type judgement struct {
 	Conflicts int        // of phase and link
 	Phases    int        // that have any
-	Most      int        // flows that any link carries at once
+	MaxFlows  int        // flows that any link carries at once
 	First     int        // phase with a conflict, if there is any
-	Shown     []Conflict // the first ones, in the order of phases
+	Described []Conflict // the first ones, in the order of phases
 }
 
-// free says that no link conflicts in any phase.
-func (c judgement) free() bool { return c.Conflicts == 0 }
+// conflictFree says that no link conflicts in any phase.
+func (c judgement) conflictFree() bool { return c.Conflicts == 0 }
 
 // check counts the flows of every link in every phase. It describes the first conflicts, as many as show; all if that
 // is 0.
@@ -48,7 +48,7 @@ func (t *Topology) check(o Order, show int) judgement {
 	var c judgement
 	l := t.newLoad()
 	for p := range o.places() {
-		t.fill(l, o, p)
+		t.countPhase(l, o, p)
 		over := l.overloaded()
 		if len(over) > 0 {
 			if c.Phases++; c.Phases == 1 {
@@ -56,47 +56,47 @@ func (t *Topology) check(o Order, show int) judgement {
 			}
 		}
 		c.Conflicts += len(over)
-		c.Most = max(c.Most, l.most())
+		c.MaxFlows = max(c.MaxFlows, l.most())
 		for _, link := range over {
-			if show == 0 || len(c.Shown) < show {
-				c.Shown = append(c.Shown, t.conflict(o, p, link))
+			if show == 0 || len(c.Described) < show {
+				c.Described = append(c.Described, t.conflict(o, p, link))
 			}
 		}
 	}
 	return c
 }
 
-// free is check that ends at the first conflict. It also says how many flows it looked at, which is what its time goes
-// by. It begins where the last order failed: one that differs in a dummy mostly fails there again.
-func (t *Topology) free(l *load, o Order) (ok bool, flows int) {
+// conflictFree is check that ends at the first conflict. It also says how many flows it looked at, which is what its
+// time goes by. It begins where the last order failed: one that differs in a dummy mostly fails there again.
+func (t *Topology) conflictFree(l *phaseLoad, o Order) (ok bool, flows int) {
 	for i := range o.places() {
-		p := (l.failed + i) % o.places()
-		t.fill(l, o, p)
+		p := (l.failedPhase + i) % o.places()
+		t.countPhase(l, o, p)
 		flows += len(o.RUs)
-		if l.most() > l.capacity {
-			l.failed = p
+		if l.most() > l.linkCapacity {
+			l.failedPhase = p
 			return false, flows
 		}
 	}
 	return true, flows
 }
 
-// load counts the flows of one phase.
-type load struct {
-	flows    []int // by link
-	used     []int // links that have any
-	path     []int // scratch
-	failed   int   // phase in which an order had a conflict
-	capacity int
+// phaseLoad counts the flows of one phase.
+type phaseLoad struct {
+	flows        []int // by link
+	used         []int // links that have any
+	path         []int // scratch
+	failedPhase  int   // phase in which an order had a conflict
+	linkCapacity int
 }
 
-func (t *Topology) newLoad() *load {
+func (t *Topology) newLoad() *phaseLoad {
 	rows, columns := t.net.grid()
-	return &load{flows: make([]int, rows*columns*2), capacity: t.net.capacity()}
+	return &phaseLoad{flows: make([]int, rows*columns*2), linkCapacity: t.net.capacity()}
 }
 
-// fill counts phase p in the place of what was counted before.
-func (t *Topology) fill(l *load, o Order, p int) {
+// countPhase counts phase p in the place of what was counted before.
+func (t *Topology) countPhase(l *phaseLoad, o Order, p int) {
 	for _, link := range l.used {
 		l.flows[link] = 0
 	}
@@ -119,10 +119,10 @@ func (t *Topology) fill(l *load, o Order, p int) {
 func (o Order) flow(i, phase int) (from, to int) { return o.RUs[i], o.BUs[(i+phase)%len(o.BUs)] }
 
 // overloaded lists the links in conflict.
-func (l *load) overloaded() []int {
+func (l *phaseLoad) overloaded() []int {
 	var out []int
 	for _, link := range l.used {
-		if l.flows[link] > l.capacity {
+		if l.flows[link] > l.linkCapacity {
 			out = append(out, link)
 		}
 	}
@@ -130,7 +130,7 @@ func (l *load) overloaded() []int {
 	return out
 }
 
-func (l *load) most() int {
+func (l *phaseLoad) most() int {
 	most := 0
 	for _, link := range l.used {
 		most = max(most, l.flows[link])
@@ -140,7 +140,7 @@ func (l *load) most() int {
 
 // conflict says whose flows meet on a link.
 func (t *Topology) conflict(o Order, phase, link int) Conflict {
-	c := Conflict{Phase: phase, Link: t.net.name(link), linkLabel: t.net.linkLabel()}
+	c := Conflict{Phase: phase, Link: t.net.linkName(link), linkLabel: t.net.linkLabel()}
 	for i := range o.RUs {
 		from, to := o.flow(i, phase)
 		if from == dummy || to == dummy || from == to {

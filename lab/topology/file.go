@@ -44,23 +44,23 @@ type torusFile struct {
 
 // perLeaf is one number for all leaves, or a list of one for each.
 type perLeaf struct {
-	each []int
-	all  bool // the only one holds for all
+	values  []int
+	uniform bool // the only one holds for all
 }
 
 // UnmarshalYAML takes either form.
 func (p *perLeaf) UnmarshalYAML(node *yaml.Node) error {
 	list := node.Content
-	if p.all = node.Kind != yaml.SequenceNode; p.all {
+	if p.uniform = node.Kind != yaml.SequenceNode; p.uniform {
 		list = []*yaml.Node{node}
 	}
-	p.each = make([]int, len(list))
+	p.values = make([]int, len(list))
 	for i, n := range list {
 		v, err := strconv.Atoi(n.Value)
 		if err != nil || n.Kind != yaml.ScalarNode {
 			return errors.New("expected a whole number, or a list of one for each leaf")
 		}
-		p.each[i] = v
+		p.values[i] = v
 	}
 	return nil
 }
@@ -106,19 +106,19 @@ func (p *parser) topology(f *file) *Topology {
 	t := &Topology{}
 	switch {
 	case f.Tree != nil && f.Torus != nil:
-		p.Add("torus", "a network is a fat-tree or a torus, not both")
+		p.AddProblem("torus", "a network is a fat-tree or a torus, not both")
 	case f.Tree != nil:
 		t.net = p.tree(f.Tree)
 	case f.Torus != nil:
 		t.net = p.torus(f.Torus)
 	default:
-		p.Add("", "describes no network: give fat-tree or torus")
+		p.AddProblem("", "describes no network: give fat-tree or torus")
 	}
 	if p.Err() != nil {
 		return nil
 	}
 	if len(p.nodes) == 0 {
-		p.Add(t.net.kind(), "has no nodes")
+		p.AddProblem(t.net.kind(), "has no nodes")
 		return nil
 	}
 	p.order(t, f)
@@ -126,10 +126,10 @@ func (p *parser) topology(f *file) *Topology {
 	return t
 }
 
-// within checks a number.
-func (p *parser) within(path string, v, least, most int) bool {
+// checkRange checks a number.
+func (p *parser) checkRange(path string, v, least, most int) bool {
 	if v < least || v > most {
-		p.Add(path, "%d is not between %d and %d", v, least, most)
+		p.AddProblem(path, "%d is not between %d and %d", v, least, most)
 		return false
 	}
 	return true
@@ -138,7 +138,7 @@ func (p *parser) within(path string, v, least, most int) bool {
 func (p *parser) tree(f *treeFile) network {
 	const at = "fat-tree."
 	if p.Contains(at+"map") && p.Contains(at+"nodes") {
-		p.Add(at+"nodes", "the map says already which nodes a leaf has: leave out one of them")
+		p.AddProblem(at+"nodes", "the map says already which nodes a leaf has: leave out one of them")
 		return nil
 	}
 	if !p.Contains(at + "links") {
@@ -147,27 +147,27 @@ func (p *parser) tree(f *treeFile) network {
 	if !p.Contains(at + "leaves") {
 		f.Leaves = len(f.Map)
 	}
-	if !p.within(at+"leaves", f.Leaves, 1, 1024) || !p.within(at+"spines", f.Spines, 1, 256) ||
-		!p.within(at+"links", f.Links, 1, 64) {
+	if !p.checkRange(at+"leaves", f.Leaves, 1, 1024) || !p.checkRange(at+"spines", f.Spines, 1, 256) ||
+		!p.checkRange(at+"links", f.Links, 1, 64) {
 		return nil
 	}
 	n := &tree{
-		leaves: f.Leaves,
-		spines: f.Spines,
-		links:  f.Links,
-		fixed:  f.Parallel == "fixed",
+		leaves:     f.Leaves,
+		spines:     f.Spines,
+		links:      f.Links,
+		linkByPort: f.Parallel == "fixed",
 	}
 	if !p.Contains(at + "ports") {
-		f.Ports = perLeaf{each: []int{min(f.Spines*f.Links, maxPorts)}, all: true} // as many down as up
+		f.Ports = perLeaf{values: []int{min(f.Spines*f.Links, maxPorts)}, uniform: true} // as many down as up
 	}
-	n.ports = p.perLeaf(at+"ports", f.Ports, f.Leaves, 1, maxPorts)
+	n.ports = p.expandPerLeaf(at+"ports", f.Ports, f.Leaves, 1, maxPorts)
 	if n.ports == nil {
 		return nil
 	}
 	if p.Contains(at + "map") {
-		p.leaves(at+"map", f.Map, n.ports)
+		p.placeByLeaf(at+"map", f.Map, n.ports)
 	} else {
-		p.counted(at+"nodes", f.Nodes, n.ports)
+		p.placeNumbered(at+"nodes", f.Nodes, n.ports)
 	}
 	return n
 }
@@ -175,34 +175,34 @@ func (p *parser) tree(f *treeFile) network {
 // maxPorts bounds the ports of a leaf. Switches have some hundred.
 const maxPorts = 1024
 
-// perLeaf gives one number for each leaf.
-func (p *parser) perLeaf(path string, v perLeaf, leaves, least, most int) []int {
-	each := v.each
-	if v.all {
+// expandPerLeaf gives one number for each leaf.
+func (p *parser) expandPerLeaf(path string, v perLeaf, leaves, least, most int) []int {
+	each := v.values
+	if v.uniform {
 		each = slices.Repeat(each, leaves)
 	}
 	if len(each) != leaves {
-		p.Add(path, "lists %d leaves of %d", len(each), leaves)
+		p.AddProblem(path, "lists %d leaves of %d", len(each), leaves)
 		return nil
 	}
 	for i, n := range each {
 		if n < least || n > most {
-			p.Add(path, "leaf %d: %d is not between %d and %d", i, n, least, most)
+			p.AddProblem(path, "leaf %d: %d is not between %d and %d", i, n, least, most)
 			return nil
 		}
 	}
 	return each
 }
 
-// counted puts nodes n0, n1 … on the first ports of each leaf.
-func (p *parser) counted(path string, v perLeaf, ports []int) {
+// placeNumbered puts nodes n0, n1 … on the first ports of each leaf.
+func (p *parser) placeNumbered(path string, v perLeaf, ports []int) {
 	if !p.Contains(path) {
-		p.Add(path, "is missing: give the number of nodes on a leaf, or a map of their names")
+		p.AddProblem(path, "is missing: give the number of nodes on a leaf, or a map of their names")
 		return
 	}
-	for leaf, n := range p.perLeaf(path, v, len(ports), 0, maxPorts) {
+	for leaf, n := range p.expandPerLeaf(path, v, len(ports), 0, maxPorts) {
 		if n > ports[leaf] {
-			p.Add(path, "leaf %d: %d nodes are more than its %d ports", leaf, n, ports[leaf])
+			p.AddProblem(path, "leaf %d: %d nodes are more than its %d ports", leaf, n, ports[leaf])
 			return
 		}
 		for port := range n {
@@ -213,23 +213,23 @@ func (p *parser) counted(path string, v perLeaf, ports []int) {
 	}
 }
 
-// leaves takes the nodes of a fat tree as they are listed, port by port.
-func (p *parser) leaves(path string, rows [][]*string, ports []int) {
+// placeByLeaf takes the nodes of a fat tree as they are listed, port by port.
+func (p *parser) placeByLeaf(path string, rows [][]*string, ports []int) {
 	if len(rows) != len(ports) {
-		p.Add(path, "lists %d leaves of %d", len(rows), len(ports))
+		p.AddProblem(path, "lists %d leaves of %d", len(rows), len(ports))
 		return
 	}
 	for leaf, row := range rows {
 		if len(row) > ports[leaf] {
-			p.Add(fmt.Sprintf("%s[%d]", path, leaf), "leaf %d: %d entries are more than its %d ports", leaf, len(row),
+			p.AddProblem(fmt.Sprintf("%s[%d]", path, leaf), "leaf %d: %d entries are more than its %d ports", leaf, len(row),
 				ports[leaf])
 		}
 	}
-	p.named(path, rows)
+	p.placeMapped(path, rows)
 }
 
-// named takes the nodes of a map. "~" is where none is.
-func (p *parser) named(path string, rows [][]*string) {
+// placeMapped takes the nodes of a map. "~" is where none is.
+func (p *parser) placeMapped(path string, rows [][]*string) {
 	for r, row := range rows {
 		for c, name := range row {
 			if name != nil && !p.node(fmt.Sprintf("%s[%d][%d]", path, r, c), *name, r, c) {
@@ -245,12 +245,12 @@ func (p *parser) node(path, name string, row, column int) bool {
 	_, again := p.index[name]
 	switch {
 	case again:
-		p.Add(path, "the node %q is there twice", name)
-	case name == "" || name == empty || strings.ContainsFunc(name,
+		p.AddProblem(path, "the node %q is there twice", name)
+	case name == "" || name == emptyPlace || strings.ContainsFunc(name,
 		func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
-		p.Add(path, "%q is no name of a node", name)
+		p.AddProblem(path, "%q is no name of a node", name)
 	case len(p.nodes) == maxNodes:
-		p.Add(path, "has more than %d nodes", maxNodes)
+		p.AddProblem(path, "has more than %d nodes", maxNodes)
 		return false
 	default:
 		p.index[name] = len(p.nodes)
@@ -265,12 +265,12 @@ func (p *parser) torus(f *torusFile) network {
 		f.Flows = 1
 	}
 	// Rings of more nodes than the document allows are planned all the same, and remarked on.
-	if !p.within(at+"rows", f.Rows, 1, maxRing) || !p.within(at+"columns", f.Columns, 1, maxRing) ||
-		!p.within(at+"flows", f.Flows, 1, 1024) {
+	if !p.checkRange(at+"rows", f.Rows, 1, maxRing) || !p.checkRange(at+"columns", f.Columns, 1, maxRing) ||
+		!p.checkRange(at+"flows", f.Flows, 1, 1024) {
 		return nil
 	}
 	for i, c := range f.RUColumns {
-		p.within(fmt.Sprintf("%sru-columns[%d]", at, i), c, 0, f.Columns-1)
+		p.checkRange(fmt.Sprintf("%sru-columns[%d]", at, i), c, 0, f.Columns-1)
 	}
 	switch {
 	case !p.Contains(at + "map"):
@@ -280,16 +280,17 @@ func (p *parser) torus(f *torusFile) network {
 			}
 		}
 	case len(f.Map) != f.Rows:
-		p.Add(at+"map", "lists %d rows of %d", len(f.Map), f.Rows)
+		p.AddProblem(at+"map", "lists %d rows of %d", len(f.Map), f.Rows)
 	default:
 		for r, row := range f.Map {
 			if len(row) > f.Columns {
-				p.Add(fmt.Sprintf("%smap[%d]", at, r), "row %d: %d entries are more than the %d columns", r, len(row), f.Columns)
+				p.AddProblem(fmt.Sprintf("%smap[%d]", at, r), "row %d: %d entries are more than the %d columns", r, len(row),
+					f.Columns)
 			}
 		}
-		p.named(at+"map", f.Map)
+		p.placeMapped(at+"map", f.Map)
 	}
-	return &torus{rows: f.Rows, columns: f.Columns, flows: f.Flows}
+	return &torus{rows: f.Rows, columns: f.Columns, linkFlows: f.Flows}
 }
 
 // maxRing bounds a ring. The document's limit is 107.
@@ -299,7 +300,7 @@ const maxRing = 128
 func (p *parser) order(t *Topology, f *file) {
 	lists, columns := p.Contains("rus") || p.Contains("bus"), p.Contains("torus.ru-columns")
 	if p.Contains("order") && (lists || columns) || lists && columns {
-		p.Add("", "the units are listed in more than one way: give one of order, rus with bus, and ru-columns")
+		p.AddProblem("", "the units are listed in more than one way: give one of order, rus with bus, and ru-columns")
 		return
 	}
 	var rus, bus []int
@@ -307,7 +308,7 @@ func (p *parser) order(t *Topology, f *file) {
 	case lists:
 		rus, bus = p.places("rus", f.RUs), p.places("bus", f.BUs)
 	case columns:
-		rus, bus = p.byColumn(f.Torus.RUColumns)
+		rus, bus = p.unitsByColumn(f.Torus.RUColumns)
 	case p.Contains("order"):
 		bus = p.places("order", f.Order)
 		rus, t.Folded = bus, true
@@ -321,7 +322,8 @@ func (p *parser) order(t *Topology, f *file) {
 		return
 	}
 	if countUnits(rus) == 0 || countUnits(bus) == 0 {
-		p.Add("", "%d readout and %d builder units are no system: it needs one of each", countUnits(rus), countUnits(bus))
+		p.AddProblem("", "%d readout and %d builder units are no system: it needs one of each", countUnits(rus),
+			countUnits(bus))
 	}
 	placed := map[int]bool{}
 	for _, node := range slices.Concat(rus, bus) {
@@ -329,16 +331,16 @@ func (p *parser) order(t *Topology, f *file) {
 	}
 	for i, n := range p.nodes {
 		if !placed[i] {
-			p.Add("", "the node %q stands at no place of the order", n.Name)
+			p.AddProblem("", "the node %q stands at no place of the order", n.Name)
 		}
 	}
-	if t.Given = (Order{RUs: rus, BUs: bus}); !t.Folded {
-		t.Given = fill(rus, bus)
+	if t.GivenOrder = (Order{RUs: rus, BUs: bus}); !t.Folded {
+		t.GivenOrder = padOrder(rus, bus)
 	}
 }
 
-// byColumn makes whole columns of a torus readout units, and all others builder units.
-func (p *parser) byColumn(columns []int) (rus, bus []int) {
+// unitsByColumn makes whole columns of a torus readout units, and all others builder units.
+func (p *parser) unitsByColumn(columns []int) (rus, bus []int) {
 	for i, n := range p.nodes {
 		if slices.Contains(columns, n.Column) {
 			rus = append(rus, i)
@@ -349,13 +351,13 @@ func (p *parser) byColumn(columns []int) (rus, bus []int) {
 	return rus, bus
 }
 
-// empty stands where no node does.
-const empty = "~"
+// emptyPlace stands where no node does.
+const emptyPlace = "~"
 
 // places reads an order.
 func (p *parser) places(path string, names []*string) []int {
 	if len(names) > maxPlaces {
-		p.Add(path, "has %d places, more than %d", len(names), maxPlaces)
+		p.AddProblem(path, "has %d places, more than %d", len(names), maxPlaces)
 		return nil
 	}
 	out := make([]int, len(names))
@@ -368,9 +370,9 @@ func (p *parser) places(path string, names []*string) []int {
 		node, is := p.index[*name]
 		switch {
 		case !is:
-			p.Add(fmt.Sprintf("%s[%d]", path, i), "there is no node %q", *name)
+			p.AddProblem(fmt.Sprintf("%s[%d]", path, i), "there is no node %q", *name)
 		case seen[node]:
-			p.Add(fmt.Sprintf("%s[%d]", path, i), "the node %q is there twice", *name)
+			p.AddProblem(fmt.Sprintf("%s[%d]", path, i), "the node %q is there twice", *name)
 		default:
 			seen[node], out[i] = true, node
 		}

@@ -27,12 +27,12 @@ func TestExamples(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		p, err := top.NewPlan(file, Options{Show: 1, Phase: -1})
-		if err != nil || p.Proposed == nil {
-			t.Errorf("%s: %v, proposed %v", file, err, p.Proposed)
+		p, err := top.NewPlan(file, Options{MaxConflicts: 1, MatrixPhase: -1})
+		if err != nil || p.ProposedOrder == nil {
+			t.Errorf("%s: %v, proposed %v", file, err, p.ProposedOrder)
 			continue
 		}
-		if got := [2]int{p.Given.Conflicts, p.Proposed.Dummies}; got != want[filepath.Base(file)] {
+		if got := [2]int{p.GivenOrder.Conflicts, p.ProposedOrder.Dummies}; got != want[filepath.Base(file)] {
 			t.Errorf("%s: conflicts and dummies %v, want %v", file, got, want[filepath.Base(file)])
 		}
 	}
@@ -126,10 +126,10 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		rows, columns := top.net.grid()
-		if len(top.Nodes) > 40 || top.Given.places() > 60 || rows*columns > 400 {
+		if len(top.Nodes) > 40 || top.GivenOrder.places() > 60 || rows*columns > 400 {
 			return
 		}
-		p, err := top.NewPlan("fuzz", Options{Show: 2, Phase: 0})
+		p, err := top.NewPlan("fuzz", Options{MaxConflicts: 2, MatrixPhase: 0})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,46 +12,46 @@ import (
 
 // Options say what a plan shows.
 type Options struct {
-	Show  int // conflicts that are described; 0 = all
-	Phase int // whose links the matrix shows; below 0 = the first that has a conflict
+	MaxConflicts int // conflicts that are described; 0 = all
+	MatrixPhase  int // whose links the matrix shows; below 0 = the first that has a conflict
 }
 
 // A Plan is what is to be said about a topology. It is the JSON of ringlet plan --json.
 type Plan struct {
-	File     string     `json:"file"`
-	Kind     string     `json:"kind"`
-	Network  string     `json:"network"` // in a sentence
-	Nodes    int        `json:"nodes"`
-	RUs      int        `json:"rus"`
-	BUs      int        `json:"bus"`
-	Folded   bool       `json:"folded"`
-	Notes    []string   `json:"notes"` // what the map cannot do, or does at the limit, whatever the order
-	Given    Judged     `json:"given"`
-	Matrix   *Matrix    `json:"matrix,omitempty"`
-	Proposed *Judged    `json:"proposed,omitempty"` // absent where no order was found
-	Groups   Groups     `json:"groups"`
-	Torus    *TorusPlan `json:"torus,omitempty"`
+	File          string       `json:"file"`
+	Kind          string       `json:"kind"`
+	Network       string       `json:"network"` // in a sentence
+	Nodes         int          `json:"nodes"`
+	RUs           int          `json:"rus"`
+	BUs           int          `json:"bus"`
+	Folded        bool         `json:"folded"`
+	Notes         []string     `json:"notes"` // what the map cannot do, or does at the limit, whatever the order
+	GivenOrder    JudgedOrder  `json:"given"`
+	Matrix        *Matrix      `json:"matrix,omitempty"`
+	ProposedOrder *JudgedOrder `json:"proposed,omitempty"` // absent where no order was found
+	Groups        Groups       `json:"groups"`
+	Torus         *TorusPlan   `json:"torus,omitempty"`
 }
 
-// Judged is an order and what it does.
-type Judged struct {
-	Places       int        `json:"places"`
-	Dummies      int        `json:"dummies"`
-	Factor       float64    `json:"goodput_factor"`
-	Conflicts    int        `json:"conflicts"`
-	Phases       int        `json:"conflicting_phases"`
-	Most         int        `json:"most_flows"`
-	Shown        []Conflict `json:"shown"`
-	Needed       bool       `json:"each_dummy_needed"` // of a proposal: leaving out any one brings a conflict
-	AsGiven      bool       `json:"as_given"`          // of a proposal: it is the given order
-	RUs          []*string  `json:"rus"`               // by place; null is a dummy
-	BUs          []*string  `json:"bus"`
-	DummiesAfter []After    `json:"dummies_after"`   // of builder units
-	Seats        string     `json:"seats,omitempty"` // by rank, for ringlet run --seats: "0,1,-,2"; where nodes are folded
+// JudgedOrder is an order and what it does.
+type JudgedOrder struct {
+	Places          int        `json:"places"`
+	Dummies         int        `json:"dummies"`
+	RateFactor      float64    `json:"goodput_factor"`
+	Conflicts       int        `json:"conflicts"`
+	Phases          int        `json:"conflicting_phases"`
+	MaxFlows        int        `json:"most_flows"`
+	ShownConflicts  []Conflict `json:"shown"`
+	EachDummyNeeded bool       `json:"each_dummy_needed"` // of a proposal: leaving out any one brings a conflict
+	AsGiven         bool       `json:"as_given"`          // of a proposal: it is the given order
+	RUs             []*string  `json:"rus"`               // by place; null is a dummy
+	BUs             []*string  `json:"bus"`
+	DummiesAfter    []DummyRun `json:"dummies_after"`   // of builder units
+	Seats           string     `json:"seats,omitempty"` // by rank, for ringlet run --seats: "0,1,-,2"; where nodes are folded
 }
 
-// After says where dummies stand: behind the node at Place.
-type After struct {
+// DummyRun says where dummies stand: behind the node at Place.
+type DummyRun struct {
 	Place   int    `json:"place"`
 	Node    string `json:"node"`
 	Dummies int    `json:"dummies"`
@@ -59,52 +59,52 @@ type After struct {
 
 // Groups are builder units that share what carries one event at a time, for the scheduler's rules.
 type Groups struct {
-	Of   string     `json:"of"` // leaf or column
-	BUs  [][]string `json:"bus"`
-	Flag string     `json:"flag"` // the same by index among the builder units, which go by rank: "0-3;4-7"
+	SharedBy string     `json:"of"` // leaf or column
+	BUs      [][]string `json:"bus"`
+	Flag     string     `json:"flag"` // the same by index among the builder units, which go by rank: "0-3;4-7"
 }
 
 // TorusPlan is what only a torus has.
 type TorusPlan struct {
-	Sending     int     `json:"sending_rows"`
-	Building    int     `json:"building_columns"`
-	Formula     Latency `json:"latency"` // of the longest way there is
-	Worst       Latency `json:"worst"`   // of the longest way that is used
-	RowRinglet  int     `json:"row_ringlet"`
-	ColRinglet  int     `json:"column_ringlet"`
-	RingletIdle int     `json:"ringlet_limit_idle"`
-	RingletBusy int     `json:"ringlet_limit_busy"`
+	SendingRows      int     `json:"sending_rows"`
+	BuildingColumns  int     `json:"building_columns"`
+	LongestLatency   Latency `json:"latency"` // of the longest way there is
+	WorstUsedLatency Latency `json:"worst"`   // of the longest way that is used
+	RowRinglet       int     `json:"row_ringlet"`
+	ColRinglet       int     `json:"column_ringlet"`
+	RingletIdle      int     `json:"ringlet_limit_idle"`
+	RingletBusy      int     `json:"ringlet_limit_busy"`
 }
 
 // NewPlan checks the given order and proposes one. file is its name.
 func (t *Topology) NewPlan(file string, opt Options) (*Plan, error) {
-	if opt.Phase >= t.Given.places() {
-		return nil, &emptySystemError{fmt.Sprintf("phase %d is asked for, and the last of %d phases is %d", opt.Phase,
-			t.Given.places(), t.Given.places()-1)}
+	if opt.MatrixPhase >= t.GivenOrder.places() {
+		return nil, &emptySystemError{fmt.Sprintf("phase %d is asked for, and the last of %d phases is %d", opt.MatrixPhase,
+			t.GivenOrder.places(), t.GivenOrder.places()-1)}
 	}
-	check := t.check(t.Given, opt.Show)
+	check := t.check(t.GivenOrder, opt.MaxConflicts)
 	p := &Plan{
-		File:    file,
-		Kind:    t.net.kind(),
-		Network: t.net.describe(),
-		Nodes:   len(t.Nodes),
-		Folded:  t.Folded,
-		RUs:     countUnits(t.Given.RUs),
-		BUs:     countUnits(t.Given.BUs),
-		Notes:   append([]string{}, t.net.notes(t)...),
-		Given:   t.judged(t.Given, check),
+		File:       file,
+		Kind:       t.net.kind(),
+		Network:    t.net.describe(),
+		Nodes:      len(t.Nodes),
+		Folded:     t.Folded,
+		RUs:        countUnits(t.GivenOrder.RUs),
+		BUs:        countUnits(t.GivenOrder.BUs),
+		Notes:      append([]string{}, t.net.notes(t)...),
+		GivenOrder: t.judged(t.GivenOrder, check),
 	}
-	if opt.Phase < 0 && !check.free() {
-		opt.Phase = check.First
+	if opt.MatrixPhase < 0 && !check.conflictFree() {
+		opt.MatrixPhase = check.First
 	}
-	if opt.Phase >= 0 {
-		p.Matrix = t.matrix(t.Given, opt.Phase)
+	if opt.MatrixPhase >= 0 {
+		p.Matrix = t.matrix(t.GivenOrder, opt.MatrixPhase)
 	}
 	if best, found := t.propose(); found {
 		j := t.judged(best.Order, best.Check)
-		j.Needed = best.Needed
-		j.AsGiven = slices.Equal(best.Order.BUs, t.Given.BUs) && slices.Equal(best.Order.RUs, t.Given.RUs)
-		p.Proposed = &j
+		j.EachDummyNeeded = best.EachDummyNeeded
+		j.AsGiven = slices.Equal(best.Order.BUs, t.GivenOrder.BUs) && slices.Equal(best.Order.RUs, t.GivenOrder.RUs)
+		p.ProposedOrder = &j
 	}
 	p.Groups = t.groups()
 	if n, is := t.net.(*torus); is {
@@ -113,19 +113,19 @@ func (t *Topology) NewPlan(file string, opt Options) (*Plan, error) {
 	return p, nil
 }
 
-func (t *Topology) judged(o Order, c judgement) Judged {
-	return Judged{
-		Places:       o.places(),
-		Dummies:      o.dummies(),
-		Factor:       o.factor(),
-		Conflicts:    c.Conflicts,
-		Phases:       c.Phases,
-		Most:         c.Most,
-		Shown:        append([]Conflict{}, c.Shown...),
-		RUs:          t.names(o.RUs),
-		BUs:          t.names(o.BUs),
-		DummiesAfter: t.dummiesAfter(o.BUs),
-		Seats:        t.seats(o),
+func (t *Topology) judged(o Order, c judgement) JudgedOrder {
+	return JudgedOrder{
+		Places:         o.places(),
+		Dummies:        o.dummies(),
+		RateFactor:     o.factor(),
+		Conflicts:      c.Conflicts,
+		Phases:         c.Phases,
+		MaxFlows:       c.MaxFlows,
+		ShownConflicts: append([]Conflict{}, c.Described...),
+		RUs:            t.names(o.RUs),
+		BUs:            t.names(o.BUs),
+		DummiesAfter:   t.dummiesAfter(o.BUs),
+		Seats:          t.seats(o),
 	}
 }
 
@@ -140,8 +140,8 @@ func (t *Topology) names(places []int) []*string {
 }
 
 // dummiesAfter lists runs of dummies by the node before them; those at the beginning belong to the last.
-func (t *Topology) dummiesAfter(places []int) []After {
-	out := []After{}
+func (t *Topology) dummiesAfter(places []int) []DummyRun {
+	out := []DummyRun{}
 	last := len(places) - 1
 	for last > 0 && places[last] == dummy {
 		last--
@@ -153,14 +153,14 @@ func (t *Topology) dummiesAfter(places []int) []After {
 		case len(out) > 0 && out[len(out)-1].Place == last:
 			out[len(out)-1].Dummies++
 		default:
-			out = append(out, After{Place: last, Node: t.Nodes[places[last]].Name, Dummies: 1})
+			out = append(out, DummyRun{Place: last, Node: t.Nodes[places[last]].Name, Dummies: 1})
 		}
 	}
 	return out
 }
 
-// ranked lists nodes by rank: a run ranks its nodes by name, and its builder units alike.
-func (t *Topology) ranked() []int {
+// nodesByRank lists nodes by rank: a run ranks its nodes by name, and its builder units alike.
+func (t *Topology) nodesByRank() []int {
 	nodes := make([]int, len(t.Nodes))
 	for i := range nodes {
 		nodes[i] = i
@@ -176,7 +176,7 @@ func (t *Topology) seats(o Order) string {
 		return ""
 	}
 	rank := make([]int, len(t.Nodes))
-	for r, node := range t.ranked() {
+	for r, node := range t.nodesByRank() {
 		rank[node] = r
 	}
 	out := make([]string, o.places())
@@ -192,19 +192,19 @@ func (t *Topology) seats(o Order) string {
 func (t *Topology) groups() Groups {
 	of, in := t.net.groups()
 	builds := map[int]bool{}
-	for _, node := range t.Given.BUs {
+	for _, node := range t.GivenOrder.BUs {
 		builds[node] = true
 	}
 	names, indices := map[int][]string{}, map[int][]int{}
 	index := 0
-	for _, node := range t.ranked() {
+	for _, node := range t.nodesByRank() {
 		if n := t.Nodes[node]; builds[node] {
 			names[in(n)] = append(names[in(n)], n.Name)
 			indices[in(n)] = append(indices[in(n)], index)
 			index++
 		}
 	}
-	out := Groups{Of: of}
+	out := Groups{SharedBy: of}
 	var flags []string
 	for _, g := range slices.Sorted(maps.Keys(names)) {
 		out.BUs = append(out.BUs, names[g])
@@ -245,10 +245,10 @@ type Matrix struct {
 
 func (t *Topology) matrix(o Order, phase int) *Matrix {
 	l := t.newLoad()
-	t.fill(l, o, phase)
+	t.countPhase(l, o, phase)
 	rows, columns := t.net.grid()
-	m := &Matrix{Phase: phase, Capacity: l.capacity, Flows: make([][][2]int, rows)}
-	m.Rows, m.Columns, m.Links = t.net.axes()
+	m := &Matrix{Phase: phase, Capacity: l.linkCapacity, Flows: make([][][2]int, rows)}
+	m.Rows, m.Columns, m.Links = t.net.axisNames()
 	for r := range rows {
 		m.Flows[r] = make([][2]int, columns)
 		for c := range columns {

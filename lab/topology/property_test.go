@@ -13,11 +13,11 @@ import (
 // lhcb is the tree of LHCb-EB §IV.A with these nodes: for each leaf, which of its 20 ports are taken.
 func lhcb(occupied [][]bool, fixed bool) *Topology {
 	n := &tree{
-		leaves: len(occupied),
-		spines: 10,
-		links:  2,
-		fixed:  fixed,
-		ports:  slices.Repeat([]int{20}, len(occupied)),
+		leaves:     len(occupied),
+		spines:     10,
+		links:      2,
+		linkByPort: fixed,
+		ports:      slices.Repeat([]int{20}, len(occupied)),
 	}
 	t := &Topology{Folded: true, net: n}
 	var all []int
@@ -29,7 +29,7 @@ func lhcb(occupied [][]bool, fixed bool) *Topology {
 			}
 		}
 	}
-	t.Given = Order{RUs: all, BUs: all}
+	t.GivenOrder = Order{RUs: all, BUs: all}
 	return t
 }
 
@@ -44,9 +44,9 @@ func full(leaves, ports int) [][]bool {
 func TestDocumentsTreeIsFree(t *testing.T) {
 	for _, fixed := range []bool{false, true} {
 		top := lhcb(full(18, 20), fixed)
-		c := top.check(top.Given, 0)
-		if !c.free() || c.Most != top.net.capacity() || top.Given.places() != 360 {
-			t.Errorf("fixed %v: %d places, %+v", fixed, top.Given.places(), c)
+		c := top.check(top.GivenOrder, 0)
+		if !c.conflictFree() || c.MaxFlows != top.net.capacity() || top.GivenOrder.places() != 360 {
+			t.Errorf("fixed %v: %d places, %+v", fixed, top.GivenOrder.places(), c)
 		}
 	}
 }
@@ -54,17 +54,17 @@ func TestDocumentsTreeIsFree(t *testing.T) {
 func TestDummiesNeverAddFlows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		top := anyTopology(t)
-		less := Order{RUs: slices.Clone(top.Given.RUs), BUs: slices.Clone(top.Given.BUs)}
+		less := Order{RUs: slices.Clone(top.GivenOrder.RUs), BUs: slices.Clone(top.GivenOrder.BUs)}
 		for _, i := range rapid.SliceOfN(rapid.IntRange(0, less.places()-1), 0, 5).Draw(t, "leaves") {
 			less.RUs[i], less.BUs[i] = dummy, dummy
 		}
 		before, after := top.newLoad(), top.newLoad()
 		for p := range less.places() {
-			top.fill(before, top.Given, p)
-			top.fill(after, less, p)
+			top.countPhase(before, top.GivenOrder, p)
+			top.countPhase(after, less, p)
 			for link := range after.flows {
 				if after.flows[link] > before.flows[link] {
-					t.Fatalf("phase %d: %s carries %d flows, more than %d", p, top.net.name(link), after.flows[link],
+					t.Fatalf("phase %d: %s carries %d flows, more than %d", p, top.net.linkName(link), after.flows[link],
 						before.flows[link])
 				}
 			}
@@ -84,8 +84,8 @@ func TestEveryFillingOfTheDocumentsTree(t *testing.T) {
 		if best.Order.places() > 360 || best.Order.dummies() != best.Order.places()-len(top.Nodes) {
 			t.Fatalf("%d places, %d dummies for %d nodes", best.Order.places(), best.Order.dummies(), len(top.Nodes))
 		}
-		holdsAll(t, best.Order.BUs, top.Given.BUs)
-		if c := top.check(best.Order, 1); !c.free() {
+		holdsAll(t, best.Order.BUs, top.GivenOrder.BUs)
+		if c := top.check(best.Order, 1); !c.conflictFree() {
 			t.Fatalf("conflicts in the proposed order: %+v", c)
 		}
 	}
@@ -158,7 +158,7 @@ func linksByRule(n network, from, to Node) []string {
 			return nil
 		}
 		spine := fmt.Sprint("spine ", to.Column%n.spines)
-		if n.fixed {
+		if n.linkByPort {
 			spine += fmt.Sprint(" link ", to.Column/n.spines%n.links)
 		}
 		return []string{fmt.Sprint("up ", from.Row, spine), fmt.Sprint("down ", to.Row, spine)}
@@ -188,14 +188,14 @@ func anyTopology(t *rapid.T) *Topology {
 	top := &Topology{Folded: rapid.Bool().Draw(t, "folded")}
 	if rapid.Bool().Draw(t, "tree") {
 		top.net = &tree{
-			leaves: rows,
-			spines: rapid.IntRange(1, 4).Draw(t, "spines"),
-			links:  rapid.IntRange(1, 3).Draw(t, "links"),
-			fixed:  rapid.Bool().Draw(t, "fixed"),
-			ports:  slices.Repeat([]int{columns}, rows),
+			leaves:     rows,
+			spines:     rapid.IntRange(1, 4).Draw(t, "spines"),
+			links:      rapid.IntRange(1, 3).Draw(t, "links"),
+			linkByPort: rapid.Bool().Draw(t, "fixed"),
+			ports:      slices.Repeat([]int{columns}, rows),
 		}
 	} else {
-		top.net = &torus{rows: rows, columns: columns, flows: rapid.IntRange(1, 2).Draw(t, "flows")}
+		top.net = &torus{rows: rows, columns: columns, linkFlows: rapid.IntRange(1, 2).Draw(t, "flows")}
 	}
 	for r := range rows {
 		for c := range columns {
@@ -209,9 +209,9 @@ func anyTopology(t *rapid.T) *Topology {
 		all[i] = i
 	}
 	bus := rapid.Permutation(all).Draw(t, "order")
-	if top.Given = (Order{RUs: bus, BUs: bus}); !top.Folded {
+	if top.GivenOrder = (Order{RUs: bus, BUs: bus}); !top.Folded {
 		rus := rapid.Permutation(all).Draw(t, "rus")[:rapid.IntRange(1, len(all)).Draw(t, "RUs")]
-		top.Given = fill(slices.Clone(rus), slices.Clone(bus[:rapid.IntRange(1, len(all)).Draw(t, "BUs")]))
+		top.GivenOrder = padOrder(slices.Clone(rus), slices.Clone(bus[:rapid.IntRange(1, len(all)).Draw(t, "BUs")]))
 	}
 	return top
 }
@@ -221,33 +221,33 @@ func anyTopology(t *rapid.T) *Topology {
 func TestAnyTopology(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		top := anyTopology(t)
-		c := top.check(top.Given, 0)
-		conflicts, most := naive(top, top.Given)
-		if c.Conflicts != conflicts || c.Most != most || len(c.Shown) != conflicts {
+		c := top.check(top.GivenOrder, 0)
+		conflicts, most := naive(top, top.GivenOrder)
+		if c.Conflicts != conflicts || c.MaxFlows != most || len(c.Described) != conflicts {
 			t.Fatalf("%+v, and by the rules %d conflicts and %d flows", c, conflicts, most)
 		}
-		for _, s := range c.Shown {
+		for _, s := range c.Described {
 			if len(s.Flows) <= top.net.capacity() {
 				t.Fatalf("no conflict: %s", s)
 			}
 		}
 		best, found := top.propose()
 		if !found {
-			if c.free() {
+			if c.conflictFree() {
 				t.Fatal("the given order is free, and nothing is proposed")
 			}
 			return
 		}
-		holdsAll(t, best.Order.BUs, top.Given.BUs)
-		holdsAll(t, best.Order.RUs, top.Given.RUs)
+		holdsAll(t, best.Order.BUs, top.GivenOrder.BUs)
+		holdsAll(t, best.Order.RUs, top.GivenOrder.RUs)
 		if conflicts, _ := naive(top, best.Order); conflicts > 0 || top.Folded &&
 			!slices.Equal(best.Order.RUs, best.Order.BUs) {
 			t.Fatalf("proposed %+v with %d conflicts", best.Order, conflicts)
 		}
-		if c.free() && best.Order.dummies() > top.Given.dummies() {
+		if c.conflictFree() && best.Order.dummies() > top.GivenOrder.dummies() {
 			t.Fatal("the given order has fewer dummies than the proposed one")
 		}
-		if best.Needed {
+		if best.EachDummyNeeded {
 			everyDummyIsNeeded(t, top, best.Order)
 		}
 	})
@@ -259,7 +259,7 @@ func everyDummyIsNeeded(t *rapid.T, top *Topology, o Order) {
 			continue
 		}
 		rus := slices.DeleteFunc(slices.Clone(o.RUs), func(n int) bool { return n == dummy })
-		less := top.order(rus, slices.Delete(slices.Clone(o.BUs), i, i+1))
+		less := top.arrangeOrder(rus, slices.Delete(slices.Clone(o.BUs), i, i+1))
 		if conflicts, _ := naive(top, less); conflicts == 0 && less.places() < o.places() {
 			t.Fatalf("the dummy at place %d of %v is not needed", i, o)
 		}
@@ -275,7 +275,7 @@ func TestLatency(t *testing.T) {
 	// m + n - 4 nodes passed by: the longest way there is must be what its formula says.
 	for _, n := range []*torus{{rows: 3, columns: 9}, {rows: 17, columns: 18}, {rows: 2, columns: 2}} {
 		top := &Topology{net: n, Nodes: []Node{{"a", 0, 0}, {"b", n.rows - 1, n.columns - 1}},
-			Given: Order{RUs: []int{0}, BUs: []int{1}}}
+			GivenOrder: Order{RUs: []int{0}, BUs: []int{1}}}
 		if n.worst(top) != n.longest() {
 			t.Errorf("%d × %d: %+v, by the formula %+v", n.rows, n.columns, n.worst(top), n.longest())
 		}

@@ -2,32 +2,32 @@ package topology
 
 import "slices"
 
-// effort bounds the trying-out of dummies, in flows looked at: about a second (10 ns each in a tree, 2026-11-21).
-const effort = 100_000_000
+// maxTrimFlows bounds the trying-out of dummies, in flows looked at: about a second (10 ns each in a tree, 2026-11-21).
+const maxTrimFlows = 100_000_000
 
 // A Proposal is an order without conflicts.
 type proposal struct {
-	Order  Order
-	Check  judgement
-	Needed bool // each dummy is: without any one of them there is a conflict
+	Order           Order
+	Check           judgement
+	EachDummyNeeded bool // each dummy is: without any one of them there is a conflict
 }
 
 // propose looks for an order without conflicts, with as few dummies as it finds: the given one, or a pattern of the
 // network. It returns false where all of them have conflicts.
 func (t *Topology) propose() (proposal, bool) {
-	l, budget := t.newLoad(), effort
+	l, budget := t.newLoad(), maxTrimFlows
 	var best proposal
 	found := false
 	for i, o := range t.candidates() {
 		if o.places() > maxPlaces || found && best.Order.dummies() == 0 {
 			continue
 		}
-		if free, _ := t.free(l, o); !free {
+		if free, _ := t.conflictFree(l, o); !free {
 			continue
 		}
-		p := proposal{Order: o, Needed: o.dummies() == 0}
+		p := proposal{Order: o, EachDummyNeeded: o.dummies() == 0}
 		if i > 0 {
-			p.Order, p.Needed = t.trim(l, o, &budget)
+			p.Order, p.EachDummyNeeded = t.trim(l, o, &budget)
 		}
 		if !found || p.Order.dummies() < best.Order.dummies() {
 			best, found = p, true
@@ -43,28 +43,28 @@ func (t *Topology) propose() (proposal, bool) {
 func (t *Topology) candidates() []Order {
 	members := func(places []int) []int {
 		out := slices.DeleteFunc(slices.Clone(places), func(n int) bool { return n == dummy })
-		slices.SortFunc(out, func(a, b int) int { return byPlace(t.Nodes[a], t.Nodes[b]) })
+		slices.SortFunc(out, func(a, b int) int { return comparePosition(t.Nodes[a], t.Nodes[b]) })
 		return out
 	}
-	out := []Order{t.Given}
-	for _, places := range t.net.patterns(t.Nodes, members(t.Given.BUs)) {
-		out = append(out, t.order(members(t.Given.RUs), places))
+	out := []Order{t.GivenOrder}
+	for _, places := range t.net.patterns(t.Nodes, members(t.GivenOrder.BUs)) {
+		out = append(out, t.arrangeOrder(members(t.GivenOrder.RUs), places))
 	}
 	return out
 }
 
-// order lets folded nodes stand at one place; readout units apart from builder units stand side by side as in the
-// network, so that those of one leaf send to a run of places.
-func (t *Topology) order(rus, bus []int) Order {
+// arrangeOrder lets folded nodes stand at one place; readout units apart from builder units stand side by side as in
+// the network, so that those of one leaf send to a run of places.
+func (t *Topology) arrangeOrder(rus, bus []int) Order {
 	if t.Folded {
 		return Order{RUs: bus, BUs: bus}
 	}
-	return fill(rus, bus)
+	return padOrder(rus, bus)
 }
 
 // trim leaves out one dummy after the other, as long as there is no conflict and work is left. It says whether it tried
 // them all in vain at the end.
-func (t *Topology) trim(l *load, o Order, budget *int) (Order, bool) {
+func (t *Topology) trim(l *phaseLoad, o Order, budget *int) (Order, bool) {
 	rus := slices.DeleteFunc(slices.Clone(o.RUs), func(n int) bool { return n == dummy })
 	for tried := 0; tried < len(o.BUs) && *budget > 0; {
 		// From the end: what is left out there moves nobody else.
@@ -73,11 +73,11 @@ func (t *Topology) trim(l *load, o Order, budget *int) (Order, bool) {
 		if o.BUs[at] != dummy {
 			continue
 		}
-		less := t.order(slices.Clone(rus), slices.Delete(slices.Clone(o.BUs), at, at+1))
+		less := t.arrangeOrder(slices.Clone(rus), slices.Delete(slices.Clone(o.BUs), at, at+1))
 		if less.places() == o.places() {
 			continue // the readout units need the place
 		}
-		free, flows := t.free(l, less)
+		free, flows := t.conflictFree(l, less)
 		*budget -= flows
 		if free {
 			o, tried = less, 0

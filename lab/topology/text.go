@@ -20,47 +20,48 @@ func (p *Plan) WriteText(w io.Writer) error {
 	say("%s, %s", count(p.Nodes, "node"), units)
 	if t := p.Torus; t != nil {
 		say("%s send into %s (rows ≤ columns: %s); ringlets of %d and %d nodes, at most %d, or %d where every node sends",
-			count(t.Sending, "row"), count(t.Building, "column"), yesNo(t.Sending <= t.Building), t.RowRinglet, t.ColRinglet,
+			count(t.SendingRows, "row"), count(t.BuildingColumns,
+				"column"), yesNo(t.SendingRows <= t.BuildingColumns), t.RowRinglet, t.ColRinglet,
 			t.RingletIdle, t.RingletBusy)
 		say("latency of 128 B: at most %.2f µs, %.2f µs where every node on the way sends; longest way used: %.2f µs, "+
 			"%.2f µs",
-			t.Formula.Idle, t.Formula.Busy, t.Worst.Idle, t.Worst.Busy)
+			t.LongestLatency.Idle, t.LongestLatency.Busy, t.WorstUsedLatency.Idle, t.WorstUsedLatency.Busy)
 	}
 	for _, n := range p.Notes {
 		say("note: %s", n)
 	}
 	say("")
-	p.given(say)
+	p.writeGiven(say)
 	if p.Matrix != nil {
 		b.WriteString(p.Matrix.text())
 	}
-	p.proposed(say)
-	if flag := p.Groups.Flag; len(flag) <= short {
-		say("groups: %s by %s: %s", count(len(p.Groups.BUs), "group"), p.Groups.Of, flag)
+	p.writeProposed(say)
+	if flag := p.Groups.Flag; len(flag) <= maxLineLen {
+		say("groups: %s by %s: %s", count(len(p.Groups.BUs), "group"), p.Groups.SharedBy, flag)
 	} else {
-		say("groups: %s by %s: see the JSON", count(len(p.Groups.BUs), "group"), p.Groups.Of)
+		say("groups: %s by %s: see the JSON", count(len(p.Groups.BUs), "group"), p.Groups.SharedBy)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (p *Plan) given(say func(string, ...any)) {
-	g := p.Given
+func (p *Plan) writeGiven(say func(string, ...any)) {
+	g := p.GivenOrder
 	if g.Conflicts == 0 {
-		say("as given: %s: no link conflicts in any phase; %s at most on a link", g.summary(), count(g.Most, "flow"))
+		say("as given: %s: no link conflicts in any phase; %s at most on a link", g.summary(), count(g.MaxFlows, "flow"))
 		return
 	}
 	say("as given: %s: %s in %d of %d phases", g.summary(), count(g.Conflicts, "conflict"), g.Phases, g.Places)
-	for _, c := range g.Shown {
+	for _, c := range g.ShownConflicts {
 		say("  %s", c)
 	}
-	if more := g.Conflicts - len(g.Shown); more > 0 {
+	if more := g.Conflicts - len(g.ShownConflicts); more > 0 {
 		say("  and %d more", more)
 	}
 }
 
-func (p *Plan) proposed(say func(string, ...any)) {
-	j := p.Proposed
+func (p *Plan) writeProposed(say func(string, ...any)) {
+	j := p.ProposedOrder
 	switch {
 	case j == nil:
 		say("proposed: nothing: every order that was tried has conflicts")
@@ -69,19 +70,19 @@ func (p *Plan) proposed(say func(string, ...any)) {
 		say("proposed: as given")
 	default:
 		say("proposed: %s: no link conflicts in any phase", j.summary())
-		if order := strings.Join(p.order(), ", "); len(order) <= short {
+		if order := strings.Join(p.order(), ", "); len(order) <= maxLineLen {
 			say("  %s", order)
 		}
 		if j.Dummies > 0 {
 			say("  dummies: %s", j.dummies())
-			if j.Needed {
+			if j.EachDummyNeeded {
 				say("  each is needed: without any one of them there is a conflict")
 			}
 		}
 	}
 	switch {
 	case j.Seats == "" || j.inRankOrder():
-	case len(j.Seats) <= short:
+	case len(j.Seats) <= maxLineLen:
 		say("  seats of a run: %s", j.Seats)
 	default:
 		say("  seats of a run: as --seats prints them")
@@ -89,7 +90,7 @@ func (p *Plan) proposed(say func(string, ...any)) {
 }
 
 // inRankOrder says that a run sits like that by itself.
-func (j *Judged) inRankOrder() bool {
+func (j *JudgedOrder) inRankOrder() bool {
 	for i, s := range strings.Split(j.Seats, ",") {
 		if s != strconv.Itoa(i) {
 			return false
@@ -99,7 +100,7 @@ func (j *Judged) inRankOrder() bool {
 }
 
 // summary is "14 places, 2 dummies (at most 85.7 % of the ports' rate)".
-func (j *Judged) summary() string {
+func (j *JudgedOrder) summary() string {
 	if j.Dummies == 0 {
 		return count(j.Places, "place") + ", no dummies"
 	}
@@ -107,7 +108,7 @@ func (j *Judged) summary() string {
 	if j.Dummies > 1 {
 		dummies = fmt.Sprintf("%d dummies", j.Dummies)
 	}
-	return fmt.Sprintf("%s, %s (at most %.1f %% of the ports' rate)", count(j.Places, "place"), dummies, 100*j.Factor)
+	return fmt.Sprintf("%s, %s (at most %.1f %% of the ports' rate)", count(j.Places, "place"), dummies, 100*j.RateFactor)
 }
 
 func yesNo(is bool) string {
@@ -117,18 +118,18 @@ func yesNo(is bool) string {
 	return "no"
 }
 
-// short bounds what stands in a line.
-const short = 160
+// maxLineLen bounds what stands in a line.
+const maxLineLen = 160
 
-// named bounds how much of a list a sentence holds.
-const named = 8
+// maxListed bounds how much of a list a sentence holds.
+const maxListed = 8
 
 // dummies is "behind n3, behind n7 (2)".
-func (j *Judged) dummies() string {
+func (j *JudgedOrder) dummies() string {
 	var out []string
 	for i, a := range j.DummiesAfter {
-		if i == named {
-			out = append(out, fmt.Sprintf("and at %d more places", len(j.DummiesAfter)-named))
+		if i == maxListed {
+			out = append(out, fmt.Sprintf("and at %d more places", len(j.DummiesAfter)-maxListed))
 			break
 		}
 		s := "behind " + a.Node
@@ -140,8 +141,8 @@ func (j *Judged) dummies() string {
 	return strings.Join(out, ", ")
 }
 
-// wide bounds a matrix for people: what is more stands in the JSON.
-const wide = 40
+// maxMatrixWidth bounds a matrix for people: what is more stands in the JSON.
+const maxMatrixWidth = 40
 
 // text draws a matrix. Of a large one it draws the rows and columns in conflict.
 func (m *Matrix) text() string {
@@ -149,7 +150,7 @@ func (m *Matrix) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  phase %d, flows %s; a link is made for %d, ! is more\n", m.Phase, strings.Join(m.Links[:], " / "),
 		m.Capacity)
-	if len(rows) > wide || len(columns) > wide {
+	if len(rows) > maxMatrixWidth || len(columns) > maxMatrixWidth {
 		fmt.Fprintf(&b, "  (%d × %d is too much to draw: see the JSON)\n", len(rows), len(columns))
 		return b.String()
 	}
@@ -182,7 +183,7 @@ func (m *Matrix) cell(flows int) string {
 
 // shown lists the rows and columns to draw: all, or those with a conflict where there are too many.
 func (m *Matrix) shown() (rows, columns []int) {
-	all := len(m.Flows) <= wide && len(m.Flows[0]) <= wide
+	all := len(m.Flows) <= maxMatrixWidth && len(m.Flows[0]) <= maxMatrixWidth
 	row, column := map[int]bool{}, map[int]bool{}
 	for r := range m.Flows {
 		for c, f := range m.Flows[r] {
@@ -213,19 +214,19 @@ func (p *Plan) WriteOrder(w io.Writer) error {
 
 // order lists what stands at the places of the proposed order.
 func (p *Plan) order() []string {
-	if p.Proposed == nil {
+	if p.ProposedOrder == nil {
 		return nil
 	}
 	name := func(s *string) string {
 		if s == nil {
-			return empty
+			return emptyPlace
 		}
 		return *s
 	}
-	out := make([]string, p.Proposed.Places)
-	for i, bu := range p.Proposed.BUs {
+	out := make([]string, p.ProposedOrder.Places)
+	for i, bu := range p.ProposedOrder.BUs {
 		if out[i] = name(bu); !p.Folded {
-			out[i] = name(p.Proposed.RUs[i]) + " " + name(bu)
+			out[i] = name(p.ProposedOrder.RUs[i]) + " " + name(bu)
 		}
 	}
 	return out

@@ -31,13 +31,13 @@ type Order struct {
 func (o Order) places() int { return len(o.BUs) }
 
 // dummies counts the phases that the order has beyond those that its units need.
-func (o Order) dummies() int { return o.places() - o.needed() }
+func (o Order) dummies() int { return o.places() - o.minPlaces() }
 
-func (o Order) needed() int { return max(countUnits(o.RUs), countUnits(o.BUs)) }
+func (o Order) minPlaces() int { return max(countUnits(o.RUs), countUnits(o.BUs)) }
 
 // factor is the most of the ports' rate that the order can build with: the share of its phases that carry something for
 // each port.
-func (o Order) factor() float64 { return float64(o.needed()) / float64(o.places()) }
+func (o Order) factor() float64 { return float64(o.minPlaces()) / float64(o.places()) }
 
 func countUnits(places []int) int {
 	n := 0
@@ -49,8 +49,8 @@ func countUnits(places []int) int {
 	return n
 }
 
-// fill makes two lists one order: the shorter one ends in dummies.
-func fill(rus, bus []int) Order {
+// padOrder makes two lists one order: the shorter one ends in dummies.
+func padOrder(rus, bus []int) Order {
 	for len(rus) < len(bus) {
 		rus = append(rus, dummy)
 	}
@@ -62,10 +62,10 @@ func fill(rus, bus []int) Order {
 
 // A Topology is a network and the nodes on it.
 type Topology struct {
-	Nodes  []Node
-	Folded bool  // every node is both units, at one place
-	Given  Order // as the file has it
-	net    network
+	Nodes      []Node
+	Folded     bool  // every node is both units, at one place
+	GivenOrder Order // as the file has it
+	net        network
 }
 
 // network is a kind of network. Its links stand in a grid, two to a cell, and all are made for the same number of
@@ -74,12 +74,12 @@ type network interface {
 	kind() string
 	describe() string
 	grid() (rows, columns int)
-	capacity() int                                // flows that a link carries side by side
-	route(links []int, from, to Node) []int       // appends the links from one node to another
-	name(link int) string                         // "leaf 2 → spine 4"
-	linkLabel() string                            // what a link is made of: "1 link"
-	axes() (row, column string, links [2]string)  // of the grid, in words
-	patterns(nodes []Node, members []int) [][]int // sequences of places for these nodes that may be free of conflicts
+	capacity() int                                    // flows that a link carries side by side
+	route(links []int, from, to Node) []int           // appends the links from one node to another
+	linkName(link int) string                         // "leaf 2 → spine 4"
+	linkLabel() string                                // what a link is made of: "1 link"
+	axisNames() (row, column string, links [2]string) // of the grid, in words
+	patterns(nodes []Node, members []int) [][]int     // sequences of places for these nodes that may be free of conflicts
 	// what two events should not run to at a time, and which one a node is in
 	groups() (string, func(Node) int)
 	notes(t *Topology) []string // sentences on what the map cannot do, or does at the limit
@@ -98,17 +98,17 @@ func linkPosition(columns, link int) (row, column, second int) {
 func FatTree(nodes, perLeaf, spines, links int) *Topology {
 	leaves := (nodes + perLeaf - 1) / perLeaf
 	t := &Topology{Folded: true, net: &tree{
-		leaves: leaves,
-		spines: spines,
-		links:  links,
-		fixed:  true,
-		ports:  slices.Repeat([]int{perLeaf}, leaves),
+		leaves:     leaves,
+		spines:     spines,
+		links:      links,
+		linkByPort: true,
+		ports:      slices.Repeat([]int{perLeaf}, leaves),
 	}}
 	for i := range nodes {
 		t.Nodes = append(t.Nodes, Node{Name: fmt.Sprint("n", i), Row: i / perLeaf, Column: i % perLeaf})
-		t.Given.BUs = append(t.Given.BUs, i)
+		t.GivenOrder.BUs = append(t.GivenOrder.BUs, i)
 	}
-	t.Given.RUs = t.Given.BUs
+	t.GivenOrder.RUs = t.GivenOrder.BUs
 	return t
 }
 
@@ -179,15 +179,15 @@ func (t *Topology) filterNodes(keeps func(node int) bool) error {
 		}
 		return out
 	}
-	rus, bus := moved(t.Given.RUs), moved(t.Given.BUs)
+	rus, bus := moved(t.GivenOrder.RUs), moved(t.GivenOrder.BUs)
 	if countUnits(rus) == 0 || countUnits(bus) == 0 {
 		return &emptySystemError{"a system needs a readout unit and a builder unit, and none would be left of one of them"}
 	}
 	t.Nodes = kept
 	if t.Folded {
-		t.Given = Order{RUs: bus, BUs: bus}
+		t.GivenOrder = Order{RUs: bus, BUs: bus}
 	} else {
-		t.Given = fill(rus, bus)
+		t.GivenOrder = padOrder(rus, bus)
 	}
 	return nil
 }

@@ -9,15 +9,15 @@ import (
 // destination, then along the column.
 type torus struct {
 	rows, columns int
-	flows         int // that a segment of a ring carries side by side
+	linkFlows     int // that a segment of a ring carries side by side
 }
 
 // What L1-farm §5.1.4 measured (tables 5.2 and 5.3) and derived (L1-farm §5.1.4 and §5.3).
 const (
-	latencyEnds   = 1.40  // µs from bus to bus, next neighbours
-	latencyTurn   = 0.57  // µs more where a packet changes from the row to the column
-	latencyBypass = 0.06  // µs for each node passed by
-	latencyWait   = 0.216 // µs more for each that is sending a packet of 128 B itself
+	latencyNeighbours = 1.40  // µs from bus to bus, next neighbours
+	latencyTurn       = 0.57  // µs more where a packet changes from the row to the column
+	latencyBypass     = 0.06  // µs for each node passed by
+	latencyWait       = 0.216 // µs more for each that is sending a packet of 128 B itself
 
 	ringletIdle = 107 // nodes of a ringlet that 7 send buffers and 1.11 MHz allow, nodes passed by being idle …
 	ringletBusy = 22  // … and each of them sending itself. As the document gives them, from figures before rounding.
@@ -25,35 +25,35 @@ const (
 
 func (n *torus) kind() string      { return "torus" }
 func (n *torus) grid() (int, int)  { return n.rows, n.columns }
-func (n *torus) capacity() int     { return n.flows }
-func (n *torus) linkLabel() string { return fmt.Sprintf("a segment made for %d", n.flows) }
+func (n *torus) capacity() int     { return n.linkFlows }
+func (n *torus) linkLabel() string { return fmt.Sprintf("a segment made for %d", n.linkFlows) }
 
 func (n *torus) describe() string {
 	return fmt.Sprintf("torus of %d rows and %d columns, %s on a segment; first along the row, then along the column",
 		n.rows, n.columns,
-		count(n.flows, "flow"))
+		count(n.linkFlows, "flow"))
 }
 
-func (n *torus) axes() (string, string, [2]string) {
+func (n *torus) axisNames() (string, string, [2]string) {
 	return "row", "column", [2]string{"onward along the row", "onward along the column"}
 }
 
 // Links of the grid: the segment behind a node, along its row or its column.
-const along, across = 0, 1
+const rowLink, columnLink = 0, 1
 
 func (n *torus) route(links []int, from, to Node) []int {
 	for c := from.Column; c != to.Column; c = (c + 1) % n.columns {
-		links = append(links, linkIndex(n.columns, from.Row, c, along))
+		links = append(links, linkIndex(n.columns, from.Row, c, rowLink))
 	}
 	for r := from.Row; r != to.Row; r = (r + 1) % n.rows {
-		links = append(links, linkIndex(n.columns, r, to.Column, across))
+		links = append(links, linkIndex(n.columns, r, to.Column, columnLink))
 	}
 	return links
 }
 
-func (n *torus) name(l int) string {
+func (n *torus) linkName(l int) string {
 	row, column, direction := linkPosition(n.columns, l)
-	if direction == along {
+	if direction == rowLink {
 		return fmt.Sprintf("row %d, column %d → %d", row, column, (column+1)%n.columns)
 	}
 	return fmt.Sprintf("column %d, row %d → %d", column, row, (row+1)%n.rows)
@@ -100,7 +100,7 @@ type Latency struct {
 }
 
 func latency(turns bool, bypassed int) Latency {
-	l := latencyEnds + latencyBypass*float64(bypassed)
+	l := latencyNeighbours + latencyBypass*float64(bypassed)
 	if turns {
 		l += latencyTurn
 	}
@@ -113,8 +113,8 @@ func (n *torus) longest() Latency { return latency(true, max(n.rows+n.columns-4,
 // worst is the longest that any two of these units take.
 func (n *torus) worst(t *Topology) Latency {
 	var out Latency
-	for _, from := range t.Given.RUs {
-		for _, to := range t.Given.BUs {
+	for _, from := range t.GivenOrder.RUs {
+		for _, to := range t.GivenOrder.BUs {
 			if from == dummy || to == dummy || from == to {
 				continue
 			}
@@ -130,23 +130,23 @@ func (n *torus) worst(t *Topology) Latency {
 // plan says what only a torus has.
 func (n *torus) plan(t *Topology) *TorusPlan {
 	var rows, columns []int
-	for i := range t.Given.RUs {
-		if ru := t.Given.RUs[i]; ru != dummy {
+	for i := range t.GivenOrder.RUs {
+		if ru := t.GivenOrder.RUs[i]; ru != dummy {
 			rows = append(rows, t.Nodes[ru].Row)
 		}
-		if bu := t.Given.BUs[i]; bu != dummy {
+		if bu := t.GivenOrder.BUs[i]; bu != dummy {
 			columns = append(columns, t.Nodes[bu].Column)
 		}
 	}
 	return &TorusPlan{
-		Sending:     len(distinct(rows)),
-		Building:    len(distinct(columns)),
-		Formula:     n.longest(),
-		Worst:       n.worst(t),
-		RowRinglet:  n.columns,
-		ColRinglet:  n.rows,
-		RingletIdle: ringletIdle,
-		RingletBusy: ringletBusy,
+		SendingRows:      len(distinct(rows)),
+		BuildingColumns:  len(distinct(columns)),
+		LongestLatency:   n.longest(),
+		WorstUsedLatency: n.worst(t),
+		RowRinglet:       n.columns,
+		ColRinglet:       n.rows,
+		RingletIdle:      ringletIdle,
+		RingletBusy:      ringletBusy,
 	}
 }
 
@@ -154,10 +154,10 @@ func (n *torus) plan(t *Topology) *TorusPlan {
 func (n *torus) notes(t *Topology) []string {
 	p := n.plan(t)
 	var out []string
-	if p.Sending > p.Building {
+	if p.SendingRows > p.BuildingColumns {
 		out = append(out, fmt.Sprintf(
-			"%d rows send into %d columns: a column's ring would have to carry more than a row's (rows ≤ columns)", p.Sending,
-			p.Building))
+			"%d rows send into %d columns: a column's ring would have to carry more than a row's (rows ≤ columns)", p.SendingRows,
+			p.BuildingColumns))
 	}
 	for of, nodes := range map[string]int{"row": p.RowRinglet, "column": p.ColRinglet} {
 		if nodes > ringletIdle {

@@ -42,7 +42,7 @@ func answer(t *testing.T, command string) string {
 
 func planned(t *testing.T, what, arg, text string) (*Plan, error) {
 	top, err := parse("it", strings.NewReader(text))
-	opt := Options{Show: 3, Phase: -1}
+	opt := Options{MaxConflicts: 3, MatrixPhase: -1}
 	if err == nil {
 		switch what {
 		case "keep":
@@ -50,7 +50,7 @@ func planned(t *testing.T, what, arg, text string) (*Plan, error) {
 		case "without":
 			err = top.Without(strings.Split(arg, ",")...)
 		case "phase":
-			opt.Phase = transcript.Number(t, arg)
+			opt.MatrixPhase = transcript.Number(t, arg)
 		}
 	}
 	if err != nil {

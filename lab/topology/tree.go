@@ -14,21 +14,21 @@ import (
 // links. Where it goes by the port as well, each link is a class of its own, p mod (spines × links), and carries one.
 type tree struct {
 	leaves, spines, links int
-	fixed                 bool  // a port has its link, not only its spine
+	linkByPort            bool  // a port has its link, not only its spine
 	ports                 []int // for nodes, by leaf
 }
 
 func (n *tree) kind() string { return "fat-tree" }
 
 func (n *tree) classes() int {
-	if n.fixed {
+	if n.linkByPort {
 		return n.spines * n.links
 	}
 	return n.spines
 }
 
 func (n *tree) capacity() int {
-	if n.fixed {
+	if n.linkByPort {
 		return 1
 	}
 	return n.links
@@ -48,32 +48,32 @@ func (n *tree) describe() string {
 
 func (n *tree) linkLabel() string { return count(n.capacity(), "link") }
 
-func (n *tree) axes() (string, string, [2]string) {
+func (n *tree) axisNames() (string, string, [2]string) {
 	column := "spine"
-	if n.fixed && n.links > 1 {
+	if n.linkByPort && n.links > 1 {
 		column = "spine × link"
 	}
 	return "leaf", column, [2]string{"leaf → " + column, column + " → leaf"}
 }
 
 // Links of the grid: leaf, class, up or down.
-const up, down = 0, 1
+const upLink, downLink = 0, 1
 
 func (n *tree) route(links []int, from, to Node) []int {
 	if from.Row == to.Row {
 		return links
 	}
 	class := to.Column % n.classes()
-	return append(links, linkIndex(n.classes(), from.Row, class, up), linkIndex(n.classes(), to.Row, class, down))
+	return append(links, linkIndex(n.classes(), from.Row, class, upLink), linkIndex(n.classes(), to.Row, class, downLink))
 }
 
-func (n *tree) name(l int) string {
+func (n *tree) linkName(l int) string {
 	leaf, class, direction := linkPosition(n.classes(), l)
 	spine := fmt.Sprintf("spine %d", class%n.spines)
-	if n.fixed && n.links > 1 {
+	if n.linkByPort && n.links > 1 {
 		spine += fmt.Sprintf(" (link %d)", class/n.spines)
 	}
-	if direction == up {
+	if direction == upLink {
 		return fmt.Sprintf("leaf %d → %s", leaf, spine)
 	}
 	return fmt.Sprintf("%s → leaf %d", spine, leaf)
@@ -103,7 +103,7 @@ func (n *tree) patterns(nodes []Node, members []int) [][]int {
 	most := make([]int, n.classes()) // nodes of that class on any one leaf
 	once := make([]int, n.classes())
 	var bare []int
-	for _, classes := range n.sorted(nodes, members) {
+	for _, classes := range n.groupMembers(nodes, members) {
 		for round, more := 0, true; more; round++ {
 			more = false
 			for _, of := range classes {
@@ -118,12 +118,13 @@ func (n *tree) patterns(nodes []Node, members []int) [][]int {
 			once[c] = min(len(byClass[c]), 1)
 		}
 	}
-	return [][]int{bare, woven(byClass, most), woven(byClass, once)}
+	return [][]int{bare, weaveClasses(byClass, most), weaveClasses(byClass, once)}
 }
 
-// woven makes rounds over the classes, in each of which class c stands wide[c] times, until every node has its place. A
-// leaf's nodes follow each other in byClass, so that up to wide[c] of them come to different places of the pattern.
-func woven(byClass [][]int, wide []int) []int {
+// weaveClasses makes rounds over the classes, in each of which class c stands wide[c] times, until every node has its
+// place. A leaf's nodes follow each other in byClass, so that up to wide[c] of them come to different places of the
+// pattern.
+func weaveClasses(byClass [][]int, wide []int) []int {
 	rounds := 0
 	for c, of := range byClass {
 		if wide[c] > 0 {
@@ -148,10 +149,10 @@ func woven(byClass [][]int, wide []int) []int {
 	return out
 }
 
-// sorted gives the members by leaf and class, in the order of their ports. Leaves without any are left out.
-func (n *tree) sorted(nodes []Node, members []int) [][][]int {
+// groupMembers gives the members by leaf and class, in the order of their ports. Leaves without any are left out.
+func (n *tree) groupMembers(nodes []Node, members []int) [][][]int {
 	members = slices.Clone(members)
-	slices.SortFunc(members, func(a, b int) int { return byPlace(nodes[a], nodes[b]) })
+	slices.SortFunc(members, func(a, b int) int { return comparePosition(nodes[a], nodes[b]) })
 	var out [][][]int
 	for i, m := range members {
 		if i == 0 || nodes[m].Row != nodes[members[i-1]].Row {
@@ -168,12 +169,12 @@ func (n *tree) sorted(nodes []Node, members []int) [][][]int {
 func (n *tree) notes(t *Topology) []string {
 	var out []string
 	var bus []int
-	for _, node := range t.Given.BUs {
+	for _, node := range t.GivenOrder.BUs {
 		if node != dummy {
 			bus = append(bus, node)
 		}
 	}
-	for _, classes := range n.sorted(t.Nodes, bus) {
+	for _, classes := range n.groupMembers(t.Nodes, bus) {
 		for c, of := range classes {
 			if len(of) <= n.capacity() {
 				continue
@@ -186,15 +187,15 @@ func (n *tree) notes(t *Topology) []string {
 			out = append(out, fmt.Sprintf(
 				"%s serves %d builder units over %s: %s; at best dummies keep them apart: better move %d of them to ports of "+
 					"other spines",
-				n.name(linkIndex(n.classes(), leaf, c, down)), len(of), n.linkLabel(), strings.Join(names,
+				n.linkName(linkIndex(n.classes(), leaf, c, downLink)), len(of), n.linkLabel(), strings.Join(names,
 					", "), len(of)-n.capacity()))
 		}
 	}
 	return out
 }
 
-// byPlace compares nodes as they stand in the network.
-func byPlace(a, b Node) int {
+// comparePosition compares nodes as they stand in the network.
+func comparePosition(a, b Node) int {
 	if a.Row != b.Row {
 		return a.Row - b.Row
 	}

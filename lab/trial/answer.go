@@ -10,21 +10,21 @@ import (
 // Answers are what a sweep found out about figures of the founding documents: answers.json in the directory of the
 // sweep. The models' figures show them beside what they simulate.
 type Answers struct {
-	By      string   `json:"by"` // the command
-	On      string   `json:"on"` // machine, rounds, load and day
-	Answers []Answer `json:"answers"`
+	Command    string   `json:"by"` // the command
+	Conditions string   `json:"on"` // machine, rounds, load and day
+	Answers    []Answer `json:"answers"`
 }
 
 // Answer is what was measured for one figure of a document.
 type Answer struct {
-	Figure   string  `json:"figure"`             // its id, such as F26
-	What     string  `json:"what"`               // was measured
-	Document string  `json:"document,omitempty"` // what the document has, in words
-	Is       string  `json:"is"`                 // the median with its unit, and the least and the most
-	Measured *Spread `json:"measured,omitempty"` // nil: not measured
-	Unit     string  `json:"unit,omitempty"`
-	Verdict  string  `json:"verdict"` // one of the constants
-	Why      string  `json:"why,omitempty"`
+	FigureID     string  `json:"figure"`             // its id, such as F26
+	What         string  `json:"what"`               // was measured
+	Document     string  `json:"document,omitempty"` // what the document has, in words
+	MeasuredText string  `json:"is"`                 // the median with its unit, and the least and the most
+	Measured     *Spread `json:"measured,omitempty"` // nil: not measured
+	Unit         string  `json:"unit,omitempty"`
+	Verdict      string  `json:"verdict"` // one of the constants
+	Why          string  `json:"why,omitempty"`
 }
 
 // Text says what was measured, with what the document has.
@@ -47,22 +47,22 @@ const (
 func (r Rounds) Answers(bounds []Bound) []Answer {
 	var out []Answer
 	for _, b := range bounds {
-		if b.Answers == "" {
+		if b.AnsweredFigure == "" {
 			continue
 		}
 		v := r.judge(b)
 		a := Answer{
-			Figure:   b.Answers,
-			What:     cmp.Or(b.Path, b.Thing),
-			Document: b.Document,
-			Is:       None,
-			Measured: v.Measured,
-			Unit:     v.Unit,
-			Verdict:  notMeasured,
+			FigureID:     b.AnsweredFigure,
+			What:         cmp.Or(b.Path, b.Thing),
+			Document:     b.Document,
+			MeasuredText: NoFigure,
+			Measured:     v.Measured,
+			Unit:         v.Unit,
+			Verdict:      notMeasured,
 		}
 		if v.Measured != nil {
-			a.Is, a.Verdict = v.Measured.textWithRange(v.Unit), beaten
-			if least, is := v.Measured.Median, cmp.Or(b.Least, b.Most); b.Same || *is == least {
+			a.MeasuredText, a.Verdict = v.Measured.textWithRange(v.Unit), beaten
+			if least, is := v.Measured.Median, cmp.Or(b.Least, b.Most); b.ReachedIsMatched || *is == least {
 				a.Verdict = matched
 			}
 			if !v.Reached {

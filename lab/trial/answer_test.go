@@ -15,17 +15,17 @@ func TestAnswers(t *testing.T) {
 		{"a": {"rate": 2.61234, "lost": 0}, "b": {"rate": 5}},
 	}
 	answers := rounds.Answers([]Bound{
-		{Answers: "F01", Path: "rate of a", Thing: "a", Figure: "rate", Unit: "MHz", Least: &least, Document: "2 MHz"},
-		{Answers: "F01", Thing: "a", Figure: "rate", Least: &least, Same: true},
-		{Answers: "F02", Thing: "a", Figure: "lost", Most: &none},
-		{Answers: "F02", Thing: "a", Figure: "rate", Over: []string{"b"}, Least: &most, Why: "b is faster."},
-		{Answers: "F03", Thing: "c", Figure: "rate", Least: &least, Why: "There is no c."},
+		{AnsweredFigure: "F01", Path: "rate of a", Thing: "a", Figure: "rate", Unit: "MHz", Least: &least, Document: "2 MHz"},
+		{AnsweredFigure: "F01", Thing: "a", Figure: "rate", Least: &least, ReachedIsMatched: true},
+		{AnsweredFigure: "F02", Thing: "a", Figure: "lost", Most: &none},
+		{AnsweredFigure: "F02", Thing: "a", Figure: "rate", ComparedWith: []string{"b"}, Least: &most, Why: "b is faster."},
+		{AnsweredFigure: "F03", Thing: "c", Figure: "rate", Least: &least, Why: "There is no c."},
 		{Thing: "a", Figure: "rate", Least: &least},
 	})
 	var got []string
 	for i := range answers {
 		a := &answers[i]
-		got = append(got, a.Figure+" "+a.Text()+": "+a.Is+", "+a.Verdict+". "+a.Why)
+		got = append(got, a.FigureID+" "+a.Text()+": "+a.MeasuredText+", "+a.Verdict+". "+a.Why)
 	}
 	if diff := cmp.Diff([]string{
 		"F01 rate of a, where the document has 2 MHz: 2.5 MHz (2.4 to 2.612), beaten. ",

@@ -8,22 +8,22 @@ import (
 
 // Bound is what the median of a figure must be, or that of its ratio to another thing's figure of the same round.
 type Bound struct {
-	Path       string   `yaml:"path" json:"path,omitempty"`               // what it is called; "" = Thing
-	Thing      string   `yaml:"of" json:"of"`                             // the thing
-	Figure     string   `yaml:"figure" json:"figure,omitempty"`           // of it
-	Over       []string `yaml:"over" json:"over,omitempty"`               // compared with the first that was measured
-	OverFigure string   `yaml:"over-figure" json:"over_figure,omitempty"` // of that; "" = Figure
-	Times      float64  `yaml:"times" json:"times,omitempty"`             // the figure is taken so many times; 0 = once
-	Unit       string   `yaml:"unit" json:"unit,omitempty"`               // "" = × of a ratio
-	Least      *float64 `yaml:"least" json:"least,omitempty"`
-	Most       *float64 `yaml:"most" json:"most,omitempty"` // one of the two is given
-	Says       string   `yaml:"says" json:"says,omitempty"` // in words; by default "{over}": the other
+	Path           string   `yaml:"path" json:"path,omitempty"`               // what it is called; "" = Thing
+	Thing          string   `yaml:"of" json:"of"`                             // the thing
+	Figure         string   `yaml:"figure" json:"figure,omitempty"`           // of it
+	ComparedWith   []string `yaml:"over" json:"over,omitempty"`               // compared with the first that was measured
+	ComparedFigure string   `yaml:"over-figure" json:"over_figure,omitempty"` // of that; "" = Figure
+	Multiplier     float64  `yaml:"times" json:"times,omitempty"`             // the figure is taken so many times; 0 = once
+	Unit           string   `yaml:"unit" json:"unit,omitempty"`               // "" = × of a ratio
+	Least          *float64 `yaml:"least" json:"least,omitempty"`
+	Most           *float64 `yaml:"most" json:"most,omitempty"` // one of the two is given
+	Says           string   `yaml:"says" json:"says,omitempty"` // in words; by default "{over}": the other
 
 	// Of a bound that is about a figure of the founding documents:
-	Answers  string `yaml:"answers" json:"answers,omitempty"`   // its id; "" = about none
-	Document string `yaml:"document" json:"document,omitempty"` // what the document has, in words
-	Same     bool   `yaml:"same" json:"same,omitempty"`         // who reaches it matches the document, and does not beat it
-	Why      string `yaml:"why" json:"why,omitempty"`           // in a sentence, why it may not be reached
+	AnsweredFigure   string `yaml:"answers" json:"answers,omitempty"`   // its id; "" = about none
+	Document         string `yaml:"document" json:"document,omitempty"` // what the document has, in words
+	ReachedIsMatched bool   `yaml:"same" json:"same,omitempty"`         // who reaches it matches the document, and does not beat it
+	Why              string `yaml:"why" json:"why,omitempty"`           // in a sentence, why it may not be reached
 }
 
 // Verdict is a bound, and what came of it.
@@ -38,14 +38,14 @@ type Verdict struct {
 // judge says what came of a bound. One for which nothing was measured has no figure.
 func (r Rounds) judge(b Bound) Verdict {
 	values, over := r.values(b.Thing, b.Figure), ""
-	if len(b.Over) > 0 {
-		over = b.Over[0]
-		for i := len(b.Over) - 1; i >= 0; i-- {
-			if r.Measured(b.Over[i]) {
-				over = b.Over[i]
+	if len(b.ComparedWith) > 0 {
+		over = b.ComparedWith[0]
+		for i := len(b.ComparedWith) - 1; i >= 0; i-- {
+			if r.Measured(b.ComparedWith[i]) {
+				over = b.ComparedWith[i]
 			}
 		}
-		values = r.ratios(b.Thing, b.Figure, over, cmp.Or(b.OverFigure, b.Figure))
+		values = r.ratios(b.Thing, b.Figure, over, cmp.Or(b.ComparedFigure, b.Figure))
 		b.Unit, b.Says = cmp.Or(b.Unit, "×"), cmp.Or(b.Says, "{over}")
 	}
 	var words string
@@ -64,7 +64,7 @@ func (r Rounds) judge(b Bound) Verdict {
 		Unit:   b.Unit,
 	}
 	if len(values) > 0 {
-		s := SpreadOf(values).Scaled(cmp.Or(b.Times, 1))
+		s := SpreadOf(values).Scaled(cmp.Or(b.Multiplier, 1))
 		v.Measured = &s
 		v.Reached = (b.Least == nil || s.Median >= *b.Least) && (b.Most == nil || s.Median <= *b.Most)
 	}
@@ -85,7 +85,7 @@ var VerdictHead = []string{"verdict", "measured", "target", "path"}
 
 // row is the verdict in a table.
 func (v Verdict) row() []string {
-	verdict, measured := "not reached", None
+	verdict, measured := "not reached", NoFigure
 	switch {
 	case v.Measured == nil:
 		verdict = "not measured"

@@ -17,8 +17,8 @@ type Spread struct {
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
 	N      int     `json:"n"`
-	// Within is where the median of very many rounds lies, with a confidence of 95 %; nil where they are too few.
-	Within *Interval `json:"ci95,omitempty"`
+	// MedianInterval is where the median of very many rounds lies, with a confidence of 95 %; nil where they are too few.
+	MedianInterval *Interval `json:"ci95,omitempty"`
 }
 
 // Interval that a figure lies in.
@@ -41,7 +41,7 @@ func SpreadOf(v []float64) Spread {
 		N:      n,
 	}
 	if k := rank(n); k > 0 {
-		out.Within = &Interval{s[k-1], s[n-k]}
+		out.MedianInterval = &Interval{s[k-1], s[n-k]}
 	}
 	return out
 }
@@ -68,8 +68,8 @@ func rank(n int) int {
 // Scaled is the spread in another unit.
 func (s Spread) Scaled(by float64) Spread {
 	s.Median, s.Min, s.Max = s.Median*by, s.Min*by, s.Max*by
-	if s.Within != nil {
-		s.Within = &Interval{s.Within.Low * by, s.Within.High * by}
+	if s.MedianInterval != nil {
+		s.MedianInterval = &Interval{s.MedianInterval.Low * by, s.MedianInterval.High * by}
 	}
 	return s
 }
@@ -83,7 +83,7 @@ type Times struct {
 
 // Ratio is a figure over another of the same round.
 type Ratio struct {
-	To string `json:"to"` // name of the other thing
+	Reference string `json:"to"` // name of the other thing
 	Spread
 }
 
@@ -186,13 +186,13 @@ type Turn struct {
 	Thing int
 }
 
-// Order draws in which order n things are measured: every one once in each round, in a random order of its own. What
-// there is after an interruption is then whole rounds and a part of one, and a machine that grows slower in an hour
-// slows every thing alike. The same seed gives the same order.
+// DrawOrder draws in which order n things are measured: every one once in each round, in a random order of its own.
+// What there is after an interruption is then whole rounds and a part of one, and a machine that grows slower in an
+// hour slows every thing alike. The same seed gives the same order.
 //
 // Blocks divide the things where some are to stay together, because they are compared: block i has the things up to
 // blocks[i]. Nil lets each stand for itself.
-func Order(n, rounds int, seed uint64, blocks []int) []Turn {
+func DrawOrder(n, rounds int, seed uint64, blocks []int) []Turn {
 	if blocks == nil {
 		for i := range n {
 			blocks = append(blocks, i+1)
@@ -233,10 +233,10 @@ func (s Spread) Text(format string, scale float64) string {
 
 // Text95 writes the interval of the median, if there is one.
 func (s Spread) Text95(format string, scale float64) string {
-	if s.Within == nil {
-		return None
+	if s.MedianInterval == nil {
+		return NoFigure
 	}
-	return fmt.Sprintf(format+"–"+format, s.Within.Low*scale, s.Within.High*scale)
+	return fmt.Sprintf(format+"–"+format, s.MedianInterval.Low*scale, s.MedianInterval.High*scale)
 }
 
 // Short writes a number with three digits that matter, or all before the point.

@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// None stands where there is no figure.
-const None = "–"
+// NoFigure stands where there is no figure.
+const NoFigure = "–"
 
 // Table prints a titled table, indented, with a line before it; without a title neither. One without rows is left out.
 func Table(w io.Writer, title string, head []string, rows [][]string) error {

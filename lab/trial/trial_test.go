@@ -43,10 +43,10 @@ func TestIntervalOfTheMedian(t *testing.T) {
 		}
 	}
 	s := SpreadOf([]float64{9, 1, 2, 3, 8, 4, 7, 5, 6}).Scaled(10)
-	if *s.Within != (Interval{20, 80}) || s.Text95("%.1f", 0.1) != "2.0–8.0" {
-		t.Errorf("%+v, %+v", s, s.Within)
+	if *s.MedianInterval != (Interval{20, 80}) || s.Text95("%.1f", 0.1) != "2.0–8.0" {
+		t.Errorf("%+v, %+v", s, s.MedianInterval)
 	}
-	if s := SpreadOf([]float64{1, 2}).Scaled(2); s.Within != nil || s.Text95("%g", 1) != None {
+	if s := SpreadOf([]float64{1, 2}).Scaled(2); s.MedianInterval != nil || s.Text95("%g", 1) != NoFigure {
 		t.Errorf("%+v", s)
 	}
 	// Of many medians of few figures nineteen of twenty have the true one in their interval, or more.
@@ -57,7 +57,7 @@ func TestIntervalOfTheMedian(t *testing.T) {
 		for range 9 {
 			v = append(v, math.Exp(draw.NormFloat64())) // skewed; its median is 1
 		}
-		if in := SpreadOf(v).Within; in.Low <= 1 && 1 <= in.High {
+		if in := SpreadOf(v).MedianInterval; in.Low <= 1 && 1 <= in.High {
 			hit++
 		}
 	}
@@ -85,8 +85,8 @@ func TestOrder(t *testing.T) {
 			blocks = append(blocks, n)
 		}
 		rounds, seed := rapid.IntRange(1, 4).Draw(t, "rounds"), rapid.Uint64().Draw(t, "seed")
-		turns := Order(n, rounds, seed, blocks)
-		if len(turns) != n*rounds || !slices.Equal(turns, Order(n, rounds, seed, blocks)) {
+		turns := DrawOrder(n, rounds, seed, blocks)
+		if len(turns) != n*rounds || !slices.Equal(turns, DrawOrder(n, rounds, seed, blocks)) {
 			t.Fatalf("%v", turns)
 		}
 		blockOf := func(thing int) int { return slices.IndexFunc(blocks, func(end int) bool { return thing < end }) }
@@ -104,7 +104,7 @@ func TestOrder(t *testing.T) {
 			}
 		}
 	})
-	if one := Order(5, 1, 1, nil); len(one) != 5 {
+	if one := DrawOrder(5, 1, 1, nil); len(one) != 5 {
 		t.Errorf("%v", one)
 	}
 }
@@ -129,32 +129,32 @@ func TestJudge(t *testing.T) {
 	}
 	for want, b := range map[string]Bound{
 		"reached 0.85 (0.80–0.90) ≥ 0.8 × b a": {
-			Thing: "a", Figure: "rate", Over: []string{"b"}, Least: at(0.8),
+			Thing: "a", Figure: "rate", ComparedWith: []string{"b"}, Least: at(0.8),
 		},
 		"not reached 0.85 (0.80–0.90) ≤ 0.8 × the other path": {
-			Path: "path", Thing: "a", Figure: "rate", Over: []string{"none", "b"}, Most: at(0.8),
+			Path: "path", Thing: "a", Figure: "rate", ComparedWith: []string{"none", "b"}, Most: at(0.8),
 			Says: "the other",
 		},
 		"not reached 0.43 (0.40–0.45) ≥ 0.8 × b a": {
-			Thing: "a", Figure: "rate", Times: 0.5, Over: []string{"b"}, Least: at(0.8),
+			Thing: "a", Figure: "rate", Multiplier: 0.5, ComparedWith: []string{"b"}, Least: at(0.8),
 		},
 		"reached 0 ≤ 0 B lost a": {
 			Thing: "a", Figure: "lost", Unit: "B", Most: at(0), Says: "lost",
 		},
 		"reached 10.00 ≤ 11 µs, seen b": {
-			Thing: "b", Figure: "rate", Unit: "µs", Most: at(11), Says: ", seen", Times: 1,
+			Thing: "b", Figure: "rate", Unit: "µs", Most: at(11), Says: ", seen", Multiplier: 1,
 		},
 		"not measured – ≥ 1 × slow a": {
-			Thing: "a", Figure: "rate", Over: []string{"slow"}, Least: at(1),
+			Thing: "a", Figure: "rate", ComparedWith: []string{"slow"}, Least: at(1),
 		},
 		"not measured – ≥ 1 × none a": {
-			Thing: "a", Figure: "rate", Over: []string{"none"}, Least: at(1),
+			Thing: "a", Figure: "rate", ComparedWith: []string{"none"}, Least: at(1),
 		},
 		"not measured – ≥ 1 Gbit/s c": {
 			Thing: "c", Figure: "rate", Unit: "Gbit/s", Least: at(1),
 		},
 		"reached 0.85 (0.80–0.90) ≥ 0.5 × twice a": {
-			Thing: "a", Figure: "rate", Over: []string{"b"}, OverFigure: "rate", Least: at(0.5),
+			Thing: "a", Figure: "rate", ComparedWith: []string{"b"}, ComparedFigure: "rate", Least: at(0.5),
 			Says: "twice",
 		},
 	} {
@@ -198,7 +198,7 @@ func TestTable(t *testing.T) {
 
 func TestRatioAndVerdicts(t *testing.T) {
 	rounds := Rounds{{"a": {"rate": 4}, "b": {"rate": 8}}, {"a": {"rate": 6}, "b": {"rate": 8}}}
-	if r := rounds.Ratio("a", "rate", "none", "b"); r == nil || r.To != "b" || r.Median != 0.625 || r.N != 2 {
+	if r := rounds.Ratio("a", "rate", "none", "b"); r == nil || r.Reference != "b" || r.Median != 0.625 || r.N != 2 {
 		t.Errorf("%+v", r)
 	}
 	if r := rounds.Ratio("a", "rate", "none"); r != nil {

@@ -27,7 +27,7 @@ func attach(t testing.TB, dir, name string) *client {
 			return false
 		}
 		c.sharedMemory = mapMemory(seg.Bytes())
-		free, err := seg.Claim(clientByte)
+		free, err := seg.ClaimByte(clientByte)
 		must.OK(t, err)
 		if !free || c.attached.Load() != 0 {
 			must.OK(t, seg.Close())
@@ -38,32 +38,32 @@ func attach(t testing.TB, dir, name string) *client {
 	})
 	c.clientState.Store(clientAttached)
 	c.attached.Store(1)
-	c.work.Wake()
+	c.workBell.Wake()
 	return c
 }
 
 func (c *client) add(d [descriptorSize]byte) {
-	copy(c.bytes[ringAt+c.position%descriptors*descriptorSize:], d[:])
+	copy(c.bytes[ringAt+c.position%ringDescriptors*descriptorSize:], d[:])
 	c.position++
 }
 
 func (c *client) start() {
-	c.started.Store(c.position)
-	c.work.Wake()
+	c.startedCount.Store(c.position)
+	c.workBell.Wake()
 }
 
 // result waits for the answer to a descriptor.
 func (c *client) result(position uint64) (a answer) {
 	c.t.Helper()
-	at := int(wordsAt + position%descriptors*completionSize)
+	at := int(wordsAt + position%ringDescriptors*completionSize)
 	word := shmem.Word64(c.bytes, at+8)
 	for begun := time.Now(); word.Load()>>16 != position+1; {
-		seq := c.completed.AddWaiter()
+		seq := c.completedBell.AddWaiter()
 		if word.Load()>>16 != position+1 {
-			c.completed.Sleep(seq, 10*time.Millisecond)
+			c.completedBell.Sleep(seq, 10*time.Millisecond)
 		}
-		c.completed.RemoveWaiter()
-		if time.Since(begun) > patiently.Long {
+		c.completedBell.RemoveWaiter()
+		if time.Since(begun) > patiently.LongTimeout {
 			c.t.Fatalf("descriptor %d has no answer", position)
 		}
 	}
@@ -91,6 +91,6 @@ func (c *client) open(segment string) (handle uint32) {
 
 func (c *client) leave() {
 	c.clientState.Store(clientDetached)
-	c.work.Wake()
+	c.workBell.Wake()
 	must.OK(c.t, c.seg.Close())
 }

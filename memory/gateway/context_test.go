@@ -64,10 +64,10 @@ func withDirectSession(t *testing.T, test func(*directSession)) {
 
 // submit has the gateway take requests, and returns the position of the first.
 func (k *directSession) submit(rs ...request) (first uint64) {
-	first = k.core.consumed
+	first = k.core.consumedDescriptors
 	for i, r := range rs {
 		d := put(r)
-		copy(k.bytes[ringAt+(first+uint64(i))%descriptors*descriptorSize:], d[:])
+		copy(k.bytes[ringAt+(first+uint64(i))%ringDescriptors*descriptorSize:], d[:])
 	}
 	k.acceptDescriptors(uint64(len(rs)))
 	return first
@@ -75,7 +75,7 @@ func (k *directSession) submit(rs ...request) (first uint64) {
 
 // outcome is that of a position; 0: it has none.
 func (k *directSession) outcome(position uint64) uint8 {
-	at := int(wordsAt + position%descriptors*completionSize)
+	at := int(wordsAt + position%ringDescriptors*completionSize)
 	if w := shmem.Word64(k.bytes, at+8).Load(); w>>16 == position+1 {
 		return uint8(w)
 	}
@@ -92,7 +92,7 @@ func (k *directSession) imported(name string) uint32 {
 	if k.outcome(p) != outcomeDone {
 		k.t.Fatalf("%s cannot be imported", name)
 	}
-	return uint32(shmem.Word64(k.bytes, int(wordsAt+p%descriptors*completionSize)).Load())
+	return uint32(shmem.Word64(k.bytes, int(wordsAt+p%ringDescriptors*completionSize)).Load())
 }
 
 // TestLostTransactionHoldsUpItsContextAlone: what an earlier transaction of its context keeps waiting, though it is
@@ -102,7 +102,7 @@ func TestLostTransactionHoldsUpItsContextAlone(t *testing.T) {
 	withDirectSession(t, func(k *directSession) {
 		local, far := k.imported("n0"), k.imported("n1")
 		k.fabric.Partition("n0", "n1", true)
-		lost := k.submit(request{op: opAdd, handle: far, a: 1, time: 5})
+		lost := k.submit(request{op: opAdd, handle: far, a: 1, timeoutMillis: 5})
 		time.Sleep(6 * time.Millisecond)
 		if o := k.outcome(lost); o != outcomeUnknown {
 			k.t.Fatalf("the outcome of an add that nobody answers is %d", o)
@@ -136,11 +136,11 @@ func TestNothingIsTakenInVain(t *testing.T) {
 		synctest.Wait() // the worker has ended
 		k.submit(request{op: opFence, handle: local}, request{op: opLeave, handle: local})
 		must.OK(k.t, k.close(false))
-		if n := k.gateway.snapshot(); n.Descriptors != k.core.consumed || n.Done != 2 || n.Refused != 1 {
-			k.t.Errorf("%d descriptors were taken: %v", k.core.consumed, n.words())
+		if n := k.gateway.snapshot(); n.Descriptors != k.core.consumedDescriptors || n.Done != 2 || n.Refused != 1 {
+			k.t.Errorf("%d descriptors were taken: %v", k.core.consumedDescriptors, n.logValue())
 		}
 		synctest.Wait()
-		if n := k.spaces[0].Stats().Endings; n != 1 {
+		if n := k.spaces[0].Stats().EndMessages; n != 1 {
 			k.t.Errorf("%d imports were given back", n)
 		}
 	})

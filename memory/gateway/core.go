@@ -14,77 +14,77 @@ type target interface {
 	Allows(off int64, n int, want memory.Allow) (memory.Attributes, memory.Cause)
 }
 
-// row is a row of the table of handles.
-type row struct {
+// handleRow is a row of the table of handles.
+type handleRow struct {
 	generation uint32 // of the handle; 24 bits
-	used       atomic.Bool
+	inUse      atomic.Bool
 	target     atomic.Pointer[target] // nil until it is imported
 }
 
 // core is the state of one client. Its methods are for one goroutine, but for over, imported and ended, which whoever
 // carries requests out calls.
 type core struct {
-	data     uint64 // bytes of the data area
-	consumed uint64 // descriptors
-	pending  [descriptors]atomic.Bool
-	rows     [maxSegments]row
-	waits    atomic.Int32
+	dataSize            uint64 // bytes of the data area
+	consumedDescriptors uint64 // descriptors
+	pending             [ringDescriptors]atomic.Bool
+	rows                [maxSegments]handleRow
+	activeWaits         atomic.Int32
 }
 
 // countNew says how many descriptors are new.
 func (c *core) countNew(started uint64) (n uint64, err error) {
-	if started < c.consumed || started-c.consumed > descriptors {
-		return 0, &brokenError{Started: started, Consumed: c.consumed}
+	if started < c.consumedDescriptors || started-c.consumedDescriptors > ringDescriptors {
+		return 0, &brokenError{Started: started, Consumed: c.consumedDescriptors}
 	}
-	return started - c.consumed, nil
+	return started - c.consumedDescriptors, nil
 }
 
 // consume checks the next descriptor, a copy. Of a list, which stands in the data area, a copy is made, and then
 // checked. What is refused is over. Each other request is owed an answer, and must be given to finish first.
 func (c *core) consume(d *[descriptorSize]byte, data []byte, r *request) Cause {
-	r.decode(c.consumed, d)
-	c.consumed++
+	r.decode(c.consumedDescriptors, d)
+	c.consumedDescriptors++
 	why := c.check(d, data, r)
 	if why == 0 {
 		switch r.op {
 		case opImport:
-			why = c.reserve(r)
+			why = c.reserveRow(r)
 		case opLeave:
-			c.free(r.handle)
+			c.freeRow(r.handle)
 		case opWait:
-			if c.waits.Load() >= maxWaits {
+			if c.activeWaits.Load() >= maxWaits {
 				return tooManyWaits
 			}
-			c.waits.Add(1)
+			c.activeWaits.Add(1)
 		}
 	}
 	return why
 }
 
 func (c *core) check(d *[descriptorSize]byte, data []byte, r *request) Cause {
-	if r.op == 0 || r.op >= operations {
+	if r.op == 0 || r.op >= numOperations {
 		return badOperation
 	}
 	rule := &rules[r.op]
 	le := binary.LittleEndian
 	switch rest := le.Uint64(d[dEnd:]) | le.Uint64(d[dEnd+8:]) | uint64(le.Uint32(d[dEnd+16:])) | uint64(d[3]); {
-	case r.flags&^rule.flags != 0 || rest != 0:
+	case r.flags&^rule.allowedFlags != 0 || rest != 0:
 		return badFlags
-	case r.context >= contexts:
+	case r.context >= numContexts:
 		return badContext
-	case c.pending[r.position%descriptors].Load():
-		return tooMany
+	case c.pending[r.position%ringDescriptors].Load():
+		return descriptorPending
 	}
-	if rule.segment {
-		if r.target = c.find(r.handle); r.target == nil {
+	if rule.needsSegment {
+		if r.target = c.findTarget(r.handle); r.target == nil {
 			return unknownSegment
 		}
 	}
-	if rule.bytes == 0 {
-		if rule.remote == 0 {
+	if rule.maxLocalBytes == 0 {
+		if rule.remoteBytes == 0 {
 			return 0
 		}
-		return c.checkGrants(r, rule, r.remote, rule.remote)
+		return c.checkGrants(r, rule, r.remote, rule.remoteBytes)
 	}
 	if r.flags&flagList != 0 {
 		return c.checkList(data, r, rule)
@@ -95,11 +95,11 @@ func (c *core) check(d *[descriptorSize]byte, data []byte, r *request) Cause {
 // checkPiece checks a piece.
 func (c *core) checkPiece(r *request, rule *rule, p piece) Cause {
 	switch {
-	case p.length < 1 || int(p.length) > rule.bytes:
+	case p.length < 1 || int(p.length) > rule.maxLocalBytes:
 		return badLength
-	case uint64(p.local)+uint64(p.length) > c.data:
+	case uint64(p.local)+uint64(p.length) > c.dataSize:
 		return outsideData
-	case rule.segment:
+	case rule.needsSegment:
 		return c.checkGrants(r, rule, p.remote, int(p.length))
 	}
 	return 0
@@ -120,7 +120,7 @@ func (c *core) checkList(data []byte, r *request, rule *rule) Cause {
 	switch {
 	case r.length < 1 || r.length > maxList:
 		return badLength
-	case uint64(r.local)+uint64(r.length)*listEntry > c.data:
+	case uint64(r.local)+uint64(r.length)*listEntry > c.dataSize:
 		return outsideData
 	}
 	r.list = make([]piece, r.length)
@@ -143,7 +143,7 @@ func (c *core) checkList(data []byte, r *request, rule *rule) Cause {
 // A handle is a row of the table, and above that how often the row was given out.
 const rowBits = 8
 
-func (c *core) find(handle uint32) target {
+func (c *core) findTarget(handle uint32) target {
 	i := handle & (1<<rowBits - 1)
 	if i >= maxSegments || c.rows[i].generation != handle>>rowBits {
 		return nil
@@ -154,14 +154,14 @@ func (c *core) find(handle uint32) target {
 	return nil
 }
 
-// reserve takes a row for what is to be imported.
-func (c *core) reserve(r *request) Cause {
+// reserveRow takes a row for what is to be imported.
+func (c *core) reserveRow(r *request) Cause {
 	for i := range c.rows {
 		row := &c.rows[i]
-		if row.used.Load() {
+		if row.inUse.Load() {
 			continue
 		}
-		row.used.Store(true)
+		row.inUse.Store(true)
 		row.generation = (row.generation + 1) & (1<<(32-rowBits) - 1)
 		r.handle = row.generation<<rowBits | uint32(i)
 		return 0
@@ -169,23 +169,23 @@ func (c *core) reserve(r *request) Cause {
 	return tooManySegments
 }
 
-// free gives a row back: its handle is unknown from now on.
-func (c *core) free(handle uint32) {
+// freeRow gives a row back: its handle is unknown from now on.
+func (c *core) freeRow(handle uint32) {
 	row := &c.rows[handle&(1<<rowBits-1)]
 	row.target.Store(nil)
-	row.used.Store(false)
+	row.inUse.Store(false)
 }
 
 // setTarget makes a handle known.
 func (c *core) setTarget(handle uint32, t target) { c.rows[handle&(1<<rowBits-1)].target.Store(&t) }
 
 // markPending notes that a request will be answered later.
-func (c *core) markPending(r *request) { c.pending[r.position%descriptors].Store(true) }
+func (c *core) markPending(r *request) { c.pending[r.position%ringDescriptors].Store(true) }
 
 // finish notes that a request that was owed an answer is about to get it.
 func (c *core) finish(r *request) {
 	if r.op == opWait {
-		c.waits.Add(-1)
+		c.activeWaits.Add(-1)
 	}
-	c.pending[r.position%descriptors].Store(false)
+	c.pending[r.position%ringDescriptors].Store(false)
 }

@@ -22,9 +22,9 @@ func (pages) Allows(off int64, n int, want memory.Allow) (memory.Attributes, mem
 }
 
 func newCore() *core {
-	c := &core{data: minData}
+	c := &core{dataSize: minData}
 	c.rows[3].generation = 7
-	c.rows[3].used.Store(true)
+	c.rows[3].inUse.Store(true)
 	c.setTarget(known, pages{})
 	return c
 }
@@ -41,7 +41,7 @@ func put(r request) (d [descriptorSize]byte) {
 	le.PutUint32(d[dLength:], r.length)
 	le.PutUint64(d[dA:], r.a)
 	le.PutUint64(d[dB:], r.b)
-	le.PutUint32(d[dTime:], r.time)
+	le.PutUint32(d[dTime:], r.timeoutMillis)
 	return d
 }
 
@@ -65,7 +65,7 @@ func TestChecks(t *testing.T) {
 	}{
 		"good":                   {func(*request) {}, 0},
 		"no operation":           {func(r *request) { r.op = 0 }, badOperation},
-		"another operation":      {func(r *request) { r.op = operations }, badOperation},
+		"another operation":      {func(r *request) { r.op = numOperations }, badOperation},
 		"another flag":           {func(r *request) { r.flags = 8 }, badFlags},
 		"a notice of a read":     {func(r *request) { r.op, r.flags = opRead, flagNotify }, badFlags},
 		"a list of words":        {func(r *request) { r.op, r.flags = opAdd, flagList }, badFlags},
@@ -144,7 +144,7 @@ func TestBounds(t *testing.T) {
 	}
 	for range maxSegments - 1 {
 		r, why := take(request{op: opImport, piece: piece{0, 0, 1}})
-		if why != 0 || c.find(r.handle) != nil {
+		if why != 0 || c.findTarget(r.handle) != nil {
 			t.Fatal(why)
 		}
 		c.setTarget(r.handle, pages{})
@@ -163,17 +163,17 @@ func TestBounds(t *testing.T) {
 	if why != 0 || r.handle == known || r.handle&0xFF != known&0xFF {
 		t.Errorf("%08x %v", r.handle, why)
 	}
-	for c.consumed%descriptors != 0 {
+	for c.consumedDescriptors%ringDescriptors != 0 {
 		d := put(request{op: opSize, handle: 1})
 		_ = c.consume(&d, data, &r)
 	}
-	if _, why := take(request{op: opFence, handle: known}); why != tooMany {
+	if _, why := take(request{op: opFence, handle: known}); why != descriptorPending {
 		t.Error(why, "the first wait is under way")
 	}
 }
 
 func TestLook(t *testing.T) {
-	c := &core{consumed: 5000}
+	c := &core{consumedDescriptors: 5000}
 	for started, want := range map[uint64]uint64{5000: 0, 5001: 1, 6024: 1024} {
 		if n, err := c.countNew(started); n != want || err != nil {
 			t.Error(started, n, err)
@@ -204,7 +204,7 @@ func TestTakeAllocatesNothing(t *testing.T) {
 func FuzzTake(f *testing.F) {
 	list := make([]byte, 32)
 	putPiece(list, piece{0, 512, 4096})
-	for op := range operations {
+	for op := range numOperations {
 		d := put(request{op: op, handle: known, piece: piece{0, 0, 8}})
 		f.Add(d[:], list)
 		d = put(request{op: op, flags: flagList, handle: known, piece: piece{0, 0, 1}})
@@ -225,18 +225,18 @@ func FuzzTake(f *testing.F) {
 			}
 			rule := rules[r.op]
 			pieces := r.list
-			if rule.bytes > 0 && r.flags&flagList == 0 {
+			if rule.maxLocalBytes > 0 && r.flags&flagList == 0 {
 				pieces = []piece{r.piece}
 			}
 			for _, p := range pieces {
 				_ = data[p.local:][:p.length]
-				if rule.segment {
+				if rule.needsSegment {
 					if _, why := (pages{}).Allows(p.remote, int(p.length), rule.allow); why != 0 {
 						t.Fatalf("%v: %v", &r, why)
 					}
 				}
 			}
-			if r.context >= contexts || r.op == 0 || rule.segment && r.target == nil {
+			if r.context >= numContexts || r.op == 0 || rule.needsSegment && r.target == nil {
 				t.Fatal(&r)
 			}
 		}

@@ -23,10 +23,10 @@ const (
 	opWait    // a: how many are known; value: how many there are
 	opFence
 
-	operations
+	numOperations
 )
 
-var operationNames = [operations]string{
+var operationNames = [numOperations]string{
 	"", "import", "leave", "size", "write", "read", "add", "swap", "compare and swap", "notify", "wait", "fence",
 }
 
@@ -56,27 +56,28 @@ const (
 
 // rule is what the descriptors of an operation are checked against.
 type rule struct {
-	segment bool         // it names one
-	bytes   int          // most local bytes; 0: it has none
-	remote  int          // bytes at the remote offset where there are no local ones
-	allow   memory.Allow // what the grants must open
-	flags   byte         // that it may have
-	value   bool         // its completion has one
+	needsSegment  bool         // it names one
+	maxLocalBytes int          // most local bytes; 0: it has none
+	remoteBytes   int          // bytes at the remote offset where there are no local ones
+	allow         memory.Allow // what the grants must open
+	allowedFlags  byte         // that it may have
+	hasValue      bool         // its completion has one
 }
 
 // rules is the table of checks.
-var rules = [operations]rule{
-	opImport:  {bytes: maxName, value: true},
-	opLeave:   {segment: true},
-	opSize:    {segment: true, value: true},
-	opWrite:   {segment: true, bytes: maxLength, allow: memory.AllowWrite, flags: flagList | flagNotify | flagAlone},
-	opRead:    {segment: true, bytes: maxLength, allow: memory.AllowRead, flags: flagList | flagAlone},
-	opAdd:     {segment: true, remote: 8, allow: memory.AllowLock, flags: flagAlone, value: true},
-	opSwap:    {segment: true, remote: 8, allow: memory.AllowLock, flags: flagAlone, value: true},
-	opCompare: {segment: true, remote: 8, allow: memory.AllowLock, flags: flagAlone, value: true},
-	opNotify:  {segment: true, remote: 1, allow: memory.AllowNotify, flags: flagAlone, value: true},
-	opWait:    {segment: true, remote: 1, allow: memory.AllowRead, value: true},
-	opFence:   {segment: true, flags: flagAlone},
+var rules = [numOperations]rule{
+	opImport: {maxLocalBytes: maxName, hasValue: true},
+	opLeave:  {needsSegment: true},
+	opSize:   {needsSegment: true, hasValue: true},
+	opWrite: {needsSegment: true, maxLocalBytes: maxLength, allow: memory.AllowWrite,
+		allowedFlags: flagList | flagNotify | flagAlone},
+	opRead:    {needsSegment: true, maxLocalBytes: maxLength, allow: memory.AllowRead, allowedFlags: flagList | flagAlone},
+	opAdd:     {needsSegment: true, remoteBytes: 8, allow: memory.AllowLock, allowedFlags: flagAlone, hasValue: true},
+	opSwap:    {needsSegment: true, remoteBytes: 8, allow: memory.AllowLock, allowedFlags: flagAlone, hasValue: true},
+	opCompare: {needsSegment: true, remoteBytes: 8, allow: memory.AllowLock, allowedFlags: flagAlone, hasValue: true},
+	opNotify:  {needsSegment: true, remoteBytes: 1, allow: memory.AllowNotify, allowedFlags: flagAlone, hasValue: true},
+	opWait:    {needsSegment: true, remoteBytes: 1, allow: memory.AllowRead, hasValue: true},
+	opFence:   {needsSegment: true, allowedFlags: flagAlone},
 }
 
 // Cause is why a descriptor was not done: of 1 to 31 the causes of package memory, from 32 on those of the gateway.
@@ -90,25 +91,25 @@ const (
 	badLength
 	outsideData
 	unknownSegment
-	tooMany
+	descriptorPending
 	tooManySegments
 	tooManyWaits
 	otherCause
 
-	causes
+	numCauses
 )
 
 var causeTexts = map[Cause]string{
-	badOperation:    "there is no such operation",
-	badFlags:        "a flag that the operation does not have, or a byte that must be 0",
-	badContext:      "there are ordering contexts 0 to 15",
-	badLength:       "1 to 4096 bytes, a name of 1 to 255, or a list of 1 to 64 pieces",
-	outsideData:     "the local bytes do not lie in the data area",
-	unknownSegment:  "the handle is of no segment that is imported",
-	tooMany:         "the descriptor of that place is still under way",
-	tooManySegments: "64 segments are imported",
-	tooManyWaits:    "16 waits are under way",
-	otherCause:      "a cause without a number",
+	badOperation:      "there is no such operation",
+	badFlags:          "a flag that the operation does not have, or a byte that must be 0",
+	badContext:        "there are ordering contexts 0 to 15",
+	badLength:         "1 to 4096 bytes, a name of 1 to 255, or a list of 1 to 64 pieces",
+	outsideData:       "the local bytes do not lie in the data area",
+	unknownSegment:    "the handle is of no segment that is imported",
+	descriptorPending: "the descriptor of that place is still under way",
+	tooManySegments:   "64 segments are imported",
+	tooManyWaits:      "16 waits are under way",
+	otherCause:        "a cause without a number",
 }
 
 func (c Cause) String() string {
@@ -124,7 +125,7 @@ const (
 	outcomeRefused = 2
 	outcomeUnknown = 3
 	outcomePartial = 4 // refused, perhaps after a part
-	outcomes       = 5
+	numOutcomes    = 5
 )
 
 // answer is what a completion word says.
@@ -153,14 +154,14 @@ type request struct {
 	target     target
 	attributes memory.Attributes
 	piece
-	list []piece
-	a, b uint64
-	time uint32 // ms
+	list          []piece
+	a, b          uint64
+	timeoutMillis uint32 // ms
 }
 
 func (r *request) String() string {
 	return fmt.Sprintf("%d: %s context %d flags %d %08x remote %d local %d +%d a %d b %d time %d %v", r.position,
-		operationNames[r.op], r.context, r.flags, r.handle, r.remote, r.local, r.length, r.a, r.b, r.time, r.list)
+		operationNames[r.op], r.context, r.flags, r.handle, r.remote, r.local, r.length, r.a, r.b, r.timeoutMillis, r.list)
 }
 
 // decode takes a descriptor apart; what is in it may be anything.
@@ -177,8 +178,8 @@ func (r *request) decode(position uint64, d *[descriptorSize]byte) {
 			local:  le.Uint32(d[dLocal:]),
 			length: le.Uint32(d[dLength:]),
 		},
-		a:    le.Uint64(d[dA:]),
-		b:    le.Uint64(d[dB:]),
-		time: le.Uint32(d[dTime:]),
+		a:             le.Uint64(d[dA:]),
+		b:             le.Uint64(d[dB:]),
+		timeoutMillis: le.Uint32(d[dTime:]),
 	}
 }

@@ -18,11 +18,11 @@ func TestCountersThatCannotBe(t *testing.T) {
 	_, _, _ = r.open(2, minData)
 	witness := attach(t, r.dir, segmentPrefix+"t-2")
 	words := witness.open("words@n0")
-	for i, started := range []uint64{0, 1 << 63, 2 + descriptors, 1<<64 - 1} {
+	for i, started := range []uint64{0, 1 << 63, 2 + ringDescriptors, 1<<64 - 1} {
 		c := attach(t, r.dir, segmentPrefix+"t-1")
 		c.open("words@n0")
-		c.started.Store(started)
-		c.work.ForceWake()
+		c.startedCount.Store(started)
+		c.workBell.ForceWake()
 		until(t, "end of the gateway", func() bool { return c.gatewayState.Load() == gatewayRefused })
 		must.OK(t, c.seg.Close())
 		until(t, "count of it", func() bool { return gateway.snapshot().Broken == uint64(i+1) })

@@ -45,7 +45,7 @@ type Counts struct {
 	Done        uint64
 	Refused     uint64
 	Unknown     uint64
-	Causes      [causes]uint64 // why they were not done, by the number in the completion word
+	Causes      [numCauses]uint64 // why they were not done, by the number in the completion word
 }
 
 func (c *Counts) add(o *Counts) {
@@ -69,11 +69,11 @@ func (c *Counts) count(a answer, n int) {
 	default:
 		c.Refused += uint64(n)
 	}
-	c.Causes[min(a.cause, causes-1)] += uint64(n)
+	c.Causes[min(a.cause, numCauses-1)] += uint64(n)
 }
 
-// words are what was counted, with each cause by its words.
-func (c *Counts) words() slog.Value {
+// logValue are what was counted, with each cause by its words.
+func (c *Counts) logValue() slog.Value {
 	out := []slog.Attr{
 		slog.Uint64("descriptors", c.Descriptors),
 		slog.Uint64("done", c.Done),
@@ -120,22 +120,22 @@ func (d *Gateway) Serve(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		why, came := cancelled, s.await(ctx) == nil
+		why, came := endCancelled, s.await(ctx) == nil
 		if came {
 			d.logClient(s, func(st *Stats) { st.Clients++ }, slog.LevelInfo, "a client has come")
 			why = s.serve()
 		}
-		if err := s.close(why == clientBroken); err != nil {
+		if err := s.close(why == endBroken); err != nil {
 			return err
 		}
 		switch why {
-		case clientGone:
+		case endDetached:
 			d.logClient(s, func(st *Stats) { st.Detached++ }, slog.LevelInfo, "a client has left")
-		case clientDied:
+		case endDied:
 			d.logClient(s, func(st *Stats) { st.Died++ }, slog.LevelWarn, "a client has died: what it had under way is ended")
-		case clientBroken:
+		case endBroken:
 			d.logClient(s, func(st *Stats) { st.Broken++ }, slog.LevelWarn, "a client's gateway is closed: "+s.brokenErr.Error())
-		case cancelled:
+		case endCancelled:
 			if came {
 				d.logClient(s, func(*Stats) {}, slog.LevelInfo, "the gateway is closed while a client is there")
 			}
@@ -151,7 +151,7 @@ func (d *Gateway) logClient(s *session, note func(*Stats), level slog.Level, wha
 	d.mu.Unlock()
 	log := d.cfg.Log.With("gateway", d.cfg.Name, "pid", s.pid)
 	if counts.Descriptors > 0 {
-		log = log.With("its", counts.words())
+		log = log.With("its", counts.logValue())
 	}
 	log.Log(context.Background(), level, what)
 }
@@ -160,10 +160,10 @@ func (d *Gateway) logClient(s *session, note func(*Stats), level slog.Level, wha
 type endReason int
 
 const (
-	cancelled    endReason = iota // the gateway's context is done
-	clientGone                    // the client has left
-	clientDied                    // it has died
-	clientBroken                  // its counter cannot be
+	endCancelled endReason = iota // the gateway's context is done
+	endDetached                   // the client has left
+	endDied                       // it has died
+	endBroken                     // its counter cannot be
 )
 
 // session is one client's time at the gateway, in memory of its own.
@@ -174,16 +174,16 @@ type session struct {
 	core      core
 	ctx       context.Context
 	stop      context.CancelCauseFunc
-	workers   [contexts]*contextWorker
+	workers   [numContexts]*contextWorker
 	wg        sync.WaitGroup
 	wakeAt    uint64 // the wake word
 	pid       uint64
 	brokenErr error
 
-	batch       []request      // taken, all for the same place
-	batchWorker *contextWorker // that place; nil: this goroutine
-	inline      executor
-	idle        [contexts]bool // nothing of the context is under way; false: perhaps something is
+	batch          []request      // taken, all for the same place
+	batchWorker    *contextWorker // that place; nil: this goroutine
+	inlineExecutor executor
+	contextsIdle   [numContexts]bool // nothing of the context is under way; false: perhaps something is
 
 	counts Counts // guarded by gateway.mu
 }
@@ -198,7 +198,7 @@ func (d *Gateway) open(ctx context.Context) (*session, error) {
 	size := dataAt + (d.cfg.Data+page-1)/page*page
 	seg, err := shmem.CreateWith(name, size, func(seg *shmem.Segment) error {
 		makeHeader(seg.Bytes(), os.Getpid())
-		_, err := seg.Claim(serverByte)
+		_, err := seg.ClaimByte(gatewayByte)
 		return err
 	}, dir)
 	if err != nil {
@@ -211,8 +211,8 @@ func (d *Gateway) open(ctx context.Context) (*session, error) {
 		batch:        make([]request, 0, maxBatch),
 	}
 	s.ctx, s.stop = context.WithCancelCause(ctx)
-	s.core.data = uint64(len(s.data))
-	s.inline.session = s
+	s.core.dataSize = uint64(len(s.data))
+	s.inlineExecutor.session = s
 	return s, nil
 }
 
@@ -235,13 +235,13 @@ func (s *session) close(refused bool) error {
 		state = gatewayRefused
 	}
 	s.gatewayState.Store(state)
-	s.completed.ForceWake()
+	s.completedBell.ForceWake()
 	return s.seg.Close()
 }
 
 // await waits until a client has come.
 func (s *session) await(ctx context.Context) error {
-	err := s.work.Await(ctx, attachPoll, func() (bool, error) { return s.attached.Load() > 0, nil },
+	err := s.workBell.Await(ctx, attachPoll, func() (bool, error) { return s.attached.Load() > 0, nil },
 		func() error { return nil })
 	s.pid = s.clientPID.Load()
 	return err
@@ -253,36 +253,36 @@ var errDied = errors.New("the client has died")
 // serve carries out what the client asks for, until it goes or has to.
 func (s *session) serve() endReason {
 	for {
-		n, err := s.core.countNew(s.started.Load())
+		n, err := s.core.countNew(s.startedCount.Load())
 		switch {
 		case err != nil:
 			s.brokenErr = err
-			return clientBroken
+			return endBroken
 		case s.ctx.Err() != nil:
-			return cancelled
+			return endCancelled
 		case s.clientState.Load() != clientAttached:
-			return clientGone
+			return endDetached
 		case n > 0:
 			s.acceptDescriptors(min(n, maxBatch))
 			continue
 		}
-		if err := s.work.Await(s.ctx, livenessPoll, s.poll, s.alive); errors.Is(err, errDied) {
-			return clientDied
+		if err := s.workBell.Await(s.ctx, livenessPoll, s.poll, s.checkAlive); errors.Is(err, errDied) {
+			return endDied
 		}
 	}
 }
 
 // poll says whether there is something to do. Else whoever starts the next descriptor is to ring, once.
 func (s *session) poll() (bool, error) {
-	if s.started.Load() == s.core.consumed && s.wakeAt != s.core.consumed+1 {
-		s.wakeAt = s.core.consumed + 1
-		s.wake.Store(s.wakeAt)
+	if s.startedCount.Load() == s.core.consumedDescriptors && s.wakeAt != s.core.consumedDescriptors+1 {
+		s.wakeAt = s.core.consumedDescriptors + 1
+		s.wakeWord.Store(s.wakeAt)
 	}
-	return s.started.Load() != s.core.consumed || s.clientState.Load() != clientAttached, nil
+	return s.startedCount.Load() != s.core.consumedDescriptors || s.clientState.Load() != clientAttached, nil
 }
 
-func (s *session) alive() error {
-	if lives, err := s.seg.Claimed(clientByte); err != nil || !lives {
+func (s *session) checkAlive() error {
+	if lives, err := s.seg.IsByteClaimed(clientByte); err != nil || !lives {
 		if s.clientState.Load() == clientAttached {
 			return errDied
 		}

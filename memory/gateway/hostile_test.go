@@ -115,7 +115,7 @@ func TestForgedDescriptors(t *testing.T) {
 					t.Errorf("the test tries too little: %v", cause)
 				}
 			}
-			t.Log(got.words())
+			t.Log(got.logValue())
 			h.leave()
 			witness.leave()
 		})
@@ -141,7 +141,7 @@ func (h *hostile) batch() int {
 	for i := 0; i < len(h.data); i += 8 {
 		binary.LittleEndian.PutUint64(h.data[i:], h.rng.Uint64())
 	}
-	h.context, h.waits, h.want = uint8(h.rng.IntN(contexts)), 0, h.want[:0]
+	h.context, h.waits, h.want = uint8(h.rng.IntN(numContexts)), 0, h.want[:0]
 	first, n := h.position, 1+h.rng.IntN(300)
 	names, lists := 0, 1024
 	for range n {
@@ -179,7 +179,7 @@ func (h *hostile) batch() int {
 func (h *hostile) forge(names, lists *int) (r request, d [descriptorSize]byte) {
 	rng := h.rng
 	pick := func(n int) bool { return rng.IntN(n) == 0 }
-	op := opWrite + operation(rng.IntN(int(operations-opWrite)))
+	op := opWrite + operation(rng.IntN(int(numOperations-opWrite)))
 	r = request{
 		op:      op,
 		context: h.context,
@@ -222,13 +222,13 @@ func (h *hostile) forge(names, lists *int) (r request, d [descriptorSize]byte) {
 		r.flags |= flagAlone
 	}
 	if pick(10) && r.op != opImport {
-		r.time = 60_000
+		r.timeoutMillis = 60_000
 	}
 	if r.op == opWait {
 		if h.waits++; h.waits > maxWaits/2 {
 			r.op = opSize
 		}
-		r.time = 1
+		r.timeoutMillis = 1
 	}
 	d = put(r)
 	if pick(10) { // anything
@@ -238,16 +238,16 @@ func (h *hostile) forge(names, lists *int) (r request, d [descriptorSize]byte) {
 			d[at] = byte(rng.Uint32())
 		}
 		if d[0] == byte(opImport) || d[0] == byte(opLeave) || d[0] == byte(opWait) {
-			d[0] = byte(operations) + 3
+			d[0] = byte(numOperations) + 3
 		}
-		if int(d[2]) < contexts {
+		if int(d[2]) < numContexts {
 			d[2] = h.context
 		}
 	}
 	r.decode(h.position, &d)
-	if r.op != opWait && r.time == 1 { // it was to wait in vain, and would now be in time on a fast machine alone
-		r.time = 60_000
-		binary.LittleEndian.PutUint32(d[dTime:], r.time)
+	if r.op != opWait && r.timeoutMillis == 1 { // it was to wait in vain, and would now be in time on a fast machine alone
+		r.timeoutMillis = 60_000
+		binary.LittleEndian.PutUint32(d[dTime:], r.timeoutMillis)
 	}
 	if r.op == opRead && r.flags&flagList == 0 && r.local < listsAt { // nothing is read into lists
 		r.local += listsAt
@@ -378,7 +378,7 @@ func (h *hostile) list(r *request) (out []piece) {
 // refuses is the order of the checks, written a second time.
 func (h *hostile) refuses(r *request) Cause {
 	flags := map[operation]uint8{opWrite: 7, opRead: 5, opAdd: 4, opSwap: 4, opCompare: 4, opNotify: 4, opFence: 4}
-	d := h.bytes[ringAt+r.position%descriptors*descriptorSize:][:descriptorSize]
+	d := h.bytes[ringAt+r.position%ringDescriptors*descriptorSize:][:descriptorSize]
 	switch {
 	case r.op < 1 || r.op > 11:
 		return badOperation

@@ -85,7 +85,7 @@ func TestScribblingClient(t *testing.T) {
 		}
 	}
 	n := gateway.snapshot()
-	t.Logf("%s; %d gateways, %d of them shut: %v", said, n.Clients, n.Broken, n.words())
+	t.Logf("%s; %d gateways, %d of them shut: %v", said, n.Clients, n.Broken, n.logValue())
 	if said != "done" || n.Done == 0 || n.Refused == 0 || n.Broken+n.Died == 0 {
 		t.Error("the test tries too little")
 	}

@@ -13,15 +13,15 @@ const (
 	magic   = "RNGLMEMD"
 	version = 1
 
-	// descriptors is how many descriptors a ring has, and how many transactions a client may have under way.
-	descriptors = 1024
+	// ringDescriptors is how many descriptors a ring has, and how many transactions a client may have under way.
+	ringDescriptors = 1024
 	// descriptorSize is that of one, bytes.
 	descriptorSize = 64
 	completionSize = 16
 
 	ringAt  = shmem.PageSize
-	wordsAt = ringAt + descriptors*descriptorSize
-	dataAt  = wordsAt + descriptors*completionSize
+	wordsAt = ringAt + ringDescriptors*descriptorSize
+	dataAt  = wordsAt + ringDescriptors*completionSize
 
 	// minData is the smallest data area of a gateway, bytes.
 	minData = 8 << 10
@@ -33,10 +33,10 @@ const (
 	maxLength   = 4096
 	maxList     = 64
 	maxName     = 255
-	contexts    = 16
+	numContexts = 16
 
-	clientByte = 0 // whose lock the client holds while it lives
-	serverByte = 1 // and the gateway's process
+	clientByte  = 0 // whose lock the client holds while it lives
+	gatewayByte = 1 // and the gateway's process
 
 	segmentPrefix = "ringlet-door-"
 )
@@ -70,7 +70,7 @@ const (
 // makeHeader writes the header of a new gateway into zeroed memory.
 func makeHeader(mem []byte, pid int) {
 	copy(mem, magic)
-	for i, v := range []uint64{version, descriptors, ringAt, wordsAt, dataAt, uint64(len(mem) - dataAt), maxSegments} {
+	for i, v := range []uint64{version, ringDescriptors, ringAt, wordsAt, dataAt, uint64(len(mem) - dataAt), maxSegments} {
 		binary.LittleEndian.PutUint64(mem[8+8*i:], v)
 	}
 	shmem.Word64(mem, gatewayPIDAt).Store(uint64(pid))
@@ -79,37 +79,37 @@ func makeHeader(mem []byte, pid int) {
 
 // sharedMemory are the parts of a gateway's memory. Any process of this user may write to all of it at any time.
 type sharedMemory struct {
-	bytes, data                      []byte
-	clientState, clientPID, attached *atomic.Uint64
-	started, wake, gatewayState      *atomic.Uint64
-	work, completed                  *shmem.Bell
+	bytes, data                          []byte
+	clientState, clientPID, attached     *atomic.Uint64
+	startedCount, wakeWord, gatewayState *atomic.Uint64
+	workBell, completedBell              *shmem.Bell
 }
 
 func mapMemory(mem []byte) *sharedMemory {
 	word := func(off int) *atomic.Uint64 { return shmem.Word64(mem, off) }
 	return &sharedMemory{
-		bytes:        mem,
-		data:         mem[dataAt:len(mem):len(mem)],
-		clientState:  word(clientStateAt),
-		clientPID:    word(clientPIDAt),
-		attached:     word(attachedAt),
-		started:      word(startedAt),
-		wake:         word(wakeAt),
-		gatewayState: word(gatewayStateAt),
-		work:         shmem.BellAt(mem, workAt),
-		completed:    shmem.BellAt(mem, completedAt),
+		bytes:         mem,
+		data:          mem[dataAt:len(mem):len(mem)],
+		clientState:   word(clientStateAt),
+		clientPID:     word(clientPIDAt),
+		attached:      word(attachedAt),
+		startedCount:  word(startedAt),
+		wakeWord:      word(wakeAt),
+		gatewayState:  word(gatewayStateAt),
+		workBell:      shmem.BellAt(mem, workAt),
+		completedBell: shmem.BellAt(mem, completedAt),
 	}
 }
 
 // descriptor is a copy of the one at a position: what stands in the ring may change.
 func (m *sharedMemory) descriptor(position uint64) [descriptorSize]byte {
-	at := ringAt + position%descriptors*descriptorSize
+	at := ringAt + position%ringDescriptors*descriptorSize
 	return [descriptorSize]byte(m.bytes[at:])
 }
 
 // complete writes the completion word of a position: what became of it, and before that the value.
 func (m *sharedMemory) complete(position uint64, a answer) {
-	at := int(wordsAt + position%descriptors*completionSize)
+	at := int(wordsAt + position%ringDescriptors*completionSize)
 	if a.hasValue {
 		shmem.Word64(m.bytes, at).Store(a.value)
 	}
@@ -126,5 +126,5 @@ func (e *brokenError) Error() string {
 		return fmt.Sprintf("the client's count of descriptors has moved back, from %d to %d", e.Consumed, e.Started)
 	}
 	return fmt.Sprintf("the client's count of descriptors is %d, %d more than were taken: a ring has %d",
-		e.Started, e.Started-e.Consumed, descriptors)
+		e.Started, e.Started-e.Consumed, ringDescriptors)
 }

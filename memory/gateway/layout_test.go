@@ -27,8 +27,8 @@ func TestLayoutGolden(t *testing.T) {
 			s.complete(0, answer{outcome: outcomeDone, hasValue: true, value: 0x7172737475767778})
 			s.complete(1, answer{outcome: outcomePartial, cause: Cause(memory.ErrDenied)})
 			s.complete(2, answer{outcome: outcomeUnknown, cause: Cause(memory.ErrTimeout)})
-			s.wake.Store(1)
-			s.work.AddWaiter()
+			s.wakeWord.Store(1)
+			s.workBell.AddWaiter()
 			_, out := start(t, command, s.seg.Path())
 			said := patiently.Receive(t, out, "the program does not end")
 			if s.clientPID.Swap(0) == 0 || shmem.Word64(mem, gatewayPIDAt).Swap(0) == 0 {

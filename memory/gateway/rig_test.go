@@ -57,10 +57,10 @@ func openRig(t testing.TB, carrier string, members int, rules ...memory.Pages) *
 		id, err := ca.Issue(name, nil, certs.RoleNode, 0)
 		must.OK(t, err)
 		nets[rank], err = quic.Listen(quic.Config{
-			Addr:   "127.0.0.1:0",
-			Server: id.Server(),
-			Client: id.Client,
-			Name: func(state tls.ConnectionState) (string, error) {
+			Addr:      "127.0.0.1:0",
+			ServerTLS: id.Server(),
+			ClientTLS: id.Client,
+			PeerName: func(state tls.ConnectionState) (string, error) {
 				peer, err := certs.PeerIdentity(state)
 				return peer.Name, err
 			},
@@ -99,7 +99,7 @@ func openRig(t testing.TB, carrier string, members int, rules ...memory.Pages) *
 			}
 		}
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
+			ctx, cancel := context.WithTimeout(context.Background(), patiently.LongTimeout)
 			defer cancel()
 			if err := r.spaces[rank].Connect(ctx, others); err != nil {
 				t.Error(err)
@@ -158,7 +158,7 @@ func (l testLog) Write(b []byte) (int, error) {
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for begun := time.Now(); !is(); time.Sleep(time.Millisecond) {
-		if time.Since(begun) > patiently.Long {
+		if time.Since(begun) > patiently.LongTimeout {
 			t.Fatalf("there is no %s", what)
 		}
 	}

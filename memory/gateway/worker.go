@@ -14,17 +14,17 @@ const (
 	// maxBatch is how many descriptors are taken before their answers are told.
 	maxBatch = 256
 	// maxMerged is how many writes travel together: half of the ring, so that the client fills the other half meanwhile.
-	maxMerged = descriptors / 2
+	maxMerged = ringDescriptors / 2
 )
 
 // segment is an import of the client, in each ordering context.
-type segment struct{ in [contexts]*memory.Import }
+type segment struct{ imports [numContexts]*memory.Import }
 
 func (g *segment) Allows(off int64, n int, want memory.Allow) (memory.Attributes, memory.Cause) {
-	return g.in[0].Allows(off, n, want)
+	return g.imports[0].Allows(off, n, want)
 }
 
-func (g *segment) close() { g.in[0].Close() }
+func (g *segment) close() { g.imports[0].Close() }
 
 // acceptDescriptors takes n descriptors.
 func (s *session) acceptDescriptors(n uint64) {
@@ -36,7 +36,7 @@ func (s *session) acceptDescriptors(n uint64) {
 			at = 0
 		}
 		r := &s.batch[:at+1][at]
-		d := s.descriptor(s.core.consumed)
+		d := s.descriptor(s.core.consumedDescriptors)
 		if why := s.core.consume(&d, s.data, r); why != 0 {
 			a := refusal(why)
 			refused.count(a, 1)
@@ -60,9 +60,9 @@ func (s *session) acceptDescriptors(n uint64) {
 	}
 	s.flush()
 	if refused.Descriptors > 0 {
-		s.tally(&refused)
+		s.addCounts(&refused)
 	}
-	s.completed.Wake()
+	s.completedBell.Wake()
 }
 
 // workerFor is where a request is carried out: by this goroutine, if that waits for nobody, since nothing before it in
@@ -72,7 +72,7 @@ func (s *session) workerFor(r *request) *contextWorker {
 	idle := l == nil || l.pending.Load() == 0 && (l != s.batchWorker || len(s.batch) == 0)
 	quick := r.op == opSize || r.op == opLeave
 	if idle && r.op >= opWrite && r.op <= opCompare && r.flags&flagNotify == 0 {
-		im := r.target.(*segment).in[r.context]
+		im := r.target.(*segment).imports[r.context]
 		quick = im.Mapped() && s.contextIdle(r.context, im)
 	}
 	if idle && quick {
@@ -90,10 +90,10 @@ func (s *session) workerFor(r *request) *contextWorker {
 // of this client or the one before, keeps its place in the order, and who is ordered behind it waits. What this
 // goroutine carries out itself leaves nothing.
 func (s *session) contextIdle(context uint8, im *memory.Import) bool {
-	if !s.idle[context] {
-		s.idle[context] = im.Idle()
+	if !s.contextsIdle[context] {
+		s.contextsIdle[context] = im.Idle()
 	}
-	return s.idle[context]
+	return s.contextsIdle[context]
 }
 
 // flush has the requests at hand carried out.
@@ -102,9 +102,9 @@ func (s *session) flush() {
 	case len(s.batch) == 0:
 		return
 	case s.batchWorker == nil:
-		s.inline.executeAll(s.batch)
+		s.inlineExecutor.executeAll(s.batch)
 	default:
-		s.idle[s.batch[0].context] = false
+		s.contextsIdle[s.batch[0].context] = false
 		for i := range s.batch {
 			s.core.markPending(&s.batch[i])
 		}
@@ -113,7 +113,7 @@ func (s *session) flush() {
 	s.batch = s.batch[:0]
 }
 
-func (s *session) tally(c *Counts) {
+func (s *session) addCounts(c *Counts) {
 	d := s.gateway
 	d.mu.Lock()
 	s.counts.add(c)
@@ -130,21 +130,21 @@ func (s *session) answer(r *request, a answer) {
 // wait waits for a notice beside everything else.
 func (s *session) wait(r request) {
 	s.wg.Go(func() {
-		ctx, cancel := s.bounded(r.time)
+		ctx, cancel := s.withTimeout(r.timeoutMillis)
 		defer cancel()
-		value, err := r.target.(*segment).in[0].Wait(ctx, r.remote, r.a)
+		value, err := r.target.(*segment).imports[0].Wait(ctx, r.remote, r.a)
 		a := answerOf(err)
 		a.hasValue, a.value = err == nil, value
 		var c Counts
 		c.count(a, 1)
-		s.tally(&c)
+		s.addCounts(&c)
 		s.answer(&r, a)
-		s.completed.Wake()
+		s.completedBell.Wake()
 	})
 }
 
-// bounded is a context that ends with the session, or after so many ms.
-func (s *session) bounded(ms uint32) (context.Context, context.CancelFunc) {
+// withTimeout is a context that ends with the session, or after so many ms.
+func (s *session) withTimeout(ms uint32) (context.Context, context.CancelFunc) {
 	if ms == 0 {
 		return s.ctx, func() {}
 	}
@@ -157,9 +157,9 @@ type contextWorker struct {
 	wake    chan struct{}
 	pending atomic.Int64 // requests that are not over
 
-	mu    sync.Mutex
-	queue []request // guarded by mu; a ring of descriptors bounds it
-	spare []request
+	mu         sync.Mutex
+	queue      []request // guarded by mu; a ring of descriptors bounds it
+	spareQueue []request
 }
 
 // push queues requests.
@@ -190,16 +190,16 @@ func (l *contextWorker) drainQueue() {
 	for {
 		l.mu.Lock()
 		rs := l.queue
-		l.queue, l.spare = l.spare[:0], rs
+		l.queue, l.spareQueue = l.spareQueue[:0], rs
 		l.mu.Unlock()
 		if len(rs) == 0 {
 			return
 		}
 		for len(rs) > 0 {
-			n := mergeable(rs)
+			n := mergeableCount(rs)
 			l.executeAll(rs[:n])
 			l.pending.Add(-int64(n))
-			l.session.completed.Wake()
+			l.session.completedBell.Wake()
 			rs = rs[n:]
 		}
 	}
@@ -211,9 +211,9 @@ type executor struct {
 	pieces  []memory.Piece
 }
 
-// mergeable is how many requests, from the first on, travel as one: plain writes of one context to one segment, to
+// mergeableCount is how many requests, from the first on, travel as one: plain writes of one context to one segment, to
 // pages that are not ordered.
-func mergeable(rs []request) int {
+func mergeableCount(rs []request) int {
 	first := &rs[0]
 	if !first.canMerge() {
 		return 1
@@ -221,7 +221,7 @@ func mergeable(rs []request) int {
 	n := 1
 	for n < len(rs) && n < maxMerged {
 		r := &rs[n]
-		if !r.canMerge() || r.context != first.context || r.target != first.target || r.time != first.time {
+		if !r.canMerge() || r.context != first.context || r.target != first.target || r.timeoutMillis != first.timeoutMillis {
 			break
 		}
 		n++
@@ -237,7 +237,7 @@ func (r *request) canMerge() bool {
 func (u *executor) executeAll(rs []request) {
 	var c Counts
 	for len(rs) > 0 {
-		n := mergeable(rs)
+		n := mergeableCount(rs)
 		a := u.execute(rs[:n])
 		c.count(a, n)
 		for i := range rs[:n] {
@@ -245,19 +245,19 @@ func (u *executor) executeAll(rs []request) {
 		}
 		rs = rs[n:]
 	}
-	u.session.tally(&c)
+	u.session.addCounts(&c)
 }
 
 // execute carries out what travels as one.
 func (u *executor) execute(rs []request) answer {
 	s, r := u.session, &rs[0]
-	ctx, cancel := s.bounded(r.time)
+	ctx, cancel := s.withTimeout(r.timeoutMillis)
 	defer cancel()
 	if r.op == opImport {
 		return u.importSegment(ctx, r)
 	}
 	g := r.target.(*segment)
-	im := g.in[r.context]
+	im := g.imports[r.context]
 	var value uint64
 	var err error
 	switch r.op {
@@ -281,7 +281,7 @@ func (u *executor) execute(rs []request) answer {
 		err = im.Fence(ctx)
 	}
 	a := answerOf(err)
-	a.hasValue, a.value = err == nil && rules[r.op].value, value
+	a.hasValue, a.value = err == nil && rules[r.op].hasValue, value
 	return a
 }
 
@@ -290,12 +290,12 @@ func (u *executor) importSegment(ctx context.Context, r *request) answer {
 	name := string(s.data[r.local:][:r.length]) // a copy
 	im, err := s.gateway.cfg.Space.Import(ctx, name)
 	if err != nil {
-		s.core.free(r.handle)
+		s.core.freeRow(r.handle)
 		return answerOf(err)
 	}
 	g := &segment{}
-	for i := range g.in {
-		g.in[i] = im.InContext(i)
+	for i := range g.imports {
+		g.imports[i] = im.InContext(i)
 	}
 	s.core.setTarget(r.handle, g)
 	return answer{outcome: outcomeDone, hasValue: true, value: uint64(r.handle)}

@@ -14,9 +14,9 @@ import (
 // through a pipe and no key ever stands in a file: u32 length (big-endian) · PEM blocks of the authority's certificate,
 // the node's certificate, its key and the gossip key.
 const (
-	pemGossip = "RINGLET GOSSIP KEY"
-	// maxBundle bounds what is read: the blocks of an ECDSA pair take 2 kB.
-	maxBundle = 64 << 10
+	pemTypeGossip = "RINGLET GOSSIP KEY"
+	// maxBundleBytes bounds what is read: the blocks of an ECDSA pair take 2 kB.
+	maxBundleBytes = 64 << 10
 )
 
 // errBundle is the error of a bundle that is not one.
@@ -37,7 +37,7 @@ func (id *Identity) WriteBundle(w io.Writer, gossip []byte) error {
 	out = append(out, pemCert(m.ca)...)
 	out = append(out, pemCert(m.pair.Leaf)...)
 	out = append(out, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})...)
-	out = append(out, pem.EncodeToMemory(&pem.Block{Type: pemGossip, Bytes: gossip})...)
+	out = append(out, pem.EncodeToMemory(&pem.Block{Type: pemTypeGossip, Bytes: gossip})...)
 	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
 	_, err = w.Write(out)
 	return err
@@ -50,7 +50,7 @@ func ReadBundle(r io.Reader) (*Identity, []byte, error) {
 		return nil, nil, fmt.Errorf("%w: %w", errBundle, err)
 	}
 	n := binary.BigEndian.Uint32(head[:])
-	if n > maxBundle {
+	if n > maxBundleBytes {
 		return nil, nil, fmt.Errorf("%w: it would have %d bytes", errBundle, n)
 	}
 	text := make([]byte, n)
@@ -58,7 +58,7 @@ func ReadBundle(r io.Reader) (*Identity, []byte, error) {
 		return nil, nil, fmt.Errorf("%w: %w", errBundle, err)
 	}
 	var blocks [4][]byte
-	for i, kind := range []string{"CERTIFICATE", "CERTIFICATE", "PRIVATE KEY", pemGossip} {
+	for i, kind := range []string{"CERTIFICATE", "CERTIFICATE", "PRIVATE KEY", pemTypeGossip} {
 		block, rest := pem.Decode(text)
 		if block == nil || block.Type != kind {
 			return nil, nil, fmt.Errorf("%w: block %d is not %q", errBundle, i, kind)

@@ -39,8 +39,9 @@ func (r Role) valid() bool { return slices.Contains(roles, r) }
 // IsUser says whether r is a person's role.
 func (r Role) IsUser() bool { return r == RoleViewer || r == RoleOperator || r == RoleAdmin }
 
-// SessionName is what the run control calls whoever came in by a token and not by a certificate; no certificate has it.
-const SessionName = "local"
+// TokenUserName is what the run control calls whoever came in by a token and not by a certificate; no certificate has
+// it.
+const TokenUserName = "local"
 
 const (
 	// defaultCALife of a development authority.
@@ -96,7 +97,7 @@ func (ca *CA) Issue(name string, hosts []string, role Role, life time.Duration) 
 	if !role.valid() {
 		return nil, fmt.Errorf("role %q of %s is not one of %s", role, name, strings.Trim(fmt.Sprint(roles), "[]"))
 	}
-	if name == SessionName && role.IsUser() {
+	if name == TokenUserName && role.IsUser() {
 		return nil, fmt.Errorf("a user cannot be called %q: that is who comes in by the token of a control", name)
 	}
 	template := &x509.Certificate{
@@ -171,7 +172,7 @@ func newIdentity(
 		pool.AddCert(ca)
 	}
 	id := &Identity{Peer: peer}
-	id.current.Store(&material{
+	id.current.Store(&keyMaterial{
 		ca:   issuer,
 		pool: pool,
 		pair: tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert},

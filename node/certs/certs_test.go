@@ -51,7 +51,7 @@ func shake(t *testing.T, server, client *tls.Config) (s, c result) {
 			_, _ = io.Copy(io.Discard, conn.NetConn())
 			conn.Close()
 		}()
-		if err := conn.SetDeadline(time.Now().Add(patiently.Long)); err != nil { // only against hanging
+		if err := conn.SetDeadline(time.Now().Add(patiently.LongTimeout)); err != nil { // only against hanging
 			return result{err: err}
 		}
 		if err := conn.Handshake(); err != nil {
@@ -119,21 +119,21 @@ func TestRefusals(t *testing.T) {
 		atServer       Reason // "" where the other side is the one to refuse, and what arrives here is not looked at
 		atClient       Reason
 	}{
-		{"listener of another cluster", stranger.Server(), n0.Client("n1"), ByPeer, AnotherCA},
+		{"listener of another cluster", stranger.Server(), n0.Client("n1"), RefusedByPeer, AnotherCA},
 		{"dialler of another cluster", n0.Server(), strangerWhoTrustsUs, AnotherCA, AnotherCA},
 		{"another node answers", n1.Server(), n0.Client("n2"), "", WrongName},
 		{"another node with the name as host", mustIssue(t, ours, "n1", RoleNode, "n2").Server(), n0.Client("n2"), "",
 			WrongName},
-		{"listener's certificate expired", n1.Server(), later(n0.Client("n1")), ByPeer, Expired},
+		{"listener's certificate expired", n1.Server(), later(n0.Client("n1")), RefusedByPeer, Expired},
 		{"dialler's certificate expired", later(n1.Server()), n0.Client("n1"), Expired, Expired},
 		{"no client certificate", n0.Server(), nameless, NoCertificate, NoCertificate},
 		{"old TLS", n0.Server(), old, "", OldTLS},
 		{"a person on a link between members", n0.Server(), mustIssue(t, ours, "alice", RoleOperator).Client("n0"),
 			NotAMember,
-			ByPeer},
+			RefusedByPeer},
 		{"a person called as a node on such a link", n0.Server(), mustIssue(t, ours, "n1", RoleAdmin).Client("n0"),
 			NotAMember,
-			ByPeer},
+			RefusedByPeer},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, k := shake(t, c.server, c.client)
@@ -179,8 +179,8 @@ func TestPeople(t *testing.T) {
 	if err := mustIssue(t, ca, "n0", RoleAdmin).Save(dir); err == nil {
 		t.Error("a person's certificate is written over a node's")
 	}
-	if _, err := ca.Issue(SessionName, nil, RoleViewer, 0); err == nil {
-		t.Errorf("a person is called %s", SessionName)
+	if _, err := ca.Issue(TokenUserName, nil, RoleViewer, 0); err == nil {
+		t.Errorf("a person is called %s", TokenUserName)
 	}
 }
 

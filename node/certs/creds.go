@@ -17,14 +17,14 @@ import (
 
 // expiredError is the error of a connection that was ended because the peer's certificate has.
 type expiredError struct {
-	Peer string
-	End  time.Time
+	Peer     string
+	NotAfter time.Time
 }
 
 func (e *expiredError) Error() string {
 	const text = "the certificate of %s was good until %s, so the connection was ended: give %s a new one, it is read " +
 		"at once"
-	return fmt.Sprintf(text, e.Peer, e.End.Format(time.RFC3339), e.Peer)
+	return fmt.Sprintf(text, e.Peer, e.NotAfter.Format(time.RFC3339), e.Peer)
 }
 
 // ServerCredentials are those to listen with for members over gRPC: Server, with the keys of now at each handshake, and
@@ -43,7 +43,7 @@ func (id *Identity) ServerCredentialsForUsers(log *slog.Logger) credentials.Tran
 func (id *Identity) ClientCredentials(name string, log *slog.Logger) credentials.TransportCredentials {
 	return expiringCredentials{
 		TransportCredentials: credentials.NewTLS(id.Client(name)),
-		client:               func() *tls.Config { return id.Client(name) },
+		clientConfig:         func() *tls.Config { return id.Client(name) },
 		log:                  log,
 	}
 }
@@ -51,15 +51,15 @@ func (id *Identity) ClientCredentials(name string, log *slog.Logger) credentials
 // expiringCredentials are credentials of connections that last, longer than keys maybe.
 type expiringCredentials struct {
 	credentials.TransportCredentials
-	client func() *tls.Config // of now; nil: to listen with
-	log    *slog.Logger
+	clientConfig func() *tls.Config // of now; nil: to listen with
+	log          *slog.Logger
 }
 
 // ClientHandshake is gRPC's.
 func (l expiringCredentials) ClientHandshake(
 	ctx context.Context, authority string, raw net.Conn,
 ) (net.Conn, credentials.AuthInfo, error) {
-	conn, info, err := credentials.NewTLS(l.client()).ClientHandshake(ctx, authority, raw)
+	conn, info, err := credentials.NewTLS(l.clientConfig()).ClientHandshake(ctx, authority, raw)
 	return l.wrap(conn, info), info, err
 }
 
@@ -87,7 +87,7 @@ func (l expiringCredentials) wrap(conn net.Conn, info credentials.AuthInfo) net.
 	}
 	m := &expiringConn{Conn: conn}
 	m.timer = onExpiry(tlsInfo.State, func(why *expiredError) {
-		m.ended.Store(why)
+		m.expiry.Store(why)
 		l.log.Warn("a connection was ended", "remote", conn.RemoteAddr(), "reason", why)
 		_ = conn.Close()
 	})
@@ -97,8 +97,8 @@ func (l expiringCredentials) wrap(conn net.Conn, info credentials.AuthInfo) net.
 // expiringConn is a connection that ends with a certificate.
 type expiringConn struct {
 	net.Conn
-	timer *time.Timer
-	ended atomic.Pointer[expiredError]
+	timer  *time.Timer
+	expiry atomic.Pointer[expiredError]
 }
 
 // Read is net.Conn's.
@@ -114,7 +114,7 @@ func (m *expiringConn) Write(p []byte) (int, error) {
 }
 
 func (m *expiringConn) endError(err error) error {
-	if ended := m.ended.Load(); ended != nil && err != nil {
+	if ended := m.expiry.Load(); ended != nil && err != nil {
 		return ended
 	}
 	return err
@@ -130,7 +130,7 @@ func (m *expiringConn) Close() error {
 // Stop the timer when the connection ends before.
 func onExpiry(state tls.ConnectionState, f func(*expiredError)) *time.Timer {
 	who, end := expiryOf(state)
-	return time.AfterFunc(time.Until(end), func() { f(&expiredError{Peer: who, End: end}) })
+	return time.AfterFunc(time.Until(end), func() { f(&expiredError{Peer: who, NotAfter: end}) })
 }
 
 // expiryOf says until when a peer is who it says.

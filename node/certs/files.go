@@ -90,7 +90,7 @@ func Load(dir, name string) (*Identity, error) {
 	}
 	files := &watchedFiles{dir: dir, name: name}
 	files.stamps = files.stat() // before they are read: what changes meanwhile is read once more
-	id, err := load(dir, name)
+	id, err := loadIdentity(dir, name)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func Load(dir, name string) (*Identity, error) {
 	return id, nil
 }
 
-func load(dir, name string) (*Identity, error) {
+func loadIdentity(dir, name string) (*Identity, error) {
 	cas, err := loadCerts(filepath.Join(dir, caCert))
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func SaveGossipKey(dir string, key []byte) error {
 // LoadGossipKey reads what SaveGossipKey wrote.
 func LoadGossipKey(dir string) ([]byte, error) {
 	file := filepath.Join(dir, GossipFile)
-	text, err := safeopen.ReadFile(file, safeopen.MaxText)
+	text, err := safeopen.ReadFile(file, safeopen.MaxTextSize)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func savePair(certFile, keyFile string, cert *x509.Certificate, key crypto.Signe
 
 // loadCerts reads all certificates of a file, of which there is at least one.
 func loadCerts(file string) (all []*x509.Certificate, err error) {
-	text, err := safeopen.ReadFile(file, safeopen.MaxText)
+	text, err := safeopen.ReadFile(file, safeopen.MaxTextSize)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +239,7 @@ func loadPair(certFile, keyFile string) (*x509.Certificate, crypto.Signer, error
 }
 
 func loadPEM(file, kind string) ([]byte, error) {
-	text, err := safeopen.ReadFile(file, safeopen.MaxText)
+	text, err := safeopen.ReadFile(file, safeopen.MaxTextSize)
 	if err != nil {
 		return nil, err
 	}

@@ -21,24 +21,24 @@ type Peer struct {
 type Identity struct {
 	Peer
 
-	current atomic.Pointer[material]
+	current atomic.Pointer[keyMaterial]
 	files   *watchedFiles // nil: of no files, and never another
 }
 
-// material is what an identity is made of at a time. It is immutable.
-type material struct {
+// keyMaterial is what an identity is made of at a time. It is immutable.
+type keyMaterial struct {
 	ca   *x509.Certificate // that issued the certificate
 	pool *x509.CertPool    // every authority that is trusted
 	pair tls.Certificate
 
-	revoked revoked
+	revoked revocationList
 }
 
 // NotAfter is when the certificate ends.
 func (id *Identity) NotAfter() time.Time { return id.material().pair.Leaf.NotAfter }
 
 // material is what holds now.
-func (id *Identity) material() *material {
+func (id *Identity) material() *keyMaterial {
 	if id.files != nil {
 		id.files.reload(id)
 	}

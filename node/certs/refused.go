@@ -20,7 +20,7 @@ const (
 	OldTLS        Reason = "old_tls"
 	NotAMember    Reason = "no_member" // a user's certificate on a link between members
 	Revoked       Reason = "revoked"
-	ByPeer        Reason = "by_peer" // the other side refused this one and its alert does not say why
+	RefusedByPeer Reason = "by_peer" // the other side refused this one and its alert does not say why
 )
 
 // RefusedError says that a handshake failed because one side refused the other.
@@ -41,9 +41,9 @@ func (e *RefusedError) Error() string {
 // Unwrap gives what TLS said.
 func (e *RefusedError) Unwrap() error { return e.Cause }
 
-// alerts are what the other side says over the wire when it is the one that refuses. TLS sends a number only, and
+// tlsAlerts are what the other side says over the wire when it is the one that refuses. TLS sends a number only, and
 // carriers (QUIC, gRPC) keep its text but not its type, so the text is what is looked for.
-var alerts = []struct {
+var tlsAlerts = []struct {
 	text   string
 	why    Reason
 	detail string
@@ -53,7 +53,7 @@ var alerts = []struct {
 	{"expired certificate", Expired, "the other side finds this node's certificate expired or not yet valid"},
 	{"certificate required", NoCertificate, "the other side asks for a certificate and got none"},
 	{"protocol version not supported", OldTLS, "the other side does not speak TLS 1.3"},
-	{"bad certificate", ByPeer, "the other side refuses this node's certificate; its own log says why"},
+	{"bad certificate", RefusedByPeer, "the other side refuses this node's certificate; its own log says why"},
 }
 
 // Explain turns the error of a failed handshake into a *RefusedError where it was a refusal, by this side or by the
@@ -89,7 +89,7 @@ func Explain(err error) error {
 	if strings.Contains(text, "didn't provide a certificate") {
 		return &RefusedError{Why: NoCertificate, Detail: "the peer showed no certificate", Cause: err}
 	}
-	for _, a := range alerts {
+	for _, a := range tlsAlerts {
 		if strings.Contains(text, "tls: "+a.text) {
 			return &RefusedError{Why: a.why, Detail: a.detail, Cause: err}
 		}

@@ -16,20 +16,20 @@ import (
 // the authority's certificate, and may be missing.
 const revokedFile = "revoked"
 
-// revoked are serial numbers, by their text.
-type revoked map[string]bool
+// revocationList are serial numbers, by their text.
+type revocationList map[string]bool
 
 // loadRevoked reads the file of a directory: a number on each line in hexadecimal digits, as openssl x509 -serial has
 // it, with or without colons between them. What is behind # is a remark.
-func loadRevoked(dir string) (revoked, error) {
+func loadRevoked(dir string) (revocationList, error) {
 	file := filepath.Join(dir, revokedFile)
-	text, err := safeopen.ReadFile(file, safeopen.MaxText)
+	text, err := safeopen.ReadFile(file, safeopen.MaxTextSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
-	all := revoked{}
+	all := revocationList{}
 	at := 0
 	for line := range strings.Lines(string(text)) {
 		at++
@@ -49,7 +49,7 @@ func loadRevoked(dir string) (revoked, error) {
 }
 
 // check refuses a peer of which a certificate was revoked.
-func (r revoked) check(peer Peer, state tls.ConnectionState) error {
+func (r revocationList) check(peer Peer, state tls.ConnectionState) error {
 	for _, chain := range state.VerifiedChains {
 		for _, cert := range chain {
 			if r[cert.SerialNumber.String()] {

@@ -22,25 +22,25 @@ const (
 type watchedFiles struct {
 	dir, name string // immutable
 
-	renewed, failed atomic.Uint64
+	renewals, failures atomic.Uint64
 
-	mu      sync.Mutex // guards what follows
-	checked time.Time
-	stamps  [4]stamp // of what was read, or tried
-	err     error    // why what stands there now is not used; nil: it is
+	mu        sync.Mutex // guards what follows
+	lastCheck time.Time
+	stamps    [4]fileStamp // of what was read, or tried
+	loadErr   error        // why what stands there now is not used; nil: it is
 }
 
-// stamp changes when a file does.
-type stamp struct {
+// fileStamp changes when a file does.
+type fileStamp struct {
 	size    int64
 	modTime time.Time
 	inode   uint64
 }
 
-func (w *watchedFiles) stat() (all [4]stamp) {
+func (w *watchedFiles) stat() (all [4]fileStamp) {
 	for i, file := range [...]string{caCert, w.name + certSuffix, w.name + keySuffix, revokedFile} {
 		if info, err := os.Stat(filepath.Join(w.dir, file)); err == nil {
-			all[i] = stamp{size: info.Size(), modTime: info.ModTime(), inode: inode(info)}
+			all[i] = fileStamp{size: info.Size(), modTime: info.ModTime(), inode: inode(info)}
 		}
 	}
 	return all
@@ -52,35 +52,35 @@ func (w *watchedFiles) reload(id *Identity) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	if since := now.Sub(w.checked); since >= 0 && since < reloadInterval {
+	if since := now.Sub(w.lastCheck); since >= 0 && since < reloadInterval {
 		return
 	}
-	w.checked = now
+	w.lastCheck = now
 	stamps := w.stat()
-	if stamps == w.stamps && w.err == nil {
+	if stamps == w.stamps && w.loadErr == nil {
 		return
 	}
 	w.stamps = stamps
-	fresh, err := load(w.dir, w.name)
+	fresh, err := loadIdentity(w.dir, w.name)
 	if err == nil && fresh.Peer != id.Peer {
 		err = fmt.Errorf("the new certificate in %s is that of the %s %s, and this process is the %s %s: start it anew",
 			w.dir, fresh.Role, fresh.Name, id.Role, id.Name)
 	}
-	w.err = err
+	w.loadErr = err
 	if err != nil {
-		w.failed.Add(1)
+		w.failures.Add(1)
 		return
 	}
 	id.current.Store(fresh.current.Load())
-	w.renewed.Add(1)
+	w.renewals.Add(1)
 }
 
-// renewed counts how often changed files were taken over.
-func (id *Identity) renewed() uint64 {
+// renewalCount counts how often changed files were taken over.
+func (id *Identity) renewalCount() uint64 {
 	if id.files == nil {
 		return 0
 	}
-	return id.files.renewed.Load()
+	return id.files.renewals.Load()
 }
 
 // filesError says why the files as they are now are not used; nil: they are.
@@ -91,14 +91,14 @@ func (id *Identity) filesError() error {
 	id.files.reload(id)
 	id.files.mu.Lock()
 	defer id.files.mu.Unlock()
-	return id.files.err
+	return id.files.loadErr
 }
 
 // Watch reads changed files again and warns of the end of the certificate, until ctx ends.
 func (id *Identity) Watch(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
-	var w warner
+	var w expiryWarner
 	var lastReported string
 	end := id.NotAfter()
 	for {
@@ -129,14 +129,14 @@ func (id *Identity) Watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// warner decides when to warn of the end of a certificate: in the time of ExpiryWarning, or the last third of a life
-// that is shorter than six weeks, once a day; on the last day and after the end once an hour.
-type warner struct{ lastWarned time.Time }
+// expiryWarner decides when to warn of the end of a certificate: in the time of ExpiryWarning, or the last third of a
+// life that is shorter than six weeks, once a day; on the last day and after the end once an hour.
+type expiryWarner struct{ lastWarned time.Time }
 
 // ExpiryWarning is how long before its end a certificate is warned of.
 const ExpiryWarning = 14 * 24 * time.Hour
 
-func (w *warner) step(now, begin, end time.Time) (yes bool, remaining time.Duration) {
+func (w *expiryWarner) step(now, begin, end time.Time) (yes bool, remaining time.Duration) {
 	remaining = end.Sub(now)
 	if remaining > min(ExpiryWarning, end.Sub(begin)/3) {
 		w.lastWarned = time.Time{}

@@ -101,8 +101,8 @@ func TestRenewedKeysAreUsedAtOnce(t *testing.T) {
 		save(t, dir, old, "n1", time.Hour)
 		time.Sleep(20 * time.Minute)
 		good("after the old ones have ended")
-		if !n0.NotAfter().After(time.Now()) || n0.renewed() == 0 || n1.renewed() == 0 {
-			t.Errorf("good until %v, renewed %d and %d times", n0.NotAfter(), n0.renewed(), n1.renewed())
+		if !n0.NotAfter().After(time.Now()) || n0.renewalCount() == 0 || n1.renewalCount() == 0 {
+			t.Errorf("good until %v, renewed %d and %d times", n0.NotAfter(), n0.renewalCount(), n1.renewalCount())
 		}
 
 		// Another authority: first both trust both, then each gets its certificate from the new one.
@@ -247,7 +247,7 @@ func TestWarnings(t *testing.T) {
 		{90 * 24 * time.Hour, ExpiryWarning, 14 + 24 + 49, 13 + 24 + 48},
 		{24 * time.Hour, 8 * time.Hour, 8 + 49, 8 + 48},
 	} {
-		var w warner
+		var w expiryWarner
 		end, warned := begin.Add(tc.life), 0
 		for at := begin; at.Before(end.Add(48 * time.Hour)); at = at.Add(watchInterval) {
 			yes, remaining := w.step(at, begin, end)

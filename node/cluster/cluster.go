@@ -41,19 +41,19 @@ type Config struct {
 
 // Timing decides how fast gossip travels and how long a silent node is trusted.
 type Timing struct {
-	Gossip       time.Duration // between two rounds of gossip
-	Probe        time.Duration // between two probes of some other node
-	ProbeTimeout time.Duration // for an answer; the 99th percentile of a round trip
+	GossipInterval time.Duration // between two rounds of gossip
+	ProbeInterval  time.Duration // between two probes of some other node
+	ProbeTimeout   time.Duration // for an answer; the 99th percentile of a round trip
 	// SuspicionMult: a silent node is failed after SuspicionMult · max(1, log10 N) · Probe, unless it objects.
 	SuspicionMult int
-	Stream        time.Duration // for a connection to exchange all state
-	// Dial is granted a connection to come about. While a link is cut each try to join waits as long, and TCP asks
+	StreamTimeout time.Duration // for a connection to exchange all state
+	// DialTimeout is granted a connection to come about. While a link is cut each try to join waits as long, and TCP asks
 	// again after 1, 3 and 7 s only: a longer try finds a link that is healed later.
-	Dial      time.Duration
-	Exchange  time.Duration // between two exchanges of all state with some other member
-	JoinRetry time.Duration // between two tries to join where nobody answered
-	Reclaim   time.Duration // for which a node whose name is taken goes on trying; 0 = not at all
-	Leave     time.Duration // that Close waits for the others to take note, and again for its last gossip
+	DialTimeout       time.Duration
+	ExchangeInterval  time.Duration // between two exchanges of all state with some other member
+	JoinRetryInterval time.Duration // between two tries to join where nobody answered
+	ReclaimTimeout    time.Duration // for which a node whose name is taken goes on trying; 0 = not at all
+	LeaveTimeout      time.Duration // that Close waits for the others to take note, and again for its last gossip
 }
 
 // LocalTiming suits processes of one machine whose cores are busy building events: a probe is answered in microseconds
@@ -62,16 +62,16 @@ type Timing struct {
 // name is claimed for twice as long.
 func LocalTiming() Timing {
 	return Timing{
-		Gossip:        100 * time.Millisecond,
-		Probe:         500 * time.Millisecond,
-		ProbeTimeout:  250 * time.Millisecond,
-		SuspicionMult: 4,
-		Stream:        2 * time.Second,
-		Dial:          1500 * time.Millisecond,
-		Exchange:      15 * time.Second,
-		JoinRetry:     200 * time.Millisecond,
-		Reclaim:       15 * time.Second,
-		Leave:         500 * time.Millisecond,
+		GossipInterval:    100 * time.Millisecond,
+		ProbeInterval:     500 * time.Millisecond,
+		ProbeTimeout:      250 * time.Millisecond,
+		SuspicionMult:     4,
+		StreamTimeout:     2 * time.Second,
+		DialTimeout:       1500 * time.Millisecond,
+		ExchangeInterval:  15 * time.Second,
+		JoinRetryInterval: 200 * time.Millisecond,
+		ReclaimTimeout:    15 * time.Second,
+		LeaveTimeout:      500 * time.Millisecond,
 	}
 }
 
@@ -79,16 +79,16 @@ func LocalTiming() Timing {
 // LocalTiming to find a node failed.
 func lanTiming() Timing {
 	return Timing{
-		Gossip:        200 * time.Millisecond,
-		Probe:         time.Second,
-		ProbeTimeout:  500 * time.Millisecond,
-		SuspicionMult: 4,
-		Stream:        10 * time.Second,
-		Dial:          1500 * time.Millisecond,
-		Exchange:      15 * time.Second,
-		JoinRetry:     time.Second,
-		Reclaim:       30 * time.Second,
-		Leave:         2 * time.Second,
+		GossipInterval:    200 * time.Millisecond,
+		ProbeInterval:     time.Second,
+		ProbeTimeout:      500 * time.Millisecond,
+		SuspicionMult:     4,
+		StreamTimeout:     10 * time.Second,
+		DialTimeout:       1500 * time.Millisecond,
+		ExchangeInterval:  15 * time.Second,
+		JoinRetryInterval: time.Second,
+		ReclaimTimeout:    30 * time.Second,
+		LeaveTimeout:      2 * time.Second,
 	}
 }
 
@@ -128,28 +128,28 @@ type Cluster struct {
 	wake       chan struct{} // has room for one: events are queued
 	stop       chan struct{} // closed by Close
 	ended      chan struct{} // closed when the goroutine that delivers events is gone
-	close      sync.Once
+	closeOnce  sync.Once
 
 	// mu guards what is below. memberlist calls in with its own lock held: no call into memberlist while mu is held.
-	mu           sync.Mutex
-	list         *memberlist.Memberlist // nil until Open has made it
-	members      map[string]Member
-	leaving      map[string]bool // members that announced their leaving
-	unacked      map[string]bool // members that did not take note of ours
-	acked        chan struct{}   // closed when unacked is empty; nil unless Close is waiting
-	changed      chan struct{}   // closed and replaced when members changes
-	queue        []Event         // not yet delivered
-	nameConflict error           // another node was met under this name
-	confirmed    bool            // a member has this node under its name
-	mergeErr     error           // last refusal of a peer's state
+	mu             sync.Mutex
+	list           *memberlist.Memberlist // nil until Open has made it
+	members        map[string]Member
+	leavingMembers map[string]bool // members that announced their leaving
+	leaveUnacked   map[string]bool // members that did not take note of ours
+	leaveAcked     chan struct{}   // closed when unacked is empty; nil unless Close is waiting
+	membersChanged chan struct{}   // closed and replaced when members changes
+	eventQueue     []Event         // not yet delivered
+	nameConflict   error           // another node was met under this name
+	joinConfirmed  bool            // a member has this node under its name
+	mergeErr       error           // last refusal of a peer's state
 
 	background sync.WaitGroup
 }
 
 // Open enters the cluster. Where nobody answers, or who answers does not list this node, it goes on trying until ctx
-// ends, and where the name is taken for Timing.Reclaim, since the holder may be this node's former self, which was
-// killed and is not missed yet; any other refusal ends it at once. A node that is among those it is told to join begins
-// the cluster if need be. The error is a *joinError, or one that says what is wrong with cfg.
+// ends, and where the name is taken for Timing.ReclaimTimeout, since the holder may be this node's former self, which
+// was killed and is not missed yet; any other refusal ends it at once. A node that is among those it is told to join
+// begins the cluster if need be. The error is a *joinError, or one that says what is wrong with cfg.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	// memberlist would take a name for every network of this host, and tell others none of them.
 	bindAddr, err := address.ResolveLocal(ctx, cmp.Or(cfg.BindAddr, "127.0.0.1"))
@@ -175,14 +175,14 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	c.mu.Lock()
 	c.list = list
 	c.mu.Unlock()
-	go c.deliver()
+	go c.deliverEvents()
 	if err := c.join(ctx); err != nil {
 		// Not Leave: under a name that is taken it would send the rightful holder off.
 		c.shutdown()
 		return nil, err
 	}
 	if len(cfg.Join) > 0 {
-		c.background.Go(c.rejoin)
+		c.background.Go(c.rejoinLoop)
 	}
 	return c, nil
 }
@@ -204,22 +204,22 @@ func newCluster(cfg Config) (*Cluster, error) {
 		cfg.Logger = slog.Default()
 	}
 	if cfg.Meta.Protocol == 0 {
-		cfg.Meta.Protocol = protocol
+		cfg.Meta.Protocol = protocolVersion
 	}
 	meta, err := cfg.Meta.appendTo(nil)
 	if err != nil {
 		return nil, fmt.Errorf("open membership of %s: %w", cfg.Name, err)
 	}
 	return &Cluster{
-		cfg:     cfg,
-		meta:    meta,
-		log:     cfg.Logger.With("node", cfg.Name),
-		wake:    make(chan struct{}, 1),
-		stop:    make(chan struct{}),
-		ended:   make(chan struct{}),
-		members: map[string]Member{},
-		leaving: map[string]bool{},
-		changed: make(chan struct{}),
+		cfg:            cfg,
+		meta:           meta,
+		log:            cfg.Logger.With("node", cfg.Name),
+		wake:           make(chan struct{}, 1),
+		stop:           make(chan struct{}),
+		ended:          make(chan struct{}),
+		members:        map[string]Member{},
+		leavingMembers: map[string]bool{},
+		membersChanged: make(chan struct{}),
 	}, nil
 }
 
@@ -228,8 +228,8 @@ func (c *Cluster) gossipConfig() *memberlist.Config {
 	g.Name, g.BindAddr, g.BindPort = c.cfg.Name, c.cfg.BindAddr, c.cfg.BindPort
 	g.AdvertiseAddr, g.AdvertisePort = c.cfg.AdvertiseAddr, c.cfg.BindPort
 	g.SecretKey = c.cfg.Key
-	g.GossipInterval, g.ProbeInterval, g.ProbeTimeout, g.TCPTimeout = t.Gossip, t.Probe, t.ProbeTimeout, t.Stream
-	g.SuspicionMult, g.PushPullInterval = t.SuspicionMult, t.Exchange
+	g.GossipInterval, g.ProbeInterval, g.ProbeTimeout, g.TCPTimeout = t.GossipInterval, t.ProbeInterval, t.ProbeTimeout, t.StreamTimeout
+	g.SuspicionMult, g.PushPullInterval = t.SuspicionMult, t.ExchangeInterval
 	g.EnableCompression = false // 100 bytes of metadata are not worth a compressor
 	// A failed node that comes back has another port. Its name is free as soon as it is failed, not before.
 	g.DeadNodeReclaimTime = time.Millisecond
@@ -252,21 +252,22 @@ func (c *Cluster) join(ctx context.Context) error {
 	}
 	began, confirm := time.Now(), confirmRetry/2
 	for {
-		why := c.try()
+		why := c.tryJoin()
 		if why == nil {
 			return nil
 		}
-		pause := c.cfg.Timing.JoinRetry
+		pause := c.cfg.Timing.JoinRetryInterval
 		switch {
-		case why.Why == unconfirmed:
+		case why.Why == joinUnconfirmed:
 			confirm = min(2*confirm, pause) // it may never come: who is asked cannot take this node
 			pause = confirm
-		case why.Why == nameTaken && time.Since(began) < c.cfg.Timing.Reclaim:
+		case why.Why == nameTaken && time.Since(began) < c.cfg.Timing.ReclaimTimeout:
 			if _, first := c.logLimiter.Allow("taken", time.Now()); first {
-				c.log.Info("the name is taken: trying on, its holder may be this node's former self", "for", c.cfg.Timing.Reclaim,
+				c.log.Info("the name is taken: trying on, its holder may be this node's former self", "for",
+					c.cfg.Timing.ReclaimTimeout,
 					"err", why.Cause)
 			}
-		case why.Why != unreachable:
+		case why.Why != joinUnreachable:
 			return why
 		}
 		select {
@@ -277,15 +278,15 @@ func (c *Cluster) join(ctx context.Context) error {
 	}
 }
 
-// try joins once; nil means that the node is in.
-func (c *Cluster) try() *joinError {
+// tryJoin joins once; nil means that the node is in.
+func (c *Cluster) tryJoin() *joinError {
 	c.mu.Lock()
-	c.nameConflict, c.confirmed = nil, false
+	c.nameConflict, c.joinConfirmed = nil, false
 	c.mu.Unlock()
 	_, err := c.list.Join(c.cfg.Join)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.refusal(err)
+	return c.joinOutcome(err)
 }
 
 // Name is this node's.
@@ -333,7 +334,7 @@ func UnitNames(members map[string]Member) []string {
 // looked at last.
 func (c *Cluster) WaitUntil(ctx context.Context, wanted func(map[string]Member) bool) map[string]Member {
 	for {
-		changed := c.Changed()
+		changed := c.MembersChanged()
 		members := c.ByName()
 		if wanted(members) {
 			return members
@@ -348,16 +349,17 @@ func (c *Cluster) WaitUntil(ctx context.Context, wanted func(map[string]Member) 
 	}
 }
 
-// Changed is closed when the members are others than now. Ask for it before Members, so that no change is missed.
-func (c *Cluster) Changed() <-chan struct{} {
+// MembersChanged is closed when the members are others than now. Ask for it before Members, so that no change is
+// missed.
+func (c *Cluster) MembersChanged() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changed
+	return c.membersChanged
 }
 
-// Wait returns when all of names are members. The error is a *missingError if ctx ends first, or net.ErrClosed after
-// Close.
-func (c *Cluster) Wait(ctx context.Context, names ...string) error {
+// WaitForMembers returns when all of names are members. The error is a *missingError if ctx ends first, or
+// net.ErrClosed after Close.
+func (c *Cluster) WaitForMembers(ctx context.Context, names ...string) error {
 	var missing []string
 	c.WaitUntil(ctx, func(members map[string]Member) bool {
 		missing = missing[:0]
@@ -382,11 +384,12 @@ func (c *Cluster) Wait(ctx context.Context, names ...string) error {
 func (c *Cluster) Counters() *Counters { return &c.counters }
 
 // Close leaves the cluster: the others are told, and everything that Open started is stopped. That takes milliseconds,
-// or at most Timing.Stream and Timing.Leave together where members do not answer. Calling it again does nothing.
+// or at most Timing.StreamTimeout and Timing.LeaveTimeout together where members do not answer. Calling it again does
+// nothing.
 func (c *Cluster) Close() error {
-	c.close.Do(func() {
+	c.closeOnce.Do(func() {
 		c.announceLeave()
-		if err := c.list.Leave(c.cfg.Timing.Leave); err != nil {
+		if err := c.list.Leave(c.cfg.Timing.LeaveTimeout); err != nil {
 			c.log.Info("left without the others taking note", "err", err)
 		}
 		c.shutdown()

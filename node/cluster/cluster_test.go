@@ -32,19 +32,19 @@ var testKey = bytes.Repeat([]byte{7}, keySize)
 // relaxedTiming never suspects anybody within a test; gossip is fast all the same.
 func relaxedTiming() Timing {
 	return Timing{
-		Gossip:        5 * time.Millisecond,
-		Probe:         time.Minute,
-		ProbeTimeout:  30 * time.Second,
-		SuspicionMult: 4,
-		Stream:        10 * time.Second,
-		JoinRetry:     5 * time.Millisecond,
-		Leave:         10 * time.Second,
+		GossipInterval:    5 * time.Millisecond,
+		ProbeInterval:     time.Minute,
+		ProbeTimeout:      30 * time.Second,
+		SuspicionMult:     4,
+		StreamTimeout:     10 * time.Second,
+		JoinRetryInterval: 5 * time.Millisecond,
+		LeaveTimeout:      10 * time.Second,
 	}
 }
 
 // limit bounds what would otherwise hang; no test waits for it.
 func limit(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
+	ctx, cancel := context.WithTimeout(context.Background(), patiently.LongTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -86,7 +86,7 @@ func watch(cfg *Config) <-chan Event {
 }
 
 // expect waits for the next event.
-func expect(t *testing.T, events <-chan Event, kind Kind, name string) Event {
+func expect(t *testing.T, events <-chan Event, kind EventKind, name string) Event {
 	t.Helper()
 	select {
 	case e := <-events:
@@ -107,14 +107,14 @@ func TestMembersFindEachOther(t *testing.T) {
 		all = append(all, open(t, config(name, n0)))
 	}
 	for _, c := range all {
-		if err := c.Wait(limit(t), "n0", "n2", "n10", "control"); err != nil {
+		if err := c.WaitForMembers(limit(t), "n0", "n2", "n10", "control"); err != nil {
 			t.Fatalf("%s: %v", c.Name(), err)
 		}
 		var names []string
 		for _, m := range c.Members() {
 			names = append(names, m.Name)
 			want := Meta{
-				Protocol: protocol,
+				Protocol: protocolVersion,
 				Roles:    Readout | Builder,
 				GRPCAddr: "127.0.0.1:1",
 				QUICAddr: "127.0.0.1:2",
@@ -141,16 +141,16 @@ func TestLeavingIsNotFailing(t *testing.T) {
 	events := watch(&cfg)
 	n0 := open(t, cfg)
 	n1 := open(t, config("n1", n0))
-	expect(t, events, joined, "n1")
+	expect(t, events, memberJoined, "n1")
 	n2 := open(t, config("n2", n0))
-	expect(t, events, joined, "n2")
-	if err := n2.Wait(limit(t), "n1"); err != nil {
+	expect(t, events, memberJoined, "n2")
+	if err := n2.WaitForMembers(limit(t), "n1"); err != nil {
 		t.Fatal(err)
 	}
 	if err := n1.Close(); err != nil {
 		t.Fatal(err)
 	}
-	e := expect(t, events, withdrawn, "n1")
+	e := expect(t, events, memberWithdrawn, "n1")
 	if e.Member.Meta.Version != "v-n1" {
 		t.Errorf("the event says of the member %+v", e.Member)
 	}
@@ -160,7 +160,7 @@ func TestLeavingIsNotFailing(t *testing.T) {
 	if err := n1.Close(); err != nil {
 		t.Errorf("closed again: %v", err)
 	}
-	if err := n1.Wait(limit(t), "n9"); !errors.Is(err, net.ErrClosed) {
+	if err := n1.WaitForMembers(limit(t), "n9"); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("waiting after close: %v", err)
 	}
 }
@@ -169,7 +169,7 @@ func TestLeavingIsNotFailing(t *testing.T) {
 func killed(t *testing.T) (n0, n1 *Cluster, ofN1 Config, events <-chan Event) {
 	t.Helper()
 	cfg := config("n0", nil)
-	cfg.Timing.Probe, cfg.Timing.ProbeTimeout = 20*time.Millisecond, 15*time.Millisecond
+	cfg.Timing.ProbeInterval, cfg.Timing.ProbeTimeout = 20*time.Millisecond, 15*time.Millisecond
 	events = watch(&cfg)
 	n0 = open(t, cfg)
 	ofN1 = config("n1", n0)
@@ -177,7 +177,7 @@ func killed(t *testing.T) (n0, n1 *Cluster, ofN1 Config, events <-chan Event) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, events, joined, "n1")
+	expect(t, events, memberJoined, "n1")
 	n1.shutdown()
 	return n0, n1, ofN1, events
 }
@@ -186,7 +186,7 @@ func TestSilentMemberFailsAndMayComeBack(t *testing.T) {
 	n0, _, silent, events := killed(t)
 	for e := range patiently.All(t, events) {
 		// On a busy machine n1 may have been suspected, found failed and taken back before it fell silent.
-		if e.Kind == failed && len(n0.Members()) == 1 {
+		if e.Kind == memberFailed && len(n0.Members()) == 1 {
 			break
 		}
 	}
@@ -195,7 +195,7 @@ func TestSilentMemberFailsAndMayComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if err := n0.Wait(limit(t), "n1"); err != nil {
+	if err := n0.WaitForMembers(limit(t), "n1"); err != nil {
 		t.Error(err)
 	}
 }
@@ -205,7 +205,7 @@ func TestSilentMemberFailsAndMayComeBack(t *testing.T) {
 func TestTakenNameIsClaimed(t *testing.T) {
 	n0, n1, again, _ := killed(t)
 	before := n1.Addr()
-	again.Timing.Reclaim, again.Timing.Leave = time.Minute, 100*time.Millisecond
+	again.Timing.ReclaimTimeout, again.Timing.LeaveTimeout = time.Minute, 100*time.Millisecond
 	back := open(t, again)
 	for end := limit(t); end.Err() == nil; time.Sleep(time.Millisecond) {
 		if m := n0.Members(); len(m) == 2 && m[1].Addr == back.Addr() && m[1].Addr != before {
@@ -252,7 +252,7 @@ func TestWrongKeyPacketsAreCounted(t *testing.T) {
 func TestOtherProtocolIsRefusedAndCounted(t *testing.T) {
 	n0 := open(t, config("n0", nil))
 	newer := config("n1", n0)
-	newer.Meta.Protocol = protocol + 1
+	newer.Meta.Protocol = protocolVersion + 1
 	_, err := Open(limit(t), newer)
 	var refused *joinError
 	if !errors.As(err, &refused) || refused.Why != otherProtocol || !errors.Is(err, errProtocol) {
@@ -274,7 +274,7 @@ func TestTakenNameIsRefused(t *testing.T) {
 	if !errors.As(err, &refused) || refused.Why != nameTaken {
 		t.Fatalf("error %v, want a taken name", err)
 	}
-	if err := n0.Wait(limit(t), "n1"); err != nil {
+	if err := n0.WaitForMembers(limit(t), "n1"); err != nil {
 		t.Errorf("the rightful n1 was sent off: %v", err)
 	}
 }
@@ -285,7 +285,7 @@ func TestJoinGoesOnUntilSomebodyAnswers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 	defer cancel()
 	var refused *joinError
-	if _, err := Open(ctx, cfg); !errors.As(err, &refused) || refused.Why != unreachable {
+	if _, err := Open(ctx, cfg); !errors.As(err, &refused) || refused.Why != joinUnreachable {
 		t.Errorf("error %v, want unreachable", err)
 	}
 }
@@ -295,7 +295,7 @@ func TestWaitNamesWhoIsMissing(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	var missing *missingError
-	if err := n0.Wait(ctx, "n10", "n0", "n2"); !errors.As(err, &missing) || !errors.Is(err, context.Canceled) {
+	if err := n0.WaitForMembers(ctx, "n10", "n0", "n2"); !errors.As(err, &missing) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v", err)
 	}
 	if d := cmp.Diff([]string{"n2", "n10"}, missing.Names); d != "" {
@@ -329,13 +329,13 @@ func TestNodesFindAControlThatComesBack(t *testing.T) {
 	control.BindPort = ports.Reserve(t)
 	first := open(t, control)
 	remaining := config("n0", first)
-	remaining.Timing.Leave = 100 * time.Millisecond // in the end there may be nobody to take note
+	remaining.Timing.LeaveTimeout = 100 * time.Millisecond // in the end there may be nobody to take note
 	open(t, remaining)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	control.Timing.Leave = remaining.Timing.Leave
-	if err := open(t, control).Wait(limit(t), "n0"); err != nil {
+	control.Timing.LeaveTimeout = remaining.Timing.LeaveTimeout
+	if err := open(t, control).WaitForMembers(limit(t), "n0"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -352,17 +352,17 @@ func TestWhoIsLetIn(t *testing.T) {
 		peers []entry
 		want  joinReason
 	}{
-		"not listed yet":           {nil, unconfirmed},
+		"not listed yet":           {nil, joinUnconfirmed},
 		"listed":                   {[]entry{{here, memberlist.StateAlive}}, ""},
 		"listed and suspected":     {[]entry{{here, memberlist.StateSuspect}}, ""},
 		"another":                  {[]entry{{there, memberlist.StateAlive}}, nameTaken},
 		"another, not missed yet":  {[]entry{{there, memberlist.StateSuspect}}, nameTaken},
-		"another, failed":          {[]entry{{there, memberlist.StateDead}}, unconfirmed},
-		"another, gone":            {[]entry{{there, memberlist.StateLeft}}, unconfirmed},
+		"another, failed":          {[]entry{{there, memberlist.StateDead}}, joinUnconfirmed},
+		"another, gone":            {[]entry{{there, memberlist.StateLeft}}, joinUnconfirmed},
 		"members disagree":         {[]entry{{here, memberlist.StateAlive}, {there, memberlist.StateAlive}}, nameTaken},
 		"the former self, and now": {[]entry{{there, memberlist.StateDead}, {here, memberlist.StateAlive}}, ""},
 	} {
-		joining.nameConflict, joining.confirmed = nil, false
+		joining.nameConflict, joining.joinConfirmed = nil, false
 		for _, p := range tc.peers {
 			n := &memberlist.Node{
 				Name:  "n1",
@@ -375,7 +375,7 @@ func TestWhoIsLetIn(t *testing.T) {
 			}
 		}
 		var why joinReason
-		if err := joining.refusal(nil); err != nil {
+		if err := joining.joinOutcome(nil); err != nil {
 			why = err.Why
 		}
 		if why != tc.want {

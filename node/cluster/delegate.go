@@ -26,7 +26,7 @@ func (d *delegate) LocalState(bool) []byte { return nil }
 func (d *delegate) MergeRemoteState([]byte, bool) {}
 
 // NotifyMsg is memberlist's Delegate: a message of another member, see leave.go.
-func (d *delegate) NotifyMsg(b []byte) { (*Cluster)(d).receive(b) }
+func (d *delegate) NotifyMsg(b []byte) { (*Cluster)(d).handleMessage(b) }
 
 // NotifyAlive is memberlist's AliveDelegate: a node whose metadata does not hold is not let in.
 func (d *delegate) NotifyAlive(n *memberlist.Node) error {
@@ -80,7 +80,7 @@ func (d *delegate) noteListed(n *memberlist.Node) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if addrOf(n) == d.members[n.Name].Addr {
-		d.confirmed = true
+		d.joinConfirmed = true
 	} else {
 		d.nameConflict = fmt.Errorf("%s is the name of a node at %s", n.Name, n.Address())
 	}
@@ -102,12 +102,12 @@ func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
 }
 
 // NotifyJoin is memberlist's EventDelegate.
-func (d *delegate) NotifyJoin(n *memberlist.Node) { d.noteMember(joined, n) }
+func (d *delegate) NotifyJoin(n *memberlist.Node) { d.noteMember(memberJoined, n) }
 
 // NotifyUpdate is memberlist's EventDelegate.
-func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.noteMember(changed, n) }
+func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.noteMember(memberChanged, n) }
 
-func (d *delegate) noteMember(kind Kind, n *memberlist.Node) {
+func (d *delegate) noteMember(kind EventKind, n *memberlist.Node) {
 	meta, err := decodeMeta(n.Meta, d.cfg.Meta.Protocol)
 	if err != nil && n.Name != d.cfg.Name {
 		return // NotifyAlive has refused and counted it: memberlist does not come here
@@ -116,7 +116,7 @@ func (d *delegate) noteMember(kind Kind, n *memberlist.Node) {
 	defer d.mu.Unlock()
 	m := Member{Name: n.Name, Addr: addrOf(n), Meta: meta}
 	d.members[n.Name] = m
-	delete(d.leaving, n.Name)
+	delete(d.leavingMembers, n.Name)
 	(*Cluster)(d).enqueue(Event{Kind: kind, Member: m})
 }
 
@@ -133,11 +133,11 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	if !ok {
 		return
 	}
-	kind := failed
-	if d.leaving[n.Name] {
-		kind = withdrawn
+	kind := memberFailed
+	if d.leavingMembers[n.Name] {
+		kind = memberWithdrawn
 	}
 	delete(d.members, n.Name)
-	delete(d.leaving, n.Name)
+	delete(d.leavingMembers, n.Name)
 	(*Cluster)(d).enqueue(Event{Kind: kind, Member: m})
 }

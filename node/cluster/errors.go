@@ -12,12 +12,12 @@ type joinReason string
 
 // The reasons.
 const (
-	unreachable   joinReason = "unreachable"    // nobody answered
-	wrongKey      joinReason = "wrong_key"      // the gossip keys differ
-	otherProtocol joinReason = "other_protocol" // the cluster speaks another version
-	badMeta       joinReason = "bad_meta"       // a member says of itself what cannot be read
-	nameTaken     joinReason = "name_taken"     // another node has this name
-	unconfirmed   joinReason = "unconfirmed"    // who answers does not list this node
+	joinUnreachable joinReason = "unreachable"    // nobody answered
+	wrongKey        joinReason = "wrong_key"      // the gossip keys differ
+	otherProtocol   joinReason = "other_protocol" // the cluster speaks another version
+	badMeta         joinReason = "bad_meta"       // a member says of itself what cannot be read
+	nameTaken       joinReason = "name_taken"     // another node has this name
+	joinUnconfirmed joinReason = "unconfirmed"    // who answers does not list this node
 )
 
 // joinError says that a node did not enter a cluster.
@@ -30,12 +30,12 @@ type joinError struct {
 
 func (e *joinError) Error() string {
 	what := map[joinReason]string{
-		unreachable:   "nobody answers",
-		wrongKey:      "its gossip key is not this node's",
-		otherProtocol: "it is of another version",
-		badMeta:       "a member of it cannot be understood",
-		nameTaken:     "the name is taken",
-		unconfirmed:   "it answers and does not let this node in, its log may say why",
+		joinUnreachable: "nobody answers",
+		wrongKey:        "its gossip key is not this node's",
+		otherProtocol:   "it is of another version",
+		badMeta:         "a member of it cannot be understood",
+		nameTaken:       "the name is taken",
+		joinUnconfirmed: "it answers and does not let this node in, its log may say why",
 	}[e.Why]
 	return fmt.Sprintf("%s cannot join the cluster at %s: %s (%v)", e.Name, strings.Join(e.Join, ", "), what, e.Cause)
 }
@@ -45,21 +45,21 @@ var errUnlisted = errors.New("not in its list of members")
 // Unwrap gives what gossip said.
 func (e *joinError) Unwrap() error { return e.Cause }
 
-// refusal judges the outcome of a try to join; nil means that the node is in. The caller holds mu.
-func (c *Cluster) refusal(err error) *joinError {
+// joinOutcome judges the outcome of a try to join; nil means that the node is in. The caller holds mu.
+func (c *Cluster) joinOutcome(err error) *joinError {
 	out := &joinError{
 		Name:  c.cfg.Name,
 		Join:  c.cfg.Join,
-		Why:   unreachable,
+		Why:   joinUnreachable,
 		Cause: err,
 	}
 	switch {
 	case c.nameConflict != nil:
 		out.Why, out.Cause = nameTaken, c.nameConflict
-	case err == nil && c.confirmed:
+	case err == nil && c.joinConfirmed:
 		return nil
 	case err == nil:
-		out.Why, out.Cause = unconfirmed, errUnlisted
+		out.Why, out.Cause = joinUnconfirmed, errUnlisted
 	// memberlist keeps the text of a refusal and loses its type.
 	case c.mergeErr != nil && strings.Contains(err.Error(), c.mergeErr.Error()):
 		out.Why, out.Cause = badMeta, c.mergeErr

@@ -29,7 +29,7 @@ func TestTakenNameFloodsNoLog(t *testing.T) {
 	open(t, config("n1", n0))
 	double := config("n1", n0)
 	double.Logger = slog.New(slog.NewTextHandler(&second, nil))
-	double.Timing.Reclaim = time.Minute
+	double.Timing.ReclaimTimeout = time.Minute
 	ctx, giveUp := context.WithCancel(limit(t))
 	go func() {
 		defer giveUp()
@@ -123,10 +123,10 @@ func TestSilentConnectionsAreBounded(t *testing.T) {
 func TestStateIsBounded(t *testing.T) {
 	a, b := net.Pipe()
 	defer a.Close()
-	s := &stream{Conn: b, remaining: 10, release: func() {}}
+	s := &boundedStream{Conn: b, bytesLeft: 10, release: func() {}}
 	defer s.Close()
 	go func() { _, _ = a.Write(make([]byte, 20)) }()
-	must.OK(t, a.SetDeadline(time.Now().Add(patiently.Long)))
+	must.OK(t, a.SetDeadline(time.Now().Add(patiently.LongTimeout)))
 	n, err := io.ReadFull(s, make([]byte, 20))
 	if n != 10 || !errors.Is(err, io.ErrShortBuffer) {
 		t.Errorf("%d bytes, %v", n, err)
@@ -195,13 +195,13 @@ func TestVersionThatNobodyWrites(t *testing.T) {
 	must.OK(t, err)
 	patiently.Until(t, "it is counted", func() bool { return n0.Counters().WrongKey.Load() == 1 })
 
-	begin := []byte{sealedStream, 0, 0, 0, byte(len(sealed(nil)))}
+	begin := []byte{sealedStreamKind, 0, 0, 0, byte(len(sealed(nil)))}
 	stream, err := net.Dial("tcp", n0.Addr().String())
 	must.OK(t, err)
 	defer stream.Close()
 	_, err = stream.Write(append(begin, sealed(begin)...))
 	must.OK(t, err)
-	must.OK(t, stream.SetReadDeadline(time.Now().Add(patiently.Long)))
+	must.OK(t, stream.SetReadDeadline(time.Now().Add(patiently.LongTimeout)))
 	if _, err := io.ReadAll(stream); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("the connection was not closed")
 	}

@@ -40,7 +40,7 @@ func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
 			}
 		}
 	}
-	kind := kindOf(text)
+	kind := logLineKind(text)
 	if isWrongKey(text) {
 		level, kind = slog.LevelWarn, "key"
 		h.counters.WrongKey.Add(1)
@@ -59,9 +59,9 @@ func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, out)
 }
 
-// kindOf is what lines have in common that tell what somebody sent, who may be a stranger: the words in front of what
-// differs. Lines of the other kinds come of what members do, and have none.
-func kindOf(text string) string {
+// logLineKind is what lines have in common that tell what somebody sent, who may be a stranger: the words in front of
+// what differs. Lines of the other kinds come of what members do, and have none.
+func logLineKind(text string) string {
 	kind, _, sent := strings.Cut(text, " from=")
 	if !sent {
 		return ""

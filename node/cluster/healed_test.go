@@ -23,7 +23,7 @@ type lan struct {
 
 func newLAN(t *testing.T, hosts int) *lan {
 	t.Helper()
-	if why := netns.Possible(); why != nil {
+	if why := netns.CheckSupported(); why != nil {
 		t.Skipf("SKIPPED: no network namespaces here: %v", why)
 	}
 	make1 := func() *netns.Namespace {
@@ -41,8 +41,8 @@ func newLAN(t *testing.T, hosts int) *lan {
 		h := make1()
 		l.hosts = append(l.hosts, h)
 		port := fmt.Sprintf("p%d", i)
-		eth := netns.Interface{In: h, Name: "eth0", Addr: hostAddr(i) + "/24"}
-		if err := netns.Connect(netns.Interface{In: l.sw, Name: port}, eth); err != nil {
+		eth := netns.Interface{Namespace: h, Name: "eth0", Addr: hostAddr(i) + "/24"}
+		if err := netns.Connect(netns.Interface{Namespace: l.sw, Name: port}, eth); err != nil {
 			t.Fatal(err)
 		}
 		l.ip(t, "link", "set", "dev", port, "master", "br0")
@@ -99,7 +99,7 @@ func (l *lan) open(t *testing.T, host int, cfg Config) *Cluster {
 	t.Helper()
 	if cfg.Timing == relaxedTiming() {
 		cfg.Timing = lanTiming()
-		cfg.Timing.Exchange = time.Hour
+		cfg.Timing.ExchangeInterval = time.Hour
 	}
 	cfg.BindAddr = hostAddr(host)
 	cfg.dial = func(addr string, timeout time.Duration) (c net.Conn, err error) {
@@ -136,7 +136,7 @@ func TestNodesOfAHealedHostComeBack(t *testing.T) {
 	t.Parallel()
 	// A probe that is under way at Close ends with its own time-out, longer after answers that did not come.
 	t.Cleanup(func() {
-		for until := time.Now().Add(patiently.Long); probing() && time.Now().Before(until); {
+		for until := time.Now().Add(patiently.LongTimeout); probing() && time.Now().Before(until); {
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
@@ -167,7 +167,7 @@ func together(t *testing.T, all []*Cluster) {
 	t.Helper()
 	began := time.Now()
 	for _, c := range all {
-		if err := c.Wait(limit(t), "control", "n0", "n1", "n2", "n3"); err != nil {
+		if err := c.WaitForMembers(limit(t), "control", "n0", "n1", "n2", "n3"); err != nil {
 			t.Fatalf("%s: %v", c.Name(), err)
 		}
 	}
@@ -181,10 +181,10 @@ func TestObjectionIsReceivedAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newLAN(t, 2)
 	still := lanTiming()
-	still.Gossip, still.Exchange = time.Hour, time.Hour // nobody tells anything by chance
+	still.GossipInterval, still.ExchangeInterval = time.Hour, time.Hour // nobody tells anything by chance
 	looking := still
-	looking.Probe, looking.ProbeTimeout = 200*time.Millisecond, 50*time.Millisecond
-	still.Probe = time.Hour
+	looking.ProbeInterval, looking.ProbeTimeout = 200*time.Millisecond, 50*time.Millisecond
+	still.ProbeInterval = time.Hour
 	cfg := config("control", nil)
 	cfg.Timing = looking
 	control := l.open(t, 0, cfg)

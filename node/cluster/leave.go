@@ -11,29 +11,29 @@ import (
 // member, over TCP, and waits until each has taken note: then its departure is never mistaken for a failure. Messages,
 // u8 kind · name:
 const (
-	msgLeaving byte = 'L' // the named node is about to leave
-	msgNoted   byte = 'N' // the named node knows that the receiver leaves
+	msgLeaving    byte = 'L' // the named node is about to leave
+	msgLeaveNoted byte = 'N' // the named node knows that the receiver leaves
 )
 
-// announceLeave tells the others and waits for their answers, Timing.Leave at most.
+// announceLeave tells the others and waits for their answers, Timing.LeaveTimeout at most.
 func (c *Cluster) announceLeave() {
 	c.mu.Lock()
 	var others []Member
-	c.unacked = map[string]bool{}
+	c.leaveUnacked = map[string]bool{}
 	for name, m := range c.members {
 		if name != c.cfg.Name {
 			others = append(others, m)
-			c.unacked[name] = true
+			c.leaveUnacked[name] = true
 		}
 	}
-	c.acked = make(chan struct{})
-	acked := c.acked
+	c.leaveAcked = make(chan struct{})
+	acked := c.leaveAcked
 	if len(others) == 0 {
 		close(acked)
 	}
 	c.mu.Unlock()
 
-	deadline := time.After(c.cfg.Timing.Leave)
+	deadline := time.After(c.cfg.Timing.LeaveTimeout)
 	notice := append([]byte{msgLeaving}, c.cfg.Name...)
 	var sending sync.WaitGroup
 	for _, m := range others {
@@ -49,7 +49,7 @@ func (c *Cluster) announceLeave() {
 	case <-deadline:
 		c.log.Debug("leaving: not everyone answered")
 	}
-	// A send ends within Timing.Stream. Nothing of ours may run on after Close.
+	// A send ends within Timing.StreamTimeout. Nothing of ours may run on after Close.
 	sending.Wait()
 }
 
@@ -59,8 +59,8 @@ func memberlistNode(m Member) *memberlist.Node {
 	return &memberlist.Node{Name: m.Name, Addr: m.Addr.Addr().AsSlice(), Port: m.Addr.Port()}
 }
 
-// receive handles what another member sent. It must not block.
-func (c *Cluster) receive(b []byte) {
+// handleMessage handles what another member sent. It must not block.
+func (c *Cluster) handleMessage(b []byte) {
 	if len(b) < 2 {
 		c.counters.BadMessages.Add(1)
 		return
@@ -71,17 +71,17 @@ func (c *Cluster) receive(b []byte) {
 		c.mu.Lock()
 		m, ok := c.members[name]
 		if ok {
-			c.leaving[name] = true
+			c.leavingMembers[name] = true
 		}
 		list := c.list
 		c.mu.Unlock()
 		if !ok || list == nil || name == c.cfg.Name {
 			return // gone already, as far as we know
 		}
-		if err := list.SendBestEffort(memberlistNode(m), append([]byte{msgNoted}, c.cfg.Name...)); err != nil {
+		if err := list.SendBestEffort(memberlistNode(m), append([]byte{msgLeaveNoted}, c.cfg.Name...)); err != nil {
 			c.log.Debug("leaving of a member: not answered", "member", name, "err", err)
 		}
-	case msgNoted:
+	case msgLeaveNoted:
 		c.onLeaveAck(name)
 	default:
 		c.counters.BadMessages.Add(1)
@@ -92,11 +92,11 @@ func (c *Cluster) receive(b []byte) {
 func (c *Cluster) onLeaveAck(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.unacked[name] {
+	if !c.leaveUnacked[name] {
 		return
 	}
-	delete(c.unacked, name)
-	if len(c.unacked) == 0 {
-		close(c.acked)
+	delete(c.leaveUnacked, name)
+	if len(c.leaveUnacked) == 0 {
+		close(c.leaveAcked)
 	}
 }

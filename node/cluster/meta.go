@@ -8,9 +8,9 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// protocol is the version of what Ringlet's nodes say to each other: metadata, gRPC services, wire header. Nodes of
-// different versions do not form a cluster. Raise it with any change that an older node would misread.
-const protocol uint16 = 1
+// protocolVersion is the version of what Ringlet's nodes say to each other: metadata, gRPC services, wire header. Nodes
+// of different versions do not form a cluster. Raise it with any change that an older node would misread.
+const protocolVersion uint16 = 1
 
 // Roles is a set of what a member is able to be.
 type Roles uint8
@@ -59,9 +59,9 @@ type Meta struct {
 //
 //	u8 'R' · u8 form, 1 · u16 protocol, little-endian · u8 roles · 3 × (u8 length · text): gRPC, QUIC, version
 const (
-	metaMagic = 'R'
-	metaForm  = 1
-	metaFixed = 5
+	metaMagic       = 'R'
+	metaFormVersion = 1
+	metaFixedBytes  = 5
 )
 
 // Errors of decoding.
@@ -73,7 +73,7 @@ var (
 // appendTo appends the wire form. It fails if the texts are too long for the 512 bytes that gossip carries.
 func (m Meta) appendTo(dst []byte) ([]byte, error) {
 	start := len(dst)
-	dst = append(dst, metaMagic, metaForm)
+	dst = append(dst, metaMagic, metaFormVersion)
 	dst = binary.LittleEndian.AppendUint16(dst, m.Protocol)
 	dst = append(dst, byte(m.Roles))
 	for _, s := range []string{m.GRPCAddr, m.QUICAddr, m.Version} {
@@ -91,21 +91,21 @@ func (m Meta) appendTo(dst []byte) ([]byte, error) {
 // decodeMeta reads the wire form. Magic, form and protocol stand where they are for good: what follows is looked at
 // only when the protocol is this node's own, and with errProtocol only Protocol is known.
 func decodeMeta(b []byte, version uint16) (Meta, error) {
-	if len(b) < metaFixed || b[0] != metaMagic {
+	if len(b) < metaFixedBytes || b[0] != metaMagic {
 		return Meta{}, fmt.Errorf("%w: %d bytes beginning with %x", errMeta, len(b), b[:min(len(b), 2)])
 	}
 	m := Meta{Protocol: binary.LittleEndian.Uint16(b[2:])}
 	if m.Protocol != version {
 		return m, fmt.Errorf("%w: %d, this node speaks %d", errProtocol, m.Protocol, version)
 	}
-	if b[1] != metaForm {
-		return m, fmt.Errorf("%w: form %d, this node reads %d", errMeta, b[1], metaForm)
+	if b[1] != metaFormVersion {
+		return m, fmt.Errorf("%w: form %d, this node reads %d", errMeta, b[1], metaFormVersion)
 	}
 	m.Roles = Roles(b[4])
 	if m.Roles&^allRoles != 0 {
 		return m, fmt.Errorf("%w: roles %#x", errMeta, b[4])
 	}
-	rest := b[metaFixed:]
+	rest := b[metaFixedBytes:]
 	for _, s := range []*string{&m.GRPCAddr, &m.QUICAddr, &m.Version} {
 		if len(rest) == 0 || len(rest) < 1+int(rest[0]) {
 			return m, fmt.Errorf("%w: a text runs past the end of %d bytes", errMeta, len(b))

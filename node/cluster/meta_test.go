@@ -29,7 +29,7 @@ func TestMetaGolden(t *testing.T) {
 	if err != nil || !bytes.Equal(got, golden) {
 		t.Errorf("wrote % x, %v; want % x", got, err, golden)
 	}
-	back, err := decodeMeta(golden, protocol)
+	back, err := decodeMeta(golden, protocolVersion)
 	if err != nil || back != m {
 		t.Errorf("read %+v, %v", back, err)
 	}
@@ -55,7 +55,7 @@ func TestMetaRefuses(t *testing.T) {
 		"length missing": {golden[:13], errMeta},
 		"fixed part cut": {golden[:4], errMeta},
 	} {
-		if _, err := decodeMeta(c.b, protocol); !errors.Is(err, c.want) {
+		if _, err := decodeMeta(c.b, protocolVersion); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -66,7 +66,7 @@ func FuzzMeta(f *testing.F) {
 	f.Add(golden)
 	f.Add(golden[:9])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := decodeMeta(b, protocol)
+		m, err := decodeMeta(b, protocolVersion)
 		if err != nil {
 			if !errors.Is(err, errMeta) && !errors.Is(err, errProtocol) {
 				t.Fatalf("error of no kind: %v", err)
@@ -93,8 +93,8 @@ func FuzzMessage(f *testing.F) {
 			t.Fatal(err)
 		}
 		c.members["n1"] = Member{Name: "n1"}
-		c.receive(b)
-		if bad := c.counters.BadMessages.Load(); bad != 0 && len(b) > 1 && (b[0] == msgLeaving || b[0] == msgNoted) {
+		c.handleMessage(b)
+		if bad := c.counters.BadMessages.Load(); bad != 0 && len(b) > 1 && (b[0] == msgLeaving || b[0] == msgLeaveNoted) {
 			t.Fatalf("%q counted as bad", b)
 		}
 	})

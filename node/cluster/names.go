@@ -11,7 +11,7 @@ import (
 func CompareNames(a, b string) int {
 	x, y := a, b
 	for x != "" && y != "" {
-		dx, dy := digits(x), digits(y)
+		dx, dy := countLeadingDigits(x), countLeadingDigits(y)
 		if dx > 0 && dy > 0 {
 			if c := compareNumbers(x[:dx], y[:dy]); c != 0 {
 				return c
@@ -33,8 +33,8 @@ func CompareNames(a, b string) int {
 // sortByRank sorts names in place: the rank of a node is its index.
 func sortByRank(names []string) { slices.SortFunc(names, CompareNames) }
 
-// digits counts the digits that s begins with.
-func digits(s string) int {
+// countLeadingDigits counts the digits that s begins with.
+func countLeadingDigits(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
 		n++

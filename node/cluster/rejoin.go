@@ -19,10 +19,10 @@ const (
 	confirmTries = 5
 )
 
-// rejoin finds the way back when those that this node joined are gone and come again, as a control does between two
+// rejoinLoop finds the way back when those that this node joined are gone and come again, as a control does between two
 // runs, and when they have given this node up while its link was cut: they tell it then in answer to an exchange, and
 // otherwise when chance has them exchange all state with it.
-func (c *Cluster) rejoin() {
+func (c *Cluster) rejoinLoop() {
 	tick := time.NewTicker(rejoinInterval)
 	defer tick.Stop()
 	var listed time.Time // when somebody last had this node in its list
@@ -52,12 +52,12 @@ func needsJoin(connected bool, score int, since time.Duration) bool {
 func (c *Cluster) joinUntilListed() bool {
 	confirm := confirmRetry
 	for range confirmTries {
-		why := c.try()
+		why := c.tryJoin()
 		if why == nil {
 			return true
 		}
 		c.log.Debug("those to join do not have this node", "join", c.cfg.Join, "err", why)
-		if why.Why == unreachable {
+		if why.Why == joinUnreachable {
 			return false
 		}
 		select {

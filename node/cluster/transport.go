@@ -22,8 +22,8 @@ import (
 const (
 	maxStreams        = 256
 	maxStreamsPerHost = 128
-	// maxState is more than the state of 4096 members, the most that a view has: 400 bytes each.
-	maxState = 2 << 20
+	// maxStateBytes is more than the state of 4096 members, the most that a view has: 400 bytes each.
+	maxStateBytes = 2 << 20
 )
 
 // boundedTransport is memberlist's transport with bounds: how long a connection may take to come about, how many there
@@ -37,20 +37,20 @@ type boundedTransport struct {
 	log         *slog.Logger
 	logLimiter  *connlimit.LogLimiter
 
-	sealed  bool // messages are encrypted
-	streams chan net.Conn
-	packets chan *memberlist.Packet
-	stop    chan struct{}
-	wg      sync.WaitGroup
+	encrypted bool // messages are encrypted
+	streams   chan net.Conn
+	packets   chan *memberlist.Packet
+	stop      chan struct{}
+	wg        sync.WaitGroup
 }
 
 // What is sealed begins with the version of the encryption, which the key does not protect: memberlist writes 1. It
 // takes 0 too, and then removes a padding that nobody has proven: a recorded message with another first byte ended the
 // process. On a stream a kind and a length of 4 bytes stand before the version.
 const (
-	sealVersion  = 1
-	sealedStream = 10
-	sealAt       = 5
+	sealVersion       = 1
+	sealedStreamKind  = 10
+	sealVersionOffset = 5
 )
 
 // bindTries is how often a port is looked for that is free for TCP and UDP.
@@ -83,13 +83,13 @@ func (c *Cluster) bind(gossip *memberlist.Config) (*boundedTransport, error) {
 func (c *Cluster) boundTransport(under *memberlist.NetTransport) *boundedTransport {
 	r := &boundedTransport{
 		NetTransport: under,
-		dialTimeout:  c.cfg.Timing.Dial,
+		dialTimeout:  c.cfg.Timing.DialTimeout,
 		dial:         c.cfg.dial,
-		gate:         connlimit.Gate{Total: maxStreams, PerHost: maxStreamsPerHost},
+		gate:         connlimit.Gate{MaxTotal: maxStreams, MaxPerHost: maxStreamsPerHost},
 		counters:     &c.counters,
 		log:          c.log,
 		logLimiter:   &c.logLimiter,
-		sealed:       len(c.cfg.Key) > 0,
+		encrypted:    len(c.cfg.Key) > 0,
 		streams:      make(chan net.Conn),
 		packets:      make(chan *memberlist.Packet),
 		stop:         make(chan struct{}),
@@ -133,7 +133,7 @@ func (r *boundedTransport) filterPackets() {
 	for {
 		select {
 		case p := <-r.NetTransport.PacketCh():
-			if r.sealed && (len(p.Buf) == 0 || p.Buf[0] != sealVersion) {
+			if r.encrypted && (len(p.Buf) == 0 || p.Buf[0] != sealVersion) {
 				r.counters.WrongKey.Add(1)
 				continue
 			}
@@ -160,10 +160,10 @@ func (r *boundedTransport) admitStreams() {
 				continue
 			}
 			place.SetYielding(true) // an exchange is short: the oldest is a stranger's, where there are many
-			s := &stream{
+			s := &boundedStream{
 				Conn:      conn,
-				remaining: maxState,
-				sealed:    r.sealed,
+				bytesLeft: maxStateBytes,
+				encrypted: r.encrypted,
 				release:   place.Leave,
 			}
 			select {
@@ -191,34 +191,35 @@ func (r *boundedTransport) reject(conn net.Conn, host netip.Addr, why error) {
 	}
 }
 
-// stream is a connection that brings no more than the state of a cluster.
-type stream struct {
+// boundedStream is a connection that brings no more than the state of a cluster.
+type boundedStream struct {
 	net.Conn
-	remaining int
-	sealed    bool
+	bytesLeft int
+	encrypted bool
 	firstByte byte // that came
 	release   func()
 }
 
 // Read is net.Conn's. memberlist reads a stream in one goroutine.
-func (s *stream) Read(p []byte) (int, error) {
-	if s.remaining <= 0 {
-		return 0, fmt.Errorf("%s sends more than %d bytes of state: %w", s.RemoteAddr(), maxState, io.ErrShortBuffer)
+func (s *boundedStream) Read(p []byte) (int, error) {
+	if s.bytesLeft <= 0 {
+		return 0, fmt.Errorf("%s sends more than %d bytes of state: %w", s.RemoteAddr(), maxStateBytes, io.ErrShortBuffer)
 	}
-	n, err := s.Conn.Read(p[:min(len(p), s.remaining)])
-	had := maxState - s.remaining
-	s.remaining -= n
+	n, err := s.Conn.Read(p[:min(len(p), s.bytesLeft)])
+	had := maxStateBytes - s.bytesLeft
+	s.bytesLeft -= n
 	if n > 0 && had == 0 {
 		s.firstByte = p[0]
 	}
-	if at := sealAt - had; s.sealed && s.firstByte == sealedStream && 0 <= at && at < n && p[at] != sealVersion {
+	if at := sealVersionOffset - had; s.encrypted && s.firstByte == sealedStreamKind && 0 <= at && at < n &&
+		p[at] != sealVersion {
 		return 0, fmt.Errorf("%s sends a state of encryption version %d, which no member writes", s.RemoteAddr(), p[at])
 	}
 	return n, err
 }
 
 // Close is net.Conn's.
-func (s *stream) Close() error {
+func (s *boundedStream) Close() error {
 	defer s.release()
 	return s.Conn.Close()
 }

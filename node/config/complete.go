@@ -13,12 +13,12 @@ import (
 // maxSources is bounded by the source id of an MFP, 16 bits.
 const maxSources = 1 << 16
 
-// minSegment is the smallest segment-size, in bytes. Tests have small segments; nobody else should.
-const minSegment = 64 << 10
+// minSegmentSize is the smallest segment-size, in bytes. Tests have small segments; nobody else should.
+const minSegmentSize = 64 << 10
 
 // checkValues checks each field by itself.
 func (c *Config) checkValues(p *problems) {
-	for _, f := range fields(c) {
+	for _, f := range settingFields(c) {
 		if f.enum == nil {
 			continue
 		}
@@ -59,10 +59,10 @@ func (c *Config) checkValues(p *problems) {
 	if c.SlotSize < 0 {
 		p.add("slot-size", "%d is negative", int64(c.SlotSize))
 	}
-	if c.SegmentSize < minSegment {
+	if c.SegmentSize < minSegmentSize {
 		p.add("segment-size",
 			"%s is less than %s: every file is synchronised and listed, so small ones cost more than they hold",
-			c.SegmentSize, Bytes(minSegment))
+			c.SegmentSize, Bytes(minSegmentSize))
 	}
 	if c.SegmentTime < time.Second {
 		p.add("segment-time", "%v is less than 1s", c.SegmentTime)
@@ -112,21 +112,21 @@ func (c *Config) resolveShape(p *problems) {
 
 // resolveEnd fills in the duration.
 func (c *Config) resolveEnd() {
-	if c.Duration == 0 && !c.Bounded() {
+	if c.Duration == 0 && !c.EndsByItself() {
 		c.Duration = defaultDuration
 	}
 }
 
 // resolveData checks generator against replay and fills in the model and the streams.
 func (c *Config) resolveData(p *problems) {
-	if c.Generated() {
+	if c.GeneratesData() {
 		if c.Loop {
 			p.add("loop", "there is no input to loop over")
 		}
 		if c.FragmentModel == "" {
 			c.FragmentModel = modelLHCb
 		}
-		if c.Simulated() {
+		if c.SimulatesDetector() {
 			c.resolveSimulated(p)
 		}
 		if c.Streams.list() == nil && c.Sources == 0 {
@@ -149,7 +149,7 @@ func (c *Config) resolveData(p *problems) {
 		}
 	}
 	c.checkInput(p)
-	if c.Live() {
+	if c.HasLiveSources() {
 		c.resolveLive(p)
 	}
 	switch {
@@ -167,10 +167,10 @@ func (c *Config) resolveData(p *problems) {
 // checkLarge refuses larger fragments where there are none to make.
 func (c *Config) checkLarge(p *problems) {
 	switch {
-	case !c.Generated():
+	case !c.GeneratesData():
 		p.add("debug.large-every",
 			"the fragments of an input have the sizes that were recorded: leave out debug.large-every or input")
-	case c.Simulated():
+	case c.SimulatesDetector():
 		p.add("debug.large-every",
 			"the boards of a simulated detector send what they see: leave out debug.large-every or fragment-model velo")
 	case c.Prepared > 0:
@@ -188,23 +188,23 @@ func (c *Config) checkCarriers(p *problems) {
 	case err != nil:
 		p.add("debug.damage", "%v", err)
 	case damage == (transport.Damage{}):
-	case by.Carrier != transport.CarrierAuto && by.Network.SameHost:
+	case by.Carrier != transport.CarrierAuto && by.NetworkCarrier.SameHost:
 		p.add("debug.damage",
 			"the carrier %s has neither seal nor datagrams that could be damaged: leave out debug.damage or "+
-				"give another transport", by.Network.Name)
-	case damage.DamagesPackets() && !by.Network.Damages:
+				"give another transport", by.NetworkCarrier.Name)
+	case damage.DamagesPackets() && !by.NetworkCarrier.CanDamage:
 		p.add("debug.damage",
 			"what the carrier %s has sealed is opened by a library, so headers and bodies cannot be damaged "+
-				"before that: give epoch and table alone, or another transport", by.Network.Name)
+				"before that: give epoch and table alone, or another transport", by.NetworkCarrier.Name)
 	}
-	if by := c.Carriers(); by.Carrier != transport.CarrierAuto && by.Network.SameHost {
+	if by := c.Carriers(); by.Carrier != transport.CarrierAuto && by.NetworkCarrier.SameHost {
 		if c.Debug.Drop > 0 {
 			p.add("debug.drop", "the carrier %s has no datagrams that could be thrown away: leave out debug.drop "+
-				"or give another transport", by.Network.Name)
+				"or give another transport", by.NetworkCarrier.Name)
 		}
 		if c.Debug.Stamps {
 			p.add("debug.stamps", "the carrier %s has no packets that the kernel could note: leave out debug.stamps "+
-				"or give another transport", by.Network.Name)
+				"or give another transport", by.NetworkCarrier.Name)
 		}
 	}
 }
@@ -212,11 +212,11 @@ func (c *Config) checkCarriers(p *problems) {
 // checkFragments refuses sizes that the generator cannot make: with a mean near the largest size many fragments would
 // exceed it.
 func (c *Config) checkFragments(p *problems) {
-	if !c.Generated() || len(*p) > 0 {
+	if !c.GeneratesData() || len(*p) > 0 {
 		return
 	}
 	_, err := c.Pattern()
-	if c.Simulated() {
+	if c.SimulatesDetector() {
 		err = c.checkBoards()
 	}
 	var cannot *pattern.ConfigError
@@ -229,7 +229,7 @@ func (c *Config) checkFragments(p *problems) {
 
 // checkSlot refuses a slot size that no MEP of the generator could fit. What an input needs only its reader knows.
 func (c *Config) checkSlot(p *problems) {
-	if !c.Generated() || len(*p) > 0 {
+	if !c.GeneratesData() || len(*p) > 0 {
 		return
 	}
 	// A MFP counts its bytes in 32 bits, a MEP its words.
@@ -244,13 +244,13 @@ func (c *Config) checkSlot(p *problems) {
 	if _, high := one.MEPSize(0); high > mostMFP {
 		p.add("packing", "%d fragments of %d bytes make an MFP of %s, more than the 4 GiB it can have: make packing or "+
 			"fragment-size smaller",
-			c.Packing, c.FragmentSize, approx(high))
+			c.Packing, c.FragmentSize, approxBytes(high))
 		return
 	}
 	if _, high := c.MEPSize(0); high > mostMEP {
 		p.add("packing", "a MEP of %d sources with %d fragments each takes up to %s, more than the 16 GiB it can have: "+
 			"make packing, fragment-size or the number of sources smaller",
-			c.Division().Sources(), c.Packing, approx(high))
+			c.Division().Sources(), c.Packing, approxBytes(high))
 		return
 	}
 	if c.SlotSize <= 0 {
@@ -259,6 +259,6 @@ func (c *Config) checkSlot(p *problems) {
 	if least, _ := c.MEPSize(0); least > int64(c.SlotSize) {
 		p.add("slot-size", "a MEP of %d sources with %d fragments each takes at least %s, more than a slot of %s: "+
 			"make the slots larger, or packing, fragment-size or the number of sources smaller",
-			c.Division().Sources(), c.Packing, approx(least), c.SlotSize)
+			c.Division().Sources(), c.Packing, approxBytes(least), c.SlotSize)
 	}
 }

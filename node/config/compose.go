@@ -24,7 +24,7 @@ func Compose(name string, text []byte, settings []string) (Config, error) {
 		p = append(p, invalid.Problems...)
 	}
 	if len(p) > 0 {
-		return Config{}, c.withOthers(p).err()
+		return Config{}, c.withOtherProblems(p).err()
 	}
 	if err := c.Complete(); err != nil {
 		return Config{}, err
@@ -32,9 +32,9 @@ func Compose(name string, text []byte, settings []string) (Config, error) {
 	return c, nil
 }
 
-// withOthers adds to the problems of reading what is wrong with the settings that could be read, each by itself. What
-// several settings make together would only be guessed.
-func (c Config) withOthers(p problems) problems {
+// withOtherProblems adds to the problems of reading what is wrong with the settings that could be read, each by itself.
+// What several settings make together would only be guessed.
+func (c Config) withOtherProblems(p problems) problems {
 	var more problems
 	c.checkValues(&more)
 	c.checkInput(&more)

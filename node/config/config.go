@@ -88,7 +88,7 @@ type Config struct {
 	ControlLoss time.Duration `yaml:"control-loss" default:"60s" group:"Operation" help:"How long the nodes go on building when the control is gone. After that they end the run in good order."`
 	Recovery    string        `yaml:"recovery" default:"never" placeholder:"POLICY" group:"Operation" help:"After a fault has ended a run: never (somebody has to recover), or N in TIME (the partition recovers and starts a new run by itself, at most N times in that time, e.g. 3 in 10m)."`
 
-	// Decisions. Zero DecisionTimeout: see DecisionTime.
+	// Decisions. Zero DecisionTimeout: see EffectiveDecisionTimeout.
 	DecisionNode    string        `yaml:"decision-node" default:"" placeholder:"NAME" group:"Operation" help:"The node that has the decision unit. It gives every event one decision, in order, by what the builder units say. It may be a node without other units: --nodes 7 --rus 3 --bus 3 --decision-node n3. Default: there is none."`
 	DecisionTimeout time.Duration `yaml:"decision-timeout" default:"0s" group:"Operation" help:"When an event is decided without a result; 0 = 1.6ms times --packing. It counts from when the event was triggered, as far as the decision unit knows; the default is 10s at most."`
 	DecisionOutput  string        `yaml:"decision-output" default:"" placeholder:"WHERE" group:"Operation" help:"Hand decisions to subscribers: buffer:NAME,tcp:HOST:PORT. buffer is a shared-memory buffer on the decision node; whoever connects by tcp gets 16 bytes for each decision from then on; with ?secret=FILE behind the address, who proves to have the file."`
@@ -171,9 +171,9 @@ const (
 // Default returns the configuration of a command line without flags: the defaults of the tags. It is not complete: call
 // Complete.
 func Default() (c Config) {
-	for _, f := range fields(&c) {
+	for _, f := range settingFields(&c) {
 		if text := f.tag.Get("default"); text != "" {
-			if err := decode(f.value, &yaml.Node{Kind: yaml.ScalarNode, Value: text}); err != nil {
+			if err := decodeInto(f.value, &yaml.Node{Kind: yaml.ScalarNode, Value: text}); err != nil {
 				panic(fmt.Sprintf("config: the default of %s: %v", f.key, err))
 			}
 		}
@@ -196,7 +196,7 @@ func (c *Config) Complete() error {
 	c.resolveOutput(&p)
 	c.checkFilter(&p)
 	c.checkBacklog(&p)
-	c.resolveTraffic(&p)
+	c.resolveDiscipline(&p)
 	c.resolveSlack(&p)
 	c.resolveRules(&p)
 	c.resolveSlots(&p)
@@ -229,7 +229,7 @@ func (c Config) Hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Bounded says whether the run ends by itself, by events or by the end of an input that does not loop.
-func (c Config) Bounded() bool {
-	return c.Events > 0 || (!c.Generated() && !c.Loop)
+// EndsByItself says whether the run ends by itself, by events or by the end of an input that does not loop.
+func (c Config) EndsByItself() bool {
+	return c.Events > 0 || (!c.GeneratesData() && !c.Loop)
 }

@@ -138,12 +138,12 @@ func TestPhases(t *testing.T) {
 		if err := c.Complete(); err != nil {
 			t.Fatal(err)
 		}
-		if end, length := c.Phases(); end != want.end || length != want.length || c.Barrier() != want.held {
-			t.Errorf("%s: %s of %v, barrier %v", text, end, length, c.Barrier())
+		if end, length := c.Phases(); end != want.end || length != want.length || c.BarrierKind() != want.held {
+			t.Errorf("%s: %s of %v, barrier %v", text, end, length, c.BarrierKind())
 		}
 	}
-	if c := configWith(func(c *Config) { c.Discipline = "free" }); c.Complete() != nil || c.Barrier() != barrier.None {
-		t.Errorf("a barrier %v where there are no phases", c.Barrier())
+	if c := configWith(func(c *Config) { c.Discipline = "free" }); c.Complete() != nil || c.BarrierKind() != barrier.None {
+		t.Errorf("a barrier %v where there are no phases", c.BarrierKind())
 	}
 }
 
@@ -391,16 +391,16 @@ func TestOverload(t *testing.T) {
 	c := complete(func(c *Config) {
 		c.Overload, c.Slots, c.Debug.LookAhead, c.Debug.SuspendBUs = OverloadDiscard, 8, 6, "3,1"
 	})
-	if c.Backlog() != 3 || c.Credits() != 6 {
-		t.Errorf("%d may wait of %d", c.Backlog(), c.Credits())
+	if c.MaxOutputBacklog() != 3 || c.CreditPerBU() != 6 {
+		t.Errorf("%d may wait of %d", c.MaxOutputBacklog(), c.CreditPerBU())
 	}
 	if d := c.Debug; !slices.Equal(c.SuspendedBUs(), []int{3, 1}) || d.SuspendEvery != 2*time.Second ||
 		d.SuspendFor != 100*time.Millisecond {
 		t.Errorf("%v are suspended every %v for %v", c.SuspendedBUs(), d.SuspendEvery, d.SuspendFor)
 	}
 	c = complete(func(c *Config) { c.Debug.SuspendBUs = suspendAll })
-	if c.Backlog() != 0 || !slices.Equal(c.SuspendedBUs(), []int{0, 1, 2, 3}) {
-		t.Errorf("%v are suspended, %d may wait", c.SuspendedBUs(), c.Backlog())
+	if c.MaxOutputBacklog() != 0 || !slices.Equal(c.SuspendedBUs(), []int{0, 1, 2, 3}) {
+		t.Errorf("%v are suspended, %d may wait", c.SuspendedBUs(), c.MaxOutputBacklog())
 	}
 	if c = complete(func(*Config) {}); c.SuspendedBUs() != nil {
 		t.Errorf("%v are suspended", c.SuspendedBUs())

@@ -101,7 +101,7 @@ func TestSlotsHoldTheLargestUnit(t *testing.T) {
 			t.Fatalf("slots of %d bytes for MEPs of %d", c.SlotSize, need)
 		}
 		for ru, block := range blocks {
-			if size, _ := c.Retention(ru, block); size < block+8*counts[ru] {
+			if size, _ := c.RetentionBuffers(ru, block); size < block+8*counts[ru] {
 				t.Fatalf("buffers of %d bytes for parts of %d of readout unit %d", size, block+8*counts[ru], ru)
 			}
 			for other := range blocks {

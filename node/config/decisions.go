@@ -14,7 +14,7 @@ import (
 // DecisionRank is the rank of the node with the decision unit, among the nodes of these names; None if there is none.
 func (c Config) DecisionRank(names []string) int {
 	if c.DecisionNode == "" {
-		return None
+		return NoUnit
 	}
 	return slices.Index(names, c.DecisionNode)
 }
@@ -32,31 +32,31 @@ func (c *Config) hasDecisionOnlyNode() bool {
 	return c.DecisionNode == "n"+strconv.Itoa(apart)
 }
 
-// maxDecisionTime bounds the default of the time-out: nobody looks at decisions that come later.
-const maxDecisionTime = 10 * time.Second
+// maxDefaultDecisionTimeout bounds the default of the time-out: nobody looks at decisions that come later.
+const maxDefaultDecisionTimeout = 10 * time.Second
 
-// DecisionTime is the time-out of decisions. An event is whole when its MEP is, so that the time for an event (1.6 ms,
-// as in L1-farm) counts for each event of a MEP. It holds after Complete.
-func (c Config) DecisionTime() time.Duration {
+// EffectiveDecisionTimeout is the time-out of decisions. An event is whole when its MEP is, so that the time for an
+// event (1.6 ms, as in L1-farm) counts for each event of a MEP. It holds after Complete.
+func (c Config) EffectiveDecisionTimeout() time.Duration {
 	if c.DecisionTimeout > 0 {
 		return c.DecisionTimeout
 	}
-	return min(time.Duration(c.Packing)*decision.DefaultTimeout, maxDecisionTime)
+	return min(time.Duration(c.Packing)*decision.DefaultTimeout, maxDefaultDecisionTimeout)
 }
 
-// maxDecisionDepth bounds the memory of the decision unit: 16 bytes for each event.
-const maxDecisionDepth = 16 << 20
+// maxPendingDecisions bounds the memory of the decision unit: 16 bytes for each event.
+const maxPendingDecisions = 16 << 20
 
-// DecisionDepth is how many events may wait for their decision: four times as many as can be under way, since who waits
-// for one builder unit gets the results of the others meanwhile; 1820 at least, as in L1-farm. It holds after
+// MaxPendingDecisions is how many events may wait for their decision: four times as many as can be under way, since who
+// waits for one builder unit gets the results of the others meanwhile; 1820 at least, as in L1-farm. It holds after
 // Complete.
-func (c Config) DecisionDepth() int {
-	under := float64(4) * float64(c.BUs) * float64(c.Credits()) * float64(c.Packing)
-	return int(min(math.Max(under, decision.DefaultDepth), maxDecisionDepth))
+func (c Config) MaxPendingDecisions() int {
+	under := float64(4) * float64(c.BUs) * float64(c.CreditPerBU()) * float64(c.Packing)
+	return int(min(math.Max(under, decision.DefaultMaxPending), maxPendingDecisions))
 }
 
 // DecisionOutlets are where decisions are handed out. They hold after Complete.
-func (c Config) DecisionOutlets() []decision.Address {
+func (c Config) DecisionOutlets() []decision.OutletAddress {
 	out, _ := decision.ParseAddresses(c.DecisionOutput) // Complete has looked
 	return out
 }
@@ -66,8 +66,8 @@ func (c Config) DecisionOutlets() []decision.Address {
 // elsewhere, since the run tolerates the loss of no builder unit. With written, that goes for parts that were fetched,
 // too: no output gets what is rejected. It holds after Complete.
 func (c Config) FreesRejected() (frees, written bool) {
-	_, builders := c.OnLossInRun()
-	frees = c.DecisionNode != "" && c.Traffic().Pull && c.RoI != "" && !builders.Tolerates(c.BUs-1)
+	_, builders := c.LossPoliciesInRun()
+	frees = c.DecisionNode != "" && c.DisciplineKind().Pull && c.RoI != "" && !builders.Tolerates(c.BUs-1)
 	return frees, frees && c.dropsRejected()
 }
 
@@ -75,10 +75,10 @@ func (c Config) FreesRejected() (frees, written bool) {
 // rejects.
 func (c Config) dropsRejected() bool {
 	outputs := c.Outputs()
-	if c.Route().Filter {
+	if c.Route().NeedsFilter {
 		outputs = outputs[len(outputs)-1:]
 	}
-	return c.Filter == "" || !slices.ContainsFunc(outputs, func(one Config) bool { return !one.Sink().Drops })
+	return c.Filter == "" || !slices.ContainsFunc(outputs, func(one Config) bool { return !one.SinkKind().Drops })
 }
 
 // checkDecisions checks what is said of the decision unit.
@@ -111,10 +111,10 @@ func (c *Config) checkDecisionBuffers(p *problems) {
 	for _, outlet := range c.DecisionOutlets() {
 		for _, one := range c.Outputs() {
 			name, _, err := sink.ParseBufferName(one.Output)
-			unit, of := strings.CutPrefix(outlet.At, name+"-")
-			if n, bad := strconv.Atoi(unit); err == nil && one.Sink().Shared && of && bad == nil && n >= 0 && n < c.BUs {
+			unit, of := strings.CutPrefix(outlet.Location, name+"-")
+			if n, bad := strconv.Atoi(unit); err == nil && one.SinkKind().Shared && of && bad == nil && n >= 0 && n < c.BUs {
 				p.add("decision-output", "the buffer %s is what builder unit %d calls its own: give one of both another name",
-					outlet.At, n)
+					outlet.Location, n)
 			}
 		}
 	}

@@ -26,8 +26,8 @@ func TestDecisions(t *testing.T) {
 		if err := c.Complete(); err != nil {
 			t.Fatal(err)
 		}
-		if c.DecisionTime() != tt.timeout || c.DecisionDepth() != tt.depth {
-			t.Errorf("%v, %d events; not %v, %d", c.DecisionTime(), c.DecisionDepth(), tt.timeout, tt.depth)
+		if c.EffectiveDecisionTimeout() != tt.timeout || c.MaxPendingDecisions() != tt.depth {
+			t.Errorf("%v, %d events; not %v, %d", c.EffectiveDecisionTimeout(), c.MaxPendingDecisions(), tt.timeout, tt.depth)
 		}
 	}
 }
@@ -39,8 +39,8 @@ func TestDecisionNodeApart(t *testing.T) {
 		c.Nodes, c.RUs, c.BUs, c.DecisionNode = 5, 2, 2, node
 		if err := c.Complete(); (err == nil) != good {
 			t.Errorf("%q: %v", node, err)
-		} else if good && (c.DecisionRank([]string{"n0", "n1", "n2", "n3", "n4"}) != 2 || c.Roles()[2].RU != None ||
-			c.Roles()[2].BU != None) {
+		} else if good && (c.DecisionRank([]string{"n0", "n1", "n2", "n3", "n4"}) != 2 || c.Roles()[2].RU != NoUnit ||
+			c.Roles()[2].BU != NoUnit) {
 			t.Errorf("%q: %+v", node, c.Roles())
 		}
 	}
@@ -49,7 +49,7 @@ func TestDecisionNodeApart(t *testing.T) {
 	if err := c.Complete(); err != nil {
 		t.Error(err)
 	}
-	if c.DecisionNode = ""; c.DecisionRank([]string{""}) != None {
+	if c.DecisionNode = ""; c.DecisionRank([]string{""}) != NoUnit {
 		t.Error("nobody is named, and has a rank")
 	}
 }

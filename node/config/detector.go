@@ -14,13 +14,13 @@ import (
 	"ringlet/readoutunit/source/frontend"
 )
 
-// builtIn is the name of the detector that needs no file.
-const builtIn = "velo"
+// builtInDetector is the name of the detector that needs no file.
+const builtInDetector = "velo"
 
 // LoadDetector is the detector that a file describes, or the one of L1-farm for the name velo. A file need only
 // say what differs from that one. What is wrong with its content is an *InvalidError that names the line and the key.
 func LoadDetector(name string) (*frontend.Detector, error) {
-	if name == builtIn {
+	if name == builtInDetector {
 		return frontend.New(frontend.Default())
 	}
 	f, err := safeopen.Open(name)
@@ -46,9 +46,9 @@ func readDetector(name string, in io.Reader) (*frontend.Detector, error) {
 	var other *frontend.ConfigError
 	switch {
 	case errors.As(err, &layout):
-		doc.Add("detector."+layout.Field, "%s", layout.Reason)
+		doc.AddProblem("detector."+layout.Field, "%s", layout.Reason)
 	case errors.As(err, &other):
-		doc.Add(other.Field, "%s", other.Reason)
+		doc.AddProblem(other.Field, "%s", other.Reason)
 	default:
 		return d, err
 	}
@@ -57,20 +57,20 @@ func readDetector(name string, in io.Reader) (*frontend.Detector, error) {
 
 // LoadFilterDetector is the detector that the file of a filter describes, read now; nil if the filter has no file.
 func LoadFilterDetector(choice builtin.Choice) (*velo.Geometry, error) {
-	if choice.File() == "" {
+	if choice.DetectorFile() == "" {
 		return nil, nil
 	}
-	f, err := safeopen.Open(choice.File())
+	f, err := safeopen.Open(choice.DetectorFile())
 	if err != nil {
 		return nil, fmt.Errorf("the detector of the filter is not known: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it is only read
 	sum := sha256.New()
-	d, err := readDetector(choice.File(), io.TeeReader(f, sum))
-	if is := hex.EncodeToString(sum.Sum(nil)); choice.Sum != "" && is != choice.Sum {
+	d, err := readDetector(choice.DetectorFile(), io.TeeReader(f, sum))
+	if is := hex.EncodeToString(sum.Sum(nil)); choice.FileSum != "" && is != choice.FileSum {
 		return nil, fmt.Errorf("the detector of the filter: %s on this host is not the file that the run control read "+
 			"(SHA-256 %.12s here, %.12s there): copy the same file to every host, and load the configuration again",
-			choice.File(), is, choice.Sum)
+			choice.DetectorFile(), is, choice.FileSum)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the detector of the filter is not known: %w", err)
@@ -82,7 +82,7 @@ func LoadFilterDetector(choice builtin.Choice) (*velo.Geometry, error) {
 // Complete.
 func (c Config) FilterFile() string {
 	choice, _ := c.FilterChoice()
-	return choice.File()
+	return choice.DetectorFile()
 }
 
 // CheckFilterFile looks whether the filter can search the detector of its file, which is read from in, and whether the
@@ -90,17 +90,17 @@ func (c Config) FilterFile() string {
 // reading. It holds after Complete.
 func (c Config) CheckFilterFile(in io.Reader) (boards int, err error) {
 	choice, _ := c.FilterChoice()
-	d, err := readDetector(choice.File(), in)
+	d, err := readDetector(choice.DetectorFile(), in)
 	if err != nil {
 		return 0, err
 	}
 	var p problems
-	if _, err := choice.Open(0, d.Geometry()); err != nil {
-		p.add("filter", "%s: %v", choice.File(), err)
+	if _, err := choice.OpenFilters(0, d.Geometry()); err != nil {
+		p.add("filter", "%s: %v", choice.DetectorFile(), err)
 	}
-	if c.Simulated() && !reflect.DeepEqual(d.Config().Detector, frontend.Default().Detector) {
+	if c.SimulatesDetector() && !reflect.DeepEqual(d.Config().Detector, frontend.Default().Detector) {
 		p.add("filter", "%s describes another detector than the one that fragment-model velo simulates: give the filter "+
-			"vertex without a file, or an input that was made with this file (ringlet gen --detector)", choice.File())
+			"vertex without a file, or an input that was made with this file (ringlet gen --detector)", choice.DetectorFile())
 	}
 	return d.Geometry().Boards(), p.err()
 }

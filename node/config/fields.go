@@ -9,8 +9,8 @@ import (
 	"ringlet/internal/registry"
 )
 
-// field is one setting: a leaf of the struct.
-type field struct {
+// settingField is one setting: a leaf of the struct.
+type settingField struct {
 	key   string // path in YAML, parts separated by dots: "packing", "debug.drop"
 	flag  string // name of the flag without dashes
 	tag   reflect.StructTag
@@ -18,12 +18,13 @@ type field struct {
 	value reflect.Value
 }
 
-// fields lists the settings of c in the order of the struct. A value can be set if c is a pointer to the Config in use.
-func fields(c *Config) []field {
+// settingFields lists the settings of c in the order of the struct. A value can be set if c is a pointer to the Config
+// in use.
+func settingFields(c *Config) []settingField {
 	return appendFields(nil, reflect.ValueOf(c).Elem(), "", "")
 }
 
-func appendFields(out []field, v reflect.Value, path, prefix string) []field {
+func appendFields(out []settingField, v reflect.Value, path, prefix string) []settingField {
 	for i := range v.NumField() {
 		tag := v.Type().Field(i).Tag
 		key := tag.Get("yaml")
@@ -34,14 +35,14 @@ func appendFields(out []field, v reflect.Value, path, prefix string) []field {
 			out = appendFields(out, v.Field(i), path+key+".", prefix+p)
 			continue
 		}
-		f := field{
+		f := settingField{
 			key:   path + key,
 			flag:  prefix + key,
 			tag:   tag,
 			value: v.Field(i),
 		}
 		if list, ok := tag.Lookup("enum"); ok {
-			f.enum = strings.Split(Expand(list), ",")
+			f.enum = strings.Split(ExpandVars(list), ",")
 		}
 		out = append(out, f)
 	}

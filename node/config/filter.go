@@ -19,7 +19,7 @@ func (c Config) FilterChoice() (choice builtin.Choice, ok bool) {
 // checkFilter checks what is said of the filter, and of streams by its decisions. The outputs are settled.
 func (c *Config) checkFilter(p *problems) {
 	if c.Filter == "" {
-		if c.Route().Filter {
+		if c.Route().NeedsFilter {
 			p.add("output-by", "%s needs the decisions of a filter: give filter, or another rule", c.OutputBy)
 		}
 		return
@@ -28,14 +28,14 @@ func (c *Config) checkFilter(p *problems) {
 	if err != nil {
 		p.add("filter", "%v", err)
 	}
-	if choice.Detector() && c.Generated() && !c.Simulated() {
+	if choice.NeedsDetector() && c.GeneratesData() && !c.SimulatesDetector() {
 		p.add("filter", "%s judges what a vertex detector sends: give fragment-model velo, or an input of such data",
 			c.Filter)
 	}
 }
 
 // minBacklog is the smallest backlog, in bytes: backlogSegments segments of the smallest size.
-const minBacklog = backlogSegments * minSegment
+const minBacklog = backlogSegments * minSegmentSize
 
 // backlogSegments is how many segments a full backlog has at least: a second filter drains closed ones, while others
 // are written.

@@ -9,37 +9,38 @@ import (
 
 // A formerSetting is one that there is no more.
 type formerSetting struct {
-	now string // the setting that has its value now, or ""
-	do  string // a sentence: what to write in its place
+	currentKey string // the setting that has its value now, or ""
+	advice     string // a sentence: what to write in its place
 }
 
 // formerSettings by key, and, where a setting has lost a word, by key=word.
 var formerSettings = map[string]formerSetting{
-	"json":              {do: "it is no setting of a run: give ringlet run or ringlet control the flag --json"},
-	"barrier":           {do: "phase-end takes the name of the barrier: write phase-end: tournament"},
-	"phase-end=barrier": {do: "it takes the name of the barrier: write phase-end: tournament"},
-	"phase-end=window":  {do: "it takes the time itself: write phase-end: 20ms"},
-	"phase-window":      {do: "phase-end takes the time itself: write phase-end: 20ms"},
-	"barrier-timeout": {now: "debug.barrier-timeout",
-		do: "it is 5s: leave it out, or give debug.barrier-timeout"},
-	"look-ahead": {now: "debug.look-ahead",
-		do: "it follows from slots: leave it out, or give debug.look-ahead"},
-	"pull-window":                  {now: "debug.pull-window", do: "it is 4: leave it out, or give debug.pull-window"},
-	"pull-group":                   {do: "it is half the slots now: leave it out, or give slots"},
-	"timeline":                     {do: "the report always has the last transfers: leave it out"},
-	"placing":                      {do: "every run places its MEPs in the way that suits them: leave it out"},
-	"network":                      {do: "transport takes both carriers: write transport: local+stream"},
-	"seal":                         {do: "every carrier of the network is sealed: leave it out"},
-	"transport=express":            {do: "quic is as fast now, and is what it was: write transport: quic"},
-	"transport=express-open":       {do: "quic, which is sealed, is as fast: write transport: quic"},
-	"transport=local+express":      {do: "quic is as fast now: write transport: auto"},
-	"transport=local+express-open": {do: "quic, which is sealed, is as fast: write transport: auto"},
-	"bypass":                       {do: "discipline says it: write tagring, or tagring-wait where tags wait"},
-	"ratio":                        {do: "next takes the weights: write next: 2,1,1"},
-	"next=ratio":                   {do: "it takes the weights themselves: write next: 2,1,1"},
-	"roi-rus":                      {now: "roi", do: "write roi: 0,2"},
-	"roi-accept":                   {do: "it stands in roi behind a colon: write roi: 0,2:0.3"},
-	"debug.seed":                   {do: "seed decides what is thrown away too: leave it out"},
+	"json":              {advice: "it is no setting of a run: give ringlet run or ringlet control the flag --json"},
+	"barrier":           {advice: "phase-end takes the name of the barrier: write phase-end: tournament"},
+	"phase-end=barrier": {advice: "it takes the name of the barrier: write phase-end: tournament"},
+	"phase-end=window":  {advice: "it takes the time itself: write phase-end: 20ms"},
+	"phase-window":      {advice: "phase-end takes the time itself: write phase-end: 20ms"},
+	"barrier-timeout": {currentKey: "debug.barrier-timeout",
+		advice: "it is 5s: leave it out, or give debug.barrier-timeout"},
+	"look-ahead": {currentKey: "debug.look-ahead",
+		advice: "it follows from slots: leave it out, or give debug.look-ahead"},
+	"pull-window": {currentKey: "debug.pull-window",
+		advice: "it is 4: leave it out, or give debug.pull-window"},
+	"pull-group":                   {advice: "it is half the slots now: leave it out, or give slots"},
+	"timeline":                     {advice: "the report always has the last transfers: leave it out"},
+	"placing":                      {advice: "every run places its MEPs in the way that suits them: leave it out"},
+	"network":                      {advice: "transport takes both carriers: write transport: local+stream"},
+	"seal":                         {advice: "every carrier of the network is sealed: leave it out"},
+	"transport=express":            {advice: "quic is as fast now, and is what it was: write transport: quic"},
+	"transport=express-open":       {advice: "quic, which is sealed, is as fast: write transport: quic"},
+	"transport=local+express":      {advice: "quic is as fast now: write transport: auto"},
+	"transport=local+express-open": {advice: "quic, which is sealed, is as fast: write transport: auto"},
+	"bypass":                       {advice: "discipline says it: write tagring, or tagring-wait where tags wait"},
+	"ratio":                        {advice: "next takes the weights: write next: 2,1,1"},
+	"next=ratio":                   {advice: "it takes the weights themselves: write next: 2,1,1"},
+	"roi-rus":                      {currentKey: "roi", advice: "write roi: 0,2"},
+	"roi-accept":                   {advice: "it stands in roi behind a colon: write roi: 0,2:0.3"},
+	"debug.seed":                   {advice: "seed decides what is thrown away too: leave it out"},
 }
 
 // FormerAdvice says of a flag that there is no more what to give in its place, or "".
@@ -47,12 +48,12 @@ func FormerAdvice(flag string) string {
 	if name, debug := strings.CutPrefix(flag, "debug-"); debug {
 		flag = "debug." + name
 	}
-	return formerSettings[flag].do
+	return formerSettings[flag].advice
 }
 
-// Renamed is the name that a setting of earlier has now: its own, unless it has another.
-func Renamed(key string) string {
-	if now := formerSettings[key].now; now != "" {
+// CurrentKey is the name that a setting of earlier has now: its own, unless it has another.
+func CurrentKey(key string) string {
+	if now := formerSettings[key].currentKey; now != "" {
 		return now
 	}
 	return key
@@ -71,12 +72,12 @@ func (d *Document) resolveFormer(line int, key string, value *yaml.Node, dst ref
 	}
 	c, isConfig := dst.Addr().Interface().(*Config)
 	switch {
-	case is && !d.recorded:
-		d.add(line, key, "there is no such setting any more: %s", was.do)
-	case is && isConfig && was.now != "":
-		for _, f := range fields(c) {
-			if f.key == was.now {
-				d.value(value, key, f.value, f.tag)
+	case is && !d.skipFormer:
+		d.addProblemAt(line, key, "there is no such setting any more: %s", was.advice)
+	case is && isConfig && was.currentKey != "":
+		for _, f := range settingFields(c) {
+			if f.key == was.currentKey {
+				d.decodeValue(value, key, f.value, f.tag)
 			}
 		}
 	}

@@ -20,7 +20,7 @@ func Loader(in io.Reader) (kong.Resolver, error) {
 		return nil, err
 	}
 	r := resolver{}
-	for _, f := range fields(&c) {
+	for _, f := range settingFields(&c) {
 		if d.Contains(f.key) {
 			r[f.flag] = fmt.Sprint(f.value.Interface())
 		}
@@ -43,7 +43,7 @@ func decimalFlag(ctx *kong.DecodeContext, target reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	return number(target, fmt.Sprint(t.Value))
+	return decodeNumber(target, fmt.Sprint(t.Value))
 }
 
 // resolver maps the name of a flag to the text of its value.

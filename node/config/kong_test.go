@@ -25,7 +25,7 @@ type command struct {
 
 func parse(args ...string) (Config, error) {
 	var cli command
-	k, err := kong.New(&cli, Vars, kong.Configuration(Loader), kong.Exit(func(int) {}),
+	k, err := kong.New(&cli, KongVars, kong.Configuration(Loader), kong.Exit(func(int) {}),
 		kong.Writers(io.Discard, io.Discard))
 	if err != nil {
 		return Config{}, err
@@ -55,7 +55,7 @@ func TestFlagDefaultsAreTheDefault(t *testing.T) {
 
 func TestEveryKeyIsAFlag(t *testing.T) {
 	var cli command
-	k, err := kong.New(&cli, Vars, kong.Configuration(Loader))
+	k, err := kong.New(&cli, KongVars, kong.Configuration(Loader))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestEveryKeyIsAFlag(t *testing.T) {
 		}
 	}
 	var c Config
-	for _, f := range fields(&c) {
+	for _, f := range settingFields(&c) {
 		keys = append(keys, f.flag)
 	}
 	sort.Strings(flags)
@@ -99,7 +99,7 @@ func TestFlagsWinOverFileOverDefault(t *testing.T) {
 // Each setting of a file must come through kong as the same value that Parse gives.
 func TestEverySettingSurvivesKong(t *testing.T) {
 	odd := configWith(func(c *Config) {
-		for _, f := range fields(c) {
+		for _, f := range settingFields(c) {
 			switch {
 			case f.enum != nil:
 				f.value.SetString(f.enum[0])

@@ -9,34 +9,34 @@ import (
 	"ringlet/readoutunit/source/live"
 )
 
-// minWait is the shortest fragment-timeout and flush-after: less is not worth a timer.
-const minWait = time.Millisecond
+// minLiveTimeout is the shortest fragment-timeout and flush-after: less is not worth a timer.
+const minLiveTimeout = time.Millisecond
 
 // checkWaits checks the times of live sources, whether there are any or not.
 func (c *Config) checkWaits(p *problems) {
-	if c.FragmentTimeout < minWait {
-		p.add("fragment-timeout", "%v is less than %v", c.FragmentTimeout, minWait)
+	if c.FragmentTimeout < minLiveTimeout {
+		p.add("fragment-timeout", "%v is less than %v", c.FragmentTimeout, minLiveTimeout)
 	}
 	if c.MaxLeap < 1 {
 		p.add("max-leap", "the number behind each one is 1 further: %d is too little", c.MaxLeap)
 	}
-	if c.FlushAfter < minWait {
-		p.add("flush-after", "%v is less than %v", c.FlushAfter, minWait)
+	if c.FlushAfter < minLiveTimeout {
+		p.add("flush-after", "%v is less than %v", c.FlushAfter, minLiveTimeout)
 	}
 	if _, err := ParseTolerance(c.TolerateMissing); err != nil {
 		p.add("tolerate-missing", "%v", err)
 	}
 }
 
-// Live says whether the data come while the run goes on.
-func (c Config) Live() bool {
+// HasLiveSources says whether the data come while the run goes on.
+func (c Config) HasLiveSources() bool {
 	kind, _ := c.Source()
 	return kind.Live
 }
 
 // inputs are the live sources, in the order of their ids; none, if the data are not live or the input cannot be.
 func (c *Config) inputs() []source.Input {
-	if !c.Live() {
+	if !c.HasLiveSources() {
 		return nil
 	}
 	list, _ := source.ParseInputs(c.Input) // checkLive has looked
@@ -49,14 +49,16 @@ func (c *Config) defaultNodeCount() int {
 	if n := len(c.Streams.list()); n > 1 {
 		return n
 	}
-	if !c.Live() {
+	if !c.HasLiveSources() {
 		return defaultNodes
 	}
 	return max(1, min(defaultNodes, len(c.inputs())))
 }
 
 // EventsComplete says whether a run with live sources builds no event that lacks a fragment.
-func (c Config) EventsComplete() bool { return c.Live() && c.OnMissing == live.Stop.String() }
+func (c Config) EventsComplete() bool {
+	return c.HasLiveSources() && c.OnMissing == live.StopAtMissing.String()
+}
 
 // resolveLive says how many sources there are and refuses what live data cannot be.
 func (c *Config) resolveLive(p *problems) {
@@ -112,10 +114,10 @@ func (c *Config) checkClashes(p *problems, host func(rank int) string) {
 // liveSettings are what concerns live sources alone.
 func (c *Config) liveSettings() (s source.LiveSettings, err error) {
 	s = source.LiveSettings{
-		Timeout:    c.FragmentTimeout,
-		FlushAfter: c.FlushAfter,
-		MaxLeap:    c.MaxLeap,
-		Slot:       int(c.SlotSize),
+		FragmentTimeout: c.FragmentTimeout,
+		FlushAfter:      c.FlushAfter,
+		MaxLeap:         c.MaxLeap,
+		SlotBytes:       int(c.SlotSize),
 	}
 	s.OnMissing, err = live.ParseOnMissing(c.OnMissing)
 	return s, err

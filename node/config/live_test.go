@@ -9,7 +9,7 @@ import (
 	"ringlet/testkit/livetest"
 )
 
-func init() { source.AddForTest(livetest.Kind(func(string) *livetest.Feed { return nil })) }
+func init() { source.AddKindForTest(livetest.NewRow(func(string) *livetest.Feed { return nil })) }
 
 func TestLiveShares(t *testing.T) {
 	for _, c := range []struct {
@@ -45,7 +45,7 @@ func TestLiveShares(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("%+v: %v", c, err)
 			}
-		case err != nil || !slices.Equal(got, c.want) || n.Duration != 0 || !n.Live():
+		case err != nil || !slices.Equal(got, c.want) || n.Duration != 0 || !n.HasLiveSources():
 			t.Errorf("%+v: %v, %v: %v", c, got, n.Duration, err)
 		}
 	}

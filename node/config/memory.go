@@ -38,7 +38,7 @@ func (m Memory) String() string {
 	var terms []string
 	add := func(n int64, what string) {
 		if n > 0 {
-			terms = append(terms, approx(n)+" of "+what)
+			terms = append(terms, approxBytes(n)+" of "+what)
 		}
 	}
 	add(m.Slots, "slots")
@@ -57,21 +57,21 @@ const BufferMEPs = 4
 // each other (`ringlet run --rate 100 --packing 8 --debug-look-ahead 1 --slots 2 --fragment-size 64`, 2 cores,
 // 2026-11-21). Counted are 18, 368, 744 and 238.
 const (
-	processAlone   = 8 << 20
-	processPerPeer = 1 << 20
-	processTasks   = 7 // the process and its threads: as few as they had
+	processBaseBytes    = 8 << 20
+	processBytesPerPeer = 1 << 20
+	minProcessTasks     = 7 // the process and its threads: as few as they had
 )
 
-// Needs is the memory of a node with that role. It holds after Complete. What recorded data need only their reader
-// knows: of an input, slots count if their size is given, and retention buffers do not.
-func (c Config) Needs(r Role) (Memory, error) {
+// MemoryNeeds is the memory of a node with that role. It holds after Complete. What recorded data need only their
+// reader knows: of an input, slots count if their size is given, and retention buffers do not.
+func (c Config) MemoryNeeds(r Role) (Memory, error) {
 	peers := c.Nodes - 1
-	if r.RU == None {
+	if r.RU == NoUnit {
 		peers = c.RUs
 	}
-	m := Memory{Process: processAlone + int64(max(peers, 0))*processPerPeer}
+	m := Memory{Process: processBaseBytes + int64(max(peers, 0))*processBytesPerPeer}
 	blocks := []int(nil)
-	if c.Generated() {
+	if c.GeneratesData() {
 		var err error
 		if blocks, err = c.maxBlocks(); err != nil {
 			return m, err
@@ -80,32 +80,32 @@ func (c Config) Needs(r Role) (Memory, error) {
 			return m, err
 		}
 	}
-	if r.BU != None {
+	if r.BU != NoUnit {
 		m.Slots = int64(c.Slots) * padTo(int64(c.SlotSize), slotAlign)
 		for _, one := range c.Outputs() {
-			if one.Sink().Shared {
+			if one.SinkKind().Shared {
 				m.Output += BufferMEPs * int64(c.SlotSize)
 			}
 		}
 		if choice, ok := c.FilterChoice(); ok {
-			m.Output += choice.Memory(int64(c.SlotSize))
+			m.Output += choice.SharedMemory(int64(c.SlotSize))
 		}
 	}
-	if r.RU != None && blocks != nil {
-		size, n := c.Retention(r.RU, blocks[r.RU])
+	if r.RU != NoUnit && blocks != nil {
+		size, n := c.RetentionBuffers(r.RU, blocks[r.RU])
 		m.Retention = int64(size) * int64(n)
 	}
 	return m, nil
 }
 
-// Retention is how large the retention buffers of a readout unit are whose blocks have at most block bytes, and how
-// many there are: a look-ahead of cycles, one more that is being read, and at least 64 small ones. Of small MEPs twice
-// what may be in flight, so that what is read at a time can be an eighth and nobody waits for it. Of prepared blocks a
-// multiple: each buffer keeps one block, and which one a MEP has must not depend on the readout unit. It holds after
-// Complete.
-func (c Config) Retention(ru, block int) (size, n int) {
+// RetentionBuffers is how large the retention buffers of a readout unit are whose blocks have at most block bytes, and
+// how many there are: a look-ahead of cycles, one more that is being read, and at least 64 small ones. Of small MEPs
+// twice what may be in flight, so that what is read at a time can be an eighth and nobody waits for it. Of prepared
+// blocks a multiple: each buffer keeps one block, and which one a MEP has must not depend on the readout unit. It holds
+// after Complete.
+func (c Config) RetentionBuffers(ru, block int) (size, n int) {
 	const small, leastBuffers = 1 << 20, 64
-	size = placing.PartSize(c.Division().Count(ru), block)
+	size = placing.PartSize(c.Division().SourceCount(ru), block)
 	ahead := min(c.Debug.LookAhead, c.Slots) * c.BUs
 	if n = ahead + c.BUs + 2; c.PreGrantedLayout() != nil {
 		n = max(2*ahead, leastBuffers)
@@ -121,22 +121,22 @@ func (c Config) Retention(ru, block int) (size, n int) {
 // it.
 type NodeFacts struct {
 	Name        string
-	Machine     string // nodes of one machine share its memory; "" is a machine of its own
+	MachineID   string // nodes of one machine share its memory; "" is a machine of its own
 	MemoryBytes int64  // of its machine, or of the container that it is in
 	ShmBytes    int64  // of /dev/shm there
-	Tasks       int64  // processes and threads that may be there
+	MaxTasks    int64  // processes and threads that may be there
 }
 
-// Check checks a completed configuration against the nodes that there are, in the order in which they rank: that its
-// members are among them, that there are enough, and that they have the memory. Without facts nothing is known of
+// CheckNodes checks a completed configuration against the nodes that there are, in the order in which they rank: that
+// its members are among them, that there are enough, and that they have the memory. Without facts nothing is known of
 // nodes, and only node-memory bounds what they need. On error it is an *InvalidError; that of a configuration and nodes
 // is the same whoever asks.
-func (c Config) Check(facts []NodeFacts) error {
+func (c Config) CheckNodes(facts []NodeFacts) error {
 	var p problems
 	facts = c.selectNodes(&p, facts)
 	if len(p) == 0 {
 		c.checkClashes(&p, func(rank int) string {
-			if m := facts[rank].Machine; m != "" {
+			if m := facts[rank].MachineID; m != "" {
 				return m
 			}
 			return strconv.Itoa(rank)
@@ -201,15 +201,15 @@ func joinedText(names []string) string {
 
 // What to do where memory is too little.
 const (
-	smaller = "make slots, look-ahead, packing, fragment-size or the number of sources smaller"
-	fewer   = "take fewer nodes"
+	adviceSmaller    = "make slots, look-ahead, packing, fragment-size or the number of sources smaller"
+	adviceFewerNodes = "take fewer nodes"
 )
 
 // machine is what the nodes that live on one need together.
 type machine struct {
 	NodeFacts
-	names []string
-	need  Memory
+	nodeNames    []string
+	neededMemory Memory
 }
 
 // checkMemory compares what the nodes need with what they may take and with what their machines have. Facts are by
@@ -218,7 +218,7 @@ func (c *Config) checkMemory(p *problems, facts []NodeFacts) {
 	var machines []*machine
 	at := map[string]*machine{}
 	for i, role := range c.Roles() {
-		need, err := c.Needs(role)
+		need, err := c.MemoryNeeds(role)
 		if err != nil {
 			p.add("slots", "what the nodes need cannot be told: %v", err)
 			return
@@ -227,16 +227,16 @@ func (c *Config) checkMemory(p *problems, facts []NodeFacts) {
 		units := need
 		units.Process = 0
 		if most := int64(c.NodeMemory); most > 0 && units.Total() > most {
-			p.add("node-memory", "%s needs %s (%v), more than the %s it may take: %s", f.Name, approx(units.Total()), units,
-				c.NodeMemory, smaller)
+			p.add("node-memory", "%s needs %s (%v), more than the %s it may take: %s", f.Name, approxBytes(units.Total()), units,
+				c.NodeMemory, adviceSmaller)
 		}
-		m := at[f.Machine]
-		if m == nil || f.Machine == "" {
+		m := at[f.MachineID]
+		if m == nil || f.MachineID == "" {
 			m = &machine{NodeFacts: f}
-			at[f.Machine] = m
+			at[f.MachineID] = m
 			machines = append(machines, m)
 		}
-		m.names, m.need = append(m.names, f.Name), m.need.add(need)
+		m.nodeNames, m.neededMemory = append(m.nodeNames, f.Name), m.neededMemory.add(need)
 	}
 	for _, m := range machines {
 		m.check(p)
@@ -245,36 +245,37 @@ func (c *Config) checkMemory(p *problems, facts []NodeFacts) {
 
 // check compares what is needed with what is there.
 func (m *machine) check(p *problems) {
-	key, do := "slots", smaller
+	key, do := "slots", adviceSmaller
 	switch {
-	case len(m.names) == 1:
-	case m.need.Process > m.MemoryBytes:
-		key, do = "nodes", fewer
+	case len(m.nodeNames) == 1:
+	case m.neededMemory.Process > m.MemoryBytes:
+		key, do = "nodes", adviceFewerNodes
 	default:
-		do += ", or " + fewer
+		do += ", or " + adviceFewerNodes
 	}
-	if m.MemoryBytes > 0 && m.need.Total() > m.MemoryBytes {
-		p.add(key, "%s %s (%v), more than the %s of memory there: %s", m.subject(), approx(m.need.Total()), m.need,
-			approx(m.MemoryBytes), do)
+	if m.MemoryBytes > 0 && m.neededMemory.Total() > m.MemoryBytes {
+		p.add(key, "%s %s (%v), more than the %s of memory there: %s", m.subject(), approxBytes(m.neededMemory.Total()),
+			m.neededMemory,
+			approxBytes(m.MemoryBytes), do)
 	}
-	if m.ShmBytes > 0 && m.need.Shared() > m.ShmBytes {
+	if m.ShmBytes > 0 && m.neededMemory.Shared() > m.ShmBytes {
 		p.add("slots", "%s %s of shared memory, more than the %s of /dev/shm there: make /dev/shm larger, or %s", m.subject(),
-			approx(m.need.Shared()), approx(m.ShmBytes), smaller)
+			approxBytes(m.neededMemory.Shared()), approxBytes(m.ShmBytes), adviceSmaller)
 	}
-	if tasks := int64(len(m.names)) * processTasks; m.Tasks > 0 && tasks > m.Tasks {
+	if tasks := int64(len(m.nodeNames)) * minProcessTasks; m.MaxTasks > 0 && tasks > m.MaxTasks {
 		p.add("nodes", "%s at least %d processes and threads, more than the %d that may be there: %s", m.subject(), tasks,
-			m.Tasks, fewer)
+			m.MaxTasks, adviceFewerNodes)
 	}
 }
 
 // subject begins a sentence about its nodes.
 func (m *machine) subject() string {
 	const named = 16
-	switch n := len(m.names); {
+	switch n := len(m.nodeNames); {
 	case n == 1:
-		return m.names[0] + " needs"
+		return m.nodeNames[0] + " needs"
 	case n > named:
-		return fmt.Sprintf("the %d nodes from %s to %s need together", n, m.names[0], m.names[n-1])
+		return fmt.Sprintf("the %d nodes from %s to %s need together", n, m.nodeNames[0], m.nodeNames[n-1])
 	}
-	return strings.Join(m.names, ", ") + " need together"
+	return strings.Join(m.nodeNames, ", ") + " need together"
 }

@@ -32,7 +32,7 @@ func TestCheckAgainstNodes(t *testing.T) {
 		for name := range strings.FieldsSeq(names) {
 			out = append(out, NodeFacts{
 				Name:        name,
-				Machine:     machine,
+				MachineID:   machine,
 				MemoryBytes: memory,
 				ShmBytes:    shm,
 			})
@@ -71,8 +71,8 @@ func TestCheckAgainstNodes(t *testing.T) {
 		"programs alone are too much": {[]string{"nodes=1000", "slots=2"}, n(many(1000), 64*gib, 0, "m"),
 			[]string{"nodes: the 1000 nodes from n0 to n999 need together",
 				"of the program itself), more than the 64.0 GiB of memory there: take fewer nodes"}},
-		"too many processes": {[]string{"nodes=2"}, []NodeFacts{{Name: "n0", Machine: "m", Tasks: 10},
-			{Name: "n1", Machine: "m", Tasks: 10}},
+		"too many processes": {[]string{"nodes=2"}, []NodeFacts{{Name: "n0", MachineID: "m", MaxTasks: 10},
+			{Name: "n1", MachineID: "m", MaxTasks: 10}},
 			[]string{"nodes: n0, n1 need together at least 14 processes and threads, more than the 10 that may be there"}},
 		"less than a node may take": {append(large, "node-memory=512MiB"), nil,
 			[]string{"node-memory: n0 needs", "more than the 512MiB it may take", "node-memory: n1 needs"}},
@@ -84,7 +84,7 @@ func TestCheckAgainstNodes(t *testing.T) {
 			[]string{"n0 needs 2.0 GiB of shared memory"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := composed(t, tc.settings...).Check(tc.facts)
+			err := composed(t, tc.settings...).CheckNodes(tc.facts)
 			if (err == nil) != (len(tc.says) == 0) {
 				t.Fatalf("%v", err)
 			}
@@ -95,7 +95,8 @@ func TestCheckAgainstNodes(t *testing.T) {
 			}
 		})
 	}
-	if err := composed(t, append(large, "nodes=0", "rus=1", "bus=1", "node-memory=512MiB")...).Check(nil); err == nil ||
+	if err := composed(t, append(large, "nodes=0", "rus=1", "bus=1",
+		"node-memory=512MiB")...).CheckNodes(nil); err == nil ||
 		strings.Contains(err.Error(), "n0") {
 		t.Errorf("%v blames a readout unit for slots", err)
 	}
@@ -113,8 +114,8 @@ func TestNeedsGrowWithSlots(t *testing.T) {
 		more := c
 		more.Slots++
 		for _, r := range c.Roles() {
-			a, errA := c.Needs(r)
-			b, errB := more.Needs(r)
+			a, errA := c.MemoryNeeds(r)
+			b, errB := more.MemoryNeeds(r)
 			if errA != nil || errB != nil || a.Slots <= 0 || a.Retention <= 0 || b.Slots <= a.Slots ||
 				b.Retention < a.Retention || a.Total() != a.Shared()+a.Retention+a.Process {
 				t.Fatalf("%v %v, with a slot more %v %v", a, errA, b, errB)
@@ -159,7 +160,7 @@ func FuzzApply(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_ = c.Check([]NodeFacts{{Name: "n0", MemoryBytes: 1, ShmBytes: 1}})
+		_ = c.CheckNodes([]NodeFacts{{Name: "n0", MemoryBytes: 1, ShmBytes: 1}})
 		if again, err := Compose("", c.Effective(), nil); err != nil || again.Hash() != c.Hash() {
 			t.Errorf("%q is in effect as\n%s\nwhich is not read back: %v", setting, c.Effective(), err)
 		}

@@ -15,27 +15,27 @@ const (
 	recoveryNever  = "never"
 )
 
-// Loss says how many units of a role may be lost.
-type Loss struct {
-	Min  int // that must be left
-	Text string
+// LossPolicy says how many units of a role may be lost.
+type LossPolicy struct {
+	MinUnits int // that must be left
+	Text     string
 }
 
 // Tolerates says whether it is enough that so many units are left.
-func (l Loss) Tolerates(remaining int) bool { return remaining >= l.Min }
+func (l LossPolicy) Tolerates(remaining int) bool { return remaining >= l.MinUnits }
 
-func (l Loss) String() string { return l.Text }
+func (l LossPolicy) String() string { return l.Text }
 
 // ParseLoss reads the policy for a role of which there are so many units.
-func ParseLoss(text string, units int) (Loss, error) {
-	l := Loss{Text: text}
+func ParseLoss(text string, units int) (LossPolicy, error) {
+	l := LossPolicy{Text: text}
 	words := strings.Fields(text)
 	switch {
 	case text == lossEssential:
-		l.Min = units
+		l.MinUnits = units
 		return l, nil
 	case text == lossExpendable:
-		l.Min = 1
+		l.MinUnits = 1
 		return l, nil
 	case len(words) != 4 || words[0] != "at-least" || words[2] != "of":
 		return l, fmt.Errorf("%q is no policy: write essential, at-least N of M, or expendable", text)
@@ -48,30 +48,31 @@ func ParseLoss(text string, units int) (Loss, error) {
 	case of != units:
 		return l, fmt.Errorf("%q speaks of %d units, and there are %d", text, of, units)
 	}
-	l.Min = least
+	l.MinUnits = least
 	return l, nil
 }
 
-// Recover bounds automatic recovery.
-type Recover struct {
-	Times  int // 0: never
-	Within time.Duration
+// RecoveryBound bounds automatic recovery.
+type RecoveryBound struct {
+	MaxTimes int // 0: never
+	Within   time.Duration
 }
 
 // parseRecovery reads the bound.
-func parseRecovery(text string) (Recover, error) {
+func parseRecovery(text string) (RecoveryBound, error) {
 	if text == recoveryNever {
-		return Recover{}, nil
+		return RecoveryBound{}, nil
 	}
 	words := strings.Fields(text)
 	if len(words) == 3 && words[1] == "in" {
 		times, errN := strconv.Atoi(words[0])
 		in, errD := time.ParseDuration(words[2])
 		if errN == nil && errD == nil && times > 0 && in > 0 {
-			return Recover{Times: times, Within: in}, nil
+			return RecoveryBound{MaxTimes: times, Within: in}, nil
 		}
 	}
-	return Recover{}, fmt.Errorf("%q is no bound: write never, or a number of times in a time, such as 3 in 10m", text)
+	return RecoveryBound{}, fmt.Errorf("%q is no bound: write never, or a number of times in a time, such as 3 in 10m",
+		text)
 }
 
 // MemberNames are the nodes that take part, in the order of ranks; nil where the configuration leaves them open.
@@ -86,25 +87,25 @@ func (c Config) MemberNames() []string {
 	return names
 }
 
-// OnLoss are the policies of readout and builder units. They hold after Complete.
-func (c Config) OnLoss() (readout, builder Loss) {
+// LossPolicies are the policies of readout and builder units. They hold after Complete.
+func (c Config) LossPolicies() (readout, builder LossPolicy) {
 	readout, _ = ParseLoss(c.ReadoutLoss, c.RUs)
 	builder, _ = ParseLoss(c.BuilderLoss, c.BUs)
 	return readout, builder
 }
 
-// OnLossInRun are the policies for a run that goes on. Where tags pass through every readout unit no run does without
-// one, whatever the policy for the next. They hold after Complete.
-func (c Config) OnLossInRun() (readout, builder Loss) {
-	readout, builder = c.OnLoss()
-	if c.Traffic().Tags {
-		readout.Min = c.RUs
+// LossPoliciesInRun are the policies for a run that goes on. Where tags pass through every readout unit no run does
+// without one, whatever the policy for the next. They hold after Complete.
+func (c Config) LossPoliciesInRun() (readout, builder LossPolicy) {
+	readout, builder = c.LossPolicies()
+	if c.DisciplineKind().Tags {
+		readout.MinUnits = c.RUs
 	}
 	return readout, builder
 }
 
 // RecoveryLimit is the bound of automatic recovery. It holds after Complete.
-func (c Config) RecoveryLimit() Recover {
+func (c Config) RecoveryLimit() RecoveryBound {
 	r, _ := parseRecovery(c.Recovery)
 	return r
 }

@@ -30,13 +30,13 @@ func TestLossPolicies(t *testing.T) {
 			continue
 		}
 		if tc.least == 0 || !l.Tolerates(tc.least) || l.Tolerates(tc.least-1) {
-			t.Errorf("%q: tolerates from %d on", tc.text, l.Min)
+			t.Errorf("%q: tolerates from %d on", tc.text, l.MinUnits)
 		}
 	}
 }
 
 func TestRecoveryIsBounded(t *testing.T) {
-	for text, want := range map[string]Recover{"never": {}, "3 in 10m": {3, 10 * time.Minute}} {
+	for text, want := range map[string]RecoveryBound{"never": {}, "3 in 10m": {3, 10 * time.Minute}} {
 		if got, err := parseRecovery(text); err != nil || got != want {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}

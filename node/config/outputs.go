@@ -45,7 +45,7 @@ func (c Config) Outputs() []Config {
 // FileOutputs are those that are files.
 func (c Config) FileOutputs() (files []Config) {
 	for _, one := range c.Outputs() {
-		if one.Sink().Files {
+		if one.SinkKind().Files {
 			files = append(files, one)
 		}
 	}
@@ -58,7 +58,7 @@ func (c *Config) MapPaths(by func(path string) (string, error)) error {
 	texts := make([]string, len(outputs))
 	for i := range outputs {
 		one := &outputs[i]
-		if one.Sink().Files {
+		if one.SinkKind().Files {
 			var err error
 			if one.Output, err = by(one.Output); err != nil {
 				return err
@@ -67,7 +67,7 @@ func (c *Config) MapPaths(by func(path string) (string, error)) error {
 				return &commaError{one.Output}
 			}
 		}
-		if texts[i] = one.joinFormat(); len(outputs) == 1 {
+		if texts[i] = one.outputWithFormat(); len(outputs) == 1 {
 			texts[i] = one.Output
 		}
 	}
@@ -102,9 +102,9 @@ func (c *Config) splitFormat() {
 	}
 }
 
-// joinFormat is an output as splitFormat takes it apart.
-func (c *Config) joinFormat() string {
-	if c.Sink().Remote {
+// outputWithFormat is an output as splitFormat takes it apart.
+func (c *Config) outputWithFormat() string {
+	if c.SinkKind().Remote {
 		return c.Output
 	}
 	return c.Format + ":" + c.Output
@@ -151,7 +151,7 @@ func (c *Config) resolveOutput(p *problems) {
 				p.add("output", "output streams %d and %d are both %s", k, i, text)
 			}
 		}
-		done, texts[i] = append(done, one), one.joinFormat()
+		done, texts[i] = append(done, one), one.outputWithFormat()
 	}
 	c.Output = strings.Join(texts, outputComma)
 }
@@ -175,14 +175,14 @@ func checkOutputSpelling(output string) error {
 
 // sameOutput tells whether two outputs would be one.
 func (c *Config) sameOutput(o *Config) bool {
-	switch kind := c.Sink(); {
-	case kind.Name == sink.Kinds[0].Name || kind.Files != o.Sink().Files:
+	switch kind := c.SinkKind(); {
+	case kind.Name == sink.Kinds[0].Name || kind.Files != o.SinkKind().Files:
 		return false
 	case kind.Files:
 		return sameFile(c.Output, o.Output)
 	}
-	a, _, _ := strings.Cut(c.joinFormat(), "?")
-	b, _, _ := strings.Cut(o.joinFormat(), "?")
+	a, _, _ := strings.Cut(c.outputWithFormat(), "?")
+	b, _, _ := strings.Cut(o.outputWithFormat(), "?")
 	return a == b
 }
 

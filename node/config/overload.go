@@ -14,25 +14,25 @@ const (
 // suspendAll stands for every builder unit.
 const suspendAll = "all"
 
-// Credits is how many MEPs a builder unit may have at a time. It holds after Complete.
-func (c Config) Credits() int { return min(c.Slots, c.Debug.LookAhead) }
+// CreditPerBU is how many MEPs a builder unit may have at a time. It holds after Complete.
+func (c Config) CreditPerBU() int { return min(c.Slots, c.Debug.LookAhead) }
 
-// Backlog is how many complete MEPs may wait for the output of a builder unit before more are discarded; 0 where none
-// are. With the other half of what it may have, the network goes on at its pace: a builder unit whose slots were all
-// but one waiting would be given one MEP at a time, and the others with it where a cycle waits. It holds after
+// MaxOutputBacklog is how many complete MEPs may wait for the output of a builder unit before more are discarded; 0
+// where none are. With the other half of what it may have, the network goes on at its pace: a builder unit whose slots
+// were all but one waiting would be given one MEP at a time, and the others with it where a cycle waits. It holds after
 // Complete.
-func (c Config) Backlog() int {
+func (c Config) MaxOutputBacklog() int {
 	if c.Overload == OverloadHold {
 		return 0
 	}
-	return max(1, c.Credits()/2)
+	return max(1, c.CreditPerBU()/2)
 }
 
 // resolveOverload checks what is said of builder units that cannot keep up, or are to stop. Slots are known, unless
 // something is wrong already.
 func (c *Config) resolveOverload(p *problems) {
 	if c.Overload == OverloadDiscard {
-		if c.Slots > 0 && c.Debug.LookAhead > 0 && c.Credits() < 2 {
+		if c.Slots > 0 && c.Debug.LookAhead > 0 && c.CreditPerBU() < 2 {
 			p.add("overload", "discard needs a place for the MEP that waits and one more: give at least 2 slots and a "+
 				"look-ahead of 2")
 		}
@@ -64,7 +64,7 @@ func (c *Config) checkSuspension(p *problems) {
 	if d.SuspendBUs == suspendAll {
 		return
 	}
-	if _, err := indices(d.SuspendBUs, c.BUs, "builder unit"); err != nil {
+	if _, err := parseIndices(d.SuspendBUs, c.BUs, "builder unit"); err != nil {
 		p.add("debug.suspend-bus", "%v", err)
 	}
 }
@@ -79,6 +79,6 @@ func (c Config) SuspendedBUs() []int {
 		}
 		return all
 	}
-	bus, _ := indices(c.Debug.SuspendBUs, c.BUs, "") // Complete has looked
+	bus, _ := parseIndices(c.Debug.SuspendBUs, c.BUs, "") // Complete has looked
 	return bus
 }

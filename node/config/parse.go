@@ -7,10 +7,10 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// load reads a YAML file over the defaults. Whatever is wrong with the content is an *InvalidError that names the file,
-// the line and the key; a file that cannot be read is an *fs.PathError, or a *safeopen.NotRegularError. The result is
-// not complete: call Complete.
-func load(path string) (Config, error) {
+// loadFile reads a YAML file over the defaults. Whatever is wrong with the content is an *InvalidError that names the
+// file, the line and the key; a file that cannot be read is an *fs.PathError, or a *safeopen.NotRegularError. The
+// result is not complete: call Complete.
+func loadFile(path string) (Config, error) {
 	f, err := safeopen.Open(path)
 	if err != nil {
 		return Config{}, err
@@ -26,9 +26,9 @@ func Parse(name string, text []byte) (Config, error) {
 	return c, err
 }
 
-// Recorded is Parse of what a program wrote itself, perhaps an earlier one: settings that there are no more are left
-// out.
-func Recorded(name string, text []byte) (Config, error) {
+// ParseRecorded is Parse of what a program wrote itself, perhaps an earlier one: settings that there are no more are
+// left out.
+func ParseRecorded(name string, text []byte) (Config, error) {
 	c := Default()
 	d, err := readInto(name, bytes.NewReader(text), &c, true)
 	if err == nil {

@@ -59,25 +59,25 @@ func TestFormerSettings(t *testing.T) {
 		if group, inner, nested := strings.Cut(name, "."); nested {
 			text = group + ": {" + inner + ": " + word + "}\n"
 		}
-		want := "x.yaml:1: " + name + ": there is no such setting any more: " + was.do
+		want := "x.yaml:1: " + name + ": there is no such setting any more: " + was.advice
 		if _, err := Parse("x.yaml", []byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", key, err, want)
 		}
 		c := Default()
-		if err := c.Apply([]string{name + "=" + word}); err == nil || !strings.Contains(err.Error(), was.do) {
+		if err := c.Apply([]string{name + "=" + word}); err == nil || !strings.Contains(err.Error(), was.advice) {
 			t.Errorf("%s as a setting: %v", key, err)
 		}
-		if isWord || was.now != "" {
+		if isWord || was.currentKey != "" {
 			continue
 		}
-		if got, err := Recorded("x.yaml", []byte(text)); err != nil || got != Default() {
+		if got, err := ParseRecorded("x.yaml", []byte(text)); err != nil || got != Default() {
 			t.Errorf("%s, recorded: %+v, %v", key, got, err)
 		}
 	}
 	const recorded = "phase-end: barrier\nbarrier: central\nlook-ahead: 3\nbarrier-timeout: 9s\nphase-window: " +
 		"0s\njson: true\n" +
 		"next: ratio\nratio: 1,2\nnodes: 2\ndebug: {drop: 0.1, seed: 9}\nroi-rus: \"0\"\nroi-accept: 0.5\n"
-	c, err := Recorded("x.yaml", []byte(recorded))
+	c, err := ParseRecorded("x.yaml", []byte(recorded))
 	if err != nil || c.Nodes != 2 || c.Debug.LookAhead != 3 || c.Debug.BarrierTimeout != 9*time.Second ||
 		c.Debug.Drop != 0.1 || c.RoI != "0" {
 		t.Errorf("%+v, %v", c, err)
@@ -135,13 +135,13 @@ func TestParseReportsAll(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.yaml")
-	if _, err := load(file); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := loadFile(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
 	if err := os.WriteFile(file, []byte("nodes: 2\nwhat: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := load(file); err == nil || !strings.HasPrefix(err.Error(), file+":2: what: ") {
+	if _, err := loadFile(file); err == nil || !strings.HasPrefix(err.Error(), file+":2: what: ") {
 		t.Errorf("error %v does not name file, line and key", err)
 	}
 }

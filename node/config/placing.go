@@ -11,30 +11,30 @@ import (
 const (
 	// minSlots and minLookAhead serve MEPs of many MB, where a cycle takes many round trips.
 	minSlots, minLookAhead = 4, 2
-	// slotBytes is what the slots of a builder unit may take where MEPs are smaller than that: tokens, sizes and grants
+	// maxSlotBytes is what the slots of a builder unit may take where MEPs are smaller than that: tokens, sizes and grants
 	// of a MEP of 1 MiB take as long as its bytes, so that more must be under way, and a phase of several MEPs is worth
 	// its barrier.
-	slotBytes = 32 << 20
+	maxSlotBytes = 32 << 20
 	// maxGrantedSlots is the most slots where windows are granted for each MEP, at the cost of two messages.
 	maxGrantedSlots = 64
-	// phaseBytes is how much a readout unit writes in a phase, if there is so much: a barrier takes as long as writing
-	// some 100 KB.
-	phaseBytes = 4 << 20
-	// freeBytes bounds the slots of small MEPs where no barrier holds the phases: beyond some MiB they fall out of the
-	// cache between the write and the reading (second-level cache of the reference machine: 1 MiB a core, third: 32 MiB
-	// shared).
-	freeBytes = 2 << 20
-	// heldBytes is the same where one does, so that a phase of them is worth it, too.
-	heldBytes = 8 << 20
-	// maxInFlight is how many small MEPs may be under way in all: 4 ms' worth at 2 MHz, against feedback and tokens that
-	// take a few hundred µs each way when both cores are busy.
-	maxInFlight = 8192
-	// manySlots leaves a builder unit that many even where there are so many others that fewer would do: with 1024, an
+	// targetPhaseBytes is how much a readout unit writes in a phase, if there is so much: a barrier takes as long as
+	// writing some 100 KB.
+	targetPhaseBytes = 4 << 20
+	// smallSlotBytes bounds the slots of small MEPs where no barrier holds the phases: beyond some MiB they fall out of
+	// the cache between the write and the reading (second-level cache of the reference machine: 1 MiB a core, third: 32
+	// MiB shared).
+	smallSlotBytes = 2 << 20
+	// smallSlotBytesPhased is the same where one does, so that a phase of them is worth it, too.
+	smallSlotBytesPhased = 8 << 20
+	// maxSmallInFlight is how many small MEPs may be under way in all: 4 ms' worth at 2 MHz, against feedback and tokens
+	// that take a few hundred µs each way when both cores are busy.
+	maxSmallInFlight = 8192
+	// minSmallSlots leaves a builder unit that many even where there are so many others that fewer would do: with 1024, an
 	// eighth of which is issued at a time, a readout unit has some 100 parts for each of them to send together.
-	manySlots = 1024
-	// manyHeld is the same where a barrier holds the phases: of 26 builder units on two cores each phase costs more than
-	// its data, and four times as many parts in one took 3.1 µs of processor for an event in place of 5.1.
-	manyHeld = 4096
+	minSmallSlots = 1024
+	// minSmallSlotsPhased is the same where a barrier holds the phases: of 26 builder units on two cores each phase costs
+	// more than its data, and four times as many parts in one took 3.1 µs of processor for an event in place of 5.1.
+	minSmallSlotsPhased = 4096
 	// maxPrepared bounds the memory of prepared blocks only for the smallest; what a block takes is for the machine to
 	// have.
 	maxPrepared = 1 << 20
@@ -43,8 +43,8 @@ const (
 // slotAlign is what the distance of two slots is a multiple of, in bytes.
 const slotAlign = 64
 
-// Layout lays the slots out for pre-granted windows. It holds after Complete, for generated data.
-func (c Config) Layout() (*placing.Layout, error) {
+// SlotLayout lays the slots out for pre-granted windows. It holds after Complete, for generated data.
+func (c Config) SlotLayout() (*placing.Layout, error) {
 	blocks, err := c.maxBlocks()
 	if err != nil {
 		return nil, err
@@ -52,18 +52,18 @@ func (c Config) Layout() (*placing.Layout, error) {
 	return placing.NewLayout(c.Division(), blocks)
 }
 
-// large is what --debug-large-every makes larger.
-func (c Config) large() pattern.Large {
+// largeFragments is what --debug-large-every makes larger.
+func (c Config) largeFragments() pattern.LargeFragments {
 	d, division := &c.Debug, c.Division()
 	if d.LargeEvery == 0 || d.LargeRU >= division.Units() {
-		return pattern.Large{}
+		return pattern.LargeFragments{}
 	}
-	return pattern.Large{
-		First:   division.First(d.LargeRU),
-		Sources: division.Count(d.LargeRU),
-		Packing: c.Packing,
-		Every:   uint64(d.LargeEvery),
-		Factor:  d.LargeFactor,
+	return pattern.LargeFragments{
+		FirstSource: division.FirstSource(d.LargeRU),
+		Sources:     division.SourceCount(d.LargeRU),
+		Packing:     c.Packing,
+		MEPInterval: uint64(d.LargeEvery),
+		Factor:      d.LargeFactor,
 	}
 }
 
@@ -76,12 +76,12 @@ func (c Config) maxBlocks() ([]int, error) {
 	d := c.Division()
 	blocks := make([]int, d.Units())
 	for ru := range blocks {
-		for stream := range d.Count(ru) {
+		for stream := range d.SourceCount(ru) {
 			most := frontend.MaxMFP(c.Packing, 0)
 			if rule != nil {
-				most = rule.MaxMFP(uint16(d.First(ru)+stream), c.Packing)
+				most = rule.MaxMFP(uint16(d.FirstSource(ru)+stream), c.Packing)
 			}
-			blocks[ru] += int(padTo(int64(most), event.MEPWord))
+			blocks[ru] += int(padTo(int64(most), event.MEPWordBytes))
 		}
 	}
 	return blocks, nil
@@ -92,10 +92,10 @@ func (c Config) maxBlocks() ([]int, error) {
 // the size that is given, if it is, has room for all of them. The disciplines in which the size or the request of each
 // MEP decides what is sent need a grant for each.
 func (c *Config) PreGrantedLayout() *placing.Layout {
-	if !c.Generated() || !c.Traffic().AllowsPreGranted {
+	if !c.GeneratesData() || !c.DisciplineKind().AllowsPreGranted {
 		return nil
 	}
-	l, err := c.Layout()
+	l, err := c.SlotLayout()
 	if err != nil || c.SlotSize > 0 && int64(c.SlotSize) < int64(l.Size()) {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (c *Config) resolveSlots(p *problems) {
 	}
 	switch {
 	case c.Debug.LookAhead != 0:
-	case l != nil || c.Traffic().Pull: // what a builder unit asks for, it gets
+	case l != nil || c.DisciplineKind().Pull: // what a builder unit asks for, it gets
 		c.Debug.LookAhead = c.Slots
 	default:
 		c.Debug.LookAhead = min(c.Slots, max(minLookAhead, c.Slots/2, 2*c.phaseMEPs()))
@@ -128,37 +128,37 @@ func (c *Config) resolveSlots(p *problems) {
 // fitSlots is how many slots suit the data.
 func (c *Config) fitSlots(l *placing.Layout) int {
 	if l == nil {
-		if _, high := c.MEPSize(0); c.Generated() && high > 0 {
-			return int(min(slotBytes/high, maxGrantedSlots))
+		if _, high := c.MEPSize(0); c.GeneratesData() && high > 0 {
+			return int(min(maxSlotBytes/high, maxGrantedSlots))
 		}
 		return minSlots
 	}
 	size := int(padTo(max(int64(l.Size()), int64(c.SlotSize)), slotAlign))
-	bytes, many := freeBytes, manySlots
+	bytes, many := smallSlotBytes, minSmallSlots
 	if c.Phased() {
-		bytes, many = heldBytes, manyHeld
+		bytes, many = smallSlotBytesPhased, minSmallSlotsPhased
 	}
-	return min(bytes/size, max(many, maxInFlight/c.BUs))
+	return min(bytes/size, max(many, maxSmallInFlight/c.BUs))
 }
 
-// phaseMEPs is how many parts the readout unit with the most sources writes in a phase to reach phaseBytes; of recorded
-// data, whose sizes are not known, one.
+// phaseMEPs is how many parts the readout unit with the most sources writes in a phase to reach targetPhaseBytes; of
+// recorded data, whose sizes are not known, one.
 func (c *Config) phaseMEPs() int {
 	_, high := c.MEPSize(0)
 	d := c.Division()
-	if !c.Generated() || high <= 0 || d.Units() == 0 {
+	if !c.GeneratesData() || high <= 0 || d.Units() == 0 {
 		return 1
 	}
 	_, most := d.SourceRange() // the largest part decides how long a phase takes
-	return int(max(1, phaseBytes*int64(d.Sources())/int64(most)/high))
+	return int(max(1, targetPhaseBytes*int64(d.Sources())/int64(most)/high))
 }
 
-// Round is how many cycles of tokens are served in one round of the shift's phases, at most: half of what may be under
-// way, so that the other half is got ready meanwhile, and no more than makes a phase worth its barrier; where the
-// network is slow, a readout unit takes fewer. It holds after Complete.
-func (c Config) Round() int {
+// CyclesPerRound is how many cycles of tokens are served in one round of the shift's phases, at most: half of what may
+// be under way, so that the other half is got ready meanwhile, and no more than makes a phase worth its barrier; where
+// the network is slow, a readout unit takes fewer. It holds after Complete.
+func (c Config) CyclesPerRound() int {
 	most := min(c.Slots, c.Debug.LookAhead) / 2
-	if c.Generated() {
+	if c.GeneratesData() {
 		most = min(most, c.phaseMEPs())
 	}
 	return max(1, most)

@@ -41,10 +41,10 @@ func TestPreGranted(t *testing.T) {
 		}
 		if preGranted := got.PreGrantedLayout() != nil; preGranted != c.preGranted || got.Slots != c.slots ||
 			got.Debug.LookAhead != c.ahead ||
-			got.Round() != c.round {
+			got.CyclesPerRound() != c.round {
 			t.Errorf("%s: pre-granted %v, %d slots, look-ahead %d, rounds of %d", c.name, preGranted, got.Slots,
 				got.Debug.LookAhead,
-				got.Round())
+				got.CyclesPerRound())
 		}
 		if got.Input != "" {
 			continue

@@ -43,9 +43,9 @@ func newTruth(t *testing.T, c Config) func(source uint16, block uint64) []byte {
 		t.Fatal(err)
 	}
 	maker, err := frontend.NewMaker(d, frontend.MakerConfig{
-		Seed:    c.Seed,
-		Streams: c.Division().Sources(),
-		Keep:    c.Prepared,
+		Seed:       c.Seed,
+		Streams:    c.Division().Sources(),
+		KeptBlocks: c.Prepared,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -73,12 +73,13 @@ func preparedIsTrue(t *testing.T, c Config, ru int, truth func(source uint16, bl
 		t.Fatal(err)
 	}
 	defer func() { _ = src.Close() }()
-	count := c.Division().Count(ru)
-	stride, buffers := c.Retention(ru, src.MaxBlock())
-	mem, many := make([]byte, stride*buffers), source.AsMany(src, count)
+	count := c.Division().SourceCount(ru)
+	stride, buffers := c.RetentionBuffers(ru, src.MaxBlock())
+	mem, many := make([]byte, stride*buffers), source.AsBatchSource(src, count)
 	for mep := range uint64(2*buffers + 1) {
 		part := mem[int(mep)%buffers*stride:][:stride]
-		if _, err := many.NextMany(t.Context(), source.Strip{Mem: part, Stride: stride}, make([]uint32, 1)); err != nil {
+		if _, err := many.NextBlocks(t.Context(), source.BufferStrip{Mem: part, Stride: stride},
+			make([]uint32, 1)); err != nil {
 			t.Fatal(err)
 		}
 		at := count * placing.EntrySize
@@ -91,7 +92,7 @@ func preparedIsTrue(t *testing.T, c Config, ru int, truth func(source uint16, bl
 			if err := sameEvents(got, truth(got.Source(), mep%uint64(c.Prepared))); err != nil {
 				t.Fatalf("MEP %d of readout unit %d with %d buffers: %v", mep, ru, buffers, err)
 			}
-			at += int(padTo(int64(size), event.MEPWord))
+			at += int(padTo(int64(size), event.MEPWordBytes))
 		}
 	}
 	return buffers
@@ -106,7 +107,7 @@ func sameEvents(got event.MFP, truth []byte) error {
 	w := want.Cursor()
 	for g := got.Cursor(); g.Next(); {
 		if !w.Next() {
-			return fmt.Errorf("source %d has more than %d events", got.Source(), want.N())
+			return fmt.Errorf("source %d has more than %d events", got.Source(), want.NumFragments())
 		}
 		board := bytes.Clone(w.Data())
 		velo.SetEvent(board, uint16(g.Event()))

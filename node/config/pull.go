@@ -18,7 +18,7 @@ func (c Config) PullGroup() int { return max(1, c.Slots/2) }
 // resolvePull fills in what is said of pulling, and refuses it where nobody pulls.
 func (c *Config) resolvePull(p *problems) {
 	window := &c.Debug.PullWindow
-	if !c.Traffic().Pull {
+	if !c.DisciplineKind().Pull {
 		const why = "only builder units of the discipline pull ask for MEPs: leave it out, or give discipline pull"
 		if *window != 0 {
 			p.add("debug.pull-window", why)
@@ -63,7 +63,7 @@ func (c *Config) parseRoI() (rus []int, share float64, err error) {
 			return nil, 1, fmt.Errorf("%q is not a share between 0 and 1", after)
 		}
 	}
-	if rus, err = indices(list, c.RUs, "readout unit"); err == nil && rus == nil {
+	if rus, err = parseIndices(list, c.RUs, "readout unit"); err == nil && rus == nil {
 		err = fmt.Errorf("%q names no readout unit", c.RoI)
 	}
 	return rus, share, err

@@ -2,8 +2,8 @@ package config
 
 import "strconv"
 
-// None is the index of a unit that a process does not hold.
-const None = -1
+// NoUnit is the index of a unit that a process does not hold.
+const NoUnit = -1
 
 // Role says what one process is.
 type Role struct {
@@ -14,7 +14,7 @@ type Role struct {
 }
 
 // Folded says whether the process holds both units.
-func (r Role) Folded() bool { return r.RU != None && r.BU != None }
+func (r Role) Folded() bool { return r.RU != NoUnit && r.BU != NoUnit }
 
 // Roles lists the processes in order of rank: RUs on ranks [0, RUs), BUs on ranks [Nodes-BUs, Nodes). It holds after
 // Complete.
@@ -25,8 +25,8 @@ func (c Config) Roles() []Role {
 		r := Role{
 			Rank: rank,
 			Name: "n" + strconv.Itoa(rank),
-			RU:   None,
-			BU:   None,
+			RU:   NoUnit,
+			BU:   NoUnit,
 		}
 		if names != nil {
 			r.Name = names[rank]

@@ -35,7 +35,7 @@ func TestRoles(t *testing.T) {
 }
 
 func index(i int) string {
-	if i == None {
+	if i == NoUnit {
 		return "-"
 	}
 	return string(rune('0' + i))
@@ -52,16 +52,16 @@ func TestRolesProperty(t *testing.T) {
 		}
 		nextRU, nextBU := 0, 0
 		for rank, r := range c.Roles() {
-			if r.Rank != rank || r.RU == None && r.BU == None {
+			if r.Rank != rank || r.RU == NoUnit && r.BU == NoUnit {
 				t.Fatalf("rank %d: %+v", rank, r)
 			}
-			if r.RU != None {
+			if r.RU != NoUnit {
 				if r.RU != nextRU {
 					t.Fatalf("RU %d at rank %d, want %d", r.RU, rank, nextRU)
 				}
 				nextRU++
 			}
-			if r.BU != None {
+			if r.BU != NoUnit {
 				if r.BU != nextBU {
 					t.Fatalf("BU %d at rank %d, want %d", r.BU, rank, nextBU)
 				}

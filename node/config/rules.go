@@ -18,7 +18,7 @@ const (
 // resolveRules fills in how the next builder unit is found and the policies, and has the scheduler's rules checked.
 func (c *Config) resolveRules(p *problems) {
 	next, empty := nextRoundRobin, "wait"
-	if c.Traffic().Pull {
+	if c.DisciplineKind().Pull {
 		next, empty = nextDemand, "skip" // who has asked for most is served first, and who does not ask keeps nobody waiting
 	}
 	c.Next, c.EmptyPlace = cmp.Or(c.Next, next), cmp.Or(c.EmptyPlace, empty)
@@ -51,7 +51,7 @@ func (c Config) Rules() (out tagnet.Rules, err error) {
 		return out, err
 	}
 	if c.BusyGroup != "" {
-		if out.BusyGroup, err = tagnet.ParsePolicy(c.BusyGroup); err != nil {
+		if out.BusyGroupPolicy, err = tagnet.ParsePolicy(c.BusyGroup); err != nil {
 			return out, err
 		}
 	}

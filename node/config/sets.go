@@ -45,9 +45,9 @@ func parseSets(text string) ([][]int, error) {
 	return sets, nil
 }
 
-// indices reads one list of units of which there are n, each once: "0,2" or "1-3". Without units something else is
+// parseIndices reads one list of units of which there are n, each once: "0,2" or "1-3". Without units something else is
 // wrong, and said.
-func indices(text string, n int, unit string) ([]int, error) {
+func parseIndices(text string, n int, unit string) ([]int, error) {
 	sets, err := parseSets(text)
 	switch {
 	case err != nil || sets == nil:

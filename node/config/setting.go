@@ -15,45 +15,45 @@ func (c *Config) Set(file string, line int, key string, value *yaml.Node) error 
 	if d.resolveFormer(line, key, value, reflect.ValueOf(c).Elem()) {
 		return d.Err()
 	}
-	for _, f := range fields(c) {
+	for _, f := range settingFields(c) {
 		if f.key == key {
-			d.value(value, key, f.value, f.tag)
+			d.decodeValue(value, key, f.value, f.tag)
 			return d.Err()
 		}
 	}
-	d.unknown(line, key, Keys())
+	d.addUnknownKey(line, key, SettingKeys())
 	return d.Err()
 }
 
 // Setting is one field as the command line and as people have it.
 type Setting struct {
-	Key   string // path in YAML
-	Flag  string // without dashes
-	Text  string // what follows the flag
-	Value any
+	Key       string // path in YAML
+	Flag      string // without dashes
+	FlagValue string // what follows the flag
+	Value     any
 }
 
 // Setting returns the field with that key, or false.
 func (c Config) Setting(key string) (Setting, bool) {
-	for _, f := range fields(&c) {
+	for _, f := range settingFields(&c) {
 		if f.key == key {
 			v := f.value.Interface()
 			return Setting{
-				Key:   f.key,
-				Flag:  f.flag,
-				Text:  fmt.Sprint(v),
-				Value: v,
+				Key:       f.key,
+				Flag:      f.flag,
+				FlagValue: fmt.Sprint(v),
+				Value:     v,
 			}, true
 		}
 	}
 	return Setting{}, false
 }
 
-// Keys lists all settings in the order of the struct.
-func Keys() []string {
+// SettingKeys lists all settings in the order of the struct.
+func SettingKeys() []string {
 	var c Config
 	var out []string
-	for _, f := range fields(&c) {
+	for _, f := range settingFields(&c) {
 		out = append(out, f.key)
 	}
 	return out

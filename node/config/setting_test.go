@@ -40,7 +40,7 @@ func TestSetGivesOneSetting(t *testing.T) {
 		switch {
 		case tc.bad && (err == nil || !strings.Contains(err.Error(), tc.want)):
 			t.Errorf("%s: %s: %v", tc.key, tc.text, err)
-		case !tc.bad && (err != nil || s.Text != tc.want):
+		case !tc.bad && (err != nil || s.FlagValue != tc.want):
 			t.Errorf("%s: %s: %+v, %v", tc.key, tc.text, s, err)
 		}
 	}
@@ -57,8 +57,8 @@ func TestSettingHasItsFlag(t *testing.T) {
 	if _, ok := c.Setting("no-such"); ok {
 		t.Error("a setting that does not exist is there")
 	}
-	if len(Keys()) < 20 {
-		t.Errorf("%d keys", len(Keys()))
+	if len(SettingKeys()) < 20 {
+		t.Errorf("%d keys", len(SettingKeys()))
 	}
 }
 

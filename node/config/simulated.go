@@ -8,17 +8,17 @@ import (
 	"ringlet/readoutunit/source/frontend"
 )
 
-// Simulated says whether the data are those of a simulated detector: made of the seed, but of no rule that says sizes
-// and bytes of a fragment without making the event.
-func (c Config) Simulated() bool { return c.Generated() && c.FragmentModel == modelVelo }
+// SimulatesDetector says whether the data are those of a simulated detector: made of the seed, but of no rule that says
+// sizes and bytes of a fragment without making the event.
+func (c Config) SimulatesDetector() bool { return c.GeneratesData() && c.FragmentModel == modelVelo }
 
-// boards is how many boards the simulated detector has.
-func (c *Config) boards() int { return 4 * len(frontend.Default().Detector.Stations) }
+// boardCount is how many boards the simulated detector has.
+func (c *Config) boardCount() int { return 4 * len(frontend.Default().Detector.Stations) }
 
 // resolveSimulated fills in the streams, and refuses what a simulated detector does not have.
 func (c *Config) resolveSimulated(p *problems) {
 	if c.Streams.list() == nil && c.Sources == 0 {
-		c.Sources = c.boards()
+		c.Sources = c.boardCount()
 	}
 	if c.FragmentSize != Default().FragmentSize {
 		p.add("fragment-size", "the boards of a simulated detector send what they see: leave out fragment-size or "+
@@ -32,7 +32,7 @@ func (c *Config) resolveSimulated(p *problems) {
 
 // checkBoards says why the sources cannot be boards.
 func (c *Config) checkBoards() error {
-	sources, boards := c.Division().Sources(), c.boards()
+	sources, boards := c.Division().Sources(), c.boardCount()
 	switch {
 	case sources < boards:
 		return fmt.Errorf("%d sources are fewer than the detector's %d boards: give sources %d, or leave out sources and "+
@@ -49,6 +49,6 @@ func (c *Config) checkBoards() error {
 func (c *Config) simulatedSize(align uint8) (low, high int64) {
 	sources := int64(c.Division().Sources())
 	header := int64(event.MEPHeaderSize(int(sources)))
-	low = header + sources*padTo(int64(frontend.MinMFP(c.Packing, align)), event.MEPWord)
-	return low, header + sources*padTo(int64(frontend.MaxMFP(c.Packing, align)), event.MEPWord)
+	low = header + sources*padTo(int64(frontend.MinMFP(c.Packing, align)), event.MEPWordBytes)
+	return low, header + sources*padTo(int64(frontend.MaxMFP(c.Packing, align)), event.MEPWordBytes)
 }

@@ -11,14 +11,14 @@ import (
 // low or above high once in about a thousand million MEPs (6 standard deviations). With the model constant, low = high;
 // with velo they are the smallest and the largest there are. It holds after Complete and says nothing of an input.
 func (c Config) MEPSize(align uint8) (low, high int64) {
-	if c.Simulated() {
+	if c.SimulatesDetector() {
 		return c.simulatedSize(align)
 	}
 	n, sources, size := int64(c.Packing), int64(c.Division().Sources()), int64(c.FragmentSize)
 	headers := int64(event.MEPHeaderSize(int(sources))) + sources*int64(event.MFPHeaderSize(c.Packing))
 	if c.FragmentModel == modelConstant {
 		all := headers + sources*padTo(n*padTo(size, 1<<align), 4)
-		return all, all + c.larger(align)
+		return all, all + c.maxLargeExcess(align)
 	}
 	// The sum of n·sources Poissonian sizes is Poissonian; that of the lhcb model too, whose groups share the same total.
 	mean := float64(n * sources * size)
@@ -26,11 +26,11 @@ func (c Config) MEPSize(align uint8) (low, high int64) {
 	low = headers + int64(max(0, mean-spread))
 	// Padding adds at most 2^align - 1 to each fragment, and 3 bytes to bring each MFP to a word.
 	high = headers + int64(math.Ceil(mean+spread)) + n*sources*(1<<align-1) + 3*sources
-	return low, high + c.larger(align)
+	return low, high + c.maxLargeExcess(align)
 }
 
-// larger is by how much a MEP with larger fragments exceeds the others, at most.
-func (c *Config) larger(align uint8) int64 {
+// maxLargeExcess is by how much a MEP with larger fragments exceeds the others, at most.
+func (c *Config) maxLargeExcess(align uint8) int64 {
 	if c.Debug.LargeEvery == 0 {
 		return 0
 	}
@@ -43,8 +43,8 @@ func (c *Config) larger(align uint8) int64 {
 		return 0 // checkLarge says what is wrong
 	}
 	var most int64
-	for stream := range d.Count(ru) {
-		most += padTo(int64(event.MaxMFPSize(c.Packing, rule.MaxSize(uint16(d.First(ru)+stream)), align)), 4)
+	for stream := range d.SourceCount(ru) {
+		most += padTo(int64(event.MaxMFPSize(c.Packing, rule.MaxSize(uint16(d.FirstSource(ru)+stream)), align)), 4)
 	}
 	return most
 }
@@ -56,15 +56,15 @@ func (c Config) FragmentSpread() (mean, sigma float64, ok bool) {
 	if err != nil || rule == nil {
 		return 0, 0, false // Complete has refused it, or there is none
 	}
-	mean, sigma = rule.Spread()
+	mean, sigma = rule.SizeSpread()
 	return mean, sigma, true
 }
 
 // padTo rounds n up to a multiple of the power of two to.
 func padTo(n, to int64) int64 { return (n + to - 1) &^ (to - 1) }
 
-// approx writes a size for people.
-func approx(n int64) string {
+// approxBytes writes a size for people.
+func approxBytes(n int64) string {
 	for _, u := range byteUnits[:4] {
 		if n >= u.size {
 			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.size), u.name)

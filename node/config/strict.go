@@ -16,17 +16,17 @@ import (
 	"ringlet/internal/decimal"
 )
 
-// maxFile bounds a file. The whole of Effective is below 1 KiB, and a topology of 4096 named nodes is some 40 KiB.
-const maxFile = 64 << 10
+// maxFileBytes bounds a file. The whole of Effective is below 1 KiB, and a topology of 4096 named nodes is some 40 KiB.
+const maxFileBytes = 64 << 10
 
 // A Document is one YAML document decoded strictly: unknown, repeated and valueless keys and values of another kind are
 // problems, all of them reported with their lines. It also remembers where everything stood, so that what its reader
 // finds wrong afterwards is reported alike.
 type Document struct {
-	file     string
-	lines    map[string]int // of each key and element that is given, by path: "debug.drop", "map[2][0]"; "" is the whole
-	problems problems
-	recorded bool // by a program that may have had other settings: those are left out
+	file       string
+	lines      map[string]int // of each key and element that is given, by path: "debug.drop", "map[2][0]"; "" is the whole
+	problems   problems
+	skipFormer bool // by a program that may have had other settings: those are left out
 }
 
 // Read decodes one document into a struct, by its yaml tags, over what the struct holds already. The error is that of
@@ -38,17 +38,17 @@ func Read(file string, in io.Reader, into any) (*Document, error) {
 }
 
 func readInto(file string, in io.Reader, into any, recorded bool) (*Document, error) {
-	d := &Document{file: file, lines: map[string]int{"": 1}, recorded: recorded}
-	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	d := &Document{file: file, lines: map[string]int{"": 1}, skipFormer: recorded}
+	text, err := io.ReadAll(io.LimitReader(in, maxFileBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
-	if len(text) > maxFile {
-		d.add(0, "", "is larger than %d bytes: this is no configuration", maxFile)
+	if len(text) > maxFileBytes {
+		d.addProblemAt(0, "", "is larger than %d bytes: this is no configuration", maxFileBytes)
 		return d, nil
 	}
-	if root := d.document(text); root != nil {
-		d.mapping(root, "", reflect.ValueOf(into).Elem())
+	if root := d.parseRoot(text); root != nil {
+		d.decodeMapping(root, "", reflect.ValueOf(into).Elem())
 	}
 	return d, nil
 }
@@ -56,19 +56,19 @@ func readInto(file string, in io.Reader, into any, recorded bool) (*Document, er
 // Contains says whether the document gives the path.
 func (d *Document) Contains(path string) bool { _, ok := d.lines[path]; return ok }
 
-// Add notes a problem with what stands at a path, or, where nothing does, with the nearest thing around it.
-func (d *Document) Add(path, format string, args ...any) {
+// AddProblem notes a problem with what stands at a path, or, where nothing does, with the nearest thing around it.
+func (d *Document) AddProblem(path, format string, args ...any) {
 	around := path
 	for !d.Contains(around) && around != "" {
 		around = around[:max(strings.LastIndexAny(around, ".["), 0)]
 	}
-	d.add(d.lines[around], path, format, args...)
+	d.addProblemAt(d.lines[around], path, format, args...)
 }
 
 // Err is an *InvalidError with all problems, or nil.
 func (d *Document) Err() error { return d.problems.err() }
 
-func (d *Document) add(line int, key, format string, args ...any) {
+func (d *Document) addProblemAt(line int, key, format string, args ...any) {
 	d.problems = append(d.problems, Problem{
 		File:   d.file,
 		Line:   line,
@@ -77,18 +77,18 @@ func (d *Document) add(line int, key, format string, args ...any) {
 	})
 }
 
-// document returns the mapping at the top, or nil where the file is empty or is not one document.
-func (d *Document) document(text []byte) *yaml.Node {
+// parseRoot returns the mapping at the top, or nil where the file is empty or is not one document.
+func (d *Document) parseRoot(text []byte) *yaml.Node {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {
-		d.syntax(err)
+		d.addSyntaxError(err)
 		return nil
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		d.add(more.Line, "", "a second document begins here: a configuration is one")
+		d.addProblemAt(more.Line, "", "a second document begins here: a configuration is one")
 		return nil
 	}
 	root := doc.Content[0]
@@ -98,8 +98,8 @@ func (d *Document) document(text []byte) *yaml.Node {
 	return root
 }
 
-// syntax takes the line out of the library's sentence: "yaml: line 3: did not find …".
-func (d *Document) syntax(err error) {
+// addSyntaxError takes the line out of the library's sentence: "yaml: line 3: did not find …".
+func (d *Document) addSyntaxError(err error) {
 	reason := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 0
 	if rest, ok := strings.CutPrefix(reason, "line "); ok {
@@ -108,40 +108,41 @@ func (d *Document) syntax(err error) {
 			line, reason = n, what
 		}
 	}
-	d.add(line, "", "%s", reason)
+	d.addProblemAt(line, "", "%s", reason)
 }
 
-// mapping decodes the keys under path, "" or "debug.", into a struct.
-func (d *Document) mapping(node *yaml.Node, path string, into reflect.Value) {
+// decodeMapping decodes the keys under path, "" or "debug.", into a struct.
+func (d *Document) decodeMapping(node *yaml.Node, path string, into reflect.Value) {
 	if node.Kind != yaml.MappingNode {
-		d.add(node.Line, strings.TrimSuffix(path, "."), "expected settings, each on a line of its own as \"key: value\"")
+		d.addProblemAt(node.Line, strings.TrimSuffix(path, "."),
+			"expected settings, each on a line of its own as \"key: value\"")
 		return
 	}
-	names, at := keys(path, into.Type())
+	names, at := yamlKeys(path, into.Type())
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		keyNode, value := node.Content[i], node.Content[i+1]
 		key := path + keyNode.Value
 		f, is := at[key]
 		switch line, again := d.lines[key]; {
 		case again:
-			d.add(keyNode.Line, key, "is given twice, first on line %d", line)
+			d.addProblemAt(keyNode.Line, key, "is given twice, first on line %d", line)
 		case d.resolveFormer(keyNode.Line, key, value, into):
 		case !is || keyNode.Kind != yaml.ScalarNode:
-			d.unknown(keyNode.Line, key, names)
+			d.addUnknownKey(keyNode.Line, key, names)
 		default:
 			d.lines[key] = keyNode.Line
-			d.value(value, key, into.Field(f), into.Type().Field(f).Tag)
+			d.decodeValue(value, key, into.Field(f), into.Type().Field(f).Tag)
 		}
 	}
 }
 
-// unknown says of a key that no setting has it.
-func (d *Document) unknown(line int, key string, names []string) {
-	d.add(line, key, "there is no such setting; the nearest one is %q", Nearest(key, names))
+// addUnknownKey says of a key that no setting has it.
+func (d *Document) addUnknownKey(line int, key string, names []string) {
+	d.addProblemAt(line, key, "there is no such setting; the nearest one is %q", Nearest(key, names))
 }
 
-// keys lists the keys of a struct under path, in its order, and their fields.
-func keys(path string, of reflect.Type) (names []string, at map[string]int) {
+// yamlKeys lists the keys of a struct under path, in its order, and their fields.
+func yamlKeys(path string, of reflect.Type) (names []string, at map[string]int) {
 	at = map[string]int{}
 	for i := range of.NumField() {
 		if name := of.Field(i).Tag.Get("yaml"); name != "" && name != "-" {
@@ -152,33 +153,33 @@ func keys(path string, of reflect.Type) (names []string, at map[string]int) {
 	return names, at
 }
 
-// value decodes what stands at a path.
-func (d *Document) value(node *yaml.Node, path string, into reflect.Value, tag reflect.StructTag) {
+// decodeValue decodes what stands at a path.
+func (d *Document) decodeValue(node *yaml.Node, path string, into reflect.Value, tag reflect.StructTag) {
 	unmarshaler, unmarshals := into.Addr().Interface().(yaml.Unmarshaler)
 	_, isText := into.Addr().Interface().(encoding.TextUnmarshaler)
 	switch kind := into.Kind(); {
 	case node.ShortTag() == "!!null":
-		d.add(node.Line, path, "has no value")
+		d.addProblemAt(node.Line, path, "has no value")
 	case unmarshals:
 		if err := unmarshaler.UnmarshalYAML(node); err != nil {
-			d.add(node.Line, path, "%s", err)
+			d.addProblemAt(node.Line, path, "%s", err)
 		}
 	case kind == reflect.Pointer:
 		into.Set(reflect.New(into.Type().Elem()))
-		d.value(node, path, into.Elem(), tag)
+		d.decodeValue(node, path, into.Elem(), tag)
 	case kind == reflect.Struct && !isText:
-		d.mapping(node, path+".", into)
+		d.decodeMapping(node, path+".", into)
 	case kind == reflect.Slice && !isText:
-		d.list(node, path, into)
+		d.decodeList(node, path, into)
 	default:
-		d.scalar(node, path, into, tag)
+		d.decodeScalar(node, path, into, tag)
 	}
 }
 
-// list decodes a sequence. An element that is "~" is a nil pointer where the slice has pointers.
-func (d *Document) list(node *yaml.Node, path string, into reflect.Value) {
+// decodeList decodes a sequence. An element that is "~" is a nil pointer where the slice has pointers.
+func (d *Document) decodeList(node *yaml.Node, path string, into reflect.Value) {
 	if node.Kind != yaml.SequenceNode {
-		d.add(node.Line, path, "expected a list")
+		d.addProblemAt(node.Line, path, "expected a list")
 		return
 	}
 	into.Set(reflect.MakeSlice(into.Type(), len(node.Content), len(node.Content)))
@@ -188,23 +189,23 @@ func (d *Document) list(node *yaml.Node, path string, into reflect.Value) {
 		if element.ShortTag() == "!!null" && into.Type().Elem().Kind() == reflect.Pointer {
 			continue
 		}
-		d.value(element, at, into.Index(i), "")
+		d.decodeValue(element, at, into.Index(i), "")
 	}
 }
 
-// scalar decodes one value.
-func (d *Document) scalar(node *yaml.Node, path string, into reflect.Value, tag reflect.StructTag) {
+// decodeScalar decodes one value.
+func (d *Document) decodeScalar(node *yaml.Node, path string, into reflect.Value, tag reflect.StructTag) {
 	if node.Kind != yaml.ScalarNode {
-		d.add(node.Line, path, "expected a single value")
+		d.addProblemAt(node.Line, path, "expected a single value")
 		return
 	}
-	if err := decode(into, node); err != nil {
-		d.add(node.Line, path, "%s", err)
+	if err := decodeInto(into, node); err != nil {
+		d.addProblemAt(node.Line, path, "%s", err)
 		return
 	}
 	if words, ok := tag.Lookup("enum"); ok {
-		if err := checkEnum(into.String(), strings.Split(Expand(words), ",")); err != nil {
-			d.add(node.Line, path, "%v", err)
+		if err := checkEnum(into.String(), strings.Split(ExpandVars(words), ",")); err != nil {
+			d.addProblemAt(node.Line, path, "%v", err)
 		}
 	}
 }
@@ -220,8 +221,8 @@ func describeNumber(v reflect.Value) string {
 	return "a number"
 }
 
-// number reads a number into v. The YAML library and kong would read 010 as eight.
-func number(v reflect.Value, text string) (err error) {
+// decodeNumber reads a number into v. The YAML library and kong would read 010 as eight.
+func decodeNumber(v reflect.Value, text string) (err error) {
 	switch bits := v.Type().Bits(); {
 	case v.CanInt():
 		var n int64
@@ -248,9 +249,9 @@ func number(v reflect.Value, text string) (err error) {
 	return nil
 }
 
-// decode reads one value into v. The YAML library would cut 1.5 to a whole number, so the kind of the value is checked
-// first.
-func decode(v reflect.Value, node *yaml.Node) error {
+// decodeInto reads one value into v. The YAML library would cut 1.5 to a whole number, so the kind of the value is
+// checked first.
+func decodeInto(v reflect.Value, node *yaml.Node) error {
 	into := v.Addr().Interface()
 	if unmarshaler, ok := into.(encoding.TextUnmarshaler); ok {
 		return unmarshaler.UnmarshalText([]byte(node.Value))
@@ -265,7 +266,7 @@ func decode(v reflect.Value, node *yaml.Node) error {
 		want, tags = "a time such as 10s or 1m30s", ""
 	case v.CanInt(), v.CanUint(), v.CanFloat():
 		if tag := node.ShortTag(); tag == "!!int" || tag == "!!float" {
-			return number(v, node.Value)
+			return decodeNumber(v, node.Value)
 		}
 		want, tags = describeNumber(v), ""
 	case v.Kind() == reflect.Bool:

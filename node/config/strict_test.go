@@ -37,9 +37,9 @@ func TestReadNested(t *testing.T) {
 	if !d.Contains("tree.map[0][1]") || d.Contains("other") {
 		t.Error("does not know what was given")
 	}
-	d.Add("tree.map[0][2]", "is a number")
-	d.Add("tree.spines", "is missing")
-	d.Add("other", "is missing")
+	d.AddProblem("tree.map[0][2]", "is a number")
+	d.AddProblem("tree.spines", "is missing")
+	d.AddProblem("other", "is missing")
 	want := "3 problems with the configuration:\n  t.yaml:6: tree.map[0][2]: is a number\n  t.yaml:2: tree.spines: is " +
 		"missing\n  t.yaml:1: other: is missing"
 	if err := d.Err(); err == nil || err.Error() != want {

@@ -17,9 +17,9 @@ import (
 	"ringlet/transport"
 )
 
-// Vars are the words that tags of settings take from the tables of kinds. Whoever gives the settings to kong gives it
-// these too.
-var Vars = kong.Vars{
+// KongVars are the words that tags of settings take from the tables of kinds. Whoever gives the settings to kong gives
+// it these too.
+var KongVars = kong.Vars{
 	"barriers":         strings.Join(registry.Names(barrier.Kinds), ","),
 	"help_barriers":    registry.Help(barrier.Kinds),
 	"disciplines":      strings.Join(registry.Names(readoutunit.Disciplines), ","),
@@ -29,16 +29,18 @@ var Vars = kong.Vars{
 	"routes":           strings.Join(registry.Names(sink.Routes), ","),
 	"help_routes":      registry.Help(sink.Routes),
 	"help_filters":     registry.Help(builtin.Kinds),
-	"help_sources":     registry.Help(source.Choices()),
+	"help_sources":     registry.Help(source.InputKinds()),
 	"transports":       strings.Join(transport.Choices(), ","),
 	"help_transports":  transport.HelpChoices(),
 }
 
-// Expand fills the words of Vars into the text of a tag.
-func Expand(tag string) string { return os.Expand(tag, func(name string) string { return Vars[name] }) }
+// ExpandVars fills the words of Vars into the text of a tag.
+func ExpandVars(tag string) string {
+	return os.Expand(tag, func(name string) string { return KongVars[name] })
+}
 
-// Words are the values that are words of a setting which takes others too, by its key.
-func Words(key string) []string {
+// SettingWords are the values that are words of a setting which takes others too, by its key.
+func SettingWords(key string) []string {
 	switch key {
 	case "phase-end":
 		return append(registry.Names(barrier.Kinds), phaseEndCount)
@@ -49,38 +51,38 @@ func Words(key string) []string {
 }
 
 // Source is the kind that the input chooses, and what it says to that kind.
-func (c Config) Source() (kind source.Row, input string) { return source.KindOf(c.Input) }
+func (c Config) Source() (kind source.InputKind, input string) { return source.KindOf(c.Input) }
 
 // SourceSettings are what a readout unit's source is opened with. They hold after Complete.
 func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 	_, input := c.Source()
 	s = source.Settings{
 		GeneratorConfig: source.GeneratorConfig{
-			RU:           ru,
-			Division:     c.Division(),
-			Packing:      c.Packing,
-			FragmentSize: c.FragmentSize,
-			Seed:         c.Seed,
-			Events:       c.Events,
-			CRC:          c.Verify != verifyOff,
-			Large:        c.large(),
+			RU:             ru,
+			Division:       c.Division(),
+			Packing:        c.Packing,
+			FragmentSize:   c.FragmentSize,
+			Seed:           c.Seed,
+			Events:         c.Events,
+			CRC:            c.Verify != verifyOff,
+			LargeFragments: c.largeFragments(),
 		},
-		RUs:      c.RUs,
-		Input:    input,
-		Loop:     c.Loop,
-		AsTaken:  c.AsTaken,
-		Prepared: c.Prepared,
-		Buffers: func(block int) int {
-			_, n := c.Retention(ru, block)
+		RUs:            c.RUs,
+		Input:          input,
+		Loop:           c.Loop,
+		PaceAsRecorded: c.AsTaken,
+		PreparedBlocks: c.Prepared,
+		BufferCount: func(block int) int {
+			_, n := c.RetentionBuffers(ru, block)
 			return n
 		},
 	}
 	switch {
-	case c.Live():
+	case c.HasLiveSources():
 		s.Live, err = c.liveSettings()
-	case c.Simulated():
+	case c.SimulatesDetector():
 		s.Detector, err = frontend.New(frontend.Default())
-	case c.Generated():
+	case c.GeneratesData():
 		s.Model, err = pattern.ParseModel(c.FragmentModel)
 	default:
 		s.OnBadRecord, err = source.ParseOnBadRecord(c.OnBadRecord)
@@ -91,7 +93,7 @@ func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 // Pattern is what generated data obey; nil for other data, and for those of a simulated detector. It holds after
 // Complete.
 func (c Config) Pattern() (*pattern.Pattern, error) {
-	if !c.Generated() || c.Simulated() {
+	if !c.GeneratesData() || c.SimulatesDetector() {
 		return nil, nil
 	}
 	s, err := c.SourceSettings(0)
@@ -101,8 +103,8 @@ func (c Config) Pattern() (*pattern.Pattern, error) {
 	return s.Pattern()
 }
 
-// Generated says whether the data are made of the seed, so that their sizes and bytes are known.
-func (c Config) Generated() bool {
+// GeneratesData says whether the data are made of the seed, so that their sizes and bytes are known.
+func (c Config) GeneratesData() bool {
 	kind, _ := c.Source()
 	return kind.Generated
 }
@@ -115,8 +117,8 @@ func (c Config) InputFile() string {
 	return ""
 }
 
-// Sink is the kind of the output, where there is one: see Outputs. It holds after Complete.
-func (c Config) Sink() sink.Kind {
+// SinkKind is the kind of the output, where there is one: see Outputs. It holds after Complete.
+func (c Config) SinkKind() sink.Kind {
 	row, _ := registry.Find("format", sink.Kinds, c.Format) // Complete has looked
 	return row
 }
@@ -127,10 +129,10 @@ func (c Config) WritesFiles() bool { return len(c.FileOutputs()) > 0 }
 
 // SingleFile says whether the output, where there is one, is one file in event order; otherwise it is a directory, a
 // buffer, or nothing. It holds after Complete.
-func (c Config) SingleFile() bool { return c.Sink().Files && !strings.HasSuffix(c.Output, "/") }
+func (c Config) SingleFile() bool { return c.SinkKind().Files && !strings.HasSuffix(c.Output, "/") }
 
-// Traffic is the discipline. It holds after Complete.
-func (c Config) Traffic() readoutunit.Discipline {
+// DisciplineKind is the discipline. It holds after Complete.
+func (c Config) DisciplineKind() readoutunit.Discipline {
 	row, _ := registry.Find("discipline", readoutunit.Disciplines, c.Discipline) // Complete has looked
 	return row
 }
@@ -150,16 +152,16 @@ func (c Config) RemoteCarrier() string {
 	if by.Carrier != transport.CarrierAuto {
 		return ""
 	}
-	return by.Network.Carrier.String()
+	return by.NetworkCarrier.Carrier.String()
 }
 
 // NoBarrier is the name of the barrier that holds nothing.
 var NoBarrier = barrier.None.String()
 
-// Barrier is the kind that ends phases; barrier.None where none does. It holds after Complete.
-func (c Config) Barrier() barrier.Kind {
+// BarrierKind is the kind that ends phases; barrier.None where none does. It holds after Complete.
+func (c Config) BarrierKind() barrier.Kind {
 	kind, err := barrier.ParseKind(c.PhaseEnd)
-	if err != nil || !c.Traffic().Phases {
+	if err != nil || !c.DisciplineKind().Phases {
 		return barrier.None
 	}
 	return kind

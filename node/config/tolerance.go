@@ -9,9 +9,9 @@ import (
 
 // Tolerance is how many fragments of each live source may be missing in a run that is GOOD.
 type Tolerance struct {
-	Count uint64  // so many
-	Share float64 // or so many of a hundred
-	Text  string
+	MaxMissing uint64  // so many
+	MaxPercent float64 // or so many of a hundred
+	Text       string
 }
 
 // ParseTolerance reads a number of fragments, 10, or a share of a source's fragments, 0.1%. Nothing is 0.
@@ -22,11 +22,12 @@ func ParseTolerance(text string) (t Tolerance, err error) {
 	case t.Text == "":
 		return t, nil
 	case percent:
-		t.Share, err = strconv.ParseFloat(strings.TrimSpace(share), 64)
+		t.MaxPercent, err = strconv.ParseFloat(strings.TrimSpace(share), 64)
 	default:
-		t.Count, err = strconv.ParseUint(t.Text, 10, 64)
+		t.MaxMissing, err = strconv.ParseUint(t.Text, 10, 64)
 	}
-	if err != nil || strings.ContainsAny(t.Text, "xXpP_+") || math.IsNaN(t.Share) || t.Share < 0 || t.Share > 100 {
+	if err != nil || strings.ContainsAny(t.Text, "xXpP_+") || math.IsNaN(t.MaxPercent) || t.MaxPercent < 0 ||
+		t.MaxPercent > 100 {
 		return Tolerance{}, fmt.Errorf("%q is neither a number of fragments, such as 10, nor a share from 0%% to 100%%, "+
 			"such as 0.1%%", text)
 	}
@@ -35,5 +36,5 @@ func ParseTolerance(text string) (t Tolerance, err error) {
 
 // Tolerates says whether it is tolerated that so many fragments of a source are missing, of so many.
 func (t Tolerance) Tolerates(missing, of uint64) bool {
-	return missing <= t.Count || float64(missing)*100 <= t.Share*float64(of)
+	return missing <= t.MaxMissing || float64(missing)*100 <= t.MaxPercent*float64(of)
 }

@@ -34,9 +34,9 @@ func (c Config) Phases() (end string, length time.Duration) {
 	return PhaseEndBarrier, 0
 }
 
-// resolveTraffic checks that what is said of phases and places can be obeyed.
-func (c *Config) resolveTraffic(p *problems) {
-	d := c.Traffic()
+// resolveDiscipline checks that what is said of phases and places can be obeyed.
+func (c *Config) resolveDiscipline(p *problems) {
+	d := c.DisciplineKind()
 	if d.Name == "" {
 		return // said already
 	}
@@ -119,7 +119,7 @@ func (c Config) SeatRanks() []int {
 // resolveSlack settles PhaseSlack.
 func (c *Config) resolveSlack(p *problems) {
 	end, _ := c.Phases()
-	held := c.Traffic().Phases && end == PhaseEndBarrier
+	held := c.DisciplineKind().Phases && end == PhaseEndBarrier
 	switch {
 	case c.PhaseSlack > 0 && !held:
 		p.add("phase-slack", "no barrier holds the phases: leave it out")
@@ -134,15 +134,15 @@ func (c *Config) resolveSlack(p *problems) {
 // maxUsefulSlack is the most slack that counts, one less than a round has phases: how many cycles the next round is of
 // is agreed in an epoch of the present one.
 func (c Config) maxUsefulSlack() int {
-	phases := readoutunit.Phases(c.RUs, c.BUs)
+	phases := readoutunit.PhaseCount(c.RUs, c.BUs)
 	if ranks := c.SeatRanks(); ranks != nil {
 		phases = len(ranks)
 	}
 	return max(0, phases-1)
 }
 
-// Slack is how many phases a readout unit may be ahead of the slowest one. It holds after Complete.
-func (c Config) Slack() int { return min(c.PhaseSlack, c.maxUsefulSlack()) }
+// EffectiveSlack is how many phases a readout unit may be ahead of the slowest one. It holds after Complete.
+func (c Config) EffectiveSlack() int { return min(c.PhaseSlack, c.maxUsefulSlack()) }
 
 // Phased says whether phases wait for one another by a barrier.
-func (c Config) Phased() bool { return c.Barrier() != barrier.None && c.RUs > 1 }
+func (c Config) Phased() bool { return c.BarrierKind() != barrier.None && c.RUs > 1 }

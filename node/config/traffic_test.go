@@ -25,8 +25,8 @@ func TestSlackIsFittedToTheCarrier(t *testing.T) {
 	} {
 		c := Default()
 		tc.edit(&c)
-		if err := c.Complete(); err != nil || c.PhaseSlack != tc.shown || c.Slack() != tc.slack {
-			t.Errorf("%s: %d, of which %d count: %v", tc.name, c.PhaseSlack, c.Slack(), err)
+		if err := c.Complete(); err != nil || c.PhaseSlack != tc.shown || c.EffectiveSlack() != tc.slack {
+			t.Errorf("%s: %d, of which %d count: %v", tc.name, c.PhaseSlack, c.EffectiveSlack(), err)
 		}
 	}
 }

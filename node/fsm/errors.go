@@ -59,8 +59,8 @@ func (c Cause) Error() string {
 	return s
 }
 
-// complete fills in what the reporter left open.
-func (c Cause) complete(component string, s State) Cause {
+// withDefaults fills in what the reporter left open.
+func (c Cause) withDefaults(component string, s State) Cause {
 	if c.Kind == CauseNone {
 		c.Kind = CauseFailed
 	}

@@ -40,7 +40,7 @@ func (m *model) feed(t *rapid.T, in input) {
 			m.armed, m.seq, m.at = true, a.Seq, m.now+a.After
 		case actionPublish:
 			published++
-		case actionDo:
+		case actionRunCommand:
 			if a.Seq != next.Seq || a.Command != next.Command {
 				t.Fatalf("%v in %+v", a, next)
 			}
@@ -60,11 +60,11 @@ func (m *model) feed(t *rapid.T, in input) {
 // check holds the laws of a status and of the step that led to it.
 func (m *model) check(t *rapid.T, before State, in input) {
 	s := m.status
-	if s.State.InBetween() != m.armed || m.armed && m.seq != s.Seq {
+	if s.State.IsTransitional() != m.armed || m.armed && m.seq != s.Seq {
 		t.Fatalf("after «%v» in %s, timer %v for #%d: the machine is stuck or disturbed", in, s.State, m.armed, m.seq)
 	}
 	row, _ := transitionOf(s.Command)
-	if s.State.InBetween() != (s.Command != 0) || s.Command != 0 && row.Via != s.State {
+	if s.State.IsTransitional() != (s.Command != 0) || s.Command != 0 && row.Via != s.State {
 		t.Fatalf("command %s is under way in %s", s.Command, s.State)
 	}
 	if (s.State == Error || s.State == Recovering) != !s.Cause.IsZero() {
@@ -103,7 +103,7 @@ func drawInput(t *rapid.T, s Status) input {
 	seq := s.Seq - rapid.SampledFrom([]uint64{0, 0, 0, 1}).Draw(t, "stale")
 	return rapid.SampledFrom([]input{
 		commandInput(rapid.SampledFrom(Commands()).Draw(t, "command")),
-		commandInput(rapid.SampledFrom(Allowed(s.State)).Draw(t, "allowed")),
+		commandInput(rapid.SampledFrom(AllowedCommands(s.State)).Draw(t, "allowed")),
 		doneInput(seq), doneInput(seq), failedInput(seq, why), timeoutInput(s.Seq - 1), faultInput(why),
 		degradeInput(why), restoreInput(), includeInput(true), includeInput(false),
 	}).Draw(t, "input")
@@ -122,7 +122,7 @@ func TestNeverStuck(t *testing.T) {
 			}
 		}
 		m.pass(rt, time.Hour)
-		if m.status.State.InBetween() {
+		if m.status.State.IsTransitional() {
 			rt.Fatalf("still in %s after an hour", m.status.State)
 		}
 		home := map[State]Command{

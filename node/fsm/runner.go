@@ -35,9 +35,9 @@ type Options struct {
 
 // Stats are the counters of a Runner.
 type Stats struct {
-	Stale     uint64 `help:"ends and time-outs of transitions that were over"`
-	Refused   uint64 `help:"commands that the state machine refused"`
-	Conflated uint64 `help:"states that a slow watcher did not see, since a newer one was there"`
+	StaleInputs     uint64 `count:"stale" help:"ends and time-outs of transitions that were over"`
+	RefusedCommands uint64 `count:"refused" help:"commands that the state machine refused"`
+	SkippedStates   uint64 `count:"conflated" help:"states that a slow watcher did not see, since a newer one was there"`
 }
 
 // Runner carries out what the machine decides. All methods may be called from
@@ -49,20 +49,20 @@ type Runner struct {
 	actions   Actions
 	abandon   func(from State, why Cause)
 	closeWait time.Duration
-	root      context.Context // parent of every work's context
+	rootCtx   context.Context // parent of every work's context
 	cancel    context.CancelCauseFunc
 
-	mu         sync.Mutex
-	status     Status                  // guarded by mu
-	since      time.Time               // guarded by mu; it is in that state
-	timer      *time.Timer             // guarded by mu
-	cancelWork context.CancelCauseFunc // guarded by mu; ends the context of the work begun last
-	tail       <-chan struct{}         // guarded by mu; closed when all functions begun have returned
-	busy       Command                 // guarded by mu; whose function is running
-	watchers   map[chan Status]bool    // guarded by mu
-	waiters    map[*waiter]bool        // guarded by mu
-	closed     bool                    // guarded by mu
-	stats      Stats                   // guarded by mu
+	mu             sync.Mutex
+	status         Status                  // guarded by mu
+	stateSince     time.Time               // guarded by mu; it is in that state
+	timer          *time.Timer             // guarded by mu
+	cancelWork     context.CancelCauseFunc // guarded by mu; ends the context of the work begun last
+	allReturned    <-chan struct{}         // guarded by mu; closed when all functions begun have returned
+	runningCommand Command                 // guarded by mu; whose function is running
+	watchers       map[chan Status]bool    // guarded by mu
+	waiters        map[*waiter]bool        // guarded by mu
+	closed         bool                    // guarded by mu
+	stats          Stats                   // guarded by mu
 }
 
 // waiter is a call of Command that waits for the end of transition seq.
@@ -82,16 +82,16 @@ func New(name string, actions Actions, opts Options) *Runner {
 	idle := make(chan struct{})
 	close(idle)
 	return &Runner{
-		machine:    machine{Component: name, Timeouts: opts.Timeouts},
-		actions:    actions,
-		abandon:    opts.Abandon,
-		closeWait:  opts.CloseWait,
-		root:       root,
-		cancel:     cancel,
-		cancelWork: func(error) {},
-		tail:       idle,
-		watchers:   make(map[chan Status]bool),
-		waiters:    make(map[*waiter]bool),
+		machine:     machine{Component: name, Timeouts: opts.Timeouts},
+		actions:     actions,
+		abandon:     opts.Abandon,
+		closeWait:   opts.CloseWait,
+		rootCtx:     root,
+		cancel:      cancel,
+		cancelWork:  func(error) {},
+		allReturned: idle,
+		watchers:    make(map[chan Status]bool),
+		waiters:     make(map[*waiter]bool),
 	}
 }
 
@@ -102,11 +102,11 @@ func (r *Runner) Status() Status {
 	return r.status
 }
 
-// Since is when it came to its present state.
-func (r *Runner) Since() time.Time {
+// StateSince is when it came to its present state.
+func (r *Runner) StateSince() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.since
+	return r.stateSince
 }
 
 // Stats returns a copy of the counters.
@@ -135,7 +135,7 @@ func (r *Runner) Command(ctx context.Context, c Command) error {
 		r.mu.Unlock()
 		return err
 	}
-	if !r.status.State.InBetween() {
+	if !r.status.State.IsTransitional() {
 		r.mu.Unlock()
 		return nil
 	}
@@ -163,7 +163,7 @@ func (r *Runner) Adopt(s State) error {
 		return ErrClosed
 	case r.status.Seq != 0 || r.status.State != Offline:
 		return fmt.Errorf("%s is %s already and cannot be adopted", r.machine.Component, r.status.State)
-	case s.InBetween() || s >= Error:
+	case s.IsTransitional() || s >= Error:
 		return fmt.Errorf("%s cannot be adopted as %s", r.machine.Component, s)
 	}
 	r.status.State = s
@@ -199,14 +199,14 @@ func (r *Runner) applyLocked(in input) error {
 	if err != nil {
 		var stale *staleError
 		if errors.As(err, &stale) {
-			r.stats.Stale++
+			r.stats.StaleInputs++
 		} else {
-			r.stats.Refused++
+			r.stats.RefusedCommands++
 		}
 		return err
 	}
 	if next.State != r.status.State {
-		r.since = time.Now()
+		r.stateSince = time.Now()
 	}
 	r.status = next
 	for _, a := range actions {
@@ -226,8 +226,8 @@ func (r *Runner) execute(a action) {
 	case actionAbandon:
 		r.cancelWork(a.Why)
 		r.callAbandon(a.From, a.Why)
-	case actionDo:
-		r.cancelWork(&SupersededError{Component: r.machine.Component, Command: r.busy, By: a.Command})
+	case actionRunCommand:
+		r.cancelWork(&SupersededError{Component: r.machine.Component, Command: r.runningCommand, By: a.Command})
 		r.runCommand(a.Command, a.Seq)
 	case actionPublish:
 		r.publish()
@@ -264,8 +264,8 @@ func (r *Runner) callAbandon(from State, why Cause) {
 	if r.abandon == nil {
 		return
 	}
-	before, done := r.tail, make(chan struct{})
-	r.tail = done
+	before, done := r.allReturned, make(chan struct{})
+	r.allReturned = done
 	go func() {
 		defer close(done)
 		r.abandon(from, why)
@@ -275,17 +275,17 @@ func (r *Runner) callAbandon(from State, why Cause) {
 
 // runCommand runs the function of a command when those before it have returned.
 func (r *Runner) runCommand(c Command, seq uint64) {
-	ctx, giveUp := context.WithCancelCause(r.root)
+	ctx, giveUp := context.WithCancelCause(r.rootCtx)
 	r.cancelWork = giveUp
-	ctx = context.WithValue(ctx, progressKey{}, func() { _ = r.apply(movedInput(seq)) })
-	before, done := r.tail, make(chan struct{})
-	r.tail = done
+	ctx = context.WithValue(ctx, progressKey{}, func() { _ = r.apply(progressInput(seq)) })
+	before, done := r.allReturned, make(chan struct{})
+	r.allReturned = done
 	go func() {
 		defer close(done)
 		defer giveUp(nil)
 		<-before
-		r.setBusy(c)
-		defer r.setBusy(0)
+		r.setRunningCommand(c)
+		defer r.setRunningCommand(0)
 		if ctx.Err() != nil {
 			return // given up before it began: the machine is past it already
 		}
@@ -297,9 +297,9 @@ func (r *Runner) runCommand(c Command, seq uint64) {
 	}()
 }
 
-func (r *Runner) setBusy(c Command) {
+func (r *Runner) setRunningCommand(c Command) {
 	r.mu.Lock()
-	r.busy = c
+	r.runningCommand = c
 	r.mu.Unlock()
 }
 
@@ -334,7 +334,7 @@ func (r *Runner) finishWaiters() {
 			err = &SupersededError{Component: r.machine.Component, Command: w.command, By: r.status.Command}
 		case r.status.State == Error:
 			err = r.status.Cause
-		case r.status.State.InBetween():
+		case r.status.State.IsTransitional():
 			continue
 		}
 		w.result <- err
@@ -362,7 +362,7 @@ func (r *Runner) Close() error {
 		}
 		clear(r.watchers)
 	}
-	tail := r.tail
+	tail := r.allReturned
 	r.mu.Unlock()
 
 	timer := time.NewTimer(r.closeWait)
@@ -373,6 +373,6 @@ func (r *Runner) Close() error {
 	case <-timer.C:
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return &stuckError{Component: r.machine.Component, Command: r.busy}
+		return &stuckError{Component: r.machine.Component, Command: r.runningCommand}
 	}
 }

@@ -67,7 +67,7 @@ func TestRunnerRefuses(t *testing.T) {
 	if err := r.Submit(Stop); !errors.As(err, &refused) {
 		t.Error(err)
 	}
-	if s := r.Stats(); s.Refused != 2 {
+	if s := r.Stats(); s.RefusedCommands != 2 {
 		t.Errorf("%+v", s)
 	}
 	closed(t, r)
@@ -147,7 +147,7 @@ func TestRunnerTimeoutThenRecover(t *testing.T) {
 		}
 		must(t, r, Recover, Configure, Start)
 		synctest.Wait()
-		if s := r.Stats(); s.Stale != 1 { // the first configure ended after its time
+		if s := r.Stats(); s.StaleInputs != 1 { // the first configure ended after its time
 			t.Errorf("%+v", s)
 		}
 		closed(t, r)
@@ -370,7 +370,7 @@ func TestWatch(t *testing.T) {
 		if got := states[len(states)-1]; states[0] != "Offline" || got != "Ready" {
 			t.Errorf("saw %v", states)
 		}
-		if s := <-slow; s.State != Ready || s.Change != 4 || r.Stats().Conflated < 4 {
+		if s := <-slow; s.State != Ready || s.Change != 4 || r.Stats().SkippedStates < 4 {
 			t.Errorf("the slow one finds %+v, %+v", s, r.Stats())
 		}
 		must(t, r, Start)

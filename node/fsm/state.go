@@ -40,8 +40,8 @@ var stateNames = [numStates]string{
 // String returns the name of the state.
 func (s State) String() string { return registry.NameOf(s, "state", stateNames[:]...) }
 
-// InBetween reports whether a transition is under way.
-func (s State) InBetween() bool { return s > Error && s < numStates }
+// IsTransitional reports whether a transition is under way.
+func (s State) IsTransitional() bool { return s > Error && s < numStates }
 
 // States returns all states: the stable ones, then those in between.
 func States() []State {

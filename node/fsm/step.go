@@ -28,7 +28,7 @@ const (
 	inputDone
 	inputFailed
 	inputTimeout
-	inputMoved
+	inputProgress
 	inputFault
 	inputDegrade
 	inputRestore
@@ -37,7 +37,7 @@ const (
 )
 
 // input is something that happens to a component. Make it with commandInput,
-// doneInput, failedInput, timeoutInput, movedInput, faultInput, degradeInput, restoreInput, includeInput.
+// doneInput, failedInput, timeoutInput, progressInput, faultInput, degradeInput, restoreInput, includeInput.
 type input struct {
 	kind    inputKind
 	command Command
@@ -57,9 +57,9 @@ func failedInput(seq uint64, why Cause) input { return input{kind: inputFailed, 
 // timeoutInput says that the time armed for transition seq is over.
 func timeoutInput(seq uint64) input { return input{kind: inputTimeout, seq: seq} }
 
-// movedInput says that the work of transition seq has made progress: its time begins
+// progressInput says that the work of transition seq has made progress: its time begins
 // anew, so the time-out strikes a transition in which nothing moves for so long.
-func movedInput(seq uint64) input { return input{kind: inputMoved, seq: seq} }
+func progressInput(seq uint64) input { return input{kind: inputProgress, seq: seq} }
 
 // faultInput says that something broke, whatever the component was doing.
 func faultInput(why Cause) input { return input{kind: inputFault, cause: why} }
@@ -89,7 +89,7 @@ func (in input) String() string {
 		return fmt.Sprintf("failed #%d: %s", in.seq, in.cause.What)
 	case inputTimeout:
 		return fmt.Sprintf("timeout #%d", in.seq)
-	case inputMoved:
+	case inputProgress:
 		return fmt.Sprintf("moved #%d", in.seq)
 	case inputFault:
 		return "fault: " + in.cause.What
@@ -114,9 +114,9 @@ const (
 	// actionAbandon: abandon what the component was doing in state From, give up the work under
 	// way and put everything to rest at once. It is never answered.
 	actionAbandon
-	// actionDo: do the work of Command, having given up the work under way if there is one;
+	// actionRunCommand: do the work of Command, having given up the work under way if there is one;
 	// answer with doneInput or failedInput of Seq.
-	actionDo
+	actionRunCommand
 	// actionArm: arm the timer; after After, feed timeoutInput(Seq).
 	actionArm
 	// actionPublish: publish the new status.
@@ -140,7 +140,7 @@ func (a action) String() string {
 		return "disarm"
 	case actionAbandon:
 		return fmt.Sprintf("abandon %s", a.From)
-	case actionDo:
+	case actionRunCommand:
 		return fmt.Sprintf("do %s #%d", a.Command, a.Seq)
 	case actionArm:
 		return fmt.Sprintf("arm %v #%d", a.After, a.Seq)
@@ -167,42 +167,42 @@ func step(s Status, in input) (Status, []action, error) {
 func (m machine) step(s Status, in input) (Status, []action, error) {
 	switch in.kind {
 	case inputCommand:
-		return m.command(s, in.command)
-	case inputDone, inputFailed, inputTimeout, inputMoved:
+		return m.handleCommand(s, in.command)
+	case inputDone, inputFailed, inputTimeout, inputProgress:
 		t, ok := transitionVia(s.State)
 		if !ok || in.seq != s.Seq {
 			return s, nil, &staleError{State: s.State, Input: in, Seq: s.Seq}
 		}
-		if in.kind == inputMoved {
+		if in.kind == inputProgress {
 			return s, []action{{Kind: actionDisarm}, {Kind: actionArm, Seq: s.Seq, After: m.Timeouts.ForCommand(t.Command)}}, nil
 		}
-		next, actions := m.finish(s, t, in)
+		next, actions := m.finishTransition(s, t, in)
 		return next, actions, nil
 	case inputFault:
-		next, actions := m.fault(s, in.cause)
+		next, actions := m.enterError(s, in.cause)
 		return next, actions, nil
 	}
-	next, actions := m.flag(s, in)
+	next, actions := m.setFlags(s, in)
 	return next, actions, nil
 }
 
-// command begins a transition, accepts the command or refuses it.
-func (m machine) command(s Status, c Command) (Status, []action, error) {
+// handleCommand begins a transition, accepts the command or refuses it.
+func (m machine) handleCommand(s Status, c Command) (Status, []action, error) {
 	switch EffectOf(s.State, c) {
-	case Accepted:
+	case CommandAccepted:
 		return s, nil, nil
-	case Refused:
+	case CommandRefused:
 		return s, nil, &PreconditionError{
 			Component: m.Component,
 			State:     s.State,
 			Command:   c,
-			Allowed:   Allowed(s.State),
+			Allowed:   AllowedCommands(s.State),
 		}
-	case Begun:
+	case TransitionBegun:
 	}
 	t, _ := transitionOf(c)
 	var actions []action
-	if s.State.InBetween() {
+	if s.State.IsTransitional() {
 		actions = append(actions, action{Kind: actionDisarm})
 	}
 	s.State, s.Command = t.Via, c
@@ -210,35 +210,35 @@ func (m machine) command(s Status, c Command) (Status, []action, error) {
 	s.Change++
 	s.Forced = Cause{}
 	return s, append(actions,
-		action{Kind: actionDo, Command: c, Seq: s.Seq},
+		action{Kind: actionRunCommand, Command: c, Seq: s.Seq},
 		action{Kind: actionArm, Seq: s.Seq, After: m.Timeouts.ForCommand(c)},
 		action{Kind: actionPublish}), nil
 }
 
-// finish ends the transition t that is under way.
-func (m machine) finish(s Status, t Transition, in input) (Status, []action) {
+// finishTransition ends the transition t that is under way.
+func (m machine) finishTransition(s Status, t Transition, in input) (Status, []action) {
 	switch in.kind {
 	case inputDone:
-		return m.reach(s, t), []action{{Kind: actionDisarm}, {Kind: actionPublish}}
+		return m.enterTarget(s, t), []action{{Kind: actionDisarm}, {Kind: actionPublish}}
 	case inputFailed:
-		return m.fault(s, in.cause)
+		return m.enterError(s, in.cause)
 	}
 	why := Cause{
 		Kind: CauseTimeout, What: fmt.Sprintf("%s did not end in time", t.Command),
 		Evidence: fmt.Sprintf("its time-out is %v", m.Timeouts.ForCommand(t.Command)),
-	}.complete(m.Component, s.State)
+	}.withDefaults(m.Component, s.State)
 	if !t.Forced {
-		return m.fault(s, why)
+		return m.enterError(s, why)
 	}
 	actions := []action{{Kind: actionDisarm}, {Kind: actionAbandon, From: s.State, Why: why}, {Kind: actionPublish}}
-	s = m.reach(s, t)
+	s = m.enterTarget(s, t)
 	s.Forced = why
 	return s, actions
 }
 
-// reach puts the component into the target of t. One that begins anew is
+// enterTarget puts the component into the target of t. One that begins anew is
 // neither in Error nor degraded until it says so.
-func (m machine) reach(s Status, t Transition) Status {
+func (m machine) enterTarget(s Status, t Transition) Status {
 	s.State, s.Command = t.To, 0
 	s.Change++
 	if t.To == NotReady || t.To == Offline {
@@ -250,30 +250,30 @@ func (m machine) reach(s Status, t Transition) Status {
 	return s
 }
 
-// fault leads to Error. The first cause stays: what breaks afterwards is mostly
+// enterError leads to Error. The first cause stays: what breaks afterwards is mostly
 // its consequence, and is only counted.
-func (m machine) fault(s Status, why Cause) (Status, []action) {
+func (m machine) enterError(s Status, why Cause) (Status, []action) {
 	s.Faults++
 	s.Change++
 	if s.State == Error {
 		return s, []action{{Kind: actionPublish}}
 	}
 	var actions []action
-	if s.State.InBetween() {
+	if s.State.IsTransitional() {
 		actions = append(actions, action{Kind: actionDisarm})
 	}
-	why = why.complete(m.Component, s.State)
+	why = why.withDefaults(m.Component, s.State)
 	actions = append(actions, action{Kind: actionAbandon, From: s.State, Why: why}, action{Kind: actionPublish})
 	s.State, s.Command, s.Cause = Error, 0, why
 	return s, actions
 }
 
-// flag sets and clears what stands beside the state.
-func (m machine) flag(s Status, in input) (Status, []action) {
+// setFlags sets and clears what stands beside the state.
+func (m machine) setFlags(s Status, in input) (Status, []action) {
 	before := s
 	switch in.kind {
 	case inputDegrade:
-		s.Degraded = in.cause.complete(m.Component, s.State)
+		s.Degraded = in.cause.withDefaults(m.Component, s.State)
 	case inputRestore:
 		s.Degraded = Cause{}
 	case inputInclude:

@@ -83,7 +83,7 @@ func TestTransitions(t *testing.T) {
 	via := make(map[State]bool)
 	for i, r := range Transitions() {
 		if r.Command != Commands()[i] || r.From[0] != want[r.Command].from || r.To != want[r.Command].to ||
-			r.Forced != want[r.Command].forced || r.Timeout <= 0 || !r.Via.InBetween() || via[r.Via] {
+			r.Forced != want[r.Command].forced || r.Timeout <= 0 || !r.Via.IsTransitional() || via[r.Via] {
 			t.Errorf("row %+v", r)
 		}
 		via[r.Via] = true
@@ -92,7 +92,7 @@ func TestTransitions(t *testing.T) {
 		t.Errorf("%d in-between states are used", len(via))
 	}
 	Transitions()[0].From[0] = Error
-	if EffectOf(Offline, Load) != Begun {
+	if EffectOf(Offline, Load) != TransitionBegun {
 		t.Error("the table can be changed from outside")
 	}
 }
@@ -158,10 +158,10 @@ func TestTimeoutsAtLeast(t *testing.T) {
 	timeouts := Timeouts{Stop: 7 * time.Minute}
 	for _, c := range Commands() {
 		row, _ := transitionOf(c)
-		if got := timeouts.AtLeast(0).ForCommand(c); got != timeouts.ForCommand(c) {
+		if got := timeouts.WithMinimum(0).ForCommand(c); got != timeouts.ForCommand(c) {
 			t.Errorf("%s has %v, and %v before", c, got, timeouts.ForCommand(c))
 		}
-		if got, want := timeouts.AtLeast(15*time.Second).ForCommand(c), max(timeouts.ForCommand(c), 15*time.Second,
+		if got, want := timeouts.WithMinimum(15*time.Second).ForCommand(c), max(timeouts.ForCommand(c), 15*time.Second,
 			row.Timeout); got != want {
 			t.Errorf("%s has %v, want %v", c, got, want)
 		}
@@ -171,7 +171,7 @@ func TestTimeoutsAtLeast(t *testing.T) {
 func TestErrorsSpeak(t *testing.T) {
 	for want, err := range map[string]error{
 		"bu2 cannot pause in state Ready, it takes configure, start, stop, reset there": &PreconditionError{"bu2", Ready,
-			Pause, Allowed(Ready)},
+			Pause, AllowedCommands(Ready)},
 		"«done #3» is stale in state Ready, the last transition is #4":                &staleError{Ready, doneInput(3), 4},
 		"bu2: start was interrupted by stop":                                          &SupersededError{"bu2", Start, Stop},
 		"bu2: the function for stop does not return, though its context has ended":    &stuckError{"bu2", Stop},
@@ -184,7 +184,7 @@ func TestErrorsSpeak(t *testing.T) {
 			State:     Running,
 		},
 		"no cause":                               Cause{},
-		"component in Loading: an unnamed fault": Cause{}.complete("component", Loading),
+		"component in Loading: an unnamed fault": Cause{}.withDefaults("component", Loading),
 	} {
 		if err.Error() != want {
 			t.Errorf("%q, want %q", err, want)
@@ -217,7 +217,8 @@ func TestNamesComeBack(t *testing.T) {
 	}
 	_, stateErr := numStates.MarshalText()
 	_, commandErr := numCommands.MarshalText()
-	if stateErr == nil || commandErr == nil || EffectOf(numStates, Load) != Refused || EffectOf(Ready, 0) != Refused {
+	if stateErr == nil || commandErr == nil || EffectOf(numStates, Load) != CommandRefused ||
+		EffectOf(Ready, 0) != CommandRefused {
 		t.Error("there is a state or a command too many")
 	}
 }

@@ -74,12 +74,12 @@ func (s State) target() State {
 type Effect uint8
 
 const (
-	// Refused is a command that is forbidden in the state.
-	Refused Effect = iota
-	// Accepted is a command whose target is reached or under way: nothing is to be done.
-	Accepted
-	// Begun is a command whose transition begins.
-	Begun
+	// CommandRefused is a command that is forbidden in the state.
+	CommandRefused Effect = iota
+	// CommandAccepted is a command whose target is reached or under way: nothing is to be done.
+	CommandAccepted
+	// TransitionBegun is a command whose transition begins.
+	TransitionBegun
 )
 
 // EffectOf returns what a command does in a state.
@@ -87,18 +87,18 @@ func EffectOf(s State, c Command) Effect {
 	t, ok := transitionOf(c)
 	switch {
 	case !ok || s >= numStates:
-		return Refused
+		return CommandRefused
 	case slices.Contains(t.From, s):
-		return Begun
+		return TransitionBegun
 	case s.target() == t.To:
-		return Accepted
+		return CommandAccepted
 	}
-	return Refused
+	return CommandRefused
 }
 
-// Allowed returns the commands that are not refused in a state.
-func Allowed(s State) []Command {
-	return slices.DeleteFunc(Commands(), func(c Command) bool { return EffectOf(s, c) == Refused })
+// AllowedCommands returns the commands that are not refused in a state.
+func AllowedCommands(s State) []Command {
+	return slices.DeleteFunc(Commands(), func(c Command) bool { return EffectOf(s, c) == CommandRefused })
 }
 
 // Timeouts are the time-outs by command; a command that is not in it, or has no
@@ -114,8 +114,8 @@ func (t Timeouts) ForCommand(c Command) time.Duration {
 	return row.Timeout
 }
 
-// AtLeast is t where no command has less time than d; 0 changes nothing.
-func (t Timeouts) AtLeast(d time.Duration) Timeouts {
+// WithMinimum is t where no command has less time than d; 0 changes nothing.
+func (t Timeouts) WithMinimum(d time.Duration) Timeouts {
 	out := make(Timeouts, len(transitions))
 	for _, c := range Commands() {
 		out[c] = max(t.ForCommand(c), d)
@@ -160,12 +160,12 @@ func (t Timeouts) Markdown() string {
 
 func markdownCell(s State, c Command) string {
 	switch EffectOf(s, c) {
-	case Begun:
+	case TransitionBegun:
 		t, _ := transitionOf(c)
 		return "→ " + t.Via.String()
-	case Accepted:
+	case CommandAccepted:
 		return "ok"
-	case Refused:
+	case CommandRefused:
 	}
 	return "–"
 }

@@ -89,7 +89,7 @@ func parseInput(t *testing.T, s Status, line string) input {
 	case "timeout":
 		return timeoutInput(seq)
 	case "moved":
-		return movedInput(seq)
+		return progressInput(seq)
 	case "failed":
 		return failedInput(seq, why)
 	case "fault":

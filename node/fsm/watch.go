@@ -33,7 +33,7 @@ func (r *Runner) publish() {
 	for ch := range r.watchers {
 		select {
 		case <-ch:
-			r.stats.Conflated++
+			r.stats.SkippedStates++
 		default:
 		}
 		ch <- r.status

@@ -23,7 +23,7 @@ func TestJudge(t *testing.T) {
 		ShmFree:   1 << 30,
 		Memlock:   -1,
 	}
-	wants := Wants{
+	wants := Requirements{
 		SocketBuffer: 8 << 20,
 		Shm:          512 << 20,
 		Processes:    2,
@@ -69,10 +69,10 @@ func TestJudge(t *testing.T) {
 			tc.change(&s)
 			var limits []string
 			var text strings.Builder
-			for _, f := range Judge(s, wants) {
+			for _, f := range FindLimits(s, wants) {
 				limits = append(limits, f.Limit)
-				text.WriteString(f.Wrong + " " + f.Do + "\n")
-				if f.Wrong == "" || f.Do == "" {
+				text.WriteString(f.Problem + " " + f.Advice + "\n")
+				if f.Problem == "" || f.Advice == "" {
 					t.Errorf("%+v says too little", f)
 				}
 			}
@@ -81,17 +81,17 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
-	if f := Judge(Snapshot{GSO: true, GRO: true}, Wants{}); f != nil {
+	if f := FindLimits(Snapshot{GSO: true, GRO: true}, Requirements{}); f != nil {
 		t.Errorf("nothing is wanted, yet %+v", f)
 	}
 }
 
 func TestReadFindsThisMachine(t *testing.T) {
-	s := Read("127.0.0.1")
+	s := ReadSnapshot("127.0.0.1")
 	if s.Cores < 1 || s.Interface == "" || s.MTU < 1280 {
 		t.Errorf("%+v", s)
 	}
-	if s := Read("no address"); s.MTU != 0 || s.Cores < 1 {
+	if s := ReadSnapshot("no address"); s.MTU != 0 || s.Cores < 1 {
 		t.Errorf("%+v", s)
 	}
 }

@@ -20,8 +20,8 @@ type Snapshot struct {
 	Memlock   int64    `json:"memlock"`   // bytes that may be locked; -1 is no limit
 }
 
-// Wants is what a run would like to have. Zero means that it does not matter.
-type Wants struct {
+// Requirements is what a run would like to have. Zero means that it does not matter.
+type Requirements struct {
 	SocketBuffer int64 // bytes, in each direction
 	Shm          int64 // bytes of shared memory
 	Processes    int   // that are busy at a time on this machine
@@ -30,19 +30,19 @@ type Wants struct {
 
 // Finding is one limit that binds.
 type Finding struct {
-	Limit string `json:"limit"`
-	Wrong string `json:"wrong"` // a sentence
-	Do    string `json:"do"`    // a sentence
+	Limit   string `json:"limit"`
+	Problem string `json:"wrong"` // a sentence
+	Advice  string `json:"do"`    // a sentence
 }
 
-// jumbo is the MTU from which bigger packets bring nothing more worth having.
-const jumbo = 9000
+// jumboMTU is the MTU from which bigger packets bring nothing more worth having.
+const jumboMTU = 9000
 
-// idle is how much of the cores others may use without doing harm worth telling.
-const idle = 0.25
+// tolerableLoad is how much of the cores others may use without doing harm worth telling.
+const tolerableLoad = 0.25
 
-// Judge names the limits of a machine that bind, the worst first.
-func Judge(s Snapshot, w Wants) []Finding {
+// FindLimits names the limits of a machine that bind, the worst first.
+func FindLimits(s Snapshot, w Requirements) []Finding {
 	var out []Finding
 	add := func(binds bool, limit, wrong, do string) {
 		if binds {
@@ -50,7 +50,7 @@ func Judge(s Snapshot, w Wants) []Finding {
 		}
 	}
 	add(w.Shm > 0 && s.ShmFree < w.Shm, "/dev/shm",
-		fmt.Sprintf("/dev/shm has room for %s and %s are wanted", Size(s.ShmFree), Size(w.Shm)),
+		fmt.Sprintf("/dev/shm has room for %s and %s are wanted", FormatBytes(s.ShmFree), FormatBytes(w.Shm)),
 		"Make it larger (mount -o remount,size=… /dev/shm; in a container, --shm-size), or ask for less memory.")
 	add(!s.GSO, "UDP GSO", "the kernel does not take UDP_SEGMENT, so each packet sent is a system call of its own",
 		"Use Linux 4.18 or newer.")
@@ -59,32 +59,33 @@ func Judge(s Snapshot, w Wants) []Finding {
 	add(s.Cores > 0 && w.Processes > s.Cores, "cores",
 		fmt.Sprintf("%d busy processes share %d cores, so they take turns", w.Processes, s.Cores),
 		"Read the ratios, not the absolute figures, or use a machine with more cores.")
-	add(s.Cores > 0 && s.Load > idle*float64(s.Cores), "load",
+	add(s.Cores > 0 && s.Load > tolerableLoad*float64(s.Cores), "load",
 		fmt.Sprintf("over the last minute %.1f processes wanted the %d cores, before this one began", s.Load, s.Cores),
 		"Wait until the machine is quiet, or read the ratios, not the absolute figures.")
 	add(s.RmemMax > 0 && s.RmemMax < w.SocketBuffer, "net.core.rmem_max",
 		fmt.Sprintf("the kernel gives a socket %s to receive into, %s are wanted: bursts may be lost and are then sent again",
-			Size(s.RmemMax), Size(w.SocketBuffer)),
+			FormatBytes(s.RmemMax), FormatBytes(w.SocketBuffer)),
 		fmt.Sprintf("sysctl -w net.core.rmem_max=%d", w.SocketBuffer))
 	add(s.WmemMax > 0 && s.WmemMax < w.SocketBuffer, "net.core.wmem_max",
-		fmt.Sprintf("the kernel gives a socket %s to send from, %s are wanted: the sender may wait for it", Size(s.WmemMax),
-			Size(w.SocketBuffer)),
+		fmt.Sprintf("the kernel gives a socket %s to send from, %s are wanted: the sender may wait for it",
+			FormatBytes(s.WmemMax),
+			FormatBytes(w.SocketBuffer)),
 		fmt.Sprintf("sysctl -w net.core.wmem_max=%d", w.SocketBuffer))
-	add(s.MTU > 0 && s.MTU < jumbo, "MTU",
+	add(s.MTU > 0 && s.MTU < jumboMTU, "MTU",
 		fmt.Sprintf("packets on %s hold at most %d bytes, so there are many of them", s.Interface, s.MTU),
-		fmt.Sprintf("Where the whole path bears it: ip link set %s mtu %d", s.Interface, jumbo))
+		fmt.Sprintf("Where the whole path bears it: ip link set %s mtu %d", s.Interface, jumboMTU))
 	slow := slices.DeleteFunc(slices.Clone(s.Governors), func(g string) bool { return g == "performance" })
 	add(len(slow) > 0, "CPU governor",
 		fmt.Sprintf("the processors' frequency is left to %q, so it changes under load", slow),
 		"cpupower frequency-set -g performance")
 	add(w.Memlock > 0 && s.Memlock >= 0 && s.Memlock < w.Memlock, "memlock",
-		fmt.Sprintf("%s of memory may be locked and %s are wanted", Size(s.Memlock), Size(w.Memlock)),
+		fmt.Sprintf("%s of memory may be locked and %s are wanted", FormatBytes(s.Memlock), FormatBytes(w.Memlock)),
 		"ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit.")
 	return out
 }
 
-// Size writes bytes for people.
-func Size(n int64) string {
+// FormatBytes writes bytes for people.
+func FormatBytes(n int64) string {
 	switch {
 	case n >= 1<<40:
 		return fmt.Sprintf("%.1f TiB", float64(n)/(1<<40))

@@ -8,34 +8,34 @@ import (
 	"strings"
 )
 
-// Memory is how many bytes of memory this process may use: what the machine has, or less where a control group limits
-// it. 0 if that cannot be found out.
-func Memory() int64 {
-	most := total("/proc/meminfo")
+// MemoryLimit is how many bytes of memory this process may use: what the machine has, or less where a control group
+// limits it. 0 if that cannot be found out.
+func MemoryLimit() int64 {
+	most := totalMemory("/proc/meminfo")
 	cgroups, _ := os.ReadFile("/proc/self/cgroup")
-	return least(most, groupLimits(string(cgroups), "memory", "memory.max", "memory.limit_in_bytes"))
+	return smallestLimit(most, groupLimits(string(cgroups), "memory", "memory.max", "memory.limit_in_bytes"))
 }
 
-// Tasks is how many processes and threads there may be on this machine: what the kernel has numbers for, or less where
-// a control group limits it. 0 if that cannot be found out.
-func Tasks() int64 {
+// TaskLimit is how many processes and threads there may be on this machine: what the kernel has numbers for, or less
+// where a control group limits it. 0 if that cannot be found out.
+func TaskLimit() int64 {
 	cgroups, _ := os.ReadFile("/proc/self/cgroup")
 	files := groupLimits(string(cgroups), "pids", "pids.max", "pids.max")
-	return least(number("/proc/sys/kernel/threads-max"), append(files, "/proc/sys/kernel/pid_max"))
+	return smallestLimit(readNumber("/proc/sys/kernel/threads-max"), append(files, "/proc/sys/kernel/pid_max"))
 }
 
-// least is the smallest of a limit and those in files; 0 is none.
-func least(most int64, files []string) int64 {
+// smallestLimit is the smallest of a limit and those in files; 0 is none.
+func smallestLimit(most int64, files []string) int64 {
 	for _, file := range files {
-		if limit := number(file); limit > 0 && (most == 0 || limit < most) {
+		if limit := readNumber(file); limit > 0 && (most == 0 || limit < most) {
 			most = limit
 		}
 	}
 	return most
 }
 
-// total reads the memory of the machine.
-func total(meminfo string) int64 {
+// totalMemory reads the memory of the machine.
+func totalMemory(meminfo string) int64 {
 	f, err := os.Open(meminfo)
 	if err != nil {
 		return 0

@@ -24,13 +24,13 @@ func TestGroupLimits(t *testing.T) {
 }
 
 func TestMemoryIsNoMoreThanTheMachineHas(t *testing.T) {
-	if has, may := total("/proc/meminfo"), Memory(); has > 0 && (may <= 0 || may > has) {
+	if has, may := totalMemory("/proc/meminfo"), MemoryLimit(); has > 0 && (may <= 0 || may > has) {
 		t.Errorf("this process may use %d of %d bytes", may, has)
 	}
 }
 
 func TestTasksAreNoMoreThanTheKernelNumbers(t *testing.T) {
-	if most, may := number("/proc/sys/kernel/pid_max"), Tasks(); most > 0 && (may <= 0 || may > most) {
+	if most, may := readNumber("/proc/sys/kernel/pid_max"), TaskLimit(); most > 0 && (may <= 0 || may > most) {
 		t.Errorf("%d processes may be there, of %d numbers", may, most)
 	}
 	files := groupLimits("0::/a\n5:pids:/b\n", "pids", "pids.max", "pids.max")

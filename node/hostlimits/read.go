@@ -12,18 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read takes a snapshot of this machine as the given local address sees it. What cannot be found out stays zero.
-func Read(host string) Snapshot {
+// ReadSnapshot takes a snapshot of this machine as the given local address sees it. What cannot be found out stays
+// zero.
+func ReadSnapshot(host string) Snapshot {
 	s := Snapshot{
-		RmemMax:   number("/proc/sys/net/core/rmem_max"),
-		WmemMax:   number("/proc/sys/net/core/wmem_max"),
+		RmemMax:   readNumber("/proc/sys/net/core/rmem_max"),
+		WmemMax:   readNumber("/proc/sys/net/core/wmem_max"),
 		Cores:     runtime.NumCPU(),
-		Governors: governors(),
-		Memlock:   memlock(),
-		Load:      load(),
+		Governors: cpuGovernors(),
+		Memlock:   memlockLimit(),
+		Load:      loadAverage(),
 	}
 	s.Interface, s.MTU = InterfaceOf(net.ParseIP(host))
-	s.GSO, s.GRO = offloads()
+	s.GSO, s.GRO = udpOffloads()
 	var fs unix.Statfs_t
 	if unix.Statfs("/dev/shm", &fs) == nil {
 		s.ShmFree = int64(fs.Bavail) * fs.Bsize
@@ -31,7 +32,7 @@ func Read(host string) Snapshot {
 	return s
 }
 
-func number(file string) int64 {
+func readNumber(file string) int64 {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return 0
@@ -40,7 +41,7 @@ func number(file string) int64 {
 	return n
 }
 
-func load() float64 {
+func loadAverage() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return 0
@@ -50,7 +51,7 @@ func load() float64 {
 	return l
 }
 
-func governors() []string {
+func cpuGovernors() []string {
 	found, _ := filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
 	var out []string
 	for _, f := range found {
@@ -62,7 +63,7 @@ func governors() []string {
 	return slices.Compact(out)
 }
 
-func memlock() int64 {
+func memlockLimit() int64 {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l) != nil {
 		return 0
@@ -95,8 +96,8 @@ func InterfaceOf(ip net.IP) (name string, mtu int) {
 	return name, mtu
 }
 
-// offloads asks the kernel for UDP segmentation and aggregation.
-func offloads() (gso, gro bool) {
+// udpOffloads asks the kernel for UDP segmentation and aggregation.
+func udpOffloads() (gso, gro bool) {
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return false, false

@@ -17,5 +17,5 @@ func SharedMemory() (size int64, among string) {
 	if err != nil || unix.Stat("/dev/shm", &at) != nil || unix.Statfs("/dev/shm", &fs) != nil {
 		return 0, ""
 	}
-	return int64(fs.Blocks) * fs.Bsize, fmt.Sprintf("%s/%d/%d", strings.TrimSpace(string(boot)), at.Dev, Memory())
+	return int64(fs.Blocks) * fs.Bsize, fmt.Sprintf("%s/%d/%d", strings.TrimSpace(string(boot)), at.Dev, MemoryLimit())
 }

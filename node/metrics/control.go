@@ -14,12 +14,12 @@ import (
 
 // Metrics of the control, beside the scheduler's counters.
 var (
-	controlTable metrics
+	controlTable metricTable
 
 	partitionInfo  = controlTable.add("ringlet_control_info", kindGauge, "1: the version of the control.", "version")
 	partitionState = controlTable.add("ringlet_partition_state", kindGauge,
 		"1 for the state the partition is in, 0 for the others.", "state")
-	partitionChanging = controlTable.add("ringlet_partition_in_between", kindGauge,
+	partitionInTransition = controlTable.add("ringlet_partition_in_between", kindGauge,
 		"1 while a transition is under way.")
 	partitionDegraded = controlTable.add("ringlet_partition_degraded", kindGauge,
 		"1 while it goes on with less than it should have.")
@@ -49,15 +49,15 @@ var (
 		"Time from token to complete MEP. The sum is that of the middles of bars.")
 	phasesHeld = controlTable.add("ringlet_phases_held_total", kindCounter,
 		"Phases that waited for a readout unit.", "ru")
-	alarm = controlTable.add("ringlet_alarm", kindGauge,
+	alarmActive = controlTable.add("ringlet_alarm", kindGauge,
 		"1 for each alarm that is on; docs/diagnosis.md says what to do.", "rule", "component", "severity")
 	schedulerState = controlTable.add("ringlet_scheduler_state", kindGauge,
 		"1 for the state of the scheduler.", "state")
-	schedulerWaits = controlTable.add("ringlet_scheduler_waiting", kindGauge,
+	schedulerWaitReason = controlTable.add("ringlet_scheduler_waiting", kindGauge,
 		"1 for what the scheduler waits for when it is asked.", "for")
-	schedulerSlots = controlTable.add("ringlet_builder_slots", kindGauge,
+	builderSlots = controlTable.add("ringlet_builder_slots", kindGauge,
 		"Slots of a builder unit that tokens may be given for.", "bu")
-	schedulerUsed = controlTable.add("ringlet_builder_slots_used", kindGauge,
+	builderSlotsUsed = controlTable.add("ringlet_builder_slots_used", kindGauge,
 		"Those that hold a MEP or wait for one.", "bu")
 	builderExcluded = controlTable.add("ringlet_builder_excluded", kindGauge,
 		"1 for a builder unit that takes no tokens.", "bu")
@@ -65,15 +65,15 @@ var (
 		"1 for a node that tells how it does, 0 for one that is silent.", "node")
 	memberState = controlTable.add("ringlet_member_state", kindGauge,
 		"1 for the state a node is in, as the control sees it.", "node", "state")
-	memberSent = controlTable.add("ringlet_member_sent_bytes_per_second", kindGauge,
+	memberSendRate = controlTable.add("ringlet_member_sent_bytes_per_second", kindGauge,
 		"Bytes that its readout unit sends a second.", "node")
-	memberBuilt = controlTable.add("ringlet_member_built_bytes_per_second", kindGauge,
+	memberBuildRate = controlTable.add("ringlet_member_built_bytes_per_second", kindGauge,
 		"Bytes of MEPs that its builder unit completes a second.", "node")
 	memberProcessors = controlTable.add("ringlet_member_processors_used", kindGauge, "Processors in use.", "node")
 	memberMemory     = controlTable.add("ringlet_member_resident_bytes", kindGauge, "Memory that it has now.", "node")
-	memberAge        = controlTable.add("ringlet_member_report_age_seconds", kindGauge,
+	memberReportAge  = controlTable.add("ringlet_member_report_age_seconds", kindGauge,
 		"Time since it last reported.", "node")
-	memberClock = controlTable.add("ringlet_member_clock_offset_seconds", kindGauge,
+	memberClockOffset = controlTable.add("ringlet_member_clock_offset_seconds", kindGauge,
 		"How far its clock is before the control's.", "node")
 )
 
@@ -97,19 +97,19 @@ type Partition struct {
 	Refused  map[string]uint64 // connections, by service
 }
 
-// Control serves the metrics of a control whose scheduler has these counters: read tells how things stand, certified
-// until when its certificate is good.
-func Control(scheduler counter.List, read func() Partition, notAfter func() time.Time) http.Handler {
+// ControlHandler serves the metrics of a control whose scheduler has these counters: read tells how things stand,
+// certified until when its certificate is good.
+func ControlHandler(scheduler counter.List, read func() Partition, notAfter func() time.Time) http.Handler {
 	return handler(func(out chan<- prometheus.Metric) { emitPartition(out, scheduler, read()) }, notAfter)
 }
 
 func emitPartition(out chan<- prometheus.Metric, scheduler counter.List, p Partition) {
 	root, s := p.Status.GetRoot(), p.Snapshot
 	partitionInfo.emit(out, 1, p.Status.GetVersion())
-	for _, state := range states {
+	for _, state := range stableStates {
 		partitionState.emit(out, boolValue(state == root.GetState()), state)
 	}
-	partitionChanging.emit(out, boolValue(root.GetInBetween() != ""))
+	partitionInTransition.emit(out, boolValue(root.GetInBetween() != ""))
 	partitionDegraded.emit(out, boolValue(root.GetDegraded()))
 	for n, name := range ecsv1.Verdict_name {
 		if n > 0 {
@@ -123,7 +123,7 @@ func emitPartition(out chan<- prometheus.Metric, scheduler counter.List, p Parti
 	runElapsed.emit(out, s.GetElapsedS())
 	emitTotal(out, s.GetTotal())
 	for _, a := range s.GetAlarms() {
-		alarm.emit(out, 1, a.GetRule(), a.GetComponent(), strings.ToLower(strings.TrimPrefix(a.GetSeverity().String(),
+		alarmActive.emit(out, 1, a.GetRule(), a.GetComponent(), strings.ToLower(strings.TrimPrefix(a.GetSeverity().String(),
 			"SEVERITY_")))
 	}
 	for _, h := range s.GetHolders() {
@@ -158,12 +158,12 @@ func emitMember(out chan<- prometheus.Metric, n *ecsv1.NodeFigures) {
 	if n.GetState() != "" {
 		memberState.emit(out, 1, name, n.GetState())
 	}
-	memberSent.emit(out, n.GetSentBytesPerS(), name)
-	memberBuilt.emit(out, n.GetBuiltBytesPerS(), name)
+	memberSendRate.emit(out, n.GetSentBytesPerS(), name)
+	memberBuildRate.emit(out, n.GetBuiltBytesPerS(), name)
 	memberProcessors.emit(out, n.GetCpus(), name)
 	memberMemory.emit(out, float64(n.GetRssBytes()), name)
-	memberAge.emit(out, float64(n.GetReportAgeMs())/1e3, name)
-	memberClock.emit(out, float64(n.GetClockOffsetUs())/1e6, name)
+	memberReportAge.emit(out, float64(n.GetReportAgeMs())/1e3, name)
+	memberClockOffset.emit(out, float64(n.GetClockOffsetUs())/1e6, name)
 }
 
 func emitScheduler(out chan<- prometheus.Metric, counters counter.List, s *ecsv1.Scheduler) {
@@ -172,7 +172,7 @@ func emitScheduler(out chan<- prometheus.Metric, counters counter.List, s *ecsv1
 	}
 	schedulerState.emit(out, 1, s.GetState())
 	if s.GetWaitingFor() != "" {
-		schedulerWaits.emit(out, 1, s.GetWaitingFor())
+		schedulerWaitReason.emit(out, 1, s.GetWaitingFor())
 	}
 	for i := range counters {
 		if v, found := s.GetCounters()[counters[i].Name]; found {
@@ -182,14 +182,14 @@ func emitScheduler(out chan<- prometheus.Metric, counters counter.List, s *ecsv1
 	}
 	for _, u := range s.GetSlots() {
 		bu := strconv.Itoa(int(u.GetBu()))
-		schedulerSlots.emit(out, float64(u.GetSlots()), bu)
-		schedulerUsed.emit(out, float64(u.GetUsed()), bu)
+		builderSlots.emit(out, float64(u.GetSlots()), bu)
+		builderSlotsUsed.emit(out, float64(u.GetUsed()), bu)
 		builderExcluded.emit(out, boolValue(u.GetExcluded()), bu)
 	}
 }
 
-// octaves is how many edges the buckets have, from 1 µs by factors of 2: the last is at 67 s.
-const octaves = 27
+// latencyBuckets is how many edges the buckets have, from 1 µs by factors of 2: the last is at 67 s.
+const latencyBuckets = 27
 
 // emitLatency makes buckets of bars, whose edges hold those of the buckets.
 func emitLatency(out chan<- prometheus.Metric, l *ecsv1.Latency) {
@@ -203,7 +203,7 @@ func emitLatency(out chan<- prometheus.Metric, l *ecsv1.Latency) {
 		count += b.GetCount()
 		sum += float64(b.GetCount()) * float64(b.GetFromUs()+b.GetToUs()) / 2e6
 	}
-	for k := range octaves {
+	for k := range latencyBuckets {
 		edge := int64(1) << k
 		var below uint64
 		for _, b := range l.GetBars() {

@@ -31,10 +31,10 @@ type Metric struct {
 	Help   string
 }
 
-// metrics are those of a process, each added where it is named.
-type metrics []Metric
+// metricTable are those of a process, each added where it is named.
+type metricTable []Metric
 
-func (m *metrics) add(name, kind, help string, labels ...string) *Metric {
+func (m *metricTable) add(name, kind, help string, labels ...string) *Metric {
 	one := Metric{
 		Name:   name,
 		Kind:   kind,
@@ -46,7 +46,7 @@ func (m *metrics) add(name, kind, help string, labels ...string) *Metric {
 }
 
 // withCounters adds the counters of a list and what every process tells.
-func (m metrics) withCounters(counters counter.List, of func(*counter.Counter) Metric) []Metric {
+func (m metricTable) withCounters(counters counter.List, of func(*counter.Counter) Metric) []Metric {
 	all := append(slices.Clone(m), *certificateEnd)
 	for i := range counters {
 		all = append(all, of(&counters[i]))
@@ -121,7 +121,7 @@ func sanitizeName(s string) string {
 }
 
 // certificateEnd is told by every process that has a certificate.
-var certificateEnd = new(metrics).add("ringlet_certificate_end_timestamp_seconds", kindGauge,
+var certificateEnd = new(metricTable).add("ringlet_certificate_end_timestamp_seconds", kindGauge,
 	"When the certificate of this process ends, in seconds since 1970. Warn a fortnight before.")
 
 // collector tells metrics when it is asked.

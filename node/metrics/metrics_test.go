@@ -71,7 +71,7 @@ func TestNode(t *testing.T) {
 		t.Errorf("%v, %v", problems, err)
 	}
 	r := httptest.NewRecorder()
-	Node(counters, ends)(read).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
+	NodeHandler(counters, ends)(read).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
 	text, _ := io.ReadAll(r.Result().Body)
 	for _, want := range []string{
 		`ringlet_node_info{node="n1",version="v9"} 1`, `ringlet_node_state{state="Running"} 1`,
@@ -125,7 +125,7 @@ func TestControl(t *testing.T) {
 		t.Errorf("%v, %v", problems, err)
 	}
 	r := httptest.NewRecorder()
-	Control(issued, func() Partition { return p }, ends).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
+	ControlHandler(issued, func() Partition { return p }, ends).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
 	text, _ := io.ReadAll(r.Result().Body)
 	for _, want := range []string{
 		`ringlet_control_info{version="v9"} 1`, `ringlet_partition_state{state="Running"} 1`, "ringlet_partition_degraded 1",

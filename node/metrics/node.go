@@ -14,30 +14,31 @@ import (
 
 // Metrics of a node, beside its counters.
 var (
-	nodeTable metrics
+	nodeTable metricTable
 
 	nodeInfo = nodeTable.add("ringlet_node_info", kindGauge,
 		"1: the node and the version of its program.", "node", "version")
 	nodeState = nodeTable.add("ringlet_node_state", kindGauge,
 		"1 for the state the node is in, 0 for the others.", "state")
-	nodeChanging = nodeTable.add("ringlet_node_in_between", kindGauge, "1 while a transition is under way.")
-	nodeDegraded = nodeTable.add("ringlet_node_degraded", kindGauge, "1 while it works, but not as it should.")
-	nodeRun      = nodeTable.add("ringlet_node_run_number", kindGauge,
+	nodeInTransition = nodeTable.add("ringlet_node_in_between", kindGauge, "1 while a transition is under way.")
+	nodeDegraded     = nodeTable.add("ringlet_node_degraded", kindGauge, "1 while it works, but not as it should.")
+	nodeRunNumber    = nodeTable.add("ringlet_node_run_number", kindGauge,
 		"Number of the run its counters belong to; 0 before the first.")
-	nodeProcs    = nodeTable.add("ringlet_node_processors", kindGauge, "Processors that the process may use at a time.")
-	nodeMemory   = nodeTable.add("ringlet_node_memory_limit_bytes", kindGauge, "Memory that the process may use.")
-	nodeDisk     = nodeTable.add("ringlet_node_output_disk_bytes", kindGauge, "Size of the file system of the output.")
-	nodeDiskFree = nodeTable.add("ringlet_node_output_disk_free_bytes", kindGauge,
+	nodeProcessors  = nodeTable.add("ringlet_node_processors", kindGauge, "Processors that the process may use at a time.")
+	nodeMemoryLimit = nodeTable.add("ringlet_node_memory_limit_bytes", kindGauge, "Memory that the process may use.")
+	nodeDiskSize    = nodeTable.add("ringlet_node_output_disk_bytes", kindGauge, "Size of the file system of the output.")
+	nodeDiskFree    = nodeTable.add("ringlet_node_output_disk_free_bytes", kindGauge,
 		"What is free of the file system of the output.")
-	nodeBarrier = nodeTable.add("ringlet_ru_barrier_wait_seconds", kindSummary, "Time in the barrier, per epoch.")
-	nodeWritten = nodeTable.add("ringlet_peer_bytes_written_total", kindCounter,
+	nodeBarrierWait  = nodeTable.add("ringlet_ru_barrier_wait_seconds", kindSummary, "Time in the barrier, per epoch.")
+	peerBytesWritten = nodeTable.add("ringlet_peer_bytes_written_total", kindCounter,
 		"Bytes that the readout unit has written to the builder unit of a peer.", "peer")
-	nodeSent = nodeTable.add("ringlet_peer_chunks_sent_total", kindCounter,
+	peerChunksSent = nodeTable.add("ringlet_peer_chunks_sent_total", kindCounter,
 		"Chunks sent to a peer, repetitions included.", "peer")
-	nodeResent = nodeTable.add("ringlet_peer_chunks_resent_total", kindCounter, "Chunks sent to a peer again.", "peer")
-	nodePlaced = nodeTable.add("ringlet_peer_chunks_placed_total", kindCounter,
+	peerChunksResent = nodeTable.add("ringlet_peer_chunks_resent_total", kindCounter, "Chunks sent to a peer again.",
+		"peer")
+	peerChunksPlaced = nodeTable.add("ringlet_peer_chunks_placed_total", kindCounter,
 		"Chunks of a peer that were put in their place.", "peer")
-	nodeDuplicate = nodeTable.add("ringlet_peer_chunks_duplicate_total", kindCounter,
+	peerChunksDuplicate = nodeTable.add("ringlet_peer_chunks_duplicate_total", kindCounter,
 		"Chunks of a peer that had been here before.", "peer")
 )
 
@@ -46,7 +47,7 @@ var summaries = []struct {
 	histogram string
 	of        *Metric
 }{
-	{"barrier_us", nodeBarrier},
+	{"barrier_us", nodeBarrierWait},
 	{"decision_us", nodeTable.add("ringlet_dec_decision_latency_seconds", kindSummary,
 		"From when an event was known to be triggered to its decision, per event.")},
 	{"building_us", nodeTable.add("ringlet_dec_building_latency_seconds", kindSummary,
@@ -68,11 +69,11 @@ func NodeMetrics(counters counter.List) []Metric {
 }
 
 // States of the component state machine that are stable.
-var states = []string{"Offline", "NotReady", "Ready", "Running", "Paused", "Error"}
+var stableStates = []string{"Offline", "NotReady", "Ready", "Running", "Paused", "Error"}
 
-// Node makes what serves the metrics of a node process with these counters: report tells how it stands, certified until
-// when its certificate is good.
-func Node(counters counter.List, notAfter func() time.Time) func(report func() *nodev1.Report) http.Handler {
+// NodeHandler makes what serves the metrics of a node process with these counters: report tells how it stands,
+// certified until when its certificate is good.
+func NodeHandler(counters counter.List, notAfter func() time.Time) func(report func() *nodev1.Report) http.Handler {
 	return func(report func() *nodev1.Report) http.Handler {
 		return handler(func(out chan<- prometheus.Metric) { emitNode(out, counters, report()) }, notAfter)
 	}
@@ -80,17 +81,17 @@ func Node(counters counter.List, notAfter func() time.Time) func(report func() *
 
 func emitNode(out chan<- prometheus.Metric, counters counter.List, r *nodev1.Report) {
 	nodeInfo.emit(out, 1, r.GetName(), r.GetVersion())
-	for _, s := range states {
+	for _, s := range stableStates {
 		nodeState.emit(out, boolValue(s == r.GetStatus().GetState()), s)
 	}
-	nodeChanging.emit(out, boolValue(r.GetStatus().GetInBetween() != ""))
+	nodeInTransition.emit(out, boolValue(r.GetStatus().GetInBetween() != ""))
 	nodeDegraded.emit(out, boolValue(r.GetStatus().GetDegraded()))
-	nodeRun.emit(out, float64(r.GetRun()))
+	nodeRunNumber.emit(out, float64(r.GetRun()))
 	m := r.GetMachine()
-	nodeProcs.emit(out, float64(m.GetProcessors()))
-	nodeMemory.emit(out, float64(m.GetMemoryBytes()))
+	nodeProcessors.emit(out, float64(m.GetProcessors()))
+	nodeMemoryLimit.emit(out, float64(m.GetMemoryBytes()))
 	if m.GetDiskBytes() > 0 {
-		nodeDisk.emit(out, float64(m.GetDiskBytes()))
+		nodeDiskSize.emit(out, float64(m.GetDiskBytes()))
 		nodeDiskFree.emit(out, float64(m.GetDiskFreeBytes()))
 	}
 	for i := range counters {
@@ -101,9 +102,10 @@ func emitNode(out chan<- prometheus.Metric, counters counter.List, r *nodev1.Rep
 			of *Metric
 			v  uint64
 		}{
-			{nodeWritten, l.GetBytesWritten()}, {nodeSent, l.GetChunksSent()}, {nodeResent, l.GetChunksResent()},
-			{nodePlaced, l.GetChunksPlaced()},
-			{nodeDuplicate, l.GetChunksDuplicate()},
+			{peerBytesWritten, l.GetBytesWritten()}, {peerChunksSent, l.GetChunksSent()}, {peerChunksResent,
+				l.GetChunksResent()},
+			{peerChunksPlaced, l.GetChunksPlaced()},
+			{peerChunksDuplicate, l.GetChunksDuplicate()},
 		} {
 			x.of.emit(out, float64(x.v), l.GetPeer())
 		}

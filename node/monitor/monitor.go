@@ -18,16 +18,16 @@ const requestTimeout = 5 * time.Second
 const (
 	// idleTimeout is how long whoever monitors may keep a connection between two questions: Prometheus asks once a minute
 	// at the latest.
-	idleTimeout = 2 * time.Minute
-	maxConns    = 64
-	maxHeaders  = 16 << 10
+	idleTimeout    = 2 * time.Minute
+	maxConns       = 64
+	maxHeaderBytes = 16 << 10
 )
 
 // Process is what can be asked.
 type Process struct {
-	Live    func(context.Context) error    // why it should be started anew; nil: it is well
-	Ready   func() (state string, _ error) // its state, and why it cannot be used; nil: it can
-	Metrics http.Handler                   // nil: there are none
+	CheckLive      func(context.Context) error    // why it should be started anew; nil: it is well
+	CheckReady     func() (state string, _ error) // its state, and why it cannot be used; nil: it can
+	MetricsHandler http.Handler                   // nil: there are none
 }
 
 // Serve answers at lis until the function that it returns is called.
@@ -38,11 +38,11 @@ func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
 		ReadTimeout:       2 * requestTimeout,
 		WriteTimeout:      4 * requestTimeout, // the answer has to be found first
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaders,
-		ConnState:         connlimit.BetweenRequests,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ConnState:         connlimit.YieldBetweenRequests,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // of strangers who ask nonsense
 	}
-	gate := &connlimit.Gate{Total: maxConns, PerHost: maxConns / 2}
+	gate := &connlimit.Gate{MaxTotal: maxConns, MaxPerHost: maxConns / 2}
 	guarded := connlimit.ListenWith(lis, gate, log.With("service", "monitor"))
 	log.Info("may be monitored", "http", lis.Addr())
 	served := make(chan struct{})
@@ -64,20 +64,20 @@ func (p *Process) Handler() http.Handler {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
-		answer(w, "alive", p.Live(ctx))
+		writeAnswer(w, "alive", p.CheckLive(ctx))
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		state, err := p.Ready()
-		answer(w, state, err)
+		state, err := p.CheckReady()
+		writeAnswer(w, state, err)
 	})
-	if p.Metrics != nil {
-		mux.Handle("GET /metrics", p.Metrics)
+	if p.MetricsHandler != nil {
+		mux.Handle("GET /metrics", p.MetricsHandler)
 	}
 	return mux
 }
 
-// answer says in one line how it stands.
-func answer(w http.ResponseWriter, well string, err error) {
+// writeAnswer says in one line how it stands.
+func writeAnswer(w http.ResponseWriter, well string, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	if err != nil {

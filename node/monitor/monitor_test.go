@@ -25,9 +25,12 @@ func TestWhatIsAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := Serve(lis, Process{
-		Live:    func(context.Context) error { return live },
-		Ready:   func() (string, error) { return "Running", ready },
-		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "figures\n") }),
+		CheckLive:  func(context.Context) error { return live },
+		CheckReady: func() (string, error) { return "Running", ready },
+		MetricsHandler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_,
+				_ = io.WriteString(w, "figures\n")
+		}),
 	}, slog.New(slog.DiscardHandler))
 	defer end()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -70,7 +73,7 @@ func TestMonitorIsNotOverrun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := Serve(lis, Process{Live: func(context.Context) error { return nil }}, slog.New(slog.DiscardHandler))
+	end := Serve(lis, Process{CheckLive: func(context.Context) error { return nil }}, slog.New(slog.DiscardHandler))
 	defer end()
 	var idlers []net.Conn
 	closed := 0
@@ -91,7 +94,7 @@ func TestMonitorIsNotOverrun(t *testing.T) {
 	if least := 4*maxConns - maxConns/2; closed < least {
 		t.Errorf("%d of %d connections were closed, want %d at least", closed, len(idlers), least)
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patiently.Long}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patiently.LongTimeout}
 	resp, err := client.Get("http://" + lis.Addr().String() + "/livez")
 	if err != nil {
 		t.Fatalf("nobody is answered beside those that are silent: %v", err)

@@ -31,7 +31,7 @@ type Remotes interface {
 //	/debug/pprof/node/n1/cpu?seconds=20      of the node n1
 func Handler(others Remotes) http.Handler { return &handler{others} }
 
-type handler struct{ others Remotes }
+type handler struct{ remotes Remotes }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -45,16 +45,16 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		name, rest, under = splitNodePath(of)
 	}
 	var names []string
-	if h.others != nil {
-		names = h.others.Names()
+	if h.remotes != nil {
+		names = h.remotes.Names()
 	}
 	switch {
 	case !under, name != "" && !slices.Contains(names, name):
 		http.NotFound(w, r)
 	case rest == "" && name == "":
-		index(w, names)
+		writeIndex(w, names)
 	default:
-		h.profile(w, r, name, kindOf(rest))
+		h.profile(w, r, name, canonicalKind(rest))
 	}
 }
 
@@ -64,10 +64,10 @@ func splitNodePath(of string) (name, kind string, ok bool) {
 	return name, kind, ok && name != "" && kind != ""
 }
 
-// kindOf takes the name by which go tool pprof asks for a cpu profile as well.
-func kindOf(word string) string {
+// canonicalKind takes the name by which go tool pprof asks for a cpu profile as well.
+func canonicalKind(word string) string {
 	if word == "profile" {
-		return cpu
+		return kindCPU
 	}
 	return word
 }
@@ -81,20 +81,20 @@ func (h *handler) profile(w http.ResponseWriter, r *http.Request, name, kind str
 			return
 		}
 	}
-	if err := check(kind, length); err != nil {
+	if err := checkRequest(kind, length); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	out := &lazyWriter{w: w, name: fileName(name, kind)}
 	var err error
 	if name == "" {
-		err = Write(r.Context(), out, kind, length)
+		err = WriteProfile(r.Context(), out, kind, length)
 	} else {
-		err = h.others.Profile(r.Context(), out, name, kind, length)
+		err = h.remotes.Profile(r.Context(), out, name, kind, length)
 	}
 	switch {
 	case err == nil:
-	case out.begun:
+	case out.headerWritten:
 		panic(http.ErrAbortHandler) // the connection is cut, so that nobody takes half a profile for a whole one
 	case errors.Is(err, context.Canceled):
 	default:
@@ -107,7 +107,7 @@ func fileName(name, kind string) string {
 	if name == "" {
 		name = "control"
 	}
-	if kind == tracing {
+	if kind == kindTrace {
 		return name + ".trace"
 	}
 	return name + "." + kind + ".pprof"
@@ -116,14 +116,14 @@ func fileName(name, kind string) string {
 // lazyWriter writes the head of the answer with the first byte of the profile: until then there may be an error to
 // tell.
 type lazyWriter struct {
-	w     http.ResponseWriter
-	name  string
-	begun bool
+	w             http.ResponseWriter
+	name          string
+	headerWritten bool
 }
 
 func (l *lazyWriter) Write(b []byte) (int, error) {
-	if !l.begun {
-		l.begun = true
+	if !l.headerWritten {
+		l.headerWritten = true
 		l.w.Header().Set("Content-Type", "application/octet-stream")
 		l.w.Header().Set("X-Content-Type-Options", "nosniff")
 		l.w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", l.name))
@@ -131,7 +131,7 @@ func (l *lazyWriter) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-var page = template.Must(template.New("").Parse(`<!DOCTYPE html>
+var indexPage = template.Must(template.New("").Parse(`<!DOCTYPE html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Profiles</title>
 <h1>Profiles</h1>
 <p>For <code>go tool pprof</code>, the trace for <code>go tool trace</code>. cpu and trace take ?seconds=,
@@ -140,16 +140,16 @@ var page = template.Must(template.New("").Parse(`<!DOCTYPE html>
 {{end}}</html>
 `))
 
-func index(w http.ResponseWriter, names []string) {
+func writeIndex(w http.ResponseWriter, names []string) {
 	type of struct{ Name, At string }
 	all := []of{{"control", Path}}
 	for _, n := range names {
 		all = append(all, of{n, Path + "node/" + n + "/"})
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = page.Execute(w, struct { // who has gone away misses nothing
+	_ = indexPage.Execute(w, struct { // who has gone away misses nothing
 		Seconds float64
 		Kinds   []string
 		Of      []of
-	}{defaultLength.Seconds(), kinds(), all})
+	}{defaultLength.Seconds(), profileKinds(), all})
 }

@@ -13,15 +13,15 @@ import (
 
 // kinds that take time; the others are of a moment.
 const (
-	cpu     = "cpu"
-	tracing = "trace"
+	kindCPU   = "cpu"
+	kindTrace = "trace"
 )
 
 // instantKinds are the profiles of a moment, by the names of runtime/pprof.
 var instantKinds = []string{"allocs", "block", "goroutine", "heap", "mutex", "threadcreate"}
 
-// kinds of profiles there are.
-func kinds() []string { return append([]string{cpu, tracing}, instantKinds...) }
+// profileKinds of profiles there are.
+func profileKinds() []string { return append([]string{kindCPU, kindTrace}, instantKinds...) }
 
 // maxLength is how long a profile may take: whoever asks may go away, and the process goes on paying.
 const maxLength = 2 * time.Minute
@@ -34,30 +34,30 @@ type KindError struct{ Why string }
 
 func (e *KindError) Error() string { return e.Why }
 
-// check says what is wrong with a request for a profile: a *KindError, or nil.
-func check(kind string, length time.Duration) error {
+// checkRequest says what is wrong with a request for a profile: a *KindError, or nil.
+func checkRequest(kind string, length time.Duration) error {
 	switch {
-	case !slices.Contains(kinds(), kind):
-		return &KindError{fmt.Sprintf("there is no profile %q: ask for one of %s", kind, strings.Join(kinds(), ", "))}
+	case !slices.Contains(profileKinds(), kind):
+		return &KindError{fmt.Sprintf("there is no profile %q: ask for one of %s", kind, strings.Join(profileKinds(), ", "))}
 	case length < 0 || length > maxLength:
 		return &KindError{fmt.Sprintf("a profile of %v is not to be had: ask for %v or less", length, maxLength)}
 	}
 	return nil
 }
 
-// Write writes a profile of this process. One of a moment takes no time, whatever is asked; of the others 0 means
-// defaultLength. ctx ends one early: what there is of it is written.
-func Write(ctx context.Context, w io.Writer, kind string, length time.Duration) error {
-	if err := check(kind, length); err != nil {
+// WriteProfile writes a profile of this process. One of a moment takes no time, whatever is asked; of the others 0
+// means defaultLength. ctx ends one early: what there is of it is written.
+func WriteProfile(ctx context.Context, w io.Writer, kind string, length time.Duration) error {
+	if err := checkRequest(kind, length); err != nil {
 		return err
 	}
 	if length == 0 {
 		length = defaultLength
 	}
 	switch kind {
-	case cpu:
+	case kindCPU:
 		return runFor(ctx, length, func() error { return pprof.StartCPUProfile(w) }, pprof.StopCPUProfile)
-	case tracing:
+	case kindTrace:
 		return runFor(ctx, length, func() error { return trace.Start(w) }, trace.Stop)
 	}
 	return pprof.Lookup(kind).WriteTo(w, 0)

@@ -19,9 +19,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestEveryKindCanBeTaken(t *testing.T) {
-	for _, kind := range kinds() {
+	for _, kind := range profileKinds() {
 		var b bytes.Buffer
-		if err := Write(t.Context(), &b, kind, time.Millisecond); err != nil || b.Len() == 0 {
+		if err := WriteProfile(t.Context(), &b, kind, time.Millisecond); err != nil || b.Len() == 0 {
 			t.Errorf("%s: %d bytes, %v", kind, b.Len(), err)
 		}
 	}
@@ -30,7 +30,7 @@ func TestEveryKindCanBeTaken(t *testing.T) {
 func TestWhoHasGoneWaitsForNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Write(ctx, io.Discard, cpu, maxLength); err != nil {
+	if err := WriteProfile(ctx, io.Discard, kindCPU, maxLength); err != nil {
 		t.Error(err)
 	}
 }
@@ -38,9 +38,9 @@ func TestWhoHasGoneWaitsForNothing(t *testing.T) {
 func TestOneOfAKindAtATime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun, ended := make(chan struct{}), make(chan error)
-	go func() { ended <- Write(ctx, &first{begun: begun}, tracing, maxLength) }()
+	go func() { ended <- WriteProfile(ctx, &first{begun: begun}, kindTrace, maxLength) }()
 	patiently.Receive(t, begun)
-	if err := Write(t.Context(), io.Discard, tracing, time.Millisecond); err == nil ||
+	if err := WriteProfile(t.Context(), io.Discard, kindTrace, time.Millisecond); err == nil ||
 		!strings.Contains(err.Error(), "one profile of a kind") {
 		t.Errorf("the second says %v", err)
 	}

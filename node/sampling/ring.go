@@ -20,8 +20,8 @@ type Error struct{ Field, Why string }
 
 func (e *Error) Error() string { return e.Field + ": " + e.Why }
 
-// Check says whether this may be sampled. 0 samples are as many as there will be.
-func Check(interval time.Duration, samples, columns int) error {
+// CheckRequest says whether this may be sampled. 0 samples are as many as there will be.
+func CheckRequest(interval time.Duration, samples, columns int) error {
 	switch {
 	case interval < MinInterval || interval > MaxInterval:
 		return &Error{"interval_us", fmt.Sprintf("%v is not from %v to %v", interval, MinInterval, MaxInterval)}
@@ -38,17 +38,17 @@ func Check(interval time.Duration, samples, columns int) error {
 // Ring has the samples that nobody has taken yet.
 type Ring struct {
 	// immutable
-	interval int64 // ns
-	limit    uint64
-	columns  int
+	interval   int64 // ns
+	maxSamples uint64
+	columns    int
 
-	due         int64 // ns; 0 before the first
-	times       []int64
-	values      []uint64
-	drained     uint64 // samples that were handed out or gave way
-	read        uint64 // samples
-	overwritten uint64
-	late        uint64
+	nextDue        int64 // ns; 0 before the first
+	times          []int64
+	values         []uint64
+	samplesDrained uint64 // samples that were handed out or gave way
+	samplesTaken   uint64 // samples
+	overwritten    uint64
+	missedSamples  uint64
 }
 
 // New makes a ring for a question that Check has passed.
@@ -58,47 +58,47 @@ func New(interval time.Duration, samples, columns int) *Ring {
 		capacity = samples
 	}
 	return &Ring{
-		interval: int64(interval),
-		limit:    uint64(samples),
-		columns:  columns,
-		times:    make([]int64, capacity),
-		values:   make([]uint64, capacity*columns),
+		interval:   int64(interval),
+		maxSamples: uint64(samples),
+		columns:    columns,
+		times:      make([]int64, capacity),
+		values:     make([]uint64, capacity*columns),
 	}
 }
 
 // NextDue is when the next sample is due, in ns by the clock that BeginSample is given; 0: at once.
-func (r *Ring) NextDue() int64 { return r.due }
+func (r *Ring) NextDue() int64 { return r.nextDue }
 
 // BeginSample gives the row that a sample's values belong into, valid until the next call of a method; nil where none
 // is due yet, or there are enough. at is when it is read, as its reader is to be told.
 func (r *Ring) BeginSample(now, at int64) []uint64 {
-	if r.Done() || r.due != 0 && now < r.due {
+	if r.Done() || r.nextDue != 0 && now < r.nextDue {
 		return nil
 	}
-	if r.due == 0 {
-		r.due = now
+	if r.nextDue == 0 {
+		r.nextDue = now
 	}
-	skipped := (now - r.due) / r.interval
-	r.late += uint64(skipped)
-	r.due += (skipped + 1) * r.interval
-	if r.read-r.drained == uint64(len(r.times)) {
-		r.drained++
+	skipped := (now - r.nextDue) / r.interval
+	r.missedSamples += uint64(skipped)
+	r.nextDue += (skipped + 1) * r.interval
+	if r.samplesTaken-r.samplesDrained == uint64(len(r.times)) {
+		r.samplesDrained++
 		r.overwritten++
 	}
-	i := int(r.read % uint64(len(r.times)))
-	r.read++
+	i := int(r.samplesTaken % uint64(len(r.times)))
+	r.samplesTaken++
 	r.times[i] = at
 	return r.values[i*r.columns : (i+1)*r.columns]
 }
 
 // Done says that as many were read as were asked for.
-func (r *Ring) Done() bool { return r.limit > 0 && r.read >= r.limit }
+func (r *Ring) Done() bool { return r.maxSamples > 0 && r.samplesTaken >= r.maxSamples }
 
 // Drain appends up to max samples that were not taken before, the oldest first: when each was read, and its values.
 func (r *Ring) Drain(at []int64, values []uint64, max int) ([]int64, []uint64) {
-	for ; r.drained < r.read && max > 0; max-- {
-		i := int(r.drained % uint64(len(r.times)))
-		r.drained++
+	for ; r.samplesDrained < r.samplesTaken && max > 0; max-- {
+		i := int(r.samplesDrained % uint64(len(r.times)))
+		r.samplesDrained++
 		at = append(at, r.times[i])
 		values = append(values, r.values[i*r.columns:(i+1)*r.columns]...)
 	}
@@ -106,4 +106,4 @@ func (r *Ring) Drain(at []int64, values []uint64, max int) ([]int64, []uint64) {
 }
 
 // Lost is how many samples in all gave way before they were taken, and how many were not read when they were due.
-func (r *Ring) Lost() (overwritten, late uint64) { return r.overwritten, r.late }
+func (r *Ring) Lost() (overwritten, late uint64) { return r.overwritten, r.missedSamples }

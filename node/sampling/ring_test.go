@@ -21,7 +21,7 @@ func TestTranscripts(t *testing.T) {
 			number := func(i int) int { return transcript.Number(t, words[i]) }
 			switch words[0] {
 			case "every":
-				if err := Check(time.Duration(number(1))*time.Millisecond, number(3), 1); err != nil {
+				if err := CheckRequest(time.Duration(number(1))*time.Millisecond, number(3), 1); err != nil {
 					return err.Error() + "\n"
 				}
 				r = New(time.Duration(number(1))*time.Millisecond, number(3), 1)
@@ -66,7 +66,7 @@ func TestCheck(t *testing.T) {
 		{time.Second, MaxSamples + 1, 1, "samples"}, {time.Second, -1, 1, "samples"},
 		{time.Second, 1, 0, "counters"}, {time.Second, 1, maxColumns + 1, "counters"},
 	} {
-		err := Check(tt.interval, tt.samples, tt.columns)
+		err := CheckRequest(tt.interval, tt.samples, tt.columns)
 		var wrong *Error
 		if errors.As(err, &wrong) != (tt.field != "") || wrong != nil && wrong.Field != tt.field {
 			t.Errorf("%+v: %v", tt, err)
@@ -85,7 +85,7 @@ func TestEverySampleIsTakenOrMissed(t *testing.T) {
 			now += rapid.Int64Range(0, 5*int64(interval)).Draw(t, "pause")
 			due := r.NextDue()
 			row := r.BeginSample(now, now)
-			if (row != nil) != (!(r.limit > 0 && read >= r.limit) && now >= due) {
+			if (row != nil) != (!(r.maxSamples > 0 && read >= r.maxSamples) && now >= due) {
 				t.Fatalf("at %d of %d: %v", now, due, row)
 			}
 			if row != nil {
@@ -108,7 +108,7 @@ func TestEverySampleIsTakenOrMissed(t *testing.T) {
 		if seen+uint64(len(rest)/2)+overwritten != read {
 			t.Fatalf("%d read, %d taken, %d missed", read, seen+uint64(len(rest)/2), overwritten)
 		}
-		if r.limit == 0 && read > 0 && uint64((r.NextDue()-first)/int64(interval)) != read+late {
+		if r.maxSamples == 0 && read > 0 && uint64((r.NextDue()-first)/int64(interval)) != read+late {
 			t.Fatalf("next at %d, every %v: %d read, %d late", r.NextDue(), interval, read, late)
 		}
 	})

@@ -12,8 +12,8 @@ import (
 
 // Notifier speaks to a service manager. It may be used by several goroutines.
 type Notifier struct {
-	conn     *net.UnixConn
-	watchdog time.Duration // 0: nobody watches
+	conn             *net.UnixConn
+	watchdogInterval time.Duration // 0: nobody watches
 }
 
 // A usageError says that what the service manager left in the environment cannot be used.
@@ -31,14 +31,14 @@ func (e *usageError) Unwrap() error { return e.Cause }
 
 // Variables by which a service manager tells where it listens, how often it wants to hear, and from whom.
 const (
-	socketVariable   = "NOTIFY_SOCKET"
-	watchdogVariable = "WATCHDOG_USEC"
-	watchedVariable  = "WATCHDOG_PID"
+	socketVariable      = "NOTIFY_SOCKET"
+	watchdogVariable    = "WATCHDOG_USEC"
+	watchdogPIDVariable = "WATCHDOG_PID"
 )
 
 // Open takes the way to the service manager out of the environment; nil without an error where there is none.
 func Open() (*Notifier, error) {
-	socket, usec, pid := popEnv(socketVariable), popEnv(watchdogVariable), popEnv(watchedVariable)
+	socket, usec, pid := popEnv(socketVariable), popEnv(watchdogVariable), popEnv(watchdogPIDVariable)
 	if socket == "" {
 		return nil, nil
 	}
@@ -59,7 +59,7 @@ func Open() (*Notifier, error) {
 		_ = conn.Close()
 		return nil, &usageError{watchdogVariable, usec, err}
 	}
-	n.watchdog = time.Duration(v) * time.Microsecond
+	n.watchdogInterval = time.Duration(v) * time.Microsecond
 	return n, nil
 }
 
@@ -70,14 +70,14 @@ func popEnv(name string) string {
 	return v
 }
 
-// Ready says that the process serves, with a line of status.
-func (n *Notifier) Ready(status string) { n.send("READY=1\nSTATUS=" + oneLine(status)) }
+// NotifyReady says that the process serves, with a line of status.
+func (n *Notifier) NotifyReady(status string) { n.send("READY=1\nSTATUS=" + oneLine(status)) }
 
-// Status tells a line for people.
-func (n *Notifier) Status(status string) { n.send("STATUS=" + oneLine(status)) }
+// SetStatus tells a line for people.
+func (n *Notifier) SetStatus(status string) { n.send("STATUS=" + oneLine(status)) }
 
-// Stopping says that the process is about to end.
-func (n *Notifier) Stopping(status string) { n.send("STOPPING=1\nSTATUS=" + oneLine(status)) }
+// NotifyStopping says that the process is about to end.
+func (n *Notifier) NotifyStopping(status string) { n.send("STOPPING=1\nSTATUS=" + oneLine(status)) }
 
 // ExtendTimeout asks the service manager, which has told the process to end, not to kill it before so long has passed
 // from now on.
@@ -88,10 +88,10 @@ func (n *Notifier) ExtendTimeout(by time.Duration) {
 // Watch says "alive" until ctx ends, whenever check has returned nil, three times within the time after which the
 // service manager loses its patience. Where nobody watches it returns at once.
 func (n *Notifier) Watch(ctx context.Context, check func(context.Context) error) {
-	if n == nil || n.watchdog == 0 {
+	if n == nil || n.watchdogInterval == 0 {
 		return
 	}
-	every := n.watchdog / 3
+	every := n.watchdogInterval / 3
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -104,7 +104,7 @@ func (n *Notifier) Watch(ctx context.Context, check func(context.Context) error)
 		case err == nil:
 			n.send("WATCHDOG=1")
 		default:
-			n.Status("not well: " + err.Error())
+			n.SetStatus("not well: " + err.Error())
 		}
 		select {
 		case <-ctx.Done():

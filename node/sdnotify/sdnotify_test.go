@@ -31,7 +31,7 @@ func listen(t *testing.T, name string) *net.UnixConn {
 
 func next(t *testing.T, conn *net.UnixConn) string {
 	t.Helper()
-	if err := conn.SetReadDeadline(time.Now().Add(patiently.Long)); err != nil { // only against hanging
+	if err := conn.SetReadDeadline(time.Now().Add(patiently.LongTimeout)); err != nil { // only against hanging
 		t.Fatal(err)
 	}
 	b := make([]byte, 1000)
@@ -59,9 +59,9 @@ func TestSaysWhatIsSaid(t *testing.T) {
 		if v, there := os.LookupEnv(socketVariable); there {
 			t.Errorf("children would still see %s=%s", socketVariable, v)
 		}
-		n.Ready("in the cluster")
-		n.Status("run 7\nREADY=0")
-		n.Stopping("told to")
+		n.NotifyReady("in the cluster")
+		n.SetStatus("run 7\nREADY=0")
+		n.NotifyStopping("told to")
 		n.ExtendTimeout(75 * time.Second)
 		for _, want := range []string{
 			"READY=1\nSTATUS=in the cluster", "STATUS=run 7 READY=0", "STOPPING=1\nSTATUS=told to",
@@ -77,7 +77,7 @@ func TestSaysWhatIsSaid(t *testing.T) {
 func TestWatchSaysAliveWhileTheCheckDoes(t *testing.T) {
 	conn := listen(t, filepath.Join(t.TempDir(), "notify"))
 	t.Setenv(watchdogVariable, "3000")
-	t.Setenv(watchedVariable, strconv.Itoa(os.Getpid()))
+	t.Setenv(watchdogPIDVariable, strconv.Itoa(os.Getpid()))
 	n := mustOpen(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	checks, ended := 0, make(chan struct{})
@@ -111,9 +111,9 @@ func TestNobodyListens(t *testing.T) {
 	if n != nil || err != nil {
 		t.Fatalf("%v, %v", n, err)
 	}
-	n.Ready("r")
-	n.Status("s")
-	n.Stopping("t")
+	n.NotifyReady("r")
+	n.SetStatus("s")
+	n.NotifyStopping("t")
 	n.Watch(context.Background(), func(context.Context) error { panic("nobody asked") })
 	if err := n.Close(); err != nil {
 		t.Error(err)
@@ -123,10 +123,10 @@ func TestNobodyListens(t *testing.T) {
 func TestNotWatched(t *testing.T) {
 	conn := listen(t, filepath.Join(t.TempDir(), "notify"))
 	t.Setenv(watchdogVariable, "1000")
-	t.Setenv(watchedVariable, "1") // meant for another process
+	t.Setenv(watchdogPIDVariable, "1") // meant for another process
 	n := mustOpen(t)
 	n.Watch(context.Background(), func(context.Context) error { panic("nobody asked") })
-	n.Status("still heard")
+	n.SetStatus("still heard")
 	if got := next(t, conn); got != "STATUS=still heard" {
 		t.Errorf("got %q", got)
 	}
@@ -136,7 +136,7 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 	listen(t, filepath.Join(t.TempDir(), "notify"))
 	at := os.Getenv(socketVariable)
 	for variable, value := range map[string]string{
-		socketVariable: "/nowhere/notify", watchdogVariable: "soon", watchedVariable: "",
+		socketVariable: "/nowhere/notify", watchdogVariable: "soon", watchdogPIDVariable: "",
 	} {
 		t.Setenv(socketVariable, at)
 		t.Setenv(watchdogVariable, "-5")

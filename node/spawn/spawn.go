@@ -18,28 +18,28 @@ import (
 // it is gone (Pdeathsig), and each ends by itself when the pipe it was given as standard input closes. One that does
 // not end then, whatever loop it is in, its own watch ends: see package watchdog.
 type Processes struct {
-	Path string // the program
-	Args func(name, join string) []string
-	Env  []string  // added to this process's
-	Log  io.Writer // where their standard error goes
-	// Keys writes a node's keys to its standard input, which then stays open: no key stands in a file. Nil: nothing is
-	// written.
-	Keys func(name string, stdin io.Writer) error
-	// Prepare has the last word on a command before it starts. Nil: it is left as it is.
-	Prepare func(name string, cmd *exec.Cmd)
-	// Enter takes the thread that is about to start a process to where that is to live, a network namespace; the thread
-	// ends with the process. Nil: processes live where this one does.
-	Enter func(name string) error
+	ProgramPath string // the program
+	Args        func(name, join string) []string
+	Env         []string  // added to this process's
+	Stderr      io.Writer // where their standard error goes
+	// WriteKeys writes a node's keys to its standard input, which then stays open: no key stands in a file. Nil: nothing
+	// is written.
+	WriteKeys func(name string, stdin io.Writer) error
+	// PrepareCommand has the last word on a command before it starts. Nil: it is left as it is.
+	PrepareCommand func(name string, cmd *exec.Cmd)
+	// EnterNamespace takes the thread that is about to start a process to where that is to live, a network namespace; the
+	// thread ends with the process. Nil: processes live where this one does.
+	EnterNamespace func(name string) error
 
 	mu       sync.Mutex // guards what follows
 	running  map[string]*exec.Cmd
 	stopping bool
-	inputs   []*os.File // writing ends of their standard inputs
+	stdins   []*os.File // writing ends of their standard inputs
 	wg       sync.WaitGroup
 }
 
-// killAfter is how long a node may take to end after SIGTERM.
-const killAfter = 3 * time.Second
+// killTimeout is how long a node may take to end after SIGTERM.
+const killTimeout = 3 * time.Second
 
 // Spawn starts a process per name. It may be called again, for others or for those that have ended.
 func (p *Processes) Spawn(names []string, join string, ended func(name, how string)) error {
@@ -58,16 +58,16 @@ func (p *Processes) start(name, join string, ended func(name, how string)) error
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(p.Path, p.Args(name, join)...)
+	cmd := exec.Command(p.ProgramPath, p.Args(name, join)...)
 	cmd.Env = append(append(os.Environ(), p.Env...), watchdog.ChildEnv())
-	cmd.Stdin, cmd.Stderr = in, p.Log
+	cmd.Stdin, cmd.Stderr = in, p.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
-	if p.Prepare != nil {
-		p.Prepare(name, cmd)
+	if p.PrepareCommand != nil {
+		p.PrepareCommand(name, cmd)
 	}
-	if p.Keys != nil {
+	if p.WriteKeys != nil {
 		// A pipe holds 64 KiB, keys take two: nobody need be reading yet.
-		if err := p.Keys(name, input); err != nil {
+		if err := p.WriteKeys(name, input); err != nil {
 			return errors.Join(err, in.Close(), input.Close())
 		}
 	}
@@ -81,7 +81,7 @@ func (p *Processes) start(name, join string, ended func(name, how string)) error
 			if p.running == nil {
 				p.running = map[string]*exec.Cmd{}
 			}
-			p.running[name], p.inputs = cmd, append(p.inputs, input)
+			p.running[name], p.stdins = cmd, append(p.stdins, input)
 			p.mu.Unlock()
 		}
 		started <- err
@@ -89,7 +89,7 @@ func (p *Processes) start(name, join string, ended func(name, how string)) error
 			_ = input.Close()
 			return
 		}
-		how := describe(cmd.Wait())
+		how := describeExit(cmd.Wait())
 		p.mu.Lock()
 		delete(p.running, name)
 		expected := p.stopping
@@ -104,19 +104,19 @@ func (p *Processes) start(name, join string, ended func(name, how string)) error
 // launch starts the command on the calling thread, which stays locked and so ends with its goroutine: it may have gone
 // elsewhere.
 func (p *Processes) launch(name string, cmd *exec.Cmd) error {
-	if p.Enter != nil {
-		if err := p.Enter(name); err != nil {
+	if p.EnterNamespace != nil {
+		if err := p.EnterNamespace(name); err != nil {
 			return err
 		}
 	}
 	return cmd.Start()
 }
 
-// Stalled is how a process has ended that its own watch has ended.
-var Stalled = fmt.Sprintf("ended itself, since a loop in it stood still (exit code %d)", watchdog.ExitCode)
+// EndedByWatchdog is how a process has ended that its own watch has ended.
+var EndedByWatchdog = fmt.Sprintf("ended itself, since a loop in it stood still (exit code %d)", watchdog.ExitCode)
 
-// describe says how a process ended.
-func describe(err error) string {
+// describeExit says how a process ended.
+func describeExit(err error) string {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return "ended"
@@ -125,7 +125,7 @@ func describe(err error) string {
 		return fmt.Sprintf("was killed by signal %d (%s)", int(ws.Signal()), ws.Signal())
 	}
 	if exit.ExitCode() == watchdog.ExitCode {
-		return Stalled
+		return EndedByWatchdog
 	}
 	return fmt.Sprintf("ended with exit code %d", exit.ExitCode())
 }
@@ -133,9 +133,9 @@ func describe(err error) string {
 // Stop ends all processes, kills those that do not end by themselves, and waits for them. Their standard input closes
 // as well as when this process dies: no node waits for a run to let it go.
 func (p *Processes) Stop() {
-	p.signal(syscall.SIGTERM)
+	p.signalAll(syscall.SIGTERM)
 	p.closeInputs()
-	kill := time.AfterFunc(killAfter, func() { p.signal(syscall.SIGKILL) })
+	kill := time.AfterFunc(killTimeout, func() { p.signalAll(syscall.SIGKILL) })
 	defer kill.Stop()
 	p.wg.Wait()
 }
@@ -144,13 +144,13 @@ func (p *Processes) Stop() {
 func (p *Processes) closeInputs() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, h := range p.inputs {
+	for _, h := range p.stdins {
 		_ = h.Close()
 	}
-	p.inputs = nil
+	p.stdins = nil
 }
 
-func (p *Processes) signal(s syscall.Signal) {
+func (p *Processes) signalAll(s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopping = true

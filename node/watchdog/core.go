@@ -1,12 +1,12 @@
 package watchdog
 
-// verdict is what is to be done after a tick.
-type verdict uint8
+// tickResult is what is to be done after a tick.
+type tickResult uint8
 
 const (
-	alive   verdict = iota
-	orphan          // end: nobody wants it any more, and it has had its time to end
-	stalled         // end: a loop stands still
+	tickAlive   tickResult = iota
+	tickOrphan             // end: nobody wants it any more, and it has had its time to end
+	tickStalled            // end: a loop stands still
 )
 
 // core counts the ticks of the watch. It has no clock: a pause of the whole process is no tick.
@@ -18,16 +18,16 @@ type core struct {
 
 // loopState is one thing that is looked after.
 type loopState struct {
-	probe uint64 // number of the look under way; 0: none
-	ticks int    // for which it has been
+	probeNumber    uint64 // number of the look under way; 0: none
+	unchangedTicks int    // for which it has been
 }
 
 // tick takes which look is under way of each thing, 0 for none, and whether the process is to end: its parent is gone,
 // or it was told so. which is the thing that stands still.
-func (c *core) tick(under []uint64, gone bool) (v verdict, which int) {
+func (c *core) tick(under []uint64, gone bool) (v tickResult, which int) {
 	if gone {
 		if c.orphanTicks++; c.orphanTicks > c.graceTicks {
-			return orphan, 0
+			return tickOrphan, 0
 		}
 	}
 	for len(c.loops) < len(under) {
@@ -35,13 +35,13 @@ func (c *core) tick(under []uint64, gone bool) (v verdict, which int) {
 	}
 	for i, began := range under {
 		x := &c.loops[i]
-		if began == 0 || began != x.probe {
-			*x = loopState{probe: began}
+		if began == 0 || began != x.probeNumber {
+			*x = loopState{probeNumber: began}
 			continue
 		}
-		if x.ticks++; x.ticks >= c.stallTicks {
-			return stalled, i
+		if x.unchangedTicks++; x.unchangedTicks >= c.stallTicks {
+			return tickStalled, i
 		}
 	}
-	return alive, 0
+	return tickAlive, 0
 }

@@ -7,7 +7,7 @@ func TestAStalledLoopIsFound(t *testing.T) {
 		looks func(tick int) []uint64 // under way at each tick
 		gone  func(tick int) bool
 		ticks int // after which it ends; 0: never
-		want  verdict
+		want  tickResult
 		which int
 	}{
 		"nothing is looked after": {looks: func(int) []uint64 { return nil }},
@@ -15,19 +15,19 @@ func TestAStalledLoopIsFound(t *testing.T) {
 		"a look is long, and not too long": {looks: func(tick int) []uint64 {
 			return []uint64{1 + uint64(tick)/5, uint64(tick % 2)}
 		}},
-		"the second stands still": {func(tick int) []uint64 { return []uint64{uint64(tick), 7} }, nil, 7, stalled, 1},
+		"the second stands still": {func(tick int) []uint64 { return []uint64{uint64(tick), 7} }, nil, 7, tickStalled, 1},
 		"it stands still later": {func(tick int) []uint64 { return []uint64{min(uint64(tick), 20)} },
-			nil, 26, stalled, 0},
+			nil, 26, tickStalled, 0},
 		"one that comes is taken in": {func(tick int) []uint64 { return []uint64{0, 0, 3}[:1+min(tick/10, 2)] },
-			nil, 26, stalled, 2},
+			nil, 26, tickStalled, 2},
 		"the parent is gone": {func(tick int) []uint64 { return []uint64{uint64(tick)} },
-			func(tick int) bool { return tick > 10 }, 14, orphan, 0},
+			func(tick int) bool { return tick > 10 }, 14, tickOrphan, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := core{stallTicks: 6, graceTicks: 3}
 			for tick := 1; tick <= 100; tick++ {
 				v, which := w.tick(c.looks(tick), c.gone != nil && c.gone(tick))
-				if v == alive {
+				if v == tickAlive {
 					continue
 				}
 				if v != c.want || which != c.which || tick != c.ticks {

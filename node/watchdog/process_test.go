@@ -20,7 +20,7 @@ import (
 const role = "RINGLET_WATCHDOG_TEST"
 
 // short makes ticks that a test can wait for; the core's test has the numbers of the manual's kind.
-var short = Config{Tick: 20 * time.Millisecond, StallTicks: 10, GraceTicks: 10}
+var short = Config{TickInterval: 20 * time.Millisecond, StallTicks: 10, GraceTicks: 10}
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(role) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	case "slow": // each look is under way in half of the time, and so when the process is stopped
 		d := Start(short)
 		for range 2 {
-			d.Watch("a slow loop", func() { time.Sleep(2 * short.Tick) })
+			d.AddLoop("a slow loop", func() { time.Sleep(2 * short.TickInterval) })
 		}
 		fmt.Fprintln(os.Stderr, "watched", os.Getpid())
 		select {} // bounded by the test, which kills this process
@@ -59,8 +59,9 @@ func hang() {
 	d := Start(short)
 	var mu sync.Mutex
 	mu.Lock()
-	d.Watch("a sound loop", func() {})
-	d.Watch("the loop of the test", func() { mu.Lock(); mu.Unlock() }) //nolint:staticcheck // that it can is what is asked
+	d.AddLoop("a sound loop", func() {})
+	// that it can is what is asked
+	d.AddLoop("the loop of the test", func() { mu.Lock(); mu.Unlock() }) //nolint:staticcheck
 	turn()
 }
 
@@ -148,7 +149,7 @@ func TestAPauseOfTheProcessIsNoTick(t *testing.T) {
 			if err := cmd.Process.Signal(s); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * short.Tick * time.Duration(short.StallTicks)) // stopped, then not
+			time.Sleep(2 * short.TickInterval * time.Duration(short.StallTicks)) // stopped, then not
 		}
 	}
 	if err := cmd.Process.Kill(); err != nil {

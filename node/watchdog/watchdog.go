@@ -22,12 +22,12 @@ const (
 	// GraceTicks is how many ticks a process has to end after its parent is gone.
 	GraceTicks = 10
 
-	defaultTick = time.Second
+	defaultTickInterval = time.Second
 )
 
 // Config of a watch. The zero value is the one of the manual.
 type Config struct {
-	Tick                   time.Duration // 0: a second
+	TickInterval           time.Duration // 0: a second
 	StallTicks, GraceTicks int           // ticks; 0: those above
 	Out                    io.Writer     // nil: standard error
 	// ParentGone says that the parent is gone. Nil: orphaned says it.
@@ -47,12 +47,12 @@ type Watcher struct {
 
 // probe has one thing looked at again and again.
 type probe struct {
-	running atomic.Uint64 // number of the look under way; 0: none
-	request chan struct{}
+	runningNumber atomic.Uint64 // number of the look under way; 0: none
+	request       chan struct{}
 }
 
-// parent is the process that has started this one, by what it put into the environment; 0: it put nothing there.
-var parent = sync.OnceValue(func() int {
+// parentPID is the process that has started this one, by what it put into the environment; 0: it put nothing there.
+var parentPID = sync.OnceValue(func() int {
 	pid, _ := strconv.Atoi(os.Getenv(parentVariable))
 	_ = os.Unsetenv(parentVariable) // who is started by this process has another parent
 	return pid
@@ -63,13 +63,13 @@ const parentVariable = "RINGLET_PARENT"
 // ChildEnv is what whoever starts a process puts into its environment, so that it knows when its parent is gone.
 func ChildEnv() string { return parentVariable + "=" + strconv.Itoa(os.Getpid()) }
 
-// orphaned says that the process which has started this one, and has put ChildEnv into its environment, is gone.
-func orphaned() bool { return parent() != 0 && os.Getppid() != parent() }
+// isOrphaned says that the process which has started this one, and has put ChildEnv into its environment, is gone.
+func isOrphaned() bool { return parentPID() != 0 && os.Getppid() != parentPID() }
 
 // Start begins to watch. There is no end: it watches while the process ends, too.
 func Start(cfg Config) *Watcher {
-	if cfg.Tick == 0 {
-		cfg.Tick = defaultTick
+	if cfg.TickInterval == 0 {
+		cfg.TickInterval = defaultTickInterval
 	}
 	if cfg.StallTicks == 0 {
 		cfg.StallTicks = StallTicks
@@ -81,17 +81,17 @@ func Start(cfg Config) *Watcher {
 		cfg.Out = os.Stderr
 	}
 	if cfg.ParentGone == nil {
-		parent()
-		cfg.ParentGone = orphaned
+		parentPID()
+		cfg.ParentGone = isOrphaned
 	}
 	d := &Watcher{cfg: cfg}
-	go d.watch()
+	go d.watchLoop()
 	return d
 }
 
-// Watch has something looked after, by a function that takes the locks there and waits for nothing else. It is called
+// AddLoop has something looked after, by a function that takes the locks there and waits for nothing else. It is called
 // on one goroutine, once in a tick, and must bear that it is called at any time until the process ends.
-func (d *Watcher) Watch(name string, at func()) {
+func (d *Watcher) AddLoop(name string, at func()) {
 	if d == nil {
 		return
 	}
@@ -99,9 +99,9 @@ func (d *Watcher) Watch(name string, at func()) {
 	go func() {
 		for n := uint64(1); ; n++ {
 			<-l.request
-			l.running.Store(n)
+			l.runningNumber.Store(n)
 			at()
-			l.running.Store(0)
+			l.runningNumber.Store(0)
 		}
 	}()
 	d.mu.Lock()
@@ -117,19 +117,19 @@ func (d *Watcher) RequestEnd() {
 	}
 }
 
-// watch is on a thread of its own, so that no other goroutine has to make way for it.
-func (d *Watcher) watch() {
+// watchLoop is on a thread of its own, so that no other goroutine has to make way for it.
+func (d *Watcher) watchLoop() {
 	runtime.LockOSThread()
 	c := core{stallTicks: d.cfg.StallTicks, graceTicks: d.cfg.GraceTicks}
 	var under []uint64
 	for {
-		time.Sleep(d.cfg.Tick)
+		time.Sleep(d.cfg.TickInterval)
 		d.mu.Lock()
 		looks := d.probes
 		d.mu.Unlock()
 		under = under[:0]
 		for _, l := range looks {
-			now := l.running.Load()
+			now := l.runningNumber.Load()
 			if under = append(under, now); now == 0 {
 				select {
 				case l.request <- struct{}{}:
@@ -138,38 +138,41 @@ func (d *Watcher) watch() {
 			}
 		}
 		switch v, which := c.tick(under, d.endRequested.Load() || d.cfg.ParentGone()); v {
-		case stalled:
+		case tickStalled:
 			d.mu.Lock()
 			name := d.names[which]
 			d.mu.Unlock()
-			d.end(fmt.Sprintf("%s stands still: nothing of it has answered for %v of this process's own time. The process "+
+			d.endProcess(fmt.Sprintf("%s stands still: nothing of it has answered for %v of this process's own time. The process "+
 				"ends itself, so that others can go on; what its goroutines were at is below, for a report of this fault",
-				name, time.Duration(d.cfg.StallTicks)*d.cfg.Tick), true)
-		case orphan:
+				name, time.Duration(d.cfg.StallTicks)*d.cfg.TickInterval), true)
+		case tickOrphan:
 			if d.endRequested.Load() {
-				d.end(fmt.Sprintf("the process was told twice to end, and did not within %v: it ends itself; what its "+
-					"goroutines were at is below, for a report of this fault", time.Duration(d.cfg.GraceTicks)*d.cfg.Tick), true)
+				d.endProcess(fmt.Sprintf("the process was told twice to end, and did not within %v: it ends itself; what its "+
+					"goroutines were at is below, for a report of this fault", time.Duration(d.cfg.GraceTicks)*d.cfg.TickInterval),
+					true)
 			}
-			d.end(fmt.Sprintf("the process that started this one is gone, and this one did not end within %v: it ends itself",
-				time.Duration(d.cfg.GraceTicks)*d.cfg.Tick), false)
-		case alive:
+			d.endProcess(fmt.Sprintf("the process that started this one is gone, and this one did not end within %v: it ends itself",
+				time.Duration(d.cfg.GraceTicks)*d.cfg.TickInterval), false)
+		case tickAlive:
 		}
 	}
 }
 
-// lastWords bounds how long the process may take to say why it ends, in s of the processor's time and of the clock.
-const lastWords = 5
+// lastWordsSeconds bounds how long the process may take to say why it ends, in s of the processor's time and of the
+// clock.
+const lastWordsSeconds = 5
 
 // maxStackBytes bounds what is told of goroutines, in bytes.
 const maxStackBytes = 256 << 10
 
-// end says why, and ends the process. The last words may hang: to see the goroutines means to stop them, and nobody may
-// read what is said. So the kernel kills a process that then goes round in a loop, and a timer one that waits.
-func (d *Watcher) end(why string, stacks bool) {
+// endProcess says why, and ends the process. The last words may hang: to see the goroutines means to stop them, and
+// nobody may read what is said. So the kernel kills a process that then goes round in a loop, and a timer one that
+// waits.
+func (d *Watcher) endProcess(why string, stacks bool) {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) == nil {
 		used := uint64(u.Utime.Sec + u.Stime.Sec)
-		_ = unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: used + lastWords, Max: used + lastWords})
+		_ = unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: used + lastWordsSeconds, Max: used + lastWordsSeconds})
 	}
 	said := make(chan struct{})
 	go func() {
@@ -182,7 +185,7 @@ func (d *Watcher) end(why string, stacks bool) {
 	}()
 	select {
 	case <-said:
-	case <-time.After(lastWords * time.Second):
+	case <-time.After(lastWordsSeconds * time.Second):
 	}
 	os.Exit(ExitCode)
 }

@@ -12,14 +12,14 @@ import (
 type OnBadRecord uint8
 
 const (
-	// Stop delivers the events before the bad record and then its error. It is the zero value: data is not left out
-	// unasked.
-	Stop OnBadRecord = iota
-	// Skip leaves the record out, counts it and goes on behind it.
-	Skip
+	// StopAtBadRecord delivers the events before the bad record and then its error. It is the zero value: data is not left
+	// out unasked.
+	StopAtBadRecord OnBadRecord = iota
+	// SkipBadRecord leaves the record out, counts it and goes on behind it.
+	SkipBadRecord
 )
 
-var onBadRecordNames = [...]string{Stop: "stop", Skip: "skip"}
+var onBadRecordNames = [...]string{StopAtBadRecord: "stop", SkipBadRecord: "skip"}
 
 func (o OnBadRecord) String() string {
 	if int(o) < len(onBadRecordNames) {
@@ -39,7 +39,7 @@ func ParseOnBadRecord(s string) (OnBadRecord, error) {
 }
 
 // BadRecordError says which record of which file cannot be used, and why. errors.Is finds the kinds of package event in
-// it (event.ErrTruncated, ErrMagic, ErrSize, ErrChecksum, ErrRange, ErrUnsupported), and ErrChanged.
+// it (event.ErrTruncated, ErrMagic, ErrSize, ErrChecksum, ErrRange, ErrUnsupported), and ErrFileChanged.
 type BadRecordError struct {
 	File   string
 	Record int64  // index in the file, from 0; skipped stretches count as one; event.NoRecord if it is not known
@@ -55,14 +55,14 @@ func (e *BadRecordError) Error() string {
 	return fmt.Sprintf("%s: record %d at offset %d: %s", e.File, e.Record, e.Offset, e.Reason)
 }
 
-// Unwrap gives the *event.FormatError, or ErrChanged.
+// Unwrap gives the *event.FormatError, or ErrFileChanged.
 func (e *BadRecordError) Unwrap() error { return e.Err }
 
-// ErrChanged says that a file was written to or cut short while it was replayed.
-var ErrChanged = errors.New("the file changed while it was read")
+// ErrFileChanged says that a file was written to or cut short while it was replayed.
+var ErrFileChanged = errors.New("the file changed while it was read")
 
-// badRecord makes the error of a record from what event says of it.
-func badRecord(file string, err error) *BadRecordError {
+// newBadRecordError makes the error of a record from what event says of it.
+func newBadRecordError(file string, err error) *BadRecordError {
 	bad := &BadRecordError{File: file, Err: err, Reason: err.Error()}
 	var fe *event.FormatError
 	if errors.As(err, &fe) {

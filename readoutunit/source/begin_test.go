@@ -35,7 +35,7 @@ func TestBeginAt(t *testing.T) {
 		},
 		"at a rate": func() (Source, error) {
 			g, err := made()
-			return Paced(g, 1e9, 3), err
+			return PaceSource(g, 1e9, 3), err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestBeginAt(t *testing.T) {
 			noError(t, err)
 			defer later.Close()
 			const mep = 7
-			noError(t, BeginAt(t.Context(), later, mep))
+			noError(t, BeginAtMEP(t.Context(), later, mep))
 			var want, got Block
 			a, b := make([]byte, complete.MaxBlock()), make([]byte, later.MaxBlock())
 			for n := 0; ; n++ {

@@ -24,13 +24,13 @@ const maxLinearTries = 64
 // each to the stream that has least (LPT); stream 0 begins with the record bank.
 type cabling struct {
 	// immutable
-	division placing.Division // of the streams: stream i is source id i
-	table    *keyTable
-	stream   []uint16 // global stream by key id
+	division    placing.Division // of the streams: stream i is source id i
+	table       *keyTable
+	streamByKey []uint16 // global stream by key id
 }
 
-// sources is the number of streams in all.
-func (c *cabling) sources() int { return c.division.Sources() }
+// streamCount is the number of streams in all.
+func (c *cabling) streamCount() int { return c.division.Sources() }
 
 func compareKeys(a, b bankKey) int {
 	if a.Type != b.Type {
@@ -45,7 +45,7 @@ func (c *cabling) streamOf(b event.Bank) int {
 	if id < 0 {
 		return -1
 	}
-	return int(c.stream[id])
+	return int(c.streamByKey[id])
 }
 
 // newCabling deals the keys of cat out to the streams of cfg, or to the smallest number of at least minStreams for each
@@ -54,24 +54,24 @@ func (c *cabling) streamOf(b event.Bank) int {
 func newCabling(ctx context.Context, cat *catalog, data []byte, cfg ReplayConfig) (*cabling, error) {
 	c := &cabling{division: cfg.Division, table: &cat.keys}
 	order := cat.keys.bySize()
-	configured, rus := c.sources(), cfg.RUs
+	configured, rus := c.streamCount(), cfg.RUs
 	least := minStreams
 	if configured > 0 {
-		c.deal(cat, order)
-		if fit, err := c.fits(ctx, cat, data); fit || err != nil {
+		c.assignStreams(cat, order)
+		if fit, err := c.fitsContainers(ctx, cat, data); fit || err != nil {
 			return c, err
 		}
 		least = configured/rus + 1
 	}
-	need := (cat.payload + maxContainer - 1) / maxContainer // no stream carries more than maxContainer
-	streams := max(least, (need+rus-1)/rus)                 // of each
+	need := (cat.maxFragmentBytes + maxContainer - 1) / maxContainer // no stream carries more than maxContainer
+	streams := max(least, (need+rus-1)/rus)                          // of each
 	for tried := 0; ; tried++ {
-		if c.division = placing.EvenDivision(rus, streams); c.sources() > maxSources {
+		if c.division = placing.EvenDivision(rus, streams); c.streamCount() > maxSources {
 			return nil, &ConfigError{"streams",
 				fmt.Sprintf("no number of streams for %d readout units gives every bank a fragment it fits in", rus)}
 		}
-		c.deal(cat, order)
-		if fit, err := c.fits(ctx, cat, data); err != nil {
+		c.assignStreams(cat, order)
+		if fit, err := c.fitsContainers(ctx, cat, data); err != nil {
 			return nil, err
 		} else if fit {
 			break
@@ -96,7 +96,7 @@ func (t *keyTable) bySize() []int32 {
 		order[i] = int32(i)
 	}
 	slices.SortFunc(order, func(a, b int32) int {
-		if d := int64(t.max[b]) - int64(t.max[a]); d != 0 {
+		if d := int64(t.maxBytes[b]) - int64(t.maxBytes[a]); d != 0 {
 			return int(d)
 		}
 		return compareKeys(t.keys[a], t.keys[b])
@@ -104,36 +104,36 @@ func (t *keyTable) bySize() []int32 {
 	return order
 }
 
-// deal assigns every key to a stream, in order of size.
-func (c *cabling) deal(cat *catalog, order []int32) {
-	loads := make(loadHeap, c.sources())
+// assignStreams assigns every key to a stream, in order of size.
+func (c *cabling) assignStreams(cat *catalog, order []int32) {
+	loads := make(loadHeap, c.streamCount())
 	for s := range loads {
 		loads[s].stream = uint16(s)
 	}
-	loads[0].bytes = int64(cat.bankSize)
+	loads[0].bytes = int64(cat.maxRecordBankBytes)
 	heap.Init(&loads)
-	c.stream = make([]uint16, len(order))
+	c.streamByKey = make([]uint16, len(order))
 	for _, id := range order {
-		c.stream[id] = loads[0].stream
-		loads[0].bytes += int64(cat.keys.max[id])
+		c.streamByKey[id] = loads[0].stream
+		loads[0].bytes += int64(cat.keys.maxBytes[id])
 		heap.Fix(&loads, 0)
 	}
 }
 
-// fits says whether every fragment of every event can be expressed. The error is that of ctx.
-func (c *cabling) fits(ctx context.Context, cat *catalog, data []byte) (bool, error) {
-	worst := make([]int64, c.sources())
-	worst[0] = int64(cat.bankSize)
-	for id, s := range c.stream {
-		worst[s] += int64(cat.keys.max[id])
+// fitsContainers says whether every fragment of every event can be expressed. The error is that of ctx.
+func (c *cabling) fitsContainers(ctx context.Context, cat *catalog, data []byte) (bool, error) {
+	worst := make([]int64, c.streamCount())
+	worst[0] = int64(cat.maxRecordBankBytes)
+	for id, s := range c.streamByKey {
+		worst[s] += int64(cat.keys.maxBytes[id])
 	}
 	if slices.Max(worst) <= maxContainer {
 		return true, nil // even if all keys had their largest size in one event
 	}
-	sums := newFragmentSizes(c.sources())
+	sums := newFragmentSizes(c.streamCount())
 	look := contextPoller{ctx: ctx}
 	for _, ref := range cat.records {
-		if err := c.measure(ref, data, sums); err != nil {
+		if err := c.measureRecord(ref, data, sums); err != nil {
 			return false, err
 		}
 		for _, s := range sums.nonEmpty {
@@ -141,7 +141,7 @@ func (c *cabling) fits(ctx context.Context, cat *catalog, data []byte) (bool, er
 				return false, nil
 			}
 		}
-		if err := look.advance(int(ref.size)); err != nil {
+		if err := look.advance(int(ref.fileBytes)); err != nil {
 			return false, err
 		}
 	}
@@ -175,18 +175,18 @@ func (f *fragmentSizes) clear() {
 	f.nonEmpty = f.nonEmpty[:0]
 }
 
-// measure computes the bytes of each stream's fragment of a record. The error is that of a compressed record that was
-// changed since it was read.
-func (c *cabling) measure(ref recordRef, data []byte, sums *fragmentSizes) error {
+// measureRecord computes the bytes of each stream's fragment of a record. The error is that of a compressed record that
+// was changed since it was read.
+func (c *cabling) measureRecord(ref recordRef, data []byte, sums *fragmentSizes) error {
 	sums.clear()
-	sums.add(0, uint32(ref.bankBytes()))
+	sums.add(0, uint32(ref.recordBankBytes()))
 	r, err := ref.record(data, &sums.unpacked)
 	if err != nil {
 		return err
 	}
 	for banks := event.NewBankCursor(r.Payload()); banks.Next(); {
 		if s := c.streamOf(banks.Bank()); s >= 0 {
-			sums.add(s, uint32(len(banks.Raw())))
+			sums.add(s, uint32(len(banks.RawBank())))
 		}
 	}
 	return nil

@@ -20,8 +20,8 @@ type HostClaim struct {
 // clashesWith says whether one host could not have both. alone: there is one such host at most.
 func (t HostClaim) clashesWith(o HostClaim) (clash, alone bool) {
 	switch {
-	case t.Listener.Clash(o.Listener):
-		return true, t.Listener.Equal(o.Listener) && !t.Listener.AllNetworks()
+	case t.Listener.ConflictsWith(o.Listener):
+		return true, t.Listener.Equal(o.Listener) && !t.Listener.CoversAllNetworks()
 	case t.Path != "":
 		return t.Path == o.Path, false
 	}
@@ -42,15 +42,15 @@ func claimRing(text string) HostClaim { return HostClaim{Path: shmring.SegmentPa
 // what each kind says of its addresses. Of a file only the name of its kind is looked at.
 func CheckInput(input string) (out []error) {
 	if kind, _ := KindOf(input); !kind.Live {
-		if wrong := checkKindName(input, Row{}); wrong != nil && !kind.Generated {
+		if wrong := checkKindName(input, InputKind{}); wrong != nil && !kind.Generated {
 			out = append(out, wrong)
 		}
 		return out
 	}
-	before := Row{}
+	before := InputKind{}
 	for item := range strings.SplitSeq(input, ",") {
 		name, _, _ := strings.Cut(item, ":")
-		if row, ok := feedRow(name, item); ok {
+		if row, ok := feedKind(name, item); ok {
 			before = row
 		} else if wrong := checkKindName(item, before); wrong != nil {
 			out = append(out, wrong)
@@ -76,13 +76,13 @@ func CheckInput(input string) (out []error) {
 
 // checkKindName says that a part of an input has the name of a kind that there is not, or one that is spelled in
 // another way. before is the kind of the part before it: text of that kind may have anything but the name of a kind.
-func checkKindName(item string, before Row) error {
+func checkKindName(item string, before InputKind) error {
 	name, _, colon := strings.Cut(item, ":")
 	word := strings.TrimSpace(name)
 	if !colon || word == "" || strings.Trim(strings.ToLower(word), "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 		return nil
 	}
-	names := registry.Names(Choices())
+	names := registry.Names(InputKinds())
 	nearest := registry.Nearest(strings.ToLower(word), names)
 	switch {
 	case name == nearest:

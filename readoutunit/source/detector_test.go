@@ -114,14 +114,14 @@ func BenchmarkDetector(b *testing.B) {
 	}
 	const packing, buffers = 100, 4
 	c := GeneratorConfig{Division: placing.EvenDivision(1, 100), Packing: packing, Seed: 1, Detector: d}
-	run := func(b *testing.B, src Many) {
-		s := Strip{Stride: (placing.PartSize(100, src.MaxBlock()) + 63) &^ 63}
+	run := func(b *testing.B, src BatchSource) {
+		s := BufferStrip{Stride: (placing.PartSize(100, src.MaxBlock()) + 63) &^ 63}
 		s.Mem = make([]byte, buffers*s.Stride)
 		sizes := make([]uint32, 1)
 		k := 0
 		next := func() {
-			one := Strip{Mem: s.Mem[k%buffers*s.Stride:][:s.Stride], Stride: s.Stride}
-			if _, err := src.NextMany(b.Context(), one, sizes); err != nil {
+			one := BufferStrip{Mem: s.Mem[k%buffers*s.Stride:][:s.Stride], Stride: s.Stride}
+			if _, err := src.NextBlocks(b.Context(), one, sizes); err != nil {
 				b.Fatal(err)
 			}
 			k++

@@ -14,9 +14,9 @@
 //
 //  1. NewGenerator or OpenReplay, each with the index of the readout unit and the number of all; wrap the result with
 //     Paced for a rate.
-//  2. Ask MaxBlock, and provide memory for a block of that size each time. Ask Replay.MaxMEP to size the slots of
+//  2. Ask MaxBlock, and provide memory for a block of that size each time. Ask Replay.MaxMEPBytes to size the slots of
 //     builders.
-//  3. Call Next from one goroutine, or NextMany of a Many for small blocks, until it returns an error. io.EOF is the
+//  3. Call Next from one goroutine, or NextBlocks of a Many for small blocks, until it returns an error. io.EOF is the
 //     proper end. A *BadRecordError is the end of usable input: all events before it were delivered. Any other error
 //     left the source as it was.
 //  4. Close.

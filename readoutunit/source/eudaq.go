@@ -31,10 +31,10 @@ type eudaqFile struct {
 	share
 
 	// owned by the goroutine that calls Next
-	batch  []int32
-	ends   []int // by stream: where its next fragment goes
-	stops  []int // by stream: where its MFP ends
-	starts []int // by stream: where it begins; before that is known, the bytes of its fragments
+	batch       []int32
+	nextOffsets []int // by stream: where its next fragment goes
+	mfpEnds     []int // by stream: where its MFP ends
+	mfpStarts   []int // by stream: where it begins; before that is known, the bytes of its fragments
 }
 
 // Next gives the next block; see Source.
@@ -43,17 +43,19 @@ func (r *eudaqFile) Next(ctx context.Context, dst []byte, b *Block) (err error) 
 	return r.nextBlock(ctx, dst, b, &r.cat.omitted, r)
 }
 
-func (r *eudaqFile) beginAt(ctx context.Context, mep uint64) error { return r.skipBlocks(ctx, mep, r) }
+func (r *eudaqFile) beginAtMEP(ctx context.Context, mep uint64) error {
+	return r.skipBlocks(ctx, mep, r)
+}
 
 // pick fills batch with the rows of the next block.
 func (r *eudaqFile) pick() int {
 	r.batch = r.batch[:0]
-	for n := r.maxEvents(); len(r.batch) < n; r.row++ {
-		if r.row == len(r.cat.rows) && !r.restart(len(r.cat.rows), &r.cat.omitted) {
+	for n := r.maxEvents(); len(r.batch) < n; r.nextRow++ {
+		if r.nextRow == len(r.cat.rows) && !r.restart(len(r.cat.rows), &r.cat.omitted) {
 			break
 		}
-		r.countSkipped(r.cat.rows[r.row].skipped, &r.cat.omitted)
-		r.batch = append(r.batch, int32(r.row))
+		r.countSkipped(r.cat.rows[r.nextRow].skippedBefore, &r.cat.omitted)
+		r.batch = append(r.batch, int32(r.nextRow))
 	}
 	return len(r.batch)
 }
@@ -69,7 +71,7 @@ func (r *eudaqFile) fill(dst []byte, b *Block) error {
 // layOut writes headers and tables of the MFPs, in which all fragments are missing, and makes room for the fragments.
 func (r *eudaqFile) layOut(dst []byte, b *Block) error {
 	n := len(r.batch)
-	clear(r.starts)
+	clear(r.mfpStarts)
 	for _, row := range r.batch {
 		subs, ok := r.subEvents(row)
 		if !ok {
@@ -77,18 +79,18 @@ func (r *eudaqFile) layOut(dst []byte, b *Block) error {
 		}
 		for i := range subs {
 			if s, ok := r.streamOf(&subs[i]); ok {
-				r.starts[s] += roundUp(len(subs[i].Bytes))
+				r.mfpStarts[s] += roundUpToWord(len(subs[i].Bytes))
 			}
 		}
 	}
-	for s := range r.count {
-		size := event.MFPHeaderSize(n) + r.starts[s]
+	for s := range r.sourceCount {
+		size := event.MFPHeaderSize(n) + r.mfpStarts[s]
 		if size > len(dst)-b.Size {
 			return r.changedError(r.batch[0])
 		}
-		r.starts[s], r.ends[s] = b.Size, b.Size+event.MFPHeaderSize(n)
-		b.addMFP(dst, uint16(r.first+s), n, size, event.FragmentMissing)
-		r.stops[s] = b.Size
+		r.mfpStarts[s], r.nextOffsets[s] = b.Size, b.Size+event.MFPHeaderSize(n)
+		b.addMFP(dst, uint16(r.firstSource+s), n, size, event.FragmentMissing)
+		r.mfpEnds[s] = b.Size
 	}
 	return nil
 }
@@ -107,18 +109,18 @@ func (r *eudaqFile) copyFragments(dst []byte, b *Block) error {
 				continue
 			}
 			data := subs[k].Bytes
-			if roundUp(len(data)) > r.stops[s]-r.ends[s] || len(data) > event.MaxFragment {
+			if roundUpToWord(len(data)) > r.mfpEnds[s]-r.nextOffsets[s] || len(data) > event.MaxFragment {
 				return r.changedError(row)
 			}
-			types, sizes := event.MFPTables(dst[r.starts[s]:], n)
+			types, sizes := event.MFPTables(dst[r.mfpStarts[s]:], n)
 			types[i] = uint8(event.TestDet)
 			binary.LittleEndian.PutUint16(sizes[2*i:], uint16(len(data)))
-			end := r.ends[s] + copy(dst[r.ends[s]:], data)
-			r.ends[s] = closeWord(dst, end)
+			end := r.nextOffsets[s] + copy(dst[r.nextOffsets[s]:], data)
+			r.nextOffsets[s] = padToWord(dst, end)
 		}
 	}
-	for s := range r.count {
-		if r.ends[s] != r.stops[s] {
+	for s := range r.sourceCount {
+		if r.nextOffsets[s] != r.mfpEnds[s] {
 			return r.changedError(r.batch[0])
 		}
 		if m := &b.MFPs[s]; r.cfg.CRC {
@@ -147,7 +149,7 @@ func (r *eudaqFile) changedError(row int32) error {
 		File:   r.cfg.Path,
 		Record: r.cat.rows[row].record,
 		Offset: r.cat.rows[row].offset,
-		Err:    ErrChanged,
-		Reason: ErrChanged.Error() + ": its sub-events are not those found at open",
+		Err:    ErrFileChanged,
+		Reason: ErrFileChanged.Error() + ": its sub-events are not those found at open",
 	}
 }

@@ -36,7 +36,7 @@ func openEudaq(data []byte, c ReplayConfig) ([]*eudaqFile, error) {
 	for ru := range c.RUs {
 		c.RU = ru
 		r := &eudaqFile{replayLoop: replayLoop{cfg: c, file: &mapping{data: data}}}
-		if err := r.learn(context0); err != nil {
+		if err := r.scanFile(context0); err != nil {
 			return nil, err
 		}
 		rus = append(rus, r)
@@ -58,7 +58,7 @@ func readFragments(t must, rus []*eudaqFile) (all []map[uint16]string, err error
 			}
 			for _, info := range b.MFPs {
 				m, err := event.ParseMFP(dst[info.Offset : info.Offset+info.Size])
-				if err != nil || m.Source() != info.Source || m.N() != b.Events || m.FirstEvent() != b.FirstEvent {
+				if err != nil || m.Source() != info.Source || m.NumFragments() != b.Events || m.FirstEvent() != b.FirstEvent {
 					t.Fatal(err, info)
 				}
 				for i, data := range m.Fragments() {
@@ -132,7 +132,7 @@ func TestBadEudaq(t *testing.T) {
 		{"class", append([]byte{0}, one(2)[1:]...), "is not RawEvent", 2},
 	} {
 		file := bytes.Join([][]byte{one(0), one(1), tc.third, one(3), one(4)}, nil)
-		for _, mode := range []OnBadRecord{Stop, Skip} {
+		for _, mode := range []OnBadRecord{StopAtBadRecord, SkipBadRecord} {
 			rus, err := openEudaq(file, ReplayConfig{
 				Path:        "x.raw",
 				RUs:         1,
@@ -144,11 +144,12 @@ func TestBadEudaq(t *testing.T) {
 			}
 			got, err := readFragments(t, rus)
 			var bad *BadRecordError
-			if mode == Stop && (!errors.As(err, &bad) || len(got) != 2 || bad.Record != 2 ||
+			if mode == StopAtBadRecord && (!errors.As(err, &bad) || len(got) != 2 || bad.Record != 2 ||
 				!strings.Contains(err.Error(), tc.says)) {
 				t.Errorf("%s: %v after %d events", tc.name, err, len(got))
 			}
-			if mode == Skip && (!errors.Is(err, io.EOF) || len(got) != tc.events || rus[0].Stats().SkippedRecords != 1) {
+			if mode == SkipBadRecord && (!errors.Is(err, io.EOF) || len(got) != tc.events ||
+				rus[0].Stats().SkippedRecords != 1) {
 				t.Errorf("%s: %v after %d events", tc.name, err, len(got))
 			}
 		}
@@ -168,7 +169,7 @@ func TestEudaqOfAChangedFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		data[at] ^= 0x41
-		if _, err := readFragments(t, rus); !errors.Is(err, io.EOF) && !errors.Is(err, ErrChanged) {
+		if _, err := readFragments(t, rus); !errors.Is(err, io.EOF) && !errors.Is(err, ErrFileChanged) {
 			t.Fatal(err)
 		}
 	}
@@ -210,7 +211,7 @@ func FuzzEudaq(f *testing.F) {
 	f.Add(complete, uint8(0), uint8(2))
 	f.Add(complete[:len(complete)-5], uint8(1), uint8(0))
 	f.Fuzz(func(t *testing.T, data []byte, rus, packing uint8) {
-		for _, mode := range []OnBadRecord{Stop, Skip} {
+		for _, mode := range []OnBadRecord{StopAtBadRecord, SkipBadRecord} {
 			open, err := openEudaq(data, ReplayConfig{
 				Path:        "fuzz",
 				RUs:         int(rus%3) + 1,
@@ -222,7 +223,7 @@ func FuzzEudaq(f *testing.F) {
 			}
 			var bad *BadRecordError
 			var config *ConfigError
-			if !errors.Is(err, io.EOF) && !errors.As(err, &config) && !(mode == Stop && errors.As(err, &bad)) {
+			if !errors.Is(err, io.EOF) && !errors.As(err, &config) && !(mode == StopAtBadRecord && errors.As(err, &bad)) {
 				t.Fatal(err)
 			}
 		}

@@ -12,9 +12,9 @@ import (
 
 // eudaqRow is where an event stands.
 type eudaqRow struct {
-	offset  int64
-	record  int64  // index in the file
-	skipped uint32 // records left out directly before it
+	offset        int64
+	record        int64  // index in the file
+	skippedBefore uint32 // records left out directly before it
 }
 
 // eudaqCatalog is what one walk over a file of EUDAQ tells: it is the same in every RU that reads the same file.
@@ -68,8 +68,8 @@ func scanEudaq(ctx context.Context, data []byte, c ReplayConfig) (*eudaqCatalog,
 		if err == nil {
 			err = cat.check(subs, c.OnBadRecord)
 		}
-		if err != nil && c.OnBadRecord == Stop {
-			cat.bad = badRecord(c.Path, event.Located(err, record, int64(at)))
+		if err != nil && c.OnBadRecord == StopAtBadRecord {
+			cat.badRecord = newBadRecordError(c.Path, event.LocateError(err, record, int64(at)))
 			break
 		}
 		switch {
@@ -127,7 +127,7 @@ func (c *eudaqCatalog) check(subs []eudaq.Event, mode OnBadRecord) error {
 	switch number := uint64(c.single[0].Number); {
 	case len(c.rows) > 0 && number < c.next:
 		return refuse(event.ErrOrder, "event number", "event %d again: the file is past event %d", number, c.next-1)
-	case len(c.rows) > 0 && number > c.next && mode == Stop:
+	case len(c.rows) > 0 && number > c.next && mode == StopAtBadRecord:
 		return refuse(event.ErrOrder, "event number", "events %d to %d are not in the file", c.next, number-1)
 	}
 	return nil
@@ -145,24 +145,24 @@ func (c *eudaqCatalog) add(subs []eudaq.Event, at, record int64) {
 		c.tailRecords = 1 // a gap, however long, which Skip tolerates
 	}
 	if c.tailRecords > 0 {
-		c.gaps = append(c.gaps, c.tailBytes)
+		c.gapBytes = append(c.gapBytes, c.tailBytes)
 	}
 	c.rows = append(c.rows, eudaqRow{at, record, c.tailRecords})
 	c.tailRecords, c.tailBytes = 0, 0
 	c.next = number + 1
 }
 
-// learn learns what the mapped file holds.
-func (r *eudaqFile) learn(ctx context.Context) (err error) {
+// scanFile learns what the mapped file holds.
+func (r *eudaqFile) scanFile(ctx context.Context) (err error) {
 	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
 	c := r.cfg
-	if c.AsTaken {
+	if c.PaceAsRecorded {
 		return noTimesError(c.Path, "EUDAQ")
 	}
 	if r.cat, err = scanEudaq(ctx, r.file.data, c); err != nil {
 		return err
 	}
-	if c.Loop && len(r.cat.rows) == 0 && r.cat.bad == nil {
+	if c.Loop && len(r.cat.rows) == 0 && r.cat.badRecord == nil {
 		return &ConfigError{"loop", fmt.Sprintf("%s holds no event that could be repeated", c.Path)}
 	}
 	r.division, r.share = emptyDivision(c)
@@ -180,7 +180,7 @@ func (r *eudaqFile) learn(ctx context.Context) (err error) {
 			return r.changedError(int32(i))
 		}
 		for k := range subs {
-			size := uint32(roundUp(len(subs[k].Bytes)))
+			size := uint32(roundUpToWord(len(subs[k].Bytes)))
 			total[i] += size
 			if _, isLocal := r.streamOf(&subs[k]); isLocal {
 				local[i] += size
@@ -190,9 +190,10 @@ func (r *eudaqFile) learn(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	r.maxBlock = maxBlockBytes(r.count, local, c)
+	r.maxBlock = maxBlockBytes(r.sourceCount, local, c)
 	r.maxMEP = maxBlockBytes(r.division.Sources(), total, c)
-	r.ends, r.stops, r.starts = make([]int, r.count), make([]int, r.count), make([]int, r.count)
+	r.nextOffsets, r.mfpEnds, r.mfpStarts = make([]int, r.sourceCount), make([]int, r.sourceCount), make([]int,
+		r.sourceCount)
 	r.batch = make([]int32, 0, c.Packing)
-	return blockFits(r.maxBlock, c)
+	return checkBlockSize(r.maxBlock, c)
 }

@@ -26,7 +26,7 @@ func FuzzReplay(f *testing.F) {
 	}
 	f.Add(append([]byte("rubbish"), complete...), uint8(1), uint8(1))
 	f.Fuzz(func(t *testing.T, data []byte, rus, packing uint8) {
-		for _, mode := range []OnBadRecord{Stop, Skip} {
+		for _, mode := range []OnBadRecord{StopAtBadRecord, SkipBadRecord} {
 			s := &system{}
 			for ru := range int(rus%3) + 1 {
 				r := &Replay{replayLoop: replayLoop{cfg: ReplayConfig{
@@ -40,7 +40,7 @@ func FuzzReplay(f *testing.F) {
 				if err := r.read(context0); err != nil {
 					t.Fatal(err)
 				}
-				if err := r.measure(context0); err != nil {
+				if err := r.measureBlocks(context0); err != nil {
 					t.Fatal(err)
 				}
 				s.rus = append(s.rus, r)
@@ -51,16 +51,16 @@ func FuzzReplay(f *testing.F) {
 			st := s.rus[0].Stats()
 			var bad *BadRecordError
 			switch {
-			case mode == Stop && errors.As(err, &bad):
+			case mode == StopAtBadRecord && errors.As(err, &bad):
 				if !bytes.HasPrefix(data, got) || len(got) == len(data) || bad.Record != int64(st.Events) ||
 					bad.Offset < int64(len(got)) {
 					t.Fatalf("%v after %d events in %d bytes", err, st.Events, len(got))
 				}
-			case mode == Stop && errors.Is(err, io.EOF):
+			case mode == StopAtBadRecord && errors.Is(err, io.EOF):
 				if !bytes.Equal(got, data) {
 					t.Fatal("a sound file came out changed")
 				}
-			case mode == Skip && errors.Is(err, io.EOF):
+			case mode == SkipBadRecord && errors.Is(err, io.EOF):
 				if len(got)+int(st.SkippedBytes) != len(data) {
 					t.Fatalf("%d bytes rebuilt and %d skipped of %d", len(got), st.SkippedBytes, len(data))
 				}

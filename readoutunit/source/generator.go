@@ -25,36 +25,36 @@ type GeneratorConfig struct {
 	Packing  int              // events per MFP, 1..65535
 	// FragmentSize is the mean over all sources, in bytes: pattern.DefaultFragmentSize (133) is the detector's. Zero is
 	// not a default but a choice: empty fragments.
-	FragmentSize int
-	Model        pattern.Model // the zero value is lhcb
-	Seed         uint64
-	Events       uint64 // events in all, the last MFP short if packing does not divide them; zero is endless
-	Align        uint8  // log2 of the bytes fragments are padded to; zero is no padding
-	CRC          bool   // fill MFPInfo.CRC
-	Large        pattern.Large
+	FragmentSize   int
+	Model          pattern.Model // the zero value is lhcb
+	Seed           uint64
+	Events         uint64 // events in all, the last MFP short if packing does not divide them; zero is endless
+	Align          uint8  // log2 of the bytes fragments are padded to; zero is no padding
+	CRC            bool   // fill MFPInfo.CRC
+	LargeFragments pattern.LargeFragments
 	// Detector is a simulated detector whose boards are the sources; nil is data of a pattern. FragmentSize, Model and
 	// Large are the pattern's.
-	Detector *frontend.Detector
-	Raw      bool // every strip of the detector is sampled and prepared, which takes long
-	Workers  int  // goroutines that make events of the detector; the bytes do not depend on it
-	Truth    bool // keep what happened in the detector, for Truths
+	Detector        *frontend.Detector
+	SampleAllStrips bool // every strip of the detector is sampled and prepared, which takes long
+	Workers         int  // goroutines that make events of the detector; the bytes do not depend on it
+	KeepTruth       bool // keep what happened in the detector, for Truths
 
 	prepared int // blocks that come again
 }
 
-// content makes the bytes of generated data.
-type content interface {
+// mfpContent makes the bytes of generated data.
+type mfpContent interface {
 	MaxMFP(source uint16, n int) int
 	FillMFP(dst []byte, source uint16, first uint64, n int, withCRC bool) (size int, crc uint32, err error)
 }
 
-// numbered is content whose fragments name their event.
-type numbered interface {
+// renumberer is content whose fragments name their event.
+type renumberer interface {
 	Renumber(mfp []byte, first uint64, n int)
 }
 
 // content is what c generates, for one goroutine.
-func (c GeneratorConfig) content() (content, error) {
+func (c GeneratorConfig) content() (mfpContent, error) {
 	if c.Detector == nil {
 		return c.Pattern()
 	}
@@ -66,14 +66,14 @@ func (c GeneratorConfig) content() (content, error) {
 			c.Division.Sources(), boards)}
 	}
 	return frontend.NewMaker(c.Detector, frontend.MakerConfig{
-		Seed:    c.Seed,
-		First:   c.Division.First(c.RU),
-		Streams: c.Division.Count(c.RU),
-		Align:   c.Align,
-		Raw:     c.Raw,
-		Workers: c.Workers,
-		Truth:   c.Truth,
-		Keep:    c.prepared,
+		Seed:            c.Seed,
+		FirstSource:     c.Division.FirstSource(c.RU),
+		Streams:         c.Division.SourceCount(c.RU),
+		Align:           c.Align,
+		SampleAllStrips: c.SampleAllStrips,
+		Workers:         c.Workers,
+		KeepTruth:       c.KeepTruth,
+		KeptBlocks:      c.prepared,
 	})
 }
 
@@ -83,12 +83,12 @@ func (c GeneratorConfig) Pattern() (*pattern.Pattern, error) {
 		return nil, err
 	}
 	return pattern.New(pattern.Config{
-		Seed:         c.Seed,
-		Sources:      c.Division.Sources(),
-		FragmentSize: c.FragmentSize,
-		Model:        c.Model,
-		Align:        c.Align,
-		Large:        c.Large,
+		Seed:           c.Seed,
+		Sources:        c.Division.Sources(),
+		FragmentSize:   c.FragmentSize,
+		Model:          c.Model,
+		Align:          c.Align,
+		LargeFragments: c.LargeFragments,
 	})
 }
 
@@ -97,7 +97,7 @@ func (c GeneratorConfig) Pattern() (*pattern.Pattern, error) {
 type Generator struct {
 	// immutable after NewGenerator
 	cfg      GeneratorConfig
-	content  content
+	content  mfpContent
 	first    int // id of the first source
 	streams  int // sources
 	maxBlock int
@@ -121,15 +121,15 @@ func NewGenerator(c GeneratorConfig) (*Generator, error) {
 	g := &Generator{
 		cfg:     c,
 		content: made,
-		first:   c.Division.First(c.RU),
-		streams: c.Division.Count(c.RU),
+		first:   c.Division.FirstSource(c.RU),
+		streams: c.Division.SourceCount(c.RU),
 	}
 	g.sums = newPartSums(g.streams)
 	largest := 0
 	for s := range g.streams {
 		n := made.MaxMFP(g.source(s), c.Packing)
 		largest = max(largest, n)
-		g.maxBlock += roundUp(n)
+		g.maxBlock += roundUpToWord(n)
 	}
 	if int64(largest) > 1<<32-1 {
 		return nil, &ConfigError{"packing", fmt.Sprintf(
@@ -139,7 +139,7 @@ func NewGenerator(c GeneratorConfig) (*Generator, error) {
 	return g, nil
 }
 
-func (g *Generator) beginAt(_ context.Context, mep uint64) error {
+func (g *Generator) beginAtMEP(_ context.Context, mep uint64) error {
 	g.mep = mep
 	return nil
 }
@@ -150,7 +150,7 @@ func (g *Generator) MaxBlock() int { return g.maxBlock }
 
 // Truths are what happened at the events of the last block, if that is kept. They are valid until the next.
 func (g *Generator) Truths() []frontend.Truth {
-	if m, ok := g.content.(*frontend.Maker); ok && g.cfg.Truth {
+	if m, ok := g.content.(*frontend.Maker); ok && g.cfg.KeepTruth {
 		return m.Truths()
 	}
 	return nil
@@ -196,18 +196,18 @@ func (g *Generator) Next(ctx context.Context, dst []byte, b *Block) error {
 			Size:   size,
 			CRC:    crc,
 		})
-		b.Size = closeWord(dst, b.Size+size)
+		b.Size = padToWord(dst, b.Size+size)
 	}
 	g.mep++
-	g.counters.deliver(b)
+	g.counters.countBlock(b)
 	return nil
 }
 
-func roundUp(n int) int { return (n + wordBytes - 1) &^ (wordBytes - 1) }
+func roundUpToWord(n int) int { return (n + wordBytes - 1) &^ (wordBytes - 1) }
 
-// closeWord zeroes dst from end to the next multiple of a word and returns that.
-func closeWord(dst []byte, end int) int {
-	next := roundUp(end)
+// padToWord zeroes dst from end to the next multiple of a word and returns that.
+func padToWord(dst []byte, end int) int {
+	next := roundUpToWord(end)
 	clear(dst[end:next])
 	return next
 }

@@ -71,7 +71,7 @@ func TestGeneratorBlocks(t *testing.T) {
 		if events != c.Events {
 			t.Fatalf("%d events came, want %d", events, c.Events)
 		}
-		if s := g.Stats(); s.Events != events || s.MFPs != s.Blocks*uint64(c.Division.Count(c.RU)) {
+		if s := g.Stats(); s.Events != events || s.MFPs != s.Blocks*uint64(c.Division.SourceCount(c.RU)) {
 			t.Fatalf("counters %+v", s)
 		}
 	})
@@ -80,7 +80,7 @@ func TestGeneratorBlocks(t *testing.T) {
 func checkBlock(t *rapid.T, c GeneratorConfig, k uint64, b Block, dst []byte) {
 	first := k * uint64(c.Packing)
 	if b.MEP != k || b.FirstEvent != first || uint64(b.Events) != min(uint64(c.Packing), c.Events-first) ||
-		len(b.MFPs) != c.Division.Count(c.RU) {
+		len(b.MFPs) != c.Division.SourceCount(c.RU) {
 		t.Fatalf("block %d: %+v", k, b)
 	}
 	if b.Size > len(dst)-8 || b.Size%4 != 0 {
@@ -88,14 +88,15 @@ func checkBlock(t *rapid.T, c GeneratorConfig, k uint64, b Block, dst []byte) {
 	}
 	at := 0
 	for s, info := range b.MFPs {
-		if info.Offset != at || int(info.Source) != c.Division.First(c.RU)+s {
+		if info.Offset != at || int(info.Source) != c.Division.FirstSource(c.RU)+s {
 			t.Fatalf("MFP %d of block %d: %+v, want offset %d", s, k, info, at)
 		}
 		m, err := event.ParseMFP(dst[info.Offset:])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if int(m.Size()) != info.Size || m.Source() != info.Source || m.FirstEvent() != first || m.N() != b.Events {
+		if int(m.Size()) != info.Size || m.Source() != info.Source || m.FirstEvent() != first ||
+			m.NumFragments() != b.Events {
 			t.Fatalf("MFP %d of block %d does not agree with %+v", s, k, info)
 		}
 		want := uint32(0)
@@ -105,7 +106,7 @@ func checkBlock(t *rapid.T, c GeneratorConfig, k uint64, b Block, dst []byte) {
 		if info.CRC != want {
 			t.Fatalf("CRC %08x, want %08x", info.CRC, want)
 		}
-		at = roundUp(at + info.Size)
+		at = roundUpToWord(at + info.Size)
 		if len(bytes.Trim(dst[info.Offset+info.Size:at], "\x00")) != 0 {
 			t.Fatal("bytes between MFPs are not zero")
 		}

@@ -22,20 +22,20 @@ type intake struct {
 	closeErr error
 
 	// guarded by Live.mu; the bytes of a fragment belong to who has its reference
-	stage          stage
-	reportedSafe   uint64         // events that the feed knows to be safe
-	reportedResume uint64         // where the feed knows that the source has come to
-	givenUp        []live.GivenUp // what was given up and the feed does not know, in the order in which it was
-	disjoint       bool           // it shares no number with another source
-	waiting        bool           // in Next of the feed
-	ctx            context.Context
-	wake           context.CancelFunc // ends Next of the feed, so that it hears what is safe
-	newest         time.Duration      // when the newest fragment came
-	hasData        bool
-	stalled        bool
-	failed         bool
-	logged         [live.Faults]logThrottle // by fault
-	lastFault      string                   // what was wrong with a fragment last, without the name of the source
+	stage             fragmentStage
+	reportedSafeBelow uint64              // events that the feed knows to be safe
+	reportedResume    uint64              // where the feed knows that the source has come to
+	unreportedGivenUp []live.GivenUpRange // what was given up and the feed does not know, in the order in which it was
+	isDisjoint        bool                // it shares no number with another source
+	waiting           bool                // in Next of the feed
+	ctx               context.Context
+	cancelNext        context.CancelFunc // ends Next of the feed, so that it hears what is safe
+	newestAt          time.Duration      // when the newest fragment came
+	hasData           bool
+	stalled           bool
+	failed            bool
+	logThrottles      [live.FaultCount]logThrottle // by fault
+	lastFault         string                       // what was wrong with a fragment last, without the name of the source
 }
 
 // logThrottle is when a fault was logged last, and how often it was since.
@@ -44,13 +44,13 @@ type logThrottle struct {
 	suppressed uint64
 }
 
-// batch is how many fragments are taken from a feed at a time, each time under one lock.
-const batch = 256
+// maxFeedBatch is how many fragments are taken from a feed at a time, each time under one lock.
+const maxFeedBatch = 256
 
-// receive takes fragments from a feed until the run ends or the source is closed.
-func (l *Live) receive(in *intake) {
+// receiveFragments takes fragments from a feed until the run ends or the source is closed.
+func (l *Live) receiveFragments(in *intake) {
 	defer func() { in.closeErr = in.feed.Close() }()
-	fragments := make([]live.Fragment, batch)
+	fragments := make([]live.Fragment, maxFeedBatch)
 	over := false
 	for !over && l.beginWait(in) {
 		n, err := in.feed.Next(in.ctx, fragments)
@@ -78,14 +78,14 @@ func (l *Live) beginWait(in *intake) bool {
 	defer l.mu.Unlock()
 	l.reportSafe(in)
 	if in.ctx == nil || in.ctx.Err() != nil {
-		in.ctx, in.wake = context.WithCancel(l.ctx)
+		in.ctx, in.cancelNext = context.WithCancel(l.ctx)
 	}
 	in.waiting = !l.intakeStopped()
 	return in.waiting
 }
 
 // intakeStopped tells that nothing more is taken from feeds. mu is held.
-func (l *Live) intakeStopped() bool { return l.ending || l.closed }
+func (l *Live) intakeStopped() bool { return l.intakeEnding || l.closed }
 
 func (l *Live) endWait(in *intake) {
 	l.mu.Lock()
@@ -99,32 +99,32 @@ func (l *Live) reportableSafe(in *intake) uint64 {
 	return min(l.safeBelow, l.matcher.NextEvent(in.index))
 }
 
-// hasNews tells that a feed is to hear what is safe, or what was given up. mu is held.
-func (l *Live) hasNews(in *intake) bool {
-	return len(in.givenUp) > 0 || in.reportedSafe < l.reportableSafe(in)
+// hasUnreported tells that a feed is to hear what is safe, or what was given up. mu is held.
+func (l *Live) hasUnreported(in *intake) bool {
+	return len(in.unreportedGivenUp) > 0 || in.reportedSafeBelow < l.reportableSafe(in)
 }
 
 // reportSafe tells a feed how far its source has come, what was given up, and then what is safe. mu is held, but while
 // the feed is told.
 func (l *Live) reportSafe(in *intake) {
 	for {
-		next, safe, givenUp := l.matcher.NextEvent(in.index), l.reportableSafe(in), in.givenUp
+		next, safe, givenUp := l.matcher.NextEvent(in.index), l.reportableSafe(in), in.unreportedGivenUp
 		resume := in.reportedResume != next
-		if !resume && len(givenUp) == 0 && in.reportedSafe >= safe {
+		if !resume && len(givenUp) == 0 && in.reportedSafeBelow >= safe {
 			return
 		}
-		in.reportedResume, in.givenUp = next, nil
-		acknowledge := in.reportedSafe < safe
-		in.reportedSafe = max(in.reportedSafe, safe)
+		in.reportedResume, in.unreportedGivenUp = next, nil
+		acknowledge := in.reportedSafeBelow < safe
+		in.reportedSafeBelow = max(in.reportedSafeBelow, safe)
 		l.mu.Unlock()
 		if resume {
-			in.feed.SetResume(next)
+			in.feed.SetResumeEvent(next)
 		}
 		for _, g := range givenUp {
-			in.feed.ReportGivenUp(g.From, g.To, g.Why)
+			in.feed.ReportGivenUp(g.From, g.To, g.Fault)
 		}
 		if acknowledge {
-			in.feed.SetSafe(safe)
+			in.feed.SetSafeBelow(safe)
 		}
 		l.mu.Lock()
 	}
@@ -134,12 +134,12 @@ func (l *Live) reportSafe(in *intake) {
 // none: the first one has its own outcome, and a client takes an event that is given up for done with. A good
 // front-end, too, sends again what was suspect here when its connection broke. mu is held.
 func (l *Live) noteGivenUp(in *intake, e uint64, why live.Fault) {
-	if why == live.Repeat {
+	if why == live.FaultRepeat {
 		return
 	}
-	one := live.GivenUp{From: e, To: e + 1, Why: why}
-	if n := len(in.givenUp); n == 0 || !in.givenUp[n-1].Join(one) {
-		in.givenUp = append(in.givenUp, one)
+	one := live.GivenUpRange{From: e, To: e + 1, Fault: why}
+	if n := len(in.unreportedGivenUp); n == 0 || !in.unreportedGivenUp[n-1].Extend(one) {
+		in.unreportedGivenUp = append(in.unreportedGivenUp, one)
 	}
 }
 
@@ -148,15 +148,15 @@ func (l *Live) releaseDropped() {
 	dropped := l.matcher.TakeDropped()
 	for i := range dropped {
 		d := &dropped[i]
-		in := l.feeds[d.Source]
+		in := l.intakes[d.Source]
 		in.stage.free(d.Ref)
-		if d.Why > 0 {
-			l.noteGivenUp(in, d.Event, d.Why)
+		if d.Fault > 0 {
+			l.noteGivenUp(in, d.Event, d.Fault)
 			l.logFault(in, &live.FragmentError{
-				Source: in.name,
-				Event:  d.Event,
-				Fault:  d.Why,
-				At:     d.At,
+				Source:    in.name,
+				Event:     d.Event,
+				Fault:     d.Fault,
+				Reference: d.Reference,
 			})
 		}
 	}
@@ -170,14 +170,14 @@ func (l *Live) reportUntilClosed(in *intake, over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if over {
-		l.matcher.MarkOver(in.index)
-		l.disjointChecked = 0 // so that it is looked at now whether it shares numbers with others: the run may end
+		l.matcher.MarkSourceOver(in.index)
+		l.disjointCheckedAt = 0 // so that it is looked at now whether it shares numbers with others: the run may end
 	} else {
 		l.matcher.StopSource(in.index)
 	}
 	l.wakeClock()
 	for !l.closed {
-		if l.reportSafe(in); !l.closed && !l.hasNews(in) {
+		if l.reportSafe(in); !l.closed && !l.hasUnreported(in) {
 			l.changed.Wait()
 		}
 	}
@@ -192,7 +192,7 @@ func (l *Live) failSource(in *intake, err error) {
 	in.failed = true
 	if l.failure == nil {
 		l.failure = err // it names the source
-		l.inputEnded, l.remainingCuts = l.cfg.Live.OnMissing != live.Mark, len(l.cuts)
+		l.inputEnded, l.remainingCuts = l.cfg.Live.OnMissing != live.MarkMissing, len(l.cuts)
 	}
 	l.cfg.Live.Log.Error("a source cannot go on; what it lacks is missing from now on", "source", in.name, "err", err)
 	l.changed.Broadcast()
@@ -201,7 +201,7 @@ func (l *Live) failSource(in *intake, err error) {
 // stageFragments copies fragments to the stage and gives them to the matcher. It waits for room, unless the run ends:
 // what finds none then is left over, and not safe. The error is of fragments that no feed may give.
 func (l *Live) stageFragments(in *intake, fragments []live.Fragment) error {
-	var refs [batch]uint64
+	var refs [maxFeedBatch]uint64
 	for len(fragments) > 0 {
 		n, err := l.reserveStage(in, fragments, &refs)
 		if n == 0 {
@@ -216,7 +216,7 @@ func (l *Live) stageFragments(in *intake, fragments []live.Fragment) error {
 			return nil
 		}
 		l.reportResume(in) // or who comes again now sends once more what Done lets the feed forget
-		in.feed.Done(n)
+		in.feed.ReleaseFragments(n)
 		fragments = fragments[n:]
 	}
 	return nil
@@ -230,12 +230,12 @@ func (l *Live) reportResume(in *intake) {
 	in.reportedResume = next
 	l.mu.Unlock()
 	if changed {
-		in.feed.SetResume(next)
+		in.feed.SetResumeEvent(next)
 	}
 }
 
 // reserveStage waits until there is room for the first fragment, and takes it for as many as it can.
-func (l *Live) reserveStage(in *intake, fragments []live.Fragment, refs *[batch]uint64) (n int, err error) {
+func (l *Live) reserveStage(in *intake, fragments []live.Fragment, refs *[maxFeedBatch]uint64) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
@@ -283,12 +283,12 @@ func (l *Live) waitStalled(in *intake) {
 
 // offerFragments gives the matcher fragments that are in the stage. It takes fewer than all if the run ends and there
 // is no room.
-func (l *Live) offerFragments(in *intake, fragments []live.Fragment, refs *[batch]uint64) (accepted int) {
+func (l *Live) offerFragments(in *intake, fragments []live.Fragment, refs *[maxFeedBatch]uint64) (accepted int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.wakeClock()
 	now := l.now()
-	in.newest, in.hasData = now, true
+	in.newestAt, in.hasData = now, true
 	for i := range fragments {
 		f := &fragments[i]
 		p := live.FragmentRef{
@@ -298,7 +298,7 @@ func (l *Live) offerFragments(in *intake, fragments []live.Fragment, refs *[batc
 			Type:  f.Type,
 		}
 		v, err := l.matcher.Offer(in.index, p, now)
-		for v == live.Ahead {
+		for v == live.OfferAhead {
 			if l.intakeStopped() {
 				return i
 			}
@@ -308,7 +308,7 @@ func (l *Live) offerFragments(in *intake, fragments []live.Fragment, refs *[batc
 		}
 		l.resumeIntake(in)
 		var wrong *live.FragmentError
-		if v == live.Thrown && errors.As(err, &wrong) {
+		if v == live.OfferThrown && errors.As(err, &wrong) {
 			in.stage.free(p.Ref)
 			l.noteGivenUp(in, p.Event, wrong.Fault)
 			l.changed.Broadcast() // there is room
@@ -335,10 +335,10 @@ func (l *Live) logFault(in *intake, err error) {
 	if !errors.As(err, &wrong) {
 		return // the matcher has no other
 	}
-	if wrong.Fault != live.Gap { // such a fragment is used
+	if wrong.Fault != live.FaultGap { // such a fragment is used
 		in.lastFault = strings.TrimPrefix(err.Error(), "source "+in.name+": ")
 	}
-	said := &in.logged[wrong.Fault]
+	said := &in.logThrottles[wrong.Fault]
 	said.suppressed++
 	if now := time.Now(); now.Sub(said.last) >= often {
 		l.cfg.Live.Log.Warn("a fragment's number is wrong", "source", in.name, "err", err, "such", said.suppressed)
@@ -386,14 +386,15 @@ func (l *Live) stepClock(woken *time.Duration) (reach live.Reach, worth bool, ag
 	if l.releaseDropped(); l.matcher.Low() != low {
 		l.changed.Broadcast() // who is too far ahead may be so no more
 	}
-	if !l.ready && len(l.cuts) > 0 && l.matcher.Ready(l.cuts[0]) {
-		l.ready = true
+	if !l.firstCutReady && len(l.cuts) > 0 && l.matcher.IsCutDecided(l.cuts[0]) {
+		l.firstCutReady = true
 		l.changed.Broadcast()
 	}
 	again = min(again, l.wakeFeeds(now, woken), l.warnDisjoint(now))
 	said := l.lastReach
-	worth = reach.Flush > said.Flush || reach.Overdue > said.Overdue || reach.Over != said.Over ||
-		reach.To-said.To >= uint64(max(1, l.cfg.Packing/8))
+	worth = reach.FlushBelow > said.FlushBelow || reach.OverdueBelow > said.OverdueBelow ||
+		reach.InputOver != said.InputOver ||
+		reach.CompleteBelow-said.CompleteBelow >= uint64(max(1, l.cfg.Packing/8))
 	if worth {
 		l.lastReach = reach
 	}
@@ -403,16 +404,16 @@ func (l *Live) stepClock(woken *time.Duration) (reach live.Reach, worth bool, ag
 // wakeFeeds lets feeds that wait for their front-end hear what is safe. mu is held.
 func (l *Live) wakeFeeds(now time.Duration, woken *time.Duration) (again time.Duration) {
 	if due := *woken + reportInterval; now < due {
-		for _, in := range l.feeds {
-			if in.waiting && l.hasNews(in) {
+		for _, in := range l.intakes {
+			if in.waiting && l.hasUnreported(in) {
 				return due
 			}
 		}
 		return live.Never
 	}
-	for _, in := range l.feeds {
-		if in.waiting && l.hasNews(in) {
-			in.wake()
+	for _, in := range l.intakes {
+		if in.waiting && l.hasUnreported(in) {
+			in.cancelNext()
 			*woken = now
 		}
 	}

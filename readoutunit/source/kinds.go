@@ -20,21 +20,21 @@ type Settings struct {
 	Input           string // a file, or what the configuration says behind the kind's name and a colon
 	Loop            bool
 	OnBadRecord     OnBadRecord
-	AsTaken         bool
-	Prepared        int                 // blocks that are made once and come again; 0: each is made anew
-	Buffers         func(block int) int // how many retention buffers blocks of that size come to in turn
+	PaceAsRecorded  bool
+	PreparedBlocks  int                 // blocks that are made once and come again; 0: each is made anew
+	BufferCount     func(block int) int // how many retention buffers blocks of that size come to in turn
 	Live            LiveSettings
 }
 
-// Row is a kind of source.
-type Row struct {
+// InputKind is a kind of source.
+type InputKind struct {
 	registry.Kind
 	Generated bool // from the seed: everybody knows sizes and bytes beforehand
 	File      bool // Input is a regular file
 	Live      bool // it comes while the run goes on, and the scheduler cuts it into MEPs
 	Open      func(ctx context.Context, s Settings) (Source, error)
 	// Measure says what a run needs whose data are not made. f is the file, if it is one.
-	Measure func(ctx context.Context, f *os.File, s Settings) (Needs, error)
+	Measure func(ctx context.Context, f *os.File, s Settings) (RunNeeds, error)
 
 	// Feed opens one live source, for as long as the run goes on; ctx bounds the opening. Rows that have it need nothing
 	// else: Ringlet matches, packs and counts what the feed gives. Unordered: its fragments may come out of order, so that
@@ -52,7 +52,7 @@ type Row struct {
 
 // rows is the table of sources. The setting input chooses: none is generated data, a name of this table with a colon
 // is that kind, anything else is a file.
-var rows = []Row{
+var rows = []InputKind{
 	{
 		Kind:      registry.Kind{Name: "generated", Help: "detector-like data, made of the seed"},
 		Generated: true,
@@ -99,24 +99,24 @@ var rows = []Row{
 	},
 }
 
-// Choices are the kinds that an input can name. Without an input, data are made.
-func Choices() []Row {
+// InputKinds are the kinds that an input can name. Without an input, data are made.
+func InputKinds() []InputKind {
 	return rows[1:]
 }
 
-// liveRow stands for a list of inputs whose rows have feeds.
-var liveRow = Row{
+// liveKind stands for a list of inputs whose rows have feeds.
+var liveKind = InputKind{
 	Kind: registry.Kind{Name: "live", Help: "what front-ends send while the run goes on"},
 	Live: true,
 	Open: openLive,
-	Measure: func(_ context.Context, _ *os.File, s Settings) (Needs, error) {
+	Measure: func(_ context.Context, _ *os.File, s Settings) (RunNeeds, error) {
 		return measureLive(s)
 	},
 }
 
-// AddForTest adds a kind to the table, and takes it away again when the returned function is called. No run may be
+// AddKindForTest adds a kind to the table, and takes it away again when the returned function is called. No run may be
 // under way meanwhile.
-func AddForTest(row Row) (remove func()) {
+func AddKindForTest(row InputKind) (remove func()) {
 	before := rows
 	rows = append(rows[:len(rows):len(rows)], row)
 	return func() { rows = before }
@@ -124,7 +124,7 @@ func AddForTest(row Row) (remove func()) {
 
 // Input is one live source.
 type Input struct {
-	Kind    Row
+	Kind    InputKind
 	Address string // what stands behind the kind's name and a colon
 	Name    string // both
 }
@@ -135,7 +135,7 @@ func ParseInputs(input string) ([]Input, error) {
 	var list []Input
 	for item := range strings.SplitSeq(input, ",") {
 		name, rest, _ := strings.Cut(item, ":")
-		row, ok := feedRow(name, item)
+		row, ok := feedKind(name, item)
 		switch {
 		case ok:
 			list = append(list, Input{row, rest, item})
@@ -150,25 +150,25 @@ func ParseInputs(input string) ([]Input, error) {
 	return list, nil
 }
 
-// feedRow is the kind of a live source.
-func feedRow(name, item string) (Row, bool) {
+// feedKind is the kind of a live source.
+func feedKind(name, item string) (InputKind, bool) {
 	for _, r := range rows {
 		if r.Feed != nil && r.Name == name && len(item) > len(name) {
 			return r, true
 		}
 	}
-	return Row{}, false
+	return InputKind{}, false
 }
 
 // KindOf returns the kind that an input chooses, and what the input says to it.
-func KindOf(input string) (Row, string) {
+func KindOf(input string) (InputKind, string) {
 	if input == "" {
 		return rows[0], ""
 	}
 	for item := range strings.SplitSeq(input, ",") {
 		if name, _, _ := strings.Cut(item, ":"); len(item) > len(name) {
-			if _, ok := feedRow(name, item); ok {
-				return liveRow, input
+			if _, ok := feedKind(name, item); ok {
+				return liveKind, input
 			}
 		}
 	}
@@ -183,25 +183,25 @@ func KindOf(input string) (Row, string) {
 
 func openGenerated(_ context.Context, s Settings) (Source, error) {
 	g, err := NewGenerator(s.GeneratorConfig)
-	if err != nil || s.Prepared == 0 {
+	if err != nil || s.PreparedBlocks == 0 {
 		return g, err
 	}
-	return NewPrepared(s.GeneratorConfig, s.Prepared, s.Buffers(g.MaxBlock()))
+	return NewPrepared(s.GeneratorConfig, s.PreparedBlocks, s.BufferCount(g.MaxBlock()))
 }
 
 // replay is what a replay takes of the settings.
 func (s *Settings) replay() ReplayConfig {
 	return ReplayConfig{
-		Path:        s.Input,
-		RU:          s.RU,
-		RUs:         s.RUs,
-		Division:    s.Division,
-		Packing:     s.Packing,
-		Loop:        s.Loop,
-		OnBadRecord: s.OnBadRecord,
-		Events:      s.Events,
-		CRC:         s.CRC,
-		AsTaken:     s.AsTaken,
+		Path:           s.Input,
+		RU:             s.RU,
+		RUs:            s.RUs,
+		Division:       s.Division,
+		Packing:        s.Packing,
+		Loop:           s.Loop,
+		OnBadRecord:    s.OnBadRecord,
+		Events:         s.Events,
+		CRC:            s.CRC,
+		PaceAsRecorded: s.PaceAsRecorded,
 	}
 }
 
@@ -209,6 +209,6 @@ func openReplay(ctx context.Context, s Settings) (Source, error) {
 	return openRecorded(ctx, s.replay())
 }
 
-func measureReplay(ctx context.Context, f *os.File, s Settings) (Needs, error) {
+func measureReplay(ctx context.Context, f *os.File, s Settings) (RunNeeds, error) {
 	return measureFile(ctx, f, s.replay())
 }

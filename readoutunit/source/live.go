@@ -7,7 +7,7 @@ package source
 //	2 step    (sequential: clock)                    what time decides; the scheduler learns how far the data go
 //	3 AddCuts (parallel: dispatcher)                 the scheduler says which events a MEP has
 //	4 Next    (sequential: reader)                   stage → block, every byte written once; no lock while it is copied
-//	5 SetSafe (parallel: dispatcher; reported by 1)    MEPs have their outcome: the feed may acknowledge
+//	5 SetOutcomesBelow (parallel: dispatcher; reported by 1)    MEPs have their outcome: the feed may acknowledge
 //
 // A fragment is copied twice: a feed's memory is as large as its carrier likes, a MEP as large as the run likes.
 
@@ -29,21 +29,21 @@ import (
 
 // LiveSettings are what concerns live sources alone.
 type LiveSettings struct {
-	Timeout    time.Duration // how long an event waits for a fragment
-	FlushAfter time.Duration // how long it waits for a MEP to be full
-	OnMissing  live.OnMissing
-	MaxLeap    uint64 // how far a number may be from the one before it to be near it; 0: the default
-	Slot       int    // bytes of a builder unit's slot; 0: not known yet
-	Run        uint64 // number of the run
-	Log        *slog.Logger
+	FragmentTimeout time.Duration // how long an event waits for a fragment
+	FlushAfter      time.Duration // how long it waits for a MEP to be full
+	OnMissing       live.OnMissing
+	MaxLeap         uint64 // how far a number may be from the one before it to be near it; 0: the default
+	SlotBytes       int    // bytes of a builder unit's slot; 0: not known yet
+	Run             uint64 // number of the run
+	Log             *slog.Logger
 }
 
-// firstFactor is how many times longer than for a fragment events wait for the first fragment of a source: front-ends
-// are started one after the other, by people.
-const firstFactor = 30
+// firstTimeoutFactor is how many times longer than for a fragment events wait for the first fragment of a source:
+// front-ends are started one after the other, by people.
+const firstTimeoutFactor = 30
 
-// liveAlign is log2 of what the data of live fragments begin at a multiple of.
-const liveAlign = 2
+// liveAlignLog2 is log2 of what the data of live fragments begin at a multiple of.
+const liveAlignLog2 = 2
 
 // Live gives what front-ends send while the run goes on. The scheduler says which events a MEP has: so Begin comes
 // before Next, and AddCuts may come at any time.
@@ -51,7 +51,7 @@ type Live struct {
 	// immutable after openLive
 	cfg Settings
 	share
-	feeds            []*intake
+	intakes          []*intake
 	maxFragmentBytes int // bytes of fragments in a block
 	ctx              context.Context
 	cancel           context.CancelFunc
@@ -68,23 +68,23 @@ type Live struct {
 	mu            sync.Mutex // guards what follows
 	changed       *sync.Cond
 	begun         bool
-	ending        bool // nothing more is taken from the feeds
+	intakeEnding  bool // nothing more is taken from the feeds
 	closed        bool
 	failure       error // why the first source that cannot go on cannot
 	remainingCuts int   // cuts that are taken still, once the input has ended with broken
 	inputEnded    bool  // so it has
 	matcher       *live.Matcher
 	cuts          []live.Cut // not taken
-	ready         bool       // the first of them is
+	firstCutReady bool       // the first of them is
 	cutsOver      bool
-	cutEnds       []uint64 // of the cuts that were taken and are not safe
+	unsafeCutEnds []uint64 // of the cuts that were taken and are not safe
 	outcomesBelow uint64   // MEPs below have their outcome
 	safeBelow     uint64   // events below
 	lastReach     live.Reach
 
 	// when it was looked for sources that share no number, and when to look again
-	disjointChecked, disjointRecheck time.Duration
-	reportReach                      func(live.Reach)
+	disjointCheckedAt, disjointRecheckAt time.Duration
+	reportReach                          func(live.Reach)
 }
 
 // openLive opens the feeds of this readout unit's share of the inputs.
@@ -112,7 +112,7 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 		start:     time.Now(),
 		clockWake: make(chan struct{}, 1),
 	}
-	l.maxFragmentBytes = each * l.count
+	l.maxFragmentBytes = each * l.sourceCount
 	l.changed = sync.NewCond(&l.mu)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	window := 1 << bits.Len(uint(max(4*s.Packing, minWindow)-1))
@@ -121,17 +121,17 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	l.matcher = live.NewMatcher(live.Rules{
-		Timeout:      s.Live.Timeout,
-		FirstTimeout: firstFactor * s.Live.Timeout,
-		FlushAfter:   s.Live.FlushAfter,
-		OnMissing:    s.Live.OnMissing,
-		Packing:      s.Packing,
-		Window:       window,
-		MaxBytes:     l.maxFragmentBytes,
-		Align:        liveAlign,
-		MaxLeap:      s.Live.MaxLeap,
+		FragmentTimeout:      s.Live.FragmentTimeout,
+		FirstFragmentTimeout: firstTimeoutFactor * s.Live.FragmentTimeout,
+		FlushAfter:           s.Live.FlushAfter,
+		OnMissing:            s.Live.OnMissing,
+		Packing:              s.Packing,
+		Window:               window,
+		MaxMEPBytes:          l.maxFragmentBytes,
+		AlignLog2:            liveAlignLog2,
+		MaxLeap:              s.Live.MaxLeap,
 	}, names, unordered)
-	l.fragments = make([]live.FragmentRef, l.count*s.Packing)
+	l.fragments = make([]live.FragmentRef, l.sourceCount*s.Packing)
 	return l, nil
 }
 
@@ -139,22 +139,22 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 // names of the sources, and which of them may have fragments out of order.
 func (l *Live) open(ctx context.Context, inputs []Input, each,
 	window int) (names []string, unordered []bool, err error) {
-	for i := range l.count {
-		id := l.first + i
+	for i := range l.sourceCount {
+		id := l.firstSource + i
 		in := inputs[id]
 		feed, err := in.Kind.Feed(ctx, live.FeedSettings{
-			Address: in.Address,
-			Source:  uint16(id),
-			Name:    in.Name,
-			Run:     l.cfg.Live.Run,
-			Align:   liveAlign,
-			Log:     l.cfg.Live.Log,
+			Address:   in.Address,
+			SourceID:  uint16(id),
+			Name:      in.Name,
+			Run:       l.cfg.Live.Run,
+			AlignLog2: liveAlignLog2,
+			Log:       l.cfg.Live.Log,
 		})
 		if err != nil {
 			return nil, nil, err
 		}
 		names, unordered = append(names, in.Name), append(unordered, in.Kind.Unordered)
-		l.feeds = append(l.feeds, &intake{
+		l.intakes = append(l.intakes, &intake{
 			index: i,
 			name:  in.Name,
 			feed:  feed,
@@ -178,34 +178,36 @@ const (
 func sourceBytes(s *Settings) (int, error) {
 	sources := s.Division.Sources()
 	each := max(minSourceBytes, min(maxSourceBytes, maxLiveBytes/sources))
-	if s.Live.Slot > 0 {
-		each = (s.Live.Slot-event.MEPHeaderSize(sources))/sources - event.MFPHeaderSize(s.Packing)
+	if s.Live.SlotBytes > 0 {
+		each = (s.Live.SlotBytes-event.MEPHeaderSize(sources))/sources - event.MFPHeaderSize(s.Packing)
 		if each &^= wordBytes - 1; each < minSourceBytes {
 			return 0, &ConfigError{"slot-size", fmt.Sprintf("a slot of %d bytes has no room for a fragment of %d bytes of each "+
-				"of %d sources: make it %d at least", s.Live.Slot, event.MaxFragment, sources,
+				"of %d sources: make it %d at least", s.Live.SlotBytes, event.MaxFragment, sources,
 				event.MEPHeaderSize(sources)+sources*(minSourceBytes+event.MFPHeaderSize(s.Packing)))}
 		}
 	}
 	return each, nil
 }
 
-func measureLive(s Settings) (Needs, error) {
+func measureLive(s Settings) (RunNeeds, error) {
 	inputs, err := ParseInputs(s.Input)
 	if err == nil {
 		s.Division, err = divide(len(inputs), s.RUs, s.Division, "the input")
 	}
 	if err != nil {
-		return Needs{}, err
+		return RunNeeds{}, err
 	}
 	each, err := sourceBytes(&s)
 	if err != nil {
-		return Needs{}, err
+		return RunNeeds{}, err
 	}
-	return Needs{s.Division, s.Division.Sources() * (each + event.MFPHeaderSize(s.Packing))}, nil
+	return RunNeeds{s.Division, s.Division.Sources() * (each + event.MFPHeaderSize(s.Packing))}, nil
 }
 
 // MaxBlock is the most that a block can have.
-func (l *Live) MaxBlock() int { return l.maxFragmentBytes + l.count*event.MFPHeaderSize(l.cfg.Packing) }
+func (l *Live) MaxBlock() int {
+	return l.maxFragmentBytes + l.sourceCount*event.MFPHeaderSize(l.cfg.Packing)
+}
 
 // Stats returns the counters so far.
 func (l *Live) Stats() Stats { return l.counters.stats() }
@@ -217,21 +219,21 @@ func (l *Live) Failure() error {
 	return l.failure
 }
 
-// Begin starts to receive. tell is called on one goroutine whenever the data go further; it must not wait.
-func (l *Live) Begin(report func(live.Reach)) {
+// BeginIntake starts to receive. tell is called on one goroutine whenever the data go further; it must not wait.
+func (l *Live) BeginIntake(report func(live.Reach)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.begun || l.closed {
 		return
 	}
 	l.begun, l.reportReach = true, report
-	for _, in := range l.feeds {
-		l.wg.Go(func() { l.receive(in) })
+	for _, in := range l.intakes {
+		l.wg.Go(func() { l.receiveFragments(in) })
 	}
 	l.wg.Go(l.runClock)
 }
 
-func (l *Live) beginAt(_ context.Context, mep uint64) error {
+func (l *Live) beginAtMEP(_ context.Context, mep uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mep, l.outcomesBelow = mep, mep
@@ -260,29 +262,29 @@ func (l *Live) AddCuts(cuts []live.Cut, over bool) {
 func (l *Live) EndIntake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ending {
+	if l.intakeEnding {
 		return
 	}
-	l.ending = true
-	for _, in := range l.feeds {
+	l.intakeEnding = true
+	for _, in := range l.intakes {
 		if in.waiting {
-			in.wake()
+			in.cancelNext()
 		}
 	}
 	l.changed.Broadcast() // who waits for room gives up
 }
 
-// SetSafe takes that all MEPs below this one have their outcome.
-func (l *Live) SetSafe(mep uint64) {
+// SetOutcomesBelow takes that all MEPs below this one have their outcome.
+func (l *Live) SetOutcomesBelow(mep uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := int(min(mep-min(mep, l.outcomesBelow), uint64(len(l.cutEnds))))
+	n := int(min(mep-min(mep, l.outcomesBelow), uint64(len(l.unsafeCutEnds))))
 	if n == 0 {
 		return
 	}
-	l.safeBelow = l.cutEnds[n-1]
+	l.safeBelow = l.unsafeCutEnds[n-1]
 	l.outcomesBelow += uint64(n)
-	l.cutEnds = l.cutEnds[:copy(l.cutEnds, l.cutEnds[n:])]
+	l.unsafeCutEnds = l.unsafeCutEnds[:copy(l.unsafeCutEnds, l.unsafeCutEnds[n:])]
 	l.changed.Broadcast() // for feeds that are over
 	l.wakeClock()
 }
@@ -303,22 +305,22 @@ func (l *Live) Next(ctx context.Context, dst []byte, b *Block) error {
 		Events:     int(c.Events),
 		MFPs:       b.MFPs[:0],
 	}
-	for i, in := range l.feeds {
+	for i, in := range l.intakes {
 		size := l.writeMFP(dst[b.Size:], in, c, l.fragments[i*int(c.Events):][:c.Events])
 		crc := uint32(0)
 		if l.cfg.CRC {
 			crc = crc32c.Sum(dst[b.Size : b.Size+size])
 		}
 		b.MFPs = append(b.MFPs, MFPInfo{
-			Source: uint16(l.first + i),
+			Source: uint16(l.firstSource + i),
 			Offset: b.Size,
 			Size:   size,
 			CRC:    crc,
 		})
-		b.Size = closeWord(dst, b.Size+size)
+		b.Size = padToWord(dst, b.Size+size)
 	}
 	l.mep++
-	l.counters.deliver(b)
+	l.counters.countBlock(b)
 	l.releaseCut(c)
 	return nil
 }
@@ -344,7 +346,7 @@ func (l *Live) awaitCut(ctx context.Context) (live.Cut, error) {
 		case len(l.cuts) > 0 && int64(l.cuts[0].Events) > int64(l.cfg.Packing):
 			return live.Cut{}, &live.EndError{Err: fmt.Errorf("the scheduler has cut a MEP of %d events, and packing is %d: "+
 				"all processes of a run need the same settings", l.cuts[0].Events, l.cfg.Packing)}
-		case len(l.cuts) > 0 && l.matcher.Ready(l.cuts[0]):
+		case len(l.cuts) > 0 && l.matcher.IsCutDecided(l.cuts[0]):
 			return l.cuts[0], l.collectFragments(l.cuts[0])
 		case len(l.cuts) == 0 && l.cutsOver:
 			return live.Cut{}, io.EOF
@@ -356,7 +358,7 @@ func (l *Live) awaitCut(ctx context.Context) (live.Cut, error) {
 // collectFragments notes the fragments of a cut. What has no room, which only those can that came when the cut was made
 // without them, came too late. mu is held.
 func (l *Live) collectFragments(c live.Cut) error {
-	if l.cfg.Live.OnMissing == live.Stop {
+	if l.cfg.Live.OnMissing == live.StopAtMissing {
 		if err := l.matcher.FirstMissing(c); err != nil {
 			if l.inputEnded { // that is why
 				err = l.failure
@@ -365,10 +367,10 @@ func (l *Live) collectFragments(c live.Cut) error {
 		}
 	}
 	space, n := l.maxFragmentBytes, int(c.Events)
-	for i := range l.feeds {
+	for i := range l.intakes {
 		for j := range n {
 			p, ok := l.matcher.FragmentAt(i, c.First+uint64(j))
-			if size := padded(int(p.Size)); ok && size <= space {
+			if size := paddedBytes(int(p.Size)); ok && size <= space {
 				space -= size
 			} else if ok {
 				l.matcher.DropLate(i, p.Event)
@@ -383,7 +385,7 @@ func (l *Live) collectFragments(c live.Cut) error {
 	return nil
 }
 
-func padded(size int) int { return (size + 1<<liveAlign - 1) &^ (1<<liveAlign - 1) }
+func paddedBytes(size int) int { return (size + 1<<liveAlignLog2 - 1) &^ (1<<liveAlignLog2 - 1) }
 
 // writeMFP writes the MFP of a source.
 func (l *Live) writeMFP(dst []byte, in *intake, c live.Cut, pieces []live.FragmentRef) int {
@@ -397,16 +399,16 @@ func (l *Live) writeMFP(dst []byte, in *intake, c live.Cut, pieces []live.Fragme
 		binary.LittleEndian.PutUint16(sizes[2*j:], p.Size)
 		if p.Event != live.NoEvent {
 			end := at + copy(dst[at:], in.stage.bytes(p.Ref))
-			at += padded(int(p.Size))
+			at += paddedBytes(int(p.Size))
 			clear(dst[end:at])
 		}
 	}
 	event.PutMFPHeader(dst, event.MFPHeader{
-		N:          n,
-		Size:       uint32(at),
-		FirstEvent: c.First,
-		Source:     uint16(l.first + in.index),
-		Align:      liveAlign,
+		NumFragments: n,
+		Size:         uint32(at),
+		FirstEvent:   c.First,
+		Source:       uint16(l.firstSource + in.index),
+		Align:        liveAlignLog2,
 	})
 	return at
 }
@@ -415,10 +417,10 @@ func (l *Live) writeMFP(dst []byte, in *intake, c live.Cut, pieces []live.Fragme
 func (l *Live) releaseCut(c live.Cut) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.matcher.TakeCut(c, l.now())
-	l.ready, l.remainingCuts = false, max(0, l.remainingCuts-1)
+	l.matcher.FinishCut(c, l.now())
+	l.firstCutReady, l.remainingCuts = false, max(0, l.remainingCuts-1)
 	l.cuts = l.cuts[:copy(l.cuts, l.cuts[1:])]
-	l.cutEnds = append(l.cutEnds, c.End())
+	l.unsafeCutEnds = append(l.unsafeCutEnds, c.End())
 	l.releaseDropped()
 	l.wakeClock()
 }
@@ -445,7 +447,7 @@ func (l *Live) Close() error {
 		return nil
 	}
 	var errs []error
-	for _, in := range l.feeds {
+	for _, in := range l.intakes {
 		if !begun {
 			in.closeErr = in.feed.Close()
 		}

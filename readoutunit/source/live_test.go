@@ -24,7 +24,7 @@ func openLive(t *testing.T, policy live.OnMissing, feeds ...*livetest.Feed) (*so
 		name := string(rune('a' + i))
 		byName[name], input = f, input+",fake:"+name
 	}
-	defer source.AddForTest(livetest.Kind(func(name string) *livetest.Feed { return byName[name] }))()
+	defer source.AddKindForTest(livetest.NewRow(func(name string) *livetest.Feed { return byName[name] }))()
 	row, text := source.KindOf(input[1:])
 	src, err := row.Open(t.Context(), source.Settings{
 		GeneratorConfig: source.GeneratorConfig{
@@ -33,15 +33,15 @@ func openLive(t *testing.T, policy live.OnMissing, feeds ...*livetest.Feed) (*so
 		RUs:   1,
 		Input: text,
 		Live: source.LiveSettings{
-			Timeout:    time.Second,
-			FlushAfter: 500 * time.Millisecond,
-			OnMissing:  policy,
+			FragmentTimeout: time.Second,
+			FlushAfter:      500 * time.Millisecond,
+			OnMissing:       policy,
 		},
 	})
 	must.OK(t, err)
 	l := src.(*source.Live)
 	reached := make(chan live.Reach, 1000)
-	l.Begin(func(r live.Reach) { reached <- r })
+	l.BeginIntake(func(r live.Reach) { reached <- r })
 	t.Cleanup(func() { must.OK(t, l.Close()) })
 	return l, reached
 }
@@ -56,10 +56,10 @@ func block(t *testing.T, l *source.Live, size int) (source.Block, [][]uint64) {
 	for i, info := range b.MFPs {
 		m, err := event.ParseMFP(dst[info.Offset : info.Offset+info.Size])
 		must.OK(t, err)
-		if m.FirstEvent() != b.FirstEvent || m.N() != b.Events || m.Source() != info.Source {
-			t.Fatalf("MFP %d has %d events from %d", i, m.N(), m.FirstEvent())
+		if m.FirstEvent() != b.FirstEvent || m.NumFragments() != b.Events || m.Source() != info.Source {
+			t.Fatalf("MFP %d has %d events from %d", i, m.NumFragments(), m.FirstEvent())
 		}
-		for f := range m.N() {
+		for f := range m.NumFragments() {
 			e, data := b.FirstEvent+uint64(f), m.Fragment(f)
 			switch {
 			case m.FragmentType(f) == event.FragmentMissing && len(data) == 0:
@@ -76,14 +76,14 @@ func block(t *testing.T, l *source.Live, size int) (source.Block, [][]uint64) {
 func TestLiveIsFlushedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := livetest.New()
-		l, reached := openLive(t, live.Mark, a)
+		l, reached := openLive(t, live.MarkMissing, a)
 		began := time.Now()
 		a.Send(0, 30, 0, 1)
 		r := <-reached
-		if r.To < 2 {
+		if r.CompleteBelow < 2 {
 			r = <-reached
 		}
-		for r.Flush < 2 {
+		for r.FlushBelow < 2 {
 			r = <-reached
 		}
 		if waited := time.Since(began); waited != 500*time.Millisecond {
@@ -93,7 +93,7 @@ func TestLiveIsFlushedInTime(t *testing.T) {
 		if b, there := block(t, l, 30); b.Events != 2 || len(there[0]) != 2 {
 			t.Fatalf("%+v", b)
 		}
-		l.SetSafe(1)
+		l.SetOutcomesBelow(1)
 		time.Sleep(time.Second) // of the bubble: who waits for the front-end is woken
 		if a.Acknowledged() != 2 {
 			t.Fatalf("safe up to %d", a.Acknowledged())
@@ -108,11 +108,11 @@ func TestLiveIsFlushedInTime(t *testing.T) {
 func TestLiveMarksWhatIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := livetest.New(), livetest.New()
-		l, reached := openLive(t, live.Mark, a, b)
+		l, reached := openLive(t, live.MarkMissing, a, b)
 		a.Send(0, 30, 0, 1, 2)
 		b.Send(1, 30, 0)
 		for r := range reached {
-			if r.Overdue == 3 {
+			if r.OverdueBelow == 3 {
 				break
 			}
 		}
@@ -120,7 +120,7 @@ func TestLiveMarksWhatIsMissing(t *testing.T) {
 		if _, there := block(t, l, 30); len(there[0]) != 3 || len(there[1]) != 1 {
 			t.Fatalf("%v", there)
 		}
-		l.SetSafe(1)
+		l.SetOutcomesBelow(1)
 		time.Sleep(time.Second)
 		if a.Acknowledged() != 3 || b.Acknowledged() != 1 {
 			t.Fatalf("%d and %d are safe", a.Acknowledged(), b.Acknowledged())
@@ -130,7 +130,7 @@ func TestLiveMarksWhatIsMissing(t *testing.T) {
 		if b.Acknowledged() != 2 {
 			t.Fatalf("%d is safe", b.Acknowledged())
 		}
-		if s := l.Sources(); s[1].Missing != 2 || s[0].Missing != 0 || s[1].Name != "fake:b" {
+		if s := l.SourceStats(); s[1].Missing != 2 || s[0].Missing != 0 || s[1].Name != "fake:b" {
 			t.Fatalf("%+v", s)
 		}
 	})
@@ -139,7 +139,7 @@ func TestLiveMarksWhatIsMissing(t *testing.T) {
 // TestLiveTakesACutAsAWord: another readout unit has waited long enough, and this one heard of nothing.
 func TestLiveTakesACutAsAWord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, _ := openLive(t, live.Mark, livetest.New())
+		l, _ := openLive(t, live.MarkMissing, livetest.New())
 		l.AddCuts([]live.Cut{{First: 7, Events: 3}}, true)
 		if b, there := block(t, l, 30); b.FirstEvent != 7 || len(there[0]) != 0 {
 			t.Fatalf("%+v, %v", b, there)
@@ -150,7 +150,7 @@ func TestLiveTakesACutAsAWord(t *testing.T) {
 func TestLiveStopsAtAMissingFragment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := livetest.New(), livetest.New()
-		l, _ := openLive(t, live.Stop, a, b)
+		l, _ := openLive(t, live.StopAtMissing, a, b)
 		a.Send(0, 30, 0)
 		time.Sleep(2 * time.Second)
 		l.AddCuts([]live.Cut{{First: 0, Events: 1}}, false)
@@ -168,7 +168,7 @@ func TestLiveBackPressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const total, size = 400, 60_000
 		a, b := livetest.New(), livetest.New()
-		l, reached := openLive(t, live.Mark, a, b)
+		l, reached := openLive(t, live.MarkMissing, a, b)
 		for e := range uint64(total) {
 			a.Send(0, size, e)
 			b.Send(1, size, e)
@@ -178,8 +178,8 @@ func TestLiveBackPressure(t *testing.T) {
 		next, built := uint64(0), 0
 		for built < total {
 			for r := range reached {
-				if r.To > next {
-					n := min(r.To-next, 10)
+				if r.CompleteBelow > next {
+					n := min(r.CompleteBelow-next, 10)
 					l.AddCuts([]live.Cut{{First: next, Events: uint32(n)}}, false)
 					next += n
 					break
@@ -196,13 +196,13 @@ func TestLiveBackPressure(t *testing.T) {
 }
 
 func TestLiveFeedBreaks(t *testing.T) {
-	for _, policy := range []live.OnMissing{live.Mark, live.Wait} {
+	for _, policy := range []live.OnMissing{live.MarkMissing, live.WaitForMissing} {
 		synctest.Test(t, func(t *testing.T) {
 			a, b := livetest.New(), livetest.New()
 			l, reached := openLive(t, policy, a, b)
 			b.Fail(errors.New("no such device"))
 			a.Send(0, 30, 0)
-			if policy == live.Wait {
+			if policy == live.WaitForMissing {
 				var into source.Block
 				if err := l.Next(context.Background(), make([]byte, l.MaxBlock()), &into); err == nil {
 					t.Fatal("a source that cannot go on was waited for")
@@ -210,7 +210,7 @@ func TestLiveFeedBreaks(t *testing.T) {
 				return
 			}
 			for r := range reached {
-				if r.Flush == 1 {
+				if r.FlushBelow == 1 {
 					return
 				}
 			}
@@ -221,7 +221,7 @@ func TestLiveFeedBreaks(t *testing.T) {
 // TestLiveEnds: nothing more is taken, what one source lacks is missing at once, and each front-end hears what of its
 // own is safe before its feed is closed.
 func TestLiveEnds(t *testing.T) {
-	for _, policy := range []live.OnMissing{live.Mark, live.Wait} {
+	for _, policy := range []live.OnMissing{live.MarkMissing, live.WaitForMissing} {
 		synctest.Test(t, func(t *testing.T) {
 			a, b, silent := livetest.New(), livetest.New(), livetest.New()
 			l, reached := openLive(t, policy, a, b, silent)
@@ -231,7 +231,7 @@ func TestLiveEnds(t *testing.T) {
 			began := time.Now()
 			l.EndIntake()
 			for r := range reached {
-				if r.Over {
+				if r.InputOver {
 					break
 				}
 			}
@@ -244,7 +244,7 @@ func TestLiveEnds(t *testing.T) {
 			if _, there := block(t, l, 30); len(there[0]) != 3 || len(there[1]) != 1 || len(there[2]) != 0 {
 				t.Errorf("%v: %v", policy, there)
 			}
-			l.SetSafe(1)
+			l.SetOutcomesBelow(1)
 			synctest.Wait()
 			if a.Acknowledged() != 3 || b.Acknowledged() != 1 || silent.Acknowledged() != 0 || a.Closed() {
 				t.Errorf("%v: %d, %d and %d are safe", policy, a.Acknowledged(), b.Acknowledged(), silent.Acknowledged())
@@ -259,7 +259,7 @@ func TestLiveEndsWhileItIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const total, size = 400, 60_000
 		a := livetest.New()
-		l, reached := openLive(t, live.Mark, a)
+		l, reached := openLive(t, live.MarkMissing, a)
 		for e := range uint64(total) {
 			a.Send(0, size, e)
 		}
@@ -268,19 +268,20 @@ func TestLiveEndsWhileItIsFull(t *testing.T) {
 		synctest.Wait() // who waits for room has heard of the end before there is some
 		next := uint64(0)
 		for r := range reached {
-			for n := min(r.To-next, 10); n > 0; n = min(r.To-next, 10) {
+			for n := min(r.CompleteBelow-next, 10); n > 0; n = min(r.CompleteBelow-next, 10) {
 				l.AddCuts([]live.Cut{{First: next, Events: uint32(n)}}, false)
 				block(t, l, size)
 				next += n
 			}
-			if r.Over {
+			if r.InputOver {
 				break
 			}
 		}
-		l.SetSafe(total)
+		l.SetOutcomesBelow(total)
 		synctest.Wait()
-		s := l.Sources()[0]
-		if a.Acknowledged() != next || next == 0 || next == total || s.Used != next || s.Held == 0 || s.Held > 256 {
+		s := l.SourceStats()[0]
+		if a.Acknowledged() != next || next == 0 || next == total || s.Used != next || s.WaitingFragments == 0 ||
+			s.WaitingFragments > 256 {
 			t.Errorf("%d events were built and %d are safe: %+v", next, a.Acknowledged(), s.Counts)
 		}
 	})

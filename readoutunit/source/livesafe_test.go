@@ -17,28 +17,28 @@ import (
 func TestLateIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := livetest.New(), livetest.New()
-		l, reached := openLive(t, live.Mark, a, b)
+		l, reached := openLive(t, live.MarkMissing, a, b)
 		a.Send(0, 30, 0, 1, 2, 3)
 		b.Send(1, 30, 0)
 		for r := range reached {
-			if r.Overdue == 4 {
+			if r.OverdueBelow == 4 {
 				break
 			}
 		}
 		l.AddCuts([]live.Cut{{First: 0, Events: 4}}, false)
 		block(t, l, 30)
-		l.SetSafe(1)
+		l.SetOutcomesBelow(1)
 		time.Sleep(time.Second)
 		if b.Acknowledged() != 1 {
 			t.Fatalf("%d is safe", b.Acknowledged())
 		}
 		b.Send(1, 30, 1, 2, 3)
 		time.Sleep(time.Second)
-		want := []live.GivenUp{{From: 1, To: 4, Why: live.Late}}
+		want := []live.GivenUpRange{{From: 1, To: 4, Fault: live.FaultLate}}
 		if d := cmp.Diff(want, b.GivenUp()); d != "" || b.Acknowledged() != 4 || b.Resumed() != 4 {
 			t.Errorf("%d is safe, and %d is next: %s", b.Acknowledged(), b.Resumed(), d)
 		}
-		if s := l.Sources()[1]; s.Late != 3 || s.Missing != 3 || s.Used != 1 || len(a.GivenUp()) > 0 {
+		if s := l.SourceStats()[1]; s.Late != 3 || s.Missing != 3 || s.Used != 1 || len(a.GivenUp()) > 0 {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -50,10 +50,10 @@ func TestWildNumberInAPause(t *testing.T) {
 	for _, wild := range []uint64{1 << 50, 500} {
 		synctest.Test(t, func(t *testing.T) {
 			a, b := livetest.New(), livetest.New()
-			l, reached := openLive(t, live.Mark, a, b)
+			l, reached := openLive(t, live.MarkMissing, a, b)
 			build := func(first, end uint64) {
 				for r := range reached {
-					if r.Flush >= end {
+					if r.FlushBelow >= end {
 						break
 					}
 				}
@@ -72,11 +72,11 @@ func TestWildNumberInAPause(t *testing.T) {
 			a.Send(0, 30, 3, 4)
 			b.Send(1, 30, 3, 4)
 			build(3, 5)
-			l.SetSafe(2)
+			l.SetOutcomesBelow(2)
 			time.Sleep(time.Second)
-			want := []live.GivenUp{{From: wild, To: wild + 1, Why: live.Jump}}
-			if d := cmp.Diff(want, a.GivenUp()); d != "" || a.Acknowledged() != 5 || l.Sources()[0].Jumps != 1 {
-				t.Errorf("%d is safe, %+v: %s", a.Acknowledged(), l.Sources()[0].Counts, d)
+			want := []live.GivenUpRange{{From: wild, To: wild + 1, Fault: live.FaultJump}}
+			if d := cmp.Diff(want, a.GivenUp()); d != "" || a.Acknowledged() != 5 || l.SourceStats()[0].Jumps != 1 {
+				t.Errorf("%d is safe, %+v: %s", a.Acknowledged(), l.SourceStats()[0].Counts, d)
 			}
 		})
 	}
@@ -86,11 +86,11 @@ func TestWildNumberInAPause(t *testing.T) {
 func TestWhatCameAgainIsNotGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := livetest.New()
-		l, _ := openLive(t, live.Mark, a)
+		l, _ := openLive(t, live.MarkMissing, a)
 		a.Send(0, 30, 0, 1, 0, 1, 2)
 		time.Sleep(time.Second)
-		s := l.Sources()[0]
-		if s.Repeats != 2 || s.Held != 3 || len(a.GivenUp()) > 0 {
+		s := l.SourceStats()[0]
+		if s.Repeats != 2 || s.WaitingFragments != 3 || len(a.GivenUp()) > 0 {
 			t.Errorf("%+v, given up: %+v", s.Counts, a.GivenUp())
 		}
 	})
@@ -100,23 +100,23 @@ func TestWhatCameAgainIsNotGivenUp(t *testing.T) {
 func TestSourcesApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := livetest.New(), livetest.New()
-		l, _ := openLive(t, live.Mark, a, b)
+		l, _ := openLive(t, live.MarkMissing, a, b)
 		a.Send(0, 30, 0, 1, 2)
 		b.Send(1, 30, 1_000_001, 1_000_002)
 		time.Sleep(2 * time.Second)
-		if got := l.Sources()[0].Disjoint; !strings.Contains(got, "fake:a gave 0 to 2, fake:b gave 1000001 to 100000") {
+		if got := l.SourceStats()[0].Disjoint; !strings.Contains(got, "fake:a gave 0 to 2, fake:b gave 1000001 to 100000") {
 			t.Error(got)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // at once where all of one is there
 		a, b := livetest.New(), livetest.New()
-		l, _ := openLive(t, live.Mark, a, b)
+		l, _ := openLive(t, live.MarkMissing, a, b)
 		a.Send(0, 30, 0, 1, 2)
 		b.Send(1, 30, 1_000_001, 1_000_002)
 		time.Sleep(time.Second)
 		a.End()
 		time.Sleep(time.Millisecond)
-		if got := l.Sources()[1].Disjoint; !strings.Contains(got, "fake:b gave 1000001 to 100000") {
+		if got := l.SourceStats()[1].Disjoint; !strings.Contains(got, "fake:b gave 1000001 to 100000") {
 			t.Error(got)
 		}
 	})

@@ -9,13 +9,13 @@ import (
 
 // LiveStats tells of one live source.
 type LiveStats struct {
-	Name   string
-	Source uint16
+	Name     string
+	SourceID uint16
 	live.Stats
 	live.Counts
-	HasData bool          // a fragment has come
-	Age     time.Duration `kind:"level" help:"time since the newest fragment came"`
-	Failed  bool          // it cannot go on
+	HasData   bool          // a fragment has come
+	NewestAge time.Duration `count:"age_us" kind:"level" help:"time since the newest fragment came"`
+	Failed    bool          // it cannot go on
 	// Frontend is who is attached, or was last: its name and where it is; "" if none came, or the feed does not know.
 	Frontend string `count:"-"`
 	// Refusal is the latest reason for what its feed has refused; "" if there is none, or the feed does not say.
@@ -27,15 +27,15 @@ type LiveStats struct {
 	Disjoint string `count:"-"`
 }
 
-// Sources tells of each source.
-func (l *Live) Sources() []LiveStats {
+// SourceStats tells of each source.
+func (l *Live) SourceStats() []LiveStats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := make([]LiveStats, len(l.feeds))
-	for i, in := range l.feeds {
+	out := make([]LiveStats, len(l.intakes))
+	for i, in := range l.intakes {
 		out[i] = LiveStats{
 			Name:      in.name,
-			Source:    uint16(l.first + i),
+			SourceID:  uint16(l.firstSource + i),
 			Stats:     in.feed.Stats(),
 			Counts:    l.matcher.Counts(i),
 			HasData:   in.hasData,
@@ -45,14 +45,14 @@ func (l *Live) Sources() []LiveStats {
 		if e, ok := in.feed.(live.Explainer); ok {
 			out[i].Refusal = e.Explain()
 		}
-		if n, ok := in.feed.(live.Named); ok {
+		if n, ok := in.feed.(live.FrontendNamer); ok {
 			out[i].Frontend = n.Frontend()
 		}
 		if j, apart, _ := l.matcher.FindDisjoint(i, l.now()); apart {
 			out[i].Disjoint = l.describeDisjoint(i, j)
 		}
 		if in.hasData {
-			out[i].Age = l.now() - in.newest
+			out[i].NewestAge = l.now() - in.newestAt
 		}
 	}
 	return out
@@ -61,8 +61,8 @@ func (l *Live) Sources() []LiveStats {
 // describeDisjoint says that two sources share no number. mu is held.
 func (l *Live) describeDisjoint(i, j int) string {
 	given := func(i int) plural.SourceRange {
-		r := l.matcher.Range(i)
-		return plural.SourceRange{Source: l.feeds[i].name, First: r.First, Last: r.Last}
+		r := l.matcher.SourceRange(i)
+		return plural.SourceRange{Source: l.intakes[i].name, First: r.First, Last: r.Last}
 	}
 	return plural.DisjointText(given(i), given(j))
 }
@@ -71,20 +71,20 @@ func (l *Live) describeDisjoint(i, j int) string {
 // held.
 func (l *Live) warnDisjoint(now time.Duration) (again time.Duration) {
 	const every = 250 * time.Millisecond // it compares each with each
-	if now < l.disjointChecked+every && l.disjointChecked > 0 {
-		return l.disjointRecheck
+	if now < l.disjointCheckedAt+every && l.disjointCheckedAt > 0 {
+		return l.disjointRecheckAt
 	}
 	again = live.Never
-	defer func() { l.disjointChecked, l.disjointRecheck = now, max(again, now+every) }()
-	for i, in := range l.feeds {
+	defer func() { l.disjointCheckedAt, l.disjointRecheckAt = now, max(again, now+every) }()
+	for i, in := range l.intakes {
 		j, apart, later := l.matcher.FindDisjoint(i, now)
 		again = min(again, later)
-		if apart && !in.disjoint && !l.feeds[j].disjoint {
+		if apart && !in.isDisjoint && !l.intakes[j].isDisjoint {
 			l.cfg.Live.Log.Warn("sources share no event number: nothing that is built is whole", "source", in.name,
 				"err", l.describeDisjoint(i, j))
-			l.feeds[j].disjoint = true
+			l.intakes[j].isDisjoint = true
 		}
-		in.disjoint = apart
+		in.isDisjoint = apart
 	}
 	return again
 }

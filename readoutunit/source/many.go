@@ -10,57 +10,59 @@ import (
 	"ringlet/internal/netyield"
 )
 
-// A Strip is memory for the parts of consecutive blocks: retention buffers of Stride bytes, one behind the other. A
-// part is a placing.Entry for each MFP and behind them the block, as it goes into a slot whose windows are pre-granted.
-type Strip struct {
+// A BufferStrip is memory for the parts of consecutive blocks: retention buffers of Stride bytes, one behind the other.
+// A part is a placing.Entry for each MFP and behind them the block, as it goes into a slot whose windows are
+// pre-granted.
+type BufferStrip struct {
 	Mem    []byte
 	Stride int // bytes of a buffer, at least placing.PartSize of the sources and MaxBlock
 }
 
-// A Run is a number of consecutive blocks.
-type Run struct {
+// A BlockRun is a number of consecutive blocks.
+type BlockRun struct {
 	MEP    uint64 // of the first
 	Blocks int
 	Events uint64 // in all of them
 }
 
-// Many is a Source that gives many blocks in one call.
-type Many interface {
+// BatchSource is a Source that gives many blocks in one call.
+type BatchSource interface {
 	Source
-	// NextMany writes the next blocks, at least one and at most len(sizes), each to a buffer of its own as a part, and
+	// NextBlocks writes the next blocks, at least one and at most len(sizes), each to a buffer of its own as a part, and
 	// the parts' sizes to sizes. Errors are those of Next; what came before one is in the Run all the same. It may give
 	// less than it was asked for.
-	NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, error)
+	NextBlocks(ctx context.Context, s BufferStrip, sizes []uint32) (BlockRun, error)
 }
 
-// AsMany gives src the method NextMany, if it has none, by its Next. streams is the number of MFPs in each block.
-func AsMany(src Source, streams int) Many {
-	if m, ok := src.(Many); ok {
+// AsBatchSource gives src the method NextBlocks, if it has none, by its Next. streams is the number of MFPs in each
+// block.
+func AsBatchSource(src Source, streams int) BatchSource {
+	if m, ok := src.(BatchSource); ok {
 		return m
 	}
-	return &oneByOne{Source: src, entriesSize: streams * placing.EntrySize}
+	return &blockByBlock{Source: src, entriesSize: streams * placing.EntrySize}
 }
 
-type oneByOne struct {
+type blockByBlock struct {
 	Source
 	entriesSize int   // bytes of entries
 	block       Block // scratch
 }
 
-// NextMany gives one block at a time: the source may wait before each.
-func (o *oneByOne) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, error) {
+// NextBlocks gives one block at a time: the source may wait before each.
+func (o *blockByBlock) NextBlocks(ctx context.Context, s BufferStrip, sizes []uint32) (BlockRun, error) {
 	b := &o.block
 	if err := o.Next(ctx, s.Mem[o.entriesSize:s.Stride], b); err != nil {
-		return Run{}, err
+		return BlockRun{}, err
 	}
 	if n := len(b.MFPs); n*placing.EntrySize != o.entriesSize {
-		return Run{}, fmt.Errorf("MEP %d came with %d MFPs where each has %d", b.MEP, n, o.entriesSize/placing.EntrySize)
+		return BlockRun{}, fmt.Errorf("MEP %d came with %d MFPs where each has %d", b.MEP, n, o.entriesSize/placing.EntrySize)
 	}
 	for i := range b.MFPs {
 		placing.PutEntry(s.Mem, i, placing.Entry{Size: uint32(b.MFPs[i].Size), CRC: b.MFPs[i].CRC})
 	}
 	sizes[0] = uint32(o.entriesSize + b.Size)
-	return Run{MEP: b.MEP, Blocks: 1, Events: uint64(b.Events)}, nil
+	return BlockRun{MEP: b.MEP, Blocks: 1, Events: uint64(b.Events)}, nil
 }
 
 // yieldBytes is how many bytes are generated before others may run. A process that shares its only processor with the
@@ -82,13 +84,13 @@ func (g *Generator) nextSpan() (first, n uint64, err error) {
 	return first, n, nil
 }
 
-// NextMany generates as many blocks as sizes has room for, unless the events end before. It allocates nothing.
-func (g *Generator) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, error) {
+// NextBlocks generates as many blocks as sizes has room for, unless the events end before. It allocates nothing.
+func (g *Generator) NextBlocks(ctx context.Context, s BufferStrip, sizes []uint32) (BlockRun, error) {
 	if err := g.checkStrip(ctx, s, len(sizes)); err != nil {
-		return Run{}, err
+		return BlockRun{}, err
 	}
-	run := Run{MEP: g.mep}
-	var sum tally
+	run := BlockRun{MEP: g.mep}
+	var sum mfpTally
 	var err error
 	since := 0
 	for at := 0; run.Blocks < len(sizes); at += s.Stride {
@@ -110,11 +112,11 @@ func (g *Generator) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run,
 			netyield.Yield()
 		}
 	}
-	g.counters.add(run, &sum)
+	g.counters.countRun(run, &sum)
 	return run, err
 }
 
-func (g *Generator) checkStrip(ctx context.Context, s Strip, n int) error {
+func (g *Generator) checkStrip(ctx context.Context, s BufferStrip, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -128,12 +130,12 @@ func (g *Generator) checkStrip(ctx context.Context, s Strip, n int) error {
 	return nil
 }
 
-// tally is what a Run adds to the counters.
-type tally struct{ mfps, bytes uint64 }
+// mfpTally is what a Run adds to the counters.
+type mfpTally struct{ mfps, bytes uint64 }
 
 // fillPart generates the MFPs of n events from event first into a buffer, with their entries before them.
-func (g *Generator) fillPart(buffer []byte, first uint64, n int, sum *tally) (int, error) {
-	together := g.cfg.CRC && g.maxBlock <= maxSumTogether
+func (g *Generator) fillPart(buffer []byte, first uint64, n int, sum *mfpTally) (int, error) {
+	together := g.cfg.CRC && g.maxBlock <= maxBatchedSumBytes
 	at := g.streams * placing.EntrySize
 	for i := range g.streams {
 		size, crc, err := g.content.FillMFP(buffer[at:], g.source(i), first, n, g.cfg.CRC && !together)
@@ -142,7 +144,7 @@ func (g *Generator) fillPart(buffer []byte, first uint64, n int, sum *tally) (in
 		}
 		g.sums.writeEntry(buffer, i, at, placing.Entry{Size: uint32(size), CRC: crc})
 		sum.bytes += uint64(size)
-		at = closeWord(buffer, at+size)
+		at = padToWord(buffer, at+size)
 	}
 	if together {
 		g.sums.writeSums(buffer)
@@ -151,9 +153,9 @@ func (g *Generator) fillPart(buffer []byte, first uint64, n int, sum *tally) (in
 	return at, nil
 }
 
-// maxSumTogether is how large a block may be, in bytes, for its MFPs to have their CRCs side by side once all of them
-// are there: they are in the first-level cache still.
-const maxSumTogether = 8 << 10
+// maxBatchedSumBytes is how large a block may be, in bytes, for its MFPs to have their CRCs side by side once all of
+// them are there: they are in the first-level cache still.
+const maxBatchedSumBytes = 8 << 10
 
 // partSums computes the CRCs of a part's MFPs side by side. It is scratch, for one part after the other.
 type partSums struct {

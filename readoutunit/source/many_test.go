@@ -33,7 +33,7 @@ func anyGenerator(t *rapid.T) GeneratorConfig {
 	return c
 }
 
-// TestManyIsTheSameAsOneByOne holds that the parts of NextMany hold the blocks of Next, with their sizes and CRCs.
+// TestManyIsTheSameAsOneByOne holds that the parts of NextBlocks hold the blocks of Next, with their sizes and CRCs.
 func TestManyIsTheSameAsOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyGenerator(t)
@@ -42,17 +42,17 @@ func TestManyIsTheSameAsOneByOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		single, _ := NewGenerator(c)
-		var m Many = many
+		var m BatchSource = many
 		if rapid.Bool().Draw(t, "adapted") {
-			m = AsMany(struct{ Source }{many}, c.Division.Count(c.RU))
+			m = AsBatchSource(struct{ Source }{many}, c.Division.SourceCount(c.RU))
 		}
-		stride := placing.PartSize(c.Division.Count(c.RU), many.MaxBlock())
+		stride := placing.PartSize(c.Division.SourceCount(c.RU), many.MaxBlock())
 		var b Block
 		block := make([]byte, single.MaxBlock())
 		for mep, end := uint64(0), false; !end; {
 			n := rapid.IntRange(1, 9).Draw(t, "n")
 			mem, sizes := bytes.Repeat([]byte{0xEE}, n*stride), make([]uint32, n)
-			run, err := m.NextMany(context.Background(), Strip{mem, stride}, sizes)
+			run, err := m.NextBlocks(context.Background(), BufferStrip{mem, stride}, sizes)
 			if end = errors.Is(err, io.EOF); err != nil && !end {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func TestManyIsTheSameAsOneByOne(t *testing.T) {
 						t.Fatalf("MEP %d, stream %d: %+v, not %+v", mep, s, e, info)
 					}
 				}
-				if !bytes.Equal(part[c.Division.Count(c.RU)*placing.EntrySize:], block[:b.Size]) {
+				if !bytes.Equal(part[c.Division.SourceCount(c.RU)*placing.EntrySize:], block[:b.Size]) {
 					t.Fatalf("MEP %d differs", mep)
 				}
 				events += uint64(b.Events)
@@ -100,7 +100,7 @@ func TestPrepared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stride := placing.PartSize(c.Division.Count(c.RU), p.MaxBlock())
+		stride := placing.PartSize(c.Division.SourceCount(c.RU), p.MaxBlock())
 		mem := make([]byte, buffers*stride)
 		contents := map[string]string{}
 		single := rapid.Bool().Draw(t, "one by one")
@@ -108,7 +108,7 @@ func TestPrepared(t *testing.T) {
 		for mep := uint64(0); ; mep++ {
 			buffer := mem[int(mep)%buffers*stride:][:stride]
 			sizes := make([]uint32, 1)
-			lead := c.Division.Count(c.RU) * placing.EntrySize
+			lead := c.Division.SourceCount(c.RU) * placing.EntrySize
 			if single {
 				if err = p.Next(context.Background(), buffer[lead:], &b); err == nil {
 					for i := range b.MFPs {
@@ -116,7 +116,7 @@ func TestPrepared(t *testing.T) {
 					}
 				}
 			} else {
-				_, err = p.NextMany(context.Background(), Strip{buffer, stride}, sizes)
+				_, err = p.NextBlocks(context.Background(), BufferStrip{buffer, stride}, sizes)
 			}
 			if errors.Is(err, io.EOF) {
 				break
@@ -124,17 +124,17 @@ func TestPrepared(t *testing.T) {
 				t.Fatal(err)
 			}
 			at := lead
-			for s := range c.Division.Count(c.RU) {
+			for s := range c.Division.SourceCount(c.RU) {
 				e := placing.ReadEntry(buffer, s)
 				data := buffer[at:][:e.Size]
 				m, err := event.ParseMFP(data)
-				if err != nil || m.FirstEvent() != mep*uint64(c.Packing) || int(m.Source()) != c.Division.First(c.RU)+s {
+				if err != nil || m.FirstEvent() != mep*uint64(c.Packing) || int(m.Source()) != c.Division.FirstSource(c.RU)+s {
 					t.Fatalf("MEP %d: %v, first event %d", mep, err, m.FirstEvent())
 				}
 				if want := crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)); c.CRC && e.CRC != want || !c.CRC && e.CRC != 0 {
 					t.Fatalf("MEP %d: CRC %08x", mep, e.CRC)
 				}
-				if m.N() == c.Packing {
+				if m.NumFragments() == c.Packing {
 					key := fmt.Sprint(s, int(mep)%blocks)
 					was := bytes.Clone(data)
 					binary.LittleEndian.PutUint64(was[8:], 0)
@@ -143,13 +143,13 @@ func TestPrepared(t *testing.T) {
 					}
 					contents[key] = string(was)
 				}
-				at = roundUp(at + int(e.Size))
+				at = roundUpToWord(at + int(e.Size))
 			}
 			if !single && int(sizes[0]) != at {
 				t.Fatalf("MEP %d: %d bytes, not %d", mep, sizes[0], at)
 			}
 		}
-		if s := p.Stats(); s.Events != c.Events || s.MFPs != s.Blocks*uint64(c.Division.Count(c.RU)) {
+		if s := p.Stats(); s.Events != c.Events || s.MFPs != s.Blocks*uint64(c.Division.SourceCount(c.RU)) {
 			t.Fatalf("%+v", s)
 		}
 	})
@@ -177,16 +177,16 @@ func TestManyRefusesSmallBuffers(t *testing.T) {
 		t.Error(err)
 	}
 	stride := placing.PartSize(1, g.MaxBlock())
-	for name, m := range map[string]Many{"generator": g, "prepared": p} {
-		for _, s := range []Strip{{make([]byte, 1000), stride - 1}, {make([]byte, 2*stride-1), stride}, {}} {
+	for name, m := range map[string]BatchSource{"generator": g, "prepared": p} {
+		for _, s := range []BufferStrip{{make([]byte, 1000), stride - 1}, {make([]byte, 2*stride-1), stride}, {}} {
 			var space *bufferTooSmallError
-			if _, err := m.NextMany(context.Background(), s, make([]uint32, 2)); !errors.As(err, &space) {
+			if _, err := m.NextBlocks(context.Background(), s, make([]uint32, 2)); !errors.As(err, &space) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if _, err := m.NextMany(ctx, Strip{make([]byte, stride), stride}, make([]uint32, 1)); !errors.Is(err,
+		if _, err := m.NextBlocks(ctx, BufferStrip{make([]byte, stride), stride}, make([]uint32, 1)); !errors.Is(err,
 			context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -213,11 +213,12 @@ func BenchmarkMany(b *testing.B) {
 		}
 		stride := placing.PartSize(1, g.MaxBlock())
 		mem, sizes := make([]byte, buffers*stride), make([]uint32, buffers)
-		for name, m := range map[string]Many{"generated": g, "prepared": p} {
+		for name, m := range map[string]BatchSource{"generated": g, "prepared": p} {
 			b.Run(fmt.Sprintf("%s, crc %v", name, crc), func(b *testing.B) {
 				b.ReportAllocs()
 				for n := 0; n < b.N; n += buffers {
-					if _, err := m.NextMany(context.Background(), Strip{mem, stride}, sizes[:min(buffers, b.N-n)]); err != nil {
+					if _, err := m.NextBlocks(context.Background(), BufferStrip{mem, stride},
+						sizes[:min(buffers, b.N-n)]); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -237,9 +238,9 @@ func TestManyAllocatesNothing(t *testing.T) {
 	p, _ := NewPrepared(c, 4, 8)
 	stride := placing.PartSize(2, g.MaxBlock())
 	mem, sizes := make([]byte, 8*stride), make([]uint32, 8)
-	for name, m := range map[string]Many{"generator": g, "prepared": p} {
+	for name, m := range map[string]BatchSource{"generator": g, "prepared": p} {
 		if n := testing.AllocsPerRun(100, func() {
-			if _, err := m.NextMany(context.Background(), Strip{mem, stride}, sizes); err != nil {
+			if _, err := m.NextBlocks(context.Background(), BufferStrip{mem, stride}, sizes); err != nil {
 				t.Fatal(err)
 			}
 		}); n > 0 {

@@ -21,35 +21,35 @@ func OpenReplay(ctx context.Context, c ReplayConfig) (*Replay, error) {
 		return nil, fmt.Errorf("cannot replay: %w", err)
 	}
 	defer func() { _ = f.Close() }() // the mapping stays
-	r, err := learn(ctx, f, c)
+	r, err := mapMDF(ctx, f, c)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.measure(ctx); err != nil {
+	if err := r.measureBlocks(ctx); err != nil {
 		return nil, errors.Join(err, r.file.close())
 	}
 	return r, nil
 }
 
-// Needs is what all readout units together need for a replay.
-type Needs struct {
-	Division placing.Division // the sources of each
-	MaxMEP   int              // bytes that the MFPs of the largest MEP take, without its header
+// RunNeeds is what all readout units together need for a replay.
+type RunNeeds struct {
+	Division    placing.Division // the sources of each
+	MaxMEPBytes int              // bytes that the MFPs of the largest MEP take, without its header
 }
 
-// measure reads a file as OpenReplay does and says what a run over it needs; of c, Path is what the file is called in
-// errors. What it allocates is bounded by the size of the file, and by constants: however many streams, and whatever is
-// in the file.
-func measure(ctx context.Context, f *os.File, c ReplayConfig) (Needs, error) {
-	r, err := learn(ctx, f, c)
+// measureMDF reads a file as OpenReplay does and says what a run over it needs; of c, Path is what the file is called
+// in errors. What it allocates is bounded by the size of the file, and by constants: however many streams, and whatever
+// is in the file.
+func measureMDF(ctx context.Context, f *os.File, c ReplayConfig) (RunNeeds, error) {
+	r, err := mapMDF(ctx, f, c)
 	if err != nil {
-		return Needs{}, err
+		return RunNeeds{}, err
 	}
-	return Needs{r.cabling.division, r.maxMEP}, r.file.close()
+	return RunNeeds{r.cabling.division, r.maxMEP}, r.file.close()
 }
 
-// learn maps a file and learns what all readout units find alike.
-func learn(ctx context.Context, f *os.File, c ReplayConfig) (*Replay, error) {
+// mapMDF maps a file and learns what all readout units find alike.
+func mapMDF(ctx context.Context, f *os.File, c ReplayConfig) (*Replay, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -68,25 +68,26 @@ func learn(ctx context.Context, f *os.File, c ReplayConfig) (*Replay, error) {
 func (r *Replay) read(ctx context.Context) (err error) {
 	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
 	c := r.cfg
-	cat, err := scan(ctx, r.file.data, c.Path, c.Events, c.OnBadRecord)
+	cat, err := scanMDF(ctx, r.file.data, c.Path, c.Events, c.OnBadRecord)
 	if err != nil {
 		return err
 	}
 	r.cat = cat
-	if c.Loop && len(cat.records) == 0 && cat.bad == nil {
+	if c.Loop && len(cat.records) == 0 && cat.badRecord == nil {
 		return &ConfigError{"loop", fmt.Sprintf("%s holds no event that could be repeated", c.Path)}
 	}
 	if r.cabling, err = newCabling(ctx, cat, r.file.data, c); err != nil {
 		return err
 	}
 	r.share = newShare(r.cabling.division, c.RU)
-	if c.AsTaken {
+	if c.PaceAsRecorded {
 		if err := r.learnDueTimes(); err != nil {
 			return err
 		}
 	}
 	total := func(i int) int { return cat.records[i].fragmentBytes() } // all banks are in some stream
-	r.maxMEP = r.cabling.sources()*event.MFPHeaderSize(c.Packing) + heaviest(len(cat.records), total, c.Packing, c.Loop)
+	r.maxMEP = r.cabling.streamCount()*event.MFPHeaderSize(c.Packing) +
+		heaviestBlock(len(cat.records), total, c.Packing, c.Loop)
 	return nil
 }
 
@@ -96,16 +97,16 @@ type recordFragment struct {
 	size   uint16 // bytes
 }
 
-// measure computes the sizes of this RU's fragments and the bound of its blocks, and makes what Next needs.
-func (r *Replay) measure(ctx context.Context) (err error) {
+// measureBlocks computes the sizes of this RU's fragments and the bound of its blocks, and makes what Next needs.
+func (r *Replay) measureBlocks(ctx context.Context) (err error) {
 	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
 	local := make([]uint32, len(r.cat.records)) // bytes of this RU's fragments, by record
 	r.fragments, r.fragmentEnds = nil, make([]int, len(r.cat.records))
-	sums := newFragmentSizes(r.cabling.sources())
+	sums := newFragmentSizes(r.cabling.streamCount())
 	look := contextPoller{ctx: ctx}
 	banks := uint16(0)
 	for i, ref := range r.cat.records {
-		if err := r.cabling.measure(ref, r.file.data, sums); err != nil {
+		if err := r.cabling.measureRecord(ref, r.file.data, sums); err != nil {
 			return r.changedError(ref, i)
 		}
 		for _, source := range sums.nonEmpty {
@@ -115,15 +116,17 @@ func (r *Replay) measure(ctx context.Context) (err error) {
 			}
 		}
 		r.fragmentEnds[i] = len(r.fragments)
-		banks = max(banks, ref.banks)
-		if err := look.advance(int(ref.size)); err != nil {
+		banks = max(banks, ref.bankCount)
+		if err := look.advance(int(ref.fileBytes)); err != nil {
 			return err
 		}
 	}
 	weight := func(i int) int { return int(local[i]) }
-	r.maxBlock = r.count*event.MFPHeaderSize(r.cfg.Packing) + heaviest(len(local), weight, r.cfg.Packing, r.cfg.Loop)
+	r.maxBlock = r.sourceCount*event.MFPHeaderSize(r.cfg.Packing) +
+		heaviestBlock(len(local), weight, r.cfg.Packing, r.cfg.Loop)
 	r.streams = make([]uint16, 0, banks)
-	r.ends, r.stops, r.starts = make([]int, r.count), make([]int, r.count), make([]int, r.count)
+	r.nextOffsets, r.currentEnds, r.mfpStarts = make([]int, r.sourceCount), make([]int, r.sourceCount), make([]int,
+		r.sourceCount)
 	r.batch = make([]int32, 0, r.cfg.Packing)
 	return nil
 }
@@ -137,9 +140,9 @@ func (r *Replay) fragmentsOf(record int) []recordFragment {
 	return r.fragments[from:r.fragmentEnds[record]]
 }
 
-// heaviest is the largest sum of packing consecutive weights, of n, that a block can have: blocks begin at multiples of
-// packing, or, in a loop, anywhere, and then go on from the last weight to the first.
-func heaviest(n int, weight func(int) int, packing int, loop bool) int {
+// heaviestBlock is the largest sum of packing consecutive weights, of n, that a block can have: blocks begin at
+// multiples of packing, or, in a loop, anywhere, and then go on from the last weight to the first.
+func heaviestBlock(n int, weight func(int) int, packing int, loop bool) int {
 	most, sum := 0, 0
 	if n == 0 {
 		return 0

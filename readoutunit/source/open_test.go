@@ -65,15 +65,15 @@ func TestMemoryIsBoundedByTheFile(t *testing.T) {
 	}
 	// Constants: rows of the table of keys, 256 KiB for each of two types; per stream some tens of bytes.
 	const bound = 8 << 20
-	var needs Needs
+	var needs RunNeeds
 	var err error
-	if got := allocated(func() { needs, err = measure(t.Context(), openFile(t, path), c) }); err != nil ||
+	if got := allocated(func() { needs, err = measureMDF(t.Context(), openFile(t, path), c) }); err != nil ||
 		got > bound+4*uint64(len(records)) {
 		t.Errorf("a file of %d bytes was measured with %d bytes of memory, %v", len(records), got, err)
 	}
 	fragments := len(record(t, 5, 9)) - event.MDFHeaderSize + recordBankSize(event.MDFHeaderSize, 2)
 	want := maxSources*event.MFPHeaderSize(10) + 10*fragments
-	if needs.Division.Units() != 1 || needs.Division.Sources() != maxSources || needs.MaxMEP != want {
+	if needs.Division.Units() != 1 || needs.Division.Sources() != maxSources || needs.MaxMEPBytes != want {
 		t.Errorf("%+v, want %d bytes", needs, want)
 	}
 	var r *Replay
@@ -98,7 +98,7 @@ func TestMeasureIsWhatTheUnitsFind(t *testing.T) {
 		{Packing: 5, Events: 7},
 	} {
 		c.Path, c.RUs = path, 2
-		needs, err := measure(t.Context(), openFile(t, path), c)
+		needs, err := measureMDF(t.Context(), openFile(t, path), c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func TestMeasureIsWhatTheUnitsFind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(needs.Division.Counts(), r.cablingOf().division.Counts()) || needs.MaxMEP != r.maxMEP {
+		if !slices.Equal(needs.Division.Counts(), r.cablingOf().division.Counts()) || needs.MaxMEPBytes != r.maxMEP {
 			t.Errorf("%+v: %+v, and a unit finds %v and %d bytes", c, needs, r.cablingOf().division, r.maxMEP)
 		}
 		r.Close()
@@ -137,7 +137,7 @@ func TestOpeningEndsWithItsContext(t *testing.T) {
 		checks int // at least
 	}{
 		"good":    {large, ReplayConfig{}, 4}, // two passes
-		"rubbish": {bytes.Repeat([]byte("rubbish "), 2<<20), ReplayConfig{OnBadRecord: Skip}, 3},
+		"rubbish": {bytes.Repeat([]byte("rubbish "), 2<<20), ReplayConfig{OnBadRecord: SkipBadRecord}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, _ := writeMDF(t, [][]byte{k.file})

@@ -17,8 +17,8 @@ const (
 	backlogBlocks = 4
 )
 
-// paced holds back the blocks of a source.
-type paced struct {
+// pacedSource holds back the blocks of a source.
+type pacedSource struct {
 	// immutable after Paced
 	src  Source
 	rate float64 // events per second; 0 where it goes by something else
@@ -31,22 +31,22 @@ type paced struct {
 	waits, lost atomic.Uint64
 }
 
-// Paced returns src held to a mean of rate events per second: a block is not delivered before start + (events before
-// it)/rate, where start is the first call of Next. A consumer that was late is served without waiting until it has
-// caught up, at most 100 ms or four blocks of packing events, whichever is longer; time beyond that is given up and
-// counted in Stats.Lost. A rate that is not positive and finite means no pacing, and gives src itself. Closing the
-// result closes src.
-func Paced(src Source, rate float64, packing int) Source {
+// PaceSource returns src held to a mean of rate events per second: a block is not delivered before start + (events
+// before it)/rate, where start is the first call of Next. A consumer that was late is served without waiting until it
+// has caught up, at most 100 ms or four blocks of packing events, whichever is longer; time beyond that is given up and
+// counted in Stats.PaceLostEvents. A rate that is not positive and finite means no pacing, and gives src itself.
+// Closing the result closes src.
+func PaceSource(src Source, rate float64, packing int) Source {
 	if !(rate > 0) || math.IsInf(rate, 0) {
 		return src
 	}
 	// A rate of one event per century has a backlog of centuries: Time keeps it within what a Duration holds.
 	backlog := max(backlogTime, schedule.DurationOf(float64(backlogBlocks*packing), rate))
-	return &paced{src: src, rate: rate, pace: schedule.NewPacer(rate, backlog)}
+	return &pacedSource{src: src, rate: rate, pace: schedule.NewPacer(rate, backlog)}
 }
 
 // Next waits until the next block is due and then reads it. ctx ends the wait.
-func (p *paced) Next(ctx context.Context, dst []byte, b *Block) error {
+func (p *pacedSource) Next(ctx context.Context, dst []byte, b *Block) error {
 	if err := p.wait(ctx); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (p *paced) Next(ctx context.Context, dst []byte, b *Block) error {
 	return nil
 }
 
-func (p *paced) wait(ctx context.Context) error {
+func (p *pacedSource) wait(ctx context.Context) error {
 	early, lost := p.pace.NextWait(time.Now())
 	if early <= 0 {
 		p.lost.Add(uint64(lost.Seconds() * p.rate))
@@ -78,16 +78,16 @@ func (p *paced) wait(ctx context.Context) error {
 	}
 }
 
-func (p *paced) MaxBlock() int { return p.src.MaxBlock() }
+func (p *pacedSource) MaxBlock() int { return p.src.MaxBlock() }
 
-func (p *paced) Stats() Stats {
+func (p *pacedSource) Stats() Stats {
 	s := p.src.Stats()
-	s.Waits += p.waits.Load()
-	s.Lost += p.lost.Load()
+	s.PacedBlocks += p.waits.Load()
+	s.PaceLostEvents += p.lost.Load()
 	return s
 }
 
-func (p *paced) Close() error {
+func (p *pacedSource) Close() error {
 	if p.timer != nil {
 		p.timer.Stop()
 	}

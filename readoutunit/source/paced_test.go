@@ -37,7 +37,7 @@ func (c *counted) Close() error  { c.closed = true; return nil }
 func TestPacedHoldsTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{blocks: 50, packing: 1000}
-		src := Paced(inner, 20_000, 1000) // a block each 50 ms
+		src := PaceSource(inner, 20_000, 1000) // a block each 50 ms
 		begin := time.Now()
 		var b Block
 		for k := range 50 {
@@ -51,7 +51,7 @@ func TestPacedHoldsTheRate(t *testing.T) {
 		if err := src.Next(t.Context(), nil, &b); !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
-		if s := src.Stats(); s.Blocks != 50 || s.Waits != 50 || s.Lost != 0 {
+		if s := src.Stats(); s.Blocks != 50 || s.PacedBlocks != 50 || s.PaceLostEvents != 0 {
 			t.Errorf("%+v", s)
 		}
 		if err := src.Close(); err != nil || !inner.closed {
@@ -62,7 +62,7 @@ func TestPacedHoldsTheRate(t *testing.T) {
 
 func TestPacedCatchesUpABoundedBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := Paced(&counted{blocks: 1000, packing: 100}, 100_000, 100) // a block each 1 ms; backlog 100 ms
+		src := PaceSource(&counted{blocks: 1000, packing: 100}, 100_000, 100) // a block each 1 ms; backlog 100 ms
 		var b Block
 		next := func() time.Duration {
 			begin := time.Now()
@@ -89,7 +89,7 @@ func TestPacedCatchesUpABoundedBacklog(t *testing.T) {
 		if at != 101 {
 			t.Errorf("%d blocks came at once, want 101", at)
 		}
-		if lost := src.Stats().Lost; lost < 989_000 || lost > 991_000 {
+		if lost := src.Stats().PaceLostEvents; lost < 989_000 || lost > 991_000 {
 			t.Errorf("%d events given up, want about 990000", lost)
 		}
 	})
@@ -98,7 +98,7 @@ func TestPacedCatchesUpABoundedBacklog(t *testing.T) {
 func TestPacedObeysContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &counted{blocks: 10, packing: 1}
-		src := Paced(inner, 0.001, 1)
+		src := PaceSource(inner, 0.001, 1)
 		var b Block
 		if err := src.Next(t.Context(), nil, &b); err != nil {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func TestPacedObeysContext(t *testing.T) {
 func TestNotPaced(t *testing.T) {
 	src := &counted{}
 	for _, rate := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if Paced(src, rate, 1) != Source(src) {
+		if PaceSource(src, rate, 1) != Source(src) {
 			t.Errorf("rate %g is paced", rate)
 		}
 	}

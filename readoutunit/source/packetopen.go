@@ -17,11 +17,11 @@ import (
 // replayer is a replay of any format but MDF.
 type replayer interface {
 	Source
-	needs() Needs
+	needs() RunNeeds
 }
 
-func (r *packetFile) needs() Needs { return Needs{r.cat.division, r.maxMEP} }
-func (r *eudaqFile) needs() Needs  { return Needs{r.division, r.maxMEP} }
+func (r *packetFile) needs() RunNeeds { return RunNeeds{r.cat.division, r.maxMEP} }
+func (r *eudaqFile) needs() RunNeeds  { return RunNeeds{r.division, r.maxMEP} }
 
 // openRecorded opens a file of recorded events, whatever its format is: see OpenReplay for MDF. Of a file of MEPs or
 // MFPs it checks all headers and tables, of one of EUDAQ all lengths.
@@ -31,7 +31,7 @@ func openRecorded(ctx context.Context, c ReplayConfig) (Source, error) {
 		return nil, fmt.Errorf("cannot replay: %w", err)
 	}
 	defer func() { _ = f.Close() }() // the mapping stays
-	p, err := openOther(ctx, f, c)
+	p, err := openOtherFormat(ctx, f, c)
 	switch {
 	case err != nil:
 		return nil, err
@@ -42,27 +42,27 @@ func openRecorded(ctx context.Context, c ReplayConfig) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.AsTaken {
+	if c.PaceAsRecorded {
 		return pacedAsRecorded(r), nil
 	}
 	return r, nil
 }
 
 // measureFile is measure for a file of any format.
-func measureFile(ctx context.Context, f *os.File, c ReplayConfig) (Needs, error) {
-	p, err := openOther(ctx, f, c)
+func measureFile(ctx context.Context, f *os.File, c ReplayConfig) (RunNeeds, error) {
+	p, err := openOtherFormat(ctx, f, c)
 	switch {
 	case err != nil:
-		return Needs{}, err
+		return RunNeeds{}, err
 	case p == nil:
-		return measure(ctx, f, c)
+		return measureMDF(ctx, f, c)
 	}
 	return p.needs(), p.Close()
 }
 
-// openOther maps a file and learns what it holds; nil without an error where its first bytes do not say that it is of
-// another format than MDF.
-func openOther(ctx context.Context, f *os.File, c ReplayConfig) (replayer, error) {
+// openOtherFormat maps a file and learns what it holds; nil without an error where its first bytes do not say that it
+// is of another format than MDF.
+func openOtherFormat(ctx context.Context, f *os.File, c ReplayConfig) (replayer, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -71,27 +71,27 @@ func openOther(ctx context.Context, f *os.File, c ReplayConfig) (replayer, error
 		return nil, fmt.Errorf("cannot replay: %w", err)
 	}
 	p := &packetFile{replayLoop: replayLoop{cfg: c, file: m}}
-	isPackets, err := p.learn(ctx)
+	isPackets, err := p.scanFile(ctx)
 	if err == nil && isPackets {
 		return p, nil
 	}
 	if err == nil && p.isEudaq {
 		e := &eudaqFile{replayLoop: replayLoop{cfg: c, file: m}}
-		if err = e.learn(ctx); err == nil {
+		if err = e.scanFile(ctx); err == nil {
 			return e, nil
 		}
 	}
 	return nil, errors.Join(err, m.close())
 }
 
-// learn learns what the mapped file holds; false where it is no file of packets.
-func (r *packetFile) learn(ctx context.Context) (looksLike bool, err error) {
+// scanFile learns what the mapped file holds; false where it is no file of packets.
+func (r *packetFile) scanFile(ctx context.Context) (looksLike bool, err error) {
 	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
 	c := r.cfg
 	format := event.DetectFormat(r.file.data)
 	if format != event.FormatMEP && format != event.FormatMFP { // what tells nothing is judged as MDF
 		if r.isEudaq = eudaq.HasSignature(r.file.data); !r.isEudaq && format == "" {
-			looksLike, do := event.DescribeForeign(r.file.data[:min(len(r.file.data), event.DescribeBytes)])
+			looksLike, do := event.DescribeForeign(r.file.data[:min(len(r.file.data), event.BytesToDescribe)])
 			if looksLike != "" {
 				return false, &ConfigError{"input", fmt.Sprintf("%s is no file of MDF, MEP, MFP or EUDAQ 2: it looks like %s; %s",
 					c.Path, looksLike, do)}
@@ -99,7 +99,7 @@ func (r *packetFile) learn(ctx context.Context) (looksLike bool, err error) {
 		}
 		return false, nil
 	}
-	if c.AsTaken {
+	if c.PaceAsRecorded {
 		return false, noTimesError(c.Path, strings.ToUpper(format)+"s")
 	}
 	cat, err := scanPackets(ctx, r.file.data, format, c)
@@ -107,20 +107,20 @@ func (r *packetFile) learn(ctx context.Context) (looksLike bool, err error) {
 		return false, err
 	}
 	r.cat = cat
-	if c.Loop && len(cat.rows) == 0 && cat.bad == nil {
+	if c.Loop && len(cat.rows) == 0 && cat.badRecord == nil {
 		return false, &ConfigError{"loop", fmt.Sprintf("%s holds no event that could be repeated", c.Path)}
 	}
 	if len(cat.shapes) == 0 {
 		cat.division, cat.share = emptyDivision(c)
 	}
 	r.share = cat.share
-	r.maxBlock = maxBlockBytes(r.count, cat.localBytes, c)
+	r.maxBlock = maxBlockBytes(r.sourceCount, cat.localBytes, c)
 	r.maxMEP = maxBlockBytes(cat.division.Sources(), cat.totalBytes, c)
-	if err := blockFits(r.maxBlock, c); err != nil {
+	if err := checkBlockSize(r.maxBlock, c); err != nil {
 		return false, err
 	}
 	cat.localBytes, cat.totalBytes = nil, nil
-	r.batch = make([]stretch, 0, c.Packing)
+	r.batch = make([]rowStretch, 0, c.Packing)
 	return true, nil
 }
 
@@ -129,11 +129,12 @@ func (r *packetFile) learn(ctx context.Context) (looksLike bool, err error) {
 func maxBlockBytes(sources int, weights []uint32, c ReplayConfig) int {
 	weight := func(i int) int { return int(weights[i]) }
 	// Each MFP begins at a multiple of 4.
-	return roundUp(sources*(event.MFPHeaderSize(c.Packing)+3) + heaviest(len(weights), weight, c.Packing, c.Loop))
+	return roundUpToWord(sources*(event.MFPHeaderSize(c.Packing)+3) +
+		heaviestBlock(len(weights), weight, c.Packing, c.Loop))
 }
 
-// blockFits refuses blocks in which an MFP may have more bytes than its header can say.
-func blockFits(size int, c ReplayConfig) error {
+// checkBlockSize refuses blocks in which an MFP may have more bytes than its header can say.
+func checkBlockSize(size int, c ReplayConfig) error {
 	if size > math.MaxUint32 {
 		return &ConfigError{"packing", fmt.Sprintf("%d events of %s take %d bytes in a readout unit: lower packing",
 			c.Packing, c.Path, size)}

@@ -32,13 +32,13 @@ type packetFile struct {
 
 	// owned by the goroutine that calls Next
 	rowOffset int // place of the next event in its row
-	batch     []stretch
+	batch     []rowStretch
 }
 
-// stretch is a number of events of a row.
-type stretch struct {
-	row     int32
-	from, n uint16
+// rowStretch is a number of events of a row.
+type rowStretch struct {
+	row              int32
+	from, eventCount uint16
 }
 
 // Next gives the next block; see Source.
@@ -47,7 +47,9 @@ func (r *packetFile) Next(ctx context.Context, dst []byte, b *Block) (err error)
 	return r.nextBlock(ctx, dst, b, &r.cat.omitted, r)
 }
 
-func (r *packetFile) beginAt(ctx context.Context, mep uint64) error { return r.skipBlocks(ctx, mep, r) }
+func (r *packetFile) beginAtMEP(ctx context.Context, mep uint64) error {
+	return r.skipBlocks(ctx, mep, r)
+}
 
 // pick fills batch with the stretches of the next block, and gives the number of their events.
 func (r *packetFile) pick() int {
@@ -55,18 +57,18 @@ func (r *packetFile) pick() int {
 	n := r.maxEvents()
 	remaining := n
 	for remaining > 0 {
-		if r.row == len(r.cat.rows) && !r.restart(len(r.cat.rows), &r.cat.omitted) {
+		if r.nextRow == len(r.cat.rows) && !r.restart(len(r.cat.rows), &r.cat.omitted) {
 			break
 		}
-		row := &r.cat.rows[r.row]
+		row := &r.cat.rows[r.nextRow]
 		if r.rowOffset == 0 {
-			r.countSkipped(row.skipped, &r.cat.omitted)
+			r.countSkipped(row.skippedBefore, &r.cat.omitted)
 		}
-		events := min(remaining, int(row.n)-r.rowOffset)
-		r.batch = append(r.batch, stretch{int32(r.row), uint16(r.rowOffset), uint16(events)})
+		events := min(remaining, int(row.eventCount)-r.rowOffset)
+		r.batch = append(r.batch, rowStretch{int32(r.nextRow), uint16(r.rowOffset), uint16(events)})
 		remaining -= events
-		if r.rowOffset += events; r.rowOffset == int(row.n) {
-			r.row, r.rowOffset = r.row+1, 0
+		if r.rowOffset += events; r.rowOffset == int(row.eventCount) {
+			r.nextRow, r.rowOffset = r.nextRow+1, 0
 		}
 	}
 	return n - remaining
@@ -75,8 +77,8 @@ func (r *packetFile) pick() int {
 // fill makes the MFPs of a block.
 func (r *packetFile) fill(dst []byte, b *Block) error {
 	first := r.batch[0]
-	singleRow := len(r.batch) == 1 && first.n == r.cat.rows[first.row].n
-	for s := range r.count {
+	singleRow := len(r.batch) == 1 && first.eventCount == r.cat.rows[first.row].eventCount
+	for s := range r.sourceCount {
 		var size int
 		var ok bool
 		if singleRow {
@@ -87,7 +89,7 @@ func (r *packetFile) fill(dst []byte, b *Block) error {
 		if !ok {
 			return r.changedError(first.row)
 		}
-		source := uint16(r.first + s)
+		source := uint16(r.firstSource + s)
 		mfp := dst[b.Size : b.Size+size]
 		binary.LittleEndian.PutUint64(mfp[mfpFirstAt:], b.FirstEvent)
 		binary.LittleEndian.PutUint16(mfp[mfpSourceAt:], source)
@@ -101,7 +103,7 @@ func (r *packetFile) fill(dst []byte, b *Block) error {
 			Size:   size,
 			CRC:    crc,
 		})
-		b.Size = closeWord(dst, b.Size+size)
+		b.Size = padToWord(dst, b.Size+size)
 	}
 	return nil
 }
@@ -117,7 +119,8 @@ func (r *packetFile) copyMFP(dst []byte, row int32, s int) (int, bool) {
 	}
 	// What is judged is the copy: nobody else writes to it.
 	m, err := event.ParseMFP(dst[:copy(dst, b)])
-	ok = err == nil && int(m.Size()) == len(b) && m.N() == int(r.cat.rows[row].n) && r.matchesShape(m, s)
+	ok = err == nil && int(m.Size()) == len(b) && m.NumFragments() == int(r.cat.rows[row].eventCount) &&
+		r.matchesShape(m, s)
 	return len(b), ok
 }
 
@@ -138,41 +141,41 @@ func (r *packetFile) packMFP(dst []byte, n, s int) (int, bool) {
 			return 0, false
 		}
 		m, err := event.ParseMFP(b)
-		if err != nil || m.N() != int(r.cat.rows[at.row].n) || !r.matchesShape(m, s) {
+		if err != nil || m.NumFragments() != int(r.cat.rows[at.row].eventCount) || !r.matchesShape(m, s) {
 			return 0, false
 		}
-		bytes, ok := m.CopyFragments(types[done:], sizes[2*done:], dst[size:], int(at.from), int(at.n))
+		bytes, ok := m.CopyFragments(types[done:], sizes[2*done:], dst[size:], int(at.from), int(at.eventCount))
 		if !ok {
 			return 0, false
 		}
 		size += bytes
-		done += int(at.n)
+		done += int(at.eventCount)
 	}
 	if size > math.MaxUint32 {
 		return 0, false
 	}
-	shape := r.cat.shapes[r.first+s]
+	shape := r.cat.shapes[r.firstSource+s]
 	event.PutMFPHeader(dst, event.MFPHeader{
-		N:       n,
-		Size:    uint32(size),
-		Align:   shape.align,
-		Version: shape.version,
+		NumFragments: n,
+		Size:         uint32(size),
+		Align:        shape.align,
+		Version:      shape.version,
 	})
 	return size, true
 }
 
 // matchesShape says whether an MFP is of stream s.
 func (r *packetFile) matchesShape(m event.MFP, s int) bool {
-	return newShape(m) == r.cat.shapes[r.first+s]
+	return newShape(m) == r.cat.shapes[r.firstSource+s]
 }
 
 // findMFP is where the MFP of stream s of a row stands. False: that is not in the file any more.
 func (r *packetFile) findMFP(row int32, s int) ([]byte, bool) {
 	rest := r.file.data[r.cat.rows[row].offset:]
 	if r.cat.format == event.FormatMEP {
-		m, i := len(r.cat.shapes), r.first+s
+		m, i := len(r.cat.shapes), r.firstSource+s
 		at := event.MEPHeaderSize(m) - 4*(m-i) // of the table of offsets, which stands last
-		offset := uint64(binary.LittleEndian.Uint32(rest[at:])) * event.MEPWord
+		offset := uint64(binary.LittleEndian.Uint32(rest[at:])) * event.MEPWordBytes
 		return sizedMFP(rest[min(offset, uint64(len(rest))):])
 	}
 	rest = rest[r.cat.rows[row].localOffset:]
@@ -204,7 +207,7 @@ func (r *packetFile) changedError(row int32) error {
 		File:   r.cfg.Path,
 		Record: r.cat.rows[row].record,
 		Offset: r.cat.rows[row].offset,
-		Err:    ErrChanged,
-		Reason: ErrChanged.Error() + ": its MFPs are not those found at open",
+		Err:    ErrFileChanged,
+		Reason: ErrFileChanged.Error() + ": its MFPs are not those found at open",
 	}
 }

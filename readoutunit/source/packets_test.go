@@ -32,12 +32,12 @@ func newMFP(source uint16, first uint64, align uint8, sizes ...int) []byte {
 		at += (n + 1<<align - 1) &^ (1<<align - 1)
 	}
 	event.PutMFPHeader(b, event.MFPHeader{
-		N:          len(sizes),
-		Size:       uint32(at),
-		FirstEvent: first,
-		Source:     source,
-		Align:      align,
-		Version:    5,
+		NumFragments: len(sizes),
+		Size:         uint32(at),
+		FirstEvent:   first,
+		Source:       source,
+		Align:        align,
+		Version:      5,
 	})
 	return b[:at]
 }
@@ -48,12 +48,12 @@ func newMEP(t must, mfps ...[]byte) []byte {
 	var sources []uint16
 	var offsets []uint32
 	for _, m := range mfps {
-		offsets = append(offsets, uint32(len(b)/event.MEPWord))
+		offsets = append(offsets, uint32(len(b)/event.MEPWordBytes))
 		sources = append(sources, uint16(m[16])|uint16(m[17])<<8)
 		b = append(b, m...)
-		b = append(b, make([]byte, roundUp(len(b))-len(b))...)
+		b = append(b, make([]byte, roundUpToWord(len(b))-len(b))...)
 	}
-	if _, err := event.PutMEPHeader(b, sources, offsets, uint32(len(b)/event.MEPWord)); err != nil {
+	if _, err := event.PutMEPHeader(b, sources, offsets, uint32(len(b)/event.MEPWordBytes)); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -112,7 +112,7 @@ func replayed(t must, data []byte, c ReplayConfig) ([]byte, Stats, error) {
 	for ru := range c.RUs {
 		c.RU = ru
 		r := &packetFile{replayLoop: replayLoop{cfg: c, file: &mapping{data: data}}}
-		if isPackets, err := r.learn(context0); err != nil || !isPackets {
+		if isPackets, err := r.scanFile(context0); err != nil || !isPackets {
 			return nil, Stats{}, fmt.Errorf("RU %d does not open it: %v, %w", ru, isPackets, err)
 		}
 		rus, dst = append(rus, r), append(dst, make([]byte, r.MaxBlock()))
@@ -134,7 +134,7 @@ func replayed(t must, data []byte, c ReplayConfig) ([]byte, Stats, error) {
 			for _, m := range blocks[i].MFPs {
 				p, err := event.ParseMFP(dst[i][m.Offset : m.Offset+m.Size])
 				if err != nil || int(p.Source()) != len(mfps) || p.FirstEvent() != blocks[0].FirstEvent ||
-					p.N() != blocks[0].Events || blocks[0].FirstEvent != blocks[0].MEP*uint64(c.Packing) {
+					p.NumFragments() != blocks[0].Events || blocks[0].FirstEvent != blocks[0].MEP*uint64(c.Packing) {
 					t.Fatal("block of RU", i, blocks[i], err)
 				}
 				mfps = append(mfps, p.Bytes())
@@ -265,7 +265,7 @@ func TestBadPackets(t *testing.T) {
 					t.Fatal(err, st)
 				}
 				t.Log(err)
-				c.OnBadRecord = Skip
+				c.OnBadRecord = SkipBadRecord
 				_, st, err = replayed(t, file, c)
 				if !errors.Is(err, io.EOF) || st.Events != tc.events || st.SkippedRecords == 0 {
 					t.Fatal(err, st)
@@ -337,7 +337,7 @@ func TestPacketsOfAChangedFile(t *testing.T) {
 	for at := range 40 {
 		data := generated(t, 2, 5, 20, event.FormatMEP)
 		r := &packetFile{replayLoop: replayLoop{cfg: ReplayConfig{Path: "x", RUs: 1, Packing: 3}, file: &mapping{data: data}}}
-		if _, err := r.learn(context0); err != nil {
+		if _, err := r.scanFile(context0); err != nil {
 			t.Fatal(err)
 		}
 		for i := at; i < len(data); i += 40 {
@@ -349,7 +349,7 @@ func TestPacketsOfAChangedFile(t *testing.T) {
 			if err == nil {
 				continue
 			}
-			if !errors.Is(err, io.EOF) && !errors.Is(err, ErrChanged) {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, ErrFileChanged) {
 				t.Fatal(err)
 			}
 			break
@@ -373,7 +373,7 @@ func FuzzPackets(f *testing.F) {
 		if f := event.DetectFormat(data); f != event.FormatMEP && f != event.FormatMFP {
 			return
 		}
-		for _, mode := range []OnBadRecord{Stop, Skip} {
+		for _, mode := range []OnBadRecord{StopAtBadRecord, SkipBadRecord} {
 			_, _, err := replayed(t, data, ReplayConfig{
 				Path:        "fuzz",
 				RUs:         int(rus%3) + 1,
@@ -383,7 +383,7 @@ func FuzzPackets(f *testing.F) {
 			})
 			var bad *BadRecordError
 			var config *ConfigError
-			if !errors.Is(err, io.EOF) && !errors.As(err, &config) && !(mode == Stop && errors.As(err, &bad)) {
+			if !errors.Is(err, io.EOF) && !errors.As(err, &config) && !(mode == StopAtBadRecord && errors.As(err, &bad)) {
 				t.Fatal(err)
 			}
 		}

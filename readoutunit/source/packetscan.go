@@ -14,27 +14,27 @@ import (
 
 // packetRow is where the MFPs of all sources stand for the same events.
 type packetRow struct {
-	offset      int64  // bytes from the start of the file: of the MEP, or of the first MFP
-	localOffset int64  // bytes from there to the first MFP of this RU, in a file of MFPs
-	record      int64  // index in the file
-	skipped     uint32 // records left out directly before it
-	n           uint16 // events
+	offset        int64  // bytes from the start of the file: of the MEP, or of the first MFP
+	localOffset   int64  // bytes from there to the first MFP of this RU, in a file of MFPs
+	record        int64  // index in the file
+	skippedBefore uint32 // records left out directly before it
+	eventCount    uint16 // events
 }
 
-// shape is what all MFPs of a source have in common.
-type shape struct {
+// mfpShape is what all MFPs of a source have in common.
+type mfpShape struct {
 	source         uint16 // id in the file
 	align, version uint8
 }
 
-func newShape(m event.MFP) shape { return shape{m.Source(), m.Align(), m.Version()} }
+func newShape(m event.MFP) mfpShape { return mfpShape{m.Source(), m.Align(), m.Version()} }
 
 // packetCatalog is what one walk over a file of packets tells: all but the weights of own sources is the same in every
 // RU that reads the same file.
 type packetCatalog struct {
 	format     string
 	rows       []packetRow
-	shapes     []shape // of the sources, in order of id
+	shapes     []mfpShape // of the sources, in order of id
 	localBytes []uint32
 	totalBytes []uint32 // by event: bytes of fragments of this RU, and of all
 	share      share    // of this RU
@@ -72,7 +72,7 @@ func (w *packetWalk) step() error {
 	for w.offset+w.size < len(w.data) {
 		m, err := event.ParseMFP(w.data[w.offset+w.size:])
 		if err != nil {
-			err = event.Located(err, w.index+w.records, int64(w.offset+w.size))
+			err = event.LocateError(err, w.index+w.records, int64(w.offset+w.size))
 			w.records++
 			w.size += w.extent(w.data[w.offset+w.size:])
 			return err
@@ -89,7 +89,8 @@ func (w *packetWalk) step() error {
 
 // continuesRow says whether m has the events of before, of a later source.
 func continuesRow(before, m event.MFP) bool {
-	return m.FirstEvent() == before.FirstEvent() && m.N() == before.N() && m.Source() > before.Source()
+	return m.FirstEvent() == before.FirstEvent() && m.NumFragments() == before.NumFragments() &&
+		m.Source() > before.Source()
 }
 
 func (w *packetWalk) mep() error {
@@ -97,12 +98,12 @@ func (w *packetWalk) mep() error {
 	p, err := event.ParseMEP(w.data[w.offset:])
 	if err != nil {
 		w.size = w.extent(w.data[w.offset:])
-		return event.Located(err, w.index, int64(w.offset))
+		return event.LocateError(err, w.index, int64(w.offset))
 	}
 	w.size = len(p.Bytes())
 	for m, err := range p.MFPs() {
 		if err != nil {
-			return event.Located(err, w.index, int64(w.offset))
+			return event.LocateError(err, w.index, int64(w.offset))
 		}
 		w.mfps = append(w.mfps, m)
 	}
@@ -137,7 +138,7 @@ func (w *packetWalk) claimedSize(b []byte) (int, bool) {
 	n, size := int(binary.LittleEndian.Uint16(b[2:])), uint64(binary.LittleEndian.Uint32(b[4:]))
 	least := event.MFPHeaderSize(n)
 	if w.format == event.FormatMEP {
-		least, size = event.MEPHeaderSize(n), size*event.MEPWord
+		least, size = event.MEPHeaderSize(n), size*event.MEPWordBytes
 	}
 	if size < uint64(least) || size > uint64(len(b)) {
 		return 0, false
@@ -172,8 +173,8 @@ func scanPackets(ctx context.Context, data []byte, format string, c ReplayConfig
 		if err == nil {
 			err = cat.check(&walk, c.OnBadRecord)
 		}
-		if err != nil && c.OnBadRecord == Stop {
-			cat.bad = badRecord(c.Path, err)
+		if err != nil && c.OnBadRecord == StopAtBadRecord {
+			cat.badRecord = newBadRecordError(c.Path, err)
 			break
 		}
 		if err != nil {
@@ -204,14 +205,14 @@ func (c *packetCatalog) check(w *packetWalk, mode OnBadRecord) error {
 	if len(w.mfps) == 0 {
 		return refuse(event.ErrRange, "number of MFPs", 2, "the MEP has none")
 	}
-	first, n := w.mfps[0].FirstEvent(), w.mfps[0].N()
+	first, n := w.mfps[0].FirstEvent(), w.mfps[0].NumFragments()
 	if n == 0 {
 		return refuse(event.ErrRange, "number of fragments", 2, "an MFP without events, and no mark of the end of a run")
 	}
 	for _, m := range w.mfps {
-		if m.FirstEvent() != first || m.N() != n {
+		if m.FirstEvent() != first || m.NumFragments() != n {
 			return refuse(event.ErrOrder, "event range", 0, "source %d has %d events from %d, source %d has %d from %d",
-				m.Source(), m.N(), m.FirstEvent(), w.mfps[0].Source(), n, first)
+				m.Source(), m.NumFragments(), m.FirstEvent(), w.mfps[0].Source(), n, first)
 		}
 	}
 	if len(c.shapes) == 0 {
@@ -226,7 +227,7 @@ func (c *packetCatalog) check(w *packetWalk, mode OnBadRecord) error {
 	switch {
 	case first < c.next:
 		return refuse(event.ErrOrder, "first event id", 8, "event %d again: the file is past event %d", first, c.next-1)
-	case first > c.next && mode == Stop:
+	case first > c.next && mode == StopAtBadRecord:
 		return refuse(event.ErrOrder, "first event id", 8, "events %d to %d are not in the file", c.next, first-1)
 	}
 	return nil
@@ -266,7 +267,7 @@ func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 		}
 		c.share = newShare(c.division, cfg.RU)
 	}
-	n := w.mfps[0].N()
+	n := w.mfps[0].NumFragments()
 	if c.events+uint64(n) > maxRecords {
 		return &ConfigError{"input", fmt.Sprintf("%s holds more than the %d events that a readout unit can keep in mind: "+
 			"give events, or a part of the file", cfg.Path, maxRecords)}
@@ -275,21 +276,21 @@ func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 		c.tailRecords = 1 // a gap, however long, which Skip tolerates
 	}
 	row := packetRow{
-		offset:  int64(w.offset),
-		record:  w.index,
-		skipped: c.tailRecords,
-		n:       uint16(n),
+		offset:        int64(w.offset),
+		record:        w.index,
+		skippedBefore: c.tailRecords,
+		eventCount:    uint16(n),
 	}
 	if c.tailRecords > 0 {
-		c.gaps = append(c.gaps, c.tailBytes)
+		c.gapBytes = append(c.gapBytes, c.tailBytes)
 	}
 	c.tailRecords, c.tailBytes = 0, 0
 	c.localBytes, c.totalBytes = append(c.localBytes, make([]uint32, n)...), append(c.totalBytes, make([]uint32, n)...)
 	for i, m := range w.mfps {
-		m.DataSizes(c.totalBytes[c.events:])
+		m.AddPaddedSizes(c.totalBytes[c.events:])
 		if _, local := c.share.localStream(i); local {
-			m.DataSizes(c.localBytes[c.events:])
-		} else if i < c.share.first {
+			m.AddPaddedSizes(c.localBytes[c.events:])
+		} else if i < c.share.firstSource {
 			row.localOffset += int64(len(m.Bytes()))
 		}
 	}

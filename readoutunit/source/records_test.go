@@ -30,7 +30,7 @@ func record(t testing.TB, sizes ...int) []byte {
 			t.Fatal(err)
 		}
 	}
-	r, err := event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFBanks, Run: 7}, payload)
+	r, err := event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFTypeBanks, Run: 7}, payload)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func genRecords(t *rapid.T, n int) [][]byte {
 				payload[len(payload)-1-k] = 0xAA // padding is the detector's business
 			}
 		}
-		records[i], _ = event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFBanks, Orbit: uint32(i)}, payload)
+		records[i], _ = event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFTypeBanks, Orbit: uint32(i)}, payload)
 	}
 	return records
 }
@@ -145,7 +145,7 @@ func TestReplayBadRecords(t *testing.T) {
 				RUs:         2,
 				Packing:     2,
 				CRC:         true,
-				OnBadRecord: Skip,
+				OnBadRecord: SkipBadRecord,
 			})
 			got, err = s.readAll()
 			if !errors.Is(err, io.EOF) || string(got) != want+rest {
@@ -172,9 +172,11 @@ func TestReplayEnds(t *testing.T) {
 	}{
 		{"empty", nil, ReplayConfig{}, "EOF", 0},
 		{"rubbish only", [][]byte{[]byte("this is not an MDF file at all")}, ReplayConfig{}, "record 0 at offset 0", 0},
-		{"rubbish skipped", [][]byte{[]byte("this is not an MDF file at all")}, ReplayConfig{OnBadRecord: Skip}, "EOF", 0},
+		{"rubbish skipped", [][]byte{[]byte("this is not an MDF file at all")}, ReplayConfig{OnBadRecord: SkipBadRecord},
+			"EOF", 0},
 		{"cut at the end", [][]byte{one, one[:40]}, ReplayConfig{}, "record 1 at offset 64", 1},
-		{"cut at the end, skipped", [][]byte{one, one[:40]}, ReplayConfig{OnBadRecord: Skip, Loop: true, Events: 5}, "EOF",
+		{"cut at the end, skipped", [][]byte{one, one[:40]}, ReplayConfig{OnBadRecord: SkipBadRecord, Loop: true, Events: 5},
+			"EOF",
 			5},
 		{"loop stops at bad", [][]byte{one, one[:40]}, ReplayConfig{Loop: true}, "record 1", 1},
 		{"limit before bad", [][]byte{one, one[:40]}, ReplayConfig{Events: 1}, "EOF", 1},
@@ -214,7 +216,7 @@ func TestOpenReplayRefuses(t *testing.T) {
 			t.Errorf("%v, want %q", err, tc.want)
 		}
 	}
-	for _, o := range []OnBadRecord{Stop, Skip} {
+	for _, o := range []OnBadRecord{StopAtBadRecord, SkipBadRecord} {
 		if back, err := ParseOnBadRecord(o.String()); err != nil || back != o {
 			t.Error(o, back, err)
 		}
@@ -259,7 +261,7 @@ func TestReplayFileChanges(t *testing.T) {
 					err = r.Next(context0, s.dst[i], &s.blocks[i])
 				}
 				var bad *BadRecordError
-				if !errors.Is(err, ErrChanged) || !errors.As(err, &bad) || bad.File != file {
+				if !errors.Is(err, ErrFileChanged) || !errors.As(err, &bad) || bad.File != file {
 					t.Fatal(err)
 				}
 				t.Log(err)

@@ -13,10 +13,10 @@ import (
 // orbitsPerSecond is how often a bunch goes round the LHC: 26.659 km at the speed of light.
 const orbitsPerSecond = 11245
 
-// recordTime is the time that a record says it was taken at, in bunch crossings since some beginning; ok says that its
-// header has one (docs/format/mdf.md).
-func recordTime(r event.Record) (crossings uint64, ok bool) {
-	h := r.Decoded()
+// recordCrossings is the time that a record says it was taken at, in bunch crossings since some beginning; ok says that
+// its header has one (docs/format/mdf.md).
+func recordCrossings(r event.Record) (crossings uint64, ok bool) {
+	h := r.HeaderFields()
 	return uint64(h.Orbit)*event.BunchesPerOrbit + uint64(h.Bunch), r.Version() == event.MDFVersion
 }
 
@@ -32,7 +32,7 @@ func (r *Replay) learnDueTimes() (err error) {
 	var due float64 // in crossings
 	known := false
 	for i, ref := range r.cat.records {
-		at, ok := recordTime(event.Record(r.file.data[ref.offset : ref.offset+int64(ref.size)]))
+		at, ok := recordCrossings(event.Record(r.file.data[ref.offset : ref.offset+int64(ref.fileBytes)]))
 		at %= crossingsWrap
 		switch ahead := (at + crossingsWrap - last) % crossingsWrap; {
 		case !ok:
@@ -56,8 +56,8 @@ func (r *Replay) learnDueTimes() (err error) {
 // once.
 func (r *Replay) nextDue() time.Duration {
 	switch n := len(r.dueTimes); {
-	case r.row < n:
-		return r.earlierPasses + r.dueTimes[r.row]
+	case r.nextRow < n:
+		return r.earlierPasses + r.dueTimes[r.nextRow]
 	case n > 0:
 		return r.earlierPasses + r.dueTimes[n-1]
 	}
@@ -72,5 +72,6 @@ func noTimesError(path, format string) error {
 
 // pacedAsRecorded holds the blocks of a replay back until their first events are due. One that was late catches up.
 func pacedAsRecorded(r *Replay) Source {
-	return &paced{src: r, pace: schedule.NewPacerFunc(func(uint64) time.Duration { return r.nextDue() }, math.MaxInt64)}
+	return &pacedSource{src: r, pace: schedule.NewPacerFunc(func(uint64) time.Duration { return r.nextDue() },
+		math.MaxInt64)}
 }

@@ -18,7 +18,7 @@ func timedFile(t *testing.T, at ...[2]uint32) string {
 	var file []byte
 	for _, k := range at {
 		r, err := event.AppendRecord(nil, event.MDFHeader{
-			DataType: event.MDFBanks,
+			DataType: event.MDFTypeBanks,
 			Orbit:    k[0],
 			Bunch:    k[1],
 		}, nil)
@@ -38,12 +38,12 @@ func TestAsTaken(t *testing.T) {
 	want := []float64{0, 1, 1, 3, 3 + 3563./3564/second, 3 + 3563./3564/second, 4}
 	synctest.Test(t, func(t *testing.T) {
 		src, err := openRecorded(t.Context(), ReplayConfig{
-			Path:    path,
-			RUs:     1,
-			Packing: 1,
-			Loop:    true,
-			AsTaken: true,
-			Events:  7,
+			Path:           path,
+			RUs:            1,
+			Packing:        1,
+			Loop:           true,
+			PaceAsRecorded: true,
+			Events:         7,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -67,7 +67,7 @@ func TestAsTaken(t *testing.T) {
 		if !slices.EqualFunc(got, want, func(a, b float64) bool { return a-b < 1e-4 && b-a < 1e-4 }) {
 			t.Errorf("%v, want %v", got, want)
 		}
-		if s := src.Stats(); s.Lost != 0 || s.Loops != 1 {
+		if s := src.Stats(); s.PaceLostEvents != 0 || s.Loops != 1 {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -82,10 +82,10 @@ func TestNoTimes(t *testing.T) {
 	} {
 		var refused *ConfigError
 		_, err := openRecorded(t.Context(), ReplayConfig{
-			Path:    path,
-			RUs:     1,
-			Packing: 1,
-			AsTaken: true,
+			Path:           path,
+			RUs:            1,
+			Packing:        1,
+			PaceAsRecorded: true,
 		})
 		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "leave out as-taken") {
 			t.Errorf("%s: %v", name, err)
@@ -97,6 +97,6 @@ func TestNoTimes(t *testing.T) {
 func oldRecord() []byte {
 	r := make([]byte, 20)
 	writeSizes(r, 20)
-	r[17], r[18] = 1<<4, event.MDFBanks
+	r[17], r[18] = 1<<4, event.MDFTypeBanks
 	return r
 }

@@ -33,10 +33,10 @@ type ReplayConfig struct {
 	Packing  int  // events per MFP, 1..65535
 	Loop     bool // begin again at the end of the file; event ids go on
 	// OnBadRecord is what happens at a record that cannot be used; the zero value is Stop.
-	OnBadRecord OnBadRecord
-	Events      uint64 // events in all; zero is all of the file, or endless with Loop
-	CRC         bool   // fill MFPInfo.CRC
-	AsTaken     bool   // openRecorded: with the times between the events that their records say
+	OnBadRecord    OnBadRecord
+	Events         uint64 // events in all; zero is all of the file, or endless with Loop
+	CRC            bool   // fill MFPInfo.CRC
+	PaceAsRecorded bool   // openRecorded: with the times between the events that their records say
 }
 
 // Replay gives the events of an MDF file as container fragments (docs/format/mdf.md, "Replay"), so that a builder can
@@ -55,9 +55,9 @@ type Replay struct {
 	// owned by the goroutine that calls Next
 	earlierPasses time.Duration // that the passes before this one took, where times were asked for
 	batch         []int32
-	ends          []int    // by stream: where the next bank goes
-	stops         []int    // by stream: where the fragment of the event at hand ends
-	starts        []int    // by stream: where its MFP begins; before that is known, the bytes of its fragments
+	nextOffsets   []int    // by stream: where the next bank goes
+	currentEnds   []int    // by stream: where the fragment of the event at hand ends
+	mfpStarts     []int    // by stream: where its MFP begins; before that is known, the bytes of its fragments
 	streams       []uint16 // of the banks of one record, for the record bank
 
 	unpacked []byte // a record that is compressed in the file
@@ -69,7 +69,7 @@ func (r *Replay) cablingOf() *cabling { return r.cabling }
 // events is the number of events that Next will give, all blocks together; endless says that there is no such number.
 func (r *Replay) events() (n uint64, endless bool) {
 	n = uint64(len(r.cat.records))
-	if r.cfg.Loop && r.cat.bad == nil {
+	if r.cfg.Loop && r.cat.badRecord == nil {
 		return r.cfg.Events, r.cfg.Events == 0
 	}
 	if r.cfg.Events > 0 {
@@ -79,7 +79,7 @@ func (r *Replay) events() (n uint64, endless bool) {
 }
 
 // badRecord is the record that will end the replay, or nil. It is known from the beginning.
-func (r *Replay) badRecord() *BadRecordError { return r.cat.bad }
+func (r *Replay) badRecord() *BadRecordError { return r.cat.badRecord }
 
 // Next gives the next block; see Source.
 func (r *Replay) Next(ctx context.Context, dst []byte, b *Block) (err error) {
@@ -87,17 +87,17 @@ func (r *Replay) Next(ctx context.Context, dst []byte, b *Block) (err error) {
 	return r.nextBlock(ctx, dst, b, &r.cat.omitted, r)
 }
 
-func (r *Replay) beginAt(ctx context.Context, mep uint64) error { return r.skipBlocks(ctx, mep, r) }
+func (r *Replay) beginAtMEP(ctx context.Context, mep uint64) error { return r.skipBlocks(ctx, mep, r) }
 
 // pick fills batch with the records of the next block.
 func (r *Replay) pick() int {
 	r.batch = r.batch[:0]
-	for n := r.maxEvents(); len(r.batch) < n; r.row++ {
-		if r.row == len(r.cat.records) && !r.rewind() {
+	for n := r.maxEvents(); len(r.batch) < n; r.nextRow++ {
+		if r.nextRow == len(r.cat.records) && !r.rewind() {
 			break
 		}
-		r.countSkipped(r.cat.records[r.row].skipped, &r.cat.omitted)
-		r.batch = append(r.batch, int32(r.row))
+		r.countSkipped(r.cat.records[r.nextRow].skippedBefore, &r.cat.omitted)
+		r.batch = append(r.batch, int32(r.nextRow))
 	}
 	return len(r.batch)
 }
@@ -138,11 +138,11 @@ func (b *Block) addMFP(dst []byte, source uint16, n, size int, bankType event.Ba
 	clear(types[n:])
 	clear(sizes)
 	event.PutMFPHeader(place, event.MFPHeader{
-		N:          n,
-		Size:       uint32(size),
-		FirstEvent: b.FirstEvent,
-		Source:     source,
-		Align:      containerAlign,
+		NumFragments: n,
+		Size:         uint32(size),
+		FirstEvent:   b.FirstEvent,
+		Source:       source,
+		Align:        containerAlign,
 	})
 	b.MFPs = append(b.MFPs, MFPInfo{Source: source, Offset: b.Size, Size: size})
 	b.Size += size
@@ -151,28 +151,28 @@ func (b *Block) addMFP(dst []byte, source uint16, n, size int, bankType event.Ba
 // writeTables writes the headers and tables of the MFPs and lays the block out.
 func (r *Replay) writeTables(dst []byte, b *Block) {
 	n := len(r.batch)
-	clear(r.starts)
+	clear(r.mfpStarts)
 	for _, at := range r.batch {
 		for _, p := range r.fragmentsOf(int(at)) {
-			r.starts[p.stream] += int(p.size)
+			r.mfpStarts[p.stream] += int(p.size)
 		}
 	}
-	for s := range r.count {
-		size := event.MFPHeaderSize(n) + r.starts[s]
-		r.starts[s], r.ends[s] = b.Size, b.Size+event.MFPHeaderSize(n)
-		b.addMFP(dst, uint16(r.first+s), n, size, event.FragmentContainer)
+	for s := range r.sourceCount {
+		size := event.MFPHeaderSize(n) + r.mfpStarts[s]
+		r.mfpStarts[s], r.nextOffsets[s] = b.Size, b.Size+event.MFPHeaderSize(n)
+		b.addMFP(dst, uint16(r.firstSource+s), n, size, event.FragmentContainer)
 	}
-	copy(r.stops, r.ends)
+	copy(r.currentEnds, r.nextOffsets)
 	table := event.MFPHeaderSize(n) - sizeTable(n)
 	for i, at := range r.batch {
 		for _, p := range r.fragmentsOf(int(at)) {
-			binary.LittleEndian.PutUint16(dst[r.starts[p.stream]+table+2*i:], p.size)
+			binary.LittleEndian.PutUint16(dst[r.mfpStarts[p.stream]+table+2*i:], p.size)
 		}
 	}
 }
 
 // sizeTable is the bytes of an MFP's size table for n fragments, which stands last in its header.
-func sizeTable(n int) int { return roundUp(2 * n) }
+func sizeTable(n int) int { return roundUpToWord(2 * n) }
 
 // containerAlign is log2 of 4: banks are padded to words, so container fragments need no padding of their own.
 const containerAlign = 2

@@ -78,7 +78,7 @@ func (s *system) next(out []byte) ([]byte, error) {
 			}
 			crc := crc32c.Sum(m.Bytes())
 			if int(m.Source()) != len(mfps) || m.Source() != info.Source || int(m.Size()) != info.Size ||
-				m.FirstEvent() != b.FirstEvent || m.N() != b.Events || info.CRC != crc {
+				m.FirstEvent() != b.FirstEvent || m.NumFragments() != b.Events || info.CRC != crc {
 				return out, fmt.Errorf("MFP of source %d does not agree with %+v", m.Source(), info)
 			}
 			mfps = append(mfps, m)
@@ -143,7 +143,7 @@ func TestReplaySample(t *testing.T) {
 				if least, most := r.cablingOf().division.SourceRange(); least != most || least < minStreams || rus*least > 20 {
 					t.Errorf("%d to %d streams per RU", least, most)
 				}
-				t.Logf("%d streams, blocks ≤ %d, MEPs ≤ %d bytes", r.cablingOf().sources(), r.MaxBlock(), r.maxMEP)
+				t.Logf("%d streams, blocks ≤ %d, MEPs ≤ %d bytes", r.cablingOf().streamCount(), r.MaxBlock(), r.maxMEP)
 			})
 		}
 	}

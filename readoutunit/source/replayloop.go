@@ -10,9 +10,9 @@ import (
 
 // omitted is what a catalog leaves out of a file.
 type omitted struct {
-	bad *BadRecordError // where the walk ended early; nil in mode Skip
+	badRecord *BadRecordError // where the walk ended early; nil in mode Skip
 	// bytes left out directly before each record with skipped > 0, in order
-	gaps []int64
+	gapBytes []int64
 	// left out behind the last record
 	tailRecords uint32
 	tailBytes   int64
@@ -29,8 +29,8 @@ type replayLoop struct {
 
 	// owned by the goroutine that calls Next
 	mep         uint64
-	event       uint64 // id of the next event
-	row         int    // row of the next event
+	nextEvent   uint64 // id of the next event
+	nextRow     int    // row of the next event
 	nextGap     int    // gaps before at
 	tailCounted bool   // what is left out behind the last row was counted in this pass
 	ended       bool   // the error of the bad record was given, or Close was called
@@ -73,14 +73,14 @@ func (p *replayLoop) nextBlock(ctx context.Context, dst []byte, b *Block, omit *
 	n := filler.pick()
 	if n == 0 {
 		p.ended = true
-		if omit.bad != nil && (p.cfg.Events == 0 || p.event < p.cfg.Events) {
-			return omit.bad
+		if omit.badRecord != nil && (p.cfg.Events == 0 || p.nextEvent < p.cfg.Events) {
+			return omit.badRecord
 		}
 		return io.EOF
 	}
 	*b = Block{
 		MEP:        p.mep,
-		FirstEvent: p.event,
+		FirstEvent: p.nextEvent,
 		Events:     n,
 		MFPs:       b.MFPs[:0],
 	}
@@ -89,8 +89,8 @@ func (p *replayLoop) nextBlock(ctx context.Context, dst []byte, b *Block, omit *
 		return err
 	}
 	p.mep++
-	p.event += uint64(n)
-	p.counters.deliver(b)
+	p.nextEvent += uint64(n)
+	p.counters.countBlock(b)
 	return nil
 }
 
@@ -106,7 +106,7 @@ func (p *replayLoop) skipBlocks(ctx context.Context, mep uint64, filler blockFil
 			return io.EOF
 		}
 		p.mep++
-		p.event += uint64(n)
+		p.nextEvent += uint64(n)
 	}
 	return nil
 }
@@ -115,16 +115,16 @@ func (p *replayLoop) skipBlocks(ctx context.Context, mep uint64, filler blockFil
 func (p *replayLoop) maxEvents() int {
 	n := uint64(p.cfg.Packing)
 	if p.cfg.Events > 0 {
-		n = min(n, p.cfg.Events-p.event)
+		n = min(n, p.cfg.Events-p.nextEvent)
 	}
-	return int(min(n, event.EndOfRun-p.event))
+	return int(min(n, event.EndOfRun-p.nextEvent))
 }
 
 // countSkipped counts what is left out directly before a row.
 func (p *replayLoop) countSkipped(records uint32, omit *omitted) {
 	if records > 0 {
 		p.counters.skippedRecords.Add(uint64(records))
-		p.counters.skippedBytes.Add(uint64(omit.gaps[p.nextGap]))
+		p.counters.skippedBytes.Add(uint64(omit.gapBytes[p.nextGap]))
 		p.nextGap++
 	}
 }
@@ -136,10 +136,10 @@ func (p *replayLoop) restart(rows int, omit *omitted) bool {
 		p.counters.skippedRecords.Add(uint64(omit.tailRecords))
 		p.counters.skippedBytes.Add(uint64(omit.tailBytes))
 	}
-	if !p.cfg.Loop || omit.bad != nil || rows == 0 {
+	if !p.cfg.Loop || omit.badRecord != nil || rows == 0 {
 		return false
 	}
-	p.row, p.nextGap, p.tailCounted = 0, 0, false
+	p.nextRow, p.nextGap, p.tailCounted = 0, 0, false
 	p.counters.loops.Add(1)
 	return true
 }
@@ -162,7 +162,7 @@ func newShortenedError(path string, offset int64) *BadRecordError {
 		File:   path,
 		Record: event.NoRecord,
 		Offset: offset,
-		Err:    ErrChanged,
-		Reason: ErrChanged.Error() + ": it became shorter",
+		Err:    ErrFileChanged,
+		Reason: ErrFileChanged.Error() + ": it became shorter",
 	}
 }

@@ -14,23 +14,23 @@ const maxContainer = event.MaxFragment &^ 3
 
 // recordRef is where a usable record stands.
 type recordRef struct {
-	offset  int64
-	size    uint32 // bytes in the file
-	payload uint32 // bytes of its banks, unpacked
-	banks   uint16
-	header  uint16 // bytes of its header
-	skipped uint32 // records left out directly before it
+	offset        int64
+	fileBytes     uint32 // bytes in the file
+	payloadBytes  uint32 // bytes of its banks, unpacked
+	bankCount     uint16
+	headerBytes   uint16 // bytes of its header
+	skippedBefore uint32 // records left out directly before it
 }
 
 // fragmentBytes is the bytes of all fragments of the record: its banks and its record bank.
-func (r recordRef) fragmentBytes() int { return int(r.payload) + r.bankBytes() }
+func (r recordRef) fragmentBytes() int { return int(r.payloadBytes) + r.recordBankBytes() }
 
-// bankBytes is the bytes of the record bank, padded.
-func (r recordRef) bankBytes() int { return recordBankSize(int(r.header), int(r.banks)) }
+// recordBankBytes is the bytes of the record bank, padded.
+func (r recordRef) recordBankBytes() int { return recordBankSize(int(r.headerBytes), int(r.bankCount)) }
 
 // record is the record as it is to be replayed, without compression: in the mapped file, or in *buf.
 func (r recordRef) record(data []byte, buf *[]byte) (event.Record, error) {
-	return event.Record(data[r.offset : r.offset+int64(r.size)]).Unpacked(buf)
+	return event.Record(data[r.offset : r.offset+int64(r.fileBytes)]).Unpacked(buf)
 }
 
 // catalog is what one walk over the file tells: it is the same in every RU that reads the same file.
@@ -39,8 +39,8 @@ type catalog struct {
 	keys    keyTable
 	omitted
 
-	payload  int // bytes of fragments of the largest event: its banks and its record bank
-	bankSize int // bytes of the largest record bank
+	maxFragmentBytes   int // bytes of fragments of the largest event: its banks and its record bank
+	maxRecordBankBytes int // bytes of the largest record bank
 }
 
 // maxRecords is the most usable records of a file: each takes 24 bytes of memory in every readout unit for as long as
@@ -55,23 +55,23 @@ const contextInterval = 4 << 20
 
 // contextPoller asks a context now and then whether to go on.
 type contextPoller struct {
-	ctx       context.Context
-	remaining int
+	ctx         context.Context
+	bytesToPoll int
 }
 
 // advance says why to stop, when n bytes more of a record were done.
 func (a *contextPoller) advance(n int) error {
-	if a.remaining -= n + 64; a.remaining > 0 {
+	if a.bytesToPoll -= n + 64; a.bytesToPoll > 0 {
 		return nil
 	}
-	a.remaining = contextInterval
+	a.bytesToPoll = contextInterval
 	return context.Cause(a.ctx)
 }
 
-// scan walks the records of data, checks each whole, and learns its keys. It ends at the end of the data, after limit
-// records (if limit > 0), at the first bad record in mode Stop, or with ctx, whose error is then the outcome. file is
-// for the errors.
-func scan(ctx context.Context, data []byte, file string, limit uint64, mode OnBadRecord) (*catalog, error) {
+// scanMDF walks the records of data, checks each whole, and learns its keys. It ends at the end of the data, after
+// limit records (if limit > 0), at the first bad record in mode Stop, or with ctx, whose error is then the outcome.
+// file is for the errors.
+func scanMDF(ctx context.Context, data []byte, file string, limit uint64, mode OnBadRecord) (*catalog, error) {
 	c := &catalog{}
 	walk := event.NewMDFCursor(data, true)
 	look := contextPoller{ctx: ctx}
@@ -86,17 +86,17 @@ func scan(ctx context.Context, data []byte, file string, limit uint64, mode OnBa
 					"give events, or a part of the file", file, maxRecords)}
 		}
 		if err == nil {
-			err = event.Located(c.add(walk.Unpacked(), walk.Offset(), len(r)), walk.Index(), walk.Offset())
+			err = event.LocateError(c.add(walk.Unpacked(), walk.Offset(), len(r)), walk.Index(), walk.Offset())
 		}
-		if err != nil && mode == Stop {
-			c.bad = badRecord(file, err)
+		if err != nil && mode == StopAtBadRecord {
+			c.badRecord = newBadRecordError(file, err)
 			break
 		}
 		if over := look.advance(len(r)); over != nil {
 			return nil, over
 		}
 		if err != nil {
-			if err := c.leaveOut(&walk, r, &look); err != nil {
+			if err := c.skipRecord(&walk, r, &look); err != nil {
 				return nil, err
 			}
 		}
@@ -104,8 +104,8 @@ func scan(ctx context.Context, data []byte, file string, limit uint64, mode OnBa
 	return c, nil
 }
 
-// leaveOut goes past a record that cannot be used; r is it, if it is sound and only not replayable.
-func (c *catalog) leaveOut(walk *event.MDFCursor, r event.Record, look *contextPoller) error {
+// skipRecord goes past a record that cannot be used; r is it, if it is sound and only not replayable.
+func (c *catalog) skipRecord(walk *event.MDFCursor, r event.Record, look *contextPoller) error {
 	c.tailRecords++
 	if r != nil {
 		c.tailBytes += int64(len(r)) // Next goes past it by itself
@@ -126,31 +126,31 @@ func (c *catalog) leaveOut(walk *event.MDFCursor, r event.Record, look *contextP
 // add takes in a verified record, which has size bytes in the file and is unpacked now, or says why it cannot be
 // replayed.
 func (c *catalog) add(r event.Record, offset int64, size int) error {
-	banks, err := c.keys.learn(r)
+	banks, err := c.keys.addRecord(r)
 	if err != nil {
 		return err
 	}
 	ref := recordRef{
-		offset:  offset,
-		size:    uint32(size),
-		payload: uint32(len(r.Payload())),
-		banks:   uint16(banks),
-		header:  uint16(r.HeaderSize()),
-		skipped: c.tailRecords,
+		offset:        offset,
+		fileBytes:     uint32(size),
+		payloadBytes:  uint32(len(r.Payload())),
+		bankCount:     uint16(banks),
+		headerBytes:   uint16(r.HeaderSize()),
+		skippedBefore: c.tailRecords,
 	}
 	if c.tailRecords > 0 {
-		c.gaps = append(c.gaps, c.tailBytes)
+		c.gapBytes = append(c.gapBytes, c.tailBytes)
 	}
 	c.tailRecords, c.tailBytes = 0, 0
 	c.records = append(c.records, ref)
-	c.bankSize = max(c.bankSize, ref.bankBytes())
-	c.payload = max(c.payload, ref.fragmentBytes())
+	c.maxRecordBankBytes = max(c.maxRecordBankBytes, ref.recordBankBytes())
+	c.maxFragmentBytes = max(c.maxFragmentBytes, ref.fragmentBytes())
 	return nil
 }
 
 // recordBankSize is the room a record bank takes in its fragment, padded (event.AppendRecordBank).
 func recordBankSize(header, banks int) int {
-	return roundUp(event.BankHeaderSize + header + 2*banks)
+	return roundUpToWord(event.BankHeaderSize + header + 2*banks)
 }
 
 // bankKey identifies a bank over all events: what a cable of the detector carries.
@@ -161,9 +161,9 @@ type bankKey struct {
 
 // keyTable numbers the keys in the order of their first appearance. Looking one up is two loads.
 type keyTable struct {
-	ids  [256]*[1 << 16]int32 // id+1 by type and source id, 0 for none
-	keys []bankKey
-	max  []uint32 // by id: most bytes of padded banks it has in one event
+	ids      [256]*[1 << 16]int32 // id+1 by type and source id, 0 for none
+	keys     []bankKey
+	maxBytes []uint32 // by id: most bytes of padded banks it has in one event
 
 	// scratch of learn
 	sum     []uint32 // by id, zero between calls
@@ -179,9 +179,9 @@ func (t *keyTable) id(b event.Bank) int32 {
 	return row[uint16(b.SourceID())] - 1
 }
 
-// learn takes in the keys of a record and returns how many banks it has. A record that cannot be replayed leaves no
+// addRecord takes in the keys of a record and returns how many banks it has. A record that cannot be replayed leaves no
 // trace.
-func (t *keyTable) learn(r event.Record) (banks int, err error) {
+func (t *keyTable) addRecord(r event.Record) (banks int, err error) {
 	before := len(t.keys)
 	t.touched = t.touched[:0]
 	c, err := r.Banks()
@@ -192,7 +192,7 @@ func (t *keyTable) learn(r event.Record) (banks int, err error) {
 		banks++
 		id := t.id(c.Bank())
 		if id < 0 && len(t.keys) == maxKeys {
-			err = outOfRange("bank", r.HeaderSize()+c.Offset(),
+			err = newRangeError("bank", r.HeaderSize()+c.Offset(),
 				"its type and source are one more than the %d pairs that a file can have", maxKeys)
 			break
 		}
@@ -202,9 +202,9 @@ func (t *keyTable) learn(r event.Record) (banks int, err error) {
 		if t.sum[id] == 0 {
 			t.touched = append(t.touched, id)
 		}
-		t.sum[id] += uint32(len(c.Raw()))
+		t.sum[id] += uint32(len(c.RawBank()))
 		if t.sum[id] > maxContainer && err == nil {
-			err = outOfRange("bank", r.HeaderSize()+c.Offset(),
+			err = newRangeError("bank", r.HeaderSize()+c.Offset(),
 				"the banks of type %v and source %d have more than the %d bytes that a fragment can hold",
 				c.Bank().Type(), c.Bank().SourceID(), maxContainer)
 		}
@@ -213,22 +213,23 @@ func (t *keyTable) learn(r event.Record) (banks int, err error) {
 		err = c.Err()
 	}
 	if most := (event.MaxBankData - r.HeaderSize()) / 2; banks > most && err == nil {
-		err = outOfRange("number of banks", 0, "%d banks are more than the %d that a replayed record can have", banks, most)
+		err = newRangeError("number of banks", 0, "%d banks are more than the %d that a replayed record can have", banks,
+			most)
 	}
 	for _, id := range t.touched {
 		if err == nil {
-			t.max[id] = max(t.max[id], t.sum[id])
+			t.maxBytes[id] = max(t.maxBytes[id], t.sum[id])
 		}
 		t.sum[id] = 0
 	}
 	if err != nil {
-		t.forget(before)
+		t.removeFrom(before)
 	}
 	return banks, err
 }
 
-// outOfRange is a record of MDF that cannot be replayed: a field of it, at an offset in the record, is too large.
-func outOfRange(field string, offset int, reason string, args ...any) error {
+// newRangeError is a record of MDF that cannot be replayed: a field of it, at an offset in the record, is too large.
+func newRangeError(field string, offset int, reason string, args ...any) error {
 	return &event.FormatError{
 		Format: event.FormatMDF,
 		Field:  field,
@@ -247,15 +248,15 @@ func (t *keyTable) add(b event.Bank) int32 {
 	id := int32(len(t.keys))
 	(*row)[uint16(b.SourceID())] = id + 1
 	t.keys = append(t.keys, bankKey{b.Type(), b.SourceID()})
-	t.max = append(t.max, 0)
+	t.maxBytes = append(t.maxBytes, 0)
 	t.sum = append(t.sum, 0)
 	return id
 }
 
-// forget removes the keys numbered from first on.
-func (t *keyTable) forget(first int) {
+// removeFrom removes the keys numbered from first on.
+func (t *keyTable) removeFrom(first int) {
 	for _, k := range t.keys[first:] {
 		t.ids[k.Type][uint16(k.Source)] = 0
 	}
-	t.keys, t.max, t.sum = t.keys[:first], t.max[:first], t.sum[:first]
+	t.keys, t.maxBytes, t.sum = t.keys[:first], t.maxBytes[:first], t.sum[:first]
 }

@@ -8,15 +8,15 @@ import (
 
 // share is the sources of one readout unit, which knows them as its streams, from 0.
 type share struct {
-	first, count int
+	firstSource, sourceCount int
 }
 
-func newShare(d placing.Division, ru int) share { return share{d.First(ru), d.Count(ru)} }
+func newShare(d placing.Division, ru int) share { return share{d.FirstSource(ru), d.SourceCount(ru)} }
 
 // localStream is the stream of a source, if it is one of this share.
 func (s share) localStream(source int) (stream int, local bool) {
-	stream = source - s.first
-	return stream, stream >= 0 && stream < s.count
+	stream = source - s.firstSource
+	return stream, stream >= 0 && stream < s.sourceCount
 }
 
 // check looks at what is known before the file is read.

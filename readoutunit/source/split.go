@@ -24,14 +24,14 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 	if err != nil {
 		return r.changedError(ref, index)
 	}
-	ends, stops := r.ends, r.stops
+	ends, stops := r.nextOffsets, r.currentEnds
 	withBank := r.cfg.RU == 0
 	bankAt := ends[0]
 	for _, p := range r.fragmentsOf(index) { // no other stream has room
 		stops[p.stream] += int(p.size)
 	}
 	if withBank {
-		ends[0] += ref.bankBytes()
+		ends[0] += ref.recordBankBytes()
 		r.streams = r.streams[:0]
 	}
 	if record.HeaderSize() > len(record) {
@@ -50,7 +50,7 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 		if !local {
 			continue
 		}
-		raw := banks.Raw()
+		raw := banks.RawBank()
 		if len(raw) > stops[s]-ends[s] {
 			return r.changedError(ref, index)
 		}
@@ -65,8 +65,8 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 		}
 	}
 	if withBank {
-		out, err := event.AppendRecordBank(dst[bankAt:bankAt:bankAt+ref.bankBytes()], record.Header(), r.streams)
-		if err != nil || len(out) != ref.bankBytes() {
+		out, err := event.AppendRecordBank(dst[bankAt:bankAt:bankAt+ref.recordBankBytes()], record.Header(), r.streams)
+		if err != nil || len(out) != ref.recordBankBytes() {
 			return r.changedError(ref, index)
 		}
 	}
@@ -105,8 +105,8 @@ func (r *Replay) changedError(ref recordRef, index int) error {
 		File:   r.cfg.Path,
 		Record: r.recordIndex(index),
 		Offset: ref.offset,
-		Err:    ErrChanged,
-		Reason: ErrChanged.Error() + ": its banks are not those found at open",
+		Err:    ErrFileChanged,
+		Reason: ErrFileChanged.Error() + ": its banks are not those found at open",
 	}
 }
 
@@ -114,7 +114,7 @@ func (r *Replay) changedError(ref recordRef, index int) error {
 func (r *Replay) recordIndex(index int) int64 {
 	record := int64(index)
 	for _, before := range r.cat.records[:index+1] {
-		record += int64(before.skipped)
+		record += int64(before.skippedBefore)
 	}
 	return record
 }

@@ -1,13 +1,13 @@
 package source
 
-// stage holds fragments of one live source between its feed and a block: a ring of bytes, and a ring of what is in it.
-// Fragments enter in the order in which they came and are freed in any.
+// fragmentStage holds fragments of one live source between its feed and a block: a ring of bytes, and a ring of what is
+// in it. Fragments enter in the order in which they came and are freed in any.
 //
 //	mem     ──┤tail ─── bytes of fragments ───┤head ──   positions only grow; that of a byte is its index mod len(mem)
 //	entries ──┤first ──────────────────────── ┤last ──
 //
 // What was reserved is written by the goroutine that reserved it; everything else is guarded by the caller's lock.
-type stage struct {
+type fragmentStage struct {
 	mem         []byte
 	head, tail  uint64
 	entries     []stageEntry
@@ -20,14 +20,16 @@ type stageEntry struct {
 }
 
 // newStage makes room for so many bytes and fragments; entries is a power of two.
-func newStage(bytes, entries int) stage {
-	return stage{mem: make([]byte, bytes), entries: make([]stageEntry, entries)}
+func newStage(bytes, entries int) fragmentStage {
+	return fragmentStage{mem: make([]byte, bytes), entries: make([]stageEntry, entries)}
 }
 
-func (s *stage) entry(ref uint64) *stageEntry { return &s.entries[ref&uint64(len(s.entries)-1)] }
+func (s *fragmentStage) entry(ref uint64) *stageEntry {
+	return &s.entries[ref&uint64(len(s.entries)-1)]
+}
 
 // reserve makes room for a fragment. False: there is none now.
-func (s *stage) reserve(size int) (ref uint64, space []byte, ok bool) {
+func (s *fragmentStage) reserve(size int) (ref uint64, space []byte, ok bool) {
 	at, length := s.head, uint64(len(s.mem))
 	if off := at % length; off+uint64(size) > length {
 		at += length - off
@@ -43,14 +45,14 @@ func (s *stage) reserve(size int) (ref uint64, space []byte, ok bool) {
 }
 
 // bytes are those of a fragment.
-func (s *stage) bytes(ref uint64) []byte {
+func (s *fragmentStage) bytes(ref uint64) []byte {
 	e := s.entry(ref)
 	off := e.start % uint64(len(s.mem))
 	return s.mem[off : off+e.end-e.start]
 }
 
 // free gives the room of a fragment back.
-func (s *stage) free(ref uint64) {
+func (s *fragmentStage) free(ref uint64) {
 	s.entry(ref).freed = true
 	for s.first < s.last && s.entry(s.first).freed {
 		s.tail = s.entry(s.first).end

@@ -11,8 +11,8 @@ type Stats struct {
 	SkippedRecords uint64 `count:"records_skipped" help:"bad records left out"`
 	SkippedBytes   uint64 `count:"bytes_skipped" unit:"bytes" help:"bytes of the input left out with bad records"`
 	Loops          uint64 `help:"times that the input began again"`
-	Waits          uint64 `count:"paced" help:"blocks held back by --rate"`
-	Lost           uint64 `count:"pace_lost" help:"events that --rate allowed and that the unit was too slow for"`
+	PacedBlocks    uint64 `count:"paced" help:"blocks held back by --rate"`
+	PaceLostEvents uint64 `count:"pace_lost" help:"events that --rate allowed and that the unit was too slow for"`
 }
 
 // counters is Stats as it is written: by the goroutine that calls Next, read by any.
@@ -20,8 +20,8 @@ type counters struct {
 	blocks, mfps, events, bytes, skippedRecords, skippedBytes, loops atomic.Uint64
 }
 
-// deliver counts a block that is about to be returned.
-func (c *counters) deliver(b *Block) {
+// countBlock counts a block that is about to be returned.
+func (c *counters) countBlock(b *Block) {
 	bytes := 0
 	for i := range b.MFPs {
 		bytes += b.MFPs[i].Size
@@ -32,8 +32,8 @@ func (c *counters) deliver(b *Block) {
 	c.bytes.Add(uint64(bytes))
 }
 
-// add counts a run of blocks.
-func (c *counters) add(r Run, sum *tally) {
+// countRun counts a run of blocks.
+func (c *counters) countRun(r BlockRun, sum *mfpTally) {
 	c.blocks.Add(uint64(r.Blocks))
 	c.mfps.Add(sum.mfps)
 	c.events.Add(r.Events)

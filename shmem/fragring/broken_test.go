@@ -40,8 +40,8 @@ func TestBrokenProducer(t *testing.T) {
 			c.harm(mem)
 			f, ok, err := consumer.Next()
 			if c.broken == "" {
-				if !ok || err != nil || f.Event != 2 || consumer.Refused() != c.refused {
-					t.Errorf("event %d, %v, %v, %d refused", f.Event, ok, err, consumer.Refused())
+				if !ok || err != nil || f.Event != 2 || consumer.RefusedRecords() != c.refused {
+					t.Errorf("event %d, %v, %v, %d refused", f.Event, ok, err, consumer.RefusedRecords())
 				}
 				return
 			}
@@ -59,8 +59,8 @@ func TestFragmentsThatAreTooLarge(t *testing.T) {
 		put(t, p, event, 1, make([]byte, maxFragment))
 	}
 	binary.LittleEndian.PutUint32(mem[HeaderSize+8:], maxFragment+1) // 65552 bytes of record, as before
-	if f, ok, err := c.Next(); !ok || err != nil || f.Event != 1 || c.Refused() != 1 {
-		t.Errorf("event %d, %v, %v, %d refused", f.Event, ok, err, c.Refused())
+	if f, ok, err := c.Next(); !ok || err != nil || f.Event != 1 || c.RefusedRecords() != 1 {
+		t.Errorf("event %d, %v, %v, %d refused", f.Event, ok, err, c.RefusedRecords())
 	}
 	c.Done(1)
 	if taken := c.words.taken.Load(); taken != p.position {
@@ -137,7 +137,7 @@ func FuzzRevision(f *testing.F) {
 		put(t, p, 1, 1, []byte("abc"))
 		copy(mem[0x400:HeaderSize], table)
 		copy(mem[0x240:0x280], name)
-		p.ranges.Store(ranges)
+		p.givenUpRanges.Store(ranges)
 		p.words.resumePosition.Store(position)
 		p.words.resumeEvent.Store(resume)
 		p.Resume()
@@ -153,7 +153,7 @@ func FuzzRevision(f *testing.F) {
 			if !ok && err == nil {
 				break
 			}
-			if n > tableSize || err == nil && g.From >= g.To {
+			if n > givenUpTableSize || err == nil && g.From >= g.To {
 				t.Fatalf("range %d: %+v", n, g)
 			}
 		}

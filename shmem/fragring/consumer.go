@@ -25,17 +25,17 @@ type Fragment struct {
 // Consumer is the reading end of a ring. Its methods are for one goroutine.
 type Consumer struct {
 	ring
-	position   uint64   // of the next record
-	taken      uint64   // what the producer was told
-	written    uint64   // last loaded, and checked
-	ends       []uint64 // of the fragments out: where the record after each begins
-	first      int      // of ends that Done was not told of
-	refused    uint64
-	refusedWhy string // the record that was refused last
-	wakeAt     uint64 // the wake word
+	position       uint64   // of the next record
+	publishedTaken uint64   // what the producer was told
+	written        uint64   // last loaded, and checked
+	recordEnds     []uint64 // of the fragments out: where the record after each begins
+	firstOut       int      // of ends that Done was not told of
+	refusedRecords uint64
+	refusedWhy     string // the record that was refused last
+	wakeAt         uint64 // the wake word
 
 	// the event of the last fragment; what is safe, and what of it the producer was told
-	last, safeWanted, safePublished uint64
+	lastEvent, safeWanted, safePublished uint64
 	// the lowest event at or above told whose fragment was given up; noEvent: none
 	safeLimit                          uint64
 	publishedPosition, publishedResume uint64 // as PublishResume stored it
@@ -47,7 +47,7 @@ func OpenConsumer(name string, mem []byte) (*Consumer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Consumer{ring: r, safeLimit: noEvent, last: noEvent}, nil
+	return &Consumer{ring: r, safeLimit: noEvent, lastEvent: noEvent}, nil
 }
 
 // Next gives the next fragment, or false where there is none now. An error, *BrokenError, is for good: nothing behind
@@ -69,12 +69,12 @@ func (c *Consumer) Next() (Fragment, bool, error) {
 		wrong := h.defect()
 		if wrong == "" {
 			c.push()
-			c.last = h.event
+			c.lastEvent = h.event
 			to := from + uint64(h.size)
 			return Fragment{h.event, h.kind, c.data[from:to:to]}, true, nil
 		}
 		if h.flags != flagWrap {
-			c.refused++
+			c.refusedRecords++
 			c.refusedWhy = wrong
 		}
 		c.skipRecord()
@@ -86,13 +86,13 @@ func (c *Consumer) loadWritten() error {
 	w := c.words.written.Load()
 	if w == c.written && c.wakeAt != w+1 { // nothing: whoever writes the next record is to ring, once
 		c.wakeAt = w + 1
-		c.wake.Store(c.wakeAt)
+		c.wakePosition.Store(c.wakeAt)
 		w = c.words.written.Load()
 	}
 	if w < c.written {
-		return c.broken("written position", w, "it has moved back")
+		return c.brokenError("written position", w, "it has moved back")
 	}
-	if err := c.checkSpan("written position", w, c.taken, w); err != nil {
+	if err := c.checkSpan("written position", w, c.publishedTaken, w); err != nil {
 		return err
 	}
 	c.written = w
@@ -105,19 +105,19 @@ func (c *Consumer) check(h *record) (uint64, error) {
 	if h.flags&flagWrap != 0 {
 		rest := c.size - at
 		switch {
-		case h.flags != flagWrap || h.event != 0 || h.kind != 0 || h.rest != 0 || at == 0:
-			return 0, c.broken("wrap record's flags", uint64(h.flags), "a wrap record holds nothing else")
+		case h.flags != flagWrap || h.event != 0 || h.kind != 0 || h.reservedBytes != 0 || at == 0:
+			return 0, c.brokenError("wrap record's flags", uint64(h.flags), "a wrap record holds nothing else")
 		case uint64(h.size) != rest-recordHeader || rest > c.written-c.position:
-			return 0, c.broken("wrap record's size", uint64(h.size), "it does not lead to the end of the ring")
+			return 0, c.brokenError("wrap record's size", uint64(h.size), "it does not lead to the end of the ring")
 		}
 		return rest, nil
 	}
-	length := stride(uint64(h.size) + extraBytes(h.flags))
+	length := recordStride(uint64(h.size) + extraBytes(h.flags))
 	switch {
 	case length > c.written-c.position:
-		return 0, c.broken("size", uint64(h.size), "the record leads past what is written")
+		return 0, c.brokenError("size", uint64(h.size), "the record leads past what is written")
 	case length > c.size-at:
-		return 0, c.broken("size", uint64(h.size), "the record leads past the end of the ring")
+		return 0, c.brokenError("size", uint64(h.size), "the record leads past the end of the ring")
 	}
 	return length, nil
 }
@@ -127,10 +127,10 @@ func (h *record) defect() string {
 	switch {
 	case h.flags == flagWrap:
 		return "a wrap record"
-	case h.flags&^flagsKnown != 0:
+	case h.flags&^knownFlags != 0:
 		return fmt.Sprintf("a record has unknown flags, %#x", h.flags)
-	case h.rest != 0:
-		return fmt.Sprintf("the reserved bytes of a record are %#x, and not 0", h.rest)
+	case h.reservedBytes != 0:
+		return fmt.Sprintf("the reserved bytes of a record are %#x, and not 0", h.reservedBytes)
 	case h.size > maxFragment:
 		return fmt.Sprintf("a fragment has %d bytes, and %d are the most", h.size, maxFragment)
 	case h.event == noEvent:
@@ -139,7 +139,7 @@ func (h *record) defect() string {
 	return ""
 }
 
-func (c *Consumer) broken(what string, value uint64, reason string) error {
+func (c *Consumer) brokenError(what string, value uint64, reason string) error {
 	return &BrokenError{
 		Ring:   c.name,
 		What:   what,
@@ -151,16 +151,16 @@ func (c *Consumer) broken(what string, value uint64, reason string) error {
 
 // push notes that the fragment before the position is out.
 func (c *Consumer) push() {
-	if len(c.ends) == cap(c.ends) && c.first > len(c.ends)/2 {
-		c.ends, c.first = c.ends[:copy(c.ends, c.ends[c.first:])], 0
+	if len(c.recordEnds) == cap(c.recordEnds) && c.firstOut > len(c.recordEnds)/2 {
+		c.recordEnds, c.firstOut = c.recordEnds[:copy(c.recordEnds, c.recordEnds[c.firstOut:])], 0
 	}
-	c.ends = append(c.ends, c.position)
+	c.recordEnds = append(c.recordEnds, c.position)
 }
 
 // skipRecord gives back a record that nobody gets: with the last fragment before it, where that is out.
 func (c *Consumer) skipRecord() {
-	if n := len(c.ends); n > c.first {
-		c.ends[n-1] = c.position
+	if n := len(c.recordEnds); n > c.firstOut {
+		c.recordEnds[n-1] = c.position
 		return
 	}
 	c.release(c.position)
@@ -171,17 +171,17 @@ func (c *Consumer) Done(n int) {
 	if n <= 0 {
 		return
 	}
-	to := c.ends[c.first+n-1]
-	if c.first += n; c.first == len(c.ends) {
-		c.ends, c.first = c.ends[:0], 0
+	to := c.recordEnds[c.firstOut+n-1]
+	if c.firstOut += n; c.firstOut == len(c.recordEnds) {
+		c.recordEnds, c.firstOut = c.recordEnds[:0], 0
 	}
 	c.release(to)
 }
 
 func (c *Consumer) release(to uint64) {
-	c.taken = to
+	c.publishedTaken = to
 	c.words.taken.Store(to)
-	c.space.Wake()
+	c.spaceBell.Wake()
 }
 
 // SetSafe tells the producer that the fragments of all events below this number are safe, or ReportGivenUp has told of
@@ -209,8 +209,8 @@ func (c *Consumer) SafeHeldAt() (uint64, bool) {
 	return c.safeLimit, c.safeLimit < c.safeWanted && !c.producerRevised()
 }
 
-// Refused is how many records held no fragment of the format.
-func (c *Consumer) Refused() uint64 { return c.refused }
+// RefusedRecords is how many records held no fragment of the format.
+func (c *Consumer) RefusedRecords() uint64 { return c.refusedRecords }
 
 // WhyRefused says what was wrong with the last of those; empty where there is none.
 func (c *Consumer) WhyRefused() string { return c.refusedWhy }
@@ -234,10 +234,10 @@ const silentNap = time.Millisecond
 // Wait sleeps until poll says true, as shmem.Bell.Await does with that nap; not longer than a millisecond at a time
 // where the producer does not ring.
 func (c *Consumer) Wait(ctx context.Context, nap time.Duration, poll func() (bool, error), alive func() error) error {
-	if c.silent.Load() != 0 && (nap <= 0 || nap > silentNap) {
+	if c.producerSilent.Load() != 0 && (nap <= 0 || nap > silentNap) {
 		nap = silentNap
 	}
-	return c.records.Await(ctx, nap, poll, alive)
+	return c.recordsBell.Await(ctx, nap, poll, alive)
 }
 
 // Close tells the producer that nobody reads any more: broken says that it is the producer's fault.
@@ -246,6 +246,6 @@ func (c *Consumer) Close(broken bool) {
 	if broken {
 		s = consumerRefused
 	}
-	c.consumer.Store(uint32(s))
-	c.space.ForceWake()
+	c.consumerState.Store(uint32(s))
+	c.spaceBell.ForceWake()
 }

@@ -7,13 +7,13 @@ import (
 
 // Reasons why a producer cannot go on, or a step is refused.
 var (
-	ErrEnded    = errors.New("the front-end has declared the end of its run: the next run has a new ring")
-	ErrClosed   = errors.New("the readout unit has closed the ring")
-	ErrRefused  = errors.New("the readout unit has refused what stood in the ring, and reads no more of it")
-	ErrTooLarge = errors.New("a fragment has 65535 bytes at most")
-	errPlace    = errors.New("commit what was reserved, once, and reserve one place at a time")
-	errEvent    = errors.New("the event number 2^64-1 is reserved")
-	errHost     = errors.New("the layout is for 64-bit little-endian machines")
+	ErrEnded         = errors.New("the front-end has declared the end of its run: the next run has a new ring")
+	ErrClosed        = errors.New("the readout unit has closed the ring")
+	ErrRefused       = errors.New("the readout unit has refused what stood in the ring, and reads no more of it")
+	ErrTooLarge      = errors.New("a fragment has 65535 bytes at most")
+	errReservation   = errors.New("commit what was reserved, once, and reserve one place at a time")
+	errEventReserved = errors.New("the event number 2^64-1 is reserved")
+	errHostLayout    = errors.New("the layout is for 64-bit little-endian machines")
 )
 
 // BrokenError is a value in the ring that cannot be: the other side wrote it, or it is no ring. Nothing is done with

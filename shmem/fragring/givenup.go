@@ -53,19 +53,19 @@ func (c *Consumer) ReportGivenUp(from, to uint64, why Reason) {
 	if to > c.safePublished {
 		c.safeLimit = min(c.safeLimit, max(from, c.safePublished))
 	}
-	n := c.ranges.Load()
-	g := &c.table[n%tableSize]
+	n := c.givenUpRanges.Load()
+	g := &c.givenUpTable[n%givenUpTableSize]
 	g.seq.Store(0) // who reads it meanwhile sees that it is not whole
 	g.from.Store(from)
 	g.to.Store(to)
 	g.why.Store(uint64(why) | min(to-from, math.MaxUint32)<<32)
 	g.seq.Store(n + 1)
-	c.givenUp.Add(to - from)
-	c.ranges.Store(n + 1)
+	c.givenUpFragments.Add(to - from)
+	c.givenUpRanges.Store(n + 1)
 }
 
 // GivenUp is how many fragments of this ring the consumer has given up.
-func (p *Producer) GivenUp() uint64 { return p.givenUp.Load() }
+func (p *Producer) GivenUp() uint64 { return p.givenUpFragments.Load() }
 
 // NextGivenUp gives the next range that was given up, of all that were told in this run; false where there is none.
 // The error is a *BrokenError.
@@ -73,15 +73,15 @@ func (p *Producer) NextGivenUp() (g GivenUp, ok bool, err error) {
 	if !p.consumerRevised() {
 		return g, false, nil
 	}
-	n := p.ranges.Load()
+	n := p.givenUpRanges.Load()
 	if n < p.nextRange {
-		return g, false, p.brokenRange("count of ranges", n, "it has moved back")
+		return g, false, p.brokenRangeError("count of ranges", n, "it has moved back")
 	}
-	if n-p.nextRange > tableSize {
-		g.Overwritten, p.nextRange = n-tableSize-p.nextRange, n-tableSize
+	if n-p.nextRange > givenUpTableSize {
+		g.Overwritten, p.nextRange = n-givenUpTableSize-p.nextRange, n-givenUpTableSize
 	}
-	for ; p.nextRange < n; p.nextRange++ { // at most tableSize times
-		e := &p.table[p.nextRange%tableSize]
+	for ; p.nextRange < n; p.nextRange++ { // at most givenUpTableSize times
+		e := &p.givenUpTable[p.nextRange%givenUpTableSize]
 		seq := e.seq.Load()
 		g.From, g.To = e.from.Load(), e.to.Load()
 		why := e.why.Load()
@@ -92,14 +92,14 @@ func (p *Producer) NextGivenUp() (g GivenUp, ok bool, err error) {
 		}
 		p.nextRange++
 		if g.From >= g.To {
-			return GivenUp{}, false, p.brokenRange("range given up", g.From, "it has no events")
+			return GivenUp{}, false, p.brokenRangeError("range given up", g.From, "it has no events")
 		}
 		return g, true, nil
 	}
 	return GivenUp{}, false, nil
 }
 
-func (p *Producer) brokenRange(what string, value uint64, reason string) error {
+func (p *Producer) brokenRangeError(what string, value uint64, reason string) error {
 	return &BrokenError{
 		Ring:   p.name,
 		What:   what,
@@ -112,7 +112,7 @@ func (p *Producer) brokenRange(what string, value uint64, reason string) error {
 // does not say so: there all must have been taken. Errors are those of CheckOpen and *BrokenError.
 func (p *Producer) EndAcked() (bool, error) {
 	if p.consumerRevised() {
-		if p.end.Load() != 0 {
+		if p.endTaken.Load() != 0 {
 			return true, nil
 		}
 	} else if err := p.loadTaken(); err != nil || p.taken == p.position {
@@ -126,8 +126,8 @@ func (r *ring) consumerRevised() bool { return r.features&featureRevised != 0 }
 
 // AckEnd tells the producer that its end of the run was taken.
 func (c *Consumer) AckEnd() {
-	c.end.Store(1)
-	c.space.Wake()
+	c.endTaken.Store(1)
+	c.spaceBell.Wake()
 }
 
 // PublishResume says that everything below the taken position has been judged, and from which event a producer that
@@ -135,10 +135,10 @@ func (c *Consumer) AckEnd() {
 // it, which knows of what was dropped, too.
 func (c *Consumer) PublishResume(event uint64, known bool) {
 	resume := event + 1
-	if !known || event == c.last+1 {
+	if !known || event == c.lastEvent+1 {
 		resume = 0
 	}
-	if at := c.taken; at != c.publishedPosition || resume != c.publishedResume {
+	if at := c.publishedTaken; at != c.publishedPosition || resume != c.publishedResume {
 		if resume != c.publishedResume {
 			c.resumePosition.Store(math.MaxUint64) // no position: what is read meanwhile holds for none
 			c.resumeEvent.Store(resume)
@@ -204,4 +204,4 @@ func (p *Producer) writeIdentity(name string) {
 }
 
 // extraBytes is how many bytes stand between the header of a record and its data.
-func extraBytes(flags uint8) uint64 { return 8 * uint64(bits.OnesCount8(flags&flagsKnown)) }
+func extraBytes(flags uint8) uint64 { return 8 * uint64(bits.OnesCount8(flags&knownFlags)) }

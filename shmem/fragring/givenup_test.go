@@ -41,16 +41,16 @@ func TestGivenUp(t *testing.T) {
 	if all := readGivenUp(t, p); len(all) != 0 || p.GivenUp() != 3 {
 		t.Errorf("again: %+v, %d fragments", all, p.GivenUp())
 	}
-	for e := range uint64(tableSize + 10) {
+	for e := range uint64(givenUpTableSize + 10) {
 		c.ReportGivenUp(200+e, 201+e, Leftover)
 	}
 	all := readGivenUp(t, p)
-	if len(all) != tableSize || all[0].Overwritten != 10 || all[0].From != 210 || all[1].Overwritten != 0 {
+	if len(all) != givenUpTableSize || all[0].Overwritten != 10 || all[0].From != 210 || all[1].Overwritten != 0 {
 		t.Errorf("%d ranges, the first %+v", len(all), all[0])
 	}
 	p, err := AttachProducer("again", mem, ProducerInfo{})
 	must.OK(t, err)
-	if all := readGivenUp(t, p); len(all) != tableSize || all[0].Overwritten != 12 {
+	if all := readGivenUp(t, p); len(all) != givenUpTableSize || all[0].Overwritten != 12 {
 		t.Errorf("the next one: %d ranges, the first %+v", len(all), all[0])
 	}
 }
@@ -58,16 +58,16 @@ func TestGivenUp(t *testing.T) {
 func TestRangesThatCannotBe(t *testing.T) {
 	_, p, c := pair(t)
 	c.ReportGivenUp(5, 7, Late)
-	c.table[0].to.Store(5)
+	c.givenUpTable[0].to.Store(5)
 	var broken *BrokenError
 	if _, _, err := p.NextGivenUp(); !errors.As(err, &broken) || broken.What != "range given up" {
 		t.Error(err)
 	}
-	c.ranges.Store(0)
+	c.givenUpRanges.Store(0)
 	if _, _, err := p.NextGivenUp(); !errors.As(err, &broken) || broken.What != "count of ranges" {
 		t.Error(err)
 	}
-	c.ranges.Store(2) // and the second one is not there
+	c.givenUpRanges.Store(2) // and the second one is not there
 	if _, ok, err := p.NextGivenUp(); ok || err != nil {
 		t.Error(ok, err)
 	}
@@ -125,7 +125,7 @@ func TestEndIsTaken(t *testing.T) {
 	}
 	// A consumer of revision 1 says no more than what it has taken.
 	binary.LittleEndian.PutUint32(mem[0x2C:], 0)
-	c.consumer.Store(uint32(consumerReading))
+	c.consumerState.Store(uint32(consumerReading))
 	if acked, err := p.EndAcked(); acked || err != nil {
 		t.Error(acked, err)
 	}

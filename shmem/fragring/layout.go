@@ -67,74 +67,74 @@ const (
 	flagWrap    = 1 // no fragment: the rest of the ring up to its end
 	flagTrigger = 2 // a trigger number, 8 bytes, stands before the data
 	flagTime    = 4 // a time stamp, 8 bytes, stands before the data, behind the trigger number
-	flagsKnown  = flagTrigger | flagTime
+	knownFlags  = flagTrigger | flagTime
 	noEvent     = math.MaxUint64
 )
 
 type lineRest [64 - 8]byte
 
 // mark says which event comes next after the record that ends at position.
-type mark struct{ position, next atomic.Uint64 }
+type mark struct{ position, nextEvent atomic.Uint64 }
 
 // words is the header of a ring, as docs/format/ring.md draws it.
 type words struct {
-	magic    uint64
-	version  uint32
-	source   uint32
-	data     uint64
-	capacity uint64
-	run      uint64
-	largest  uint32
-	features uint32
-	_        [64 - 0x30]byte
+	magic           uint64
+	version         uint32
+	source          uint32
+	data            uint64
+	capacity        uint64
+	run             uint64
+	maxFragmentSize uint32
+	features        uint32
+	_               [64 - 0x30]byte
 
 	// the producer's
-	state      atomic.Uint32
-	pid        atomic.Uint32
-	attached   atomic.Uint64 // times that a producer attached
-	silent     atomic.Uint32 // it does not ring the bell
-	revision   atomic.Uint32 // that it knows, if it is the one in by
-	identityOf atomic.Uint64 // which of the attached stored revision and name
-	_          [64 - 32]byte
-	written    atomic.Uint64
-	dropped    atomic.Uint64
-	marks      [2]mark
-	_          [64 - 6*8]byte
+	state          atomic.Uint32
+	pid            atomic.Uint32
+	attached       atomic.Uint64 // times that a producer attached
+	producerSilent atomic.Uint32 // it does not ring the bell
+	revision       atomic.Uint32 // that it knows, if it is the one in by
+	identityOf     atomic.Uint64 // which of the attached stored revision and name
+	_              [64 - 32]byte
+	written        atomic.Uint64
+	dropped        atomic.Uint64
+	marks          [2]mark
+	_              [64 - 6*8]byte
 
 	// the consumer's
 	taken          atomic.Uint64
 	safe           atomic.Uint64
-	wake           atomic.Uint64 // ring when written comes to this
+	wakePosition   atomic.Uint64 // ring when written comes to this
 	resumePosition atomic.Uint64 // the records below have been judged, and again holds for whoever comes now
 	resumeEvent    atomic.Uint64 // one above the event from which to send; 0: the mark says it
 	_              [64 - 5*8]byte
-	consumer       atomic.Uint32
+	consumerState  atomic.Uint32
 	consumerPID    atomic.Uint32
-	end            atomic.Uint64 // the consumer has taken the end of the run
+	endTaken       atomic.Uint64 // the consumer has taken the end of the run
 	_              [64 - 16]byte
 
-	records shmem.Bell // rung when written or the producer's state changes
-	_       lineRest
-	space   shmem.Bell // rung when taken, end or the consumer's state changes
-	_       lineRest
-	_       [64]byte
+	recordsBell shmem.Bell // rung when written or the producer's state changes
+	_           lineRest
+	spaceBell   shmem.Bell // rung when taken, end or the consumer's state changes
+	_           lineRest
+	_           [64]byte
 
-	ranges       atomic.Uint64 // that were ever told
-	givenUp      atomic.Uint64 // fragments in them
-	_            [64 - 16]byte
-	producerName label // the producer's name
-	_            label // the name of the source; kept for later
-	_            label // the state of the run; kept for later
-	_            label // a secret; kept for later
-	_            [0xC0]byte
-	table        [tableSize]givenUpEntry
+	givenUpRanges    atomic.Uint64 // that were ever told
+	givenUpFragments atomic.Uint64 // fragments in them
+	_                [64 - 16]byte
+	producerName     paddedName // the producer's name
+	_                paddedName // the name of the source; kept for later
+	_                paddedName // the state of the run; kept for later
+	_                paddedName // a secret; kept for later
+	_                [0xC0]byte
+	givenUpTable     [givenUpTableSize]givenUpEntry
 }
 
-// label is a text, padded with zeros.
-type label [MaxName / 8]atomic.Uint64
+// paddedName is a text, padded with zeros.
+type paddedName [MaxName / 8]atomic.Uint64
 
-// tableSize is how many ranges a ring remembers.
-const tableSize = 64
+// givenUpTableSize is how many ranges a ring remembers.
+const givenUpTableSize = 64
 
 // givenUpEntry is a range of events whose fragments were given up.
 type givenUpEntry struct {
@@ -144,11 +144,11 @@ type givenUpEntry struct {
 
 // record is the header of a record.
 type record struct {
-	event uint64
-	size  uint32
-	kind  uint8
-	flags uint8
-	rest  uint16
+	event         uint64
+	size          uint32
+	kind          uint8
+	flags         uint8
+	reservedBytes uint16
 }
 
 // ring is a view of a ring's memory. What it reads may have been written by another process.
@@ -175,9 +175,9 @@ func Init(mem []byte, s Settings) error {
 	w := wordsOf(mem)
 	w.magic, w.version, w.source = magic, version, uint32(s.Source)
 	w.data, w.capacity = HeaderSize, uint64(len(mem)-HeaderSize)
-	w.run, w.largest, w.features = s.Run, maxFragment, featureRevised
+	w.run, w.maxFragmentSize, w.features = s.Run, maxFragment, featureRevised
 	w.consumerPID.Store(s.PID)
-	w.consumer.Store(uint32(consumerReading))
+	w.consumerState.Store(uint32(consumerReading))
 	return nil
 }
 
@@ -186,7 +186,7 @@ func wordsOf(mem []byte) *words { return (*words)(unsafe.Pointer(unsafe.SliceDat
 // openRing checks what never changes in a ring's header.
 func openRing(name string, mem []byte) (ring, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 || math.MaxInt != math.MaxInt64 {
-		return ring{}, errHost
+		return ring{}, errHostLayout
 	}
 	broken := func(what string, value uint64, reason string) error {
 		return &BrokenError{
@@ -210,7 +210,7 @@ func openRing(name string, mem []byte) (ring, error) {
 		{"data offset", w.data, HeaderSize, "not behind the header"},
 		{"capacity", w.capacity, uint64(len(mem) - HeaderSize), "not what the segment holds"},
 		{"source", uint64(w.source), uint64(uint16(w.source)), "more than 16 bits"},
-		{"largest fragment", uint64(w.largest), maxFragment, "not that of this version"},
+		{"largest fragment", uint64(w.maxFragmentSize), maxFragment, "not that of this version"},
 	} {
 		if c.got != c.want {
 			return ring{}, broken(c.what, c.got, c.reason)
@@ -228,8 +228,8 @@ func (r *ring) recordAt(position uint64) *record {
 	return (*record)(unsafe.Pointer(unsafe.SliceData(r.data[position%r.size:][:recordHeader])))
 }
 
-// stride is what a record of that size takes.
-func stride(size uint64) uint64 { return recordHeader + (size+recordAlign-1)&^(recordAlign-1) }
+// recordStride is what a record of that size takes.
+func recordStride(size uint64) uint64 { return recordHeader + (size+recordAlign-1)&^(recordAlign-1) }
 
 // checkSpan checks that [taken, written) can be a part of the ring.
 func (r *ring) checkSpan(what string, value, taken, written uint64) error {

@@ -14,14 +14,14 @@ import "context"
 // Producer is the writing end of a ring. Its methods are for one goroutine.
 type Producer struct {
 	ring
-	position   uint64 // written, as this producer keeps it
-	taken      uint64 // last loaded, and checked
-	next       uint64 // the event after the last one committed or dropped
-	mark       int    // the mark that holds now
-	reservedAt uint64 // of the place that is reserved
-	place      []byte // nil where none is
-	reserved   bool
-	nextRange  uint64 // ranges given up that NextGivenUp has passed
+	position     uint64 // written, as this producer keeps it
+	taken        uint64 // last loaded, and checked
+	nextEvent    uint64 // the event after the last one committed or dropped
+	currentMark  int    // the mark that holds now
+	reservedAt   uint64 // of the place that is reserved
+	reservedData []byte // nil where none is
+	reserved     bool
+	nextRange    uint64 // ranges given up that NextGivenUp has passed
 }
 
 // ProducerInfo is a producer, for people.
@@ -53,10 +53,10 @@ func AttachProducer(name string, mem []byte, who ProducerInfo) (*Producer, error
 	}
 	p.writeIdentity(who.Name)
 	r.pid.Store(who.PID)
-	r.silent.Store(0)
+	r.producerSilent.Store(0)
 	r.state.Store(uint32(Attached)) // first: who sees the new number sees no state of the one before
 	r.attached.Add(1)
-	r.records.Wake()
+	r.recordsBell.Wake()
 	return p, nil
 }
 
@@ -66,8 +66,8 @@ func (p *Producer) restoreMark() error {
 	found := false
 	for i := range p.marks {
 		m := &p.marks[i]
-		if next := m.next.Load(); m.position.Load() == p.position && (!found || next > p.next) {
-			p.next, p.mark, found = next, i, true
+		if next := m.nextEvent.Load(); m.position.Load() == p.position && (!found || next > p.nextEvent) {
+			p.nextEvent, p.currentMark, found = next, i, true
 		}
 	}
 	if found {
@@ -97,7 +97,7 @@ func (p *Producer) loadTaken() error {
 
 // CheckOpen says whether the consumer reads: nil, ErrClosed or ErrRefused.
 func (p *Producer) CheckOpen() error {
-	switch State(p.consumer.Load()) {
+	switch State(p.consumerState.Load()) {
 	case consumerReading:
 		return nil
 	case consumerRefused:
@@ -120,21 +120,21 @@ func (p *Producer) Dropped() uint64 { return p.dropped.Load() }
 
 // Expected is the number of the event after the last one that was committed or dropped, by this or another producer of
 // the ring; 0 in a new one.
-func (p *Producer) Expected() uint64 { return p.next }
+func (p *Producer) Expected() uint64 { return p.nextEvent }
 
-// Reserve hands out a place of that size, or false where the ring is full. Errors are ErrTooLarge, errPlace, ErrClosed,
-// ErrRefused and *BrokenError.
+// Reserve hands out a place of that size, or false where the ring is full. Errors are ErrTooLarge, errReservation,
+// ErrClosed, ErrRefused and *BrokenError.
 func (p *Producer) Reserve(size int) ([]byte, bool, error) {
 	switch {
 	case size < 0 || size > maxFragment:
 		return nil, false, ErrTooLarge
 	case p.reserved:
-		return nil, false, errPlace
+		return nil, false, errReservation
 	}
 	if err := p.CheckOpen(); err != nil {
 		return nil, false, err
 	}
-	need := stride(uint64(size))
+	need := recordStride(uint64(size))
 	at := p.position
 	if rest := p.size - at%p.size; need > rest {
 		at += rest // a wrap record takes the rest
@@ -146,30 +146,30 @@ func (p *Producer) Reserve(size int) ([]byte, bool, error) {
 	}
 	from := at%p.size + recordHeader
 	p.reservedAt, p.reserved = at, true
-	p.place = p.data[from : from+uint64(size) : from+uint64(size)]
-	return p.place, true, nil
+	p.reservedData = p.data[from : from+uint64(size) : from+uint64(size)]
+	return p.reservedData, true, nil
 }
 
-// Commit makes the first size bytes of the reserved place the fragment of that event. Errors are errPlace and errEvent:
-// the place is then still reserved.
+// Commit makes the first size bytes of the reserved place the fragment of that event. Errors are errReservation and
+// errEventReserved: the place is then still reserved.
 func (p *Producer) Commit(event uint64, kind uint8, size int) error {
 	switch {
-	case !p.reserved || size < 0 || size > len(p.place):
-		return errPlace
+	case !p.reserved || size < 0 || size > len(p.reservedData):
+		return errReservation
 	case event == noEvent:
-		return errEvent
+		return errEventReserved
 	}
 	if p.reservedAt != p.position {
 		*p.ring.recordAt(p.position) = record{size: uint32(p.reservedAt - p.position - recordHeader), flags: flagWrap}
 	}
 	*p.ring.recordAt(p.reservedAt) = record{event: event, size: uint32(size), kind: kind}
 	from := p.position
-	p.position = p.reservedAt + stride(uint64(size))
+	p.position = p.reservedAt + recordStride(uint64(size))
 	p.writeMark(event + 1)
 	p.written.Store(p.position)
 	// Once for each sleep: a consumer takes long to wake up, and meanwhile each ring would be a system call.
-	if w := p.wake.Load(); from < w && w <= p.position {
-		p.records.Wake()
+	if w := p.wakePosition.Load(); from < w && w <= p.position {
+		p.recordsBell.Wake()
 	}
 	p.reserved = false
 	return nil
@@ -178,19 +178,19 @@ func (p *Producer) Commit(event uint64, kind uint8, size int) error {
 // writeMark writes the mark that does not hold now. Its position first: half written, it belongs to no record, or to
 // one that the other mark tells more of.
 func (p *Producer) writeMark(next uint64) {
-	p.mark ^= 1
-	p.next = next
-	p.marks[p.mark].position.Store(p.position)
-	p.marks[p.mark].next.Store(next)
+	p.currentMark ^= 1
+	p.nextEvent = next
+	p.marks[p.currentMark].position.Store(p.position)
+	p.marks[p.currentMark].nextEvent.Store(next)
 }
 
 // Cancel gives the reserved place back.
 func (p *Producer) Cancel() { p.reserved = false }
 
-// Drop counts the fragment of an event as dropped. The error is errEvent.
+// Drop counts the fragment of an event as dropped. The error is errEventReserved.
 func (p *Producer) Drop(event uint64) error {
 	if event == noEvent {
-		return errEvent
+		return errEventReserved
 	}
 	p.dropped.Add(1)
 	p.writeMark(event + 1)
@@ -199,7 +199,7 @@ func (p *Producer) Drop(event uint64) error {
 
 // Wait sleeps until poll says true, as shmem.Bell.Await does.
 func (p *Producer) Wait(ctx context.Context, poll func() (bool, error), alive func() error) error {
-	return p.space.Await(ctx, 0, poll, alive)
+	return p.spaceBell.Await(ctx, 0, poll, alive)
 }
 
 // Detach says that this producer has gone, for good where ended: no fragment of this run follows.
@@ -210,5 +210,5 @@ func (p *Producer) Detach(ended bool) {
 	}
 	p.reserved = false
 	p.state.Store(uint32(s))
-	p.records.Wake()
+	p.recordsBell.Wake()
 }

@@ -96,7 +96,7 @@ func TestGolden(t *testing.T) {
 	// And the other way: what was written by hand is read.
 	r, err := OpenConsumer("golden", want)
 	must.OK(t, err)
-	r.taken, r.position, r.written = 32, 32, 32
+	r.publishedTaken, r.position, r.written = 32, 32, 32
 	f, ok, err := r.Next()
 	if err != nil || !ok || f.Event != 12 || f.Type != 7 || len(f.Data) != 17 {
 		t.Fatalf("%+v, %v, %v", f, ok, err)
@@ -170,7 +170,7 @@ func TestModel(t *testing.T) {
 				out = out[n:]
 			},
 			"": func(t *rapid.T) {
-				if p.Expected() != next || c.Dropped() != dropped || c.Refused() != 0 {
+				if p.Expected() != next || c.Dropped() != dropped || c.RefusedRecords() != 0 {
 					t.Fatalf("expected %d, %d dropped; want %d and %d", p.Expected(), c.Dropped(), next, dropped)
 				}
 			},
@@ -189,12 +189,12 @@ func TestDeathBetweenTwoStores(t *testing.T) {
 				must.OK(t, p.Drop(5))
 				want = 6
 			}
-			other := &p.marks[p.mark^1]
+			other := &p.marks[p.currentMark^1]
 			if stores > 0 {
 				other.position.Store(p.position + 64)
 			}
 			if stores > 1 {
-				other.next.Store(9)
+				other.nextEvent.Store(9)
 			}
 			q, err := AttachProducer("again", mem, ProducerInfo{PID: 1})
 			must.OK(t, err)
@@ -244,16 +244,16 @@ func TestRefusedSteps(t *testing.T) {
 	step("too large", err, ErrTooLarge)
 	_, _, err = p.Reserve(-1)
 	step("negative", err, ErrTooLarge)
-	step("commit of nothing", p.Commit(1, 1, 0), errPlace)
+	step("commit of nothing", p.Commit(1, 1, 0), errReservation)
 	_, _, err = p.Reserve(8)
 	must.OK(t, err)
 	_, _, err = p.Reserve(8)
-	step("two places", err, errPlace)
-	step("more than the place", p.Commit(1, 1, 9), errPlace)
-	step("no event", p.Commit(math.MaxUint64, 1, 8), errEvent)
-	step("no event to drop", p.Drop(math.MaxUint64), errEvent)
+	step("two places", err, errReservation)
+	step("more than the place", p.Commit(1, 1, 9), errReservation)
+	step("no event", p.Commit(math.MaxUint64, 1, 8), errEventReserved)
+	step("no event to drop", p.Drop(math.MaxUint64), errEventReserved)
 	must.OK(t, p.Commit(1, 1, 8))
-	step("twice", p.Commit(1, 1, 8), errPlace)
+	step("twice", p.Commit(1, 1, 8), errReservation)
 }
 
 func TestNoAllocations(t *testing.T) {

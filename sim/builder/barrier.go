@@ -12,7 +12,7 @@ import (
 type barrierState struct {
 	core        *barrier.Core // nil without a barrier
 	actions     barrier.Actions
-	entered     sim.Time
+	enteredAt   sim.Time
 	barrierOnly bool // there is a barrier and nothing else
 }
 
@@ -26,7 +26,7 @@ func (r *ru) joinBarrier(kind barrier.Kind, units int) (err error) {
 
 // RunBarrier has so many readout units, each on a host of its own, enter a barrier at time 0. The run ends when all
 // have left it.
-func RunBarrier(ctx context.Context, s *sim.Sim, c *Config, m Model, l sim.Limits) (*World, error) {
+func RunBarrier(ctx context.Context, s *sim.Sim, c *Config, m HostModel, l sim.Limits) (*World, error) {
 	w := &World{c: *c, s: s, model: m}
 	for i, on := range c.RUs {
 		r := &ru{w: w, index: i, host: &host{index: on}}
@@ -41,7 +41,7 @@ func RunBarrier(ctx context.Context, s *sim.Sim, c *Config, m Model, l sim.Limit
 	}
 	s.Run(ctx, l)
 	for _, r := range w.rus {
-		if r.phases != 1 && w.err == nil && ctx.Err() == nil {
+		if r.phasesDone != 1 && w.err == nil && ctx.Err() == nil {
 			w.err = fmt.Errorf("node %d did not leave the barrier", r.index)
 		}
 	}
@@ -54,7 +54,7 @@ func (r *ru) enterBarrier() {
 		r.nextPhase()
 		return
 	}
-	r.entered = r.w.s.Now()
+	r.enteredAt = r.w.s.Now()
 	r.actions.Send, r.actions.Released = r.actions.Send[:0], false
 	r.w.recordError(r.core.Enter(r.nowMicros(), &r.actions))
 	r.sendSignals()
@@ -67,12 +67,12 @@ func (r *ru) nowMicros() int64 { return int64(r.w.s.Now() / sim.Microsecond) }
 func (r *ru) sendSignals() {
 	w := r.w
 	for _, m := range r.actions.Send {
-		w.Messages++
-		w.s.ScheduleAt(w.model.Message(r.host.index, Signal)+w.c.Flight, (*messageArrived)(w.rus[m.To]),
+		w.BarrierMessageCount++
+		w.s.ScheduleAt(w.model.MessageDoneAt(r.host.index, BarrierSignal)+w.c.MessageDelay, (*messageArrived)(w.rus[m.To]),
 			w.barrierMessages.store(m), 0)
 	}
 	if r.actions.Released {
-		w.s.ScheduleAt(w.model.Message(r.host.index, Leave), (*barrierReleased)(r), 0, 0)
+		w.s.ScheduleAt(w.model.MessageDoneAt(r.host.index, LeaveBarrier), (*barrierReleased)(r), 0, 0)
 	}
 }
 
@@ -81,7 +81,7 @@ type messageArrived ru
 // Handle: a message is here, and waits for the processor.
 func (e *messageArrived) Handle(message, _ int64) {
 	r := (*ru)(e)
-	r.w.s.ScheduleAt(r.w.model.Message(r.host.index, Signal), (*messageHandled)(r), message, 0)
+	r.w.s.ScheduleAt(r.w.model.MessageDoneAt(r.host.index, BarrierSignal), (*messageHandled)(r), message, 0)
 }
 
 type messageHandled ru
@@ -100,10 +100,10 @@ type barrierReleased ru
 func (e *barrierReleased) Handle(_, _ int64) {
 	r := (*ru)(e)
 	if r.barrierOnly {
-		r.phases++
+		r.phasesDone++
 		return
 	}
-	r.w.Barriers.Add(int64(r.w.s.Now() - r.entered))
+	r.w.BarrierTimes.Add(int64(r.w.s.Now() - r.enteredAt))
 	r.nextPhase()
 	r.step()
 }

@@ -12,20 +12,20 @@ type bu struct {
 	host          *host
 	partsReceived []int // parts of the MEP in a slot
 
-	pending   []pendingMEP // MEPs that it asks parts of
-	requested int          // parts that were asked for
+	pending        []pendingMEP // MEPs that it asks parts of
+	requestedParts int          // parts that were asked for
 }
 
 // Receive has a segment at the builder unit's host.
 func (b *bu) Receive(p *component.Packet) {
 	w := b.w
 	if w.c.InFlightLimit > 0 && p.Path != nil {
-		b.host.releaseBudget(int64(p.Size), int64(w.c.Wire(w.c.Segment)))
+		b.host.releaseBudget(int64(p.Size), int64(w.c.WireBytes(w.c.SegmentBytes)))
 	}
-	w.placed += uint64(p.Chunk)
-	from, place, bytes, last := w.rus[p.Src], p.ID, int(p.Chunk), p.Last
+	w.placedBytes += uint64(p.Chunk)
+	from, place, bytes, last := w.rus[p.Src], p.ID, int(p.Chunk), p.LastOfMessage
 	w.pool.Put(p)
-	at := w.model.Receive(from.index, b.index, bytes, last)
+	at := w.model.ReceiveDoneAt(from.index, b.index, bytes, last)
 	switch {
 	case !last:
 	case at > w.s.Now():
@@ -38,11 +38,11 @@ func (b *bu) Receive(p *component.Packet) {
 // releaseBudget lets those go on who wait for room at the host, as long as there is enough for any segment.
 func (h *host) releaseBudget(bytes, enough int64) {
 	h.inFlightBudget += bytes
-	for n := len(h.waiting); n > 0 && h.inFlightBudget >= enough; n-- {
-		r := h.waiting[0]
-		h.waiting = h.waiting[1:]
+	for n := len(h.waitingRUs); n > 0 && h.inFlightBudget >= enough; n-- {
+		r := h.waitingRUs[0]
+		h.waitingRUs = h.waitingRUs[1:]
 		r.waitingForSpace = false
-		r.inject()
+		r.fillCard()
 	}
 }
 
@@ -51,8 +51,8 @@ type partProcessed bu
 // Handle: the builder unit's processor is done with the last segment of a part.
 func (e *partProcessed) Handle(from, place int64) {
 	b := (*bu)(e)
-	b.w.parts++
-	b.w.partArrived(b.w.rus[from], place, b)
+	b.w.placedParts++
+	b.w.onPartPlaced(b.w.rus[from], place, b)
 }
 
 // completePart has a whole part at its builder unit.
@@ -69,9 +69,9 @@ func (w *World) completePart(from *ru, place int64, b *bu) {
 			Outcome: tagnet.Built,
 		})
 	}
-	w.s.ScheduleAfter(w.c.Ack, (*writeAcked)(from), place, 0)
+	w.s.ScheduleAfter(w.c.AckDelay, (*writeAcked)(from), place, 0)
 	if w.c.Discipline.Pull {
-		b.requested--
+		b.requestedParts--
 		b.requestParts()
 	}
 	w.countPart()
@@ -80,7 +80,7 @@ func (w *World) completePart(from *ru, place int64, b *bu) {
 // pendingMEP is a MEP of which a builder unit has asked for some parts.
 type pendingMEP struct {
 	tagnet.Token
-	requested int // readout units, the one with its own index first
+	requestedRUs int // readout units, the one with its own index first
 }
 
 // addRequest has a builder unit ask for the parts of one more MEP.
@@ -92,12 +92,13 @@ func (b *bu) addRequest(t tagnet.Token) {
 // requestParts asks for parts of the oldest MEP, one after the other and as many at a time as its window says.
 func (b *bu) requestParts() {
 	w := b.w
-	for len(b.pending) > 0 && b.requested < w.c.Window {
+	for len(b.pending) > 0 && b.requestedParts < w.c.PullWindow {
 		x := &b.pending[0]
-		b.requested++
-		r := w.rus[(b.index+x.requested)%len(w.rus)]
-		w.s.ScheduleAt(w.model.Message(b.host.index, Request)+w.c.Flight, (*requestArrived)(r), w.requests.store(x.Token), 0)
-		if x.requested++; x.requested == len(w.rus) {
+		b.requestedParts++
+		r := w.rus[(b.index+x.requestedRUs)%len(w.rus)]
+		w.s.ScheduleAt(w.model.MessageDoneAt(b.host.index, PartRequest)+w.c.MessageDelay, (*requestArrived)(r),
+			w.requests.store(x.Token), 0)
+		if x.requestedRUs++; x.requestedRUs == len(w.rus) {
 			b.pending = b.pending[1:]
 		}
 	}
@@ -117,7 +118,7 @@ func (e *requestArrived) Handle(token, _ int64) {
 func (w *World) launchTags() {
 	w.tags = w.tagnet.LaunchTags(w.tags[:0])
 	for i := range w.tags {
-		w.s.ScheduleAfter(w.c.Flight, (*tagArrived)(w.rus[0]), w.tagsInRing.store(w.tags[i]), 0)
+		w.s.ScheduleAfter(w.c.MessageDelay, (*tagArrived)(w.rus[0]), w.tagsInRing.store(w.tags[i]), 0)
 	}
 }
 
@@ -128,7 +129,7 @@ func (e *tagArrived) Handle(tag, _ int64) {
 	r := (*ru)(e)
 	t := r.w.tagsInRing.remove(tag)
 	r.w.recordError(r.tagRing.AddTag(&t))
-	r.serve()
+	r.startPreparedWrite()
 	r.forward()
 }
 
@@ -140,10 +141,11 @@ func (r *ru) forward() {
 	w := r.w
 	for t, ok := r.tagRing.NextForward(); ok; t, ok = r.tagRing.NextForward() {
 		if r.index+1 < len(w.rus) {
-			w.s.ScheduleAt(w.model.Message(r.host.index, Request)+w.c.Flight, (*tagArrived)(w.rus[r.index+1]),
+			w.s.ScheduleAt(w.model.MessageDoneAt(r.host.index, PartRequest)+w.c.MessageDelay, (*tagArrived)(w.rus[r.index+1]),
 				w.tagsInRing.store(t), 0)
 		} else {
-			w.s.ScheduleAt(w.model.Message(r.host.index, Request)+w.c.Flight, (*tagReturned)(r), w.tagsInRing.store(t), 0)
+			w.s.ScheduleAt(w.model.MessageDoneAt(r.host.index, PartRequest)+w.c.MessageDelay, (*tagReturned)(r),
+				w.tagsInRing.store(t), 0)
 		}
 	}
 }

@@ -17,13 +17,13 @@ const hop = 300 * sim.Nanosecond
 // idleModel is hosts that take no time.
 type idleModel struct{ s *sim.Sim }
 
-func (m idleModel) Size(int, uint64) int                   { return 1 }
-func (m idleModel) Prepare(int) sim.Time                   { return m.s.Now() }
-func (m idleModel) Send(int, int, int) sim.Time            { return m.s.Now() }
-func (m idleModel) Receive(int, int, int, bool) sim.Time   { return m.s.Now() }
-func (m idleModel) Message(int, Message) sim.Time          { return m.s.Now() }
-func (m idleModel) ResentBytes(sim.Time, int, int32) int64 { return 0 }
-func (m idleModel) Built(int, tagnet.Feedback)             {}
+func (m idleModel) PartSize(int, uint64) int                   { return 1 }
+func (m idleModel) PrepareDoneAt(int) sim.Time                 { return m.s.Now() }
+func (m idleModel) SendDoneAt(int, int, int) sim.Time          { return m.s.Now() }
+func (m idleModel) ReceiveDoneAt(int, int, int, bool) sim.Time { return m.s.Now() }
+func (m idleModel) MessageDoneAt(int, MessageKind) sim.Time    { return m.s.Now() }
+func (m idleModel) ResentBytes(sim.Time, int, int32) int64     { return 0 }
+func (m idleModel) Built(int, tagnet.Feedback)                 {}
 
 // transfer is what a readout unit sends to a builder unit.
 type transfer struct{ to, bytes int }
@@ -37,26 +37,26 @@ func alone(t *testing.T, nodes int, flows ...transfer) (at sim.Time) {
 		all = append(all, i)
 	}
 	w, err := New(s, &Config{
-		Discipline: &readoutunit.Disciplines[0],
-		Seats:      readoutunit.SeatsInOrder(nodes, nodes),
-		RUs:        all,
-		BUs:        all,
-		Slots:      1,
-		Packing:    1,
-		Hosts:      nodes,
-		Topology:   topology.FatTree(nodes, 4, 2, 2),
-		Segment:    16 << 10,
-		Wire:       func(data int) int32 { return int32(data) },
-		Card:       true,
+		Discipline:      &readoutunit.Disciplines[0],
+		Seats:           readoutunit.SeatsInOrder(nodes, nodes),
+		RUs:             all,
+		BUs:             all,
+		Slots:           1,
+		Packing:         1,
+		Hosts:           nodes,
+		Topology:        topology.FatTree(nodes, 4, 2, 2),
+		SegmentBytes:    16 << 10,
+		WireBytes:       func(data int) int32 { return int32(data) },
+		SelfThroughCard: true,
 		Port: component.PortConfig{
-			PerByte:    40,
-			Latency:    hop,
-			Buffer:     32 << 10,
-			CutThrough: true,
+			PerByte:     40,
+			Latency:     hop,
+			BufferBytes: 32 << 10,
+			CutThrough:  true,
 		},
 	}, idleModel{s})
 	must.OK(t, err)
-	w.partArrived = func(_ *ru, place int64, _ *bu) {
+	w.onPartPlaced = func(_ *ru, place int64, _ *bu) {
 		if place == 0 {
 			at = s.Now()
 		}
@@ -64,9 +64,9 @@ func alone(t *testing.T, nodes int, flows ...transfer) (at sim.Time) {
 	for from, f := range flows {
 		if f.bytes > 0 {
 			w.send(w.rus[from], &flow{
-				place:     uint64(from),
-				to:        w.bus[f.to],
-				remaining: f.bytes,
+				place:       uint64(from),
+				destination: w.bus[f.to],
+				bytesLeft:   f.bytes,
 			})
 		}
 	}

@@ -7,15 +7,15 @@ import (
 
 // host is a machine with a port.
 type host struct {
-	index   int
-	out, in *component.Port // its card, and the port of the switch to it
+	index                int
+	cardPort, switchPort *component.Port // its card, and the port of the switch to it
 
-	rus    []*ru
-	turn   int // of them
-	queued int // segments in its card, and in work
+	rus            []*ru
+	nextRU         int // of them
+	queuedSegments int // segments in its card, and in work
 
 	inFlightBudget int64 // bytes that may be on their way to it
-	waiting        []*ru // who waits for room, in the order of asking
+	waitingRUs     []*ru // who waits for room, in the order of asking
 }
 
 // maxQueued is how many segments a host has in its card and in work: one leaves while the next is made.
@@ -26,21 +26,21 @@ const maxQueued = 2
 func (w *World) network() {
 	for i := range w.c.Hosts {
 		card := w.c.Port
-		card.Buffer = 0 // it takes what its host gives it
+		card.BufferBytes = 0 // it takes what its host gives it
 		h := &host{
 			index:          i,
-			in:             component.NewPort(w.s, w.c.Port),
-			out:            component.NewPort(w.s, card),
+			switchPort:     component.NewPort(w.s, w.c.Port),
+			cardPort:       component.NewPort(w.s, card),
 			inFlightBudget: w.c.InFlightLimit,
 		}
-		h.out.OnFreed = (*cardFreed)(h)
+		h.cardPort.OnFreed = (*cardFreed)(h)
 		w.hosts = append(w.hosts, h)
 	}
 	if t := w.c.Topology; t != nil {
 		link := w.c.Port
 		link.PerByte = max(1, link.PerByte/sim.Time(t.Capacity()))
 		for range t.Links() {
-			w.links = append(w.links, component.NewPort(w.s, link))
+			w.switchLinks = append(w.switchLinks, component.NewPort(w.s, link))
 		}
 	}
 }
@@ -48,19 +48,19 @@ func (w *World) network() {
 // path is the ports from one host to another; none, where it leads through no card.
 func (w *World) path(from, to *host) []*component.Port {
 	if from == to {
-		if w.c.Card {
-			return []*component.Port{from.out}
+		if w.c.SelfThroughCard {
+			return []*component.Port{from.cardPort}
 		}
 		return nil
 	}
-	ports := []*component.Port{from.out}
+	ports := []*component.Port{from.cardPort}
 	if t := w.c.Topology; t != nil {
 		w.route = t.Route(w.route[:0], from.index, to.index)
 		for _, link := range w.route {
-			ports = append(ports, w.links[link])
+			ports = append(ports, w.switchLinks[link])
 		}
 	}
-	return append(ports, to.in)
+	return append(ports, to.switchPort)
 }
 
 type cardFreed host
@@ -68,9 +68,9 @@ type cardFreed host
 // Handle: a segment has left the card, so there is room for one more.
 func (e *cardFreed) Handle(_, _ int64) {
 	h := (*host)(e)
-	h.queued--
-	h.turn++
+	h.queuedSegments--
+	h.nextRU++
 	for i := range h.rus { // in turns, where a host has several
-		h.rus[(h.turn+i)%len(h.rus)].inject()
+		h.rus[(h.nextRU+i)%len(h.rus)].fillCard()
 	}
 }

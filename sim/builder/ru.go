@@ -28,19 +28,19 @@ type ru struct {
 	barrierState
 
 	// what it does
-	activity   activity
-	since      sim.Time
-	spent      [NumActivities]sim.Time
-	sendPlace  uint64 // place that is prepared
-	ready      bool   // it is, and waits for a write before it
-	unacked    int    // writes without an acknowledgement
-	phases     int
-	cycles     int // of tokens, that are over
-	writesDone int // writes
+	activity      activity
+	activitySince sim.Time
+	timeSpent     [NumActivities]sim.Time
+	preparedPlace uint64 // place that is prepared
+	writeReady    bool   // it is, and waits for a write before it
+	unackedWrites int    // writes without an acknowledgement
+	phasesDone    int
+	cyclesDone    int // of tokens, that are over
+	writesDone    int // writes
 
 	flows           []*flow // under way, in turns
-	turn            int
-	working         bool // on a segment of the flow whose turn it is
+	flowTurn        int
+	makingSegment   bool // on a segment of the flow whose turn it is
 	waitingForSpace bool // in a host's queue for room
 
 	sizes map[uint64]int // of the parts that were read, by MEP
@@ -48,11 +48,11 @@ type ru struct {
 
 // flow is a write under way.
 type flow struct {
-	place     uint64
-	to        *bu
-	remaining int      // bytes that are still to go
-	since     sim.Time // of the last segment, or of the beginning
-	path      []*component.Port
+	place         uint64
+	destination   *bu
+	bytesLeft     int      // bytes that are still to go
+	lastSegmentAt sim.Time // of the last segment, or of the beginning
+	path          []*component.Port
 }
 
 // activity is what a readout unit does.
@@ -63,7 +63,7 @@ const (
 	idle      activity = iota // waits for tokens or windows
 	preparing                 // software
 	sending                   // waits for its write
-	Waiting                   // inside the barrier
+	InBarrier                 // inside the barrier
 	NumActivities
 )
 
@@ -73,24 +73,24 @@ var ActivityNames = [NumActivities]string{"idle", "software", "transfer", "barri
 // setActivity changes what the readout unit does.
 func (r *ru) setActivity(d activity) {
 	now := r.w.s.Now()
-	if now > r.since {
-		r.w.c.Trace.Span(r.track, ActivityNames[r.activity], r.since, now, int64(r.phases))
+	if now > r.activitySince {
+		r.w.c.Trace.Span(r.track, ActivityNames[r.activity], r.activitySince, now, int64(r.phasesDone))
 	}
-	r.spent[r.activity] += now - r.since
-	r.activity, r.since = d, now
+	r.timeSpent[r.activity] += now - r.activitySince
+	r.activity, r.activitySince = d, now
 }
 
 // step takes action after action as the order says, until something has to happen first.
 func (r *ru) step() {
-	for !r.ready && (r.activity == idle || r.activity == sending) && !r.w.ending && r.w.err == nil {
+	for !r.writeReady && (r.activity == idle || r.activity == sending) && !r.w.draining && r.w.err == nil {
 		turn, place := r.order.NextAction()
 		switch turn {
 		case readoutunit.Send:
 			r.setActivity(preparing)
-			r.sendPlace = place
-			r.w.s.ScheduleAt(r.w.model.Prepare(r.index), (*writePrepared)(r), 0, 0)
+			r.preparedPlace = place
+			r.w.s.ScheduleAt(r.w.model.PrepareDoneAt(r.index), (*writePrepared)(r), 0, 0)
 		case readoutunit.AdvancePhase:
-			r.setActivity(Waiting)
+			r.setActivity(InBarrier)
 			r.enterBarrier()
 		case readoutunit.WaitWrite:
 			if r.activity != sending {
@@ -112,26 +112,26 @@ type writePrepared ru
 func (e *writePrepared) Handle(_, _ int64) {
 	r := (*ru)(e)
 	r.setActivity(sending)
-	r.ready = true
-	r.serve()
+	r.writeReady = true
+	r.startPreparedWrite()
 }
 
-// serve writes what is prepared, if the unit may have another write under way, and goes on.
-func (r *ru) serve() {
+// startPreparedWrite writes what is prepared, if the unit may have another write under way, and goes on.
+func (r *ru) startPreparedWrite() {
 	w := r.w
-	if r.ready {
-		if w.c.Writes > 0 && r.unacked >= w.c.Writes {
+	if r.writeReady {
+		if w.c.MaxUnackedWrites > 0 && r.unackedWrites >= w.c.MaxUnackedWrites {
 			return
 		}
-		r.ready = false
-		w.places = r.order.Serve(r.sendPlace, 1, w.places[:0])
+		r.writeReady = false
+		w.places = r.order.Serve(r.preparedPlace, 1, w.places[:0])
 		for _, place := range w.places {
 			t := r.order.TransferAt(place)
-			r.unacked++
+			r.unackedWrites++
 			w.send(r, &flow{
-				place:     place,
-				to:        w.bus[t.BU],
-				remaining: max(1, r.sizes[t.MEP]),
+				place:       place,
+				destination: w.bus[t.BU],
+				bytesLeft:   max(1, r.sizes[t.MEP]),
 			})
 		}
 	}
@@ -140,38 +140,38 @@ func (r *ru) serve() {
 
 // send begins a write.
 func (w *World) send(r *ru, f *flow) {
-	f.path = w.path(r.host, f.to.host)
-	f.since = w.s.Now()
-	w.sent += uint64(f.remaining)
+	f.path = w.path(r.host, f.destination.host)
+	f.lastSegmentAt = w.s.Now()
+	w.sentBytes += uint64(f.bytesLeft)
 	r.flows = append(r.flows, f)
-	r.inject()
+	r.fillCard()
 }
 
-// inject gives the host's card what it has room for, a segment of each flow in turn.
-func (r *ru) inject() {
+// fillCard gives the host's card what it has room for, a segment of each flow in turn.
+func (r *ru) fillCard() {
 	w := r.w
-	for !r.working && !r.waitingForSpace && len(r.flows) > 0 {
-		full := r.host.queued >= maxQueued
-		if full && w.c.Card { // nothing goes by it, and nobody's turn is over
+	for !r.makingSegment && !r.waitingForSpace && len(r.flows) > 0 {
+		full := r.host.queuedSegments >= maxQueued
+		if full && w.c.SelfThroughCard { // nothing goes by it, and nobody's turn is over
 			return
 		}
 		f := r.nextFlow()
 		if f == nil || full && f.path != nil {
 			return
 		}
-		data := min(f.remaining, w.c.Segment)
-		r.working = true
+		data := min(f.bytesLeft, w.c.SegmentBytes)
+		r.makingSegment = true
 		if f.path != nil {
-			r.host.queued++
+			r.host.queuedSegments++
 		}
 		if w.c.InFlightLimit > 0 && f.path != nil {
-			f.to.host.inFlightBudget -= int64(w.c.Wire(data))
+			f.destination.host.inFlightBudget -= int64(w.c.WireBytes(data))
 		}
-		if at := w.model.Send(r.index, f.to.index, data); at > w.s.Now() {
+		if at := w.model.SendDoneAt(r.index, f.destination.index, data); at > w.s.Now() {
 			w.s.ScheduleAt(at, (*segmentReady)(r), int64(data), 0)
 			return
 		}
-		r.emit(data)
+		r.sendSegment(data)
 	}
 }
 
@@ -180,22 +180,23 @@ func (r *ru) inject() {
 func (r *ru) nextFlow() *flow {
 	w := r.w
 	for range r.flows {
-		if r.turn >= len(r.flows) {
-			r.turn = 0
+		if r.flowTurn >= len(r.flows) {
+			r.flowTurn = 0
 		}
-		f := r.flows[r.turn]
-		if w.c.InFlightLimit == 0 || f.path == nil || f.to.host.inFlightBudget >= int64(w.c.Wire(min(f.remaining,
-			w.c.Segment))) {
+		f := r.flows[r.flowTurn]
+		if w.c.InFlightLimit == 0 || f.path == nil ||
+			f.destination.host.inFlightBudget >= int64(w.c.WireBytes(min(f.bytesLeft,
+				w.c.SegmentBytes))) {
 			return f
 		}
-		r.turn++
+		r.flowTurn++
 	}
-	if r.turn >= len(r.flows) {
-		r.turn = 0
+	if r.flowTurn >= len(r.flows) {
+		r.flowTurn = 0
 	}
 	r.waitingForSpace = true
-	to := r.flows[r.turn].to.host
-	to.waiting = append(to.waiting, r)
+	to := r.flows[r.flowTurn].destination.host
+	to.waitingRUs = append(to.waitingRUs, r)
 	return nil
 }
 
@@ -204,35 +205,35 @@ type segmentReady ru
 // Handle: a segment is ready.
 func (e *segmentReady) Handle(bytes, _ int64) {
 	r := (*ru)(e)
-	r.emit(int(bytes))
-	r.inject()
+	r.sendSegment(int(bytes))
+	r.fillCard()
 }
 
-// emit sends a segment of the flow whose turn it is.
-func (r *ru) emit(data int) {
+// sendSegment sends a segment of the flow whose turn it is.
+func (r *ru) sendSegment(data int) {
 	w := r.w
-	f := r.flows[r.turn]
-	f.remaining -= data
+	f := r.flows[r.flowTurn]
+	f.bytesLeft -= data
 	p := w.pool.Get()
-	p.Src, p.Dst = int32(r.index), int32(f.to.index)
-	p.Size = w.c.Wire(data)
-	p.Path, p.To = f.path, f.to
-	p.ID, p.Chunk, p.Last = int64(f.place), int64(data), f.remaining == 0
-	if p.Last {
-		r.flows = append(r.flows[:r.turn], r.flows[r.turn+1:]...)
+	p.Src, p.Dst = int32(r.index), int32(f.destination.index)
+	p.Size = w.c.WireBytes(data)
+	p.Path, p.Receiver = f.path, f.destination
+	p.ID, p.Chunk, p.LastOfMessage = int64(f.place), int64(data), f.bytesLeft == 0
+	if p.LastOfMessage {
+		r.flows = append(r.flows[:r.flowTurn], r.flows[r.flowTurn+1:]...)
 	} else {
-		r.turn++
+		r.flowTurn++
 	}
-	r.working = false
+	r.makingSegment = false
 	if f.path == nil { // no card
-		f.to.Receive(p)
+		f.destination.Receive(p)
 		return
 	}
-	if again := w.model.ResentBytes(w.s.Now()-f.since, data, p.Size); again > 0 {
-		f.to.host.inFlightBudget -= again
+	if again := w.model.ResentBytes(w.s.Now()-f.lastSegmentAt, data, p.Size); again > 0 {
+		f.destination.host.inFlightBudget -= again
 		p.Size += int32(again)
 	}
-	f.since = w.s.Now()
+	f.lastSegmentAt = w.s.Now()
 	if !component.Inject(p) {
 		panic("builder: a card's port has no limit, and refused a segment")
 	}
@@ -244,25 +245,25 @@ type writeAcked ru
 func (e *writeAcked) Handle(place, _ int64) {
 	r := (*ru)(e)
 	w := r.w
-	r.unacked--
+	r.unackedWrites--
 	if r.writesDone++; !w.c.Discipline.Phases && r.writesDone%len(w.bus) == 0 { // there is no round that ends
-		r.cycles++
-		w.reportRead(r)
+		r.cyclesDone++
+		w.reportRUProgress(r)
 	}
 	w.recordError(r.order.Complete([]uint64{uint64(place)}))
-	r.serve()
+	r.startPreparedWrite()
 	r.forward()
 }
 
 // nextPhase goes on to the next phase.
 func (r *ru) nextPhase() {
 	r.setActivity(idle)
-	r.phases++
+	r.phasesDone++
 	before := r.order.RoundStart()
 	r.order.AdvancePhase(1)
 	if r.order.RoundStart() != before {
-		r.cycles++
-		r.w.reportRead(r)
+		r.cyclesDone++
+		r.w.reportRUProgress(r)
 	}
 }
 

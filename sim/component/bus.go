@@ -15,31 +15,32 @@ type Client interface {
 // Bus does one transfer at a time. It asks its clients in turn, beginning behind the one served last; favoured clients
 // are asked before all others. The cost of set-up, waits and turn-around is in the time that a client says.
 type Bus struct {
-	s        *sim.Sim
-	favoured []Client
-	clients  []Client
-	next     int
-	serving  Client
-	Grant    sim.Time  // arbitration before each transfer: the bus is taken, but moves nothing
-	Busy     sim.Level // 1 while it is taken; its mean is the use of the bus
-	Served   uint64    // transfers
-	trace    *sim.Trace
-	track    sim.Track
-	label    func(Client) string
+	s               *sim.Sim
+	priorityClients []Client
+	clients         []Client
+	next            int
+	serving         Client
+	ArbitrationTime sim.Time  // arbitration before each transfer: the bus is taken, but moves nothing
+	Busy            sim.Level // 1 while it is taken; its mean is the use of the bus
+	Transfers       uint64    // transfers
+	trace           *sim.Trace
+	track           sim.Track
+	label           func(Client) string
 }
 
 // NewBus makes an idle bus.
-func NewBus(s *sim.Sim, grant sim.Time) *Bus { return &Bus{s: s, Grant: grant} }
+func NewBus(s *sim.Sim, grant sim.Time) *Bus { return &Bus{s: s, ArbitrationTime: grant} }
 
 // Attach adds a client.
 func (b *Bus) Attach(c Client) { b.clients = append(b.clients, c) }
 
-// attachFirst adds a client that is asked before those of Attach.
-func (b *Bus) attachFirst(c Client) { b.favoured = append(b.favoured, c) }
+// attachPriority adds a client that is asked before those of Attach.
+func (b *Bus) attachPriority(c Client) { b.priorityClients = append(b.priorityClients, c) }
 
-// Trace draws the transfers on a line of that name where the simulation is traced. Label names those of a client.
-func (b *Bus) Trace(name string, label func(Client) string) {
-	if b.trace = b.s.Traced(); b.trace != nil {
+// TraceTransfers draws the transfers on a line of that name where the simulation is traced. Label names those of a
+// client.
+func (b *Bus) TraceTransfers(name string, label func(Client) string) {
+	if b.trace = b.s.Trace(); b.trace != nil {
 		b.track, b.label = b.trace.Track(name), label
 	}
 }
@@ -49,21 +50,21 @@ func (b *Bus) Kick() {
 	if b.serving != nil {
 		return
 	}
-	for _, c := range b.favoured {
-		if b.begin(c) {
+	for _, c := range b.priorityClients {
+		if b.tryTransfer(c) {
 			return
 		}
 	}
 	for i := range b.clients {
 		at := (b.next + i) % len(b.clients)
-		if b.begin(b.clients[at]) {
+		if b.tryTransfer(b.clients[at]) {
 			b.next = at + 1
 			return
 		}
 	}
 }
 
-func (b *Bus) begin(c Client) bool {
+func (b *Bus) tryTransfer(c Client) bool {
 	hold, ok := c.Offer()
 	if !ok {
 		return false
@@ -72,9 +73,9 @@ func (b *Bus) begin(c Client) bool {
 	b.Busy.Set(b.s.Now(), 1)
 	c.Begin()
 	if b.trace != nil {
-		b.trace.Span(b.track, b.label(c), b.s.Now(), b.s.Now()+b.Grant+hold, int64(b.Served))
+		b.trace.Span(b.track, b.label(c), b.s.Now(), b.s.Now()+b.ArbitrationTime+hold, int64(b.Transfers))
 	}
-	b.s.ScheduleAfter(b.Grant+hold, (*busEnd)(b), 0, 0)
+	b.s.ScheduleAfter(b.ArbitrationTime+hold, (*busEnd)(b), 0, 0)
 	return true
 }
 
@@ -82,7 +83,7 @@ type busEnd Bus
 
 func (e *busEnd) Handle(int64, int64) {
 	b := (*Bus)(e)
-	b.Served++
+	b.Transfers++
 	b.Busy.Set(b.s.Now(), 0)
 	b.serving.End() // still taken: what End kicks is looked at below
 	b.serving = nil

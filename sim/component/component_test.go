@@ -12,7 +12,7 @@ import (
 )
 
 func idle(t interface{ Fatal(...any) }, s *sim.Sim) {
-	if end := s.Run(context.Background(), sim.Limits{Events: 10_000_000}); end != sim.Idle {
+	if end := s.Run(context.Background(), sim.Limits{MaxEvents: 10_000_000}); end != sim.Idle {
 		t.Fatal(end)
 	}
 }
@@ -86,7 +86,7 @@ func TestBus(t *testing.T) {
 			t.Fatalf("served %v, want %v", order, want)
 		}
 	}
-	if s.Now() != 110+6*5 || b.Served != 6 || b.Busy.Mean(s.Now()) != 1 {
-		t.Error(s.Now(), b.Served, b.Busy.Mean(s.Now()))
+	if s.Now() != 110+6*5 || b.Transfers != 6 || b.Busy.Mean(s.Now()) != 1 {
+		t.Error(s.Now(), b.Transfers, b.Busy.Mean(s.Now()))
 	}
 }

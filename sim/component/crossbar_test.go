@@ -15,14 +15,14 @@ const word = 12800 * sim.Picosecond
 // word of start of packet (NIC-crossbar §3.1.6.1), credits of 32 words (NIC-crossbar §3.3.1) that take two words.
 func crossbar(s *sim.Sim) *component.Crossbar {
 	return component.NewCrossbar(s, component.CrossbarConfig{
-		Ports:      8,
-		Buffer:     2048,
-		PerByte:    word / 4,
-		Start:      4,
-		Latency:    5 * word,
-		CreditUnit: 128,
-		CreditSize: 8,
-		CreditLate: 3 * word,
+		Ports:           8,
+		CrossPointBytes: 2048,
+		PerByte:         word / 4,
+		StartBytes:      4,
+		Latency:         5 * word,
+		BytesPerCredit:  128,
+		CreditSize:      8,
+		CreditDelay:     3 * word,
 	})
 }
 
@@ -35,7 +35,7 @@ type flow struct {
 }
 
 func (f *flow) send() {
-	f.x.Receive(&component.Packet{Src: f.src, Dst: f.dst, Size: 512, To: f})
+	f.x.Receive(&component.Packet{Src: f.src, Dst: f.dst, Size: 512, Receiver: f})
 }
 
 func (f *flow) Receive(p *component.Packet) {
@@ -59,7 +59,7 @@ func flows(t *testing.T, pairs ...[2]int32) (*component.Crossbar, []*flow) {
 	}
 	s.Run(context.Background(), sim.Limits{Until: 10 * sim.Millisecond})
 	for _, pair := range pairs {
-		if held := x.Peak(int(pair[0]), int(pair[1])); held > 2048 {
+		if held := x.PeakBytes(int(pair[0]), int(pair[1])); held > 2048 {
 			t.Errorf("cross-point %v held %d bytes", pair, held)
 		}
 	}
@@ -71,8 +71,8 @@ func TestCrossbarOneWay(t *testing.T) {
 	x, f := flows(t, [2]int32{0, 1})
 	near(t, "one way, MB/s", f[0].rate(), 312.5*496/516, 0.002)
 	near(t, "use of the link", x.Link(1).Busy.Mean(10*sim.Millisecond), 1, 0.001)
-	if x.Waited(0) > 0 {
-		t.Errorf("the sender waited %v for credits", x.Waited(0))
+	if x.CreditWait(0) > 0 {
+		t.Errorf("the sender waited %v for credits", x.CreditWait(0))
 	}
 }
 

@@ -3,7 +3,7 @@ package component
 import "ringlet/sim"
 
 // What the tests of the package name beside what it exports.
-func (b *Bus) AttachFirst(c Client)   { b.attachFirst(c) }
+func (b *Bus) AttachFirst(c Client)   { b.attachPriority(c) }
 func (x *Crossbar) Link(out int) *Bus { return x.link(out) }
 func (p *Port) Blocked() sim.Time     { return p.blockedFor() }
 func (p *Port) Fits(size int32) bool  { return p.fits(size) }

@@ -4,15 +4,15 @@ import "ringlet/sim"
 
 // Packet is a piece of data on its way. Models set the fields, and give packets back to a Pool.
 type Packet struct {
-	Src, Dst int32
-	Size     int32    // bytes on the wire
-	Hop      int32    // how many ports it has left behind
-	Path     []*Port  // the ports still to pass, from Hop on; shared by all packets of a route
-	To       Receiver // who takes it at the end of the path
-	Born     sim.Time // when its first byte was ready
-	ID       int64    // the model's: an event, a message
-	Chunk    int64    // the model's: a chunk of it
-	Last     bool     // the model's: the last of a message
+	Src, Dst      int32
+	Size          int32    // bytes on the wire
+	PortsPassed   int32    // how many ports it has left behind
+	Path          []*Port  // the ports still to pass, from Hop on; shared by all packets of a route
+	Receiver      Receiver // who takes it at the end of the path
+	ReadyAt       sim.Time // when its first byte was ready
+	ID            int64    // the model's: an event, a message
+	Chunk         int64    // the model's: a chunk of it
+	LastOfMessage bool     // the model's: the last of a message
 }
 
 // A Receiver receives packets.
@@ -37,54 +37,54 @@ func (p *Pool) Put(packet *Packet) { p.free = append(p.free, packet) }
 
 // PortConfig says what a port is.
 type PortConfig struct {
-	PerByte    sim.Time // picoseconds a byte: 40 at 200 Gbit/s
-	Latency    sim.Time // from the end of a packet on this side to its end on the other: cable and switch
-	Buffer     int64    // bytes that wait or are sent; 0: no limit
-	CutThrough bool     // a packet may go on when its first byte has come (the next port must not be faster); else when
+	PerByte     sim.Time // picoseconds a byte: 40 at 200 Gbit/s
+	Latency     sim.Time // from the end of a packet on this side to its end on the other: cable and switch
+	BufferBytes int64    // bytes that wait or are sent; 0: no limit
+	CutThrough  bool     // a packet may go on when its first byte has come (the next port must not be faster); else when
 	//                     its last has
-	Drop bool // a packet that finds the next port's buffer full is dropped; else it waits here
+	DropWhenFull bool // a packet that finds the next port's buffer full is dropped; else it waits here
 }
 
 // Port is an output: a queue in a finite buffer, and the wire behind it. A packet that leaves it goes to the next port
 // of its path, or to its receiver. Unless ports drop, one sends only what the next has room for: the packet at the head
 // waits, and all behind it with it (head-of-line blocking). That is how congestion spreads in networks without loss.
 type Port struct {
-	s       *sim.Sim
-	cfg     PortConfig
-	queue   *Queue[*Packet]
-	wire    *Queue[*Packet] // sent, not yet arrived
-	waiters *Queue[*Port]   // who waits for room here, in the order of asking
-	sending bool
-	waiting bool // this port stands in the next one's room queue
-	blocked sim.Time
-	since   sim.Time
+	s                *sim.Sim
+	cfg              PortConfig
+	queue            *Queue[*Packet]
+	inFlight         *Queue[*Packet] // sent, not yet arrived
+	blockedPorts     *Queue[*Port]   // who waits for room here, in the order of asking
+	sending          bool
+	waitsForNextPort bool // this port stands in the next one's room queue
+	blockedTime      sim.Time
+	since            sim.Time
 
-	Held      sim.Level // bytes in the buffer
-	Busy      sim.Level // 1 while it sends
-	Sent      uint64    // packets
-	Bytes     uint64
-	Dropped   uint64
-	OnFreed   sim.Handler   // told when a packet has left the buffer: a source injects its next; may be nil
-	OnDropped func(*Packet) // told of dropped packets; may be nil
+	HeldBytes      sim.Level // bytes in the buffer
+	Busy           sim.Level // 1 while it sends
+	SentPackets    uint64    // packets
+	SentBytes      uint64
+	DroppedPackets uint64
+	OnFreed        sim.Handler   // told when a packet has left the buffer: a source injects its next; may be nil
+	OnDropped      func(*Packet) // told of dropped packets; may be nil
 }
 
 // NewPort makes an idle port.
 func NewPort(s *sim.Sim, cfg PortConfig) *Port {
 	return &Port{
-		s:       s,
-		cfg:     cfg,
-		queue:   NewQueue[*Packet](s, 0),
-		wire:    NewQueue[*Packet](s, 0),
-		waiters: NewQueue[*Port](s, 0),
+		s:            s,
+		cfg:          cfg,
+		queue:        NewQueue[*Packet](s, 0),
+		inFlight:     NewQueue[*Packet](s, 0),
+		blockedPorts: NewQueue[*Port](s, 0),
 	}
 }
 
 // blockedFor is how long the port has had a packet that the next port had no room for.
-func (p *Port) blockedFor() sim.Time { return p.blocked }
+func (p *Port) blockedFor() sim.Time { return p.blockedTime }
 
 // fits reports whether a packet of that size fits into the buffer now. One packet always fits into an empty buffer.
 func (p *Port) fits(size int32) bool {
-	return p.cfg.Buffer == 0 || p.Held.Value() == 0 || p.Held.Value()+int64(size) <= p.cfg.Buffer
+	return p.cfg.BufferBytes == 0 || p.HeldBytes.Value() == 0 || p.HeldBytes.Value()+int64(size) <= p.cfg.BufferBytes
 }
 
 // Inject begins a packet's way at the first port of its path, and reports whether that had room.
@@ -93,7 +93,7 @@ func Inject(packet *Packet) bool {
 	if !first.fits(packet.Size) {
 		return false
 	}
-	first.hold(packet)
+	first.reserveSpace(packet)
 	first.Receive(packet)
 	return true
 }
@@ -104,27 +104,27 @@ func (p *Port) Receive(packet *Packet) {
 	p.kick()
 }
 
-func (p *Port) hold(packet *Packet) { p.Held.Add(p.s.Now(), int64(packet.Size)) }
+func (p *Port) reserveSpace(packet *Packet) { p.HeldBytes.Add(p.s.Now(), int64(packet.Size)) }
 
 // kick sends the first packet, if the wire is idle and the next port has room.
 func (p *Port) kick() {
-	if p.sending || p.waiting || p.queue.Len() == 0 {
+	if p.sending || p.waitsForNextPort || p.queue.Len() == 0 {
 		return
 	}
 	packet := p.queue.First()
 	next := packet.next()
-	if next != nil && !p.cfg.Drop {
+	if next != nil && !p.cfg.DropWhenFull {
 		if !next.fits(packet.Size) {
-			p.waiting, p.since = true, p.s.Now()
-			next.waiters.Put(p)
+			p.waitsForNextPort, p.since = true, p.s.Now()
+			next.blockedPorts.Put(p)
 			return
 		}
-		next.hold(packet)
+		next.reserveSpace(packet)
 	}
 	p.queue.Get()
 	p.sending = true
 	p.Busy.Set(p.s.Now(), 1)
-	p.wire.Put(packet)
+	p.inFlight.Put(packet)
 	time := sim.Time(packet.Size) * p.cfg.PerByte
 	p.s.ScheduleAfter(time, (*portSent)(p), int64(packet.Size), 0)
 	if p.cfg.CutThrough && next != nil {
@@ -135,8 +135,8 @@ func (p *Port) kick() {
 
 // next is the port behind this one on the packet's path; nil if the receiver is.
 func (packet *Packet) next() *Port {
-	if int(packet.Hop)+1 < len(packet.Path) {
-		return packet.Path[packet.Hop+1]
+	if int(packet.PortsPassed)+1 < len(packet.Path) {
+		return packet.Path[packet.PortsPassed+1]
 	}
 	return nil
 }
@@ -148,13 +148,13 @@ func (e *portSent) Handle(size, _ int64) {
 	p := (*Port)(e)
 	p.sending = false
 	p.Busy.Set(p.s.Now(), 0)
-	p.Sent++
-	p.Bytes += uint64(size)
-	p.Held.Add(p.s.Now(), -size)
-	for p.waiters.Len() > 0 && p.fits(p.waiters.First().queue.First().Size) {
-		waiting := p.waiters.Get()
-		waiting.waiting = false
-		waiting.blocked += p.s.Now() - waiting.since
+	p.SentPackets++
+	p.SentBytes += uint64(size)
+	p.HeldBytes.Add(p.s.Now(), -size)
+	for p.blockedPorts.Len() > 0 && p.fits(p.blockedPorts.First().queue.First().Size) {
+		waiting := p.blockedPorts.Get()
+		waiting.waitsForNextPort = false
+		waiting.blockedTime += p.s.Now() - waiting.since
 		waiting.kick()
 	}
 	p.kick()
@@ -167,19 +167,19 @@ type portArrived Port
 
 func (e *portArrived) Handle(int64, int64) {
 	p := (*Port)(e)
-	packet := p.wire.Get()
+	packet := p.inFlight.Get()
 	next := packet.next()
-	packet.Hop++
+	packet.PortsPassed++
 	switch {
 	case next == nil:
-		packet.To.Receive(packet)
-	case !p.cfg.Drop:
+		packet.Receiver.Receive(packet)
+	case !p.cfg.DropWhenFull:
 		next.Receive(packet)
 	case next.fits(packet.Size):
-		next.hold(packet)
+		next.reserveSpace(packet)
 		next.Receive(packet)
 	default:
-		next.Dropped++
+		next.DroppedPackets++
 		if next.OnDropped != nil {
 			next.OnDropped(packet)
 		}

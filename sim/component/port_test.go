@@ -28,7 +28,7 @@ func newSink(s *sim.Sim) *sink {
 func (k *sink) Receive(p *component.Packet) {
 	k.packets++
 	k.bytes += int64(p.Size)
-	k.delay.Add(int64(k.s.Now() - p.Born))
+	k.delay.Add(int64(k.s.Now() - p.ReadyAt))
 	k.mixed = k.mixed || p.ID <= k.last[p.Src]
 	k.last[p.Src] = p.ID
 	k.pool.Put(p)
@@ -48,7 +48,7 @@ func (f *feed) Handle(int64, int64) {
 	for f.remaining > 0 && f.path[0].Fits(f.size) {
 		p := f.to.pool.Get()
 		f.n, f.remaining = f.n+1, f.remaining-1
-		p.Src, p.Size, p.Path, p.To, p.ID, p.Born = f.src, f.size, f.path, f.to, f.n, f.to.s.Now()
+		p.Src, p.Size, p.Path, p.Receiver, p.ID, p.ReadyAt = f.src, f.size, f.path, f.to, f.n, f.to.s.Now()
 		if !component.Inject(p) {
 			panic("a port with room refused")
 		}
@@ -60,10 +60,10 @@ func TestPath(t *testing.T) {
 	for cut, want := range map[bool]sim.Time{false: 3 * (1000*40 + 500), true: 3*500 + 1000*40} {
 		s := sim.New(1)
 		cfg := component.PortConfig{
-			PerByte:    40,
-			Latency:    500,
-			Buffer:     4000,
-			CutThrough: cut,
+			PerByte:     40,
+			Latency:     500,
+			BufferBytes: 4000,
+			CutThrough:  cut,
 		}
 		path := []*component.Port{component.NewPort(s, cfg), component.NewPort(s, cfg), component.NewPort(s, cfg)}
 		k := newSink(s)
@@ -87,10 +87,10 @@ func TestIncast(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		s := sim.New(1)
 		cfg := component.PortConfig{
-			PerByte: 40,
-			Latency: 500,
-			Buffer:  8000,
-			Drop:    drop,
+			PerByte:      40,
+			Latency:      500,
+			BufferBytes:  8000,
+			DropWhenFull: drop,
 		}
 		hot, cold, uplink := component.NewPort(s, cfg), component.NewPort(s, cfg), component.NewPort(s, cfg)
 		k, victim := newSink(s), newSink(s)
@@ -113,7 +113,7 @@ func TestIncast(t *testing.T) {
 		const until = 2 * sim.Millisecond
 		s.Run(context.Background(), sim.Limits{Until: until})
 		near(t, "hot output, bytes/s", sim.PerSecond(uint64(k.bytes), until), 1e12/40, 0.002)
-		lost := hot.Dropped + cold.Dropped + uplink.Dropped
+		lost := hot.DroppedPackets + cold.DroppedPackets + uplink.DroppedPackets
 		if (lost > 0) != drop || k.mixed || victim.mixed {
 			t.Errorf("drop %v: %d dropped, out of order %v", drop, lost, k.mixed)
 		}
@@ -133,11 +133,11 @@ func TestConservation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := sim.New(rapid.Uint64().Draw(t, "seed"))
 		cfg := component.PortConfig{
-			PerByte:    sim.Time(rapid.IntRange(1, 100).Draw(t, "per byte")),
-			Latency:    sim.Time(rapid.IntRange(0, 5000).Draw(t, "latency")),
-			Buffer:     rapid.Int64Range(1500, 9000).Draw(t, "buffer"),
-			CutThrough: rapid.Bool().Draw(t, "cut through"),
-			Drop:       rapid.Bool().Draw(t, "drop"),
+			PerByte:      sim.Time(rapid.IntRange(1, 100).Draw(t, "per byte")),
+			Latency:      sim.Time(rapid.IntRange(0, 5000).Draw(t, "latency")),
+			BufferBytes:  rapid.Int64Range(1500, 9000).Draw(t, "buffer"),
+			CutThrough:   rapid.Bool().Draw(t, "cut through"),
+			DropWhenFull: rapid.Bool().Draw(t, "drop"),
 		}
 		var down, up []*component.Port
 		var sinks []*sink
@@ -165,12 +165,12 @@ func TestConservation(t *testing.T) {
 		idle(t, s)
 		var arrived, dropped uint64
 		for i := range 4 {
-			arrived, dropped = arrived+sinks[i].packets, dropped+down[i].Dropped+up[i].Dropped
-			if down[i].Held.Value() != 0 || up[i].Held.Value() != 0 || up[i].Held.Peak() > cfg.Buffer {
-				t.Fatalf("port %d holds %d at the end, %d at most", i, up[i].Held.Value(), up[i].Held.Peak())
+			arrived, dropped = arrived+sinks[i].packets, dropped+down[i].DroppedPackets+up[i].DroppedPackets
+			if down[i].HeldBytes.Value() != 0 || up[i].HeldBytes.Value() != 0 || up[i].HeldBytes.Peak() > cfg.BufferBytes {
+				t.Fatalf("port %d holds %d at the end, %d at most", i, up[i].HeldBytes.Value(), up[i].HeldBytes.Peak())
 			}
 		}
-		if arrived+dropped != sent || dropped > 0 && !cfg.Drop {
+		if arrived+dropped != sent || dropped > 0 && !cfg.DropWhenFull {
 			t.Fatalf("%d sent, %d arrived, %d dropped", sent, arrived, dropped)
 		}
 	})
@@ -179,14 +179,14 @@ func TestConservation(t *testing.T) {
 // TestPortAllocatesNothing: a packet costs no memory once the queues have grown.
 func TestPortAllocatesNothing(t *testing.T) {
 	s := sim.New(1)
-	cfg := component.PortConfig{PerByte: 40, Buffer: 8000}
+	cfg := component.PortConfig{PerByte: 40, BufferBytes: 8000}
 	k := newSink(s)
 	f := &feed{to: k, size: 1000, path: []*component.Port{component.NewPort(s, cfg), component.NewPort(s, cfg)},
 		remaining: 1e9}
 	f.path[0].OnFreed = f
 	f.Handle(0, 0)
 	ctx := context.Background()
-	turn := func() { s.Run(ctx, sim.Limits{Events: 10_000}) }
+	turn := func() { s.Run(ctx, sim.Limits{MaxEvents: 10_000}) }
 	turn()
 	if n := testing.AllocsPerRun(5, turn); n > 0 {
 		t.Errorf("%v allocations in 10,000 events", n)
@@ -196,13 +196,13 @@ func TestPortAllocatesNothing(t *testing.T) {
 // BenchmarkPort: packets over three ports, two events a port.
 func BenchmarkPort(b *testing.B) {
 	s := sim.New(1)
-	cfg := component.PortConfig{PerByte: 40, Latency: 500, Buffer: 8000}
+	cfg := component.PortConfig{PerByte: 40, Latency: 500, BufferBytes: 8000}
 	k := newSink(s)
 	f := &feed{to: k, size: 1000, remaining: 1e12}
 	f.path = []*component.Port{component.NewPort(s, cfg), component.NewPort(s, cfg), component.NewPort(s, cfg)}
 	f.path[0].OnFreed = f
 	f.Handle(0, 0)
 	b.ResetTimer()
-	s.Run(context.Background(), sim.Limits{Events: uint64(b.N)})
+	s.Run(context.Background(), sim.Limits{MaxEvents: uint64(b.N)})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mevents/s")
 }

@@ -41,24 +41,24 @@ func All() ([]*study.Study, error) {
 	if err := json.Unmarshal(measuredText, &found); err != nil {
 		return nil, fmt.Errorf("figures: measured.json: %w", err)
 	}
-	return all, join(all, &found)
+	return all, attachMeasurements(all, &found)
 }
 
-// join gives each figure what was measured for it.
-func join(all []*study.Study, found *trial.Answers) error {
+// attachMeasurements gives each figure what was measured for it.
+func attachMeasurements(all []*study.Study, found *trial.Answers) error {
 	for i := range found.Answers {
 		a := &found.Answers[i]
-		of := slices.IndexFunc(all, func(s *study.Study) bool { return s.ID == a.Figure })
+		of := slices.IndexFunc(all, func(s *study.Study) bool { return s.ID == a.FigureID })
 		if of < 0 {
-			return fmt.Errorf("figures: measured.json: there is no figure %q", a.Figure)
+			return fmt.Errorf("figures: measured.json: there is no figure %q", a.FigureID)
 		}
 		all[of].Measured = append(all[of].Measured, study.Measurement{
 			What:    a.Text(),
-			Is:      a.Is,
+			Is:      a.MeasuredText,
 			Verdict: a.Verdict,
 			Why:     a.Why,
-			By:      found.By,
-			On:      found.On,
+			By:      found.Command,
+			On:      found.Conditions,
 		})
 	}
 	return nil
@@ -78,11 +78,11 @@ func Pick(all []*study.Study, ids []string, headline, quick bool) ([]*study.Stud
 
 // Verdicts on a figure, from the best to the worst; the last are those without a simulation.
 const (
-	verdictHolds      = study.Holds   // each of its expectations
-	verdictRanges     = study.InRange // each holds, or lies within what the cases give
-	verdictPartial    = "partly"      // not each
-	verdictDiffers    = study.Differs // none of them
-	verdictFailed     = "failed"      // the model could not answer
+	verdictHolds      = study.VerdictHolds   // each of its expectations
+	verdictRanges     = study.VerdictInRange // each holds, or lies within what the cases give
+	verdictPartial    = "partly"             // not each
+	verdictDiffers    = study.VerdictDiffers // none of them
+	verdictFailed     = "failed"             // the model could not answer
 	verdictTruncated  = "not run to its end"
 	verdictNotRun     = "interrupted" // its turn did not come
 	verdictUnknown    = "not given"   // the document lacks a parameter
@@ -93,7 +93,7 @@ const (
 type Answer struct {
 	Study   *study.Study
 	Outcome study.Outcome
-	Judged  []study.Judged
+	Judged  []study.JudgedExpectation
 	Verdict string
 	Err     error
 }
@@ -131,7 +131,7 @@ func Run(ctx context.Context, studies []*study.Study, models []study.Model, work
 func (a *Answer) run(ctx context.Context, models []study.Model) {
 	if a.Study.Model == "" {
 		a.Verdict = verdictUnknown
-		if a.Study.Kind == study.Real {
+		if a.Study.Kind == study.KindReal {
 			a.Verdict = verdictRealSystem
 		}
 		return
@@ -151,11 +151,11 @@ func (a *Answer) run(ctx context.Context, models []study.Model) {
 		of[j.Verdict]++
 	}
 	switch {
-	case of[study.Holds] == len(a.Judged):
+	case of[study.VerdictHolds] == len(a.Judged):
 		a.Verdict = verdictHolds
-	case of[study.Holds]+of[study.InRange] == len(a.Judged):
+	case of[study.VerdictHolds]+of[study.VerdictInRange] == len(a.Judged):
 		a.Verdict = verdictRanges
-	case of[study.Holds]+of[study.InRange] > 0:
+	case of[study.VerdictHolds]+of[study.VerdictInRange] > 0:
 		a.Verdict = verdictPartial
 	default:
 		a.Verdict = verdictDiffers

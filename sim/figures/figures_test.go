@@ -82,7 +82,7 @@ func TestEachFigureOfTheRunningSystemIsMeasured(t *testing.T) {
 	must.OK(t, err)
 	for _, s := range all(t) {
 		hasMeasurement := bytes.Contains(sweep, []byte("answers: "+s.ID+","))
-		if s.Kind != study.Sim && !hasMeasurement {
+		if s.Kind != study.KindSim && !hasMeasurement {
 			t.Errorf("%s is %s, and no bound of lab/sweeps/figures.yaml answers it", s.ID, s.Kind)
 		}
 		for _, m := range s.Measured {

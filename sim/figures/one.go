@@ -12,7 +12,7 @@ import (
 // WriteOne writes the outcome of one study: its results, what was expected of them, and its curves as columns. Of a run
 // that was cut short it judges nothing, and says so.
 func WriteOne(w io.Writer, s *study.Study, out study.Outcome, cut, asJSON bool) error {
-	var judged []study.Judged
+	var judged []study.JudgedExpectation
 	if cut {
 		out.Notes = append(out.Notes, verdictTruncated+
 			": the results are of what was played until the interruption, and are not judged")
@@ -93,7 +93,7 @@ func results(out study.Outcome) []jsonResult {
 	return all
 }
 
-func expected(judged []study.Judged) []jsonJudged {
+func expected(judged []study.JudgedExpectation) []jsonJudged {
 	var all []jsonJudged
 	for _, j := range judged {
 		all = append(all, jsonJudged(j))

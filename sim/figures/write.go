@@ -19,13 +19,13 @@ var heads = []string{"id", "place", "what", "document", "simulated", "deviation"
 func rows(answers []Answer) [][]string {
 	var all [][]string
 	for _, a := range answers {
-		real := measured(a.Study)
+		real := realSystemText(a.Study)
 		if len(a.Judged) == 0 {
-			all = append(all, []string{a.Study.ID, a.Study.Place, a.Study.Title, "", a.why(), "", a.Verdict, real})
+			all = append(all, []string{a.Study.ID, a.Study.Place, a.Study.Title, "", a.missingReason(), "", a.Verdict, real})
 			continue
 		}
 		for i, j := range a.Judged {
-			row := []string{a.Study.ID, a.Study.Place, j.Name, j.Expected, simulated(&j), j.Deviation, j.Verdict, ""}
+			row := []string{a.Study.ID, a.Study.Place, j.Name, j.Expected, simulatedText(&j), j.Deviation, j.Verdict, ""}
 			if i == 0 {
 				row[7] = real
 			}
@@ -35,16 +35,16 @@ func rows(answers []Answer) [][]string {
 	return all
 }
 
-// simulated is the value, and the least and the most of all cases.
-func simulated(j *study.Judged) string {
+// simulatedText is the value, and the least and the most of all cases.
+func simulatedText(j *study.JudgedExpectation) string {
 	if j.Range == "" {
 		return j.Simulated
 	}
 	return j.Simulated + " (" + j.Range + ")"
 }
 
-// why there is no simulated value.
-func (a *Answer) why() string {
+// missingReason there is no simulated value.
+func (a *Answer) missingReason() string {
 	switch {
 	case a.Err != nil:
 		return a.Err.Error()
@@ -54,8 +54,8 @@ func (a *Answer) why() string {
 	return ""
 }
 
-// measured is what the real system does.
-func measured(s *study.Study) string {
+// realSystemText is what the real system does.
+func realSystemText(s *study.Study) string {
 	var all []string
 	for _, m := range s.Measured {
 		all = append(all, strings.TrimSpace(strings.Join([]string{m.What, m.Is, "(" + m.Verdict + ")"}, " ")))
@@ -146,7 +146,7 @@ func WriteJSON(w io.Writer, answers []Answer) error {
 			Headline: a.Study.Headline,
 			Model:    a.Study.Model,
 			Verdict:  a.Verdict,
-			Why:      a.why(),
+			Why:      a.missingReason(),
 			Notes:    a.Outcome.Notes,
 			Events:   a.Outcome.Events,
 		}
@@ -176,7 +176,8 @@ func WritePage(w io.Writer, answers []Answer) error {
 				Note: "No parameter is fitted to the figure it is judged by. A case is another value of what no document " +
 					"says: its figure is played with each, and judged by all. All others come from the documents; the files of " +
 					"the figures name the lines.",
-				Table: page.TextTable([]string{"figure", "parameter", "is", "fitted to", "chosen, because"}, ours(answers), 4),
+				Table: page.TextTable([]string{"figure", "parameter", "is", "fitted to", "chosen, because"},
+					undocumentedParams(answers), 4),
 			},
 		},
 	}
@@ -184,7 +185,7 @@ func WritePage(w io.Writer, answers []Answer) error {
 		p.Sections = slices.Insert(p.Sections, 1, section)
 	}
 	for _, a := range answers {
-		if section := drawn(a); len(section.Figures) > 0 || section.Note != "" {
+		if section := figureSection(a); len(section.Figures) > 0 || section.Note != "" {
 			p.Sections = append(p.Sections, section)
 		}
 	}
@@ -205,8 +206,8 @@ func measurements(answers []Answer) page.Section {
 	return section
 }
 
-// ours are the parameters that come from no document.
-func ours(answers []Answer) [][]string {
+// undocumentedParams are the parameters that come from no document.
+func undocumentedParams(answers []Answer) [][]string {
 	var all [][]string
 	for _, a := range answers {
 		for _, p := range a.Study.Params {
@@ -223,8 +224,8 @@ func ours(answers []Answer) [][]string {
 	return all
 }
 
-// drawn is the part of a figure: its plots with the document's points, and how its text was read.
-func drawn(a Answer) page.Section {
+// figureSection is the part of a figure: its plots with the document's points, and how its text was read.
+func figureSection(a Answer) page.Section {
 	section := page.Section{
 		ID:    a.Study.ID,
 		Title: a.Study.ID + ": " + a.Study.Title,
@@ -236,7 +237,7 @@ func drawn(a Answer) page.Section {
 			X:     page.Axis{Label: plot.X, Log: plot.LogX},
 			Y:     page.Axis{Label: plot.Y, Log: plot.LogY},
 		}
-		for _, c := range append(plot.Curves, points(a.Study, plot)...) {
+		for _, c := range append(plot.Curves, documentCurves(a.Study, plot)...) {
 			curve := page.Curve{Name: c.Name}
 			for _, at := range c.Points {
 				curve.Points = append(curve.Points, page.Point{X: at[0], Spread: trial.Spread{
@@ -253,8 +254,8 @@ func drawn(a Answer) page.Section {
 	return section
 }
 
-// points are those that the document gives for a plot, in the plot's own unit.
-func points(s *study.Study, plot study.Plot) []study.Curve {
+// documentCurves are those that the document gives for a plot, in the plot's own unit.
+func documentCurves(s *study.Study, plot study.Plot) []study.Curve {
 	c := study.Curve{Name: document(s.Place)}
 	for _, e := range s.Expected {
 		if e.Plot == plot.Name && e.Is != nil {

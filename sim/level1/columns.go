@@ -18,7 +18,7 @@ var farmColumns = study.Model{
 		f := readFarm(p)
 		computing, link := p.Ints("computing-columns", 2, 98), p.Quantity("link", study.Bandwidth)
 		if !(link > 0) {
-			p.Wrong("link", "a link carries something")
+			p.AddError("link", "a link carries something")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -28,8 +28,8 @@ var farmColumns = study.Model{
 		curve := study.Curve{Name: "refused bursts per fragment"}
 		needed := 0
 		for _, n := range computing {
-			f.columns, f.displaced = n+2, (n+2)/2 // the second unit stands in the middle of its row
-			held, err := g.columns(ctx, &f, n)
+			f.columns, f.secondColumn = n+2, (n+2)/2 // the second unit stands in the middle of its row
+			held, err := g.refusedPerFragment(ctx, &f, n)
 			if err != nil {
 				return g.out, err
 			}
@@ -51,27 +51,27 @@ var farmColumns = study.Model{
 	},
 }
 
-// columns plays the farm with so many columns of computing nodes, and gives the refused bursts per fragment.
-func (g *modelRun) columns(ctx context.Context, f *farm, computing int) (float64, error) {
+// refusedPerFragment plays the farm with so many columns of computing nodes, and gives the refused bursts per fragment.
+func (g *modelRun) refusedPerFragment(ctx context.Context, f *farm, computing int) (float64, error) {
 	s := g.env.Sim()
 	net := sci.New(s, f.cfg, f.columns, f.rows)
-	r := f.build(s, net)
+	r := f.newRun(s, net)
 	// The links are looked at while the farm is full: when the last event is born.
 	var row, column float64
 	s.ScheduleAt(sim.Time(f.events)*f.period, sim.Func(func(int64, int64) {
 		for node := range f.columns * f.rows {
-			row, column = max(row, net.Use(node, 0)), max(column, net.Use(node, 1))
+			row, column = max(row, net.OutputUse(node, 0)), max(column, net.OutputUse(node, 1))
 		}
 	}), 0, 0)
 	if err := g.play(ctx, s, 0); err != nil {
 		return 0, err
 	}
 	fragments := float64(f.events * len(r.units))
-	g.addResult(float64(r.refused), study.Count, "retries-%d", computing)
+	g.addResult(float64(r.refusedBursts), study.Count, "retries-%d", computing)
 	g.addResult(float64(net.Retried()), study.Count, "busy-echoes-%d", computing)
-	g.addResult(float64(int64(f.events)-r.finished), study.Count, "events-lost-%d", computing)
+	g.addResult(float64(int64(f.events)-r.finishedEvents), study.Count, "events-lost-%d", computing)
 	g.out.Add(fmt.Sprintf("busiest-link-of-a-row-%d", computing), study.Share(row))
 	g.out.Add(fmt.Sprintf("busiest-link-of-a-column-%d", computing), study.Share(column))
 	g.addResult(sim.Time(r.fragmentLatency.Max()).Seconds(), study.Time, "network-longest-%d", computing)
-	return float64(r.refused) / fragments, nil
+	return float64(r.refusedBursts) / fragments, nil
 }

@@ -14,18 +14,18 @@ var eventSize = study.Model{
 	Help: "Events of clusters, spread over boards as chance will have it, and their fragments with what is added to them.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		d := detector{
-			boards:    p.Int("boards", 1, 10_000),
-			each:      p.Int("boards-of-a-unit", 1, 1000),
-			cluster:   p.Size("cluster", 1, 100),
-			perBoard:  p.Size("board-overhead", 0, 1000),
-			perUnit:   p.Size("unit-overhead", 0, 1000),
-			packet:    p.Size("packet", 8, 4096),
-			mostBoard: p.Int("most-of-a-board", 1, 10_000),
+			boards:              p.Int("boards", 1, 10_000),
+			boardsPerUnit:       p.Int("boards-of-a-unit", 1, 1000),
+			cluster:             p.Size("cluster", 1, 100),
+			bytesPerBoard:       p.Size("board-overhead", 0, 1000),
+			bytesPerUnit:        p.Size("unit-overhead", 0, 1000),
+			packet:              p.Size("packet", 8, 4096),
+			maxClustersPerBoard: p.Int("most-of-a-board", 1, 10_000),
 		}
 		bare, noisy := p.Number("clusters"), p.Number("clusters-with-noise")
 		events, rate := p.Int("events", 1, 1_000_000), p.Quantity("rate", study.Rate)
 		if !(bare > 0 && noisy > 0 && rate > 0) {
-			p.Wrong("clusters", "an event has some, and there are events")
+			p.AddError("clusters", "an event has some, and there are events")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -36,21 +36,21 @@ var eventSize = study.Model{
 			name     string
 			clusters float64
 		}{{"bare", bare}, {"with-noise", noisy}} {
-			rng := s.Stream(c.name)
-			var all drawn
+			rng := s.RandomStream(c.name)
+			var all eventSums
 			for range events {
 				if ctx.Err() != nil {
 					return g.out, context.Cause(ctx)
 				}
-				d.draw(rng, c.clusters/float64(d.boards), &all)
+				d.drawEvent(rng, c.clusters/float64(d.boards), &all)
 			}
 			n := float64(events)
 			g.addResult(all.payload/n, study.Bytes, "payload-%s", c.name)
 			g.addResult(all.size/n, study.Bytes, "event-%s", c.name)
 			g.addResult(all.size/all.fragments, study.Bytes, "fragment-%s", c.name)
 			g.addResult(all.payload/n*rate, study.Bandwidth, "bandwidth-%s", c.name)
-			g.out.Add("more-than-a-packet-"+c.name, study.Share(all.large/all.fragments))
-			g.addResult(all.full, study.Count, "full-boards-%s", c.name)
+			g.out.Add("more-than-a-packet-"+c.name, study.Share(all.largeFragments/all.fragments))
+			g.addResult(all.overfullBoards, study.Count, "full-boards-%s", c.name)
 			g.addResult(all.fragments/n, study.Count, "units-%s", c.name)
 		}
 		return g.out, nil
@@ -59,54 +59,54 @@ var eventSize = study.Model{
 
 // detector is what events are read out by.
 type detector struct {
-	boards, each      int // all, and of a unit
-	cluster           int // bytes
-	perBoard, perUnit int // bytes that are added
-	packet            int // bytes
-	mostBoard         int // clusters
+	boards, boardsPerUnit       int // all, and of a unit
+	cluster                     int // bytes
+	bytesPerBoard, bytesPerUnit int // bytes that are added
+	packet                      int // bytes
+	maxClustersPerBoard         int // clusters
 }
 
-// drawn sums up events.
-type drawn struct {
+// eventSums sums up events.
+type eventSums struct {
 	payload, size, fragments float64
-	large                    float64 // fragments of more than a packet
-	full                     float64 // boards with more clusters than they can count
+	largeFragments           float64 // fragments of more than a packet
+	overfullBoards           float64 // boards with more clusters than they can count
 }
 
-// draw adds an event.
-func (d *detector) draw(rng *sim.Stream, mean float64, all *drawn) {
-	for first := 0; first < d.boards; first += d.each {
-		size := d.perUnit
-		for range min(d.each, d.boards-first) {
+// drawEvent adds an event.
+func (d *detector) drawEvent(rng *sim.RandomStream, mean float64, all *eventSums) {
+	for first := 0; first < d.boards; first += d.boardsPerUnit {
+		size := d.bytesPerUnit
+		for range min(d.boardsPerUnit, d.boards-first) {
 			n := rng.Poisson(mean)
-			if n > d.mostBoard {
-				all.full++
+			if n > d.maxClustersPerBoard {
+				all.overfullBoards++
 			}
 			all.payload += float64(n * d.cluster)
-			size += d.perBoard + n*d.cluster
+			size += d.bytesPerBoard + n*d.cluster
 		}
 		all.size += float64(size)
 		all.fragments++
 		if size > d.packet {
-			all.large++
+			all.largeFragments++
 		}
 	}
 }
 
-// decisions lets nodes work on events whose front-end buffers hold so many, and no more.
-var decisions = study.Model{
+// decisionsModel lets nodes work on events whose front-end buffers hold so many, and no more.
+var decisionsModel = study.Model{
 	Name: "level1-decisions",
 	Help: "Processors that work on events in the order of coming, while the front-end keeps a limited number of them.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		o := queueModel{
-			period: p.Time("period"),
-			work:   sim.Time(float64(p.Time("processing")) / p.Number("faster")),
-			depth:  p.Int("buffer", 1, 1_000_000),
-			events: p.Int("events", 1, 10_000_000),
+			period:        p.Time("period"),
+			meanWork:      sim.Time(float64(p.Time("processing")) / p.Number("faster")),
+			frontEndDepth: p.Int("buffer", 1, 1_000_000),
+			totalEvents:   p.Int("events", 1, 10_000_000),
 		}
 		nodes, each := p.Int("nodes", 1, 100_000), p.Int("processors-of-a-node", 1, 1000)
-		if o.period <= 0 || o.work <= 0 {
-			p.Wrong("period", "events and their processing take time")
+		if o.period <= 0 || o.meanWork <= 0 {
+			p.AddError("period", "events and their processing take time")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -115,20 +115,21 @@ var decisions = study.Model{
 		for _, c := range []struct {
 			name string
 			idle int
-		}{{"any-number", o.events}, {"these-nodes", nodes * each}} {
+		}{{"any-number", o.totalEvents}, {"these-nodes", nodes * each}} {
 			run := o
-			run.idle = c.idle
+			run.idleProcessors = c.idle
 			s := env.Sim()
 			run.open(s)
 			if err := g.play(ctx, s, 0); err != nil {
 				return g.out, err
 			}
-			g.addResult(run.mean/float64(each), study.Count, "busy-nodes-%s", c.name)
+			g.addResult(run.meanBusy/float64(each), study.Count, "busy-nodes-%s", c.name)
 			g.addResult(sim.Time(run.wait.Mean()).Seconds(), study.Time, "wait-%s", c.name)
-			g.addResult(sim.Time(run.inTime.Max()).Seconds(), study.Time, "longest-in-time-%s", c.name)
-			g.addResult(sim.Time(run.late.Min()).Seconds(), study.Time, "shortest-timed-out-%s", c.name)
-			g.out.Add("timed-out-"+c.name, study.Share(float64(run.late.Count())/float64(o.events)))
-			g.addResult(float64(uint64(o.events)-run.inTime.Count()-run.late.Count()), study.Count, "unanswered-%s", c.name)
+			g.addResult(sim.Time(run.inTimeLatency.Max()).Seconds(), study.Time, "longest-in-time-%s", c.name)
+			g.addResult(sim.Time(run.lateLatency.Min()).Seconds(), study.Time, "shortest-timed-out-%s", c.name)
+			g.out.Add("timed-out-"+c.name, study.Share(float64(run.lateLatency.Count())/float64(o.totalEvents)))
+			g.addResult(float64(uint64(o.totalEvents)-run.inTimeLatency.Count()-run.lateLatency.Count()), study.Count,
+				"unanswered-%s", c.name)
 		}
 		return g.out, nil
 	},
@@ -137,68 +138,69 @@ var decisions = study.Model{
 // queueModel is the farm as a queue before processors, and the decision unit behind it: the decision on an event must
 // come before its place in the front-end is needed for another.
 type queueModel struct {
-	s            *sim.Sim
-	rng          *sim.Stream
-	period, work sim.Time // work is exponential
-	depth        int      // events that the front-end keeps
-	events, idle int      // all, and idle processors
-	came         int
-	queue        *component.Queue[int64]
-	busy         sim.Level
-	mean         float64 // busy processors while events came, after the first of them have filled the farm
-	wait         sim.Histogram
-	inTime, late sim.Histogram // latencies of decisions, and of those that the unit had to time out
+	s                           *sim.Sim
+	rng                         *sim.RandomStream
+	period, meanWork            sim.Time // work is exponential
+	frontEndDepth               int      // events that the front-end keeps
+	totalEvents, idleProcessors int      // all, and idle processors
+	arrivedEvents               int
+	queue                       *component.Queue[int64]
+	busyProcessors              sim.Level
+	meanBusy                    float64 // busy processors while events came, after the first of them have filled the farm
+	wait                        sim.Histogram
+	inTimeLatency, lateLatency  sim.Histogram // latencies of decisions, and of those that the unit had to time out
 }
 
 func (o *queueModel) open(s *sim.Sim) {
-	o.s, o.rng, o.queue = s, s.Stream("processing"), component.NewQueue[int64](s, 0)
-	s.Show("an event's wait for a processor", &o.wait)
-	s.Show("latency of decisions in time", &o.inTime)
-	s.Show("latency of those that were timed out", &o.late)
-	s.ScheduleAt(0, (*arrival)(o), 0, 0)
+	o.s, o.rng, o.queue = s, s.RandomStream("processing"), component.NewQueue[int64](s, 0)
+	s.AddHistogram("an event's wait for a processor", &o.wait)
+	s.AddHistogram("latency of decisions in time", &o.inTimeLatency)
+	s.AddHistogram("latency of those that were timed out", &o.lateLatency)
+	s.ScheduleAt(0, (*eventArrival)(o), 0, 0)
 }
 
-type arrival queueModel
+type eventArrival queueModel
 
 // Handle: event n is there.
-func (a *arrival) Handle(n, _ int64) {
+func (a *eventArrival) Handle(n, _ int64) {
 	o := (*queueModel)(a)
 	o.queue.Put(n)
-	o.came++
-	o.begin()
-	switch o.came {
-	case o.events:
-		o.mean = o.busy.Mean(o.s.Now())
+	o.arrivedEvents++
+	o.startWork()
+	switch o.arrivedEvents {
+	case o.totalEvents:
+		o.meanBusy = o.busyProcessors.Mean(o.s.Now())
 		return
-	case o.events / 5:
-		o.busy.Restart(o.s.Now())
+	case o.totalEvents / 5:
+		o.busyProcessors.Restart(o.s.Now())
 	}
 	o.s.ScheduleAfter(o.period, a, n+1, 0)
 }
 
-// begin lets idle processors work.
-func (o *queueModel) begin() {
-	for o.idle > 0 && o.queue.Len() > 0 {
+// startWork lets idle processors work.
+func (o *queueModel) startWork() {
+	for o.idleProcessors > 0 && o.queue.Len() > 0 {
 		n := o.queue.Get()
 		o.wait.Add(int64(o.s.Now() - sim.Time(n)*o.period))
-		o.idle--
-		o.busy.Add(o.s.Now(), 1)
-		o.s.ScheduleAfter(o.rng.Exp(o.work), (*decision)(o), n, 0)
+		o.idleProcessors--
+		o.busyProcessors.Add(o.s.Now(), 1)
+		o.s.ScheduleAfter(o.rng.Exp(o.meanWork), (*decisionMade)(o), n, 0)
 	}
 }
 
-type decision queueModel
+type decisionMade queueModel
 
 // Handle: event n is decided. If its place has been taken by then, the unit has sent a time-out in its stead.
-func (d *decision) Handle(n, _ int64) {
+func (d *decisionMade) Handle(n, _ int64) {
 	o := (*queueModel)(d)
-	o.idle++
-	o.busy.Add(o.s.Now(), -1)
+	o.idleProcessors++
+	o.busyProcessors.Add(o.s.Now(), -1)
 	latency := int64(o.s.Now() - sim.Time(n)*o.period)
-	if int(n)+o.depth < o.came || o.came == o.events && latency >= int64(sim.Time(o.depth)*o.period) {
-		o.late.Add(latency)
+	if int(n)+o.frontEndDepth < o.arrivedEvents || o.arrivedEvents == o.totalEvents &&
+		latency >= int64(sim.Time(o.frontEndDepth)*o.period) {
+		o.lateLatency.Add(latency)
 	} else {
-		o.inTime.Add(latency)
+		o.inTimeLatency.Add(latency)
 	}
-	o.begin()
+	o.startWork()
 }

@@ -9,43 +9,43 @@ import (
 // the next as soon as it can.
 type engine struct {
 	dma
-	s     *sim.Sim
-	node  *sci.Node
-	block int               // bytes
-	extra int               // clocks added to each block
-	dst   func(n int64) int // node that block n goes to
-	done  func(n int64)     // after the last burst of block n and its idle clocks
+	s                *sim.Sim
+	node             *sci.Node
+	block            int               // bytes
+	blockExtraClocks int               // clocks added to each block
+	destinationOf    func(n int64) int // node that block n goes to
+	onBlockDone      func(n int64)     // after the last burst of block n and its idle clocks
 
-	n              int64 // block
+	currentBlock   int64 // block
 	blockBytesLeft int   // bytes of it
 	blocks         int64 // that are done
 	retries        uint64
 }
 
-func (d dma) engine(s *sim.Sim, net *sci.Net, node, block int, dst func(n int64) int) *engine {
-	d.clock += sim.Time(node) * d.quartz
+func (d dma) newEngine(s *sim.Sim, net *sci.Net, node, block int, dst func(n int64) int) *engine {
+	d.clock += sim.Time(node) * d.clockDrift
 	return &engine{
-		dma:   d,
-		s:     s,
-		node:  net.Node(node),
-		block: block,
-		dst:   dst,
+		dma:           d,
+		s:             s,
+		node:          net.Node(node),
+		block:         block,
+		destinationOf: dst,
 	}
 }
 
-// free lets the engine send blocks for ever, one after the other.
-func (e *engine) free() {
-	e.done = func(n int64) { e.start(n + 1) }
-	e.start(0)
+// sendForever lets the engine send blocks for ever, one after the other.
+func (e *engine) sendForever() {
+	e.onBlockDone = func(n int64) { e.startBlock(n + 1) }
+	e.startBlock(0)
 }
 
-// start sends block n.
-func (e *engine) start(n int64) {
-	e.n, e.blockBytesLeft = n, e.block
-	e.after(e.extra+e.setUp, (*firstWord)(e))
+// startBlock sends block n.
+func (e *engine) startBlock(n int64) {
+	e.currentBlock, e.blockBytesLeft = n, e.block
+	e.afterClocks(e.blockExtraClocks+e.setUpClocks, (*firstWord)(e))
 }
 
-func (e *engine) after(clocks int, h sim.Handler) {
+func (e *engine) afterClocks(clocks int, h sim.Handler) {
 	e.s.ScheduleAfter(sim.Time(clocks)*e.clock, h, 0, 0)
 }
 
@@ -54,14 +54,14 @@ type firstWord engine
 // Handle: the card takes the burst, or refuses it and the engine tries again.
 func (f *firstWord) Handle(int64, int64) {
 	e := (*engine)(f)
-	size := min(e.blockBytesLeft, e.piece)
-	if !e.node.Send(e.dst(e.n), size, e.n, 0) {
+	size := min(e.blockBytesLeft, e.burstBytes)
+	if !e.node.Send(e.destinationOf(e.currentBlock), size, e.currentBlock, 0) {
 		e.retries++
-		e.after(e.refused+e.setUp, f)
+		e.afterClocks(e.refusedClocks+e.setUpClocks, f)
 		return
 	}
 	e.blockBytesLeft -= size
-	e.after(size/8+e.idle, (*burstOver)(e))
+	e.afterClocks(size/8+e.idleClocks, (*burstOver)(e))
 }
 
 type burstOver engine
@@ -69,36 +69,36 @@ type burstOver engine
 func (b *burstOver) Handle(int64, int64) {
 	e := (*engine)(b)
 	if e.blockBytesLeft > 0 {
-		e.after(e.setUp, (*firstWord)(e))
+		e.afterClocks(e.setUpClocks, (*firstWord)(e))
 		return
 	}
 	e.blocks++
-	e.done(e.n)
+	e.onBlockDone(e.currentBlock)
 }
 
 // meter counts what a node gets.
 type meter struct {
-	s     *sim.Sim
-	n     uint64
-	bytes uint64
-	last  sim.Time
-	gaps  sim.Histogram // between two packets
-	delay sim.Histogram // from bus to bus
+	s       *sim.Sim
+	packets uint64
+	bytes   uint64
+	lastAt  sim.Time
+	gaps    sim.Histogram // between two packets
+	delay   sim.Histogram // from bus to bus
 }
 
-func watch(s *sim.Sim, node *sci.Node) *meter {
+func newMeter(s *sim.Sim, node *sci.Node) *meter {
 	m := &meter{s: s}
-	node.To = m
-	s.Show("from sending a packet until it is in memory", &m.delay)
-	s.Show("from one packet in memory to the next", &m.gaps)
+	node.Receiver = m
+	s.AddHistogram("from sending a packet until it is in memory", &m.delay)
+	s.AddHistogram("from one packet in memory to the next", &m.gaps)
 	return m
 }
 
 // Receive counts a packet.
 func (m *meter) Receive(p *sci.Packet) {
-	if m.n > 0 {
-		m.gaps.Add(int64(m.s.Now() - m.last))
+	if m.packets > 0 {
+		m.gaps.Add(int64(m.s.Now() - m.lastAt))
 	}
-	m.n, m.bytes, m.last = m.n+1, m.bytes+uint64(p.Size), m.s.Now()
-	m.delay.Add(int64(m.s.Now() - p.Born))
+	m.packets, m.bytes, m.lastAt = m.packets+1, m.bytes+uint64(p.Size), m.s.Now()
+	m.delay.Add(int64(m.s.Now() - p.AcceptedAt))
 }

@@ -32,7 +32,7 @@ func TestFigures(t *testing.T) {
 			must.OK(t, err)
 			out.Cases = nil
 			for _, j := range s.Judge(out) {
-				if j.Verdict != study.Holds {
+				if j.Verdict != study.VerdictHolds {
 					t.Errorf("%s is %s, the document says %s (%s)", j.Name, j.Simulated, j.Expected, j.From)
 				}
 			}
@@ -45,7 +45,7 @@ func TestNetwork(t *testing.T) {
 	var got sci.Config
 	look := study.Model{Name: "sci-longest-path"}
 	look.Run = func(_ context.Context, p *study.Params, _ study.Env) (study.Outcome, error) {
-		got = Network(p)
+		got = ReadNetwork(p)
 		p.Int("columns", 0, 100)
 		p.Int("rows", 0, 100)
 		return study.Outcome{}, p.Err()
@@ -75,7 +75,7 @@ func TestInterrupt(t *testing.T) {
 func TestEachNodeHasItsTurn(t *testing.T) {
 	for columns := 4; columns <= 22; columns++ {
 		for rows := 2; rows <= 20; rows++ {
-			f := farm{columns: columns, rows: rows, displaced: columns / 2}
+			f := farm{columns: columns, rows: rows, secondColumn: columns / 2}
 			nodes := (columns - 2) * rows
 			seen := map[int]int{}
 			for n := range 3 * nodes {
@@ -86,7 +86,7 @@ func TestEachNodeHasItsTurn(t *testing.T) {
 				if seen[at]++; seen[at] > 1 {
 					t.Fatalf("%d × %d: event %d is the second for node %d of this turn", columns-2, rows, n, at)
 				}
-				if x := at % columns; x == 0 || x == f.displaced || at >= columns*rows {
+				if x := at % columns; x == 0 || x == f.secondColumn || at >= columns*rows {
 					t.Fatalf("%d × %d: event %d goes to %d, which is no computing node", columns-2, rows, n, at)
 				}
 			}

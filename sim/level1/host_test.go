@@ -15,15 +15,15 @@ import (
 
 // prototype is that of F69.
 func prototype(period, software sim.Time) *hosts {
-	d := dma{clock: 15 * sim.Nanosecond, setUp: 8, idle: 10, refused: 11, piece: 128}
+	d := dma{clock: 15 * sim.Nanosecond, setUpClocks: 8, idleClocks: 10, refusedClocks: 11, burstBytes: 128}
 	return &hosts{
-		torus:    &torus{dma: d, cfg: sci.Dolphin(), columns: 10, rows: 3, extra: 14, period: period},
-		buffers:  2,
-		software: software,
-		flush:    960 * sim.Nanosecond,
-		message:  16,
-		block:    128,
-		until:    sim.Millisecond,
+		torus:          &torus{dma: d, cfg: sci.Dolphin(), columns: 10, rows: 3, extraClocks: 14, period: period},
+		buffersPerNode: 2,
+		softwareTime:   software,
+		flushTimeout:   960 * sim.Nanosecond,
+		message:        16,
+		block:          128,
+		until:          sim.Millisecond,
 	}
 }
 
@@ -41,18 +41,19 @@ func TestStopped(t *testing.T) {
 			t.Errorf("%s: %d, want %.1f", what, n, want)
 		}
 	}
-	near("fragments in the node", baseline.written, 3*events/26)
-	near("results of the node", baseline.results, events/26)
-	near("results of others", baseline.others, 25*events/26)
-	near("messages", baseline.messages, events)
+	near("fragments in the node", baseline.writtenFragments, 3*events/26)
+	near("results of the node", baseline.watchedResults, events/26)
+	near("results of others", baseline.otherResults, 25*events/26)
+	near("messages", baseline.placedMessages, events)
 	near("decisions", baseline.decisions, events)
 	stopped, err := h.play(t.Context(), &modelRun{}, 14, 14)
 	must.OK(t, err)
-	if stopped.written != baseline.written || stopped.results != 0 {
-		t.Errorf("a stopped node has %d fragments of %d, and sent %d results", stopped.written, baseline.written,
-			stopped.results)
+	if stopped.writtenFragments != baseline.writtenFragments || stopped.watchedResults != 0 {
+		t.Errorf("a stopped node has %d fragments of %d, and sent %d results", stopped.writtenFragments,
+			baseline.writtenFragments,
+			stopped.watchedResults)
 	}
-	near("messages without the node", stopped.messages, float64(baseline.messages-baseline.results))
+	near("messages without the node", stopped.placedMessages, float64(baseline.placedMessages-baseline.watchedResults))
 	again, err := h.play(t.Context(), &modelRun{}, 14, 14)
 	must.OK(t, err)
 	if diff := cmp.Diff(*stopped, *again, cmp.AllowUnexported(secondHalf{})); diff != "" {
@@ -64,11 +65,11 @@ func TestStopped(t *testing.T) {
 func TestOverwritten(t *testing.T) {
 	for buffers, mismatches := range map[int]bool{1: true, 2: false} {
 		h := prototype(810*sim.Nanosecond, 30*sim.Microsecond) // a node's buffer is hit every 21 µs, of two every 42
-		h.buffers = buffers
+		h.buffersPerNode = buffers
 		a, err := h.play(t.Context(), &modelRun{}, -1, 14)
 		must.OK(t, err)
-		if a.mismatches > 0 != mismatches || a.messages > 0 == mismatches {
-			t.Errorf("%d buffers: %d mismatches, %d messages", buffers, a.mismatches, a.messages)
+		if a.mismatches > 0 != mismatches || a.placedMessages > 0 == mismatches {
+			t.Errorf("%d buffers: %d mismatches, %d messages", buffers, a.mismatches, a.placedMessages)
 		}
 	}
 }
@@ -76,18 +77,18 @@ func TestOverwritten(t *testing.T) {
 // small is the planned farm with few rows.
 func small(columns int, link float64) *farm {
 	f := &farm{
-		cfg:       sci.Dolphin(),
-		columns:   columns + 2,
-		rows:      4,
-		displaced: (columns + 2) / 2,
-		chains:    1,
-		tag:       150 * sim.Nanosecond,
-		data:      510 * sim.Nanosecond,
-		setUp:     8,
-		again:     19,
-		fragment:  128,
-		message:   16,
-		events:    400,
+		cfg:          sci.Dolphin(),
+		columns:      columns + 2,
+		rows:         4,
+		secondColumn: (columns + 2) / 2,
+		tagChains:    1,
+		tagTime:      150 * sim.Nanosecond,
+		dataTime:     510 * sim.Nanosecond,
+		setUpClocks:  8,
+		retryClocks:  19,
+		fragment:     128,
+		message:      16,
+		events:       400,
 	}
 	f.period = sim.Period(link / float64(2*f.fragment))
 	return f
@@ -103,7 +104,7 @@ func TestColumns(t *testing.T) {
 	for _, columns := range []int{4, 6, 8} {
 		const link = 150e6
 		g := &modelRun{}
-		held, err := g.columns(t.Context(), small(columns, link), columns)
+		held, err := g.refusedPerFragment(t.Context(), small(columns, link), columns)
 		must.OK(t, err)
 		got := map[string]float64{}
 		for _, r := range g.out.Results {
@@ -125,7 +126,7 @@ func TestFewColumns(t *testing.T) {
 		t.Skip("a model has one goroutine")
 	}
 	f := small(2, 450e6)
-	held, err := (&modelRun{}).columns(t.Context(), f, 2)
+	held, err := (&modelRun{}).refusedPerFragment(t.Context(), f, 2)
 	must.OK(t, err)
 	if held == 0 {
 		t.Error("two columns take four full rows")

@@ -14,7 +14,7 @@ var packetLatency = study.Model{
 	Name: "sci-latency",
 	Help: "One packet over a torus of SCI rings, alone: latency from bus to bus against the nodes between.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		cfg, columns, rows := Network(p), p.Int("columns", 3, 1000), p.Int("rows", 2, 1000)
+		cfg, columns, rows := ReadNetwork(p), p.Int("columns", 3, 1000), p.Int("rows", 2, 1000)
 		most := p.Int("most-between", 0, columns-2)
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -24,7 +24,7 @@ var packetLatency = study.Model{
 		for row, name := range []string{"not-routed", "routed"} {
 			c := study.Curve{Name: name}
 			for x := range most + 1 {
-				d, err := g.alone(ctx, cfg, row*columns+x+1, columns, rows)
+				d, err := g.lonePacketTime(ctx, cfg, row*columns+x+1, columns, rows)
 				if err != nil {
 					return g.out, err
 				}
@@ -38,11 +38,11 @@ var packetLatency = study.Model{
 	},
 }
 
-// alone is the time of a packet from node 0, alone, from bus to bus.
-func (g *modelRun) alone(ctx context.Context, cfg sci.Config, to int, size ...int) (sim.Time, error) {
+// lonePacketTime is the time of a packet from node 0, alone, from bus to bus.
+func (g *modelRun) lonePacketTime(ctx context.Context, cfg sci.Config, to int, size ...int) (sim.Time, error) {
 	s := g.env.Sim()
 	net := sci.New(s, cfg, size...)
-	m := watch(s, net.Node(to))
+	m := newMeter(s, net.Node(to))
 	net.Node(0).Send(to, cfg.MaxData, 0, 0)
 	err := g.play(ctx, s, 0)
 	return sim.Time(m.delay.Max()), err
@@ -54,16 +54,16 @@ var longestPath = study.Model{
 	Name: "sci-longest-path",
 	Help: "One packet over the longest path of a torus of SCI rings: alone, and held up by every node on the way.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		w := torusPath{cfg: Network(p), columns: p.Int("columns", 2, 100), rows: p.Int("rows", 2, 100)}
+		w := torusPath{cfg: ReadNetwork(p), columns: p.Int("columns", 2, 100), rows: p.Int("rows", 2, 100)}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
 		g := &modelRun{env: env}
-		alone, err := g.alone(ctx, w.cfg, w.columns*w.rows-1, w.columns, w.rows)
+		alone, err := g.lonePacketTime(ctx, w.cfg, w.columns*w.rows-1, w.columns, w.rows)
 		if err != nil {
 			return g.out, err
 		}
-		held, err := g.heldUp(ctx, w)
+		held, err := g.worstDelay(ctx, w)
 		g.addResult(alone.Seconds(), study.Time, "alone")
 		g.addResult(held.Seconds(), study.Time, "held-up")
 		return g.out, err
@@ -92,18 +92,18 @@ func (w torusPath) crossings() (nodes, to []int) {
 // firstSend is when the packet of the longest path is sent: others must be able to begin before it.
 const firstSend = sim.Microsecond
 
-// heldUp tries for each node on the way, one after the other, when it must send to hold the packet up most.
-func (g *modelRun) heldUp(ctx context.Context, w torusPath) (worst sim.Time, err error) {
+// worstDelay tries for each node on the way, one after the other, when it must send to hold the packet up most.
+func (g *modelRun) worstDelay(ctx context.Context, w torusPath) (worst sim.Time, err error) {
 	nodes, to := w.crossings()
 	begins := make([]sim.Time, len(nodes))
-	perNode := w.cfg.Bypass + sim.Time(w.cfg.Header+w.cfg.MaxData/2+w.cfg.Idle)*w.cfg.Symbol
+	perNode := w.cfg.BypassTime + sim.Time(w.cfg.HeaderSymbols+w.cfg.MaxData/2+w.cfg.IdleSymbols)*w.cfg.SymbolTime
 	for i := range nodes {
 		var worstBegin sim.Time
-		last := firstSend + sim.Time(i+1)*perNode + w.cfg.Routing
-		for begins[i] = firstSend; begins[i] < last; begins[i] += 2 * w.cfg.Symbol {
+		last := firstSend + sim.Time(i+1)*perNode + w.cfg.RoutingTime
+		for begins[i] = firstSend; begins[i] < last; begins[i] += 2 * w.cfg.SymbolTime {
 			s := g.env.Sim()
 			net := sci.New(s, w.cfg, w.columns, w.rows)
-			m := watch(s, net.Node(w.columns*w.rows-1))
+			m := newMeter(s, net.Node(w.columns*w.rows-1))
 			send := sim.Func(func(from, to int64) { net.Node(int(from)).Send(int(to), w.cfg.MaxData, 0, 0) })
 			s.ScheduleAt(firstSend, send, 0, int64(w.columns*w.rows-1))
 			for j, at := range begins[:i+1] {
@@ -126,10 +126,10 @@ var largestRing = study.Model{
 	Name: "sci-largest-ring",
 	Help: "The largest SCI ring on which the echoes come before the sender's queue is full.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		cfg, period, wait := Network(p), p.Time("period"), p.Time("wait")
+		cfg, period, wait := ReadNetwork(p), p.Time("period"), p.Time("wait")
 		packets := p.Int("packets", 100, 1_000_000)
 		if period <= 0 {
-			p.Wrong("period", "is not positive")
+			p.AddError("period", "is not positive")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -140,8 +140,8 @@ var largestRing = study.Model{
 			wait sim.Time
 		}{{"idle", 0}, {"held-up", wait}} {
 			cfg := cfg
-			cfg.Bypass += c.wait
-			nodes, err := g.largest(ctx, cfg, period, sim.Time(packets)*period)
+			cfg.BypassTime += c.wait
+			nodes, err := g.maxRingNodes(ctx, cfg, period, sim.Time(packets)*period)
 			if err != nil {
 				return g.out, fmt.Errorf("%s: %w", c.name, err)
 			}
@@ -151,8 +151,8 @@ var largestRing = study.Model{
 	},
 }
 
-// largest is the most nodes with which nothing is refused.
-func (g *modelRun) largest(ctx context.Context, cfg sci.Config, period, until sim.Time) (int, error) {
+// maxRingNodes is the most nodes with which nothing is refused.
+func (g *modelRun) maxRingNodes(ctx context.Context, cfg sci.Config, period, until sim.Time) (int, error) {
 	low, high := 2, 512 // low works, high does not
 	for high-low > 1 {
 		nodes := (low + high) / 2

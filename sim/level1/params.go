@@ -13,77 +13,77 @@ import (
 func Models() []study.Model {
 	return []study.Model{
 		packetLatency, longestPath, largestRing,
-		engineAlone, interleaved, manyToOne,
+		engineAlone, interleavedEngines, manyToOne,
 		tagnetChain,
 		sideBySide, routeNode, rowPair,
-		farmModel, farmColumns, systemLatency, torusToOne, eventSize, decisions, stoppedProcess,
+		farmModel, farmColumns, systemLatency, torusToOne, eventSize, decisionsModel, stoppedProcess,
 	}
 }
 
-// Network reads what rings and cards are made of.
-func Network(p *study.Params) sci.Config {
+// ReadNetwork reads what rings and cards are made of.
+func ReadNetwork(p *study.Params) sci.Config {
 	c := sci.Config{
-		Symbol:     p.Time("symbol"),
-		Header:     p.Int("header-symbols", 1, 100),
-		Echo:       p.Int("echo-symbols", 1, 100),
-		Idle:       p.Int("idle-symbols", 0, 100),
-		Bypass:     p.Time("by-pass"),
-		QuietTime:  p.Time("settle"),
-		Routing:    p.Time("routing"),
-		PCIToPCI:   p.Time("pci-to-pci"),
-		MaxData:    p.Size("packet", 8, 4096),
-		Queue:      p.Int("queue-of-a-kind", 1, 1<<16),
-		Total:      p.Int("queue", 1, 1<<16),
-		Streams:    p.Int("streams", 1, 1<<16),
-		Incoming:   p.Int("receiving-packets", 1, 1<<16),
-		Response:   p.Word("responses", "yes", "no") == "yes",
-		Starving:   p.Time("starving"),
-		BLinkClock: p.Time("b-link-clock"),
-		BLinkExtra: p.Size("b-link-extra", 0, 1024),
-		BLinkTurn:  p.Int("b-link-idle-clocks", 0, 100),
-		QueueTurn:  p.Int("queue-turn-clocks", 0, 1000),
-		PCIClock:   p.Time("pci-clock"),
-		PCIHead:    p.Int("pci-address-clocks", 0, 100),
-		PCIGap:     p.Int("pci-gap-clocks", 0, 1000),
+		SymbolTime:       p.Time("symbol"),
+		HeaderSymbols:    p.Int("header-symbols", 1, 100),
+		EchoSymbols:      p.Int("echo-symbols", 1, 100),
+		IdleSymbols:      p.Int("idle-symbols", 0, 100),
+		BypassTime:       p.Time("by-pass"),
+		QuietTime:        p.Time("settle"),
+		RoutingTime:      p.Time("routing"),
+		PCIToPCI:         p.Time("pci-to-pci"),
+		MaxData:          p.Size("packet", 8, 4096),
+		MaxQueuedPerKind: p.Int("queue-of-a-kind", 1, 1<<16),
+		MaxQueued:        p.Int("queue", 1, 1<<16),
+		MaxStreams:       p.Int("streams", 1, 1<<16),
+		MaxIncoming:      p.Int("receiving-packets", 1, 1<<16),
+		WithResponses:    p.Word("responses", "yes", "no") == "yes",
+		StarvationTime:   p.Time("starving"),
+		BLinkClock:       p.Time("b-link-clock"),
+		BLinkExtraBytes:  p.Size("b-link-extra", 0, 1024),
+		BLinkTurnClocks:  p.Int("b-link-idle-clocks", 0, 100),
+		QueueTurnClocks:  p.Int("queue-turn-clocks", 0, 1000),
+		PCIClock:         p.Time("pci-clock"),
+		PCIHeadClocks:    p.Int("pci-address-clocks", 0, 100),
+		PCIGapClocks:     p.Int("pci-gap-clocks", 0, 1000),
 	}
 	if err := c.Check(); err != nil && p.Err() == nil {
-		p.Wrong("symbol", "%v", err)
+		p.AddError("symbol", "%v", err)
 	}
 	return c
 }
 
 // dma is what an engine is made of: clocks of its bus.
 type dma struct {
-	clock   sim.Time
-	quartz  sim.Time // by which each node's clock is slower than the one before
-	setUp   int      // from the address to the first data word
-	idle    int      // between bursts
-	refused int      // after the place of the first data word of a burst that the card refuses
-	piece   int      // bytes of a burst, at most
+	clock         sim.Time
+	clockDrift    sim.Time // by which each node's clock is slower than the one before
+	setUpClocks   int      // from the address to the first data word
+	idleClocks    int      // between bursts
+	refusedClocks int      // after the place of the first data word of a burst that the card refuses
+	burstBytes    int      // bytes of a burst, at most
 }
 
-// engines reads what DMA engines are made of.
-func engines(p *study.Params) dma {
+// readDMA reads what DMA engines are made of.
+func readDMA(p *study.Params) dma {
 	address, wait := p.Int("pci-address-clocks", 0, 100), p.Int("dma-wait-clocks", 0, 100)
 	d := dma{
-		clock:  p.Time("pci-clock"),
-		quartz: p.Time("quartz"),
-		setUp:  address + wait,
-		idle:   p.Int("dma-idle-clocks", 0, 1000),
-		piece:  p.Size("packet", 8, 4096),
+		clock:       p.Time("pci-clock"),
+		clockDrift:  p.Time("quartz"),
+		setUpClocks: address + wait,
+		idleClocks:  p.Int("dma-idle-clocks", 0, 1000),
+		burstBytes:  p.Size("packet", 8, 4096),
 	}
-	d.refused = p.Int("refused-clocks", d.setUp, 1000) - d.setUp + d.idle
+	d.refusedClocks = p.Int("refused-clocks", d.setUpClocks, 1000) - d.setUpClocks + d.idleClocks
 	if d.clock <= 0 {
-		p.Wrong("pci-clock", "a clock takes time")
+		p.AddError("pci-clock", "a clock takes time")
 	}
 	return d
 }
 
-// length reads how long a model runs.
-func length(p *study.Params) sim.Time {
+// readDuration reads how long a model runs.
+func readDuration(p *study.Params) sim.Time {
 	t := p.Time("length")
 	if t <= 0 {
-		p.Wrong("length", "a run takes time")
+		p.AddError("length", "a run takes time")
 	}
 	return t
 }

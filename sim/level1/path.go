@@ -15,17 +15,17 @@ var systemLatency = study.Model{
 	Help: "The prototype's latency: the last fragment of an event to its node, and the result to the decision unit.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		t := torus{
-			cfg:     Network(p),
-			dma:     engines(p),
-			columns: p.Int("columns", 2, 100),
-			rows:    p.Int("rows", 2, 100),
-			extra:   p.Int("tag-clocks", 0, 1000),
+			cfg:         ReadNetwork(p),
+			dma:         readDMA(p),
+			columns:     p.Int("columns", 2, 100),
+			rows:        p.Int("rows", 2, 100),
+			extraClocks: p.Int("tag-clocks", 0, 1000),
 		}
-		t.quartz = 0
+		t.clockDrift = 0
 		period, software, flush := p.Time("period"), p.Time("software"), p.Time("flush")
-		block, message, until := p.Size("block", 8, 128), p.Size("message", 8, 128), length(p)
+		block, message, until := p.Size("block", 8, 128), p.Size("message", 8, 128), readDuration(p)
 		if period <= 0 {
-			p.Wrong("period", "is not positive")
+			p.AddError("period", "is not positive")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -37,17 +37,17 @@ var systemLatency = study.Model{
 		}{{"alone", 100 * sim.Microsecond}, {"in-traffic", period}} {
 			t.period = c.period
 			l := &roundTrip{
-				torus:    &t,
-				s:        env.Sim(),
-				software: software,
-				flush:    flush,
-				message:  message,
-				sent:     map[int64]sim.Time{},
+				torus:        &t,
+				s:            env.Sim(),
+				softwareTime: software,
+				flushTimeout: flush,
+				message:      message,
+				lastSentAt:   map[int64]sim.Time{},
 			}
 			if err := l.play(ctx, g, block, until); err != nil {
 				return g.out, err
 			}
-			g.addResult(sim.Time(l.network.Mean()).Seconds(), study.Time, "network-%s", c.name)
+			g.addResult(sim.Time(l.networkTimes.Mean()).Seconds(), study.Time, "network-%s", c.name)
 			g.addResult(sim.Time(l.latency.Mean()).Seconds(), study.Time, "latency-%s", c.name)
 			g.addResult(sim.Time(l.latency.Max()).Seconds(), study.Time, "latency-longest-%s", c.name)
 		}
@@ -59,33 +59,33 @@ var systemLatency = study.Model{
 // path.
 type roundTrip struct {
 	*torus
-	s        *sim.Sim
-	net      *sci.Net
-	software sim.Time
-	flush    sim.Time // how long a stream that is not full waits for more
-	message  int
-	sent     map[int64]sim.Time // when the last unit's fragment was
-	inbound  map[int64]sim.Time // how long it flew
-	network  sim.Histogram
-	latency  sim.Histogram
+	s              *sim.Sim
+	net            *sci.Net
+	softwareTime   sim.Time
+	flushTimeout   sim.Time // how long a stream that is not full waits for more
+	message        int
+	lastSentAt     map[int64]sim.Time // when the last unit's fragment was
+	fragmentFlight map[int64]sim.Time // how long it flew
+	networkTimes   sim.Histogram
+	latency        sim.Histogram
 }
 
 func (l *roundTrip) play(ctx context.Context, g *modelRun, block int, until sim.Time) error {
 	l.net = sci.New(l.s, l.cfg, l.columns, l.rows)
-	l.inbound = map[int64]sim.Time{}
-	l.s.Show("from an event's last fragment to its result", &l.latency)
-	l.s.Show("the network's part of it", &l.network)
+	l.fragmentFlight = map[int64]sim.Time{}
+	l.s.AddHistogram("from an event's last fragment to its result", &l.latency)
+	l.s.AddHistogram("the network's part of it", &l.networkTimes)
 	for i := range l.columns * l.rows {
-		l.net.Node(i).To = l
+		l.net.Node(i).Receiver = l
 	}
-	l.chain(l.s, l.net, block, l.firsts(), l.target)
+	l.chain(l.s, l.net, block, l.firstNodes(), l.target)
 	return g.play(ctx, l.s, until)
 }
 
 // flushDelay is how long a result waits in its stream. The card's time for it begins behind that.
 func (l *roundTrip) flushDelay() sim.Time {
 	if l.message < l.cfg.MaxData {
-		return l.flush
+		return l.flushTimeout
 	}
 	return 0
 }
@@ -97,11 +97,11 @@ func (l *roundTrip) lastUnit() int { return (l.rows - 1) * l.columns }
 func (l *roundTrip) Receive(p *sci.Packet) {
 	now := l.s.Now()
 	if p.Piece == 1 {
-		if sent, measured := l.sent[p.ID]; measured {
+		if sent, measured := l.lastSentAt[p.ID]; measured {
 			l.latency.Add(int64(now - sent))
-			l.network.Add(int64(l.inbound[p.ID] + l.flushDelay() + now - p.Born))
-			delete(l.sent, p.ID)
-			delete(l.inbound, p.ID)
+			l.networkTimes.Add(int64(l.fragmentFlight[p.ID] + l.flushDelay() + now - p.AcceptedAt))
+			delete(l.lastSentAt, p.ID)
+			delete(l.fragmentFlight, p.ID)
 		}
 		return
 	}
@@ -109,15 +109,15 @@ func (l *roundTrip) Receive(p *sci.Packet) {
 		return
 	}
 	if p.Dst == l.target(0) {
-		l.sent[p.ID], l.inbound[p.ID] = p.Born, now-p.Born
+		l.lastSentAt[p.ID], l.fragmentFlight[p.ID] = p.AcceptedAt, now-p.AcceptedAt
 	}
-	l.s.ScheduleAfter(l.software+l.flushDelay(), (*answer)(l), int64(p.Dst), p.ID)
+	l.s.ScheduleAfter(l.softwareTime+l.flushDelay(), (*resultWritten)(l), int64(p.Dst), p.ID)
 }
 
-type answer roundTrip
+type resultWritten roundTrip
 
 // Handle: a node writes its result. What its card refuses it tries again.
-func (a *answer) Handle(node, n int64) {
+func (a *resultWritten) Handle(node, n int64) {
 	if !a.net.Node(int(node)).Send(a.columns*a.rows-1, a.message, n, 1) {
 		a.s.ScheduleAfter(a.cfg.PCIClock, a, node, n)
 	}

@@ -13,23 +13,23 @@ var torusToOne = study.Model{
 	Name: "sci-torus-to-one",
 	Help: "Nodes of a torus of 10 by 3 that write to node 19, along its row, along its column, or both ways.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		cfg, d, until := Network(p), engines(p), length(p)
+		cfg, d, until := ReadNetwork(p), readDMA(p), readDuration(p)
 		rate := p.Quantity("rate-of-a-sender", study.Bandwidth)
 		if !(rate > 0) {
-			p.Wrong("rate-of-a-sender", "a sender sends")
+			p.AddError("rate-of-a-sender", "a sender sends")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		d.clock = sim.Time(float64(sim.Period(rate/float64(d.piece))) / float64(d.setUp+d.piece/8+d.idle))
+		d.clock = sim.Time(float64(sim.Period(rate/float64(d.burstBytes))) / float64(d.setUpClocks+d.burstBytes/8+d.idleClocks))
 		g := &modelRun{env: env}
 		rates := map[string]float64{}
 		for _, c := range combinations {
 			s := env.Sim()
 			net := sci.New(s, cfg, 10, 3)
-			m := watch(s, net.Node(19))
+			m := newMeter(s, net.Node(19))
 			for _, node := range c.nodes() {
-				d.engine(s, net, node, d.piece, func(int64) int { return 19 }).free()
+				d.newEngine(s, net, node, d.burstBytes, func(int64) int { return 19 }).sendForever()
 			}
 			if err := g.play(ctx, s, until); err != nil {
 				return g.out, err
@@ -45,9 +45,9 @@ var torusToOne = study.Model{
 // combination is what L1-farm §5.1.2 calls so: so many nodes from a node on, of one row or of
 // several.
 type combination struct {
-	name  string
-	first []int
-	count int
+	name       string
+	firstNodes []int
+	count      int
 }
 
 var combinations = []combination{
@@ -62,7 +62,7 @@ var combinations = []combination{
 }
 
 func (c *combination) nodes() (all []int) {
-	for _, first := range c.first {
+	for _, first := range c.firstNodes {
 		for i := range c.count {
 			all = append(all, first+i)
 		}

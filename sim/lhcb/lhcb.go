@@ -10,11 +10,12 @@ import (
 
 // Models are the models of this package. What they have in common is played once.
 func Models() []study.Model {
-	return []study.Model{eventBuilder(&memory{outcomes: map[string]*played{}}), barrierTime, treeLinks}
+	return []study.Model{eventBuilderModel(&outcomeCache{outcomes: map[string]*cachedOutcome{}}), barrierTimeModel,
+		treeLinks}
 }
 
-// eventBuilder runs the event builder at several scales, with several barriers and sizes.
-func eventBuilder(m *memory) study.Model {
+// eventBuilderModel runs the event builder at several scales, with several barriers and sizes.
+func eventBuilderModel(m *outcomeCache) study.Model {
 	return study.Model{
 		Name: "event-builder",
 		Help: "The event builder of LHCb-EB: nodes in phases over a fat tree, with each barrier, scale and size.",
@@ -30,22 +31,23 @@ func eventBuilder(m *memory) study.Model {
 
 // grid is which runs a study wants: each barrier with each scale, size and number of slow outputs.
 type grid struct {
-	nodes, perLeaf, dummies, slow []int
-	barriers, sizes               []string
+	nodes, perLeaf, dummies, slowOutputs []int
+	barriers, sizes                      []string
 }
 
 func readGrid(p *study.Params) grid {
 	g := grid{
-		nodes:    p.Ints("nodes", 2, 4096),
-		perLeaf:  p.Ints("per-leaf", 1, 4096),
-		dummies:  p.Ints("dummies", 0, 4096),
-		slow:     p.Ints("slow-outputs", 0, 4096),
-		barriers: p.Words("barriers", "none", "central", "tournament", "dissemination", pull, free, tagring),
-		sizes:    p.Words("sizes", realistic, grouped, largest, maximal),
+		nodes:       p.Ints("nodes", 2, 4096),
+		perLeaf:     p.Ints("per-leaf", 1, 4096),
+		dummies:     p.Ints("dummies", 0, 4096),
+		slowOutputs: p.Ints("slow-outputs", 0, 4096),
+		barriers: p.Words("barriers", "none", "central", "tournament", "dissemination", disciplinePull, disciplineFree,
+			disciplineTagRing),
+		sizes: p.Words("sizes", sizesRealistic, sizesGrouped, sizesLargest, sizesMaximal),
 	}
 	for _, name := range []string{"per-leaf", "dummies"} {
 		if n := len(map[string][]int{"per-leaf": g.perLeaf, "dummies": g.dummies}[name]); n != len(g.nodes) {
-			p.Wrong(name, "has %d values for %d of nodes", n, len(g.nodes))
+			p.AddError(name, "has %d values for %d of nodes", n, len(g.nodes))
 		}
 	}
 	return g
@@ -53,15 +55,15 @@ func readGrid(p *study.Params) grid {
 
 // result is what a run of the grid came to.
 type result struct {
-	barrier, size string
-	nodes, slow   int
-	rate          float64
+	barrier, size      string
+	nodes, slowOutputs int
+	rate               float64
 }
 
 func (r *result) name() string {
 	name := fmt.Sprintf("%s-%d-%s", r.barrier, r.nodes, r.size)
-	if r.slow > 0 {
-		name += fmt.Sprintf("-slow-%d", r.slow)
+	if r.slowOutputs > 0 {
+		name += fmt.Sprintf("-slow-%d", r.slowOutputs)
 	}
 	return name
 }
@@ -69,14 +71,14 @@ func (r *result) name() string {
 // runs are all of them, without their rates.
 func (g *grid) runs() (all []result) {
 	for _, size := range g.sizes {
-		for _, slow := range g.slow {
+		for _, slow := range g.slowOutputs {
 			for _, nodes := range g.nodes {
 				for _, name := range g.barriers {
 					all = append(all, result{
-						barrier: name,
-						size:    size,
-						nodes:   nodes,
-						slow:    slow,
+						barrier:     name,
+						size:        size,
+						nodes:       nodes,
+						slowOutputs: slow,
 					})
 				}
 			}
@@ -86,44 +88,44 @@ func (g *grid) runs() (all []result) {
 }
 
 // play makes the runs one after the other. An interrupted one gives the results of those that were over.
-func (g *grid) play(ctx context.Context, c setup, env study.Env, m *memory) (study.Outcome, error) {
+func (g *grid) play(ctx context.Context, c setup, env study.Env, m *outcomeCache) (study.Outcome, error) {
 	var out study.Outcome
 	var all []result
 	for _, r := range g.runs() {
 		one := c
 		at := slices.Index(g.nodes, r.nodes)
 		one.nodes, one.perLeaf, one.dummies = r.nodes, g.perLeaf[at], g.dummies[at]
-		one.sizes, one.slow = r.size, r.slow
+		one.sizeRule, one.slowBUs = r.size, r.slowOutputs
 		one.applyWord(r.barrier)
 		o, err := m.play(ctx, &one, env)
 		if err != nil {
 			return out, err
 		}
 		out.Events += o.events
-		if o.to.At == 0 { // interrupted
+		if o.countedTo.At == 0 { // interrupted
 			break
 		}
 		r.rate = o.addResults(&out, &one, r.name())
 		all = append(all, r)
 	}
-	compare(&out, all)
+	addComparisons(&out, all)
 	out.Plots = g.plots(all)
 	return out, nil
 }
 
-// compare says how much lower the rate of a run is than that of another one that differs in one thing.
-func compare(out *study.Outcome, all []result) {
+// addComparisons says how much lower the rate of a run is than that of another one that differs in one thing.
+func addComparisons(out *study.Outcome, all []result) {
 	for _, r := range all {
 		for _, than := range all {
-			if what, one := r.differs(&than); one {
+			if what, one := r.difference(&than); one {
 				out.Add("lower-"+r.name()+"-than-"+what, study.Share(1-r.rate/than.rate))
 			}
 		}
 	}
 }
 
-// differs says in what another run differs, if that is one thing.
-func (r *result) differs(than *result) (what string, one bool) {
+// difference says in what another run differs, if that is one thing.
+func (r *result) difference(than *result) (what string, one bool) {
 	n := 0
 	for _, d := range []struct {
 		differs bool
@@ -132,7 +134,7 @@ func (r *result) differs(than *result) (what string, one bool) {
 		{r.barrier != than.barrier, than.barrier},
 		{r.size != than.size, than.size},
 		{r.nodes != than.nodes, fmt.Sprint(than.nodes)},
-		{r.slow != than.slow, fmt.Sprintf("slow-%d", than.slow)},
+		{r.slowOutputs != than.slowOutputs, fmt.Sprintf("slow-%d", than.slowOutputs)},
 	} {
 		if d.differs {
 			n++
@@ -157,7 +159,7 @@ func (g *grid) plots(all []result) []study.Plot {
 		for _, name := range g.barriers {
 			curve := study.Curve{Name: name}
 			for _, r := range all {
-				if r.size == size && r.barrier == name && r.slow == 0 {
+				if r.size == size && r.barrier == name && r.slowOutputs == 0 {
 					curve.Points = append(curve.Points, [2]float64{float64(r.nodes), r.rate / 1e6})
 				}
 			}

@@ -17,31 +17,31 @@ import (
 // small is a tree of two leaves with four nodes each.
 func small() setup {
 	return setup{
-		nodes:    8,
-		perLeaf:  4,
-		spines:   2,
-		links:    2,
-		sizes:    maximal,
-		packing:  1000,
-		streams:  2,
-		groups:   []int{100, 120, 140},
-		maximal:  160,
-		perByte:  40,
-		mtu:      4096,
-		segment:  16 << 10,
-		buffer:   32 << 10,
-		hop:      300 * sim.Nanosecond,
-		flight:   2 * sim.Microsecond,
-		cost:     sim.Microsecond / 2,
-		software: 10 * sim.Microsecond,
-		slots:    2,
-		writes:   1,
-		credit:   2,
+		nodes:            8,
+		perLeaf:          4,
+		spines:           2,
+		links:            2,
+		sizeRule:         sizesMaximal,
+		packing:          1000,
+		streams:          2,
+		groupMeans:       []int{100, 120, 140},
+		maxFragmentBytes: 160,
+		perByte:          40,
+		mtu:              4096,
+		segment:          16 << 10,
+		buffer:           32 << 10,
+		hop:              300 * sim.Nanosecond,
+		messageDelay:     2 * sim.Microsecond,
+		messageCost:      sim.Microsecond / 2,
+		softwareTime:     10 * sim.Microsecond,
+		slots:            2,
+		maxUnackedWrites: 1,
+		requestCredit:    2,
 
-		discipline: shift,
-		output:     1,
-		warm:       8,
-		phases:     16,
+		discipline:     disciplineShift,
+		outputCapacity: 1,
+		warm:           8,
+		phases:         16,
 	}
 }
 
@@ -53,8 +53,8 @@ func runs(t must.TB, c setup, seed uint64) *run {
 	must.OK(t, err)
 	_, err = w.Play(context.Background(), sim.Limits{})
 	must.OK(t, err)
-	if w.To.Parts != uint64(c.nodes*(c.warm+c.phases)) {
-		t.Fatalf("%d parts were placed, not those of %d phases", w.To.Parts, c.warm+c.phases)
+	if w.CountedTo.PlacedParts != uint64(c.nodes*(c.warm+c.phases)) {
+		t.Fatalf("%d parts were placed, not those of %d phases", w.CountedTo.PlacedParts, c.warm+c.phases)
 	}
 	must.OK(t, w.Drain(context.Background()))
 	return w
@@ -70,8 +70,8 @@ func TestPhaseAgainstHandCalculation(t *testing.T) {
 	// tournament up and 3 down, of 2 µs and twice 0.5 µs each. The winner of all answers three losers one after the
 	// other, and the one that hears it first has two more to answer: so down takes no more than 3 rounds.
 	transfer := 320_000*40*sim.Picosecond + 4*c.hop + c.hop
-	want := c.software + transfer + 6*(c.flight+2*c.cost)
-	got := (w.To.At - w.From.At) / sim.Time(c.phases)
+	want := c.softwareTime + transfer + 6*(c.messageDelay+2*c.messageCost)
+	got := (w.CountedTo.At - w.CountedFrom.At) / sim.Time(c.phases)
 	if d := math.Abs(float64(got-want)) / float64(want); d > 0.01 {
 		t.Errorf("a phase takes %v, by hand %v", got, want)
 	}
@@ -86,18 +86,18 @@ func TestEveryRunConserves(t *testing.T) {
 		c.perLeaf = rapid.IntRange(1, 5).Draw(t, "per leaf")
 		c.spines = rapid.IntRange(1, 3).Draw(t, "spines")
 		c.links = rapid.IntRange(1, 2).Draw(t, "links")
-		c.looseWarm, c.loosePhases = c.warm, c.phases
-		c.credit = rapid.IntRange(1, 3).Draw(t, "credit")
-		words := []string{"none", "central", "tournament", "dissemination", pull, free, tagring}
+		c.looseWarmUp, c.looseCounted = c.warm, c.phases
+		c.requestCredit = rapid.IntRange(1, 3).Draw(t, "credit")
+		words := []string{"none", "central", "tournament", "dissemination", disciplinePull, disciplineFree, disciplineTagRing}
 		c.applyWord(rapid.SampledFrom(words).Draw(t, "under"))
-		c.sizes = rapid.SampledFrom([]string{realistic, grouped, largest, maximal}).Draw(t, "sizes")
-		c.drawnByMFP = rapid.Bool().Draw(t, "drawn by MFP")
+		c.sizeRule = rapid.SampledFrom([]string{sizesRealistic, sizesGrouped, sizesLargest, sizesMaximal}).Draw(t, "sizes")
+		c.oneDrawPerMFP = rapid.Bool().Draw(t, "drawn by MFP")
 		c.jitter = sim.Time(rapid.IntRange(0, 50).Draw(t, "jitter")) * sim.Microsecond
 		c.slots = rapid.IntRange(1, 3).Draw(t, "slots")
-		c.writes = rapid.IntRange(1, 3).Draw(t, "writes")
+		c.maxUnackedWrites = rapid.IntRange(1, 3).Draw(t, "writes")
 		c.buffer = rapid.IntRange(1, 6).Draw(t, "buffer") * c.segment / 2
-		c.slow = rapid.IntRange(0, 1).Draw(t, "slow") * min(1, c.slots-1)
-		c.consume = 5 * sim.Millisecond
+		c.slowBUs = rapid.IntRange(0, 1).Draw(t, "slow") * min(1, c.slots-1)
+		c.consumeTime = 5 * sim.Millisecond
 		runs(t, c, rapid.Uint64().Draw(t, "seed"))
 	})
 }
@@ -105,7 +105,7 @@ func TestEveryRunConserves(t *testing.T) {
 // TestSameSeedSameRun: a run is its seed's.
 func TestSameSeedSameRun(t *testing.T) {
 	c := small()
-	c.sizes, c.drawnByMFP, c.jitter = realistic, true, 20*sim.Microsecond
+	c.sizeRule, c.oneDrawPerMFP, c.jitter = sizesRealistic, true, 20*sim.Microsecond
 	of := func(seed uint64) string {
 		var out study.Outcome
 		w := runs(t, c, seed)
@@ -127,11 +127,12 @@ func TestSlowOutputDiscards(t *testing.T) {
 	c.slots = 3
 	c.barrier = barrier.Tournament
 	healthy := runs(t, c, 1)
-	c.slow, c.consume = 1, sim.Second
+	c.slowBUs, c.consumeTime = 1, sim.Second
 	w := runs(t, c, 1)
-	if w.gone == 0 || w.To.At-w.From.At != healthy.To.At-healthy.From.At {
-		t.Errorf("%d MEPs were discarded; it took %v, and without the slow output %v", w.gone, w.To.At-w.From.At,
-			healthy.To.At-healthy.From.At)
+	if w.discardedMEPs == 0 || w.CountedTo.At-w.CountedFrom.At != healthy.CountedTo.At-healthy.CountedFrom.At {
+		t.Errorf("%d MEPs were discarded; it took %v, and without the slow output %v", w.discardedMEPs,
+			w.CountedTo.At-w.CountedFrom.At,
+			healthy.CountedTo.At-healthy.CountedFrom.At)
 	}
 }
 
@@ -142,11 +143,12 @@ func TestBarrierByHand(t *testing.T) {
 	w, err := runBarrier(t.Context(), &c, study.Env{})
 	must.OK(t, err)
 	// One's own cost and flight, seven at the master, seven back, flight and cost of the last.
-	if want := c.cost + c.flight + 7*c.cost + 7*c.cost + c.flight + c.cost; w.s.Now() != want {
+	if want := c.messageCost + c.messageDelay + 7*c.messageCost + 7*c.messageCost + c.messageDelay +
+		c.messageCost; w.s.Now() != want {
 		t.Errorf("it took %v, by hand %v", w.s.Now(), want)
 	}
-	if w.Messages != 14 {
-		t.Errorf("%d messages", w.Messages)
+	if w.BarrierMessageCount != 14 {
+		t.Errorf("%d messages", w.BarrierMessageCount)
 	}
 }
 
@@ -154,11 +156,11 @@ func TestBarrierByHand(t *testing.T) {
 func TestJitter(t *testing.T) {
 	const mean, draws = 30 * sim.Microsecond, 20_000
 	for _, even := range []bool{false, true} {
-		c := setup{jitter: mean, evenJitter: even}
-		r := sim.New(1).Stream("jitter")
+		c := setup{jitter: mean, uniformJitter: even}
+		r := sim.New(1).RandomStream("jitter")
 		var sum, most sim.Time
 		for range draws {
-			d := c.delay(r)
+			d := c.drawJitter(r)
 			sum, most = sum+d, max(most, d)
 		}
 		if got := sum / draws; got < mean*97/100 || got > mean*103/100 || (most < 2*mean) != even {

@@ -9,48 +9,48 @@ import (
 	"ringlet/sim/study"
 )
 
-// memory keeps what runs came to, since several figures are of the same runs: what is played once is the same each
-// time.
-type memory struct {
+// outcomeCache keeps what runs came to, since several figures are of the same runs: what is played once is the same
+// each time.
+type outcomeCache struct {
 	mu       sync.Mutex
-	outcomes map[string]*played
+	outcomes map[string]*cachedOutcome
 }
 
-// played is a run that is played by whoever comes first.
-type played struct {
+// cachedOutcome is a run that is played by whoever comes first.
+type cachedOutcome struct {
 	mu   sync.Mutex
-	over bool
+	done bool
 	outcome
 }
 
 // outcome is what is kept of a run.
 type outcome struct {
-	from, to builder.Snapshot
-	gone     int
-	events   uint64
+	countedFrom, countedTo builder.Snapshot
+	discardedMEPs          int
+	events                 uint64
 }
 
 // play gives the outcome of a run. One that was interrupted, or that somebody looks into, is
 // not kept.
-func (m *memory) play(ctx context.Context, c *setup, env study.Env) (outcome, error) {
-	if env.Trace != nil || env.Inside != nil {
+func (m *outcomeCache) play(ctx context.Context, c *setup, env study.Env) (outcome, error) {
+	if env.Trace != nil || env.Details != nil {
 		return play(ctx, c, env)
 	}
 	key := fmt.Sprintf("%d %+v", env.Seed, *c)
 	m.mu.Lock()
 	p := m.outcomes[key]
 	if p == nil {
-		p = new(played)
+		p = new(cachedOutcome)
 		m.outcomes[key] = p
 	}
 	m.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.over {
+	if p.done {
 		return p.outcome, nil
 	}
 	o, err := play(ctx, c, env)
-	p.outcome, p.over = o, err == nil && o.to.At > 0
+	p.outcome, p.done = o, err == nil && o.countedTo.At > 0
 	return o, err
 }
 
@@ -66,17 +66,17 @@ func play(ctx context.Context, c *setup, env study.Env) (outcome, error) {
 
 func (r *run) outcome() outcome {
 	return outcome{
-		from:   r.From,
-		to:     r.To,
-		gone:   r.gone,
-		events: r.s.Executed(),
+		countedFrom:   r.CountedFrom,
+		countedTo:     r.CountedTo,
+		discardedMEPs: r.discardedMEPs,
+		events:        r.s.Executed(),
 	}
 }
 
 // addResults adds the results of a run, and returns its rate.
 func (o *outcome) addResults(out *study.Outcome, c *setup, name string) float64 {
-	took := (o.to.At - o.from.At).Seconds()
-	parts, bytes := float64(o.to.Parts-o.from.Parts), float64(o.to.Placed-o.from.Placed)
+	took := (o.countedTo.At - o.countedFrom.At).Seconds()
+	parts, bytes := float64(o.countedTo.PlacedParts-o.countedFrom.PlacedParts), float64(o.countedTo.PlacedBytes-o.countedFrom.PlacedBytes)
 	n := float64(c.nodes)
 	rate := parts / n * float64(c.packing) / took
 	out.Add("rate-"+name, study.Q(rate, study.Rate))
@@ -86,11 +86,11 @@ func (o *outcome) addResults(out *study.Outcome, c *setup, name string) float64 
 	out.Add("phases-"+name, study.Q(parts/n/took, study.Rate))
 	out.Add("events-per-phase-"+name, study.Q(rate/(parts/n/took), study.Count))
 	for d, what := range builder.ActivityNames {
-		spent := (o.to.Spent[d] - o.from.Spent[d]).Seconds()
+		spent := (o.countedTo.TimeSpent[d] - o.countedFrom.TimeSpent[d]).Seconds()
 		out.Add("share-"+what+"-"+name, study.Share(spent/n/took))
 	}
-	if c.slow > 0 {
-		out.Add("discarded-"+name, study.Q(float64(o.gone), study.Count))
+	if c.slowBUs > 0 {
+		out.Add("discarded-"+name, study.Q(float64(o.discardedMEPs), study.Count))
 	}
 	return rate
 }

@@ -16,23 +16,23 @@ import (
 // run is one run of the event builder, and what its nodes take.
 type run struct {
 	*builder.World
-	c     *setup
-	s     *sim.Sim
-	trace *sim.Trace
-	nodes []node
-	gone  int // MEPs that were discarded
+	c             *setup
+	s             *sim.Sim
+	trace         *sim.Trace
+	nodes         []node
+	discardedMEPs int // MEPs that were discarded
 }
 
 // node is a folded node's software.
 type node struct {
-	draw  *sim.Stream       // sizes
-	delay *sim.Stream       // jitter
-	free  sim.Time          // when the processor has handled all messages
-	kept  []tagnet.Feedback // MEPs that the output has, or will have
+	sizeRandom   *sim.RandomStream // sizes
+	jitterRandom *sim.RandomStream // jitter
+	freeAt       sim.Time          // when the processor has handled all messages
+	outputMEPs   []tagnet.Feedback // MEPs that the output has, or will have
 }
 
-// ahead is how many rounds a readout unit reads ahead of the one that it sends.
-const ahead = 2
+// readAheadRounds is how many rounds a readout unit reads ahead of the one that it sends.
+const readAheadRounds = 2
 
 func newRun(c *setup, env study.Env) *run {
 	r := &run{
@@ -42,8 +42,8 @@ func newRun(c *setup, env study.Env) *run {
 		nodes: make([]node, c.nodes),
 	}
 	for i := range r.nodes {
-		r.nodes[i].draw = r.s.Stream("sizes of node " + strconv.Itoa(i))
-		r.nodes[i].delay = r.s.Stream("jitter of node " + strconv.Itoa(i))
+		r.nodes[i].sizeRandom = r.s.RandomStream("sizes of node " + strconv.Itoa(i))
+		r.nodes[i].jitterRandom = r.s.RandomStream("jitter of node " + strconv.Itoa(i))
 	}
 	return r
 }
@@ -71,64 +71,64 @@ func (r *run) config() *builder.Config {
 	named := func(d readoutunit.Discipline) bool { return d.Name == c.discipline }
 	i := max(0, slices.IndexFunc(readoutunit.Disciplines, named))
 	return &builder.Config{
-		Discipline: &readoutunit.Disciplines[i],
-		Barrier:    c.barrier,
-		Seats:      readoutunit.Seats{RUs: order, BUs: slices.Clone(order)},
-		RUs:        nodes[:c.nodes],
-		BUs:        nodes[:c.nodes],
-		Slots:      c.slots,
-		Packing:    c.packing,
-		Ahead:      ahead,
-		Window:     c.credit,
-		Writes:     c.writes,
-		Hosts:      seats,
-		Card:       true,
-		Segment:    c.segment,
-		Wire:       c.wire,
-		Flight:     c.flight,
-		Windows:    2 * c.flight,
-		Ack:        c.hop,
-		Warm:       c.warm,
-		Count:      c.phases,
-		Trace:      r.trace,
+		Discipline:       &readoutunit.Disciplines[i],
+		Barrier:          c.barrier,
+		Seats:            readoutunit.Seats{RUs: order, BUs: slices.Clone(order)},
+		RUs:              nodes[:c.nodes],
+		BUs:              nodes[:c.nodes],
+		Slots:            c.slots,
+		Packing:          c.packing,
+		RoundsAhead:      readAheadRounds,
+		PullWindow:       c.requestCredit,
+		MaxUnackedWrites: c.maxUnackedWrites,
+		Hosts:            seats,
+		SelfThroughCard:  true,
+		SegmentBytes:     c.segment,
+		WireBytes:        c.wireBytes,
+		MessageDelay:     c.messageDelay,
+		WindowDelay:      2 * c.messageDelay,
+		AckDelay:         c.hop,
+		WarmUpCycles:     c.warm,
+		CountedCycles:    c.phases,
+		Trace:            r.trace,
 		Port: component.PortConfig{
-			PerByte:    c.perByte,
-			Latency:    c.hop,
-			Buffer:     int64(c.buffer),
-			CutThrough: true,
+			PerByte:     c.perByte,
+			Latency:     c.hop,
+			BufferBytes: int64(c.buffer),
+			CutThrough:  true,
 		},
 	}
 }
 
-// Size is drawn when the MEP is read.
-func (r *run) Size(ru int, _ uint64) int { return r.c.partSize(ru, r.nodes[ru].draw) }
+// PartSize is drawn when the MEP is read.
+func (r *run) PartSize(ru int, _ uint64) int { return r.c.drawPartSize(ru, r.nodes[ru].sizeRandom) }
 
-// Prepare is software, and the jitter of an operating system.
-func (r *run) Prepare(ru int) sim.Time {
-	return r.s.Now() + r.c.software + r.c.delay(r.nodes[ru].delay)
+// PrepareDoneAt is software, and the jitter of an operating system.
+func (r *run) PrepareDoneAt(ru int) sim.Time {
+	return r.s.Now() + r.c.softwareTime + r.c.drawJitter(r.nodes[ru].jitterRandom)
 }
 
-// Send is the card's, which takes no processor.
-func (r *run) Send(int, int, int) sim.Time { return r.s.Now() }
+// SendDoneAt is the card's, which takes no processor.
+func (r *run) SendDoneAt(int, int, int) sim.Time { return r.s.Now() }
 
-// Receive is the card's, too.
-func (r *run) Receive(int, int, int, bool) sim.Time { return r.s.Now() }
+// ReceiveDoneAt is the card's, too.
+func (r *run) ReceiveDoneAt(int, int, int, bool) sim.Time { return r.s.Now() }
 
 // ResentBytes is nothing: the network loses nothing.
 func (r *run) ResentBytes(sim.Time, int, int32) int64 { return 0 }
 
-// Message takes the processor for those of barriers, one after the other.
-func (r *run) Message(host int, of builder.Message) sim.Time {
+// MessageDoneAt takes the processor for those of barriers, one after the other.
+func (r *run) MessageDoneAt(host int, of builder.MessageKind) sim.Time {
 	n := &r.nodes[host]
 	switch of {
-	case builder.Signal:
-		n.free = max(n.free, r.s.Now()) + r.c.cost
-	case builder.Leave:
-		n.free = max(n.free, r.s.Now())
+	case builder.BarrierSignal:
+		n.freeAt = max(n.freeAt, r.s.Now()) + r.c.messageCost
+	case builder.LeaveBarrier:
+		n.freeAt = max(n.freeAt, r.s.Now())
 	default:
 		return r.s.Now()
 	}
-	return n.free
+	return n.freeAt
 }
 
 // Built has all parts of a MEP in a slot of the builder unit. One that its output has no room for is discarded at once
@@ -136,27 +136,27 @@ func (r *run) Message(host int, of builder.Message) sim.Time {
 func (r *run) Built(bu int, f tagnet.Feedback) {
 	n := &r.nodes[bu]
 	switch c := r.c; {
-	case bu >= c.slow:
-		r.Feedback(bu, f)
-	case len(n.kept) == c.output:
+	case bu >= c.slowBUs:
+		r.SendFeedback(bu, f)
+	case len(n.outputMEPs) == c.outputCapacity:
 		f.Outcome = tagnet.Discarded
-		r.gone++
-		r.Feedback(bu, f)
+		r.discardedMEPs++
+		r.SendFeedback(bu, f)
 	default:
-		if n.kept = append(n.kept, f); len(n.kept) == 1 {
-			r.s.ScheduleAfter(c.consume, (*consumed)(r), int64(bu), 0)
+		if n.outputMEPs = append(n.outputMEPs, f); len(n.outputMEPs) == 1 {
+			r.s.ScheduleAfter(c.consumeTime, (*mepConsumed)(r), int64(bu), 0)
 		}
 	}
 }
 
-type consumed run
+type mepConsumed run
 
 // Handle: the output has a MEP.
-func (e *consumed) Handle(bu, _ int64) {
+func (e *mepConsumed) Handle(bu, _ int64) {
 	r := (*run)(e)
 	n := &r.nodes[bu]
-	r.Feedback(int(bu), n.kept[0])
-	if n.kept = n.kept[1:]; len(n.kept) > 0 {
-		r.s.ScheduleAfter(r.c.consume, e, bu, 0)
+	r.SendFeedback(int(bu), n.outputMEPs[0])
+	if n.outputMEPs = n.outputMEPs[1:]; len(n.outputMEPs) > 0 {
+		r.s.ScheduleAfter(r.c.consumeTime, e, bu, 0)
 	}
 }

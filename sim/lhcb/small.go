@@ -12,12 +12,12 @@ import (
 	"ringlet/sim/study"
 )
 
-// barrierTime is how long one barrier takes at which all nodes arrive together.
-var barrierTime = study.Model{
+// barrierTimeModel is how long one barrier takes at which all nodes arrive together.
+var barrierTimeModel = study.Model{
 	Name: "barrier-time",
 	Help: "How long one barrier takes among so many nodes that arrive together, as in LHCb-EB §III.D.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		c := setup{flight: p.Time("message-flight"), cost: p.Time("message-cost")}
+		c := setup{messageDelay: p.Time("message-flight"), messageCost: p.Time("message-cost")}
 		nodes := p.Ints("nodes", 2, 65535)
 		kinds := p.Words("barriers", "central", "tournament", "dissemination")
 		if err := p.Err(); err != nil {
@@ -45,7 +45,7 @@ var barrierTime = study.Model{
 				}
 				out.Events += w.s.Executed()
 				out.Add(fmt.Sprintf("time-%s-%d", name, n), study.Q(last.Seconds(), study.Time))
-				out.Add(fmt.Sprintf("messages-%s-%d", name, n), study.Q(float64(w.Messages), study.Count))
+				out.Add(fmt.Sprintf("messages-%s-%d", name, n), study.Q(float64(w.BarrierMessageCount), study.Count))
 				curve.Points = append(curve.Points, [2]float64{float64(n), last.Micros()})
 			}
 			out.Add("growth-"+name, study.Q(float64(last)/float64(first), study.Count))
@@ -72,7 +72,7 @@ var treeLinks = study.Model{
 		leaves, perLeaf := p.Ints("leaves", 1, 100), p.Ints("per-leaf", 1, 100)
 		spines, links := p.Ints("spines", 1, 100), p.Ints("links", 1, 10)
 		if len(perLeaf) != len(leaves) || len(spines) != len(leaves) || len(links) != len(leaves) {
-			p.Wrong("leaves", "per-leaf, spines and links have as many values")
+			p.AddError("leaves", "per-leaf, spines and links have as many values")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -81,7 +81,7 @@ var treeLinks = study.Model{
 		for i := range leaves {
 			n := leaves[i] * perLeaf[i]
 			of := fmt.Sprintf("-%d", n)
-			link, spine := shared(n, perLeaf[i], spines[i], links[i])
+			link, spine := maxLinkFlows(n, perLeaf[i], spines[i], links[i])
 			out.Add("ports"+of, study.Q(float64(n), study.Count))
 			out.Add("most-flows-on-a-link"+of, study.Q(float64(link), study.Count))
 			out.Add("most-flows-of-a-leaf-through-a-spine"+of, study.Q(float64(spine), study.Count))
@@ -90,8 +90,8 @@ var treeLinks = study.Model{
 	},
 }
 
-// shared is the most flows on any link, and from or to any leaf through a spine, in any phase.
-func shared(nodes, perLeaf, spines, links int) (link, spine int) {
+// maxLinkFlows is the most flows on any link, and from or to any leaf through a spine, in any phase.
+func maxLinkFlows(nodes, perLeaf, spines, links int) (link, spine int) {
 	var orders []*readoutunit.Shift
 	for i := range nodes {
 		orders = append(orders, readoutunit.NewShift(i, readoutunit.SeatsInOrder(nodes, nodes), nodes, 1, true))

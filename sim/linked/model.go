@@ -10,15 +10,15 @@ import (
 )
 
 // Models are those of this package.
-func Models() []study.Model { return []study.Model{loss} }
+func Models() []study.Model { return []study.Model{lossModel} }
 
-// loss asks what losses cost a link.
-var loss = study.Model{
+// lossModel asks what losses cost a link.
+var lossModel = study.Model{
 	Name: "link-loss",
 	Help: "Two link cores of the product; one writes blocks into the other's memory over a path that loses datagrams.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		c := config{
-			size:     p.Size("write", 8, window/2),
+			size:     p.Size("write", 8, exportedBytes/2),
 			writes:   p.Int("writes", 1, 10_000_000),
 			datagram: p.Size("datagram", 256, 65_000),
 			credit:   p.Int("credit", 8, 4096),
@@ -27,11 +27,11 @@ var loss = study.Model{
 		rate := p.Quantity("rate", study.Bandwidth)
 		shares := p.Quantities("losses", study.Count)
 		if !(rate >= 1e3 && rate <= 1e12) {
-			p.Wrong("rate", "a path carries 1 kB/s to 1 TB/s")
+			p.AddError("rate", "a path carries 1 kB/s to 1 TB/s")
 		}
 		for _, share := range shares {
 			if !(share >= 0 && share <= 0.5) {
-				p.Wrong("losses", "%v is not between 0 and 50 %%", share)
+				p.AddError("losses", "%v is not between 0 and 50 %%", share)
 			}
 		}
 		if err := p.Err(); err != nil {
@@ -85,31 +85,32 @@ type result struct {
 func (c *config) run(ctx context.Context, share float64, env study.Env) (result, error) {
 	s := env.Sim()
 	p, err := newPair(s, link.Config{
-		MaxDatagram: c.datagram,
-		Credit:      c.credit,
-		Ring:        link.RingFor(c.credit),
-		Pad:         true,
-		Congestion:  true,
-		Piggyback:   true,
-		AckEvery:    max(1, c.credit/6), // as transport has it
+		MaxDatagram:       c.datagram,
+		Credit:            c.credit,
+		SeqWindow:         link.SeqWindowFor(c.credit),
+		PadDatagrams:      true,
+		CongestionControl: true,
+		PiggybackAcks:     true,
+		AckEvery:          max(1, c.credit/6), // as transport has it
 	}, c.paths(s, share))
 	if err != nil {
 		return result{}, err
 	}
 	w := &writer{c: c, p: p, data: make([]byte, c.size)}
-	p.after = w.after
+	p.onEvents = w.handleEvents
 	w.issueWrites()
 	p.scheduleTurn()
 	limits := env.Limits(0)
 	s.Run(ctx, limits)
-	if p.problem != nil {
-		return result{}, p.problem
+	if p.coreErr != nil {
+		return result{}, p.coreErr
 	}
 	sent, got := p.ends[0].core.Stats(), p.ends[1].core.Stats()
 	return result{
-		goodput:  float64(got.BytesPlaced) / s.Now().Seconds(),
-		resent:   float64(sent.ChunksResent) / float64(max(1, sent.ChunksSent)),
-		lost:     float64(p.paths[0].lost+p.paths[1].lost) / float64(max(1, p.paths[0].sent+p.paths[1].sent)),
+		goodput: float64(got.BytesPlaced) / s.Now().Seconds(),
+		resent:  float64(sent.ChunksResent) / float64(max(1, sent.ChunksSent)),
+		lost: float64(p.paths[0].lostDatagrams+p.paths[1].lostDatagrams) / float64(max(1,
+			p.paths[0].sentDatagrams+p.paths[1].sentDatagrams)),
 		events:   s.Executed(),
 		complete: w.done == c.writes,
 	}, nil
@@ -118,11 +119,11 @@ func (c *config) run(ctx context.Context, share float64, env study.Env) (result,
 // paths lose a share of all datagrams.
 func (c *config) paths(s *sim.Sim, share float64) (paths [2]path) {
 	for e := range paths {
-		rng := s.Stream(fmt.Sprint("losses of ", e))
+		rng := s.RandomStream(fmt.Sprint("losses of ", e))
 		paths[e] = path{
 			perByte: c.perByte,
 			delay:   c.delay,
-			lose:    func([]byte) bool { return rng.Float64() < share },
+			drops:   func([]byte) bool { return rng.Float64() < share },
 		}
 	}
 	return paths
@@ -138,10 +139,10 @@ type writer struct {
 
 // issueWrites gives the link as many writes as there are windows for.
 func (w *writer) issueWrites() {
-	windows := window / w.c.size
+	windows := exportedBytes / w.c.size
 	for w.issued < w.c.writes && w.issued-w.done < windows {
 		ok := w.p.ends[0].core.Write(link.Write{
-			Ref:    w.p.ends[0].ref,
+			Ref:    w.p.ends[0].peerMemory,
 			Offset: uint32(w.issued % windows * w.c.size),
 			Data:   w.data,
 			Cookie: uint64(w.issued),
@@ -153,13 +154,13 @@ func (w *writer) issueWrites() {
 	}
 }
 
-// after takes what an end has told.
-func (w *writer) after(e int, events []link.Event) {
+// handleEvents takes what an end has told.
+func (w *writer) handleEvents(e int, events []link.Event) {
 	if e != 0 {
 		return
 	}
 	for i := range events {
-		if events[i].Kind == link.Completed {
+		if events[i].Kind == link.EventCompleted {
 			if w.done++; w.done == w.c.writes {
 				w.p.s.Stop()
 			}

@@ -64,9 +64,9 @@ func TestInterrupted(t *testing.T) {
 func TestNotUnderstood(t *testing.T) {
 	p, err := newPair(sim.New(1), settings(), [2]path{})
 	must.OK(t, err)
-	p.flights = [][]byte{bytes.Repeat([]byte{0xff}, 20)}
+	p.datagramsInFlight = [][]byte{bytes.Repeat([]byte{0xff}, 20)}
 	(*arrival)(p).Handle(0, 1)
-	if p.problem == nil {
+	if p.coreErr == nil {
 		t.Error("it was understood")
 	}
 }

@@ -38,7 +38,7 @@ func (k scenario) queueWrites(t *testing.T, e int, core *link.Core, ref shmem.Re
 	rng := rand.New(rand.NewPCG(k.seed, 100+uint64(e)))
 	for at := 0; writes < 60; writes++ {
 		n := 1 + rng.IntN(1<<(1+rng.IntN(14)))
-		if at+n > window {
+		if at+n > exportedBytes {
 			break
 		}
 		w := link.Write{Ref: ref, Offset: uint32(at), Data: data[at : at+n], Imm: uint64(writes), Cookie: uint64(writes)}
@@ -59,14 +59,14 @@ func line(now int64, from int, d []byte) string {
 
 // noise is what is written.
 func noise() []byte {
-	b := make([]byte, window)
+	b := make([]byte, exportedBytes)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(b) // it never fails
 	return b
 }
 
 // settings of the link, as those of a carrier with few datagrams under way.
 func settings() link.Config {
-	return link.Config{MaxDatagram: datagram, Credit: 32, Pad: true, Congestion: true, Piggyback: true}
+	return link.Config{MaxDatagram: datagram, Credit: 32, PadDatagrams: true, CongestionControl: true, PiggybackAcks: true}
 }
 
 // inSimulator gives the transcript of a scenario in the simulator, and what it ended with.
@@ -77,7 +77,7 @@ func (k scenario) inSimulator(t *testing.T, data []byte) (said []string, stats [
 	var p *pair
 	for e := range paths {
 		lose := k.loses(e)
-		paths[e] = path{delay: 50 * sim.Microsecond, lose: func(d []byte) bool {
+		paths[e] = path{delay: 50 * sim.Microsecond, drops: func(d []byte) bool {
 			said = append(said, line(p.now(), e, d))
 			return lose(d)
 		}}
@@ -85,19 +85,19 @@ func (k scenario) inSimulator(t *testing.T, data []byte) (said []string, stats [
 	p, err := newPair(s, settings(), paths)
 	must.OK(t, err)
 	outstanding := 0
-	p.after = func(_ int, events []link.Event) {
+	p.onEvents = func(_ int, events []link.Event) {
 		for i := range events {
-			if events[i].Kind == link.Completed {
+			if events[i].Kind == link.EventCompleted {
 				outstanding--
 			}
 		}
 	}
 	for e := range p.ends {
-		outstanding += k.queueWrites(t, e, p.ends[e].core, p.ends[e].ref, data)
+		outstanding += k.queueWrites(t, e, p.ends[e].core, p.ends[e].peerMemory, data)
 	}
 	p.scheduleTurn()
 	s.Run(t.Context(), sim.Limits{Until: sim.Second})
-	must.OK(t, p.problem)
+	must.OK(t, p.coreErr)
 	if outstanding != 0 {
 		t.Errorf("seed %d, %g lost: %d writes have no outcome", k.seed, k.share, outstanding)
 	}
@@ -117,10 +117,11 @@ func (k scenario) inSimnet(t *testing.T, data []byte) (said []string, stats [2]l
 	var ref [2]shmem.Ref
 	for e := range core {
 		table := shmem.NewTable(1, shmem.FirstGeneration(1))
-		seg, err := table.Export(make([]byte, window), shmem.PageRule{Pages: window / shmem.PageSize, Peer: 1,
+		seg, err := table.Export(make([]byte, exportedBytes), shmem.PageRule{PageCount: exportedBytes / shmem.PageSize,
+			Peer:   1,
 			Access: shmem.AccessNwrite})
 		must.OK(t, err)
-		ref[1-e], err = table.Grant(1, seg, 0, window, shmem.AccessNwrite)
+		ref[1-e], err = table.Grant(1, seg, 0, exportedBytes, shmem.AccessNwrite)
 		must.OK(t, err)
 		cfg := settings()
 		cfg.View, cfg.Peer, cfg.Table = 1, 1, table
@@ -128,7 +129,7 @@ func (k scenario) inSimnet(t *testing.T, data []byte) (said []string, stats [2]l
 	}
 	p := simnet.NewPair(core[0], core[1], datagram, simnet.Faults{Delay: 50 * time.Microsecond}, 1)
 	lose := [2]func([]byte) bool{k.loses(0), k.loses(1)}
-	p.Lose = func(from int, d []byte) bool {
+	p.ShouldLose = func(from int, d []byte) bool {
 		said = append(said, line(p.Now(), from, d))
 		return lose[from](d)
 	}

@@ -17,7 +17,7 @@ func All() []study.Model {
 		tagfarm.Models(),                         // TagNet-farm
 		lhcb.Models(),                            // LHCb-EB
 		[]study.Model{bridgeWrite, bridgeStream}, // SCI-bridge
-		[]study.Model{crossbar, roundTrip, cumulative, twoCards}, // NIC-crossbar
+		[]study.Model{crossbarModel, creditRoundTrip, cumulativeCredits, twoCards}, // NIC-crossbar
 		linked.Models(), // the product's own link
 	)
 }

@@ -34,11 +34,11 @@ var bridgeWrite = study.Model{
 		}
 		s := env.Sim()
 		w := &word{
-			s:      s,
-			cycles: cycles,
-			cycle:  cycle,
-			trace:  env.Trace,
-			track:  env.Trace.Track("one remote write"),
+			s:         s,
+			cycles:    cycles,
+			cycleTime: cycle,
+			trace:     env.Trace,
+			track:     env.Trace.Track("one remote write"),
 		}
 		s.ScheduleAt(0, w, 0, 0)
 		s.Run(ctx, env.Limits(0))
@@ -61,11 +61,11 @@ var bridgeWrite = study.Model{
 
 // word is the write on its way: an event at the begin of each stage.
 type word struct {
-	s      *sim.Sim
-	cycles []int
-	cycle  sim.Time
-	trace  *sim.Trace
-	track  sim.Track
+	s         *sim.Sim
+	cycles    []int
+	cycleTime sim.Time
+	trace     *sim.Trace
+	track     sim.Track
 }
 
 // Handle enters a stage.
@@ -73,7 +73,7 @@ func (w *word) Handle(stage, _ int64) {
 	if int(stage) == len(w.cycles) {
 		return
 	}
-	d := sim.Time(w.cycles[stage]) * w.cycle
+	d := sim.Time(w.cycles[stage]) * w.cycleTime
 	w.trace.Span(w.track, strings.Join(strings.Split(bridgeStages[stage], ""), "+"), w.s.Now(), w.s.Now()+d, 0)
 	w.s.ScheduleAfter(d, w, stage+1, 0)
 }
@@ -85,17 +85,17 @@ var bridgeStream = study.Model{
 	Help: "Blocks written through the bridge of SCI-bridge §IV.B: bandwidth against size.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		g := bridge{
-			cycle:    p.Time("cycle"),
-			latency:  sim.Time(p.Int("latency-cycles", 1, 10_000)),
-			fixed:    p.Time("software"),
-			packet:   p.Size("packet", 1, 4096),
-			buffers:  p.Int("receiver-buffers", 1, 1<<16),
-			inFlight: p.Int("outstanding", 1, 1<<16),
+			cycle:       p.Time("cycle"),
+			latency:     sim.Time(p.Int("latency-cycles", 1, 10_000)),
+			fixed:       p.Time("software"),
+			packetBytes: p.Size("packet", 1, 4096),
+			buffers:     p.Int("receiver-buffers", 1, 1<<16),
+			inFlight:    p.Int("outstanding", 1, 1<<16),
 		}
-		g.sender, g.receiver = p.Number("sender-cycles"), p.Number("receiver-cycles")
+		g.senderCycles, g.receiverCycles = p.Number("sender-cycles"), p.Number("receiver-cycles")
 		sizes := p.Sizes("blocks", 8, 64<<20)
-		if g.cycle <= 0 || !(g.sender > 0) || !(g.receiver > 0) {
-			p.Wrong("cycle", "a cycle and the longest stages take time")
+		if g.cycle <= 0 || !(g.senderCycles > 0) || !(g.receiverCycles > 0) {
+			p.AddError("cycle", "a cycle and the longest stages take time")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -106,9 +106,9 @@ var bridgeStream = study.Model{
 
 // bridge is what bridgeStream plays with. The times of stages are in cycles.
 type bridge struct {
-	cycle, latency, fixed     sim.Time
-	sender, receiver          float64
-	packet, buffers, inFlight int
+	cycle, latency, fixed          sim.Time
+	senderCycles, receiverCycles   float64
+	packetBytes, buffers, inFlight int
 }
 
 // sweep writes each size, one way and back again.
@@ -124,11 +124,11 @@ func (g bridge) sweep(ctx context.Context, sizes []int, env study.Env) study.Out
 	var best, bestPong, last float64
 	held, flying := 0, 0
 	for _, size := range sizes {
-		run := g.write(ctx, size, env)
+		run := g.writeBlock(ctx, size, env)
 		out.Events += run.s.Executed()
 		// The sender's clock stops when the last packet has left its host; a ping-pong waits for the data to arrive.
 		w := float64(size) / run.lastSent.Seconds()
-		pp := float64(size) / (run.arrived + g.fixed).Seconds()
+		pp := float64(size) / (run.lastArrived + g.fixed).Seconds()
 		oneWay.Points = append(oneWay.Points, [2]float64{float64(size), w / (1 << 20)})
 		back.Points = append(back.Points, [2]float64{float64(size), pp / (1 << 20)})
 		best, bestPong, last = max(best, w), max(bestPong, pp), w
@@ -138,45 +138,46 @@ func (g bridge) sweep(ctx context.Context, sizes []int, env study.Env) study.Out
 	out.Add("most-in-flight", study.Q(float64(flying), study.Count))
 	plot.Curves = []study.Curve{oneWay, back}
 	out.Plots = []study.Plot{plot}
-	out.Add("bound", study.Q(float64(g.packet)/(max(g.sender, g.receiver)*g.cycle.Seconds()), study.Bandwidth))
+	out.Add("bound", study.Q(float64(g.packetBytes)/(max(g.senderCycles, g.receiverCycles)*g.cycle.Seconds()),
+		study.Bandwidth))
 	out.Add("best-write-only", study.Q(best, study.Bandwidth))
 	out.Add("best-ping-pong", study.Q(bestPong, study.Bandwidth))
 	out.Add("endless-write-only", study.Q(last, study.Bandwidth))
 	return out
 }
 
-// stream is one block on its way.
-type stream struct {
-	s                 *sim.Sim
-	g                 bridge
-	lastSent, arrived sim.Time // when the last packet left the sending host, and was in the memory of the other
-	toSend            int      // packets
-	flying            int      // sent, and not in a buffer of the receiver
-	held              int      // in buffers of the receiver
-	sending           bool
-	maxHeld           int
-	maxFlying         int
-	took              sim.Histogram              // of a packet, from the sender's buffer into memory
-	begun             *component.Queue[sim.Time] // of the packets that are under way, in order
+// blockTransfer is one block on its way.
+type blockTransfer struct {
+	s                     *sim.Sim
+	g                     bridge
+	lastSent, lastArrived sim.Time // when the last packet left the sending host, and was in the memory of the other
+	packetsToSend         int      // packets
+	packetsFlying         int      // sent, and not in a buffer of the receiver
+	packetsHeld           int      // in buffers of the receiver
+	sending               bool
+	maxHeld               int
+	maxFlying             int
+	packetTimes           sim.Histogram              // of a packet, from the sender's buffer into memory
+	packetStarts          *component.Queue[sim.Time] // of the packets that are under way, in order
 
 	trace                      *sim.Trace // where a trace is wanted
 	senderTrack, receiverTrack sim.Track
 }
 
 type (
-	packetSent     stream // the sender's longest stage has done with a packet
-	packetBuffered stream // a packet is in a buffer of the receiver
-	packetPlaced   stream // the receiver's longest stage has done with a packet
+	packetSent     blockTransfer // the sender's longest stage has done with a packet
+	packetBuffered blockTransfer // a packet is in a buffer of the receiver
+	packetPlaced   blockTransfer // the receiver's longest stage has done with a packet
 )
 
-func (g bridge) write(ctx context.Context, size int, env study.Env) *stream {
-	r := &stream{
-		s:      env.Sim(),
-		g:      g,
-		toSend: (size + g.packet - 1) / g.packet,
+func (g bridge) writeBlock(ctx context.Context, size int, env study.Env) *blockTransfer {
+	r := &blockTransfer{
+		s:             env.Sim(),
+		g:             g,
+		packetsToSend: (size + g.packetBytes - 1) / g.packetBytes,
 	}
-	r.begun = component.NewQueue[sim.Time](r.s, 0)
-	if r.s.Observed() {
+	r.packetStarts = component.NewQueue[sim.Time](r.s, 0)
+	if r.s.InstrumentsEnabled() {
 		r.instrument(fmt.Sprintf(", block of %d B", size))
 	}
 	r.send()
@@ -185,17 +186,19 @@ func (g bridge) write(ctx context.Context, size int, env study.Env) *stream {
 }
 
 // instrument shows what there is to see of a block.
-func (r *stream) instrument(nameSuffix string) {
-	r.s.Show("from the sender's buffer until a packet is in memory"+nameSuffix, &r.took)
-	r.s.Watch("packets on the way"+nameSuffix, sim.Microsecond, func() int64 { return int64(r.flying) })
-	r.s.Watch("packets in the receiver's buffers"+nameSuffix, sim.Microsecond, func() int64 { return int64(r.held) })
-	if r.trace = r.s.Traced(); r.trace != nil {
+func (r *blockTransfer) instrument(nameSuffix string) {
+	r.s.AddHistogram("from the sender's buffer until a packet is in memory"+nameSuffix, &r.packetTimes)
+	r.s.Watch("packets on the way"+nameSuffix, sim.Microsecond, func() int64 { return int64(r.packetsFlying) })
+	r.s.Watch("packets in the receiver's buffers"+nameSuffix, sim.Microsecond,
+		func() int64 { return int64(r.packetsHeld) })
+	if r.trace = r.s.Trace(); r.trace != nil {
 		r.senderTrack, r.receiverTrack = r.trace.Track("sender"+nameSuffix), r.trace.Track("receiver"+nameSuffix)
 	}
 }
 
-// occupy lets a handler do its part when the longest stage of the sender, or of the receiver, has done with a packet.
-func (r *stream) occupy(on sim.Track, cycles float64, then sim.Handler) {
+// scheduleStageEnd lets a handler do its part when the longest stage of the sender, or of the receiver, has done with a
+// packet.
+func (r *blockTransfer) scheduleStageEnd(on sim.Track, cycles float64, then sim.Handler) {
 	d := r.cycles(cycles)
 	if r.trace != nil {
 		r.trace.Span(on, "packet", r.s.Now(), r.s.Now()+d, 0)
@@ -204,48 +207,49 @@ func (r *stream) occupy(on sim.Track, cycles float64, then sim.Handler) {
 }
 
 // cycles is a time of so many.
-func (r *stream) cycles(n float64) sim.Time { return sim.Time(n * float64(r.g.cycle)) }
+func (r *blockTransfer) cycles(n float64) sim.Time { return sim.Time(n * float64(r.g.cycle)) }
 
 // send begins with the next packet, where the receiver has a buffer for it: what is refused there is sent again, and
 // takes the link meanwhile; the model lets the sender wait instead.
-func (r *stream) send() {
-	if r.sending || r.toSend == 0 || r.flying+r.held >= r.g.buffers || r.flying >= r.g.inFlight {
+func (r *blockTransfer) send() {
+	if r.sending || r.packetsToSend == 0 || r.packetsFlying+r.packetsHeld >= r.g.buffers ||
+		r.packetsFlying >= r.g.inFlight {
 		return
 	}
 	r.sending = true
-	r.toSend--
-	r.begun.Put(r.s.Now())
-	r.flying++
-	r.maxFlying = max(r.maxFlying, r.flying)
-	r.occupy(r.senderTrack, r.g.sender, (*packetSent)(r))
+	r.packetsToSend--
+	r.packetStarts.Put(r.s.Now())
+	r.packetsFlying++
+	r.maxFlying = max(r.maxFlying, r.packetsFlying)
+	r.scheduleStageEnd(r.senderTrack, r.g.senderCycles, (*packetSent)(r))
 }
 
 func (r *packetSent) Handle(_, _ int64) {
-	m := (*stream)(r)
+	m := (*blockTransfer)(r)
 	m.sending = false
-	if m.toSend == 0 {
+	if m.packetsToSend == 0 {
 		m.lastSent = m.s.Now()
 	}
-	m.s.ScheduleAfter(m.g.latency*m.g.cycle-m.cycles(m.g.sender), (*packetBuffered)(r), 0, 0)
+	m.s.ScheduleAfter(m.g.latency*m.g.cycle-m.cycles(m.g.senderCycles), (*packetBuffered)(r), 0, 0)
 	m.send()
 }
 
 func (r *packetBuffered) Handle(_, _ int64) {
-	m := (*stream)(r)
-	m.flying--
-	if m.held++; m.held == 1 {
-		m.occupy(m.receiverTrack, m.g.receiver, (*packetPlaced)(r))
+	m := (*blockTransfer)(r)
+	m.packetsFlying--
+	if m.packetsHeld++; m.packetsHeld == 1 {
+		m.scheduleStageEnd(m.receiverTrack, m.g.receiverCycles, (*packetPlaced)(r))
 	}
-	m.maxHeld = max(m.maxHeld, m.held)
+	m.maxHeld = max(m.maxHeld, m.packetsHeld)
 	m.send()
 }
 
 func (r *packetPlaced) Handle(_, _ int64) {
-	m := (*stream)(r)
-	m.arrived = m.s.Now()
-	m.took.Add(int64(m.arrived - m.begun.Get()))
-	if m.held--; m.held > 0 {
-		m.occupy(m.receiverTrack, m.g.receiver, r)
+	m := (*blockTransfer)(r)
+	m.lastArrived = m.s.Now()
+	m.packetTimes.Add(int64(m.lastArrived - m.packetStarts.Get()))
+	if m.packetsHeld--; m.packetsHeld > 0 {
+		m.scheduleStageEnd(m.receiverTrack, m.g.receiverCycles, r)
 	}
 	m.send()
 }

@@ -17,7 +17,7 @@ var twoCards = study.Model{
 		c := readCards(p)
 		sizes, length := p.Sizes("requests", wordBytes, 4096), p.Time("length")
 		if length <= 0 {
-			p.Wrong("length", "a run takes time")
+			p.AddError("length", "a run takes time")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -37,11 +37,11 @@ var twoCards = study.Model{
 				out.Events += w.s.Executed()
 				rate := w.rate()
 				out.Add(fmt.Sprintf("%s-%d", d.name, size), study.Q(rate, study.Bandwidth))
-				out.Add(fmt.Sprintf("%s-fullest-%d", d.name, size), study.Q(float64(w.fullest()*wordBytes), study.Bytes))
+				out.Add(fmt.Sprintf("%s-fullest-%d", d.name, size), study.Q(float64(w.maxFIFOWords()*wordBytes), study.Bytes))
 				d.curve.Points = append(d.curve.Points, [2]float64{float64(size), rate / (1 << 20)})
 			}
 		}
-		out.Add("links", study.Q(wordBytes/c.word.Seconds(), study.Bandwidth))
+		out.Add("links", study.Q(wordBytes/c.wordTime.Seconds(), study.Bandwidth))
 		out.Add("bus", study.Q(wordBytes/c.clock.Seconds(), study.Bandwidth))
 		out.Plots = []study.Plot{{
 			Name:   "throughput",
@@ -59,95 +59,95 @@ const wordBytes = 8
 
 // cards is what a card and its links are made of.
 type cards struct {
-	clock   sim.Time // of the bus: a word
-	word    sim.Time // of both links
-	around  sim.Time // of a packet on the links besides its data: start, header, checks
-	credit  sim.Time // of a credit on the links
-	flight  sim.Time // through the transceivers, one way
-	toBus   sim.Time // from the card's network side to its bus
-	begin   int      // the card writes when one of so many parts of a packet is there
-	fifo    int      // words, of each direction
-	unit    int      // words that one credit gives back
-	polling sim.Time // from the data in memory to the next request of a ping-pong
+	clock              sim.Time // of the bus: a word
+	wordTime           sim.Time // of both links
+	packetOverheadTime sim.Time // of a packet on the links besides its data: start, header, checks
+	creditTime         sim.Time // of a credit on the links
+	flightTime         sim.Time // through the transceivers, one way
+	toBusDelay         sim.Time // from the card's network side to its bus
+	startDivisor       int      // the card writes when one of so many parts of a packet is there
+	fifo               int      // words, of each direction
+	wordsPerCredit     int      // words that one credit gives back
+	pollingDelay       sim.Time // from the data in memory to the next request of a ping-pong
 }
 
 func readCards(p *study.Params) cards {
 	cycle := p.Time("cycle")
 	c := cards{
-		clock:   p.Time("pci-x-clock"),
-		word:    cycle,
-		flight:  cycle * sim.Time(p.Int("transceivers", 0, 1000)) / 2,
-		toBus:   cycle * sim.Time(p.Int("to-the-bus", 0, 1000)),
-		begin:   p.Int("delivery-begins-after-one-of", 1, 100),
-		fifo:    p.Int("fifo-words", 1, 1<<16),
-		unit:    p.Int("credit-granularity", 1, 1024),
-		polling: p.Time("polling"),
+		clock:          p.Time("pci-x-clock"),
+		wordTime:       cycle,
+		flightTime:     cycle * sim.Time(p.Int("transceivers", 0, 1000)) / 2,
+		toBusDelay:     cycle * sim.Time(p.Int("to-the-bus", 0, 1000)),
+		startDivisor:   p.Int("delivery-begins-after-one-of", 1, 100),
+		fifo:           p.Int("fifo-words", 1, 1<<16),
+		wordsPerCredit: p.Int("credit-granularity", 1, 1024),
+		pollingDelay:   p.Time("polling"),
 	}
 	links := p.Int("links", 1, 2)
-	c.word = cycle * 2 / sim.Time(links)
-	c.credit = c.word * sim.Time((p.Size("credit-size", 2, 64)+wordBytes-1)/wordBytes)
+	c.wordTime = cycle * 2 / sim.Time(links)
+	c.creditTime = c.wordTime * sim.Time((p.Size("credit-size", 2, 64)+wordBytes-1)/wordBytes)
 	start := links * p.Size("start-of-packet", 0, 64)
-	c.around = c.word * sim.Time(start+p.Size("header", 0, 64)) / wordBytes
+	c.packetOverheadTime = c.wordTime * sim.Time(start+p.Size("header", 0, 64)) / wordBytes
 	if c.clock <= 0 || cycle <= 0 {
-		p.Wrong("pci-x-clock", "a clock of the bus and a cycle of the link take time")
+		p.AddError("pci-x-clock", "a clock of the bus and a cycle of the link take time")
 	}
-	if c.fifo < 4096/wordBytes+c.unit {
-		p.Wrong("fifo-words", "a FIFO of %d words cannot hold a request of 4096 B and what a credit leaves out", c.fifo)
+	if c.fifo < 4096/wordBytes+c.wordsPerCredit {
+		p.AddError("fifo-words", "a FIFO of %d words cannot hold a request of 4096 B and what a credit leaves out", c.fifo)
 	}
 	return c
 }
 
-// wire is two cards, each the other's peer.
-type wire struct {
+// cardPair is two cards, each the other's peer.
+type cardPair struct {
 	cards
-	s     *sim.Sim
-	ends  [2]*card
-	words int  // of a request
-	turns bool // ping-pong: a host answers each request that it gets with its own
+	s            *sim.Sim
+	ends         [2]*card
+	requestWords int  // of a request
+	pingPong     bool // ping-pong: a host answers each request that it gets with its own
 
-	first, last sim.Time // when the first and the last request were in memory
-	placed      uint64   // requests in memory
-	gaps        sim.Histogram
+	first, last    sim.Time // when the first and the last request were in memory
+	requestsPlaced uint64   // requests in memory
+	placementGaps  sim.Histogram
 }
 
 // card is a card, its bus and its host.
 type card struct {
-	w    *wire
+	w    *cardPair
 	peer *card
 	bus  *component.Bus
 
 	// outgoing
-	requested       int // requests that the host has made, and the engine has not begun
-	reading         int // words of the request under way that are not in the FIFO
+	requestsWaiting int // requests that the host has made, and the engine has not begun
+	wordsToRead     int // words of the request under way that are not in the FIFO
 	outWords        int // words in the FIFO
-	ready           int // packets that are whole in the FIFO
+	readyPackets    int // packets that are whole in the FIFO
 	wordsLeftToSend int // words of the packet on the link that have not left
-	busy            bool
-	credit          int // words of the other card's FIFO, as far as this one knows
+	linkBusy        bool
+	peerCreditWords int // words of the other card's FIFO, as far as this one knows
 
 	// incoming
-	packets             []incoming
+	packets             []incomingPacket
 	inWords, maxInWords int // words in the FIFO
 	owed                int // words that went to the host, for which no credit is under way
-	credits             int // that wait for the link
+	creditsWaiting      int // that wait for the link
 }
 
-// incoming is a packet that comes in, or waits for the bus.
-type incoming struct {
-	there, written int
-	open           bool // the card has told its bus side
+// incomingPacket is a packet that comes in, or waits for the bus.
+type incomingPacket struct {
+	arrivedWords, writtenWords int
+	announced                  bool // the card has told its bus side
 }
 
 // instrument shows how far apart requests are in memory, and how full the receivers' FIFOs are.
-func (w *wire) instrument(nameSuffix string) {
-	if w.s.Observed() {
-		w.s.Show("from one request in memory to the next"+nameSuffix, &w.gaps)
+func (w *cardPair) instrument(nameSuffix string) {
+	if w.s.InstrumentsEnabled() {
+		w.s.AddHistogram("from one request in memory to the next"+nameSuffix, &w.placementGaps)
 		w.s.Watch("words in the receivers' FIFOs"+nameSuffix, sim.Microsecond, func() int64 {
 			return int64(w.ends[0].inWords + w.ends[1].inWords)
 		})
 		for i, n := range w.ends {
-			n.bus.Trace(fmt.Sprintf("bus of card %d", i), func(c component.Client) string {
-				if _, ok := c.(*fetching); ok {
+			n.bus.TraceTransfers(fmt.Sprintf("bus of card %d", i), func(c component.Client) string {
+				if _, ok := c.(*busReader); ok {
 					return "fetched"
 				}
 				return "delivered"
@@ -156,17 +156,17 @@ func (w *wire) instrument(nameSuffix string) {
 	}
 }
 
-func (c cards) connect(s *sim.Sim, words int, turns bool) *wire {
-	w := &wire{
-		cards: c,
-		s:     s,
-		words: words,
-		turns: turns,
+func (c cards) connect(s *sim.Sim, words int, turns bool) *cardPair {
+	w := &cardPair{
+		cards:        c,
+		s:            s,
+		requestWords: words,
+		pingPong:     turns,
 	}
 	for i := range w.ends {
-		n := &card{w: w, bus: component.NewBus(w.s, 0), credit: c.fifo}
-		n.bus.Attach((*fetching)(n))
-		n.bus.Attach((*delivering)(n))
+		n := &card{w: w, bus: component.NewBus(w.s, 0), peerCreditWords: c.fifo}
+		n.bus.Attach((*busReader)(n))
+		n.bus.Attach((*busWriter)(n))
 		w.ends[i] = n
 	}
 	w.ends[0].peer, w.ends[1].peer = w.ends[1], w.ends[0]
@@ -175,45 +175,45 @@ func (c cards) connect(s *sim.Sim, words int, turns bool) *wire {
 }
 
 // rate is of data, in bytes per second: from the first request in memory to the last one.
-func (w *wire) rate() float64 {
-	if w.placed < 2 {
+func (w *cardPair) rate() float64 {
+	if w.requestsPlaced < 2 {
 		return 0
 	}
-	return sim.PerSecond((w.placed-1)*uint64(w.words*wordBytes), w.last-w.first)
+	return sim.PerSecond((w.requestsPlaced-1)*uint64(w.requestWords*wordBytes), w.last-w.first)
 }
 
-// fullest is the most words that the FIFO of a receiver held.
-func (w *wire) fullest() int { return max(w.ends[0].maxInWords, w.ends[1].maxInWords) }
+// maxFIFOWords is the most words that the FIFO of a receiver held.
+func (w *cardPair) maxFIFOWords() int { return max(w.ends[0].maxInWords, w.ends[1].maxInWords) }
 
 // makeRequest has the host make a request. One way, it always has one more.
 func (n *card) makeRequest() {
-	n.requested++
+	n.requestsWaiting++
 	n.bus.Kick()
 }
 
-// fetching is the engine as a client of the bus: it reads from the host's memory.
-type fetching card
+// busReader is the engine as a client of the bus: it reads from the host's memory.
+type busReader card
 
 // Offer is the next word, if the FIFO has room for it.
-func (e *fetching) Offer() (sim.Time, bool) {
-	return e.w.clock, (e.reading > 0 || e.requested > 0) && e.outWords < e.w.fifo
+func (e *busReader) Offer() (sim.Time, bool) {
+	return e.w.clock, (e.wordsToRead > 0 || e.requestsWaiting > 0) && e.outWords < e.w.fifo
 }
 
 // Begin takes the request, and the room.
-func (e *fetching) Begin() {
-	if e.reading == 0 {
-		e.reading = e.w.words
-		if e.w.turns {
-			e.requested--
+func (e *busReader) Begin() {
+	if e.wordsToRead == 0 {
+		e.wordsToRead = e.w.requestWords
+		if e.w.pingPong {
+			e.requestsWaiting--
 		}
 	}
 	e.outWords++
 }
 
 // End: the word is in the FIFO. A packet goes when it is whole (NIC-crossbar §3.1.6.1).
-func (e *fetching) End() {
-	if e.reading--; e.reading == 0 {
-		e.ready++
+func (e *busReader) End() {
+	if e.wordsToRead--; e.wordsToRead == 0 {
+		e.readyPackets++
 		(*card)(e).send()
 	}
 }
@@ -222,17 +222,17 @@ func (e *fetching) End() {
 func (n *card) send() {
 	w := n.w
 	switch {
-	case n.busy:
-	case n.credits > 0:
-		n.busy = true
-		n.credits--
-		w.s.ScheduleAfter(w.credit, (*creditSent)(n), 0, 0)
-	case n.ready > 0 && n.credit >= w.words:
-		n.busy = true
-		n.ready--
-		n.credit -= w.words
-		n.wordsLeftToSend = w.words
-		w.s.ScheduleAfter(w.around+w.word, (*wordSent)(n), 0, 0)
+	case n.linkBusy:
+	case n.creditsWaiting > 0:
+		n.linkBusy = true
+		n.creditsWaiting--
+		w.s.ScheduleAfter(w.creditTime, (*creditSent)(n), 0, 0)
+	case n.readyPackets > 0 && n.peerCreditWords >= w.requestWords:
+		n.linkBusy = true
+		n.readyPackets--
+		n.peerCreditWords -= w.requestWords
+		n.wordsLeftToSend = w.requestWords
+		w.s.ScheduleAfter(w.packetOverheadTime+w.wordTime, (*wordSent)(n), 0, 0)
 	}
 }
 
@@ -242,11 +242,11 @@ type wordSent card
 func (e *wordSent) Handle(int64, int64) {
 	n, w := (*card)(e), e.w
 	n.outWords--
-	w.s.ScheduleAfter(w.flight, (*wordArrived)(n.peer), 0, 0)
+	w.s.ScheduleAfter(w.flightTime, (*wordArrived)(n.peer), 0, 0)
 	if n.wordsLeftToSend--; n.wordsLeftToSend > 0 {
-		w.s.ScheduleAfter(w.word, e, 0, 0)
+		w.s.ScheduleAfter(w.wordTime, e, 0, 0)
 	} else {
-		n.busy = false
+		n.linkBusy = false
 		n.send()
 	}
 	n.bus.Kick()
@@ -257,15 +257,15 @@ type wordArrived card
 // Handle: a word is in the FIFO of the receiver, which tells its bus side when enough of the packet is there.
 func (e *wordArrived) Handle(int64, int64) {
 	n, w := (*card)(e), e.w
-	if i := len(n.packets); i == 0 || n.packets[i-1].there == w.words {
-		n.packets = append(n.packets, incoming{})
+	if i := len(n.packets); i == 0 || n.packets[i-1].arrivedWords == w.requestWords {
+		n.packets = append(n.packets, incomingPacket{})
 	}
 	p := &n.packets[len(n.packets)-1]
-	p.there++
+	p.arrivedWords++
 	n.inWords++
 	n.maxInWords = max(n.maxInWords, n.inWords)
-	if enough := (w.words + w.begin - 1) / w.begin; p.there == enough {
-		w.s.ScheduleAfter(w.toBus, (*packetAnnounced)(n), 0, 0)
+	if enough := (w.requestWords + w.startDivisor - 1) / w.startDivisor; p.arrivedWords == enough {
+		w.s.ScheduleAfter(w.toBusDelay, (*packetAnnounced)(n), 0, 0)
 	}
 	n.bus.Kick()
 }
@@ -275,47 +275,47 @@ type packetAnnounced card
 // Handle: the bus side knows of one more packet.
 func (e *packetAnnounced) Handle(int64, int64) {
 	for i := range e.packets {
-		if !e.packets[i].open {
-			e.packets[i].open = true
+		if !e.packets[i].announced {
+			e.packets[i].announced = true
 			break
 		}
 	}
 	e.bus.Kick()
 }
 
-// delivering is the engine as a client of the bus: it writes to the host's memory.
-type delivering card
+// busWriter is the engine as a client of the bus: it writes to the host's memory.
+type busWriter card
 
 // Offer is the next word of the first packet, if it has come.
-func (e *delivering) Offer() (sim.Time, bool) {
-	return e.w.clock, len(e.packets) > 0 && e.packets[0].open && e.packets[0].there > e.packets[0].written
+func (e *busWriter) Offer() (sim.Time, bool) {
+	return e.w.clock, len(e.packets) > 0 && e.packets[0].announced && e.packets[0].arrivedWords > e.packets[0].writtenWords
 }
 
 // Begin has nothing to take: the word leaves the FIFO at its end.
-func (e *delivering) Begin() {}
+func (e *busWriter) Begin() {}
 
 // End: the word is in memory; credits say so, each for a number of words.
-func (e *delivering) End() {
+func (e *busWriter) End() {
 	n, w := (*card)(e), e.w
 	p := &n.packets[0]
-	p.written++
+	p.writtenWords++
 	n.inWords--
 	n.owed++
-	n.credits += n.owed / w.unit
-	n.owed %= w.unit
+	n.creditsWaiting += n.owed / w.wordsPerCredit
+	n.owed %= w.wordsPerCredit
 	n.send()
-	if p.written < w.words {
+	if p.writtenWords < w.requestWords {
 		return
 	}
 	n.packets = n.packets[:copy(n.packets, n.packets[1:])]
-	if w.placed++; w.placed == 1 {
+	if w.requestsPlaced++; w.requestsPlaced == 1 {
 		w.first = w.s.Now()
 	} else {
-		w.gaps.Add(int64(w.s.Now() - w.last))
+		w.placementGaps.Add(int64(w.s.Now() - w.last))
 	}
 	w.last = w.s.Now()
-	if w.turns {
-		w.s.ScheduleAfter(w.polling, (*answerDue)(n), 0, 0)
+	if w.pingPong {
+		w.s.ScheduleAfter(w.pollingDelay, (*answerDue)(n), 0, 0)
 	}
 }
 
@@ -329,8 +329,8 @@ type creditSent card
 // Handle: a credit is on its way.
 func (e *creditSent) Handle(int64, int64) {
 	n := (*card)(e)
-	n.busy = false
-	n.w.s.ScheduleAfter(n.w.flight, (*creditArrived)(n.peer), 0, 0)
+	n.linkBusy = false
+	n.w.s.ScheduleAfter(n.w.flightTime, (*creditArrived)(n.peer), 0, 0)
 	n.send()
 }
 
@@ -338,6 +338,6 @@ type creditArrived card
 
 // Handle: the other card has room again.
 func (e *creditArrived) Handle(int64, int64) {
-	e.credit += e.w.unit
+	e.peerCreditWords += e.w.wordsPerCredit
 	(*card)(e).send()
 }

@@ -8,29 +8,29 @@ import (
 	"ringlet/sim/study"
 )
 
-// crossbar plays flows through the switch of NIC-crossbar: 8 × 8 with a buffer at each crossing.
-var crossbar = study.Model{
+// crossbarModel plays flows through the switch of NIC-crossbar: 8 × 8 with a buffer at each crossing.
+var crossbarModel = study.Model{
 	Name: "crossbar",
 	Help: "Flows through the buffered crossbar of NIC-crossbar: one way, to itself, several to one.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		word := p.Time("cycle")
 		cfg := component.CrossbarConfig{
-			Ports:      p.Int("ports", 2, 64),
-			Buffer:     int32(p.Size("cross-point", 64, 1<<20)),
-			PerByte:    word / 4,
-			Start:      int32(p.Size("start-of-packet", 0, 64)),
-			Gap:        word * sim.Time(p.Int("gap-cycles", 0, 100)),
-			Latency:    word * sim.Time(p.Int("latency-cycles", 0, 1000)),
-			CreditUnit: int32(p.Size("credit-unit", 4, 4096)),
-			CreditSize: int32(p.Size("credit-size", 2, 64)),
-			CreditLate: word * sim.Time(p.Int("credit-late-cycles", 0, 1000)),
+			Ports:           p.Int("ports", 2, 64),
+			CrossPointBytes: int32(p.Size("cross-point", 64, 1<<20)),
+			PerByte:         word / 4,
+			StartBytes:      int32(p.Size("start-of-packet", 0, 64)),
+			SwitchGap:       word * sim.Time(p.Int("gap-cycles", 0, 100)),
+			Latency:         word * sim.Time(p.Int("latency-cycles", 0, 1000)),
+			BytesPerCredit:  int32(p.Size("credit-unit", 4, 4096)),
+			CreditSize:      int32(p.Size("credit-size", 2, 64)),
+			CreditDelay:     word * sim.Time(p.Int("credit-late-cycles", 0, 1000)),
 		}
 		payload := p.Size("payload", 8, 4096)
 		packet := payload + p.Size("header", 0, 64)
 		pattern := p.Word("pattern", "one-way", "to-self", "three-to-one", "all-to-all")
 		length := p.Time("length")
-		if word <= 0 || length <= 0 || packet > int(cfg.Buffer) {
-			p.Wrong("length", "a cycle and the run take time, and a cross-point holds a packet")
+		if word <= 0 || length <= 0 || packet > int(cfg.CrossPointBytes) {
+			p.AddError("length", "a cycle and the run take time, and a cross-point holds a packet")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -41,16 +41,16 @@ var crossbar = study.Model{
 
 // sender keeps a port busy: as many packets as its host has ready, to one output or to each in turn.
 type sender struct {
-	x        *component.Crossbar
-	from     int32
-	to       []int32
-	turn     int
-	size     int32
-	sent     uint64
-	received uint64
-	first    sim.Time // from the first packet's begin to its last byte out
-	took     *sim.Histogram
-	s        *sim.Sim
+	x            *component.Crossbar
+	input        int32
+	outputs      []int32
+	nextOutput   int
+	size         int32
+	sent         uint64
+	received     uint64
+	firstLatency sim.Time // from the first packet's begin to its last byte out
+	packetTimes  *sim.Histogram
+	s            *sim.Sim
 }
 
 // hostReady is how many packets a host has ready: more than a cross-point holds.
@@ -59,20 +59,20 @@ const hostReady = 12
 func (f *sender) send() {
 	f.sent++
 	f.x.Receive(&component.Packet{
-		Src:  f.from,
-		Dst:  f.to[f.turn],
-		Size: f.size,
-		To:   f,
-		Born: f.s.Now(),
+		Src:      f.input,
+		Dst:      f.outputs[f.nextOutput],
+		Size:     f.size,
+		Receiver: f,
+		ReadyAt:  f.s.Now(),
 	})
-	f.turn = (f.turn + 1) % len(f.to)
+	f.nextOutput = (f.nextOutput + 1) % len(f.outputs)
 }
 
 // Receive is the output's end of the packet.
 func (f *sender) Receive(p *component.Packet) {
-	f.took.Add(int64(f.s.Now() - p.Born))
+	f.packetTimes.Add(int64(f.s.Now() - p.ReadyAt))
 	if f.received++; f.received == 1 {
-		f.first = f.s.Now()
+		f.firstLatency = f.s.Now()
 	}
 	f.send()
 }
@@ -81,15 +81,15 @@ func (f *sender) Receive(p *component.Packet) {
 func senders(s *sim.Sim, x *component.Crossbar, pattern string, size int32) []*sender {
 	var all []*sender
 	took := &sim.Histogram{}
-	s.Show("from the host's queue until a packet has left the switch", took)
+	s.AddHistogram("from the host's queue until a packet has left the switch", took)
 	add := func(from int32, to ...int32) {
 		all = append(all, &sender{
-			x:    x,
-			from: from,
-			to:   to,
-			size: size,
-			took: took,
-			s:    s,
+			x:           x,
+			input:       from,
+			outputs:     to,
+			size:        size,
+			packetTimes: took,
+			s:           s,
 		})
 	}
 	switch pattern {
@@ -132,10 +132,10 @@ func playCrossbar(ctx context.Context, cfg component.CrossbarConfig, pattern str
 			least = rate
 		}
 		most = max(most, rate)
-		waited += x.Waited(int(f.from))
+		waited += x.CreditWait(int(f.input))
 		lost += float64(f.sent - f.received)
-		for _, to := range f.to {
-			peak = max(peak, x.Peak(int(f.from), int(to)))
+		for _, to := range f.outputs {
+			peak = max(peak, x.PeakBytes(int(f.input), int(to)))
 		}
 	}
 	out.Add("throughput", study.Q(sum, study.Bandwidth))
@@ -144,13 +144,13 @@ func playCrossbar(ctx context.Context, cfg component.CrossbarConfig, pattern str
 	out.Add("waited-for-credits", study.Q(waited.Seconds(), study.Time))
 	out.Add("fullest-cross-point", study.Q(float64(peak), study.Bytes))
 	out.Add("lost", study.Q(lost, study.Count))
-	wire := sim.Time(cfg.Start+size) * cfg.PerByte
-	out.Add("through-in-cycles", study.Q(float64((all[0].first-wire)/(cfg.PerByte*4)), study.Count))
+	wire := sim.Time(cfg.StartBytes+size) * cfg.PerByte
+	out.Add("through-in-cycles", study.Q(float64((all[0].firstLatency-wire)/(cfg.PerByte*4)), study.Count))
 	return out
 }
 
-// roundTrip adds up the way of a credit, as NIC-crossbar §3.1.6.2 does.
-var roundTrip = study.Model{
+// creditRoundTrip adds up the way of a credit, as NIC-crossbar §3.1.6.2 does.
+var creditRoundTrip = study.Model{
 	Name: "credit-round-trip",
 	Help: "From the start of a packet to the credit for it, on the links of NIC-crossbar.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
@@ -183,35 +183,35 @@ var roundTrip = study.Model{
 // The counters of NIC-crossbar §3.3.1: 12 bits, of which a credit carries the upper 7.
 const (
 	counterBits = 12
-	dropped     = 5
+	droppedBits = 5
 )
 
-// cumulative plays one link with cumulative credits of which many are lost or damaged.
-var cumulative = study.Model{
+// cumulativeCredits plays one link with cumulative credits of which many are lost or damaged.
+var cumulativeCredits = study.Model{
 	Name: "cumulative-credits",
 	Help: "Credits that count all that was ever taken, some of them lost or damaged (NIC-crossbar).",
 	Run: func(_ context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		buffer := p.Int("buffer-words", 64, 1<<(counterBits-1))
-		packet := p.Int("packet-words", 1, 1<<dropped*4)
+		packet := p.Int("packet-words", 1, 1<<droppedBits*4)
 		words := p.Int("words", 1, 1<<30)
 		lost, damaged := p.Number("credits-lost"), p.Number("credits-damaged")
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
 		l := creditLink{
-			rng:    sim.New(env.Seed).Stream("credits"),
+			rng:    sim.New(env.Seed).RandomStream("credits"),
 			buffer: buffer,
 			packet: packet,
 		}
-		for l.sent < words && l.stalled < maxStall {
+		for l.sent < words && l.stalledSteps < maxStall {
 			l.step(lost, damaged)
 		}
 		out := study.Outcome{Events: uint64(l.steps)}
 		out.Add("words-sent", study.Q(float64(l.sent), study.Count))
 		out.Add("words-given", study.Q(float64(words), study.Count))
-		out.Add("most-held", study.Q(float64(l.most), study.Count))
+		out.Add("most-held", study.Q(float64(l.maxHeld), study.Count))
 		out.Add("buffer", study.Q(float64(buffer), study.Count))
-		out.Add("credits-lost", study.Q(float64(l.lost), study.Count))
+		out.Add("credits-lost", study.Q(float64(l.lostCredits), study.Count))
 		return out, nil
 	},
 }
@@ -221,32 +221,32 @@ const maxStall = 100_000
 
 // creditLink is a sender and a receiver with a buffer.
 type creditLink struct {
-	rng            *sim.Stream
-	buffer, packet int
-	sent, consumed int // words, since power up
-	ackedConsumed  int // of consumed, as the sender knows it: the counter's upper bits, unwrapped
-	held, most     int
-	stalled, steps int
-	lost           int
+	rng                 *sim.RandomStream
+	buffer, packet      int
+	sent, consumed      int // words, since power up
+	ackedConsumed       int // of consumed, as the sender knows it: the counter's upper bits, unwrapped
+	held, maxHeld       int
+	stalledSteps, steps int
+	lostCredits         int
 }
 
 // step sends a packet if the sender sees room, takes some words out at the receiver, and sends a credit.
 func (l *creditLink) step(lost, damaged float64) {
 	l.steps++
-	l.stalled++
+	l.stalledSteps++
 	if l.sent-l.ackedConsumed+l.packet <= l.buffer {
 		l.sent += l.packet
 		l.held += l.packet
-		l.most = max(l.most, l.held)
-		l.stalled = 0
+		l.maxHeld = max(l.maxHeld, l.held)
+		l.stalledSteps = 0
 	}
 	n := min(l.held, l.rng.IntN(2*l.packet))
 	l.held -= n
 	l.consumed += n
 	if u := l.rng.Float64(); u < lost+damaged { // a wrong parity is a lost credit (NIC-crossbar §3.3.1)
-		l.lost++
+		l.lostCredits++
 		return
 	}
-	value := l.consumed >> dropped & (1<<(counterBits-dropped) - 1)
-	l.ackedConsumed += (value<<dropped - l.ackedConsumed) & (1<<counterBits - 1)
+	value := l.consumed >> droppedBits & (1<<(counterBits-droppedBits) - 1)
+	l.ackedConsumed += (value<<droppedBits - l.ackedConsumed) & (1<<counterBits - 1)
 }

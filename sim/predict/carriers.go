@@ -24,15 +24,15 @@ type report struct {
 }
 
 type reportRow struct {
-	Carrier   string  `json:"carrier"`
-	Name      string  `json:"name"`
-	Size      float64 `json:"size"`
-	Encrypted bool    `json:"encrypted"`
-	Goodput   median  `json:"goodput_gbps"`
-	Datagrams median  `json:"datagrams_per_s"`
-	Each      median  `json:"datagram_bytes"`
-	Near      median  `json:"near_cpu_s_per_gb"`
-	Far       median  `json:"far_cpu_s_per_gb"`
+	Carrier       string  `json:"carrier"`
+	Name          string  `json:"name"`
+	Size          float64 `json:"size"`
+	Encrypted     bool    `json:"encrypted"`
+	Goodput       median  `json:"goodput_gbps"`
+	Datagrams     median  `json:"datagrams_per_s"`
+	DatagramBytes median  `json:"datagram_bytes"`
+	NearCPU       median  `json:"near_cpu_s_per_gb"`
+	FarCPU        median  `json:"far_cpu_s_per_gb"`
 }
 
 type median struct {
@@ -46,8 +46,8 @@ func (e *ReportError) Error() string {
 	return fmt.Sprintf("%s: %s: make the report with ringlet bench carriers --json", e.File, e.Why)
 }
 
-// mostReport bounds a report. One of seven sizes has some 60 kB.
-const mostReport = 16 << 20
+// maxReportBytes bounds a report. One of seven sizes has some 60 kB.
+const maxReportBytes = 16 << 20
 
 // LoadCarriers reads what ringlet bench carriers --json has measured, and puts it into the calibration. What is wrong
 // with it is a *ReportError.
@@ -62,12 +62,12 @@ func (c *Calibration) LoadCarriers(path string) error {
 
 func (c *Calibration) readCarriers(name string, in io.Reader) error {
 	wrong := func(format string, args ...any) error { return &ReportError{name, fmt.Sprintf(format, args...)} }
-	text, err := io.ReadAll(io.LimitReader(in, mostReport+1))
+	text, err := io.ReadAll(io.LimitReader(in, maxReportBytes+1))
 	if err != nil {
 		return err
 	}
 	var r report
-	if err := json.Unmarshal(text, &r); err != nil || len(text) > mostReport {
+	if err := json.Unmarshal(text, &r); err != nil || len(text) > maxReportBytes {
 		return wrong("this is no such report: %v", err)
 	}
 	switch {
@@ -79,7 +79,7 @@ func (c *Calibration) readCarriers(name string, in io.Reader) error {
 	var cipher float64 // s for a byte
 	for _, x := range r.References {
 		if x.Name == "seal" {
-			cipher = x.Near.Median / 1e9
+			cipher = x.NearCPU.Median / 1e9
 		}
 	}
 	rows := map[string][]reportRow{}
@@ -88,13 +88,14 @@ func (c *Calibration) readCarriers(name string, in io.Reader) error {
 		if c.carrierCosts(x.Carrier) == nil {
 			return wrong("carriers[%d]: the carrier %q is not known", i, x.Carrier)
 		}
-		for _, v := range []float64{x.Size, x.Goodput.Median, x.Near.Median, x.Far.Median} {
+		for _, v := range []float64{x.Size, x.Goodput.Median, x.NearCPU.Median, x.FarCPU.Median} {
 			if !(v > 0 && v < 1e12) {
 				return wrong("carriers[%d]: %s with %v bytes has a size, goodput or CPU time of %v", i, x.Carrier, x.Size, v)
 			}
 		}
-		if d := x.Datagrams.Median; !(d >= 0 && d < 1e12) || !(x.Each.Median >= 0 && x.Each.Median <= 1<<20) {
-			return wrong("carriers[%d]: %v datagrams a second of %v bytes", i, d, x.Each.Median)
+		if d := x.Datagrams.Median; !(d >= 0 && d < 1e12) || !(x.DatagramBytes.Median >= 0 &&
+			x.DatagramBytes.Median <= 1<<20) {
+			return wrong("carriers[%d]: %v datagrams a second of %v bytes", i, d, x.DatagramBytes.Median)
 		}
 		rows[x.Carrier] = append(rows[x.Carrier], *x)
 	}
@@ -119,11 +120,11 @@ func fitCarrier(name string, rows []reportRow, cipher float64) Carrier {
 	datagrams := name != local && name != "stream"
 	var aa, ab, bb, ac, bc float64
 	for _, x := range rows {
-		cost := (x.Near.Median + x.Far.Median) / 2 * x.Size / 1e9
+		cost := (x.NearCPU.Median + x.FarCPU.Median) / 2 * x.Size / 1e9
 		of := x.Size
 		if datagrams {
 			c.Byte = cipher
-			c.Datagram = max(c.Datagram, math.Round(x.Each.Median))
+			c.MaxDatagramData = max(c.MaxDatagramData, math.Round(x.DatagramBytes.Median))
 			cost = max(cost/10, cost-cipher*x.Size)
 			of = x.Datagrams.Median * x.Size * 8 / (x.Goodput.Median * 1e9)
 		}
@@ -151,8 +152,8 @@ func fitCarrier(name string, rows []reportRow, cipher float64) Carrier {
 
 // rounded costs are those that a file of them says.
 func (c Carrier) rounded() Carrier {
-	for _, x := range []*float64{&c.Part, &c.Packet, &c.Byte, &c.Datagram} {
-		*x = digits(*x)
+	for _, x := range []*float64{&c.Part, &c.Packet, &c.Byte, &c.MaxDatagramData} {
+		*x = roundToFour(*x)
 	}
 	return c
 }

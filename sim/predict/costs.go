@@ -22,9 +22,9 @@ type Costs struct {
 	Packet            float64 // s of a core for a packet that goes through a card, besides its carrier
 	Byte              float64 // s of a core for a byte that goes through a card, besides its carrier
 	Message           float64 // s of a core for a message of a barrier
-	Flight            float64 // s that any message takes besides: the waking of a process, and the way through it
-	Idle              float64 // share of a transfer's time by which it takes longer: ports stand idle while a host is busy
-	Others            float64 // time that other programs take of the cores, over the time that is left for these
+	MessageDelay      float64 // s that any message takes besides: the waking of a process, and the way through it
+	IdleShare         float64 // share of a transfer's time by which it takes longer: ports stand idle while a host is busy
+	OtherLoad         float64 // time that other programs take of the cores, over the time that is left for these
 	RetransmitTimeout float64 // s that a sender waits before it sends a packet again that is not lost; longer each time
 
 	Carriers [len(carriers)]Carrier
@@ -32,10 +32,10 @@ type Costs struct {
 
 // Carrier is what a carrier of remote writes takes, at each end.
 type Carrier struct {
-	Part     float64 // s of a core for a write
-	Packet   float64 // s of a core for a datagram
-	Byte     float64 // s of a core for a byte
-	Datagram float64 // B of data in one at most; 0: as the MTU has room for
+	Part            float64 // s of a core for a write
+	Packet          float64 // s of a core for a datagram
+	Byte            float64 // s of a core for a byte
+	MaxDatagramData float64 // B of data in one at most; 0: as the MTU has room for
 }
 
 // carriers that may be measured, in the order of Costs.Carriers.
@@ -62,8 +62,8 @@ func (c *Costs) carrier(name string) Carrier {
 	return Carrier{}
 }
 
-// halve has the processors do all work on data in half the time.
-func (c *Costs) halve() {
+// halveDataWork has the processors do all work on data in half the time.
+func (c *Costs) halveDataWork() {
 	c.Part, c.Packet, c.Byte = c.Part/2, c.Packet/2, c.Byte/2
 	for i := range c.Carriers {
 		x := &c.Carriers[i]
@@ -84,7 +84,7 @@ func (c *Calibration) String() string { return fmt.Sprintf("costs of %s: %s", c.
 // costsFile is a calibration as it is written.
 type costsFile struct {
 	Origin   string           `yaml:"origin"`
-	Is       costsWritten     `yaml:"costs"`
+	Costs    costsWritten     `yaml:"costs"`
 	Carriers []carrierWritten `yaml:"carriers"`
 }
 
@@ -107,47 +107,47 @@ type carrierWritten struct {
 	Datagram study.Quantity `yaml:"datagram"`
 }
 
-// figure is a key of a calibration.
-type figure struct {
+// costEntry is a key of a calibration.
+type costEntry struct {
 	key       string
-	q         *study.Quantity
+	quantity  *study.Quantity
 	dimension study.Dimension
-	into      *float64
+	target    *float64
 }
 
-func (w *costsWritten) figures(c *Costs) []figure {
-	return []figure{
+func (w *costsWritten) figures(c *Costs) []costEntry {
+	return []costEntry{
 		{"part", &w.Part, study.Time, &c.Part},
 		{"packet", &w.Packet, study.Time, &c.Packet},
 		{"byte", &w.Byte, study.Time, &c.Byte},
 		{"message", &w.Message, study.Time, &c.Message},
-		{"flight", &w.Flight, study.Time, &c.Flight},
-		{"idle", &w.Idle, study.Count, &c.Idle},
-		{"others", &w.Others, study.Count, &c.Others},
+		{"flight", &w.Flight, study.Time, &c.MessageDelay},
+		{"idle", &w.Idle, study.Count, &c.IdleShare},
+		{"others", &w.Others, study.Count, &c.OtherLoad},
 		{"patience", &w.RetransmitTimeout, study.Time, &c.RetransmitTimeout},
 	}
 }
 
-func (w *carrierWritten) figures(c *Carrier) []figure {
-	return []figure{
+func (w *carrierWritten) figures(c *Carrier) []costEntry {
+	return []costEntry{
 		{"part", &w.Part, study.Time, &c.Part},
 		{"packet", &w.Packet, study.Time, &c.Packet},
 		{"byte", &w.Byte, study.Time, &c.Byte},
-		{"datagram", &w.Datagram, study.Bytes, &c.Datagram},
+		{"datagram", &w.Datagram, study.Bytes, &c.MaxDatagramData},
 	}
 }
 
 // checkFigures takes figures that stand at a place of the file, each of which must be there.
-func checkFigures(d *config.Document, at string, figures []figure) {
+func checkFigures(d *config.Document, at string, figures []costEntry) {
 	for _, x := range figures {
 		switch {
 		case d.Err() != nil:
 		case !d.Contains(at + "." + x.key):
-			d.Add(at, "%s is missing: make the file again with ringlet predict --calibrate", x.key)
-		case x.q.Value != 0 && x.q.Dimension != x.dimension || x.q.Value < 0 || x.q.Value > 1e6:
-			d.Add(at+"."+x.key, "%v cannot be", *x.q)
+			d.AddProblem(at, "%s is missing: make the file again with ringlet predict --calibrate", x.key)
+		case x.quantity.Value != 0 && x.quantity.Dimension != x.dimension || x.quantity.Value < 0 || x.quantity.Value > 1e6:
+			d.AddProblem(at+"."+x.key, "%v cannot be", *x.quantity)
 		}
-		*x.into = x.q.Value
+		*x.target = x.quantity.Value
 	}
 }
 
@@ -160,15 +160,15 @@ func parseCosts(name string, in io.Reader) (*Calibration, error) {
 	}
 	c := &Calibration{Origin: strings.TrimSpace(f.Origin), Name: name}
 	if c.Origin == "" {
-		d.Add("", "origin is missing: say on which machine, and when, the costs were measured")
+		d.AddProblem("", "origin is missing: say on which machine, and when, the costs were measured")
 	}
-	checkFigures(d, "costs", f.Is.figures(&c.Costs))
+	checkFigures(d, "costs", f.Costs.figures(&c.Costs))
 	seen := map[string]bool{}
 	for i := range f.Carriers {
 		at, w := fmt.Sprintf("carriers[%d]", i), &f.Carriers[i]
 		into := c.carrierCosts(w.Name)
 		if into == nil || seen[w.Name] {
-			d.Add(at, "the carrier %q is not known, or there twice", w.Name)
+			d.AddProblem(at, "the carrier %q is not known, or there twice", w.Name)
 			continue
 		}
 		seen[w.Name] = true
@@ -198,16 +198,16 @@ func LoadCosts(path string) (*Calibration, error) {
 }
 
 // Write writes a calibration: the costs, and how far the points are off that they were fitted to.
-func (c *Calibration) Write(out io.Writer, judged []Judged) error {
+func (c *Calibration) Write(out io.Writer, judged []JudgedPoint) error {
 	if err := writeSummary(out, "# ", judged); err != nil {
 		return err
 	}
 	var w costsWritten
 	fmt.Fprintf(out, "origin: %q\ncosts:\n", c.Origin)
 	for _, x := range w.figures(&c.Costs) {
-		q := study.Q(*x.into, x.dimension)
+		q := study.Q(*x.target, x.dimension)
 		if x.dimension == study.Count {
-			q = study.Share(*x.into)
+			q = study.Share(*x.target)
 		}
 		fmt.Fprintf(out, "  %s: %v\n", x.key, q)
 	}
@@ -219,7 +219,7 @@ func (c *Calibration) Write(out io.Writer, judged []Judged) error {
 		}
 		fmt.Fprintf(out, "  - name: %s\n", carriers[i])
 		for _, x := range w.figures(&c.Carriers[i]) {
-			fmt.Fprintf(out, "    %s: %v\n", x.key, study.Q(*x.into, x.dimension))
+			fmt.Fprintf(out, "    %s: %v\n", x.key, study.Q(*x.target, x.dimension))
 		}
 	}
 	return nil

@@ -90,18 +90,19 @@ func Load(path string) (*File, error) {
 		return nil, err
 	}
 	if f.Hosts.Lossless && f.network.Kind() != "fat-tree" {
-		f.source.Add("cluster.lossless", "the rings of a torus would hold up each other: leave it out, or give a fat tree")
+		f.source.AddProblem("cluster.lossless",
+			"the rings of a torus would hold up each other: leave it out, or give a fat tree")
 	}
 	return f, f.source.Err()
 }
 
-// A placesError says that a topology has too few nodes.
-type placesError struct {
+// A tooFewNodesError says that a topology has too few nodes.
+type tooFewNodesError struct {
 	File        string
 	Have, Needs int
 }
 
-func (e *placesError) Error() string {
+func (e *tooFewNodesError) Error() string {
 	return fmt.Sprintf("%s has %d nodes, and %d hosts are to stand there: ask for fewer, or give a larger topology",
 		e.File, e.Have, e.Needs)
 }
@@ -180,14 +181,14 @@ func (f *File) check() {
 	h, c, d := &f.Hosts, &f.Setup, f.source
 	within := func(path string, v, least, most int) {
 		if v < least || v > most {
-			d.Add(path, "%d is not between %d and %d", v, least, most)
+			d.AddProblem(path, "%d is not between %d and %d", v, least, most)
 		}
 	}
 	within("cluster.hosts", h.Hosts, 0, MostNodes)
 	within("cluster.cores", h.Cores, 1, 1024)
 	of := func(path string, q *study.Quantity, of study.Dimension, least, most float64) {
 		if q != nil && (q.Dimension != of || q.Value < least || q.Value > most) {
-			d.Add(path, "%v is not between %v and %v", q, study.Q(least, of), study.Q(most, of))
+			d.AddProblem(path, "%v is not between %v and %v", q, study.Q(least, of), study.Q(most, of))
 		}
 	}
 	of("cluster.port", h.Port, study.Bandwidth, 1e4, 1e12)
@@ -196,13 +197,13 @@ func (f *File) check() {
 	of("cluster.mtu", h.MTU, study.Bytes, 576, 1<<16)
 	of("cluster.memory", h.Memory, study.Bytes, 1<<20, 1<<50)
 	if h.Port == nil && h.Hosts != 1 {
-		d.Add("cluster", "port is missing: give the rate of a host's port, such as 200 Gbit/s, or hosts: 1")
+		d.AddProblem("cluster", "port is missing: give the rate of a host's port, such as 200 Gbit/s, or hosts: 1")
 	}
 	if c.Transport == local && h.Hosts != 1 {
-		d.Add("configuration.transport", "local goes within one host: give hosts: 1, or another transport")
+		d.AddProblem("configuration.transport", "local goes within one host: give hosts: 1, or another transport")
 	}
 	if (c.RUs == 0) != (c.BUs == 0) || c.RUs == 0 && c.Nodes == 0 {
-		d.Add("configuration", "give nodes, or rus and bus")
+		d.AddProblem("configuration", "give nodes, or rus and bus")
 	}
 	within("configuration.nodes", c.Nodes, 0, MostNodes)
 	within("configuration.rus", c.RUs, 0, MostNodes)
@@ -215,11 +216,11 @@ func (f *File) check() {
 	within("configuration.look-ahead", c.LookAhead, 0, 4096)
 	within("configuration.pull-window", c.PullWindow, 0, 1<<20)
 	if !(c.Rate >= 0 && c.Rate <= 1e12) {
-		d.Add("configuration.rate", "%v is not between 0 and 1e12", c.Rate)
+		d.AddProblem("configuration.rate", "%v is not between 0 and 1e12", c.Rate)
 	}
 	f.checkDebug(within)
 	if _, err := barrier.ParseKind(c.PhaseEnd); err != nil {
-		d.Add("configuration.phase-end", "%v", err)
+		d.AddProblem("configuration.phase-end", "%v", err)
 	}
 }
 
@@ -227,10 +228,10 @@ func (f *File) check() {
 func (f *File) checkDebug(within func(path string, v, least, most int)) {
 	c := &f.Setup
 	if c.SuspendFor < 0 || c.SuspendEvery < 0 || c.SuspendFor > 0 && c.SuspendEvery <= c.SuspendFor {
-		f.source.Add("configuration", "suspend-for is less than suspend-every, and neither is negative")
+		f.source.AddProblem("configuration", "suspend-for is less than suspend-every, and neither is negative")
 	}
 	if c.Duration <= 0 || c.Duration > time.Hour {
-		f.source.Add("configuration.duration", "%v is not between 0 and 1h", c.Duration)
+		f.source.AddProblem("configuration.duration", "%v is not between 0 and 1h", c.Duration)
 	}
 	within("configuration.large-every", c.LargeEvery, 0, 1<<20)
 	within("configuration.large-factor", c.LargeFactor, 1, 1000)

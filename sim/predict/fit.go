@@ -14,33 +14,34 @@ import (
 	"ringlet/lab/trial"
 )
 
-// begin is where a fit begins: orders of magnitude, from which it goes to what was measured.
-var begin = Costs{
+// initialCosts is where a fit begins: orders of magnitude, from which it goes to what was measured.
+var initialCosts = Costs{
 	Part:              300e-6,
 	Packet:            10e-6,
 	Byte:              1e-9,
 	Message:           50e-6,
-	Flight:            100e-6,
-	Idle:              0.02,
-	Others:            0.1,
+	MessageDelay:      100e-6,
+	IdleShare:         0.02,
+	OtherLoad:         0.1,
 	RetransmitTimeout: 20e-3,
 }
 
-// numbers are the costs as a list.
-func (c *Costs) numbers() []*float64 {
-	return []*float64{&c.Part, &c.Packet, &c.Byte, &c.Message, &c.Flight, &c.Idle, &c.Others, &c.RetransmitTimeout}
+// fittedCosts are the costs as a list.
+func (c *Costs) fittedCosts() []*float64 {
+	return []*float64{&c.Part, &c.Packet, &c.Byte, &c.Message, &c.MessageDelay, &c.IdleShare, &c.OtherLoad,
+		&c.RetransmitTimeout}
 }
 
-// with are costs whose logarithms are given, with carriers that are not fitted.
-func (c Costs) with(logs []float64) Costs {
-	for i, x := range c.numbers() {
+// withLogs are costs whose logarithms are given, with carriers that are not fitted.
+func (c Costs) withLogs(logs []float64) Costs {
+	for i, x := range c.fittedCosts() {
 		*x = math.Exp(logs[i])
 	}
 	return c
 }
 
-// ratesOf predicts the rate of every point, as many at a time as there are cores.
-func ratesOf(ctx context.Context, points []Point, costs Costs) ([]float64, error) {
+// predictRates predicts the rate of every point, as many at a time as there are cores.
+func predictRates(ctx context.Context, points []Point, costs Costs) ([]float64, error) {
 	rates, errs := make([]float64, len(points)), make([]error, len(points))
 	next := make(chan int)
 	var wg sync.WaitGroup
@@ -73,15 +74,15 @@ func Calibrate(ctx context.Context, points []Point, known *Calibration,
 	onStep func(step int, rms float64)) (*Calibration,
 	error,
 ) {
-	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !p.Fit })
-	if need := len(begin.numbers()); len(points) < need {
-		return nil, &fewError{Have: len(points), Need: need}
+	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !p.UsedInFit })
+	if need := len(initialCosts.fittedCosts()); len(points) < need {
+		return nil, &tooFewPointsError{Have: len(points), Need: need}
 	}
 	best, least := Costs{}, math.Inf(1)
 	for i, by := range starts {
-		from := begin
+		from := initialCosts
 		from.RetransmitTimeout *= by
-		f := fit{ctx: ctx, points: points, known: known.Costs}
+		f := fit{ctx: ctx, points: points, knownCosts: known.Costs}
 		off := f.descend(from, func(step int, rms float64) {
 			if onStep != nil {
 				onStep(i*mostSteps+step, rms)
@@ -91,7 +92,7 @@ func Calibrate(ctx context.Context, points []Point, known *Calibration,
 			return nil, f.err
 		}
 		if s := squares(off); s < least {
-			best, least = known.with(f.point), s
+			best, least = known.withLogs(f.logCosts), s
 		}
 	}
 	origin := "rates of ringlet bench sweep"
@@ -105,14 +106,14 @@ func Calibrate(ctx context.Context, points []Point, known *Calibration,
 
 // rounded costs are those that a file of them says: four digits.
 func (c Costs) rounded() Costs {
-	for _, x := range c.numbers() {
-		*x = digits(*x)
+	for _, x := range c.fittedCosts() {
+		*x = roundToFour(*x)
 	}
 	return c
 }
 
-// digits are the first four of a number.
-func digits(x float64) float64 {
+// roundToFour are the first four of a number.
+func roundToFour(x float64) float64 {
 	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
 	return x
 }
@@ -123,19 +124,19 @@ var starts = []float64{1, 0.25, 4}
 
 // descend goes down from some costs to the least squares near them, and says how far the points are off there.
 func (f *fit) descend(from Costs, onStep func(step int, rms float64)) []float64 {
-	for _, x := range from.numbers() {
-		f.point = append(f.point, math.Log(*x))
+	for _, x := range from.fittedCosts() {
+		f.logCosts = append(f.logCosts, math.Log(*x))
 	}
-	f.low = slices.Clone(f.point)
-	off := f.off(f.point)
+	f.initialLogs = slices.Clone(f.logCosts)
+	off := f.residuals(f.logCosts)
 	damping := 0.1
 	for step := 1; step <= mostSteps && f.err == nil && damping < 1e3; step++ {
 		onStep(step, math.Sqrt(squares(off)/float64(len(off))))
 		slopes := f.slopes(off)
 		for ; damping < 1e3 && f.err == nil; damping *= 4 {
-			to := f.step(slopes, off, damping)
-			if there := f.off(to); f.err == nil && squares(there) < squares(off)*(1-1e-4) {
-				f.point, off = to, there
+			to := f.solveStep(slopes, off, damping)
+			if there := f.residuals(to); f.err == nil && squares(there) < squares(off)*(1-1e-4) {
+				f.logCosts, off = to, there
 				damping /= 10
 				break
 			}
@@ -145,17 +146,17 @@ func (f *fit) descend(from Costs, onStep func(step int, rms float64)) []float64 
 }
 
 type fit struct {
-	ctx    context.Context
-	points []Point
-	known  Costs     // its carriers are
-	point  []float64 // logarithms of the costs
-	low    []float64 // where it began
-	err    error
+	ctx         context.Context
+	points      []Point
+	knownCosts  Costs     // its carriers are
+	logCosts    []float64 // logarithms of the costs
+	initialLogs []float64 // where it began
+	err         error
 }
 
-// pull is what a cost counts that is e times as much as the order of magnitude where fits begin: as much as a point
-// that is so far off. So a cost that no point depends on stays there.
-const pull = 0.02
+// priorWeight is what a cost counts that is e times as much as the order of magnitude where fits begin: as much as a
+// point that is so far off. So a cost that no point depends on stays there.
+const priorWeight = 0.02
 
 // weight is how much a point counts: less, the further its runs are apart.
 func (p *Point) weight() float64 {
@@ -164,10 +165,10 @@ func (p *Point) weight() float64 {
 	return sure / math.Hypot(sure, math.Log(s.Max/s.Min)/2)
 }
 
-// off is how far the points are off: logarithms of predicted over measured; and the costs.
-func (f *fit) off(logs []float64) []float64 {
+// residuals is how far the points are off: logarithms of predicted over measured; and the costs.
+func (f *fit) residuals(logs []float64) []float64 {
 	off := make([]float64, len(f.points), len(f.points)+len(logs))
-	rates, err := ratesOf(f.ctx, f.points, f.known.with(logs))
+	rates, err := predictRates(f.ctx, f.points, f.knownCosts.withLogs(logs))
 	if err != nil {
 		f.err = err
 		return make([]float64, len(f.points)+len(logs))
@@ -175,36 +176,36 @@ func (f *fit) off(logs []float64) []float64 {
 	for i, p := range f.points {
 		off[i] = p.weight() * math.Log(rates[i]/p.Rate)
 	}
-	for i, x := range begin.numbers() {
-		off = append(off, pull*(logs[i]-math.Log(*x)))
+	for i, x := range initialCosts.fittedCosts() {
+		off = append(off, priorWeight*(logs[i]-math.Log(*x)))
 	}
 	return off
 }
 
-// difference is by how much a logarithm changes where slopes are taken: enough that the events of a run do not only
+// slopeStep is by how much a logarithm changes where slopes are taken: enough that the events of a run do not only
 // change places.
-const difference = 0.2
+const slopeStep = 0.2
 
 // slopes is how much each point changes with each logarithm.
 func (f *fit) slopes(off []float64) [][]float64 {
-	all := make([][]float64, len(f.point))
-	for k := range f.point {
-		to := slices.Clone(f.point)
-		to[k] += difference
-		all[k] = f.off(to)
+	all := make([][]float64, len(f.logCosts))
+	for k := range f.logCosts {
+		to := slices.Clone(f.logCosts)
+		to[k] += slopeStep
+		all[k] = f.residuals(to)
 		for i := range all[k] {
-			all[k][i] = (all[k][i] - off[i]) / difference
+			all[k][i] = (all[k][i] - off[i]) / slopeStep
 		}
 	}
 	return all
 }
 
-// widest is the factor by which a cost may leave where the fit began.
-const widest = 1000
+// maxCostFactor is the factor by which a cost may leave where the fit began.
+const maxCostFactor = 1000
 
-// step solves the damped normal equations. A cost that no point depends on stays.
-func (f *fit) step(slopes [][]float64, off []float64, damping float64) []float64 {
-	n := len(f.point)
+// solveStep solves the damped normal equations. A cost that no point depends on stays.
+func (f *fit) solveStep(slopes [][]float64, off []float64, damping float64) []float64 {
+	n := len(f.logCosts)
 	m := make([][]float64, n)
 	for a := range n {
 		m[a] = make([]float64, n+1)
@@ -214,10 +215,10 @@ func (f *fit) step(slopes [][]float64, off []float64, damping float64) []float64
 		m[a][a] += damping * (m[a][a] + 1e-3)
 		m[a][n] = -dot(slopes[a], off)
 	}
-	to := slices.Clone(f.point)
+	to := slices.Clone(f.logCosts)
 	for k, d := range solve(m) {
-		to[k] = f.point[k] + max(-1.5, min(1.5, d))
-		to[k] = max(f.low[k]-math.Log(widest), min(f.low[k]+math.Log(widest), to[k]))
+		to[k] = f.logCosts[k] + max(-1.5, min(1.5, d))
+		to[k] = max(f.initialLogs[k]-math.Log(maxCostFactor), min(f.initialLogs[k]+math.Log(maxCostFactor), to[k]))
 	}
 	return to
 }

@@ -11,41 +11,41 @@ import (
 	"ringlet/lab/trial"
 )
 
-// fewError says that there are too few points for a fit.
-type fewError struct{ Have, Need int }
+// tooFewPointsError says that there are too few points for a fit.
+type tooFewPointsError struct{ Have, Need int }
 
-func (e *fewError) Error() string {
+func (e *tooFewPointsError) Error() string {
 	return fmt.Sprintf("%d points are too few to fit %d costs: give more results of ringlet bench sweep", e.Have, e.Need)
 }
 
-// Judged is a point and what was predicted for it.
-type Judged struct {
-	Sweep     string       `json:"sweep"`
-	Name      string       `json:"point"`
-	Fit       bool         `json:"calibrated_on"`
-	Measured  trial.Spread `json:"measured_hz"`
-	Predicted float64      `json:"predicted_hz"`
-	Off       float64      `json:"error"` // as a share of the median of what was measured
+// JudgedPoint is a point and what was predicted for it.
+type JudgedPoint struct {
+	Sweep         string       `json:"sweep"`
+	Name          string       `json:"point"`
+	UsedInFit     bool         `json:"calibrated_on"`
+	Measured      trial.Spread `json:"measured_hz"`
+	Predicted     float64      `json:"predicted_hz"`
+	RelativeError float64      `json:"error"` // as a share of the median of what was measured
 
 	rates []float64
 }
 
 // Judge predicts all points.
-func Judge(ctx context.Context, points []Point, costs Costs) ([]Judged, error) {
-	rates, err := ratesOf(ctx, points, costs)
+func Judge(ctx context.Context, points []Point, costs Costs) ([]JudgedPoint, error) {
+	rates, err := predictRates(ctx, points, costs)
 	if err != nil {
 		return nil, err
 	}
-	all := []Judged{}
+	all := []JudgedPoint{}
 	for i, p := range points {
-		all = append(all, Judged{
-			Sweep:     p.Sweep,
-			Name:      p.Name,
-			Fit:       p.Fit,
-			Measured:  trial.SpreadOf(p.Rates),
-			Predicted: rates[i],
-			Off:       rates[i]/p.Rate - 1,
-			rates:     p.Rates,
+		all = append(all, JudgedPoint{
+			Sweep:         p.Sweep,
+			Name:          p.Name,
+			UsedInFit:     p.UsedInFit,
+			Measured:      trial.SpreadOf(p.Rates),
+			Predicted:     rates[i],
+			RelativeError: rates[i]/p.Rate - 1,
+			rates:         p.Rates,
 		})
 	}
 	return all, nil
@@ -55,12 +55,12 @@ func Judge(ctx context.Context, points []Point, costs Costs) ([]Judged, error) {
 type errorStats struct{ Median, Worst float64 }
 
 // errorsOf some points against the medians of their runs, or against the run of one round.
-func errorsOf(points []Judged, round int) (e errorStats, n int) {
+func errorsOf(points []JudgedPoint, round int) (e errorStats, n int) {
 	var off []float64
 	for i := range points {
 		switch p := &points[i]; {
 		case round < 0:
-			off = append(off, math.Abs(p.Off))
+			off = append(off, math.Abs(p.RelativeError))
 		case round < len(p.rates):
 			off = append(off, math.Abs(p.Predicted/p.rates[round]-1))
 		}
@@ -72,7 +72,7 @@ func errorsOf(points []Judged, round int) (e errorStats, n int) {
 	return errorStats{s.Median, s.Max}, len(off)
 }
 
-func role(fit bool) string {
+func fitRole(fit bool) string {
 	if fit {
 		return "calibrated on"
 	}
@@ -80,14 +80,14 @@ func role(fit bool) string {
 }
 
 // WriteErrors writes each point, and the errors of each sweep and of all.
-func WriteErrors(out io.Writer, all []Judged) error {
+func WriteErrors(out io.Writer, all []JudgedPoint) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "sweep\tpoint\tmeasured / Hz\truns\tleast to most\tpredicted / Hz\terror\t\n")
 	for i := range all {
 		j := &all[i]
 		fmt.Fprintf(w, "%s\t%s\t%.0f\t%d\t%+.0f to %+.0f %%\t%.0f\t%+.1f %%\t%s\n", j.Sweep, j.Name, j.Measured.Median,
 			j.Measured.N, 100*(j.Measured.Min/j.Measured.Median-1), 100*(j.Measured.Max/j.Measured.Median-1), j.Predicted,
-			100*j.Off, role(j.Fit))
+			100*j.RelativeError, fitRole(j.UsedInFit))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func WriteErrors(out io.Writer, all []Judged) error {
 		}
 	}
 	for _, name := range sweeps {
-		of := slices.DeleteFunc(slices.Clone(all), func(j Judged) bool { return j.Sweep != name })
+		of := slices.DeleteFunc(slices.Clone(all), func(j JudgedPoint) bool { return j.Sweep != name })
 		if err := writeSummary(out, name+": ", of); err != nil {
 			return err
 		}
@@ -108,14 +108,14 @@ func WriteErrors(out io.Writer, all []Judged) error {
 }
 
 // writeSummary writes a line for the points that costs are fitted to, and one for the others.
-func writeSummary(out io.Writer, before string, all []Judged) error {
+func writeSummary(out io.Writer, before string, all []JudgedPoint) error {
 	for _, fit := range []bool{true, false} {
-		of := slices.DeleteFunc(slices.Clone(all), func(j Judged) bool { return j.Fit != fit })
+		of := slices.DeleteFunc(slices.Clone(all), func(j JudgedPoint) bool { return j.UsedInFit != fit })
 		e, n := errorsOf(of, -1)
 		if n == 0 {
 			continue
 		}
-		fmt.Fprintf(out, "%s%d points %s: median error %.1f %%, worst %.1f %%", before, n, role(fit), 100*e.Median,
+		fmt.Fprintf(out, "%s%d points %s: median error %.1f %%, worst %.1f %%", before, n, fitRole(fit), 100*e.Median,
 			100*e.Worst)
 		if before == "" {
 			for round := 0; ; round++ {

@@ -24,11 +24,11 @@ type Study struct {
 
 // Results are those of one sweep, and what its lines do not say.
 type Results struct {
-	Name   string   `yaml:"name"`
-	File   string   `yaml:"results"`    // results.csv of ringlet bench sweep
-	Fit    bool     `yaml:"calibrates"` // costs are fitted to it; else predictions are judged by it
-	Hosts  Cluster  `yaml:"cluster"`
-	Series []Series `yaml:"series"`
+	Name      string   `yaml:"name"`
+	File      string   `yaml:"results"`    // results.csv of ringlet bench sweep
+	UsedInFit bool     `yaml:"calibrates"` // costs are fitted to it; else predictions are judged by it
+	Hosts     Cluster  `yaml:"cluster"`
+	Series    []Series `yaml:"series"`
 
 	SuspendEvery time.Duration `yaml:"suspend-every"`
 	LargeEvery   int           `yaml:"large-every"`
@@ -45,11 +45,11 @@ type Series struct {
 
 // Point is a measured configuration: the median of its runs.
 type Point struct {
-	Sweep string
-	Name  string
-	Rate  float64 // events per second
-	File  File
-	Fit   bool // costs are fitted to it
+	Sweep     string
+	Name      string
+	Rate      float64 // events per second
+	File      File
+	UsedInFit bool // costs are fitted to it
 
 	Rates   []float64 // of each run, in their order
 	Started string    // the first of them, as the results say
@@ -70,10 +70,10 @@ func (f *File) WithResults(results []string) *Study {
 	s := &Study{}
 	for _, name := range results {
 		s.Measured = append(s.Measured, Results{
-			Name:  name,
-			File:  name,
-			Fit:   true,
-			Hosts: f.Hosts,
+			Name:      name,
+			File:      name,
+			UsedInFit: true,
+			Hosts:     f.Hosts,
 		})
 	}
 	return s
@@ -90,14 +90,14 @@ func parseStudy(name string, in io.Reader) (*Study, error) {
 		m := &s.Measured[i]
 		at := fmt.Sprintf("measured[%d]", i)
 		if m.Name == "" || m.File == "" {
-			d.Add(at, "needs a name and results")
+			d.AddProblem(at, "needs a name and results")
 		}
 		h := &m.Hosts
 		if h.Cores == 0 {
 			h.Cores = 1
 		}
 		if h.Hosts != 1 && (h.Port == nil || h.Port.Dimension != "B/s" || h.Port.Value < 1e4) {
-			d.Add(at+".cluster", "needs the rate of a host's port, such as 20 Mbit/s, or one host")
+			d.AddProblem(at+".cluster", "needs the rate of a host's port, such as 20 Mbit/s, or one host")
 		}
 	}
 	return s, d.Err()
@@ -211,13 +211,13 @@ func (m *Results) point(l *line) (p *Point, rate float64) {
 		l.err = fmt.Errorf("event_rate_hz is 0")
 	}
 	c := defaults()
-	l.units(&c)
-	l.fragments(&c)
-	l.order(&c)
+	l.readUnits(&c)
+	l.readFragments(&c)
+	l.readOrder(&c)
 	if l.cells["offered_gbps"] != "" {
 		c.Rate = l.number("offered_gbps") / l.number("built_gbps") * rate // both of the same bits for an event
 	}
-	m.disturbed(l, &c)
+	m.readDisturbances(l, &c)
 	for _, s := range m.Series {
 		if s.Name == l.cells["series"] {
 			c.PullWindow = s.PullWindow
@@ -234,11 +234,11 @@ func (m *Results) point(l *line) (p *Point, rate float64) {
 	}
 	c.complete()
 	p = &Point{
-		Sweep:   m.Name,
-		Name:    m.name(l, &c),
-		Fit:     m.Fit,
-		Started: l.cells["started"],
-		File:    File{Hosts: m.Hosts, Setup: c, Seed: 1},
+		Sweep:     m.Name,
+		Name:      m.name(l, &c),
+		UsedInFit: m.UsedInFit,
+		Started:   l.cells["started"],
+		File:      File{Hosts: m.Hosts, Setup: c, Seed: 1},
 	}
 	if m.Hosts.Hosts == 0 {
 		p.File.Hosts.Hosts = l.integer("hosts", MostNodes)
@@ -246,8 +246,8 @@ func (m *Results) point(l *line) (p *Point, rate float64) {
 	return p, rate
 }
 
-// units reads how many units there were, and what each had.
-func (l *line) units(c *Setup) {
+// readUnits reads how many units there were, and what each had.
+func (l *line) readUnits(c *Setup) {
 	c.RUs, c.BUs = l.integer("n_ru", MostNodes), l.integer("n_bu", MostNodes)
 	c.Nodes = l.integer("nodes", MostNodes)
 	c.Streams, c.Slots = l.integer("streams", 1024), l.integer("slots", 4096)
@@ -255,8 +255,8 @@ func (l *line) units(c *Setup) {
 	c.Packing = l.integer("packing", math.MaxUint16)
 }
 
-// fragments reads how large fragments were.
-func (l *line) fragments(c *Setup) {
+// readFragments reads how large fragments were.
+func (l *line) readFragments(c *Setup) {
 	mean, sigma := l.number("fragment_mean_b"), l.number("fragment_sigma_b")
 	c.FragmentSize = int(math.Round(mean))
 	switch {
@@ -267,12 +267,12 @@ func (l *line) fragments(c *Setup) {
 	}
 }
 
-// order reads in which order units sent, and over which carrier. Results of former versions have former names.
-func (l *line) order(c *Setup) {
+// readOrder reads in which order units sent, and over which carrier. Results of former versions have former names.
+func (l *line) readOrder(c *Setup) {
 	c.Discipline, c.PhaseEnd = l.cells["discipline"], l.cells["barrier"]
 	c.Transport = l.cells["transport"]
-	switch old := l.cells["started"] < renamed; {
-	case c.Transport == oldName:
+	switch old := l.cells["started"] < quicRenamedOn; {
+	case c.Transport == formerQUICName:
 		c.Transport = "quic"
 	case c.Transport == "quic" && old:
 		c.Transport = "quic-go"
@@ -282,8 +282,8 @@ func (l *line) order(c *Setup) {
 	}
 }
 
-// disturbed takes what disturbed the runs: suspensions, and events that are large.
-func (m *Results) disturbed(l *line, c *Setup) {
+// readDisturbances takes what disturbed the runs: suspensions, and events that are large.
+func (m *Results) readDisturbances(l *line, c *Setup) {
 	c.SuspendEvery, c.LargeEvery, c.LargeFactor, c.LargeRU = m.SuspendEvery, m.LargeEvery, m.LargeFactor, m.LargeRU
 	if text := l.cells["debug.suspend-for"]; text != "" {
 		d, err := time.ParseDuration(text)
@@ -294,11 +294,11 @@ func (m *Results) disturbed(l *line, c *Setup) {
 	}
 }
 
-// oldName is what the transport quic was called in results from before it was renamed; quic was then what is quic-go
-// today.
+// formerQUICName is what the transport quic was called in results from before it was renamed; quic was then what is
+// quic-go today.
 const (
-	oldName = "express"
-	renamed = "2026-11-22"
+	formerQUICName = "express"
+	quicRenamedOn  = "2026-11-22"
 )
 
 // name tells a configuration from the others of its sweep.

@@ -76,21 +76,22 @@ func TestFitFindsCosts(t *testing.T) {
 		Packet:            20e-6,
 		Byte:              2e-9,
 		Message:           100e-6,
-		Flight:            200e-6,
-		Idle:              0.03,
-		Others:            0.2,
+		MessageDelay:      200e-6,
+		IdleShare:         0.03,
+		OtherLoad:         0.2,
 		RetransmitTimeout: 20e-3,
 	}
-	rates, err := ratesOf(t.Context(), all, truth)
+	rates, err := predictRates(t.Context(), all, truth)
 	must.OK(t, err)
 	for i := range all {
-		all[i].Rate, all[i].Rates, all[i].Fit = rates[i], []float64{rates[i]}, i%4 != 2 // without those that have no barrier
+		// without those that have no barrier
+		all[i].Rate, all[i].Rates, all[i].UsedInFit = rates[i], []float64{rates[i]}, i%4 != 2
 	}
 	got, err := Calibrate(t.Context(), all, &Calibration{}, nil)
 	must.OK(t, err)
 	judged, err := Judge(t.Context(), all, got.Costs)
 	must.OK(t, err)
-	judged = slices.DeleteFunc(judged, func(j Judged) bool { return !j.Fit })
+	judged = slices.DeleteFunc(judged, func(j JudgedPoint) bool { return !j.UsedInFit })
 	if e, _ := errorsOf(judged, -1); e.Median > 0.01 || e.Worst > 0.05 {
 		t.Errorf("%+v with %+v", e, got)
 	}
@@ -122,8 +123,8 @@ var free = Costs{RetransmitTimeout: 1}
 func TestPortsAreFull(t *testing.T) {
 	p, err := parsed(t, strings.Replace(good, "packing: 1000", "packing: 20000", 1)).Predict(t.Context(), free, 0)
 	must.OK(t, err)
-	if math.Abs(p.Efficiency-0.93) > 0.05 || p.Binds != "port" {
-		t.Errorf("efficiency %.3f, binds %s: %+v", p.Efficiency, p.Binds, p.Gains)
+	if math.Abs(p.Efficiency-0.93) > 0.05 || p.Bottleneck != "port" {
+		t.Errorf("efficiency %.3f, binds %s: %+v", p.Efficiency, p.Bottleneck, p.Gains)
 	}
 }
 
@@ -133,7 +134,7 @@ func TestWhatBinds(t *testing.T) {
 		t.Skip("the model has one goroutine")
 	}
 	slow := Costs{Part: 10e-3, RetransmitTimeout: 1}
-	far := Costs{Flight: 10e-3, RetransmitTimeout: 1}
+	far := Costs{MessageDelay: 10e-3, RetransmitTimeout: 1}
 	for _, x := range []struct {
 		old, by string
 		costs   Costs
@@ -148,8 +149,8 @@ func TestWhatBinds(t *testing.T) {
 		f := parsed(t, strings.Replace(good, x.old, x.by, 1))
 		p, err := f.Predict(t.Context(), x.costs, 0)
 		must.OK(t, err)
-		if p.Binds != x.binds {
-			t.Errorf("%s: %s binds, not %s: %+v", x.by, p.Binds, x.binds, p)
+		if p.Bottleneck != x.binds {
+			t.Errorf("%s: %s binds, not %s: %+v", x.by, p.Bottleneck, x.binds, p)
 		}
 	}
 }
@@ -166,10 +167,10 @@ func TestEverySettingPlays(t *testing.T) {
 				text := strings.Replace(good, "lossless: true", cluster, 1)
 				text = strings.Replace(text, "nodes: 8, phase-end: tournament", units+", discipline: "+discipline, 1)
 				f := parsed(t, text)
-				w, err := newWorld(f, f.Setup, begin)
+				w, err := newWorld(f, f.Setup, initialCosts)
 				must.OK(t, err)
-				if err := w.play(t.Context()); err != nil || w.To.Placed == 0 {
-					t.Errorf("%s, %s, %s: %d bytes, %v", discipline, cluster, units, w.To.Placed, err)
+				if err := w.play(t.Context()); err != nil || w.CountedTo.PlacedBytes == 0 {
+					t.Errorf("%s, %s, %s: %d bytes, %v", discipline, cluster, units, w.CountedTo.PlacedBytes, err)
 				}
 			}
 		}
@@ -246,7 +247,7 @@ func TestTopologyIsTheUsers(t *testing.T) {
 		p, err := predictOne(t.Context(), f, f.Setup, free)
 		must.OK(t, err)
 		_, err = predictOne(t.Context(), f, f.Setup.ofNodes(9), free)
-		var few *placesError
+		var few *tooFewNodesError
 		if !errors.As(err, &few) {
 			t.Errorf("nine nodes on %s: %v", name, err)
 		}
@@ -280,7 +281,7 @@ func TestCarriersAreRead(t *testing.T) {
 	}
 	var c Calibration
 	must.OK(t, c.readCarriers("r.json", strings.NewReader(fmt.Sprintf(text, row(1000)+","+row(100000)))))
-	want := Carrier{Part: 2e-6, Packet: 1e-6, Byte: 0.1e-9, Datagram: 1000}
+	want := Carrier{Part: 2e-6, Packet: 1e-6, Byte: 0.1e-9, MaxDatagramData: 1000}
 	if diff := cmp.Diff(want, c.carrier("quic"), cmpopts.EquateApprox(1e-3, 0)); diff != "" {
 		t.Error(diff)
 	}
@@ -312,7 +313,7 @@ func FuzzCarriers(f *testing.F) {
 			return
 		}
 		for i, x := range c.Carriers {
-			for _, v := range []float64{x.Part, x.Packet, x.Byte, x.Datagram} {
+			for _, v := range []float64{x.Part, x.Packet, x.Byte, x.MaxDatagramData} {
 				if !(v >= 0) {
 					t.Errorf("%s: %+v", carriers[i], x)
 				}

@@ -19,46 +19,46 @@ import (
 // world is one run on a user's cluster.
 type world struct {
 	*builder.World
-	f     *File
-	c     Setup
-	costs Costs
-	means Carrier // of the carrier between nodes
-	s     *sim.Sim
+	f           *File
+	c           Setup
+	costs       Costs
+	nodeCarrier Carrier // of the carrier between nodes
+	s           *sim.Sim
 
-	perByte, hop sim.Time
-	packet       int // bytes of data in one between hosts
-	segment      int // bytes of data that the model moves at a time
-	slots        int // those that memory has room for, too
-	parts        []int
-	warm, count  int // MEPs that are left out, and counted
+	perByte, hop            sim.Time
+	packet                  int // bytes of data in one between hosts
+	segment                 int // bytes of data that the model moves at a time
+	slots                   int // those that memory has room for, too
+	partBytes               []int
+	warmUpMEPs, countedMEPs int // MEPs that are left out, and counted
 
-	processors []*processor // by host
-	read       uint64       // MEPs, where a rate is offered
-	until      []sim.Time   // by builder unit: suspended
-	kept       [][]tagnet.Feedback
+	processors     []*processor // by host
+	mepsRead       uint64       // MEPs, where a rate is offered
+	suspendedUntil []sim.Time   // by builder unit: suspended
+	keptFeedback   [][]tagnet.Feedback
 }
 
 // processor is the cores of a host, or of the machine that all hosts share: what comes first is done first, by the core
 // that is free first.
 type processor struct {
-	s      *sim.Sim
-	slower float64    // than cores that nobody else uses
-	free   []sim.Time // when each core is
-	busy   sim.Time
+	s          *sim.Sim
+	slowdown   float64    // than cores that nobody else uses
+	coreFreeAt []sim.Time // when each core is
+	busy       sim.Time
 }
 
-// do says when work that is handed in now is done, in seconds of a core that nobody else uses.
-func (p *processor) do(seconds float64) sim.Time {
-	cost := ticks(seconds * p.slower)
+// scheduleWork says when work that is handed in now is done, in seconds of a core that nobody else uses.
+func (p *processor) scheduleWork(seconds float64) sim.Time {
+	cost := ticks(seconds * p.slowdown)
 	first := 0
-	for i, t := range p.free {
-		if t < p.free[first] {
+	for i, t := range p.coreFreeAt {
+		if t < p.coreFreeAt[first] {
 			first = i
 		}
 	}
 	p.busy += cost
-	p.free[first] = max(p.free[first], p.s.Now()) + cost
-	return p.free[first]
+	p.coreFreeAt[first] = max(p.coreFreeAt[first], p.s.Now()) + cost
+	return p.coreFreeAt[first]
 }
 
 func orDefault(q *study.Quantity, value float64) float64 {
@@ -71,61 +71,61 @@ func orDefault(q *study.Quantity, value float64) float64 {
 // What a packet has besides data. A packet of 8,972 bytes of UDP bears 8,885 bytes of data (ringlet bench carriers,
 // 2026-11-24): QUIC's header and tag, the frame's and the chunk's header.
 const (
-	inPacket = 20 + 8 + 8972 - 8885 // of the MTU: IP, UDP and ours
-	onWire   = 14 + inPacket        // and Ethernet's
+	packetOverhead = 20 + 8 + 8972 - 8885 // of the MTU: IP, UDP and ours
+	wireOverhead   = 14 + packetOverhead  // and Ethernet's
 )
 
 func newWorld(f *File, c Setup, costs Costs) (*world, error) {
 	w := &world{
-		f:      f,
-		c:      c,
-		costs:  costs,
-		means:  costs.carrier(c.Transport),
-		s:      sim.New(f.Seed),
-		hop:    ticks(orDefault(f.Hosts.Latency, 1e-6)),
-		packet: int(orDefault(f.Hosts.MTU, 1500)) - inPacket,
-		until:  make([]sim.Time, c.BUs),
-		kept:   make([][]tagnet.Feedback, c.BUs),
+		f:              f,
+		c:              c,
+		costs:          costs,
+		nodeCarrier:    costs.carrier(c.Transport),
+		s:              sim.New(f.Seed),
+		hop:            ticks(orDefault(f.Hosts.Latency, 1e-6)),
+		packet:         int(orDefault(f.Hosts.MTU, 1500)) - packetOverhead,
+		suspendedUntil: make([]sim.Time, c.BUs),
+		keptFeedback:   make([][]tagnet.Feedback, c.BUs),
 	}
 	w.perByte = max(1, ticks(1/orDefault(f.Hosts.Port, math.Inf(1))))
-	if d := int(w.means.Datagram); d > 0 {
+	if d := int(w.nodeCarrier.MaxDatagramData); d > 0 {
 		w.packet = min(w.packet, d)
 	}
 	if err := c.division().Check(); err != nil {
 		return nil, err
 	}
-	rule, err := w.rule()
+	rule, err := w.newPattern()
 	if err != nil {
 		return nil, err
 	}
 	for i := range c.RUs {
-		w.parts = append(w.parts, w.partSize(rule, i))
+		w.partBytes = append(w.partBytes, w.partSize(rule, i))
 	}
 	w.fitRun()
-	if t := f.network; t != nil && len(t.Nodes) < w.hosts() {
-		return nil, &placesError{File: f.Hosts.Topology, Have: len(t.Nodes), Needs: w.hosts()}
+	if t := f.network; t != nil && len(t.Nodes) < w.hostCount() {
+		return nil, &tooFewNodesError{File: f.Hosts.Topology, Have: len(t.Nodes), Needs: w.hostCount()}
 	}
-	shared := w.cores()
-	for range w.hosts() {
+	shared := w.newProcessor()
+	for range w.hostCount() {
 		w.processors = append(w.processors, shared)
 		if !f.Hosts.Shared {
-			shared = w.cores()
+			shared = w.newProcessor()
 		}
 	}
 	w.World, err = builder.New(w.s, w.config(), w)
 	return w, err
 }
 
-func (w *world) cores() *processor {
+func (w *world) newProcessor() *processor {
 	return &processor{
-		s:      w.s,
-		slower: 1 + w.costs.Others,
-		free:   make([]sim.Time, w.f.Hosts.Cores),
+		s:          w.s,
+		slowdown:   1 + w.costs.OtherLoad,
+		coreFreeAt: make([]sim.Time, w.f.Hosts.Cores),
 	}
 }
 
-// rule makes the sizes of fragments.
-func (w *world) rule() (*pattern.Pattern, error) {
+// newPattern makes the sizes of fragments.
+func (w *world) newPattern() (*pattern.Pattern, error) {
 	model, err := pattern.ParseModel(w.c.Model)
 	if err != nil {
 		return nil, err
@@ -141,10 +141,10 @@ func (w *world) rule() (*pattern.Pattern, error) {
 // partSize is what a readout unit sends of a MEP: the fragments' mean, with the packets' headers.
 func (w *world) partSize(rule *pattern.Pattern, ru int) int {
 	size, d := 0.0, w.c.division()
-	for k := range d.Count(ru) {
+	for k := range d.SourceCount(ru) {
 		const sample = 500
 		for ev := range uint64(sample) {
-			size += float64(rule.Size(uint16(d.First(ru)+k), ev)) / sample * float64(w.c.Packing)
+			size += float64(rule.Size(uint16(d.FirstSource(ru)+k), ev)) / sample * float64(w.c.Packing)
 		}
 		size += float64(event.MFPHeaderSize(w.c.Packing))
 	}
@@ -155,12 +155,12 @@ func (w *world) partSize(rule *pattern.Pattern, ru int) int {
 func (w *world) fitRun() {
 	c := &w.c
 	eventBytes := 0
-	for _, part := range w.parts {
+	for _, part := range w.partBytes {
 		eventBytes += part
 	}
 	w.slots = c.Slots
 	if m := w.f.Hosts.Memory; m != nil {
-		w.slots = max(1, min(w.slots, int(m.Value/float64(max(1, eventBytes))*float64(w.hosts())/float64(c.BUs))))
+		w.slots = max(1, min(w.slots, int(m.Value/float64(max(1, eventBytes))*float64(w.hostCount())/float64(c.BUs))))
 	}
 	phases := max(c.RUs, c.BUs)
 	pieces, rounds := 16, max(2, 64/phases/w.slots)*w.slots
@@ -171,13 +171,13 @@ func (w *world) fitRun() {
 		pieces, rounds = 6, 2
 	}
 	w.segment = max(w.packet, eventBytes/c.RUs/pieces)
-	w.warm, w.count = max(1, min(rounds/2, w.slots))*c.BUs, rounds*c.BUs
+	w.warmUpMEPs, w.countedMEPs = max(1, min(rounds/2, w.slots))*c.BUs, rounds*c.BUs
 	if c.SuspendFor > 0 {
-		w.warm, w.count = 0, 0
+		w.warmUpMEPs, w.countedMEPs = 0, 0
 	}
 }
 
-func (w *world) hosts() int {
+func (w *world) hostCount() int {
 	if n := w.f.Hosts.Hosts; n > 0 {
 		return n
 	}
@@ -190,36 +190,36 @@ func (w *world) rank(bu int) int { return w.c.Nodes - w.c.BUs + bu }
 func (w *world) config() *builder.Config {
 	c, d := &w.c, w.c.discipline()
 	cfg := &builder.Config{
-		Discipline: d,
-		Barrier:    c.barrier(),
-		Seats:      readoutunit.SeatsInOrder(c.RUs, c.BUs),
-		Slots:      w.slots,
-		LookAhead:  min(c.LookAhead, w.slots),
-		Packing:    c.Packing,
-		Window:     c.PullWindow,
-		Hosts:      w.hosts(),
-		Topology:   w.f.network,
-		Segment:    w.segment,
-		Wire:       w.wire,
-		Flight:     w.hop + ticks(w.costs.Flight),
-		Ack:        w.hop + ticks(w.costs.Flight),
-		Warm:       w.warm,
-		Count:      w.count,
+		Discipline:    d,
+		Barrier:       c.barrier(),
+		Seats:         readoutunit.SeatsInOrder(c.RUs, c.BUs),
+		Slots:         w.slots,
+		LookAhead:     min(c.LookAhead, w.slots),
+		Packing:       c.Packing,
+		PullWindow:    c.PullWindow,
+		Hosts:         w.hostCount(),
+		Topology:      w.f.network,
+		SegmentBytes:  w.segment,
+		WireBytes:     w.wire,
+		MessageDelay:  w.hop + ticks(w.costs.MessageDelay),
+		AckDelay:      w.hop + ticks(w.costs.MessageDelay),
+		WarmUpCycles:  w.warmUpMEPs,
+		CountedCycles: w.countedMEPs,
 		Port: component.PortConfig{
-			PerByte:    sim.Time(math.Round(float64(w.perByte) * (1 + w.costs.Idle))),
+			PerByte:    sim.Time(math.Round(float64(w.perByte) * (1 + w.costs.IdleShare))),
 			Latency:    w.hop,
 			CutThrough: true,
 		},
 	}
 	for i := range c.RUs {
-		cfg.RUs = append(cfg.RUs, i%w.hosts())
+		cfg.RUs = append(cfg.RUs, i%w.hostCount())
 	}
 	for j := range c.BUs {
-		cfg.BUs = append(cfg.BUs, w.rank(j)%w.hosts())
+		cfg.BUs = append(cfg.BUs, w.rank(j)%w.hostCount())
 	}
 	queueBytes := max(int64(orDefault(w.f.Hosts.Queue, 1e6)), int64(2*w.wire(w.segment)))
 	if w.f.Hosts.Lossless {
-		cfg.Port.Buffer = queueBytes
+		cfg.Port.BufferBytes = queueBytes
 	} else {
 		cfg.InFlightLimit = queueBytes
 	}
@@ -231,20 +231,20 @@ func packets(data, size int) float64 { return float64(max(1, (data+size-1)/size)
 
 // wire is how many bytes so many take with their headers.
 func (w *world) wire(data int) int32 {
-	return int32(float64(data) + packets(data, w.packet)*onWire)
+	return int32(float64(data) + packets(data, w.packet)*wireOverhead)
 }
 
 // play runs it until it has counted enough.
 func (w *world) play(ctx context.Context) error {
-	w.s.ScheduleAt(0, (*reading)(w), 0, 0)
+	w.s.ScheduleAt(0, (*readDue)(w), 0, 0)
 	limits := sim.Limits{}
 	if w.c.SuspendFor > 0 {
 		limits.Until = sim.FromDuration(w.c.Duration)
-		w.suspend()
+		w.scheduleSuspensions()
 	}
 	end, err := w.Play(ctx, limits)
 	if err == nil && end == sim.Idle {
-		err = fmt.Errorf("nothing goes on at %v, though %d MEPs are not counted yet", w.s.Now(), w.count)
+		err = fmt.Errorf("nothing goes on at %v, though %d MEPs are not counted yet", w.s.Now(), w.countedMEPs)
 	}
 	if err == nil {
 		err = ctx.Err()
@@ -255,69 +255,69 @@ func (w *world) play(ctx context.Context) error {
 // endlessMEPs is more MEPs than a run builds.
 const endlessMEPs = 1 << 32
 
-type reading world
+type readDue world
 
 // Handle: readout units have read MEPs, all that there are, or as they come.
-func (e *reading) Handle(_, _ int64) {
+func (e *readDue) Handle(_, _ int64) {
 	w := (*world)(e)
-	if w.read++; w.c.Rate == 0 {
-		w.read = endlessMEPs
+	if w.mepsRead++; w.c.Rate == 0 {
+		w.mepsRead = endlessMEPs
 	} else {
 		w.s.ScheduleAfter(ticks(float64(w.c.Packing)/w.c.Rate), e, 0, 0)
 	}
-	w.ReportRead(w.read)
+	w.ReportRead(w.mepsRead)
 }
 
-// Size is a readout unit's part of a MEP.
-func (w *world) Size(ru int, mep uint64) int {
+// PartSize is a readout unit's part of a MEP.
+func (w *world) PartSize(ru int, mep uint64) int {
 	c := &w.c
 	if n := uint64(c.LargeEvery); n > 0 && ru == c.LargeRU && mep%n == n-1 {
-		return w.parts[ru] * c.LargeFactor
+		return w.partBytes[ru] * c.LargeFactor
 	}
-	return w.parts[ru]
+	return w.partBytes[ru]
 }
 
-// Prepare makes a write.
-func (w *world) Prepare(ru int) sim.Time {
-	return w.processors[ru%w.hosts()].do(w.costs.Part + w.means.Part)
+// PrepareDoneAt makes a write.
+func (w *world) PrepareDoneAt(ru int) sim.Time {
+	return w.processors[ru%w.hostCount()].scheduleWork(w.costs.Part + w.nodeCarrier.Part)
 }
 
 // moveCost is what moving bytes takes of a core at one end: within a node they are copied, within a host they go by the
 // carrier alone, and between hosts through a card as well.
 func (w *world) moveCost(ru, bu, bytes int) float64 {
 	node, size := w.rank(bu), w.packet
-	data, each := w.means.Byte, w.means.Packet
+	data, each := w.nodeCarrier.Byte, w.nodeCarrier.Packet
 	switch {
 	case ru == node:
 		data, each = w.costs.carrier(local).Byte, 0
-	case ru%w.hosts() != node%w.hosts():
+	case ru%w.hostCount() != node%w.hostCount():
 		data, each = data+w.costs.Byte, each+w.costs.Packet
-	case w.means.Datagram > 0:
-		size = int(w.means.Datagram)
+	case w.nodeCarrier.MaxDatagramData > 0:
+		size = int(w.nodeCarrier.MaxDatagramData)
 	}
 	return packets(bytes, size)*each + float64(bytes)*data
 }
 
-// Send makes the packets of a segment.
-func (w *world) Send(ru, bu, bytes int) sim.Time {
-	return w.processors[ru%w.hosts()].do(w.moveCost(ru, bu, bytes))
+// SendDoneAt makes the packets of a segment.
+func (w *world) SendDoneAt(ru, bu, bytes int) sim.Time {
+	return w.processors[ru%w.hostCount()].scheduleWork(w.moveCost(ru, bu, bytes))
 }
 
-// Receive places them; the last acknowledges the part.
-func (w *world) Receive(ru, bu, bytes int, last bool) sim.Time {
+// ReceiveDoneAt places them; the last acknowledges the part.
+func (w *world) ReceiveDoneAt(ru, bu, bytes int, last bool) sim.Time {
 	cost := w.moveCost(ru, bu, bytes)
 	if last {
-		cost += w.costs.Part + w.means.Part
+		cost += w.costs.Part + w.nodeCarrier.Part
 	}
-	return w.processors[w.rank(bu)%w.hosts()].do(cost)
+	return w.processors[w.rank(bu)%w.hostCount()].scheduleWork(cost)
 }
 
-// Message takes the processor at each end. Who leaves a barrier waits for it, too.
-func (w *world) Message(host int, of builder.Message) sim.Time {
-	if of == builder.Leave {
-		return w.processors[host].do(0)
+// MessageDoneAt takes the processor at each end. Who leaves a barrier waits for it, too.
+func (w *world) MessageDoneAt(host int, of builder.MessageKind) sim.Time {
+	if of == builder.LeaveBarrier {
+		return w.processors[host].scheduleWork(0)
 	}
-	return w.processors[host].do(w.costs.Message)
+	return w.processors[host].scheduleWork(w.costs.Message)
 }
 
 // ResentBytes is how many bytes are sent once more, since packets of a segment have waited for too long: after a time,
@@ -333,15 +333,15 @@ func (w *world) ResentBytes(waited sim.Time, data int, size int32) int64 {
 
 // Built has all parts of a MEP in a slot of the builder unit. One that is suspended keeps it.
 func (w *world) Built(bu int, f tagnet.Feedback) {
-	if w.s.Now() < w.until[bu] {
-		w.kept[bu] = append(w.kept[bu], f)
+	if w.s.Now() < w.suspendedUntil[bu] {
+		w.keptFeedback[bu] = append(w.keptFeedback[bu], f)
 		return
 	}
-	w.Feedback(bu, f)
+	w.SendFeedback(bu, f)
 }
 
-// busy is what all processors have worked.
-func (w *world) busy() (all sim.Time) {
+// totalBusyTime is what all processors have worked.
+func (w *world) totalBusyTime() (all sim.Time) {
 	for i, p := range w.processors {
 		if i == 0 || !w.f.Hosts.Shared {
 			all += p.busy
@@ -350,33 +350,33 @@ func (w *world) busy() (all sim.Time) {
 	return all
 }
 
-// suspend stops a builder unit at a time, as the product's builderunit.Suspension does: a suspension lasts until a
-// whole number of the time between them has passed.
-func (w *world) suspend() {
+// scheduleSuspensions stops a builder unit at a time, as the product's builderunit.Suspension does: a suspension lasts
+// until a whole number of the time between them has passed.
+func (w *world) scheduleSuspensions() {
 	every, lasts := sim.FromDuration(w.c.SuspendEvery), sim.FromDuration(w.c.SuspendFor)
 	for n := range int(w.c.Duration/w.c.SuspendEvery) + 1 {
 		bu := int64(n % w.c.BUs)
 		end := sim.Time(n+1) * every
-		w.s.ScheduleAt(end-lasts, (*suspended)(w), bu, int64(end))
-		w.s.ScheduleAt(end, (*resumed)(w), bu, 0)
+		w.s.ScheduleAt(end-lasts, (*suspensionBegan)(w), bu, int64(end))
+		w.s.ScheduleAt(end, (*suspensionEnded)(w), bu, 0)
 	}
 }
 
-type suspended world
+type suspensionBegan world
 
 // Handle: the builder unit is suspended.
-func (e *suspended) Handle(bu, until int64) { e.until[bu] = sim.Time(until) }
+func (e *suspensionBegan) Handle(bu, until int64) { e.suspendedUntil[bu] = sim.Time(until) }
 
-type resumed world
+type suspensionEnded world
 
 // Handle: the builder unit takes what it has kept.
-func (e *resumed) Handle(bu, _ int64) {
-	kept := e.kept[bu]
-	e.kept[bu] = nil
+func (e *suspensionEnded) Handle(bu, _ int64) {
+	kept := e.keptFeedback[bu]
+	e.keptFeedback[bu] = nil
 	for _, f := range kept {
-		e.Feedback(int(bu), f)
+		e.SendFeedback(int(bu), f)
 	}
 }
 
-// none says whether the phases end without a barrier.
-func (c *Setup) none() bool { return c.barrier() == barrier.None }
+// withoutBarrier says whether the phases end without a barrier.
+func (c *Setup) withoutBarrier() bool { return c.barrier() == barrier.None }

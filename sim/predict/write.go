@@ -17,7 +17,7 @@ var heads = []string{"nodes", "events/s", "Gbit/s", "of the ports", "latency / m
 func (p *Prediction) row() []string {
 	gains := make([]string, len(p.Gains))
 	for i, g := range p.Gains {
-		gains[i] = fmt.Sprintf("%s %+.0f %%", g.Resource, 100*g.Rate)
+		gains[i] = fmt.Sprintf("%s %+.0f %%", g.Resource, 100*g.RateRise)
 	}
 	return []string{
 		fmt.Sprint(p.Nodes),
@@ -26,10 +26,10 @@ func (p *Prediction) row() []string {
 		fmt.Sprintf("%.1f %%", 100*p.Efficiency),
 		trial.Short(1e3 * p.Latency),
 		trial.Short(1e3 * p.P99),
-		trial.Short(1e3 * p.Barrier),
-		fmt.Sprintf("%.0f %%", 100*p.Waits),
-		fmt.Sprintf("%.0f %%", 100*p.CPU),
-		p.Binds,
+		trial.Short(1e3 * p.BarrierTime),
+		fmt.Sprintf("%.0f %%", 100*p.BarrierShare),
+		fmt.Sprintf("%.0f %%", 100*p.ProcessorShare),
+		p.Bottleneck,
 		strings.Join(gains, ", "),
 	}
 }
@@ -44,13 +44,13 @@ func WriteText(out io.Writer, all []*Prediction) error {
 	return w.Flush()
 }
 
-// oneHost is said of predictions for one host: there the error is large.
-const oneHost = "nodes on one host are predicted up to several times too fast: docs/predict.md says how far"
+// oneHostWarning is said of predictions for one host: there the error is large.
+const oneHostWarning = "nodes on one host are predicted up to several times too fast: docs/predict.md says how far"
 
 // Warning is why the predictions are not to be believed; "" where nothing is known against them.
 func (f *File) Warning() string {
 	if f.Hosts.Hosts == 1 {
-		return oneHost
+		return oneHostWarning
 	}
 	return ""
 }
@@ -70,15 +70,15 @@ func (f *File) WritePage(out io.Writer, all []*Prediction, costs *Calibration) e
 		Name: f.Title,
 		Lead: lead,
 		Sections: []page.Section{
-			{ID: "figures", Title: "Against the number of nodes", Figures: drawn(all)},
+			{ID: "figures", Title: "Against the number of nodes", Figures: drawFigures(all)},
 			{ID: "table", Title: "Table", Table: page.TextTable(heads, rows, 10)},
 		},
 	}
 	return p.Write(out)
 }
 
-// drawn are the figures.
-func drawn(all []*Prediction) []page.Figure {
+// drawFigures are the figures.
+func drawFigures(all []*Prediction) []page.Figure {
 	var figures []page.Figure
 	for _, y := range []struct {
 		title, label string

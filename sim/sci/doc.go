@@ -16,8 +16,8 @@
 //     the sender's slot sends again.
 //  5. Where the dimension changes, the packet crosses the B-Link to the send queue of the next ring: X, then vertical,
 //     then Z.
-//  6. At its destination it crosses the B-Link and the card, waits for the PCI bus and is handed to [Node.To] at its
-//     first data word there. A response goes the way back by the same rules, and frees the stream.
+//  6. At its destination it crosses the B-Link and the card, waits for the PCI bus and is handed to [Node.Receiver] at
+//     its first data word there. A response goes the way back by the same rules, and frees the stream.
 //
 // # What is modelled
 //

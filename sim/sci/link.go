@@ -11,7 +11,7 @@ type kind int
 const (
 	request kind = iota
 	response
-	kinds
+	numKinds
 )
 
 // unit is what travels on a ring: a packet or an echo.
@@ -32,7 +32,7 @@ func (u unit) name(l *link) string {
 		return "echo"
 	case u.senderSlot.l != l:
 		return "by-pass"
-	case u.packet.answer:
+	case u.packet.isResponse:
 		return "response"
 	}
 	return "request"
@@ -53,28 +53,28 @@ type link struct {
 	next *link // down the ring
 	dim  int
 
-	sending  bool
-	bypass   *component.Queue[unit]
-	arriving *component.Queue[unit]  // packets that are being taken off
-	waiting  *component.Queue[*slot] // of the send queue: to be sent, or again
-	echoes   *component.Queue[unit]  // that are being taken off
-	free     []*slot
-	used     [kinds]int // slots of the send queue
-	taking   [kinds]int // packets of the receive queue, also those that still arrive
-	received [kinds]*component.Queue[*Packet]
+	sending      bool
+	bypass       *component.Queue[unit]
+	arriving     *component.Queue[unit]  // packets that are being taken off
+	waiting      *component.Queue[*slot] // of the send queue: to be sent, or again
+	echoes       *component.Queue[unit]  // that are being taken off
+	free         []*slot
+	used         [numKinds]int // slots of the send queue
+	receiveTaken [numKinds]int // packets of the receive queue, also those that still arrive
+	received     [numKinds]*component.Queue[*Packet]
 
 	quietUntil         sim.Time // from when on an own packet may begin, as far as by-passing ones go
 	kickScheduledUntil sim.Time // until when a kick is scheduled for that
 	waitingSince       sim.Time // since when the first of waiting waits
 	starvingNodes      int      // nodes that starve, as far as their cleared go bits have come
-	starve             bool
+	isStarving         bool
 
 	trace *sim.Trace
 	track sim.Track
 
-	Sent    uint64    // packets, also again
-	Retried uint64    // busy echoes
-	Busy    sim.Level // 1 while the output is in use
+	SentPackets uint64    // packets, also again
+	BusyEchoes  uint64    // busy echoes
+	Busy        sim.Level // 1 while the output is in use
 }
 
 func newLink(n *Node, dim int) *link {
@@ -92,14 +92,14 @@ func newLink(n *Node, dim int) *link {
 	for k := range l.received {
 		l.received[k] = component.NewQueue[*Packet](s, 0)
 	}
-	for range l.cfg.Total {
+	for range l.cfg.MaxQueued {
 		l.free = append(l.free, &slot{l: l})
 	}
 	return l
 }
 
 // hasSpace reports whether the send queue can take a packet of the kind.
-func (l *link) hasSpace(k kind) bool { return len(l.free) > 0 && l.used[k] < l.cfg.Queue }
+func (l *link) hasSpace(k kind) bool { return len(l.free) > 0 && l.used[k] < l.cfg.MaxQueuedPerKind }
 
 // reserve takes a slot of the send queue.
 func (l *link) reserve(p *Packet) *slot {
@@ -128,42 +128,42 @@ func (l *link) kick() {
 		if done := l.transmit(u); !u.echo && u.packet.kind() == request {
 			l.quietUntil = done + l.cfg.QuietTime
 		}
-		l.starving()
+		l.checkStarvation()
 	case l.waiting.Len() == 0:
 	case now < l.quietUntil:
 		if l.kickScheduledUntil < l.quietUntil {
 			l.kickScheduledUntil = l.quietUntil
-			l.s.ScheduleAt(l.quietUntil, (*mayPass)(l), 0, 0)
+			l.s.ScheduleAt(l.quietUntil, (*bypassReady)(l), 0, 0)
 		}
-	case l.starvingNodes == 0 || l.starve:
+	case l.starvingNodes == 0 || l.isStarving:
 		o := l.waiting.Get()
 		l.waitingSince = now
-		l.Sent++
+		l.SentPackets++
 		l.transmit(unit{
 			packet:      o.p,
 			id:          o.p.ID,
-			destination: l.node.exit(o.p, l.dim),
+			destination: l.node.exitLink(o.p, l.dim),
 			senderSlot:  o,
 		})
-		l.fed()
+		l.endStarvation()
 	}
 }
 
 // transmit puts a unit on the wire. Its first symbol is at the next node at once: the wire's time is in the by-pass
 // time. It returns when the output is free again.
 func (l *link) transmit(u unit) sim.Time {
-	symbols := l.cfg.Echo
+	symbols := l.cfg.EchoSymbols
 	if !u.echo {
-		symbols = l.cfg.symbols(u.packet.wire())
+		symbols = l.cfg.symbols(u.packet.wireBytes())
 	}
 	l.sending = true
 	l.Busy.Set(l.s.Now(), 1)
-	done := l.s.Now() + l.cfg.link(symbols+l.cfg.Idle)
+	done := l.s.Now() + l.cfg.symbolsTime(symbols+l.cfg.IdleSymbols)
 	if l.trace != nil {
 		l.trace.Span(l.track, u.name(l), l.s.Now(), done, u.id)
 	}
 	l.s.ScheduleAt(done, (*outputFree)(l), 0, 0)
-	l.next.head(u)
+	l.next.receiveHead(u)
 	return done
 }
 
@@ -176,34 +176,35 @@ func (e *outputFree) Handle(int64, int64) {
 	l.kick()
 }
 
-// head is the first symbol of a unit at the node.
-func (l *link) head(u unit) {
+// receiveHead is the first symbol of a unit at the node.
+func (l *link) receiveHead(u unit) {
 	switch {
 	case u.destination != l:
-		l.pass(u)
+		l.enqueueBypass(u)
 	case u.echo:
 		l.echoes.Put(u)
-		l.s.ScheduleAfter(l.cfg.link(l.cfg.Echo), (*echoArrived)(l), 0, 0)
+		l.s.ScheduleAfter(l.cfg.symbolsTime(l.cfg.EchoSymbols), (*echoArrived)(l), 0, 0)
 	default:
 		k := u.packet.kind()
-		if u.accepted = l.taking[k] < l.cfg.Queue && l.taking[request]+l.taking[response] < l.cfg.Total; u.accepted {
-			l.taking[k]++
+		if u.accepted = l.receiveTaken[k] < l.cfg.MaxQueuedPerKind &&
+			l.receiveTaken[request]+l.receiveTaken[response] < l.cfg.MaxQueued; u.accepted {
+			l.receiveTaken[k]++
 		}
 		l.arriving.Put(u)
-		l.s.ScheduleAfter(l.cfg.store(u.packet.wire()), (*packetArrived)(l), 0, 0)
+		l.s.ScheduleAfter(l.cfg.storeTime(u.packet.wireBytes()), (*packetArrived)(l), 0, 0)
 	}
 }
 
-// pass puts a unit into the by-pass FIFO.
-func (l *link) pass(u unit) {
-	u.bypassExitTime = l.s.Now() + l.cfg.Bypass
+// enqueueBypass puts a unit into the by-pass FIFO.
+func (l *link) enqueueBypass(u unit) {
+	u.bypassExitTime = l.s.Now() + l.cfg.BypassTime
 	l.bypass.Put(u)
-	l.s.ScheduleAt(u.bypassExitTime, (*mayPass)(l), 0, 0)
+	l.s.ScheduleAt(u.bypassExitTime, (*bypassReady)(l), 0, 0)
 }
 
-type mayPass link
+type bypassReady link
 
-func (e *mayPass) Handle(int64, int64) { (*link)(e).kick() }
+func (e *bypassReady) Handle(int64, int64) { (*link)(e).kick() }
 
 type packetArrived link
 
@@ -211,7 +212,7 @@ type packetArrived link
 func (e *packetArrived) Handle(int64, int64) {
 	l := (*link)(e)
 	u := l.arriving.Get()
-	l.pass(unit{
+	l.enqueueBypass(unit{
 		id:          u.id,
 		echo:        true,
 		accepted:    u.accepted,
@@ -231,7 +232,7 @@ func (e *echoArrived) Handle(int64, int64) {
 	l := (*link)(e)
 	u := l.echoes.Get()
 	if !u.accepted {
-		l.Retried++
+		l.BusyEchoes++
 		l.send(u.senderSlot)
 		return
 	}
@@ -241,18 +242,19 @@ func (e *echoArrived) Handle(int64, int64) {
 	l.node.BLink.Kick()
 }
 
-// starving clears the go bits if the first packet has waited too long.
-func (l *link) starving() {
-	if l.cfg.Starving > 0 && !l.starve && l.waiting.Len() > 0 && l.s.Now()-l.waitingSince >= l.cfg.Starving {
-		l.starve = true
+// checkStarvation clears the go bits if the first packet has waited too long.
+func (l *link) checkStarvation() {
+	if l.cfg.StarvationTime > 0 && !l.isStarving && l.waiting.Len() > 0 &&
+		l.s.Now()-l.waitingSince >= l.cfg.StarvationTime {
+		l.isStarving = true
 		l.sendGoBits(1)
 	}
 }
 
-// fed sets them again.
-func (l *link) fed() {
-	if l.starve {
-		l.starve = false
+// endStarvation sets them again.
+func (l *link) endStarvation() {
+	if l.isStarving {
+		l.isStarving = false
 		l.sendGoBits(-1)
 	}
 }
@@ -261,7 +263,7 @@ func (l *link) fed() {
 func (l *link) sendGoBits(d int64) {
 	at := l.s.Now()
 	for other := l.next; other != l; other = other.next {
-		at += l.cfg.Bypass
+		at += l.cfg.BypassTime
 		l.s.ScheduleAt(at, (*goBit)(other), d, 0)
 	}
 }

@@ -9,23 +9,23 @@ import (
 
 // Net is a torus of any number of dimensions: a ring along each line of nodes. One dimension is a ring.
 type Net struct {
-	s        *sim.Sim
-	cfg      Config
-	size     []int
-	nodes    []*Node
-	free     []*Packet
-	crossing *component.Queue[*slot] // from ring to ring
-	trace    *sim.Trace
+	s             *sim.Sim
+	cfg           Config
+	dimensions    []int
+	nodes         []*Node
+	free          []*Packet
+	ringCrossings *component.Queue[*slot] // from ring to ring
+	trace         *sim.Trace
 }
 
 // New makes a torus: New(s, cfg, 10, 3) has three rings of ten nodes along X, and ten rings of three. Node x + 10 y has
 // the coordinates x, y.
 func New(s *sim.Sim, cfg Config, size ...int) *Net {
 	n := &Net{
-		s:        s,
-		cfg:      cfg,
-		size:     size,
-		crossing: component.NewQueue[*slot](s, 0),
+		s:             s,
+		cfg:           cfg,
+		dimensions:    size,
+		ringCrossings: component.NewQueue[*slot](s, 0),
 	}
 	count := 1
 	for _, c := range size {
@@ -39,15 +39,15 @@ func New(s *sim.Sim, cfg Config, size ...int) *Net {
 			if l != nil {
 				at := append([]int(nil), node.coords...)
 				at[dim] = (at[dim] + 1) % size[dim]
-				l.next = n.nodes[n.index(at)].links[dim]
+				l.next = n.nodes[n.nodeIndex(at)].links[dim]
 			}
 		}
 	}
-	if t := s.Traced(); t != nil {
+	if t := s.Trace(); t != nil {
 		n.traceTo(t)
 	}
-	if s.Observed() {
-		n.watch()
+	if s.InstrumentsEnabled() {
+		n.instrument()
 	}
 	return n
 }
@@ -61,31 +61,31 @@ func (n *Net) newNode(i int) *Node {
 		crossingCard: component.NewQueue[*Packet](n.s, 0),
 		incoming:     component.NewQueue[*Packet](n.s, 0),
 	}
-	for _, c := range n.size {
+	for _, c := range n.dimensions {
 		node.coords = append(node.coords, i%c)
 		i /= c
 	}
-	for k := range kinds {
+	for k := range numKinds {
 		node.outgoing[k] = component.NewQueue[*Packet](n.s, 0)
-		node.BLink.Attach(&crossing{n: node, from: node.outgoing[k], k: k})
+		node.BLink.Attach(&blinkClient{n: node, queue: node.outgoing[k], k: k})
 	}
-	for dim, c := range n.size {
+	for dim, c := range n.dimensions {
 		node.links = append(node.links, nil)
 		if c < 2 {
 			continue
 		}
 		l := newLink(node, dim)
 		node.links[dim] = l
-		for k := range kinds {
-			node.BLink.Attach(&crossing{
-				n:    node,
-				from: l.received[k],
-				l:    l,
-				k:    k,
+		for k := range numKinds {
+			node.BLink.Attach(&blinkClient{
+				n:     node,
+				queue: l.received[k],
+				l:     l,
+				k:     k,
 			})
 		}
 	}
-	node.PCI.Attach((*writing)(node))
+	node.PCI.Attach((*cardWriter)(node))
 	return node
 }
 
@@ -102,13 +102,13 @@ func (n *Net) traceTo(t *sim.Trace) {
 	}
 }
 
-// watchEvery is at first between two points of a curve.
-const watchEvery = sim.Microsecond
+// sampleInterval is at first between two points of a curve.
+const sampleInterval = sim.Microsecond
 
-// watch counts what waits, of all nodes together.
-func (n *Net) watch() {
+// instrument counts what waits, of all nodes together.
+func (n *Net) instrument() {
 	each := func(name string, count func(*link) int) {
-		n.s.Watch(name, watchEvery, func() (sum int64) {
+		n.s.Watch(name, sampleInterval, func() (sum int64) {
 			for _, node := range n.nodes {
 				for _, l := range node.links {
 					if l != nil {
@@ -121,31 +121,31 @@ func (n *Net) watch() {
 	}
 	each("packets in by-pass FIFOs", func(l *link) int { return l.bypass.Len() })
 	each("packets in send queues", func(l *link) int { return l.used[request] + l.used[response] })
-	each("packets in receive queues", func(l *link) int { return l.taking[request] + l.taking[response] })
+	each("packets in receive queues", func(l *link) int { return l.receiveTaken[request] + l.receiveTaken[response] })
 }
 
 // Node is node i.
 func (n *Net) Node(i int) *Node { return n.nodes[i] }
 
-// index is the number of the node at those coordinates.
-func (n *Net) index(at []int) int {
+// nodeIndex is the number of the node at those coordinates.
+func (n *Net) nodeIndex(at []int) int {
 	i := 0
 	for dim := len(at) - 1; dim >= 0; dim-- {
-		i = i*n.size[dim] + at[dim]
+		i = i*n.dimensions[dim] + at[dim]
 	}
 	return i
 }
 
 // Retried is the number of busy echoes in the whole network.
 func (n *Net) Retried() (sum uint64) {
-	n.each(func(l *link) { sum += l.Retried })
+	n.forEachLink(func(l *link) { sum += l.BusyEchoes })
 	return sum
 }
 
-// Use is the share of the time in which a node's output in a dimension was busy.
-func (n *Net) Use(node, dim int) float64 { return n.nodes[node].links[dim].Busy.Mean(n.s.Now()) }
+// OutputUse is the share of the time in which a node's output in a dimension was busy.
+func (n *Net) OutputUse(node, dim int) float64 { return n.nodes[node].links[dim].Busy.Mean(n.s.Now()) }
 
-func (n *Net) each(do func(*link)) {
+func (n *Net) forEachLink(do func(*link)) {
 	for _, node := range n.nodes {
 		for _, l := range node.links {
 			if l != nil {

@@ -7,24 +7,24 @@ import (
 
 // Packet is a write of at most MaxData bytes from a node to another one.
 type Packet struct {
-	Src, Dst  int      // nodes
-	Size      int      // bytes of data
-	ID, Piece int64    // the model's
-	Born      sim.Time // when Send took it: its first data word on the sender's bus
-	answer    bool
+	Src, Dst   int      // nodes
+	Size       int      // bytes of data
+	ID, Piece  int64    // the model's
+	AcceptedAt sim.Time // when Send took it: its first data word on the sender's bus
+	isResponse bool
 }
 
 // kind of the packet.
 func (p *Packet) kind() kind {
-	if p.answer {
+	if p.isResponse {
 		return response
 	}
 	return request
 }
 
-// wire is the data in the packet on the ring: a response to a write carries none.
-func (p *Packet) wire() int {
-	if p.answer {
+// wireBytes is the data in the packet on the ring: a response to a write carries none.
+func (p *Packet) wireBytes() int {
+	if p.isResponse {
 		return 0
 	}
 	return p.Size
@@ -35,39 +35,39 @@ type Receiver interface{ Receive(p *Packet) }
 
 // Node is a host with its card and a link chip for each dimension.
 type Node struct {
-	net     *Net
-	coords  []int   // coordinates
-	links   []*link // by dimension; nil where the torus has one node
-	PCI     *component.Bus
-	BLink   *component.Bus
-	To      Receiver    // who takes packets; may be nil
-	OnFreed sim.Handler // told when a stream is free again; may be nil
+	net      *Net
+	coords   []int   // coordinates
+	links    []*link // by dimension; nil where the torus has one node
+	PCI      *component.Bus
+	BLink    *component.Bus
+	Receiver Receiver    // who takes packets; may be nil
+	OnFreed  sim.Handler // told when a stream is free again; may be nil
 
-	track        sim.Track
-	read         *link // whose receive queue of requests the B-Link has read out last
-	streams      int   // in use
-	filling      *component.Queue[*Packet]
-	outgoing     [kinds]*component.Queue[*Packet] // ready for the B-Link
-	crossingCard *component.Queue[*Packet]        // crossing the card
-	incoming     *component.Queue[*Packet]        // ready for the PCI bus
-	coming       int                              // places of the incoming card that are taken
-	Refused      uint64                           // Sends that found no stream
-	Received     uint64                           // packets written
+	track            sim.Track
+	lastReadLink     *link // whose receive queue of requests the B-Link has read out last
+	usedStreams      int   // in use
+	filling          *component.Queue[*Packet]
+	outgoing         [numKinds]*component.Queue[*Packet] // ready for the B-Link
+	crossingCard     *component.Queue[*Packet]           // crossing the card
+	incoming         *component.Queue[*Packet]           // ready for the PCI bus
+	incomingReserved int                                 // places of the incoming card that are taken
+	Refused          uint64                              // Sends that found no stream
+	Received         uint64                              // packets written
 }
 
 // Send takes a packet of so many bytes for dst, whose first data word is on the bus now. It reports false if all
 // streams are in use: the bus is told to try again.
 func (n *Node) Send(dst, size int, id, piece int64) bool {
-	if n.streams >= n.net.cfg.Streams {
+	if n.usedStreams >= n.net.cfg.MaxStreams {
 		n.Refused++
 		return false
 	}
-	n.streams++
+	n.usedStreams++
 	p := n.net.packet()
-	p.Src, p.Dst, p.Size, p.ID, p.Piece, p.Born = n.net.index(n.coords), dst, size, id, piece, n.net.s.Now()
+	p.Src, p.Dst, p.Size, p.ID, p.Piece, p.AcceptedAt = n.net.nodeIndex(n.coords), dst, size, id, piece, n.net.s.Now()
 	n.filling.Put(p)
 	n.net.trace.Instant(n.track, "sent", n.net.s.Now(), id)
-	n.net.s.ScheduleAfter(n.net.cfg.clocks((size+7)/8)+n.net.cfg.card(), (*streamFull)(n), 0, 0)
+	n.net.s.ScheduleAfter(n.net.cfg.clocks((size+7)/8)+n.net.cfg.cardTime(), (*streamFull)(n), 0, 0)
 	return true
 }
 
@@ -78,8 +78,8 @@ func (e *streamFull) Handle(int64, int64) {
 	e.BLink.Kick()
 }
 
-// exit is where a packet leaves the ring of a dimension: at the node with the coordinate of its destination.
-func (n *Node) exit(p *Packet, dim int) *link {
+// exitLink is where a packet leaves the ring of a dimension: at the node with the coordinate of its destination.
+func (n *Node) exitLink(p *Packet, dim int) *link {
 	l := n.links[dim]
 	for want := n.net.nodes[p.Dst].coords[dim]; l.node.coords[dim] != want; {
 		l = l.next
@@ -87,8 +87,8 @@ func (n *Node) exit(p *Packet, dim int) *link {
 	return l
 }
 
-// onward is the link by which a packet leaves the node; nil if it has arrived.
-func (n *Node) onward(p *Packet) *link {
+// outputLink is the link by which a packet leaves the node; nil if it has arrived.
+func (n *Node) outputLink(p *Packet) *link {
 	for dim, c := range n.net.nodes[p.Dst].coords {
 		if n.coords[dim] != c {
 			return n.links[dim]
@@ -97,53 +97,53 @@ func (n *Node) onward(p *Packet) *link {
 	return nil
 }
 
-// crossing is a client of the B-Link: a queue of packets that go to a link, or to the card.
-type crossing struct {
-	n    *Node
-	from *component.Queue[*Packet]
-	l    *link // whose receive queue it is; nil of the card's own packets
-	k    kind
-	slot *slot // taken at Begin; nil: the card
+// blinkClient is a client of the B-Link: a queue of packets that go to a link, or to the card.
+type blinkClient struct {
+	n     *Node
+	queue *component.Queue[*Packet]
+	l     *link // whose receive queue it is; nil of the card's own packets
+	k     kind
+	slot  *slot // taken at Begin; nil: the card
 }
 
 // Offer is the time of the first packet, if there is room for it where it goes.
-func (c *crossing) Offer() (sim.Time, bool) {
-	if c.from.Len() == 0 {
+func (c *blinkClient) Offer() (sim.Time, bool) {
+	if c.queue.Len() == 0 {
 		return 0, false
 	}
-	p := c.from.First()
-	if out := c.n.onward(p); out != nil && !out.hasSpace(c.k) ||
-		out == nil && c.k == request && c.n.coming >= c.n.net.cfg.Incoming {
+	p := c.queue.First()
+	if out := c.n.outputLink(p); out != nil && !out.hasSpace(c.k) ||
+		out == nil && c.k == request && c.n.incomingReserved >= c.n.net.cfg.MaxIncoming {
 		return 0, false
 	}
-	return c.n.net.cfg.blink(p.wire()) + c.turn(), true
+	return c.n.net.cfg.blinkTime(p.wireBytes()) + c.turnTime(), true
 }
 
-// turn is what it costs to read a request of another ring than the last one.
-func (c *crossing) turn() sim.Time {
-	if c.l == nil || c.k != request || c.n.read == nil || c.n.read == c.l {
+// turnTime is what it costs to read a request of another ring than the last one.
+func (c *blinkClient) turnTime() sim.Time {
+	if c.l == nil || c.k != request || c.n.lastReadLink == nil || c.n.lastReadLink == c.l {
 		return 0
 	}
-	return sim.Time(c.n.net.cfg.QueueTurn) * c.n.net.cfg.BLinkClock
+	return sim.Time(c.n.net.cfg.QueueTurnClocks) * c.n.net.cfg.BLinkClock
 }
 
 // Begin takes the room.
-func (c *crossing) Begin() {
-	p := c.from.First()
-	if out := c.n.onward(p); out != nil {
+func (c *blinkClient) Begin() {
+	p := c.queue.First()
+	if out := c.n.outputLink(p); out != nil {
 		c.slot = out.reserve(p)
 	} else if c.slot = nil; c.k == request {
-		c.n.coming++
+		c.n.incomingReserved++
 	}
 }
 
 // End: the packet has left its queue.
-func (c *crossing) End() {
-	p := c.from.Get()
+func (c *blinkClient) End() {
+	p := c.queue.Get()
 	if c.l != nil {
-		c.l.taking[c.k]--
+		c.l.receiveTaken[c.k]--
 		if c.k == request {
-			c.n.read = c.l
+			c.n.lastReadLink = c.l
 		}
 	}
 	switch {
@@ -151,7 +151,7 @@ func (c *crossing) End() {
 		c.slot.l.node.cross(c.slot)
 	case c.slot != nil:
 		c.slot.l.send(c.slot)
-		if c.k == request && !c.n.net.cfg.Response {
+		if c.k == request && !c.n.net.cfg.WithResponses {
 			c.n.release()
 		}
 	case c.k == response:
@@ -159,26 +159,26 @@ func (c *crossing) End() {
 		c.n.release()
 	default:
 		c.n.crossingCard.Put(p)
-		c.n.net.s.ScheduleAfter(c.n.net.cfg.card(), (*cardCrossed)(c.n), 0, 0)
+		c.n.net.s.ScheduleAfter(c.n.net.cfg.cardTime(), (*cardCrossed)(c.n), 0, 0)
 	}
 }
 
 // cross takes a packet from one ring's link chip to another's.
 func (n *Node) cross(o *slot) {
-	n.net.crossing.Put(o)
-	n.net.s.ScheduleAfter(n.net.cfg.route(), (*ringCrossed)(n.net), 0, 0)
+	n.net.ringCrossings.Put(o)
+	n.net.s.ScheduleAfter(n.net.cfg.routeTime(), (*ringCrossed)(n.net), 0, 0)
 }
 
 type ringCrossed Net
 
 func (e *ringCrossed) Handle(int64, int64) {
-	o := e.crossing.Get() // all take the same time, so they come in the order of going
+	o := e.ringCrossings.Get() // all take the same time, so they come in the order of going
 	o.l.send(o)
 }
 
 // release frees a stream.
 func (n *Node) release() {
-	n.streams--
+	n.usedStreams--
 	if n.OnFreed != nil {
 		n.OnFreed.Handle(0, 0)
 	}
@@ -191,29 +191,29 @@ func (e *cardCrossed) Handle(int64, int64) {
 	e.PCI.Kick()
 }
 
-// writing is the card as a client of its PCI bus.
-type writing Node
+// cardWriter is the card as a client of its PCI bus.
+type cardWriter Node
 
 // Offer is the time of a burst and the idle clocks behind it.
-func (w *writing) Offer() (sim.Time, bool) {
+func (w *cardWriter) Offer() (sim.Time, bool) {
 	if w.incoming.Len() == 0 {
 		return 0, false
 	}
 	c := &w.net.cfg
-	return c.clocks(c.PCIHead + (w.incoming.First().Size+7)/8 + c.PCIGap), true
+	return c.clocks(c.PCIHeadClocks + (w.incoming.First().Size+7)/8 + c.PCIGapClocks), true
 }
 
 // Begin: the first data word comes after the address.
-func (w *writing) Begin() {
-	w.net.s.ScheduleAfter(w.net.cfg.clocks(w.net.cfg.PCIHead), (*firstWord)(w), 0, 0)
+func (w *cardWriter) Begin() {
+	w.net.s.ScheduleAfter(w.net.cfg.clocks(w.net.cfg.PCIHeadClocks), (*firstWord)(w), 0, 0)
 }
 
 // End: the card has room again, and answers.
-func (w *writing) End() {
+func (w *cardWriter) End() {
 	p := w.incoming.Get()
-	w.coming--
-	if w.net.cfg.Response {
-		p.Src, p.Dst, p.answer = p.Dst, p.Src, true
+	w.incomingReserved--
+	if w.net.cfg.WithResponses {
+		p.Src, p.Dst, p.isResponse = p.Dst, p.Src, true
 		w.outgoing[response].Put(p)
 	} else {
 		w.net.free = append(w.net.free, p)
@@ -226,7 +226,7 @@ type firstWord Node
 func (e *firstWord) Handle(int64, int64) {
 	e.Received++
 	e.net.trace.Instant(e.track, "first word", e.net.s.Now(), e.incoming.First().ID)
-	if e.To != nil {
-		e.To.Receive(e.incoming.First())
+	if e.Receiver != nil {
+		e.Receiver.Receive(e.incoming.First())
 	}
 }

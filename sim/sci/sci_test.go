@@ -25,7 +25,7 @@ func (m *meter) Receive(p *sci.Packet) {
 	m.n++
 	m.bytes += p.Size
 	m.sum += p.ID
-	m.delay.Add(int64(m.s.Now() - p.Born))
+	m.delay.Add(int64(m.s.Now() - p.AcceptedAt))
 }
 
 // sender writes packets of 128 B to its targets in turn, each a period after the last; what a card refuses it tries
@@ -68,18 +68,18 @@ func TestLatency(t *testing.T) {
 		cfg := sci.Dolphin()
 		net := sci.New(s, cfg, size...)
 		m := &meter{s: s}
-		net.Node(to).To = m
+		net.Node(to).Receiver = m
 		net.Node(from).Send(to, 128, 7, 0)
 		s.Run(context.Background(), sim.Limits{})
 		want, rings := cfg.PCIToPCI, 0
 		for at, rest, dest, dim := from, 1, to, 0; dim < len(size); dim++ {
 			if hops := (dest%size[dim] - at%size[dim] + size[dim]) % size[dim]; hops > 0 {
-				want += sim.Time(hops-1) * cfg.Bypass
+				want += sim.Time(hops-1) * cfg.BypassTime
 				rings++
 			}
 			at, dest, rest = at/size[dim], dest/size[dim], rest*size[dim]
 		}
-		want += sim.Time(rings-1) * cfg.Routing
+		want += sim.Time(rings-1) * cfg.RoutingTime
 		if m.n != 1 || m.sum != 7 || sim.Time(m.delay.Max()) != want {
 			t.Fatalf("%d packets after %v, want one after %v", m.n, sim.Time(m.delay.Max()), want)
 		}
@@ -91,18 +91,18 @@ func TestConservation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := sim.New(1)
 		cfg := sci.Dolphin()
-		cfg.Queue = rapid.IntRange(1, 3).Draw(t, "queue")
-		cfg.Total = 2 * cfg.Queue
-		cfg.Incoming = rapid.IntRange(1, 2).Draw(t, "incoming")
-		cfg.Response = rapid.Bool().Draw(t, "response")
+		cfg.MaxQueuedPerKind = rapid.IntRange(1, 3).Draw(t, "queue")
+		cfg.MaxQueued = 2 * cfg.MaxQueuedPerKind
+		cfg.MaxIncoming = rapid.IntRange(1, 2).Draw(t, "incoming")
+		cfg.WithResponses = rapid.Bool().Draw(t, "response")
 		if rapid.Bool().Draw(t, "go bits") {
-			cfg.Starving = sim.Microsecond
+			cfg.StarvationTime = sim.Microsecond
 		}
 		net := sci.New(s, cfg, 4, 3)
 		var meters []*meter
 		for i := range 12 {
 			meters = append(meters, &meter{s: s})
-			net.Node(i).To = meters[i]
+			net.Node(i).Receiver = meters[i]
 		}
 		want, sent := make([]int, 12), 0
 		for i := range 12 {
@@ -116,7 +116,7 @@ func TestConservation(t *testing.T) {
 			sent += e.remaining
 			s.ScheduleAt(sim.Time(rapid.IntRange(0, 500).Draw(t, "phase"))*sim.Nanosecond, e, 0, 0)
 		}
-		if end := s.Run(context.Background(), sim.Limits{Events: 2_000_000}); end != sim.Idle {
+		if end := s.Run(context.Background(), sim.Limits{MaxEvents: 2_000_000}); end != sim.Idle {
 			t.Fatalf("%v at %v", end, s.Now())
 		}
 		for i, m := range meters {
@@ -150,7 +150,7 @@ func TestGoBits(t *testing.T) {
 	const period = 34 * 15 * sim.Nanosecond
 	for _, starving := range []sim.Time{0, 2 * sim.Microsecond} {
 		cfg := sci.Dolphin()
-		cfg.Starving = starving
+		cfg.StarvationTime = starving
 		_, e, secs := ring(cfg, 6, 3, period)
 		share := func(i int) float64 { return float64(e[i].sent) * period.Seconds() / secs }
 		if share(0) < 0.99 || share(0) < share(1) || share(1) < share(2) {
@@ -169,9 +169,9 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	for name, spoil := range map[string]func(*sci.Config){
-		"no symbol":     func(c *sci.Config) { c.Symbol = 0 },
-		"long echo":     func(c *sci.Config) { c.Echo = c.Header },
-		"quick routing": func(c *sci.Config) { c.Routing = sim.Nanosecond },
+		"no symbol":     func(c *sci.Config) { c.SymbolTime = 0 },
+		"long echo":     func(c *sci.Config) { c.EchoSymbols = c.HeaderSymbols },
+		"quick routing": func(c *sci.Config) { c.RoutingTime = sim.Nanosecond },
 		"quick cards":   func(c *sci.Config) { c.PCIToPCI = sim.Nanosecond },
 	} {
 		bad := cfg
@@ -216,7 +216,7 @@ func BenchmarkTorus(b *testing.B) {
 		s.ScheduleAt(0, e, 0, 0)
 	}
 	b.ResetTimer()
-	s.Run(context.Background(), sim.Limits{Events: uint64(b.N)})
+	s.Run(context.Background(), sim.Limits{MaxEvents: uint64(b.N)})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mevents/s")
 }
 
@@ -228,7 +228,7 @@ func TestNoAllocation(t *testing.T) {
 		s.ScheduleAt(0, e, 0, 0)
 	}
 	ctx := context.Background()
-	turn := func() { s.Run(ctx, sim.Limits{Events: 100_000}) }
+	turn := func() { s.Run(ctx, sim.Limits{MaxEvents: 100_000}) }
 	turn()
 	if n := testing.AllocsPerRun(5, turn); n > 0 {
 		t.Errorf("%v allocations in 100,000 events", n)
@@ -245,10 +245,10 @@ func TestQueueTurn(t *testing.T) {
 		for i, turn := range []int{0, 40} {
 			s := sim.New(1)
 			cfg := sci.Dolphin()
-			cfg.QueueTurn = turn
+			cfg.QueueTurnClocks = turn
 			net := sci.New(s, cfg, 3, 2)
 			m := &meter{s: s}
-			net.Node(5).To = m
+			net.Node(5).Receiver = m
 			for _, from := range c.from {
 				e := &sender{s: s, node: net.Node(from), targets: []int{5}, period: 510 * sim.Nanosecond, remaining: 100}
 				s.ScheduleAt(0, e, 0, 0)

@@ -12,9 +12,9 @@ import (
 
 // Kinds of a figure: who has to answer it.
 const (
-	Sim  = "sim"  // the simulator, within the bounds that the file gives
-	Real = "real" // the running system alone
-	both = "both" // either
+	KindSim  = "sim"  // the simulator, within the bounds that the file gives
+	KindReal = "real" // the running system alone
+	kindBoth = "both" // either
 )
 
 // A Study is a question to a model, or a figure of a document that only the running system answers.
@@ -49,8 +49,8 @@ type Parameter struct {
 	Fitted string `yaml:"fitted"` // the figure that it was fitted to, never the one it is judged by
 	Chosen string `yaml:"chosen"`
 
-	path string // where it stands
-	used bool
+	yamlPath string // where it stands
+	wasRead  bool
 }
 
 // A Case gives other values to parameters of which the documents say too little. The model is played with each case,
@@ -107,7 +107,7 @@ func Parse(from fs.FS, name string) (*Study, error) {
 }
 
 func parse(name string, in io.Reader, from fs.FS) (*Study, error) {
-	s := &Study{Seed: 1, Kind: Sim}
+	s := &Study{Seed: 1, Kind: KindSim}
 	d, err := config.Read(name, in, s)
 	if err != nil {
 		return nil, err
@@ -124,40 +124,40 @@ func parse(name string, in io.Reader, from fs.FS) (*Study, error) {
 
 // check notes what no struct tag can say.
 func (s *Study) check() {
-	if s.Model == "" && s.Kind != Real && s.Missing == "" {
-		s.doc.Add("model", "is missing: name the model that answers, or say under missing what none can give")
+	if s.Model == "" && s.Kind != KindReal && s.Missing == "" {
+		s.doc.AddProblem("model", "is missing: name the model that answers, or say under missing what none can give")
 	}
 	names := map[string]bool{}
 	for i := range s.Params {
 		p := &s.Params[i]
-		p.path = element("parameters", i)
+		p.yamlPath = element("parameters", i)
 		s.checkParam(p, 1)
 		if names[p.Name] {
-			s.doc.Add(p.path+".name", "%q is given twice", p.Name)
+			s.doc.AddProblem(p.yamlPath+".name", "%q is given twice", p.Name)
 		}
 		names[p.Name] = true
 	}
 	for i := range s.Cases {
 		c, at := &s.Cases[i], element("cases", i)
 		if c.What == "" || len(c.Params) == 0 {
-			s.doc.Add(at, "needs what it is, and the parameters that differ")
+			s.doc.AddProblem(at, "needs what it is, and the parameters that differ")
 		}
 		for k := range c.Params {
-			c.Params[k].path = element(at+".parameters", k)
+			c.Params[k].yamlPath = element(at+".parameters", k)
 			s.checkParam(&c.Params[k], 0)
 		}
 	}
 	for i, e := range s.Expected {
 		at := element("expected", i)
 		if e.Name == "" {
-			s.doc.Add(at, "needs the name of a result")
+			s.doc.AddProblem(at, "needs the name of a result")
 		}
 		if countTrue(e.Is != nil, e.AtLeast != nil, e.AtMost != nil, e.Above != "", e.Below != "") != 1 {
-			s.doc.Add(at, "gives one of is, at-least, at-most, above and below")
+			s.doc.AddProblem(at, "gives one of is, at-least, at-most, above and below")
 		}
 		if e.Within != nil && (e.Is == nil || e.Within.Value <= 0 || e.Within.Dimension != Count &&
 			e.Within.Dimension != Points) {
-			s.doc.Add(at+".within", "is a share such as 10 %%, or points, of what stands under is")
+			s.doc.AddProblem(at+".within", "is a share such as 10 %%, or points, of what stands under is")
 		}
 	}
 }
@@ -165,13 +165,13 @@ func (s *Study) check() {
 // checkParam notes what is wrong with a parameter that has to say so many origins at least.
 func (s *Study) checkParam(p *Parameter, origins int) {
 	if p.Name == "" || p.Is == "" {
-		s.doc.Add(p.path, "needs a name and what it is")
+		s.doc.AddProblem(p.yamlPath, "needs a name and what it is")
 	}
 	if n := countTrue(p.From != "", p.Fitted != "", p.Chosen != ""); n < origins || n > 1 {
-		s.doc.Add(p.path, "says where its value comes from by one of from, fitted and chosen")
+		s.doc.AddProblem(p.yamlPath, "says where its value comes from by one of from, fitted and chosen")
 	}
 	if p.fittedTo(s.ID) {
-		s.doc.Add(p.path+".fitted", "is %s, the figure it is judged by", s.ID)
+		s.doc.AddProblem(p.yamlPath+".fitted", "is %s, the figure it is judged by", s.ID)
 	}
 }
 

@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	maxInside    = 8  // simulations of a study that are looked into: models may make thousands
-	insidePoints = 48 // points of a curve
+	maxObservedSims = 8  // simulations of a study that are looked into: models may make thousands
+	observedPoints  = 48 // points of a curve
 )
 
-// Inside is what there is to see in the simulations of a study besides its results: histograms, and what waits over
+// SimDetails is what there is to see in the simulations of a study besides its results: histograms, and what waits over
 // time. The zero value is good.
-type Inside struct {
+type SimDetails struct {
 	sims []*sim.Sim
 }
 
@@ -22,20 +22,20 @@ type Inside struct {
 // first one is traced.
 func (e *Env) Sim() *sim.Sim {
 	s := sim.New(e.Seed)
-	if e.Inside == nil || len(e.Inside.sims) == maxInside {
+	if e.Details == nil || len(e.Details.sims) == maxObservedSims {
 		return s
 	}
 	t := e.Trace
-	if len(e.Inside.sims) > 0 {
+	if len(e.Details.sims) > 0 {
 		t = nil
 	}
-	s.Observe(t)
-	e.Inside.sims = append(e.Inside.sims, s)
+	s.EnableInstruments(t)
+	e.Details.sims = append(e.Details.sims, s)
 	return s
 }
 
 // plots draws what was seen. Of a study with one simulation the curves have no numbers.
-func (in *Inside) plots() []Plot {
+func (in *SimDetails) plots() []Plot {
 	waits := Plot{Name: "what waits, the most of each stretch of time", X: "µs", Y: "number"}
 	var all []Plot
 	for i, s := range in.sims {
@@ -43,16 +43,16 @@ func (in *Inside) plots() []Plot {
 		if len(in.sims) > 1 {
 			of = fmt.Sprintf(" (simulation %d)", i+1)
 		}
-		for _, w := range s.Watched() {
-			waits.Curves = append(waits.Curves, Curve{Name: w.Name + of, Points: most(w)})
+		for _, w := range s.WatchedSeries() {
+			waits.Curves = append(waits.Curves, Curve{Name: w.Name + of, Points: peakCurve(w)})
 		}
-		for _, h := range s.Shown() {
+		for _, h := range s.Histograms() {
 			if h.Count() > 0 {
 				all = append(all, Plot{
 					Name:   "histogram",
 					X:      "µs",
 					Y:      "share",
-					Curves: []Curve{{Name: h.Name + of, Points: shares(h.Histogram)}},
+					Curves: []Curve{{Name: h.Name + of, Points: binShares(h.Histogram)}},
 				})
 			}
 		}
@@ -63,9 +63,9 @@ func (in *Inside) plots() []Plot {
 	return all
 }
 
-// most is a curve of the most that waits in each of some stretches of time, up to the end of the stretch.
-func most(w *sim.Series) (points [][2]float64) {
-	each := max(1, (len(w.Values)+insidePoints-1)/insidePoints)
+// peakCurve is a curve of the most that waits in each of some stretches of time, up to the end of the stretch.
+func peakCurve(w *sim.Series) (points [][2]float64) {
+	each := max(1, (len(w.Values)+observedPoints-1)/observedPoints)
 	for i := 0; i < len(w.Values); i += each {
 		end, v := min(i+each, len(w.Values)), int64(0)
 		for _, one := range w.Values[i:end] {
@@ -76,10 +76,10 @@ func most(w *sim.Series) (points [][2]float64) {
 	return points
 }
 
-// shares are those of stretches of the same width between the least value and the greatest, each at its beginning.
+// binShares are those of stretches of the same width between the least value and the greatest, each at its beginning.
 // Empty ones are left out.
-func shares(h *sim.Histogram) [][2]float64 {
-	width := max(1, (h.Max()-h.Min())/insidePoints+1)
+func binShares(h *sim.Histogram) [][2]float64 {
+	width := max(1, (h.Max()-h.Min())/observedPoints+1)
 	points := make([][2]float64, (h.Max()-h.Min())/width+1)
 	for i := range points {
 		points[i][0] = micros(h.Min() + int64(i)*width)

@@ -27,7 +27,7 @@ func (s *Study) include(from fs.FS) error {
 	for i, name := range s.Includes {
 		f, err := from.Open(name)
 		if err != nil {
-			s.doc.Add(element("includes", i), "%v", err)
+			s.doc.AddProblem(element("includes", i), "%v", err)
 			return s.doc.Err()
 		}
 		var c common
@@ -43,7 +43,7 @@ func (s *Study) include(from fs.FS) error {
 				continue
 			}
 			if p.fittedTo(s.ID) {
-				s.doc.Add(element("includes", i), "%s is fitted to %s, the figure it is judged by", p.Name, s.ID)
+				s.doc.AddProblem(element("includes", i), "%s is fitted to %s, the figure it is judged by", p.Name, s.ID)
 			}
 			s.Params = append(s.Params, p)
 		}
@@ -51,7 +51,7 @@ func (s *Study) include(from fs.FS) error {
 	for _, c := range s.Cases {
 		for _, p := range c.Params {
 			if !slices.ContainsFunc(s.Params, func(q Parameter) bool { return q.Name == p.Name }) {
-				s.doc.Add(p.path, "%s is no parameter of the study, whose value a case could change", p.Name)
+				s.doc.AddProblem(p.yamlPath, "%s is no parameter of the study, whose value a case could change", p.Name)
 			}
 		}
 	}
@@ -80,13 +80,13 @@ type Params struct {
 // before it begins.
 func (p *Params) Err() error { return p.s.doc.Err() }
 
-// Wrong notes that the value of a parameter cannot be.
-func (p *Params) Wrong(name, format string, args ...any) {
+// AddError notes that the value of a parameter cannot be.
+func (p *Params) AddError(name, format string, args ...any) {
 	path := "parameters"
-	if i := p.index(name); i >= 0 && p.s.Params[i].path != "" {
-		path = p.s.Params[i].path
+	if i := p.index(name); i >= 0 && p.s.Params[i].yamlPath != "" {
+		path = p.s.Params[i].yamlPath
 	}
-	p.s.doc.Add(path, name+": "+format, args...)
+	p.s.doc.AddProblem(path, name+": "+format, args...)
 }
 
 func (p *Params) index(name string) int {
@@ -97,10 +97,10 @@ func (p *Params) index(name string) int {
 func (p *Params) texts(name string) []string {
 	i := p.index(name)
 	if i < 0 {
-		p.s.doc.Add("parameters", "%s is missing: the model %s needs it", name, p.s.Model)
+		p.s.doc.AddProblem("parameters", "%s is missing: the model %s needs it", name, p.s.Model)
 		return nil
 	}
-	p.s.Params[i].used = true
+	p.s.Params[i].wasRead = true
 	all := strings.Split(p.s.Params[i].Is, ",")
 	for i := range all {
 		all[i] = strings.TrimSpace(all[i])
@@ -115,16 +115,16 @@ func (p *Params) Quantities(name string, of Dimension) []float64 {
 		var q Quantity
 		switch err := q.UnmarshalText([]byte(text)); {
 		case err != nil:
-			p.Wrong(name, "%v", err)
+			p.AddError(name, "%v", err)
 		case q.Dimension != of:
-			p.Wrong(name, "%s is not in %s", text, orNumber(of))
+			p.AddError(name, "%s is not in %s", text, dimensionOrNumber(of))
 		}
 		all = append(all, q.Value)
 	}
 	return all
 }
 
-func orNumber(of Dimension) string {
+func dimensionOrNumber(of Dimension) string {
 	if of == Count {
 		return "a plain number"
 	}
@@ -135,7 +135,7 @@ func orNumber(of Dimension) string {
 func (p *Params) Quantity(name string, of Dimension) float64 {
 	all := p.Quantities(name, of)
 	if len(all) > 1 {
-		p.Wrong(name, "has %d values where the model %s takes one", len(all), p.s.Model)
+		p.AddError(name, "has %d values where the model %s takes one", len(all), p.s.Model)
 	}
 	if len(all) == 0 {
 		return math.NaN()
@@ -147,7 +147,7 @@ func (p *Params) Quantity(name string, of Dimension) float64 {
 func (p *Params) Time(name string) sim.Time {
 	s := p.Quantity(name, Time)
 	if s < 0 {
-		p.Wrong(name, "is negative")
+		p.AddError(name, "is negative")
 	}
 	if !(s >= 0 && s < 1e6) {
 		return 0
@@ -188,7 +188,7 @@ func (p *Params) integer(name string, v float64, least, most int) int {
 		return least
 	}
 	if v != math.Trunc(v) || v < float64(least) || v > float64(most) {
-		p.Wrong(name, "%v is no whole number between %d and %d", v, least, most)
+		p.AddError(name, "%v is no whole number between %d and %d", v, least, most)
 		return least
 	}
 	return int(v)
@@ -201,7 +201,7 @@ func (p *Params) Number(name string) float64 { return p.Quantity(name, Count) }
 func (p *Params) Word(name string, allowed ...string) string {
 	all := p.Words(name, allowed...)
 	if len(all) > 1 {
-		p.Wrong(name, "has %d values where the model %s takes one", len(all), p.s.Model)
+		p.AddError(name, "has %d values where the model %s takes one", len(all), p.s.Model)
 	}
 	if len(all) == 0 {
 		return allowed[0]
@@ -214,17 +214,17 @@ func (p *Params) Words(name string, allowed ...string) []string {
 	all := p.texts(name)
 	for _, w := range all {
 		if !slices.Contains(allowed, w) {
-			p.Wrong(name, "%q is none of %s", w, strings.Join(allowed, ", "))
+			p.AddError(name, "%q is none of %s", w, strings.Join(allowed, ", "))
 		}
 	}
 	return all
 }
 
-// unread notes what a study gives and its model never asked for.
-func (s *Study) unread() error {
+// checkUnread notes what a study gives and its model never asked for.
+func (s *Study) checkUnread() error {
 	for _, p := range s.Params {
-		if !p.used && p.path != "" {
-			s.doc.Add(p.path, "%s: the model %s does not read it", p.Name, s.Model)
+		if !p.wasRead && p.yamlPath != "" {
+			s.doc.AddProblem(p.yamlPath, "%s: the model %s does not read it", p.Name, s.Model)
 		}
 	}
 	if err := s.doc.Err(); err != nil {

@@ -27,7 +27,7 @@ const (
 type unit struct {
 	name      string
 	dimension Dimension
-	is        float64
+	factor    float64
 }
 
 // units in the order in which a value picks one. M is 10^6 and Mi 2^20: L1-farm, SCI-bridge and NIC-crossbar mean 2^20
@@ -54,7 +54,7 @@ type Quantity struct {
 func (q Quantity) Number() float64 {
 	for _, u := range units {
 		if u.name == q.unit && u.dimension == q.Dimension {
-			return q.Value / u.is
+			return q.Value / u.factor
 		}
 	}
 	return q.Value
@@ -87,7 +87,7 @@ func (q *Quantity) UnmarshalText(text []byte) error {
 	}
 	for _, u := range units {
 		if u.name == name {
-			q.Value, q.Dimension = v*u.is, u.dimension
+			q.Value, q.Dimension = v*u.factor, u.dimension
 			return nil
 		}
 	}
@@ -99,19 +99,19 @@ func (q Quantity) String() string { return q.inUnit(q.unit) }
 
 // inUnit writes it in the unit of that name; "" = one that suits.
 func (q Quantity) inUnit(name string) string {
-	best, found := unit{is: 1}, false
+	best, found := unit{factor: 1}, false
 	for _, u := range units {
 		switch {
 		case u.dimension != q.Dimension || u.name == "us" || u.name == "h" && name != "h":
 		case name == u.name:
-			return digits(q.Value/u.is) + " " + u.name
+			return digits(q.Value/u.factor) + " " + u.name
 		case name == "" && u.dimension != Count && !strings.Contains(u.name, "i") && // nor bits
 			u.name != "/s" &&
-			(!found || math.Abs(q.Value) >= u.is):
+			(!found || math.Abs(q.Value) >= u.factor):
 			best, found = u, true
 		}
 	}
-	return strings.TrimSpace(digits(q.Value/best.is) + " " + best.name)
+	return strings.TrimSpace(digits(q.Value/best.factor) + " " + best.name)
 }
 
 // digits writes four significant digits, and no exponent where a reader can do without.

@@ -19,14 +19,16 @@ type Model struct {
 
 // Env is what a model has from its caller.
 type Env struct {
-	Seed     uint64
-	Trace    *sim.Trace // nil where none is wanted
-	Inside   *Inside    // nil where nobody looks inside
-	Progress func(now sim.Time, executed uint64)
+	Seed       uint64
+	Trace      *sim.Trace  // nil where none is wanted
+	Details    *SimDetails // nil where nobody looks inside
+	OnProgress func(now sim.Time, executed uint64)
 }
 
 // Limits are those of a run that ends at a time, with the caller's progress.
-func (e Env) Limits(until sim.Time) sim.Limits { return sim.Limits{Until: until, Progress: e.Progress} }
+func (e Env) Limits(until sim.Time) sim.Limits {
+	return sim.Limits{Until: until, OnProgress: e.OnProgress}
+}
 
 // A Result of a model.
 type Result struct {
@@ -53,13 +55,13 @@ type Curve struct {
 type Outcome struct {
 	Results []Result
 	Plots   []Plot
-	Notes   []string // what a reader must know of this run: it was interrupted, a queue never ended
-	Events  uint64   // of the simulation, those of all cases with it
-	Cases   []Varied // in the order of the study
+	Notes   []string      // what a reader must know of this run: it was interrupted, a queue never ended
+	Events  uint64        // of the simulation, those of all cases with it
+	Cases   []CaseOutcome // in the order of the study
 }
 
-// Varied is what a model says with the parameters of a case.
-type Varied struct {
+// CaseOutcome is what a model says with the parameters of a case.
+type CaseOutcome struct {
 	What    string
 	Results []Result
 }
@@ -87,17 +89,17 @@ func (s *Study) Run(ctx context.Context, models []Model, env Env) (Outcome, erro
 		for _, m := range models {
 			names = append(names, m.Name)
 		}
-		s.doc.Add("model", "%q is none of the models: %s", s.Model, strings.Join(names, ", "))
+		s.doc.AddProblem("model", "%q is none of the models: %s", s.Model, strings.Join(names, ", "))
 		return Outcome{}, s.doc.Err()
 	}
 	if env.Seed == 0 {
 		env.Seed = s.Seed
 	}
 	out, err := s.once(ctx, &models[i], env)
-	if env.Inside != nil {
-		out.Plots = append(out.Plots, env.Inside.plots()...)
+	if env.Details != nil {
+		out.Plots = append(out.Plots, env.Details.plots()...)
 	}
-	env.Trace, env.Inside = nil, nil // of the study's own parameters
+	env.Trace, env.Details = nil, nil // of the study's own parameters
 	for k := range s.Cases {
 		if err != nil || ctx.Err() != nil {
 			break
@@ -105,7 +107,7 @@ func (s *Study) Run(ctx context.Context, models []Model, env Env) (Outcome, erro
 		var o Outcome
 		o, err = s.with(&s.Cases[k]).once(ctx, &models[i], env)
 		out.Events += o.Events
-		out.Cases = append(out.Cases, Varied{s.Cases[k].What, o.Results})
+		out.Cases = append(out.Cases, CaseOutcome{s.Cases[k].What, o.Results})
 	}
 	return out, err
 }
@@ -120,19 +122,19 @@ func (s *Study) once(ctx context.Context, m *Model, env Env) (Outcome, error) {
 	if err != nil {
 		return out, err
 	}
-	return out, s.unread()
+	return out, s.checkUnread()
 }
 
 // Verdicts on an expectation.
 const (
-	Holds    = "holds"
-	InRange  = "in range" // of what the cases give: what the documents do not say decides it
-	Differs  = "differs"
-	noResult = "no result" // the model does not give it
+	VerdictHolds    = "holds"
+	VerdictInRange  = "in range" // of what the cases give: what the documents do not say decides it
+	VerdictDiffers  = "differs"
+	verdictNoResult = "no result" // the model does not give it
 )
 
-// A Judged expectation.
-type Judged struct {
+// A JudgedExpectation expectation.
+type JudgedExpectation struct {
 	Name      string
 	Expected  string
 	Simulated string
@@ -150,12 +152,12 @@ type JudgedCase struct {
 	Verdict   string `json:"verdict"`
 }
 
-// defaultWithin is how near a model must come where a file does not say.
-const defaultWithin = 0.10
+// defaultTolerance is how near a model must come where a file does not say.
+const defaultTolerance = 0.10
 
 // Judge holds an outcome against what the study expects.
-func (s *Study) Judge(out Outcome) []Judged {
-	var all []Judged
+func (s *Study) Judge(out Outcome) []JudgedExpectation {
+	var all []JudgedExpectation
 	for _, e := range s.Expected {
 		all = append(all, e.judgeCases(&out))
 	}
@@ -163,14 +165,14 @@ func (s *Study) Judge(out Outcome) []Judged {
 }
 
 // judgeCases holds all cases against an expectation. They agree, or what it asks for lies within what they give.
-func (e *Expectation) judgeCases(out *Outcome) Judged {
+func (e *Expectation) judgeCases(out *Outcome) JudgedExpectation {
 	j := e.judge(out)
 	least, is := out.find(e.Name)
 	if len(out.Cases) == 0 || !is {
 		return j
 	}
 	most, hold := least, 0
-	if j.Verdict == Holds {
+	if j.Verdict == VerdictHolds {
 		hold++
 	}
 	for _, c := range out.Cases {
@@ -180,7 +182,7 @@ func (e *Expectation) judgeCases(out *Outcome) Judged {
 			continue
 		}
 		o := e.judge(&other)
-		if o.Verdict == Holds {
+		if o.Verdict == VerdictHolds {
 			hold++
 		}
 		j.Cases = append(j.Cases, JudgedCase{c.What, o.Simulated, o.Verdict})
@@ -190,36 +192,36 @@ func (e *Expectation) judgeCases(out *Outcome) Judged {
 			most = q
 		}
 	}
-	if bound, _ := e.bound(out); bound != nil && least != most {
+	if bound, _ := e.reference(out); bound != nil && least != most {
 		j.Range = least.inUnit(bound.unit) + " to " + most.inUnit(bound.unit)
 	}
 	between := e.Is != nil && least.Value <= e.Is.Value && e.Is.Value <= most.Value
 	switch {
 	case hold == 1+len(j.Cases):
-		j.Verdict = Holds
+		j.Verdict = VerdictHolds
 	case hold > 0 || between:
-		j.Verdict = InRange
+		j.Verdict = VerdictInRange
 	default:
-		j.Verdict = Differs
+		j.Verdict = VerdictDiffers
 	}
 	return j
 }
 
-func (e *Expectation) judge(out *Outcome) Judged {
-	j := Judged{
+func (e *Expectation) judge(out *Outcome) JudgedExpectation {
+	j := JudgedExpectation{
 		Name:    e.Name,
 		From:    e.From,
-		Verdict: noResult,
+		Verdict: verdictNoResult,
 	}
 	got, is := out.find(e.Name)
-	bound, says := e.bound(out)
+	bound, says := e.reference(out)
 	j.Expected = says
 	if !is || bound == nil {
 		return j
 	}
 	j.Simulated = got.inUnit(bound.unit)
 	if got.Dimension != bound.Dimension {
-		j.Verdict = Differs
+		j.Verdict = VerdictDiffers
 		return j
 	}
 	off := got.Value - bound.Value
@@ -232,7 +234,7 @@ func (e *Expectation) judge(out *Outcome) Judged {
 		j.Deviation = fmt.Sprintf("%+.1f points", 100*off)
 		holds = math.Abs(off) <= e.Within.Value && (bound.Value == 0 || (got.Value < 0) == (bound.Value < 0))
 	case e.Is != nil:
-		holds = math.Abs(off) <= e.within()*math.Abs(bound.Value)
+		holds = math.Abs(off) <= e.tolerance()*math.Abs(bound.Value)
 	case e.AtLeast != nil:
 		holds = off >= 0
 	case e.AtMost != nil:
@@ -242,22 +244,22 @@ func (e *Expectation) judge(out *Outcome) Judged {
 	default:
 		holds = off < 0
 	}
-	j.Verdict = Differs
+	j.Verdict = VerdictDiffers
 	if holds {
-		j.Verdict = Holds
+		j.Verdict = VerdictHolds
 	}
 	return j
 }
 
-func (e *Expectation) within() float64 {
+func (e *Expectation) tolerance() float64 {
 	if e.Within == nil {
-		return defaultWithin
+		return defaultTolerance
 	}
 	return e.Within.Value
 }
 
-// bound is what the result is held against, and how a reader is told.
-func (e *Expectation) bound(out *Outcome) (*Quantity, string) {
+// reference is what the result is held against, and how a reader is told.
+func (e *Expectation) reference(out *Outcome) (*Quantity, string) {
 	switch {
 	case e.Is != nil && e.Within != nil:
 		return e.Is, e.Is.String() + " ± " + e.Within.String()

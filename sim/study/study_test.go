@@ -237,13 +237,13 @@ func TestInside(t *testing.T) {
 		for range 10 {
 			s := env.Sim()
 			waits, h := int64(0), &sim.Histogram{}
-			if s.Observed() {
+			if s.InstrumentsEnabled() {
 				observed++
 				s.Watch("waits", sim.Microsecond, func() int64 { return waits })
-				s.Show("took", h)
-				s.Show("never", &sim.Histogram{})
+				s.AddHistogram("took", h)
+				s.AddHistogram("never", &sim.Histogram{})
 			}
-			if s.Traced() != nil {
+			if s.Trace() != nil {
 				traced++
 			}
 			for i := range 1000 {
@@ -260,7 +260,8 @@ func TestInside(t *testing.T) {
 	}}
 	s, err := study.Parse(fstest.MapFS{"s": {Data: []byte("{id: a, model: m}")}}, "s")
 	must.OK(t, err)
-	out, err := s.Run(t.Context(), []study.Model{m}, study.Env{Trace: sim.NewTrace(&trace, 10), Inside: &study.Inside{}})
+	out, err := s.Run(t.Context(), []study.Model{m}, study.Env{Trace: sim.NewTrace(&trace, 10),
+		Details: &study.SimDetails{}})
 	must.OK(t, err)
 	if observed != 8 || traced != 1 || len(out.Plots) != 9 {
 		t.Fatalf("%d observed, %d traced, %d plots", observed, traced, len(out.Plots))

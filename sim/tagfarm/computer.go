@@ -10,13 +10,13 @@ import (
 
 // computer is a computing node: buffers, which the core keeps account of, and processors.
 type computer struct {
-	f      *farm
-	index  int
-	node   *sci.Node
-	rng    *sim.Stream
-	ready  *component.Queue[int64]
-	busy   int
-	victim bool // the next event lets it sleep
+	f              *farm
+	index          int
+	node           *sci.Node
+	rng            *sim.RandomStream
+	ready          *component.Queue[int64]
+	busyProcessors int
+	sleepsNext     bool // the next event lets it sleep
 
 	events, bytes uint64
 }
@@ -24,7 +24,7 @@ type computer struct {
 type (
 	packetPlaced   computer // a packet is
 	eventProcessed computer // a processor has done with an event
-	feedback       computer
+	feedbackDue    computer
 )
 
 func newComputer(f *farm, i int, node *sci.Node) *computer {
@@ -32,10 +32,10 @@ func newComputer(f *farm, i int, node *sci.Node) *computer {
 		f:     f,
 		index: i,
 		node:  node,
-		rng:   f.s.Stream(fmt.Sprint("computing node ", i)),
+		rng:   f.s.RandomStream(fmt.Sprint("computing node ", i)),
 		ready: component.NewQueue[int64](f.s, 0),
 	}
-	node.To = c
+	node.Receiver = c
 	return c
 }
 
@@ -49,101 +49,101 @@ func (c *computer) Receive(p *sci.Packet) {
 func (m *packetPlaced) Handle(at, from int64) {
 	c := (*computer)(m)
 	e := &c.f.events[at]
-	if int(from) < e.last {
-		c.f.disorder++
+	if int(from) < e.lastFeeder {
+		c.f.packetsOutOfOrder++
 	}
-	e.last = int(from)
+	e.lastFeeder = int(from)
 	if e.missing--; e.missing == 0 {
-		c.built(at)
+		c.eventComplete(at)
 	}
 }
 
-// built: all packets are there.
-func (c *computer) built(at int64) {
+// eventComplete: all packets are there.
+func (c *computer) eventComplete(at int64) {
 	f, now := c.f, c.f.s.Now()
 	e := &f.events[at]
-	latency := int64(now - e.began)
+	latency := int64(now - e.firstBurstAt)
 	switch {
-	case e.second:
-		f.long.Add(latency)
-		f.tail.Add(latency)
-	case f.cfg.again > 0 && c.rng.Float64() < f.cfg.again:
+	case e.withSecondPart:
+		f.twoPartLatency.Add(latency)
+		f.allLatency.Add(latency)
+	case f.cfg.secondPartShare > 0 && c.rng.Float64() < f.cfg.secondPartShare:
 		f.recordFirst(e, latency)
-		e.second = true
-		e.missing, e.last = f.pieces(e), -1
-		f.s.ScheduleAfter(f.cfg.compute.feedback, (*secondRequest)(f.sched), at, 0)
+		e.withSecondPart = true
+		e.missing, e.lastFeeder = f.packetCount(e), -1
+		f.s.ScheduleAfter(f.cfg.compute.feedbackDelay, (*secondRequest)(f.sched), at, 0)
 		return
 	default:
 		f.recordFirst(e, latency)
-		f.full.Add(latency)
-		f.tail.Add(latency)
+		f.onePartLatency.Add(latency)
+		f.allLatency.Add(latency)
 	}
 	f.built++
 	c.events++
 	c.ready.Put(at)
-	c.work()
+	c.startWork()
 }
 
 // recordFirst notes that the first part of an event is there.
 func (f *farm) recordFirst(e *event, latency int64) {
-	f.building.Add(latency)
-	f.triggered.Add(int64(f.s.Now() - e.came))
+	f.burstToFirstPart.Add(latency)
+	f.triggerToFirstPart.Add(int64(f.s.Now() - e.triggeredAt))
 }
 
 // addBusy notes that one processor more or less works.
 func (f *farm) addBusy(d int64) {
-	f.busy.Add(f.s.Now(), d)
+	f.busyProcessors.Add(f.s.Now(), d)
 	all := int64(0)
-	if f.busy.Value() == int64(len(f.cns)*f.cfg.compute.processors) {
+	if f.busyProcessors.Value() == int64(len(f.computers)*f.cfg.compute.processors) {
 		all = 1
 	}
 	f.allBusy.Set(f.s.Now(), all)
 }
 
-// work lets a processor take the next event.
-func (c *computer) work() {
+// startWork lets a processor take the next event.
+func (c *computer) startWork() {
 	p := &c.f.cfg.compute
-	if c.busy >= p.processors || c.ready.Len() == 0 {
+	if c.busyProcessors >= p.processors || c.ready.Len() == 0 {
 		return
 	}
-	c.busy++
+	c.busyProcessors++
 	c.f.addBusy(1)
-	d := p.least
-	if p.mean > 0 {
-		d += c.rng.Exp(p.mean)
+	d := p.minFeedbackTime
+	if p.meanWork > 0 {
+		d += c.rng.Exp(p.meanWork)
 	}
 	asleep := int64(0)
-	if c.victim {
-		c.victim, asleep = false, 1
-		d += p.suspend
+	if c.sleepsNext {
+		c.sleepsNext, asleep = false, 1
+		d += p.sleepTime
 	}
 	c.f.s.ScheduleAfter(d, (*eventProcessed)(c), c.ready.Get(), asleep)
 }
 
 func (w *eventProcessed) Handle(at, asleep int64) {
 	c := (*computer)(w)
-	c.busy--
+	c.busyProcessors--
 	c.f.addBusy(-1)
 	if asleep > 0 {
-		c.f.nextVictim(c.index)
+		c.f.chooseNextSleeper(c.index)
 	}
-	(*feedback)(c).Handle(at, 0)
-	c.work()
+	(*feedbackDue)(c).Handle(at, 0)
+	c.startWork()
 }
 
 // Handle sends a feedback, or tries again if the card is full.
-func (b *feedback) Handle(at, _ int64) {
+func (b *feedbackDue) Handle(at, _ int64) {
 	c := (*computer)(b)
 	switch {
 	case c.f.cfg.scheduler < 0:
-		c.f.s.ScheduleAfter(c.f.cfg.compute.feedback, c.f.sched, at, 0)
-	case !c.node.Send(c.f.cfg.scheduler, c.f.cfg.compute.size, at, 0):
-		c.f.s.ScheduleAfter(c.f.clocks(c.f.cfg.bus.refused), b, at, 0)
+		c.f.s.ScheduleAfter(c.f.cfg.compute.feedbackDelay, c.f.sched, at, 0)
+	case !c.node.Send(c.f.cfg.scheduler, c.f.cfg.compute.feedbackBytes, at, 0):
+		c.f.s.ScheduleAfter(c.f.clocks(c.f.cfg.bus.refusedClocks), b, at, 0)
 	}
 }
 
-// nextVictim lets a node in the next column sleep; in a column the nodes take turns.
-func (f *farm) nextVictim(index int) {
+// chooseNextSleeper lets a node in the next column sleep; in a column the nodes take turns.
+func (f *farm) chooseNextSleeper(index int) {
 	columns := f.cfg.columns
 	for c, members := range columns {
 		for row, bu := range members {
@@ -154,7 +154,7 @@ func (f *farm) nextVictim(index int) {
 				c, row = 0, row+1
 			}
 			members = columns[c]
-			f.cns[members[row%len(members)]].victim = true
+			f.computers[members[row%len(members)]].sleepsNext = true
 			return
 		}
 	}

@@ -18,39 +18,39 @@ func Models() []study.Model {
 		switchUnshaped, pullBuilder}
 }
 
-// prototype reads what all figures of the prototype have in common. The places of the nodes are those of TagNet-farm
-// §VII.A: rows FN1 CN1 CN2 passive CN3 to CN6, and FN2 CN7 CN8 scheduler CN9 to CN12.
-func prototype(p *study.Params) config {
+// readPrototype reads what all figures of the prototype have in common. The places of the nodes are those of
+// TagNet-farm §VII.A: rows FN1 CN1 CN2 passive CN3 to CN6, and FN2 CN7 CN8 scheduler CN9 to CN12.
+func readPrototype(p *study.Params) config {
 	c := config{
 		bus:       readBus(p),
-		net:       level1.Network(p),
+		net:       level1.ReadNetwork(p),
 		size:      []int{8, 2},
 		feeders:   []int{0, 8},
 		computers: []int{1, 2, 4, 5, 6, 7, 9, 10, 12, 13, 14, 15},
 		scheduler: 11,
-		watch:     -1,
+		watchedBU: -1,
 		driver: driver{
-			every:  sim.Period(p.Quantity("driver-rate", study.Rate)),
-			gap:    p.Time("driver-gap"),
-			clocks: p.Int("driver-clocks", 0, 1000),
+			period:        sim.Period(p.Quantity("driver-rate", study.Rate)),
+			gap:           p.Time("driver-gap"),
+			gapBusyClocks: p.Int("driver-clocks", 0, 1000),
 		},
 		controlRing: controlRing{
 			words:      p.Int("message-words", 1, 64),
-			strobe:     sim.Period(p.Quantity("strobe", study.Rate)),
-			wire:       p.Time("wire"),
+			wordTime:   sim.Period(p.Quantity("strobe", study.Rate)),
+			wireDelay:  p.Time("wire"),
 			processing: p.Time("processing"),
 		},
-		order: order{
-			clock:     sim.Period(p.Quantity("scheduler-clock", study.Rate)),
-			latency:   p.Int("scheduler-latency", 0, 1000),
-			selection: p.Int("scheduler-selection", 0, 1000),
-			slots:     p.Int("buffers", 1, 1000),
-			policy:    tagnet.Skip,
+		scheduling: schedulingConfig{
+			clock:           sim.Period(p.Quantity("scheduler-clock", study.Rate)),
+			latencyClocks:   p.Int("scheduler-latency", 0, 1000),
+			selectionClocks: p.Int("scheduler-selection", 0, 1000),
+			slots:           p.Int("buffers", 1, 1000),
+			policy:          tagnet.Skip,
 		},
 		compute: compute{
-			processors: 1,
-			least:      p.Time("feedback-after"),
-			size:       p.Size("feedback", 1, 128),
+			processors:      1,
+			minFeedbackTime: p.Time("feedback-after"),
+			feedbackBytes:   p.Size("feedback", 1, 128),
 		},
 	}
 	for x := range 6 {
@@ -58,26 +58,26 @@ func prototype(p *study.Params) config {
 	}
 	size := p.Size("part", 1, 1<<16)
 	parts := []int{size, size}
-	c.bytes = func(*sim.Stream) []int { return parts }
+	c.drawPartBytes = func(*sim.RandomStream) []int { return parts }
 	return c
 }
 
 func readBus(p *study.Params) bus {
 	return bus{
-		clock:   p.Time("clock"),
-		grant:   p.Int("grant", 0, 1000),
-		address: p.Int("address", 0, 1000),
-		setup:   p.Int("setup", 0, 1000),
-		refused: p.Int("refused", 0, 1000),
-		piece:   p.Size("burst", 8, 128),
+		clock:         p.Time("clock"),
+		grantClocks:   p.Int("grant", 0, 1000),
+		addressClocks: p.Int("address", 0, 1000),
+		setUpClocks:   p.Int("setup", 0, 1000),
+		refusedClocks: p.Int("refused", 0, 1000),
+		burstBytes:    p.Size("burst", 8, 128),
 	}
 }
 
 // input reads at which rate events come, and for how long.
 func (c *config) input(p *study.Params) {
 	c.period = sim.Period(p.Quantity("rate", study.Rate))
-	c.until = p.Time("duration")
-	c.warm = c.until / 4
+	c.triggersEnd = p.Time("duration")
+	c.warmUpEnd = c.triggersEnd / 4
 }
 
 func (c *config) atRate(rate float64) config {
@@ -89,32 +89,32 @@ func (c *config) atRate(rate float64) config {
 // play makes a farm of a config and runs it.
 func play(ctx context.Context, c config, env study.Env, out *study.Outcome) *farm {
 	f := newFarm(env.Sim(), c, env.Trace)
-	if !f.run(ctx, env.Progress) {
+	if !f.run(ctx, env.OnProgress) {
 		out.Notes = append(out.Notes, "interrupted at "+f.s.Now().String())
 	}
 	out.Events += f.s.Executed()
-	if f.sched.refused > 0 {
+	if f.sched.coreRefusals > 0 {
 		out.Notes = append(out.Notes, "the scheduler's core refused what the model told it")
 	}
 	return f
 }
 
-// per is a rate since the warm-up.
-func (f *farm) per(n uint64) study.Quantity {
-	return study.Q(sim.PerSecond(n, f.measured()), study.Rate)
+// ratePerSecond is a rate since the warm-up.
+func (f *farm) ratePerSecond(n uint64) study.Quantity {
+	return study.Q(sim.PerSecond(n, f.measuredTime()), study.Rate)
 }
 
-func (f *farm) mean(h *sim.Histogram) study.Quantity {
+func (f *farm) meanTime(h *sim.Histogram) study.Quantity {
 	return study.Q(h.Mean()/float64(sim.Second), study.Time)
 }
 
-func count(n uint64) study.Quantity { return study.Q(float64(n), study.Count) }
+func countQuantity(n uint64) study.Quantity { return study.Q(float64(n), study.Count) }
 
 var prototypeRate = study.Model{
 	Name: "tagfarm-rate",
 	Help: "The prototype of TagNet-farm at one rate: rates, the feeding nodes' bus, the scheduler's clocks.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		c := prototype(p)
+		c := readPrototype(p)
 		c.input(p)
 		basic := p.Quantity("basic-rate", study.Rate)
 		if err := p.Err(); err != nil {
@@ -122,42 +122,42 @@ var prototypeRate = study.Model{
 		}
 		var out study.Outcome
 		f := play(ctx, c, env, &out)
-		fn := f.fns[len(f.fns)-1]
-		out.Add("peak-rate", study.Q(1/f.fns[0].least.Seconds(), study.Rate))
-		out.Add("mean-rate", f.per(f.fns[0].transfers))
-		out.Add("mean-rate-last", f.per(fn.transfers))
-		out.Add("built-rate", f.per(f.built))
-		out.Add("data-rate", study.Q(sim.PerSecond(fn.bytes, f.measured()), study.Bandwidth))
-		out.Add("bus-idle", study.Share(1-fn.use()))
-		data := f.clocks(int(fn.data)).Seconds() / f.measured().Seconds()
+		fn := f.feeders[len(f.feeders)-1]
+		out.Add("peak-rate", study.Q(1/f.feeders[0].minBurstGap.Seconds(), study.Rate))
+		out.Add("mean-rate", f.ratePerSecond(f.feeders[0].transfers))
+		out.Add("mean-rate-last", f.ratePerSecond(fn.transfers))
+		out.Add("built-rate", f.ratePerSecond(f.built))
+		out.Add("data-rate", study.Q(sim.PerSecond(fn.bytes, f.measuredTime()), study.Bandwidth))
+		out.Add("bus-idle", study.Share(1-fn.busUtilization()))
+		data := f.clocks(int(fn.dataClocks)).Seconds() / f.measuredTime().Seconds()
 		out.Add("bus-data", study.Share(data))
-		out.Add("bus-overhead", study.Share(fn.use()-data))
-		rate := sim.PerSecond(fn.transfers, f.measured())
+		out.Add("bus-overhead", study.Share(fn.busUtilization()-data))
+		rate := sim.PerSecond(fn.transfers, f.measuredTime())
 		out.Add("gain", study.Share(rate/basic-1))
-		out.Add("retries", f.per(fn.retries))
-		out.Add("driver-accesses", f.per(fn.accesses))
-		out.Add("scheduler-latency", study.Q(float64(f.sched.latency.Quantile(0.5)), study.Count))
-		out.Add("scheduler-selection", study.Q(float64(c.order.selection), study.Count))
-		out.Add("clocks-between-events", study.Q(1/rate/c.order.clock.Seconds(), study.Count))
-		out.Add("same-column-again", count(f.sched.sameAgain))
-		out.Add("out-of-order", count(f.disorder))
-		out.Add("system-latency", f.mean(&f.system))
-		out.Add("node-traffic", study.Q(sim.PerSecond(f.cns[6].bytes, f.s.Now()), study.Bandwidth))
-		return out, f.idle(ctx, env, &out)
+		out.Add("retries", f.ratePerSecond(fn.retries))
+		out.Add("driver-accesses", f.ratePerSecond(fn.driverAccesses))
+		out.Add("scheduler-latency", study.Q(float64(f.sched.latencyClocks.Quantile(0.5)), study.Count))
+		out.Add("scheduler-selection", study.Q(float64(c.scheduling.selectionClocks), study.Count))
+		out.Add("clocks-between-events", study.Q(1/rate/c.scheduling.clock.Seconds(), study.Count))
+		out.Add("same-column-again", countQuantity(f.sched.sameColumnAgain))
+		out.Add("out-of-order", countQuantity(f.packetsOutOfOrder))
+		out.Add("system-latency", f.meanTime(&f.systemLatency))
+		out.Add("node-traffic", study.Q(sim.PerSecond(f.computers[6].bytes, f.s.Now()), study.Bandwidth))
+		return out, f.addIdleBusResults(ctx, env, &out)
 	},
 }
 
-// idle says what is left of a feeding node's bus without load, with and without the driver.
-func (f *farm) idle(ctx context.Context, env study.Env, out *study.Outcome) error {
+// addIdleBusResults says what is left of a feeding node's bus without load, with and without the driver.
+func (f *farm) addIdleBusResults(ctx context.Context, env study.Env, out *study.Outcome) error {
 	for _, with := range []struct {
 		name  string
 		every sim.Time
-	}{{"bus-idle-before-driver", 0}, {"bus-idle-without-load", f.cfg.driver.every}} {
+	}{{"bus-idle-before-driver", 0}, {"bus-idle-without-load", f.cfg.driver.period}} {
 		c := f.cfg
-		c.driver.every = with.every
-		c.period, c.warm, c.until = sim.Second, sim.Millisecond, sim.Second/10
+		c.driver.period = with.every
+		c.period, c.warmUpEnd, c.triggersEnd = sim.Second, sim.Millisecond, sim.Second/10
 		quiet := play(ctx, c, study.Env{Seed: env.Seed}, out)
-		out.Add(with.name, study.Share(1-quiet.fns[len(quiet.fns)-1].use()))
+		out.Add(with.name, study.Share(1-quiet.feeders[len(quiet.feeders)-1].busUtilization()))
 	}
 	return nil
 }
@@ -166,29 +166,29 @@ var prototypeLatency = study.Model{
 	Name: "tagfarm-latency",
 	Help: "The prototype of TagNet-farm: latency on the control ring against the rate, and there and back.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		c := prototype(p)
-		c.until = p.Time("duration")
-		c.warm = c.until / 4
+		c := readPrototype(p)
+		c.triggersEnd = p.Time("duration")
+		c.warmUpEnd = c.triggersEnd / 4
 		rates := p.Quantities("rates", study.Rate)
 		sleeps := p.Quantities("suspensions", study.Time)
-		c.watch = p.Int("node", 1, 12) - 1
+		c.watchedBU = p.Int("node", 1, 12) - 1
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
 		var out study.Outcome
-		out.Plots = append(out.Plots, c.latencies(ctx, rates, env, &out))
+		out.Plots = append(out.Plots, c.latencyPlot(ctx, rates, env, &out))
 		for _, sleep := range sleeps {
 			d := c.atRate(rates[0])
-			d.compute.least += sim.Time(sleep * float64(sim.Second))
+			d.compute.minFeedbackTime += sim.Time(sleep * float64(sim.Second))
 			f := play(ctx, d, study.Env{Seed: env.Seed}, &out)
-			out.Add("system-"+squeeze(study.Q(sleep, study.Time).String()), f.mean(&f.system))
+			out.Add("system-"+removeSpaces(study.Q(sleep, study.Time).String()), f.meanTime(&f.systemLatency))
 		}
 		return out, nil
 	},
 }
 
-// latencies runs each rate, with and without the SCI driver's gaps.
-func (c *config) latencies(ctx context.Context, rates []float64, env study.Env, out *study.Outcome) study.Plot {
+// latencyPlot runs each rate, with and without the SCI driver's gaps.
+func (c *config) latencyPlot(ctx context.Context, rates []float64, env study.Env, out *study.Outcome) study.Plot {
 	plot := study.Plot{Name: "latency", X: "event rate (kHz)", Y: "µs"}
 	for _, driven := range []string{"", "-with-driver"} {
 		curves := []study.Curve{{Name: "to FN1" + driven}, {Name: "to FN2" + driven}}
@@ -196,18 +196,18 @@ func (c *config) latencies(ctx context.Context, rates []float64, env study.Env, 
 		for i, r := range rates {
 			d := c.atRate(r)
 			if driven == "" {
-				d.driver.every = 0
+				d.driver.period = 0
 			}
 			f := play(ctx, d, env, out)
 			env.Trace = nil
-			at := squeeze(study.Q(r, study.Rate).String()) + driven
-			for j, h := range f.latency {
+			at := removeSpaces(study.Q(r, study.Rate).String()) + driven
+			for j, h := range f.messageLatency {
 				curves[j].Points = append(curves[j].Points, [2]float64{r / 1e3, h.Mean() / float64(sim.Microsecond)})
 				name := fmt.Sprintf("fn%d-%s", j+1, at)
-				out.Add(name, f.mean(h))
+				out.Add(name, f.meanTime(h))
 				out.Add(name+"-deviation", study.Q(h.Deviation()/float64(sim.Second), study.Time))
 			}
-			last := f.latency[len(f.latency)-1].Mean()
+			last := f.messageLatency[len(f.messageLatency)-1].Mean()
 			if i == 0 {
 				first = last
 			}
@@ -218,14 +218,14 @@ func (c *config) latencies(ctx context.Context, rates []float64, env study.Env, 
 	return plot
 }
 
-// squeeze makes a name of a quantity: "1 ms" is 1ms.
-func squeeze(s string) string { return strings.ReplaceAll(s, " ", "") }
+// removeSpaces makes a name of a quantity: "1 ms" is 1ms.
+func removeSpaces(s string) string { return strings.ReplaceAll(s, " ", "") }
 
 var prototypeSuspension = study.Model{
 	Name: "tagfarm-suspension",
 	Help: "The prototype of TagNet-farm: the maximum rate while one computing node at a time sleeps.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		c := prototype(p)
+		c := readPrototype(p)
 		c.input(p)
 		sleeps := p.Quantities("suspensions", study.Time)
 		policies := p.Words("policies", tagnet.Skip.String(), tagnet.Wait.String())
@@ -242,13 +242,13 @@ var prototypeSuspension = study.Model{
 		for _, name := range policies {
 			curve := study.Curve{Name: name}
 			d := c
-			d.order.policy, _ = tagnet.ParsePolicy(name) // one of its words
+			d.scheduling.policy, _ = tagnet.ParsePolicy(name) // one of its words
 			for _, sleep := range sleeps {
-				d.compute.suspend = sim.Time(sleep * float64(sim.Second))
+				d.compute.sleepTime = sim.Time(sleep * float64(sim.Second))
 				f := play(ctx, d, env, &out)
-				curve.Points = append(curve.Points, [2]float64{sleep * 1e6, sim.PerSecond(f.built, f.measured()) / 1e6})
-				at := squeeze(study.Q(sleep, study.Time).String())
-				out.Add(name+"-"+at, f.per(f.built))
+				curve.Points = append(curve.Points, [2]float64{sleep * 1e6, sim.PerSecond(f.built, f.measuredTime()) / 1e6})
+				at := removeSpaces(study.Q(sleep, study.Time).String())
+				out.Add(name+"-"+at, f.ratePerSecond(f.built))
 			}
 			plot.Curves = append(plot.Curves, curve)
 		}
@@ -261,26 +261,26 @@ var prototypeRetries = study.Model{
 	Name: "tagfarm-retries",
 	Help: "The prototype of TagNet-farm: PCI retries at the last feeding node, with the rules and without them.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		c := prototype(p)
+		c := readPrototype(p)
 		c.input(p)
 		broken := c.atRate(p.Quantity("uncontrolled-rate", study.Rate))
 		rows := p.Ints("in-a-row", 1, 1000)
-		broken.controlRing.atOnce = true
+		broken.controlRing.forwardAtOnce = true
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
 		var out study.Outcome
 		last := len(c.feeders) - 1
 		ok := play(ctx, c, env, &out)
-		with := sim.PerSecond(ok.fns[last].retries, ok.measured())
+		with := sim.PerSecond(ok.feeders[last].retries, ok.measuredTime())
 		out.Add("controlled", study.Q(with, study.Rate))
-		out.Add("controlled-busy-echoes", count(ok.net.Retried()))
-		out.Add("controlled-rate", ok.per(ok.fns[last].transfers))
+		out.Add("controlled-busy-echoes", countQuantity(ok.net.Retried()))
+		out.Add("controlled-rate", ok.ratePerSecond(ok.feeders[last].transfers))
 		curve := study.Curve{Name: "without the rules"}
 		for i, row := range rows {
-			broken.order.perColumn = row
+			broken.scheduling.perColumn = row
 			bad := play(ctx, broken, study.Env{Seed: env.Seed}, &out)
-			without := sim.PerSecond(bad.fns[last].retries, bad.measured())
+			without := sim.PerSecond(bad.feeders[last].retries, bad.measuredTime())
 			curve.Points = append(curve.Points, [2]float64{float64(row), without / 1e3})
 			name := "uncontrolled"
 			if i > 0 {
@@ -289,7 +289,7 @@ var prototypeRetries = study.Model{
 				out.Add("ratio", study.Q(without/max(1, with), study.Count))
 			}
 			out.Add(name, study.Q(without, study.Rate))
-			out.Add(name+"-busy-echoes", bad.per(bad.net.Retried()))
+			out.Add(name+"-busy-echoes", bad.ratePerSecond(bad.net.Retried()))
 		}
 		out.Plots = []study.Plot{{
 			Name:   "retries",

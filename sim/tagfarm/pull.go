@@ -9,40 +9,40 @@ import (
 	"ringlet/sim/study"
 )
 
-// unshaped is the first stage of the CMS builder (TagNet-farm §II.G): a switch of as many inputs as outputs. Every
-// input has a fragment of each event; all of an event go to one output, event after event to the next. Nobody shapes
-// the traffic: an input sends its fragments in order, and waits where the output is taken.
-type unshaped struct {
-	s       *sim.Sim
-	rng     *sim.Stream
-	mean    float64 // bytes
-	spread  string
-	rate    float64 // B/s of a port
-	inputs  []*input
-	outputs []*component.Bus
-	bytes   float64
+// unshapedSwitch is the first stage of the CMS builder (TagNet-farm §II.G): a switch of as many inputs as outputs.
+// Every input has a fragment of each event; all of an event go to one output, event after event to the next. Nobody
+// shapes the traffic: an input sends its fragments in order, and waits where the output is taken.
+type unshapedSwitch struct {
+	s                *sim.Sim
+	rng              *sim.RandomStream
+	meanBytes        float64 // bytes
+	sizeDistribution string
+	rate             float64 // B/s of a port
+	inputs           []*input
+	outputs          []*component.Bus
+	bytesMoved       float64
 }
 
 // input is one of the switch, as a client of the output that its next fragment goes to.
 type input struct {
-	u     *unshaped
-	event int     // of the next fragment
-	size  float64 // of it
-	busy  bool
+	u         *unshapedSwitch
+	nextEvent int     // of the next fragment
+	nextSize  float64 // of it
+	busy      bool
 }
 
-func newUnshaped(s *sim.Sim, ports int, mean, rate float64, spread string) *unshaped {
-	u := &unshaped{
-		s:      s,
-		rng:    s.Stream("sizes"),
-		mean:   mean,
-		spread: spread,
-		rate:   rate,
+func newUnshaped(s *sim.Sim, ports int, mean, rate float64, spread string) *unshapedSwitch {
+	u := &unshapedSwitch{
+		s:                s,
+		rng:              s.RandomStream("sizes"),
+		meanBytes:        mean,
+		sizeDistribution: spread,
+		rate:             rate,
 	}
 	for range ports {
 		u.outputs = append(u.outputs, component.NewBus(s, 0))
 		n := &input{u: u}
-		n.draw()
+		n.drawNextSize()
 		u.inputs = append(u.inputs, n)
 	}
 	for o, b := range u.outputs {
@@ -50,15 +50,15 @@ func newUnshaped(s *sim.Sim, ports int, mean, rate float64, spread string) *unsh
 			b.Attach(&inputToOutput{n, o})
 		}
 	}
-	if s.Observed() {
+	if s.InstrumentsEnabled() {
 		u.instrument()
 	}
 	return u
 }
 
 // instrument counts who stands idle, and draws what the outputs carry.
-func (u *unshaped) instrument() {
-	u.s.Watch("inputs that wait for their output, sizes "+u.spread, sim.Microsecond, func() (n int64) {
+func (u *unshapedSwitch) instrument() {
+	u.s.Watch("inputs that wait for their output, sizes "+u.sizeDistribution, sim.Microsecond, func() (n int64) {
 		for _, in := range u.inputs {
 			if !in.busy {
 				n++
@@ -67,15 +67,15 @@ func (u *unshaped) instrument() {
 		return n
 	})
 	for o, b := range u.outputs {
-		b.Trace(fmt.Sprintf("output %d", o), func(component.Client) string { return "fragment" })
+		b.TraceTransfers(fmt.Sprintf("output %d", o), func(component.Client) string { return "fragment" })
 	}
 }
 
-// draw makes the size of the next fragment.
-func (n *input) draw() {
-	n.size = n.u.mean
-	if n.u.spread == "exponential" {
-		n.size *= n.u.rng.ExpFloat64()
+// drawNextSize makes the size of the next fragment.
+func (n *input) drawNextSize() {
+	n.nextSize = n.u.meanBytes
+	if n.u.sizeDistribution == "exponential" {
+		n.nextSize *= n.u.rng.ExpFloat64()
 	}
 }
 
@@ -86,32 +86,32 @@ type inputToOutput struct {
 }
 
 func (t *inputToOutput) Offer() (sim.Time, bool) {
-	if t.busy || t.event%len(t.u.outputs) != t.output {
+	if t.busy || t.nextEvent%len(t.u.outputs) != t.output {
 		return 0, false
 	}
-	return sim.Time(t.size / t.u.rate * float64(sim.Second)), true
+	return sim.Time(t.nextSize / t.u.rate * float64(sim.Second)), true
 }
 
 func (t *inputToOutput) Begin() { t.busy = true }
 
 func (t *inputToOutput) End() {
-	t.u.bytes += t.size
+	t.u.bytesMoved += t.nextSize
 	t.busy = false
-	t.event++
-	t.draw()
-	if next := t.event % len(t.u.outputs); next != t.output {
+	t.nextEvent++
+	t.drawNextSize()
+	if next := t.nextEvent % len(t.u.outputs); next != t.output {
 		t.u.outputs[next].Kick()
 	}
 }
 
 // utilization is the share of the ports' bandwidth that carries data when the inputs have always more.
-func (u *unshaped) utilization(ctx context.Context, env study.Env, until sim.Time, out *study.Outcome) float64 {
+func (u *unshapedSwitch) utilization(ctx context.Context, env study.Env, until sim.Time, out *study.Outcome) float64 {
 	for _, b := range u.outputs {
 		u.s.ScheduleAt(0, sim.Func(func(int64, int64) { b.Kick() }), 0, 0)
 	}
 	u.s.Run(ctx, env.Limits(until))
 	out.Events += u.s.Executed()
-	return u.bytes / (u.rate * float64(len(u.outputs)) * u.s.Now().Seconds())
+	return u.bytesMoved / (u.rate * float64(len(u.outputs)) * u.s.Now().Seconds())
 }
 
 var switchUnshaped = study.Model{
@@ -135,33 +135,33 @@ var switchUnshaped = study.Model{
 	},
 }
 
-// pulled is the ATLAS builder (TagNet-farm §II.H): receivers ask one source after the other for a fragment, or, to
+// pullSystem is the ATLAS builder (TagNet-farm §II.H): receivers ask one source after the other for a fragment, or, to
 // compare, all at once.
-type pulled struct {
-	s        *sim.Sim
-	sources  int
-	fragment int
-	trip     sim.Time // a request, and the head of an answer: each way
-	wire     sim.Time // a fragment on a port
-	push     bool
+type pullSystem struct {
+	s            *sim.Sim
+	sources      int
+	fragment     int
+	requestDelay sim.Time // a request, and the head of an answer: each way
+	fragmentTime sim.Time // a fragment on a port
+	pushAll      bool
 
-	outputs   []*port // of the sources
-	receivers []*receiver
-	waiting   *component.Queue[sim.Time] // events without a receiver
-	period    sim.Time
-	until     sim.Time
-	built     uint64
-	latency   sim.Histogram
-	peak      int64 // fragments at a receiver's port
-	bytes     uint64
+	outputs       []*port // of the sources
+	receivers     []*receiver
+	waitingEvents *component.Queue[sim.Time] // events without a receiver
+	period        sim.Time
+	until         sim.Time
+	built         uint64
+	latency       sim.Histogram
+	peakFragments int64 // fragments at a receiver's port
+	bytes         uint64
 }
 
 // port sends fragments one after the other. Each is a receiver and one of its places.
 type port struct {
-	p     *pulled
-	queue *component.Queue[request]
-	then  func(request)
-	busy  bool
+	system *pullSystem
+	queue  *component.Queue[request]
+	onSent func(request)
+	busy   bool
 }
 
 type request struct {
@@ -170,16 +170,16 @@ type request struct {
 
 // receiver builds some events at a time.
 type receiver struct {
-	places []place
+	places []eventPlace
 	port   *port
 }
 
-type place struct {
-	busy    bool
-	since   sim.Time
-	next    int // the next source, counted from the first
-	first   int // source
-	missing int // fragments that have not come
+type eventPlace struct {
+	busy        bool
+	assignedAt  sim.Time
+	nextSource  int // the next source, counted from the first
+	firstSource int // source
+	missing     int // fragments that have not come
 }
 
 func (o *port) enqueue(r request) {
@@ -192,58 +192,60 @@ func (o *port) kick() {
 		return
 	}
 	o.busy = true
-	o.p.s.ScheduleAfter(o.p.wire, o, 0, 0)
+	o.system.s.ScheduleAfter(o.system.fragmentTime, o, 0, 0)
 }
 
 // Handle: a fragment has been sent.
 func (o *port) Handle(int64, int64) {
 	o.busy = false
-	o.then(o.queue.Get())
+	o.onSent(o.queue.Get())
 	o.kick()
 }
 
-func newPulled(s *sim.Sim, sources, receivers, places int) *pulled {
-	p := &pulled{s: s, sources: sources, waiting: component.NewQueue[sim.Time](s, 0)}
+func newPulled(s *sim.Sim, sources, receivers, places int) *pullSystem {
+	p := &pullSystem{s: s, sources: sources, waitingEvents: component.NewQueue[sim.Time](s, 0)}
 	for range sources {
-		o := &port{p: p, queue: component.NewQueue[request](s, 0)}
-		o.then = func(r request) { s.ScheduleAfter(p.trip, (*fragmentArrived)(p), int64(r.receiver), int64(r.place)) }
+		o := &port{system: p, queue: component.NewQueue[request](s, 0)}
+		o.onSent = func(r request) {
+			s.ScheduleAfter(p.requestDelay, (*fragmentArrived)(p), int64(r.receiver), int64(r.place))
+		}
 		p.outputs = append(p.outputs, o)
 	}
 	for range receivers {
-		o := &port{p: p, queue: component.NewQueue[request](s, 0), then: p.fragmentReceived}
-		p.receivers = append(p.receivers, &receiver{places: make([]place, places), port: o})
+		o := &port{system: p, queue: component.NewQueue[request](s, 0), onSent: p.fragmentReceived}
+		p.receivers = append(p.receivers, &receiver{places: make([]eventPlace, places), port: o})
 	}
 	return p
 }
 
 type (
-	eventArrived    pulled // an event
-	fragmentArrived pulled // a fragment at a receiver's port
-	requestArrived  pulled // a request at a source
+	eventArrived    pullSystem // an event
+	fragmentArrived pullSystem // a fragment at a receiver's port
+	requestArrived  pullSystem // a request at a source
 )
 
 func (a *eventArrived) Handle(n, _ int64) {
-	p := (*pulled)(a)
+	p := (*pullSystem)(a)
 	if p.s.Now()+p.period <= p.until {
 		p.s.ScheduleAfter(p.period, a, n+1, 0)
 	}
-	p.waiting.Put(p.s.Now())
+	p.waitingEvents.Put(p.s.Now())
 	p.assign(int(n))
 }
 
 // assign gives the first waiting event to the receiver with most free places after the one served last.
-func (p *pulled) assign(n int) {
+func (p *pullSystem) assign(n int) {
 	for i := range p.receivers {
 		r := (n + i) % len(p.receivers)
 		for k := range p.receivers[r].places {
-			if e := &p.receivers[r].places[k]; !e.busy && p.waiting.Len() > 0 {
-				*e = place{
-					busy:    true,
-					since:   p.waiting.Get(),
-					first:   n % p.sources,
-					missing: p.sources,
+			if e := &p.receivers[r].places[k]; !e.busy && p.waitingEvents.Len() > 0 {
+				*e = eventPlace{
+					busy:        true,
+					assignedAt:  p.waitingEvents.Get(),
+					firstSource: n % p.sources,
+					missing:     p.sources,
 				}
-				for range p.ahead() {
+				for range p.requestsAhead() {
 					p.requestNext(r, k)
 				}
 				return
@@ -252,20 +254,20 @@ func (p *pulled) assign(n int) {
 	}
 }
 
-// ahead is how many fragments a receiver asks for before the first has come.
-func (p *pulled) ahead() int {
-	if p.push {
+// requestsAhead is how many fragments a receiver asks for before the first has come.
+func (p *pullSystem) requestsAhead() int {
+	if p.pushAll {
 		return p.sources
 	}
 	return 1
 }
 
 // requestNext asks the next source.
-func (p *pulled) requestNext(r, k int) {
+func (p *pullSystem) requestNext(r, k int) {
 	e := &p.receivers[r].places[k]
-	source := (e.first + e.next) % p.sources
-	e.next++
-	p.s.ScheduleAfter(p.trip, (*requestArrived)(p), int64(source), int64(r<<16|k))
+	source := (e.firstSource + e.nextSource) % p.sources
+	e.nextSource++
+	p.s.ScheduleAfter(p.requestDelay, (*requestArrived)(p), int64(source), int64(r<<16|k))
 }
 
 func (a *requestArrived) Handle(source, who int64) {
@@ -275,21 +277,21 @@ func (a *requestArrived) Handle(source, who int64) {
 func (a *fragmentArrived) Handle(r, k int64) {
 	o := a.receivers[r].port
 	o.enqueue(request{int(r), int(k)})
-	a.peak = max(a.peak, int64(o.queue.Len()))
+	a.peakFragments = max(a.peakFragments, int64(o.queue.Len()))
 }
 
 // fragmentReceived: a fragment is in the receiver.
-func (p *pulled) fragmentReceived(q request) {
+func (p *pullSystem) fragmentReceived(q request) {
 	e := &p.receivers[q.receiver].places[q.place]
 	p.bytes += uint64(p.fragment)
 	if e.missing--; e.missing == 0 {
 		p.built++
-		p.latency.Add(int64(p.s.Now() - e.since))
+		p.latency.Add(int64(p.s.Now() - e.assignedAt))
 		e.busy = false
 		p.assign(q.receiver)
 		return
 	}
-	if e.next < p.sources {
+	if e.nextSource < p.sources {
 		p.requestNext(q.receiver, q.place)
 	}
 }
@@ -310,19 +312,19 @@ var pullBuilder = study.Model{
 		for _, name := range []string{"pull", "push"} {
 			b := newPulled(env.Sim(), sources, receivers, places)
 			b.fragment = int(event) / sources
-			b.trip, b.wire = trip, sim.Time(float64(b.fragment)/portRate*float64(sim.Second))
-			b.period, b.until, b.push = sim.Period(rate), until, name == "push"
-			b.s.Show("from an event until it is built, "+name, &b.latency)
-			b.s.Watch("events without a receiver, "+name, sim.Microsecond, func() int64 { return int64(b.waiting.Len()) })
+			b.requestDelay, b.fragmentTime = trip, sim.Time(float64(b.fragment)/portRate*float64(sim.Second))
+			b.period, b.until, b.pushAll = sim.Period(rate), until, name == "push"
+			b.s.AddHistogram("from an event until it is built, "+name, &b.latency)
+			b.s.Watch("events without a receiver, "+name, sim.Microsecond, func() int64 { return int64(b.waitingEvents.Len()) })
 			b.s.ScheduleAt(0, (*eventArrived)(b), 0, 0)
 			var early uint64 // bytes of the first half, in which the builders fill
 			b.s.ScheduleAt(until/2, sim.Func(func(int64, int64) { early = b.bytes }), 0, 0)
 			b.s.Run(ctx, env.Limits(until))
 			out.Events += b.s.Executed()
-			out.Add("input-peak-"+name, study.Q(float64(b.peak), study.Count))
+			out.Add("input-peak-"+name, study.Q(float64(b.peakFragments), study.Count))
 			out.Add("rate-"+name, study.Q(sim.PerSecond(b.bytes-early, until-until/2)/event, study.Rate))
 			out.Add("latency-"+name, study.Q(b.latency.Mean()/float64(sim.Second), study.Time))
-			out.Add("waiting-"+name, study.Q(float64(b.waiting.Len()), study.Count))
+			out.Add("waiting-"+name, study.Q(float64(b.waitingEvents.Len()), study.Count))
 			if b.bytes != uint64(b.fragment)*(b.built*uint64(sources)+b.incompleteFragments()) {
 				return out, fmt.Errorf("%s: %d bytes came, which are not those of %d events", name, b.bytes, b.built)
 			}
@@ -332,7 +334,7 @@ var pullBuilder = study.Model{
 }
 
 // incompleteFragments is the number of fragments that came of events that are not complete.
-func (p *pulled) incompleteFragments() (n uint64) {
+func (p *pullSystem) incompleteFragments() (n uint64) {
 	for _, r := range p.receivers {
 		for _, e := range r.places {
 			if e.busy {

@@ -7,19 +7,19 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// judge adds what a filter on the node says, and the decision unit on the node n1. The caller holds mu.
-func (f *Fake) judge(node *ecsv1.NodeFigures, i int) {
-	all := f.built * eventsPerTick
+// addFilterFigures adds what a filter on the node says, and the decision unit on the node n1. The caller holds mu.
+func (f *Fake) addFilterFigures(node *ecsv1.NodeFigures, i int) {
+	all := f.builtTicks * eventsPerTick
 	judged := all / uint64(f.opt.Nodes)
 	maps.Copy(node.Counters, map[string]uint64{
-		"bu.filter_accepted": judged / 25, "bu.filter_rejected": judged - judged/25 - f.built/50,
-		"bu.filter_timed_out": f.built / 50, "bu.filter_failed": 0, "bu.filter_us": judged * uint64(90+10*i),
-		"bu.filter_longest_us": uint64(1200 + 700*i), "bu.filter_held_us": f.built * uint64(40*i), "bu.filter_stuck": 0,
+		"bu.filter_accepted": judged / 25, "bu.filter_rejected": judged - judged/25 - f.builtTicks/50,
+		"bu.filter_timed_out": f.builtTicks / 50, "bu.filter_failed": 0, "bu.filter_us": judged * uint64(90+10*i),
+		"bu.filter_longest_us": uint64(1200 + 700*i), "bu.filter_held_us": f.builtTicks * uint64(40*i), "bu.filter_stuck": 0,
 	})
 	if i != 1 {
 		return
 	}
-	accepted, without := all/25, f.built/50*uint64(f.opt.Nodes)
+	accepted, without := all/25, f.builtTicks/50*uint64(f.opt.Nodes)
 	maps.Copy(node.Counters, map[string]uint64{
 		"dec.events_triggered": all, "dec.decisions_accepted": accepted, "dec.decisions_timed_out": without,
 		"dec.decisions_rejected": all - accepted - without, "dec.decisions_failed": 0, "dec.timed_out": without,

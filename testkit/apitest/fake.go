@@ -22,35 +22,35 @@ const tickTime = 100 * time.Millisecond
 
 // Options of a Fake. The zero value has four nodes, moves at once and has no runs on record.
 type Options struct {
-	Nodes int           // 0: 4
-	Dwell time.Duration // how long a transition takes
-	Past  bool          // there are runs on record already, one of each kind
-	Begin time.Time     // time of tick 0; zero: 2026-11-21 12:00 UTC
+	Nodes        int           // 0: 4
+	Dwell        time.Duration // how long a transition takes
+	WithPastRuns bool          // there are runs on record already, one of each kind
+	Begin        time.Time     // time of tick 0; zero: 2026-11-21 12:00 UTC
 }
 
 // Fake is a made-up partition. It is an api.Backend, and api.Records and api.Journal too.
 type Fake struct {
 	memory
 	*journal.Journal
-	opt     Options
-	closing context.Context
-	close   context.CancelFunc
-	work    sync.WaitGroup
+	opt        Options
+	closeCtx   context.Context
+	close      context.CancelFunc
+	goroutines sync.WaitGroup
 
 	// mu guards
-	mu       sync.Mutex
-	state    fsm.State
-	moving   uint64 // number of the transition under way or last
-	moved    chan struct{}
-	change   uint64
-	since    time.Time
-	tick     uint64
-	started  uint64 // tick at which the run began to build
-	built    uint64 // ticks in which it built
-	config   string
-	run      *ecsv1.Run // under way, or last; nil before the first
-	excluded map[string]bool
-	fault    *ecsv1.Cause
+	mu           sync.Mutex
+	state        fsm.State
+	transition   uint64 // number of the transition under way or last
+	moved        chan struct{}
+	changes      uint64
+	since        time.Time
+	tick         uint64
+	runStartTick uint64 // tick at which the run began to build
+	builtTicks   uint64 // ticks in which it built
+	config       string
+	run          *ecsv1.Run // under way, or last; nil before the first
+	excluded     map[string]bool
+	fault        *ecsv1.Cause
 }
 
 // New makes one in the state Offline.
@@ -68,8 +68,8 @@ func New(opt Options) *Fake {
 		moved:    make(chan struct{}),
 		excluded: map[string]bool{},
 	}
-	f.closing, f.close = context.WithCancel(context.Background())
-	if opt.Past {
+	f.closeCtx, f.close = context.WithCancel(context.Background())
+	if opt.WithPastRuns {
 		f.runs = pastRuns(opt.Begin)
 		f.run = f.runs[len(f.runs)-1]
 	}
@@ -79,7 +79,7 @@ func New(opt Options) *Fake {
 // Close ends what is under way.
 func (f *Fake) Close() {
 	f.close()
-	f.work.Wait()
+	f.goroutines.Wait()
 }
 
 // Live ticks by the clock until ctx ends.
@@ -102,7 +102,7 @@ func (f *Fake) Tick() {
 	defer f.mu.Unlock()
 	f.tick++
 	if f.state == fsm.Running {
-		f.built++
+		f.builtTicks++
 	}
 	if f.tick%50 == 0 {
 		f.publish(&ecsv1.Event{
@@ -139,7 +139,7 @@ func (f *Fake) FSM() *ecsv1.FSM {
 	for _, t := range fsm.Transitions() {
 		d := &ecsv1.CommandDescription{
 			Name:        t.Command.String(),
-			Help:        help[t.Command],
+			Help:        commandHelp[t.Command],
 			Via:         t.Via.String(),
 			To:          t.To.String(),
 			Timeout:     durationpb.New(t.Timeout),
@@ -147,7 +147,7 @@ func (f *Fake) FSM() *ecsv1.FSM {
 			Destructive: t.Command == fsm.Stop || t.Command == fsm.Reset || t.Command == fsm.Unload,
 		}
 		for _, s := range fsm.States() {
-			if fsm.EffectOf(s, t.Command) != fsm.Refused {
+			if fsm.EffectOf(s, t.Command) != fsm.CommandRefused {
 				d.AllowedIn = append(d.AllowedIn, s.String())
 			}
 		}
@@ -187,7 +187,7 @@ func (f *Fake) FSM() *ecsv1.FSM {
 	)}
 }
 
-var help = map[fsm.Command]string{
+var commandHelp = map[fsm.Command]string{
 	fsm.Load: "Take a configuration and find the nodes.", fsm.Configure: "Make the nodes ready for a run.",
 	fsm.Start: "Begin a run.",
 	fsm.Pause: "Hold the run up.", fsm.Resume: "Go on with the run.", fsm.Stop: "End the run and close its accounts.",
@@ -209,7 +209,7 @@ func (f *Fake) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.PlanRes
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	plan := &ecsv1.PlanResponse{Possible: true}
-	if err := f.forbidden(req); err != nil {
+	if err := f.refusalOf(req); err != nil {
 		plan.Possible, plan.Refusals = false, []string{err.Error()}
 	}
 	if node := req.GetArguments()["node"]; node != "" {
@@ -222,8 +222,8 @@ func (f *Fake) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.PlanRes
 	return plan
 }
 
-// forbidden says why a command would be refused. The caller holds mu.
-func (f *Fake) forbidden(req *ecsv1.CommandRequest) error {
+// refusalOf says why a command would be refused. The caller holds mu.
+func (f *Fake) refusalOf(req *ecsv1.CommandRequest) error {
 	if allowed := f.allowed(); !slices.Contains(allowed, req.GetCommand()) {
 		return &api.PreconditionError{State: f.state.String(), Command: req.GetCommand(), Allowed: allowed}
 	}
@@ -237,7 +237,7 @@ func (f *Fake) forbidden(req *ecsv1.CommandRequest) error {
 // Command walks the machine.
 func (f *Fake) Command(ctx context.Context, user string, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse, error) {
 	f.mu.Lock()
-	if err := f.forbidden(req); err != nil {
+	if err := f.refusalOf(req); err != nil {
 		f.mu.Unlock()
 		return nil, err
 	}
@@ -248,9 +248,9 @@ func (f *Fake) Command(ctx context.Context, user string, req *ecsv1.CommandReque
 	}
 	if req.GetArguments()["configuration"] == "broken" {
 		defer f.mu.Unlock()
-		return nil, &api.ConfigurationError{Problems: broken}
+		return nil, &api.ConfigurationError{Problems: sampleProblems}
 	}
-	if fsm.EffectOf(f.state, cmd) == fsm.Accepted {
+	if fsm.EffectOf(f.state, cmd) == fsm.CommandAccepted {
 		defer f.mu.Unlock()
 		return f.answer("it is so already", true), nil
 	}
@@ -271,7 +271,7 @@ func (f *Fake) Command(ctx context.Context, user string, req *ecsv1.CommandReque
 	return f.answer(req.GetCommand()+" was done", false), nil
 }
 
-var broken = []string{`"nodse" is no setting, the nearest is "nodes"`,
+var sampleProblems = []string{`"nodse" is no setting, the nearest is "nodes"`,
 	"slot-size 1024 is too small for MEPs of 4000 events"}
 
 func (f *Fake) answer(message string, already bool) *ecsv1.CommandResponse {
@@ -288,8 +288,8 @@ func (f *Fake) begin(cmd fsm.Command, user string, req *ecsv1.CommandRequest) <-
 	i := slices.IndexFunc(fsm.Transitions(), func(t fsm.Transition) bool { return t.Command == cmd })
 	t := fsm.Transitions()[i]
 	f.enter(t.Via)
-	f.moving++
-	number, done := f.moving, make(chan struct{})
+	f.transition++
+	number, done := f.transition, make(chan struct{})
 	switch cmd {
 	case fsm.Load:
 		f.config = req.GetArguments()["configuration"]
@@ -303,21 +303,21 @@ func (f *Fake) begin(cmd fsm.Command, user string, req *ecsv1.CommandRequest) <-
 	case fsm.Recover:
 		f.fault = nil
 	}
-	f.work.Go(func() {
+	f.goroutines.Go(func() {
 		defer close(done)
 		select {
 		case <-time.After(f.opt.Dwell):
-		case <-f.closing.Done():
+		case <-f.closeCtx.Done():
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if f.moving != number {
+		if f.transition != number {
 			return // overtaken
 		}
 		f.enter(t.To)
 		switch cmd {
 		case fsm.Start:
-			f.started, f.built, f.run.StartDone = f.tick, 0, timestamppb.New(f.now())
+			f.runStartTick, f.builtTicks, f.run.StartDone = f.tick, 0, timestamppb.New(f.now())
 		case fsm.Stop:
 			verdict := ecsv1.Verdict_VERDICT_GOOD
 			if len(f.excluded) > 0 {
@@ -332,7 +332,7 @@ func (f *Fake) begin(cmd fsm.Command, user string, req *ecsv1.CommandRequest) <-
 // enter comes into a state. The caller holds mu.
 func (f *Fake) enter(s fsm.State) {
 	f.state = s
-	f.change++
+	f.changes++
 	f.since = f.now()
 	f.publish(&ecsv1.Event{
 		Kind:      "state",
@@ -362,7 +362,7 @@ func (f *Fake) exclude(user string, req *ecsv1.CommandRequest) *ecsv1.CommandRes
 	} else {
 		delete(f.excluded, node)
 	}
-	f.change++
+	f.changes++
 	f.publish(&ecsv1.Event{
 		Kind:      req.GetCommand() + "d",
 		Component: node,
@@ -377,7 +377,7 @@ func (f *Fake) exclude(user string, req *ecsv1.CommandRequest) *ecsv1.CommandRes
 func (f *Fake) Lose(node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.moving++
+	f.transition++
 	f.fault = &ecsv1.Cause{
 		Component: node,
 		What:      "its process is gone",
@@ -402,7 +402,7 @@ func (f *Fake) Lose(node string) {
 // Check takes everything but the configuration "broken".
 func (f *Fake) Check(_ context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse {
 	if strings.Contains(req.GetConfiguration(), "broken") || strings.Contains(req.GetConfiguration(), "nodse") {
-		return &ecsv1.CheckConfigurationResponse{Problems: broken}
+		return &ecsv1.CheckConfigurationResponse{Problems: sampleProblems}
 	}
 	text := req.GetConfiguration()
 	for _, s := range req.GetSettings() {

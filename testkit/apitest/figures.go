@@ -20,15 +20,15 @@ const (
 // publish adds an event with the made-up time and the run. The caller holds mu.
 func (f *Fake) publish(e *ecsv1.Event) {
 	e.At = timestamppb.New(f.now())
-	if f.building() {
+	if f.runActive() {
 		e.Run = f.run.GetNumber()
 		f.run.Events = append(f.run.Events, e)
 	}
 	f.Add(e)
 }
 
-// building says whether a run goes on. The caller holds mu.
-func (f *Fake) building() bool {
+// runActive says whether a run goes on. The caller holds mu.
+func (f *Fake) runActive() bool {
 	return f.run != nil && f.run.GetVerdict() == ecsv1.Verdict_VERDICT_UNSPECIFIED
 }
 
@@ -62,12 +62,12 @@ func (f *Fake) endRun(v ecsv1.Verdict, end string) {
 		Severity:  ecsv1.Severity_SEVERITY_INFO,
 	})
 	f.run.Verdict, f.run.End, f.run.StopDone = v, end, timestamppb.New(f.now())
-	total(f.run, f.built)
+	setBuiltTotals(f.run, f.builtTicks)
 	f.save(f.run)
 }
 
-// total fills in what a run of so many ticks has built.
-func total(r *ecsv1.Run, ticks uint64) {
+// setBuiltTotals fills in what a run of so many ticks has built.
+func setBuiltTotals(r *ecsv1.Run, ticks uint64) {
 	r.EventsBuilt = ticks * eventsPerTick
 	r.BytesBuilt = r.EventsBuilt * bytesPerEvent
 	r.DurationS = float64(ticks) * tickTime.Seconds()
@@ -91,7 +91,7 @@ func (f *Fake) Status() *ecsv1.PartitionStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	stable, between := f.state.String(), ""
-	if f.state.InBetween() {
+	if f.state.IsTransitional() {
 		for _, t := range fsm.Transitions() {
 			if t.Via == f.state {
 				stable, between = t.From[0].String(), f.state.String()
@@ -130,7 +130,7 @@ func (f *Fake) Status() *ecsv1.PartitionStatus {
 		ConfigurationHash: hash(f.config),
 		Version:           "fake",
 		Since:             timestamppb.New(f.since),
-		Change:            f.change,
+		Change:            f.changes,
 	}
 }
 
@@ -207,17 +207,17 @@ func (f *Fake) snapshot() *ecsv1.Snapshot {
 	if f.state == fsm.Offline {
 		s.Nodes = nil
 	}
-	if !f.building() {
+	if !f.runActive() {
 		return s
 	}
-	s.Run, s.ElapsedS = f.run.GetNumber(), float64(f.built)*tickTime.Seconds()
-	f.fill(s)
+	s.Run, s.ElapsedS = f.run.GetNumber(), float64(f.builtTicks)*tickTime.Seconds()
+	f.addRunFigures(s)
 	return s
 }
 
-// fill adds what only a run has. The caller holds mu.
-func (f *Fake) fill(s *ecsv1.Snapshot) {
-	n, built := uint64(f.opt.Nodes), f.built*eventsPerTick
+// addRunFigures adds what only a run has. The caller holds mu.
+func (f *Fake) addRunFigures(s *ecsv1.Snapshot) {
+	n, built := uint64(f.opt.Nodes), f.builtTicks*eventsPerTick
 	wave := 0.0
 	if f.state == fsm.Running {
 		wave = 1 + 0.08*math.Sin(float64(f.tick)/17) + 0.03*math.Sin(float64(f.tick)/3)
@@ -227,11 +227,11 @@ func (f *Fake) fill(s *ecsv1.Snapshot) {
 		EventRateHz:         rate,
 		ThroughputBytesPerS: rate * bytesPerEvent,
 		EventsBuilt:         built,
-		EventsIncomplete:    f.built / 100 * 3,
+		EventsIncomplete:    f.builtTicks / 100 * 3,
 		MepsInFlight:        6 + f.tick%5,
 		BytesBuilt:          built * bytesPerEvent,
 		ChunksSent:          built * 3,
-		ChunksResent:        f.built * 2,
+		ChunksResent:        f.builtTicks * 2,
 		MepsBuilt:           built / packing,
 	}
 	for i, node := range s.GetNodes() {
@@ -241,10 +241,10 @@ func (f *Fake) fill(s *ecsv1.Snapshot) {
 		}
 		node.Cpus = (0.8 + 0.05*float64(i)) * wave
 		node.Counters = map[string]uint64{
-			"ru.mfps_read": built / packing, "ru.phases": f.built * 20, "bu.meps_built": built / packing / n,
-			"bu.meps_incomplete": f.built / 400,
+			"ru.mfps_read": built / packing, "ru.phases": f.builtTicks * 20, "bu.meps_built": built / packing / n,
+			"bu.meps_incomplete": f.builtTicks / 400,
 		}
-		f.judge(node, i)
+		f.addFilterFigures(node, i)
 		for j := range f.opt.Nodes {
 			share := (1 + 0.1*math.Sin(float64(3*i+5*j))) / float64(n*n)
 			s.Traffic = append(s.Traffic, &ecsv1.Traffic{
@@ -252,21 +252,21 @@ func (f *Fake) fill(s *ecsv1.Snapshot) {
 				Bu:           uint32(j),
 				Bytes:        uint64(float64(built) * bytesPerEvent * share),
 				BytesPerS:    rate * bytesPerEvent * share,
-				ChunksResent: f.built * uint64(i*j) / 50,
+				ChunksResent: f.builtTicks * uint64(i*j) / 50,
 			})
 		}
 		s.Holders = append(s.Holders, &ecsv1.Holder{
 			Ru:      uint32(i),
-			Epochs:  f.built * uint64(i+1),
+			Epochs:  f.builtTicks * uint64(i+1),
 			ByUsP50: int64(20 + 15*i),
 			ByUsP99: int64(200 + 150*i),
 		})
 	}
-	f.steps(s)
-	f.sources(s, rate)
-	s.LatencyParts = latencySteps(f.built)
+	f.addTimeline(s)
+	f.addSources(s, rate)
+	s.LatencyParts = latencySteps(f.builtTicks)
 	for i, edge := 0, int64(250); i < 12; i, edge = i+1, edge*3/2 {
-		if c := uint64(float64(f.built) * 40 * math.Exp(-math.Pow(float64(i)-4, 2)/6)); c > 0 {
+		if c := uint64(float64(f.builtTicks) * 40 * math.Exp(-math.Pow(float64(i)-4, 2)/6)); c > 0 {
 			s.Latency.Bars = append(s.Latency.Bars, &ecsv1.Bar{FromUs: edge, ToUs: edge * 3 / 2, Count: c})
 		}
 	}
@@ -274,7 +274,7 @@ func (f *Fake) fill(s *ecsv1.Snapshot) {
 	s.Scheduler = &ecsv1.Scheduler{
 		State:      "running",
 		WaitingFor: "slots",
-		Counters:   map[string]uint64{"tokens": built / packing, "cycles": f.built},
+		Counters:   map[string]uint64{"tokens": built / packing, "cycles": f.builtTicks},
 		Node:       "n0",
 	}
 	for i, name := range f.Names() {
@@ -298,13 +298,13 @@ func (f *Fake) fill(s *ecsv1.Snapshot) {
 	}
 }
 
-// steps is the timeline: every readout unit sends to each builder unit in turn. The caller holds mu.
-func (f *Fake) steps(s *ecsv1.Snapshot) {
+// addTimeline is the timeline: every readout unit sends to each builder unit in turn. The caller holds mu.
+func (f *Fake) addTimeline(s *ecsv1.Snapshot) {
 	const phase = 2000 // µs
 	n := f.opt.Nodes
 	for back := 11; back >= 0; back-- {
-		p := f.built*20 - uint64(back)
-		if f.built == 0 {
+		p := f.builtTicks*20 - uint64(back)
+		if f.builtTicks == 0 {
 			return
 		}
 		at := s.GetAt().AsTime().UnixMicro() - int64(back+1)*phase

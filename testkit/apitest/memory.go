@@ -21,10 +21,10 @@ type memory struct {
 	FailAudit func(*ecsv1.AuditEntry) error
 
 	// lock guards
-	lock    sync.Mutex
-	runs    []*ecsv1.Run // oldest first
-	entries []*ecsv1.AuditEntry
-	kept    map[string][]byte
+	lock       sync.Mutex
+	runs       []*ecsv1.Run // oldest first
+	entries    []*ecsv1.AuditEntry
+	keptValues map[string][]byte
 }
 
 func hash(text string) string {
@@ -33,16 +33,16 @@ func hash(text string) string {
 }
 
 // List lists runs.
-func (m *memory) List(before uint32, limit int) (record.List, error) {
+func (m *memory) List(before uint32, limit int) (record.RunList, error) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	var out record.List
+	var out record.RunList
 	for _, r := range slices.Backward(m.runs) {
 		if before != 0 && r.GetNumber() >= before {
 			continue
 		}
 		if len(out.Runs) == limit {
-			out.More = true
+			out.HasOlder = true
 			break
 		}
 		short := proto.CloneOf(r)
@@ -87,8 +87,8 @@ func (m *memory) save(r *ecsv1.Run) {
 	m.runs = append(m.runs, r)
 }
 
-// Audit keeps an entry.
-func (m *memory) Audit(e *ecsv1.AuditEntry) error {
+// AddAudit keeps an entry.
+func (m *memory) AddAudit(e *ecsv1.AuditEntry) error {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	if m.FailAudit != nil {
@@ -106,10 +106,10 @@ func (m *memory) Audit(e *ecsv1.AuditEntry) error {
 func (m *memory) Remember(key string, value []byte) error {
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	if m.kept == nil {
-		m.kept = map[string][]byte{}
+	if m.keptValues == nil {
+		m.keptValues = map[string][]byte{}
 	}
-	m.kept[key] = slices.Clone(value)
+	m.keptValues[key] = slices.Clone(value)
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (m *memory) Remember(key string, value []byte) error {
 func (m *memory) Recall(key string) ([]byte, error) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	return m.kept[key], nil
+	return m.keptValues[key], nil
 }
 
 // ListAudit lists entries.
@@ -172,7 +172,7 @@ func pastRuns(begin time.Time) []*ecsv1.Run {
 		if k.cause != nil {
 			k.cause.At = timestamppb.New(at.Add(4 * time.Minute))
 		}
-		total(r, uint64(3000+200*i))
+		setBuiltTotals(r, uint64(3000+200*i))
 		if k.verdict == ecsv1.Verdict_VERDICT_INCOMPLETE {
 			r.EventsIncomplete = 312
 		}

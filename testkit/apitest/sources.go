@@ -6,10 +6,10 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// sources adds a live source for each node, given the event rate: fragments of the last one are missing now and then,
-// and it is an event or more behind. The caller holds mu.
-func (f *Fake) sources(s *ecsv1.Snapshot, rate float64) {
-	built := f.built * eventsPerTick
+// addSources adds a live source for each node, given the event rate: fragments of the last one are missing now and
+// then, and it is an event or more behind. The caller holds mu.
+func (f *Fake) addSources(s *ecsv1.Snapshot, rate float64) {
+	built := f.builtTicks * eventsPerTick
 	for i := range f.opt.Nodes {
 		size := 400 + 100*uint64(i)
 		x := &ecsv1.SourceFigures{
@@ -28,8 +28,8 @@ func (f *Fake) sources(s *ecsv1.Snapshot, rate float64) {
 			Attached:      1,
 		}
 		if i > 0 && i == f.opt.Nodes-1 {
-			lack := f.built / 50 * 100
-			x.Missing, x.Gaps = lack, f.built/50
+			lack := f.builtTicks / 50 * 100
+			x.Missing, x.Gaps = lack, f.builtTicks/50
 			x.Fragments, x.Used = built-lack, built-lack
 			x.MissingPerS, x.AgeUs = 20, 41_000
 			x.LastEvent -= min(x.LastEvent, 700)

@@ -12,8 +12,8 @@ import (
 // tapEvery is between two messages of the made-up samples.
 const tapEvery = 10 * time.Millisecond
 
-// board is that of the R sensor 0 of a vertex detector, in source 0's company: three clusters.
-func board(n uint64) *tapv1.Fragment {
+// sampleBoard is that of the R sensor 0 of a vertex detector, in source 0's company: three clusters.
+func sampleBoard(n uint64) *tapv1.Fragment {
 	data := make([]byte, velo.MaxBoardSize)
 	clusters := []velo.Cluster{velo.NewCluster(3, false), velo.NewCluster(40, true), velo.NewCluster(600, false)}
 	data = data[:velo.PutBoard(data, uint16(n), 0, clusters, 0)]
@@ -33,7 +33,7 @@ func (f *Fake) Tap(ctx context.Context, sel *tapv1.Selection, send func(*tapv1.S
 			fragments[0].Data, fragments[1].Data = []byte{1, 2, 3}, []byte{}
 		}
 		if sel.GetData() {
-			fragments = append(fragments, board(n))
+			fragments = append(fragments, sampleBoard(n))
 		}
 		err := send(&tapv1.Samples{
 			Events:   []*tapv1.Sample{{Event: n, Run: 7, Mep: n / 10, Attempt: 1, Builder: "n1", Fragments: fragments}},

@@ -10,12 +10,12 @@ func TestChosen(t *testing.T) {
 		for _, test := range tests {
 			k := 0
 			for i := range n {
-				if chosen(test, i, n) {
+				if runsInShort(test, i, n) {
 					ran[i] = true
 					k++
 				}
 			}
-			if k < max(1, n/share) || k > (n+share-1)/share {
+			if k < max(1, n/shortShare) || k > (n+shortShare-1)/shortShare {
 				t.Errorf("%s runs %d of %d cases", test, k, n)
 			}
 		}

@@ -18,14 +18,14 @@ import (
 	"testing"
 )
 
-// share is how much of the cases a short test runs: one in so many.
-const share = 3
+// shortShare is how much of the cases a short test runs: one in so many.
+const shortShare = 3
 
 // Select returns the cases that this test runs now, in the order of their names.
 func Select[C any](t testing.TB, all map[string]C) iter.Seq2[string, C] {
 	return func(yield func(string, C) bool) {
 		for i, name := range slices.Sorted(maps.Keys(all)) {
-			if testing.Short() && !chosen(t.Name(), i, len(all)) {
+			if testing.Short() && !runsInShort(t.Name(), i, len(all)) {
 				continue
 			}
 			if !yield(name, all[name]) {
@@ -35,12 +35,13 @@ func Select[C any](t testing.TB, all map[string]C) iter.Seq2[string, C] {
 	}
 }
 
-// chosen says whether a short test runs its i-th case of n: every third from where the test's name says, at least one.
-func chosen(test string, i, n int) bool {
+// runsInShort says whether a short test runs its i-th case of n: every third from where the test's name says, at least
+// one.
+func runsInShort(test string, i, n int) bool {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(test))
-	first := int(h.Sum32() % uint32(min(n, share)))
-	return i%share == first
+	first := int(h.Sum32() % uint32(min(n, shortShare)))
+	return i%shortShare == first
 }
 
 // Count is a number of a test, such as how often it does something: the first, or in the short form the second.

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// Strict are the warnings that a client's header must not give, each an error.
-var Strict = []string{"-Wall", "-Wextra", "-Wpedantic", "-Werror"}
+// StrictFlags are the warnings that a client's header must not give, each an error.
+var StrictFlags = []string{"-Wall", "-Wextra", "-Wpedantic", "-Werror"}
 
 // C compiles a C program with the strictest settings, and gives its path. include is where the clients' headers are.
 // The test is skipped, aloud, where there is no compiler.
@@ -24,7 +24,7 @@ func C(t testing.TB, include, source string) string {
 	if err != nil {
 		t.Skip("SKIPPED: there is no C compiler (cc)")
 	}
-	return program(t, cc, include, source, "-std=c11")
+	return compile(t, cc, include, source, "-std=c11")
 }
 
 // CXX compiles a program that is C and C++ as C++17; all else as C.
@@ -34,13 +34,13 @@ func CXX(t testing.TB, include, source string) string {
 	if err != nil {
 		t.Skip("SKIPPED: there is no C++ compiler (c++)")
 	}
-	return program(t, cxx, include, source, "-x", "c++", "-std=c++17")
+	return compile(t, cxx, include, source, "-x", "c++", "-std=c++17")
 }
 
-func program(t testing.TB, compiler, include, source string, language ...string) string {
+func compile(t testing.TB, compiler, include, source string, language ...string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(source), ".c"))
-	args := slices.Concat(language, Strict, []string{"-O2", "-I" + include, "-o", bin, source})
+	args := slices.Concat(language, StrictFlags, []string{"-O2", "-I" + include, "-o", bin, source})
 	out, err := exec.Command(compiler, args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, out)

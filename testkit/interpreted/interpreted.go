@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// Find gives the path of the interpreter, or says why there is none that the clients can be run by. It looks once.
-var Find = sync.OnceValues(func() (string, error) {
+// FindPython gives the path of the interpreter, or says why there is none that the clients can be run by. It looks
+// once.
+var FindPython = sync.OnceValues(func() (string, error) {
 	// The lock is in Python 3.9 and newer, which the clients ask for.
 	out, err := exec.Command("python3", "-c", "import fcntl, sys; fcntl.F_OFD_SETLK; print(sys.executable)").Output()
 	if err != nil {
@@ -22,7 +23,7 @@ var Find = sync.OnceValues(func() (string, error) {
 // our package, or empty. No compiled code is left. The test is skipped, aloud, where there is no interpreter.
 func Python(t testing.TB, clients string) []string {
 	t.Helper()
-	python, err := Find()
+	python, err := FindPython()
 	if err != nil {
 		t.Skip("SKIPPED: ", err)
 	}

@@ -14,21 +14,21 @@ import (
 // Feed is a live.Feed. Its methods Send, End and Fail play the front-end; they may be called from any goroutine, before
 // the feed is opened too.
 type Feed struct {
-	Settings live.FeedSettings // what it was opened with
-	Who      string            // who its front-end says it is
+	Settings     live.FeedSettings // what it was opened with
+	FrontendName string            // who its front-end says it is
 
 	safe     atomic.Uint64
 	consumed atomic.Uint64
 	closed   atomic.Bool
 
-	mu      sync.Mutex // guards the rest
-	wait    []live.Fragment
-	out     []live.Fragment // given and not done
-	err     error
-	woken   chan struct{} // closed when there is something to give
-	stats   live.Stats
-	givenUp []live.GivenUp
-	next    uint64
+	mu        sync.Mutex // guards the rest
+	queued    []live.Fragment
+	handedOut []live.Fragment // given and not done
+	err       error
+	woken     chan struct{} // closed when there is something to give
+	stats     live.Stats
+	givenUp   []live.GivenUpRange
+	resumeAt  uint64
 }
 
 // New makes a feed that has nothing yet.
@@ -53,7 +53,7 @@ func (f *Feed) Send(source uint16, size int, events ...uint64) {
 func (f *Feed) enqueue(fragment live.Fragment) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.wait = append(f.wait, fragment)
+	f.queued = append(f.queued, fragment)
 	f.stats.Fragments++
 	f.stats.Bytes += uint64(len(fragment.Data))
 	f.wake()
@@ -88,8 +88,8 @@ func (f *Feed) Closed() bool { return f.closed.Load() }
 func (f *Feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 	for {
 		f.mu.Lock()
-		n := copy(dst, f.wait)
-		f.wait, f.out = f.wait[n:], append(f.out, f.wait[:n]...)
+		n := copy(dst, f.queued)
+		f.queued, f.handedOut = f.queued[n:], append(f.handedOut, f.queued[:n]...)
 		err, woken := f.err, f.woken
 		f.mu.Unlock()
 		switch {
@@ -106,56 +106,56 @@ func (f *Feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 	}
 }
 
-// Done is live.Feed's. The memory is spoiled, so that whoever still reads it is found out.
-func (f *Feed) Done(n int) {
+// ReleaseFragments is live.Feed's. The memory is spoiled, so that whoever still reads it is found out.
+func (f *Feed) ReleaseFragments(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i := range f.out[:n] {
-		data := f.out[i].Data
+	for i := range f.handedOut[:n] {
+		data := f.handedOut[i].Data
 		for j := range data {
 			data[j] = 0xDD
 		}
 	}
-	f.out = f.out[n:]
+	f.handedOut = f.handedOut[n:]
 	f.consumed.Add(uint64(n))
 }
 
-// SetResume is live.Feed's.
-func (f *Feed) SetResume(e uint64) {
+// SetResumeEvent is live.Feed's.
+func (f *Feed) SetResumeEvent(e uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.next = e
+	f.resumeAt = e
 }
 
 // Resumed is where the front-end would be asked to go on.
 func (f *Feed) Resumed() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.next
+	return f.resumeAt
 }
 
-// Frontend is live.Named's.
-func (f *Feed) Frontend() string { return f.Who }
+// Frontend is live.FrontendNamer's.
+func (f *Feed) Frontend() string { return f.FrontendName }
 
 // ReportGivenUp is live.Feed's. It is an error to tell of an event that was said to be safe.
 func (f *Feed) ReportGivenUp(from, to uint64, why live.Fault) {
-	if to <= from || why != live.Backwards && from < f.safe.Load() {
+	if to <= from || why != live.FaultBackwards && from < f.safe.Load() {
 		panic("what is safe was given up")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.givenUp = append(f.givenUp, live.GivenUp{From: from, To: to, Why: why})
+	f.givenUp = append(f.givenUp, live.GivenUpRange{From: from, To: to, Fault: why})
 }
 
 // GivenUp is what ReportGivenUp was told, in order.
-func (f *Feed) GivenUp() []live.GivenUp {
+func (f *Feed) GivenUp() []live.GivenUpRange {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.givenUp)
 }
 
-// SetSafe is live.Feed's.
-func (f *Feed) SetSafe(e uint64) {
+// SetSafeBelow is live.Feed's.
+func (f *Feed) SetSafeBelow(e uint64) {
 	if before := f.safe.Swap(e); before > e || e == event.EndOfRun {
 		panic("what is safe goes back")
 	}

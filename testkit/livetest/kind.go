@@ -12,9 +12,9 @@ import (
 // Name is the name of the kind that Kind makes: an input is "fake:" and the name of a feed.
 const Name = "fake"
 
-// Kind is a kind of source whose inputs are the feeds of a test, which find knows by name.
-func Kind(find func(name string) *Feed) source.Row {
-	return source.Row{
+// NewRow is a kind of source whose inputs are the feeds of a test, which find knows by name.
+func NewRow(find func(name string) *Feed) source.InputKind {
+	return source.InputKind{
 		Kind: registry.Kind{Name: Name, Help: "played by a test"},
 		Feed: func(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 			f := find(s.Address)

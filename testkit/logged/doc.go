@@ -12,21 +12,21 @@ import (
 
 // Buffer is an io.Writer that may be read while others write. Its zero value is ready.
 type Buffer struct {
-	mu  sync.Mutex
-	all bytes.Buffer
+	mu   sync.Mutex
+	text bytes.Buffer
 }
 
 func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.all.Write(p)
+	return b.text.Write(p)
 }
 
 // String is all that was written.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.all.String()
+	return b.text.String()
 }
 
 // Count is the number of lines with a text.

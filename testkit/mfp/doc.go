@@ -17,9 +17,9 @@ type Fragment struct {
 
 // Build gives the packet of the fragments; h.N and h.Size follow from them.
 func Build(h event.MFPHeader, fragments ...Fragment) []byte {
-	h.N = len(fragments)
-	b := make([]byte, event.MFPHeaderSize(h.N))
-	types, sizes := event.MFPTables(b, h.N)
+	h.NumFragments = len(fragments)
+	b := make([]byte, event.MFPHeaderSize(h.NumFragments))
+	types, sizes := event.MFPTables(b, h.NumFragments)
 	for i, f := range fragments {
 		types[i] = uint8(f.Type)
 		binary.LittleEndian.PutUint16(sizes[2*i:], uint16(len(f.Data)))

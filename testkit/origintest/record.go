@@ -47,15 +47,15 @@ func Record(ctx context.Context, dir, text string, run uint32,
 	}()
 	for b := range c.BUs {
 		s, err := sink.NewSegments(sink.SegmentsConfig{
-			Dir:          runDir,
-			Run:          run,
-			Key:          key,
-			Builder:      b,
-			Format:       format,
-			Node:         fmt.Sprintf("n%d", b),
-			Host:         "localhost",
-			Program:      "test",
-			SegmentBytes: 1 << 20,
+			Dir:             runDir,
+			Run:             run,
+			Key:             key,
+			Builder:         b,
+			Format:          format,
+			Node:            fmt.Sprintf("n%d", b),
+			Host:            "localhost",
+			Program:         "test",
+			MaxSegmentBytes: 1 << 20,
 		})
 		if err != nil {
 			return "", 0, err
@@ -67,21 +67,21 @@ func Record(ctx context.Context, dir, text string, run uint32,
 
 // conclude writes the verdict.
 func conclude(runDir string, events uint64) error {
-	return recording.Update(runDir, func(m *recording.Manifest) error {
+	return recording.UpdateManifest(runDir, func(m *recording.Manifest) error {
 		m.Verdict = &recording.Verdict{
-			Verdict:         "GOOD",
-			EndCause:        "events",
-			EventsTriggered: events,
-			EventsBuilt:     events,
-			EventsHere:      events,
-			EventsOutput:    events,
-			Missing:         []recording.Range{},
+			Verdict:           "GOOD",
+			EndCause:          "events",
+			EventsTriggered:   events,
+			EventsBuilt:       events,
+			EventsInDirectory: events,
+			EventsOutput:      events,
+			MissingEvents:     []recording.Range{},
 		}
 		return nil
 	})
 }
 
-func open(c *config.Config, ru int) (source.Source, error) {
+func openSource(c *config.Config, ru int) (source.Source, error) {
 	settings, err := c.SourceSettings(ru)
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func build(ctx context.Context, c *config.Config, run uint32, sinks []*sink.Segm
 		}
 	}()
 	for ru := range c.RUs {
-		s, err := open(c, ru)
+		s, err := openSource(c, ru)
 		if err != nil {
 			return err
 		}
@@ -158,11 +158,11 @@ func assemble(ctx context.Context, sources []source.Source, run uint32) (meta si
 	var offsets []uint32
 	for i := range infos {
 		for _, p := range infos[i].MFPs {
-			ids, offsets = append(ids, p.Source), append(offsets, uint32((len(mep)+p.Offset)/event.MEPWord))
+			ids, offsets = append(ids, p.Source), append(offsets, uint32((len(mep)+p.Offset)/event.MEPWordBytes))
 		}
 		mep = append(mep, blocks[i][:infos[i].Size]...)
 	}
-	_, err = event.PutMEPHeader(mep, ids, offsets, uint32(len(mep)/event.MEPWord))
+	_, err = event.PutMEPHeader(mep, ids, offsets, uint32(len(mep)/event.MEPWordBytes))
 	return sink.Meta{
 		Run:        run,
 		MEP:        infos[0].MEP,

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// variable of the environment: how many times as long all tests wait. Without it, once.
-const variable = "RINGLET_TEST_PATIENCE"
+// factorVariable of the environment: how many times as long all tests wait. Without it, once.
+const factorVariable = "RINGLET_TEST_PATIENCE"
 
-// factor is what variable says.
-var factor = readFactor(os.Getenv(variable))
+// timeFactor is what variable says.
+var timeFactor = readFactor(os.Getenv(factorVariable))
 
-// Long is how long a test waits for what must come, before it says that it did not: far longer than it takes on a
-// machine that has much else to do, since it only bounds what hangs.
-var Long = Scaled(3 * time.Minute)
+// LongTimeout is how long a test waits for what must come, before it says that it did not: far longer than it takes on
+// a machine that has much else to do, since it only bounds what hangs.
+var LongTimeout = Scaled(3 * time.Minute)
 
 // TB is what testing.TB and *rapid.T have in common.
 type TB interface {
@@ -38,17 +38,18 @@ func readFactor(text string) float64 {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(f >= 0.01 && f <= 1000) {
-		panic(fmt.Sprintf("%s=%q: give how many times as long tests wait, from 0.01 to 1000, such as 3", variable, text))
+		panic(fmt.Sprintf("%s=%q: give how many times as long tests wait, from 0.01 to 1000, such as 3", factorVariable,
+			text))
 	}
 	return f
 }
 
 // Scaled is a time of a test, as variable scales it.
-func Scaled(d time.Duration) time.Duration { return time.Duration(float64(d) * factor) }
+func Scaled(d time.Duration) time.Duration { return time.Duration(float64(d) * timeFactor) }
 
 // Context ends when the test does, or after Long.
 func Context(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), Long)
+	ctx, cancel := context.WithTimeout(t.Context(), LongTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -69,12 +70,12 @@ func next[T any](t TB, from <-chan T, missing ...string) (v T, ok bool) {
 		return v, ok
 	default:
 	}
-	over := time.NewTimer(Long)
+	over := time.NewTimer(LongTimeout)
 	defer over.Stop()
 	select {
 	case v, ok = <-from:
 	case <-over.C:
-		giveUp(t, missing, "nothing came from the channel")
+		failMissing(t, missing, "nothing came from the channel")
 	}
 	return v, ok
 }
@@ -95,7 +96,7 @@ func All[T any](t TB, from <-chan T) iter.Seq[T] {
 // Hold is what a fake does until the test lets it go on, or for Long: the test itself misses what then does not come.
 // Any goroutine may call it, since it does not end the test.
 func Hold[T any](until <-chan T) (v T) {
-	over := time.NewTimer(Long)
+	over := time.NewTimer(LongTimeout)
 	defer over.Stop()
 	select {
 	case v = <-until:
@@ -130,14 +131,14 @@ func Exit(t TB, cmd *exec.Cmd) error {
 	t.Helper()
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	over := time.NewTimer(Long)
+	over := time.NewTimer(LongTimeout)
 	defer over.Stop()
 	select {
 	case err := <-ended:
 		return err
 	case <-over.C:
 		_ = cmd.Process.Kill()
-		giveUp(t, nil, "the process of "+strings.Join(cmd.Args, " ")+" did not end, and was killed")
+		failMissing(t, nil, "the process of "+strings.Join(cmd.Args, " ")+" did not end, and was killed")
 		return nil
 	}
 }
@@ -145,9 +146,9 @@ func Exit(t TB, cmd *exec.Cmd) error {
 // Until asks again and again, until something is so that the test is to see.
 func Until(t TB, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(Long); !is(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(LongTimeout); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			giveUp(t, []string{"it did not come about: " + what}, "")
+			failMissing(t, []string{"it did not come about: " + what}, "")
 		}
 	}
 }
@@ -155,20 +156,21 @@ func Until(t TB, what string, is func() bool) {
 // Watch bounds a whole test whose waits cannot be bounded one by one, since it counts what is allocated or measures how
 // long something takes: after Long it ends all tests of the package, and shows what every goroutine does.
 func Watch(t testing.TB) {
-	over := time.AfterFunc(Long, func() {
-		panic(fmt.Sprintf("%s was not over in %v (%s=3 waits three times as long)\n\n%s", t.Name(), Long,
-			variable, goroutines()))
+	over := time.AfterFunc(LongTimeout, func() {
+		panic(fmt.Sprintf("%s was not over in %v (%s=3 waits three times as long)\n\n%s", t.Name(), LongTimeout,
+			factorVariable, goroutines()))
 	})
 	t.Cleanup(func() { over.Stop() })
 }
 
-// giveUp ends the test with what did not happen, or else with what is said where nobody said more.
-func giveUp(t TB, missing []string, otherwise string) {
+// failMissing ends the test with what did not happen, or else with what is said where nobody said more.
+func failMissing(t TB, missing []string, otherwise string) {
 	t.Helper()
 	if len(missing) > 0 {
 		otherwise = strings.Join(missing, " ")
 	}
-	t.Fatalf("%s in %v (%s=3 waits three times as long); the goroutines:\n\n%s", otherwise, Long, variable, goroutines())
+	t.Fatalf("%s in %v (%s=3 waits three times as long); the goroutines:\n\n%s", otherwise, LongTimeout, factorVariable,
+		goroutines())
 }
 
 // goroutines is what every goroutine does, cut where there are very many.

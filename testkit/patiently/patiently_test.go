@@ -23,15 +23,15 @@ func (j *judged) Fatalf(f string, args ...any) {
 // judge runs a wait with little patience, and gives what it says.
 func judge(t *testing.T, wait func(t TB)) string {
 	t.Helper()
-	long := Long
-	Long = 20 * time.Millisecond
+	long := LongTimeout
+	LongTimeout = 20 * time.Millisecond
 	j, ended := &judged{}, make(chan struct{})
 	go func() {
 		defer close(ended)
 		wait(j)
 	}()
 	<-ended // bounded by what is tried
-	Long = long
+	LongTimeout = long
 	return j.said
 }
 
@@ -81,7 +81,7 @@ func TestWhatComesIsGiven(t *testing.T) {
 		t.Errorf("the result is %v", err)
 	}
 	Until(t, "three", func() bool { sum++; return sum > 6 })
-	if deadline, ok := Context(t).Deadline(); !ok || time.Until(deadline) > Long {
+	if deadline, ok := Context(t).Deadline(); !ok || time.Until(deadline) > LongTimeout {
 		t.Errorf("a context ends at %v", deadline)
 	}
 }

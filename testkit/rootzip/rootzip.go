@@ -70,8 +70,8 @@ func written(t must.TB, mark string, data []byte, open func(io.Writer) (io.Write
 }
 
 func block(mark string, packed []byte, size int) []byte {
-	out := append([]byte(mark), u24(len(packed))...)
-	return append(append(out, u24(size)...), packed...)
+	out := append([]byte(mark), littleEndian24(len(packed))...)
+	return append(append(out, littleEndian24(size)...), packed...)
 }
 
-func u24(n int) []byte { return []byte{byte(n), byte(n >> 8), byte(n >> 16)} }
+func littleEndian24(n int) []byte { return []byte{byte(n), byte(n >> 8), byte(n >> 16)} }

@@ -50,14 +50,14 @@ func compare(written, now []string) []edit {
 	return edits
 }
 
-// around is how many equal lines are shown before and behind differing ones: enough to see what was said.
-const around = 3
+// contextLines is how many equal lines are shown before and behind differing ones: enough to see what was said.
+const contextLines = 3
 
-// show prints the differing lines and those around them, with the line numbers of the written text.
-func show(edits []edit) string {
+// formatEdits prints the differing lines and those around them, with the line numbers of the written text.
+func formatEdits(edits []edit) string {
 	near := make([]bool, len(edits))
 	for i, e := range edits {
-		for k := max(i-around, 0); e.op != ' ' && k <= min(i+around, len(edits)-1); k++ {
+		for k := max(i-contextLines, 0); e.op != ' ' && k <= min(i+contextLines, len(edits)-1); k++ {
 			near[k] = true
 		}
 	}

@@ -70,7 +70,7 @@ func play(script string, answer Answer) (string, error) {
 			}
 			spoken = true
 			text := answer(command)
-			if err := check(text); err != nil {
+			if err := checkAnswer(text); err != nil {
 				return "", fmt.Errorf("the answer to %q %w", command, err)
 			}
 			out.WriteString(strings.TrimSuffix(line, "\n") + "\n" + text)
@@ -87,8 +87,8 @@ func play(script string, answer Answer) (string, error) {
 // isRemark tells a line that play keeps as it is.
 func isRemark(line string) bool { return strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" }
 
-// check refuses an answer that play would not know again as an answer.
-func check(answer string) error {
+// checkAnswer refuses an answer that play would not know again as an answer.
+func checkAnswer(answer string) error {
 	if answer != "" && !strings.HasSuffix(answer, "\n") {
 		return errors.New("does not end its last line")
 	}
@@ -115,7 +115,7 @@ func Expect(t testing.TB, file, now string) {
 		t.Fatalf("%v (go test -update writes it)", err)
 	default:
 		t.Errorf("%s says something else (- written, + now; go test -update, then review):\n%s",
-			file, show(compare(lines(string(written)), lines(now))))
+			file, formatEdits(compare(lines(string(written)), lines(now))))
 	}
 }
 

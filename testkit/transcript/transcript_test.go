@@ -189,7 +189,7 @@ func TestCompare(t *testing.T) {
 		if best := longest(written, now); equal != best {
 			t.Fatalf("%d lines are kept, %d can be", equal, best)
 		}
-		if shown := show(compare(written, now)); (shown == "") != slices.Equal(written, now) {
+		if shown := formatEdits(compare(written, now)); (shown == "") != slices.Equal(written, now) {
 			t.Fatalf("shows %q", shown)
 		}
 	})
@@ -217,7 +217,7 @@ func TestCheck(t *testing.T) {
 	for answer, bad := range map[string]bool{
 		"": false, "a\n": false, "a\n b\n": false, ">a\n": false, "a": true, " \n": true,
 	} {
-		if err := check(answer); (err != nil) != bad {
+		if err := checkAnswer(answer); (err != nil) != bad {
 			t.Errorf("%q: %v", answer, err)
 		}
 	}

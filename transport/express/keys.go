@@ -41,21 +41,21 @@ func expand(secret []byte, label string, n int) []byte {
 // key of one epoch.
 type key struct {
 	aead gcm.AEAD
-	base [gcm.NonceSize]byte
+	iv   [gcm.NonceSize]byte
 }
 
 // newKey makes the key of an epoch (RFC 9001, section 5.1).
 func newKey(secret []byte) key {
 	return key{
 		aead: must(gcm.New(expand(secret, "quic key", gcm.KeySize))),
-		base: [gcm.NonceSize]byte(expand(secret, "quic iv", gcm.NonceSize)),
+		iv:   [gcm.NonceSize]byte(expand(secret, "quic iv", gcm.NonceSize)),
 	}
 }
 
 // putNonce puts the nonce of a packet: the base, with the number xored into its last eight bytes (RFC 9001, section
 // 5.3).
 func (k *key) putNonce(to *[gcm.NonceSize]byte, number uint64) {
-	*to = k.base
+	*to = k.iv
 	binary.BigEndian.PutUint64(to[4:], binary.BigEndian.Uint64(to[4:])^number)
 }
 
@@ -83,20 +83,20 @@ func (r *ratchet) nextKey() (key, error) {
 	return k, nil
 }
 
-// mask hides the first byte and the number of a packet (RFC 9001, section 5.4.3). Its key is never changed.
-type mask struct {
+// headerMask hides the first byte and the number of a packet (RFC 9001, section 5.4.3). Its key is never changed.
+type headerMask struct {
 	block cipher.Block
 	bits  [aes.BlockSize]byte
 }
 
-func newMask(secret []byte) mask {
-	return mask{block: must(aes.NewCipher(expand(secret, "quic hp", gcm.KeySize)))}
+func newMask(secret []byte) headerMask {
+	return headerMask{block: must(aes.NewCipher(expand(secret, "quic hp", gcm.KeySize)))}
 }
 
 // apply protects the header of a packet, or shows it.
-func (m *mask) apply(packet []byte) {
+func (m *headerMask) apply(packet []byte) {
 	m.block.Encrypt(m.bits[:], packet[sampleOffset:sampleOffset+sampleSize])
-	packet[0] ^= m.bits[0] & protected
+	packet[0] ^= m.bits[0] & protectedBits
 	number := packet[NumberOffset:HeaderSize]
 	binary.BigEndian.PutUint32(number, binary.BigEndian.Uint32(number)^binary.BigEndian.Uint32(m.bits[1:]))
 }

@@ -69,19 +69,19 @@ func TestReplayWindowIsAMap(t *testing.T) {
 			n := max(start, r.next) + ahead
 			n -= min(n-start, back)
 			want := !model[n] && (n >= r.next || r.next-n <= replayWindow-64)
-			if got := r.fresh(n); got != want {
+			if got := r.isFresh(n); got != want {
 				t.Fatalf("number %d, newest %d: fresh %v, want %v", n, newest, got, want)
 			}
 			if want && rapid.IntRange(0, 9).Draw(t, "authentic") > 0 {
-				r.mark(n)
+				r.markSeen(n)
 				model[n], newest = true, max(newest, n)
-				if r.fresh(n) {
+				if r.isFresh(n) {
 					t.Fatalf("number %d is fresh again", n)
 				}
 			}
 		}
 		for n := range model {
-			if r.fresh(n) {
+			if r.isFresh(n) {
 				t.Fatalf("number %d is fresh again at the end", n)
 			}
 		}
@@ -131,7 +131,7 @@ func changeKeys(t *testing.T, direction byte, epoch uint32) {
 	var packets [][]byte
 	for range 2 * around {
 		packets = append(packets, seal(t, x, Datagram, []byte("head"), make([]byte, 80)))
-		u := used{x.key.base, x.nonce}
+		u := used{x.key.iv, x.nonce}
 		if nonces[u] {
 			t.Fatalf("epoch %d: nonce %x was used twice", epoch, x.nonce)
 		}
@@ -150,7 +150,7 @@ func changeKeys(t *testing.T, direction byte, epoch uint32) {
 			}
 		}
 	}
-	if oldest := o.first; epoch >= 2 && oldest != epoch-1 {
+	if oldest := o.firstEpoch; epoch >= 2 && oldest != epoch-1 {
 		t.Errorf("epoch %d: keys from %d on are known", epoch, oldest)
 	}
 	if epoch < 2 {
@@ -158,7 +158,7 @@ func changeKeys(t *testing.T, direction byte, epoch uint32) {
 	}
 	before := newSealer(t, direction, uint64(epoch-1)*packetsPerKey)
 	seal(t, before, Datagram, nil, nil)
-	if o.keys[0].base != before.key.base {
+	if o.keys[0].iv != before.key.iv {
 		t.Errorf("epoch %d: the oldest key that is kept is not that of the epoch before", epoch)
 	}
 }

@@ -12,8 +12,8 @@ type replay struct {
 	next uint64 // one past the newest number seen
 }
 
-// fresh reports whether number n has not been seen, as far back as is remembered.
-func (r *replay) fresh(n uint64) bool {
+// isFresh reports whether number n has not been seen, as far back as is remembered.
+func (r *replay) isFresh(n uint64) bool {
 	if n >= r.next {
 		return true
 	}
@@ -23,8 +23,8 @@ func (r *replay) fresh(n uint64) bool {
 	return r.bits[n/64%uint64(len(r.bits))]&(1<<(n%64)) == 0
 }
 
-// mark notes number n, which is fresh.
-func (r *replay) mark(n uint64) {
+// markSeen notes number n, which is fresh.
+func (r *replay) markSeen(n uint64) {
 	if n >= r.next {
 		first, last := (r.next+63)/64, n/64
 		if last-first >= uint64(len(r.bits)) && last >= first {

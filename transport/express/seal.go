@@ -18,12 +18,12 @@ import (
 
 // Sealer seals the packets of one direction.
 type Sealer struct {
-	header  header
-	ratchet ratchet
-	key     key
-	mask    mask
-	nonce   [gcm.NonceSize]byte
-	first   [gcm.FirstSize]byte
+	header     header
+	ratchet    ratchet
+	key        key
+	mask       headerMask
+	nonce      [gcm.NonceSize]byte
+	firstBytes [gcm.FirstSize]byte
 }
 
 // NewSealer makes a sealer for a session that the receiver has named by a connection ID, with the direction's first
@@ -57,10 +57,10 @@ func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
 	h.number++
 	aad, sealed := dst[:HeaderSize], dst[HeaderSize:]
 	if n >= splitSize && len(head) < peekSize {
-		x.first[0] = byte(kind)
-		at := kindSize + copy(x.first[kindSize:], head)
-		at = copy(x.first[at:], body)
-		x.key.aead.SealApart(sealed, x.nonce[:], &x.first, body[at:], aad)
+		x.firstBytes[0] = byte(kind)
+		at := kindSize + copy(x.firstBytes[kindSize:], head)
+		at = copy(x.firstBytes[at:], body)
+		x.key.aead.SealApart(sealed, x.nonce[:], &x.firstBytes, body[at:], aad)
 	} else {
 		sealed[0] = byte(kind)
 		at := kindSize + copy(sealed[kindSize:], head)
@@ -85,18 +85,18 @@ const (
 
 // Opener opens the packets of one direction.
 type Opener struct {
-	ratchet ratchet
-	keys    [3]key // of epochs from first on: the previous, the present, the next
-	first   uint32
-	replay  replay
-	mask    mask
+	ratchet    ratchet
+	keys       [3]key // of epochs from first on: the previous, the present, the next
+	firstEpoch uint32
+	replay     replay
+	mask       headerMask
 
 	// of the packet in hand
-	packet []byte
-	number uint64
-	key    *key
-	nonce  [gcm.NonceSize]byte
-	peeked [gcm.FirstSize]byte
+	packet     []byte
+	number     uint64
+	key        *key
+	nonce      [gcm.NonceSize]byte
+	firstBytes [gcm.FirstSize]byte
 }
 
 // NewOpener makes an opener with the direction's first traffic secret.
@@ -107,9 +107,9 @@ func NewOpener(secret []byte) (*Opener, error) {
 	}
 	o := &Opener{ratchet: next, mask: newMask(secret)}
 	for range o.keys {
-		o.advance()
+		o.advanceKeys()
 	}
-	o.first = 0 // none of them was forgotten
+	o.firstEpoch = 0 // none of them was forgotten
 	return o, nil
 }
 
@@ -122,14 +122,14 @@ func (o *Opener) Inspect(packet []byte) Verdict {
 	}
 	o.packet = packet
 	o.number = expandNumber(binary.BigEndian.Uint32(packet[NumberOffset:]), o.replay.next)
-	if !o.replay.fresh(o.number) {
+	if !o.replay.isFresh(o.number) {
 		return Replayed
 	}
 	e := o.number / packetsPerKey
-	if e < uint64(o.first) || e >= uint64(o.first)+uint64(len(o.keys)) || byte(e)&1 != packet[0]/phaseBit&1 {
+	if e < uint64(o.firstEpoch) || e >= uint64(o.firstEpoch)+uint64(len(o.keys)) || byte(e)&1 != packet[0]/phaseBit&1 {
 		return UnknownKey
 	}
-	o.key = &o.keys[e-uint64(o.first)]
+	o.key = &o.keys[e-uint64(o.firstEpoch)]
 	o.key.putNonce(&o.nonce, o.number)
 	return Fresh
 }
@@ -140,11 +140,11 @@ func (o *Opener) Peek() (first []byte, rest int) {
 	if len(o.packet) < splitSize {
 		return nil, 0
 	}
-	o.key.aead.Peek(&o.peeked, o.nonce[:], o.packet[HeaderSize:])
-	if Kind(o.peeked[0]) != Datagram {
+	o.key.aead.Peek(&o.firstBytes, o.nonce[:], o.packet[HeaderSize:])
+	if Kind(o.firstBytes[0]) != Datagram {
 		return nil, 0
 	}
-	return o.peeked[kindSize:], len(o.packet) - splitSize
+	return o.firstBytes[kindSize:], len(o.packet) - splitSize
 }
 
 // OpenRest writes what follows the first bytes of the packet in hand, which has been peeked at, to dst, which must have
@@ -177,20 +177,20 @@ func (o *Opener) Open(dst []byte) (Kind, []byte, Verdict) {
 
 // accept notes that the packet in hand is authentic.
 func (o *Opener) accept() {
-	o.replay.mark(o.number)
-	if o.number/packetsPerKey == uint64(o.first)+2 {
-		o.advance()
+	o.replay.markSeen(o.number)
+	if o.number/packetsPerKey == uint64(o.firstEpoch)+2 {
+		o.advanceKeys()
 	}
 }
 
-// advance forgets the oldest key and makes the one after the newest: the peer has begun to use that.
-func (o *Opener) advance() {
+// advanceKeys forgets the oldest key and makes the one after the newest: the peer has begun to use that.
+func (o *Opener) advanceKeys() {
 	next, err := o.ratchet.nextKey()
 	if err != nil {
 		return // the session ends here: what comes with later keys is counted
 	}
 	o.keys = [3]key{o.keys[1], o.keys[2], next}
-	o.first++
+	o.firstEpoch++
 }
 
 // ProbeData is the size of what a probe says and its answer repeats, bytes. PADDING frames, which are zeros, follow it.

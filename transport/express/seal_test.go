@@ -35,13 +35,13 @@ func newOpener(t testing.TB, direction byte, epoch uint32) *Opener {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for o.first+1 < epoch {
-		before := o.first
-		if o.advance(); o.first == before {
+	for o.firstEpoch+1 < epoch {
+		before := o.firstEpoch
+		if o.advanceKeys(); o.firstEpoch == before {
 			t.Fatalf("there is no key of epoch %d", before+3)
 		}
 	}
-	o.replay.next = uint64(o.first) * packetsPerKey
+	o.replay.next = uint64(o.firstEpoch) * packetsPerKey
 	return o
 }
 
@@ -198,7 +198,7 @@ func TestWhatDiffers(t *testing.T) {
 			if _, v := openPacket(o, p, false); v != tc.want {
 				t.Errorf("verdict %d, want %d", v, tc.want)
 			}
-			if o.replay != before || o.first != 0 {
+			if o.replay != before || o.firstEpoch != 0 {
 				t.Error("it left a trace")
 			}
 		})

@@ -37,20 +37,20 @@ const (
 // First byte of a packet with a short header (RFC 9000, section 17.3.1): 0, 1, spin, two reserved, key phase, and the
 // number's length less one. What is behind the spin bit is protected.
 const (
-	firstByte  = 0x40 | numberSize - 1
-	phaseBit   = 0x04
-	protected  = 0x1f
-	fixedBits  = 0xff &^ (phaseBit | spinBit)
-	spinBit    = 0x20
-	sessionBit = 0x80 // of the first byte of a connection ID: a session of this package, and not of quic-go
+	firstByte     = 0x40 | numberSize - 1
+	phaseBit      = 0x04
+	protectedBits = 0x1f
+	fixedBits     = 0xff &^ (phaseBit | spinBit)
+	spinBit       = 0x20
+	sessionBit    = 0x80 // of the first byte of a connection ID: a session of this package, and not of quic-go
 )
 
 // IsSession reports whether a packet from a socket that quic-go uses too is one of a session, or pretends to be: a
 // short header, and a connection ID that begins with a bit that quic-go's never have here (ClearSessionBit).
 func IsSession(b []byte) bool { return len(b) > 1 && b[0]&0xC0 == 0x40 && b[1]&sessionBit != 0 }
 
-// ID makes the connection ID of a session out of 64 random bits.
-func ID(random uint64) uint64 { return random | sessionBit<<56 }
+// NewSessionID makes the connection ID of a session out of 64 random bits.
+func NewSessionID(random uint64) uint64 { return random | sessionBit<<56 }
 
 // ClearSessionBit makes a connection ID one that no session has.
 func ClearSessionBit(id []byte) { id[0] &^= sessionBit }

@@ -27,7 +27,7 @@ func TestWhatIsASession(t *testing.T) {
 	if IsSession(nil) || IsSession([]byte{0x40}) {
 		t.Error("nothing is a session's")
 	}
-	id := binary.BigEndian.AppendUint64(nil, ID(1))
+	id := binary.BigEndian.AppendUint64(nil, NewSessionID(1))
 	if id[0] != 0x80 {
 		t.Errorf("the ID of a session is %x", id)
 	}

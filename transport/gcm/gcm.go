@@ -91,35 +91,35 @@ func newForm(key []byte, f form) (AEAD, error) {
 	}
 	if f == libraryForm {
 		std, err := cipher.NewGCM(block)
-		return &library{AEAD: std, block: block}, err
+		return &libraryAEAD{AEAD: std, block: block}, err
 	}
 	return assembled(key, block, f), nil
 }
 
-// library is the form of crypto/cipher. What lies apart it seals and opens in one place, and copies.
-type library struct {
+// libraryAEAD is the form of crypto/cipher. What lies apart it seals and opens in one place, and copies.
+type libraryAEAD struct {
 	cipher.AEAD
-	block cipher.Block
-	key   [FirstSize]byte // the key stream of Peek
+	block         cipher.Block
+	peekKeyStream [FirstSize]byte // the key stream of Peek
 }
 
-func (l *library) SealApart(dst, nonce []byte, first *[FirstSize]byte, rest, aad []byte) {
+func (l *libraryAEAD) SealApart(dst, nonce []byte, first *[FirstSize]byte, rest, aad []byte) {
 	n := copy(dst, first[:])
 	n += copy(dst[n:], rest)
 	l.Seal(dst[:0], nonce, dst[:n], aad)
 }
 
-func (l *library) Peek(to *[FirstSize]byte, nonce, sealed []byte) {
+func (l *libraryAEAD) Peek(to *[FirstSize]byte, nonce, sealed []byte) {
 	j0 := initialCounter(nonce)
 	for i := 0; i < FirstSize; i += blockSize {
 		j0[blockSize-1]++
-		copy(l.key[i:], j0[:])
-		l.block.Encrypt(l.key[i:], l.key[i:])
+		copy(l.peekKeyStream[i:], j0[:])
+		l.block.Encrypt(l.peekKeyStream[i:], l.peekKeyStream[i:])
 	}
-	subtle.XORBytes(to[:], l.key[:], sealed[:FirstSize])
+	subtle.XORBytes(to[:], l.peekKeyStream[:], sealed[:FirstSize])
 }
 
-func (l *library) OpenApart(rest, nonce, sealed, aad []byte) error {
+func (l *libraryAEAD) OpenApart(rest, nonce, sealed, aad []byte) error {
 	plain, err := l.Open(sealed[:0], nonce, sealed, aad)
 	if err != nil {
 		clear(rest)

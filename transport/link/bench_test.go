@@ -17,7 +17,7 @@ type shuttle struct {
 }
 
 func newShuttle(tb testing.TB) *shuttle {
-	d := newDuo(tb, Config{Pad: true})
+	d := newDuo(tb, Config{PadDatagrams: true})
 	return &shuttle{core: d.core, buf: make([]byte, 1415), now: 1e9}
 }
 
@@ -78,7 +78,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			load(s.core[1])
 			s.exchange()
 		}
-		for range DefaultRing + DefaultRing/8 { // every record of both rings has grown to its size
+		for range DefaultSeqWindow + DefaultSeqWindow/8 { // every record of both rings has grown to its size
 			round()
 		}
 		before := s.seen
@@ -89,8 +89,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			t.Errorf("%s: nothing happened", name)
 		}
 		for e, c := range s.core {
-			if st := c.Stats(); !c.idle() || st.WritesRefused+st.DatagramsMalformed+st.DatagramsResent != 0 {
-				t.Errorf("%s: end %d is idle: %v, %+v", name, e, c.idle(), st)
+			if st := c.Stats(); !c.isIdle() || st.WritesRefused+st.DatagramsMalformed+st.DatagramsResent != 0 {
+				t.Errorf("%s: end %d is idle: %v, %+v", name, e, c.isIdle(), st)
 			}
 		}
 	}

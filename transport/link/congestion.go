@@ -21,9 +21,10 @@ package link
 // now 0.7).
 
 const (
-	minWindow     = 2  // datagrams: seven links into a port with room for four then still keep it busy (TestIncast)
-	initialWindow = 16 // datagrams: 64 KiB and a bit of Ethernet's, what a cheap switch may hold for a port
-	lossTolerated = 50 // a loss in as many is no congestion
+	// datagrams: seven links into a port with room for four then still keep it busy (TestIncast)
+	minWindow                 = 2
+	initialWindow             = 16 // datagrams: 64 KiB and a bit of Ethernet's, what a cheap switch may hold for a port
+	datagramsPerToleratedLoss = 50 // a loss in as many is no congestion
 )
 
 // congestion is the window of one sending packet number space, in datagrams.
@@ -31,8 +32,8 @@ type congestion struct {
 	window, maxWindow int
 	slowStart         bool   // nothing was lost yet: the window doubles every round
 	roundEnd          uint64 // transmission whose arrival ends the round
-	arrived           int    // in this round
-	lost              int    // in this round
+	roundArrived      int    // in this round
+	roundLost         int    // in this round
 }
 
 func newCongestion(maxWindow int) congestion {
@@ -42,12 +43,12 @@ func newCongestion(maxWindow int) congestion {
 // onAck takes what one ack told: how many datagrams it says have arrived and how many that shows to be lost, the
 // newest transmission that has arrived, and how many there were so far.
 func (g *congestion) onAck(arrived, lost int, newest, sent uint64) {
-	g.arrived += arrived
-	g.lost += lost
-	if newest < g.roundEnd || g.arrived == 0 {
+	g.roundArrived += arrived
+	g.roundLost += lost
+	if newest < g.roundEnd || g.roundArrived == 0 {
 		return
 	}
-	if (g.lost-1)*lossTolerated > g.arrived+g.lost {
+	if (g.roundLost-1)*datagramsPerToleratedLoss > g.roundArrived+g.roundLost {
 		g.shrink()
 	} else {
 		grown := g.window + g.window/12 + 2
@@ -56,7 +57,7 @@ func (g *congestion) onAck(arrived, lost int, newest, sent uint64) {
 		}
 		g.window = min(g.maxWindow, grown)
 	}
-	g.roundEnd, g.arrived, g.lost = sent+1, 0, 0
+	g.roundEnd, g.roundArrived, g.roundLost = sent+1, 0, 0
 }
 
 // shrink makes the window smaller: the network is full.
@@ -68,12 +69,12 @@ func (g *congestion) shrink() {
 // less than the window, or silence asks for it.
 func (c *Core) mayRepair(space int) bool {
 	s := &c.send[space]
-	free := space != spaceRequests || !c.cfg.Congestion || s.inFlight-s.awaitingRepair < c.congestion.window
+	free := space != spaceRequests || !c.cfg.CongestionControl || s.inFlight-s.awaitingRepair < c.congestion.window
 	return s.awaitingRepair > 0 && (free || s.urgentRepairs > 0)
 }
 
 // mayRequest reports whether one more new request datagram may be sent.
 func (c *Core) mayRequest() bool {
 	s := &c.send[spaceRequests]
-	return s.hasCredit() && (!c.cfg.Congestion || s.inFlight < c.congestion.window)
+	return s.hasCredit() && (!c.cfg.CongestionControl || s.inFlight < c.congestion.window)
 }

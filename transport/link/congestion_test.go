@@ -105,7 +105,7 @@ func TestOneVerdictPerRound(t *testing.T) {
 // TestSilenceShrinksTheWindow: a link that hears nothing sends ever less, and is back at the full credit soon after
 // it hears again.
 func TestSilenceShrinksTheWindow(t *testing.T) {
-	d := newDuo(t, Config{Congestion: true})
+	d := newDuo(t, Config{CongestionControl: true})
 	c := d.core[0]
 	silent := true
 	d.drop = func(int, []byte) bool { return silent }
@@ -135,10 +135,10 @@ func TestSilenceShrinksTheWindow(t *testing.T) {
 // TestSilenceRepairsSignalsAtOnce: the window bounds the repair of writes, not that of the signals and answers that
 // others wait for; and it shrinks once, however much is silent.
 func TestSilenceRepairsSignalsAtOnce(t *testing.T) {
-	d := newDuo(t, Config{Congestion: true})
+	d := newDuo(t, Config{CongestionControl: true})
 	c := d.core[0]
 	d.drop = func(int, []byte) bool { return true }
-	for i := range timeoutBurst {
+	for i := range maxTimeoutRepairs {
 		c.Signal([]byte{byte(i)})
 		d.exchange() // each in a datagram of its own
 	}
@@ -151,7 +151,7 @@ func TestSilenceRepairsSignalsAtOnce(t *testing.T) {
 	d.now = c.repairDeadline()
 	c.Tick(d.now)
 	writes, signals := c.send[spaceRequests].awaitingRepair, c.send[spaceResponses].awaitingRepair
-	if c.congestion.window != 7 || writes != 7 || signals != timeoutBurst {
+	if c.congestion.window != 7 || writes != 7 || signals != maxTimeoutRepairs {
 		t.Errorf("with a window of %d, %d datagrams with writes are sent again, and %d with signals", c.congestion.window,
 			writes,
 			signals)
@@ -187,10 +187,10 @@ type flow struct {
 
 func newFlow(t *testing.T, window int, born int64) *flow {
 	d := newDuo(t, Config{
-		Congestion: true,
-		Credit:     window,
-		Ring:       4096,
-		AckEvery:   window / 6,
+		CongestionControl: true,
+		Credit:            window,
+		SeqWindow:         4096,
+		AckEvery:          window / 6,
 	})
 	return &flow{duo: d, born: born}
 }
@@ -198,7 +198,7 @@ func newFlow(t *testing.T, window int, born int64) *flow {
 // feed keeps requests in the queue.
 func (f *flow) feed() {
 	for _, ev := range f.core[0].Events(nil) {
-		if ev.Kind == Completed {
+		if ev.Kind == EventCompleted {
 			f.pendingWrites--
 		}
 	}
@@ -344,8 +344,8 @@ func TestQueueOfOnesOwn(t *testing.T) {
 // busy machine).
 func TestBurstLostAfterSpuriousRetransmissions(t *testing.T) {
 	const delay, most = 15 * millisecond, 3 * int64(1e9)
-	d := newDuo(t, Config{Congestion: true, Credit: 100, Ring: 4096, AckEvery: 16})
-	d.core[0].loss.spurious, d.core[0].congestion.window = maxSpurious, 100
+	d := newDuo(t, Config{CongestionControl: true, Credit: 100, SeqWindow: 4096, AckEvery: 16})
+	d.core[0].loss.spuriousBackoff, d.core[0].congestion.window = maxSpurious, 100
 	d.core[0].Write(Write{Ref: d.ref[0], Data: d.memory[0][:60*d.core[0].chunkSize]})
 	buf := make([]byte, 1415)
 	for d.core[0].Next(d.now, buf) > 0 { // all of them lost
@@ -373,7 +373,7 @@ func TestBurstLostAfterSpuriousRetransmissions(t *testing.T) {
 			}
 		}
 		for _, ev := range d.core[0].Events(nil) {
-			if ev.Kind == Completed {
+			if ev.Kind == EventCompleted {
 				t.Logf("repaired after %d ms; %d datagrams sent again", (d.now-began)/millisecond,
 					d.core[0].Stats().DatagramsResent)
 				return

@@ -41,51 +41,51 @@ type Piece struct {
 
 type op struct {
 	Write
-	pieces    []Piece
-	bytesCut  int    // bytes already cut into transactions; of pieces, those of the one in hand
-	piecesCut int    // pieces cut completely
-	openTx    int    // transactions that have no outcome
-	reason    Reason // first refusal
-	fence     bool
-	sent      bool // cut completely, or abandoned
-	done      bool
+	pieces           []Piece
+	bytesCut         int    // bytes already cut into transactions; of pieces, those of the one in hand
+	piecesCut        int    // pieces cut completely
+	openTransactions int    // transactions that have no outcome
+	firstRefusal     Reason // first refusal
+	isFence          bool
+	fullyCut         bool // cut completely, or abandoned
+	isDone           bool
 }
 
-type outTx struct {
-	id      uint32 // number on the wire: generation<<10 | index
-	live    bool
-	dmove   bool
-	op      uint32
-	ref     shmem.Ref
-	imm     uint64
-	data    []byte
-	pieces  []Piece // in place of ref, imm and data
-	size    int     // of the frame that holds the pieces, bytes
-	base    uint32
-	chunks  uint16
-	next    uint16 // next chunk never sent
-	pending int    // chunks sent without an outcome (dmove)
+type outTransaction struct {
+	id               uint32 // number on the wire: generation<<10 | index
+	inUse            bool
+	dmove            bool
+	op               uint32
+	ref              shmem.Ref
+	imm              uint64
+	data             []byte
+	pieces           []Piece // in place of ref, imm and data
+	scatterFrameSize int     // of the frame that holds the pieces, bytes
+	windowOffset     uint32
+	chunks           uint16
+	nextChunk        uint16 // next chunk never sent
+	pendingChunks    int    // chunks sent without an outcome (dmove)
 }
 
-type inTx struct {
-	id          uint32
-	used        bool
-	state       txState
-	dmove       bool
-	placedCount uint16
-	total       uint32
-	base        uint32
-	ref         shmem.Ref
-	placed      [maxChunks / 64]uint64 // chunks in place: what was placed is never written again, whoever sends it
+type inTransaction struct {
+	id           uint32
+	inUse        bool
+	state        inTransactionState
+	dmove        bool
+	placedCount  uint16
+	totalBytes   uint32
+	windowOffset uint32
+	ref          shmem.Ref
+	placed       [maxChunks / 64]uint64 // chunks in place: what was placed is never written again, whoever sends it
 }
 
-func (t *inTx) isPlaced(chunk uint16) bool { return t.placed[chunk>>6]&(1<<(chunk&63)) != 0 }
-func (t *inTx) markPlaced(chunk uint16)    { t.placed[chunk>>6] |= 1 << (chunk & 63) }
+func (t *inTransaction) isPlaced(chunk uint16) bool { return t.placed[chunk>>6]&(1<<(chunk&63)) != 0 }
+func (t *inTransaction) markPlaced(chunk uint16)    { t.placed[chunk>>6] |= 1 << (chunk & 63) }
 
-type txState uint8
+type inTransactionState uint8
 
 const (
-	txFilling txState = iota
+	txFilling inTransactionState = iota
 	txPlaced
 	txRefused
 )
@@ -97,38 +97,38 @@ type Core struct {
 	chunkSize int // bytes of a full chunk
 
 	// sending
-	send          [numSpaces]sendSpace
-	ops           [maxOps]op
-	opHead        uint32 // oldest without outcome
-	opCut         uint32 // being cut into transactions
-	opTail        uint32
-	outTx         []outTx
-	freeTx        []uint16
-	cutting       int       // transaction being sent, or -1
-	stall         *uint64   // counter of what requests wait for now; nil: for nothing
-	queueFull     bool      // the last write found no room in the queue
-	sigOut        []sigSlot // by number, modulo its length, a power of two; grows
-	sigNext       uint32    // next to be numbered
-	sigSend       uint32    // next to be sent
-	sigLow        uint32    // oldest not acked
-	responses     []response
-	respHead      int
-	transmissions uint64 // transmissions so far
-	congestion    congestion
-	path          path
-	loss          loss
-	tailCopies    [numSpaces]tailCopy
-	fragmenter    fragmenter
-	built         *record // of the datagram in hand
+	send               [numSpaces]sendSpace
+	ops                [maxOps]op
+	opHead             uint32 // oldest without outcome
+	opCut              uint32 // being cut into transactions
+	opTail             uint32
+	outTransactions    []outTransaction
+	freeTransactions   []uint16
+	cuttingTransaction int       // transaction being sent, or -1
+	stallCounter       *uint64   // counter of what requests wait for now; nil: for nothing
+	queueFull          bool      // the last write found no room in the queue
+	sigOut             []sigSlot // by number, modulo its length, a power of two; grows
+	sigNext            uint32    // next to be numbered
+	sigSend            uint32    // next to be sent
+	sigLow             uint32    // oldest not acked
+	responses          []response
+	respHead           int
+	transmissions      uint64 // transmissions so far
+	congestion         congestion
+	path               path
+	loss               loss
+	tailCopies         [numSpaces]tailCopy
+	fragmenter         fragmenter
+	builtDatagram      *sentDatagram // of the datagram in hand
 
 	// receiving
 	recv            [numSpaces]recvSpace
-	inTx            []inTx
-	sigIn           [sigRing]sigSlot
+	inTransactions  []inTransaction
+	sigIn           [maxUnackedSignals]sigSlot
 	sigExpect       uint32
 	sinceLastAck    [numSpaces]int // received since the last ack
 	ackDeadline     int64          // when an ack that may wait falls due, ns; 0 for none
-	now             int64          // of the datagram in hand
+	receiveTime     int64          // of the datagram in hand
 	ackDue          bool
 	reservation     reservation // the chunk that Reserve has found a place for
 	reassemblers    [numSpaces]reassembler
@@ -143,11 +143,11 @@ type Core struct {
 	backoff       uint
 	ambiguousAcks bool      // since the last Tick that repaired only repetitions were heard of, or what they repeat
 	rttSample     rttSample // by the ack in hand
-	body          []byte    // of the datagram in hand that NextGather has left where it lies
-	gather        bool      // NextGather is at work
+	gatheredBody  []byte    // of the datagram in hand that NextGather has left where it lies
+	gathering     bool      // NextGather is at work
 
 	stats Stats
-	onAck [numSpaces]func(*record)
+	onAck [numSpaces]func(*sentDatagram)
 }
 
 type sigSlot struct {
@@ -169,26 +169,26 @@ func New(cfg Config) *Core {
 		panic("link: " + err.Error())
 	}
 	c := &Core{
-		cfg:       cfg,
-		chunkSize: fullChunk(cfg.MaxDatagram),
-		path:      newPath(cfg.MaxDatagram, cfg.Base),
-		outTx:     make([]outTx, maxTx),
-		freeTx:    make([]uint16, 0, maxTx),
-		cutting:   -1,
-		inTx:      make([]inTx, maxTx),
-		sigOut:    make([]sigSlot, 16),
+		cfg:                cfg,
+		chunkSize:          fullChunk(cfg.MaxDatagram),
+		path:               newPath(cfg.MaxDatagram, cfg.BaseDatagram),
+		outTransactions:    make([]outTransaction, maxTransactions),
+		freeTransactions:   make([]uint16, 0, maxTransactions),
+		cuttingTransaction: -1,
+		inTransactions:     make([]inTransaction, maxTransactions),
+		sigOut:             make([]sigSlot, 16),
 	}
 	c.rtt.init()
-	c.send[spaceRequests] = newSendSpace(cfg.Ring, cfg.Credit)
+	c.send[spaceRequests] = newSendSpace(cfg.SeqWindow, cfg.Credit)
 	c.congestion = newCongestion(cfg.Credit)
-	c.recv[spaceRequests] = newRecvSpace(cfg.Ring, cfg.Credit)
-	c.send[spaceResponses] = newSendSpace(DefaultRing, ResponseCredit)
-	c.recv[spaceResponses] = newRecvSpace(DefaultRing, ResponseCredit)
-	for i := maxTx - 1; i >= 0; i-- {
-		c.freeTx = append(c.freeTx, uint16(i))
-		c.outTx[i].id = uint32(i)
+	c.recv[spaceRequests] = newRecvSpace(cfg.SeqWindow, cfg.Credit)
+	c.send[spaceResponses] = newSendSpace(DefaultSeqWindow, ResponseCredit)
+	c.recv[spaceResponses] = newRecvSpace(DefaultSeqWindow, ResponseCredit)
+	for i := maxTransactions - 1; i >= 0; i-- {
+		c.freeTransactions = append(c.freeTransactions, uint16(i))
+		c.outTransactions[i].id = uint32(i)
 	}
-	c.onAck = [numSpaces]func(*record){c.onRequestAcked, c.onResponseAcked}
+	c.onAck = [numSpaces]func(*sentDatagram){c.onRequestAcked, c.onResponseAcked}
 	return c
 }
 
@@ -196,13 +196,13 @@ func New(cfg Config) *Core {
 func fullChunk(maxDatagram int) int { return maxDatagram - headerSize - writeHeaderSize }
 
 // Write queues a remote write. It reports false when the request queue is full; a completion will make room.
-func (c *Core) Write(w Write) bool { return c.push(op{Write: w}) }
+func (c *Core) Write(w Write) bool { return c.queueOp(op{Write: w}) }
 
 // WriteMany queues many remote writes that have one outcome in common. Pieces that fit a datagram travel together, as
 // many as it holds; a longer one is a transaction of its own, as a Write's. It reports false when the request queue is
 // full. The pieces must stay unchanged until they are completed. There must be some.
 func (c *Core) WriteMany(pieces []Piece, cookie uint64) bool {
-	return c.push(op{Write: Write{Cookie: cookie}, pieces: pieces})
+	return c.queueOp(op{Write: Write{Cookie: cookie}, pieces: pieces})
 }
 
 // RelocateWrite has the pieces of a WriteMany under way lie elsewhere from now on, where to says for each: the same
@@ -211,7 +211,7 @@ func (c *Core) WriteMany(pieces []Piece, cookie uint64) bool {
 func (c *Core) RelocateWrite(cookie uint64, to func(piece int) []byte) bool {
 	for at := c.opHead; at != c.opTail; at++ {
 		o := &c.ops[at%maxOps]
-		if o.Cookie != cookie || o.pieces == nil || o.done {
+		if o.Cookie != cookie || o.pieces == nil || o.isDone {
 			continue
 		}
 		for i := range o.pieces {
@@ -228,24 +228,24 @@ func (c *Core) RelocateWrite(cookie uint64, to func(piece int) []byte) bool {
 
 // relocateChunks has the transactions of a piece that shares no datagram follow its bytes.
 func (c *Core) relocateChunks(o uint32, was, now []byte) {
-	for i := range c.outTx {
-		t := &c.outTx[i]
-		if t.live && t.op == o && len(t.data) > 0 && int(t.base) < len(was) && &t.data[0] == &was[t.base] {
-			t.data = now[t.base:][:len(t.data)]
+	for i := range c.outTransactions {
+		t := &c.outTransactions[i]
+		if t.inUse && t.op == o && len(t.data) > 0 && int(t.windowOffset) < len(was) && &t.data[0] == &was[t.windowOffset] {
+			t.data = now[t.windowOffset:][:len(t.data)]
 		}
 	}
 }
 
 // Fence queues a mark that completes when every write queued before it has its outcome.
 func (c *Core) Fence(cookie uint64) bool {
-	if !c.push(op{Write: Write{Cookie: cookie}, fence: true, sent: true}) {
+	if !c.queueOp(op{Write: Write{Cookie: cookie}, isFence: true, fullyCut: true}) {
 		return false
 	}
-	c.retire()
+	c.retireOps()
 	return true
 }
 
-func (c *Core) push(o op) bool {
+func (c *Core) queueOp(o op) bool {
 	if c.opTail-c.opHead >= maxOps {
 		if !c.queueFull { // its next tries are the same wait
 			c.queueFull = true
@@ -259,19 +259,19 @@ func (c *Core) push(o op) bool {
 	return true
 }
 
-// retire takes finished requests off the head of the queue.
-func (c *Core) retire() {
+// retireOps takes finished requests off the head of the queue.
+func (c *Core) retireOps() {
 	for c.opHead != c.opTail {
 		o := &c.ops[c.opHead%maxOps]
-		if o.fence {
-			c.emit(Event{Kind: Fenced, Cookie: o.Cookie})
-			o.done = true
+		if o.isFence {
+			c.emit(Event{Kind: EventFenced, Cookie: o.Cookie})
+			o.isDone = true
 		}
-		if !o.done {
+		if !o.isDone {
 			return
 		}
-		if invariants.Enabled && o.openTx != 0 {
-			invariants.Check(false, "request %d is over with %d transactions open", c.opHead, o.openTx)
+		if invariants.Enabled && o.openTransactions != 0 {
+			invariants.Check(false, "request %d is over with %d transactions open", c.opHead, o.openTransactions)
 		}
 		*o = op{}
 		c.opHead++
@@ -323,8 +323,8 @@ func (c *Core) HasEvents() bool { return len(c.events) > 0 }
 
 func (c *Core) emit(e Event) { c.events = append(c.events, e) }
 
-// idle reports whether nothing is queued, outstanding or owed.
-func (c *Core) idle() bool {
+// isIdle reports whether nothing is queued, outstanding or owed.
+func (c *Core) isIdle() bool {
 	return c.opHead == c.opTail && c.sigLow == c.sigNext && c.respHead == len(c.responses) &&
 		c.send[0].inFlight+c.send[1].inFlight == 0 && !c.ackDue && c.sinceLastAck == [numSpaces]int{}
 }
@@ -332,14 +332,15 @@ func (c *Core) idle() bool {
 // Stats returns a copy of the counters.
 func (c *Core) Stats() Stats {
 	s := c.stats
-	s.TxFree, s.TxUsed = uint64(len(c.freeTx)), uint64(maxTx-len(c.freeTx))
+	s.TransactionsFree, s.TransactionsUsed = uint64(len(c.freeTransactions)), uint64(maxTransactions-len(c.freeTransactions))
 	return s
 }
 
-// Due reports whether Next would build a datagram; or, where the last requests are dmoves past their time of death, end
-// those.
-func (c *Core) Due() bool {
-	return c.fragmenter.pending() || c.tailCopies[spaceRequests].due() || c.tailCopies[spaceResponses].due() || c.ackDue ||
+// NextDue reports whether Next would build a datagram; or, where the last requests are dmoves past their time of death,
+// end those.
+func (c *Core) NextDue() bool {
+	return c.fragmenter.pending() || c.tailCopies[spaceRequests].isDue() || c.tailCopies[spaceResponses].isDue() ||
+		c.ackDue ||
 		c.mayRepair(spaceRequests) || c.mayRepair(spaceResponses) ||
 		c.responsesPending() && c.send[spaceResponses].hasCredit() || c.mayRequest() && c.mayCut()
 }
@@ -347,8 +348,8 @@ func (c *Core) Due() bool {
 // mayCut reports whether a chunk stands ready, or can be made: of a request that is not cut yet, with a transaction id
 // for it.
 func (c *Core) mayCut() bool {
-	if c.cutting >= 0 {
+	if c.cuttingTransaction >= 0 {
 		return true
 	}
-	return len(c.freeTx) > 0 && c.nextUncut() != nil
+	return len(c.freeTransactions) > 0 && c.nextUncut() != nil
 }

@@ -15,8 +15,8 @@ func TestSmallWritesShareDatagrams(t *testing.T) {
 	for i := range 300 {
 		d.write(0, uint32(i*128), pattern(128, byte(i)), uint64(i))
 	}
-	if !d.run(second) || len(d.eventsOf(0, Completed)) != 300 {
-		t.Fatalf("%d of 300 writes completed", len(d.eventsOf(0, Completed)))
+	if !d.run(second) || len(d.eventsOf(0, EventCompleted)) != 300 {
+		t.Fatalf("%d of 300 writes completed", len(d.eventsOf(0, EventCompleted)))
 	}
 	// 8 header + n × (36 header + 128) ≤ 1415: 8 to a datagram.
 	if got := d.sent[0][spaceRequests]; got != 38 {
@@ -30,7 +30,7 @@ func TestSmallWritesShareDatagrams(t *testing.T) {
 }
 
 func TestPaddingMakesDatagramsEqual(t *testing.T) {
-	d := newDuo(t, Config{Pad: true})
+	d := newDuo(t, Config{PadDatagrams: true})
 	var sizes []int
 	d.drop = func(from int, b []byte) bool {
 		if from == 0 && b[1] == spaceRequests {
@@ -55,7 +55,7 @@ func TestPaddingMakesDatagramsEqual(t *testing.T) {
 func TestWriteOfNothingIsPlacedAndAnswered(t *testing.T) {
 	d := newDuo(t, Config{})
 	d.write(0, duoGrant, nil, 9)
-	if !d.run(second) || len(d.eventsOf(1, Placed)) != 1 || len(d.eventsOf(0, Completed)) != 1 ||
+	if !d.run(second) || len(d.eventsOf(1, EventPlaced)) != 1 || len(d.eventsOf(0, EventCompleted)) != 1 ||
 		d.events[0][0].Reason != 0 {
 		t.Fatalf("events %+v and %+v", d.events[0], d.events[1])
 	}
@@ -83,13 +83,13 @@ func TestFencesPassInOrder(t *testing.T) {
 	var order []uint64
 	first := -1
 	for i, ev := range d.events[0] {
-		if ev.Kind == Fenced {
+		if ev.Kind == EventFenced {
 			order = append(order, ev.Cookie)
 		}
-		if ev.Kind == Completed && ev.Cookie == 1 {
+		if ev.Kind == EventCompleted && ev.Cookie == 1 {
 			first = i
 		}
-		if ev.Kind == Fenced && ev.Cookie == 101 && first < 0 {
+		if ev.Kind == EventFenced && ev.Cookie == 101 && first < 0 {
 			t.Error("fence 101 passed before write 1 had its outcome")
 		}
 	}
@@ -110,8 +110,8 @@ func TestFullRequestQueueDrains(t *testing.T) {
 	if d.core[0].Fence(1) {
 		t.Fatal("a fence found room where a write did not")
 	}
-	if !d.run(second) || len(d.eventsOf(0, Completed)) != n {
-		t.Fatalf("%d of %d completed", len(d.eventsOf(0, Completed)), n)
+	if !d.run(second) || len(d.eventsOf(0, EventCompleted)) != n {
+		t.Fatalf("%d of %d completed", len(d.eventsOf(0, EventCompleted)), n)
 	}
 	if !d.core[0].Fence(1) {
 		t.Fatal("no room after all have completed")
@@ -129,15 +129,15 @@ func TestRefusalEndsALongWrite(t *testing.T) {
 		if !d.run(10 * second) {
 			t.Fatal("stuck")
 		}
-		got := d.eventsOf(0, Completed)
+		got := d.eventsOf(0, EventCompleted)
 		if len(got) != 2 || got[0].Cookie != 7 || got[0].Reason != Reason(shmem.OutOfRange) || got[1].Reason != 0 {
 			t.Fatalf("round %d: completions %+v", round, got)
 		}
-		if refused := d.eventsOf(1, Refused); len(refused) == 0 || refused[0].Reason != Reason(shmem.OutOfRange) {
+		if refused := d.eventsOf(1, EventRefused); len(refused) == 0 || refused[0].Reason != Reason(shmem.OutOfRange) {
 			t.Fatalf("round %d: the receiver was told %+v", round, refused)
 		}
 		s := d.core[0].Stats()
-		if s.TxUsed != 0 || s.WritesRefused != uint64(round+1) || s.WritesCompleted != uint64(round+1) {
+		if s.TransactionsUsed != 0 || s.WritesRefused != uint64(round+1) || s.WritesCompleted != uint64(round+1) {
 			t.Fatalf("round %d: %+v", round, s)
 		}
 		if s.ChunksSent > uint64((round+1)*(duoExport/chunkSize+4*DefaultCredit)) {
@@ -167,7 +167,7 @@ func TestEachViolationReachesTheWriter(t *testing.T) {
 		if !d.run(second) || len(d.events[0]) != 1 || d.events[0][0].Reason != Reason(want) {
 			t.Errorf("%v: writer told %+v", want, d.events[0])
 		}
-		if len(d.events[1]) != 1 || d.events[1][0].Kind != Refused || d.events[1][0].Reason != Reason(want) {
+		if len(d.events[1]) != 1 || d.events[1][0].Kind != EventRefused || d.events[1][0].Reason != Reason(want) {
 			t.Errorf("%v: receiver told %+v", want, d.events[1])
 		}
 	}
@@ -189,7 +189,7 @@ func TestThousandsOfSignalsAreInOrder(t *testing.T) {
 	if !d.run(100 * second) {
 		t.Fatal("stuck")
 	}
-	got := d.eventsOf(1, Signalled)
+	got := d.eventsOf(1, EventSignal)
 	if len(got) != signals {
 		t.Fatalf("%d of %d signals", len(got), signals)
 	}
@@ -208,10 +208,10 @@ func TestResponsesOfABadPeerAreBounded(t *testing.T) {
 	for i := range uint32(3000) {
 		putHeader(b, header{view: 0x0203, seq: goldenSeq + i})
 		f := writeFrame{
-			tx:     1024 + i,
-			window: 2,
-			gen:    7,
-			total:  7,
+			tx:              1024 + i,
+			window:          2,
+			gen:             7,
+			transactionSize: 7,
 		}
 		putWriteHeader(b[headerSize:], &f, 7)
 		if d.core[1].Receive(1, b) != nil {
@@ -219,7 +219,7 @@ func TestResponsesOfABadPeerAreBounded(t *testing.T) {
 		}
 		d.core[1].Events(nil)
 	}
-	if c := d.core[1]; len(c.responses) > maxTx || errs != 3000-maxTx {
+	if c := d.core[1]; len(c.responses) > maxTransactions || errs != 3000-maxTransactions {
 		t.Errorf("%d responses wait, %d writes were found wrong", len(c.responses), errs)
 	}
 }

@@ -11,20 +11,20 @@ import (
 // the window is open. What is due then is nothing: whoever sends for as long as something is would send for ever.
 func TestDueWithoutTransactions(t *testing.T) {
 	d := newDuo(t, Config{
-		Credit:    712,
-		Ring:      2048,
-		Piggyback: true,
-		AckEvery:  118,
+		Credit:        712,
+		SeqWindow:     2048,
+		PiggybackAcks: true,
+		AckEvery:      118,
 	})
 	d.drop = func(from int, b []byte) bool { return from == 1 && b[1]&^flagImmediateAck == spaceResponses }
 	c := d.core[0]
 	pieces := []Piece{{Ref: d.ref[0], Data: pattern(850, 1)}, {Ref: d.ref[0], Data: pattern(850, 2)}} // a datagram each
-	for i := range maxTx {
+	for i := range maxTransactions {
 		c.WriteMany(pieces, uint64(i))
 	}
 	d.run(100 * millisecond)
-	if len(c.freeTx) > 0 || !c.mayRequest() {
-		t.Fatalf("%d transactions are free, the window is open: %v", len(c.freeTx), c.mayRequest())
+	if len(c.freeTransactions) > 0 || !c.mayRequest() {
+		t.Fatalf("%d transactions are free, the window is open: %v", len(c.freeTransactions), c.mayRequest())
 	}
 	for now := d.now; now < d.now+second; now += millisecond {
 		c.Tick(now)
@@ -41,7 +41,7 @@ func TestDueWithoutTransactions(t *testing.T) {
 func dueIsSent(t *testing.T, c *Core, now int64, sent func([]byte)) {
 	t.Helper()
 	buf := make([]byte, c.cfg.MaxDatagram)
-	for c.Due() {
+	for c.NextDue() {
 		head := c.opHead
 		n := c.Next(now, buf)
 		if n == 0 && c.opHead == head {
@@ -62,13 +62,13 @@ func TestDueMeansProgress(t *testing.T) {
 	for seed := range uint64(Fewer(100)) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		cfg := Config{
-			Credit:      1 + rng.IntN(800),
-			Ring:        1024,
-			Piggyback:   seed%2 == 0,
-			Congestion:  seed%4 < 2,
-			MaxDatagram: []int{1040, 1415, 1442, 8942}[rng.IntN(4)],
-			AckEvery:    1 + rng.IntN(100),
-			Base:        MinDatagram,
+			Credit:            1 + rng.IntN(800),
+			SeqWindow:         1024,
+			PiggybackAcks:     seed%2 == 0,
+			CongestionControl: seed%4 < 2,
+			MaxDatagram:       []int{1040, 1415, 1442, 8942}[rng.IntN(4)],
+			AckEvery:          1 + rng.IntN(100),
+			BaseDatagram:      MinDatagram,
 		}
 		d := newDuo(t, cfg)
 		loss := [2][3]float64{}

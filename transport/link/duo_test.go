@@ -52,11 +52,11 @@ func exportTo(t testing.TB, mem []byte) (*shmem.Table, shmem.Ref) {
 	t.Helper()
 	both := shmem.AccessNwrite | shmem.AccessDmove
 	table := shmem.NewTable(4, shmem.FirstGeneration(7))
-	seg, err := table.Export(mem, shmem.PageRule{Pages: len(mem) / shmem.PageSize, Peer: 1, Access: both})
+	seg, err := table.Export(mem, shmem.PageRule{PageCount: len(mem) / shmem.PageSize, Peer: 1, Access: both})
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := table.Export(make([]byte, shmem.PageSize), shmem.PageRule{Pages: 1, Peer: 1, Access: both})
+	other, err := table.Export(make([]byte, shmem.PageSize), shmem.PageRule{PageCount: 1, Peer: 1, Access: both})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func (d *duo) run(limit int64) bool {
 	d.t.Helper()
 	for end := d.now + limit; ; {
 		d.exchange()
-		if d.core[0].idle() && d.core[1].idle() {
+		if d.core[0].isIdle() && d.core[1].isIdle() {
 			return true
 		}
 		next := int64(0)
@@ -152,7 +152,7 @@ func (d *duo) run(limit int64) bool {
 	}
 }
 
-func (d *duo) eventsOf(e int, k Kind) []Event {
+func (d *duo) eventsOf(e int, k EventKind) []Event {
 	var out []Event
 	for _, ev := range d.events[e] {
 		if ev.Kind == k {

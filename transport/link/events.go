@@ -7,17 +7,18 @@ import (
 	"ringlet/shmem"
 )
 
-// Kind of an Event.
-type Kind uint8
+// EventKind of an Event.
+type EventKind uint8
 
 // What can happen on a link.
 const (
-	Completed  Kind = iota + 1 // a write of this end has its outcome: Cookie, Reason
-	Fenced                     // every write before the fence has its outcome: Cookie
-	Placed                     // bytes of the peer are in place: Ref, Offset, Length, Imm
-	Signalled                  // a signal of the peer: Data
-	Refused                    // a write of the peer was refused by the export table: Ref, Offset, Length, Reason
-	PlacedMany                 // pieces of the peer are in place: Many
+	EventCompleted EventKind = iota + 1 // a write of this end has its outcome: Cookie, Reason
+	EventFenced                         // every write before the fence has its outcome: Cookie
+	EventPlaced                         // bytes of the peer are in place: Ref, Offset, Length, Imm
+	EventSignal                         // a signal of the peer: Data
+	// a write of the peer was refused by the export table: Ref, Offset, Length, Reason
+	EventRefused
+	EventPlacedMany // pieces of the peer are in place: Many
 )
 
 // A Placement is a run of bytes that a peer has written, or tried to.
@@ -30,7 +31,7 @@ type Placement struct {
 
 // An Event is something the owner of a Core must know.
 type Event struct {
-	Kind       Kind
+	Kind       EventKind
 	Reason     Reason
 	Ref        shmem.Ref
 	Offset     uint32
@@ -45,7 +46,7 @@ type Event struct {
 type Handler interface {
 	// Placed tells that a remote write into this node's memory is whole.
 	Placed(peer int, p Placement)
-	// PlacedMany tells the same of pieces of WriteMany.
+	// EventPlacedMany tells the same of pieces of WriteMany.
 	PlacedMany(peer int, ps []Placement)
 	// Signal brings a peer's message.
 	Signal(peer int, payload []byte)
@@ -81,7 +82,7 @@ type Stats struct {
 	DatagramsReceived         uint64 `help:"numbered datagrams and echoes that came"`
 	DatagramsResent           uint64 `help:"datagrams sent again"`
 	DatagramsDuplicate        uint64 `help:"datagrams that arrived again; no effect"`
-	DatagramsBeyond           uint64 `help:"datagrams numbered past the credit given; dropped"`
+	DatagramsBeyondCredit     uint64 `count:"datagrams_beyond" help:"datagrams numbered past the credit given; dropped"`
 	DatagramsStale            uint64 `help:"datagrams of another view; dropped"`
 	DatagramsMalformed        uint64 `help:"datagrams not understood; dropped"`
 	AcksSent                  uint64 `count:"echoes_sent" help:"echoes sent: they say what has arrived"`
@@ -92,7 +93,7 @@ type Stats struct {
 	ChunksDuplicate           uint64 `help:"chunks of writes that arrived again"`
 	ChunksLate                uint64 `help:"chunks of writes that are over"`
 	ChunksRefused             uint64 `help:"chunks of writes that the export table does not allow"`
-	ChunksDead                uint64 `help:"chunks of writes with a time of death that were lost or came after it"`
+	ChunksExpired             uint64 `count:"chunks_dead" help:"chunks of writes with a time of death that were lost or came after it"`
 	BytesSent                 uint64 `unit:"bytes" help:"bytes of writes put into datagrams, re-sent ones included"`
 	BytesPlaced               uint64 `unit:"bytes" help:"bytes of writes put into memory"`
 	WritesCompleted           uint64 `help:"writes of this node that are whole at the peer"`
@@ -105,14 +106,14 @@ type Stats struct {
 	Timeouts                  uint64 `help:"times that a probe did not help, and more of what was under way was sent again"`
 	DatagramFragmentsSent     uint64 `count:"parts_sent" help:"pieces sent of datagrams that were too long for the path; each counts as a datagram, too"`
 	DatagramFragmentsReceived uint64 `count:"parts_received" help:"pieces of such datagrams that came; each counts as a datagram, too"`
-	PathShrunk                uint64 `help:"times that full packets were found to vanish while small ones passed: an MTU changed"`
-	PathGrown                 uint64 `help:"times that full packets were found to pass again"`
+	PathMTUShrunk             uint64 `count:"path_shrunk" help:"times that full packets were found to vanish while small ones passed: an MTU changed"`
+	PathMTUGrown              uint64 `count:"path_grown" help:"times that full packets were found to pass again"`
 	StallsQueue               uint64 `help:"times that a write found the queue of requests full, and waited"`
-	StallsTx                  uint64 `help:"times that requests waited since as many writes were under way as a link can have"`
+	StallsTransactions        uint64 `count:"stalls_tx" help:"times that requests waited since as many writes were under way as a link can have"`
 	StallsCredit              uint64 `help:"times that requests waited since the peer had given no more credit, or could note no more datagrams as come"`
 	StallsCongestion          uint64 `help:"times that requests waited since the path had lost more than it should"`
-	TxFree                    uint64 `kind:"level" help:"writes that could be under way beside those that are"`
-	TxUsed                    uint64 `kind:"level" help:"writes without an answer; 0 after a run"`
+	TransactionsFree          uint64 `count:"tx_free" kind:"level" help:"writes that could be under way beside those that are"`
+	TransactionsUsed          uint64 `count:"tx_used" kind:"level" help:"writes without an answer; 0 after a run"`
 }
 
 // Add sums two sets of counters, over the links of a node. It allocates nothing: whoever samples adds a thousand times

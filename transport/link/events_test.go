@@ -21,7 +21,7 @@ func TestEventsWithoutDatagrams(t *testing.T) {
 		Deadline: d.now - 1,
 		Cookie:   2,
 	})
-	if !c.Due() || c.Next(d.now, make([]byte, 1415)) != 0 || c.Due() || !c.HasEvents() {
+	if !c.NextDue() || c.Next(d.now, make([]byte, 1415)) != 0 || c.NextDue() || !c.HasEvents() {
 		t.Error("a dmove that has died is not told")
 	}
 	if s := c.SilentFor(d.now + second); s != 0 {

@@ -19,9 +19,9 @@ func StartSpaces(seq uint32, cores ...*Core) {
 	for _, c := range cores {
 		for l := range numSpaces {
 			s, r := &c.send[l], &c.recv[l]
-			s.limit = seq + (s.limit - s.next)
-			s.next, s.low = seq, seq
-			r.next, r.high, r.distinct = seq, seq, seq
+			s.creditLimit = seq + (s.creditLimit - s.nextNumber)
+			s.nextNumber, s.oldestLive = seq, seq
+			r.firstMissing, r.highestPlusOne, r.distinctReceived = seq, seq, seq
 		}
 	}
 }
@@ -42,14 +42,14 @@ func (c *Core) Audit() error {
 	for l := range numSpaces {
 		s, r := &c.send[l], &c.recv[l]
 		live, waiting := 0, 0
-		for i := range s.ring {
-			if s.ring[i].outstanding {
+		for i := range s.records {
+			if s.records[i].outstanding {
 				live++
-				if s.ring[i].queued {
+				if s.records[i].repairQueued {
 					waiting++
 				}
-				if seq := s.ring[i].seq; int32(seq-s.low) < 0 || int32(seq-s.next) >= 0 {
-					return fmt.Errorf("space %d: datagram %d is outstanding outside [%d,%d)", l, seq, s.low, s.next)
+				if seq := s.records[i].seq; int32(seq-s.oldestLive) < 0 || int32(seq-s.nextNumber) >= 0 {
+					return fmt.Errorf("space %d: datagram %d is outstanding outside [%d,%d)", l, seq, s.oldestLive, s.nextNumber)
 				}
 			}
 		}
@@ -59,38 +59,38 @@ func (c *Core) Audit() error {
 		if waiting != s.awaitingRepair {
 			return fmt.Errorf("space %d: %d datagrams wait to be sent again, %d counted", l, waiting, s.awaitingRepair)
 		}
-		if int32(s.next-s.limit) > 0 {
-			return fmt.Errorf("space %d: number %d is beyond the credit %d", l, s.next, s.limit)
+		if int32(s.nextNumber-s.creditLimit) > 0 {
+			return fmt.Errorf("space %d: number %d is beyond the credit %d", l, s.nextNumber, s.creditLimit)
 		}
-		if r.high-r.next > uint32(len(r.bits)*64) || int32(r.high-r.limit()) > 0 {
-			return fmt.Errorf("space %d: bitmap holds [%d,%d), credit %d", l, r.next, r.high, r.limit())
+		if r.highestPlusOne-r.firstMissing > uint32(len(r.receivedBits)*64) || int32(r.highestPlusOne-r.creditLimit()) > 0 {
+			return fmt.Errorf("space %d: bitmap holds [%d,%d), credit %d", l, r.firstMissing, r.highestPlusOne, r.creditLimit())
 		}
 	}
 	return nil
 }
 
 func (c *Core) auditTransactions() error {
-	var free [maxTx]bool
-	for _, i := range c.freeTx {
-		if free[i] || c.outTx[i].live {
+	var free [maxTransactions]bool
+	for _, i := range c.freeTransactions {
+		if free[i] || c.outTransactions[i].inUse {
 			return fmt.Errorf("transaction %d is free twice, or free and used", i)
 		}
 		free[i] = true
 	}
 	used := 0
-	for i := range c.outTx {
-		if c.outTx[i].live {
+	for i := range c.outTransactions {
+		if c.outTransactions[i].inUse {
 			used++
-			if o := &c.ops[c.outTx[i].op%maxOps]; o.done || o.openTx == 0 {
+			if o := &c.ops[c.outTransactions[i].op%maxOps]; o.isDone || o.openTransactions == 0 {
 				return fmt.Errorf("transaction %d belongs to a request that is over", i)
 			}
 		}
 	}
-	if used+len(c.freeTx) != maxTx {
-		return fmt.Errorf("%d transaction ids used + %d free, not %d", used, len(c.freeTx), maxTx)
+	if used+len(c.freeTransactions) != maxTransactions {
+		return fmt.Errorf("%d transaction ids used + %d free, not %d", used, len(c.freeTransactions), maxTransactions)
 	}
 	return nil
 }
 
 // What the tests of the package name beside what it exports.
-func (c *Core) Idle() bool { return c.idle() }
+func (c *Core) Idle() bool { return c.isIdle() }

@@ -11,16 +11,16 @@ import "encoding/binary"
 
 // fragmenter is the datagram whose fragments are being sent.
 type fragmenter struct {
-	datagram []byte // made when it is first needed
-	size     int    // its bytes
-	count    int
-	next     int // fragment
-	seq      uint32
-	space    uint8
-	flags    uint8 // of its kind
+	datagram      []byte // made when it is first needed
+	size          int    // its bytes
+	fragmentCount int
+	next          int // fragment
+	seq           uint32
+	space         uint8
+	flags         uint8 // of its kind
 }
 
-func (p *fragmenter) pending() bool { return p.next < p.count }
+func (p *fragmenter) pending() bool { return p.next < p.fragmentCount }
 
 // fragmentCount is how many fragments of at most size bytes a datagram of n bytes has.
 func fragmentCount(n, size int) int { return (n + size - fragmentHeader - 1) / (size - fragmentHeader) }
@@ -33,9 +33,9 @@ func (c *Core) startFragments(buf []byte, n int) int {
 		p.datagram = make([]byte, c.cfg.MaxDatagram)
 	}
 	p.size = copy(p.datagram, buf[:n])
-	p.size += copy(p.datagram[p.size:], c.body)
-	c.body = nil
-	p.count, p.next = fragmentCount(p.size, c.path.base), 0
+	p.size += copy(p.datagram[p.size:], c.gatheredBody)
+	c.gatheredBody = nil
+	p.fragmentCount, p.next = fragmentCount(p.size, c.path.baseSize), 0
 	p.space, p.flags, p.seq = buf[1]&^flagImmediateAck, buf[1]&flagImmediateAck, binary.LittleEndian.Uint32(buf[4:])
 	c.stats.DatagramsSent-- // its fragments are counted
 	return c.nextFragment(buf)
@@ -44,12 +44,12 @@ func (c *Core) startFragments(buf []byte, n int) int {
 // nextFragment builds the next fragment. All but the last are of one size, so that they leave in one system call.
 func (c *Core) nextFragment(buf []byte) int {
 	p := &c.fragmenter
-	step := fragmentSize(p.size, p.count)
+	step := fragmentSize(p.size, p.fragmentCount)
 	putHeader(buf, header{kind: kindFragment, view: c.cfg.View, seq: p.seq})
-	if p.next == p.count-1 {
+	if p.next == p.fragmentCount-1 {
 		buf[1] |= p.flags // who waits for an ack waits until all is there
 	}
-	putFragmentHeader(buf[headerSize:], p.space, p.next, p.count, p.size)
+	putFragmentHeader(buf[headerSize:], p.space, p.next, p.fragmentCount, p.size)
 	n := fragmentHeader + copy(buf[fragmentHeader:], p.datagram[p.next*step:min(p.size, (p.next+1)*step)])
 	p.next++
 	c.stats.DatagramsSent++
@@ -59,18 +59,18 @@ func (c *Core) nextFragment(buf []byte) int {
 
 // reassembler are the datagrams of a space of which fragments have come.
 type reassembler struct {
-	slots     []reassembly // by number, modulo the ring; nil until the first fragment comes
-	free      [][]byte
-	delivered [2][][]byte // of datagrams that are whole; the caller may still read the second
+	slots         []reassembly // by number, modulo the ring; nil until the first fragment comes
+	freeBufs      [][]byte
+	deliveredBufs [2][][]byte // of datagrams that are whole; the caller may still read the second
 }
 
 // reassembly is a datagram of which fragments have come.
 type reassembly struct {
-	buf      []byte // nil: there is none
-	seq      uint32
-	total    int
-	count    int
-	received uint64
+	buf           []byte // nil: there is none
+	seq           uint32
+	datagramSize  int
+	fragmentCount int
+	receivedBits  uint64
 }
 
 // receiveFragment takes one fragment. It returns an error as Receive does.
@@ -79,35 +79,35 @@ func (c *Core) receiveFragment(h *header, d []byte) error {
 	f, why := parseFragment(d, c.cfg.MaxDatagram)
 	if why != "" {
 		c.stats.DatagramsMalformed++
-		return malformed(headerSize, why)
+		return malformedError(headerSize, why)
 	}
 	r := &c.recv[f.space]
-	if !r.fresh(h.seq) {
-		if int32(h.seq-r.limit()) >= 0 {
-			c.stats.DatagramsBeyond++
-			return malformed(4, "numbered beyond the credit")
+	if !r.isFresh(h.seq) {
+		if int32(h.seq-r.creditLimit()) >= 0 {
+			c.stats.DatagramsBeyondCredit++
+			return malformedError(4, "numbered beyond the credit")
 		}
 		c.stats.DatagramsDuplicate++
 		r.duplicates++
 		c.ackDue = true
 		return nil
 	}
-	j := c.reassemblers[f.space].find(h.seq, &f, len(r.bits)*64, c.cfg.MaxDatagram)
-	if j.received&(1<<f.index) != 0 {
+	j := c.reassemblers[f.space].find(h.seq, &f, len(r.receivedBits)*64, c.cfg.MaxDatagram)
+	if j.receivedBits&(1<<f.index) != 0 {
 		c.stats.DatagramsDuplicate++
 		r.duplicates++
 		return nil
 	}
-	copy(j.buf[f.index*fragmentSize(f.total, f.count):], f.data)
-	j.received |= 1 << f.index
-	if j.received != 1<<f.count-1 {
+	copy(j.buf[f.index*fragmentSize(f.datagramSize, f.count):], f.data)
+	j.receivedBits |= 1 << f.index
+	if j.receivedBits != 1<<f.count-1 {
 		return nil
 	}
 	datagram := c.reassemblers[f.space].complete(j)
 	inner, err := parseHeader(datagram)
 	if err != nil || inner.kind != f.space || inner.seq != h.seq || inner.view != h.view {
 		c.stats.DatagramsMalformed++
-		return malformed(headerSize, "the fragments of a datagram make another")
+		return malformedError(headerSize, "the fragments of a datagram make another")
 	}
 	inner.immediateAck = inner.immediateAck || h.immediateAck
 	return c.receiveNumbered(&inner, datagram)
@@ -119,25 +119,25 @@ func (j *reassembler) find(seq uint32, f *fragmentFrame, slots, most int) *reass
 		j.slots = make([]reassembly, slots)
 	}
 	e := &j.slots[int(seq)&(slots-1)]
-	if e.buf != nil && e.seq == seq && e.total == f.total && e.count == f.count {
+	if e.buf != nil && e.seq == seq && e.datagramSize == f.datagramSize && e.fragmentCount == f.count {
 		return e
 	}
 	if e.buf == nil {
-		if n := len(j.free); n > 0 {
-			e.buf, j.free = j.free[n-1], j.free[:n-1]
+		if n := len(j.freeBufs); n > 0 {
+			e.buf, j.freeBufs = j.freeBufs[n-1], j.freeBufs[:n-1]
 		} else {
 			e.buf = make([]byte, most)
 		}
 	}
-	e.seq, e.total, e.count, e.received = seq, f.total, f.count, 0
+	e.seq, e.datagramSize, e.fragmentCount, e.receivedBits = seq, f.datagramSize, f.count, 0
 	return e
 }
 
 // complete ends a reassembly and gives its datagram, which stays valid until the caller has read the events of this
 // batch.
 func (j *reassembler) complete(e *reassembly) []byte {
-	datagram := e.buf[:e.total]
-	j.delivered[0] = append(j.delivered[0], e.buf)
+	datagram := e.buf[:e.datagramSize]
+	j.deliveredBufs[0] = append(j.deliveredBufs[0], e.buf)
 	e.buf = nil
 	return datagram
 }
@@ -148,16 +148,16 @@ func (j *reassembler) discard(seq uint32) {
 		return
 	}
 	if e := &j.slots[int(seq)&(len(j.slots)-1)]; e.buf != nil && e.seq == seq {
-		j.free = append(j.free, e.buf)
+		j.freeBufs = append(j.freeBufs, e.buf)
 		e.buf = nil
 	}
 }
 
 // recycle lets go of what the events before these lay in.
 func (j *reassembler) recycle() {
-	if len(j.delivered[0])+len(j.delivered[1]) == 0 {
+	if len(j.deliveredBufs[0])+len(j.deliveredBufs[1]) == 0 {
 		return
 	}
-	j.free = append(j.free, j.delivered[1]...)
-	j.delivered[0], j.delivered[1] = j.delivered[1][:0], j.delivered[0]
+	j.freeBufs = append(j.freeBufs, j.deliveredBufs[1]...)
+	j.deliveredBufs[0], j.deliveredBufs[1] = j.deliveredBufs[1][:0], j.deliveredBufs[0]
 }

@@ -73,12 +73,12 @@ func fuzzTurn(t *testing.T, c *Core, now int64, buf []byte) {
 		if n == 0 {
 			break
 		}
-		if n < headerSize || n > len(buf) || i > DefaultRing {
+		if n < headerSize || n > len(buf) || i > DefaultSeqWindow {
 			t.Fatalf("datagram %d in a row is %d bytes long", i, n)
 		}
 	}
 	for _, ev := range c.Events(nil) {
-		if ev.Kind == Placed && uint64(ev.Offset)+uint64(ev.Length) > shmem.PageSize {
+		if ev.Kind == EventPlaced && uint64(ev.Offset)+uint64(ev.Length) > shmem.PageSize {
 			t.Fatalf("%d bytes placed at %d", ev.Length, ev.Offset)
 		}
 	}
@@ -92,7 +92,7 @@ func checkFuzzed(t *testing.T, c *Core, got uint64, mem []byte) {
 	if s.DatagramsReceived != got {
 		t.Fatalf("%d datagrams received, %d counted", got, s.DatagramsReceived)
 	}
-	if rest := s.DatagramsMalformed + s.DatagramsStale + s.DatagramsBeyond + s.DatagramsDuplicate +
+	if rest := s.DatagramsMalformed + s.DatagramsStale + s.DatagramsBeyondCredit + s.DatagramsDuplicate +
 		s.AcksReceived; s.DatagramsMalformed > got || rest > 2*got {
 		t.Fatalf("of %d datagrams too many were dropped: %+v", got, s)
 	}
@@ -112,7 +112,7 @@ func FuzzParseHeader(f *testing.F) {
 	f.Add(golden.Hex(f, "echo"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		h, err := parseHeader(in)
-		if _, ok := Target(in); ok && (err != nil || h.kind != spaceRequests) {
+		if _, ok := FirstTarget(in); ok && (err != nil || h.kind != spaceRequests) {
 			t.Fatalf("%x has a target, and is no request", in)
 		}
 		if err != nil {
@@ -136,7 +136,8 @@ func FuzzParseWrite(f *testing.F) {
 		if why != "" {
 			return
 		}
-		if len(w.data) > u || uint64(w.base)+uint64(w.total) > 1<<32 || int(w.chunk)*u+len(w.data) > int(w.total) {
+		if len(w.data) > u || uint64(w.transactionOffset)+uint64(w.transactionSize) > 1<<32 ||
+			int(w.chunk)*u+len(w.data) > int(w.transactionSize) {
 			t.Fatalf("accepted %+v with chunks of %d", w, u)
 		}
 		out := make([]byte, n)
@@ -167,9 +168,9 @@ func FuzzParseSpaceAck(f *testing.F) {
 				s.newRecord()
 			}
 		}
-		s.applyAck(next, limit, bitmap, func(*record) {})
-		if s.inFlight < 0 || s.inFlight > 12 || int32(s.low-s.next) > 0 {
-			t.Fatalf("%d live in [%d,%d)", s.inFlight, s.low, s.next)
+		s.applyAck(next, limit, bitmap, func(*sentDatagram) {})
+		if s.inFlight < 0 || s.inFlight > 12 || int32(s.oldestLive-s.nextNumber) > 0 {
+			t.Fatalf("%d live in [%d,%d)", s.inFlight, s.oldestLive, s.nextNumber)
 		}
 	})
 }

@@ -12,8 +12,8 @@ var starts = []uint32{0, 1<<31 - 40, 1<<32 - 40, 1<<32 - 1}
 
 func spacesAt(seq uint32, ring, window int) (sendSpace, recvSpace) {
 	s, r := newSendSpace(ring, window), newRecvSpace(ring, window)
-	s.next, s.low, s.limit = seq, seq, seq+uint32(window)
-	r.next, r.high, r.distinct = seq, seq, seq
+	s.nextNumber, s.oldestLive, s.creditLimit = seq, seq, seq+uint32(window)
+	r.firstMissing, r.highestPlusOne, r.distinctReceived = seq, seq, seq
 	return s, r
 }
 
@@ -31,8 +31,9 @@ func TestEachNumberIsAcceptedOnce(t *testing.T) {
 			{1, fresh, 4}, {1, duplicate, 4}, {13, fresh, 4}, {15, beyondCredit, 4}, {1<<31 - 1, beyondCredit, 4},
 			{1<<31 + 10, duplicate, 4},
 		} {
-			if got := r.accept(at + step.seq); got != step.want || r.next != at+step.next {
-				t.Fatalf("start %#x, step %d: verdict %d, next %+d; want %d, %d", at, i, got, r.next-at, step.want, step.next)
+			if got := r.accept(at + step.seq); got != step.want || r.firstMissing != at+step.next {
+				t.Fatalf("start %#x, step %d: verdict %d, next %+d; want %d, %d", at, i, got, r.firstMissing-at, step.want,
+					step.next)
 			}
 		}
 	}
@@ -48,7 +49,7 @@ func TestAckReportsWhatArrived(t *testing.T) {
 		s, r := spacesAt(at, ring, window)
 		var live []uint32
 		arrivals := 0
-		acked := func(rec *record) {
+		acked := func(rec *sentDatagram) {
 			i := slices.Index(live, rec.seq)
 			if i < 0 {
 				t.Fatalf("seed %d: %d acknowledged, which is not outstanding", seed, rec.seq)
@@ -104,12 +105,12 @@ func TestLostCreditIsMadeGoodByTheNext(t *testing.T) {
 			t.Fatalf("%d sent on a credit of 4", s.inFlight)
 		}
 		next, limit, bitmap, _, _ := parseSpaceAck(buf[:r.putAck(buf)])
-		if !s.applyAck(next, limit, bitmap, func(*record) {}) || s.inFlight != 0 || s.limit != at+8 {
-			t.Fatalf("%d outstanding, limit %d after the ack", s.inFlight, s.limit-at)
+		if !s.applyAck(next, limit, bitmap, func(*sentDatagram) {}) || s.inFlight != 0 || s.creditLimit != at+8 {
+			t.Fatalf("%d outstanding, limit %d after the ack", s.inFlight, s.creditLimit-at)
 		}
 		// An older ack that comes late takes nothing away.
-		if !s.applyAck(at+2, at+6, nil, func(*record) {}) || s.limit != at+8 || s.low != at+4 {
-			t.Fatalf("an old ack moved the limit to %d, low to %d", s.limit-at, s.low-at)
+		if !s.applyAck(at+2, at+6, nil, func(*sentDatagram) {}) || s.creditLimit != at+8 || s.oldestLive != at+4 {
+			t.Fatalf("an old ack moved the limit to %d, low to %d", s.creditLimit-at, s.oldestLive-at)
 		}
 	}
 }
@@ -117,9 +118,9 @@ func TestLostCreditIsMadeGoodByTheNext(t *testing.T) {
 func TestAckOfWhatWasNeverSentIsRefused(t *testing.T) {
 	for _, at := range starts {
 		for name, applyAck := range map[string]func(*sendSpace) bool{
-			"next": func(s *sendSpace) bool { return s.applyAck(at+3, at+9, nil, func(*record) {}) },
+			"next": func(s *sendSpace) bool { return s.applyAck(at+3, at+9, nil, func(*sentDatagram) {}) },
 			"bitmap": func(s *sendSpace) bool {
-				return s.applyAck(at, at+9, binary.LittleEndian.AppendUint64(nil, 4), func(*record) {})
+				return s.applyAck(at, at+9, binary.LittleEndian.AppendUint64(nil, 4), func(*sentDatagram) {})
 			},
 		} {
 			s, _ := spacesAt(at, 64, 8)
@@ -139,7 +140,7 @@ func TestGapsWaitForThreeLaterArrivals(t *testing.T) {
 			s.newRecord().transmission = i + 1
 		}
 		ack := func(word uint64) {
-			if !s.applyAck(at, at+16, binary.LittleEndian.AppendUint64(nil, word), func(*record) {}) {
+			if !s.applyAck(at, at+16, binary.LittleEndian.AppendUint64(nil, word), func(*sentDatagram) {}) {
 				t.Fatal("ack refused")
 			}
 			s.repairGaps(packetThreshold)
@@ -168,7 +169,7 @@ func TestRepairForgetsWhatHasArrivedMeanwhile(t *testing.T) {
 	if len(s.repairQueue) != 5 {
 		t.Fatalf("%d queued, want the 5 oldest", len(s.repairQueue))
 	}
-	s.applyAck(4, 8, nil, func(*record) {})
+	s.applyAck(4, 8, nil, func(*sentDatagram) {})
 	if r := s.popRepair(); r == nil || r.seq != 4 {
 		t.Fatalf("%+v is repaired, want number 4", r)
 	}

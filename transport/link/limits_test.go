@@ -7,24 +7,24 @@ import (
 
 // TestLimits holds the constants against each other, as limits.go says.
 func TestLimits(t *testing.T) {
-	ack := headerSize + numSpaces*spaceAckHeader + maxRing/8 + DefaultRing/8
+	ack := headerSize + numSpaces*spaceAckHeader + maxSeqWindow/8 + DefaultSeqWindow/8
 	for name, ok := range map[string]bool{
 		"an ack of the longest bitmaps fits the smallest datagram": ack <= MinDatagram,
 		"a signal does":                                   headerSize+signalHeader+MaxSignal <= MinDatagram,
 		"a chunk's head and an ack do":                    headerSize+ackFrameSize+writeHeaderSize < MinDatagram,
-		"the responses' ring holds its window":            ResponseCredit < DefaultRing,
-		"transactions suit the ids on the wire":           maxTx == 1<<10,
+		"the responses' ring holds its window":            ResponseCredit < DefaultSeqWindow,
+		"transactions suit the ids on the wire":           maxTransactions == 1<<10,
 		"chunks suit the receiver's bitmap":               maxChunks%64 == 0,
-		"signals and answers fill no window of responses": sigRing >= ResponseCredit,
+		"signals and answers fill no window of responses": maxUnackedSignals >= ResponseCredit,
 		"fragments suit their bitmap":                     maxFragments <= 64,
-		"the largest datagram has its length in 16 bits":  maxSize < 1<<16,
+		"the largest datagram has its length in 16 bits":  maxDatagramSize < 1<<16,
 	} {
 		if !ok {
 			t.Errorf("it does not hold that %s", name)
 		}
 	}
 	for window := 1; window <= maxCredit; window++ {
-		if err := (Config{MaxDatagram: MinDatagram, Credit: window, Ring: RingFor(window)}).Check(); err != nil {
+		if err := (Config{MaxDatagram: MinDatagram, Credit: window, SeqWindow: SeqWindowFor(window)}).Check(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -37,13 +37,13 @@ func TestImpossibleConfigurations(t *testing.T) {
 	}{
 		{Config{MaxDatagram: MinDatagram - 1}, "datagrams of 1039 bytes"},
 		{Config{MaxDatagram: 1 << 16}, "datagrams of 65536 bytes"},
-		{Config{MaxDatagram: 9000, Base: 1000}, "a base of 1000 bytes"},
-		{Config{MaxDatagram: 9000, Base: 9001}, "a base of 9001 bytes"},
-		{Config{MaxDatagram: 1<<16 - 1, Base: MinDatagram}, ""},
-		{Config{MaxDatagram: 9000, Ring: 100}, "a ring of 100"},
-		{Config{MaxDatagram: 9000, Ring: 32, Credit: 1}, "a ring of 32"},
-		{Config{MaxDatagram: 9000, Ring: 8192}, "a ring of 8192"},
-		{Config{MaxDatagram: 9000, Ring: 64, Credit: 64}, "a credit of 64"},
+		{Config{MaxDatagram: 9000, BaseDatagram: 1000}, "a base of 1000 bytes"},
+		{Config{MaxDatagram: 9000, BaseDatagram: 9001}, "a base of 9001 bytes"},
+		{Config{MaxDatagram: 1<<16 - 1, BaseDatagram: MinDatagram}, ""},
+		{Config{MaxDatagram: 9000, SeqWindow: 100}, "a ring of 100"},
+		{Config{MaxDatagram: 9000, SeqWindow: 32, Credit: 1}, "a ring of 32"},
+		{Config{MaxDatagram: 9000, SeqWindow: 8192}, "a ring of 8192"},
+		{Config{MaxDatagram: 9000, SeqWindow: 64, Credit: 64}, "a credit of 64"},
 		{Config{MaxDatagram: 9000, Credit: -1}, "a credit of -1"},
 	} {
 		err := tc.cfg.Check()

@@ -23,23 +23,23 @@ const (
 	// overtake: without this the probes alone would be more than it carries (TestQueueOfOnesOwn).
 	maxSpurious   = 6
 	spuriousDecay = 64
-	// One datagram adds lost to the share and takes a part in lossMean of it away, so that the share is a mean over
-	// the last lossMean datagrams or so. A link counts as one that loses from its first loss on, and for 177
+	// One datagram adds lost to the share and takes a part in lossMeanWindow of it away, so that the share is a mean over
+	// the last lossMeanWindow datagrams or so. A link counts as one that loses from its first loss on, and for 177
 	// datagrams after its last: of small MEPs a link has but two datagrams to a phase, and as long as it has not
 	// learned, each loss costs what a hundred phases take. Above crowded it is a queue that overflows, where to send
 	// more makes it worse (TestIncast).
-	lossMean       = 256
+	lossMeanWindow = 256
 	shareUnit      = 1 << 24
-	shareOfOneLoss = shareUnit / lossMean
+	shareOfOneLoss = shareUnit / lossMeanWindow
 	lossyShare     = shareOfOneLoss / 2
 	congestedShare = shareUnit / 8
 )
 
 // loss is the share of datagrams that were lost of late, of whole.
 type loss struct {
-	share              int
+	lossShare          int
 	quickProbes        uint // probes since something was heard
-	spurious           uint // how often waits are doubled, since something was sent again too soon
+	spuriousBackoff    uint // how often waits are doubled, since something was sent again too soon
 	sinceSpurious      int  // datagrams since that
 	unackedCopies      int  // copies that were sent on purpose, and of which it is not known yet that they have come
 	reportedDuplicates [numSpaces]uint16
@@ -49,11 +49,11 @@ type loss struct {
 // as lost, until the peer tells that they have come, too.
 func (l *loss) onArrival(sends int) {
 	for range sends {
-		l.share -= l.share / lossMean
+		l.lossShare -= l.lossShare / lossMeanWindow
 	}
-	l.share += (sends - 1) * shareOfOneLoss
-	if l.sinceSpurious++; l.sinceSpurious >= spuriousDecay && l.spurious > 0 {
-		l.spurious, l.sinceSpurious = l.spurious-1, 0
+	l.lossShare += (sends - 1) * shareOfOneLoss
+	if l.sinceSpurious++; l.sinceSpurious >= spuriousDecay && l.spuriousBackoff > 0 {
+		l.spuriousBackoff, l.sinceSpurious = l.spuriousBackoff-1, 0
 	}
 }
 
@@ -64,12 +64,12 @@ func (l *loss) onDuplicates(space int, duplicates uint16) {
 	if n <= 0 { // an ack that was overtaken tells of fewer
 		return
 	}
-	l.share = max(0, l.share-n*shareOfOneLoss)
+	l.lossShare = max(0, l.lossShare-n*shareOfOneLoss)
 	l.reportedDuplicates[space] = duplicates
 	copies := min(n, l.unackedCopies)
 	l.unackedCopies -= copies
 	if n > copies {
-		l.spurious, l.sinceSpurious = min(l.spurious+1, maxSpurious), 0
+		l.spuriousBackoff, l.sinceSpurious = min(l.spuriousBackoff+1, maxSpurious), 0
 	}
 }
 
@@ -78,37 +78,37 @@ func (l *loss) onDuplicates(space int, duplicates uint16) {
 func (l *loss) onTimeout(ambiguous bool) {
 	switch {
 	case !ambiguous:
-		l.spurious = 0
-	case l.spurious > 0:
-		l.spurious--
+		l.spuriousBackoff = 0
+	case l.spuriousBackoff > 0:
+		l.spuriousBackoff--
 	}
 }
 
 // isLossy reports whether datagrams got lost of late, and not so many that the path must be full.
-func (l *loss) isLossy() bool { return l.share > lossyShare && l.share < congestedShare }
+func (l *loss) isLossy() bool { return l.lossShare > lossyShare && l.lossShare < congestedShare }
 
 // tailCopy is the last datagram of a burst in its space, of which a copy is to be sent.
 type tailCopy struct {
-	r   *record
-	seq uint32
+	record *sentDatagram
+	seq    uint32
 }
 
-// due reports whether the copy still makes sense.
-func (t *tailCopy) due() bool {
-	return t.r != nil && t.r.outstanding && t.r.seq == t.seq && !t.r.queued
+// isDue reports whether the copy still makes sense.
+func (t *tailCopy) isDue() bool {
+	return t.record != nil && t.record.outstanding && t.record.seq == t.seq && !t.record.repairQueued
 }
 
 // scheduleTailCopy has a datagram just built sent again behind all that is due, if the path loses and nothing of its
 // space waits. A dmove is not worth it: who wants it to arrive does not send one.
 func (c *Core) scheduleTailCopy(space int) {
-	r := c.built
+	r := c.builtDatagram
 	c.tailCopies[space] = tailCopy{}
 	more := space == spaceRequests && c.mayCut() || space == spaceResponses && c.responsesPending()
 	if !c.loss.isLossy() || r.fragmented || more {
 		return
 	}
-	for _, it := range r.items {
-		if it.kind == frameWrite && c.outTx[it.id%maxTx].dmove {
+	for _, it := range r.frames {
+		if it.kind == frameWrite && c.outTransactions[it.id%maxTransactions].dmove {
 			return
 		}
 	}
@@ -121,12 +121,12 @@ func (c *Core) buildTailCopy(now int64, buf []byte) int {
 	for space := range c.tailCopies {
 		t := c.tailCopies[space]
 		c.tailCopies[space] = tailCopy{}
-		if !t.due() {
+		if !t.isDue() {
 			continue
 		}
-		repeated := t.r.repeated
-		n := c.rebuild(space, t.r, now, buf)
-		t.r.repeated = repeated
+		repeated := t.record.repeated
+		n := c.rebuild(space, t.record, now, buf)
+		t.record.repeated = repeated
 		buf[1] &^= flagImmediateAck // nobody waits for the copy
 		c.loss.unackedCopies++
 		return n

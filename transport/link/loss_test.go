@@ -30,7 +30,7 @@ func TestShareOfLoss(t *testing.T) {
 			}
 		}
 		if l.isLossy() != tc.lossy {
-			t.Errorf("%s: lossy is %v, with a share of %d of %d", tc.name, l.isLossy(), l.share, shareUnit)
+			t.Errorf("%s: lossy is %v, with a share of %d of %d", tc.name, l.isLossy(), l.lossShare, shareUnit)
 		}
 		for range 3000 {
 			l.onArrival(1)
@@ -47,7 +47,7 @@ func share(n, i int) int { return (i+1)*n/100 - i*n/100 }
 // TestGapIsReportedAtOnce: an ack that nobody waits for may wait, but not when it has something to tell that the
 // sender must repair.
 func TestGapIsReportedAtOnce(t *testing.T) {
-	d := newDuo(t, Config{Piggyback: true, AckEvery: 1000})
+	d := newDuo(t, Config{PiggybackAcks: true, AckEvery: 1000})
 	n := 0
 	d.drop = func(from int, b []byte) bool {
 		if from == 0 && b[1]&^flagImmediateAck == spaceRequests {
@@ -60,7 +60,7 @@ func TestGapIsReportedAtOnce(t *testing.T) {
 	if d.drop = nil; n < 11 {
 		t.Errorf("%d datagrams were sent before any time has passed, want 10 and a repetition", n)
 	}
-	if got := len(d.eventsOf(0, Completed)); got != 1 {
+	if got := len(d.eventsOf(0, EventCompleted)); got != 1 {
 		t.Errorf("%d writes are completed before any time has passed", got)
 	}
 }

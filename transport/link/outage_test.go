@@ -40,22 +40,22 @@ const (
 // carrierConfigs are the carriers' sizes: those of quic-go, of quic with an MTU of 1500 and of jumbo frames, and of
 // stream.
 var carrierConfigs = []link.Config{
-	{MaxDatagram: 1415, Base: 1159, Pad: true},
+	{MaxDatagram: 1415, BaseDatagram: 1159, PadDatagrams: true},
 	quicConfig(1442, 712),
 	quicConfig(8942, 116),
-	{MaxDatagram: 32812, Credit: 64, Ring: 256, AckEvery: 10},
+	{MaxDatagram: 32812, Credit: 64, SeqWindow: 256, AckEvery: 10},
 }
 
 func quicConfig(size, window int) link.Config {
 	return link.Config{
-		MaxDatagram: size,
-		Base:        1170,
-		Credit:      window,
-		Ring:        link.RingFor(window),
-		Pad:         true,
-		Congestion:  true,
-		Piggyback:   true,
-		AckEvery:    window / 6,
+		MaxDatagram:       size,
+		BaseDatagram:      1170,
+		Credit:            window,
+		SeqWindow:         link.SeqWindowFor(window),
+		PadDatagrams:      true,
+		CongestionControl: true,
+		PiggybackAcks:     true,
+		AckEvery:          window / 6,
 	}
 }
 
@@ -115,7 +115,7 @@ func newOutageRun(t *testing.T, seed uint64, shell simnet.SendMode) *outageRun {
 	t.Helper()
 	r := &outageRun{rng: rand.New(rand.NewPCG(seed, 13))}
 	cfg := carrierConfigs[r.rng.IntN(len(carrierConfigs))]
-	r.base = cfg.Base
+	r.base = cfg.BaseDatagram
 	r.core, r.ref = newCores(t, outageMemory, 0, cfg)
 	f := simnet.Faults{Delay: time.Duration(20+r.rng.IntN(1000)) * time.Microsecond}
 	if r.within = movesWithin; seed%3 == 0 {
@@ -125,7 +125,7 @@ func newOutageRun(t *testing.T, seed uint64, shell simnet.SendMode) *outageRun {
 	r.pair = simnet.NewPair(r.core[0], r.core[1], cfg.MaxDatagram, f, seed)
 	r.pair.SetSendModes(shell, shell)
 	r.pair.OnChange = r.read
-	r.pair.Lose = func(from int, d []byte) bool { return r.now != nil && r.now.takes(from, d) }
+	r.pair.ShouldLose = func(from int, d []byte) bool { return r.now != nil && r.now.takes(from, d) }
 	return r
 }
 
@@ -162,19 +162,19 @@ func (r *outageRun) read(e int) {
 	r.spare = events
 	for i := range events {
 		switch ev := &events[i]; ev.Kind {
-		case link.Completed:
+		case link.EventCompleted:
 			r.done[e]++
-		case link.Placed:
+		case link.EventPlaced:
 			r.placed[1-e]++
-		case link.PlacedMany:
+		case link.EventPlacedMany:
 			r.placed[1-e] += uint64(len(ev.Placements))
-		case link.Signalled:
+		case link.EventSignal:
 			r.signalsReceived[1-e]++
 		default:
 			r.bad = fmt.Errorf("end %d was told %+v", e, ev)
 		}
 	}
-	if r.pair.Spun[e] > 0 {
+	if r.pair.EmptySends[e] > 0 {
 		r.bad = fmt.Errorf("end %d says that something is due, and sends nothing", e)
 	}
 }
@@ -257,12 +257,12 @@ func TestEveryLinkMovesAfterAnOutage(t *testing.T) {
 				}
 				worst = max(worst, took)
 			}
-			if sum.DatagramsMalformed+sum.DatagramsBeyond+sum.ChunksLate+sum.ChunksRefused > 0 {
+			if sum.DatagramsMalformed+sum.DatagramsBeyondCredit+sum.ChunksLate+sum.ChunksRefused > 0 {
 				t.Errorf("the protocol was broken: %+v", sum)
 			}
 			t.Logf("%d runs: each link moved within %v; %d datagrams sent, %d again, %d probes, %d time-outs, "+
 				"%d paths found narrow", n, worst,
-				sum.DatagramsSent, sum.DatagramsResent, sum.Probes, sum.Timeouts, sum.PathShrunk)
+				sum.DatagramsSent, sum.DatagramsResent, sum.Probes, sum.Timeouts, sum.PathMTUShrunk)
 		})
 	}
 }

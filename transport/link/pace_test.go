@@ -52,11 +52,11 @@ func (r *paced) read(e int) {
 	r.spare = events
 	for i := range events {
 		switch ev := &events[i]; ev.Kind {
-		case link.Completed:
+		case link.EventCompleted:
 			r.done++
 			r.core[0].Signal([]byte("done"))
 			r.pair.Wake(0)
-		case link.Signalled:
+		case link.EventSignal:
 			if e == 1 {
 				r.core[1].Signal([]byte("go on"))
 				r.pair.Wake(1)
@@ -64,7 +64,7 @@ func (r *paced) read(e int) {
 			}
 			r.answersReceived++
 			r.request()
-		case link.Refused:
+		case link.EventRefused:
 			r.bad = true
 		}
 	}

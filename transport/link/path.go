@@ -15,36 +15,37 @@ package link
 
 const (
 	// blackHoleThreshold: of large datagrams half are lost where many links share a port with a short queue; then one link
-	// in 32 gives full datagrams up for raiseFirst. A black hole is found after 5 time-outs, 0.1 to 0.2 s on a LAN.
+	// in 32 gives full datagrams up for initialRaiseInterval. A black hole is found after 5 time-outs, 0.1 to 0.2 s on a
+	// LAN.
 	blackHoleThreshold = 5
-	// raiseFirst is how long after it fell back a link tries a full datagram, raiseMost between tries that fail. A try
-	// costs the repair of one datagram; RFC 8899 has 600 s, with a probe that serves nothing else.
-	raiseFirst = 500 * millisecond
-	raiseMost  = 30_000 * millisecond
+	// initialRaiseInterval is how long after it fell back a link tries a full datagram, maxRaiseInterval between tries
+	// that fail. A try costs the repair of one datagram; RFC 8899 has 600 s, with a probe that serves nothing else.
+	initialRaiseInterval = 500 * millisecond
+	maxRaiseInterval     = 30_000 * millisecond
 )
 
 // path is what a link knows of the sizes that its path carries.
 type path struct {
-	full, base int // bytes of a datagram
-	size       int // the largest that is sent whole: full or base
+	fullSize, baseSize int // bytes of a datagram
+	currentSize        int // the largest that is sent whole: full or base
 
-	mark             uint64 // signs are about transmissions after this one
+	markTransmission uint64 // signs are about transmissions after this one
 	markAt           int64  // when it was set, ns
 	firstLarge       uint64 // first full one sent whole after the mark, or 0
 	newestSmall      uint64 // newest small one that has arrived
 	fragmentsArrived bool   // one that vanished whole has arrived in fragments, since the mark
 	blackHoleSigns   int
 
-	raiseAt, raise int64 // the next try of a full one, and the time between tries, ns
+	raiseAt, raiseInterval int64 // the next try of a full one, and the time between tries, ns
 }
 
-func newPath(full, base int) path { return path{full: full, base: base, size: full} }
+func newPath(full, base int) path { return path{fullSize: full, baseSize: base, currentSize: full} }
 
-// limited reports whether full datagrams go in fragments.
-func (p *path) limited() bool { return p.size < p.full }
+// isReduced reports whether full datagrams go in fragments.
+func (p *path) isReduced() bool { return p.currentSize < p.fullSize }
 
-// sent notes that a datagram larger than the base was sent whole.
-func (p *path) sent(transmission uint64) {
+// onLargeSent notes that a datagram larger than the base was sent whole.
+func (p *path) onLargeSent(transmission uint64) {
 	if p.firstLarge == 0 {
 		p.firstLarge = transmission
 	}
@@ -55,8 +56,8 @@ func (p *path) tryRaise(now int64) bool {
 	if now < p.raiseAt {
 		return false
 	}
-	p.raise = min(2*p.raise, raiseMost)
-	p.raiseAt = now + p.raise
+	p.raiseInterval = min(2*p.raiseInterval, maxRaiseInterval)
+	p.raiseAt = now + p.raiseInterval
 	return true
 }
 
@@ -64,14 +65,15 @@ func (p *path) tryRaise(now int64) bool {
 // the newest transmission. It reports whether the path carries full datagrams again.
 func (p *path) onArrival(size int, fragmented bool, transmission uint64) (grown bool) {
 	switch {
-	case size <= p.base:
+	case size <= p.baseSize:
 		p.newestSmall = max(p.newestSmall, transmission)
 	case fragmented:
 		p.fragmentsArrived = true
 	default:
-		grown = p.limited()
-		p.size = p.full
-		p.blackHoleSigns, p.firstLarge, p.fragmentsArrived, p.mark = 0, 0, false, max(p.mark, transmission)
+		grown = p.isReduced()
+		p.currentSize = p.fullSize
+		p.blackHoleSigns, p.firstLarge, p.fragmentsArrived, p.markTransmission = 0, 0, false, max(p.markTransmission,
+			transmission)
 	}
 	return grown
 }
@@ -79,7 +81,7 @@ func (p *path) onArrival(size int, fragmented bool, transmission uint64) (grown 
 // detectBlackHole weighs what an ack has told; sent is the newest transmission, and minInterval the least time between
 // signs. It reports whether the path is found to carry no full datagrams any more.
 func (p *path) detectBlackHole(now int64, sent uint64, minInterval int64) (shrunk bool) {
-	if p.limited() || p.firstLarge == 0 || p.firstLarge <= p.mark {
+	if p.isReduced() || p.firstLarge == 0 || p.firstLarge <= p.markTransmission {
 		return false
 	}
 	if !p.fragmentsArrived && p.newestSmall <= p.firstLarge+packetThreshold {
@@ -89,23 +91,23 @@ func (p *path) detectBlackHole(now int64, sent uint64, minInterval int64) (shrun
 		return false
 	}
 	p.blackHoleSigns++
-	p.mark, p.markAt, p.firstLarge, p.fragmentsArrived = sent, now, 0, false
+	p.markTransmission, p.markAt, p.firstLarge, p.fragmentsArrived = sent, now, 0, false
 	if p.blackHoleSigns < blackHoleThreshold {
 		return false
 	}
-	p.size, p.blackHoleSigns = p.base, 0
-	p.raise, p.raiseAt = raiseFirst, now+raiseFirst
+	p.currentSize, p.blackHoleSigns = p.baseSize, 0
+	p.raiseInterval, p.raiseAt = initialRaiseInterval, now+initialRaiseInterval
 	return true
 }
 
 // fallBackToBase has everything that the path does not carry whole sent again in fragments, and forgives the network: a
 // size that does not pass says nothing of how much does.
 func (c *Core) fallBackToBase() {
-	c.stats.PathShrunk++
+	c.stats.PathMTUShrunk++
 	for l := range c.send {
 		s := &c.send[l]
-		for seq := s.low; seq != s.next; seq++ {
-			if r := &s.ring[seq&s.mask]; r.outstanding && !r.queued && int(r.size) > c.path.base && !r.fragmented {
+		for seq := s.oldestLive; seq != s.nextNumber; seq++ {
+			if r := &s.records[seq&s.mask]; r.outstanding && !r.repairQueued && int(r.size) > c.path.baseSize && !r.fragmented {
 				s.queueRepair(r, true)
 			}
 		}
@@ -121,18 +123,18 @@ func (c *Core) checkPathMTU(now int64) {
 }
 
 // shouldFragment decides how a datagram of n bytes of a space leaves, and notes it in its record.
-func (c *Core) shouldFragment(s *sendSpace, r *record, n int, now int64) bool {
-	if r.size = uint16(n); n <= c.path.base {
+func (c *Core) shouldFragment(s *sendSpace, r *sentDatagram, n int, now int64) bool {
+	if r.size = uint16(n); n <= c.path.baseSize {
 		return false
 	}
 	fragment := s.fragmentNext && r.repeated
 	if fragment {
 		s.fragmentNext = false
 	}
-	if fragment || c.path.limited() && (r.fragmented || !c.path.tryRaise(now)) {
+	if fragment || c.path.isReduced() && (r.fragmented || !c.path.tryRaise(now)) {
 		r.fragmented = true
 		return true
 	}
-	c.path.sent(r.transmission)
+	c.path.onLargeSent(r.transmission)
 	return false
 }

@@ -59,7 +59,7 @@ func TestBlackHoleDetection(t *testing.T) {
 		p, sent := newPath(full, base), uint64(0)
 		for _, s := range tc.steps {
 			if s.large > 0 {
-				p.sent(s.large)
+				p.onLargeSent(s.large)
 			}
 			for _, got := range []struct {
 				size       int
@@ -73,8 +73,8 @@ func TestBlackHoleDetection(t *testing.T) {
 			}
 			p.detectBlackHole(s.at, sent, pause)
 		}
-		if p.size != tc.size {
-			t.Errorf("%s: whole datagrams have up to %d bytes, want %d", tc.name, p.size, tc.size)
+		if p.currentSize != tc.size {
+			t.Errorf("%s: whole datagrams have up to %d bytes, want %d", tc.name, p.currentSize, tc.size)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestBlackHoleDetection(t *testing.T) {
 // TestTriesOfFullDatagrams: ever more rarely, and not never.
 func TestTriesOfFullDatagrams(t *testing.T) {
 	p := newPath(8940, 1168)
-	p.size, p.raise, p.raiseAt = 1168, raiseFirst, raiseFirst
+	p.currentSize, p.raiseInterval, p.raiseAt = 1168, initialRaiseInterval, initialRaiseInterval
 	var at []int64
 	for now := int64(0); now < 600*second; now += 100 * millisecond {
 		if p.tryRaise(now) {
@@ -118,11 +118,11 @@ func TestPathThatShrinks(t *testing.T) {
 func shrinks(t *testing.T, full, window int, congestion bool) {
 	const base = 1168
 	d := newDuo(t, Config{
-		MaxDatagram: full,
-		Base:        base,
-		Credit:      window,
-		Congestion:  congestion,
-		Piggyback:   congestion,
+		MaxDatagram:       full,
+		BaseDatagram:      base,
+		Credit:            window,
+		CongestionControl: congestion,
+		PiggybackAcks:     congestion,
 	})
 	data := pattern(180_000, 1)
 	pieces := []Piece{{Ref: d.ref[0], Data: data[:900]}, {Ref: d.ref[0], Data: data[:900]}}
@@ -152,21 +152,22 @@ func shrinks(t *testing.T, full, window int, congestion bool) {
 		round(n)
 	}
 	for e, c := range d.core {
-		if s := c.Stats(); s.PathShrunk != 1 || s.PathGrown != 0 || s.DatagramFragmentsSent == 0 || c.path.size != base {
-			t.Errorf("end %d: shrunk %d times, grown %d times, %d fragments", e, s.PathShrunk, s.PathGrown,
+		if s := c.Stats(); s.PathMTUShrunk != 1 || s.PathMTUGrown != 0 || s.DatagramFragmentsSent == 0 ||
+			c.path.currentSize != base {
+			t.Errorf("end %d: shrunk %d times, grown %d times, %d fragments", e, s.PathMTUShrunk, s.PathMTUGrown,
 				s.DatagramFragmentsSent)
 		}
 	}
 	d.drop = nil
-	d.now += raiseMost
+	d.now += maxRaiseInterval
 	round(20)
 	round(21)
 	for e, c := range d.core {
-		if s := c.Stats(); s.PathGrown != 1 || c.path.size != full {
+		if s := c.Stats(); s.PathMTUGrown != 1 || c.path.currentSize != full {
 			t.Errorf("end %d does not send full datagrams again: %+v", e, s)
 		}
 		s, r := c.Stats(), d.core[1-e].Stats()
-		if r.DatagramsMalformed+r.DatagramsBeyond+r.ChunksLate != 0 || r.ChunksPlaced != s.ChunksSent-s.ChunksResent {
+		if r.DatagramsMalformed+r.DatagramsBeyondCredit+r.ChunksLate != 0 || r.ChunksPlaced != s.ChunksSent-s.ChunksResent {
 			t.Errorf("end %d sent %+v, its peer had %+v", e, s, r)
 		}
 	}
@@ -178,10 +179,10 @@ func checkEachOnce(t *testing.T, d *duo, rounds int) {
 	t.Helper()
 	for e := range 2 {
 		done, placed := map[uint64]int{}, map[uint64]int{}
-		for _, ev := range d.eventsOf(e, Completed) {
+		for _, ev := range d.eventsOf(e, EventCompleted) {
 			done[ev.Cookie]++
 		}
-		for _, ev := range d.eventsOf(1-e, Placed) {
+		for _, ev := range d.eventsOf(1-e, EventPlaced) {
 			placed[ev.Imm]++
 		}
 		for n := range uint64(rounds) {
@@ -189,8 +190,8 @@ func checkEachOnce(t *testing.T, d *duo, rounds int) {
 				t.Errorf("end %d: write %d was completed %d times and placed %d times", e, n, done[n+1], placed[n+1])
 			}
 		}
-		if len(d.eventsOf(1-e, Signalled)) != rounds {
-			t.Errorf("end %d: %d of %d signals", e, len(d.eventsOf(1-e, Signalled)), rounds)
+		if len(d.eventsOf(1-e, EventSignal)) != rounds {
+			t.Errorf("end %d: %d of %d signals", e, len(d.eventsOf(1-e, EventSignal)), rounds)
 		}
 	}
 }
@@ -203,10 +204,10 @@ func TestLossIsNoNarrowPath(t *testing.T) {
 		for seed := range uint64(Fewer(20)) {
 			rng := rand.New(rand.NewPCG(seed, 5))
 			d := newDuo(t, Config{
-				MaxDatagram: 8940,
-				Base:        1168,
-				Congestion:  true,
-				Piggyback:   true,
+				MaxDatagram:       8940,
+				BaseDatagram:      1168,
+				CongestionControl: true,
+				PiggybackAcks:     true,
 			})
 			d.drop = func(int, []byte) bool { return rng.Float64() < loss }
 			for i := range 20 {
@@ -215,7 +216,7 @@ func TestLossIsNoNarrowPath(t *testing.T) {
 			if !d.run(1000 * second) {
 				t.Fatalf("seed %d: stuck at a loss of %v: %+v", seed, loss, d.core[0].Stats())
 			}
-			shrunk += int(d.core[0].Stats().PathShrunk)
+			shrunk += int(d.core[0].Stats().PathMTUShrunk)
 		}
 		if shrunk > 2 {
 			t.Errorf("at a loss of %v the path was found narrow %d times in 20 runs", loss, shrunk)
@@ -242,7 +243,7 @@ func TestPartsOfTheGoldenDatagram(t *testing.T) {
 			d.deliver(1, fragment(i))
 		}
 		s := d.core[1].Stats()
-		if len(d.eventsOf(1, Placed)) != 1 || s.DatagramFragmentsReceived != uint64(len(order)) ||
+		if len(d.eventsOf(1, EventPlaced)) != 1 || s.DatagramFragmentsReceived != uint64(len(order)) ||
 			s.DatagramsDuplicate != uint64(len(order)-3) {
 			t.Errorf("%v: %+v", order, s)
 		}
@@ -254,8 +255,8 @@ func TestPartsOfTheGoldenDatagram(t *testing.T) {
 	d.deliver(1, fragment(0))
 	d.deliver(1, datagram)
 	d.deliver(1, fragment(1))
-	if s := d.core[1].Stats(); len(d.eventsOf(1, Placed)) != 1 || s.DatagramsDuplicate != 1 ||
-		len(d.core[1].reassemblers[spaceRequests].free) != 1 {
+	if s := d.core[1].Stats(); len(d.eventsOf(1, EventPlaced)) != 1 || s.DatagramsDuplicate != 1 ||
+		len(d.core[1].reassemblers[spaceRequests].freeBufs) != 1 {
 		t.Errorf("%+v", s)
 	}
 	d = goldenDuo(t) // fragments of something else

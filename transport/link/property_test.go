@@ -68,10 +68,10 @@ func newTraffic(t *testing.T, f simnet.Faults, seed uint64) *traffic {
 	}
 	// The grants leave a page free on either side, where nothing may ever be written.
 	tr.core, tr.granted = newCores(t, tr.memory, shmem.PageSize, link.Config{
-		MaxDatagram: maxDatagram,
-		Pad:         true,
-		Piggyback:   seed%2 == 1,
-		Congestion:  seed%4 >= 2,
+		MaxDatagram:       maxDatagram,
+		PadDatagrams:      true,
+		PiggybackAcks:     seed%2 == 1,
+		CongestionControl: seed%4 >= 2,
 	})
 	tr.pair = simnet.NewPair(tr.core[0], tr.core[1], maxDatagram, f, seed)
 	tr.pair.OnChange = tr.read
@@ -87,7 +87,7 @@ func newCores(t *testing.T, memory [2][]byte, margin int, cfg link.Config) (core
 	t.Helper()
 	for e, mem := range memory {
 		table := shmem.NewTable(4)
-		rule := shmem.PageRule{Pages: len(mem) / shmem.PageSize, Peer: 1, Access: shmem.AccessNwrite}
+		rule := shmem.PageRule{PageCount: len(mem) / shmem.PageSize, Peer: 1, Access: shmem.AccessNwrite}
 		seg, err := table.Export(mem, rule)
 		if err != nil {
 			t.Fatal(err)
@@ -138,8 +138,8 @@ func (tr *traffic) checkInvariants(e int) {
 			tr.fail("end %d, space %d: %d datagrams outstanding on a credit of %d", e, l, live[l], credit[l])
 		}
 	}
-	if s := tr.core[e].Stats(); s.TxUsed > s.TxFree+s.TxUsed || s.TxFree > 1024 {
-		tr.fail("end %d: %d ids free, %d used", e, s.TxFree, s.TxUsed)
+	if s := tr.core[e].Stats(); s.TransactionsUsed > s.TransactionsFree+s.TransactionsUsed || s.TransactionsFree > 1024 {
+		tr.fail("end %d: %d ids free, %d used", e, s.TransactionsFree, s.TransactionsUsed)
 	}
 	if tr.audit {
 		if err := tr.core[e].Audit(); err != nil {
@@ -154,19 +154,19 @@ func (tr *traffic) read(e int) {
 	tr.spare = events
 	for _, ev := range events {
 		switch ev.Kind {
-		case link.Completed:
+		case link.EventCompleted:
 			if _, twice := tr.done[e][ev.Cookie]; twice {
 				tr.fail("end %d: write %d completed twice", e, ev.Cookie)
 			}
 			tr.done[e][ev.Cookie] = ev.Reason
-		case link.Placed:
+		case link.EventPlaced:
 			tr.placed[e][ev.Imm] += int(ev.Length) + 1
-		case link.Fenced:
+		case link.EventFenced:
 			if len(tr.done[e]) != len(tr.writes[e]) {
 				tr.fail("end %d: fence passed after %d of %d writes", e, len(tr.done[e]), len(tr.writes[e]))
 			}
 			tr.fences[e] = append(tr.fences[e], ev.Cookie)
-		case link.Signalled:
+		case link.EventSignal:
 			if want := tr.signals[1-e][tr.got[e]]; !bytes.Equal(ev.Data, want) {
 				tr.fail("end %d: signal %d differs", e, tr.got[e])
 			}
@@ -214,10 +214,10 @@ func (tr *traffic) check(t *testing.T) {
 func (tr *traffic) conserved(t *testing.T, e int) {
 	t.Helper()
 	s, r := tr.core[e].Stats(), tr.core[1-e].Stats()
-	if s.TxUsed != 0 {
-		t.Fatalf("end %d: %d transaction ids were not given back", e, s.TxUsed)
+	if s.TransactionsUsed != 0 {
+		t.Fatalf("end %d: %d transaction ids were not given back", e, s.TransactionsUsed)
 	}
-	if r.DatagramsBeyond+r.DatagramsMalformed+r.ChunksRefused+r.ChunksLate != 0 {
+	if r.DatagramsBeyondCredit+r.DatagramsMalformed+r.ChunksRefused+r.ChunksLate != 0 {
 		t.Fatalf("end %d broke the protocol: %+v", e, r)
 	}
 	if tr.pair.Delivered[e] != int(r.DatagramsReceived) {

@@ -10,7 +10,7 @@ import (
 // does not parse or breaks the protocol; the link goes on. Call EndBatch after the last datagram that is at hand.
 func (c *Core) Receive(now int64, d []byte) error {
 	c.stats.DatagramsReceived++
-	c.now = now
+	c.receiveTime = now
 	h, err := parseHeader(d)
 	if err != nil {
 		c.stats.DatagramsMalformed++
@@ -38,13 +38,13 @@ func (c *Core) receiveNumbered(h *header, d []byte) error {
 		c.recv[h.kind].duplicates++
 		c.countDuplicates(d)
 		// The sender has not heard that it arrived; or it is a copy, which nobody waits for.
-		if !c.cfg.Piggyback || h.immediateAck {
+		if !c.cfg.PiggybackAcks || h.immediateAck {
 			c.ackDue = true
 		}
 		return nil
 	case beyondCredit:
-		c.stats.DatagramsBeyond++
-		return malformed(4, "numbered beyond the credit")
+		c.stats.DatagramsBeyondCredit++
+		return malformedError(4, "numbered beyond the credit")
 	}
 	c.reassemblers[h.kind].discard(h.seq)
 	return c.handleFrames(h.kind, d)
@@ -60,7 +60,7 @@ func (c *Core) countReceived(h *header) {
 }
 
 // maxAckDelay is how long an ack that nobody waits for may wait for something to travel with: well below the peer's
-// minProbe.
+// minProbeDelay.
 const maxAckDelay = millisecond
 
 // EndBatch tells that no more datagrams are at hand, so what arrived should be acked now; or soon, if the carrier
@@ -68,10 +68,10 @@ const maxAckDelay = millisecond
 func (c *Core) EndBatch() {
 	switch {
 	case c.sinceLastAck == [numSpaces]int{}:
-	case !c.cfg.Piggyback, c.recv[spaceRequests].hasUnreportedGap(), c.recv[spaceResponses].hasUnreportedGap():
+	case !c.cfg.PiggybackAcks, c.recv[spaceRequests].hasUnreportedGap(), c.recv[spaceResponses].hasUnreportedGap():
 		c.ackDue = true
 	case c.ackDeadline == 0:
-		c.ackDeadline = c.now + maxAckDelay
+		c.ackDeadline = c.receiveTime + maxAckDelay
 	}
 }
 
@@ -81,7 +81,7 @@ func (c *Core) handleFrames(space uint8, d []byte) error {
 		n, why := c.handleFrame(space, d[off:])
 		if why != "" {
 			c.stats.DatagramsMalformed++
-			return malformed(off, why)
+			return malformedError(off, why)
 		}
 		off += n
 	}
@@ -134,27 +134,27 @@ func (c *Core) handleFrame(space uint8, b []byte) (int, string) {
 // placeChunk puts one chunk where it belongs, if the export table allows it. It says why when the peer breaks the
 // protocol.
 func (c *Core) placeChunk(f *writeFrame) string {
-	t := &c.inTx[f.tx%maxTx]
-	if !t.used || t.id != f.tx {
-		if t.used && int32(f.tx-t.id) < 0 {
+	t := &c.inTransactions[f.tx%maxTransactions]
+	if !t.inUse || t.id != f.tx {
+		if t.inUse && int32(f.tx-t.id) < 0 {
 			c.stats.ChunksLate++
 			return ""
 		}
-		if c.responsesWaiting() >= maxTx {
+		if c.responsesWaiting() >= maxTransactions {
 			// An id is used again only after its answer has arrived, so a peer that keeps the rules cannot get here.
 			return "a write while every transaction id waits for an answer"
 		}
-		*t = inTx{
-			id:    f.tx,
-			used:  true,
-			total: f.total,
-			base:  f.base,
-			ref:   shmem.Ref{Window: f.window, Gen: f.gen},
-			dmove: f.flags&flagDmove != 0,
+		*t = inTransaction{
+			id:           f.tx,
+			inUse:        true,
+			totalBytes:   f.transactionSize,
+			windowOffset: f.transactionOffset,
+			ref:          shmem.Ref{Window: f.window, Gen: f.gen},
+			dmove:        f.flags&flagDmove != 0,
 		}
 	}
 	switch {
-	case t.state == txPlaced || t.total != f.total || t.isPlaced(f.chunk):
+	case t.state == txPlaced || t.totalBytes != f.transactionSize || t.isPlaced(f.chunk):
 		c.stats.ChunksLate++
 		return ""
 	case t.state == txRefused:
@@ -166,7 +166,8 @@ func (c *Core) placeChunk(f *writeFrame) string {
 		access = shmem.AccessDmove
 	}
 	ref := shmem.Ref{Window: f.window, Gen: f.gen}
-	dst, v := c.cfg.Table.Acquire(c.cfg.Peer, ref, f.base+uint32(f.chunk)*uint32(c.chunkSize), uint32(len(f.data)), access)
+	dst, v := c.cfg.Table.Acquire(c.cfg.Peer, ref, f.transactionOffset+uint32(f.chunk)*uint32(c.chunkSize),
+		uint32(len(f.data)), access)
 	if v != 0 {
 		c.refuse(t, f, Reason(v))
 		return ""
@@ -179,20 +180,20 @@ func (c *Core) placeChunk(f *writeFrame) string {
 }
 
 // onChunkPlaced notes that a chunk of n bytes is in its place.
-func (c *Core) onChunkPlaced(t *inTx, f *writeFrame, n uint32) {
+func (c *Core) onChunkPlaced(t *inTransaction, f *writeFrame, n uint32) {
 	c.stats.ChunksPlaced++
 	c.stats.BytesPlaced += uint64(n)
 	t.markPlaced(f.chunk)
 	t.placedCount++
-	if int(t.placedCount) < chunkCount(int(f.total), c.chunkSize) {
+	if int(t.placedCount) < chunkCount(int(f.transactionSize), c.chunkSize) {
 		return
 	}
 	t.state = txPlaced
 	c.emit(Event{
-		Kind:   Placed,
+		Kind:   EventPlaced,
 		Ref:    t.ref,
-		Offset: f.base,
-		Length: f.total,
+		Offset: f.transactionOffset,
+		Length: f.transactionSize,
 		Imm:    f.imm,
 	})
 	if !t.dmove {
@@ -200,15 +201,15 @@ func (c *Core) onChunkPlaced(t *inTx, f *writeFrame, n uint32) {
 	}
 }
 
-func (c *Core) refuse(t *inTx, f *writeFrame, why Reason) {
+func (c *Core) refuse(t *inTransaction, f *writeFrame, why Reason) {
 	t.state = txRefused
 	c.stats.ChunksRefused++
 	c.emit(Event{
-		Kind:   Refused,
+		Kind:   EventRefused,
 		Reason: why,
 		Ref:    shmem.Ref{Window: f.window, Gen: f.gen},
-		Offset: f.base,
-		Length: f.total,
+		Offset: f.transactionOffset,
+		Length: f.transactionSize,
 		Imm:    f.imm,
 	})
 	if f.flags&flagDmove == 0 {
@@ -219,17 +220,17 @@ func (c *Core) refuse(t *inTx, f *writeFrame, why Reason) {
 // onResponse takes the response to one of our transactions. There is one response to a transaction and it arrives once,
 // so one that fits none breaks the protocol.
 func (c *Core) onResponse(id uint32, why Reason) string {
-	i := id % maxTx
-	t := &c.outTx[i]
+	i := id % maxTransactions
+	t := &c.outTransactions[i]
 	switch {
-	case !t.live || t.id != id:
+	case !t.inUse || t.id != id:
 		return "a response to a transaction that is not open"
 	case t.dmove:
 		return "a response to a dmove"
-	case why == 0 && t.next != t.chunks:
+	case why == 0 && t.nextChunk != t.chunks:
 		return "a completion of a transaction that is not sent"
 	}
-	c.closeTx(i, why)
+	c.closeTransaction(i, why)
 	return ""
 }
 
@@ -240,16 +241,16 @@ func (c *Core) onSignal(seq uint32, p []byte) string {
 		c.stats.SignalsDuplicate++
 		return ""
 	}
-	if ahead >= sigRing {
+	if ahead >= maxUnackedSignals {
 		return "a signal is numbered too far ahead"
 	}
 	if ahead > 0 {
-		s := &c.sigIn[seq%sigRing]
+		s := &c.sigIn[seq%maxUnackedSignals]
 		s.data, s.occupied = append(s.data[:0], p...), true
 		return ""
 	}
 	c.deliverSignal(p)
-	for s := &c.sigIn[c.sigExpect%sigRing]; s.occupied; s = &c.sigIn[c.sigExpect%sigRing] {
+	for s := &c.sigIn[c.sigExpect%maxUnackedSignals]; s.occupied; s = &c.sigIn[c.sigExpect%maxUnackedSignals] {
 		s.occupied = false
 		c.deliverSignal(s.data)
 	}
@@ -259,7 +260,7 @@ func (c *Core) onSignal(seq uint32, p []byte) string {
 func (c *Core) deliverSignal(p []byte) {
 	c.sigExpect++
 	c.stats.SignalsReceived++
-	c.emit(Event{Kind: Signalled, Data: p})
+	c.emit(Event{Kind: EventSignal, Data: p})
 }
 
 // countDuplicates counts the chunks of a datagram that arrived again.
@@ -289,7 +290,7 @@ func (c *Core) handleAckFrame(b []byte) (int, string) {
 	if len(b) < ackFrameSize {
 		return 0, "an ack is cut off"
 	}
-	if err := c.receiveAck(c.now, b[ackFrameHeader:ackFrameSize], ackFrameHeader); err != nil {
+	if err := c.receiveAck(c.receiveTime, b[ackFrameHeader:ackFrameSize], ackFrameHeader); err != nil {
 		c.stats.DatagramsMalformed-- // it is counted with the datagram
 		return 0, "an ack has holes, or speaks of datagrams never sent"
 	}
@@ -307,14 +308,14 @@ func (c *Core) receiveAck(now int64, b []byte, at int) error {
 		// An ack that follows a repetition sooner than any round trip tells of an earlier transmission (RFC 8985
 		// §6.2); where round trips were longer than the waits, sooner than one waits now.
 		was, newest := c.send[l].inFlight, c.send[l].newestAcked
-		c.send[l].latestAckable, c.send[l].recentSpurious = now-c.rtt.min, c.loss.spurious > 0
-		if c.loss.spurious > 0 {
+		c.send[l].latestAckable, c.send[l].recentSpurious = now-c.rtt.min, c.loss.spuriousBackoff > 0
+		if c.loss.spuriousBackoff > 0 {
 			c.send[l].latestAckable = now - c.pto()
 		}
 		next, limit, bitmap, rest, ok := parseSpaceAck(b)
 		if !ok || !c.send[l].applyAck(next, limit, bitmap, c.onAck[l]) {
 			c.stats.DatagramsMalformed++
-			return malformed(at+size-len(b), "an ack is cut off, or speaks of datagrams never sent")
+			return malformedError(at+size-len(b), "an ack is cut off, or speaks of datagrams never sent")
 		}
 		c.loss.onDuplicates(l, parseDuplicates(b))
 		b = rest
@@ -323,7 +324,7 @@ func (c *Core) receiveAck(now int64, b []byte, at int) error {
 		}
 		newestAdvanced = newestAdvanced || c.send[l].newestAcked > newest
 		lost := 0
-		if threshold := c.reorderThreshold(); len(bitmap) > 0 || c.send[l].overtaken(threshold) {
+		if threshold := c.reorderThreshold(); len(bitmap) > 0 || c.send[l].isOldestOvertaken(threshold) {
 			lost = c.send[l].repairGaps(threshold)
 		}
 		if l == spaceRequests {
@@ -340,7 +341,7 @@ func (c *Core) receiveAck(now int64, b []byte, at int) error {
 		c.backoff = min(c.backoff, 1) // not a probe again, then: it would tell as little
 	}
 	if c.rttSample.transmission != 0 && !c.rttSample.repeated {
-		c.rtt.sample(now - c.rttSample.sentAt)
+		c.rtt.addSample(now - c.rttSample.sentAt)
 	}
 	return nil
 }
@@ -351,31 +352,32 @@ func (c *Core) receiveAck(now int64, b []byte, at int) error {
 func (c *Core) detectTailLoss(now int64) {
 	before := now - max(minTimeout, c.pto())
 	if c.loss.isLossy() {
-		before = now - min(max(quickTailLossDelay<<c.loss.spurious, 4*c.rtt.smoothed), now-before)
+		before = now - min(max(quickTailLossDelay<<c.loss.spuriousBackoff, 4*c.rtt.smoothed), now-before)
 	}
 	for l := range c.send {
 		s := &c.send[l]
-		if r := &s.ring[s.low&s.mask]; s.inFlight > 0 && s.lastProgress <= before && r.outstanding && !r.queued &&
+		if r := &s.records[s.oldestLive&s.mask]; s.inFlight > 0 && s.lastProgress <= before && r.outstanding &&
+			!r.repairQueued &&
 			r.sentAt <= before {
-			s.repairOverdue(before, timeoutBurst)
+			s.repairOverdue(before, maxTimeoutRepairs)
 			s.fragmentNext = true
 		}
 	}
 }
 
 // onRequestAcked and onResponseAcked free what a datagram that arrived was kept for.
-func (c *Core) onRequestAcked(r *record) {
+func (c *Core) onRequestAcked(r *sentDatagram) {
 	c.noteAcked(r)
-	for _, it := range r.items {
-		if t := &c.outTx[it.id%maxTx]; t.live && t.id == it.id && t.dmove {
-			c.retireDmoveChunk(it.id % maxTx)
+	for _, it := range r.frames {
+		if t := &c.outTransactions[it.id%maxTransactions]; t.inUse && t.id == it.id && t.dmove {
+			c.retireDmoveChunk(it.id % maxTransactions)
 		}
 	}
 }
 
-func (c *Core) onResponseAcked(r *record) {
+func (c *Core) onResponseAcked(r *sentDatagram) {
 	c.noteAcked(r)
-	for _, it := range r.items {
+	for _, it := range r.frames {
 		if it.kind == frameSignal {
 			c.signalSlot(it.id).occupied = false
 		}
@@ -395,10 +397,10 @@ type rttSample struct {
 // noteAcked notes a record that an ack tells of, and what it says of the path. Only the newest one makes a round trip:
 // what was sent before it may have waited for an ack that was lost (RFC 9002 §5.1). One that was repeated makes
 // none, since nobody knows which transmission was acked (Karn).
-func (c *Core) noteAcked(r *record) {
-	c.loss.onArrival(int(r.sends))
+func (c *Core) noteAcked(r *sentDatagram) {
+	c.loss.onArrival(int(r.timesSent))
 	if c.path.onArrival(int(r.size), r.fragmented, r.transmission) {
-		c.stats.PathGrown++
+		c.stats.PathMTUGrown++
 	}
 	if r.transmission > c.rttSample.transmission {
 		c.rttSample = rttSample{transmission: r.transmission, sentAt: r.sentAt, repeated: r.repeated}

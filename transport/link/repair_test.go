@@ -60,7 +60,7 @@ func TestLongPartitionIsSurvivedQuietly(t *testing.T) {
 		t.Fatal("finished although cut off")
 	}
 	// One window of requests and one datagram of responses, then a burst of each direction per 500 ms at most.
-	if limit := DefaultCredit + 1 + 2*timeoutBurst*130; sent > limit {
+	if limit := DefaultCredit + 1 + 2*maxTimeoutRepairs*130; sent > limit {
 		t.Errorf("%d datagrams sent into a partition of 60 s, want at most %d", sent, limit)
 	}
 	d.drop = nil
@@ -71,7 +71,7 @@ func TestLongPartitionIsSurvivedQuietly(t *testing.T) {
 	if took := d.now - healed; took > 2*maxTimeout {
 		t.Errorf("it took %d ms to go on", took/1e6)
 	}
-	if len(d.eventsOf(0, Completed)) != 1 || len(d.eventsOf(0, Signalled)) != 1 {
+	if len(d.eventsOf(0, EventCompleted)) != 1 || len(d.eventsOf(0, EventSignal)) != 1 {
 		t.Error("not everything arrived")
 	}
 }
@@ -115,12 +115,13 @@ func TestLostDmoveIsCountedNeverRepaired(t *testing.T) {
 	if s.ChunksSent != total || s.ChunksResent != 0 {
 		t.Errorf("%d chunks sent, %d again; want %d, 0", s.ChunksSent, s.ChunksResent, total)
 	}
-	if s.ChunksDead != total/3 || r.ChunksPlaced != total-s.ChunksDead {
-		t.Errorf("%d dead, %d placed of %d", s.ChunksDead, r.ChunksPlaced, total)
+	if s.ChunksExpired != total/3 || r.ChunksPlaced != total-s.ChunksExpired {
+		t.Errorf("%d dead, %d placed of %d", s.ChunksExpired, r.ChunksPlaced, total)
 	}
-	if s.TxUsed != 0 || len(d.eventsOf(0, Completed)) != total || len(d.eventsOf(1, Placed)) != int(r.ChunksPlaced) {
-		t.Errorf("%d ids in use, %d completed, %d placed", s.TxUsed, len(d.eventsOf(0, Completed)),
-			len(d.eventsOf(1, Placed)))
+	if s.TransactionsUsed != 0 || len(d.eventsOf(0, EventCompleted)) != total ||
+		len(d.eventsOf(1, EventPlaced)) != int(r.ChunksPlaced) {
+		t.Errorf("%d ids in use, %d completed, %d placed", s.TransactionsUsed, len(d.eventsOf(0, EventCompleted)),
+			len(d.eventsOf(1, EventPlaced)))
 	}
 	if r.DatagramsReceived == 0 || s.DatagramsResent < total/3 {
 		t.Errorf("%d numbers repaired, want %d", s.DatagramsResent, total/3)
@@ -136,10 +137,11 @@ func TestDmoveDiesAtItsTime(t *testing.T) {
 		t.Fatal("stuck")
 	}
 	s := d.core[0].Stats()
-	if s.WritesExpired != 3 || s.ChunksDead != 3 || s.ChunksSent != 1 || s.WritesCompleted != 1 || s.TxUsed != 0 {
+	if s.WritesExpired != 3 || s.ChunksExpired != 3 || s.ChunksSent != 1 || s.WritesCompleted != 1 ||
+		s.TransactionsUsed != 0 {
 		t.Errorf("%+v", s)
 	}
-	for i, ev := range d.eventsOf(0, Completed)[:3] {
+	for i, ev := range d.eventsOf(0, EventCompleted)[:3] {
 		if ev.Reason != ReasonExpired || ev.Cookie != uint64(i) {
 			t.Errorf("completion %d: %+v", i, ev)
 		}
@@ -162,10 +164,10 @@ func TestRefusedDmoveIsReportedToTheReceiverOnly(t *testing.T) {
 	if !d.run(second) {
 		t.Fatal("stuck")
 	}
-	if got := d.eventsOf(0, Completed); len(got) != 1 || got[0].Reason != 0 {
+	if got := d.eventsOf(0, EventCompleted); len(got) != 1 || got[0].Reason != 0 {
 		t.Errorf("writer told %+v", got)
 	}
-	if got := d.eventsOf(1, Refused); len(got) != 1 || got[0].Reason != Reason(shmem.OutOfRange) {
+	if got := d.eventsOf(1, EventRefused); len(got) != 1 || got[0].Reason != Reason(shmem.OutOfRange) {
 		t.Errorf("receiver told %+v", got)
 	}
 }
@@ -213,7 +215,7 @@ func TestLongestRoundTrip(t *testing.T) {
 		r.init()
 		for _, some := range tc.trips {
 			for range some.n {
-				r.sample(some.took * millisecond)
+				r.addSample(some.took * millisecond)
 			}
 		}
 		if r.recentMax < tc.least*millisecond || r.recentMax > tc.most*millisecond || r.timeout() < r.recentMax {

@@ -20,7 +20,7 @@ const BulkHeaderSize = headerSize + writeHeaderSize
 type reservation struct {
 	header header
 	frame  writeFrame
-	tx     *inTx
+	tx     *inTransaction
 	n      uint32
 }
 
@@ -31,20 +31,21 @@ func (c *Core) Reserve(head []byte, n int) []byte {
 		return nil
 	}
 	h, err := parseHeader(head)
-	if err != nil || h.view != c.cfg.View || h.kind != spaceRequests || !c.recv[spaceRequests].fresh(h.seq) {
+	if err != nil || h.view != c.cfg.View || h.kind != spaceRequests || !c.recv[spaceRequests].isFresh(h.seq) {
 		return nil
 	}
 	f := &c.reservation.frame
 	if parseWriteHead(head[headerSize:], c.chunkSize, n, f) != "" {
 		return nil
 	}
-	t := &c.inTx[f.tx%maxTx]
+	t := &c.inTransactions[f.tx%maxTransactions]
 	ref := shmem.Ref{Window: f.window, Gen: f.gen}
-	if !t.used || t.id != f.tx || t.state != txFilling || t.total != f.total || t.base != f.base || t.ref != ref ||
+	if !t.inUse || t.id != f.tx || t.state != txFilling || t.totalBytes != f.transactionSize ||
+		t.windowOffset != f.transactionOffset || t.ref != ref ||
 		t.dmove || f.flags&flagDmove != 0 || t.isPlaced(f.chunk) {
 		return nil
 	}
-	dst, v := c.cfg.Table.Acquire(c.cfg.Peer, ref, f.base+uint32(f.chunk)*uint32(c.chunkSize), uint32(n),
+	dst, v := c.cfg.Table.Acquire(c.cfg.Peer, ref, f.transactionOffset+uint32(f.chunk)*uint32(c.chunkSize), uint32(n),
 		shmem.AccessNwrite)
 	if v != 0 {
 		return nil
@@ -62,7 +63,7 @@ func (c *Core) Commit(now int64) {
 	c.cfg.Table.AddWritten(a.tx.ref, a.n)
 	c.cfg.Table.Release(a.tx.ref)
 	c.stats.DatagramsReceived++
-	c.now = now
+	c.receiveTime = now
 	c.countReceived(&a.header)
 	c.recv[spaceRequests].accept(a.header.seq)
 	c.reassemblers[spaceRequests].discard(a.header.seq)
@@ -72,20 +73,20 @@ func (c *Core) Commit(now int64) {
 // NextGather is Next for a carrier that takes a datagram in two parts: when it returns a body, that lies where the
 // writer has it, stays valid as long as no other method is called, and follows the BulkHeaderSize bytes in buf.
 func (c *Core) NextGather(now int64, buf []byte) (n int, body []byte) {
-	c.gather, c.body = true, nil
+	c.gathering, c.gatheredBody = true, nil
 	n = c.Next(now, buf)
-	body = c.body
-	c.gather, c.body = false, nil
+	body = c.gatheredBody
+	c.gathering, c.gatheredBody = false, nil
 	return n, body
 }
 
 // gatherBody puts the head of a full chunk and leaves its bytes where they are. It reports false if the chunk is not
 // one to be left.
-func (c *Core) gatherBody(b []byte, t *outTx, chunk int) bool {
-	if !c.gather || t.pieces != nil || chunkLen(len(t.data), c.chunkSize, chunk) != c.chunkSize {
+func (c *Core) gatherBody(b []byte, t *outTransaction, chunk int) bool {
+	if !c.gathering || t.pieces != nil || chunkLen(len(t.data), c.chunkSize, chunk) != c.chunkSize {
 		return false
 	}
 	c.putChunkHead(b, t, chunk, c.chunkSize)
-	c.body = t.data[chunk*c.chunkSize : (chunk+1)*c.chunkSize]
+	c.gatheredBody = t.data[chunk*c.chunkSize : (chunk+1)*c.chunkSize]
 	return true
 }

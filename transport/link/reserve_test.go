@@ -116,7 +116,7 @@ func (w *wire) step(buf []byte) {
 }
 
 func (w *wire) quiet() bool {
-	return w.core[0].idle() && w.core[1].idle() && len(w.inFlight[0])+len(w.inFlight[1]) == 0
+	return w.core[0].isIdle() && w.core[1].isIdle() && len(w.inFlight[0])+len(w.inFlight[1]) == 0
 }
 
 // fullChunks is how many chunks, all of full size, the first write of each end has.
@@ -168,7 +168,7 @@ func (w *wire) run() {
 		}
 	}
 	for e := range w.table {
-		if s := w.table[e].Stats(); s.Unbalanced != 0 {
+		if s := w.table[e].Stats(); s.UnbalancedReleases != 0 {
 			w.t.Errorf("end %d: pins do not balance: %+v", e, s)
 		}
 		if err := w.table[e].Revoke(w.ref[1-e]); err != nil { // would wait for a pin
@@ -178,7 +178,7 @@ func (w *wire) run() {
 }
 
 func newWire(t testing.TB, seed uint64, direct bool, faults [3]int) *wire {
-	cfg := Config{Pad: true, Congestion: true, MaxDatagram: 1040 + int(seed%2000)}
+	cfg := Config{PadDatagrams: true, CongestionControl: true, MaxDatagram: 1040 + int(seed%2000)}
 	w := &wire{
 		duo:    newDuo(t, cfg),
 		direct: direct,
@@ -257,11 +257,11 @@ func (w *wire) forge(e int, p packet, changes int, rng *rand.Rand) bool {
 	}
 	var f writeFrame
 	if why := parseWriteHead(head[headerSize:], c.chunkSize, len(dst), &f); why != "" ||
-		c.inTx[f.tx%maxTx].isPlaced(f.chunk) ||
+		c.inTransactions[f.tx%maxTransactions].isPlaced(f.chunk) ||
 		len(dst) != cap(dst) {
 		w.t.Fatalf("a place of %d bytes for chunk %d of %+v: %s", cap(dst), f.chunk, f, why)
 	}
-	at := shmem.PageSize + int(f.base) + int(f.chunk)*c.chunkSize
+	at := shmem.PageSize + int(f.transactionOffset) + int(f.chunk)*c.chunkSize
 	for i := range dst {
 		dst[i] = 0xEE
 	}
@@ -282,8 +282,8 @@ func (w *wire) forge(e int, p packet, changes int, rng *rand.Rand) bool {
 // state is all of a core that a datagram may change.
 func (w *wire) state(c *Core) string {
 	placed := uint64(0)
-	for i := range c.inTx {
-		if t := &c.inTx[i]; t.used {
+	for i := range c.inTransactions {
+		if t := &c.inTransactions[i]; t.inUse {
 			placed = placed*31 + uint64(t.id) + uint64(t.placedCount)<<32 + uint64(t.state)<<50
 			for _, word := range t.placed {
 				placed = placed*31 + word
@@ -291,7 +291,7 @@ func (w *wire) state(c *Core) string {
 		}
 	}
 	return fmt.Sprint(c.Stats(), c.recv, placed, c.sigExpect, c.sinceLastAck, c.ackDue, len(c.events), len(c.responses),
-		c.respHead, c.rtt, c.lastProgress, c.backoff, c.Due())
+		c.respHead, c.rtt, c.lastProgress, c.backoff, c.NextDue())
 }
 
 // begun is a duo in which end 1 has the first of four chunks of an nwrite, or dmove, and the heads of all of them. The
@@ -330,7 +330,7 @@ func TestPlacesAreForMissingChunksOnly(t *testing.T) {
 		"another view": plus(2, 1), "number that has arrived": plus(4, ^uint32(0)), "number long past": plus(4, 1<<31),
 		"number beyond the credit": plus(4, goldenCredit+2), "pieces": put(8, frameScatter), "padding": put(8, framePad),
 		"dmove":  put(9, flagDmove),
-		"length": put(10, 1, 0), "another use of the id": plus(12, maxTx), "another id": plus(12, 1),
+		"length": put(10, 1, 0), "another use of the id": plus(12, maxTransactions), "another id": plus(12, 1),
 		"another window":     plus(16, 1),
 		"another generation": plus(20, 1), "another base": plus(24, 8), "another total": plus(28, 1),
 		"chunk that is in place": put(32, 0),
@@ -388,10 +388,10 @@ func TestNoPlaceInWhatIsOver(t *testing.T) {
 	}
 	full := append(bytes.Clone(heads[1]), make([]byte, d.core[1].chunkSize)...)
 	d.deliver(1, full)
-	if got := d.eventsOf(1, Refused); len(got) != 1 {
+	if got := d.eventsOf(1, EventRefused); len(got) != 1 {
 		t.Fatalf("refused %+v", got)
 	}
-	if s := d.core[1].inTx[1024%maxTx].state; s != txRefused {
+	if s := d.core[1].inTransactions[1024%maxTransactions].state; s != txRefused {
 		t.Fatalf("state %d", s)
 	}
 	before := d.table[1].Violations(shmem.NoWindow) + d.table[1].Violations(shmem.StaleGen)
@@ -405,7 +405,7 @@ func TestInPlaceAllocatesNothing(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("SKIPPED: the race detector allocates")
 	}
-	d := newDuo(t, Config{Pad: true, Congestion: true})
+	d := newDuo(t, Config{PadDatagrams: true, CongestionControl: true})
 	data, buf, whole := pattern(64<<10, 1), make([]byte, 1415), make([]byte, 1415)
 	var spare [2][]Event
 	committed := 0
@@ -440,7 +440,7 @@ func TestInPlaceAllocatesNothing(t *testing.T) {
 			}
 		}
 	}
-	for range DefaultRing + 50 { // rings and lists grow to their size
+	for range DefaultSeqWindow + 50 { // rings and lists grow to their size
 		round()
 	}
 	if n := testing.AllocsPerRun(50, round); n != 0 {

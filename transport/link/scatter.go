@@ -14,15 +14,15 @@ func (c *Core) placeScatter(b []byte) (int, string) {
 		return 0, "a list of pieces is cut off, empty, or has one that is too long"
 	}
 	id := binary.LittleEndian.Uint32(b[4:])
-	t := &c.inTx[id%maxTx]
-	if t.used && int32(id-t.id) <= 0 {
+	t := &c.inTransactions[id%maxTransactions]
+	if t.inUse && int32(id-t.id) <= 0 {
 		c.stats.ChunksLate++
 		return size, ""
 	}
-	if c.responsesWaiting() >= maxTx {
+	if c.responsesWaiting() >= maxTransactions {
 		return 0, "a write while every transaction id waits for an answer"
 	}
-	*t = inTx{id: id, used: true, state: txPlaced}
+	*t = inTransaction{id: id, inUse: true, state: txPlaced}
 	first := len(c.placements)
 	why := c.placePieces(b[scatterHeader:size])
 	c.reportPlacements(first)
@@ -47,7 +47,7 @@ func (c *Core) placePieces(b []byte) (why Reason) {
 		dst, v := c.cfg.Table.Acquire(c.cfg.Peer, p.Ref, p.Offset, n, shmem.AccessNwrite)
 		if v != 0 {
 			c.emit(Event{
-				Kind:   Refused,
+				Kind:   EventRefused,
 				Reason: Reason(v),
 				Ref:    p.Ref,
 				Offset: p.Offset,
@@ -78,10 +78,10 @@ func (c *Core) reportPlacements(first int) {
 	if first == len(c.placements) {
 		return
 	}
-	if n := len(c.events); n > 0 && c.events[n-1].Kind == PlacedMany {
+	if n := len(c.events); n > 0 && c.events[n-1].Kind == EventPlacedMany {
 		e := &c.events[n-1]
 		e.Placements = c.placements[first-len(e.Placements):]
 		return
 	}
-	c.emit(Event{Kind: PlacedMany, Placements: c.placements[first:]})
+	c.emit(Event{Kind: EventPlacedMany, Placements: c.placements[first:]})
 }

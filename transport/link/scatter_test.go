@@ -28,7 +28,7 @@ func newWindows(t testing.TB, d *duo, windows, windowSize int) ([]Piece, []byte)
 	mem := make([]byte, windows*windowSize)
 	table := shmem.NewTable(windows)
 	pages := (len(mem) + shmem.PageSize - 1) / shmem.PageSize
-	seg, err := table.Export(mem, shmem.PageRule{Pages: pages, Peer: 1, Access: shmem.AccessNwrite})
+	seg, err := table.Export(mem, shmem.PageRule{PageCount: pages, Peer: 1, Access: shmem.AccessNwrite})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestPiecesArriveOnceWhateverIsLost(t *testing.T) {
 		t.Fatal("the link did not come to rest")
 	}
 	placed := map[uint64]Placement{}
-	for _, e := range d.eventsOf(1, PlacedMany) {
+	for _, e := range d.eventsOf(1, EventPlacedMany) {
 		for _, p := range e.Placements {
 			if _, twice := placed[p.Imm]; twice {
 				t.Errorf("piece %d was placed twice", p.Imm>>20)
@@ -74,8 +74,8 @@ func TestPiecesArriveOnceWhateverIsLost(t *testing.T) {
 			t.Errorf("piece %d: told %+v", i, got)
 		}
 	}
-	if n := len(d.eventsOf(0, Completed)); n != 3 || len(d.eventsOf(0, Fenced)) != 1 {
-		t.Errorf("%d completions and %d fences", n, len(d.eventsOf(0, Fenced)))
+	if n := len(d.eventsOf(0, EventCompleted)); n != 3 || len(d.eventsOf(0, EventFenced)) != 1 {
+		t.Errorf("%d completions and %d fences", n, len(d.eventsOf(0, EventFenced)))
 	}
 	if s := d.core[1].Stats(); s.ChunksPlaced == 0 || s.ChunksPlaced > 512/4 {
 		t.Errorf("%d datagrams brought 512 pieces", s.ChunksPlaced)
@@ -121,7 +121,7 @@ func TestPiecesThatMove(t *testing.T) {
 				t.Errorf("after %d: piece %d is not what was written", after, i)
 			}
 		}
-		if n := len(d.eventsOf(0, Completed)); n != 2 || d.core[0].RelocateWrite(7, nil) {
+		if n := len(d.eventsOf(0, EventCompleted)); n != 2 || d.core[0].RelocateWrite(7, nil) {
 			t.Errorf("%d completions", n)
 		}
 	}
@@ -136,11 +136,11 @@ func TestRefusedPieceKeepsNoOtherFromItsPlace(t *testing.T) {
 	pieces[7].Ref.Gen++
 	d.core[0].WriteMany(pieces, 5)
 	d.exchange()
-	done := d.eventsOf(0, Completed)
+	done := d.eventsOf(0, EventCompleted)
 	if len(done) != 1 || done[0].Cookie != 5 || done[0].Reason != Reason(shmem.StaleGen) {
 		t.Errorf("completed as %+v", done)
 	}
-	if r := d.eventsOf(1, Refused); len(r) != 1 || r[0].Imm != pieces[7].Imm {
+	if r := d.eventsOf(1, EventRefused); len(r) != 1 || r[0].Imm != pieces[7].Imm {
 		t.Errorf("refused %+v", r)
 	}
 	for i, p := range pieces {
@@ -156,7 +156,7 @@ func TestPiecesOfAnySize(t *testing.T) {
 	const windows, windowSize = 64, 9000
 	most := 1415 - headerSize - scatterHeader - pieceHeader
 	for _, refused := range []int{-1, 0, windows / 2} {
-		d := newDuo(t, Config{Pad: refused < 0})
+		d := newDuo(t, Config{PadDatagrams: refused < 0})
 		rng := rand.New(rand.NewPCG(3, uint64(refused+1)))
 		d.drop = func(int, []byte) bool { return rng.IntN(10) == 0 }
 		sizes := []int{0, 1, 700, 1000, most - 1, most, most + 1, d.core[0].chunkSize, d.core[0].chunkSize + 1, windowSize}
@@ -173,7 +173,7 @@ func TestPiecesOfAnySize(t *testing.T) {
 		if !d.run(60e9) {
 			t.Fatal("the link did not come to rest")
 		}
-		if done := d.eventsOf(0, Completed); len(done) != 1 || done[0].Cookie != 5 ||
+		if done := d.eventsOf(0, EventCompleted); len(done) != 1 || done[0].Cookie != 5 ||
 			(done[0].Reason != 0) != (refused >= 0) {
 			t.Errorf("piece %d refused: completed as %+v", refused, done)
 		}
@@ -184,12 +184,12 @@ func TestPiecesOfAnySize(t *testing.T) {
 			}
 			placed[p.Imm] = p
 		}
-		for _, e := range d.eventsOf(1, PlacedMany) {
+		for _, e := range d.eventsOf(1, EventPlacedMany) {
 			for _, p := range e.Placements {
 				record(p)
 			}
 		}
-		for _, e := range d.eventsOf(1, Placed) {
+		for _, e := range d.eventsOf(1, EventPlaced) {
 			record(Placement{Ref: e.Ref, Offset: e.Offset, Length: e.Length, Imm: e.Imm})
 		}
 		for i, p := range pieces {
@@ -210,7 +210,7 @@ func TestPieceOfSeveralTransactions(t *testing.T) {
 	pieces, mem := newWindows(t, d, 3, windowSize)
 	pieces[0].Data, pieces[1].Data, pieces[2].Data = pattern(9, 1), pattern(windowSize, 2), pattern(7, 3)
 	d.core[0].WriteMany(pieces, 5)
-	if !d.run(60e9) || len(d.eventsOf(0, Completed)) != 1 {
+	if !d.run(60e9) || len(d.eventsOf(0, EventCompleted)) != 1 {
 		t.Fatal("the link did not come to rest, or told more than one outcome")
 	}
 	for i, p := range pieces {
@@ -219,7 +219,7 @@ func TestPieceOfSeveralTransactions(t *testing.T) {
 		}
 	}
 	reported := uint32(0)
-	for _, e := range d.eventsOf(1, Placed) {
+	for _, e := range d.eventsOf(1, EventPlaced) {
 		if e.Imm != pieces[1].Imm || e.Ref != pieces[1].Ref || e.Offset != reported {
 			t.Errorf("told %+v behind %d bytes", e, reported)
 		}
@@ -259,20 +259,20 @@ func TestPiecesAllocateNothing(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("SKIPPED: the race detector allocates")
 	}
-	d := newDuo(t, Config{Pad: true})
+	d := newDuo(t, Config{PadDatagrams: true})
 	pieces, _ := scattered(t, d, 256)
 	s := &shuttle{core: d.core, buf: make([]byte, 1415), now: 1e9}
 	round := func() {
 		s.core[0].WriteMany(pieces, 1)
 		s.exchange()
 	}
-	for range DefaultRing {
+	for range DefaultSeqWindow {
 		round()
 	}
 	if n := testing.AllocsPerRun(50, round); n != 0 {
 		t.Errorf("%v allocations per round", n)
 	}
-	if st := s.core[0].Stats(); !s.core[0].idle() || st.WritesRefused+st.DatagramsResent != 0 {
+	if st := s.core[0].Stats(); !s.core[0].isIdle() || st.WritesRefused+st.DatagramsResent != 0 {
 		t.Errorf("%+v", st)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // Next builds the next datagram to send into buf (at least MaxDatagram long) and returns its length, or 0 when there is
 // nothing to send or no credit to send it.
 func (c *Core) Next(now int64, buf []byte) int {
-	if invariants.Enabled && c.Due() {
+	if invariants.Enabled && c.NextDue() {
 		return c.nextDue(now, buf)
 	}
 	return c.next(now, buf)
@@ -19,7 +19,7 @@ func (c *Core) Next(now int64, buf []byte) int {
 func (c *Core) nextDue(now int64, buf []byte) int {
 	head := c.opHead
 	n := c.next(now, buf)
-	if n == 0 && c.opHead == head && c.Due() { // the arguments cost an allocation
+	if n == 0 && c.opHead == head && c.NextDue() { // the arguments cost an allocation
 		invariants.Check(false, "something is due, and nothing of it is sent: %+v", c.stats)
 	}
 	return n
@@ -29,16 +29,16 @@ func (c *Core) next(now int64, buf []byte) int {
 	if c.fragmenter.pending() {
 		return c.nextFragment(buf)
 	}
-	c.built = nil
+	c.builtDatagram = nil
 	n := c.build(now, buf)
 	if n == 0 {
 		return c.buildTailCopy(now, buf)
 	}
-	if c.built == nil {
+	if c.builtDatagram == nil {
 		return n // an ack
 	}
 	space := int(buf[1] &^ flagImmediateAck)
-	if c.shouldFragment(&c.send[space], c.built, n+len(c.body), now) {
+	if c.shouldFragment(&c.send[space], c.builtDatagram, n+len(c.gatheredBody), now) {
 		return c.startFragments(buf, n)
 	}
 	c.scheduleTailCopy(space)
@@ -47,7 +47,7 @@ func (c *Core) next(now int64, buf []byte) int {
 
 // build builds the next datagram whole.
 func (c *Core) build(now int64, buf []byte) int {
-	if c.ackDue && !(c.cfg.Piggyback && c.responsesPending() && c.send[spaceResponses].hasCredit()) {
+	if c.ackDue && !(c.cfg.PiggybackAcks && c.responsesPending() && c.send[spaceResponses].hasCredit()) {
 		return c.buildAck(buf)
 	}
 	for l := numSpaces - 1; l >= 0; l-- {
@@ -62,7 +62,7 @@ func (c *Core) build(now int64, buf []byte) int {
 		return c.buildResponses(now, buf)
 	}
 	if c.mayRequest() && c.cutNext(now) {
-		c.stall = nil
+		c.stallCounter = nil
 		return c.buildRequests(now, buf)
 	}
 	c.countStall()
@@ -73,18 +73,18 @@ func (c *Core) build(now int64, buf []byte) int {
 func (c *Core) countStall() {
 	var cause *uint64
 	switch {
-	case c.cutting < 0 && c.nextUncut() == nil:
+	case c.cuttingTransaction < 0 && c.nextUncut() == nil:
 	case !c.send[spaceRequests].hasCredit():
 		cause = &c.stats.StallsCredit
 	case !c.mayRequest():
 		cause = &c.stats.StallsCongestion
 	default:
-		cause = &c.stats.StallsTx
+		cause = &c.stats.StallsTransactions
 	}
-	if cause != nil && cause != c.stall {
+	if cause != nil && cause != c.stallCounter {
 		*cause++
 	}
-	c.stall = cause
+	c.stallCounter = cause
 }
 
 // NextAck builds an ack into buf if one is due, and nothing else: for a receiver that sends it without waiting
@@ -102,12 +102,12 @@ func (c *Core) buildAck(buf []byte) int {
 	for l := range c.recv {
 		n += c.recv[l].putAck(buf[n:])
 	}
-	c.ackSent()
+	c.onAckSent()
 	c.stats.DatagramsSent++
 	return n
 }
 
-func (c *Core) ackSent() {
+func (c *Core) onAckSent() {
 	c.ackDue, c.sinceLastAck, c.ackDeadline = false, [numSpaces]int{}, 0
 	for l := range c.recv {
 		c.recv[l].unreportedGap = false
@@ -118,11 +118,11 @@ func (c *Core) ackSent() {
 // addAck puts an ack in front of other frames, if one is owed, tells of no holes and leaves room for those of the
 // given size.
 func (c *Core) addAck(b []byte, next int) int {
-	if !c.cfg.Piggyback || c.sinceLastAck == [numSpaces]int{} || headerSize+ackFrameSize+next > c.path.size {
+	if !c.cfg.PiggybackAcks || c.sinceLastAck == [numSpaces]int{} || headerSize+ackFrameSize+next > c.path.currentSize {
 		return 0
 	}
 	for l := range c.recv {
-		if c.recv[l].next != c.recv[l].high {
+		if c.recv[l].firstMissing != c.recv[l].highestPlusOne {
 			return 0
 		}
 	}
@@ -131,12 +131,12 @@ func (c *Core) addAck(b []byte, next int) int {
 	for l := range c.recv {
 		n += c.recv[l].putAck(b[n:])
 	}
-	c.ackSent()
+	c.onAckSent()
 	return n
 }
 
 // noteTransmission notes a transmission.
-func (c *Core) noteTransmission(r *record, now int64) {
+func (c *Core) noteTransmission(r *sentDatagram, now int64) {
 	if c.send[0].inFlight+c.send[1].inFlight == 1 && !r.repeated {
 		c.silentSince = now // the silence starts with the first outstanding datagram
 		if c.backoff == 0 {
@@ -144,21 +144,21 @@ func (c *Core) noteTransmission(r *record, now int64) {
 		}
 	}
 	c.transmissions++
-	r.sends = uint8(min(int(r.sends)+1, math.MaxUint8))
+	r.timesSent = uint8(min(int(r.timesSent)+1, math.MaxUint8))
 	r.transmission, r.sentAt = c.transmissions, now
-	c.built = r
+	c.builtDatagram = r
 	c.stats.DatagramsSent++
 }
 
 // cutNext makes sure that a transaction with unsent chunks stands ready, cutting the next request if need be. It
 // reports false when there is none, or no free transaction.
 func (c *Core) cutNext(now int64) bool {
-	for c.cutting < 0 {
+	for c.cuttingTransaction < 0 {
 		o := c.requestToCut(now)
-		if o == nil || len(c.freeTx) == 0 {
+		if o == nil || len(c.freeTransactions) == 0 {
 			return false
 		}
-		c.beginTx(o)
+		c.beginTransaction(o)
 	}
 	return true
 }
@@ -180,7 +180,7 @@ func (c *Core) nextUncut() *op {
 		c.opCut = c.opHead // what was refused or has died may have left the queue uncut
 	}
 	for c.opCut != c.opTail {
-		if o := &c.ops[c.opCut%maxOps]; !o.sent {
+		if o := &c.ops[c.opCut%maxOps]; !o.fullyCut {
 			return o
 		}
 		c.opCut++
@@ -190,41 +190,41 @@ func (c *Core) nextUncut() *op {
 
 // expire ends a dmove whose time of death has passed before it was sent.
 func (c *Core) expire(o *op) {
-	o.sent, o.reason = true, ReasonExpired
+	o.fullyCut, o.firstRefusal = true, ReasonExpired
 	c.stats.WritesExpired++
-	c.stats.ChunksDead += uint64(chunkCount(len(o.Data)-o.bytesCut, c.chunkSize))
+	c.stats.ChunksExpired += uint64(chunkCount(len(o.Data)-o.bytesCut, c.chunkSize))
 	c.finishOp(o)
 }
 
-// beginTx takes a transaction id for what comes next of a request.
-func (c *Core) beginTx(o *op) {
-	i := c.freeTx[len(c.freeTx)-1]
-	c.freeTx = c.freeTx[:len(c.freeTx)-1]
-	t := &c.outTx[i]
-	*t = outTx{
-		id:    t.id + maxTx,
-		live:  true,
+// beginTransaction takes a transaction id for what comes next of a request.
+func (c *Core) beginTransaction(o *op) {
+	i := c.freeTransactions[len(c.freeTransactions)-1]
+	c.freeTransactions = c.freeTransactions[:len(c.freeTransactions)-1]
+	t := &c.outTransactions[i]
+	*t = outTransaction{
+		id:    t.id + maxTransactions,
+		inUse: true,
 		dmove: o.Dmove,
 		op:    c.opCut,
 	}
 	if o.pieces != nil {
 		c.cutPieces(o, t)
-		o.sent = o.piecesCut == len(o.pieces)
+		o.fullyCut = o.piecesCut == len(o.pieces)
 	} else {
 		c.cutData(o, t, &Piece{Ref: o.Ref, Imm: o.Imm, Data: o.Data}, o.Offset)
-		o.sent = o.bytesCut == len(o.Data)
+		o.fullyCut = o.bytesCut == len(o.Data)
 	}
-	o.openTx++
-	if o.sent {
+	o.openTransactions++
+	if o.fullyCut {
 		c.opCut++
 	}
-	c.cutting = int(i)
+	c.cuttingTransaction = int(i)
 }
 
 // cutData makes a transaction of the next up to maxChunks chunks of p, which begins at an offset in its window.
-func (c *Core) cutData(o *op, t *outTx, p *Piece, offset uint32) {
+func (c *Core) cutData(o *op, t *outTransaction, p *Piece, offset uint32) {
 	n := min(len(p.Data)-o.bytesCut, maxChunks*c.chunkSize)
-	t.ref, t.imm, t.base = p.Ref, p.Imm, offset+uint32(o.bytesCut)
+	t.ref, t.imm, t.windowOffset = p.Ref, p.Imm, offset+uint32(o.bytesCut)
 	t.data = p.Data[o.bytesCut : o.bytesCut+n]
 	t.chunks = uint16(chunkCount(n, c.chunkSize))
 	o.bytesCut += n
@@ -232,16 +232,16 @@ func (c *Core) cutData(o *op, t *outTx, p *Piece, offset uint32) {
 
 // cutPieces makes a transaction of as many pieces as a datagram holds, or of what comes next of a piece that is longer
 // than any.
-func (c *Core) cutPieces(o *op, t *outTx) {
+func (c *Core) cutPieces(o *op, t *outTransaction) {
 	// a first one that the path does not carry goes in fragments
 	size, n, most := scatterHeader, o.piecesCut, c.cfg.MaxDatagram
 	for n < len(o.pieces) && headerSize+size+pieceHeader+len(o.pieces[n].Data) <= most {
 		size += pieceHeader + len(o.pieces[n].Data)
 		n++
-		most = c.path.size
+		most = c.path.currentSize
 	}
 	if n > o.piecesCut {
-		t.pieces, t.size, t.chunks = o.pieces[o.piecesCut:n], size, 1
+		t.pieces, t.scatterFrameSize, t.chunks = o.pieces[o.piecesCut:n], size, 1
 		o.piecesCut = n
 		return
 	}
@@ -253,15 +253,15 @@ func (c *Core) cutPieces(o *op, t *outTx) {
 }
 
 // frameSize is the number of bytes that a transaction's next chunk takes in a datagram.
-func (c *Core) frameSize(t *outTx) int {
+func (c *Core) frameSize(t *outTransaction) int {
 	if t.pieces != nil {
-		return t.size
+		return t.scatterFrameSize
 	}
-	return writeHeaderSize + chunkLen(len(t.data), c.chunkSize, int(t.next))
+	return writeHeaderSize + chunkLen(len(t.data), c.chunkSize, int(t.nextChunk))
 }
 
 // putPieces puts a transaction of pieces; it is one chunk.
-func (c *Core) putPieces(b []byte, t *outTx) int {
+func (c *Core) putPieces(b []byte, t *outTransaction) int {
 	putScatterHeader(b, t.id, len(t.pieces))
 	n := scatterHeader
 	for i := range t.pieces {
@@ -278,38 +278,40 @@ func (c *Core) buildRequests(now int64, buf []byte) int {
 	r := c.send[spaceRequests].newRecord()
 	putHeader(buf, header{kind: spaceRequests, view: c.cfg.View, seq: r.seq})
 	n := headerSize
-	n += c.addAck(buf[n:], c.frameSize(&c.outTx[c.cutting])) // Next has seen to it that something is being cut
-	for n < c.path.size && c.cutNext(now) {                  // no transaction is begun for a datagram that is full
-		t := &c.outTx[c.cutting]
-		if n+c.frameSize(t) > c.path.size && len(r.items) > 0 { // a first one that is longer goes in fragments
+	// Next has seen to it that something is being cut
+	n += c.addAck(buf[n:], c.frameSize(&c.outTransactions[c.cuttingTransaction]))
+	// no transaction is begun for a datagram that is full
+	for n < c.path.currentSize && c.cutNext(now) {
+		t := &c.outTransactions[c.cuttingTransaction]
+		if n+c.frameSize(t) > c.path.currentSize && len(r.frames) > 0 { // a first one that is longer goes in fragments
 			break
 		}
-		r.items = append(r.items, item{kind: frameWrite, id: t.id, chunk: t.next})
-		if n == headerSize && c.gatherBody(buf[n:], t, int(t.next)) {
+		r.frames = append(r.frames, sentFrame{kind: frameWrite, id: t.id, chunk: t.nextChunk})
+		if n == headerSize && c.gatherBody(buf[n:], t, int(t.nextChunk)) {
 			n += writeHeaderSize
 		} else {
-			n += c.putChunk(buf[n:], t, int(t.next))
+			n += c.putChunk(buf[n:], t, int(t.nextChunk))
 		}
-		t.pending++
-		if t.next++; t.next == t.chunks {
-			c.cutting = -1
+		t.pendingChunks++
+		if t.nextChunk++; t.nextChunk == t.chunks {
+			c.cuttingTransaction = -1
 		}
-		if c.body != nil {
+		if c.gatheredBody != nil {
 			break // the datagram is full
 		}
 	}
-	if c.cfg.Pad && c.cutting >= 0 && c.body == nil && n < c.path.size {
-		clear(buf[n:c.path.size])
-		n = c.path.size
+	if c.cfg.PadDatagrams && c.cuttingTransaction >= 0 && c.gatheredBody == nil && n < c.path.currentSize {
+		clear(buf[n:c.path.currentSize])
+		n = c.path.currentSize
 	}
-	if c.cfg.Piggyback && !c.mayRequest() {
+	if c.cfg.PiggybackAcks && !c.mayRequest() {
 		buf[1] |= flagImmediateAck
 	}
 	c.noteTransmission(r, now)
 	return n
 }
 
-func (c *Core) putChunk(b []byte, t *outTx, chunk int) int {
+func (c *Core) putChunk(b []byte, t *outTransaction, chunk int) int {
 	if t.pieces != nil {
 		return c.putPieces(b, t)
 	}
@@ -320,15 +322,15 @@ func (c *Core) putChunk(b []byte, t *outTx, chunk int) int {
 }
 
 // putChunkHead puts what stands before the n bytes of a chunk.
-func (c *Core) putChunkHead(b []byte, t *outTx, chunk, n int) {
+func (c *Core) putChunkHead(b []byte, t *outTransaction, chunk, n int) {
 	f := writeFrame{
-		tx:     t.id,
-		window: t.ref.Window,
-		gen:    t.ref.Gen,
-		base:   t.base,
-		total:  uint32(len(t.data)),
-		chunk:  uint16(chunk),
-		imm:    t.imm,
+		tx:                t.id,
+		window:            t.ref.Window,
+		gen:               t.ref.Gen,
+		transactionOffset: t.windowOffset,
+		transactionSize:   uint32(len(t.data)),
+		chunk:             uint16(chunk),
+		imm:               t.imm,
 	}
 	if t.dmove {
 		f.flags = flagDmove
@@ -342,11 +344,13 @@ func (c *Core) responsesPending() bool { return c.responsesWaiting() > 0 || c.si
 
 func (c *Core) responsesWaiting() int { return len(c.responses) - c.respHead }
 
-func (c *Core) signalPending() bool { return c.sigSend != c.sigNext && c.sigSend-c.sigLow < sigRing }
+func (c *Core) signalPending() bool {
+	return c.sigSend != c.sigNext && c.sigSend-c.sigLow < maxUnackedSignals
+}
 
 // queueResponse queues a completion or a refusal.
 func (c *Core) queueResponse(r response) {
-	if c.respHead == len(c.responses) || c.respHead >= maxTx {
+	if c.respHead == len(c.responses) || c.respHead >= maxTransactions {
 		n := copy(c.responses, c.responses[c.respHead:])
 		c.responses, c.respHead = c.responses[:n], 0
 	}
@@ -358,19 +362,19 @@ func (c *Core) buildResponses(now int64, buf []byte) int {
 	putHeader(buf, header{kind: spaceResponses, view: c.cfg.View, seq: r.seq})
 	n := headerSize
 	n += c.addAck(buf[n:], signalHeader+MaxSignal)
-	for c.respHead < len(c.responses) && n+refusedSize <= c.path.size {
+	for c.respHead < len(c.responses) && n+refusedSize <= c.path.currentSize {
 		p := c.responses[c.respHead]
 		c.respHead++
-		it := item{kind: p.kind, chunk: uint16(p.reason), id: p.tx}
-		r.items = append(r.items, it)
+		it := sentFrame{kind: p.kind, chunk: uint16(p.reason), id: p.tx}
+		r.frames = append(r.frames, it)
 		n += putResponse(buf[n:], it)
 	}
 	for c.signalPending() {
 		s := c.signalSlot(c.sigSend)
-		if n+signalHeader+len(s.data) > c.path.size {
+		if n+signalHeader+len(s.data) > c.path.currentSize {
 			break
 		}
-		r.items = append(r.items, item{kind: frameSignal, id: c.sigSend})
+		r.frames = append(r.frames, sentFrame{kind: frameSignal, id: c.sigSend})
 		n += putSignal(buf[n:], c.sigSend, s.data)
 		c.sigSend++
 	}
@@ -380,11 +384,11 @@ func (c *Core) buildResponses(now int64, buf []byte) int {
 
 // rebuild sends a datagram again under its own number, with what of it still matters. It may be empty: its number must
 // arrive all the same, for the credit to come back.
-func (c *Core) rebuild(space int, r *record, now int64, buf []byte) int {
+func (c *Core) rebuild(space int, r *sentDatagram, now int64, buf []byte) int {
 	putHeader(buf, header{kind: uint8(space), view: c.cfg.View, seq: r.seq})
 	n := headerSize
-	kept := r.items[:0]
-	for _, it := range r.items {
+	kept := r.frames[:0]
+	for _, it := range r.frames {
 		m := 0
 		switch it.kind {
 		case frameWrite:
@@ -401,8 +405,8 @@ func (c *Core) rebuild(space int, r *record, now int64, buf []byte) int {
 			n += m
 		}
 	}
-	r.items, r.repeated = kept, true
-	if c.cfg.Piggyback {
+	r.frames, r.repeated = kept, true
+	if c.cfg.PiggybackAcks {
 		buf[1] |= flagImmediateAck // what was lost has held up others
 	}
 	c.noteTransmission(r, now)
@@ -411,14 +415,14 @@ func (c *Core) rebuild(space int, r *record, now int64, buf []byte) int {
 }
 
 // rebuildChunk puts a chunk again if its transaction still wants it. A dmove never does: it is counted.
-func (c *Core) rebuildChunk(b []byte, it item) int {
-	i := it.id % maxTx
-	t := &c.outTx[i]
+func (c *Core) rebuildChunk(b []byte, it sentFrame) int {
+	i := it.id % maxTransactions
+	t := &c.outTransactions[i]
 	switch {
-	case !t.live || t.id != it.id:
+	case !t.inUse || t.id != it.id:
 		return 0
 	case t.dmove:
-		c.stats.ChunksDead++
+		c.stats.ChunksExpired++
 		c.retireDmoveChunk(i)
 		return 0
 	}
@@ -432,26 +436,26 @@ func (c *Core) rebuildChunk(b []byte, it item) int {
 // retireDmoveChunk notes that one sent chunk of a dmove will not be heard of again; after the last, the transaction is
 // over.
 func (c *Core) retireDmoveChunk(i uint32) {
-	t := &c.outTx[i]
-	if t.pending--; t.pending == 0 && t.next == t.chunks {
-		c.closeTx(i, 0)
+	t := &c.outTransactions[i]
+	if t.pendingChunks--; t.pendingChunks == 0 && t.nextChunk == t.chunks {
+		c.closeTransaction(i, 0)
 	}
 }
 
-// closeTx ends a transaction, gives its id back and, with the last one, completes its request.
-func (c *Core) closeTx(i uint32, reason Reason) {
-	t := &c.outTx[i]
-	t.live, t.data, t.pieces = false, nil, nil
-	if c.cutting == int(i) {
-		c.cutting = -1
+// closeTransaction ends a transaction, gives its id back and, with the last one, completes its request.
+func (c *Core) closeTransaction(i uint32, reason Reason) {
+	t := &c.outTransactions[i]
+	t.inUse, t.data, t.pieces = false, nil, nil
+	if c.cuttingTransaction == int(i) {
+		c.cuttingTransaction = -1
 	}
-	c.freeTx = append(c.freeTx, uint16(i))
+	c.freeTransactions = append(c.freeTransactions, uint16(i))
 	o := &c.ops[t.op%maxOps]
-	o.openTx--
-	if reason != 0 && o.reason == 0 {
-		o.reason = reason
+	o.openTransactions--
+	if reason != 0 && o.firstRefusal == 0 {
+		o.firstRefusal = reason
 		if o.pieces == nil { // the rest would be refused too; other pieces go elsewhere
-			o.sent = true
+			o.fullyCut = true
 		}
 	}
 	c.finishOp(o)
@@ -459,11 +463,11 @@ func (c *Core) closeTx(i uint32, reason Reason) {
 
 // finishOp completes a request that is sent and has no open transaction.
 func (c *Core) finishOp(o *op) {
-	if !o.sent || o.openTx > 0 || o.done {
+	if !o.fullyCut || o.openTransactions > 0 || o.isDone {
 		return
 	}
-	o.done = true
-	switch o.reason {
+	o.isDone = true
+	switch o.firstRefusal {
 	case 0:
 		c.stats.WritesCompleted++
 	case ReasonExpired:
@@ -471,10 +475,10 @@ func (c *Core) finishOp(o *op) {
 		c.stats.WritesRefused++
 	}
 	c.emit(Event{
-		Kind:   Completed,
-		Reason: o.reason,
+		Kind:   EventCompleted,
+		Reason: o.firstRefusal,
 		Cookie: o.Cookie,
 		Length: uint32(min(len(o.Data), math.MaxUint32)),
 	})
-	c.retire()
+	c.retireOps()
 }

@@ -37,7 +37,7 @@ func TestAStallIsCountedOnce(t *testing.T) {
 		}
 	}
 	look()
-	if s := c.Stats(); s.StallsCredit+s.StallsTx+s.StallsCongestion+s.StallsQueue != 0 {
+	if s := c.Stats(); s.StallsCredit+s.StallsTransactions+s.StallsCongestion+s.StallsQueue != 0 {
 		t.Fatalf("a link with nothing to send stalls: %+v", s)
 	}
 	data := make([]byte, 100_000)
@@ -47,7 +47,7 @@ func TestAStallIsCountedOnce(t *testing.T) {
 		}
 	}
 	look()
-	if s := c.Stats(); s.StallsCredit != 1 || s.StallsTx+s.StallsCongestion+s.StallsQueue != 0 {
+	if s := c.Stats(); s.StallsCredit != 1 || s.StallsTransactions+s.StallsCongestion+s.StallsQueue != 0 {
 		t.Errorf("32 datagrams are on their way, and no more may go: %+v", s)
 	}
 	for range 10 {
@@ -62,7 +62,7 @@ func TestAStallIsCountedOnce(t *testing.T) {
 
 // TestAPathThatLosesStalls: what the path cannot carry is no want of credit.
 func TestAPathThatLosesStalls(t *testing.T) {
-	d := newDuo(t, Config{Credit: 64, Congestion: true})
+	d := newDuo(t, Config{Credit: 64, CongestionControl: true})
 	for i := range 40 {
 		d.write(0, 0, make([]byte, duoGrant), uint64(i))
 	}

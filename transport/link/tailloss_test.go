@@ -5,7 +5,7 @@ import "testing"
 // TestLostSignalIsRepairedWhileRequestsFlow: the last datagram of a space is lost, and the other space leaves no
 // silence.
 func TestLostSignalIsRepairedWhileRequestsFlow(t *testing.T) {
-	d := newDuo(t, Config{Piggyback: true, Congestion: true})
+	d := newDuo(t, Config{PiggybackAcks: true, CongestionControl: true})
 	lose := true
 	d.drop = func(from int, b []byte) bool {
 		gone := lose && from == 0 && b[1]&^flagImmediateAck == spaceResponses
@@ -25,7 +25,7 @@ func TestLostSignalIsRepairedWhileRequestsFlow(t *testing.T) {
 	if s := d.core[0].Stats(); s.Timeouts+s.Probes > 0 {
 		t.Fatalf("it was not silence that was tried: %+v", s)
 	}
-	if got := d.eventsOf(1, Signalled); len(got) != 1 {
+	if got := d.eventsOf(1, EventSignal); len(got) != 1 {
 		t.Errorf("%d signals arrived while requests flow", len(got))
 	}
 }

@@ -10,9 +10,9 @@ const (
 	initialRTT  = 20 * millisecond
 	// A peer process may lose its core for a scheduler's slice or two; a probe sent sooner is mostly wasted.
 	// Measured on 2 cores with 8 processes, 2026-11-21.
-	minProbe   = 4 * millisecond
-	minTimeout = 20 * millisecond
-	maxTimeout = 500 * millisecond
+	minProbeDelay = 4 * millisecond
+	minTimeout    = 20 * millisecond
+	maxTimeout    = 500 * millisecond
 	// What a long round trip may ask of later time-outs: a megabyte in the queue of a port of 100 Mbit/s, not a
 	// process that stood still.
 	maxRTTTimeout = 80 * millisecond
@@ -23,7 +23,7 @@ const (
 	initialAssumedRTT = 3 * initialRTT
 	assumedDecay      = 16
 	// A time-out repairs at most this many datagrams, so that a peer that stands still is not flooded when it wakes.
-	timeoutBurst = 16
+	maxTimeoutRepairs = 16
 )
 
 // rtt is the smoothed round trip (RFC 6298), and the longest of late. An ack waits behind what its sender has just
@@ -40,9 +40,9 @@ func (r *rtt) init() {
 	r.smoothed, r.variance, r.min, r.assumedMax = initialRTT, initialRTT/2, initialRTT, initialAssumedRTT
 }
 
-// sample takes one round trip. Longer ones than maxTimeout say that the peer or the path stood still, not how long the
-// path is.
-func (r *rtt) sample(d int64) {
+// addSample takes one round trip. Longer ones than maxTimeout say that the peer or the path stood still, not how long
+// the path is.
+func (r *rtt) addSample(d int64) {
 	if d < 0 {
 		return
 	}
@@ -68,12 +68,12 @@ func (r *rtt) timeout() int64 { return max(r.smoothed+4*r.variance, r.recentMax,
 // pto is how long to wait for what was sent: longer than round trips have been, and longer each time that
 // something was sent again too soon. As long as all is sent again before it is heard of, round trips are not
 // measured.
-func (c *Core) pto() int64 { return max(minProbe<<c.loss.spurious, c.rtt.timeout()) }
+func (c *Core) pto() int64 { return max(minProbeDelay<<c.loss.spuriousBackoff, c.rtt.timeout()) }
 
 // repairDelay is how long to stay silent before the next attempt.
 func (c *Core) repairDelay() int64 {
 	if c.probesQuickly() {
-		return min(max(quickProbeDelay, 2*c.rtt.smoothed)<<(c.loss.quickProbes+c.loss.spurious), c.pto())
+		return min(max(quickProbeDelay, 2*c.rtt.smoothed)<<(c.loss.quickProbes+c.loss.spuriousBackoff), c.pto())
 	}
 	if c.backoff == 0 {
 		return min(maxTimeout, c.pto())
@@ -146,8 +146,9 @@ func (c *Core) Tick(now int64) {
 				c.congestion.shrink()
 				shrunk = true
 			}
-			s.urgentRepairs = timeoutBurst
-			if l == spaceRequests && c.cfg.Congestion { // signals and answers are few, and no congestion window bounds them
+			s.urgentRepairs = maxTimeoutRepairs
+			// signals and answers are few, and no congestion window bounds them
+			if l == spaceRequests && c.cfg.CongestionControl {
 				s.urgentRepairs = min(s.urgentRepairs, c.congestion.window)
 			}
 			s.repairOverdue(now-c.rtt.smoothed, s.urgentRepairs)
@@ -166,9 +167,9 @@ func (c *Core) Tick(now int64) {
 
 // queueProbe queues the newest outstanding datagram of a space.
 func (c *Core) queueProbe(s *sendSpace) {
-	for seq := s.next - 1; int32(seq-s.low) >= 0; seq-- {
-		if r := &s.ring[seq&s.mask]; r.outstanding {
-			if !r.queued {
+	for seq := s.nextNumber - 1; int32(seq-s.oldestLive) >= 0; seq-- {
+		if r := &s.records[seq&s.mask]; r.outstanding {
+			if !r.repairQueued {
 				s.queueRepair(r, true)
 			}
 			return

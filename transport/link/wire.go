@@ -56,8 +56,8 @@ const (
 	flagImmediateAck = 1 << 7 // of a datagram's kind
 )
 
-// malformed is a datagram that does not parse. Nothing of it after the offset was used.
-func malformed(at int, why string) error {
+// malformedError is a datagram that does not parse. Nothing of it after the offset was used.
+func malformedError(at int, why string) error {
 	return fmt.Errorf("link datagram is malformed at byte %d: %s", at, why)
 }
 
@@ -79,13 +79,13 @@ func putHeader(b []byte, h header) {
 	binary.LittleEndian.PutUint32(b[4:], h.seq)
 }
 
-// Urgent tells of a datagram that Next has built whether it holds nothing but what others wait for: an ack, answers,
+// IsUrgent tells of a datagram that Next has built whether it holds nothing but what others wait for: an ack, answers,
 // signals. It may overtake others on the way.
-func Urgent(d []byte) bool { return d[1]&^flagImmediateAck != spaceRequests }
+func IsUrgent(d []byte) bool { return d[1]&^flagImmediateAck != spaceRequests }
 
 func parseHeader(b []byte) (header, error) {
 	if len(b) < headerSize {
-		return header{}, malformed(len(b), "shorter than a header")
+		return header{}, malformedError(len(b), "shorter than a header")
 	}
 	if b[0] != Version {
 		return header{}, &VersionError{Got: b[0]}
@@ -97,7 +97,7 @@ func parseHeader(b []byte) (header, error) {
 		seq:          binary.LittleEndian.Uint32(b[4:]),
 	}
 	if h.kind > kindFragment {
-		return header{}, malformed(1, "unknown kind of datagram")
+		return header{}, malformedError(1, "unknown kind of datagram")
 	}
 	return h, nil
 }
@@ -105,15 +105,15 @@ func parseHeader(b []byte) (header, error) {
 // writeFrame is one chunk of a remote write. Every chunk carries all that is needed to place it, so chunks may come in
 // any order.
 type writeFrame struct {
-	flags  uint8
-	tx     uint32
-	window uint32
-	gen    uint32
-	base   uint32 // where the transaction starts in the window
-	total  uint32 // bytes of the transaction
-	chunk  uint16
-	imm    uint64
-	data   []byte
+	flags             uint8
+	tx                uint32
+	window            uint32
+	gen               uint32
+	transactionOffset uint32 // where the transaction starts in the window
+	transactionSize   uint32 // bytes of the transaction
+	chunk             uint16
+	imm               uint64
+	data              []byte
 }
 
 func putWriteHeader(b []byte, f *writeFrame, n int) {
@@ -124,8 +124,8 @@ func putWriteHeader(b []byte, f *writeFrame, n int) {
 	binary.LittleEndian.PutUint32(b[4:], f.tx)
 	binary.LittleEndian.PutUint32(b[8:], f.window)
 	binary.LittleEndian.PutUint32(b[12:], f.gen)
-	binary.LittleEndian.PutUint32(b[16:], f.base)
-	binary.LittleEndian.PutUint32(b[20:], f.total)
+	binary.LittleEndian.PutUint32(b[16:], f.transactionOffset)
+	binary.LittleEndian.PutUint32(b[20:], f.transactionSize)
 	binary.LittleEndian.PutUint16(b[24:], f.chunk)
 	binary.LittleEndian.PutUint16(b[26:], 0)
 	binary.LittleEndian.PutUint64(b[28:], f.imm)
@@ -156,19 +156,19 @@ func parseWriteHead(b []byte, chunkSize, n int, f *writeFrame) string {
 	f.tx = binary.LittleEndian.Uint32(b[4:])
 	f.window = binary.LittleEndian.Uint32(b[8:])
 	f.gen = binary.LittleEndian.Uint32(b[12:])
-	f.base = binary.LittleEndian.Uint32(b[16:])
-	f.total = binary.LittleEndian.Uint32(b[20:])
+	f.transactionOffset = binary.LittleEndian.Uint32(b[16:])
+	f.transactionSize = binary.LittleEndian.Uint32(b[20:])
 	f.chunk = binary.LittleEndian.Uint16(b[24:])
 	f.imm = binary.LittleEndian.Uint64(b[28:])
-	chunks := chunkCount(int(f.total), chunkSize)
+	chunks := chunkCount(int(f.transactionSize), chunkSize)
 	if chunks > maxChunks || int(f.chunk) >= chunks {
 		return "a write's chunk lies beyond its transaction"
 	}
-	if uint64(f.base)+uint64(f.total) > 1<<32 {
+	if uint64(f.transactionOffset)+uint64(f.transactionSize) > 1<<32 {
 		return "a write reaches past 4 GiB"
 	}
-	if want := chunkLen(int(f.total), chunkSize, int(f.chunk)); n != want {
-		return fmt.Sprintf("chunk %d of a write of %d bytes is %d bytes, not %d", f.chunk, f.total, n, want)
+	if want := chunkLen(int(f.transactionSize), chunkSize, int(f.chunk)); n != want {
+		return fmt.Sprintf("chunk %d of a write of %d bytes is %d bytes, not %d", f.chunk, f.transactionSize, n, want)
 	}
 	return ""
 }
@@ -218,7 +218,7 @@ func putSignal(b []byte, seq uint32, p []byte) int {
 }
 
 // putResponse puts a completion or a refusal.
-func putResponse(b []byte, it item) int {
+func putResponse(b []byte, it sentFrame) int {
 	b[0], b[1], b[2], b[3] = it.kind, uint8(it.chunk), 0, 0
 	binary.LittleEndian.PutUint32(b[4:], it.id)
 	return doneSize
@@ -256,8 +256,8 @@ func parsePiece(b []byte, p *Piece) int {
 	return n
 }
 
-// Target is the first window that a datagram writes to; ok is false where it writes to none, or does not parse.
-func Target(d []byte) (r shmem.Ref, ok bool) {
+// FirstTarget is the first window that a datagram writes to; ok is false where it writes to none, or does not parse.
+func FirstTarget(d []byte) (r shmem.Ref, ok bool) {
 	if h, err := parseHeader(d); err != nil || h.kind != spaceRequests {
 		return r, false
 	}
@@ -300,7 +300,7 @@ func scatterSize(b []byte) int {
 type fragmentFrame struct {
 	space        uint8
 	index, count int
-	total        int // bytes of the datagram
+	datagramSize int // bytes of the datagram
 	data         []byte
 }
 
@@ -321,13 +321,13 @@ func parseFragment(d []byte, most int) (f fragmentFrame, why string) {
 	}
 	b := d[headerSize:]
 	f.space, f.index, f.count = b[0], int(b[1]), int(b[2])
-	f.total = int(binary.LittleEndian.Uint16(b[4:]))
+	f.datagramSize = int(binary.LittleEndian.Uint16(b[4:]))
 	if f.space >= numSpaces || f.count < 1 || f.count > maxFragments || f.index >= f.count ||
-		f.total < headerSize || f.total > most {
+		f.datagramSize < headerSize || f.datagramSize > most {
 		return f, "a fragment that is of no datagram"
 	}
-	at := f.index * fragmentSize(f.total, f.count)
-	n := min(fragmentSize(f.total, f.count), f.total-at)
+	at := f.index * fragmentSize(f.datagramSize, f.count)
+	n := min(fragmentSize(f.datagramSize, f.count), f.datagramSize-at)
 	if n <= 0 || fragmentHeader+n > len(d) {
 		return f, "a fragment is cut off"
 	}

@@ -90,7 +90,7 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 		d.deliver(1, golden.Hex(t, name))
 		w := goldenWrite(false)
 		want := Event{
-			Kind:   Placed,
+			Kind:   EventPlaced,
 			Ref:    w.Ref,
 			Offset: w.Offset,
 			Length: 7,
@@ -105,7 +105,7 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 	}
 	d := goldenDuo(t)
 	d.deliver(1, golden.Hex(t, "pieces"))
-	if got := d.eventsOf(1, PlacedMany); len(got) != 1 || len(got[0].Placements) != 2 ||
+	if got := d.eventsOf(1, EventPlacedMany); len(got) != 1 || len(got[0].Placements) != 2 ||
 		got[0].Placements[0].Offset != 16 ||
 		got[0].Placements[1].Length != 3 {
 		t.Errorf("pieces: %+v", got)
@@ -115,7 +115,7 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 	}
 	d = goldenDuo(t)
 	d.deliver(0, golden.Hex(t, "signal"))
-	if got := d.eventsOf(0, Signalled); len(got) != 2 || string(got[0].Data) != "hello" || len(got[1].Data) != 0 {
+	if got := d.eventsOf(0, EventSignal); len(got) != 2 || string(got[0].Data) != "hello" || len(got[1].Data) != 0 {
 		t.Errorf("signal: %+v", got)
 	}
 	for name, reason := range map[string]Reason{"done": 0, "refused": Reason(shmem.OutOfRange)} {
@@ -125,7 +125,7 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 		d.deliver(0, golden.Hex(t, name))
 		if got := d.events[0]; len(got) != 1 || !sameEvent(got[0],
 			Event{
-				Kind:   Completed,
+				Kind:   EventCompleted,
 				Reason: reason,
 				Cookie: 5,
 				Length: 7,
@@ -139,8 +139,9 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 		next(d.core[0])
 	}
 	d.deliver(0, golden.Hex(t, "echo"))
-	if s := &d.core[0].send[spaceRequests]; s.inFlight != 1 || s.low != goldenSeq+1 || s.limit != goldenSeq+90 {
-		t.Errorf("ack: %d live, low %#x, limit %#x", s.inFlight, s.low, s.limit)
+	if s := &d.core[0].send[spaceRequests]; s.inFlight != 1 || s.oldestLive != goldenSeq+1 ||
+		s.creditLimit != goldenSeq+90 {
+		t.Errorf("ack: %d live, low %#x, limit %#x", s.inFlight, s.oldestLive, s.creditLimit)
 	}
 }
 
@@ -199,7 +200,7 @@ func TestMalformedDatagramsAreNamed(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q", tc.name, err, tc.want)
 		}
-		if s := c.Stats(); s.DatagramsMalformed+s.DatagramsBeyond != 1 || s.ChunksPlaced+s.ChunksRefused != 0 {
+		if s := c.Stats(); s.DatagramsMalformed+s.DatagramsBeyondCredit != 1 || s.ChunksPlaced+s.ChunksRefused != 0 {
 			t.Errorf("%s: counted as %+v", tc.name, s)
 		}
 	}
@@ -222,17 +223,17 @@ func TestTarget(t *testing.T) {
 	behind := append(append(append([]byte(nil), write[:headerSize]...), ack...), write[headerSize:]...)
 	pieces := golden.Hex(t, "pieces")
 	for name, d := range map[string][]byte{"write": write, "behind an ack": behind, "pieces": pieces} {
-		if r, ok := Target(d); !ok || r != want {
+		if r, ok := FirstTarget(d); !ok || r != want {
 			t.Errorf("%s: %v, %v", name, r, ok)
 		}
 		for n := range d {
-			if r, ok := Target(d[:n]); ok && r != want {
+			if r, ok := FirstTarget(d[:n]); ok && r != want {
 				t.Errorf("%d bytes of %s: %v", n, name, r)
 			}
 		}
 	}
 	for _, name := range []string{"done", "refused", "signal", "echo", "part"} {
-		if r, ok := Target(golden.Hex(t, name)); ok {
+		if r, ok := FirstTarget(golden.Hex(t, name)); ok {
 			t.Errorf("%s: %v", name, r)
 		}
 	}

@@ -76,7 +76,7 @@ func (e *end) record(f func()) {
 
 func (e *end) await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patiently.Long); ; time.Sleep(100 * time.Microsecond) {
+	for end := time.Now().Add(patiently.LongTimeout); ; time.Sleep(100 * time.Microsecond) {
 		e.mu.Lock()
 		done := ok()
 		e.mu.Unlock()
@@ -100,7 +100,7 @@ func newEnd(dir, name string, self shmem.Peer, memory int, cfg Config) (e *end, 
 	if e.mem, err = shmem.Create("ringlet-t-"+name+"-memory", memory, shmem.WithDir(dir)); err != nil {
 		return nil, err
 	}
-	rule := shmem.PageRule{Pages: memory / shmem.PageSize, Peer: shmem.AnyPeer,
+	rule := shmem.PageRule{PageCount: memory / shmem.PageSize, Peer: shmem.AnyPeer,
 		Access: shmem.AccessNwrite | shmem.AccessDmove}
 	if e.id, err = e.table.ExportSegment(e.mem, rule); err != nil {
 		return nil, err

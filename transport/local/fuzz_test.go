@@ -142,10 +142,10 @@ func FuzzRing(f *testing.F) {
 
 func FuzzOffer(f *testing.F) {
 	f.Add(offer{
-		table:   "ringlet-1-n0-table",
-		id:      shmem.TableID{1},
-		mailbox: "ringlet-1-n0-table-door-1",
-		nonce:   nonce{2},
+		tableName:   "ringlet-1-n0-table",
+		tableID:     shmem.TableID{1},
+		mailboxName: "ringlet-1-n0-table-door-1",
+		nonce:       nonce{2},
 	}.marshal())
 	f.Add([]byte{1})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -44,20 +44,20 @@ type Config struct {
 // A Link is one end of a link between two processes.
 type Link struct {
 	// immutable after New
-	cfg     Config
-	refused [256]link.RefusedError // by reason, so that a refusal allocates nothing
+	cfg         Config
+	refusedErrs [256]link.RefusedError // by reason, so that a refusal allocates nothing
 
 	// immutable after Join
-	table  grants        // the peer's
-	self   bool          // and the peer is this node
-	reader mailboxReader // owned by the receiver
+	peerTable grants        // the peer's
+	toSelf    bool          // and the peer is this node
+	reader    mailboxReader // owned by the receiver
 
 	// atomic
-	calls   atomic.Int64 // calls under way, plus closedBias once closed
-	closing atomic.Bool
+	activeCalls atomic.Int64 // calls under way, plus closedBias once closed
+	closing     atomic.Bool
 
-	idle chan struct{} // has an element when the last user has left a closed link
-	wg   sync.WaitGroup
+	lastCallEnded chan struct{} // has an element when the last user has left a closed link
+	wg            sync.WaitGroup
 
 	mu sync.Mutex
 	// guarded by mu
@@ -66,16 +66,16 @@ type Link struct {
 	spilledSignals [][]byte // signals that found the ring full
 	foundFull      bool     // a write that does not wait found it full, and nothing was put since
 	stats          link.Stats
-	joined         bool
+	peerJoined     bool
 	closed         bool
 
 	// atomic, written by the receiver: what a record says is counted before the handler is told
-	placed, bytes, refusals, signals atomic.Uint64
+	placementsReceived, bytesReceived, refusalsReceived, signalsReceived atomic.Uint64
 }
 
 const closedBias = -1 << 62
 
-// grants are those of the peer: shmem.Imported, or this node's own table.
+// grants are those of the peer: shmem.ImportedTable, or this node's own table.
 type grants interface {
 	Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation)
 	Release(r shmem.Ref)
@@ -95,7 +95,7 @@ func New(cfg Config) (*Link, error) {
 		return nil, fmt.Errorf("the local link to %s needs an export table that is shared", cfg.PeerName)
 	}
 	name := fmt.Sprintf("%s-door-%d-%08x", cfg.Table.Name(), cfg.Peer, rand.Uint32())
-	if len(name)+len(cfg.Table.Name()) > maxNames {
+	if len(name)+len(cfg.Table.Name()) > maxNamesSize {
 		return nil, fmt.Errorf("the export table's name %q is too long for an offer", cfg.Table.Name())
 	}
 	d, err := createMailbox(name, cfg.Table.Dir(), cfg.Ring)
@@ -106,9 +106,9 @@ func New(cfg Config) (*Link, error) {
 }
 
 func newLink(cfg Config, d *mailbox) *Link {
-	l := &Link{cfg: cfg, reader: mailboxReader{mailbox: d}, idle: make(chan struct{}, 1)}
-	for r := range l.refused {
-		l.refused[r] = link.RefusedError{Peer: cfg.PeerName, Reason: link.Reason(r)}
+	l := &Link{cfg: cfg, reader: mailboxReader{mailbox: d}, lastCallEnded: make(chan struct{}, 1)}
+	for r := range l.refusedErrs {
+		l.refusedErrs[r] = link.RefusedError{Peer: cfg.PeerName, Reason: link.Reason(r)}
 	}
 	return l
 }
@@ -116,10 +116,10 @@ func newLink(cfg Config, d *mailbox) *Link {
 // Offer says to the peer where this node's memory is. It is at most maxOffer bytes long.
 func (l *Link) Offer() []byte {
 	return offer{
-		table:   l.cfg.Table.Name(),
-		id:      l.cfg.Table.ID(),
-		mailbox: l.reader.name,
-		nonce:   l.reader.nonce,
+		tableName:   l.cfg.Table.Name(),
+		tableID:     l.cfg.Table.ID(),
+		mailboxName: l.reader.name,
+		nonce:       l.reader.nonce,
 	}.marshal()
 }
 
@@ -130,21 +130,21 @@ func (l *Link) Join(theirs []byte) error {
 	if err != nil {
 		return err
 	}
-	table, err := shmem.OpenTable(o.table, o.id, l.cfg.Self, shmem.WithDir(l.cfg.Table.Dir()))
+	table, err := shmem.OpenTable(o.tableName, o.tableID, l.cfg.Self, shmem.WithDir(l.cfg.Table.Dir()))
 	if err != nil {
 		return unreachableError(l.cfg.PeerName, err)
 	}
-	d, err := openMailbox(o.mailbox, l.cfg.Table.Dir(), o.nonce)
+	d, err := openMailbox(o.mailboxName, l.cfg.Table.Dir(), o.nonce)
 	if err != nil {
 		_ = table.Close()
 		return unreachableError(l.cfg.PeerName, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.joined {
+	if l.closed || l.peerJoined {
 		return errors.Join(ErrClosed, table.Close(), d.close())
 	}
-	l.table, l.writer, l.joined = table, mailboxWriter{mailbox: d}, true
+	l.peerTable, l.writer, l.peerJoined = table, mailboxWriter{mailbox: d}, true
 	return nil
 }
 
@@ -152,14 +152,14 @@ func (l *Link) Join(theirs []byte) error {
 func (l *Link) Start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.joined && !l.closed {
+	if l.peerJoined && !l.closed {
 		l.wg.Go(l.receive)
 	}
 }
 
 // beginCall counts a call in, so that Close does not take the memory away under it.
 func (l *Link) beginCall() error {
-	if l.calls.Add(1) < 0 {
+	if l.activeCalls.Add(1) < 0 {
 		l.endCall()
 		return ErrClosed
 	}
@@ -167,9 +167,9 @@ func (l *Link) beginCall() error {
 }
 
 func (l *Link) endCall() {
-	if l.calls.Add(-1) == closedBias {
+	if l.activeCalls.Add(-1) == closedBias {
 		select {
-		case l.idle <- struct{}{}:
+		case l.lastCallEnded <- struct{}{}:
 		default:
 		}
 	}
@@ -194,9 +194,9 @@ func (l *Link) Close() error {
 		return nil
 	}
 	l.closed = true
-	joined := l.joined
+	joined := l.peerJoined
 	l.closing.Store(true)
-	l.reader.closed.Store(1) // before windows are revoked, which comes after Close
+	l.reader.ownerClosed.Store(1) // before windows are revoked, which comes after Close
 	if joined && l.err == nil {
 		l.err = ErrClosed
 		// a full ring has a peer that does not look
@@ -211,11 +211,11 @@ func (l *Link) Close() error {
 	}
 	l.reader.arrivalBell.ForceWake()
 	l.writer.freedBell.ForceWake()
-	for calls := l.calls.Add(closedBias); calls != closedBias; calls = l.calls.Load() {
-		<-l.idle
+	for calls := l.activeCalls.Add(closedBias); calls != closedBias; calls = l.activeCalls.Load() {
+		<-l.lastCallEnded
 	}
 	l.wg.Wait()
-	return errors.Join(l.table.Close(), l.writer.close(), l.reader.close())
+	return errors.Join(l.peerTable.Close(), l.writer.close(), l.reader.close())
 }
 
 // Stats returns a copy of the counters.
@@ -223,8 +223,8 @@ func (l *Link) Stats() link.Stats {
 	l.mu.Lock()
 	s := l.stats
 	l.mu.Unlock()
-	s.ChunksPlaced, s.BytesPlaced = l.placed.Load(), l.bytes.Load()
-	s.ChunksRefused, s.SignalsReceived = l.refusals.Load(), l.signals.Load()
+	s.ChunksPlaced, s.BytesPlaced = l.placementsReceived.Load(), l.bytesReceived.Load()
+	s.ChunksRefused, s.SignalsReceived = l.refusalsReceived.Load(), l.signalsReceived.Load()
 	return s
 }
 

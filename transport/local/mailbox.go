@@ -50,7 +50,7 @@ type mailbox struct {
 	name        string
 	data        []byte // the ring
 	head, tail  *atomic.Uint64
-	closed      *atomic.Uint64 // not 0: its owner has left, and takes back what it exports
+	ownerClosed *atomic.Uint64 // not 0: its owner has left, and takes back what it exports
 	arrivalBell notifier
 	freedBell   notifier
 	nonce       nonce
@@ -85,7 +85,7 @@ func openMailbox(name, dir string, want nonce) (*mailbox, error) {
 	d := mailboxOfSegment(seg)
 	if d.nonce != want {
 		_ = seg.Close()
-		return nil, shmem.ErrNotHere
+		return nil, shmem.ErrOtherTable
 	}
 	return d, nil
 }
@@ -122,7 +122,7 @@ func mailboxInMemory(mem []byte, name string, arrivalBell, freedBell notifier) *
 		data:        mem[mailboxHeader:],
 		head:        shmem.Word64(mem, offHead),
 		tail:        shmem.Word64(mem, offTail),
-		closed:      shmem.Word64(mem, offClosed),
+		ownerClosed: shmem.Word64(mem, offClosed),
 		arrivalBell: arrivalBell,
 		freedBell:   freedBell,
 	}

@@ -14,26 +14,26 @@ const maxOffer = 512
 const (
 	offerVersion = 1
 	offerHeader  = 40
-	maxNames     = maxOffer - offerHeader
+	maxNamesSize = maxOffer - offerHeader
 )
 
 // offer says where one end's memory is: its export table and its mailbox for this link. The two numbers are random and
 // stand in the memory too, so that the peer knows that it sees the same memory and not something of the same name.
 type offer struct {
-	table   string
-	id      shmem.TableID
-	mailbox string
-	nonce   nonce
+	tableName   string
+	tableID     shmem.TableID
+	mailboxName string
+	nonce       nonce
 }
 
 func (o offer) marshal() []byte {
-	b := make([]byte, offerHeader, offerHeader+len(o.table)+len(o.mailbox))
+	b := make([]byte, offerHeader, offerHeader+len(o.tableName)+len(o.mailboxName))
 	b[0] = offerVersion
-	binary.LittleEndian.PutUint16(b[4:], uint16(len(o.table)))
-	binary.LittleEndian.PutUint16(b[6:], uint16(len(o.mailbox)))
-	copy(b[8:], o.id[:])
+	binary.LittleEndian.PutUint16(b[4:], uint16(len(o.tableName)))
+	binary.LittleEndian.PutUint16(b[6:], uint16(len(o.mailboxName)))
+	copy(b[8:], o.tableID[:])
 	copy(b[24:], o.nonce[:])
-	return append(append(b, o.table...), o.mailbox...)
+	return append(append(b, o.tableName...), o.mailboxName...)
 }
 
 // errBadOffer is of an offer that cannot be read.
@@ -53,8 +53,8 @@ func parseOffer(b []byte) (o offer, err error) {
 	if n+m != len(b)-offerHeader || b[1]|b[2]|b[3] != 0 {
 		return o, fmt.Errorf("%w has names of %d and %d bytes in %d", errBadOffer, n, m, len(b))
 	}
-	o.id, o.nonce = shmem.TableID(b[8:24]), nonce(b[24:40])
-	o.table, o.mailbox = string(b[offerHeader:offerHeader+n]), string(b[offerHeader+n:])
+	o.tableID, o.nonce = shmem.TableID(b[8:24]), nonce(b[24:40])
+	o.tableName, o.mailboxName = string(b[offerHeader:offerHeader+n]), string(b[offerHeader+n:])
 	return o, nil
 }
 

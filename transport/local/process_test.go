@@ -206,7 +206,7 @@ func init() {
 				}
 			})
 		}
-		if b, v := e.link.table.Acquire(r, 0, 5, shmem.AccessNwrite); v != 0 || copy(b, "child") != 5 {
+		if b, v := e.link.peerTable.Acquire(r, 0, 5, shmem.AccessNwrite); v != 0 || copy(b, "child") != 5 {
 			return errors.New(v.String())
 		}
 		fmt.Println("inside")
@@ -228,7 +228,7 @@ func TestTwoProcesses(t *testing.T) {
 			if err := e.link.Write(link.Write{Ref: ref, Data: data, Imm: i + 1}); err != nil {
 				t.Fatal(err)
 			}
-			for end := time.Now().Add(patiently.Long); last.Load() != i+1; yield() {
+			for end := time.Now().Add(patiently.LongTimeout); last.Load() != i+1; yield() {
 				if time.Now().After(end) {
 					t.Fatalf("no answer to write %d", i)
 				}

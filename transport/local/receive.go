@@ -44,7 +44,7 @@ func (l *Link) receive() {
 		}
 		switch {
 		case n > 0:
-			notified = !l.self // who sends to itself soon sleeps, and then all others go on
+			notified = !l.toSelf // who sends to itself soon sleeps, and then all others go on
 		case notified:
 			notified = false
 			if !l.poll(looksAfterNotify) {
@@ -82,8 +82,8 @@ func (l *Link) handleRecord(r *record) error {
 	h, peer := l.cfg.Handler, int(l.cfg.Peer)
 	switch r.kind {
 	case kindPlaced:
-		l.placed.Add(1)
-		l.bytes.Add(uint64(r.placements[0].Length))
+		l.placementsReceived.Add(1)
+		l.bytesReceived.Add(uint64(r.placements[0].Length))
 		l.cfg.Table.AddWritten(r.placements[0].Ref, r.placements[0].Length)
 		h.Placed(peer, r.placements[0])
 	case kindPlacedMany:
@@ -92,17 +92,17 @@ func (l *Link) handleRecord(r *record) error {
 			n += uint64(r.placements[i].Length)
 			l.cfg.Table.AddWritten(r.placements[i].Ref, r.placements[i].Length)
 		}
-		l.placed.Add(uint64(len(r.placements)))
-		l.bytes.Add(n)
+		l.placementsReceived.Add(uint64(len(r.placements)))
+		l.bytesReceived.Add(n)
 		h.PlacedMany(peer, r.placements)
 	case kindRefused:
-		l.refusals.Add(1)
-		if !l.self { // else the table has counted it by itself
-			l.cfg.Table.Refused(shmem.Violation(r.reason))
+		l.refusalsReceived.Add(1)
+		if !l.toSelf { // else the table has counted it by itself
+			l.cfg.Table.CountViolation(shmem.Violation(r.reason))
 		}
 		h.Refused(peer, r.placements[0], &link.RefusedError{Peer: "this node", Reason: link.Reason(r.reason)})
 	case kindSignal:
-		l.signals.Add(1)
+		l.signalsReceived.Add(1)
 		h.Signal(peer, r.signal)
 	case kindGoodbye:
 		return ErrPeerClosed
@@ -112,7 +112,7 @@ func (l *Link) handleRecord(r *record) error {
 
 // awaitRecord returns when something is in the mailbox, when the link is closing, or for no reason.
 func (l *Link) awaitRecord() {
-	if l.self { // to be woken costs little: no kernel has a part in it
+	if l.toSelf { // to be woken costs little: no kernel has a part in it
 		l.sleep()
 		return
 	}

@@ -34,9 +34,9 @@ func recordSize(n int) int { return (recordHeader + n + 7) &^ 7 }
 // mailboxWriter is the sender's core of a mailbox.
 type mailboxWriter struct {
 	*mailbox
-	pos      uint64 // head as this side knows it: written, perhaps not yet published
-	tailSeen uint64 // tail when it was last looked at
-	reserved uint64 // bytes of room for records of writes that do not wait, and are under way
+	pos           uint64 // head as this side knows it: written, perhaps not yet published
+	tailSeen      uint64 // tail when it was last looked at
+	reservedBytes uint64 // bytes of room for records of writes that do not wait, and are under way
 }
 
 // allocate finds room for a record with n bytes of content; nil means that the ring is full.
@@ -62,13 +62,13 @@ func (o *mailboxWriter) allocate(k kind, reason uint8, count, n int) ([]byte, er
 
 // hasSpace reports whether so many bytes are free beside those that are kept.
 func (o *mailboxWriter) hasSpace(need int) (bool, error) {
-	if o.pos+uint64(need)+o.reserved-o.tailSeen <= uint64(len(o.data)) {
+	if o.pos+uint64(need)+o.reservedBytes-o.tailSeen <= uint64(len(o.data)) {
 		return true, nil
 	}
 	if o.tailSeen = o.tail.Load(); o.pos-o.tailSeen > uint64(len(o.data)) {
 		return false, corruptError(o.name, "position read", o.tailSeen)
 	}
-	return o.pos+uint64(need)+o.reserved-o.tailSeen <= uint64(len(o.data)), nil
+	return o.pos+uint64(need)+o.reservedBytes-o.tailSeen <= uint64(len(o.data)), nil
 }
 
 // reservationSize is room for a record of one placement, with what may have to be left empty before it at the ring's
@@ -79,7 +79,7 @@ var reservationSize = uint64(2 * recordSize(placementSize))
 func (o *mailboxWriter) reserve() (bool, error) {
 	ok, err := o.hasSpace(int(reservationSize))
 	if ok {
-		o.reserved += reservationSize
+		o.reservedBytes += reservationSize
 	}
 	return ok, err
 }

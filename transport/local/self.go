@@ -18,7 +18,7 @@ func NewSelf(cfg Config) *Link {
 	}
 	d := mailboxInMemory(make([]byte, mailboxHeader+cfg.Ring), "this process", newProcessBell(), newProcessBell())
 	l := newLink(cfg, d)
-	l.table, l.writer, l.joined, l.self = selfTable{cfg.Table, cfg.Self}, mailboxWriter{mailbox: d}, true, true
+	l.peerTable, l.writer, l.peerJoined, l.toSelf = selfTable{cfg.Table, cfg.Self}, mailboxWriter{mailbox: d}, true, true
 	return l
 }
 

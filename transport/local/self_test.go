@@ -16,7 +16,7 @@ func newSelfEnd(t *testing.T, ring int) (e *end, ref shmem.Ref, memory []byte) {
 	t.Helper()
 	e = &end{self: 3, table: shmem.NewTable(8), completed: map[uint64][]error{}}
 	memory = make([]byte, 2*shmem.PageSize)
-	seg, err := e.table.Export(memory, shmem.PageRule{Pages: 2, Peer: e.self, Access: shmem.AccessNwrite})
+	seg, err := e.table.Export(memory, shmem.PageRule{PageCount: 2, Peer: e.self, Access: shmem.AccessNwrite})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestSelfWaitsForSpace(t *testing.T) {
 	close(gate)
 	patiently.Wait(t, wg.Wait)
 	e.await(t, "the signals", func() bool { return len(e.signals) == 2*minRing/recordSize(8) })
-	e.await(t, "the placements", func() bool { return e.link.placed.Load() == writers*each })
+	e.await(t, "the placements", func() bool { return e.link.placementsReceived.Load() == writers*each })
 	if err := e.link.Close(); err != nil || placed != writers*each {
 		t.Errorf("%d placed, %v", placed, err)
 	}

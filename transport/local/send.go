@@ -82,7 +82,7 @@ func (l *Link) complete(cookie uint64, r link.Reason) {
 		l.cfg.Handler.Completed(int(l.cfg.Peer), cookie, nil)
 		return
 	}
-	l.cfg.Handler.Completed(int(l.cfg.Peer), cookie, &l.refused[r])
+	l.cfg.Handler.Completed(int(l.cfg.Peer), cookie, &l.refusedErrs[r])
 }
 
 // write stores, and posts with the room that is kept for it.
@@ -94,11 +94,11 @@ func (l *Link) write(w *link.Write, reserved uint64) (link.Reason, error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.stats.WritesExpired++
-			l.writer.reserved -= reserved
+			l.writer.reservedBytes -= reserved
 			return link.ReasonExpired, l.err
 		}
 	}
-	if l.table == nil {
+	if l.peerTable == nil {
 		return 0, ErrClosed
 	}
 	p := [1]link.Placement{{
@@ -107,14 +107,14 @@ func (l *Link) write(w *link.Write, reserved uint64) (link.Reason, error) {
 		Length: uint32(len(w.Data)),
 		Imm:    w.Imm,
 	}}
-	dst, v := l.table.Acquire(w.Ref, w.Offset, p[0].Length, access)
-	if v != 0 && l.writer.closed.Load() != 0 {
+	dst, v := l.peerTable.Acquire(w.Ref, w.Offset, p[0].Length, access)
+	if v != 0 && l.writer.ownerClosed.Load() != 0 {
 		return 0, ErrPeerClosed
 	}
 	k := kindRefused
 	if v == 0 {
 		copy(dst, w.Data)
-		l.table.Release(w.Ref)
+		l.peerTable.Release(w.Ref)
 		k = kindPlaced
 	}
 	return link.Reason(v), l.postRecord(k, uint8(v), p[:], 1, reserved)
@@ -136,7 +136,7 @@ func (l *Link) WriteMany(pieces []link.Piece, cookie uint64) error {
 }
 
 func (l *Link) writeMany(pieces []link.Piece) (first link.Reason, err error) {
-	if l.table == nil {
+	if l.peerTable == nil {
 		return 0, ErrClosed
 	}
 	for len(pieces) > 0 && err == nil {
@@ -182,14 +182,14 @@ func (l *Link) writeBatch(pieces []link.Piece) (first link.Reason, err error) {
 			Imm:    p.Imm,
 		}
 		var v shmem.Violation
-		if to[i], v = l.table.Acquire(p.Ref, p.Offset, ps[n].Length, shmem.AccessNwrite); v == 0 {
+		if to[i], v = l.peerTable.Acquire(p.Ref, p.Offset, ps[n].Length, shmem.AccessNwrite); v == 0 {
 			n++
 			continue
 		}
 		if first == 0 {
 			first = link.Reason(v)
 		}
-		if l.writer.closed.Load() != 0 {
+		if l.writer.ownerClosed.Load() != 0 {
 			err = ErrPeerClosed
 		} else {
 			err = l.postRecord(kindRefused, uint8(v), ps[n:n+1], 0, 0)
@@ -202,7 +202,7 @@ func (l *Link) writeBatch(pieces []link.Piece) (first link.Reason, err error) {
 		copy(dst, pieces[i].Data)
 	}
 	for i := range ps[:n] {
-		l.table.Release(ps[i].Ref)
+		l.peerTable.Release(ps[i].Ref)
 	}
 	if n > 0 && err == nil {
 		err = l.postRecord(kindPlacedMany, 0, ps[:n], 0, 0)
@@ -216,7 +216,7 @@ func (l *Link) postRecord(k kind, reason uint8, ps []link.Placement, writes, res
 	for first := true; ; first = false {
 		l.mu.Lock()
 		if first {
-			l.writer.reserved -= reserved
+			l.writer.reservedBytes -= reserved
 		}
 		if l.err != nil {
 			defer l.mu.Unlock()
@@ -260,14 +260,14 @@ func (l *Link) countWrites(placed bool, writes uint64) {
 
 // Waiting for room.
 const (
-	freedYields  = 64 // a receiver that runs empties a full ring of placements in about 100 µs
-	sleepTimeout = time.Second
+	maxYieldsForSpace = 64 // a receiver that runs empties a full ring of placements in about 100 µs
+	sleepTimeout      = time.Second
 )
 
 // awaitSpace returns when the peer has read past the position full, when the link is of no use, or for no reason.
 func (l *Link) awaitSpace(full uint64) {
 	changed := func() bool { return l.writer.tail.Load() != full || l.closing.Load() }
-	for range freedYields {
+	for range maxYieldsForSpace {
 		if changed() {
 			return
 		}
@@ -315,7 +315,7 @@ func (l *Link) Signal(payload []byte) error {
 	if l.err != nil {
 		return l.err
 	}
-	if !l.joined {
+	if !l.peerJoined {
 		return ErrClosed
 	}
 	l.stats.SignalsSent++
@@ -363,20 +363,20 @@ func (l *Link) drainSpill() {
 }
 
 // Acquire is for loads and stores of the caller's own: the bytes of a window that the peer has granted, in the peer's
-// memory, by the rules of shmem.Imported. Release is owed where there is neither a violation nor an error, and soon.
-// The peer is told nothing.
+// memory, by the rules of shmem.ImportedTable. Release is owed where there is neither a violation nor an error, and
+// soon. The peer is told nothing.
 func (l *Link) Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation, error) {
 	if err := l.beginCall(); err != nil {
 		return nil, 0, err
 	}
-	if l.table == nil {
+	if l.peerTable == nil {
 		l.endCall()
 		return nil, 0, ErrClosed
 	}
-	b, v := l.table.Acquire(r, off, n, a)
+	b, v := l.peerTable.Acquire(r, off, n, a)
 	if v != 0 {
 		l.endCall()
-		if l.writer.closed.Load() != 0 {
+		if l.writer.ownerClosed.Load() != 0 {
 			return nil, 0, ErrPeerClosed
 		}
 	}
@@ -385,6 +385,6 @@ func (l *Link) Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shme
 
 // Release ends what Acquire began.
 func (l *Link) Release(r shmem.Ref) {
-	l.table.Release(r)
+	l.peerTable.Release(r)
 	l.endCall()
 }

@@ -27,11 +27,11 @@ const maxGreeters = 16
 
 // handshake goes with a connection from its first packet on.
 type handshake struct {
-	made    atomic.Bool
-	release func() // gives its place among the half-open free; once
+	completed atomic.Bool
+	release   func() // gives its place among the half-open free; once
 }
 
-type handshakeKey struct{}
+type handshakeContextKey struct{}
 
 // admitHandshake lets a dialling peer begin its handshake if there is room, and notes it, to tell a handshake that
 // failed, of which quic-go says nothing, from a connection that ended.
@@ -41,12 +41,12 @@ func (n *Network) admitHandshake(ctx context.Context, who *quicgo.ClientInfo) (c
 		return nil, err
 	}
 	h := &handshake{release: sync.OnceFunc(leave)}
-	ctx = context.WithValue(ctx, handshakeKey{}, h)
+	ctx = context.WithValue(ctx, handshakeContextKey{}, h)
 	context.AfterFunc(ctx, func() {
 		h.release()
 		err := context.Cause(ctx)
 		var app *quicgo.ApplicationError // is sent by peers whose handshake is complete
-		if h.made.Load() || n.ctx.Err() != nil || errors.As(err, &app) {
+		if h.completed.Load() || n.ctx.Err() != nil || errors.As(err, &app) {
 			return
 		}
 		n.handshakes.recordFailure(who.RemoteAddr, err)
@@ -68,8 +68,8 @@ func (n *Network) acceptLoop() {
 			n.stop(fmt.Errorf("the listener has ended: %w", err))
 			return
 		}
-		if h, ok := qc.Context().Value(handshakeKey{}).(*handshake); ok {
-			h.made.Store(true)
+		if h, ok := qc.Context().Value(handshakeContextKey{}).(*handshake); ok {
+			h.completed.Store(true)
 			h.release()
 		}
 		l := n.track(qc)
@@ -90,7 +90,7 @@ func (n *Network) serveIncoming(l *liveness) {
 	in, err := n.greet(l)
 	if err != nil {
 		if n.ctx.Err() == nil {
-			increment(&n.handshakes.count.HellosRefused)
+			increment(&n.handshakes.stats.HellosRefused)
 			if unreported, yes := n.handshakes.logLimiter.Allow("hello", time.Now()); yes {
 				n.log.Warn("a peer said no hello", "remote", qc.RemoteAddr(), "reason", err, "unreported", unreported)
 			}
@@ -121,7 +121,7 @@ func (n *Network) Accept(ctx context.Context) (transport.Incoming, error) {
 // greet reads the peer's name and hello.
 func (n *Network) greet(l *liveness) (*incoming, error) {
 	qc := l.qc
-	name, err := n.cfg.Name(qc.ConnectionState().TLS)
+	name, err := n.cfg.PeerName(qc.ConnectionState().TLS)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ type incoming struct {
 
 func (in *incoming) Peer() string     { return in.name }
 func (in *incoming) Hello() []byte    { return in.hello }
-func (in *incoming) MaxDatagram() int { return in.net.packet - overhead }
+func (in *incoming) MaxDatagram() int { return in.net.packetSize - fullPacketOverhead }
 
 func (in *incoming) Answer(hello []byte) (transport.Conn, error) {
 	_ = in.st.SetWriteDeadline(time.Now().Add(in.net.cfg.IdleTimeout))

@@ -64,9 +64,9 @@ type attacker struct {
 func (a *attacker) tap(n *Network) {
 	for i := range n.sessions.byNumber {
 		if c := n.sessions.byNumber[i].Load(); c != nil {
-			o := c.out
-			send := o.send
-			o.send = func(fd uintptr) bool {
+			o := c.sender
+			send := o.sendFunc
+			o.sendFunc = func(fd uintptr) bool {
 				if a.capture(unsafe.Slice(o.iov.Base, o.iov.Len), o.segment) {
 					o.errno = 0 // lost on the way
 					return true
@@ -170,7 +170,7 @@ var forgeries = []func(a *attacker, p []byte) (packet []byte, counter *uint64){
 	},
 	func(a *attacker, p []byte) ([]byte, *uint64) {
 		a.flip(p[2:numberAt])
-		return p, &a.sent.Strangers
+		return p, &a.sent.UnknownSession
 	},
 	func(a *attacker, p []byte) ([]byte, *uint64) { // the other key phase
 		return a.altered(p, func(p []byte) []byte { a.numbered(p, a.fresh%3)[0] ^= 4; return p }), &a.sent.UnknownKey
@@ -212,19 +212,19 @@ func (a *attacker) shoot(p []byte, counter *uint64) {
 func (a *attacker) counted() BulkStats {
 	s, b := a.victim.Stats().Bulk, a.before
 	return BulkStats{
-		Packets:    s.Packets - b.Packets,
-		Malformed:  s.Malformed - b.Malformed,
-		Strangers:  s.Strangers - b.Strangers,
-		Replayed:   s.Replayed - b.Replayed,
-		UnknownKey: s.UnknownKey - b.UnknownKey,
-		Forged:     s.Forged - b.Forged,
-		Early:      s.Early - b.Early,
-		Probes:     s.Probes - b.Probes,
+		Packets:        s.Packets - b.Packets,
+		Malformed:      s.Malformed - b.Malformed,
+		UnknownSession: s.UnknownSession - b.UnknownSession,
+		Replayed:       s.Replayed - b.Replayed,
+		UnknownKey:     s.UnknownKey - b.UnknownKey,
+		Forged:         s.Forged - b.Forged,
+		LinkNotUp:      s.LinkNotUp - b.LinkNotUp,
+		Probes:         s.Probes - b.Probes,
 	}
 }
 
 func refused(s BulkStats) uint64 {
-	return s.Malformed + s.Strangers + s.Replayed + s.UnknownKey + s.Forged + s.Early
+	return s.Malformed + s.UnknownSession + s.Replayed + s.UnknownKey + s.Forged + s.LinkNotUp
 }
 
 // awaitCounted waits until the victim has counted all that was sent: the kernel must have no reason to drop any of it.
@@ -232,7 +232,7 @@ func (a *attacker) awaitCounted() {
 	for end := time.Now().Add(testTimeout); refused(a.counted()) < a.sent.Packets; time.Sleep(20 * time.Microsecond) {
 		if time.Now().After(end) {
 			if !a.over.Swap(true) {
-				a.t.Errorf("of %+v sent %+v were counted; the kernel dropped %d", a.sent, a.counted(), a.victim.sock.drops())
+				a.t.Errorf("of %+v sent %+v were counted; the kernel dropped %d", a.sent, a.counted(), a.victim.sock.kernelDrops())
 			}
 			return
 		}
@@ -323,7 +323,7 @@ func TestForgedPackets(t *testing.T) {
 		"a goroutine for each session": {spread: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ends := endpointsWith(t, func(c *Config) { c.Spread = tc.spread }, withCarrier(transport.CarrierQUIC))
+			ends := endpointsWith(t, func(c *Config) { c.GoroutinePerLink = tc.spread }, withCarrier(transport.CarrierQUIC))
 			for i, e := range ends { // a packet is counted before it is known what it is
 				eventually(t, fmt.Sprintf("end %d to count what a new link brings", i), func() bool {
 					s := e.net.Stats().Bulk
@@ -351,7 +351,7 @@ func TestForgedPackets(t *testing.T) {
 			got := a.counted()
 			t.Logf("%d rounds of 1 MiB and %d forged packets in %v, %d of them of packets that were kept back: %+v; kernel "+
 				"dropped %d",
-				rounds, a.sent.Packets, took.Round(time.Millisecond), a.withheld, got, ends[1].net.sock.drops())
+				rounds, a.sent.Packets, took.Round(time.Millisecond), a.withheld, got, ends[1].net.sock.kernelDrops())
 			want := a.sent
 			want.Packets = got.Packets
 			if got != want || refused(got) != a.sent.Packets {
@@ -366,7 +366,7 @@ func TestForgedPackets(t *testing.T) {
 				return got.Packets == refused(got)+s.DatagramsReceived-quiet.DatagramsReceived
 			})
 			for i, e := range ends {
-				if s := e.ep.Stats(); s.DatagramsMalformed+s.DatagramsBeyond+s.DatagramsStale+s.ChunksRefused+s.TxUsed != 0 {
+				if s := e.ep.Stats(); s.DatagramsMalformed+s.DatagramsBeyondCredit+s.DatagramsStale+s.ChunksRefused+s.TransactionsUsed != 0 {
 					t.Errorf("end %d: %+v", i, s)
 				}
 			}
@@ -408,7 +408,7 @@ func TestEachDirectionHasItsKey(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			x, err := express.NewSealer(localKey, c.session)
+			x, err := express.NewSealer(localKey, c.recvSessionID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -457,7 +457,7 @@ func TestEachPacketIsCountedOnce(t *testing.T) {
 		binary.BigEndian.PutUint64(p[1:], session)
 		return p
 	}
-	kinds := [][]byte{packet(c.session), packet(c.session + 1), packet(c.session ^ 1<<40)}
+	kinds := [][]byte{packet(c.recvSessionID), packet(c.recvSessionID + 1), packet(c.recvSessionID ^ 1<<40)}
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 100 {
 		before := n.Stats().Bulk
@@ -473,10 +473,11 @@ func TestEachPacketIsCountedOnce(t *testing.T) {
 		}
 		n.sessions.dispatch(read, read, 100, false)
 		s := n.Stats().Bulk
-		got := [3]uint64{s.Early - before.Early, s.Strangers - before.Strangers, s.Malformed - before.Malformed}
+		got := [3]uint64{s.LinkNotUp - before.LinkNotUp, s.UnknownSession - before.UnknownSession,
+			s.Malformed - before.Malformed}
 		if got != want || s.Packets-before.Packets != want[0]+want[1]+want[2] {
 			t.Fatalf("%d early, of strangers and malformed, of %d, want %d", got, s.Packets-before.Packets, want)
 		}
 	}
-	n.sessions.byNumber[c.session%maxSessions].Store(nil)
+	n.sessions.byNumber[c.recvSessionID%maxSessions].Store(nil)
 }

@@ -27,7 +27,7 @@ const ms = int64(time.Millisecond)
 
 func (p *detectorRun) run(until, rtt int64, used bool, carries func(now int64, full bool) bool) {
 	for ; p.now < until*ms; p.now += ms {
-		was := p.detector.narrow
+		was := p.detector.isNarrow
 		for len(p.answers) > 0 && p.answers[0].at <= p.now {
 			p.detector.onAnswer(p.now, p.answers[0].round, p.answers[0].full)
 			p.answers = p.answers[1:]
@@ -40,7 +40,7 @@ func (p *detectorRun) run(until, rtt int64, used bool, carries func(now int64, f
 				}
 			}
 		}
-		if p.detector.narrow != was {
+		if p.detector.isNarrow != was {
 			p.changes = append(p.changes, p.now/ms)
 		}
 	}
@@ -89,8 +89,8 @@ func TestOutageIsNoHole(t *testing.T) {
 		t.Errorf("%v, %d rounds", p.changes, p.rounds-before)
 	}
 	p.run(62_000, 1, true, carriesAll)
-	if p.changes != nil || p.detector.misses != 0 {
-		t.Errorf("%v after the outage, %d misses", p.changes, p.detector.misses)
+	if p.changes != nil || p.detector.missedRounds != 0 {
+		t.Errorf("%v after the outage, %d misses", p.changes, p.detector.missedRounds)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestOldAnswersProveNothing(t *testing.T) {
 	for round := range p.detector.provenRound + 1 {
 		p.detector.onAnswer(p.now, round, true)
 	}
-	if !p.detector.narrow {
+	if !p.detector.isNarrow {
 		t.Error("answers from before the path became narrow have it carry full packets")
 	}
 }
@@ -141,7 +141,7 @@ func TestHalvesMakeTheWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	var at [maxReassemblies]reassembly
-	for n := minPacket; n <= maxPacket; n++ {
+	for n := minPacketSize; n <= maxPacketSize; n++ {
 		p := make([]byte, n)
 		for i := range p {
 			p[i] = byte(rand.Uint32())
@@ -153,7 +153,7 @@ func TestHalvesMakeTheWhole(t *testing.T) {
 		var joined []byte
 		for i, b := range halves {
 			var h pathHeader
-			if !h.parse(b) || h.token != k.token || !k.authentic(b) {
+			if !h.parse(b) || h.token != k.token || !k.isAuthentic(b) {
 				t.Fatalf("half %d of %d bytes does not parse, or is not authentic", i, n)
 			}
 			for range 1 + rand.IntN(2)*(1-i) {
@@ -188,7 +188,7 @@ func TestHalvesThatAreLost(t *testing.T) {
 	}
 	var at [maxReassemblies]reassembly
 	put := func(number uint64, half int) (bool, int) {
-		b := splitPacket(&k, number, make([]byte, maxPacket))[half]
+		b := splitPacket(&k, number, make([]byte, maxPacketSize))[half]
 		var h pathHeader
 		if !h.parse(b) {
 			t.Fatal("it does not parse")
@@ -227,19 +227,19 @@ func FuzzHalf(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	halves := splitPacket(&k, 1, make([]byte, maxPacket-1))
+	halves := splitPacket(&k, 1, make([]byte, maxPacketSize-1))
 	f.Add(halves[0])
 	f.Add(halves[1])
 	f.Add([]byte{kindAnswer})
-	probe := make([]byte, minPacket)
-	k.seal(probe, pathHeader{kind: kindProbe, length: minPacket, number: 3}, nil)
+	probe := make([]byte, minPacketSize)
+	k.seal(probe, pathHeader{kind: kindProbe, length: minPacketSize, number: 3}, nil)
 	f.Add(probe)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h pathHeader
 		if !h.parse(b) {
 			return
 		}
-		_ = k.authentic(b)
+		_ = k.isAuthentic(b)
 		var at [maxReassemblies]reassembly
 		if h.kind == kindFirstHalf || h.kind == kindSecondHalf {
 			if joined, lost := reassemble(&at, &h, b); joined != nil || lost != 0 {

@@ -41,7 +41,7 @@ func (e *end) LinkDown(_ int, err error)               { e.down <- err }
 // endpoints joins two nodes over loopback.
 func endpoints(t testing.TB, change func(*Config), drop float64) [2]*end {
 	t.Helper()
-	return endpointsWith(t, change, func(c *transport.Config) { c.Drop, c.DropSeed = drop, 1 })
+	return endpointsWith(t, change, func(c *transport.Config) { c.DropShare, c.DropSeed = drop, 1 })
 }
 
 // endpointsWith also changes how the endpoints are configured.
@@ -83,7 +83,7 @@ func newEnd(t testing.TB, cfg Config, rank int) *end {
 		down:      make(chan error, 9),
 	}
 	peer := shmem.Peer(1 - rank)
-	rule := shmem.PageRule{Pages: bulk / shmem.PageSize, Peer: peer, Access: shmem.AccessNwrite}
+	rule := shmem.PageRule{PageCount: bulk / shmem.PageSize, Peer: peer, Access: shmem.AccessNwrite}
 	seg, err := e.table.Export(e.mem, rule)
 	if err != nil {
 		t.Fatal(err)
@@ -169,11 +169,11 @@ func TestEndpointsExchangeWrites(t *testing.T) {
 		"quic with losses":   {by: transport.CarrierQUIC, drop: 0.02},
 		"stream":             {by: transport.CarrierStream},
 		"stream with losses": {by: transport.CarrierStream, drop: 0.25}, // of few: 32 records carry all
-		"quic, spread":       {by: transport.CarrierQUIC, change: func(c *Config) { c.Spread = true }, drop: 0.01},
+		"quic, spread":       {by: transport.CarrierQUIC, change: func(c *Config) { c.GoroutinePerLink = true }, drop: 0.01},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ends := endpointsWith(t, tc.change,
-				func(c *transport.Config) { c.Drop, c.DropSeed, c.Carrier = tc.drop, 1, tc.by })
+				func(c *transport.Config) { c.DropShare, c.DropSeed, c.Carrier = tc.drop, 1, tc.by })
 			for i, e := range ends {
 				go func() {
 					if err := e.write(byte(i)); err != nil {
@@ -197,7 +197,7 @@ func TestEndpointsExchangeWrites(t *testing.T) {
 					t.Errorf("what %d received differs", i)
 				}
 				s := e.ep.Stats()
-				if s.DatagramsMalformed+s.DatagramsBeyond+s.ChunksRefused+s.TxUsed != 0 {
+				if s.DatagramsMalformed+s.DatagramsBeyondCredit+s.ChunksRefused+s.TransactionsUsed != 0 {
 					t.Errorf("end %d: %+v", i, s)
 				}
 				dropped, resent = dropped+s.DatagramsDropped, resent+s.DatagramsResent

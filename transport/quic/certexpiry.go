@@ -14,12 +14,12 @@ import (
 func (n *Network) closeAtCertificateExpiry(qc *quicgo.Conn, name string) {
 	end := chainsExpiry(qc.ConnectionState().TLS.VerifiedChains)
 	if end.IsZero() {
-		return // nothing vouches for the peer: that is for Config.Name to refuse
+		return // nothing vouches for the peer: that is for Config.PeerName to refuse
 	}
 	timer := time.AfterFunc(time.Until(end), func() {
 		why := fmt.Sprintf("the certificate of %s was good until %s: give %s a new one, and configure again",
 			name, end.Format(time.RFC3339), name)
-		increment(&n.handshakes.count.CertificatesEnded)
+		increment(&n.handshakes.stats.CertificatesExpired)
 		if unreported, yes := n.handshakes.logLimiter.Allow("ended", time.Now()); yes {
 			n.log.Warn("a link is ended", "peer", name, "remote", qc.RemoteAddr(), "reason", why, "unreported", unreported)
 		}

@@ -51,7 +51,7 @@ func TestLinksEndWithTheCertificate(t *testing.T) {
 				t.Errorf("%s: the link ends with: %v", who, err)
 			}
 		}
-		n := p.a.Stats().CertificatesEnded + p.b.Stats().CertificatesEnded
+		n := p.a.Stats().CertificatesExpired + p.b.Stats().CertificatesExpired
 		if n != 1 || !strings.Contains(p.log.String(), "a link is ended") {
 			t.Errorf("%s: %d connections ended:\n%s", who, n, p.log)
 		}

@@ -13,21 +13,21 @@ import (
 // conn is one QUIC connection as a carrier of datagrams.
 type conn struct {
 	*liveness
-	name string
-	max  int
-	ctx  context.Context
-	net  *Network
-	st   *quicgo.Stream // of the hellos; Upgrade goes on with it
+	name        string
+	maxDatagram int
+	ctx         context.Context
+	net         *Network
+	st          *quicgo.Stream // of the hellos; Upgrade goes on with it
 }
 
 func newConn(n *Network, l *liveness, st *quicgo.Stream, name string) *conn {
 	return &conn{
-		liveness: l,
-		name:     name,
-		max:      n.packet - overhead,
-		ctx:      context.Background(),
-		net:      n,
-		st:       st,
+		liveness:    l,
+		name:        name,
+		maxDatagram: n.packetSize - fullPacketOverhead,
+		ctx:         context.Background(),
+		net:         n,
+		st:          st,
 	}
 }
 
@@ -76,7 +76,7 @@ func (c *conn) export(label string, fromDialler bool, n int) ([]byte, error) {
 }
 
 func (c *conn) Peer() string     { return c.name }
-func (c *conn) MaxDatagram() int { return c.max }
+func (c *conn) MaxDatagram() int { return c.maxDatagram }
 
 // Send queues the datagram in quic-go, which copies it and blocks while 32 are waiting.
 func (c *conn) Send(d []byte) error { return translateError(c.qc.SendDatagram(d)) }
@@ -90,7 +90,7 @@ func (c *conn) Recv(batch [][]byte) (int, error) {
 	batch[0] = d
 	n := 1
 	for n < len(batch) {
-		d, _ = c.qc.ReceiveDatagram(noWait{}) // an error comes again with the next call that waits
+		d, _ = c.qc.ReceiveDatagram(doneContext{}) // an error comes again with the next call that waits
 		if d == nil {
 			break
 		}
@@ -102,16 +102,16 @@ func (c *conn) Recv(batch [][]byte) (int, error) {
 
 func (c *conn) Close(reason string) error { return c.qc.CloseWithError(0, reason) }
 
-// noWait is a context for taking a datagram only if one is there: it is done from the start, yet has no error, so that
-// ReceiveDatagram looks into its queue before it gives up. A test holds that quic-go goes on to behave so.
-type noWait struct{ context.Context }
+// doneContext is a context for taking a datagram only if one is there: it is done from the start, yet has no error, so
+// that ReceiveDatagram looks into its queue before it gives up. A test holds that quic-go goes on to behave so.
+type doneContext struct{ context.Context }
 
-var over = func() chan struct{} {
+var closedChan = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-func (noWait) Done() <-chan struct{} { return over }
-func (noWait) Err() error            { return nil }
-func (noWait) Value(any) any         { return nil }
+func (doneContext) Done() <-chan struct{} { return closedChan }
+func (doneContext) Err() error            { return nil }
+func (doneContext) Value(any) any         { return nil }

@@ -31,14 +31,14 @@ func TestDropsAreCounted(t *testing.T) {
 			read++
 		}
 	})
-	if got := socks[0].drops(); got == 0 || got+read != sent {
+	if got := socks[0].kernelDrops(); got == 0 || got+read != sent {
 		t.Errorf("of %d packets %d were read, and %d counted as dropped", sent, read, got)
 	}
-	if got := socks[1].drops(); got != 0 {
+	if got := socks[1].kernelDrops(); got != 0 {
 		t.Errorf("the socket that nobody sent to dropped %d", got)
 	}
 	_ = socks[0].Close()
-	if got := socks[0].drops(); got != 0 {
+	if got := socks[0].kernelDrops(); got != 0 {
 		t.Errorf("the closed socket says %d", got)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"ringlet/transport"
 )
 
-// silentFor begins the reason why a connection ended whose peer was silent.
-const silentFor = "nothing has been heard of it for "
+// silentForPrefix begins the reason why a connection ended whose peer was silent.
+const silentForPrefix = "nothing has been heard of it for "
 
 // endError says why a connection is over, in the words of the end that closed it.
 type endError struct {
@@ -21,7 +21,7 @@ type endError struct {
 }
 
 func (e *endError) Error() string {
-	lasted, silent := strings.CutPrefix(e.Reason, silentFor)
+	lasted, silent := strings.CutPrefix(e.Reason, silentForPrefix)
 	switch {
 	case silent && e.Remote:
 		return "its other end has closed it, which had heard nothing of this node for " + lasted
@@ -47,7 +47,7 @@ func translateError(err error) error {
 	case errors.As(err, &app):
 		return &endError{Remote: app.Remote, Reason: cmp.Or(app.ErrorMessage, "no reason was given"), cause: err}
 	case errors.As(err, &idle):
-		return &endError{Reason: silentFor + "too long", cause: err}
+		return &endError{Reason: silentForPrefix + "too long", cause: err}
 	case errors.Is(err, quicgo.ErrTransportClosed):
 		return transport.ErrClosed
 	}

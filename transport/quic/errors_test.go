@@ -37,10 +37,10 @@ func TestWordsSayWhoseEndClosed(t *testing.T) {
 		"its other end has closed it: done":                &quicgo.ApplicationError{Remote: true, ErrorMessage: "done"},
 		"this end has closed it: the node is closed":       &quicgo.ApplicationError{ErrorMessage: "the node is closed"},
 		"its other end has closed it: no reason was given": &quicgo.ApplicationError{Remote: true},
-		"nothing has been heard of it for 4s":              &quicgo.ApplicationError{ErrorMessage: silentFor + "4s"},
+		"nothing has been heard of it for 4s":              &quicgo.ApplicationError{ErrorMessage: silentForPrefix + "4s"},
 		"nothing has been heard of it for too long":        &quicgo.IdleTimeoutError{},
 		"its other end has closed it, which had heard nothing of this node for 4s": &quicgo.ApplicationError{
-			Remote: true, ErrorMessage: silentFor + "4s",
+			Remote: true, ErrorMessage: silentForPrefix + "4s",
 		},
 	} {
 		if got := translateError(err); got.Error() != want || !errors.Is(got, err) {

@@ -20,20 +20,20 @@ import (
 type expressConn struct {
 	// immutable once the upgrade is over
 	*conn
-	session  uint64 // the connection ID of packets that come
-	size     int    // bytes of a full packet
-	credit   int
-	receiver atomic.Pointer[transport.Receiver]
-	damage   *transport.Damager // nil: none
+	recvSessionID uint64 // the connection ID of packets that come
+	packetSize    int    // bytes of a full packet
+	credit        int
+	receiver      atomic.Pointer[transport.Receiver]
+	damage        *transport.Damager // nil: none
 
 	// owned by who opens the session's packets: the socket's reader, or serve
 	opener  atomic.Pointer[express.Opener] // set once, by the upgrade
-	touched bool
+	idleDue bool
 	inbox   inbox
 
 	// owned by who holds the link's sending
 	sealer *express.Sealer
-	out    *sender
+	sender *sender
 
 	// of the upgrade
 	probeNonce   [express.ProbeData]byte // what probes say, and answers must repeat
@@ -42,7 +42,7 @@ type expressConn struct {
 	probing      bool // guarded by upgradeMu: the sender is the upgrade's
 }
 
-func (c *expressConn) MaxDatagram() int { return c.size - express.Overhead }
+func (c *expressConn) MaxDatagram() int { return c.packetSize - express.Overhead }
 
 // creditBytes is how much a link may have in flight: a few reads' worth, and small enough to stay in the processor's
 // cache.
@@ -50,7 +50,8 @@ const creditBytes = 1 << 20
 
 // Sizes are what suits the size of packets.
 func (c *expressConn) Sizes() transport.Sizes {
-	return transport.Sizes{Base: minPacket - express.Overhead, Credit: c.credit, Ring: link.RingFor(c.credit)}
+	return transport.Sizes{BaseDatagram: minPacketSize - express.Overhead, Credit: c.credit,
+		SeqWindow: link.SeqWindowFor(c.credit)}
 }
 
 // creditFor is the credit for packets of the given size. All that a link has in flight, in parts and sent again, is
@@ -71,7 +72,7 @@ func (c *expressConn) Recv([][]byte) (int, error) {
 func (c *expressConn) Start(r transport.Receiver) { c.receiver.Store(&r) }
 
 func (c *expressConn) Close(reason string) error {
-	c.net.sessions.byNumber[c.session%maxSessions].CompareAndSwap(c, nil)
+	c.net.sessions.byNumber[c.recvSessionID%maxSessions].CompareAndSwap(c, nil)
 	return c.conn.Close(reason)
 }
 
@@ -104,10 +105,10 @@ func (c *expressConn) notifyIdle() {
 
 // receivePacket takes one packet of this session.
 func (c *expressConn) receivePacket(r *receiveScratch, to transport.Receiver, p []byte) {
-	count := &c.net.sessions.count
+	count := &c.net.sessions.stats
 	opener := c.opener.Load()
 	if opener == nil {
-		increment(&count.Early)
+		increment(&count.LinkNotUp)
 		return
 	}
 	if c.damage != nil && to != nil {
@@ -149,7 +150,7 @@ func (c *expressConn) receivePacket(r *receiveScratch, to transport.Receiver, p 
 
 // countRefused counts a packet that is not used.
 func (c *expressConn) countRefused(v express.Verdict) {
-	count := &c.net.sessions.count
+	count := &c.net.sessions.stats
 	switch v {
 	case express.Replayed:
 		increment(&count.Replayed)
@@ -164,11 +165,11 @@ func (c *expressConn) countRefused(v express.Verdict) {
 
 // receiveBeforeStart takes a packet of a link that is not up: probes, and their answers.
 func (c *expressConn) receiveBeforeStart(r *receiveScratch, opener *express.Opener, p []byte) {
-	count := &c.net.sessions.count
+	count := &c.net.sessions.stats
 	c.upgradeMu.Lock()
 	defer c.upgradeMu.Unlock()
 	if !c.probing {
-		increment(&count.Early)
+		increment(&count.LinkNotUp)
 		return
 	}
 	kind, data, v := opener.Open(r.alloc(express.PlainSize(p)))
@@ -177,7 +178,7 @@ func (c *expressConn) receiveBeforeStart(r *receiveScratch, opener *express.Open
 		c.countRefused(v)
 		return
 	case kind == express.Datagram:
-		increment(&count.Early)
+		increment(&count.LinkNotUp)
 		return
 	}
 	if kind == express.ProbeAnswer && [express.ProbeData]byte(data) != c.probeNonce {
@@ -198,9 +199,9 @@ func (c *expressConn) receiveBeforeStart(r *receiveScratch, opener *express.Open
 
 // Append seals a datagram into the batch.
 func (c *expressConn) Append(buf []byte, n int, body []byte) (bool, error) {
-	o := c.out
+	o := c.sender
 	head := buf[:n]
-	urgent := link.Urgent(head)
+	urgent := link.IsUrgent(head)
 	if body == nil {
 		// Small datagrams are brought to one size, so that they leave and arrive together.
 		head = buf[:max(n, min(smallDatagram, c.MaxDatagram()))]
@@ -217,12 +218,12 @@ func (c *expressConn) Append(buf []byte, n int, body []byte) (bool, error) {
 		return false, err
 	}
 	if o.n == 0 {
-		o.segment, o.urgent = m, urgent
+		o.segment, o.batchUrgent = m, urgent
 	}
-	o.urgent = o.urgent && urgent
+	o.batchUrgent = o.batchUrgent && urgent
 	o.n += m
-	o.packets++
-	return m < o.segment || o.n+o.segment > maxGSO || o.packets == maxSegments, nil
+	o.batchPackets++
+	return m < o.segment || o.n+o.segment > maxGSO || o.batchPackets == maxSegments, nil
 }
 
 // smallDatagram holds an answer or two, or an ack without many holes.
@@ -230,7 +231,7 @@ const smallDatagram = 96
 
 // Flush sends the batch.
 func (c *expressConn) Flush() error {
-	err := c.out.flush()
+	err := c.sender.flush()
 	if err != nil {
 		return fmt.Errorf("sending to %s: %w", c.name, err)
 	}
@@ -239,12 +240,12 @@ func (c *expressConn) Flush() error {
 
 // probe sends one packet of the given size.
 func (c *expressConn) probe(kind express.Kind, size int, data []byte) error {
-	n, err := c.sealer.Seal(c.out.buf, kind, data, zeros[:size-express.Overhead-len(data)])
+	n, err := c.sealer.Seal(c.sender.buf, kind, data, zeros[:size-express.Overhead-len(data)])
 	if err != nil {
 		return err
 	}
-	c.out.n, c.out.segment, c.out.packets, c.out.urgent = n, n, 1, false
-	return c.out.flush()
+	c.sender.n, c.sender.segment, c.sender.batchPackets, c.sender.batchUrgent = n, n, 1, false
+	return c.sender.flush()
 }
 
 // endProbing gives the sender to the link.

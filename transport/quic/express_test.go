@@ -89,7 +89,7 @@ func benchmarkUDP(b *testing.B, spin time.Duration) {
 	wg.Go(func() {
 		to := newSender(socks[1], socks[0].LocalAddr().(*net.UDPAddr), 1<<16)
 		for socks[1].fill() == nil {
-			to.n, to.segment, to.packets = 128, 128, 1
+			to.n, to.segment, to.batchPackets = 128, 128, 1
 			if to.flush() != nil {
 				return
 			}
@@ -97,7 +97,7 @@ func benchmarkUDP(b *testing.B, spin time.Duration) {
 	})
 	to := newSender(socks[0], socks[1].LocalAddr().(*net.UDPAddr), 1<<16)
 	for b.Loop() {
-		to.n, to.segment, to.packets = 128, 128, 1
+		to.n, to.segment, to.batchPackets = 128, 128, 1
 		if err := to.flush(); err != nil {
 			b.Fatal(err)
 		}

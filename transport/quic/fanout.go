@@ -9,17 +9,17 @@ import "sync"
 // readSize is the most one read brings.
 const readSize = 1 << 16
 
-// poolSize bounds the reads under way: 4 MiB, as much as the credit of four links.
-const poolSize = 64
+// readBufferPoolSize bounds the reads under way: 4 MiB, as much as the credit of four links.
+const readBufferPoolSize = 64
 
-// pool is where buffers of reads come from.
-type pool struct {
+// readBufferPool is where buffers of reads come from.
+type readBufferPool struct {
 	free chan []byte
 }
 
-func newPool() *pool {
-	p := &pool{free: make(chan []byte, poolSize)}
-	for range poolSize {
+func newPool() *readBufferPool {
+	p := &readBufferPool{free: make(chan []byte, readBufferPoolSize)}
+	for range readBufferPoolSize {
 		p.free <- make([]byte, readSize)
 	}
 	return p
@@ -41,7 +41,7 @@ type inbox struct {
 }
 
 // put gives a read to the session; one that is over gives the buffer back.
-func (i *inbox) put(p *pool, m queuedRead) {
+func (i *inbox) put(p *readBufferPool, m queuedRead) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.closed {
@@ -52,7 +52,7 @@ func (i *inbox) put(p *pool, m queuedRead) {
 }
 
 // close gives back what waits.
-func (i *inbox) close(p *pool) {
+func (i *inbox) close(p *readBufferPool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.closed = true
@@ -62,7 +62,7 @@ func (i *inbox) close(p *pool) {
 }
 
 // serve takes a session's reads until its connection is over.
-func (c *expressConn) serve(p *pool) {
+func (c *expressConn) serve(p *readBufferPool) {
 	r := newReceiveScratch()
 	defer c.inbox.close(p)
 	for {

@@ -89,7 +89,7 @@ func TestJunkInitialsTakeNothingAlong(t *testing.T) {
 	}
 	_ = ca.Close("done")
 	eventually(t, "the half-open to be given up", func() bool { return b.Stats().HandshakesRefused >= maxUnverified })
-	eventually(t, "their places to be free", func() bool { return b.handshakes.unverified.Load() == 0 })
+	eventually(t, "their places to be free", func() bool { return b.handshakes.unverifiedCount.Load() == 0 })
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
@@ -129,8 +129,8 @@ func TestOneHostTakesNotAllPlaces(t *testing.T) {
 	}
 	d.close()
 	n := strings.Count(log.String(), "\n")
-	if d.count.HandshakesTurnedAway != 1000 || n > 12 || !strings.Contains(log.String(), "more_such=992") {
-		t.Errorf("%d turned away, %d lines:\n%s", d.count.HandshakesTurnedAway, n, log)
+	if d.stats.HandshakesTurnedAway != 1000 || n > 12 || !strings.Contains(log.String(), "more_such=992") {
+		t.Errorf("%d turned away, %d lines:\n%s", d.stats.HandshakesTurnedAway, n, log)
 	}
 }
 

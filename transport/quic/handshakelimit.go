@@ -37,13 +37,13 @@ const (
 
 // handshakeLimiter bounds half-open handshakes and tells of those that failed.
 type handshakeLimiter struct {
-	log        *slog.Logger
-	verified   connlimit.Gate
-	logLimiter connlimit.LogLimiter
+	log          *slog.Logger
+	verifiedGate connlimit.Gate
+	logLimiter   connlimit.LogLimiter
 
 	// atomic
-	unverified atomic.Int64
-	count      HandshakeStats
+	unverifiedCount atomic.Int64
+	stats           HandshakeStats
 }
 
 // HandshakeStats counts peers that did not come in, and those that were put out with their certificate.
@@ -52,23 +52,23 @@ type HandshakeStats struct {
 	HandshakesTurnedAway uint64 `help:"handshakes that did not begin, because too many were half-open"`
 	RetriesSent          uint64 `count:"addresses_asked" help:"packets answered by asking for a proof of the address (QUIC Retry)"`
 	HellosRefused        uint64 `help:"peers that proved who they are, and said no hello or one that is too long"`
-	CertificatesEnded    uint64 `help:"links that were ended because the peer's certificate had"`
+	CertificatesExpired  uint64 `count:"certificates_ended" help:"links that were ended because the peer's certificate had"`
 }
 
 func newHandshakeLimiter(log *slog.Logger) *handshakeLimiter {
 	return &handshakeLimiter{
-		log:        log,
-		verified:   connlimit.Gate{Total: maxHalfOpen, PerHost: maxHalfOpenPerHost},
-		logLimiter: connlimit.LogLimiter{Burst: connlimit.Burst},
+		log:          log,
+		verifiedGate: connlimit.Gate{MaxTotal: maxHalfOpen, MaxPerHost: maxHalfOpenPerHost},
+		logLimiter:   connlimit.LogLimiter{Burst: connlimit.Burst},
 	}
 }
 
 // mustVerifyAddress says whether a peer must prove its address before anything is kept of it.
 func (d *handshakeLimiter) mustVerifyAddress(net.Addr) bool {
-	if d.unverified.Load() < maxUnverified {
+	if d.unverifiedCount.Load() < maxUnverified {
 		return false
 	}
-	increment(&d.count.RetriesSent)
+	increment(&d.stats.RetriesSent)
 	if unreported, yes := d.logLimiter.Allow("asked", time.Now()); yes {
 		d.log.Warn("many handshakes are half-open: whoever dials must prove its address first",
 			"half_open", maxUnverified, "unreported", unreported)
@@ -80,13 +80,13 @@ func (d *handshakeLimiter) mustVerifyAddress(net.Addr) bool {
 // over.
 func (d *handshakeLimiter) admit(from net.Addr, proved bool) (leave func(), err error) {
 	if !proved {
-		d.unverified.Add(1)
-		return func() { d.unverified.Add(-1) }, nil
+		d.unverifiedCount.Add(1)
+		return func() { d.unverifiedCount.Add(-1) }, nil
 	}
 	host := connlimit.HostOf(from)
-	place, err := d.verified.Enter(host, nil)
+	place, err := d.verifiedGate.Enter(host, nil)
 	if err != nil {
-		increment(&d.count.HandshakesTurnedAway)
+		increment(&d.stats.HandshakesTurnedAway)
 		d.warn("turned away", host, "a handshake was refused", err)
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (d *handshakeLimiter) admit(from net.Addr, proved bool) (leave func(), err 
 
 // recordFailure counts a handshake that came to nothing.
 func (d *handshakeLimiter) recordFailure(from net.Addr, why error) {
-	increment(&d.count.HandshakesRefused)
+	increment(&d.stats.HandshakesRefused)
 	d.warn(failureKind(why), connlimit.HostOf(from), "a handshake failed", why, slog.Any("remote", from))
 }
 

@@ -21,9 +21,9 @@ func TestReaderSaysDryOnceAndWaits(t *testing.T) {
 				}
 			})
 			for round := 1; round <= 200; round++ {
-				s.dispatched = true
-				if err := s.fill(); err != nil || s.n != 1 || said != round || s.dispatched {
-					t.Fatalf("round %d: %v, %d bytes, said %d times, fed %v", round, err, s.n, said, s.dispatched)
+				s.idleDue = true
+				if err := s.fill(); err != nil || s.n != 1 || said != round || s.idleDue {
+					t.Fatalf("round %d: %v, %d bytes, said %d times, fed %v", round, err, s.n, said, s.idleDue)
 				}
 			}
 		})

@@ -10,16 +10,16 @@ import (
 // TestEveryCarrierAndMTU: what each carrier asks of a link on a path of any MTU can work, and fits what is below the
 // link.
 func TestEveryCarrierAndMTU(t *testing.T) {
-	for mtu := minPacket + 28; mtu <= 1<<16; mtu++ {
+	for mtu := minPacketSize + 28; mtu <= 1<<16; mtu++ {
 		size := min(mtu-28, maxBulkPacket)
-		x := &expressConn{size: size, credit: creditFor(size)}
+		x := &expressConn{packetSize: size, credit: creditFor(size)}
 		sizes := x.Sizes()
-		credit, ring := sizes.Credit, sizes.Ring
+		credit, ring := sizes.Credit, sizes.SeqWindow
 		cfg := link.Config{
-			MaxDatagram: x.MaxDatagram(),
-			Base:        sizes.Base,
-			Credit:      credit,
-			Ring:        ring,
+			MaxDatagram:  x.MaxDatagram(),
+			BaseDatagram: sizes.BaseDatagram,
+			Credit:       credit,
+			SeqWindow:    ring,
 		}
 		if err := cfg.Check(); err != nil {
 			t.Fatalf("MTU %d: %v", mtu, err)
@@ -29,7 +29,7 @@ func TestEveryCarrierAndMTU(t *testing.T) {
 		}
 		// All that may be in flight, in parts, with as much again that was sent twice, must not look too old to the
 		// opener.
-		pieces := (x.MaxDatagram() + minPacket - 1) / (minPacket - express.Overhead - 16)
+		pieces := (x.MaxDatagram() + minPacketSize - 1) / (minPacketSize - express.Overhead - 16)
 		if flying := 2 * (credit + link.ResponseCredit) * max(1, pieces); flying > express.ReplayDepth {
 			t.Errorf("MTU %d: %d packets may be in flight, and %d are remembered", mtu, flying, express.ReplayDepth)
 		}
@@ -37,8 +37,8 @@ func TestEveryCarrierAndMTU(t *testing.T) {
 			t.Errorf("MTU %d: a credit of %d packets", mtu, credit)
 		}
 	}
-	for mtu := minPacket + 48; mtu <= 1500; mtu++ {
-		c := &conn{max: min(maxPacket, mtu-28) - overhead}
+	for mtu := minPacketSize + 48; mtu <= 1500; mtu++ {
+		c := &conn{maxDatagram: min(maxPacketSize, mtu-28) - fullPacketOverhead}
 		if err := (link.Config{MaxDatagram: c.MaxDatagram()}).Check(); err != nil {
 			t.Fatalf("quic, MTU %d: %v", mtu, err)
 		}
@@ -48,7 +48,8 @@ func TestEveryCarrierAndMTU(t *testing.T) {
 		link.ResponseCredit)/link.DefaultAckEvery; n > queue {
 		t.Errorf("quic: %d datagrams may wait where %d have room", n, queue)
 	}
-	if err := (link.Config{MaxDatagram: streamDatagram, Credit: streamCredit, Ring: streamRingSize}).Check(); err != nil {
+	if err := (link.Config{MaxDatagram: streamDatagram, Credit: streamCredit,
+		SeqWindow: streamRingSize}).Check(); err != nil {
 		t.Errorf("stream: %v", err)
 	}
 	if n := (streamCredit + link.ResponseCredit) * streamDatagram; n > streamBuf {

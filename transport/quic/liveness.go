@@ -40,7 +40,7 @@ func (l *liveness) closeWhenSilent(timeout time.Duration) {
 		}
 		if detector.observe(l.packetsReceived()) {
 			lasted := ((silenceChecks - 1) * every).Round(time.Millisecond)
-			_ = l.qc.CloseWithError(0, silentFor+lasted.String())
+			_ = l.qc.CloseWithError(0, silentForPrefix+lasted.String())
 			return
 		}
 	}

@@ -30,7 +30,7 @@ func TestBulkKeepsALinkAlive(t *testing.T) {
 // the time that is borne, and no look earlier; quic-go asks for an answer at least as often as somebody looks.
 func TestSilenceEndsInTime(t *testing.T) {
 	cfg := Config{}
-	cfg.defaults()
+	cfg.setDefaults()
 	every := cfg.IdleTimeout / silenceChecks
 	c := (&Network{cfg: cfg}).quicConfig()
 	if c.KeepAlivePeriod > every || c.KeepAlivePeriod > c.MaxIdleTimeout/2 || c.MaxIdleTimeout <= cfg.IdleTimeout {

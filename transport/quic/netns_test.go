@@ -92,11 +92,11 @@ func beHost(t *testing.T, text string) {
 			t.Error("what was placed differs from what was written")
 		}
 	}
-	r.Frame, r.Stats, r.Link = e.net.packet, e.net.Stats(), e.ep.Stats().Stats
+	r.Frame, r.Stats, r.Link = e.net.packetSize, e.net.Stats(), e.ep.Stats().Stats
 	r.Placed = r.Link.BytesPlaced
 	for i := range e.net.sessions.byNumber {
 		if c := e.net.sessions.byNumber[i].Load(); c != nil {
-			r.Packet = c.size
+			r.Packet = c.packetSize
 		}
 	}
 	if err := e.ep.Signal(peer, []byte("done")); err != nil {
@@ -212,7 +212,7 @@ func runHosts(t *testing.T, a, b *netns.Namespace, role hostRole, meanwhile ...f
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := reports[i].Stats.Bulk; refused(s) != s.Early { // the first may come before the link is up
+		if s := reports[i].Stats.Bulk; refused(s) != s.LinkNotUp { // the first may come before the link is up
 			t.Errorf("node %d refused packets: %+v", i, s)
 		}
 	}
@@ -233,7 +233,7 @@ func TestBetweenHosts(t *testing.T) {
 		beHost(t, role)
 		return
 	}
-	if err := netns.Possible(); err != nil {
+	if err := netns.CheckSupported(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	pair := func(mtu int) func(*testing.T) []*netns.Namespace {
@@ -268,7 +268,7 @@ func TestBetweenHosts(t *testing.T) {
 				t.Logf("node %d: packets of %d bytes; %d sent in %d calls, %d received in %d", i, r.Packet, r.Stats.SentPackets,
 					r.Stats.SendCalls,
 					r.Stats.RecvPackets, r.Stats.RecvCalls)
-				if r.Packet != tc.packet || r.Frame > maxPacket {
+				if r.Packet != tc.packet || r.Frame > maxPacketSize {
 					t.Errorf("node %d: packets of %d bytes, want %d; QUIC has %d", i, r.Packet, tc.packet, r.Frame)
 				}
 				if tc.single && r.Stats.RecvCalls < r.Stats.RecvPackets {
@@ -284,7 +284,7 @@ func TestBetweenHosts(t *testing.T) {
 // way. The link is idle at that moment; TestTheRelayedPathShrinks has one that is full.
 func TestThePathShrinks(t *testing.T) {
 	t.Parallel()
-	if err := netns.Possible(); err != nil {
+	if err := netns.CheckSupported(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	for _, carrier := range []transport.Carrier{transport.CarrierQUIC, transport.CarrierQUICGo, transport.CarrierStream} {
@@ -321,11 +321,11 @@ func pathShrinks(t *testing.T, role hostRole, of string) {
 		}
 	})
 	if role.Carrier == transport.CarrierQUIC {
-		if s := reports[from].Link; s.PathShrunk == 0 || s.DatagramFragmentsSent == 0 ||
+		if s := reports[from].Link; s.PathMTUShrunk == 0 || s.DatagramFragmentsSent == 0 ||
 			reports[to].Link.DatagramFragmentsReceived == 0 {
 			t.Errorf("the path was not found narrow: %+v", s)
 		}
-	} else if s := reports[from].Stats.Path; s.Shrunk == 0 || s.HalvesSent == 0 ||
+	} else if s := reports[from].Stats.Path; s.MTUShrunk == 0 || s.HalvesSent == 0 ||
 		reports[to].Stats.Path.HalvesReceived == 0 {
 		t.Errorf("the path was not found narrow: %+v, %+v", s, reports[to].Stats.Path)
 	}
@@ -352,8 +352,8 @@ func runIP(t *testing.T, ns *netns.Namespace, args ...string) {
 // puts none together.
 func segmented(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 2)
-	connectHosts(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24"},
-		netns.Interface{In: h[1], Name: "eth0", Addr: "10.0.0.2/24"})
+	connectHosts(t, netns.Interface{Namespace: h[0], Name: "eth0", Addr: "10.0.0.1/24"},
+		netns.Interface{Namespace: h[1], Name: "eth0", Addr: "10.0.0.2/24"})
 	for _, ns := range h {
 		runIP(t, ns, "link", "set", "dev", "eth0", "gso_max_segs", "1")
 	}
@@ -367,7 +367,7 @@ func routed(t *testing.T) []*netns.Namespace {
 		netns.NewInterface(h[1], "eth0", "10.0.0.254/24", 9000))
 	connectHosts(t, netns.NewInterface(h[1], "eth1", "10.0.1.254/24", 1500),
 		netns.NewInterface(h[2], "eth0", "10.0.1.2/24", 9000))
-	if err := h[1].Forward(); err != nil {
+	if err := h[1].EnableForwarding(); err != nil {
 		t.Fatal(err)
 	}
 	runIP(t, h[0], "route", "add", "default", "via", "10.0.0.254")
@@ -380,8 +380,8 @@ func bridged(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 3)
 	runIP(t, h[1], "link", "add", "name", "br0", "type", "bridge")
 	connectHosts(t, netns.NewInterface(h[0], "eth0", "10.0.0.1/24", 9000),
-		netns.Interface{In: h[1], Name: "eth0", MTU: 9000})
-	connectHosts(t, netns.Interface{In: h[1], Name: "eth1", MTU: 1500},
+		netns.Interface{Namespace: h[1], Name: "eth0", MTU: 9000})
+	connectHosts(t, netns.Interface{Namespace: h[1], Name: "eth1", MTU: 1500},
 		netns.NewInterface(h[2], "eth0", "10.0.0.2/24", 9000))
 	for _, port := range [...]string{"eth0", "eth1"} {
 		runIP(t, h[1], "link", "set", "dev", port, "master", "br0")

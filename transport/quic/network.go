@@ -32,11 +32,11 @@ const (
 	// connection ids of 20 bytes and nothing else, and a packet number (2) and frame type (1) stand in the packet too.
 	// Only packets of exactly full size leave together in one GSO call.
 	connIDLen = 17
-	// overhead is what a full packet holds beside the datagram: type 1, connection id 17, packet number 2, frame type 1,
-	// tag 16.
-	overhead = 1 + connIDLen + 2 + 1 + 16
-	// maxPacket is the largest UDP payload quic-go makes.
-	maxPacket = 1452
+	// fullPacketOverhead is what a full packet holds beside the datagram: type 1, connection id 17, packet number 2, frame
+	// type 1, tag 16.
+	fullPacketOverhead = 1 + connIDLen + 2 + 1 + 16
+	// maxPacketSize is the largest UDP payload quic-go makes.
+	maxPacketSize = 1452
 	// defaultIdleTimeout is how long a silent peer is believed to live: half of what a run may take to end after a node
 	// was killed.
 	defaultIdleTimeout = 5 * time.Second
@@ -49,12 +49,12 @@ const (
 
 // Config of a Network.
 type Config struct {
-	Addr   string      // UDP address to bind, port 0 for any
-	Server *tls.Config // certificate of this node; asks for one of the peer
-	// Client makes the configuration to dial the named peer with.
-	Client func(peer string) *tls.Config
-	// Name reads the peer's name from its verified certificate.
-	Name func(tls.ConnectionState) (string, error)
+	Addr      string      // UDP address to bind, port 0 for any
+	ServerTLS *tls.Config // certificate of this node; asks for one of the peer
+	// ClientTLS makes the configuration to dial the named peer with.
+	ClientTLS func(peer string) *tls.Config
+	// PeerName reads the peer's name from its verified certificate.
+	PeerName func(tls.ConnectionState) (string, error)
 	// PacketSize is the UDP payload of a full packet, bytes. Zero means what the interface of Addr bears, at most 1452.
 	PacketSize int
 	// NoGRO reads one packet at a time, as where the kernel has no UDP_GRO.
@@ -62,9 +62,9 @@ type Config struct {
 	// Spin is how long the reader looks for packets again and again before it sleeps. It is worth a processor of its own
 	// where there is one, and costs the others where there is none. Zero means that it sleeps at once.
 	Spin time.Duration
-	// Spread has each link of the carrier quic open its packets in a goroutine of its own. It is so anyway where the
-	// process has more than two processors.
-	Spread bool
+	// GoroutinePerLink has each link of the carrier quic open its packets in a goroutine of its own. It is so anyway where
+	// the process has more than two processors.
+	GoroutinePerLink bool
 	// Timestamps has the kernel note when packets are sent and received: AppendSendTimes and LastReceiveTime tell. Zero
 	// means that it does not.
 	Timestamps bool
@@ -82,7 +82,7 @@ type Network struct {
 	sock       *socket
 	tr         *quicgo.Transport
 	ln         *quicgo.Listener
-	packet     int
+	packetSize int
 	greeted    chan *incoming    // peers that have said hello
 	handshakes *handshakeLimiter // through which they come
 	ctx        context.Context   // over when the network is closed
@@ -93,9 +93,9 @@ type Network struct {
 	mu    sync.Mutex // guards conns
 	conns map[*liveness]struct{}
 
-	wg      sync.WaitGroup
-	closing sync.Once
-	closed  error // written by closing
+	wg        sync.WaitGroup
+	closeOnce sync.Once
+	closeErr  error // written by closing
 }
 
 // Stats counts what a Network did and whom it did not let in.
@@ -111,11 +111,11 @@ type Stats struct {
 // Stats returns the counters.
 func (n *Network) Stats() Stats {
 	return Stats{
-		SocketStats:    loadCounters(&n.sock.count),
-		HandshakeStats: loadCounters(&n.handshakes.count),
-		Bulk:           loadCounters(&n.sessions.count),
-		Path:           loadCounters(&n.sock.paths.count),
-		KernelDrops:    n.sock.drops(),
+		SocketStats:    loadCounters(&n.sock.stats),
+		HandshakeStats: loadCounters(&n.handshakes.stats),
+		Bulk:           loadCounters(&n.sessions.stats),
+		Path:           loadCounters(&n.sock.paths.stats),
+		KernelDrops:    n.sock.kernelDrops(),
 	}
 }
 
@@ -133,7 +133,7 @@ func loadCounters[T SocketStats | HandshakeStats | BulkStats | PathStats](count 
 // increment counts one.
 func increment(counter *uint64) { atomic.AddUint64(counter, 1) }
 
-func (c *Config) defaults() {
+func (c *Config) setDefaults() {
 	if c.IdleTimeout == 0 {
 		c.IdleTimeout = defaultIdleTimeout
 	}
@@ -144,7 +144,7 @@ func (c *Config) defaults() {
 
 // Listen binds the socket and begins to take connections; they wait for Accept.
 func Listen(cfg Config) (*Network, error) {
-	cfg.defaults()
+	cfg.setDefaults()
 	udp, err := address.ListenUDP(cfg.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("cannot bind data address %q: %w", cfg.Addr, err)
@@ -152,13 +152,13 @@ func Listen(cfg Config) (*Network, error) {
 	n := &Network{
 		cfg:        cfg,
 		log:        cfg.Log,
-		packet:     cfg.PacketSize,
+		packetSize: cfg.PacketSize,
 		greeted:    make(chan *incoming),
 		conns:      map[*liveness]struct{}{},
 		handshakes: newHandshakeLimiter(cfg.Log),
 	}
 	n.sessions.inline = newReceiveScratch()
-	if cfg.Spread || runtime.GOMAXPROCS(0) > 2 {
+	if cfg.GoroutinePerLink || runtime.GOMAXPROCS(0) > 2 {
 		n.sessions.pool = newPool()
 	}
 	n.sock = newSocket(udp, !cfg.NoGRO, cfg.Spin, n.sessions.dispatch, n.sessions.notifyIdle)
@@ -166,12 +166,12 @@ func Listen(cfg Config) (*Network, error) {
 		if err := n.sock.enableTimestamps(allTimestampFlags); err != nil {
 			return nil, errors.Join(fmt.Errorf("the kernel gives no times of packets: %w", err), udp.Close())
 		}
-		n.sock.timestamps.wanted = true
+		n.sock.timestamps.enabled = true
 	}
 	n.ctx, n.stop = context.WithCancelCause(context.Background())
-	if n.packet == 0 {
+	if n.packetSize == 0 {
 		ip := udp.LocalAddr().(*net.UDPAddr).IP
-		n.packet = maxUDPPayload(min(1500, interfaceMTU(ip)), ip, maxPacket)
+		n.packetSize = maxUDPPayload(min(1500, interfaceMTU(ip)), ip, maxPacketSize)
 	}
 	n.tr = &quicgo.Transport{
 		Conn:                  n.sock,
@@ -179,7 +179,7 @@ func Listen(cfg Config) (*Network, error) {
 		ConnContext:           n.admitHandshake,
 		VerifySourceAddress:   n.handshakes.mustVerifyAddress,
 	}
-	server := withProtocol(cfg.Server)
+	server := withProtocol(cfg.ServerTLS)
 	if n.ln, err = n.tr.Listen(server, n.quicConfig()); err != nil {
 		n.stop(transport.ErrClosed)
 		_ = n.tr.Close()
@@ -244,13 +244,13 @@ func interfaceMTU(ip net.IP) int {
 func (n *Network) quicConfig() *quicgo.Config {
 	return &quicgo.Config{
 		EnableDatagrams:                true,
-		InitialPacketSize:              uint16(n.packet),
+		InitialPacketSize:              uint16(n.packetSize),
 		DisablePathMTUDiscovery:        true,
 		MaxIdleTimeout:                 quicIdleTimeout,
 		KeepAlivePeriod:                n.cfg.IdleTimeout / silenceChecks,
 		HandshakeIdleTimeout:           n.cfg.IdleTimeout,
 		MaxIncomingStreams:             1,
-		MaxIncomingUniStreams:          streams,
+		MaxIncomingUniStreams:          numStreams,
 		InitialStreamReceiveWindow:     streamBuf,
 		MaxStreamReceiveWindow:         streamBuf,
 		InitialConnectionReceiveWindow: 2 * streamBuf,
@@ -265,7 +265,7 @@ func (n *Network) Addr() net.Addr { return n.sock.LocalAddr() }
 // nothing.
 func (n *Network) Close() error {
 	n.stop(transport.ErrClosed)
-	n.closing.Do(func() {
+	n.closeOnce.Do(func() {
 		n.mu.Lock()
 		conns := n.conns
 		n.conns = nil
@@ -273,11 +273,11 @@ func (n *Network) Close() error {
 		for l := range conns {
 			_ = l.qc.CloseWithError(0, "the node is closed")
 		}
-		n.closed = errors.Join(n.ln.Close(), n.tr.Close(), n.sock.Close())
+		n.closeErr = errors.Join(n.ln.Close(), n.tr.Close(), n.sock.Close())
 		n.wg.Wait()
 		n.handshakes.close()
 	})
-	return n.closed
+	return n.closeErr
 }
 
 // withProtocol makes a configuration name the protocol, also where each handshake has a configuration of its own.
@@ -321,7 +321,7 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 	if err != nil {
 		return nil, nil, fmt.Errorf("data address %q of %s: %w", addr, name, err)
 	}
-	client := withProtocol(n.cfg.Client(name))
+	client := withProtocol(n.cfg.ClientTLS(name))
 	qc, err := n.tr.Dial(ctx, to, client, n.quicConfig())
 	if err != nil {
 		return nil, nil, dialError(name, addr, err)

@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testTimeout is how long a test waits for what must come.
-var testTimeout = patiently.Long
+var testTimeout = patiently.LongTimeout
 
 var authority = sync.OnceValues(func() (*certs.CA, error) { return certs.NewCA(time.Hour) })
 
@@ -45,10 +45,10 @@ func peerName(s tls.ConnectionState) (string, error) {
 
 func configOf(id *certs.Identity) Config {
 	return Config{
-		Addr:   "127.0.0.1:0",
-		Server: id.Server(),
-		Client: id.Client,
-		Name:   peerName,
+		Addr:      "127.0.0.1:0",
+		ServerTLS: id.Server(),
+		ClientTLS: id.Client,
+		PeerName:  peerName,
 	}
 }
 
@@ -157,7 +157,7 @@ func TestTakingWithoutWaiting(t *testing.T) {
 	got := 0
 	eventually(t, "all datagrams", func() bool {
 		for range 3 {
-			d, err := qc.ReceiveDatagram(noWait{})
+			d, err := qc.ReceiveDatagram(doneContext{})
 			if err != nil {
 				t.Fatalf("taking without waiting: %v", err)
 			}
@@ -177,7 +177,7 @@ func TestTakingWithoutWaiting(t *testing.T) {
 	}
 	_ = ca.Close("done")
 	patiently.Receive(t, qc.Context().Done())
-	if d, err := qc.ReceiveDatagram(noWait{}); d != nil || err == nil && qc.Context().Err() == nil {
+	if d, err := qc.ReceiveDatagram(doneContext{}); d != nil || err == nil && qc.Context().Err() == nil {
 		t.Errorf("after the end: %q, %v", d, err)
 	}
 	if _, err := cb.Recv(make([][]byte, 2)); err == nil {
@@ -310,7 +310,7 @@ func dyingPair(t *testing.T) (ca, cb transport.Conn, die func()) {
 // isSilenceError tells that a connection has ended since nothing was heard of its peer.
 func isSilenceError(err error) bool {
 	var end *endError
-	return errors.As(err, &end) && !end.Remote && strings.HasPrefix(end.Error(), silentFor)
+	return errors.As(err, &end) && !end.Remote && strings.HasPrefix(end.Error(), silentForPrefix)
 }
 
 // TestDeadPeerIsNoticed: a process that dies says nothing; its silence ends the connection.

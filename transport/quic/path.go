@@ -4,7 +4,7 @@ package quic
 //
 //	probing    1 onTimer (a timer's goroutine)    sends a round of probes from time to time, while the connection sends
 //	           2 receive (the socket's reader)   the peer answers them, and the detector gets the answers
-//	narrow     3 write  (quic-go's, one a peer)  packets above minPacket leave in halves
+//	narrow     3 write  (quic-go's, one a peer)  packets above minPacketSize leave in halves
 //	           4 receive (the socket's reader)   halves are put together, and quic-go gets the packet
 //
 // As long as no path is narrow, what is sent costs one load of a pointer.
@@ -26,55 +26,55 @@ const pathLabel = "EXPORTER-ringlet-way-v1"
 
 // PathStats counts what was done about paths that carry no full packets.
 type PathStats struct {
-	Shrunk          uint64 `help:"times that full packets of QUIC were found to vanish while small ones passed"`
-	Grown           uint64 `help:"times that full packets of QUIC were found to pass again"`
-	ProbesSent      uint64 `help:"probes that find this out, up to four a second for each link that sends"`
-	HalvesSent      uint64 `help:"halves sent of packets that the path did not carry whole"`
-	HalvesReceived  uint64 `help:"halves of packets that came"`
-	HalvesLost      uint64 `help:"halves whose other half has not come; QUIC sends again what was in them"`
-	HalvesMalformed uint64 `help:"halves, probes and answers not understood; dropped"`
-	HalvesStrange   uint64 `help:"halves, probes and answers of no link that is up; dropped"`
-	HalvesForged    uint64 `help:"halves, probes and answers not sealed by the peer, or damaged; dropped"`
+	MTUShrunk         uint64 `count:"shrunk" help:"times that full packets of QUIC were found to vanish while small ones passed"`
+	MTUGrown          uint64 `count:"grown" help:"times that full packets of QUIC were found to pass again"`
+	ProbesSent        uint64 `help:"probes that find this out, up to four a second for each link that sends"`
+	HalvesSent        uint64 `help:"halves sent of packets that the path did not carry whole"`
+	HalvesReceived    uint64 `help:"halves of packets that came"`
+	HalvesLost        uint64 `help:"halves whose other half has not come; QUIC sends again what was in them"`
+	HalvesMalformed   uint64 `help:"halves, probes and answers not understood; dropped"`
+	HalvesUnknownLink uint64 `count:"halves_strange" help:"halves, probes and answers of no link that is up; dropped"`
+	HalvesForged      uint64 `help:"halves, probes and answers not sealed by the peer, or damaged; dropped"`
 }
 
 // pathTable are those of a network's connections that QUIC's own packets go.
 type pathTable struct {
-	narrow atomic.Pointer[map[netip.AddrPort]*connPath] // by address; nil: none
+	narrowPaths atomic.Pointer[map[netip.AddrPort]*connPath] // by address; nil: none
 
 	mu      sync.Mutex // guards byToken and the making of narrow
 	byToken map[uint64]*connPath
 
-	count PathStats // atomic
+	stats PathStats // atomic
 }
 
 // connPath is that of one connection.
 type connPath struct {
 	// immutable
-	table     *pathTable
-	remote    netip.AddrPort
-	size      int     // bytes of a full packet
-	out, in   pathKey // of what is sent and of what comes
-	bytesSent func() uint64
-	onChange  func(narrow bool)
-	start     time.Time
+	table            *pathTable
+	remote           netip.AddrPort
+	packetSize       int     // bytes of a full packet
+	sendKey, recvKey pathKey // of what is sent and of what comes
+	bytesSent        func() uint64
+	onChange         func(narrow bool)
+	start            time.Time
 
 	mu          sync.Mutex // guards what follows, and is held for no system call that waits
 	detector    blackHoleDetector
-	prober      *sender
+	probeSender *sender
 	sentAtProbe uint64 // used at the last round
 	timer       *time.Timer
 	ended       bool
 
-	sendMu     sync.Mutex // guards what follows
-	halfSender *sender
-	number     uint64
+	sendMu       sync.Mutex // guards what follows
+	halfSender   *sender
+	packetNumber uint64
 
 	reassemblies [maxReassemblies]reassembly // owned by the socket's reader
 }
 
 // watchPath begins to look after the path of a connection whose packets are QUIC's, until the connection is over.
 func (c *conn) watchPath(dialler bool) error {
-	if c.net.packet <= minPacket {
+	if c.net.packetSize <= minPacketSize {
 		return nil // any path carries those
 	}
 	to, err := c.remote()
@@ -83,28 +83,28 @@ func (c *conn) watchPath(dialler bool) error {
 	}
 	ws := &c.net.sock.paths
 	w := &connPath{
-		table:  ws,
-		remote: addrKey(to),
-		size:   c.net.packet,
-		start:  time.Now(),
+		table:      ws,
+		remote:     addrKey(to),
+		packetSize: c.net.packetSize,
+		start:      time.Now(),
 	}
-	if w.out, err = c.pathKey(dialler); err != nil {
+	if w.sendKey, err = c.pathKey(dialler); err != nil {
 		return err
 	}
-	if w.in, err = c.pathKey(!dialler); err != nil {
+	if w.recvKey, err = c.pathKey(!dialler); err != nil {
 		return err
 	}
 	w.bytesSent = func() uint64 { return c.qc.ConnectionStats().BytesSent }
 	w.onChange = func(narrow bool) {
 		if narrow {
 			c.net.log.Warn("full packets do not arrive any more and go in halves: look whether the MTU of the path has changed",
-				"peer", c.name, "remote", to, "bytes", w.size)
+				"peer", c.name, "remote", to, "bytes", w.packetSize)
 			return
 		}
-		c.net.log.Info("full packets arrive again", "peer", c.name, "remote", to, "bytes", w.size)
+		c.net.log.Info("full packets arrive again", "peer", c.name, "remote", to, "bytes", w.packetSize)
 	}
-	w.prober, w.halfSender = newSender(c.net.sock, to, maxPacket), newSender(c.net.sock, to, 0)
-	w.prober.nonBlocking = true
+	w.probeSender, w.halfSender = newSender(c.net.sock, to, maxPacketSize), newSender(c.net.sock, to, 0)
+	w.probeSender.nonBlocking = true
 	ws.add(w)
 	context.AfterFunc(c.qc.Context(), w.end)
 	return nil
@@ -129,11 +129,11 @@ func (ws *pathTable) add(w *connPath) {
 	if ws.byToken == nil {
 		ws.byToken = map[uint64]*connPath{}
 	}
-	ws.byToken[w.in.token] = w
+	ws.byToken[w.recvKey.token] = w
 	ws.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.timer = time.AfterFunc(time.Duration(roundInterval), w.onTimer)
+	w.timer = time.AfterFunc(time.Duration(probeRoundInterval), w.onTimer)
 }
 
 // end forgets the path.
@@ -143,7 +143,7 @@ func (w *connPath) end() {
 	w.ended = true
 	w.timer.Stop()
 	w.table.mu.Lock()
-	delete(w.table.byToken, w.in.token)
+	delete(w.table.byToken, w.recvKey.token)
 	w.table.mu.Unlock()
 	w.table.setNarrow(w, false)
 }
@@ -154,7 +154,7 @@ func (ws *pathTable) setNarrow(w *connPath, narrow bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	m := map[netip.AddrPort]*connPath{}
-	if old := ws.narrow.Load(); old != nil {
+	if old := ws.narrowPaths.Load(); old != nil {
 		m = maps.Clone(*old)
 	}
 	if narrow {
@@ -163,15 +163,15 @@ func (ws *pathTable) setNarrow(w *connPath, narrow bool) {
 		delete(m, w.remote)
 	}
 	if len(m) == 0 {
-		ws.narrow.Store(nil)
+		ws.narrowPaths.Store(nil)
 		return
 	}
-	ws.narrow.Store(&m)
+	ws.narrowPaths.Store(&m)
 }
 
 // narrowPath is the path to an address if it is narrow, or else nil.
 func (ws *pathTable) narrowPath(addr *net.UDPAddr) *connPath {
-	if m := ws.narrow.Load(); m != nil {
+	if m := ws.narrowPaths.Load(); m != nil {
 		return (*m)[addrKey(addr)]
 	}
 	return nil
@@ -185,8 +185,8 @@ func (w *connPath) onTimer() {
 		return
 	}
 	now, used := w.now(), w.bytesSent()
-	was := w.detector.narrow
-	if w.detector.step(now, used-w.sentAtProbe >= uint64(w.size)) {
+	was := w.detector.isNarrow
+	if w.detector.step(now, used-w.sentAtProbe >= uint64(w.packetSize)) {
 		w.sentAtProbe = used
 		w.probe(now)
 	}
@@ -198,29 +198,29 @@ func (w *connPath) now() int64 { return int64(time.Since(w.start)) + 1 } // neve
 
 // applyChange draws the conclusions from what the detector was told.
 func (w *connPath) applyChange(was bool) {
-	if w.detector.narrow == was {
+	if w.detector.isNarrow == was {
 		return
 	}
-	w.table.setNarrow(w, w.detector.narrow)
-	if w.detector.narrow {
-		increment(&w.table.count.Shrunk)
+	w.table.setNarrow(w, w.detector.isNarrow)
+	if w.detector.isNarrow {
+		increment(&w.table.stats.MTUShrunk)
 	} else {
-		increment(&w.table.count.Grown)
+		increment(&w.table.stats.MTUGrown)
 	}
-	w.onChange(w.detector.narrow)
+	w.onChange(w.detector.isNarrow)
 }
 
 // probe sends a round: a full packet, which may be too long for this host's own interface, and then a small one.
 func (w *connPath) probe(now int64) {
-	for _, size := range [...]int{w.size, minPacket} {
-		b := w.prober.buf[:size]
-		w.out.seal(b, pathHeader{kind: kindProbe, length: size, number: w.detector.round}, nil)
-		err := w.prober.write(b, size, 1)
-		if err != nil && (size == minPacket || !errors.Is(err, syscall.EMSGSIZE)) {
+	for _, size := range [...]int{w.packetSize, minPacketSize} {
+		b := w.probeSender.buf[:size]
+		w.sendKey.seal(b, pathHeader{kind: kindProbe, length: size, number: w.detector.round}, nil)
+		err := w.probeSender.write(b, size, 1)
+		if err != nil && (size == minPacketSize || !errors.Is(err, syscall.EMSGSIZE)) {
 			w.detector.cancelRound(now)
 			return
 		}
-		increment(&w.table.count.ProbesSent)
+		increment(&w.table.stats.ProbesSent)
 	}
 }
 
@@ -228,18 +228,18 @@ func (w *connPath) probe(now int64) {
 func (ws *pathTable) receive(b []byte) []byte {
 	var h pathHeader
 	if !h.parse(b) {
-		increment(&ws.count.HalvesMalformed)
+		increment(&ws.stats.HalvesMalformed)
 		return nil
 	}
 	ws.mu.Lock()
 	w := ws.byToken[h.token]
 	ws.mu.Unlock()
 	if w == nil {
-		increment(&ws.count.HalvesStrange)
+		increment(&ws.stats.HalvesUnknownLink)
 		return nil
 	}
-	if !w.in.authentic(b) {
-		increment(&ws.count.HalvesForged)
+	if !w.recvKey.isAuthentic(b) {
+		increment(&ws.stats.HalvesForged)
 		return nil
 	}
 	switch h.kind {
@@ -249,14 +249,14 @@ func (ws *pathTable) receive(b []byte) []byte {
 	case kindAnswer:
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		was := w.detector.narrow
-		w.detector.onAnswer(w.now(), h.number, h.length == w.size)
+		was := w.detector.isNarrow
+		w.detector.onAnswer(w.now(), h.number, h.length == w.packetSize)
 		w.applyChange(was)
 		return nil
 	}
-	increment(&ws.count.HalvesReceived)
+	increment(&ws.stats.HalvesReceived)
 	packet, lost := reassemble(&w.reassemblies, &h, b)
-	atomic.AddUint64(&ws.count.HalvesLost, uint64(lost))
+	atomic.AddUint64(&ws.stats.HalvesLost, uint64(lost))
 	return packet
 }
 
@@ -264,9 +264,9 @@ func (ws *pathTable) receive(b []byte) []byte {
 func (w *connPath) answer(h *pathHeader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	b := w.prober.buf[:pathOverhead]
-	w.out.seal(b, pathHeader{kind: kindAnswer, length: h.length, number: h.number}, nil)
-	_ = w.prober.write(b, len(b), 1)
+	b := w.probeSender.buf[:pathOverhead]
+	w.sendKey.seal(b, pathHeader{kind: kindAnswer, length: h.length, number: h.number}, nil)
+	_ = w.probeSender.write(b, len(b), 1)
 }
 
 // write sends packets of segment bytes, the last maybe shorter: those that any path carries as they are, the others in
@@ -277,7 +277,7 @@ func (w *connPath) write(b []byte, segment int) error {
 	for len(b) > 0 {
 		p := b[:min(segment, len(b))]
 		b = b[len(p):]
-		if len(p) <= minPacket {
+		if len(p) <= minPacketSize {
 			buf, err := w.reserve(len(p))
 			if err != nil {
 				return err
@@ -285,16 +285,16 @@ func (w *connPath) write(b []byte, segment int) error {
 			copy(buf, p)
 			continue
 		}
-		w.number++
-		atomic.AddUint64(&w.table.count.HalvesSent, 2)
+		w.packetNumber++
+		atomic.AddUint64(&w.table.stats.HalvesSent, 2)
 		step := (len(p) + 1) / 2
 		for kind, half := range [...][]byte{p[:step], p[step:]} {
-			h := pathHeader{kind: kindFirstHalf + byte(kind), length: len(p), number: w.number}
+			h := pathHeader{kind: kindFirstHalf + byte(kind), length: len(p), number: w.packetNumber}
 			buf, err := w.reserve(h.size())
 			if err != nil {
 				return err
 			}
-			w.out.seal(buf, h, half)
+			w.sendKey.seal(buf, h, half)
 		}
 	}
 	return w.halfSender.flush()
@@ -306,7 +306,7 @@ func (w *connPath) reserve(size int) ([]byte, error) {
 	if len(o.buf) == 0 {
 		o.buf = make([]byte, 1<<16)
 	}
-	if o.n > 0 && (size != o.segment || o.n+size > maxGSO || o.packets == maxSegments) {
+	if o.n > 0 && (size != o.segment || o.n+size > maxGSO || o.batchPackets == maxSegments) {
 		if err := o.flush(); err != nil {
 			return nil, err
 		}
@@ -314,6 +314,6 @@ func (w *connPath) reserve(size int) ([]byte, error) {
 	buf := o.buf[o.n : o.n+size]
 	o.segment = size
 	o.n += size
-	o.packets++
+	o.batchPackets++
 	return buf, nil
 }

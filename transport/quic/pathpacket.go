@@ -46,7 +46,7 @@ func (h *pathHeader) parse(b []byte) bool {
 	h.length = int(binary.LittleEndian.Uint16(b[2:]))
 	h.number = binary.LittleEndian.Uint64(b[4:])
 	h.token = binary.LittleEndian.Uint64(b[12:])
-	return h.length >= minPacket && h.length <= maxPacket && len(b) == h.size()
+	return h.length >= minPacketSize && h.length <= maxPacketSize && len(b) == h.size()
 }
 
 // size is that of the packet with the header. The second half of an odd packet ends with a byte that means nothing, so
@@ -93,8 +93,8 @@ func (k *pathKey) seal(b []byte, h pathHeader, body []byte) {
 	k.aead.Seal(b[:end], b[:12], nil, b[:end])
 }
 
-// authentic reports whether a packet that parses was made with the key.
-func (k *pathKey) authentic(b []byte) bool {
+// isAuthentic reports whether a packet that parses was made with the key.
+func (k *pathKey) isAuthentic(b []byte) bool {
 	end := len(b) - pathTagSize
 	_, err := k.aead.Open(nil, b[:12], b[end:], b[:end])
 	return err == nil
@@ -105,31 +105,31 @@ const maxReassemblies = 64
 
 // reassembly is a packet of which halves have come.
 type reassembly struct {
-	number   uint64
-	length   int
-	received byte // bit 0 the first, bit 1 the second
-	buf      []byte
+	number         uint64
+	packetLength   int
+	receivedHalves byte // bit 0 the first, bit 1 the second
+	buf            []byte
 }
 
 // reassemble puts a half to its other one. It returns the packet when both are there, and how many halves were given
 // up: that of another packet, or this one, if it is the older. The packet is valid until as many others have come.
 func reassemble(pending *[maxReassemblies]reassembly, h *pathHeader, b []byte) (packet []byte, lost int) {
 	j := &pending[h.number%maxReassemblies]
-	if j.received != 0 && (j.number != h.number || j.length != h.length) {
+	if j.receivedHalves != 0 && (j.number != h.number || j.packetLength != h.length) {
 		if h.number <= j.number {
 			return nil, 1
 		}
-		lost, j.received = 1, 0
+		lost, j.receivedHalves = 1, 0
 	}
 	if j.buf == nil {
-		j.buf = make([]byte, maxPacket+1)
+		j.buf = make([]byte, maxPacketSize+1)
 	}
-	j.number, j.length = h.number, h.length
+	j.number, j.packetLength = h.number, h.length
 	which := h.kind - kindFirstHalf
 	copy(j.buf[int(which)*((h.length+1)/2):], b[pathHeaderSize:len(b)-pathTagSize])
-	if j.received |= 1 << which; j.received != 3 {
+	if j.receivedHalves |= 1 << which; j.receivedHalves != 3 {
 		return nil, lost
 	}
-	j.received = 0
+	j.receivedHalves = 0
 	return j.buf[:h.length], lost
 }

@@ -11,9 +11,9 @@ import (
 // A record is a datagram on a stream: its length, 4 bytes, little-endian, then as many bytes.
 const recordHeader = 4
 
-// errRecord is of a length that no record of the stream can have. What follows on the stream cannot be told apart any
-// more.
-var errRecord = errors.New("a record of the stream has an impossible length")
+// errRecordLength is of a length that no record of the stream can have. What follows on the stream cannot be told apart
+// any more.
+var errRecordLength = errors.New("a record of the stream has an impossible length")
 
 // putRecord puts a record into buf, which has room for it, and returns its length with the header.
 func putRecord(buf, d []byte) int {
@@ -33,7 +33,7 @@ func readRecord(r *bufio.Reader, buf []byte) (int, error) {
 	}
 	length := binary.LittleEndian.Uint32(head)
 	if length == 0 || uint64(length) > uint64(len(buf)) {
-		return 0, fmt.Errorf("%w: of %d bytes, where 1 to %d may come", errRecord, length, len(buf))
+		return 0, fmt.Errorf("%w: of %d bytes, where 1 to %d may come", errRecordLength, length, len(buf))
 	}
 	if _, err := r.Discard(recordHeader); err != nil {
 		return 0, err

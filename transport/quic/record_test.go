@@ -45,9 +45,9 @@ func TestRecordsThatCannotBe(t *testing.T) {
 	}{
 		"nothing":           {"", io.EOF},
 		"part of a length":  {"\x05\x00", io.ErrUnexpectedEOF},
-		"no bytes":          {"\x00\x00\x00\x00", errRecord},
-		"one too long":      {"\x11\x00\x00\x00", errRecord},
-		"garbage":           {"\xde\xad\xbe\xef", errRecord},
+		"no bytes":          {"\x00\x00\x00\x00", errRecordLength},
+		"one too long":      {"\x11\x00\x00\x00", errRecordLength},
+		"garbage":           {"\xde\xad\xbe\xef", errRecordLength},
 		"a length alone":    {"\x05\x00\x00\x00", io.ErrUnexpectedEOF},
 		"part of a record":  {"\x05\x00\x00\x00abcd", io.ErrUnexpectedEOF},
 		"as long as can be": {"\x10\x00\x00\x00" + "0123456789abcdef", nil},
@@ -103,7 +103,7 @@ func FuzzRecords(f *testing.F) {
 			switch {
 			case errors.Is(err, io.EOF) && len(rest) == 0:
 			case errors.Is(err, io.ErrUnexpectedEOF) && len(rest) > 0 && len(rest) < recordHeader+most:
-			case errors.Is(err, errRecord) && len(rest) >= recordHeader:
+			case errors.Is(err, errRecordLength) && len(rest) >= recordHeader:
 				if n := binary.LittleEndian.Uint32(rest); n > 0 && n <= most {
 					t.Errorf("a record of %d bytes was refused", n)
 				}

@@ -113,7 +113,7 @@ func TestTheRelayedPathShrinks(t *testing.T) {
 			run.awaitRounds(t, rounds)
 			for _, e := range ends {
 				w, l := e.net.Stats().Path, e.ep.Stats()
-				if w.Shrunk+l.PathShrunk == 0 || w.HalvesSent+l.DatagramFragmentsSent == 0 ||
+				if w.MTUShrunk+l.PathMTUShrunk == 0 || w.HalvesSent+l.DatagramFragmentsSent == 0 ||
 					w.HalvesReceived+l.DatagramFragmentsReceived == 0 {
 					t.Errorf("the path was not found narrow: %+v, %+v", w, l)
 				}
@@ -121,7 +121,7 @@ func TestTheRelayedPathShrinks(t *testing.T) {
 			r.setLimit(1 << 16)
 			for _, e := range ends {
 				eventually(t, "full packets to arrive again", func() bool {
-					return e.net.Stats().Path.Grown+e.ep.Stats().PathGrown > 0
+					return e.net.Stats().Path.MTUGrown+e.ep.Stats().PathMTUGrown > 0
 				})
 			}
 			run.awaitRounds(t, rounds)
@@ -130,7 +130,7 @@ func TestTheRelayedPathShrinks(t *testing.T) {
 				if want := pattern(lastSeed); !bytes.Equal(e.mem, want) {
 					t.Errorf("what end %d has differs from what was written", i)
 				}
-				if s := e.net.Stats().Path; s.HalvesMalformed != 0 || s.HalvesStrange > 4 {
+				if s := e.net.Stats().Path; s.HalvesMalformed != 0 || s.HalvesUnknownLink > 4 {
 					t.Errorf("end %d: %+v", i, s)
 				}
 			}
@@ -277,16 +277,16 @@ func TestHalvesOfStrangersAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	strange := splitPacket(&key, 1, make([]byte, maxPacket))[0]
+	strange := splitPacket(&key, 1, make([]byte, maxPacketSize))[0]
 	key.token = known()[0]
-	for _, b := range [][]byte{strange, splitPacket(&key, 1, make([]byte, maxPacket))[0], {kindProbe}} {
+	for _, b := range [][]byte{strange, splitPacket(&key, 1, make([]byte, maxPacketSize))[0], {kindProbe}} {
 		if _, err := c.Write(b); err != nil {
 			t.Fatal(err)
 		}
 	}
 	eventually(t, "three packets to be refused", func() bool {
 		s := ends[0].net.Stats().Path
-		return s.HalvesStrange == 1 && s.HalvesForged == 1 && s.HalvesMalformed == 1
+		return s.HalvesUnknownLink == 1 && s.HalvesForged == 1 && s.HalvesMalformed == 1
 	})
 	if s := ends[0].net.Stats(); s.Path.HalvesReceived != 0 || s.Bulk.Packets != 0 {
 		t.Errorf("%+v", s)

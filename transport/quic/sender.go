@@ -28,31 +28,31 @@ type sender struct {
 	gso  bool
 	// nonBlocking has it wait neither for room in the socket's buffer nor for others that do.
 	nonBlocking bool
-	send        func(fd uintptr) bool
+	sendFunc    func(fd uintptr) bool
 
-	buf      []byte // the batch
-	n        int    // bytes in it
-	segment  int    // size of its first packet
-	packets  int
-	urgent   bool // nothing in it but what others wait for: acks, answers, signals
-	hasQueue bool // what is sent may wait in a queue on its way, where a mark helps
+	buf          []byte // the batch
+	n            int    // bytes in it
+	segment      int    // size of its first packet
+	batchPackets int
+	batchUrgent  bool // nothing in it but what others wait for: acks, answers, signals
+	pathHasQueue bool // what is sent may wait in a queue on its way, where a mark helps
 
-	name    [unix.SizeofSockaddrInet6]byte
-	nameLen uint32
-	control [2 * controlSize]byte // the mark of what is urgent, then the size of a segment
-	msg     unix.Msghdr
-	iov     unix.Iovec
-	errno   syscall.Errno
+	sockaddr    [unix.SizeofSockaddrInet6]byte
+	sockaddrLen uint32
+	control     [2 * controlSize]byte // the mark of what is urgent, then the size of a segment
+	msg         unix.Msghdr
+	iov         unix.Iovec
+	errno       syscall.Errno
 }
 
 // controlSize is the room of a control message with a number.
 const controlSize = unix.SizeofCmsghdr + 8
 
-// lowDelay marks a packet as one for the first band of a host's queue (Linux's default, pfifo_fast, goes by it:
+// lowDelayTOS marks a packet as one for the first band of a host's queue (Linux's default, pfifo_fast, goes by it:
 // tc-prio(8)) and of switches that look: behind a megabyte of data in the queue of a slow port an ack, a barrier's
 // message or a tag waits 40 ms at 200 Mbit/s. Over IPv6 only switches see it: there the mark does not set the priority
 // by which the host's own queue goes, as it does over IPv4.
-const lowDelay = 0x10
+const lowDelayTOS = 0x10
 
 func newSender(s *socket, to *net.UDPAddr, bufSize int) *sender {
 	o := &sender{
@@ -61,25 +61,25 @@ func newSender(s *socket, to *net.UDPAddr, bufSize int) *sender {
 		gso:  true,
 		buf:  make([]byte, bufSize),
 		// The loopback interface has no queue. There the mark would cost 0.1 µs of a packet (2026-11-26).
-		hasQueue: !to.IP.IsLoopback(),
+		pathHasQueue: !to.IP.IsLoopback(),
 	}
-	o.putName(to)
+	o.putSockaddr(to)
 	mark := (*unix.Cmsghdr)(unsafe.Pointer(&o.control[0]))
 	mark.Level, mark.Type = unix.IPPROTO_IP, unix.IP_TOS
 	if to.IP.To4() == nil {
 		mark.Level, mark.Type = unix.IPPROTO_IPV6, unix.IPV6_TCLASS
 	}
 	mark.SetLen(unix.CmsgLen(4))
-	binary.NativeEndian.PutUint32(o.control[unix.CmsgLen(0):], lowDelay)
+	binary.NativeEndian.PutUint32(o.control[unix.CmsgLen(0):], lowDelayTOS)
 	h := (*unix.Cmsghdr)(unsafe.Pointer(&o.control[controlSize]))
 	h.Level, h.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
 	h.SetLen(unix.CmsgLen(2))
-	o.send = o.sendmsg
+	o.sendFunc = o.sendmsg
 	return o
 }
 
-// putName writes the address as the kernel wants it, for the family of the socket.
-func (o *sender) putName(to *net.UDPAddr) {
+// putSockaddr writes the address as the kernel wants it, for the family of the socket.
+func (o *sender) putSockaddr(to *net.UDPAddr) {
 	family := unix.AF_INET
 	_ = o.raw.Control(func(fd uintptr) {
 		if f, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DOMAIN); err == nil {
@@ -87,13 +87,13 @@ func (o *sender) putName(to *net.UDPAddr) {
 		}
 	})
 	if ip := to.IP.To4(); ip != nil && family == unix.AF_INET {
-		a := (*unix.RawSockaddrInet4)(unsafe.Pointer(&o.name[0]))
+		a := (*unix.RawSockaddrInet4)(unsafe.Pointer(&o.sockaddr[0]))
 		a.Family, a.Addr = unix.AF_INET, [4]byte(ip)
 		binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&a.Port))[:], uint16(to.Port))
-		o.nameLen = unix.SizeofSockaddrInet4
+		o.sockaddrLen = unix.SizeofSockaddrInet4
 		return
 	}
-	a := (*unix.RawSockaddrInet6)(unsafe.Pointer(&o.name[0]))
+	a := (*unix.RawSockaddrInet6)(unsafe.Pointer(&o.sockaddr[0]))
 	a.Family, a.Addr = unix.AF_INET6, [16]byte(to.IP.To16())
 	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&a.Port))[:], uint16(to.Port))
 	if to.Zone != "" {
@@ -101,7 +101,7 @@ func (o *sender) putName(to *net.UDPAddr) {
 			a.Scope_id = uint32(i.Index)
 		}
 	}
-	o.nameLen = unix.SizeofSockaddrInet6
+	o.sockaddrLen = unix.SizeofSockaddrInet6
 }
 
 // flush sends the batch and empties it. What the kernel does not take for want of memory is lost, and counted; the link
@@ -110,12 +110,12 @@ func (o *sender) flush() error {
 	if o.n == 0 {
 		return nil
 	}
-	b, segment, packets := o.buf[:o.n], o.segment, o.packets
-	o.n, o.packets = 0, 0
+	b, segment, packets := o.buf[:o.n], o.segment, o.batchPackets
+	o.n, o.batchPackets = 0, 0
 	if packets == 1 || o.gso {
 		err := o.write(b, segment, packets)
 		if !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.EINVAL) || packets == 1 {
-			return o.classify(err, packets)
+			return o.classifySendError(err, packets)
 		}
 	}
 	return o.sendSingly(b, segment)
@@ -130,7 +130,7 @@ func (o *sender) sendSingly(b []byte, segment int) error {
 		b = b[len(one):]
 		err := o.write(one, segment, 1)
 		went = went || err == nil && len(one) == segment
-		if err := o.classify(err, 1); err != nil {
+		if err := o.classifySendError(err, 1); err != nil {
 			return err
 		}
 	}
@@ -138,11 +138,11 @@ func (o *sender) sendSingly(b []byte, segment int) error {
 	return nil
 }
 
-// classify tells errors that pass from those that do not.
-func (o *sender) classify(err error, packets int) error {
+// classifySendError tells errors that pass from those that do not.
+func (o *sender) classifySendError(err error, packets int) error {
 	if err == nil {
-		increment(&o.sock.count.SendCalls)
-		atomic.AddUint64(&o.sock.count.SentPackets, uint64(packets))
+		increment(&o.sock.stats.SendCalls)
+		atomic.AddUint64(&o.sock.stats.SentPackets, uint64(packets))
 		return nil
 	}
 	var e syscall.Errno
@@ -152,7 +152,7 @@ func (o *sender) classify(err error, packets int) error {
 	switch e {
 	case syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN,
 		syscall.EMSGSIZE: // the interface has become narrower: the link finds out, and sends smaller ones
-		atomic.AddUint64(&o.sock.count.SendRefused, uint64(packets))
+		atomic.AddUint64(&o.sock.stats.SendRefused, uint64(packets))
 		return nil
 	}
 	return err
@@ -162,10 +162,10 @@ func (o *sender) classify(err error, packets int) error {
 func (o *sender) write(b []byte, segment, packets int) error {
 	o.iov.Base = &b[0]
 	o.iov.SetLen(len(b))
-	o.msg = unix.Msghdr{Name: &o.name[0], Namelen: o.nameLen, Iov: &o.iov}
+	o.msg = unix.Msghdr{Name: &o.sockaddr[0], Namelen: o.sockaddrLen, Iov: &o.iov}
 	o.msg.SetIovlen(1)
 	from, to := controlSize, controlSize
-	if o.urgent && o.hasQueue {
+	if o.batchUrgent && o.pathHasQueue {
 		from = 0
 	}
 	if packets > 1 {
@@ -187,9 +187,9 @@ func (o *sender) write(b []byte, segment, packets int) error {
 
 func (o *sender) call() error {
 	if o.nonBlocking {
-		return o.raw.Control(func(fd uintptr) { o.send(fd) })
+		return o.raw.Control(func(fd uintptr) { o.sendFunc(fd) })
 	}
-	return o.raw.Write(o.send)
+	return o.raw.Write(o.sendFunc)
 }
 
 // sendmsg does not wait, so the runtime need not know of it: see socket.recvmsg.

@@ -21,27 +21,27 @@ const maxSessions = 1 << 12
 
 // BulkStats counts packets of the carrier quic, but for those of quic-go, and why some were not used.
 type BulkStats struct {
-	Packets    uint64 `help:"packets of the carrier quic that came, with those below"`
-	Malformed  uint64 `help:"packets too short, or with frames or a header that no peer sends; dropped"`
-	Strangers  uint64 `help:"packets of no link that is open; dropped"`
-	Replayed   uint64 `help:"packets seen before, or too old to know; dropped"`
-	UnknownKey uint64 `help:"packets of a key that is not in use; dropped"`
-	Forged     uint64 `help:"packets not sealed by the peer, or damaged on the way; dropped"`
-	Early      uint64 `help:"packets before the link was up, or after it was closed; dropped"`
-	Probes     uint64 `help:"packets of the peer to find the size of packets, and its answers"`
+	Packets        uint64 `help:"packets of the carrier quic that came, with those below"`
+	Malformed      uint64 `help:"packets too short, or with frames or a header that no peer sends; dropped"`
+	UnknownSession uint64 `count:"strangers" help:"packets of no link that is open; dropped"`
+	Replayed       uint64 `help:"packets seen before, or too old to know; dropped"`
+	UnknownKey     uint64 `help:"packets of a key that is not in use; dropped"`
+	Forged         uint64 `help:"packets not sealed by the peer, or damaged on the way; dropped"`
+	LinkNotUp      uint64 `count:"early" help:"packets before the link was up, or after it was closed; dropped"`
+	Probes         uint64 `help:"packets of the peer to find the size of packets, and its answers"`
 }
 
 // sessions gives packets to their sessions.
 type sessions struct {
 	byNumber [maxSessions]atomic.Pointer[expressConn]
 
-	count BulkStats // atomic
+	stats BulkStats // atomic
 
 	// owned by the socket's reader
 	inline  receiveScratch
-	touched []*expressConn // have taken packets since the last notifyIdle
+	idleDue []*expressConn // have taken packets since the last notifyIdle
 
-	pool *pool // of buffers for reads; nil: the socket's reader opens all packets itself
+	pool *readBufferPool // of buffers for reads; nil: the socket's reader opens all packets itself
 }
 
 // receiveScratch is what one goroutine needs to take packets.
@@ -92,7 +92,7 @@ func (b *sessions) nextRun(packets []byte, segment int) (c *expressConn, n int) 
 			break
 		}
 	}
-	atomic.AddUint64(&b.count.Packets, count)
+	atomic.AddUint64(&b.stats.Packets, count)
 	return c, n
 }
 
@@ -100,11 +100,11 @@ func (b *sessions) nextRun(packets []byte, segment int) (c *expressConn, n int) 
 func (b *sessions) find(p []byte) (c *expressConn, refused *uint64) {
 	id, ok := express.SessionID(p)
 	if !ok {
-		return nil, &b.count.Malformed
+		return nil, &b.stats.Malformed
 	}
 	c = b.byNumber[id%maxSessions].Load()
-	if c == nil || c.session != id {
-		return nil, &b.count.Strangers
+	if c == nil || c.recvSessionID != id {
+		return nil, &b.stats.UnknownSession
 	}
 	return c, nil
 }
@@ -123,19 +123,19 @@ func (b *sessions) handOver(c *expressConn, buf, packets []byte, segment int, al
 
 // receiveInline opens the packets of one session here.
 func (b *sessions) receiveInline(c *expressConn, packets []byte, segment int) {
-	if !c.touched {
-		c.touched = true
-		b.touched = append(b.touched, c)
+	if !c.idleDue {
+		c.idleDue = true
+		b.idleDue = append(b.idleDue, c)
 	}
 	c.receive(&b.inline, packets, segment)
 }
 
 // notifyIdle tells the links that took packets here that nothing more is at hand.
 func (b *sessions) notifyIdle() {
-	for i, c := range b.touched {
-		c.touched = false
+	for i, c := range b.idleDue {
+		c.idleDue = false
 		c.notifyIdle()
-		b.touched[i] = nil
+		b.idleDue[i] = nil
 	}
-	b.touched = b.touched[:0]
+	b.idleDue = b.idleDue[:0]
 }

@@ -44,24 +44,24 @@ type socket struct {
 	paths  pathTable
 
 	// owned by quic-go's reader
-	buf        []byte // what the last recvmsg brought
-	rest       []byte // what of it has not been handed out
-	segment    int    // size of each packet in rest; the last may be shorter
-	oob        [256]byte
-	control    []byte // control messages of the last recvmsg, UDP_GRO taken out
-	from       *net.UDPAddr
-	fromRaw    netip.AddrPort
-	msg        unix.Msghdr
-	iov        unix.Iovec
-	name       unix.RawSockaddrInet6
-	n          int
-	errno      syscall.Errno
-	empty      bool // the last look found no packet
-	dispatched bool // dispatch was called since the last onIdle
-	waited     bool // what was read last had to be waited for
-	timestamps timestamps
+	buf            []byte // what the last recvmsg brought
+	undelivered    []byte // what of it has not been handed out
+	segment        int    // size of each packet in rest; the last may be shorter
+	oob            [256]byte
+	control        []byte // control messages of the last recvmsg, UDP_GRO taken out
+	from           *net.UDPAddr
+	fromRaw        netip.AddrPort
+	msg            unix.Msghdr
+	iov            unix.Iovec
+	sockaddr       unix.RawSockaddrInet6
+	n              int
+	errno          syscall.Errno
+	lastReadEmpty  bool // the last look found no packet
+	idleDue        bool // dispatch was called since the last onIdle
+	lastReadWaited bool // what was read last had to be waited for
+	timestamps     timestamps
 
-	count SocketStats // atomic
+	stats SocketStats // atomic
 }
 
 // SocketStats counts system calls and the packets they moved.
@@ -104,14 +104,14 @@ func newSocket(c *net.UDPConn, gro bool, spin time.Duration,
 func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 	n := 0
 	for n == 0 {
-		if len(s.rest) == 0 {
+		if len(s.undelivered) == 0 {
 			if err := s.fill(); err != nil {
 				return 0, err
 			}
 		}
 		n = s.distribute(ms)
 	}
-	atomic.AddUint64(&s.count.RecvPackets, uint64(n))
+	atomic.AddUint64(&s.stats.RecvPackets, uint64(n))
 	return n, nil
 }
 
@@ -119,13 +119,13 @@ func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 // for, to quic-go.
 func (s *socket) distribute(ms []ipv4.Message) int {
 	n := 0
-	for n < len(ms) && len(s.rest) > 0 {
-		if express.IsSession(s.rest) {
+	for n < len(ms) && len(s.undelivered) > 0 {
+		if express.IsSession(s.undelivered) {
 			s.dispatchSessions()
 			continue
 		}
-		p := s.rest[:min(s.segment, len(s.rest))]
-		s.rest = s.rest[len(p):]
+		p := s.undelivered[:min(s.segment, len(s.undelivered))]
+		s.undelivered = s.undelivered[len(p):]
 		if isPathPacket(p) {
 			if p = s.paths.receive(p); p == nil {
 				continue
@@ -143,14 +143,14 @@ func (s *socket) distribute(ms []ipv4.Message) int {
 // dispatchSessions hands on the run of packets of sessions that the rest begins with.
 func (s *socket) dispatchSessions() {
 	end, n := 0, uint64(0)
-	for end < len(s.rest) && express.IsSession(s.rest[end:]) {
-		end = min(end+s.segment, len(s.rest))
+	for end < len(s.undelivered) && express.IsSession(s.undelivered[end:]) {
+		end = min(end+s.segment, len(s.undelivered))
 		n++
 	}
-	atomic.AddUint64(&s.count.RecvPackets, n)
+	atomic.AddUint64(&s.stats.RecvPackets, n)
 	all := end == s.n
-	buf := s.dispatch(s.buf, s.rest[:end], s.segment, all)
-	if s.rest, s.dispatched = s.rest[end:], true; all {
+	buf := s.dispatch(s.buf, s.undelivered[:end], s.segment, all)
+	if s.undelivered, s.idleDue = s.undelivered[end:], true; all {
 		s.buf = buf
 	}
 }
@@ -170,12 +170,12 @@ func (s *socket) fill() error {
 				Err:  s.errno,
 			}
 		}
-		increment(&s.count.RecvCalls)
+		increment(&s.stats.RecvCalls)
 		s.segment = max(s.n, 1)
 		s.parseControl()
 		s.parseFrom()
 		if s.n > 0 {
-			s.rest = s.buf[:s.n]
+			s.undelivered = s.buf[:s.n]
 			return nil
 		}
 	}
@@ -184,20 +184,20 @@ func (s *socket) fill() error {
 // readNext brings one read: what is at hand, or else, after it has said that nothing is, what comes.
 func (s *socket) readNext() error {
 	if s.spin > 0 {
-		if s.dispatched {
-			if s.waited && s.n <= s.segment {
+		if s.idleDue {
+			if s.lastReadWaited && s.n <= s.segment {
 				// The reader had waited for this one packet, and somebody was told of it who may wait for nothing else: he
 				// goes on before the kernel is asked for more, which takes a microsecond. In a stream the reader goes on:
 				// where many others are to run, it would come back too late.
 				runtime.Gosched()
 			}
-			if err := s.raw.Read(s.recvOnceFunc); err != nil || !s.empty {
-				s.waited = false
+			if err := s.raw.Read(s.recvOnceFunc); err != nil || !s.lastReadEmpty {
+				s.lastReadWaited = false
 				return err
 			}
 			s.reportIdle()
 		}
-		s.waited = true
+		s.lastReadWaited = true
 		if got, err := s.poll(); err != nil || got {
 			return err
 		}
@@ -207,7 +207,7 @@ func (s *socket) readNext() error {
 
 // reportIdle says that nothing is at hand.
 func (s *socket) reportIdle() {
-	s.dispatched = false
+	s.idleDue = false
 	s.onIdle()
 }
 
@@ -217,7 +217,7 @@ func (s *socket) recvOrIdle(fd uintptr) bool {
 	if s.recvmsg(fd) {
 		return true
 	}
-	if s.dispatched {
+	if s.idleDue {
 		s.reportIdle()
 	}
 	return false
@@ -231,9 +231,9 @@ func (s *socket) receiveSpace() int {
 	return n / 2
 }
 
-// drops is how many packets the kernel has thrown away for want of room; 0 where it does not say, and of a closed
+// kernelDrops is how many packets the kernel has thrown away for want of room; 0 where it does not say, and of a closed
 // socket.
-func (s *socket) drops() (dropped uint64) {
+func (s *socket) kernelDrops() (dropped uint64) {
 	if s.raw == nil {
 		return 0
 	}
@@ -264,7 +264,7 @@ func (s *socket) poll() (bool, error) {
 			if err := s.raw.Read(s.recvOnceFunc); err != nil {
 				return false, err
 			}
-			if !s.empty {
+			if !s.lastReadEmpty {
 				return true, nil
 			}
 			runtime.Gosched()
@@ -275,7 +275,7 @@ func (s *socket) poll() (bool, error) {
 
 // recvOnce makes the system call once, whether or not there is a packet.
 func (s *socket) recvOnce(fd uintptr) bool {
-	s.empty = !s.recvmsg(fd)
+	s.lastReadEmpty = !s.recvmsg(fd)
 	return true
 }
 
@@ -286,7 +286,8 @@ func (s *socket) recvOnce(fd uintptr) bool {
 func (s *socket) recvmsg(fd uintptr) bool {
 	s.iov.Base = &s.buf[0]
 	s.iov.SetLen(len(s.buf))
-	s.msg = unix.Msghdr{Name: (*byte)(unsafe.Pointer(&s.name)), Namelen: uint32(unsafe.Sizeof(s.name)), Iov: &s.iov}
+	s.msg = unix.Msghdr{Name: (*byte)(unsafe.Pointer(&s.sockaddr)), Namelen: uint32(unsafe.Sizeof(s.sockaddr)),
+		Iov: &s.iov}
 	s.msg.SetIovlen(1)
 	s.msg.Control = &s.oob[0]
 	s.msg.SetControllen(len(s.oob))
@@ -329,12 +330,12 @@ func (s *socket) parseControl() {
 // parseFrom makes a new address only when the sender changes: quic-go keeps what it is given.
 func (s *socket) parseFrom() {
 	var a netip.AddrPort
-	port := binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(&s.name.Port))[:])
-	if s.name.Family == unix.AF_INET {
-		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(&s.name))
+	port := binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(&s.sockaddr.Port))[:])
+	if s.sockaddr.Family == unix.AF_INET {
+		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(&s.sockaddr))
 		a = netip.AddrPortFrom(netip.AddrFrom4(v4.Addr), port)
 	} else {
-		a = netip.AddrPortFrom(netip.AddrFrom16(s.name.Addr), port)
+		a = netip.AddrPortFrom(netip.AddrFrom16(s.sockaddr.Addr), port)
 	}
 	if a != s.fromRaw {
 		s.from, s.fromRaw = net.UDPAddrFromAddrPort(a), a
@@ -351,8 +352,8 @@ func (s *socket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (int, int, error)
 		}
 		return len(b), len(oob), nil
 	}
-	increment(&s.count.SendCalls)
-	atomic.AddUint64(&s.count.SentPackets, uint64((len(b)+segment-1)/segment))
+	increment(&s.stats.SendCalls)
+	atomic.AddUint64(&s.stats.SentPackets, uint64((len(b)+segment-1)/segment))
 	n, m, err := s.UDPConn.WriteMsgUDP(b, oob, addr)
 	if err != nil && len(b) > segment && errors.Is(err, syscall.EINVAL) {
 		// Some kernels say so where the interface has become narrower than the segments of a batch. quic-go

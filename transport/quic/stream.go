@@ -44,23 +44,23 @@ const (
 const (
 	streamQuick = iota // datagrams of up to maxQuickDatagram bytes
 	streamBulk         // longer ones
-	streams
+	numStreams
 )
 
-var streamNames = [streams]string{"quick", "bulk"}
+var streamNames = [numStreams]string{"quick", "bulk"}
 
 // streamConn is a connection whose datagrams travel on streams.
 type streamConn struct {
 	// immutable after upgradeStream
 	qc   *quicgo.Conn
 	name string
-	out  [streams]streamOut
-	in   [streams]streamIn
+	out  [numStreams]streamOut
+	in   [numStreams]streamIn
 	done chan struct{} // closed when nothing more can come
 
-	ending sync.Once
-	err    error // written before over is closed
-	wg     sync.WaitGroup
+	endOnce sync.Once
+	err     error // written before over is closed
+	wg      sync.WaitGroup
 }
 
 // streamOut is the sending half of a stream.
@@ -72,11 +72,11 @@ type streamOut struct {
 
 // streamIn is the receiving half of a stream.
 type streamIn struct {
-	st    *quicgo.ReceiveStream
-	max   int
-	ready chan []byte
-	free  chan []byte
-	lent  [][]byte // owned by Recv's caller
+	st          *quicgo.ReceiveStream
+	maxDatagram int
+	ready       chan []byte
+	free        chan []byte
+	lent        [][]byte // owned by Recv's caller
 }
 
 const streamMagic = 0x53474E52 // "RNGS"
@@ -111,7 +111,7 @@ func upgradeStream(ctx context.Context, c *conn) (*streamConn, error) {
 
 // open opens this end's streams and says which is which.
 func (s *streamConn) open(ctx context.Context) error {
-	for kind, max := range [streams]int{maxQuickDatagram, streamDatagram} {
+	for kind, max := range [numStreams]int{maxQuickDatagram, streamDatagram} {
 		st, err := s.qc.OpenUniStreamSync(ctx)
 		if err != nil {
 			return err
@@ -123,7 +123,7 @@ func (s *streamConn) open(ctx context.Context) error {
 		}
 		s.out[kind] = streamOut{st: st, buf: make([]byte, recordHeader+max)}
 		in := &s.in[kind]
-		in.max, in.ready, in.free = max, make(chan []byte, streamSlots), make(chan []byte, streamSlots)
+		in.maxDatagram, in.ready, in.free = max, make(chan []byte, streamSlots), make(chan []byte, streamSlots)
 		in.lent = make([][]byte, 0, streamSlots)
 		for range streamSlots {
 			in.free <- nil // made when it is first needed
@@ -134,7 +134,7 @@ func (s *streamConn) open(ctx context.Context) error {
 
 // accept takes the peer's streams.
 func (s *streamConn) accept(ctx context.Context) error {
-	for range streams {
+	for range numStreams {
 		st, err := s.qc.AcceptUniStream(ctx)
 		if err != nil {
 			return err
@@ -149,7 +149,7 @@ func (s *streamConn) accept(ctx context.Context) error {
 			return err
 		}
 		kind := int(p[4])
-		if p != preambleOf(kind) || kind >= streams || s.in[kind].st != nil {
+		if p != preambleOf(kind) || kind >= numStreams || s.in[kind].st != nil {
 			return fmt.Errorf("a stream of %s begins with % x, and not with its kind: look whether the peer runs the same "+
 				"release", s.name, p)
 		}
@@ -163,7 +163,7 @@ func (s *streamConn) MaxDatagram() int { return streamDatagram }
 
 // Sizes are the carrier's own.
 func (s *streamConn) Sizes() transport.Sizes {
-	return transport.Sizes{Credit: streamCredit, Ring: streamRingSize}
+	return transport.Sizes{Credit: streamCredit, SeqWindow: streamRingSize}
 }
 
 // Send puts the datagram on the stream that suits its size.
@@ -194,31 +194,31 @@ func (s *streamConn) read(kind int) {
 			return
 		}
 		if buf == nil {
-			buf = make([]byte, in.max)
+			buf = make([]byte, in.maxDatagram)
 		}
-		n, err := readRecord(r, buf[:in.max])
+		n, err := readRecord(r, buf[:in.maxDatagram])
 		if err != nil {
-			s.end(s.explain(kind, err))
+			s.end(s.wrapStreamError(kind, err))
 			return
 		}
 		in.ready <- buf[:n] // has a place for each buffer
 	}
 }
 
-// explain tells what the peer did to one stream from what befell the whole connection.
-func (s *streamConn) explain(kind int, err error) error {
+// wrapStreamError tells what the peer did to one stream from what befell the whole connection.
+func (s *streamConn) wrapStreamError(kind int, err error) error {
 	var reset *quicgo.StreamError
 	switch {
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%s has ended its %s stream: %w", s.name, streamNames[kind], err)
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errRecord), errors.As(err, &reset):
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errRecordLength), errors.As(err, &reset):
 		return fmt.Errorf("%s stream of %s: %w", streamNames[kind], s.name, err)
 	}
 	return translateError(err)
 }
 
 func (s *streamConn) end(err error) {
-	s.ending.Do(func() {
+	s.endOnce.Do(func() {
 		s.err = err
 		close(s.done)
 	})

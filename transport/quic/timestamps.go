@@ -15,8 +15,8 @@ import (
 // timestamps are the kernel's times of packets (SO_TIMESTAMPING), for who measures: software times, taken when a packet
 // is given to the device and when it comes from there. They are of the wall clock, ns since 1970.
 type timestamps struct {
-	wanted       bool         // immutable
-	received     atomic.Int64 // of the packets that the last read brought
+	enabled      bool         // immutable
+	lastReceived atomic.Int64 // of the packets that the last read brought
 	delays       atomic.Pointer[queueDelays]
 	pendingSince int64 // owned by the reader: received of the packets that are being taken in; 0: nobody wants it
 }
@@ -83,7 +83,7 @@ func (n *Network) QueueDelays() *hdr.Histogram {
 
 // record takes the kernel's time of the packets that a read has brought.
 func (s *timestamps) record(at int64) {
-	s.received.Store(at)
+	s.lastReceived.Store(at)
 	if s.delays.Load() != nil {
 		s.pendingSince = at
 	}
@@ -117,13 +117,13 @@ func softwareTimestamp(h *unix.Cmsghdr, message []byte) (int64, bool) {
 // LastReceiveTime is when the kernel had the packets that the last read brought, ns since 1970; 0 where
 // Config.Timestamps is not set, or none came. The handler of a write may ask. The kernel begins a moment after it was
 // asked: the first packets may be without.
-func (n *Network) LastReceiveTime() int64 { return n.sock.timestamps.received.Load() }
+func (n *Network) LastReceiveTime() int64 { return n.sock.timestamps.lastReceived.Load() }
 
 // AppendSendTimes appends when the kernel sent packets since the last call, ns since 1970. Who has set
 // Config.Timestamps calls it again and again, since the kernel keeps these times in the room that it has for packets.
 func (n *Network) AppendSendTimes(to []int64) []int64 {
 	s := n.sock
-	if !s.timestamps.wanted {
+	if !s.timestamps.enabled {
 		return to
 	}
 	var oob [256]byte

@@ -19,7 +19,7 @@ func TestStamps(t *testing.T) {
 		n := listen(t, cfg)
 		to := n.Addr().(*net.UDPAddr)
 		began := time.Now().UnixNano()
-		ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+		ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 		defer cancel()
 		for again := true; again; again = enabled && n.LastReceiveTime() == 0 && ctx.Err() == nil {
 			_, _, err := n.sock.WriteMsgUDP(make([]byte, 100), nil, to) // it takes the kernel a moment to begin
@@ -61,7 +61,7 @@ func TestWaits(t *testing.T) {
 		if n.QueueDelays().TotalCount() != 0 {
 			t.Error("what was counted before is there")
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+		ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 		for n.QueueDelays().TotalCount() == 0 && ctx.Err() == nil {
 			send()
 		}

@@ -39,7 +39,7 @@ func TestWhoIsNotTrusted(t *testing.T) {
 			trusting.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				return &impostor.Server().Certificates[0], nil
 			}
-			cfg.Client = func(string) *tls.Config { return trusting }
+			cfg.ClientTLS = func(string) *tls.Config { return trusting }
 			return cfg
 		}, "b", certs.AnotherCA, "unknown authority"},
 		{"authority of the listener unknown", func() Config { return configOf(impostor) }, "b", certs.AnotherCA,
@@ -48,7 +48,7 @@ func TestWhoIsNotTrusted(t *testing.T) {
 			cfg := configOf(good)
 			bare := good.Client("b")
 			bare.Certificates, bare.GetClientCertificate = nil, nil
-			cfg.Client = func(string) *tls.Config { return bare }
+			cfg.ClientTLS = func(string) *tls.Config { return bare }
 			return cfg
 		}, "b", certs.NoCertificate, "provide a certificate"},
 		{"wrong name", func() Config { return configOf(good) }, "c", certs.WrongName, "bad certificate"},

@@ -27,7 +27,7 @@ func (c *conn) upgradeExpress(ctx context.Context, u transport.Upgrade) (transpo
 	stop := context.AfterFunc(ctx, func() { _ = c.st.SetDeadline(time.Now()) })
 	defer stop()
 	x := &expressConn{conn: c, damage: u.Damage, probeAnswers: make(chan int, 16),
-		inbox: inbox{reads: make(chan queuedRead, poolSize)}}
+		inbox: inbox{reads: make(chan queuedRead, readBufferPoolSize)}}
 	binary.BigEndian.PutUint64(x.probeNonce[:], rand.Uint64())
 	if err := c.net.sessions.assignNumber(x); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (c *conn) upgradeExpress(ctx context.Context, u transport.Upgrade) (transpo
 		c.net.wg.Go(func() { x.serve(p) })
 	}
 	if err := x.upgrade(ctx, u); err != nil {
-		c.net.sessions.byNumber[x.session%maxSessions].CompareAndSwap(x, nil)
+		c.net.sessions.byNumber[x.recvSessionID%maxSessions].CompareAndSwap(x, nil)
 		return nil, err
 	}
 	return x, nil
@@ -45,8 +45,8 @@ func (c *conn) upgradeExpress(ctx context.Context, u transport.Upgrade) (transpo
 // assignNumber finds a number for a session, of which nothing is known outside.
 func (b *sessions) assignNumber(x *expressConn) error {
 	for range 8 * maxSessions {
-		x.session = express.ID(rand.Uint64())
-		if b.byNumber[x.session%maxSessions].CompareAndSwap(nil, x) {
+		x.recvSessionID = express.NewSessionID(rand.Uint64())
+		if b.byNumber[x.recvSessionID%maxSessions].CompareAndSwap(nil, x) {
 			return nil
 		}
 	}
@@ -75,16 +75,16 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 		if err := c.expectReady(); err != nil {
 			return err
 		}
-		if c.size, err = c.probePacketSize(ctx, c.qc.Context(), candidates(min(iface, theirs.largest)),
+		if c.packetSize, err = c.probePacketSize(ctx, c.qc.Context(), candidateSizes(min(iface, theirs.largestPacket)),
 			c.sendProbe); err == nil {
-			err = putMessage(c.st, binary.LittleEndian.AppendUint16(nil, uint16(c.size)))
+			err = putMessage(c.st, binary.LittleEndian.AppendUint16(nil, uint16(c.packetSize)))
 		}
 		if err == nil {
 			err = c.expectReady() // what is sent to a peer that does not listen yet is lost
 		}
 	} else {
 		if err = putMessage(c.st, []byte{messageReady}); err == nil {
-			c.size, err = c.receiveSize(min(iface, theirs.largest))
+			c.packetSize, err = c.receiveSize(min(iface, theirs.largestPacket))
 		}
 		if err == nil {
 			err = putMessage(c.st, []byte{messageReady})
@@ -94,7 +94,7 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 		return err
 	}
 	c.endProbing()
-	c.credit = min(creditFor(c.size), max(16, min(theirs.receiveSpace, c.net.sock.receiveSpace())/c.size))
+	c.credit = min(creditFor(c.packetSize), max(16, min(theirs.receiveSpace, c.net.sock.receiveSpace())/c.packetSize))
 	return c.st.Close()
 }
 
@@ -118,22 +118,22 @@ func (c *expressConn) receiveSize(most int) (int, error) {
 		return 0, fmt.Errorf("%s told a packet size in %d bytes", c.name, len(m))
 	}
 	size := int(binary.LittleEndian.Uint16(m))
-	if size < minPacket || size > most {
-		return 0, fmt.Errorf("%s wants packets of %d bytes, this path bears %d to %d", c.name, size, minPacket, most)
+	if size < minPacketSize || size > most {
+		return 0, fmt.Errorf("%s wants packets of %d bytes, this path bears %d to %d", c.name, size, minPacketSize, most)
 	}
 	return size, nil
 }
 
 // introduction is what an end says of itself.
 type introduction struct {
-	session      uint64
-	largest      int // packet, bytes
-	receiveSpace int // of the socket's receive buffer, bytes
+	session       uint64
+	largestPacket int // packet, bytes
+	receiveSpace  int // of the socket's receive buffer, bytes
 }
 
 func (c *expressConn) introduce(largest int) (introduction, error) {
 	var b [14]byte
-	binary.BigEndian.PutUint64(b[0:], c.session) // as it stands in packets
+	binary.BigEndian.PutUint64(b[0:], c.recvSessionID) // as it stands in packets
 	binary.LittleEndian.PutUint16(b[8:], uint16(largest))
 	binary.LittleEndian.PutUint32(b[10:], uint32(c.net.sock.receiveSpace()))
 	if err := putMessage(c.st, b[:]); err != nil {
@@ -147,13 +147,13 @@ func (c *expressConn) introduce(largest int) (introduction, error) {
 		return introduction{}, fmt.Errorf("%s introduced itself in %d bytes, not %d", c.name, len(m), len(b))
 	}
 	i := introduction{
-		session:      binary.BigEndian.Uint64(m),
-		largest:      int(binary.LittleEndian.Uint16(m[8:])),
-		receiveSpace: int(binary.LittleEndian.Uint32(m[10:])),
+		session:       binary.BigEndian.Uint64(m),
+		largestPacket: int(binary.LittleEndian.Uint16(m[8:])),
+		receiveSpace:  int(binary.LittleEndian.Uint32(m[10:])),
 	}
-	if i.largest < minPacket || largest < minPacket {
+	if i.largestPacket < minPacketSize || largest < minPacketSize {
 		return i, fmt.Errorf("the interface bears packets of %d bytes, that of %s %d; the carrier quic needs %d",
-			largest, c.name, i.largest, minPacket)
+			largest, c.name, i.largestPacket, minPacketSize)
 	}
 	return i, nil
 }
@@ -180,23 +180,23 @@ func (c *expressConn) prepare(u transport.Upgrade, session uint64) error {
 	if err != nil {
 		return err
 	}
-	c.sealer, c.out, c.probing = sealer, newSender(c.net.sock, to, 1<<16), true
+	c.sealer, c.sender, c.probing = sealer, newSender(c.net.sock, to, 1<<16), true
 	c.opener.Store(opener)
 	return nil
 }
 
 const (
-	// minPacket carries the smallest datagram of a link.
-	minPacket = 1200
-	// jumbo is the payload of a 9000-byte frame with IPv4.
-	jumbo = 8972
+	// minPacketSize carries the smallest datagram of a link.
+	minPacketSize = 1200
+	// jumboPacketSize is the payload of a 9000-byte frame with IPv4.
+	jumboPacketSize = 8972
 )
 
-// candidates are the sizes worth a probe, in falling order: what the interfaces bear, and what networks between them
-// may.
-func candidates(most int) []int {
+// candidateSizes are the sizes worth a probe, in falling order: what the interfaces bear, and what networks between
+// them may.
+func candidateSizes(most int) []int {
 	sizes := []int{most}
-	for _, s := range [...]int{jumbo, jumbo - 20, 1472, 1452, 1392, minPacket} {
+	for _, s := range [...]int{jumboPacketSize, jumboPacketSize - 20, 1472, 1452, 1392, minPacketSize} {
 		if s < most {
 			sizes = append(sizes, s)
 		}
@@ -206,4 +206,4 @@ func candidates(most int) []int {
 
 // maxBulkPacket bounds packets where the interface bears any size. See docs/design/011-quic.md for the
 // measurement.
-const maxBulkPacket = jumbo
+const maxBulkPacket = jumboPacketSize

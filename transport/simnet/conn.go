@@ -26,7 +26,7 @@ type pipe struct {
 	lastOrder    uint64
 	delays       []time.Duration
 	freeBufs     [][]byte // buffers of datagrams that are over
-	end          error    // what the receiver finds at endAt
+	endErr       error    // what the receiver finds at endAt
 	endAt        time.Duration
 	pendingClose error // the peer's closing words, held up by a partition
 	idleAt       time.Duration
@@ -75,8 +75,8 @@ func (p *pipe) receive(batch, back [][]byte) (n int, wait time.Duration, err err
 	defer p.mu.Unlock()
 	p.freeBufs = append(p.freeBufs, back...)
 	now := p.fabric.now()
-	if errors.Is(p.end, transport.ErrClosed) {
-		return 0, 0, p.end
+	if errors.Is(p.endErr, transport.ErrClosed) {
+		return 0, 0, p.endErr
 	}
 	for n < len(batch) && len(p.queue) > 0 && p.queue[0].at <= int64(now) {
 		batch[n] = heap.Pop(&p.queue).(flight).data
@@ -99,7 +99,7 @@ func (p *pipe) next() time.Duration {
 	if len(p.queue) > 0 {
 		t = min(t, time.Duration(p.queue[0].at))
 	}
-	if p.end != nil {
+	if p.endErr != nil {
 		t = min(t, p.endAt)
 	}
 	if p.idleAt != 0 {
@@ -111,8 +111,8 @@ func (p *pipe) next() time.Duration {
 // endReason says why the receiver gets nothing more.
 func (p *pipe) endReason(now time.Duration) error {
 	switch {
-	case p.end != nil && now >= p.endAt:
-		return p.end
+	case p.endErr != nil && now >= p.endAt:
+		return p.endErr
 	case p.idleAt != 0 && now >= p.idleAt:
 		return errIdle
 	}
@@ -130,8 +130,8 @@ func (p *pipe) endAfter(after time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := p.fabric.now() + after
-	if p.end == nil || at < p.endAt {
-		p.end, p.endAt = err, at
+	if p.endErr == nil || at < p.endAt {
+		p.endErr, p.endAt = err, at
 	}
 	p.notify()
 }
@@ -139,7 +139,7 @@ func (p *pipe) endAfter(after time.Duration, err error) {
 // closeByPeer brings the peer's closing words, once there is a way for them.
 func (p *pipe) closeByPeer(err error) {
 	p.mu.Lock()
-	cut := p.wire.cut
+	cut := p.wire.isCut
 	if cut {
 		p.pendingClose = err
 	}
@@ -152,12 +152,12 @@ func (p *pipe) closeByPeer(err error) {
 func (p *pipe) setCut(cut bool) {
 	p.mu.Lock()
 	pending := p.pendingClose
-	if now := p.fabric.now(); cut && !p.wire.cut {
+	if now := p.fabric.now(); cut && !p.wire.isCut {
 		p.idleAt = now + idleTimeout
 	} else if !cut && p.idleAt > now {
 		p.idleAt = 0
 	}
-	p.wire.cut = cut
+	p.wire.isCut = cut
 	p.mu.Unlock()
 	if !cut && pending != nil {
 		p.endAfter(p.fabric.faults.Delay, pending)
@@ -179,7 +179,7 @@ func (c *conn) Peer() string     { return c.peer }
 func (c *conn) MaxDatagram() int { return defaultDatagram }
 
 // Sizes has what a path carries that has become narrow.
-func (c *conn) Sizes() transport.Sizes { return transport.Sizes{Base: baseDatagram} }
+func (c *conn) Sizes() transport.Sizes { return transport.Sizes{BaseDatagram: baseDatagram} }
 
 // Send never waits.
 func (c *conn) Send(d []byte) error {

@@ -17,37 +17,37 @@ type Faults struct {
 
 // wire decides the fate of datagrams, the same for the same seed and the same sequence of them.
 type wire struct {
-	f   Faults
-	rng *rand.Rand
-	cut bool
+	faults Faults
+	rng    *rand.Rand
+	isCut  bool
 }
 
 func newWire(f Faults, seed uint64) *wire {
 	if f.ReorderBy == 0 {
 		f.ReorderBy = 4 * f.Delay
 	}
-	return &wire{f: f, rng: rand.New(rand.NewPCG(seed, 0x52696e676c6574))}
+	return &wire{faults: f, rng: rand.New(rand.NewPCG(seed, 0x52696e676c6574))}
 }
 
 // drawDelays returns after which delays copies of the next datagram arrive: none, one or two.
 func (w *wire) drawDelays(out []time.Duration) []time.Duration {
-	if w.cut || w.rng.Float64() < w.f.Loss {
+	if w.isCut || w.rng.Float64() < w.faults.Loss {
 		return out
 	}
 	out = append(out, w.drawDelay())
-	if w.rng.Float64() < w.f.Duplicate {
+	if w.rng.Float64() < w.faults.Duplicate {
 		out = append(out, w.drawDelay())
 	}
 	return out
 }
 
 func (w *wire) drawDelay() time.Duration {
-	d := w.f.Delay
-	if w.f.Jitter > 0 {
-		d += time.Duration(w.rng.Int64N(int64(w.f.Jitter)))
+	d := w.faults.Delay
+	if w.faults.Jitter > 0 {
+		d += time.Duration(w.rng.Int64N(int64(w.faults.Jitter)))
 	}
-	if w.f.ReorderBy > 0 && w.rng.Float64() < w.f.Reorder {
-		d += time.Duration(w.rng.Int64N(int64(w.f.ReorderBy)))
+	if w.faults.ReorderBy > 0 && w.rng.Float64() < w.faults.Reorder {
+		d += time.Duration(w.rng.Int64N(int64(w.faults.ReorderBy)))
 	}
 	return d
 }

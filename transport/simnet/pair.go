@@ -25,20 +25,20 @@ type Pair struct {
 	// sender's.
 	Sent, Lost, Delivered, Reordered [2]int
 
-	// Lose, if set, decides beside the Faults what vanishes on its way.
-	Lose func(from int, d []byte) bool
-	// Spun counts how often an end said that something was due and sent nothing, again and again.
-	Spun [2]int
+	// ShouldLose, if set, decides beside the Faults what vanishes on its way.
+	ShouldLose func(from int, d []byte) bool
+	// EmptySends counts how often an end said that something was due and sent nothing, again and again.
+	EmptySends [2]int
 
-	now    int64
-	wires  [2]*wire
-	owners [2]owner
-	queue  flights
-	order  uint64
-	last   [2]uint64 // order of the newest delivered, per direction
-	buf    []byte
-	delays []time.Duration
-	free   [][]byte // datagrams that are over
+	now             int64
+	wires           [2]*wire
+	drivers         [2]endDriver
+	queue           flights
+	order           uint64
+	newestDelivered [2]uint64 // order of the newest delivered, per direction
+	buf             []byte
+	delays          []time.Duration
+	freeBufs        [][]byte // datagrams that are over
 }
 
 // NewPair joins a and b. Each direction has its own random numbers.
@@ -53,7 +53,7 @@ func NewPair(a, b Machine, maxDatagram int, f Faults, seed uint64) *Pair {
 
 // SetSendModes sets how the owners of both ends go about sending. With another than Eager they must be told by Wake
 // what they ask for.
-func (p *Pair) SetSendModes(a, b SendMode) { p.owners[0].mode, p.owners[1].mode = a, b }
+func (p *Pair) SetSendModes(a, b SendMode) { p.drivers[0].mode, p.drivers[1].mode = a, b }
 
 // Now is the virtual time, ns.
 func (p *Pair) Now() int64 { return p.now }
@@ -75,7 +75,7 @@ func (p *Pair) Run(limit time.Duration, done func() bool) bool {
 		p.arrive()
 		p.runPumps()
 		for e := range p.Ends {
-			if d := p.Ends[e].Deadline(); p.owners[e].mode == Eager && d != 0 && d <= p.now {
+			if d := p.Ends[e].Deadline(); p.drivers[e].mode == Eager && d != 0 && d <= p.now {
 				p.Ends[e].Tick(p.now)
 				p.changed(e)
 			}
@@ -86,7 +86,7 @@ func (p *Pair) Run(limit time.Duration, done func() bool) bool {
 // drain lets both ends send all they may.
 func (p *Pair) drain() {
 	for e := range p.Ends {
-		if p.owners[e].mode != Eager {
+		if p.drivers[e].mode != Eager {
 			continue
 		}
 		for n := p.Ends[e].Next(p.now, p.buf); n > 0; n = p.Ends[e].Next(p.now, p.buf) {
@@ -98,7 +98,7 @@ func (p *Pair) drain() {
 
 func (p *Pair) send(from int, d []byte) {
 	p.Sent[from]++
-	if p.Lose != nil && p.Lose(from, d) {
+	if p.ShouldLose != nil && p.ShouldLose(from, d) {
 		p.Lost[from]++
 		return
 	}
@@ -109,8 +109,8 @@ func (p *Pair) send(from int, d []byte) {
 	}
 	for _, delay := range p.delays {
 		var data []byte
-		if n := len(p.free); n > 0 {
-			data, p.free = p.free[n-1][:0], p.free[:n-1]
+		if n := len(p.freeBufs); n > 0 {
+			data, p.freeBufs = p.freeBufs[n-1][:0], p.freeBufs[:n-1]
 		}
 		p.order++
 		heap.Push(&p.queue, flight{
@@ -130,8 +130,8 @@ func (p *Pair) next() (int64, bool) {
 	}
 	for e, m := range p.Ends {
 		d := m.Deadline()
-		if p.owners[e].mode != Eager {
-			d = p.owners[e].wake
+		if p.drivers[e].mode != Eager {
+			d = p.drivers[e].wakeAt
 		}
 		if d != 0 && (!ok || d < t) {
 			t, ok = d, true
@@ -147,25 +147,25 @@ func (p *Pair) arrive() {
 		f := heap.Pop(&p.queue).(flight)
 		from := 1 - f.to
 		p.Delivered[from]++
-		if f.order < p.last[from] {
+		if f.order < p.newestDelivered[from] {
 			p.Reordered[from]++
 		}
-		p.last[from] = max(p.last[from], f.order)
+		p.newestDelivered[from] = max(p.newestDelivered[from], f.order)
 		// A datagram that does not parse is counted by the machine; the caller looks at the counters.
 		_ = p.Ends[f.to].Receive(p.now, f.data)
 		got[f.to] = true
 		p.changed(f.to)
-		p.free = append(p.free, f.data)
+		p.freeBufs = append(p.freeBufs, f.data)
 	}
 	for e, g := range got {
 		if !g {
 			continue
 		}
-		if p.owners[e].mode != Eager {
+		if p.drivers[e].mode != Eager {
 			p.finishRead(e)
 		}
 		p.Ends[e].EndBatch()
-		if p.owners[e].mode != Eager {
+		if p.drivers[e].mode != Eager {
 			p.finishRead(e)
 		}
 	}

@@ -21,7 +21,7 @@ func (m *sender) Receive(int64, []byte) error { m.got++; return nil }
 func (m *sender) EndBatch()                   {}
 func (m *sender) Deadline() int64             { return 0 }
 func (m *sender) Tick(int64)                  {}
-func (m *sender) Due() bool                   { return m.more > 0 }
+func (m *sender) NextDue() bool               { return m.more > 0 }
 
 // TestPairLosesAndReordersAsAsked: whoever owns the ends, what is sent arrives or is counted as lost, and the same seed
 // gives the same run.
@@ -32,10 +32,10 @@ func TestPairLosesAndReordersAsAsked(t *testing.T) {
 			a, b := &sender{more: 1000}, &sender{}
 			p := simnet.NewPair(a, b, 100, simnet.Faults{Loss: 0.2, Reorder: 0.5, Delay: time.Millisecond}, 3)
 			p.SetSendModes(shell, shell)
-			p.Lose = func(int, []byte) bool { return a.more == 500 }
+			p.ShouldLose = func(int, []byte) bool { return a.more == 500 }
 			p.Wake(0)
 			p.Run(time.Minute, func() bool { return false })
-			if p.Sent[0] != 1000 || p.Delivered[0]+p.Lost[0] != 1000 || b.got != p.Delivered[0] || p.Spun != [2]int{} {
+			if p.Sent[0] != 1000 || p.Delivered[0]+p.Lost[0] != 1000 || b.got != p.Delivered[0] || p.EmptySends != [2]int{} {
 				t.Errorf("shell %d: %d sent, %d delivered, %d lost, %d taken", shell, p.Sent[0], p.Delivered[0], p.Lost[0], b.got)
 			}
 			if p.Lost[0] < 150 || p.Lost[0] > 250 || p.Reordered[0] == 0 {

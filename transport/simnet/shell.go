@@ -18,7 +18,7 @@ const (
 )
 
 // Due is asked for by the modes Inline and Pumped.
-type dueMachine interface{ Due() bool }
+type dueMachine interface{ NextDue() bool }
 
 // wakeUpDelay is how long a pump takes to wake.
 const wakeUpDelay = int64(20 * time.Microsecond)
@@ -27,52 +27,52 @@ const wakeUpDelay = int64(20 * time.Microsecond)
 // due, and sends nothing.
 const maxSends = 1 << 14
 
-// owner is the owner of one end.
-type owner struct {
-	mode SendMode
-	wake int64 // when the pump wakes, ns; 0: it sleeps until something is due
+// endDriver is the owner of one end.
+type endDriver struct {
+	mode   SendMode
+	wakeAt int64 // when the pump wakes, ns; 0: it sleeps until something is due
 }
 
 // finishRead tells an owner that its reader has taken what was at hand.
 func (p *Pair) finishRead(e int) {
-	due := p.Ends[e].(dueMachine).Due()
-	switch s := &p.owners[e]; {
+	due := p.Ends[e].(dueMachine).NextDue()
+	switch s := &p.drivers[e]; {
 	case s.mode == Inline && due:
 		p.sendDue(e)
 	case due:
-		s.wake = p.now + wakeUpDelay
+		s.wakeAt = p.now + wakeUpDelay
 	}
 	p.sleepUntilDeadline(e)
 }
 
 // sleepUntilDeadline has a pump sleep no longer than until the deadline.
 func (p *Pair) sleepUntilDeadline(e int) {
-	if d := p.Ends[e].Deadline(); d != 0 && (p.owners[e].wake == 0 || d < p.owners[e].wake) {
-		p.owners[e].wake = max(d, p.now)
+	if d := p.Ends[e].Deadline(); d != 0 && (p.drivers[e].wakeAt == 0 || d < p.drivers[e].wakeAt) {
+		p.drivers[e].wakeAt = max(d, p.now)
 	}
 }
 
 // Wake tells an owner's pump that the owner has asked the machine for something.
 func (p *Pair) Wake(e int) {
-	if p.owners[e].mode != Eager {
-		p.owners[e].wake = p.now
+	if p.drivers[e].mode != Eager {
+		p.drivers[e].wakeAt = p.now
 	}
 }
 
 // runPumps lets the pumps that are awake send.
 func (p *Pair) runPumps() {
-	for e := range p.owners {
-		s := &p.owners[e]
-		if s.mode == Eager || s.wake == 0 || s.wake > p.now {
+	for e := range p.drivers {
+		s := &p.drivers[e]
+		if s.mode == Eager || s.wakeAt == 0 || s.wakeAt > p.now {
 			continue
 		}
-		s.wake = 0
+		s.wakeAt = 0
 		p.Ends[e].Tick(p.now)
 		p.changed(e)
 		p.sendDue(e)
 		p.sleepUntilDeadline(e)
-		if s.wake == p.now {
-			s.wake++ // a deadline that has passed and made nothing due: time must go on
+		if s.wakeAt == p.now {
+			s.wakeAt++ // a deadline that has passed and made nothing due: time must go on
 		}
 	}
 }
@@ -80,9 +80,9 @@ func (p *Pair) runPumps() {
 // sendDue sends for as long as something is due, as a reader does before it reads again.
 func (p *Pair) sendDue(e int) {
 	m := p.Ends[e].(dueMachine)
-	for turns := 0; m.Due(); turns++ {
+	for turns := 0; m.NextDue(); turns++ {
 		if turns == maxSends {
-			p.Spun[e]++
+			p.EmptySends[e]++
 			return
 		}
 		if n := p.Ends[e].Next(p.now, p.buf); n > 0 {

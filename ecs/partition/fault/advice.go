@@ -29,11 +29,11 @@ var adviceBySubsystem = map[string]string{
 	SubsystemNodeService: "Look at the log of the node, and whether the control can reach it at that address.",
 }
 
-// subsystemTrouble is a subsystem with a kind of trouble.
-type subsystemTrouble struct{ subsystem, kind string }
+// troubleKey is a subsystem with a kind of trouble.
+type troubleKey struct{ subsystem, kind string }
 
 // adviceByTrouble is what to do about a fault of a subsystem whose kind of trouble is known.
-var adviceByTrouble = map[subsystemTrouble]string{
+var adviceByTrouble = map[troubleKey]string{
 	{subsystemInput, fsm.TroubleRecord}:  "`ringlet inspect` shows that record; on-bad-record: skip leaves it out.",
 	{subsystemInput, fsm.TroubleChanged}: "Leave the file as it is from configure on, then configure again.",
 	{subsystemInput, fsm.TroubleAddress}: "Give this input an address of the node's own host, which `ip addr` lists there, or a " +
@@ -67,7 +67,7 @@ var adviceByTrouble = map[subsystemTrouble]string{
 
 // adviceFor is what to do about what was seen.
 func (c *Core) adviceFor(x Observation) string {
-	text, found := adviceByTrouble[subsystemTrouble{x.Subsystem, x.Trouble}]
+	text, found := adviceByTrouble[troubleKey{x.Subsystem, x.Trouble}]
 	switch {
 	case x.Subsystem == SubsystemNodeService && x.Trouble == fsm.TroubleUnresponsive && c.spawnsNodes:
 		return "Its process stands still, and is ended with this run. Where that comes again, wait for a minute " +
@@ -86,7 +86,7 @@ func (c *Core) adviceFor(x Observation) string {
 			c.hostSuffix(x.Component) + "."
 	case x.Subsystem == SubsystemData:
 		return adviceBySubsystem[SubsystemData]
-	case x.Kind == Missing || x.Kind == Disconnected:
+	case x.Kind == SilentToControl || x.Kind == Disconnected:
 		return "Look whether its process and its host live and can be reached from the control and the other nodes; " +
 			"if it stands still, end it and start it again."
 	}

@@ -13,43 +13,45 @@ type Core struct {
 	nodes map[string]*node
 	names []string // of nodes, in the order in which they became known
 
-	scheduler   string      // the node on which it lives; empty: in the control
-	readoutLoss config.Loss // of readout units
-	builderLoss config.Loss // of builder units
-	spawnsNodes bool        // the control starts the processes of nodes by itself
+	scheduler   string            // the node on which it lives; empty: in the control
+	readoutLoss config.LossPolicy // of readout units
+	builderLoss config.LossPolicy // of builder units
+	spawnsNodes bool              // the control starts the processes of nodes by itself
 
-	running        bool // a run goes on, which tolerates losses
-	ignoring       bool // nodes are being ended on purpose
-	acceptsReports bool // to what nodes say of themselves: before they are loaded they may still speak of an earlier run
-	clock          awakeClock
-	fatal          []Observation // that are not tolerated, each once
-	losses         []Observation // that the policy tolerates, each once
-	readmitted     []Observation // losses of nodes that are back
-	everDegraded   bool          // a unit was lost or excluded in the run
+	inRun         bool // a run goes on, which tolerates losses
+	ignoresFaults bool // nodes are being ended on purpose
+	// to what nodes say of themselves: before they are loaded they may still speak of an earlier run
+	acceptsReports    bool
+	clock             awakeClock
+	fatalObservations []Observation // that are not tolerated, each once
+	lossObservations  []Observation // that the policy tolerates, each once
+	readmittedLosses  []Observation // losses of nodes that are back
+	everDegraded      bool          // a unit was lost or excluded in the run
 }
 
 // node is what is known of one.
 type node struct {
-	host, process    string        // where it runs; empty: not known
-	lastReport       time.Time     // last, by the control, of the time in which that was awake
-	resumedAt        time.Time     // when it was heard again after it had told nothing for long; zero: it always told
-	silentFor        time.Duration // before that
-	goneReason       string        // what was seen first of its end; empty: it is there
-	processEnded     bool          // its process has
-	withdrawn        bool          // it has left a run in good order
-	readout, builder bool          // units that it holds in the view
-	decision         bool          // it holds the decision unit
-	takesMEPs        bool          // its builder unit takes MEPs
-	lost             bool          // to this run
-	lostAt           time.Time     // it is lost, of the time in which the control was awake
-	retired          bool          // it is lost, and was heard to go on
-	finalReported    bool          // it has done what it has to in the run
-	stage            departure     // how far it is, if it was told to end
-	still            stopwatch.StallDetector
+	host, processID string    // where it runs; empty: not known
+	lastReport      time.Time // last, by the control, of the time in which that was awake
+	// when it was heard again after it had told nothing for long; zero: it always told
+	resumedAt                  time.Time
+	silenceBeforeResume        time.Duration // before that
+	goneReason                 string        // what was seen first of its end; empty: it is there
+	processEnded               bool          // its process has
+	withdrawn                  bool          // it has left a run in good order
+	holdsReadout, holdsBuilder bool          // units that it holds in the view
+	holdsDecision              bool          // it holds the decision unit
+	takesMEPs                  bool          // its builder unit takes MEPs
+	lostToRun                  bool          // to this run
+	lostAt                     time.Time     // it is lost, of the time in which the control was awake
+	retired                    bool          // it is lost, and was heard to go on
+	finalReported              bool          // it has done what it has to in the run
+	departureStage             departure     // how far it is, if it was told to end
+	departureStall             stopwatch.StallDetector
 }
 
 // holdsDecisionOnly says that it holds the decision unit, and no other.
-func (n *node) holdsDecisionOnly() bool { return n.decision && !n.readout && !n.builder }
+func (n *node) holdsDecisionOnly() bool { return n.holdsDecision && !n.holdsReadout && !n.holdsBuilder }
 
 // Action is what is to be done.
 type Action uint8
@@ -86,7 +88,7 @@ func (c *Core) SetLocation(name, host, process string) {
 		n.host = host
 	}
 	if process != "" {
-		n.process = process
+		n.processID = process
 	}
 }
 
@@ -94,7 +96,7 @@ func (c *Core) SetLocation(name, host, process string) {
 func (c *Core) NoteReport(name string, at time.Time, final bool) {
 	n, now := c.node(name), c.clock.tick(at)
 	if silent := now.Sub(n.lastReport); !n.lastReport.IsZero() && silent >= silentAfter {
-		n.resumedAt, n.silentFor = now, silent
+		n.resumedAt, n.silenceBeforeResume = now, silent
 	}
 	n.lastReport, n.finalReported = now, final
 }
@@ -107,11 +109,11 @@ type Unit struct {
 }
 
 // SetView takes the units of a view for a run that is to begin.
-func (c *Core) SetView(view []Unit, scheduler string, readout, builder config.Loss) {
-	c.scheduler, c.readoutLoss, c.builderLoss, c.everDegraded, c.running = scheduler, readout, builder, false, false
-	c.losses, c.readmitted = nil, nil
+func (c *Core) SetView(view []Unit, scheduler string, readout, builder config.LossPolicy) {
+	c.scheduler, c.readoutLoss, c.builderLoss, c.everDegraded, c.inRun = scheduler, readout, builder, false, false
+	c.lossObservations, c.readmittedLosses = nil, nil
 	for _, n := range c.nodes {
-		n.readout, n.builder, n.decision, n.takesMEPs, n.lost, n.stage = false, false, false, false, false, notDeparting
+		n.holdsReadout, n.holdsBuilder, n.holdsDecision, n.takesMEPs, n.lostToRun, n.departureStage = false, false, false, false, false, notDeparting
 		n.retired = false
 	}
 	former := c.names
@@ -123,8 +125,8 @@ func (c *Core) SetView(view []Unit, scheduler string, readout, builder config.Lo
 			c.nodes[u.Node] = n
 		}
 		c.names = append(c.names, u.Node)
-		n.readout, n.builder, n.takesMEPs = u.Readout, u.Builder, u.Builder
-		n.decision = u.Decision
+		n.holdsReadout, n.holdsBuilder, n.takesMEPs = u.Readout, u.Builder, u.Builder
+		n.holdsDecision = u.Decision
 	}
 	for _, name := range former {
 		if !slices.Contains(c.names, name) {
@@ -135,7 +137,7 @@ func (c *Core) SetView(view []Unit, scheduler string, readout, builder config.Lo
 
 // BeginRun has losses tolerated from now on: every unit is on its way into the run.
 func (c *Core) BeginRun() {
-	c.running = true
+	c.inRun = true
 	for _, n := range c.nodes {
 		n.resumedAt = time.Time{} // nobody had to tell anything before
 	}
@@ -148,14 +150,14 @@ func (c *Core) AcceptReports() { c.acceptsReports = true }
 func (c *Core) AcceptsReports() bool { return c.acceptsReports }
 
 // IgnoreFaults is for the time when nodes are ended on purpose.
-func (c *Core) IgnoreFaults() { c.ignoring = true }
+func (c *Core) IgnoreFaults() { c.ignoresFaults = true }
 
 // Clear forgets what broke and listens again.
-func (c *Core) Clear() { c.fatal, c.running, c.ignoring = nil, false, false }
+func (c *Core) Clear() { c.fatalObservations, c.inRun, c.ignoresFaults = nil, false, false }
 
 // ClearIfIgnoring is Clear for a further run of the same nodes, where the end of the one before has silenced it.
 func (c *Core) ClearIfIgnoring() {
-	if c.ignoring {
+	if c.ignoresFaults {
 		c.Clear()
 	}
 }
@@ -177,10 +179,10 @@ func (c *Core) Observe(x Observation) (Action, Fault) {
 
 // judge takes what was admitted of a node.
 func (c *Core) judge(n *node, x Observation) Action {
-	if x.ReportedBy != "" && x.ReportedBy != x.Component && x.Kind <= Disconnected && !c.running {
+	if x.ReportedBy != "" && x.ReportedBy != x.Component && x.Kind <= Disconnected && !c.inRun {
 		return NoAction // outside of a run a link that is down does not matter, nor what came over it
 	}
-	if c.ignoring || !c.running {
+	if c.ignoresFaults || !c.inRun {
 		return c.noteFatal(n, x)
 	}
 	if !c.tolerates(n, x) || x.Kind == Disconnected && c.hasGivenUp(x.Component) {
@@ -189,12 +191,12 @@ func (c *Core) judge(n *node, x Observation) Action {
 	if n.goneReason == "" {
 		n.goneReason = x.What // it may stand still, so nobody waits for it either
 	}
-	first := !n.lost
+	first := !n.lostToRun
 	if first {
 		n.lostAt = c.clock.now()
 	}
-	n.lost, n.takesMEPs, c.everDegraded = true, false, true
-	c.losses = appendNew(c.losses, x)
+	n.lostToRun, n.takesMEPs, c.everDegraded = true, false, true
+	c.lossObservations = appendNew(c.lossObservations, x)
 	if first {
 		return LoseUnit
 	}
@@ -203,14 +205,14 @@ func (c *Core) judge(n *node, x Observation) Action {
 
 // noteFatal notes what is not tolerated.
 func (c *Core) noteFatal(n *node, x Observation) Action {
-	if (x.Kind.processEnded() || x.Kind == Missing) && n.goneReason == "" {
+	if (x.Kind.processEnded() || x.Kind == SilentToControl) && n.goneReason == "" {
 		n.goneReason = x.What
 	}
-	if c.ignoring {
+	if c.ignoresFaults {
 		return NoAction
 	}
-	first := len(c.fatal) == 0
-	c.fatal = appendNew(c.fatal, x)
+	first := len(c.fatalObservations) == 0
+	c.fatalObservations = appendNew(c.fatalObservations, x)
 	if first {
 		return EndRun
 	}
@@ -219,7 +221,7 @@ func (c *Core) noteFatal(n *node, x Observation) Action {
 
 // hasGivenUp says that a node has given up and said why: others lose their links to it for that.
 func (c *Core) hasGivenUp(name string) bool {
-	return slices.ContainsFunc(c.fatal, func(x Observation) bool {
+	return slices.ContainsFunc(c.fatalObservations, func(x Observation) bool {
 		return x.Kind == ReportedByPeer &&
 			x.ReportedBy == name
 	})
@@ -242,12 +244,12 @@ func (c *Core) tolerates(n *node, x Observation) bool {
 		return false
 	}
 	switch {
-	case n.lost || n.holdsDecisionOnly():
+	case n.lostToRun || n.holdsDecisionOnly():
 		return true
-	case n.readout && !n.builder:
+	case n.holdsReadout && !n.holdsBuilder:
 		return c.readoutLoss.Tolerates(c.activeReadouts() - 1)
 	}
-	return n.builder && !n.readout && (!n.takesMEPs || c.builderLoss.Tolerates(c.activeBuilders()-1))
+	return n.holdsBuilder && !n.holdsReadout && (!n.takesMEPs || c.builderLoss.Tolerates(c.activeBuilders()-1))
 }
 
 // GoneReason is the first thing that was seen of a node which is gone or in Error; empty if it is neither, or has left

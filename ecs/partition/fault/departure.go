@@ -16,7 +16,7 @@ type departure uint8
 const (
 	notDeparting       departure = iota
 	departureRequested           // to be let go
-	departing                    // the run goes on without it, or will: its builder unit is out
+	departureUnderWay            // the run goes on without it, or will: its builder unit is out
 	departureClosed              // nothing more is to be done: the run ends for it, or it is lost
 )
 
@@ -38,28 +38,28 @@ type DepartureReport struct {
 // done about it now. Where it is ExcludeUnit, and that fails, RetryExclude has it asked for again.
 func (c *Core) UpdateDeparture(name string, report DepartureReport, ending bool, now time.Time) Action {
 	n := c.node(name)
-	if n.stage == notDeparting && report.Requested {
-		n.stage, n.still = departureRequested, stopwatch.StallDetector{}
+	if n.departureStage == notDeparting && report.Requested {
+		n.departureStage, n.departureStall = departureRequested, stopwatch.StallDetector{}
 	}
-	if n.stage == notDeparting || n.stage == departureClosed || n.lost || n.withdrawn {
+	if n.departureStage == notDeparting || n.departureStage == departureClosed || n.lostToRun || n.withdrawn {
 		return NoAction
 	}
-	still := n.still.Observe(c.clock.tick(now), report.Progress)
+	still := n.departureStall.Observe(c.clock.tick(now), report.Progress)
 	switch {
-	case n.stage == departureRequested && ending:
-		n.stage = departureClosed
+	case n.departureStage == departureRequested && ending:
+		n.departureStage = departureClosed
 		return ConfirmEnd
-	case n.stage == departureRequested && c.mayDepart(name):
-		c.everDegraded, n.takesMEPs, n.stage = c.everDegraded || n.takesMEPs, false, departing
+	case n.departureStage == departureRequested && c.mayDepart(name):
+		c.everDegraded, n.takesMEPs, n.departureStage = c.everDegraded || n.takesMEPs, false, departureUnderWay
 		return ExcludeUnit
-	case n.stage == departureRequested:
-		n.stage = departureClosed
+	case n.departureStage == departureRequested:
+		n.departureStage = departureClosed
 		return DrainRun
 	case report.Final:
 		n.withdrawn = true
 		return NoteWithdrawal
 	case still >= DepartTimeout:
-		n.stage = departureClosed
+		n.departureStage = departureClosed
 		return DeclareMissing
 	}
 	return NoAction
@@ -69,24 +69,24 @@ func (c *Core) UpdateDeparture(name string, report DepartureReport, ending bool,
 // taken out, and nothing else: no readout unit, no decision unit, and not the scheduler.
 func (c *Core) mayDepart(name string) bool {
 	n := c.nodes[name]
-	return name != c.scheduler && c.MayExclude(name) == nil && !n.readout && !n.decision
+	return name != c.scheduler && c.MayExclude(name) == nil && !n.holdsReadout && !n.holdsDecision
 }
 
 // RetryExclude undoes ExcludeUnit, but that the builder unit is out.
-func (c *Core) RetryExclude(name string) { c.node(name).stage = departureRequested }
+func (c *Core) RetryExclude(name string) { c.node(name).departureStage = departureRequested }
 
 // Leavers are the nodes that were told to end in this run, in the order of the view.
 func (c *Core) Leavers() (names []string) {
 	for _, name := range c.names {
-		if c.nodes[name].stage != notDeparting {
+		if c.nodes[name].departureStage != notDeparting {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// Withdrawal is how a node has left in good order; empty if it has not.
-func (c *Core) Withdrawal(name string) string {
+// WithdrawalText is how a node has left in good order; empty if it has not.
+func (c *Core) WithdrawalText(name string) string {
 	if n := c.nodes[name]; n != nil && n.withdrawn {
 		return withdrawnText
 	}

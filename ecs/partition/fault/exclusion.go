@@ -18,7 +18,7 @@ func (c *Core) activeBuilders() (builders int) {
 // activeReadouts is how many readout units take part.
 func (c *Core) activeReadouts() (readouts int) {
 	for _, n := range c.nodes {
-		if n.readout && !n.lost {
+		if n.holdsReadout && !n.lostToRun {
 			readouts++
 		}
 	}
@@ -29,11 +29,11 @@ func (c *Core) activeReadouts() (readouts int) {
 func (c *Core) MayExclude(name string) error {
 	n := c.nodes[name]
 	switch {
-	case n == nil || !n.builder && !n.readout && !n.decision:
+	case n == nil || !n.holdsBuilder && !n.holdsReadout && !n.holdsDecision:
 		return fmt.Errorf("the view has no node called %s", name)
 	case n.holdsDecisionOnly():
 		return fmt.Errorf("%s holds the decision unit alone: no builder unit is there to be excluded", name)
-	case !n.builder:
+	case !n.holdsBuilder:
 		return fmt.Errorf("%s holds a readout unit and no builder unit: without it no event is whole, "+
 			"so it can be excluded only outside of a run", name)
 	case n.takesMEPs && !c.builderLoss.Tolerates(c.activeBuilders()-1):
@@ -57,14 +57,14 @@ func (c *Core) Exclude(name string) error {
 func (c *Core) MayInclude(name string) error {
 	n := c.nodes[name]
 	switch {
-	case n != nil && n.stage == departing:
+	case n != nil && n.departureStage == departureUnderWay:
 		return fmt.Errorf("%s was told to end, and leaves this run", name)
-	case n != nil && n.lost && !n.builder:
+	case n != nil && n.lostToRun && !n.holdsBuilder:
 		return fmt.Errorf("%s was lost in this run: it takes part again by itself when its process has joined the cluster",
 			name)
-	case n != nil && n.lost:
+	case n != nil && n.lostToRun:
 		return fmt.Errorf("%s was lost in this run: its links come back with the next configure", name)
-	case n == nil || !n.builder:
+	case n == nil || !n.holdsBuilder:
 		return fmt.Errorf("the view has no builder unit on a node called %s", name)
 	}
 	return nil
@@ -79,16 +79,16 @@ func (c *Core) Include(name string) error {
 	return nil
 }
 
-// Lost says whether a node is lost to this run.
-func (c *Core) Lost(name string) bool {
+// IsLost says whether a node is lost to this run.
+func (c *Core) IsLost(name string) bool {
 	n := c.nodes[name]
-	return n != nil && n.lost
+	return n != nil && n.lostToRun
 }
 
 // RetireOnce says, once, of a node that is heard to go on with the run, that the run has lost it for good.
 func (c *Core) RetireOnce(name string) bool {
 	n := c.nodes[name]
-	if n == nil || !n.lost || !n.builder || n.retired || !c.running || c.ignoring {
+	if n == nil || !n.lostToRun || !n.holdsBuilder || n.retired || !c.inRun || c.ignoresFaults {
 		return false
 	}
 	n.retired = true
@@ -98,7 +98,7 @@ func (c *Core) RetireOnce(name string) bool {
 // AdoptUnit takes over what a scheduler tells of a unit in a run that an earlier control has begun.
 func (c *Core) AdoptUnit(name string, lost, excluded bool) {
 	n := c.node(name)
-	n.lost = n.lost || lost
+	n.lostToRun = n.lostToRun || lost
 	if lost || excluded {
 		n.takesMEPs, c.everDegraded = false, true
 	}
@@ -107,7 +107,7 @@ func (c *Core) AdoptUnit(name string, lost, excluded bool) {
 // InactiveBuilders lists the nodes whose builder unit takes no MEPs now.
 func (c *Core) InactiveBuilders() (out []string) {
 	for name, n := range c.nodes {
-		if n.builder && !n.takesMEPs {
+		if n.holdsBuilder && !n.takesMEPs {
 			out = append(out, name)
 		}
 	}
@@ -115,5 +115,5 @@ func (c *Core) InactiveBuilders() (out []string) {
 	return out
 }
 
-// Degraded says whether a unit was lost or excluded at any time of the run.
-func (c *Core) Degraded() bool { return c.everDegraded }
+// WasDegraded says whether a unit was lost or excluded at any time of the run.
+func (c *Core) WasDegraded() bool { return c.everDegraded }

@@ -66,23 +66,23 @@ type Kind uint8
 
 // Kinds, the closest to the cause first.
 const (
-	Ended          Kind = iota // whoever started its process saw it end
-	Vanished                   // its process has ended: nobody listens any more where it did, or another one does
-	SelfReported               // the component says so itself
-	Disconnected               // the scheduler or a node has lost it, and goes on
-	Missing                    // the control does not hear it
-	ReportedByPeer             // a node has given up, and names it
+	ProcessEndSeen  Kind = iota // whoever started its process saw it end
+	ProcessVanished             // its process has ended: nobody listens any more where it did, or another one does
+	SelfReported                // the component says so itself
+	Disconnected                // the scheduler or a node has lost it, and goes on
+	SilentToControl             // the control does not hear it
+	ReportedByPeer              // a node has given up, and names it
 )
 
 // processEnded says that a process has ended.
-func (k Kind) processEnded() bool { return k <= Vanished }
+func (k Kind) processEnded() bool { return k <= ProcessVanished }
 
 // An Observation is what somebody has seen of a component.
 type Observation struct {
 	Fault
 	Kind       Kind
 	ReportedBy string // the node that says so; empty: the control or the scheduler
-	Closed     bool   // the component has ended the link on purpose: it has given up itself
+	LinkClosed bool   // the component has ended the link on purpose: it has given up itself
 }
 
 // closerThan says whether an observation is closer to the cause. Of two nodes that say so themselves, the one is not

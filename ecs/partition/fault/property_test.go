@@ -42,8 +42,8 @@ func TestNobodyInnocent(t *testing.T) {
 		}
 		rus := soundReadouts + count(p.broken, "r")
 		bus := soundBuilders + count(p.broken, "b")
-		reading := config.Loss{Min: rapid.IntRange(1, rus).Draw(t, "least readout units")}
-		builders := config.Loss{Min: rapid.IntRange(1, bus).Draw(t, "least builder units")}
+		reading := config.LossPolicy{MinUnits: rapid.IntRange(1, rus).Draw(t, "least readout units")}
+		builders := config.LossPolicy{MinUnits: rapid.IntRange(1, bus).Draw(t, "least builder units")}
 		p.core.SetView(p.units, "", reading, builders)
 		p.core.BeginRun()
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
@@ -151,7 +151,7 @@ func (p *play) step() {
 	case 2:
 		p.observeStalled()
 	default:
-		p.lie(p.pick("a lost node", func(name string) bool { return p.core.Lost(name) }))
+		p.lie(p.pick("a lost node", func(name string) bool { return p.core.IsLost(name) }))
 	}
 }
 
@@ -183,7 +183,7 @@ func (p *play) observeStalled() {
 		return
 	}
 	x := Observation{Fault: SeenByControl(name, SubsystemTransport, "it is missed")}
-	x.Kind = rapid.SampledFrom([]Kind{Ended, Vanished, Disconnected, Missing}).Draw(p.t, "kind")
+	x.Kind = rapid.SampledFrom([]Kind{ProcessEndSeen, ProcessVanished, Disconnected, SilentToControl}).Draw(p.t, "kind")
 	if x.Kind == Disconnected && by != "" && rapid.Bool().Draw(p.t, "by a node") {
 		x.ReportedBy = by
 	}
@@ -195,7 +195,7 @@ func (p *play) lie(by string) {
 	if by == "" {
 		return
 	}
-	x := Observation{ReportedBy: by, Closed: rapid.Bool().Draw(p.t, "closed")}
+	x := Observation{ReportedBy: by, LinkClosed: rapid.Bool().Draw(p.t, "closed")}
 	x.Kind = rapid.SampledFrom([]Kind{Disconnected, ReportedByPeer}).Draw(p.t, "kind of lie")
 	about := p.pick("about", func(string) bool { return true })
 	subsystem := rapid.SampledFrom([]string{SubsystemTransport, "barrier", SubsystemScheduler, subsystemOutput}).Draw(p.t,
@@ -205,7 +205,8 @@ func (p *play) lie(by string) {
 		x.Kind = SelfReported
 	}
 	p.observe(x)
-	if p.struck && !slices.ContainsFunc(p.core.fatal, func(s Observation) bool { return p.broken[s.Component] }) {
+	if p.struck && !slices.ContainsFunc(p.core.fatalObservations,
+		func(s Observation) bool { return p.broken[s.Component] }) {
 		p.t.Fatalf("%s ends the run by its word on %s", by, about)
 	}
 }

@@ -11,15 +11,15 @@ import (
 func (c *Core) MayReadmit(name string) error {
 	n := c.nodes[name]
 	switch {
-	case n == nil || !n.readout && !n.builder && !n.decision:
+	case n == nil || !n.holdsReadout && !n.holdsBuilder && !n.holdsDecision:
 		return fmt.Errorf("the view has no node called %s", name)
-	case !n.lost:
+	case !n.lostToRun:
 		return fmt.Errorf("%s is not lost to this run", name)
-	case n.builder:
+	case n.holdsBuilder:
 		return fmt.Errorf("the MEPs of the builder unit on %s were given to other builder units: it joins again with the "+
 			"next configure",
 			name)
-	case !c.running || c.ignoring || len(c.fatal) > 0:
+	case !c.inRun || c.ignoresFaults || len(c.fatalObservations) > 0:
 		return fmt.Errorf("the run ends: %s joins again with the next configure", name)
 	}
 	return nil
@@ -31,14 +31,14 @@ func (c *Core) Readmit(name string) error {
 		return err
 	}
 	n := c.nodes[name]
-	n.goneReason, n.process, n.resumedAt = "", "", time.Time{}
-	n.processEnded, n.lost, n.finalReported = false, false, false
+	n.goneReason, n.processID, n.resumedAt = "", "", time.Time{}
+	n.processEnded, n.lostToRun, n.finalReported = false, false, false
 	concerns := func(x Observation) bool { return x.Component == name }
-	for _, x := range c.losses {
+	for _, x := range c.lossObservations {
 		if concerns(x) {
-			c.readmitted = append(c.readmitted, x)
+			c.readmittedLosses = append(c.readmittedLosses, x)
 		}
 	}
-	c.losses = slices.DeleteFunc(c.losses, concerns)
+	c.lossObservations = slices.DeleteFunc(c.lossObservations, concerns)
 	return nil
 }

@@ -18,14 +18,14 @@ const (
 	SessionWitnessTimeout = 2 * time.Second
 )
 
-// Conclusive says whether what is known after so long is the cause, or nobody closer to it will speak any more.
-func (c *Core) Conclusive(waited time.Duration) bool {
+// IsConclusive says whether what is known after so long is the cause, or nobody closer to it will speak any more.
+func (c *Core) IsConclusive(waited time.Duration) bool {
 	closest := ReportedByPeer
-	for _, x := range c.fatal {
+	for _, x := range c.fatalObservations {
 		closest = min(closest, x.Kind)
 	}
 	switch {
-	case len(c.fatal) == 0 || waited >= peerWitnessTimeout:
+	case len(c.fatalObservations) == 0 || waited >= peerWitnessTimeout:
 		return true
 	case closest <= SelfReported:
 		return waited >= witnessTimeout
@@ -40,13 +40,13 @@ const silentAfter = 2 * time.Second
 // Cause is what broke, as far as is known now: the root, what followed from it, and what to do. It is nil if nothing
 // has broken.
 func (c *Core) Cause(now time.Time) *Fault {
-	if len(c.fatal) == 0 {
+	if len(c.fatalObservations) == 0 {
 		return nil
 	}
 	f, roots := c.rootCause(c.clock.tick(now))
 	for _, name := range c.names {
 		concerns := func(x Observation) bool { return x.Component == name || x.ReportedBy == name }
-		if !slices.Contains(roots, name) && slices.ContainsFunc(c.fatal, concerns) {
+		if !slices.Contains(roots, name) && slices.ContainsFunc(c.fatalObservations, concerns) {
 			f.Followed = append(f.Followed, name)
 		}
 	}
@@ -54,7 +54,7 @@ func (c *Core) Cause(now time.Time) *Fault {
 }
 
 // Losses are what the run goes on without, one fault of each node, as the closest to its cause told it.
-func (c *Core) Losses() (all []Fault) { return c.lossesIn(c.losses) }
+func (c *Core) Losses() (all []Fault) { return c.lossesIn(c.lossObservations) }
 
 func (c *Core) lossesIn(losses []Observation) (all []Fault) {
 	for _, name := range c.names {
@@ -67,7 +67,7 @@ func (c *Core) lossesIn(losses []Observation) (all []Fault) {
 		if best == nil || best.Kind == Disconnected && c.hasGivenUp(name) {
 			continue
 		}
-		f := c.describe(*best)
+		f := c.asFault(*best)
 		if best.Kind == Disconnected && best.ReportedBy != "" {
 			f.What = "it stands still or cannot be reached: " + joinNames(witnesses(losses, name)) +
 				" can send it nothing any more" + c.locationClause(name)
@@ -79,7 +79,7 @@ func (c *Core) lossesIn(losses []Observation) (all []Fault) {
 
 // FirstLoss is the first loss that the policy tolerated, of a node that is back perhaps; nil if there was none.
 func (c *Core) FirstLoss() *Fault {
-	ever := append(slices.Clone(c.readmitted), c.losses...)
+	ever := append(slices.Clone(c.readmittedLosses), c.lossObservations...)
 	for _, f := range c.lossesIn(ever) {
 		if f.Component == ever[0].Component {
 			f.At = ever[0].At
@@ -89,10 +89,10 @@ func (c *Core) FirstLoss() *Fault {
 	return nil
 }
 
-// describe is an observation as a fault: with where the component runs and what to do.
-func (c *Core) describe(x Observation) Fault {
+// asFault is an observation as a fault: with where the component runs and what to do.
+func (c *Core) asFault(x Observation) Fault {
 	f := x.Fault
-	if x.Kind.processEnded() || x.Kind == Missing {
+	if x.Kind.processEnded() || x.Kind == SilentToControl {
 		f.What += c.locationClause(x.Component)
 	}
 	f.Advice = c.adviceFor(x)
@@ -102,10 +102,10 @@ func (c *Core) describe(x Observation) Fault {
 // CauseAmong is the cause among observations of their own, beside what was seen otherwise; nil if there are none.
 func (c *Core) CauseAmong(observations []Observation, now time.Time) *Fault {
 	alone := *c
-	alone.fatal = nil
+	alone.fatalObservations = nil
 	for _, x := range observations {
 		if x, counts := c.admit(x); counts {
-			alone.fatal = append(alone.fatal, x)
+			alone.fatalObservations = append(alone.fatalObservations, x)
 		}
 	}
 	return alone.Cause(now)
@@ -115,36 +115,36 @@ func (c *Core) CauseAmong(observations []Observation, now time.Time) *Fault {
 func (c *Core) locationClause(name string) string {
 	n := c.nodes[name]
 	switch {
-	case n == nil || n.host == "" && n.process == "":
+	case n == nil || n.host == "" && n.processID == "":
 		return ""
 	case n.host == "":
-		return ", process " + n.process
-	case n.process == "":
+		return ", process " + n.processID
+	case n.processID == "":
 		return ", on " + n.host
 	}
-	return ", process " + n.process + " on " + n.host
+	return ", process " + n.processID + " on " + n.host
 }
 
 // rootCause finds the cause, and the components that it names.
 func (c *Core) rootCause(now time.Time) (*Fault, []string) {
 	var first *Observation
-	for i := range c.fatal {
-		if x := &c.fatal[i]; x.Kind <= SelfReported && (first == nil || x.closerThan(first)) {
+	for i := range c.fatalObservations {
+		if x := &c.fatalObservations[i]; x.Kind <= SelfReported && (first == nil || x.closerThan(first)) {
 			first = x
 		}
 	}
 	if first == nil {
 		return c.deadLinkCause(now)
 	}
-	f, roots := c.describe(*first), []string{first.Component}
+	f, roots := c.asFault(*first), []string{first.Component}
 	if !first.Kind.processEnded() {
 		return &f, roots
 	}
 	ends := []string{first.Component + ": " + f.What}
-	for _, x := range c.fatal {
+	for _, x := range c.fatalObservations {
 		if x.Kind.processEnded() && !slices.Contains(roots, x.Component) {
 			roots = append(roots, x.Component)
-			ends = append(ends, x.Component+": "+c.describe(x).What)
+			ends = append(ends, x.Component+": "+c.asFault(x).What)
 		}
 	}
 	if len(roots) > 1 {
@@ -158,13 +158,13 @@ func (c *Core) rootCause(now time.Time) (*Fault, []string) {
 // deadLinkCause finds the cause where no component has told it of itself: something stands still, or is cut off.
 func (c *Core) deadLinkCause(now time.Time) (*Fault, []string) {
 	var edges []Observation // of links and sessions that went dead
-	for _, x := range c.fatal {
-		if !x.Closed && (x.Kind == ReportedByPeer || !c.hasGivenUp(x.Component)) {
+	for _, x := range c.fatalObservations {
+		if !x.LinkClosed && (x.Kind == ReportedByPeer || !c.hasGivenUp(x.Component)) {
 			edges = append(edges, x)
 		}
 	}
 	if len(edges) == 0 {
-		f := c.describe(c.fatal[0])
+		f := c.asFault(c.fatalObservations[0])
 		return &f, []string{f.Component}
 	}
 	if f := c.isolatedScheduler(edges); f != nil {
@@ -210,9 +210,9 @@ func (c *Core) missingCause(edges []Observation, now time.Time) (*Fault, []strin
 	name := best.Component
 	alone := len(by) == 1 && best.ReportedBy != "" && best.Subsystem == SubsystemTransport
 	switch n := c.node(name); {
-	case alone && c.running && !n.lastReport.IsZero() && now.Sub(n.lastReport) < silentAfter:
+	case alone && c.inRun && !n.lastReport.IsZero() && now.Sub(n.lastReport) < silentAfter:
 		return c.linkFault(best)
-	case best.Subsystem == SubsystemTransport && c.running && best.ReportedBy != "":
+	case best.Subsystem == SubsystemTransport && c.inRun && best.ReportedBy != "":
 		f := best.Fault
 		if !n.lastReport.IsZero() && now.Sub(n.lastReport) >= silentAfter {
 			by = append(by, "the control")
@@ -224,7 +224,7 @@ func (c *Core) missingCause(edges []Observation, now time.Time) (*Fault, []strin
 			"end a process that stands still, and start it again."
 		return &f, []string{name}
 	}
-	f := c.describe(best)
+	f := c.asFault(best)
 	return &f, []string{name}
 }
 

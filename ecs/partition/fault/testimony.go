@@ -23,13 +23,13 @@ func (c *Core) admit(x Observation) (counts Observation, ok bool) {
 	switch {
 	case by == nil:
 	case by == n: // of itself a lost node may still tell why, but not what followed while it stood still
-		if n.lost && c.stalledLately(n) {
+		if n.lostToRun && c.stalledLately(n) {
 			return x, false
 		}
-	case by.lost && c.gaveUpForData(by, x):
-	case by.withdrawn, by.stage == departing, by.lost:
+	case by.lostToRun && c.gaveUpForData(by, x):
+	case by.withdrawn, by.departureStage == departureUnderWay, by.lostToRun:
 		return x, false
-	case c.running && !c.ignoring && x.Subsystem != SubsystemData && c.stalledLately(by):
+	case c.inRun && !c.ignoresFaults && x.Subsystem != SubsystemData && c.stalledLately(by):
 		against := c.turnedAgainstReporter(x, by)
 		if c.reportsSteadily(n) || x.Kind == ReportedByPeer && c.tolerates(by, against) {
 			return against, true
@@ -50,11 +50,11 @@ func (c *Core) gaveUpForData(by *node, x Observation) bool {
 // it fails before that.
 func (c *Core) endsInGoodOrder(n *node, x Observation) bool {
 	switch {
-	case !c.running || c.ignoring:
+	case !c.inRun || c.ignoresFaults:
 		return false
 	case n.withdrawn:
 		return true
-	case n.stage != departing:
+	case n.departureStage != departureUnderWay:
 		return false
 	}
 	return x.Kind == Disconnected || x.Kind == ReportedByPeer || n.finalReported
@@ -76,7 +76,7 @@ func (c *Core) turnedAgainstReporter(x Observation, by *node) Observation {
 		Component: x.ReportedBy,
 		Subsystem: SubsystemTransport,
 		What: fmt.Sprintf("it told nothing for %v and misses %s since: it stood still or was cut off%s",
-			by.silentFor.Round(100*time.Millisecond), x.Component, c.locationClause(x.ReportedBy)),
+			by.silenceBeforeResume.Round(100*time.Millisecond), x.Component, c.locationClause(x.ReportedBy)),
 		Evidence: SeenByControl("", "", "").Evidence,
 		At:       x.At,
 	}}

@@ -48,11 +48,11 @@ type player struct {
 	t           *testing.T
 	core        *Core
 	units       []Unit
-	builderLoss config.Loss
+	builderLoss config.LossPolicy
 	now         time.Time
 
 	scheduler   string
-	readoutLoss config.Loss
+	readoutLoss config.LossPolicy
 	ends        bool // the run is to
 	asleep      bool // the control stands still until the next time
 }
@@ -141,7 +141,7 @@ func (p *player) leavers() string {
 		if i == 0 {
 			said = ""
 		}
-		said += fmt.Sprintf("%s: left %v, lost %v\n", name, p.core.Withdrawal(name) != "", p.core.Lost(name))
+		said += fmt.Sprintf("%s: left %v, lost %v\n", name, p.core.WithdrawalText(name) != "", p.core.IsLost(name))
 	}
 	return said
 }
@@ -206,11 +206,11 @@ func (p *player) observe(line string, w []string) string {
 	x := Observation{Fault: Fault{Evidence: "seen by the control"}}
 	switch {
 	case w[0] == "ended":
-		x.Kind, x.Component, x.Subsystem, x.What = Ended, w[1], SubsystemProcess, "its process "+cut(line, 2)
+		x.Kind, x.Component, x.Subsystem, x.What = ProcessEndSeen, w[1], SubsystemProcess, "its process "+cut(line, 2)
 	case w[0] == "vanished":
-		x.Kind, x.Component, x.Subsystem, x.What = Vanished, w[1], SubsystemProcess, cut(line, 2)
+		x.Kind, x.Component, x.Subsystem, x.What = ProcessVanished, w[1], SubsystemProcess, cut(line, 2)
 	case w[0] == "missing":
-		x.Kind, x.Component, x.Subsystem, x.What = Missing, w[1], SubsystemNodeService, cut(line, 2)
+		x.Kind, x.Component, x.Subsystem, x.What = SilentToControl, w[1], SubsystemNodeService, cut(line, 2)
 	case w[0] == "scheduler":
 		x.Kind, x.Component, x.Subsystem, x.What = Disconnected, w[2], w[3], cut(line, 4)
 		x.Evidence = "seen by the scheduler"
@@ -225,7 +225,7 @@ func (p *player) observe(line string, w []string) string {
 	case w[1] == "says":
 		x.Kind, x.ReportedBy, x.Component, x.Subsystem, x.What = ReportedByPeer, w[0], w[2], w[3], cut(line, 4)
 		x.Subsystem, x.Trouble, _ = strings.Cut(x.Subsystem, "/")
-		x.Closed, x.Evidence = w[4] == "closed", "seen by "+w[0]
+		x.LinkClosed, x.Evidence = w[4] == "closed", "seen by "+w[0]
 		if x.Component == x.ReportedBy {
 			x.Kind = SelfReported
 		}

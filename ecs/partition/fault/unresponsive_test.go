@@ -25,7 +25,8 @@ func TestMute(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			core := New(true)
-			core.SetView([]Unit{{Node: "n0", Readout: true}, {Node: "n1", Readout: true}}, "", config.Loss{}, config.Loss{})
+			core.SetView([]Unit{{Node: "n0", Readout: true}, {Node: "n1", Readout: true}}, "", config.LossPolicy{},
+				config.LossPolicy{})
 			for at := began; !at.After(now); at = at.Add(time.Second) {
 				core.AwakeTime(at)
 				for node, last := range c.lastReport {

@@ -67,7 +67,7 @@ func unitChecks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Chec
 	sources := r.sourceCount()
 	c := reg.GetCounters()
 	b := newAccountSums(r, reg, sums)
-	r.NotChecked = b.notChecked()
+	r.NotChecked = b.listNotChecked()
 	here := b.presentCounts // what the nodes tell that are not lost
 	reading := uint64(r.RUs - len(b.excludedRUs))
 	open := here["link.tx_used"] + here["ru.open"] + here["ru.left_writes"]
@@ -77,7 +77,7 @@ func unitChecks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Chec
 			b.builderCounts["bu.meps_built"]),
 		newCheck("MEPs discarded, by the scheduler = by the builder units", b.schedulerCounts.GetDiscarded(),
 			b.builderCounts["bu.meps_discarded"]),
-		b.mfpsCheck(c, sources, sums[sumAhead]),
+		b.mfpsCheck(c, sources, sums[sumMFPsAhead]),
 		newCheck("MFPs of rejected MEPs = placed + never asked for", b.schedulerCounts.GetRejected()*sources,
 			b.builderCounts["bu.mfps_rejected"]+b.builderCounts["bu.mfps_unasked"]),
 		newCheck("tokens that came = MEPs issued, to every readout unit", b.readoutCounts["ru.tokens"],
@@ -122,7 +122,7 @@ func (r *Report) sourceCount() (sources uint64) {
 	for _, n := range r.Division {
 		sources += uint64(n)
 	}
-	return sources + uint64(r.RUs)*uint64(r.Streams)
+	return sources + uint64(r.RUs)*uint64(r.SourcesPerRU)
 }
 
 // refusalCount is how often the scheduler was told what cannot be: feedback, watermarks, tags. A command that came at

@@ -36,7 +36,7 @@ func balanced() (*Report, *tagnet.Registers, map[string]uint64) {
 		Refused:      make([]uint64, 1+max(tagnet.NotNow, tagnet.WrongEvents)),
 	}}
 	sums := map[string]uint64{
-		"bu.meps_built": 10, "bu.mfps_placed": 60, sumAhead: 12, "ru.tokens": 20, "ru.writes": 20,
+		"bu.meps_built": 10, "bu.mfps_placed": 60, sumMFPsAhead: 12, "ru.tokens": 20, "ru.writes": 20,
 		"ru.bytes_written": 4096, "link.bytes_placed": 4096,
 	}
 	return r, reg, sums
@@ -79,7 +79,7 @@ func TestAccountsFindWhatIsOff(t *testing.T) {
 		"a MEP built in secret":      {func(b figures) { b.sums["bu.meps_built"]++ }, "MEPs built"},
 		"a MEP discarded in secret":  {func(b figures) { b.sums["bu.meps_discarded"]++ }, "MEPs discarded"},
 		"an MFP vanished":            {func(b figures) { b.sums["bu.mfps_placed"]-- }, "MFPs read"},
-		"an MFP retained for ever":   {func(b figures) { b.sums[sumAhead]++ }, "MFPs read"},
+		"an MFP retained for ever":   {func(b figures) { b.sums[sumMFPsAhead]++ }, "MFPs read"},
 		"a token lost":               {func(b figures) { b.sums["ru.tokens"]-- }, "tokens that came"},
 		"a write without completion": {func(b figures) { b.sums["ru.writes"]-- }, "writes completed"},
 		"a byte placed twice":        {func(b figures) { b.sums["link.bytes_placed"]++ }, "bytes written"},
@@ -148,11 +148,11 @@ func TestAccountsWithRejectedMEPs(t *testing.T) {
 	if bad := failing(append(schedulerChecks(r, reg), unitChecks(r, reg, sums)...)); bad != nil {
 		t.Errorf("do not balance: %v", bad)
 	}
-	r.Filter = &Filter{ByRegion: true, Accepted: 990, TimedOut: 10, Rejected: 100, Region: 100}
+	r.Filter = &Filter{ByRegion: true, Accepted: 990, TimedOut: 10, Rejected: 100, RejectedByRegion: 100}
 	if bad := failing(unitChecks(r, reg, sums)); bad != nil {
 		t.Errorf("with a filter that judged regions: %v", bad)
 	}
-	r.Filter.Region, r.Filter.Rejected = 99, 99
+	r.Filter.RejectedByRegion, r.Filter.Rejected = 99, 99
 	bad := failing(unitChecks(r, reg, sums))
 	if len(bad) != 1 || !strings.HasPrefix(bad[0], "events rejected by their region") {
 		t.Errorf("a rejection that the filter does not know of is found by %v", bad)
@@ -163,7 +163,7 @@ func TestAccountsWithRejectedMEPs(t *testing.T) {
 // came too late, and 2 were given to n0.
 func withdrawn(lost bool) (*Report, *tagnet.Registers, map[string]uint64) {
 	r, reg, _ := balanced()
-	r.Output, r.Recorded = "x.mep", &Output{}
+	r.Output, r.RecordedOutput = "x.mep", &Output{}
 	reg.Counters.Reissued = 2
 	reg.Bus = []*tagnet.BURegister{
 		{Name: "n0", Counters: &tagnet.BUCounters{Tokens: 6, Built: 6}},
@@ -190,7 +190,7 @@ func withdrawn(lost bool) (*Report, *tagnet.Registers, map[string]uint64) {
 			sums[name] += v
 		}
 	}
-	sums[sumAhead] = 12
+	sums[sumMFPsAhead] = 12
 	return r, reg, sums
 }
 

@@ -92,15 +92,15 @@ func (b *accountSums) mfpsCheck(c *tagnet.Counters, sources, ahead uint64) Check
 // comparesOutput tells whether a shared-memory output can be compared with the scheduler's counts. Files are read back
 // instead.
 func (b *accountSums) comparesOutput() bool {
-	return b.report.Output != "" && b.report.Recorded == nil && len(b.excludedBUs) == 0
+	return b.report.Output != "" && b.report.RecordedOutput == nil && len(b.excludedBUs) == 0
 }
 
 // comparesFilter tells whether the filter's decisions can be compared with the scheduler's counts: a MEP that was given
 // to a second builder unit may have been judged by both.
 func (b *accountSums) comparesFilter() bool { return len(b.lostBUs) == 0 && len(b.excludedBUs) == 0 }
 
-// notChecked says, by name, what is left out of the accounts.
-func (b *accountSums) notChecked() (said []string) {
+// listNotChecked says, by name, what is left out of the accounts.
+func (b *accountSums) listNotChecked() (said []string) {
 	say := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
 	reported := func(names []string) []string {
 		return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(b.report.Unreported, n) })
@@ -123,7 +123,7 @@ func (b *accountSums) notChecked() (said []string) {
 	if who := strings.Join(reported(b.excludedRUs), ", "); who != "" {
 		say("MFPs that %s read, and bytes and chunks that were sent there: what was counted there was lost with it", who)
 	}
-	if b.report.Output != "" && b.report.Recorded == nil && !b.comparesOutput() {
+	if b.report.Output != "" && b.report.RecordedOutput == nil && !b.comparesOutput() {
 		say("events in the output: %s may have handed out MEPs whose outcome came too late, and that others handed out again",
 			strings.Join(b.excludedBUs, ", "))
 	}

@@ -11,11 +11,11 @@ type BuilderShare struct {
 	Bytes  uint64  `json:"bytes"`
 	RateHz float64 `json:"rate_hz"` // events built per second of the run
 
-	Discarded   uint64 `json:"meps_discarded"`
-	Skips       uint64 `json:"skips"`       // places of cycles that stayed empty since it had no free slot
-	LeftBehind  uint64 `json:"left_behind"` // times that the others went on without it
-	Suspensions uint64 `json:"suspensions"` // on purpose, by --debug-suspend-bus
-	SuspendedUs uint64 `json:"suspended_us"`
+	Discarded       uint64 `json:"meps_discarded"`
+	Skips           uint64 `json:"skips"`       // places of cycles that stayed empty since it had no free slot
+	TimesLeftBehind uint64 `json:"left_behind"` // times that the others went on without it
+	Suspensions     uint64 `json:"suspensions"` // on purpose, by --debug-suspend-bus
+	SuspendedUs     uint64 `json:"suspended_us"`
 }
 
 // fillBuilders fills the field of the report that tells of each builder unit, in the order of the view.
@@ -28,16 +28,16 @@ func (r *Run) fillBuilders(out *Report, bus []*tagnet.BURegister) {
 		}
 		c, counters := bus[i].GetCounters(), n.latestReport().GetCounters()
 		b := BuilderShare{
-			BU:          i,
-			Node:        n.name,
-			MEPs:        c.GetBuilt(),
-			Events:      c.GetEventsBuilt(),
-			Bytes:       counters["bu.bytes_built"],
-			Discarded:   c.GetDiscarded(),
-			Skips:       c.GetSkips(),
-			LeftBehind:  c.GetLeftBehind(),
-			Suspensions: counters["bu.suspensions"],
-			SuspendedUs: counters["bu.suspended_us"],
+			BU:              i,
+			Node:            n.name,
+			MEPs:            c.GetBuilt(),
+			Events:          c.GetEventsBuilt(),
+			Bytes:           counters["bu.bytes_built"],
+			Discarded:       c.GetDiscarded(),
+			Skips:           c.GetSkips(),
+			TimesLeftBehind: c.GetLeftBehind(),
+			Suspensions:     counters["bu.suspensions"],
+			SuspendedUs:     counters["bu.suspended_us"],
 		}
 		if out.RateS > 0 {
 			b.RateHz = float64(b.Events) / out.RateS

@@ -30,7 +30,7 @@ func TestBuilderShares(t *testing.T) {
 		}}, {},
 	})
 	want := []BuilderShare{
-		{BU: 0, Node: "n1", MEPs: 3, Events: 30, Bytes: 999, RateHz: 15, Discarded: 1, Skips: 4, LeftBehind: 5,
+		{BU: 0, Node: "n1", MEPs: 3, Events: 30, Bytes: 999, RateHz: 15, Discarded: 1, Skips: 4, TimesLeftBehind: 5,
 			Suspensions: 2, SuspendedUs: 2000},
 		{BU: 1, Node: "n2"},
 	}

@@ -20,8 +20,8 @@ func linksByCarrier(sums map[string]uint64) map[string]uint64 {
 	return out
 }
 
-// Carried says which carriers brought the writes, for people: "quic", or "auto: 3 local, 0 stream".
-func (r *Report) Carried() string {
+// DescribeCarriers says which carriers brought the writes, for people: "quic", or "auto: 3 local, 0 stream".
+func (r *Report) DescribeCarriers() string {
 	if r.Network == "" {
 		return r.Transport
 	}

@@ -18,7 +18,7 @@ func TestCarried(t *testing.T) {
 		{"auto", "stream", nil, "auto: 0 local, 0 stream"},
 	} {
 		r := Report{Transport: c.transport, Network: c.network, Links: linksByCarrier(c.sums)}
-		if got := r.Carried(); got != c.want {
+		if got := r.DescribeCarriers(); got != c.want {
 			t.Errorf("%v: %q, not %q", c.sums, got, c.want)
 		}
 	}

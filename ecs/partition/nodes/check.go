@@ -30,7 +30,7 @@ func (e *outputError) Error() string { return fmt.Sprintf("on %s: %s", e.Node, e
 func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short []string, err error) {
 	var mu sync.Mutex // guards the results
 	err = c.forEach(func(n *member) error {
-		if !usesHost(&c.cfg, n.firstEntry) {
+		if !usesHostResources(&c.cfg, n.firstEntry) {
 			return nil
 		}
 		answer, err := n.client.CheckOutput(ctx, &nodev1.CheckOutputRequest{
@@ -58,9 +58,9 @@ func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short 
 	return last, short, err
 }
 
-// usesHost tells whether the units of an entry use more of their host than its network and memory.
-func usesHost(c *config.Config, entry *nodev1.Member) bool {
-	return entry.GetBuilder() && c.WritesFiles() || entry.GetReadout() && c.Live() ||
+// usesHostResources tells whether the units of an entry use more of their host than its network and memory.
+func usesHostResources(c *config.Config, entry *nodev1.Member) bool {
+	return entry.GetBuilder() && c.WritesFiles() || entry.GetReadout() && c.HasLiveSources() ||
 		entry.GetName() == c.DecisionNode && c.DecisionOutput != ""
 }
 
@@ -70,22 +70,22 @@ func CheckOutputAt(
 	ctx context.Context, id *certs.Identity, term tagnet.Term, cfg config.Config, members []cluster.Member,
 ) error {
 	roles := cfg.Roles()
-	if !cfg.WritesFiles() && !cfg.Live() && cfg.DecisionOutput == "" || len(members) < len(roles) {
+	if !cfg.WritesFiles() && !cfg.HasLiveSources() && cfg.DecisionOutput == "" || len(members) < len(roles) {
 		return nil
 	}
 	if err := prepareOutput(&cfg); err != nil {
 		return err
 	}
 	c := NewCrew(Options{Identity: id, Term: term}, cfg)
-	defer c.Release()
+	defer c.CloseConnections()
 	for rank, role := range roles {
 		m := members[rank]
 		entry := &nodev1.Member{
 			Name:        m.Name,
 			GrpcAddress: m.Meta.GRPCAddr,
-			Readout:     role.RU != config.None,
+			Readout:     role.RU != config.NoUnit,
 			RuIndex:     uint32(max(role.RU, 0)),
-			Builder:     role.BU != config.None,
+			Builder:     role.BU != config.NoUnit,
 		}
 		if err := c.dial(entry); err != nil {
 			return err

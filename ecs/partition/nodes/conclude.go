@@ -9,7 +9,7 @@ import (
 // Conclude closes the accounts of a run that is over on its nodes, with what can still be told: missing names who
 // cannot tell any more.
 func (r *Run) Conclude(missing []string) *Report {
-	r.ending.Store(true)
+	r.isEnding.Store(true)
 	r.linked.Store(false)
 	r.faults.updateCore((*fault.Core).IgnoreFaults)
 	r.collectReports()
@@ -27,8 +27,8 @@ func (r *Run) Conclude(missing []string) *Report {
 
 // fillBuilt fills in what was built where the scheduler cannot tell: no more than a reader of the output finds.
 func (r *Report) fillBuilt() {
-	if r.Recorded != nil {
-		r.MEPsBuilt, r.EventsBuilt = r.Recorded.MEPs, r.Recorded.Events
+	if r.RecordedOutput != nil {
+		r.MEPsBuilt, r.EventsBuilt = r.RecordedOutput.MEPs, r.RecordedOutput.Events
 		return
 	}
 	r.EventsBuilt = 0

@@ -28,9 +28,9 @@ func (c *Crew) Connect(ctx context.Context, members []cluster.Member) error {
 			Rank:        uint32(rank),
 			QuicAddress: m.Meta.QUICAddr,
 			GrpcAddress: m.Meta.GRPCAddr,
-			Readout:     role.RU != config.None,
+			Readout:     role.RU != config.NoUnit,
 			RuIndex:     uint32(max(0, role.RU)),
-			Builder:     role.BU != config.None,
+			Builder:     role.BU != config.NoUnit,
 			BuIndex:     uint32(max(0, role.BU)),
 		})
 		if err != nil {
@@ -40,7 +40,7 @@ func (c *Crew) Connect(ctx context.Context, members []cluster.Member) error {
 	if err := c.awaitAnswers(ctx); err != nil {
 		return err
 	}
-	c.watch()
+	c.watchNodes()
 	return nil
 }
 
@@ -115,10 +115,10 @@ func (m *member) awaitAnswer(ctx context.Context) error {
 			m.storeReport(rep)
 			return nil
 		}
-		if fenced := tagnet.Fenced(err); fenced != nil {
+		if fenced := tagnet.AsFencedError(err); fenced != nil {
 			return m.unreachableError(" refuses this control: " + fenced.Error())
 		}
-		if why := untrusted(err); why != nil {
+		if why := certificateRefusal(err); why != nil {
 			return m.unreachableError(": " + why.Error())
 		}
 		select {

@@ -62,8 +62,8 @@ type Crew struct {
 	// set by Connect or Rejoin
 	nodes []*member
 
-	faults  *faults
-	unwatch func() // ends the watch; nil before it
+	faults    *faults
+	stopWatch func() // ends the watch; nil before it
 
 	view   atomic.Pointer[nodev1.View] // of the last Configure; nil before it
 	linked atomic.Bool                 // the nodes have the links of that view
@@ -108,11 +108,11 @@ func (c *Crew) Reports() []*nodev1.Report {
 
 // Status is what a node told last.
 type Status struct {
-	Member    *nodev1.Member
-	Report    *nodev1.Report // nil: nothing yet
-	Received  time.Time      // by this process's clock
-	Lost      string         // why the node is taken for lost; empty if it is not
-	Withdrawn bool           // it has left in good order
+	Member     *nodev1.Member
+	Report     *nodev1.Report // nil: nothing yet
+	Received   time.Time      // by this process's clock
+	LostReason string         // why the node is taken for lost; empty if it is not
+	Withdrawn  bool           // it has left in good order
 }
 
 // Statuses is what every node told last, in the order of ranks.
@@ -120,15 +120,15 @@ func (c *Crew) Statuses() []Status {
 	statuses := make([]Status, len(c.nodes))
 	for i, n := range c.nodes {
 		n.mu.Lock()
-		statuses[i] = Status{Member: n.entry(), Report: n.report, Received: n.received}
+		statuses[i] = Status{Member: n.entry(), Report: n.report, Received: n.reportReceived}
 		n.mu.Unlock()
-		statuses[i].Lost, statuses[i].Withdrawn = c.LostReason(n.name), c.Withdrawal(n.name) != ""
+		statuses[i].LostReason, statuses[i].Withdrawn = c.LostReason(n.name), c.WithdrawalText(n.name) != ""
 	}
 	return statuses
 }
 
 // AllPresent says that every node is there, as far as is known.
-func (c *Crew) AllPresent() bool { return !slices.ContainsFunc(c.nodes, c.unavailable) }
+func (c *Crew) AllPresent() bool { return !slices.ContainsFunc(c.nodes, c.isUnavailable) }
 
 // View is who does what; nil before Configure.
 func (c *Crew) View() *nodev1.View { return c.view.Load() }
@@ -137,7 +137,7 @@ func (c *Crew) View() *nodev1.View { return c.view.Load() }
 // now.
 func (c *Crew) ProcessEnded(node, address string) bool {
 	n, err := c.findMember(node)
-	if err != nil || n.entry().GetGrpcAddress() != address || !c.isDead(node) {
+	if err != nil || n.entry().GetGrpcAddress() != address || !c.isProcessEnded(node) {
 		return false
 	}
 	conn, err := net.DialTimeout("tcp", address, c.opts.timeoutFor(probeTimeout))
@@ -153,36 +153,37 @@ const probeTimeout = 200 * time.Millisecond
 
 // ObserveProcessEnd takes that the process of a node has ended, from whoever started it.
 func (c *Crew) ObserveProcessEnd(node, how string) {
-	x := fault.Observation{Kind: fault.Ended, Fault: fault.SeenByControl(node, fault.SubsystemProcess, "its process "+how)}
-	if how == spawn.Stalled {
+	x := fault.Observation{Kind: fault.ProcessEndSeen, Fault: fault.SeenByControl(node, fault.SubsystemProcess,
+		"its process "+how)}
+	if how == spawn.EndedByWatchdog {
 		x.Trouble = fsm.TroubleUnresponsive
 	}
 	c.faults.observe(x)
 }
 
 // Faulted is closed when something has broken that the policy does not tolerate.
-func (c *Crew) Faulted() <-chan struct{} { return c.faults.faultedNow() }
+func (c *Crew) Faulted() <-chan struct{} { return c.faults.faultedChan() }
 
 // AwaitCause waits a moment for the closest witness and returns what broke, or nil.
 func (c *Crew) AwaitCause() *fault.Error { return c.faults.awaitCause() }
 
 // Load takes every node to NotReady, wherever it was.
 func (c *Crew) Load(ctx context.Context) error {
-	if err := c.restNodes(ctx); err != nil {
+	if err := c.takeNodesOffline(ctx); err != nil {
 		return err
 	}
 	c.faults.updateCore((*fault.Core).AcceptReports)
 	return c.commandTogether(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD})
 }
 
-// restNodes brings nodes that an earlier control left in another state to the one in which load can begin. A command
-// that a node's state does not allow is left out.
-func (c *Crew) restNodes(ctx context.Context) error {
+// takeNodesOffline brings nodes that an earlier control left in another state to the one in which load can begin. A
+// command that a node's state does not allow is left out.
+func (c *Crew) takeNodesOffline(ctx context.Context) error {
 	return c.forEach(func(n *member) error {
 		if st := n.latestReport().GetStatus().GetState(); st == "" || st == "Offline" {
 			return nil
 		}
-		return n.rest(ctx, true)
+		return n.takeOffline(ctx, true)
 	})
 }
 
@@ -220,20 +221,20 @@ func linkDown(rep *nodev1.Report) bool {
 		(st.GetParked() || st.GetDegraded() && fault.FromCause(st.GetCause()).Subsystem == fault.SubsystemTransport)
 }
 
-// Unlink has the nodes linked anew before they begin another run: others are to take part.
-func (c *Crew) Unlink() { c.linked.Store(false) }
+// MarkUnlinked has the nodes linked anew before they begin another run: others are to take part.
+func (c *Crew) MarkUnlinked() { c.linked.Store(false) }
 
-// AtRest asks whether every node is NotReady, as Load and Clear leave it.
-func (c *Crew) AtRest(ctx context.Context) bool {
+// AllInNotReady asks whether every node is NotReady, as Load and Clear leave it.
+func (c *Crew) AllInNotReady(ctx context.Context) bool {
 	return c.AllPresent() && c.forEach(func(n *member) error {
 		if n.requestReport(ctx) != nil || n.latestReport().GetStatus().GetState() != fsm.NotReady.String() {
-			return errNotAtRest
+			return errNodeNotAtRest
 		}
 		return nil
 	}) == nil
 }
 
-var errNotAtRest = errors.New("a node is not at rest")
+var errNodeNotAtRest = errors.New("a node is not at rest")
 
 // Unload takes every node that answers from NotReady to Offline.
 func (c *Crew) Unload(ctx context.Context) error {
@@ -246,14 +247,14 @@ func (c *Crew) Clear(ctx context.Context) error {
 	defer c.faults.clear()
 	c.linked.Store(false)
 	load := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD}
-	return c.forEach(func(n *member) error { return errors.Join(n.rest(ctx, true), n.command(ctx, load)) })
+	return c.forEach(func(n *member) error { return errors.Join(n.takeOffline(ctx, true), n.command(ctx, load)) })
 }
 
-// unavailable says that a node is known to be gone, has left, or did not answer in time before: nobody waits for it
+// isUnavailable says that a node is known to be gone, has left, or did not answer in time before: nobody waits for it
 // again.
-func (c *Crew) unavailable(n *member) bool {
+func (c *Crew) isUnavailable(n *member) bool {
 	return n.unresponsive.Load() || c.hasNewAddress(n) || queryCore(c.faults, func(core *fault.Core) bool {
-		return core.ProcessEnded(n.name) || core.GoneReason(n.name) != "" || core.Withdrawal(n.name) != ""
+		return core.ProcessEnded(n.name) || core.GoneReason(n.name) != "" || core.WithdrawalText(n.name) != ""
 	})
 }
 
@@ -273,7 +274,7 @@ func (c *Crew) commandAll(ctx context.Context, req *nodev1.CommandRequest) error
 	return c.forEach(func(n *member) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		defer stopwatch.Every(linkPollInterval, func() {
+		defer stopwatch.RunEvery(linkPollInterval, func() {
 			if c.isLost(n.name) {
 				cancel()
 			}
@@ -285,19 +286,19 @@ func (c *Crew) commandAll(ctx context.Context, req *nodev1.CommandRequest) error
 	})
 }
 
-// isDead says whether the process of a node is known to have ended, whether the run tolerates that or not.
-func (c *Crew) isDead(node string) bool {
+// isProcessEnded says whether the process of a node is known to have ended, whether the run tolerates that or not.
+func (c *Crew) isProcessEnded(node string) bool {
 	return queryCore(c.faults, func(core *fault.Core) bool { return core.ProcessEnded(node) })
 }
 
 // isLost says whether a node is lost to the run, which goes on without it.
 func (c *Crew) isLost(node string) bool {
-	return queryCore(c.faults, func(core *fault.Core) bool { return core.Lost(node) })
+	return queryCore(c.faults, func(core *fault.Core) bool { return core.IsLost(node) })
 }
 
 // forEach does something at all nodes that are waited for, and joins what went wrong.
 func (c *Crew) forEach(do func(*member) error) error {
-	return errors.Join(requestEach(slices.DeleteFunc(slices.Clone(c.nodes), c.unavailable), do)...)
+	return errors.Join(requestEach(slices.DeleteFunc(slices.Clone(c.nodes), c.isUnavailable), do)...)
 }
 
 // requestEach asks nodes at the same time, and gathers what each answers, in their order.
@@ -342,32 +343,33 @@ func (c *Crew) commandTogether(ctx context.Context, req *nodev1.CommandRequest) 
 // Dismiss leaves the nodes at rest and closes the connections to them.
 func (c *Crew) Dismiss() {
 	c.faults.updateCore((*fault.Core).IgnoreFaults)
-	ctx, cancel := context.WithTimeout(context.Background(), c.opts.timeoutFor(restTimeout))
+	ctx, cancel := context.WithTimeout(context.Background(), c.opts.timeoutFor(takeOfflineTimeout))
 	defer cancel()
-	if err := c.forEach(func(n *member) error { return n.rest(ctx, false) }); err != nil {
+	if err := c.forEach(func(n *member) error { return n.takeOffline(ctx, false) }); err != nil {
 		c.log.Warn("not every node is at rest", "err", err)
 	}
-	c.Release()
+	c.CloseConnections()
 }
 
-// Release closes the connections to the nodes and leaves them as they are: a control that comes later finds them so.
-func (c *Crew) Release() {
+// CloseConnections closes the connections to the nodes and leaves them as they are: a control that comes later finds
+// them so.
+func (c *Crew) CloseConnections() {
 	c.faults.updateCore((*fault.Core).IgnoreFaults)
-	if c.unwatch != nil {
-		c.unwatch()
-		c.unwatch = nil
+	if c.stopWatch != nil {
+		c.stopWatch()
+		c.stopWatch = nil
 	}
 	for _, n := range c.nodes {
 		_ = n.conn.Close()
 	}
 }
 
-// restTimeout bounds how long nodes may take to come to rest.
-const restTimeout = 5 * time.Second
+// takeOfflineTimeout bounds how long nodes may take to come to rest.
+const takeOfflineTimeout = 5 * time.Second
 
-// rest takes a node to Offline, whatever state it is in; a node that is gone is none of its business. With abandon it
-// drops what it does; otherwise it completes its output.
-func (m *member) rest(ctx context.Context, abandon bool) error {
+// takeOffline takes a node to Offline, whatever state it is in; a node that is gone is none of its business. With
+// abandon it drops what it does; otherwise it completes its output.
+func (m *member) takeOffline(ctx context.Context, abandon bool) error {
 	var errs []error
 	for _, c := range []nodev1.Command{
 		nodev1.Command_COMMAND_STOP, nodev1.Command_COMMAND_RECOVER, nodev1.Command_COMMAND_RESET,

@@ -14,27 +14,27 @@ import (
 type Decisions struct {
 	Node string `json:"node"`
 	// First is more than 0 where its process came back in the run: what the one before decided is lost with it.
-	First      uint64     `json:"first"`
-	Decided    uint64     `json:"decided"` // the sum of the next four
-	Accepted   uint64     `json:"accepted"`
-	Rejected   uint64     `json:"rejected"`
-	Failed     uint64     `json:"failed"`    // could not be judged
-	TimedOut   uint64     `json:"timed_out"` // by the builder unit, or for one of the next three reasons
-	NoResult   uint64     `json:"no_result"`
-	Overrun    uint64     `json:"overrun"`
-	Unanswered uint64     `json:"unanswered"`
-	Void       uint64     `json:"void"` // event numbers without event
-	Late       uint64     `json:"results_late"`
-	Doubled    uint64     `json:"results_doubled"`
-	Impossible uint64     `json:"results_impossible"`
-	Unsent     uint64     `json:"results_unsent"` // by builder units, that the decision unit has not got for certain
-	WaitUs     Quantiles4 `json:"wait_us"`        // from when the event is known to be triggered to its decision
+	First               uint64     `json:"first"`
+	Decided             uint64     `json:"decided"` // the sum of the next four
+	Accepted            uint64     `json:"accepted"`
+	Rejected            uint64     `json:"rejected"`
+	Failed              uint64     `json:"failed"`    // could not be judged
+	TimedOut            uint64     `json:"timed_out"` // by the builder unit, or for one of the next three reasons
+	NoResult            uint64     `json:"no_result"`
+	Overrun             uint64     `json:"overrun"`
+	Unanswered          uint64     `json:"unanswered"`
+	NumbersWithoutEvent uint64     `json:"void"` // event numbers without event
+	ResultsLate         uint64     `json:"results_late"`
+	ResultsDoubled      uint64     `json:"results_doubled"`
+	ResultsImpossible   uint64     `json:"results_impossible"`
+	ResultsUnsent       uint64     `json:"results_unsent"` // by builder units, that the decision unit has not got for certain
+	WaitUs              Quantiles4 `json:"wait_us"`        // from when the event is known to be triggered to its decision
 	// The parts of WaitUs, of events with a result that says how long the builder unit took.
 	BuildingUs Quantiles4 `json:"building_us"`    // to the last byte, with the result's way
 	JudgedUs   Quantiles4 `json:"judged_us"`      // from its last byte to the result
 	OrderingUs Quantiles4 `json:"ordering_us"`    // from the result to the decision
 	Unsplit    uint64     `json:"unsplit"`        // in JudgedUs alone: a result cannot say so long a time
-	Lost       bool       `json:"lost,omitempty"` // its node was lost: what it told last
+	NodeLost   bool       `json:"lost,omitempty"` // its node was lost: what it told last
 	// Readout is what the readout units heard of it, over all of them.
 	Readout ReadoutDecisions `json:"readout"`
 }
@@ -42,15 +42,15 @@ type Decisions struct {
 // ReadoutDecisions is what readout units heard of decisions, and what they gave up by them before the scheduler told
 // its outcome.
 type ReadoutDecisions struct {
-	Received    uint64 `json:"heard"`    // decisions, by the readout units
-	NotReceived uint64 `json:"missed"`   // numbers of events whose decision they were not told
-	Confirmed   uint64 `json:"told"`     // by the decision unit, of which it knows that they were heard
-	LeftOut     uint64 `json:"left_out"` // by it, since a readout unit was too slow
-	Unconfirmed uint64 `json:"unheard"`  // of which it does not know
-	Ended       uint64 `json:"ended"`    // for readout units that had ended
-	MEPs        uint64 `json:"meps_freed"`
-	MFPs        uint64 `json:"mfps_freed"`
-	Bytes       uint64 `json:"bytes_freed"`
+	Received         uint64 `json:"heard"`    // decisions, by the readout units
+	NotReceived      uint64 `json:"missed"`   // numbers of events whose decision they were not told
+	Confirmed        uint64 `json:"told"`     // by the decision unit, of which it knows that they were heard
+	LeftOut          uint64 `json:"left_out"` // by it, since a readout unit was too slow
+	Unconfirmed      uint64 `json:"unheard"`  // of which it does not know
+	ForEndedReadouts uint64 `json:"ended"`    // for readout units that had ended
+	MEPsFreed        uint64 `json:"meps_freed"`
+	MFPsFreed        uint64 `json:"mfps_freed"`
+	BytesFreed       uint64 `json:"bytes_freed"`
 }
 
 // impossibleCounters are the counters of results that cannot be.
@@ -64,24 +64,25 @@ func (r *Run) fillDecisions(out *Report, sums map[string]uint64) {
 	if r.cfg.DecisionNode == "" {
 		return
 	}
-	d := &Decisions{Node: r.cfg.DecisionNode, Lost: r.isLost(r.cfg.DecisionNode) || r.isDead(r.cfg.DecisionNode)}
+	d := &Decisions{Node: r.cfg.DecisionNode, NodeLost: r.isLost(r.cfg.DecisionNode) ||
+		r.isProcessEnded(r.cfg.DecisionNode)}
 	out.Decisions = d
-	d.Unsent = sums["bu.results_dropped"] + sums["bu.results_unheard"]
+	d.ResultsUnsent = sums["bu.results_dropped"] + sums["bu.results_unheard"]
 	d.Readout = ReadoutDecisions{
 		Received: sums["ru.decisions_accepted"] + sums["ru.decisions_rejected"] + sums["ru.decisions_failed"] +
 			sums["ru.decisions_timed_out"],
-		NotReceived: sums["ru.decisions_missed"],
-		Confirmed:   sums["dec.readout_told"],
-		LeftOut:     sums["dec.readout_left_out"],
-		Unconfirmed: sums["dec.readout_unheard"],
-		Ended:       sums["dec.readout_ended"],
-		MEPs:        sums["ru.rejected_meps_freed"],
-		MFPs:        sums["ru.rejected_mfps_freed"],
-		Bytes:       sums["ru.rejected_bytes_freed"],
+		NotReceived:      sums["ru.decisions_missed"],
+		Confirmed:        sums["dec.readout_told"],
+		LeftOut:          sums["dec.readout_left_out"],
+		Unconfirmed:      sums["dec.readout_unheard"],
+		ForEndedReadouts: sums["dec.readout_ended"],
+		MEPsFreed:        sums["ru.rejected_meps_freed"],
+		MFPsFreed:        sums["ru.rejected_mfps_freed"],
+		BytesFreed:       sums["ru.rejected_bytes_freed"],
 	}
 	n, err := r.findMember(d.Node)
 	if err != nil {
-		d.Lost = true
+		d.NodeLost = true
 		return
 	}
 	rep := n.latestReport()
@@ -92,9 +93,9 @@ func (r *Run) fillDecisions(out *Report, sums map[string]uint64) {
 	d.Decided = d.Accepted + d.Rejected + d.Failed + d.TimedOut
 	d.NoResult, d.Overrun, d.Unanswered = c["dec.timed_out"], c["dec.overrun"], c["dec.unanswered"]
 	d.Unsplit = c["dec.unsplit"]
-	d.Void, d.Late, d.Doubled = c["dec.void"], c["dec.results_late"], c["dec.results_doubled"]
+	d.NumbersWithoutEvent, d.ResultsLate, d.ResultsDoubled = c["dec.void"], c["dec.results_late"], c["dec.results_doubled"]
 	for _, name := range impossibleCounters {
-		d.Impossible += c[name]
+		d.ResultsImpossible += c[name]
 	}
 	for name, to := range map[string]*Quantiles4{
 		node.HistogramDecision: &d.WaitUs,
@@ -126,14 +127,15 @@ func (r *Report) decisionChecks(b *accountSums, reg *tagnet.Registers, sums map[
 	switch {
 	case d == nil:
 		return nil
-	case d.Lost:
+	case d.NodeLost:
 		r.NotChecked = append(r.NotChecked,
 			fmt.Sprintf("decisions, since %s is lost, and its last figures with it", d.Node))
 		return nil
 	}
 	numbers := reg.GetCounters().GetIssued() * uint64(r.Packing)
 	out := []Check{
-		newCheck("event numbers triggered = decisions + without event", numbers-min(numbers, d.First), d.Decided+d.Void),
+		newCheck("event numbers triggered = decisions + without event", numbers-min(numbers, d.First),
+			d.Decided+d.NumbersWithoutEvent),
 		newCheck("events that wait for a decision", sums["dec.pending"], 0),
 	}
 	out = append(out, r.readoutDecisionChecks(b)...)
@@ -141,9 +143,9 @@ func (r *Report) decisionChecks(b *accountSums, reg *tagnet.Registers, sums map[
 		r.NotChecked = append(r.NotChecked, "results sent against results read, since "+since)
 		return out
 	}
-	read := sums["dec.results_taken"] + d.Late + d.Doubled + d.Impossible
+	read := sums["dec.results_taken"] + d.ResultsLate + d.ResultsDoubled + d.ResultsImpossible
 	return append(out, newCheck("results sent = results read", sums["bu.results_sent"], read),
-		newCheck("decisions by a result = results taken", d.Decided-d.NoResult-d.Overrun-d.Unanswered+d.Void,
+		newCheck("decisions by a result = results taken", d.Decided-d.NoResult-d.Overrun-d.Unanswered+d.NumbersWithoutEvent,
 			sums["dec.results_taken"]))
 }
 
@@ -152,9 +154,9 @@ func (d *Decisions) whyResultsDiffer(b *accountSums) string {
 	switch {
 	case d.First > 0 || len(b.lostBUs) > 0 || len(b.excludedRUs) > 0:
 		return "a node was lost meanwhile"
-	case d.Unsent > 0:
+	case d.ResultsUnsent > 0:
 		return fmt.Sprintf("%d were not sent: the decision unit on %s did not keep up, or the link to it was down",
-			d.Unsent, d.Node)
+			d.ResultsUnsent, d.Node)
 	}
 	return ""
 }
@@ -172,7 +174,7 @@ func (r *Report) readoutDecisionChecks(b *accountSums) (out []Check) {
 	out = append(out, newCheck("decisions told to readout units = heard", h.Confirmed, h.Received))
 	if h.LeftOut == 0 {
 		out = append(out, newCheck("decisions, for each readout unit = told + made behind its end", d.Decided*uint64(r.RUs),
-			h.Confirmed+h.Ended))
+			h.Confirmed+h.ForEndedReadouts))
 	}
 	return out
 }
@@ -180,5 +182,5 @@ func (r *Report) readoutDecisionChecks(b *accountSums) (out []Check) {
 // decisionsLost says that the process of the decision unit was lost: the others counted what they sent it, and what it
 // counted is lost.
 func (r *Report) decisionsLost() bool {
-	return r.Decisions != nil && (r.Decisions.Lost || r.Decisions.First > 0)
+	return r.Decisions != nil && (r.Decisions.NodeLost || r.Decisions.First > 0)
 }

@@ -14,14 +14,14 @@ import (
 func TestDecisionAccounts(t *testing.T) {
 	reg := &tagnet.Registers{Counters: &tagnetv1.Counters{Issued: 10}}
 	good := Decisions{
-		Node:       "n1",
-		Decided:    970,
-		Void:       30,
-		NoResult:   20,
-		Late:       15,
-		Doubled:    2,
-		Impossible: 1,
-		Readout:    ReadoutDecisions{Received: 1900, Confirmed: 1900, Ended: 40},
+		Node:                "n1",
+		Decided:             970,
+		NumbersWithoutEvent: 30,
+		NoResult:            20,
+		ResultsLate:         15,
+		ResultsDoubled:      2,
+		ResultsImpossible:   1,
+		Readout:             ReadoutDecisions{Received: 1900, Confirmed: 1900, ForEndedReadouts: 40},
 	}
 	sums := map[string]uint64{"dec.results_taken": 980, "bu.results_sent": 998}
 	for _, tt := range []struct {
@@ -32,18 +32,18 @@ func TestDecisionAccounts(t *testing.T) {
 	}{
 		{func(*Decisions, map[string]uint64) {}, 6, "", ""},
 		{func(d *Decisions, _ map[string]uint64) { d.Decided++ }, 6, "event numbers triggered", ""},
-		{func(d *Decisions, _ map[string]uint64) { d.Doubled-- }, 6, "results sent", ""},
+		{func(d *Decisions, _ map[string]uint64) { d.ResultsDoubled-- }, 6, "results sent", ""},
 		{func(d *Decisions, _ map[string]uint64) { d.NoResult++ }, 6, "decisions by a result", ""},
 		{func(_ *Decisions, s map[string]uint64) { s["dec.pending"] = 1 }, 6, "events that wait", ""},
 		{func(d *Decisions, _ map[string]uint64) { d.First, d.Decided = 500, 470 }, 2, "", "results sent"},
-		{func(d *Decisions, _ map[string]uint64) { d.Unsent = 1 }, 4, "", "results sent"},
+		{func(d *Decisions, _ map[string]uint64) { d.ResultsUnsent = 1 }, 4, "", "results sent"},
 		{func(d *Decisions, _ map[string]uint64) { d.Readout.Received-- }, 6, "decisions told to readout", ""},
-		{func(d *Decisions, _ map[string]uint64) { d.Readout.Ended = 39 }, 6, "decisions, for each", ""},
+		{func(d *Decisions, _ map[string]uint64) { d.Readout.ForEndedReadouts = 39 }, 6, "decisions, for each", ""},
 		{func(d *Decisions, _ map[string]uint64) {
-			d.Readout.LeftOut, d.Readout.NotReceived, d.Readout.Ended = 50, 50, 0
+			d.Readout.LeftOut, d.Readout.NotReceived, d.Readout.ForEndedReadouts = 50, 50, 0
 		}, 5, "", ""},
 		{func(d *Decisions, _ map[string]uint64) { d.Readout.Unconfirmed = 10 }, 4, "", "told to readout"},
-		{func(d *Decisions, _ map[string]uint64) { d.Lost = true }, 0, "", "decisions, since n1 is lost"},
+		{func(d *Decisions, _ map[string]uint64) { d.NodeLost = true }, 0, "", "decisions, since n1 is lost"},
 	} {
 		d, s := good, map[string]uint64{}
 		for k, v := range sums {
@@ -82,10 +82,10 @@ func TestDecisionsOfTheDead(t *testing.T) {
 	r.cfg.DecisionNode = "n1"
 	var before, after Report
 	r.fillDecisions(&before, nil)
-	crew.faults.observe(fault.Observation{Kind: fault.Vanished,
+	crew.faults.observe(fault.Observation{Kind: fault.ProcessVanished,
 		Fault: fault.Fault{Component: "n1", What: "its process has ended"}})
 	r.fillDecisions(&after, nil)
-	if before.Decisions.Lost || !after.Decisions.Lost {
-		t.Errorf("lost: %v before, %v after", before.Decisions.Lost, after.Decisions.Lost)
+	if before.Decisions.NodeLost || !after.Decisions.NodeLost {
+		t.Errorf("lost: %v before, %v after", before.Decisions.NodeLost, after.Decisions.NodeLost)
 	}
 }

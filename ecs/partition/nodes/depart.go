@@ -11,10 +11,10 @@ import (
 
 // A Departure is news of a node that was told to end.
 type Departure struct {
-	Node      string
-	Reissued  int  // its MEPs that go to others, where its builder unit was excluded
-	Withdrawn bool // it has left in good order; else it was excluded, or the run is to end for it
-	EndsRun   bool // the run is to end: whoever hears this ends it, for EndLeaving
+	Node         string
+	MEPsReissued int  // its MEPs that go to others, where its builder unit was excluded
+	Withdrawn    bool // it has left in good order; else it was excluded, or the run is to end for it
+	EndsRun      bool // the run is to end: whoever hears this ends it, for EndLeaving
 }
 
 // UpdateDepartures looks after the nodes that were told to end, and returns what is new. It is called now and then
@@ -27,7 +27,7 @@ func (r *Run) UpdateDepartures(now time.Time) (news []Departure, err error) {
 				Requested: rep.GetLeaving(),
 				Final:     r.faults.isFinal(rep),
 				Progress:  nodeProgress(rep),
-			}, r.ending.Load(), now)
+			}, r.isEnding.Load(), now)
 		})
 		switch act {
 		case fault.ExcludeUnit:
@@ -37,12 +37,13 @@ func (r *Run) UpdateDepartures(now time.Time) (news []Departure, err error) {
 				r.faults.updateCore(func(c *fault.Core) { c.RetryExclude(n.name) })
 				continue
 			}
-			news = append(news, Departure{Node: n.name, Reissued: again})
+			news = append(news, Departure{Node: n.name, MEPsReissued: again})
 		case fault.NoteWithdrawal:
 			news = append(news, Departure{Node: n.name, Withdrawn: true})
 		case fault.DeclareMissing:
-			r.faults.observe(fault.Observation{Kind: fault.Missing, Fault: fault.SeenByControl(n.name, node.SubsystemOutput,
-				"it was told to end, and has neither left nor moved for "+fault.DepartTimeout.String())})
+			r.faults.observe(fault.Observation{Kind: fault.SilentToControl,
+				Fault: fault.SeenByControl(n.name, node.SubsystemOutput,
+					"it was told to end, and has neither left nor moved for "+fault.DepartTimeout.String())})
 		case fault.ConfirmEnd:
 			go n.confirmEnd()
 		case fault.DrainRun:
@@ -57,10 +58,10 @@ func (r *Run) UpdateDepartures(now time.Time) (news []Departure, err error) {
 // confirmEnd tells a node that the run ends for it: it waits, then, for as long as that takes. One that does not hear
 // it leaves after its grace.
 func (m *member) confirmEnd() {
-	ctx, cancel := context.WithTimeout(context.Background(), confirmTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), confirmEndTimeout)
 	defer cancel()
 	_, _ = m.client.Report(ctx, &nodev1.ReportRequest{LetGo: true})
 }
 
-// confirmTimeout bounds how long a node may take to answer, which it does at once.
-const confirmTimeout = 5 * time.Second
+// confirmEndTimeout bounds how long a node may take to answer, which it does at once.
+const confirmEndTimeout = 5 * time.Second

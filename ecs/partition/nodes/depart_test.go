@@ -37,7 +37,7 @@ func inError(at, what string) *nodev1.Report {
 	return &nodev1.Report{Status: &nodev1.Status{State: "Error", Cause: &nodev1.Cause{Component: at, What: what}}}
 }
 
-var cutOff = fault.Observation{Kind: fault.Missing, Fault: fault.Fault{Component: "b3",
+var cutOff = fault.Observation{Kind: fault.SilentToControl, Fault: fault.Fault{Component: "b3",
 	What: "its node service is gone"}}
 
 // setUnits has a run begin whose nodes hold a readout unit if their name begins with r, or a builder unit.
@@ -51,7 +51,7 @@ func setUnits(t *testing.T, r *Run, loss string, names ...string) {
 	for _, name := range names {
 		view = append(view, fault.Unit{Node: name, Readout: name[0] == 'r', Builder: name[0] == 'b'})
 	}
-	r.faults.updateCore(func(c *fault.Core) { c.SetView(view, "", config.Loss{Min: 1 << 30}, builder) })
+	r.faults.updateCore(func(c *fault.Core) { c.SetView(view, "", config.LossPolicy{MinUnits: 1 << 30}, builder) })
 }
 
 // departRun is a run of readout units r0 and r1 and builder units b2 to b4, of which two must be left.
@@ -72,7 +72,7 @@ func departRun(t *testing.T) (*Run, *fakeScheduler, func(name string, change fun
 	r := c.NewRun(7)
 	r.sched = f
 	setUnits(t, r, "at-least 2 of 3", names...)
-	r.faults.begin(r.handleLoss)
+	r.faults.tolerateLosses(r.handleLoss)
 	return r, f, func(name string, change func(*nodev1.Report)) {
 		n, err := r.findMember(name)
 		if err != nil {
@@ -104,7 +104,7 @@ func TestDepart(t *testing.T) {
 		t.Fatalf("%v, %v", news, err)
 	}
 	f.fails = nil
-	depart(Departure{Node: "b3", Reissued: 4})
+	depart(Departure{Node: "b3", MEPsReissued: 4})
 	depart()
 	if err := queryCore(r.faults, func(c *fault.Core) error { return c.MayInclude("b3") }); err == nil {
 		t.Error("it is included while it leaves")
@@ -117,17 +117,17 @@ func TestDepart(t *testing.T) {
 	depart(Departure{Node: "b3", Withdrawn: true})
 	r.faults.observe(cutOff)
 	if c := r.faults.cause(); c != nil || r.isLost("b3") || len(r.Losses()) > 0 || r.LostReason("b3") != "" ||
-		r.Withdrawal("b3") == "" {
+		r.WithdrawalText("b3") == "" {
 		t.Errorf("fault %v, lost %v, losses %v, lost as %q, left %q", c, r.isLost("b3"), r.Losses(), r.LostReason("b3"),
-			r.Withdrawal("b3"))
+			r.WithdrawalText("b3"))
 	}
-	if n, err := r.findMember("b3"); err != nil || !r.unavailable(n) || r.AllPresent() {
+	if n, err := r.findMember("b3"); err != nil || !r.isUnavailable(n) || r.AllPresent() {
 		t.Errorf("somebody waits for b3: %v", err)
 	}
 	sendReport("b4", requestDeparture)
 	depart(Departure{Node: "b4", EndsRun: true})
 	sendReport("r0", requestDeparture)
-	r.ending.Store(true)
+	r.isEnding.Store(true)
 	depart()
 	notified := r.nodes[0].client.(notifiedNode).notified
 	promised := []string{patiently.Receive(t, notified), patiently.Receive(t, notified)}
@@ -153,7 +153,7 @@ func TestStallsWhileLeaving(t *testing.T) {
 		attentive(r, began, late)
 	}
 	x := patiently.Receive(t, lost)
-	if x.Component != "b3" || r.faults.cause() != nil || !r.isLost("b3") || r.Withdrawal("b3") != "" {
-		t.Errorf("%v was lost, the cause is %v, and b3 has left: %q", x, r.faults.cause(), r.Withdrawal("b3"))
+	if x.Component != "b3" || r.faults.cause() != nil || !r.isLost("b3") || r.WithdrawalText("b3") != "" {
+		t.Errorf("%v was lost, the cause is %v, and b3 has left: %q", x, r.faults.cause(), r.WithdrawalText("b3"))
 	}
 }

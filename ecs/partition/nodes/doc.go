@@ -16,5 +16,5 @@ package nodes
 
 import "ringlet/node"
 
-// Name of the control in the cluster and in its certificate.
-const Name = node.ControlName
+// ControlName of the control in the cluster and in its certificate.
+const ControlName = node.ControlName

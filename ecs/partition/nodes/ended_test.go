@@ -80,7 +80,7 @@ func (d *deaf) Stats() (tagnet.Stats, error) {
 // A question to the scheduler that is lost is asked again; a node that has no such scheduler, or says nothing at all,
 // is believed.
 func TestSchedulerAnswers(t *testing.T) {
-	lost := error(&tagnet.GoneError{Unit: Name, Err: errors.New("the connection broke")})
+	lost := error(&tagnet.GoneError{Unit: ControlName, Err: errors.New("the connection broke")})
 	for name, c := range map[string]struct {
 		err    error
 		fails  int

@@ -24,7 +24,7 @@ type faults struct {
 	isFaulted bool              // faulted is
 	onLoss    func(fault.Fault) // takes a unit out that the policy does without; nil outside of a run
 
-	run atomic.Uint32 // the run that the nodes were given last
+	runNumber atomic.Uint32 // the run that the nodes were given last
 }
 
 func newFaults(spawnsNodes bool) *faults {
@@ -69,8 +69,8 @@ func (f *faults) awakeTime(now time.Time) time.Time {
 	return queryCore(f, func(c *fault.Core) time.Time { return c.AwakeTime(now) })
 }
 
-// begin has losses tolerated from now on.
-func (f *faults) begin(lose func(fault.Fault)) {
+// tolerateLosses has losses tolerated from now on.
+func (f *faults) tolerateLosses(lose func(fault.Fault)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onLoss = lose
@@ -90,8 +90,8 @@ func (f *faults) clearWith(how func(*fault.Core)) {
 	}
 }
 
-// faultedNow is closed with the first fault since the last clear.
-func (f *faults) faultedNow() <-chan struct{} {
+// faultedChan is closed with the first fault since the last clear.
+func (f *faults) faultedChan() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.faulted
@@ -112,7 +112,7 @@ func (f *faults) noteReport(node string, rep *nodev1.Report) {
 // isFinal says that the run which the nodes were given last is over for the one that tells this. Until a node begins a
 // run it tells of the one before: a final report of that says nothing.
 func (f *faults) isFinal(rep *nodev1.Report) bool {
-	return rep.GetFinal() && rep.GetRun() == f.run.Load()
+	return rep.GetFinal() && rep.GetRun() == f.runNumber.Load()
 }
 
 // observeReport takes what a node says of itself, and of those to which it has lost its link. A node in Error, or
@@ -146,7 +146,7 @@ func peerObservation(node string, c *nodev1.Cause) fault.Observation {
 		Fault:      fault.FromCause(c),
 		Kind:       fault.ReportedByPeer,
 		ReportedBy: node,
-		Closed:     c.GetCode() == fsm.CauseClosed.String(),
+		LinkClosed: c.GetCode() == fsm.CauseClosed.String(),
 	}
 	if x.Component == node {
 		x.Kind = fault.SelfReported
@@ -168,7 +168,7 @@ func asError(x *fault.Fault) *fault.Error {
 
 // awaitCause waits for the closest witness and returns the cause, or nil if nothing broke.
 func (f *faults) awaitCause() *fault.Error {
-	for began := time.Now(); !queryCore(f, func(c *fault.Core) bool { return c.Conclusive(time.Since(began)) }); {
+	for began := time.Now(); !queryCore(f, func(c *fault.Core) bool { return c.IsConclusive(time.Since(began)) }); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return f.cause()
@@ -182,7 +182,7 @@ func (f *faults) untilFault(ctx context.Context, failed <-chan struct{},
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
-		case <-f.faultedNow():
+		case <-f.faultedChan():
 		case <-failed:
 		case <-over:
 			return
@@ -201,7 +201,7 @@ func (f *faults) untilFault(ctx context.Context, failed <-chan struct{},
 func (c *Crew) FaultOf(err error, while string) *fault.Error {
 	said := commandObservations(nil, err, while)
 	select {
-	case <-c.faults.faultedNow():
+	case <-c.faults.faultedChan():
 		// Before the run began nobody watches the nodes: what they said with their commands is all they said.
 		for _, x := range said {
 			if x.Kind == fault.SelfReported || x.Kind == fault.ReportedByPeer {
@@ -219,7 +219,7 @@ func (c *Crew) FaultOf(err error, while string) *fault.Error {
 	if best != nil {
 		return asError(best)
 	}
-	return &fault.Error{Fault: fault.Fault{Component: Name, What: err.Error(), Evidence: while}}
+	return &fault.Error{Fault: fault.Fault{Component: ControlName, What: err.Error(), Evidence: while}}
 }
 
 // commandObservations appends what the *CommandErrors joined in err tell.
@@ -239,7 +239,7 @@ func commandObservations(observations []fault.Observation, err error, while stri
 			return append(observations, peerObservation(command.Node, c))
 		}
 	}
-	return append(observations, fault.Observation{Kind: fault.Missing, Fault: fault.Fault{
+	return append(observations, fault.Observation{Kind: fault.SilentToControl, Fault: fault.Fault{
 		Component: command.Node,
 		Subsystem: fault.SubsystemNodeService,
 		What:      command.Error(),

@@ -23,7 +23,7 @@ func TestFaultsCollect(t *testing.T) {
 		f.observeReport(node, &nodev1.Report{Status: &nodev1.Status{State: state, Cause: c}}, true)
 	}
 	ended := func(node string) fault.Observation {
-		return fault.Observation{Kind: fault.Ended, Fault: fault.Fault{Component: node, What: "its process ended"}}
+		return fault.Observation{Kind: fault.ProcessEndSeen, Fault: fault.Fault{Component: node, What: "its process ended"}}
 	}
 	said("n0", "Running", nil)
 	if f.cause() != nil || f.awaitCause() != nil {
@@ -34,7 +34,7 @@ func TestFaultsCollect(t *testing.T) {
 		t.Errorf("it is of the part %q", c.Subsystem)
 	}
 	select {
-	case <-f.faultedNow():
+	case <-f.faultedChan():
 	default:
 		t.Fatal("a node in Error is a fault")
 	}
@@ -49,7 +49,7 @@ func TestFaultsCollect(t *testing.T) {
 	}
 	f.clearIfIgnoring()
 	select {
-	case <-f.faultedNow():
+	case <-f.faultedChan():
 		t.Error("what struck a run strikes the next one")
 	default:
 	}
@@ -95,7 +95,8 @@ func TestFaultOfCommands(t *testing.T) {
 			t.Errorf("%s: %q of the part %q, not %q of %q", name, got, got.Subsystem, c.want, c.subsystem)
 		}
 	}
-	r.faults.observe(fault.Observation{Kind: fault.Ended, Fault: fault.Fault{Component: "n3", What: "was killed"}})
+	r.faults.observe(fault.Observation{Kind: fault.ProcessEndSeen,
+		Fault: fault.Fault{Component: "n3", What: "was killed"}})
 	if got := r.FaultOf(failed("n0", nil), "").Error(); got != "n3: was killed" {
 		t.Errorf("what struck meanwhile is the cause, not %q", got)
 	}
@@ -105,7 +106,7 @@ func TestFaultOfCommands(t *testing.T) {
 func TestBadPeers(t *testing.T) {
 	r := &Run{Crew: &Crew{faults: newFaults(false)}}
 	setUnits(t, r, "essential", "r0", "b1", "b2")
-	r.faults.begin(nil)
+	r.faults.tolerateLosses(nil)
 	bad := &nodev1.Cause{Component: "r0", Part: "data", What: "it does not fit"}
 	r.faults.observeReport("b1", &nodev1.Report{BadPeers: []*nodev1.Cause{bad}}, true)
 	if c := r.faults.cause(); c == nil || c.Component != "r0" || c.Subsystem != fault.SubsystemData || c.Advice == "" {

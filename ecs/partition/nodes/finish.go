@@ -17,9 +17,9 @@ func (r *Run) Finish() (*Report, error) {
 	if r.AwaitCause() != nil {
 		return r.finishFailed(r.AwaitCause())
 	}
-	r.ending.Store(true)
+	r.isEnding.Store(true)
 	r.Stats() // the accounts are closed where the run is drained, and the scheduler's node may be lost while nodes stop
-	ctx, cancel := stopwatch.WithStallTimeout(context.Background(), stopTimeout, r.ProgressCount, nil)
+	ctx, cancel := stopwatch.WithStallTimeout(context.Background(), stopStallTimeout, r.ProgressCount, nil)
 	defer cancel()
 	ctx, stop := r.faults.untilFault(ctx, nil, 0)
 	defer stop()
@@ -44,7 +44,7 @@ func (r *Run) Finish() (*Report, error) {
 		}
 	}
 	down, broken := r.inputFailure()
-	r.broken = broken
+	r.brokenSource = broken
 	if down != nil {
 		r.endCause = EndFault
 	}
@@ -58,9 +58,9 @@ func (r *Run) endedWithoutControl() bool {
 	return why != nil && (r.drainedAt.IsZero() || why.GetAtUs() < r.drainedAt.UnixMicro())
 }
 
-// stopTimeout is how long nodes may go without any progress while they stop, see Run.ProgressCount: a little more than
-// a node gives itself, which can say why.
-const stopTimeout = 65 * time.Second
+// stopStallTimeout is how long nodes may go without any progress while they stop, see Run.ProgressCount: a little more
+// than a node gives itself, which can say why.
+const stopStallTimeout = 65 * time.Second
 
 // GiveUp ends a run that is over for a reason which is no fault of a node, and of which nothing is kept.
 func (r *Run) GiveUp(why *fault.Error) *Report {
@@ -123,9 +123,9 @@ func (r *Run) collectReports() {
 		r.log.Warn("the scheduler did not give its last figures", "err", err)
 		r.schedulerLost = true
 	}
-	most := finalTimeout
+	most := finalReportTimeout
 	if r.gaveUp {
-		most = collectTimeout // it is over in any case
+		most = finalReportTryTimeout // it is over in any case
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(most))
 	defer cancel()
@@ -141,13 +141,13 @@ func (r *Run) collectReports() {
 // is not lost. Nobody waits for a process that has ended, nor for a node that the run has lost.
 func (r *Run) awaitFinal(ctx context.Context, n *member) bool {
 	for {
-		each, cancel := context.WithTimeout(ctx, r.opts.timeoutFor(collectTimeout))
+		each, cancel := context.WithTimeout(ctx, r.opts.timeoutFor(finalReportTryTimeout))
 		err := n.requestReport(each)
 		cancel()
 		switch {
 		case err == nil || r.faults.isFinal(n.latestReport()):
 			return true
-		case r.gaveUp, isRefused(err), r.isLost(n.name), r.isDead(n.name):
+		case r.gaveUp, isConnRefused(err), r.isLost(n.name), r.isProcessEnded(n.name):
 			return false
 		}
 		select {
@@ -164,44 +164,44 @@ func accountsFinal(st tagnet.Stats) bool {
 	return tagnet.State(reg.GetState()) == tagnet.Drained && reg.GetInFlight() == 0
 }
 
-// collectTimeout bounds how long a node may take to give its final report, which it has at hand; finalTimeout, how long
-// it is asked for it: as long as a run tolerates that a node is silent.
+// finalReportTryTimeout bounds how long a node may take to give its final report, which it has at hand;
+// finalReportTimeout, how long it is asked for it: as long as a run tolerates that a node is silent.
 const (
-	collectTimeout = 2 * time.Second
-	finalTimeout   = silenceTimeout
+	finalReportTryTimeout = 2 * time.Second
+	finalReportTimeout    = silenceTimeout
 )
 
 // Progress is how a run stands.
 type Progress struct {
-	Elapsed    time.Duration
-	Events     uint64   // built
-	Bytes      uint64   // of MFPs in complete MEPs
-	InFlight   uint64   // MEPs
-	Incomplete uint64   // events
-	Resent     uint64   // chunks
-	State      string   // of the scheduler
-	WaitsFor   string   // what the end of the run waits for; empty while it is not to end
-	Silent     []string // live sources of which no fragment has come
+	Elapsed          time.Duration
+	Events           uint64   // built
+	Bytes            uint64   // of MFPs in complete MEPs
+	MEPsInFlight     uint64   // MEPs
+	EventsIncomplete uint64   // events
+	ChunksResent     uint64   // chunks
+	State            string   // of the scheduler
+	WaitReason       string   // what the end of the run waits for; empty while it is not to end
+	SilentSources    []string // live sources of which no fragment has come
 }
 
 // Progress tells how the run stands.
 func (r *Run) Progress() Progress {
 	reg := r.Stats().Registers
 	p := Progress{
-		Elapsed:    time.Since(r.StartedAt()),
-		Events:     reg.GetCounters().GetEventsBuilt(),
-		InFlight:   reg.GetInFlight(),
-		Incomplete: reg.GetCounters().GetEventsIncomplete(),
-		State:      tagnet.State(reg.GetState()).String(),
-		Silent:     r.silentSources(),
+		Elapsed:          time.Since(r.StartedAt()),
+		Events:           reg.GetCounters().GetEventsBuilt(),
+		MEPsInFlight:     reg.GetInFlight(),
+		EventsIncomplete: reg.GetCounters().GetEventsIncomplete(),
+		State:            tagnet.State(reg.GetState()).String(),
+		SilentSources:    r.silentSources(),
 	}
-	if r.ending.Load() {
-		p.WaitsFor = r.WaitsFor()
+	if r.isEnding.Load() {
+		p.WaitReason = r.WaitReason()
 	}
 	for _, n := range r.nodes {
 		c := n.latestReport().GetCounters()
 		p.Bytes += c["bu.bytes_built"]
-		p.Resent += c["link.chunks_resent"]
+		p.ChunksResent += c["link.chunks_resent"]
 	}
 	return p
 }

@@ -7,17 +7,17 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// Hosts is how long packets were in the hosts of nodes, µs: from when the kernel had them until they were taken in. It
-// is the part of each step of a latency that is no network's (TagNet-farm §IV.D, table IV-3). A node with several units
-// counts for each of them.
-type Hosts struct {
-	Readout  *Quantiles4 `json:"readout_us,omitempty"`
-	Builder  *Quantiles4 `json:"builder_us,omitempty"`
-	Decision *Quantiles4 `json:"decision_us,omitempty"` // of the node with the decision unit
+// HostTimes is how long packets were in the hosts of nodes, µs: from when the kernel had them until they were taken in.
+// It is the part of each step of a latency that is no network's (TagNet-farm §IV.D, table IV-3). A node with several
+// units counts for each of them.
+type HostTimes struct {
+	ReadoutUs  *Quantiles4 `json:"readout_us,omitempty"`
+	BuilderUs  *Quantiles4 `json:"builder_us,omitempty"`
+	DecisionUs *Quantiles4 `json:"decision_us,omitempty"` // of the node with the decision unit
 }
 
-// countHosts fills it in.
-func (r *Report) countHosts(cfg *config.Config, reports []*nodev1.Report) {
+// fillHostTimes fills it in.
+func (r *Report) fillHostTimes(cfg *config.Config, reports []*nodev1.Report) {
 	if !cfg.Debug.Stamps {
 		return
 	}
@@ -28,16 +28,16 @@ func (r *Report) countHosts(cfg *config.Config, reports []*nodev1.Report) {
 				some = append(some, rep)
 			}
 		}
-		h := figures.MergeHistograms(some, node.HistogramHost)
+		h := figures.MergeHistograms(some, node.HistogramKernelDelay)
 		if h == nil || h.TotalCount() == 0 {
 			return nil
 		}
 		q := quantiles4(h)
 		return &q
 	}
-	r.Hosts = &Hosts{
-		Readout:  quantilesWhere(func(rep *nodev1.Report) bool { return rep.GetSeat().GetReadout() }),
-		Builder:  quantilesWhere(func(rep *nodev1.Report) bool { return rep.GetSeat().GetBuilder() }),
-		Decision: quantilesWhere(func(rep *nodev1.Report) bool { return rep.GetName() == cfg.DecisionNode }),
+	r.HostTimes = &HostTimes{
+		ReadoutUs:  quantilesWhere(func(rep *nodev1.Report) bool { return rep.GetSeat().GetReadout() }),
+		BuilderUs:  quantilesWhere(func(rep *nodev1.Report) bool { return rep.GetSeat().GetBuilder() }),
+		DecisionUs: quantilesWhere(func(rep *nodev1.Report) bool { return rep.GetName() == cfg.DecisionNode }),
 	}
 }

@@ -20,24 +20,24 @@ func (r *Run) missingReadouts(reports []*nodev1.Report, reg *tagnet.Registers) (
 	division := r.cfg.Division()
 	for _, m := range figures.SumMissing(reports) {
 		ru := int(m.GetRuIndex())
-		first := division.First(ru)
+		first := division.FirstSource(ru)
 		all = append(all, recording.UnitOutages{
 			Node:        nodes[ru],
 			ReadoutUnit: ru,
 			FirstSource: first,
-			LastSource:  first + division.Count(ru) - 1,
+			LastSource:  first + division.SourceCount(ru) - 1,
 			MEPs:        m.GetMeps(),
 			Events:      m.GetEvents(),
 			FirstMEP:    m.GetFirstMep(),
 			LastMEP:     m.GetLastMep(),
-			Outages:     absences(reg, nodes[ru]),
+			Outages:     readoutOutages(reg, nodes[ru]),
 		})
 	}
 	return all
 }
 
-// absences says when a readout unit was, as the scheduler knows it.
-func absences(reg *tagnet.Registers, node string) (all []recording.Outage) {
+// readoutOutages says when a readout unit was, as the scheduler knows it.
+func readoutOutages(reg *tagnet.Registers, node string) (all []recording.Outage) {
 	for _, u := range reg.GetRus() {
 		if u.GetName() != node {
 			continue

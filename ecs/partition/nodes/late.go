@@ -23,12 +23,12 @@ type LateCompletion struct {
 	Term     tagnet.Term
 	Log      *slog.Logger // nil: slog.Default
 
-	Configuration config.Config // of the run, with its number
-	Key           []byte        // of the run
-	Names         []string      // its nodes, in the order of ranks
-	Unread        []string      // those of them that were not read
-	Report        *Report       // what it came to so far
-	Thorough      bool          // read even where no answer promises anything new: others are there than before
+	Configuration  config.Config // of the run, with its number
+	Key            []byte        // of the run
+	Names          []string      // its nodes, in the order of ranks
+	Unread         []string      // those of them that were not read
+	Report         *Report       // what it came to so far
+	ReadRegardless bool          // read even where no answer promises anything new: others are there than before
 }
 
 // Complete reads the output once more, where members of the cluster, which are there now, and this process can. Where
@@ -39,7 +39,7 @@ func (l *LateCompletion) Complete(ctx context.Context, members map[string]cluste
 		return nil, errors.New("the record does not have the key of the run, by which its files are known")
 	}
 	c := NewCrew(Options{Identity: l.Identity, Term: l.Term, Log: l.Log}, l.Configuration)
-	defer c.Release()
+	defer c.CloseConnections()
 	for name, m := range members {
 		if err := c.dial(&nodev1.Member{Name: name, GrpcAddress: m.Meta.GRPCAddr}); err != nil {
 			return nil, err
@@ -49,16 +49,17 @@ func (l *LateCompletion) Complete(ctx context.Context, members map[string]cluste
 	r.key = recording.Key(l.Key)
 	l.retire(ctx, r)
 	answers := r.locateLateOutputs(ctx, l.Names)
-	if !l.Thorough && !l.expectsMore(answers) {
+	if !l.ReadRegardless && !l.expectsMore(answers) {
 		return nil, ctx.Err()
 	}
 	read := r.readBack(ctx, func(context.Context) []outputAnswer { return answers }, l.wantedOutputs())
-	if ctx.Err() != nil || !isProperSubset(read.unread, l.Unread) {
+	if ctx.Err() != nil || !isProperSubset(read.unreadNodes, l.Unread) {
 		return nil, ctx.Err()
 	}
 	l.Report.completeWith(&r.cfg, read)
 	r.writeVerdicts(ctx, read, l.Report)
-	if !isProperSubset(l.Report.Recorded.Unread, l.Unread) { // its manifest did not take it: the next time does both
+	// its manifest did not take it: the next time does both
+	if !isProperSubset(l.Report.RecordedOutput.UnreadNodes, l.Unread) {
 		return nil, ctx.Err()
 	}
 	return l.Report, nil
@@ -67,7 +68,7 @@ func (l *LateCompletion) Complete(ctx context.Context, members map[string]cluste
 // retire has the nodes that were not read, and go on with the run, drop it: they stood still when it lost them, and
 // when it ended. What they hold open nobody can read.
 func (l *LateCompletion) retire(ctx context.Context, r *Run) {
-	ctx, cancel := context.WithTimeout(ctx, goneTimeout)
+	ctx, cancel := context.WithTimeout(ctx, lostNodeTimeout)
 	defer cancel()
 	_ = r.forEach(func(n *member) error { // who does not answer is asked again by the next attempt
 		if !slices.Contains(l.Unread, n.name) {
@@ -103,16 +104,16 @@ func (l *LateCompletion) expectsMore(answers []outputAnswer) bool {
 			directories[a.directory.id] = true
 		}
 	}
-	before := l.Report.Recorded
+	before := l.Report.RecordedOutput
 	return before == nil && len(directories) > 0 || before != nil && len(directories) > len(before.Hosts)
 }
 
 // completeWith closes the accounts with what was read since.
-func (r *Report) completeWith(cfg *config.Config, read *recorded) {
-	before := r.Recorded
+func (r *Report) completeWith(cfg *config.Config, read *readBackOutput) {
+	before := r.RecordedOutput
 	r.fillOutput(cfg, read)
 	if before != nil {
-		r.Recorded.Recovered = append(slices.Clone(before.Recovered), r.Recorded.Recovered...)
+		r.RecordedOutput.Recovered = append(slices.Clone(before.Recovered), r.RecordedOutput.Recovered...)
 	}
 	r.closeAccounts()
 }
@@ -136,7 +137,7 @@ func (l *LateCompletion) wantedOutputs() []wantedOutput {
 // have built so much.
 func wantedOutputsOf(cfg *config.Config, names []string, built map[string]uint64) (list []wantedOutput) {
 	for rank, role := range cfg.Roles() {
-		if role.BU != config.None && rank < len(names) {
+		if role.BU != config.NoUnit && rank < len(names) {
 			list = append(list, wantedOutput{names[rank], uint32(role.BU), built[names[rank]]})
 		}
 	}
@@ -151,13 +152,13 @@ func BuilderNames(cfg *config.Config, names []string) (list []string) {
 	return list
 }
 
-// lateTimeout is how long nodes may take to say where they have the output of a run that is over: one that comes back
-// may be busy.
-const lateTimeout = 15 * time.Second
+// lateAnswerTimeout is how long nodes may take to say where they have the output of a run that is over: one that comes
+// back may be busy.
+const lateAnswerTimeout = 15 * time.Second
 
 // locateLateOutputs asks every node that is there, and this process. Nodes of the run that are not there are silent.
 func (r *Run) locateLateOutputs(ctx context.Context, names []string) []outputAnswer {
-	ctx, cancel := context.WithTimeout(ctx, lateTimeout)
+	ctx, cancel := context.WithTimeout(ctx, lateAnswerTimeout)
 	defer cancel()
 	list := slices.Concat(requestEach(r.nodes, func(n *member) []outputAnswer {
 		return r.locateOutput(ctx, n.name,

@@ -59,7 +59,7 @@ func (w written) Recorded(
 		Builders:  []*nodev1.RecordedBuilder{{Node: "n0", State: "recovered"}},
 	}
 	answers := []*nodev1.RecordedResponse{first}
-	set := recording.NewSet(w.packing)
+	set := recording.NewMEPSet(w.packing)
 	for mep := range w.meps {
 		set.Add(recording.Entry{MEP: mep, Events: uint32(w.packing)})
 	}
@@ -152,10 +152,10 @@ func TestGivenUpWithMoreInTheFiles(t *testing.T) {
 			}
 			if out.EventsBuilt != c.built || out.EventsAbandoned != c.abandoned || out.OutputEvents != 800 {
 				t.Errorf("%d built, %d abandoned, %d in the output: %+v",
-					out.EventsBuilt, out.EventsAbandoned, out.OutputEvents, out.Recorded)
+					out.EventsBuilt, out.EventsAbandoned, out.OutputEvents, out.RecordedOutput)
 			}
-			if out.VerdictWord() != "ABORTED" || len(verdict) == 0 || len(out.Recorded.Unread) > 0 {
-				t.Errorf("%s, the manifest has %q, unread %v", out.VerdictWord(), verdict, out.Recorded.Unread)
+			if out.VerdictWord() != "ABORTED" || len(verdict) == 0 || len(out.RecordedOutput.UnreadNodes) > 0 {
+				t.Errorf("%s, the manifest has %q, unread %v", out.VerdictWord(), verdict, out.RecordedOutput.UnreadNodes)
 			}
 		})
 	}
@@ -209,15 +209,15 @@ func TestBooksAreLostWhileNodesStop(t *testing.T) {
 				t.Errorf("%d triggered, %d built, %d abandoned, %d in the output",
 					out.EventsTriggered, out.EventsBuilt, out.EventsAbandoned, out.OutputEvents)
 			}
-			if out.EndUnknown != c.endUnknown || out.FromFiles != c.endUnknown || c.endUnknown == (len(out.Accounts) > 6) {
+			if out.EndUnknown != c.endUnknown || out.EventsFromFiles != c.endUnknown || c.endUnknown == (len(out.Accounts) > 6) {
 				t.Errorf("end unknown %v, from files %v, %d accounts; not checked: %q",
-					out.EndUnknown, out.FromFiles, len(out.Accounts), out.NotChecked)
+					out.EndUnknown, out.EventsFromFiles, len(out.Accounts), out.NotChecked)
 			}
 			if c.endUnknown != (out.Cause != nil && out.Cause.Component == "n9") {
 				t.Errorf("the cause is %+v", out.Cause)
 			}
 			if out.GivenUp || out.VerdictWord() != "INCOMPLETE" || len(verdict) == 0 { // the nodes here count nothing
-				t.Errorf("%s, the manifest has %q: %+v %v", out.VerdictWord(), verdict, out.Recorded, out.Cause)
+				t.Errorf("%s, the manifest has %q: %+v %v", out.VerdictWord(), verdict, out.RecordedOutput, out.Cause)
 			}
 		})
 	}
@@ -226,22 +226,22 @@ func TestBooksAreLostWhileNodesStop(t *testing.T) {
 // A manifest that does not take the verdict counts as unread: the record is completed when it does.
 func TestAManifestWithoutTheVerdict(t *testing.T) {
 	r := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, config.Default()).NewRun(7)
-	read := &recorded{mepSet: recording.NewSet(100), foundBUs: map[uint32]bool{0: true}}
-	read.directories = []*directory{{
+	read := &readBackOutput{mepSet: recording.NewMEPSet(100), foundBUs: map[uint32]bool{0: true}}
+	read.directories = []*runDirectory{{
 		reader:   &member{name: "n0", client: written{}},
 		builders: []*nodev1.RecordedBuilder{{Node: "n0"}},
-		mepSet:   recording.NewSet(100),
+		mepSet:   recording.NewMEPSet(100),
 	}}
 	// The disk was full before a builder unit could record that it writes here (found by the soak, plan 38 of seed 1129:
 	// nobody came back when there was room, and the manifest had no verdict for good).
-	read.directories = append(read.directories, &directory{
+	read.directories = append(read.directories, &runDirectory{
 		reader: &member{name: "n2", client: written{}},
 		nodes:  []string{"n2"},
-		mepSet: recording.NewSet(100),
+		mepSet: recording.NewMEPSet(100),
 	})
-	report := &Report{Recorded: &Output{}}
-	if r.writeVerdicts(t.Context(), read, report); !slices.Equal(report.Recorded.Unread, []string{"n0", "n2"}) {
-		t.Errorf("unread: %v", report.Recorded.Unread)
+	report := &Report{RecordedOutput: &Output{}}
+	if r.writeVerdicts(t.Context(), read, report); !slices.Equal(report.RecordedOutput.UnreadNodes, []string{"n0", "n2"}) {
+		t.Errorf("unread: %v", report.RecordedOutput.UnreadNodes)
 	}
 }
 
@@ -310,13 +310,13 @@ func TestUnread(t *testing.T) {
 		"it has told of MEPs, and of no directory": {false, "", 5, true, true},
 		"it has written nothing":                   {false, "", 0, false, false},
 	} {
-		o := &recorded{foundBUs: map[uint32]bool{3: c.found}, silentReasons: map[string]string{}}
+		o := &readBackOutput{foundBUs: map[uint32]bool{3: c.found}, silentReasons: map[string]string{}}
 		if c.silent != "" {
 			o.silentReasons["n3"] = c.silent
 		}
 		o.noteUnread([]wantedOutput{{"n3", 3, c.built}}, "/data/run-000007")
-		if (len(o.unread) > 0) != c.unread || (len(o.problems) > 0) != c.said {
-			t.Errorf("%s: unread %v, said %q", name, o.unread, o.problems)
+		if (len(o.unreadNodes) > 0) != c.unread || (len(o.problems) > 0) != c.said {
+			t.Errorf("%s: unread %v, said %q", name, o.unreadNodes, o.problems)
 		}
 	}
 }
@@ -330,19 +330,19 @@ func TestCompletedInParts(t *testing.T) {
 		cfg.Packing = packing
 		triggered := rapid.Uint64Range(0, 40).Draw(t, "triggered") * packing
 		lost := rapid.Bool().Draw(t, "the scheduler was lost")
-		first := Report{EventsTriggered: triggered, FromFiles: lost, GivenUp: true}
+		first := Report{EventsTriggered: triggered, EventsFromFiles: lost, GivenUp: true}
 		first.EventsAbandoned = triggered
 		if lost {
 			first.EventsAbandoned = 0
 		}
 		first.Accounts = []Check{first.outcomesCheck()}
 		rounds := rapid.SliceOfN(rapid.SliceOf(rapid.Uint64Range(0, 50)), 1, 4).Draw(t, "MEPs of each builder unit")
-		all, report := recording.NewSet(packing), first
+		all, report := recording.NewMEPSet(packing), first
 		for _, meps := range rounds {
 			for _, mep := range meps {
 				all.Add(recording.Entry{MEP: mep, Events: packing, Attempt: 0})
 			}
-			report.completeWith(&cfg, &recorded{mepSet: all})
+			report.completeWith(&cfg, &readBackOutput{mepSet: all})
 			sum := report.EventsBuilt + report.EventsAbandoned
 			switch {
 			case sum != report.EventsTriggered:
@@ -356,7 +356,7 @@ func TestCompletedInParts(t *testing.T) {
 		}
 		once := first
 		once.Accounts = slices.Clone(first.Accounts)
-		once.completeWith(&cfg, &recorded{mepSet: all})
+		once.completeWith(&cfg, &readBackOutput{mepSet: all})
 		if report.EventsBuilt != once.EventsBuilt || report.EventsTriggered != once.EventsTriggered {
 			t.Fatalf("%d of %d built when read in parts, %d of %d at once",
 				report.EventsBuilt, report.EventsTriggered, once.EventsBuilt, once.EventsTriggered)
@@ -372,7 +372,8 @@ func TestUnreadIsNotMerged(t *testing.T) {
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	run, err := recording.OpenRun(node.OutputDir(cfg), recording.RunInfo{Run: 7, Format: recording.MEP, Packing: 4}, false)
+	run, err := recording.OpenRun(node.OutputDir(cfg), recording.RunInfo{Run: 7, Format: recording.FormatMEP, Packing: 4},
+		false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,10 +382,11 @@ func TestUnreadIsNotMerged(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := NewCrew(Options{}, cfg).NewRun(7)
-	out := &Report{OutputEvents: 8, Recorded: &Output{Directory: run}}
-	r.mergeOutputs(out, &recorded{directories: []*directory{{id: m.ID}}, unreadWithMEPs: []string{"n3"}})
-	if !out.Unmerged || len(out.Recorded.Problems) != 1 || !strings.Contains(out.Recorded.Problems[0], "segments of n3") {
-		t.Errorf("unmerged %v: %q", out.Unmerged, out.Recorded.Problems)
+	out := &Report{OutputEvents: 8, RecordedOutput: &Output{Directory: run}}
+	r.mergeOutputs(out, &readBackOutput{directories: []*runDirectory{{id: m.ID}}, unreadWithMEPs: []string{"n3"}})
+	if !out.Unmerged || len(out.RecordedOutput.Problems) != 1 ||
+		!strings.Contains(out.RecordedOutput.Problems[0], "segments of n3") {
+		t.Errorf("unmerged %v: %q", out.Unmerged, out.RecordedOutput.Problems)
 	}
 }
 
@@ -395,7 +397,7 @@ func TestPromising(t *testing.T) {
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	at := func(id string) *directory { return &directory{id: id} }
+	at := func(id string) *runDirectory { return &runDirectory{id: id} }
 	silent := errors.New("it has not joined")
 	for name, c := range map[string]struct {
 		answers []outputAnswer
@@ -417,8 +419,8 @@ func TestPromising(t *testing.T) {
 			Names:         []string{"n0", "n1", "n2"},
 			Unread:        []string{"n1", "n2"},
 			Report: &Report{
-				Recorded: &Output{Hosts: []string{"h0"}},
-				Builders: []BuilderShare{{Node: "n0", MEPs: 4}, {Node: "n1", MEPs: 3}},
+				RecordedOutput: &Output{Hosts: []string{"h0"}},
+				Builders:       []BuilderShare{{Node: "n0", MEPs: 4}, {Node: "n1", MEPs: 3}},
 			},
 		}
 		if got := late.expectsMore(c.answers); got != c.want {

@@ -32,7 +32,7 @@ func (r *Run) handleLoss(x fault.Fault) {
 // excludeLost has the scheduler go on without the units of a node.
 func (r *Run) excludeLost(node string) error {
 	var err error
-	for _, u := range units(r.View(), "") {
+	for _, u := range viewUnits(r.View(), "") {
 		if u.Node == node && u.Readout {
 			err = r.scheduler().ExcludeRU(node)
 		}
@@ -123,14 +123,14 @@ func (r *Run) MayExclude(node string) error {
 // InactiveBuilders lists the nodes whose builder unit takes no MEPs now.
 func (r *Run) InactiveBuilders() []string { return queryCore(r.faults, (*fault.Core).InactiveBuilders) }
 
-// Degraded says whether a unit was lost or excluded at any time of the run.
-func (r *Run) Degraded() bool { return queryCore(r.faults, (*fault.Core).Degraded) }
+// WasDegraded says whether a unit was lost or excluded at any time of the run.
+func (r *Run) WasDegraded() bool { return queryCore(r.faults, (*fault.Core).WasDegraded) }
 
 // Losses are the nodes that the run goes on without since they are lost, each as its cause is known now.
 func (c *Crew) Losses() []fault.Fault { return queryCore(c.faults, (*fault.Core).Losses) }
 
-// units are those of a view, and of the node with the decision unit.
-func units(view *nodev1.View, decides string) (all []fault.Unit) {
+// viewUnits are those of a view, and of the node with the decision unit.
+func viewUnits(view *nodev1.View, decides string) (all []fault.Unit) {
 	for _, m := range view.GetMembers() {
 		all = append(all, fault.Unit{
 			Node:     m.GetName(),

@@ -48,7 +48,7 @@ func (f *fakeScheduler) IncludeBU(string) error {
 		return f.fails
 	}
 	if time.Now().Before(f.reconciled) {
-		return &tagnet.RemoteError{Refusal: tagnet.RefusedNow,
+		return &tagnet.RemoteError{Refusal: tagnet.RefusedNotNow,
 			Message: "cannot be included yet: r1 may still be writing to it"}
 	}
 	f.wanted = true

@@ -40,22 +40,22 @@ func (l *lossList) add(what, source string, count uint64, unit, allowed string) 
 // dropped is missing in its event: that is one loss. Only where there are more of these than are missing there are some
 // of no event.
 func (r *Report) sourceLosses(l *lossList) {
-	allowed := "on-missing: " + live.Mark.String()
-	if how := cmp.Or(r.OnMissing, live.Mark.String()); how != live.Mark.String() {
+	allowed := "on-missing: " + live.MarkMissing.String()
+	if how := cmp.Or(r.OnMissing, live.MarkMissing.String()); how != live.MarkMissing.String() {
 		allowed = ""
 	}
 	tolerance, _ := config.ParseTolerance(r.TolerateMissing) // it was checked
 	for _, s := range r.Sources {
 		missing := len(l.list)
-		l.add("missing", s.Name, s.Missing, "fragments", allowed)
-		if s.Missing > 0 && tolerance.Tolerates(s.Missing, s.Missing+s.Used) {
+		l.add("missing", s.Name, s.MissingWhenBuilt, "fragments", allowed)
+		if s.MissingWhenBuilt > 0 && tolerance.Tolerates(s.MissingWhenBuilt, s.MissingWhenBuilt+s.UsedInMEPs) {
 			l.list[missing].Tolerated, l.list[missing].AllowedBy = true, "tolerate-missing: "+tolerance.Text
 		}
-		known := s.Missing
+		known := s.MissingWhenBuilt
 		for _, of := range []struct {
 			what  string
 			count uint64
-		}{{"late", s.Late}, {"lost on the way", s.Lost}, {"dropped by the front-end", s.Dropped}} {
+		}{{"late", s.Late}, {"lost on the way", s.ArrivedIncomplete}, {"dropped by the front-end", s.Dropped}} {
 			explained := min(known, of.count)
 			known -= explained
 			l.add(of.what, s.Name, of.count-explained, "fragments", "")
@@ -71,9 +71,9 @@ func (r *Report) sourceLosses(l *lossList) {
 
 // unitLosses are those of units that the run went on without.
 func (r *Report) unitLosses(l *lossList) {
-	for _, x := range r.Lacking {
+	for _, x := range r.UnitOutages {
 		n := uint64(x.LastSource - x.FirstSource + 1)
-		l.add("missing", plural.Span("source", uint64(x.FirstSource), uint64(x.LastSource))+" of "+x.Node, x.Events*n,
+		l.add("missing", plural.NamedRange("source", uint64(x.FirstSource), uint64(x.LastSource))+" of "+x.Node, x.Events*n,
 			"fragments", "readout-loss")
 	}
 	out := slices.Clone(r.InactiveBuilders)
@@ -88,12 +88,12 @@ func (r *Report) unitLosses(l *lossList) {
 		case r.FirstLoss != nil && r.FirstLoss.Component == node:
 			what = "lost"
 		}
-		if slices.ContainsFunc(r.Lacking, func(x recording.UnitOutages) bool { return x.Node == node }) {
+		if slices.ContainsFunc(r.UnitOutages, func(x recording.UnitOutages) bool { return x.Node == node }) {
 			allowed = "readout-loss"
 		}
 		l.add(what, node, 1, "units", allowed)
 	}
-	if r.Degraded && len(out)+len(r.Lacking) == 0 {
+	if r.Degraded && len(out)+len(r.UnitOutages) == 0 {
 		l.add("excluded for a time", "", 1, "units", "builder-loss")
 	}
 	if r.Cause == nil {
@@ -105,7 +105,7 @@ func (r *Report) unitLosses(l *lossList) {
 
 // outputLosses are those of events that were handed to other programs. Where files have every event, too, none is lost.
 func (r *Report) outputLosses(l *lossList) {
-	if r.Recorded != nil && r.sendsAllToAll() || r.OutputStreams == nil && r.Recorded != nil {
+	if r.RecordedOutput != nil && r.sendsAllToAll() || r.OutputStreams == nil && r.RecordedOutput != nil {
 		return
 	}
 	for _, n := range r.Counters {

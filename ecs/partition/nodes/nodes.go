@@ -31,11 +31,11 @@ type member struct {
 
 	unresponsive atomic.Bool // it did not answer, or not in time: nobody waits for it again
 
-	mu       sync.Mutex // guards what follows
-	report   *nodev1.Report
-	received time.Time
-	released bool   // nobody is to watch it any more
-	unwatch  func() // ends the watch of this node, and waits; nil: it is not watched
+	mu             sync.Mutex // guards what follows
+	report         *nodev1.Report
+	reportReceived time.Time
+	watchReleased  bool   // nobody is to watch it any more
+	stopWatch      func() // ends the watch of this node, and waits; nil: it is not watched
 }
 
 // entry is the place of the node in the view, and where it is now.
@@ -64,7 +64,7 @@ func (m *member) storeReport(r *nodev1.Report) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !isStale(m.report, r) {
-		m.report, m.received = r, time.Now()
+		m.report, m.reportReceived = r, time.Now()
 	}
 }
 
@@ -82,7 +82,7 @@ var commandOrder atomic.Uint64
 // command gives the node one command.
 func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error {
 	one := proto.CloneOf(req)
-	one.Protocol, one.Term, one.Order = node.Protocol, m.term, commandOrder.Add(1)
+	one.Protocol, one.Term, one.Order = node.ProtocolVersion, m.term, commandOrder.Add(1)
 	err := m.retry(ctx, func() error {
 		_, err := m.client.Command(ctx, one, grpc.WaitForReady(!req.GetAbandon()))
 		return err
@@ -140,7 +140,7 @@ func commandName(c nodev1.Command) string {
 // releaseNodes tells the nodes that nobody asks them for anything of this run any more: those that were told to end
 // may.
 func (r *Run) releaseNodes() {
-	ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(collectTimeout))
+	ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(finalReportTryTimeout))
 	defer cancel()
 	_ = r.forEach(func(n *member) error { // who does not hear it ends in a while
 		_, err := n.client.Report(ctx, &nodev1.ReportRequest{Term: n.term, Done: true})

@@ -15,49 +15,49 @@ import (
 
 // Output is what a reader of the files found when the run was over.
 type Output struct {
-	Path        string            `json:"path"`      // as configured
-	Directory   string            `json:"directory"` // of this run
-	Hosts       []string          `json:"hosts"`     // that have some of it
-	Segments    uint64            `json:"segments"`
-	MEPs        uint64            `json:"meps"`   // each once
-	Events      uint64            `json:"events"` // each once
-	Bytes       uint64            `json:"bytes"`  // of all segments
-	Copies      uint64            `json:"copies"` // MEPs that are there more than once
-	Missing     []recording.Range `json:"missing"`
-	MissingMore uint64            `json:"missing_more,omitempty"` // ranges beyond those
-	Recovered   []string          `json:"recovered,omitempty"`    // what killed processes left
-	Problems    []string          `json:"problems,omitempty"`
-	Unread      []string          `json:"unread,omitempty"` // nodes of which there may be more
-	Merged      *recording.Merged `json:"merged,omitempty"`
+	Path              string            `json:"path"`      // as configured
+	Directory         string            `json:"directory"` // of this run
+	Hosts             []string          `json:"hosts"`     // that have some of it
+	Segments          uint64            `json:"segments"`
+	MEPs              uint64            `json:"meps"`   // each once
+	Events            uint64            `json:"events"` // each once
+	Bytes             uint64            `json:"bytes"`  // of all segments
+	Copies            uint64            `json:"copies"` // MEPs that are there more than once
+	MissingEvents     []recording.Range `json:"missing"`
+	MissingMoreRanges uint64            `json:"missing_more,omitempty"` // ranges beyond those
+	Recovered         []string          `json:"recovered,omitempty"`    // what killed processes left
+	Problems          []string          `json:"problems,omitempty"`
+	UnreadNodes       []string          `json:"unread,omitempty"` // nodes of which there may be more
+	Merged            *recording.Merged `json:"merged,omitempty"`
 
-	merging bool // a single file was made of one of several outputs
+	streamMerged bool // a single file was made of one of several outputs
 }
 
 // maxMissingRanges is how many ranges of missing events a report lists.
 const maxMissingRanges = 100
 
 // closeOutput reads the files back and fills in what the report says of them, before the accounts are closed.
-func (r *Run) closeOutput(out *Report, locate func(context.Context) []outputAnswer) *recorded {
+func (r *Run) closeOutput(out *Report, locate func(context.Context) []outputAnswer) *readBackOutput {
 	if !r.cfg.WritesFiles() || r.View() == nil || r.key == (recording.Key{}) {
 		return nil
 	}
 	rec := r.readBack(context.Background(), locate, r.wantedOutputs())
-	out.FromFiles = out.FromFiles || r.schedulerLost
+	out.EventsFromFiles = out.EventsFromFiles || r.schedulerLost
 	out.fillOutput(&r.cfg, rec)
 	return rec
 }
 
 // fillOutput fills in what was read back.
-func (r *Report) fillOutput(cfg *config.Config, rec *recorded) {
+func (r *Report) fillOutput(cfg *config.Config, rec *readBackOutput) {
 	o := &Output{
-		Path:      cfg.Output,
-		Directory: recording.RunDir(node.OutputDir(*cfg), cfg.RunNumber),
-		MEPs:      rec.mepSet.MEPs(),
-		Events:    rec.mepSet.Events(),
-		Copies:    rec.copies,
-		Recovered: rec.recovered,
-		Problems:  rec.problems,
-		Unread:    rec.unread,
+		Path:        cfg.Output,
+		Directory:   recording.RunDir(node.OutputDir(*cfg), cfg.RunNumber),
+		MEPs:        rec.mepSet.MEPs(),
+		Events:      rec.mepSet.Events(),
+		Copies:      rec.copies,
+		Recovered:   rec.recovered,
+		Problems:    rec.problems,
+		UnreadNodes: rec.unreadNodes,
 	}
 	for _, d := range rec.directories {
 		o.Hosts = append(o.Hosts, d.host)
@@ -66,23 +66,23 @@ func (r *Report) fillOutput(cfg *config.Config, rec *recorded) {
 			o.Bytes += b.GetBytes()
 		}
 	}
-	r.FromFiles = r.FromFiles || r.EventsTriggered == 0 && o.Events > 0
+	r.EventsFromFiles = r.EventsFromFiles || r.EventsTriggered == 0 && o.Events > 0
 	r.fillStreams(rec)
 	meps, events := r.handedOutCounts()
-	if r.FromFiles {
-		r.reconcileFigures(o.MEPs+meps, o.Events+events, rec.mepSet.End())
+	if r.EventsFromFiles {
+		r.reconcileFigures(o.MEPs+meps, o.Events+events, rec.mepSet.EndEvent())
 	}
-	if o.Missing = []recording.Range{}; events == 0 { // which events other programs have is not known
+	if o.MissingEvents = []recording.Range{}; events == 0 { // which events other programs have is not known
 		gaps := rec.mepSet.Missing(r.EventsTriggered, maxMissingRanges)
-		o.Missing, o.MissingMore = gaps.Ranges, gaps.More
+		o.MissingEvents, o.MissingMoreRanges = gaps.Ranges, gaps.UnlistedRanges
 	}
-	r.Output, r.OutputEvents, r.Recorded = cfg.Output, o.Events+events, o
+	r.Output, r.OutputEvents, r.RecordedOutput = cfg.Output, o.Events+events, o
 }
 
-// Incomplete says that not all of the files could be read. What is in the single file is known, and its segments are
+// IsIncomplete says that not all of the files could be read. What is in the single file is known, and its segments are
 // gone.
-func (o *Output) Incomplete() bool {
-	return o != nil && o.Merged == nil && !o.merging && len(o.Problems) > 0
+func (o *Output) IsIncomplete() bool {
+	return o != nil && o.Merged == nil && !o.streamMerged && len(o.Problems) > 0
 }
 
 // CloseWithoutNodes reads the output once more where not all of it could be read, when all nodes have ended and this
@@ -125,7 +125,7 @@ func (r *Report) closeAccounts() {
 			r.Accounts[i] = r.outcomesCheck()
 		}
 	}
-	if r.Recorded != nil {
+	if r.RecordedOutput != nil {
 		exact := !r.GivenUp && !r.Degraded && r.EventsAbandoned == 0 && (len(r.Unreported) == 0 || r.OutputStreams == nil)
 		r.Accounts = append(r.Accounts, outputChecks(r, exact)...)
 		if !exact && r.handsOut() && !slices.Contains(r.NotChecked, handedOutNote) {
@@ -140,20 +140,20 @@ func (r *Report) closeAccounts() {
 }
 
 // verdictFor is the end of a run as it stands in the manifest of a directory.
-func (r *Report) verdictFor(d *directory) recording.Verdict {
+func (r *Report) verdictFor(d *runDirectory) recording.Verdict {
 	v := recording.Verdict{
-		Verdict:         r.VerdictName,
-		Why:             r.VerdictReason,
-		Losses:          r.Losses,
-		EndCause:        r.EndCause,
-		EventsTriggered: r.EventsTriggered,
-		EventsBuilt:     r.EventsBuilt,
-		EventsHere:      d.mepSet.Events(),
-		EventsOutput:    r.OutputEvents,
-		Missing:         r.Recorded.Missing,
-		MissingMore:     r.Recorded.MissingMore,
-		Concluded:       time.Now(),
-		UnitOutages:     r.Lacking,
+		Verdict:               r.VerdictName,
+		Why:                   r.VerdictReason,
+		Losses:                r.Losses,
+		EndCause:              r.EndCause,
+		EventsTriggered:       r.EventsTriggered,
+		EventsBuilt:           r.EventsBuilt,
+		EventsInDirectory:     d.mepSet.Events(),
+		EventsOutput:          r.OutputEvents,
+		MissingEvents:         r.RecordedOutput.MissingEvents,
+		UnlistedMissingRanges: r.RecordedOutput.MissingMoreRanges,
+		ConcludedAt:           time.Now(),
+		UnitOutages:           r.UnitOutages,
 	}
 	if r.Cause != nil {
 		v.Cause = r.Cause.Component + ": " + r.Cause.What
@@ -185,31 +185,32 @@ func outputChecks(r *Report, exact bool) []Check {
 }
 
 // mergeOutputs makes the single file of a run's segments, of each output that is one.
-func (r *Run) mergeOutputs(out *Report, rec *recorded) {
+func (r *Run) mergeOutputs(out *Report, rec *readBackOutput) {
 	switch {
 	case rec == nil || out.OutputEvents == 0:
 	case rec.streams == nil:
-		if merged := r.mergeOne(out, r.cfg, rec, out.Recorded.Directory); merged != nil {
-			out.Recorded.Merged, out.OutputEvents = merged, merged.Events
+		if merged := r.mergeOutput(out, r.cfg, rec, out.RecordedOutput.Directory); merged != nil {
+			out.RecordedOutput.Merged, out.OutputEvents = merged, merged.Events
 		}
 	default:
 		for _, one := range rec.streams {
 			s := out.streamOf(&one.cfg)
-			if s.Merged = r.mergeOne(out, one.cfg, one, s.Directory); s.Merged != nil {
-				out.Recorded.merging = true
+			if s.Merged = r.mergeOutput(out, one.cfg, one, s.Directory); s.Merged != nil {
+				out.RecordedOutput.streamMerged = true
 			}
 		}
 	}
 }
 
-// mergeOne makes a single file of what is in a directory, where this process can read it. That it cannot is said, and
-// harms nothing.
-func (r *Run) mergeOne(out *Report, cfg config.Config, rec *recorded, dir string) *recording.Merged {
+// mergeOutput makes a single file of what is in a directory, where this process can read it. That it cannot is said,
+// and harms nothing.
+func (r *Run) mergeOutput(out *Report, cfg config.Config, rec *readBackOutput, dir string) *recording.Merged {
 	if !cfg.SingleFile() || out.OutputEvents == 0 {
 		return nil
 	}
 	failed := func(format string, args ...any) *recording.Merged {
-		out.Recorded.Problems = append(out.Recorded.Problems, cfg.Output+" was not made"+fmt.Sprintf(format, args...))
+		out.RecordedOutput.Problems = append(out.RecordedOutput.Problems,
+			cfg.Output+" was not made"+fmt.Sprintf(format, args...))
 		out.Unmerged = true
 		return nil
 	}

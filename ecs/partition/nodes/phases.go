@@ -35,7 +35,7 @@ const stepNotSeen = -1
 
 // fillPhases fills the fields of the report that tell of phases.
 func (r *Run) fillPhases(out *Report) {
-	out.Holders = []BarrierHolder{}
+	out.BarrierHolders = []BarrierHolder{}
 	var reports []*nodev1.Report
 	for _, n := range r.nodes {
 		rep := n.latestReport()
@@ -47,12 +47,12 @@ func (r *Run) fillPhases(out *Report) {
 			out.Timeline = append(out.Timeline, r.timelineStep(n, s))
 		}
 	}
-	for _, h := range figures.Holders(reports) {
-		out.Holders = append(out.Holders, BarrierHolder{
+	for _, h := range figures.BarrierHolders(reports) {
+		out.BarrierHolders = append(out.BarrierHolders, BarrierHolder{
 			RU:     h.RU,
 			Node:   r.readoutNode(h.RU),
-			Epochs: h.Late.TotalCount(),
-			ByUs:   quantiles(h.Late),
+			Epochs: h.LateUs.TotalCount(),
+			ByUs:   quantiles(h.LateUs),
 		})
 	}
 }

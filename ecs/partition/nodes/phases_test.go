@@ -42,9 +42,9 @@ func TestPhases(t *testing.T) {
 	var got Report
 	r.fillPhases(&got)
 	want := Report{
-		PhaseSkewUs: Quantiles3{20, 100, 100},
-		Holders:     []BarrierHolder{{1, "n1", 2, Quantiles3{7, 90, 90}}, {0, "n0", 1, Quantiles3{5, 5, 5}}},
-		Timeline:    []TimelineStep{{1, 7, 2, 20, 3, 10, 30, 31}, {1, 8, -1, 0, 0, -10, -10, stepNotSeen}},
+		PhaseSkewUs:    Quantiles3{20, 100, 100},
+		BarrierHolders: []BarrierHolder{{1, "n1", 2, Quantiles3{7, 90, 90}}, {0, "n0", 1, Quantiles3{5, 5, 5}}},
+		Timeline:       []TimelineStep{{1, 7, 2, 20, 3, 10, 30, 31}, {1, 8, -1, 0, 0, -10, -10, stepNotSeen}},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
@@ -53,7 +53,7 @@ func TestPhases(t *testing.T) {
 	// Where no barrier holds anything there is nobody to be named, and that is a list, too.
 	got = Report{}
 	(&Run{Crew: &Crew{}}).fillPhases(&got)
-	if d := cmp.Diff(Report{Holders: []BarrierHolder{}}, got); d != "" {
+	if d := cmp.Diff(Report{BarrierHolders: []BarrierHolder{}}, got); d != "" {
 		t.Errorf("without a barrier, -want +got:\n%s", d)
 	}
 }

@@ -25,7 +25,7 @@ func Prepare(ctx context.Context, c *config.Config, inputs *safeopen.AllowedPath
 	if err != nil {
 		return err
 	}
-	if c.Generated() {
+	if c.GeneratesData() {
 		return c.FitSlot()
 	}
 	if err := prepareInput(ctx, c, inputs); err != nil {
@@ -70,7 +70,7 @@ func prepareOutput(c *config.Config) error {
 // if it has them. It reads them as Prepare does.
 func CheckFiles(ctx context.Context, c config.Config, places *safeopen.AllowedPaths) error {
 	boards, err := prepareFilter(&c, places)
-	if err != nil || c.Generated() {
+	if err != nil || c.GeneratesData() {
 		return err
 	}
 	if err := prepareInput(ctx, &c, places); err != nil {
@@ -101,20 +101,20 @@ func prepareInput(ctx context.Context, c *config.Config, inputs *safeopen.Allowe
 		return &InputError{err}
 	}
 	c.SetDivision(needs.Division)
-	return fitSlots(c, event.MEPHeaderSize(needs.Division.Sources())+needs.MaxMEP)
+	return fitSlots(c, event.MEPHeaderSize(needs.Division.Sources())+needs.MaxMEPBytes)
 }
 
-// maxUnsetSlot is the largest slot that a run takes unasked, in bytes. Recorded events may be a thousand times the size
-// of generated ones: with the same packing a MEP is then GB, takes longer than the barrier waits, and fills the memory
-// with slots.
-const maxUnsetSlot = 256 << 20
+// maxDefaultSlot is the largest slot that a run takes unasked, in bytes. Recorded events may be a thousand times the
+// size of generated ones: with the same packing a MEP is then GB, takes longer than the barrier waits, and fills the
+// memory with slots.
+const maxDefaultSlot = 256 << 20
 
 // fitSlots sets the size of the slots for MEPs of up to need bytes.
 func fitSlots(c *config.Config, need int) error {
-	if c.SlotSize == 0 && need > maxUnsetSlot {
+	if c.SlotSize == 0 && need > maxDefaultSlot {
 		return fmt.Errorf("with packing %d the largest MEP of %s needs %d bytes: lower packing to %d or less, or set "+
 			"slot-size if that is meant",
-			c.Packing, c.Input, need, max(1, int(int64(c.Packing)*maxUnsetSlot/int64(need))))
+			c.Packing, c.Input, need, max(1, int(int64(c.Packing)*maxDefaultSlot/int64(need))))
 	}
 	if c.SlotSize == 0 {
 		c.SlotSize = config.Bytes(need)

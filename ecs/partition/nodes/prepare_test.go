@@ -17,10 +17,10 @@ func TestFitSlots(t *testing.T) {
 		"large enough":       {2000, 1000, 2000, ""},
 		"too small": {500, 1000, 500,
 			"the largest MEP of x.mdf needs 1000 bytes, but slot-size is 500: raise slot-size or lower packing"},
-		"huge, unasked": {0, 4 * maxUnsetSlot, 0,
+		"huge, unasked": {0, 4 * maxDefaultSlot, 0,
 			"with packing 4000 the largest MEP of x.mdf needs 1073741824 bytes: lower packing to 1000 or less, or set " +
 				"slot-size if that is meant"},
-		"huge, as asked": {4 * maxUnsetSlot, 4 * maxUnsetSlot, 4 * maxUnsetSlot, ""},
+		"huge, as asked": {4 * maxDefaultSlot, 4 * maxDefaultSlot, 4 * maxDefaultSlot, ""},
 	} {
 		cfg := config.Config{Input: "x.mdf", Packing: 4000, SlotSize: c.slot}
 		got := ""

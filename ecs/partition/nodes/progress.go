@@ -45,9 +45,9 @@ func (r *Run) ProgressCount() uint64 {
 	return n
 }
 
-// WaitsFor says what the end of the run waits for, as a clause: MEPs without an outcome, and then nodes that are not
+// WaitReason says what the end of the run waits for, as a clause: MEPs without an outcome, and then nodes that are not
 // done.
-func (r *Run) WaitsFor() string {
+func (r *Run) WaitReason() string {
 	stats := r.LastStats()
 	if reg := stats.Registers; reg.GetInFlight() > 0 && tagnet.State(reg.GetState()) != tagnet.Drained {
 		who := ""
@@ -62,7 +62,7 @@ func (r *Run) WaitsFor() string {
 	var busy []string
 	for _, n := range r.nodes {
 		rep := n.latestReport()
-		if r.unavailable(n) || r.faults.isFinal(rep) {
+		if r.isUnavailable(n) || r.faults.isFinal(rep) {
 			continue
 		}
 		what := n.name
@@ -79,7 +79,7 @@ func (r *Run) WaitsFor() string {
 
 // unendedReadouts are the readout units with live sources that have not told yet where their data end.
 func (r *Run) unendedReadouts(reg *tagnet.Registers) (names []string) {
-	if !r.cfg.Live() || tagnet.State(reg.GetState()) != tagnet.Draining {
+	if !r.cfg.HasLiveSources() || tagnet.State(reg.GetState()) != tagnet.Draining {
 		return nil
 	}
 	for _, u := range reg.GetRus() {
@@ -100,14 +100,14 @@ func busyBuilders(reg *tagnet.Registers) (names []string) {
 	return names
 }
 
-// stallTimeout is how long the end of a run may go without any progress, see Run.ProgressCount, before it is a fault
-// that names what it waits for. How long it takes while it moves, nobody bounds: an output may be large, its disk slow,
-// its nodes more than the machine has processors. A MEP has its outcome in less than a second elsewhere, and a disk
-// that confirms what was written last takes some.
-const stallTimeout = 30 * time.Second
+// drainStallTimeout is how long the end of a run may go without any progress, see Run.ProgressCount, before it is a
+// fault that names what it waits for. How long it takes while it moves, nobody bounds: an output may be large, its disk
+// slow, its nodes more than the machine has processors. A MEP has its outcome in less than a second elsewhere, and a
+// disk that confirms what was written last takes some.
+const drainStallTimeout = 30 * time.Second
 
-// stallFault is the fault of nodes that were told to stop, and at which nothing has moved for stopTimeout; nil if that
-// is not why ctx has ended.
+// stallFault is the fault of nodes that were told to stop, and at which nothing has moved for stopStallTimeout; nil if
+// that is not why ctx has ended.
 func (r *Run) stallFault(ctx context.Context) *fault.Error {
 	var still *stopwatch.StallError
 	if !errors.As(context.Cause(ctx), &still) {
@@ -115,12 +115,12 @@ func (r *Run) stallFault(ctx context.Context) *fault.Error {
 	}
 	var names []string
 	for _, n := range r.nodes {
-		if !r.unavailable(n) && !r.faults.isFinal(n.latestReport()) {
+		if !r.isUnavailable(n) && !r.faults.isFinal(n.latestReport()) {
 			names = append(names, n.name)
 		}
 	}
 	return &fault.Error{Fault: fault.SeenByControl(strings.Join(names, ", "), node.SubsystemOutput,
-		fmt.Sprintf("told to stop, and %v: the run waits for %s", still, r.WaitsFor()))}
+		fmt.Sprintf("told to stop, and %v: the run waits for %s", still, r.WaitReason()))}
 }
 
 // forcedStopFault is the fault of a node that stopped by force, since nothing had moved there for too long; nil if none
@@ -128,7 +128,7 @@ func (r *Run) stallFault(ctx context.Context) *fault.Error {
 func (r *Run) forcedStopFault() *fault.Error {
 	for _, n := range r.nodes {
 		rep := n.latestReport()
-		if c := rep.GetStatus().GetCause(); r.faults.isFinal(rep) && !r.unavailable(n) && c.GetCode() == node.CodeForced {
+		if c := rep.GetStatus().GetCause(); r.faults.isFinal(rep) && !r.isUnavailable(n) && c.GetCode() == node.CodeForced {
 			return &fault.Error{Fault: fault.Fault{
 				Component: n.name,
 				Subsystem: node.SubsystemOutput,

@@ -31,14 +31,14 @@ func TestDrainWaitsWhileItMoves(t *testing.T) {
 		}
 	}
 	last := began.Add(280 * time.Second) // when something moved last
-	attentive(r, last, last.Add(stallTimeout))
-	r.CheckStall(last.Add(stallTimeout - time.Second))
+	attentive(r, last, last.Add(drainStallTimeout))
+	r.CheckStall(last.Add(drainStallTimeout - time.Second))
 	if r.faults.cause() != nil {
 		t.Fatal(r.faults.cause())
 	}
-	r.CheckStall(last.Add(stallTimeout))
-	if c := r.faults.cause(); c == nil || c.Component != "b2" || !strings.Contains(r.WaitsFor(), "3 MEPs at b2") {
-		t.Errorf("the fault is %v, and the run waits for %s", c, r.WaitsFor())
+	r.CheckStall(last.Add(drainStallTimeout))
+	if c := r.faults.cause(); c == nil || c.Component != "b2" || !strings.Contains(r.WaitReason(), "3 MEPs at b2") {
+		t.Errorf("the fault is %v, and the run waits for %s", c, r.WaitReason())
 	}
 }
 
@@ -53,10 +53,10 @@ func TestDrainNamesWhoseDataDoNotEnd(t *testing.T) {
 	r.sched = deafScheduler{}
 	began := time.Unix(1000, 0)
 	r.CheckStall(began)
-	attentive(r, began, began.Add(stallTimeout))
-	r.CheckStall(began.Add(stallTimeout))
-	if c := r.faults.cause(); c == nil || c.Component != "r1" || r.WaitsFor() != "the last data of r1" {
-		t.Errorf("the fault is %v, and the run waits for %s", c, r.WaitsFor())
+	attentive(r, began, began.Add(drainStallTimeout))
+	r.CheckStall(began.Add(drainStallTimeout))
+	if c := r.faults.cause(); c == nil || c.Component != "r1" || r.WaitReason() != "the last data of r1" {
+		t.Errorf("the fault is %v, and the run waits for %s", c, r.WaitReason())
 	}
 }
 
@@ -78,7 +78,7 @@ func TestStopNamesStalledNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _, sendReport := departRun(t)
 		r.cfg.Output = "out/"
-		ctx, cancel := stopwatch.WithStallTimeout(t.Context(), stopTimeout, r.ProgressCount, nil)
+		ctx, cancel := stopwatch.WithStallTimeout(t.Context(), stopStallTimeout, r.ProgressCount, nil)
 		defer cancel()
 		began := time.Now()
 		for s := range 600 {
@@ -92,7 +92,7 @@ func TestStopNamesStalledNodes(t *testing.T) {
 			sendReport(name, func(rep *nodev1.Report) { rep.Final = true })
 		}
 		<-ctx.Done()
-		if took := time.Since(began); took < 600*time.Second+stopTimeout-time.Second {
+		if took := time.Since(began); took < 600*time.Second+stopStallTimeout-time.Second {
 			t.Errorf("a stop that moved was cut after %v", took)
 		}
 		x := r.stallFault(ctx)

@@ -14,8 +14,8 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// reader reads the output on a host: a node there, or this process.
-type reader interface {
+// outputReader reads the output on a host: a node there, or this process.
+type outputReader interface {
 	readBack(ctx context.Context, cfg config.Config, q *nodev1.RecordedRequest,
 		take func(*nodev1.RecordedResponse) error) error
 	conclude(ctx context.Context, cfg config.Config, q *nodev1.ConcludeRequest) error
@@ -50,30 +50,30 @@ type localReader struct{}
 func (localReader) readBack(
 	ctx context.Context, cfg config.Config, q *nodev1.RecordedRequest, take func(*nodev1.RecordedResponse) error,
 ) error {
-	return node.ReadBack(ctx, cfg, q, take)
+	return node.ReadRecorded(ctx, cfg, q, take)
 }
 
 func (localReader) conclude(_ context.Context, cfg config.Config, q *nodev1.ConcludeRequest) error {
-	return node.Conclude(cfg, q)
+	return node.WriteVerdict(cfg, q)
 }
 
 // outputAnswer is what a reader says of where its host has an output.
 type outputAnswer struct {
 	output    int // among those that are files
-	reader    reader
+	reader    outputReader
 	name      string // of its node; empty for this process
-	directory *directory
+	directory *runDirectory
 	err       error
 }
 
-// goneTimeout bounds how long a node is asked that was lost in the run: it may be back, or stand still.
-const goneTimeout = 5 * time.Second
+// lostNodeTimeout bounds how long a node is asked that was lost in the run: it may be back, or stand still.
+const lostNodeTimeout = 5 * time.Second
 
 // locateOutputs asks every node where it has written, once it writes there no more, and this process.
 func (r *Run) locateOutputs(ctx context.Context) []outputAnswer {
 	there, gone := make([]*member, len(r.nodes)), map[*member]bool{}
 	for i, n := range r.nodes {
-		if there[i] = n; r.unavailable(n) {
+		if there[i] = n; r.isUnavailable(n) {
 			there[i] = r.newMemberOf(n)
 			gone[there[i]] = true
 		}
@@ -81,7 +81,7 @@ func (r *Run) locateOutputs(ctx context.Context) []outputAnswer {
 	list := requestEach(there, func(n *member) []outputAnswer {
 		ctx, cancel := ctx, func() {}
 		if gone[n] {
-			ctx, cancel = context.WithTimeout(ctx, r.opts.timeoutFor(goneTimeout))
+			ctx, cancel = context.WithTimeout(ctx, r.opts.timeoutFor(lostNodeTimeout))
 		}
 		defer cancel()
 		return r.locateOutput(ctx, n.name, n)
@@ -90,7 +90,7 @@ func (r *Run) locateOutputs(ctx context.Context) []outputAnswer {
 }
 
 // locateOutput asks one reader, for each output.
-func (r *Run) locateOutput(ctx context.Context, name string, by reader) (list []outputAnswer) {
+func (r *Run) locateOutput(ctx context.Context, name string, by outputReader) (list []outputAnswer) {
 	for i, cfg := range r.cfg.FileOutputs() {
 		directory, err := r.queryRecorded(ctx, by, cfg, true, nil)
 		list = append(list, outputAnswer{
@@ -118,21 +118,21 @@ func (r *Run) newMemberOf(n *member) *member {
 	if err != nil {
 		return n
 	}
-	r.returned = append(r.returned, fresh)
+	r.returnedMembers = append(r.returnedMembers, fresh)
 	return fresh
 }
 
 // closeReturned closes the connections to nodes that were started anew.
 func (r *Run) closeReturned() {
-	for _, m := range r.returned {
+	for _, m := range r.returnedMembers {
 		_ = m.conn.Close()
 	}
-	r.returned = nil
+	r.returnedMembers = nil
 }
 
 // groupByDirectory sorts the answers by directory: nodes may share one, and any of them can read it.
-func groupByDirectory(answers []outputAnswer, out *recorded) (list []*directory) {
-	known := map[string]*directory{}
+func groupByDirectory(answers []outputAnswer, out *readBackOutput) (list []*runDirectory) {
+	known := map[string]*runDirectory{}
 	for _, a := range answers {
 		switch {
 		case a.err != nil:
@@ -144,7 +144,7 @@ func groupByDirectory(answers []outputAnswer, out *recorded) (list []*directory)
 			a.directory.nodes = append(a.directory.nodes, a.name)
 		default:
 			d := known[a.directory.id]
-			d.others, d.nodes = append(d.others, a.reader), append(d.nodes, a.name)
+			d.otherReaders, d.nodes = append(d.otherReaders, a.reader), append(d.nodes, a.name)
 		}
 	}
 	return list

@@ -28,14 +28,14 @@ import (
 // How long a node may take to come back in all, to answer at first, and how often that its links are there is looked
 // at.
 const (
-	readmitTimeout   = 60 * time.Second
-	answerTimeout    = 2 * time.Second
-	linkPollInterval = 50 * time.Millisecond
+	readmitTimeout     = 60 * time.Second
+	firstAnswerTimeout = 2 * time.Second
+	linkPollInterval   = 50 * time.Millisecond
 )
 
 // MayReadmit says why a node that was lost cannot come back in this run; nil if it can.
 func (r *Run) MayReadmit(node string) error {
-	if r.ending.Load() {
+	if r.isEnding.Load() {
 		return errRunEnds
 	}
 	return queryCore(r.faults, func(c *fault.Core) error { return c.MayReadmit(node) })
@@ -86,8 +86,9 @@ func (r *Run) Readmit(ctx context.Context, node string) (g *tagnetv1.Gone, err e
 		return nil, err
 	}
 	if err := n.command(ctx, r.startCommand(&nodev1.CommandRequest{Back: true})); err != nil {
-		r.faults.observe(fault.Observation{Kind: fault.Missing, Fault: fault.SeenByControl(n.name, fault.SubsystemNodeService,
-			"it was to come back, and did not start: "+err.Error())})
+		r.faults.observe(fault.Observation{Kind: fault.SilentToControl,
+			Fault: fault.SeenByControl(n.name, fault.SubsystemNodeService,
+				"it was to come back, and did not start: "+err.Error())})
 		return nil, err
 	}
 	r.watchNode(n)
@@ -100,7 +101,7 @@ func (r *Run) Readmit(ctx context.Context, node string) (g *tagnetv1.Gone, err e
 // cancelOnLoss gives up when another node is lost meanwhile: the one that comes back would wait for a link to it.
 func (r *Run) cancelOnLoss(giveUp func()) (end func()) {
 	lost := len(r.Losses())
-	return stopwatch.Every(linkPollInterval, func() {
+	return stopwatch.RunEvery(linkPollInterval, func() {
 		if len(r.Losses()) > lost {
 			giveUp()
 		}
@@ -117,7 +118,7 @@ func (r *Run) reconnect(ctx context.Context, n *member, at cluster.Member) error
 	n.setWatch(nil)
 	n.newEntry.Store(entry)
 	n.conn.swap(conn)
-	soon, cancel := context.WithTimeout(ctx, r.opts.timeoutFor(answerTimeout))
+	soon, cancel := context.WithTimeout(ctx, r.opts.timeoutFor(firstAnswerTimeout))
 	defer cancel()
 	err = n.awaitAnswer(soon)
 	n.unresponsive.Store(err != nil)
@@ -126,7 +127,7 @@ func (r *Run) reconnect(ctx context.Context, n *member, at cluster.Member) error
 
 // relink gives a node its memory and its links to all that take part, and waits until they have told so.
 func (r *Run) relink(ctx context.Context, n *member) error {
-	if err := n.rest(ctx, true); err != nil {
+	if err := n.takeOffline(ctx, true); err != nil {
 		return err
 	}
 	view := proto.CloneOf(r.View())
@@ -135,7 +136,7 @@ func (r *Run) relink(ctx context.Context, n *member) error {
 		switch {
 		case m.GetName() == n.name:
 			view.Members[i] = n.entry()
-		case r.isLost(m.GetName()) || r.Withdrawal(m.GetName()) != "":
+		case r.isLost(m.GetName()) || r.WithdrawalText(m.GetName()) != "":
 			without = append(without, m.GetRank())
 		}
 	}
@@ -156,7 +157,7 @@ func (r *Run) relink(ctx context.Context, n *member) error {
 		}
 	}
 	return errors.Join(requestEach(slices.DeleteFunc(slices.Clone(r.nodes), func(m *member) bool {
-		return m == n || r.unavailable(m)
+		return m == n || r.isUnavailable(m)
 	}), func(m *member) error { return m.awaitLink(ctx, n.name) })...)
 }
 

@@ -47,7 +47,7 @@ func TestAwaitLink(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &member{name: "n0", client: reportSequence{reports: &c.answers}, report: report(4)}
 				time.AfterFunc(time.Second, func() { m.storeReport(c.unasked) })
-				ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+				ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 				defer cancel()
 				began := time.Now()
 				if err := m.awaitLink(ctx, "n1"); (err == nil) != c.confirmed {
@@ -74,7 +74,7 @@ func TestNobodyComesBack(t *testing.T) {
 			{Node: "b1", Builder: true}}, "", loss, loss)
 		c.BeginRun()
 		for _, name := range []string{"r1", "b1"} {
-			c.Observe(fault.Observation{Kind: fault.Ended, Fault: fault.SeenByControl(name, fault.SubsystemProcess,
+			c.Observe(fault.Observation{Kind: fault.ProcessEndSeen, Fault: fault.SeenByControl(name, fault.SubsystemProcess,
 				"its process was killed")})
 		}
 	})
@@ -92,7 +92,7 @@ func TestNobodyComesBack(t *testing.T) {
 			t.Errorf("%s: %q, want %q", node, said, want)
 		}
 	}
-	r.ending.Store(true)
+	r.isEnding.Store(true)
 	if err := r.MayReadmit("r1"); err == nil {
 		t.Error("a node may come back in a run that ends")
 	}

@@ -14,7 +14,7 @@ func (r *Run) fillReasons(s *SourceReport) {
 			case int(why.GetSource()) != s.Source:
 			case why.GetKind() == node.ReasonRefused:
 				s.WhyRefused = why.GetWhy()
-			case why.GetKind() == node.ReasonThrown:
+			case why.GetKind() == node.ReasonThrownAway:
 				s.WhyThrown = why.GetWhy()
 			}
 		}

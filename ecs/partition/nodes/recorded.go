@@ -16,50 +16,50 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// recorded is what was read back of a run's output, from all hosts.
-type recorded struct {
-	directories    []*directory
-	mepSet         *recording.Set    // of all directories
+// readBackOutput is what was read back of a run's output, from all hosts.
+type readBackOutput struct {
+	directories    []*runDirectory
+	mepSet         *recording.MEPSet // of all directories
 	copies         uint64            // MEPs that are there more than once
 	foundBUs       map[uint32]bool   // builder units whose output was read and is closed
 	silentReasons  map[string]string // why a node could not say what it has recorded, by its name
-	unread         []string          // nodes of which there may be more, or whose manifest did not take the verdict
+	unreadNodes    []string          // nodes of which there may be more, or whose manifest did not take the verdict
 	unreadWithMEPs []string          // those of them that have told of MEPs
 	problems       []string          // sentences
 	recovered      []string
 
-	cfg     config.Config // with the output alone
-	streams []*recorded   // each output of files, where a builder unit has several outputs; this is then their sum
+	cfg     config.Config     // with the output alone
+	streams []*readBackOutput // each output of files, where a builder unit has several outputs; this is then their sum
 }
 
-// directory is one directory of a run, which nodes may share.
-type directory struct {
-	cfg      config.Config // with the output alone
-	reader   reader        // who reads it
-	others   []reader      // who could, too
-	nodes    []string      // who has it
-	id       string
-	host     string
-	path     string
-	builders []*nodev1.RecordedBuilder
-	mepSet   *recording.Set
+// runDirectory is one directory of a run, which nodes may share.
+type runDirectory struct {
+	cfg          config.Config  // with the output alone
+	reader       outputReader   // who reads it
+	otherReaders []outputReader // who could, too
+	nodes        []string       // who has it
+	id           string
+	host         string
+	path         string
+	builders     []*nodev1.RecordedBuilder
+	mepSet       *recording.MEPSet
 }
 
-// closeTimeout bounds how long a node may take to close its files when the run is over: what is dirty must reach the
-// disk, and a disk may be slow. Those that are late are recovered later, and named.
-const closeTimeout = 5 * time.Minute
+// fileCloseTimeout bounds how long a node may take to close its files when the run is over: what is dirty must reach
+// the disk, and a disk may be slow. Those that are late are recovered later, and named.
+const fileCloseTimeout = 5 * time.Minute
 
 // readBack reads what the nodes have recorded: the accounts close with what is there, not with what was meant to be
 // there.
 func (r *Run) readBack(ctx context.Context, locate func(context.Context) []outputAnswer,
-	wanted []wantedOutput) *recorded {
-	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	wanted []wantedOutput) *readBackOutput {
+	ctx, cancel := context.WithTimeout(ctx, fileCloseTimeout)
 	defer cancel()
 	answers, files := locate(ctx), r.cfg.FileOutputs()
 	if len(r.cfg.Outputs()) == 1 {
 		return r.readOutput(ctx, r.cfg, answers, wanted)
 	}
-	sum := &recorded{mepSet: r.newSet()}
+	sum := &readBackOutput{mepSet: r.newSet()}
 	for i, cfg := range files {
 		matching := slices.DeleteFunc(slices.Clone(answers), func(a outputAnswer) bool { return a.output != i })
 		sum.addOutput(r.readOutput(ctx, cfg, matching, wanted))
@@ -69,8 +69,8 @@ func (r *Run) readBack(ctx context.Context, locate func(context.Context) []outpu
 
 // readOutput reads one output.
 func (r *Run) readOutput(ctx context.Context, cfg config.Config, answers []outputAnswer,
-	wanted []wantedOutput) *recorded {
-	out := &recorded{
+	wanted []wantedOutput) *readBackOutput {
+	out := &readBackOutput{
 		cfg:           cfg,
 		mepSet:        r.newSet(),
 		foundBUs:      map[uint32]bool{},
@@ -87,7 +87,7 @@ func (r *Run) readOutput(ctx context.Context, cfg config.Config, answers []outpu
 		out.directories = append(out.directories, d)
 		out.copies += out.mepSet.Union(d.mepSet)
 		for _, b := range d.builders {
-			if b.GetState() != string(recording.Writing) {
+			if b.GetState() != string(recording.StateWriting) {
 				out.foundBUs[b.GetIndex()] = true
 			}
 		}
@@ -97,13 +97,14 @@ func (r *Run) readOutput(ctx context.Context, cfg config.Config, answers []outpu
 }
 
 // addOutput adds one of several outputs. A MEP that is in two of them is no copy.
-func (o *recorded) addOutput(one *recorded) {
+func (o *readBackOutput) addOutput(one *readBackOutput) {
 	o.streams = append(o.streams, one)
 	o.directories = append(o.directories, one.directories...)
 	o.mepSet.Union(one.mepSet)
 	o.copies += one.copies
 	o.problems, o.recovered = append(o.problems, one.problems...), append(o.recovered, one.recovered...)
-	o.unread, o.unreadWithMEPs = appendMissing(o.unread, one.unread), appendMissing(o.unreadWithMEPs, one.unreadWithMEPs)
+	o.unreadNodes, o.unreadWithMEPs = appendMissing(o.unreadNodes, one.unreadNodes), appendMissing(o.unreadWithMEPs,
+		one.unreadWithMEPs)
 }
 
 // appendMissing appends names that are not there yet.
@@ -117,44 +118,44 @@ func appendMissing(names, more []string) []string {
 }
 
 // newSet makes an empty set of the MEPs of the run.
-func (r *Run) newSet() *recording.Set {
-	if r.cfg.Live() {
-		return recording.NewLiveSet(r.cfg.Packing)
+func (r *Run) newSet() *recording.MEPSet {
+	if r.cfg.HasLiveSources() {
+		return recording.NewLiveMEPSet(r.cfg.Packing)
 	}
-	return recording.NewSet(r.cfg.Packing)
+	return recording.NewMEPSet(r.cfg.Packing)
 }
 
 // readAny has a directory read by the first who can.
-func (r *Run) readAny(ctx context.Context, d *directory, out *recorded) error {
+func (r *Run) readAny(ctx context.Context, d *runDirectory, out *readBackOutput) error {
 	for {
 		err := r.readDirectory(ctx, d, out)
-		if err == nil || len(d.others) == 0 {
+		if err == nil || len(d.otherReaders) == 0 {
 			return err
 		}
-		d.reader, d.others = d.others[0], d.others[1:]
+		d.reader, d.otherReaders = d.otherReaders[0], d.otherReaders[1:]
 	}
 }
 
 // silentReason says in brackets why a node could not say what it has recorded, if that is known.
-func (o *recorded) silentReason(name string) string {
+func (o *readBackOutput) silentReason(name string) string {
 	if text := o.silentReasons[name]; text != "" {
 		return " (" + text + ")"
 	}
 	return ""
 }
 
-func (o *recorded) addProblem(format string, args ...any) {
+func (o *readBackOutput) addProblem(format string, args ...any) {
 	o.problems = append(o.problems, fmt.Sprintf(format, args...))
 }
 
 // queryRecorded asks what is recorded on a host. The first answer makes the directory, each goes to take.
 func (r *Run) queryRecorded(
-	ctx context.Context, by reader, cfg config.Config, only bool, take func(*nodev1.RecordedResponse) error,
-) (d *directory, err error) {
+	ctx context.Context, by outputReader, cfg config.Config, only bool, take func(*nodev1.RecordedResponse) error,
+) (d *runDirectory, err error) {
 	q := &nodev1.RecordedRequest{Run: r.cfg.RunNumber, RunKey: r.key[:], DirectoryOnly: only}
 	err = by.readBack(ctx, cfg, q, func(m *nodev1.RecordedResponse) error {
 		if d == nil {
-			d = &directory{
+			d = &runDirectory{
 				cfg:      cfg,
 				reader:   by,
 				id:       m.GetDirectory(),
@@ -172,13 +173,13 @@ func (r *Run) queryRecorded(
 }
 
 // readDirectory has a node recover and read a directory.
-func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) error {
-	limit := uint64(maxEvents)
+func (r *Run) readDirectory(ctx context.Context, d *runDirectory, out *readBackOutput) error {
+	limit := uint64(maxRunEvents)
 	if n := r.LastStats().GetCounters().GetEventsIssued(); n > 0 && !r.gaveUp && !r.schedulerLost {
 		limit = n + uint64(r.cfg.Packing)
 	}
 	set := recording.NewSetReader(r.cfg.Packing, limit)
-	if r.cfg.Live() {
+	if r.cfg.HasLiveSources() {
 		set = recording.NewLiveSetReader(r.cfg.Packing, limit)
 	}
 	var problems, recovered []string
@@ -206,9 +207,9 @@ func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) er
 	return err
 }
 
-// maxEvents is taken for more events than a run has, where its scheduler cannot tell how many were triggered: 1 MHz
+// maxRunEvents is taken for more events than a run has, where its scheduler cannot tell how many were triggered: 1 MHz
 // for half a year.
-const maxEvents = 1 << 44
+const maxRunEvents = 1 << 44
 
 // wantedOutput is a builder unit that may have an output.
 type wantedOutput struct {
@@ -228,12 +229,12 @@ func (r *Run) wantedOutputs() []wantedOutput {
 
 // noteUnread notes the builder units of which nobody can say now what they have recorded, and names those that have
 // told of MEPs. One that has told of none and says that there is no output of it misses nothing.
-func (o *recorded) noteUnread(wanted []wantedOutput, dir string) {
+func (o *readBackOutput) noteUnread(wanted []wantedOutput, dir string) {
 	for _, w := range wanted {
 		if o.foundBUs[w.bu] || w.built == 0 && o.silentReasons[w.node] == "" {
 			continue
 		}
-		o.unread = append(o.unread, w.node)
+		o.unreadNodes = append(o.unreadNodes, w.node)
 		if w.built > 0 {
 			o.unreadWithMEPs = append(o.unreadWithMEPs, w.node)
 			o.addProblem("%d MEPs that builder unit %d of %s has told as built cannot be read now%s: they are on its host, "+
@@ -244,7 +245,7 @@ func (o *recorded) noteUnread(wanted []wantedOutput, dir string) {
 }
 
 // writeVerdicts writes the end of a run into the manifest of every directory. What does not take it counts as not read.
-func (r *Run) writeVerdicts(ctx context.Context, out *recorded, report *Report) {
+func (r *Run) writeVerdicts(ctx context.Context, out *readBackOutput, report *Report) {
 	ctx, cancel := context.WithTimeout(ctx, concludeTimeout)
 	defer cancel()
 	for _, d := range out.directories {
@@ -261,13 +262,13 @@ func (r *Run) writeVerdicts(ctx context.Context, out *recorded, report *Report) 
 			out.noteVerdictMissing(d)
 		}
 	}
-	report.Recorded.Unread = out.unread
+	report.RecordedOutput.UnreadNodes = out.unreadNodes
 }
 
 // noteVerdictMissing notes that the manifest of a directory did not take the verdict: the directory is read and
 // concluded again when its builder units are there. Where none of them could even record that it writes there, it is
 // that of its nodes.
-func (o *recorded) noteVerdictMissing(d *directory) {
+func (o *readBackOutput) noteVerdictMissing(d *runDirectory) {
 	var names []string
 	for _, b := range d.builders {
 		names = append(names, b.GetNode())
@@ -275,7 +276,7 @@ func (o *recorded) noteVerdictMissing(d *directory) {
 	if len(names) == 0 {
 		names = d.nodes
 	}
-	o.unread = appendMissing(o.unread, names)
+	o.unreadNodes = appendMissing(o.unreadNodes, names)
 }
 
 // concludeTimeout bounds how long the manifests of all hosts may take: each is a small file, synchronised.

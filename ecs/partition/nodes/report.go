@@ -18,20 +18,20 @@ import (
 
 // Report is what a run came to, as `ringlet run --json` prints it. docs/report.md says what each field means.
 type Report struct {
-	Version    string `json:"version"`
-	Run        uint32 `json:"run"`
-	Started    string `json:"started,omitempty"` // RFC 3339; empty if the run never began
-	Nodes      int    `json:"nodes"`
-	RUs        int    `json:"rus"`
-	BUs        int    `json:"bus"`
-	Transport  string `json:"transport"`
-	Network    string `json:"network,omitempty"` // between hosts, where links go by where the peer is
-	Discipline string `json:"discipline"`
-	PhaseEnd   string `json:"phase_end"` // of the shift
-	Barrier    string `json:"barrier"`
-	Packing    int    `json:"packing"`
-	Streams    int    `json:"streams"`            // sources of each readout unit; 0 where they have different numbers
-	Division   []int  `json:"division,omitempty"` // then: those of each
+	Version      string `json:"version"`
+	Run          uint32 `json:"run"`
+	Started      string `json:"started,omitempty"` // RFC 3339; empty if the run never began
+	Nodes        int    `json:"nodes"`
+	RUs          int    `json:"rus"`
+	BUs          int    `json:"bus"`
+	Transport    string `json:"transport"`
+	Network      string `json:"network,omitempty"` // between hosts, where links go by where the peer is
+	Discipline   string `json:"discipline"`
+	PhaseEnd     string `json:"phase_end"` // of the shift
+	Barrier      string `json:"barrier"`
+	Packing      int    `json:"packing"`
+	SourcesPerRU int    `json:"streams"`            // sources of each readout unit; 0 where they have different numbers
+	Division     []int  `json:"division,omitempty"` // then: those of each
 
 	Links map[string]uint64 `json:"links"` // by the carrier in effect
 
@@ -68,17 +68,17 @@ type Report struct {
 	DatagramsSent    uint64 `json:"datagrams_sent"`
 	DatagramsDropped uint64 `json:"datagrams_dropped"` // on purpose, by --debug-drop
 
-	BarrierShare float64         `json:"barrier_share"` // of the readout units' time
-	BarrierUs    Quantiles3      `json:"barrier_us"`
-	PhaseSkewUs  Quantiles3      `json:"phase_skew_us"`    // first to enter the barrier to last, per epoch
-	Holders      []BarrierHolder `json:"holders"`          // of the barrier, by how often
-	LatencyUs    Quantiles4      `json:"build_latency_us"` // token issued to MEP complete
+	BarrierShare   float64         `json:"barrier_share"` // of the readout units' time
+	BarrierUs      Quantiles3      `json:"barrier_us"`
+	PhaseSkewUs    Quantiles3      `json:"phase_skew_us"`    // first to enter the barrier to last, per epoch
+	BarrierHolders []BarrierHolder `json:"holders"`          // of the barrier, by how often
+	LatencyUs      Quantiles4      `json:"build_latency_us"` // token issued to MEP complete
 
 	Builders []BuilderShare `json:"builders"`          // in the order of the view
 	Sources  []SourceReport `json:"sources,omitempty"` // live ones, in the order of their ids
 
 	Decisions *Decisions `json:"decisions,omitempty"` // where there is a decision unit
-	Hosts     *Hosts     `json:"hosts,omitempty"`     // where the kernel's times of packets were asked for
+	HostTimes *HostTimes `json:"hosts,omitempty"`     // where the kernel's times of packets were asked for
 
 	CPUSeconds      float64 `json:"cpu_s"` // of the nodes
 	CPUSecondsPerGB float64 `json:"cpu_s_per_gb"`
@@ -96,13 +96,13 @@ type Report struct {
 	FirstLoss        *fault.Fault            `json:"first_loss,omitempty"`    // of those that the policy tolerated
 	InactiveBuilders []string                `json:"without,omitempty"`       // nodes whose builder unit took no MEPs in the end
 	Leavers          []string                `json:"leavers,omitempty"`       // nodes that were told to end
-	Lacking          []recording.UnitOutages `json:"lacking,omitempty"`       // readout units that were gone, and what is missing for that
+	UnitOutages      []recording.UnitOutages `json:"lacking,omitempty"`       // readout units that were gone, and what is missing for that
 	EventsMarked     uint64                  `json:"events_marked,omitempty"` // built with missing fragments
 	GivenUp          bool                    `json:"given_up"`                // everything under way was dropped
 	AccountingOK     bool                    `json:"accounting_ok"`
 	Accounts         []Check                 `json:"accounts"`
 	NotChecked       []string                `json:"not_checked,omitempty"` // what is left out of them, and why
-	FromFiles        bool                    `json:"from_files,omitempty"`  // events, since the scheduler was lost
+	EventsFromFiles  bool                    `json:"from_files,omitempty"`  // events, since the scheduler was lost
 	EndUnknown       bool                    `json:"untold,omitempty"`      // not everybody could tell how it ended
 	EndCause         string                  `json:"end_cause"`
 	Cause            *fault.Fault            `json:"cause,omitempty"`
@@ -113,9 +113,9 @@ type Report struct {
 	Backlog          *Backlog                `json:"backlog,omitempty"` // for a second filter, where there is one
 	Output           string                  `json:"output,omitempty"`
 	OutputEvents     uint64                  `json:"output_events,omitempty"`  // as a reader of the output finds them
-	Recorded         *Output                 `json:"recorded,omitempty"`       // of files: what is in them
+	RecordedOutput   *Output                 `json:"recorded,omitempty"`       // of files: what is in them
 	OutputBy         string                  `json:"output_by,omitempty"`      // which of several output streams gets a MEP
-	OutputStreams    []Stream                `json:"output_streams,omitempty"` // where a builder unit has several
+	OutputStreams    []OutputStream          `json:"output_streams,omitempty"` // where a builder unit has several
 	Unmerged         bool                    `json:"unmerged,omitempty"`       // the single file was not made; its segments are safe
 	Counters         []NodeCounters          `json:"counters"`
 	Scheduler        map[string]uint64       `json:"scheduler"` // its counters that are not 0
@@ -123,10 +123,10 @@ type Report struct {
 	Timeline []TimelineStep `json:"timeline,omitempty"`
 }
 
-// Traffic says who decided when a readout unit may send, for people.
-func (r *Report) Traffic() string {
+// DescribeTraffic says who decided when a readout unit may send, for people.
+func (r *Report) DescribeTraffic() string {
 	switch {
-	case !config.Config{Discipline: r.Discipline}.Traffic().Phases:
+	case !config.Config{Discipline: r.Discipline}.DisciplineKind().Phases:
 		return r.Discipline
 	case r.PhaseEnd != config.PhaseEndBarrier:
 		return "shift by " + r.PhaseEnd
@@ -165,7 +165,7 @@ func (r *Run) makeReport(cause *fault.Error) *Report {
 	out.EventsTriggered, out.EventsBuilt = ev.GetEventsIssued(), ev.GetEventsBuilt()
 	out.EventsIncomplete, out.EventsDiscarded = ev.GetEventsIncomplete(), ev.GetEventsDiscarded()
 	out.EventsRejected, out.EventsAbandoned, out.MEPsBuilt = ev.GetEventsRejected(), ev.GetEventsAbandoned(), ev.GetBuilt()
-	out.EndCause, out.BadInput, out.BrokenSource = r.endCause, r.badInput, r.broken
+	out.EndCause, out.BadInput, out.BrokenSource = r.endCause, r.badInput, r.brokenSource
 	out.LatencyUs = Quantiles4{
 		P50:  st.Latency.ValueAtQuantile(50),
 		P99:  st.Latency.ValueAtQuantile(99),
@@ -175,12 +175,12 @@ func (r *Run) makeReport(cause *fault.Error) *Report {
 	out.Leavers = queryCore(r.faults, (*fault.Core).Leavers)
 	lost := r.schedulerLost && !r.gaveUp // else the reason to give up says why
 	out.EndUnknown = r.endUnknown || lost
-	out.Degraded, out.InactiveBuilders, out.GivenUp = r.Degraded(), r.InactiveBuilders(), r.gaveUp
+	out.Degraded, out.InactiveBuilders, out.GivenUp = r.WasDegraded(), r.InactiveBuilders(), r.gaveUp
 	out.FirstLoss = queryCore(r.faults, (*fault.Core).FirstLoss)
 	if cause != nil {
 		out.Cause = &cause.Fault
 	} else if lost && !r.endUnknown {
-		f := fault.SeenByControl(cmp.Or(r.tagnetName, Name), fault.SubsystemScheduler,
+		f := fault.SeenByControl(cmp.Or(r.tagnetName, ControlName), fault.SubsystemScheduler,
 			"it was lost before it had told its last figures")
 		out.Cause = &f
 	}
@@ -230,16 +230,16 @@ func (r *Run) newReport() *Report {
 		Transport:  c.Transport,
 		Network:    c.RemoteCarrier(),
 		Discipline: c.Discipline,
-		Barrier:    c.Barrier().String(),
+		Barrier:    c.BarrierKind().String(),
 		Packing:    c.Packing,
 	}
 	if least, most := c.Division().SourceRange(); least == most {
-		out.Streams = most
+		out.SourcesPerRU = most
 	} else {
 		out.Division = c.Division().Counts()
 	}
 	out.PhaseEnd, _ = c.Phases()
-	if c.Live() {
+	if c.HasLiveSources() {
 		out.OnMissing = c.OnMissing
 		if t, err := config.ParseTolerance(c.TolerateMissing); err == nil && t != (config.Tolerance{Text: "0"}) {
 			out.TolerateMissing = t.Text
@@ -261,7 +261,7 @@ func (r *Run) fillTimes(out *Report, struck bool) {
 	if !r.startedAt.IsZero() {
 		out.WallS = time.Since(r.startedAt).Seconds()
 	}
-	if r.cfg.Live() {
+	if r.cfg.HasLiveSources() {
 		out.DurationS = r.liveDuration(time.Unix(0, st.GetLastMepNs()), time.Now())
 	}
 	if (r.gaveUp || struck) && !r.startedAt.IsZero() {
@@ -282,7 +282,7 @@ func (r *Report) fillRates() {
 
 // closeReport closes the accounts with what was read back, writes the end of the run into its manifests, and makes the
 // single file.
-func (r *Run) closeReport(out *Report, rec *recorded) {
+func (r *Run) closeReport(out *Report, rec *readBackOutput) {
 	out.closeAccounts()
 	if rec != nil {
 		r.writeVerdicts(context.Background(), rec, out)
@@ -292,8 +292,8 @@ func (r *Run) closeReport(out *Report, rec *recorded) {
 	}
 }
 
-// sumAhead is the sum that no node tells: MFPs that were read, and never asked for.
-const sumAhead = "mfps_ahead"
+// sumMFPsAhead is the sum that no node tells: MFPs that were read, and never asked for.
+const sumMFPsAhead = "mfps_ahead"
 
 // sumCounters adds up what the nodes told, and fills the fields of the report that come from it.
 func (r *Run) sumCounters(out *Report) map[string]uint64 {
@@ -304,7 +304,7 @@ func (r *Run) sumCounters(out *Report) map[string]uint64 {
 		rep := n.latestReport()
 		reports = append(reports, rep)
 		if ru := int(n.firstEntry.GetRuIndex()); n.firstEntry.GetReadout() && ru < division.Units() {
-			ahead += rep.GetCounters()["ru.retained"] * uint64(division.Count(ru))
+			ahead += rep.GetCounters()["ru.retained"] * uint64(division.SourceCount(ru))
 		}
 		if h := figures.Histogram(rep, node.HistogramBarrier); h != nil {
 			barriers.Merge(h)
@@ -316,8 +316,8 @@ func (r *Run) sumCounters(out *Report) map[string]uint64 {
 		out.RecordsSkipped = max(out.RecordsSkipped, rep.GetCounters()["ru.records_skipped"])
 	}
 	sums := figures.SumCounters(reports)
-	sums[sumAhead] = ahead
-	out.EventsMarked, out.Lacking = sums["bu.events_marked"], r.missingReadouts(reports, r.LastStats().Registers)
+	sums[sumMFPsAhead] = ahead
+	out.EventsMarked, out.UnitOutages = sums["bu.events_marked"], r.missingReadouts(reports, r.LastStats().Registers)
 	out.MFPsRead, out.MFPsPlaced, out.BytesBuilt = sums["ru.mfps_read"], sums["bu.mfps_placed"], sums["bu.bytes_built"]
 	out.MFPsRejected, out.MFPsUnasked = sums["bu.mfps_rejected"], sums["bu.mfps_unasked"]
 	out.BytesSpared = sums["bu.bytes_spared"]
@@ -333,10 +333,10 @@ func (r *Run) sumCounters(out *Report) map[string]uint64 {
 	if t := sums["ru.conducting_us"]; t > 0 {
 		out.BarrierShare = float64(sums["ru.barrier_us"]) / float64(t)
 	}
-	out.countStreams(&r.cfg, sums)
-	out.countFilter(&r.cfg, sums, reports)
-	out.countHosts(&r.cfg, reports)
-	out.countBacklog(&r.cfg, sums)
+	out.fillDeliveredStreams(&r.cfg, sums)
+	out.fillFilter(&r.cfg, sums, reports)
+	out.fillHostTimes(&r.cfg, reports)
+	out.fillBacklog(&r.cfg, sums)
 	if out.Output != "" && !r.cfg.WritesFiles() {
 		out.OutputEvents = sums["bu.output_events"]
 	}

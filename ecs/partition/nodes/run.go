@@ -49,19 +49,19 @@ type Run struct {
 	lastStats     tagnet.Stats        // what the scheduler told last
 
 	// atomic
-	ending atomic.Bool // it is to end
+	isEnding atomic.Bool // it is to end
 
 	// owned by the conducting goroutine
-	endCause      string
-	badInput      string
-	broken        string
-	draining      bool      // the scheduler was told, or is to be
-	drainedAt     time.Time // when it began to
-	still         stopwatch.StallDetector
-	gaveUp        bool      // the nodes dropped what they did
-	endUnknown    bool      // not everybody could be asked how it ended
-	schedulerLost bool      // the scheduler was lost before its accounts were closed: what it told last is stale
-	returned      []*member // nodes that were lost and are back, while the output is read
+	endCause        string
+	badInput        string
+	brokenSource    string
+	draining        bool      // the scheduler was told, or is to be
+	drainedAt       time.Time // when it began to
+	stallDetector   stopwatch.StallDetector
+	gaveUp          bool      // the nodes dropped what they did
+	endUnknown      bool      // not everybody could be asked how it ended
+	schedulerLost   bool      // the scheduler was lost before its accounts were closed: what it told last is stale
+	returnedMembers []*member // nodes that were lost and are back, while the output is read
 }
 
 // Causes of a run's end, as the report gives them.
@@ -86,10 +86,10 @@ func (c *Crew) NewRun(number uint32) *Run {
 		endCause: endInput,
 	}
 	r.cfg.RunNumber = number
-	c.faults.run.Store(number)
-	readout, builder := r.cfg.OnLossInRun()
+	c.faults.runNumber.Store(number)
+	readout, builder := r.cfg.LossPoliciesInRun()
 	c.faults.updateCore(func(core *fault.Core) {
-		core.SetView(units(c.View(), r.cfg.DecisionNode), c.opts.TagnetNode, readout, builder)
+		core.SetView(viewUnits(c.View(), r.cfg.DecisionNode), c.opts.TagnetNode, readout, builder)
 	})
 	if r.cfg.Events > 0 {
 		r.endCause = EndEvents
@@ -124,7 +124,7 @@ func (r *Run) Begin(ctx context.Context) error {
 	r.mu.Lock()
 	r.tagnetName, r.tagnetAddress = name, address
 	r.mu.Unlock()
-	r.faults.begin(r.handleLoss)
+	r.faults.tolerateLosses(r.handleLoss)
 	if err := r.commandTogether(ctx, r.startCommand(&nodev1.CommandRequest{})); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (r *Run) Begin(ctx context.Context) error {
 // nothing would be built.
 func (r *Run) goneBeforeStart() error {
 	for _, n := range r.nodes {
-		if r.unavailable(n) && !r.isOut(n) {
+		if r.isUnavailable(n) && !r.hasLeftRun(n) {
 			x := fault.SeenByControl(n.name, fault.SubsystemProcess,
 				"its process has ended, or was started anew, since it was configured")
 			x.Advice = "Begin again when it is there: a start configures by itself."
@@ -179,7 +179,7 @@ func (r *Run) hostScheduler() (*member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot bind the scheduler at %s: %w", r.opts.Host, err)
 	}
-	localHost, err := r.newMember(&nodev1.Member{Name: Name, GrpcAddress: lis.Addr().String()})
+	localHost, err := r.newMember(&nodev1.Member{Name: ControlName, GrpcAddress: lis.Addr().String()})
 	if err != nil {
 		return nil, errors.Join(err, lis.Close())
 	}
@@ -209,18 +209,18 @@ func (r *Run) observePeerError(e *tagnet.UnitError) {
 
 // schedulerConfig is the scheduler's configuration.
 func (r *Run) schedulerConfig() (c tagnet.Config, err error) {
-	if c.Policy, err = tagnet.ParsePolicy(r.cfg.EmptyPlace); err != nil {
+	if c.NoSlotPolicy, err = tagnet.ParsePolicy(r.cfg.EmptyPlace); err != nil {
 		return c, err
 	}
 	if c.Rules, err = r.cfg.Rules(); err != nil {
 		return c, err
 	}
 	c.Slots, c.Packing, c.LookAhead = r.cfg.Slots, r.cfg.Packing, r.cfg.Debug.LookAhead
-	if c.Live = r.cfg.Live(); c.Live {
-		c.Events, c.CompleteOnly = r.cfg.Events, r.cfg.EventsComplete()
+	if c.Live = r.cfg.HasLiveSources(); c.Live {
+		c.MaxEvents, c.CompleteEventsOnly = r.cfg.Events, r.cfg.EventsComplete()
 	}
-	by := r.cfg.Traffic()
-	c.Loose, c.TagRing, c.Bypass = !by.Phases, by.Tags, by.Bypass
+	by := r.cfg.DisciplineKind()
+	c.Loose, c.TagRing, c.BypassBusyRUs = !by.Phases, by.Tags, by.Bypass
 	for _, n := range r.nodes {
 		if n.firstEntry.GetReadout() {
 			c.RUs = append(c.RUs, n.name)
@@ -334,7 +334,7 @@ func (r *Run) Resume(ctx context.Context) error {
 func (r *Run) Drain(why string) error {
 	if !r.draining {
 		r.endCause, r.draining, r.drainedAt = why, true, time.Now()
-		r.ending.Store(true)
+		r.isEnding.Store(true)
 	}
 	return r.scheduler().Drain(0)
 }
@@ -349,7 +349,7 @@ func (r *Run) CheckStall(now time.Time) {
 		return
 	}
 	reg := r.Stats().Registers
-	if r.still.Observe(r.faults.awakeTime(now), r.ProgressCount()) >= stallTimeout {
+	if r.stallDetector.Observe(r.faults.awakeTime(now), r.ProgressCount()) >= drainStallTimeout {
 		f := stallCause(reg, r.unendedReadouts(reg))
 		r.faults.updateCore(func(c *fault.Core) { c.NameUnresponsive(&f, now) })
 		r.faults.observe(fault.Observation{Kind: fault.SelfReported, Fault: f})
@@ -362,7 +362,7 @@ func stallCause(reg *tagnet.Registers, unended []string) fault.Fault {
 	if reg.GetInFlight() == 0 && reg.GetTags().GetNow() == 0 && len(unended) > 0 {
 		f.Component, f.Subsystem = strings.Join(unended, ", "), "input"
 		f.What = fmt.Sprintf("the readout unit has not told for %v where its data end, while the run was to end",
-			stallTimeout)
+			drainStallTimeout)
 		return f
 	}
 	if reg.GetTags().GetNow() > 0 { // a tag that has its window waits for no output
@@ -370,12 +370,12 @@ func stallCause(reg *tagnet.Registers, unended []string) fault.Fault {
 		f.What = fmt.Sprintf(
 			"%d tags have not come round and %d MEPs have had no outcome for %v while the run was to end; a readout unit "+
 				"holds or has lost a tag",
-			reg.GetTags().GetNow(), reg.GetInFlight(), stallTimeout)
+			reg.GetTags().GetNow(), reg.GetInFlight(), drainStallTimeout)
 		return f
 	}
 	f.Component, f.Subsystem = strings.Join(busyBuilders(reg), ", "), node.SubsystemBuilder
 	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end, and nothing else has moved; "+
 		"an output that nobody reads or that is stuck holds them up",
-		reg.GetInFlight(), stallTimeout)
+		reg.GetInFlight(), drainStallTimeout)
 	return f
 }

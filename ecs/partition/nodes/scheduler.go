@@ -25,7 +25,7 @@ func (c *Crew) tagnetNode() (*member, error) {
 	n, err := c.findMember(c.opts.TagnetNode)
 	if err != nil {
 		return nil, &fault.Error{Fault: fault.Fault{
-			Component: Name,
+			Component: ControlName,
 			Subsystem: fault.SubsystemScheduler,
 			What:      fmt.Sprintf("the scheduler is to live on %s, which takes no part", c.opts.TagnetNode),
 		}}
@@ -35,7 +35,7 @@ func (c *Crew) tagnetNode() (*member, error) {
 
 // createScheduler makes the scheduler on its host and takes it up.
 func (r *Run) createScheduler(ctx context.Context, n *member, core tagnet.Config) error {
-	if err := tagnet.Begin(ctx, n.conn, r.scope(), core, r.opts.ReadyTimeout+attachGrace); err != nil {
+	if err := tagnet.BeginScheduler(ctx, n.conn, r.schedulerScope(), core, r.opts.ReadyTimeout+attachGrace); err != nil {
 		return &fault.Error{Fault: fault.SeenByControl(n.name, fault.SubsystemScheduler,
 			"the scheduler could not be made on it: "+err.Error())}
 	}
@@ -45,11 +45,11 @@ func (r *Run) createScheduler(ctx context.Context, n *member, core tagnet.Config
 
 // attachScheduler speaks with a scheduler that has begun on its host.
 func (r *Run) attachScheduler(n *member) {
-	scope := r.scope()
+	scope := r.schedulerScope()
 	sched := tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
-		Scope: scope, OnIncident: r.observePeerError, MinTimeout: r.opts.MinTimeout,
+		Scope: scope, OnIncident: r.observePeerError, MinCallTimeout: r.opts.MinTimeout,
 		OnGone: func(err error) {
-			if r.ending.Load() && accountsFinal(r.LastStats()) {
+			if r.isEnding.Load() && accountsFinal(r.LastStats()) {
 				return // it has told all that it had to
 			}
 			r.faults.observe(fault.Observation{Kind: fault.Disconnected,
@@ -61,22 +61,22 @@ func (r *Run) attachScheduler(n *member) {
 	r.sched = sched
 	r.mu.Unlock()
 	r.endScheduler = func() {
-		ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(endTimeout))
+		ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(endSchedulerTimeout))
 		defer cancel()
-		if err := tagnet.End(ctx, n.conn, scope); err != nil {
+		if err := tagnet.EndScheduler(ctx, n.conn, scope); err != nil {
 			r.log.Info("the scheduler on a node could not be ended", "node", n.name, "err", err)
 		}
 	}
 }
 
-// endTimeout bounds how long the end of a scheduler on a node may take; a node that is gone took it along.
-const endTimeout = 2 * time.Second
+// endSchedulerTimeout bounds how long the end of a scheduler on a node may take; a node that is gone took it along.
+const endSchedulerTimeout = 2 * time.Second
 
-func (r *Run) scope() tagnet.Scope {
+func (r *Run) schedulerScope() tagnet.Scope {
 	return tagnet.Scope{
 		Run:  r.cfg.RunNumber,
 		View: r.View().GetNumber(),
-		Name: Name,
+		Name: ControlName,
 		Term: r.opts.Term,
 	}
 }
@@ -96,11 +96,11 @@ func (c *Crew) Rejoin(ctx context.Context, view *nodev1.View, linked bool) error
 
 // EnsureWatched watches nodes that were rejoined, if that has not begun yet.
 func (c *Crew) EnsureWatched() {
-	if c.unwatch != nil {
+	if c.stopWatch != nil {
 		return
 	}
 	c.faults.updateCore((*fault.Core).AcceptReports)
-	c.watch()
+	c.watchNodes()
 }
 
 // EndScheduler ends the scheduler of a run that is over, if its node still has it.
@@ -131,7 +131,7 @@ func (c *Crew) Adopt(number uint32, key []byte, began time.Time) (*Run, error) {
 	for _, u := range r.Stats().GetRus() {
 		c.faults.updateCore(func(core *fault.Core) { core.AdoptUnit(u.GetName(), u.GetExcluded(), u.GetExclusions() > 0) })
 	}
-	c.faults.begin(r.handleLoss)
+	c.faults.tolerateLosses(r.handleLoss)
 	c.EnsureWatched()
 	return r, nil
 }
@@ -164,7 +164,7 @@ func (r *Run) EndedAt() time.Time {
 	for _, n := range r.nodes {
 		rep := n.latestReport()
 		switch {
-		case r.isLost(n.name) || r.Withdrawal(n.name) != "":
+		case r.isLost(n.name) || r.WithdrawalText(n.name) != "":
 		case rep.GetRun() != r.cfg.RunNumber || rep.GetEndedAtUs() == 0:
 			return time.Time{}
 		default:
@@ -221,7 +221,7 @@ func (c *Crew) Facts() []config.NodeFacts {
 			Name:        c.nodes[i].name,
 			MemoryBytes: int64(m.GetMemoryBytes()),
 			ShmBytes:    int64(m.GetShmBytes()),
-			Machine:     m.GetShares(),
+			MachineID:   m.GetShares(),
 		}
 	}
 	return facts
@@ -231,7 +231,7 @@ func (c *Crew) Facts() []config.NodeFacts {
 func RequestFacts(ctx context.Context, id *certs.Identity, term tagnet.Term,
 	members []cluster.Member) []config.NodeFacts {
 	c := NewCrew(Options{Identity: id, Term: term}, config.Config{})
-	defer c.Release()
+	defer c.CloseConnections()
 	for _, m := range members {
 		if err := c.dial(&nodev1.Member{Name: m.Name, GrpcAddress: m.Meta.GRPCAddr}); err != nil {
 			c.log.Warn("a node cannot be asked what it has", "node", m.Name, "err", err)
@@ -269,9 +269,9 @@ func (c *Crew) Profile(ctx context.Context, w io.Writer, name, kind string, leng
 	return node.ReadProfile(ctx, n.client, w, kind, length)
 }
 
-// Withdrawal says how a node has left in good order; empty if it has not.
-func (c *Crew) Withdrawal(name string) string {
-	return queryCore(c.faults, func(core *fault.Core) string { return core.Withdrawal(name) })
+// WithdrawalText says how a node has left in good order; empty if it has not.
+func (c *Crew) WithdrawalText(name string) string {
+	return queryCore(c.faults, func(core *fault.Core) string { return core.WithdrawalText(name) })
 }
 
 // LostReason says why a node is taken for lost; empty if it is not.

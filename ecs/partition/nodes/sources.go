@@ -14,7 +14,7 @@ import (
 // LiveSources are those of a configuration in effect, in the order of their ids; none, if its data are not live.
 func LiveSources(cfg config.Config) (out []figures.Source) {
 	division := cfg.Division()
-	if !cfg.Live() {
+	if !cfg.HasLiveSources() {
 		return nil
 	}
 	inputs, err := source.ParseInputs(cfg.Input)
@@ -29,25 +29,25 @@ func LiveSources(cfg config.Config) (out []figures.Source) {
 
 // SourceReport is what a live source has given, and what became of it.
 type SourceReport struct {
-	Source      int    `json:"source"` // id
-	Name        string `json:"name"`   // as the input says it
-	Node        string `json:"node"`   // of its readout unit
-	Fragments   uint64 `json:"fragments"`
-	Bytes       uint64 `json:"bytes"`
-	Used        uint64 `json:"used"`    // in MEPs
-	Missing     uint64 `json:"missing"` // not there when their event was built
-	Gaps        uint64 `json:"gaps"`
-	Thrown      uint64 `json:"thrown"`  // the next four
-	Late        uint64 `json:"late"`    // after their event was decided without them
-	Repeats     uint64 `json:"repeats"` // their event had one
-	Backwards   uint64 `json:"backwards"`
-	Jumps       uint64 `json:"jumps"`
-	Refused     uint64 `json:"refused"` // by the carrier
-	Lost        uint64 `json:"lost"`    // likewise: of which a part did not come
-	Dropped     uint64 `json:"dropped"` // by the front-end
-	UnusedAtEnd uint64 `json:"left"`    // came, and were in no MEP when the run ended
-	LastEvent   uint64 `json:"last_event"`
-	AgeUs       uint64 `json:"age_us"` // of the newest fragment
+	Source            int    `json:"source"` // id
+	Name              string `json:"name"`   // as the input says it
+	Node              string `json:"node"`   // of its readout unit
+	Fragments         uint64 `json:"fragments"`
+	Bytes             uint64 `json:"bytes"`
+	UsedInMEPs        uint64 `json:"used"`    // in MEPs
+	MissingWhenBuilt  uint64 `json:"missing"` // not there when their event was built
+	Gaps              uint64 `json:"gaps"`
+	Thrown            uint64 `json:"thrown"`  // the next four
+	Late              uint64 `json:"late"`    // after their event was decided without them
+	Repeats           uint64 `json:"repeats"` // their event had one
+	Backwards         uint64 `json:"backwards"`
+	Jumps             uint64 `json:"jumps"`
+	Refused           uint64 `json:"refused"` // by the carrier
+	ArrivedIncomplete uint64 `json:"lost"`    // likewise: of which a part did not come
+	Dropped           uint64 `json:"dropped"` // by the front-end
+	UnusedAtEnd       uint64 `json:"left"`    // came, and were in no MEP when the run ended
+	LastEvent         uint64 `json:"last_event"`
+	AgeUs             uint64 `json:"age_us"` // of the newest fragment
 
 	// Frontend is who was attached last: the name that it gave, and where it is.
 	Frontend   string `json:"frontend,omitempty"`
@@ -71,26 +71,26 @@ func (r *Run) fillSources(out *Report) {
 		id, readout := src.ID, ofRU[src.RU]
 		counter := func(name string) uint64 { return readout.Counters["ru.input_"+name+"."+strconv.Itoa(id)] }
 		s := SourceReport{
-			Source:    id,
-			Name:      src.Name,
-			Node:      readout.Node,
-			Fragments: counter("fragments"),
-			Bytes:     counter("bytes"),
-			Used:      counter("used"),
-			Missing:   counter("missing"),
-			Gaps:      counter("gaps"),
-			Late:      counter("late"),
-			Repeats:   counter("repeats"),
-			Backwards: counter("backwards"),
-			Jumps:     counter("jumps"),
-			Refused:   counter("refused"),
-			Lost:      counter("lost"),
-			Dropped:   counter("dropped"),
-			LastEvent: counter("last_event"),
-			AgeUs:     counter("age_us"),
+			Source:            id,
+			Name:              src.Name,
+			Node:              readout.Node,
+			Fragments:         counter("fragments"),
+			Bytes:             counter("bytes"),
+			UsedInMEPs:        counter("used"),
+			MissingWhenBuilt:  counter("missing"),
+			Gaps:              counter("gaps"),
+			Late:              counter("late"),
+			Repeats:           counter("repeats"),
+			Backwards:         counter("backwards"),
+			Jumps:             counter("jumps"),
+			Refused:           counter("refused"),
+			ArrivedIncomplete: counter("lost"),
+			Dropped:           counter("dropped"),
+			LastEvent:         counter("last_event"),
+			AgeUs:             counter("age_us"),
 		}
 		s.Thrown = s.Late + s.Repeats + s.Backwards + s.Jumps
-		s.UnusedAtEnd = s.Fragments - min(s.Fragments, s.Used+s.Thrown)
+		s.UnusedAtEnd = s.Fragments - min(s.Fragments, s.UsedInMEPs+s.Thrown)
 		r.fillReasons(&s)
 		out.Sources = append(out.Sources, s)
 	}

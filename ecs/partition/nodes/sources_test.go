@@ -18,7 +18,7 @@ func TestSources(t *testing.T) {
 		{name: "n1", firstEntry: &nodev1.Member{Readout: true, RuIndex: 1}, report: &nodev1.Report{Reasons: []*nodev1.Reason{
 			{Source: 0, Kind: node.ReasonRefused, Why: "of another source"},
 			{Source: 1, Kind: node.ReasonRefused, Why: "buffers of 200000 bytes, 65535 at most"},
-			{Source: 1, Kind: node.ReasonThrown, Why: "the fragment of event 7 came again; the first one stays"},
+			{Source: 1, Kind: node.ReasonThrownAway, Why: "the fragment of event 7 came again; the first one stays"},
 		}, Frontends: map[uint32]string{0: "of another source", 1: `"board" at 10.0.0.7:5000`}}},
 	}}, cfg: config.Config{Input: "tcp:h:1,tcp:h:2", RUs: 2, Streams: "1"}}
 	got := Report{Counters: []NodeCounters{
@@ -27,8 +27,8 @@ func TestSources(t *testing.T) {
 	}}
 	r.fillSources(&got)
 	want := []SourceReport{
-		{Name: "tcp:h:1", Node: "n0", Fragments: 10, Used: 7, Thrown: 2, Late: 2, UnusedAtEnd: 1},
-		{Source: 1, Name: "tcp:h:2", Node: "n1", Missing: 9, Frontend: `"board" at 10.0.0.7:5000`,
+		{Name: "tcp:h:1", Node: "n0", Fragments: 10, UsedInMEPs: 7, Thrown: 2, Late: 2, UnusedAtEnd: 1},
+		{Source: 1, Name: "tcp:h:2", Node: "n1", MissingWhenBuilt: 9, Frontend: `"board" at 10.0.0.7:5000`,
 			WhyRefused: "buffers of 200000 bytes, 65535 at most",
 			WhyThrown:  "the fragment of event 7 came again; the first one stays"},
 	}

@@ -9,8 +9,8 @@ import (
 	"ringlet/node/config"
 )
 
-// Stream is one of several outputs of all builder units.
-type Stream struct {
+// OutputStream is one of several outputs of all builder units.
+type OutputStream struct {
 	Output string `json:"output"` // as configured, without its format
 	Format string `json:"format"`
 	// What builder units have given to it, as far as they have told; bytes are those of MEPs.
@@ -18,20 +18,20 @@ type Stream struct {
 	DeliveredEvents uint64 `json:"given_events"`
 	DeliveredBytes  uint64 `json:"given_bytes"`
 	// What a reader of its files found.
-	Directory string            `json:"directory,omitempty"` // of this run
-	Segments  uint64            `json:"segments,omitempty"`
-	MEPs      uint64            `json:"meps,omitempty"`   // each once
-	Events    uint64            `json:"events,omitempty"` // each once
-	Bytes     uint64            `json:"bytes,omitempty"`  // of all segments
-	Copies    uint64            `json:"copies,omitempty"` // MEPs that are there more than once
-	Merged    *recording.Merged `json:"merged,omitempty"`
+	Directory     string            `json:"directory,omitempty"` // of this run
+	FoundSegments uint64            `json:"segments,omitempty"`
+	FoundMEPs     uint64            `json:"meps,omitempty"`   // each once
+	FoundEvents   uint64            `json:"events,omitempty"` // each once
+	FoundBytes    uint64            `json:"bytes,omitempty"`  // of all segments
+	Copies        uint64            `json:"copies,omitempty"` // MEPs that are there more than once
+	Merged        *recording.Merged `json:"merged,omitempty"`
 }
 
 // isFiles tells whether it is of files, which were read back.
-func (s *Stream) isFiles() bool { return config.Config{Format: s.Format}.Sink().Files }
+func (s *OutputStream) isFiles() bool { return config.Config{Format: s.Format}.SinkKind().Files }
 
-// countStreams fills in what the builder units have told of several outputs.
-func (r *Report) countStreams(cfg *config.Config, sums map[string]uint64) {
+// fillDeliveredStreams fills in what the builder units have told of several outputs.
+func (r *Report) fillDeliveredStreams(cfg *config.Config, sums map[string]uint64) {
 	outputs := cfg.Outputs()
 	if len(outputs) == 1 {
 		return
@@ -39,7 +39,7 @@ func (r *Report) countStreams(cfg *config.Config, sums map[string]uint64) {
 	r.OutputBy = cfg.OutputBy
 	for i, one := range outputs {
 		counter := func(what string) uint64 { return sums[fmt.Sprintf("bu.output_stream_%s.%d", what, i)] }
-		r.OutputStreams = append(r.OutputStreams, Stream{
+		r.OutputStreams = append(r.OutputStreams, OutputStream{
 			Output:          one.Output,
 			Format:          one.Format,
 			DeliveredMEPs:   counter("meps"),
@@ -50,26 +50,29 @@ func (r *Report) countStreams(cfg *config.Config, sums map[string]uint64) {
 }
 
 // fillStreams fills in what was found of several outputs.
-func (r *Report) fillStreams(rec *recorded) {
+func (r *Report) fillStreams(rec *readBackOutput) {
 	for _, one := range rec.streams {
 		s := r.streamOf(&one.cfg)
 		s.Directory = recording.RunDir(node.OutputDir(one.cfg), one.cfg.RunNumber)
-		s.MEPs, s.Events, s.Copies = one.mepSet.MEPs(), one.mepSet.Events(), one.copies
-		s.Segments, s.Bytes = 0, 0
+		s.FoundMEPs, s.FoundEvents, s.Copies = one.mepSet.MEPs(), one.mepSet.Events(), one.copies
+		s.FoundSegments, s.FoundBytes = 0, 0
 		for _, d := range one.directories {
 			for _, b := range d.builders {
-				s.Segments += b.GetSegments()
-				s.Bytes += b.GetBytes()
+				s.FoundSegments += b.GetSegments()
+				s.FoundBytes += b.GetBytes()
 			}
 		}
 	}
 }
 
 // streamOf finds the stream of an output of files.
-func (r *Report) streamOf(cfg *config.Config) *Stream {
-	i := slices.IndexFunc(r.OutputStreams, func(s Stream) bool { return s.Format == cfg.Format && s.Output == cfg.Output })
+func (r *Report) streamOf(cfg *config.Config) *OutputStream {
+	i := slices.IndexFunc(r.OutputStreams, func(s OutputStream) bool {
+		return s.Format == cfg.Format &&
+			s.Output == cfg.Output
+	})
 	if i < 0 { // the record was written by another version
-		r.OutputStreams = append(r.OutputStreams, Stream{Output: cfg.Output, Format: cfg.Format})
+		r.OutputStreams = append(r.OutputStreams, OutputStream{Output: cfg.Output, Format: cfg.Format})
 		i = len(r.OutputStreams) - 1
 	}
 	return &r.OutputStreams[i]
@@ -80,7 +83,7 @@ func (r *Report) sendsAllToAll() bool { return config.Config{OutputBy: r.OutputB
 
 // handsOut tells whether some MEPs go to other programs, and to no file.
 func (r *Report) handsOut() bool {
-	return !r.sendsAllToAll() && slices.ContainsFunc(r.OutputStreams, func(s Stream) bool { return !s.isFiles() })
+	return !r.sendsAllToAll() && slices.ContainsFunc(r.OutputStreams, func(s OutputStream) bool { return !s.isFiles() })
 }
 
 // handedOutCounts is what went to other programs, and to no file.
@@ -106,7 +109,7 @@ func (r *Report) streamChecks() (list []Check) {
 		s := &r.OutputStreams[i]
 		name := fmt.Sprintf(streamCheckPrefix+"%d", i)
 		if s.isFiles() {
-			list = append(list, newCheck("events given to "+name+" = found in its files", s.DeliveredEvents, s.Events))
+			list = append(list, newCheck("events given to "+name+" = found in its files", s.DeliveredEvents, s.FoundEvents))
 		}
 		if r.sendsAllToAll() {
 			list = append(list, newCheck("events built = given to "+name, r.EventsBuilt, s.DeliveredEvents))

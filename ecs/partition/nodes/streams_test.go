@@ -9,7 +9,7 @@ import (
 )
 
 // inStreams is a run of 1000 events, of which a file has 600 and the readers of a buffer 400.
-func inStreams(t *testing.T, by string) (*config.Config, *Report, *recorded) {
+func inStreams(t *testing.T, by string) (*config.Config, *Report, *readBackOutput) {
 	t.Helper()
 	c := config.Default()
 	c.Output, c.OutputBy, c.Packing, c.RunNumber = "mdf:/data/out/,buffer:b", by, 100, 7
@@ -17,19 +17,19 @@ func inStreams(t *testing.T, by string) (*config.Config, *Report, *recorded) {
 		t.Fatal(err)
 	}
 	r := &Report{EventsTriggered: 1000, EventsBuilt: 1000}
-	r.countStreams(&c, map[string]uint64{
+	r.fillDeliveredStreams(&c, map[string]uint64{
 		"bu.output_stream_meps.0":   6,
 		"bu.output_stream_events.0": 600,
 		"bu.output_stream_bytes.0":  6000,
 		"bu.output_stream_meps.1":   4,
 		"bu.output_stream_events.1": 400,
 	})
-	set := recording.NewSet(100)
+	set := recording.NewMEPSet(100)
 	for mep := range uint64(6) {
 		set.Add(recording.Entry{MEP: mep, FirstEvent: mep * 100, Events: 100, Attempt: 1})
 	}
-	one := &recorded{cfg: c.FileOutputs()[0], mepSet: set, copies: 1}
-	sum := &recorded{mepSet: recording.NewSet(100)}
+	one := &readBackOutput{cfg: c.FileOutputs()[0], mepSet: set, copies: 1}
+	sum := &readBackOutput{mepSet: recording.NewMEPSet(100)}
 	sum.addOutput(one)
 	return &c, r, sum
 }
@@ -37,10 +37,11 @@ func inStreams(t *testing.T, by string) (*config.Config, *Report, *recorded) {
 func TestStreamsBalance(t *testing.T) {
 	c, r, rec := inStreams(t, "turns")
 	r.fillOutput(c, rec)
-	if r.OutputEvents != 1000 || r.Recorded.Events != 600 || len(r.Recorded.Missing) > 0 || r.Recorded.Copies != 1 {
-		t.Errorf("%d events, %+v", r.OutputEvents, r.Recorded)
+	if r.OutputEvents != 1000 || r.RecordedOutput.Events != 600 || len(r.RecordedOutput.MissingEvents) > 0 ||
+		r.RecordedOutput.Copies != 1 {
+		t.Errorf("%d events, %+v", r.OutputEvents, r.RecordedOutput)
 	}
-	if s := r.OutputStreams[0]; s.Directory != "/data/out/run-000007" || s.Events != 600 || s.DeliveredBytes != 6000 {
+	if s := r.OutputStreams[0]; s.Directory != "/data/out/run-000007" || s.FoundEvents != 600 || s.DeliveredBytes != 6000 {
 		t.Errorf("%+v", s)
 	}
 	for range 2 { // again, as a run that is completed later is
@@ -49,13 +50,13 @@ func TestStreamsBalance(t *testing.T) {
 			t.Errorf("%v", r.Accounts)
 		}
 	}
-	v := r.verdictFor(&directory{mepSet: rec.mepSet})
-	if v.EventsHere != 600 || v.EventsOutput != 1000 {
+	v := r.verdictFor(&runDirectory{mepSet: rec.mepSet})
+	if v.EventsInDirectory != 600 || v.EventsOutput != 1000 {
 		t.Errorf("%+v", v)
 	}
 	for name, off := range map[string]func(*Report){
 		exactCheckName: func(r *Report) { r.OutputEvents-- },
-		"events given to output stream 0 = found in its files": func(r *Report) { r.OutputStreams[0].Events-- },
+		"events given to output stream 0 = found in its files": func(r *Report) { r.OutputStreams[0].FoundEvents-- },
 	} {
 		_, r, rec := inStreams(t, "turns")
 		r.fillOutput(c, rec)
@@ -91,7 +92,7 @@ func TestStreamsToAll(t *testing.T) {
 	if r.closeAccounts(); !r.AccountingOK || len(r.Accounts) != 4 {
 		t.Errorf("%v", r.Accounts)
 	}
-	if r.Recorded.Missing == nil {
+	if r.RecordedOutput.MissingEvents == nil {
 		t.Error("ranges are null in JSON")
 	}
 }

@@ -15,7 +15,7 @@ const maxSamplesBytes = 64 << 20
 // Builders are the names of the nodes with a builder unit that are there, in the order of ranks.
 func (c *Crew) Builders() (names []string) {
 	for _, n := range c.nodes {
-		if n.firstEntry.GetBuilder() && !c.unavailable(n) {
+		if n.firstEntry.GetBuilder() && !c.isUnavailable(n) {
 			names = append(names, n.name)
 		}
 	}

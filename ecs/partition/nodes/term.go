@@ -29,7 +29,7 @@ func termMessage(t tagnet.Term) *nodev1.Term { return &nodev1.Term{Number: t.Num
 // what it has begun goes on without it.
 func fencedObservation(node string, f *tagnet.FencedError) fault.Observation {
 	return fault.Observation{Kind: fault.SelfReported, Fault: fault.Fault{
-		Component: Name,
+		Component: ControlName,
 		Subsystem: fault.SubsystemControl,
 		What:      f.Error(),
 		Evidence:  "told by " + node,

@@ -105,7 +105,7 @@ func TestAllButWhoIsLost(t *testing.T) {
 		if took := time.Since(began); err != nil || took < 3*time.Second || took > 3*time.Second+linkPollInterval {
 			t.Errorf("after %v: %v", took, err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+		ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 		defer cancel()
 		r.nodes = []*member{{name: "n2", client: scripted{after: -1}}}
 		if err := r.commandAll(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP}); err == nil {

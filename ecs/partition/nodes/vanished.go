@@ -16,31 +16,31 @@ func (r *Run) noteUnreported(out *Report) {
 		return
 	}
 	for _, n := range r.nodes {
-		if !r.faults.isFinal(n.latestReport()) && !r.isOut(n) {
+		if !r.faults.isFinal(n.latestReport()) && !r.hasLeftRun(n) {
 			out.Unreported = append(out.Unreported, n.name)
 		}
 	}
 	if d := out.Decisions; d != nil && slices.Contains(out.Unreported, d.Node) {
-		d.Lost = true
+		d.NodeLost = true
 	}
 	if len(out.Unreported) == 0 || out.Cause != nil || r.toleratesUnreported(out.Unreported) {
 		return
 	}
 	f := fault.SeenByControl(strings.Join(out.Unreported, ", "), fault.SubsystemProcess,
-		fmt.Sprintf("lost after the run had ended and before the final report, which did not come in %v", finalTimeout))
+		fmt.Sprintf("lost after the run had ended and before the final report, which did not come in %v", finalReportTimeout))
 	f.Advice = "What was built is in the output as far as this report says; what was not checked, it names. Look at " +
 		"what ended the process or held it up: its log, the kernel for want of memory."
 	out.Cause = &f
 }
 
-// isOut says that a node is lost to the run, which went on without it, or has left it in good order.
-func (r *Run) isOut(n *member) bool {
-	return r.isLost(n.name) || queryCore(r.faults, func(c *fault.Core) bool { return c.Withdrawal(n.name) != "" })
+// hasLeftRun says that a node is lost to the run, which went on without it, or has left it in good order.
+func (r *Run) hasLeftRun(n *member) bool {
+	return r.isLost(n.name) || queryCore(r.faults, func(c *fault.Core) bool { return c.WithdrawalText(n.name) != "" })
 }
 
 // toleratesUnreported says whether the policies tolerate the loss of these nodes, beside those that were lost before.
 func (r *Run) toleratesUnreported(names []string) bool {
-	readout, builder := r.cfg.OnLossInRun()
+	readout, builder := r.cfg.LossPoliciesInRun()
 	readouts, builders := 0, 0
 	for _, n := range r.nodes {
 		if slices.Contains(names, n.name) && !n.firstEntry.GetReadout() && !n.firstEntry.GetBuilder() ||
@@ -48,7 +48,7 @@ func (r *Run) toleratesUnreported(names []string) bool {
 				slices.Contains(names, n.name) {
 			return false
 		}
-		if r.isOut(n) || slices.Contains(names, n.name) {
+		if r.hasLeftRun(n) || slices.Contains(names, n.name) {
 			continue
 		}
 		if n.firstEntry.GetReadout() {

@@ -54,9 +54,9 @@ func TestFinalReports(t *testing.T) {
 	}{
 		"at once":               {0, false, "essential", "GOOD", 0, 0},
 		"late":                  {5 * time.Second, false, "essential", "GOOD", 4 * time.Second, 6 * time.Second},
-		"never":                 {time.Hour, false, "essential", "INCOMPLETE", finalTimeout, finalTimeout},
+		"never":                 {time.Hour, false, "essential", "INCOMPLETE", finalReportTimeout, finalReportTimeout},
 		"its process has ended": {0, true, "essential", "INCOMPLETE", 0, time.Second},
-		"never, and expendable": {time.Hour, false, "expendable", "DEGRADED", finalTimeout, finalTimeout},
+		"never, and expendable": {time.Hour, false, "expendable", "DEGRADED", finalReportTimeout, finalReportTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

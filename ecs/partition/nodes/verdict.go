@@ -19,10 +19,10 @@ const (
 
 // Words of verdicts, as records and manifests have them.
 const (
-	wordGood       = "GOOD"
-	wordDegraded   = "DEGRADED"
-	wordIncomplete = "INCOMPLETE"
-	wordAborted    = "ABORTED"
+	verdictGood       = "GOOD"
+	verdictDegraded   = "DEGRADED"
+	verdictIncomplete = "INCOMPLETE"
+	verdictAborted    = "ABORTED"
 )
 
 // ExitStatus says how the program should end.
@@ -40,13 +40,13 @@ func (r *Report) ExitStatus() ExitStatus {
 func (r *Report) VerdictWord() string {
 	switch {
 	case r.GivenUp:
-		return wordAborted
+		return verdictAborted
 	case r.hasFailed() || r.EndCause == endBadInput:
-		return wordIncomplete
+		return verdictIncomplete
 	case r.Degraded || r.BrokenSource != "" || r.hasLoss(func(l recording.Loss) bool { return !l.Tolerated }):
-		return wordDegraded
+		return verdictDegraded
 	}
-	return wordGood
+	return verdictGood
 }
 
 // hasFailed says that something is wrong that no setting allowed.
@@ -81,7 +81,7 @@ const maxReasons = 6
 
 // explainVerdict says why the verdict is what it is; nothing where nothing was lost.
 func (r *Report) explainVerdict() string {
-	reasons := r.reasons()
+	reasons := r.nonLossReasons()
 	for _, l := range r.Losses {
 		reasons = append(reasons, l.String())
 	}
@@ -91,8 +91,8 @@ func (r *Report) explainVerdict() string {
 	return strings.Join(reasons, "; ")
 }
 
-// reasons are those for the verdict that are no losses.
-func (r *Report) reasons() (list []string) {
+// nonLossReasons are those for the verdict that are no losses.
+func (r *Report) nonLossReasons() (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if r.Cause != nil {
 		say("%s: %s", r.Cause.Component, r.Cause.What)
@@ -105,15 +105,15 @@ func (r *Report) reasons() (list []string) {
 	}
 	for _, c := range r.Accounts {
 		if !c.OK {
-			if o := r.Recorded; o != nil && len(o.Problems) > 0 && !r.Unmerged {
+			if o := r.RecordedOutput; o != nil && len(o.Problems) > 0 && !r.Unmerged {
 				say("%s", o.Problems[0]) // what is wrong with a file comes before what follows
 			}
 			say("the accounts do not balance: %s", c)
 			break
 		}
 	}
-	if r.Unmerged && r.Recorded != nil && len(r.Recorded.Problems) > 0 {
-		say("%s", r.Recorded.Problems[len(r.Recorded.Problems)-1])
+	if r.Unmerged && r.RecordedOutput != nil && len(r.RecordedOutput.Problems) > 0 {
+		say("%s", r.RecordedOutput.Problems[len(r.RecordedOutput.Problems)-1])
 	}
 	if r.builtNothing() && r.Cause == nil {
 		say("nothing was built: %s", r.emptyRunReason())

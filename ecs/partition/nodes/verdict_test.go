@@ -37,11 +37,11 @@ func TestVerdict(t *testing.T) {
 	}{
 		"nothing":             {func(*Report) {}, "GOOD", ExitGood, ""},
 		"interrupted":         {func(r *Report) { r.EndCause = EndInterrupted }, "GOOD", ExitGood, ""},
-		"live, nothing lost":  {source(SourceReport{Fragments: 9, Used: 9}), "GOOD", ExitGood, ""},
+		"live, nothing lost":  {source(SourceReport{Fragments: 9, UsedInMEPs: 9}), "GOOD", ExitGood, ""},
 		"rejected":            {func(r *Report) { r.EventsRejected = 3 }, "GOOD", ExitGood, ""},
-		"refused of a source": {source(SourceReport{Used: 9, Refused: 40}), "GOOD", ExitGood, ""},
-		"left over at a stop": {source(SourceReport{Used: 9, UnusedAtEnd: 2}), "GOOD", ExitGood, ""},
-		"numbers left out":    {source(SourceReport{Used: 9, Gaps: 2}), "GOOD", ExitGood, ""},
+		"refused of a source": {source(SourceReport{UsedInMEPs: 9, Refused: 40}), "GOOD", ExitGood, ""},
+		"left over at a stop": {source(SourceReport{UsedInMEPs: 9, UnusedAtEnd: 2}), "GOOD", ExitGood, ""},
+		"numbers left out":    {source(SourceReport{UsedInMEPs: 9, Gaps: 2}), "GOOD", ExitGood, ""},
 		"incomplete": {
 			func(r *Report) { r.EventsIncomplete = 1 },
 			"INCOMPLETE", ExitFailed, "1 event incomplete",
@@ -59,66 +59,68 @@ func TestVerdict(t *testing.T) {
 			"DEGRADED", ExitGood, "1 record of the input skipped (on-bad-record: skip)",
 		},
 		"missing, mark": {
-			source(SourceReport{Used: 6, Missing: 3}),
+			source(SourceReport{UsedInMEPs: 6, MissingWhenBuilt: 3}),
 			"DEGRADED", ExitGood, "3 fragments of tcp:h:1 missing (on-missing: mark)",
 		},
 		"missing, wait": {
-			with(rule("wait", ""), source(SourceReport{Missing: 3})),
+			with(rule("wait", ""), source(SourceReport{MissingWhenBuilt: 3})),
 			"INCOMPLETE", ExitFailed, "3 fragments of tcp:h:1 missing",
 		},
 		"missing, stop": {
-			with(rule("stop", ""), source(SourceReport{Missing: 3})),
+			with(rule("stop", ""), source(SourceReport{MissingWhenBuilt: 3})),
 			"INCOMPLETE", ExitFailed, "missing",
 		},
 		"missing, tolerated": {
-			with(rule("mark", "3"), source(SourceReport{Missing: 3})),
+			with(rule("mark", "3"), source(SourceReport{MissingWhenBuilt: 3})),
 			"GOOD", ExitGood, "3 fragments of tcp:h:1 missing (tolerated by tolerate-missing: 3)",
 		},
 		"a share tolerated": {
-			with(rule("mark", "10%"), source(SourceReport{Used: 90, Missing: 10})),
+			with(rule("mark", "10%"), source(SourceReport{UsedInMEPs: 90, MissingWhenBuilt: 10})),
 			"GOOD", ExitGood, "tolerate-missing: 10%",
 		},
 		"too large a share": {
-			with(rule("mark", "10%"), source(SourceReport{Used: 89, Missing: 11})),
+			with(rule("mark", "10%"), source(SourceReport{UsedInMEPs: 89, MissingWhenBuilt: 11})),
 			"DEGRADED", ExitGood, "11 fragments of tcp:h:1 missing (on-missing: mark)",
 		},
 		"tolerated, and wait": {
-			with(rule("wait", "3"), source(SourceReport{Missing: 3})),
+			with(rule("wait", "3"), source(SourceReport{MissingWhenBuilt: 3})),
 			"GOOD", ExitGood, "tolerated",
 		},
 		"late and missing": {
-			source(SourceReport{Used: 6, Missing: 3, Late: 3}),
+			source(SourceReport{UsedInMEPs: 6, MissingWhenBuilt: 3, Late: 3}),
 			"DEGRADED", ExitGood, "3 fragments of tcp:h:1 missing (on-missing: mark)",
 		},
 		"late, in no event": {
-			source(SourceReport{Used: 6, Missing: 1, Late: 3}),
+			source(SourceReport{UsedInMEPs: 6, MissingWhenBuilt: 1, Late: 3}),
 			"INCOMPLETE", ExitFailed, "2 fragments of tcp:h:1 late",
 		},
-		"lost and missing": {source(SourceReport{Used: 6, Missing: 3, Lost: 2}), "DEGRADED", ExitGood, "missing"},
+		"lost and missing": {source(SourceReport{UsedInMEPs: 6, MissingWhenBuilt: 3, ArrivedIncomplete: 2}), "DEGRADED",
+			ExitGood, "missing"},
 		"lost, in no event": {
-			source(SourceReport{Used: 6, Lost: 2}),
+			source(SourceReport{UsedInMEPs: 6, ArrivedIncomplete: 2}),
 			"INCOMPLETE", ExitFailed, "2 fragments of tcp:h:1 lost on the way",
 		},
-		"dropped and missing": {source(SourceReport{Used: 6, Missing: 2, Dropped: 2}), "DEGRADED", ExitGood, "missing"},
+		"dropped and missing": {source(SourceReport{UsedInMEPs: 6, MissingWhenBuilt: 2, Dropped: 2}), "DEGRADED", ExitGood,
+			"missing"},
 		"dropped, in no event": {
-			source(SourceReport{Used: 6, Dropped: 2}),
+			source(SourceReport{UsedInMEPs: 6, Dropped: 2}),
 			"INCOMPLETE", ExitFailed, "2 fragments of tcp:h:1 dropped by the front-end",
 		},
 		"each missing once": {
-			source(SourceReport{Missing: 3, Late: 2, Lost: 2}),
+			source(SourceReport{MissingWhenBuilt: 3, Late: 2, ArrivedIncomplete: 2}),
 			"INCOMPLETE", ExitFailed, "1 fragment of tcp:h:1 lost on the way",
 		},
 		"repeated": {
-			source(SourceReport{Used: 6, Repeats: 1}),
+			source(SourceReport{UsedInMEPs: 6, Repeats: 1}),
 			"INCOMPLETE", ExitFailed, "1 fragment of tcp:h:1 repeated",
 		},
 		"backwards": {
-			source(SourceReport{Used: 6, Backwards: 1}),
+			source(SourceReport{UsedInMEPs: 6, Backwards: 1}),
 			"INCOMPLETE", ExitFailed, "number ran backwards",
 		},
-		"a jump": {source(SourceReport{Used: 6, Jumps: 1}), "INCOMPLETE", ExitFailed, "number jumped"},
+		"a jump": {source(SourceReport{UsedInMEPs: 6, Jumps: 1}), "INCOMPLETE", ExitFailed, "number jumped"},
 		"left over at the end": {
-			with(source(SourceReport{Used: 6, UnusedAtEnd: 2}), func(r *Report) { r.EndCause = endInput }),
+			with(source(SourceReport{UsedInMEPs: 6, UnusedAtEnd: 2}), func(r *Report) { r.EndCause = endInput }),
 			"INCOMPLETE", ExitFailed, "2 fragments of tcp:h:1 left over",
 		},
 		"nothing built": {
@@ -141,7 +143,7 @@ func TestVerdict(t *testing.T) {
 		}, "DEGRADED", ExitGood, "1 unit of n2 told to end (builder-loss)"},
 		"a readout unit by a policy": {func(r *Report) {
 			r.Degraded = true
-			r.Lacking = []recording.UnitOutages{{Node: "n0", FirstSource: 2, LastSource: 3, Events: 100}}
+			r.UnitOutages = []recording.UnitOutages{{Node: "n0", FirstSource: 2, LastSource: 3, Events: 100}}
 		}, "DEGRADED", ExitGood, "200 fragments of sources 2 to 3 of n0 missing (readout-loss)"},
 		"a node without its last report, by a policy": {func(r *Report) { r.Unreported = []string{"n1"} }, "DEGRADED",
 			ExitGood,
@@ -158,16 +160,16 @@ func TestVerdict(t *testing.T) {
 			"INCOMPLETE", ExitFailed, "4 MEPs of n1 held by readers",
 		},
 		"a buffer nobody read, and files": {with(counter("bu.output_meps_unread"), func(r *Report) {
-			r.Recorded, r.OutputBy, r.OutputStreams = &Output{}, "all", make([]Stream, 2)
+			r.RecordedOutput, r.OutputBy, r.OutputStreams = &Output{}, "all", make([]OutputStream, 2)
 		}), "GOOD", ExitGood, ""},
 		"a buffer nobody read, in turns": {with(counter("bu.output_meps_unread"), func(r *Report) {
-			r.Recorded, r.OutputBy, r.OutputStreams = &Output{}, "turns", make([]Stream, 2)
+			r.RecordedOutput, r.OutputBy, r.OutputStreams = &Output{}, "turns", make([]OutputStream, 2)
 		}), "INCOMPLETE", ExitFailed, "handed to a buffer"},
 		"unbalanced": {func(r *Report) {
 			r.AccountingOK, r.Accounts = false, []Check{{Name: "a = b", Left: 1, Right: 2}}
 		}, "INCOMPLETE", ExitFailed, "the accounts do not balance: a = b: 1 ≠ 2"},
 		"a file that somebody cut": {func(r *Report) {
-			r.Recorded = &Output{Problems: []string{"on host h: bu0-00001.mdf: wrong size"}}
+			r.RecordedOutput = &Output{Problems: []string{"on host h: bu0-00001.mdf: wrong size"}}
 			r.AccountingOK, r.Accounts = false, []Check{{Name: "a = b", Left: 9, Right: 8}}
 		}, "INCOMPLETE", ExitFailed, "on host h: bu0-00001.mdf: wrong size; the accounts do not balance: a = b: 9 ≠ 8"},
 		"untold": {
@@ -179,7 +181,9 @@ func TestVerdict(t *testing.T) {
 			"INCOMPLETE", ExitFailed, "n1: died",
 		},
 		"no one file": {
-			func(r *Report) { r.Unmerged, r.Recorded = true, &Output{Problems: []string{"x.mdf was not made"}} },
+			func(r *Report) {
+				r.Unmerged, r.RecordedOutput = true, &Output{Problems: []string{"x.mdf was not made"}}
+			},
 			"INCOMPLETE", ExitFailed, "x.mdf was not made",
 		},
 		"bad input": {
@@ -213,7 +217,7 @@ func TestVerdict(t *testing.T) {
 func TestSentenceEnds(t *testing.T) {
 	r := &Report{Started: "x", EventsBuilt: 1, AccountingOK: true, EndCause: EndStopped}
 	for range 9 {
-		r.Sources = append(r.Sources, SourceReport{Name: "unix:a", Missing: 1})
+		r.Sources = append(r.Sources, SourceReport{Name: "unix:a", MissingWhenBuilt: 1})
 	}
 	r.setVerdict()
 	if len(r.Losses) != 9 || strings.Count(r.VerdictReason, "unix:a") != maxReasons ||

@@ -51,17 +51,17 @@ func (o *Options) dialOptions() []grpc.DialOption {
 	}
 }
 
-// watch follows every node's reports; a node in Error, or one that falls silent, is a fault.
-func (c *Crew) watch() {
+// watchNodes follows every node's reports; a node in Error, or one that falls silent, is a fault.
+func (c *Crew) watchNodes() {
 	for _, n := range c.nodes {
 		c.watchNode(n)
 	}
-	untick := stopwatch.Every(awakeInterval, func() { c.faults.awakeTime(time.Now()) })
-	c.unwatch = func() {
+	untick := stopwatch.RunEvery(awakeInterval, func() { c.faults.awakeTime(time.Now()) })
+	c.stopWatch = func() {
 		untick()
 		for _, n := range c.nodes {
 			n.mu.Lock()
-			n.released = true
+			n.watchReleased = true
 			n.mu.Unlock()
 			n.setWatch(nil)
 		}
@@ -76,7 +76,7 @@ func (c *Crew) watchNode(n *member) {
 	go func() {
 		defer close(over)
 		err := c.followUntilGone(ctx, n, silenceTimeout)
-		if fenced := tagnet.Fenced(err); fenced != nil {
+		if fenced := tagnet.AsFencedError(err); fenced != nil {
 			c.faults.observe(fencedObservation(n.name, fenced))
 			return
 		}
@@ -94,9 +94,9 @@ func (c *Crew) watchNode(n *member) {
 // setWatch notes how the watch of a node ends, and ends the one before.
 func (m *member) setWatch(end func()) {
 	m.mu.Lock()
-	before, released := m.unwatch, m.released
-	if m.unwatch = end; released {
-		m.unwatch = nil
+	before, released := m.stopWatch, m.watchReleased
+	if m.stopWatch = end; released {
+		m.stopWatch = nil
 	}
 	m.mu.Unlock()
 	if before != nil {
@@ -109,24 +109,24 @@ func (m *member) setWatch(end func()) {
 
 // lossObservation is what the end of a watch tells of a node.
 func (c *Crew) lossObservation(n *member, err error) fault.Observation {
-	x := fault.Observation{Kind: fault.Missing, Fault: fault.SeenByControl(n.name, fault.SubsystemNodeService,
+	x := fault.Observation{Kind: fault.SilentToControl, Fault: fault.SeenByControl(n.name, fault.SubsystemNodeService,
 		"the control hears nothing of it any more: "+status.Convert(err).Message())}
-	switch why := untrusted(err); {
+	switch why := certificateRefusal(err); {
 	case why != nil:
 		x.Kind, x.Subsystem, x.What = fault.SelfReported, fault.SubsystemCertificate,
 			"it and the control do not trust each other any more: "+why.Error()
 	case errors.Is(err, errNewProcess):
-		x.Kind, x.Subsystem, x.What = fault.Vanished, fault.SubsystemProcess,
+		x.Kind, x.Subsystem, x.What = fault.ProcessVanished, fault.SubsystemProcess,
 			"its process has ended, and "+errNewProcess.Error()
-	case isRefused(err):
-		x.Kind, x.Subsystem, x.What = fault.Vanished, fault.SubsystemProcess,
+	case isConnRefused(err):
+		x.Kind, x.Subsystem, x.What = fault.ProcessVanished, fault.SubsystemProcess,
 			"its process has ended: nobody listens at "+n.entry().GetGrpcAddress()+" any more"
 	}
 	return x
 }
 
-// untrusted is why one side refuses the other's certificate; nil if that is not what an error says.
-func untrusted(err error) *certs.RefusedError {
+// certificateRefusal is why one side refuses the other's certificate; nil if that is not what an error says.
+func certificateRefusal(err error) *certs.RefusedError {
 	var refused *certs.RefusedError
 	if errors.As(certs.Explain(errors.New(status.Convert(err).Message())), &refused) {
 		return refused
@@ -134,15 +134,17 @@ func untrusted(err error) *certs.RefusedError {
 	return nil
 }
 
-// isRefused says that nobody listens where a node did.
-func isRefused(err error) bool { return strings.Contains(err.Error(), syscall.ECONNREFUSED.Error()) }
+// isConnRefused says that nobody listens where a node did.
+func isConnRefused(err error) bool {
+	return strings.Contains(err.Error(), syscall.ECONNREFUSED.Error())
+}
 
 // followUntilGone follows a node until ctx ends or the node is gone, and returns why: never nil. It is gone when it was
 // silent for so long, or when its process is known to have ended.
 func (c *Crew) followUntilGone(ctx context.Context, n *member, timeout time.Duration) error {
 	var cut time.Time // since when it is silent while this process is awake; zero while it is heard
 	for {
-		err := n.follow(ctx, func(rep *nodev1.Report) error {
+		err := n.followReports(ctx, func(rep *nodev1.Report) error {
 			if !cut.IsZero() {
 				if isNewProcess(n.latestReport(), rep) {
 					return errNewProcess
@@ -175,7 +177,7 @@ func (c *Crew) onReport(n *member, rep *nodev1.Report) {
 	n.storeReport(rep)
 	// In an earlier view it is where that left it, which the steps undo.
 	c.faults.observeReport(n.name, rep, rep.GetView() == c.View().GetNumber())
-	goesOn := rep.GetStatus().GetState() == fsm.Running.String() && rep.GetRun() == c.faults.run.Load()
+	goesOn := rep.GetStatus().GetState() == fsm.Running.String() && rep.GetRun() == c.faults.runNumber.Load()
 	if goesOn && queryCore(c.faults, func(core *fault.Core) bool { return core.RetireOnce(n.name) }) {
 		go c.retire(n)
 	}
@@ -183,9 +185,9 @@ func (c *Crew) onReport(n *member, rep *nodev1.Report) {
 
 // retire has a node drop a run that has lost it: it does not know, and others cannot read what it holds open.
 func (c *Crew) retire(n *member) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.opts.timeoutFor(restTimeout))
+	ctx, cancel := context.WithTimeout(context.Background(), c.opts.timeoutFor(takeOfflineTimeout))
 	defer cancel()
-	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Run: c.faults.run.Load(), Abandon: true}
+	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Run: c.faults.runNumber.Load(), Abandon: true}
 	if err := n.command(ctx, stop); err != nil {
 		c.log.Info("a node that the run has lost could not be told to drop it", "node", n.name, "err", err)
 	}
@@ -197,7 +199,7 @@ func isTransient(err error) bool {
 	if errors.Is(err, io.EOF) {
 		return true
 	}
-	return status.Code(err) == codes.Unavailable && !isRefused(err) && untrusted(err) == nil
+	return status.Code(err) == codes.Unavailable && !isConnRefused(err) && certificateRefusal(err) == nil
 }
 
 // isNewProcess says whether a node that was cut off is now a process that knows nothing of what it was told.
@@ -210,8 +212,8 @@ var errNewProcess = errors.New("a new process answers in its place")
 // maxLiveSteps is how many of the last steps of a readout unit a watched report carries: a page shows no more.
 const maxLiveSteps = 48
 
-// follow passes on every report until that is not wanted or the stream ends, and returns why it did: never nil.
-func (m *member) follow(ctx context.Context, each func(*nodev1.Report) error) error {
+// followReports passes on every report until that is not wanted or the stream ends, and returns why it did: never nil.
+func (m *member) followReports(ctx context.Context, each func(*nodev1.Report) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := m.client.Watch(ctx, &nodev1.WatchRequest{IntervalMs: uint32(reportInterval.Milliseconds()),

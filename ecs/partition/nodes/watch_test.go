@@ -115,7 +115,7 @@ func (w *watched) Watch(_ *nodev1.WatchRequest, out nodev1.Node_WatchServer) err
 // awaitReport waits until the node's latest report is of a run.
 func (w *watched) awaitReport(t *testing.T, run uint32) {
 	t.Helper()
-	for deadline := time.Now().Add(patiently.Long); !w.reported(run); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patiently.LongTimeout); !w.reported(run); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("of run %d nothing is heard", run)
 		}
@@ -226,14 +226,14 @@ func TestEndsBeforeItReportsItsRun(t *testing.T) {
 			last := running(c.of)
 			last.Final = true
 			w.link(false, last)
-			w.crew.watch()
-			defer w.crew.unwatch()
+			w.crew.watchNodes()
+			defer w.crew.stopWatch()
 			w.awaitReport(t, c.of)
 			w.server.Stop()
 			gone := func() bool {
 				return queryCore(w.crew.faults, func(core *fault.Core) bool { return core.GoneReason("n0") != "" })
 			}
-			for deadline := time.Now().Add(patiently.Long); !gone(); time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(patiently.LongTimeout); !gone(); time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("nobody sees that it is gone")
 				}

@@ -47,9 +47,9 @@ func New(descriptors int, perTrigger uint64) *Core {
 func (c *Core) Step(in Input) Output {
 	switch in {
 	case Triggered:
-		return c.trigger()
+		return c.takeTrigger()
 	case Ended:
-		return c.end()
+		return c.endTransfer()
 	default:
 		if c.triggerPending { // it has no transfer
 			c.triggersTaken, c.triggersRefused = c.triggersTaken-1, c.triggersRefused+1
@@ -62,7 +62,7 @@ func (c *Core) Step(in Input) Output {
 	}
 }
 
-func (c *Core) trigger() Output {
+func (c *Core) takeTrigger() Output {
 	switch {
 	case c.triggerTransfersLeft == 0:
 		c.triggersTaken++
@@ -77,7 +77,7 @@ func (c *Core) trigger() Output {
 	return Continues
 }
 
-func (c *Core) end() Output {
+func (c *Core) endTransfer() Output {
 	if c.triggerTransfersLeft == 0 { // none was under way
 		return Idle
 	}

@@ -24,8 +24,8 @@ import (
 	"ringlet/readoutunit/source/live"
 )
 
-// readBatch is how many datagrams are read before fragments are handed out: enough that a wake-up is worth it.
-const readBatch = 256
+// maxReadDatagrams is how many datagrams are read before fragments are handed out: enough that a wake-up is worth it.
+const maxReadDatagrams = 256
 
 // socketBufferBytes is what is asked of the kernel for datagrams in waiting, bytes.
 const socketBufferBytes = 8 << 20
@@ -33,20 +33,20 @@ const socketBufferBytes = 8 << 20
 // feed is a socket and the reassembly of what comes to it. It implements live.Feed.
 type feed struct {
 	// immutable
-	set      live.FeedSettings
-	socket   *net.UDPConn
-	raw      syscall.RawConn
-	read     func(fd uintptr) bool // bound once: a closure a call would be garbage
-	datagram []byte                // room for the largest datagram
+	set        live.FeedSettings
+	socket     *net.UDPConn
+	raw        syscall.RawConn
+	drainBound func(fd uintptr) bool // bound once: a closure a call would be garbage
+	datagram   []byte                // room for the largest datagram
 
 	// owned by who calls Next
-	core    *reassembly
-	ids     identity
-	allow   []netip.Prefix  // senders; nil: everybody
-	watched context.Context // whose end interrupts a wait
-	unwatch func() bool
-	readErr error // of the last read
-	seldom  connlimit.LogLimiter
+	reassembly     *reassembly
+	dataID         identity
+	allowedSenders []netip.Prefix  // senders; nil: everybody
+	watched        context.Context // whose end interrupts a wait
+	unwatch        func() bool
+	readErr        error // of the last read
+	logLimiter     connlimit.LogLimiter
 
 	mu      sync.Mutex // guards what follows
 	stats   live.Stats
@@ -152,16 +152,16 @@ func Open(_ context.Context, set live.FeedSettings) (live.Feed, error) {
 		set.Log = slog.New(slog.DiscardHandler)
 	}
 	f := &feed{
-		set:      set,
-		socket:   socket,
-		raw:      raw,
-		datagram: make([]byte, 1<<16),
-		core:     newReassembly(),
-		ids:      ids,
-		allow:    allow,
-		seldom:   connlimit.LogLimiter{Burst: connlimit.Burst},
+		set:            set,
+		socket:         socket,
+		raw:            raw,
+		datagram:       make([]byte, 1<<16),
+		reassembly:     newReassembly(),
+		dataID:         ids,
+		allowedSenders: allow,
+		logLimiter:     connlimit.LogLimiter{Burst: connlimit.Burst},
 	}
-	f.read = f.drain
+	f.drainBound = f.drain
 	set.Log.Info("a source listens", "input", set.Name, "address", socket.LocalAddr().String())
 	if allow == nil && !address.IsLocalOnly(socket.LocalAddr()) {
 		set.Log.Warn("whoever reaches this address can send to the input: put ?allow=10.0.0.0/8, say, behind the address, "+
@@ -187,8 +187,8 @@ func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 			return 0, err
 		}
 		f.readErr = nil
-		err := f.raw.Read(f.read)
-		f.core.expire(time.Now())
+		err := f.raw.Read(f.drainBound)
+		f.reassembly.expire(time.Now())
 		f.publishStats()
 		if err = errors.Join(err, f.readErr); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return 0, f.socketError(err)
@@ -215,7 +215,7 @@ func (f *feed) socketError(err error) error {
 // drain reads what is there. It says whether there was anything, or the socket is broken; where not, the caller waits.
 func (f *feed) drain(fd uintptr) bool {
 	now := time.Now()
-	for i := range readBatch {
+	for i := range maxReadDatagrams {
 		n, err := f.receive(int(fd))
 		switch {
 		case isStranger(err):
@@ -236,7 +236,7 @@ func (f *feed) drain(fd uintptr) bool {
 // receive reads one datagram. The error is a *strangerError where its sender may not send; where everybody may, nothing
 // is allocated.
 func (f *feed) receive(fd int) (int, error) {
-	if f.allow == nil {
+	if f.allowedSenders == nil {
 		return unix.Read(fd, f.datagram)
 	}
 	n, from, err := unix.Recvfrom(fd, f.datagram, 0)
@@ -250,7 +250,7 @@ func (f *feed) receive(fd int) (int, error) {
 	case *unix.SockaddrInet6:
 		ip = netip.AddrFrom16(a.Addr).Unmap()
 	}
-	if !slices.ContainsFunc(f.allow, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+	if !slices.ContainsFunc(f.allowedSenders, func(p netip.Prefix) bool { return p.Contains(ip) }) {
 		return 0, &strangerError{ip}
 	}
 	return n, nil
@@ -277,14 +277,14 @@ func (f *feed) handlePacket(b []byte, now time.Time) {
 		return // a load balancer's matter
 	}
 	s, err := ejfat.ParseSegment(b)
-	if err == nil && f.ids.known && s.DataID != f.ids.id {
-		err = &idError{got: s.DataID, want: f.ids.id}
+	if err == nil && f.dataID.known && s.DataID != f.dataID.id {
+		err = &idError{got: s.DataID, want: f.dataID.id}
 	}
 	if err != nil {
 		f.refuse(err)
 		return
 	}
-	if f.core.addSegment(s, now) == refused {
+	if f.reassembly.addSegment(s, now) == segmentRefused {
 		f.reportRefusal(&segmentError{
 			event:  s.Event,
 			offset: s.Offset,
@@ -293,11 +293,11 @@ func (f *feed) handlePacket(b []byte, now time.Time) {
 		})
 		return
 	}
-	if !f.ids.known {
-		f.ids = identity{id: s.DataID, known: true}
+	if !f.dataID.known {
+		f.dataID = identity{id: s.DataID, known: true}
 		f.set.Log.Info("a source sends", "input", f.set.Name, "data id", s.DataID)
 		f.mu.Lock()
-		f.stats.Attached++
+		f.stats.FrontendsAttached++
 		f.mu.Unlock()
 	}
 }
@@ -327,7 +327,7 @@ func (e *segmentError) Error() string {
 
 // refuse counts a packet that breaks the format, and tells of some.
 func (f *feed) refuse(err error) {
-	f.core.stats.refused++
+	f.reassembly.stats.refused++
 	f.reportRefusal(err)
 }
 
@@ -335,7 +335,7 @@ func (f *feed) reportRefusal(err error) {
 	f.mu.Lock()
 	f.refusal = err
 	f.mu.Unlock()
-	if suppressed, yes := f.seldom.Allow("packet", time.Now()); yes {
+	if suppressed, yes := f.logLimiter.Allow("packet", time.Now()); yes {
 		f.set.Log.Warn("a packet was refused", "input", f.set.Name, "err", err, "unreported", suppressed)
 	}
 }
@@ -344,7 +344,7 @@ func (f *feed) reportRefusal(err error) {
 func (f *feed) handOut(dst []live.Fragment) int {
 	n, size := 0, 0
 	for n < len(dst) {
-		p, ok := f.core.nextCompleted()
+		p, ok := f.reassembly.nextCompleted()
 		if !ok {
 			break
 		}
@@ -363,23 +363,23 @@ func (f *feed) handOut(dst []live.Fragment) int {
 
 // publishStats copies the counters of the reassembly to where any goroutine may read them.
 func (f *feed) publishStats() {
-	c := &f.core.stats
+	c := &f.reassembly.stats
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.stats.Lost, f.stats.Refused, f.stats.Repeated = c.lost, c.refused, c.repeated
+	f.stats.LostFragments, f.stats.RefusedMessages, f.stats.Repeated = c.lost, c.refused, c.repeated
 }
 
-// Done implements live.Feed.
-func (f *feed) Done(n int) { f.core.release(n) }
+// ReleaseFragments implements live.Feed.
+func (f *feed) ReleaseFragments(n int) { f.reassembly.release(n) }
 
-// SetResume implements live.Feed: a sender hears nothing.
-func (f *feed) SetResume(uint64) {}
+// SetResumeEvent implements live.Feed: a sender hears nothing.
+func (f *feed) SetResumeEvent(uint64) {}
 
 // ReportGivenUp implements live.Feed: a sender hears nothing.
 func (f *feed) ReportGivenUp(uint64, uint64, live.Fault) {}
 
-// SetSafe implements live.Feed. Nobody waits for it: UDP has no acknowledgement.
-func (f *feed) SetSafe(uint64) {}
+// SetSafeBelow implements live.Feed. Nobody waits for it: UDP has no acknowledgement.
+func (f *feed) SetSafeBelow(uint64) {}
 
 // Stats implements live.Feed.
 func (f *feed) Stats() live.Stats {

@@ -49,7 +49,7 @@ func (f *feed) want(t *testing.T, sizes map[uint64]int, numbers ...uint64) {
 			}
 			numbers = numbers[1:]
 		}
-		f.Done(n)
+		f.ReleaseFragments(n)
 	}
 }
 
@@ -76,10 +76,10 @@ func TestFeed(t *testing.T) {
 	f.want(t, sizes, 3)
 	got := f.Stats()
 	want := live.Stats{
-		Fragments: 4,
-		Bytes:     4005,
-		Refused:   2,
-		Repeated:  2,
+		Fragments:       4,
+		Bytes:           4005,
+		RefusedMessages: 2,
+		Repeated:        2,
 	}
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
@@ -122,7 +122,7 @@ func TestFirstDataID(t *testing.T) {
 		send(t, conn, ejfat.AppendSegment(nil, s))
 	}
 	f.want(t, map[uint64]int{0: 9, 2: 9}, 0, 2)
-	if got := f.Stats(); got.Refused != 1 || got.Attached != 1 {
+	if got := f.Stats(); got.RefusedMessages != 1 || got.FrontendsAttached != 1 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -140,13 +140,13 @@ func (f *feed) untilLost(ctx context.Context, t *testing.T, lost uint64) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		for f.Stats().Lost < lost && ctx.Err() == nil {
+		for f.Stats().LostFragments < lost && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
 	}()
 	if n, err := f.Next(ctx, make([]live.Fragment, 1)); n > 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("%d fragments, %v; %d of %d are lost", n, err, f.Stats().Lost, lost)
+		t.Errorf("%d fragments, %v; %d of %d are lost", n, err, f.Stats().LostFragments, lost)
 	}
 }
 
@@ -193,14 +193,14 @@ func TestWhoMaySend(t *testing.T) {
 			f.want(t, sizes, 0)
 			continue
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+		ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 		go func() {
 			defer cancel()
-			for f.Stats().Refused == 0 && ctx.Err() == nil {
+			for f.Stats().RefusedMessages == 0 && ctx.Err() == nil {
 				time.Sleep(time.Millisecond)
 			}
 		}()
-		if n, err := f.Next(ctx, make([]live.Fragment, 1)); n != 0 || err == nil || f.Stats().Refused != 1 ||
+		if n, err := f.Next(ctx, make([]live.Fragment, 1)); n != 0 || err == nil || f.Stats().RefusedMessages != 1 ||
 			!strings.Contains(f.Explain(), "127.0.0.1 may not send") {
 			t.Errorf("%s: %d, %v, %+v, %s", query, n, err, f.Stats(), f.Explain())
 		}

@@ -67,7 +67,7 @@ func TestEveryFragmentHasOneEnd(t *testing.T) {
 		}
 		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for _, s := range all {
-			if v := r.addSegment(s, now); v == refused || v == dropped {
+			if v := r.addSegment(s, now); v == segmentRefused || v == segmentDropped {
 				t.Fatalf("segment %+v: verdict %d", s, v)
 			}
 		}
@@ -94,18 +94,18 @@ func TestContradictions(t *testing.T) {
 	data := content(1, 100)
 	for name, c := range map[string]struct {
 		second ejfat.Segment
-		want   verdict
+		want   segmentVerdict
 	}{
-		"another length":    {ejfat.Segment{Offset: 50, Length: 101, Event: 1, Data: data[:10]}, refused},
-		"overlap before":    {ejfat.Segment{Offset: 35, Length: 100, Event: 1, Data: data[:10]}, refused},
-		"overlap behind":    {ejfat.Segment{Offset: 55, Length: 100, Event: 1, Data: data[:10]}, refused},
-		"around":            {ejfat.Segment{Offset: 30, Length: 100, Event: 1, Data: data[:40]}, refused},
-		"inside":            {ejfat.Segment{Offset: 45, Length: 100, Event: 1, Data: data[:10]}, repeated},
-		"larger than a u16": {ejfat.Segment{Length: event.MaxFragment + 1, Event: 2, Data: data}, refused},
-		"touches":           {ejfat.Segment{Offset: 60, Length: 100, Event: 1, Data: data[:40]}, stored},
+		"another length":    {ejfat.Segment{Offset: 50, Length: 101, Event: 1, Data: data[:10]}, segmentRefused},
+		"overlap before":    {ejfat.Segment{Offset: 35, Length: 100, Event: 1, Data: data[:10]}, segmentRefused},
+		"overlap behind":    {ejfat.Segment{Offset: 55, Length: 100, Event: 1, Data: data[:10]}, segmentRefused},
+		"around":            {ejfat.Segment{Offset: 30, Length: 100, Event: 1, Data: data[:40]}, segmentRefused},
+		"inside":            {ejfat.Segment{Offset: 45, Length: 100, Event: 1, Data: data[:10]}, segmentRepeated},
+		"larger than a u16": {ejfat.Segment{Length: event.MaxFragment + 1, Event: 2, Data: data}, segmentRefused},
+		"touches":           {ejfat.Segment{Offset: 60, Length: 100, Event: 1, Data: data[:40]}, segmentStored},
 	} {
 		r := newReassembly()
-		if v := r.addSegment(ejfat.Segment{Offset: 40, Length: 100, Event: 1, Data: data[:20]}, now); v != stored {
+		if v := r.addSegment(ejfat.Segment{Offset: 40, Length: 100, Event: 1, Data: data[:20]}, now); v != segmentStored {
 			t.Fatalf("the first: %d", v)
 		}
 		if v := r.addSegment(c.second, now); v != c.want {
@@ -132,15 +132,15 @@ func TestBounds(t *testing.T) {
 			Event:  random.Uint64N(50_000),
 			Data:   data[offset : offset+n],
 		}, now)
-		if len(r.pending) > maxPartials || len(r.completed) > maxQueued || r.heldBytes > maxHeld {
-			t.Fatalf("%d parts, %d whole, %d bytes", len(r.pending), len(r.completed), r.heldBytes)
+		if len(r.pending) > maxPartials || len(r.completedFragments) > maxCompleted || r.heldBytes > maxHeldBytes {
+			t.Fatalf("%d parts, %d whole, %d bytes", len(r.pending), len(r.completedFragments), r.heldBytes)
 		}
 	}
-	if r.stats.lost == 0 || r.stats.repeated == 0 || r.stats.refused == 0 || len(r.completed) == 0 {
-		t.Errorf("%+v, %d whole", r.stats, len(r.completed))
+	if r.stats.lost == 0 || r.stats.repeated == 0 || r.stats.refused == 0 || len(r.completedFragments) == 0 {
+		t.Errorf("%+v, %d whole", r.stats, len(r.completedFragments))
 	}
 	held := 0
-	for _, list := range [][]*partial{r.spare, r.completed, r.pending} {
+	for _, list := range [][]*partialFragment{r.spare, r.completedFragments, r.pending} {
 		for _, p := range list {
 			held += cap(p.data)
 		}
@@ -154,7 +154,7 @@ func TestGaps(t *testing.T) {
 	r, now := newReassembly(), time.Unix(1, 0)
 	for i := range maxRanges + 1 {
 		v := r.addSegment(ejfat.Segment{Offset: uint32(2 * i), Length: 1000, Event: 5, Data: []byte{1}}, now)
-		if want := map[bool]verdict{true: stored, false: refused}[i < maxRanges]; v != want {
+		if want := map[bool]segmentVerdict{true: segmentStored, false: segmentRefused}[i < maxRanges]; v != want {
 			t.Fatalf("gap %d: verdict %d", i, v)
 		}
 	}

@@ -9,14 +9,15 @@ import (
 
 // runState is what a feed knows of its run: what is there, and who is attached. The zero value is a run that begins.
 type runState struct {
-	attached      string // name of the front-end that is attached, and where it is; empty: none
-	acceptedBelow uint64 // behind the highest number that the consumer has taken and accepted
-	safeBelow     uint64 // all fragments of events below have their outcome
-	heldAt        uint64 // where given up: the lowest event that a front-end of the first version must not take for safe
-	isHeld        bool
-	givenUp       givenUpRanges // of the whole run
-	ended         bool          // the front-end has declared the end of its run: no event from end on
-	end           uint64
+	attachedFrontend string // name of the front-end that is attached, and where it is; empty: none
+	acceptedBelow    uint64 // behind the highest number that the consumer has taken and accepted
+	safeBelow        uint64 // all fragments of events below have their outcome
+	// where given up: the lowest event that a front-end of the first version must not take for safe
+	heldBackFrom uint64
+	isHeldBack   bool
+	givenUp      givenUpRanges // of the whole run
+	ended        bool          // the front-end has declared the end of its run: no event from end on
+	endEvent     uint64
 }
 
 // resumeFrom is the event number from which a front-end is asked to send: all below are there, or have their outcome.
@@ -43,11 +44,11 @@ func (s *runState) noteGivenUp(x givenUpRange) {
 		return
 	}
 	s.givenUp.add(x)
-	if x.reason == cameAgain || x.from < s.safeBelow && x.reason == ranBackwards {
+	if x.reason == reasonRepeat || x.from < s.safeBelow && x.reason == reasonBackwards {
 		return // the event has its fragment
 	}
-	if !s.isHeld || x.from < s.heldAt {
-		s.isHeld, s.heldAt = true, x.from
+	if !s.isHeldBack || x.from < s.heldBackFrom {
+		s.isHeldBack, s.heldBackFrom = true, x.from
 	}
 }
 
@@ -55,38 +56,38 @@ func (s *runState) noteGivenUp(x givenUpRange) {
 func (s *runState) ackFor(version uint8) uint64 {
 	safe := s.safeBelow
 	if s.ended {
-		safe = min(safe, s.end)
+		safe = min(safe, s.endEvent)
 	}
-	if version == version1 && s.isHeld {
-		safe = min(safe, s.heldAt)
+	if version == version1 && s.isHeldBack {
+		safe = min(safe, s.heldBackFrom)
 	}
 	return safe
 }
 
-// admit says how a front-end's hello is answered. from is where it would resume.
-func (s *runState) admit(h hello, set *live.FeedSettings, from uint64) answer {
-	refuse := func(c code, format string, args ...any) answer {
+// answerHello says how a front-end's hello is answered. from is where it would resume.
+func (s *runState) answerHello(h hello, set *live.FeedSettings, from uint64) answer {
+	refuse := func(c answerCode, format string, args ...any) answer {
 		return answer{Code: c, Sentence: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case h.Version != version1 && h.Version != currentVersion:
-		return refuse(badVersion, "the front-end speaks version %d of the format, and this Ringlet versions %d and %d: "+
+		return refuse(codeBadVersion, "the front-end speaks version %d of the format, and this Ringlet versions %d and %d: "+
 			"take the clients of this Ringlet", h.Version, version1, currentVersion)
-	case h.Source != anySource && h.Source != set.Source:
-		return refuse(badSource, "the front-end says that it is source %d, and input %s is source %d: "+
-			"correct one of them", h.Source, set.Name, set.Source)
+	case h.Source != anySource && h.Source != set.SourceID:
+		return refuse(codeBadSource, "the front-end says that it is source %d, and input %s is source %d: "+
+			"correct one of them", h.Source, set.Name, set.SourceID)
 	case h.Run != 0 && set.Run != 0 && h.Run != set.Run:
-		return refuse(badRun, "the front-end takes run %d, and Ringlet run %d: let the front-end say 0 for any run",
+		return refuse(codeBadRun, "the front-end takes run %d, and Ringlet run %d: let the front-end say 0 for any run",
 			h.Run, set.Run)
-	case h.Largest > event.MaxFragment:
-		return refuse(badFormat, "the front-end says that its fragments have up to %d bytes, and input %s takes %d at "+
-			"most: let it split them over several sources", h.Largest, set.Name, event.MaxFragment)
-	case s.attached != "":
-		return refuse(busy, "input %s has a front-end already, %s: it must go first, or send to another input",
-			set.Name, s.attached)
+	case h.MaxFragmentBytes > event.MaxFragment:
+		return refuse(codeBadFormat, "the front-end says that its fragments have up to %d bytes, and input %s takes %d at "+
+			"most: let it split them over several sources", h.MaxFragmentBytes, set.Name, event.MaxFragment)
+	case s.attachedFrontend != "":
+		return refuse(codeBusy, "input %s has a front-end already, %s: it must go first, or send to another input",
+			set.Name, s.attachedFrontend)
 	}
 	return answer{
-		Code: accepted,
+		Code: codeAccepted,
 		A:    from,
 		B:    set.Run,
 		C:    storeSize,
@@ -94,36 +95,36 @@ func (s *runState) admit(h hello, set *live.FeedSettings, from uint64) answer {
 	}
 }
 
-// verdict is what becomes of a frame.
-type verdict uint8
+// frameVerdict is what becomes of a frame.
+type frameVerdict uint8
 
 const (
-	handOut verdict = iota // hand it out
-	discard                // it is there already
-	endRun                 // the run is over
+	frameHandOut frameVerdict = iota // hand it out
+	frameDiscard                     // it is there already
+	frameEndRun                      // the run is over
 )
 
 // judgeFrame says what becomes of a frame of a front-end that was asked to resume at from. What stands below is there;
 // so is what waiting has, which a front-end that resumes may send again. What follows is handed out in
 // the order in which it comes, even where its number runs backwards: the core of package live judges numbers. So does
 // it with numbers above the end: that one of them was wrong is no reason to refuse the end.
-func (s *runState) judgeFrame(f *frame, from uint64, waiting map[uint64]struct{}) (verdict, error) {
+func (s *runState) judgeFrame(f *frame, from uint64, waiting map[uint64]struct{}) (frameVerdict, error) {
 	switch {
-	case f.Flags&flagEnd != 0 && s.ended && f.Event != s.end:
-		return 0, formatErrorf("the run is declared over at event %d, but it was so at event %d before", f.Event, s.end)
+	case f.Flags&flagEnd != 0 && s.ended && f.Event != s.endEvent:
+		return 0, formatErrorf("the run is declared over at event %d, but it was so at event %d before", f.Event, s.endEvent)
 	case f.Flags&flagEnd != 0:
-		s.ended, s.end = true, f.Event
-		return endRun, nil
+		s.ended, s.endEvent = true, f.Event
+		return frameEndRun, nil
 	case f.Event < from:
-		return discard, nil
+		return frameDiscard, nil
 	case s.ended:
-		return 0, formatErrorf("event %d comes behind the end of the run, event %d", f.Event, s.end)
+		return 0, formatErrorf("event %d comes behind the end of the run, event %d", f.Event, s.endEvent)
 	}
 	if len(waiting) > 0 {
 		if _, there := waiting[f.Event]; there {
 			delete(waiting, f.Event)
-			return discard, nil
+			return frameDiscard, nil
 		}
 	}
-	return handOut, nil
+	return frameHandOut, nil
 }

@@ -60,7 +60,7 @@ func benchFeed(b *testing.B, size int, checked bool) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		f.Done(n)
+		f.ReleaseFragments(n)
 		got += n
 	}
 	if err := patiently.Receive(b, sent); err != nil {
@@ -94,7 +94,7 @@ func benchBare(b *testing.B, size int) {
 		}
 		_ = c.Close()
 	}()
-	buf := make([]byte, maxRead)
+	buf := make([]byte, maxReadBytes)
 	for got := 0; ; {
 		n, err := in.Read(buf)
 		if got += n; err != nil {

@@ -36,7 +36,7 @@ func runEndingFrontend(t *testing.T, f *feed, mode string) func() string {
 
 // within ends a test that waits in vain.
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -51,7 +51,7 @@ func TestCloseSaysTheEnd(t *testing.T) {
 			f := openTCP(t)
 			said := runEndingFrontend(t, f, mode)
 			must.OK(t, drain(within(t), f, acceptAny))
-			if s := said(); s != "" || f.Stats().Gone != 0 {
+			if s := said(); s != "" || f.Stats().FrontendsGone != 0 {
 				t.Errorf("%s, %+v", s, f.Stats())
 			}
 		})
@@ -78,7 +78,7 @@ func TestCloseHasABound(t *testing.T) {
 	must.OK(t, err)
 	must.OK(t, cmd.Start())
 	await(t, f, "all came", func(s live.Stats) bool { return s.Fragments == 100 })
-	f.SetSafe(50)
+	f.SetSafeBelow(50)
 	line := make([]byte, 5)
 	_, err = io.ReadFull(out, line)
 	must.OK(t, err)
@@ -101,16 +101,16 @@ func TestCloseReportsWhatWasGivenUp(t *testing.T) {
 	ctx := within(t)
 	must.OK(t, drain(ctx, f, func(g live.Fragment) error {
 		if g.Event == 99 {
-			f.SetResume(100)
-			f.ReportGivenUp(7, 9, live.Late)
+			f.SetResumeEvent(100)
+			f.ReportGivenUp(7, 9, live.FaultLate)
 		}
 		if g.Event < 100 {
 			return nil
 		}
-		f.ReportGivenUp(g.Event, g.Event+1, live.Jump)
+		f.ReportGivenUp(g.Event, g.Event+1, live.FaultJump)
 		return errOver
 	}))
-	f.SetSafe(100)
+	f.SetSafeBelow(100)
 	want := "3 fragments that were sent are not in the run; the first of them: 2 fragments of events 7 to 8"
 	if s := said(); !strings.Contains(s, want) {
 		t.Error(s)
@@ -122,7 +122,7 @@ func TestExceptionFlushes(t *testing.T) {
 	f := openTCP(t)
 	said := runEndingFrontend(t, f, "raises")
 	collectAny(t, f, 5000)
-	if s := said(); s != "left\n" || f.Stats().Gone != 1 {
+	if s := said(); s != "left\n" || f.Stats().FrontendsGone != 1 {
 		t.Errorf("%s, %+v", s, f.Stats())
 	}
 	g := openTCP(t)
@@ -139,8 +139,8 @@ func collectAny(t *testing.T, f *feed, n int) {
 	for dst := make([]live.Fragment, 100); n > 0; {
 		k, err := f.Next(ctx, dst)
 		must.OK(t, err)
-		f.SetResume(dst[k-1].Event + 1)
-		f.Done(k)
+		f.SetResumeEvent(dst[k-1].Event + 1)
+		f.ReleaseFragments(k)
 		n -= k
 	}
 }
@@ -159,7 +159,7 @@ func oldRinglet(t *testing.T) string {
 				return
 			}
 			_, _ = c.Read(make([]byte, helloSize))
-			_, _ = c.Write(appendAnswer(nil, version1, answer{Code: badVersion,
+			_, _ = c.Write(appendAnswer(nil, version1, answer{Code: codeBadVersion,
 				Sentence: "it speaks version 2, and I version 1"}))
 			_ = c.Close()
 		}
@@ -220,7 +220,7 @@ func TestClientsOfVersion1(t *testing.T) {
 			due++
 			return nil
 		}))
-		f.SetSafe(n)
+		f.SetSafeBelow(n)
 		if err := patiently.Exit(t, cmd); err != nil || due != n {
 			t.Errorf("%s: %v: %s; %d events", name, err, &out, due)
 		}

@@ -22,15 +22,15 @@ import (
 const (
 	// A program that ends before the end of its run is started again after a pause, which doubles while it ends without
 	// having sent a fragment.
-	firstPause = time.Second
-	maxPause   = 30 * time.Second
+	firstRestartPause = time.Second
+	maxRestartPause   = 30 * time.Second
 	// maxFruitlessRuns is how often a program may end in a row without a fragment, before the source cannot go on.
 	maxFruitlessRuns = 5
-	// killAfter is how long a program has to end when it is asked to, with SIGTERM.
-	killAfter = 2 * time.Second
-	// maxLines of its standard error are told in a minute; the rest is counted.
-	maxLines = 100
-	maxLine  = 4096 // bytes of a program's standard error that make one line of the log
+	// killTimeout is how long a program has to end when it is asked to, with SIGTERM.
+	killTimeout = 2 * time.Second
+	// maxLogLines of its standard error are told in a minute; the rest is counted.
+	maxLogLines     = 100
+	maxLogLineBytes = 4096 // bytes of a program's standard error that make one line of the log
 )
 
 // OpenExec runs set.Address with sh -c. Its standard output is the stream of a front-end, its standard input has the
@@ -46,7 +46,7 @@ func OpenExec(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 		return nil, fmt.Errorf("input %s cannot be run: %w: correct the command", set.Name, err)
 	}
 	f := newFeed(ctx, set)
-	f.restartPause = firstPause
+	f.restartPause = firstRestartPause
 	f.wg.Go(f.superviseProgram)
 	return f, nil
 }
@@ -64,7 +64,7 @@ func findProgram(ctx context.Context, command string) error {
 	}) >= 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killAfter)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
 	var status *exec.ExitError
 	err := exec.CommandContext(ctx, "sh", "-c", `command -v "$1"`, "sh", name).Run()
@@ -118,7 +118,7 @@ func (f *feed) superviseProgram() {
 				"and look at what it writes", how, fruitless, f.set.Name))
 			return
 		}
-		pause := min(f.restartPause<<max(fruitless-1, 0), maxPause)
+		pause := min(f.restartPause<<max(fruitless-1, 0), maxRestartPause)
 		f.logEvent(slog.LevelWarn, "the program of a front-end is started again", "why", how, "after", pause)
 		if !f.sleep(pause) {
 			return
@@ -156,7 +156,7 @@ func (f *feed) runOnce() (uint64, error) {
 	select {
 	case how := <-ended:
 		return got, errors.Join(err, f.describeExit(how))
-	case <-time.After(killAfter):
+	case <-time.After(killTimeout):
 	}
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	return got, errors.Join(err, f.describeExit(<-ended))
@@ -189,9 +189,9 @@ func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
 		return nil, nil, nil, errors.Join(err, r.Close(), stdout.Close())
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(f.ctx), "sh", "-c", f.set.Address)
-	stderr := &lines{say: f.logLine}
+	stderr := &lineSplitter{onLine: f.logLine}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
-	cmd.WaitDelay = killAfter // if its children keep standard error open
+	cmd.WaitDelay = killTimeout // if its children keep standard error open
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started, ended := make(chan error, 1), make(chan error, 1)
 	f.wg.Go(func() {
@@ -222,15 +222,15 @@ func (f *feed) logLine(line string) {
 	}
 }
 
-// lines cuts what is written to it into lines. A long line is cut into several.
-type lines struct {
-	say func(string)
+// lineSplitter cuts what is written to it into lines. A long line is cut into several.
+type lineSplitter struct {
+	onLine func(string)
 
-	mu   sync.Mutex
-	rest []byte
+	mu          sync.Mutex
+	partialLine []byte
 }
 
-func (l *lines) Write(b []byte) (int, error) {
+func (l *lineSplitter) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := len(b)
@@ -240,26 +240,26 @@ func (l *lines) Write(b []byte) (int, error) {
 		if !end {
 			i = len(b)
 		}
-		k := min(i, maxLine-len(l.rest))
-		l.rest = append(l.rest, b[:k]...)
+		k := min(i, maxLogLineBytes-len(l.partialLine))
+		l.partialLine = append(l.partialLine, b[:k]...)
 		b = b[k:]
 		if end && k == i {
 			b = b[1:]
-		} else if len(l.rest) < maxLine {
+		} else if len(l.partialLine) < maxLogLineBytes {
 			continue
 		}
-		l.say(string(l.rest))
-		l.rest = l.rest[:0]
+		l.onLine(string(l.partialLine))
+		l.partialLine = l.partialLine[:0]
 	}
 	return n, nil
 }
 
 // flush says what came behind the last line's end.
-func (l *lines) flush() {
+func (l *lineSplitter) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.rest) > 0 {
-		l.say(string(l.rest))
-		l.rest = nil
+	if len(l.partialLine) > 0 {
+		l.onLine(string(l.partialLine))
+		l.partialLine = nil
 	}
 }

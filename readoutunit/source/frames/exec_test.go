@@ -63,12 +63,12 @@ func TestExec(t *testing.T) {
 	f, log := openExec(t, fmt.Sprintf("echo ready >&2; cat '%s/all'", dir))
 	collect(t, f, 0, 5000)
 	ended(t, f)
-	f.SetSafe(5000)
+	f.SetSafeBelow(5000)
 	must.OK(t, f.Close())
 	if !strings.Contains(log.String(), "line=ready") {
 		t.Error(log)
 	}
-	if s := f.Stats(); s.Attached != 1 || s.Gone != 0 || s.Refused != 0 {
+	if s := f.Stats(); s.FrontendsAttached != 1 || s.FrontendsGone != 0 || s.RefusedMessages != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -83,18 +83,18 @@ func TestExecAgain(t *testing.T) {
 cat second; head -c 24 > answer; head -c 24 > acked; touch done`, dir))
 	collect(t, f, 0, 120)
 	ended(t, f)
-	f.SetSafe(120)
-	for until := time.Now().Add(patiently.Long); time.Now().Before(until); time.Sleep(time.Millisecond) {
+	f.SetSafeBelow(120)
+	for until := time.Now().Add(patiently.LongTimeout); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(dir, "done")); err == nil {
 			break
 		}
 	}
 	acked, err := os.ReadFile(filepath.Join(dir, "acked"))
 	must.OK(t, err)
-	if want := appendAnswer(nil, version1, answer{Code: acknowledged, A: 120}); !bytes.Equal(acked, want) {
+	if want := appendAnswer(nil, version1, answer{Code: codeAcknowledged, A: 120}); !bytes.Equal(acked, want) {
 		t.Errorf("the program reads %x, want %x", acked, want)
 	}
-	if s := f.Stats(); s.Attached != 2 || s.Gone != 1 || s.Repeated != 49 || s.Fragments != 120 {
+	if s := f.Stats(); s.FrontendsAttached != 2 || s.FrontendsGone != 1 || s.Repeated != 49 || s.Fragments != 120 {
 		t.Errorf("%+v", s)
 	}
 	if !strings.Contains(log.String(), "exit status 3") {
@@ -109,7 +109,7 @@ func TestExecClosed(t *testing.T) {
 	f, _ := openExec(t, fmt.Sprintf("cat '%s/all'; sleep 1000 & sleep 1000", dir))
 	collect(t, f, 0, 10)
 	must.OK(t, f.Close())
-	if s := f.Stats(); s.Gone != 0 {
+	if s := f.Stats(); s.FrontendsGone != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -117,8 +117,8 @@ func TestExecClosed(t *testing.T) {
 // TestLines: what a program says is cut into lines, however it comes and however long it is.
 func TestLines(t *testing.T) {
 	var got []string
-	l := &lines{say: func(s string) { got = append(got, s) }}
-	long := strings.Repeat("x", maxLine)
+	l := &lineSplitter{onLine: func(s string) { got = append(got, s) }}
+	long := strings.Repeat("x", maxLogLineBytes)
 	for _, b := range []string{"a\nb", "c\n\n", long + "y", "\n", long, "\n", "rest"} {
 		n, err := l.Write([]byte(b))
 		must.OK(t, err)
@@ -161,7 +161,7 @@ func TestSlowHello(t *testing.T) {
 		var b [answerSize]byte
 		_, err := theirs.Read(b[:])
 		must.OK(t, err)
-		if took := time.Since(began); code(b[5]) != badFormat || took != helloTimeout {
+		if took := time.Since(began); answerCode(b[5]) != codeBadFormat || took != helloTimeout {
 			t.Errorf("answer %d after %v", b[5], took)
 		}
 		must.OK(t, theirs.Close())
@@ -176,7 +176,7 @@ func TestExecInVain(t *testing.T) {
 	f.restartPause = time.Millisecond
 	f.wg.Go(f.superviseProgram)
 	t.Cleanup(func() { must.OK(t, f.Close()) })
-	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 	defer cancel()
 	_, err := f.Next(ctx, make([]live.Fragment, 1))
 	want := `exit status 3, and said last "no detector", 5 times in a row`
@@ -201,7 +201,7 @@ func TestExecNotThere(t *testing.T) {
 	for _, command := range []string{"'/nonexistent/program' --fast", plainFile, "A=1 no-such-program-here"} {
 		f, err := OpenExec(t.Context(), settings(command))
 		if err == nil { // only the shell can tell
-			ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+			ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 			_, err = f.Next(ctx, make([]live.Fragment, 1))
 			cancel()
 			must.OK(t, f.Close())

@@ -15,14 +15,14 @@ import (
 // feed is a live.Feed of which the front-end's bytes come from one connection at a time.
 type feed struct {
 	// immutable after open
-	set          live.FeedSettings
-	store        *store
-	ctx          context.Context // over with Close
-	stop         context.CancelFunc
-	addr         string        // where it listens
-	secret       []byte        // that a front-end must prove to have; nil: it need not
-	restartPause time.Duration // first pause before a program is started again
-	yieldTimeout time.Duration // how long a newcomer waits for a dead connection
+	set             live.FeedSettings
+	store           *fragmentStore
+	ctx             context.Context // over with Close
+	stop            context.CancelFunc
+	addr            string        // where it listens
+	secret          []byte        // that a front-end must prove to have; nil: it need not
+	restartPause    time.Duration // first pause before a program is started again
+	takeoverTimeout time.Duration // how long a newcomer waits for a dead connection
 
 	gate       connlimit.Gate // of connections: who has not said hello makes room
 	eventLog   connlimit.LogLimiter
@@ -52,14 +52,14 @@ func newFeed(ctx context.Context, set live.FeedSettings) *feed {
 	if set.Log == nil {
 		set.Log = slog.New(slog.DiscardHandler)
 	}
-	set.Log = set.Log.With("input", set.Name, "source", set.Source)
+	set.Log = set.Log.With("input", set.Name, "source", set.SourceID)
 	f := &feed{
-		set:          set,
-		store:        newStore(storeSize, maxQueued),
-		gate:         connlimit.Gate{Total: maxConns, PerHost: maxPerHost},
-		eventLog:     connlimit.LogLimiter{Burst: connlimit.Burst},
-		programLog:   connlimit.LogLimiter{Burst: maxLines},
-		yieldTimeout: maxYield,
+		set:             set,
+		store:           newStore(storeSize, maxQueuedFragments),
+		gate:            connlimit.Gate{MaxTotal: maxConns, MaxPerHost: maxPerHost},
+		eventLog:        connlimit.LogLimiter{Burst: connlimit.Burst},
+		programLog:      connlimit.LogLimiter{Burst: maxLogLines},
+		takeoverTimeout: maxTakeoverWait,
 	}
 	f.ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return f
@@ -93,7 +93,7 @@ func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 		case <-ctx.Done():
 		case <-f.ctx.Done():
 			return 0, &closedError{f.set.Name}
-		case <-f.store.filled:
+		case <-f.store.fragmentsQueued:
 		}
 	}
 }
@@ -103,11 +103,11 @@ type closedError struct{ name string }
 
 func (e *closedError) Error() string { return "input " + e.name + " is closed" }
 
-// Done implements live.Feed.
-func (f *feed) Done(n int) { f.store.freeFragments(n) }
+// ReleaseFragments implements live.Feed.
+func (f *feed) ReleaseFragments(n int) { f.store.freeFragments(n) }
 
-// SetResume implements live.Feed.
-func (f *feed) SetResume(event uint64) {
+// SetResumeEvent implements live.Feed.
+func (f *feed) SetResumeEvent(event uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state.acceptedBelow = event
@@ -135,8 +135,8 @@ func (f *feed) ReportGivenUp(from, to uint64, why live.Fault) {
 func (f *feed) warnOldVersion() {
 	f.mu.Lock()
 	s := f.session
-	warned := f.oldVersionWarned || s == nil || s.version > version1 || !f.state.isHeld
-	held := f.state.heldAt
+	warned := f.oldVersionWarned || s == nil || s.version > version1 || !f.state.isHeldBack
+	held := f.state.heldBackFrom
 	f.oldVersionWarned = f.oldVersionWarned || !warned
 	f.mu.Unlock()
 	if !warned {
@@ -146,8 +146,8 @@ func (f *feed) warnOldVersion() {
 	}
 }
 
-// SetSafe implements live.Feed.
-func (f *feed) SetSafe(event uint64) {
+// SetSafeBelow implements live.Feed.
+func (f *feed) SetSafeBelow(event uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if event <= f.state.safeBelow {
@@ -159,7 +159,7 @@ func (f *feed) SetSafe(event uint64) {
 	}
 }
 
-// Frontend implements live.Named.
+// Frontend implements live.FrontendNamer.
 func (f *feed) Frontend() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -184,12 +184,12 @@ func (f *feed) countRefusal(who, why string) {
 // Stats implements live.Feed.
 func (f *feed) Stats() live.Stats {
 	return live.Stats{
-		Fragments: f.stats.fragments.Load(),
-		Bytes:     f.stats.bytes.Load(),
-		Refused:   f.stats.refused.Load(),
-		Repeated:  f.stats.repeated.Load(),
-		Attached:  f.stats.attached.Load(),
-		Gone:      f.stats.gone.Load(),
+		Fragments:         f.stats.fragments.Load(),
+		Bytes:             f.stats.bytes.Load(),
+		RefusedMessages:   f.stats.refused.Load(),
+		Repeated:          f.stats.repeated.Load(),
+		FrontendsAttached: f.stats.attached.Load(),
+		FrontendsGone:     f.stats.gone.Load(),
 	}
 }
 
@@ -210,7 +210,7 @@ func (f *feed) fail(err error) {
 	f.mu.Lock()
 	f.err = err
 	f.mu.Unlock()
-	wake(f.store.filled)
+	wake(f.store.fragmentsQueued)
 }
 
 // logEvent writes what happened to the front-end to the log, but seldom if the like comes often.

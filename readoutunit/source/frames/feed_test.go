@@ -25,11 +25,11 @@ import (
 // settings are those of source 7 in run 42.
 func settings(address string) live.FeedSettings {
 	return live.FeedSettings{
-		Address: address,
-		Source:  7,
-		Name:    "test:" + address,
-		Run:     42,
-		Log:     slog.New(slog.DiscardHandler),
+		Address:  address,
+		SourceID: 7,
+		Name:     "test:" + address,
+		Run:      42,
+		Log:      slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -74,11 +74,11 @@ func (p *peer) send(b []byte) {
 // answer reads one, in the version in which it comes.
 func (p *peer) answer() answer {
 	p.t.Helper()
-	must.OK(p.t, p.SetReadDeadline(time.Now().Add(patiently.Long)))
+	must.OK(p.t, p.SetReadDeadline(time.Now().Add(patiently.LongTimeout)))
 	var b [answerSize]byte
 	_, err := io.ReadFull(p, b[:answerSize1])
 	must.OK(p.t, err)
-	a := answer{Code: code(b[5]), A: binary.LittleEndian.Uint64(b[8:])}
+	a := answer{Code: answerCode(b[5]), A: binary.LittleEndian.Uint64(b[8:])}
 	rest := b[16:answerSize1]
 	if b[4] == currentVersion {
 		_, err = io.ReadFull(p, b[answerSize1:])
@@ -99,7 +99,7 @@ func (p *peer) answer() answer {
 // closed says that the other end has closed the connection.
 func (p *peer) closed() {
 	p.t.Helper()
-	must.OK(p.t, p.SetReadDeadline(time.Now().Add(patiently.Long)))
+	must.OK(p.t, p.SetReadDeadline(time.Now().Add(patiently.LongTimeout)))
 	if n, err := p.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		p.t.Errorf("the connection is not closed: %d bytes, %v", n, err)
 	}
@@ -123,7 +123,7 @@ func endFrame(e uint64) []byte { return appendFrame(nil, frame{Event: e, Flags: 
 // collect takes fragments until the event, and checks that they come once and in order.
 func collect(t testing.TB, f live.Feed, from, to uint64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 	defer cancel()
 	var dst [100]live.Fragment
 	for from < to {
@@ -135,15 +135,15 @@ func collect(t testing.TB, f live.Feed, from, to uint64) {
 			}
 			from++
 		}
-		f.SetResume(from)
-		f.Done(n)
+		f.SetResumeEvent(from)
+		f.ReleaseFragments(n)
 	}
 }
 
 // ended says that the feed is at the end of its run.
 func ended(t testing.TB, f live.Feed) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 	defer cancel()
 	if n, err := f.Next(ctx, make([]live.Fragment, 1)); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("%d fragments, %v; want the end", n, err)
@@ -153,7 +153,7 @@ func ended(t testing.TB, f live.Feed) {
 // await waits until a counter of the feed is what is wanted.
 func await(t testing.TB, f live.Feed, what string, is func(live.Stats) bool) {
 	t.Helper()
-	for until := time.Now().Add(patiently.Long); !is(f.Stats()); time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(patiently.LongTimeout); !is(f.Stats()); time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("%s: %+v", what, f.Stats())
 		}
@@ -163,7 +163,7 @@ func await(t testing.TB, f live.Feed, what string, is func(live.Stats) bool) {
 func TestARun(t *testing.T) {
 	f := openTCP(t)
 	p, a := connect(t, f, goldenHello) // of source 0x0107
-	if a.Code != badSource || !strings.Contains(a.Sentence, "source 263") {
+	if a.Code != codeBadSource || !strings.Contains(a.Sentence, "source 263") {
 		t.Errorf("%+v", a)
 	}
 	p.closed()
@@ -173,21 +173,22 @@ func TestARun(t *testing.T) {
 	}
 	p.send(events(0, 1000))
 	collect(t, f, 0, 1000)
-	f.SetSafe(800)
-	if a := p.answer(); a.Code != acknowledged || a.A != 800 {
+	f.SetSafeBelow(800)
+	if a := p.answer(); a.Code != codeAcknowledged || a.A != 800 {
 		t.Errorf("%+v", a)
 	}
 	p.send(append(events(1000, 1500), endFrame(1500)...))
 	collect(t, f, 1000, 1500)
 	ended(t, f)
 	ended(t, f)
-	f.SetSafe(1500)
+	f.SetSafeBelow(1500)
 	if a := p.answer(); a.A != 1500 {
 		t.Errorf("%+v", a)
 	}
 	must.OK(t, p.Close())
 	await(t, f, "the front-end may go behind its end", func(s live.Stats) bool {
-		return s.Fragments == 1500 && s.Refused == 1 && s.Attached == 1 && s.Gone == 0 && s.Repeated == 0
+		return s.Fragments == 1500 && s.RefusedMessages == 1 && s.FrontendsAttached == 1 && s.FrontendsGone == 0 &&
+			s.Repeated == 0
 	})
 }
 
@@ -199,14 +200,14 @@ func TestResume(t *testing.T) {
 	b := events(0, 301)
 	p.send(b[:len(b)-5])
 	collect(t, f, 0, 300)
-	f.SetSafe(200)
+	f.SetSafeBelow(200)
 	must.OK(t, p.Close())
-	await(t, f, "gone", func(s live.Stats) bool { return s.Gone == 1 })
+	await(t, f, "gone", func(s live.Stats) bool { return s.FrontendsGone == 1 })
 	p, a := connect(t, f, plain)
-	if a.Code != accepted || a.A != 300 {
+	if a.Code != codeAccepted || a.A != 300 {
 		t.Fatalf("%+v", a)
 	}
-	if a := p.answer(); a.Code != acknowledged || a.A != 200 {
+	if a := p.answer(); a.Code != codeAcknowledged || a.A != 200 {
 		t.Errorf("what is safe is told at once: %+v", a)
 	}
 	p.send(events(200, 400))
@@ -214,18 +215,18 @@ func TestResume(t *testing.T) {
 	if s := f.Stats(); s.Repeated != 100 || s.Fragments != 400 {
 		t.Errorf("%+v", s)
 	}
-	if a := p.answer(); a.Code != gaveUp || a.A != 200 || a.B != 300 || a.C != ranBackwards || a.D != 100 {
+	if a := p.answer(); a.Code != codeGivenUp || a.A != 200 || a.B != 300 || a.C != reasonBackwards || a.D != 100 {
 		t.Errorf("who numbers anew is told: %+v", a)
 	}
 	p.send(events(398, 399)) // runs backwards: for the core to judge
 	collect(t, f, 398, 399)
 	p.send(append(endFrame(400), endFrame(400)...))
 	ended(t, f)
-	if a := p.answer(); a.Code != endReceived || a.A != 400 {
+	if a := p.answer(); a.Code != codeEndReceived || a.A != 400 {
 		t.Errorf("%+v", a)
 	}
 	p.send(events(400, 401))
-	if a := p.answer(); a.Code != badFormat || !strings.Contains(a.Sentence, "behind the end") {
+	if a := p.answer(); a.Code != codeBadFormat || !strings.Contains(a.Sentence, "behind the end") {
 		t.Errorf("%+v", a)
 	}
 }
@@ -237,15 +238,15 @@ func TestTwoFrontEnds(t *testing.T) {
 	h.Name = "first"
 	p, _ := connect(t, f, h)
 	q, a := connect(t, f, plain)
-	if a.Code != busy || !strings.Contains(a.Sentence, `"first" at 127.0.0.1:`) {
+	if a.Code != codeBusy || !strings.Contains(a.Sentence, `"first" at 127.0.0.1:`) {
 		t.Errorf("%+v", a)
 	}
 	q.closed()
 	p.send(events(0, 10))
 	collect(t, f, 0, 10)
 	must.OK(t, p.Close())
-	await(t, f, "gone", func(s live.Stats) bool { return s.Gone == 1 })
-	if _, a = connect(t, f, plain); a.Code != accepted || a.A != 10 {
+	await(t, f, "gone", func(s live.Stats) bool { return s.FrontendsGone == 1 })
+	if _, a = connect(t, f, plain); a.Code != codeAccepted || a.A != 10 {
 		t.Errorf("%+v", a)
 	}
 }
@@ -260,20 +261,20 @@ func TestJunk(t *testing.T) {
 	for i, c := range []struct {
 		hello []byte
 		then  []byte
-		want  code
+		want  answerCode
 	}{
-		{[]byte("GET / HTTP/1.1\r\n\r\n"), nil, badFormat},
-		{appendHello(nil, other), nil, badVersion},
-		{appendHello(nil, run), nil, badRun},
-		{appendHello(nil, plain), []byte(strings.Repeat("junk", 1<<16)), badFormat},
-		{appendHello(nil, plain), append(events(0, 1), "more junk of twenty bytes and more"...), badFormat},
+		{[]byte("GET / HTTP/1.1\r\n\r\n"), nil, codeBadFormat},
+		{appendHello(nil, other), nil, codeBadVersion},
+		{appendHello(nil, run), nil, codeBadRun},
+		{appendHello(nil, plain), []byte(strings.Repeat("junk", 1<<16)), codeBadFormat},
+		{appendHello(nil, plain), append(events(0, 1), "more junk of twenty bytes and more"...), codeBadFormat},
 	} {
 		conn, err := net.Dial("tcp", f.Addr())
 		must.OK(t, err)
 		p := &peer{conn, t}
 		p.send(c.hello)
 		if c.then != nil {
-			if a := p.answer(); a.Code != accepted {
+			if a := p.answer(); a.Code != codeAccepted {
 				t.Fatalf("%d: %+v", i, a)
 			}
 			p.send(c.then)
@@ -283,7 +284,7 @@ func TestJunk(t *testing.T) {
 		}
 		p.closed()
 		must.OK(t, p.Close())
-		await(t, f, "refused", func(s live.Stats) bool { return s.Refused == uint64(i+1) })
+		await(t, f, "refused", func(s live.Stats) bool { return s.RefusedMessages == uint64(i+1) })
 	}
 	p, a := connect(t, f, plain)
 	p.send(events(1, 2))
@@ -308,7 +309,7 @@ func TestSlowConsumer(t *testing.T) {
 		}
 		sent <- err
 	}()
-	await(t, f, "full", func(s live.Stats) bool { return s.Fragments == maxQueued })
+	await(t, f, "full", func(s live.Stats) bool { return s.Fragments == maxQueuedFragments })
 	collect(t, f, 0, n)
 	var dst [7]live.Fragment
 	for e := uint64(n); e < n+m; {
@@ -320,7 +321,7 @@ func TestSlowConsumer(t *testing.T) {
 			}
 			e++
 		}
-		f.Done(k)
+		f.ReleaseFragments(k)
 	}
 	must.OK(t, patiently.Receive(t, sent, "the front-end could not send"))
 }
@@ -335,9 +336,9 @@ func TestNothingIsLeft(t *testing.T) {
 	dst := make([]live.Fragment, 8)
 	for round := range uint64(rounds) {
 		p.send(events(round*each, (round+1)*each))
-		for got, until := 0, time.Now().Add(patiently.Long); got < each; {
+		for got, until := 0, time.Now().Add(patiently.LongTimeout); got < each; {
 			n := f.store.handOut(dst)
-			f.Done(n)
+			f.ReleaseFragments(n)
 			runtime.Gosched() // the reader has its turn on few processors
 			if got += n; n == 0 && time.Now().After(until) {
 				t.Fatalf("round %d: %d of %d fragments were handed out", round, got, each)
@@ -364,7 +365,7 @@ func TestCtx(t *testing.T) {
 	p.send(events(0, 3))
 	collect(t, f, 0, 3)
 	go next(t.Context())
-	f.SetSafe(3)
+	f.SetSafeBelow(3)
 	must.OK(t, f.Close())
 	if err := patiently.Receive(t, got, "Next waits on"); err == nil {
 		t.Error("a closed feed has an end")
@@ -386,7 +387,7 @@ func TestManyThatSayNothing(t *testing.T) {
 		must.OK(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 	}
-	await(t, f, "too many", func(s live.Stats) bool { return s.Refused >= 2*maxConns })
+	await(t, f, "too many", func(s live.Stats) bool { return s.RefusedMessages >= 2*maxConns })
 	p.send(events(0, 5))
 	collect(t, f, 0, 5)
 }
@@ -410,7 +411,7 @@ func TestNextAllocatesNothing(t *testing.T) {
 		for got := 0; got < each; {
 			n, err := f.Next(t.Context(), dst)
 			must.OK(t, err)
-			f.Done(n)
+			f.ReleaseFragments(n)
 			got += n
 		}
 	}); n >= 1 {

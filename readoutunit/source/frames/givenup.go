@@ -51,7 +51,7 @@ func (g *givenUpRanges) add(x givenUpRange) {
 func mergeAt(l givenUpRanges, i int) givenUpRanges {
 	a, b := l[i], l[i+1]
 	if a.reason != b.reason {
-		a.reason = severalReasons
+		a.reason = reasonSeveral
 	}
 	a.to, a.count = max(a.to, b.to), a.count+b.count
 	l[i] = a
@@ -76,7 +76,7 @@ func (x givenUpRange) answer() answer {
 		which = "among"
 	}
 	return answer{
-		Code: gaveUp,
+		Code: codeGivenUp,
 		A:    x.from,
 		B:    x.to,
 		C:    x.reason,

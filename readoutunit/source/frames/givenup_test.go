@@ -29,7 +29,7 @@ func TestGivens(t *testing.T) {
 			x := givenUpRange{
 				from:   from,
 				to:     from + rapid.Uint64Range(0, 3).Draw(t, "events"),
-				reason: rapid.Uint32Range(tooLate, leftOver).Draw(t, "why"),
+				reason: rapid.Uint32Range(reasonLate, reasonLeftOver).Draw(t, "why"),
 			}
 			x.count = x.to - x.from
 			g.add(x)
@@ -50,7 +50,7 @@ func TestGivens(t *testing.T) {
 		}
 		for _, x := range all {
 			if !slices.ContainsFunc(g, func(y givenUpRange) bool {
-				return y.from <= x.from && x.to <= y.to && (y.reason == x.reason || y.reason == severalReasons)
+				return y.from <= x.from && x.to <= y.to && (y.reason == x.reason || y.reason == reasonSeveral)
 			}) {
 				t.Fatalf("%+v is in none of %+v", x, g)
 			}
@@ -85,11 +85,11 @@ func (p *peer) readUntilAck(a uint64) (out []answer) {
 	p.t.Helper()
 	for {
 		switch x := p.answer(); {
-		case x.Code == gaveUp:
+		case x.Code == codeGivenUp:
 			out = append(out, x)
-		case x.Code == acknowledged && x.A == a:
+		case x.Code == codeAcknowledged && x.A == a:
 			return out
-		case x.Code != acknowledged && x.Code != endReceived:
+		case x.Code != codeAcknowledged && x.Code != codeEndReceived:
 			p.t.Fatalf("%+v", x)
 		}
 	}
@@ -102,25 +102,25 @@ func TestGivenUpIsReported(t *testing.T) {
 	p, _ := connect(t, f, plain)
 	p.send(events(0, 100))
 	collect(t, f, 0, 100)
-	f.ReportGivenUp(10, 12, live.Late)
-	f.ReportGivenUp(12, 13, live.Late)
-	f.ReportGivenUp(1<<50, 1<<50+1, live.Jump)
-	f.SetSafe(50)
+	f.ReportGivenUp(10, 12, live.FaultLate)
+	f.ReportGivenUp(12, 13, live.FaultLate)
+	f.ReportGivenUp(1<<50, 1<<50+1, live.FaultJump)
+	f.SetSafeBelow(50)
 	got := p.readUntilAck(50)
 	var n uint32
 	for _, a := range got {
 		n += a.D
 	}
-	if n != 4 || got[0].A != 10 || got[0].C != tooLate || !strings.Contains(got[0].Sentence, "came too late") {
+	if n != 4 || got[0].A != 10 || got[0].C != reasonLate || !strings.Contains(got[0].Sentence, "came too late") {
 		t.Errorf("%+v", got)
 	}
 	must.OK(t, p.Close())
-	await(t, f, "gone", func(s live.Stats) bool { return s.Gone == 1 })
-	f.ReportGivenUp(60, 61, live.Backwards)
-	f.SetSafe(100)
+	await(t, f, "gone", func(s live.Stats) bool { return s.FrontendsGone == 1 })
+	f.ReportGivenUp(60, 61, live.FaultBackwards)
+	f.SetSafeBelow(100)
 	p, a := connect(t, f, plain)
 	got = p.readUntilAck(100)
-	if a.A != 100 || len(got) != 3 || got[0].B != 13 || got[0].D != 3 || got[1].A != 60 || got[2].C != wildNumber {
+	if a.A != 100 || len(got) != 3 || got[0].B != 13 || got[0].D != 3 || got[1].A != 60 || got[2].C != reasonJump {
 		t.Errorf("%+v, %+v", a, got)
 	}
 }
@@ -139,21 +139,21 @@ func TestOldFrontEndGetsNoFalseAck(t *testing.T) {
 	p, _ := connect(t, f, h)
 	p.send(events(0, 100))
 	collect(t, f, 0, 100)
-	f.SetSafe(20)
+	f.SetSafeBelow(20)
 	p.readUntilAck(20)
-	f.ReportGivenUp(25, 26, live.Repeat)
-	f.ReportGivenUp(10, 11, live.Backwards)
-	f.ReportGivenUp(1<<40, 1<<40+1, live.Jump)
-	f.SetSafe(30)
+	f.ReportGivenUp(25, 26, live.FaultRepeat)
+	f.ReportGivenUp(10, 11, live.FaultBackwards)
+	f.ReportGivenUp(1<<40, 1<<40+1, live.FaultJump)
+	f.SetSafeBelow(30)
 	p.readUntilAck(30)
-	f.ReportGivenUp(40, 50, live.Late)
-	f.SetSafe(80)
+	f.ReportGivenUp(40, 50, live.FaultLate)
+	f.SetSafeBelow(80)
 	p.readUntilAck(40)
 	p.send(endFrame(100))
 	ended(t, f)
-	f.SetSafe(100)
+	f.SetSafeBelow(100)
 	must.OK(t, f.Close())
-	must.OK(t, p.SetReadDeadline(time.Now().Add(patiently.Long)))
+	must.OK(t, p.SetReadDeadline(time.Now().Add(patiently.LongTimeout)))
 	if b, err := io.ReadAll(p); err != nil || len(b) != 0 {
 		t.Errorf("%x, %v", b, err)
 	}
@@ -171,18 +171,18 @@ func TestWildNumberAndReconnect(t *testing.T) {
 	collect(t, f, 0, 100)
 	await(t, f, "all came", func(s live.Stats) bool { return s.Fragments == 101 })
 	must.OK(t, p.Close())
-	await(t, f, "gone", func(s live.Stats) bool { return s.Gone == 1 })
+	await(t, f, "gone", func(s live.Stats) bool { return s.FrontendsGone == 1 })
 	p, a := connect(t, f, plain)
 	if a.A != 100 {
 		t.Errorf("%+v", a)
 	}
 	collect(t, f, 1<<50, 1<<50+1)
-	f.SetResume(100)
-	f.ReportGivenUp(1<<50, 1<<50+1, live.Jump)
+	f.SetResumeEvent(100)
+	f.ReportGivenUp(1<<50, 1<<50+1, live.FaultJump)
 	p.send(append(events(100, 200), endFrame(200)...))
 	collect(t, f, 100, 200)
 	ended(t, f)
-	f.SetSafe(200)
+	f.SetSafeBelow(200)
 	if got := p.readUntilAck(200); len(got) != 1 || got[0].A != 1<<50 {
 		t.Errorf("%+v", got)
 	}
@@ -200,7 +200,7 @@ func TestSentAgainWhileUnjudged(t *testing.T) {
 	p.send(b)
 	await(t, f, "all came", func(s live.Stats) bool { return s.Fragments == 15 })
 	must.OK(t, p.Close())
-	await(t, f, "gone", func(s live.Stats) bool { return s.Gone == 1 })
+	await(t, f, "gone", func(s live.Stats) bool { return s.FrontendsGone == 1 })
 	p, a := connect(t, f, plain)
 	if a.A != 11 {
 		t.Errorf("%+v", a)
@@ -211,7 +211,7 @@ func TestSentAgainWhileUnjudged(t *testing.T) {
 	p.send(endFrame(20_000))
 	var got []uint64
 	dst := make([]live.Fragment, 100)
-	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 	defer cancel()
 	for {
 		n, err := f.Next(ctx, dst)
@@ -222,7 +222,7 @@ func TestSentAgainWhileUnjudged(t *testing.T) {
 		for _, g := range dst[:n] {
 			got = append(got, g.Event)
 		}
-		f.Done(n)
+		f.ReleaseFragments(n)
 	}
 	if want := []uint64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 2010, 4010, 6010, 8010, 10010, 12010}; !slices.Equal(got, want) {
 		t.Errorf("%v", got)
@@ -249,12 +249,12 @@ func TestWhoIsThere(t *testing.T) {
 	}
 	h.Version = 3
 	connect(t, f, h)
-	await(t, f, "refused", func(s live.Stats) bool { return s.Refused == 1 })
+	await(t, f, "refused", func(s live.Stats) bool { return s.RefusedMessages == 1 })
 	if why := f.Explain(); !strings.Contains(why, "speaks version 3 of the format, and this Ringlet versions 1 and 2") {
 		t.Error(why)
 	}
 	must.OK(t, p.Close())
-	await(t, f, "gone", func(s live.Stats) bool { return s.Gone == 1 })
+	await(t, f, "gone", func(s live.Stats) bool { return s.FrontendsGone == 1 })
 	if name := f.Frontend(); !strings.HasPrefix(name, `"board\n7" at 127.0.0.1:`) {
 		t.Error("who was attached last is not known any more:", name)
 	}
@@ -262,8 +262,8 @@ func TestWhoIsThere(t *testing.T) {
 		return strings.Contains(log.String(), `level=WARN msg="a front-end is gone"`)
 	})
 	h = plain
-	h.Largest = 1 << 20
-	if _, a := connect(t, f, h); a.Code != badFormat || !strings.Contains(a.Sentence, "up to 1048576 bytes") {
+	h.MaxFragmentBytes = 1 << 20
+	if _, a := connect(t, f, h); a.Code != codeBadFormat || !strings.Contains(a.Sentence, "up to 1048576 bytes") {
 		t.Errorf("%+v", a)
 	}
 }

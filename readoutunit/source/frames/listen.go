@@ -148,7 +148,7 @@ func (f *feed) accept(lis net.Listener) {
 		place.SetYielding(true)
 		f.wg.Go(func() {
 			defer place.Leave()
-			_, _ = f.serve(c.(carrier), where, place) // told in the log, and counted
+			_, _ = f.serve(c.(frontendConn), where, place) // told in the log, and counted
 		})
 	}
 }

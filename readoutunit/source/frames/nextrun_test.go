@@ -42,14 +42,14 @@ func runs(ctx context.Context, path string, n uint64, each ...uint64) error {
 				}
 				due++
 			}
-			f.SetResume(due)
-			f.Done(k)
+			f.SetResumeEvent(due)
+			f.ReleaseFragments(k)
 		}
 		next = due - uint64(i%2)*min(50, due-next) // a run leaves over what it has taken and not built
 		if i == len(each) {
 			next = due
 		}
-		f.SetSafe(next)
+		f.SetSafeBelow(next)
 		if err = errors.Join(err, f.Close()); err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func runs(ctx context.Context, path string, n uint64, each ...uint64) error {
 func TestNextRun(t *testing.T) {
 	const n = 60_000
 	path := filepath.Join(t.TempDir(), "feed")
-	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
 	defer cancel()
 	sent := make(chan error, 1)
 	go func() {
@@ -82,7 +82,7 @@ func TestNextRun(t *testing.T) {
 func TestNextRunOfPython(t *testing.T) {
 	const n = 60_000
 	path := filepath.Join(t.TempDir(), "feed")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patiently.Long)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patiently.LongTimeout)
 	defer cancel()
 	cmd := python(t, "frontend.py", "unix:"+path, fmt.Sprint(n), "0")
 	var out bytes.Buffer

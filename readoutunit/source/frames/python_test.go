@@ -46,9 +46,9 @@ func drain(ctx context.Context, f live.Feed, check func(live.Fragment) error) er
 				return err
 			}
 		}
-		f.SetResume(dst[n-1].Event + 1)
-		f.Done(n)
-		f.SetSafe(dst[n-1].Event + 1)
+		f.SetResumeEvent(dst[n-1].Event + 1)
+		f.ReleaseFragments(n)
+		f.SetSafeBelow(dst[n-1].Event + 1)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestPython(t *testing.T) {
 		cmd.Stdout, cmd.Stderr = &out, &out
 		must.OK(t, cmd.Start())
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patiently.Long)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patiently.LongTimeout)
 	defer cancel()
 	start()
 	err := drain(ctx, f, func(g live.Fragment) error {
@@ -83,12 +83,12 @@ func TestPython(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v; %s", err, &out)
 	}
-	f.SetSafe(n)
+	f.SetSafeBelow(n)
 	if err := patiently.Exit(t, cmd); err != nil || due != n {
 		t.Errorf("%v: %s; %d events", err, &out, due)
 	}
 	// The last one to be killed may not have been in time for anything.
-	if s := f.Stats(); s.Gone < 1 || s.Fragments != n || s.Repeated != 0 {
+	if s := f.Stats(); s.FrontendsGone < 1 || s.Fragments != n || s.Repeated != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -99,7 +99,7 @@ func TestPythonProgram(t *testing.T) {
 	f, log := openExec(t, fmt.Sprintf("exec '%s'", strings.Join(cmd.Args, "' '")))
 	collect(t, f, 0, 3000)
 	ended(t, f)
-	f.SetSafe(3000)
+	f.SetSafeBelow(3000)
 	must.OK(t, f.Close())
 	if !strings.Contains(log.String(), "begins at 0") || !strings.Contains(log.String(), "fragments/s") {
 		t.Error(log)

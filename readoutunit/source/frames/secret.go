@@ -13,15 +13,15 @@ import (
 
 // Both ends of a connection can prove that they have a secret, and neither sends it (docs/format/frames.md).
 const (
-	proofMagic  = "RLFP"
-	readoutMark = "RLFS" // what begins the text of Ringlet's proof
-	minNonce    = 16     // the front-end's: the bytes of its option 3
+	proofMagic        = "RLFP"
+	readoutProofMagic = "RLFS" // what begins the text of Ringlet's proof
+	minNonce          = 16     // the front-end's: the bytes of its option 3
 )
 
-// challenge is the answer that asks for a proof, and gives Ringlet's own.
-func challenge(nonce, proof []byte) answer {
+// challengeAnswer is the answer that asks for a proof, and gives Ringlet's own.
+func challengeAnswer(nonce, proof []byte) answer {
 	return answer{
-		Code:     proofWanted,
+		Code:     codeProofWanted,
 		A:        binary.LittleEndian.Uint64(nonce),
 		B:        binary.LittleEndian.Uint64(nonce[8:]),
 		C:        binary.LittleEndian.Uint32(nonce[16:]),
@@ -38,14 +38,14 @@ func (s *session) verifyProof(h hello) *answer {
 		return nil
 	}
 	refuse := func(why string) *answer {
-		return &answer{Code: badSource, Sentence: fmt.Sprintf("input %s asks for a secret, and %s", s.feed.set.Name, why)}
+		return &answer{Code: codeBadSource, Sentence: fmt.Sprintf("input %s asks for a secret, and %s", s.feed.set.Name, why)}
 	}
 	if !h.HasSecret {
 		return refuse("the front-end has none: give it that of the input, with a client of this Ringlet")
 	}
-	nonce := secret.Nonce() // as many bytes as an answer has besides its code
+	nonce := secret.NewNonce() // as many bytes as an answer has besides its code
 	_ = s.conn.SetWriteDeadline(time.Now().Add(helloTimeout))
-	b := appendAnswer(nil, s.version, challenge(nonce, secret.Proof(key, readoutMark, nonce, s.helloBytes)))
+	b := appendAnswer(nil, s.version, challengeAnswer(nonce, secret.Proof(key, readoutProofMagic, nonce, s.helloBytes)))
 	if _, err := s.conn.Write(b); err != nil {
 		return refuse("the connection ended before the proof: " + err.Error())
 	}

@@ -42,7 +42,7 @@ func TestSecret(t *testing.T) {
 		must.OK(t, s.Send(within(t), e, data(e)))
 	}
 	collect(t, f, 0, 10)
-	f.SetSafe(10)
+	f.SetSafeBelow(10)
 	must.OK(t, s.Leave(within(t)))
 }
 
@@ -54,7 +54,7 @@ func TestNoSecret(t *testing.T) {
 		"without secret": {Version: currentVersion, Source: anySource},
 	} {
 		p, a := connect(t, f, h)
-		if a.Code != badSource || !strings.Contains(a.Sentence, "asks for a secret") {
+		if a.Code != codeBadSource || !strings.Contains(a.Sentence, "asks for a secret") {
 			t.Errorf("%s: %+v", name, a)
 		}
 		p.closed()
@@ -74,7 +74,7 @@ func TestNoSecret(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "asks for no secret") {
 		t.Error(err)
 	}
-	if n := f.Stats().Attached; n != 0 {
+	if n := f.Stats().FrontendsAttached; n != 0 {
 		t.Errorf("%d are attached", n)
 	}
 }
@@ -93,12 +93,12 @@ func TestForgedProof(t *testing.T) {
 		p := &peer{c.(*net.TCPConn), t}
 		p.send(said)
 		a := p.answer()
-		if a.Code != proofWanted || len(a.Sentence) != 64 || a.Sentence == before.Sentence || a.A == before.A {
+		if a.Code != codeProofWanted || len(a.Sentence) != 64 || a.Sentence == before.Sentence || a.A == before.A {
 			t.Fatalf("%+v, and before %+v", a, before)
 		}
 		before = a
 		p.send(append([]byte(proofMagic), secret.Proof([]byte("guess"+last), proofMagic, said)...))
-		if a := p.answer(); a.Code != badSource || !strings.Contains(a.Sentence, "is another") {
+		if a := p.answer(); a.Code != codeBadSource || !strings.Contains(a.Sentence, "is another") {
 			t.Errorf("%+v", a)
 		}
 		p.closed()
@@ -128,11 +128,11 @@ func TestSilentStrangersKeepNobodyOut(t *testing.T) {
 					return
 				default:
 				}
-				c, err := net.DialTimeout("tcp", f.Addr(), patiently.Long)
+				c, err := net.DialTimeout("tcp", f.Addr(), patiently.LongTimeout)
 				if err != nil {
 					return
 				}
-				_ = c.SetReadDeadline(time.Now().Add(patiently.Long))
+				_ = c.SetReadDeadline(time.Now().Add(patiently.LongTimeout))
 				_, _ = c.Write([]byte("R"))
 				_, _ = c.Read(make([]byte, 100)) // until it must make room
 				_ = c.Close()
@@ -140,7 +140,7 @@ func TestSilentStrangersKeepNobodyOut(t *testing.T) {
 			}
 		}()
 	}
-	await(t, f, "strangers make room", func(s live.Stats) bool { return s.Refused > maxConns })
+	await(t, f, "strangers make room", func(s live.Stats) bool { return s.RefusedMessages > maxConns })
 	s, err := frontend.Dial(within(t), "tcp:"+f.Addr(), frontend.StreamSettings{})
 	must.OK(t, err)
 	must.OK(t, s.Leave(within(t)))

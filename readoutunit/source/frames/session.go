@@ -26,8 +26,8 @@ const (
 	lingerTimeout = time.Second
 )
 
-// carrier is a connection to a front-end.
-type carrier interface {
+// frontendConn is a connection to a front-end.
+type frontendConn interface {
 	io.ReadWriteCloser
 	SetReadDeadline(time.Time) error
 	SetWriteDeadline(time.Time) error
@@ -37,21 +37,21 @@ type carrier interface {
 // session is one connection, owned by one goroutine.
 type session struct {
 	feed     *feed
-	conn     carrier
+	conn     frontendConn
 	frontend string // name of the front-end, and where it is
 
-	place *connlimit.Place // nil: a program, which has no need of one
+	admission *connlimit.Place // nil: a program, which has no need of one
 
 	helloBytes []byte // its hello
 	version    uint8  // of the format that the front-end speaks; immutable once it is attached
 	// the end of the run is this session's while it is attached, and is reported to the feed after each read
-	state        runState
-	resumeFrom   uint64
-	storedEvents map[uint64]struct{} // events at resumeFrom and above that were there when the front-end attached
-	bankType     event.BankType
-	received     uint64        // fragments
-	belowResume  uint64        // fragments below resumeFrom, since they were last reported
-	belowRanges  givenUpRanges // the same, for the front-end
+	state            runState
+	resumeFrom       uint64
+	storedEvents     map[uint64]struct{} // events at resumeFrom and above that were there when the front-end attached
+	bankType         event.BankType
+	received         uint64        // fragments
+	belowResumeCount uint64        // fragments below resumeFrom, since they were last reported
+	belowRanges      givenUpRanges // the same, for the front-end
 
 	// guarded by feed.mu
 	newGivenUp   givenUpRanges // given up and not reported to the front-end
@@ -67,7 +67,7 @@ type session struct {
 }
 
 // newSession is a session that nobody has said hello in.
-func newSession(f *feed, c carrier, where string) *session {
+func newSession(f *feed, c frontendConn, where string) *session {
 	s := &session{
 		feed:       f,
 		conn:       c,
@@ -84,9 +84,9 @@ func newSession(f *feed, c carrier, where string) *session {
 
 // serve does all that a front-end's connection asks for, and closes it. It returns how many fragments came, and why it
 // ended: nil is the front-end's or the feed's own doing.
-func (f *feed) serve(c carrier, where string, place *connlimit.Place) (uint64, error) {
+func (f *feed) serve(c frontendConn, where string, place *connlimit.Place) (uint64, error) {
 	s := newSession(f, c, where)
-	s.place = place
+	s.admission = place
 	defer func() { _ = c.Close() }()
 	unblock := context.AfterFunc(f.ctx, func() {
 		_ = c.SetWriteDeadline(time.Now().Add(lingerTimeout))
@@ -99,7 +99,7 @@ func (f *feed) serve(c carrier, where string, place *connlimit.Place) (uint64, e
 	}
 	if err != nil {
 		if f.ctx.Err() == nil && !errors.Is(err, io.EOF) { // who asks whether the port is open is no front-end
-			s.refuse(answer{Code: badFormat, Sentence: err.Error()})
+			s.refuse(answer{Code: codeBadFormat, Sentence: err.Error()})
 			return 0, err
 		}
 		return 0, nil
@@ -135,7 +135,7 @@ func (f *feed) serve(c carrier, where string, place *connlimit.Place) (uint64, e
 	}
 	var broken *formatError
 	if errors.As(err, &broken) {
-		s.refuse(answer{Code: badFormat, Sentence: err.Error()})
+		s.refuse(answer{Code: codeBadFormat, Sentence: err.Error()})
 		return s.received, err
 	}
 	return s.received, nil
@@ -155,7 +155,7 @@ func (s *session) readHello() (hello, error) {
 		k, err := s.conn.Read(b[n:most])
 		n += k
 		h, _, broken := parseHello(b[:n])
-		if broken == nil || !errors.Is(broken, errShort) {
+		if broken == nil || !errors.Is(broken, errMoreBytesNeeded) {
 			s.helloBytes = bytes.Clone(b[:n])
 			return h, broken
 		}
@@ -181,15 +181,15 @@ func (s *session) attach(h hello) (refusal *answer, before *session) {
 	f := s.feed
 	f.mu.Lock()
 	numbers := f.store.eventNumbers() // the consumer tells what it has taken before it frees it, so none is in neither
-	a := f.state.admit(h, &f.set, f.state.resumeFrom(numbers))
-	if a.Code != accepted {
-		if a.Code == busy {
+	a := f.state.answerHello(h, &f.set, f.state.resumeFrom(numbers))
+	if a.Code != codeAccepted {
+		if a.Code == codeBusy {
 			before = f.session
 		}
 		f.mu.Unlock()
 		return &a, before
 	}
-	f.state.attached, f.lastFrontend, f.session = s.frontend, s.frontend, s
+	f.state.attachedFrontend, f.lastFrontend, f.session = s.frontend, s.frontend, s
 	s.state = f.state
 	if s.version > version1 {
 		s.newGivenUp = slices.Clone(f.state.givenUp)
@@ -233,7 +233,7 @@ func (s *session) detach(why error) {
 	f := s.feed
 	f.store.discardUnparsed()
 	f.mu.Lock()
-	f.state.attached, f.session = "", nil
+	f.state.attachedFrontend, f.session = "", nil
 	s.detached, s.detachedSafe = true, f.state.ackFor(s.version)
 	ended, acceptedBelow := f.state.ended, f.state.acceptedBelow
 	f.mu.Unlock()
@@ -254,7 +254,7 @@ func (s *session) detach(why error) {
 // refuse tells the front-end why its connection is closed, and counts it.
 func (s *session) refuse(a answer) {
 	f := s.feed
-	if !s.place.SetYielding(true) {
+	if !s.admission.SetYielding(true) {
 		return // it had to make room, and that was told
 	}
 	f.countRefusal(s.frontend, a.Sentence)
@@ -305,8 +305,8 @@ func (s *session) runAcks(over <-chan struct{}) {
 
 // ackedState is what a session has told its front-end.
 type ackedState struct {
-	safe uint64
-	end  bool
+	safeBelow uint64
+	endAcked  bool
 }
 
 // appendAnswers appends what there is to tell: what was given up comes before what is safe.
@@ -314,7 +314,7 @@ func (s *session) appendAnswers(dst []byte, t *ackedState, repeat bool) []byte {
 	f := s.feed
 	f.mu.Lock()
 	safe, news := f.state.ackFor(s.version), s.newGivenUp
-	ended, end := f.state.ended, f.state.end
+	ended, end := f.state.ended, f.state.endEvent
 	if s.newGivenUp = nil; s.detached {
 		safe = s.detachedSafe // what is given up from now on is not in news
 	}
@@ -322,13 +322,13 @@ func (s *session) appendAnswers(dst []byte, t *ackedState, repeat bool) []byte {
 	for _, x := range news {
 		dst = appendAnswer(dst, s.version, x.answer())
 	}
-	if ended && !t.end && s.version > version1 {
-		t.end = true
-		dst = appendAnswer(dst, s.version, answer{Code: endReceived, A: end})
+	if ended && !t.endAcked && s.version > version1 {
+		t.endAcked = true
+		dst = appendAnswer(dst, s.version, answer{Code: codeEndReceived, A: end})
 	}
-	if safe > t.safe || repeat {
-		t.safe = max(t.safe, safe)
-		dst = appendAnswer(dst, s.version, answer{Code: acknowledged, A: t.safe})
+	if safe > t.safeBelow || repeat {
+		t.safeBelow = max(t.safeBelow, safe)
+		dst = appendAnswer(dst, s.version, answer{Code: codeAcknowledged, A: t.safeBelow})
 	}
 	return dst
 }
@@ -343,7 +343,7 @@ func (s *session) receive() error {
 		}
 		var space []byte
 		if short { // else whole frames stand there, which a read could wait behind for ever
-			space = st.readSpace(frameBytesNeeded(st.window()))
+			space = st.readSpace(frameBytesNeeded(st.unparsedBytes()))
 		}
 		if len(space) == 0 {
 			if err := s.waitForSpace(); err != nil {
@@ -351,7 +351,7 @@ func (s *session) receive() error {
 			}
 			continue
 		}
-		n, err := s.conn.Read(space[:min(len(space), maxRead)])
+		n, err := s.conn.Read(space[:min(len(space), maxReadBytes)])
 		st.commitRead(n)
 		if n == 0 && err != nil { // all before it are parsed
 			return err
@@ -364,7 +364,7 @@ func (s *session) waitForSpace() error {
 	s.storeFull.Store(true)
 	defer s.storeFull.Store(false)
 	select {
-	case <-s.feed.store.freed:
+	case <-s.feed.store.memoryFreed:
 		return nil
 	case <-s.evicted:
 		return errReplaced
@@ -383,15 +383,15 @@ func (s *session) queueFrames() (short bool, err error) {
 	}
 	var fr frame
 	for free := st.freeEntries(); free > 0; {
-		if err = parseFrame(&fr, st.window(), known); err != nil {
+		if err = parseFrame(&fr, st.unparsedBytes(), known); err != nil {
 			break
 		}
-		var v verdict
+		var v frameVerdict
 		if v, err = s.state.judgeFrame(&fr, s.resumeFrom, s.storedEvents); err != nil {
 			break
 		}
-		if v != handOut {
-			if v == discard {
+		if v != frameHandOut {
+			if v == frameDiscard {
 				repeated++
 				s.noteBelowResume(&fr)
 			}
@@ -408,7 +408,7 @@ func (s *session) queueFrames() (short bool, err error) {
 		bytes += uint64(len(fr.Data))
 	}
 	s.publishFrames(fragments, bytes, repeated)
-	if errors.Is(err, errShort) {
+	if errors.Is(err, errMoreBytesNeeded) {
 		return true, nil
 	}
 	return false, err
@@ -420,12 +420,12 @@ func (s *session) noteBelowResume(fr *frame) {
 	if fr.Event >= s.resumeFrom {
 		return
 	}
-	if s.belowResume++; s.version > version1 {
+	if s.belowResumeCount++; s.version > version1 {
 		s.belowRanges.add(givenUpRange{
 			from:   fr.Event,
 			to:     fr.Event + 1,
 			count:  1,
-			reason: ranBackwards,
+			reason: reasonBackwards,
 		})
 	}
 }
@@ -440,7 +440,7 @@ func (s *session) publishFrames(fragments, bytes, repeated uint64) {
 	f.store.publish()
 	f.mu.Lock()
 	news := s.state.ended && !f.state.ended
-	f.state.ended, f.state.end = s.state.ended, s.state.end
+	f.state.ended, f.state.endEvent = s.state.ended, s.state.endEvent
 	acceptedBelow := f.state.acceptedBelow
 	for _, x := range s.belowRanges {
 		s.newGivenUp.add(x)
@@ -449,17 +449,17 @@ func (s *session) publishFrames(fragments, bytes, repeated uint64) {
 	if news || len(s.belowRanges) > 0 {
 		wake(s.ackDue)
 	}
-	if s.belowResume > 0 {
+	if s.belowResumeCount > 0 {
 		f.logEvent(slog.LevelWarn, "a front-end sends events below the one that it was asked for: they are thrown away",
-			"frontend", s.frontend, "asked for", s.resumeFrom, "such", s.belowResume)
+			"frontend", s.frontend, "asked for", s.resumeFrom, "such", s.belowResumeCount)
 	}
-	s.belowRanges, s.belowResume = s.belowRanges[:0], 0
-	if news && s.state.end < acceptedBelow {
+	s.belowRanges, s.belowResumeCount = s.belowRanges[:0], 0
+	if news && s.state.endEvent < acceptedBelow {
 		f.logEvent(slog.LevelWarn, "the run is declared over below events that came", "frontend", s.frontend, "end",
-			s.state.end,
+			s.state.endEvent,
 			"came", acceptedBelow)
 	}
 	if s.state.ended {
-		wake(f.store.filled)
+		wake(f.store.fragmentsQueued)
 	}
 }

@@ -12,8 +12,8 @@ import (
 //     connection is read into it, and commitRead tells how much came.
 //  2. reader: window gives what was received and not parsed; enqueue queues a fragment that lies there, skip passes
 //     over what is not handed out. Nothing is copied, but for the frame that the ring's end cuts in two.
-//  3. consumer (the goroutine that calls Next): handOut hands out queued fragments, and freeFragments lets the reader
-//     have their memory again.
+//  3. consumer (the goroutine that calls Next): frameHandOut hands out queued fragments, and freeFragments lets the
+//     reader have their memory again.
 //
 // Memory between tail and begin belongs to the consumer, from begin to end to the reader, and the rest is free. Both
 // sides allocate nothing.
@@ -22,43 +22,44 @@ const (
 	// storeSize is how many bytes a feed takes in before any is handed out: at 10 Gbit/s those of 13 ms, which is more
 	// than a readout unit waits for a buffer in a run that keeps up.
 	storeSize = 16 << 20
-	// maxQueued is how many fragments it holds: as many as fill it if they have 256 bytes each.
-	maxQueued = 1 << 16
-	// maxRead is how many bytes are read at once, so that the first of them are handed out soon.
-	maxRead = 1 << 18
+	// maxQueuedFragments is how many fragments it holds: as many as fill it if they have 256 bytes each.
+	maxQueuedFragments = 1 << 16
+	// maxReadBytes is how many bytes are read at once, so that the first of them are handed out soon.
+	maxReadBytes = 1 << 18
 )
 
-// queued is a fragment in the store.
-type queued struct {
+// queuedFragment is a fragment in the store.
+type queuedFragment struct {
 	live.Fragment
 	end uint64 // position behind it
 }
 
-// store is a ring of memory with one reader and one consumer. Positions count bytes since it was made; a position is in
-// the memory at its remainder by the size.
-type store struct {
-	mem    []byte        // immutable
-	filled chan struct{} // the consumer waits here; one token
-	freed  chan struct{} // the reader waits here; one token
+// fragmentStore is a ring of memory with one reader and one consumer. Positions count bytes since it was made; a
+// position is in the memory at its remainder by the size.
+type fragmentStore struct {
+	mem             []byte        // immutable
+	fragmentsQueued chan struct{} // the consumer waits here; one token
+	memoryFreed     chan struct{} // the reader waits here; one token
 
-	begin, end uint64 // owned by the reader: received and not yet parsed
-	batch      int    // owned by the reader: entries behind last that are not yet published
+	unparsedBegin, unparsedEnd uint64 // owned by the reader: received and not yet parsed
+	unpublished                int    // owned by the reader: entries behind last that are not yet published
 
-	mu        sync.Mutex
-	ring      []queued // entries first to last are the consumer's, and those behind the reader's, up to first again
-	first     uint64   // handed out, and not yet free
-	handedOut uint64   // queued, and not yet handed out
+	mu sync.Mutex
+	// entries first to last are the consumer's, and those behind the reader's, up to first again
+	ring      []queuedFragment
+	first     uint64 // handed out, and not yet free
+	handedOut uint64 // queued, and not yet handed out
 	last      uint64
-	tail      uint64 // everything before it is free
+	freeBelow uint64 // everything before it is free
 }
 
 // newStore makes a store of size bytes and of a number of fragments.
-func newStore(size, fragments int) *store {
-	return &store{
-		mem:    make([]byte, size),
-		filled: make(chan struct{}, 1),
-		freed:  make(chan struct{}, 1),
-		ring:   make([]queued, fragments),
+func newStore(size, fragments int) *fragmentStore {
+	return &fragmentStore{
+		mem:             make([]byte, size),
+		fragmentsQueued: make(chan struct{}, 1),
+		memoryFreed:     make(chan struct{}, 1),
+		ring:            make([]queuedFragment, fragments),
 	}
 }
 
@@ -70,76 +71,76 @@ func wake(c chan struct{}) {
 	}
 }
 
-// window is what was received and is not parsed. Fragments stay where they are in it.
-func (s *store) window() []byte {
-	at := s.begin % uint64(len(s.mem))
-	return s.mem[at : at+s.end-s.begin]
+// unparsedBytes is what was received and is not parsed. Fragments stay where they are in it.
+func (s *fragmentStore) unparsedBytes() []byte {
+	at := s.unparsedBegin % uint64(len(s.mem))
+	return s.mem[at : at+s.unparsedEnd-s.unparsedBegin]
 }
 
 // readSpace is memory to read into, so that at least need bytes from the window's beginning on can be there: empty if
 // the consumer must free some first. It may move the window.
-func (s *store) readSpace(need int) []byte {
+func (s *fragmentStore) readSpace(need int) []byte {
 	s.mu.Lock()
-	if s.first == s.last && s.batch == 0 {
-		s.tail = s.begin
+	if s.first == s.last && s.unpublished == 0 {
+		s.freeBelow = s.unparsedBegin
 	}
-	tail := s.tail
+	tail := s.freeBelow
 	s.mu.Unlock()
 	size := uint64(len(s.mem))
-	if at := s.begin % size; at+uint64(need) > size {
-		begin := s.begin - at + size
+	if at := s.unparsedBegin % size; at+uint64(need) > size {
+		begin := s.unparsedBegin - at + size
 		if begin+uint64(need) > tail+size {
 			return nil
 		}
-		n := copy(s.mem, s.window())
-		s.begin, s.end = begin, begin+uint64(n)
+		n := copy(s.mem, s.unparsedBytes())
+		s.unparsedBegin, s.unparsedEnd = begin, begin+uint64(n)
 	}
-	if s.begin+uint64(need) > tail+size {
+	if s.unparsedBegin+uint64(need) > tail+size {
 		return nil
 	}
-	at := s.begin % size
-	to := min(size, at+tail+size-s.begin)
-	return s.mem[at+s.end-s.begin : to]
+	at := s.unparsedBegin % size
+	to := min(size, at+tail+size-s.unparsedBegin)
+	return s.mem[at+s.unparsedEnd-s.unparsedBegin : to]
 }
 
 // commitRead tells that n bytes were read into the space.
-func (s *store) commitRead(n int) { s.end += uint64(n) }
+func (s *fragmentStore) commitRead(n int) { s.unparsedEnd += uint64(n) }
 
 // skip passes over n bytes of the window.
-func (s *store) skip(n int) { s.begin += uint64(n) }
+func (s *fragmentStore) skip(n int) { s.unparsedBegin += uint64(n) }
 
 // freeEntries says how many fragments can be queued.
-func (s *store) freeEntries() int {
+func (s *fragmentStore) freeEntries() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.ring) - int(s.last-s.first) - s.batch
+	return len(s.ring) - int(s.last-s.first) - s.unpublished
 }
 
 // enqueue queues a fragment of which n bytes of the window are the frame. There must be room. The consumer sees it
 // after publish.
-func (s *store) enqueue(f live.Fragment, n int) {
-	s.begin += uint64(n)
-	s.ring[(s.last+uint64(s.batch))%uint64(len(s.ring))] = queued{f, s.begin}
-	s.batch++
+func (s *fragmentStore) enqueue(f live.Fragment, n int) {
+	s.unparsedBegin += uint64(n)
+	s.ring[(s.last+uint64(s.unpublished))%uint64(len(s.ring))] = queuedFragment{f, s.unparsedBegin}
+	s.unpublished++
 }
 
 // publish shows the consumer what was queued.
-func (s *store) publish() {
-	if s.batch == 0 {
+func (s *fragmentStore) publish() {
+	if s.unpublished == 0 {
 		return
 	}
 	s.mu.Lock()
-	s.last += uint64(s.batch)
+	s.last += uint64(s.unpublished)
 	s.mu.Unlock()
-	s.batch = 0
-	wake(s.filled)
+	s.unpublished = 0
+	wake(s.fragmentsQueued)
 }
 
 // discardUnparsed throws away what was received and is not parsed: the connection is gone.
-func (s *store) discardUnparsed() { s.end = s.begin }
+func (s *fragmentStore) discardUnparsed() { s.unparsedEnd = s.unparsedBegin }
 
-// handOut hands out what is queued, at most len(dst) fragments.
-func (s *store) handOut(dst []live.Fragment) int {
+// frameHandOut hands out what is queued, at most len(dst) fragments.
+func (s *fragmentStore) handOut(dst []live.Fragment) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := min(len(dst), int(s.last-s.handedOut))
@@ -151,7 +152,7 @@ func (s *store) handOut(dst []live.Fragment) int {
 }
 
 // eventNumbers are those of the fragments that are queued, or handed out and not free, in their order.
-func (s *store) eventNumbers() []uint64 {
+func (s *fragmentStore) eventNumbers() []uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make([]uint64, 0, s.last-s.first)
@@ -162,7 +163,7 @@ func (s *store) eventNumbers() []uint64 {
 }
 
 // freeFragments lets the reader have the memory of the next n fragments that were handed out.
-func (s *store) freeFragments(n int) {
+func (s *fragmentStore) freeFragments(n int) {
 	if n <= 0 {
 		return
 	}
@@ -170,8 +171,8 @@ func (s *store) freeFragments(n int) {
 	n = min(n, int(s.handedOut-s.first))
 	if n > 0 {
 		s.first += uint64(n)
-		s.tail = s.ring[(s.first-1)%uint64(len(s.ring))].end
+		s.freeBelow = s.ring[(s.first-1)%uint64(len(s.ring))].end
 	}
 	s.mu.Unlock()
-	wake(s.freed)
+	wake(s.memoryFreed)
 }

@@ -20,7 +20,7 @@ func TestStoreHandsOutWhatCame(t *testing.T) {
 		next, handedOut := byte(0), 0
 		parse := func() {
 			for s.freeEntries() > 0 {
-				w := s.window()
+				w := s.unparsedBytes()
 				if len(w) == 0 || len(w) < 1+int(w[0]) {
 					break
 				}
@@ -39,7 +39,7 @@ func TestStoreHandsOutWhatCame(t *testing.T) {
 			case 0, 1: // read
 				parse()
 				need := 1
-				if w := s.window(); len(w) > 0 {
+				if w := s.unparsedBytes(); len(w) > 0 {
 					need = 1 + int(w[0])
 				}
 				if s.freeEntries() == 0 {
@@ -52,8 +52,8 @@ func TestStoreHandsOutWhatCame(t *testing.T) {
 					}
 					continue
 				}
-				if len(space)+len(s.window()) < need {
-					t.Fatalf("%d bytes and %d, where %d are needed", len(s.window()), len(space), need)
+				if len(space)+len(s.unparsedBytes()) < need {
+					t.Fatalf("%d bytes and %d, where %d are needed", len(s.unparsedBytes()), len(space), need)
 				}
 				for len(stream) < len(space) {
 					n := rapid.IntRange(0, 63).Draw(t, "size")

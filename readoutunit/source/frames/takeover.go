@@ -11,11 +11,11 @@ import (
 // A front-end that dies and comes again meets its own dead connection, if Ringlet has no room to read that to its end.
 
 const (
-	// maxYield is how long a newcomer waits until a connection that seems dead is read to its end.
-	maxYield = time.Second
+	// maxTakeoverWait is how long a newcomer waits until a connection that seems dead is read to its end.
+	maxTakeoverWait = time.Second
 	// probeTimeout is how long the other end of a connection has to refuse what is sent to it: a round trip on a site.
 	probeTimeout = 100 * time.Millisecond
-	yieldStep    = 5 * time.Millisecond // between two looks
+	takeoverPoll = 5 * time.Millisecond // between two looks
 )
 
 // errReplaced ends a session of which the connection is dead and the front-end has come again.
@@ -27,12 +27,12 @@ var errReplaced = errors.New("another front-end has come for this source, and th
 // lives stays.
 func (s *session) takeOver(h hello) *answer {
 	f := s.feed
-	for until := time.Now().Add(f.yieldTimeout); ; {
+	for until := time.Now().Add(f.takeoverTimeout); ; {
 		refusal, before := s.attach(h)
 		if before == nil || !before.seemsDead() {
 			return refusal
 		}
-		if time.Now().Before(until) && f.sleep(yieldStep) {
+		if time.Now().Before(until) && f.sleep(takeoverPoll) {
 			continue
 		}
 		if before.isDead() && before.tryEvict() {
@@ -54,7 +54,7 @@ func (s *session) isDead() bool {
 		if pollEvents(s.conn)&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0 {
 			return true
 		}
-		if time.Now().After(until) || !s.feed.sleep(yieldStep) {
+		if time.Now().After(until) || !s.feed.sleep(takeoverPoll) {
 			return false
 		}
 	}
@@ -75,7 +75,7 @@ func (s *session) tryEvict() bool {
 }
 
 // pollEvents is what the kernel knows of the end of a connection, as bits of poll(2). It knows nothing of a pipe.
-func pollEvents(c carrier) (bits int16) {
+func pollEvents(c frontendConn) (bits int16) {
 	conn, ok := c.(syscall.Conn)
 	if !ok {
 		return 0

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	fullAt   = maxQueued // small events fill a store
-	someMore = 200       // events, which the kernel keeps
+	fullAt   = maxQueuedFragments // small events fill a store
+	someMore = 200                // events, which the kernel keeps
 )
 
 // openAny opens a feed that lets newcomers wait for so long, and returns what dials it.
@@ -29,7 +29,7 @@ func openAny(t *testing.T, network string, yield time.Duration) (*feed, func() *
 	must.OK(t, err)
 	t.Cleanup(func() { must.OK(t, got.Close()) })
 	f := got.(*feed)
-	f.yieldTimeout = yield
+	f.takeoverTimeout = yield
 	return f, func() *peer {
 		c, err := net.Dial(network, f.Addr())
 		must.OK(t, err)
@@ -81,12 +81,12 @@ func TestDeadWhileFull(t *testing.T) {
 			}
 			p = dial()
 			a := p.answer()
-			for until := time.Now().Add(patiently.Long); a.Code == busy && time.Now().Before(until); a = p.answer() {
+			for until := time.Now().Add(patiently.LongTimeout); a.Code == codeBusy && time.Now().Before(until); a = p.answer() {
 				p.closed()
 				must.OK(t, p.Close())
 				p = dial() // as the clients do
 			}
-			if a.Code != accepted || a.A != fullAt {
+			if a.Code != codeAccepted || a.A != fullAt {
 				t.Fatalf("%+v", a)
 			}
 			go func() {
@@ -96,7 +96,7 @@ func TestDeadWhileFull(t *testing.T) {
 			collect(t, f, 0, n)
 			ended(t, f)
 			must.OK(t, patiently.Receive(t, died, "the second one could not send"))
-			if s := f.Stats(); s.Fragments != n || s.Repeated != 0 || s.Gone != 1 || s.Attached != 2 {
+			if s := f.Stats(); s.Fragments != n || s.Repeated != 0 || s.FrontendsGone != 1 || s.FrontendsAttached != 2 {
 				t.Errorf("%+v", s)
 			}
 		})
@@ -116,24 +116,24 @@ func TestAliveWhileFull(t *testing.T) {
 				p.send(append(events(0, n), endFrame(n)...))
 				full(t, f)
 				if closes {
-					must.OK(t, p.Conn.(carrier).CloseWrite())
+					must.OK(t, p.Conn.(frontendConn).CloseWrite())
 				}
 				q := dial()
-				if a := q.answer(); a.Code != busy {
+				if a := q.answer(); a.Code != codeBusy {
 					t.Fatalf("%+v", a)
 				}
 				q.closed()
-				if a := p.answer(); a.Code != acknowledged || a.A != 0 {
+				if a := p.answer(); a.Code != codeAcknowledged || a.A != 0 {
 					t.Errorf("it is asked whether it lives with %+v", a)
 				}
-				f.SetSafe(n)
+				f.SetSafeBelow(n)
 				collect(t, f, 0, n)
 				ended(t, f)
 				a := p.answer()
-				if a.Code == endReceived { // which is told before or behind it
+				if a.Code == codeEndReceived { // which is told before or behind it
 					a = p.answer()
 				}
-				if a.Code != acknowledged || a.A != n {
+				if a.Code != codeAcknowledged || a.A != n {
 					t.Errorf("%+v", a)
 				}
 			})
@@ -147,7 +147,7 @@ func TestClosedWhileFull(t *testing.T) {
 	const n = fullAt + someMore
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
-			f, dial := openAny(t, network, patiently.Long)
+			f, dial := openAny(t, network, patiently.LongTimeout)
 			p := dial()
 			p.answer()
 			p.send(events(0, n))
@@ -157,12 +157,12 @@ func TestClosedWhileFull(t *testing.T) {
 			answered := make(chan answer, 1)
 			go func() { answered <- q.answer() }()
 			collect(t, f, 0, n)
-			if a := patiently.Receive(t, answered, "it is not let in"); a.Code != accepted || a.A != n {
+			if a := patiently.Receive(t, answered, "it is not let in"); a.Code != codeAccepted || a.A != n {
 				t.Errorf("%+v", a)
 			}
 			q.send(endFrame(n))
 			ended(t, f)
-			if s := f.Stats(); s.Fragments != n || s.Repeated != 0 || s.Refused != 0 {
+			if s := f.Stats(); s.Fragments != n || s.Repeated != 0 || s.RefusedMessages != 0 {
 				t.Errorf("%+v", s)
 			}
 		})
@@ -171,7 +171,7 @@ func TestClosedWhileFull(t *testing.T) {
 
 // TestNewcomerOfAClosedFeed: a feed is closed while newcomers wait for a connection that is dead.
 func TestNewcomerOfAClosedFeed(t *testing.T) {
-	f, dial := openAny(t, "unix", patiently.Long)
+	f, dial := openAny(t, "unix", patiently.LongTimeout)
 	p := dial()
 	p.answer()
 	p.send(events(0, fullAt+someMore))
@@ -180,7 +180,7 @@ func TestNewcomerOfAClosedFeed(t *testing.T) {
 	q, r := dial(), dial()
 	must.OK(t, f.Close())
 	for _, p := range []*peer{q, r} {
-		must.OK(t, p.SetReadDeadline(time.Now().Add(patiently.Long)))
+		must.OK(t, p.SetReadDeadline(time.Now().Add(patiently.LongTimeout)))
 		if b, err := io.ReadAll(p); err != nil && !strings.Contains(err.Error(), "reset") {
 			t.Errorf("%x, %v", b, err)
 		}

@@ -47,72 +47,72 @@ const (
 	optionRequired = 1 << 15
 )
 
-// code is what an answer says.
-type code uint8
+// answerCode is what an answer says.
+type answerCode uint8
 
 const (
-	accepted     code = iota // frames may follow
-	acknowledged             // all events below have their outcome
-	badVersion               // refusals: the connection ends behind the sentence
-	badSource
-	badRun
-	busy
-	badFormat
-	gaveUp      // fragments are in no file of this run
-	endReceived // Ringlet has the end of the run
+	codeAccepted     answerCode = iota // frames may follow
+	codeAcknowledged                   // all events below have their outcome
+	codeBadVersion                     // refusals: the connection ends behind the sentence
+	codeBadSource
+	codeBadRun
+	codeBusy
+	codeBadFormat
+	codeGivenUp     // fragments are in no file of this run
+	codeEndReceived // Ringlet has the end of the run
 	_
-	proofWanted // the front-end must prove that it has the secret
+	codeProofWanted // the front-end must prove that it has the secret
 )
 
 // Reasons of noteGivenUp.
 const (
-	severalReasons = iota // of one range
-	tooLate
-	cameAgain
-	ranBackwards
-	wildNumber
-	leftOver
+	reasonSeveral = iota // of one range
+	reasonLate
+	reasonRepeat
+	reasonBackwards
+	reasonJump
+	reasonLeftOver
 )
 
 var reasonWords = [...]string{
-	severalReasons: "are in no file of this run, for several reasons",
-	tooLate:        "are in no file of this run: they came too late, and their events were built without them",
-	cameAgain:      "were thrown away: their events have a fragment of this source already",
-	ranBackwards:   "were thrown away: their numbers run backwards, or are below the one from which Ringlet asked to send",
-	wildNumber:     "were thrown away: their numbers are far from those around them",
-	leftOver:       "are in no file of this run: it ended before they were built",
+	reasonSeveral:   "are in no file of this run, for several reasons",
+	reasonLate:      "are in no file of this run: they came too late, and their events were built without them",
+	reasonRepeat:    "were thrown away: their events have a fragment of this source already",
+	reasonBackwards: "were thrown away: their numbers run backwards, or are below the one from which Ringlet asked to send",
+	reasonJump:      "were thrown away: their numbers are far from those around them",
+	reasonLeftOver:  "are in no file of this run: it ended before they were built",
 }
 
 // faultReason is how the format says why a fragment was given up.
 func faultReason(why live.Fault) uint32 {
 	switch why {
-	case live.Late:
-		return tooLate
-	case live.Repeat:
-		return cameAgain
-	case live.Backwards:
-		return ranBackwards
-	case live.Jump:
-		return wildNumber
+	case live.FaultLate:
+		return reasonLate
+	case live.FaultRepeat:
+		return reasonRepeat
+	case live.FaultBackwards:
+		return reasonBackwards
+	case live.FaultJump:
+		return reasonJump
 	}
-	return leftOver
+	return reasonLeftOver
 }
 
 // hello is how a front-end begins.
 type hello struct {
-	Version    uint8
-	Type       uint8 // bank type; noType: says none
-	Source     uint16
-	Run        uint64 // 0: any
-	Name       string
-	Largest    uint32 // bytes of the largest fragment that it will send; 0: it does not say
-	SourceName string // what it calls its source: kept for later
-	HasSecret  bool   // it can prove that it has a secret
+	Version          uint8
+	Type             uint8 // bank type; noType: says none
+	Source           uint16
+	Run              uint64 // 0: any
+	Name             string
+	MaxFragmentBytes uint32 // bytes of the largest fragment that it will send; 0: it does not say
+	SourceName       string // what it calls its source: kept for later
+	HasSecret        bool   // it can prove that it has a secret
 }
 
 // answer is all that Ringlet says to a front-end. What A to D are is told by the code, in the document.
 type answer struct {
-	Code     code
+	Code     answerCode
 	A, B     uint64
 	C, D     uint32
 	Sentence string
@@ -129,8 +129,8 @@ type frame struct {
 
 func (f *frame) size() int { return frameSize + f.optional + len(f.Data) }
 
-// errShort says that more bytes are needed than are there.
-var errShort = errors.New("more bytes are needed")
+// errMoreBytesNeeded says that more bytes are needed than are there.
+var errMoreBytesNeeded = errors.New("more bytes are needed")
 
 // formatError is what breaks the format.
 type formatError struct{ What string }
@@ -144,8 +144,9 @@ func formatErrorf(format string, args ...any) error {
 	return &formatError{fmt.Sprintf(format, args...)}
 }
 
-// parseHello reads a hello from the beginning of b, and says its size; errShort if it goes on behind b. A hello of
-// another version is read as far as all versions agree: up to the version. The version is told beside an error, too.
+// parseHello reads a hello from the beginning of b, and says its size; errMoreBytesNeeded if it goes on behind b. A
+// hello of another version is read as far as all versions agree: up to the version. The version is told beside an
+// error, too.
 func parseHello(b []byte) (hello, int, error) {
 	if n := min(len(b), len(helloMagic)); string(b[:n]) != helloMagic[:n] {
 		return hello{}, 0, formatErrorf("a hello begins with %q, not with %q", helloMagic, b[:n])
@@ -154,7 +155,7 @@ func parseHello(b []byte) (hello, int, error) {
 		return hello{Version: b[4]}, 0, nil
 	}
 	if len(b) < helloSize {
-		return hello{}, 0, errShort
+		return hello{}, 0, errMoreBytesNeeded
 	}
 	h := hello{
 		Version: b[4],
@@ -167,12 +168,12 @@ func parseHello(b []byte) (hello, int, error) {
 	case err != nil:
 		return h, 0, err
 	case len(b) < helloSize+n:
-		return h, 0, errShort
+		return h, 0, errMoreBytesNeeded
 	case h.Version == version1:
 		h.Name = string(b[helloSize : helloSize+n])
 		return h, helloSize + n, nil
 	}
-	h.Largest = binary.LittleEndian.Uint32(b[20:])
+	h.MaxFragmentBytes = binary.LittleEndian.Uint32(b[20:])
 	return h, helloSize + n, h.options(b[helloSize : helloSize+n])
 }
 
@@ -289,11 +290,11 @@ func frameBytesNeeded(b []byte) int {
 	return frameSize + optionalBytes(b[12]) + int(min(binary.LittleEndian.Uint32(b[8:]), event.MaxFragment))
 }
 
-// parseFrame reads a frame from the beginning of b into f; errShort if it goes on behind b. A header that breaks the
-// format is refused before its data are there. known are the flags of the connection's version.
+// parseFrame reads a frame from the beginning of b into f; errMoreBytesNeeded if it goes on behind b. A header that
+// breaks the format is refused before its data are there. known are the flags of the connection's version.
 func parseFrame(f *frame, b []byte, known uint8) error {
 	if len(b) < frameSize {
-		return errShort
+		return errMoreBytesNeeded
 	}
 	size := binary.LittleEndian.Uint32(b[8:])
 	*f = frame{Event: binary.LittleEndian.Uint64(b), Flags: b[12], Type: b[13], optional: optionalBytes(b[12])}
@@ -311,7 +312,7 @@ func parseFrame(f *frame, b []byte, known uint8) error {
 	}
 	at := frameSize + f.optional
 	if len(b) < at+int(size) {
-		return errShort
+		return errMoreBytesNeeded
 	}
 	f.Data = b[at : at+int(size) : at+int(size)]
 	want := binary.LittleEndian.Uint32(b[16:])

@@ -34,7 +34,7 @@ func appendHello(dst []byte, h hello) []byte {
 	if h.SourceName != "" {
 		options = appendOption(options, optionSource, h.SourceName)
 	}
-	return appendOptions(dst, h.Largest, options)
+	return appendOptions(dst, h.MaxFragmentBytes, options)
 }
 
 // appendOptions appends the end of a hello of version 2.
@@ -76,13 +76,13 @@ var goldenHello = hello{
 }
 
 var goldenHello2 = hello{
-	Version:    currentVersion,
-	Type:       51,
-	Source:     0x0107,
-	Run:        42,
-	Name:       "tpc",
-	Largest:    1000,
-	SourceName: "plane",
+	Version:          currentVersion,
+	Type:             51,
+	Source:           0x0107,
+	Run:              42,
+	Name:             "tpc",
+	MaxFragmentBytes: 1000,
+	SourceName:       "plane",
 }
 
 var goldenFrames = []frame{
@@ -149,7 +149,7 @@ func TestStreamGolden(t *testing.T) {
 // TestAnswersGolden holds that what Ringlet says is what the document says.
 func TestAnswersGolden(t *testing.T) {
 	yes := answer{
-		Code: accepted,
+		Code: codeAccepted,
 		A:    7,
 		B:    42,
 		C:    storeSize,
@@ -159,15 +159,16 @@ func TestAnswersGolden(t *testing.T) {
 		from:   5,
 		to:     8,
 		count:  3,
-		reason: tooLate,
+		reason: reasonLate,
 	}
-	no := answer{Code: busy, Sentence: "busy"}
+	no := answer{Code: codeBusy, Sentence: "busy"}
 	for name, c := range map[string]struct {
 		version uint8
 		say     []answer
 	}{
-		"answers": {version1, []answer{yes, {Code: acknowledged, A: 10}, no}},
-		"answers2": {currentVersion, []answer{yes, late.answer(), {Code: acknowledged, A: 10}, {Code: endReceived, A: 10},
+		"answers": {version1, []answer{yes, {Code: codeAcknowledged, A: 10}, no}},
+		"answers2": {currentVersion, []answer{yes, late.answer(), {Code: codeAcknowledged, A: 10},
+			{Code: codeEndReceived, A: 10},
 			no}},
 	} {
 		var got []byte
@@ -195,7 +196,7 @@ func TestBrokenFrames(t *testing.T) {
 		t.Errorf("a time stamp on a connection of the first version: %v", err)
 	}
 	for n := range stamped {
-		if err := parseFrame(new(frame), stamped[:n], flagsKnown); !errors.Is(err, errShort) ||
+		if err := parseFrame(new(frame), stamped[:n], flagsKnown); !errors.Is(err, errMoreBytesNeeded) ||
 			frameBytesNeeded(stamped[:n]) <= n {
 			t.Errorf("%d of %d bytes: %v", n, len(stamped), err)
 		}
@@ -231,7 +232,7 @@ func TestBrokenFrames(t *testing.T) {
 	}
 	for n := range good {
 		var f frame
-		if err := parseFrame(&f, good[:n], flagsKnown); !errors.Is(err, errShort) {
+		if err := parseFrame(&f, good[:n], flagsKnown); !errors.Is(err, errMoreBytesNeeded) {
 			t.Errorf("%d of %d bytes: %v", n, len(good), err)
 		}
 	}
@@ -256,7 +257,7 @@ func TestBrokenHellos(t *testing.T) {
 		}
 	}
 	for n := range good {
-		if _, _, err := parseHello(good[:n]); !errors.Is(err, errShort) {
+		if _, _, err := parseHello(good[:n]); !errors.Is(err, errMoreBytesNeeded) {
 			t.Errorf("%d of %d bytes: %v", n, len(good), err)
 		}
 	}
@@ -325,8 +326,9 @@ func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var fr frame
 		err := parseFrame(&fr, b, flagsKnown)
-		if n := frameBytesNeeded(b); n < frameSize || n > frameSize+16+event.MaxFragment || errors.Is(err, errShort) &&
-			n <= len(b) {
+		if n := frameBytesNeeded(b); n < frameSize || n > frameSize+16+event.MaxFragment ||
+			errors.Is(err, errMoreBytesNeeded) &&
+				n <= len(b) {
 			t.Errorf("%d bytes are needed for %x", n, b)
 		}
 		if err == nil && fr.optional == 0 && !bytes.Equal(appendFrame(nil, fr), b[:fr.size()]) {

@@ -111,13 +111,13 @@ type Detector struct {
 	geo    *velo.Geometry
 	planes []plane // in the order of z
 
-	inner2    float64 // square of the radius where strips begin, mm²
-	outer2    float64 // square of the radius where all strips have ended
-	edge      float64 // cosine of the azimuth where a half ends, or a little less
-	limit     int     // amplitude, in counts, beyond which a strip does not count for common mode
-	noise     float64 // standard deviation of a prepared strip, counts
-	hitChance float64 // of a strip without charge
-	skip      float64 // 1 / ln(1 - hitChance)
+	innerRadius2    float64 // square of the radius where strips begin, mm²
+	outerRadius2    float64 // square of the radius where all strips have ended
+	halfEdgeCos     float64 // cosine of the azimuth where a half ends, or a little less
+	commonModeLimit int     // amplitude, in counts, beyond which a strip does not count for common mode
+	preparedNoise   float64 // standard deviation of a prepared strip, counts
+	hitChance       float64 // of a strip without charge
+	noiseSkipScale  float64 // 1 / ln(1 - hitChance)
 }
 
 // plane is a sensor as a particle meets it.
@@ -149,18 +149,18 @@ func New(c Config) (*Detector, error) {
 	}
 	sortPlanes(d.planes)
 	f, inner := &c.FrontEnd, min(c.Detector.R.InnerRadius, c.Detector.Phi.Zones[0].InnerRadius)
-	d.inner2 = inner * inner
+	d.innerRadius2 = inner * inner
 	_, outer := geo.Radii()
 	outer = max(outer, c.Detector.Phi.Zones[len(c.Detector.Phi.Zones)-1].OuterRadius)
-	d.outer2 = outer * outer
-	d.edge = math.Cos(c.Detector.Span*math.Pi/360) - 0.01
+	d.outerRadius2 = outer * outer
+	d.halfEdgeCos = math.Cos(c.Detector.Span*math.Pi/360) - 0.01
 	// What is left of a strip's noise behind the preparation: the line through the strips of a link takes two degrees of
 	// freedom of 32 away, and the values and the pedestals are rounded. Measured with raw data it is within 0.3 % of this,
 	// for noise from 2.1 to 3 and thresholds from 5 to 7 (2026-11-24).
-	d.noise = math.Sqrt(f.Noise*f.Noise*(1-2.0/link) + 1.0/6)
-	d.limit = int(math.Ceil(3 * f.Noise))
-	d.hitChance = math.Erfc((float64(f.Threshold)+0.5)/d.noise/math.Sqrt2) / 2
-	d.skip = 1 / math.Log1p(-d.hitChance)
+	d.preparedNoise = math.Sqrt(f.Noise*f.Noise*(1-2.0/stripsPerLink) + 1.0/6)
+	d.commonModeLimit = int(math.Ceil(3 * f.Noise))
+	d.hitChance = math.Erfc((float64(f.Threshold)+0.5)/d.preparedNoise/math.Sqrt2) / 2
+	d.noiseSkipScale = 1 / math.Log1p(-d.hitChance)
 	return d, nil
 }
 

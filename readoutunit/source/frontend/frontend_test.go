@@ -41,7 +41,7 @@ func count(d *Detector, seed uint64, raw bool, events int) (c counts) {
 			c.hits += float64(truth.Tracks[i].RHits + truth.Tracks[i].PhiHits)
 		}
 		for b := range 100 {
-			list = e.clusters(list[:0], b)
+			list = e.appendBoardClusters(list[:0], b)
 			c.clusters += float64(len(list))
 			c.board[b] += float64(len(list))
 			c.most = max(c.most, len(list))
@@ -143,7 +143,7 @@ func TestHitsLieOnTracks(t *testing.T) {
 			crossings += truth.Tracks[i].RHits
 		}
 		for b := range 50 {
-			list = e.clusters(list[:0], b)
+			list = e.appendBoardClusters(list[:0], b)
 			z := d.geo.Sensor(b).Z
 			for _, c := range list {
 				clusters++
@@ -177,7 +177,7 @@ func TestTruth(t *testing.T) {
 		truth := e.simulate(ev)
 		have := 0
 		for _, v := range truth.Vertices {
-			if v.Origin == Beauty {
+			if v.Origin == OriginBeauty {
 				have++
 				p := truth.Vertices[0]
 				flight += math.Sqrt((v.X-p.X)*(v.X-p.X) + (v.Y-p.Y)*(v.Y-p.Y) + (v.Z-p.Z)*(v.Z-p.Z))
@@ -217,7 +217,7 @@ func TestRefusedConfigurations(t *testing.T) {
 			t.Errorf("%v, want one of %s", err, c.field)
 		}
 	}
-	if _, err := NewMaker(detector(t, nil), MakerConfig{First: 250, Streams: 7}); err == nil {
+	if _, err := NewMaker(detector(t, nil), MakerConfig{FirstSource: 250, Streams: 7}); err == nil {
 		t.Error("boards that no fragment can name were taken")
 	}
 }
@@ -230,7 +230,7 @@ func BenchmarkEvent(b *testing.B) {
 		e.simulate(ev)
 		list = list[:0]
 		for board := range 100 {
-			list = e.clusters(list, board)
+			list = e.appendBoardClusters(list, board)
 		}
 	}
 }
@@ -242,7 +242,7 @@ func BenchmarkRawEvent(b *testing.B) {
 		e.simulate(ev)
 		list = list[:0]
 		for board := range 100 {
-			list = e.clusters(list, board)
+			list = e.appendBoardClusters(list, board)
 		}
 	}
 }

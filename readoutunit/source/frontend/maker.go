@@ -13,14 +13,14 @@ import (
 
 // MakerConfig is what a Maker makes.
 type MakerConfig struct {
-	Seed    uint64
-	First   int   // source id, which is the number of the board, of the first stream
-	Streams int   // boards
-	Align   uint8 // log2 of the bytes fragments are padded to
-	Raw     bool  // every strip is sampled and prepared
-	Workers int   // goroutines that make events; the bytes do not depend on it
-	Truth   bool  // keep what happened, for Truths
-	Keep    int   // blocks that are kept, to be asked for again; 0 is the last one alone
+	Seed            uint64
+	FirstSource     int   // source id, which is the number of the board, of the first stream
+	Streams         int   // boards
+	Align           uint8 // log2 of the bytes fragments are padded to
+	SampleAllStrips bool  // every strip is sampled and prepared
+	Workers         int   // goroutines that make events; the bytes do not depend on it
+	KeepTruth       bool  // keep what happened, for Truths
+	KeptBlocks      int   // blocks that are kept, to be asked for again; 0 is the last one alone
 }
 
 // Maker makes the MFPs of some boards. All of a block's MFPs come of the same events, which are made when the first of
@@ -31,11 +31,11 @@ type Maker struct {
 	cfg MakerConfig
 
 	// owned by the goroutine that calls; while a block is made, worker i owns workers[i] and the block's parts[i]
-	workers []*simulator
-	blocks  []*block
-	last    *block
-	next    int // block that is given up for the next, when there are Keep
-	truths  []Truth
+	workers      []*simulator
+	blocks       []*block
+	last         *block
+	nextReplaced int // block that is given up for the next, when there are Keep
+	truths       []Truth
 }
 
 // block is the events of one MEP.
@@ -47,20 +47,20 @@ type block struct {
 
 // eventRange is what one worker has made of a block: the events from event on.
 type eventRange struct {
-	event    int
-	clusters []velo.Cluster
-	ends     []uint32 // where the clusters of an event's stream end, event by event
+	event       int
+	clusters    []velo.Cluster
+	clusterEnds []uint32 // where the clusters of an event's stream end, event by event
 }
 
 // NewMaker makes a Maker of a detector. The error is a *ConfigError.
 func NewMaker(d *Detector, c MakerConfig) (*Maker, error) {
-	if c.First < 0 || c.Streams < 1 || c.First+c.Streams > velo.MaxBoards {
+	if c.FirstSource < 0 || c.Streams < 1 || c.FirstSource+c.Streams > velo.MaxBoards {
 		return nil, &ConfigError{"sources", fmt.Sprintf("%d from %d on are not within the %d boards that a fragment can name",
-			c.Streams, c.First, velo.MaxBoards)}
+			c.Streams, c.FirstSource, velo.MaxBoards)}
 	}
 	m := &Maker{d: d, cfg: c}
 	for range max(1, c.Workers) {
-		m.workers = append(m.workers, d.newSimulator(c.Seed, c.Raw))
+		m.workers = append(m.workers, d.newSimulator(c.Seed, c.SampleAllStrips))
 	}
 	return m, nil
 }
@@ -84,12 +84,12 @@ func (m *Maker) Truths() []Truth { return m.truths[:m.last.n] }
 // withCRC, its CRC-32C. dst must hold MaxMFP bytes.
 func (m *Maker) FillMFP(dst []byte, source uint16, first uint64, n int,
 	withCRC bool) (size int, crc uint32, err error) {
-	stream := int(source) - m.cfg.First
+	stream := int(source) - m.cfg.FirstSource
 	switch limit := MaxMFP(n, m.cfg.Align); {
 	case n < 0 || n > event.MaxPacking || uint64(n) > event.EndOfRun-first:
 		return 0, 0, fmt.Errorf("an MFP of %d events from event %d cannot be expressed", n, first)
 	case stream < 0 || stream >= m.cfg.Streams:
-		return 0, 0, fmt.Errorf("source %d is not one of the %d from %d on", source, m.cfg.Streams, m.cfg.First)
+		return 0, 0, fmt.Errorf("source %d is not one of the %d from %d on", source, m.cfg.Streams, m.cfg.FirstSource)
 	case len(dst) < limit:
 		return 0, 0, fmt.Errorf("the MFP of source %d for %d events needs room for %d bytes, there are %d", source, n, limit,
 			len(dst))
@@ -102,13 +102,13 @@ func (m *Maker) FillMFP(dst []byte, source uint16, first uint64, n int,
 	at := event.MFPHeaderSize(n)
 	for i := range b.ranges {
 		p := &b.ranges[i]
-		for k := stream; k < len(p.ends); k += m.cfg.Streams {
+		for k := stream; k < len(p.clusterEnds); k += m.cfg.Streams {
 			begin := uint32(0)
 			if k > 0 {
-				begin = p.ends[k-1]
+				begin = p.clusterEnds[k-1]
 			}
 			ev := p.event + k/m.cfg.Streams
-			length := velo.PutBoard(dst[at:], uint16(first+uint64(ev)), int(source), p.clusters[begin:p.ends[k]], 0)
+			length := velo.PutBoard(dst[at:], uint16(first+uint64(ev)), int(source), p.clusters[begin:p.clusterEnds[k]], 0)
 			types[ev] = byte(velo.BankType)
 			binary.LittleEndian.PutUint16(sizes[2*ev:], uint16(length))
 			end := at + (length+round)&^round
@@ -117,12 +117,12 @@ func (m *Maker) FillMFP(dst []byte, source uint16, first uint64, n int,
 		}
 	}
 	event.PutMFPHeader(dst, event.MFPHeader{
-		N:          n,
-		Size:       uint32(at),
-		FirstEvent: first,
-		Source:     source,
-		Align:      m.cfg.Align,
-		Version:    velo.Version,
+		NumFragments: n,
+		Size:         uint32(at),
+		FirstEvent:   first,
+		Source:       source,
+		Align:        m.cfg.Align,
+		Version:      velo.Version,
 	})
 	if withCRC {
 		crc = crc32c.Sum(dst[:at])
@@ -141,12 +141,12 @@ func (m *Maker) findBlock(first uint64, n int) *block {
 			return b
 		}
 	}
-	if len(m.blocks) < max(1, m.cfg.Keep) {
+	if len(m.blocks) < max(1, m.cfg.KeptBlocks) {
 		m.last = &block{ranges: make([]eventRange, len(m.workers))}
 		m.blocks = append(m.blocks, m.last)
 	} else {
-		m.last = m.blocks[m.next]
-		m.next = (m.next + 1) % len(m.blocks)
+		m.last = m.blocks[m.nextReplaced]
+		m.nextReplaced = (m.nextReplaced + 1) % len(m.blocks)
 	}
 	m.makeBlock(m.last, first, n)
 	return m.last
@@ -155,7 +155,7 @@ func (m *Maker) findBlock(first uint64, n int) *block {
 // makeBlock makes the events of a block, each worker a part of them.
 func (m *Maker) makeBlock(b *block, first uint64, n int) {
 	b.first, b.n = first, n
-	if m.cfg.Truth {
+	if m.cfg.KeepTruth {
 		for len(m.truths) < n {
 			m.truths = append(m.truths, Truth{})
 		}
@@ -176,10 +176,10 @@ func (m *Maker) makeBlock(b *block, first uint64, n int) {
 
 // makeRange makes the events of a block from from up to to.
 func (m *Maker) makeRange(worker *simulator, p *eventRange, first uint64, from, to int) {
-	p.event, p.clusters, p.ends = from, p.clusters[:0], p.ends[:0]
+	p.event, p.clusters, p.clusterEnds = from, p.clusters[:0], p.clusterEnds[:0]
 	for i := from; i < to; i++ {
 		truth := worker.simulate(first + uint64(i))
-		if m.cfg.Truth {
+		if m.cfg.KeepTruth {
 			t := &m.truths[i]
 			*t = Truth{
 				Event:     truth.Event,
@@ -189,8 +189,8 @@ func (m *Maker) makeRange(worker *simulator, p *eventRange, first uint64, from, 
 			}
 		}
 		for stream := range m.cfg.Streams {
-			p.clusters = worker.clusters(p.clusters, m.cfg.First+stream)
-			p.ends = append(p.ends, uint32(len(p.clusters)))
+			p.clusters = worker.appendBoardClusters(p.clusters, m.cfg.FirstSource+stream)
+			p.clusterEnds = append(p.clusterEnds, uint32(len(p.clusters)))
 		}
 		// A process that shares its only processor with the network must let that go on: every millisecond or two.
 		if i%4 == 3 {

@@ -37,7 +37,7 @@ func fill(t testing.TB, m *Maker, source uint16, first uint64, n int) []byte {
 func TestSameBytes(t *testing.T) {
 	all := maker(t, MakerConfig{Seed: 4, Streams: 100, Workers: 1})
 	many := maker(t, MakerConfig{Seed: 4, Streams: 100, Workers: 7})
-	some := maker(t, MakerConfig{Seed: 4, First: 40, Streams: 25, Workers: 2})
+	some := maker(t, MakerConfig{Seed: 4, FirstSource: 40, Streams: 25, Workers: 2})
 	other := maker(t, MakerConfig{Seed: 5, Streams: 100, Workers: 2})
 	hash := sha256.New()
 	for source := range uint16(100) {
@@ -84,9 +84,10 @@ func checkMFP(t *testing.T, b []byte, source uint16, first uint64, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Source() != source || m.FirstEvent() != first || m.N() != n || m.Version() != velo.Version ||
+	if m.Source() != source || m.FirstEvent() != first || m.NumFragments() != n || m.Version() != velo.Version ||
 		len(m.Bytes()) != len(b) {
-		t.Fatalf("source %d, first event %d, %d fragments, version %d", m.Source(), m.FirstEvent(), m.N(), m.Version())
+		t.Fatalf("source %d, first event %d, %d fragments, version %d", m.Source(), m.FirstEvent(), m.NumFragments(),
+			m.Version())
 	}
 	for c := m.Cursor(); c.Next(); {
 		board, err := velo.ParseBoard(c.Data())
@@ -101,7 +102,7 @@ func checkMFP(t *testing.T, b []byte, source uint16, first uint64, n int) {
 
 // TestSpareSources: sources beyond the last board have fragments without clusters.
 func TestSpareSources(t *testing.T) {
-	m := maker(t, MakerConfig{Seed: 4, First: 99, Streams: 3, Align: 3, Workers: 1})
+	m := maker(t, MakerConfig{Seed: 4, FirstSource: 99, Streams: 3, Align: 3, Workers: 1})
 	for source := range uint16(3) {
 		b := fill(t, m, 99+source, 0, 10)
 		checkMFP(t, b, 99+source, 0, 10)
@@ -127,7 +128,7 @@ func TestRenumber(t *testing.T) {
 }
 
 func TestTruthsOfABlock(t *testing.T) {
-	m := maker(t, MakerConfig{Seed: 4, Streams: 2, Workers: 3, Truth: true})
+	m := maker(t, MakerConfig{Seed: 4, Streams: 2, Workers: 3, KeepTruth: true})
 	e := detector(t, nil).newSimulator(4, false)
 	fill(t, m, 0, 100, 8)
 	for i, got := range m.Truths() {

@@ -10,28 +10,28 @@ import (
 // values of one board; the caller owns the memory, and nothing is allocated.
 //
 //  1. subtract: value minus offset, for each strip
-//  2. commonMode: what the strips of a link share is taken away, as a straight line along the link
+//  2. subtractCommonMode: what the strips of a link share is taken away, as a straight line along the link
 //  3. findHits: strips above the threshold, but those that are masked
 //  4. appendClusters: neighbours are put together by two
 
-// link is how many strips one analog link carries: 2048 strips of a board come over 64 links.
-const link = 32
+// stripsPerLink is how many strips one analog link carries: 2048 strips of a board come over 64 links.
+const stripsPerLink = 32
 
 // hitMask has a bit for each strip.
-type hitMask [velo.Strips / 64]uint64
+type hitMask [velo.MaxStrips / 64]uint64
 
-// subtract takes the offset of each strip from its value.
-func subtract(dst []int16, values, pedestals []uint8) {
+// subtractPedestals takes the offset of each strip from its value.
+func subtractPedestals(dst []int16, values, pedestals []uint8) {
 	for i, v := range values {
 		dst[i] = int16(v) - int16(pedestals[i])
 	}
 }
 
-// commonMode takes from the strips of every link the straight line that fits them best. Masked strips do not count, nor
-// do strips that are more than limit away from what the others share: they have a hit. All is whole numbers.
-func commonMode(amplitudes []int16, masked *hitMask, limit int) {
-	for at := 0; at < len(amplitudes); at += link {
-		strips := amplitudes[at:min(at+link, len(amplitudes))]
+// subtractCommonMode takes from the strips of every link the straight line that fits them best. Masked strips do not
+// count, nor do strips that are more than limit away from what the others share: they have a hit. All is whole numbers.
+func subtractCommonMode(amplitudes []int16, masked *hitMask, limit int) {
+	for at := 0; at < len(amplitudes); at += stripsPerLink {
+		strips := amplitudes[at:min(at+stripsPerLink, len(amplitudes))]
 		mask := uint32(masked[at/64] >> (at % 64))
 		correctLink(strips, mask, int16(limit))
 	}
@@ -44,7 +44,7 @@ func correctLink(strips []int16, out uint32, limit int16) {
 	if n == 0 {
 		return
 	}
-	l := line{below: 1, y: int64(middle)}
+	l := fittedLine{below: 1, y: int64(middle)}
 	for range 2 {
 		beyond := out
 		for i, v := range strips {
@@ -52,7 +52,7 @@ func correctLink(strips []int16, out uint32, limit int16) {
 				beyond |= 1 << i
 			}
 		}
-		next, ok := fit(strips, beyond)
+		next, ok := fitStrips(strips, beyond)
 		if !ok {
 			break // with all but one excluded, the line before is the best there is
 		}
@@ -65,7 +65,7 @@ func correctLink(strips []int16, out uint32, limit int16) {
 
 // median is the middle of the n strips that count.
 func median(strips []int16, out uint32) (middle int16, n int) {
-	var sorted [link]int16
+	var sorted [stripsPerLink]int16
 	for i, v := range strips {
 		if out>>i&1 != 0 {
 			continue
@@ -80,13 +80,15 @@ func median(strips []int16, out uint32) (middle int16, n int) {
 	return sorted[n/2], n
 }
 
-// line is (y + slope × (n i − x)) / below at strip i.
-type line struct{ y, slope, n, x, below int64 }
+// fittedLine is (y + slope × (n i − x)) / below at strip i.
+type fittedLine struct{ y, slope, n, x, below int64 }
 
-func (l *line) valueAt(i int) int16 { return int16(rounded(l.y+l.slope*(l.n*int64(i)-l.x), l.below)) }
+func (l *fittedLine) valueAt(i int) int16 {
+	return int16(divideRounded(l.y+l.slope*(l.n*int64(i)-l.x), l.below))
+}
 
-// fit is the line of least squares through the strips that count; it takes two of them.
-func fit(strips []int16, out uint32) (line, bool) {
+// fitStrips is the line of least squares through the strips that count; it takes two of them.
+func fitStrips(strips []int16, out uint32) (fittedLine, bool) {
 	var n, x, y, xx, xy int64
 	for i, v := range strips {
 		if out>>i&1 == 0 {
@@ -98,10 +100,10 @@ func fit(strips []int16, out uint32) (line, bool) {
 		}
 	}
 	if n < 2 {
-		return line{}, false
+		return fittedLine{}, false
 	}
 	spread := n*xx - x*x // more than 0: two strips are at different places
-	return line{
+	return fittedLine{
 		y:     y * spread,
 		slope: n*xy - x*y,
 		n:     n,
@@ -110,8 +112,8 @@ func fit(strips []int16, out uint32) (line, bool) {
 	}, true
 }
 
-// rounded is a / b, to the nearest whole number; b is positive.
-func rounded(a, b int64) int64 {
+// divideRounded is a / b, to the nearest whole number; b is positive.
+func divideRounded(a, b int64) int64 {
 	if a < 0 {
 		return -((-a + b/2) / b)
 	}
@@ -139,7 +141,7 @@ func appendClusters(dst []velo.Cluster, hits *hitMask, geo *velo.Geometry, kind 
 			strip := 64*w + bit
 			hits[w] &^= 1 << bit
 			next := strip + 1
-			two := next < velo.Strips && hits[next/64]>>(next%64)&1 != 0 && geo.Joined(kind, strip)
+			two := next < velo.MaxStrips && hits[next/64]>>(next%64)&1 != 0 && geo.AreNeighbours(kind, strip)
 			if two {
 				hits[next/64] &^= 1 << (next % 64)
 			}

@@ -11,7 +11,7 @@ import (
 
 func TestSubtract(t *testing.T) {
 	dst := make([]int16, 4)
-	subtract(dst, []uint8{0, 90, 255, 100}, []uint8{255, 90, 0, 88})
+	subtractPedestals(dst, []uint8{0, 90, 255, 100}, []uint8{255, 90, 0, 88})
 	if want := []int16{-255, 0, 255, 12}; !slices.Equal(dst, want) {
 		t.Errorf("%v, want %v", dst, want)
 	}
@@ -22,17 +22,17 @@ func TestSubtract(t *testing.T) {
 func TestCommonMode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var masked hitMask
-		strips := make([]int16, 4*link)
+		strips := make([]int16, 4*stripsPerLink)
 		want := make([]int16, len(strips))
-		for at := 0; at < len(strips); at += link {
+		for at := 0; at < len(strips); at += stripsPerLink {
 			level := rapid.Int16Range(-30, 30).Draw(t, "level")
-			for i := range link {
+			for i := range stripsPerLink {
 				strips[at+i] = level
 			}
-			hit, amplitude := rapid.IntRange(0, link-1).Draw(t, "hit"), rapid.Int16Range(40, 150).Draw(t, "amplitude")
+			hit, amplitude := rapid.IntRange(0, stripsPerLink-1).Draw(t, "hit"), rapid.Int16Range(40, 150).Draw(t, "amplitude")
 			strips[at+hit] += amplitude
 			want[at+hit] = amplitude
-			bad := rapid.IntRange(0, link-1).Draw(t, "bad")
+			bad := rapid.IntRange(0, stripsPerLink-1).Draw(t, "bad")
 			if bad == hit {
 				continue
 			}
@@ -41,22 +41,22 @@ func TestCommonMode(t *testing.T) {
 			strips[at+bad] += off
 			want[at+bad] = off
 		}
-		commonMode(strips, &masked, 10)
+		subtractCommonMode(strips, &masked, 10)
 		if !slices.Equal(strips, want) {
 			t.Fatalf("%v is left, want %v", strips, want)
 		}
 	})
-	slope := make([]int16, link)
+	slope := make([]int16, stripsPerLink)
 	for i := range slope {
 		slope[i] = int16(i - 7)
 	}
-	commonMode(slope, &hitMask{}, 100)
+	subtractCommonMode(slope, &hitMask{}, 100)
 	if slices.ContainsFunc(slope, func(v int16) bool { return v != 0 }) {
 		t.Errorf("of a slope %v is left", slope)
 	}
 	all := hitMask{^uint64(0)}
 	one := []int16{5, 6, 7}
-	commonMode(one, &all, 10)
+	subtractCommonMode(one, &all, 10)
 	if !slices.Equal(one, []int16{5, 6, 7}) {
 		t.Errorf("a link that is masked became %v", one)
 	}
@@ -106,12 +106,12 @@ func TestClusters(t *testing.T) {
 func TestPreparationAllocatesNothing(t *testing.T) {
 	for _, raw := range []bool{false, true} {
 		e := detector(t, nil).newSimulator(1, raw)
-		list := make([]velo.Cluster, 0, 100*velo.Strips)
+		list := make([]velo.Cluster, 0, 100*velo.MaxStrips)
 		once := func() {
 			e.simulate(7)
 			list = list[:0]
 			for b := range 100 {
-				list = e.clusters(list, b)
+				list = e.appendBoardClusters(list, b)
 			}
 		}
 		once()

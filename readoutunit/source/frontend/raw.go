@@ -16,7 +16,7 @@ type converter struct {
 
 func newConverter(d *Detector, seed uint64, random *randomSource) *converter {
 	f := &d.cfg.FrontEnd
-	c := &converter{values: make([]uint8, velo.Strips), amplitude: make([]int16, velo.Strips)}
+	c := &converter{values: make([]uint8, velo.MaxStrips), amplitude: make([]int16, velo.MaxStrips)}
 	for b := range d.geo.Boards() {
 		random.seedFor(seed, 0, uint64(b)+3*particlePurpose)
 		offsets := make([]float64, d.geo.Strips(b))
@@ -30,30 +30,30 @@ func newConverter(d *Detector, seed uint64, random *randomSource) *converter {
 	return c
 }
 
-// hits samples the strips of a board and prepares them up to the hits.
-func (c *converter) hits(hits *hitMask, e *simulator, board int) {
+// sampleHits samples the strips of a board and prepares them up to the hits.
+func (c *converter) sampleHits(hits *hitMask, e *simulator, board int) {
 	f := &e.d.cfg.FrontEnd
 	e.random.seedFor(e.seed, e.truth.Event, uint64(board))
 	values := c.values[:len(c.offsets[board])]
-	masked := (*hitMask)(&e.boards[board].bad)
-	c.sample(values, e, board)
+	masked := (*hitMask)(&e.boards[board].badStrips)
+	c.sampleStrips(values, e, board)
 	amplitude := c.amplitude[:len(values)]
-	subtract(amplitude, values, c.pedestals[board])
-	commonMode(amplitude, masked, e.d.limit)
+	subtractPedestals(amplitude, values, c.pedestals[board])
+	subtractCommonMode(amplitude, masked, e.d.commonModeLimit)
 	findHits(hits, amplitude, masked, f.Threshold)
 }
 
-// sample makes the values of a board: offset, charge, noise, and what the strips of a link share, which is a level and
-// a slope. A strip that is faulty gives anything.
-func (c *converter) sample(values []uint8, e *simulator, board int) {
-	f, bad := &e.d.cfg.FrontEnd, &e.boards[board].bad
+// sampleStrips makes the values of a board: offset, charge, noise, and what the strips of a link share, which is a
+// level and a slope. A strip that is faulty gives anything.
+func (c *converter) sampleStrips(values []uint8, e *simulator, board int) {
+	f, bad := &e.d.cfg.FrontEnd, &e.boards[board].badStrips
 	level, slope := 0.0, 0.0
 	for s := range values {
-		if s%link == 0 {
+		if s%stripsPerLink == 0 {
 			level = float64(f.CommonMode * e.random.NormFloat64())
-			slope = float64(f.CommonMode*e.random.NormFloat64()) / (4 * link)
+			slope = float64(f.CommonMode*e.random.NormFloat64()) / (4 * stripsPerLink)
 		}
-		v := c.offsets[board][s] + float64(e.boards[board].counts[s]) + level + float64(slope*float64(s%link)) +
+		v := c.offsets[board][s] + float64(e.boards[board].amplitudes[s]) + level + float64(slope*float64(s%stripsPerLink)) +
 			float64(f.Noise*e.random.NormFloat64())
 		if bad[s/64]>>(s%64)&1 != 0 {
 			v = float64(256 * e.random.Float64())

@@ -12,9 +12,9 @@ type Origin string
 
 // The vertices that there are.
 const (
-	Collision Origin = "collision" // of two protons: primary
-	Beauty    Origin = "beauty"    // decay of a B meson: what a filter looks for
-	Strange   Origin = "strange"   // decay of a neutral kaon: displaced, and not looked for
+	OriginCollision Origin = "collision" // of two protons: primary
+	OriginBeauty    Origin = "beauty"    // decay of a B meson: what a filter looks for
+	OriginStrange   Origin = "strange"   // decay of a neutral kaon: displaced, and not looked for
 )
 
 // Vertex is a point that particles come from, in mm.
@@ -46,47 +46,47 @@ type Truth struct {
 
 // species is a kind of particle that decays away from the collision.
 type species struct {
-	origin       Origin
-	mass         float64 // GeV
-	flight       float64 // mean proper length, mm
-	pt           float64 // mean transverse momentum, GeV
-	low, top     float64 // pseudorapidities
-	minDaughters int     // charged particles of a decay
-	maxDaughters int
-	energy       float64 // momentum of two of them in the frame at rest, GeV; more of them have less
+	origin           Origin
+	mass             float64 // GeV
+	meanProperLength float64 // mean proper length, mm
+	meanPT           float64 // mean transverse momentum, GeV
+	minEta, maxEta   float64 // pseudorapidities
+	minDaughters     int     // charged particles of a decay
+	maxDaughters     int
+	restMomentum     float64 // momentum of two of them in the frame at rest, GeV; more of them have less
 }
 
 var (
-	beauty = species{
-		origin:       Beauty,
-		mass:         5.279,
-		flight:       0.455,
-		pt:           4.5,
-		low:          1.8,
-		top:          4.9,
-		minDaughters: 2,
-		maxDaughters: 5,
-		energy:       2.6,
+	beautySpecies = species{
+		origin:           OriginBeauty,
+		mass:             5.279,
+		meanProperLength: 0.455,
+		meanPT:           4.5,
+		minEta:           1.8,
+		maxEta:           4.9,
+		minDaughters:     2,
+		maxDaughters:     5,
+		restMomentum:     2.6,
 	}
-	strange = species{
-		origin:       Strange,
-		mass:         0.4976,
-		flight:       26.84,
-		pt:           0.7,
-		low:          -4,
-		top:          4.5,
-		minDaughters: 2,
-		maxDaughters: 2,
-		energy:       0.206,
+	strangeSpecies = species{
+		origin:           OriginStrange,
+		mass:             0.4976,
+		meanProperLength: 26.84,
+		meanPT:           0.7,
+		minEta:           -4,
+		maxEta:           4.5,
+		minDaughters:     2,
+		maxDaughters:     2,
+		restMomentum:     0.206,
 	}
 )
 
 const (
-	pionMass = 0.1396 // GeV
-	meanPT   = 0.45   // mean transverse momentum of a particle of the collision, GeV
-	lowEta   = -4.5   // pseudorapidities of particles of the collision: what the sensors could see, and more
-	topEta   = 5.0
-	leastEta = 0.25 // particles at steeper angles leave the beam pipe between stations
+	pionMass  = 0.1396 // GeV
+	meanPT    = 0.45   // mean transverse momentum of a particle of the collision, GeV
+	minEta    = -4.5   // pseudorapidities of particles of the collision: what the sensors could see, and more
+	maxEta    = 5.0
+	minAbsEta = 0.25 // particles at steeper angles leave the beam pipe between stations
 )
 
 // randomSource is a generator of random numbers that is seeded for each purpose.
@@ -116,8 +116,8 @@ func (s *randomSource) seedFor(seed, ev, purpose uint64) {
 	s.pcg.Seed(mix(seed+0x9e3779b97f4a7c15), mix(mix(ev+1)+purpose*0xd1b54a32d192ed03))
 }
 
-// poisson draws a small number.
-func (s *randomSource) poisson(mean float64) int {
+// drawPoisson draws a small number.
+func (s *randomSource) drawPoisson(mean float64) int {
 	n, limit := 0, math.Exp(-mean)
 	for p := s.Float64(); p > limit && n < 1000; n++ {
 		p = float64(p * s.Float64())
@@ -125,10 +125,10 @@ func (s *randomSource) poisson(mean float64) int {
 	return n
 }
 
-// direction draws a pseudorapidity that some sensor could see, and an azimuth.
-func (s *randomSource) direction(low, top float64) (eta, phi float64) {
+// drawDirection draws a pseudorapidity that some sensor could see, and an azimuth.
+func (s *randomSource) drawDirection(low, top float64) (eta, phi float64) {
 	for {
-		if eta = low + float64((top-low)*s.Float64()); math.Abs(eta) > leastEta {
+		if eta = low + float64((top-low)*s.Float64()); math.Abs(eta) > minAbsEta {
 			return eta, float64(2 * math.Pi * s.Float64())
 		}
 	}
@@ -144,39 +144,39 @@ func (t *Truth) generate(d *Detector, s *randomSource, seed, ev uint64) {
 		Vertices:  t.Vertices[:0],
 		Tracks:    t.Tracks[:0],
 	}
-	for i := range 1 + s.poisson(k.PileUp) {
+	for i := range 1 + s.drawPoisson(k.PileUp) {
 		at := Vertex{
-			Origin: Collision,
+			Origin: OriginCollision,
 			X:      float64(k.Spread[0] * s.NormFloat64()),
 			Y:      float64(k.Spread[1] * s.NormFloat64()),
 			Z:      float64(k.Spread[2] * s.NormFloat64()),
 		}
 		t.Vertices = append(t.Vertices, at)
 		primary := len(t.Vertices) - 1
-		for range s.multiplicity(k.Particles) {
-			eta, phi := s.direction(lowEta, topEta)
+		for range s.drawMultiplicity(k.Particles) {
+			eta, phi := s.drawDirection(minEta, maxEta)
 			pt := 0.05 + float64((meanPT-0.05)*s.ExpFloat64())
-			t.add(primary, eta, phi, pt)
+			t.addTrack(primary, eta, phi, pt)
 		}
-		for range s.poisson(k.Strange) {
-			t.decay(s, &strange, at)
+		for range s.drawPoisson(k.Strange) {
+			t.addDecay(s, &strangeSpecies, at)
 		}
 		if i == 0 && t.Displaced {
-			t.decay(s, &beauty, at)
-			t.decay(s, &beauty, at)
+			t.addDecay(s, &beautySpecies, at)
+			t.addDecay(s, &beautySpecies, at)
 		}
 	}
 }
 
-// multiplicity draws the number of particles of a collision: a sum of three exponentials, so that the spread is 1/√3 of
-// the mean, which is about that of the document's figure 6.3.
-func (s *randomSource) multiplicity(mean float64) int {
+// drawMultiplicity draws the number of particles of a collision: a sum of three exponentials, so that the spread is
+// 1/√3 of the mean, which is about that of the document's figure 6.3.
+func (s *randomSource) drawMultiplicity(mean float64) int {
 	sum := s.ExpFloat64() + s.ExpFloat64() + s.ExpFloat64()
 	return int(float64(mean*sum)/3 + 0.5)
 }
 
-// add appends a particle from a vertex.
-func (t *Truth) add(vertex int, eta, phi, pt float64) {
+// addTrack appends a particle from a vertex.
+func (t *Truth) addTrack(vertex int, eta, phi, pt float64) {
 	sinh := math.Sinh(eta)
 	sin, cos := math.Sincos(phi)
 	t.Tracks = append(t.Tracks, Track{
@@ -191,14 +191,14 @@ func (t *Truth) add(vertex int, eta, phi, pt float64) {
 // vector is a momentum or a direction.
 type vector [3]float64
 
-// decay lets a particle from at fly and decay.
-func (t *Truth) decay(s *randomSource, k *species, at Vertex) {
-	eta, phi := s.direction(k.low, k.top)
-	pt := float64(k.pt * s.ExpFloat64())
+// addDecay lets a particle from at fly and decay.
+func (t *Truth) addDecay(s *randomSource, k *species, at Vertex) {
+	eta, phi := s.drawDirection(k.minEta, k.maxEta)
+	pt := float64(k.meanPT * s.ExpFloat64())
 	sin, cos := math.Sincos(phi)
 	p := vector{pt * cos, pt * sin, pt * math.Sinh(eta)}
 	size := pt * math.Cosh(eta)
-	length := float64(k.flight*s.ExpFloat64()) / k.mass // of p = 1
+	length := float64(k.meanProperLength*s.ExpFloat64()) / k.mass // of p = 1
 	t.Vertices = append(t.Vertices, Vertex{
 		Origin: k.origin,
 		X:      at.X + float64(length*p[0]),
@@ -207,28 +207,28 @@ func (t *Truth) decay(s *randomSource, k *species, at Vertex) {
 	})
 	vertex := len(t.Vertices) - 1
 	n := k.minDaughters + s.IntN(k.maxDaughters-k.minDaughters+1)
-	rest := k.energy * 2 / float64(n)
+	rest := k.restMomentum * 2 / float64(n)
 	var first vector
 	for i := range n {
-		u := s.unitVector()
+		u := s.drawUnitVector()
 		if n == 2 && i == 1 {
 			u = vector{-first[0], -first[1], -first[2]} // back to back
 		}
 		first = u
-		t.daughter(vertex, k, p, size, u, rest)
+		t.addDaughter(vertex, k, p, size, u, rest)
 	}
 }
 
-// unitVector draws a direction.
-func (s *randomSource) unitVector() vector {
+// drawUnitVector draws a direction.
+func (s *randomSource) drawUnitVector() vector {
 	z := float64(2*s.Float64()) - 1
 	sin, cos := math.Sincos(float64(2 * math.Pi * s.Float64()))
 	r := math.Sqrt(max(0, 1-float64(z*z)))
 	return vector{r * cos, r * sin, z}
 }
 
-// daughter appends a particle of a decay that goes in direction u with that momentum where the parent is at rest.
-func (t *Truth) daughter(vertex int, k *species, p vector, size float64, u vector, rest float64) {
+// addDaughter appends a particle of a decay that goes in direction u with that momentum where the parent is at rest.
+func (t *Truth) addDaughter(vertex int, k *species, p vector, size float64, u vector, rest float64) {
 	energy := math.Sqrt(float64(rest*rest) + pionMass*pionMass)
 	along := 0.0
 	var n vector

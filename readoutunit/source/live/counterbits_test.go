@@ -24,14 +24,15 @@ func TestACounterThatBeganAnewIsNamed(t *testing.T) {
 				x.offer(0, e, e)
 			}
 			x.pause(10 * time.Second) // they are built
-			fault := Backwards
+			fault := FaultBackwards
 			if unordered {
-				fault = Late
+				fault = FaultLate
 			}
 			for _, e := range []uint64{0, 1, last / 2} {
 				_, err := x.m.Offer(0, FragmentRef{Event: e}, x.now)
 				var wrong *FragmentError
-				if !errors.As(err, &wrong) || wrong.Fault != fault || wrong.Bits != bits || !strings.HasSuffix(err.Error(), want) {
+				if !errors.As(err, &wrong) || wrong.Fault != fault || wrong.CounterBits != bits ||
+					!strings.HasSuffix(err.Error(), want) {
 					t.Errorf("%d bits, unordered %v, event %d: %v", bits, unordered, e, err)
 				}
 			}

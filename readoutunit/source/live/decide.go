@@ -7,9 +7,9 @@ import (
 
 // What time decides, in a Matcher.
 
-// emptyRun is how many numbers in a row that no source here has end a MEP: they are no events, and would be events of
-// missing fragments within one.
-const emptyRun = 16
+// minEmptyRun is how many numbers in a row that no source here has end a MEP: they are no events, and would be events
+// of missing fragments within one.
+const minEmptyRun = 16
 
 // Step decides what time decides. It returns how far the data go, and when to call it again; Never, if only a fragment
 // changes anything.
@@ -20,20 +20,20 @@ func (m *Matcher) Step(now time.Duration) (Reach, time.Duration) {
 		}
 	}
 	again := min(m.acceptPersistent(now), m.leapAhead(now))
-	again = min(again, m.decide(now))
+	again = min(again, m.decideEvents(now))
 	m.reach = max(m.reach, m.cutEnd, m.low)
-	for m.reach < m.decided && int(m.bytes[m.reach&m.mask]) <= m.spaceLeft {
+	for m.reach < m.decidedBelow && int(m.bytes[m.reach&m.mask]) <= m.spaceLeft {
 		m.spaceLeft -= int(m.bytes[m.reach&m.mask])
 		m.reach++
 	}
-	for m.firstUncut = max(m.firstUncut, m.low); m.firstUncut < m.reach && m.have[m.firstUncut&m.mask] == 0; {
+	for m.firstUncut = max(m.firstUncut, m.low); m.firstUncut < m.reach && m.sourcesHaving[m.firstUncut&m.mask] == 0; {
 		m.firstUncut++
 	}
 	r := &m.reported
-	if !r.Over { // else others have cut further
-		r.To, r.Over = max(r.To, m.reach), m.allOver()
+	if !r.InputOver { // else others have cut further
+		r.CompleteBelow, r.InputOver = max(r.CompleteBelow, m.reach), m.allOver()
 	}
-	r.From = min(m.firstUncut, r.To)
+	r.FirstUncut = min(m.firstUncut, r.CompleteBelow)
 	return *r, min(again, m.updateDeadlines(now))
 }
 
@@ -46,31 +46,31 @@ func (m *Matcher) updateDeadlines(now time.Duration) (again time.Duration) {
 	}
 	again = Never
 	due := max(m.firstSeen[m.firstUncut&m.mask], m.cutAt) + m.rules.FlushAfter
-	ripe := now >= due || m.isFull()
+	ripe := now >= due || m.cannotGrow()
 	if ripe {
-		r.Flush = max(r.Flush, m.reach)
+		r.FlushBelow = max(r.FlushBelow, m.reach)
 	} else {
 		again = due
 	}
-	if m.rules.OnMissing == Wait || !ripe && m.reach-m.firstUncut < uint64(m.rules.Packing) {
+	if m.rules.OnMissing == WaitForMissing || !ripe && m.reach-m.firstUncut < uint64(m.rules.Packing) {
 		return again
 	}
-	e := max(m.firstUncut, r.Overdue)
-	for e < m.reach && now >= m.firstSeen[e&m.mask]+m.rules.Timeout {
+	e := max(m.firstUncut, r.OverdueBelow)
+	for e < m.reach && now >= m.firstSeen[e&m.mask]+m.rules.FragmentTimeout {
 		e++
 	}
 	if ripe || e-m.firstUncut >= uint64(m.rules.Packing) {
-		r.Overdue = max(r.Overdue, e)
+		r.OverdueBelow = max(r.OverdueBelow, e)
 	}
 	if e < m.reach {
-		again = min(again, m.firstSeen[e&m.mask]+m.rules.Timeout)
+		again = min(again, m.firstSeen[e&m.mask]+m.rules.FragmentTimeout)
 	}
 	return again
 }
 
-// isFull tells that no larger MEP is possible.
-func (m *Matcher) isFull() bool {
-	if m.reach < m.decided || m.heldBack {
+// cannotGrow tells that no larger MEP is possible.
+func (m *Matcher) cannotGrow() bool {
+	if m.reach < m.decidedBelow || m.heldBack {
 		return true
 	}
 	for i := range m.sources {
@@ -81,27 +81,27 @@ func (m *Matcher) isFull() bool {
 	return false
 }
 
-// decide moves on over events of which every fragment is there or given up.
-func (m *Matcher) decide(now time.Duration) (again time.Duration) {
-	m.heldBack, m.stuck = false, false
-	for m.decided = max(m.decided, m.low); m.decided < m.seen; m.decided++ {
-		i := m.decided & m.mask
-		if int(m.have[i]) == len(m.sources) {
+// decideEvents moves on over events of which every fragment is there or given up.
+func (m *Matcher) decideEvents(now time.Duration) (again time.Duration) {
+	m.heldBack, m.lacksStopped = false, false
+	for m.decidedBelow = max(m.decidedBelow, m.low); m.decidedBelow < m.seenBelow; m.decidedBelow++ {
+		i := m.decidedBelow & m.mask
+		if int(m.sourcesHaving[i]) == len(m.sources) {
 			continue
 		}
 		due := time.Duration(math.MinInt64)
 		for j := range m.sources {
-			if s := &m.sources[j]; s.fragments[i].Event != m.decided {
-				due = max(due, m.giveUpTime(s, m.decided, m.firstSeen[i]))
+			if s := &m.sources[j]; s.fragments[i].Event != m.decidedBelow {
+				due = max(due, m.giveUpTime(s, m.decidedBelow, m.firstSeen[i]))
 			}
 		}
-		m.stuck = due == Never && m.allStopped()
+		m.lacksStopped = due == Never && m.allStopped()
 		if now < due {
 			return due
 		}
-		m.acceptDecided(m.decided)
-		complete := int(m.have[i]) == len(m.sources)
-		if !complete && (m.rules.OnMissing == Stop || m.startsEmptyRun()) && m.hasUncut() {
+		m.acceptDecided(m.decidedBelow)
+		complete := int(m.sourcesHaving[i]) == len(m.sources)
+		if !complete && (m.rules.OnMissing == StopAtMissing || m.startsEmptyRun()) && m.hasUncut() {
 			m.heldBack = true
 			return Never
 		}
@@ -121,35 +121,37 @@ func (m *Matcher) acceptDecided(e uint64) {
 // startsEmptyRun tells that no source has what is decided next, nor much behind it.
 func (m *Matcher) startsEmptyRun() bool {
 	n := uint64(0)
-	for n < emptyRun && m.decided+n < m.seen && m.have[(m.decided+n)&m.mask] == 0 {
+	for n < minEmptyRun && m.decidedBelow+n < m.seenBelow && m.sourcesHaving[(m.decidedBelow+n)&m.mask] == 0 {
 		n++
 	}
-	return n == emptyRun
+	return n == minEmptyRun
 }
 
 // hasUncut tells that there are fragments of events that are decided and not cut.
 func (m *Matcher) hasUncut() bool {
-	for m.firstUncut = max(m.firstUncut, m.low); m.firstUncut < m.decided && m.have[m.firstUncut&m.mask] == 0; {
+	for m.firstUncut = max(m.firstUncut, m.low); m.firstUncut < m.decidedBelow &&
+		m.sourcesHaving[m.firstUncut&m.mask] == 0; {
 		m.firstUncut++
 	}
-	return m.firstUncut < m.decided
+	return m.firstUncut < m.decidedBelow
 }
 
 // giveUpTime is when a source is given up that has no fragment of an event; or, if it has a suspect one, when that is
 // accepted.
 func (m *Matcher) giveUpTime(s *sourceState, e uint64, first time.Duration) time.Duration {
 	switch suspected := len(s.suspects) > 0 && indexOf(s.suspects, e) >= 0; {
-	case s.over, (s.ordered || s.steps > maxSuspects) && s.accepted && s.next > e, s.stopped && suspected:
+	case s.isOver, (s.ordered || s.emptyRunSteps > maxSuspects) && s.hasAccepted && s.nextNumber > e, s.stopped &&
+		suspected:
 		return math.MinInt64
 	case suspected:
-		return max(first, s.resumed) + m.rules.Timeout
-	case m.rules.OnMissing == Wait, s.stopped, s.stalled && len(s.ahead) == 0 && s.next <= e &&
+		return max(first, s.resumed) + m.rules.FragmentTimeout
+	case m.rules.OnMissing == WaitForMissing, s.stopped, s.stalled && len(s.beyondWindow) == 0 && s.nextNumber <= e &&
 		(s.ordered || s.highestPlaced <= e):
 		return Never
 	}
-	wait := m.rules.Timeout
+	wait := m.rules.FragmentTimeout
 	if !s.started {
-		wait = max(wait, m.rules.FirstTimeout)
+		wait = max(wait, m.rules.FirstFragmentTimeout)
 	}
 	return max(first, s.resumed) + wait
 }
@@ -162,8 +164,8 @@ func (m *Matcher) leapAhead(now time.Duration) time.Duration {
 	}
 	least, since := NoEvent, Never
 	for i := range m.sources {
-		if s := &m.sources[i]; len(s.ahead) > 0 {
-			least, since = min(least, s.ahead[0].Event), min(since, s.ahead[0].arrived)
+		if s := &m.sources[i]; len(s.beyondWindow) > 0 {
+			least, since = min(least, s.beyondWindow[0].Event), min(since, s.beyondWindow[0].arrived)
 		}
 	}
 	if least == NoEvent {
@@ -172,11 +174,11 @@ func (m *Matcher) leapAhead(now time.Duration) time.Duration {
 	for i := range m.sources {
 		s := &m.sources[i]
 		switch {
-		case len(s.ahead) > 0, s.over, s.stalled && !s.ordered:
-		case m.rules.OnMissing == Wait, s.stopped:
+		case len(s.beyondWindow) > 0, s.isOver, s.stalled && !s.ordered:
+		case m.rules.OnMissing == WaitForMissing, s.stopped:
 			return Never
-		case now < max(since, s.resumed)+m.rules.Timeout:
-			return max(since, s.resumed) + m.rules.Timeout
+		case now < max(since, s.resumed)+m.rules.FragmentTimeout:
+			return max(since, s.resumed) + m.rules.FragmentTimeout
 		}
 	}
 	m.forgetBelow(least, false)

@@ -6,12 +6,12 @@ import "time"
 // than the two seconds that a user waits for a sign.
 const disjointAfter = 1500 * time.Millisecond
 
-// Range is what a source has come over: what is suspect counts only where nothing else came.
-func (m *Matcher) Range(source int) Range {
+// SourceRange is what a source has come over: what is suspect counts only where nothing else came.
+func (m *Matcher) SourceRange(source int) Range {
 	s := &m.sources[source]
 	switch {
-	case s.accepted:
-		return Range{s.counts.First, s.next - 1}
+	case s.hasAccepted:
+		return Range{s.counts.FirstEvent, s.nextNumber - 1}
 	case len(s.suspects) > 0:
 		r := Range{s.suspects[0].Event, s.suspects[0].Event}
 		for _, d := range s.suspects {
@@ -19,25 +19,25 @@ func (m *Matcher) Range(source int) Range {
 		}
 		return r
 	}
-	return Range{First: none}
+	return Range{First: noFragment}
 }
 
 // FindDisjoint tells whether a source and another one, the first such, both give fragments and share no number. again
 // is when to ask again, if that depends on time alone.
 func (m *Matcher) FindDisjoint(source int, now time.Duration) (other int, disjoint bool, again time.Duration) {
 	s, again := &m.sources[source], Never
-	mine := m.Range(source)
+	mine := m.SourceRange(source)
 	if !s.spansRange(mine) {
 		return 0, false, again
 	}
 	for i := range m.sources {
 		o := &m.sources[i]
-		its := m.Range(i)
+		its := m.SourceRange(i)
 		if i == source || !o.spansRange(its) || its.First <= mine.Last && mine.First <= its.Last {
 			continue
 		}
 		due := max(s.since, o.since) + disjointAfter
-		if s.over || o.over { // what it gave is all
+		if s.isOver || o.isOver { // what it gave is all
 			due = now
 		}
 		if now >= due {
@@ -50,5 +50,5 @@ func (m *Matcher) FindDisjoint(source int, now time.Duration) (other int, disjoi
 
 // spansRange tells that a source has given more than one number: a single one says nothing.
 func (s *sourceState) spansRange(r Range) bool {
-	return r.First < r.Last || s.accepted && len(s.ahead) > 0
+	return r.First < r.Last || s.hasAccepted && len(s.beyondWindow) > 0
 }

@@ -7,45 +7,45 @@ type Fault uint8
 
 // The faults. Gap is a report: the fragment is used. A fragment with any other fault is thrown away.
 const (
-	Gap       Fault = iota + 1 // numbers before it were left out by a source that keeps the order
-	Repeat                     // the event has a fragment of this source
-	Backwards                  // a lower number than the one before, from a source that keeps the order
-	Late                       // the event was decided without it
-	Jump                       // a number that nothing that came before, after or beside it speaks for
+	FaultGap       Fault = iota + 1 // numbers before it were left out by a source that keeps the order
+	FaultRepeat                     // the event has a fragment of this source
+	FaultBackwards                  // a lower number than the one before, from a source that keeps the order
+	FaultLate                       // the event was decided without it
+	FaultJump                       // a number that nothing that came before, after or beside it speaks for
 )
 
-// Faults is how many values a Fault may have.
-const Faults = int(Jump) + 1
+// FaultCount is how many values a Fault may have.
+const FaultCount = int(FaultJump) + 1
 
 var faultWords = [...]string{
-	Gap:       "leaves out the numbers before it, up from",
-	Repeat:    "came again",
-	Backwards: "runs backwards; the source had come to",
-	Late:      "came too late; events are decided up to",
-	Jump:      "is far from what came before and after it; the source is at",
+	FaultGap:       "leaves out the numbers before it, up from",
+	FaultRepeat:    "came again",
+	FaultBackwards: "runs backwards; the source had come to",
+	FaultLate:      "came too late; events are decided up to",
+	FaultJump:      "is far from what came before and after it; the source is at",
 }
 
 // FragmentError says what is wrong with the number of one fragment, and of which source.
 type FragmentError struct {
-	Source string // as the input names it
-	Event  uint64 // number of the fragment
-	Fault  Fault
-	At     uint64 // what Fault compares it with
-	Bits   uint8  // the numbers look like a counter of so many bits that began anew; 0: they do not
+	Source      string // as the input names it
+	Event       uint64 // number of the fragment
+	Fault       Fault
+	Reference   uint64 // what Fault compares it with
+	CounterBits uint8  // the numbers look like a counter of so many bits that began anew; 0: they do not
 }
 
 func (e *FragmentError) Error() string {
-	if e.Fault == Repeat {
+	if e.Fault == FaultRepeat {
 		return fmt.Sprintf("source %s: the fragment of event %d came again; the first one stays", e.Source, e.Event)
 	}
 	word := fmt.Sprintf("has fault %d at", uint8(e.Fault))
 	if int(e.Fault) < len(faultWords) && e.Fault > 0 {
 		word = faultWords[e.Fault]
 	}
-	text := fmt.Sprintf("source %s: the fragment of event %d %s %d", e.Source, e.Event, word, e.At)
-	if e.Bits > 0 {
+	text := fmt.Sprintf("source %s: the fragment of event %d %s %d", e.Source, e.Event, word, e.Reference)
+	if e.CounterBits > 0 {
 		text += fmt.Sprintf("; this looks like a counter of %d bits that began anew at 0: let the front-end count in 64 "+
-			"bits, adding %d each time", e.Bits, uint64(1)<<e.Bits)
+			"bits, adding %d each time", e.CounterBits, uint64(1)<<e.CounterBits)
 	}
 	return text
 }

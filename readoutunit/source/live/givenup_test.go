@@ -4,18 +4,18 @@ import "testing"
 
 // TestRangesGivenUpJoin only where one goes on with the other, for the same reason.
 func TestRangesGivenUpJoin(t *testing.T) {
-	var g GivenUp
+	var g GivenUpRange
 	for _, c := range []struct {
-		next, want GivenUp
+		next, want GivenUpRange
 		joins      bool
 	}{
-		{GivenUp{5, 6, Late}, GivenUp{5, 6, Late}, true},
-		{GivenUp{6, 9, Late}, GivenUp{5, 9, Late}, true},
-		{GivenUp{9, 10, Jump}, GivenUp{5, 9, Late}, false},  // another reason
-		{GivenUp{10, 11, Late}, GivenUp{5, 9, Late}, false}, // a gap
-		{GivenUp{4, 5, Late}, GivenUp{5, 9, Late}, false},   // before it
+		{GivenUpRange{5, 6, FaultLate}, GivenUpRange{5, 6, FaultLate}, true},
+		{GivenUpRange{6, 9, FaultLate}, GivenUpRange{5, 9, FaultLate}, true},
+		{GivenUpRange{9, 10, FaultJump}, GivenUpRange{5, 9, FaultLate}, false},  // another reason
+		{GivenUpRange{10, 11, FaultLate}, GivenUpRange{5, 9, FaultLate}, false}, // a gap
+		{GivenUpRange{4, 5, FaultLate}, GivenUpRange{5, 9, FaultLate}, false},   // before it
 	} {
-		if joins := g.Join(c.next); joins != c.joins || g != c.want {
+		if joins := g.Extend(c.next); joins != c.joins || g != c.want {
 			t.Errorf("%v: %v, %v", c.next, joins, g)
 		}
 	}

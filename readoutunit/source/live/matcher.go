@@ -18,60 +18,60 @@ type Matcher struct {
 	rules Rules
 	mask  uint64
 
-	low        uint64 // events below are taken, or will never be kept
-	cutEnd     uint64 // of the last cut
-	reach      uint64 // events below fit into the next MEP, and are decided
-	decided    uint64
-	seen       uint64        // events below are known to be
-	firstUncut uint64        // the first of [cutEnd, decided) with a fragment
-	placed     int           // fragments in places below seen
-	spaceLeft  int           // bytes left for the next MEP, at reach
-	cutAt      time.Duration // when the last cut came
-	reported   Reach
-	heldBack   bool // at decided: what is cut before it is to be cut without it
-	stuck      bool // at decided: it lacks what will not be taken any more
+	low          uint64 // events below are taken, or will never be kept
+	cutEnd       uint64 // of the last cut
+	reach        uint64 // events below fit into the next MEP, and are decided
+	decidedBelow uint64
+	seenBelow    uint64        // events below are known to be
+	firstUncut   uint64        // the first of [cutEnd, decided) with a fragment
+	placed       int           // fragments in places below seen
+	spaceLeft    int           // bytes left for the next MEP, at reach
+	cutAt        time.Duration // when the last cut came
+	reported     Reach
+	heldBack     bool // at decided: what is cut before it is to be cut without it
+	lacksStopped bool // at decided: it lacks what will not be taken any more
 
-	firstSeen []time.Duration // by event: when it, or a later one, first came
-	have      []uint16        // by event: sources that have it
-	bytes     []uint32        // by event: of its fragments, padded
-	sources   []sourceState
-	dropped   []Dropped
+	firstSeen     []time.Duration // by event: when it, or a later one, first came
+	sourcesHaving []uint16        // by event: sources that have it
+	bytes         []uint32        // by event: of its fragments, padded
+	sources       []sourceState
+	dropped       []DroppedFragment
 }
 
 // sourceState is one source.
 type sourceState struct {
 	name              string
 	ordered           bool
-	started           bool          // a fragment came, whatever became of it
-	accepted          bool          // a number was accepted
-	over              bool          // nothing more will come
-	stopped           bool          // nothing more is taken from it, though it may have more
-	stalled           bool          // nothing is taken from it: the readout unit has no room
-	since             time.Duration // when it began
-	resumed           time.Duration // when it began, or was stalled last
-	next              uint64        // behind the highest number that is accepted
-	gap               uint64        // the last number behind those that it left out
-	steps             int           // times in a row that it left out emptyRun numbers or more: it counts in steps
-	lateNumber        uint64        // a number beyond next that came too late; none
-	wrapBits          uint8         // its numbers look like a counter of so many bits that began anew; 0
-	ahead             []pending     // accepted, and beyond the window: in order
-	suspects          []pending     // not accepted: in the order in which they came
-	unconfirmed       int           // unordered: fragments in a row beyond what is known
-	unconfirmedSince  time.Duration // when the first of them came
-	lowestUnconfirmed uint64        // the lowest of them
-	highestPlaced     uint64        // unordered: the highest number that is in a place
-	fragments         []FragmentRef // by event
+	started           bool              // a fragment came, whatever became of it
+	hasAccepted       bool              // a number was accepted
+	isOver            bool              // nothing more will come
+	stopped           bool              // nothing more is taken from it, though it may have more
+	stalled           bool              // nothing is taken from it: the readout unit has no room
+	since             time.Duration     // when it began
+	resumed           time.Duration     // when it began, or was stalled last
+	nextNumber        uint64            // behind the highest number that is accepted
+	gapEnd            uint64            // the last number behind those that it left out
+	emptyRunSteps     int               // times in a row that it left out minEmptyRun numbers or more: it counts in steps
+	lateNumber        uint64            // a number beyond next that came too late; none
+	wrapBits          uint8             // its numbers look like a counter of so many bits that began anew; 0
+	beyondWindow      []pendingFragment // accepted, and beyond the window: in order
+	suspects          []pendingFragment // not accepted: in the order in which they came
+	unconfirmedCount  int               // unordered: fragments in a row beyond what is known
+	unconfirmedSince  time.Duration     // when the first of them came
+	lowestUnconfirmed uint64            // the lowest of them
+	highestPlaced     uint64            // unordered: the highest number that is in a place
+	fragments         []FragmentRef     // by event
 	counts            Counts
 }
 
-// pending is a fragment that is in no place yet, and when it came.
-type pending struct {
+// pendingFragment is a fragment that is in no place yet, and when it came.
+type pendingFragment struct {
 	FragmentRef
 	arrived time.Duration
 }
 
-// none marks a slot without a fragment.
-const none = NoEvent
+// noFragment marks a slot without a fragment.
+const noFragment = NoEvent
 
 // NewMatcher makes a Matcher. unordered tells, by source, that fragments may come out of order, and that anybody may
 // have sent one.
@@ -80,21 +80,21 @@ func NewMatcher(rules Rules, names []string, unordered []bool) *Matcher {
 		rules.MaxLeap = defaultMaxLeap
 	}
 	m := &Matcher{
-		rules:     rules,
-		mask:      uint64(rules.Window) - 1,
-		spaceLeft: rules.MaxBytes,
-		firstSeen: make([]time.Duration, rules.Window),
-		have:      make([]uint16, rules.Window),
-		bytes:     make([]uint32, rules.Window),
-		sources:   make([]sourceState, len(names)),
+		rules:         rules,
+		mask:          uint64(rules.Window) - 1,
+		spaceLeft:     rules.MaxMEPBytes,
+		firstSeen:     make([]time.Duration, rules.Window),
+		sourcesHaving: make([]uint16, rules.Window),
+		bytes:         make([]uint32, rules.Window),
+		sources:       make([]sourceState, len(names)),
 	}
 	for i, name := range names {
 		s := &m.sources[i]
 		s.name, s.ordered, s.fragments = name, !unordered[i], make([]FragmentRef, rules.Window)
-		s.ahead, s.suspects = make([]pending, 0, 2*maxSuspects), make([]pending, 0, maxSuspects)
-		s.lateNumber = none
+		s.beyondWindow, s.suspects = make([]pendingFragment, 0, 2*maxSuspects), make([]pendingFragment, 0, maxSuspects)
+		s.lateNumber = noFragment
 		for j := range s.fragments {
-			s.fragments[j].Event = none
+			s.fragments[j].Event = noFragment
 		}
 	}
 	return m
@@ -102,12 +102,12 @@ func NewMatcher(rules Rules, names []string, unordered []bool) *Matcher {
 
 // Offer takes a fragment of a source. The error is a *FragmentError: what is wrong with a fragment that is Thrown; or
 // that numbers were left out before fragments that are Kept. How often there was one is counted.
-func (m *Matcher) Offer(source int, p FragmentRef, now time.Duration) (Verdict, error) {
+func (m *Matcher) Offer(source int, p FragmentRef, now time.Duration) (OfferResult, error) {
 	s := &m.sources[source]
 	if !s.started && p.Event < NoEvent {
 		s.started, s.since, s.resumed = true, now, now // for the events that waited for it its time counts from here
 	}
-	gaps, at := s.counts.Gaps, s.next
+	gaps, at := s.counts.Gaps, s.nextNumber
 	fault, than := m.checkNumber(s, p.Event)
 	if fault > 0 {
 		return m.throwAway(source, p, fault, than)
@@ -116,39 +116,40 @@ func (m *Matcher) Offer(source int, p FragmentRef, now time.Duration) (Verdict, 
 	if !s.ordered {
 		offer = m.offerUnordered
 	}
-	v := offer(source, pending{p, now})
+	v := offer(source, pendingFragment{p, now})
 	if s.counts.Gaps > gaps {
-		return v, s.faultError(s.gap, Gap, at)
+		return v, s.faultError(s.gapEnd, FaultGap, at)
 	}
 	return v, nil
 }
 
 func (m *Matcher) isBeyondWindow(e uint64) bool { return e >= m.low && e-m.low > m.mask }
 
-// holds tells whether a source has a fragment of an event in its place.
-func (m *Matcher) holds(s *sourceState, e uint64) bool {
+// holdsFragment tells whether a source has a fragment of an event in its place.
+func (m *Matcher) holdsFragment(s *sourceState, e uint64) bool {
 	return e >= m.low && !m.isBeyondWindow(e) && s.fragments[e&m.mask].Event == e
 }
 
 // checkNumber says what is wrong with a number, whatever comes before and after it.
 func (m *Matcher) checkNumber(s *sourceState, e uint64) (Fault, uint64) {
-	last := s.next - 1
+	last := s.nextNumber - 1
 	switch {
 	case e >= NoEvent:
-		return Jump, s.next
-	case m.holds(s, e), indexOf(s.ahead, e) >= 0, indexOf(s.suspects, e) >= 0, s.accepted && s.ordered && e == last:
-		return Repeat, 0
-	case s.accepted && s.ordered && e < last:
-		return Backwards, last
+		return FaultJump, s.nextNumber
+	case m.holdsFragment(s, e), indexOf(s.beyondWindow, e) >= 0, indexOf(s.suspects, e) >= 0, s.hasAccepted && s.ordered &&
+		e == last:
+		return FaultRepeat, 0
+	case s.hasAccepted && s.ordered && e < last:
+		return FaultBackwards, last
 	case e < m.low:
-		return Late, m.low
-	case e < m.decided:
-		return Late, m.decided
+		return FaultLate, m.low
+	case e < m.decidedBelow:
+		return FaultLate, m.decidedBelow
 	}
 	return 0, 0
 }
 
-func indexOf(list []pending, e uint64) int {
+func indexOf(list []pendingFragment, e uint64) int {
 	for i := range list {
 		if list[i].Event == e {
 			return i
@@ -157,28 +158,28 @@ func indexOf(list []pending, e uint64) int {
 	return -1
 }
 
-func (m *Matcher) throwAway(source int, p FragmentRef, fault Fault, at uint64) (Verdict, error) {
+func (m *Matcher) throwAway(source int, p FragmentRef, fault Fault, at uint64) (OfferResult, error) {
 	s := &m.sources[source]
 	s.countThrown(fault)
 	switch fault {
-	case Late:
+	case FaultLate:
 		m.noteLate(source, p.Event)
-	case Backwards:
+	case FaultBackwards:
 		if bits := counterBits(at, p.Event); bits > 0 {
 			s.wrapBits = bits
 		}
 	}
-	return Thrown, s.faultError(p.Event, fault, at)
+	return OfferThrown, s.faultError(p.Event, fault, at)
 }
 
 // countThrown counts a fragment that is not used.
 func (s *sourceState) countThrown(why Fault) {
 	switch why {
-	case Repeat:
+	case FaultRepeat:
 		s.counts.Repeats++
-	case Backwards:
+	case FaultBackwards:
 		s.counts.Backwards++
-	case Late:
+	case FaultLate:
 		s.counts.Late++
 	default:
 		s.counts.Jumps++
@@ -191,10 +192,10 @@ func (m *Matcher) noteLate(source int, e uint64) {
 	s := &m.sources[source]
 	switch {
 	case !s.ordered:
-		if bits := counterBits(s.next-1, e); s.accepted && bits > 0 {
+		if bits := counterBits(s.nextNumber-1, e); s.hasAccepted && bits > 0 {
 			s.wrapBits = bits
 		}
-	case s.accepted && e == s.next || !s.accepted && e == 0:
+	case s.hasAccepted && e == s.nextNumber || !s.hasAccepted && e == 0:
 		s.noteAccepted(e)
 		m.dropSuspects(source, 0)
 	case s.lateNumber < e && e-s.lateNumber <= m.rules.MaxLeap:
@@ -207,13 +208,13 @@ func (m *Matcher) noteLate(source int, e uint64) {
 // faultError says what is wrong with the number of a fragment of this source.
 func (s *sourceState) faultError(event uint64, fault Fault, at uint64) error {
 	e := &FragmentError{
-		Source: s.name,
-		Event:  event,
-		Fault:  fault,
-		At:     at,
+		Source:    s.name,
+		Event:     event,
+		Fault:     fault,
+		Reference: at,
 	}
-	if fault == Backwards || fault == Late {
-		e.Bits = s.wrapBits
+	if fault == FaultBackwards || fault == FaultLate {
+		e.CounterBits = s.wrapBits
 	}
 	return e
 }
@@ -222,24 +223,24 @@ func (s *sourceState) faultError(event uint64, fault Fault, at uint64) error {
 func (m *Matcher) place(s *sourceState, p FragmentRef) {
 	i := p.Event & m.mask
 	s.fragments[i] = p
-	m.have[i]++
-	if p.Event < m.seen {
+	m.sourcesHaving[i]++
+	if p.Event < m.seenBelow {
 		m.placed++
 	}
-	m.bytes[i] += uint32(m.padded(int(p.Size)))
+	m.bytes[i] += uint32(m.paddedBytes(int(p.Size)))
 }
 
 // extendSeen notes that there are events below to, which lie in the window, and those that follow them without a gap.
 func (m *Matcher) extendSeen(to uint64, now time.Duration) {
-	for ; m.seen < to || !m.isBeyondWindow(m.seen) && m.have[m.seen&m.mask] > 0; m.seen++ {
-		i := m.seen & m.mask
+	for ; m.seenBelow < to || !m.isBeyondWindow(m.seenBelow) && m.sourcesHaving[m.seenBelow&m.mask] > 0; m.seenBelow++ {
+		i := m.seenBelow & m.mask
 		m.firstSeen[i] = now
-		m.placed += int(m.have[i])
+		m.placed += int(m.sourcesHaving[i])
 	}
 }
 
-func (m *Matcher) padded(size int) int {
-	unit := 1<<m.rules.Align - 1
+func (m *Matcher) paddedBytes(size int) int {
+	unit := 1<<m.rules.AlignLog2 - 1
 	return (size + unit) &^ unit
 }
 
@@ -255,11 +256,13 @@ func (m *Matcher) SetStalled(source int, stalled bool, now time.Duration) {
 
 // SkipFirstTimeout has nobody wait longer for the first fragment of a source than for any other: the run goes on
 // already.
-func (m *Matcher) SkipFirstTimeout() { m.rules.FirstTimeout = 0 }
+func (m *Matcher) SkipFirstTimeout() { m.rules.FirstFragmentTimeout = 0 }
 
 // CountLeftOver tells of fragments that will not be offered, since the run ends and there is no room: they are left
 // over.
-func (m *Matcher) CountLeftOver(source, n int) { m.sources[source].counts.Held += uint64(n) }
+func (m *Matcher) CountLeftOver(source, n int) {
+	m.sources[source].counts.WaitingFragments += uint64(n)
+}
 
 // ExpectCut tells that the events of a cut are, and that they have waited as long as an event may. It is the next one
 // to be taken.
@@ -267,12 +270,12 @@ func (m *Matcher) ExpectCut(c Cut, now time.Duration) {
 	m.forgetBelow(c.First, false) // what is before it is in no MEP
 	m.placePending(now)
 	if end := c.End(); end > m.low {
-		m.extendSeen(max(m.seen, m.low+min(end-m.low, m.mask+1)), now-m.rules.Timeout)
+		m.extendSeen(max(m.seenBelow, m.low+min(end-m.low, m.mask+1)), now-m.rules.FragmentTimeout)
 	}
 }
 
-// Ready tells whether the events of a cut are decided.
-func (m *Matcher) Ready(c Cut) bool { return m.decided >= c.End() }
+// IsCutDecided tells whether the events of a cut are decided.
+func (m *Matcher) IsCutDecided(c Cut) bool { return m.decidedBelow >= c.End() }
 
 // AddCut tells which events the next MEP has.
 func (m *Matcher) AddCut(c Cut, now time.Duration) {
@@ -282,7 +285,7 @@ func (m *Matcher) AddCut(c Cut, now time.Duration) {
 		m.spaceLeft += int(m.bytes[e&m.mask])
 	}
 	if end >= m.reach {
-		m.reach, m.spaceLeft = end, m.rules.MaxBytes
+		m.reach, m.spaceLeft = end, m.rules.MaxMEPBytes
 	}
 	m.cutEnd, m.firstUncut = end, max(m.firstUncut, end)
 }
@@ -292,20 +295,20 @@ func (m *Matcher) placePending(now time.Duration) {
 	for i := range m.sources {
 		s := &m.sources[i]
 		n := 0
-		for ; n < len(s.ahead) && !m.isBeyondWindow(s.ahead[n].Event); n++ {
-			if a := &s.ahead[n]; a.Event < m.low {
-				m.drop(i, a.FragmentRef, Late, m.low)
+		for ; n < len(s.beyondWindow) && !m.isBeyondWindow(s.beyondWindow[n].Event); n++ {
+			if a := &s.beyondWindow[n]; a.Event < m.low {
+				m.drop(i, a.FragmentRef, FaultLate, m.low)
 			} else {
 				m.place(s, a.FragmentRef)
-				m.extendSeen(max(m.seen, a.Event+1), now)
+				m.extendSeen(max(m.seenBelow, a.Event+1), now)
 			}
 		}
-		s.ahead = s.ahead[:copy(s.ahead, s.ahead[n:])]
+		s.beyondWindow = s.beyondWindow[:copy(s.beyondWindow, s.beyondWindow[n:])]
 		for n = 0; n < len(s.suspects); {
 			switch d := s.suspects[n]; {
 			case d.Event < m.low:
 				s.removeSuspect(n)
-				m.drop(i, d.FragmentRef, Late, m.low)
+				m.drop(i, d.FragmentRef, FaultLate, m.low)
 				m.noteLate(i, d.Event)
 				n = 0 // what is suspect may have changed
 			case !s.ordered && !m.isBeyondWindow(d.Event):
@@ -323,17 +326,17 @@ func (m *Matcher) placePending(now time.Duration) {
 func (m *Matcher) drop(source int, p FragmentRef, why Fault, at uint64) {
 	s := &m.sources[source]
 	s.countThrown(why)
-	s.counts.Held--
-	m.dropped = append(m.dropped, Dropped{
+	s.counts.WaitingFragments--
+	m.dropped = append(m.dropped, DroppedFragment{
 		Source:      source,
 		FragmentRef: p,
-		Why:         why,
-		At:          at,
+		Fault:       why,
+		Reference:   at,
 	})
 }
 
 // FragmentAt is the fragment of a source for an event of the cut that is taken, if it has one. A cut's bytes may exceed
-// Rules.MaxBytes only if it goes beyond the Reach that was told.
+// Rules.MaxMEPBytes only if it goes beyond the Reach that was told.
 func (m *Matcher) FragmentAt(source int, e uint64) (FragmentRef, bool) {
 	if e < m.low {
 		return FragmentRef{}, false
@@ -354,8 +357,8 @@ func (m *Matcher) FirstMissing(c Cut) error {
 	return nil
 }
 
-// TakeCut counts the events of a cut as built and gives their fragments back to the caller, who has copied them.
-func (m *Matcher) TakeCut(c Cut, now time.Duration) {
+// FinishCut counts the events of a cut as built and gives their fragments back to the caller, who has copied them.
+func (m *Matcher) FinishCut(c Cut, now time.Duration) {
 	for i := range m.sources {
 		m.sources[i].counts.Missing += uint64(c.Events)
 	}
@@ -372,26 +375,26 @@ func (m *Matcher) forgetBelow(to uint64, used bool) {
 		}
 		m.low = to
 	}
-	m.seen, m.decided = max(m.seen, m.low), max(m.decided, m.low)
+	m.seenBelow, m.decidedBelow = max(m.seenBelow, m.low), max(m.decidedBelow, m.low)
 }
 
 // DropLate counts the fragment of an event that is about to be taken as too late.
 func (m *Matcher) DropLate(source int, e uint64) {
 	s, i := &m.sources[source], e&m.mask
-	m.bytes[i] -= uint32(m.padded(int(s.fragments[i].Size)))
-	m.drop(source, s.fragments[i], Late, e+1)
-	s.fragments[i].Event = none
-	m.have[i]--
+	m.bytes[i] -= uint32(m.paddedBytes(int(s.fragments[i].Size)))
+	m.drop(source, s.fragments[i], FaultLate, e+1)
+	s.fragments[i].Event = noFragment
+	m.sourcesHaving[i]--
 	m.placed--
 }
 
 // forgetEvent clears the lowest event.
 func (m *Matcher) forgetEvent(e uint64, used bool) {
 	i := e & m.mask
-	known := e < m.seen
+	known := e < m.seenBelow
 	for j := range m.sources {
 		s := &m.sources[j]
-		if m.have[i] == 0 {
+		if m.sourcesHaving[i] == 0 {
 			break
 		}
 		if s.fragments[i].Event != e {
@@ -401,15 +404,15 @@ func (m *Matcher) forgetEvent(e uint64, used bool) {
 		case used:
 			s.counts.Used++
 			s.counts.Missing--
-			s.counts.Held--
-			m.dropped = append(m.dropped, Dropped{Source: j, FragmentRef: p})
+			s.counts.WaitingFragments--
+			m.dropped = append(m.dropped, DroppedFragment{Source: j, FragmentRef: p})
 		case known:
-			m.drop(j, p, Late, e+1)
+			m.drop(j, p, FaultLate, e+1)
 		default:
-			m.drop(j, p, Jump, m.seen)
+			m.drop(j, p, FaultJump, m.seenBelow)
 		}
-		s.fragments[i].Event = none
-		m.have[i]--
+		s.fragments[i].Event = noFragment
+		m.sourcesHaving[i]--
 		if known {
 			m.placed--
 		}
@@ -422,11 +425,11 @@ func (m *Matcher) forgetEvent(e uint64, used bool) {
 func (m *Matcher) Low() uint64 { return m.low }
 
 // NextEvent is the number behind the highest one of a source that is accepted.
-func (m *Matcher) NextEvent(source int) uint64 { return m.sources[source].next }
+func (m *Matcher) NextEvent(source int) uint64 { return m.sources[source].nextNumber }
 
 // TakeDropped gives the fragments that the Matcher does not need any more; they are the caller's until the next call of
 // any other method.
-func (m *Matcher) TakeDropped() []Dropped {
+func (m *Matcher) TakeDropped() []DroppedFragment {
 	d := m.dropped
 	m.dropped = m.dropped[:0]
 	return d

@@ -10,12 +10,12 @@ import (
 
 func rules() Rules {
 	return Rules{
-		Timeout:    time.Second,
-		FlushAfter: 500 * time.Millisecond,
-		Packing:    16,
-		Window:     64,
-		MaxBytes:   1 << 20,
-		Align:      2,
+		FragmentTimeout: time.Second,
+		FlushAfter:      500 * time.Millisecond,
+		Packing:         16,
+		Window:          64,
+		MaxMEPBytes:     1 << 20,
+		AlignLog2:       2,
 	}
 }
 
@@ -26,7 +26,7 @@ func matcher(r Rules, sources int) *Matcher {
 func offer(t *testing.T, m *Matcher, source int, at time.Duration, events ...uint64) {
 	t.Helper()
 	for _, e := range events {
-		if v, err := m.Offer(source, FragmentRef{Event: e, Size: 100}, at); v != Kept || err != nil {
+		if v, err := m.Offer(source, FragmentRef{Event: e, Size: 100}, at); v != OfferKept || err != nil {
 			t.Fatalf("event %d of source %d: %v, %v", e, source, v, err)
 		}
 	}
@@ -44,15 +44,15 @@ func TestMatcherFlushesWhatIsComplete(t *testing.T) {
 	offer(t, m, 0, 0, 0, 1)
 	wantReach(t, m, 0, Reach{}, time.Second)
 	offer(t, m, 1, 10*time.Millisecond, 0)
-	wantReach(t, m, 10*time.Millisecond, Reach{To: 1}, 500*time.Millisecond)
-	wantReach(t, m, 500*time.Millisecond, Reach{To: 1, Flush: 1}, time.Second)
+	wantReach(t, m, 10*time.Millisecond, Reach{CompleteBelow: 1}, 500*time.Millisecond)
+	wantReach(t, m, 500*time.Millisecond, Reach{CompleteBelow: 1, FlushBelow: 1}, time.Second)
 	c := Cut{0, 1}
 	m.AddCut(c, 500*time.Millisecond)
 	m.ExpectCut(c, 501*time.Millisecond)
-	if !m.Ready(c) {
+	if !m.IsCutDecided(c) {
 		t.Fatal("a cut of decided events is not ready")
 	}
-	m.TakeCut(c, 501*time.Millisecond)
+	m.FinishCut(c, 501*time.Millisecond)
 	if d := m.TakeDropped(); len(d) != 2 {
 		t.Fatalf("%d fragments came back, want 2", len(d))
 	}
@@ -63,17 +63,17 @@ func TestMatcherGivesUpASilentSource(t *testing.T) {
 	offer(t, m, 0, 0, 0)
 	offer(t, m, 0, 300*time.Millisecond, 1)
 	wantReach(t, m, time.Second, Reach{
-		To:      1,
-		Flush:   1,
-		Overdue: 1,
+		CompleteBelow: 1,
+		FlushBelow:    1,
+		OverdueBelow:  1,
 	}, 1300*time.Millisecond)
 	_, err := m.Offer(1, FragmentRef{Event: 0}, time.Second)
 	var late *FragmentError
-	if !errors.As(err, &late) || late.Fault != Late || late.Source != "b" {
+	if !errors.As(err, &late) || late.Fault != FaultLate || late.Source != "b" {
 		t.Fatalf("a fragment of a decided event: %v", err)
 	}
 	m.AddCut(Cut{0, 1}, time.Second)
-	m.TakeCut(Cut{0, 1}, time.Second)
+	m.FinishCut(Cut{0, 1}, time.Second)
 	if c := m.Counts(1); c.Missing != 1 || c.Late != 1 {
 		t.Fatalf("%+v", c)
 	}
@@ -87,14 +87,14 @@ func TestMatcherMakesNoMEPOfEachEvent(t *testing.T) {
 		cuts := 0
 		cut := func(now time.Duration) {
 			r, _ := m.Step(now)
-			to := r.Flush
+			to := r.FlushBelow
 			if !lags {
-				to = r.Overdue
+				to = r.OverdueBelow
 			}
 			if to > m.cutEnd {
 				c := Cut{m.cutEnd, uint32(to - m.cutEnd)}
 				m.AddCut(c, now)
-				m.TakeCut(c, now)
+				m.FinishCut(c, now)
 				cuts++
 			}
 		}
@@ -116,12 +116,12 @@ func TestMatcherMakesNoMEPOfEachEvent(t *testing.T) {
 
 func TestMatcherWaits(t *testing.T) {
 	r := rules()
-	r.OnMissing = Wait
+	r.OnMissing = WaitForMissing
 	m := matcher(r, 2)
 	offer(t, m, 0, 0, 0)
 	wantReach(t, m, time.Hour, Reach{}, Never)
-	m.MarkOver(1) // nothing can come any more
-	if got, _ := m.Step(time.Hour); got.To != 1 {
+	m.MarkSourceOver(1) // nothing can come any more
+	if got, _ := m.Step(time.Hour); got.CompleteBelow != 1 {
 		t.Fatalf("%+v", got)
 	}
 }
@@ -142,13 +142,13 @@ func TestMatcherDoesNotWaitForNumbersLeftOut(t *testing.T) {
 	offer(t, m, 0, 0, 0, 1, 2)
 	offer(t, m, 1, 0, 0, 2) // 2 may be garbage, until the source goes on there
 	offer(t, m, 0, 0, 3)
-	wantReach(t, m, 0, Reach{To: 1}, 500*time.Millisecond)
+	wantReach(t, m, 0, Reach{CompleteBelow: 1}, 500*time.Millisecond)
 	_, err := m.Offer(1, FragmentRef{Event: 3}, 0)
 	var gap *FragmentError
-	if !errors.As(err, &gap) || gap.Fault != Gap {
+	if !errors.As(err, &gap) || gap.Fault != FaultGap {
 		t.Fatalf("%v", err)
 	}
-	wantReach(t, m, 0, Reach{To: 4}, 500*time.Millisecond)
+	wantReach(t, m, 0, Reach{CompleteBelow: 4}, 500*time.Millisecond)
 }
 
 func TestMatcherBeginsWhereTheNumbersBegin(t *testing.T) {
@@ -156,31 +156,31 @@ func TestMatcherBeginsWhereTheNumbersBegin(t *testing.T) {
 		m := matcher(rules(), 2)
 		offer(t, m, 0, 0, first)
 		offer(t, m, 1, 0, first)
-		wantReach(t, m, 0, Reach{From: first, To: first + 1}, 500*time.Millisecond)
+		wantReach(t, m, 0, Reach{FirstUncut: first, CompleteBelow: first + 1}, 500*time.Millisecond)
 	}
 }
 
 func TestMatcherThrowsAwayASingleWildNumber(t *testing.T) {
 	m := matcher(rules(), 1)
 	offer(t, m, 0, 0, 0, 1<<50)
-	if v, err := m.Offer(0, FragmentRef{Event: 1}, 0); v != Kept || err != nil {
+	if v, err := m.Offer(0, FragmentRef{Event: 1}, 0); v != OfferKept || err != nil {
 		t.Fatalf("%v, %v", v, err)
 	}
 	got, _ := m.Step(0)
 	d := m.TakeDropped()
-	if got.To != 2 || len(d) != 1 || d[0].Why != Jump || d[0].Event != 1<<50 {
+	if got.CompleteBelow != 2 || len(d) != 1 || d[0].Fault != FaultJump || d[0].Event != 1<<50 {
 		t.Fatalf("%+v, %+v", got, d)
 	}
 }
 
 func TestMatcherTakesNoMoreThanAMEPCanHold(t *testing.T) {
 	r := rules()
-	r.MaxBytes = 250
+	r.MaxMEPBytes = 250
 	m := matcher(r, 1)
 	offer(t, m, 0, 0, 0, 1, 2, 3)
-	wantReach(t, m, 0, Reach{To: 2, Flush: 2}, time.Second)
+	wantReach(t, m, 0, Reach{CompleteBelow: 2, FlushBelow: 2}, time.Second)
 	m.AddCut(Cut{0, 2}, 0)
-	if got, _ := m.Step(0); got.To != 4 {
+	if got, _ := m.Step(0); got.CompleteBelow != 4 {
 		t.Fatalf("%+v", got)
 	}
 }
@@ -189,7 +189,7 @@ func TestMatcherDoesNotBlameASourceThatWeHoldUp(t *testing.T) {
 	m := matcher(rules(), 2)
 	offer(t, m, 0, 0, 0)
 	m.SetStalled(1, true, 0)
-	if got, again := m.Step(time.Minute); got.To != 0 || again != Never {
+	if got, again := m.Step(time.Minute); got.CompleteBelow != 0 || again != Never {
 		t.Fatalf("%+v, %v", got, again)
 	}
 	m.SetStalled(1, false, time.Minute)
@@ -201,7 +201,7 @@ func TestMatcherDoesNotBlameASourceThatWeHoldUp(t *testing.T) {
 func TestMatcherAccounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rules()
-		r.OnMissing = rapid.SampledFrom([]OnMissing{Mark, Stop}).Draw(t, "policy")
+		r.OnMissing = rapid.SampledFrom([]OnMissing{MarkMissing, StopAtMissing}).Draw(t, "policy")
 		n := rapid.IntRange(1, 4).Draw(t, "sources")
 		unordered := make([]bool, n)
 		next, offered := make([]uint64, n), make([]uint64, n)
@@ -212,17 +212,17 @@ func TestMatcherAccounts(t *testing.T) {
 		held, now, ref, end, built := map[uint64]bool{}, time.Duration(0), uint64(0), uint64(0), uint64(0)
 		take := func() {
 			reach, _ := m.Step(now)
-			if reach.To > end {
-				c := Cut{max(end, reach.From), 0}
-				c.Events = uint32(min(reach.To-c.First, 50))
+			if reach.CompleteBelow > end {
+				c := Cut{max(end, reach.FirstUncut), 0}
+				c.Events = uint32(min(reach.CompleteBelow-c.First, 50))
 				if end = c.End(); c.Events > 0 {
 					m.AddCut(c, now)
 					m.ExpectCut(c, now)
 					m.Step(now)
-					if !m.Ready(c) {
+					if !m.IsCutDecided(c) {
 						t.Fatalf("%+v is not ready at %+v", c, reach)
 					}
-					m.TakeCut(c, now)
+					m.FinishCut(c, now)
 					built += uint64(c.Events)
 				}
 			}
@@ -246,12 +246,12 @@ func TestMatcherAccounts(t *testing.T) {
 				take()
 			default:
 				v, _ := m.Offer(s, FragmentRef{Event: next[s], Ref: ref, Size: 10}, now)
-				if v == Ahead {
+				if v == OfferAhead {
 					take()
 					break
 				}
 				offered[s]++
-				if v == Kept {
+				if v == OfferKept {
 					held[ref] = true
 				}
 				ref++
@@ -261,7 +261,7 @@ func TestMatcherAccounts(t *testing.T) {
 		take()
 		for i := range n {
 			c := m.Counts(i)
-			if sum := c.Used + c.Repeats + c.Backwards + c.Late + c.Jumps + c.Held; sum != offered[i] {
+			if sum := c.Used + c.Repeats + c.Backwards + c.Late + c.Jumps + c.WaitingFragments; sum != offered[i] {
 				t.Fatalf("source %d: %d fragments offered, %d in accounts: %+v", i, offered[i], sum, c)
 			}
 			if c.Used+c.Missing != built {
@@ -270,7 +270,7 @@ func TestMatcherAccounts(t *testing.T) {
 		}
 		leftOver := uint64(0)
 		for i := range n {
-			leftOver += m.Counts(i).Held
+			leftOver += m.Counts(i).WaitingFragments
 		}
 		if uint64(len(held)) != leftOver {
 			t.Fatalf("%d fragments were not given back, %d are held", len(held), leftOver)
@@ -283,14 +283,14 @@ func TestMatcherAllocatesNothing(t *testing.T) {
 	e := uint64(0)
 	if n := testing.AllocsPerRun(1000, func() {
 		for s := range 2 {
-			if v, _ := m.Offer(s, FragmentRef{Event: e, Size: 10}, 0); v != Kept {
+			if v, _ := m.Offer(s, FragmentRef{Event: e, Size: 10}, 0); v != OfferKept {
 				t.Fatal(v)
 			}
 		}
 		m.Step(0)
 		c := Cut{e, 1}
 		m.AddCut(c, 0)
-		m.TakeCut(c, 0)
+		m.FinishCut(c, 0)
 		m.TakeDropped()
 		e++
 	}); n > 0 {
@@ -301,61 +301,61 @@ func TestMatcherAllocatesNothing(t *testing.T) {
 // TestFirstFragmentMayTakeLonger waits for a source that has not given anything, and not so long for one that has.
 func TestFirstFragmentMayTakeLonger(t *testing.T) {
 	rules := Rules{
-		Timeout:      time.Second,
-		FirstTimeout: time.Minute,
-		Window:       64,
-		MaxBytes:     1 << 20,
+		FragmentTimeout:      time.Second,
+		FirstFragmentTimeout: time.Minute,
+		Window:               64,
+		MaxMEPBytes:          1 << 20,
 	}
 	m := NewMatcher(rules, []string{"a", "b"}, []bool{false, true})
 	offer := func(source int, e uint64, now time.Duration) {
 		t.Helper()
-		if v, err := m.Offer(source, FragmentRef{Event: e}, now); v != Kept || err != nil {
+		if v, err := m.Offer(source, FragmentRef{Event: e}, now); v != OfferKept || err != nil {
 			t.Fatalf("event %d of source %d: %v, %v", e, source, v, err)
 		}
 	}
 	to := func(now time.Duration, want uint64) {
 		t.Helper()
-		if r, _ := m.Step(now); r.To != want {
-			t.Errorf("after %v the data go to %d, not %d", now, r.To, want)
+		if r, _ := m.Step(now); r.CompleteBelow != want {
+			t.Errorf("after %v the data go to %d, not %d", now, r.CompleteBelow, want)
 		}
 	}
 	offer(0, 0, 0)
 	offer(0, 1, 0)
 	to(time.Minute-1, 0)
 	offer(1, 0, time.Minute-1)
-	to(time.Minute-1+rules.Timeout-1, 1) // source 1 has its time for event 1, from when it began
-	to(time.Minute-1+rules.Timeout, 2)
+	to(time.Minute-1+rules.FragmentTimeout-1, 1) // source 1 has its time for event 1, from when it began
+	to(time.Minute-1+rules.FragmentTimeout, 2)
 	offer(0, 2, 2*time.Minute)
-	to(2*time.Minute+rules.Timeout-1, 2)
-	to(2*time.Minute+rules.Timeout, 3)
+	to(2*time.Minute+rules.FragmentTimeout-1, 2)
+	to(2*time.Minute+rules.FragmentTimeout, 3)
 }
 
 // TestOverIsTheLastWord: others have more events than a readout unit whose sources are over; what is cut of them does
 // not move its own end.
 func TestOverIsTheLastWord(t *testing.T) {
 	m := NewMatcher(Rules{
-		Timeout:      time.Second,
-		FirstTimeout: time.Second,
-		FlushAfter:   time.Second,
-		Packing:      10,
-		Window:       64,
-		MaxBytes:     1 << 20,
+		FragmentTimeout:      time.Second,
+		FirstFragmentTimeout: time.Second,
+		FlushAfter:           time.Second,
+		Packing:              10,
+		Window:               64,
+		MaxMEPBytes:          1 << 20,
 	}, []string{"a"}, []bool{false})
 	for e := range uint64(7) {
-		if v, err := m.Offer(0, FragmentRef{Event: e}, 0); v != Kept || err != nil {
+		if v, err := m.Offer(0, FragmentRef{Event: e}, 0); v != OfferKept || err != nil {
 			t.Fatal(v, err)
 		}
 	}
-	m.MarkOver(0)
+	m.MarkSourceOver(0)
 	first, _ := m.Step(0)
 	for _, c := range []Cut{{0, 10}, {10, 10}} {
 		m.AddCut(c, 0)
 		m.ExpectCut(c, 0)
 		m.Step(0)
-		m.TakeCut(c, 0)
+		m.FinishCut(c, 0)
 	}
-	if last, _ := m.Step(0); !first.Over || first.To != 7 ||
-		last != (Reach{From: 7, To: 7, Flush: first.Flush, Over: true}) {
+	if last, _ := m.Step(0); !first.InputOver || first.CompleteBelow != 7 ||
+		last != (Reach{FirstUncut: 7, CompleteBelow: 7, FlushBelow: first.FlushBelow, InputOver: true}) {
 		t.Errorf("%+v, and then %+v", first, last)
 	}
 }
@@ -364,18 +364,18 @@ func TestOverIsTheLastWord(t *testing.T) {
 // what comes before numbers that nobody has. At the end that somebody wants what is not whole is not told of.
 func TestStopIsWhole(t *testing.T) {
 	m := NewMatcher(Rules{
-		Timeout:      time.Second,
-		FirstTimeout: time.Second,
-		FlushAfter:   time.Hour,
-		OnMissing:    Stop,
-		Packing:      10,
-		Window:       64,
-		MaxBytes:     1 << 20,
+		FragmentTimeout:      time.Second,
+		FirstFragmentTimeout: time.Second,
+		FlushAfter:           time.Hour,
+		OnMissing:            StopAtMissing,
+		Packing:              10,
+		Window:               64,
+		MaxMEPBytes:          1 << 20,
 	}, []string{"a", "b"}, []bool{false, false})
 	sent := [][]uint64{{20, 21, 24, 25, 26, 27}, {20, 21, 24, 26, 27}}
 	for i, events := range sent {
 		for _, e := range events {
-			if v, _ := m.Offer(i, FragmentRef{Event: e}, 0); v != Kept {
+			if v, _ := m.Offer(i, FragmentRef{Event: e}, 0); v != OfferKept {
 				t.Fatal(v)
 			}
 		}
@@ -385,23 +385,23 @@ func TestStopIsWhole(t *testing.T) {
 		n         uint32
 	}{{22, 20, 2}, {25, 24, 1}} {
 		r, _ := m.Step(0)
-		if r.To != want.to || r.Flush != want.to || r.Over {
+		if r.CompleteBelow != want.to || r.FlushBelow != want.to || r.InputOver {
 			t.Fatalf("%+v, and not up to %d", r, want.to)
 		}
 		c := Cut{want.first, want.n}
 		m.AddCut(c, 0)
 		m.Step(0)
-		if err := m.FirstMissing(c); err != nil || !m.Ready(c) {
+		if err := m.FirstMissing(c); err != nil || !m.IsCutDecided(c) {
 			t.Fatal(err)
 		}
-		m.TakeCut(c, 0)
+		m.FinishCut(c, 0)
 	}
 	r, _ := m.Step(0)
 	c := Cut{25, 1}
 	m.AddCut(c, 0)
 	m.Step(0)
 	var missing *MissingError
-	if err := m.FirstMissing(c); r.To < 26 || !m.Ready(c) || !errors.As(err, &missing) ||
+	if err := m.FirstMissing(c); r.CompleteBelow < 26 || !m.IsCutDecided(c) || !errors.As(err, &missing) ||
 		*missing != (MissingError{"b", 25}) {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -409,24 +409,24 @@ func TestStopIsWhole(t *testing.T) {
 
 func TestStopCeases(t *testing.T) {
 	m := NewMatcher(Rules{
-		Timeout:      time.Second,
-		FirstTimeout: time.Second,
-		FlushAfter:   time.Hour,
-		OnMissing:    Stop,
-		Packing:      10,
-		Window:       64,
-		MaxBytes:     1 << 20,
+		FragmentTimeout:      time.Second,
+		FirstFragmentTimeout: time.Second,
+		FlushAfter:           time.Hour,
+		OnMissing:            StopAtMissing,
+		Packing:              10,
+		Window:               64,
+		MaxMEPBytes:          1 << 20,
 	}, []string{"a", "b", "c"}, []bool{false, false, false})
 	for i, n := range []uint64{7, 5, 6} {
 		for e := range n {
 			_, _ = m.Offer(i, FragmentRef{Event: e}, 0)
 		}
-		if r, _ := m.Step(0); r.Over {
+		if r, _ := m.Step(0); r.InputOver {
 			t.Fatalf("%+v", r)
 		}
 		m.StopSource(i)
 	}
-	if r, _ := m.Step(time.Hour); r.To != 5 || !r.Over {
+	if r, _ := m.Step(time.Hour); r.CompleteBelow != 5 || !r.InputOver {
 		t.Fatalf("%+v", r)
 	}
 }

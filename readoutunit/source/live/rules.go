@@ -10,15 +10,15 @@ import (
 type OnMissing uint8
 
 const (
-	// Mark builds the event; the fragment's place says that it is missing.
-	Mark OnMissing = iota
-	// Wait waits for the fragment for as long as it can still come.
-	Wait
-	// Stop ends the run.
-	Stop
+	// MarkMissing builds the event; the fragment's place says that it is missing.
+	MarkMissing OnMissing = iota
+	// WaitForMissing waits for the fragment for as long as it can still come.
+	WaitForMissing
+	// StopAtMissing ends the run.
+	StopAtMissing
 )
 
-var onMissingNames = [...]string{Mark: "mark", Wait: "wait", Stop: "stop"}
+var onMissingNames = [...]string{MarkMissing: "mark", WaitForMissing: "wait", StopAtMissing: "stop"}
 
 func (o OnMissing) String() string {
 	if int(o) < len(onMissingNames) {
@@ -39,14 +39,14 @@ func ParseOnMissing(s string) (OnMissing, error) {
 
 // Rules say when a Matcher gives a fragment up, and when it wants what it has to be built.
 type Rules struct {
-	Timeout      time.Duration // how long an event waits for a fragment
-	FirstTimeout time.Duration // the same for a source that has not given any yet; no less than Timeout
-	FlushAfter   time.Duration // how long an event waits for a MEP to be full
-	OnMissing    OnMissing
-	Packing      int // the most events of a MEP
-	Window       int // events that are kept at a time, a power of two
-	MaxBytes     int // bytes of fragments, padding included, that a MEP of this readout unit may have
-	Align        uint8
+	FragmentTimeout      time.Duration // how long an event waits for a fragment
+	FirstFragmentTimeout time.Duration // the same for a source that has not given any yet; no less than Timeout
+	FlushAfter           time.Duration // how long an event waits for a MEP to be full
+	OnMissing            OnMissing
+	Packing              int // the most events of a MEP
+	Window               int // events that are kept at a time, a power of two
+	MaxMEPBytes          int // bytes of fragments, padding included, that a MEP of this readout unit may have
+	AlignLog2            uint8
 	// how far a number may be from the one before it, or from a suspect one, to be near; 0: defaultMaxLeap
 	MaxLeap uint64
 }
@@ -56,11 +56,11 @@ const defaultMaxLeap = 1_000_000
 
 // Reach is how far the data of a readout unit go. Numbers are of events; each only grows.
 type Reach struct {
-	From    uint64 // the first event behind the last cut that any source has a fragment of; To if there is none
-	To      uint64 // of every event below, each fragment is there or given up
-	Flush   uint64 // events below have waited long enough for a MEP to be full
-	Overdue uint64 // events below have waited as long as an event may, whatever others have of them
-	Over    bool   // no source will give anything beyond To
+	FirstUncut    uint64 // the first event behind the last cut that any source has a fragment of; To if there is none
+	CompleteBelow uint64 // of every event below, each fragment is there or given up
+	FlushBelow    uint64 // events below have waited long enough for a MEP to be full
+	OverdueBelow  uint64 // events below have waited as long as an event may, whatever others have of them
+	InputOver     bool   // no source will give anything beyond To
 }
 
 // Cut is which events a MEP has.

@@ -25,15 +25,15 @@ const maxSuspects = 2
 func (s *sourceState) removeSuspect(i int) { s.suspects = slices.Delete(s.suspects, i, i+1) }
 
 // addSuspect keeps a fragment that is not accepted. The oldest one has had its time.
-func (m *Matcher) addSuspect(source int, p pending) {
+func (m *Matcher) addSuspect(source int, p pendingFragment) {
 	s := &m.sources[source]
 	if len(s.suspects) == maxSuspects {
 		old := s.suspects[0]
 		s.removeSuspect(0)
-		m.drop(source, old.FragmentRef, Jump, s.next)
+		m.drop(source, old.FragmentRef, FaultJump, s.nextNumber)
 	}
 	s.suspects = append(s.suspects, p)
-	s.counts.Held++
+	s.counts.WaitingFragments++
 }
 
 // dropSuspects throws away the suspects from a number on: what came behind them is below.
@@ -42,7 +42,7 @@ func (m *Matcher) dropSuspects(source int, from uint64) {
 	for i := 0; i < len(s.suspects); {
 		if d := s.suspects[i]; d.Event >= from {
 			s.removeSuspect(i)
-			m.drop(source, d.FragmentRef, Jump, s.next)
+			m.drop(source, d.FragmentRef, FaultJump, s.nextNumber)
 		} else {
 			i++
 		}
@@ -66,13 +66,13 @@ func (m *Matcher) acceptSuspects(source int, upTo uint64) {
 		d := s.suspects[least]
 		s.removeSuspect(least)
 		behind := upTo - d.Event
-		if s.accepted {
-			behind = d.Event - min(d.Event, s.next)
+		if s.hasAccepted {
+			behind = d.Event - min(d.Event, s.nextNumber)
 		}
 		if d.Event == upTo || behind <= m.rules.MaxLeap {
 			m.accept(s, d)
 		} else {
-			m.drop(source, d.FragmentRef, Jump, s.next)
+			m.drop(source, d.FragmentRef, FaultJump, s.nextNumber)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func (m *Matcher) acceptNear(source int, about, within uint64) {
 		if distance(d.Event, about) <= within {
 			m.accept(s, d)
 		} else {
-			m.drop(source, d.FragmentRef, Jump, s.next)
+			m.drop(source, d.FragmentRef, FaultJump, s.nextNumber)
 		}
 	}
 }
@@ -96,68 +96,68 @@ func distance(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 // noteAccepted notes a number that is accepted.
 func (s *sourceState) noteAccepted(e uint64) {
 	switch {
-	case !s.accepted:
-		s.counts.First = e
-	case e >= s.next+emptyRun:
-		s.steps++
-	case e >= s.next:
-		s.steps = 0
+	case !s.hasAccepted:
+		s.counts.FirstEvent = e
+	case e >= s.nextNumber+minEmptyRun:
+		s.emptyRunSteps++
+	case e >= s.nextNumber:
+		s.emptyRunSteps = 0
 	}
-	s.accepted, s.next, s.lateNumber = true, max(s.next, e+1), none
-	s.counts.First, s.counts.Last = min(s.counts.First, e), e
+	s.hasAccepted, s.nextNumber, s.lateNumber = true, max(s.nextNumber, e+1), noFragment
+	s.counts.FirstEvent, s.counts.NewestEvent = min(s.counts.FirstEvent, e), e
 }
 
 // accept accepts a fragment that is counted as held.
-func (m *Matcher) accept(s *sourceState, p pending) {
+func (m *Matcher) accept(s *sourceState, p pendingFragment) {
 	e := p.Event
-	if s.accepted && s.ordered && e > s.next {
+	if s.hasAccepted && s.ordered && e > s.nextNumber {
 		s.counts.Gaps++
-		s.gap = e
+		s.gapEnd = e
 	}
 	s.noteAccepted(e)
 	if m.isBeyondWindow(e) {
 		at := 0
-		for at < len(s.ahead) && s.ahead[at].Event < e {
+		for at < len(s.beyondWindow) && s.beyondWindow[at].Event < e {
 			at++
 		}
-		s.ahead = slices.Insert(s.ahead, at, p)
+		s.beyondWindow = slices.Insert(s.beyondWindow, at, p)
 		return
 	}
 	m.place(s, p.FragmentRef)
-	m.extendSeen(max(m.seen, e+1), p.arrived)
+	m.extendSeen(max(m.seenBelow, e+1), p.arrived)
 }
 
 // offerOrdered takes a fragment of a source that keeps the order, whose number is none before.
-func (m *Matcher) offerOrdered(source int, p pending) Verdict {
+func (m *Matcher) offerOrdered(source int, p pendingFragment) OfferResult {
 	s, e := &m.sources[source], p.Event
-	if near := m.nearestSuspect(s, e); near != none {
+	if near := m.nearestSuspect(s, e); near != noFragment {
 		m.acceptSuspects(source, near)
 		m.dropSuspects(source, e)
 	}
 	switch {
-	case s.accepted && e == s.next, !s.accepted && e == m.low && len(s.suspects) == 0:
+	case s.hasAccepted && e == s.nextNumber, !s.hasAccepted && e == m.low && len(s.suspects) == 0:
 		if m.isBeyondWindow(e) {
-			return Ahead
+			return OfferAhead
 		}
 		m.dropSuspects(source, e)
-	case len(s.ahead) >= maxSuspects:
-		return Ahead
+	case len(s.beyondWindow) >= maxSuspects:
+		return OfferAhead
 	case m.confirmedByOthers(source, e):
 		m.acceptSuspects(source, e)
 	default:
 		m.addSuspect(source, p)
-		return Kept
+		return OfferKept
 	}
-	s.counts.Held++
+	s.counts.WaitingFragments++
 	m.accept(s, p)
-	return Kept
+	return OfferKept
 }
 
 // nearestSuspect is the highest suspect below a number and near it; none if there is none.
 func (m *Matcher) nearestSuspect(s *sourceState, e uint64) uint64 {
-	best := none
+	best := noFragment
 	for i := range s.suspects {
-		if d := s.suspects[i].Event; d < e && e-d <= m.rules.MaxLeap && (best == none || d > best) {
+		if d := s.suspects[i].Event; d < e && e-d <= m.rules.MaxLeap && (best == noFragment || d > best) {
 			best = d
 		}
 	}
@@ -175,7 +175,7 @@ func (m *Matcher) confirmedByOthers(source int, e uint64) bool {
 		case indexOf(o.suspects, e) >= 0:
 			m.acceptSuspects(i, e)
 			confirmed = true
-		case indexOf(o.ahead, e) >= 0, e >= m.seen && m.holds(o, e):
+		case indexOf(o.beyondWindow, e) >= 0, e >= m.seenBelow && m.holdsFragment(o, e):
 			confirmed = true
 		}
 	}
@@ -185,7 +185,7 @@ func (m *Matcher) confirmedByOthers(source int, e uint64) bool {
 // isOnlySource tells that no other source is there that could speak for a number.
 func (m *Matcher) isOnlySource(source int) bool {
 	for i := range m.sources {
-		if o := &m.sources[i]; i != source && o.started && !o.over {
+		if o := &m.sources[i]; i != source && o.started && !o.isOver {
 			return false
 		}
 	}
@@ -193,57 +193,57 @@ func (m *Matcher) isOnlySource(source int) bool {
 }
 
 // offerUnordered takes a fragment of a source that keeps no order, whose event is not decided.
-func (m *Matcher) offerUnordered(source int, p pending) Verdict {
+func (m *Matcher) offerUnordered(source int, p pendingFragment) OfferResult {
 	s, e := &m.sources[source], p.Event
-	if s.unconfirmed > 0 && s.highestPlaced < m.seen { // others have come further
-		s.unconfirmed = 0
+	if s.unconfirmedCount > 0 && s.highestPlaced < m.seenBelow { // others have come further
+		s.unconfirmedCount = 0
 		s.noteAccepted(s.highestPlaced)
 	}
 	if m.isBeyondWindow(e) {
 		return m.offerFar(source, p)
 	}
-	s.counts.Held++
+	s.counts.WaitingFragments++
 	m.place(s, p.FragmentRef)
-	if e < m.seen || s.accepted && e == m.seen {
-		s.unconfirmed, s.highestPlaced = 0, max(s.highestPlaced, e)
+	if e < m.seenBelow || s.hasAccepted && e == m.seenBelow {
+		s.unconfirmedCount, s.highestPlaced = 0, max(s.highestPlaced, e)
 		m.dropSuspects(source, 0)
 		m.acceptPlaced(s, p)
-		return Kept
+		return OfferKept
 	}
 	s.addUnconfirmed(p)
 	switch lower := min(s.lowestUnconfirmed, e); {
-	case m.confirmedByOthers(source, e), m.hasPersisted(s, p.arrived) && e-m.seen <= m.rules.MaxLeap:
-		s.unconfirmed = 0
+	case m.confirmedByOthers(source, e), m.hasPersisted(s, p.arrived) && e-m.seenBelow <= m.rules.MaxLeap:
+		s.unconfirmedCount = 0
 		m.acceptPlaced(s, p)
-	case s.unconfirmed >= maxSuspects && m.isOnlySource(source) && s.highestPlaced-m.seen <= m.rules.MaxLeap:
-		m.acceptPlaced(s, pending{FragmentRef{Event: lower}, p.arrived}) // two speak for the lower one
-		s.unconfirmed, s.lowestUnconfirmed = 0, max(s.lowestUnconfirmed, e)
-		if s.lowestUnconfirmed >= m.seen {
-			s.unconfirmed = 1
+	case s.unconfirmedCount >= maxSuspects && m.isOnlySource(source) && s.highestPlaced-m.seenBelow <= m.rules.MaxLeap:
+		m.acceptPlaced(s, pendingFragment{FragmentRef{Event: lower}, p.arrived}) // two speak for the lower one
+		s.unconfirmedCount, s.lowestUnconfirmed = 0, max(s.lowestUnconfirmed, e)
+		if s.lowestUnconfirmed >= m.seenBelow {
+			s.unconfirmedCount = 1
 		}
 	default:
 		s.lowestUnconfirmed = lower
 	}
-	return Kept
+	return OfferKept
 }
 
 // addUnconfirmed notes a fragment that is in its place, and whose event is not known to be.
-func (s *sourceState) addUnconfirmed(p pending) {
-	if s.unconfirmed++; s.unconfirmed == 1 {
+func (s *sourceState) addUnconfirmed(p pendingFragment) {
+	if s.unconfirmedCount++; s.unconfirmedCount == 1 {
 		s.unconfirmedSince, s.lowestUnconfirmed = p.arrived, p.Event
 	}
 	s.highestPlaced = max(s.highestPlaced, p.Event)
 }
 
 // acceptPlaced accepts the number of a fragment that is in its place.
-func (m *Matcher) acceptPlaced(s *sourceState, p pending) {
+func (m *Matcher) acceptPlaced(s *sourceState, p pendingFragment) {
 	s.noteAccepted(p.Event)
-	m.extendSeen(max(m.seen, p.Event+1), p.arrived)
+	m.extendSeen(max(m.seenBelow, p.Event+1), p.arrived)
 }
 
 // hasPersisted tells that a source has gone on beyond what is known for as long as an event waits, and nobody followed.
 func (m *Matcher) hasPersisted(s *sourceState, now time.Duration) bool {
-	return s.unconfirmed > maxSuspects && now >= s.unconfirmedSince+m.rules.Timeout
+	return s.unconfirmedCount > maxSuspects && now >= s.unconfirmedSince+m.rules.FragmentTimeout
 }
 
 // acceptPersistent accepts the numbers of sources without an order that are held up since theirs are suspect,
@@ -253,13 +253,13 @@ func (m *Matcher) acceptPersistent(now time.Duration) time.Duration {
 	for i := range m.sources {
 		s := &m.sources[i]
 		switch {
-		case s.ordered || !s.stalled || s.unconfirmed <= maxSuspects:
+		case s.ordered || !s.stalled || s.unconfirmedCount <= maxSuspects:
 		case !m.hasPersisted(s, now):
-			again = min(again, s.unconfirmedSince+m.rules.Timeout)
+			again = min(again, s.unconfirmedSince+m.rules.FragmentTimeout)
 		default:
-			s.unconfirmed = 0
-			if s.highestPlaced >= m.seen && s.highestPlaced-m.seen <= m.rules.MaxLeap {
-				m.acceptPlaced(s, pending{FragmentRef{Event: s.highestPlaced}, now})
+			s.unconfirmedCount = 0
+			if s.highestPlaced >= m.seenBelow && s.highestPlaced-m.seenBelow <= m.rules.MaxLeap {
+				m.acceptPlaced(s, pendingFragment{FragmentRef{Event: s.highestPlaced}, now})
 			}
 		}
 	}
@@ -270,9 +270,9 @@ func (m *Matcher) acceptPersistent(now time.Duration) time.Duration {
 // the source has come to is kept; and the only number that it gave.
 func (m *Matcher) resolveSuspects(source int, now time.Duration) {
 	s := &m.sources[source]
-	if !s.ordered && s.highestPlaced >= m.seen && s.highestPlaced-m.seen <= m.rules.MaxLeap &&
-		m.holds(s, s.highestPlaced) {
-		m.acceptPlaced(s, pending{FragmentRef{Event: s.highestPlaced}, now})
+	if !s.ordered && s.highestPlaced >= m.seenBelow && s.highestPlaced-m.seenBelow <= m.rules.MaxLeap &&
+		m.holdsFragment(s, s.highestPlaced) {
+		m.acceptPlaced(s, pendingFragment{FragmentRef{Event: s.highestPlaced}, now})
 	}
 	for len(s.suspects) > 0 {
 		least := 0
@@ -283,8 +283,8 @@ func (m *Matcher) resolveSuspects(source int, now time.Duration) {
 		}
 		d := s.suspects[least]
 		s.removeSuspect(least)
-		if s.accepted && distance(d.Event, s.next) > m.rules.MaxLeap {
-			m.drop(source, d.FragmentRef, Jump, s.next)
+		if s.hasAccepted && distance(d.Event, s.nextNumber) > m.rules.MaxLeap {
+			m.drop(source, d.FragmentRef, FaultJump, s.nextNumber)
 			continue
 		}
 		m.accept(s, d)
@@ -295,15 +295,15 @@ func (m *Matcher) resolveSuspects(source int, now time.Duration) {
 }
 
 // offerFar takes a fragment of a source without an order that is beyond the window.
-func (m *Matcher) offerFar(source int, p pending) Verdict {
+func (m *Matcher) offerFar(source int, p pendingFragment) OfferResult {
 	s, e := &m.sources[source], p.Event
 	half := m.mask >> 1
 	switch {
-	case len(s.ahead) > 0, e-m.seen <= half, s.unconfirmed > maxSuspects && e-s.highestPlaced <= half:
-		return Ahead // what is before it will be decided
+	case len(s.beyondWindow) > 0, e-m.seenBelow <= half, s.unconfirmedCount > maxSuspects && e-s.highestPlaced <= half:
+		return OfferAhead // what is before it will be decided
 	case m.confirmsItself(source, e):
 		m.acceptLower(source, p)
-		return Kept
+		return OfferKept
 	default:
 		return m.acceptIfFollowed(source, p)
 	}
@@ -312,7 +312,7 @@ func (m *Matcher) offerFar(source int, p pending) Verdict {
 // confirmsItself tells that a source may speak for itself, and does: two of its numbers are near, and not too far.
 func (m *Matcher) confirmsItself(source int, e uint64) bool {
 	s := &m.sources[source]
-	if !m.isOnlySource(source) || s.accepted && e-m.seen > m.rules.MaxLeap {
+	if !m.isOnlySource(source) || s.hasAccepted && e-m.seenBelow > m.rules.MaxLeap {
 		return false
 	}
 	for i := range s.suspects {
@@ -324,7 +324,7 @@ func (m *Matcher) confirmsItself(source int, e uint64) bool {
 }
 
 // acceptLower accepts the lower one of two numbers that are near.
-func (m *Matcher) acceptLower(source int, p pending) {
+func (m *Matcher) acceptLower(source int, p pendingFragment) {
 	s := &m.sources[source]
 	lower := p.Event
 	for i := range s.suspects {
@@ -337,21 +337,21 @@ func (m *Matcher) acceptLower(source int, p pending) {
 		m.addSuspect(source, p)
 		return
 	}
-	s.counts.Held++
+	s.counts.WaitingFragments++
 	m.accept(s, p)
 }
 
 // acceptIfFollowed accepts a number if another source is beyond the window as well, and there or a little
 // further. Of two suspects the lower one is accepted then.
-func (m *Matcher) acceptIfFollowed(source int, p pending) Verdict {
+func (m *Matcher) acceptIfFollowed(source int, p pendingFragment) OfferResult {
 	for i := range m.sources {
 		if i == source {
 			continue
 		}
 		o := &m.sources[i]
-		if at := m.lowestNear(o.ahead, p.Event); at < p.Event {
-			return Ahead // it will have its place
-		} else if at != none {
+		if at := m.lowestNear(o.beyondWindow, p.Event); at < p.Event {
+			return OfferAhead // it will have its place
+		} else if at != noFragment {
 			return m.acceptFar(source, p)
 		}
 		switch at := m.lowestNear(o.suspects, p.Event); {
@@ -361,26 +361,26 @@ func (m *Matcher) acceptIfFollowed(source int, p pending) Verdict {
 		case o.ordered:
 		case at < p.Event:
 			m.acceptSuspects(i, at)
-			return Ahead
-		case at != none:
+			return OfferAhead
+		case at != noFragment:
 			return m.acceptFar(source, p)
 		}
 	}
 	m.addSuspect(source, p)
-	return Kept
+	return OfferKept
 }
 
 // acceptFar accepts a number of a source without an order.
-func (m *Matcher) acceptFar(source int, p pending) Verdict {
+func (m *Matcher) acceptFar(source int, p pendingFragment) OfferResult {
 	m.acceptNear(source, p.Event, m.mask)
-	m.sources[source].counts.Held++
+	m.sources[source].counts.WaitingFragments++
 	m.accept(&m.sources[source], p)
-	return Kept
+	return OfferKept
 }
 
 // lowestNear is the lowest number of a list that is near an event; none if there is none.
-func (m *Matcher) lowestNear(list []pending, e uint64) uint64 {
-	best := none
+func (m *Matcher) lowestNear(list []pendingFragment, e uint64) uint64 {
+	best := noFragment
 	for i := range list {
 		if at := list[i].Event; distance(at, e) <= m.mask {
 			best = min(best, at)

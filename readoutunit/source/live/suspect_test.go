@@ -47,11 +47,11 @@ func (x *run) pump() {
 		for len(x.queue[i]) > 0 {
 			p := x.queue[i][0]
 			v, _ := x.m.Offer(i, p, x.now)
-			x.m.SetStalled(i, v == Ahead, x.now)
-			if v == Ahead {
+			x.m.SetStalled(i, v == OfferAhead, x.now)
+			if v == OfferAhead {
 				break
 			}
-			if v == Thrown && p.Ref != garbage {
+			if v == OfferThrown && p.Ref != garbage {
 				x.thrown++
 			}
 			x.queue[i] = x.queue[i][1:]
@@ -63,21 +63,21 @@ func (x *run) pump() {
 func (x *run) step() {
 	for {
 		r, _ := x.m.Step(x.now)
-		first := max(r.From, x.end)
-		if r.To <= first || r.Flush <= first && r.To-first < x.packing && !r.Over {
+		first := max(r.FirstUncut, x.end)
+		if r.CompleteBelow <= first || r.FlushBelow <= first && r.CompleteBelow-first < x.packing && !r.InputOver {
 			break
 		}
-		c := Cut{first, uint32(min(r.To-first, x.packing))}
+		c := Cut{first, uint32(min(r.CompleteBelow-first, x.packing))}
 		x.m.AddCut(c, x.now)
 		x.m.ExpectCut(c, x.now)
 		x.m.Step(x.now)
-		x.m.TakeCut(c, x.now)
+		x.m.FinishCut(c, x.now)
 		x.end = c.End()
 	}
 	for _, d := range x.m.TakeDropped() {
 		switch {
 		case d.Ref == garbage:
-		case d.Why == 0:
+		case d.Fault == 0:
 			x.used[d.Source][d.Ref] = true
 		default:
 			x.thrown++
@@ -113,12 +113,12 @@ func (x *run) finish(t rapid.TB) {
 func TestOneWrongNumberCostsOneFragment(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rules()
-		r.FirstTimeout = 30 * time.Second
-		r.OnMissing = rapid.SampledFrom([]OnMissing{Mark, Wait}).Draw(t, "policy")
+		r.FirstFragmentTimeout = 30 * time.Second
+		r.OnMissing = rapid.SampledFrom([]OnMissing{MarkMissing, WaitForMissing}).Draw(t, "policy")
 		n := rapid.IntRange(1, 3).Draw(t, "sources")
 		kinds := make([]bool, n)
 		for i := range kinds {
-			kinds[i] = r.OnMissing == Mark && rapid.Bool().Draw(t, "unordered") // with wait it waits for ever
+			kinds[i] = r.OnMissing == MarkMissing && rapid.Bool().Draw(t, "unordered") // with wait it waits for ever
 		}
 		first := rapid.SampledFrom([]uint64{0, 0, 7, 1 << 40, 1<<63 + 5}).Draw(t, "first number")
 		events := rapid.Uint64Range(6, 300).Draw(t, "events")
@@ -170,7 +170,7 @@ func FuzzMatcherNumbers(f *testing.F) {
 	f.Add([]byte{6, 62, 0, 1, 0, 1, 0, 1, 2, 250, 3, 0, 3, 0})
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		r := rules()
-		r.FirstTimeout = time.Second
+		r.FirstFragmentTimeout = time.Second
 		m := NewMatcher(r, []string{"a", "b"}, []bool{false, true})
 		now, end := time.Duration(0), uint64(0)
 		next := [2]uint64{}
@@ -185,19 +185,19 @@ func FuzzMatcherNumbers(f *testing.F) {
 				now += time.Duration(v) * 20 * time.Millisecond
 			case 3:
 				reach, _ := m.Step(now)
-				c := Cut{First: max(end, reach.From)}
-				if reach.To <= c.First {
+				c := Cut{First: max(end, reach.FirstUncut)}
+				if reach.CompleteBelow <= c.First {
 					continue
 				}
-				c.Events = uint32(min(reach.To-c.First, 16))
+				c.Events = uint32(min(reach.CompleteBelow-c.First, 16))
 				end = c.End()
 				m.AddCut(c, now)
 				m.ExpectCut(c, now)
 				m.Step(now)
-				if !m.Ready(c) {
+				if !m.IsCutDecided(c) {
 					t.Fatalf("%+v is not ready at %+v", c, reach)
 				}
-				m.TakeCut(c, now)
+				m.FinishCut(c, now)
 				m.TakeDropped()
 			case 5: // a wild one, and back
 				var b [8]byte

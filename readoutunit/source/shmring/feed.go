@@ -25,26 +25,26 @@ type feed struct {
 	name string
 	log  *slog.Logger
 	seg  *shmem.Segment
-	// poll and alive are methods, kept so that a wait makes no new ones
-	poll  func() (bool, error)
-	alive func() error
+	// pollBound and alive are methods, kept so that a wait makes no new ones
+	pollBound       func() (bool, error)
+	checkAliveBound func() error
 
 	// owned by the goroutine of Next
-	ring       *fragring.Consumer
-	watch      watch
-	dst        []live.Fragment // of the Next that runs
-	n          int             // of dst, filled
-	lastCheck  time.Time
-	broken     error
-	closed     bool
-	resume     uint64       // from which event a front-end that comes is to send
-	hasResume  bool         // resume is known
-	givenUp    live.GivenUp // what was given up, and is not reported yet
-	heldLogged bool         // it was logged that a front-end is held back
+	ring        *fragring.Consumer
+	watch       frontendWatch
+	dst         []live.Fragment // of the Next that runs
+	filledCount int             // of dst, filled
+	lastCheck   time.Time
+	failure     error
+	closed      bool
+	resume      uint64            // from which event a front-end that comes is to send
+	hasResume   bool              // resume is known
+	givenUp     live.GivenUpRange // what was given up, and is not reported yet
+	heldLogged  bool              // it was logged that a front-end is held back
 
 	// atomic
-	frontend, refusal                                  atomic.Pointer[string]
-	fragments, bytes, dropped, refused, attached, gone atomic.Uint64
+	frontend, refusal                                            atomic.Pointer[string]
+	fragments, bytes, dropped, refused, attachedCount, goneCount atomic.Uint64
 }
 
 var errClosed = errors.New("the source is closed")
@@ -62,16 +62,16 @@ func Open(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}
-	f.poll, f.alive = f.readAvailable, f.checkAlive
+	f.pollBound, f.checkAliveBound = f.readAvailable, f.checkAlive
 	if _, err := shmem.Reclaim(a.name, shmem.WithDir(a.dir)); err != nil {
 		return nil, fmt.Errorf("source %s: %w", s.Name, err)
 	}
 	f.seg, err = shmem.CreateWith(a.name, fragring.HeaderSize+a.size, func(seg *shmem.Segment) error {
-		if _, err := seg.Claim(fragring.ConsumerByte); err != nil {
+		if _, err := seg.ClaimByte(fragring.ConsumerByte); err != nil {
 			return err
 		}
 		return fragring.Init(seg.Bytes(), fragring.Settings{
-			Source: s.Source,
+			Source: s.SourceID,
 			Run:    s.Run,
 			PID:    uint32(os.Getpid()),
 		})
@@ -92,26 +92,26 @@ func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 	}
 	f.flushGivenUp()
 	f.ring.PublishResume(f.resume, f.hasResume)
-	f.dst, f.n = dst, 0
+	f.dst, f.filledCount = dst, 0
 	if ok, err := f.readAvailable(); ok || err != nil {
-		return f.n, err
+		return f.filledCount, err
 	}
 	var err error
-	for f.n == 0 && err == nil {
+	for f.filledCount == 0 && err == nil {
 		// What the front-end is decides how long a sleep may be, so each attachment begins a new one.
-		if err = f.ring.Wait(ctx, 0, f.poll, f.alive); errors.Is(err, errRecheck) {
+		if err = f.ring.Wait(ctx, 0, f.pollBound, f.checkAliveBound); errors.Is(err, errRecheck) {
 			err = nil
 		}
 	}
-	return f.n, err
+	return f.filledCount, err
 }
 
 func (f *feed) checkOpen(ctx context.Context) error {
 	switch {
 	case f.closed:
 		return fmt.Errorf("source %s: %w", f.name, errClosed)
-	case f.broken != nil:
-		return f.broken
+	case f.failure != nil:
+		return f.failure
 	}
 	return ctx.Err()
 }
@@ -119,22 +119,22 @@ func (f *feed) checkOpen(ctx context.Context) error {
 // readAvailable writes to dst what is there, and says whether that is anything.
 func (f *feed) readAvailable() (bool, error) {
 	state, attached := f.ring.ProducerState() // first: what was written before the end counts
-	f.noteArrivals(f.watch.step(state, attached, true))
+	f.noteArrivals(f.watch.update(state, attached, true))
 	var bytes uint64
 	var err error
-	for f.n < len(f.dst) {
+	for f.filledCount < len(f.dst) {
 		var r fragring.Fragment
 		var ok bool
 		if r, ok, err = f.ring.Next(); !ok {
 			break
 		}
-		f.dst[f.n] = live.Fragment{Event: r.Event, Type: event.BankType(r.Type), Data: r.Data}
-		f.n++
+		f.dst[f.filledCount] = live.Fragment{Event: r.Event, Type: event.BankType(r.Type), Data: r.Data}
+		f.filledCount++
 		bytes += uint64(len(r.Data))
 	}
 	f.updateCounters(bytes)
 	switch {
-	case f.n > 0: // an error comes again
+	case f.filledCount > 0: // an error comes again
 		return true, nil
 	case err != nil:
 		return false, f.refuse(err)
@@ -147,10 +147,10 @@ func (f *feed) readAvailable() (bool, error) {
 
 // updateCounters brings the counters up to date.
 func (f *feed) updateCounters(bytes uint64) {
-	f.fragments.Add(uint64(f.n))
+	f.fragments.Add(uint64(f.filledCount))
 	f.bytes.Add(bytes)
 	f.dropped.Store(f.ring.Dropped())
-	if bad := f.ring.Refused() - f.refused.Load(); bad > 0 {
+	if bad := f.ring.RefusedRecords() - f.refused.Load(); bad > 0 {
 		f.refused.Add(bad)
 		why := f.ring.WhyRefused()
 		f.refusal.Store(&why)
@@ -162,12 +162,12 @@ func (f *feed) updateCounters(bytes uint64) {
 func (f *feed) refuse(err error) error {
 	f.refused.Add(1)
 	f.ring.Close(true)
-	f.broken = fmt.Errorf("source %s: %w: the front-end has a fault, nothing behind this can be trusted; "+
+	f.failure = fmt.Errorf("source %s: %w: the front-end has a fault, nothing behind this can be trusted; "+
 		"repair it and start a new run", f.name, err)
 	why := err.Error()
 	f.refusal.Store(&why)
 	f.log.Error("refused a front-end", "source", f.name, "frontend", f.Frontend(), "error", err)
-	return f.broken
+	return f.failure
 }
 
 // errRecheck makes Next wait anew.
@@ -180,26 +180,26 @@ func (f *feed) checkAlive() error {
 		return nil
 	}
 	f.lastCheck = now
-	locked, err := f.seg.Claimed(fragring.ProducerByte)
+	locked, err := f.seg.IsByteClaimed(fragring.ProducerByte)
 	if err != nil {
 		return fmt.Errorf("source %s: whether the front-end lives: %w", f.name, err)
 	}
 	// After the lock: who says now that it is attached, and had no lock before, is dead or has just come. The one who
 	// came is seen by its number.
 	state, attached := f.ring.ProducerState()
-	f.noteArrivals(f.watch.step(state, attached, locked))
+	f.noteArrivals(f.watch.update(state, attached, locked))
 	return errRecheck
 }
 
 // Stats is live.Feed's.
 func (f *feed) Stats() live.Stats {
 	return live.Stats{
-		Fragments: f.fragments.Load(),
-		Bytes:     f.bytes.Load(),
-		Dropped:   f.dropped.Load(),
-		Refused:   f.refused.Load(),
-		Attached:  f.attached.Load(),
-		Gone:      f.gone.Load(),
+		Fragments:         f.fragments.Load(),
+		Bytes:             f.bytes.Load(),
+		DroppedByFrontend: f.dropped.Load(),
+		RefusedMessages:   f.refused.Load(),
+		FrontendsAttached: f.attachedCount.Load(),
+		FrontendsGone:     f.goneCount.Load(),
 	}
 }
 
@@ -211,7 +211,7 @@ func (f *feed) Close() error {
 	f.closed = true
 	f.flushGivenUp()
 	f.dropped.Store(f.ring.Dropped())
-	if f.broken == nil {
+	if f.failure == nil {
 		f.ring.Close(false)
 	}
 	if err := f.seg.Close(); err != nil {

@@ -20,7 +20,7 @@ import (
 
 // within is a context that ends a test which waits for what does not come.
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
+	ctx, cancel := context.WithTimeout(context.Background(), patiently.LongTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -30,10 +30,10 @@ func opened(t testing.TB, settings string) (live.Feed, string) {
 	t.Helper()
 	path := filepath.Join(must.MemoryDir(t), "calo")
 	f, err := Open(within(t), live.FeedSettings{
-		Address: path + settings,
-		Name:    "shm:calo",
-		Source:  7,
-		Run:     12,
+		Address:  path + settings,
+		Name:     "shm:calo",
+		SourceID: 7,
+		Run:      12,
 	})
 	must.OK(t, err)
 	t.Cleanup(func() { must.OK(t, f.Close()) })
@@ -58,7 +58,7 @@ func read(t testing.TB, f live.Feed, n int, see func(live.Fragment)) {
 		for _, r := range dst[:got] {
 			see(r)
 		}
-		f.Done(got)
+		f.ReleaseFragments(got)
 		n -= got
 	}
 }
@@ -94,7 +94,7 @@ func TestThereAndBack(t *testing.T) {
 		t.Errorf("after the end: %d, %v", n, err)
 	}
 	must.OK(t, patiently.Receive(t, done, "the producer did not end"))
-	want := live.Stats{Fragments: events, Bytes: bytes, Attached: 1}
+	want := live.Stats{Fragments: events, Bytes: bytes, FrontendsAttached: 1}
 	if s := f.Stats(); s != want {
 		t.Errorf("%+v, want %+v", s, want)
 	}
@@ -133,15 +133,15 @@ func TestSlowConsumer(t *testing.T) {
 	}
 	waits := make(chan error, 1)
 	go func() { waits <- r.Put(context.Background(), uint64(put), data) }()
-	f.Done(1) // not enough where the ring's end is in the way
-	f.Done(3)
+	f.ReleaseFragments(1) // not enough where the ring's end is in the way
+	f.ReleaseFragments(3)
 	must.OK(t, patiently.Receive(t, waits, "the front-end did not go on"))
 	read(t, f, 1, func(g live.Fragment) {
 		if g.Event != uint64(put) {
 			t.Errorf("event %d", g.Event)
 		}
 	})
-	if s := f.Stats(); s.Fragments != 5 || s.Dropped != 0 {
+	if s := f.Stats(); s.Fragments != 5 || s.DroppedByFrontend != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -165,7 +165,7 @@ func TestDrop(t *testing.T) {
 			t.Errorf("event %d", g.Event)
 		}
 	})
-	if s := f.Stats(); s.Dropped != 3 || r.Dropped() != 3 || r.Expected() != 8 {
+	if s := f.Stats(); s.DroppedByFrontend != 3 || r.Dropped() != 3 || r.Expected() != 8 {
 		t.Errorf("%+v, %d dropped, expected %d", s, r.Dropped(), r.Expected())
 	}
 }
@@ -186,7 +186,7 @@ func TestTwoFrontEnds(t *testing.T) {
 	}
 	must.OK(t, again.Put(within(t), 6, []byte("y")))
 	read(t, f, 2, func(live.Fragment) {})
-	if s := f.Stats(); s.Attached != 2 || s.Gone != 1 {
+	if s := f.Stats(); s.FrontendsAttached != 2 || s.FrontendsGone != 1 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -229,7 +229,7 @@ func TestClosed(t *testing.T) {
 	}
 	waits := make(chan error, 1)
 	go func() { waits <- r.Put(context.Background(), 4, make([]byte, 60_000)) }()
-	f.SetSafe(3)
+	f.SetSafeBelow(3)
 	must.OK(t, f.Close())
 	if err := patiently.Receive(t, waits, "the front-end still waits"); !errors.Is(err, frontend.ErrClosed) {
 		t.Error(err)
@@ -245,8 +245,8 @@ func TestClosed(t *testing.T) {
 	if _, err := f.Next(within(t), make([]live.Fragment, 1)); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
-	f.Done(0)
-	f.SetSafe(4)
+	f.ReleaseFragments(0)
+	f.SetSafeBelow(4)
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the name is still there")
 	}
@@ -284,7 +284,7 @@ func TestBrokenFrontEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s := f.Stats(); s.Refused != 1 || s.Fragments != 1 {
+	if s := f.Stats(); s.RefusedMessages != 1 || s.Fragments != 1 {
 		t.Errorf("%+v", s)
 	}
 	if err := r.Put(within(t), 2, nil); !errors.Is(err, frontend.ErrRefused) {
@@ -368,9 +368,9 @@ func TestWatch(t *testing.T) {
 		"came back and ended":  {{here, 1, true, 1, 0}, {ended, 2, false, 1, 1}},
 		"left before it came?": {{departed, 0, false, 0, 0}},
 	} {
-		var w watch
+		var w frontendWatch
 		for i, s := range steps {
-			if came, went := w.step(s.state, s.attached, s.locked); came != s.came || went != s.went {
+			if came, went := w.update(s.state, s.attached, s.locked); came != s.came || went != s.went {
 				t.Errorf("%s, step %d: %d came, %d went, want %d and %d", name, i, came, went, s.came, s.went)
 			}
 		}
@@ -389,7 +389,7 @@ func TestNoAllocations(t *testing.T) {
 		}
 		n, err := f.Next(ctx, dst)
 		must.OK(t, err)
-		f.Done(n)
+		f.ReleaseFragments(n)
 	}); n != 0 {
 		t.Errorf("%v allocations for %d fragments", n, len(dst))
 	}

@@ -109,7 +109,7 @@ func TestKilledFrontEnds(t *testing.T) {
 	}
 	// The rest of the last one, and then nothing; its death is noticed all the same.
 	dst := make([]live.Fragment, 64)
-	for f.Stats().Gone < rounds {
+	for f.Stats().FrontendsGone < rounds {
 		ctx, cancel := context.WithTimeout(context.Background(), livenessInterval)
 		n, err := f.Next(ctx, dst)
 		cancel()
@@ -119,13 +119,14 @@ func TestKilledFrontEnds(t *testing.T) {
 		for _, g := range dst[:n] {
 			see(g)
 		}
-		f.Done(n)
+		f.ReleaseFragments(n)
 	}
 	r := attachRing(t, path, frontend.RingSettings{})
 	if r.Expected() != next {
 		t.Errorf("expected %d, read up to %d", r.Expected(), next)
 	}
-	if s := f.Stats(); s.Fragments != next || s.Attached != rounds || s.Gone != rounds || s.Refused != 0 {
+	if s := f.Stats(); s.Fragments != next || s.FrontendsAttached != rounds || s.FrontendsGone != rounds ||
+		s.RefusedMessages != 0 {
 		t.Errorf("%+v, want %d fragments", s, next)
 	}
 }

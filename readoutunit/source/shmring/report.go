@@ -12,8 +12,8 @@ func (f *feed) noteArrivals(came, went uint64) {
 	if came+went == 0 {
 		return
 	}
-	f.attached.Add(came)
-	f.gone.Add(went)
+	f.attachedCount.Add(came)
+	f.goneCount.Add(went)
 	if went > 0 {
 		f.log.Warn("a front-end has gone without the end of its run", "source", f.name, "frontend", f.Frontend(),
 			"times", went)
@@ -35,7 +35,7 @@ func describeFrontend(name string, pid uint32) string {
 	return fmt.Sprintf("%s (process %d)", name, pid)
 }
 
-// Frontend implements live.Named.
+// Frontend implements live.FrontendNamer.
 func (f *feed) Frontend() string { return loadString(f.frontend.Load()) }
 
 // Explain is why a record or a front-end was refused last; empty where none was.
@@ -48,20 +48,20 @@ func loadString(s *string) string {
 	return *s
 }
 
-// Done is live.Feed's.
-func (f *feed) Done(n int) {
+// ReleaseFragments is live.Feed's.
+func (f *feed) ReleaseFragments(n int) {
 	if !f.closed {
 		f.ring.Done(n)
 	}
 }
 
-// SetResume is live.Feed's. The ring hears of it with the next Next: then all that was given has been taken.
-func (f *feed) SetResume(event uint64) { f.resume, f.hasResume = event, true }
+// SetResumeEvent is live.Feed's. The ring hears of it with the next Next: then all that was given has been taken.
+func (f *feed) SetResumeEvent(event uint64) { f.resume, f.hasResume = event, true }
 
 // ReportGivenUp is live.Feed's.
 func (f *feed) ReportGivenUp(from, to uint64, why live.Fault) {
-	next := live.GivenUp{From: from, To: to, Why: why}
-	if f.closed || from >= to || f.givenUp.Join(next) {
+	next := live.GivenUpRange{From: from, To: to, Fault: why}
+	if f.closed || from >= to || f.givenUp.Extend(next) {
 		return
 	}
 	f.flushGivenUp()
@@ -71,34 +71,34 @@ func (f *feed) ReportGivenUp(from, to uint64, why live.Fault) {
 // flushGivenUp tells the front-end what was given up.
 func (f *feed) flushGivenUp() {
 	if f.givenUp.From < f.givenUp.To {
-		f.ring.ReportGivenUp(f.givenUp.From, f.givenUp.To, ringReason(f.givenUp.Why))
+		f.ring.ReportGivenUp(f.givenUp.From, f.givenUp.To, ringReason(f.givenUp.Fault))
 	}
-	f.givenUp = live.GivenUp{}
+	f.givenUp = live.GivenUpRange{}
 }
 
 // ringReason is a fault in the words of the ring.
 func ringReason(why live.Fault) fragring.Reason {
 	switch why {
-	case live.Late:
+	case live.FaultLate:
 		return fragring.Late
-	case live.Repeat:
+	case live.FaultRepeat:
 		return fragring.Repeat
-	case live.Backwards:
+	case live.FaultBackwards:
 		return fragring.Backwards
-	case live.Jump:
+	case live.FaultJump:
 		return fragring.Jump
 	}
 	return fragring.Leftover
 }
 
-// SetSafe is live.Feed's.
-func (f *feed) SetSafe(event uint64) {
+// SetSafeBelow is live.Feed's.
+func (f *feed) SetSafeBelow(event uint64) {
 	if f.closed {
 		return
 	}
 	f.flushGivenUp()
 	f.ring.SetSafe(event)
-	if held, isHeld := f.ring.SafeHeldAt(); isHeld && !f.heldLogged && f.attached.Load() > 0 {
+	if held, isHeld := f.ring.SafeHeldAt(); isHeld && !f.heldLogged && f.attachedCount.Load() > 0 {
 		f.heldLogged = true
 		f.log.Warn("a front-end is told that nothing is safe from one event on: fragments of it were given up, and its "+
 			"client cannot be told which; build it with the client of this release", "source", f.name,

@@ -40,10 +40,10 @@ func run() error {
 		return err
 	}
 	fake := apitest.New(apitest.Options{
-		Nodes: *nodes,
-		Dwell: *dwell,
-		Past:  true,
-		Begin: time.Now().UTC(),
+		Nodes:        *nodes,
+		Dwell:        *dwell,
+		WithPastRuns: true,
+		Begin:        time.Now().UTC(),
 	})
 	defer fake.Close()
 	server, err := api.New(api.Config{
@@ -51,8 +51,8 @@ func run() error {
 		Records:  fake,
 		Journal:  fake,
 		Identity: id,
-		API:      *rpc,
-		Page:     *page,
+		APIAddr:  *rpc,
+		PageAddr: *page,
 	})
 	if err != nil {
 		return err
@@ -63,8 +63,8 @@ func run() error {
 	if err := mount(server); err != nil {
 		return err
 	}
-	fmt.Println("gRPC", server.API())
-	fmt.Println("page", server.Entrance())
+	fmt.Println("gRPC", server.APIAddr())
+	fmt.Println("page", server.NewEntrance())
 	go fake.Live(ctx)
 	return server.Serve(ctx)
 }
