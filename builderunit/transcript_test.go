@@ -154,8 +154,8 @@ func (p *player) show() string {
 	}
 	return fmt.Sprintf("%d announcements, %d refused; %d grants, %d strays; %d MEPs of %d MFPs and %d bytes, %d "+
 		"incomplete; unfinished %v%s\n",
-		s.Announcements, s.RefusedAnnouncements, s.WindowsGranted, s.RejectedPlacements, s.BuiltMEPs, s.PlacedMFPs, s.BuiltBytes, s.IncompleteMEPs,
-		p.asm.AppendUnfinished(nil), rejected)
+		s.Announcements, s.RefusedAnnouncements, s.WindowsGranted, s.RejectedPlacements, s.BuiltMEPs, s.PlacedMFPs,
+		s.BuiltBytes, s.IncompleteMEPs, p.asm.AppendUnfinished(nil), rejected)
 }
 
 func (p *player) number(word string) int { return transcript.Number(p.t, word) }

@@ -472,7 +472,8 @@ func (s *system) check() {
 			st.Slots.Free != slots {
 			t.Errorf("builder unit %d: %+v", j, st)
 		}
-		built.BuiltMEPs, built.PlacedMFPs, built.BuiltBytes = built.BuiltMEPs+st.BuiltMEPs, built.PlacedMFPs+st.PlacedMFPs, built.BuiltBytes+st.BuiltBytes
+		built.BuiltMEPs, built.PlacedMFPs, built.BuiltBytes = built.BuiltMEPs+st.BuiltMEPs,
+			built.PlacedMFPs+st.PlacedMFPs, built.BuiltBytes+st.BuiltBytes
 		out, err := s.sinks[j].Finish()
 		if err != nil || out.MEPs != st.BuiltMEPs {
 			t.Errorf("builder unit %d: its sink has %d MEPs (%v), not %d", j, out.MEPs, err, st.BuiltMEPs)

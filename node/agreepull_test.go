@@ -79,9 +79,11 @@ func (s *system) checkPulled() {
 		if x := s.tables[j].Stats(); x.Live != 0 || x.Granted != x.Revoked || x.Granted != st.WindowsGranted {
 			t.Errorf("builder unit %d: credits %+v, of %d", j, x, st.WindowsGranted)
 		}
-		sum.BuiltMEPs, sum.PlacedMFPs, sum.RejectedMEPs = sum.BuiltMEPs+st.BuiltMEPs, sum.PlacedMFPs+st.PlacedMFPs, sum.RejectedMEPs+st.RejectedMEPs
+		sum.BuiltMEPs, sum.PlacedMFPs, sum.RejectedMEPs = sum.BuiltMEPs+st.BuiltMEPs, sum.PlacedMFPs+st.PlacedMFPs,
+			sum.RejectedMEPs+st.RejectedMEPs
 		sum.RejectedMFPs, sum.UnrequestedMFPs = sum.RejectedMFPs+st.RejectedMFPs, sum.UnrequestedMFPs+st.UnrequestedMFPs
-		sum.WindowsGranted, sum.UnrequestedParts = sum.WindowsGranted+st.WindowsGranted, sum.UnrequestedParts+st.UnrequestedParts
+		sum.WindowsGranted, sum.UnrequestedParts = sum.WindowsGranted+st.WindowsGranted,
+			sum.UnrequestedParts+st.UnrequestedParts
 	}
 	if sum.BuiltMEPs != built || sum.RejectedMEPs != rejected || sum.PlacedMFPs != built*uint64(s.division.Sources()) ||
 		sum.RejectedMFPs+sum.UnrequestedMFPs != rejected*uint64(s.division.Sources()) || sum.WindowsGranted != writes ||

@@ -362,7 +362,8 @@ func (u *Unit) Stats() Stats {
 	}
 	s.UnrequestedTokens, s.OrphanedWrites = u.order.UnrequestedTransfers(), u.order.OrphanedWrites()
 	s.WithdrawalStats = u.order.WithdrawalStats()
-	s.WithdrawnTokens, s.FailedWrites = s.WithdrawnTokens+u.failedOrphanWrites.Load(), s.FailedWrites+u.failedOrphanWrites.Load()
+	s.WithdrawnTokens, s.FailedWrites = s.WithdrawnTokens+u.failedOrphanWrites.Load(),
+		s.FailedWrites+u.failedOrphanWrites.Load()
 	s.RejectionStats = u.rejections.Stats()
 	s.RejectionStats.FreedMFPs = s.RejectionStats.FreedMEPs * uint64(u.cfg.Streams)
 	for bu := range u.cfg.BURanks {

@@ -52,7 +52,8 @@ func (e *FencedError) Error() string {
 	}
 	return fmt.Sprintf("another control has taken over: %s has term %d since %s, and %s has %s; end the one that is "+
 		"not wanted",
-		holderOrNobody(e.Current.Holder), e.Current.Number, e.Since.Format(time.RFC3339), holderOrNobody(e.Term.Holder), current)
+		holderOrNobody(e.Current.Holder), e.Current.Number, e.Since.Format(time.RFC3339),
+		holderOrNobody(e.Term.Holder), current)
 }
 
 func holderOrNobody(holder string) string {

@@ -186,7 +186,8 @@ func (b *Backlog) refresh() {
 func (b *Backlog) updateStats(files *recording.Files, held int64) {
 	sum, drained := b.ledger.BuilderTotal(b.c.Builder)
 	now := BacklogStats{BacklogBytes: uint64(held), WaitTime: b.stats.WaitTime, DrainedSegments: drained}
-	now.AcceptedEvents, now.RejectedEvents, now.CopyEvents, now.DamagedEvents = sum.Accepted, sum.Rejected, sum.Copies, sum.Damaged
+	now.AcceptedEvents, now.RejectedEvents, now.CopyEvents, now.DamagedEvents = sum.Accepted, sum.Rejected,
+		sum.Copies, sum.Damaged
 	now.RejectedKept = sum.RejectedKept
 	now.PassedEvents = sum.TimedOut + sum.Failed + sum.FoundInOutput
 	var oldest time.Time

@@ -50,10 +50,12 @@ func (s *SegmentsStats) Add(o SegmentsStats) {
 // Add adds the counters of another output.
 func (s *BufferStats) Add(o BufferStats) {
 	s.DeadReaders, s.LostMEPs = s.DeadReaders+o.DeadReaders, s.LostMEPs+o.LostMEPs
-	s.SupersededMEPs, s.OverwrittenMEPs, s.UnreadMEPs = s.SupersededMEPs+o.SupersededMEPs, s.OverwrittenMEPs+o.OverwrittenMEPs, s.UnreadMEPs+o.UnreadMEPs
+	s.SupersededMEPs, s.OverwrittenMEPs, s.UnreadMEPs = s.SupersededMEPs+o.SupersededMEPs,
+		s.OverwrittenMEPs+o.OverwrittenMEPs, s.UnreadMEPs+o.UnreadMEPs
 }
 
 // Add adds the counters of another output.
 func (s *DatagramStats) Add(o DatagramStats) {
-	s.SentSegments, s.ConnRefusals, s.SentSyncs = s.SentSegments+o.SentSegments, s.ConnRefusals+o.ConnRefusals, s.SentSyncs+o.SentSyncs
+	s.SentSegments, s.ConnRefusals, s.SentSyncs = s.SentSegments+o.SentSegments, s.ConnRefusals+o.ConnRefusals,
+		s.SentSyncs+o.SentSyncs
 }

@@ -222,9 +222,9 @@ func sourceRows(row printRow, r *nodes.Report) {
 	for _, s := range r.Sources {
 		row("source "+strconv.Itoa(s.Source),
 			"%s: %d fragments of %d bytes in all, %d used + %d thrown away + %d left over; "+
-				"%d missing, %d gaps; %s%s%s%s", s.Name, s.Fragments, s.Bytes, s.UsedInMEPs, s.Thrown, s.UnusedAtEnd, s.MissingWhenBuilt,
-			s.Gaps, lastEvent(s), formatIfAny(", %d refused", s.Refused), formatIfAny(", %d lost", s.ArrivedIncomplete),
-			formatIfAny(", %d dropped by the front-end", s.Dropped))
+				"%d missing, %d gaps; %s%s%s%s", s.Name, s.Fragments, s.Bytes, s.UsedInMEPs, s.Thrown, s.UnusedAtEnd,
+			s.MissingWhenBuilt, s.Gaps, lastEvent(s), formatIfAny(", %d refused", s.Refused),
+			formatIfAny(", %d lost", s.ArrivedIncomplete), formatIfAny(", %d dropped by the front-end", s.Dropped))
 		if s.Frontend != "" {
 			row("", "the front-end: %s", s.Frontend)
 		}

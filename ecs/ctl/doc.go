@@ -10,8 +10,8 @@
 //
 //  1. Dial a control, with the certificate of a user;
 //  2. Session.RunBatch with the words of a command line, Session.RunScript with lines from a pipe, or
-//     Session.RunInteractive at a terminal. All three read words by the same parser, and read all of a line before the first command of it is
-//     given: a slip of the pen at its end does no harm at its beginning;
+//     Session.RunInteractive at a terminal. All three read words by the same parser, and read all of a
+//     line before the first command of it is given: a slip of the pen at its end does no harm at its beginning;
 //  3. Code of the error is how the program ends; docs/ctl.md lists the codes.
 //
 // Splitting a line, parsing words, completing them, judging answers and writing tables are pure functions. The shell is

@@ -134,7 +134,8 @@ func (a *adoption) runStep() adoptStep {
 	switch {
 	case rec.GetStartDone() == nil:
 		return adoptStep{adoptGiveUp, nodes.EndControlLost, &fault.Fault{
-			Component: nodes.ControlName, What: "the control was lost while the run was beginning", Evidence: "seen when it came back",
+			Component: nodes.ControlName, What: "the control was lost while the run was beginning",
+			Evidence: "seen when it came back",
 		}}
 	case rec.GetEnd() == nodes.EndFault: // it was being carried out
 		struck := fault.FromCause(rec.GetCause())

@@ -54,8 +54,8 @@ var commandDescriptions = map[string]commandDescription{
 	"reset":   {help: "Give memory and links back."},
 	"unload":  {help: "Forget the configuration and let the nodes go."},
 	"recover": {help: "After a fault: bring every node that answers to rest, so that it can be configured again."},
-	commandExclude: {help: "Take a node out: in a run its builder unit gets no more MEPs, outside of one it takes no part in " +
-		"the next run.", destructive: true,
+	commandExclude: {help: "Take a node out: in a run its builder unit gets no more MEPs, outside of one it " +
+		"takes no part in the next run.", destructive: true,
 		arguments: []*ecsv1.Argument{{
 			Name:     "node",
 			Type:     "node",

@@ -52,11 +52,12 @@ func New(cfg Config) (*Pattern, error) {
 				cfg.FragmentSize, p.meanByGroup[g], MaxFragment)}
 		}
 	}
-	for source := cfg.LargeFragments.FirstSource; source < cfg.LargeFragments.FirstSource+cfg.LargeFragments.Sources; source++ {
+	large := cfg.LargeFragments
+	for source := large.FirstSource; source < large.FirstSource+large.Sources; source++ {
 		if most := p.MaxSize(uint16(source)); most > MaxFragment {
 			return nil, &ConfigError{"large fragments", fmt.Sprintf(
-				"%d times as large, those of source %d take up to %d bytes, more than the %d an MFP can hold", cfg.LargeFragments.Factor,
-				source, most, MaxFragment)}
+				"%d times as large, those of source %d take up to %d bytes, more than the %d an MFP can hold",
+				large.Factor, source, most, MaxFragment)}
 		}
 	}
 	return p, nil

@@ -36,7 +36,8 @@ func (p *Packet) Parse(meta Meta, mep []byte) error {
 		m, err := packet.MFP(i)
 		if err == nil && i > 0 && (m.FirstEvent() != p.mfps[0].FirstEvent() || m.NumFragments() != p.mfps[0].NumFragments()) {
 			err = fmt.Errorf("MEP %d: source %d has %d events from %d, source %d has %d from %d: %w", meta.MEP, m.Source(),
-				m.NumFragments(), m.FirstEvent(), p.mfps[0].Source(), p.mfps[0].NumFragments(), p.mfps[0].FirstEvent(), event.ErrOrder)
+				m.NumFragments(), m.FirstEvent(), p.mfps[0].Source(), p.mfps[0].NumFragments(), p.mfps[0].FirstEvent(),
+				event.ErrOrder)
 		}
 		if err != nil {
 			p.mfps = p.mfps[:0]

@@ -262,8 +262,8 @@ func (f *Finder) followPoints(a, b int, i int32, slope float64, enough int) (l l
 // impactInSpace is how far a track passes a vertex by.
 func (f *Finder) impactInSpace(t *Track, p *Point, s *sector) {
 	du, dv := t.alongSector.value(p.Z)-p.X*s.cos-p.Y*s.sin, t.acrossSector.value(p.Z)+p.X*s.sin-p.Y*s.cos
-	along := (du*t.alongSector.slope +
-		dv*t.acrossSector.slope) / math.Sqrt(1+t.alongSector.slope*t.alongSector.slope+t.acrossSector.slope*t.acrossSector.slope)
+	along := (du*t.alongSector.slope + dv*t.acrossSector.slope) /
+		math.Sqrt(1+t.alongSector.slope*t.alongSector.slope+t.acrossSector.slope*t.acrossSector.slope)
 	t.Impact = math.Sqrt(max(0, du*du+dv*dv-along*along))
 	vu := t.scatterVar + t.alongSector.variance(p.Z) + p.SX*p.SX + t.alongSector.slope*t.alongSector.slope*p.SZ*p.SZ
 	vv := t.scatterVar + t.acrossSector.variance(p.Z) + p.SY*p.SY + t.acrossSector.slope*t.acrossSector.slope*p.SZ*p.SZ

@@ -148,14 +148,15 @@ func (s *station) checkPlacement(peer int, p *transport.Placement) {
 		l.misplaced.Add(1)
 		return
 	}
-	seq := l.windowWrites[w]*uint64(len(l.windowWrites)) + uint64(w)
+	windows := uint64(len(l.windowWrites))
+	seq := l.windowWrites[w]*windows + uint64(w)
 	l.windowWrites[w]++
 	if b := l.mem[w*l.size : (w+1)*l.size]; countWrong(b, l.from, seq) > 0 {
 		l.recordWrong(b, seq)
 	}
-	for at := l.writesInSequence % uint64(len(l.windowWrites)); l.windowWrites[at] > l.writesInSequence/uint64(len(l.windowWrites)); {
+	for at := l.writesInSequence % windows; l.windowWrites[at] > l.writesInSequence/windows; {
 		l.writesInSequence++
-		at = l.writesInSequence % uint64(len(l.windowWrites))
+		at = l.writesInSequence % windows
 	}
 	l.checkedWrites.Add(1)
 	if l.writesInSequence-l.creditReported >= uint64(l.creditInterval) {

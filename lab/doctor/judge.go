@@ -162,7 +162,8 @@ func (v *verdicts) judgeLimits(s hostlimits.Snapshot, w Wants) {
 			hostlimits.FormatBytes(s.ShmFree))
 	case w.MemoryUnknown && w.SharedMemory == 0:
 		v.add("/dev/shm", Skipped, "Give slot-size in the configuration.",
-			"there are %s free; what the slots for a recorded input need, only its reader knows", hostlimits.FormatBytes(s.ShmFree))
+			"there are %s free; what the slots for a recorded input need, only its reader knows",
+			hostlimits.FormatBytes(s.ShmFree))
 	default:
 		limit("/dev/shm", true, Fail, "there are %s free, and the slots of %s need %s", hostlimits.FormatBytes(s.ShmFree),
 			formatCount(w.LocalNodes, "node"), hostlimits.FormatBytes(w.SharedMemory))
@@ -183,8 +184,8 @@ func (v *verdicts) judgeMemory(f Facts, w Wants) {
 			hostlimits.FormatBytes(free))
 	case free < w.Memory:
 		v.add(name, Fail, "Take smaller or fewer slots (slots, slot-size), a smaller packing, or more hosts.",
-			"there are %s free, and %s need %s: processes would be killed", hostlimits.FormatBytes(free), formatCount(w.LocalNodes, "node"),
-			hostlimits.FormatBytes(w.Memory))
+			"there are %s free, and %s need %s: processes would be killed", hostlimits.FormatBytes(free),
+			formatCount(w.LocalNodes, "node"), hostlimits.FormatBytes(w.Memory))
 	default:
 		v.add(name, OK, "", "there are %s free, and %s need %s", hostlimits.FormatBytes(free),
 			formatCount(w.LocalNodes, "node"),

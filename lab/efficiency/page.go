@@ -66,7 +66,8 @@ func (r *Report) WritePage(w io.Writer) error {
 func describeCuts() string {
 	of := func(s *decayCuts) string {
 		return fmt.Sprintf("at least %d tracks with %d hits on R and on φ sensors each, an impact parameter of %g mm, a "+
-			"momentum of %g GeV, and %g mm from the collision along the beam", minDecayTracks, s.minHits, s.minImpact, s.minMomentum, s.minFlight)
+			"momentum of %g GeV, and %g mm from the collision along the beam",
+			minDecayTracks, s.minHits, s.minImpact, s.minMomentum, s.minFlight)
 	}
 	return "A visible decay of a B meson has " + of(&visibleCuts) + ". A clean one has " + of(&cleanCuts) +
 		". The filter knows no " +
@@ -145,8 +146,9 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		steps[name] = r.step(i)
 	}
 	return json.Marshal(map[string]any{
-		"events": len(r.times), "seed": r.Config.Seed, "data": r.NoisyData.figures(), "without_noise": r.NoiselessData.figures(),
-		"clean": r.Clean, "visible": r.Visible, "displaced": r.Displaced, "others": r.OtherEvents, "primaries": r.PrimariesFound,
+		"events": len(r.times), "seed": r.Config.Seed, "data": r.NoisyData.figures(),
+		"without_noise": r.NoiselessData.figures(), "clean": r.Clean, "visible": r.Visible, "displaced": r.Displaced,
+		"others": r.OtherEvents, "primaries": r.PrimariesFound,
 		"by_flight_mm":   r.ByFlight[:],
 		"primary_z_um":   r.PrimaryZ.centralSigma(),
 		"primary_x_um":   r.PrimaryX.centralSigma(),

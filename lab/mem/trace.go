@@ -124,7 +124,8 @@ func (g *Guest) traceOne(ctx context.Context, im, counters *memory.Import, off i
 		}
 	}
 	row := [len(traceRows)]int64{4: t.Passed(transport.StageWriterNotified) - t.Passed(transport.StageSealed) - arrival[2],
-		5: arrival[1], 6: arrival[2] - arrival[1], 7: arrival[3] - arrival[2], 8: t.Passed(transport.StageWriterNotified) - began}
+		5: arrival[1], 6: arrival[2] - arrival[1], 7: arrival[3] - arrival[2],
+		8: t.Passed(transport.StageWriterNotified) - began}
 	last := began
 	for s := transport.StageQueued; s <= transport.StageSent; s++ {
 		row[s], last = t.Passed(s)-last, t.Passed(s)

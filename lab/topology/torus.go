@@ -156,8 +156,8 @@ func (n *torus) notes(t *Topology) []string {
 	var out []string
 	if p.SendingRows > p.BuildingColumns {
 		out = append(out, fmt.Sprintf(
-			"%d rows send into %d columns: a column's ring would have to carry more than a row's (rows ≤ columns)", p.SendingRows,
-			p.BuildingColumns))
+			"%d rows send into %d columns: a column's ring would have to carry more than a row's (rows ≤ columns)",
+			p.SendingRows, p.BuildingColumns))
 	}
 	for of, nodes := range map[string]int{"row": p.RowRinglet, "column": p.ColRinglet} {
 		if nodes > ringletIdle {

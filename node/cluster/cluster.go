@@ -228,7 +228,8 @@ func (c *Cluster) gossipConfig() *memberlist.Config {
 	g.Name, g.BindAddr, g.BindPort = c.cfg.Name, c.cfg.BindAddr, c.cfg.BindPort
 	g.AdvertiseAddr, g.AdvertisePort = c.cfg.AdvertiseAddr, c.cfg.BindPort
 	g.SecretKey = c.cfg.Key
-	g.GossipInterval, g.ProbeInterval, g.ProbeTimeout, g.TCPTimeout = t.GossipInterval, t.ProbeInterval, t.ProbeTimeout, t.StreamTimeout
+	g.GossipInterval, g.ProbeInterval, g.ProbeTimeout, g.TCPTimeout = t.GossipInterval, t.ProbeInterval,
+		t.ProbeTimeout, t.StreamTimeout
 	g.SuspicionMult, g.PushPullInterval = t.SuspicionMult, t.ExchangeInterval
 	g.EnableCompression = false // 100 bytes of metadata are not worth a compressor
 	// A failed node that comes back has another port. Its name is free as soon as it is failed, not before.

@@ -60,8 +60,8 @@ func hang() {
 	var mu sync.Mutex
 	mu.Lock()
 	d.AddLoop("a sound loop", func() {})
-	// that it can is what is asked
-	d.AddLoop("the loop of the test", func() { mu.Lock(); mu.Unlock() }) //nolint:staticcheck
+	//nolint:staticcheck // that it can is what is asked
+	d.AddLoop("the loop of the test", func() { mu.Lock(); mu.Unlock() })
 	turn()
 }
 

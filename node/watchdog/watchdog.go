@@ -142,17 +142,17 @@ func (d *Watcher) watchLoop() {
 			d.mu.Lock()
 			name := d.names[which]
 			d.mu.Unlock()
-			d.endProcess(fmt.Sprintf("%s stands still: nothing of it has answered for %v of this process's own time. The process "+
-				"ends itself, so that others can go on; what its goroutines were at is below, for a report of this fault",
-				name, time.Duration(d.cfg.StallTicks)*d.cfg.TickInterval), true)
+			d.endProcess(fmt.Sprintf("%s stands still: nothing of it has answered for %v of this process's own time. The "+
+				"process ends itself, so that others can go on; what its goroutines were at is below, for a report of this "+
+				"fault", name, time.Duration(d.cfg.StallTicks)*d.cfg.TickInterval), true)
 		case tickOrphan:
 			if d.endRequested.Load() {
 				d.endProcess(fmt.Sprintf("the process was told twice to end, and did not within %v: it ends itself; what its "+
 					"goroutines were at is below, for a report of this fault", time.Duration(d.cfg.GraceTicks)*d.cfg.TickInterval),
 					true)
 			}
-			d.endProcess(fmt.Sprintf("the process that started this one is gone, and this one did not end within %v: it ends itself",
-				time.Duration(d.cfg.GraceTicks)*d.cfg.TickInterval), false)
+			d.endProcess(fmt.Sprintf("the process that started this one is gone, and this one did not end within %v: it ends "+
+				"itself", time.Duration(d.cfg.GraceTicks)*d.cfg.TickInterval), false)
 		case tickAlive:
 		}
 	}

@@ -127,7 +127,8 @@ func (p *PreparedSource) Next(ctx context.Context, dst []byte, b *Block) error {
 func (p *PreparedSource) fillMFP(dst []byte, stream int, first uint64, n int, there bool) (size int, err error) {
 	if there {
 		size = int(binary.LittleEndian.Uint32(dst[mfpSizeAt:]))
-	} else if size, _, err = p.gen.content.FillMFP(dst, p.gen.source(stream), p.firstContentEvent(), n, false); err != nil {
+	} else if size, _, err = p.gen.content.FillMFP(dst, p.gen.source(stream), p.firstContentEvent(), n,
+		false); err != nil {
 		return 0, err
 	}
 	binary.LittleEndian.PutUint64(dst[mfpFirstAt:], first)

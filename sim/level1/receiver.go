@@ -21,7 +21,8 @@ var torusToOne = study.Model{
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		d.clock = sim.Time(float64(sim.Period(rate/float64(d.burstBytes))) / float64(d.setUpClocks+d.burstBytes/8+d.idleClocks))
+		d.clock = sim.Time(float64(sim.Period(rate/float64(d.burstBytes))) /
+			float64(d.setUpClocks+d.burstBytes/8+d.idleClocks))
 		g := &modelRun{env: env}
 		rates := map[string]float64{}
 		for _, c := range combinations {

@@ -76,7 +76,8 @@ func (r *run) outcome() outcome {
 // addResults adds the results of a run, and returns its rate.
 func (o *outcome) addResults(out *study.Outcome, c *setup, name string) float64 {
 	took := (o.countedTo.At - o.countedFrom.At).Seconds()
-	parts, bytes := float64(o.countedTo.PlacedParts-o.countedFrom.PlacedParts), float64(o.countedTo.PlacedBytes-o.countedFrom.PlacedBytes)
+	parts, bytes := float64(o.countedTo.PlacedParts-o.countedFrom.PlacedParts),
+		float64(o.countedTo.PlacedBytes-o.countedFrom.PlacedBytes)
 	n := float64(c.nodes)
 	rate := parts / n * float64(c.packing) / took
 	out.Add("rate-"+name, study.Q(rate, study.Rate))

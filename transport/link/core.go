@@ -332,7 +332,8 @@ func (c *Core) isIdle() bool {
 // Stats returns a copy of the counters.
 func (c *Core) Stats() Stats {
 	s := c.stats
-	s.TransactionsFree, s.TransactionsUsed = uint64(len(c.freeTransactions)), uint64(maxTransactions-len(c.freeTransactions))
+	s.TransactionsFree, s.TransactionsUsed = uint64(len(c.freeTransactions)),
+		uint64(maxTransactions-len(c.freeTransactions))
 	return s
 }
 

@@ -10,7 +10,8 @@ import (
 // constants against each other, and TestEveryCarrierAndMTU in package quic what each carrier asks for.
 //
 //	credit ≤ ring / 2         a number that is being repaired holds up none of the credit sent behind it
-//	ack ≤ MinDatagram         the bitmaps of both spaces, maxSeqWindow and DefaultSeqWindow bits, in the smallest datagram
+//	ack ≤ MinDatagram         the bitmaps of both spaces, maxSeqWindow and DefaultSeqWindow bits, in the smallest
+//	                          datagram
 //	signal ≤ MinDatagram      so that each fits whatever a path may still carry
 //	fragments ≤ maxFragments  a full datagram in datagrams of the base size; the receiver notes them in one word
 //	answers waiting ≤ maxTransactions   an id is used again only after its answer has arrived

@@ -366,7 +366,8 @@ func TestForgedPackets(t *testing.T) {
 				return got.Packets == refused(got)+s.DatagramsReceived-quiet.DatagramsReceived
 			})
 			for i, e := range ends {
-				if s := e.ep.Stats(); s.DatagramsMalformed+s.DatagramsBeyondCredit+s.DatagramsStale+s.ChunksRefused+s.TransactionsUsed != 0 {
+				if s := e.ep.Stats(); s.DatagramsMalformed+s.DatagramsBeyondCredit+s.DatagramsStale+
+					s.ChunksRefused+s.TransactionsUsed != 0 {
 					t.Errorf("end %d: %+v", i, s)
 				}
 			}

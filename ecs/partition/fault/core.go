@@ -113,8 +113,8 @@ func (c *Core) SetView(view []Unit, scheduler string, readout, builder config.Lo
 	c.scheduler, c.readoutLoss, c.builderLoss, c.everDegraded, c.inRun = scheduler, readout, builder, false, false
 	c.lossObservations, c.readmittedLosses = nil, nil
 	for _, n := range c.nodes {
-		n.holdsReadout, n.holdsBuilder, n.holdsDecision, n.takesMEPs, n.lostToRun, n.departureStage = false, false, false, false, false, notDeparting
-		n.retired = false
+		n.holdsReadout, n.holdsBuilder, n.holdsDecision, n.takesMEPs = false, false, false, false
+		n.lostToRun, n.departureStage, n.retired = false, notDeparting, false
 	}
 	former := c.names
 	c.names = nil // in the order of the view, and then who else is known

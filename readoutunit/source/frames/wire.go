@@ -75,12 +75,13 @@ const (
 )
 
 var reasonWords = [...]string{
-	reasonSeveral:   "are in no file of this run, for several reasons",
-	reasonLate:      "are in no file of this run: they came too late, and their events were built without them",
-	reasonRepeat:    "were thrown away: their events have a fragment of this source already",
-	reasonBackwards: "were thrown away: their numbers run backwards, or are below the one from which Ringlet asked to send",
-	reasonJump:      "were thrown away: their numbers are far from those around them",
-	reasonLeftOver:  "are in no file of this run: it ended before they were built",
+	reasonSeveral: "are in no file of this run, for several reasons",
+	reasonLate:    "are in no file of this run: they came too late, and their events were built without them",
+	reasonRepeat:  "were thrown away: their events have a fragment of this source already",
+	reasonBackwards: "were thrown away: their numbers run backwards, or are below the one from which Ringlet " +
+		"asked to send",
+	reasonJump:     "were thrown away: their numbers are far from those around them",
+	reasonLeftOver: "are in no file of this run: it ended before they were built",
 }
 
 // faultReason is how the format says why a fragment was given up.
