@@ -158,8 +158,8 @@ func FuzzRebuildRecord(f *testing.F) {
 			return
 		}
 		info, err := event.ParseRecordBank(f0)
-		if err != nil || info.RecordSize() != len(built) {
-			t.Fatalf("rebuilt %d bytes of a record of %d: %v", len(built), info.RecordSize(), err)
+		if err != nil || info.Size() != len(built) {
+			t.Fatalf("rebuilt %d bytes of a record of %d: %v", len(built), info.Size(), err)
 		}
 	})
 }

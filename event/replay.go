@@ -83,8 +83,8 @@ func parseRecordBank(fragment []byte) (recordInfo, error) {
 	return recordInfo{header: data[:n:n], streams: data[n:], paddedBankSize: b.paddedSize()}, nil
 }
 
-// RecordSize is the size in bytes of the record, as its header says.
-func (r recordInfo) RecordSize() int { return int(binary.LittleEndian.Uint32(r.header)) }
+// Size is the size in bytes of the record, as its header says.
+func (r recordInfo) Size() int { return int(binary.LittleEndian.Uint32(r.header)) }
 
 // bankCount is the number of the record's banks.
 func (r recordInfo) bankCount() int { return len(r.streams) / 2 }
@@ -134,9 +134,9 @@ func (rb *Rebuilder) Append(dst []byte, fragments [][]byte) ([]byte, error) {
 	if err := rb.checkConsumed(fragments); err != nil {
 		return dst[:start], err
 	}
-	if n := len(dst) - start; n != info.RecordSize() {
+	if n := len(dst) - start; n != info.Size() {
 		return dst[:start], newFormatError(ErrSize, FormatMDF, "record size", 0,
-			"the banks make a record of %d bytes, its header says %d", n, info.RecordSize())
+			"the banks make a record of %d bytes, its header says %d", n, info.Size())
 	}
 	return dst, nil
 }

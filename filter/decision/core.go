@@ -245,8 +245,8 @@ func (c *core) nextTimeout() (at int64, ok bool) {
 	return c.triggeredTimes.lookup(c.nextEvent).timeoutFrom + c.timeout, true
 }
 
-// EndResults tells that no result will come any more: step decides all events that are triggered.
-func (c *core) EndResults() { c.noMoreResults = true }
+// endResults tells that no result will come any more: step decides all events that are triggered.
+func (c *core) endResults() { c.noMoreResults = true }
 
 // snapshot gives the counters.
 func (c *core) snapshot() Stats {

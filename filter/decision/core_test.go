@@ -274,7 +274,7 @@ func TestModel(t *testing.T) {
 			"":     func(t *rapid.T) {},
 		})
 		finished = true
-		c.EndResults()
+		c.endResults()
 		step()
 		s := c.snapshot()
 		if m.next != m.below || s.Pending != 0 || s.Decisions() != m.below-first || s.Triggered != m.below-first {

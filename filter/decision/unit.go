@@ -401,7 +401,7 @@ func (u *Unit) FinishDecisions(ctx context.Context) {
 	}
 	u.mu.Lock()
 	if u.core != nil {
-		u.core.EndResults()
+		u.core.endResults()
 	}
 	u.mu.Unlock()
 	u.cancel()

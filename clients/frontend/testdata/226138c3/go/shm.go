@@ -111,7 +111,7 @@ func (r *Ring) attach() (err error) {
 	if err := r.consumerLives(); err != nil {
 		return err
 	}
-	ours, err := r.seg.Claim(fragring.ProducerByte)
+	ours, err := r.seg.ClaimByte(fragring.ProducerByte)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (r *Ring) attach() (err error) {
 
 // consumerLives is ErrGone where nobody holds the consumer's lock.
 func (r *Ring) consumerLives() error {
-	lives, err := r.seg.Claimed(fragring.ConsumerByte)
+	lives, err := r.seg.IsByteClaimed(fragring.ConsumerByte)
 	if err == nil && !lives {
 		err = ErrGone
 	}
