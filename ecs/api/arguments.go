@@ -29,7 +29,8 @@ func checkRequest(fsm *ecsv1.FSM, req *ecsv1.CommandRequest) error {
 		for j, d := range commands {
 			names[j] = d.GetName()
 		}
-		return &ArgumentError{Name: "command", Why: fmt.Sprintf("%s is no command, those are %s", quote(req.GetCommand()),
+		return &ArgumentError{Name: "command", Why: fmt.Sprintf("%s is no command, those are %s",
+			quoteShortened(req.GetCommand()),
 			strings.Join(names, ", "))}
 	}
 	arguments := commands[i].GetArguments()
@@ -37,7 +38,7 @@ func checkRequest(fsm *ecsv1.FSM, req *ecsv1.CommandRequest) error {
 		j := slices.IndexFunc(arguments, func(a *ecsv1.Argument) bool { return a.GetName() == name })
 		if j < 0 {
 			return &ArgumentError{Name: argumentPath(name), Why: fmt.Sprintf("%s has no argument %s, %s", req.GetCommand(),
-				quote(name),
+				quoteShortened(name),
 				describeArguments(arguments))}
 		}
 		if why := typeMismatch(arguments[j].GetType(), req.GetArguments()[name]); why != "" {
@@ -56,8 +57,8 @@ func checkRequest(fsm *ecsv1.FSM, req *ecsv1.CommandRequest) error {
 // argumentPath is the path of an argument; its name is the caller's, so it is shown in a form that cannot mislead.
 func argumentPath(name string) string { return "arguments." + quoteWord(name) }
 
-// quote shows what a caller wrote, and not too much of it.
-func quote(s string) string {
+// quoteShortened shows what a caller wrote, and not too much of it.
+func quoteShortened(s string) string {
 	const most = 40
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "…"
@@ -91,26 +92,26 @@ func typeMismatch(kind, value string) string {
 	switch kind {
 	case "bool":
 		if _, err := strconv.ParseBool(value); err != nil {
-			return quote(value) + " is neither true nor false"
+			return quoteShortened(value) + " is neither true nor false"
 		}
 	case "duration":
 		if d, err := time.ParseDuration(value); err != nil || d < 0 {
-			return quote(value) + " is no duration of 0 or more, such as 30s or 1h5m"
+			return quoteShortened(value) + " is no duration of 0 or more, such as 30s or 1h5m"
 		}
 	case "uint":
 		if _, err := strconv.ParseUint(value, 10, 64); err != nil {
-			return quote(value) + " is no whole number of 0 or more"
+			return quoteShortened(value) + " is no whole number of 0 or more"
 		}
 	case "node":
 		if certs.CheckName(value) != nil {
-			return quote(value) + " cannot be the name of a node"
+			return quoteShortened(value) + " cannot be the name of a node"
 		}
 	case "yaml":
 	case "settings":
 		for line := range strings.Lines(value) {
 			line = strings.TrimSpace(line)
 			if name, _, ok := strings.Cut(line, "="); line != "" && (!ok || strings.TrimSpace(name) == "") {
-				return quote(line) + " is not name=value"
+				return quoteShortened(line) + " is not name=value"
 			}
 		}
 	default: // string
@@ -126,5 +127,5 @@ func quoteWord(s string) string {
 	if certs.CheckName(s) == nil {
 		return s
 	}
-	return quote(s)
+	return quoteShortened(s)
 }

@@ -109,7 +109,7 @@ func permit(c caller, method string) error {
 		return &roleError{Caller: c, Action: "call " + shortName(method), Needs: max(least, ecsv1.Role_ROLE_VIEWER)}
 	}
 	if !listed {
-		return status.Errorf(codes.Unimplemented, "there is no call %s", quote(method))
+		return status.Errorf(codes.Unimplemented, "there is no call %s", quoteShortened(method))
 	}
 	return nil
 }

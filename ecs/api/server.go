@@ -216,7 +216,7 @@ func (s *Server) Handle(pattern string, least ecsv1.Role, h http.Handler) {
 			err = &roleError{Caller: caller, Action: "see " + r.URL.Path, Needs: least}
 		}
 		if err != nil {
-			s.auditCall(caller, r.Method+" "+quote(r.URL.Path), nil, err)
+			s.auditCall(caller, r.Method+" "+quoteShortened(r.URL.Path), nil, err)
 			writeError(w, err)
 			return
 		}

@@ -39,7 +39,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		number, err := strconv.ParseUint(last, 10, 64)
 		if err != nil {
-			writeError(w, &ArgumentError{Name: "Last-Event-ID", Why: quote(last) + " is no number of an event"})
+			writeError(w, &ArgumentError{Name: "Last-Event-ID", Why: quoteShortened(last) + " is no number of an event"})
 			return
 		}
 		req.After = number

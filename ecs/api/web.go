@@ -125,7 +125,8 @@ func (s *Server) routes() error {
 
 // writeNoSuchCall answers what is no call of this API.
 func writeNoSuchCall(w http.ResponseWriter, r *http.Request, code int) {
-	err := status.Errorf(codes.NotFound, "%s %s is no call of this API, %s lists them", r.Method, quote(r.URL.Path),
+	err := status.Errorf(codes.NotFound, "%s %s is no call of this API, %s lists them", r.Method,
+		quoteShortened(r.URL.Path),
 		documentPath)
 	writeStatus(w, code, status.Convert(asStatus(err)))
 }
@@ -134,7 +135,7 @@ func writeNoSuchCall(w http.ResponseWriter, r *http.Request, code int) {
 func (s *Server) serveRecord(w http.ResponseWriter, r *http.Request, number string) {
 	n, err := strconv.ParseUint(number, 10, 32)
 	if err != nil {
-		writeError(w, &ArgumentError{Name: "number", Why: quote(number) + " is no number of a run"})
+		writeError(w, &ArgumentError{Name: "number", Why: quoteShortened(number) + " is no number of a run"})
 		return
 	}
 	run, err := ecsv1.NewRunControlClient(inProcessConn{s}).GetRun(r.Context(), &ecsv1.GetRunRequest{Number: uint32(n)})
@@ -170,7 +171,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = s.checkSameOrigin(r)
 	}
 	if err != nil {
-		_ = s.audit.writeRefusal(caller, r.Method+" "+quote(r.URL.Path), "", err)
+		_ = s.audit.writeRefusal(caller, r.Method+" "+quoteShortened(r.URL.Path), "", err)
 		writeError(w, err)
 		return
 	}
@@ -225,7 +226,7 @@ func (s *Server) identify(r *http.Request) (c caller, ambient bool, err error) {
 	// A name that somebody else's DNS points to this machine would make that one's page of the same origin.
 	if !isLoopbackHost(r.Host) {
 		return c, true, status.Errorf(codes.PermissionDenied,
-			"this address is for this machine alone, and %s is not one of its names", quote(r.Host))
+			"this address is for this machine alone, and %s is not one of its names", quoteShortened(r.Host))
 	}
 	word, ambient := s.sessionSecret(r)
 	if word != "" && s.sessions.renewIfOpen(word, s.now()) {
@@ -252,7 +253,8 @@ func (s *Server) checkSameOrigin(r *http.Request) error {
 		if site == "same-origin" {
 			return nil
 		}
-		return status.Errorf(codes.PermissionDenied, "a page of another site (%s) made the browser ask this", quote(site))
+		return status.Errorf(codes.PermissionDenied, "a page of another site (%s) made the browser ask this",
+			quoteShortened(site))
 	}
 	origin := r.Header.Get("Origin")
 	if u, err := url.Parse(origin); err == nil && origin != "" && u.Host == r.Host &&
@@ -263,7 +265,7 @@ func (s *Server) checkSameOrigin(r *http.Request) error {
 		return nil // no browser: those name the origin with every POST
 	}
 	return status.Errorf(codes.PermissionDenied,
-		"with a cookie, the page that asks must be of this address, and its origin is %s", quote(origin))
+		"with a cookie, the page that asks must be of this address, and its origin is %s", quoteShortened(origin))
 }
 
 // readBody takes the whole body at once, bounded in size and time, so that nobody holds a call open by sending slowly.

@@ -51,14 +51,14 @@ func TestTowardsRun(t *testing.T) {
 // record by then.
 func TestNoRunBeforeItsStepReturns(t *testing.T) {
 	for name, tc := range map[string]struct {
-		timeout  time.Duration
-		recorded bool // before the machine leaves the step
+		timeout  time.Duration // long enough for the step to begin: one whose time is over before is not begun
+		recorded bool          // before the machine leaves the step
 		left     fsm.State
 		want     string
 	}{
-		"its time is over":                    {time.Millisecond, false, fsm.Error, "start did not end in time"},
+		"its time is over":                    {time.Second, false, fsm.Error, "start did not end in time"},
 		"it is interrupted":                   {time.Hour, false, fsm.Stopping, "start was interrupted by stop"},
-		"its time is over, and it has a run":  {time.Millisecond, true, fsm.Error, ""},
+		"its time is over, and it has a run":  {time.Second, true, fsm.Error, ""},
 		"it is interrupted, and it has a run": {time.Hour, true, fsm.Stopping, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

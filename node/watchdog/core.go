@@ -11,9 +11,9 @@ const (
 
 // core counts the ticks of the watch. It has no clock: a pause of the whole process is no tick.
 type core struct {
-	stallTicks, graceTicks int // ticks
-	orphanTicks            int // since the parent is gone
-	loops                  []loopState
+	stallTicks, endGraceTicks int // ticks
+	orphanTicks               int // since the parent is gone
+	loops                     []loopState
 }
 
 // loopState is one thing that is looked after.
@@ -26,7 +26,7 @@ type loopState struct {
 // or it was told so. which is the thing that stands still.
 func (c *core) tick(under []uint64, gone bool) (v tickResult, which int) {
 	if gone {
-		if c.orphanTicks++; c.orphanTicks > c.graceTicks {
+		if c.orphanTicks++; c.orphanTicks > c.endGraceTicks {
 			return tickOrphan, 0
 		}
 	}

@@ -24,7 +24,7 @@ func TestAStalledLoopIsFound(t *testing.T) {
 			func(tick int) bool { return tick > 10 }, 14, tickOrphan, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := core{stallTicks: 6, graceTicks: 3}
+			w := core{stallTicks: 6, endGraceTicks: 3}
 			for tick := 1; tick <= 100; tick++ {
 				v, which := w.tick(c.looks(tick), c.gone != nil && c.gone(tick))
 				if v == tickAlive {

@@ -120,7 +120,7 @@ func (d *Watcher) RequestEnd() {
 // watchLoop is on a thread of its own, so that no other goroutine has to make way for it.
 func (d *Watcher) watchLoop() {
 	runtime.LockOSThread()
-	c := core{stallTicks: d.cfg.StallTicks, graceTicks: d.cfg.GraceTicks}
+	c := core{stallTicks: d.cfg.StallTicks, endGraceTicks: d.cfg.GraceTicks}
 	var under []uint64
 	for {
 		time.Sleep(d.cfg.TickInterval)

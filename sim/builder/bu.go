@@ -12,7 +12,7 @@ type bu struct {
 	host          *host
 	partsReceived []int // parts of the MEP in a slot
 
-	pending        []pendingMEP // MEPs that it asks parts of
+	requestQueue   []pendingMEP // MEPs that it asks parts of
 	requestedParts int          // parts that were asked for
 }
 
@@ -85,21 +85,21 @@ type pendingMEP struct {
 
 // addRequest has a builder unit ask for the parts of one more MEP.
 func (b *bu) addRequest(t tagnet.Token) {
-	b.pending = append(b.pending, pendingMEP{Token: t})
+	b.requestQueue = append(b.requestQueue, pendingMEP{Token: t})
 	b.requestParts()
 }
 
 // requestParts asks for parts of the oldest MEP, one after the other and as many at a time as its window says.
 func (b *bu) requestParts() {
 	w := b.w
-	for len(b.pending) > 0 && b.requestedParts < w.c.PullWindow {
-		x := &b.pending[0]
+	for len(b.requestQueue) > 0 && b.requestedParts < w.c.PullWindow {
+		x := &b.requestQueue[0]
 		b.requestedParts++
 		r := w.rus[(b.index+x.requestedRUs)%len(w.rus)]
 		w.s.ScheduleAt(w.model.MessageDoneAt(b.host.index, PartRequest)+w.c.MessageDelay, (*requestArrived)(r),
 			w.requests.store(x.Token), 0)
 		if x.requestedRUs++; x.requestedRUs == len(w.rus) {
-			b.pending = b.pending[1:]
+			b.requestQueue = b.requestQueue[1:]
 		}
 	}
 }
