@@ -31,8 +31,7 @@ func (r *rig) missingSources(i int) (sources []uint16) {
 		if int(mfp.Source()) != k || mfp.NumFragments() != r.sink.metas[i].Events ||
 			mfp.FirstEvent() != r.sink.metas[i].FirstEvent {
 			r.t.Errorf("MFP %d: source %d, %d events from %d; the MEP has %+v", k, mfp.Source(), mfp.NumFragments(),
-				mfp.FirstEvent(),
-				r.sink.metas[i])
+				mfp.FirstEvent(), r.sink.metas[i])
 		}
 		if mfp.FragmentType(0) == event.FragmentMissing {
 			sources = append(sources, mfp.Source())
@@ -143,8 +142,7 @@ func TestGone(t *testing.T) {
 		missing := 5 * uint64(len(lacks))
 		if got := r.b.MissingByRU()[lost]; got != want || st.MEPsLackingParts != 5 || st.MissingMFPs != missing ||
 			st.PlacedMFPs+st.MissingMFPs != st.BuiltMEPs*uint64(rigDivision.Sources()) ||
-			st.MissingFragments != missing*rigPacking ||
-			st.RejectedPlacements != 0 || st.LateParts == 0 {
+			st.MissingFragments != missing*rigPacking || st.RejectedPlacements != 0 || st.LateParts == 0 {
 			t.Errorf("%+v, want %+v; %+v", got, want, st)
 		}
 		r.close()

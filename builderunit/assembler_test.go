@@ -208,8 +208,7 @@ func (m *assemblerModel) refused(t *rapid.T, f func()) {
 	}
 	f()
 	if !reflect.DeepEqual(slots, m.a.slots) || !reflect.DeepEqual(parts, m.a.parts) ||
-		!slices.Equal(refs, m.a.windowRefs) ||
-		!slices.Equal(placed, m.a.placedBytes) {
+		!slices.Equal(refs, m.a.windowRefs) || !slices.Equal(placed, m.a.placedBytes) {
 		t.Fatalf("changed\n%+v to\n%+v", slots, m.a.slots)
 	}
 }

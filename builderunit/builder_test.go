@@ -59,9 +59,7 @@ func TestBuilds(t *testing.T) {
 	}
 	s := r.b.Stats()
 	if s.BuiltMEPs != 6 || s.PlacedMFPs != 36 || s.BuiltBytes != bytesWant || s.IncompleteMEPs != 0 ||
-		s.RefusedAnnouncements != 0 ||
-		s.RejectedPlacements != 0 ||
-		s.RejectedMessages != 0 ||
+		s.RefusedAnnouncements != 0 || s.RejectedPlacements != 0 || s.RejectedMessages != 0 ||
 		s.Announcements != 18 || s.WindowsGranted != 18 || s.Slots.Builds != 6 || s.Slots.Offered != 2 {
 		t.Errorf("%+v, %d bytes expected", s, bytesWant)
 	}

@@ -183,8 +183,7 @@ func (b *Builder) attributeSinkError(m *sink.Meta, memory []byte, err error) err
 		mfp, bad := event.ParseMFP(memory[p.Offset : p.Offset+p.Size])
 		if bad == nil && (mfp.FirstEvent() != m.FirstEvent || mfp.NumFragments() != m.Events) {
 			bad = fmt.Errorf("the MFP has %d events from %d, the MEP has %d from %d", mfp.NumFragments(), mfp.FirstEvent(),
-				m.Events,
-				m.FirstEvent)
+				m.Events, m.FirstEvent)
 		}
 		if bad == nil && mfp.Source() != p.Source {
 			bad = fmt.Errorf("the MFP is of source %d", mfp.Source())

@@ -58,9 +58,7 @@ func TestPreGrantedBuilds(t *testing.T) {
 	}
 	s := r.b.Stats()
 	if s.BuiltMEPs != 6 || s.PlacedMFPs != 36 || s.BuiltBytes != bytesWant || s.IncompleteMEPs != 0 ||
-		s.RefusedAnnouncements != 0 ||
-		s.RejectedPlacements != 0 ||
-		s.RejectedMessages != 0 ||
+		s.RefusedAnnouncements != 0 || s.RejectedPlacements != 0 || s.RejectedMessages != 0 ||
 		s.Announcements != 0 || s.WindowsGranted != 6 || s.PartsInPlace != 18 || s.Slots.Builds != 6 || s.Slots.Offered != 2 {
 		t.Errorf("%+v, %d bytes expected", s, bytesWant)
 	}
@@ -360,8 +358,7 @@ func TestPreGrantedCloseDuringActivity(t *testing.T) {
 		r.close()
 		s := r.b.Stats()
 		if s.BuiltMEPs < uint64(round) || s.BuiltMEPs+s.IncompleteMEPs > uint64(round+slots) ||
-			int(s.BuiltMEPs) != len(r.sink.meps) ||
-			s.RejectedPlacements != 0 {
+			int(s.BuiltMEPs) != len(r.sink.meps) || s.RejectedPlacements != 0 {
 			t.Errorf("round %d: %d MEPs, %d in the sink: %+v", round, s.BuiltMEPs, len(r.sink.meps), s)
 		}
 		if len(r.failed) > 0 {

@@ -108,8 +108,7 @@ func TestDecides(t *testing.T) {
 	checkMEP(t, r.sink.meps[0], 1, rigDivision.Sources())
 	s := r.b.Stats()
 	if s.BuiltMEPs != 1 || s.RejectedMEPs != 1 || s.RejectedMFPs != 3 || s.UnrequestedMFPs != 3 ||
-		s.UnrequestedParts != 1 ||
-		s.IncompleteMEPs != 0 || s.WindowsGranted != 5 {
+		s.UnrequestedParts != 1 || s.IncompleteMEPs != 0 || s.WindowsGranted != 5 {
 		t.Errorf("%+v", s)
 	}
 	r.close()

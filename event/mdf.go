@@ -75,8 +75,7 @@ func ParseRecord(b []byte) (Record, error) {
 	}
 	if size > uint64(len(b)) {
 		return nil, newFormatError(ErrTruncated, FormatMDF, "record size", 0, "%d bytes reach beyond the %d that are left",
-			size,
-			len(b))
+			size, len(b))
 	}
 	r := Record(b[:size:size])
 	if r.HeaderSize() > len(r) {

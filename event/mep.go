@@ -43,8 +43,7 @@ func PutMEPHeader(dst []byte, sources []uint16, offsetsWords []uint32, totalWord
 	size := MEPHeaderSize(m)
 	if size > len(dst) {
 		return 0, newFormatError(ErrRange, FormatMEP, "header", 0, "the header of %d MFPs takes %d bytes, the buffer has %d",
-			m, size,
-			len(dst))
+			m, size, len(dst))
 	}
 	if uint64(totalWords) < uint64(size/MEPWordBytes) {
 		return 0, newFormatError(ErrSize, FormatMEP, "total size", 4, "%d words do not hold the header of %d bytes",
@@ -124,8 +123,7 @@ func ParseMEP(b []byte) (MEP, error) {
 	}
 	if size > uint64(len(b)) {
 		return MEP{}, newFormatError(ErrTruncated, FormatMEP, "total size", 4, "%d bytes reach beyond the %d that are left",
-			size,
-			len(b))
+			size, len(b))
 	}
 	p := MEP{b: b[:size:size], mfpCount: m}
 	low := header

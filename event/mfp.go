@@ -100,8 +100,7 @@ func readHeader(b []byte) (h mfpHeader, err error) {
 	}
 	if size > uint64(len(b)) {
 		return h, newFormatError(ErrTruncated, FormatMFP, "packet size", 4, "%d bytes reach beyond the %d that are left",
-			size,
-			len(b))
+			size, len(b))
 	}
 	first := binary.LittleEndian.Uint64(b[8:])
 	if uint64(n) > EndOfRun-first {

@@ -84,9 +84,7 @@ func TestForgedMessages(t *testing.T) {
 			"of %d requests with those of the witness %d refused, %d words changed, %d notices", sent, n.MalformedMessages,
 			n.UnexpectedAnswers, n.EndMessages, n.RequestsRepeated, n.Requests, n.RequestsRefused, n.WordsChanged, n.Notices)
 		for _, c := range []uint64{n.MalformedMessages, n.UnexpectedAnswers, n.EndMessages, n.RequestsRepeated,
-			n.RequestsRefused,
-			n.WordsChanged,
-			n.Notices} {
+			n.RequestsRefused, n.WordsChanged, n.Notices} {
 			if c == 0 {
 				t.Error("the test tries too little")
 			}
@@ -102,9 +100,7 @@ func (f *forger) check(want, mem []byte) {
 	n := f.spaces[0].Stats()
 	c := f.counts
 	if n.MalformedMessages != c.MalformedMessages || n.UnexpectedAnswers != c.UnexpectedAnswers ||
-		n.EndMessages != c.EndMessages ||
-		n.Requests != c.Requests ||
-		n.RequestsRepeated != c.RequestsRepeated {
+		n.EndMessages != c.EndMessages || n.Requests != c.Requests || n.RequestsRepeated != c.RequestsRepeated {
 		f.t.Fatalf("the owner has counted\n%+v, and was sent\n%+v", n, c)
 	}
 	for i, word := range f.words {

@@ -152,8 +152,7 @@ func (s *system) layOut() *placing.Layout {
 		if _, windowSize := l.PartRange(ru); windowSize != placing.PartSize(s.division.SourceCount(ru), src.MaxBlock()) ||
 			c.PreGrantedLayout() == nil {
 			s.t.Errorf("readout unit %d has a window of %d bytes for blocks of %d, pre-granted %v", ru, windowSize,
-				src.MaxBlock(),
-				c.PreGrantedLayout() != nil)
+				src.MaxBlock(), c.PreGrantedLayout() != nil)
 		}
 	}
 	return l

@@ -58,8 +58,7 @@ func (s *system) checkPulled() {
 	for i, u := range s.units {
 		st := u.Stats()
 		if st.MFPsRead != meps*uint64(s.division.SourceCount(i)) || st.TokensReceived != meps ||
-			st.PartsWritten+st.UnrequestedTokens != meps ||
-			st.OpenTransfers != 0 || st.RefusedGrants != 0 {
+			st.PartsWritten+st.UnrequestedTokens != meps || st.OpenTransfers != 0 || st.RefusedGrants != 0 {
 			t.Errorf("readout unit %d: %+v", i, st)
 		}
 		writes, unasked = writes+st.PartsWritten, unasked+st.UnrequestedTokens
@@ -68,8 +67,7 @@ func (s *system) checkPulled() {
 	for j, b := range s.builders {
 		st := b.Stats()
 		if st.IncompleteMEPs+st.Stats.RefusedAnnouncements+st.RejectedPlacements+st.RejectedMessages != 0 ||
-			st.Slots.Free != slots ||
-			st.OutstandingRequestsHigh > uint64(s.pull.RequestCredit) {
+			st.Slots.Free != slots || st.OutstandingRequestsHigh > uint64(s.pull.RequestCredit) {
 			t.Errorf("builder unit %d: %+v", j, st)
 		}
 		out, err := s.sinks[j].Finish()

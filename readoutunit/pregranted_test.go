@@ -58,8 +58,7 @@ func TestRunPreGranted(t *testing.T) {
 				}
 				s := r.unit.Stats()
 				if s.MFPsRead != uint64(5*streams) || s.TokensReceived != 5 || s.BytesWritten != uint64(written) ||
-					s.DummyPhases != 1 ||
-					s.OpenTransfers != 0 ||
+					s.DummyPhases != 1 || s.OpenTransfers != 0 ||
 					s.RefusedGrants != 0 || s.BadRecords != 0 || s.ConductingTime <= 0 || r.net.signals != 3 {
 					t.Errorf("%+v, %d signals", s, r.net.signals)
 				}

@@ -182,8 +182,7 @@ func TestMemoryOfRejectedMEPsIsUsedAgain(t *testing.T) {
 	r.until("three more", func() bool { return r.sched.last().ReadBelow == 6 })
 	part := uint64(placing.PartSize(1, 40))
 	if s := r.unit.Stats(); s.RejectionStats != (RejectionStats{FreedMEPs: 3, FreedMFPs: 3, FreedBytes: 3 * part}) ||
-		s.UnrequestedTokens != 3 ||
-		s.OpenTransfers != 0 {
+		s.UnrequestedTokens != 3 || s.OpenTransfers != 0 {
 		t.Errorf("%+v", s)
 	}
 	r.sched.tokens <- tagnet.Tokens{

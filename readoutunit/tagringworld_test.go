@@ -405,9 +405,7 @@ func (w *tagRingWorld) key() string {
 	var b strings.Builder
 	for ru, r := range w.rus {
 		fmt.Fprintln(&b, r.places, r.firstPlace, r.finished, r.heldTags, r.nextToServe, r.writing,
-			r.withdrawals.validFromCycle,
-			r.withdrawals.lost, w.passing[ru+1],
-			len(w.tokens[ru]))
+			r.withdrawals.validFromCycle, r.withdrawals.lost, w.passing[ru+1], len(w.tokens[ru]))
 	}
 	grants := slices.Clone(w.grants)
 	slices.SortFunc(grants, func(a, b grantTo) int { return a.ru*1000 + int(a.place) - b.ru*1000 - int(b.place) })

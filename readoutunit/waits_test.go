@@ -33,8 +33,7 @@ func TestWaitsAreCountedOnce(t *testing.T) {
 	if first.BarrierWaits.TotalCount() != 6 || other.BarrierWaits.TotalCount() != 6 ||
 		first.TimeInBarrier != other.TimeInBarrier {
 		t.Errorf("%d and %d epochs, %v and %v in the barrier", first.BarrierWaits.TotalCount(),
-			other.BarrierWaits.TotalCount(),
-			first.TimeInBarrier, other.TimeInBarrier)
+			other.BarrierWaits.TotalCount(), first.TimeInBarrier, other.TimeInBarrier)
 	}
 	if other.EpochSkews != nil || other.HoldTimesByRU != nil {
 		t.Error("unit 1 keeps who held the epochs, too: each would be counted twice")

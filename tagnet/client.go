@@ -239,8 +239,7 @@ func resumable(err error) bool {
 // runStream takes one stream to its end, and tells whether the server has answered on it. A stream that resumes the
 // session may take so long to be answered; 0 is the first one.
 func (c *clientSession) runStream(ctx context.Context, scope *tagnetv1.Scope, s streamHandler,
-	within time.Duration) (answered bool,
-	err error) {
+	within time.Duration) (answered bool, err error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	var opts []grpc.CallOption

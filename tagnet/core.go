@@ -327,8 +327,7 @@ func (c *Core) inputComplete() bool { return c.inputEnded || c.readWatermark >= 
 
 func (c *Core) drained() bool {
 	return (c.started || c.draining) && (c.nextMEP >= c.endMEP || c.inputEnded && c.nextMEP >= c.readWatermark) &&
-		c.InFlight() == 0 &&
-		(c.tagRing == nil || c.tagRing.isEmpty())
+		c.InFlight() == 0 && (c.tagRing == nil || c.tagRing.isEmpty())
 }
 
 // eventCount of MEP k, as the readout units told them. They have told before k could be issued.

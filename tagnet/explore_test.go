@@ -164,8 +164,7 @@ func (e explorable) key() string {
 		free = append(free, e.bus[j].freeSlots.list(), e.bus[j].excluded, e.bus[j].leftBehind)
 	}
 	return fmt.Sprint(e.lost, e.rus, e.released, e.nextMEP, records, e.heldUp.meps, e.heldUp.records, e.reissue.list(),
-		free,
-		e.chooser.nextTurn, len(e.freeCycles))
+		free, e.chooser.nextTurn, len(e.freeCycles))
 }
 
 func (q *queue) list() (out []uint64) {

@@ -234,8 +234,7 @@ func (s *Server) applyOnce(st *stream, in *ownerInput) error {
 	exclusions, fits := countRepeated(t.confirmedExclusions, in.confirmedFirst, len(in.confirmedExclusions))
 	if !ok || !fits {
 		return fmt.Errorf("%s left out tags before number %d or confirmed exclusions before number %d: %d and %d have come",
-			st.name,
-			in.returnedFirst, in.confirmedFirst, t.returnedTags, t.confirmedExclusions)
+			st.name, in.returnedFirst, in.confirmedFirst, t.returnedTags, t.confirmedExclusions)
 	}
 	s.core.counters.EntriesRepeated += uint64(tags + exclusions)
 	for i := range in.returnedTags[tags:] {

@@ -188,8 +188,7 @@ func (s *Server) checkBuilder(m *tagnetv1.FeedbackBatch) error {
 
 // acceptStream takes the first message of a unit's stream, which check may look at, and attaches the unit.
 func acceptStream[M interface{ GetScope() *tagnetv1.Scope }](ctx context.Context, s *Server, role Role,
-	units map[string]int,
-	recv func() (M, error), check func(M) error,
+	units map[string]int, recv func() (M, error), check func(M) error,
 ) (st *stream, first M, err error) {
 	first, err = receiveFirst(ctx, s, recv)
 	if err == nil {

@@ -200,8 +200,7 @@ func TestFeedbackSaysOnceWhatIsTheSame(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 	if m := c.packEntries(held); len(m.Events) != 1 || len(m.Outcomes) != 3 ||
-		elementAt(m.Outcomes, 2) != byte(Incomplete) ||
-		elementAt(m.Events, 2) != 10 || !listLengthsMatch(m) {
+		elementAt(m.Outcomes, 2) != byte(Incomplete) || elementAt(m.Events, 2) != 10 || !listLengthsMatch(m) {
 		t.Errorf("%v", m)
 	}
 	m := c.packEntries(held)

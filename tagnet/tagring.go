@@ -272,8 +272,7 @@ func (c *Core) refuseTag(why Reason, ru int, t *Tag) error {
 			t.MEP, c.cfg.BUs[bu])
 	case TagUnserved:
 		return c.refuse(why, unit, "the tag of MEP %d for %s came round, but %d of %d readout units have not sent", t.MEP,
-			c.cfg.BUs[bu],
-			c.tagRing.ruCount-t.Served.Len(), c.tagRing.ruCount)
+			c.cfg.BUs[bu], c.tagRing.ruCount-t.Served.Len(), c.tagRing.ruCount)
 	case TagOvertook:
 		return c.refuse(why, unit, "the tag of MEP %d for %s came round before one that was sent earlier", t.MEP,
 			c.cfg.BUs[bu])

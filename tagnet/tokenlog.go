@@ -179,8 +179,7 @@ func (l *tokenLog) readerFrom(received *tagnetv1.Position, rejoin rejoinPoint) (
 		r.cutsSent += rejoin.cutsBefore
 	}
 	return r, r.next <= l.nextCycle && r.tagsSent <= l.launchedCount && r.withdrawalsSent <= len(l.withdrawals) &&
-		r.cutsSent <= l.cuts.count &&
-		r.absencesSent <= len(l.absences)
+		r.cutsSent <= l.cuts.count && r.absencesSent <= len(l.absences)
 }
 
 // nextMessage returns the next message for the stream, nil if there is nothing worth one, and false if the stream has

@@ -195,8 +195,7 @@ func TestDrains(t *testing.T) {
 			must.OK(t, err)
 			d := got.Decisions
 			if d.Accepted != 167*testPacking || d.Rejected != 333*testPacking || d.Copies != 10*testPacking ||
-				got.UndrainedSegments > 0 ||
-				got.Segments < 10 || (got.RemovedSegments == got.Segments) != (bound > 0) {
+				got.UndrainedSegments > 0 || got.Segments < 10 || (got.RemovedSegments == got.Segments) != (bound > 0) {
 				t.Errorf("%+v", got)
 			}
 			r.drained(500)

@@ -50,8 +50,7 @@ func (r *RunVerification) print(b *strings.Builder) {
 	fmt.Fprintf(b, "  %s\n", r.describeAccounts())
 	if r.UnnamedMissingEvents.EventCount > 0 {
 		fmt.Fprintf(b, "  lost: %s that the verdict says are here and that no sound file has%s\n",
-			formatEvents(r.UnnamedMissingEvents.EventCount),
-			r.UnnamedMissingEvents.describeRanges())
+			formatEvents(r.UnnamedMissingEvents.EventCount), r.UnnamedMissingEvents.describeRanges())
 	}
 	if r.MissingFragments > 0 {
 		fmt.Fprintf(b, "  %d fragments are missing in events that are here, as the verdict says\n", r.MissingFragments)

@@ -127,8 +127,7 @@ func TestBacklogWaitsForTheSecondFilter(t *testing.T) {
 	must.OK(t, err)
 	n := uint64(len(m.Builder(0).Segments))
 	if s := b.BacklogStats(); s.DrainedSegments != n || s.AcceptedEvents != n || s.RejectedEvents != 2*n ||
-		s.PassedEvents != 7*n ||
-		s.WaitTime == 0 {
+		s.PassedEvents != 7*n || s.WaitTime == 0 {
 		t.Errorf("%+v", s)
 	}
 	for _, name := range []string{m.Builder(0).Segments[0].Name} {

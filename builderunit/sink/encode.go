@@ -62,8 +62,7 @@ func (e *encoder) parse(m Meta, mep []byte) error {
 		}
 		if p.NumFragments() != m.Events || p.FirstEvent() != m.FirstEvent {
 			return fmt.Errorf("%w: source %d has %d from %d, not %d from %d", ErrMeta, p.Source(), p.NumFragments(),
-				p.FirstEvent(),
-				m.Events, m.FirstEvent)
+				p.FirstEvent(), m.Events, m.FirstEvent)
 		}
 		e.mfps = append(e.mfps, p)
 	}

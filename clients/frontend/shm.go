@@ -85,8 +85,7 @@ const (
 func OpenRing(ctx context.Context, name string, settings RingSettings) (*Ring, error) {
 	if len(settings.Name) > fragring.MaxName {
 		return nil, &RingError{"open", name, fmt.Errorf("the name of a front-end has %d bytes: %d are the most",
-			len(settings.Name),
-			fragring.MaxName)}
+			len(settings.Name), fragring.MaxName)}
 	}
 	if settings.Type == 0 {
 		settings.Type = fragring.DefaultType

@@ -137,8 +137,7 @@ func (s *session) onceEach(p *program) {
 	kept := d.Accepted + d.RejectedKept + d.TimedOut + d.Failed
 	switch {
 	case said.UndrainedSegments > 0 || said.RemovedSegments != said.Segments || d.Damaged > 0 || d.Accepted == 0 ||
-		d.Rejected == 0,
-		accepted.Superseded+rejected.Superseded > 0,
+		d.Rejected == 0, accepted.Superseded+rejected.Superseded > 0,
 		buffer.EventsFound != accepted.EventsFound+rejected.EventsFound,
 		buffer.EventsFound != d.Events()-d.Copies,
 		accepted.EventsFound < kept || accepted.EventsFound > kept+d.FoundInOutput:

@@ -28,8 +28,7 @@ func decisionRows(row printRow, d *nodes.Decisions) {
 	}
 	if d.ResultsLate+d.ResultsDoubled+d.ResultsImpossible+d.ResultsUnsent > 0 {
 		row("results", "%d late, %d doubled, %d impossible; %d did not leave their builder unit, or nobody knows",
-			d.ResultsLate,
-			d.ResultsDoubled, d.ResultsImpossible, d.ResultsUnsent)
+			d.ResultsLate, d.ResultsDoubled, d.ResultsImpossible, d.ResultsUnsent)
 	}
 	decisionDeliveryRows(row, &d.Readout)
 	row("decision after", "p50 %s, p99 %s, p99.9 %s, max %s", micros(d.WaitUs.P50), micros(d.WaitUs.P99),
@@ -74,12 +73,10 @@ func hostRow(row printRow, h *nodes.HostTimes) {
 func decisionDeliveryRows(row printRow, h *nodes.ReadoutDecisions) {
 	if h.LeftOut+h.Unconfirmed > 0 {
 		row("told to RUs", "%d decisions, %d were left out for slow readout units, of %d nobody knows", h.Confirmed,
-			h.LeftOut,
-			h.Unconfirmed)
+			h.LeftOut, h.Unconfirmed)
 	}
 	if h.MEPsFreed > 0 {
 		row("freed early", "%d times the part of a rejected MEP, %d MFPs of %d bytes, before its outcome was told",
-			h.MEPsFreed,
-			h.MFPsFreed, h.BytesFreed)
+			h.MEPsFreed, h.MFPsFreed, h.BytesFreed)
 	}
 }

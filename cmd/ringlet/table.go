@@ -288,8 +288,7 @@ func filterRow(row printRow, r *nodes.Report) {
 		time.Duration(f.MaxUs)*time.Microsecond)
 	if p := f.Processes; p != nil {
 		row("processes", "%d came%s%s%s%s%s%s%s%s%s%s", p.Attached, formatIfAny(", %d left", p.Withdrawn),
-			formatIfAny(", %d died", p.Crashed),
-			formatIfAny(", %d hung", p.Hung), formatIfAny(", %d broke their memory",
+			formatIfAny(", %d died", p.Crashed), formatIfAny(", %d hung", p.Hung), formatIfAny(", %d broke their memory",
 				p.BrokenMemory), formatIfAny("; %d events had none", p.EventsUnattended),
 			formatIfAny("; %d were given to another one", p.EventsReassigned), formatIfAny("; %d answers late", p.AnswersLate),
 			formatIfAny("; %d doubled", p.AnswersDoubled), formatIfAny("; %d unasked for",
@@ -307,8 +306,7 @@ func backlogRow(row printRow, r *nodes.Report) {
 		return
 	}
 	row("backlog", "%s of %d bytes left%s; %d drained = %d events accepted + %d rejected%s%s%s%s",
-		withUnit(b.SegmentsLeft, "segment", "segments"), b.Bytes,
-		formatIfAny(", full for %dms",
+		withUnit(b.SegmentsLeft, "segment", "segments"), b.Bytes, formatIfAny(", full for %dms",
 			b.HeldUs/1000), b.SegmentsDrained, b.Accepted, b.Rejected, formatIfAny(keptWithOthersNote, b.RejectedButKept),
 		formatIfAny(" + %d passed", b.Passed), formatIfAny(" + %d copies", b.Copies), formatIfAny(" + %d damaged", b.Damaged))
 }

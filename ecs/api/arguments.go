@@ -30,16 +30,14 @@ func checkRequest(fsm *ecsv1.FSM, req *ecsv1.CommandRequest) error {
 			names[j] = d.GetName()
 		}
 		return &ArgumentError{Name: "command", Why: fmt.Sprintf("%s is no command, those are %s",
-			quoteShortened(req.GetCommand()),
-			strings.Join(names, ", "))}
+			quoteShortened(req.GetCommand()), strings.Join(names, ", "))}
 	}
 	arguments := commands[i].GetArguments()
 	for _, name := range slices.Sorted(maps.Keys(req.GetArguments())) {
 		j := slices.IndexFunc(arguments, func(a *ecsv1.Argument) bool { return a.GetName() == name })
 		if j < 0 {
 			return &ArgumentError{Name: argumentPath(name), Why: fmt.Sprintf("%s has no argument %s, %s", req.GetCommand(),
-				quoteShortened(name),
-				describeArguments(arguments))}
+				quoteShortened(name), describeArguments(arguments))}
 		}
 		if why := typeMismatch(arguments[j].GetType(), req.GetArguments()[name]); why != "" {
 			return &ArgumentError{Name: argumentPath(name), Why: why}

@@ -167,8 +167,7 @@ func (s *Server) recoverPanic(method string, err *error) {
 	s.log.Error("a handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
 	s.addAlarm(fmt.Sprintf("the call %s ended in a mistake of the program: %v", shortName(method), p))
 	*err = newStatus(codes.Internal, fmt.Errorf("%s ended in a mistake of the program, which its log tells",
-		shortName(method)),
-		reasonInternal, nil)
+		shortName(method)), reasonInternal, nil)
 }
 
 // addAlarm says that something is wrong with the run control itself.

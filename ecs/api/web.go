@@ -126,8 +126,7 @@ func (s *Server) routes() error {
 // writeNoSuchCall answers what is no call of this API.
 func writeNoSuchCall(w http.ResponseWriter, r *http.Request, code int) {
 	err := status.Errorf(codes.NotFound, "%s %s is no call of this API, %s lists them", r.Method,
-		quoteShortened(r.URL.Path),
-		documentPath)
+		quoteShortened(r.URL.Path), documentPath)
 	writeStatus(w, code, status.Convert(asStatus(err)))
 }
 

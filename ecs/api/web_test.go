@@ -91,8 +91,7 @@ func TestTheSameErrorBothWays(t *testing.T) {
 			}
 		}
 		if err := json.Unmarshal([]byte(got.body), &reply); err != nil || got.code != c.http || reply.Code != int(c.code) ||
-			reply.Message != s.Message() ||
-			len(reply.Details) != 2 || reply.Details[0].Reason != c.reason ||
+			reply.Message != s.Message() || len(reply.Details) != 2 || reply.Details[0].Reason != c.reason ||
 			!strings.HasSuffix(reply.Details[1].Type, c.detail) {
 			t.Errorf("%v over HTTP: %d %s", c.req, got.code, got.body)
 		}

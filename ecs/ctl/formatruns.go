@@ -38,8 +38,7 @@ func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 			remark = strings.TrimSpace("scan " + one.GetScan() + " " + remark)
 		}
 		t.row(fmt.Sprint(one.GetNumber()), verdictText(one), formatTime(one.GetStartBegun()),
-			formatSeconds(one.GetDurationS()),
-			fmt.Sprint(one.GetEventsBuilt()),
+			formatSeconds(one.GetDurationS()), fmt.Sprint(one.GetEventsBuilt()),
 			fmt.Sprint(one.GetEventsIncomplete()), FormatFrequency(one.GetEventRateHz()),
 			FormatThroughput(one.GetGoodputGbps()),
 			one.GetEnd(), one.GetStartedBy(), one.GetVerdictWhy(), remark)

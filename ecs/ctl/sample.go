@@ -62,8 +62,7 @@ func (s *Session) sample(ctx context.Context, st *step) error {
 		return err
 	}
 	fmt.Fprintf(s.cfg.Err, "%d samples of run %d; %d were not taken when they were due, %d were thrown away unread\n",
-		t.sampleCount,
-		t.run, t.lateSamples, t.overwrittenSamples)
+		t.sampleCount, t.run, t.lateSamples, t.overwrittenSamples)
 	return nil
 }
 

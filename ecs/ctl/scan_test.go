@@ -70,8 +70,7 @@ func TestScan(t *testing.T) {
 		}
 	}
 	if err := h.session("alice", &out).RunBatch(t.Context(), []string{"scan", file, "out=" +
-		out2}); ExitCode(err) != ExitUsage ||
-		!strings.Contains(err.Error(), "is there already") {
+		out2}); ExitCode(err) != ExitUsage || !strings.Contains(err.Error(), "is there already") {
 		t.Error(err)
 	}
 }

@@ -69,8 +69,7 @@ func writeEvent(w io.Writer, e *ecsv1.Event) error {
 		run = fmt.Sprintf(" run %d", e.GetRun())
 	}
 	_, err := fmt.Fprintf(w, "%s%s %s %s: %s%s\n", formatMoment(e.GetAt()), run, e.GetKind(),
-		stripControlChars(e.GetComponent()),
-		severities[e.GetSeverity()], stripControlChars(e.GetText()))
+		stripControlChars(e.GetComponent()), severities[e.GetSeverity()], stripControlChars(e.GetText()))
 	return err
 }
 
@@ -110,8 +109,7 @@ func (s *Session) writeFigures(snap *ecsv1.Snapshot, before map[string]bool) (no
 		key := a.GetRule() + " " + a.GetComponent()
 		if now[key] = true; !before[key] {
 			fmt.Fprintf(&alarms, "%s%s: %s. %s\n", severities[a.GetSeverity()], stripControlChars(a.GetComponent()),
-				stripControlChars(a.GetWhat()),
-				stripControlChars(a.GetAdvice()))
+				stripControlChars(a.GetWhat()), stripControlChars(a.GetAdvice()))
 		}
 	}
 	_, err = fmt.Fprint(s.cfg.Out, begin, alarms.String(), figuresLine(snap), end)

@@ -352,8 +352,7 @@ func (v *view) slowestReadout() string {
 		return "and nobody reads any"
 	}
 	return fmt.Sprintf("of which %s has read least, %d MEPs", unitName("readout unit", least.GetRuIndex(),
-		least.GetName()),
-		least.GetCounters()["ru.meps_read"])
+		least.GetName()), least.GetCounters()["ru.meps_read"])
 }
 
 func findNothingBuilt(v *view) findings {

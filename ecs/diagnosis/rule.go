@@ -43,8 +43,7 @@ const (
 func Rules() []Rule {
 	var all []Rule
 	for _, some := range [][]Rule{componentRules(), eventRules(), schedulerRules(), sourceRules(), readoutRules(),
-		builderRules(),
-		networkRules(), machineRules()} {
+		builderRules(), networkRules(), machineRules()} {
 		all = append(all, some...)
 	}
 	return all

@@ -110,8 +110,7 @@ func TestOnce(t *testing.T) {
 	began := false
 	report, err := h.RunOnce(t.Context(), h.cfg, partition.RunHooks{OnBegun: func() { began = true }})
 	if err != nil || report.EventsBuilt != 20_000 || report.VerdictWord() != "GOOD" ||
-		report.EndCause != nodes.EndEvents ||
-		!began {
+		report.EndCause != nodes.EndEvents || !began {
 		t.Errorf("%v: %+v", err, report)
 	}
 

@@ -88,8 +88,7 @@ func TestTooLargeForARecord(t *testing.T) {
 	}))
 	e := p.Event(0, true)
 	if out, err := new(selection.Renderer).AppendEvent([]byte("x"), selection.FormatMDF, &e); !errors.Is(err,
-		event.ErrRange) ||
-		string(out) != "x" {
+		event.ErrRange) || string(out) != "x" {
 		t.Errorf("%v, %d bytes", err, len(out))
 	}
 }

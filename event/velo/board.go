@@ -46,8 +46,7 @@ func boardSize(n int) int { return MinBoardSize + (2*n+wordBytes-1)&^(wordBytes-
 func ParseBoard(b []byte) (Board, error) {
 	if len(b) < MinBoardSize {
 		return nil, newFormatError(event.ErrTruncated, "header", 0, "%d bytes do not hold header and trailer, which take %d",
-			len(b),
-			MinBoardSize)
+			len(b), MinBoardSize)
 	}
 	head := binary.LittleEndian.Uint32(b)
 	n := int(head>>countShift) & MaxClusters

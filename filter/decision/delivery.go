@@ -270,8 +270,7 @@ func (r *Reader) Receive(b []byte, each func(first uint64, s Span)) (answer Mess
 	}
 	if r.started && r.scratch.FirstEvent != r.nextEvent {
 		return answer, false, fmt.Errorf("%w: decisions from event %d on, where event %d follows", ErrMessage,
-			r.scratch.FirstEvent,
-			r.nextEvent)
+			r.scratch.FirstEvent, r.nextEvent)
 	}
 	r.started, r.nextEvent = true, r.scratch.FirstEvent
 	for _, s := range r.scratch.Spans {

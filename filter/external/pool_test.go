@@ -189,8 +189,7 @@ func TestAHostileProcess(t *testing.T) {
 		n += 10
 		last = d.Stats()
 		return last.DismissedBroken > 4 && last.InvalidAnswers > 9 && last.UnassignedAnswers > 9 && last.DoubledAnswers > 9 &&
-			last.Exited > 0 &&
-			last.Crashed > 4
+			last.Exited > 0 && last.Crashed > 4
 	})
 	count := d.wait(2 * n)
 	close(stop)

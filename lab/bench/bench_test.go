@@ -124,8 +124,7 @@ func TestRun(t *testing.T) {
 	}
 	for _, c := range r.Carriers {
 		if c.BytesSent == 0 || c.BytesSent != c.PlacedWrites || c.Goodput.Median <= 0 || c.WriteTimes.P50.Median <= 0 ||
-			!c.Encrypted ||
-			c.Ratio == nil {
+			!c.Encrypted || c.Ratio == nil {
 			t.Errorf("%+v", c)
 		}
 		if small := c.Size <= maxSmallWrite; small != (c.PieceRate != nil) || small != (c.AnsweredTimes != nil) {

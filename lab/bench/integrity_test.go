@@ -34,8 +34,7 @@ func TestIntegrity(t *testing.T) {
 			r, err = Integrity(t.Context(), cfg)
 		}
 		if err != nil || !r.Good() || r.Sent == 0 || r.Tries == 0 || r.ConsecutiveEvents > r.MatchingEvents ||
-			r.MatchingEvents > r.Tries ||
-			r.Tries > r.Sent || r.Within1us > r.Within2us {
+			r.MatchingEvents > r.Tries || r.Tries > r.Sent || r.Within1us > r.Within2us {
 			t.Fatalf("%s: %v: %+v", carrier, err, r)
 		}
 		var text bytes.Buffer

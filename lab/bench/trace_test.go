@@ -34,8 +34,7 @@ func TestTrace(t *testing.T) {
 			continue
 		}
 		if err != nil || r.FollowedWrites == 0 || r.FollowedWrites+r.IncompleteWrites != 200 ||
-			len(r.Stages) != stages.NumStages ||
-			r.Bound.MByteS <= 0 {
+			len(r.Stages) != stages.NumStages || r.Bound.MByteS <= 0 {
 			t.Fatalf("%s: %v: %+v", c.Name, err, r)
 		}
 		var text bytes.Buffer

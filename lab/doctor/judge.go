@@ -188,8 +188,7 @@ func (v *verdicts) judgeMemory(f Facts, w Wants) {
 			formatCount(w.LocalNodes, "node"), hostlimits.FormatBytes(w.Memory))
 	default:
 		v.add(name, OK, "", "there are %s free, and %s need %s", hostlimits.FormatBytes(free),
-			formatCount(w.LocalNodes, "node"),
-			hostlimits.FormatBytes(w.Memory))
+			formatCount(w.LocalNodes, "node"), hostlimits.FormatBytes(w.Memory))
 	}
 }
 
@@ -246,8 +245,7 @@ func (v *verdicts) judgePath(p *Path) {
 		v.add(name, Fail, "Look at the name, the routes and the firewall.", "%s", p.Err)
 	case p.RefusedBy != "":
 		v.add(name, Skipped, fmt.Sprintf("Have %s let UDP to port %d pass, or try: ping -M do -s %d %s", p.RefusedBy,
-			probePort,
-			p.InterfaceMTU-28, p.Peer),
+			probePort, p.InterfaceMTU-28, p.Peer),
 			"%s refuses datagrams to %s in its place, so it is not known whether that host can be reached", p.RefusedBy,
 			p.Address)
 	case !p.Answered:

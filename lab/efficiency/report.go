@@ -166,8 +166,7 @@ func (r *Report) Print(w io.Writer) error {
 		say("primary vertex", "σ %.0f µm along the beam, %.0f µm across", r.PrimaryZ.centralSigma(),
 			r.PrimaryX.centralSigma()) +
 		say("secondary vertex", "σ %.0f µm along the beam; %d accepted B events have it at no B decay",
-			r.SecondaryZ.centralSigma(),
-			r.MisplacedSecondaries)
+			r.SecondaryZ.centralSigma(), r.MisplacedSecondaries)
 	for i, name := range stepNames {
 		text += say(name, "%.1f µs", r.step(i))
 	}

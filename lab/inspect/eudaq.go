@@ -143,8 +143,7 @@ func dumpEUDAQ(out io.Writer, e *eudaq.Event, subs []eudaq.Event, asJSON bool) e
 		return json.NewEncoder(out).Encode(eventLine)
 	}
 	_, err := fmt.Fprintf(out, "event %d run %d %.64q device %d trigger %d flags %#x %d bytes\n", eventLine.Number,
-		eventLine.Run,
-		eventLine.Name, eventLine.Device, eventLine.Trigger, eventLine.Flags, eventLine.Bytes)
+		eventLine.Run, eventLine.Name, eventLine.Device, eventLine.Trigger, eventLine.Flags, eventLine.Bytes)
 	for _, s := range eventLine.Subs {
 		if err == nil {
 			_, err = fmt.Fprintf(out, "  event %d %.64q device %d trigger %d flags %#x %d bytes\n", s.Number, s.Name, s.Device,

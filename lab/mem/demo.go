@@ -301,8 +301,7 @@ func showCombining(ctx context.Context, to io.Writer, p [2]*Guest) error {
 				return err
 			}
 			fmt.Fprintf(to, "%d %s of %d bytes from page %d took %v; %d joined another one\n", writes, variant.verb, size,
-				variant.page,
-				time.Since(start).Round(time.Microsecond), p[0].place.space.Stats().WritesCombined-before)
+				variant.page, time.Since(start).Round(time.Microsecond), p[0].place.space.Stats().WritesCombined-before)
 			return nil
 		})
 		if err != nil {

@@ -19,8 +19,7 @@ func (r *results) answers() (trial.Answers, bool) {
 	out := trial.Answers{
 		Command: last.Command,
 		Conditions: fmt.Sprintf("%d cores of %s, %s, %s, %s", last.Machine.Cores, last.Machine.CPU, turns(len(rounds)),
-			r.otherLoad(),
-			last.Started.UTC().Format(time.DateOnly)),
+			r.otherLoad(), last.Started.UTC().Format(time.DateOnly)),
 		Answers: rounds.Answers(last.Bounds),
 	}
 	return out, len(out.Answers) > 0

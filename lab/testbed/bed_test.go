@@ -382,8 +382,7 @@ func TestDisturbAll(t *testing.T) {
 	cancel()
 	whats := []string{done[0].Disturbance.Action, done[1].Disturbance.Action, done[2].Disturbance.Action}
 	if !slices.Equal(whats, []string{actSlow, actRestore, actCut}) || !done[0].TookEffect || !done[1].TookEffect ||
-		done[2].TookEffect ||
-		done[0].AtS <= 0 || done[2].AtS != 0 {
+		done[2].TookEffect || done[0].AtS <= 0 || done[2].AtS != 0 {
 		t.Errorf("%+v", done)
 	}
 	if len(messages) != 2 || !strings.Contains(messages[0], "slow n0") {

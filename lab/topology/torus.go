@@ -30,8 +30,7 @@ func (n *torus) linkLabel() string { return fmt.Sprintf("a segment made for %d",
 
 func (n *torus) describe() string {
 	return fmt.Sprintf("torus of %d rows and %d columns, %s on a segment; first along the row, then along the column",
-		n.rows, n.columns,
-		count(n.linkFlows, "flow"))
+		n.rows, n.columns, count(n.linkFlows, "flow"))
 }
 
 func (n *torus) axisNames() (string, string, [2]string) {

@@ -129,11 +129,9 @@ func TestRefusals(t *testing.T) {
 		{"no client certificate", n0.Server(), nameless, NoCertificate, NoCertificate},
 		{"old TLS", n0.Server(), old, "", OldTLS},
 		{"a person on a link between members", n0.Server(), mustIssue(t, ours, "alice", RoleOperator).Client("n0"),
-			NotAMember,
-			RefusedByPeer},
+			NotAMember, RefusedByPeer},
 		{"a person called as a node on such a link", n0.Server(), mustIssue(t, ours, "n1", RoleAdmin).Client("n0"),
-			NotAMember,
-			RefusedByPeer},
+			NotAMember, RefusedByPeer},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, k := shake(t, c.server, c.client)

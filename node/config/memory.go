@@ -255,8 +255,7 @@ func (m *machine) check(p *problems) {
 	}
 	if m.MemoryBytes > 0 && m.neededMemory.Total() > m.MemoryBytes {
 		p.add(key, "%s %s (%v), more than the %s of memory there: %s", m.subject(), approxBytes(m.neededMemory.Total()),
-			m.neededMemory,
-			approxBytes(m.MemoryBytes), do)
+			m.neededMemory, approxBytes(m.MemoryBytes), do)
 	}
 	if m.ShmBytes > 0 && m.neededMemory.Shared() > m.ShmBytes {
 		p.add("slots", "%s %s of shared memory, more than the %s of /dev/shm there: make /dev/shm larger, or %s", m.subject(),

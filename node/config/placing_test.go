@@ -40,11 +40,9 @@ func TestPreGranted(t *testing.T) {
 			continue
 		}
 		if preGranted := got.PreGrantedLayout() != nil; preGranted != c.preGranted || got.Slots != c.slots ||
-			got.Debug.LookAhead != c.ahead ||
-			got.CyclesPerRound() != c.round {
+			got.Debug.LookAhead != c.ahead || got.CyclesPerRound() != c.round {
 			t.Errorf("%s: pre-granted %v, %d slots, look-ahead %d, rounds of %d", c.name, preGranted, got.Slots,
-				got.Debug.LookAhead,
-				got.CyclesPerRound())
+				got.Debug.LookAhead, got.CyclesPerRound())
 		}
 		if got.Input != "" {
 			continue

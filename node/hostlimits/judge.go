@@ -68,8 +68,7 @@ func FindLimits(s Snapshot, w Requirements) []Finding {
 		fmt.Sprintf("sysctl -w net.core.rmem_max=%d", w.SocketBuffer))
 	add(s.WmemMax > 0 && s.WmemMax < w.SocketBuffer, "net.core.wmem_max",
 		fmt.Sprintf("the kernel gives a socket %s to send from, %s are wanted: the sender may wait for it",
-			FormatBytes(s.WmemMax),
-			FormatBytes(w.SocketBuffer)),
+			FormatBytes(s.WmemMax), FormatBytes(w.SocketBuffer)),
 		fmt.Sprintf("sysctl -w net.core.wmem_max=%d", w.SocketBuffer))
 	add(s.MTU > 0 && s.MTU < jumboMTU, "MTU",
 		fmt.Sprintf("packets on %s hold at most %d bytes, so there are many of them", s.Interface, s.MTU),

@@ -393,8 +393,7 @@ func (l *Live) stepClock(woken *time.Duration) (reach live.Reach, worth bool, ag
 	again = min(again, l.wakeFeeds(now, woken), l.warnDisjoint(now))
 	said := l.lastReach
 	worth = reach.FlushBelow > said.FlushBelow || reach.OverdueBelow > said.OverdueBelow ||
-		reach.InputOver != said.InputOver ||
-		reach.CompleteBelow-said.CompleteBelow >= uint64(max(1, l.cfg.Packing/8))
+		reach.InputOver != said.InputOver || reach.CompleteBelow-said.CompleteBelow >= uint64(max(1, l.cfg.Packing/8))
 	if worth {
 		l.lastReach = reach
 	}

@@ -50,8 +50,7 @@ func TestStopped(t *testing.T) {
 	must.OK(t, err)
 	if stopped.writtenFragments != baseline.writtenFragments || stopped.watchedResults != 0 {
 		t.Errorf("a stopped node has %d fragments of %d, and sent %d results", stopped.writtenFragments,
-			baseline.writtenFragments,
-			stopped.watchedResults)
+			baseline.writtenFragments, stopped.watchedResults)
 	}
 	near("messages without the node", stopped.placedMessages, float64(baseline.placedMessages-baseline.watchedResults))
 	again, err := h.play(t.Context(), &modelRun{}, 14, 14)

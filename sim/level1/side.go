@@ -46,8 +46,7 @@ var sideBySide = study.Model{
 // runFreeEngines runs free engines at the first nodes of a torus; engine i sends to targets(i) in turn. It gives the
 // engines, and what all receivers got in a second.
 func (g *modelRun) runFreeEngines(ctx context.Context, cfg sci.Config, d dma, until sim.Time, senders int,
-	targets func(i int) []int,
-	size ...int) ([]*engine, float64, error) {
+	targets func(i int) []int, size ...int) ([]*engine, float64, error) {
 	s := g.env.Sim()
 	net := sci.New(s, cfg, size...)
 	var meters []*meter

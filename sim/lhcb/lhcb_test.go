@@ -131,8 +131,7 @@ func TestSlowOutputDiscards(t *testing.T) {
 	w := runs(t, c, 1)
 	if w.discardedMEPs == 0 || w.CountedTo.At-w.CountedFrom.At != healthy.CountedTo.At-healthy.CountedFrom.At {
 		t.Errorf("%d MEPs were discarded; it took %v, and without the slow output %v", w.discardedMEPs,
-			w.CountedTo.At-w.CountedFrom.At,
-			healthy.CountedTo.At-healthy.CountedFrom.At)
+			w.CountedTo.At-w.CountedFrom.At, healthy.CountedTo.At-healthy.CountedFrom.At)
 	}
 }
 

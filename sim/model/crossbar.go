@@ -110,8 +110,7 @@ func senders(s *sim.Sim, x *component.Crossbar, pattern string, size int32) []*s
 }
 
 func playCrossbar(ctx context.Context, cfg component.CrossbarConfig, pattern string, size, payload int32,
-	length sim.Time,
-	env study.Env) study.Outcome {
+	length sim.Time, env study.Env) study.Outcome {
 	s := env.Sim()
 	x := component.NewCrossbar(s, cfg)
 	all := senders(s, x, pattern, size)

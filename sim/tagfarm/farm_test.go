@@ -223,8 +223,7 @@ func TestBypass(t *testing.T) {
 	}
 	if passed == 0 || f.sched.messagesReturned <= f.sched.eventsIssued || f.sched.coreRefusals > 0 {
 		t.Errorf("%d passed on, %d of %d came round, the core refused %d", passed, f.sched.messagesReturned,
-			f.sched.eventsIssued,
-			f.sched.coreRefusals)
+			f.sched.eventsIssued, f.sched.coreRefusals)
 	}
 }
 

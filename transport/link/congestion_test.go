@@ -153,8 +153,7 @@ func TestSilenceRepairsSignalsAtOnce(t *testing.T) {
 	writes, signals := c.send[spaceRequests].awaitingRepair, c.send[spaceResponses].awaitingRepair
 	if c.congestion.window != 7 || writes != 7 || signals != maxTimeoutRepairs {
 		t.Errorf("with a window of %d, %d datagrams with writes are sent again, and %d with signals", c.congestion.window,
-			writes,
-			signals)
+			writes, signals)
 	}
 }
 

@@ -341,8 +341,7 @@ func (c *Core) Stats() Stats {
 // end those.
 func (c *Core) NextDue() bool {
 	return c.fragmenter.pending() || c.tailCopies[spaceRequests].isDue() || c.tailCopies[spaceResponses].isDue() ||
-		c.ackDue ||
-		c.mayRepair(spaceRequests) || c.mayRepair(spaceResponses) ||
+		c.ackDue || c.mayRepair(spaceRequests) || c.mayRepair(spaceResponses) ||
 		c.responsesPending() && c.send[spaceResponses].hasCredit() || c.mayRequest() && c.mayCut()
 }
 

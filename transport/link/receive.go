@@ -357,8 +357,7 @@ func (c *Core) detectTailLoss(now int64) {
 	for l := range c.send {
 		s := &c.send[l]
 		if r := &s.records[s.oldestLive&s.mask]; s.inFlight > 0 && s.lastProgress <= before && r.outstanding &&
-			!r.repairQueued &&
-			r.sentAt <= before {
+			!r.repairQueued && r.sentAt <= before {
 			s.repairOverdue(before, maxTimeoutRepairs)
 			s.fragmentNext = true
 		}

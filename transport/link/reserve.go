@@ -41,8 +41,7 @@ func (c *Core) Reserve(head []byte, n int) []byte {
 	t := &c.inTransactions[f.tx%maxTransactions]
 	ref := shmem.Ref{Window: f.window, Gen: f.gen}
 	if !t.inUse || t.id != f.tx || t.state != txFilling || t.totalBytes != f.transactionSize ||
-		t.windowOffset != f.transactionOffset || t.ref != ref ||
-		t.dmove || f.flags&flagDmove != 0 || t.isPlaced(f.chunk) {
+		t.windowOffset != f.transactionOffset || t.ref != ref || t.dmove || f.flags&flagDmove != 0 || t.isPlaced(f.chunk) {
 		return nil
 	}
 	dst, v := c.cfg.Table.Acquire(c.cfg.Peer, ref, f.transactionOffset+uint32(f.chunk)*uint32(c.chunkSize), uint32(n),

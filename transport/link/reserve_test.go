@@ -257,8 +257,7 @@ func (w *wire) forge(e int, p packet, changes int, rng *rand.Rand) bool {
 	}
 	var f writeFrame
 	if why := parseWriteHead(head[headerSize:], c.chunkSize, len(dst), &f); why != "" ||
-		c.inTransactions[f.tx%maxTransactions].isPlaced(f.chunk) ||
-		len(dst) != cap(dst) {
+		c.inTransactions[f.tx%maxTransactions].isPlaced(f.chunk) || len(dst) != cap(dst) {
 		w.t.Fatalf("a place of %d bytes for chunk %d of %+v: %s", cap(dst), f.chunk, f, why)
 	}
 	at := shmem.PageSize + int(f.transactionOffset) + int(f.chunk)*c.chunkSize

@@ -106,8 +106,7 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 	d := goldenDuo(t)
 	d.deliver(1, golden.Hex(t, "pieces"))
 	if got := d.eventsOf(1, EventPlacedMany); len(got) != 1 || len(got[0].Placements) != 2 ||
-		got[0].Placements[0].Offset != 16 ||
-		got[0].Placements[1].Length != 3 {
+		got[0].Placements[0].Offset != 16 || got[0].Placements[1].Length != 3 {
 		t.Errorf("pieces: %+v", got)
 	}
 	if got := d.memory[1][shmem.PageSize:]; string(got[16:23]) != "ringlet" || string(got[:3]) != "abc" {

@@ -208,8 +208,7 @@ func TestForgedPackets(t *testing.T) {
 	f.untilLost(ctx, t, g.sent[isLost])
 	got := f.Stats()
 	if got.RefusedMessages != g.sent[isRefused] || got.Repeated != g.sent[isRepeated] ||
-		got.LostFragments != g.sent[isLost] ||
-		handed != g.sent[isHanded] || got.Fragments != number/2+1+handed {
+		got.LostFragments != g.sent[isLost] || handed != g.sent[isHanded] || got.Fragments != number/2+1+handed {
 		t.Errorf("%+v, %d of the forger; it sent %d to be refused, %d repeated, %d lost, %d handed out", got, handed,
 			g.sent[isRefused], g.sent[isRepeated], g.sent[isLost], g.sent[isHanded])
 	}
