@@ -54,7 +54,7 @@ type Scheduler interface {
 	Next(ctx context.Context) (tagnet.Tokens, error)
 	// TryNext gives tokens that are here already, and false if there are none. It does not wait.
 	TryNext() (tagnet.Tokens, bool)
-	// ConfirmExclusion tells that an exclusion is over here, by its place among all in Tokens.Withdrawn. It does
+	// ConfirmExclusion tells that an exclusion is over here, by its place among all in Tokens.Withdrawals. It does
 	// not wait.
 	ConfirmExclusion(exclusion uint64) error
 }

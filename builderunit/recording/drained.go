@@ -71,7 +71,7 @@ type DrainedSegment struct {
 
 // drainedMEPs is the MEPs of a segment in its line.
 type drainedMEPs struct {
-	Set [][]byte `json:"set"` // as Set.Pieces gives them
+	Set [][]byte `json:"set"` // as MEPSet.Pieces gives them
 }
 
 // decode reads them.

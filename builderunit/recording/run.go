@@ -243,7 +243,7 @@ func anyInUse(runDir string, names []string) bool {
 }
 
 // Runs are the directories of the runs in dir, in order of number, and dir itself if it has a file of a run. With the
-// error *regular.LinkError, which names a link in the place of a run, there are those of the others.
+// error *safeopen.SymlinkError, which names a link in the place of a run, there are those of the others.
 func Runs(dir string) (runs []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
