@@ -6,8 +6,8 @@
 // MEP, is the caller's Model: sim/lhcb plays LHCb with one, and sim/predict a user's cluster with another.
 //
 // What the caller must do, in this order: make a sim.Sim and a Model, call New, tell the readout units what there is to
-// read (Config.RoundsAhead, or World.ReportRead), and Play. HostModel.Built must call World.SendFeedback for each MEP, then
-// or later.
+// read (Config.RoundsAhead, or World.ReportRead), and Play. HostModel.Built must call World.SendFeedback for each MEP,
+// then or later.
 //
 // # What is modelled, in one page
 //
