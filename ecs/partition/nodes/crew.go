@@ -247,13 +247,18 @@ func (c *Crew) Clear(ctx context.Context) error {
 	defer c.faults.clear()
 	c.linked.Store(false)
 	load := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD}
-	return c.forEach(func(n *member) error { return errors.Join(n.takeOffline(ctx, true), n.command(ctx, load)) })
+	return c.forEachUntil(ctx, c.isGone, func(ctx context.Context, n *member) error {
+		return errors.Join(n.takeOffline(ctx, true), n.command(ctx, load))
+	})
 }
 
 // isUnavailable says that a node is known to be gone, has left, or did not answer in time before: nobody waits for it
 // again.
-func (c *Crew) isUnavailable(n *member) bool {
-	return n.unresponsive.Load() || c.hasNewAddress(n) || queryCore(c.faults, func(core *fault.Core) bool {
+func (c *Crew) isUnavailable(n *member) bool { return n.unresponsive.Load() || c.isGone(n) }
+
+// isGone says that a node is known to be gone, or has left.
+func (c *Crew) isGone(n *member) bool {
+	return c.hasNewAddress(n) || queryCore(c.faults, func(core *fault.Core) bool {
 		return core.ProcessEnded(n.name) || core.GoneReason(n.name) != "" || core.WithdrawalText(n.name) != ""
 	})
 }
@@ -271,15 +276,23 @@ func (c *Crew) hasNewAddress(n *member) bool {
 // commandAll gives every node a command and waits for all of them. The error joins a *commandError of each that did not
 // carry it out. A node that is lost meanwhile, and that the run goes on without, is waited for no longer.
 func (c *Crew) commandAll(ctx context.Context, req *nodev1.CommandRequest) error {
+	lost := func(n *member) bool { return c.isLost(n.name) }
+	return c.forEachUntil(ctx, lost, func(ctx context.Context, n *member) error { return n.command(ctx, req) })
+}
+
+// forEachUntil is forEach, and waits for a node no longer than until it is gone, which is no mistake of anybody's: its
+// connection waits for it to be there again, and so would the command.
+func (c *Crew) forEachUntil(ctx context.Context, gone func(*member) bool,
+	do func(context.Context, *member) error) error {
 	return c.forEach(func(n *member) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer stopwatch.RunEvery(linkPollInterval, func() {
-			if c.isLost(n.name) {
+			if gone(n) {
 				cancel()
 			}
 		})()
-		if err := n.command(ctx, req); !c.isLost(n.name) {
+		if err := do(ctx, n); !gone(n) {
 			return err
 		}
 		return nil

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/testkit/patiently"
 )
@@ -112,4 +114,34 @@ func TestAllButWhoIsLost(t *testing.T) {
 			t.Error("a node that does not answer is left behind")
 		}
 	})
+}
+
+// TestClearLeavesBehindWhoIsGone: a node that ended at rest is not waited for, though gossip says so only after it is
+// asked: by its new address, or since its watch has ended.
+func TestClearLeavesBehindWhoIsGone(t *testing.T) {
+	for name, end := range map[string]func(c *Crew, at *atomic.Value){
+		"started anew": func(_ *Crew, at *atomic.Value) { at.Store("127.0.0.1:2") },
+		"ended": func(c *Crew, _ *atomic.Value) {
+			c.faults.observe(fault.Observation{Kind: fault.ProcessEndSeen, Fault: fault.Fault{Component: "n1"}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var at atomic.Value
+				at.Store("")
+				c := NewCrew(Options{AddressOf: func(string) string { return at.Load().(string) }}, config.Default())
+				for i, s := range []scripted{{after: time.Millisecond}, {after: -1}} {
+					c.nodes = append(c.nodes, &member{name: "n" + string(rune('0'+i)), client: s,
+						firstEntry: &nodev1.Member{GrpcAddress: "127.0.0.1:1"}, faults: c.faults})
+				}
+				time.AfterFunc(3*time.Second, func() { end(c, &at) })
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), patiently.LongTimeout)
+				defer cancel()
+				if err := c.Clear(ctx); err != nil || time.Since(began) > 3*time.Second+2*linkPollInterval {
+					t.Errorf("after %v: %v", time.Since(began), err)
+				}
+			})
+		})
+	}
 }
