@@ -52,10 +52,12 @@ TESTING := -short $(BRIEF) -p $(shell echo $$((2 * $$(nproc))))
 .PHONY: test
 test: ## the tests, in their short form; needs Go alone
 	go test $(TESTING) ./...
+	cd checks/soak && go test $(TESTING) ./...
 
 .PHONY: test-long
 test-long: ## all tests with all their cases
 	go test -timeout 30m ./...
+	cd checks/soak && go test ./...
 
 # $(call testing,Kind) is the packages with tests of a kind: the test binaries of the others need not be linked.
 testing = $$(git ls-files -co --exclude-standard '*_test.go' | xargs grep -l '^func $(1)' | xargs -n 1 dirname | sed 's|^|./|' | sort -u)
@@ -112,6 +114,7 @@ lint: tool-golangci-lint tool-proto ## formatting, linters, import layers, proto
 	if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
 	$(TOOLS)/golangci-lint run ./...
 	cd convert && $(TOOLS)/golangci-lint run ./...
+	cd checks/soak && $(TOOLS)/golangci-lint run ./...
 	$(TOOLS)/buf lint
 	@$(MAKE) --no-print-directory proto-check
 
@@ -206,9 +209,9 @@ check-testbeam: build convert ## the same, its front-ends killed at random: EVEN
 	EVENTS= examples/testbeam/ends.sh
 
 .PHONY: figures
-figures: build ## play the figures of the founding documents, and write sim/results
-	bin/ringlet sim figures --json --page sim/results/figures.html > sim/results/figures.json.part
-	mv sim/results/figures.json.part sim/results/figures.json
+figures: build ## play the figures of the founding documents, and write sim/documents/results
+	bin/ringlet sim figures --json --page sim/documents/results/figures.html > sim/documents/results/figures.json.part
+	mv sim/documents/results/figures.json.part sim/documents/results/figures.json
 
 # Needs root. On a machine that nobody else uses; what others use of it meanwhile stands beside the figures.
 MEASURED      ?= measured
@@ -216,14 +219,14 @@ MEASURED_ARGS ?=
 .PHONY: measured
 measured: build ## measure what the documents ask of the real system into the directory MEASURED; then make figures
 	bin/ringlet bench sweep lab/sweeps/figures.yaml --out $(MEASURED) $(MEASURED_ARGS)
-	cp $(MEASURED)/answers.json sim/figures/measured.json
+	cp $(MEASURED)/answers.json sim/documents/figures/measured.json
 
 # As root it has hosts on a switch, with faults of network and disk; otherwise processes on loopback.
 SOAK      ?= 10m
 SOAK_ARGS ?=
 .PHONY: soak
 soak: build ## run after run while things break, and what was built is there (docs/soak.md): make soak SOAK=60m
-	go build -o bin/soak ./lab/soak
+	cd checks/soak && go build -o ../../bin/soak .
 	bin/soak -for $(SOAK) -bin bin/ringlet $(SOAK_ARGS)
 
 # As root it also sends recorded datagrams again.
@@ -231,14 +234,14 @@ TIME         ?= 30m
 HOSTILE_ARGS ?=
 .PHONY: hostile
 hostile: build ## strangers do what they can against a run, which must lose nothing that was safe (docs/soak.md): make hostile TIME=30m
-	go build -o bin/soak ./lab/soak
+	cd checks/soak && go build -o ../../bin/soak .
 	bin/soak -hostile -for $(TIME) -bin bin/ringlet $(HOSTILE_ARGS)
 
 # A quarter of an hour to an hour, by the machine and what else it does.
 EVENTS ?= 100000000
 .PHONY: check-chain
 check-chain: build ## detector data, builder units, filters, decisions: one for each of 100,000,000 events, in order, while they are killed (docs/soak.md)
-	go build -o bin/soak ./lab/soak
+	cd checks/soak && go build -o ../../bin/soak .
 	bin/soak -chain $(EVENTS) -for 3h -bin bin/ringlet $(SOAK_ARGS)
 
 # The checks of what is deployed are a module of their own, without a path to cut: its packages are then those that the lab has built.

@@ -32,8 +32,9 @@ var (
 	backquoted  = regexp.MustCompile("`([^`]+)`")
 )
 
-// outsideCluster are folders that stand in no cluster: lab measures, testkit tests, cicheck checks this repository.
-var outsideCluster = regexp.MustCompile(`^(lab|testkit|internal/cicheck)/`)
+// outsideCluster are folders that stand in no cluster: lab measures, checks breaks clusters, testkit tests, cicheck
+// checks this repository.
+var outsideCluster = regexp.MustCompile(`^(lab|checks|testkit|internal/cicheck)/`)
 
 // TestEveryInputFromOutsideHasItsRow: the page says which listeners, parsers and RPCs its tables must name, and how
 // they are found. What the tables name is there.

@@ -1,7 +1,7 @@
 // Package sim is a discrete-event engine: it plays a model of a cluster forward in integer time, one event after the
 // other, and gives the same bytes for the same seed. What models are made of (buses, processors, ports of switches,
-// crossbars) stands in sim/component, SCI rings and tori in sim/sci, the farm of L1-farm in sim/level1, that of
-// TagNet-farm in sim/tagfarm.
+// crossbars) stands in sim/component, SCI rings and tori in sim/documents/sci, the farm of L1-farm in
+// sim/documents/level1, that of TagNet-farm in sim/documents/tagfarm.
 //
 // It stands for the simulations of TagNet-farm §V and for the clusters that one
 // does not have yet (LHCb-EB at 320 nodes).

@@ -2,7 +2,7 @@
 //
 // It stands for the resources in the documents: the buses and their arbitration (L1-farm, TagNet-farm, SCI-bridge),
 // receive queues and retries (L1-farm), the switches of a fat tree (LHCb-EB), and cross-points with credits
-// (NIC-crossbar). SCI rings stand in sim/sci.
+// (NIC-crossbar). SCI rings stand in sim/documents/sci.
 //
 //   - [Queue]: first in, first out, with a limit; what finds it full is refused and counted.
 //   - [Bus]: one transfer at a time; clients are asked in turn, the favoured ones first. PCI, B-Link, an output of a

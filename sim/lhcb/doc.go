@@ -24,6 +24,6 @@
 // # What it does not promise
 //
 // Nothing of the memory, the PCIe bus and the filter processes of a node. Packets within a segment do not mix with
-// those of others; sim/figures/common-lhcb.yaml says what that changes. Builder units that ask (pull) go by a simple
-// rule of sim/builder: parts of the oldest MEP, from the node of their own number on.
+// those of others; sim/documents/figures/common-lhcb.yaml says what that changes. Builder units that ask (pull) go by a
+// simple rule of sim/builder: parts of the oldest MEP, from the node of their own number on.
 package lhcb

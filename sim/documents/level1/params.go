@@ -1,0 +1,110 @@
+package level1
+
+import (
+	"context"
+	"fmt"
+
+	"ringlet/sim"
+	"ringlet/sim/documents/sci"
+	"ringlet/sim/study"
+)
+
+// Models are the models of this package.
+func Models() []study.Model {
+	return []study.Model{
+		packetLatency, longestPath, largestRing,
+		engineAlone, interleavedEngines, manyToOne,
+		tagnetChain,
+		sideBySide, routeNode, rowPair,
+		farmModel, farmColumns, systemLatency, torusToOne, eventSize, decisionsModel, stoppedProcess,
+	}
+}
+
+// ReadNetwork reads what rings and cards are made of.
+func ReadNetwork(p *study.Params) sci.Config {
+	c := sci.Config{
+		SymbolTime:       p.Time("symbol"),
+		HeaderSymbols:    p.Int("header-symbols", 1, 100),
+		EchoSymbols:      p.Int("echo-symbols", 1, 100),
+		IdleSymbols:      p.Int("idle-symbols", 0, 100),
+		BypassTime:       p.Time("by-pass"),
+		QuietTime:        p.Time("settle"),
+		RoutingTime:      p.Time("routing"),
+		PCIToPCI:         p.Time("pci-to-pci"),
+		MaxData:          p.Size("packet", 8, 4096),
+		MaxQueuedPerKind: p.Int("queue-of-a-kind", 1, 1<<16),
+		MaxQueued:        p.Int("queue", 1, 1<<16),
+		MaxStreams:       p.Int("streams", 1, 1<<16),
+		MaxIncoming:      p.Int("receiving-packets", 1, 1<<16),
+		WithResponses:    p.Word("responses", "yes", "no") == "yes",
+		StarvationTime:   p.Time("starving"),
+		BLinkClock:       p.Time("b-link-clock"),
+		BLinkExtraBytes:  p.Size("b-link-extra", 0, 1024),
+		BLinkTurnClocks:  p.Int("b-link-idle-clocks", 0, 100),
+		QueueTurnClocks:  p.Int("queue-turn-clocks", 0, 1000),
+		PCIClock:         p.Time("pci-clock"),
+		PCIHeadClocks:    p.Int("pci-address-clocks", 0, 100),
+		PCIGapClocks:     p.Int("pci-gap-clocks", 0, 1000),
+	}
+	if err := c.Check(); err != nil && p.Err() == nil {
+		p.AddError("symbol", "%v", err)
+	}
+	return c
+}
+
+// dma is what an engine is made of: clocks of its bus.
+type dma struct {
+	clock         sim.Time
+	clockDrift    sim.Time // by which each node's clock is slower than the one before
+	setUpClocks   int      // from the address to the first data word
+	idleClocks    int      // between bursts
+	refusedClocks int      // after the place of the first data word of a burst that the card refuses
+	burstBytes    int      // bytes of a burst, at most
+}
+
+// readDMA reads what DMA engines are made of.
+func readDMA(p *study.Params) dma {
+	address, wait := p.Int("pci-address-clocks", 0, 100), p.Int("dma-wait-clocks", 0, 100)
+	d := dma{
+		clock:       p.Time("pci-clock"),
+		clockDrift:  p.Time("quartz"),
+		setUpClocks: address + wait,
+		idleClocks:  p.Int("dma-idle-clocks", 0, 1000),
+		burstBytes:  p.Size("packet", 8, 4096),
+	}
+	d.refusedClocks = p.Int("refused-clocks", d.setUpClocks, 1000) - d.setUpClocks + d.idleClocks
+	if d.clock <= 0 {
+		p.AddError("pci-clock", "a clock takes time")
+	}
+	return d
+}
+
+// readDuration reads how long a model runs.
+func readDuration(p *study.Params) sim.Time {
+	t := p.Time("length")
+	if t <= 0 {
+		p.AddError("length", "a run takes time")
+	}
+	return t
+}
+
+// modelRun is a model that is being played: what it has from its caller, and what it has to say.
+type modelRun struct {
+	env study.Env
+	out study.Outcome
+}
+
+// play runs a simulation to a time; 0 is its end.
+func (g *modelRun) play(ctx context.Context, s *sim.Sim, until sim.Time) error {
+	end := s.Run(ctx, g.env.Limits(until))
+	g.out.Events += s.Executed()
+	if end == sim.Interrupted {
+		return fmt.Errorf("the model was interrupted at %v: %w", s.Now(), context.Cause(ctx))
+	}
+	return nil
+}
+
+// addResult adds a result.
+func (g *modelRun) addResult(value float64, of study.Dimension, name string, args ...any) {
+	g.out.Add(fmt.Sprintf(name, args...), study.Q(value, of))
+}

@@ -1,0 +1,134 @@
+package level1
+
+import (
+	"context"
+	"slices"
+
+	"ringlet/sim"
+	"ringlet/sim/documents/sci"
+	"ringlet/sim/study"
+)
+
+// rowPair lets two readout units of each row send under the TagNet: next to each other, or displaced.
+var rowPair = study.Model{
+	Name: "tagnet-row-pair",
+	Help: "Two readout units in each row of a torus, under the TagNet: retries at the full rate, and the rate without.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		r := twoInRow{torus: torus{
+			cfg:         ReadNetwork(p),
+			dma:         readDMA(p),
+			columns:     p.Int("columns", 3, 100),
+			rows:        p.Int("rows", 2, 100),
+			extraClocks: p.Int("tag-clocks", 0, 1000),
+		}}
+		r.clockDrift = 0 // the tag makes the time of all
+		r.secondColumn, r.rowsOfUnits = p.Int("second-unit", 1, r.columns-1), p.Int("rows-of-units", 1, r.rows)
+		patterns := p.Words("patterns", "all", "balanced", "one-partition", "one-column")
+		sizes, until := p.Sizes("blocks", 8, 1<<20), readDuration(p)
+		r.maxStretchClocks = p.Int("slower-clocks", 0, 1000)
+		if r.columns-r.secondColumn < 2 || r.secondColumn < 2 && !slices.Contains(patterns, "all") {
+			p.AddError("second-unit", "a partition is empty")
+		}
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		g := &modelRun{env: env}
+		for _, r.pattern = range patterns {
+			for _, size := range sizes {
+				if err := g.addPairResults(ctx, r, size, until); err != nil {
+					return g.out, err
+				}
+			}
+		}
+		return g.out, nil
+	},
+}
+
+// addPairResults plays a size of block at the full rate, and as much slower as it takes until nothing is refused.
+func (g *modelRun) addPairResults(ctx context.Context, r twoInRow, size int, until sim.Time) error {
+	full, err := g.playPair(ctx, r, size, until)
+	if err != nil {
+		return err
+	}
+	g.addResult(full.upstreamRetries, study.Count, "retries-upstream-%s-%d", r.pattern, size)
+	g.addResult(full.downstreamRetries, study.Count, "retries-downstream-%s-%d", r.pattern, size)
+	g.addResult(full.rowRate, study.Bandwidth, "throughput-%s-%d", r.pattern, size)
+	lossless := full
+	for last := r.extraClocks + r.maxStretchClocks; lossless.upstreamRetries+lossless.downstreamRetries > 0; {
+		if r.extraClocks++; r.extraClocks > last {
+			return nil // no rate without
+		}
+		if lossless, err = g.playPair(ctx, r, size, until); err != nil {
+			return err
+		}
+	}
+	g.addResult(lossless.rowRate, study.Bandwidth, "without-retry-%s-%d", r.pattern, size)
+	return nil
+}
+
+// twoInRow is a torus with two readout units in each row: at column 0, and at second, which is further down the ring.
+type twoInRow struct {
+	torus
+	secondColumn     int
+	rowsOfUnits      int
+	maxStretchClocks int // clocks by which a transfer is stretched in search of a rate without retries, at most
+	pattern          string
+}
+
+// units are the nodes with units in the order of the chain: in each row the one downstream comes first. What all rows
+// send into one column is more than its ring carries: there, only the first row has units.
+func (r *twoInRow) units() (nodes []int) {
+	rows := r.rowsOfUnits
+	if r.pattern == "one-column" {
+		rows = 1
+	}
+	for row := range rows {
+		nodes = append(nodes, row*r.columns+r.secondColumn, row*r.columns)
+	}
+	return nodes
+}
+
+// eventTarget is the target of event n. Partition A lies between the units, partition B behind the second.
+func (r *twoInRow) eventTarget(n int64) int {
+	a, b := r.secondColumn-1, r.columns-r.secondColumn-1 // columns in A and B
+	i := int(n)
+	in := func(first, count, i int) int { return first + i/r.rows%count + r.columns*(i%r.rows) }
+	switch r.pattern {
+	case "balanced": // one after the other, so the units never send into the same
+		if i /= 2; n%2 == 0 {
+			return in(1, a, i)
+		}
+		return in(r.secondColumn+1, b, i)
+	case "one-partition":
+		return in(r.secondColumn+1, b, i)
+	case "one-column":
+		return in(r.columns-1, 1, i%(r.rows-1)+1)
+	}
+	if i %= (a + b) * r.rows; i%(a+b) < a {
+		return 1 + i%(a+b) + r.columns*(i/(a+b))
+	}
+	return 2 + i%(a+b) + r.columns*(i/(a+b))
+}
+
+// pairResult is what the units in the rows do.
+type pairResult struct {
+	upstreamRetries, downstreamRetries float64 // retries
+	rowRate                            float64 // of a row, in bytes per second
+}
+
+func (g *modelRun) playPair(ctx context.Context, r twoInRow, block int, until sim.Time) (pairResult, error) {
+	s := g.env.Sim()
+	net := sci.New(s, r.cfg, r.columns, r.rows)
+	c := r.chain(s, net, block, r.units(), r.eventTarget)
+	err := g.play(ctx, s, until)
+	var sum pairResult
+	for i, u := range c.units {
+		if i%2 == 0 {
+			sum.downstreamRetries += float64(u.engine.retries)
+		} else {
+			sum.upstreamRetries += float64(u.engine.retries)
+		}
+	}
+	sum.rowRate = sim.PerSecond(uint64((c.units[0].blocks+c.units[1].blocks)*int64(block)), until)
+	return sum, err
+}
