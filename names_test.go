@@ -111,7 +111,7 @@ var scarceWords = map[string][]string{
 	"loaded": {"ecs/partition"}, // a configuration
 	"own":    {},                // local, self
 	// of a MEP; a file of a conversion; a message's field; a share
-	"part":  {"builderunit", "convert", "ecs/partition/fault", "event", "lab/efficiency", "readoutunit", "sim"},
+	"part":  {"builderunit", "convert", "ecs/partition/fault", "event", "velo/efficiency", "readoutunit", "sim"},
 	"parts": {"builderunit", "event", "readoutunit", "sim", "lab/mem"},
 	"seat":  {"node", "readoutunit"}, // in the linear shift
 	"seats": {"cmd/ringlet", "lab/topology", "node", "readoutunit", "sim"},

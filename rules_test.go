@@ -100,7 +100,7 @@ func TestNoFileIsTooLong(t *testing.T) {
 func TestOneWayToTheLinkCore(t *testing.T) {
 	for _, file := range handWritten(t) {
 		switch dir := path.Dir(file); {
-		case dir == "transport", dir == "sim/linked", strings.HasSuffix(file, "_test.go"):
+		case dir == "transport", dir == "sim/documents/linked", strings.HasSuffix(file, "_test.go"):
 		case bytes.Contains(read(t, file), []byte("link.New(")):
 			t.Errorf("%s makes a link core of its own: package transport has them", file)
 		}

@@ -169,9 +169,9 @@ func (s *session) withFilter(out sink.Sink, settings *sink.Settings) (sink.Sink,
 		})
 		return sink.NewFilterSink(out, cfg), nil
 	}
-	detector, err := config.LoadFilterDetector(choice)
+	described, err := config.LoadFilterDescription(choice)
 	if err == nil {
-		cfg.Filters, err = choice.OpenFilters(runtime.GOMAXPROCS(0), detector)
+		cfg.Filters, err = choice.OpenFilters(runtime.GOMAXPROCS(0), described)
 	}
 	if err != nil {
 		return nil, errors.Join(err, out.Abort())
@@ -186,7 +186,7 @@ func (s *session) checkDetector() error {
 	if !ok || s.slots == nil {
 		return nil
 	}
-	_, err := config.LoadFilterDetector(choice)
+	_, err := config.LoadFilterDescription(choice)
 	return err
 }
 

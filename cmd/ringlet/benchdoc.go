@@ -11,8 +11,8 @@ import (
 	"ringlet/lab/bench"
 	"ringlet/node/certs"
 	"ringlet/node/config"
-	"ringlet/sim/figures"
-	"ringlet/sim/model"
+	"ringlet/sim/documents/figures"
+	"ringlet/sim/documents/model"
 )
 
 // The benches of the founding documents: nodes of this process, and the documents' figures beside what they do.

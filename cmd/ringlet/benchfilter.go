@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"ringlet/filter/vertex"
-	"ringlet/lab/efficiency"
-	"ringlet/node/config"
+	"ringlet/velo/efficiency"
+	"ringlet/velo/vertex"
 )
 
 type benchFilterCmd struct {
@@ -28,7 +27,7 @@ func (c *benchFilterCmd) Run(ctx context.Context, to streams) error {
 	if err := out.prepare(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	simulated, err := config.LoadDetector(c.Detector)
+	simulated, err := loadDetector(c.Detector)
 	if err != nil {
 		return &exit{exitUsage, err}
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -17,7 +18,10 @@ import (
 	"ringlet/lab/inspect"
 	"ringlet/node/certs"
 	"ringlet/node/config"
-	"ringlet/readoutunit/source/frontend"
+	"ringlet/readoutunit/source"
+	"ringlet/velo/content"
+	"ringlet/velo/detectorfile"
+	"ringlet/velo/frontend"
 )
 
 type inspectCmd struct {
@@ -84,36 +88,35 @@ func (c *genCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
-	detector, err := c.detector()
+	made, err := c.content()
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
 	r, err := gen.Generate(ctx, gen.Config{
-		Path:            c.File,
-		Format:          format,
-		Events:          c.Events,
-		Packing:         c.Packing,
-		Streams:         c.Streams,
-		FragmentSize:    c.FragmentSize,
-		Model:           model,
-		Seed:            c.Seed,
-		Run:             c.RunNumber,
-		Overwrite:       c.Overwrite,
-		Detector:        detector,
-		SampleAllStrips: c.Raw,
+		Path:         c.File,
+		Format:       format,
+		Events:       c.Events,
+		Packing:      c.Packing,
+		Streams:      c.Streams,
+		FragmentSize: c.FragmentSize,
+		Model:        model,
+		Seed:         c.Seed,
+		Run:          c.RunNumber,
+		Overwrite:    c.Overwrite,
+		Content:      made,
 	})
 	if err != nil {
 		return err
 	}
-	if detector != nil {
+	if made != nil {
 		fmt.Fprintf(to.out, "%s: what happened at these events\n", gen.TruthPath(c.File))
 	}
 	_, err = fmt.Fprintf(to.out, "%s: %d events, %d bytes\n", r.Path, r.Events, r.Bytes)
 	return err
 }
 
-// detector is the simulated detector, or nil. It has sources and sizes of its own.
-func (c *genCmd) detector() (*frontend.Detector, error) {
+// content is that of the simulated detector, or nil. It has sources and sizes of its own.
+func (c *genCmd) content() (*source.ContentKind, error) {
 	switch {
 	case c.Detector == "" && c.Raw:
 		return nil, errors.New("gen: only a detector has raw values: give --detector, or leave out --raw")
@@ -123,7 +126,21 @@ func (c *genCmd) detector() (*frontend.Detector, error) {
 		return nil, errors.New("gen: a detector has sources and sizes of its own: leave out --streams, --fragment-size and " +
 			"--fragment-model")
 	}
-	return config.LoadDetector(c.Detector)
+	d, err := loadDetector(c.Detector)
+	if err != nil {
+		return nil, err
+	}
+	return content.KindOf(d, c.Raw, runtime.GOMAXPROCS(0)), nil
+}
+
+// loadDetector is the detector that a file describes, or the one that needs no file.
+func loadDetector(name string) (*frontend.Detector, error) {
+	d := detectorfile.New()
+	err := d.Complete()
+	if name != content.Name {
+		err = config.LoadDescription(name, d)
+	}
+	return d.Detector(), err
 }
 
 type certsCmd struct {

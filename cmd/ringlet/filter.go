@@ -32,9 +32,9 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
-	detector, err := config.LoadFilterDetector(choice)
+	described, err := config.LoadFilterDescription(choice)
 	if err == nil {
-		_, err = choice.OpenFilters(0, detector) // it may be one that cannot be searched
+		_, err = choice.OpenFilters(0, described) // it may be one that cannot be searched
 	}
 	if err != nil {
 		return &exit{exitUsage, err}
@@ -60,7 +60,7 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 	cfg.NewFilter = func(m *recording.Manifest, most int) (f backlog.Filter, err error) {
 		name := choice.ProcessName()
 		if name == "" {
-			f.Filters, err = choice.OpenFilters(runtime.GOMAXPROCS(0), detector)
+			f.Filters, err = choice.OpenFilters(runtime.GOMAXPROCS(0), described)
 			return f, err
 		}
 		was, err := config.ParseRecorded("the manifest's configuration", []byte(m.Configuration))

@@ -12,7 +12,6 @@ import (
 	"ringlet/ecs/api"
 	"ringlet/ecs/figures"
 	"ringlet/ecs/page"
-	"ringlet/filter/display"
 	"ringlet/internal/address"
 	"ringlet/internal/safeopen"
 	"ringlet/node"
@@ -20,6 +19,7 @@ import (
 	"ringlet/node/monitor"
 	"ringlet/node/profile"
 	"ringlet/node/sdnotify"
+	"ringlet/velo/display"
 )
 
 // service is the run control of a partition with everything around it.

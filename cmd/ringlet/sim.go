@@ -11,8 +11,8 @@ import (
 	"ringlet/lab/page"
 	"ringlet/node/config"
 	"ringlet/sim"
-	"ringlet/sim/figures"
-	"ringlet/sim/model"
+	"ringlet/sim/documents/figures"
+	"ringlet/sim/documents/model"
 	"ringlet/sim/study"
 )
 

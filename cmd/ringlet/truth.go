@@ -3,10 +3,11 @@ package main
 import (
 	"sync"
 
-	"ringlet/event/velo"
-	"ringlet/filter/display"
 	"ringlet/node/config"
-	"ringlet/readoutunit/source/frontend"
+	"ringlet/velo"
+	"ringlet/velo/detectorfile"
+	"ringlet/velo/display"
+	"ringlet/velo/frontend"
 )
 
 // eventTruths knows what it takes to draw the events of the run at hand: the detector that its filter searches, and,
@@ -35,7 +36,8 @@ func (t *eventTruths) configure(text string) {
 	}
 	t.maker = makerOf(&cfg)
 	choice, _ := cfg.FilterChoice()
-	t.detector, t.detectorErr = config.LoadFilterDetector(choice)
+	described, err := config.LoadFilterDescription(choice)
+	t.detector, t.detectorErr = detectorfile.Geometry(described), err
 }
 
 // geometry is the detector to draw.

@@ -10,39 +10,23 @@ import (
 	"time"
 
 	"ringlet/event/selection"
-	"ringlet/event/velo"
 	"ringlet/filter"
 	"ringlet/filter/external"
-	"ringlet/filter/vertex"
 	"ringlet/internal/decimal"
 	"ringlet/internal/registry"
+	"ringlet/velo/vertex"
 )
 
-// Row is a kind of filter.
-type Row struct {
-	registry.Kind
-	needsDetector bool // it judges fragments of a vertex detector, which a file behind the colon may describe
-	byProcesses   bool // processes of others judge, of the name that stands behind the colon
-	// openFilters makes filters. value is what stands behind the name and a colon; g is the detector that its file
-	// describes, nil for the default one.
-	openFilters func(value string, g *velo.Geometry, n int) ([]filter.Filter, error)
-}
-
 // Kinds is the table of filters.
-var Kinds = []Row{
-	{
-		Kind: registry.Kind{Name: "vertex", Help: "accepts events of a vertex detector in which a particle decayed; " +
-			"vertex:FILE one that a file describes, docs/vertex-detector.md"},
-		needsDetector: true,
-		openFilters:   openVertex,
-	},
+var Kinds = []filter.Kind{
+	vertex.Kind,
 	{
 		Kind:        registry.Kind{Name: "process", Help: "process:NAME asks programs of yours, docs/your-filter.md"},
-		byProcesses: true,
-		openFilters: checkProcess,
+		ByProcesses: true,
+		Open:        checkProcess,
 	},
 	{Kind: registry.Kind{Name: "share", Help: "share:0.04 accepts 0.04 of the events, by number"},
-		openFilters: openAcceptShare},
+		Open: openAcceptShare},
 }
 
 // defaultDeadline is how long a filter may take for an event where nobody says otherwise: 50 times what the documents
@@ -51,7 +35,7 @@ const defaultDeadline = 100 * time.Millisecond
 
 // Choice is a filter that was chosen.
 type Choice struct {
-	row      Row
+	row      filter.Kind
 	argument string
 	Deadline time.Duration // for one event
 	FileSum  string        // SHA-256 of File in hexadecimal, as the run control read it; empty: nobody has yet
@@ -77,7 +61,7 @@ func Parse(text string) (c Choice, err error) {
 	if c.FileSum = sum; summed && (!sha256Sum.MatchString(sum) || c.DetectorFile() == "") {
 		return c, fmt.Errorf("%q is no checksum of a detector's file: leave out what stands behind the deadline", sum)
 	}
-	if colon := len(what) > len(name); colon && value == "" && c.row.needsDetector {
+	if colon := len(what) > len(name); colon && value == "" && c.NeedsDetector() {
 		return c, fmt.Errorf("no file stands behind the colon of %s: give the file that describes the detector, as in "+
 			"%s:mine.yaml, or leave out the colon", what, name)
 	}
@@ -91,11 +75,14 @@ const sumMark = "sha256="
 var sha256Sum = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // NeedsDetector says that it judges fragments of a vertex detector: of the default geometry, or that of File.
-func (c Choice) NeedsDetector() bool { return c.row.needsDetector }
+func (c Choice) NeedsDetector() bool { return c.row.NewDescription != nil }
+
+// NewDescription is what its file describes, before the file is read.
+func (c Choice) NewDescription() filter.Description { return c.row.NewDescription() }
 
 // DetectorFile is the file that describes its detector; empty: there is none.
 func (c Choice) DetectorFile() string {
-	if !c.row.needsDetector {
+	if !c.NeedsDetector() {
 		return ""
 	}
 	return c.argument
@@ -108,7 +95,7 @@ func (c Choice) WithFile(file, sum string) string {
 
 // ProcessName is the name under which processes of others judge; empty: goroutines do, which Open makes.
 func (c Choice) ProcessName() string {
-	if !c.row.byProcesses {
+	if !c.row.ByProcesses {
 		return ""
 	}
 	return c.argument
@@ -119,39 +106,22 @@ const workersReserved = 2
 
 // SharedMemory is what it takes of /dev/shm for a builder unit, bytes, where a MEP has that many at most.
 func (c Choice) SharedMemory(mostMEP int64) int64 {
-	if !c.row.byProcesses {
+	if !c.row.ByProcesses {
 		return 0
 	}
 	return workersReserved * int64(external.WorkerMemory(int(mostMEP)))
 }
 
-// OpenFilters makes n filters, one for each goroutine that judges. g is the detector that File describes; nil stands
-// for the default one, and for a filter that judges no detector. A *vertex.GeometryError says why a detector cannot be
-// searched.
-func (c Choice) OpenFilters(n int, g *velo.Geometry) ([]filter.Filter, error) {
-	return c.row.openFilters(c.argument, g, n)
-}
-
-func openVertex(_ string, g *velo.Geometry, n int) (list []filter.Filter, err error) {
-	if g == nil {
-		if g, err = velo.New(velo.Default()); err != nil {
-			return nil, err
-		}
-	}
-	d, err := vertex.NewDetector(g)
-	if err != nil {
-		return nil, err
-	}
-	for range n {
-		list = append(list, vertex.NewFilter(d))
-	}
-	return list, nil
+// OpenFilters makes n filters, one for each goroutine that judges. d is what DetectorFile describes; nil stands for the
+// default one, and for a filter that has none. The error says why what is described cannot be judged.
+func (c Choice) OpenFilters(n int, d filter.Description) ([]filter.Filter, error) {
+	return c.row.Open(c.argument, d, n)
 }
 
 // processName is what a filter may be called: it is a part of names of files.
 var processName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-func checkProcess(value string, _ *velo.Geometry, _ int) ([]filter.Filter, error) {
+func checkProcess(value string, _ filter.Description, _ int) ([]filter.Filter, error) {
 	if !processName.MatchString(value) {
 		return nil, fmt.Errorf("%q is no name for filter processes: give 1 to 64 letters, digits, dots, dashes and "+
 			"underscores, as in process:mine", value)
@@ -166,7 +136,7 @@ var errBadShare = errors.New("the filter share needs the share of events that it
 // over 32 bits, is below x.
 type acceptShare uint64
 
-func openAcceptShare(value string, _ *velo.Geometry, n int) (list []filter.Filter, err error) {
+func openAcceptShare(value string, _ filter.Description, n int) (list []filter.Filter, err error) {
 	x, err := decimal.Float(value)
 	if err != nil || !(x >= 0 && x <= 1) {
 		return nil, errBadShare

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"ringlet/event/selection"
-	"ringlet/event/velo"
 	"ringlet/filter"
 	"ringlet/filter/builtin"
-	"ringlet/filter/vertex"
 	"ringlet/testkit/must"
+	"ringlet/velo/detectorfile"
+	"ringlet/velo/frontend"
+	"ringlet/velo/vertex"
 )
 
 func TestParse(t *testing.T) {
@@ -99,18 +100,17 @@ func TestFile(t *testing.T) {
 func TestOpenVertex(t *testing.T) {
 	c, err := builtin.Parse("vertex:d.yaml")
 	must.OK(t, err)
-	l := velo.Default()
-	l.Stations = l.Stations[:14]
-	g, err := velo.New(l)
-	must.OK(t, err)
-	if list, err := c.OpenFilters(3, g); err != nil || len(list) != 3 {
+	d := detectorfile.New()
+	layout := &d.Settings().(*frontend.Config).Detector
+	layout.Stations = layout.Stations[:14]
+	must.OK(t, d.Complete())
+	if list, err := c.OpenFilters(3, d); err != nil || len(list) != 3 {
 		t.Errorf("%d filters, %v", len(list), err)
 	}
-	l.Stations = l.Stations[:2]
-	g, err = velo.New(l)
-	must.OK(t, err)
+	layout.Stations = layout.Stations[:2]
+	must.OK(t, d.Complete())
 	var lacks *vertex.GeometryError
-	if _, err := c.OpenFilters(1, g); !errors.As(err, &lacks) || lacks.Field != "stations" {
+	if _, err := c.OpenFilters(1, d); !errors.As(err, &lacks) || lacks.Field != "stations" {
 		t.Errorf("%v", err)
 	}
 }

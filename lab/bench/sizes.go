@@ -11,7 +11,7 @@ import (
 	"ringlet/lab/trial"
 )
 
-// The full system of LHCb-EB §V.A, as sim/figures has it too: 321 readout units with three sources each.
+// The full system of LHCb-EB §V.A, as sim/documents/figures has it too: 321 readout units with three sources each.
 const (
 	fullSources = 963
 	sizesEvents = 100 // of an MFP: what is read of it does not depend on that

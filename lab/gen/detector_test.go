@@ -10,20 +10,19 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/event"
-	"ringlet/event/velo"
-	"ringlet/node/config"
-	"ringlet/readoutunit/source/frontend"
+	"ringlet/velo"
+	"ringlet/velo/content"
+	"ringlet/velo/frontend"
 )
 
 // TestGenerateDetector: the boards of every event stand in the file, and what happened beside it, for the same events.
 func TestGenerateDetector(t *testing.T) {
-	d, err := config.LoadDetector("velo")
+	d, err := frontend.New(frontend.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := Config{Path: filepath.Join(t.TempDir(), "a.mep"), Format: recording.FormatMEP, Events: 23, Packing: 10,
-		Detector: d,
-		Seed:     6}
+		Content: content.KindOf(d, false, 2), Seed: 6}
 	if r, err := Generate(t.Context(), c); err != nil || r.Events != 23 {
 		t.Fatal(err, r)
 	}

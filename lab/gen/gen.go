@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 
 	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
@@ -13,7 +12,6 @@ import (
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
 	"ringlet/readoutunit/source"
-	"ringlet/readoutunit/source/frontend"
 )
 
 // Config describes the file to write.
@@ -34,10 +32,9 @@ type Config struct {
 	// Overwrite says that a file which stands at Path is replaced when the new one is whole. Without it that is an
 	// error.
 	Overwrite bool
-	// Detector is a simulated detector. Streams, FragmentSize and Model are its own then: each board is a source. What
-	// happened at each event is written beside the file: see TruthPath.
-	Detector        *frontend.Detector
-	SampleAllStrips bool // every strip is sampled and prepared as the front-end does it: slow, and equally distributed
+	// Content makes the data where no pattern does, as a simulated detector. Streams, FragmentSize and Model are its own
+	// then. What happened at each event is written beside the file: see TruthPath.
+	Content *source.ContentKind
 }
 
 // Generate writes the file and says what is in it. The error is that of the configuration (*source.ConfigError,
@@ -46,27 +43,24 @@ func Generate(ctx context.Context, c Config) (r sink.Result, err error) {
 	if c.Events == 0 {
 		return r, &source.ConfigError{Field: "events", Reason: "a file of endless events cannot be written: give a number"}
 	}
-	if c.Detector != nil {
-		c.Streams = c.Detector.Geometry().Boards()
+	if c.Content != nil {
+		c.Streams = c.Content.MinSources
 	}
 	g, err := source.NewGenerator(source.GeneratorConfig{
-		Division:        placing.NewDivision(c.Streams),
-		Packing:         c.Packing,
-		FragmentSize:    c.FragmentSize,
-		Model:           c.Model,
-		Seed:            c.Seed,
-		Events:          c.Events,
-		Align:           c.AlignLog2,
-		Detector:        c.Detector,
-		SampleAllStrips: c.SampleAllStrips,
-		KeepTruth:       true,
-		Workers:         runtime.GOMAXPROCS(0),
+		Division:     placing.NewDivision(c.Streams),
+		Packing:      c.Packing,
+		FragmentSize: c.FragmentSize,
+		Model:        c.Model,
+		Seed:         c.Seed,
+		Events:       c.Events,
+		Align:        c.AlignLog2,
+		Content:      c.Content,
 	})
 	if err != nil {
 		return r, err
 	}
 	var truthOut *truthFile
-	if c.Detector != nil {
+	if c.Content != nil {
 		if truthOut, err = newTruthFile(TruthPath(c.Path), c.Overwrite); err != nil {
 			return r, err
 		}
@@ -125,7 +119,7 @@ func writeBlocks(ctx context.Context, c Config, g *source.Generator, out sink.Si
 			return err
 		}
 		if truthOut != nil {
-			if err := truthOut.write(g.Truths()); err != nil {
+			if err := g.WriteTruths(truthOut.out); err != nil {
 				return err
 			}
 		}

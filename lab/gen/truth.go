@@ -2,7 +2,6 @@ package gen
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,10 +9,10 @@ import (
 	"path/filepath"
 
 	"ringlet/builderunit/recording"
-	"ringlet/readoutunit/source/frontend"
 )
 
-// TruthPath is the file with what happened at the events of a file: a line of JSON for each event, a frontend.Truth.
+// TruthPath is the file with what happened at the events of a file: a line of JSON for each event, as its content knows
+// it.
 func TruthPath(path string) string { return path + ".truth.jsonl" }
 
 // truthFile is written under a temporary name.
@@ -22,7 +21,6 @@ type truthFile struct {
 	overwrite bool
 	f         *os.File // nil when it is finished
 	out       *bufio.Writer
-	json      *json.Encoder
 }
 
 func newTruthFile(path string, overwrite bool) (*truthFile, error) {
@@ -34,23 +32,12 @@ func newTruthFile(path string, overwrite bool) (*truthFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the truth cannot be written: %w", err)
 	}
-	out := bufio.NewWriterSize(f, 1<<20)
 	return &truthFile{
 		path:      path,
 		overwrite: overwrite,
 		f:         f,
-		out:       out,
-		json:      json.NewEncoder(out),
+		out:       bufio.NewWriterSize(f, 1<<20),
 	}, nil
-}
-
-func (t *truthFile) write(truths []frontend.Truth) error {
-	for i := range truths {
-		if err := t.json.Encode(&truths[i]); err != nil {
-			return fmt.Errorf("the truth of event %d cannot be written: %w", truths[i].Event, err)
-		}
-	}
-	return nil
 }
 
 // finish gives the file its name, which nothing else may have taken meanwhile.

@@ -21,6 +21,6 @@
 // # What it does not promise
 //
 // It does not decode what is inside a bank, but for the boards of a vertex
-// detector (package event/velo), and it does not check the content of generated
+// detector (package velo), and it does not check the content of generated
 // fragments: the builder unit's verify mode does that.
 package inspect

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 
 	"ringlet/event"
-	"ringlet/event/velo"
+	"ringlet/velo"
 )
 
 // clusterStats is what the boards of a vertex detector have sent, beside what L1-farm says of them.

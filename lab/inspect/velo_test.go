@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"ringlet/event"
-	"ringlet/event/velo"
 	"ringlet/lab/inspect"
 	"ringlet/testkit/mfp"
+	"ringlet/velo"
 )
 
 // boards is a MEP of two boards and two events, the last fragment of which is no board.

@@ -6,57 +6,43 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 
-	"ringlet/event/velo"
+	"ringlet/filter"
 	"ringlet/filter/builtin"
 	"ringlet/internal/safeopen"
-	"ringlet/readoutunit/source/frontend"
 )
 
-// builtInDetector is the name of the detector that needs no file.
-const builtInDetector = "velo"
-
-// LoadDetector is the detector that a file describes, or the one of L1-farm for the name velo. A file need only
-// say what differs from that one. What is wrong with its content is an *InvalidError that names the line and the key.
-func LoadDetector(name string) (*frontend.Detector, error) {
-	if name == builtInDetector {
-		return frontend.New(frontend.Default())
-	}
+// LoadDescription reads a file into d, and completes it. What is wrong with its content is an *InvalidError that names
+// the line and the key.
+func LoadDescription(name string, d filter.Description) error {
 	f, err := safeopen.Open(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
-	return readDetector(name, f)
+	return readDescription(name, f, d)
 }
 
-// readDetector is LoadDetector for a file that is open.
-func readDetector(name string, in io.Reader) (*frontend.Detector, error) {
-	c := frontend.Default()
-	doc, err := Read(name, in, &c)
+// readDescription is LoadDescription for a file that is open.
+func readDescription(name string, in io.Reader, d filter.Description) error {
+	doc, err := Read(name, in, d.Settings())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := doc.Err(); err != nil {
-		return nil, err
+		return err
 	}
-	d, err := frontend.New(c)
-	var layout *velo.LayoutError
-	var other *frontend.ConfigError
-	switch {
-	case errors.As(err, &layout):
-		doc.AddProblem("detector."+layout.Field, "%s", layout.Reason)
-	case errors.As(err, &other):
-		doc.AddProblem(other.Field, "%s", other.Reason)
-	default:
-		return d, err
+	err = d.Complete()
+	var wrong *filter.DescriptionError
+	if !errors.As(err, &wrong) {
+		return err
 	}
-	return nil, doc.Err()
+	doc.AddProblem(wrong.Field, "%s", wrong.Reason)
+	return doc.Err()
 }
 
-// LoadFilterDetector is the detector that the file of a filter describes, read now; nil if the filter has no file.
-func LoadFilterDetector(choice builtin.Choice) (*velo.Geometry, error) {
+// LoadFilterDescription is what the file of a filter describes, read now; nil if the filter has no file.
+func LoadFilterDescription(choice builtin.Choice) (filter.Description, error) {
 	if choice.DetectorFile() == "" {
 		return nil, nil
 	}
@@ -65,8 +51,8 @@ func LoadFilterDetector(choice builtin.Choice) (*velo.Geometry, error) {
 		return nil, fmt.Errorf("the detector of the filter is not known: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it is only read
-	sum := sha256.New()
-	d, err := readDetector(choice.DetectorFile(), io.TeeReader(f, sum))
+	sum, d := sha256.New(), choice.NewDescription()
+	err = readDescription(choice.DetectorFile(), io.TeeReader(f, sum), d)
 	if is := hex.EncodeToString(sum.Sum(nil)); choice.FileSum != "" && is != choice.FileSum {
 		return nil, fmt.Errorf("the detector of the filter: %s on this host is not the file that the run control read "+
 			"(SHA-256 %.12s here, %.12s there): copy the same file to every host, and load the configuration again",
@@ -75,7 +61,7 @@ func LoadFilterDetector(choice builtin.Choice) (*velo.Geometry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the detector of the filter is not known: %w", err)
 	}
-	return d.Geometry(), nil
+	return d, nil
 }
 
 // FilterFile is the file that describes the detector which the filter searches; empty: there is none. It holds after
@@ -90,19 +76,19 @@ func (c Config) FilterFile() string {
 // reading. It holds after Complete.
 func (c Config) CheckFilterFile(in io.Reader) (boards int, err error) {
 	choice, _ := c.FilterChoice()
-	d, err := readDetector(choice.DetectorFile(), in)
-	if err != nil {
+	d := choice.NewDescription()
+	if err := readDescription(choice.DetectorFile(), in, d); err != nil {
 		return 0, err
 	}
 	var p problems
-	if _, err := choice.OpenFilters(0, d.Geometry()); err != nil {
+	if _, err := choice.OpenFilters(0, d); err != nil {
 		p.add("filter", "%s: %v", choice.DetectorFile(), err)
 	}
-	if c.SimulatesDetector() && !reflect.DeepEqual(d.Config().Detector, frontend.Default().Detector) {
+	if c.SimulatesDetector() && !d.Fits() {
 		p.add("filter", "%s describes another detector than the one that fragment-model velo simulates: give the filter "+
 			"vertex without a file, or an input that was made with this file (ringlet gen --detector)", choice.DetectorFile())
 	}
-	return d.Geometry().Boards(), p.err()
+	return d.Sources(), p.err()
 }
 
 // CheckBoards says, as an *InvalidError, that the sources of a run are fewer than the boards which its filter searches.

@@ -9,21 +9,22 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/readoutunit/source/frontend"
+	"ringlet/velo/detectorfile"
+	"ringlet/velo/frontend"
 )
 
 // TestExampleIsTheDefault: the example says what the detector is that needs no file.
 func TestExampleIsTheDefault(t *testing.T) {
-	d, err := LoadDetector("../../examples/velo/detector.yaml")
-	if err != nil {
+	d := detectorfile.New()
+	if err := LoadDescription("../../examples/velo/detector.yaml", d); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := d.Config(), frontend.Default(); !reflect.DeepEqual(got, want) {
+	if got, want := d.Detector().Config(), frontend.Default(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
-func TestLoadDetector(t *testing.T) {
+func TestLoadDescription(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.yaml")
 	for text, want := range map[string]string{
 		"collisions: {displaced: 1}":                 "",
@@ -37,16 +38,18 @@ func TestLoadDetector(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		d, err := LoadDetector(path)
+		d := detectorfile.New()
+		err := LoadDescription(path, d)
 		var bad *InvalidError
 		switch {
-		case want == "" && (err != nil || d.Config().Collisions.Displaced != 1 || d.Config().Collisions.Particles == 0):
+		case want == "" && (err != nil || d.Detector().Config().Collisions.Displaced != 1 ||
+			d.Detector().Config().Collisions.Particles == 0):
 			t.Errorf("%q: %v", text, err)
 		case want != "" && (!errors.As(err, &bad) || !strings.Contains(err.Error(), want)):
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := LoadDetector(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	if err := LoadDescription(filepath.Join(t.TempDir(), "none"), detectorfile.New()); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -104,35 +107,36 @@ func TestFilterFile(t *testing.T) {
 	}
 }
 
-// TestLoadFilterDetector: builder units read the file themselves.
-func TestLoadFilterDetector(t *testing.T) {
+// TestLoadFilterDescription: builder units read the file themselves.
+func TestLoadFilterDescription(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.yaml")
 	c := configWith(func(c *Config) { c.Filter, c.Packing, c.Input = "vertex:"+path, 1, "x.mep" })
 	choice, ok := c.FilterChoice()
-	if _, err := LoadFilterDetector(choice); !ok || !errors.Is(err, os.ErrNotExist) {
+	if _, err := LoadFilterDescription(choice); !ok || !errors.Is(err, os.ErrNotExist) {
 		t.Error(ok, err)
 	}
 	if err := os.WriteFile(path, []byte("front-end: {noise: 1.5}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if g, err := LoadFilterDetector(choice); err != nil || g.Boards() != 100 {
+	if g, err := LoadFilterDescription(choice); err != nil || g.Sources() != 100 {
 		t.Error(err)
 	}
 	sum := sha256.Sum256([]byte("front-end: {noise: 1.5}"))
 	c.SetFilterFile(path, sum[:])
 	choice, _ = c.FilterChoice()
-	if _, err := LoadFilterDetector(choice); err != nil {
+	if _, err := LoadFilterDescription(choice); err != nil {
 		t.Error(err)
 	}
 	if err := os.WriteFile(path, []byte("front-end: {noise: 1.6}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadFilterDetector(choice); err == nil || !strings.Contains(err.Error(), "is not the file that the run") {
+	if _, err := LoadFilterDescription(choice); err == nil ||
+		!strings.Contains(err.Error(), "is not the file that the run") {
 		t.Errorf("a file of another host was taken: %v", err)
 	}
 	c.Filter = "share:0.5"
 	choice, _ = c.FilterChoice()
-	if g, err := LoadFilterDetector(choice); err != nil || g != nil {
+	if g, err := LoadFilterDescription(choice); err != nil || g != nil {
 		t.Error(g, err)
 	}
 }

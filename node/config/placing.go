@@ -4,7 +4,6 @@ import (
 	"ringlet/event"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
-	"ringlet/readoutunit/source/frontend"
 )
 
 // What slots, look-ahead and the like become where they are left open.
@@ -77,10 +76,11 @@ func (c Config) maxBlocks() ([]int, error) {
 	blocks := make([]int, d.Units())
 	for ru := range blocks {
 		for stream := range d.SourceCount(ru) {
-			most := frontend.MaxMFP(c.Packing, 0)
-			if rule != nil {
-				most = rule.MaxMFP(uint16(d.FirstSource(ru)+stream), c.Packing)
+			if rule == nil {
+				blocks[ru] += int(padTo(int64(c.content().MaxMFP(c.Packing, 0)), event.MEPWordBytes))
+				continue
 			}
+			most := rule.MaxMFP(uint16(d.FirstSource(ru)+stream), c.Packing)
 			blocks[ru] += int(padTo(int64(most), event.MEPWordBytes))
 		}
 	}

@@ -7,10 +7,10 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/placing"
-	"ringlet/event/velo"
 	"ringlet/readoutunit/source"
-	"ringlet/readoutunit/source/frontend"
 	"ringlet/testkit/cases"
+	"ringlet/velo"
+	"ringlet/velo/frontend"
 )
 
 // TestPreparedEventsAreOfOneTruth: with readout units of very different size, which have different numbers of retention

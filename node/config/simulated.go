@@ -4,21 +4,25 @@ import (
 	"fmt"
 
 	"ringlet/event"
-	"ringlet/event/velo"
-	"ringlet/readoutunit/source/frontend"
+	"ringlet/readoutunit/source"
 )
 
-// SimulatesDetector says whether the data are those of a simulated detector: made of the seed, but of no rule that says
-// sizes and bytes of a fragment without making the event.
-func (c Config) SimulatesDetector() bool { return c.GeneratesData() && c.FragmentModel == modelVelo }
+// content makes the data where no rule says sizes and bytes of a fragment without making the event; nil: a rule does,
+// or they are not generated.
+func (c *Config) content() *source.ContentKind {
+	if !c.GeneratesData() {
+		return nil
+	}
+	return source.FindContent(contentKinds, c.FragmentModel)
+}
 
-// boardCount is how many boards the simulated detector has.
-func (c *Config) boardCount() int { return 4 * len(frontend.Default().Detector.Stations) }
+// SimulatesDetector says whether the data are those of a simulated detector.
+func (c Config) SimulatesDetector() bool { return c.content() != nil }
 
 // resolveSimulated fills in the streams, and refuses what a simulated detector does not have.
 func (c *Config) resolveSimulated(p *problems) {
 	if c.Streams.list() == nil && c.Sources == 0 {
-		c.Sources = c.boardCount()
+		c.Sources = c.content().MinSources
 	}
 	if c.FragmentSize != Default().FragmentSize {
 		p.add("fragment-size", "the boards of a simulated detector send what they see: leave out fragment-size or "+
@@ -32,14 +36,14 @@ func (c *Config) resolveSimulated(p *problems) {
 
 // checkBoards says why the sources cannot be boards.
 func (c *Config) checkBoards() error {
-	sources, boards := c.Division().Sources(), c.boardCount()
+	sources, boards, most := c.Division().Sources(), c.content().MinSources, c.content().MaxSources
 	switch {
 	case sources < boards:
 		return fmt.Errorf("%d sources are fewer than the detector's %d boards: give sources %d, or leave out sources and "+
 			"streams", sources, boards, boards)
-	case sources > velo.MaxBoards:
+	case sources > most:
 		return fmt.Errorf("%d sources are more than the %d boards that a fragment can name: make sources or streams smaller",
-			sources, velo.MaxBoards)
+			sources, most)
 	}
 	return nil
 }
@@ -49,6 +53,6 @@ func (c *Config) checkBoards() error {
 func (c *Config) simulatedSize(align uint8) (low, high int64) {
 	sources := int64(c.Division().Sources())
 	header := int64(event.MEPHeaderSize(int(sources)))
-	low = header + sources*padTo(int64(frontend.MinMFP(c.Packing, align)), event.MEPWordBytes)
-	return low, header + sources*padTo(int64(frontend.MaxMFP(c.Packing, align)), event.MEPWordBytes)
+	low = header + sources*padTo(int64(c.content().MinMFP(c.Packing, align)), event.MEPWordBytes)
+	return low, header + sources*padTo(int64(c.content().MaxMFP(c.Packing, align)), event.MEPWordBytes)
 }

@@ -23,8 +23,8 @@ func TestSimulatedDetector(t *testing.T) {
 		t.Error("the spread of its fragments is known")
 	}
 	s, err := c.SourceSettings(1)
-	if err != nil || s.Detector == nil || s.Detector.Geometry().Boards() != 100 {
-		t.Error(s.Detector, err)
+	if err != nil || s.Content == nil || s.Content.MinSources != 100 {
+		t.Error(s.Content, err)
 	}
 	for want, change := range map[string]func(c *Config){
 		"give sources 100, or leave out":    func(c *Config) { c.Nodes, c.Streams = 4, "24" },

@@ -13,8 +13,8 @@ import (
 	"ringlet/internal/registry"
 	"ringlet/readoutunit"
 	"ringlet/readoutunit/source"
-	"ringlet/readoutunit/source/frontend"
 	"ringlet/transport"
+	"ringlet/velo/content"
 )
 
 // KongVars are the words that tags of settings take from the tables of kinds. Whoever gives the settings to kong gives
@@ -33,6 +33,9 @@ var KongVars = kong.Vars{
 	"transports":       strings.Join(transport.Choices(), ","),
 	"help_transports":  transport.HelpChoices(),
 }
+
+// contentKinds is the table of fragment models that are programs and not rules.
+var contentKinds = []*source.ContentKind{content.Kind}
 
 // ExpandVars fills the words of Vars into the text of a tag.
 func ExpandVars(tag string) string {
@@ -81,7 +84,7 @@ func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 	case c.HasLiveSources():
 		s.Live, err = c.liveSettings()
 	case c.SimulatesDetector():
-		s.Detector, err = frontend.New(frontend.Default())
+		s.Content = c.content()
 	case c.GeneratesData():
 		s.Model, err = pattern.ParseModel(c.FragmentModel)
 	default:

@@ -3,11 +3,11 @@ package source
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"ringlet/event"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
-	"ringlet/readoutunit/source/frontend"
 )
 
 const (
@@ -32,48 +32,30 @@ type GeneratorConfig struct {
 	Align          uint8  // log2 of the bytes fragments are padded to; zero is no padding
 	CRC            bool   // fill MFPInfo.CRC
 	LargeFragments pattern.LargeFragments
-	// Detector is a simulated detector whose boards are the sources; nil is data of a pattern. FragmentSize, Model and
-	// Large are the pattern's.
-	Detector        *frontend.Detector
-	SampleAllStrips bool // every strip of the detector is sampled and prepared, which takes long
-	Workers         int  // goroutines that make events of the detector; the bytes do not depend on it
-	KeepTruth       bool // keep what happened in the detector, for Truths
+	// Content makes the data where no pattern does. FragmentSize, Model and LargeFragments are the pattern's.
+	Content *ContentKind
 
 	prepared int // blocks that come again
 }
 
-// mfpContent makes the bytes of generated data.
-type mfpContent interface {
-	MaxMFP(source uint16, n int) int
-	FillMFP(dst []byte, source uint16, first uint64, n int, withCRC bool) (size int, crc uint32, err error)
-}
-
-// renumberer is content whose fragments name their event.
-type renumberer interface {
-	Renumber(mfp []byte, first uint64, n int)
-}
-
 // content is what c generates, for one goroutine.
-func (c GeneratorConfig) content() (mfpContent, error) {
-	if c.Detector == nil {
+func (c GeneratorConfig) content() (Content, error) {
+	if c.Content == nil {
 		return c.Pattern()
 	}
 	if err := checkShape(c.RU, c.Division, c.Packing); err != nil {
 		return nil, err
 	}
-	if boards := c.Detector.Geometry().Boards(); c.Division.Sources() < boards {
+	if n := c.Division.Sources(); n < c.Content.MinSources {
 		return nil, &ConfigError{"sources", fmt.Sprintf("%d are fewer than the detector's %d boards: give each board one",
-			c.Division.Sources(), boards)}
+			n, c.Content.MinSources)}
 	}
-	return frontend.NewMaker(c.Detector, frontend.MakerConfig{
-		Seed:            c.Seed,
-		FirstSource:     c.Division.FirstSource(c.RU),
-		Streams:         c.Division.SourceCount(c.RU),
-		Align:           c.Align,
-		SampleAllStrips: c.SampleAllStrips,
-		Workers:         c.Workers,
-		KeepTruth:       c.KeepTruth,
-		KeptBlocks:      c.prepared,
+	return c.Content.Open(ContentConfig{
+		Seed:        c.Seed,
+		FirstSource: c.Division.FirstSource(c.RU),
+		Sources:     c.Division.SourceCount(c.RU),
+		Align:       c.Align,
+		KeptBlocks:  c.prepared,
 	})
 }
 
@@ -93,11 +75,11 @@ func (c GeneratorConfig) Pattern() (*pattern.Pattern, error) {
 }
 
 // Generator makes detector-like data (LHCb-EB §V.A): see package pattern for their sizes and content, and
-// package frontend for those of a simulated detector.
+// ContentKind for those that a program makes.
 type Generator struct {
 	// immutable after NewGenerator
 	cfg      GeneratorConfig
-	content  mfpContent
+	content  Content
 	first    int // id of the first source
 	streams  int // sources
 	maxBlock int
@@ -111,8 +93,8 @@ type Generator struct {
 	counters counters
 }
 
-// NewGenerator checks c and computes the tables of its sizes. The error is a *ConfigError, a *pattern.ConfigError or a
-// *frontend.ConfigError.
+// NewGenerator checks c and computes the tables of its sizes. The error is a *ConfigError, a *pattern.ConfigError or
+// that of the content's kind.
 func NewGenerator(c GeneratorConfig) (*Generator, error) {
 	made, err := c.content()
 	if err != nil {
@@ -148,10 +130,10 @@ func (g *Generator) beginAtMEP(_ context.Context, mep uint64) error {
 // 3.7 standard deviations above their mean.
 func (g *Generator) MaxBlock() int { return g.maxBlock }
 
-// Truths are what happened at the events of the last block, if that is kept. They are valid until the next.
-func (g *Generator) Truths() []frontend.Truth {
-	if m, ok := g.content.(*frontend.Maker); ok && g.cfg.KeepTruth {
-		return m.Truths()
+// WriteTruths writes what happened at the events of the last block, if the content knows: see truthWriter.
+func (g *Generator) WriteTruths(w io.Writer) error {
+	if c, ok := g.content.(truthWriter); ok {
+		return c.WriteTruths(w)
 	}
 	return nil
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"ringlet/ecs/api"
-	"ringlet/event/velo"
 	tapv1 "ringlet/proto/ringlet/tap/v1"
+	"ringlet/velo"
 )
 
 // tapEvery is between two messages of the made-up samples.

@@ -3,8 +3,8 @@ package main
 import (
 	"ringlet/ecs/api"
 	"ringlet/ecs/page"
-	"ringlet/filter/display"
 	"ringlet/node"
+	"ringlet/velo/display"
 )
 
 // mount adds the page, as `ringlet control` does. It holds nothing secret, and asks for the token itself.
