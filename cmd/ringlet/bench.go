@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
 			c.Procs = runtime.NumCPU()
 		}
 	}
-	cfg := c.config(program, to.err)
+	cfg := c.config(program)
 	if err := cfg.Validate(); err != nil {
 		return &exit{exitUsage, err}
 	}
@@ -92,18 +93,8 @@ func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
 	if report == nil {
 		return err
 	}
-	err = errors.Join(printResult(to.out, report, c.JSON, report.WriteTable),
-		benchOut(c.Out).write(report, report.WritePage),
-		err)
-	switch {
-	case err != nil:
-		return err
-	case len(report.Failed) > 0:
-		return fmt.Errorf("bench: %d measurements failed: %s", len(report.Failed), strings.Join(report.Failed, "; "))
-	case report.Interrupted:
-		return errors.New("bench: interrupted")
-	}
-	return nil
+	return cmp.Or(errors.Join(printResult(to.out, report, c.JSON, report.WriteTable),
+		benchOut(c.Out).write(report, report.WritePage), err), report.Failure())
 }
 
 // Files of a report.
@@ -113,7 +104,7 @@ const (
 )
 
 // config is what these flags say.
-func (c *benchCarriersCmd) config(program string, log io.Writer) bench.Config {
+func (c *benchCarriersCmd) config(program string) bench.Config {
 	return bench.Config{
 		Version:  version,
 		Command:  commandLine(),
@@ -131,7 +122,6 @@ func (c *benchCarriersCmd) config(program string, log io.Writer) bench.Config {
 		Host:     c.Host,
 		PeerAddr: c.Peer,
 		FarName:  c.PeerName,
-		Log:      log,
 	}
 }
 

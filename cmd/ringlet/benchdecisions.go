@@ -1,9 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"ringlet/filter/decision"
@@ -24,33 +23,13 @@ type benchDecisionsCmd struct {
 
 // Run measures decisions from stored results.
 func (c *benchDecisionsCmd) Run(ctx context.Context, to streams) error {
-	cfg := bench.DecisionsConfig{
+	return benchNodes(ctx, to, c.JSON, &bench.DecisionsConfig{
 		NodesConfig: nodesConfig(c.Carrier, c.Spin),
 		Builders:    c.Builders,
-		Depth:       c.Depth,
-		Timeout:     c.Timeout,
+		Depth:       cmp.Or(c.Depth, decision.DefaultMaxPending),
+		Timeout:     cmp.Or(c.Timeout, decision.DefaultTimeout),
 		EventsInRow: c.Together,
 		Rate:        c.Rate,
 		Duration:    c.Duration,
-	}
-	if cfg.Depth == 0 {
-		cfg.Depth = decision.DefaultMaxPending
-	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = decision.DefaultTimeout
-	}
-	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, bench.Decisions)
-	if r == nil {
-		return err
-	}
-	switch {
-	case err != nil:
-		return err
-	case r.Interrupted:
-		return errors.New("bench: interrupted")
-	case !r.Good():
-		return fmt.Errorf("bench: %d events and %d decisions, %d out of order; %d results doubled, %d impossible, %d not "+
-			"sent", r.Events, r.Decided, r.OutOfOrder, r.DuplicateResults, r.ImpossibleResults, r.UnsentResults)
-	}
-	return nil
+	})
 }

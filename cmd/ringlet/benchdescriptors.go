@@ -22,8 +22,7 @@ type benchDescriptorsCmd struct {
 
 // Run measures the modes of the transfer engine of L1-farm.
 func (c *benchDescriptorsCmd) Run(ctx context.Context, to streams) error {
-	live := newLine(to.err, !c.JSON)
-	cfg := bench.DescriptorsConfig{
+	return benchNodes(ctx, to, c.JSON, &bench.DescriptorsConfig{
 		NodesConfig: nodesConfig(c.Carrier, c.Spin),
 		Sizes:       c.Sizes,
 		PerTrigger:  c.PerTrigger,
@@ -31,15 +30,5 @@ func (c *benchDescriptorsCmd) Run(ctx context.Context, to streams) error {
 		Trigger:     c.Trigger,
 		Rate:        c.Rate,
 		Duration:    c.Duration,
-		Progress:    live.show,
-	}
-	measure := func(ctx context.Context, cfg bench.DescriptorsConfig) (*bench.DescriptorsReport, error) {
-		defer live.end()
-		return bench.Descriptors(ctx, cfg)
-	}
-	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, measure)
-	if r == nil {
-		return err
-	}
-	return benchError(err, r.Wrong(), len(r.Rows), r.Interrupted)
+	})
 }

@@ -1,10 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -28,37 +27,12 @@ type benchPatternsCmd struct {
 
 // Run measures the patterns of NIC-crossbar.
 func (c *benchPatternsCmd) Run(ctx context.Context, to streams) error {
-	live := newLine(to.err, !c.JSON)
-	cfg := bench.PatternsConfig{
+	return benchNodes(ctx, to, c.JSON, &bench.PatternsConfig{
 		NodesConfig:    nodesConfig(c.Carrier, c.Spin),
 		Sizes:          c.Sizes,
 		WordsPerSender: c.Words,
 		Duration:       c.Duration,
-		Progress:       live.show,
-	}
-	measure := func(ctx context.Context, cfg bench.PatternsConfig) (*bench.PatternsReport, error) {
-		defer live.end()
-		return bench.Patterns(ctx, cfg)
-	}
-	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, measure)
-	if r == nil {
-		return err
-	}
-	return benchError(err, r.Wrong(), len(r.Rows), r.Interrupted)
-}
-
-// benchError is how a bench ends whose report has been printed: by an error, by so many of its measurements, or since
-// it was interrupted.
-func benchError(err error, wrong, of int, interrupted bool) error {
-	switch {
-	case err != nil:
-		return err
-	case wrong > 0:
-		return fmt.Errorf("bench: %d of %d measurements had errors or losses", wrong, of)
-	case interrupted:
-		return errors.New("bench: interrupted")
-	}
-	return nil
+	})
 }
 
 // defaultBenchSpin is how long who waits looks where no flag says it: the default of those that do.
@@ -91,28 +65,27 @@ func setIdentities(c *bench.NodesConfig) error {
 	return nil
 }
 
-// benchNodes checks a configuration, has its nodes meet, measures, and prints the report, which is nil where nothing
-// was measured.
-func benchNodes[C any, P interface {
-	*C
-	Validate() error
-}, R interface {
+// benchNodes checks a bench's settings, has its nodes meet, measures, and prints the report.
+func benchNodes[R interface {
 	comparable
-	WriteTable(io.Writer) error
-}](ctx context.Context, to streams, cfg P, nodes *bench.NodesConfig, asJSON bool,
-	measure func(context.Context, C) (R, error)) (r R, err error) {
-	if err := cfg.Validate(); err != nil {
-		return r, &exit{exitUsage, err}
+	bench.Result
+}](ctx context.Context, to streams, asJSON bool, b bench.Bench[R]) error {
+	if err := b.Validate(); err != nil {
+		return &exit{exitUsage, err}
 	}
-	if err := setIdentities(nodes); err != nil {
-		return r, err
+	if err := setIdentities(b.Nodes()); err != nil {
+		return err
 	}
 	defer killOnSecondSignal(ctx)()
+	live := newLine(to.err, !asJSON)
+	b.Nodes().Progress = live.show
+	r, err := bench.MeasureNodes(ctx, b)
+	live.end()
 	var none R
-	if r, err = measure(ctx, *cfg); r == none {
-		return r, err
+	if r == none {
+		return err
 	}
-	return r, errors.Join(printResult(to.out, r, asJSON, r.WriteTable), err)
+	return cmp.Or(errors.Join(printResult(to.out, r, asJSON, r.WriteTable), err), r.Failure())
 }
 
 type benchIntegrityCmd struct {
@@ -127,26 +100,13 @@ type benchIntegrityCmd struct {
 
 // Run lets a receiver look for events in its memory, as L1-farm did.
 func (c *benchIntegrityCmd) Run(ctx context.Context, to streams) error {
-	cfg := bench.IntegrityConfig{
+	return benchNodes(ctx, to, c.JSON, &bench.IntegrityConfig{
 		NodesConfig: nodesConfig(c.Carrier, c.Spin),
 		Size:        c.Size,
 		Rate:        c.Rate,
 		Buffers:     c.Buffers,
 		Duration:    c.Duration,
-	}
-	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, bench.Integrity)
-	if r == nil {
-		return err
-	}
-	switch {
-	case err != nil:
-		return err
-	case !r.Good():
-		return fmt.Errorf("bench: %d events lost, %d words damaged", r.Lost, r.DamagedWords)
-	case r.Interrupted:
-		return errors.New("bench: interrupted")
-	}
-	return nil
+	})
 }
 
 type benchLatencyCmd struct {
@@ -160,17 +120,12 @@ type benchLatencyCmd struct {
 
 // Run measures latency apart from software, with times that the kernel gives.
 func (c *benchLatencyCmd) Run(ctx context.Context, to streams) error {
-	cfg := bench.LatencyConfig{
+	return benchNodes(ctx, to, c.JSON, &bench.LatencyConfig{
 		NodesConfig: nodesConfig(c.Carrier, c.Spin),
 		Size:        c.Size,
 		Processing:  c.Processing,
 		Duration:    c.Duration,
-	}
-	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, bench.Latency)
-	if r == nil {
-		return err
-	}
-	return benchError(err, 0, 0, r.Interrupted)
+	})
 }
 
 type benchMemoryCmd struct {
@@ -185,18 +140,13 @@ type benchMemoryCmd struct {
 
 // Run measures remote memory.
 func (c *benchMemoryCmd) Run(ctx context.Context, to streams) error {
-	cfg := bench.MemoryConfig{
+	return benchNodes(ctx, to, c.JSON, &bench.MemoryConfig{
 		NodesConfig: nodesConfig(c.Carrier, c.Spin),
 		Sizes:       c.Sizes,
 		Duration:    c.Duration,
 		Concurrency: c.Concurrency,
 		MPI:         c.MPI,
-	}
-	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, bench.Memory)
-	if r == nil {
-		return err
-	}
-	return benchError(err, 0, 0, r.Interrupted)
+	})
 }
 
 type benchTraceCmd struct {
@@ -209,16 +159,12 @@ type benchTraceCmd struct {
 
 // Run follows writes through their stages, beside those of SCI-bridge.
 func (c *benchTraceCmd) Run(ctx context.Context, to streams) error {
-	cfg := bench.TraceConfig{
-		NodesConfig: nodesConfig(c.Carrier, c.Spin),
-		Size:        c.Size,
-		Writes:      c.Writes,
-	}
-	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, traceWithBridge)
-	if r == nil {
-		return err
-	}
-	return benchError(err, 0, 0, r.Interrupted)
+	return benchNodes(ctx, to, c.JSON, &bench.TraceConfig{
+		NodesConfig:  nodesConfig(c.Carrier, c.Spin),
+		Size:         c.Size,
+		Writes:       c.Writes,
+		AddSimulated: addBridgeTrace,
+	})
 }
 
 // bridgeStageNames is what the stages of SCI-bridge §IV are.
@@ -231,18 +177,6 @@ var bridgeStageNames = map[string]string{
 	"H":   "PCI master",
 	"I":   "bridge out",
 	"J":   "host bus",
-}
-
-// traceWithBridge traces writes, and adds what the bridge does.
-func traceWithBridge(ctx context.Context, cfg bench.TraceConfig) (*bench.TraceReport, error) {
-	r, err := bench.Trace(ctx, cfg)
-	if r == nil {
-		return nil, err
-	}
-	if simErr := addBridgeTrace(r); simErr != nil {
-		return nil, errors.Join(err, simErr)
-	}
-	return r, err
 }
 
 // addBridgeTrace adds the bridge of SCI-bridge as the simulator plays it: the stages of figure F70, the bound of F72.

@@ -145,7 +145,7 @@ func measureRaw(ctx context.Context, to streams, program, name string) (trial.Fi
 		return bench.MeasureBetween(ctx, between, name)
 	}
 	cfg := bench.Default()
-	cfg.Version, cfg.Program, cfg.Log = version, program, to.err
+	cfg.Version, cfg.Program = version, program
 	if err := (&benchCarriersCmd{Host: cfg.Host}).connectFar(ctx, to, &cfg); err != nil {
 		return nil, err
 	}

@@ -19,24 +19,24 @@ const storeSize = 64
 // full write buffers were under way to the owner at a time. There are four buffers, as in the bridge, and each is free
 // as soon as what it held was handed over (SCI-bridge §III.B).
 func measureBuffers(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
-	cfg := MemoryConfig{
-		NodesConfig: c,
-		Duration:    d,
-		Concurrency: 1,
-	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("bench: write buffers: %w", err)
+		}
+	}()
 	p := &memoryPair{}
 	defer func() { err = errors.Join(err, p.close()) }()
-	if err := p.open(ctx, &cfg); err != nil {
-		return nil, fmt.Errorf("bench: write buffers: %w", err)
+	if err := p.open(ctx, &c, 1); err != nil {
+		return nil, err
 	}
 	segment, err := shmem.Create(segmentName("buffers"), memorySize)
 	if err != nil {
-		return nil, fmt.Errorf("bench: write buffers: %w", err)
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.spaces[0].Close(), segment.Close()) }()
-	im, err := p.importCombining(ctx, segment)
+	defer func() { err = errors.Join(err, p.nodes[0].space.Close(), segment.Close()) }()
+	im, err := p.export(ctx, "buffers", segment, memory.Combining)
 	if err != nil {
-		return nil, fmt.Errorf("bench: write buffers: %w", err)
+		return nil, err
 	}
 	stores := 0
 	began := time.Now()
@@ -49,25 +49,11 @@ func measureBuffers(ctx context.Context, c NodesConfig, d time.Duration) (f tria
 		}
 		return im.Fence(ctx)
 	})
-	took, s := time.Since(began), p.spaces[1].Stats()
+	took, s := time.Since(began), p.nodes[1].space.Stats()
 	return trial.Figures{
 		"most_outstanding": float64(s.MostOutstanding),
 		"stores":           float64(stores),
 		"joined":           float64(s.WritesCombined),
 		"mbyte_per_s":      float64(stores) * storeSize / took.Seconds() / 1e6,
 	}, err
-}
-
-// importCombining exports a segment whose pages combine, and imports it at the user.
-func (p *memoryPair) importCombining(ctx context.Context, segment *shmem.Segment) (*memory.Import, error) {
-	_, err := p.spaces[0].Export("buffers", segment, memory.Pages{
-		Count:      memorySize / memory.PageSize,
-		Peer:       memory.Everybody,
-		Allow:      memory.AllowAll,
-		Attributes: memory.Combining,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return p.spaces[1].Import(ctx, "buffers@n0")
 }

@@ -1,8 +1,8 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"net"
 	"runtime"
 	"slices"
@@ -40,7 +40,6 @@ type Config struct {
 	StartFar func() (conn net.Conn, stop func(), err error)
 	// Progress is told what is being measured, and how much of the work is done. It may be nil.
 	Progress func(what string, done, of int)
-	Log      io.Writer // where tools that fail say why
 }
 
 // comparedReferences are the references that a carrier's throughput is compared with, by name: the first that was
@@ -104,6 +103,30 @@ func usageErrorf(setting, why string, args ...any) error {
 	return &UsageError{setting, fmt.Sprintf(why, args...)}
 }
 
+// checkRange refuses what is not between two values.
+func checkRange[T cmp.Ordered](setting string, v, least, most T) error {
+	if !(v >= least && v <= most) {
+		return usageErrorf(setting, "%v is not between %v and %v", v, least, most)
+	}
+	return nil
+}
+
+// checkCount refuses a number of things that is not between two values.
+func checkCount(setting string, n, least, most int) error {
+	if n < least || n > most {
+		return usageErrorf(setting, "%d are not between %d and %d", n, least, most)
+	}
+	return nil
+}
+
+// checkWords refuses a size that is not one of whole words.
+func checkWords(setting string, size, most config.Bytes) error {
+	if size < wordSize || size > most || size%wordSize != 0 {
+		return usageErrorf(setting, "%s is not whole words of 8 B, from 8 B to %s", size, most)
+	}
+	return nil
+}
+
 // Validate says what of the settings cannot be, as a *UsageError.
 func (c *Config) Validate() error {
 	if len(c.Carriers) == 0 {
@@ -117,9 +140,8 @@ func (c *Config) Validate() error {
 			return usageErrorf("carriers", "%s is named twice", name)
 		}
 	}
-	if c.Memory < minMemory || c.Memory > maxMemory {
-		return usageErrorf("memory", "%s is not between %s and %s", c.Memory, config.Bytes(minMemory),
-			config.Bytes(maxMemory))
+	if err := checkRange[config.Bytes]("memory", c.Memory, minMemory, maxMemory); err != nil {
+		return err
 	}
 	if len(c.Sizes) == 0 {
 		return usageErrorf("sizes", "there is none to measure: give some as 128,1MiB")
@@ -134,16 +156,12 @@ func (c *Config) Validate() error {
 			return usageErrorf("sizes", "%s is named twice", s)
 		}
 	}
-	switch {
-	case c.Rounds < 1 || c.Rounds > maxRounds:
-		return usageErrorf("rounds", "%d is not between 1 and %d", c.Rounds, maxRounds)
-	case c.Duration < minDuration || c.Duration > maxDuration:
-		return usageErrorf("duration", "%s is not between %s and %s", c.Duration, minDuration, maxDuration)
-	case c.Spin < 0 || c.Spin > time.Second:
-		return usageErrorf("spin", "%s is not between 0s and 1s", c.Spin)
-	case c.Procs < 0 || c.Procs > MaxProcs:
-		return usageErrorf("procs", "%d is not between 0 and %d", c.Procs, MaxProcs)
-	case c.PeerAddr != "" && c.FullRuns:
+	if err := cmp.Or(checkRange("rounds", c.Rounds, 1, maxRounds),
+		checkRange("duration", c.Duration, minDuration, maxDuration), checkRange("spin", c.Spin, 0, time.Second),
+		checkRange("procs", c.Procs, 0, MaxProcs)); err != nil {
+		return err
+	}
+	if c.PeerAddr != "" && c.FullRuns {
 		return usageErrorf("runs", "whole runs are of one machine: leave --peer out")
 	}
 	if err := address.CheckHost(c.Host); err != nil {

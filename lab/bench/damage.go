@@ -118,43 +118,44 @@ func flipBit(b []byte, where string, draw *rand.Rand) {
 func damageMeasurement(where string) namedMeasurement {
 	return func(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
 		var r *relay
-		m := c.stationsConfig(1, 2)
-		m.relayAddr = func(addr string) (string, error) {
-			var err error
-			if r, err = newRelay(addr, where); err != nil {
-				return "", err
-			}
-			return r.front.LocalAddr().String(), nil
-		}
-		pairs := map[int][]int{0: {1}}
-		all, err := openStations(ctx, m, pairs, damageWriteSize, 1)
 		defer func() {
-			err = errors.Join(err, closeStations(all))
 			if r != nil {
 				err = errors.Join(err, r.close())
 			}
 		}()
+		oneWay := &pattern{pairs: map[int][]int{0: {1}}}
+		m := stationsConfig{
+			nodes: &c,
+			view:  1,
+			pairs: oneWay.pairs,
+			size:  damageWriteSize,
+			batch: 1,
+			relayAddr: func(addr string) (_ string, err error) {
+				if r, err = newRelay(addr, where); err != nil {
+					return "", err
+				}
+				return r.front.LocalAddr().String(), nil
+			},
+		}
+		row, counted := patternRow{}, uint64(0)
+		err = m.with(ctx, func(all []*station) error {
+			r.damaging.Store(true)
+			began := time.Now()
+			err := runFor(d, func(over *atomic.Bool) error { return (&PatternsConfig{}).traffic(ctx, oneWay, all, over) })
+			row.fillFromStations(all, time.Since(began))
+			for _, s := range all {
+				counted += refusedPackets(s.network.Stats().Bulk)
+			}
+			return err
+		})
+		if err == nil && row.Error != "" {
+			err = fmt.Errorf("bench: %s", row.Error)
+		}
 		if err != nil {
 			return nil, err
-		}
-		r.damaging.Store(true)
-		row := PatternRow{}
-		began := time.Now()
-		oneWay := &pattern{pairs: pairs}
-		cfg := PatternsConfig{NodesConfig: c}
-		err = runFor(d, func(over *atomic.Bool) error { return cfg.traffic(ctx, oneWay, all, over) })
-		row.fillFromStations(all, time.Since(began))
-		if err != nil {
-			return nil, err
-		}
-		if row.Error != "" {
-			return nil, fmt.Errorf("bench: %s", row.Error)
 		}
 		f = figuresOf(&row)
-		damaged, counted := r.damagedPackets.Load(), uint64(0)
-		for _, s := range all {
-			counted += refusedPackets(s.network.Stats().Bulk)
-		}
+		damaged := r.damagedPackets.Load()
 		f["damaged"], f["counted"] = float64(damaged), float64(counted)
 		f["uncounted"] = float64(damaged) - float64(min(damaged, counted))
 		return f, nil

@@ -32,9 +32,10 @@ type DecisionsConfig struct {
 
 // Validate says what of the settings cannot be, as a *UsageError.
 func (c *DecisionsConfig) Validate() error {
+	err := checkCount("builders", c.Builders, 1, 64)
 	switch {
-	case c.Builders < 1 || c.Builders > 64:
-		return usageErrorf("builders", "%d are not between 1 and 64", c.Builders)
+	case err != nil:
+		return err
 	case c.Depth < 1 || c.Depth > 1<<24:
 		return usageErrorf("depth", "%d events are not between 1 and 2^24", c.Depth)
 	case c.Timeout < time.Microsecond || c.Timeout > time.Minute:
@@ -44,11 +45,11 @@ func (c *DecisionsConfig) Validate() error {
 	case !(c.Rate >= 0) || c.Rate > 1e9:
 		return usageErrorf("rate", "%g events/s are not between 0 and 10^9", c.Rate)
 	}
-	return c.valid(c.Duration)
+	return c.validate(c.Duration)
 }
 
-// DecisionsReport is what was decided, as `ringlet bench decisions --json` prints it.
-type DecisionsReport struct {
+// decisionsReport is what was decided, as `ringlet bench decisions --json` prints it.
+type decisionsReport struct {
 	nodesReport
 	Builders          int     `json:"builders"`
 	Depth             int     `json:"depth"`
@@ -76,11 +77,20 @@ type DecisionsReport struct {
 	Error             string  `json:"error,omitempty"`
 }
 
-// Good says that each event got one decision, in order, and that no result was impossible. Time-outs on a machine that
+// good says that each event got one decision, in order, and that no result was impossible. Time-outs on a machine that
 // others use are no fault.
-func (r *DecisionsReport) Good() bool {
+func (r *decisionsReport) good() bool {
 	return r.Decided == r.Events && r.OutOfOrder+r.DuplicateResults+r.ImpossibleResults+r.UnsentResults == 0 &&
 		r.Error == ""
+}
+
+// Failure says what was not decided as it should.
+func (r *decisionsReport) Failure() error {
+	if err := r.nodesReport.Failure(); err != nil || r.good() {
+		return err
+	}
+	return fmt.Errorf("bench: %d events and %d decisions, %d out of order; %d results doubled, %d impossible, %d not "+
+		"sent", r.Events, r.Decided, r.OutOfOrder, r.DuplicateResults, r.ImpossibleResults, r.UnsentResults)
 }
 
 // decisionNode is a node of this measurement: rank 0 has the decision unit, the others have builder units.
@@ -88,7 +98,7 @@ type decisionNode struct {
 	*end
 	unit   atomic.Pointer[decision.Unit]
 	sender *decision.Sender // nil at rank 0
-	writes *atomic.Uint64
+	writes atomic.Uint64
 }
 
 // Placed passes results to the decision unit.
@@ -146,116 +156,83 @@ func (s *subscriber) Publish(b []byte) {
 	s.nextEvent.Store(next)
 }
 
-// Decisions has a decision unit decide by results that builder units of other nodes have at once.
-func Decisions(ctx context.Context, cfg DecisionsConfig) (r *DecisionsReport, err error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+// prepare has a decision unit decide by results that builder units of other nodes have at once.
+func (c *DecisionsConfig) prepare() (*decisionsReport, []point, func() error, error) {
+	r := &decisionsReport{
+		nodesReport: c.report(),
+		Builders:    c.Builders,
+		Depth:       c.Depth,
+		TimeoutUs:   c.Timeout.Microseconds(),
+		EventsInRow: c.EventsInRow,
+		RequestedHz: c.Rate,
 	}
-	r = &DecisionsReport{
-		nodesReport: cfg.report(),
-		Builders:    cfg.Builders,
-		Depth:       cfg.Depth,
-		TimeoutUs:   cfg.Timeout.Microseconds(),
-		EventsInRow: cfg.EventsInRow,
-		RequestedHz: cfg.Rate,
-	}
-	var writes atomic.Uint64
-	all, err := cfg.openNodes(ctx, &writes)
+	measure := func(ctx context.Context, view uint64) error { return c.measure(ctx, view, r) }
+	return r, []point{{"decisions", measure}}, nil, nil
+}
+
+func (c *DecisionsConfig) measure(ctx context.Context, view uint64, r *decisionsReport) (err error) {
+	all, err := openNodes(ctx, &c.NodesConfig, view, 1+c.Builders, c.openNode)
 	defer func() { err = errors.Join(err, closeDecisionNodes(all)) }()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	segment, err := shmem.Create(segmentName("decisions"), decision.SegmentSize(cfg.Builders, decision.RingCapacityFor(1)))
+	segment, err := shmem.Create(segmentName("decisions"), decision.SegmentSize(c.Builders, decision.RingCapacityFor(1)))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, segment.Close()) }()
 	var sub subscriber
 	u, err := decision.NewUnit(decision.UnitConfig{
-		Core:         decision.Config{MaxPending: cfg.Depth, Timeout: cfg.Timeout, Epoch: 1},
+		Core:         decision.Config{MaxPending: c.Depth, Timeout: c.Timeout, Epoch: 1},
 		RingCapacity: decision.RingCapacityFor(1),
-		BuilderRanks: ranksFrom(1, cfg.Builders),
+		BuilderRanks: all[0].otherRanks,
 		Table:        all[0].table,
 		Segment:      segment,
 		Signaler:     all[0].endpoint,
 		Outlets:      []decision.Outlet{&sub},
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	all[0].unit.Store(u)
-	for rank := 1; rank <= cfg.Builders; rank++ {
+	for _, rank := range all[0].otherRanks {
 		u.Announce(rank)
 	}
 	began := time.Now()
-	failed := runFor(cfg.Duration, func(over *atomic.Bool) error { return cfg.decide(ctx, all, &sub, over, r) })
+	failed := runFor(c.Duration, func(over *atomic.Bool) error { return c.decide(ctx, all, &sub, over, r) })
 	r.DurationS = time.Since(began).Seconds()
-	cfg.drainAndFill(u, all, r)
-	r.OutOfOrder, r.Writes = sub.outOfOrder.Load(), writes.Load()
-	if r.Interrupted = ctx.Err() != nil; !r.Interrupted && failed != nil {
+	c.drainAndFill(u, all, r)
+	r.OutOfOrder = sub.outOfOrder.Load()
+	if failed != nil && ctx.Err() == nil {
 		r.Error = failed.Error()
 	}
-	return r, u.Close()
+	return u.Close()
 }
 
-// ranksFrom lists n ranks.
-func ranksFrom(first, n int) (ranks []int) {
-	for i := range n {
-		ranks = append(ranks, first+i)
+// openNode opens a node; one with a builder unit is linked to the decision unit alone.
+func (c *DecisionsConfig) openNode(l linkConfig) (*decisionNode, error) {
+	table, err := newTable(l.carrier, c.Builders)
+	if err != nil {
+		return nil, err
 	}
-	return ranks
-}
-
-// openNodes makes the nodes and links each builder unit to the decision unit.
-func (c *DecisionsConfig) openNodes(ctx context.Context, writes *atomic.Uint64) ([]*decisionNode, error) {
-	all := make([]*decisionNode, 1+c.Builders)
-	carrier, _ := carrierOf(c.Carrier)
-	members := make([]transport.Member, len(all))
-	for rank := range members {
-		members[rank].Name = fmt.Sprintf("n%d", rank)
+	j := &decisionNode{}
+	if l.rank > 0 {
+		j.sender = decision.NewSender(l.rank-1, j.write)
 	}
-	for rank := len(all) - 1; rank >= 0; rank-- { // who dials must know where to: the higher ranks come first
-		id, err := c.Identity(members[rank].Name)
-		if err != nil {
-			return all, err
+	l.wrap = func(e *end) transport.Handler {
+		j.end = e
+		if l.rank > 0 {
+			e.otherRanks = []int{0}
 		}
-		table, err := newTable(carrier, c.Builders)
-		if err != nil {
-			return all, err
-		}
-		j := &decisionNode{writes: writes}
-		if rank > 0 {
-			j.sender = decision.NewSender(rank-1, j.write)
-		}
-		_, err = openEnd(linkConfig{
-			id:      id,
-			host:    c.Host,
-			spin:    c.Spin,
-			carrier: carrier,
-			view:    1,
-			rank:    rank,
-			members: members,
-			wrap: func(e *end) transport.Handler {
-				j.end = e
-				if rank > 0 {
-					e.otherRanks = []int{0}
-				}
-				return j
-			},
-		}, table)
-		if err != nil {
-			if j.sender != nil {
-				j.sender.Close()
-			}
-			return all, err
-		}
-		all[rank] = j
+		return j
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	for _, j := range all {
-		g.Go(func() error { return j.connect(ctx) })
+	if _, err = openEnd(l, table); err != nil {
+		if j.sender != nil {
+			j.sender.Close()
+		}
+		return nil, err
 	}
-	return all, g.Wait()
+	return j, nil
 }
 
 func closeDecisionNodes(all []*decisionNode) (err error) {
@@ -282,7 +259,7 @@ const noEventDelay = 50 * time.Microsecond
 // decide has builder units judge events, each as many in a row as the next free one has, until over. No more events
 // are under way than the decision unit is deep: front-ends take no others.
 func (c *DecisionsConfig) decide(ctx context.Context, all []*decisionNode, sub *subscriber, over *atomic.Bool,
-	r *DecisionsReport) error {
+	r *decisionsReport) error {
 	var next atomic.Uint64
 	n, deep := uint64(c.EventsInRow), uint64(c.Depth)
 	began := time.Now()
@@ -311,7 +288,7 @@ func (c *DecisionsConfig) decide(ctx context.Context, all []*decisionNode, sub *
 }
 
 // drainAndFill waits for what is under way, and fills the figures.
-func (c *DecisionsConfig) drainAndFill(u *decision.Unit, all []*decisionNode, r *DecisionsReport) {
+func (c *DecisionsConfig) drainAndFill(u *decision.Unit, all []*decisionNode, r *decisionsReport) {
 	ctx, cancel := context.WithTimeout(context.Background(), placementTimeout+c.Timeout)
 	defer cancel()
 	for i, j := range all[1:] {
@@ -323,6 +300,7 @@ func (c *DecisionsConfig) drainAndFill(u *decision.Unit, all []*decisionNode, r 
 	for _, j := range all[1:] {
 		s := j.sender.Stats()
 		r.UnsentResults += s.Dropped + s.Unacked
+		r.Writes += j.writes.Load()
 	}
 	s := u.Stats()
 	r.Decided, r.TimedOut, r.Overrun, r.Unanswered = s.Decisions(), s.TimedOut, s.Overrun, s.Unanswered
@@ -340,12 +318,9 @@ func (c *DecisionsConfig) drainAndFill(u *decision.Unit, all []*decisionNode, r 
 }
 
 // WriteTable prints the report for people, with what L1-farm had.
-func (r *DecisionsReport) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "decisions over %s, %d builder units and a decision unit in one process on %d cores\n%s\n", r.Carrier,
-		r.Builders, r.Cores, &r.Machine)
-	if r.Interrupted {
-		fmt.Fprintln(w, "INTERRUPTED: what follows is what was seen until then")
-	}
+func (r *decisionsReport) WriteTable(w io.Writer) error {
+	r.writeHead(w, "what was seen until then", "decisions over %s, %d builder units and a decision unit in one process "+
+		"on %d cores", r.Carrier, r.Builders, r.Cores)
 	if r.Error != "" {
 		fmt.Fprintln(w, r.Error)
 	}

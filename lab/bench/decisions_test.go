@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-func decisionsTestConfig(t *testing.T, carrier string) DecisionsConfig {
+func decisionsTestConfig(t *testing.T, carrier string) *DecisionsConfig {
 	t.Helper()
-	return DecisionsConfig{
+	return &DecisionsConfig{
 		NodesConfig: nodesTestConfig(t, carrier),
 		Builders:    3,
 		Depth:       1820,
@@ -25,8 +25,8 @@ func decisionsTestConfig(t *testing.T, carrier string) DecisionsConfig {
 // TestDecisions: each event has one decision, in order, by a result where there is time.
 func TestDecisions(t *testing.T) {
 	for _, carrier := range carrierNames() {
-		r, err := Decisions(t.Context(), decisionsTestConfig(t, carrier))
-		if err != nil || !r.Good() || r.Events == 0 || r.ByResult != r.Events || r.Writes == 0 {
+		r, err := MeasureNodes(t.Context(), decisionsTestConfig(t, carrier))
+		if err != nil || !r.good() || r.Events == 0 || r.ByResult != r.Events || r.Writes == 0 {
 			t.Fatalf("%s: %v: %+v", carrier, err, r)
 		}
 		var text bytes.Buffer
@@ -41,8 +41,8 @@ func TestDecisions(t *testing.T) {
 func TestDecisionsTooLate(t *testing.T) {
 	cfg := decisionsTestConfig(t, "quic")
 	cfg.Timeout, cfg.Builders, cfg.Rate = time.Microsecond, 8, 0
-	r, err := Decisions(t.Context(), cfg)
-	if err != nil || !r.Good() || r.TimedOut+r.ByResult+r.Unanswered != r.Events ||
+	r, err := MeasureNodes(t.Context(), cfg)
+	if err != nil || !r.good() || r.TimedOut+r.ByResult+r.Unanswered != r.Events ||
 		r.LateResults != r.TimedOut+r.Unanswered {
 		t.Fatalf("%v: %+v", err, r)
 	}
@@ -54,7 +54,7 @@ func TestDecisionsInterrupted(t *testing.T) {
 	cfg.Duration = time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(200*time.Millisecond, cancel)
-	if r, err := Decisions(ctx, cfg); err != nil && !errors.Is(err, context.Canceled) || r != nil && !r.Interrupted {
+	if r, err := MeasureNodes(ctx, cfg); err != nil && !errors.Is(err, context.Canceled) || r != nil && !r.Interrupted {
 		t.Errorf("%v: %+v", err, r)
 	}
 	nothingMapped(t)
@@ -72,8 +72,8 @@ func TestDecisionsRefused(t *testing.T) {
 		"duration": func(c *DecisionsConfig) { c.Duration = 0 },
 	} {
 		cfg := decisionsTestConfig(t, "quic")
-		change(&cfg)
-		_, err := Decisions(t.Context(), cfg)
+		change(cfg)
+		_, err := MeasureNodes(t.Context(), cfg)
 		var refused *UsageError
 		if !errors.As(err, &refused) || refused.Setting != setting {
 			t.Errorf("%s: %v", setting, err)

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -27,7 +26,6 @@ type DescriptorsConfig struct {
 	Trigger     string         // software, rate or unix:PATH
 	Rate        float64        // triggers/s, where they come by rate
 	Duration    time.Duration  // of each measurement
-	Progress    func(what string, done, of int)
 }
 
 // parseTransfersPerTrigger reads a number of transfers.
@@ -53,34 +51,30 @@ func (c *DescriptorsConfig) Validate() error {
 		}
 	}
 	path, line := strings.CutPrefix(c.Trigger, byLine)
+	err := checkCount("descriptors", c.Descriptors, 1, maxDescriptors)
 	switch {
-	case c.Descriptors < 1 || c.Descriptors > maxDescriptors:
-		return usageErrorf("descriptors", "%d are not between 1 and %d", c.Descriptors, maxDescriptors)
+	case err != nil:
+		return err
 	case c.Trigger != bySoftware && c.Trigger != byRate && (!line || path == ""):
 		return usageErrorf("trigger", "%q is not software, rate, or unix: and the path of a socket", c.Trigger)
 	case c.Trigger == byRate && (!(c.Rate >= 1) || c.Rate > 1e8):
 		return usageErrorf("rate", "%g triggers/s are not between 1 and 100 million", c.Rate)
 	}
-	return c.patterns().Validate()
+	return (&PatternsConfig{NodesConfig: c.NodesConfig, Sizes: c.Sizes, Duration: c.Duration}).Validate()
 }
 
-// patterns has what both have in common.
-func (c *DescriptorsConfig) patterns() *PatternsConfig {
-	return &PatternsConfig{NodesConfig: c.NodesConfig, Sizes: c.Sizes, Duration: c.Duration}
-}
-
-// DescriptorsReport is what the modes came to, as `ringlet bench descriptors --json` prints it.
-type DescriptorsReport struct {
+// descriptorsReport is what the modes came to, as `ringlet bench descriptors --json` prints it.
+type descriptorsReport struct {
 	nodesReport
 	Descriptors     int              `json:"descriptors"`
 	Trigger         string           `json:"trigger"`
 	RequestedHz     float64          `json:"asked_hz,omitempty"`      // triggers
 	TriggersUntaken uint64           `json:"triggers_left,omitempty"` // that were still on the line at the end
-	Rows            []DescriptorsRow `json:"modes"`
+	Rows            []descriptorsRow `json:"modes"`
 }
 
-// DescriptorsRow is one mode with transfers of one size.
-type DescriptorsRow struct {
+// descriptorsRow is one mode with transfers of one size.
+type descriptorsRow struct {
 	PerTrigger        string  `json:"per_trigger"`
 	Size              int     `json:"size"` // bytes of a transfer
 	DurationS         float64 `json:"duration_s"`
@@ -101,87 +95,79 @@ type DescriptorsRow struct {
 	Error             string  `json:"error,omitempty"`
 }
 
-func (r *DescriptorsRow) good() bool {
-	return r.WrongWords+r.Misplaced+r.LostTransfers == 0 && r.Error == ""
+func (r *descriptorsRow) label() (title, figure string) {
+	return fmt.Sprintf("%s a trigger, %s", r.PerTrigger, config.Bytes(r.Size)),
+		fmt.Sprintf("%s %d", r.PerTrigger, r.Size)
 }
 
-// Wrong counts the measurements with errors or losses.
-func (r *DescriptorsReport) Wrong() int { return countBadRows(r.Rows) }
+func (r *descriptorsRow) faults() (wrong, lost uint64, why string) {
+	return r.WrongWords + r.Misplaced, r.LostTransfers, r.Error
+}
 
-// Descriptors lets an engine with descriptors write from one node into the memory of another, in each mode and with
-// each size. An interruption gives the rows so far.
-func Descriptors(ctx context.Context, cfg DescriptorsConfig) (r *DescriptorsReport, err error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+// Failure says how many measurements had errors or losses.
+func (r *descriptorsReport) Failure() error { return rowsFailure(&r.nodesReport, r.Rows) }
+
+// prepare opens what triggers an engine with descriptors, which writes from one node into the memory of another, and
+// lists each mode with each size.
+func (c *DescriptorsConfig) prepare() (*descriptorsReport, []point, func() error, error) {
+	r := &descriptorsReport{
+		nodesReport: c.report(),
+		Descriptors: c.Descriptors,
+		Trigger:     c.Trigger,
+		Rows:        []descriptorsRow{},
 	}
-	r = &DescriptorsReport{
-		nodesReport: cfg.report(),
-		Descriptors: cfg.Descriptors,
-		Trigger:     cfg.Trigger,
-		Rows:        []DescriptorsRow{},
+	if c.Trigger == byRate {
+		r.RequestedHz = c.Rate
 	}
-	if cfg.Trigger == byRate {
-		r.RequestedHz = cfg.Rate
-	}
-	t, err := openTrigger(cfg.Trigger, cfg.Rate)
+	t, err := openTrigger(c.Trigger, c.Rate)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
-	defer func() {
-		remaining, e := t.close()
-		r.TriggersUntaken, err = remaining, errors.Join(err, e)
-	}()
-	done, of := 0, len(cfg.PerTrigger)*len(cfg.Sizes)
-	for _, per := range cfg.PerTrigger {
-		for _, size := range cfg.Sizes {
-			if cfg.Progress != nil {
-				cfg.Progress(fmt.Sprintf("%s a trigger, %s", per, size), done, of)
-			}
-			done++
-			row, err := cfg.measure(ctx, t, per, int(size), uint64(done))
-			if r.Interrupted = ctx.Err() != nil; r.Interrupted {
-				return r, nil
-			}
-			if err != nil {
-				return r, fmt.Errorf("bench: %s transfers of %s a trigger: %w", per, size, err)
-			}
-			r.Rows = append(r.Rows, row)
+	var points []point
+	for _, per := range c.PerTrigger {
+		for _, size := range c.Sizes {
+			points = append(points, rowPoint(&r.Rows, fmt.Sprintf("%s a trigger, %s", per, size),
+				func(ctx context.Context, view uint64) (descriptorsRow, error) {
+					return c.measure(ctx, t, per, int(size), view)
+				}))
 		}
 	}
-	return r, nil
+	return r, points, func() (err error) { r.TriggersUntaken, err = t.close(); return err }, nil
 }
 
 // measure runs one mode with one size.
 func (c *DescriptorsConfig) measure(ctx context.Context, t triggerSource, per string, size int, view uint64) (
-	row DescriptorsRow, err error) {
+	row descriptorsRow, err error) {
 	n, err := parseTransfersPerTrigger(per)
 	if err != nil {
 		return row, err
 	}
-	batch := max(1, c.Descriptors/4) // while some are on their way others leave
-	m := c.stationsConfig(view, 2)
-	m.windows = c.Descriptors
-	all, err := openStations(ctx, m, map[int][]int{0: {1}}, size, batch)
-	defer func() { err = errors.Join(err, closeStations(all)) }()
-	if err != nil {
-		return row, err
+	m := stationsConfig{
+		nodes:   &c.NodesConfig,
+		view:    view,
+		pairs:   map[int][]int{0: {1}},
+		size:    size,
+		batch:   max(1, c.Descriptors/4), // while some are on their way others leave
+		windows: c.Descriptors,
 	}
-	t.begin()
-	l := all[0].outFlows[1]
-	d := &engineRun{
-		core:    engine.New(c.Descriptors, n),
-		trigger: t,
-		station: all[0],
-		flow:    l,
-	}
-	row = DescriptorsRow{PerTrigger: per, Size: size}
-	began := time.Now()
-	err = runFor(c.Duration, func(over *atomic.Bool) error { return d.run(ctx, over) })
-	awaitReceived(all)
-	row.fillFromRun(d, time.Since(began))
-	if err != nil && ctx.Err() == nil { // a link that broke is a result
-		row.Error, err = err.Error(), nil
-	}
+	row = descriptorsRow{PerTrigger: per, Size: size}
+	err = m.with(ctx, func(all []*station) error {
+		t.begin()
+		d := &engineRun{
+			core:    engine.New(c.Descriptors, n),
+			trigger: t,
+			station: all[0],
+			flow:    all[0].outFlows[1],
+		}
+		began := time.Now()
+		err := runFor(c.Duration, func(over *atomic.Bool) error { return d.run(ctx, over) })
+		awaitReceived(all)
+		row.fillFromRun(d, time.Since(began))
+		if err != nil && ctx.Err() == nil { // a link that broke is a result
+			row.Error, err = err.Error(), nil
+		}
+		return err
+	})
 	return row, err
 }
 
@@ -250,24 +236,18 @@ func (d *engineRun) transfer(ctx context.Context, n int) error {
 }
 
 // fillFromRun fills the figures.
-func (r *DescriptorsRow) fillFromRun(d *engineRun, took time.Duration) {
-	l, seconds := d.flow, took.Seconds()
+func (r *descriptorsRow) fillFromRun(d *engineRun, took time.Duration) {
+	l, t := d.flow, flowTotals{took: newTimes()}
+	t.add(l)
+	r.DurationS, r.UnplacedTriggers = took.Seconds(), d.trigger.lostTriggers()
 	var transfers uint64
-	r.DurationS, r.UnplacedTriggers = seconds, d.trigger.lostTriggers()
 	r.Triggers, r.RefusedTriggers, transfers = d.core.Counts()
-	r.Transfers = l.next
-	checked := l.checkedWrites.Load()
-	r.Words, r.WrongWords, r.Misplaced = checked*uint64(l.size/wordSize), l.wrongWords.Load(), l.misplaced.Load()
-	r.LostTransfers = l.next - min(l.next, checked+r.Misplaced)
-	r.TransferHz, r.TriggerHz = float64(checked)/seconds, float64(r.Triggers)/seconds
+	r.Transfers, r.Words, r.WrongWords, r.Misplaced, r.LostTransfers = t.writes, t.words, t.wrong, t.misplaced, t.lost
+	r.TransferHz, r.TriggerHz = float64(t.checked)/r.DurationS, float64(r.Triggers)/r.DurationS
 	r.MByteS = r.TransferHz * float64(l.size) / (1 << 20)
 	r.TransfersPerBatch = float64(l.next) / float64(max(1, l.sentBatches))
-	times := newTimes()
-	l.mergeTimes(times)
-	r.P50, r.P99 = float64(times.ValueAtQuantile(50))/1e3, float64(times.ValueAtQuantile(99))/1e3
-	if why := l.firstWrong.Load(); why != nil {
-		r.Error = *why
-	} else if transfers != l.next {
+	r.P50, r.P99, r.Error = microsAt(t.took, 50), microsAt(t.took, 99), t.firstWrong
+	if r.Error == "" && transfers != l.next {
 		r.Error = fmt.Sprintf("the engine counts %d transfers, and %d were written", transfers, l.next)
 	}
 }
@@ -287,38 +267,29 @@ func documentMHz(size, more int) float64 {
 }
 
 // WriteTable prints the report for people: frequency against size, with what L1-farm had.
-func (r *DescriptorsReport) WriteTable(w io.Writer) error {
+func (r *descriptorsReport) WriteTable(w io.Writer) error {
 	by := "triggers by " + r.Trigger
 	if r.RequestedHz > 0 {
 		by += fmt.Sprintf(" of %.3f MHz", r.RequestedHz/1e6)
 	}
-	fmt.Fprintf(w, "descriptors over %s, two nodes of one process on %d cores: %d descriptors, %s\n%s\n", r.Carrier,
-		r.Cores, r.Descriptors, by, &r.Machine)
-	if r.Interrupted {
-		fmt.Fprintln(w, "INTERRUPTED: what follows is what was measured until then")
-	}
-	var rows [][]string
-	for i := range r.Rows {
-		p := &r.Rows[i]
-		rows = append(rows, []string{
-			p.PerTrigger, config.Bytes(p.Size).String(), fmt.Sprint(p.Triggers), fmt.Sprint(p.UnplacedTriggers +
-				p.RefusedTriggers),
-			fmt.Sprint(p.Transfers), fmt.Sprint(p.WrongWords + p.Misplaced), fmt.Sprint(p.LostTransfers),
-			fmt.Sprintf("%.3f", p.TransferHz/1e6), fmt.Sprintf("%.0f", p.MByteS), micros(p.P50) + " / " + micros(p.P99),
-			fmt.Sprintf("%.2f", documentMHz(p.Size, 0)), fmt.Sprintf("%.2f", documentMHz(p.Size, documentTag)),
-		})
-	}
+	r.writeHead(w, "what was measured until then", "descriptors over %s, two nodes of one process on %d cores: "+
+		"%d descriptors, %s", r.Carrier, r.Cores, r.Descriptors, by)
 	err := trial.Table(w,
 		"Frequency against size. Each word was checked at its receiver. The last two columns: L1-farm §5.2.3, "+
 			"an engine alone, and L1-farm §7.8, with its TagNet", []string{"a trigger", "size", "triggers", "not taken",
-			"transfers", "wrong", "lost", "MHz", "MByte/s", "µs p50 / p99", "alone", "TagNet"}, rows)
-	if err == nil && r.TriggersUntaken > 0 {
-		_, err = fmt.Fprintf(w, "%d triggers were still on the line at the end\n", r.TriggersUntaken)
+			"transfers", "wrong", "lost", "MHz", "MByte/s", "µs p50 / p99", "alone", "TagNet"},
+		trial.RowsOf(r.Rows, func(p *descriptorsRow) []string {
+			return []string{
+				p.PerTrigger, config.Bytes(p.Size).String(), fmt.Sprint(p.Triggers),
+				fmt.Sprint(p.UnplacedTriggers + p.RefusedTriggers), fmt.Sprint(p.Transfers),
+				fmt.Sprint(p.WrongWords + p.Misplaced), fmt.Sprint(p.LostTransfers), fmt.Sprintf("%.3f", p.TransferHz/1e6),
+				fmt.Sprintf("%.0f", p.MByteS), micros(p.P50) + " / " + micros(p.P99),
+				fmt.Sprintf("%.2f", documentMHz(p.Size, 0)), fmt.Sprintf("%.2f", documentMHz(p.Size, documentTag)),
+			}
+		}))
+	if r.TriggersUntaken > 0 {
+		fmt.Fprintf(w, "%d triggers were still on the line at the end\n", r.TriggersUntaken)
 	}
-	for i := range r.Rows {
-		if p := &r.Rows[i]; err == nil && p.Error != "" {
-			_, err = fmt.Fprintf(w, "%s a trigger, %s: %s\n", p.PerTrigger, config.Bytes(p.Size), p.Error)
-		}
-	}
+	writeFaults(w, r.Rows)
 	return err
 }

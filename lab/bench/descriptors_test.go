@@ -15,9 +15,9 @@ import (
 )
 
 // descriptorsTestConfig measures with tiny numbers.
-func descriptorsTestConfig(t *testing.T, carrier string) DescriptorsConfig {
+func descriptorsTestConfig(t *testing.T, carrier string) *DescriptorsConfig {
 	t.Helper()
-	return DescriptorsConfig{
+	return &DescriptorsConfig{
 		NodesConfig: nodesTestConfig(t, carrier),
 		Sizes:       []config.Bytes{64, 2048},
 		PerTrigger:  []string{"1", "5", "endless"},
@@ -30,8 +30,8 @@ func descriptorsTestConfig(t *testing.T, carrier string) DescriptorsConfig {
 // TestDescriptors: in each mode all transfers arrive whole, and a trigger has as many as it asks for.
 func TestDescriptors(t *testing.T) {
 	for _, carrier := range carrierNames() {
-		r, err := Descriptors(t.Context(), descriptorsTestConfig(t, carrier))
-		if err != nil || r.Wrong() > 0 || len(r.Rows) != 6 {
+		r, err := MeasureNodes(t.Context(), descriptorsTestConfig(t, carrier))
+		if err != nil || r.Failure() != nil || len(r.Rows) != 6 {
 			t.Fatalf("%s: %v: %+v", carrier, err, r)
 		}
 		for _, row := range r.Rows {
@@ -52,8 +52,8 @@ func TestDescriptors(t *testing.T) {
 func TestDescriptorsByRate(t *testing.T) {
 	cfg := descriptorsTestConfig(t, "local")
 	cfg.Trigger, cfg.Rate, cfg.PerTrigger = byRate, 500, []string{"2"}
-	r, err := Descriptors(t.Context(), cfg)
-	if err != nil || r.Wrong() > 0 {
+	r, err := MeasureNodes(t.Context(), cfg)
+	if err != nil || r.Failure() != nil {
 		t.Fatalf("%v: %+v", err, r)
 	}
 	for _, row := range r.Rows {
@@ -85,13 +85,13 @@ func TestDescriptorsByLine(t *testing.T) {
 		}
 		sent <- err
 	}()
-	r, err := Descriptors(t.Context(), cfg)
-	if err := errors.Join(err, patiently.Receive(t, sent)); err != nil || r.Wrong() > 0 || r.Rows[0].Triggers != 20 ||
+	r, err := MeasureNodes(t.Context(), cfg)
+	if err := errors.Join(err, patiently.Receive(t, sent)); err != nil || r.Failure() != nil || r.Rows[0].Triggers != 20 ||
 		r.Rows[0].Transfers != 60 {
 		t.Fatalf("%v: %+v", err, r)
 	}
 	cfg.Trigger = byLine + t.TempDir()
-	if _, err := Descriptors(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "no file yet") {
+	if _, err := MeasureNodes(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "no file yet") {
 		t.Error(err)
 	}
 }
@@ -116,7 +116,7 @@ func TestTriggersLeft(t *testing.T) {
 		}
 	}
 	cfg := descriptorsTestConfig(t, "local")
-	r := &DescriptorsReport{nodesReport: cfg.report(), TriggersUntaken: 3}
+	r := &descriptorsReport{nodesReport: cfg.report(), TriggersUntaken: 3}
 	var text bytes.Buffer
 	if err := r.WriteTable(&text); err != nil || !strings.Contains(text.String(), "3 triggers were still on the line") {
 		t.Errorf("%v: %s", err, text.String())
@@ -134,8 +134,8 @@ func TestDescriptorsRefused(t *testing.T) {
 		"rate":        func(c *DescriptorsConfig) { c.Trigger, c.Rate = byRate, math.NaN() },
 	} {
 		cfg := descriptorsTestConfig(t, "quic")
-		change(&cfg)
-		_, err := Descriptors(t.Context(), cfg)
+		change(cfg)
+		_, err := MeasureNodes(t.Context(), cfg)
 		var refused *UsageError
 		if !errors.As(err, &refused) || refused.Setting != setting {
 			t.Errorf("%s: %v", setting, err)

@@ -15,15 +15,12 @@
 // it a connection to one. That process calls Serve on its end. Both ends of the connection must have proved who they
 // are; Accept and Dial do that with the certificates of node/certs.
 //
-// Descriptors writes what triggers ask for, in the modes of the transfer engine of L1-farm §7.2.2 (the engine itself is
-// package engine).
-//
-// Patterns, Integrity and Trace repeat what the founding documents did with their hardware, between nodes of this
-// process (the Identity of their configurations makes their identities): patterns of traffic with each word checked at
-// its receiver (NIC-crossbar §4.2), a receiver that looks for events in its memory (L1-farm §7.5), and a write followed
-// through its stages (SCI-bridge §IV).
-//
-// Memory measures remote memory as its users have it, beside UDP, TCP, OpenMPI's one-sided operations and copies of the
+// MeasureNodes takes measurements between nodes of this process; a Bench is one by its settings, whose Identity makes
+// the identities of the nodes. Several repeat what the founding documents did with their hardware: patterns of traffic
+// with each word checked at its receiver (NIC-crossbar §4.2), a receiver that looks for events in its memory (L1-farm
+// §7.5), a write followed through its stages (SCI-bridge §IV), what triggers ask for, in the modes of the transfer
+// engine of L1-farm §7.2.2 (the engine itself is package engine), and decisions by stored results (L1-farm §7.6).
+// MemoryConfig is remote memory as its users have it, beside UDP, TCP, OpenMPI's one-sided operations and copies of the
 // same run.
 //
 // A sweep that names raw measurements as references takes each by Measure.

@@ -234,11 +234,9 @@ var placementTimeout = 5 * time.Second
 // awaitPlaced tells what is in place and what it cost since mark.
 func (f *far) awaitPlaced(s stopArgs) (answer, error) {
 	cpu := cpuTime() - f.cpuAtBegin
-	for until := time.Now().Add(placementTimeout); time.Now().Before(until); time.Sleep(50 * time.Microsecond) {
-		if f.end.placedWrites.Load() >= s.Writes && f.end.placedBytes.Load() >= s.Bytes {
-			break
-		}
-	}
+	awaitPlacement(func() bool {
+		return f.end.placedWrites.Load() >= s.Writes && f.end.placedBytes.Load() >= s.Bytes
+	})
 	return answer{
 		CPUNs:   int64(cpu),
 		Writes:  f.end.placedWrites.Load(),

@@ -1,8 +1,8 @@
 package bench
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -29,19 +29,18 @@ type IntegrityConfig struct {
 
 // Validate says what of the settings cannot be, as a *UsageError.
 func (c *IntegrityConfig) Validate() error {
+	err := cmp.Or(checkWords("size", c.Size, maxPatternWrite), checkCount("buffers", c.Buffers, 2, maxSlots))
 	switch {
-	case c.Size < wordSize || c.Size > maxPatternWrite || c.Size%wordSize != 0:
-		return usageErrorf("size", "%s is not whole words of 8 B, from 8 B to %s", c.Size, config.Bytes(maxPatternWrite))
+	case err != nil:
+		return err
 	case !(c.Rate >= 1) || c.Rate > 1e8:
 		return usageErrorf("rate", "%g events/s are not between 1 and 100 million", c.Rate)
-	case c.Buffers < 2 || c.Buffers > maxSlots:
-		return usageErrorf("buffers", "%d are not between 2 and %d", c.Buffers, maxSlots)
 	}
-	return c.valid(c.Duration)
+	return c.validate(c.Duration)
 }
 
-// IntegrityReport is what a receiver saw in its memory, as `ringlet bench integrity --json` prints it.
-type IntegrityReport struct {
+// integrityReport is what a receiver saw in its memory, as `ringlet bench integrity --json` prints it.
+type integrityReport struct {
 	nodesReport
 	Size              int     `json:"size"` // bytes of an event
 	Buffers           int     `json:"buffers"`
@@ -64,43 +63,53 @@ type IntegrityReport struct {
 	Error             string  `json:"error,omitempty"`
 }
 
-// Good says that nothing was lost, and that all words were of some event. That a receiver which did not run has missed
+// good says that nothing was lost, and that all words were of some event. That a receiver which did not run has missed
 // events is no fault of the transport.
-func (r *IntegrityReport) Good() bool { return r.Lost+r.DamagedWords == 0 && r.Error == "" }
+func (r *integrityReport) good() bool { return r.Lost+r.DamagedWords == 0 && r.Error == "" }
+
+// Failure says what was lost and damaged.
+func (r *integrityReport) Failure() error {
+	if !r.good() {
+		return fmt.Errorf("bench: %d events lost, %d words damaged", r.Lost, r.DamagedWords)
+	}
+	return r.nodesReport.Failure()
+}
 
 // mismatched and missed count tries.
-func (r *IntegrityReport) mismatched() uint64   { return r.Tries - r.MatchingEvents }
-func (r *IntegrityReport) missedEvents() uint64 { return r.MatchingEvents - r.ConsecutiveEvents }
+func (r *integrityReport) mismatched() uint64   { return r.Tries - r.MatchingEvents }
+func (r *integrityReport) missedEvents() uint64 { return r.MatchingEvents - r.ConsecutiveEvents }
 
-// Integrity lets one node write events into another's memory, which looks for them there.
-func Integrity(ctx context.Context, cfg IntegrityConfig) (r *IntegrityReport, err error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+// prepare lets one node write events into another's memory, which looks for them there.
+func (c *IntegrityConfig) prepare() (*integrityReport, []point, func() error, error) {
+	r := &integrityReport{
+		nodesReport: c.report(),
+		Size:        int(c.Size),
+		Buffers:     c.Buffers,
+		RequestedHz: c.Rate,
 	}
-	r = &IntegrityReport{
-		nodesReport: cfg.report(),
-		Size:        int(cfg.Size),
-		Buffers:     cfg.Buffers,
-		RequestedHz: cfg.Rate,
-	}
-	m := cfg.stationsConfig(1, 2)
-	m.polled = true
-	all, err := openStations(ctx, m, map[int][]int{0: {1}}, int(cfg.Size), 1)
-	defer func() { err = errors.Join(err, closeStations(all)) }()
-	if err != nil {
-		return nil, err
-	}
-	l := all[0].outFlows[1]
-	l.overwriteWindows(cfg.Buffers)
-	look := &eventPoller{flow: l, report: r, checkTimes: newTimes()}
-	began := time.Now()
-	err = runFor(cfg.Duration, func(over *atomic.Bool) error { return cfg.runEvents(ctx, all, look, over) })
-	r.DurationS = time.Since(began).Seconds()
-	r.fillFromFlow(l, all[1], look)
-	if r.Interrupted = ctx.Err() != nil; !r.Interrupted && err != nil {
-		r.Error = err.Error()
-	}
-	return r, nil
+	return r, []point{{"integrity", func(ctx context.Context, view uint64) error {
+		m := stationsConfig{
+			nodes:  &c.NodesConfig,
+			view:   view,
+			pairs:  map[int][]int{0: {1}},
+			size:   r.Size,
+			batch:  1,
+			polled: true,
+		}
+		return m.with(ctx, func(all []*station) error {
+			l := all[0].outFlows[1]
+			l.overwriteWindows(c.Buffers)
+			look := &eventPoller{flow: l, report: r, checkTimes: newTimes()}
+			began := time.Now()
+			err := runFor(c.Duration, func(over *atomic.Bool) error { return c.runEvents(ctx, all, look, over) })
+			r.DurationS = time.Since(began).Seconds()
+			r.fillFromFlow(l, all[1], look)
+			if err != nil && ctx.Err() == nil {
+				r.Error = err.Error()
+			}
+			return nil
+		})
+	}}}, nil, nil
 }
 
 // runEvents writes and looks until over, and then waits for what is under way.
@@ -125,12 +134,11 @@ func (c *IntegrityConfig) runEvents(ctx context.Context, all []*station, look *e
 		}
 		return s.await(ctx, s.idle)
 	})
-	err := g.Wait()
-	for until := time.Now().Add(placementTimeout); err == nil && all[1].placedWrites.Load() < l.next &&
-		time.Now().Before(until); {
-		time.Sleep(50 * time.Microsecond)
+	if err := g.Wait(); err != nil {
+		return err
 	}
-	return err
+	awaitPlacement(func() bool { return all[1].placedWrites.Load() >= l.next })
+	return nil
 }
 
 // maxNap is how long who waits for what is due sleeps at most: an end is seen that soon.
@@ -163,7 +171,7 @@ func (l *flow) overwriteWindows(windows int) {
 // buffer, the one in the buffer before it is checked, which must be whole by then.
 type eventPoller struct {
 	flow       *flow
-	report     *IntegrityReport
+	report     *integrityReport
 	checkTimes *hdr.Histogram // from seeing the begin to having checked, ns
 }
 
@@ -227,7 +235,7 @@ func (k *eventPoller) check(buffer int, expected uint64) uint64 {
 }
 
 // fillFromFlow fills the figures.
-func (r *IntegrityReport) fillFromFlow(l *flow, receiver *station, look *eventPoller) {
+func (r *integrityReport) fillFromFlow(l *flow, receiver *station, look *eventPoller) {
 	r.Sent = l.next
 	r.Lost = l.next - min(l.next, receiver.placedWrites.Load())
 	r.RateHz = float64(l.next) / r.DurationS
@@ -247,18 +255,15 @@ func (r *IntegrityReport) fillFromFlow(l *flow, receiver *station, look *eventPo
 	if n := float64(look.checkTimes.TotalCount()); n > 0 {
 		r.Within1us, r.Within2us = float64(within[0])/n, float64(within[1])/n
 	}
-	at := func(q float64) float64 { return float64(look.checkTimes.ValueAtQuantile(q)) / 1e3 }
+	at := func(q float64) float64 { return microsAt(look.checkTimes, q) }
 	r.P50, r.P99, r.P999, r.Max = at(50), at(99), at(99.9), at(100)
 }
 
 // WriteTable prints the report for people, with what L1-farm had.
-func (r *IntegrityReport) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "integrity over %s, two nodes of one process on %d cores: events of %s into %d buffers, %.1f kHz "+
-		"asked, %.1f kHz had\n%s\n", r.Carrier, r.Cores, config.Bytes(r.Size), r.Buffers, r.RequestedHz/1e3, r.RateHz/1e3,
-		&r.Machine)
-	if r.Interrupted {
-		fmt.Fprintln(w, "INTERRUPTED: what follows is what was seen until then")
-	}
+func (r *integrityReport) WriteTable(w io.Writer) error {
+	r.writeHead(w, "what was seen until then", "integrity over %s, two nodes of one process on %d cores: events of %s "+
+		"into %d buffers, %.1f kHz asked, %.1f kHz had", r.Carrier, r.Cores, config.Bytes(r.Size), r.Buffers,
+		r.RequestedHz/1e3, r.RateHz/1e3)
 	if r.Error != "" {
 		fmt.Fprintln(w, r.Error)
 	}

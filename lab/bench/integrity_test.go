@@ -13,9 +13,9 @@ import (
 )
 
 // integrityTestConfig writes so slowly that any machine can follow.
-func integrityTestConfig(t *testing.T, carrier string) IntegrityConfig {
+func integrityTestConfig(t *testing.T, carrier string) *IntegrityConfig {
 	t.Helper()
-	return IntegrityConfig{
+	return &IntegrityConfig{
 		NodesConfig: nodesTestConfig(t, carrier),
 		Size:        384,
 		Rate:        2000,
@@ -28,12 +28,12 @@ func integrityTestConfig(t *testing.T, carrier string) IntegrityConfig {
 func TestIntegrity(t *testing.T) {
 	for _, carrier := range carrierNames() {
 		cfg := integrityTestConfig(t, carrier)
-		r, err := Integrity(t.Context(), cfg)
+		r, err := MeasureNodes(t.Context(), cfg)
 		for err == nil && (r.Sent == 0 || r.Tries == 0) && cfg.Duration < patiently.LongTimeout { // others had the processor
 			cfg.Duration *= 2
-			r, err = Integrity(t.Context(), cfg)
+			r, err = MeasureNodes(t.Context(), cfg)
 		}
-		if err != nil || !r.Good() || r.Sent == 0 || r.Tries == 0 || r.ConsecutiveEvents > r.MatchingEvents ||
+		if err != nil || !r.good() || r.Sent == 0 || r.Tries == 0 || r.ConsecutiveEvents > r.MatchingEvents ||
 			r.MatchingEvents > r.Tries || r.Tries > r.Sent || r.Within1us > r.Within2us {
 			t.Fatalf("%s: %v: %+v", carrier, err, r)
 		}
@@ -51,7 +51,7 @@ func TestIntegrityInterrupted(t *testing.T) {
 	cfg.Duration = time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(200*time.Millisecond, cancel)
-	if r, err := Integrity(ctx, cfg); err != nil && !errors.Is(err, context.Canceled) || r != nil && !r.Interrupted {
+	if r, err := MeasureNodes(ctx, cfg); err != nil && !errors.Is(err, context.Canceled) || r != nil && !r.Interrupted {
 		t.Errorf("%v: %+v", err, r)
 	}
 	nothingMapped(t)
@@ -61,7 +61,7 @@ func TestIntegrityInterrupted(t *testing.T) {
 // damaged.
 func TestLooker(t *testing.T) {
 	mem := make([]byte, 2*32)
-	r := &IntegrityReport{}
+	r := &integrityReport{}
 	k := &eventPoller{flow: newFlow(0, 1, 32, 1, mem), report: r, checkTimes: newTimes()}
 	put := func(buffer int, seq uint64) { fillWords(mem[buffer*32:(buffer+1)*32], 0, seq) }
 	put(0, 0)
@@ -94,8 +94,8 @@ func TestIntegrityRefused(t *testing.T) {
 		"buffers": func(c *IntegrityConfig) { c.Buffers = 1 },
 	} {
 		cfg := integrityTestConfig(t, "quic")
-		change(&cfg)
-		_, err := Integrity(t.Context(), cfg)
+		change(cfg)
+		_, err := MeasureNodes(t.Context(), cfg)
 		var refused *UsageError
 		if !errors.As(err, &refused) || refused.Setting != setting {
 			t.Errorf("%s: %v", setting, err)

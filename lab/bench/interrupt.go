@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -44,32 +43,36 @@ func interruptMeasurement(load float64) namedMeasurement {
 			handled: make(chan struct{}, 1),
 			start:   time.Now(),
 		}
-		m := c.stationsConfig(1, 2)
-		m.onSignal = func() { r.arrived <- struct{}{} } // it has room: the next comes when this one was had
-		all, err := openStations(ctx, m, map[int][]int{0: {1}}, besideWriteSize, 1)
-		defer func() { err = errors.Join(err, closeStations(all)) }()
-		if err != nil {
-			return nil, err
+		took, row := newTimes(), patternRow{}
+		m := stationsConfig{
+			nodes:    &c,
+			view:     1,
+			pairs:    map[int][]int{0: {1}},
+			size:     besideWriteSize,
+			batch:    1,
+			onSignal: func() { r.arrived <- struct{}{} }, // it has room: the next comes when this one was had
 		}
-		took, began := newTimes(), time.Now()
-		err = runFor(d, func(over *atomic.Bool) error {
-			g, ctx := errgroup.WithContext(ctx)
-			ctx, enough := context.WithCancel(ctx)
-			g.Go(func() error { r.awaitInterrupts(ctx, func(ns int64) { _ = took.RecordValue(ns) }); return nil })
-			g.Go(func() error { return all[0].sendAtRate(ctx, load) })
-			g.Go(func() error { defer enough(); return r.sendInterrupts(ctx, all[0], over) })
-			return g.Wait()
+		err = m.with(ctx, func(all []*station) error {
+			began := time.Now()
+			err := runFor(d, func(over *atomic.Bool) error {
+				g, ctx := errgroup.WithContext(ctx)
+				ctx, enough := context.WithCancel(ctx)
+				g.Go(func() error { r.awaitInterrupts(ctx, func(ns int64) { _ = took.RecordValue(ns) }); return nil })
+				g.Go(func() error { return all[0].sendAtRate(ctx, load) })
+				g.Go(func() error { defer enough(); return r.sendInterrupts(ctx, all[0], over) })
+				return g.Wait()
+			})
+			awaitReceived(all)
+			row.fillFromStations(all, time.Since(began))
+			return err
 		})
-		awaitReceived(all)
-		row := PatternRow{}
-		row.fillFromStations(all, time.Since(began))
-		if err == nil && row.WrongWords+row.MisplacedWrites+row.LostWrites > 0 {
+		if wrong, lost, _ := row.faults(); err == nil && wrong+lost > 0 {
 			err = fmt.Errorf("bench: of the traffic beside interrupts %d words are wrong, %d writes lost", row.WrongWords,
 				row.LostWrites)
 		}
 		return trial.Figures{
-			"p50_us":      float64(took.ValueAtQuantile(50)) / 1e3,
-			"p99_us":      float64(took.ValueAtQuantile(99)) / 1e3,
+			"p50_us":      microsAt(took, 50),
+			"p99_us":      microsAt(took, 99),
 			"mean_us":     took.Mean() / 1e3,
 			"interrupts":  float64(took.TotalCount()),
 			"mbyte_per_s": row.MByteS,

@@ -1,17 +1,14 @@
 package bench
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"ringlet/lab/trial"
 	"ringlet/node/config"
@@ -33,29 +30,29 @@ func (c *LatencyConfig) Validate() error {
 	if carrier, _ := carrierOf(c.Carrier); carrier.SameHost {
 		return usageErrorf("carrier", "%s has no socket: the kernel cannot tell when a write is sent and received", c.Carrier)
 	}
-	if c.Size < wordSize || c.Size > maxSmallWrite || c.Size%wordSize != 0 {
-		return usageErrorf("size", "%s is not whole words of 8 B, from 8 B to %s", c.Size, config.Bytes(maxSmallWrite))
+	if err := checkWords("size", c.Size, maxSmallWrite); err != nil {
+		return err
 	}
 	if len(c.Processing) == 0 {
 		return usageErrorf("processing", "there is none to measure: give some as 1us,5us")
 	}
 	for _, p := range c.Processing {
-		if p < 0 || p > maxProcessing {
-			return usageErrorf("processing", "%s is not between 0s and %s", p, maxProcessing)
+		if err := checkRange("processing", p, 0, maxProcessing); err != nil {
+			return err
 		}
 	}
-	return c.valid(c.Duration)
+	return c.validate(c.Duration)
 }
 
-// LatencyReport is what the latencies were, as `ringlet bench latency --json` prints it.
-type LatencyReport struct {
+// latencyReport is what the latencies were, as `ringlet bench latency --json` prints it.
+type latencyReport struct {
 	nodesReport
 	Size int          `json:"size"`
-	Rows []LatencyRow `json:"latencies"`
+	Rows []latencyRow `json:"latencies"`
 }
 
-// LatencyRow is one time of processing. Times are of writes there and back, µs.
-type LatencyRow struct {
+// latencyRow is one time of processing. Times are of writes there and back, µs.
+type latencyRow struct {
 	ProcessingUs          float64 `json:"processing_us"`
 	Trips                 int     `json:"trips"`
 	IncompleteTrips       int     `json:"left_out"`          // trips of which a time of the kernel is missing
@@ -67,27 +64,25 @@ type LatencyRow struct {
 	Error                 string  `json:"error,omitempty"`
 }
 
-// Latency sends writes there and back, and tells what of the time is the network's.
-func Latency(ctx context.Context, cfg LatencyConfig) (*LatencyReport, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+func (r *latencyRow) label() (title, figure string) {
+	return "latency", fmt.Sprintf("%gus", r.ProcessingUs)
+}
+
+func (r *latencyRow) faults() (wrong, lost uint64, why string) { return 0, 0, r.Error }
+
+// prepare lists the times of processing.
+func (c *LatencyConfig) prepare() (*latencyReport, []point, func() error, error) {
+	r := &latencyReport{
+		nodesReport: c.report(),
+		Size:        int(c.Size),
+		Rows:        []latencyRow{},
 	}
-	r := &LatencyReport{
-		nodesReport: cfg.report(),
-		Size:        int(cfg.Size),
-		Rows:        []LatencyRow{},
+	var points []point
+	for _, p := range c.Processing {
+		points = append(points, rowPoint(&r.Rows, fmt.Sprintf("latency with a processing of %s", p),
+			func(ctx context.Context, view uint64) (latencyRow, error) { return c.latency(ctx, p, view) }))
 	}
-	for i, p := range cfg.Processing {
-		row, err := cfg.latency(ctx, p, uint64(i+1))
-		if r.Interrupted = ctx.Err() != nil; r.Interrupted {
-			return r, nil
-		}
-		if err != nil {
-			return r, fmt.Errorf("bench: latency with a processing of %s: %w", p, err)
-		}
-		r.Rows = append(r.Rows, row)
-	}
-	return r, nil
+	return r, points, nil, nil
 }
 
 // firstTimestampTimeout is how long a measurement goes on until the kernel gives a first time. Where no other socket
@@ -104,71 +99,34 @@ type tripTest struct {
 	incompleteTrips int
 }
 
-func (c *LatencyConfig) latency(ctx context.Context, p time.Duration, view uint64) (row LatencyRow, err error) {
+// latency sends writes there and back, and tells what of the time is the network's.
+func (c *LatencyConfig) latency(ctx context.Context, p time.Duration, view uint64) (latencyRow, error) {
 	v := &tripTest{}
-	m := c.stationsConfig(view, 2)
-	m.timestamps = true
-	var all atomic.Pointer[[]*station]
-	m.onWrite = func(rank int) {
-		if s := all.Load(); s != nil {
-			v.receivedAt[rank].Store((*s)[rank].network.LastReceiveTime())
-		}
+	var open atomic.Pointer[[]*station]
+	m := stationsConfig{
+		nodes:      &c.NodesConfig,
+		view:       view,
+		pairs:      pingPongPairs,
+		size:       int(c.Size),
+		batch:      1,
+		timestamps: true,
+		onWrite: func(rank int) {
+			if all := open.Load(); all != nil {
+				v.receivedAt[rank].Store((*all)[rank].network.LastReceiveTime())
+			}
+		},
 	}
-	v.all, err = openStations(ctx, m, map[int][]int{0: {1}, 1: {0}}, int(c.Size), 1)
-	defer func() { err = errors.Join(err, closeStations(v.all)) }()
-	if err != nil {
-		return row, err
-	}
-	all.Store(&v.all)
-	err = runFor(c.Duration, func(over *atomic.Bool) error { return v.runTrips(ctx, p, over) })
-	if err != nil {
-		return row, err
-	}
-	return v.latencyRow(p), nil
-}
-
-// runTrips sends writes there and back until over.
-func (v *tripTest) runTrips(ctx context.Context, p time.Duration, over *atomic.Bool) error {
-	near, far := v.all[0], v.all[1]
-	there, back := near.outFlows[1], far.outFlows[0]
-	g, ctx := errgroup.WithContext(ctx)
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	g.Go(func() error { // the other node
-		for n := uint64(1); ; n++ {
-			err := far.await(ctx, func() bool { return there.checkedWrites.Load() >= n })
-			for until := time.Now().Add(p); err == nil && time.Now().Before(until); {
-				runtime.KeepAlive(p) // it works: a sleep would take longer
-			}
-			if err == nil {
-				_, err = far.send(ctx, back, 1)
-			}
-			if err != nil && errors.Is(context.Cause(ctx), errEnough) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-		}
-	})
-	g.Go(func() error {
-		defer end(errEnough)
+	err := m.with(ctx, func(all []*station) error {
+		v.all = all
+		open.Store(&all)
 		first := time.Now()
-		for n := uint64(1); ctx.Err() == nil && (!over.Load() || len(v.trips) == 0 &&
-			time.Since(first) < firstTimestampTimeout); n++ {
-			began := time.Now()
-			_, err := near.send(ctx, there, 1)
-			if err == nil {
-				err = near.await(ctx, func() bool { return back.checkedWrites.Load() >= n })
-			}
-			if err != nil {
-				return err
-			}
-			v.recordTrip(int64(time.Since(began)))
-		}
-		return near.await(ctx, near.idle)
+		return runFor(c.Duration, func(over *atomic.Bool) error {
+			return roundTrips(ctx, all, p, func() bool {
+				return !over.Load() || len(v.trips) == 0 && time.Since(first) < firstTimestampTimeout
+			}, func(took time.Duration) { v.recordTrip(int64(took)) })
+		})
 	})
-	return g.Wait()
+	return v.latencyRow(p), err
 }
 
 // recordTrip takes the times of one trip. The packet that was received is the last of those that were sent before.
@@ -192,8 +150,8 @@ func (v *tripTest) recordTrip(took int64) {
 }
 
 // latencyRow makes the medians.
-func (v *tripTest) latencyRow(p time.Duration) LatencyRow {
-	row := LatencyRow{
+func (v *tripTest) latencyRow(p time.Duration) latencyRow {
+	row := latencyRow{
 		ProcessingUs:    float64(p) / 1e3,
 		Trips:           len(v.trips),
 		IncompleteTrips: v.incompleteTrips,
@@ -222,52 +180,23 @@ func (v *tripTest) latencyRow(p time.Duration) LatencyRow {
 var documentLatency = map[float64]string{1: "8.13 ± 0.86", 2: "8.95 ± 0.85", 5: "11.90 ± 1.02"}
 
 // WriteTable prints the report for people, with what TagNet-farm had.
-func (r *LatencyReport) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "writes of %s there and back over %s, one at a time, two nodes of one process on %d cores\n%s\n",
-		config.Bytes(r.Size), r.Carrier, r.Cores, &r.Machine)
-	if r.Interrupted {
-		fmt.Fprintln(w, "INTERRUPTED: what follows is what was measured until then")
-	}
-	var rows [][]string
-	for i := range r.Rows {
-		l, document := &r.Rows[i], trial.NoFigure
-		if text, is := documentLatency[l.ProcessingUs]; is {
-			document = text
-		}
-		µs := func(v float64) string { return fmt.Sprintf("%.2f", v) }
-		rows = append(rows, []string{
-			µs(l.ProcessingUs), fmt.Sprint(l.Trips), µs(l.RoundTrip) + " ± " +
-				µs(l.TripDeviation), µs(l.TripWithoutProcessing), µs(l.NetworkTime),
-			µs(l.SoftwareTime), document,
-		})
+func (r *latencyReport) WriteTable(w io.Writer) error {
+	r.writeHead(w, "what was measured until then",
+		"writes of %s there and back over %s, one at a time, two nodes of one process on %d cores", config.Bytes(r.Size),
+		r.Carrier, r.Cores)
+	µs := func(v float64) string { return fmt.Sprintf("%.2f", v) }
+	for _, l := range r.Rows {
 		if l.Error != "" || l.IncompleteTrips > 0 {
 			fmt.Fprintf(w, "processing %s µs: %d trips left out, %s\n", µs(l.ProcessingUs), l.IncompleteTrips, l.Error)
 		}
 	}
 	return trial.Table(w, "Medians, µs; network: from the kernel that sends to the one that receives, both ways", []string{
-		"processing", "trips", "there and back", "less processing", "network", "software", "TagNet-farm §IV.D"}, rows)
-}
-
-// measureLatency takes the processing times of TagNet-farm; its figures are "1us.trip_us" and so on.
-func measureLatency(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
-	cfg := LatencyConfig{
-		NodesConfig: c,
-		Size:        128,
-		Processing:  []time.Duration{time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond},
-		Duration:    d / 3,
-	}
-	r, err := Latency(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	f := trial.Figures{}
-	for i := range r.Rows {
-		if r.Rows[i].Error != "" {
-			return nil, fmt.Errorf("bench: latency: %s", r.Rows[i].Error)
-		}
-		for name, v := range figuresOf(&r.Rows[i]) {
-			f[fmt.Sprintf("%gus.%s", r.Rows[i].ProcessingUs, name)] = v
-		}
-	}
-	return f, nil
+		"processing", "trips", "there and back", "less processing", "network", "software", "TagNet-farm §IV.D"},
+		trial.RowsOf(r.Rows, func(l *latencyRow) []string {
+			return []string{
+				µs(l.ProcessingUs), fmt.Sprint(l.Trips), µs(l.RoundTrip) + " ± " + µs(l.TripDeviation),
+				µs(l.TripWithoutProcessing), µs(l.NetworkTime), µs(l.SoftwareTime),
+				cmp.Or(documentLatency[l.ProcessingUs], trial.NoFigure),
+			}
+		}))
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // latencyTestConfig sends a few writes there and back.
-func latencyTestConfig(t *testing.T, carrier string) LatencyConfig {
+func latencyTestConfig(t *testing.T, carrier string) *LatencyConfig {
 	t.Helper()
-	return LatencyConfig{
+	return &LatencyConfig{
 		NodesConfig: nodesTestConfig(t, carrier),
 		Size:        128,
 		Processing:  []time.Duration{0, 50 * time.Microsecond},
@@ -26,7 +26,7 @@ func latencyTestConfig(t *testing.T, carrier string) LatencyConfig {
 // TestLatency: each carrier with a socket has trips, of which the network is a part; the processing is in the trip.
 func TestLatency(t *testing.T) {
 	for _, c := range transport.Kinds {
-		r, err := Latency(t.Context(), latencyTestConfig(t, c.Name))
+		r, err := MeasureNodes(t.Context(), latencyTestConfig(t, c.Name))
 		var refused *UsageError
 		if c.SameHost {
 			if !errors.As(err, &refused) || refused.Setting != "carrier" {
@@ -71,15 +71,15 @@ func TestLatencySettings(t *testing.T) {
 		"duration":   func(c *LatencyConfig) { c.Duration = time.Microsecond },
 	} {
 		c := latencyTestConfig(t, "quic")
-		change(&c)
+		change(c)
 		var refused *UsageError
-		if _, err := Latency(t.Context(), c); !errors.As(err, &refused) || refused.Setting != setting {
+		if _, err := MeasureNodes(t.Context(), c); !errors.As(err, &refused) || refused.Setting != setting {
 			t.Errorf("%s: %v", setting, err)
 		}
 	}
 	over, end := context.WithCancel(t.Context())
 	end()
-	if r, err := Latency(over, latencyTestConfig(t, "quic")); err != nil || !r.Interrupted {
+	if r, err := MeasureNodes(over, latencyTestConfig(t, "quic")); err != nil || !r.Interrupted {
 		t.Errorf("%+v, %v", r, err)
 	}
 	nothingMapped(t)

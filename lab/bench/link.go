@@ -92,16 +92,7 @@ func localSpin(spin time.Duration) time.Duration {
 // openEnd binds a socket and makes an endpoint; connect comes next. The table is the end's from then on, and closed
 // with it.
 func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
-	n, err := quic.Listen(quic.Config{
-		Addr:       net.JoinHostPort(c.host, "0"),
-		ServerTLS:  c.id.Server(),
-		ClientTLS:  c.id.Client,
-		PeerName:   peerName,
-		Spin:       c.spin,
-		Timestamps: c.timestamps,
-
-		IdleTimeout: peerSilenceTimeout,
-	})
+	n, err := c.listen()
 	if err != nil {
 		return nil, errors.Join(err, table.Close())
 	}
@@ -122,7 +113,26 @@ func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 	if c.wrap != nil {
 		handler = c.wrap(e)
 	}
-	e.endpoint = transport.New(transport.Config{
+	e.endpoint = transport.New(c.transport(n, table, handler))
+	return e, nil
+}
+
+// listen binds the socket of an end.
+func (c *linkConfig) listen() (*quic.Network, error) {
+	return quic.Listen(quic.Config{
+		Addr:        net.JoinHostPort(c.host, "0"),
+		ServerTLS:   c.id.Server(),
+		ClientTLS:   c.id.Client,
+		PeerName:    peerName,
+		Spin:        c.spin,
+		Timestamps:  c.timestamps,
+		IdleTimeout: peerSilenceTimeout,
+	})
+}
+
+// transport is what an endpoint is made from.
+func (c *linkConfig) transport(n *quic.Network, table *shmem.Table, handler transport.Handler) transport.Config {
+	return transport.Config{
 		Network: n,
 		Handler: handler,
 		Table:   table,
@@ -131,15 +141,20 @@ func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 		Carrier: c.carrier.Carrier,
 		Spin:    localSpin(c.spin),
 		Trace:   c.trace,
-	})
-	return e, nil
+	}
 }
+
+// address is under what the others see the end.
+func (e *end) address() string { return e.network.Addr().String() }
 
 // Times that the tests stretch: connectTimeout bounds the making of a link, peerSilenceTimeout is how long a silent
 // peer is believed to live, zero for that of the network.
 var connectTimeout, peerSilenceTimeout = 10 * time.Second, time.Duration(0)
 
 func (e *end) connect(ctx context.Context) error {
+	if len(e.otherRanks) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	return e.endpoint.Connect(ctx, e.otherRanks)

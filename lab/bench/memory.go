@@ -5,11 +5,10 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
-	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,10 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ringlet/memory"
-	"ringlet/node/certs"
 	"ringlet/node/config"
 	"ringlet/shmem"
-	"ringlet/transport"
 	"ringlet/transport/quic"
 )
 
@@ -48,25 +45,22 @@ func (c *MemoryConfig) Validate() error {
 			return usageErrorf("sizes", "%s is not between 1 B and %s", size, config.Bytes(memorySize))
 		}
 	}
-	if c.Concurrency < 1 || c.Concurrency > maxConcurrency {
-		return usageErrorf("lanes", "%d is not between 1 and %d", c.Concurrency, maxConcurrency)
-	}
-	return c.valid(c.Duration)
+	return cmp.Or(checkRange("lanes", c.Concurrency, 1, maxConcurrency), c.validate(c.Duration))
 }
 
-// MemoryReport is what was measured, as `ringlet bench memory --json` prints it. Times are medians, µs, of one
+// memoryReport is what was measured, as `ringlet bench memory --json` prints it. Times are medians, µs, of one
 // transaction at a time.
-type MemoryReport struct {
+type memoryReport struct {
 	nodesReport
 	Concurrency  int                   `json:"lanes"`
 	UDPRoundTrip float64               `json:"udp_trip_us"` // of 128 B
 	AddTime      float64               `json:"add_us"`
-	Rows         []MemoryRow           `json:"sizes"`
-	References   []MemoryReferenceRows `json:"beside"`
+	Rows         []memoryRow           `json:"sizes"`
+	References   []memoryReferenceRows `json:"beside"`
 }
 
-// MemoryRow is one size. What a reference does not have is 0.
-type MemoryRow struct {
+// memoryRow is one size. What a reference does not have is 0.
+type memoryRow struct {
 	Size        int     `json:"size"`
 	PutTime     float64 `json:"put_us,omitempty"`
 	GetTime     float64 `json:"get_us,omitempty"`
@@ -75,57 +69,57 @@ type MemoryRow struct {
 	GetGbps     float64 `json:"get_gbps,omitempty"`
 }
 
+// memoryNode is one of two sides.
+type memoryNode struct {
+	network *quic.Network
+	table   *shmem.Table
+	space   *memory.Space
+	rank    int
+}
+
 // memoryPair is an owner and a user of a segment.
 type memoryPair struct {
-	nets        [2]*quic.Network
-	tables      [2]*shmem.Table
-	spaces      [2]*memory.Space
+	nodes       []*memoryNode
 	segment     *shmem.Segment
 	userImport  *memory.Import // the user's
 	ownerImport *memory.Import // the owner's
 	concurrency int
 }
 
-// Memory measures remote memory.
-func Memory(ctx context.Context, cfg MemoryConfig) (r *MemoryReport, err error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+// prepare measures remote memory, and what stands beside it.
+func (c *MemoryConfig) prepare() (*memoryReport, []point, func() error, error) {
+	r := &memoryReport{
+		nodesReport: c.report(),
+		Concurrency: c.Concurrency,
+		Rows:        []memoryRow{},
+		References:  []memoryReferenceRows{},
 	}
-	r = &MemoryReport{
-		nodesReport: cfg.report(),
-		Concurrency: cfg.Concurrency,
-		Rows:        []MemoryRow{},
-		References:  []MemoryReferenceRows{},
-	}
-	p := &memoryPair{concurrency: cfg.Concurrency}
-	defer func() { err = errors.Join(err, p.close()) }()
-	if err := p.open(ctx, &cfg); err != nil {
-		return nil, fmt.Errorf("bench: memory: %w", err)
-	}
-	err = cfg.measure(ctx, p, r)
-	if r.Interrupted = ctx.Err() != nil; r.Interrupted {
-		return r, nil
-	}
-	if err != nil {
-		err = fmt.Errorf("bench: memory: %w", err)
-	}
-	return r, err
-}
-
-func (c *MemoryConfig) measure(ctx context.Context, p *memoryPair, r *MemoryReport) (err error) {
-	if r.UDPRoundTrip, err = c.udpTrip(ctx); err != nil {
+	p := &memoryPair{concurrency: c.Concurrency}
+	points := []point{{"memory: raw UDP", func(ctx context.Context, _ uint64) (err error) {
+		r.UDPRoundTrip, err = c.udpTrip(ctx)
 		return err
+	}}, {"memory over " + c.Carrier, func(ctx context.Context, view uint64) error {
+		if err := p.open(ctx, &c.NodesConfig, view); err != nil {
+			return err
+		}
+		access, end, err := p.openAccess(ctx)
+		if err != nil {
+			return err
+		}
+		defer end()
+		return c.measureAccess(ctx, access, &r.AddTime, &r.Rows)
+	}}}
+	for _, ref := range memoryReferences {
+		points = append(points, point{"memory: " + ref.name, func(ctx context.Context, _ uint64) error {
+			b := memoryReferenceRows{Name: ref.name, What: ref.what, Rows: []memoryRow{}}
+			if err := ref.measure(ctx, c, p.segment.Bytes(), &b); err != nil && ctx.Err() == nil {
+				b.WhyLeftOut = err.Error()
+			}
+			r.References = append(r.References, b)
+			return nil
+		}})
 	}
-	access, end, err := p.openAccess(ctx)
-	if err != nil {
-		return err
-	}
-	err = c.measureAccess(ctx, access, &r.AddTime, &r.Rows)
-	end()
-	if err == nil {
-		err = c.measureReferences(ctx, p.segment.Bytes(), r)
-	}
-	return err
+	return r, points, p.close, nil
 }
 
 // memoryAccess is a way to memory that is measured: transactions of 16 workers and more, each of which has one under
@@ -141,7 +135,7 @@ type memoryAccess struct {
 
 // measureAccess measures one way to memory, and puts what there is, also after an error.
 func (c *MemoryConfig) measureAccess(ctx context.Context, m *memoryAccess, add *float64,
-	rows *[]MemoryRow) (err error) {
+	rows *[]memoryRow) (err error) {
 	if m.add != nil {
 		if *add, err = c.medianTime(ctx, func(int) error { return m.add(ctx) }); err != nil {
 			return err
@@ -160,7 +154,7 @@ func (c *MemoryConfig) measureAccess(ctx context.Context, m *memoryAccess, add *
 	return nil
 }
 
-func (c *MemoryConfig) row(ctx context.Context, m *memoryAccess, size int) (row MemoryRow, err error) {
+func (c *MemoryConfig) row(ctx context.Context, m *memoryAccess, size int) (row memoryRow, err error) {
 	row.Size = size
 	buffers := make([][]byte, max(1, m.concurrency))
 	for worker := range buffers {
@@ -218,7 +212,7 @@ func (c *MemoryConfig) medianReportedTime(ctx context.Context, do func(i int) (t
 		}
 		return ctx.Err()
 	})
-	return float64(h.ValueAtQuantile(50)) / 1e3, err
+	return microsAt(h, 50), err
 }
 
 // clockStep is the least time that the clock of this machine tells from none, with the reading of it. What is shorter
@@ -330,103 +324,80 @@ func (c *MemoryConfig) udpTrip(ctx context.Context) (float64, error) {
 }
 
 // open makes both sides. What there is must be closed, also where it fails.
-func (p *memoryPair) open(ctx context.Context, c *MemoryConfig) error {
-	view, err := p.listen(c)
-	if err != nil {
-		return err
-	}
-	if err := p.link(ctx, c, view); err != nil {
+func (p *memoryPair) open(ctx context.Context, c *NodesConfig, view uint64) (err error) {
+	if p.nodes, err = openNodes(ctx, c, view, 2, openMemoryNode); err != nil {
 		return err
 	}
 	if p.segment, err = shmem.Create(segmentName("memory"), memorySize); err != nil {
 		return err
 	}
-	_, err = p.spaces[0].Export("memory", p.segment, memory.Pages{
-		Count: memorySize / memory.PageSize,
-		Peer:  memory.Everybody,
-		Allow: memory.AllowAll,
+	if p.userImport, err = p.export(ctx, "memory", p.segment, 0); err != nil {
+		return err
+	}
+	p.ownerImport, err = p.nodes[0].space.Import(ctx, "memory@n0")
+	return err
+}
+
+// export exports a segment to everybody, and imports it at the user.
+func (p *memoryPair) export(ctx context.Context, name string, segment *shmem.Segment, with memory.Attributes) (
+	*memory.Import, error) {
+	_, err := p.nodes[0].space.Export(name, segment, memory.Pages{
+		Count:      memorySize / memory.PageSize,
+		Peer:       memory.Everybody,
+		Allow:      memory.AllowAll,
+		Attributes: with,
 	})
-	if err == nil {
-		p.userImport, err = p.spaces[1].Import(ctx, "memory@n0")
+	if err != nil {
+		return nil, err
+	}
+	return p.nodes[1].space.Import(ctx, name+"@n0")
+}
+
+func openMemoryNode(c linkConfig) (n *memoryNode, err error) {
+	n = &memoryNode{rank: c.rank}
+	if n.network, err = c.listen(); err == nil {
+		n.table, err = newTable(c.carrier, 1024)
 	}
 	if err == nil {
-		p.ownerImport, err = p.spaces[0].Import(ctx, "memory@n0")
+		c.members[c.rank].Addr = n.address()
+		n.space, err = memory.New(memory.Config{Transport: c.transport(n.network, n.table, nil)})
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
+}
+
+func (n *memoryNode) address() string { return n.network.Addr().String() }
+
+func (n *memoryNode) connect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return n.space.Connect(ctx, []int{1 - n.rank})
+}
+
+// close gives the node's socket and table back.
+func (n *memoryNode) close() (err error) {
+	if n.network != nil {
+		err = n.network.Close()
+	}
+	if n.table != nil {
+		err = errors.Join(err, n.table.Close())
 	}
 	return err
 }
 
-// listen opens a network for each side, and returns the view of both.
-func (p *memoryPair) listen(c *MemoryConfig) (transport.View, error) {
-	view := transport.View{Number: 1}
-	for rank := range p.nets {
-		name := fmt.Sprintf("n%d", rank)
-		id, err := c.Identity(name)
-		if err != nil {
-			return view, err
-		}
-		p.nets[rank], err = quic.Listen(quic.Config{
-			Addr:      net.JoinHostPort(c.Host, "0"),
-			ServerTLS: id.Server(),
-			ClientTLS: id.Client,
-			PeerName: func(state tls.ConnectionState) (string, error) {
-				peer, err := certs.PeerIdentity(state)
-				return peer.Name, err
-			},
-			Spin: c.Spin,
-		})
-		if err != nil {
-			return view, err
-		}
-		view.Members = append(view.Members, transport.Member{Name: name, Addr: p.nets[rank].Addr().String()})
+// close gives back what there is. Links end everywhere before memory goes.
+func (p *memoryPair) close() (err error) {
+	nodes := slices.DeleteFunc(p.nodes, func(n *memoryNode) bool { return n == nil })
+	for _, n := range nodes {
+		err = errors.Join(err, n.space.Close())
 	}
-	return view, nil
-}
-
-// link makes the spaces of both sides, and links them to each other.
-func (p *memoryPair) link(ctx context.Context, c *MemoryConfig, view transport.View) (err error) {
-	carrier, _ := carrierOf(c.Carrier)
-	for rank := range p.spaces {
-		if p.tables[rank], err = newTable(carrier, 1024); err != nil {
-			return err
-		}
-		p.spaces[rank], err = memory.New(memory.Config{Transport: transport.Config{
-			Network: p.nets[rank],
-			Table:   p.tables[rank],
-			View:    view,
-			Rank:    rank,
-			Carrier: carrier.Carrier,
-			Spin:    localSpin(c.Spin),
-		}})
-		if err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	var g errgroup.Group
-	for rank, s := range p.spaces {
-		g.Go(func() error { return s.Connect(ctx, []int{1 - rank}) })
-	}
-	return g.Wait()
-}
-
-func (p *memoryPair) close() error {
-	var errs []error
-	for rank := range p.spaces {
-		if p.spaces[rank] != nil {
-			errs = append(errs, p.spaces[rank].Close())
-		}
-	}
-	for rank := range p.nets {
-		if p.nets[rank] != nil {
-			errs = append(errs, p.nets[rank].Close())
-		}
-		if p.tables[rank] != nil {
-			errs = append(errs, p.tables[rank].Close())
-		}
+	for _, n := range nodes {
+		err = errors.Join(err, n.close())
 	}
 	if p.segment != nil {
-		errs = append(errs, p.segment.Close())
+		err = errors.Join(err, p.segment.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }

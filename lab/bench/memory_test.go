@@ -16,7 +16,7 @@ import (
 // TestMemory: every carrier puts, gets and wakes; no speed is asked for.
 func TestMemory(t *testing.T) {
 	for _, c := range transport.Kinds {
-		r, err := Memory(t.Context(), MemoryConfig{
+		r, err := MeasureNodes(t.Context(), &MemoryConfig{
 			NodesConfig: nodesTestConfig(t, c.Name),
 			Sizes:       []config.Bytes{8, 100_000},
 			Duration:    10 * time.Millisecond,
@@ -41,7 +41,7 @@ func TestMemory(t *testing.T) {
 }
 
 // checkBeside: what needs no other program was measured, each size where it can be.
-func checkBeside(t *testing.T, r *MemoryReport) {
+func checkBeside(t *testing.T, r *memoryReport) {
 	t.Helper()
 	sizes := map[string]int{"UDP": 1, "TCP": 2, "MPI TCP": 0, "MPI memory": 0, "memcpy": 2}
 	if len(r.References) != len(sizes) {
@@ -71,7 +71,7 @@ func TestMemoryBesideMPI(t *testing.T) {
 		Concurrency: 3,
 		MPI:         true,
 	}
-	r, err := Memory(t.Context(), cfg)
+	r, err := MeasureNodes(t.Context(), &cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestMemoryBesideMPI(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", t.TempDir())
-	if r, err = Memory(t.Context(), cfg); err != nil {
+	if r, err = MeasureNodes(t.Context(), &cfg); err != nil {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
@@ -100,7 +100,7 @@ func TestMemoryBesideMPI(t *testing.T) {
 func TestParseOneSided(t *testing.T) {
 	const complete = "a remark\nadd 1.5\nsize 8 1 2 3 1000000000 2000000000\nsize 16 4 5 6 1e9 2e9\n"
 	add, rows, err := parseOneSided([]byte(complete), 2)
-	want := MemoryRow{
+	want := memoryRow{
 		Size:        8,
 		PutTime:     1,
 		GetTime:     2,
@@ -171,14 +171,14 @@ func TestMemoryEnds(t *testing.T) {
 		c := cfg
 		wrong(&c)
 		var refused *UsageError
-		if _, err := Memory(t.Context(), c); !errors.As(err, &refused) || refused.Setting != setting {
+		if _, err := MeasureNodes(t.Context(), &c); !errors.As(err, &refused) || refused.Setting != setting {
 			t.Errorf("%s: %v", setting, err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	cfg.Duration = time.Hour
-	r, err := Memory(ctx, cfg)
+	r, err := MeasureNodes(ctx, &cfg)
 	if err != nil && r == nil {
 		return // it had not begun
 	}

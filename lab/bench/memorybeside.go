@@ -15,19 +15,19 @@ import (
 	"ringlet/node/config"
 )
 
-// MemoryReferenceRows is a reference of remote memory.
-type MemoryReferenceRows struct {
+// memoryReferenceRows is a reference of remote memory.
+type memoryReferenceRows struct {
 	Name       string      `json:"name"`
 	What       string      `json:"what"`
 	WhyLeftOut string      `json:"left_out,omitempty"` // why it was not measured, or not to the end
 	AddTime    float64     `json:"add_us,omitempty"`
-	Rows       []MemoryRow `json:"sizes"`
+	Rows       []memoryRow `json:"sizes"`
 }
 
 // memoryReference is a row of the table of references.
 type memoryReference struct {
 	name, what string
-	measure    func(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryReferenceRows) error
+	measure    func(ctx context.Context, c *MemoryConfig, mem []byte, into *memoryReferenceRows) error
 }
 
 // memoryReferences in the order of a report.
@@ -42,24 +42,8 @@ var memoryReferences = []memoryReference{
 	{"memcpy", "copies to and from the same segment, by one processor", measureCopies},
 }
 
-// measureReferences measures all references. One that cannot be measured is left out, and says why.
-func (c *MemoryConfig) measureReferences(ctx context.Context, mem []byte, r *MemoryReport) error {
-	for _, ref := range memoryReferences {
-		b := MemoryReferenceRows{Name: ref.name, What: ref.what, Rows: []MemoryRow{}}
-		err := ref.measure(ctx, c, mem, &b)
-		if ctx.Err() == nil && err != nil {
-			b.WhyLeftOut = err.Error()
-		}
-		r.References = append(r.References, b)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
 // measureCopies copies there and back.
-func measureCopies(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryReferenceRows) error {
+func measureCopies(ctx context.Context, c *MemoryConfig, mem []byte, into *memoryReferenceRows) error {
 	m := &memoryAccess{
 		put: func(_ context.Context, _ int, at int64, b []byte) error {
 			copy(mem[at:], b)
@@ -77,25 +61,22 @@ func measureCopies(ctx context.Context, c *MemoryConfig, mem []byte, into *Memor
 // memoryFigures are the tables of the report.
 var memoryFigures = []struct {
 	title string
-	of    func(m *MemoryRow) float64
+	of    func(m *memoryRow) float64
 }{
-	{"Put, µs", func(m *MemoryRow) float64 { return m.PutTime }},
-	{"Get, µs", func(m *MemoryRow) float64 { return m.GetTime }},
+	{"Put, µs", func(m *memoryRow) float64 { return m.PutTime }},
+	{"Get, µs", func(m *memoryRow) float64 { return m.GetTime }},
 	{"Message, µs: a put and a notice, until the other side is awake",
-		func(m *MemoryRow) float64 { return m.MessageTime }},
-	{"Puts side by side, Gbit/s", func(m *MemoryRow) float64 { return m.PutGbps }},
-	{"Gets side by side, Gbit/s", func(m *MemoryRow) float64 { return m.GetGbps }},
+		func(m *memoryRow) float64 { return m.MessageTime }},
+	{"Puts side by side, Gbit/s", func(m *memoryRow) float64 { return m.PutGbps }},
+	{"Gets side by side, Gbit/s", func(m *memoryRow) float64 { return m.GetGbps }},
 }
 
 // WriteTable prints the report for people.
-func (r *MemoryReport) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "remote memory over %s, an owner and a user in one process on %d cores\n%s\n", r.Carrier, r.Cores,
-		&r.Machine)
-	if r.Interrupted {
-		fmt.Fprintln(w, "INTERRUPTED: what follows is what was measured until then")
-	}
+func (r *memoryReport) WriteTable(w io.Writer) error {
+	r.writeHead(w, "what was measured until then", "remote memory over %s, an owner and a user in one process on %d cores",
+		r.Carrier, r.Cores)
 	fmt.Fprintf(w, "raw UDP of 128 B there and back: %.2f µs; add: %.2f µs\n", r.UDPRoundTrip, r.AddTime)
-	all := append([]MemoryReferenceRows{{
+	all := append([]memoryReferenceRows{{
 		Name:    r.Carrier,
 		What:    "remote memory",
 		AddTime: r.AddTime,
@@ -129,7 +110,7 @@ func (r *MemoryReport) WriteTable(w io.Writer) error {
 }
 
 // figureOf is a line of a table: one figure of all that was measured with a size.
-func figureOf(all []MemoryReferenceRows, size int, of func(m *MemoryRow) float64) []string {
+func figureOf(all []memoryReferenceRows, size int, of func(m *memoryRow) float64) []string {
 	line := []string{config.Bytes(size).String()}
 	for i := range all {
 		if len(all[i].Rows) == 0 {
@@ -147,7 +128,7 @@ func figureOf(all []MemoryReferenceRows, size int, of func(m *MemoryRow) float64
 }
 
 // sizes that were measured, in the order in which they were asked for.
-func (r *MemoryReport) sizes() (sizes []int) {
+func (r *memoryReport) sizes() (sizes []int) {
 	for i := range r.Rows {
 		if size := r.Rows[i].Size; !slices.Contains(sizes, size) {
 			sizes = append(sizes, size)

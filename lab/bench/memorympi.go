@@ -26,8 +26,8 @@ const (
 )
 
 // oneSided is OpenMPI's one-sided operations with the settings given, the first set that works.
-func oneSided(settings ...[]string) func(context.Context, *MemoryConfig, []byte, *MemoryReferenceRows) error {
-	return func(ctx context.Context, c *MemoryConfig, _ []byte, into *MemoryReferenceRows) error {
+func oneSided(settings ...[]string) func(context.Context, *MemoryConfig, []byte, *memoryReferenceRows) error {
+	return func(ctx context.Context, c *MemoryConfig, _ []byte, into *memoryReferenceRows) error {
 		if !c.MPI {
 			return errors.New("it was not asked for")
 		}
@@ -62,10 +62,10 @@ func oneSided(settings ...[]string) func(context.Context, *MemoryConfig, []byte,
 }
 
 // parseOneSided reads what the program prints.
-func parseOneSided(out []byte, sizes int) (add float64, rows []MemoryRow, err error) {
-	rows = []MemoryRow{}
+func parseOneSided(out []byte, sizes int) (add float64, rows []memoryRow, err error) {
+	rows = []memoryRow{}
 	for line := range bytes.Lines(out) {
-		var m MemoryRow
+		var m memoryRow
 		text := string(line)
 		if n, _ := fmt.Sscanf(text, "add %g", &add); n == 1 {
 			continue

@@ -278,7 +278,7 @@ func (s *socketMemory) access() *memoryAccess {
 
 // measureSockets measures memory behind so many sockets.
 func measureSockets(ctx context.Context, c *MemoryConfig, mem []byte, network string, concurrency int,
-	into *MemoryReferenceRows) (
+	into *memoryReferenceRows) (
 	err error) {
 	s := &socketMemory{owner: newSocketOwner(mem, c.Spin)}
 	defer s.close()
@@ -307,10 +307,10 @@ func measureSockets(ctx context.Context, c *MemoryConfig, mem []byte, network st
 	return c.measureAccess(ctx, m, &into.AddTime, &into.Rows)
 }
 
-func measureTCP(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryReferenceRows) error {
+func measureTCP(ctx context.Context, c *MemoryConfig, mem []byte, into *memoryReferenceRows) error {
 	return measureSockets(ctx, c, mem, "tcp", c.Concurrency, into)
 }
 
-func measureUDP(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryReferenceRows) error {
+func measureUDP(ctx context.Context, c *MemoryConfig, mem []byte, into *memoryReferenceRows) error {
 	return measureSockets(ctx, c, mem, "udp", 1, into)
 }

@@ -86,7 +86,7 @@ func figuresOf(report any) trial.Figures {
 
 // measureIntegrity is the test of L1-farm §7.5, figures 7.14 to 7.16.
 func measureIntegrity(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
-	r, err := Integrity(ctx, IntegrityConfig{
+	r, err := MeasureNodes(ctx, &IntegrityConfig{
 		NodesConfig: c,
 		Size:        384,
 		Rate:        48700,
@@ -109,7 +109,7 @@ func measureIntegrity(ctx context.Context, c NodesConfig, d time.Duration) (tria
 
 // measurePatterns are those of NIC-crossbar §4.2, each as "one-way 512.mbyte_per_s", and the sums of what was wrong.
 func measurePatterns(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
-	r, err := Patterns(ctx, PatternsConfig{
+	r, err := MeasureNodes(ctx, &PatternsConfig{
 		NodesConfig: c,
 		Sizes:       []config.Bytes{24, 512, 4096},
 		Duration:    d / 5, // there are fifteen of them
@@ -117,20 +117,11 @@ func measurePatterns(ctx context.Context, c NodesConfig, d time.Duration) (trial
 	if err != nil {
 		return nil, err
 	}
-	f := trial.Figures{}
+	f, err := faultyRowFigures(r.Rows)
 	for i := range r.Rows {
-		row := &r.Rows[i]
-		for name, v := range figuresOf(row) {
-			f[fmt.Sprintf("%s %d.%s", row.Pattern, row.Size, name)] = v
-		}
-		f["words"] += float64(row.Words)
-		f["wrong"] += float64(row.WrongWords + row.MisplacedWrites)
-		f["lost"] += float64(row.LostWrites)
-		if row.Error != "" {
-			return nil, fmt.Errorf("bench: %s of %d B: %s", row.Pattern, row.Size, row.Error)
-		}
+		f["words"] += float64(r.Rows[i].Words)
 	}
-	return f, nil
+	return f, err
 }
 
 // measureDescriptors is L1-farm's engine with 52 descriptors, triggered again at once by software: frequency against
@@ -168,32 +159,17 @@ func measureTriggers(ctx context.Context, c NodesConfig, d time.Duration) (trial
 
 // descriptorFigures are those of each mode and size, and the sums of what was wrong.
 func descriptorFigures(ctx context.Context, c DescriptorsConfig) (trial.Figures, error) {
-	r, err := Descriptors(ctx, c)
+	r, err := MeasureNodes(ctx, &c)
 	if err != nil {
 		return nil, err
 	}
-	if r.Interrupted {
-		return nil, ctx.Err()
-	}
-	f := trial.Figures{}
-	for i := range r.Rows {
-		row := &r.Rows[i]
-		if row.Error != "" {
-			return nil, fmt.Errorf("bench: descriptors: %s", row.Error)
-		}
-		for name, v := range figuresOf(row) {
-			f[fmt.Sprintf("%s %d.%s", row.PerTrigger, row.Size, name)] = v
-		}
-		f["wrong"] += float64(row.WrongWords + row.Misplaced)
-		f["lost"] += float64(row.LostTransfers)
-	}
-	return f, nil
+	return faultyRowFigures(r.Rows)
 }
 
 // measureDecisions is the test of the decision unit of L1-farm §7.6: 26 builder units, each event alone, at the rate
 // that its 379,901,605 loops in five minutes make.
 func measureDecisions(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
-	r, err := Decisions(ctx, DecisionsConfig{
+	r, err := MeasureNodes(ctx, &DecisionsConfig{
 		NodesConfig: c,
 		Builders:    26,
 		Depth:       decision.DefaultMaxPending,
@@ -213,4 +189,18 @@ func measureDecisions(ctx context.Context, c NodesConfig, d time.Duration) (tria
 	f["undecided"] = math.Abs(float64(r.Events) - float64(r.Decided))
 	f["odd"] = float64(r.DuplicateResults + r.ImpossibleResults + r.UnsentResults + r.OutOfOrder)
 	return f, nil
+}
+
+// measureLatency takes the processing times of TagNet-farm; its figures are "1us.trip_us" and so on.
+func measureLatency(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
+	r, err := MeasureNodes(ctx, &LatencyConfig{
+		NodesConfig: c,
+		Size:        128,
+		Processing:  []time.Duration{time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond},
+		Duration:    d / 3,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rowFigures(r.Rows)
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sync/errgroup"
 
 	"ringlet/lab/trial"
@@ -59,23 +61,13 @@ var patterns = []pattern{
 	},
 }
 
-// nodes is how many take part.
-func (p *pattern) nodes() int {
-	most := 0
-	for from, to := range p.pairs {
-		most = max(most, from, slices.Max(to))
-	}
-	return most + 1
-}
-
 // PatternsConfig says what to measure.
 type PatternsConfig struct {
 	NodesConfig
 	Sizes []config.Bytes // of a write, whole words of 8 bytes
 	// that each sender sends in each measurement; 0: as many as Duration allows
 	WordsPerSender uint64
-	Duration       time.Duration                   // of each measurement
-	Progress       func(what string, done, of int) // may be nil
+	Duration       time.Duration // of each measurement
 }
 
 // maxPatternWrite is the largest write: the index of a word has 16 bits, and a sender has 64 windows of it at least.
@@ -87,22 +79,22 @@ func (c *PatternsConfig) Validate() error {
 		return usageErrorf("sizes", "there is none to measure: give some as 24,4KiB")
 	}
 	for _, s := range c.Sizes {
-		if s < wordSize || s > maxPatternWrite || s%wordSize != 0 {
-			return usageErrorf("sizes", "%s is not whole words of 8 B, from 8 B to %s", s, config.Bytes(maxPatternWrite))
+		if err := checkWords("sizes", s, maxPatternWrite); err != nil {
+			return err
 		}
 	}
-	return c.valid(c.Duration)
+	return c.validate(c.Duration)
 }
 
-// PatternsReport is what the patterns came to, as `ringlet bench patterns --json` prints it.
-type PatternsReport struct {
+// patternsReport is what the patterns came to, as `ringlet bench patterns --json` prints it.
+type patternsReport struct {
 	nodesReport
 	SpinUs int64        `json:"spin_us"`
-	Rows   []PatternRow `json:"patterns"`
+	Rows   []patternRow `json:"patterns"`
 }
 
-// PatternRow is one pattern with writes of one size.
-type PatternRow struct {
+// patternRow is one pattern with writes of one size.
+type patternRow struct {
 	Pattern         string  `json:"pattern"`
 	Size            int     `json:"size"`     // bytes of a write
 	WritesPerBatch  int     `json:"together"` // writes that travel together
@@ -122,104 +114,89 @@ type PatternRow struct {
 	Error           string  `json:"error,omitempty"` // the first word that was wrong, or why it ended
 }
 
-// good says that nothing was wrong.
-func (r *PatternRow) good() bool {
-	return r.WrongWords+r.MisplacedWrites+r.LostWrites == 0 && r.Error == ""
+func (r *patternRow) label() (title, figure string) {
+	return r.Pattern + " " + config.Bytes(r.Size).String(), fmt.Sprintf("%s %d", r.Pattern, r.Size)
 }
 
-// Wrong counts the measurements with errors or losses.
-func (r *PatternsReport) Wrong() int { return countBadRows(r.Rows) }
-
-// countBadRows counts the rows that are not good.
-func countBadRows[T any, P interface {
-	*T
-	good() bool
-}](rows []T) (n int) {
-	for i := range rows {
-		if !P(&rows[i]).good() {
-			n++
-		}
-	}
-	return n
+func (r *patternRow) faults() (wrong, lost uint64, why string) {
+	return r.WrongWords + r.MisplacedWrites, r.LostWrites, r.Error
 }
 
-// Patterns measures all patterns with all sizes between nodes of this process. An interruption gives the rows so far.
-func Patterns(ctx context.Context, cfg PatternsConfig) (*PatternsReport, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+// Failure says how many measurements had errors or losses.
+func (r *patternsReport) Failure() error { return rowsFailure(&r.nodesReport, r.Rows) }
+
+// prepare lists all patterns with all sizes.
+func (c *PatternsConfig) prepare() (*patternsReport, []point, func() error, error) {
+	r := &patternsReport{
+		nodesReport: c.report(),
+		SpinUs:      c.Spin.Microseconds(),
+		Rows:        []patternRow{},
 	}
-	r := &PatternsReport{
-		nodesReport: cfg.report(),
-		SpinUs:      cfg.Spin.Microseconds(),
-		Rows:        []PatternRow{},
-	}
-	done, of := 0, len(patterns)*len(cfg.Sizes)
+	var points []point
 	for i := range patterns {
-		for _, size := range cfg.Sizes {
-			if cfg.Progress != nil {
-				cfg.Progress(patterns[i].Name+" "+size.String(), done, of)
-			}
-			done++
-			row, err := cfg.measure(ctx, &patterns[i], int(size), uint64(done))
-			if r.Interrupted = ctx.Err() != nil; r.Interrupted {
-				return r, nil
-			}
-			if err != nil {
-				return r, fmt.Errorf("bench: %s of %s: %w", patterns[i].Name, size, err)
-			}
-			r.Rows = append(r.Rows, row)
+		p := &patterns[i]
+		for _, size := range c.Sizes {
+			points = append(points, rowPoint(&r.Rows, p.Name+" "+size.String(),
+				func(ctx context.Context, view uint64) (patternRow, error) { return c.measure(ctx, p, int(size), view) }))
 		}
 	}
-	return r, nil
+	return r, points, nil, nil
 }
 
 // measure runs one pattern with one size.
-func (c *PatternsConfig) measure(ctx context.Context, p *pattern, size int, view uint64) (row PatternRow, err error) {
-	batch := min(flowBatch, max(1, maxPatternWrite/size))
+func (c *PatternsConfig) measure(ctx context.Context, p *pattern, size int, view uint64) (row patternRow, err error) {
+	m := stationsConfig{
+		nodes: &c.NodesConfig,
+		view:  view,
+		pairs: p.pairs,
+		size:  size,
+		batch: min(flowBatch, max(1, maxPatternWrite/size)),
+	}
 	if p.roundTrips {
-		batch = 1
+		m.pairs, m.batch = pingPongPairs, 1
 	}
-	pairs := p.pairs
-	if p.roundTrips {
-		pairs = map[int][]int{0: {1}, 1: {0}}
-	}
-	all, err := openStations(ctx, c.stationsConfig(view, p.nodes()), pairs, size, batch)
-	defer func() { err = errors.Join(err, closeStations(all)) }()
-	if err != nil {
-		return row, err
-	}
-	row = PatternRow{
+	row = patternRow{
 		Pattern:        p.Name,
 		Size:           size,
-		WritesPerBatch: batch,
+		WritesPerBatch: m.batch,
 		Senders:        len(p.pairs),
 		Document:       p.Document,
 	}
-	began := time.Now()
-	err = runFor(c.Duration, func(over *atomic.Bool) error { return c.traffic(ctx, p, all, over) })
-	row.fillFromStations(all, time.Since(began))
-	if err != nil && ctx.Err() == nil { // a link that broke is a result, with all that came before
-		row.Error, err = err.Error(), nil
-	}
+	err = m.with(ctx, func(all []*station) error {
+		began := time.Now()
+		err := runFor(c.Duration, func(over *atomic.Bool) error { return c.traffic(ctx, p, all, over) })
+		row.fillFromStations(all, time.Since(began))
+		if err != nil && ctx.Err() == nil { // a link that broke is a result, with all that came before
+			row.Error, err = err.Error(), nil
+		}
+		return err
+	})
 	return row, err
 }
 
 // traffic sends until over or until the words are sent, and waits until all of it has arrived.
 func (c *PatternsConfig) traffic(ctx context.Context, p *pattern, all []*station, over *atomic.Bool) error {
-	writes := ^uint64(0)
+	defer awaitReceived(all)
+	writes := func(l *flow) uint64 { return ^uint64(0) }
 	if c.WordsPerSender > 0 {
-		perWrite := uint64(all[0].writeSize() / wordSize)
-		writes = (c.WordsPerSender + perWrite - 1) / perWrite
+		writes = func(l *flow) uint64 {
+			perWrite := uint64(l.size / wordSize)
+			return (c.WordsPerSender + perWrite - 1) / perWrite
+		}
 		over = &atomic.Bool{} // only the words count
 	}
 	if p.roundTrips {
-		return pingPong(ctx, all, writes, over)
+		ping, pong := all[0].outFlows[1], all[1].outFlows[0]
+		ping.roundTrips, pong.roundTrips = newTimes(), newTimes() // the answers' own times are in those of the pings
+		most := writes(ping)
+		return roundTrips(ctx, all, 0, func() bool { return ping.next < most && !over.Load() },
+			func(took time.Duration) { _ = ping.roundTrips.RecordValue(int64(took)) })
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	for from, to := range p.pairs {
 		s := all[from]
 		g.Go(func() error {
-			remaining := writes
+			remaining := writes(s.outFlows[to[0]])
 			for turn := 0; remaining > 0 && !over.Load() && ctx.Err() == nil; turn++ {
 				l := s.outFlows[to[turn%len(to)]]
 				n, err := s.send(ctx, l, int(min(remaining, flowBatch)))
@@ -231,127 +208,135 @@ func (c *PatternsConfig) traffic(ctx context.Context, p *pattern, all []*station
 			return s.await(ctx, s.idle)
 		})
 	}
-	err := g.Wait()
-	awaitReceived(all)
-	return err
+	return g.Wait()
 }
 
-// pingPong writes, and waits for the write that comes back. The time in the flow's histogram is of the whole trip.
-func pingPong(ctx context.Context, all []*station, writes uint64, over *atomic.Bool) error {
-	ping, pong := all[0].outFlows[1], all[1].outFlows[0]
-	ping.roundTrips, pong.roundTrips = newTimes(), newTimes() // the answers' own times are in those of the pings
+// pingPongPairs are who writes to whom where each write is answered.
+var pingPongPairs = map[int][]int{0: {1}, 1: {0}}
+
+// errEnough ends the far side of round trips.
+var errEnough = errors.New("enough")
+
+// roundTrips writes from the first of two stations, and waits for the write that comes back when the other one has seen
+// this one and has worked on it for so long; again and again as long as there are more. It tells how long each took.
+func roundTrips(ctx context.Context, all []*station, work time.Duration, more func() bool,
+	record func(took time.Duration)) error {
+	near, far := all[0], all[1]
+	there, back := near.outFlows[1], far.outFlows[0]
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	g.Go(func() error { // the other end
+	g.Go(func() error {
 		for n := uint64(1); ; n++ {
-			err := all[1].await(ctx, func() bool { return ping.checkedWrites.Load() >= n })
+			err := far.await(ctx, func() bool { return there.checkedWrites.Load() >= n })
+			for until := time.Now().Add(work); err == nil && time.Now().Before(until); {
+				runtime.KeepAlive(work) // it works: a sleep would take longer
+			}
 			if err == nil {
-				_, err = all[1].send(ctx, pong, 1)
+				_, err = far.send(ctx, back, 1)
+			}
+			if errors.Is(context.Cause(ctx), errEnough) {
+				return nil
 			}
 			if err != nil {
-				if errors.Is(context.Cause(ctx), errEnough) {
-					return nil
-				}
 				return err
 			}
 		}
 	})
 	g.Go(func() error {
-		for n := uint64(1); n <= writes && !over.Load() && ctx.Err() == nil; n++ {
+		defer end(errEnough)
+		for n := uint64(1); ctx.Err() == nil && more(); n++ {
 			began := time.Now()
-			if _, err := all[0].send(ctx, ping, 1); err != nil {
+			_, err := near.send(ctx, there, 1)
+			if err == nil {
+				err = near.await(ctx, func() bool { return back.checkedWrites.Load() >= n })
+			}
+			if err != nil {
 				return err
 			}
-			if err := all[0].await(ctx, func() bool { return pong.checkedWrites.Load() >= n }); err != nil {
-				return err
-			}
-			_ = ping.roundTrips.RecordValue(int64(time.Since(began)))
+			record(time.Since(began))
 		}
-		err := all[0].await(ctx, all[0].idle)
-		end(errEnough)
-		return err
+		return near.await(ctx, near.idle)
 	})
-	err := g.Wait()
-	awaitReceived(all)
-	return err
+	return g.Wait()
 }
 
-// errEnough ends the far side of a ping-pong.
-var errEnough = errors.New("enough")
+// awaitPlacement waits until it is so, for as long as what was sent may take to be counted.
+func awaitPlacement(is func() bool) {
+	for until := time.Now().Add(placementTimeout); !is() && time.Now().Before(until); {
+		time.Sleep(50 * time.Microsecond)
+	}
+}
 
 // awaitReceived waits until what was sent has been seen by its receiver's handler. What has not in time counts as lost.
 func awaitReceived(all []*station) {
-	for until := time.Now().Add(placementTimeout); time.Now().Before(until); time.Sleep(50 * time.Microsecond) {
-		waits := false
-		for _, s := range all {
-			for _, l := range s.outFlows {
-				waits = waits || l != nil && !s.ended.Load() && l.checkedWrites.Load()+l.misplaced.Load() < l.next
-			}
-		}
-		if !waits {
-			return
-		}
+	awaitPlacement(func() bool {
+		return !slices.ContainsFunc(all, func(s *station) bool {
+			return !s.ended.Load() && slices.ContainsFunc(s.outFlows, func(l *flow) bool {
+				return l != nil && l.checkedWrites.Load()+l.misplaced.Load() < l.next
+			})
+		})
+	})
+}
+
+// flowTotals are what receivers have found of flows.
+type flowTotals struct {
+	writes, checked, words, wrong, misplaced, lost uint64
+	took                                           *hdr.Histogram
+	firstWrong                                     string
+}
+
+// add adds what came of a flow.
+func (t *flowTotals) add(l *flow) {
+	checked, misplaced := l.checkedWrites.Load(), l.misplaced.Load()
+	t.writes += l.next
+	t.checked += checked
+	t.words += checked * uint64(l.size/wordSize)
+	t.wrong += l.wrongWords.Load()
+	t.misplaced += misplaced
+	t.lost += l.next - min(l.next, checked+misplaced)
+	l.mergeTimes(t.took)
+	if why := l.firstWrong.Load(); why != nil && t.firstWrong == "" {
+		t.firstWrong = *why
 	}
 }
 
 // fillFromStations fills the figures of a row.
-func (r *PatternRow) fillFromStations(all []*station, d time.Duration) {
+func (r *patternRow) fillFromStations(all []*station, d time.Duration) {
 	r.DurationS = d.Seconds()
-	took := newTimes()
-	slowest, total := -1.0, 0.0
+	t, slowest := flowTotals{took: newTimes()}, -1.0
 	for _, s := range all {
 		mine := 0.0
 		for _, l := range s.outFlows {
-			if l == nil {
-				continue
-			}
-			mine += float64(l.checkedWrites.Load()) * float64(l.size) / 1e6 / d.Seconds()
-			r.Writes += l.next
-			r.Words += l.checkedWrites.Load() * uint64(l.size/wordSize)
-			r.WrongWords += l.wrongWords.Load()
-			r.MisplacedWrites += l.misplaced.Load()
-			r.LostWrites += l.next - min(l.next, l.checkedWrites.Load()+l.misplaced.Load())
-			l.mergeTimes(took)
-			if why := l.firstWrong.Load(); why != nil && r.Error == "" {
-				r.Error = *why
+			if l != nil {
+				mine += float64(l.checkedWrites.Load()) * float64(l.size) / 1e6 / d.Seconds()
+				t.add(l)
 			}
 		}
-		total += mine
+		r.MByteS += mine
 		if mine > 0 && (slowest < 0 || mine < slowest) {
 			slowest = mine
 		}
 		r.ResentDatagrams += s.endpoint.Stats().DatagramsResent
 	}
-	r.MByteS, r.SlowestMByteS = total, max(slowest, 0)
-	r.P50, r.P99 = float64(took.ValueAtQuantile(50))/1e3, float64(took.ValueAtQuantile(99))/1e3
+	r.Writes, r.Words, r.WrongWords, r.MisplacedWrites, r.LostWrites = t.writes, t.words, t.wrong, t.misplaced, t.lost
+	r.SlowestMByteS, r.Error = max(slowest, 0), t.firstWrong
+	r.P50, r.P99 = microsAt(t.took, 50), microsAt(t.took, 99)
 }
 
 // WriteTable prints the report for people.
-func (r *PatternsReport) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "patterns over %s, nodes of one process on %d cores, spin %s\n%s\n", r.Carrier, r.Cores,
-		time.Duration(r.SpinUs)*time.Microsecond, &r.Machine)
-	if r.Interrupted {
-		fmt.Fprintln(w, "INTERRUPTED: what follows is what was measured until then")
-	}
-	var rows [][]string
-	for i := range r.Rows {
-		p := &r.Rows[i]
-		rows = append(rows, []string{
+func (r *patternsReport) WriteTable(w io.Writer) error {
+	r.writeHead(w, "what was measured until then", "patterns over %s, nodes of one process on %d cores, spin %s",
+		r.Carrier, r.Cores, time.Duration(r.SpinUs)*time.Microsecond)
+	err := trial.Table(w, "Each word was checked at its receiver; times are p50 / p99 there and back for ping-pong, "+
+		"else until the outcome under load", []string{"pattern", "size", "words", "wrong", "lost", "MByte/s",
+		"slowest sender", "µs", "NIC-crossbar §4.2"}, trial.RowsOf(r.Rows, func(p *patternRow) []string {
+		return []string{
 			p.Pattern, config.Bytes(p.Size).String(), fmt.Sprint(p.Words), fmt.Sprint(p.WrongWords + p.MisplacedWrites),
 			fmt.Sprint(p.LostWrites), fmt.Sprintf("%.1f", p.MByteS), fmt.Sprintf("%.1f", p.SlowestMByteS),
 			micros(p.P50) + " / " + micros(p.P99), p.Document,
-		})
-	}
-	if err := trial.Table(w, "Each word was checked at its receiver; times are p50 / p99 there and back for ping-pong, "+
-		"else until the outcome under load", []string{"pattern", "size", "words", "wrong", "lost", "MByte/s",
-		"slowest sender", "µs", "NIC-crossbar §4.2"}, rows); err != nil {
-		return err
-	}
-	for i := range r.Rows {
-		if p := &r.Rows[i]; p.Error != "" {
-			fmt.Fprintf(w, "%s %s: %s\n", p.Pattern, config.Bytes(p.Size), p.Error)
 		}
-	}
-	return nil
+	}))
+	writeFaults(w, r.Rows)
+	return err
 }

@@ -90,9 +90,9 @@ func nodesTestConfig(t *testing.T, carrier string) NodesConfig {
 }
 
 // fewPatternsConfig measures with tiny numbers.
-func fewPatternsConfig(t *testing.T, carrier string) PatternsConfig {
+func fewPatternsConfig(t *testing.T, carrier string) *PatternsConfig {
 	t.Helper()
-	return PatternsConfig{
+	return &PatternsConfig{
 		NodesConfig:    nodesTestConfig(t, carrier),
 		Sizes:          []config.Bytes{24, 4 << 10},
 		WordsPerSender: 3000,
@@ -103,8 +103,8 @@ func fewPatternsConfig(t *testing.T, carrier string) PatternsConfig {
 // TestPatterns: all that is sent arrives and is right, over each carrier.
 func TestPatterns(t *testing.T) {
 	for _, carrier := range carrierNames() {
-		r, err := Patterns(t.Context(), fewPatternsConfig(t, carrier))
-		if err != nil || r.Interrupted || len(r.Rows) != 2*len(patterns) || r.Wrong() != 0 {
+		r, err := MeasureNodes(t.Context(), fewPatternsConfig(t, carrier))
+		if err != nil || r.Interrupted || len(r.Rows) != 2*len(patterns) || r.Failure() != nil {
 			t.Fatalf("%s: %v: %+v", carrier, err, r)
 		}
 		for _, row := range r.Rows {
@@ -131,7 +131,7 @@ func TestPatternsInterrupted(t *testing.T) {
 	cfg := fewPatternsConfig(t, "quic")
 	cfg.WordsPerSender, cfg.Duration = 0, 24*time.Hour
 	cfg.Progress = func(string, int, int) { time.AfterFunc(50*time.Millisecond, cancel) }
-	if r, err := Patterns(ctx, cfg); err != nil || !r.Interrupted {
+	if r, err := MeasureNodes(ctx, cfg); err != nil || !r.Interrupted {
 		t.Errorf("%v: %+v", err, r)
 	}
 	nothingMapped(t)
@@ -146,8 +146,8 @@ func TestPatternsRefused(t *testing.T) {
 		"spin":     func(c *PatternsConfig) { c.Spin = -1 },
 	} {
 		cfg := fewPatternsConfig(t, "quic")
-		change(&cfg)
-		_, err := Patterns(t.Context(), cfg)
+		change(cfg)
+		_, err := MeasureNodes(t.Context(), cfg)
 		var refused *UsageError
 		if !errors.As(err, &refused) || refused.Setting != setting {
 			t.Errorf("%s: %v", setting, err)

@@ -3,27 +3,15 @@ package bench
 import (
 	"context"
 	"errors"
-	"net"
 	"time"
 
 	"ringlet/lab/trial"
-	"ringlet/node/certs"
 	"ringlet/transport"
 	"ringlet/transport/quic"
 )
 
 // The reference of the carrier quic: the same socket, the same connection and packets of the same size, but no link
 // above it. Datagrams go as fast as quic-go takes them, and those that are lost stay lost.
-
-func listenQUIC(id *certs.Identity, host string, spin time.Duration) (*quic.Network, error) {
-	return quic.Listen(quic.Config{
-		Addr:      net.JoinHostPort(host, "0"),
-		ServerTLS: id.Server(),
-		ClientTLS: id.Client,
-		PeerName:  peerName,
-		Spin:      spin,
-	})
-}
 
 // benchHello is a hello that no endpoint takes for one of its own.
 var benchHello = []byte("bench")
@@ -43,7 +31,7 @@ func upgradeConn(ctx context.Context, c transport.Conn, dialler bool) (transport
 
 // startQUICSink counts datagrams.
 func startQUICSink(f *far) (*job, error) {
-	n, err := listenQUIC(f.cfg.Identity, f.cfg.Host, f.spin())
+	n, err := (&linkConfig{id: f.cfg.Identity, host: f.cfg.Host, spin: f.spin()}).listen()
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +69,7 @@ func receive(ctx context.Context, network *quic.Network, got *byteCounter) {
 
 // sendQUIC sends full datagrams for the duration, as fast as they are taken.
 func sendQUIC(ctx context.Context, n *near, addr string) (res trial.Figures, err error) {
-	network, err := listenQUIC(n.cfg.Identity, n.cfg.Host, n.cfg.Spin)
+	network, err := (&linkConfig{id: n.cfg.Identity, host: n.cfg.Host, spin: n.cfg.Spin}).listen()
 	if err != nil {
 		return nil, err
 	}

@@ -210,10 +210,15 @@ func echo(c *net.UDPConn, spin time.Duration) {
 // newTimes makes a histogram of times up to 10 s in ns.
 func newTimes() *hdr.Histogram { return hdr.New(1, int64(10*time.Second), 3) }
 
+// microsAt is a quantile of times in ns, as µs.
+func microsAt(h *hdr.Histogram, quantile float64) float64 {
+	return float64(h.ValueAtQuantile(quantile)) / 1e3
+}
+
 // putTimes adds the quantiles of a time, µs.
 func putTimes(res trial.Figures, figure string, h *hdr.Histogram) {
 	for name, q := range map[string]float64{".p50": 50, ".p99": 99, ".p999": 99.9} {
-		res[figure+name] = float64(h.ValueAtQuantile(q)) / 1e3
+		res[figure+name] = microsAt(h, q)
 	}
 }
 

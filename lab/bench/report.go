@@ -1,7 +1,9 @@
 package bench
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"ringlet/lab/page"
 	"ringlet/lab/sweep"
@@ -86,6 +88,17 @@ type RunRow struct {
 type HostLimit struct {
 	Host string `json:"host"` // near or far
 	hostlimits.Finding
+}
+
+// Failure says what failed, or that it was interrupted.
+func (r *Report) Failure() error {
+	switch {
+	case len(r.Failed) > 0:
+		return fmt.Errorf("bench: %d measurements failed: %s", len(r.Failed), strings.Join(r.Failed, "; "))
+	case r.Interrupted:
+		return errInterrupted
+	}
+	return nil
 }
 
 // summarize fills the tables of a report from its rounds. It is a pure function of them.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -129,9 +128,6 @@ func CheckName(name string) error {
 // begin starts the far process and makes what the references need. The session is nil where there is no far process;
 // else the caller ends it.
 func begin(ctx context.Context, cfg *Config) (*session, func(), error) {
-	if cfg.Log == nil {
-		cfg.Log = io.Discard
-	}
 	conn, stop, err := cfg.StartFar()
 	if err != nil {
 		return nil, nil, err
@@ -285,21 +281,21 @@ func (s *session) plan() (tasks []task, blocks []int) {
 func (s *session) measure(ctx context.Context) error {
 	tasks, blocks := s.plan()
 	turns := trial.DrawOrder(len(tasks), s.cfg.Rounds, 1, blocks)
-	for done, t := range turns {
+	done, err := trial.Loop(ctx, turns, func(i int, t trial.Turn) error {
 		if t.Round == len(s.rounds) {
 			s.rounds, s.report.RoundsDone = append(s.rounds, trial.Round{}), t.Round
 		}
 		k := &tasks[t.Thing]
-		s.cfg.reportProgress(fmt.Sprintf("round %d of %d: %s", t.Round+1, s.cfg.Rounds, k.name), done, len(turns))
+		s.cfg.reportProgress(fmt.Sprintf("round %d of %d: %s", t.Round+1, s.cfg.Rounds, k.name), i, len(turns))
 		if s.failedUnits[k.failureUnit] {
-			continue
+			return nil
 		}
-		if err := s.attempt(ctx, k); err != nil {
-			return err
-		}
+		return s.attempt(ctx, k)
+	})
+	if done == len(turns) {
+		s.report.RoundsDone = s.cfg.Rounds
 	}
-	s.report.RoundsDone = s.cfg.Rounds
-	return nil
+	return err
 }
 
 // attempt runs a task and gives the error that ends everything.

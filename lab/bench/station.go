@@ -106,6 +106,7 @@ type station struct {
 	onSignal          func()         // told of a signal; nil: nobody
 	onWrite           func(rank int) // told when a write is seen; nil: nobody
 	polled            bool           // who looks at the memory is somebody else: nothing is checked, and no credit given
+	relayedAddr       string         // under which the others see it; "": its own
 }
 
 // grant gives the sender of a flow its windows.

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,8 @@ type TraceConfig struct {
 	NodesConfig
 	Size   config.Bytes // of a write: whole words of 8 bytes, at most 1 KiB, so that a datagram holds it
 	Writes int          // one at a time
+	// AddSimulated puts beside them what a simulator has; nil: nothing.
+	AddSimulated func(r *TraceReport) error
 }
 
 // maxTraced bounds the writes: each takes 80 bytes.
@@ -26,19 +29,11 @@ const maxTraced = 10_000_000
 
 // Validate says what of the settings cannot be, as a *UsageError.
 func (c *TraceConfig) Validate() error {
-	if err := c.valid(minDuration); err != nil {
-		return err
-	}
-	carrier, _ := carrierOf(c.Carrier)
-	switch {
-	case carrier.SameHost:
+	if carrier, _ := carrierOf(c.Carrier); carrier.SameHost {
 		return usageErrorf("carrier", "%s has no stages: the writer itself copies into the other's memory", c.Carrier)
-	case c.Size < wordSize || c.Size > maxSmallWrite || c.Size%wordSize != 0:
-		return usageErrorf("size", "%s is not whole words of 8 B, from 8 B to %s", c.Size, config.Bytes(maxSmallWrite))
-	case c.Writes < 1 || c.Writes > maxTraced:
-		return usageErrorf("writes", "%d are not between 1 and %d", c.Writes, maxTraced)
 	}
-	return nil
+	return cmp.Or(c.validate(minDuration), checkWords("size", c.Size, maxSmallWrite),
+		checkCount("writes", c.Writes, 1, maxTraced))
 }
 
 // TraceReport is what writes were followed to, as `ringlet bench trace --json` prints it.
@@ -51,6 +46,8 @@ type TraceReport struct {
 	Bound            TraceBound   `json:"bound"`
 	Simulated        []TraceStage `json:"simulated"` // of the bridge of SCI-bridge §IV §IV
 	SimulatedBound   TraceBound   `json:"simulated_bound"`
+
+	failed error // why it ended before its time
 }
 
 // TraceStage is one stage. Times are medians.
@@ -79,31 +76,40 @@ func BoundOf(packet int, longest string, tookUs float64) TraceBound {
 	return b
 }
 
-// Trace follows writes, one at a time, from the call to the answer.
-func Trace(ctx context.Context, cfg TraceConfig) (r *TraceReport, err error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	t := stages.New()
-	m := cfg.stationsConfig(1, 2)
-	m.follow = func(rank int) func(transport.Stage) { return t.Follow(rank == 1) }
-	all, err := openStations(ctx, m, map[int][]int{0: {1}}, int(cfg.Size), 1)
-	defer func() { err = errors.Join(err, closeStations(all)) }()
-	if err != nil {
-		return nil, err
-	}
-	r = &TraceReport{
-		nodesReport: cfg.report(),
-		Size:        int(cfg.Size),
+// Failure says why it ended before its time.
+func (r *TraceReport) Failure() error { return cmp.Or(r.failed, r.nodesReport.Failure()) }
+
+// prepare follows writes, one at a time, from the call to the answer.
+func (c *TraceConfig) prepare() (*TraceReport, []point, func() error, error) {
+	r := &TraceReport{
+		nodesReport: c.report(),
+		Size:        int(c.Size),
 		Stages:      []TraceStage{},
 		Simulated:   []TraceStage{},
 	}
-	took, at, err := r.follow(ctx, t, all, cfg.Writes)
-	if r.Interrupted = ctx.Err() != nil; r.Interrupted {
-		err = nil
+	var end func() error
+	if c.AddSimulated != nil {
+		end = func() error { return c.AddSimulated(r) }
 	}
-	r.fillStages(took, at)
-	return r, err
+	return r, []point{{"trace", func(ctx context.Context, view uint64) error {
+		t := stages.New()
+		m := stationsConfig{
+			nodes:  &c.NodesConfig,
+			view:   view,
+			pairs:  map[int][]int{0: {1}},
+			size:   r.Size,
+			batch:  1,
+			follow: func(rank int) func(transport.Stage) { return t.Follow(rank == 1) },
+		}
+		return m.with(ctx, func(all []*station) error {
+			took, at, err := r.follow(ctx, t, all, c.Writes)
+			if ctx.Err() == nil {
+				r.failed = err
+			}
+			r.fillStages(took, at)
+			return nil
+		})
+	}}}, end, nil
 }
 
 // follow follows so many writes, and gives for each stage how long it took and when it was over, ns.
@@ -174,26 +180,24 @@ func (r *TraceReport) fillStages(took, at [stages.NumStages][]int64) {
 
 // WriteTable prints both tables beside each other, and the bounds.
 func (r *TraceReport) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "%d writes of %s over %s, one at a time, two nodes of one process on %d cores\n%s\n", r.FollowedWrites,
-		config.Bytes(r.Size), r.Carrier, r.Cores, &r.Machine)
-	if r.Interrupted {
-		fmt.Fprintln(w, "INTERRUPTED: what follows is of the writes so far")
-	}
+	r.writeHead(w, "of the writes so far", "%d writes of %s over %s, one at a time, two nodes of one process on %d cores",
+		r.FollowedWrites, config.Bytes(r.Size), r.Carrier, r.Cores)
 	if r.IncompleteWrites > 0 {
 		fmt.Fprintf(w, "%d more are left out: a stage of them was not seen\n", r.IncompleteWrites)
 	}
 	var rows [][]string
+	cells := func(all []TraceStage, i int, says bool) []string {
+		if i >= len(all) {
+			return []string{"", "", ""}
+		}
+		s, name := all[i], all[i].Name
+		if says {
+			name += " " + s.Says
+		}
+		return []string{name, fmt.Sprintf("%.2f", s.Took), fmt.Sprintf("%.2f", s.At)}
+	}
 	for i := range max(len(r.Stages), len(r.Simulated)) {
-		row := []string{"", "", "", "", "", ""}
-		if i < len(r.Stages) {
-			s := r.Stages[i]
-			row[0], row[1], row[2] = s.Name, fmt.Sprintf("%.2f", s.Took), fmt.Sprintf("%.2f", s.At)
-		}
-		if i < len(r.Simulated) {
-			s := r.Simulated[i]
-			row[3], row[4], row[5] = s.Name+" "+s.Says, fmt.Sprintf("%.2f", s.Took), fmt.Sprintf("%.2f", s.At)
-		}
-		rows = append(rows, row)
+		rows = append(rows, append(cells(r.Stages, i, false), cells(r.Simulated, i, true)...))
 	}
 	if err := trial.Table(w, "Medians here, and the bridge (SCI-bridge §IV) in the simulator", []string{"stage", "took µs",
 		"at µs", "bridge", "took µs", "at µs"}, rows); err != nil {

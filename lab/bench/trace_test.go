@@ -13,9 +13,9 @@ import (
 )
 
 // briefTraceConfig follows a few writes.
-func briefTraceConfig(t *testing.T, carrier string) TraceConfig {
+func briefTraceConfig(t *testing.T, carrier string) *TraceConfig {
 	t.Helper()
-	return TraceConfig{
+	return &TraceConfig{
 		NodesConfig: nodesTestConfig(t, carrier),
 		Size:        64,
 		Writes:      200,
@@ -25,7 +25,7 @@ func briefTraceConfig(t *testing.T, carrier string) TraceConfig {
 // TestTrace: every stage is seen, over each carrier that has any.
 func TestTrace(t *testing.T) {
 	for _, c := range transport.Kinds {
-		r, err := Trace(t.Context(), briefTraceConfig(t, c.Name))
+		r, err := MeasureNodes(t.Context(), briefTraceConfig(t, c.Name))
 		var refused *UsageError
 		if c.SameHost {
 			if !errors.As(err, &refused) || refused.Setting != "carrier" {
@@ -51,7 +51,7 @@ func TestTraceInterrupted(t *testing.T) {
 	cfg.Writes = maxTraced
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(200*time.Millisecond, cancel)
-	if r, err := Trace(ctx, cfg); err != nil && !errors.Is(err, context.Canceled) || r != nil && !r.Interrupted {
+	if r, err := MeasureNodes(ctx, cfg); err != nil && !errors.Is(err, context.Canceled) || r != nil && !r.Interrupted {
 		t.Errorf("%v: %+v", err, r)
 	}
 	nothingMapped(t)

@@ -103,10 +103,4 @@ func (v Verdict) row() []string {
 }
 
 // VerdictRows are all of them.
-func VerdictRows(all []Verdict) [][]string {
-	var out [][]string
-	for i := range all {
-		out = append(out, all[i].row())
-	}
-	return out
-}
+func VerdictRows(all []Verdict) [][]string { return RowsOf(all, (*Verdict).row) }
