@@ -4,7 +4,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"ringlet/lab/page"
@@ -35,23 +34,7 @@ func (r *Report) page() *page.Page {
 			Figures: r.overSizes(),
 		})
 	}
-	for _, l := range r.listings() {
-		if len(l.rows) > 0 {
-			title, note, _ := strings.Cut(l.title, ": ")
-			p.Sections = append(p.Sections,
-				page.Section{
-					ID:    l.id,
-					Title: title,
-					Note:  note,
-					Table: page.TextTable(l.head, l.rows, l.sentenceColumns...),
-				})
-		}
-	}
-	for _, n := range r.notes() {
-		if len(n.lines) > 0 {
-			p.Sections = append(p.Sections, page.Section{ID: n.id, Title: n.title, Text: strings.Join(n.lines, "\n")})
-		}
-	}
+	p.Sections = append(p.Sections, r.sections()...)
 	started, _ := time.Parse(time.RFC3339, r.Started) // it is ours
 	p.Sections = append(p.Sections, page.Section{
 		ID:    "machine",

@@ -3,20 +3,14 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
+	"ringlet/lab/page"
 	"ringlet/lab/trial"
 	"ringlet/node/config"
 )
-
-// listing is a table of a report, for a terminal and for the page alike.
-type listing struct {
-	id, title       string
-	head            []string
-	rows            [][]string
-	sentenceColumns []int // columns that hold sentences
-}
 
 // WriteTable prints the report for people: figures and ratios first, then the targets and what stood in the way.
 func (r *Report) WriteTable(w io.Writer) error {
@@ -24,17 +18,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	if r.Interrupted {
 		fmt.Fprintln(w, "INTERRUPTED: what follows is of the rounds so far")
 	}
-	for _, l := range r.listings() {
-		if err := trial.Table(w, l.title, l.head, l.rows); err != nil {
-			return err
-		}
-	}
-	for _, n := range r.notes() {
-		if len(n.lines) > 0 {
-			fmt.Fprintf(w, "\n%s\n  %s\n", n.title, strings.Join(n.lines, "\n  "))
-		}
-	}
-	return nil
+	return page.WriteText(w, r.sections())
 }
 
 // lead says how it was measured.
@@ -49,71 +33,54 @@ func (r *Report) lead() string {
 	return out
 }
 
-// note is a list of sentences.
-type note struct {
-	id, title string
-	lines     []string
+// sections are the tables that there are, in their order, and what stood in the way: for a terminal and for the page
+// alike.
+func (r *Report) sections() []page.Section {
+	limits := trial.RowsOf(r.Limits, func(l *HostLimit) []string {
+		return []string{fmt.Sprintf("%s (%s): %s. %s", l.Limit, l.Host, l.Problem, l.Advice)}
+	})
+	return slices.DeleteFunc([]page.Section{
+		r.sideTable(), r.publishedTable(), r.carrierTable(), r.referenceTable(), r.runTable(),
+		tableSection("targets", "Targets, set for a machine of 2 cores and judged by medians", trial.VerdictHead,
+			trial.VerdictRows(r.Targets), len(trial.VerdictHead)-1),
+		{ID: "limits", Title: "What binds on this machine", Text: strings.Join(slices.Concat(limits...), "\n")},
+		{ID: "left-out", Title: "Left out", Text: strings.Join(r.LeftOut, "\n")},
+		{ID: "failed", Title: "FAILED", Text: strings.Join(r.Failed, "\n")},
+	}, func(s page.Section) bool { return len(s.Table.Rows) == 0 && s.Text == "" })
 }
 
-// notes say what stood in the way.
-func (r *Report) notes() []note {
-	var limits []string
-	for _, l := range r.Limits {
-		limits = append(limits, fmt.Sprintf("%s (%s): %s. %s", l.Limit, l.Host, l.Problem, l.Advice))
-	}
-	return []note{
-		{"limits", "What binds on this machine", limits},
-		{"left-out", "Left out", r.LeftOut},
-		{"failed", "FAILED", r.Failed},
-	}
-}
-
-// listings are all tables, in their order.
-func (r *Report) listings() []listing {
-	return []listing{r.sideTable(), r.publishedTable(), r.carrierTable(), r.referenceTable(), r.runTable(), {
-		"targets", "Targets, set for a machine of 2 cores and judged by medians", trial.VerdictHead,
-		trial.VerdictRows(r.Targets), []int{len(trial.VerdictHead) - 1},
-	}}
+// tableSection is a table; the columns named hold sentences.
+func tableSection(id, title string, head []string, rows [][]string, sentences ...int) page.Section {
+	title, note, _ := strings.Cut(title, ": ")
+	return page.Section{ID: id, Title: title, Note: note, Table: page.TextTable(head, rows, sentences...)}
 }
 
 // sideTable lists what was measured here by what it moves between processes and what that costs.
-func (r *Report) sideTable() listing {
+func (r *Report) sideTable() page.Section {
 	share := func(of *trial.Ratio) string {
 		if of == nil {
 			return trial.NoFigure
 		}
 		return fmt.Sprintf("%.0f", 100*of.Median)
 	}
-	l := listing{
-		id: "side",
-		title: "Side by side: Gbit/s built or written, with where the median lies (95 %), what goes between processes, " +
+	return tableSection("side",
+		"Side by side: Gbit/s built or written, with where the median lies (95 %), what goes between processes, "+
 			"and % of the machine's limits",
-		head: []string{"path", "Gbit/s", "95 %", "bus Gbit/s", "CPU s/GB", "% of copy", "% of cipher", "% of kernel",
-			"what it is"},
-		sentenceColumns: []int{8},
-	}
-	for i := range r.SideRows {
-		s := &r.SideRows[i]
-		l.rows = append(l.rows, []string{
-			s.Name, s.Goodput.Text("%.2f", 1), s.Goodput.Text95("%.2f", 1), fmt.Sprintf("%.2f", s.BusGoodput.Median),
-			orNone(s.CPU, "%.2f", 1), share(s.RatioToCopy), share(s.RatioToCipher), share(s.RatioToKernel), s.What,
-		})
-	}
-	return l
+		[]string{"path", "Gbit/s", "95 %", "bus Gbit/s", "CPU s/GB", "% of copy", "% of cipher", "% of kernel", "what it is"},
+		trial.RowsOf(r.SideRows, func(s *SideRow) []string {
+			return []string{
+				s.Name, s.Goodput.Text("%.2f", 1), s.Goodput.Text95("%.2f", 1), fmt.Sprintf("%.2f", s.BusGoodput.Median),
+				orNone(s.CPU, "%.2f", 1), share(s.RatioToCopy), share(s.RatioToCipher), share(s.RatioToKernel), s.What,
+			}
+		}), 8)
 }
 
 // publishedTable lists what others have published.
-func (r *Report) publishedTable() listing {
-	l := listing{
-		id:              "published",
-		title:           "Published by others, on their machines",
-		head:            []string{"who", "figure", "what", "machine", "source"},
-		sentenceColumns: []int{2, 3, 4},
-	}
-	for _, p := range r.Published {
-		l.rows = append(l.rows, []string{p.Who, trial.Short(p.Figure) + " " + p.Unit, p.What, p.Machine, p.Source})
-	}
-	return l
+func (r *Report) publishedTable() page.Section {
+	return tableSection("published", "Published by others, on their machines",
+		[]string{"who", "figure", "what", "machine", "source"}, trial.RowsOf(r.Published, func(p *Published) []string {
+			return []string{p.Who, trial.Short(p.Figure) + " " + p.Unit, p.What, p.Machine, p.Source}
+		}), 2, 3, 4)
 }
 
 func orNone(s *trial.Spread, format string, scale float64) string {
@@ -146,66 +113,47 @@ func micros(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-func (r *Report) carrierTable() listing {
-	l := listing{
-		id:    "carriers",
-		title: "Carriers: median (least–most) of the rounds; times are p50 / p99 / p99.9 of one write when idle",
-		head: []string{"ratio", "carrier", "size", "Gbit/s", "k datagrams/s", "B each", "re-sent %", "CPU s/GB near + far",
+func (r *Report) carrierTable() page.Section {
+	return tableSection("carriers",
+		"Carriers: median (least–most) of the rounds; times are p50 / p99 / p99.9 of one write when idle",
+		[]string{"ratio", "carrier", "size", "Gbit/s", "k datagrams/s", "B each", "re-sent %", "CPU s/GB near + far",
 			"write µs", "answered µs", "M pieces/s"},
-	}
-	for i := range r.Carriers {
-		c := &r.Carriers[i]
-		name := c.Carrier
-		if !c.Encrypted {
-			name += " (open)"
-		}
-		l.rows = append(l.rows, []string{
-			ratioText(c.Ratio), name, config.Bytes(c.Size).String(), c.Goodput.Text("%.2f", 1), c.DatagramRate.Text("%.0f",
-				1e-3),
-			fmt.Sprintf("%.0f", c.BytesPerDatagram.Median), c.ResentShare.Text("%.3g", 100),
-			c.NearCPU.Text("%.2f", 1) + " + " + c.FarCPU.Text("%.2f", 1), timesText(&c.WriteTimes), timesText(c.AnsweredTimes),
-			orNone(c.PieceRate, "%.2f", 1e-6),
-		})
-	}
-	return l
+		trial.RowsOf(r.Carriers, func(c *CarrierRow) []string {
+			name := c.Carrier
+			if !c.Encrypted {
+				name += " (open)"
+			}
+			return []string{
+				ratioText(c.Ratio), name, config.Bytes(c.Size).String(), c.Goodput.Text("%.2f", 1),
+				c.DatagramRate.Text("%.0f", 1e-3), fmt.Sprintf("%.0f", c.BytesPerDatagram.Median),
+				c.ResentShare.Text("%.3g", 100), c.NearCPU.Text("%.2f", 1) + " + " + c.FarCPU.Text("%.2f", 1),
+				timesText(&c.WriteTimes), timesText(c.AnsweredTimes), orNone(c.PieceRate, "%.2f", 1e-6),
+			}
+		}))
 }
 
-func (r *Report) referenceTable() listing {
-	l := listing{
-		id:    "references",
-		title: "References, of the same rounds",
-		head: []string{"reference", "Gbit/s", "lost %", "CPU s/GB near + far", "trip µs", "barrier %",
-			"what it is"},
-		sentenceColumns: []int{6},
-	}
-	for i := range r.References {
-		f := &r.References[i]
-		cpu := orNone(f.NearCPU, "%.2f", 1)
-		if f.FarCPU != nil {
-			cpu += " + " + f.FarCPU.Text("%.2f", 1)
-		}
-		l.rows = append(l.rows, []string{
-			f.Name, orNone(f.Goodput, "%.2f", 1), orNone(f.LostShare, "%.3g", 100), cpu, timesText(f.TripTimes),
-			orNone(f.BarrierShare, "%.0f", 100), f.What,
-		})
-	}
-	return l
+func (r *Report) referenceTable() page.Section {
+	return tableSection("references", "References, of the same rounds",
+		[]string{"reference", "Gbit/s", "lost %", "CPU s/GB near + far", "trip µs", "barrier %", "what it is"},
+		trial.RowsOf(r.References, func(f *ReferenceRow) []string {
+			cpu := orNone(f.NearCPU, "%.2f", 1)
+			if f.FarCPU != nil {
+				cpu += " + " + f.FarCPU.Text("%.2f", 1)
+			}
+			return []string{
+				f.Name, orNone(f.Goodput, "%.2f", 1), orNone(f.LostShare, "%.3g", 100), cpu, timesText(f.TripTimes),
+				orNone(f.BarrierShare, "%.0f", 100), f.What,
+			}
+		}), 6)
 }
 
-func (r *Report) runTable() listing {
-	l := listing{
-		id:              "runs",
-		title:           "Whole runs",
-		head:            []string{"ratio", "run", "Gbit/s", "M events/s", "re-sent %", "CPU s/GB", "what it is"},
-		sentenceColumns: []int{6},
-	}
-	for i := range r.Runs {
-		n := &r.Runs[i]
-		l.rows = append(l.rows, []string{
-			ratioText(n.Ratio), n.Name, n.Goodput.Text("%.2f", 1), n.EventRate.Text("%.3f", 1e-6), n.ResentShare.Text("%.3g",
-				100),
-			n.CPU.Text("%.2f", 1), n.What,
-		})
-	}
-	return l
+func (r *Report) runTable() page.Section {
+	return tableSection("runs", "Whole runs",
+		[]string{"ratio", "run", "Gbit/s", "M events/s", "re-sent %", "CPU s/GB", "what it is"},
+		trial.RowsOf(r.Runs, func(n *RunRow) []string {
+			return []string{
+				ratioText(n.Ratio), n.Name, n.Goodput.Text("%.2f", 1), n.EventRate.Text("%.3f", 1e-6),
+				n.ResentShare.Text("%.3g", 100), n.CPU.Text("%.2f", 1), n.What,
+			}
+		}), 6)
 }

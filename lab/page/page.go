@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"embed"
 	"encoding/json"
+	"fmt"
 	"html/template"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"ringlet/internal/safeopen"
@@ -77,6 +79,38 @@ func TextTable(heads []string, rows [][]string, words ...int) Table {
 		t.Rows = append(t.Rows, cells)
 	}
 	return t
+}
+
+// texts are the rows for a terminal.
+func (t *Table) texts() [][]string {
+	return trial.RowsOf(t.Rows, func(row *[]Cell) []string {
+		var out []string
+		for _, c := range *row {
+			if c.Small != "" {
+				c.Text += " (" + c.Small + ")"
+			}
+			out = append(out, c.Text)
+		}
+		return out
+	})
+}
+
+// WriteText writes for a terminal what stands in tables and texts.
+func WriteText(w io.Writer, sections []Section) error {
+	for i := range sections {
+		s := &sections[i]
+		title := s.Title
+		if s.Note != "" {
+			title += ": " + s.Note
+		}
+		if err := trial.Table(w, title, s.Table.Heads, s.Table.texts()); err != nil {
+			return err
+		}
+		if s.Text != "" {
+			fmt.Fprintf(w, "\n%s\n  %s\n", title, strings.ReplaceAll(s.Text, "\n", "\n  "))
+		}
+	}
+	return nil
 }
 
 // Ran is a machine, and since when it measured.
