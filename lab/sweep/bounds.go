@@ -73,7 +73,7 @@ func (s *Sweep) findCounterpart(c *Cell, name string) (string, bool) {
 	all := s.cellsNamed(name)
 	same := func(other *Cell) bool {
 		return other.ID == name || !slices.ContainsFunc(c.Varied, func(v Value) bool {
-			text, has := other.value(v.Key)
+			text, has := findValue(v.Key, other.Varied, other.Fixed)
 			return has && text != v.Text
 		})
 	}

@@ -152,7 +152,8 @@ func writeCSV(w io.Writer, r *results) error {
 			line = append(line, columns[i].format(m))
 		}
 		for _, key := range varied {
-			line = append(line, m.value(key))
+			text, _ := findValue(key, m.Varied, m.Fixed)
+			line = append(line, text)
 		}
 		sums := m.report.counters()
 		for _, name := range counters {

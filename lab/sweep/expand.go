@@ -53,9 +53,9 @@ type Cell struct {
 	Args       []string // the program's command line
 }
 
-// value returns a setting's text, whether it is varied or fixed.
-func (c *Cell) value(key string) (string, bool) {
-	for _, v := range slices.Concat(c.Varied, c.Fixed) {
+// findValue returns the text of a setting that one of the lists has.
+func findValue(key string, lists ...[]Value) (string, bool) {
+	for _, v := range slices.Concat(lists...) {
 		if v.Key == key {
 			return v.Text, true
 		}

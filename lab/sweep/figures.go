@@ -160,7 +160,7 @@ func (p *axisLayout) layOut() {
 	var values []float64
 	unit := ""
 	for _, g := range p.groups {
-		text, _ := g.value(p.key)
+		text, _ := findValue(p.key, g.varied)
 		v, u, _ := numberOf(p.key, text)
 		values = append(values, v)
 		unit = u

@@ -11,25 +11,17 @@ import (
 )
 
 // measureOtherLoad measures from now on how many processors programs other than this one and its children use. It gives
-// a function that tells their mean until then; below 0 is not known. Time that the kernel spends in interrupts is
-// nobody's.
-func measureOtherLoad() func() float64 {
+// a function that tells their mean until then; nil is not known. Time that the kernel spends in interrupts is nobody's.
+func measureOtherLoad() func() *float64 {
 	began, all, processStart := time.Now(), systemCPU(), processCPU()
-	return func() float64 {
+	return func() *float64 {
 		took := time.Since(began).Seconds()
 		if all < 0 || took <= 0 {
-			return -1
+			return nil
 		}
-		return max(0, (systemCPU()-all-(processCPU()-processStart))/took)
+		others := max(0, (systemCPU()-all-(processCPU()-processStart))/took)
+		return &others
 	}
-}
-
-// nilIfUnknown is a figure, or nil where it is not known.
-func nilIfUnknown(v float64) *float64 {
-	if v < 0 {
-		return nil
-	}
-	return &v
 }
 
 // ticksPerSecond of the clock in which the kernel counts: USER_HZ, which is 100 on all that Linux runs on today.

@@ -275,13 +275,3 @@ func (r *results) verdicts() []trial.Verdict {
 	}
 	return trial.Judge(r.Starts[len(r.Starts)-1].Bounds, r.rounds())
 }
-
-// value of a setting that the file varies or fixes.
-func (r *runLine) value(key string) string {
-	for _, v := range slices.Concat(r.Varied, r.Fixed) {
-		if v.Key == key {
-			return v.Text
-		}
-	}
-	return ""
-}

@@ -205,7 +205,7 @@ func tableOf(all []*group) page.Table {
 		add("series", func(g *group) page.Cell { return page.Cell{Text: g.series} })
 	}
 	for _, key := range keys {
-		add(key, func(g *group) page.Cell { text, _ := g.value(key); return page.Cell{Text: text} })
+		add(key, func(g *group) page.Cell { text, _ := findValue(key, g.varied); return page.Cell{Text: text} })
 	}
 	if slices.ContainsFunc(all, func(g *group) bool { return g.setup.Credits > 0 }) {
 		add("credits", func(g *group) page.Cell { return page.Cell{Text: fmt.Sprint(g.setup.Credits)} })

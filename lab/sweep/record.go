@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -248,12 +249,8 @@ func (r *results) checkContinues(path string, s *Sweep) error {
 }
 
 // add writes a line and waits until it is on the disk.
-func (l *resultsLog) add(line any) error {
-	text, err := json.Marshal(line)
-	if err != nil {
-		return err
-	}
-	if _, err := l.file.Write(append(text, '\n')); err != nil {
+func (l *resultsLog) add(text []byte) error {
+	if _, err := l.file.Write(append(slices.Clip(text), '\n')); err != nil {
 		return err
 	}
 	return l.file.Sync()

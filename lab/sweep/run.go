@@ -157,8 +157,29 @@ func (s *session) start() error {
 				"the runs so far are of %s, those that follow of %s: the page names both, and compares them all the same", was, is))
 		}
 	}
-	s.results.Starts = append(s.results.Starts, start)
-	return s.log.add(start)
+	return s.keep(start)
+}
+
+// keepUnlessOver keeps a line of a turn that was not interrupted.
+func (s *session) keepUnlessOver(ctx context.Context, line any) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	default:
+		return s.keep(line)
+	}
+}
+
+// keep writes a line down: what the results have of it is what is read of it later.
+func (s *session) keep(line any) error {
+	text, err := json.Marshal(line)
+	if err == nil {
+		err = s.log.add(text)
+	}
+	if err == nil {
+		err = s.results.line(text)
+	}
+	return err
 }
 
 // runAll runs the turns that are left, with references in between. It returns early when ctx ends. Where none is left
@@ -171,34 +192,28 @@ func (s *session) runAll(ctx context.Context) error {
 		return err
 	}
 	failed, runs := "", 0
-	for i, t := range s.remainingTurns {
+	done, err := trial.Loop(ctx, s.remainingTurns, func(i int, t Turn) (err error) {
 		if every := s.sweep.ReferenceEvery; t.Cell != nil && every > 0 && runs%every == 0 {
 			if err := s.measureReferences(ctx, t.Cell); err != nil {
 				return err
 			}
 		}
 		s.progress(i, t.name(), failed)
-		var line any
 		if t.Cell == nil {
-			failed, line = s.measureNamed(ctx, t)
+			failed, err = s.measureNamed(ctx, t)
 		} else {
 			runs++
-			failed, line = s.turn(ctx, t)
+			failed, err = s.turn(ctx, t)
 		}
-		if line == nil {
-			return nil
+		if last := i+1 == len(s.remainingTurns); err == nil && !last && s.remainingTurns[i+1].Round != t.Round {
+			err = s.write() // a look at whole rounds while the rest goes on
 		}
-		if err := s.log.add(line); err != nil {
-			return err
-		}
-		if last := i+1 == len(s.remainingTurns); !last && s.remainingTurns[i+1].Round != t.Round {
-			if err := s.write(); err != nil { // a look at whole rounds while the rest goes on
-				return err
-			}
-		}
+		return err
+	})
+	if done == len(s.remainingTurns) {
+		s.progress(done, "", failed)
 	}
-	s.progress(len(s.remainingTurns), "", failed)
-	return nil
+	return err
 }
 
 // maxProcesses is the most that a run of the sweep has at work.
@@ -232,18 +247,14 @@ func (s *session) progress(i int, what, failed string) {
 	})
 }
 
-// turn runs one run, and gives its line with why it failed; no line where it was interrupted: what such a run printed
-// is no result.
-func (s *session) turn(ctx context.Context, t Turn) (failed string, line any) {
+// turn runs one run and writes its line, and says why it failed. One that was interrupted has no line: what such a run
+// printed is no result.
+func (s *session) turn(ctx context.Context, t Turn) (failed string, err error) {
 	rec := t.Cell.attempt(ctx, func(ctx context.Context) ([]byte, error) { return s.cfg.Spawn(ctx, t) })
 	rec.Round = t.Round
 	took := time.Duration(rec.WallS * float64(time.Second))
 	s.overheadSum, s.runsDone = s.overheadSum+max(0, took-t.Cell.Config.Duration), s.runsDone+1
-	if ctx.Err() != nil {
-		return "", nil
-	}
-	s.results.Runs = append(s.results.Runs, *rec)
-	return rec.Error, rec
+	return rec.Error, s.keepUnlessOver(ctx, rec)
 }
 
 // attempt makes one run, within the time that it may take.
@@ -267,7 +278,7 @@ func (c *Cell) attempt(ctx context.Context, spawn func(context.Context) ([]byte,
 	others := measureOtherLoad()
 	out, err := spawn(bounded)
 	rec.WallS = time.Since(rec.Started).Seconds()
-	rec.OtherCPUs = nilIfUnknown(others())
+	rec.OtherCPUs = others()
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
 		rec.ExitCode = ended.ExitCode()
@@ -342,53 +353,38 @@ func (s *session) measureReferences(ctx context.Context, c *Cell) error {
 	if s.cfg.MeasureReferences == nil {
 		return nil
 	}
-	began, why := time.Now(), ""
+	ref := referenceLine{Kind: kindReference, Series: c.Series, Started: time.Now()}
 	all, err := s.cfg.MeasureReferences(ctx, c)
-	switch interrupted := ctx.Err() != nil; {
-	case interrupted:
-		all = nil
-	case err != nil:
-		all, why = []ReferenceGoodput{{Name: "TCP"}}, err.Error()
+	if err != nil {
+		all, ref.Error = []ReferenceGoodput{{Name: "TCP"}}, err.Error()
 	}
 	for _, m := range all {
-		ref := referenceLine{
-			Kind:    kindReference,
-			Name:    m.Name,
-			Series:  c.Series,
-			Started: began,
-			Gbps:    m.Gbps,
-			Error:   why,
-		}
-		s.results.References = append(s.results.References, ref)
-		if err := s.log.add(ref); err != nil {
+		ref.Name, ref.Gbps = m.Name, m.Gbps
+		if err := s.keepUnlessOver(ctx, ref); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// measureNamed runs a reference that the file names.
-func (s *session) measureNamed(ctx context.Context, t Turn) (failed string, line any) {
+// measureNamed takes a reference that the file names and writes its line, and says why it failed.
+func (s *session) measureNamed(ctx context.Context, t Turn) (failed string, err error) {
 	ref := referenceLine{
 		Kind:    kindReference,
 		Name:    t.Reference,
 		Started: time.Now(),
 		Round:   t.Round,
+		Error:   "references that a file names cannot be measured from here",
 	}
-	err := errors.New("references that a file names cannot be measured from here")
 	if s.cfg.MeasureNamed != nil {
 		others := measureOtherLoad()
 		ref.Figures, err = s.cfg.MeasureNamed(ctx, t.Reference)
-		ref.OtherCPUs = nilIfUnknown(others())
+		ref.OtherCPUs, ref.Gbps, ref.Error = others(), ref.Figures["goodput_gbps"], ""
 	}
-	if ref.Gbps = ref.Figures["goodput_gbps"]; err != nil {
+	if err != nil {
 		ref.Error = err.Error()
 	}
-	if ctx.Err() != nil {
-		return "", nil
-	}
-	s.results.References = append(s.results.References, ref)
-	return ref.Error, ref
+	return ref.Error, s.keepUnlessOver(ctx, ref)
 }
 
 // outputs are what is made of the results.

@@ -14,6 +14,7 @@ import (
 
 // group is all repetitions of one combination.
 type group struct {
+	cell   string // its ID
 	series string
 	varied []Value
 	setup  setup
@@ -29,7 +30,7 @@ func groups(good []*measuredRun, failed []*runLine) []*group {
 	of := func(rec *runLine) *group {
 		g := at[rec.Cell]
 		if g == nil {
-			g = &group{series: rec.Series, varied: rec.Varied, setup: rec.Setup}
+			g = &group{cell: rec.Cell, series: rec.Series, varied: rec.Varied, setup: rec.Setup}
 			at[rec.Cell] = g
 			out = append(out, g)
 		}
@@ -54,24 +55,7 @@ func sortGroups(all []*group, cells []string) {
 	for i, id := range cells {
 		place[id] = i
 	}
-	slices.SortStableFunc(all, func(a, b *group) int { return place[a.id()] - place[b.id()] })
-}
-
-func (g *group) id() string {
-	id := g.series
-	for _, v := range g.varied {
-		id += " " + v.Key + "=" + v.Text
-	}
-	return id
-}
-
-func (g *group) value(key string) (string, bool) {
-	for _, v := range g.varied {
-		if v.Key == key {
-			return v.Text, true
-		}
-	}
-	return "", false
+	slices.SortStableFunc(all, func(a, b *group) int { return place[a.cell] - place[b.cell] })
 }
 
 // spreadOf is the spread of a metric over the repetitions that have it, in its unit.
@@ -126,7 +110,7 @@ func chooseAxis(all []*group) string {
 		var different []string
 		numbers := true
 		for _, g := range all {
-			text, _ := g.value(key)
+			text, _ := findValue(key, g.varied)
 			_, _, ok := numberOf(key, text)
 			numbers = numbers && ok
 			if !slices.Contains(different, text) {

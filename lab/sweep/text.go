@@ -31,20 +31,8 @@ func dropWideColumns(t *page.Table) {
 func (s *Summary) WriteText(w io.Writer) error {
 	o := newPageData(s.results)
 	dropWideColumns(&o.table)
-	var rows [][]string
-	for _, row := range o.table.Rows {
-		cells := make([]string, len(row))
-		for i, e := range row {
-			if cells[i] = e.Text; e.Small != "" {
-				cells[i] += " (" + e.Small + ")"
-			}
-		}
-		rows = append(rows, cells)
-	}
-	if err := trial.Table(w, "", o.table.Heads, rows); err != nil {
-		return err
-	}
-	if err := trial.Table(w, "Bounds", trial.VerdictHead, trial.VerdictRows(o.verdicts())); err != nil {
+	bounds := page.TextTable(trial.VerdictHead, trial.VerdictRows(o.verdicts()))
+	if err := page.WriteText(w, []page.Section{{Table: o.table}, {Title: "Bounds", Table: bounds}}); err != nil {
 		return err
 	}
 	for _, f := range o.failures {
