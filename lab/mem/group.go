@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -137,13 +138,13 @@ func lock(dir string, rank int) (*os.File, error) {
 
 // place is one process's place in a group.
 type place struct {
-	group    *group
-	rank     int
-	lockFile *os.File
-	net      *quic.Network
-	table    *shmem.Table
-	space    *memory.Space       // nil in the place of a raw guest
-	ends     *transport.Endpoint // of a raw guest
+	group   *group
+	rank    int
+	net     *quic.Network
+	table   *shmem.Table
+	space   *memory.Space       // nil in the place of a raw guest
+	ends    *transport.Endpoint // of a raw guest
+	closers []func() error      // in the order in which what they close was made
 }
 
 // segmentPrefix is that of the names of shared memory.
@@ -153,15 +154,13 @@ func segmentName(rank int, what string) string {
 	return fmt.Sprintf("%s%d-%d-%s", segmentPrefix, os.Getpid(), rank, what)
 }
 
-// openPlace makes a place of a rank that is locked. An owner fills in where it is. Trace is told of the stages of
-// writes.
-func openPlace(
-	id *certs.Identity, g *group, rank int, held *os.File, bind string, trace func(transport.Stage),
-) (*place, error) {
-	p, cfg, err := preparePlace(id, g, rank, held, bind)
+// openPlace makes a place of a rank that is locked, and in it what uses its links. An owner fills in where it is.
+func openPlace(id *certs.Identity, g *group, rank int, held *os.File, bind string,
+	use func(p *place, cfg transport.Config) error) (*place, error) {
+	p := &place{group: g, rank: rank, closers: []func() error{held.Close}}
+	cfg, err := p.listen(id, bind)
 	if err == nil {
-		cfg.Trace = trace
-		p.space, err = memory.New(memory.Config{Transport: cfg, AllowRejoin: rank == ownerRank})
+		err = use(p, cfg)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.close())
@@ -169,15 +168,32 @@ func openPlace(
 	return p, nil
 }
 
-// preparePlace makes what an endpoint of the place needs. What there is must be closed, also where it fails.
-func preparePlace(
-	id *certs.Identity, g *group, rank int, held *os.File, bind string,
-) (p *place, cfg transport.Config, err error) {
-	p = &place{group: g, rank: rank, lockFile: held}
-	choice, err := transport.ParseChoice(g.Carrier)
-	if err != nil {
-		return p, cfg, err
+// useMemory makes remote memory of a place. Trace is told of the stages of writes.
+func useMemory(trace func(transport.Stage)) func(*place, transport.Config) error {
+	return func(p *place, cfg transport.Config) (err error) {
+		cfg.Trace = trace
+		if p.space, err = memory.New(memory.Config{Transport: cfg, AllowRejoin: p.rank == ownerRank}); err == nil {
+			p.closers = append(p.closers, p.space.Close)
+		}
+		return err
 	}
+}
+
+// listen makes what an endpoint of the place needs.
+func (p *place) listen(id *certs.Identity, bind string) (cfg transport.Config, err error) {
+	choice, err := transport.ParseChoice(p.group.Carrier)
+	if err != nil {
+		return cfg, err
+	}
+	if choice.AllowsLocal() {
+		p.table, err = shmem.NewSharedTable(segmentName(p.rank, "table"), maxWindows)
+	} else {
+		p.table = shmem.NewTable(maxWindows)
+	}
+	if err != nil {
+		return cfg, err
+	}
+	p.closers = append(p.closers, p.table.Close)
 	p.net, err = quic.Listen(quic.Config{
 		Addr:      bind,
 		ServerTLS: id.Server(),
@@ -188,46 +204,30 @@ func preparePlace(
 		},
 	})
 	if err != nil {
-		return p, cfg, err
+		return cfg, err
 	}
-	if choice.AllowsLocal() {
-		p.table, err = shmem.NewSharedTable(segmentName(rank, "table"), maxWindows)
-	} else {
-		p.table = shmem.NewTable(maxWindows)
+	p.closers = append(p.closers, p.net.Close)
+	if p.rank == ownerRank {
+		p.group.Address = p.net.Addr().String()
 	}
-	if err != nil {
-		return p, cfg, err
-	}
-	if rank == ownerRank {
-		g.Address = p.net.Addr().String()
-	}
-	members := []transport.Member{{Name: ownerName, Addr: g.Address}}
+	members := []transport.Member{{Name: ownerName, Addr: p.group.Address}}
 	for guest := 1; guest <= maxGuests; guest++ {
 		members = append(members, transport.Member{Name: rankName(guest)})
 	}
-	return p, transport.Config{
+	return transport.Config{
 		Network:     p.net,
 		Table:       p.table,
-		View:        transport.View{Number: g.View, Members: members},
-		Rank:        rank,
+		View:        transport.View{Number: p.group.View, Members: members},
+		Rank:        p.rank,
 		Carrier:     choice.Carrier,
 		AutoNetwork: choice.NetworkCarrier.Carrier,
 	}, nil
 }
 
-func (p *place) close() error {
-	var errs []error
-	if p.space != nil {
-		errs = append(errs, p.space.Close())
+// close ends the links, and gives back what there is.
+func (p *place) close() (err error) {
+	for _, closeOne := range slices.Backward(p.closers) {
+		err = errors.Join(err, closeOne())
 	}
-	if p.ends != nil {
-		errs = append(errs, p.ends.Close())
-	}
-	if p.net != nil {
-		errs = append(errs, p.net.Close())
-	}
-	if p.table != nil {
-		errs = append(errs, p.table.Close())
-	}
-	return errors.Join(append(errs, p.lockFile.Close())...)
+	return err
 }

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"time"
 
 	"ringlet/lab/stages"
 	"ringlet/memory"
 	"ringlet/node/certs"
+	"ringlet/transport"
 )
 
 // Guest is this process as a guest of a group.
@@ -30,29 +30,17 @@ const linkTimeout = 10 * time.Second
 
 // Enter takes a free place in the group of a directory, and links to its owner. What the guest does is printed to.
 func Enter(ctx context.Context, dir string, to io.Writer) (*Guest, error) {
-	tracer := stages.New()
-	p, err := claimPlace(dir, func(id *certs.Identity, g *group, rank int, held *os.File, bind string) (*place, error) {
-		return openPlace(id, g, rank, held, bind, tracer.Follow(false))
-	})
+	g := &Guest{dir: dir, tracer: stages.New(), to: to}
+	p, err := claimPlace(dir, useMemory(g.tracer.Follow(false)))
 	if err != nil {
 		return nil, err
 	}
-	if err := p.connectOwner(ctx, dir, p.space.Reconnect); err != nil {
-		return nil, err
-	}
-	return &Guest{
-		place:  p,
-		dir:    dir,
-		tracer: tracer,
-		to:     to,
-	}, nil
+	g.place = p
+	return g, p.connectOwner(ctx, dir, p.space.Reconnect)
 }
 
-// placeMaker makes the place of a rank that is locked.
-type placeMaker func(id *certs.Identity, g *group, rank int, held *os.File, bind string) (*place, error)
-
 // claimPlace makes a place of the first rank that is free.
-func claimPlace(dir string, make placeMaker) (*place, error) {
+func claimPlace(dir string, use func(*place, transport.Config) error) (*place, error) {
 	g, err := readGroup(dir)
 	if err != nil {
 		return nil, err
@@ -73,7 +61,7 @@ func claimPlace(dir string, make placeMaker) (*place, error) {
 		if err != nil {
 			return nil, errors.Join(err, held.Close())
 		}
-		return make(id, g, rank, held, bind)
+		return openPlace(id, g, rank, held, bind, use)
 	}
 	return nil, fmt.Errorf("all %d places for guests of %s are taken on this host: wait for one to end", maxGuests, dir)
 }
@@ -113,32 +101,40 @@ func (g *Guest) withImport(ctx context.Context, segment string, task func(*memor
 	return task(im)
 }
 
-// say prints what was done and how long it took.
-func (g *Guest) say(start time.Time, format string, args ...any) {
-	took := time.Since(start)
-	fmt.Fprintf(g.to, "%s: done in %v\n", fmt.Sprintf(format, args...), took.Round(time.Microsecond/10))
+// timed does one thing, and prints how long it took.
+func (g *Guest) timed(do func() error, what func() string) error {
+	start := time.Now()
+	err := do()
+	if took := time.Since(start); err == nil {
+		fmt.Fprintf(g.to, "%s: done in %v\n", what(), took.Round(time.Microsecond/10))
+	}
+	return err
+}
+
+// timedRange does one thing with bytes of a segment, as timed does.
+func (g *Guest) timedRange(im *memory.Import, verb, segment string, off int64, count int, do func() error) error {
+	return g.timed(do, func() string { return fmt.Sprintf("%s %s@%s [%d, +%d)", verb, segment, im.Node(), off, count) })
+}
+
+// store writes bytes, and waits until they are in place: pages may be combining ones.
+func store(ctx context.Context, im *memory.Import, off int64, b []byte) error {
+	if err := im.Write(ctx, off, b); err != nil {
+		return err
+	}
+	return im.Fence(ctx)
 }
 
 // Put writes data, and notifies the page of their first byte if that is wanted.
 func (g *Guest) Put(ctx context.Context, segment string, off int64, data []byte, notify bool) error {
 	return g.withImport(ctx, segment, func(im *memory.Import) error {
-		start := time.Now()
-		if err := im.Write(ctx, off, data); err != nil {
+		err := g.timedRange(im, "put", segment, off, len(data), func() error { return store(ctx, im, off, data) })
+		if err != nil || !notify {
 			return err
 		}
-		if err := im.Fence(ctx); err != nil { // pages may be combining ones
-			return err
-		}
-		g.say(start, "put %s@%s [%d, +%d)", segment, im.Node(), off, len(data))
-		if !notify {
-			return nil
-		}
-		start = time.Now()
-		n, err := im.Notify(ctx, off)
-		if err == nil {
-			g.say(start, "notify %s@%s page %d: notice %d", segment, im.Node(), off/memory.PageSize, n)
-		}
-		return err
+		var n uint64
+		return g.timed(func() (err error) { n, err = im.Notify(ctx, off); return err }, func() string {
+			return fmt.Sprintf("notify %s@%s page %d: notice %d", segment, im.Node(), off/memory.PageSize, n)
+		})
 	})
 }
 
@@ -159,16 +155,18 @@ func (g *Guest) Get(ctx context.Context, segment string, off, count int64, raw b
 	}
 	return g.withImport(ctx, segment, func(im *memory.Import) error {
 		b := make([]byte, count)
-		start := time.Now()
-		if err := im.Read(ctx, off, b); err != nil {
-			return err
-		}
+		read := func() error { return im.Read(ctx, off, b) }
 		if raw {
-			_, err := g.to.Write(b)
+			err := read()
+			if err == nil {
+				_, err = g.to.Write(b)
+			}
 			return err
 		}
-		g.say(start, "get %s@%s [%d, +%d)", segment, im.Node(), off, count)
-		_, err := fmt.Fprint(g.to, dump(off, b))
+		err := g.timedRange(im, "get", segment, off, len(b), read)
+		if err == nil {
+			_, err = fmt.Fprint(g.to, dump(off, b))
+		}
 		return err
 	})
 }
@@ -203,15 +201,7 @@ func (g *Guest) Fill(ctx context.Context, segment string, off, count int64, data
 		return err
 	}
 	return g.withImport(ctx, segment, func(im *memory.Import) error {
-		start := time.Now()
-		if err := im.Write(ctx, off, b); err != nil {
-			return err
-		}
-		if err := im.Fence(ctx); err != nil {
-			return err
-		}
-		g.say(start, "fill %s@%s [%d, +%d)", segment, im.Node(), off, count)
-		return nil
+		return g.timedRange(im, "fill", segment, off, len(b), func() error { return store(ctx, im, off, b) })
 	})
 }
 
@@ -226,11 +216,10 @@ func (g *Guest) Compare(ctx context.Context, segment string, off, count int64, d
 	}
 	return g.withImport(ctx, segment, func(im *memory.Import) error {
 		got := make([]byte, count)
-		start := time.Now()
-		if err := im.Read(ctx, off, got); err != nil {
+		read := func() error { return im.Read(ctx, off, got) }
+		if err := g.timedRange(im, "compare", segment, off, len(got), read); err != nil {
 			return err
 		}
-		g.say(start, "compare %s@%s [%d, +%d)", segment, im.Node(), off, count)
 		wrong, first := 0, 0
 		for i := range got {
 			if got[i] != want[i] {
@@ -252,13 +241,10 @@ func (g *Guest) Compare(ctx context.Context, segment string, off, count int64, d
 // Add adds to a word in one step.
 func (g *Guest) Add(ctx context.Context, segment string, off int64, delta uint64) error {
 	return g.withImport(ctx, segment, func(im *memory.Import) error {
-		start := time.Now()
-		before, err := im.Add(ctx, off, delta)
-		if err != nil {
-			return err
-		}
-		g.say(start, "add %s@%s [%d]: %d + %d = %d", segment, im.Node(), off, before, delta, before+delta)
-		return nil
+		var before uint64
+		return g.timed(func() (err error) { before, err = im.Add(ctx, off, delta); return err }, func() string {
+			return fmt.Sprintf("add %s@%s [%d]: %d + %d = %d", segment, im.Node(), off, before, delta, before+delta)
+		})
 	})
 }
 

@@ -62,23 +62,20 @@ func release(ctx context.Context, im *memory.Import, off int64, ticket uint64) e
 // Lock takes the lock at an offset, keeps it for a while, and gives it back.
 func (g *Guest) Lock(ctx context.Context, segment string, off int64, hold time.Duration) error {
 	return g.withImport(ctx, segment, func(im *memory.Import) error {
-		ticket, start := g.ticket(), time.Now()
-		waited, err := acquire(ctx, im, off, ticket)
+		ticket, waited := g.ticket(), 0
+		err := g.timed(func() (err error) { waited, err = acquire(ctx, im, off, ticket); return err }, func() string {
+			return fmt.Sprintf("lock %s@%s [%d] by %s, after %d waits", segment, im.Node(), off, rankName(g.place.rank), waited)
+		})
 		if err != nil {
 			return err
 		}
-		g.say(start, "lock %s@%s [%d] by %s, after %d waits", segment, im.Node(), off, rankName(g.place.rank), waited)
 		select {
 		case <-time.After(hold):
 		case <-ctx.Done(): // it is given back all the same
 		}
-		start = time.Now()
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), linkTimeout)
 		defer cancel()
-		if err := release(after, im, off, ticket); err != nil {
-			return err
-		}
-		g.say(start, "unlock %s@%s [%d]", segment, im.Node(), off)
-		return nil
+		return g.timed(func() error { return release(after, im, off, ticket) },
+			func() string { return fmt.Sprintf("unlock %s@%s [%d]", segment, im.Node(), off) })
 	})
 }

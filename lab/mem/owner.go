@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ringlet/memory"
+	"ringlet/node/certs"
 	"ringlet/shmem"
 )
 
@@ -97,20 +98,21 @@ func Serve(ctx context.Context, o Owner, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := shmem.Sweep(segmentPrefix); err != nil { // of owners that were killed
-		return errors.Join(err, held.Close())
+	_, err = shmem.Sweep(segmentPrefix) // of owners that were killed
+	var id *certs.Identity
+	if err == nil {
+		id, err = makeCertificates(o.Group)
 	}
-	id, err := makeCertificates(o.Group)
-	if err != nil {
-		return errors.Join(err, held.Close())
+	var segments ownerSegments
+	if err == nil {
+		segments, err = o.createSegments()
 	}
-	segments, err := o.createSegments()
 	if err != nil {
 		return errors.Join(err, held.Close())
 	}
 	g := &group{View: uint64(time.Now().UnixMilli()), Carrier: o.Carrier}
 	p, err := openPlace(id, g, ownerRank, held, net.JoinHostPort(o.Host, "0"),
-		newArrivals(segments[2].Bytes()[boardTextSize:]).recordStage)
+		useMemory(newArrivals(segments[2].Bytes()[boardTextSize:]).recordStage))
 	if err != nil {
 		return segments.closeAll(err)
 	}

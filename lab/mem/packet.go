@@ -8,13 +8,11 @@ import (
 	"io"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"ringlet/memory"
-	"ringlet/node/certs"
 	"ringlet/shmem"
 	"ringlet/transport"
 	"ringlet/transport/link"
@@ -89,14 +87,11 @@ const answerTimeout = 2 * time.Second
 // enterRaw takes a free place, and links to the owner.
 func enterRaw(ctx context.Context, dir string) (*rawGuest, error) {
 	h := &rawGuest{answers: make(chan []byte, 16), completed: make(chan error, 16)}
-	p, err := claimPlace(dir, func(id *certs.Identity, g *group, rank int, held *os.File, bind string) (*place, error) {
-		p, cfg, err := preparePlace(id, g, rank, held, bind)
-		if err != nil {
-			return nil, errors.Join(err, p.close())
-		}
+	p, err := claimPlace(dir, func(p *place, cfg transport.Config) error {
 		cfg.Handler = h
 		p.ends = transport.New(cfg)
-		return p, nil
+		p.closers = append(p.closers, p.ends.Close)
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -105,7 +105,7 @@ func (g *Guest) traceOne(ctx context.Context, im, counters *memory.Import, off i
 	}
 	t := g.tracer
 	began := t.Begin()
-	if err := errors.Join(im.Write(ctx, off, data), im.Fence(ctx)); err != nil { // pages may be combining ones
+	if err := store(ctx, im, off, data); err != nil {
 		return false, err
 	}
 	until := time.Now().Add(traceTimeout)
