@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"runtime"
@@ -27,7 +26,6 @@ type FarConfig struct {
 	Identity *certs.Identity
 	Host     string // address to bind
 	Near     string // name that the near process has proved
-	Log      *slog.Logger
 }
 
 // SegmentPrefix of the names of all segments of a bench, for shmem.Sweep.
@@ -56,9 +54,6 @@ type far struct {
 
 // Serve answers a near process until it goes; that is its usual end and no error. What was made for it is removed.
 func Serve(ctx context.Context, conn net.Conn, cfg FarConfig) (err error) {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
 	f := &far{cfg: cfg}
 	defer func() { err = errors.Join(err, f.close()) }()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
@@ -72,7 +67,6 @@ func Serve(ctx context.Context, conn net.Conn, cfg FarConfig) (err error) {
 		}
 		a, err := f.serve(ctx, &r)
 		if err != nil {
-			cfg.Log.Info("could not do what was asked", "err", err)
 			a = answer{Error: err.Error()}
 		}
 		if err := writeMessage(conn, a); err != nil {
@@ -293,7 +287,7 @@ func (f *far) closeLinkOrReference() error {
 	if f.end != nil {
 		errs = append(errs, f.end.close())
 		if f.connectDone != nil {
-			f.cfg.Log.Debug("a link that nobody wanted is closed", "err", <-f.connectDone)
+			_ = <-f.connectDone // how it ended nobody wants to know any more
 		}
 		f.end, f.connectDone, f.grantedWindows = nil, nil, nil
 	}

@@ -17,12 +17,8 @@ import (
 var onesidedSource []byte
 
 const (
-	onesidedRanks = 2
-	// oneSidedTimeout is how long the program may take beyond its measurements: it starts, and on a busy machine both
-	// ranks wait for processors that others have.
-	oneSidedTimeout = 30 * time.Second
-	// figuresPerSize are the measurements of each size.
-	figuresPerSize = 5
+	onesidedRanks  = 2
+	figuresPerSize = 5 // measurements of each size
 )
 
 // oneSided is OpenMPI's one-sided operations with the settings given, the first set that works.
@@ -40,22 +36,10 @@ func oneSided(settings ...[]string) func(context.Context, *MemoryConfig, []byte,
 		for _, size := range c.Sizes {
 			args = append(args, strconv.Itoa(int(size)))
 		}
-		most := oneSidedTimeout + 2*time.Duration(len(c.Sizes)*figuresPerSize+1)*c.Duration
-		for _, set := range settings {
-			var out []byte
-			within, end := context.WithTimeoutCause(ctx, most, fmt.Errorf("OpenMPI has not ended after %v", most))
-			out, err = m.start(within, onesidedRanks, set, args...)
-			if err != nil && within.Err() != nil {
-				err = context.Cause(within)
-			}
-			end()
-			if err == nil {
-				into.AddTime, into.Rows, err = parseOneSided(out, len(c.Sizes))
-				return err
-			}
-			if ctx.Err() != nil {
-				break
-			}
+		measures := time.Duration(len(c.Sizes)*figuresPerSize+1) * c.Duration
+		out, err := m.startFirst(ctx, onesidedRanks, settings, measures, args...)
+		if err == nil {
+			into.AddTime, into.Rows, err = parseOneSided(out, len(c.Sizes))
 		}
 		return err
 	}

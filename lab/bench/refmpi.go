@@ -24,9 +24,6 @@ const shiftRanks = 4
 // mpi is the reference OpenMPI: a directory with a program.
 type mpi struct{ dir, program string }
 
-// newShift compiles the shift.
-func newShift(ctx context.Context) (*mpi, error) { return newMPI(ctx, "shift", shiftSource) }
-
 // newMPI compiles a program. The directory is removed by close.
 func newMPI(ctx context.Context, program string, source []byte) (*mpi, error) {
 	if err := tool.CheckInstalled("mpicc", "mpirun"); err != nil {
@@ -53,23 +50,39 @@ func (m *mpi) close() { _ = os.RemoveAll(m.dir) }
 
 // shiftReference is the reference over the transports named, the first set that works.
 func shiftReference(transports ...string) func(context.Context, *near, string) (trial.Figures, error) {
+	var settings [][]string
+	for _, t := range transports {
+		settings = append(settings, []string{"btl", t})
+	}
 	return func(ctx context.Context, n *near, _ string) (trial.Figures, error) {
-		return n.mpi.run(ctx, n.cfg.Duration, transports...)
+		out, err := n.mpi.startFirst(ctx, shiftRanks, settings, n.cfg.Duration, inSeconds(n.cfg.Duration),
+			strconv.Itoa(blockSize))
+		if err != nil {
+			return nil, err
+		}
+		return parseShift(string(out))
 	}
 }
 
-// run shifts for the duration over the transports named, the first set that works.
-func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (_ trial.Figures, err error) {
-	for _, t := range transports {
-		var out []byte
-		if out, err = m.start(ctx, shiftRanks, []string{"btl", t}, inSeconds(d), strconv.Itoa(blockSize)); err == nil {
-			return parseShift(string(out))
+// mpiTimeout is how long a program may take beyond its measurements: it starts, and on a busy machine all ranks wait
+// for processors that others have.
+const mpiTimeout = 30 * time.Second
+
+// startFirst runs the program, which measures for so long, with one set of settings after the other until one works.
+func (m *mpi) startFirst(ctx context.Context, ranks int, settings [][]string, measures time.Duration, args ...string) (
+	out []byte, err error) {
+	most := mpiTimeout + 2*measures
+	for _, set := range settings {
+		within, end := context.WithTimeoutCause(ctx, most, fmt.Errorf("OpenMPI has not ended after %v", most))
+		if out, err = m.start(within, ranks, set, args...); err != nil && within.Err() != nil {
+			err = context.Cause(within)
 		}
-		if ctx.Err() != nil {
+		end()
+		if err == nil || ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, err
+	return out, err
 }
 
 // start runs the program to its end, on so many ranks of this machine. A setting is a name and a value of OpenMPI.

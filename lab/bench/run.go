@@ -203,7 +203,7 @@ func (s *session) prepare(ctx context.Context) error {
 	if s.cfg.MPI {
 		why := errors.New("it is run on one machine")
 		if s.cfg.PeerAddr == "" {
-			s.mpi, why = newShift(ctx)
+			s.mpi, why = newMPI(ctx, "shift", shiftSource)
 		}
 		if why != nil {
 			leave("OpenMPI", why)
