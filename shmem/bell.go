@@ -37,9 +37,12 @@ const (
 	futexWake = 1
 )
 
+// HasWaiters says whether somebody has announced that he waits.
+func (b *Bell) HasWaiters() bool { return b.waiters.Load() != 0 }
+
 // Wake wakes all who have announced that they wait. Nobody waiting, it makes no system call.
 func (b *Bell) Wake() {
-	if b.waiters.Load() != 0 {
+	if b.HasWaiters() {
 		b.ForceWake()
 	}
 }

@@ -35,8 +35,8 @@
 //     ErrWriterGone once they have had every entry.
 //  5. Close, readers and writer in any order.
 //
-// Layouts that another language can read: docs/format/segment.md and docs/format/buffer.md; the ring that front-ends
-// fill, package fragring, is in docs/format/ring.md.
+// Layouts that another language can read: docs/format/segment.md and docs/format/buffer.md; the ring of
+// records, package ring, is in docs/format/ring.md.
 //
 // # What it does not promise
 //

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ringlet/shmem"
-	"ringlet/shmem/fragring"
+	"ringlet/shmem/ring"
 )
 
 // Reasons of a *RingError, for errors.Is.
@@ -25,10 +25,10 @@ var (
 
 	errRingClosed = errors.New("this front-end has closed the ring")
 
-	ErrEnded    = fragring.ErrEnded
-	ErrClosed   = fragring.ErrClosed
-	ErrRefused  = fragring.ErrRefused
-	ErrTooLarge = fragring.ErrTooLarge
+	ErrEnded    = ring.ErrEnded
+	ErrClosed   = ring.ErrClosed
+	ErrRefused  = ring.ErrRefused
+	ErrTooLarge = ring.ErrTooLarge
 )
 
 // RingError is a step at a ring that failed.
@@ -58,7 +58,7 @@ type Ring struct {
 	run      uint64
 
 	seg          *shmem.Segment // nil once closed
-	core         *fragring.Producer
+	core         *ring.Producer
 	safe         uint64 // and dropped: once the ring is closed
 	dropped      uint64
 	givenUp      uint64
@@ -83,12 +83,12 @@ const (
 // no other front-end fills it; ctx bounds that. A *RingError says why it could not be: around ErrNoRing or ErrAttached
 // and ctx's error where ctx was over, around ErrEnded where the run of the ring has ended.
 func OpenRing(ctx context.Context, name string, settings RingSettings) (*Ring, error) {
-	if len(settings.Name) > fragring.MaxName {
+	if len(settings.Name) > ring.MaxName {
 		return nil, &RingError{"open", name, fmt.Errorf("the name of a front-end has %d bytes: %d are the most",
-			len(settings.Name), fragring.MaxName)}
+			len(settings.Name), ring.MaxName)}
 	}
 	if settings.Type == 0 {
-		settings.Type = fragring.DefaultType
+		settings.Type = ring.DefaultType
 	}
 	r := &Ring{name: name, settings: settings}
 	r.poll, r.alive = r.tryReserve, r.checkConsumerLives
@@ -127,14 +127,14 @@ func (r *Ring) attach() (err error) {
 	if err := r.checkConsumerLives(); err != nil {
 		return err
 	}
-	ours, err := r.seg.ClaimByte(fragring.ProducerByte)
+	ours, err := r.seg.ClaimByte(ring.ProducerByte)
 	if err != nil {
 		return err
 	}
 	if !ours {
 		return ErrAttached
 	}
-	r.core, err = fragring.AttachProducer(base, r.seg.Bytes(), fragring.ProducerInfo{PID: uint32(os.Getpid()),
+	r.core, err = ring.AttachProducer(base, r.seg.Bytes(), ring.ProducerInfo{PID: uint32(os.Getpid()),
 		Name: r.settings.Name})
 	switch {
 	case errors.Is(err, ErrClosed):
@@ -156,7 +156,7 @@ func (r *Ring) awaitResume() {
 
 // checkConsumerLives is ErrGone where nobody holds the consumer's lock.
 func (r *Ring) checkConsumerLives() error {
-	lives, err := r.seg.IsByteClaimed(fragring.ConsumerByte)
+	lives, err := r.seg.IsByteClaimed(ring.ConsumerByte)
 	if err == nil && !lives {
 		err = ErrGone
 	}

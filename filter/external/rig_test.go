@@ -15,7 +15,7 @@ import (
 	"ringlet/event/selection"
 	"ringlet/filter"
 	"ringlet/shmem"
-	"ringlet/shmem/fragring"
+	"ringlet/shmem/ring"
 	"ringlet/testkit/logged"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
@@ -175,7 +175,7 @@ type client struct {
 	t   *testing.T
 	seg *shmem.Segment
 	mem *shmem.Segment // of the events
-	put *fragring.Producer
+	put *ring.Producer
 	get *shmem.Reader
 }
 
@@ -205,9 +205,9 @@ func (c *client) tryAttach(name string) bool {
 	if err != nil {
 		return false
 	}
-	ours, err := seg.ClaimByte(fragring.ProducerByte)
+	ours, err := seg.ClaimByte(ring.ProducerByte)
 	if err == nil && ours {
-		c.put, err = fragring.AttachProducer(name, seg.Bytes(), fragring.ProducerInfo{PID: 77})
+		c.put, err = ring.AttachProducer(name, seg.Bytes(), ring.ProducerInfo{PID: 77})
 	}
 	if err == nil && ours {
 		c.get, err = shmem.OpenReader(name)

@@ -11,7 +11,7 @@ import (
 	"ringlet/filter"
 	"ringlet/filter/decision"
 	"ringlet/shmem"
-	"ringlet/shmem/fragring"
+	"ringlet/shmem/ring"
 )
 
 // Pipeline of a worker (sequential, one goroutine for each):
@@ -36,7 +36,7 @@ type worker struct {
 	number         int
 	caseWriter     *shmem.Writer
 	answerSegment  *shmem.Segment
-	answerRing     *fragring.Consumer
+	answerRing     *ring.Consumer
 	core           core
 	pendingCase    *filter.Case   // taken, and without room yet
 	returnedCases  []*filter.Case // scratch
@@ -131,20 +131,12 @@ func (l *worker) open() (err error) {
 	if l.caseWriter, err = shmem.CreateWriter(l.name(), WorkerMemory(cfg.MaxMEPSize), shmem.Broadcast, dir); err != nil {
 		return err
 	}
-	size := fragring.HeaderSize + fragring.MinCapacity
-	l.answerSegment, err = shmem.CreateWith(l.name()+answersSuffix, size, func(seg *shmem.Segment) error {
-		if _, err := seg.ClaimByte(fragring.ConsumerByte); err != nil {
-			return err
-		}
-		return fragring.Init(seg.Bytes(), fragring.Settings{
-			Source: uint16(cfg.Builder),
-			Run:    uint64(cfg.Run),
-			PID:    uint32(os.Getpid()),
-		})
+	l.answerSegment, l.answerRing, err = ring.Create(l.name()+answersSuffix, ring.MinCapacity, ring.Settings{
+		Use:    ring.Fragments,
+		Source: uint16(cfg.Builder),
+		Run:    uint64(cfg.Run),
+		PID:    uint32(os.Getpid()),
 	}, dir)
-	if err == nil {
-		l.answerRing, err = fragring.OpenConsumer(l.answerSegment.Name(), l.answerSegment.Bytes())
-	}
 	return err
 }
 
@@ -236,7 +228,7 @@ func (l *worker) step(now time.Time) exitReason {
 	}
 	l.pool.requeue(l.returnedCases)
 	switch {
-	case attached != 1 || state != fragring.Attached:
+	case attached != 1 || state != ring.Attached:
 		return exitOrderly
 	case l.core.hasOverdue() && now.Sub(l.overdueSince) > l.hangTimeout(), !l.fullSince.IsZero() &&
 		now.Sub(l.fullSince) > l.hangTimeout():
@@ -247,8 +239,8 @@ func (l *worker) step(now time.Time) exitReason {
 
 // checkAlive says whether the process lives: exitCrashed, exitOrderly, or notExited, which is that it does.
 func (l *worker) checkAlive() exitReason {
-	if lives, err := l.answerSegment.IsByteClaimed(fragring.ProducerByte); err != nil || !lives {
-		if state, _ := l.answerRing.ProducerState(); state != fragring.Attached {
+	if lives, err := l.answerSegment.IsByteClaimed(ring.ProducerByte); err != nil || !lives {
+		if state, _ := l.answerRing.ProducerState(); state != ring.Attached {
 			return exitOrderly
 		}
 		return exitCrashed
@@ -272,7 +264,7 @@ func (l *worker) readAnswers(now time.Time) (n int, err error) {
 		n++
 		var b [decision.ResultSize + 1]byte // one more: what is longer is no result
 		copy(b[:], f.Data)                  // the process may write over it
-		event, size := f.Event, len(f.Data)
+		event, size := f.Number, len(f.Data)
 		l.answerRing.Done(1)
 		finished, what := l.core.applyAnswer(event, b[:min(size, decision.ResultSize+1)], now)
 		if finished != nil {
@@ -389,7 +381,7 @@ func (l *worker) answerWait(now time.Time) time.Duration {
 func (l *worker) pollAnswers() (bool, error) {
 	state, attached := l.answerRing.ProducerState()
 	n, err := l.readAnswers(time.Now())
-	return n > 0 || attached != 1 || state != fragring.Attached, err
+	return n > 0 || attached != 1 || state != ring.Attached, err
 }
 
 // attachProcess takes that a process is there.

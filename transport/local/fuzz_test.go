@@ -4,130 +4,128 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"ringlet/shmem"
+	"ringlet/shmem/ring"
+	"ringlet/testkit/must"
 	"ringlet/transport/link"
 )
 
-// newTestRing is a ring in ordinary memory, with both of its cores.
-func newTestRing(size int) (*mailboxWriter, *mailboxReader) {
-	d := &mailbox{
-		name:        "test",
-		data:        make([]byte, size),
-		head:        new(atomic.Uint64),
-		tail:        new(atomic.Uint64),
-		arrivalBell: shmem.BellAt(make([]byte, 8), 0),
-		freedBell:   shmem.BellAt(make([]byte, 8), 0),
-	}
-	return &mailboxWriter{mailbox: d}, &mailboxReader{mailbox: d}
+// newTestRing is a mailbox in ordinary memory, with both of its ends.
+func newTestRing(t testing.TB) (mem []byte, out *ring.Producer, in *inbox) {
+	t.Helper()
+	mem = make([]byte, ring.HeaderSize+minRing)
+	err := ring.Init(mem, ring.Settings{Use: ring.Messages, LargestRecord: largestRecord})
+	in = &inbox{}
+	var writing, reading error
+	in.Consumer, reading = ring.OpenConsumer("test", mem, ring.Messages)
+	out, writing = ring.OpenProducer("test", mem)
+	must.OK(t, errors.Join(err, reading, writing))
+	return mem, out, in
 }
 
 // FuzzMailbox gives a receiver a mailbox in which another process wrote anything: it reads records or says what is
 // wrong, and comes to an end.
 func FuzzMailbox(f *testing.F) {
-	head := func(k kind, reason uint8, count, size int) []byte {
+	head := func(k kind, flags byte, size int) []byte {
 		b := make([]byte, 64)
-		putHeader(b, k, reason, count, size)
+		binary.LittleEndian.PutUint32(b[8:], uint32(size))
+		b[12], b[13] = byte(k), flags
 		return b
 	}
-	f.Add(uint64(0), uint64(32), head(kindPlaced, 0, 1, 32))
-	f.Add(uint64(minRing-8), uint64(64), head(kindPad, 0, 0, 8))
-	f.Add(uint64(0), uint64(64), head(kindPlacedMany, 0, 2, 56))
-	f.Add(uint64(0), uint64(64), head(kindSignal, 0, 3, 16))
-	f.Add(uint64(0), uint64(1<<40), head(kindGoodbye, 0, 0, 8))
-	f.Add(uint64(0), uint64(16), head(kindSignal, 0, 60000, 16))
-	f.Add(uint64(0), uint64(64), head(kindPlacedMany, 0, 0, 8))
-	f.Add(uint64(0), uint64(64), head(kindPlaced, 0, 1, 0))
-	f.Fuzz(func(t *testing.T, at, written uint64, data []byte) {
-		_, i := newTestRing(minRing)
-		at &^= 7
-		i.pos, i.headSeen = at, at
-		for n := range min(len(data), minRing) {
-			i.data[(at+uint64(n))%minRing] = data[n]
-		}
-		i.head.Store(at + written)
+	f.Add(uint64(32), head(kindPlaced, 0, placementSize))
+	f.Add(uint64(minRing-16), head(kindPlaced, 1, 0)) // a wrap record
+	f.Add(uint64(64), head(kindPlacedMany, 0, 2*pieceSize))
+	f.Add(uint64(64), head(kindSignal, 0, 3))
+	f.Add(uint64(1<<40), head(kindGoodbye, 0, 0))
+	f.Add(uint64(16), head(kindSignal, 0, 60000))
+	f.Add(uint64(64), head(kindPlacedMany, 0, 0))
+	f.Add(uint64(64), head(kindPlaced, 0, 0))
+	f.Add(uint64(48), head(kindRefused, 0, refusedSize))
+	f.Fuzz(func(t *testing.T, written uint64, data []byte) {
+		mem, _, in := newTestRing(t)
+		copy(mem[ring.HeaderSize:], data)
+		binary.LittleEndian.PutUint64(mem[0x80:], written)
 		for n := 0; ; n++ {
-			r, err := i.next()
-			if err != nil && !strings.Contains(err.Error(), "cannot be") {
+			m, err := in.next()
+			var broken *ring.BrokenError
+			if err != nil && !errors.As(err, &broken) && !strings.HasPrefix(err.Error(), "mailbox: ") {
 				t.Fatal(err)
 			}
-			if r == nil || err != nil {
+			if m == nil || err != nil {
 				return
 			}
-			if n > minRing/8 {
+			if n > minRing/16 {
 				t.Fatal("more records than a ring holds")
 			}
-			if len(r.signal) > link.MaxSignal || len(r.placements) > maxPlacements {
-				t.Fatalf("%d bytes, %d placements", len(r.signal), len(r.placements))
+			if len(m.signal) > link.MaxSignal || len(m.placements) > maxPlacements {
+				t.Fatalf("%d bytes, %d placements", len(m.signal), len(m.placements))
 			}
 		}
 	})
 }
 
-// FuzzRing holds that what one core writes the other reads, wherever in the ring and however full it is.
+// FuzzRing holds that what one end writes the other reads, wherever in the ring and however full it is.
 func FuzzRing(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 5, 255, 0, 128})
 	f.Add(bytes.Repeat([]byte{254, 63, 64}, 300))
 	f.Fuzz(func(t *testing.T, steps []byte) {
-		o, i := newTestRing(minRing)
-		o.pos, o.tailSeen, i.pos, i.headSeen = 1<<40, 1<<40, 1<<40, 1<<40
-		o.publish()
-		i.release()
+		_, out, in := newTestRing(t)
 		var sent []int
 		read := func() {
-			r, err := i.next()
-			if err != nil || (r == nil) != (len(sent) == 0) {
-				t.Fatalf("%+v %v with %d sent", r, err, len(sent))
+			m, err := in.next()
+			if err != nil || (m == nil) != (len(sent) == 0) {
+				t.Fatalf("%+v %v with %d sent", m, err, len(sent))
 			}
-			if r == nil {
+			if m == nil {
 				return
 			}
 			want := sent[0]
 			sent = sent[1:]
 			switch {
 			case want < 128:
-				if r.kind != kindPlacedMany || len(r.placements) != want%maxPlacements+1 ||
-					r.placements[want%maxPlacements].Imm != uint64(want) {
-					t.Fatalf("%+v, want %d", r, want)
+				if m.kind != kindPlacedMany || len(m.placements) != want%maxPlacements+1 ||
+					m.placements[want%maxPlacements].Imm != uint64(want) {
+					t.Fatalf("%+v, want %d", m, want)
 				}
 			default:
-				if r.kind != kindSignal || !bytes.Equal(r.signal, bytes.Repeat([]byte{byte(want)}, 8*want%link.MaxSignal)) {
-					t.Fatalf("%+v, want %d", r, want)
+				if m.kind != kindSignal || !bytes.Equal(m.signal, bytes.Repeat([]byte{byte(want)}, 8*want%link.MaxSignal)) {
+					t.Fatalf("%+v, want %d", m, want)
 				}
 			}
-			i.release()
+			in.ReleaseAll()
 		}
 		for _, s := range steps {
 			var b []byte
+			var ok bool
 			var err error
 			if s < 128 {
-				n := int(s)%maxPlacements + 1
-				if b, err = o.allocate(kindPlacedMany, 0, n, n*placementSize); b != nil {
-					for j := range n {
-						putPlacement(b[j*placementSize:], &link.Placement{Imm: uint64(s)})
-					}
+				ps := make([]link.Placement, int(s)%maxPlacements+1)
+				for j := range ps {
+					ps[j].Imm = uint64(s)
+				}
+				if b, ok, err = out.Allocate(placementsSize(kindPlacedMany, len(ps))); ok {
+					out.Publish(encodePlacements(b, kindPlacedMany, 0, ps), uint8(kindPlacedMany))
 				}
 			} else {
 				n := 8 * int(s) % link.MaxSignal
-				if b, err = o.allocate(kindSignal, 0, n, n); b != nil {
+				if b, ok, err = out.Allocate(n); ok {
 					copy(b, bytes.Repeat([]byte{s}, n))
+					out.Publish(0, uint8(kindSignal))
 				}
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			if b == nil {
+			if !ok {
 				if len(sent) == 0 {
 					t.Fatal("an empty ring is full")
 				}
 				read()
 				continue
 			}
-			o.publish()
 			sent = append(sent, int(s))
 			if s%3 == 0 {
 				read()
@@ -145,7 +143,7 @@ func FuzzOffer(f *testing.F) {
 		tableName:   "ringlet-1-n0-table",
 		tableID:     shmem.TableID{1},
 		mailboxName: "ringlet-1-n0-table-door-1",
-		nonce:       nonce{2},
+		nonce:       ring.Nonce{2},
 	}.marshal())
 	f.Add([]byte{1})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -165,65 +163,79 @@ func FuzzOffer(f *testing.F) {
 // TestSenderRejectsForgedTail: a receiver that says it has read what was never written.
 func TestSenderRejectsForgedTail(t *testing.T) {
 	for _, tail := range []uint64{1 << 20, ^uint64(0)} {
-		o, _ := newTestRing(minRing)
-		o.tail.Store(tail)
+		mem, out, _ := newTestRing(t)
+		binary.LittleEndian.PutUint64(mem[0xC0:], tail)
 		var err error
 		for n := 0; err == nil && n < minRing; n++ {
-			var b []byte
-			if b, err = o.allocate(kindPlaced, 0, 1, placementSize); b == nil && err == nil {
-				t.Fatalf("tail %d: full at %d", tail, o.pos)
+			var ok bool
+			if _, ok, err = out.Allocate(placementSize); ok {
+				out.Publish(0, uint8(kindPlaced))
+			} else if err == nil {
+				t.Fatalf("tail %d: full at record %d", tail, n)
 			}
 		}
-		if want := fmt.Sprintf("the position read cannot be %#x", tail); !strings.Contains(err.Error(), want) {
+		var broken *ring.BrokenError
+		if !errors.As(err, &broken) || broken.What != "taken position" {
 			t.Errorf("tail %d: %v", tail, err)
 		}
 	}
 }
 
-// TestMailboxGolden holds the layout of docs/format/local.md.
+// TestMailboxGolden holds the layout of docs/format/ring.md, and of the records of mailboxes there.
 func TestMailboxGolden(t *testing.T) {
-	d, err := createMailbox("ringlet-t-door", testDir(t), minRing)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = d.seg.Close() }()
-	o, i := &mailboxWriter{mailbox: d}, &mailboxReader{mailbox: d}
-	b, err := o.allocate(kindRefused, 4, 1, placementSize)
-	if err != nil {
-		t.Fatal(err)
-	}
-	putPlacement(b, &link.Placement{
+	dir := testDir(t)
+	seg, c, nonce, err := createMailbox("ringlet-t-door", dir, minRing)
+	must.OK(t, err)
+	defer func() { _ = seg.Close() }()
+	peer, out, err := openMailbox("ringlet-t-door", dir, nonce)
+	must.OK(t, err)
+	defer func() { _ = peer.Close() }()
+	placements := []link.Placement{{
 		Ref:    shmem.Ref{Window: 0x11121314, Gen: 0x21222324},
 		Offset: 0x31323334,
 		Length: 0x41424344,
 		Imm:    0x5152535455565758,
-	})
-	o.publish()
-	got := d.seg.Bytes()
-	want := make([]byte, mailboxHeader+minRing)
-	copy(want, "RNGLDOOR\x01")
-	copy(want[0x10:], "\x00\x20\x00\x00\x00\x00\x00\x00\x00\x10")
-	copy(want[0x20:], got[0x20:0x30])
-	want[0x40] = 32
-	copy(want[0x1000:], "\x20\x00\x00\x00\x03\x04\x01\x00"+
-		"\x14\x13\x12\x11\x24\x23\x22\x21\x34\x33\x32\x31\x44\x43\x42\x41\x58\x57\x56\x55\x54\x53\x52\x51")
-	if !bytes.Equal(got, want) {
-		t.Errorf("% x\n% x", got[:0x110], got[0x1000:0x1020])
+	}}
+	for _, k := range []kind{kindRefused, kindPlacedMany} {
+		b, ok, err := out.Allocate(placementsSize(k, 1))
+		if !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		out.Publish(encodePlacements(b, k, 4, placements), uint8(k))
 	}
-	if nonce(got[0x20:0x30]) == (nonce{}) || binary.LittleEndian.Uint64(got[0x80:]) != 0 {
+	got := seg.Bytes()
+	want := make([]byte, ring.HeaderSize+minRing)
+	copy(want, "RNGLRING\x02")
+	copy(want[0x10:], "\x00\x10\x00\x00\x00\x00\x00\x00\x00\x20")
+	copy(want[0x28:], "\x00\x06\x00\x00\x01") // 1536 bytes at most
+	copy(want[0x80:], []byte{96})
+	want[0x100] = 1
+	copy(want[0x300:], got[0x300:0x310])
+	const placed = "\x14\x13\x12\x11\x24\x23\x22\x21\x34\x33\x32\x31\x44\x43\x42\x41"
+	copy(want[0x1000:], "\x58\x57\x56\x55\x54\x53\x52\x51\x11\x00\x00\x00\x03\x00\x00\x00"+placed+"\x04")
+	copy(want[0x1030:], "\x00\x00\x00\x00\x00\x00\x00\x00\x18\x00\x00\x00\x02\x00\x00\x00"+placed+
+		"\x58\x57\x56\x55\x54\x53\x52\x51")
+	if !bytes.Equal(got, want) {
+		t.Errorf("% x\n% x", got[:0x110], got[0x1000:0x1060])
+	}
+	if nonce == (ring.Nonce{}) || binary.LittleEndian.Uint64(got[0xC0:]) != 0 {
 		t.Error("no nonce, or a tail")
 	}
-	if r, err := i.next(); err != nil || r.kind != kindRefused || r.reason != 4 || r.placements[0].Offset != 0x31323334 {
-		t.Errorf("%+v %v", r, err)
+	in := inbox{Consumer: c}
+	for _, k := range []kind{kindRefused, kindPlacedMany} {
+		m, err := in.next()
+		if err != nil || m.kind != k || (m.reason == 4) != (k == kindRefused) || m.placements[0] != placements[0] {
+			t.Errorf("%+v %v", m, err)
+		}
 	}
-	for off, v := range map[int]byte{0: 'X', 8: 2, 0x11: 0x40, 0x18: 1} {
+	for off, v := range map[int]byte{0: 'X', 8: 1, 0x11: 0x40, 0x18: 1, 0x2A: 1} {
 		bad := bytes.Clone(got)
 		bad[off] = v
-		if err := checkMailbox("bad", bad); err == nil {
+		if _, err := ring.OpenProducer("bad", bad); err == nil {
 			t.Errorf("byte %#x taken as %#x", off, v)
 		}
 	}
-	if checkMailbox("short", got[:mailboxHeader]) == nil {
+	if _, err := ring.OpenProducer("short", got[:ring.HeaderSize]); err == nil {
 		t.Error("a mailbox without a ring was accepted")
 	}
 }

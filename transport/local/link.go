@@ -10,6 +10,7 @@ import (
 
 	"ringlet/internal/netyield"
 	"ringlet/shmem"
+	"ringlet/shmem/ring"
 	"ringlet/transport/link"
 )
 
@@ -35,7 +36,7 @@ type Config struct {
 	OnDown func(err error)
 	// Spin is how long the receiver looks before it sleeps. Zero suits where no core is free for it.
 	Spin time.Duration
-	// Ring is the room for notifications and signals to this node, bytes, a power of two. Zero means defaultRing.
+	// Ring is the space for notifications and signals to this node, bytes, whole pages. Zero means defaultRing.
 	Ring int
 	// Now is the clock of link.Write.Deadline, ns. Nil means that nothing dies.
 	Now func() int64
@@ -46,11 +47,15 @@ type Link struct {
 	// immutable after New
 	cfg         Config
 	refusedErrs [256]link.RefusedError // by reason, so that a refusal allocates nothing
+	mailbox     *shmem.Segment         // this node's; nil in the link of a node to itself
+	nonce       ring.Nonce             // in it
 
 	// immutable after Join
-	peerTable grants        // the peer's
-	toSelf    bool          // and the peer is this node
-	reader    mailboxReader // owned by the receiver
+	peerTable   grants         // the peer's
+	peerMailbox *shmem.Segment // likewise
+	toSelf      bool           // and the peer is this node
+
+	inbox inbox // owned by the receiver, but for its bells and Close
 
 	// atomic
 	activeCalls atomic.Int64 // calls under way, plus closedBias once closed
@@ -61,10 +66,10 @@ type Link struct {
 
 	mu sync.Mutex
 	// guarded by mu
-	writer         mailboxWriter
-	err            error    // why the link is of no use, once it is not
-	spilledSignals [][]byte // signals that found the ring full
-	foundFull      bool     // a write that does not wait found it full, and nothing was put since
+	outbox         *ring.Producer // what moves its positions
+	err            error          // why the link is of no use, once it is not
+	spilledSignals [][]byte       // signals that found the ring full
+	foundFull      bool           // a write that does not wait found it full, and nothing was put since
 	stats          link.Stats
 	peerJoined     bool
 	closed         bool
@@ -87,9 +92,9 @@ func New(cfg Config) (*Link, error) {
 	if cfg.Ring == 0 {
 		cfg.Ring = defaultRing
 	}
-	if cfg.Ring < minRing || cfg.Ring > maxRing || cfg.Ring&(cfg.Ring-1) != 0 {
-		return nil, fmt.Errorf("a ring of %d bytes for the local link to %s is no power of two from %d to %d", cfg.Ring,
-			cfg.PeerName, minRing, maxRing)
+	if cfg.Ring < minRing || cfg.Ring > maxRing || cfg.Ring%shmem.PageSize != 0 {
+		return nil, fmt.Errorf("a ring of %d bytes for the local link to %s is not of whole pages from %d to %d bytes",
+			cfg.Ring, cfg.PeerName, minRing, maxRing)
 	}
 	if cfg.Table == nil || cfg.Table.Name() == "" {
 		return nil, fmt.Errorf("the local link to %s needs an export table that is shared", cfg.PeerName)
@@ -98,15 +103,17 @@ func New(cfg Config) (*Link, error) {
 	if len(name)+len(cfg.Table.Name()) > maxNamesSize {
 		return nil, fmt.Errorf("the export table's name %q is too long for an offer", cfg.Table.Name())
 	}
-	d, err := createMailbox(name, cfg.Table.Dir(), cfg.Ring)
+	seg, in, nonce, err := createMailbox(name, cfg.Table.Dir(), cfg.Ring)
 	if err != nil {
 		return nil, err
 	}
-	return newLink(cfg, d), nil
+	l := newLink(cfg, in)
+	l.mailbox, l.nonce = seg, nonce
+	return l, nil
 }
 
-func newLink(cfg Config, d *mailbox) *Link {
-	l := &Link{cfg: cfg, reader: mailboxReader{mailbox: d}, lastCallEnded: make(chan struct{}, 1)}
+func newLink(cfg Config, in *ring.Consumer) *Link {
+	l := &Link{cfg: cfg, inbox: inbox{Consumer: in}, lastCallEnded: make(chan struct{}, 1)}
 	for r := range l.refusedErrs {
 		l.refusedErrs[r] = link.RefusedError{Peer: cfg.PeerName, Reason: link.Reason(r)}
 	}
@@ -118,8 +125,8 @@ func (l *Link) Offer() []byte {
 	return offer{
 		tableName:   l.cfg.Table.Name(),
 		tableID:     l.cfg.Table.ID(),
-		mailboxName: l.reader.name,
-		nonce:       l.reader.nonce,
+		mailboxName: l.mailbox.Name(),
+		nonce:       l.nonce,
 	}.marshal()
 }
 
@@ -134,7 +141,7 @@ func (l *Link) Join(theirs []byte) error {
 	if err != nil {
 		return unreachableError(l.cfg.PeerName, err)
 	}
-	d, err := openMailbox(o.mailboxName, l.cfg.Table.Dir(), o.nonce)
+	seg, out, err := openMailbox(o.mailboxName, l.cfg.Table.Dir(), o.nonce)
 	if err != nil {
 		_ = table.Close()
 		return unreachableError(l.cfg.PeerName, err)
@@ -142,9 +149,9 @@ func (l *Link) Join(theirs []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.peerJoined {
-		return errors.Join(ErrClosed, table.Close(), d.close())
+		return errors.Join(ErrClosed, table.Close(), seg.Close())
 	}
-	l.peerTable, l.writer, l.peerJoined = table, mailboxWriter{mailbox: d}, true
+	l.peerTable, l.peerMailbox, l.outbox, l.peerJoined = table, seg, out, true
 	return nil
 }
 
@@ -182,7 +189,7 @@ func (l *Link) fail(err error) {
 		l.err = err
 	}
 	l.mu.Unlock()
-	l.writer.freedBell.ForceWake()
+	l.outbox.SpaceBell.ForceWake()
 }
 
 // Close ends the link, tells the peer, releases whoever waits, and gives all memory back. It must not be called from a
@@ -196,26 +203,28 @@ func (l *Link) Close() error {
 	l.closed = true
 	joined := l.peerJoined
 	l.closing.Store(true)
-	l.reader.ownerClosed.Store(1) // before windows are revoked, which comes after Close
+	l.inbox.Close(false) // before windows are revoked, which comes after Close
 	if joined && l.err == nil {
 		l.err = ErrClosed
 		// a full ring has a peer that does not look
-		if b, err := l.writer.allocate(kindGoodbye, 0, 0, 0); b != nil && err == nil {
-			l.writer.publish()
-			l.writer.arrivalBell.Wake()
+		if _, ok, err := l.outbox.Allocate(0); ok && err == nil && l.outbox.Publish(0, uint8(kindGoodbye)) {
+			l.outbox.RecordsBell.ForceWake()
 		}
 	}
 	l.mu.Unlock()
 	if !joined {
-		return l.reader.close()
+		return l.mailbox.Close()
 	}
-	l.reader.arrivalBell.ForceWake()
-	l.writer.freedBell.ForceWake()
+	l.inbox.RecordsBell.ForceWake()
+	l.outbox.SpaceBell.ForceWake()
 	for calls := l.activeCalls.Add(closedBias); calls != closedBias; calls = l.activeCalls.Load() {
 		<-l.lastCallEnded
 	}
 	l.wg.Wait()
-	return errors.Join(l.peerTable.Close(), l.writer.close(), l.reader.close())
+	if l.toSelf {
+		return nil
+	}
+	return errors.Join(l.peerTable.Close(), l.peerMailbox.Close(), l.mailbox.Close())
 }
 
 // Stats returns a copy of the counters.

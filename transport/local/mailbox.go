@@ -3,29 +3,12 @@ package local
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"ringlet/shmem"
-)
-
-// The layout of a mailbox, drawn in docs/format/local.md. Words that different processes write lie on different cache
-// lines.
-const (
-	mailboxMagic   = "RNGLDOOR"
-	mailboxVersion = 1
-
-	offVersion  = 0x08
-	offCapacity = 0x10
-	offData     = 0x18
-	offNonce    = 0x20
-	offHead     = 0x40 // written by the sender: bytes published, ever
-	offTail     = 0x80 // written by the receiver: bytes read, ever
-	offArrival  = 0xC0 // bell: the receiver sleeps until something arrives
-	offFreed    = 0x100
-	offClosed   = 0x140 // written by the receiver: not 0 once it has closed its end
-
-	mailboxHeader = shmem.PageSize
+	"ringlet/shmem/ring"
+	"ringlet/transport/link"
 )
 
 // Ring sizes, bytes. 256 KiB hold 8192 placements: more than the builder units of a node have windows open, and a
@@ -36,102 +19,150 @@ const (
 	maxRing     = 1 << 30
 )
 
-type nonce [16]byte
+// kind of a record in a mailbox, which is a ring of messages (docs/format/ring.md).
+type kind uint8
 
-// corruptError is something in a mailbox that cannot be: the process that writes there has gone wrong. The link is of
-// no use then.
-func corruptError(mailbox, what string, v uint64) error {
-	return fmt.Errorf("mailbox %s: the %s cannot be %#x", mailbox, what, v)
-}
+const (
+	kindPlaced     kind = iota + 1 // one placement, the immediate of which is the record's number
+	kindPlacedMany                 // placements of pieces, each with its immediate behind it
+	kindRefused                    // one placement that the table turned away, and behind it why
+	kindSignal
+	kindGoodbye
+)
 
-// mailbox is one end of a ring between two processes.
-type mailbox struct {
-	seg         *shmem.Segment // nil in the link of a node to itself
-	name        string
-	data        []byte // the ring
-	head, tail  *atomic.Uint64
-	ownerClosed *atomic.Uint64 // not 0: its owner has left, and takes back what it exports
-	arrivalBell notifier
-	freedBell   notifier
-	nonce       nonce
-}
+const (
+	placementSize = 16 // without the immediate
+	pieceSize     = placementSize + 8
+	refusedSize   = placementSize + 1
+	maxPlacements = 64 // placements in a record
+	largestRecord = max(maxPlacements*pieceSize, link.MaxSignal)
+)
 
-// createMailbox makes a mailbox for this process to receive by.
-func createMailbox(name, dir string, size int) (*mailbox, error) {
-	seg, err := shmem.Create(name, mailboxHeader+size, shmem.WithDir(dir))
-	if err != nil {
-		return nil, err
-	}
-	mem := seg.Bytes()
-	le := binary.LittleEndian
-	_, _ = rand.Read(mem[offNonce : offNonce+16]) // it cannot fail
-	le.PutUint32(mem[offVersion:], mailboxVersion)
-	le.PutUint64(mem[offCapacity:], uint64(size))
-	le.PutUint64(mem[offData:], mailboxHeader)
-	copy(mem, mailboxMagic)
-	return mailboxOfSegment(seg), nil
+// createMailbox makes the memory that this process receives by.
+func createMailbox(name, dir string, size int) (seg *shmem.Segment, in *ring.Consumer, nonce ring.Nonce, err error) {
+	_, _ = rand.Read(nonce[:]) // it cannot fail
+	settings := ring.Settings{Use: ring.Messages, LargestRecord: largestRecord, Nonce: nonce}
+	seg, in, err = ring.Create(name, size, settings, shmem.WithDir(dir))
+	return seg, in, nonce, err
 }
 
 // openMailbox maps a mailbox that a peer made, to send by. It must hold the given nonce.
-func openMailbox(name, dir string, want nonce) (*mailbox, error) {
+func openMailbox(name, dir string, want ring.Nonce) (*shmem.Segment, *ring.Producer, error) {
 	seg, err := shmem.Open(name, shmem.WithDir(dir))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := checkMailbox(name, seg.Bytes()); err != nil {
+	out, err := ring.OpenProducer(name, seg.Bytes())
+	if err == nil && out.Nonce() != want {
+		err = shmem.ErrOtherTable
+	}
+	if err != nil {
 		_ = seg.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	d := mailboxOfSegment(seg)
-	if d.nonce != want {
-		_ = seg.Close()
-		return nil, shmem.ErrOtherTable
-	}
-	return d, nil
+	return seg, out, nil
 }
 
-func checkMailbox(name string, mem []byte) error {
-	if len(mem) < mailboxHeader+minRing {
-		return corruptError(name, "size", uint64(len(mem)))
+// placementsSize is how many bytes a record of placements has.
+func placementsSize(k kind, n int) int {
+	switch k {
+	case kindPlacedMany:
+		return n * pieceSize
+	case kindRefused:
+		return refusedSize
 	}
+	return placementSize
+}
+
+// encodePlacements writes placements into a record of that size, and says what its number is.
+func encodePlacements(b []byte, k kind, reason uint8, ps []link.Placement) (number uint64) {
 	le := binary.LittleEndian
-	size := uint64(len(mem) - mailboxHeader)
-	switch {
-	case string(mem[:len(mailboxMagic)]) != mailboxMagic:
-		return corruptError(name, "magic", le.Uint64(mem))
-	case le.Uint32(mem[offVersion:]) != mailboxVersion:
-		return corruptError(name, "version", uint64(le.Uint32(mem[offVersion:])))
-	case le.Uint64(mem[offCapacity:]) != size || size > maxRing || size&(size-1) != 0:
-		return corruptError(name, "capacity", le.Uint64(mem[offCapacity:]))
-	case le.Uint64(mem[offData:]) != mailboxHeader:
-		return corruptError(name, "data offset", le.Uint64(mem[offData:]))
+	for i := range ps {
+		p := &ps[i]
+		le.PutUint64(b, uint64(p.Ref.Gen)<<32|uint64(p.Ref.Window))
+		le.PutUint64(b[8:], uint64(p.Length)<<32|uint64(p.Offset))
+		switch k {
+		case kindPlacedMany:
+			le.PutUint64(b[placementSize:], p.Imm)
+			b = b[pieceSize:]
+			continue
+		case kindRefused:
+			b[placementSize] = reason
+		}
+		number = p.Imm
 	}
-	return nil
+	return number
 }
 
-func mailboxOfSegment(seg *shmem.Segment) *mailbox {
-	mem := seg.Bytes()
-	d := mailboxInMemory(mem, seg.Name(), shmem.BellAt(mem, offArrival), shmem.BellAt(mem, offFreed))
-	d.seg, d.nonce = seg, nonce(mem[offNonce:offNonce+16])
-	return d
-}
-
-func mailboxInMemory(mem []byte, name string, arrivalBell, freedBell notifier) *mailbox {
-	return &mailbox{
-		name:        name,
-		data:        mem[mailboxHeader:],
-		head:        shmem.Word64(mem, offHead),
-		tail:        shmem.Word64(mem, offTail),
-		ownerClosed: shmem.Word64(mem, offClosed),
-		arrivalBell: arrivalBell,
-		freedBell:   freedBell,
+func placementOf(b []byte, imm uint64) link.Placement {
+	where, what := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	return link.Placement{
+		Ref:    shmem.Ref{Window: uint32(where), Gen: uint32(where >> 32)},
+		Offset: uint32(what),
+		Length: uint32(what >> 32),
+		Imm:    imm,
 	}
 }
 
-// close gives the memory back.
-func (d *mailbox) close() error {
-	if d.seg == nil {
-		return nil
+// message is a record out of a mailbox: what the sender does there later changes nothing.
+type message struct {
+	kind       kind
+	reason     uint8
+	placements []link.Placement // of kindPlaced and kindRefused one
+	signal     []byte
+}
+
+// inbox reads a mailbox. It is the receiver's.
+type inbox struct {
+	*ring.Consumer
+	message    message
+	placements [maxPlacements]link.Placement
+	signal     [link.MaxSignal]byte
+}
+
+// next gives the next message; nil means that there is none. It is valid until the next call.
+func (i *inbox) next() (*message, error) {
+	r, ok, err := i.Next()
+	if i.RefusedRecords() > 0 {
+		err = errors.New("mailbox: " + i.WhyRefused())
 	}
-	return d.seg.Close()
+	if !ok || err != nil {
+		return nil, err
+	}
+	return i.decode(r)
+}
+
+// decode copies a record out of the ring, and checks it.
+func (i *inbox) decode(r ring.Record) (*message, error) {
+	m := &i.message
+	*m = message{kind: kind(r.Kind)}
+	size := len(r.Data)
+	switch m.kind {
+	case kindGoodbye:
+		return m, nil
+	case kindSignal:
+		if size <= link.MaxSignal {
+			m.signal = i.signal[:copy(i.signal[:], r.Data)]
+			return m, nil
+		}
+	case kindPlaced, kindRefused:
+		if size == placementsSize(m.kind, 1) {
+			m.placements = i.placements[:1]
+			m.placements[0] = placementOf(r.Data, r.Number)
+			if m.kind == kindRefused {
+				m.reason = r.Data[placementSize]
+			}
+			return m, nil
+		}
+	case kindPlacedMany:
+		if n := size / pieceSize; n*pieceSize == size && n > 0 && n <= maxPlacements {
+			m.placements = i.placements[:n]
+			for j := range m.placements {
+				b := r.Data[j*pieceSize:][:pieceSize]
+				m.placements[j] = placementOf(b, binary.LittleEndian.Uint64(b[placementSize:]))
+			}
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("mailbox: a record of kind %d cannot have %d bytes", r.Kind, size)
 }

@@ -6,13 +6,14 @@ import (
 	"fmt"
 
 	"ringlet/shmem"
+	"ringlet/shmem/ring"
 )
 
 // maxOffer is the longest offer, bytes.
 const maxOffer = 512
 
 const (
-	offerVersion = 1
+	offerVersion = 2 // since mailboxes are rings of records
 	offerHeader  = 40
 	maxNamesSize = maxOffer - offerHeader
 )
@@ -23,7 +24,7 @@ type offer struct {
 	tableName   string
 	tableID     shmem.TableID
 	mailboxName string
-	nonce       nonce
+	nonce       ring.Nonce
 }
 
 func (o offer) marshal() []byte {
@@ -53,7 +54,7 @@ func parseOffer(b []byte) (o offer, err error) {
 	if n+m != len(b)-offerHeader || b[1]|b[2]|b[3] != 0 {
 		return o, fmt.Errorf("%w has names of %d and %d bytes in %d", errBadOffer, n, m, len(b))
 	}
-	o.tableID, o.nonce = shmem.TableID(b[8:24]), nonce(b[24:40])
+	o.tableID, o.nonce = shmem.TableID(b[8:24]), ring.Nonce(b[24:40])
 	o.tableName, o.mailboxName = string(b[offerHeader:offerHeader+n]), string(b[offerHeader+n:])
 	return o, nil
 }

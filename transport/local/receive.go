@@ -4,7 +4,7 @@ package local
 //
 //	1 next     (sequential)  a record out of this node's mailbox, checked and copied
 //	2 Handler  (sequential)  what it says; the bytes of writes have long been in place
-//	3 release  (sequential)  once per batch: the room is the sender's again
+//	3 release  (sequential)  once per batch: the space is the sender's again
 //	4 yield    (sequential)  look shortly, then who was told of a batch goes on
 //	5 await    (sequential)  look for a while, then sleep; only a sleeper costs the sender a system call
 //
@@ -64,46 +64,46 @@ func (l *Link) receive() {
 // receiveBatch reads a batch of records and tells the handler. It returns how many there were.
 func (l *Link) receiveBatch() (n int, err error) {
 	for n < recordsPerBatch && err == nil {
-		var r *record
-		if r, err = l.reader.next(); r == nil {
+		var m *message
+		if m, err = l.inbox.next(); m == nil {
 			break
 		}
 		n++
-		err = l.handleRecord(r)
+		err = l.handleMessage(m)
 	}
 	if n > 0 {
-		l.reader.release()
+		l.inbox.ReleaseAll()
 	}
 	return n, err
 }
 
-// handleRecord counts a record and passes it on, in this order: who hears of the last write of a run finds it counted.
-func (l *Link) handleRecord(r *record) error {
+// handleMessage counts a message and passes it on, in this order: who hears of a run's last write finds it counted.
+func (l *Link) handleMessage(m *message) error {
 	h, peer := l.cfg.Handler, int(l.cfg.Peer)
-	switch r.kind {
+	switch m.kind {
 	case kindPlaced:
 		l.placementsReceived.Add(1)
-		l.bytesReceived.Add(uint64(r.placements[0].Length))
-		l.cfg.Table.AddWritten(r.placements[0].Ref, r.placements[0].Length)
-		h.Placed(peer, r.placements[0])
+		l.bytesReceived.Add(uint64(m.placements[0].Length))
+		l.cfg.Table.AddWritten(m.placements[0].Ref, m.placements[0].Length)
+		h.Placed(peer, m.placements[0])
 	case kindPlacedMany:
 		var n uint64
-		for i := range r.placements {
-			n += uint64(r.placements[i].Length)
-			l.cfg.Table.AddWritten(r.placements[i].Ref, r.placements[i].Length)
+		for i := range m.placements {
+			n += uint64(m.placements[i].Length)
+			l.cfg.Table.AddWritten(m.placements[i].Ref, m.placements[i].Length)
 		}
-		l.placementsReceived.Add(uint64(len(r.placements)))
+		l.placementsReceived.Add(uint64(len(m.placements)))
 		l.bytesReceived.Add(n)
-		h.PlacedMany(peer, r.placements)
+		h.PlacedMany(peer, m.placements)
 	case kindRefused:
 		l.refusalsReceived.Add(1)
 		if !l.toSelf { // else the table has counted it by itself
-			l.cfg.Table.CountViolation(shmem.Violation(r.reason))
+			l.cfg.Table.CountViolation(shmem.Violation(m.reason))
 		}
-		h.Refused(peer, r.placements[0], &link.RefusedError{Peer: "this node", Reason: link.Reason(r.reason)})
+		h.Refused(peer, m.placements[0], &link.RefusedError{Peer: "this node", Reason: link.Reason(m.reason)})
 	case kindSignal:
 		l.signalsReceived.Add(1)
-		h.Signal(peer, r.signal)
+		h.Signal(peer, m.signal)
 	case kindGoodbye:
 		return ErrPeerClosed
 	}
@@ -140,7 +140,7 @@ func (l *Link) awaitRecord() {
 // poll reports whether something is in the mailbox, after n looks at most.
 func (l *Link) poll(n int) bool {
 	for range n {
-		if l.reader.hasRecord() {
+		if l.inbox.HasRecord() {
 			return true
 		}
 		pause(1)
@@ -149,9 +149,11 @@ func (l *Link) poll(n int) bool {
 }
 
 func (l *Link) sleep() {
-	seq := l.reader.arrivalBell.AddWaiter()
-	if !l.reader.hasRecord() && !l.closing.Load() {
-		l.reader.arrivalBell.Sleep(seq, sleepTimeout)
+	l.inbox.ArmWake()
+	bell := l.inbox.RecordsBell
+	seq := bell.AddWaiter()
+	if !l.inbox.HasRecord() && !l.closing.Load() {
+		bell.Sleep(seq, sleepTimeout)
 	}
-	l.reader.arrivalBell.RemoveWaiter()
+	bell.RemoveWaiter()
 }

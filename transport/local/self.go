@@ -1,11 +1,14 @@
 package local
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"ringlet/internal/invariants"
 	"ringlet/shmem"
+	"ringlet/shmem/ring"
 )
 
 // A link of a node to itself is a link between two processes that are one: the mailbox is memory of this process, the
@@ -16,9 +19,17 @@ func NewSelf(cfg Config) *Link {
 	if cfg.Ring == 0 {
 		cfg.Ring = defaultRing
 	}
-	d := mailboxInMemory(make([]byte, mailboxHeader+cfg.Ring), "this process", newProcessBell(), newProcessBell())
-	l := newLink(cfg, d)
-	l.peerTable, l.writer, l.peerJoined, l.toSelf = selfTable{cfg.Table, cfg.Self}, mailboxWriter{mailbox: d}, true, true
+	mem := make([]byte, ring.HeaderSize+cfg.Ring)
+	made := ring.Init(mem, ring.Settings{Use: ring.Messages, LargestRecord: largestRecord})
+	in, read := ring.OpenConsumer("this process", mem, ring.Messages)
+	out, written := ring.OpenProducer("this process", mem)
+	err := errors.Join(made, read, written)
+	invariants.Check(err == nil, "the mailbox of a link to oneself: %v", err)
+	arrivalBell, freedBell := newProcessBell(), newProcessBell()
+	in.RecordsBell, in.SpaceBell = arrivalBell, freedBell
+	out.RecordsBell, out.SpaceBell = arrivalBell, freedBell
+	l := newLink(cfg, in)
+	l.peerTable, l.outbox, l.peerJoined, l.toSelf = selfTable{cfg.Table, cfg.Self}, out, true, true
 	return l
 }
 
@@ -33,15 +44,6 @@ func (o selfTable) Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, 
 }
 func (o selfTable) Release(r shmem.Ref) { o.table.Release(r) }
 func (selfTable) Close() error          { return nil }
-
-// notifier is what a bell of a mailbox does (shmem.Bell).
-type notifier interface {
-	Wake()
-	ForceWake()
-	AddWaiter() (seq uint32)
-	Sleep(seq uint32, timeout time.Duration)
-	RemoveWaiter()
-}
 
 // processBell is a shmem.Bell for goroutines of one process. Nobody's death can be slept through there, so Sleep has
 // no time-out.
@@ -59,8 +61,10 @@ func newProcessBell() *processBell {
 	return b
 }
 
+func (b *processBell) HasWaiters() bool { return b.waiters.Load() != 0 }
+
 func (b *processBell) Wake() {
-	if b.waiters.Load() != 0 {
+	if b.HasWaiters() {
 		b.ForceWake()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ringlet/shmem"
+	"ringlet/shmem/ring"
 	"ringlet/testkit/patiently"
 	"ringlet/transport/link"
 )
@@ -99,14 +100,14 @@ func TestSelfWaitsForSpace(t *testing.T) {
 			}
 		})
 	}
-	for range 2 * minRing / recordSize(8) {
+	for range 2 * minRing / int(ring.Stride(8)) {
 		if err := e.link.Signal([]byte("12345678")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	close(gate)
 	patiently.Wait(t, wg.Wait)
-	e.await(t, "the signals", func() bool { return len(e.signals) == 2*minRing/recordSize(8) })
+	e.await(t, "the signals", func() bool { return len(e.signals) == 2*minRing/int(ring.Stride(8)) })
 	e.await(t, "the placements", func() bool { return e.link.placementsReceived.Load() == writers*each })
 	if err := e.link.Close(); err != nil || placed != writers*each {
 		t.Errorf("%d placed, %v", placed, err)
@@ -129,7 +130,7 @@ func TestCloseReleasesWhoWritesToOneself(t *testing.T) {
 		}
 	}()
 	patiently.Until(t, "it waits for room",
-		func() bool { return e.link.writer.freedBell.(*processBell).waiters.Load() > 0 })
+		func() bool { return e.link.outbox.SpaceBell.HasWaiters() })
 	if err := e.link.Close(); err != nil {
 		t.Error(err)
 	}

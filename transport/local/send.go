@@ -27,7 +27,7 @@ func (l *Link) Write(w link.Write) error {
 	if err := l.beginCall(); err != nil {
 		return err
 	}
-	refused, err := l.write(&w, 0)
+	refused, err := l.write(&w, false)
 	l.endCall()
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (l *Link) TryWrite(w link.Write) error {
 	var refused link.Reason
 	err := l.reserve()
 	if err == nil {
-		refused, err = l.write(&w, reservationSize)
+		refused, err = l.write(&w, true)
 	}
 	l.endCall()
 	if err != nil {
@@ -54,14 +54,17 @@ func (l *Link) TryWrite(w link.Write) error {
 	return nil
 }
 
-// reserve keeps room for the record of a write before its bytes are stored: what is refused must have changed nothing.
+// reserve keeps space for the record of a write before its bytes are stored: what is refused must have changed nothing.
 func (l *Link) reserve() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
 		return l.err
 	}
-	ok, err := l.writer.reserve()
+	if !l.peerJoined {
+		return ErrClosed
+	}
+	ok, err := l.outbox.Promise(refusedSize)
 	if err != nil {
 		l.err = err
 		return err
@@ -85,8 +88,8 @@ func (l *Link) complete(cookie uint64, r link.Reason) {
 	l.cfg.Handler.Completed(int(l.cfg.Peer), cookie, &l.refusedErrs[r])
 }
 
-// write stores, and posts with the room that is kept for it.
-func (l *Link) write(w *link.Write, reserved uint64) (link.Reason, error) {
+// write stores, and posts with the space that was promised, if that is so.
+func (l *Link) write(w *link.Write, promised bool) (link.Reason, error) {
 	access := shmem.AccessNwrite
 	if w.Dmove {
 		access = shmem.AccessDmove
@@ -94,7 +97,7 @@ func (l *Link) write(w *link.Write, reserved uint64) (link.Reason, error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.stats.WritesExpired++
-			l.writer.reservedBytes -= reserved
+			l.redeem(promised)
 			return link.ReasonExpired, l.err
 		}
 	}
@@ -108,7 +111,7 @@ func (l *Link) write(w *link.Write, reserved uint64) (link.Reason, error) {
 		Imm:    w.Imm,
 	}}
 	dst, v := l.peerTable.Acquire(w.Ref, w.Offset, p[0].Length, access)
-	if v != 0 && l.writer.ownerClosed.Load() != 0 {
+	if v != 0 && l.outbox.CheckOpen() != nil {
 		return 0, ErrPeerClosed
 	}
 	k := kindRefused
@@ -117,7 +120,14 @@ func (l *Link) write(w *link.Write, reserved uint64) (link.Reason, error) {
 		l.peerTable.Release(w.Ref)
 		k = kindPlaced
 	}
-	return link.Reason(v), l.postRecord(k, uint8(v), p[:], 1, reserved)
+	return link.Reason(v), l.postRecord(k, uint8(v), p[:], 1, promised)
+}
+
+// redeem ends the promise of a write, with mu held.
+func (l *Link) redeem(promised bool) {
+	if promised {
+		l.outbox.Redeem(refusedSize)
+	}
 }
 
 // WriteMany stores many pieces, tells the peer of all that are in place with a
@@ -189,10 +199,10 @@ func (l *Link) writeBatch(pieces []link.Piece) (first link.Reason, err error) {
 		if first == 0 {
 			first = link.Reason(v)
 		}
-		if l.writer.ownerClosed.Load() != 0 {
+		if l.outbox.CheckOpen() != nil {
 			err = ErrPeerClosed
 		} else {
-			err = l.postRecord(kindRefused, uint8(v), ps[n:n+1], 0, 0)
+			err = l.postRecord(kindRefused, uint8(v), ps[n:n+1], 0, false)
 		}
 		if err != nil {
 			break
@@ -205,35 +215,34 @@ func (l *Link) writeBatch(pieces []link.Piece) (first link.Reason, err error) {
 		l.peerTable.Release(ps[i].Ref)
 	}
 	if n > 0 && err == nil {
-		err = l.postRecord(kindPlacedMany, 0, ps[:n], 0, 0)
+		err = l.postRecord(kindPlacedMany, 0, ps[:n], 0, false)
 	}
 	return first, err
 }
 
-// postRecord puts a record of placements into the peer's mailbox and waits while that is full, unless room is kept for
-// it. It ends writes writes.
-func (l *Link) postRecord(k kind, reason uint8, ps []link.Placement, writes, reserved uint64) error {
+// postRecord puts a record of placements into the peer's mailbox and waits while that is full, unless space is
+// promised. It ends writes writes.
+func (l *Link) postRecord(k kind, reason uint8, ps []link.Placement, writes uint64, promised bool) error {
 	for first := true; ; first = false {
 		l.mu.Lock()
-		if first {
-			l.writer.reservedBytes -= reserved
-		}
+		l.redeem(promised && first)
 		if l.err != nil {
 			defer l.mu.Unlock()
 			return l.err
 		}
-		b, err := l.writer.allocate(k, reason, len(ps), len(ps)*placementSize)
-		if b != nil {
+		b, ok, err := l.outbox.Allocate(placementsSize(k, len(ps)))
+		if ok {
 			for i := range ps {
-				putPlacement(b[i*placementSize:], &ps[i])
 				l.stats.BytesSent += uint64(ps[i].Length)
 			}
 			l.stats.ChunksSent += uint64(len(ps))
 			l.countWrites(reason == 0, writes)
-			l.writer.publish()
+			wake := l.outbox.Publish(encodePlacements(b, k, reason, ps), uint8(k))
 			l.foundFull = false
 			l.mu.Unlock()
-			l.writer.arrivalBell.Wake()
+			if wake {
+				l.outbox.RecordsBell.ForceWake()
+			}
 			return nil
 		}
 		if err != nil {
@@ -241,7 +250,7 @@ func (l *Link) postRecord(k kind, reason uint8, ps []link.Placement, writes, res
 		} else if first {
 			l.stats.StallsQueue++
 		}
-		full := l.writer.tailSeen
+		full := l.outbox.Taken()
 		l.mu.Unlock()
 		if err != nil {
 			return err
@@ -266,18 +275,19 @@ const (
 
 // awaitSpace returns when the peer has read past the position full, when the link is of no use, or for no reason.
 func (l *Link) awaitSpace(full uint64) {
-	changed := func() bool { return l.writer.tail.Load() != full || l.closing.Load() }
+	changed := func() bool { return l.outbox.TakenNow() != full || l.closing.Load() }
 	for range maxYieldsForSpace {
 		if changed() {
 			return
 		}
 		yield()
 	}
-	seq := l.writer.freedBell.AddWaiter()
+	bell := l.outbox.SpaceBell
+	seq := bell.AddWaiter()
 	if !changed() && l.failure() == nil {
-		l.writer.freedBell.Sleep(seq, sleepTimeout)
+		bell.Sleep(seq, sleepTimeout)
 	}
-	l.writer.freedBell.RemoveWaiter()
+	bell.RemoveWaiter()
 }
 
 func (l *Link) failure() error {
@@ -330,16 +340,17 @@ func (l *Link) Signal(payload []byte) error {
 
 // putSignal is called under mu. It reports false when the ring is full.
 func (l *Link) putSignal(payload []byte) bool {
-	b, err := l.writer.allocate(kindSignal, 0, len(payload), len(payload))
+	b, ok, err := l.outbox.Allocate(len(payload))
 	if err != nil {
 		l.err = err
 	}
-	if b == nil {
+	if !ok {
 		return err != nil // then it does not matter any more
 	}
 	copy(b, payload)
-	l.writer.publish()
-	l.writer.arrivalBell.Wake()
+	if l.outbox.Publish(0, uint8(kindSignal)) {
+		l.outbox.RecordsBell.ForceWake()
+	}
 	return true
 }
 
@@ -356,7 +367,7 @@ func (l *Link) drainSpill() {
 			l.mu.Unlock()
 			return
 		}
-		full := l.writer.tailSeen
+		full := l.outbox.Taken()
 		l.mu.Unlock()
 		l.awaitSpace(full)
 	}
@@ -376,7 +387,7 @@ func (l *Link) Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shme
 	b, v := l.peerTable.Acquire(r, off, n, a)
 	if v != 0 {
 		l.endCall()
-		if l.writer.ownerClosed.Load() != 0 {
+		if l.outbox.CheckOpen() != nil {
 			return nil, 0, ErrPeerClosed
 		}
 	}

@@ -49,9 +49,9 @@ func TestTryWriteNeverWaits(t *testing.T) {
 		})
 	}
 	patiently.Wait(t, wg.Wait)
-	if delivered.Load() == 0 || full.Load() == 0 || a.link.Stats().StallsQueue == 0 || a.link.writer.reservedBytes != 0 {
+	if delivered.Load() == 0 || full.Load() == 0 || a.link.Stats().StallsQueue == 0 || a.link.outbox.PromisedBytes() != 0 {
 		t.Errorf("%d writes were taken, %d found the mailbox full, %d bytes are kept: %+v", delivered.Load(), full.Load(),
-			a.link.writer.reservedBytes, a.link.Stats())
+			a.link.outbox.PromisedBytes(), a.link.Stats())
 	}
 	close(open)
 	b.await(t, "placements", func() bool { return len(b.placed) == int(delivered.Load()) })

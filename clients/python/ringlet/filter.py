@@ -12,7 +12,7 @@ event that has no answer in time is kept, and so is one whose answer is an excep
 these programs as there is work for: each event goes to one of them. Data are valid until the next event.
 
 Python 3.9 or newer on Linux, 64-bit little-endian; the standard library only. A Filter is for one thread. The layout is
-docs/format/filter.md; docs/your-filter.md is the manual.
+docs/format/ring.md; docs/your-filter.md is the manual.
 """
 
 import collections

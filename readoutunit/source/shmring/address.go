@@ -9,7 +9,7 @@ import (
 	"unicode"
 
 	"ringlet/shmem"
-	"ringlet/shmem/fragring"
+	"ringlet/shmem/ring"
 )
 
 // defaultSize is the ring's where the address says nothing: 13 ms of 10 Gbit/s, and a hundred of them fit into 2 GiB.
@@ -101,7 +101,7 @@ func parseSize(text string) (int, error) {
 		return 0, fmt.Errorf("the size is no number of KiB, MiB or GiB")
 	}
 	size := int(n) * unit
-	if size < fragring.MinCapacity || size > maxSize || size%shmem.PageSize != 0 {
+	if size < ring.MinCapacity || size > maxSize || size%shmem.PageSize != 0 {
 		return 0, fmt.Errorf("the size is not in whole pages from 256KiB to 1GiB")
 	}
 	return size, nil

@@ -1,5 +1,5 @@
 // Package shmring is the source `shm:NAME`: a ring in shared memory that a front-end's own process fills. The ring is
-// shmem/fragring, its layout docs/format/ring.md, and who fills it from C, Python or Go finds docs/clients.md.
+// shmem/ring, its layout docs/format/ring.md, and who fills it from C, Python or Go finds docs/clients.md.
 //
 // It stands for the Reader and the Writer of LHCb-EB §III.B.
 //

@@ -13,7 +13,7 @@ import (
 	"ringlet/event"
 	"ringlet/readoutunit/source/live"
 	"ringlet/shmem"
-	"ringlet/shmem/fragring"
+	"ringlet/shmem/ring"
 )
 
 // livenessInterval is how long a front-end that gives nothing is trusted to live before its lock is looked at.
@@ -30,7 +30,7 @@ type feed struct {
 	checkAliveBound func() error
 
 	// owned by the goroutine of Next
-	ring        *fragring.Consumer
+	ring        *ring.Consumer
 	watch       frontendWatch
 	dst         []live.Fragment // of the Next that runs
 	filledCount int             // of dst, filled
@@ -66,21 +66,14 @@ func Open(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 	if _, err := shmem.Reclaim(a.name, shmem.WithDir(a.dir)); err != nil {
 		return nil, fmt.Errorf("source %s: %w", s.Name, err)
 	}
-	f.seg, err = shmem.CreateWith(a.name, fragring.HeaderSize+a.size, func(seg *shmem.Segment) error {
-		if _, err := seg.ClaimByte(fragring.ConsumerByte); err != nil {
-			return err
-		}
-		return fragring.Init(seg.Bytes(), fragring.Settings{
-			Source: s.SourceID,
-			Run:    s.Run,
-			PID:    uint32(os.Getpid()),
-		})
+	f.seg, f.ring, err = ring.Create(a.name, a.size, ring.Settings{
+		Use:    ring.Fragments,
+		Source: s.SourceID,
+		Run:    s.Run,
+		PID:    uint32(os.Getpid()),
 	}, shmem.WithDir(a.dir))
 	if err != nil {
 		return nil, fmt.Errorf("source %s: %w", s.Name, err)
-	}
-	if f.ring, err = fragring.OpenConsumer(a.name, f.seg.Bytes()); err != nil {
-		return nil, errors.Join(fmt.Errorf("source %s: %w", s.Name, err), f.seg.Close())
 	}
 	return f, nil
 }
@@ -123,12 +116,12 @@ func (f *feed) readAvailable() (bool, error) {
 	var bytes uint64
 	var err error
 	for f.filledCount < len(f.dst) {
-		var r fragring.Fragment
+		var r ring.Record
 		var ok bool
 		if r, ok, err = f.ring.Next(); !ok {
 			break
 		}
-		f.dst[f.filledCount] = live.Fragment{Event: r.Event, Type: event.BankType(r.Type), Data: r.Data}
+		f.dst[f.filledCount] = live.Fragment{Event: r.Number, Type: event.BankType(r.Kind), Data: r.Data}
 		f.filledCount++
 		bytes += uint64(len(r.Data))
 	}
@@ -138,7 +131,7 @@ func (f *feed) readAvailable() (bool, error) {
 		return true, nil
 	case err != nil:
 		return false, f.refuse(err)
-	case state == fragring.Ended:
+	case state == ring.Ended:
 		f.ring.AckEnd()
 		return false, io.EOF
 	}
@@ -180,7 +173,7 @@ func (f *feed) checkAlive() error {
 		return nil
 	}
 	f.lastCheck = now
-	locked, err := f.seg.IsByteClaimed(fragring.ProducerByte)
+	locked, err := f.seg.IsByteClaimed(ring.ProducerByte)
 	if err != nil {
 		return fmt.Errorf("source %s: whether the front-end lives: %w", f.name, err)
 	}

@@ -13,7 +13,7 @@ import (
 	"ringlet/clients/frontend"
 	"ringlet/readoutunit/source/live"
 	"ringlet/shmem"
-	"ringlet/shmem/fragring"
+	"ringlet/shmem/ring"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
 )
@@ -210,7 +210,7 @@ func TestFrontEndBeforeTheRing(t *testing.T) {
 	must.OK(t, err)
 	defer func() { must.OK(t, f.Close()) }()
 	read(t, f, 1, func(g live.Fragment) {
-		if string(g.Data) != "first" || g.Type != fragring.DefaultType {
+		if string(g.Data) != "first" || g.Type != ring.DefaultType {
 			t.Errorf("%q, type %d", g.Data, g.Type)
 		}
 	})
@@ -279,7 +279,7 @@ func TestBrokenFrontEnd(t *testing.T) {
 	shmem.Word64(seg.Bytes(), 0x80).Store(1 << 40)
 	for range 2 {
 		_, err := f.Next(within(t), make([]live.Fragment, 1))
-		var broken *fragring.BrokenError
+		var broken *ring.BrokenError
 		if !errors.As(err, &broken) || !strings.Contains(err.Error(), "source shm:calo") {
 			t.Fatal(err)
 		}
@@ -348,9 +348,9 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	const absent, here, ended, departed = fragring.Absent, fragring.Attached, fragring.Ended, fragring.Detached
+	const absent, here, ended, departed = ring.Absent, ring.Attached, ring.Ended, ring.Detached
 	type step struct {
-		state      fragring.State
+		state      ring.State
 		attached   uint64
 		locked     bool
 		came, went uint64

@@ -1,10 +1,11 @@
 package shmring
 
 import (
+	"cmp"
 	"fmt"
 
 	"ringlet/readoutunit/source/live"
-	"ringlet/shmem/fragring"
+	"ringlet/shmem/ring"
 )
 
 // noteArrivals counts and tells what has become of the front-end.
@@ -68,27 +69,20 @@ func (f *feed) ReportGivenUp(from, to uint64, why live.Fault) {
 	f.givenUp = next
 }
 
+// ringReasons are faults in the words of the ring.
+var ringReasons = map[live.Fault]ring.Reason{
+	live.FaultLate:      ring.Late,
+	live.FaultRepeat:    ring.Repeat,
+	live.FaultBackwards: ring.Backwards,
+	live.FaultJump:      ring.Jump,
+}
+
 // flushGivenUp tells the front-end what was given up.
 func (f *feed) flushGivenUp() {
 	if f.givenUp.From < f.givenUp.To {
-		f.ring.ReportGivenUp(f.givenUp.From, f.givenUp.To, ringReason(f.givenUp.Fault))
+		f.ring.ReportGivenUp(f.givenUp.From, f.givenUp.To, cmp.Or(ringReasons[f.givenUp.Fault], ring.Leftover))
 	}
 	f.givenUp = live.GivenUpRange{}
-}
-
-// ringReason is a fault in the words of the ring.
-func ringReason(why live.Fault) fragring.Reason {
-	switch why {
-	case live.FaultLate:
-		return fragring.Late
-	case live.FaultRepeat:
-		return fragring.Repeat
-	case live.FaultBackwards:
-		return fragring.Backwards
-	case live.FaultJump:
-		return fragring.Jump
-	}
-	return fragring.Leftover
 }
 
 // SetSafeBelow is live.Feed's.

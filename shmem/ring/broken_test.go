@@ -1,4 +1,4 @@
-package fragring
+package ring
 
 import (
 	"bytes"
@@ -40,8 +40,8 @@ func TestBrokenProducer(t *testing.T) {
 			c.harm(mem)
 			f, ok, err := consumer.Next()
 			if c.broken == "" {
-				if !ok || err != nil || f.Event != 2 || consumer.RefusedRecords() != c.refused {
-					t.Errorf("event %d, %v, %v, %d refused", f.Event, ok, err, consumer.RefusedRecords())
+				if !ok || err != nil || f.Number != 2 || consumer.RefusedRecords() != c.refused {
+					t.Errorf("event %d, %v, %v, %d refused", f.Number, ok, err, consumer.RefusedRecords())
 				}
 				return
 			}
@@ -59,8 +59,8 @@ func TestFragmentsThatAreTooLarge(t *testing.T) {
 		put(t, p, event, 1, make([]byte, maxFragment))
 	}
 	binary.LittleEndian.PutUint32(mem[HeaderSize+8:], maxFragment+1) // 65552 bytes of record, as before
-	if f, ok, err := c.Next(); !ok || err != nil || f.Event != 1 || c.RefusedRecords() != 1 {
-		t.Errorf("event %d, %v, %v, %d refused", f.Event, ok, err, c.RefusedRecords())
+	if f, ok, err := c.Next(); !ok || err != nil || f.Number != 1 || c.RefusedRecords() != 1 {
+		t.Errorf("event %d, %v, %v, %d refused", f.Number, ok, err, c.RefusedRecords())
 	}
 	c.Done(1)
 	if taken := c.words.taken.Load(); taken != p.position {
@@ -111,16 +111,16 @@ func TestBrokenHeader(t *testing.T) {
 		mem := newMemory(t)
 		mem[off]++
 		var broken *BrokenError
-		if _, err := OpenConsumer("test", mem); !errors.As(err, &broken) {
+		if _, err := OpenConsumer("test", mem, Fragments); !errors.As(err, &broken) {
 			t.Errorf("byte %#x: %v", off, err)
 		}
 	}
 	for _, size := range []int{0, HeaderSize, HeaderSize + MinCapacity + 8} {
-		if err := Init(make([]byte, size), Settings{}); err == nil {
+		if err := Init(make([]byte, size), Settings{Use: Fragments}); err == nil {
 			t.Errorf("made a ring of %d bytes", size)
 		}
 		var broken *BrokenError
-		if _, err := OpenConsumer("test", make([]byte, size)); !errors.As(err, &broken) {
+		if _, err := OpenConsumer("test", make([]byte, size), Fragments); !errors.As(err, &broken) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
@@ -160,7 +160,7 @@ func FuzzRevision(f *testing.F) {
 		if who := c.Frontend(); len(who) > MaxName || strings.ContainsFunc(who, unicode.IsControl) {
 			t.Fatalf("%q", who)
 		}
-		if f, ok, err := c.Next(); !ok || err != nil || f.Event != 1 {
+		if f, ok, err := c.Next(); !ok || err != nil || f.Number != 1 {
 			t.Fatal(f, ok, err)
 		}
 	})
@@ -173,7 +173,7 @@ func FuzzConsumer(f *testing.F) {
 	f.Add(uint64(1<<63), uint64(0), []byte{})
 	f.Fuzz(func(t *testing.T, first, second uint64, records []byte) {
 		mem := newMemory(t)
-		c, err := OpenConsumer("fuzz", mem)
+		c, err := OpenConsumer("fuzz", mem, Fragments)
 		must.OK(t, err)
 		copy(mem[HeaderSize:], records)
 		for _, written := range []uint64{first, second} {

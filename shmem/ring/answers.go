@@ -1,13 +1,15 @@
-package fragring
+package ring
 
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
+
+// What the consumer of a ring of fragments says back: which events are safe, what was given up, that the end was taken,
+// where whoever comes is to go on. The words are those of revision 2, but for safe.
 
 // Reason says why fragments were given up: the code of docs/format/ring.md.
 type Reason uint32
@@ -21,27 +23,48 @@ const (
 	Leftover  Reason = 5
 )
 
-var reasonWords = [...]string{
-	Late:      "they came too late",
-	Repeat:    "they came again",
-	Backwards: "their numbers run backwards",
-	Jump:      "their numbers are far from those before and after",
-	Leftover:  "they were left over at the end of the run",
-}
-
-func (r Reason) String() string {
-	if int(r) < len(reasonWords) && r > 0 {
-		return reasonWords[r]
-	}
-	return "for a reason that this release does not know"
-}
-
 // GivenUp is a range of events of which fragments that stood in the ring are in no file of this run.
 type GivenUp struct {
 	From, To    uint64 // To is the first event behind it
 	Why         Reason
 	Count       uint32 // of fragments
 	Overwritten uint64 // ranges before this one that were overwritten before they were read
+}
+
+// givenUpState is what a consumer knows of what it has told.
+type givenUpState struct {
+	// the event of the last fragment; what is safe, and what of it the producer was told
+	lastEvent, safeWanted, safePublished uint64
+	// the lowest event at or above safePublished whose fragment was given up; noEvent: none
+	safeLimit                          uint64
+	publishedPosition, publishedResume uint64 // as PublishResume stored it
+}
+
+func newGivenUpState() givenUpState { return givenUpState{lastEvent: noEvent, safeLimit: noEvent} }
+
+// SetSafe tells the producer that the fragments of all events below this number are safe, or ReportGivenUp has told of
+// them. A producer that does not know of those is told no more than what is below the first of them. Call it again,
+// with any number, when another producer has attached.
+func (c *Consumer) SetSafe(event uint64) {
+	c.safeWanted = max(c.safeWanted, event)
+	to := c.safeWanted
+	if !c.producerRevised() {
+		to = min(to, c.safeLimit)
+	}
+	if to <= c.safePublished {
+		return
+	}
+	c.safePublished = to
+	c.safe.Store(to)
+	if c.safeLimit < to {
+		c.safeLimit = noEvent
+	}
+}
+
+// SafeHeldAt is the event below which a producer of revision 1 is told safe, and true, if fragments that were given up
+// keep it there.
+func (c *Consumer) SafeHeldAt() (uint64, bool) {
+	return c.safeLimit, c.safeLimit < c.safeWanted && !c.producerRevised()
 }
 
 // ReportGivenUp tells the producer that the fragments of the events from one up to another are in no file, and why. To
@@ -75,7 +98,7 @@ func (p *Producer) NextGivenUp() (g GivenUp, ok bool, err error) {
 	}
 	n := p.givenUpRanges.Load()
 	if n < p.nextRange {
-		return g, false, p.brokenRangeError("count of ranges", n, "it has moved back")
+		return g, false, p.brokenError("count of ranges", 0, n, "it has moved back")
 	}
 	if n-p.nextRange > givenUpTableSize {
 		g.Overwritten, p.nextRange = n-givenUpTableSize-p.nextRange, n-givenUpTableSize
@@ -92,20 +115,11 @@ func (p *Producer) NextGivenUp() (g GivenUp, ok bool, err error) {
 		}
 		p.nextRange++
 		if g.From >= g.To {
-			return GivenUp{}, false, p.brokenRangeError("range given up", g.From, "it has no events")
+			return GivenUp{}, false, p.brokenError("range given up", 0, g.From, "it has no events")
 		}
 		return g, true, nil
 	}
 	return GivenUp{}, false, nil
-}
-
-func (p *Producer) brokenRangeError(what string, value uint64, reason string) error {
-	return &BrokenError{
-		Ring:   p.name,
-		What:   what,
-		Value:  value,
-		Reason: reason,
-	}
 }
 
 // EndAcked says whether the consumer has taken everything that was committed, and the end of the run. One of revision 1
@@ -127,7 +141,7 @@ func (r *ring) consumerRevised() bool { return r.features&featureRevised != 0 }
 // AckEnd tells the producer that its end of the run was taken.
 func (c *Consumer) AckEnd() {
 	c.endTaken.Store(1)
-	c.spaceBell.Wake()
+	c.SpaceBell.Wake()
 }
 
 // PublishResume says that everything below the taken position has been judged, and from which event a producer that
@@ -170,7 +184,7 @@ func (p *Producer) Resume() {
 
 // producerRevised says whether the producer that attached last knows the words of revision 2.
 func (c *Consumer) producerRevised() bool {
-	return c.revision.Load() >= Revision && c.identityOf.Load() == c.attached.Load()
+	return c.revision.Load() >= revision && c.identityOf.Load() == c.attached.Load()
 }
 
 // Frontend is the name of the producer that attached last, as it says; empty where it says none. What is no printable
@@ -199,9 +213,6 @@ func (p *Producer) writeIdentity(name string) {
 	for i := range p.producerName {
 		p.producerName[i].Store(binary.LittleEndian.Uint64(b[8*i:]))
 	}
-	p.revision.Store(Revision)
+	p.revision.Store(revision)
 	p.identityOf.Store(p.attached.Load() + 1)
 }
-
-// extraBytes is how many bytes stand between the header of a record and its data.
-func extraBytes(flags uint8) uint64 { return 8 * uint64(bits.OnesCount8(flags&knownFlags)) }

@@ -1,4 +1,4 @@
-package fragring
+package ring
 
 import (
 	"bytes"
@@ -17,14 +17,14 @@ import (
 func newMemory(t must.TB) []byte {
 	t.Helper()
 	mem := make([]byte, HeaderSize+MinCapacity)
-	must.OK(t, Init(mem, Settings{Source: 0x0203, Run: 77, PID: 5}))
+	must.OK(t, Init(mem, Settings{Use: Fragments, Source: 0x0203, Run: 77, PID: 5}))
 	return mem
 }
 
 func pair(t must.TB) ([]byte, *Producer, *Consumer) {
 	t.Helper()
 	mem := newMemory(t)
-	c, err := OpenConsumer("test", mem)
+	c, err := OpenConsumer("test", mem, Fragments)
 	must.OK(t, err)
 	p, err := AttachProducer("test", mem, ProducerInfo{PID: 9, Name: "calo"})
 	must.OK(t, err)
@@ -94,11 +94,11 @@ func TestGolden(t *testing.T) {
 		}
 	}
 	// And the other way: what was written by hand is read.
-	r, err := OpenConsumer("golden", want)
+	r, err := OpenConsumer("golden", want, Fragments)
 	must.OK(t, err)
-	r.publishedTaken, r.position, r.written = 32, 32, 32
+	r.publishedTaken, r.position, r.offset, r.seenWritten = 32, 32, 32, 32
 	f, ok, err := r.Next()
-	if err != nil || !ok || f.Event != 12 || f.Type != 7 || len(f.Data) != 17 {
+	if err != nil || !ok || f.Number != 12 || f.Kind != 7 || len(f.Data) != 17 {
 		t.Fatalf("%+v, %v, %v", f, ok, err)
 	}
 }
@@ -108,7 +108,7 @@ func TestGolden(t *testing.T) {
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mem, p, c := pair(t)
-		var in, out []Fragment // committed and not read; read and not given back
+		var in, out []Record // committed and not read; read and not given back
 		var next, dropped uint64
 		sizes := rapid.OneOf(rapid.IntRange(0, 64), rapid.IntRange(0, maxFragment), rapid.Just(maxFragment))
 		reserve := func(t *rapid.T) []byte {
@@ -131,7 +131,7 @@ func TestModel(t *testing.T) {
 				size := rapid.IntRange(0, len(place)).Draw(t, "used")
 				next += rapid.Uint64Range(0, 3).Draw(t, "gap")
 				must.OK(t, p.Commit(next, uint8(next), size))
-				in = append(in, Fragment{next, uint8(next), bytes.Clone(place[:size])})
+				in = append(in, Record{next, uint8(next), bytes.Clone(place[:size])})
 				next++
 			},
 			"cancel": func(t *rapid.T) {
@@ -158,8 +158,8 @@ func TestModel(t *testing.T) {
 					t.Fatalf("a fragment: %v, with %d in the ring", ok, len(in))
 				}
 				if ok {
-					if want := in[0]; f.Event != want.Event || f.Type != want.Type || !bytes.Equal(f.Data, want.Data) {
-						t.Fatalf("event %d of %d bytes, want %d of %d", f.Event, len(f.Data), want.Event, len(want.Data))
+					if want := in[0]; f.Number != want.Number || f.Kind != want.Kind || !bytes.Equal(f.Data, want.Data) {
+						t.Fatalf("event %d of %d bytes, want %d of %d", f.Number, len(f.Data), want.Number, len(want.Data))
 					}
 					in, out = in[1:], append(out, f)
 				}

@@ -1,4 +1,4 @@
-package fragring
+package ring
 
 import (
 	"testing"

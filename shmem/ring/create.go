@@ -1,0 +1,24 @@
+package ring
+
+import (
+	"errors"
+
+	"ringlet/shmem"
+)
+
+// Create makes the memory of a ring of so many bytes of records, under a name, and opens its reading end. The lock of
+// ConsumerByte is held before anybody finds it. Errors are those of shmem.Create and Init.
+func Create(name string, capacity int, s Settings, opts ...shmem.Option) (*shmem.Segment, *Consumer, error) {
+	seg, err := shmem.CreateWith(name, HeaderSize+capacity, func(seg *shmem.Segment) error {
+		_, err := seg.ClaimByte(ConsumerByte)
+		return errors.Join(err, Init(seg.Bytes(), s))
+	}, opts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := OpenConsumer(name, seg.Bytes(), s.Use)
+	if err != nil {
+		return nil, nil, errors.Join(err, seg.Close())
+	}
+	return seg, c, nil
+}

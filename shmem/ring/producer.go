@@ -1,0 +1,283 @@
+package ring
+
+import (
+	"cmp"
+	"context"
+)
+
+// The way of a record into the ring (sequential, one goroutine):
+//
+//  1. Allocate finds space by the taken position that it knows, and loads it anew only where there is none.
+//  2. The caller writes the data into the place.
+//  3. Publish writes the record's header, and before it a wrap record where the place is at the ring's beginning again;
+//     of a fragment then the mark; then the written position, which makes the record the consumer's.
+//
+// A death between any two of these leaves the ring as it was before 1 or as it is after 3.
+
+// Producer is the writing end of a ring. Its methods are for one goroutine.
+type Producer struct {
+	ring
+	position, offset uint64 // written, as this producer keeps it: since the ring was made, and in data
+	taken            uint64 // last loaded, and checked
+	reservedAt       uint64 // position of the place that is reserved
+	reservedData     []byte
+	reserved         bool
+	promised         uint64 // bytes of space that Promise keeps
+
+	nextEvent   uint64 // the event after the last one committed or dropped
+	currentMark int    // the mark that holds now
+	nextRange   uint64 // ranges given up that NextGivenUp has passed
+}
+
+// OpenProducer opens the writing end of a ring of messages. Errors are *BrokenError.
+func OpenProducer(name string, mem []byte) (*Producer, error) {
+	p, err := newProducer(name, mem, Messages)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func newProducer(name string, mem []byte, use Use) (*Producer, error) {
+	r, err := openRing(name, mem, use)
+	if err != nil {
+		return nil, err
+	}
+	p := &Producer{ring: r, position: r.written.Load()}
+	p.offset = p.position % p.size
+	return p, p.loadTaken()
+}
+
+// ProducerInfo is a producer of fragments, for people.
+type ProducerInfo struct {
+	PID  uint32
+	Name string // at most MaxName bytes; more are cut off
+}
+
+// AttachProducer attaches to the writing end of a ring of fragments; the caller holds the lock of ProducerByte. Errors
+// are *BrokenError, ErrEnded, ErrClosed and ErrRefused.
+func AttachProducer(name string, mem []byte, who ProducerInfo) (*Producer, error) {
+	p, err := newProducer(name, mem, Fragments)
+	switch {
+	case p == nil:
+		return nil, err
+	case State(p.state.Load()) == Ended:
+		return nil, ErrEnded
+	}
+	if err := cmp.Or(p.CheckOpen(), err, p.restoreMark()); err != nil {
+		return nil, err
+	}
+	p.writeIdentity(who.Name)
+	p.pid.Store(who.PID)
+	p.producerSilent.Store(0)
+	p.state.Store(uint32(Attached)) // first: who sees the new number sees no state of the one before
+	p.attached.Add(1)
+	p.RecordsBell.Wake()
+	return p, nil
+}
+
+// restoreMark finds the mark of the last record. A drop writes a mark of the same position: of two the higher one
+// holds.
+func (p *Producer) restoreMark() error {
+	found := false
+	for i := range p.marks {
+		m := &p.marks[i]
+		if next := m.nextEvent.Load(); m.position.Load() == p.position && (!found || next > p.nextEvent) {
+			p.nextEvent, p.currentMark, found = next, i, true
+		}
+	}
+	if found {
+		return nil
+	}
+	return p.brokenError("mark", p.position, p.marks[0].position.Load(), "no mark belongs to what is written")
+}
+
+// loadTaken loads how far the consumer has taken.
+func (p *Producer) loadTaken() error {
+	t := p.words.taken.Load()
+	if t < p.taken {
+		t = p.position + 1 // it has moved back: no position
+	}
+	if err := p.checkSpan("taken position", t, t, p.position); err != nil {
+		return err
+	}
+	p.taken = t
+	return nil
+}
+
+// Taken is the taken position as this producer last loaded it, and TakenNow as it is: who has found no space waits for
+// the two to differ.
+func (p *Producer) Taken() uint64 { return p.taken }
+
+// TakenNow is the taken position, not checked.
+func (p *Producer) TakenNow() uint64 { return p.words.taken.Load() }
+
+// CheckOpen says whether the consumer reads: nil, ErrClosed or ErrRefused.
+func (p *Producer) CheckOpen() error {
+	switch State(p.consumerState.Load()) {
+	case consumerReading:
+		return nil
+	case consumerRefused:
+		return ErrRefused
+	}
+	return ErrClosed
+}
+
+// Source is the id of the source that the ring's fragments belong to.
+func (p *Producer) Source() uint16 { return uint16(p.source) }
+
+// Run is the number of the run that the ring belongs to.
+func (p *Producer) Run() uint64 { return p.run }
+
+// Nonce is the number that the consumer put into the ring.
+func (p *Producer) Nonce() Nonce { return p.nonce }
+
+// Safe is the event below which all events are safe: nobody will ask for them again.
+func (p *Producer) Safe() uint64 { return p.safe.Load() }
+
+// Dropped is how many fragments the producers of this ring have dropped.
+func (p *Producer) Dropped() uint64 { return p.dropped.Load() }
+
+// Expected is the number of the event after the last one that was committed or dropped, by this or another producer of
+// the ring; 0 in a new one.
+func (p *Producer) Expected() uint64 { return p.nextEvent }
+
+// Reserve is Allocate of a ring that is open: its errors are ErrClosed and ErrRefused, too.
+func (p *Producer) Reserve(size int) ([]byte, bool, error) {
+	if err := p.CheckOpen(); err != nil {
+		return nil, false, err
+	}
+	return p.Allocate(size)
+}
+
+// Allocate hands out a place of that size, or false where the ring is full. Errors are ErrTooLarge, errReservation and
+// *BrokenError.
+func (p *Producer) Allocate(size int) ([]byte, bool, error) {
+	switch {
+	case size < 0 || size > p.largest:
+		return nil, false, ErrTooLarge
+	case p.reserved:
+		return nil, false, errReservation
+	}
+	need, at, offset := Stride(size), p.position, p.offset
+	if rest := p.size - offset; need > rest {
+		at, offset = at+rest, 0 // a wrap record takes the rest
+	}
+	if ok, err := p.hasSpace(at + need); !ok {
+		return nil, false, err
+	}
+	from := offset + recordHeader
+	p.reservedAt, p.reserved = at, true
+	p.reservedData = p.data[from : from+uint64(size) : from+uint64(size)]
+	return p.reservedData, true, nil
+}
+
+// hasSpace says whether records may reach up to that position, beside what is promised.
+func (p *Producer) hasSpace(end uint64) (bool, error) {
+	if end += p.promised; end-p.taken <= p.size {
+		return true, nil
+	}
+	err := p.loadTaken()
+	return err == nil && end-p.taken <= p.size, err
+}
+
+// Promise keeps space for a record of that size until Redeem, whatever comes between; false where the ring is full.
+// Errors are *BrokenError.
+func (p *Producer) Promise(size int) (bool, error) {
+	keep := 2 * Stride(size) // with what may have to be left empty before it, at the ring's end
+	ok, err := p.hasSpace(p.position + keep)
+	if ok {
+		p.promised += keep
+	}
+	return ok, err
+}
+
+// PromisedBytes is how much space promises keep.
+func (p *Producer) PromisedBytes() uint64 { return p.promised }
+
+// Redeem ends a promise: the space is there for what is allocated next.
+func (p *Producer) Redeem(size int) { p.promised -= 2 * Stride(size) }
+
+// Commit makes the first size bytes of the reserved place the fragment of that event. Errors are errReservation and
+// errEventReserved: the place is then still reserved.
+func (p *Producer) Commit(event uint64, kind uint8, size int) error {
+	switch {
+	case !p.reserved || size < 0 || size > len(p.reservedData):
+		return errReservation
+	case event == noEvent:
+		return errEventReserved
+	}
+	if p.publish(event, kind, size) {
+		p.RecordsBell.ForceWake()
+	}
+	return nil
+}
+
+// Publish makes the allocated place a message, and says whether the consumer sleeps and is to be woken, by ForceWake of
+// the bell of records.
+func (p *Producer) Publish(number uint64, kind uint8) (wake bool) {
+	return p.publish(number, kind, len(p.reservedData))
+}
+
+func (p *Producer) publish(number uint64, kind uint8, size int) (wake bool) {
+	from := p.position
+	if p.reservedAt != from {
+		*p.recordAt(p.offset) = recordWords{size: uint32(p.reservedAt - from - recordHeader), flags: flagWrap}
+		p.offset = 0
+	}
+	*p.recordAt(p.offset) = recordWords{number: number, size: uint32(size), kind: kind}
+	p.position = p.reservedAt + Stride(size)
+	if p.offset += Stride(size); p.offset == p.size {
+		p.offset = 0
+	}
+	p.reserved = false
+	if p.marked {
+		p.writeMark(number + 1)
+	}
+	p.written.Store(p.position)
+	// First the count of waiters: the wake word stands beside words that the consumer writes often. And once for each
+	// sleep: a consumer takes long to wake up, and meanwhile each ring would be a system call.
+	if !p.RecordsBell.HasWaiters() {
+		return false
+	}
+	w := p.wakePosition.Load()
+	return from < w && w <= p.position
+}
+
+// writeMark writes the mark that does not hold now. Its position first: half written, it belongs to no record, or to
+// one that the other mark tells more of.
+func (p *Producer) writeMark(next uint64) {
+	p.currentMark ^= 1
+	p.nextEvent = next
+	p.marks[p.currentMark].position.Store(p.position)
+	p.marks[p.currentMark].nextEvent.Store(next)
+}
+
+// Cancel gives the reserved place back.
+func (p *Producer) Cancel() { p.reserved = false }
+
+// Drop counts the fragment of an event as dropped. The error is errEventReserved.
+func (p *Producer) Drop(event uint64) error {
+	if event == noEvent {
+		return errEventReserved
+	}
+	p.dropped.Add(1)
+	p.writeMark(event + 1)
+	return nil
+}
+
+// Wait sleeps until poll says true, as shmem.Bell.Await does.
+func (p *Producer) Wait(ctx context.Context, poll func() (bool, error), alive func() error) error {
+	return p.spaceBell.Await(ctx, 0, poll, alive)
+}
+
+// Detach says that this producer has gone, for good where ended: no fragment of this run follows.
+func (p *Producer) Detach(ended bool) {
+	s := Detached
+	if ended {
+		s = Ended
+	}
+	p.reserved = false
+	p.state.Store(uint32(s))
+	p.RecordsBell.Wake()
+}
