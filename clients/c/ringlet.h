@@ -83,7 +83,7 @@ typedef struct {
     /* of this header alone */
     unsigned char *mem, *place;
     uint64_t size, position, taken, next, at, safe, dropped, given_up, ranges;
-    size_t reserved;
+    size_t reserved, mapped;
     int fd, mark, any_order, revised;
 } ringlet_ring;
 
@@ -131,30 +131,10 @@ static inline const char *ringlet_ring_reason(uint32_t reason) {
     }
 }
 
-/* ---- words of the header ---- */
+/* ---- what all clients of shared memory use: segments, words, bells, locks ---- */
 
-enum {
-    RINGLET__STATE = 0x40, RINGLET__PID = 0x44, RINGLET__ATTACHMENTS = 0x48, RINGLET__SILENT = 0x50,
-    RINGLET__FEATURES = 0x2C, RINGLET__REVISION = 0x54, RINGLET__BY = 0x58, RINGLET__SETTLED = 0xD8,
-    RINGLET__AGAIN = 0xE0, RINGLET__END = 0x108, RINGLET__RANGES = 0x200, RINGLET__GIVEN_UP = 0x208,
-    RINGLET__WHO = 0x240, RINGLET__TABLE = 0x400, RINGLET__TABLE_SIZE = 64,
-    RINGLET__WRITTEN = 0x80, RINGLET__DROPS = 0x88, RINGLET__MARKS = 0x90,
-    RINGLET__TAKEN = 0xC0, RINGLET__SAFE = 0xC8, RINGLET__WAKE = 0xD0, RINGLET__CONSUMER = 0x100,
-    RINGLET__RECORDS = 0x140, RINGLET__ROOM = 0x180, RINGLET__DATA = 0x1000
-};
-
-static inline uint64_t *ringlet__w64(const ringlet_ring *r, size_t off) {
-    return (uint64_t *)(void *)(r->mem + off);
-}
-static inline uint32_t *ringlet__w32(const ringlet_ring *r, size_t off) {
-    return (uint32_t *)(void *)(r->mem + off);
-}
-static inline uint64_t ringlet__load(const ringlet_ring *r, size_t off) {
-    return RINGLET__ACQUIRE(ringlet__w64(r, off));
-}
-static inline void ringlet__store(ringlet_ring *r, size_t off, uint64_t v) {
-    RINGLET__RELEASE(ringlet__w64(r, off), v);
-}
+static inline uint64_t *ringlet__w64(unsigned char *mem, size_t off) { return (uint64_t *)(void *)(mem + off); }
+static inline uint32_t *ringlet__w32(unsigned char *mem, size_t off) { return (uint32_t *)(void *)(mem + off); }
 
 static inline void ringlet__pause(int ms) {
     struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
@@ -167,18 +147,18 @@ static inline int64_t ringlet__now(void) {
 }
 
 /* A bell is a sequence and a count of waiters. Ring after the change is stored. */
-static inline void ringlet__bell(ringlet_ring *r) {
-    if (RINGLET__LOAD(ringlet__w32(r, RINGLET__RECORDS + 4)) == 0)
+static inline void ringlet__bell(unsigned char *mem, size_t bell) {
+    if (RINGLET__LOAD(ringlet__w32(mem, bell + 4)) == 0)
         return;
-    RINGLET__ADD(ringlet__w32(r, RINGLET__RECORDS), 1);
-    syscall(SYS_futex, r->mem + RINGLET__RECORDS, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    RINGLET__ADD(ringlet__w32(mem, bell), 1);
+    syscall(SYS_futex, mem + bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Locks say who lives: byte 0 is the producer's, byte 1 the consumer's. 1: another has it; -1: errno. */
+/* Locks of bytes say who lives. take: take that of byte, else ask for it; -1 gives it back. 1: another has it; -1: errno. */
 static inline int ringlet__lock(int fd, int take, int byte) {
     struct flock l;
     memset(&l, 0, sizeof l);
-    l.l_type = F_WRLCK;
+    l.l_type = take < 0 ? F_UNLCK : F_WRLCK;
     l.l_whence = SEEK_SET;
     l.l_start = byte;
     l.l_len = 1;
@@ -186,31 +166,28 @@ static inline int ringlet__lock(int fd, int take, int byte) {
         return take && (errno == EAGAIN || errno == EACCES) ? 1 : -1;
     return !take && l.l_type != F_UNLCK;
 }
-static inline int ringlet__reading(const ringlet_ring *r) {
-    uint32_t s = RINGLET__ACQUIRE(ringlet__w32(r, RINGLET__CONSUMER));
-    return s == 1 ? RINGLET_OK : s == 3 ? RINGLET_REFUSED : RINGLET_CLOSED;
-}
-static inline int ringlet__consumer(const ringlet_ring *r) {
-    switch (ringlet__lock(r->fd, 0, 1)) {
-    case 0: { /* one that closes the ring says so before it lets go of the lock */
-        int error = ringlet__reading(r);
-        return error == RINGLET_OK ? (int)RINGLET_GONE : error;
-    }
-    case 1: return RINGLET_OK;
-    default: return RINGLET_SYSTEM;
-    }
-}
 
-/* The taken position, checked: what the consumer wrote must lie within the ring behind the written one. */
-static inline int ringlet__look(ringlet_ring *r) {
-    uint64_t t = ringlet__load(r, RINGLET__TAKEN);
-    if (t % 16 != 0 || r->position % 16 != 0 || t < r->taken || t > r->position || r->position - t > r->size)
-        return RINGLET_BROKEN;
-    r->taken = t;
-    return RINGLET_OK;
+/* Sleeps on a bell until look gives something else than pending; timeout_ms (-1: for ever) at most. Every 100 ms in vain
+ * it asks for the lock of the other side's byte: where nobody has it, it looks once more, and then gives what gone does. */
+static inline int ringlet__await(unsigned char *mem, size_t bell, int fd, int byte, int timeout_ms, int pending,
+                                 int (*look)(void *), int (*gone)(void *), void *context) {
+    int64_t until = ringlet__now() + timeout_ms, left = 100;
+    for (;;) {
+        if (timeout_ms >= 0 && (left = until - ringlet__now()) <= 0)
+            return look(context);
+        struct timespec patience = {0, (long)(left < 100 ? left : 100) * 1000000};
+        RINGLET__ADD(ringlet__w32(mem, bell + 4), 1);
+        uint32_t seq = RINGLET__LOAD(ringlet__w32(mem, bell));
+        int got = look(context), late = 0;
+        if (got == pending)
+            late = syscall(SYS_futex, mem + bell, FUTEX_WAIT, seq, &patience, NULL, 0) != 0 && errno == ETIMEDOUT;
+        RINGLET__ADD(ringlet__w32(mem, bell + 4), UINT32_MAX);
+        if (got == pending && late && ringlet__lock(fd, 0, byte) == 0 && (got = look(context)) == pending)
+            return gone(context);
+        if (got != pending)
+            return got;
+    }
 }
-
-/* ---- opening ---- */
 
 /* The card under the name says where the memory is: docs/format/segment.md. */
 static inline int ringlet__card(const char *name, char where[64], uint64_t meant[3]) {
@@ -238,8 +215,10 @@ static inline int ringlet__card(const char *name, char where[64], uint64_t meant
     return strcmp(text, again) == 0 ? RINGLET_OK : RINGLET_FOREIGN;
 }
 
-/* The memory that a card names, taken only if it is that, and sealed: nobody can cut it short. */
-static inline int ringlet__map(ringlet_ring *r, const char *name) {
+/* Maps the memory that a card names, taken only if it is that, and sealed: nobody can cut it short. RINGLET_NO_RING: there
+ * is none; RINGLET_BROKEN: it has not least to most bytes. */
+static inline int ringlet__map(const char *name, int access, int flags, uint64_t least, uint64_t most, int *fd,
+                               unsigned char **mem, size_t *size) {
     char where[64], link[32] = "";
     uint64_t meant[3]; /* size, device, inode */
     int error = ringlet__card(name, where, meant);
@@ -248,35 +227,88 @@ static inline int ringlet__map(ringlet_ring *r, const char *name) {
     if (readlink(where, link, sizeof link - 1) < 0)
         return errno == EACCES ? RINGLET_FOREIGN : RINGLET_NO_RING;
     if (strncmp(link, "/memfd:ringlet-segment:", 23) != 0 ||
-        (r->fd = open(where, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) < 0)
+        (*fd = open(where, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) < 0)
         return RINGLET_NO_RING;
     struct stat st;
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
-    int has = fcntl(r->fd, F_GET_SEALS);
-    if (fstat(r->fd, &st) != 0 || has < 0 || (has & seals) != seals || st.st_uid != geteuid())
+    int has = fcntl(*fd, F_GET_SEALS);
+    if (fstat(*fd, &st) != 0 || has < 0 || (has & seals) != seals || st.st_uid != geteuid())
         error = RINGLET_FOREIGN;
     else if ((uint64_t)st.st_size != meant[0] || st.st_dev != meant[1] || st.st_ino != meant[2])
         error = RINGLET_NO_RING;
-    else if (meant[0] < RINGLET__DATA + (256 << 10) || meant[0] > (uint64_t)4 << 30 || meant[0] % 4096 != 0)
+    else if (meant[0] < least || meant[0] > most)
         error = RINGLET_BROKEN;
     if (error == RINGLET_OK) {
-        r->size = meant[0] - RINGLET__DATA;
-        void *mem = mmap(NULL, (size_t)meant[0], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, r->fd, 0);
-        if (mem != MAP_FAILED) {
-            r->mem = (unsigned char *)mem;
+        void *at = mmap(NULL, (size_t)meant[0], access, MAP_SHARED | flags, *fd, 0);
+        if (at != MAP_FAILED) {
+            *mem = (unsigned char *)at;
+            *size = (size_t)meant[0];
             return RINGLET_OK;
         }
         error = RINGLET_SYSTEM;
     }
-    close(r->fd);
+    close(*fd);
+    *fd = -1;
     return error;
+}
+
+/* ---- words of a ring's header ---- */
+
+enum {
+    RINGLET__STATE = 0x40, RINGLET__PID = 0x44, RINGLET__ATTACHMENTS = 0x48, RINGLET__SILENT = 0x50,
+    RINGLET__FEATURES = 0x2C, RINGLET__REVISION = 0x54, RINGLET__BY = 0x58, RINGLET__SETTLED = 0xD8,
+    RINGLET__AGAIN = 0xE0, RINGLET__END = 0x108, RINGLET__RANGES = 0x200, RINGLET__GIVEN_UP = 0x208,
+    RINGLET__WHO = 0x240, RINGLET__TABLE = 0x400, RINGLET__TABLE_SIZE = 64,
+    RINGLET__WRITTEN = 0x80, RINGLET__DROPS = 0x88, RINGLET__MARKS = 0x90,
+    RINGLET__TAKEN = 0xC0, RINGLET__SAFE = 0xC8, RINGLET__WAKE = 0xD0, RINGLET__CONSUMER = 0x100,
+    RINGLET__RECORDS = 0x140, RINGLET__SPACE = 0x180, RINGLET__DATA = 0x1000
+};
+
+static inline uint64_t ringlet__load(const ringlet_ring *r, size_t off) {
+    return RINGLET__ACQUIRE(ringlet__w64(r->mem, off));
+}
+static inline void ringlet__store(ringlet_ring *r, size_t off, uint64_t v) {
+    RINGLET__RELEASE(ringlet__w64(r->mem, off), v);
+}
+
+static inline int ringlet__reading(const ringlet_ring *r) {
+    uint32_t s = RINGLET__ACQUIRE(ringlet__w32(r->mem, RINGLET__CONSUMER));
+    return s == 1 ? RINGLET_OK : s == 3 ? RINGLET_REFUSED : RINGLET_CLOSED;
+}
+/* One that closes the ring says so before it lets go of the lock. */
+static inline int ringlet__gone(void *ring) {
+    int error = ringlet__reading((ringlet_ring *)ring);
+    return error == RINGLET_OK ? (int)RINGLET_GONE : error;
+}
+static inline int ringlet__consumer(ringlet_ring *r) {
+    switch (ringlet__lock(r->fd, 0, 1)) {
+    case 0: return ringlet__gone(r);
+    case 1: return RINGLET_OK;
+    default: return RINGLET_SYSTEM;
+    }
+}
+
+/* The taken position, checked: what the consumer wrote must lie within the ring behind the written one. */
+static inline int ringlet__look(ringlet_ring *r) {
+    uint64_t t = ringlet__load(r, RINGLET__TAKEN);
+    if (t % 16 != 0 || r->position % 16 != 0 || t < r->taken || t > r->position || r->position - t > r->size)
+        return RINGLET_BROKEN;
+    r->taken = t;
+    return RINGLET_OK;
+}
+
+/* ---- opening ---- */
+
+static inline int ringlet__map_ring(ringlet_ring *r, const char *name) {
+    return ringlet__map(name, PROT_READ | PROT_WRITE, MAP_POPULATE, RINGLET__DATA + (256 << 10), (uint64_t)4 << 30, &r->fd,
+                        &r->mem, &r->mapped);
 }
 
 /* Leaves without a word: for the child of a fork, and where opening failed. */
 static inline void ringlet_ring_forget(ringlet_ring *r) {
     if (r->mem == NULL)
         return;
-    munmap(r->mem, (size_t)r->size + RINGLET__DATA);
+    munmap(r->mem, r->mapped);
     close(r->fd);
     r->mem = r->place = NULL;
 }
@@ -307,12 +339,12 @@ static inline void ringlet__note(ringlet_ring *r, uint64_t next) {
  * believe. */
 static inline void ringlet__settle(ringlet_ring *r) {
     int64_t until = ringlet__now() + 200;
-    while (r->revised && RINGLET__LOAD(ringlet__w64(r, RINGLET__SETTLED)) != r->position && ringlet__now() < until)
+    while (r->revised && RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__SETTLED)) != r->position && ringlet__now() < until)
         ringlet__pause(1);
-    if (!r->revised || RINGLET__LOAD(ringlet__w64(r, RINGLET__SETTLED)) != r->position)
+    if (!r->revised || RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__SETTLED)) != r->position)
         return;
-    uint64_t again = RINGLET__LOAD(ringlet__w64(r, RINGLET__AGAIN));
-    if (again == 0 || RINGLET__LOAD(ringlet__w64(r, RINGLET__SETTLED)) != r->position)
+    uint64_t again = RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__AGAIN));
+    if (again == 0 || RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__SETTLED)) != r->position)
         return;
     ringlet__note(r, again - 1);
     ringlet__note(r, again - 1); /* both marks, or the higher number of the other one would hold again */
@@ -327,18 +359,19 @@ static inline void ringlet__sign(ringlet_ring *r, const char *name) {
             memcpy(&word, name + i, n - i < 8 ? n - i : 8);
         ringlet__store(r, RINGLET__WHO + i, word);
     }
-    RINGLET__STORE(ringlet__w32(r, RINGLET__REVISION), 2);
-    RINGLET__STORE(ringlet__w64(r, RINGLET__BY), ringlet__load(r, RINGLET__ATTACHMENTS) + 1);
+    RINGLET__STORE(ringlet__w32(r->mem, RINGLET__REVISION), 2);
+    RINGLET__STORE(ringlet__w64(r->mem, RINGLET__BY), ringlet__load(r, RINGLET__ATTACHMENTS) + 1);
 }
 
 static inline int ringlet__attach(ringlet_ring *r, const char *frontend) {
     static const unsigned char begin[12] = {'R', 'N', 'G', 'L', 'R', 'I', 'N', 'G', 1, 0, 0, 0};
     uint32_t source, largest;
+    r->size = r->mapped - RINGLET__DATA;
     memcpy(&source, r->mem + 0x0C, 4);
     memcpy(&r->run, r->mem + 0x20, 8);
     memcpy(&largest, r->mem + 0x28, 4);
     if (memcmp(r->mem, begin, sizeof begin) != 0 || ringlet__load(r, 0x10) != RINGLET__DATA ||
-        ringlet__load(r, 0x18) != r->size || source > UINT16_MAX || largest != RINGLET_MAX_FRAGMENT)
+        ringlet__load(r, 0x18) != r->size || r->size % 4096 != 0 || source > UINT16_MAX || largest != RINGLET_MAX_FRAGMENT)
         return RINGLET_BROKEN;
     r->source = (uint16_t)source;
     r->revised = r->mem[RINGLET__FEATURES] & 1;
@@ -349,7 +382,7 @@ static inline int ringlet__attach(ringlet_ring *r, const char *frontend) {
         case 1: return RINGLET_ATTACHED;
         default: return RINGLET_SYSTEM;
         }
-    if (error == RINGLET_OK && RINGLET__LOAD(ringlet__w32(r, RINGLET__STATE)) == 2)
+    if (error == RINGLET_OK && RINGLET__LOAD(ringlet__w32(r->mem, RINGLET__STATE)) == 2)
         error = RINGLET_ENDED;
     if (error == RINGLET_OK)
         error = ringlet__reading(r);
@@ -361,11 +394,11 @@ static inline int ringlet__attach(ringlet_ring *r, const char *frontend) {
     if (error != RINGLET_OK)
         return error;
     ringlet__sign(r, frontend);
-    RINGLET__STORE(ringlet__w32(r, RINGLET__PID), (uint32_t)getpid());
-    RINGLET__STORE(ringlet__w32(r, RINGLET__SILENT), 0);
-    RINGLET__STORE(ringlet__w32(r, RINGLET__STATE), 1); /* before the number: who sees that sees no earlier state */
-    RINGLET__ADD(ringlet__w64(r, RINGLET__ATTACHMENTS), 1);
-    ringlet__bell(r);
+    RINGLET__STORE(ringlet__w32(r->mem, RINGLET__PID), (uint32_t)getpid());
+    RINGLET__STORE(ringlet__w32(r->mem, RINGLET__SILENT), 0);
+    RINGLET__STORE(ringlet__w32(r->mem, RINGLET__STATE), 1); /* before the number: who sees that sees no earlier state */
+    RINGLET__ADD(ringlet__w64(r->mem, RINGLET__ATTACHMENTS), 1);
+    ringlet__bell(r->mem, RINGLET__RECORDS);
     return RINGLET_OK;
 }
 
@@ -381,7 +414,7 @@ static inline int ringlet_ring_open_as(ringlet_ring *r, const char *name, const 
         r->end_timeout_ms = 30000;
         if (strlen(frontend) > 64)
             return RINGLET_NAME;
-        int error = ringlet__map(r, name);
+        int error = ringlet__map_ring(r, name);
         if (error == RINGLET_OK && (error = ringlet__attach(r, frontend)) == RINGLET_OK) {
             ringlet__settle(r);
             return RINGLET_OK;
@@ -427,7 +460,7 @@ static inline int ringlet_ring_next_given_up(ringlet_ring *r, ringlet_given_up *
     memset(g, 0, sizeof *g);
     if (r->mem == NULL)
         return RINGLET_CLOSED;
-    uint64_t n = r->revised ? RINGLET__LOAD(ringlet__w64(r, RINGLET__RANGES)) : 0;
+    uint64_t n = r->revised ? RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__RANGES)) : 0;
     if (n < r->ranges)
         return RINGLET_BROKEN;
     if (n - r->ranges > RINGLET__TABLE_SIZE) {
@@ -436,13 +469,13 @@ static inline int ringlet_ring_next_given_up(ringlet_ring *r, ringlet_given_up *
     }
     while (r->ranges < n) { /* at most 64 times */
         size_t at = RINGLET__TABLE + 32 * (size_t)(r->ranges % RINGLET__TABLE_SIZE);
-        uint64_t seq = RINGLET__LOAD(ringlet__w64(r, at + 24));
-        g->from = RINGLET__LOAD(ringlet__w64(r, at));
-        g->to = RINGLET__LOAD(ringlet__w64(r, at + 8));
-        uint64_t why = RINGLET__LOAD(ringlet__w64(r, at + 16));
+        uint64_t seq = RINGLET__LOAD(ringlet__w64(r->mem, at + 24));
+        g->from = RINGLET__LOAD(ringlet__w64(r->mem, at));
+        g->to = RINGLET__LOAD(ringlet__w64(r->mem, at + 8));
+        uint64_t why = RINGLET__LOAD(ringlet__w64(r->mem, at + 16));
         g->reason = (uint32_t)why;
         g->count = (uint32_t)(why >> 32);
-        if (seq == ++r->ranges && RINGLET__LOAD(ringlet__w64(r, at + 24)) == seq)
+        if (seq == ++r->ranges && RINGLET__LOAD(ringlet__w64(r->mem, at + 24)) == seq)
             return g->from < g->to ? 1 : RINGLET_BROKEN;
         g->missed++; /* it is being overwritten */
     }
@@ -451,6 +484,7 @@ static inline int ringlet_ring_next_given_up(ringlet_ring *r, ringlet_given_up *
 
 /* A place, if there is one now. */
 static inline int ringlet__try(ringlet_ring *r, size_t size) {
+    r->reserved = size;
     int error = ringlet__reading(r);
     if (error != RINGLET_OK)
         return error;
@@ -464,24 +498,13 @@ static inline int ringlet__try(ringlet_ring *r, size_t size) {
             return RINGLET_FULL;
     }
     r->at = at;
-    r->reserved = size;
     r->place = r->mem + RINGLET__DATA + at % r->size + 16;
     return RINGLET_OK;
 }
 
-/* Sleeps until the bell of room rings, ms at most. Then: does the readout unit live? */
-static inline int ringlet__wait(ringlet_ring *r, size_t size, int64_t ms) {
-    struct timespec patience = {0, (long)ms * 1000000};
-    uint32_t *bell = ringlet__w32(r, RINGLET__ROOM), *waiters = ringlet__w32(r, RINGLET__ROOM + 4);
-    RINGLET__ADD(waiters, 1);
-    uint32_t seq = RINGLET__LOAD(bell);
-    int error = ringlet__try(r, size), late = 0;
-    if (error == RINGLET_FULL)
-        late = syscall(SYS_futex, (void *)bell, FUTEX_WAIT, seq, &patience, NULL, 0) != 0 && errno == ETIMEDOUT;
-    RINGLET__ADD(waiters, UINT32_MAX);
-    if (late && (error = ringlet__consumer(r)) == RINGLET_OK)
-        error = RINGLET_FULL;
-    return error;
+static inline int ringlet__try_again(void *ring) {
+    ringlet_ring *r = (ringlet_ring *)ring;
+    return ringlet__try(r, r->reserved);
 }
 
 /* Gives a place for a fragment of size bytes, to be filled and committed. A full ring makes it wait, or return
@@ -494,15 +517,9 @@ static inline int ringlet_ring_reserve(ringlet_ring *r, size_t size, void **plac
     if (r->place != NULL)
         return RINGLET_ORDER;
     int error = ringlet__try(r, size);
-    if (error == RINGLET_FULL && !r->drop) {
-        int64_t until = ringlet__now() + r->timeout_ms, left = 100;
-        do {
-            if (r->timeout_ms >= 0)
-                left = until - ringlet__now();
-            if (left > 0)
-                error = ringlet__wait(r, size, left < 100 ? left : 100);
-        } while (error == RINGLET_FULL && left > 0);
-    }
+    if (error == RINGLET_FULL && !r->drop)
+        error = ringlet__await(r->mem, RINGLET__SPACE, r->fd, 1, r->timeout_ms, RINGLET_FULL, ringlet__try_again,
+                               ringlet__gone, r);
     *place = r->place;
     return error;
 }
@@ -529,10 +546,12 @@ static inline int ringlet_ring_commit(ringlet_ring *r, uint64_t event, size_t si
     uint64_t from = r->position;
     r->position = r->at + 16 + ((uint64_t)size + 15) / 16 * 16;
     ringlet__note(r, event + 1);
-    RINGLET__STORE(ringlet__w64(r, RINGLET__WRITTEN), r->position); /* now it is the readout unit's */
-    uint64_t wake = RINGLET__LOAD(ringlet__w64(r, RINGLET__WAKE));
-    if (from < wake && wake <= r->position)
-        ringlet__bell(r);
+    RINGLET__STORE(ringlet__w64(r->mem, RINGLET__WRITTEN), r->position); /* now it is the readout unit's */
+    if (RINGLET__LOAD(ringlet__w32(r->mem, RINGLET__RECORDS + 4)) != 0) { /* somebody waits: for this record? */
+        uint64_t wake = RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__WAKE));
+        if (from < wake && wake <= r->position)
+            ringlet__bell(r->mem, RINGLET__RECORDS);
+    }
     r->place = NULL;
     return RINGLET_OK;
 }
@@ -548,7 +567,7 @@ static inline int ringlet_ring_drop(ringlet_ring *r, uint64_t event) {
         return RINGLET_EVENT;
     if (event < r->next && !r->any_order)
         return RINGLET_BACK;
-    RINGLET__ADD(ringlet__w64(r, RINGLET__DROPS), 1);
+    RINGLET__ADD(ringlet__w64(r->mem, RINGLET__DROPS), 1);
     ringlet__note(r, event + 1);
     return RINGLET_OK;
 }
@@ -569,10 +588,10 @@ static inline int ringlet_ring_put(ringlet_ring *r, uint64_t event, const void *
 }
 
 static inline void ringlet__leave(ringlet_ring *r, uint32_t state) {
-    RINGLET__STORE(ringlet__w32(r, RINGLET__STATE), state);
-    ringlet__bell(r);
+    RINGLET__STORE(ringlet__w32(r->mem, RINGLET__STATE), state);
+    ringlet__bell(r->mem, RINGLET__RECORDS);
 }
-static inline void ringlet__gone(ringlet_ring *r) {
+static inline void ringlet__shut(ringlet_ring *r) {
     ringlet_ring_safe(r);
     ringlet_ring_dropped(r);
     ringlet_ring_given_up(r);
@@ -580,8 +599,9 @@ static inline void ringlet__gone(ringlet_ring *r) {
 }
 
 /* Has the readout unit taken all, and the end? One of an earlier release says no more than that it has taken all. */
-static inline int ringlet__ended(ringlet_ring *r) {
-    if (r->revised ? RINGLET__LOAD(ringlet__w64(r, RINGLET__END)) != 0
+static inline int ringlet__ended(void *ring) {
+    ringlet_ring *r = (ringlet_ring *)ring;
+    if (r->revised ? RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__END)) != 0
                    : ringlet__look(r) == RINGLET_OK && r->taken == r->position)
         return RINGLET_OK;
     int error = ringlet__reading(r);
@@ -595,24 +615,9 @@ static inline int ringlet_ring_end(ringlet_ring *r) {
     if (r->mem == NULL)
         return RINGLET_OK;
     ringlet__leave(r, 2);
-    int error = RINGLET_NOT_TAKEN;
-    int64_t until = ringlet__now() + r->end_timeout_ms, left = 100;
-    uint32_t *bell = ringlet__w32(r, RINGLET__ROOM), *waiters = ringlet__w32(r, RINGLET__ROOM + 4);
-    while ((error = ringlet__ended(r)) == RINGLET_NOT_TAKEN && left > 0) {
-        left = r->end_timeout_ms < 0 ? 100 : until - ringlet__now();
-        struct timespec patience = {0, (long)(left < 100 ? left > 0 ? left : 0 : 100) * 1000000};
-        RINGLET__ADD(waiters, 1);
-        uint32_t seq = RINGLET__LOAD(bell);
-        if ((error = ringlet__ended(r)) == RINGLET_NOT_TAKEN && left > 0)
-            syscall(SYS_futex, (void *)bell, FUTEX_WAIT, seq, &patience, NULL, 0);
-        RINGLET__ADD(waiters, UINT32_MAX);
-        int lives = error == RINGLET_NOT_TAKEN ? ringlet__consumer(r) : RINGLET_OK;
-        if (lives != RINGLET_OK) { /* it may have taken all before it died */
-            error = ringlet__ended(r) == RINGLET_OK ? RINGLET_OK : lives;
-            break;
-        }
-    }
-    ringlet__gone(r);
+    int error = ringlet__await(r->mem, RINGLET__SPACE, r->fd, 1, r->end_timeout_ms, RINGLET_NOT_TAKEN, ringlet__ended,
+                               ringlet__gone, r);
+    ringlet__shut(r);
     return error;
 }
 
@@ -622,7 +627,7 @@ static inline void ringlet_ring_close(ringlet_ring *r) {
     if (r->mem == NULL)
         return;
     ringlet__leave(r, 3);
-    ringlet__gone(r);
+    ringlet__shut(r);
 }
 
 #endif

@@ -12,11 +12,10 @@
  *
  * Every event must be answered before the next one. An event that has no answer in time is kept. Start as many of these
  * programs as there is work for: each event goes to one of them. Data are valid until the next event. A filter is for one
- * thread. The layout is docs/format/filter.md; docs/your-filter.md is the manual. */
+ * thread. The layout is docs/format/ring.md; docs/your-filter.md is the manual. */
 #ifndef RINGLET_FILTER_H
 #define RINGLET_FILTER_H
 
-#include "ringlet.h"
 #include "ringlet_output.h"
 #include <dirent.h>
 
@@ -98,9 +97,9 @@ static inline int ringlet_f__ring(ringlet_ring *r, const char *path) {
     memset(r, 0, sizeof *r);
     r->timeout_ms = -1;
     r->any_order = 1; /* MEPs come as they are given out */
-    int error = ringlet__map(r, path);
+    int error = ringlet__map_ring(r, path);
     if (error == RINGLET_OK)
-        error = RINGLET__LOAD(ringlet__w64(r, RINGLET__ATTACHMENTS)) ? RINGLET_ATTACHED : ringlet__attach(r, "");
+        error = RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__ATTACHMENTS)) ? RINGLET_ATTACHED : ringlet__attach(r, "");
     if (error != RINGLET_OK)
         ringlet_ring_forget(r);
     return error;
@@ -144,14 +143,14 @@ static inline uint64_t ringlet_f__lane(const ringlet_filter *f, uint64_t last) {
 }
 
 static inline int ringlet_f__open(ringlet_filter *f, int timeout_ms) {
-    int64_t until = ringlet_o__now() + timeout_ms;
+    int64_t until = ringlet__now() + timeout_ms;
     for (int waited = 0;; waited = 1) {
         if (waited && ringlet_f__lane(f, UINT64_MAX) != UINT64_MAX)
             ringlet__pause(200); /* a run begins: its builder units make their workers' places one after the other */
         for (uint64_t lane = ringlet_f__lane(f, UINT64_MAX); lane != UINT64_MAX; lane = ringlet_f__lane(f, lane))
             if (ringlet_f__take(f, lane))
                 return RINGLET_FILTER_OK;
-        if (timeout_ms >= 0 && ringlet_o__now() >= until)
+        if (timeout_ms >= 0 && ringlet__now() >= until)
             return RINGLET_FILTER_NONE;
         ringlet__pause(10);
     }
@@ -224,7 +223,7 @@ static inline int ringlet_f__parse(ringlet_filter *f) {
 static inline int ringlet_f__more(ringlet_filter *f) {
     for (;;) {
         int error = RINGLET_OUTPUT_GONE;
-        if (f->open && (!f->lost || RINGLET__LOAD(ringlet_o__w64(&f->events, RINGLET_O__ENDED)) == 1))
+        if (f->open && (!f->lost || RINGLET__LOAD(ringlet__w64(f->events.mem, RINGLET_O__ENDED)) == 1))
             error = ringlet_output_next(&f->events, &f->mep, -1);
         if (error == RINGLET_OUTPUT_OK) {
             f->place = 0;

@@ -122,23 +122,9 @@ static inline const char *ringlet_door_error(const ringlet_door *d, int error) {
 
 /* ---- words ---- */
 
-static inline uint64_t *ringlet_d__w64(const ringlet_door *d, size_t off) {
-    return (uint64_t *)(void *)(d->mem + off);
-}
-static inline uint32_t *ringlet_d__w32(const ringlet_door *d, size_t off) {
-    return (uint32_t *)(void *)(d->mem + off);
-}
-
-static inline void ringlet_d__ring(ringlet_door *d) {
-    if (RINGLET__LOAD(ringlet_d__w32(d, RINGLET_D__WORK + 4)) == 0)
-        return;
-    RINGLET__ADD(ringlet_d__w32(d, RINGLET_D__WORK), 1);
-    syscall(SYS_futex, d->mem + RINGLET_D__WORK, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
 /* Whether the gateway is open, as its member says. */
 static inline int ringlet_d__state(const ringlet_door *d) {
-    uint64_t s = RINGLET__ACQUIRE(ringlet_d__w64(d, RINGLET_D__DOOR));
+    uint64_t s = RINGLET__ACQUIRE(ringlet__w64(d->mem, RINGLET_D__DOOR));
     return s == 1 ? (int)RINGLET_OK : s == 3 ? (int)RINGLET_DOOR_SHUT : (int)RINGLET_DOOR_CLOSED;
 }
 
@@ -153,38 +139,15 @@ static inline void ringlet_door_forget(ringlet_door *d) {
     d->mem = d->data = NULL;
 }
 
-/* The memory that a card names, taken only if it is that, and sealed: nobody can cut it short. */
+/* Maps the memory of a gateway. */
 static inline int ringlet_d__map(ringlet_door *d, const char *path) {
-    char where[64], link[32] = "";
-    uint64_t meant[3]; /* size, device, inode */
-    int error = ringlet__card(path, where, meant);
+    int error = ringlet__map(path, PROT_READ | PROT_WRITE, MAP_POPULATE, RINGLET_D__DATA + 8192,
+                             RINGLET_D__DATA + ((uint64_t)1 << 30), &d->fd, &d->mem, &d->mapped);
     if (error != RINGLET_OK)
-        return error;
-    if (readlink(where, link, sizeof link - 1) < 0 || strncmp(link, "/memfd:ringlet-segment:", 23) != 0 ||
-        (d->fd = open(where, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) < 0)
-        return RINGLET_NO_RING;
-    struct stat st;
-    const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
-    int has = fcntl(d->fd, F_GET_SEALS);
-    if (fstat(d->fd, &st) != 0 || has < 0 || (has & seals) != seals || st.st_uid != geteuid())
-        error = RINGLET_FOREIGN;
-    else if ((uint64_t)st.st_size != meant[0] || st.st_dev != meant[1] || st.st_ino != meant[2])
-        error = RINGLET_NO_RING;
-    else if (meant[0] < RINGLET_D__DATA + 8192 || meant[0] > RINGLET_D__DATA + ((uint64_t)1 << 30))
-        error = RINGLET_DOOR_BROKEN;
-    if (error == RINGLET_OK) {
-        d->mapped = (size_t)meant[0];
-        void *mem = mmap(NULL, d->mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, d->fd, 0);
-        if (mem != MAP_FAILED) {
-            d->mem = (unsigned char *)mem;
-            d->data = d->mem + RINGLET_D__DATA;
-            d->size = meant[0] - RINGLET_D__DATA;
-            return RINGLET_OK;
-        }
-        error = RINGLET_SYSTEM;
-    }
-    close(d->fd);
-    return error;
+        return error == RINGLET_BROKEN ? (int)RINGLET_DOOR_BROKEN : error;
+    d->data = d->mem + RINGLET_D__DATA;
+    d->size = d->mapped - RINGLET_D__DATA;
+    return RINGLET_OK;
 }
 
 static inline int ringlet_d__attach(ringlet_door *d) {
@@ -202,12 +165,12 @@ static inline int ringlet_d__attach(ringlet_door *d) {
     default: return RINGLET_SYSTEM;
     }
     /* A gateway serves one client: of one that has left, it is about to be made anew. */
-    if (RINGLET__LOAD(ringlet_d__w64(d, RINGLET_D__ATTACHED)) != 0 || ringlet_d__state(d) != RINGLET_OK)
+    if (RINGLET__LOAD(ringlet__w64(d->mem, RINGLET_D__ATTACHED)) != 0 || ringlet_d__state(d) != RINGLET_OK)
         return RINGLET_NO_RING;
-    RINGLET__STORE(ringlet_d__w64(d, RINGLET_D__PID), (uint64_t)getpid());
-    RINGLET__STORE(ringlet_d__w64(d, RINGLET_D__STATE), 1);
-    RINGLET__STORE(ringlet_d__w64(d, RINGLET_D__ATTACHED), 1);
-    ringlet_d__ring(d);
+    RINGLET__STORE(ringlet__w64(d->mem, RINGLET_D__PID), (uint64_t)getpid());
+    RINGLET__STORE(ringlet__w64(d->mem, RINGLET_D__STATE), 1);
+    RINGLET__STORE(ringlet__w64(d->mem, RINGLET_D__ATTACHED), 1);
+    ringlet__bell(d->mem, RINGLET_D__WORK);
     return RINGLET_OK;
 }
 
@@ -241,8 +204,8 @@ static inline int ringlet_door_open(ringlet_door *d, const char *name, int timeo
 static inline void ringlet_door_close(ringlet_door *d) {
     if (d->mem == NULL)
         return;
-    RINGLET__STORE(ringlet_d__w64(d, RINGLET_D__STATE), 2);
-    ringlet_d__ring(d);
+    RINGLET__STORE(ringlet__w64(d->mem, RINGLET_D__STATE), 2);
+    ringlet__bell(d->mem, RINGLET_D__WORK);
     ringlet_door_forget(d);
 }
 
@@ -251,11 +214,11 @@ static inline void ringlet_door_close(ringlet_door *d) {
 /* Looks whether a transfer is over: RINGLET_DOOR_TIMEOUT if not. */
 static inline int ringlet_door_poll(ringlet_door *d, uint64_t ticket, uint64_t *result) {
     size_t at = RINGLET_D__WORDS + ticket % 1024 * 16;
-    uint64_t w = RINGLET__ACQUIRE(ringlet_d__w64(d, at + 8));
+    uint64_t w = RINGLET__ACQUIRE(ringlet__w64(d->mem, at + 8));
     if (w >> 16 != ((ticket + 1) & 0xFFFFFFFFFFFF))
         return d->prepared - ticket > 1024 ? RINGLET_DOOR_TICKET : RINGLET_DOOR_TIMEOUT;
     if (result != NULL && (w & 0xFF) == 1)
-        *result = RINGLET__ACQUIRE(ringlet_d__w64(d, at));
+        *result = RINGLET__ACQUIRE(ringlet__w64(d->mem, at));
     d->cause = (uint8_t)(w >> 8);
     switch (w & 0xFF) {
     case 1: return RINGLET_OK;
@@ -271,10 +234,25 @@ static inline void ringlet_door_start(ringlet_door *d) {
     if (d->mem == NULL || from == d->prepared)
         return;
     d->started = d->prepared;
-    RINGLET__STORE(ringlet_d__w64(d, RINGLET_D__STARTED), d->started);
-    uint64_t wake = RINGLET__LOAD(ringlet_d__w64(d, RINGLET_D__WAKE));
+    RINGLET__STORE(ringlet__w64(d->mem, RINGLET_D__STARTED), d->started);
+    uint64_t wake = RINGLET__LOAD(ringlet__w64(d->mem, RINGLET_D__WAKE));
     if (from < wake && wake <= d->started)
-        ringlet_d__ring(d);
+        ringlet__bell(d->mem, RINGLET_D__WORK);
+}
+
+typedef struct {
+    ringlet_door *door;
+    uint64_t ticket, *result;
+} ringlet_d__waiter;
+
+static inline int ringlet_d__look(void *waiter) {
+    ringlet_d__waiter *w = (ringlet_d__waiter *)waiter;
+    int open = ringlet_d__state(w->door), error = ringlet_door_poll(w->door, w->ticket, w->result); /* the state first */
+    return error == RINGLET_DOOR_TIMEOUT && open != RINGLET_OK ? open : error;
+}
+static inline int ringlet_d__gone(void *waiter) {
+    int open = ringlet_d__state(((ringlet_d__waiter *)waiter)->door);
+    return open == RINGLET_OK ? (int)RINGLET_DOOR_GONE : open;
 }
 
 /* Waits until a transfer is over, timeout_ms at most (-1: as long as the gateway is open). result: the handle, the
@@ -287,23 +265,10 @@ static inline int ringlet_door_wait(ringlet_door *d, uint64_t ticket, int timeou
     int error = RINGLET_DOOR_TIMEOUT;
     for (int i = 0; i < 2000 && error == RINGLET_DOOR_TIMEOUT; i++)
         error = ringlet_door_poll(d, ticket, result);
-    int64_t until = ringlet__now() + timeout_ms, left = 100;
-    uint32_t *bell = ringlet_d__w32(d, RINGLET_D__COMPLETED);
-    while (error == RINGLET_DOOR_TIMEOUT) {
-        if (timeout_ms >= 0 && (left = until - ringlet__now()) <= 0)
-            break;
-        struct timespec patience = {0, (long)(left < 100 ? left : 100) * 1000000};
-        RINGLET__ADD(bell + 1, 1);
-        uint32_t seq = RINGLET__LOAD(bell);
-        int late = 0, open = ringlet_d__state(d); /* before the look */
-        error = ringlet_door_poll(d, ticket, result);
-        if (error == RINGLET_DOOR_TIMEOUT && open == RINGLET_OK)
-            late = syscall(SYS_futex, (void *)bell, FUTEX_WAIT, seq, &patience, NULL, 0) != 0 && errno == ETIMEDOUT;
-        RINGLET__ADD(bell + 1, UINT32_MAX);
-        if (error == RINGLET_DOOR_TIMEOUT && open != RINGLET_OK)
-            return open;
-        if (late && ringlet__lock(d->fd, 0, 1) == 0 && ringlet_door_poll(d, ticket, result) == RINGLET_DOOR_TIMEOUT)
-            return ringlet_d__state(d) == RINGLET_OK ? RINGLET_DOOR_GONE : ringlet_d__state(d);
+    if (error == RINGLET_DOOR_TIMEOUT) {
+        ringlet_d__waiter w = {d, ticket, result};
+        error = ringlet__await(d->mem, RINGLET_D__COMPLETED, d->fd, 1, timeout_ms, RINGLET_DOOR_TIMEOUT, ringlet_d__look,
+                               ringlet_d__gone, &w);
     }
     return error;
 }

@@ -1,7 +1,7 @@
 /* MEPs of a builder unit's shared-memory output (docs/format/buffer.md), for a program on its host.
  *
- * C11 or C++17 and later, gcc or clang, Linux, 64-bit little-endian. One header, no library: include it before any other
- * header, or define _GNU_SOURCE.
+ * C11 or C++17 and later, gcc or clang, Linux, 64-bit little-endian. Headers, no library (this one and ringlet.h): include it
+ * before any other header, or define _GNU_SOURCE.
  *
  *     ringlet_output out;
  *     ringlet_mep mep;
@@ -16,39 +16,8 @@
 #ifndef RINGLET_OUTPUT_H
 #define RINGLET_OUTPUT_H
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <linux/futex.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "ringlet.h"
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-#if defined(__GLIBC__) && !defined(__USE_GNU)
-#error "include ringlet_output.h before any other header, or define _GNU_SOURCE"
-#endif
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || UINTPTR_MAX != UINT64_MAX
-#error "the buffer's layout is for 64-bit little-endian machines"
-#endif
-
-/* Words that another process changes: the same in C and C++, with gcc and clang. */
-#ifndef RINGLET__LOAD
-#define RINGLET__LOAD(word) __atomic_load_n(word, __ATOMIC_SEQ_CST)
-#define RINGLET__ACQUIRE(word) __atomic_load_n(word, __ATOMIC_ACQUIRE)
-#define RINGLET__STORE(word, value) __atomic_store_n(word, value, __ATOMIC_SEQ_CST)
-#define RINGLET__RELEASE(word, value) __atomic_store_n(word, value, __ATOMIC_RELEASE)
-#define RINGLET__ADD(word, value) __atomic_fetch_add(word, value, __ATOMIC_SEQ_CST)
-#define RINGLET__EXCHANGE(word, before, value) \
-    __atomic_compare_exchange_n(word, before, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
-#endif
 
 enum {
     RINGLET_OUTPUT_OK = 0,
@@ -80,10 +49,13 @@ typedef struct {
     uint64_t lost; /* MEPs that were overwritten before they were read */
     /* of this header alone */
     unsigned char *mem, *annex, *copy;
-    uint64_t capacity, annex_size, copy_size, position, held, given, acked;
-    size_t size, place;
+    uint64_t capacity, copy_size, position, held, given, acked;
+    size_t size, annex_size, place;
     uint32_t mode, ordinal;
     int fd, may_lose, synced, padded, jumped, out;
+    const unsigned char *data; /* of the entry at hand */
+    uint64_t length;
+    uint32_t type;
 } ringlet_output;
 
 static inline const char *ringlet_output_error(int error) {
@@ -113,81 +85,27 @@ enum {
     RINGLET_O__FREE = 0, RINGLET_O__JOINING = 1, RINGLET_O__ACTIVE = 2, RINGLET_O__MAY_LOSE = 3, RINGLET_O__WRITER = 16
 };
 
-static inline uint64_t *ringlet_o__w64(const ringlet_output *o, size_t off) {
-    return (uint64_t *)(void *)(o->mem + off);
-}
-static inline uint32_t *ringlet_o__w32(const ringlet_output *o, size_t off) {
-    return (uint32_t *)(void *)(o->mem + off);
-}
-static inline void ringlet_o__bell(ringlet_output *o) {
-    if (RINGLET__LOAD(ringlet_o__w32(o, RINGLET_O__SPACE + 4)) == 0)
-        return;
-    RINGLET__ADD(ringlet_o__w32(o, RINGLET_O__SPACE), 1);
-    syscall(SYS_futex, o->mem + RINGLET_O__SPACE, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
 static inline void ringlet_o__tail(ringlet_output *o, uint64_t tail) {
-    if (o->may_lose || RINGLET__LOAD(ringlet_o__w64(o, o->place + RINGLET_O__TAIL)) == tail)
+    if (o->may_lose || RINGLET__LOAD(ringlet__w64(o->mem, o->place + RINGLET_O__TAIL)) == tail)
         return;
-    RINGLET__STORE(ringlet_o__w64(o, o->place + RINGLET_O__TAIL), tail);
-    ringlet_o__bell(o);
+    RINGLET__STORE(ringlet__w64(o->mem, o->place + RINGLET_O__TAIL), tail);
+    ringlet__bell(o->mem, RINGLET_O__SPACE);
 }
-/* 1: another has the lock of that byte; -1: errno. */
-static inline int ringlet_o__lock(int fd, int cmd, short type, int byte) {
-    struct flock l;
-    memset(&l, 0, sizeof l);
-    l.l_type = type;
-    l.l_whence = SEEK_SET;
-    l.l_start = byte;
-    l.l_len = 1;
-    if (fcntl(fd, cmd, &l) != 0)
-        return cmd == F_OFD_SETLK && (errno == EAGAIN || errno == EACCES) ? 1 : -1;
-    return cmd == F_OFD_GETLK && l.l_type != F_UNLCK;
-}
-static inline int64_t ringlet_o__now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* ---- opening ---- */
 
-/* The card of a segment says where its memory is: docs/format/segment.md. */
-static inline int ringlet_o__segment(const char *path, int *fd, size_t *size) {
-    char where[64];
-    uint64_t bytes, device, inode;
-    unsigned version;
-    struct stat st;
-    FILE *card = fopen(path, "re");
-    if (card == NULL)
-        return errno == ENOENT ? RINGLET_OUTPUT_NONE : RINGLET_OUTPUT_SYSTEM;
-    int n = fscanf(card, "ringlet-segment %u %63s %" SCNu64 " %" SCNu64 " %" SCNu64, &version, where, &bytes, &device, &inode);
-    fclose(card);
-    if (n != 5 || version != 2 || strncmp(where, "/proc/", 6) != 0)
-        return RINGLET_OUTPUT_BROKEN;
-    *fd = open(where, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (*fd < 0)
-        return errno == ENOENT ? RINGLET_OUTPUT_NONE : RINGLET_OUTPUT_SYSTEM;
-    if (fstat(*fd, &st) != 0 || (uint64_t)st.st_size != bytes || st.st_dev != device || st.st_ino != inode ||
-        st.st_uid != geteuid() || (fcntl(*fd, F_GET_SEALS) & F_SEAL_SHRINK) == 0) {
-        close(*fd);
-        return RINGLET_OUTPUT_BROKEN;
-    }
-    *size = (size_t)bytes;
-    return RINGLET_OUTPUT_OK;
+/* What an error at a segment is called here. */
+static inline int ringlet_o__error(int error) {
+    return error == RINGLET_NO_RING ? RINGLET_OUTPUT_NONE : error == RINGLET_SYSTEM ? RINGLET_OUTPUT_SYSTEM
+                                                                                    : RINGLET_OUTPUT_BROKEN;
 }
 
 static inline int ringlet_o__map(ringlet_output *o, const char *path) {
-    int error = ringlet_o__segment(path, &o->fd, &o->size), fd;
     uint64_t magic, data, annex;
     uint32_t version;
     char beside[4096];
+    int fd, error = ringlet__map(path, PROT_READ | PROT_WRITE, 0, 8192, SIZE_MAX, &o->fd, &o->mem, &o->size);
     if (error)
-        return error;
-    o->mem = (unsigned char *)(o->size < 8192 ? MAP_FAILED : mmap(NULL, o->size, PROT_READ | PROT_WRITE, MAP_SHARED, o->fd, 0));
-    if (o->mem == MAP_FAILED) {
-        o->mem = NULL;
-        return o->size < 8192 ? RINGLET_OUTPUT_BROKEN : RINGLET_OUTPUT_SYSTEM;
-    }
+        return ringlet_o__error(error);
     memcpy(&magic, o->mem, 8), memcpy(&version, o->mem + 8, 4), memcpy(&o->mode, o->mem + 12, 4);
     memcpy(&data, o->mem + 16, 8), memcpy(&o->capacity, o->mem + 24, 8), memcpy(&annex, o->mem + 40, 8);
     if (magic != UINT64_C(0x524655424C474E52))
@@ -199,17 +117,10 @@ static inline int ringlet_o__map(ringlet_output *o, const char *path) {
     if (annex == 0)
         return RINGLET_OUTPUT_OK;
     const char *slash = strrchr(path, '/');
-    size_t got;
     snprintf(beside, sizeof beside, "%.*s%.200s", slash == NULL ? 0 : (int)(slash - path) + 1, path, (const char *)o->mem + 0x240);
-    if ((error = ringlet_o__segment(beside, &fd, &got)) != 0)
-        return error;
-    o->annex = (unsigned char *)(got != annex ? MAP_FAILED : mmap(NULL, got, PROT_READ, MAP_SHARED, fd, 0));
+    if ((error = ringlet__map(beside, PROT_READ, 0, annex, annex, &fd, &o->annex, &o->annex_size)) != 0)
+        return ringlet_o__error(error);
     close(fd);
-    if (o->annex == MAP_FAILED) {
-        o->annex = NULL;
-        return got != annex ? RINGLET_OUTPUT_BROKEN : RINGLET_OUTPUT_SYSTEM;
-    }
-    o->annex_size = annex;
     return RINGLET_OUTPUT_OK;
 }
 
@@ -218,37 +129,37 @@ static inline int ringlet_o__join(ringlet_output *o) {
         return RINGLET_OUTPUT_SHARING;
     for (int i = 0; i < RINGLET_O__WRITER; i++) {
         size_t me = RINGLET_O__READERS + 0x80 * (size_t)i;
-        int taken = ringlet_o__lock(o->fd, F_OFD_SETLK, F_WRLCK, i);
+        int taken = ringlet__lock(o->fd, 1, i);
         if (taken < 0)
             return RINGLET_OUTPUT_SYSTEM;
         if (taken)
             continue;
-        if (RINGLET__LOAD(ringlet_o__w32(o, me)) != RINGLET_O__FREE) {
-            ringlet_o__lock(o->fd, F_OFD_SETLK, F_UNLCK, i);
+        if (RINGLET__LOAD(ringlet__w32(o->mem, me)) != RINGLET_O__FREE) {
+            ringlet__lock(o->fd, -1, i);
             continue;
         }
         o->place = me;
-        RINGLET__STORE(ringlet_o__w32(o, me + RINGLET_O__PID), (uint32_t)getpid());
-        RINGLET__STORE(ringlet_o__w64(o, me + RINGLET_O__GIVEN), 0);
-        RINGLET__STORE(ringlet_o__w64(o, me + RINGLET_O__ACKED), 0);
-        RINGLET__STORE(ringlet_o__w64(o, me + RINGLET_O__MISSES), 0);
+        RINGLET__STORE(ringlet__w32(o->mem, me + RINGLET_O__PID), (uint32_t)getpid());
+        RINGLET__STORE(ringlet__w64(o->mem, me + RINGLET_O__GIVEN), 0);
+        RINGLET__STORE(ringlet__w64(o->mem, me + RINGLET_O__ACKED), 0);
+        RINGLET__STORE(ringlet__w64(o->mem, me + RINGLET_O__MISSES), 0);
         if (o->may_lose) {
-            RINGLET__STORE(ringlet_o__w32(o, me), RINGLET_O__MAY_LOSE);
-            o->position = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__FLOOR));
+            RINGLET__STORE(ringlet__w32(o->mem, me), RINGLET_O__MAY_LOSE);
+            o->position = RINGLET__LOAD(ringlet__w64(o->mem, RINGLET_O__FLOOR));
             o->synced = o->position == 0;
         } else {
             if (o->mode == 2) {
-                RINGLET__STORE(ringlet_o__w64(o, me + RINGLET_O__TAIL), UINT64_MAX);
+                RINGLET__STORE(ringlet__w64(o->mem, me + RINGLET_O__TAIL), UINT64_MAX);
             } else {
-                RINGLET__STORE(ringlet_o__w32(o, me), RINGLET_O__JOINING);
+                RINGLET__STORE(ringlet__w32(o->mem, me), RINGLET_O__JOINING);
                 do {
-                    o->position = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__FLOOR));
-                    RINGLET__STORE(ringlet_o__w64(o, me + RINGLET_O__TAIL), o->position);
-                } while (RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__FLOOR)) != o->position);
+                    o->position = RINGLET__LOAD(ringlet__w64(o->mem, RINGLET_O__FLOOR));
+                    RINGLET__STORE(ringlet__w64(o->mem, me + RINGLET_O__TAIL), o->position);
+                } while (RINGLET__LOAD(ringlet__w64(o->mem, RINGLET_O__FLOOR)) != o->position);
             }
-            RINGLET__STORE(ringlet_o__w32(o, me), RINGLET_O__ACTIVE);
+            RINGLET__STORE(ringlet__w32(o->mem, me), RINGLET_O__ACTIVE);
         }
-        ringlet_o__bell(o);
+        ringlet__bell(o->mem, RINGLET_O__SPACE);
         return RINGLET_OUTPUT_OK;
     }
     return RINGLET_OUTPUT_READERS;
@@ -257,15 +168,15 @@ static inline int ringlet_o__join(ringlet_output *o) {
 /* Leaves the output. Twice is once. */
 static inline void ringlet_output_close(ringlet_output *o) {
     if (o->place) {
-        uint64_t gone = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__GONE));
-        uint64_t tail = RINGLET__LOAD(ringlet_o__w64(o, o->place + RINGLET_O__TAIL));
+        uint64_t gone = RINGLET__LOAD(ringlet__w64(o->mem, RINGLET_O__GONE));
+        uint64_t tail = RINGLET__LOAD(ringlet__w64(o->mem, o->place + RINGLET_O__TAIL));
         if (!o->may_lose && o->out)
-            RINGLET__ADD(ringlet_o__w64(o, RINGLET_O__LOST), 1);
+            RINGLET__ADD(ringlet__w64(o->mem, RINGLET_O__LOST), 1);
         while (!o->may_lose && o->mode == 1 && gone < tail &&
-               !RINGLET__EXCHANGE(ringlet_o__w64(o, RINGLET_O__GONE), &gone, tail))
+               !RINGLET__EXCHANGE(ringlet__w64(o->mem, RINGLET_O__GONE), &gone, tail))
             ;
-        RINGLET__STORE(ringlet_o__w32(o, o->place), RINGLET_O__FREE);
-        ringlet_o__bell(o);
+        RINGLET__STORE(ringlet__w32(o->mem, o->place), RINGLET_O__FREE);
+        ringlet__bell(o->mem, RINGLET_O__SPACE);
     }
     if (o->mem != NULL)
         munmap(o->mem, o->size);
@@ -281,7 +192,7 @@ static inline void ringlet_output_close(ringlet_output *o) {
  * made it; -1 waits for ever. */
 static inline int ringlet_output_open(ringlet_output *o, const char *name, int may_lose, int timeout_ms) {
     char path[4096];
-    int64_t until = ringlet_o__now() + timeout_ms;
+    int64_t until = ringlet__now() + timeout_ms;
     snprintf(path, sizeof path, "%s%s", strchr(name, '/') == NULL ? "/dev/shm/" : "", name);
     for (;;) {
         memset(o, 0, sizeof *o);
@@ -290,10 +201,9 @@ static inline int ringlet_output_open(ringlet_output *o, const char *name, int m
         if (error == 0 && (error = ringlet_o__join(o)) == 0)
             return error;
         ringlet_output_close(o);
-        if (error != RINGLET_OUTPUT_NONE || (timeout_ms >= 0 && ringlet_o__now() >= until))
+        if (error != RINGLET_OUTPUT_NONE || (timeout_ms >= 0 && ringlet__now() >= until))
             return error;
-        struct timespec pause = {0, 10000000};
-        nanosleep(&pause, NULL);
+        ringlet__pause(10);
     }
 }
 
@@ -304,11 +214,11 @@ typedef struct { uint32_t length, type, stride, ordinal; } ringlet_o__header;
 /* Something of what may have been overwritten was read: was it? */
 static inline int ringlet_o__overtaken(ringlet_output *o) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    return o->may_lose && RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__FLOOR)) > o->position;
+    return o->may_lose && RINGLET__LOAD(ringlet__w64(o->mem, RINGLET_O__FLOOR)) > o->position;
 }
 
 /* Reads and checks the entry at the position. 0: it is sound. */
-static inline int ringlet_o__look(ringlet_output *o, uint64_t head, ringlet_o__header *h, const unsigned char **data, uint64_t *size) {
+static inline int ringlet_o__look(ringlet_output *o, uint64_t head, ringlet_o__header *h) {
     uint64_t at = o->position, off = at % o->capacity, where[2];
     if (at % 16 || head % 16 || head < at || head - at > o->capacity)
         return 1;
@@ -317,47 +227,47 @@ static inline int ringlet_o__look(ringlet_output *o, uint64_t head, ringlet_o__h
     h->stride &= ~1u;
     if (h->stride < 16 || h->stride % 16 || h->stride > head - at || off + h->stride > o->capacity || h->length > h->stride - 16)
         return 1;
-    *data = o->mem + RINGLET_O__ENTRIES + off + 16, *size = h->length;
+    o->data = o->mem + RINGLET_O__ENTRIES + off + 16, o->length = h->length;
     if (!lent || h->type == UINT32_MAX)
         return 0;
-    memcpy(where, *data, sizeof where);
+    memcpy(where, o->data, sizeof where);
     if (h->length != 16 || where[0] > o->annex_size || where[1] > o->annex_size - where[0])
         return 1;
-    *data = o->annex + where[0], *size = where[1];
+    o->data = o->annex + where[0], o->length = where[1];
     return 0;
 }
 
 /* Copies for a reader that may lose. */
-static inline int ringlet_o__copy(ringlet_output *o, const unsigned char **data, uint64_t size) {
-    if (size > o->copy_size) {
-        unsigned char *more = (unsigned char *)realloc(o->copy, size);
+static inline int ringlet_o__copy(ringlet_output *o) {
+    if (o->length > o->copy_size) {
+        unsigned char *more = (unsigned char *)realloc(o->copy, o->length);
         if (more == NULL)
             return 1;
-        o->copy = more, o->copy_size = size;
+        o->copy = more, o->copy_size = o->length;
     }
-    memcpy(o->copy, *data, size);
-    *data = o->copy;
+    memcpy(o->copy, o->data, o->length);
+    o->data = o->copy;
     return 0;
 }
 
-static inline int ringlet_o__miss(ringlet_output *o, ringlet_mep *m, uint32_t ordinal) {
-    m->lost = ordinal - o->ordinal; /* modulo 2^32 */
-    o->ordinal = ordinal, o->jumped = 0, o->lost += m->lost;
-    RINGLET__STORE(ringlet_o__w64(o, o->place + RINGLET_O__MISSES), o->lost);
-    RINGLET__ADD(ringlet_o__w64(o, RINGLET_O__MISSED), m->lost);
+static inline int ringlet_o__miss(ringlet_output *o, uint32_t ordinal) {
+    uint32_t lost = ordinal - o->ordinal; /* modulo 2^32 */
+    o->ordinal = ordinal, o->jumped = 0, o->lost += lost;
+    RINGLET__STORE(ringlet__w64(o->mem, o->place + RINGLET_O__MISSES), o->lost);
+    RINGLET__ADD(ringlet__w64(o->mem, RINGLET_O__MISSED), lost);
     return RINGLET_OUTPUT_LOST;
 }
 
 /* One look: OK, LOST, BROKEN, SYSTEM, or TIMEOUT where there is nothing. */
-static inline int ringlet_o__poll(ringlet_output *o, ringlet_mep *m, const unsigned char **data, uint64_t *size, uint32_t *type) {
+static inline int ringlet_o__poll(ringlet_output *o) {
     for (;;) {
         ringlet_o__header h = {0, 0, 0, 0};
         if (o->mode == 2)
-            o->position = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__NEXT));
-        uint64_t floor = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__FLOOR));
+            o->position = RINGLET__LOAD(ringlet__w64(o->mem, RINGLET_O__NEXT));
+        uint64_t floor = RINGLET__LOAD(ringlet__w64(o->mem, RINGLET_O__FLOOR));
         if (o->may_lose && floor > o->position)
             o->position = floor, o->jumped = 1;
-        uint64_t at = o->position, head = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__HEAD));
+        uint64_t at = o->position, head = RINGLET__LOAD(ringlet__w64(o->mem, RINGLET_O__HEAD));
         if (head == at) {
             if (o->mode == 2)
                 ringlet_o__tail(o, UINT64_MAX);
@@ -365,24 +275,24 @@ static inline int ringlet_o__poll(ringlet_output *o, ringlet_mep *m, const unsig
         }
         if (o->mode == 2)
             ringlet_o__tail(o, at); /* before the claim */
-        int broken = ringlet_o__look(o, head, &h, data, size);
-        if (o->mode == 2 && RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__NEXT)) != at)
+        int broken = ringlet_o__look(o, head, &h);
+        if (o->mode == 2 && RINGLET__LOAD(ringlet__w64(o->mem, RINGLET_O__NEXT)) != at)
             continue; /* another was faster */
         int pad = h.type == UINT32_MAX, failed = 0;
         if (o->may_lose && !broken && !pad && !ringlet_o__overtaken(o))
-            failed = ringlet_o__copy(o, data, *size);
+            failed = ringlet_o__copy(o);
         if (ringlet_o__overtaken(o))
             continue;
         if (broken || failed)
             return broken ? RINGLET_OUTPUT_BROKEN : RINGLET_OUTPUT_SYSTEM;
         if (o->mode == 1 && o->synced && o->jumped && h.ordinal != o->ordinal)
-            return ringlet_o__miss(o, m, h.ordinal);
+            return ringlet_o__miss(o, h.ordinal);
         if (o->mode == 1 && o->synced && h.ordinal != o->ordinal && !(o->padded && h.ordinal == o->ordinal + 1))
             return RINGLET_OUTPUT_BROKEN;
         if (o->mode == 2) {
-            RINGLET__STORE(ringlet_o__w64(o, o->place + RINGLET_O__GIVEN), o->given + !pad);
-            if (!RINGLET__EXCHANGE(ringlet_o__w64(o, RINGLET_O__NEXT), &at, at + h.stride)) {
-                RINGLET__STORE(ringlet_o__w64(o, o->place + RINGLET_O__GIVEN), o->given);
+            RINGLET__STORE(ringlet__w64(o->mem, o->place + RINGLET_O__GIVEN), o->given + !pad);
+            if (!RINGLET__EXCHANGE(ringlet__w64(o->mem, RINGLET_O__NEXT), &at, at + h.stride)) {
+                RINGLET__STORE(ringlet__w64(o->mem, o->place + RINGLET_O__GIVEN), o->given);
                 continue;
             }
         }
@@ -392,66 +302,55 @@ static inline int ringlet_o__poll(ringlet_output *o, ringlet_mep *m, const unsig
             ringlet_o__tail(o, o->mode == 2 ? UINT64_MAX : o->position);
             continue;
         }
-        *type = h.type;
-        RINGLET__STORE(ringlet_o__w64(o, o->place + RINGLET_O__GIVEN), ++o->given);
+        o->type = h.type;
+        RINGLET__STORE(ringlet__w64(o->mem, o->place + RINGLET_O__GIVEN), ++o->given);
         o->out = 1;
         return RINGLET_OUTPUT_OK;
     }
 }
 
-/* Waits until something new may be there. 0: the builder unit is gone. */
-static inline int ringlet_o__wait(ringlet_output *o, uint64_t head, int ms) {
-    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
-    RINGLET__ADD(ringlet_o__w32(o, RINGLET_O__DATA + 4), 1);
-    uint32_t seq = RINGLET__LOAD(ringlet_o__w32(o, RINGLET_O__DATA));
-    long rc = 0;
-    if (RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__HEAD)) == head && RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__ENDED)) == 0)
-        rc = syscall(SYS_futex, o->mem + RINGLET_O__DATA, FUTEX_WAIT, seq, &t, NULL, 0);
-    int late = rc != 0 && errno == ETIMEDOUT;
-    RINGLET__ADD(ringlet_o__w32(o, RINGLET_O__DATA + 4), UINT32_MAX);
-    return !late || ringlet_o__lock(o->fd, F_OFD_GETLK, F_WRLCK, RINGLET_O__WRITER) != 0;
+/* One look and the end: TIMEOUT where there is nothing yet. */
+static inline int ringlet_o__look_once(void *output) {
+    ringlet_output *o = (ringlet_output *)output;
+    if (RINGLET__LOAD(ringlet__w32(o->mem, o->place)) != (o->may_lose ? RINGLET_O__MAY_LOSE : RINGLET_O__ACTIVE))
+        return RINGLET_OUTPUT_DETACHED;
+    uint64_t ended = RINGLET__LOAD(ringlet__w64(o->mem, RINGLET_O__ENDED)); /* before the look */
+    int got = ringlet_o__poll(o);
+    if (got != RINGLET_OUTPUT_TIMEOUT || !ended)
+        return got;
+    uint32_t entered = (uint32_t)RINGLET__LOAD(ringlet__w64(o->mem, RINGLET_O__ENTERED));
+    if (o->may_lose && o->synced && o->jumped && entered != o->ordinal)
+        return ringlet_o__miss(o, entered);
+    return ended == 1 ? RINGLET_OUTPUT_END : RINGLET_OUTPUT_GONE;
+}
+static inline int ringlet_o__gone(void *output) {
+    (void)output;
+    return RINGLET_OUTPUT_GONE;
 }
 
 /* Gives the MEP that it gave before back to the builder unit, and gives the next one. timeout_ms: how long to wait for it;
  * -1 waits as long as the builder unit lives. */
 static inline int ringlet_output_next(ringlet_output *o, ringlet_mep *m, int timeout_ms) {
-    const unsigned char *data = NULL;
-    uint64_t size = 0;
-    uint32_t type = 0;
-    int64_t until = ringlet_o__now() + timeout_ms;
-    int alive = 1;
     memset(m, 0, sizeof *m);
     if (o->out) {
         o->out = 0;
-        RINGLET__STORE(ringlet_o__w64(o, o->place + RINGLET_O__ACKED), ++o->acked);
+        RINGLET__STORE(ringlet__w64(o->mem, o->place + RINGLET_O__ACKED), ++o->acked);
         ringlet_o__tail(o, o->mode == 2 ? UINT64_MAX : o->position);
     }
-    for (;;) {
-        if (RINGLET__LOAD(ringlet_o__w32(o, o->place)) != (o->may_lose ? RINGLET_O__MAY_LOSE : RINGLET_O__ACTIVE))
-            return RINGLET_OUTPUT_DETACHED;
-        uint64_t head = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__HEAD));
-        uint64_t ended = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__ENDED)); /* before the look */
-        int got = ringlet_o__poll(o, m, &data, &size, &type);
-        if (got == RINGLET_OUTPUT_OK)
-            break;
-        if (got != RINGLET_OUTPUT_TIMEOUT)
-            return got;
-        uint32_t entered = (uint32_t)RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__ENTERED));
-        if (ended && o->may_lose && o->synced && o->jumped && entered != o->ordinal)
-            return ringlet_o__miss(o, m, entered);
-        if (ended || !alive)
-            return ended == 1 ? RINGLET_OUTPUT_END : RINGLET_OUTPUT_GONE;
-        int64_t left = timeout_ms < 0 ? 100 : until - ringlet_o__now();
-        if (left <= 0)
-            return RINGLET_OUTPUT_TIMEOUT;
-        alive = ringlet_o__wait(o, head, left < 100 ? (int)left : 100);
-    }
-    if (size < 32 || (type != 0xCEFA && (type != 0x50555352 || size != 32)))
+    uint64_t lost = o->lost;
+    int got = ringlet_o__look_once(o);
+    if (got == RINGLET_OUTPUT_TIMEOUT)
+        got = ringlet__await(o->mem, RINGLET_O__DATA, o->fd, RINGLET_O__WRITER, timeout_ms, RINGLET_OUTPUT_TIMEOUT,
+                             ringlet_o__look_once, ringlet_o__gone, o);
+    m->lost = o->lost - lost;
+    if (got != RINGLET_OUTPUT_OK)
+        return got;
+    const unsigned char *mark = o->data + o->length - 32;
+    if (o->length < 32 || (o->type != 0xCEFA && (o->type != 0x50555352 || o->length != 32)))
         return RINGLET_OUTPUT_BROKEN;
-    const unsigned char *mark = data + size - 32;
     memcpy(&m->mep, mark, 8), memcpy(&m->first_event, mark + 8, 8), memcpy(&m->events, mark + 16, 4);
     memcpy(&m->attempt, mark + 20, 4), memcpy(&m->run, mark + 24, 4);
-    m->superseded = type != 0xCEFA, m->size = size - 32, m->data = m->superseded ? NULL : data;
+    m->superseded = o->type != 0xCEFA, m->size = o->length - 32, m->data = m->superseded ? NULL : o->data;
     return RINGLET_OUTPUT_OK;
 }
 

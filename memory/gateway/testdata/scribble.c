@@ -39,7 +39,7 @@ int main(int argc, char **argv) {
             for (uint64_t n = rnd() % 8; n > 0; n--) /* behind the counters, whose harm is another test's */
                 d.mem[rnd() % 2 ? 4096 + rnd() % (d.mapped - 4096) : 0x108 + rnd() % 0x100] = (unsigned char)rnd();
             if (rnd() % 500 == 0)
-                RINGLET__STORE(ringlet_d__w64(&d, RINGLET_D__STARTED), rnd() % (2 * d.started + 2));
+                RINGLET__STORE(ringlet__w64(d.mem, RINGLET_D__STARTED), rnd() % (2 * d.started + 2));
             if (d.started % 512 == 0)
                 ringlet__pause(1); /* else its count runs ahead, and the door is shut */
         }
