@@ -16,13 +16,12 @@ docs/format/ring.md; docs/your-filter.md is the manual.
 """
 
 import collections
-import ctypes
 import os
 import re
 import struct
 import time
 
-from . import output, shm
+from . import output, segment, shm
 
 ACCEPTED, REJECTED, FAILED = 1, 2, 4
 
@@ -53,37 +52,25 @@ class NoPlace(Exception):
     """No builder unit of this host has a place for a filter of that name in time."""
 
 
-class _Timespec(ctypes.Structure):
-    _fields_ = [("seconds", ctypes.c_long), ("ns", ctypes.c_long)]
-
-
-_PATIENCE = _Timespec(0, 100_000_000)
-
-
-def _futex(memory, word, operation, value, time=None):
-    at = ctypes.addressof(ctypes.c_char.from_buffer(memory, 4 * word))
-    output._libc.syscall(output._FUTEX, ctypes.c_void_p(at), operation, ctypes.c_uint(value), time, None, 0)
-
-
 class _Events(output.Output):
     """The buffer of MEPs. It has this one reader, so the count of waiters is this reader's."""
 
     def _pause(self):
-        if not output._FUTEX:
+        if not segment.FUTEX:
             return time.sleep(0.0005)
         ints = self._ints
         ints[_WAIT + 1] = 1
-        self._barrier()
+        self._memory.barrier()
         rung = ints[_WAIT]
         if self._words[output._HEAD] == self._position and not self._words[output._ENDED]:
-            _futex(self._bytes, _WAIT, 0, rung, ctypes.byref(_PATIENCE))
+            self._memory.sleep(_WAIT, rung)
         ints[_WAIT + 1] = 0
 
 
 class _Answers(shm.Ring):
     """The ring of answers. It rings the bell of the builder unit where it can."""
 
-    _silent = 0 if output._FUTEX else 1
+    _silent = 0 if segment.FUTEX else 1
     _any_order = True  # MEPs come as they are given out
 
     def _settle(self):
@@ -95,11 +82,9 @@ class _Answers(shm.Ring):
             raise shm.Attached("%s is, or was, another filter's: a lane serves one" % path)
 
     def _wake(self, before):
-        self._fence()
-        if not before < self._words[_WAKE] <= self._position or not self._ints[_RECORDS + 1]:
-            return
-        self._ints[_RECORDS] = self._ints[_RECORDS] + 1 & 0xFFFFFFFF
-        _futex(self._memory, _RECORDS, 1, 2**31 - 1)
+        self._memory.barrier()
+        if self._ints[_RECORDS + 1] and before < self._words[_WAKE] <= self._position:
+            self._memory.ring(_RECORDS)
 
 
 class Event:

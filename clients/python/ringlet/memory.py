@@ -19,21 +19,15 @@ A transfer that was not done is Refused, or Unknown where nobody knows whether i
 Python 3.9 or newer on Linux, x86-64 or arm64; the standard library only. A Door is for one thread. The layout is
 docs/format/door.md, the manual docs/memory.md.
 
-Limits. Python has no atomic instructions: this module stores aligned words of 8 bytes, which CPython does by one
-instruction, and takes a lock in between where the order of stores matters (shm.py says more).
+Limits: those of segment.py.
 """
 
 import collections
-import ctypes
-import errno
-import fcntl
-import mmap
 import os
 import struct
-import threading
 import time
 
-from . import output, segment
+from . import segment
 
 IMPORT, LEAVE, SIZE, WRITE, READ, ADD, SWAP, COMPARE, NOTIFY, WAIT, FENCE = range(1, 12)
 LIST, NOTICE, ALONE = 1, 2, 4  # flags
@@ -47,10 +41,6 @@ _HEAD = struct.Struct("<8s7Q")
 _STATE, _PID, _ATTACHED, _STARTED, _WAKE, _DOOR = 8, 9, 10, 16, 24, 32
 _WORK, _COMPLETED = 80, 96
 _MASK = 2**48 - 1
-_LOCK = struct.Struct("hhqqi4x")  # struct flock
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_PATIENCE = (ctypes.c_long * 2)(0, 100_000_000)  # struct timespec
 
 _CAUSES = {
     1: "no node that was asked exports that name",
@@ -195,11 +185,10 @@ class Door:
     its last 4096 bytes."""
 
     def __init__(self, name, timeout=None):
-        if not output._FUTEX:
+        if not segment.FUTEX:
             raise Broken("this module knows the futex of x86-64 and arm64 alone")
         self._prepared = self._begun = 0
         self._words = self._memory = None
-        self._lock = threading.Lock()
         until, pause = None if timeout is None else time.monotonic() + timeout, 0.001
         paths = [name] if "/" in name else ["/dev/shm/ringlet-door-%s-%d" % (name, i) for i in range(8)]
         while not any(self._attach(path) for path in paths):
@@ -230,7 +219,7 @@ class Door:
             except TransferError:
                 pass  # whoever prepared it did not ask
         at = _RING + ticket % _DESCRIPTORS * 64
-        _REQUEST.pack_into(self._memory, at, operation, flags, context, segment, remote, local, length, a, b, time_ms)
+        _REQUEST.pack_into(self._memory.bytes, at, operation, flags, context, segment, remote, local, length, a, b, time_ms)
         self._prepared = ticket + 1
         return ticket
 
@@ -245,11 +234,11 @@ class Door:
         begun, self._begun = self._begun, self._prepared
         if begun == self._begun:
             return
-        self._fence()
+        self._memory.barrier()
         self._words[_STARTED] = self._begun
-        self._fence()
+        self._memory.barrier()
         if begun < self._words[_WAKE] <= self._begun:
-            self._ring()
+            self._memory.ring(_WORK)
 
     def wait(self, ticket, timeout=None):
         """Waits until a transfer is over, and returns its result: the handle, the size, the word before, the number of
@@ -264,7 +253,7 @@ class Door:
                 return self._result(word)
         while True:
             self._ints[_COMPLETED + 1] = 1  # this client is the only one that waits
-            self._fence()
+            self._memory.barrier()
             rung, opened = self._ints[_COMPLETED], self._words[_DOOR]
             if self._words[word + 1] >> 16 == wanted:
                 self._ints[_COMPLETED + 1] = 0
@@ -274,9 +263,9 @@ class Door:
             if opened != 1:
                 why = ", since what this program wrote cannot be" if opened == 3 else ""
                 raise Closed("the door was closed" + why)
-            late = self._sleep(rung)
+            late = self._memory.sleep(_COMPLETED, rung)
             self._ints[_COMPLETED + 1] = 0
-            if late and not self._locked(1) and self._words[word + 1] >> 16 != wanted:
+            if late and not self._memory.taken(1) and self._words[word + 1] >> 16 != wanted:
                 raise Closed("the process that opened the door has died")
             if until is not None and time.monotonic() >= until and self._words[word + 1] >> 16 != wanted:
                 raise TimeoutError("the transfer is still under way after %g s" % timeout)
@@ -286,8 +275,8 @@ class Door:
         if self._words is None:
             return
         self._words[_STATE] = 2
-        self._fence()
-        self._ring()
+        self._memory.barrier()
+        self._memory.ring(_WORK)
         self._forget()
 
     # What only this module uses.
@@ -307,51 +296,23 @@ class Door:
             raise error
         raise Unknown(cause)
 
-    def _fence(self):
-        with self._lock:
-            pass
-
-    def _ring(self):
-        if not self._ints[_WORK + 1]:
-            return
-        self._ints[_WORK] = self._ints[_WORK] + 1 & 0xFFFFFFFF
-        self._futex(_WORK, 1, 2**31 - 1, None)
-
-    def _sleep(self, rung):
-        """Sleeps until the bell rings; true: it did not for 100 ms."""
-        return self._futex(_COMPLETED, 0, rung, ctypes.byref(_PATIENCE)) != 0 and ctypes.get_errno() == errno.ETIMEDOUT
-
-    def _futex(self, word, operation, value, patience):
-        at = ctypes.c_void_p(self._address + 4 * word)
-        return _libc.syscall(output._FUTEX, at, operation, ctypes.c_uint(value), patience, None, 0)
-
-    def _locked(self, byte):
-        lock = fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, _LOCK.pack(fcntl.F_WRLCK, 0, byte, 1, 0))
-        return _LOCK.unpack(lock)[0] != fcntl.F_UNLCK
-
     def _attach(self, path):
         """Takes the gateway of a path; false: there is none that is free."""
-        if not self._open(path):
-            return False
         try:
-            self._memory = mmap.mmap(self._file, 0)
-            self._bytes = memoryview(self._memory)
-            self._words, self._ints = self._bytes.cast("Q"), self._bytes.cast("I")
-            self.data = self._bytes[_DATA:]
-            self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+            memory = self._memory = segment.Memory(path)
+        except (FileNotFoundError, segment.Ended):
+            return False
+        except segment.Foreign:
+            raise Broken("%s is not the door of a process of this user" % path) from None
+        self._words, self._ints, self.data = memory.words, memory.ints, memory.bytes[_DATA:]
+        try:
+            if not _DATA + 8192 <= memory.size <= _DATA + 2**30:
+                raise Broken("%s: %d bytes are no door" % (path, memory.size))
             self._scratch = len(self.data) - 4096
             head = (b"RNGLMEMD", 1, _DESCRIPTORS, _RING, _WORDS, _DATA, len(self.data), 64)
-            if _HEAD.unpack_from(self._memory, 0) != head:
+            if _HEAD.unpack_from(memory.bytes, 0) != head:
                 raise Broken("%s is no door of version 1" % path)
-            free = self._locked(1)
-            if free:
-                try:
-                    fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, 0, 0, 1, 0))
-                except OSError as error:
-                    if error.errno not in (errno.EAGAIN, errno.EACCES):
-                        raise
-                    free = False
-            if not free or self._words[_ATTACHED] or self._words[_DOOR] != 1:
+            if not memory.taken(1) or not memory.take(0) or self._words[_ATTACHED] or self._words[_DOOR] != 1:
                 self._forget()
                 return False
         except BaseException:
@@ -359,40 +320,19 @@ class Door:
             raise
         self._words[_PID] = os.getpid()
         self._words[_STATE] = 1
-        self._fence()
+        self._memory.barrier()
         self._words[_ATTACHED] = 1
-        self._fence()
-        self._ring()
-        return True
-
-    def _open(self, path):
-        """Opens the memory that the card names. False: there is none."""
-        try:
-            self._file, size = segment.opened(path)
-        except (FileNotFoundError, segment.Ended):
-            return False
-        except segment.Foreign:
-            raise Broken("%s is not the door of a process of this user" % path) from None
-        if not _DATA + 8192 <= size <= _DATA + 2**30:
-            os.close(self._file)
-            raise Broken("%s: %d bytes are no door" % (path, size))
+        self._memory.barrier()
+        self._memory.ring(_WORK)
         return True
 
     def _forget(self):
         """Closes the memory. Who still has a part of data keeps it mapped, but not the lock."""
-        memory, self._memory = self._memory, None
-        views = (getattr(self, "data", None), self._words, getattr(self, "_ints", None), getattr(self, "_bytes", None))
-        self._words = None
-        for view in views:
-            try:
-                if view is not None:
-                    view.release()
-            except BufferError:
-                pass
+        memory, self._memory, self._words = self._memory, None, None
+        if memory is None:
+            return
         try:
-            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_UNLCK, 0, 0, 1, 0))
-            if memory is not None:
-                memory.close()
+            self.data.release()
         except BufferError:
             pass
-        os.close(self._file)
+        memory.close()

@@ -11,21 +11,14 @@ output.lost, and told as a Lost among the MEPs.
 Python 3.9 or newer on Linux, 64-bit little-endian; the standard library only. An Output is for one thread. The layout is
 docs/format/buffer.md.
 
-Limits. Python has no atomic instructions: this module stores aligned words of 8 bytes, which CPython does by one
-instruction. So it cannot share the MEPs of an output with other readers (buffer:NAME?share), and counts of several
-readers that leave or lose at the same moment may lack one of them. It looks for MEPs every millisecond when it has
-nothing to do.
+Limits: those of segment.py. So it cannot share the MEPs of an output with other readers (buffer:NAME?share), and counts of
+several readers that leave or lose at the same moment may lack one of them. It looks for MEPs every millisecond when it
+has nothing to do.
 """
 
 import collections
-import ctypes
-import errno
-import fcntl
-import mmap
 import os
-import platform
 import struct
-import threading
 import time
 
 from . import segment
@@ -42,10 +35,6 @@ _FREE, _JOINING, _ACTIVE, _MAY_LOSE = 0, 1, 2, 3
 _PAD, _MEP, _SUPERSEDED = 2**32 - 1, 0xCEFA, 0x50555352
 _MARK = struct.Struct("<QQIIII")
 _ENTRY = struct.Struct("<IIII")
-_LOCK = struct.Struct("hhqqi4x")  # struct flock
-_ORDERED = platform.machine() in ("x86_64", "AMD64")
-_FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine())
-_libc = ctypes.CDLL(None)
 
 
 class OutputError(Exception):
@@ -78,7 +67,7 @@ class Output:
     def __init__(self, name, timeout=None, may_lose=False):
         self.lost, self.may_lose = 0, may_lose
         self._path = name if "/" in name else "/dev/shm/" + name
-        self._lock, self._place, self._files, self._views = threading.Lock(), None, [], []
+        self._place = self._memory = self._annexed = None
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             try:
@@ -116,7 +105,7 @@ class Output:
             if self._ints[self._place * 2] != (_MAY_LOSE if self.may_lose else _ACTIVE):
                 raise Refused("the builder unit has taken this reader for dead")
             ended = self._words[_ENDED]  # before the look
-            self._fence()
+            self._memory.fence()
             found = self._poll()
             if found is not None:
                 return found
@@ -131,8 +120,7 @@ class Output:
                 raise TimeoutError("no MEP came in %g s" % timeout)
             if now - asked > 0.1:
                 asked = now
-                lock = fcntl.fcntl(self._files[0], fcntl.F_OFD_GETLK, _LOCK.pack(fcntl.F_WRLCK, 0, _WRITER, 1, 0))
-                alive = _LOCK.unpack(lock)[0] != fcntl.F_UNLCK
+                alive = self._memory.taken(_WRITER)
             self._pause()
 
     def close(self):
@@ -142,19 +130,14 @@ class Output:
             if not self.may_lose:
                 words[_LOST] += self._out
                 words[_GONE] = max(words[_GONE], words[place + 8])
-            self._fence()
+            self._memory.fence()
             self._ints[place * 2] = _FREE
-            self._ring()
+            self._memory.ring(_SPACE)
             self._place = None
-        views, self._views = self._views, []
-        for view in views:
-            try:
-                view.release() if isinstance(view, memoryview) else view.close()
-            except BufferError:
-                pass  # somebody still has a MEP of it
-        files, self._files = self._files, []
-        for file in files:
-            os.close(file)
+        for memory in (self._memory, self._annexed):
+            if memory is not None:
+                memory.close()
+        self._memory = self._annexed = None
 
     # What only this module and filter.py use.
 
@@ -163,12 +146,9 @@ class Output:
         time.sleep(0.001)
 
     def _attach(self):
-        memory = self._map(self._path)
-        self._views.insert(0, memory)
-        self._bytes = memoryview(memory)
-        self._words, self._ints = self._bytes.cast("Q"), self._bytes.cast("I")
-        self._views[:0] = [self._words, self._ints, self._bytes]
-        magic, version, mode, data, self._size, readers = struct.unpack_from("<8sIIQQI", memory, 0)
+        memory = self._memory = self._open(self._path)
+        self._words, self._ints, self._bytes = memory.words, memory.ints, memory.bytes
+        magic, version, mode, data, self._size, readers = struct.unpack_from("<8sIIQQI", self._bytes, 0)
         annex, name = self._words[5], bytes(self._bytes[0x240:0x240 + 200]).split(b"\0")[0]
         if magic != b"RNGLBUFR":
             raise Broken("%s is no output of a builder unit" % self._path)
@@ -177,65 +157,60 @@ class Output:
                           % (self._path, version, _VERSION))
         if mode != 1:
             raise Refused("the readers of %s share its MEPs, and Python cannot: read it in C or Go" % self._path)
-        if (data, self._size, readers) != (_DATA, len(memory) - _DATA, _READERS):
+        if (data, self._size, readers) != (_DATA, memory.size - _DATA, _READERS):
             raise Broken("%s: its header cannot be" % self._path)
         self._annex = memoryview(b"")
         if annex:
-            beside = self._map(os.path.join(os.path.dirname(self._path), os.fsdecode(name)), mmap.PROT_READ)
-            self._annex = memoryview(beside)
-            self._views += [self._annex, beside]
-            if len(beside) != annex:
+            self._annexed = self._open(os.path.join(os.path.dirname(self._path), os.fsdecode(name)), writable=False)
+            self._annex = self._annexed.bytes
+            if self._annexed.size != annex:
                 raise Broken("%s: its annex has another size" % self._path)
         self._join()
 
-    def _map(self, path, protection=mmap.PROT_READ | mmap.PROT_WRITE):
+    def _open(self, path, writable=True):
         """Maps the memory that a card names."""
         try:
-            file, size = segment.opened(path)
+            memory = segment.Memory(path, writable)
         except FileNotFoundError:
             raise NoOutput("no builder unit of this host has made %s: is its run under way?" % path) from None
         except (segment.Foreign, segment.Hidden):
             raise Broken("%s is not the output of a process of this user" % path) from None
         except segment.Ended:
             raise NoOutput("the process that made %s has ended, or is of another container" % path) from None
-        self._files.append(file)
-        if size < 2 * _DATA and protection != mmap.PROT_READ:
-            raise Broken("%s: %d bytes are no output" % (path, size))
-        return mmap.mmap(file, size, prot=protection)
+        if writable and memory.size < 2 * _DATA:
+            memory.close()
+            raise Broken("%s: %d bytes are no output" % (path, memory.size))
+        return memory
 
     def _join(self):
         words, ints = self._words, self._ints
         for i in range(_READERS):
             place = (0x400 + 0x80 * i) // 8
-            try:
-                fcntl.fcntl(self._files[0], fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, 0, i, 1, 0))
-            except OSError as error:
-                if error.errno not in (errno.EAGAIN, errno.EACCES):
-                    raise
+            if not self._memory.take(i):
                 continue
             if ints[place * 2] != _FREE:
-                fcntl.fcntl(self._files[0], fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_UNLCK, 0, i, 1, 0))
+                self._memory.free(i, 1)
                 continue
             ints[place * 2 + 1] = os.getpid()
             words[place + 9] = words[place + 10] = words[place + 11] = 0
             self._given = self._acked = self._out = 0
             self._jumped = self._padded = False
             if self.may_lose:
-                self._fence()
+                self._memory.fence()
                 ints[place * 2] = _MAY_LOSE
                 self._position = words[_FLOOR]
             else:
                 ints[place * 2] = _JOINING
                 while True:
-                    self._barrier()
+                    self._memory.barrier()
                     self._position = words[_FLOOR]
                     words[place + 8] = self._position
-                    self._barrier()
+                    self._memory.barrier()
                     if words[_FLOOR] == self._position:
                         break
                 ints[place * 2] = _ACTIVE
             self._ordinal, self._synced, self._place = 0, self.may_lose and self._position == 0, place
-            self._ring()
+            self._memory.ring(_SPACE)
             return
         raise Refused("%s has as many readers as it can" % self._path)
 
@@ -248,7 +223,7 @@ class Output:
             at, head = self._position, words[_HEAD]
             if at == head:
                 return None
-            self._fence()
+            self._memory.fence()
             broken, data = None, None
             try:
                 length, kind, stride, ordinal, data = self._look(at, head)
@@ -312,9 +287,9 @@ class Output:
 
     def _tail(self):
         if not self.may_lose:
-            self._fence()
+            self._memory.fence()
             self._words[self._place + 8] = self._position
-            self._ring()
+            self._memory.ring(_SPACE)
 
     def _miss(self, ordinal):
         lost = ordinal - self._ordinal & _PAD
@@ -324,24 +299,5 @@ class Output:
         return Lost(lost)
 
     def _overtaken(self):
-        self._fence()
+        self._memory.fence()
         return self.may_lose and self._words[_FLOOR] > self._position
-
-    def _ring(self):
-        """Wakes a builder unit that waits for room. Without futex it looks by itself every 0.1 s."""
-        self._barrier()
-        if self._ints[_SPACE + 1] and _FUTEX:
-            self._ints[_SPACE] = self._ints[_SPACE] + 1 & _PAD
-            at = ctypes.addressof(ctypes.c_char.from_buffer(self._bytes, 4 * _SPACE))
-            _libc.syscall(_FUTEX, ctypes.c_void_p(at), 1, 2**31 - 1, None, None, 0)
-
-    def _fence(self):
-        """Keeps the order of stores and loads where the processor does not."""
-        if not _ORDERED:
-            self._barrier()
-
-    def _barrier(self):
-        """Keeps the order of a store and a load after it: a lock taken twice."""
-        for _ in range(2):
-            self._lock.acquire()
-            self._lock.release()

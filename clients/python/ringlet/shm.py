@@ -8,25 +8,17 @@
 Python 3.9 or newer on Linux, 64-bit little-endian; the standard library only. A Ring is for one thread. The layout is
 docs/format/ring.md.
 
-Limits. Python has no atomic instructions: this module stores aligned words of 8 bytes, which CPython does by one
-instruction. On x86-64 the processor keeps the order of stores, so the ring is right. On arm64 the order is kept by
-taking a lock in between, which holds for CPython as it is built today and is not promised by the language. There is no
-futex either: a full ring is looked at again after 0.05 to 10 ms, and the readout unit, which this module tells so, looks
-for fragments every millisecond when it has nothing to do.
+Limits: those of segment.py, and there is no futex here: a full ring is looked at again after 0.05 to 10 ms, and the
+readout unit, which this module tells so, looks for fragments every millisecond when it has nothing to do.
 
 An exception in a with block leaves the ring: what was put stays in it and is read, a place that was reserved and not
 committed is given back, and another front-end may go on. Nothing is dropped.
 """
 
 import collections
-import errno
-import fcntl
-import mmap
 import os
-import platform
 import struct
 import sys
-import threading
 import time
 
 from . import segment
@@ -47,8 +39,7 @@ _BY, _SETTLED, _AGAIN, _END, _RANGES, _GIVEN_UP, _WHO, _TABLE, _TABLE_SIZE = 11,
 _SETTLE = 0.2
 _REASONS = {1: "they came too late", 2: "they came again", 3: "their numbers run backwards",
             4: "their numbers are far from those before and after", 5: "they were left over at the end of the run"}
-_LOCK = struct.Struct("hhqqi4x")  # struct flock
-_ORDERED = platform.machine() in ("x86_64", "AMD64")
+_ORDERED = segment.ORDERED
 
 
 GivenUp = collections.namedtuple("GivenUp", "first end why count missed")
@@ -108,7 +99,6 @@ class Ring:
         if len(self._who) > 64:
             raise ValueError("the name of a front-end has %d bytes: 64 are the most" % len(self._who))
         self._name, self._memory, self._place = name, None, None
-        self._lock = threading.Lock()
         until = None if timeout is None else time.monotonic() + timeout
         pause = 0.001
         while True:
@@ -195,7 +185,7 @@ class Ring:
             self.drop(event)
             return False
         at = _HEADER + self._at % self._size + 16
-        self._memory[at : at + size] = data
+        self._bytes[at : at + size] = data
         try:
             self.commit(event, size)
         except ValueError:
@@ -231,12 +221,12 @@ class Ring:
             self._number(event)
         at, position, length = self._at, self._position, self._size
         if at != position:
-            _RECORD.pack_into(self._memory, _HEADER + position % length, 0, at - position - 16, 0, _WRAP, 0)
-        _RECORD.pack_into(self._memory, _HEADER + at % length, event, size, self.type, 0, 0)
+            _RECORD.pack_into(self._bytes, _HEADER + position % length, 0, at - position - 16, 0, _WRAP, 0)
+        _RECORD.pack_into(self._bytes, _HEADER + at % length, event, size, self.type, 0, 0)
         self._position = at + 16 + (size + 15 & ~15)
         self._note(event + 1)
         if not _ORDERED:
-            self._fence()
+            self._memory.barrier()
         self._words[_WRITTEN] = self._position  # now it is the readout unit's
         self._place = None
         if not self._silent:
@@ -322,24 +312,18 @@ class Ring:
             raise Broken("ring %s: the taken position %d cannot be" % (self._name, taken))
         self._taken = taken
         if not _ORDERED:
-            self._fence()
+            self._memory.barrier()
 
     def _note(self, next):
         """Writes the mark that does not hold now, its position first."""
         self._mark ^= 2
         self._next = next
         if not _ORDERED:
-            self._fence()
+            self._memory.barrier()
         self._words[_MARKS + self._mark] = self._position
         if not _ORDERED:
-            self._fence()
+            self._memory.barrier()
         self._words[_MARKS + self._mark + 1] = next
-
-    def _fence(self):
-        """Keeps the order of stores where the processor does not: a lock taken twice."""
-        for _ in range(2):
-            self._lock.acquire()
-            self._lock.release()
 
     def _reading(self):
         state = self._ints[_CONSUMER]
@@ -349,25 +333,18 @@ class Ring:
             raise Closed("the readout unit has closed the ring " + self._name)
 
     def _lives(self):
-        lock = fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, _LOCK.pack(fcntl.F_WRLCK, 0, 1, 1, 0))
-        if _LOCK.unpack(lock)[0] == fcntl.F_UNLCK:
+        if not self._memory.taken(1):
             raise Closed("the readout unit of the ring %s has died" % self._name)
 
     def _attach(self):
-        where, size = self._open()
+        path = self._open()
         try:
-            self._memory = mmap.mmap(self._file, size)
-            self._bytes = memoryview(self._memory)
-            self._words, self._ints = self._bytes.cast("Q"), self._bytes.cast("I")
-            self._size, self._taken = size - _HEADER, 0
-            self._check(where)
+            self._words, self._ints, self._bytes = self._memory.words, self._memory.ints, self._memory.bytes
+            self._size, self._taken = self._memory.size - _HEADER, 0
+            self._check(path)
             self._lives()
-            try:
-                fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, 0, 0, 1, 0))
-            except OSError as error:
-                if error.errno not in (errno.EAGAIN, errno.EACCES):
-                    raise
-                raise Attached("another front-end fills the ring " + self._name) from None
+            if not self._memory.take(0):
+                raise Attached("another front-end fills the ring " + self._name)
             if self._ints[_STATE] == 2:
                 raise Ended("the run of the ring %s has ended: the next run has a new one" % self._name)
             self._reading()
@@ -380,27 +357,26 @@ class Ring:
         self._ints[_SILENT] = self._silent
         self._ints[_STATE] = 1  # before the number: who sees that sees no earlier state
         if not _ORDERED:
-            self._fence()
+            self._memory.barrier()
         self._words[_ATTACHED] += 1
 
     def _open(self):
         """Opens the memory that the card names."""
         path = self._name if "/" in self._name else "/dev/shm/" + self._name
         try:
-            self._file, size = segment.opened(path)
+            self._memory = segment.Memory(path)
         except FileNotFoundError:
             raise NoRing("no readout unit has made the ring %s: does its run use this input?" % path) from None
         except (segment.Foreign, segment.Hidden):
             raise Broken("%s is not the ring of a process of this user" % path) from None
         except segment.Ended:
             raise NoRing("the process that made the ring %s has ended, or is of another container" % path) from None
-        if size < _HEADER + (256 << 10) or size % 4096:
-            os.close(self._file)
-            raise Broken("%s: %d bytes are no ring" % (path, size))
-        return path, size
+        return path
 
     def _check(self, path):
-        magic, version, source, data, capacity, run, largest = struct.unpack_from("<8sIIQQQI", self._memory, 0)
+        if self._size < 256 << 10 or self._size % 4096:
+            raise Broken("%s: %d bytes are no ring" % (path, self._memory.size))
+        magic, version, source, data, capacity, run, largest = struct.unpack_from("<8sIIQQQI", self._bytes, 0)
         if (magic, version, data, capacity, largest) != (b"RNGLRING", 1, _HEADER, self._size, MAX_FRAGMENT):
             raise Broken("%s is no ring of fragments of version 1" % path)
         self.source, self.run = source, run
@@ -417,7 +393,7 @@ class Ring:
 
     def _say(self, state):
         if not _ORDERED:
-            self._fence()
+            self._memory.barrier()
         self._ints[_STATE] = state
 
     def _gone(self):
@@ -468,18 +444,10 @@ class Ring:
         self._bytes[_WHO : _WHO + 64] = self._who.ljust(64, b"\0")
         self._ints[_REVISION] = 2
         if not _ORDERED:
-            self._fence()
+            self._memory.barrier()
         self._words[_BY] = self._words[_ATTACHED] + 1
 
     def _forget(self):
         """Closes the memory. A place that somebody still has keeps it mapped, but not the lock."""
         memory, self._memory, self._place = self._memory, None, None
-        if memory is not None:
-            for view in (self._words, self._ints, self._bytes):
-                view.release()
-            try:
-                fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_UNLCK, 0, 0, 1, 0))
-                memory.close()
-            except BufferError:
-                pass
-        os.close(self._file)
+        memory.close()
