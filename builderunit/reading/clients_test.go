@@ -3,6 +3,7 @@ package reading_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"strings"
@@ -27,6 +28,16 @@ var consumers = map[string]func(t *testing.T) []string{
 	},
 }
 
+// olderConsumers are the same with the clients of an earlier release, 226138c3, as they were then.
+var olderConsumers = map[string]func(t *testing.T) []string{
+	"C of 226138c3": func(t *testing.T) []string {
+		return []string{compiled.C(t, "../../clients/frontend/testdata/226138c3/c", "testdata/consume.c")}
+	},
+	"Python of 226138c3": func(t *testing.T) []string {
+		return append(interpreted.Python(t, "../../clients/frontend/testdata/226138c3/python"), "testdata/consume.py")
+	},
+}
+
 // consumer starts one at an output.
 func consumer(t *testing.T, command []string, args ...string) (*exec.Cmd, *logged.Buffer) {
 	t.Helper()
@@ -37,13 +48,15 @@ func consumer(t *testing.T, command []string, args ...string) (*exec.Cmd, *logge
 	return cmd, said
 }
 
-// TestConsumers holds that the clients give every MEP as it was written, know those that do not count, and end with the
-// run. The buffer has room for a few MEPs, so that each side waits for the other.
+// TestConsumers holds that the clients, those of an earlier release, too, give every MEP as it was written, know those
+// that do not count, and end with the run. The buffer has room for a few MEPs, so that each side waits for the other.
 func TestConsumers(t *testing.T) {
-	for name, command := range consumers {
+	all := maps.Clone(consumers)
+	maps.Copy(all, olderConsumers)
+	for name, command := range all {
 		for _, share := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, share), func(t *testing.T) {
-				if share && name == "Python" {
+				if share && strings.HasPrefix(name, "Python") {
 					t.Skip("SKIPPED: Python cannot share MEPs with others, as its manual says")
 				}
 				start := command(t)

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -23,6 +24,16 @@ var judges = map[string]func(t *testing.T) []string{
 	},
 	"Python": func(t *testing.T) []string {
 		return append(interpreted.Python(t, "../../clients/python"), "testdata/judge.py")
+	},
+}
+
+// olderJudges are the same with the clients of an earlier release, 226138c3, as they were then.
+var olderJudges = map[string]func(t *testing.T) []string{
+	"C of 226138c3": func(t *testing.T) []string {
+		return []string{compiled.C(t, "../../clients/frontend/testdata/226138c3/c", "testdata/judge.c")}
+	},
+	"Python of 226138c3": func(t *testing.T) []string {
+		return append(interpreted.Python(t, "../../clients/frontend/testdata/226138c3/python"), "testdata/judge.py")
 	},
 }
 
@@ -65,10 +76,12 @@ func (d *desk) right(meps, packing int) {
 	}
 }
 
-// TestPrograms holds that programs in C and Python judge what was built, alone and several in parallel, and end with
-// the run.
+// TestPrograms holds that programs in C and Python, those of an earlier release, too, judge what was built, alone and
+// several in parallel, and end with the run.
 func TestPrograms(t *testing.T) {
-	for name, command := range judges {
+	all := maps.Clone(judges)
+	maps.Copy(all, olderJudges)
+	for name, command := range all {
 		for _, packing := range []int{1, 50} {
 			t.Run(name, func(t *testing.T) {
 				start := command(t)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"maps"
 	"strings"
 	"testing"
 
@@ -9,9 +10,11 @@ import (
 )
 
 // TestPrograms holds that programs in C and Python do all that a gateway does, over loads and stores and over a
-// network.
+// network, those of an earlier release, too.
 func TestPrograms(t *testing.T) {
-	for language, program := range programs {
+	all := maps.Clone(programs)
+	maps.Copy(all, olderPrograms)
+	for language, program := range all {
 		for _, carrier := range []string{"local", "quic"} {
 			t.Run(language+" "+carrier, func(t *testing.T) {
 				command := program(t, "use")

@@ -174,6 +174,16 @@ var programs = map[string]func(t testing.TB, name string) []string{
 	},
 }
 
+// olderPrograms are the same with the clients of an earlier release, 226138c3, as they were then.
+var olderPrograms = map[string]func(t testing.TB, name string) []string{
+	"C of 226138c3": func(t testing.TB, name string) []string {
+		return []string{compiled.C(t, "../../clients/frontend/testdata/226138c3/c", "testdata/"+name+".c")}
+	},
+	"Python of 226138c3": func(t testing.TB, name string) []string {
+		return append(interpreted.Python(t, "../../clients/frontend/testdata/226138c3/python"), "testdata/"+name+".py")
+	},
+}
+
 // start starts a program, which is dead at the end of the test. What it prints comes out of the channel at its end.
 func start(t testing.TB, command []string, args ...string) (*exec.Cmd, <-chan string) {
 	t.Helper()

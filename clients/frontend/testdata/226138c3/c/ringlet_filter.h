@@ -1,0 +1,287 @@
+/* ringlet_filter.h: a filter of built events, as a program on the host of a builder unit: --filter process:NAME.
+ *
+ * C11, Linux, 64-bit little-endian. Headers, no library: include it before any other header, or define _GNU_SOURCE.
+ *
+ *     ringlet_filter filter;
+ *     ringlet_event event;
+ *     int error = ringlet_filter_open(&filter, "mine", 60000);     wait up to 60 s for a run with --filter process:mine
+ *     while (!error && !(error = ringlet_filter_next(&filter, &event)))
+ *         error = ringlet_filter_answer(&filter, event.fragments[0].size > 100 ? RINGLET_ACCEPT : RINGLET_REJECT, 0);
+ *     ringlet_filter_close(&filter);                               error: RINGLET_FILTER_END after a run
+ *
+ * Every event must be answered before the next one. An event that has no answer in time is kept. Start as many of these
+ * programs as there is work for: each event goes to one of them. Data are valid until the next event. A filter is for one
+ * thread. The layout is docs/format/filter.md; docs/your-filter.md is the manual. */
+#ifndef RINGLET_FILTER_H
+#define RINGLET_FILTER_H
+
+#include "ringlet.h"
+#include "ringlet_output.h"
+#include <dirent.h>
+
+enum {
+    RINGLET_FILTER_OK = 0,
+    RINGLET_FILTER_END = 1,     /* the run has ended */
+    RINGLET_FILTER_NONE = -1,   /* no builder unit has a place in time */
+    RINGLET_FILTER_ORDER = -2,  /* answer each event once, before the next one */
+    RINGLET_FILTER_BROKEN = -3, /* what stands in the memory cannot be */
+    RINGLET_FILTER_SYSTEM = -4  /* a call of the system failed: errno */
+};
+
+/* Answers. */
+enum { RINGLET_ACCEPT = 1, RINGLET_REJECT = 2, RINGLET_FAIL = 4 }; /* FAIL: it could not judge the event, which is kept */
+
+typedef struct {
+    const unsigned char *data;
+    uint16_t source, size;
+    uint8_t type, version; /* type 92: the source sent nothing in time */
+} ringlet_fragment;
+
+typedef struct {
+    uint64_t number, mep; /* of the event, of the MEP that it is in */
+    uint32_t run;
+    int sources;
+    const ringlet_fragment *fragments; /* by rising source */
+} ringlet_event;
+
+typedef struct {
+    const unsigned char *types, *sizes, *data;
+    uint16_t source;
+    uint8_t align, version;
+} ringlet_f__packet;
+
+typedef struct {
+    /* to be read */
+    uint64_t judged, dismissed; /* answers; how often the builder unit took the place away, or was gone */
+    /* of this header alone */
+    char name[128];
+    ringlet_ring answers;
+    ringlet_output events;
+    ringlet_mep mep;
+    ringlet_f__packet *packets;
+    ringlet_fragment *fragments;
+    uint64_t number;
+    uint32_t place, crc[256];
+    int sources, out, open, lost;
+} ringlet_filter;
+
+static inline const char *ringlet_filter_error(int error) {
+    switch (error) {
+    case RINGLET_FILTER_OK: return "no error";
+    case RINGLET_FILTER_END: return "the run has ended";
+    case RINGLET_FILTER_NONE: return "no run on this host has a place for this filter: is one under way with --filter process:NAME, as this user?";
+    case RINGLET_FILTER_ORDER: return "answer each event once, before the next one";
+    case RINGLET_FILTER_BROKEN: return "what stands in the memory is no event of a builder unit";
+    default: return strerror(errno);
+    }
+}
+
+/* The fragment of a source; NULL: the event has none of it. */
+static inline const ringlet_fragment *ringlet_event_fragment(const ringlet_event *e, uint16_t source) {
+    for (int i = 0; i < e->sources; i++)
+        if (e->fragments[i].source == source)
+            return &e->fragments[i];
+    return NULL;
+}
+
+static inline void ringlet_f__leave(ringlet_filter *f) {
+    if (f->open) {
+        ringlet_ring_close(&f->answers);
+        ringlet_output_close(&f->events);
+    }
+    f->open = f->lost = f->out = 0, f->place = f->mep.events = 0;
+}
+
+/* Attaches to the ring of answers, to which nobody ever was: a lane serves one process. */
+static inline int ringlet_f__ring(ringlet_ring *r, const char *path) {
+    memset(r, 0, sizeof *r);
+    r->timeout_ms = -1;
+    int error = ringlet__map(r, path);
+    if (error == RINGLET_OK)
+        error = atomic_load(ringlet__w64(r, RINGLET__ATTACHMENTS)) ? RINGLET_ATTACHED : ringlet__attach(r);
+    if (error != RINGLET_OK)
+        ringlet_ring_forget(r);
+    return error;
+}
+
+/* Takes that lane. 0: it is taken, or just going. */
+static inline int ringlet_f__take(ringlet_filter *f, uint64_t lane) {
+    char path[256];
+    unsigned number = (unsigned)(lane >> 32), builder = (unsigned)lane;
+    snprintf(path, sizeof path, "ringlet-filter-%s-%u-%u-answers", f->name, builder, number);
+    if (ringlet_f__ring(&f->answers, path) != RINGLET_OK)
+        return 0;
+    snprintf(path, sizeof path, "ringlet-filter-%s-%u-%u", f->name, builder, number);
+    if (ringlet_output_open(&f->events, path, 0, 1000) == RINGLET_OUTPUT_OK)
+        return f->open = 1;
+    ringlet_ring_close(&f->answers);
+    return 0;
+}
+
+/* The lowest lane above the last one; UINT64_MAX: there is none. Low numbers first: so all builder units get processes. */
+static inline uint64_t ringlet_f__lane(const ringlet_filter *f, uint64_t last) {
+    uint64_t found = UINT64_MAX;
+    char want[160];
+    struct dirent *entry;
+    DIR *dir = opendir("/dev/shm");
+    int n = snprintf(want, sizeof want, "ringlet-filter-%s-", f->name);
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        unsigned builder, number;
+        int end = 0;
+        if (strncmp(entry->d_name, want, (size_t)n) != 0 ||
+            sscanf(entry->d_name + n, "%9u-%9u-answers%n", &builder, &number, &end) != 2 || end == 0 || entry->d_name[n + end])
+            continue;
+        uint64_t lane = (uint64_t)number << 32 | builder;
+        if ((last == UINT64_MAX || lane > last) && lane < found)
+            found = lane;
+    }
+    if (dir != NULL)
+        closedir(dir);
+    return found;
+}
+
+static inline int ringlet_f__open(ringlet_filter *f, int timeout_ms) {
+    int64_t until = ringlet_o__now() + timeout_ms;
+    for (int waited = 0;; waited = 1) {
+        if (waited && ringlet_f__lane(f, UINT64_MAX) != UINT64_MAX)
+            ringlet__pause(200); /* a run begins: its builder units make their lanes one after the other */
+        for (uint64_t lane = ringlet_f__lane(f, UINT64_MAX); lane != UINT64_MAX; lane = ringlet_f__lane(f, lane))
+            if (ringlet_f__take(f, lane))
+                return RINGLET_FILTER_OK;
+        if (timeout_ms >= 0 && ringlet_o__now() >= until)
+            return RINGLET_FILTER_NONE;
+        ringlet__pause(10);
+    }
+}
+
+/* Takes a place at a builder unit. timeout_ms: how long to wait for one; -1 waits for ever. */
+static inline int ringlet_filter_open(ringlet_filter *f, const char *name, int timeout_ms) {
+    memset(f, 0, sizeof *f);
+    snprintf(f->name, sizeof f->name, "%s", name);
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t c = i;
+        for (int k = 0; k < 8; k++)
+            c = c >> 1 ^ (c & 1 ? UINT32_C(0x82F63B78) : 0);
+        f->crc[i] = c;
+    }
+    return ringlet_f__open(f, timeout_ms);
+}
+
+/* Leaves the place. Twice is once. */
+static inline void ringlet_filter_close(ringlet_filter *f) {
+    ringlet_f__leave(f);
+    free(f->packets), free(f->fragments);
+    f->packets = NULL, f->fragments = NULL, f->sources = 0;
+}
+
+static inline uint32_t ringlet_f__u32(const unsigned char *b) {
+    uint32_t v;
+    memcpy(&v, b, 4);
+    return v;
+}
+static inline uint16_t ringlet_f__u16(const unsigned char *b) {
+    uint16_t v;
+    memcpy(&v, b, 2);
+    return v;
+}
+
+/* Views the MFPs of the MEP: docs/format/mep.md and mfp.md. */
+static inline int ringlet_f__parse(ringlet_filter *f) {
+    const unsigned char *b = f->mep.data;
+    uint64_t size = f->mep.size, events = f->mep.events;
+    uint64_t m = size < 8 ? 0 : ringlet_f__u16(b + 2), table = 8 + ((2 * m + 3) & ~UINT64_C(3));
+    if (m == 0 || table + 4 * m > size)
+        return RINGLET_FILTER_BROKEN;
+    if ((int)m > f->sources) {
+        free(f->packets), free(f->fragments);
+        f->packets = malloc(m * sizeof *f->packets), f->fragments = malloc(m * sizeof *f->fragments);
+        if (f->packets == NULL || f->fragments == NULL)
+            return f->sources = 0, RINGLET_FILTER_SYSTEM;
+    }
+    f->sources = (int)m;
+    for (uint64_t i = 0; i < m; i++) {
+        uint64_t at = 4 * (uint64_t)ringlet_f__u32(b + table + 4 * i);
+        if (at + 20 > size || ringlet_f__u16(b + at) != 0x40CE || ringlet_f__u16(b + at + 2) != events || b[at + 18] > 16)
+            return RINGLET_FILTER_BROKEN;
+        uint64_t sizes = at + 20 + ((events + 3) & ~UINT64_C(3)), data = sizes + ((2 * events + 3) & ~UINT64_C(3)), end = data;
+        for (uint64_t k = 0; k < events && data <= size; k++) {
+            uint64_t mask = (UINT64_C(1) << b[at + 18]) - 1;
+            end += (ringlet_f__u16(b + sizes + 2 * k) + mask) & ~mask;
+        }
+        if (end > size)
+            return RINGLET_FILTER_BROKEN;
+        f->packets[i] = (ringlet_f__packet){b + at + 20, b + sizes, b + data, ringlet_f__u16(b + at + 16), b[at + 18], b[at + 19]};
+    }
+    return RINGLET_FILTER_OK;
+}
+
+/* Gets the next MEP, from another place if this one was taken away. */
+static inline int ringlet_f__more(ringlet_filter *f) {
+    for (;;) {
+        int error = RINGLET_OUTPUT_GONE;
+        if (f->open && (!f->lost || atomic_load(ringlet_o__w64(&f->events, RINGLET_O__ENDED)) == 1))
+            error = ringlet_output_next(&f->events, &f->mep, -1);
+        if (error == RINGLET_OUTPUT_OK) {
+            f->place = 0;
+            return ringlet_f__parse(f);
+        }
+        if (error == RINGLET_OUTPUT_END)
+            return RINGLET_FILTER_END;
+        if (error != RINGLET_OUTPUT_GONE && error != RINGLET_OUTPUT_DETACHED)
+            return error == RINGLET_OUTPUT_SYSTEM ? RINGLET_FILTER_SYSTEM : RINGLET_FILTER_BROKEN;
+        ringlet_f__leave(f);
+        f->dismissed++;
+        if ((error = ringlet_f__open(f, 10000)) != RINGLET_FILTER_OK)
+            return error;
+    }
+}
+
+/* Gives the next event, and waits for it as long as the builder unit lives. */
+static inline int ringlet_filter_next(ringlet_filter *f, ringlet_event *e) {
+    if (f->out)
+        return RINGLET_FILTER_ORDER;
+    if (f->place >= f->mep.events || f->lost) {
+        do {
+            int error = ringlet_f__more(f);
+            if (error)
+                return error;
+        } while (f->mep.events == 0);
+    }
+    for (int i = 0; i < f->sources; i++) {
+        ringlet_f__packet *p = &f->packets[i];
+        uint16_t size = ringlet_f__u16(p->sizes + 2 * f->place);
+        uint32_t mask = (UINT32_C(1) << p->align) - 1;
+        f->fragments[i] = (ringlet_fragment){p->data, p->source, size, p->types[f->place], p->version};
+        p->data += (size + mask) & ~mask;
+    }
+    f->number = f->mep.first_event + f->place++;
+    f->out = 1;
+    *e = (ringlet_event){f->number, f->mep.mep, f->mep.run, f->sources, f->fragments};
+    return RINGLET_FILTER_OK;
+}
+
+/* Answers the event at hand. bits: 16 of one's own, which go with the decision. */
+static inline int ringlet_filter_answer(ringlet_filter *f, int decision, uint16_t bits) {
+    unsigned char b[16] = {0};
+    uint64_t number = f->number & ((UINT64_C(1) << 48) - 1);
+    uint32_t crc = UINT32_MAX;
+    if (!f->out)
+        return RINGLET_FILTER_ORDER;
+    f->out = 0, f->judged++;
+    if (f->lost)
+        return RINGLET_FILTER_OK;
+    memcpy(b, &number, 8), b[8] = (unsigned char)decision, memcpy(b + 10, &bits, 2);
+    for (int i = 0; i < 14; i++)
+        crc = f->crc[(crc ^ b[i]) & 0xFF] ^ crc >> 8;
+    crc = ~crc;
+    uint16_t seal = (uint16_t)(crc ^ crc >> 16);
+    memcpy(b + 14, &seal, 2);
+    int error = ringlet_ring_put(&f->answers, f->number, b, sizeof b);
+    if (error == RINGLET_CLOSED || error == RINGLET_GONE || error == RINGLET_REFUSED)
+        f->lost = 1; /* too slow, or the run is over: nobody waits for the answer */
+    else if (error)
+        return error == RINGLET_SYSTEM ? RINGLET_FILTER_SYSTEM : RINGLET_FILTER_BROKEN;
+    return RINGLET_FILTER_OK;
+}
+
+#endif

@@ -1,0 +1,260 @@
+"""A filter of built events, as a program on the host of a builder unit: --filter process:NAME.
+
+    with Filter("mine", timeout=60) as events:          # wait up to 60 s for a run with --filter process:mine
+        for event in events:                            # to the end of the run
+            if len(event.fragments[3].data) > 100:      # fragments by source: type, version, data
+                event.accept()                          # or accept(bits), with 16 bits of one's own
+            else:
+                event.reject()
+
+Every event must be answered before the next one: accept, reject, or fail, which says that it could not be judged. An
+event that has no answer in time is kept, and so is one whose answer is an exception of this program. Start as many of
+these programs as there is work for: each event goes to one of them. Data are valid until the next event.
+
+Python 3.9 or newer on Linux, 64-bit little-endian; the standard library only. A Filter is for one thread. The layout is
+docs/format/filter.md; docs/your-filter.md is the manual.
+"""
+
+import collections
+import ctypes
+import os
+import re
+import struct
+import time
+
+from . import output, shm
+
+ACCEPTED, REJECTED, FAILED = 1, 2, 4
+
+Fragment = collections.namedtuple("Fragment", "source type version data")
+Fragment.__doc__ = "What one source sent for an event. Type 92: it sent nothing in time."
+
+_PLACE = re.compile(r"ringlet-filter-(.+)-(\d+)-(\d+)-answers")
+_RESULT = struct.Struct("<QBBHH")  # event and builder, decision, epoch, bits, took; the seal follows
+_SEAL = struct.Struct("<H")
+_MFP = struct.Struct("<HHIQHBB")
+_LOW48 = 2**48 - 1
+_SETTLE = 0.2
+_RECORDS, _WAKE, _WAIT = 80, 26, 96  # the ring's bell and wake word, the buffer's data bell: words of 4, 8 and 4 bytes
+
+
+def _table():
+    """CRC-32C (Castagnoli) of each byte."""
+    for n in range(256):
+        for _ in range(8):
+            n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
+        yield n
+
+
+_CRC = tuple(_table())
+
+
+class NoPlace(Exception):
+    """No builder unit of this host has a place for a filter of that name in time."""
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = [("seconds", ctypes.c_long), ("ns", ctypes.c_long)]
+
+
+_PATIENCE = _Timespec(0, 100_000_000)
+
+
+def _futex(memory, word, operation, value, time=None):
+    at = ctypes.addressof(ctypes.c_char.from_buffer(memory, 4 * word))
+    output._libc.syscall(output._FUTEX, ctypes.c_void_p(at), operation, ctypes.c_uint(value), time, None, 0)
+
+
+class _Events(output.Output):
+    """The buffer of MEPs. It has this one reader, so the count of waiters is this reader's."""
+
+    def _pause(self):
+        if not output._FUTEX:
+            return time.sleep(0.0005)
+        ints = self._ints
+        ints[_WAIT + 1] = 1
+        self._barrier()
+        rung = ints[_WAIT]
+        if self._words[output._HEAD] == self._position and not self._words[output._ENDED]:
+            _futex(self._bytes, _WAIT, 0, rung, ctypes.byref(_PATIENCE))
+        ints[_WAIT + 1] = 0
+
+
+class _Answers(shm.Ring):
+    """The ring of answers. It rings the bell of the builder unit where it can."""
+
+    _silent = 0 if output._FUTEX else 1
+
+    def _check(self, path):
+        super()._check(path)
+        if self._words[shm._ATTACHED]:
+            raise shm.Attached("%s is, or was, another filter's: a lane serves one" % path)
+
+    def _wake(self, before):
+        self._fence()
+        if not before < self._words[_WAKE] <= self._position or not self._ints[_RECORDS + 1]:
+            return
+        self._ints[_RECORDS] = self._ints[_RECORDS] + 1 & 0xFFFFFFFF
+        _futex(self._memory, _RECORDS, 1, 2**31 - 1)
+
+
+class Event:
+    """An event: number, mep (number of the MEP that it is in), run, fragments (by source)."""
+
+    __slots__ = ("number", "mep", "run", "answered", "_filter", "_place", "_fragments")
+
+    @property
+    def fragments(self):
+        if self._fragments is None:
+            self._fragments = self._filter._cut(self._place)
+        return self._fragments
+
+    def accept(self, bits=0):
+        """The event is wanted. bits: 16 of one's own, which go with the decision."""
+        self._filter._answer(self, ACCEPTED, bits)
+
+    def reject(self, bits=0):
+        """The event is not wanted."""
+        self._filter._answer(self, REJECTED, bits)
+
+    def fail(self):
+        """This program could not judge the event, which is kept."""
+        self._filter._answer(self, FAILED, 0)
+
+
+class Filter:
+    """A place at a builder unit. name: what stands behind --filter process:. timeout: seconds to wait for a place; None
+    waits for ever. again: seconds to wait for a place where the builder unit has dismissed this program, since it did
+    not answer, or is gone. directory: where the lanes are."""
+
+    def __init__(self, name, timeout=None, again=10, directory="/dev/shm"):
+        self.judged, self.dismissed = 0, 0
+        self._name, self._again, self._directory, self._packets = name, again, directory, ()
+        self._events = self._answers = self._event = None
+        self._open(timeout)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        event = self._event
+        if kind is not None and event is not None and not event.answered and self._answers is not None:
+            event.fail()  # so that no other filter falls over the same event
+        self.close()
+
+    def __iter__(self):
+        while True:
+            try:
+                mep = self._events.next()
+            except (output.Gone, output.Refused):
+                self._reopen()
+                continue
+            if mep is None:
+                return
+            self._packets = _packets(mep.data)
+            for place in range(mep.events):
+                event = self._event = Event()
+                event.number, event.mep, event.run, event.answered = mep.first_event + place, mep.number, mep.run, False
+                event._filter, event._place, event._fragments = self, place, None
+                yield event
+                if not event.answered:
+                    raise ValueError("event %d has no answer: accept, reject or fail it" % event.number)
+                if self._answers is None:
+                    break
+            if self._answers is None and not self._over():
+                self._reopen()
+
+    def close(self):
+        """Leaves the place. Twice is once."""
+        self._packets = ()
+        answers, self._answers = self._answers, None
+        if answers is not None:
+            answers.close()
+        if self._events is not None:
+            self._events.close()
+
+    # What only this module uses.
+
+    def _open(self, timeout):
+        until, waited = None if timeout is None else time.monotonic() + timeout, False
+        while True:
+            if waited and self._places():
+                time.sleep(_SETTLE)  # a run begins: its builder units make their lanes one after the other
+            for path in self._places():
+                try:
+                    self._answers = _Answers(path, timeout=0)
+                except (shm.RingError, OSError):
+                    continue  # taken, or just going
+                try:
+                    self._events = _Events(path[: -len("-answers")], timeout=1)
+                    return
+                except (output.OutputError, OSError):
+                    self.close()
+            if until is not None and time.monotonic() >= until:
+                raise NoPlace("no run on this host has a place for filter %s: is one under way with --filter "
+                              "process:%s, as this user?" % (self._name, self._name))
+            waited = True
+            time.sleep(0.01)
+
+    def _places(self):
+        """The lanes that there are, those with low numbers first: so all builder units get processes."""
+        found = []
+        for entry in os.listdir(self._directory):
+            place = _PLACE.fullmatch(entry)
+            if place and place[1] == self._name:
+                found.append((int(place[3]), int(place[2]), os.path.join(self._directory, entry)))
+        return [path for _, _, path in sorted(found)]
+
+    def _reopen(self):
+        self.dismissed += 1
+        self.close()
+        self._open(self._again)
+
+    def _over(self):
+        """Whether the run has ended: the builder unit says so before it closes the ring."""
+        return self._events._words[output._ENDED] == 1
+
+    def _answer(self, event, decision, bits):
+        if event is not self._event or event.answered:
+            raise ValueError("event %d has an answer, or is not the one at hand" % event.number)
+        event.answered = True
+        self.judged += 1
+        number = event.number & _LOW48
+        head = _RESULT.pack(number, decision, 0, bits, 0)
+        crc = 0xFFFFFFFF
+        for byte in head:
+            crc = _CRC[(crc ^ byte) & 0xFF] ^ crc >> 8
+        crc ^= 0xFFFFFFFF
+        if self._answers is None:
+            return
+        try:
+            self._answers.put(event.number, head + _SEAL.pack((crc ^ crc >> 16) & 0xFFFF))
+        except (shm.Closed, shm.Refused):  # this program was too slow, or the run is over: nobody waits for the answer
+            self._answers.close()
+            self._answers = None
+
+    def _cut(self, place):
+        """The fragments of an event of the MEP at hand."""
+        found = {}
+        for source, version, types, sizes, starts, data in self._packets:
+            start = starts[place]
+            found[source] = Fragment(source, types[place], version, data[start : start + sizes[place]])
+        return found
+
+
+def _packets(mep):
+    """The MFPs of a MEP: docs/format/mep.md and mfp.md."""
+    count = struct.unpack_from("<H", mep, 2)[0]
+    offsets = struct.unpack_from("<%dI" % count, mep, 8 + (2 * count + 3 & ~3))
+    found = []
+    for offset in offsets:
+        at = 4 * offset
+        _, n, size, _, source, align, version = _MFP.unpack_from(mep, at)
+        sizes_at = at + 20 + (n + 3 & ~3)
+        sizes = struct.unpack_from("<%dH" % n, mep, sizes_at)
+        start, starts, pad = sizes_at - at + (2 * n + 3 & ~3), [], (1 << align) - 1
+        for one in sizes:
+            starts.append(start)
+            start += one + pad & ~pad
+        found.append((source, version, mep[at + 20 : at + 20 + n], sizes, starts, mep[at : at + size]))
+    return found
