@@ -48,9 +48,6 @@ func (w *Writer) AwaitReturned(ctx context.Context, dst []int) ([]int, error) {
 	if len(w.core.lent) == 0 {
 		return dst, w.fail("take back from", errNotOutstanding)
 	}
-	if back, err := w.core.collectReturned(dst); err != nil || len(back) > len(dst) {
-		return back, w.fail("take back from", err)
-	}
 	back := dst
 	err := w.core.buffer.spaceBell.Await(ctx, 0, func() (ok bool, err error) {
 		back, err = w.core.collectReturned(back)

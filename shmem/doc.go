@@ -29,8 +29,7 @@
 //     reader to see every entry waits for them first.
 //  2. Reserve a place, fill it, Commit it. Next gives an entry to read, Ack
 //     gives it back. Several places may be out at a time, and end in any order.
-//  3. End marks the end of the run; readers get ErrEndOfRun after the last entry. Drain waits until
-//     everything is acknowledged.
+//  3. End marks the end of the run; readers get ErrEndOfRun after the last entry.
 //  4. On a reader's death DetachDead frees what it held; on the writer's death readers get
 //     ErrWriterGone once they have had every entry.
 //  5. Close, readers and writer in any order.

@@ -2,7 +2,6 @@ package shmem
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 )
 
@@ -52,57 +51,11 @@ func (c *readerCore) joinLossy() error {
 	return nil
 }
 
-// nextLossy returns a copy of the next entry, false when there is none at the moment, or an *OverwrittenError. The
-// copy is good until the next call.
-func (c *readerCore) nextLossy() (Entry, bool, error) {
-	for {
-		if floor := c.buffer.floor.Load(); floor > c.pos {
-			c.pos, c.positionLost = floor, true
-		}
-		head := c.buffer.head.Load()
-		if c.pos == head {
-			return Entry{}, false, nil
-		}
-		h, err := c.copyEntry(head)
-		switch {
-		case c.wasOvertaken():
-			continue
-		case err != nil:
-			return Entry{}, false, err
-		case c.ordinalKnown && c.positionLost && h.ordinal != c.ordinal:
-			return Entry{}, false, c.countOverwritten(h.ordinal)
-		case !c.inSequence(h):
-			return Entry{}, false, c.outOfOrderError(c.pos, h)
-		}
-		at := c.pos
-		c.positionLost = false
-		if c.advance(h); h.kind != padType {
-			return c.deliver(at, h, c.entryCopy), true, nil
-		}
-	}
-}
-
-// copyEntry copies what is at the position. Unless the reader was overtaken meanwhile, it is checked, and the copy
-// whole.
-func (c *readerCore) copyEntry(head uint64) (header, error) {
-	r := c.buffer
-	if err := r.checkSpan(c.pos, head); err != nil {
-		return header{}, err
-	}
-	h, err := r.header(c.pos, head)
-	if err != nil {
-		return h, err
-	}
-	data, err := r.entryBytes(c.pos, h)
-	if err != nil || c.wasOvertaken() { // before much is copied
-		return h, err
-	}
-	c.entryCopy = append(slices.Grow(c.entryCopy[:0], len(data)), data...)
-	return h, nil
-}
-
 // wasOvertaken tells whether what stands at the position, and was read before, may have been overwritten.
 func (c *readerCore) wasOvertaken() bool {
+	if !c.isLossy {
+		return false
+	}
 	c.fence.Add(1) // orders the loads before it and behind it, on every processor
 	return c.buffer.floor.Load() > c.pos
 }

@@ -1,6 +1,9 @@
 package shmem
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // readerCore finds the entries of a ring buffer for one reader. It has no I/O.
 type readerCore struct {
@@ -70,38 +73,53 @@ func (c *readerCore) next() (Entry, bool, error) {
 	if s := c.words.state.Load(); s != readerActive && (s != readerLossy || !c.isLossy) {
 		return Entry{}, false, errDetached
 	}
-	if c.isLossy {
-		return c.nextLossy()
-	}
 	if c.buffer.mode == Sharing {
 		return c.nextShared()
 	}
 	for {
-		head := c.buffer.head.Load()
-		if err := c.buffer.checkSpan(c.pos, head); err != nil {
-			return Entry{}, false, err
+		if floor := c.buffer.floor.Load(); c.isLossy && floor > c.pos {
+			c.pos, c.positionLost = floor, true
 		}
+		head := c.buffer.head.Load()
 		if c.pos == head {
 			return Entry{}, false, nil
 		}
-		h, err := c.buffer.header(c.pos, head)
-		if err != nil {
+		h, data, err := c.readEntry(head)
+		switch {
+		case c.wasOvertaken():
+			continue
+		case err != nil:
 			return Entry{}, false, err
-		}
-		if !c.inSequence(h) {
+		case c.ordinalKnown && c.positionLost && h.ordinal != c.ordinal:
+			return Entry{}, false, c.countOverwritten(h.ordinal)
+		case !c.inSequence(h):
 			return Entry{}, false, c.outOfOrderError(c.pos, h)
 		}
 		at := c.pos
-		data, err := c.buffer.entryBytes(at, h)
-		if err != nil {
-			return Entry{}, false, err
-		}
-		c.advance(h)
-		if h.kind != padType {
+		c.positionLost = false
+		if c.advance(h); h.kind != padType {
 			return c.deliver(at, h, data), true, nil
 		}
 		c.publishTail()
 	}
+}
+
+// readEntry reads and checks what is at the position. For a reader that may lose the data are a copy, which is whole
+// unless the reader was overtaken meanwhile.
+func (c *readerCore) readEntry(head uint64) (h header, data []byte, err error) {
+	r := c.buffer
+	if err := r.checkSpan(c.pos, head); err != nil {
+		return h, nil, err
+	}
+	if h, err = r.header(c.pos, head); err != nil {
+		return h, nil, err
+	}
+	data, err = r.entryBytes(c.pos, h)
+	if err == nil && c.isLossy && !c.wasOvertaken() { // before much is copied
+		c.entryCopy = append(slices.Grow(c.entryCopy[:0], len(data)), data...)
+		data = c.entryCopy
+	}
+	return h, data, err
 }
 
 // inSequence tells whether a header has the number of the one that comes next.

@@ -144,16 +144,6 @@ func (w *Writer) End() error {
 	return nil
 }
 
-// drain waits until every entry committed is acknowledged. In a broadcast buffer that never had
-// a reader, and in a sharing buffer without one, that is when ctx is done. Errors as for Reserve.
-func (w *Writer) drain(ctx context.Context) error {
-	err := w.checkOpen(ctx)
-	if err == nil {
-		err = w.core.buffer.spaceBell.Await(ctx, 0, w.core.isDrained, w.checkReadersLive)
-	}
-	return w.fail("drain", err)
-}
-
 // AwaitReader waits until a first reader is there or has been there. Errors: ctx's, errClosed.
 func (w *Writer) AwaitReader(ctx context.Context) error {
 	err := w.checkOpen(ctx)

@@ -232,16 +232,6 @@ func (w *writerCore) end(how uint64) {
 	w.buffer.entriesBell.Wake()
 }
 
-// isDrained says whether every published entry is acknowledged by all who may not lose.
-func (w *writerCore) isDrained() (bool, error) {
-	limit, err := w.scanReaders()
-	if err == nil && !w.lossyReaders { // else what they have not read would be gone
-		err = w.refreshFloor(w.head)
-		limit = w.floor
-	}
-	return err == nil && limit == w.head, err
-}
-
 // detachReader takes reader i out of the buffer and returns how many entries it held unacknowledged. It
 // is called by the reader itself, or by the writer when the reader is dead.
 func (r *ringBuffer) detachReader(i int) (unacked uint64) {
