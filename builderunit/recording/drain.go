@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -37,17 +36,17 @@ func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, visit f
 		return unreadable(s.Name, err)
 	}
 	defer func() { _ = f.Close() }() // it was read
-	w := &crcReader{f: f}
+	in := &segmentScan{index: x, m: m, size: s.Bytes, data: f}
 	current := &RecordedMEP{File: f.Name(), Format: id.Format}
 	var visitErr error
-	err = x.scan(ctx, 0, x.entries, func(i int64, e *Entry, ok bool) error {
-		if !ok || e.checkAgainst(m) != nil || e.Offset < w.crcEnd || e.End() > s.Bytes || e.Length > math.MaxInt32 {
-			return &Problem{Kind: DamagedIndex, File: id.Index(), Text: fmt.Sprintf("entry %d is damaged", i)}
+	err = in.scan(ctx, 0, x.entries, func(e *scannedEntry) error {
+		if e.state != entryGood {
+			return &Problem{Kind: DamagedIndex, File: id.Index(), Text: fmt.Sprintf("entry %d is damaged", e.number)}
 		}
-		current.Entry, current.Err = *e, nil
+		current.Entry, current.Err = e.Entry, nil
 		var crc uint32
 		var err error
-		if current.Data, crc, err = w.read(ctx, e); err != nil && ctx.Err() == nil {
+		if current.Data, crc, err = in.read(ctx, &e.Entry); err != nil && ctx.Err() == nil {
 			return unreadable(s.Name, err)
 		} else if err != nil {
 			return err

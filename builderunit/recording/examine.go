@@ -53,7 +53,7 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f segmentFacts, p proo
 	}
 	f.dataSize = st.Size()
 	p, err = proveIndex(r.ctx, x, data, f.dataSize)
-	f.provenEntries, f.provenEnd = p.entries, p.totals.Bytes
+	f.provenEntries, f.provenEnd = int64(p.totals.MEPs), p.totals.Bytes
 	if err == nil && f.tailSize >= 0 && f.tailSize == f.dataSize-f.provenEnd {
 		f.tailCopied, err = r.isTailCopied(data, f)
 	}

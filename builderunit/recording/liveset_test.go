@@ -101,11 +101,9 @@ func FuzzLiveSetReader(f *testing.F) {
 			return
 		}
 		var meps, events uint64
-		for n, b := range r.set.blocks {
-			for _, o := range r.set.eachMEP(n, b) {
-				meps++
-				events += uint64(o.events)
-			}
+		for e := range r.set.entries {
+			meps++
+			events += uint64(e.Events)
 		}
 		if meps != r.set.MEPs() || events != r.set.Events() {
 			t.Fatalf("it says %d MEPs of %d events, it has %d of %d", r.set.MEPs(), r.set.Events(), meps, events)

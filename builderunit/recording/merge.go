@@ -1,15 +1,35 @@
 package recording
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+)
 
-	"ringlet/internal/safeopen"
+// The way of data into a merged file, one goroutine:
+//
+//  1. MEPs are read from the segments in order (inorder.go), and each is held against the CRC in its segment's index
+//  2. they are written to a temporary file, their entries to its index. Both have the name of the file to be with
+//     mergingSuffix; the header of the index, which comes first, says whose they are
+//  3. when all is on the disk the file is read back once
+//  4. manifest, index and file get their names, in this order; then the manifest of the run says so
+//  5. the segments are removed
+//
+// A merge that was killed before the file has its name is begun anew. One that was killed later has a file that is as
+// its manifest says, and goes on with what follows.
+const (
+	mergeBufferBytes = 1 << 20
+	// mergingSuffix is put behind the name of a merged file that is not whole yet.
+	mergingSuffix = ".merging"
+	// mergeLock is the file in the directory of a run that its merge holds the lock of.
+	mergeLock = "merge.lock"
 )
 
 // MergeOptions say what Merge does beside making the file.
@@ -21,8 +41,8 @@ type MergeOptions struct {
 	// Progress is told what is done, and how many of how many bytes of it are.
 	Progress func(what string, done, total int64)
 
-	faultAfter func(step string) error // tests end a merge at a step as a kill would
-	planMEPs   uint64                  // MEPs of a plan in memory; zero means spanMEPs
+	faultAfter func(step string) error // tests end a merge at a step, with errKilled as a kill would
+	planMEPs   uint64                  // MEPs that are held in memory; zero means spanMEPs
 	// cannotReserve is a file system that cannot reserve room.
 	cannotReserve bool
 }
@@ -67,15 +87,16 @@ func (e *unsoundError) Error() string {
 // then, with Remove, the segments go.
 //
 // It needs room for the data once more. Too little is a *spaceError before anything is written. Ended at any point, by
-// whatever, and called again, it goes on where it was. Errors of type *unsoundError, *nameInUseError, *spaceError and
+// whatever, and called again, it comes to the same end. Errors of type *unsoundError, *nameInUseError, *spaceError and
 // *Problem harm nothing.
 func Merge(ctx context.Context, dir, dst string, o MergeOptions) (Merged, error) {
-	m, err := newMerge(dir, dst, o)
+	m := &merge{o: o}
+	emptied, err := m.findRun(dir, dst)
 	if err != nil {
 		return Merged{}, err
 	}
-	if m.dir == "" {
-		return m.earlierResult()
+	if emptied {
+		return m.earlierResult(ctx)
 	}
 	lock, err := openExclusive(filepath.Join(m.dir, mergeLock))
 	if errors.Is(err, errLocked) {
@@ -86,56 +107,43 @@ func Merge(ctx context.Context, dir, dst string, o MergeOptions) (Merged, error)
 	}
 	defer func() { _ = lock.Close() }() // nothing was written
 	merged, err := m.run(ctx)
-	if err == nil || m.namesReleased {
-		_ = os.Remove(lock.Name()) // a name without a meaning, which the next merge takes again
-		removeEmptyDirs(m.dir)
+	if !errors.Is(err, errKilled) {
+		m.removeLock()
 	}
 	return merged, err
 }
 
-// mergeLock is the file in the directory of a run that its merge holds the lock of.
-const mergeLock = "merge.lock"
-
 // merge is a merge under way.
 type merge struct {
-	dir, dst      string // absolute
-	o             MergeOptions
-	c             *Contents
-	plan          *mergePlan
-	emptiedDir    string // directory from which an earlier merge took all but its lock
-	isPublished   bool   // the file has its name from an earlier merge
-	namesReleased bool   // the names of the merge are free: nothing of it is left
+	dir, dst string // absolute
+	o        MergeOptions
+	c        *Contents
 }
 
-// newMerge finds the run. Without one, but with a merged file, m.dir is empty.
-func newMerge(dir, dst string, o MergeOptions) (m *merge, err error) {
-	if o.planMEPs == 0 {
-		o.planMEPs = spanMEPs
+// findRun finds the run. emptied says that there is nothing of it, and a merged file.
+func (m *merge) findRun(dir, dst string) (emptied bool, err error) {
+	if m.dst, err = filepath.Abs(dst); err == nil {
+		m.dir, err = filepath.Abs(dir)
 	}
-	m = &merge{o: o}
-	if m.dst, err = filepath.Abs(dst); err != nil {
-		return nil, err
+	if err != nil {
+		return false, err
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, err
+	runs, err := findRuns(m.dir)
+	if len(runs) == 1 && err == nil {
+		m.dir = runs[0]
 	}
-	runs, err := findRuns(dir)
 	switch {
-	case err != nil && m.hasFile("") && m.hasFile(manifestSuffix) && isEmptyRun(dir):
-		return m, nil
+	case len(runs) <= 1 && pathExists(m.dst) && pathExists(m.dst+manifestSuffix) && isEmptyRun(m.dir):
+		return true, nil
 	case err != nil:
-		return nil, err
-	case len(runs) == 1 && m.hasFile("") && m.hasFile(manifestSuffix) && isEmptyRun(runs[0]):
-		m.emptiedDir = runs[0]
-		return m, nil
+		return false, err
 	case len(runs) > 1:
-		return nil, fmt.Errorf("%s has %d runs, %s to %s: name one of them, each makes a file of its own", dir, len(runs),
+		return false, fmt.Errorf("%s has %d runs, %s to %s: name one of them, each makes a file of its own", m.dir, len(runs),
 			filepath.Base(runs[0]), filepath.Base(runs[len(runs)-1]))
-	case runs[0] == dir && isDir(dir) != nil:
-		return nil, fmt.Errorf("%s is a file, not the directory of a run", dir)
+	case isDir(m.dir) != nil:
+		return false, fmt.Errorf("%s is a file, not the directory of a run", m.dir)
 	}
-	m.dir = runs[0]
-	return m, nil
+	return false, nil
 }
 
 // isEmptyRun says that dir is gone, or has nothing of a recording any more.
@@ -149,43 +157,31 @@ func isEmptyRun(dir string) bool {
 	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
-func (m *merge) path(suffix string) string { return m.dst + suffix }
-
-func (m *merge) hasFile(suffix string) bool { return pathExists(m.path(suffix)) }
-
-func (m *merge) syncDir() error { return SyncDir(filepath.Dir(m.dst)) }
-
-// faultPoint is where tests end a merge.
-func (m *merge) faultPoint(what string) error {
-	if m.o.faultAfter == nil {
-		return nil
-	}
-	return m.o.faultAfter(what)
-}
-
-func (m *merge) progress(what string, done, total int64) {
-	if m.o.Progress != nil {
-		m.o.Progress(what, done, total)
-	}
-}
-
 // earlierResult is the result of a merge that emptied the directory of its run.
-func (m *merge) earlierResult() (Merged, error) {
-	c, err := readMerged(context.Background(), m.dst, false)
+func (m *merge) earlierResult(ctx context.Context) (Merged, error) {
+	c, err := readMerged(ctx, m.dst, false)
 	if err == nil {
 		err = c.checkSound(m.dst)
 	}
 	if err != nil {
 		return Merged{}, err
 	}
-	if m.emptiedDir != "" {
-		if run, ok := ParseRunDir(m.emptiedDir); ok && run != c.Manifest.Run {
-			return Merged{}, fmt.Errorf("%s is empty, and %s is of run %d", m.emptiedDir, m.dst, c.Manifest.Run)
-		}
-		_ = os.Remove(filepath.Join(m.emptiedDir, mergeLock)) // a name without a meaning
-		removeEmptyDirs(m.emptiedDir)
+	if run, ok := ParseRunDir(m.dir); ok && run != c.Manifest.Run {
+		return Merged{}, fmt.Errorf("%s is empty, and %s is of run %d", m.dir, m.dst, c.Manifest.Run)
+	} else if ok {
+		m.removeLock()
 	}
 	return *c.Manifest.Merged, nil
+}
+
+// removeLock removes the lock, a name without a meaning, which the next merge takes again; then the directory of a run
+// that a merge has emptied, and the one above if it was made for nothing else.
+func (m *merge) removeLock() {
+	_ = os.Remove(filepath.Join(m.dir, mergeLock))
+	_ = os.Remove(m.dir) // fails where there is something in it
+	if parent := filepath.Dir(m.dir); strings.HasSuffix(parent, SegmentsSuffix) {
+		_ = os.Remove(parent)
+	}
 }
 
 // checkSound is the error of a recording in dir with problems. It names that which Recover does not mend, if there is
@@ -213,89 +209,165 @@ func (m *merge) run(ctx context.Context) (Merged, error) {
 		err = fmt.Errorf("%s is a backlog, of which %d MEPs are drained and gone: merge what the second filter wrote", m.dir,
 			c.removedMEPs.MEPs())
 	}
+	if err == nil && c.Merged != nil && c.Manifest.Merged.Path != m.dst {
+		err = fmt.Errorf("run %d was merged into %s, and segments of it are gone: copy that file", c.Manifest.Run,
+			c.Manifest.Merged.Path)
+	}
 	if err != nil {
 		return Merged{}, err
 	}
-	if m.c = c; c.Merged != nil { // some segments are gone: that merge was at its last step
-		return m.resumeRemoving(ctx)
+	m.c = c
+	merged, isOurs, err := m.findMade(ctx)
+	if merged == nil && err == nil {
+		merged, err = m.makeFile(ctx, isOurs)
 	}
-	if err := m.checkNames(); err != nil {
-		return Merged{}, err
-	}
-	if m.plan, err = newPlan(ctx, c, m.o.planMEPs, false); err != nil {
-		return Merged{}, err
-	}
-	began, err := m.claimNames()
 	if err == nil {
-		err = m.faultPoint("claimed")
+		err = m.finish(merged)
 	}
 	if err != nil {
 		return Merged{}, err
 	}
-	merged, err := m.makeFile(ctx, began)
-	if err != nil {
-		return Merged{}, m.giveUp(err)
-	}
-	if err := m.publish(merged); err != nil {
-		return Merged{}, err
-	}
-	if m.o.Remove {
-		err = m.removeSegments()
-	}
-	return *merged, err
+	return *merged, nil
 }
 
-// checkNames refuses to replace files that are not of this merge.
-func (m *merge) checkNames() error {
-	if m.o.Overwrite {
-		return nil
+// makeFile makes the file and gives it its name.
+func (m *merge) makeFile(ctx context.Context, isOurs bool) (*Merged, error) {
+	planMEPs := cmp.Or(m.o.planMEPs, spanMEPs)
+	if err := m.checkNames(isOurs); err != nil {
+		return nil, err
 	}
-	if st, err := os.Lstat(m.dst); err == nil && !st.Mode().IsRegular() {
-		return &nameInUseError{
-			Path: m.dst,
-			What: " and is " + safeopen.FileKind(st.Mode()),
-			Hint: "give another path",
+	order, err := newMEPOrder(ctx, m.c, planMEPs, false)
+	if err != nil {
+		return nil, err
+	}
+	defer order.close()
+	merged, err := m.writeFile(ctx, order)
+	if err == nil {
+		err = m.publish(merged)
+	}
+	if isDiskFull(err) {
+		space, also := m.checkSpace(order)
+		err = cmp.Or(also, error(space))
+	}
+	if err != nil && !errors.Is(err, errKilled) {
+		err = errors.Join(err, m.removeTemporary())
+	}
+	return merged, err
+}
+
+// removeTemporary removes what a merge of this run has that is not whole.
+func (m *merge) removeTemporary() (err error) {
+	for _, suffix := range []string{"", IndexSuffix, manifestSuffix} { // the index says whose they are
+		err = errors.Join(err, removeFile(m.dst+mergingSuffix+suffix))
+	}
+	return err
+}
+
+// publish gives a file that is whole its name, after its manifest and its index have theirs.
+func (m *merge) publish(merged *Merged) error {
+	manifest := *m.c.Manifest
+	manifest.Merged = merged
+	b, err := json.MarshalIndent(&manifest, "", "  ")
+	if err != nil {
+		return err
+	}
+	temporary := m.dst + mergingSuffix
+	return m.runSteps(
+		mergeStep{"manifest beside", func() error { return replaceFile(m.dst+manifestSuffix, append(b, '\n')) }},
+		mergeStep{"index named", func() error { return os.Rename(temporary+IndexSuffix, m.dst+IndexSuffix) }},
+		mergeStep{"named", func() error {
+			if m.o.Overwrite {
+				return os.Rename(temporary, m.dst)
+			}
+			err := RenameNoReplace(temporary, m.dst)
+			if errors.Is(err, fs.ErrExist) {
+				return &nameInUseError{Path: m.dst, What: " since a moment ago", Hint: "give another path, or --overwrite"}
+			}
+			return err
+		}},
+	)
+}
+
+// finish says in the manifest of the run that it is merged, and removes what is not of use any more.
+func (m *merge) finish(merged *Merged) error {
+	steps := []mergeStep{
+		{"on the disk", func() error { return SyncDir(filepath.Dir(m.dst)) }},
+		{"in the manifest", func() error {
+			return UpdateManifest(m.dir, func(in *Manifest) error { in.Merged = merged; return nil })
+		}},
+		{"temporary files removed", m.removeTemporary},
+	}
+	if m.o.Remove {
+		steps = append(steps, mergeStep{"segments removed", m.removeSegments})
+	}
+	return m.runSteps(steps...)
+}
+
+// removeSegments removes the segments that the merged file holds, then the manifest if nothing else is left.
+func (m *merge) removeSegments() error {
+	for i := range m.c.Manifest.Builders {
+		for _, s := range m.c.Manifest.Builders[i].Segments {
+			id, _, _ := ParseSegment(s.Name) // parseManifest has checked it
+			for _, name := range []string{id.Name(), id.Index()} {
+				if err := removeFile(filepath.Join(m.dir, name)); err != nil {
+					return fmt.Errorf("%s is whole, but a segment of it cannot be removed: %w", m.dst, err)
+				}
+				if err := m.faultPoint("removed " + name); err != nil {
+					return err
+				}
+			}
 		}
 	}
-	ours := m.c.Manifest.Merged != nil && m.c.Manifest.Merged.Path == m.dst
-	if j, err := readJournal(m.path(mergingSuffix + manifestSuffix)); err == nil && j != nil {
-		ours = ours || j.Key == m.c.Manifest.Key
+	entries, err := os.ReadDir(m.dir)
+	if err != nil {
+		return err
 	}
-	if ours {
-		return nil
+	ours := []string{filepath.Base(tempPath(m.dir)), ReserveName, LockName, ManifestName}
+	if st, err := os.Lstat(filepath.Join(m.dir, drainedName)); err == nil && st.Size() == 0 { // nothing was drained
+		ours = append([]string{drainedName}, ours...)
 	}
-	for _, suffix := range []string{"", IndexSuffix, manifestSuffix} {
-		if m.hasFile(suffix) {
-			return &nameInUseError{Path: m.path(suffix), Hint: "give another path, or --overwrite"}
+	for _, e := range entries {
+		if e.Name() != mergeLock && !slices.Contains(ours, e.Name()) {
+			return nil // there is a tail, or something that is not Ringlet's: the manifest stays with it
+		}
+	}
+	for _, name := range ours {
+		if err := removeFile(filepath.Join(m.dir, name)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// giveUp cleans up after an error where nothing can go on from what there is. After others everything stays for the
-// next merge.
-func (m *merge) giveUp(err error) error {
-	if isDiskFull(err) {
-		err = m.diskFilledError()
-	}
-	var space *spaceError
-	var problem *Problem
-	var nameTaken *nameInUseError
-	if !errors.As(err, &space) && !errors.As(err, &problem) && !errors.As(err, &nameTaken) {
-		return err
-	}
-	m.namesReleased = true
-	for _, suffix := range []string{mergingSuffix, mergingSuffix + IndexSuffix, mergingSuffix + manifestSuffix} {
-		err = errors.Join(err, removeFile(m.path(suffix)))
-	}
-	return err
+// A mergeStep is one change that a merge makes.
+type mergeStep struct {
+	what string
+	do   func() error
 }
 
-// removeEmptyDirs removes the directory of a run that a merge has emptied, and the one above if it was made for nothing
-// else.
-func removeEmptyDirs(dir string) {
-	_ = os.Remove(dir) // fails where there is something in it
-	if parent := filepath.Dir(dir); strings.HasSuffix(parent, SegmentsSuffix) {
-		_ = os.Remove(parent)
+// runSteps takes steps in turn. Behind each is where tests end a merge.
+func (m *merge) runSteps(steps ...mergeStep) error {
+	for _, s := range steps {
+		if err := s.do(); err != nil {
+			return err
+		}
+		if err := m.faultPoint(s.what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// faultPoint is where tests end a merge.
+func (m *merge) faultPoint(what string) error {
+	if m.o.faultAfter == nil {
+		return nil
+	}
+	return m.o.faultAfter(what)
+}
+
+func (m *merge) progress(what string, done, total int64) {
+	if m.o.Progress != nil {
+		m.o.Progress(what, done, total)
 	}
 }

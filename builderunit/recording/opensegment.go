@@ -38,14 +38,14 @@ func ReadOpenSegment(ctx context.Context, path string) (o OpenSegment, ok bool, 
 		return o, true, err
 	}
 	defer func() { _ = x.close() }() // it was read
-	err = x.scan(ctx, 0, x.entries, func(_ int64, e *Entry, ok bool) error {
-		if !ok || e.Offset != o.Bytes || e.End() > st.Size() {
+	in := &segmentScan{index: x, size: st.Size()}
+	err = in.scan(ctx, 0, x.entries, func(e *scannedEntry) error {
+		if e.state != entryGood {
 			return errStop
 		}
 		o.MEPs++
-		o.Bytes = e.End()
 		return nil
 	})
-	o.TailBytes = st.Size() - o.Bytes
+	o.Bytes, o.TailBytes = in.end, st.Size()-in.end
 	return o, true, err
 }

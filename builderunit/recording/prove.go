@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -8,8 +9,7 @@ import (
 
 // proof is what an index proves of the data beside it.
 type proof struct {
-	entries      int64         // entries, from the first
-	totals       SegmentTotals // by the MEPs of these
+	totals       SegmentTotals // of the entries that are right, from the first
 	maxEvents    uint32        // the most that one of the MEPs has
 	eventsPerMEP uint64        // events that the MEPs before the last have, if they have equally many
 	isLive       bool          // they have not
@@ -19,21 +19,17 @@ type proof struct {
 // the one before it, beyond the data, or with another checksum. An error is one of reading, and says nothing of the
 // segment.
 func proveIndex(ctx context.Context, x *indexFile, data io.ReaderAt, size int64) (p proof, err error) {
-	w := &crcReader{f: data}
-	err = x.scan(ctx, 0, x.entries, func(_ int64, e *Entry, ok bool) error {
-		if !ok || e.Offset != w.crcEnd || e.Length == 0 || e.End() > size {
+	in := &segmentScan{index: x, size: size, data: data}
+	err = in.scan(ctx, 0, x.entries, func(e *scannedEntry) error {
+		if e.state != entryGood {
 			return errStop
 		}
-		if err := w.extendCRC(ctx, e.End()); err != nil {
-			return err
+		if crc, err := in.sum(ctx, e.End()); err != nil || crc != e.CRC {
+			return cmp.Or(err, errStop)
 		}
-		if w.crc != e.CRC {
-			return errStop
-		}
-		p.entries++
 		p.maxEvents = max(p.maxEvents, e.Events)
-		p.totals.Add(*e)
-		p.notePacking(e)
+		p.totals.Add(e.Entry)
+		p.notePacking(&e.Entry)
 		return nil
 	})
 	return p, err

@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/bits"
 	"os"
 
+	"ringlet/internal/crc32c"
 	"ringlet/internal/safeopen"
 )
 
 // entriesPerScan is how many entries of an index are read at once: 192 KiB.
 const entriesPerScan = 4096
+
+// readBytes is how many bytes of data are read at once, unless a MEP has more.
+const readBytes = 256 << 10
 
 // indexFile is an index that is open for reading.
 type indexFile struct {
@@ -22,7 +25,6 @@ type indexFile struct {
 	size      int64
 	entries   int64 // whole ones in the file
 	tornBytes int64 // bytes behind the last whole one
-	buf       []byte
 }
 
 // openIndex opens an index and reads its header. The error is of the system, or errHeader.
@@ -75,28 +77,65 @@ func (x *indexFile) close() error { return x.f.Close() }
 // errStop is what visit ends a scan with.
 var errStop = errors.New("the rest is not of use")
 
-// scan shows the entries from one to before the other to visit; ok is false where the bytes are no entry. It ends
-// early, without an error, where visit says errStop or the file has become shorter.
-func (x *indexFile) scan(ctx context.Context, from, to int64, visit func(i int64, e *Entry, ok bool) error) error {
-	if x.buf == nil {
-		x.buf = make([]byte, entriesPerScan*EntryBytes)
-	}
-	var e Entry
+// entryState is what an entry of an index is good for.
+type entryState int
+
+const (
+	entryGood    entryState = iota
+	entryTorn               // its checksum is wrong: nobody can tell which MEP it was of
+	entryDamaged            // it is of no MEP that the run can have, or not in its place
+	entryBeyond             // the data do not reach so far
+)
+
+// scannedEntry is an entry as it was found in an index.
+type scannedEntry struct {
+	Entry
+	number int64 // from 0
+	state  entryState
+	reason error  // why it is damaged
+	before uint32 // CRC-32C of the segment up to the MEP,
+	proven bool   // if that is known: the entry before is good
+}
+
+// segmentScan goes through a segment by its index. Whoever reads a segment, to recover, verify, drain, merge or show
+// it, does so with this, and so with the same rules of what counts.
+type segmentScan struct {
+	index *indexFile
+	m     *Manifest // of the run; nil: it is not known which MEPs it can have
+	size  int64     // bytes of data that entries may be of
+	data  io.ReaderAt
+
+	end        int64  // of the last good entry
+	crc        uint32 // CRC-32C of the segment up to there
+	buf        []byte // data from bufAt on
+	bufAt      int64
+	unreported int64 // bytes of MEPs read since the last report
+}
+
+// scan shows the entries from one to before the other to visit. It ends early, without an error, where visit says
+// errStop or the file has become shorter. In visit, the MEP of a good entry can be read.
+func (s *segmentScan) scan(ctx context.Context, from, to int64, visit func(e *scannedEntry) error) error {
+	buf := make([]byte, max(0, min(to-from, entriesPerScan))*EntryBytes)
+	gap := from > 0 // the entry before is not good, or not known
 	for from < to {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		n := min(to-from, entriesPerScan)
-		got, err := x.f.ReadAt(x.buf[:n*EntryBytes], HeaderBytes+from*EntryBytes)
+		got, err := s.index.f.ReadAt(buf[:n*EntryBytes], HeaderBytes+from*EntryBytes)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		for b := x.buf[:got-got%EntryBytes]; len(b) > 0; b, from = b[EntryBytes:], from+1 {
-			ok := e.Parse(b)
-			if err := visit(from, &e, ok); errors.Is(err, errStop) {
+		for b := buf[:got-got%EntryBytes]; len(b) > 0; b, from = b[EntryBytes:], from+1 {
+			e := scannedEntry{number: from}
+			s.classify(&e, b, gap)
+			if err := visit(&e); errors.Is(err, errStop) {
 				return nil
 			} else if err != nil {
 				return err
+			}
+			if gap = e.state != entryGood; !gap {
+				s.end, s.crc = e.End(), e.CRC
 			}
 		}
 		if int64(got) < n*EntryBytes {
@@ -106,37 +145,112 @@ func (x *indexFile) scan(ctx context.Context, from, to int64, visit func(i int64
 	return nil
 }
 
-// checkAgainst says what of an entry cannot be in a run; nothing if all can. So an index has no more entries that are
-// of use than its segment has bytes.
-func (e *Entry) checkAgainst(m *Manifest) error {
-	packing := m.Packing
-	if e.Length == 0 {
-		return fmt.Errorf("MEP %d has no bytes", e.MEP)
+// classify says what the bytes of an entry are good for.
+func (s *segmentScan) classify(e *scannedEntry, b []byte, gap bool) {
+	if !e.Parse(b) {
+		e.state = entryTorn
+		return
 	}
-	if m.Live {
-		return e.checkLive(packing)
+	e.before, e.proven = s.crc, s.end == e.Offset
+	if e.reason = e.check(s.m); e.reason == nil && (e.Offset < s.end || e.Offset > s.end && !gap) {
+		e.reason = fmt.Errorf("MEP %d begins at byte %d, the one before it ends at byte %d", e.MEP, e.Offset, s.end)
 	}
-	high, first := bits.Mul64(e.MEP, uint64(packing))
-	_, carry := bits.Add64(first, uint64(packing)<<blockShift, 0) // a Set goes on to the end of a block
 	switch {
-	case high != 0 || carry != 0:
-		return fmt.Errorf("MEP %d of %d events each is beyond what can be counted", e.MEP, packing)
-	case e.FirstEvent != first:
-		return fmt.Errorf("MEP %d begins with event %d; with %d events in a MEP it would begin with event %d",
-			e.MEP, e.FirstEvent, packing, first)
-	case uint64(e.Events) > uint64(packing):
-		return fmt.Errorf("MEP %d has %d events, a MEP of this run has %d at most", e.MEP, e.Events, packing)
+	case e.reason != nil:
+		e.state = entryDamaged
+	case e.End() > s.size:
+		e.state = entryBeyond
+	}
+}
+
+// seek lets the next scan begin with entry from: the last good one before it, of so many, says how far the data are.
+func (s *segmentScan) seek(ctx context.Context, from, back int64) error {
+	s.end, s.crc = 0, 0
+	for i := from - 1; i >= max(0, from-back) && s.end == 0; i-- {
+		if err := s.scan(ctx, i, i+1, func(*scannedEntry) error { return nil }); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// checkLive is checkAgainst for live data, whose MEPs have any events, packing at most.
-func (e *Entry) checkLive(packing int) error {
+// read gives the bytes of the entry that is visited, good until the next call, and the CRC-32C of the segment up to
+// their end. What stands before them and is of no MEP is taken into it.
+func (s *segmentScan) read(ctx context.Context, e *Entry) (data []byte, crc uint32, err error) {
+	if crc, err = s.sum(ctx, e.Offset); err != nil {
+		return nil, 0, err
+	}
+	if data, err = s.bytes(e.Offset, e.Length); err != nil {
+		return nil, 0, err
+	}
+	s.unreported += e.Length
+	return data, crc32c.Add(crc, data), nil
+}
+
+// sum is the CRC-32C of the segment up to an offset behind the last good entry.
+func (s *segmentScan) sum(ctx context.Context, to int64) (crc uint32, err error) {
+	crc = s.crc
+	for at := s.end; at < to; {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		b, err := s.bytes(at, min(to-at, readBytes))
+		if err != nil {
+			return 0, err
+		}
+		crc, at = crc32c.Add(crc, b), at+int64(len(b))
+	}
+	return crc, nil
+}
+
+// bytes gives n bytes at offset, good until the next call.
+func (s *segmentScan) bytes(offset, n int64) ([]byte, error) {
+	if from := offset - s.bufAt; from >= 0 && from+n <= int64(len(s.buf)) {
+		return s.buf[from : from+n], nil
+	}
+	size := max(n, readBytes)
 	switch {
-	case e.MEP > math.MaxUint64-blockMEPs || e.FirstEvent > math.MaxUint64-uint64(e.Events):
+	case n > math.MaxInt32:
+		return nil, fmt.Errorf("%d bytes are more than the %d that are accepted", n, math.MaxInt32)
+	case int64(cap(s.buf)) < size:
+		s.buf = make([]byte, size)
+	}
+	got, err := s.data.ReadAt(s.buf[:size], offset)
+	s.buf, s.bufAt = s.buf[:got], offset
+	if int64(got) < n {
+		if err == nil || errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, fmt.Errorf("%d bytes at offset %d cannot be read: %w", n, offset, err)
+	}
+	return s.buf[:n], nil
+}
+
+// maxMEPs bounds the numbers of MEPs that are accepted: so many take a run days at a million a second. So an index can
+// make a set of them neither large nor slow.
+const maxMEPs = 1 << 40
+
+// check says what of an entry cannot be in a run; nothing if all can. So an index has no more entries that are of use
+// than its segment has bytes.
+func (e *Entry) check(m *Manifest) error {
+	if e.Length == 0 {
+		return fmt.Errorf("MEP %d has no bytes", e.MEP)
+	}
+	if m == nil {
+		return nil
+	}
+	least, first := uint32(0), e.MEP*uint64(m.Packing)
+	if m.Live {
+		least, first = 1, e.FirstEvent
+	}
+	switch {
+	case e.MEP >= maxMEPs || first > math.MaxUint64-uint64(e.Events):
 		return fmt.Errorf("MEP %d with %d events from %d is beyond what can be counted", e.MEP, e.Events, e.FirstEvent)
-	case e.Events < 1 || uint64(e.Events) > uint64(packing):
-		return fmt.Errorf("MEP %d has %d events, a MEP of this run has 1 to %d", e.MEP, e.Events, packing)
+	case e.FirstEvent != first:
+		return fmt.Errorf("MEP %d begins with event %d; with %d events in a MEP it would begin with event %d",
+			e.MEP, e.FirstEvent, m.Packing, first)
+	case e.Events < least || uint64(e.Events) > uint64(m.Packing):
+		return fmt.Errorf("MEP %d has %d events, a MEP of this run has %d to %d", e.MEP, e.Events, least, m.Packing)
 	}
 	return nil
 }

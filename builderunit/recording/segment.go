@@ -3,7 +3,6 @@ package recording
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strconv"
@@ -36,7 +35,7 @@ func (c *Contents) readSegment(ctx context.Context, s *SegmentContents, key Key)
 	case s.ID.Format.String() != c.Manifest.Format:
 		s.Problems.add(WrongCounts, s.Name, nil, "it is %s, the run is %s", s.ID.Format, c.Manifest.Format)
 	}
-	if err := c.readEntries(ctx, x, s); err != nil {
+	if err := c.readEntries(ctx, &segmentScan{index: x, m: c.Manifest, size: s.fileSize}, s); err != nil {
 		return err
 	}
 	if s.IsOpen {
@@ -81,16 +80,8 @@ func (c *Contents) addDrained(s *SegmentContents) bool {
 	}
 	s.SegmentTotals = s.listed.SegmentTotals
 	s.Bytes = 0 // of them none is there
-	for _, n := range meps.blockNumbers() {
-		b := meps.blocks[n]
-		for mep, o := range meps.eachMEP(n, b) {
-			c.addToSet(s, &Entry{
-				MEP:        mep,
-				FirstEvent: b.firstEventAt(blockIndex(mep)),
-				Attempt:    o.attempt,
-				Events:     o.events,
-			})
-		}
+	for e := range meps.entries {
+		c.addToSet(s, &e)
 	}
 	return true
 }
@@ -158,39 +149,27 @@ func (c *Contents) reportOpen(s *SegmentContents) {
 }
 
 // readEntries goes through the index.
-func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentContents) error {
-	damaged := false // the entry before was
-	err := x.scan(ctx, 0, x.entries, func(i int64, e *Entry, ok bool) error {
-		if !ok {
-			if s.IsOpen && i == x.entries-1 { // it is being written at this moment
-				return errStop
-			}
-			s.Problems.add(DamagedIndex, s.indexName(), nil, "entry %d has a wrong checksum: its MEP cannot be told", i)
-			damaged, s.entryCount = true, i+1
-			return nil
-		}
-		bad := e.checkAgainst(c.Manifest)
+func (c *Contents) readEntries(ctx context.Context, in *segmentScan, s *SegmentContents) error {
+	last := in.index.entries - 1
+	err := in.scan(ctx, 0, in.index.entries, func(e *scannedEntry) error {
 		switch {
-		case bad != nil:
-		case e.Offset != s.Bytes && (!damaged || e.Offset < s.Bytes):
-			bad = fmt.Errorf("MEP %d begins at byte %d, the one before it ends at byte %d", e.MEP, e.Offset, s.Bytes)
-		case e.End() > s.fileSize && s.IsOpen:
-			return errStop // its data are on their way, or did not get there
-		case e.End() > s.fileSize:
+		case e.state == entryTorn && s.IsOpen && e.number == last: // it is being written at this moment
+			return errStop
+		case e.state == entryBeyond && s.IsOpen: // its data are on their way, or did not get there
+			return errStop
+		case e.state == entryBeyond:
 			s.Problems.add(WrongSize, s.Name, e.eventRange(), "MEP %d reaches to byte %d, the file has %d", e.MEP, e.End(),
 				s.fileSize)
 			return errStop
+		case e.state == entryTorn:
+			s.Problems.add(DamagedIndex, s.indexName(), nil, "entry %d has a wrong checksum: its MEP cannot be told", e.number)
+		case e.state == entryDamaged:
+			s.Problems.add(DamagedIndex, s.indexName(), nil, "entry %d: %v", e.number, e.reason)
+		case !c.checkLast || s.IsOpen || e.number < last || c.checkLastMEP(ctx, in, s, &e.Entry):
+			s.Add(e.Entry)
+			c.addToSet(s, &e.Entry)
 		}
-		if bad != nil {
-			s.Problems.add(DamagedIndex, s.indexName(), nil, "entry %d: %v", i, bad)
-			damaged, s.entryCount = true, i+1
-			return nil
-		}
-		damaged, s.entryCount = false, i+1
-		if c.checkLast && !s.IsOpen && i == x.entries-1 && !c.checkLastMEP(ctx, s, e) {
-			return nil
-		}
-		c.addMEP(s, e)
+		s.entryCount = e.number + 1
 		return nil
 	})
 	switch {
@@ -205,35 +184,29 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 // maxLastBytes bounds how many bytes of a segment are read for its last MEP. One that is longer is not.
 const maxLastBytes = 64 << 20
 
-// checkLastMEP says whether the bytes of the last MEP of a segment, which follows those that were counted, are as the
-// index says.
-func (c *Contents) checkLastMEP(ctx context.Context, s *SegmentContents, e *Entry) bool {
-	w := &crcReader{crcEnd: s.Bytes, crc: s.RunningCRC}
-	if e.End()-w.crcEnd > maxLastBytes {
+// checkLastMEP says whether the bytes of the last MEP of a segment are as the index says.
+func (c *Contents) checkLastMEP(ctx context.Context, in *segmentScan, s *SegmentContents, e *Entry) bool {
+	if e.End()-in.end > maxLastBytes {
 		return true
 	}
-	f, err := safeopen.OpenNoFollow(filepath.Join(c.Dir, s.Name))
+	f, err := safeopen.OpenNoFollow(s.path())
 	if errors.Is(err, fs.ErrNotExist) { // it was drained at this moment
 		return true
 	}
+	var crc uint32
 	if err == nil {
-		w.f = f
-		err = errors.Join(w.extendCRC(ctx, e.End()), f.Close())
+		in.data = f
+		crc, err = in.sum(ctx, e.End())
+		err = errors.Join(err, f.Close())
 	}
 	switch {
 	case err != nil:
 		s.Problems.add(Unreadable, s.Name, e.eventRange(), "%v", err)
-	case w.crc != e.CRC:
+	case crc != e.CRC:
 		s.Problems.add(DamagedData, s.Name, e.eventRange(), "the bytes of its last MEP, %d, have been changed, and perhaps "+
-			"others: the CRC-32C up to its end is %08x, the index says %08x", e.MEP, w.crc, e.CRC)
+			"others: the CRC-32C up to its end is %08x, the index says %08x", e.MEP, crc, e.CRC)
 	}
-	return err == nil && w.crc == e.CRC
-}
-
-// addMEP counts a MEP.
-func (c *Contents) addMEP(s *SegmentContents, e *Entry) {
-	s.Add(*e)
-	c.addToSet(s, e)
+	return err == nil && crc == e.CRC
 }
 
 // addToSet puts a MEP into the set, and names it where it was there before.
@@ -291,3 +264,6 @@ func (s *SegmentContents) compareManifest() {
 }
 
 func (s *SegmentContents) indexName() string { return filepath.Base(s.indexPath) }
+
+// path is that of the data: they stand beside their index.
+func (s *SegmentContents) path() string { return filepath.Join(filepath.Dir(s.indexPath), s.Name) }

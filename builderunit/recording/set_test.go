@@ -264,13 +264,9 @@ func FuzzSetReader(f *testing.F) {
 		}
 		s := r.set
 		var meps, events uint64
-		for from, to := range s.ranges {
-			events += to - from
-		}
-		for n, b := range s.blocks {
-			for range s.eachMEP(n, b) {
-				meps++
-			}
+		for e := range s.entries {
+			meps++
+			events += uint64(e.Events)
 		}
 		if meps != s.MEPs() || events != s.Events() {
 			t.Fatalf("it says %d MEPs of %d events, it has %d of %d", s.MEPs(), s.Events(), meps, events)

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // A set travels as pieces, each small enough for a message, in order of MEP:
@@ -29,126 +30,97 @@ const (
 	pieceLive    = 2
 	// maxPiece is the most bytes of a piece. A gRPC message may have 4 MiB; smaller ones let others through between.
 	maxPiece = 64 << 10
-	// pieceHeaderBytes and exceptionBytes are the most bytes of what stands before the words, and of an exception.
+	// pieceHeaderBytes is the most bytes of what stands before the words, wordBytes of a word and all that is said of its
+	// MEPs: exceptions, and the events of live data.
 	pieceHeaderBytes = 1 + 10 + 2 + 2 + 3
-	exceptionBytes   = 3 + 5 + 5
-	liveBytes        = 10 + 3 // and of the events of a MEP of live data
+	wordBytes        = 8 + 64*(3+5+5) + 64*(10+3)
 
-	// A stretch of a piece has several blocks.
-	stretchShift  = 16
-	stretchMEPs   = 1 << stretchShift
-	stretchWords  = stretchMEPs / 64
-	stretchBlocks = stretchMEPs / blockMEPs
+	// A stretch of a piece has several blocks; a piece that is written has MEPs of one.
+	stretchShift = 16
+	stretchMEPs  = 1 << stretchShift
+	stretchWords = stretchMEPs / 64
+	blockShift   = 12
+	blockMEPs    = 1 << blockShift
+	blockWords   = blockMEPs / 64
 )
+
+// pieceWriter gathers the MEPs of a piece.
+type pieceWriter struct {
+	words          []uint64
+	firstWord      uint64 // MEP / 64
+	exceptionCount uint64
+	exceptions     []byte
+	lastException  uint64 // MEP
+	liveEvents     []byte // of live data
+	endEvent       uint64 // of the last MEP of live data
+	buf            []byte // scratch
+}
+
+// isFull says that a MEP, which is behind those that are there, does not fit.
+func (p *pieceWriter) isFull(mep uint64) bool {
+	n := uint64(len(p.words))
+	if n == 0 || mep/64 < p.firstWord+n {
+		return false
+	}
+	size := pieceHeaderBytes + 8*(mep/64-p.firstWord) + uint64(len(p.exceptions)+len(p.liveEvents))
+	return mep>>blockShift != p.firstWord*64>>blockShift || size > maxPiece-wordBytes
+}
+
+func (p *pieceWriter) add(s *MEPSet, e *Entry) {
+	if len(p.words) == 0 {
+		p.firstWord, p.lastException = e.MEP/64, e.MEP/64*64
+	}
+	for uint64(len(p.words)) <= e.MEP/64-p.firstWord {
+		p.words = append(p.words, 0)
+	}
+	p.words[e.MEP/64-p.firstWord] |= 1 << (e.MEP % 64)
+	if s.isException(e) {
+		p.exceptions = binary.AppendUvarint(p.exceptions, e.MEP-p.lastException)
+		p.exceptions = binary.AppendUvarint(p.exceptions, uint64(e.Attempt))
+		p.exceptions = binary.AppendUvarint(p.exceptions, uint64(e.Events))
+		p.exceptionCount, p.lastException = p.exceptionCount+1, e.MEP
+	}
+	if s.live { // modulo 2^64, in case that the first event is no larger
+		p.liveEvents = binary.AppendUvarint(p.liveEvents, e.FirstEvent-p.endEvent)
+		p.liveEvents = binary.AppendUvarint(p.liveEvents, uint64(e.Events))
+		p.endEvent = e.FirstEvent + uint64(e.Events)
+	}
+}
+
+// encode gives the piece, and begins the next one.
+func (p *pieceWriter) encode(live bool) []byte {
+	version := byte(pieceVersion)
+	if live {
+		version = pieceLive
+	}
+	b := append(slices.Grow(p.buf[:0], maxPiece), version)
+	for _, n := range []uint64{p.firstWord / stretchWords, p.firstWord % stretchWords, uint64(len(p.words)),
+		p.exceptionCount} {
+		b = binary.AppendUvarint(b, n)
+	}
+	for _, word := range p.words {
+		b = binary.LittleEndian.AppendUint64(b, word)
+	}
+	b = append(append(b, p.exceptions...), p.liveEvents...)
+	*p = pieceWriter{words: p.words[:0], exceptions: p.exceptions[:0], liveEvents: p.liveEvents[:0], buf: b}
+	return b
+}
 
 // Pieces encodes the set: each piece has maxPiece bytes at most, and is the caller's until the next one.
 func (s *MEPSet) Pieces() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		buf := make([]byte, 0, maxPiece)
-		for _, n := range s.blockNumbers() {
-			for from := 0; from < blockWords; {
-				to, odd := s.blocks[n].fitWords(from)
-				if odd >= 0 {
-					first, end := s.blocks[n].trimEmpty(from, to)
-					if buf = s.blocks[n].appendPiece(buf[:0], n, first, end, odd); !yield(buf) {
-						return
-					}
-				}
-				from = to
-			}
-		}
-		buf = append(buf[:0], pieceEnd)
-		buf = binary.AppendUvarint(buf, uint64(s.packing))
-		buf = binary.AppendUvarint(buf, s.mepCount)
-		yield(binary.AppendUvarint(buf, s.eventCount))
-	}
-}
-
-// fitWords is how many words from one on fit into a piece, and how many exceptions they have; -1 that the words are
-// empty.
-func (b *mepBlock) fitWords(from int) (to, odd int) {
-	budget, any := maxPiece-pieceHeaderBytes, false
-	for to = from; to < blockWords; to++ {
-		here := 0
-		for range b.eachException(to, to+1) {
-			here++
-		}
-		if budget -= 8 + here*exceptionBytes + b.liveMEPs(to)*liveBytes; budget < 0 {
-			break
-		}
-		odd += here
-		any = any || b.bits[to] != 0
-	}
-	if !any {
-		return to, -1
-	}
-	return to, odd
-}
-
-// trimEmpty leaves out the empty words on both sides of some that are not all empty: a segment of a backlog has few.
-func (b *mepBlock) trimEmpty(from, to int) (first, end int) {
-	for b.bits[from] == 0 {
-		from++
-	}
-	for b.bits[to-1] == 0 {
-		to--
-	}
-	return from, to
-}
-
-// liveMEPs is how many MEPs of live data a word has.
-func (b *mepBlock) liveMEPs(word int) int {
-	if b.live == nil {
-		return 0
-	}
-	return bits.OnesCount64(b.bits[word])
-}
-
-// appendPiece appends the words from one to before the other.
-func (b *mepBlock) appendPiece(buf []byte, n uint64, from, to, odd int) []byte {
-	version := byte(pieceVersion)
-	if b.live != nil {
-		version = pieceLive
-	}
-	buf = append(buf, version)
-	buf = binary.AppendUvarint(buf, n/stretchBlocks)
-	buf = binary.AppendUvarint(buf, n%stretchBlocks*blockWords+uint64(from))
-	buf = binary.AppendUvarint(buf, uint64(to-from))
-	buf = binary.AppendUvarint(buf, uint64(max(odd, 0)))
-	for _, word := range b.bits[from:to] {
-		buf = binary.LittleEndian.AppendUint64(buf, word)
-	}
-	last := from * 64
-	for at, o := range b.eachException(from, to) {
-		buf = binary.AppendUvarint(buf, uint64(at-last))
-		buf = binary.AppendUvarint(buf, uint64(o.attempt))
-		buf = binary.AppendUvarint(buf, uint64(o.events))
-		last = at
-	}
-	if b.live == nil {
-		return buf
-	}
-	end := uint64(0)
-	for at := range b.eachBit(from, to) {
-		first, events := b.firstEventAt(uint16(at)), uint64(b.eventCountAt(uint16(at)))
-		buf = binary.AppendUvarint(buf, first-end) // modulo 2^64, in case that it is no larger
-		buf = binary.AppendUvarint(buf, events)
-		end = first + events
-	}
-	return buf
-}
-
-// eachException ranges over those in the words from one to before the other.
-func (b *mepBlock) eachException(from, to int) iter.Seq2[int, exception] {
-	return func(yield func(int, exception) bool) {
-		if len(b.exceptions) == 0 {
-			return // as in most blocks
-		}
-		for at := range b.eachBit(from, to) {
-			if o, ok := b.exceptions[uint16(at)]; ok && !yield(at, o) {
+		var p pieceWriter
+		for e := range s.entries {
+			if p.isFull(e.MEP) && !yield(p.encode(s.live)) {
 				return
 			}
+			p.add(s, &e)
 		}
+		if len(p.words) > 0 && !yield(p.encode(s.live)) {
+			return
+		}
+		end := binary.AppendUvarint([]byte{pieceEnd}, uint64(s.packing))
+		yield(binary.AppendUvarint(binary.AppendUvarint(end, s.MEPs()), s.eventCount))
 	}
 }
 
@@ -219,6 +191,10 @@ func readUvarints(b []byte, into ...*uint64) []byte {
 }
 
 func (r *SetReader) readPiece(b []byte) (reason string) {
+	version := byte(pieceVersion)
+	if r.set.live {
+		version = pieceLive
+	}
 	switch {
 	case r.isComplete:
 		return "it comes behind the end"
@@ -226,8 +202,8 @@ func (r *SetReader) readPiece(b []byte) (reason string) {
 		return fmt.Sprintf("it has %d bytes, 1 to %d are possible", len(b), maxPiece)
 	case b[0] == pieceEnd:
 		return r.checkEnd(b[1:])
-	case b[0] != r.version():
-		return fmt.Sprintf("it is of version %d, where version %d belongs", b[0], r.version())
+	case b[0] != version:
+		return fmt.Sprintf("it is of version %d, where version %d belongs", b[0], version)
 	}
 	var n, from, words, odd uint64
 	b = readUvarints(b[1:], &n, &from, &words, &odd)
@@ -242,22 +218,14 @@ func (r *SetReader) readPiece(b []byte) (reason string) {
 		return fmt.Sprintf("it has %d bytes of %d words", len(b), words)
 	case odd > 64*words:
 		return fmt.Sprintf("%d exceptions are more than %d MEPs", odd, 64*words)
-	case !r.belowLimit(n<<stretchShift + from*64):
-		return fmt.Sprintf("MEP %d is beyond the %d events that can be", n<<stretchShift+from*64, r.limit)
 	}
 	first := n<<stretchShift + from*64
 	r.nextWord = first/64 + words
-	if reason := r.readWords(first, b[:8*words]); reason != "" {
+	exceptions, rest, reason := r.readExceptions(b[8*words:], odd, first, 64*words)
+	if reason != "" {
 		return reason
 	}
-	return r.readDetails(first, first+64*words, b[8*words:], odd)
-}
-
-func (r *SetReader) version() byte {
-	if r.set.live {
-		return pieceLive
-	}
-	return pieceVersion
+	return r.readMEPs(b[:8*words], first, exceptions, rest)
 }
 
 // belowLimit says that the first event of a MEP is below the limit.
@@ -269,102 +237,76 @@ func (r *SetReader) belowLimit(mep uint64) bool {
 	return high == 0 && first < r.limit
 }
 
-// readWords takes the words of a piece, whose first MEP is given.
-func (r *SetReader) readWords(first uint64, words []byte) (reason string) {
-	s := r.set
-	for mep := first; len(words) > 0; mep, words = mep+64, words[8:] {
-		word := binary.LittleEndian.Uint64(words)
-		if word == 0 {
-			continue
+// readExceptions takes so many exceptions of some MEPs from the first on, as entries without a place and events.
+func (r *SetReader) readExceptions(b []byte, count, first, meps uint64) (list []Entry, rest []byte, reason string) {
+	at := uint64(0)
+	for i := range count {
+		var step, attempt, events uint64
+		b = readUvarints(b, &step, &attempt, &events)
+		switch {
+		case b == nil:
+			return nil, nil, "it ends within its exceptions"
+		case step >= meps-at || i > 0 && step == 0:
+			return nil, nil, "an exception is of no MEP in it"
+		case attempt > math.MaxUint32 || events > uint64(r.set.packing):
+			return nil, nil, fmt.Sprintf("MEP %d has %d events and attempt %d, which cannot be", first+at+step, events, attempt)
 		}
-		if !r.belowLimit(mep + uint64(63-bits.LeadingZeros64(word))) {
-			return fmt.Sprintf("it has MEPs beyond the %d events that can be", r.limit)
+		at += step
+		e := Entry{MEP: first + at, Attempt: uint32(attempt), Events: uint32(events)}
+		if !r.set.isException(&e) {
+			return nil, nil, fmt.Sprintf("MEP %d is no exception", e.MEP)
 		}
-		b, n := s.blockOf(mep), bits.OnesCount64(word)
-		b.bits[blockIndex(mep)/64] = word
-		b.mepCount += uint32(n)
-		s.mepCount += uint64(n)
-		if !s.live {
-			s.eventCount += uint64(n) * uint64(s.packing)
-		}
+		list = append(list, e)
 	}
-	return ""
+	return list, b, ""
 }
 
-// readDetails takes what follows the words of a piece, which has the MEPs from one to before the other.
-func (r *SetReader) readDetails(from, to uint64, rest []byte, odd uint64) (reason string) {
-	if rest, reason = r.readExceptions(from, to, rest, odd); reason != "" {
-		return reason
-	}
-	if r.set.live {
-		if rest, reason = r.readLiveEvents(from, to, rest); reason != "" {
-			return reason
+// readMEPs takes the MEPs of a piece: words, of which the first begins with MEP first, their exceptions, and what
+// follows these.
+func (r *SetReader) readMEPs(words []byte, first uint64, exceptions []Entry, rest []byte) (reason string) {
+	endEvent := uint64(0)
+	for ; len(words) > 0; first, words = first+64, words[8:] {
+		for word := binary.LittleEndian.Uint64(words); word != 0; word &= word - 1 {
+			e := Entry{MEP: first + uint64(bits.TrailingZeros64(word)), Attempt: firstAttempt, Events: r.set.packing}
+			if !r.belowLimit(e.MEP) {
+				return fmt.Sprintf("MEP %d is beyond the %d events that can be", e.MEP, r.limit)
+			}
+			odd := len(exceptions) > 0 && exceptions[0].MEP == e.MEP
+			if r.set.live {
+				if rest, reason = r.readEvents(&e, &endEvent, rest); reason != "" {
+					return reason
+				}
+				if odd && exceptions[0].Events != e.Events {
+					return fmt.Sprintf("a MEP has %d events, and as an exception %d", e.Events, exceptions[0].Events)
+				}
+			}
+			if odd {
+				e.Attempt, e.Events, exceptions = exceptions[0].Attempt, exceptions[0].Events, exceptions[1:]
+			}
+			r.set.Add(e)
 		}
 	}
-	if len(rest) > 0 {
+	switch {
+	case len(exceptions) > 0:
+		return "an exception is of no MEP in it"
+	case len(rest) > 0:
 		return fmt.Sprintf("%d bytes stand behind it", len(rest))
 	}
 	return ""
 }
 
-// readExceptions takes so many exceptions of the MEPs from one to before the other.
-func (r *SetReader) readExceptions(from, to uint64, rest []byte, count uint64) (remaining []byte, reason string) {
-	s, mep := r.set, from
-	for i := range count {
-		var step, attempt, events uint64
-		rest = readUvarints(rest, &step, &attempt, &events)
-		switch {
-		case rest == nil:
-			return nil, "it ends within its exceptions"
-		case step >= to-mep || i > 0 && step == 0 || !s.Contains(mep+step):
-			return nil, "an exception is of no MEP in it"
-		}
-		mep += step
-		switch {
-		case attempt > math.MaxUint32 || events > uint64(s.packing):
-			return nil, fmt.Sprintf("MEP %d has %d events and attempt %d, which cannot be", mep, events, attempt)
-		case attempt == firstAttempt && (s.live || events == uint64(s.packing)):
-			return nil, fmt.Sprintf("MEP %d is no exception", mep)
-		}
-		b := s.blockOf(mep)
-		if b.exceptions == nil {
-			b.exceptions = map[uint16]exception{}
-		}
-		b.exceptions[blockIndex(mep)] = exception{uint32(attempt), uint32(events)}
-		if !s.live {
-			s.eventCount -= uint64(s.packing) - events
-		}
+// readEvents takes the events of a MEP of live data, which is behind one that ends with an event.
+func (r *SetReader) readEvents(e *Entry, end *uint64, b []byte) (rest []byte, reason string) {
+	var step, events uint64
+	if b = readUvarints(b, &step, &events); b == nil {
+		return nil, "it ends within the events of its MEPs"
 	}
-	return rest, ""
-}
-
-// readLiveEvents takes the events of the MEPs of live data from one to before the other.
-func (r *SetReader) readLiveEvents(from, to uint64, rest []byte) (remaining []byte, reason string) {
-	end := uint64(0)
-	for mep := from; mep < to; mep += 64 {
-		b := r.set.blocks[mep>>blockShift]
-		if b == nil {
-			continue
-		}
-		word := int(blockIndex(mep) / 64)
-		for i := range b.eachBit(word, word+1) {
-			at := uint16(i)
-			var step, events uint64
-			if rest = readUvarints(rest, &step, &events); rest == nil {
-				return nil, "it ends within the events of its MEPs"
-			}
-			first := end + step
-			if end = first + events; events < 1 || events > uint64(r.set.packing) || end < first {
-				return nil, fmt.Sprintf("a MEP has %d events from %d, which cannot be", events, first)
-			}
-			b.setLiveMEP(at, first, uint32(events))
-			r.set.eventCount += events
-			if o, ok := b.exceptions[at]; ok && uint64(o.events) != events {
-				return nil, fmt.Sprintf("a MEP has %d events, and as an exception %d", events, o.events)
-			}
-		}
+	e.FirstEvent = *end + step
+	if *end = e.FirstEvent + events; events < 1 || events > uint64(r.set.packing) || *end < e.FirstEvent {
+		return nil, fmt.Sprintf("a MEP has %d events from %d, which cannot be", events, e.FirstEvent)
 	}
-	return rest, ""
+	e.Events = uint32(events)
+	return b, ""
 }
 
 // checkEnd holds the last piece against what came.
@@ -375,8 +317,8 @@ func (r *SetReader) checkEnd(b []byte) (reason string) {
 		return "it is not an end of a set"
 	case packing != uint64(r.set.packing):
 		return fmt.Sprintf("its MEPs have %d events, those here %d", packing, r.set.packing)
-	case meps != r.set.mepCount || events != r.set.eventCount:
-		return fmt.Sprintf("%d MEPs of %d events were sent, %d of %d came", meps, events, r.set.mepCount, r.set.eventCount)
+	case meps != r.set.MEPs() || events != r.set.eventCount:
+		return fmt.Sprintf("%d MEPs of %d events were sent, %d of %d came", meps, events, r.set.MEPs(), r.set.eventCount)
 	}
 	r.isComplete = true
 	return ""

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ringlet/event"
-	"ringlet/internal/crc32c"
 	"ringlet/internal/safeopen"
 )
 
@@ -27,7 +26,6 @@ import (
 //  4. sound MEPs go into one set, a batch at a time
 const (
 	pieceBytes = 256 << 20
-	readBytes  = 256 << 10
 	batchMEPs  = 1024
 )
 
@@ -96,7 +94,7 @@ func (d *dataReader) readPiece(ctx context.Context, p *segmentPiece) error {
 		return ctx.Err() // another piece cannot be read
 	}
 	s := p.segment
-	f, err := safeopen.OpenNoFollow(filepath.Join(d.c.Dir, s.Name))
+	f, err := safeopen.OpenNoFollow(s.path())
 	if errors.Is(err, fs.ErrNotExist) && s.IsOpen {
 		f, err = safeopen.OpenNoFollow(filepath.Join(d.c.Dir, s.ID.Name())) // it has been closed meanwhile
 	}
@@ -111,29 +109,29 @@ func (d *dataReader) readPiece(ctx context.Context, p *segmentPiece) error {
 		return nil
 	}
 	defer func() { _ = x.close() }()
-	w := &crcReader{f: f}
-	if err := w.seekBehind(ctx, x, p.fromEntry, d.c.Manifest, s.fileSize); err != nil {
+	in := &segmentScan{index: x, m: d.c.Manifest, size: s.fileSize, data: f}
+	if err := in.seek(ctx, p.fromEntry, p.fromEntry); err != nil {
 		return err
 	}
 	batch := make([]Entry, 0, batchMEPs)
-	err = x.scan(ctx, p.fromEntry, p.toEntry, func(_ int64, e *Entry, ok bool) error {
-		if !ok || e.Offset < w.crcEnd || !d.usable(e, s) {
+	err = in.scan(ctx, p.fromEntry, p.toEntry, func(e *scannedEntry) error {
+		if e.state != entryGood {
 			return nil // Read has named it
 		}
-		sound, err := d.checkEntry(ctx, p, w, e)
+		sound, err := d.checkEntry(ctx, p, in, e)
 		if err != nil {
 			return err
 		}
 		if sound {
-			batch = append(batch, *e)
+			batch = append(batch, e.Entry)
 		}
-		if len(batch) == cap(batch) || w.unreported > pieceBytes/16 {
-			d.addSound(batch, w)
+		if len(batch) == cap(batch) || in.unreported > pieceBytes/16 {
+			d.addSound(batch, in)
 			batch = batch[:0]
 		}
 		return nil
 	})
-	d.addSound(batch, w)
+	d.addSound(batch, in)
 	if err != nil && ctx.Err() == nil {
 		p.problems.add(Unreadable, s.Name, nil, "%v", err)
 		return nil
@@ -158,49 +156,44 @@ func (d *dataReader) reportUnopened(p *segmentPiece, file string, err error) {
 	p.problems.add(Unreadable, file, nil, "%v", err)
 }
 
-// usable says that an entry can be of this run, and of this file.
-func (d *dataReader) usable(e *Entry, s *SegmentContents) bool {
-	return e.checkAgainst(d.c.Manifest) == nil && e.End() <= s.fileSize
-}
-
 // addSound puts sound MEPs into the set, and tells how far the reading is.
-func (d *dataReader) addSound(batch []Entry, w *crcReader) {
+func (d *dataReader) addSound(batch []Entry, in *segmentScan) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range batch {
 		d.sound.Add(e)
 	}
-	d.doneBytes += w.unreported
-	w.unreported = 0
+	d.doneBytes += in.unreported
+	in.unreported = 0
 	if d.progress != nil {
 		d.progress(d.doneBytes, d.totalBytes)
 	}
 }
 
 // checkEntry checks the bytes of one MEP. An error is of reading.
-func (d *dataReader) checkEntry(ctx context.Context, p *segmentPiece, w *crcReader, e *Entry) (sound bool, err error) {
-	contiguous := e.Offset == w.crcEnd
-	data, crc, err := w.read(ctx, e)
+func (d *dataReader) checkEntry(ctx context.Context, p *segmentPiece, in *segmentScan, e *scannedEntry) (sound bool,
+	err error) {
+	data, crc, err := in.read(ctx, &e.Entry)
 	if err != nil {
 		return false, err
 	}
 	if crc != e.CRC {
 		where := ""
-		if !contiguous {
+		if !e.proven {
 			where = ", or those before it,"
 		}
 		p.problems.add(DamagedData, p.segment.Name, e.eventRange(), "the bytes of MEP %d at offset %d%s have been changed: "+
 			"the CRC-32C up to its end is %08x, the index says %08x", e.MEP, e.Offset, where, crc, e.CRC)
 		return false, nil
 	}
-	if err := checkFormat(p.segment.ID.Format, e, data); err != nil {
+	if err := checkFormat(p.segment.ID.Format, &e.Entry, data); err != nil {
 		p.problems.add(WrongContent, p.segment.Name, e.eventRange(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
 		return false, nil
 	}
 	if d.content == nil {
 		return true, nil
 	}
-	return d.compareContent(p, e, data), nil
+	return d.compareContent(p, &e.Entry, data), nil
 }
 
 // compareContent holds a MEP against what it should be. One of which fragments are missing is as it was built.
@@ -220,85 +213,6 @@ func (d *dataReader) compareContent(p *segmentPiece, e *Entry, data []byte) (sou
 		p.problems.add(kind, p.segment.Name, e.eventRange(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
 	}
 	return err == nil || missing != nil
-}
-
-// crcReader reads a file of data from front to back, with its running CRC.
-type crcReader struct {
-	f          io.ReaderAt
-	buf        []byte
-	bufOffset  int64 // offset of buf
-	crcEnd     int64 // of what the CRC covers
-	crc        uint32
-	unreported int64 // bytes read since the last report
-}
-
-// seekBehind sets the CRC to that of everything before entry from.
-func (w *crcReader) seekBehind(ctx context.Context, x *indexFile, from int64, m *Manifest, size int64) error {
-	for i := from - 1; i >= 0; i-- {
-		found := false
-		err := x.scan(ctx, i, i+1, func(_ int64, e *Entry, ok bool) error {
-			if found = ok && e.checkAgainst(m) == nil && e.End() <= size; found {
-				w.crcEnd, w.crc = e.End(), e.CRC
-			}
-			return nil
-		})
-		if err != nil || found {
-			return err
-		}
-	}
-	return nil
-}
-
-// read gives the bytes of e, good until the next call, and the CRC up to their end. What stands before them and is of
-// no MEP is taken into the CRC. The next entry goes on from the CRC in the index, so that damage is named once.
-func (w *crcReader) read(ctx context.Context, e *Entry) (data []byte, crc uint32, err error) {
-	if err := w.extendCRC(ctx, e.Offset); err != nil {
-		return nil, 0, err
-	}
-	data, err = w.bytes(e.Offset, e.Length)
-	if err != nil {
-		return nil, 0, err
-	}
-	crc = crc32c.Add(w.crc, data)
-	w.crcEnd, w.crc = e.End(), e.CRC
-	w.unreported += e.Length
-	return data, crc, nil
-}
-
-// extendCRC takes the bytes up to an offset into the CRC.
-func (w *crcReader) extendCRC(ctx context.Context, offset int64) error {
-	for w.crcEnd < offset {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		b, err := w.bytes(w.crcEnd, min(offset-w.crcEnd, readBytes))
-		if err != nil {
-			return err
-		}
-		w.crc = crc32c.Add(w.crc, b)
-		w.crcEnd += int64(len(b))
-	}
-	return nil
-}
-
-// bytes gives n bytes at offset.
-func (w *crcReader) bytes(offset, n int64) ([]byte, error) {
-	if from := offset - w.bufOffset; from >= 0 && from+n <= int64(len(w.buf)) {
-		return w.buf[from : from+n], nil
-	}
-	size := max(n, readBytes)
-	if int64(cap(w.buf)) < size {
-		w.buf = make([]byte, size)
-	}
-	got, err := w.f.ReadAt(w.buf[:size], offset)
-	w.buf, w.bufOffset = w.buf[:got], offset
-	if int64(got) < n {
-		if err == nil || errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, fmt.Errorf("%d bytes at offset %d cannot be read: %w", n, offset, err)
-	}
-	return w.buf[:n], nil
 }
 
 // checkFormat says what of the bytes of a MEP is not as its format and its entry say.

@@ -88,7 +88,7 @@ func (c *mergeCmd) Run(ctx context.Context, to streams) error {
 	})
 	line.end()
 	if err != nil {
-		return explainInterruption(err, "nothing is lost; run it again: it goes on where it is")
+		return explainInterruption(err, "nothing is lost; run it again: it comes to the same end")
 	}
 	_, err = fmt.Fprintf(to.out, "%s: %d events in %d MEPs, %d bytes, CRC-32C %s\n",
 		c.Out, merged.Events, merged.MEPs, merged.Bytes, merged.CRC)

@@ -1,0 +1,223 @@
+package recording
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/internal/crc32c"
+	"ringlet/internal/safeopen"
+)
+
+// writeFile makes the file under its temporary name, and its index.
+func (m *merge) writeFile(ctx context.Context, order *mepOrder) (*Merged, error) {
+	temporary := m.dst + mergingSuffix
+	key, err := ParseKey(m.c.Manifest.Key)
+	if err != nil {
+		return nil, err
+	}
+	format, _ := ParseFormat(m.c.Manifest.Format) // Read has seen it
+	h := Header{Segment: mergedID(format), Run: m.c.Manifest.Run, Key: key, Created: time.Now().UnixMicro()}
+	err = m.runSteps(
+		mergeStep{"claimed", func() error { return replaceFile(temporary+IndexSuffix, h.Append(nil)) }},
+		mergeStep{"old file removed", func() error { return removeFile(temporary) }}, // perhaps a second name of a segment
+	)
+	if err != nil {
+		return nil, err
+	}
+	index, err := safeopen.OpenFileNoFollow(temporary+IndexSuffix, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = index.Close() }() // an error on the way is said already
+	entries := bufio.NewWriterSize(index, mergeBufferBytes)
+	var merged *Merged
+	if m.shareSegment(order) {
+		merged, err = m.copyMEPs(ctx, order, nil, entries)
+	} else {
+		merged, err = m.copyToFile(ctx, order, entries)
+	}
+	if err == nil {
+		err = m.runSteps(mergeStep{"index written", entries.Flush}, mergeStep{"index synchronised", index.Sync})
+	}
+	return merged, err
+}
+
+// shareSegment makes a segment that is in order as it is the merged file without copying: by a second name where the
+// first one will go, by shared blocks where the file system can.
+func (m *merge) shareSegment(order *mepOrder) bool {
+	if len(order.segments) != 1 || !order.ascending || order.segments[0].MEPs != m.c.MEPSet.MEPs() {
+		return false
+	}
+	temporary, from := m.dst+mergingSuffix, order.segments[0].path()
+	if m.o.Remove {
+		return os.Link(from, temporary) == nil && syncFile(temporary) == nil
+	}
+	in, err := safeopen.OpenNoFollow(from)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = in.Close() }() // it was read
+	out, err := safeopen.CreateNoFollow(temporary)
+	if err != nil {
+		return false
+	}
+	return errors.Join(unix.IoctlFileClone(int(out.Fd()), int(in.Fd())), out.Sync(), out.Close()) == nil
+}
+
+// copyToFile writes all MEPs to the temporary file, has them on the disk, and reads them back.
+func (m *merge) copyToFile(ctx context.Context, order *mepOrder, entries io.Writer) (*Merged, error) {
+	temporary := m.dst + mergingSuffix
+	out, err := safeopen.CreateNoFollow(temporary)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = out.Close() }() // it was synchronised, or there was an error before
+	var merged *Merged
+	data := &mergeWriter{out: out, short: bufio.NewWriterSize(out, mergeBufferBytes)}
+	err = m.runSteps(
+		mergeStep{"room", func() error { return m.reserveSpace(out, order) }},
+		mergeStep{"copied", func() error { merged, err = m.copyMEPs(ctx, order, data, entries); return err }},
+		mergeStep{"written", data.short.Flush},
+		mergeStep{"cut", func() error { return out.Truncate(merged.Bytes) }}, // what is reserved beyond is free again
+		mergeStep{"synchronised", out.Sync},
+	)
+	if err != nil {
+		return nil, err
+	}
+	if crc, err := m.sumFile(ctx, temporary, merged.Bytes); err != nil || formatCRC(crc) != merged.CRC {
+		return nil, cmp.Or(err, error(&Problem{
+			Kind: DamagedData,
+			File: filepath.Base(temporary),
+			Text: "other bytes came back than were written: the disk or the memory of this host fails; all segments are in " +
+				m.dir,
+		}))
+	}
+	return merged, nil
+}
+
+// mergeWriter writes MEPs behind each other; nil: nowhere.
+type mergeWriter struct {
+	out   *os.File
+	short *bufio.Writer // onto out: short MEPs are written together
+}
+
+// kernelCopyBytes is what the kernel copies: one system call costs some microseconds, for which memory copies 10 to 20
+// KiB.
+const kernelCopyBytes = 128 << 10
+
+// write writes a MEP, whose bytes are known. Those of a long one the kernel copies where it can, and shares the blocks
+// where the file system can.
+func (w *mergeWriter) write(m *orderedMEP, b []byte) error {
+	if w == nil {
+		return nil
+	}
+	if len(b) >= kernelCopyBytes {
+		if err := w.short.Flush(); err != nil {
+			return err
+		}
+		from := m.Offset
+		for len(b) > 0 {
+			n, err := unix.CopyFileRange(int(m.segment.file.Fd()), &from, int(w.out.Fd()), nil, len(b), 0)
+			if err != nil || n == 0 {
+				break
+			}
+			b = b[n:]
+		}
+	}
+	_, err := w.short.Write(b)
+	return err
+}
+
+// copyMEPs writes the MEPs in order, and their entries.
+func (m *merge) copyMEPs(ctx context.Context, order *mepOrder, data *mergeWriter, entries io.Writer) (*Merged, error) {
+	crc, at := uint32(0), int64(0)
+	var entry []byte
+	err := order.each(ctx, 0, func(p *orderedMEP) error {
+		b, err := order.read(p)
+		if err != nil {
+			return fmt.Errorf("%w; all segments are in %s as they were", err, m.dir)
+		}
+		if err := data.write(p, b); err != nil {
+			return err
+		}
+		e := p.Entry
+		crc = crc32c.Add(crc, b)
+		e.Offset, e.CRC = at, crc
+		at = e.End()
+		entry = e.Append(entry[:0])
+		if _, err := entries.Write(entry); err != nil {
+			return err
+		}
+		m.progress("copy", at, order.totalBytes)
+		return m.faultPoint("write")
+	})
+	return &Merged{
+		Path:   m.dst,
+		Bytes:  at,
+		CRC:    formatCRC(crc),
+		MEPs:   m.c.MEPSet.MEPs(),
+		Events: m.c.MEPSet.Events(),
+		At:     time.Now().UTC(),
+	}, err
+}
+
+// isDiskFull says that there is no room on a disk, or none within a quota.
+func isDiskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// checkSpace is what the merged file needs beyond what there is of it, and what is free.
+func (m *merge) checkSpace(order *mepOrder) (*spaceError, error) {
+	free, err := freeBytes(filepath.Dir(m.dst))
+	var there unix.Stat_t
+	_ = unix.Lstat(m.dst+mergingSuffix, &there) // zero if there is nothing
+	// and the manifest, and what the file system needs to find the blocks
+	need := order.totalBytes + int64(m.c.MEPSet.MEPs())*EntryBytes + 64<<10
+	return &spaceError{Path: m.dst, Dir: m.dir, Need: need - min(need, there.Blocks*512), Free: free}, err
+}
+
+// reserveSpace says a *spaceError where the file does not fit, and reserves the room where the file system can.
+func (m *merge) reserveSpace(out *os.File, order *mepOrder) error {
+	space, err := m.checkSpace(order)
+	switch {
+	case err != nil:
+		return err
+	case space.Need > space.Free:
+		return space
+	case m.o.cannotReserve:
+		return nil
+	}
+	err = unix.Fallocate(int(out.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, max(order.totalBytes, 1))
+	if isDiskFull(err) {
+		return space
+	}
+	return nil // reserved; or it cannot be, and writing will tell
+}
+
+// sumFile reads a file of so many bytes, and gives its CRC-32C.
+func (m *merge) sumFile(ctx context.Context, path string, total int64) (crc uint32, err error) {
+	f, err := safeopen.OpenNoFollow(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }() // it was read
+	buf := make([]byte, mergeBufferBytes)
+	for at := int64(0); ; {
+		n, err := f.Read(buf)
+		crc, at = crc32c.Add(crc, buf[:n]), at+int64(n)
+		m.progress("compare", at, total)
+		if errors.Is(err, io.EOF) {
+			return crc, nil
+		}
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return 0, err
+		}
+	}
+}
