@@ -102,21 +102,12 @@ func (o *runDrain) release() error {
 // segment.
 func maxMEPBytes(m *recording.Manifest) int {
 	largest := int64(0)
-	for i := range m.Builders {
-		for _, s := range m.Builders[i].Segments {
-			if s.MEPs > 0 {
-				largest = max(largest, s.Bytes-int64(s.MEPs-1)) // the others have a byte at least
-			}
+	for s := range m.AllSegments {
+		if s.MEPs > 0 {
+			largest = max(largest, s.Bytes-int64(s.MEPs-1)) // the others have a byte at least
 		}
 	}
 	return int(largest)
-}
-
-func newMEPSet(m *recording.Manifest) *recording.MEPSet {
-	if m.Live {
-		return recording.NewLiveMEPSet(m.Packing)
-	}
-	return recording.NewMEPSet(m.Packing)
 }
 
 // checkRun says why a run cannot be drained.
@@ -289,7 +280,7 @@ func (o *runDrain) countDecision(m sink.Meta, _, n int, v filter.Verdict, _ time
 // drainSegment drains a segment.
 func (o *runDrain) drainSegment(ctx context.Context, listed recording.Segment) error {
 	o.segmentTally = recording.Decisions{}
-	meps, beside := newMEPSet(o.m), recording.Decisions{}
+	meps, beside := o.m.NewMEPSet(), recording.Decisions{}
 	err := recording.EachMEP(ctx, o.dir, o.m, listed, func(p *recording.RecordedMEP) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -362,17 +353,6 @@ func (o *runDrain) waitForFilter(ctx context.Context) error {
 	return nil
 }
 
-func findSegment(m *recording.Manifest, name string) (recording.Segment, bool) {
-	for i := range m.Builders {
-		for _, s := range m.Builders[i].Segments {
-			if s.Name == name {
-				return s, true
-			}
-		}
-	}
-	return recording.Segment{}, false
-}
-
 // finish makes the outputs whole.
 func (o *runDrain) finish() error {
 	_, err := o.filter.Finish()
@@ -386,11 +366,9 @@ func (d *Drainer) conclude(o *runDrain) error {
 	if err != nil || m.Verdict == nil {
 		return err
 	}
-	for i := range m.Builders {
-		for _, s := range m.Builders[i].Segments {
-			if _, ok := o.ledger.Lookup(s); !ok {
-				return nil
-			}
+	for s := range m.AllSegments {
+		if _, ok := o.ledger.Lookup(*s); !ok {
+			return nil
 		}
 	}
 	for _, dir := range o.outputDirs {

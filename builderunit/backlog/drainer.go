@@ -77,7 +77,8 @@ type observedRun struct {
 	m        *recording.Manifest
 	files    recording.Files
 	run      runState
-	unlisted []string // closed segments that are not in the manifest
+	listed   []recording.Segment // in the order of the run's
+	unlisted []string            // closed segments that are not in the manifest
 }
 
 // scanInterval is how often a drainer that waits looks whether there is more.
@@ -149,11 +150,7 @@ func (d *Drainer) perform(ctx context.Context, next step) error {
 	if err := d.switchTo(ctx, s); err != nil {
 		return err
 	}
-	name := s.run.Segments[next.SegmentIndex].Name
-	listed, ok := findSegment(s.m, name)
-	if !ok {
-		return fmt.Errorf("%s is not in the manifest", name)
-	}
+	listed := s.listed[next.SegmentIndex]
 	if next.act == actRemove {
 		return d.currentRun.ledger.RemoveSegmentFiles(listed)
 	}
@@ -163,8 +160,8 @@ func (d *Drainer) perform(ctx context.Context, next step) error {
 	err := d.currentRun.drainSegment(ctx, listed)
 	var bad *recording.Problem
 	if errors.As(err, &bad) {
-		d.brokenSegments[s.dir+"/"+name] = err
-		d.c.Log.Error("a segment of the backlog cannot be drained, and stays", "segment", name, "err", err)
+		d.brokenSegments[s.dir+"/"+listed.Name] = err
+		d.c.Log.Error("a segment of the backlog cannot be drained, and stays", "segment", listed.Name, "err", err)
 		return nil
 	}
 	return err
@@ -287,21 +284,20 @@ func (d *Drainer) scanRun(dir string) (s observedRun, err error) {
 		LiveSegments: s.files.LiveFiles,
 	}
 	listed := map[string]bool{}
-	for i := range s.m.Builders {
-		for _, seg := range s.m.Builders[i].Segments {
-			_, there := s.files.ClosedFiles[seg.Name]
-			listed[seg.Name] = true
-			drained, ok := l.Lookup(seg)
-			id, _, _ := recording.ParseSegment(seg.Name)
-			there = there || ok && s.files.Indexes[id.Index()]
-			s.run.Segments = append(s.run.Segments, segmentState{
-				Name:      seg.Name,
-				ClosedAt:  seg.Closed,
-				Drained:   ok,
-				FilesGone: !there || d.brokenSegments[dir+"/"+seg.Name] != nil,
-				Damaged:   ok && drained.Damaged > 0,
-			})
-		}
+	for seg := range s.m.AllSegments {
+		_, there := s.files.ClosedFiles[seg.Name]
+		listed[seg.Name] = true
+		drained, ok := l.Lookup(*seg)
+		id, _, _ := recording.ParseSegment(seg.Name)
+		there = there || ok && s.files.Indexes[id.Index()]
+		s.listed = append(s.listed, *seg)
+		s.run.Segments = append(s.run.Segments, segmentState{
+			Name:      seg.Name,
+			ClosedAt:  seg.Closed,
+			Drained:   ok,
+			FilesGone: !there || d.brokenSegments[dir+"/"+seg.Name] != nil,
+			Damaged:   ok && drained.Damaged > 0,
+		})
 	}
 	for name := range s.files.ClosedFiles {
 		if !listed[name] { // its writer was killed in between

@@ -56,7 +56,7 @@ func TestALedgerOfBefore(t *testing.T) {
 		d := l.segments["bu0-00001.mep"]
 		got, err := l.readMEPs(&d)
 		must.OK(t, err)
-		want := r.m.newMEPSet()
+		want := r.m.NewMEPSet()
 		for _, e := range entriesOfBefore(live) {
 			want.Add(e)
 		}

@@ -156,7 +156,7 @@ func readOnce(ctx context.Context, dir string, checkLast bool) (c *Contents, man
 	c = &Contents{
 		Dir:       dir,
 		Manifest:  m,
-		MEPSet:    m.newMEPSet(),
+		MEPSet:    m.NewMEPSet(),
 		checkLast: checkLast,
 	}
 	c.sortFiles(names)
@@ -204,12 +204,9 @@ func (c *Contents) segmentsGone() bool {
 // sortFiles sorts the files of the directory to builder units and segments.
 func (c *Contents) sortFiles(names []os.DirEntry) {
 	segments, indexes := map[SegmentID]*SegmentContents{}, map[string]bool{}
-	for i := range c.Manifest.Builders {
-		b := &c.Manifest.Builders[i]
-		for j := range b.Segments {
-			id, _, _ := ParseSegment(b.Segments[j].Name) // parseManifest has checked it
-			segments[id] = &SegmentContents{ID: id, Name: id.Name(), listed: &b.Segments[j]}
-		}
+	for listed := range c.Manifest.AllSegments {
+		id, _, _ := ParseSegment(listed.Name) // parseManifest has checked it
+		segments[id] = &SegmentContents{ID: id, Name: id.Name(), listed: listed}
 	}
 	for _, n := range names {
 		name := n.Name()
@@ -240,11 +237,8 @@ func (c *Contents) sortFiles(names []os.DirEntry) {
 		c.Problems.add(MissingFile, name, nil, "there is an index, but no segment")
 	}
 	slices.SortFunc(c.Builders, func(a, b BuilderContents) int { return cmp.Compare(a.Index, b.Index) })
-	for i := range c.Builders {
-		slices.SortFunc(c.Builders[i].Segments, func(a, b SegmentContents) int {
-			return cmp.Compare(a.ID.Number,
-				b.ID.Number)
-		})
+	for _, b := range c.Builders {
+		slices.SortFunc(b.Segments, func(a, b SegmentContents) int { return cmp.Compare(a.ID.Number, b.ID.Number) })
 	}
 }
 

@@ -41,8 +41,19 @@ type Stream struct {
 	Rule   string `json:"by"` // the rule by which MEPs go to them
 }
 
-// newMEPSet makes an empty set of the run's MEPs.
-func (m *Manifest) newMEPSet() *MEPSet {
+// AllSegments ranges over the closed segments, by builder unit and number.
+func (m *Manifest) AllSegments(yield func(*Segment) bool) {
+	for b := range m.Builders {
+		for s := range m.Builders[b].Segments {
+			if !yield(&m.Builders[b].Segments[s]) {
+				return
+			}
+		}
+	}
+}
+
+// NewMEPSet makes an empty set of the run's MEPs.
+func (m *Manifest) NewMEPSet() *MEPSet {
 	if m.Live {
 		return NewLiveMEPSet(m.Packing)
 	}

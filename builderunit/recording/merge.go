@@ -305,16 +305,14 @@ func (m *merge) finish(merged *Merged) error {
 
 // removeSegments removes the segments that the merged file holds, then the manifest if nothing else is left.
 func (m *merge) removeSegments() error {
-	for i := range m.c.Manifest.Builders {
-		for _, s := range m.c.Manifest.Builders[i].Segments {
-			id, _, _ := ParseSegment(s.Name) // parseManifest has checked it
-			for _, name := range []string{id.Name(), id.Index()} {
-				if err := removeFile(filepath.Join(m.dir, name)); err != nil {
-					return fmt.Errorf("%s is whole, but a segment of it cannot be removed: %w", m.dst, err)
-				}
-				if err := m.faultPoint("removed " + name); err != nil {
-					return err
-				}
+	for s := range m.c.Manifest.AllSegments {
+		id, _, _ := ParseSegment(s.Name) // parseManifest has checked it
+		for _, name := range []string{id.Name(), id.Index()} {
+			if err := removeFile(filepath.Join(m.dir, name)); err != nil {
+				return fmt.Errorf("%s is whole, but a segment of it cannot be removed: %w", m.dst, err)
+			}
+			if err := m.faultPoint("removed " + name); err != nil {
+				return err
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func readMerged(ctx context.Context, path string, checkLast bool) (*Contents, er
 	c := &Contents{
 		Dir:       filepath.Dir(path),
 		Manifest:  m,
-		MEPSet:    m.newMEPSet(),
+		MEPSet:    m.NewMEPSet(),
 		checkLast: checkLast,
 	}
 	key, err := ParseKey(m.Key)

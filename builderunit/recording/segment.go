@@ -111,7 +111,7 @@ func (c *Contents) drainedSet(s *SegmentContents) *MEPSet {
 		return nil
 	}
 	if c.removedMEPs == nil {
-		c.removedMEPs, c.DrainedDecisions = c.Manifest.newMEPSet(), &Decisions{}
+		c.removedMEPs, c.DrainedDecisions = c.Manifest.NewMEPSet(), &Decisions{}
 	}
 	s.IsDrained = true
 	c.DrainedDecisions.Add(d.Decisions)

@@ -2,6 +2,7 @@ package recording
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -210,36 +212,28 @@ func SyncDir(dir string) error {
 // Builder gives the entry of a builder unit, which is put in its place if it is not there. The pointer is good until
 // the next call.
 func (m *Manifest) Builder(index int) *Builder {
-	at := 0
-	for ; at < len(m.Builders) && m.Builders[at].Index < index; at++ {
-	}
-	if at == len(m.Builders) || m.Builders[at].Index != index {
-		m.Builders = append(m.Builders, Builder{})
-		copy(m.Builders[at+1:], m.Builders[at:])
-		m.Builders[at] = Builder{Index: index, State: StateWriting, Segments: []Segment{}}
+	at, there := slices.BinarySearchFunc(m.Builders, index, func(b Builder, i int) int { return cmp.Compare(b.Index, i) })
+	if !there {
+		m.Builders = slices.Insert(m.Builders, at, Builder{Index: index, State: StateWriting, Segments: []Segment{}})
 	}
 	return &m.Builders[at]
 }
 
 // AddSegment puts a closed segment in its place, instead of what stood there under its number.
 func (b *Builder) AddSegment(s Segment) {
-	at := 0
-	for ; at < len(b.Segments) && b.Segments[at].Number < s.Number; at++ {
+	at, there := slices.BinarySearchFunc(b.Segments, s, func(a, b Segment) int { return cmp.Compare(a.Number, b.Number) })
+	if there {
+		b.Segments[at] = s
+	} else {
+		b.Segments = slices.Insert(b.Segments, at, s)
 	}
-	if at == len(b.Segments) || b.Segments[at].Number != s.Number {
-		b.Segments = append(b.Segments, Segment{})
-		copy(b.Segments[at+1:], b.Segments[at:])
-	}
-	b.Segments[at] = s
 }
 
 // HasSegment says whether the segment stands in the manifest.
 func (m *Manifest) HasSegment(id SegmentID) bool {
-	for i := range m.Builders {
-		for j := range m.Builders[i].Segments {
-			if m.Builders[i].Segments[j].Name == id.Name() {
-				return true
-			}
+	for s := range m.AllSegments {
+		if s.Name == id.Name() {
+			return true
 		}
 	}
 	return false

@@ -52,7 +52,7 @@ type dataReader struct {
 // readData reads the data of all segments, adds what is wrong to the problems of c, and gives what is
 // sound.
 func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions) (*dataReader, error) {
-	d := &dataReader{c: c, content: content, sound: c.Manifest.newMEPSet()}
+	d := &dataReader{c: c, content: content, sound: c.Manifest.NewMEPSet()}
 	if c.removedMEPs != nil {
 		d.sound.Union(c.removedMEPs) // they were sound when they were drained
 	}
