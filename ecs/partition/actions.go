@@ -18,34 +18,27 @@ func (p *Partition) actions(c fsm.Command) []action {
 	case fsm.Load:
 		return []action{{planLoading, p.loadConfiguration}}
 	case fsm.Configure:
-		return []action{{planMembers, p.loadMembers}, {planConfiguring, p.configureNodes}}
+		return []action{{planMembers, p.members.loadMembers}, {planConfiguring, p.members.configureNodes}}
 	case fsm.Start:
 		var all []action
-		if p.mustConfigure() {
-			all = append([]action{{planClear, p.clearNodes}}, p.actions(fsm.Configure)...)
+		if p.members.mustConfigure() {
+			all = append([]action{{planClear, p.members.clearNodes}}, p.actions(fsm.Configure)...)
 		}
-		return append(all, action{planNumber, p.openNextRecord}, action{planBeginning, p.beginRun})
+		return append(all, action{planNumber, p.records.openNext}, action{planBeginning, p.conductor.start})
 	case fsm.Pause:
-		return []action{{planPause, p.pause}}
+		return []action{{planPause, p.conductor.pause}}
 	case fsm.Resume:
-		return []action{{planPause, p.resume}}
+		return []action{{planPause, p.conductor.resume}}
 	case fsm.Stop:
-		return []action{{planStopping, p.stopRun}}
+		return []action{{planStopping, p.conductor.stop}}
 	case fsm.Reset:
-		return []action{{planNodes, p.clearNodes}}
+		return []action{{planNodes, p.members.clearNodes}}
 	case fsm.Unload:
-		return []action{{planNodes, p.unloadNodes}}
+		return []action{{planNodes, p.members.unloadNodes}}
 	case fsm.Recover:
-		return []action{{planNodes, p.clearNodes}}
+		return []action{{planNodes, p.members.clearNodes}}
 	}
 	return nil
-}
-
-// mustConfigure says that the nodes cannot begin a run as they are: their links were given up, somebody was lost, who
-// takes no part then if the policy tolerates it, or others are to take part.
-func (p *Partition) mustConfigure() bool {
-	crew := p.currentState().crew
-	return !p.allPresent(crew) || !crew.Linked()
 }
 
 // workFor does what a command does.
@@ -85,5 +78,5 @@ func (p *Partition) loadConfiguration(ctx context.Context) error {
 		s.loadedConfig = &loadedConfig{original: cfg, cfg: cfg, prepared: s.pendingCommand.prepared}
 	})
 	defer p.saveState()
-	return p.loadMembers(ctx)
+	return p.members.loadMembers(ctx)
 }

@@ -1,36 +1,26 @@
 package partition
 
 import (
-	"cmp"
 	"slices"
 
 	"ringlet/ecs/partition/fault"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
+	ecsrun "ringlet/ecs/run"
 	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
-	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
 // adoption is what a control that comes back has found so far. It is a pure core: nextStep says what to do, the shell
 // does it, fills in what it has found, and calls noteDone; so until a step is the last one.
 type adoption struct {
-	saved      *savedState // what the last control wrote down; nil before it is read, and where there is nothing
-	record     *ecsv1.Run  // of the run that was not over; nil before it is read
-	reports    *runReports // what nodes and scheduler tell of that run; nil before they are asked
-	nodeStates []string    // where each node of the view is, as it told last; empty for one that tells nothing
+	saved      *savedState     // what the last control wrote down; nil before it is read, and where there is nothing
+	record     *ecsv1.Run      // of the run that was not over; nil before it is read
+	reports    *ecsrun.Reports // what nodes and scheduler tell of that run; nil before they are asked
+	nodeStates []string        // where each node of the view is, as it told last; empty for one that tells nothing
 
 	tried   [adoptActionCount]bool // what was tried
 	failure error                  // why the rest is left; nil: nothing has failed that matters
-}
-
-// runReports is what nodes and scheduler tell of a run.
-type runReports struct {
-	selfStop         *nodev1.Cause // why the nodes have ended it by themselves, or do; nil: they have not
-	runningNodes     int           // nodes on which it goes on
-	missingReporters []string      // nodes that took part to the end, and the scheduler, that cannot tell any more
-	pausedNodes      int           // nodes that are paused
-	schedulerPaused  bool
 }
 
 // adoptAction is one thing that a control does when it comes back.
@@ -126,34 +116,35 @@ func (a *adoption) nextStep() adoptStep {
 	return a.runStep()
 }
 
-// runStep is what becomes of the run, by its record and by what nodes and scheduler tell. Where pausing or resuming was
-// cut short nobody knows which; paused is the state in which nothing is lost and somebody decides. A run that goes on
-// nowhere was ended in good order, or cannot be known to have been otherwise: nobody gives it up then.
+// runStep is what becomes of the run: what its machine begins with. One that is found paused is paused on every node
+// before that.
 func (a *adoption) runStep() adoptStep {
-	rec, reports := a.record, a.reports
-	switch {
-	case rec.GetStartDone() == nil:
-		return adoptStep{adoptGiveUp, nodes.EndControlLost, &fault.Fault{
-			Component: nodes.ControlName, What: "the control was lost while the run was beginning",
-			Evidence: "seen when it came back",
-		}}
-	case rec.GetEnd() == nodes.EndFault: // it was being carried out
-		struck := fault.FromCause(rec.GetCause())
-		return adoptStep{adoptGiveUp, nodes.EndFault, &struck}
-	case rec.GetCause().GetCode() == causeCodeAbandoned:
-		return adoptStep{action: adoptGiveUp, endCause: rec.GetEnd()}
-	case reports.runningNodes == 0 && len(reports.missingReporters) > 0:
-		return adoptStep{action: adoptConclude, endCause: cmp.Or(rec.GetEnd(), nodes.EndControlLost)}
-	case reports.selfStop != nil:
-		return adoptStep{action: adoptStop, endCause: nodes.EndControlLost}
-	case rec.GetStopBegun() != nil:
-		return adoptStep{action: adoptStop, endCause: rec.GetEnd()}
-	case a.tried[adoptPause]:
-		return adoptStep{action: adoptPaused}
-	case reports.schedulerPaused || reports.pausedNodes > 0:
-		return adoptStep{action: adoptPause}
+	in := ecsrun.Find(nodes.ControlName, foundRecord(a.record), *a.reports)
+	step := adoptStep{endCause: in.Reason, cause: in.Fault, action: adoptRunning}
+	switch in.Kind {
+	case ecsrun.FoundUnbegun, ecsrun.FoundStruck, ecsrun.FoundAbandoned:
+		step.action = adoptGiveUp
+	case ecsrun.FoundOver:
+		step.action = adoptConclude
+	case ecsrun.FoundEnding:
+		step.action = adoptStop
+	case ecsrun.FoundPaused:
+		if step.action = adoptPause; a.tried[adoptPause] {
+			step.action = adoptPaused
+		}
+	default:
 	}
-	return adoptStep{action: adoptRunning}
+	return step
+}
+
+// foundRecord is what the record of a run says of it to its machine.
+func foundRecord(r *ecsv1.Run) ecsrun.Found {
+	return ecsrun.Found{
+		Begun:  recordTime(r.GetStartDone()),
+		Ending: recordTime(r.GetStopBegun()),
+		End:    r.GetEnd(),
+		Cause:  stateCause(r.GetCause()),
+	}
 }
 
 // restStep is where nodes without a run are: all Ready, all NotReady, or to be brought to rest. Those that tell nothing

@@ -10,10 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
+	ecsrun "ringlet/ecs/run"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
-	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/testkit/transcript"
 )
 
@@ -64,19 +63,19 @@ func recordCalled(name string) *ecsv1.Run {
 	return proto.CloneOf(map[string]*ecsv1.Run{
 		"open":    {StartBegun: now},
 		"begun":   {StartBegun: now, StartDone: now},
-		"stopped": {StartBegun: now, StartDone: now, StopBegun: now, End: nodes.EndStopped},
+		"stopped": {StartBegun: now, StartDone: now, StopBegun: now, End: ecsrun.EndStopped},
 		"abandoned": {
 			StartBegun: now,
 			StartDone:  now,
 			StopBegun:  now,
-			End:        nodes.EndStopped,
-			Cause:      interruptCause("alice", true, true),
+			End:        ecsrun.EndStopped,
+			Cause:      &ecsv1.Cause{Component: "alice", Code: ecsrun.CodeAbandoned},
 		},
 		"struck": {
 			StartBegun: now,
 			StartDone:  now,
 			StopBegun:  now,
-			End:        nodes.EndFault,
+			End:        ecsrun.EndFault,
 			Cause:      &ecsv1.Cause{Component: "n2", What: "its process was killed by signal 9"},
 		},
 		"closed": {StartBegun: now, StopDone: now, Verdict: ecsv1.Verdict_VERDICT_ABORTED},
@@ -132,22 +131,22 @@ func savedStateWith(what string) *savedState {
 	return nil
 }
 
-func (p *adoptPlayer) parseReports(w []string) *runReports {
-	what := &runReports{}
+func (p *adoptPlayer) parseReports(w []string) *ecsrun.Reports {
+	what := &ecsrun.Reports{}
 	for ; len(w) > 0; w = w[1:] {
 		switch w[0] {
 		case "going":
-			what.runningNodes = transcript.Number(p.t, w[1])
+			what.Running = transcript.Number(p.t, w[1])
 			w = w[1:]
 		case "paused":
-			what.pausedNodes = transcript.Number(p.t, w[1])
+			what.Paused = transcript.Number(p.t, w[1])
 			w = w[1:]
 		case "alone":
-			what.selfStop = &nodev1.Cause{}
+			what.SelfStop = true
 		case "missing":
-			what.missingReporters = []string{"n2"}
+			what.Missing = []string{"n2"}
 		case "held":
-			what.schedulerPaused = true
+			what.SchedulerPaused = true
 		default:
 			p.t.Fatalf("%q is told by nobody", w[0])
 		}
@@ -191,16 +190,16 @@ func TestAdoptionEnds(t *testing.T) {
 						case adoptReadRecord:
 							a.record = recordCalled(rec)
 						case adoptTakeUp:
-							a.reports = &runReports{
-								runningNodes:    reports & 1,
-								pausedNodes:     reports >> 1 & 1,
-								schedulerPaused: reports>>2&1 == 1,
+							a.reports = &ecsrun.Reports{
+								Running:         reports & 1,
+								Paused:          reports >> 1 & 1,
+								SchedulerPaused: reports>>2&1 == 1,
 							}
 							if reports>>3&1 == 1 {
-								a.reports.missingReporters = []string{"n2"}
+								a.reports.Missing = []string{"n2"}
 							}
 							if reports>>4 == 1 {
-								a.reports.selfStop = &nodev1.Cause{}
+								a.reports.SelfStop = true
 							}
 						default:
 							a.nodeStates = [][]string{{"Ready", "Ready"}, {"Ready", ""}, {"NotReady", "NotReady"}}[reports%3]

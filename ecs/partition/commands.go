@@ -13,7 +13,6 @@ import (
 
 	"ringlet/ecs/api"
 	"ringlet/ecs/partition/nodes"
-	"ringlet/node/cluster"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -118,7 +117,7 @@ var exclusionStates = []fsm.State{fsm.NotReady, fsm.Ready, fsm.Running, fsm.Paus
 
 // Markdown prints the machine of a partition, as docs/runcontrol.md shows it.
 func Markdown() string {
-	p := Partition{cfg: Config{ReadyTimeout: defaultReadyTimeout}}
+	p := control{cfg: Config{ReadyTimeout: defaultReadyTimeout}}
 	var names []string
 	for _, s := range exclusionStates {
 		names = append(names, s.String())
@@ -213,20 +212,20 @@ func (p *Partition) prepareCommand(ctx context.Context, user string, c fsm.Comma
 	until := time.Now().Add(p.joinTimeout())
 	switch {
 	case c == fsm.Load:
-		cfg, err := p.completeConfiguration(args["configuration"], strings.Split(args["settings"], "\n"))
+		cfg, err := p.checks.completeConfiguration(args["configuration"], strings.Split(args["settings"], "\n"))
 		if err == nil && fsm.EffectOf(state, c) == fsm.TransitionBegun {
-			err = p.checkConfiguration(ctx, cfg, p.awaitNodes(ctx, cfg, until), p.timeouts().ForCommand(fsm.Load))
+			err = p.checks.checkConfiguration(ctx, cfg, p.members.awaitNodes(ctx, cfg, until), p.timeouts().ForCommand(fsm.Load))
 		}
 		if err != nil {
 			return &api.ConfigurationError{Problems: problemTexts(err)}
 		}
 		return p.prepareLoad(user, state, cfg, until)
 	case (c == fsm.Configure || c == fsm.Start) && fsm.EffectOf(state, c) == fsm.TransitionBegun:
-		if err := p.maySelectMembers(ctx, c, state, until); err != nil {
+		if err := p.members.maySelectMembers(ctx, c, state, until); err != nil {
 			return err
 		}
 		if c == fsm.Start {
-			if err := p.mayStart(ctx, state); err != nil {
+			if err := p.checks.mayStart(ctx, state); err != nil {
 				return err
 			}
 		}
@@ -242,28 +241,12 @@ func (p *Partition) prepareCommand(ctx context.Context, user string, c fsm.Comma
 		pending.user, pending.joinDeadline = user, until
 		switch c {
 		case fsm.Start:
-			pending.remark, pending.scanName, pending.endCause, pending.abandon = args["remark"], args["scan"], "", false
+			pending.remark, pending.scanName, pending.stopRequested, pending.abandon = args["remark"], args["scan"], false, false
 		case fsm.Stop:
-			pending.endCause, pending.abandon = nodes.EndStopped, args["abandon"] == "true"
+			pending.stopRequested, pending.abandon = true, args["abandon"] == "true"
 		default:
 		}
 	})
-	return nil
-}
-
-// maySelectMembers refuses a configure, or a start that has to configure, for want of nodes that the policies do not do
-// without: nothing has broken.
-func (p *Partition) maySelectMembers(ctx context.Context, c fsm.Command, state fsm.State, until time.Time) error {
-	now := p.currentState()
-	l, absent := now.loadedConfig, now.excludedNodes()
-	if l == nil || l.names == nil || c == fsm.Start && !p.mustConfigure() {
-		return nil
-	}
-	present := p.awaitMembers(ctx, l.names, absent, until)
-	absent = p.addUnjoined(absent, l.names, present)
-	if _, _, err := selectMembers(l.cfg, l.names, absent); err != nil {
-		return preconditionError(state, c.String(), err.Error())
-	}
 	return nil
 }
 
@@ -306,43 +289,11 @@ func (p *Partition) apiError(name string, err error) error {
 	return err
 }
 
-// completeConfiguration is a text with changes, over what the control was started with, completed.
-func (p *Partition) completeConfiguration(text string, settings []string) (config.Config, error) {
-	cfg := p.cfg.Default
-	if err := cfg.Merge("configuration", []byte(text)); err != nil {
-		return cfg, err
-	}
-	settings = slices.DeleteFunc(settings, func(s string) bool { return strings.TrimSpace(s) == "" })
-	if err := cfg.Apply(settings); err != nil {
-		return cfg, err
-	}
-	endless := cfg.Duration == 0
-	if err := cfg.Complete(); err != nil {
-		return cfg, err
-	}
-	if endless && !cfg.EndsByItself() {
-		cfg.Duration = 0 // until somebody stops it
-	}
-	return cfg, nil
-}
-
-// problemTexts are what is wrong with a configuration, by the error that says so.
-func problemTexts(err error) (all []string) {
-	var invalid *config.InvalidError
-	if !errors.As(err, &invalid) {
-		return []string{err.Error()}
-	}
-	for _, one := range invalid.Problems {
-		all = append(all, one.String())
-	}
-	return all
-}
-
 // Check says whether a configuration would be taken, by the nodes that are there now.
 func (p *Partition) Check(ctx context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse {
-	cfg, err := p.completeConfiguration(req.GetConfiguration(), req.GetSettings())
+	cfg, err := p.checks.completeConfiguration(req.GetConfiguration(), req.GetSettings())
 	if err == nil {
-		err = p.checkConfiguration(ctx, cfg, p.cfg.Members.ByName(), p.timeoutFor(checkTimeout))
+		err = p.checks.checkConfiguration(ctx, cfg, p.cfg.Members.ByName(), p.timeoutFor(checkTimeout))
 	}
 	if err != nil {
 		return &ecsv1.CheckConfigurationResponse{Problems: problemTexts(err)}
@@ -350,48 +301,10 @@ func (p *Partition) Check(ctx context.Context, req *ecsv1.CheckConfigurationRequ
 	return &ecsv1.CheckConfigurationResponse{Ok: true, Effective: string(cfg.Effective()), Hash: cfg.Hash()}
 }
 
-// checkTimeout is how long a check may read an input, and a disk take to say whether an output can be written: less
-// than clients wait. A load may take its own time to read an input.
-const checkTimeout = 8 * time.Second
-
-// checkMembers holds a configuration against the nodes that are present. Members that are not are left out, if the
-// policies tolerate it.
-func (p *Partition) checkMembers(cfg config.Config, present map[string]cluster.Member) error {
-	names := cfg.MemberNames()
-	absent := p.addUnjoined(nil, names, present)
-	if less, there, err := selectMembers(cfg, names, absent); err == nil {
-		cfg, names = less, there
-	}
-	if err := cfg.CheckNodes(p.memberFacts(present)); err != nil {
-		return err
-	}
-	return p.checkWritable(cfg, names, present)
-}
-
-// checkConfiguration holds a configuration against the nodes that are present, and against its input, which is read for
-// at most so long.
-func (p *Partition) checkConfiguration(
-	ctx context.Context, cfg config.Config, present map[string]cluster.Member, most time.Duration,
-) error {
-	if err := p.checkMembers(cfg, present); err != nil || cfg.Input == "" && cfg.FilterFile() == "" {
-		return err
-	}
-	late := fmt.Errorf("that takes more than the %v which are given to it here", most)
-	ctx, cancel := context.WithTimeoutCause(ctx, most, late)
-	defer cancel()
-	select {
-	case p.readingSlot <- struct{}{}: // one at a time, so that many who ask take no more memory and time than one
-	case <-ctx.Done():
-		return fmt.Errorf("%s was not read, since others are read before it: %w", cfg.Input, context.Cause(ctx))
-	}
-	defer func() { <-p.readingSlot }()
-	return nodes.CheckFiles(ctx, cfg, p.cfg.AllowedInputs)
-}
-
 // changeMember excludes or includes a node.
 func (p *Partition) changeMember(ctx context.Context, user, name, node string) (*ecsv1.CommandResponse, error) {
-	p.commandMu.Lock()
-	defer p.commandMu.Unlock()
+	p.conductor.commandMu.Lock()
+	defer p.conductor.commandMu.Unlock()
 	now, state := p.currentState(), p.runner.Status().State
 	if err := now.exclusionError(state, name, node); err != nil {
 		return nil, err
@@ -481,8 +394,8 @@ func (p *Partition) changeOutsideRun(now partitionState, name, node string) stri
 		excluded[node], text = true, node+" takes no part in the next run"
 	}
 	p.updateState(func(s *partitionState) { s.excluded = excluded })
-	if now.crew != nil {
-		now.crew.MarkUnlinked()
+	if now.nodeSet != nil {
+		now.nodeSet.MarkUnlinked()
 	}
 	return text
 }

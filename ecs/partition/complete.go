@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -46,27 +47,36 @@ func (r readAttempt) isDue(now time.Time, members string) bool {
 // maxUnread are the newest runs whose records are completed by themselves.
 const maxUnread = 64
 
+// completion completes the records of runs of whose output not all was read.
+type completion struct {
+	*control
+	records *records
+
+	mu     sync.Mutex             // guards what follows
+	unread map[uint32]readAttempt // runs on record of whose output not all was read
+}
+
 // noteUnread notes a run of whose output not all was read.
-func (p *Partition) noteUnread(rec *ecsv1.Run) {
+func (c *completion) noteUnread(rec *ecsv1.Run) {
 	if len(rec.GetUnread()) == 0 {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.unreadRuns[rec.GetNumber()] = readAttempt{}
-	if len(p.unreadRuns) > maxUnread {
-		delete(p.unreadRuns, slices.Min(slices.Collect(maps.Keys(p.unreadRuns))))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unread[rec.GetNumber()] = readAttempt{}
+	if len(c.unread) > maxUnread {
+		delete(c.unread, slices.Min(slices.Collect(maps.Keys(c.unread))))
 	}
 }
 
 // completeRecords completes records, one at a time, the newest first.
-func (p *Partition) completeRecords() {
-	members := p.cfg.Members.ByName()
+func (c *completion) completeRecords() {
+	members := c.cfg.Members.ByName()
 	units := cluster.UnitNames(members)
 	maps.DeleteFunc(members, func(name string, _ cluster.Member) bool { return !slices.Contains(units, name) })
-	for _, attempt := range p.dueAttempts(time.Now(), membersKey(members)) {
-		if err := p.completeRecord(p.ctx, attempt, members); err != nil && p.ctx.Err() == nil {
-			p.log.Warn("the record of a run cannot be completed yet", "run", attempt.run, "err", err)
+	for _, attempt := range c.dueAttempts(time.Now(), membersKey(members)) {
+		if err := c.completeRecord(c.ctx, attempt, members); err != nil && c.ctx.Err() == nil {
+			c.log.Warn("the record of a run cannot be completed yet", "run", attempt.run, "err", err)
 		}
 	}
 }
@@ -87,12 +97,12 @@ type completionAttempt struct {
 }
 
 // dueAttempts are the runs to try now, the newest first.
-func (p *Partition) dueAttempts(now time.Time, members string) (runs []completionAttempt) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for run, last := range p.unreadRuns {
+func (c *completion) dueAttempts(now time.Time, members string) (runs []completionAttempt) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for run, last := range c.unread {
 		if last.isDue(now, members) {
-			p.unreadRuns[run] = readAttempt{now, members}
+			c.unread[run] = readAttempt{now, members}
 			runs = append(runs, completionAttempt{run, members != last.members})
 		}
 	}
@@ -101,21 +111,21 @@ func (p *Partition) dueAttempts(now time.Time, members string) (runs []completio
 }
 
 // completeRecord tries to read what was not read of a run, and completes its record and its manifests with it.
-func (p *Partition) completeRecord(ctx context.Context, attempt completionAttempt,
+func (c *completion) completeRecord(ctx context.Context, attempt completionAttempt,
 	members map[string]cluster.Member) error {
 	number := attempt.run
-	rec, err := p.cfg.Store.Get(number)
+	rec, err := c.cfg.Store.Get(number)
 	var none *record.NoRunError
 	switch {
 	case errors.As(err, &none):
-		p.forgetUnread(number)
+		c.forgetUnread(number)
 		return nil
 	case err != nil:
 		return err
 	case !record.IsClosed(rec):
 		return nil // the store has not taken its end yet
 	case len(rec.GetUnread()) == 0:
-		p.forgetUnread(number)
+		c.forgetUnread(number)
 		return nil
 	}
 	cfg, err := config.ParseRecorded("the configuration of the run", []byte(rec.GetConfiguration()))
@@ -127,9 +137,9 @@ func (p *Partition) completeRecord(ctx context.Context, attempt completionAttemp
 		return err
 	}
 	late := nodes.LateCompletion{
-		Identity:       p.cfg.Identity,
-		Term:           p.cfg.Term,
-		Log:            p.log,
+		Identity:       c.cfg.Identity,
+		Term:           c.cfg.Term,
+		Log:            c.log,
 		Configuration:  cfg,
 		Key:            rec.GetRunKey(),
 		Names:          rec.GetNodes(),
@@ -142,37 +152,33 @@ func (p *Partition) completeRecord(ctx context.Context, attempt completionAttemp
 		return err
 	}
 	after := completedRecord(rec, report, time.Now())
-	if err := p.cfg.Store.CompleteRun(after); err != nil {
+	if err := c.cfg.Store.CompleteRun(after); err != nil {
 		return err
 	}
-	p.publishCompleted(rec, after)
+	c.publishCompleted(rec, after)
 	return nil
 }
 
 // forgetUnread notes that nothing of a run is unread any more.
-func (p *Partition) forgetUnread(number uint32) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.unreadRuns, number)
+func (c *completion) forgetUnread(number uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.unread, number)
 }
 
 // publishCompleted tells that a record was completed.
-func (p *Partition) publishCompleted(before, after *ecsv1.Run) {
-	p.mu.Lock()
-	if p.verdictCounts != nil && before.GetVerdict() != after.GetVerdict() {
-		p.verdictCounts[before.GetVerdict()]--
-		p.verdictCounts[after.GetVerdict()]++
-	}
-	p.mu.Unlock()
+func (c *completion) publishCompleted(before, after *ecsv1.Run) {
+	c.records.countVerdict(before.GetVerdict(), -1)
+	c.records.countVerdict(after.GetVerdict(), 1)
 	if len(after.GetUnread()) == 0 {
-		p.forgetUnread(after.GetNumber())
+		c.forgetUnread(after.GetNumber())
 	}
 	text := fmt.Sprintf("the record of run %d is completed with what was read since: %s, %d events built",
 		after.GetNumber(), verdictWord(after.GetVerdict()), after.GetEventsBuilt())
 	if unread := after.GetUnread(); len(unread) > 0 {
 		text += "; not read yet: " + strings.Join(unread, ", ")
 	}
-	p.cfg.Journal.Add(&ecsv1.Event{ // the record takes no more events
+	c.cfg.Journal.Add(&ecsv1.Event{ // the record takes no more events
 		At:        timestamppb.Now(),
 		Kind:      "run",
 		Component: partitionComponent,

@@ -7,9 +7,11 @@
 //
 // # Core and shell
 //
-// The states are those of package node/fsm, whose step decides what a command does. selectMembers decides who takes
-// part, adoption what a control does that comes back, and Report.VerdictWord what a run was worth; all are pure.
-// Partition is the shell: it has one goroutine that looks after the run, and one for each step under way.
+// The states are those of package node/fsm, whose step decides what a command does; ecs/run has the machine of a run.
+// selectMembers decides who takes part, adoption what a control does that comes back, and Report.VerdictWord what a run
+// was worth; all are pure. Partition is the shell, made of parts: members (who takes part, and their states outside of
+// runs), checks, the conductor (which carries out what the machine of a run says, with one goroutine that looks after
+// the run and one for each step under way), records, snapshots and taps. All have the control: how the partition is.
 //
 // # What the caller must do, in order
 //

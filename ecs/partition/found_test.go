@@ -13,6 +13,7 @@ import (
 	"ringlet/ecs/partition/fault"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
+	ecsrun "ringlet/ecs/run"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
@@ -37,7 +38,7 @@ func TestTowardsRun(t *testing.T) {
 		"by nobody":      {recoveryUser, t.Context(), broken, ""},
 		"it was stopped": {"alice", interrupted, context.Canceled, "start was interrupted by stop"},
 	} {
-		p := &Partition{partitionState: partitionState{pendingCommand: pendingCommand{user: tc.by}}}
+		p := &Partition{control: &control{partitionState: partitionState{pendingCommand: pendingCommand{user: tc.by}}}}
 		if err := p.preRunWork(func(context.Context) error { return tc.err })(tc.ctx); !errors.Is(err, tc.err) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -67,15 +68,13 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = store.Close() }()
-			p := &Partition{
-				partitionState: partitionState{pendingCommand: pendingCommand{user: "alice"}},
-				cfg:            Config{Store: store, Members: &cluster.Cluster{}},
-				pendingWrites:  pendingWrites{store: store},
-			}
+			p := newPartition(Config{Store: store, Members: &cluster.Cluster{}})
+			defer p.stopGoroutines()
+			p.pendingCommand.user = "alice"
 			under, goOn := make(chan struct{}), make(chan struct{})
 			start := p.preRunWork(func(ctx context.Context) error {
 				if tc.recorded {
-					if err := p.openRecord(nodes.NewCrew(nodes.Options{}, config.Default())); err != nil {
+					if err := p.records.openRecord(nodes.NewNodeSet(nodes.Options{}, config.Default())); err != nil {
 						t.Error(err)
 					}
 					p.mu.Lock()
@@ -157,8 +156,8 @@ func TestThePartIsKept(t *testing.T) {
 		Evidence:  "seen",
 	}
 	through := map[string]*ecsv1.Cause{
-		"the machine": (&Partition{}).causeMessage((&Partition{}).causeFromError(&fault.Error{Fault: x})),
-		"a record":    recordCause(x, causeCodeToleratedLoss, timestamppb.Now()),
+		"the machine": (&control{}).causeMessage((&control{}).causeFromError(&fault.Error{Fault: x})),
+		"a record":    recordCause(x, ecsrun.CodeLoss, timestamppb.Now()),
 		"a node":      nodeCause(&nodev1.Cause{Component: "n1", Part: "output", What: "disk full"}),
 	}
 	r := &ecsv1.Run{}
@@ -182,9 +181,9 @@ func TestRecordHasTheLossByItsCause(t *testing.T) {
 		first, later fault.Fault
 		want         string
 	}{{link, disk, disk.What}, {link, other, link.What}} {
-		r := &ecsv1.Run{Cause: recordCause(tt.first, causeCodeToleratedLoss, at)}
+		r := &ecsv1.Run{Cause: recordCause(tt.first, ecsrun.CodeLoss, at)}
 		fillRecord(r, &nodes.Report{FirstLoss: &tt.later}, nil, time.Unix(2, 0))
-		if c := r.GetCause(); c.GetWhat() != tt.want || c.GetCode() != causeCodeToleratedLoss ||
+		if c := r.GetCause(); c.GetWhat() != tt.want || c.GetCode() != ecsrun.CodeLoss ||
 			!c.GetAt().AsTime().Equal(at.AsTime()) {
 			t.Errorf("%v, and later %v: %v", tt.first, tt.later, c)
 		}

@@ -9,17 +9,17 @@ import (
 
 // Configure keeps the set of nodes that load has made, and the one of a reset: each node is given one command. Another
 // part takes another set.
-func TestConfigureKeepsItsCrew(t *testing.T) {
+func TestConfigureKeepsItsNodeSet(t *testing.T) {
 	t.Parallel()
 	h := newFarm(t, 3, func(c *config.Config) { c.ReadoutLoss, c.BuilderLoss = "expendable", "expendable" })
 	h.mustCommand("load")
-	first := h.Crew()
+	first := h.NodeSet()
 	h.mustCommand("configure")
-	if h.Crew() != first {
+	if h.NodeSet() != first {
 		t.Error("configure has connected anew the nodes that load has connected")
 	}
 	h.mustCommand("reset", "configure")
-	if h.Crew() != first {
+	if h.NodeSet() != first {
 		t.Error("configure has connected anew the nodes that reset has left")
 	}
 	h.mustCommand("start")
@@ -29,8 +29,8 @@ func TestConfigureKeepsItsCrew(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.mustCommand("configure")
-	if h.Crew() == first || len(h.Crew().Names()) != 2 {
-		t.Errorf("without n1 it is %v", h.Crew().Names())
+	if h.NodeSet() == first || len(h.NodeSet().Names()) != 2 {
+		t.Errorf("without n1 it is %v", h.NodeSet().Names())
 	}
 	h.mustCommand("reset", "unload")
 }
@@ -41,14 +41,14 @@ func TestStartedAgainWhereItWas(t *testing.T) {
 	t.Parallel()
 	h := newFarm(t, 2, nil)
 	h.mustCommand("load")
-	crew := h.Crew()
-	address := crew.Describe(1)["address"]
-	if crew.ProcessEnded("n1", address) {
+	nodeSet := h.NodeSet()
+	address := nodeSet.Describe(1)["address"]
+	if nodeSet.ProcessEnded("n1", address) {
 		t.Error("a node that lives has ended")
 	}
 	h.endNode("n1")
-	h.await("its end is known", func() bool { return crew.ProcessEnded("n1", address) })
-	if crew.ProcessEnded("n1", "127.0.0.1:1") {
+	h.await("its end is known", func() bool { return nodeSet.ProcessEnded("n1", address) })
+	if nodeSet.ProcessEnded("n1", "127.0.0.1:1") {
 		t.Error("a process at another address has ended")
 	}
 	lis, err := net.Listen("tcp", address)
@@ -56,7 +56,7 @@ func TestStartedAgainWhereItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = lis.Close() }()
-	if crew.ProcessEnded("n1", address) {
+	if nodeSet.ProcessEnded("n1", address) {
 		t.Error("somebody answers, and the process has ended")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"ringlet/ecs/journal"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
+	ecsrun "ringlet/ecs/run"
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -22,42 +23,40 @@ func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	crew, other := nodes.NewCrew(nodes.Options{}, cfg), nodes.NewCrew(nodes.Options{}, cfg)
+	nodeSet, other := nodes.NewNodeSet(nodes.Options{}, cfg), nodes.NewNodeSet(nodes.Options{}, cfg)
 	for name, c := range map[string]struct {
-		asked *nodes.Crew
+		asked *nodes.NodeSet
 		by    string
-		next  uint32 // a Crew without nodes says that there is no run
+		next  uint32 // a NodeSet without nodes says that there is no run
 	}{
-		"asked before the start":          {crew, "alice", 42},
+		"asked before the start":          {nodeSet, "alice", 42},
 		"the start has found other nodes": {other, "alice", 1},
 		"nobody asked":                    {nil, "alice", 1},
-		"nobody asked for this start":     {crew, recoveryUser, 1},
+		"nobody asked for this start":     {nodeSet, recoveryUser, 1},
 	} {
 		store, err := record.Open(filepath.Join(t.TempDir(), "runs.db"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		events := journal.New(8, 0)
-		p := &Partition{
-			ctx:            t.Context(),
-			cfg:            Config{Store: store, Journal: events},
-			partitionState: partitionState{outputCheck: outputCheck{c.asked, 41}, pendingCommand: pendingCommand{user: c.by}},
-		}
-		if err := p.reserveNumber(crew); err != nil {
+		p := newPartition(Config{Store: store, Journal: events})
+		defer p.stopGoroutines()
+		p.outputCheck, p.pendingCommand.user = outputCheck{c.asked, 41}, c.by
+		if err := p.records.reserveNumber(nodeSet); err != nil {
 			t.Error(err)
 		}
 		if r, err := store.NextRun(nil); err != nil || r.GetNumber() != c.next {
 			t.Errorf("%s: the next run is %d, not %d: %v", name, r.GetNumber(), c.next, err)
 		}
-		if p.outputCheck.crew != nil {
+		if p.outputCheck.nodeSet != nil {
 			t.Errorf("%s: the next start does not ask", name)
 		}
 		if got, want := warnsOfUnrecordedRuns(events), c.next > 1; got != want {
 			t.Errorf("%s: the output has runs and the records have none: said %v, not %v", name, got, want)
 		}
 		last := events.LastNumber()
-		p.outputCheck = outputCheck{crew, 41}
-		if err := p.reserveNumber(crew); err != nil || events.LastNumber() != last {
+		p.outputCheck = outputCheck{nodeSet, 41}
+		if err := p.records.reserveNumber(nodeSet); err != nil || events.LastNumber() != last {
 			t.Errorf("%s: records that have a run are told as empty: %v, %v", name, events.EventsSince(last), err)
 		}
 		if err := store.Close(); err != nil {
@@ -109,7 +108,7 @@ func TestARecordWithoutAReport(t *testing.T) {
 		Nodes:         []string{"n0", "n1"},
 		Configuration: string(cfg.Effective()),
 		RunKey:        nodes.NewKey(),
-		End:           nodes.EndFault,
+		End:           ecsrun.EndFault,
 		Cause:         &ecsv1.Cause{Component: "n1", What: "it was killed"},
 	}
 	closeAbandoned(rec, "nobody can tell")

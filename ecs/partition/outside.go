@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"time"
 
 	"ringlet/ecs/partition/nodes"
@@ -38,52 +37,25 @@ func (p *Partition) Ready() (string, error) { return p.runner.Status().State.Str
 
 // Metrics is what Prometheus reads.
 func (p *Partition) Metrics() metrics.Partition {
-	runs := map[ecsv1.Verdict]uint64{}
-	p.mu.Lock()
-	maps.Copy(runs, p.verdictCounts)
-	p.mu.Unlock()
-	return metrics.Partition{Status: p.Status(), Snapshot: p.Snapshot(0), Runs: runs}
-}
-
-// countVerdicts reads once how the runs on record came out; from then on each that ends is added.
-func (p *Partition) countVerdicts() error {
-	runs := map[ecsv1.Verdict]uint64{}
-	for before := uint32(0); ; {
-		list, err := p.cfg.Store.List(before, 1000)
-		if err != nil {
-			return err
-		}
-		for _, r := range list.Runs {
-			runs[r.GetVerdict()]++
-			p.noteUnread(r)
-			before = r.GetNumber()
-		}
-		if !list.HasOlder || len(list.Runs) == 0 {
-			break
-		}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.verdictCounts = runs
-	return nil
+	return metrics.Partition{Status: p.Status(), Snapshot: p.Snapshot(0), Runs: p.records.verdicts()}
 }
 
 // Names are those of the nodes, whose profiles can be taken.
 func (p *Partition) Names() []string {
-	crew := p.currentState().crew
-	if crew == nil {
+	nodeSet := p.currentState().nodeSet
+	if nodeSet == nil {
 		return nil
 	}
-	return crew.Names()
+	return nodeSet.Names()
 }
 
 // Profile writes a profile of a node.
 func (p *Partition) Profile(ctx context.Context, w io.Writer, name, kind string, length time.Duration) error {
-	crew := p.currentState().crew
-	if crew == nil {
+	nodeSet := p.currentState().nodeSet
+	if nodeSet == nil {
 		return fmt.Errorf("no node is known before load")
 	}
-	return crew.Profile(ctx, w, name, kind, length)
+	return nodeSet.Profile(ctx, w, name, kind, length)
 }
 
 // RunCommands gives commands without arguments, one after the other.

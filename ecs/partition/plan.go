@@ -77,10 +77,10 @@ func (s *partitionState) excludedNodes() (out []absentNode) {
 // planLoading says what load does.
 func planLoading(plan *planner) {
 	p := plan.partition
-	cfg, err := p.completeConfiguration(plan.args["configuration"], strings.Split(plan.args["settings"], "\n"))
+	cfg, err := p.checks.completeConfiguration(plan.args["configuration"], strings.Split(plan.args["settings"], "\n"))
 	present := p.cfg.Members.ByName()
 	if err == nil {
-		err = p.checkMembers(cfg, present)
+		err = p.checks.checkMembers(cfg, present)
 	}
 	if err != nil {
 		plan.response.Refusals = append(plan.response.Refusals, problemTexts(err)...)
@@ -123,7 +123,7 @@ func (plan *planner) participants() (who participants, ok bool) {
 		return who, false
 	}
 	p := plan.partition
-	who, err := p.selectParticipants(l, plan.excludedNodes(), p.livingMembers(p.cfg.Members.ByName()))
+	who, err := p.members.selectParticipants(l, plan.excludedNodes(), p.members.livingMembers(p.cfg.Members.ByName()))
 	if err != nil {
 		plan.addRefusal("%v", err)
 	}
@@ -139,7 +139,7 @@ func planMembers(plan *planner) {
 	for _, a := range who.absent {
 		plan.addStep(a.Name, "takes no part: %s", a.Why)
 	}
-	if !plan.partition.crewMatches(plan.crew, who) {
+	if !plan.partition.members.nodeSetMatches(plan.nodeSet, who) {
 		for _, name := range who.names {
 			plan.addStep(name, "is connected anew, and brought to NotReady")
 		}
@@ -169,11 +169,11 @@ func planNumber(plan *planner) {
 }
 
 func planBeginning(plan *planner) {
-	if plan.crew == nil {
+	if plan.nodeSet == nil {
 		planNodes(plan)
 		return
 	}
-	plan.addStep("tagnet", "begins on %s", cmp.Or(plan.crew.TagnetNode(), "this process"))
+	plan.addStep("tagnet", "begins on %s", cmp.Or(plan.nodeSet.TagnetNode(), "this process"))
 	planNodes(plan)
 }
 
@@ -194,7 +194,7 @@ func planStopping(plan *planner) {
 
 // planNodes says what every node does that is there.
 func planNodes(plan *planner) {
-	if plan.crew == nil {
+	if plan.nodeSet == nil {
 		plan.addRefusal("no nodes are known: load a configuration first")
 		return
 	}
@@ -204,12 +204,12 @@ func planNodes(plan *planner) {
 	}
 }
 
-// presentNodes are the nodes of the Crew that are not lost.
+// presentNodes are the nodes of the NodeSet that are not lost.
 func (plan *planner) presentNodes() (names []string) {
-	if plan.crew == nil {
+	if plan.nodeSet == nil {
 		return nil
 	}
-	return slices.DeleteFunc(plan.crew.Names(), func(name string) bool { return plan.crew.LostReason(name) != "" })
+	return slices.DeleteFunc(plan.nodeSet.Names(), func(name string) bool { return plan.nodeSet.LostReason(name) != "" })
 }
 
 func mepsInFlight(run *nodes.Run) uint64 {

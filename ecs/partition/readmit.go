@@ -12,7 +12,7 @@ import (
 // readmitter looks for nodes that were lost in a run and are back in the cluster, and takes them into it, one at a
 // time.
 type readmitter struct {
-	p           *Partition
+	*conductor
 	run         *nodes.Run
 	lastTries   map[string]time.Time // when each was tried last
 	attemptDone chan struct{}        // of the one under way, closed when it is over; nil: there is none
@@ -21,10 +21,6 @@ type readmitter struct {
 // readmitRetryDelay is how long a node waits that could not come back, before it is tried again. A process that has
 // just been killed may be a member of the cluster still.
 const readmitRetryDelay = 2 * time.Second
-
-func (p *Partition) newReadmitter(run *nodes.Run) *readmitter {
-	return &readmitter{p: p, run: run, lastTries: map[string]time.Time{}}
-}
 
 // readmitNext begins with the next one, if there is any. ctx ends with the run.
 func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
@@ -36,10 +32,10 @@ func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
 			return
 		}
 	}
-	if c.p.runner.Status().State != fsm.Running {
+	if c.runner.Status().State != fsm.Running {
 		return
 	}
-	members := c.p.cfg.Members.ByName()
+	members := c.cfg.Members.ByName()
 	for _, name := range c.run.Names() {
 		m, there := members[name]
 		if !there || c.run.MayReadmit(name) != nil || now.Sub(c.lastTries[name]) < readmitRetryDelay {
@@ -48,7 +44,7 @@ func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
 		c.lastTries[name] = now
 		pending := make(chan struct{})
 		c.attemptDone = pending
-		c.p.wg.Go(func() {
+		c.wg.Go(func() {
 			defer close(pending)
 			c.readmit(ctx, m)
 		})
@@ -58,29 +54,28 @@ func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
 
 // readmit takes a node into the run.
 func (c *readmitter) readmit(ctx context.Context, m cluster.Member) {
-	p := c.p
 	if err := c.run.Reconnect(ctx, m); err != nil {
-		p.log.Debug("a node that was lost is not there", "node", m.Name, "err", err)
+		c.log.Debug("a node that was lost is not there", "node", m.Name, "err", err)
 		return
 	}
-	p.commandMu.Lock()
-	defer p.commandMu.Unlock()
+	c.commandMu.Lock()
+	defer c.commandMu.Unlock()
 	gone, err := c.run.Readmit(ctx, m.Name)
 	if err != nil {
-		p.log.Info("a node that was lost does not come back in this run yet", "node", m.Name, "err", err)
+		c.log.Info("a node that was lost does not come back in this run yet", "node", m.Name, "err", err)
 		return
 	}
 	if gone == nil {
-		p.log.Warn("the node of the decision unit is back in the run", "node", m.Name)
-		p.publishf(severityInfo, "back", m.Name,
+		c.log.Warn("the node of the decision unit is back in the run", "node", m.Name)
+		c.publishf(severityInfo, "back", m.Name,
 			"%s was lost and is back: events are decided from the next one that is triggered",
 			m.Name)
 		c.noteReadmitted()
 		return
 	}
-	p.log.Warn("a node is back in the run", "node", m.Name, "marked_from_mep", gone.GetFromMep(), "whole_from_mep",
+	c.log.Warn("a node is back in the run", "node", m.Name, "marked_from_mep", gone.GetFromMep(), "whole_from_mep",
 		gone.GetBackMep())
-	p.publishf(severityInfo, "back", m.Name,
+	c.publishf(severityInfo, "back", m.Name,
 		"%s was lost at %s and is back: events are marked from MEP %d on, and whole again from MEP "+
 			"%d on", m.Name, time.Unix(0, gone.GetAtNs()).UTC().Format("15:04:05.000Z"), gone.GetFromMep(), gone.GetBackMep())
 	c.noteReadmitted()
@@ -89,9 +84,9 @@ func (c *readmitter) readmit(ctx context.Context, m cluster.Member) {
 // noteReadmitted takes that a node is back.
 func (c *readmitter) noteReadmitted() {
 	if len(c.run.Losses()) == 0 && len(c.run.InactiveBuilders()) == 0 { // everybody takes part again
-		_ = c.p.clearDegraded()
+		_ = c.clearDegraded()
 	}
-	c.p.saveState()
+	c.saveState()
 }
 
 // awaitAttempt waits until nothing is under way.

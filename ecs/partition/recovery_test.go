@@ -6,6 +6,7 @@ import (
 
 	"ringlet/ecs/partition"
 	"ringlet/ecs/partition/nodes"
+	ecsrun "ringlet/ecs/run"
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -48,7 +49,7 @@ func TestControlComesTooLate(t *testing.T) {
 	back := time.Now()
 	h.restartControl(3)
 	h.awaitState("Ready")
-	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_GOOD, nodes.EndControlLost)
+	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_GOOD, ecsrun.EndControlLost)
 	r := h.closedRun(1)
 	if r.GetCause().GetComponent() != nodes.ControlName ||
 		!r.GetCause().GetAt().AsTime().Equal(r.GetStopBegun().AsTime()) {

@@ -1,173 +1,51 @@
 package partition
 
 import (
+	"cmp"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"ringlet/ecs/partition/fault"
 	"ringlet/ecs/partition/nodes"
+	ecsrun "ringlet/ecs/run"
 	"ringlet/node"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// openRecord takes a run number, before any node hears of the run.
-func (p *Partition) openRecord(crew *nodes.Crew) error {
-	a := p.currentState().pendingCommand
-	if err := p.reserveNumber(crew); err != nil {
-		return err
+// writeState writes into the record of a run how that stands, before anybody hears of it.
+func writeState(r *ecsv1.Run, now ecsrun.State) {
+	if !now.Begun.IsZero() {
+		r.StartDone = timestamppb.New(now.Begun)
 	}
-	rec, err := p.cfg.Store.NextRun(&ecsv1.Run{
-		StartedBy:  a.user,
-		StartBegun: timestamppb.Now(),
-		Remark:     a.remark,
-		Scan:       a.scanName,
-		Nodes:      crew.Names(),
-		Versions:   p.versions(crew),
-		RunKey:     nodes.NewKey(),
-	})
-	if err != nil {
-		return fmt.Errorf("no run can begin without its record: %w", err)
+	if !now.Ending.IsZero() {
+		r.StopBegun, r.End = timestamppb.New(now.Ending), now.End
+		r.StoppedBy = cmp.Or(now.StoppedBy, r.GetStoppedBy())
 	}
-	cfg := crew.Configuration()
-	cfg.RunNumber = rec.GetNumber()
-	rec.Configuration, rec.ConfigurationHash = string(cfg.Effective()), crew.Configuration().Hash()
-	if err := p.cfg.Store.Put(rec); err != nil {
-		return fmt.Errorf("no run can begin without its record: %w", err)
+	if c := now.Cause; c != nil {
+		r.Cause = recordCause(c.Fault, c.Code, timestampOrNil(c.At))
 	}
-	p.updateState(func(s *partitionState) { s.runRecord, s.lastStartFailure, s.preRunContext = rec, nil, nil })
-	p.saveState()
-	return nil
 }
 
-// versions are those of the programs, by component.
-func (p *Partition) versions(crew *nodes.Crew) map[string]string {
-	v := map[string]string{nodes.ControlName: p.cfg.Version}
-	for i, rep := range crew.Reports() {
-		v[crew.Names()[i]] = rep.GetVersion()
+// stateCause is the cause that a record has, as the machine of its run takes it; nil if it has none.
+func stateCause(c *ecsv1.Cause) *ecsrun.Cause {
+	if c == nil {
+		return nil
 	}
-	return v
+	out := &ecsrun.Cause{Fault: fault.FromCause(c), Code: c.GetCode()}
+	out.Advice, out.Followed, out.At = c.GetAdvice(), c.GetFollowed(), recordTime(c.GetAt())
+	return out
 }
 
-// noteBegun notes that every node is Running.
-func (p *Partition) noteBegun(run *nodes.Run) {
-	p.changeRecord(func(r *ecsv1.Run) { r.StartDone = timestampOrNil(run.StartedAt()) })
-	p.saveState()
-	p.publishf(severityInfo, "run", partitionComponent, "run %d has begun", run.Number())
-}
-
-// noteStopping notes when the end of the run was asked for, or struck, and what struck, before anybody hears of it.
-// Only the first time counts.
-func (p *Partition) noteStopping(why string, struck *ecsv1.Cause) {
-	by := p.currentState().pendingCommand.user
-	p.changeRecord(func(r *ecsv1.Run) {
-		if r.StopBegun != nil {
-			return
-		}
-		r.StopBegun, r.End = timestamppb.Now(), why
-		if struck != nil {
-			r.Cause = struck
-		}
-		if why == nodes.EndStopped {
-			r.StoppedBy = by
-		}
-	})
-}
-
-// changeRecord changes the record of the present run, if there is one.
-func (p *Partition) changeRecord(f func(*ecsv1.Run)) {
-	p.mu.Lock()
-	if p.runRecord == nil {
-		p.mu.Unlock()
-		return
+// recordTime is a time of a record; zero where it has none.
+func recordTime(at *timestamppb.Timestamp) time.Time {
+	if at == nil {
+		return time.Time{}
 	}
-	f(p.runRecord)
-	rec := proto.CloneOf(p.runRecord)
-	p.mu.Unlock()
-	p.pendingWrites.putRecord(rec)
-}
-
-// closeRun closes the record of a run with its report, and the scheduler.
-func (p *Partition) closeRun(run *nodes.Run, report *nodes.Report) {
-	now := p.currentState()
-	if now.runRecord == nil {
-		run.Shutdown()
-		return
-	}
-	p.publishClosing(now.runRecord.GetNumber(), report)
-	for _, what := range report.UnreadBuffers() {
-		p.publishf(severityWarning, "output", partitionComponent, "%s", what)
-	}
-	for _, what := range report.NotChecked {
-		p.publishf(severityWarning, "run", partitionComponent, "not checked: %s", what)
-	}
-	var absent []absentNode
-	if now.loadedConfig != nil {
-		absent = now.loadedConfig.absent
-	}
-	over := time.Now()
-	p.changeRecord(func(r *ecsv1.Run) {
-		if report.EndCause == nodes.EndControlLost {
-			if alone := run.SelfStopCause(); alone != nil && r.Cause == nil {
-				noteSelfStop(r, alone, over)
-			}
-			over, r.EndFound = endTime(r, run.EndedAt(), over)
-		}
-		fillRecord(r, report, absent, over)
-	})
-	p.mu.Lock()
-	if p.verdictCounts != nil {
-		p.verdictCounts[recordVerdict(report)]++
-	}
-	closed := p.runRecord
-	p.runRecord, p.lastReport, p.endedRun = nil, report, run
-	close(p.nextRunClosed)
-	p.nextRunClosed = make(chan struct{})
-	p.mu.Unlock()
-	p.noteUnread(closed)
-	p.saveState()
-	p.shutdownRun(run)
-}
-
-// shutdownRun ends the scheduler of a run when the store has its record: a control that is killed before finds a run
-// with its scheduler, which can tell how it ended.
-func (p *Partition) shutdownRun(run *nodes.Run) {
-	if !p.pendingWrites.hasRecord(run.Number()) {
-		run.Shutdown()
-		return
-	}
-	p.wg.Go(func() {
-		tick := time.NewTicker(writeRetryInterval)
-		defer tick.Stop()
-		for p.pendingWrites.hasRecord(run.Number()) {
-			select {
-			case <-tick.C:
-			case <-p.ctx.Done():
-				run.Close()
-				return
-			}
-		}
-		run.Shutdown()
-	})
-}
-
-// publishClosing tells how a run has ended.
-func (p *Partition) publishClosing(number uint32, report *nodes.Report) {
-	if c := report.Cause; c != nil {
-		p.publishf(severityError, "fault", c.Component, "run %d was ended by %s: %s", number, c.Component, c.What)
-		return
-	}
-	how := severityInfo
-	if report.ExitStatus() != nodes.ExitGood || recordVerdict(report) != ecsv1.Verdict_VERDICT_GOOD {
-		how = severityWarning
-	}
-	p.publishf(how, "run", partitionComponent, "run %d is over (%s): %s, %d events built, %d incomplete%s", number,
-		report.EndCause,
-		verdictWord(recordVerdict(report)), report.EventsBuilt, report.EventsIncomplete, reasonClause(report.VerdictReason))
+	return at.AsTime()
 }
 
 // reasonClause is the end of a sentence that says why, if there is something to say.
@@ -186,9 +64,6 @@ func recordVerdict(r *nodes.Report) ecsv1.Verdict {
 // verdictWord is a verdict for people.
 func verdictWord(v ecsv1.Verdict) string { return strings.TrimPrefix(v.String(), "VERDICT_") }
 
-// causeCodeToleratedLoss is the code of the cause that the run goes on without a node.
-const causeCodeToleratedLoss = "loss"
-
 // causeCodeAbsent is the code of the cause that a member took no part.
 const causeCodeAbsent = "absent"
 
@@ -199,16 +74,16 @@ func fillRecord(r *ecsv1.Run, report *nodes.Report, absent []absentNode, now tim
 	if r.StopBegun == nil {
 		r.StopBegun = r.StopDone
 	}
-	if x, c := report.FirstLoss, r.GetCause(); x != nil && c.GetCode() == causeCodeToleratedLoss &&
+	if x, c := report.FirstLoss, r.GetCause(); x != nil && c.GetCode() == ecsrun.CodeLoss &&
 		c.GetComponent() == x.Component {
-		r.Cause = recordCause(*x, causeCodeToleratedLoss, c.GetAt()) // who is closer to it has spoken since
+		r.Cause = recordCause(*x, ecsrun.CodeLoss, c.GetAt()) // who is closer to it has spoken since
 	}
 	if c := report.Cause; c != nil {
 		seen := r.StopBegun
 		if at := r.GetCause().GetAt(); at != nil {
 			seen = at
 		}
-		r.Cause = recordCause(*c, "fault", seen)
+		r.Cause = recordCause(*c, ecsrun.CodeFault, seen)
 	} else if report.BadInput != "" {
 		r.Cause = &ecsv1.Cause{
 			Component: "input",
@@ -291,7 +166,7 @@ func noteSelfStop(r *ecsv1.Run, stopped *nodev1.Cause, found time.Time) {
 	r.Cause = &ecsv1.Cause{
 		Component: nodes.ControlName,
 		What:      "the control was gone for longer than the nodes build on without it",
-		Code:      nodes.EndControlLost,
+		Code:      ecsrun.EndControlLost,
 		Evidence:  stopped.GetWhat(),
 		At:        at,
 	}
@@ -335,12 +210,12 @@ func noteEndUnknown(r *ecsv1.Run, missing []string) {
 func closeAbandoned(r *ecsv1.Run, why string) {
 	now := timestamppb.Now()
 	r.Verdict, r.StopDone, r.EndFound = ecsv1.Verdict_VERDICT_INCOMPLETE, now, true
-	fault := r.GetEnd() == nodes.EndFault
+	fault := r.GetEnd() == ecsrun.EndFault
 	if r.GetStartDone() == nil || fault {
 		r.Verdict = ecsv1.Verdict_VERDICT_ABORTED
 	}
 	if r.GetEnd() == "" {
-		r.End = nodes.EndControlLost
+		r.End = ecsrun.EndControlLost
 	}
 	if r.StopBegun == nil {
 		r.StopBegun = now
@@ -358,7 +233,7 @@ func unseenEndCause(what string) *ecsv1.Cause {
 		Component: nodes.ControlName,
 		What:      what,
 		Evidence:  "found when the control came back",
-		Code:      nodes.EndControlLost,
+		Code:      ecsrun.EndControlLost,
 		At:        timestamppb.Now(),
 	}
 }

@@ -95,10 +95,10 @@ func selectMembers(c config.Config, names []string, absent []absentNode) (config
 	if less.DecisionNode != "" && !slices.Contains(there, less.DecisionNode) {
 		less.DecisionNode, less.DecisionTimeout, less.DecisionOutput = "", 0, ""
 	}
-	if err := less.Complete(); err != nil {
+	less, err := complete(less)
+	if err != nil {
 		return c, nil, fmt.Errorf("without %s: %w", strings.Join(why, "; "), err)
 	}
-	less.Duration = c.Duration // which may be none
 	return less, there, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ringlet/ecs/partition/nodes"
+	ecsrun "ringlet/ecs/run"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
 )
@@ -53,9 +54,9 @@ func (p *Partition) RunOnce(ctx context.Context, cfg config.Config, hooks RunHoo
 	if p.cfg.Spawner != nil && report.RecordedOutput.IsIncomplete() {
 		p.cfg.Spawner.Stop()
 		p.currentState().endedRun.CloseWithoutNodes(report)
-		crew := p.currentState().crew
-		p.updateState(func(s *partitionState) { s.crew = nil })
-		crew.CloseConnections() // nobody is there any more to be put to rest
+		nodeSet := p.currentState().nodeSet
+		p.updateState(func(s *partitionState) { s.nodeSet = nil })
+		nodeSet.CloseConnections() // nobody is there any more to be put to rest
 	}
 	return report, nil
 }
@@ -64,17 +65,16 @@ func (p *Partition) RunOnce(ctx context.Context, cfg config.Config, hooks RunHoo
 // first record is bad: that run has a report of its own.
 func (p *Partition) startSuperseded(err error) bool {
 	var by *fsm.SupersededError
-	now := p.currentState()
-	return errors.As(err, &by) && by.Command == fsm.Start && by.By == fsm.Stop && now.pendingCommand.endCause != "" &&
-		(now.run != nil || now.lastReport != nil)
+	return errors.As(err, &by) && by.Command == fsm.Start && by.By == fsm.Stop &&
+		(p.presentRun() != nil || p.currentState().lastReport != nil)
 }
 
 // assignNumber asks the nodes whether they can write the output, and determines the number of the run: the one that is
 // asked for, or the one after the last that the output holds.
 func (p *Partition) assignNumber(ctx context.Context) error {
-	crew := p.currentState().crew
-	cfg := crew.Configuration()
-	last, short, err := crew.CheckOutput(ctx, cfg.RunNumber)
+	nodeSet := p.currentState().nodeSet
+	cfg := nodeSet.Configuration()
+	last, short, err := nodeSet.CheckOutput(ctx, cfg.RunNumber)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (p *Partition) assignNumber(ctx context.Context) error {
 	p.updateState(func(s *partitionState) {
 		l := *s.loadedConfig
 		l.cfg.RunNumber = cfg.RunNumber
-		s.loadedConfig, s.outputCheck = &l, outputCheck{crew, cfg.RunNumber - 1}
+		s.loadedConfig, s.outputCheck = &l, outputCheck{nodeSet, cfg.RunNumber - 1}
 	})
 	return p.cfg.Store.RaiseNextNumber(cfg.RunNumber)
 }
@@ -99,7 +99,7 @@ func (p *Partition) reportNeverBegan(ctx context.Context, err error, while strin
 		_ = p.runner.Close() // it gives up what is under way
 	}
 	now := p.currentState()
-	crew, report, failed, cfg := now.crew, now.lastReport, now.lastFailure, now.pendingCommand.configuration
+	nodeSet, report, failed, cfg := now.nodeSet, now.lastReport, now.lastFailure, now.pendingCommand.configuration
 	if l := now.loadedConfig; l != nil {
 		cfg = l.cfg
 	}
@@ -109,14 +109,13 @@ func (p *Partition) reportNeverBegan(ctx context.Context, err error, while strin
 		return report, nil
 	case ctx.Err() == nil && errors.As(failed, &invalid):
 		return nil, failed
-	case crew == nil:
-		crew = nodes.NewCrew(nodes.Options{Version: p.cfg.Version, Log: p.log}, cfg)
+	case nodeSet == nil:
+		nodeSet = nodes.NewNodeSet(nodes.Options{Version: p.cfg.Version, Log: p.log}, cfg)
 	}
 	if failed != nil {
 		err = failed
 	}
-	report, _ = crew.NewRun(cfg.RunNumber).NeverBegan(ctx, err, while)
-	return report, nil
+	return nodeSet.NewRun(cfg.RunNumber).NeverBegan(ctx, err, while), nil
 }
 
 // awaitClosed waits until the run is over and its accounts are closed.
@@ -124,7 +123,7 @@ func (p *Partition) awaitClosed(ctx context.Context, progress func(nodes.Progres
 	tick := time.NewTicker(snapshotInterval)
 	defer tick.Stop()
 	done := ctx.Done()
-	run := p.currentState().run
+	run := p.presentRun()
 	for {
 		now := p.currentState()
 		if now.lastReport != nil {
@@ -135,7 +134,7 @@ func (p *Partition) awaitClosed(ctx context.Context, progress func(nodes.Progres
 		case <-done:
 			done = nil
 			if run != nil {
-				p.endRun(run, nodes.EndInterrupted)
+				_ = p.conductor.conduct(p.ctx, run, ecsrun.Input{Kind: ecsrun.Interrupted})
 			}
 		case <-tick.C:
 			if progress != nil && run != nil {
@@ -147,12 +146,12 @@ func (p *Partition) awaitClosed(ctx context.Context, progress func(nodes.Progres
 
 // dismissNodes puts the nodes to rest and lets them go.
 func (p *Partition) dismissNodes() {
-	crew := p.currentState().crew
-	p.updateState(func(s *partitionState) { s.crew = nil })
+	nodeSet := p.currentState().nodeSet
+	p.updateState(func(s *partitionState) { s.nodeSet = nil })
 	if err := p.Close(); err != nil {
 		p.log.Warn("the run control did not end in good order", "err", err)
 	}
-	if crew != nil {
-		crew.Dismiss()
+	if nodeSet != nil {
+		nodeSet.Dismiss()
 	}
 }

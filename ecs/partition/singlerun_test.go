@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ringlet/ecs/partition"
-	"ringlet/ecs/partition/nodes"
+	ecsrun "ringlet/ecs/run"
 	"ringlet/node/config"
 )
 
@@ -110,7 +110,7 @@ func TestOnce(t *testing.T) {
 	began := false
 	report, err := h.RunOnce(t.Context(), h.cfg, partition.RunHooks{OnBegun: func() { began = true }})
 	if err != nil || report.EventsBuilt != 20_000 || report.VerdictWord() != "GOOD" ||
-		report.EndCause != nodes.EndEvents || !began {
+		report.EndCause != ecsrun.EndEvents || !began {
 		t.Errorf("%v: %+v", err, report)
 	}
 
@@ -120,7 +120,7 @@ func TestOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err = late.RunOnce(t.Context(), late.cfg, partition.RunHooks{})
-	if err != nil || report.Cause == nil || report.Cause.Component != "n1" || report.EndCause != nodes.EndFault {
+	if err != nil || report.Cause == nil || report.Cause.Component != "n1" || report.EndCause != ecsrun.EndFault {
 		t.Errorf("without n1: %v: %+v", err, report)
 	}
 }
@@ -135,7 +135,7 @@ func TestOnceIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	report, err := h.RunOnce(ctx, h.cfg, partition.RunHooks{})
-	if err != nil || report.EndCause != nodes.EndInterrupted || report.Cause != nil {
+	if err != nil || report.EndCause != ecsrun.EndInterrupted || report.Cause != nil {
 		t.Errorf("%v: %+v", err, report)
 	}
 }

@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"context"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -9,8 +8,6 @@ import (
 	"ringlet/ecs/diagnosis"
 	"ringlet/ecs/figures"
 	"ringlet/ecs/partition/nodes"
-	"ringlet/node/cluster"
-	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -31,19 +28,27 @@ func (p *Partition) Snapshot(history int) *ecsv1.Snapshot {
 // snapshotInterval is how often the picture is made: as often as nodes report.
 const snapshotInterval = 500 * time.Millisecond
 
-// updateSnapshot makes the live picture.
-func (p *Partition) updateSnapshot() {
-	picture := p.makeSnapshot(time.Now())
+// snapshots makes the live picture, for one goroutine at a time.
+type snapshots struct {
+	*control
+	figures        *figures.Builder
+	watcher        *diagnosis.Watcher
+	watchedNodeSet *nodes.NodeSet // that the watcher was made for
+}
+
+// update makes the live picture, given how the components are.
+func (p *snapshots) update(root *ecsv1.Component) {
+	picture := p.makeSnapshot(time.Now(), root)
 	p.updateState(func(s *partitionState) { s.snapshot, s.samples = picture, p.figures.Samples(figures.HistoryDepth) })
 }
 
-// makeSnapshot reads everything once. One goroutine calls it.
-func (p *Partition) makeSnapshot(now time.Time) *ecsv1.Snapshot {
+// makeSnapshot reads everything once.
+func (p *snapshots) makeSnapshot(now time.Time, root *ecsv1.Component) *ecsv1.Snapshot {
 	state := p.currentState()
-	crew, run := state.crew, state.run
+	nodeSet, run := state.nodeSet, state.run
 	r := figures.Reading{At: now, State: p.runner.Status().State.String()}
-	if crew != nil {
-		for _, n := range crew.Statuses() {
+	if nodeSet != nil {
+		for _, n := range nodeSet.Statuses() {
 			one := figures.Node{Member: n.Member, Report: n.Report, Received: n.Received}
 			switch {
 			case n.LostReason != "":
@@ -53,59 +58,23 @@ func (p *Partition) makeSnapshot(now time.Time) *ecsv1.Snapshot {
 			}
 			r.Nodes = append(r.Nodes, one)
 		}
-		r.SchedulerNode, r.Sources = crew.TagnetNode(), nodes.LiveSources(crew.Configuration())
+		r.SchedulerNode, r.Sources = nodeSet.TagnetNode(), nodes.LiveSources(nodeSet.Configuration())
 	}
-	if run != nil && !run.StartedAt().IsZero() {
+	if run != nil && !run.State().Begun.IsZero() {
 		st := run.Stats()
-		r.Run, r.RunBegan, r.Scheduler = run.Number(), run.StartedAt(), &st
+		r.Run, r.RunBegan, r.Scheduler = run.Number(), run.State().Begun, &st
 	}
 	s := p.figures.Add(&r)
-	p.diagnose(s, crew)
+	p.diagnose(s, root, nodeSet)
 	return s
 }
 
-// memberFacts of the nodes that are present, for the check of a configuration: those of a Crew have said what they
-// have, others are asked.
-func (p *Partition) memberFacts(present map[string]cluster.Member) []config.NodeFacts {
-	known := map[string]config.NodeFacts{}
-	crew := p.currentState().crew
-	if crew != nil {
-		for _, f := range crew.Facts() {
-			known[f.Name] = f
-		}
+// diagnose adds what is wrong to a snapshot, and tells of what is new.
+func (p *snapshots) diagnose(s *ecsv1.Snapshot, root *ecsv1.Component, nodeSet *nodes.NodeSet) {
+	if nodeSet != p.watchedNodeSet || p.watcher == nil {
+		p.watchedNodeSet, p.watcher = nodeSet, diagnosis.New(p.diagnosisSettings(nodeSet))
 	}
-	var strangers []cluster.Member
-	units := cluster.UnitNames(present)
-	for _, name := range units {
-		if _, ok := known[name]; !ok {
-			strangers = append(strangers, present[name])
-		}
-	}
-	ctx, cancel := context.WithTimeout(p.ctx, p.timeoutFor(factsTimeout))
-	defer cancel()
-	for _, f := range nodes.RequestFacts(ctx, p.cfg.Identity, p.cfg.Term, strangers) {
-		known[f.Name] = f
-	}
-	facts := []config.NodeFacts{}
-	for _, name := range units {
-		f, ok := known[name]
-		if !ok {
-			f.Name = name // it does not answer now: nothing is refused for that
-		}
-		facts = append(facts, f)
-	}
-	return facts
-}
-
-// factsTimeout is how long nodes may take to say what they have.
-const factsTimeout = 2 * time.Second
-
-// diagnose adds what is wrong to a snapshot, and tells of what is new. One goroutine calls it.
-func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *nodes.Crew) {
-	if crew != p.watchedCrew || p.watcher == nil {
-		p.watchedCrew, p.watcher = crew, diagnosis.New(p.diagnosisSettings(crew))
-	}
-	alarms, changes := p.watcher.Update(s, p.Status().GetRoot())
+	alarms, changes := p.watcher.Update(s, root)
 	s.Alarms = alarms
 	if a := p.pendingWrites.alarm(); a != nil {
 		s.Alarms = append([]*ecsv1.Alarm{a}, alarms...)
@@ -123,10 +92,10 @@ func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *nodes.Crew) {
 }
 
 // diagnosisSettings are what the rules must know beforehand.
-func (p *Partition) diagnosisSettings(crew *nodes.Crew) diagnosis.Settings {
+func (p *snapshots) diagnosisSettings(nodeSet *nodes.NodeSet) diagnosis.Settings {
 	known := diagnosis.Settings{Version: p.cfg.Version}
-	if crew != nil {
-		_, known.PhaseTime = crew.Configuration().Phases()
+	if nodeSet != nil {
+		_, known.PhaseTime = nodeSet.Configuration().Phases()
 	}
 	return known
 }

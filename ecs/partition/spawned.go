@@ -26,53 +26,53 @@ type spawnedProcesses struct {
 
 // spawn starts processes for the members of a configuration that have none, where that is this control's to do. One
 // that cannot be started has ended.
-func (p *Partition) spawn(names []string) {
-	if p.cfg.Spawner == nil {
+func (m *members) spawn(names []string) {
+	if m.cfg.Spawner == nil {
 		return
 	}
-	p.mu.Lock()
+	m.mu.Lock()
 	var missing []string
 	for _, name := range names {
-		if !p.spawned.running[name] {
+		if !m.spawned.running[name] {
 			missing = append(missing, name)
-			p.spawned.running[name] = true
-			delete(p.spawned.endReasons, name)
+			m.spawned.running[name] = true
+			delete(m.spawned.endReasons, name)
 		}
 	}
-	p.mu.Unlock()
+	m.mu.Unlock()
 	for _, name := range missing {
-		if err := p.cfg.Spawner.Spawn([]string{name}, p.cfg.Members.Addr().String(), p.noteProcessEnd); err != nil {
-			p.noteProcessEnd(name, "could not be started: "+err.Error())
+		if err := m.cfg.Spawner.Spawn([]string{name}, m.cfg.Members.Addr().String(), m.noteProcessEnd); err != nil {
+			m.noteProcessEnd(name, "could not be started: "+err.Error())
 		}
 	}
 }
 
 // noteProcessEnd takes that a process has ended that this control has started, and did not end.
-func (p *Partition) noteProcessEnd(name, how string) {
-	p.mu.Lock()
-	delete(p.spawned.running, name)
-	p.spawned.endReasons[name] = how
-	close(p.spawned.nextProcessEnd)
-	p.spawned.nextProcessEnd = make(chan struct{})
-	p.mu.Unlock()
-	p.publishf(severityError, "fault", name, "the process of %s %s", name, how)
-	if crew := p.currentState().crew; crew != nil {
-		crew.ObserveProcessEnd(name, how)
+func (m *members) noteProcessEnd(name, how string) {
+	m.mu.Lock()
+	delete(m.spawned.running, name)
+	m.spawned.endReasons[name] = how
+	close(m.spawned.nextProcessEnd)
+	m.spawned.nextProcessEnd = make(chan struct{})
+	m.mu.Unlock()
+	m.publishf(severityError, "fault", name, "the process of %s %s", name, how)
+	if nodeSet := m.currentState().nodeSet; nodeSet != nil {
+		nodeSet.ObserveProcessEnd(name, how)
 	}
 }
 
 // cancelOnProcessEnd is a context that ends as well when one of the processes that this control has started for the
 // names does, or has: nobody needs to wait for it to join.
-func (p *Partition) cancelOnProcessEnd(ctx context.Context, names []string) (context.Context, context.CancelFunc) {
+func (m *members) cancelOnProcessEnd(ctx context.Context, names []string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	if p.cfg.Spawner == nil {
+	if m.cfg.Spawner == nil {
 		return ctx, cancel
 	}
 	go func() {
 		for {
-			p.mu.Lock()
-			news, ended := p.spawned.nextProcessEnd, slices.Collect(maps.Keys(p.spawned.endReasons))
-			p.mu.Unlock()
+			m.mu.Lock()
+			news, ended := m.spawned.nextProcessEnd, slices.Collect(maps.Keys(m.spawned.endReasons))
+			m.mu.Unlock()
 			if slices.ContainsFunc(ended, func(name string) bool { return slices.Contains(names, name) }) {
 				cancel()
 			}
@@ -87,21 +87,21 @@ func (p *Partition) cancelOnProcessEnd(ctx context.Context, names []string) (con
 }
 
 // absentReason is why a member that is not there takes no part, as a clause.
-func (p *Partition) absentReason(name string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if how := p.spawned.endReasons[name]; how != "" {
+func (m *members) absentReason(name string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if how := m.spawned.endReasons[name]; how != "" {
 		return "its process " + how
 	}
 	return notJoinedReason
 }
 
 // crashFault is the fault of processes of these members that have ended; nil if none has.
-func (p *Partition) crashFault(names []string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (m *members) crashFault(names []string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, name := range names {
-		if how := p.spawned.endReasons[name]; how != "" {
+		if how := m.spawned.endReasons[name]; how != "" {
 			return &fault.Error{Fault: fault.SeenByControl(name, fault.SubsystemProcess, "its process "+how)}
 		}
 	}

@@ -19,7 +19,7 @@ import (
 func (p *Partition) Status() *ecsv1.PartitionStatus {
 	st := p.runner.Status()
 	now := p.currentState()
-	l, crew, run := now.loadedConfig, now.crew, now.run
+	l, nodeSet, run := now.loadedConfig, now.nodeSet, now.run
 	out := &ecsv1.PartitionStatus{
 		Root:    p.componentStatus(partitionComponent, partitionComponent, st),
 		Run:     p.lastRun(),
@@ -33,26 +33,17 @@ func (p *Partition) Status() *ecsv1.PartitionStatus {
 	if l != nil {
 		out.Configuration, out.ConfigurationHash = string(l.cfg.Effective()), l.cfg.Hash()
 	}
-	out.Root.Children = append(out.Root.Children, p.tagnetStatus(run, crew))
+	out.Root.Children = append(out.Root.Children, p.tagnetStatus(run, nodeSet))
 	seen := map[string]bool{}
-	if crew != nil {
-		for i, rep := range crew.Reports() {
-			name := crew.Names()[i]
+	if nodeSet != nil {
+		for i, rep := range nodeSet.Reports() {
+			name := nodeSet.Names()[i]
 			seen[name] = true
-			out.Root.Children = append(out.Root.Children, p.nodeStatus(name, i, rep, crew, run))
+			out.Root.Children = append(out.Root.Children, p.nodeStatus(name, i, rep, nodeSet, run))
 		}
 	}
 	out.Root.Children = append(out.Root.Children, p.otherComponents(l, seen)...)
 	return out
-}
-
-// lastRun is the number of the run that is built, or was last.
-func (p *Partition) lastRun() uint32 {
-	if rec := p.currentState().runRecord; rec != nil {
-		return rec.GetNumber()
-	}
-	last, _ := p.cfg.Store.LastRunNumber() // a store that cannot be read is told by whoever writes to it
-	return last
 }
 
 // componentStatus is a machine's status as one of the tree.
@@ -78,7 +69,7 @@ func (p *Partition) componentStatus(name, kind string, st fsm.Status) *ecsv1.Com
 }
 
 // tagnetStatus is the scheduler.
-func (p *Partition) tagnetStatus(run *nodes.Run, crew *nodes.Crew) *ecsv1.Component {
+func (p *Partition) tagnetStatus(run *nodes.Run, nodeSet *nodes.NodeSet) *ecsv1.Component {
 	c := &ecsv1.Component{
 		Name:     "tagnet",
 		Kind:     "tagnet",
@@ -86,13 +77,13 @@ func (p *Partition) tagnetStatus(run *nodes.Run, crew *nodes.Crew) *ecsv1.Compon
 		Included: true,
 		Facts:    map[string]string{},
 	}
-	if crew != nil {
+	if nodeSet != nil {
 		c.State = fsm.Ready.String()
-		if on := crew.TagnetNode(); on != "" {
+		if on := nodeSet.TagnetNode(); on != "" {
 			c.Facts["node"] = on
 		}
 	}
-	if run != nil && !run.StartedAt().IsZero() {
+	if run != nil && !run.State().Begun.IsZero() {
 		r := run.LastStats().Registers
 		c.State = fsm.Running.String()
 		c.Facts["scheduler"], c.Facts["waits for"] = tagnet.State(r.GetState()).String(), r.GetWaitingFor()
@@ -104,7 +95,7 @@ func (p *Partition) tagnetStatus(run *nodes.Run, crew *nodes.Crew) *ecsv1.Compon
 }
 
 // nodeStatus is one node with its units.
-func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, crew *nodes.Crew,
+func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, nodeSet *nodes.NodeSet,
 	run *nodes.Run) *ecsv1.Component {
 	st := rep.GetStatus()
 	c := &ecsv1.Component{
@@ -115,16 +106,16 @@ func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, crew *
 		InError:   st.GetState() == fsm.Error.String(),
 		Included:  true,
 		Degraded:  st.GetDegraded(),
-		Facts:     crew.Describe(rank),
+		Facts:     nodeSet.Describe(rank),
 		Cause:     nodeCause(st.GetCause()),
 	}
 	if c.State == "" {
 		c.State = "unknown"
 	}
-	if lost := crew.LostReason(name); lost != "" {
+	if lost := nodeSet.LostReason(name); lost != "" {
 		c.State, c.Included, c.InError = "lost", false, true
 		c.Cause = &ecsv1.Cause{Component: name, What: lost, Code: causeCodeNodeGone}
-		for _, x := range crew.Losses() {
+		for _, x := range nodeSet.Losses() {
 			if x.Component == name {
 				c.Cause = recordCause(x, causeCodeNodeLost, nil)
 			}
@@ -133,11 +124,11 @@ func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, crew *
 			c.Cause.Advice = configureAdvice
 		}
 	}
-	if how := crew.WithdrawalText(name); how != "" {
+	if how := nodeSet.WithdrawalText(name); how != "" {
 		c.State, c.Included, c.InError = fsm.Offline.String(), false, false
 		c.Cause = &ecsv1.Cause{Component: name, What: how, Code: "left"}
 	}
-	cfg := crew.Configuration()
+	cfg := nodeSet.Configuration()
 	readout, builder := cfg.LossPolicies()
 	role := cfg.Roles()[rank]
 	unit := func(kind string, index int, loss config.LossPolicy, in bool) {

@@ -83,7 +83,7 @@ func (taps *taps) join(p *Partition, req *tapv1.Selection, sel selection.Selecti
 			stopStreams:  func() {},
 		}
 		taps.samples[key] = t
-		t.runGroup.Go(func() { t.run(func() *nodes.Crew { return p.currentState().crew }) })
+		t.runGroup.Go(func() { t.run(func() *nodes.NodeSet { return p.currentState().nodeSet }) })
 	}
 	v = t.addViewer()
 	return v, func() {
@@ -119,21 +119,21 @@ type tapSample struct {
 
 	// owned by run
 	merger        *merging.Merger
-	crew          *nodes.Crew // that is asked
-	builders      []string    // its builder units
-	generation    uint64      // grows whenever all are asked anew
+	nodeSet       *nodes.NodeSet // that is asked
+	builders      []string       // its builder units
+	generation    uint64         // grows whenever all are asked anew
 	streamContext context.Context
 	stopStreams   func() // ends streamContext, and with it the streams of builders
 	endedStreams  map[string]bool
 }
 
 // run takes what builder units send, and tells the viewers, until ctx ends.
-func (t *tapSample) run(crew func() *nodes.Crew) {
+func (t *tapSample) run(nodeSet func() *nodes.NodeSet) {
 	sending := time.NewTicker(tapSendInterval)
 	defer sending.Stop()
 	look := time.NewTicker(tapPollInterval)
 	defer look.Stop()
-	t.updateBuilders(crew())
+	t.updateBuilders(nodeSet())
 	for {
 		select {
 		case <-t.ctx.Done():
@@ -141,7 +141,7 @@ func (t *tapSample) run(crew func() *nodes.Crew) {
 		case x := <-t.incoming:
 			t.receive(x)
 		case <-look.C:
-			t.updateBuilders(crew())
+			t.updateBuilders(nodeSet())
 		case <-sending.C:
 			t.merger.CountDropped(int(t.eventsLost.Swap(0)))
 			if m := t.merger.Next(time.Now()); m != nil {
@@ -173,18 +173,18 @@ func (t *tapSample) receive(x builderMessage) {
 
 // updateBuilders asks builder units that are there now. Where others are there than before, all are asked anew: their
 // number says how much each is asked for.
-func (t *tapSample) updateBuilders(crew *nodes.Crew) {
+func (t *tapSample) updateBuilders(nodeSet *nodes.NodeSet) {
 	var names []string
-	if crew != nil {
-		names = crew.Builders()
+	if nodeSet != nil {
+		names = nodeSet.Builders()
 	}
-	if crew != t.crew || !slices.Equal(names, t.builders) {
+	if nodeSet != t.nodeSet || !slices.Equal(names, t.builders) {
 		t.stopStreams()
 		t.streamContext, t.stopStreams = context.WithCancel(t.ctx)
 		for _, name := range t.builders {
 			t.merger.EndStream(name, "")
 		}
-		t.crew, t.builders, t.endedStreams = crew, names, map[string]bool{}
+		t.nodeSet, t.builders, t.endedStreams = nodeSet, names, map[string]bool{}
 		t.generation++
 		for _, name := range names {
 			t.endedStreams[name] = true
@@ -203,9 +203,9 @@ func (t *tapSample) requestStream(name string) {
 	sel := proto.CloneOf(t.sel)
 	sel.Rate = merging.PerBuilderRate(t.rate, len(t.builders))
 	t.merger.BeginStream(name)
-	ctx, crew, number := t.streamContext, t.crew, t.generation
+	ctx, nodeSet, number := t.streamContext, t.nodeSet, t.generation
 	t.runGroup.Go(func() {
-		err := crew.Tap(ctx, name, sel, func(m *tapv1.Samples) {
+		err := nodeSet.Tap(ctx, name, sel, func(m *tapv1.Samples) {
 			select {
 			case t.incoming <- builderMessage{generation: number, node: name, samples: m}:
 			default: // the viewer is slow, and nobody waits for it

@@ -72,7 +72,7 @@ func TestSlowViewerHasABound(t *testing.T) {
 func TestSampleEndsWithItsLastViewer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	p := &Partition{ctx: ctx}
+	p := &Partition{control: &control{ctx: ctx}}
 	join := func(spec *tapv1.Selection) func() {
 		sel, err := selection.Parse(selection.Spec{})
 		must.OK(t, err)

@@ -63,42 +63,37 @@ func (r *Report) outcomesCheck() Check {
 // parts of the system. They hold for a run that was drained; one that was given up leaves writes under way, and a dead
 // node's last figures are lost. What cannot be checked since a builder unit was excluded or lost is left out, and
 // Report.NotChecked says so.
-func unitChecks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
+func unitChecks(r *Report, reg *tagnet.Registers, sums counts) []Check {
 	sources := r.sourceCount()
 	c := reg.GetCounters()
 	b := newAccountSums(r, reg, sums)
 	r.NotChecked = b.listNotChecked()
 	here := b.presentCounts // what the nodes tell that are not lost
 	reading := uint64(r.RUs - len(b.excludedRUs))
-	open := here["link.tx_used"] + here["ru.open"] + here["ru.left_writes"]
-	open -= min(open, here["bu.result_writes_left"]) // to a decision unit that stood still as the run ended
+	open := here.Open - min(here.Open, here.ResultsOpen) // to a decision unit that stood still as the run ended
 	out := []Check{
 		newCheck("MEPs built, by the scheduler = by the builder units", b.schedulerCounts.GetBuilt(),
-			b.builderCounts["bu.meps_built"]),
+			b.builderCounts.MEPsBuilt),
 		newCheck("MEPs discarded, by the scheduler = by the builder units", b.schedulerCounts.GetDiscarded(),
-			b.builderCounts["bu.meps_discarded"]),
-		b.mfpsCheck(c, sources, sums[sumMFPsAhead]),
+			b.builderCounts.MEPsDiscarded),
+		b.mfpsCheck(c, sources, sums.MFPsAhead),
 		newCheck("MFPs of rejected MEPs = placed + never asked for", b.schedulerCounts.GetRejected()*sources,
-			b.builderCounts["bu.mfps_rejected"]+b.builderCounts["bu.mfps_unasked"]),
-		newCheck("tokens that came = MEPs issued, to every readout unit", b.readoutCounts["ru.tokens"],
+			b.builderCounts.MFPsRejected+b.builderCounts.MFPsUnasked),
+		newCheck("tokens that came = MEPs issued, to every readout unit", b.readoutCounts.Tokens,
 			(c.GetIssued()+c.GetReissued())*reading),
 		newCheck("writes completed + never asked for + withdrawn = tokens",
-			b.readoutCounts["ru.writes"]+b.readoutCounts["ru.unasked"]+b.readoutCounts["ru.withdrawn"],
-			b.readoutCounts["ru.tokens"]),
+			b.readoutCounts.Writes+b.readoutCounts.Unasked+b.readoutCounts.Withdrawn, b.readoutCounts.Tokens),
 		newCheck("open transactions and transfers", open, 0),
-		newCheck("messages, writes and feedback refused", here["node.bad_signals"]+here["node.writes_refused"]+
-			here["node.malformed"]+
-			here["bu.strays"]+here["bu.rejected"]+here["bu.announce_refused"]+here["dec.messages_refused"]+refusalCount(c), 0),
+		newCheck("messages, writes and feedback refused", here.Refused+refusalCount(c), 0),
 	}
 	if len(b.excludedBUs) == 0 && len(b.excludedRUs) == 0 {
-		out = append(out, newCheck("tokens never asked for, by the readout units = by the builder units", sums["ru.unasked"],
-			sums["bu.unasked"]))
+		out = append(out, newCheck("tokens never asked for, by the readout units = by the builder units", sums.Unasked,
+			sums.BuilderUnasked))
 	}
 	out = append(out, r.decisionChecks(b, reg, sums)...)
 	if len(b.lostBUs) == 0 && len(b.excludedRUs) == 0 && !r.decisionsLost() {
 		out = append(out,
-			newCheck("bytes written = bytes placed", sums["ru.bytes_written"]+resultBytes*sums["bu.results_sent"],
-				sums["link.bytes_placed"]),
+			newCheck("bytes written = bytes placed", sums.BytesWritten+resultBytes*sums.ResultsSent, sums.BytesPlaced),
 			newCheck("distinct chunks sent = chunks placed", r.ChunksSent-r.ChunksResent, r.ChunksPlaced))
 	}
 	if g := c.GetTags(); g != nil {

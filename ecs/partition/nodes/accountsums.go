@@ -16,15 +16,15 @@ type accountSums struct {
 	excludedBUs     []string           // builder units that were ever excluded, by node
 	lostBUs         []string           // those of them that are lost
 	schedulerCounts *tagnet.BUCounters // of the scheduler, on the others
-	builderCounts   map[string]uint64  // what the nodes of the others tell of their builder units
-	presentCounts   map[string]uint64  // what all nodes tell that are not lost
+	builderCounts   counts             // what the nodes of the others tell of their builder units
+	presentCounts   counts             // what all nodes tell that are not lost
 
-	excludedRUs   []string          // readout units that were ever excluded, by node
-	readoutCounts map[string]uint64 // what the nodes of the others tell
+	excludedRUs   []string // readout units that were ever excluded, by node
+	readoutCounts counts   // what the nodes of the others tell
 }
 
 // newAccountSums sorts figures. Where no builder unit was ever excluded there is nothing to sort.
-func newAccountSums(r *Report, reg *tagnet.Registers, sums map[string]uint64) *accountSums {
+func newAccountSums(r *Report, reg *tagnet.Registers, sums counts) *accountSums {
 	b := &accountSums{
 		report:        r,
 		builderCounts: sums,
@@ -56,33 +56,31 @@ func newAccountSums(r *Report, reg *tagnet.Registers, sums map[string]uint64) *a
 	if len(b.excludedBUs) == 0 && len(b.excludedRUs) == 0 {
 		return b
 	}
-	b.builderCounts, b.presentCounts = map[string]uint64{}, map[string]uint64{}
+	b.builderCounts, b.presentCounts = r.countsWithout(out), r.countsWithout(lost)
 	if len(b.excludedRUs) > 0 {
-		b.readoutCounts = map[string]uint64{}
-	}
-	for _, n := range r.Counters {
-		for name, v := range n.Counters {
-			if !out[n.Node] {
-				b.builderCounts[name] += v
-			}
-			if !lost[n.Node] {
-				b.presentCounts[name] += v
-			}
-			if len(b.excludedRUs) > 0 && !gone[n.Node] {
-				b.readoutCounts[name] += v
-			}
-		}
+		b.readoutCounts = r.countsWithout(gone)
 	}
 	return b
+}
+
+// countsWithout adds up what all nodes have told but some.
+func (r *Report) countsWithout(nodes map[string]bool) counts {
+	sums := map[string]uint64{}
+	for _, n := range r.Counters {
+		if !nodes[n.Node] {
+			addCounters(sums, n.Counters)
+		}
+	}
+	return countsOf(sums)
 }
 
 // mfpsCheck is the check of MFPs. What a readout unit has read that was lost is lost with it: then those of the MEPs
 // that were built are checked alone.
 func (b *accountSums) mfpsCheck(c *tagnet.Counters, sources, ahead uint64) Check {
-	placed := b.builderCounts["bu.mfps_placed"]
+	placed := b.builderCounts.MFPsPlaced
 	if len(b.excludedRUs) > 0 {
 		return newCheck("MFPs of MEPs that were built = placed + missing", b.schedulerCounts.GetBuilt()*sources,
-			placed+b.builderCounts["bu.mfps_missing"])
+			placed+b.builderCounts.MFPsMissing)
 	}
 	return newCheck("MFPs read = placed + in other MEPs + read ahead", b.report.MFPsRead,
 		placed+(c.GetBuilt()-b.schedulerCounts.GetBuilt()+c.GetIncomplete()+c.GetDiscarded()+c.GetRejected()+

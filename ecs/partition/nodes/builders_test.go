@@ -12,7 +12,7 @@ import (
 // Each builder unit's share is what the scheduler counted of it and its own node told. A node that is none has no
 // share.
 func TestBuilderShares(t *testing.T) {
-	r := &Run{Crew: &Crew{nodes: []*member{
+	r := &Run{NodeSet: &NodeSet{nodes: []*member{
 		{name: "n0", firstEntry: &nodev1.Member{Readout: true}},
 		{name: "n1", firstEntry: &nodev1.Member{Builder: true}, report: &nodev1.Report{Counters: map[string]uint64{
 			"bu.bytes_built": 999, "bu.suspensions": 2, "bu.suspended_us": 2000,
@@ -20,7 +20,7 @@ func TestBuilderShares(t *testing.T) {
 		{name: "n2", firstEntry: &nodev1.Member{Builder: true, BuIndex: 1}},
 	}}}
 	got := Report{RateS: 2}
-	r.fillBuilders(&got, []*tagnet.BURegister{
+	(&reporter{Run: r}).fillBuilders(&got, []*tagnet.BURegister{
 		{Counters: &tagnet.BUCounters{
 			Built:       3,
 			EventsBuilt: 30,
@@ -37,7 +37,7 @@ func TestBuilderShares(t *testing.T) {
 	if d := cmp.Diff(want, got.Builders); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
-	r.fillBuilders(&got, nil) // the run never began
+	(&reporter{Run: r}).fillBuilders(&got, nil) // the run never began
 	if len(got.Builders) != 0 {
 		t.Errorf("shares of a run that never began: %v", got.Builders)
 	}

@@ -27,7 +27,7 @@ func (e *outputError) Error() string { return fmt.Sprintf("on %s: %s", e.Node, e
 // they can write the output of a run of that number, or of any with 0. It returns the highest number of a run that is
 // recorded there already, and a sentence of each that has little room. The error joins an *outputError of each that
 // cannot.
-func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short []string, err error) {
+func (c *NodeSet) CheckOutput(ctx context.Context, run uint32) (last uint32, short []string, err error) {
 	var mu sync.Mutex // guards the results
 	err = c.forEach(func(n *member) error {
 		if !usesHostResources(&c.cfg, n.firstEntry) {
@@ -76,7 +76,7 @@ func CheckOutputAt(
 	if err := prepareOutput(&cfg); err != nil {
 		return err
 	}
-	c := NewCrew(Options{Identity: id, Term: term}, cfg)
+	c := NewNodeSet(Options{Identity: id, Term: term}, cfg)
 	defer c.CloseConnections()
 	for rank, role := range roles {
 		m := members[rank]

@@ -36,7 +36,7 @@ func TestCheckOutput(t *testing.T) {
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	c := NewCrew(Options{}, cfg)
+	c := NewNodeSet(Options{}, cfg)
 	nodes := map[string]*nodev1.CheckOutputResponse{
 		"n1": {LastRun: 7, Warning: "1 GB is free"}, "n2": {LastRun: 9}, "n3": {Warning: "2 GB are free"},
 	}

@@ -20,7 +20,7 @@ import (
 
 // Connect connects to the node services of these members, which are in the order of ranks, speaks with each and begins
 // to watch it. Where some do not answer before ctx ends, or refuse, UnreachableNodes tells which.
-func (c *Crew) Connect(ctx context.Context, members []cluster.Member) error {
+func (c *NodeSet) Connect(ctx context.Context, members []cluster.Member) error {
 	for rank, role := range c.cfg.Roles() {
 		m := members[rank]
 		err := c.dial(&nodev1.Member{
@@ -40,7 +40,7 @@ func (c *Crew) Connect(ctx context.Context, members []cluster.Member) error {
 	if err := c.awaitAnswers(ctx); err != nil {
 		return err
 	}
-	c.watchNodes()
+	c.watch.begin()
 	return nil
 }
 
@@ -60,8 +60,8 @@ func UnreachableNodes(err error) map[string]string {
 	return unreachable
 }
 
-// dial connects to the service of a node and makes it the next of the Crew.
-func (c *Crew) dial(m *nodev1.Member) error {
+// dial connects to the service of a node and makes it the next of the NodeSet.
+func (c *NodeSet) dial(m *nodev1.Member) error {
 	n, err := c.newMember(m)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (c *Crew) dial(m *nodev1.Member) error {
 }
 
 // newMember connects to the service of a node.
-func (c *Crew) newMember(m *nodev1.Member) (*member, error) {
+func (c *NodeSet) newMember(m *nodev1.Member) (*member, error) {
 	to, err := c.dialService(m)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (c *Crew) newMember(m *nodev1.Member) (*member, error) {
 }
 
 // dialService makes a connection to the service of a node.
-func (c *Crew) dialService(m *nodev1.Member) (*grpc.ClientConn, error) {
+func (c *NodeSet) dialService(m *nodev1.Member) (*grpc.ClientConn, error) {
 	creds := c.opts.Identity.ClientCredentials(m.GetName(), c.opts.Log)
 	conn, err := grpc.NewClient(m.GetGrpcAddress(), append(c.opts.dialOptions(), grpc.WithTransportCredentials(creds))...)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *Crew) dialService(m *nodev1.Member) (*grpc.ClientConn, error) {
 
 // awaitAnswers speaks with every node for the first time, so that one that must not be spoken with is found and named
 // at once.
-func (c *Crew) awaitAnswers(ctx context.Context) error {
+func (c *NodeSet) awaitAnswers(ctx context.Context) error {
 	return c.forEach(func(n *member) error {
 		err := n.awaitAnswer(ctx)
 		n.unresponsive.Store(err != nil)

@@ -51,7 +51,7 @@ func TestDecisionAccounts(t *testing.T) {
 		}
 		tt.change(&d, s)
 		r := &Report{Packing: 100, RUs: 2, Decisions: &d}
-		checks := r.decisionChecks(&accountSums{}, reg, s)
+		checks := r.decisionChecks(&accountSums{}, reg, countsIn(s))
 		if len(checks) != tt.checks || (tt.said == "") != (len(r.NotChecked) == 0) {
 			t.Errorf("%+v: %v, %v", d, checks, r.NotChecked)
 		}
@@ -69,7 +69,7 @@ func TestDecisionAccounts(t *testing.T) {
 			t.Errorf("%v does not say %q", r.NotChecked, tt.said)
 		}
 	}
-	if r := (&Report{}); r.decisionChecks(&accountSums{}, reg, sums) != nil || r.decisionsLost() {
+	if r := (&Report{}); r.decisionChecks(&accountSums{}, reg, countsIn(sums)) != nil || r.decisionsLost() {
 		t.Error("there is no decision unit, and something to check")
 	}
 }
@@ -77,14 +77,14 @@ func TestDecisionAccounts(t *testing.T) {
 // TestDecisionsOfTheDead: what a decision unit told last is marked as that where its process has ended, though no
 // policy tolerated the loss and the run was given up.
 func TestDecisionsOfTheDead(t *testing.T) {
-	crew := &Crew{faults: newFaults(false), nodes: []*member{{name: "n1"}}}
-	r := &Run{Crew: crew}
+	nodeSet := &NodeSet{faults: newFaults(false), nodes: []*member{{name: "n1"}}}
+	r := &Run{NodeSet: nodeSet}
 	r.cfg.DecisionNode = "n1"
 	var before, after Report
-	r.fillDecisions(&before, nil)
-	crew.faults.observe(fault.Observation{Kind: fault.ProcessVanished,
+	(&reporter{Run: r}).fillDecisions(&before, nil)
+	nodeSet.faults.observe(fault.Observation{Kind: fault.ProcessVanished,
 		Fault: fault.Fault{Component: "n1", What: "its process has ended"}})
-	r.fillDecisions(&after, nil)
+	(&reporter{Run: r}).fillDecisions(&after, nil)
 	if before.Decisions.NodeLost || !after.Decisions.NodeLost {
 		t.Errorf("lost: %v before, %v after", before.Decisions.NodeLost, after.Decisions.NodeLost)
 	}

@@ -14,34 +14,34 @@ type Departure struct {
 	Node         string
 	MEPsReissued int  // its MEPs that go to others, where its builder unit was excluded
 	Withdrawn    bool // it has left in good order; else it was excluded, or the run is to end for it
-	EndsRun      bool // the run is to end: whoever hears this ends it, for EndLeaving
+	EndsRun      bool // the run is to end: whoever hears this ends it, for ecsrun.EndLeaving
 }
 
 // UpdateDepartures looks after the nodes that were told to end, and returns what is new. It is called now and then
 // while a run goes on, and while it drains. An error says what could not be done yet: it is tried again.
-func (r *Run) UpdateDepartures(now time.Time) (news []Departure, err error) {
-	for _, n := range r.nodes {
+func (u *units) UpdateDepartures(now time.Time) (news []Departure, err error) {
+	for _, n := range u.run.nodes {
 		rep := n.latestReport()
-		act := queryCore(r.faults, func(c *fault.Core) fault.Action {
+		act := queryCore(u.run.faults, func(c *fault.Core) fault.Action {
 			return c.UpdateDeparture(n.name, fault.DepartureReport{
 				Requested: rep.GetLeaving(),
-				Final:     r.faults.isFinal(rep),
+				Final:     u.run.faults.isFinal(rep),
 				Progress:  nodeProgress(rep),
-			}, r.isEnding.Load(), now)
+			}, u.run.isEnding(), now)
 		})
 		switch act {
 		case fault.ExcludeUnit:
-			again, failed := r.scheduler().ExcludeBU(n.name)
+			again, failed := u.run.current().ExcludeBU(n.name)
 			if failed != nil {
 				err = failed
-				r.faults.updateCore(func(c *fault.Core) { c.RetryExclude(n.name) })
+				u.run.faults.updateCore(func(c *fault.Core) { c.RetryExclude(n.name) })
 				continue
 			}
 			news = append(news, Departure{Node: n.name, MEPsReissued: again})
 		case fault.NoteWithdrawal:
 			news = append(news, Departure{Node: n.name, Withdrawn: true})
 		case fault.DeclareMissing:
-			r.faults.observe(fault.Observation{Kind: fault.SilentToControl,
+			u.run.faults.observe(fault.Observation{Kind: fault.SilentToControl,
 				Fault: fault.SeenByControl(n.name, node.SubsystemOutput,
 					"it was told to end, and has neither left nor moved for "+fault.DepartTimeout.String())})
 		case fault.ConfirmEnd:

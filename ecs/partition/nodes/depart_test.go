@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"ringlet/ecs/partition/fault"
+	ecsrun "ringlet/ecs/run"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/testkit/patiently"
@@ -60,7 +61,7 @@ func departRun(t *testing.T) (*Run, *fakeScheduler, func(name string, change fun
 	notified := make(chan string, 8)
 	f := &fakeScheduler{drained: make(chan struct{})}
 	names := []string{"r0", "r1", "b2", "b3", "b4"}
-	c := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, config.Default())
+	c := NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, config.Default())
 	for _, name := range names {
 		c.nodes = append(c.nodes, &member{
 			name:   name,
@@ -70,7 +71,7 @@ func departRun(t *testing.T) (*Run, *fakeScheduler, func(name string, change fun
 		})
 	}
 	r := c.NewRun(7)
-	r.sched = f
+	r.scheduler.sched = f
 	setUnits(t, r, "at-least 2 of 3", names...)
 	r.faults.tolerateLosses(r.handleLoss)
 	return r, f, func(name string, change func(*nodev1.Report)) {
@@ -127,7 +128,7 @@ func TestDepart(t *testing.T) {
 	sendReport("b4", requestDeparture)
 	depart(Departure{Node: "b4", EndsRun: true})
 	sendReport("r0", requestDeparture)
-	r.isEnding.Store(true)
+	r.state.Phase = ecsrun.Draining
 	depart()
 	notified := r.nodes[0].client.(notifiedNode).notified
 	promised := []string{patiently.Receive(t, notified), patiently.Receive(t, notified)}

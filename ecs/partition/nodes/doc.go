@@ -4,10 +4,10 @@
 // It stands for what of the ECS (LHCb-EB §III.A) speaks with nodes. The state machine of a partition, its API
 // and its records come on top of it: package partition. What breaks is judged by package fault.
 //
-// What the caller of a Crew must do, in this order: NewCrew; Connect, or Rejoin the nodes of an earlier control; Load;
-// Configure; NewRun and Begin, as often as wanted; Clear; Dismiss, or Release to leave the nodes as they are. With a
-// Run: wait for Drained or Faulted; Drain to end it; Finish for the report, in every case; Shutdown or Close. After a
-// fault: Clear.
+// What the caller of a NodeSet must do, in this order: NewNodeSet; Connect, or Rejoin the nodes of an earlier control;
+// Load; Configure; NewRun and Begin, as often as wanted; Clear; Dismiss, or CloseConnections to leave the nodes as they
+// are. With a Run: Step with what happens to it, and do what its machine says (package run): Begin, Pause, Resume,
+// Drain, End or Drop or Collect, and MakeReport, in every case; Shutdown or Close. After a fault: Clear.
 //
 // What it promises: from the moment it speaks to nodes there is a Report with a typed cause of the end, whatever
 // happens to them, and the nodes are at rest after Dismiss. A lost builder unit that the policy of the configuration

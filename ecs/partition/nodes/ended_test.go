@@ -27,7 +27,7 @@ func TestEndedAt(t *testing.T) {
 		"one was done without":      {[]*nodev1.Report{over(7, 20), over(7, 30), {}}, "n2", 30},
 		"one was never spoken with": {[]*nodev1.Report{over(7, 20), over(7, 30), nil}, "", 0},
 	} {
-		c := NewCrew(Options{}, config.Config{})
+		c := NewNodeSet(Options{}, config.Config{})
 		for i, rep := range tc.reports {
 			c.nodes = append(c.nodes, &member{name: []string{"n0", "n1", "n2"}[i], report: rep})
 		}
@@ -41,7 +41,7 @@ func TestEndedAt(t *testing.T) {
 			t.Errorf("%s: %v, not %v", name, got, want)
 		}
 	}
-	c := NewCrew(Options{}, config.Config{})
+	c := NewNodeSet(Options{}, config.Config{})
 	for _, us := range []int64{0, 40, 35} {
 		rep := &nodev1.Report{}
 		if us > 0 {
@@ -53,11 +53,11 @@ func TestEndedAt(t *testing.T) {
 		t.Errorf("the first of them is told as %v", first)
 	}
 	for drained, alone := range map[int64]bool{0: true, 34: false, 36: true} {
-		r := &Run{Crew: c}
+		r := &Run{NodeSet: c}
 		if drained > 0 {
-			r.drainedAt = time.UnixMicro(drained)
+			r.state.Draining = time.UnixMicro(drained)
 		}
-		if r.endedWithoutControl() != alone {
+		if r.outcome().SelfStop != alone {
 			t.Errorf("drained at %d µs by the control: the nodes ended it alone: %v", drained, !alone)
 		}
 	}
@@ -96,13 +96,13 @@ func TestSchedulerAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				crew := NewCrew(Options{TagnetNode: "n0"}, config.Config{})
+				nodeSet := NewNodeSet(Options{TagnetNode: "n0"}, config.Config{})
 				n := &member{name: "n0"}
 				n.unresponsive.Store(c.silent)
 				if name != "it is no member any more" {
-					crew.nodes = append(crew.nodes, n)
+					nodeSet.nodes = append(nodeSet.nodes, n)
 				}
-				r := crew.NewRun(7)
+				r := nodeSet.NewRun(7)
 				r.sched = &deaf{fails: c.fails, err: c.err}
 				if got := r.schedulerAnswers(); got != c.want {
 					t.Errorf("%v", got)

@@ -12,6 +12,7 @@ import (
 
 	"ringlet/ecs/partition/fault"
 	"ringlet/node/fsm"
+	"ringlet/node/spawn"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
@@ -90,8 +91,8 @@ func (f *faults) clearWith(how func(*fault.Core)) {
 	}
 }
 
-// faultedChan is closed with the first fault since the last clear.
-func (f *faults) faultedChan() <-chan struct{} {
+// Faulted is closed with the first fault since the last clear that the policy does not tolerate.
+func (f *faults) Faulted() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.faulted
@@ -166,8 +167,8 @@ func asError(x *fault.Fault) *fault.Error {
 	return &fault.Error{Fault: *x}
 }
 
-// awaitCause waits for the closest witness and returns the cause, or nil if nothing broke.
-func (f *faults) awaitCause() *fault.Error {
+// AwaitCause waits a moment for the closest witness and returns the cause, or nil if nothing broke.
+func (f *faults) AwaitCause() *fault.Error {
 	for began := time.Now(); !queryCore(f, func(c *fault.Core) bool { return c.IsConclusive(time.Since(began)) }); {
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -182,7 +183,7 @@ func (f *faults) untilFault(ctx context.Context, failed <-chan struct{},
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
-		case <-f.faultedChan():
+		case <-f.Faulted():
 		case <-failed:
 		case <-over:
 			return
@@ -196,26 +197,73 @@ func (f *faults) untilFault(ctx context.Context, failed <-chan struct{},
 	return ctx, func() { close(over); watch.Wait(); cancel(nil) }
 }
 
+// ObserveProcessEnd takes that the process of a node has ended, from whoever started it.
+func (f *faults) ObserveProcessEnd(node, how string) {
+	x := fault.Observation{Kind: fault.ProcessEndSeen, Fault: fault.SeenByControl(node, fault.SubsystemProcess,
+		"its process "+how)}
+	if how == spawn.EndedByWatchdog {
+		x.Trouble = fsm.TroubleUnresponsive
+	}
+	f.observe(x)
+}
+
+// isProcessEnded says whether the process of a node is known to have ended, whether the run tolerates that or not.
+func (f *faults) isProcessEnded(node string) bool {
+	return queryCore(f, func(core *fault.Core) bool { return core.ProcessEnded(node) })
+}
+
+// isLost says whether a node is lost to the run, which goes on without it.
+func (f *faults) isLost(node string) bool {
+	return queryCore(f, func(core *fault.Core) bool { return core.IsLost(node) })
+}
+
+// hasLeftRun says that a node is lost to the run, which went on without it, or has left it in good order.
+func (f *faults) hasLeftRun(node string) bool { return f.isLost(node) || f.WithdrawalText(node) != "" }
+
+// WithdrawalText says how a node has left in good order; empty if it has not.
+func (f *faults) WithdrawalText(name string) string {
+	return queryCore(f, func(core *fault.Core) string { return core.WithdrawalText(name) })
+}
+
+// LostReason says why a node is taken for lost; empty if it is not.
+func (f *faults) LostReason(name string) string {
+	return queryCore(f, func(core *fault.Core) string { return core.GoneReason(name) })
+}
+
+// Losses are the nodes that the run goes on without since they are lost, each as its cause is known now.
+func (f *faults) Losses() []fault.Fault { return queryCore(f, (*fault.Core).Losses) }
+
+// MayExclude says why a node's builder unit cannot be taken out; nil if it can.
+func (f *faults) MayExclude(node string) error {
+	return queryCore(f, func(c *fault.Core) error { return c.MayExclude(node) })
+}
+
+// InactiveBuilders lists the nodes whose builder unit takes no MEPs now.
+func (f *faults) InactiveBuilders() []string { return queryCore(f, (*fault.Core).InactiveBuilders) }
+
+// WasDegraded says whether a unit was lost or excluded at any time of the run.
+func (f *faults) WasDegraded() bool { return queryCore(f, (*fault.Core).WasDegraded) }
+
 // FaultOf makes a fault of an error: what struck meanwhile and brought it about, what nodes said with commands that
 // failed, or the error itself.
-func (c *Crew) FaultOf(err error, while string) *fault.Error {
+func (f *faults) FaultOf(err error, while string) *fault.Error {
 	said := commandObservations(nil, err, while)
 	select {
-	case <-c.faults.faultedChan():
+	case <-f.Faulted():
 		// Before the run began nobody watches the nodes: what they said with their commands is all they said.
 		for _, x := range said {
 			if x.Kind == fault.SelfReported || x.Kind == fault.ReportedByPeer {
-				c.faults.observe(x)
+				f.observe(x)
 			}
 		}
-		return c.faults.awaitCause()
+		return f.AwaitCause()
 	default:
 	}
 	var known *fault.Error
 	if errors.As(err, &known) {
 		return known
 	}
-	best := queryCore(c.faults, func(core *fault.Core) *fault.Fault { return core.CauseAmong(said, time.Now()) })
+	best := queryCore(f, func(core *fault.Core) *fault.Fault { return core.CauseAmong(said, time.Now()) })
 	if best != nil {
 		return asError(best)
 	}

@@ -26,7 +26,7 @@ func TestFaultsCollect(t *testing.T) {
 		return fault.Observation{Kind: fault.ProcessEndSeen, Fault: fault.Fault{Component: node, What: "its process ended"}}
 	}
 	said("n0", "Running", nil)
-	if f.cause() != nil || f.awaitCause() != nil {
+	if f.cause() != nil || f.AwaitCause() != nil {
 		t.Fatal("a running node is no fault")
 	}
 	said("n0", "Error", &nodev1.Cause{Component: "n1", Part: "transport", What: "link down"})
@@ -34,12 +34,12 @@ func TestFaultsCollect(t *testing.T) {
 		t.Errorf("it is of the part %q", c.Subsystem)
 	}
 	select {
-	case <-f.faultedChan():
+	case <-f.Faulted():
 	default:
 		t.Fatal("a node in Error is a fault")
 	}
 	f.observe(ended("n1"))
-	if c := f.awaitCause(); c.Component != "n1" || c.What != "its process ended" || len(c.Followed) != 1 {
+	if c := f.AwaitCause(); c.Component != "n1" || c.What != "its process ended" || len(c.Followed) != 1 {
 		t.Errorf("the cause is %v, which %v followed", c, c.Followed)
 	}
 	f.updateCore((*fault.Core).IgnoreFaults)
@@ -49,7 +49,7 @@ func TestFaultsCollect(t *testing.T) {
 	}
 	f.clearIfIgnoring()
 	select {
-	case <-f.faultedChan():
+	case <-f.Faulted():
 		t.Error("what struck a run strikes the next one")
 	default:
 	}
@@ -72,7 +72,7 @@ func TestFaultOfCommands(t *testing.T) {
 		}
 		return &commandError{Node: node, Command: nodev1.Command_COMMAND_CONFIGURE, Err: st.Err()}
 	}
-	r := &Crew{faults: newFaults(false)}
+	r := &NodeSet{faults: newFaults(false)}
 	for name, c := range map[string]struct {
 		err             error
 		want, subsystem string
@@ -104,7 +104,7 @@ func TestFaultOfCommands(t *testing.T) {
 
 // TestBadPeers: a builder unit that goes on without what a readout unit sends is believed, and is not at fault.
 func TestBadPeers(t *testing.T) {
-	r := &Run{Crew: &Crew{faults: newFaults(false)}}
+	r := &Run{NodeSet: &NodeSet{faults: newFaults(false)}}
 	setUnits(t, r, "essential", "r0", "b1", "b2")
 	r.faults.tolerateLosses(nil)
 	bad := &nodev1.Cause{Component: "r0", Part: "data", What: "it does not fit"}

@@ -10,7 +10,7 @@ import (
 )
 
 // missingReadouts says which readout units were gone for a part of the run, and what is missing for that.
-func (r *Run) missingReadouts(reports []*nodev1.Report, reg *tagnet.Registers) (all []recording.UnitOutages) {
+func (r *reporter) missingReadouts(reports []*nodev1.Report, reg *tagnet.Registers) (all []recording.UnitOutages) {
 	nodes := map[int]string{}
 	for _, m := range r.View().GetMembers() {
 		if m.GetReadout() {

@@ -38,16 +38,16 @@ func (l *LateCompletion) Complete(ctx context.Context, members map[string]cluste
 	if len(l.Key) != len(recording.Key{}) {
 		return nil, errors.New("the record does not have the key of the run, by which its files are known")
 	}
-	c := NewCrew(Options{Identity: l.Identity, Term: l.Term, Log: l.Log}, l.Configuration)
+	c := NewNodeSet(Options{Identity: l.Identity, Term: l.Term, Log: l.Log}, l.Configuration)
 	defer c.CloseConnections()
 	for name, m := range members {
 		if err := c.dial(&nodev1.Member{Name: name, GrpcAddress: m.Meta.GRPCAddr}); err != nil {
 			return nil, err
 		}
 	}
-	r := c.NewRun(l.Configuration.RunNumber)
+	r := &outputs{Run: c.NewRun(l.Configuration.RunNumber)}
 	r.key = recording.Key(l.Key)
-	l.retire(ctx, r)
+	l.retire(ctx, r.Run)
 	answers := r.locateLateOutputs(ctx, l.Names)
 	if !l.ReadRegardless && !l.expectsMore(answers) {
 		return nil, ctx.Err()
@@ -157,7 +157,7 @@ func BuilderNames(cfg *config.Config, names []string) (list []string) {
 const lateAnswerTimeout = 15 * time.Second
 
 // locateLateOutputs asks every node that is there, and this process. Nodes of the run that are not there are silent.
-func (r *Run) locateLateOutputs(ctx context.Context, names []string) []outputAnswer {
+func (r *outputs) locateLateOutputs(ctx context.Context, names []string) []outputAnswer {
 	ctx, cancel := context.WithTimeout(ctx, lateAnswerTimeout)
 	defer cancel()
 	list := slices.Concat(requestEach(r.nodes, func(n *member) []outputAnswer {

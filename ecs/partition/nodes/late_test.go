@@ -16,6 +16,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/ecs/partition/fault"
+	ecsrun "ringlet/ecs/run"
 	"ringlet/node"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
@@ -91,16 +92,16 @@ func recordingRun(t *testing.T, n0 written) *Run {
 	cfg := config.Default()
 	cfg.Packing, cfg.Output = n0.packing, filepath.Join(t.TempDir(), "out")+"/"
 	must.OK(t, cfg.Complete())
-	crew := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
+	nodeSet := NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
 	view := &nodev1.Member{Name: "n0", Builder: true}
-	crew.nodes = append(crew.nodes, &member{
+	nodeSet.nodes = append(nodeSet.nodes, &member{
 		name:       "n0",
 		client:     n0,
 		firstEntry: view,
 		report:     &nodev1.Report{},
 	})
-	crew.view.Store(&nodev1.View{Members: []*nodev1.Member{view}})
-	r := crew.NewRun(7)
+	nodeSet.view.Store(&nodev1.View{Members: []*nodev1.Member{view}})
+	r := nodeSet.NewRun(7)
 	r.SetKey(NewKey())
 	return r
 }
@@ -128,6 +129,27 @@ func (g givingUp) Stats() (st tagnet.Stats, err error) {
 	return st, nil
 }
 
+// giveUp ends a run by a fault before it has begun.
+func giveUp(r *Run, why *fault.Fault) *Report {
+	now, _ := r.Step(ecsrun.Input{Kind: ecsrun.Open})
+	r.Step(ecsrun.Input{Kind: ecsrun.Failed, Ticket: now.Ticket, Fault: why})
+	r.Drop()
+	return r.MakeReport()
+}
+
+// finish ends a run in good order that has drained since it was stopped.
+func finish(t *testing.T, r *Run) *Report {
+	t.Helper()
+	r.state.Phase = ecsrun.Running
+	now, _ := r.Step(ecsrun.Input{Kind: ecsrun.Finish, Reason: ecsrun.EndStopped})
+	out, failed := r.End()
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	r.Step(ecsrun.Input{Kind: ecsrun.Done, Ticket: now.Ticket, Outcome: out})
+	return r.MakeReport()
+}
+
 // A run that is given up has one outcome for each event, also where a MEP was written and its scheduler was not told of
 // it in time: one that is alive counts it as abandoned, and one that is lost counts nothing any more.
 func TestGivenUpWithMoreInTheFiles(t *testing.T) {
@@ -143,7 +165,7 @@ func TestGivenUpWithMoreInTheFiles(t *testing.T) {
 			var verdict []byte
 			r := recordingRun(t, written{packing: 100, meps: 8, verdict: &verdict})
 			r.sched = givingUp{lost: c.lost}
-			out := r.GiveUp(&fault.Error{Fault: fault.Fault{Component: "n1", What: "it was killed"}})
+			out := giveUp(r, &fault.Fault{Component: "n1", What: "it was killed"})
 			if bad := failing(out.Accounts); bad != nil || len(out.Accounts) != c.checks {
 				t.Errorf("%d accounts, of which these do not balance: %v", len(out.Accounts), bad)
 			}
@@ -200,11 +222,7 @@ func TestBooksAreLostWhileNodesStop(t *testing.T) {
 			r := recordingRun(t, written{packing: 100, meps: 12, verdict: &verdict})
 			answers := 1
 			r.sched, r.tagnetName = dying{answers: &answers, state: c.state}, "n9"
-			r.SetEndCause(EndStopped)
-			out, err := r.Finish()
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := finish(t, r)
 			if out.EventsTriggered != 1200 || out.EventsBuilt != 1200 || out.EventsAbandoned != 0 || out.OutputEvents != 1200 {
 				t.Errorf("%d triggered, %d built, %d abandoned, %d in the output",
 					out.EventsTriggered, out.EventsBuilt, out.EventsAbandoned, out.OutputEvents)
@@ -225,7 +243,7 @@ func TestBooksAreLostWhileNodesStop(t *testing.T) {
 
 // A manifest that does not take the verdict counts as unread: the record is completed when it does.
 func TestAManifestWithoutTheVerdict(t *testing.T) {
-	r := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, config.Default()).NewRun(7)
+	r := NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, config.Default()).NewRun(7)
 	read := &readBackOutput{mepSet: recording.NewMEPSet(100), foundBUs: map[uint32]bool{0: true}}
 	read.directories = []*runDirectory{{
 		reader:   &member{name: "n0", client: written{}},
@@ -240,7 +258,8 @@ func TestAManifestWithoutTheVerdict(t *testing.T) {
 		mepSet: recording.NewMEPSet(100),
 	})
 	report := &Report{RecordedOutput: &Output{}}
-	if r.writeVerdicts(t.Context(), read, report); !slices.Equal(report.RecordedOutput.UnreadNodes, []string{"n0", "n2"}) {
+	(&outputs{Run: r}).writeVerdicts(t.Context(), read, report)
+	if !slices.Equal(report.RecordedOutput.UnreadNodes, []string{"n0", "n2"}) {
 		t.Errorf("unread: %v", report.RecordedOutput.UnreadNodes)
 	}
 }
@@ -284,11 +303,11 @@ func TestSleptThroughTheEnd(t *testing.T) {
 	} {
 		cfg := config.Default()
 		cfg.RunNumber = 7
-		crew := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
+		nodeSet := NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
 		var dropped uint32
-		crew.nodes = []*member{{name: "n0", client: asleep{run: c.run, state: c.state, dropped: &dropped}}}
+		nodeSet.nodes = []*member{{name: "n0", client: asleep{run: c.run, state: c.state, dropped: &dropped}}}
 		late := LateCompletion{Configuration: cfg, Unread: []string{c.unread}}
-		if late.retire(t.Context(), crew.NewRun(7)); dropped != c.want {
+		if late.retire(t.Context(), nodeSet.NewRun(7)); dropped != c.want {
 			t.Errorf("%s: it was told to drop run %d, want %d", name, dropped, c.want)
 		}
 	}
@@ -381,9 +400,10 @@ func TestUnreadIsNotMerged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := NewCrew(Options{}, cfg).NewRun(7)
+	r := NewNodeSet(Options{}, cfg).NewRun(7)
 	out := &Report{OutputEvents: 8, RecordedOutput: &Output{Directory: run}}
-	r.mergeOutputs(out, &readBackOutput{directories: []*runDirectory{{id: m.ID}}, unreadWithMEPs: []string{"n3"}})
+	read := &readBackOutput{directories: []*runDirectory{{id: m.ID}}, unreadWithMEPs: []string{"n3"}}
+	(&outputs{Run: r}).mergeOutputs(out, read)
 	if !out.Unmerged || len(out.RecordedOutput.Problems) != 1 ||
 		!strings.Contains(out.RecordedOutput.Problems[0], "segments of n3") {
 		t.Errorf("unmerged %v: %q", out.Unmerged, out.RecordedOutput.Problems)

@@ -35,7 +35,7 @@ func TestLinkDown(t *testing.T) {
 	}
 }
 
-// A node that was started anew is not one of the Crew any more: nobody waits for it, and no run begins without it but
+// A node that was started anew is not one of the set any more: nobody waits for it, and no run begins without it but
 // where its loss was tolerated.
 func TestStartedAnewBeforeARunBegins(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -51,13 +51,14 @@ func TestStartedAnewBeforeARunBegins(t *testing.T) {
 		if c.at == "none" {
 			opts.AddressOf = nil
 		}
-		crew := NewCrew(opts, config.Default())
-		crew.nodes = []*member{{name: "n0", faults: crew.faults, firstEntry: &nodev1.Member{GrpcAddress: "127.0.0.1:1"}}}
-		err := crew.NewRun(7).goneBeforeStart()
+		nodeSet := NewNodeSet(opts, config.Default())
+		entry := &nodev1.Member{GrpcAddress: "127.0.0.1:1"}
+		nodeSet.nodes = []*member{{name: "n0", faults: nodeSet.faults, firstEntry: entry}}
+		err := nodeSet.NewRun(7).goneBeforeStart()
 		var x *fault.Error
-		if crew.AllPresent() != c.allPresent || (err == nil) != c.allPresent || err != nil &&
+		if nodeSet.AllPresent() != c.allPresent || (err == nil) != c.allPresent || err != nil &&
 			(!errors.As(err, &x) || x.Component != "n0") {
-			t.Errorf("%s: all present %v, %v", name, crew.AllPresent(), err)
+			t.Errorf("%s: all present %v, %v", name, nodeSet.AllPresent(), err)
 		}
 	}
 }

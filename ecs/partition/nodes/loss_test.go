@@ -99,7 +99,8 @@ func TestInclude(t *testing.T) {
 					drained:    make(chan struct{}),
 					fails:      c.fails,
 				}
-				r := &Run{Crew: &Crew{faults: newFaults(false)}, sched: f}
+				r := &Run{NodeSet: &NodeSet{faults: newFaults(false)}, scheduler: &scheduler{sched: f}}
+				r.units = &units{run: r}
 				setUnits(t, r, "at-least 1 of 3", "r1", "b1", "b2", "b3")
 				if err := queryCore(r.faults, func(c *fault.Core) error { return c.Exclude("b1") }); err != nil {
 					t.Fatal(err)

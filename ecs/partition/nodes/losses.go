@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ringlet/builderunit/recording"
+	ecsrun "ringlet/ecs/run"
 	"ringlet/internal/plural"
 	"ringlet/node/config"
 	"ringlet/readoutunit/source/live"
@@ -63,7 +64,7 @@ func (r *Report) sourceLosses(l *lossList) {
 		l.add("repeated", s.Name, s.Repeats, "fragments", "")
 		l.add("thrown away since their number ran backwards", s.Name, s.Backwards, "fragments", "")
 		l.add("thrown away since their number jumped", s.Name, s.Jumps, "fragments", "")
-		if r.EndCause == endInput && r.Cause == nil { // else they came behind the end of the run
+		if r.EndCause == ecsrun.EndInput && r.Cause == nil { // else they came behind the end of the run
 			l.add("left over", s.Name, s.UnusedAtEnd, "fragments", "")
 		}
 	}
@@ -109,8 +110,9 @@ func (r *Report) outputLosses(l *lossList) {
 		return
 	}
 	for _, n := range r.Counters {
-		l.add("handed to a buffer that nobody read", n.Node, n.Counters["bu.output_meps_unread"], "MEPs", "")
-		l.add("held by readers of a buffer that died", n.Node, n.Counters["bu.output_meps_lost"], "MEPs", "")
+		c := countsOf(n.Counters)
+		l.add("handed to a buffer that nobody read", n.Node, c.OutputUnread, "MEPs", "")
+		l.add("held by readers of a buffer that died", n.Node, c.OutputLost, "MEPs", "")
 	}
 }
 
@@ -118,7 +120,7 @@ func (r *Report) outputLosses(l *lossList) {
 // loss or not.
 func (r *Report) UnreadBuffers() (said []string) {
 	for _, n := range r.Counters {
-		if k := n.Counters["bu.output_meps_unread"]; k > 0 {
+		if k := countsOf(n.Counters).OutputUnread; k > 0 {
 			said = append(said, fmt.Sprintf("nobody has read the buffer of %s, to which %d MEPs were handed: start its reader "+
 				"before the run, or leave out that output", n.Node, k))
 		}

@@ -37,12 +37,12 @@ type Output struct {
 const maxMissingRanges = 100
 
 // closeOutput reads the files back and fills in what the report says of them, before the accounts are closed.
-func (r *Run) closeOutput(out *Report, locate func(context.Context) []outputAnswer) *readBackOutput {
+func (r *outputs) closeOutput(out *Report, locate func(context.Context) []outputAnswer) *readBackOutput {
 	if !r.cfg.WritesFiles() || r.View() == nil || r.key == (recording.Key{}) {
 		return nil
 	}
 	rec := r.readBack(context.Background(), locate, r.wantedOutputs())
-	out.EventsFromFiles = out.EventsFromFiles || r.schedulerLost
+	out.EventsFromFiles = out.EventsFromFiles || r.lost
 	out.fillOutput(&r.cfg, rec)
 	return rec
 }
@@ -88,11 +88,11 @@ func (o *Output) IsIncomplete() bool {
 // CloseWithoutNodes reads the output once more where not all of it could be read, when all nodes have ended and this
 // process can read what they wrote: one that stood still had its files open before.
 func (r *Run) CloseWithoutNodes(out *Report) {
-	r.Crew.faults.updateCore((*fault.Core).IgnoreFaults)
+	r.faults.updateCore((*fault.Core).IgnoreFaults)
 	out.Unmerged = false
-	r.closeReport(out, r.closeOutput(out, func(ctx context.Context) []outputAnswer {
-		return r.locateOutput(ctx, "",
-			localReader{})
+	files := &outputs{Run: r}
+	files.closeReport(out, files.closeOutput(out, func(ctx context.Context) []outputAnswer {
+		return files.locateOutput(ctx, "", localReader{})
 	}))
 }
 
@@ -185,7 +185,7 @@ func outputChecks(r *Report, exact bool) []Check {
 }
 
 // mergeOutputs makes the single file of a run's segments, of each output that is one.
-func (r *Run) mergeOutputs(out *Report, rec *readBackOutput) {
+func (r *outputs) mergeOutputs(out *Report, rec *readBackOutput) {
 	switch {
 	case rec == nil || out.OutputEvents == 0:
 	case rec.streams == nil:
@@ -204,7 +204,7 @@ func (r *Run) mergeOutputs(out *Report, rec *readBackOutput) {
 
 // mergeOutput makes a single file of what is in a directory, where this process can read it. That it cannot is said,
 // and harms nothing.
-func (r *Run) mergeOutput(out *Report, cfg config.Config, rec *readBackOutput, dir string) *recording.Merged {
+func (r *outputs) mergeOutput(out *Report, cfg config.Config, rec *readBackOutput, dir string) *recording.Merged {
 	if !cfg.SingleFile() || out.OutputEvents == 0 {
 		return nil
 	}

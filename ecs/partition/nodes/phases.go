@@ -34,7 +34,7 @@ type TimelineStep struct {
 const stepNotSeen = -1
 
 // fillPhases fills the fields of the report that tell of phases.
-func (r *Run) fillPhases(out *Report) {
+func (r *reporter) fillPhases(out *Report) {
 	out.BarrierHolders = []BarrierHolder{}
 	var reports []*nodev1.Report
 	for _, n := range r.nodes {
@@ -57,8 +57,8 @@ func (r *Run) fillPhases(out *Report) {
 	}
 }
 
-func (r *Run) timelineStep(n *member, s *nodev1.Step) TimelineStep {
-	start := r.startedAt.UnixMicro()
+func (r *reporter) timelineStep(n *member, s *nodev1.Step) TimelineStep {
+	start := r.now.Begun.UnixMicro()
 	since := func(us int64) int64 {
 		if us == 0 {
 			return stepNotSeen
@@ -78,7 +78,7 @@ func (r *Run) timelineStep(n *member, s *nodev1.Step) TimelineStep {
 }
 
 // readoutNode is the name of the node with a readout unit.
-func (r *Run) readoutNode(ru int) string {
+func (r *reporter) readoutNode(ru int) string {
 	for _, n := range r.nodes {
 		if n.firstEntry.GetReadout() && int(n.firstEntry.GetRuIndex()) == ru {
 			return n.name

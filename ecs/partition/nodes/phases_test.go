@@ -7,6 +7,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/go-cmp/cmp"
 
+	ecsrun "ringlet/ecs/run"
 	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
@@ -28,7 +29,7 @@ func TestPhases(t *testing.T) {
 	of := func(name string, ru uint32, rep *nodev1.Report) *member {
 		return &member{name: name, firstEntry: &nodev1.Member{Readout: true, RuIndex: ru}, report: rep}
 	}
-	r := &Run{startedAt: time.UnixMicro(5_000_000), Crew: &Crew{nodes: []*member{
+	r := &Run{NodeSet: &NodeSet{nodes: []*member{
 		of("n1", 1, &nodev1.Report{Timeline: []*nodev1.Step{
 			{Phase: 7, Builder: 2, Mep: 20, Meps: 3, BeginUs: 5_000_010, SentUs: 5_000_030, ReleasedUs: 5_000_031},
 			{Phase: 8, Builder: -1, BeginUs: 4_999_990, SentUs: 4_999_990},
@@ -40,7 +41,7 @@ func TestPhases(t *testing.T) {
 		}}),
 	}}}
 	var got Report
-	r.fillPhases(&got)
+	(&reporter{r, ecsrun.State{Begun: time.UnixMicro(5_000_000)}}).fillPhases(&got)
 	want := Report{
 		PhaseSkewUs:    Quantiles3{20, 100, 100},
 		BarrierHolders: []BarrierHolder{{1, "n1", 2, Quantiles3{7, 90, 90}}, {0, "n0", 1, Quantiles3{5, 5, 5}}},
@@ -52,7 +53,7 @@ func TestPhases(t *testing.T) {
 
 	// Where no barrier holds anything there is nobody to be named, and that is a list, too.
 	got = Report{}
-	(&Run{Crew: &Crew{}}).fillPhases(&got)
+	(&reporter{Run: &Run{NodeSet: &NodeSet{}}}).fillPhases(&got)
 	if d := cmp.Diff(Report{BarrierHolders: []BarrierHolder{}}, got); d != "" {
 		t.Errorf("without a barrier, -want +got:\n%s", d)
 	}

@@ -17,12 +17,9 @@ import (
 // nodeProgress counts what moves at a node while a run comes to its end there, as it told last: bytes placed there,
 // writes to others that have their outcome, MEPs, and bytes in its output.
 func nodeProgress(rep *nodev1.Report) (n uint64) {
-	for _, name := range []string{
-		"link.bytes_placed", "link.writes_completed", node.CounterOutputWritten,
-		"bu.meps_built", "bu.meps_incomplete", "bu.meps_discarded", "bu.meps_rejected",
-	} {
-		n += rep.GetCounters()[name]
-	}
+	c := reportedCounts(rep)
+	n = c.BytesPlaced + c.WritesCompleted + c.OutputBytes + c.MEPsBuilt + c.MEPsIncomplete + c.MEPsDiscarded +
+		c.MEPsRejected
 	if rep.GetFinal() {
 		n++
 	}
@@ -67,7 +64,7 @@ func (r *Run) WaitReason() string {
 		}
 		what := n.name
 		if rep.GetSeat().GetBuilder() && r.cfg.Output != "" {
-			what += fmt.Sprintf(", which has written %d MB of its output", rep.GetCounters()[node.CounterOutputWritten]/1e6)
+			what += fmt.Sprintf(", which has written %d MB of its output", reportedCounts(rep).OutputBytes/1e6)
 		}
 		busy = append(busy, what)
 	}
@@ -138,4 +135,62 @@ func (r *Run) forcedStopFault() *fault.Error {
 		}
 	}
 	return nil
+}
+
+// Progress is how a run stands.
+type Progress struct {
+	Elapsed          time.Duration
+	Events           uint64   // built
+	Bytes            uint64   // of MFPs in complete MEPs
+	MEPsInFlight     uint64   // MEPs
+	EventsIncomplete uint64   // events
+	ChunksResent     uint64   // chunks
+	State            string   // of the scheduler
+	WaitReason       string   // what the end of the run waits for; empty while it is not to end
+	SilentSources    []string // live sources of which no fragment has come
+}
+
+// Progress tells how the run stands.
+func (r *Run) Progress() Progress {
+	reg := r.Stats().Registers
+	p := Progress{
+		Elapsed:          time.Since(r.State().Begun),
+		Events:           reg.GetCounters().GetEventsBuilt(),
+		MEPsInFlight:     reg.GetInFlight(),
+		EventsIncomplete: reg.GetCounters().GetEventsIncomplete(),
+		State:            tagnet.State(reg.GetState()).String(),
+		SilentSources:    r.silentSources(),
+	}
+	if r.isEnding() {
+		p.WaitReason = r.WaitReason()
+	}
+	for _, n := range r.nodes {
+		c := reportedCounts(n.latestReport())
+		p.Bytes, p.ChunksResent = p.Bytes+c.BytesBuilt, p.ChunksResent+c.ChunksResent
+	}
+	return p
+}
+
+// stallCause names what a run that drains waits for. unended are readout units with live sources that have not ended.
+func stallCause(reg *tagnet.Registers, unended []string) fault.Fault {
+	f := fault.Fault{Evidence: "seen by the scheduler"}
+	if reg.GetInFlight() == 0 && reg.GetTags().GetNow() == 0 && len(unended) > 0 {
+		f.Component, f.Subsystem = strings.Join(unended, ", "), "input"
+		f.What = fmt.Sprintf("the readout unit has not told for %v where its data end, while the run was to end",
+			drainStallTimeout)
+		return f
+	}
+	if reg.GetTags().GetNow() > 0 { // a tag that has its window waits for no output
+		f.Component = "the ring"
+		f.What = fmt.Sprintf(
+			"%d tags have not come round and %d MEPs have had no outcome for %v while the run was to end; a readout unit "+
+				"holds or has lost a tag",
+			reg.GetTags().GetNow(), reg.GetInFlight(), drainStallTimeout)
+		return f
+	}
+	f.Component, f.Subsystem = strings.Join(busyBuilders(reg), ", "), node.SubsystemBuilder
+	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end, and nothing else has moved; "+
+		"an output that nobody reads or that is stuck holds them up",
+		reg.GetInFlight(), drainStallTimeout)
+	return f
 }

@@ -18,7 +18,6 @@ import (
 // as bytes are placed; where nothing moves any more it is a fault that names what it waits for.
 func TestDrainWaitsWhileItMoves(t *testing.T) {
 	r, _, sendReport := departRun(t)
-	r.draining = true
 	setUnits(t, r, "essential", "r0", "r1", "b2", "b3", "b4")
 	r.lastStats = tagnet.Stats{Registers: &tagnet.Registers{InFlight: 3,
 		Bus: []*tagnet.BURegister{{Name: "b2", Used: &tagnetv1.Depth{Now: 3}}}}}
@@ -46,7 +45,7 @@ func TestDrainWaitsWhileItMoves(t *testing.T) {
 // where their data end.
 func TestDrainNamesWhoseDataDoNotEnd(t *testing.T) {
 	r, _, _ := departRun(t)
-	r.draining, r.cfg.Input = true, "tcp:0.0.0.0:7000"
+	r.cfg.Input = "tcp:0.0.0.0:7000"
 	setUnits(t, r, "essential", "r0", "r1", "b2", "b3", "b4")
 	r.lastStats = tagnet.Stats{Registers: &tagnet.Registers{State: tagnetv1.State(tagnet.Draining),
 		Rus: []*tagnetv1.RURegister{{Name: "r0", Ended: true}, {Name: "r1"}}}}

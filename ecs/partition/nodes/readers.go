@@ -57,6 +57,12 @@ func (localReader) conclude(_ context.Context, cfg config.Config, q *nodev1.Conc
 	return node.WriteVerdict(cfg, q)
 }
 
+// outputs is the output of a run that is over, as it is read back from all hosts.
+type outputs struct {
+	*Run
+	returned []*member // nodes that were lost and are back, while the output is read
+}
+
 // outputAnswer is what a reader says of where its host has an output.
 type outputAnswer struct {
 	output    int // among those that are files
@@ -70,7 +76,7 @@ type outputAnswer struct {
 const lostNodeTimeout = 5 * time.Second
 
 // locateOutputs asks every node where it has written, once it writes there no more, and this process.
-func (r *Run) locateOutputs(ctx context.Context) []outputAnswer {
+func (r *outputs) locateOutputs(ctx context.Context) []outputAnswer {
 	there, gone := make([]*member, len(r.nodes)), map[*member]bool{}
 	for i, n := range r.nodes {
 		if there[i] = n; r.isUnavailable(n) {
@@ -90,7 +96,7 @@ func (r *Run) locateOutputs(ctx context.Context) []outputAnswer {
 }
 
 // locateOutput asks one reader, for each output.
-func (r *Run) locateOutput(ctx context.Context, name string, by outputReader) (list []outputAnswer) {
+func (r *outputs) locateOutput(ctx context.Context, name string, by outputReader) (list []outputAnswer) {
 	for i, cfg := range r.cfg.FileOutputs() {
 		directory, err := r.queryRecorded(ctx, by, cfg, true, nil)
 		list = append(list, outputAnswer{
@@ -106,7 +112,7 @@ func (r *Run) locateOutput(ctx context.Context, name string, by outputReader) (l
 
 // newMemberOf is a node that was lost in the run, where it is now: it may have been started anew, and has its disk
 // still.
-func (r *Run) newMemberOf(n *member) *member {
+func (r *outputs) newMemberOf(n *member) *member {
 	if r.opts.AddressOf == nil {
 		return n
 	}
@@ -118,16 +124,16 @@ func (r *Run) newMemberOf(n *member) *member {
 	if err != nil {
 		return n
 	}
-	r.returnedMembers = append(r.returnedMembers, fresh)
+	r.returned = append(r.returned, fresh)
 	return fresh
 }
 
 // closeReturned closes the connections to nodes that were started anew.
-func (r *Run) closeReturned() {
-	for _, m := range r.returnedMembers {
+func (r *outputs) closeReturned() {
+	for _, m := range r.returned {
 		_ = m.conn.Close()
 	}
-	r.returnedMembers = nil
+	r.returned = nil
 }
 
 // groupByDirectory sorts the answers by directory: nodes may share one, and any of them can read it.

@@ -34,11 +34,11 @@ const (
 )
 
 // MayReadmit says why a node that was lost cannot come back in this run; nil if it can.
-func (r *Run) MayReadmit(node string) error {
-	if r.isEnding.Load() {
+func (u *units) MayReadmit(node string) error {
+	if u.run.isEnding() {
 		return errRunEnds
 	}
-	return queryCore(r.faults, func(c *fault.Core) error { return c.MayReadmit(node) })
+	return queryCore(u.run.faults, func(c *fault.Core) error { return c.MayReadmit(node) })
 }
 
 var errRunEnds = errors.New("the run ends, so no node joins it again: the next configure takes all nodes that are " +
@@ -46,79 +46,79 @@ var errRunEnds = errors.New("the run ends, so no node joins it again: the next c
 
 // Reconnect speaks with the process that has the place of a node now which may come back, where the cluster says that
 // it is. Readmit is next.
-func (r *Run) Reconnect(ctx context.Context, at cluster.Member) error {
-	if err := r.MayReadmit(at.Name); err != nil {
+func (u *units) Reconnect(ctx context.Context, at cluster.Member) error {
+	if err := u.run.MayReadmit(at.Name); err != nil {
 		return err
 	}
-	n, err := r.findMember(at.Name)
+	n, err := u.run.findMember(at.Name)
 	if err != nil {
 		return err
 	}
-	return r.reconnect(ctx, n, at)
+	return u.run.reconnect(ctx, n, at)
 }
 
 // Readmit takes a node into the run again that was reconnected. It returns which part of the run its readout unit was
 // gone for; nil where it has none.
-func (r *Run) Readmit(ctx context.Context, node string) (g *tagnetv1.Gone, err error) {
-	if err := r.MayReadmit(node); err != nil {
+func (u *units) Readmit(ctx context.Context, node string) (g *tagnetv1.Gone, err error) {
+	if err := u.run.MayReadmit(node); err != nil {
 		return nil, err
 	}
-	n, err := r.findMember(node)
+	n, err := u.run.findMember(node)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, readmitTimeout)
 	defer cancel()
-	defer r.cancelOnLoss(cancel)()
-	if err := r.relink(ctx, n); err != nil {
+	defer u.run.cancelOnLoss(cancel)()
+	if err := u.run.relink(ctx, n); err != nil {
 		return nil, err
 	}
 	reads := n.entry().GetReadout() // else it has the decision unit alone, of which the scheduler does not know
 	if reads {
-		if err := r.scheduler().IncludeRU(n.name); err != nil {
+		if err := u.run.current().IncludeRU(n.name); err != nil {
 			return nil, err
 		}
 	}
-	if err := queryCore(r.faults, func(c *fault.Core) error { return c.Readmit(n.name) }); err != nil {
+	if err := queryCore(u.run.faults, func(c *fault.Core) error { return c.Readmit(n.name) }); err != nil {
 		if reads {
-			err = errors.Join(err, r.scheduler().ExcludeRU(n.name)) // the run ends
+			err = errors.Join(err, u.run.current().ExcludeRU(n.name)) // the run ends
 		}
 		return nil, err
 	}
-	if err := n.command(ctx, r.startCommand(&nodev1.CommandRequest{Back: true})); err != nil {
-		r.faults.observe(fault.Observation{Kind: fault.SilentToControl,
+	if err := n.command(ctx, u.run.startCommand(&nodev1.CommandRequest{Back: true})); err != nil {
+		u.run.faults.observe(fault.Observation{Kind: fault.SilentToControl,
 			Fault: fault.SeenByControl(n.name, fault.SubsystemNodeService,
 				"it was to come back, and did not start: "+err.Error())})
 		return nil, err
 	}
-	r.watchNode(n)
+	u.run.watch.follow(n)
 	if !reads {
 		return nil, nil
 	}
-	return r.lastAbsence(n.name)
+	return u.run.lastAbsence(n.name)
 }
 
 // cancelOnLoss gives up when another node is lost meanwhile: the one that comes back would wait for a link to it.
-func (r *Run) cancelOnLoss(giveUp func()) (end func()) {
-	lost := len(r.Losses())
+func (u *units) cancelOnLoss(giveUp func()) (end func()) {
+	lost := len(u.run.Losses())
 	return stopwatch.RunEvery(linkPollInterval, func() {
-		if len(r.Losses()) > lost {
+		if len(u.run.Losses()) > lost {
 			giveUp()
 		}
 	})
 }
 
-func (r *Run) reconnect(ctx context.Context, n *member, at cluster.Member) error {
+func (u *units) reconnect(ctx context.Context, n *member, at cluster.Member) error {
 	entry := proto.CloneOf(n.entry())
 	entry.GrpcAddress, entry.QuicAddress = at.Meta.GRPCAddr, at.Meta.QUICAddr
-	conn, err := r.dialService(entry)
+	conn, err := u.run.dialService(entry)
 	if err != nil {
 		return err
 	}
 	n.setWatch(nil)
 	n.newEntry.Store(entry)
 	n.conn.swap(conn)
-	soon, cancel := context.WithTimeout(ctx, r.opts.timeoutFor(firstAnswerTimeout))
+	soon, cancel := context.WithTimeout(ctx, u.run.opts.timeoutFor(firstAnswerTimeout))
 	defer cancel()
 	err = n.awaitAnswer(soon)
 	n.unresponsive.Store(err != nil)
@@ -126,27 +126,27 @@ func (r *Run) reconnect(ctx context.Context, n *member, at cluster.Member) error
 }
 
 // relink gives a node its memory and its links to all that take part, and waits until they have told so.
-func (r *Run) relink(ctx context.Context, n *member) error {
+func (u *units) relink(ctx context.Context, n *member) error {
 	if err := n.takeOffline(ctx, true); err != nil {
 		return err
 	}
-	view := proto.CloneOf(r.View())
+	view := proto.CloneOf(u.run.View())
 	var without []uint32
 	for i, m := range view.GetMembers() {
 		switch {
 		case m.GetName() == n.name:
 			view.Members[i] = n.entry()
-		case r.isLost(m.GetName()) || r.WithdrawalText(m.GetName()) != "":
+		case u.run.isLost(m.GetName()) || u.run.WithdrawalText(m.GetName()) != "":
 			without = append(without, m.GetRank())
 		}
 	}
-	r.view.Store(view)
+	u.run.view.Store(view)
 	for _, req := range []*nodev1.CommandRequest{
 		{Command: nodev1.Command_COMMAND_LOAD},
 		{
 			Command:       nodev1.Command_COMMAND_CONFIGURE,
-			Run:           r.cfg.RunNumber,
-			Configuration: r.cfg.Effective(),
+			Run:           u.run.cfg.RunNumber,
+			Configuration: u.run.cfg.Effective(),
 			View:          view,
 			Back:          true,
 			Without:       without,
@@ -156,8 +156,8 @@ func (r *Run) relink(ctx context.Context, n *member) error {
 			return err
 		}
 	}
-	return errors.Join(requestEach(slices.DeleteFunc(slices.Clone(r.nodes), func(m *member) bool {
-		return m == n || r.isUnavailable(m)
+	return errors.Join(requestEach(slices.DeleteFunc(slices.Clone(u.run.nodes), func(m *member) bool {
+		return m == n || u.run.isUnavailable(m)
 	}), func(m *member) error { return m.awaitLink(ctx, n.name) })...)
 }
 
@@ -185,17 +185,17 @@ func (m *member) awaitLink(ctx context.Context, other string) error {
 }
 
 // startCommand makes a command the one to start.
-func (r *Run) startCommand(req *nodev1.CommandRequest) *nodev1.CommandRequest {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	req.Command, req.Run, req.View = nodev1.Command_COMMAND_START, r.cfg.RunNumber, r.View()
-	req.TagnetName, req.TagnetAddress, req.RunKey = r.tagnetName, r.tagnetAddress, r.key[:]
+func (u *units) startCommand(req *nodev1.CommandRequest) *nodev1.CommandRequest {
+	u.run.scheduler.mu.Lock()
+	defer u.run.scheduler.mu.Unlock()
+	req.Command, req.Run, req.View = nodev1.Command_COMMAND_START, u.run.cfg.RunNumber, u.run.View()
+	req.TagnetName, req.TagnetAddress, req.RunKey = u.run.tagnetName, u.run.tagnetAddress, u.run.key[:]
 	return req
 }
 
 // lastAbsence is the part of the run that a node which is back was gone for last.
-func (r *Run) lastAbsence(node string) (*tagnetv1.Gone, error) {
-	st, err := r.scheduler().Stats()
+func (u *units) lastAbsence(node string) (*tagnetv1.Gone, error) {
+	st, err := u.run.current().Stats()
 	if err != nil {
 		return nil, err
 	}

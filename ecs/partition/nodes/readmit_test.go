@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"ringlet/ecs/partition/fault"
+	ecsrun "ringlet/ecs/run"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/testkit/patiently"
@@ -63,13 +64,14 @@ func TestAwaitLink(t *testing.T) {
 
 // TestNobodyComesBack holds who cannot come back, and that the sentence says why.
 func TestNobodyComesBack(t *testing.T) {
-	crew := NewCrew(Options{}, config.Config{})
-	r := &Run{Crew: crew}
+	nodeSet := NewNodeSet(Options{}, config.Config{})
+	r := &Run{NodeSet: nodeSet}
+	r.units = &units{run: r}
 	loss, err := config.ParseLoss("expendable", 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	crew.faults.updateCore(func(c *fault.Core) {
+	nodeSet.faults.updateCore(func(c *fault.Core) {
 		c.SetView([]fault.Unit{{Node: "r0", Readout: true}, {Node: "r1", Readout: true}, {Node: "b0", Builder: true},
 			{Node: "b1", Builder: true}}, "", loss, loss)
 		c.BeginRun()
@@ -92,7 +94,7 @@ func TestNobodyComesBack(t *testing.T) {
 			t.Errorf("%s: %q, want %q", node, said, want)
 		}
 	}
-	r.isEnding.Store(true)
+	r.state.Phase = ecsrun.Draining
 	if err := r.MayReadmit("r1"); err == nil {
 		t.Error("a node may come back in a run that ends")
 	}

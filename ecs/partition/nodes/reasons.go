@@ -3,7 +3,7 @@ package nodes
 import "ringlet/node"
 
 // fillReasons puts into the report of a live source who gave it, and why something of it was not taken last.
-func (r *Run) fillReasons(s *SourceReport) {
+func (r *reporter) fillReasons(s *SourceReport) {
 	for _, n := range r.nodes {
 		if n.name != s.Node {
 			continue

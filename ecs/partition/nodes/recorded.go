@@ -51,7 +51,7 @@ const fileCloseTimeout = 5 * time.Minute
 
 // readBack reads what the nodes have recorded: the accounts close with what is there, not with what was meant to be
 // there.
-func (r *Run) readBack(ctx context.Context, locate func(context.Context) []outputAnswer,
+func (r *outputs) readBack(ctx context.Context, locate func(context.Context) []outputAnswer,
 	wanted []wantedOutput) *readBackOutput {
 	ctx, cancel := context.WithTimeout(ctx, fileCloseTimeout)
 	defer cancel()
@@ -68,7 +68,7 @@ func (r *Run) readBack(ctx context.Context, locate func(context.Context) []outpu
 }
 
 // readOutput reads one output.
-func (r *Run) readOutput(ctx context.Context, cfg config.Config, answers []outputAnswer,
+func (r *outputs) readOutput(ctx context.Context, cfg config.Config, answers []outputAnswer,
 	wanted []wantedOutput) *readBackOutput {
 	out := &readBackOutput{
 		cfg:           cfg,
@@ -118,7 +118,7 @@ func appendMissing(names, more []string) []string {
 }
 
 // newSet makes an empty set of the MEPs of the run.
-func (r *Run) newSet() *recording.MEPSet {
+func (r *outputs) newSet() *recording.MEPSet {
 	if r.cfg.HasLiveSources() {
 		return recording.NewLiveMEPSet(r.cfg.Packing)
 	}
@@ -126,7 +126,7 @@ func (r *Run) newSet() *recording.MEPSet {
 }
 
 // readAny has a directory read by the first who can.
-func (r *Run) readAny(ctx context.Context, d *runDirectory, out *readBackOutput) error {
+func (r *outputs) readAny(ctx context.Context, d *runDirectory, out *readBackOutput) error {
 	for {
 		err := r.readDirectory(ctx, d, out)
 		if err == nil || len(d.otherReaders) == 0 {
@@ -149,7 +149,7 @@ func (o *readBackOutput) addProblem(format string, args ...any) {
 }
 
 // queryRecorded asks what is recorded on a host. The first answer makes the directory, each goes to take.
-func (r *Run) queryRecorded(
+func (r *outputs) queryRecorded(
 	ctx context.Context, by outputReader, cfg config.Config, only bool, take func(*nodev1.RecordedResponse) error,
 ) (d *runDirectory, err error) {
 	q := &nodev1.RecordedRequest{Run: r.cfg.RunNumber, RunKey: r.key[:], DirectoryOnly: only}
@@ -173,9 +173,9 @@ func (r *Run) queryRecorded(
 }
 
 // readDirectory has a node recover and read a directory.
-func (r *Run) readDirectory(ctx context.Context, d *runDirectory, out *readBackOutput) error {
+func (r *outputs) readDirectory(ctx context.Context, d *runDirectory, out *readBackOutput) error {
 	limit := uint64(maxRunEvents)
-	if n := r.LastStats().GetCounters().GetEventsIssued(); n > 0 && !r.gaveUp && !r.schedulerLost {
+	if n := r.LastStats().GetCounters().GetEventsIssued(); n > 0 && !r.State().GivenUp && !r.lost {
 		limit = n + uint64(r.cfg.Packing)
 	}
 	set := recording.NewSetReader(r.cfg.Packing, limit)
@@ -219,7 +219,7 @@ type wantedOutput struct {
 }
 
 // wantedOutputs are the builder units of the view.
-func (r *Run) wantedOutputs() []wantedOutput {
+func (r *outputs) wantedOutputs() []wantedOutput {
 	built := map[string]uint64{}
 	for _, b := range r.LastStats().GetBus() {
 		built[b.GetName()] = b.GetCounters().GetBuilt()
@@ -245,7 +245,7 @@ func (o *readBackOutput) noteUnread(wanted []wantedOutput, dir string) {
 }
 
 // writeVerdicts writes the end of a run into the manifest of every directory. What does not take it counts as not read.
-func (r *Run) writeVerdicts(ctx context.Context, out *readBackOutput, report *Report) {
+func (r *outputs) writeVerdicts(ctx context.Context, out *readBackOutput, report *Report) {
 	ctx, cancel := context.WithTimeout(ctx, concludeTimeout)
 	defer cancel()
 	for _, d := range out.directories {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"strings"
 	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
@@ -11,9 +12,11 @@ import (
 	"ringlet/builderunit/recording"
 	"ringlet/ecs/figures"
 	"ringlet/ecs/partition/fault"
+	ecsrun "ringlet/ecs/run"
 	"ringlet/node"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 // Report is what a run came to, as `ringlet run --json` prints it. docs/report.md says what each field means.
@@ -47,26 +50,26 @@ type Report struct {
 	EventsRejected   uint64 `json:"events_rejected"`
 	EventsAbandoned  uint64 `json:"events_abandoned"`
 	MEPsBuilt        uint64 `json:"meps_built"`
-	MFPsRead         uint64 `json:"mfps_read"`
-	MFPsPlaced       uint64 `json:"mfps_placed"`    // in complete MEPs
-	MFPsRejected     uint64 `json:"mfps_rejected"`  // in rejected MEPs: placed before they were
-	MFPsUnasked      uint64 `json:"mfps_unasked"`   // in rejected MEPs: never asked for
-	BytesSpared      uint64 `json:"bytes_spared"`   // of those
-	MFPsAbandoned    uint64 `json:"mfps_abandoned"` // read ahead of the last token, or without an outcome
-	BytesBuilt       uint64 `json:"bytes_built"`
+	MFPsRead         uint64 `json:"mfps_read" sum:"ru.mfps_read"`
+	MFPsPlaced       uint64 `json:"mfps_placed" sum:"bu.mfps_placed"`     // in complete MEPs
+	MFPsRejected     uint64 `json:"mfps_rejected" sum:"bu.mfps_rejected"` // in rejected MEPs: placed before they were
+	MFPsUnasked      uint64 `json:"mfps_unasked" sum:"bu.mfps_unasked"`   // in rejected MEPs: never asked for
+	BytesSpared      uint64 `json:"bytes_spared" sum:"bu.bytes_spared"`   // of those
+	MFPsAbandoned    uint64 `json:"mfps_abandoned"`                       // read ahead of the last token, or without an outcome
+	BytesBuilt       uint64 `json:"bytes_built" sum:"bu.bytes_built"`
 
 	GoodputGbps float64 `json:"goodput_gbps"`
 	EventRateHz float64 `json:"event_rate_hz"`
 
-	ChunksSent       uint64 `json:"chunks_sent"` // re-sent ones included
-	ChunksPlaced     uint64 `json:"chunks_placed"`
-	ChunksDuplicate  uint64 `json:"chunks_duplicate"`
-	ChunksLate       uint64 `json:"chunks_late"`
-	ChunksRefused    uint64 `json:"chunks_refused"`
+	ChunksSent       uint64 `json:"chunks_sent" sum:"link.chunks_sent"` // re-sent ones included
+	ChunksPlaced     uint64 `json:"chunks_placed" sum:"link.chunks_placed"`
+	ChunksDuplicate  uint64 `json:"chunks_duplicate" sum:"link.chunks_duplicate"`
+	ChunksLate       uint64 `json:"chunks_late" sum:"link.chunks_late"`
+	ChunksRefused    uint64 `json:"chunks_refused" sum:"link.chunks_refused"`
 	ChunksLost       uint64 `json:"chunks_lost"` // repeated, and only one of the two arrived
-	ChunksResent     uint64 `json:"chunks_resent"`
-	DatagramsSent    uint64 `json:"datagrams_sent"`
-	DatagramsDropped uint64 `json:"datagrams_dropped"` // on purpose, by --debug-drop
+	ChunksResent     uint64 `json:"chunks_resent" sum:"link.chunks_resent"`
+	DatagramsSent    uint64 `json:"datagrams_sent" sum:"link.datagrams_sent"`
+	DatagramsDropped uint64 `json:"datagrams_dropped" sum:"link.datagrams_dropped"` // on purpose, by --debug-drop
 
 	BarrierShare   float64         `json:"barrier_share"` // of the readout units' time
 	BarrierUs      Quantiles3      `json:"barrier_us"`
@@ -92,13 +95,13 @@ type Report struct {
 	TolerateMissing string   `json:"tolerate_missing,omitempty"` // likewise, where it is not 0
 	Unreported      []string `json:"unreported,omitempty"`       // nodes that were lost before their final report
 
-	Degraded         bool                    `json:"degraded"`                // a unit was lost or excluded meanwhile
-	FirstLoss        *fault.Fault            `json:"first_loss,omitempty"`    // of those that the policy tolerated
-	InactiveBuilders []string                `json:"without,omitempty"`       // nodes whose builder unit took no MEPs in the end
-	Leavers          []string                `json:"leavers,omitempty"`       // nodes that were told to end
-	UnitOutages      []recording.UnitOutages `json:"lacking,omitempty"`       // readout units that were gone, and what is missing for that
-	EventsMarked     uint64                  `json:"events_marked,omitempty"` // built with missing fragments
-	GivenUp          bool                    `json:"given_up"`                // everything under way was dropped
+	Degraded         bool                    `json:"degraded"`                                       // a unit was lost or excluded meanwhile
+	FirstLoss        *fault.Fault            `json:"first_loss,omitempty"`                           // of those that the policy tolerated
+	InactiveBuilders []string                `json:"without,omitempty"`                              // nodes whose builder unit took no MEPs in the end
+	Leavers          []string                `json:"leavers,omitempty"`                              // nodes that were told to end
+	UnitOutages      []recording.UnitOutages `json:"lacking,omitempty"`                              // readout units that were gone, and what is missing for that
+	EventsMarked     uint64                  `json:"events_marked,omitempty" sum:"bu.events_marked"` // built with missing fragments
+	GivenUp          bool                    `json:"given_up"`                                       // everything under way was dropped
 	AccountingOK     bool                    `json:"accounting_ok"`
 	Accounts         []Check                 `json:"accounts"`
 	NotChecked       []string                `json:"not_checked,omitempty"` // what is left out of them, and why
@@ -156,70 +159,102 @@ type NodeCounters struct {
 	Counters map[string]uint64 `json:"counters"`
 }
 
-// makeReport closes the accounts.
-func (r *Run) makeReport(cause *fault.Error) *Report {
-	c := &r.cfg
+// reporter makes the report of a run that is over on its nodes.
+type reporter struct {
+	*Run
+	now ecsrun.State
+}
+
+// MakeReport closes the accounts of a run that is over on its nodes, by what was collected of them.
+func (r *Run) MakeReport() *Report { return (&reporter{r, r.State()}).report() }
+
+func (r *reporter) report() *Report {
+	now := &r.now
 	st := r.LastStats() // collected before nodes were
-	ev := st.GetCounters()
 	out := r.newReport()
-	out.EventsTriggered, out.EventsBuilt = ev.GetEventsIssued(), ev.GetEventsBuilt()
-	out.EventsIncomplete, out.EventsDiscarded = ev.GetEventsIncomplete(), ev.GetEventsDiscarded()
-	out.EventsRejected, out.EventsAbandoned, out.MEPsBuilt = ev.GetEventsRejected(), ev.GetEventsAbandoned(), ev.GetBuilt()
-	out.EndCause, out.BadInput, out.BrokenSource = r.endCause, r.badInput, r.brokenSource
-	out.LatencyUs = Quantiles4{
-		P50:  st.Latency.ValueAtQuantile(50),
-		P99:  st.Latency.ValueAtQuantile(99),
-		P999: st.Latency.ValueAtQuantile(99.9),
-		Max:  st.Latency.Max(),
-	}
-	out.Leavers = queryCore(r.faults, (*fault.Core).Leavers)
-	lost := r.schedulerLost && !r.gaveUp // else the reason to give up says why
-	out.EndUnknown = r.endUnknown || lost
-	out.Degraded, out.InactiveBuilders, out.GivenUp = r.WasDegraded(), r.InactiveBuilders(), r.gaveUp
-	out.FirstLoss = queryCore(r.faults, (*fault.Core).FirstLoss)
-	if cause != nil {
-		out.Cause = &cause.Fault
-	} else if lost && !r.endUnknown {
+	r.fillScheduler(out, st)
+	unknown := len(now.Missing) > 0
+	lost := r.lost && !now.GivenUp // else the reason to give up says why
+	out.EndUnknown, out.Cause = unknown || lost, now.Fault
+	if lost && !unknown && out.Cause == nil {
 		f := fault.SeenByControl(cmp.Or(r.tagnetName, ControlName), fault.SubsystemScheduler,
 			"it was lost before it had told its last figures")
 		out.Cause = &f
 	}
-	if !r.gaveUp || c.WritesFiles() {
-		out.Output = c.Output
+	if !now.GivenUp || r.cfg.WritesFiles() {
+		out.Output = r.cfg.Output
 	}
-	r.fillTimes(out, cause != nil)
-	sums := r.sumCounters(out)
+	r.fillTimes(out)
+	sums := r.fillCounters(out)
 	r.fillPhases(out)
 	out.RateS = r.rateDuration(out)
 	r.fillBuilders(out, st.GetBus())
 	r.fillSources(out)
-	r.fillDecisions(out, sums)
 	out.fillRates()
-	out.Scheduler = st.CountersByName()
-	out.Scheduler["connections_refused"] = r.listener.TurnedAway()
-	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
-	if r.schedulerLost {
+	if r.lost {
 		out.reconcileFigures(out.MEPsBuilt, out.EventsBuilt, out.EventsTriggered)
 	}
 	r.noteUnreported(out)
-	rec := r.closeOutput(out, r.locateOutputs)
+	files := &outputs{Run: r.Run}
+	rec := files.closeOutput(out, files.locateOutputs)
 	switch {
-	case r.schedulerLost:
+	case r.lost:
 		out.NotChecked = append(out.NotChecked,
 			"the scheduler's accounts, which were lost with it: what was under way as it told them for the last "+
 				"time counts as abandoned, but for what is in the files")
-	case r.gaveUp:
+	case now.GivenUp:
 		out.Accounts = schedulerChecks(out, st.Registers)
 	default:
 		out.Accounts = append(schedulerChecks(out, st.Registers), unitChecks(out, st.Registers, sums)...)
 	}
-	r.closeReport(out, rec)
+	files.closeReport(out, rec)
 	r.releaseNodes()
+	if unknown {
+		out.noteEndUnknown(now.Missing)
+	}
 	return out
 }
 
+// fillScheduler fills in what the scheduler tells, and why the run ended.
+func (r *reporter) fillScheduler(out *Report, st tagnet.Stats) {
+	ev, now := st.GetCounters(), &r.now
+	out.EventsTriggered, out.EventsBuilt = ev.GetEventsIssued(), ev.GetEventsBuilt()
+	out.EventsIncomplete, out.EventsDiscarded = ev.GetEventsIncomplete(), ev.GetEventsDiscarded()
+	out.EventsRejected, out.EventsAbandoned, out.MEPsBuilt = ev.GetEventsRejected(), ev.GetEventsAbandoned(), ev.GetBuilt()
+	out.LatencyUs = quantiles4(st.Latency)
+	out.Scheduler = st.CountersByName()
+	out.Scheduler["connections_refused"] = r.listener.TurnedAway()
+	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
+	out.EndCause, out.BadInput, out.BrokenSource = cmp.Or(now.End, now.ByItself), now.BadInput, now.BrokenSource
+	out.Leavers = queryCore(r.faults, (*fault.Core).Leavers)
+	out.FirstLoss = queryCore(r.faults, (*fault.Core).FirstLoss)
+	out.Degraded, out.InactiveBuilders, out.GivenUp = r.WasDegraded(), r.InactiveBuilders(), now.GivenUp
+}
+
+// noteEndUnknown says who cannot tell any more how the run ended, and what follows.
+func (r *Report) noteEndUnknown(missing []string) {
+	r.NotChecked = append(r.NotChecked, "the end of the run was found when the control came back: "+
+		strings.Join(missing, ", ")+" can tell nothing of it any more")
+	if r.EventsTriggered == 0 { // the scheduler, whose figures these are, cannot tell
+		r.fillBuilt()
+	}
+}
+
+// fillBuilt fills in what was built where the scheduler cannot tell: no more than a reader of the output finds.
+func (r *Report) fillBuilt() {
+	if r.RecordedOutput != nil {
+		r.MEPsBuilt, r.EventsBuilt = r.RecordedOutput.MEPs, r.RecordedOutput.Events
+		return
+	}
+	r.EventsBuilt = 0
+	for _, n := range r.Counters {
+		c := countsOf(n.Counters)
+		r.MEPsBuilt, r.EventsBuilt = r.MEPsBuilt+c.MEPsBuilt, r.EventsBuilt+c.OutputEvents
+	}
+}
+
 // newReport is a report of what the run was to be.
-func (r *Run) newReport() *Report {
+func (r *reporter) newReport() *Report {
 	c := &r.cfg
 	out := &Report{
 		Version:    r.opts.Version,
@@ -249,23 +284,23 @@ func (r *Run) newReport() *Report {
 }
 
 // fillTimes fills in when the run began, and how long it took.
-func (r *Run) fillTimes(out *Report, struck bool) {
+func (r *reporter) fillTimes(out *Report) {
 	st := r.LastStats()
-	if !r.startedAt.IsZero() {
-		out.Started = r.startedAt.Format(time.RFC3339Nano)
+	if !r.now.Begun.IsZero() {
+		out.Started = r.now.Begun.Format(time.RFC3339Nano)
 	}
 	if first, last := st.GetFirstTokenNs(), st.GetLastMepNs(); first > 0 && last > first {
 		out.EventsS = time.Duration(last - first).Seconds()
 		out.DurationS = out.EventsS
 	}
-	if !r.startedAt.IsZero() {
-		out.WallS = time.Since(r.startedAt).Seconds()
+	if !r.now.Begun.IsZero() {
+		out.WallS = time.Since(r.now.Begun).Seconds()
 	}
 	if r.cfg.HasLiveSources() {
 		out.DurationS = r.liveDuration(time.Unix(0, st.GetLastMepNs()), time.Now())
 	}
-	if (r.gaveUp || struck) && !r.startedAt.IsZero() {
-		out.DurationS = time.Since(r.startedAt).Seconds() // what it took, though nothing was built at its end
+	if (r.now.GivenUp || r.now.Fault != nil) && !r.now.Begun.IsZero() {
+		out.DurationS = time.Since(r.now.Begun).Seconds() // what it took, though nothing was built at its end
 	}
 }
 
@@ -282,7 +317,7 @@ func (r *Report) fillRates() {
 
 // closeReport closes the accounts with what was read back, writes the end of the run into its manifests, and makes the
 // single file.
-func (r *Run) closeReport(out *Report, rec *readBackOutput) {
+func (r *outputs) closeReport(out *Report, rec *readBackOutput) {
 	out.closeAccounts()
 	if rec != nil {
 		r.writeVerdicts(context.Background(), rec, out)
@@ -292,19 +327,17 @@ func (r *Run) closeReport(out *Report, rec *readBackOutput) {
 	}
 }
 
-// sumMFPsAhead is the sum that no node tells: MFPs that were read, and never asked for.
-const sumMFPsAhead = "mfps_ahead"
-
-// sumCounters adds up what the nodes told, and fills the fields of the report that come from it.
-func (r *Run) sumCounters(out *Report) map[string]uint64 {
+// fillCounters adds up what the nodes told, and fills the fields of the report that come from it.
+func (r *reporter) fillCounters(out *Report) counts {
 	var reports []*nodev1.Report
 	division, ahead := r.cfg.Division(), uint64(0)
 	barriers := hdr.New(1, int64(time.Hour/time.Microsecond), 3)
 	for _, n := range r.nodes {
 		rep := n.latestReport()
 		reports = append(reports, rep)
+		c := reportedCounts(rep)
 		if ru := int(n.firstEntry.GetRuIndex()); n.firstEntry.GetReadout() && ru < division.Units() {
-			ahead += rep.GetCounters()["ru.retained"] * uint64(division.SourceCount(ru))
+			ahead += c.Retained * uint64(division.SourceCount(ru))
 		}
 		if h := figures.Histogram(rep, node.HistogramBarrier); h != nil {
 			barriers.Merge(h)
@@ -313,32 +346,28 @@ func (r *Run) sumCounters(out *Report) map[string]uint64 {
 		out.MaxRSSMB += float64(rep.GetMaxRssBytes()) / 1e6
 		out.Counters = append(out.Counters, NodeCounters{Node: n.name, State: rep.GetStatus().GetState(),
 			Counters: rep.GetCounters()})
-		out.RecordsSkipped = max(out.RecordsSkipped, rep.GetCounters()["ru.records_skipped"])
+		out.RecordsSkipped = max(out.RecordsSkipped, c.RecordsSkipped)
 	}
-	sums := figures.SumCounters(reports)
-	sums[sumMFPsAhead] = ahead
-	out.EventsMarked, out.UnitOutages = sums["bu.events_marked"], r.missingReadouts(reports, r.LastStats().Registers)
-	out.MFPsRead, out.MFPsPlaced, out.BytesBuilt = sums["ru.mfps_read"], sums["bu.mfps_placed"], sums["bu.bytes_built"]
-	out.MFPsRejected, out.MFPsUnasked = sums["bu.mfps_rejected"], sums["bu.mfps_unasked"]
-	out.BytesSpared = sums["bu.bytes_spared"]
+	all := figures.SumCounters(reports)
+	sums := countsOf(all)
+	sums.MFPsAhead = ahead
+	readCounters(out, all, "")
+	out.UnitOutages = r.missingReadouts(reports, r.LastStats().Registers)
 	out.MFPsAbandoned = out.MFPsRead - min(out.MFPsRead, out.MFPsPlaced+out.MFPsRejected+out.MFPsUnasked)
-	out.ChunksSent, out.ChunksPlaced = sums["link.chunks_sent"], sums["link.chunks_placed"]
-	out.ChunksDuplicate, out.ChunksLate = sums["link.chunks_duplicate"], sums["link.chunks_late"]
-	out.ChunksRefused, out.ChunksResent = sums["link.chunks_refused"], sums["link.chunks_resent"]
-	out.Links = linksByCarrier(sums)
-	out.DatagramsSent, out.DatagramsDropped = sums["link.datagrams_sent"], sums["link.datagrams_dropped"]
+	out.Links = linksByCarrier(all)
 	// Counted at the senders: each repetition made up for a loss, unless it arrived a second time.
 	out.ChunksLost = out.ChunksResent - min(out.ChunksResent, out.ChunksDuplicate)
 	out.BarrierUs = quantiles(barriers)
-	if t := sums["ru.conducting_us"]; t > 0 {
-		out.BarrierShare = float64(sums["ru.barrier_us"]) / float64(t)
+	if sums.ConductingUs > 0 {
+		out.BarrierShare = float64(sums.BarrierUs) / float64(sums.ConductingUs)
 	}
-	out.fillDeliveredStreams(&r.cfg, sums)
-	out.fillFilter(&r.cfg, sums, reports)
+	out.fillDeliveredStreams(&r.cfg, all)
+	out.fillFilter(&r.cfg, all, reports)
 	out.fillHostTimes(&r.cfg, reports)
-	out.fillBacklog(&r.cfg, sums)
+	out.fillBacklog(&r.cfg, all)
+	r.fillDecisions(out, all)
 	if out.Output != "" && !r.cfg.WritesFiles() {
-		out.OutputEvents = sums["bu.output_events"]
+		out.OutputEvents = sums.OutputEvents
 	}
 	return sums
 }

@@ -10,7 +10,7 @@ import (
 
 // Sample passes on counters of a node until it has sent all that was asked for, ctx ends, send fails or the node cannot
 // be heard, and returns why: nil where it has sent all.
-func (c *Crew) Sample(ctx context.Context, q *samplev1.Question, send func(*samplev1.Samples) error) error {
+func (c *NodeSet) Sample(ctx context.Context, q *samplev1.Question, send func(*samplev1.Samples) error) error {
 	n, err := c.findMember(q.GetNode())
 	if err != nil {
 		return err

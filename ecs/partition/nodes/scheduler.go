@@ -4,38 +4,229 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
-	"ringlet/builderunit/recording"
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"google.golang.org/grpc"
+
 	"ringlet/ecs/partition/fault"
+	"ringlet/internal/address"
+	"ringlet/internal/connlimit"
 	"ringlet/node"
-	"ringlet/node/certs"
-	"ringlet/node/cluster"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
 
-// TagnetNode is the node on which the scheduler lives; empty: this process.
-func (c *Crew) TagnetNode() string { return c.opts.TagnetNode }
+// scheduler is a run's end of its scheduler, which lives on a node or in this process.
+type scheduler struct {
+	// immutable
+	set      *NodeSet
+	log      *slog.Logger
+	cfg      *config.Config // of the run
+	isEnding func() bool    // the run is to end
 
-// tagnetNode finds that node.
-func (c *Crew) tagnetNode() (*member, error) {
-	n, err := c.findMember(c.opts.TagnetNode)
-	if err != nil {
-		return nil, &fault.Error{Fault: fault.Fault{
-			Component: ControlName,
-			Subsystem: fault.SubsystemScheduler,
-			What:      fmt.Sprintf("the scheduler is to live on %s, which takes no part", c.opts.TagnetNode),
-		}}
-	}
-	return n, nil
+	// set when it is made
+	localHost  *member             // this process as a host of the scheduler; nil where that lives on a node
+	stopHost   func()              // ends that host; nil there, too
+	listener   *connlimit.Listener // of that host; nil there, too
+	endOnHost  func()              // ends the scheduler on its host; nil before it is made
+	isDraining bool                // it was told to issue no further MEP
+	lost       bool                // it was lost before its accounts were closed: what it told last is stale
+
+	mu            sync.Mutex       // guards what follows
+	sched         tagnet.Scheduler // nil until it is made
+	tagnetName    string           // of the node with the scheduler; empty: this process has it
+	tagnetAddress string           // of that scheduler
+	lastStats     tagnet.Stats     // what the scheduler told last
 }
 
+// startScheduler makes the TagNet scheduler of the view, on its node or here.
+func (r *scheduler) startScheduler(ctx context.Context) error {
+	core, err := r.schedulerConfig()
+	if err != nil {
+		return err
+	}
+	name := ""
+	n := r.localHost
+	if r.set.opts.TagnetNode != "" {
+		n, err = r.tagnetNode()
+		name = r.set.opts.TagnetNode // else units ask for the control's certificate
+	} else if n == nil {
+		n, err = r.hostScheduler()
+	}
+	if err == nil {
+		err = r.createScheduler(ctx, n, core)
+	}
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tagnetName, r.tagnetAddress = name, n.firstEntry.GetGrpcAddress()
+	return nil
+}
+
+// hostScheduler serves a host for the scheduler in this process, and connects to it like to a node's.
+func (r *scheduler) hostScheduler() (*member, error) {
+	lis, err := address.ListenTCP(net.JoinHostPort(r.set.opts.Host, strconv.Itoa(r.set.opts.TagnetPort)))
+	if err != nil {
+		return nil, fmt.Errorf("cannot bind the scheduler at %s: %w", r.set.opts.Host, err)
+	}
+	localHost, err := r.set.newMember(&nodev1.Member{Name: ControlName, GrpcAddress: lis.Addr().String()})
+	if err != nil {
+		return nil, errors.Join(err, lis.Close())
+	}
+	host := tagnet.NewHost(tagnet.Access{Identify: node.Identify, Log: r.log})
+	options := node.ServiceOptions(r.set.opts.Identity, r.set.opts.Log, r.set.opts.MinTimeout)
+	server := grpc.NewServer(append(tagnet.ServerOptions(), options...)...)
+	host.Register(server)
+	r.localHost, r.listener = localHost, connlimit.Listen(lis, "scheduler", r.set.opts.Log)
+	go func() { _ = server.Serve(r.listener) }()
+	r.stopHost = func() {
+		host.Close()
+		server.Stop()
+		_ = localHost.conn.Close()
+	}
+	return localHost, nil
+}
+
+// observePeerError takes what the scheduler tells of a unit.
+func (r *scheduler) observePeerError(e *tagnet.UnitError) {
+	r.set.faults.observe(fault.Observation{Kind: fault.Disconnected, Fault: fault.Fault{
+		Component: e.Unit,
+		Subsystem: strings.ReplaceAll(e.Role.String(), " ", "_"),
+		What:      e.Error(),
+		Evidence:  "seen by the scheduler",
+	}})
+}
+
+// schedulerConfig is the scheduler's configuration.
+func (r *scheduler) schedulerConfig() (c tagnet.Config, err error) {
+	if c.NoSlotPolicy, err = tagnet.ParsePolicy(r.cfg.EmptyPlace); err != nil {
+		return c, err
+	}
+	if c.Rules, err = r.cfg.Rules(); err != nil {
+		return c, err
+	}
+	c.Slots, c.Packing, c.LookAhead = r.cfg.Slots, r.cfg.Packing, r.cfg.Debug.LookAhead
+	if c.Live = r.cfg.HasLiveSources(); c.Live {
+		c.MaxEvents, c.CompleteEventsOnly = r.cfg.Events, r.cfg.EventsComplete()
+	}
+	by := r.cfg.DisciplineKind()
+	c.Loose, c.TagRing, c.BypassBusyRUs = !by.Phases, by.Tags, by.Bypass
+	for _, n := range r.set.nodes {
+		if n.firstEntry.GetReadout() {
+			c.RUs = append(c.RUs, n.name)
+		}
+		if n.firstEntry.GetBuilder() {
+			c.BUs = append(c.BUs, n.name)
+		}
+	}
+	return c, nil
+}
+
+// Shutdown ends the scheduler wherever it lives, when the run has its report.
+func (r *scheduler) Shutdown() {
+	if r.endOnHost != nil {
+		r.endOnHost()
+	}
+	r.Close()
+}
+
+// Close ends a scheduler that lives here, or the session with one that lives on a node: a run that goes on
+// there may be adopted.
+func (r *scheduler) Close() {
+	if s := r.current(); s != nil {
+		s.Close()
+	}
+	if r.stopHost != nil {
+		r.stopHost()
+	}
+}
+
+// Drained is closed when every issued MEP has its outcome and no other will be issued: the run can be finished.
+func (r *scheduler) Drained() <-chan struct{} { return r.current().Drained() }
+
+// IsDrained says that the run can be finished now.
+func (r *scheduler) IsDrained() bool {
+	s := r.current()
+	if s == nil {
+		return false
+	}
+	select {
+	case <-s.Drained():
+		return true
+	default:
+		return false
+	}
+}
+
+// Drain has no further MEP issued. On error, that of a scheduler which cannot be reached, it may be called again; once
+// it is done that does nothing.
+func (r *scheduler) Drain() error {
+	if r.isDraining {
+		return nil
+	}
+	err := r.current().Drain(0)
+	r.isDraining = err == nil
+	return err
+}
+
+// Stats are the scheduler's, or what it told last where it cannot be asked now.
+func (r *scheduler) Stats() tagnet.Stats {
+	_ = r.refreshStats()
+	return r.LastStats()
+}
+
+// refreshStats asks the scheduler, if there is one, how the run stands.
+func (r *scheduler) refreshStats() error {
+	s := r.current()
+	if s == nil {
+		return nil
+	}
+	st, err := s.Stats()
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if accountsFinal(st) || !accountsFinal(r.lastStats) { // who asked before may be answered after
+		r.lastStats = st
+	}
+	return nil
+}
+
+// LastStats are what the scheduler told last: it is not asked, and so nobody waits for one that does not answer.
+func (r *scheduler) LastStats() tagnet.Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lastStats.Latency == nil {
+		r.lastStats.Latency = hdr.New(1, 2, 1)
+	}
+	return r.lastStats
+}
+
+func (r *scheduler) current() tagnet.Scheduler {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sched
+}
+
+// attachGrace is what the scheduler waits for units beyond the time that nodes have to come up: who is at fault for a
+// node that does not start is known by then.
+const attachGrace = 5 * time.Second
+
 // createScheduler makes the scheduler on its host and takes it up.
-func (r *Run) createScheduler(ctx context.Context, n *member, core tagnet.Config) error {
-	if err := tagnet.BeginScheduler(ctx, n.conn, r.schedulerScope(), core, r.opts.ReadyTimeout+attachGrace); err != nil {
+func (r *scheduler) createScheduler(ctx context.Context, n *member, core tagnet.Config) error {
+	wait := r.set.opts.ReadyTimeout + attachGrace
+	if err := tagnet.BeginScheduler(ctx, n.conn, r.schedulerScope(), core, wait); err != nil {
 		return &fault.Error{Fault: fault.SeenByControl(n.name, fault.SubsystemScheduler,
 			"the scheduler could not be made on it: "+err.Error())}
 	}
@@ -44,15 +235,15 @@ func (r *Run) createScheduler(ctx context.Context, n *member, core tagnet.Config
 }
 
 // attachScheduler speaks with a scheduler that has begun on its host.
-func (r *Run) attachScheduler(n *member) {
+func (r *scheduler) attachScheduler(n *member) {
 	scope := r.schedulerScope()
 	sched := tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
-		Scope: scope, OnIncident: r.observePeerError, MinCallTimeout: r.opts.MinTimeout,
+		Scope: scope, OnIncident: r.observePeerError, MinCallTimeout: r.set.opts.MinTimeout,
 		OnGone: func(err error) {
-			if r.isEnding.Load() && accountsFinal(r.LastStats()) {
+			if r.isEnding() && accountsFinal(r.LastStats()) {
 				return // it has told all that it had to
 			}
-			r.faults.observe(fault.Observation{Kind: fault.Disconnected,
+			r.set.faults.observe(fault.Observation{Kind: fault.Disconnected,
 				Fault: fault.SeenByControl(n.name, fault.SubsystemScheduler,
 					"the scheduler that lived on it is gone: "+err.Error())})
 		},
@@ -60,8 +251,8 @@ func (r *Run) attachScheduler(n *member) {
 	r.mu.Lock()
 	r.sched = sched
 	r.mu.Unlock()
-	r.endScheduler = func() {
-		ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(endSchedulerTimeout))
+	r.endOnHost = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), r.set.opts.timeoutFor(endSchedulerTimeout))
 		defer cancel()
 		if err := tagnet.EndScheduler(ctx, n.conn, scope); err != nil {
 			r.log.Info("the scheduler on a node could not be ended", "node", n.name, "err", err)
@@ -72,134 +263,21 @@ func (r *Run) attachScheduler(n *member) {
 // endSchedulerTimeout bounds how long the end of a scheduler on a node may take; a node that is gone took it along.
 const endSchedulerTimeout = 2 * time.Second
 
-func (r *Run) schedulerScope() tagnet.Scope {
+func (r *scheduler) schedulerScope() tagnet.Scope {
 	return tagnet.Scope{
 		Run:  r.cfg.RunNumber,
-		View: r.View().GetNumber(),
+		View: r.set.View().GetNumber(),
 		Name: ControlName,
-		Term: r.opts.Term,
+		Term: r.set.opts.Term,
 	}
-}
-
-// Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; UnreachableNodes tells
-// who does not answer. Adopt or EnsureWatched begins to watch them. That control knew whether they were linked.
-func (c *Crew) Rejoin(ctx context.Context, view *nodev1.View, linked bool) error {
-	c.view.Store(view)
-	c.linked.Store(linked)
-	for _, m := range view.GetMembers() {
-		if err := c.dial(m); err != nil {
-			return err
-		}
-	}
-	return c.awaitAnswers(ctx)
-}
-
-// EnsureWatched watches nodes that were rejoined, if that has not begun yet.
-func (c *Crew) EnsureWatched() {
-	if c.stopWatch != nil {
-		return
-	}
-	c.faults.updateCore((*fault.Core).AcceptReports)
-	c.watchNodes()
-}
-
-// EndScheduler ends the scheduler of a run that is over, if its node still has it.
-func (c *Crew) EndScheduler(number uint32) {
-	c.linked.Store(false) // nobody knows how it ended
-	r := c.NewRun(number)
-	if n, err := c.tagnetNode(); err == nil {
-		r.attachScheduler(n)
-		r.Shutdown()
-	}
-}
-
-// Adopt takes up a run that an earlier control has begun at that time, with that key; where it has none on record nodes
-// may tell it.
-func (c *Crew) Adopt(number uint32, key []byte, began time.Time) (*Run, error) {
-	r := c.NewRun(number)
-	n, err := c.tagnetNode()
-	if err != nil {
-		return nil, err
-	}
-	r.startedAt, r.key = began, c.reportedKey(number)
-	r.tagnetName, r.tagnetAddress = n.name, n.entry().GetGrpcAddress()
-	r.SetKey(key)
-	r.attachScheduler(n)
-	for _, u := range r.Stats().GetBus() {
-		c.faults.updateCore(func(core *fault.Core) { core.AdoptUnit(u.GetName(), u.GetLost(), u.GetExcluded()) })
-	}
-	for _, u := range r.Stats().GetRus() {
-		c.faults.updateCore(func(core *fault.Core) { core.AdoptUnit(u.GetName(), u.GetExcluded(), u.GetExclusions() > 0) })
-	}
-	c.faults.tolerateLosses(r.handleLoss)
-	c.EnsureWatched()
-	return r, nil
-}
-
-// reportedKey is the key of a run as its nodes tell it; zero where none does.
-func (c *Crew) reportedKey(number uint32) (k recording.Key) {
-	for _, rep := range c.Reports() {
-		if rep.GetRun() == number && len(rep.GetRunKey()) == len(k) {
-			return recording.Key(rep.GetRunKey())
-		}
-	}
-	return k
-}
-
-// SelfStopCause is why the nodes have ended, or end, the run without a control, and since when, as the first of
-// them tells; nil if none has.
-func (c *Crew) SelfStopCause() (first *nodev1.Cause) {
-	for _, rep := range c.Reports() {
-		if why := rep.GetStopped(); why != nil && (first == nil || why.GetAtUs() < first.GetAtUs()) {
-			first = why
-		}
-	}
-	return first
-}
-
-// EndedAt is when the run was over on the last of its nodes, by their clocks; zero if one cannot tell. Nodes without
-// which it went on are not asked.
-func (r *Run) EndedAt() time.Time {
-	var last int64
-	for _, n := range r.nodes {
-		rep := n.latestReport()
-		switch {
-		case r.isLost(n.name) || r.WithdrawalText(n.name) != "":
-		case rep.GetRun() != r.cfg.RunNumber || rep.GetEndedAtUs() == 0:
-			return time.Time{}
-		default:
-			last = max(last, rep.GetEndedAtUs())
-		}
-	}
-	return time.UnixMicro(last)
-}
-
-// RunningAndMissing says on how many nodes the run goes on, of those that have told anything since they were rejoined,
-// and names who cannot tell any more how it ended: nodes without a report of it, and the scheduler. Nodes that are lost
-// to it are not asked.
-func (r *Run) RunningAndMissing() (running int, missing []string) {
-	for _, n := range r.nodes {
-		rep := n.latestReport()
-		switch {
-		case r.isLost(n.name):
-		case rep.GetRun() != r.cfg.RunNumber:
-			missing = append(missing, n.name)
-		case !rep.GetFinal():
-			running++
-		}
-	}
-	if !r.schedulerAnswers() {
-		missing = append(missing, "the scheduler on "+r.opts.TagnetNode)
-	}
-	return running, missing
 }
 
 // schedulerAnswers says whether the scheduler answers. A question that is lost on the way to a node which answers
 // otherwise is asked again for a while: only the node itself can say that it has no such scheduler.
-func (r *Run) schedulerAnswers() bool {
+func (r *scheduler) schedulerAnswers() bool {
 	n, err := r.tagnetNode()
 	for until := time.Now().Add(retryTimeout); err == nil; {
-		_, failed := r.scheduler().Stats()
+		_, failed := r.current().Stats()
 		var gone *tagnet.GoneError
 		if failed == nil {
 			return true
@@ -212,69 +290,15 @@ func (r *Run) schedulerAnswers() bool {
 	return false
 }
 
-// Facts are what the nodes say of themselves, for Config.Check.
-func (c *Crew) Facts() []config.NodeFacts {
-	facts := make([]config.NodeFacts, len(c.nodes))
-	for i, rep := range c.Reports() {
-		m := rep.GetMachine()
-		facts[i] = config.NodeFacts{
-			Name:        c.nodes[i].name,
-			MemoryBytes: int64(m.GetMemoryBytes()),
-			ShmBytes:    int64(m.GetShmBytes()),
-			MachineID:   m.GetShares(),
-		}
-	}
-	return facts
-}
-
-// RequestFacts asks members of the cluster what they have. Those that do not answer before ctx ends are left out.
-func RequestFacts(ctx context.Context, id *certs.Identity, term tagnet.Term,
-	members []cluster.Member) []config.NodeFacts {
-	c := NewCrew(Options{Identity: id, Term: term}, config.Config{})
-	defer c.CloseConnections()
-	for _, m := range members {
-		if err := c.dial(&nodev1.Member{Name: m.Name, GrpcAddress: m.Meta.GRPCAddr}); err != nil {
-			c.log.Warn("a node cannot be asked what it has", "node", m.Name, "err", err)
-		}
-	}
-	_ = c.awaitAnswers(ctx)
-	var facts []config.NodeFacts
-	for i, f := range c.Facts() {
-		if c.nodes[i].latestReport() != nil {
-			facts = append(facts, f)
-		}
-	}
-	return facts
-}
-
-// Describe is what people may want to know of a node.
-func (c *Crew) Describe(rank int) map[string]string {
-	n := c.nodes[rank]
-	rep := n.latestReport()
-	about := map[string]string{"address": n.entry().GetGrpcAddress(), "data": n.entry().GetQuicAddress()}
-	for key, v := range map[string]string{"version": rep.GetVersion(), "host": rep.GetMachine().GetHost()} {
-		if v != "" {
-			about[key] = v
-		}
-	}
-	return about
-}
-
-// Profile writes a profile of a node.
-func (c *Crew) Profile(ctx context.Context, w io.Writer, name, kind string, length time.Duration) error {
-	n, err := c.findMember(name)
+// tagnetNode finds the node on which it lives.
+func (r *scheduler) tagnetNode() (*member, error) {
+	n, err := r.set.findMember(r.set.opts.TagnetNode)
 	if err != nil {
-		return err
+		return nil, &fault.Error{Fault: fault.Fault{
+			Component: ControlName,
+			Subsystem: fault.SubsystemScheduler,
+			What:      fmt.Sprintf("the scheduler is to live on %s, which takes no part", r.set.opts.TagnetNode),
+		}}
 	}
-	return node.ReadProfile(ctx, n.client, w, kind, length)
-}
-
-// WithdrawalText says how a node has left in good order; empty if it has not.
-func (c *Crew) WithdrawalText(name string) string {
-	return queryCore(c.faults, func(core *fault.Core) string { return core.WithdrawalText(name) })
-}
-
-// LostReason says why a node is taken for lost; empty if it is not.
-func (c *Crew) LostReason(name string) string {
-	return queryCore(c.faults, func(core *fault.Core) string { return core.GoneReason(name) })
+	return n, nil
 }

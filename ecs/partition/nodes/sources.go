@@ -6,7 +6,6 @@ import (
 
 	"ringlet/ecs/figures"
 	"ringlet/ecs/partition/fault"
-	"ringlet/node"
 	"ringlet/node/config"
 	"ringlet/readoutunit/source"
 )
@@ -32,22 +31,22 @@ type SourceReport struct {
 	Source            int    `json:"source"` // id
 	Name              string `json:"name"`   // as the input says it
 	Node              string `json:"node"`   // of its readout unit
-	Fragments         uint64 `json:"fragments"`
-	Bytes             uint64 `json:"bytes"`
-	UsedInMEPs        uint64 `json:"used"`    // in MEPs
-	MissingWhenBuilt  uint64 `json:"missing"` // not there when their event was built
-	Gaps              uint64 `json:"gaps"`
-	Thrown            uint64 `json:"thrown"`  // the next four
-	Late              uint64 `json:"late"`    // after their event was decided without them
-	Repeats           uint64 `json:"repeats"` // their event had one
-	Backwards         uint64 `json:"backwards"`
-	Jumps             uint64 `json:"jumps"`
-	Refused           uint64 `json:"refused"` // by the carrier
-	ArrivedIncomplete uint64 `json:"lost"`    // likewise: of which a part did not come
-	Dropped           uint64 `json:"dropped"` // by the front-end
-	UnusedAtEnd       uint64 `json:"left"`    // came, and were in no MEP when the run ended
-	LastEvent         uint64 `json:"last_event"`
-	AgeUs             uint64 `json:"age_us"` // of the newest fragment
+	Fragments         uint64 `json:"fragments" sum:"ru.input_fragments."`
+	Bytes             uint64 `json:"bytes" sum:"ru.input_bytes."`
+	UsedInMEPs        uint64 `json:"used" sum:"ru.input_used."`       // in MEPs
+	MissingWhenBuilt  uint64 `json:"missing" sum:"ru.input_missing."` // not there when their event was built
+	Gaps              uint64 `json:"gaps" sum:"ru.input_gaps."`
+	Thrown            uint64 `json:"thrown" sum:"ru.input_late.,ru.input_repeats.,ru.input_backwards.,ru.input_jumps."` // the next four
+	Late              uint64 `json:"late" sum:"ru.input_late."`                                                         // after their event was decided without them
+	Repeats           uint64 `json:"repeats" sum:"ru.input_repeats."`                                                   // their event had one
+	Backwards         uint64 `json:"backwards" sum:"ru.input_backwards."`
+	Jumps             uint64 `json:"jumps" sum:"ru.input_jumps."`
+	Refused           uint64 `json:"refused" sum:"ru.input_refused."` // by the carrier
+	ArrivedIncomplete uint64 `json:"lost" sum:"ru.input_lost."`       // likewise: of which a part did not come
+	Dropped           uint64 `json:"dropped" sum:"ru.input_dropped."` // by the front-end
+	UnusedAtEnd       uint64 `json:"left"`                            // came, and were in no MEP when the run ended
+	LastEvent         uint64 `json:"last_event" sum:"ru.input_last_event."`
+	AgeUs             uint64 `json:"age_us" sum:"ru.input_age_us."` // of the newest fragment
 
 	// Frontend is who was attached last: the name that it gave, and where it is.
 	Frontend   string `json:"frontend,omitempty"`
@@ -56,7 +55,7 @@ type SourceReport struct {
 }
 
 // fillSources tells of the live sources, in the order of their ids.
-func (r *Run) fillSources(out *Report) {
+func (r *reporter) fillSources(out *Report) {
 	sources := LiveSources(r.cfg)
 	if len(sources) == 0 {
 		return
@@ -69,27 +68,8 @@ func (r *Run) fillSources(out *Report) {
 	}
 	for _, src := range sources {
 		id, readout := src.ID, ofRU[src.RU]
-		counter := func(name string) uint64 { return readout.Counters["ru.input_"+name+"."+strconv.Itoa(id)] }
-		s := SourceReport{
-			Source:            id,
-			Name:              src.Name,
-			Node:              readout.Node,
-			Fragments:         counter("fragments"),
-			Bytes:             counter("bytes"),
-			UsedInMEPs:        counter("used"),
-			MissingWhenBuilt:  counter("missing"),
-			Gaps:              counter("gaps"),
-			Late:              counter("late"),
-			Repeats:           counter("repeats"),
-			Backwards:         counter("backwards"),
-			Jumps:             counter("jumps"),
-			Refused:           counter("refused"),
-			ArrivedIncomplete: counter("lost"),
-			Dropped:           counter("dropped"),
-			LastEvent:         counter("last_event"),
-			AgeUs:             counter("age_us"),
-		}
-		s.Thrown = s.Late + s.Repeats + s.Backwards + s.Jumps
+		s := SourceReport{Source: id, Name: src.Name, Node: readout.Node}
+		readCounters(&s, readout.Counters, strconv.Itoa(id))
 		s.UnusedAtEnd = s.Fragments - min(s.Fragments, s.UsedInMEPs+s.Thrown)
 		r.fillReasons(&s)
 		out.Sources = append(out.Sources, s)
@@ -103,7 +83,8 @@ func (r *Run) silentSources() (names []string) {
 			if !n.firstEntry.GetReadout() || int(n.firstEntry.GetRuIndex()) != src.RU {
 				continue
 			}
-			if n.latestReport().GetCounters()["ru.input_fragments."+strconv.Itoa(src.ID)] == 0 {
+			var s SourceReport
+			if readCounters(&s, n.latestReport().GetCounters(), strconv.Itoa(src.ID)); s.Fragments == 0 {
 				names = append(names, src.Name)
 			}
 		}
@@ -112,16 +93,16 @@ func (r *Run) silentSources() (names []string) {
 }
 
 // inputFailure tells whether live sources have let the run down: it has ended for that, or all of them have, and
-// nothing more could come. What was cut before is built, so nothing is given up. broken is why one cannot go on that
-// the run tolerated.
-func (r *Run) inputFailure() (down *fault.Error, broken string) {
+// nothing more could come, so that the run has ended. What was cut before is built, so nothing is given up. broken is
+// why one cannot go on that the run tolerated.
+func (r *Run) inputFailure(ended bool) (down *fault.Error, broken string) {
 	var first *fault.Fault
 	var gone uint64
 	for _, n := range r.nodes {
 		rep := n.latestReport()
-		c := rep.GetCounters()
-		gone += c[node.CounterSourcesBroken]
-		if c[node.CounterSourcesBroken]+c[node.CounterInputFailed] == 0 {
+		c := reportedCounts(rep)
+		gone += c.SourcesBroken
+		if c.SourcesBroken+c.InputFailed == 0 {
 			continue
 		}
 		why := rep.GetStatus().GetCause()
@@ -132,7 +113,7 @@ func (r *Run) inputFailure() (down *fault.Error, broken string) {
 			Evidence:  why.GetEvidence(),
 			Advice:    "See to the front-end of that source, and start a run again.",
 		}
-		if c[node.CounterInputFailed] > 0 {
+		if c.InputFailed > 0 {
 			return &fault.Error{Fault: *f}, ""
 		}
 		if first == nil {
@@ -142,7 +123,7 @@ func (r *Run) inputFailure() (down *fault.Error, broken string) {
 	switch {
 	case first == nil:
 		return nil, ""
-	case gone >= uint64(r.cfg.Division().Sources()) && r.endCause == endInput:
+	case gone >= uint64(r.cfg.Division().Sources()) && ended:
 		return &fault.Error{Fault: *first}, ""
 	}
 	return nil, first.What
@@ -150,27 +131,27 @@ func (r *Run) inputFailure() (down *fault.Error, broken string) {
 
 // liveDuration is how long a run with live sources was on, in s: from its start until somebody ended it, or to its last
 // MEP, if that was later or nobody did. Without either it is on until now.
-func (r *Run) liveDuration(last, now time.Time) float64 {
-	if r.startedAt.IsZero() {
+func (r *reporter) liveDuration(last, now time.Time) float64 {
+	if r.now.Begun.IsZero() {
 		return 0
 	}
-	end := r.drainedAt
+	end := r.now.Draining
 	if last.After(end) {
 		end = last
 	}
-	if !end.After(r.startedAt) {
+	if !end.After(r.now.Begun) {
 		end = now
 	}
-	return end.Sub(r.startedAt).Seconds()
+	return end.Sub(r.now.Begun).Seconds()
 }
 
 // rateDuration is the time in s that the rates of a report are over: from the first token to the last MEP, or longer.
 // Who ends a run after a time means that time, though the last MEP was earlier; a rate that was asked for stands for
 // the time that the events take at that rate, though a MEP of many was made at once.
-func (r *Run) rateDuration(out *Report) float64 {
+func (r *reporter) rateDuration(out *Report) float64 {
 	d := out.DurationS
-	if !r.startedAt.IsZero() && r.drainedAt.After(r.startedAt) {
-		d = max(d, r.drainedAt.Sub(r.startedAt).Seconds())
+	if !r.now.Begun.IsZero() && r.now.Draining.After(r.now.Begun) {
+		d = max(d, r.now.Draining.Sub(r.now.Begun).Seconds())
 	}
 	if rate := r.cfg.Rate; rate > 0 {
 		d = max(d, float64(out.EventsTriggered)/rate)

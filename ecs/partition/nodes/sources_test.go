@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	ecsrun "ringlet/ecs/run"
 	"ringlet/node"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -13,7 +14,7 @@ import (
 
 // Each live source is told of by the node of its readout unit, under its id.
 func TestSources(t *testing.T) {
-	r := &Run{Crew: &Crew{nodes: []*member{
+	r := &Run{NodeSet: &NodeSet{nodes: []*member{
 		{name: "n0", firstEntry: &nodev1.Member{Readout: true}},
 		{name: "n1", firstEntry: &nodev1.Member{Readout: true, RuIndex: 1}, report: &nodev1.Report{Reasons: []*nodev1.Reason{
 			{Source: 0, Kind: node.ReasonRefused, Why: "of another source"},
@@ -25,7 +26,7 @@ func TestSources(t *testing.T) {
 		{Node: "n0", Counters: map[string]uint64{"ru.input_fragments.0": 10, "ru.input_used.0": 7, "ru.input_late.0": 2}},
 		{Node: "n1", Counters: map[string]uint64{"ru.input_missing.1": 9}},
 	}}
-	r.fillSources(&got)
+	(&reporter{Run: r}).fillSources(&got)
 	want := []SourceReport{
 		{Name: "tcp:h:1", Node: "n0", Fragments: 10, UsedInMEPs: 7, Thrown: 2, Late: 2, UnusedAtEnd: 1},
 		{Source: 1, Name: "tcp:h:2", Node: "n1", MissingWhenBuilt: 9, Frontend: `"board" at 10.0.0.7:5000`,
@@ -41,14 +42,16 @@ func TestSources(t *testing.T) {
 func TestRatesAreOverTheTimeMeant(t *testing.T) {
 	began := time.Now()
 	for name, c := range map[string]struct {
-		r    *Run
+		rate float64
+		now  ecsrun.State
 		want float64
 	}{
-		"as long as it took": {&Run{}, 0.028},
-		"until it was told":  {&Run{startedAt: began, drainedAt: began.Add(6 * time.Second)}, 6},
-		"at the rate asked":  {&Run{startedAt: began, cfg: config.Config{Rate: 10}}, 400},
+		"as long as it took": {0, ecsrun.State{}, 0.028},
+		"until it was told":  {0, ecsrun.State{Begun: began, Draining: began.Add(6 * time.Second)}, 6},
+		"at the rate asked":  {10, ecsrun.State{Begun: began}, 400},
 	} {
-		if got := c.r.rateDuration(&Report{DurationS: 0.028, EventsTriggered: 4000}); got != c.want {
+		r := &reporter{&Run{cfg: config.Config{Rate: c.rate}}, c.now}
+		if got := r.rateDuration(&Report{DurationS: 0.028, EventsTriggered: 4000}); got != c.want {
 			t.Errorf("%s: %v s, want %v", name, got, c.want)
 		}
 	}
@@ -71,9 +74,9 @@ func TestLetDown(t *testing.T) {
 			Counters: want.counters,
 			Status:   &nodev1.Status{Cause: &nodev1.Cause{What: "no such device", Part: "input"}},
 		}}
-		r := &Run{endCause: endInput, Crew: &Crew{nodes: []*member{n}}}
+		r := &Run{NodeSet: &NodeSet{nodes: []*member{n}}}
 		r.cfg.RUs, r.cfg.Streams = 1, want.streams
-		down, broken := r.inputFailure()
+		down, broken := r.inputFailure(true)
 		if (down != nil) != want.down || broken != want.broken || down != nil && down.What != "no such device" {
 			t.Errorf("%s: %v, %q", name, down, broken)
 		}
@@ -90,7 +93,7 @@ func TestLasted(t *testing.T) {
 	}{
 		{at(10), at(3), 10}, {at(10), at(11), 11}, {time.Time{}, at(3), 3}, {time.Time{}, time.Unix(0, 0), 20},
 	} {
-		r := &Run{startedAt: began, drainedAt: c.drained}
+		r := &reporter{&Run{}, ecsrun.State{Begun: began, Draining: c.drained}}
 		if got := r.liveDuration(c.last, at(20)); got != c.want {
 			t.Errorf("%v s, and not %v", got, c.want)
 		}

@@ -3,6 +3,7 @@ package nodes
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"ringlet/builderunit/recording"
 	"ringlet/node"
@@ -14,9 +15,9 @@ type OutputStream struct {
 	Output string `json:"output"` // as configured, without its format
 	Format string `json:"format"`
 	// What builder units have given to it, as far as they have told; bytes are those of MEPs.
-	DeliveredMEPs   uint64 `json:"given_meps"`
-	DeliveredEvents uint64 `json:"given_events"`
-	DeliveredBytes  uint64 `json:"given_bytes"`
+	DeliveredMEPs   uint64 `json:"given_meps" sum:"bu.output_stream_meps."`
+	DeliveredEvents uint64 `json:"given_events" sum:"bu.output_stream_events."`
+	DeliveredBytes  uint64 `json:"given_bytes" sum:"bu.output_stream_bytes."`
 	// What a reader of its files found.
 	Directory     string            `json:"directory,omitempty"` // of this run
 	FoundSegments uint64            `json:"segments,omitempty"`
@@ -38,14 +39,9 @@ func (r *Report) fillDeliveredStreams(cfg *config.Config, sums map[string]uint64
 	}
 	r.OutputBy = cfg.OutputBy
 	for i, one := range outputs {
-		counter := func(what string) uint64 { return sums[fmt.Sprintf("bu.output_stream_%s.%d", what, i)] }
-		r.OutputStreams = append(r.OutputStreams, OutputStream{
-			Output:          one.Output,
-			Format:          one.Format,
-			DeliveredMEPs:   counter("meps"),
-			DeliveredEvents: counter("events"),
-			DeliveredBytes:  counter("bytes"),
-		})
+		s := OutputStream{Output: one.Output, Format: one.Format}
+		readCounters(&s, sums, strconv.Itoa(i))
+		r.OutputStreams = append(r.OutputStreams, s)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 const maxSamplesBytes = 64 << 20
 
 // Builders are the names of the nodes with a builder unit that are there, in the order of ranks.
-func (c *Crew) Builders() (names []string) {
+func (c *NodeSet) Builders() (names []string) {
 	for _, n := range c.nodes {
 		if n.firstEntry.GetBuilder() && !c.isUnavailable(n) {
 			names = append(names, n.name)
@@ -23,7 +23,7 @@ func (c *Crew) Builders() (names []string) {
 }
 
 // Tap passes on a sample of what a node builds until ctx ends or the node cannot be heard, and returns why: never nil.
-func (c *Crew) Tap(ctx context.Context, name string, sel *tapv1.Selection, each func(*tapv1.Samples)) error {
+func (c *NodeSet) Tap(ctx context.Context, name string, sel *tapv1.Selection, each func(*tapv1.Samples)) error {
 	n, err := c.findMember(name)
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func (s scripted) Command(ctx context.Context, _ *nodev1.CommandRequest,
 // A stream that ends with its node strikes before the node has said why; what it says is the cause all the same.
 func TestTogetherWhenStruck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &Crew{faults: newFaults(false)}
+		r := &NodeSet{faults: newFaults(false)}
 		r.nodes = []*member{{name: "n0", client: scripted{after: time.Second, blame: "n0"}},
 			{name: "n1", client: scripted{after: -1}}}
 		r.faults.observe(fault.Observation{Kind: fault.Disconnected,
@@ -71,7 +71,7 @@ func TestTogether(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &Crew{faults: newFaults(false)}
+				r := &NodeSet{faults: newFaults(false)}
 				for i, s := range c.nodes {
 					r.nodes = append(r.nodes, &member{name: "n" + string(rune('0'+i)), client: s})
 				}
@@ -99,7 +99,7 @@ func TestTogether(t *testing.T) {
 // mistake of anybody's; one that stands still without being lost is waited for.
 func TestAllButWhoIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &Crew{faults: newFaults(false)}
+		r := &NodeSet{faults: newFaults(false)}
 		r.nodes = []*member{{name: "n0", client: scripted{after: time.Second}}, {name: "n1", client: scripted{after: -1}}}
 		began := time.Now()
 		time.AfterFunc(3*time.Second, func() { r.faults.updateCore(func(c *fault.Core) { c.AdoptUnit("n1", true, false) }) })
@@ -119,9 +119,9 @@ func TestAllButWhoIsLost(t *testing.T) {
 // TestClearLeavesBehindWhoIsGone: a node that ended at rest is not waited for, though gossip says so only after it is
 // asked: by its new address, or since its watch has ended.
 func TestClearLeavesBehindWhoIsGone(t *testing.T) {
-	for name, end := range map[string]func(c *Crew, at *atomic.Value){
-		"started anew": func(_ *Crew, at *atomic.Value) { at.Store("127.0.0.1:2") },
-		"ended": func(c *Crew, _ *atomic.Value) {
+	for name, end := range map[string]func(c *NodeSet, at *atomic.Value){
+		"started anew": func(_ *NodeSet, at *atomic.Value) { at.Store("127.0.0.1:2") },
+		"ended": func(c *NodeSet, _ *atomic.Value) {
 			c.faults.observe(fault.Observation{Kind: fault.ProcessEndSeen, Fault: fault.Fault{Component: "n1"}})
 		},
 	} {
@@ -129,7 +129,7 @@ func TestClearLeavesBehindWhoIsGone(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var at atomic.Value
 				at.Store("")
-				c := NewCrew(Options{AddressOf: func(string) string { return at.Load().(string) }}, config.Default())
+				c := NewNodeSet(Options{AddressOf: func(string) string { return at.Load().(string) }}, config.Default())
 				for i, s := range []scripted{{after: time.Millisecond}, {after: -1}} {
 					c.nodes = append(c.nodes, &member{name: "n" + string(rune('0'+i)), client: s,
 						firstEntry: &nodev1.Member{GrpcAddress: "127.0.0.1:1"}, faults: c.faults})

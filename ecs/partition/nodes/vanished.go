@@ -11,12 +11,12 @@ import (
 // noteUnreported notes the nodes that were lost after they had stopped and before they told what they had counted in
 // the end: what they told before is out of date. Where the policies do not tolerate that it is the cause of the
 // verdict.
-func (r *Run) noteUnreported(out *Report) {
-	if r.gaveUp || r.endUnknown || r.startedAt.IsZero() {
+func (r *reporter) noteUnreported(out *Report) {
+	if r.now.GivenUp || len(r.now.Missing) > 0 || r.now.Begun.IsZero() {
 		return
 	}
 	for _, n := range r.nodes {
-		if !r.faults.isFinal(n.latestReport()) && !r.hasLeftRun(n) {
+		if !r.faults.isFinal(n.latestReport()) && !r.hasLeftRun(n.name) {
 			out.Unreported = append(out.Unreported, n.name)
 		}
 	}
@@ -33,13 +33,8 @@ func (r *Run) noteUnreported(out *Report) {
 	out.Cause = &f
 }
 
-// hasLeftRun says that a node is lost to the run, which went on without it, or has left it in good order.
-func (r *Run) hasLeftRun(n *member) bool {
-	return r.isLost(n.name) || queryCore(r.faults, func(c *fault.Core) bool { return c.WithdrawalText(n.name) != "" })
-}
-
 // toleratesUnreported says whether the policies tolerate the loss of these nodes, beside those that were lost before.
-func (r *Run) toleratesUnreported(names []string) bool {
+func (r *reporter) toleratesUnreported(names []string) bool {
 	readout, builder := r.cfg.LossPoliciesInRun()
 	readouts, builders := 0, 0
 	for _, n := range r.nodes {
@@ -48,7 +43,7 @@ func (r *Run) toleratesUnreported(names []string) bool {
 				slices.Contains(names, n.name) {
 			return false
 		}
-		if r.hasLeftRun(n) || slices.Contains(names, n.name) {
+		if r.hasLeftRun(n.name) || slices.Contains(names, n.name) {
 			continue
 		}
 		if n.firstEntry.GetReadout() {

@@ -62,27 +62,27 @@ func TestFinalReports(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := config.Default()
 				cfg.Nodes, cfg.RUs, cfg.BUs, cfg.ReadoutLoss, cfg.BuilderLoss = 3, 1, 2, "essential", c.policy
-				crew := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
+				nodeSet := NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
 				requests := 0
 				for i, role := range []struct{ readout, builder bool }{{true, false}, {false, true}, {false, true}} {
 					s := slow{requests: new(int), answer: &nodev1.Report{Run: 7, Final: true}}
 					n := &member{name: []string{"r0", "b0", "b1"}[i], report: &nodev1.Report{Run: 7},
-						firstEntry: &nodev1.Member{Readout: role.readout, Builder: role.builder}, faults: crew.faults}
+						firstEntry: &nodev1.Member{Readout: role.readout, Builder: role.builder}, faults: nodeSet.faults}
 					if n.name == "b1" {
 						s.from, s.ended, s.requests = time.Now().Add(c.after), c.ended, &requests
 					}
 					n.client = s
-					crew.nodes = append(crew.nodes, n)
+					nodeSet.nodes = append(nodeSet.nodes, n)
 				}
-				r := crew.NewRun(7)
-				r.startedAt = time.Now()
+				r := nodeSet.NewRun(7)
+				r.state.Begun = time.Now()
 				began := time.Now()
 				r.collectReports()
 				if took := time.Since(began); took < c.least || took > c.most || requests == 0 {
 					t.Errorf("it took %v, and the node was asked %d times", took, requests)
 				}
 				out := &Report{Started: "x", EventsBuilt: 1, RUs: 1, BUs: 2}
-				r.noteUnreported(out)
+				(&reporter{r, r.State()}).noteUnreported(out)
 				out.closeAccounts()
 				if out.VerdictName != c.word || (c.word != "GOOD") != slices.Equal(out.Unreported, []string{"b1"}) {
 					t.Errorf("%s, %v: %s", out.VerdictName, out.Unreported, out.VerdictReason)
@@ -107,11 +107,11 @@ func TestAccountsWithoutAFinalReport(t *testing.T) {
 		{Node: "n1", Counters: map[string]uint64{"bu.meps_built": 3, "bu.mfps_placed": 18, "ru.tokens": 6, "ru.open": 1}},
 	}
 	sums["bu.meps_built"], sums["bu.mfps_placed"], sums["ru.tokens"], sums["ru.writes"] = 8, 48, 16, 10
-	if bad := failing(unitChecks(r, reg, sums)); len(bad) == 0 {
+	if bad := failing(unitChecks(r, reg, countsIn(sums))); len(bad) == 0 {
 		t.Error("figures that are out of date balance")
 	}
 	r.Unreported = []string{"n1"}
-	if bad := failing(unitChecks(r, reg, sums)); len(bad) > 0 {
+	if bad := failing(unitChecks(r, reg, countsIn(sums))); len(bad) > 0 {
 		t.Errorf("do not balance: %v", bad)
 	}
 	if said := strings.Join(r.NotChecked, "; "); !strings.Contains(said, "n1") || strings.Contains(said, "excluded") ||

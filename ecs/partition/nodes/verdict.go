@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ringlet/builderunit/recording"
+	ecsrun "ringlet/ecs/run"
 )
 
 // ExitStatus is how the program ends.
@@ -30,7 +31,7 @@ func (r *Report) ExitStatus() ExitStatus {
 	switch {
 	case r.hasFailed():
 		return ExitFailed // worse than bad input, which is accounted for
-	case r.EndCause == endBadInput:
+	case r.EndCause == ecsrun.EndBadInput:
 		return ExitBadInput
 	}
 	return ExitGood
@@ -41,7 +42,7 @@ func (r *Report) VerdictWord() string {
 	switch {
 	case r.GivenUp:
 		return verdictAborted
-	case r.hasFailed() || r.EndCause == endBadInput:
+	case r.hasFailed() || r.EndCause == ecsrun.EndBadInput:
 		return verdictIncomplete
 	case r.Degraded || r.BrokenSource != "" || r.hasLoss(func(l recording.Loss) bool { return !l.Tolerated }):
 		return verdictDegraded
@@ -97,7 +98,7 @@ func (r *Report) nonLossReasons() (list []string) {
 	if r.Cause != nil {
 		say("%s: %s", r.Cause.Component, r.Cause.What)
 	}
-	if r.EndCause == endBadInput && r.BadInput != "" {
+	if r.EndCause == ecsrun.EndBadInput && r.BadInput != "" {
 		say("%s", r.BadInput)
 	}
 	if r.EndUnknown {

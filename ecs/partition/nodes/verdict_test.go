@@ -6,6 +6,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/ecs/partition/fault"
+	ecsrun "ringlet/ecs/run"
 )
 
 // The verdict knows every loss: what is lost, by which setting, and so what the run is worth, how the program ends and
@@ -36,7 +37,7 @@ func TestVerdict(t *testing.T) {
 		says string // in the sentence; "": it is empty
 	}{
 		"nothing":             {func(*Report) {}, "GOOD", ExitGood, ""},
-		"interrupted":         {func(r *Report) { r.EndCause = EndInterrupted }, "GOOD", ExitGood, ""},
+		"interrupted":         {func(r *Report) { r.EndCause = ecsrun.EndInterrupted }, "GOOD", ExitGood, ""},
 		"live, nothing lost":  {source(SourceReport{Fragments: 9, UsedInMEPs: 9}), "GOOD", ExitGood, ""},
 		"rejected":            {func(r *Report) { r.EventsRejected = 3 }, "GOOD", ExitGood, ""},
 		"refused of a source": {source(SourceReport{UsedInMEPs: 9, Refused: 40}), "GOOD", ExitGood, ""},
@@ -120,7 +121,7 @@ func TestVerdict(t *testing.T) {
 		},
 		"a jump": {source(SourceReport{UsedInMEPs: 6, Jumps: 1}), "INCOMPLETE", ExitFailed, "number jumped"},
 		"left over at the end": {
-			with(source(SourceReport{UsedInMEPs: 6, UnusedAtEnd: 2}), func(r *Report) { r.EndCause = endInput }),
+			with(source(SourceReport{UsedInMEPs: 6, UnusedAtEnd: 2}), func(r *Report) { r.EndCause = ecsrun.EndInput }),
 			"INCOMPLETE", ExitFailed, "2 fragments of tcp:h:1 left over",
 		},
 		"nothing built": {
@@ -187,14 +188,14 @@ func TestVerdict(t *testing.T) {
 			"INCOMPLETE", ExitFailed, "x.mdf was not made",
 		},
 		"bad input": {
-			func(r *Report) { r.EndCause, r.BadInput = endBadInput, "record 3" },
+			func(r *Report) { r.EndCause, r.BadInput = ecsrun.EndBadInput, "record 3" },
 			"INCOMPLETE", ExitBadInput, "record 3",
 		},
-		"bad input, unbalanced": {func(r *Report) { r.EndCause, r.AccountingOK = endBadInput, false }, "INCOMPLETE",
+		"bad input, unbalanced": {func(r *Report) { r.EndCause, r.AccountingOK = ecsrun.EndBadInput, false }, "INCOMPLETE",
 			ExitFailed,
 			""},
 		"bad input, and abandoned": {
-			func(r *Report) { r.EndCause, r.EventsAbandoned = endBadInput, 1 },
+			func(r *Report) { r.EndCause, r.EventsAbandoned = ecsrun.EndBadInput, 1 },
 			"INCOMPLETE", ExitFailed, "1 event abandoned",
 		},
 		"given up": {
@@ -202,7 +203,7 @@ func TestVerdict(t *testing.T) {
 			"ABORTED", ExitFailed, "5 events abandoned",
 		},
 	} {
-		r := &Report{Started: "2026-11-28T00:00:00Z", EventsBuilt: 10, AccountingOK: true, EndCause: EndStopped}
+		r := &Report{Started: "2026-11-28T00:00:00Z", EventsBuilt: 10, AccountingOK: true, EndCause: ecsrun.EndStopped}
 		c.what(r)
 		r.setVerdict()
 		if r.VerdictName != c.word || r.ExitStatus() != c.exit || !strings.Contains(r.VerdictReason, c.says) ||
@@ -215,7 +216,7 @@ func TestVerdict(t *testing.T) {
 
 // A sentence has an end, however many sources there are; the list of losses has them all.
 func TestSentenceEnds(t *testing.T) {
-	r := &Report{Started: "x", EventsBuilt: 1, AccountingOK: true, EndCause: EndStopped}
+	r := &Report{Started: "x", EventsBuilt: 1, AccountingOK: true, EndCause: ecsrun.EndStopped}
 	for range 9 {
 		r.Sources = append(r.Sources, SourceReport{Name: "unix:a", MissingWhenBuilt: 1})
 	}

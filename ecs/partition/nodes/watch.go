@@ -51,42 +51,61 @@ func (o *Options) dialOptions() []grpc.DialOption {
 	}
 }
 
-// watchNodes follows every node's reports; a node in Error, or one that falls silent, is a fault.
-func (c *Crew) watchNodes() {
-	for _, n := range c.nodes {
-		c.watchNode(n)
-	}
-	untick := stopwatch.RunEvery(awakeInterval, func() { c.faults.awakeTime(time.Now()) })
-	c.stopWatch = func() {
-		untick()
-		for _, n := range c.nodes {
-			n.mu.Lock()
-			n.watchReleased = true
-			n.mu.Unlock()
-			n.setWatch(nil)
-		}
+// watch follows every node's reports; a node in Error, or one that falls silent, is a fault.
+type watch struct {
+	set    *NodeSet
+	untick func() // ends the count of the time in which this process is awake; nil: nobody is watched
+}
+
+// EnsureWatched watches nodes that were rejoined, if that has not begun yet.
+func (c *NodeSet) EnsureWatched() {
+	if c.watch.untick == nil {
+		c.faults.updateCore((*fault.Core).AcceptReports)
+		c.watch.begin()
 	}
 }
 
-// watchNode follows one node, in place of who followed it before.
-func (c *Crew) watchNode(n *member) {
+func (w *watch) begin() {
+	for _, n := range w.set.nodes {
+		w.follow(n)
+	}
+	w.untick = stopwatch.RunEvery(awakeInterval, func() { w.set.awakeTime(time.Now()) })
+}
+
+// end ends what has begun.
+func (w *watch) end() {
+	if w.untick == nil {
+		return
+	}
+	w.untick()
+	w.untick = nil
+	for _, n := range w.set.nodes {
+		n.mu.Lock()
+		n.watchReleased = true
+		n.mu.Unlock()
+		n.setWatch(nil)
+	}
+}
+
+// follow follows one node, in place of who followed it before.
+func (w *watch) follow(n *member) {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{})
 	n.setWatch(func() { cancel(); <-over })
 	go func() {
 		defer close(over)
-		err := c.followUntilGone(ctx, n, silenceTimeout)
+		err := w.followUntilGone(ctx, n, silenceTimeout)
 		if fenced := tagnet.AsFencedError(err); fenced != nil {
-			c.faults.observe(fencedObservation(n.name, fenced))
+			w.set.observe(fencedObservation(n.name, fenced))
 			return
 		}
-		lost := c.lossObservation(n, err)
+		lost := w.lossObservation(n, err)
 		switch {
 		case ctx.Err() != nil:
-		case c.faults.isFinal(n.latestReport()): // it had done what it has to, and may have been told to end since
-			c.faults.updateCore(func(core *fault.Core) { core.NoteGoneAfterRun(n.name, lost.What) })
+		case w.set.isFinal(n.latestReport()): // it had done what it has to, and may have been told to end since
+			w.set.updateCore(func(core *fault.Core) { core.NoteGoneAfterRun(n.name, lost.What) })
 		default:
-			c.faults.observe(lost)
+			w.set.observe(lost)
 		}
 	}()
 }
@@ -108,7 +127,7 @@ func (m *member) setWatch(end func()) {
 }
 
 // lossObservation is what the end of a watch tells of a node.
-func (c *Crew) lossObservation(n *member, err error) fault.Observation {
+func (w *watch) lossObservation(n *member, err error) fault.Observation {
 	x := fault.Observation{Kind: fault.SilentToControl, Fault: fault.SeenByControl(n.name, fault.SubsystemNodeService,
 		"the control hears nothing of it any more: "+status.Convert(err).Message())}
 	switch why := certificateRefusal(err); {
@@ -141,7 +160,7 @@ func isConnRefused(err error) bool {
 
 // followUntilGone follows a node until ctx ends or the node is gone, and returns why: never nil. It is gone when it was
 // silent for so long, or when its process is known to have ended.
-func (c *Crew) followUntilGone(ctx context.Context, n *member, timeout time.Duration) error {
+func (w *watch) followUntilGone(ctx context.Context, n *member, timeout time.Duration) error {
 	var cut time.Time // since when it is silent while this process is awake; zero while it is heard
 	for {
 		err := n.followReports(ctx, func(rep *nodev1.Report) error {
@@ -149,18 +168,18 @@ func (c *Crew) followUntilGone(ctx context.Context, n *member, timeout time.Dura
 				if isNewProcess(n.latestReport(), rep) {
 					return errNewProcess
 				}
-				c.log.Info("a node is heard again", "node", n.name, "silent", c.faults.awakeTime(time.Now()).Sub(cut))
+				w.set.log.Info("a node is heard again", "node", n.name, "silent", w.set.awakeTime(time.Now()).Sub(cut))
 				cut = time.Time{}
 			}
-			c.onReport(n, rep)
+			w.onReport(n, rep)
 			return nil
 		})
 		if ctx.Err() != nil || !isTransient(err) {
 			return err
 		}
-		if now := c.faults.awakeTime(time.Now()); cut.IsZero() {
+		if now := w.set.awakeTime(time.Now()); cut.IsZero() {
 			cut = now
-			c.log.Info("a node is silent: trying to hear it again", "node", n.name, "err", err)
+			w.set.log.Info("a node is silent: trying to hear it again", "node", n.name, "err", err)
 		} else if now.Sub(cut) >= timeout {
 			return err
 		}
@@ -173,18 +192,18 @@ func (c *Crew) followUntilGone(ctx context.Context, n *member, timeout time.Dura
 }
 
 // onReport takes a report.
-func (c *Crew) onReport(n *member, rep *nodev1.Report) {
+func (w *watch) onReport(n *member, rep *nodev1.Report) {
 	n.storeReport(rep)
 	// In an earlier view it is where that left it, which the steps undo.
-	c.faults.observeReport(n.name, rep, rep.GetView() == c.View().GetNumber())
-	goesOn := rep.GetStatus().GetState() == fsm.Running.String() && rep.GetRun() == c.faults.runNumber.Load()
-	if goesOn && queryCore(c.faults, func(core *fault.Core) bool { return core.RetireOnce(n.name) }) {
-		go c.retire(n)
+	w.set.observeReport(n.name, rep, rep.GetView() == w.set.View().GetNumber())
+	goesOn := rep.GetStatus().GetState() == fsm.Running.String() && rep.GetRun() == w.set.runNumber.Load()
+	if goesOn && queryCore(w.set.faults, func(core *fault.Core) bool { return core.RetireOnce(n.name) }) {
+		go w.set.retire(n)
 	}
 }
 
 // retire has a node drop a run that has lost it: it does not know, and others cannot read what it holds open.
-func (c *Crew) retire(n *member) {
+func (c *NodeSet) retire(n *member) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.opts.timeoutFor(takeOfflineTimeout))
 	defer cancel()
 	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Run: c.faults.runNumber.Load(), Abandon: true}

@@ -25,7 +25,7 @@ import (
 // watched is a node service that reports all the time, behind a link that can be cut.
 type watched struct {
 	nodev1.UnimplementedNodeServer
-	crew *Crew
+	nodeSet *NodeSet
 
 	lis    net.Listener
 	server *grpc.Server
@@ -52,9 +52,9 @@ func newWatched(t *testing.T) *watched {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.crew = NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, config.Config{})
-	w.crew.nodes = []*member{{name: "n0", conn: newSwapConn(conn), client: nodev1.NewNodeClient(conn)}}
-	w.crew.view.Store(&nodev1.View{Number: 7})
+	w.nodeSet = NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, config.Config{})
+	w.nodeSet.nodes = []*member{{name: "n0", conn: newSwapConn(conn), client: nodev1.NewNodeClient(conn)}}
+	w.nodeSet.view.Store(&nodev1.View{Number: 7})
 	t.Cleanup(func() {
 		_ = conn.Close()
 		w.server.Stop()
@@ -123,7 +123,7 @@ func (w *watched) awaitReport(t *testing.T, run uint32) {
 }
 
 func (w *watched) reported(run uint32) bool {
-	rep := w.crew.nodes[0].latestReport()
+	rep := w.nodeSet.nodes[0].latestReport()
 	return rep != nil && rep.GetRun() == run
 }
 
@@ -132,7 +132,7 @@ func (w *watched) followUntilGone(t *testing.T, timeout time.Duration) <-chan er
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan error, 1)
 	var wg sync.WaitGroup
-	wg.Go(func() { over <- w.crew.followUntilGone(ctx, w.crew.nodes[0], timeout) })
+	wg.Go(func() { over <- w.nodeSet.watch.followUntilGone(ctx, w.nodeSet.nodes[0], timeout) })
 	t.Cleanup(func() { cancel(); patiently.Wait(t, wg.Wait) })
 	w.awaitReport(t, 0)
 	return over
@@ -162,8 +162,8 @@ func TestCutHeals(t *testing.T) {
 		t.Errorf("the node was given up: %v", err)
 	default:
 	}
-	if w.crew.faults.cause() != nil {
-		t.Error(w.crew.faults.cause())
+	if w.nodeSet.faults.cause() != nil {
+		t.Error(w.nodeSet.faults.cause())
 	}
 }
 
@@ -221,24 +221,24 @@ func TestEndsBeforeItReportsItsRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWatched(t)
-			w.crew.nodes[0].faults = w.crew.faults
-			w.crew.NewRun(8)
+			w.nodeSet.nodes[0].faults = w.nodeSet.faults
+			w.nodeSet.NewRun(8)
 			last := running(c.of)
 			last.Final = true
 			w.link(false, last)
-			w.crew.watchNodes()
-			defer w.crew.stopWatch()
+			w.nodeSet.watch.begin()
+			defer w.nodeSet.watch.end()
 			w.awaitReport(t, c.of)
 			w.server.Stop()
 			gone := func() bool {
-				return queryCore(w.crew.faults, func(core *fault.Core) bool { return core.GoneReason("n0") != "" })
+				return queryCore(w.nodeSet.faults, func(core *fault.Core) bool { return core.GoneReason("n0") != "" })
 			}
 			for deadline := time.Now().Add(patiently.LongTimeout); !gone(); time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("nobody sees that it is gone")
 				}
 			}
-			if struck := w.crew.faults.cause() != nil; struck != c.struck {
+			if struck := w.nodeSet.faults.cause() != nil; struck != c.struck {
 				t.Errorf("it is a fault: %v, want %v", struck, c.struck)
 			}
 		})

@@ -1,4 +1,4 @@
-package partition
+package run
 
 import "testing"
 
@@ -14,8 +14,17 @@ func TestGivenUp(t *testing.T) {
 		{true, true, "abandoned"},
 		{true, false, "abandoned"},
 	} {
-		got := interruptCause("anna", c.abandon, c.began)
-		if got.GetCode() != c.code || (got != nil) != (c.code != "") || got != nil && got.GetComponent() != "anna" {
+		s, _ := State{}.Step(Input{Kind: Open})
+		if c.began {
+			s, _ = s.Step(Input{Kind: Done, Ticket: s.Ticket})
+		}
+		in := Input{Kind: Stop, By: "anna", Reason: EndStopped}
+		if c.abandon {
+			in.Kind = Abandon
+		}
+		s, _ = s.Step(in)
+		got := s.Cause
+		if (got != nil) != (c.code != "") || got != nil && (got.Code != c.code || got.Component != "anna") {
 			t.Errorf("abandon %v, begun %v: %v", c.abandon, c.began, got)
 		}
 	}

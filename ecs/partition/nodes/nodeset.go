@@ -19,12 +19,11 @@ import (
 	"ringlet/node/certs"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
-	"ringlet/node/spawn"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
 
-// Options of a Crew.
+// Options of a NodeSet.
 type Options struct {
 	Identity   *certs.Identity
 	Host       string // address to bind where the scheduler lives here, and to tell the nodes
@@ -51,10 +50,10 @@ type Options struct {
 // timeoutFor is how long a question may take that has d by itself.
 func (o *Options) timeoutFor(d time.Duration) time.Duration { return max(d, o.MinTimeout) }
 
-// Crew is the nodes of a partition as the control knows them, connected and watched. Its steps, Load to Dismiss, are
+// NodeSet is the nodes of a partition as the control knows them, connected and watched. Its steps, Load to Dismiss, are
 // given by one goroutine; what it tells of the nodes may be read by any.
-type Crew struct {
-	// immutable after NewCrew
+type NodeSet struct {
+	// immutable after NewNodeSet
 	opts Options
 	log  *slog.Logger
 	cfg  config.Config
@@ -62,34 +61,31 @@ type Crew struct {
 	// set by Connect or Rejoin
 	nodes []*member
 
-	faults    *faults
-	stopWatch func() // ends the watch; nil before it
+	*faults        // what broke, or is gone
+	watch   *watch // follows the nodes
 
 	view   atomic.Pointer[nodev1.View] // of the last Configure; nil before it
 	linked atomic.Bool                 // the nodes have the links of that view
 }
 
-// NewCrew makes a Crew without nodes for a configuration, which is complete.
-func NewCrew(opts Options, cfg config.Config) *Crew {
+// NewNodeSet makes a NodeSet without nodes for a configuration, which is complete.
+func NewNodeSet(opts Options, cfg config.Config) *NodeSet {
 	if opts.Log == nil {
 		opts.Log = slog.Default()
 	}
 	if opts.ReadyTimeout == 0 {
 		opts.ReadyTimeout = 60 * time.Second
 	}
-	return &Crew{
-		opts:   opts,
-		log:    opts.Log,
-		cfg:    cfg,
-		faults: newFaults(opts.SpawnsNodes),
-	}
+	c := &NodeSet{opts: opts, log: opts.Log, cfg: cfg, faults: newFaults(opts.SpawnsNodes)}
+	c.watch = &watch{set: c}
+	return c
 }
 
-// Configuration is what the Crew was made for.
-func (c *Crew) Configuration() config.Config { return c.cfg }
+// Configuration is what the NodeSet was made for.
+func (c *NodeSet) Configuration() config.Config { return c.cfg }
 
 // Names are those of the nodes, in the order of ranks.
-func (c *Crew) Names() []string {
+func (c *NodeSet) Names() []string {
 	names := make([]string, len(c.nodes))
 	for i, n := range c.nodes {
 		names[i] = n.name
@@ -98,7 +94,7 @@ func (c *Crew) Names() []string {
 }
 
 // Reports are the latest of each node, in the order of ranks; nil for one that has never told anything.
-func (c *Crew) Reports() []*nodev1.Report {
+func (c *NodeSet) Reports() []*nodev1.Report {
 	reports := make([]*nodev1.Report, len(c.nodes))
 	for i, n := range c.nodes {
 		reports[i] = n.latestReport()
@@ -116,7 +112,7 @@ type Status struct {
 }
 
 // Statuses is what every node told last, in the order of ranks.
-func (c *Crew) Statuses() []Status {
+func (c *NodeSet) Statuses() []Status {
 	statuses := make([]Status, len(c.nodes))
 	for i, n := range c.nodes {
 		n.mu.Lock()
@@ -128,14 +124,14 @@ func (c *Crew) Statuses() []Status {
 }
 
 // AllPresent says that every node is there, as far as is known.
-func (c *Crew) AllPresent() bool { return !slices.ContainsFunc(c.nodes, c.isUnavailable) }
+func (c *NodeSet) AllPresent() bool { return !slices.ContainsFunc(c.nodes, c.isUnavailable) }
 
 // View is who does what; nil before Configure.
-func (c *Crew) View() *nodev1.View { return c.view.Load() }
+func (c *NodeSet) View() *nodev1.View { return c.view.Load() }
 
 // ProcessEnded says that the process of a node at that address is known to have ended, and that nobody answers there
 // now.
-func (c *Crew) ProcessEnded(node, address string) bool {
+func (c *NodeSet) ProcessEnded(node, address string) bool {
 	n, err := c.findMember(node)
 	if err != nil || n.entry().GetGrpcAddress() != address || !c.isProcessEnded(node) {
 		return false
@@ -151,45 +147,25 @@ func (c *Crew) ProcessEnded(node, address string) bool {
 // probeTimeout is how long an address may take to answer; one on the same network takes a millisecond.
 const probeTimeout = 200 * time.Millisecond
 
-// ObserveProcessEnd takes that the process of a node has ended, from whoever started it.
-func (c *Crew) ObserveProcessEnd(node, how string) {
-	x := fault.Observation{Kind: fault.ProcessEndSeen, Fault: fault.SeenByControl(node, fault.SubsystemProcess,
-		"its process "+how)}
-	if how == spawn.EndedByWatchdog {
-		x.Trouble = fsm.TroubleUnresponsive
-	}
-	c.faults.observe(x)
-}
-
-// Faulted is closed when something has broken that the policy does not tolerate.
-func (c *Crew) Faulted() <-chan struct{} { return c.faults.faultedChan() }
-
-// AwaitCause waits a moment for the closest witness and returns what broke, or nil.
-func (c *Crew) AwaitCause() *fault.Error { return c.faults.awaitCause() }
-
 // Load takes every node to NotReady, wherever it was.
-func (c *Crew) Load(ctx context.Context) error {
-	if err := c.takeNodesOffline(ctx); err != nil {
+func (c *NodeSet) Load(ctx context.Context) error {
+	// A node that an earlier control left in another state is brought to the one in which load can begin.
+	err := c.forEach(func(n *member) error {
+		if st := n.latestReport().GetStatus().GetState(); st == "" || st == "Offline" {
+			return nil
+		}
+		return n.takeOffline(ctx, true)
+	})
+	if err != nil {
 		return err
 	}
 	c.faults.updateCore((*fault.Core).AcceptReports)
 	return c.commandTogether(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD})
 }
 
-// takeNodesOffline brings nodes that an earlier control left in another state to the one in which load can begin. A
-// command that a node's state does not allow is left out.
-func (c *Crew) takeNodesOffline(ctx context.Context) error {
-	return c.forEach(func(n *member) error {
-		if st := n.latestReport().GetStatus().GetState(); st == "" || st == "Offline" {
-			return nil
-		}
-		return n.takeOffline(ctx, true)
-	})
-}
-
 // Configure makes a view of the nodes, which are NotReady, and takes each to Ready, with its memory and its links. The
 // number is that of the run if it is known; else 0.
-func (c *Crew) Configure(ctx context.Context, run uint32) error {
+func (c *NodeSet) Configure(ctx context.Context, run uint32) error {
 	cfg := c.cfg
 	cfg.RunNumber = run
 	view := &nodev1.View{Number: uint64(time.Now().UnixNano())}
@@ -209,7 +185,7 @@ func (c *Crew) Configure(ctx context.Context, run uint32) error {
 
 // Linked says that the nodes have their links, as Configure has made them, that no run has given them up, and that no
 // node tells since that one of them is down.
-func (c *Crew) Linked() bool {
+func (c *NodeSet) Linked() bool {
 	return c.linked.Load() && !slices.ContainsFunc(c.nodes, func(n *member) bool { return linkDown(n.latestReport()) })
 }
 
@@ -222,10 +198,10 @@ func linkDown(rep *nodev1.Report) bool {
 }
 
 // MarkUnlinked has the nodes linked anew before they begin another run: others are to take part.
-func (c *Crew) MarkUnlinked() { c.linked.Store(false) }
+func (c *NodeSet) MarkUnlinked() { c.linked.Store(false) }
 
 // AllInNotReady asks whether every node is NotReady, as Load and Clear leave it.
-func (c *Crew) AllInNotReady(ctx context.Context) bool {
+func (c *NodeSet) AllInNotReady(ctx context.Context) bool {
 	return c.AllPresent() && c.forEach(func(n *member) error {
 		if n.requestReport(ctx) != nil || n.latestReport().GetStatus().GetState() != fsm.NotReady.String() {
 			return errNodeNotAtRest
@@ -237,12 +213,12 @@ func (c *Crew) AllInNotReady(ctx context.Context) bool {
 var errNodeNotAtRest = errors.New("a node is not at rest")
 
 // Unload takes every node that answers from NotReady to Offline.
-func (c *Crew) Unload(ctx context.Context) error {
+func (c *NodeSet) Unload(ctx context.Context) error {
 	return c.commandAll(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_UNLOAD})
 }
 
 // Clear takes every node that answers to NotReady after a fault, whatever state it is in, and forgets what broke.
-func (c *Crew) Clear(ctx context.Context) error {
+func (c *NodeSet) Clear(ctx context.Context) error {
 	c.faults.updateCore((*fault.Core).IgnoreFaults)
 	defer c.faults.clear()
 	c.linked.Store(false)
@@ -254,18 +230,17 @@ func (c *Crew) Clear(ctx context.Context) error {
 
 // isUnavailable says that a node is known to be gone, has left, or did not answer in time before: nobody waits for it
 // again.
-func (c *Crew) isUnavailable(n *member) bool { return n.unresponsive.Load() || c.isGone(n) }
+func (c *NodeSet) isUnavailable(n *member) bool { return n.unresponsive.Load() || c.isGone(n) }
 
 // isGone says that a node is known to be gone, or has left.
-func (c *Crew) isGone(n *member) bool {
-	return c.hasNewAddress(n) || queryCore(c.faults, func(core *fault.Core) bool {
-		return core.ProcessEnded(n.name) || core.GoneReason(n.name) != "" || core.WithdrawalText(n.name) != ""
-	})
+func (c *NodeSet) isGone(n *member) bool {
+	return c.hasNewAddress(n) || c.isProcessEnded(n.name) || c.LostReason(n.name) != "" ||
+		c.WithdrawalText(n.name) != ""
 }
 
-// hasNewAddress says that the cluster has a node at another address than the Crew has: it is a process that was started
-// anew, and knows nothing of the Crew.
-func (c *Crew) hasNewAddress(n *member) bool {
+// hasNewAddress says that the cluster has a node at another address than the set has: it is a process that was started
+// anew, and knows nothing of the set.
+func (c *NodeSet) hasNewAddress(n *member) bool {
 	if c.opts.AddressOf == nil {
 		return false
 	}
@@ -275,14 +250,14 @@ func (c *Crew) hasNewAddress(n *member) bool {
 
 // commandAll gives every node a command and waits for all of them. The error joins a *commandError of each that did not
 // carry it out. A node that is lost meanwhile, and that the run goes on without, is waited for no longer.
-func (c *Crew) commandAll(ctx context.Context, req *nodev1.CommandRequest) error {
+func (c *NodeSet) commandAll(ctx context.Context, req *nodev1.CommandRequest) error {
 	lost := func(n *member) bool { return c.isLost(n.name) }
 	return c.forEachUntil(ctx, lost, func(ctx context.Context, n *member) error { return n.command(ctx, req) })
 }
 
 // forEachUntil is forEach, and waits for a node no longer than until it is gone, which is no mistake of anybody's: its
 // connection waits for it to be there again, and so would the command.
-func (c *Crew) forEachUntil(ctx context.Context, gone func(*member) bool,
+func (c *NodeSet) forEachUntil(ctx context.Context, gone func(*member) bool,
 	do func(context.Context, *member) error) error {
 	return c.forEach(func(n *member) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -299,18 +274,8 @@ func (c *Crew) forEachUntil(ctx context.Context, gone func(*member) bool,
 	})
 }
 
-// isProcessEnded says whether the process of a node is known to have ended, whether the run tolerates that or not.
-func (c *Crew) isProcessEnded(node string) bool {
-	return queryCore(c.faults, func(core *fault.Core) bool { return core.ProcessEnded(node) })
-}
-
-// isLost says whether a node is lost to the run, which goes on without it.
-func (c *Crew) isLost(node string) bool {
-	return queryCore(c.faults, func(core *fault.Core) bool { return core.IsLost(node) })
-}
-
 // forEach does something at all nodes that are waited for, and joins what went wrong.
-func (c *Crew) forEach(do func(*member) error) error {
+func (c *NodeSet) forEach(do func(*member) error) error {
 	return errors.Join(requestEach(slices.DeleteFunc(slices.Clone(c.nodes), c.isUnavailable), do)...)
 }
 
@@ -331,7 +296,7 @@ var errOtherFailed = errors.New("another node did not carry it out")
 // commandTogether is commandAll for the way up, where nodes wait for each other's links. When one did not carry out its
 // command, or something else struck, the others have fault.SessionWitnessTimeout to name a closer cause, and are then
 // waited for no longer: that they did not get ready is no fault of theirs.
-func (c *Crew) commandTogether(ctx context.Context, req *nodev1.CommandRequest) error {
+func (c *NodeSet) commandTogether(ctx context.Context, req *nodev1.CommandRequest) error {
 	failed := make(chan struct{})
 	var first sync.Once
 	ctx, stop := c.faults.untilFault(ctx, failed, fault.SessionWitnessTimeout)
@@ -354,7 +319,7 @@ func (c *Crew) commandTogether(ctx context.Context, req *nodev1.CommandRequest) 
 }
 
 // Dismiss leaves the nodes at rest and closes the connections to them.
-func (c *Crew) Dismiss() {
+func (c *NodeSet) Dismiss() {
 	c.faults.updateCore((*fault.Core).IgnoreFaults)
 	ctx, cancel := context.WithTimeout(context.Background(), c.opts.timeoutFor(takeOfflineTimeout))
 	defer cancel()
@@ -366,12 +331,9 @@ func (c *Crew) Dismiss() {
 
 // CloseConnections closes the connections to the nodes and leaves them as they are: a control that comes later finds
 // them so.
-func (c *Crew) CloseConnections() {
+func (c *NodeSet) CloseConnections() {
 	c.faults.updateCore((*fault.Core).IgnoreFaults)
-	if c.stopWatch != nil {
-		c.stopWatch()
-		c.stopWatch = nil
-	}
+	c.watch.end()
 	for _, n := range c.nodes {
 		_ = n.conn.Close()
 	}
@@ -401,7 +363,7 @@ func (m *member) takeOffline(ctx context.Context, abandon bool) error {
 }
 
 // findMember finds a node by its name.
-func (c *Crew) findMember(name string) (*member, error) {
+func (c *NodeSet) findMember(name string) (*member, error) {
 	for _, n := range c.nodes {
 		if n.name == name {
 			return n, nil

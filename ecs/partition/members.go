@@ -1,0 +1,383 @@
+package partition
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ringlet/ecs/partition/fault"
+	"ringlet/ecs/partition/nodes"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
+	"ringlet/node/fsm"
+)
+
+// members decides who takes part, connects to them and takes them from state to state, outside of runs.
+type members struct {
+	*control
+	onLost func(fault.Fault) // is told of a loss that the policy of a run tolerates
+
+	mu      sync.Mutex // guards what follows
+	spawned spawnedProcesses
+}
+
+// resolveMembers finds what a configuration leaves open: who its members are, and what its input needs.
+func (m *members) resolveMembers(ctx context.Context) (loadedConfig, error) {
+	l := *m.currentState().loadedConfig
+	if l.names != nil {
+		return l, nil
+	}
+	if !l.prepared {
+		if err := nodes.Prepare(ctx, &l.cfg, m.cfg.AllowedInputs); err != nil {
+			return l, err
+		}
+	}
+	names, err := m.chooseMembers(ctx, &l.cfg)
+	if err != nil {
+		return l, err
+	}
+	l.names = names
+	m.updateState(func(s *partitionState) { s.loadedConfig = &l })
+	return l, nil
+}
+
+// chooseMembers are the members of a configuration: those it names, or the first by name that have joined.
+func (m *members) chooseMembers(ctx context.Context, cfg *config.Config) ([]string, error) {
+	if names := cfg.MemberNames(); names != nil {
+		return names, nil
+	}
+	names := cluster.UnitNames(m.awaitNodes(ctx, *cfg, m.joinDeadline()))
+	if len(names) < cfg.Nodes {
+		if err := m.crashFault(wantedProcessNames(cfg)); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%d nodes are wanted, and only %d have joined at %s: %s",
+			cfg.Nodes, len(names), m.cfg.Members.Addr(), strings.Join(names, ", "))
+	}
+	return names[:cfg.Nodes], nil
+}
+
+// participants are those who take part now, by a configuration for them, as far as is known.
+type participants struct {
+	cfg    config.Config
+	names  []string
+	absent []absentNode
+}
+
+// selectParticipants says who takes part, if the policies tolerate it.
+func (m *members) selectParticipants(l *loadedConfig, absent []absentNode,
+	present map[string]cluster.Member) (participants, error) {
+	absent = m.addUnjoined(absent, l.names, present)
+	cfg, names, err := selectMembers(l.cfg, l.names, absent)
+	return participants{cfg, names, absent}, err
+}
+
+// nodeSetMatches says whether a set of nodes is those who take part, and every node of it is there: configure needs no
+// other.
+func (m *members) nodeSetMatches(nodeSet *nodes.NodeSet, want participants) bool {
+	if !m.allPresent(nodeSet) || !slices.Equal(nodeSet.Names(), want.names) {
+		return false
+	}
+	was := nodeSet.Configuration()
+	was.RunNumber, want.cfg.RunNumber = 0, 0
+	return was == want.cfg
+}
+
+// loadMembers decides who takes part from now on, connects to them if they are others than before, and takes them to
+// NotReady.
+func (m *members) loadMembers(ctx context.Context) error {
+	l, err := m.resolveMembers(ctx)
+	if err != nil {
+		return err
+	}
+	before := m.currentState()
+	old, absent := before.nodeSet, before.excludedNodes()
+	present := m.awaitMembers(ctx, l.names, absent, m.joinDeadline())
+	now, err := m.selectParticipants(&l, absent, present)
+	if err != nil {
+		return err
+	}
+	if m.nodeSetMatches(old, now) && old.AllInNotReady(ctx) {
+		return nil
+	}
+	nodeSet, absent, err := m.connectMembers(ctx, &l, present, now.absent)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		old.CloseConnections() // not before there is another: whoever interrupts this has somebody to speak with
+	}
+	m.updateState(func(s *partitionState) {
+		s.nodeSet, s.loadedConfig = nodeSet, &loadedConfig{
+			original: l.original,
+			cfg:      l.cfg,
+			names:    l.names,
+			absent:   absent,
+		}
+	})
+	cfg := nodeSet.Configuration()
+	if err := cfg.CheckNodes(nodeSet.Facts()); err != nil {
+		return err
+	}
+	return nodeSet.Load(ctx)
+}
+
+// connectMembers makes the set of nodes of those who are present and answer. Gossip takes seconds to miss a node: who
+// does not answer is absent, too.
+func (m *members) connectMembers(ctx context.Context, l *loadedConfig, present map[string]cluster.Member,
+	absent []absentNode) (*nodes.NodeSet, []absentNode, error) {
+	for {
+		cfg, names, err := selectMembers(l.cfg, l.names, absent)
+		if err != nil {
+			return nil, absent, err
+		}
+		members := make([]cluster.Member, len(names))
+		for i, name := range names {
+			members[i] = present[name]
+		}
+		nodeSet := nodes.NewNodeSet(m.nodeSetOptions(&cfg, names), cfg)
+		relocated, err := m.connectNodeSet(ctx, nodeSet, members)
+		if err == nil {
+			return nodeSet, absent, nil
+		}
+		nodeSet.CloseConnections()
+		if relocated != nil {
+			present = relocated
+			continue
+		}
+		unreachable := nodes.UnreachableNodes(err)
+		if len(unreachable) == 0 || ctx.Err() != nil {
+			return nil, absent, err
+		}
+		for _, name := range names {
+			if why, ok := unreachable[name]; ok {
+				absent = append(absent, absentNode{name, why})
+			}
+		}
+	}
+}
+
+// connectNodeSet connects to members where they are, or tells where they are now if one of them turns up elsewhere
+// meanwhile: a node that was started anew joins before the gossip has missed the one that was there.
+func (m *members) connectNodeSet(ctx context.Context, nodeSet *nodes.NodeSet,
+	members []cluster.Member) (relocated map[string]cluster.Member, err error) {
+	within, cancel := context.WithTimeout(ctx, m.timeoutFor(answerTimeout))
+	turnedUp := func(present map[string]cluster.Member) bool {
+		return slices.ContainsFunc(members, func(m cluster.Member) bool {
+			now, there := present[m.Name]
+			return there && now.Meta.GRPCAddr != m.Meta.GRPCAddr
+		})
+	}
+	var look sync.WaitGroup
+	look.Go(func() {
+		if present := m.cfg.Members.WaitUntil(within, turnedUp); turnedUp(present) {
+			relocated = present
+		}
+		cancel()
+	})
+	err = nodeSet.Connect(within, members)
+	cancel()
+	look.Wait()
+	if err == nil {
+		return nil, nil
+	}
+	return relocated, err
+}
+
+// answerTimeout is how long a node that has joined may take to answer for the first time: its service is up before it
+// joins.
+const answerTimeout = 8 * time.Second
+
+// addUnjoined adds the members that are not present to those who are known to be absent.
+func (m *members) addUnjoined(absent []absentNode, names []string, present map[string]cluster.Member) []absentNode {
+	for _, name := range names {
+		if _, there := present[name]; !there && !isAbsent(absent, name) {
+			absent = append(absent, absentNode{name, m.absentReason(name)})
+		}
+	}
+	return absent
+}
+
+func isAbsent(absent []absentNode, name string) bool {
+	return slices.ContainsFunc(absent, func(a absentNode) bool { return a.Name == name })
+}
+
+// nodeSetOptions of the set of nodes of a configuration.
+func (m *members) nodeSetOptions(cfg *config.Config, names []string) nodes.Options {
+	on := cfg.TagnetNode
+	switch {
+	case m.cfg.LocalScheduler:
+		on = ""
+	case on == "":
+		on = names[0]
+	}
+	return nodes.Options{
+		Identity:     m.cfg.Identity,
+		Host:         m.cfg.Host,
+		TagnetPort:   m.cfg.TagnetPort,
+		TagnetNode:   on,
+		Version:      m.cfg.Version,
+		Term:         m.cfg.Term,
+		ReadyTimeout: m.cfg.ReadyTimeout,
+		MinTimeout:   m.cfg.MinTimeout,
+		AddressOf:    func(node string) string { return m.cfg.Members.ByName()[node].Meta.GRPCAddr },
+		OnLost:       m.onLost,
+		SpawnsNodes:  m.cfg.Spawner != nil,
+		Log:          m.log,
+	}
+}
+
+// awaitMembers waits until all who should take part have joined.
+func (m *members) awaitMembers(ctx context.Context, names []string, absent []absentNode,
+	until time.Time) map[string]cluster.Member {
+	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return isAbsent(absent, name) })
+	return m.awaitJoined(ctx, due, until, func(there map[string]cluster.Member) bool {
+		return len(m.addUnjoined(absent, names, there)) == len(absent)
+	})
+}
+
+// awaitNodes waits for the nodes that a configuration wants: those of a control that has just come back join it again
+// within seconds.
+func (m *members) awaitNodes(ctx context.Context, cfg config.Config, until time.Time) map[string]cluster.Member {
+	if names := cfg.MemberNames(); names != nil {
+		return m.awaitMembers(ctx, names, nil, until)
+	}
+	return m.awaitJoined(ctx, wantedProcessNames(&cfg), until, func(there map[string]cluster.Member) bool {
+		return len(cluster.UnitNames(there)) >= cfg.Nodes
+	})
+}
+
+// awaitJoined waits until enough are there, and no longer than somebody may still join: processes for those who are due
+// are started.
+func (m *members) awaitJoined(ctx context.Context, due []string, until time.Time,
+	enough func(map[string]cluster.Member) bool) map[string]cluster.Member {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	m.spawn(due)
+	ctx, end := m.cancelOnProcessEnd(ctx, due)
+	defer end()
+	look := time.NewTicker(memberPollInterval) // one that was started again where it was changes no member
+	defer look.Stop()
+	for {
+		changed := m.cfg.Members.MembersChanged()
+		there := m.livingMembers(m.cfg.Members.ByName())
+		if enough(there) {
+			return there
+		}
+		select {
+		case <-changed:
+		case <-look.C:
+		case <-ctx.Done():
+			return there
+		}
+	}
+}
+
+// memberPollInterval is how often it is looked whether a process has been started again.
+const memberPollInterval = 200 * time.Millisecond
+
+// livingMembers are the members less those whose process is known to have ended, which the gossip misses later: another
+// one has another address, or answers at that one.
+func (m *members) livingMembers(present map[string]cluster.Member) map[string]cluster.Member {
+	nodeSet := m.currentState().nodeSet
+	if nodeSet == nil {
+		return present
+	}
+	there := maps.Clone(present)
+	maps.DeleteFunc(there, func(name string, m cluster.Member) bool { return nodeSet.ProcessEnded(name, m.Meta.GRPCAddr) })
+	return there
+}
+
+// joinDeadline is until when the step under way waits for members: as long as its command already does, or from now on
+// where nobody gave one.
+func (m *members) joinDeadline() time.Time {
+	if until := m.currentState().pendingCommand.joinDeadline; !until.IsZero() {
+		return until
+	}
+	return time.Now().Add(m.joinTimeout())
+}
+
+// allPresent says that every node of the set is there, as far as watches and gossip know.
+func (m *members) allPresent(nodeSet *nodes.NodeSet) bool {
+	there := cluster.UnitNames(m.cfg.Members.ByName())
+	return nodeSet != nil && nodeSet.AllPresent() && !slices.ContainsFunc(nodeSet.Names(),
+		func(name string) bool { return !slices.Contains(there, name) })
+}
+
+// maySelectMembers refuses a configure, or a start that has to configure, for want of nodes that the policies do not do
+// without: nothing has broken.
+func (m *members) maySelectMembers(ctx context.Context, c fsm.Command, state fsm.State, until time.Time) error {
+	now := m.currentState()
+	l, absent := now.loadedConfig, now.excludedNodes()
+	if l == nil || l.names == nil || c == fsm.Start && !m.mustConfigure() {
+		return nil
+	}
+	present := m.awaitMembers(ctx, l.names, absent, until)
+	absent = m.addUnjoined(absent, l.names, present)
+	if _, _, err := selectMembers(l.cfg, l.names, absent); err != nil {
+		return preconditionError(state, c.String(), err.Error())
+	}
+	return nil
+}
+
+// mustConfigure says that the nodes cannot begin a run as they are: their links were given up, somebody was lost, who
+// takes no part then if the policy tolerates it, or others are to take part.
+func (m *members) mustConfigure() bool {
+	nodeSet := m.currentState().nodeSet
+	return !m.allPresent(nodeSet) || !nodeSet.Linked()
+}
+
+// configureNodes takes the nodes that take part to Ready.
+func (m *members) configureNodes(ctx context.Context) error {
+	now := m.currentState()
+	m.saveState()
+	if err := now.nodeSet.Configure(ctx, now.loadedConfig.cfg.RunNumber); err != nil {
+		return now.nodeSet.FaultOf(err, "while configuring")
+	}
+	m.saveState()
+	if err := m.clearDegraded(); err != nil {
+		return err
+	}
+	for _, a := range now.loadedConfig.absent {
+		if err := m.runner.Degrade(fsm.Cause{Component: a.Name, What: a.Name + " takes no part: " + a.Why}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clearNodes brings nodes to rest, which give up their links: it resets, recovers, and comes before another configure.
+// Who does not answer takes no part then, if the policy tolerates it.
+func (m *members) clearNodes(ctx context.Context) error {
+	defer m.saveState()
+	nodeSet := m.currentState().nodeSet
+	if nodeSet == nil {
+		return nil // it was load that failed: configure tries again to find the nodes
+	}
+	if err := nodeSet.Clear(ctx); err != nil {
+		m.log.Warn("not every node has come to rest", "err", err)
+	}
+	return nil
+}
+
+func (m *members) unloadNodes(ctx context.Context) error {
+	nodeSet := m.currentState().nodeSet
+	if nodeSet != nil {
+		within, cancel := context.WithTimeout(ctx, m.timeoutFor(unloadTimeout))
+		if err := nodeSet.Unload(within); err != nil {
+			m.log.Warn("not every node was let go", "err", err) // it is found at rest or elsewhere by the next load
+		}
+		cancel()
+		nodeSet.CloseConnections()
+	}
+	m.updateState(func(s *partitionState) { s.nodeSet, s.loadedConfig, s.excluded = nil, nil, nil })
+	m.saveState()
+	return nil
+}
+
+// unloadTimeout bounds how long nodes may take to go through Unloading; a sound one takes milliseconds.
+const unloadTimeout = 5 * time.Second

@@ -1,0 +1,114 @@
+package nodes
+
+import (
+	"context"
+	"time"
+
+	"ringlet/builderunit/recording"
+	"ringlet/ecs/partition/fault"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; UnreachableNodes tells
+// who does not answer. Adopt or EnsureWatched begins to watch them. That control knew whether they were linked.
+func (c *NodeSet) Rejoin(ctx context.Context, view *nodev1.View, linked bool) error {
+	c.view.Store(view)
+	c.linked.Store(linked)
+	for _, m := range view.GetMembers() {
+		if err := c.dial(m); err != nil {
+			return err
+		}
+	}
+	return c.awaitAnswers(ctx)
+}
+
+// EndScheduler ends the scheduler of a run that is over, if its node still has it.
+func (c *NodeSet) EndScheduler(number uint32) {
+	c.linked.Store(false) // nobody knows how it ended
+	r := c.NewRun(number)
+	if n, err := r.tagnetNode(); err == nil {
+		r.attachScheduler(n)
+		r.Shutdown()
+	}
+}
+
+// Adopt takes up a run that an earlier control has begun at that time, with that key; where it has none on record nodes
+// may tell it.
+func (c *NodeSet) Adopt(number uint32, key []byte) (*Run, error) {
+	r := c.NewRun(number)
+	n, err := r.tagnetNode()
+	if err != nil {
+		return nil, err
+	}
+	r.key = reportedKey(c.Reports(), number)
+	r.tagnetName, r.tagnetAddress = n.name, n.entry().GetGrpcAddress()
+	r.SetKey(key)
+	r.attachScheduler(n)
+	for _, u := range r.Stats().GetBus() {
+		c.faults.updateCore(func(core *fault.Core) { core.AdoptUnit(u.GetName(), u.GetLost(), u.GetExcluded()) })
+	}
+	for _, u := range r.Stats().GetRus() {
+		c.faults.updateCore(func(core *fault.Core) { core.AdoptUnit(u.GetName(), u.GetExcluded(), u.GetExclusions() > 0) })
+	}
+	c.faults.tolerateLosses(r.handleLoss)
+	c.EnsureWatched()
+	return r, nil
+}
+
+// reportedKey is the key of a run as its nodes tell it; zero where none does.
+func reportedKey(reports []*nodev1.Report, number uint32) (k recording.Key) {
+	for _, rep := range reports {
+		if rep.GetRun() == number && len(rep.GetRunKey()) == len(k) {
+			return recording.Key(rep.GetRunKey())
+		}
+	}
+	return k
+}
+
+// SelfStopCause is why the nodes have ended, or end, the run without a control, and since when, as the first of
+// them tells; nil if none has.
+func (c *NodeSet) SelfStopCause() (first *nodev1.Cause) {
+	for _, rep := range c.Reports() {
+		if why := rep.GetStopped(); why != nil && (first == nil || why.GetAtUs() < first.GetAtUs()) {
+			first = why
+		}
+	}
+	return first
+}
+
+// EndedAt is when the run was over on the last of its nodes, by their clocks; zero if one cannot tell. Nodes without
+// which it went on are not asked.
+func (r *Run) EndedAt() time.Time {
+	var last int64
+	for _, n := range r.nodes {
+		rep := n.latestReport()
+		switch {
+		case r.isLost(n.name) || r.WithdrawalText(n.name) != "":
+		case rep.GetRun() != r.cfg.RunNumber || rep.GetEndedAtUs() == 0:
+			return time.Time{}
+		default:
+			last = max(last, rep.GetEndedAtUs())
+		}
+	}
+	return time.UnixMicro(last)
+}
+
+// RunningAndMissing says on how many nodes the run goes on, of those that have told anything since they were rejoined,
+// and names who cannot tell any more how it ended: nodes without a report of it, and the scheduler. Nodes that are lost
+// to it are not asked.
+func (r *Run) RunningAndMissing() (running int, missing []string) {
+	for _, n := range r.nodes {
+		rep := n.latestReport()
+		switch {
+		case r.isLost(n.name):
+		case rep.GetRun() != r.cfg.RunNumber:
+			missing = append(missing, n.name)
+		case !rep.GetFinal():
+			running++
+		}
+	}
+	if !r.schedulerAnswers() {
+		missing = append(missing, "the scheduler on "+r.opts.TagnetNode)
+	}
+	return running, missing
+}
