@@ -209,7 +209,9 @@ func (plan *planner) presentNodes() (names []string) {
 	if plan.nodeSet == nil {
 		return nil
 	}
-	return slices.DeleteFunc(plan.nodeSet.Names(), func(name string) bool { return plan.nodeSet.LostReason(name) != "" })
+	return slices.DeleteFunc(plan.nodeSet.Names(), func(name string) bool {
+		return plan.nodeSet.Presence(name).Gone != ""
+	})
 }
 
 func mepsInFlight(run *nodes.Run) uint64 {

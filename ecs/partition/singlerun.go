@@ -25,10 +25,11 @@ const singleRunUser = "run"
 // What is wrong with the configuration, the input or the output is an error without a report; a run that ended by a
 // fault, even before it began, has a report with its cause. A context that ends ends the run in good order.
 func (p *Partition) RunOnce(ctx context.Context, cfg config.Config, hooks RunHooks) (*nodes.Report, error) {
+	r := &singleRun{p}
 	if p.cfg.Spawner != nil {
 		defer p.cfg.Spawner.Stop()
 	}
-	defer p.dismissNodes()
+	defer r.dismissNodes()
 	if err := nodes.Prepare(ctx, &cfg, p.cfg.AllowedInputs); err != nil {
 		return nil, err
 	}
@@ -37,20 +38,20 @@ func (p *Partition) RunOnce(ctx context.Context, cfg config.Config, hooks RunHoo
 		s.pendingCommand = pendingCommand{configuration: cfg, prepared: true, user: singleRunUser}
 	})
 	if err := p.runner.Command(ctx, fsm.Load); err != nil {
-		return p.reportNeverBegan(ctx, err, "before the run began")
+		return r.reportNeverBegan(ctx, err, "before the run began")
 	}
-	if err := p.assignNumber(ctx); err != nil {
+	if err := r.assignNumber(ctx); err != nil {
 		return nil, fmt.Errorf("the output cannot be written: %w", err)
 	}
 	for _, c := range []fsm.Command{fsm.Configure, fsm.Start} {
-		if err := p.runner.Command(ctx, c); err != nil && !p.startSuperseded(err) {
-			return p.reportNeverBegan(ctx, err, "before the run began")
+		if err := p.runner.Command(ctx, c); err != nil && !r.startSuperseded(err) {
+			return r.reportNeverBegan(ctx, err, "before the run began")
 		}
 	}
 	if hooks.OnBegun != nil {
 		hooks.OnBegun()
 	}
-	report := p.awaitClosed(ctx, hooks.OnProgress)
+	report := r.awaitClosed(ctx, hooks.OnProgress)
 	if p.cfg.Spawner != nil && report.RecordedOutput.IsIncomplete() {
 		p.cfg.Spawner.Stop()
 		p.currentState().endedRun.CloseWithoutNodes(report)
@@ -61,44 +62,47 @@ func (p *Partition) RunOnce(ctx context.Context, cfg config.Config, hooks RunHoo
 	return report, nil
 }
 
+// singleRun is a partition that makes one run and ends.
+type singleRun struct{ *Partition }
+
 // startSuperseded tells that a start was not heard to have ended since the run has ended meanwhile, such as one whose
 // first record is bad: that run has a report of its own.
-func (p *Partition) startSuperseded(err error) bool {
+func (r *singleRun) startSuperseded(err error) bool {
 	var by *fsm.SupersededError
 	return errors.As(err, &by) && by.Command == fsm.Start && by.By == fsm.Stop &&
-		(p.presentRun() != nil || p.currentState().lastReport != nil)
+		(r.presentRun() != nil || r.currentState().lastReport != nil)
 }
 
 // assignNumber asks the nodes whether they can write the output, and determines the number of the run: the one that is
 // asked for, or the one after the last that the output holds.
-func (p *Partition) assignNumber(ctx context.Context) error {
-	nodeSet := p.currentState().nodeSet
+func (r *singleRun) assignNumber(ctx context.Context) error {
+	nodeSet := r.currentState().nodeSet
 	cfg := nodeSet.Configuration()
 	last, short, err := nodeSet.CheckOutput(ctx, cfg.RunNumber)
 	if err != nil {
 		return err
 	}
 	for _, what := range short {
-		p.log.Warn("there is little room for the output", "what", what)
+		r.log.Warn("there is little room for the output", "what", what)
 	}
 	if cfg.RunNumber == 0 {
 		cfg.RunNumber = last + 1
 	}
-	p.updateState(func(s *partitionState) {
+	r.updateState(func(s *partitionState) {
 		l := *s.loadedConfig
 		l.cfg.RunNumber = cfg.RunNumber
 		s.loadedConfig, s.outputCheck = &l, outputCheck{nodeSet, cfg.RunNumber - 1}
 	})
-	return p.cfg.Store.RaiseNextNumber(cfg.RunNumber)
+	return r.cfg.Store.RaiseNextNumber(cfg.RunNumber)
 }
 
 // reportNeverBegan is how a run ends that did not begin: by what was given to it, by a fault, or because it was
 // interrupted.
-func (p *Partition) reportNeverBegan(ctx context.Context, err error, while string) (*nodes.Report, error) {
+func (r *singleRun) reportNeverBegan(ctx context.Context, err error, while string) (*nodes.Report, error) {
 	if ctx.Err() != nil {
-		_ = p.runner.Close() // it gives up what is under way
+		_ = r.runner.Close() // it gives up what is under way
 	}
-	now := p.currentState()
+	now := r.currentState()
 	nodeSet, report, failed, cfg := now.nodeSet, now.lastReport, now.lastFailure, now.pendingCommand.configuration
 	if l := now.loadedConfig; l != nil {
 		cfg = l.cfg
@@ -110,7 +114,7 @@ func (p *Partition) reportNeverBegan(ctx context.Context, err error, while strin
 	case ctx.Err() == nil && errors.As(failed, &invalid):
 		return nil, failed
 	case nodeSet == nil:
-		nodeSet = nodes.NewNodeSet(nodes.Options{Version: p.cfg.Version, Log: p.log}, cfg)
+		nodeSet = nodes.NewNodeSet(nodes.Options{Version: r.cfg.Version, Log: r.log}, cfg)
 	}
 	if failed != nil {
 		err = failed
@@ -119,13 +123,13 @@ func (p *Partition) reportNeverBegan(ctx context.Context, err error, while strin
 }
 
 // awaitClosed waits until the run is over and its accounts are closed.
-func (p *Partition) awaitClosed(ctx context.Context, progress func(nodes.Progress)) *nodes.Report {
+func (r *singleRun) awaitClosed(ctx context.Context, progress func(nodes.Progress)) *nodes.Report {
 	tick := time.NewTicker(snapshotInterval)
 	defer tick.Stop()
 	done := ctx.Done()
-	run := p.presentRun()
+	run := r.presentRun()
 	for {
-		now := p.currentState()
+		now := r.currentState()
 		if now.lastReport != nil {
 			return now.lastReport
 		}
@@ -134,7 +138,7 @@ func (p *Partition) awaitClosed(ctx context.Context, progress func(nodes.Progres
 		case <-done:
 			done = nil
 			if run != nil {
-				_ = p.conductor.conduct(p.ctx, run, ecsrun.Input{Kind: ecsrun.Interrupted})
+				_ = r.conductor.conduct(r.ctx, run, ecsrun.Input{Kind: ecsrun.Interrupted})
 			}
 		case <-tick.C:
 			if progress != nil && run != nil {
@@ -145,11 +149,11 @@ func (p *Partition) awaitClosed(ctx context.Context, progress func(nodes.Progres
 }
 
 // dismissNodes puts the nodes to rest and lets them go.
-func (p *Partition) dismissNodes() {
-	nodeSet := p.currentState().nodeSet
-	p.updateState(func(s *partitionState) { s.nodeSet = nil })
-	if err := p.Close(); err != nil {
-		p.log.Warn("the run control did not end in good order", "err", err)
+func (r *singleRun) dismissNodes() {
+	nodeSet := r.currentState().nodeSet
+	r.updateState(func(s *partitionState) { s.nodeSet = nil })
+	if err := r.Close(); err != nil {
+		r.log.Warn("the run control did not end in good order", "err", err)
 	}
 	if nodeSet != nil {
 		nodeSet.Dismiss()

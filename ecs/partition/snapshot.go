@@ -51,9 +51,9 @@ func (p *snapshots) makeSnapshot(now time.Time, root *ecsv1.Component) *ecsv1.Sn
 		for _, n := range nodeSet.Statuses() {
 			one := figures.Node{Member: n.Member, Report: n.Report, Received: n.Received}
 			switch {
-			case n.LostReason != "":
+			case n.Presence.Gone != "":
 				one.State = "lost"
-			case n.Withdrawn:
+			case n.Presence.Withdrawn != "":
 				one.State = figures.StateWithdrawn
 			}
 			r.Nodes = append(r.Nodes, one)

@@ -112,7 +112,7 @@ func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, nodeSe
 	if c.State == "" {
 		c.State = "unknown"
 	}
-	if lost := nodeSet.LostReason(name); lost != "" {
+	if lost := nodeSet.Presence(name).Gone; lost != "" {
 		c.State, c.Included, c.InError = "lost", false, true
 		c.Cause = &ecsv1.Cause{Component: name, What: lost, Code: causeCodeNodeGone}
 		for _, x := range nodeSet.Losses() {
@@ -124,7 +124,7 @@ func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, nodeSe
 			c.Cause.Advice = configureAdvice
 		}
 	}
-	if how := nodeSet.WithdrawalText(name); how != "" {
+	if how := nodeSet.Presence(name).Withdrawn; how != "" {
 		c.State, c.Included, c.InError = fsm.Offline.String(), false, false
 		c.Cause = &ecsv1.Cause{Component: name, What: how, Code: "left"}
 	}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -89,13 +90,13 @@ func TestEveryRunCloses(t *testing.T) {
 // TestTableIsOne holds that no two rows are of the same, that every phase can be left and that every action is awaited
 // by a row which answers it.
 func TestTableIsOne(t *testing.T) {
-	seen := map[[2]int]bool{}
+	seen := map[string]bool{}
 	left := map[Phase]bool{}
 	for _, r := range table {
 		for _, in := range r.in {
 			left[in] = true
 			for _, on := range r.on {
-				key := [2]int{int(in), int(on)}
+				key := fmt.Sprint(in, on)
 				if seen[key] {
 					t.Errorf("two rows are of %v in %v", on, in)
 				}

@@ -35,69 +35,54 @@ func (p Phase) String() string { return phaseNames[p] }
 func (p Phase) IsGoing() bool { return p < Stopping }
 
 // Kind is what happens to a run.
-type Kind uint8
+type Kind string
 
 // What happens to a run.
 const (
-	Open        Kind = iota // it has its number and its record
-	Done                    // what was awaited is done
-	Failed                  // it is not: Fault says why
-	Pause                   // somebody wants it to pause
-	Resume                  // somebody wants it to go on
-	Stop                    // it is to end in good order, for what was asked or By somebody
-	Finish                  // likewise, and every issued MEP has its outcome already
-	Abandon                 // By somebody: it is to be dropped
-	GiveUp                  // Fault has taken its partition to Error, or its end was too slow
-	Drained                 // every issued MEP has its outcome, and no other will be issued
-	TimeOver                // its duration is over
-	Interrupted             // its user has no more time
-	Struck                  // Fault has broken something that the policies do not tolerate
-	Lost                    // Fault has taken a node that it goes on without
-	Excluded                // a node was told to end, and it goes on without that
-	Needed                  // a node was told to end, and it cannot go on without that
+	Open        Kind = "open"        // it has its number and its record
+	Done        Kind = "done"        // what was awaited is done
+	Failed      Kind = "failed"      // it is not: Fault says why
+	Pause       Kind = "pause"       // somebody wants it to pause
+	Resume      Kind = "resume"      // somebody wants it to go on
+	Stop        Kind = "stop"        // it is to end in good order, for what was asked or By somebody
+	Finish      Kind = "finish"      // likewise, and every issued MEP has its outcome already
+	Abandon     Kind = "abandon"     // By somebody: it is to be dropped
+	GiveUp      Kind = "give up"     // Fault has taken its partition to Error, or its end was too slow
+	Drained     Kind = "drained"     // every issued MEP has its outcome, and no other will be issued
+	TimeOver    Kind = "time over"   // its duration is over
+	Interrupted Kind = "interrupted" // its user has no more time
+	Struck      Kind = "struck"      // Fault has broken something that the policies do not tolerate
+	Lost        Kind = "lost"        // Fault has taken a node that it goes on without
+	Excluded    Kind = "excluded"    // a node was told to end, and it goes on without that
+	Needed      Kind = "needed"      // a node was told to end, and it cannot go on without that
 
-	FoundUnbegun   // a control came back to it, and it had not begun
-	FoundStruck    // likewise, and a fault was being carried out
-	FoundAbandoned // likewise, and somebody had given it up
-	FoundOver      // likewise, and its nodes have ended it, of which not all can tell how
-	FoundEnding    // likewise, and its end was under way
-	FoundPaused    // likewise, and it was paused, or nobody knew, and is paused now
-	FoundGoing     // likewise, and it goes on
+	FoundUnbegun   Kind = "found unbegun"   // a control came back to it, and it had not begun
+	FoundStruck    Kind = "found struck"    // likewise, and a fault was being carried out
+	FoundAbandoned Kind = "found abandoned" // likewise, and somebody had given it up
+	FoundOver      Kind = "found over"      // likewise, and its nodes have ended it, of which not all can tell how
+	FoundEnding    Kind = "found ending"    // likewise, and its end was under way
+	FoundPaused    Kind = "found paused"    // likewise, and it was paused, or nobody knew, and is paused now
+	FoundGoing     Kind = "found going"     // likewise, and it goes on
 )
 
-var kindNames = [...]string{
-	"open", "done", "failed", "pause", "resume", "stop", "finish", "abandon", "give up", "drained", "time over",
-	"interrupted",
-	"struck", "lost", "excluded", "needed", "found unbegun", "found struck", "found abandoned", "found over",
-	"found ending", "found paused", "found going",
-}
-
-func (k Kind) String() string { return kindNames[k] }
-
 // Action is what is to be done.
-type Action uint8
+type Action string
 
 // What is to be done.
 const (
-	Write   Action = iota // write down how the run stands, before anybody hears of it
-	Begin                 // make its scheduler and start its nodes
-	Watch                 // look after it from now on
-	Hold                  // give no new tokens, and have its nodes rest
-	Release               // give tokens again
-	AskStop               // have the machine of the partition stop it
-	AskFail               // have the machine of the partition go to Error for Fault
-	Drain                 // issue no further MEP, and wait until each that is issued has its outcome
-	End                   // have its nodes stop, and collect what they tell
-	Drop                  // have nodes and scheduler drop everything, and collect what they tell
-	Collect               // collect what can still be told
-	Close                 // close its accounts and its record, and end its scheduler
+	Write   Action = "write"    // write down how the run stands, before anybody hears of it
+	Begin   Action = "begin"    // make its scheduler and start its nodes
+	Watch   Action = "watch"    // look after it from now on
+	Hold    Action = "hold"     // give no new tokens, and have its nodes rest
+	Release Action = "release"  // give tokens again
+	AskStop Action = "ask stop" // have the machine of the partition stop it
+	AskFail Action = "ask fail" // have the machine of the partition go to Error for Fault
+	Drain   Action = "drain"    // issue no further MEP, and wait until each that is issued has its outcome
+	End     Action = "end"      // have its nodes stop, and collect what they tell
+	Drop    Action = "drop"     // have nodes and scheduler drop everything, and collect what they tell
+	Collect Action = "collect"  // collect what can still be told
+	Close   Action = "close"    // close its accounts and its record, and end its scheduler
 )
-
-var actionNames = [...]string{
-	"write", "begin", "watch", "hold", "release", "ask stop", "ask fail", "drain", "end", "drop", "collect", "close",
-}
-
-func (a Action) String() string { return actionNames[a] }
 
 // IsAwaited says that the machine goes on when the action is done, or not done.
 func (a Action) IsAwaited() bool {
@@ -177,10 +162,10 @@ func Markdown() string {
 	return b.String()
 }
 
-func join[T fmt.Stringer](all []T) string {
+func join[T any](all []T) string {
 	var words []string
 	for _, one := range all {
-		words = append(words, one.String())
+		words = append(words, fmt.Sprint(one))
 	}
 	return strings.Join(words, ", ")
 }

@@ -47,14 +47,17 @@ func (p *player) say(line string) string {
 		in.Ticket--
 		line = rest
 	}
-	named := slices.IndexFunc(kindNames[:], func(name string) bool {
-		return line == name || strings.HasPrefix(line, name+" ")
-	})
-	if named < 0 {
+	for _, r := range table {
+		for _, on := range r.on {
+			if strings.HasPrefix(line+" ", string(on)+" ") {
+				in.Kind = on
+			}
+		}
+	}
+	if in.Kind == "" {
 		return "not understood\n"
 	}
-	in.Kind = Kind(named)
-	p.parse(&in, strings.Fields(strings.TrimPrefix(line, kindNames[named])))
+	p.parse(&in, strings.Fields(strings.TrimPrefix(line, string(in.Kind))))
 	before := p.state
 	var do []Action
 	p.state, do = p.state.Step(in)

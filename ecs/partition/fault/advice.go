@@ -66,24 +66,24 @@ var adviceByTrouble = map[troubleKey]string{
 }
 
 // adviceFor is what to do about what was seen.
-func (c *Core) adviceFor(x Observation) string {
+func (a *account) adviceFor(x Observation) string {
 	text, found := adviceByTrouble[troubleKey{x.Subsystem, x.Trouble}]
 	switch {
-	case x.Subsystem == SubsystemNodeService && x.Trouble == fsm.TroubleUnresponsive && c.spawnsNodes:
+	case x.Subsystem == SubsystemNodeService && x.Trouble == fsm.TroubleUnresponsive && a.core.spawnsNodes:
 		return "Its process stands still, and is ended with this run. Where that comes again, wait for a minute " +
 			"before the run ends: then the log of the node says what it was at."
 	case found && x.Kind.processEnded():
-		return text + c.restartClause(x.Component)
+		return text + a.restartClause(x.Component)
 	case found:
 		return text
 	case x.Subsystem == SubsystemCertificate || strings.Contains(x.What, "certificate"):
 		return adviceBySubsystem[SubsystemCertificate]
-	case x.Kind.processEnded() && c.spawnsNodes:
+	case x.Kind.processEnded() && a.core.spawnsNodes:
 		return "Look at what ended it, the kernel for want of memory perhaps; " +
 			"the next run starts its process again."
 	case x.Kind.processEnded():
 		return "Look at what ended it, the kernel for want of memory perhaps, and start its process again" +
-			c.hostSuffix(x.Component) + "."
+			a.core.nodes[x.Component].onHost(" on ") + "."
 	case x.Subsystem == SubsystemData:
 		return adviceBySubsystem[SubsystemData]
 	case x.Kind == SilentToControl || x.Kind == Disconnected:
@@ -94,17 +94,28 @@ func (c *Core) adviceFor(x Observation) string {
 }
 
 // restartClause is who starts the process of a node again, a sentence with a blank before it.
-func (c *Core) restartClause(name string) string {
-	if c.spawnsNodes {
+func (a *account) restartClause(name string) string {
+	if a.core.spawnsNodes {
 		return " The next run starts its process again."
 	}
-	return " Start its process again" + c.hostSuffix(name) + "."
+	return " Start its process again" + a.core.nodes[name].onHost(" on ") + "."
 }
 
-// hostSuffix is where a node ran, as the end of a sentence.
-func (c *Core) hostSuffix(name string) string {
-	if n := c.nodes[name]; n != nil && n.host != "" {
-		return " on " + n.host
+// onHost is where a node ran, behind some words; nothing if nobody knows.
+func (n *node) onHost(words string) string {
+	if n == nil || n.host == "" {
+		return ""
 	}
-	return ""
+	return words + n.host
+}
+
+// location is a clause on where a node runs; empty if nobody knows.
+func (n *node) location() string {
+	switch {
+	case n == nil || n.host == "" && n.processID == "":
+		return ""
+	case n.processID == "":
+		return n.onHost(", on ")
+	}
+	return ", process " + n.processID + n.onHost(" on ")
 }

@@ -155,12 +155,8 @@ func (c *Core) IgnoreFaults() { c.ignoresFaults = true }
 // Clear forgets what broke and listens again.
 func (c *Core) Clear() { c.fatalObservations, c.inRun, c.ignoresFaults = nil, false, false }
 
-// ClearIfIgnoring is Clear for a further run of the same nodes, where the end of the one before has silenced it.
-func (c *Core) ClearIfIgnoring() {
-	if c.ignoresFaults {
-		c.Clear()
-	}
-}
+// IgnoresFaults says that nodes are being ended on purpose, or were: Clear is to come before another run of them.
+func (c *Core) IgnoresFaults() bool { return c.ignoresFaults }
 
 // Observe takes what was seen of a component. It returns what is to be done about it, and the fault for which: a word
 // may count against whoever says it.
@@ -185,7 +181,7 @@ func (c *Core) judge(n *node, x Observation) Action {
 	if c.ignoresFaults || !c.inRun {
 		return c.noteFatal(n, x)
 	}
-	if !c.tolerates(n, x) || x.Kind == Disconnected && c.hasGivenUp(x.Component) {
+	if !c.tolerates(n, x) || x.Kind == Disconnected && hasGivenUp(c.fatalObservations, x.Component) {
 		return c.noteFatal(n, x)
 	}
 	if n.goneReason == "" {
@@ -220,10 +216,9 @@ func (c *Core) noteFatal(n *node, x Observation) Action {
 }
 
 // hasGivenUp says that a node has given up and said why: others lose their links to it for that.
-func (c *Core) hasGivenUp(name string) bool {
-	return slices.ContainsFunc(c.fatalObservations, func(x Observation) bool {
-		return x.Kind == ReportedByPeer &&
-			x.ReportedBy == name
+func hasGivenUp(observations []Observation, name string) bool {
+	return slices.ContainsFunc(observations, func(x Observation) bool {
+		return x.Kind == ReportedByPeer && x.ReportedBy == name
 	})
 }
 
@@ -247,24 +242,35 @@ func (c *Core) tolerates(n *node, x Observation) bool {
 	case n.lostToRun || n.holdsDecisionOnly():
 		return true
 	case n.holdsReadout && !n.holdsBuilder:
-		return c.readoutLoss.Tolerates(c.activeReadouts() - 1)
+		return c.readoutLoss.Tolerates(c.count((*node).reads) - 1)
 	}
-	return n.holdsBuilder && !n.holdsReadout && (!n.takesMEPs || c.builderLoss.Tolerates(c.activeBuilders()-1))
+	return n.holdsBuilder && !n.holdsReadout && (!n.takesMEPs || c.builderLoss.Tolerates(c.count((*node).builds)-1))
 }
 
-// GoneReason is the first thing that was seen of a node which is gone or in Error; empty if it is neither, or has left
-// in good order.
-func (c *Core) GoneReason(name string) string {
-	if n := c.nodes[name]; n != nil && !n.withdrawn {
-		return n.goneReason
-	}
-	return ""
+// Presence says whether a node is there.
+type Presence struct {
+	Gone         string // what was seen first of its end, or of its Error; empty: neither was, or it has left in good order
+	Withdrawn    string // how it has left in good order; empty: it has not
+	ProcessEnded bool   // its process is known to have ended
+	Lost         bool   // it is lost to the run, which goes on without it
 }
 
-// ProcessEnded says that the process of a node is known to have ended.
-func (c *Core) ProcessEnded(name string) bool {
+// HasLeftRun says that the run went on without the node: it is lost, or has left in good order.
+func (p Presence) HasLeftRun() bool { return p.Lost || p.Withdrawn != "" }
+
+// PresenceOf says whether a node is there, as far as is known.
+func (c *Core) PresenceOf(name string) (p Presence) {
 	n := c.nodes[name]
-	return n != nil && n.processEnded
+	switch {
+	case n == nil:
+		return p
+	case n.withdrawn:
+		p.Withdrawn = withdrawnText
+	default:
+		p.Gone = n.goneReason
+	}
+	p.ProcessEnded, p.Lost = n.processEnded, n.lostToRun
+	return p
 }
 
 // NoteGoneAfterRun notes that a node is gone which had done what it has to in the run: nobody waits for it, and nothing

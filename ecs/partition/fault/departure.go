@@ -49,7 +49,8 @@ func (c *Core) UpdateDeparture(name string, report DepartureReport, ending bool,
 	case n.departureStage == departureRequested && ending:
 		n.departureStage = departureClosed
 		return ConfirmEnd
-	case n.departureStage == departureRequested && c.mayDepart(name):
+	case n.departureStage == departureRequested && name != c.scheduler && c.MayExclude(name) == nil && !n.holdsReadout &&
+		!n.holdsDecision: // it holds a builder unit, which may be taken out, and nothing else
 		c.everDegraded, n.takesMEPs, n.departureStage = c.everDegraded || n.takesMEPs, false, departureUnderWay
 		return ExcludeUnit
 	case n.departureStage == departureRequested:
@@ -65,13 +66,6 @@ func (c *Core) UpdateDeparture(name string, report DepartureReport, ending bool,
 	return NoAction
 }
 
-// mayDepart says whether the run goes on without a node that was told to end: it holds a builder unit, which may be
-// taken out, and nothing else: no readout unit, no decision unit, and not the scheduler.
-func (c *Core) mayDepart(name string) bool {
-	n := c.nodes[name]
-	return name != c.scheduler && c.MayExclude(name) == nil && !n.holdsReadout && !n.holdsDecision
-}
-
 // RetryExclude undoes ExcludeUnit, but that the builder unit is out.
 func (c *Core) RetryExclude(name string) { c.node(name).departureStage = departureRequested }
 
@@ -83,12 +77,4 @@ func (c *Core) Leavers() (names []string) {
 		}
 	}
 	return names
-}
-
-// WithdrawalText is how a node has left in good order; empty if it has not.
-func (c *Core) WithdrawalText(name string) string {
-	if n := c.nodes[name]; n != nil && n.withdrawn {
-		return withdrawnText
-	}
-	return ""
 }

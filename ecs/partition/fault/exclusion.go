@@ -5,24 +5,18 @@ import (
 	"slices"
 )
 
-// activeBuilders is how many builder units take MEPs.
-func (c *Core) activeBuilders() (builders int) {
-	for _, n := range c.nodes {
-		if n.takesMEPs {
-			builders++
-		}
-	}
-	return builders
-}
+// builds says that the builder unit of a node takes MEPs, and reads that its readout unit takes part.
+func (n *node) builds() bool { return n.takesMEPs }
+func (n *node) reads() bool  { return n.holdsReadout && !n.lostToRun }
 
-// activeReadouts is how many readout units take part.
-func (c *Core) activeReadouts() (readouts int) {
+// count is of how many nodes that is so.
+func (c *Core) count(is func(*node) bool) (nodes int) {
 	for _, n := range c.nodes {
-		if n.holdsReadout && !n.lostToRun {
-			readouts++
+		if is(n) {
+			nodes++
 		}
 	}
-	return readouts
+	return nodes
 }
 
 // MayExclude says why a node's builder unit cannot be taken out of the run; nil if it can.
@@ -36,9 +30,9 @@ func (c *Core) MayExclude(name string) error {
 	case !n.holdsBuilder:
 		return fmt.Errorf("%s holds a readout unit and no builder unit: without it no event is whole, "+
 			"so it can be excluded only outside of a run", name)
-	case n.takesMEPs && !c.builderLoss.Tolerates(c.activeBuilders()-1):
+	case n.takesMEPs && !c.builderLoss.Tolerates(c.count((*node).builds)-1):
 		return fmt.Errorf("%s is one of %d builder units that take MEPs, and builder-loss is %s",
-			name, c.activeBuilders(), c.builderLoss)
+			name, c.count((*node).builds), c.builderLoss)
 	}
 	return nil
 }
@@ -77,12 +71,6 @@ func (c *Core) Include(name string) error {
 	}
 	c.nodes[name].takesMEPs = true
 	return nil
-}
-
-// IsLost says whether a node is lost to this run.
-func (c *Core) IsLost(name string) bool {
-	n := c.nodes[name]
-	return n != nil && n.lostToRun
 }
 
 // RetireOnce says, once, of a node that is heard to go on with the run, that the run has lost it for good.

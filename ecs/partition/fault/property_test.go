@@ -151,7 +151,7 @@ func (p *play) step() {
 	case 2:
 		p.observeStalled()
 	default:
-		p.lie(p.pick("a lost node", func(name string) bool { return p.core.IsLost(name) }))
+		p.lie(p.pick("a lost node", func(name string) bool { return p.core.PresenceOf(name).Lost }))
 	}
 }
 

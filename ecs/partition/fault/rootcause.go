@@ -37,16 +37,27 @@ func (c *Core) IsConclusive(waited time.Duration) bool {
 // its reports come every half second, and the control hears of a connection that broke much later.
 const silentAfter = 2 * time.Second
 
+// account is what was seen, from which the cause is found.
+type account struct {
+	core         *Core
+	observations []Observation
+	now          time.Time // of the time in which the control was awake
+}
+
 // Cause is what broke, as far as is known now: the root, what followed from it, and what to do. It is nil if nothing
 // has broken.
 func (c *Core) Cause(now time.Time) *Fault {
-	if len(c.fatalObservations) == 0 {
+	return (&account{c, c.fatalObservations, c.clock.tick(now)}).cause()
+}
+
+func (a *account) cause() *Fault {
+	if len(a.observations) == 0 {
 		return nil
 	}
-	f, roots := c.rootCause(c.clock.tick(now))
-	for _, name := range c.names {
+	f, roots := a.rootCause()
+	for _, name := range a.core.names {
 		concerns := func(x Observation) bool { return x.Component == name || x.ReportedBy == name }
-		if !slices.Contains(roots, name) && slices.ContainsFunc(c.fatalObservations, concerns) {
+		if !slices.Contains(roots, name) && slices.ContainsFunc(a.observations, concerns) {
 			f.Followed = append(f.Followed, name)
 		}
 	}
@@ -54,9 +65,10 @@ func (c *Core) Cause(now time.Time) *Fault {
 }
 
 // Losses are what the run goes on without, one fault of each node, as the closest to its cause told it.
-func (c *Core) Losses() (all []Fault) { return c.lossesIn(c.lossObservations) }
+func (c *Core) Losses() []Fault { return c.lossesIn(c.lossObservations) }
 
 func (c *Core) lossesIn(losses []Observation) (all []Fault) {
+	seen := &account{core: c, observations: losses}
 	for _, name := range c.names {
 		var best *Observation
 		for i := range losses {
@@ -64,13 +76,13 @@ func (c *Core) lossesIn(losses []Observation) (all []Fault) {
 				best = x
 			}
 		}
-		if best == nil || best.Kind == Disconnected && c.hasGivenUp(name) {
+		if best == nil || best.Kind == Disconnected && hasGivenUp(c.fatalObservations, name) {
 			continue
 		}
-		f := c.asFault(*best)
+		f := seen.asFault(*best)
 		if best.Kind == Disconnected && best.ReportedBy != "" {
 			f.What = "it stands still or cannot be reached: " + joinNames(witnesses(losses, name)) +
-				" can send it nothing any more" + c.locationClause(name)
+				" can send it nothing any more" + c.nodes[name].location()
 		}
 		all = append(all, f)
 	}
@@ -90,61 +102,46 @@ func (c *Core) FirstLoss() *Fault {
 }
 
 // asFault is an observation as a fault: with where the component runs and what to do.
-func (c *Core) asFault(x Observation) Fault {
+func (a *account) asFault(x Observation) Fault {
 	f := x.Fault
 	if x.Kind.processEnded() || x.Kind == SilentToControl {
-		f.What += c.locationClause(x.Component)
+		f.What += a.core.nodes[x.Component].location()
 	}
-	f.Advice = c.adviceFor(x)
+	f.Advice = a.adviceFor(x)
 	return f
 }
 
 // CauseAmong is the cause among observations of their own, beside what was seen otherwise; nil if there are none.
 func (c *Core) CauseAmong(observations []Observation, now time.Time) *Fault {
-	alone := *c
-	alone.fatalObservations = nil
+	among := &account{core: c, now: c.clock.tick(now)}
 	for _, x := range observations {
 		if x, counts := c.admit(x); counts {
-			alone.fatalObservations = append(alone.fatalObservations, x)
+			among.observations = append(among.observations, x)
 		}
 	}
-	return alone.Cause(now)
-}
-
-// locationClause is a clause on where a node runs; empty if nobody knows.
-func (c *Core) locationClause(name string) string {
-	n := c.nodes[name]
-	switch {
-	case n == nil || n.host == "" && n.processID == "":
-		return ""
-	case n.host == "":
-		return ", process " + n.processID
-	case n.processID == "":
-		return ", on " + n.host
-	}
-	return ", process " + n.processID + " on " + n.host
+	return among.cause()
 }
 
 // rootCause finds the cause, and the components that it names.
-func (c *Core) rootCause(now time.Time) (*Fault, []string) {
+func (a *account) rootCause() (*Fault, []string) {
 	var first *Observation
-	for i := range c.fatalObservations {
-		if x := &c.fatalObservations[i]; x.Kind <= SelfReported && (first == nil || x.closerThan(first)) {
+	for i := range a.observations {
+		if x := &a.observations[i]; x.Kind <= SelfReported && (first == nil || x.closerThan(first)) {
 			first = x
 		}
 	}
 	if first == nil {
-		return c.deadLinkCause(now)
+		return a.deadLinkCause()
 	}
-	f, roots := c.asFault(*first), []string{first.Component}
+	f, roots := a.asFault(*first), []string{first.Component}
 	if !first.Kind.processEnded() {
 		return &f, roots
 	}
 	ends := []string{first.Component + ": " + f.What}
-	for _, x := range c.fatalObservations {
+	for _, x := range a.observations {
 		if x.Kind.processEnded() && !slices.Contains(roots, x.Component) {
 			roots = append(roots, x.Component)
-			ends = append(ends, x.Component+": "+c.asFault(x).What)
+			ends = append(ends, x.Component+": "+a.asFault(x).What)
 		}
 	}
 	if len(roots) > 1 {
@@ -156,29 +153,31 @@ func (c *Core) rootCause(now time.Time) (*Fault, []string) {
 }
 
 // deadLinkCause finds the cause where no component has told it of itself: something stands still, or is cut off.
-func (c *Core) deadLinkCause(now time.Time) (*Fault, []string) {
+func (a *account) deadLinkCause() (*Fault, []string) {
 	var edges []Observation // of links and sessions that went dead
-	for _, x := range c.fatalObservations {
-		if !x.LinkClosed && (x.Kind == ReportedByPeer || !c.hasGivenUp(x.Component)) {
+	for _, x := range a.observations {
+		if !x.LinkClosed && (x.Kind == ReportedByPeer || !hasGivenUp(a.observations, x.Component)) {
 			edges = append(edges, x)
 		}
 	}
 	if len(edges) == 0 {
-		f := c.asFault(c.fatalObservations[0])
+		f := a.asFault(a.observations[0])
 		return &f, []string{f.Component}
 	}
-	if f := c.isolatedScheduler(edges); f != nil {
+	if f := a.isolatedScheduler(edges); f != nil {
 		return f, []string{f.Component}
 	}
-	silent := slices.DeleteFunc(slices.Clone(edges), func(x Observation) bool { return c.hasGivenUp(x.Component) })
+	silent := slices.DeleteFunc(slices.Clone(edges), func(x Observation) bool {
+		return hasGivenUp(a.observations, x.Component)
+	})
 	if len(silent) > 0 {
-		return c.missingCause(silent, now)
+		return a.missingCause(silent)
 	}
-	return c.commonEndCause(edges)
+	return a.commonEndCause(edges)
 }
 
 // isolatedScheduler is the fault of a scheduler that has lost every node at once: what they have in common is its end.
-func (c *Core) isolatedScheduler(edges []Observation) *Fault {
+func (a *account) isolatedScheduler(edges []Observation) *Fault {
 	lost := map[string]bool{}
 	for _, x := range edges {
 		if x.ReportedBy != "" || x.Kind != Disconnected || x.Subsystem == SubsystemTransport { // that is of links
@@ -186,11 +185,11 @@ func (c *Core) isolatedScheduler(edges []Observation) *Fault {
 		}
 		lost[x.Component] = true
 	}
-	if len(lost) < 2 || len(lost) < len(c.names) {
+	if len(lost) < 2 || len(lost) < len(a.core.names) {
 		return nil
 	}
 	f := edges[0].Fault
-	f.Component, f.Subsystem = cmp.Or(c.scheduler, "control"), SubsystemScheduler
+	f.Component, f.Subsystem = cmp.Or(a.core.scheduler, "control"), SubsystemScheduler
 	f.Evidence = strings.TrimPrefix(f.What+", "+f.Evidence, ", ")
 	f.What = "the scheduler there has lost its sessions with all nodes at once"
 	f.Advice = "Look at the network of its host, at its load, and whether certificates have expired."
@@ -199,7 +198,7 @@ func (c *Core) isolatedScheduler(edges []Observation) *Fault {
 
 // missingCause finds the cause among components that have told nothing: the one that most miss, unless the control
 // hears it and one node alone does not.
-func (c *Core) missingCause(edges []Observation, now time.Time) (*Fault, []string) {
+func (a *account) missingCause(edges []Observation) (*Fault, []string) {
 	best, by := edges[0], witnesses(edges, edges[0].Component)
 	for _, x := range edges {
 		w := witnesses(edges, x.Component)
@@ -209,32 +208,32 @@ func (c *Core) missingCause(edges []Observation, now time.Time) (*Fault, []strin
 	}
 	name := best.Component
 	alone := len(by) == 1 && best.ReportedBy != "" && best.Subsystem == SubsystemTransport
-	switch n := c.node(name); {
-	case alone && c.inRun && !n.lastReport.IsZero() && now.Sub(n.lastReport) < silentAfter:
-		return c.linkFault(best)
-	case best.Subsystem == SubsystemTransport && c.inRun && best.ReportedBy != "":
+	switch n := a.core.node(name); {
+	case alone && a.core.inRun && !n.lastReport.IsZero() && a.now.Sub(n.lastReport) < silentAfter:
+		return a.linkFault(best)
+	case best.Subsystem == SubsystemTransport && a.core.inRun && best.ReportedBy != "":
 		f := best.Fault
-		if !n.lastReport.IsZero() && now.Sub(n.lastReport) >= silentAfter {
+		if !n.lastReport.IsZero() && a.now.Sub(n.lastReport) >= silentAfter {
 			by = append(by, "the control")
 		}
 		f.What = "it stands still or cannot be reached: nothing is heard of it any more by " + joinNames(by) +
-			c.locationClause(name)
+			a.core.nodes[name].location()
 		f.Evidence = strings.TrimPrefix(best.What+", "+best.Evidence, ", ")
 		f.Advice = "Look whether its process and its host live and whether the network to it is whole; " +
 			"end a process that stands still, and start it again."
 		return &f, []string{name}
 	}
-	f := c.asFault(best)
+	f := a.asFault(best)
 	return &f, []string{name}
 }
 
 // commonEndCause finds the cause where everybody speaks and blames others: the node that is an end of most dead links,
 // or the link.
-func (c *Core) commonEndCause(edges []Observation) (*Fault, []string) {
+func (a *account) commonEndCause(edges []Observation) (*Fault, []string) {
 	others := map[string][]string{}
-	note := func(a, b string) {
-		if a != "" && !slices.Contains(others[a], b) {
-			others[a] = append(others[a], b)
+	note := func(end, other string) {
+		if end != "" && !slices.Contains(others[end], other) {
+			others[end] = append(others[end], other)
 		}
 	}
 	for _, x := range edges {
@@ -242,7 +241,7 @@ func (c *Core) commonEndCause(edges []Observation) (*Fault, []string) {
 		note(x.Component, x.ReportedBy)
 	}
 	hub, unique := "", false
-	for _, name := range c.names {
+	for _, name := range a.core.names {
 		switch n := len(others[name]); {
 		case hub == "" || n > len(others[hub]):
 			hub, unique = name, true
@@ -251,40 +250,27 @@ func (c *Core) commonEndCause(edges []Observation) (*Fault, []string) {
 		}
 	}
 	if !unique || len(others[hub]) < 2 {
-		return c.linkFault(edges[0])
+		return a.linkFault(edges[0])
 	}
 	f := edges[0].Fault
 	f.Component = hub
-	f.What = "its links to " + joinNames(others[hub]) + " are dead, and the control hears all of them" + c.hostClause(hub)
+	f.What = "its links to " + joinNames(others[hub]) + " are dead, and the control hears all of them" +
+		a.core.nodes[hub].onHost(", on ")
 	f.Advice = "Look at the network of its host: cable, port, addresses, firewall."
 	return &f, []string{hub}
 }
 
-func (c *Core) hostClause(name string) string {
-	if n := c.nodes[name]; n != nil && n.host != "" {
-		return ", on " + n.host
-	}
-	return ""
-}
-
 // linkFault is the fault of a link whose two ends the control hears.
-func (c *Core) linkFault(x Observation) (*Fault, []string) {
+func (a *account) linkFault(x Observation) (*Fault, []string) {
 	f, ends := x.Fault, []string{x.ReportedBy, x.Component}
 	slices.Sort(ends)
 	f.Component, f.Subsystem = "the link between "+ends[0]+" and "+ends[1], SubsystemTransport
 	f.What = "it is dead, and the control hears both ends"
 	f.Evidence = strings.TrimPrefix(x.What+", "+x.Evidence, ", ")
-	f.Advice = "Look at the network between " + c.nameWithHost(ends[0]) + " and " + c.nameWithHost(ends[1]) +
+	f.Advice = "Look at the network between " + ends[0] + a.core.nodes[ends[0]].onHost(" on ") + " and " + ends[1] +
+		a.core.nodes[ends[1]].onHost(" on ") +
 		": cables, ports, a firewall that lets one way through only."
 	return &f, nil // both ends gave up for it
-}
-
-// nameWithHost is a node with its host, if that is known.
-func (c *Core) nameWithHost(name string) string {
-	if n := c.nodes[name]; n != nil && n.host != "" {
-		return name + " on " + n.host
-	}
-	return name
 }
 
 // witnesses are those who miss a component: nodes, the scheduler or the control.

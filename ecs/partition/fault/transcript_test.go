@@ -141,7 +141,8 @@ func (p *player) leavers() string {
 		if i == 0 {
 			said = ""
 		}
-		said += fmt.Sprintf("%s: left %v, lost %v\n", name, p.core.WithdrawalText(name) != "", p.core.IsLost(name))
+		at := p.core.PresenceOf(name)
+		said += fmt.Sprintf("%s: left %v, lost %v\n", name, at.Withdrawn != "", at.Lost)
 	}
 	return said
 }

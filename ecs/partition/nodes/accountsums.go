@@ -56,17 +56,17 @@ func newAccountSums(r *Report, reg *tagnet.Registers, sums counts) *accountSums 
 	if len(b.excludedBUs) == 0 && len(b.excludedRUs) == 0 {
 		return b
 	}
-	b.builderCounts, b.presentCounts = r.countsWithout(out), r.countsWithout(lost)
+	b.builderCounts, b.presentCounts = countsWithout(r.Counters, out), countsWithout(r.Counters, lost)
 	if len(b.excludedRUs) > 0 {
-		b.readoutCounts = r.countsWithout(gone)
+		b.readoutCounts = countsWithout(r.Counters, gone)
 	}
 	return b
 }
 
 // countsWithout adds up what all nodes have told but some.
-func (r *Report) countsWithout(nodes map[string]bool) counts {
+func countsWithout(all []NodeCounters, nodes map[string]bool) counts {
 	sums := map[string]uint64{}
-	for _, n := range r.Counters {
+	for _, n := range all {
 		if !nodes[n.Node] {
 			addCounters(sums, n.Counters)
 		}

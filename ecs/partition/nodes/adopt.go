@@ -14,10 +14,8 @@ import (
 func (c *NodeSet) Rejoin(ctx context.Context, view *nodev1.View, linked bool) error {
 	c.view.Store(view)
 	c.linked.Store(linked)
-	for _, m := range view.GetMembers() {
-		if err := c.dial(m); err != nil {
-			return err
-		}
+	if err := c.dial(view.GetMembers()...); err != nil {
+		return err
 	}
 	return c.awaitAnswers(ctx)
 }
@@ -83,7 +81,7 @@ func (r *Run) EndedAt() time.Time {
 	for _, n := range r.nodes {
 		rep := n.latestReport()
 		switch {
-		case r.isLost(n.name) || r.WithdrawalText(n.name) != "":
+		case r.Presence(n.name).HasLeftRun():
 		case rep.GetRun() != r.cfg.RunNumber || rep.GetEndedAtUs() == 0:
 			return time.Time{}
 		default:
@@ -100,7 +98,7 @@ func (r *Run) RunningAndMissing() (running int, missing []string) {
 	for _, n := range r.nodes {
 		rep := n.latestReport()
 		switch {
-		case r.isLost(n.name):
+		case r.Presence(n.name).Lost:
 		case rep.GetRun() != r.cfg.RunNumber:
 			missing = append(missing, n.name)
 		case !rep.GetFinal():

@@ -69,8 +69,7 @@ func usesHostResources(c *config.Config, entry *nodev1.Member) bool {
 func CheckOutputAt(
 	ctx context.Context, id *certs.Identity, term tagnet.Term, cfg config.Config, members []cluster.Member,
 ) error {
-	roles := cfg.Roles()
-	if !cfg.WritesFiles() && !cfg.HasLiveSources() && cfg.DecisionOutput == "" || len(members) < len(roles) {
+	if !cfg.WritesFiles() && !cfg.HasLiveSources() && cfg.DecisionOutput == "" || len(members) < cfg.Nodes {
 		return nil
 	}
 	if err := prepareOutput(&cfg); err != nil {
@@ -78,18 +77,8 @@ func CheckOutputAt(
 	}
 	c := NewNodeSet(Options{Identity: id, Term: term}, cfg)
 	defer c.CloseConnections()
-	for rank, role := range roles {
-		m := members[rank]
-		entry := &nodev1.Member{
-			Name:        m.Name,
-			GrpcAddress: m.Meta.GRPCAddr,
-			Readout:     role.RU != config.NoUnit,
-			RuIndex:     uint32(max(role.RU, 0)),
-			Builder:     role.BU != config.NoUnit,
-		}
-		if err := c.dial(entry); err != nil {
-			return err
-		}
+	if err := c.dial(entriesOf(&cfg, members)...); err != nil {
+		return err
 	}
 	_, _, err := c.CheckOutput(ctx, 0)
 	return err

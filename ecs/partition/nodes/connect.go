@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
@@ -21,21 +20,8 @@ import (
 // Connect connects to the node services of these members, which are in the order of ranks, speaks with each and begins
 // to watch it. Where some do not answer before ctx ends, or refuse, UnreachableNodes tells which.
 func (c *NodeSet) Connect(ctx context.Context, members []cluster.Member) error {
-	for rank, role := range c.cfg.Roles() {
-		m := members[rank]
-		err := c.dial(&nodev1.Member{
-			Name:        m.Name,
-			Rank:        uint32(rank),
-			QuicAddress: m.Meta.QUICAddr,
-			GrpcAddress: m.Meta.GRPCAddr,
-			Readout:     role.RU != config.NoUnit,
-			RuIndex:     uint32(max(0, role.RU)),
-			Builder:     role.BU != config.NoUnit,
-			BuIndex:     uint32(max(0, role.BU)),
-		})
-		if err != nil {
-			return err
-		}
+	if err := c.dial(entriesOf(&c.cfg, members)...); err != nil {
+		return err
 	}
 	if err := c.awaitAnswers(ctx); err != nil {
 		return err
@@ -60,19 +46,39 @@ func UnreachableNodes(err error) map[string]string {
 	return unreachable
 }
 
-// dial connects to the service of a node and makes it the next of the NodeSet.
-func (c *NodeSet) dial(m *nodev1.Member) error {
-	n, err := c.newMember(m)
-	if err != nil {
-		return err
+// entriesOf are the places that members, in the order of ranks, have in the view of a configuration.
+func entriesOf(cfg *config.Config, members []cluster.Member) (entries []*nodev1.Member) {
+	for rank, role := range cfg.Roles() {
+		m := members[rank]
+		entries = append(entries, &nodev1.Member{
+			Name:        m.Name,
+			Rank:        uint32(rank),
+			QuicAddress: m.Meta.QUICAddr,
+			GrpcAddress: m.Meta.GRPCAddr,
+			Readout:     role.RU != config.NoUnit,
+			RuIndex:     uint32(max(0, role.RU)),
+			Builder:     role.BU != config.NoUnit,
+			BuIndex:     uint32(max(0, role.BU)),
+		})
 	}
-	c.nodes = append(c.nodes, n)
+	return entries
+}
+
+// dial connects to the services of nodes and makes them the next of the set.
+func (c *NodeSet) dial(entries ...*nodev1.Member) error {
+	for _, m := range entries {
+		n, err := c.newMember(m)
+		if err != nil {
+			return err
+		}
+		c.nodes = append(c.nodes, n)
+	}
 	return nil
 }
 
 // newMember connects to the service of a node.
 func (c *NodeSet) newMember(m *nodev1.Member) (*member, error) {
-	to, err := c.dialService(m)
+	to, err := c.opts.dialService(m)
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +94,9 @@ func (c *NodeSet) newMember(m *nodev1.Member) (*member, error) {
 }
 
 // dialService makes a connection to the service of a node.
-func (c *NodeSet) dialService(m *nodev1.Member) (*grpc.ClientConn, error) {
-	creds := c.opts.Identity.ClientCredentials(m.GetName(), c.opts.Log)
-	conn, err := grpc.NewClient(m.GetGrpcAddress(), append(c.opts.dialOptions(), grpc.WithTransportCredentials(creds))...)
+func (o *Options) dialService(m *nodev1.Member) (*grpc.ClientConn, error) {
+	creds := o.Identity.ClientCredentials(m.GetName(), o.Log)
+	conn, err := grpc.NewClient(m.GetGrpcAddress(), append(o.dialOptions(), grpc.WithTransportCredentials(creds))...)
 	if err != nil {
 		return nil, fmt.Errorf("node service of %s at %s: %w", m.GetName(), m.GetGrpcAddress(), err)
 	}
@@ -109,25 +115,21 @@ func (c *NodeSet) awaitAnswers(ctx context.Context) error {
 
 // awaitAnswer tries until the node answers; a refusal, by either side, ends it.
 func (m *member) awaitAnswer(ctx context.Context) error {
-	for {
+	return poll(ctx, retryInterval, func() (bool, error) {
 		rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})
 		if err == nil {
 			m.storeReport(rep)
-			return nil
+			return true, nil
 		}
 		if fenced := tagnet.AsFencedError(err); fenced != nil {
-			return m.unreachableError(" refuses this control: " + fenced.Error())
+			return true, m.unreachableError(" refuses this control: " + fenced.Error())
 		}
 		if why := certificateRefusal(err); why != nil {
-			return m.unreachableError(": " + why.Error())
+			return true, m.unreachableError(": " + why.Error())
 		}
-		select {
-		case <-ctx.Done():
-			words := status.Convert(err).Message()
-			return m.unreachableError(" does not answer: " + cmp.Or(certs.ExplainUnanswered(words), words))
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+		words := status.Convert(err).Message()
+		return false, m.unreachableError(" does not answer: " + cmp.Or(certs.ExplainUnanswered(words), words))
+	})
 }
 
 func (m *member) unreachableError(why string) error {

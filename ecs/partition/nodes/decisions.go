@@ -58,8 +58,8 @@ func (r *reporter) fillDecisions(out *Report, sums map[string]uint64) {
 	if r.cfg.DecisionNode == "" {
 		return
 	}
-	d := &Decisions{Node: r.cfg.DecisionNode, NodeLost: r.isLost(r.cfg.DecisionNode) ||
-		r.isProcessEnded(r.cfg.DecisionNode)}
+	d := &Decisions{Node: r.cfg.DecisionNode, NodeLost: r.Presence(r.cfg.DecisionNode).Lost ||
+		r.Presence(r.cfg.DecisionNode).ProcessEnded}
 	out.Decisions = d
 	d.ResultsUnsent = countsOf(sums).ResultsUnsent
 	readCounters(&d.Readout, sums, "")

@@ -117,10 +117,11 @@ func TestDepart(t *testing.T) {
 	r.ObserveProcessEnd("b3", "ended")
 	depart(Departure{Node: "b3", Withdrawn: true})
 	r.faults.observe(cutOff)
-	if c := r.faults.cause(); c != nil || r.isLost("b3") || len(r.Losses()) > 0 || r.LostReason("b3") != "" ||
-		r.WithdrawalText("b3") == "" {
-		t.Errorf("fault %v, lost %v, losses %v, lost as %q, left %q", c, r.isLost("b3"), r.Losses(), r.LostReason("b3"),
-			r.WithdrawalText("b3"))
+	if c := r.faults.cause(); c != nil || r.Presence("b3").Lost || len(r.Losses()) > 0 || r.Presence("b3").Gone != "" ||
+		r.Presence("b3").Withdrawn == "" {
+		t.Errorf("fault %v, lost %v, losses %v, lost as %q, left %q", c, r.Presence("b3").Lost, r.Losses(),
+			r.Presence("b3").Gone,
+			r.Presence("b3").Withdrawn)
 	}
 	if n, err := r.findMember("b3"); err != nil || !r.isUnavailable(n) || r.AllPresent() {
 		t.Errorf("somebody waits for b3: %v", err)
@@ -154,7 +155,7 @@ func TestStallsWhileLeaving(t *testing.T) {
 		attentive(r, began, late)
 	}
 	x := patiently.Receive(t, lost)
-	if x.Component != "b3" || r.faults.cause() != nil || !r.isLost("b3") || r.WithdrawalText("b3") != "" {
-		t.Errorf("%v was lost, the cause is %v, and b3 has left: %q", x, r.faults.cause(), r.WithdrawalText("b3"))
+	if x.Component != "b3" || r.faults.cause() != nil || !r.Presence("b3").Lost || r.Presence("b3").Withdrawn != "" {
+		t.Errorf("%v was lost, the cause is %v, and b3 has left: %q", x, r.faults.cause(), r.Presence("b3").Withdrawn)
 	}
 }

@@ -79,13 +79,16 @@ func (f *faults) tolerateLosses(lose func(fault.Fault)) {
 }
 
 // clear forgets what broke and listens again; clearIfIgnoring does so only where the end of a run has silenced it.
-func (f *faults) clear()           { f.clearWith((*fault.Core).Clear) }
-func (f *faults) clearIfIgnoring() { f.clearWith((*fault.Core).ClearIfIgnoring) }
+func (f *faults) clearIfIgnoring() {
+	if queryCore(f, (*fault.Core).IgnoresFaults) {
+		f.clear()
+	}
+}
 
-func (f *faults) clearWith(how func(*fault.Core)) {
+func (f *faults) clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	how(f.core)
+	f.core.Clear()
 	if f.isFaulted && f.core.Cause(time.Now()) == nil {
 		f.faulted, f.isFaulted = make(chan struct{}), false
 	}
@@ -207,27 +210,9 @@ func (f *faults) ObserveProcessEnd(node, how string) {
 	f.observe(x)
 }
 
-// isProcessEnded says whether the process of a node is known to have ended, whether the run tolerates that or not.
-func (f *faults) isProcessEnded(node string) bool {
-	return queryCore(f, func(core *fault.Core) bool { return core.ProcessEnded(node) })
-}
-
-// isLost says whether a node is lost to the run, which goes on without it.
-func (f *faults) isLost(node string) bool {
-	return queryCore(f, func(core *fault.Core) bool { return core.IsLost(node) })
-}
-
-// hasLeftRun says that a node is lost to the run, which went on without it, or has left it in good order.
-func (f *faults) hasLeftRun(node string) bool { return f.isLost(node) || f.WithdrawalText(node) != "" }
-
-// WithdrawalText says how a node has left in good order; empty if it has not.
-func (f *faults) WithdrawalText(name string) string {
-	return queryCore(f, func(core *fault.Core) string { return core.WithdrawalText(name) })
-}
-
-// LostReason says why a node is taken for lost; empty if it is not.
-func (f *faults) LostReason(name string) string {
-	return queryCore(f, func(core *fault.Core) string { return core.GoneReason(name) })
+// Presence says whether a node is there, as far as is known.
+func (f *faults) Presence(node string) fault.Presence {
+	return queryCore(f, func(c *fault.Core) fault.Presence { return c.PresenceOf(node) })
 }
 
 // Losses are the nodes that the run goes on without since they are lost, each as its cause is known now.

@@ -44,7 +44,7 @@ func TestFaultsCollect(t *testing.T) {
 	}
 	f.updateCore((*fault.Core).IgnoreFaults)
 	f.observe(ended("n0"))
-	if c := f.cause(); c.Component != "n1" || !queryCore(f, func(c *fault.Core) bool { return c.ProcessEnded("n0") }) {
+	if c := f.cause(); c.Component != "n1" || !f.Presence("n0").ProcessEnded {
 		t.Error("after the silence an end is noted and is no fault")
 	}
 	f.clearIfIgnoring()

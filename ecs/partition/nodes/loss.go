@@ -85,33 +85,24 @@ const (
 
 // awaitIncluded asks the scheduler to take a builder unit in until it has. The error is the last reason why it has not.
 func (u *units) awaitIncluded(ctx context.Context, node string) error {
-	tick := time.NewTicker(includePollInterval)
-	defer tick.Stop()
-	for {
+	return poll(ctx, includePollInterval, func() (bool, error) {
 		why := u.run.current().IncludeBU(node)
-		if why != nil && !errors.Is(why, tagnet.NotNow) {
-			return why
-		}
 		if why == nil {
 			st, err := u.run.current().Stats()
-			if err != nil {
-				return err
-			}
 			included := func(b *tagnet.BURegister) bool { return b.GetName() == node && !b.GetExcluded() }
-			if slices.ContainsFunc(st.GetBus(), included) {
-				return nil
+			if err != nil || slices.ContainsFunc(st.GetBus(), included) {
+				return true, err
 			}
 			why = fmt.Errorf("the builder unit of %s has not come back: it frees its slots when its sink has taken what is "+
 				"whole, and then attaches", node)
+		} else if !errors.Is(why, tagnet.NotNow) {
+			return true, why
 		}
-		select {
-		case <-tick.C:
-		case <-u.run.Drained():
-			return fmt.Errorf("the run is over: %w", why)
-		case <-ctx.Done():
-			return why
+		if u.run.IsDrained() {
+			return true, fmt.Errorf("the run is over: %w", why)
 		}
-	}
+		return false, why
+	})
 }
 
 func (u *units) markIncluded(node string) error {

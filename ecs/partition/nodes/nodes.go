@@ -107,15 +107,26 @@ const (
 // as it does once. A node whose process has ended is not called again for longer than retryTimeout; who knows of its
 // end ends ctx.
 func (m *member) retry(ctx context.Context, call func() error) error {
-	for begun := time.Now(); ; {
+	within, cancel := context.WithTimeout(ctx, retryTimeout)
+	defer cancel()
+	return poll(within, retryInterval, func() (bool, error) {
 		err := call()
-		if status.Code(err) != codes.Unavailable || time.Since(begun) > retryTimeout || ctx.Err() != nil {
-			return err
+		return status.Code(err) != codes.Unavailable, err
+	})
+}
+
+// poll tries something again and again, so far apart, until it says that it is done, and why it failed if it did. When
+// ctx ends the last reason counts, why it was not done yet.
+func poll(ctx context.Context, every time.Duration, try func() (done bool, why error)) error {
+	for {
+		done, why := try()
+		if done {
+			return why
 		}
 		select {
-		case <-time.After(retryInterval):
+		case <-time.After(every):
 		case <-ctx.Done():
-			return err
+			return why
 		}
 	}
 }

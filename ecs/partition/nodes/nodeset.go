@@ -104,11 +104,10 @@ func (c *NodeSet) Reports() []*nodev1.Report {
 
 // Status is what a node told last.
 type Status struct {
-	Member     *nodev1.Member
-	Report     *nodev1.Report // nil: nothing yet
-	Received   time.Time      // by this process's clock
-	LostReason string         // why the node is taken for lost; empty if it is not
-	Withdrawn  bool           // it has left in good order
+	Member   *nodev1.Member
+	Report   *nodev1.Report // nil: nothing yet
+	Received time.Time      // by this process's clock
+	Presence fault.Presence // of the node
 }
 
 // Statuses is what every node told last, in the order of ranks.
@@ -118,7 +117,7 @@ func (c *NodeSet) Statuses() []Status {
 		n.mu.Lock()
 		statuses[i] = Status{Member: n.entry(), Report: n.report, Received: n.reportReceived}
 		n.mu.Unlock()
-		statuses[i].LostReason, statuses[i].Withdrawn = c.LostReason(n.name), c.WithdrawalText(n.name) != ""
+		statuses[i].Presence = c.Presence(n.name)
 	}
 	return statuses
 }
@@ -133,7 +132,7 @@ func (c *NodeSet) View() *nodev1.View { return c.view.Load() }
 // now.
 func (c *NodeSet) ProcessEnded(node, address string) bool {
 	n, err := c.findMember(node)
-	if err != nil || n.entry().GetGrpcAddress() != address || !c.isProcessEnded(node) {
+	if err != nil || n.entry().GetGrpcAddress() != address || !c.Presence(node).ProcessEnded {
 		return false
 	}
 	conn, err := net.DialTimeout("tcp", address, c.opts.timeoutFor(probeTimeout))
@@ -234,8 +233,8 @@ func (c *NodeSet) isUnavailable(n *member) bool { return n.unresponsive.Load() |
 
 // isGone says that a node is known to be gone, or has left.
 func (c *NodeSet) isGone(n *member) bool {
-	return c.hasNewAddress(n) || c.isProcessEnded(n.name) || c.LostReason(n.name) != "" ||
-		c.WithdrawalText(n.name) != ""
+	at := c.Presence(n.name)
+	return c.hasNewAddress(n) || at.ProcessEnded || at.Gone != "" || at.Withdrawn != ""
 }
 
 // hasNewAddress says that the cluster has a node at another address than the set has: it is a process that was started
@@ -251,7 +250,7 @@ func (c *NodeSet) hasNewAddress(n *member) bool {
 // commandAll gives every node a command and waits for all of them. The error joins a *commandError of each that did not
 // carry it out. A node that is lost meanwhile, and that the run goes on without, is waited for no longer.
 func (c *NodeSet) commandAll(ctx context.Context, req *nodev1.CommandRequest) error {
-	lost := func(n *member) bool { return c.isLost(n.name) }
+	lost := func(n *member) bool { return c.Presence(n.name).Lost }
 	return c.forEachUntil(ctx, lost, func(ctx context.Context, n *member) error { return n.command(ctx, req) })
 }
 

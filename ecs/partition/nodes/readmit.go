@@ -111,7 +111,7 @@ func (u *units) cancelOnLoss(giveUp func()) (end func()) {
 func (u *units) reconnect(ctx context.Context, n *member, at cluster.Member) error {
 	entry := proto.CloneOf(n.entry())
 	entry.GrpcAddress, entry.QuicAddress = at.Meta.GRPCAddr, at.Meta.QUICAddr
-	conn, err := u.run.dialService(entry)
+	conn, err := u.run.opts.dialService(entry)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (u *units) relink(ctx context.Context, n *member) error {
 		switch {
 		case m.GetName() == n.name:
 			view.Members[i] = n.entry()
-		case u.run.isLost(m.GetName()) || u.run.WithdrawalText(m.GetName()) != "":
+		case u.run.Presence(m.GetName()).HasLeftRun():
 			without = append(without, m.GetRank())
 		}
 	}
@@ -164,24 +164,19 @@ func (u *units) relink(ctx context.Context, n *member) error {
 // awaitLink waits until a node has told that its link to another is there again. What it told before, and what comes
 // late, would make that lost once more; so it is asked, and the reports that it gives unasked have to come after.
 func (m *member) awaitLink(ctx context.Context, other string) error {
-	tick := time.NewTicker(linkPollInterval)
-	defer tick.Stop()
 	var answeredAt int64 // µs, by the node's clock, of its answer; 0: none has been good
-	for {
+	linked := func(rep *nodev1.Report) bool { return !slices.Contains(rep.GetLostPeers(), other) }
+	return poll(ctx, linkPollInterval, func() (bool, error) {
+		if rep := m.latestReport(); answeredAt > 0 && rep.GetAtUs() > answeredAt && linked(rep) {
+			return true, nil
+		}
 		if answeredAt == 0 {
-			rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})
-			if err == nil && !slices.Contains(rep.GetLostPeers(), other) {
+			if rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term}); err == nil && linked(rep) {
 				answeredAt = rep.GetAtUs()
 			}
-		} else if rep := m.latestReport(); rep.GetAtUs() > answeredAt && !slices.Contains(rep.GetLostPeers(), other) {
-			return nil
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%s has no link to %s yet: %w", m.name, other, ctx.Err())
-		}
-	}
+		return false, fmt.Errorf("%s has no link to %s yet", m.name, other)
+	})
 }
 
 // startCommand makes a command the one to start.

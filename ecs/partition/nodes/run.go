@@ -114,7 +114,7 @@ func (r *Run) Begin(ctx context.Context) error {
 // nothing would be built.
 func (r *Run) goneBeforeStart() error {
 	for _, n := range r.nodes {
-		if r.isUnavailable(n) && !r.hasLeftRun(n.name) {
+		if r.isUnavailable(n) && !r.Presence(n.name).HasLeftRun() {
 			x := fault.SeenByControl(n.name, fault.SubsystemProcess,
 				"its process has ended, or was started anew, since it was configured")
 			x.Advice = "Begin again when it is there: a start configures by itself."
@@ -261,22 +261,16 @@ func (r *Run) collectReports() {
 // awaitFinal asks a node for its final report, and again while it does not answer: one that stands still for a moment
 // is not lost. Nobody waits for a process that has ended, nor for a node that the run has lost.
 func (r *Run) awaitFinal(ctx context.Context, n *member) bool {
-	for {
+	return poll(ctx, retryInterval, func() (bool, error) {
 		each, cancel := context.WithTimeout(ctx, r.opts.timeoutFor(finalReportTryTimeout))
+		defer cancel()
 		err := n.requestReport(each)
-		cancel()
-		switch {
-		case err == nil || r.faults.isFinal(n.latestReport()):
-			return true
-		case r.State().GivenUp, isConnRefused(err), r.isLost(n.name), r.isProcessEnded(n.name):
-			return false
+		if err == nil || r.faults.isFinal(n.latestReport()) {
+			return true, nil
 		}
-		select {
-		case <-time.After(retryInterval):
-		case <-ctx.Done():
-			return false
-		}
-	}
+		at := r.Presence(n.name)
+		return r.State().GivenUp || isConnRefused(err) || at.Lost || at.ProcessEnded, err
+	}) == nil
 }
 
 // accountsFinal tells that the accounts that a scheduler reported cannot change any more.

@@ -276,18 +276,16 @@ func (r *scheduler) schedulerScope() tagnet.Scope {
 // otherwise is asked again for a while: only the node itself can say that it has no such scheduler.
 func (r *scheduler) schedulerAnswers() bool {
 	n, err := r.tagnetNode()
-	for until := time.Now().Add(retryTimeout); err == nil; {
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), retryTimeout)
+	defer cancel()
+	return poll(ctx, retryInterval, func() (bool, error) {
 		_, failed := r.current().Stats()
 		var gone *tagnet.GoneError
-		if failed == nil {
-			return true
-		}
-		if !errors.As(failed, &gone) || n.unresponsive.Load() || time.Now().After(until) {
-			return false
-		}
-		time.Sleep(retryInterval)
-	}
-	return false
+		return !errors.As(failed, &gone) || n.unresponsive.Load(), failed
+	}) == nil
 }
 
 // tagnetNode finds the node on which it lives.

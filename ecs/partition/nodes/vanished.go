@@ -16,7 +16,7 @@ func (r *reporter) noteUnreported(out *Report) {
 		return
 	}
 	for _, n := range r.nodes {
-		if !r.faults.isFinal(n.latestReport()) && !r.hasLeftRun(n.name) {
+		if !r.faults.isFinal(n.latestReport()) && !r.Presence(n.name).HasLeftRun() {
 			out.Unreported = append(out.Unreported, n.name)
 		}
 	}
@@ -43,7 +43,7 @@ func (r *reporter) toleratesUnreported(names []string) bool {
 				slices.Contains(names, n.name) {
 			return false
 		}
-		if r.hasLeftRun(n.name) || slices.Contains(names, n.name) {
+		if r.Presence(n.name).HasLeftRun() || slices.Contains(names, n.name) {
 			continue
 		}
 		if n.firstEntry.GetReadout() {

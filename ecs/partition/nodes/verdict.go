@@ -117,7 +117,7 @@ func (r *Report) nonLossReasons() (list []string) {
 		say("%s", r.RecordedOutput.Problems[len(r.RecordedOutput.Problems)-1])
 	}
 	if r.builtNothing() && r.Cause == nil {
-		say("nothing was built: %s", r.emptyRunReason())
+		say("nothing was built: %s", emptyRunReason(r.Sources))
 	}
 	if r.BrokenSource != "" {
 		say("%s", r.BrokenSource)
@@ -126,9 +126,9 @@ func (r *Report) nonLossReasons() (list []string) {
 }
 
 // emptyRunReason says why nothing was built of live sources, as far as their counters tell.
-func (r *Report) emptyRunReason() string {
+func emptyRunReason(sources []SourceReport) string {
 	var came, refused uint64
-	for _, s := range r.Sources {
+	for _, s := range sources {
 		came, refused = came+s.Fragments, refused+s.Refused
 	}
 	switch {

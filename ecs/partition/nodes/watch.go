@@ -198,17 +198,17 @@ func (w *watch) onReport(n *member, rep *nodev1.Report) {
 	w.set.observeReport(n.name, rep, rep.GetView() == w.set.View().GetNumber())
 	goesOn := rep.GetStatus().GetState() == fsm.Running.String() && rep.GetRun() == w.set.runNumber.Load()
 	if goesOn && queryCore(w.set.faults, func(core *fault.Core) bool { return core.RetireOnce(n.name) }) {
-		go w.set.retire(n)
+		go w.retire(n)
 	}
 }
 
 // retire has a node drop a run that has lost it: it does not know, and others cannot read what it holds open.
-func (c *NodeSet) retire(n *member) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.opts.timeoutFor(takeOfflineTimeout))
+func (w *watch) retire(n *member) {
+	ctx, cancel := context.WithTimeout(context.Background(), w.set.opts.timeoutFor(takeOfflineTimeout))
 	defer cancel()
-	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Run: c.faults.runNumber.Load(), Abandon: true}
+	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Run: w.set.runNumber.Load(), Abandon: true}
 	if err := n.command(ctx, stop); err != nil {
-		c.log.Info("a node that the run has lost could not be told to drop it", "node", n.name, "err", err)
+		w.set.log.Info("a node that the run has lost could not be told to drop it", "node", n.name, "err", err)
 	}
 }
 

@@ -231,7 +231,7 @@ func TestEndsBeforeItReportsItsRun(t *testing.T) {
 			w.awaitReport(t, c.of)
 			w.server.Stop()
 			gone := func() bool {
-				return queryCore(w.nodeSet.faults, func(core *fault.Core) bool { return core.GoneReason("n0") != "" })
+				return queryCore(w.nodeSet.faults, func(core *fault.Core) bool { return core.PresenceOf("n0").Gone != "" })
 			}
 			for deadline := time.Now().Add(patiently.LongTimeout); !gone(); time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
