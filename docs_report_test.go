@@ -65,7 +65,7 @@ func TestManualExplainsTheReport(t *testing.T) {
 	}
 	mustName(t, doc, "field", fields)
 	mustName(t, doc, "check", literals(t, "ecs/partition/nodes/accounts.go", `^[^:%]+ [^:%]+ [^:%]+ [^:%]+$`))
-	mustName(t, doc, "end cause", literals(t, "ecs/run/state.go",
+	mustName(t, doc, "end cause", literals(t, "ecs/run/run.go",
 		`^(duration|events|end_of_input|interrupted|bad_input|fault)$`))
 }
 

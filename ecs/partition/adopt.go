@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"ringlet/ecs/partition/fault"
 	"ringlet/ecs/partition/nodes"
+	"ringlet/ecs/record"
 	ecsrun "ringlet/ecs/run"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
@@ -195,4 +198,168 @@ func (a *adopter) resumeStop(ctx context.Context, run *nodes.Run) error {
 	}
 	a.takeOver(ctx, run)
 	return nil
+}
+
+// adoption is what a control that comes back has found so far. It is a pure core: nextStep says what to do, the shell
+// does it, fills in what it has found, and calls noteDone; so until a step is the last one.
+type adoption struct {
+	saved      *savedState     // what the last control wrote down; nil before it is read, and where there is nothing
+	record     *ecsv1.Run      // of the run that was not over; nil before it is read
+	reports    *ecsrun.Reports // what nodes and scheduler tell of that run; nil before they are asked
+	nodeStates []string        // where each node of the view is, as it told last; empty for one that tells nothing
+
+	tried   [adoptActionCount]bool // what was tried
+	failure error                  // why the rest is left; nil: nothing has failed that matters
+}
+
+// adoptAction is one thing that a control does when it comes back.
+type adoptAction uint8
+
+const (
+	adoptRecall       adoptAction = iota // read what the last control wrote down
+	adoptRejoin                          // connect to the nodes of the view, and ask each
+	adoptReadRecord                      // read the record of the run
+	adoptTakeUp                          // connect to the scheduler, and ask what it and the nodes tell of the run
+	adoptEndScheduler                    // the run is on record already: only its scheduler may still be there
+	adoptGiveUp                          // give the run up
+	adoptConclude                        // close the run, which is over on its nodes, with what can be told
+	adoptPause                           // pause the run on every node
+	adoptClear                           // bring every node to rest
+	adoptForget                          // say what failed, and let everything go
+	adoptOffline                         // this and what follows are last: the state in which the partition is then
+	adoptNotReady
+	adoptReady
+	adoptRunning
+	adoptPaused
+	adoptStop // it is Running, and stops
+	adoptActionCount
+)
+
+// String is for transcripts and logs.
+func (a adoptAction) String() string {
+	return [...]string{
+		adoptRecall:       "the memory is read",
+		adoptRejoin:       "the nodes are asked",
+		adoptReadRecord:   "the record of the run is read",
+		adoptTakeUp:       "the run is taken up",
+		adoptEndScheduler: "the scheduler of the run is ended",
+		adoptGiveUp:       "the run is given up",
+		adoptConclude:     "the run is closed with what can be told",
+		adoptPause:        "the run is paused",
+		adoptClear:        "the nodes are brought to rest",
+		adoptForget:       "what was found is let go",
+		adoptOffline:      "the partition is Offline",
+		adoptNotReady:     "the partition is NotReady",
+		adoptReady:        "the partition is Ready",
+		adoptRunning:      "the partition is Running",
+		adoptPaused:       "the partition is Paused",
+		adoptStop:         "the partition is Running, and stops",
+	}[a]
+}
+
+// isLast says that nothing comes after it.
+func (a adoptAction) isLast() bool { return a >= adoptOffline }
+
+// mayFail says that the control goes on when a node did not do it.
+func (a adoptAction) mayFail() bool { return a == adoptRejoin || a == adoptPause || a == adoptClear }
+
+// adoptStep is what is to be done next.
+type adoptStep struct {
+	action   adoptAction
+	endCause string       // why the run ends; empty: it goes on, or its record says so
+	cause    *fault.Fault // that gives it up; nil: no fault does
+}
+
+// noteDone notes that a step was tried, and how it failed; nil if it did not.
+func (a *adoption) noteDone(did adoptAction, err error) {
+	a.tried[did] = true
+	if err != nil && !did.mayFail() {
+		a.failure = err
+	}
+}
+
+// nextStep is the next step.
+func (a *adoption) nextStep() adoptStep {
+	switch {
+	case a.tried[adoptForget]:
+		return adoptStep{action: adoptOffline}
+	case a.failure != nil:
+		return adoptStep{action: adoptForget}
+	case !a.tried[adoptRecall]:
+		return adoptStep{action: adoptRecall}
+	case a.saved == nil:
+		return adoptStep{action: adoptOffline}
+	case a.saved.View == nil: // it was loaded and not configured: configure connects to the nodes
+		return adoptStep{action: adoptNotReady}
+	case !a.tried[adoptRejoin]:
+		return adoptStep{action: adoptRejoin}
+	case a.saved.Run == 0 || a.tried[adoptEndScheduler] || a.tried[adoptGiveUp] || a.tried[adoptConclude]:
+		return adoptStep{action: a.restStep()}
+	case a.record == nil:
+		return adoptStep{action: adoptReadRecord}
+	case record.IsClosed(a.record):
+		return adoptStep{action: adoptEndScheduler}
+	case a.reports == nil:
+		return adoptStep{action: adoptTakeUp}
+	}
+	return a.runStep()
+}
+
+// runStep is what becomes of the run: what its machine begins with. One that is found paused is paused on every node
+// before that.
+func (a *adoption) runStep() adoptStep {
+	in := ecsrun.Find(nodes.ControlName, foundRecord(a.record), *a.reports)
+	step := adoptStep{endCause: in.Reason, cause: in.Fault, action: adoptRunning}
+	switch in.Kind {
+	case ecsrun.FoundUnbegun, ecsrun.FoundStruck, ecsrun.FoundAbandoned:
+		step.action = adoptGiveUp
+	case ecsrun.FoundOver:
+		step.action = adoptConclude
+	case ecsrun.FoundEnding:
+		step.action = adoptStop
+	case ecsrun.FoundPaused:
+		if step.action = adoptPause; a.tried[adoptPause] {
+			step.action = adoptPaused
+		}
+	default:
+	}
+	return step
+}
+
+// foundRecord is what the record of a run says of it to its machine.
+func foundRecord(r *ecsv1.Run) ecsrun.Found {
+	return ecsrun.Found{
+		Begun:  recordTime(r.GetStartDone()),
+		Ending: recordTime(r.GetStopBegun()),
+		End:    r.GetEnd(),
+		Cause:  stateCause(r.GetCause()),
+	}
+}
+
+// restStep is where nodes without a run are: all Ready, all NotReady, or to be brought to rest. Those that tell nothing
+// do not count: start and configure do without them, or say that they are missing.
+func (a *adoption) restStep() adoptAction {
+	reporting := slices.DeleteFunc(slices.Clone(a.nodeStates), func(is string) bool { return is == "" })
+	all := func(s fsm.State) bool {
+		return len(reporting) > 0 && !slices.ContainsFunc(reporting, func(is string) bool { return is != s.String() })
+	}
+	switch {
+	case a.tried[adoptClear] || all(fsm.NotReady):
+		return adoptNotReady
+	case all(fsm.Ready):
+		return adoptReady
+	}
+	return adoptClear
+}
+
+// closeOrphan closes the record of a run whose nodes could not be taken up again.
+func closeOrphan(r *ecsv1.Run) {
+	doing := "going on"
+	switch {
+	case r.GetStartDone() == nil:
+		doing = "beginning"
+	case r.GetStopBegun() != nil:
+		doing = "ending"
+	}
+	closeAbandoned(r, "the control was lost while the run was "+doing+", and its nodes could not be taken up again")
 }

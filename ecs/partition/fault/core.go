@@ -249,7 +249,7 @@ func (c *Core) tolerates(n *node, x Observation) bool {
 
 // Presence says whether a node is there.
 type Presence struct {
-	Gone         string // what was seen first of its end, or of its Error; empty: neither was, or it has left in good order
+	Gone         string // what was seen first of its end or its Error; empty: neither was, or it has left in good order
 	Withdrawn    string // how it has left in good order; empty: it has not
 	ProcessEnded bool   // its process is known to have ended
 	Lost         bool   // it is lost to the run, which goes on without it

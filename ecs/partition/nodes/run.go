@@ -57,6 +57,19 @@ func (c *NodeSet) NewRun(number uint32) *Run {
 	return r
 }
 
+// viewUnits are those of a view, and of the node with the decision unit.
+func viewUnits(view *nodev1.View, decides string) (all []fault.Unit) {
+	for _, m := range view.GetMembers() {
+		all = append(all, fault.Unit{
+			Node:     m.GetName(),
+			Readout:  m.GetReadout(),
+			Builder:  m.GetBuilder(),
+			Decision: m.GetName() == decides,
+		})
+	}
+	return all
+}
+
 // NewKey draws the key of a run, by which its files are known.
 func NewKey() []byte {
 	k := recording.NewKey()
@@ -108,6 +121,15 @@ func (r *Run) Begin(ctx context.Context) error {
 		return err
 	}
 	return r.goneBeforeStart()
+}
+
+// startCommand makes a command the one to start.
+func (r *Run) startCommand(req *nodev1.CommandRequest) *nodev1.CommandRequest {
+	r.scheduler.mu.Lock()
+	defer r.scheduler.mu.Unlock()
+	req.Command, req.Run, req.View = nodev1.Command_COMMAND_START, r.cfg.RunNumber, r.View()
+	req.TagnetName, req.TagnetAddress, req.RunKey = r.tagnetName, r.tagnetAddress, r.key[:]
+	return req
 }
 
 // goneBeforeStart is the fault that a node was gone before it was told of the run, which does not tolerate that:

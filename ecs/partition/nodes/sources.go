@@ -6,6 +6,7 @@ import (
 
 	"ringlet/ecs/figures"
 	"ringlet/ecs/partition/fault"
+	"ringlet/node"
 	"ringlet/node/config"
 	"ringlet/readoutunit/source"
 )
@@ -157,4 +158,23 @@ func (r *reporter) rateDuration(out *Report) float64 {
 		d = max(d, float64(out.EventsTriggered)/rate)
 	}
 	return d
+}
+
+// fillReasons puts into the report of a live source who gave it, and why something of it was not taken last.
+func (r *reporter) fillReasons(s *SourceReport) {
+	for _, n := range r.nodes {
+		if n.name != s.Node {
+			continue
+		}
+		s.Frontend = n.latestReport().GetFrontends()[uint32(s.Source)]
+		for _, why := range n.latestReport().GetReasons() {
+			switch {
+			case int(why.GetSource()) != s.Source:
+			case why.GetKind() == node.ReasonRefused:
+				s.WhyRefused = why.GetWhy()
+			case why.GetKind() == node.ReasonThrownAway:
+				s.WhyThrown = why.GetWhy()
+			}
+		}
+	}
 }
