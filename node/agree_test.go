@@ -229,30 +229,36 @@ func (s *system) addReadout(ru int, by barred) {
 		ranks[j] = s.rus + j
 	}
 	cfg := readoutunit.Config{
-		RU:           ru,
-		RUs:          s.rus,
-		BURanks:      ranks,
-		SlotsPerBU:   slots,
-		Source:       src,
-		Streams:      s.division.SourceCount(ru),
-		Network:      network{s, ru},
-		Scheduler:    scheduler{s, ru},
-		Barrier:      s.barriers[ru],
-		UnheldPhases: by.kind == barrier.None,
-		Fail:         func(err error) { s.failed <- err },
+		CoreConfig: readoutunit.CoreConfig{
+			RU:           ru,
+			RUs:          s.rus,
+			Streams:      s.division.SourceCount(ru),
+			UnheldPhases: by.kind == barrier.None,
+		},
+		BURanks:   ranks,
+		Source:    src,
+		Network:   network{s, ru},
+		Scheduler: scheduler{s, ru},
+		Barrier:   s.barriers[ru],
+		Fail:      func(err error) { s.failed <- err },
 	}
 	blockSize := placing.PartSize(s.division.SourceCount(ru), src.MaxBlock())
 	if cfg.Retention, err = readoutunit.NewRetention(make([]byte, (2*slots*s.bus+2)*blockSize), blockSize); err != nil {
 		s.t.Fatal(err)
 	}
-	shift := readoutunit.NewShift(ru, readoutunit.SeatsInOrder(s.rus, s.bus), s.bus, slots, !cfg.UnheldPhases)
-	shift.SetMaxCycles(slots)
-	if cfg.Order = shift; s.layout != nil {
-		shift.EnablePreGranted()
-	}
+	discipline := "shift"
 	if s.pull != nil {
-		cfg.Order = readoutunit.NewPulled(s.bus, slots)
+		discipline = "pull"
 	}
+	cfg.Transfers = openTransfers(discipline, readoutunit.DisciplineConfig{
+		RU:          ru,
+		Seats:       readoutunit.SeatsInOrder(s.rus, s.bus),
+		BUs:         s.bus,
+		SlotsPerBU:  slots,
+		FencePhases: !cfg.UnheldPhases,
+		RoundCycles: slots,
+		PreGranted:  s.layout != nil,
+	})
 	unit := readoutunit.New(cfg)
 	s.units = append(s.units, unit)
 	unit.Start()
@@ -295,19 +301,6 @@ func (n network) WriteMany(to int, pieces []link.Piece, cookie uint64) error {
 
 func (n network) RelocateWrite(int, uint64, func(int) []byte) bool { return false }
 
-func (n network) Write(to int, w link.Write) error {
-	bu := to - n.sys.rus
-	dst, v := n.sys.tables[bu].Acquire(shmem.Peer(n.rank), w.Ref, w.Offset, uint32(len(w.Data)), shmem.AccessNwrite)
-	if v != 0 {
-		return fmt.Errorf("rank %d may not write to rank %d: %s", n.rank, to, v)
-	}
-	copy(dst, w.Data)
-	n.sys.tables[bu].Release(w.Ref)
-	n.sys.builders[bu].Placed(n.rank, transport.Placement{Ref: w.Ref, Imm: w.Imm, Length: uint32(len(w.Data))})
-	n.sys.units[n.rank].HandleCompletion(to, w.Cookie, nil)
-	return nil
-}
-
 // neighbours carries barrier messages.
 type neighbours struct {
 	sys *system
@@ -345,6 +338,8 @@ func (c scheduler) Next(ctx context.Context) (tagnet.Tokens, error) {
 		return tagnet.Tokens{}, context.Cause(ctx)
 	}
 }
+
+func (c scheduler) ReportReach(tagnet.Reach) error { return nil }
 
 func (c scheduler) ConfirmExclusion(exclusion uint64) error {
 	c.sys.mu.Lock()

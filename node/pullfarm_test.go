@@ -43,7 +43,7 @@ type farmConfig struct {
 }
 
 type farmRU struct {
-	readoutunit.Order
+	*readoutunit.Transfers
 	tokens    []tagnet.Tokens // that are on their way
 	requested []uint64        // MEPs, in the order in which they were asked for
 	writes    []uint64        // numbers of places whose writes are in place and have no outcome
@@ -88,7 +88,10 @@ func newFarm(t *testing.T, cfg farmConfig) *farm {
 	}
 	for i := range cfg.rus {
 		tc.RUs = append(tc.RUs, fmt.Sprint("ru", i))
-		f.rus = append(f.rus, &farmRU{Order: readoutunit.NewPulled(cfg.bus, cfg.slots), retained: newRetained(cfg)})
+		f.rus = append(f.rus, &farmRU{
+			Transfers: openTransfers("pull", readoutunit.DisciplineConfig{BUs: cfg.bus, SlotsPerBU: cfg.slots}),
+			retained:  newRetained(cfg),
+		})
 	}
 	for j := range cfg.bus {
 		tc.BUs = append(tc.BUs, fmt.Sprint("bu", j))
@@ -251,7 +254,7 @@ func (f *farm) request(bu int) {
 // write lets a readout unit write the part that was asked for first; it lands at once.
 func (f *farm) write(ru int) {
 	u := f.rus[ru]
-	turn, n := u.NextAction()
+	turn, n := u.Next()
 	if turn != readoutunit.Send {
 		f.t.Fatalf("ru%d %s", ru, turn)
 	}
@@ -365,7 +368,7 @@ func (f *farm) steps() (out []step) {
 		if len(u.tokens) > 0 {
 			out = append(out, step{f.deliverTokens, i})
 		}
-		if turn, _ := u.NextAction(); turn == readoutunit.Send {
+		if turn, _ := u.Next(); turn == readoutunit.Send {
 			out = append(out, step{f.write, i})
 		}
 		if len(u.writes) > 0 {

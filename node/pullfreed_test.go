@@ -26,6 +26,12 @@ func newRetained(cfg farmConfig) retained {
 	return retained{rejected: readoutunit.NewRejections(cfg.rejection, cfg.meps)}
 }
 
+// openTransfers makes the transfers of a readout unit in a discipline.
+func openTransfers(discipline string, c readoutunit.DisciplineConfig) *readoutunit.Transfers {
+	i := slices.IndexFunc(readoutunit.Disciplines, func(d readoutunit.Discipline) bool { return d.Name == discipline })
+	return readoutunit.Disciplines[i].Open(c)
+}
+
 // putAside is done with tokens that come, before anything is given up.
 func (u *farmRU) putAside(t *tagnet.Tokens) {
 	had := u.aside

@@ -149,7 +149,6 @@ func (s *session) startReadout(ctx context.Context, address string, rejoining bo
 		return errors.Join(err, src.Close(), bar.Close())
 	}
 	cfg := s.readoutConfig(src, client, bar, rejoining)
-	cfg.Order, cfg.ForwardTag = s.sendOrder(), s.tagForwarder(client)
 	if err := s.allocateRetention(&cfg); err != nil {
 		return errors.Join(err, src.Close(), bar.Close())
 	}
@@ -160,23 +159,26 @@ func (s *session) startReadout(ctx context.Context, address string, rejoining bo
 	return nil
 }
 
-// readoutConfig is what the readout unit is made of, but for its order and the memory of its data.
+// readoutConfig is what the readout unit is made of, but for the memory of its data.
 func (s *session) readoutConfig(src source.Source, client *tagnet.RUClient, bar *barrier.Barrier,
 	rejoining bool) readoutunit.Config {
 	_, length := s.cfg.Phases()
 	cfg := readoutunit.Config{
-		RU:              int(s.self.GetRuIndex()),
-		RUs:             s.cfg.RUs,
+		CoreConfig: readoutunit.CoreConfig{
+			RU:            int(s.self.GetRuIndex()),
+			RUs:           s.cfg.RUs,
+			Transfers:     s.openTransfers(),
+			Streams:       s.cfg.Division().SourceCount(int(s.self.GetRuIndex())),
+			PhaseTime:     length,
+			UnheldPhases:  !s.cfg.Phased(),
+			TimelineSteps: keptTimelineSteps,
+		},
 		BURanks:         s.buRanks,
-		SlotsPerBU:      s.cfg.Slots,
 		Source:          src,
-		Streams:         s.cfg.Division().SourceCount(int(s.self.GetRuIndex())),
 		Network:         s.endpoint,
 		Scheduler:       client,
 		Barrier:         bar,
-		PhaseTime:       length,
-		UnheldPhases:    !s.cfg.Phased(),
-		TimelineSteps:   keptTimelineSteps,
+		ForwardTag:      s.tagForwarder(client),
 		Log:             s.node.log,
 		Fail:            func(err error) { s.reportFault("readout unit", err) },
 		ToleratesBULoss: s.expendableBuilders(),
@@ -209,8 +211,8 @@ func (s *session) pullConfig() builderunit.Pull {
 	}
 }
 
-// sendOrder is the discipline at this node's readout unit.
-func (s *session) sendOrder() readoutunit.Order {
+// openTransfers makes the table of transfers of this node's readout unit, served by its discipline.
+func (s *session) openTransfers() *readoutunit.Transfers {
 	end, _ := s.cfg.Phases()
 	return s.cfg.DisciplineKind().Open(readoutunit.DisciplineConfig{
 		RU:          int(s.self.GetRuIndex()),
@@ -224,8 +226,11 @@ func (s *session) sendOrder() readoutunit.Order {
 }
 
 // tagForwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine
-// calls it.
+// at a time calls it. It is nil where no tags pass.
 func (s *session) tagForwarder(sched *tagnet.RUClient) func(*tagnet.Tag) error {
+	if !s.cfg.DisciplineKind().Tags {
+		return nil
+	}
 	next := int(s.self.GetRuIndex()) + 1
 	if next == s.cfg.RUs {
 		return sched.ReturnTag

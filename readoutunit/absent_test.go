@@ -12,8 +12,8 @@ import (
 // TestBound holds that rounds of many cycles end where readout units go or come back, and that one of a single cycle
 // begins there: nobody has agreed on more.
 func TestBound(t *testing.T) {
-	s := NewShift(0, SeatsInOrder(2, 2), 2, 4, false)
-	s.SetMaxCycles(4)
+	s := newShift(0, SeatsInOrder(2, 2), 2, 4, false)
+	s.setMaxCycles(4)
 	b := tagnet.Batch{
 		PlacesPerCycle: 2,
 		MEPs:           slices.Repeat([]uint64{tagnet.NoMEP}, 40),
@@ -22,17 +22,17 @@ func TestBound(t *testing.T) {
 	var begun []uint64
 	for i := range 20 {
 		if i == 6 || i == 13 {
-			s.BoundRound(uint64(i))
+			s.boundRound(uint64(i))
 		}
 		if err := s.AddCycle(&b, i); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for s.hasRound() {
-		if _, phases := s.progress(); s.phase == 0 && phases == 2 {
+		if _, phases := s.progress(); s.rounds.phase == 0 && phases == 2 {
 			begun = append(begun, s.RoundStart())
 		}
-		s.AdvancePhase(s.CyclesAhead())
+		s.AdvancePhase(s.cyclesAhead())
 	}
 	if want := []uint64{0, 1, 5, 6, 7, 11, 13, 14, 18}; !slices.Equal(begun, want) {
 		t.Errorf("rounds begin with the cycles %v, want %v", begun, want)

@@ -61,10 +61,10 @@ func (m *burstModel) send(t *rapid.T) {
 			BU:      uint16(bu),
 			Attempt: 3,
 		}
-		b.add(&Transfer{Token: token, Ref: preGrantedRef(bu, slot)}, part)
+		b.add(&Transfer{Token: token, window: window{Ref: preGrantedRef(bu, slot)}}, part)
 		u.lowest = min(u.lowest, mep)
 	}
-	u.cookie = m.s.markSent(b)
+	u.cookie = uint64(b.id)
 	for _, p := range b.Pieces {
 		if _, attempt, slot := placing.ParseImmediate(p.Imm); attempt != 3 || p.Ref != preGrantedRef(bu, slot) {
 			t.Fatalf("%+v", p)
@@ -112,21 +112,21 @@ func (m *burstModel) lose(t *rapid.T) {
 
 func (m *burstModel) release(t *rapid.T) {
 	m.released += rapid.Uint64Range(0, 10).Draw(t, "more")
-	m.s.Release(m.released)
+	m.s.release(m.released)
 }
 
 // overtaken moves some of those that need what is released.
 func (m *burstModel) overtaken(t *rapid.T) {
-	m.s.forEachOvertaken(func(b *burst) bool {
+	m.s.forEachOvertaken(func(b *burst) {
 		for i := range m.sent {
 			if u := &m.sent[i]; u.burst == b && u.lowest < m.released && rapid.Bool().Draw(t, "moved") {
 				u.lowest = 1 << 60
-				return true
+				m.s.markMoved(u.cookie)
+				return
 			} else if u.burst == b && u.lowest >= m.released {
 				t.Fatalf("a burst from MEP %d on is overtaken at %d", u.lowest, m.released)
 			}
 		}
-		return false
 	})
 }
 

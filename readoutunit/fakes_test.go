@@ -40,12 +40,9 @@ func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 		t.Fatal(err)
 	}
 	cfg := Config{
-		RU:         0,
-		RUs:        1,
+		CoreConfig: CoreConfig{RU: 0, RUs: 1, Streams: 1},
 		BURanks:    []int{5, 6, 7},
-		SlotsPerBU: 2,
 		Source:     src,
-		Streams:    1,
 		Network:    r.net,
 		Scheduler:  r.sched,
 		Barrier:    barrier.New(core, nil, barrier.Options{}),
@@ -57,9 +54,8 @@ func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 	if cfg.Retention == nil {
 		cfg.Retention = newRetention(t, cfg.Streams, src.MaxBlock(), 16)
 	}
-	if cfg.Order == nil {
-		cfg.Order = NewShift(cfg.RU, SeatsInOrder(cfg.RUs, len(cfg.BURanks)), len(cfg.BURanks), cfg.SlotsPerBU,
-			!cfg.UnheldPhases)
+	if cfg.Transfers == nil {
+		cfg.Transfers = newShift(cfg.RU, SeatsInOrder(cfg.RUs, len(cfg.BURanks)), len(cfg.BURanks), 2, !cfg.UnheldPhases)
 	}
 	r.unit = New(cfg)
 	r.net.unit = r.unit
@@ -145,6 +141,8 @@ func (s *fakeScheduler) Update(u tagnet.Update) error {
 	notify(s.progress)
 	return s.refuse
 }
+
+func (s *fakeScheduler) ReportReach(tagnet.Reach) error { return nil }
 
 func (s *fakeScheduler) ConfirmExclusion(exclusion uint64) error {
 	s.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"ringlet/event/placing"
 	"ringlet/tagnet"
@@ -41,7 +42,7 @@ func encodeTag(t tagnet.Tag) []byte { return placing.AppendTag(nil, t.AppendWord
 func TestRunInARing(t *testing.T) {
 	var on forwarded
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-		c.RU, c.RUs, c.Order, c.ForwardTag = 1, 3, newTagRing(1, 3, 2, true), on.add
+		c.RU, c.RUs, c.Transfers, c.ForwardTag = 1, 3, openTagRing(1, 3, 2, true), on.add
 	})
 	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
 	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 1), newToken(2, 0)})
@@ -81,7 +82,9 @@ func TestRunInARing(t *testing.T) {
 // TestLaunchedTags holds that the first unit takes its tags from the scheduler, and lets go of what is withdrawn.
 func TestLaunchedTags(t *testing.T) {
 	var on forwarded
-	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.Order, c.ForwardTag = newTagRing(0, 3, 2, false), on.add })
+	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
+		c.Transfers, c.ForwardTag = openTagRing(0, 3, 2, false), on.add
+	})
 	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
 	r.sched.tokens <- tagnet.Tokens{
 		Batch:       *batch(0, []tagnet.Token{newToken(0, 0), newToken(1, 1), none}),
@@ -116,7 +119,7 @@ func TestTagsRefused(t *testing.T) {
 		"from the one after": {2, encodeTag(good), "tags come only from the readout unit before this one"},
 	} {
 		r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-			c.RU, c.RUs, c.Order, c.ForwardTag = 1, 3, newTagRing(1, 3, 2, true), (&forwarded{}).add
+			c.RU, c.RUs, c.Transfers, c.ForwardTag = 1, 3, openTagRing(1, 3, 2, true), (&forwarded{}).add
 		})
 		if err := r.unit.HandleTag(tc.from, tc.payload); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v", name, err)
@@ -136,7 +139,7 @@ func TestTagsRefused(t *testing.T) {
 func TestTagNotPassedOn(t *testing.T) {
 	gone := errors.New("it is gone")
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-		c.Order, c.ForwardTag = newTagRing(0, 3, 2, true), (&forwarded{err: gone}).add
+		c.Transfers, c.ForwardTag = openTagRing(0, 3, 2, true), (&forwarded{err: gone}).add
 	})
 	tag := tagnet.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}
 	tag.Served.Add(0)
@@ -150,12 +153,13 @@ func TestTagNotPassedOn(t *testing.T) {
 // plays.
 func stopped(t *testing.T, forward func(*tagnet.Tag) error) *Unit {
 	u := New(Config{
+		CoreConfig: CoreConfig{
+			Retention: newRetention(t, 1, 64, 1),
+			Streams:   1,
+			Transfers: openTagRing(0, 3, 2, true),
+		},
 		BURanks:    []int{5, 6, 7},
-		SlotsPerBU: 2,
-		Retention:  newRetention(t, 1, 64, 1),
-		Streams:    1,
 		Network:    newFakeNetwork(),
-		Order:      newTagRing(0, 3, 2, true),
 		ForwardTag: forward,
 	})
 	t.Cleanup(func() { u.cancel(errClosed) })
@@ -169,11 +173,8 @@ func TestTagsNobodyWants(t *testing.T) {
 	u := stopped(t, on.add)
 	tag := tagnet.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}
 	tag.Served.Add(0)
-	if err := u.acceptTag(&tag); err != nil {
-		t.Fatal(err)
-	}
-	if err := u.forwardTags(); err != nil || on.len() != 1 {
-		t.Errorf("%v, %d tags", err, on.len())
+	if err := u.notify(&Input{Kind: TagCame, Tag: tag}); err != nil || on.len() != 1 || u.failed {
+		t.Errorf("%v, %d tags, the unit has failed: %v", err, on.len(), u.failed)
 	}
 }
 
@@ -181,7 +182,7 @@ func TestTagsNobodyWants(t *testing.T) {
 // without a word.
 func TestTagThatContradictsEndsTheUnit(t *testing.T) {
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-		c.RU, c.RUs, c.Order, c.ForwardTag = 1, 3, newTagRing(1, 3, 2, true), (&forwarded{}).add
+		c.RU, c.RUs, c.Transfers, c.ForwardTag = 1, 3, openTagRing(1, 3, 2, true), (&forwarded{}).add
 	})
 	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
 	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), none, none})
@@ -207,29 +208,33 @@ func TestWithdrawnBeforeItIsSent(t *testing.T) {
 		"its place is forgotten": {{none, none, none}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := stopped(t, (&forwarded{}).add)
+			var on forwarded
+			u := stopped(t, on.add)
 			u.cfg.Scheduler = newFakeScheduler()
+			transfers := u.core.transfers
 			err := errors.Join(
-				u.order.AddCycle(batch(0, []tagnet.Token{newToken(0, 0), none, none}), 0),
-				u.order.ApplyGrant(0, &placing.Grant{MEP: 0, Attempt: 1, Length: 4}),
-				u.acceptTag(&tagnet.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}),
+				transfers.AddCycle(batch(0, []tagnet.Token{newToken(0, 0), none, none}), 0),
+				u.notify(&Input{Kind: GrantCame, Grant: placing.Grant{MEP: 0, Attempt: 1, Length: 4}}),
+				u.notify(&Input{Kind: TagCame, Tag: tagnet.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}}),
 			)
-			action, n, wrong := u.awaitAction()
-			if err != nil || wrong != nil || action != Send {
-				t.Fatal(err, wrong, action)
+			if turn, _ := transfers.Next(); err != nil || turn != Send {
+				t.Fatal(err, turn)
 			}
-			u.applyWithdrawals([]tagnet.Withdrawal{{BU: 0, BeforeCycle: 1}})
+			withdrawals := []tagnet.Withdrawal{{BU: 0, BeforeCycle: 1}}
+			if err := u.notify(&Input{Kind: TokensCame, Tokens: &tagnet.Tokens{Withdrawals: withdrawals}}); err != nil {
+				t.Fatal(err)
+			}
 			for _, c := range next {
-				if err := u.order.AddCycle(batch(1, c), 0); err != nil {
+				if err := transfers.AddCycle(batch(1, c), 0); err != nil {
 					t.Fatal(err)
 				}
 			}
-			var p phase
-			if err := u.sendBurst(&p, n); err != nil || p.parts > 0 {
-				t.Error(err, p.parts)
+			if err := u.notify(&Input{Kind: ConductorFree, Now: time.Now()}); err != nil || len(u.actions) != 1 ||
+				u.actions[0].Kind != Wait {
+				t.Error(err, u.actions)
 			}
-			if tag, ok := u.tagOrder.NextForward(); u.order.OpenTransfers() != 0 || !ok || tag.Served.Len() != 0 {
-				t.Errorf("%d open; %v %+v", u.order.OpenTransfers(), ok, tag)
+			if transfers.OpenTransfers() != 0 || on.len() != 1 || on.tags[0].Served.Len() != 0 {
+				t.Errorf("%d open; %+v", transfers.OpenTransfers(), on.tags)
 			}
 		})
 	}
@@ -237,25 +242,26 @@ func TestWithdrawnBeforeItIsSent(t *testing.T) {
 
 // TestTagRingAllocatesNothing holds the way of a tag through a unit, once its memory has grown.
 func TestTagRingAllocatesNothing(t *testing.T) {
-	r := newTagRing(0, 1, 1, true)
+	r := openTagRing(0, 1, 1, true)
+	tags := r.TagOrder()
 	var b tagnet.Batch
 	var places []uint64
-	mep := uint64(0)
+	mep, tag := uint64(0), tagnet.Tag{}
 	round := func() {
 		b.Reset(mep, 1)
 		b.MEPs, b.Slots = append(b.MEPs, mep), append(b.Slots, 1<<24)
-		tag := tagnet.Tag{TokenPlace: mep, MEP: mep, Attempt: 1}
-		if err := errors.Join(r.AddCycle(&b, 0), r.AddTag(&tag), r.ApplyGrant(0,
+		tag = tagnet.Tag{TokenPlace: mep, MEP: mep, Attempt: 1}
+		if err := errors.Join(r.AddCycle(&b, 0), tags.AddTag(&tag), r.ApplyGrant(0,
 			&placing.Grant{MEP: mep, Attempt: 1, Length: 4})); err != nil {
 			t.Fatal(err)
 		}
-		_, n := r.NextAction()
+		_, n := r.Next()
 		places = r.Serve(n, 1, places[:0])
 		if err := r.Complete(places); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
-			r.NextForward()
+			tags.NextForward()
 		}
 		mep++
 	}

@@ -1,27 +1,20 @@
 package readoutunit
 
-import (
-	"ringlet/event/placing"
-	"ringlet/tagnet"
-)
-
-// Free is no discipline at all, the baseline: whatever is granted is sent at once, so that all readout units write to
+// free is no discipline at all, the baseline: whatever is granted is sent at once, so that all readout units write to
 // the same builder unit at the same time. The discipline pull is the same at a readout unit: there the grants are the
 // builder unit's requests, and what was announced need not be asked for.
 //
 // A builder unit to which the link is full holds up no other: it is passed over, and joins the queue again behind the
 // others when the link takes more.
-type Free struct {
-	Transfers
-
-	visitOrder []int // all builder units, in the order of their indices
+type free struct {
+	t      *Transfers
+	visits []int // all builder units, in the order of their indices
 
 	// Places to be served, in the order they were granted: in all, and by builder unit. One that was served by the one
 	// is passed over in the other.
 	grantedPlaces fifo
 	grantedByBU   []fifo
 
-	linkFull      []bool // by builder unit: the link to it takes nothing
 	hasPassedOver []bool // by builder unit: granted lacks places of it, which were passed over; grantedByBU has them
 }
 
@@ -54,128 +47,89 @@ func (q *fifo) dropFirst() {
 	}
 }
 
-// newFree makes the order of a readout unit for bus builder units with the given number of slots each.
-func newFree(bus, slots int) *Free {
-	f := &Free{
-		Transfers:     newTransfers(bus, slots),
-		grantedByBU:   make([]fifo, bus),
-		linkFull:      make([]bool, bus),
-		hasPassedOver: make([]bool, bus),
+func orderFree(c DisciplineConfig, t *Transfers) Order {
+	return &free{
+		t:             t,
+		visits:        allUnits(c.BUs),
+		grantedByBU:   make([]fifo, c.BUs),
+		hasPassedOver: make([]bool, c.BUs),
 	}
-	for b := range bus {
-		f.visitOrder = append(f.visitOrder, b)
-	}
-	return f
 }
 
-// NewPulled is newFree for builder units that ask for what they want.
-func NewPulled(bus, slots int) *Free {
-	f := newFree(bus, slots)
-	f.grantsOnRequest = true
-	return f
-}
+// Visits implements Order.
+func (f *free) Visits() []int { return f.visits }
 
-// VisitOrder implements Order.
-func (f *Free) VisitOrder() []int { return f.visitOrder }
+// FirstNeeded implements Order.
+func (f *free) FirstNeeded() uint64 { return f.t.nextPlace() }
 
-// AddCycle implements Order.
-func (f *Free) AddCycle(b *tagnet.Batch, i int) error {
-	err := f.addCycle(b, i, f.nextPlace())
-	if err == nil && f.UsesPreGrants() {
-		for n := f.nextPlace() - uint64(f.placesPerCycle); n < f.nextPlace(); n++ {
-			f.enqueue(n)
+// Note implements Order.
+func (f *free) Note(c Change, n uint64) error {
+	switch c {
+	case CycleCame:
+		for _, bu := range f.t.visits {
+			f.enqueue(n + uint64(bu))
 		}
-	}
-	return err
-}
-
-// ApplyGrant implements Order.
-func (f *Free) ApplyGrant(bu int, g *placing.Grant) error {
-	n, err := f.applyGrant(bu, g)
-	if err == nil && n != noPlace {
+	case Granted:
 		f.enqueue(n)
+	case Sent:
+		f.requeue(int(f.t.TransferAt(n).BU))
+	case LinkChanged:
+		f.requeue(int(n))
 	}
-	return err
-}
-
-// ApplyPreGrants implements Order.
-func (f *Free) ApplyPreGrants(bu int, m *placing.PreGrants) error {
-	return f.applyPreGrants(bu, m, f.enqueue)
+	return nil
 }
 
 // enqueue queues a transfer that is granted.
-func (f *Free) enqueue(n uint64) {
-	if t := f.TransferAt(n); t.Stage == stageGranted {
+func (f *free) enqueue(n uint64) {
+	if t := f.t.TransferAt(n); t.Stage == stageGranted {
 		f.grantedPlaces.push(n)
 		f.grantedByBU[t.BU].push(n)
 	}
 }
 
 // isWaiting tells that the transfer at a place was granted, and neither sent nor withdrawn since.
-func (f *Free) isWaiting(n uint64) bool {
-	return n >= f.firstPlace && f.TransferAt(n).Stage == stageGranted
+func (f *free) isWaiting(n uint64) bool {
+	return n >= f.t.firstPlace && f.t.TransferAt(n).Stage == stageGranted
 }
 
 // isSendable tells that a transfer waits, and not for a link.
-func (f *Free) isSendable(n uint64) bool {
+func (f *free) isSendable(n uint64) bool {
 	if !f.isWaiting(n) {
 		return false
 	}
-	bu := f.TransferAt(n).BU
-	f.hasPassedOver[bu] = f.hasPassedOver[bu] || f.linkFull[bu]
-	return !f.linkFull[bu]
+	bu := f.t.TransferAt(n).BU
+	full := f.t.builders[bu].linkFull
+	f.hasPassedOver[bu] = f.hasPassedOver[bu] || full
+	return !full
 }
 
-// oldestWaiting is the oldest transfer to a builder unit that waits.
-func (f *Free) oldestWaiting(bu int) (uint64, bool) {
-	return f.grantedByBU[bu].firstWanted(f.isWaiting)
-}
-
-// SetLinkFull implements Order.
-func (f *Free) SetLinkFull(bu int, full bool) {
-	f.linkFull[bu] = full
-	f.requeue(bu)
-}
+// Along implements Order: the oldest transfer to a builder unit that waits.
+func (f *free) Along(bu int) (uint64, bool) { return f.grantedByBU[bu].firstWanted(f.isWaiting) }
 
 // requeue puts a builder unit that was passed over behind the others: its oldest transfer, for all.
-func (f *Free) requeue(bu int) {
-	if !f.hasPassedOver[bu] || f.linkFull[bu] {
+func (f *free) requeue(bu int) {
+	if !f.hasPassedOver[bu] || f.t.builders[bu].linkFull {
 		return
 	}
-	n, more := f.oldestWaiting(bu)
+	n, more := f.Along(bu)
 	if f.hasPassedOver[bu] = more; more {
 		f.grantedPlaces.push(n)
 	}
 }
 
-// NextAction implements Order.
-func (f *Free) NextAction() (Action, uint64) {
+// Next implements Order.
+func (f *free) Next() (Turn, uint64) {
 	if n, ok := f.grantedPlaces.firstWanted(f.isSendable); ok {
-		n, _ = f.oldestWaiting(int(f.TransferAt(n).BU))
+		n, _ = f.Along(int(f.t.TransferAt(n).BU))
 		return Send, n
 	}
-	for bu, full := range f.linkFull {
-		if _, ok := f.oldestWaiting(bu); full && ok {
+	for bu := range f.t.builders {
+		if _, ok := f.Along(bu); ok && f.t.builders[bu].linkFull {
 			return WaitLink, 0
 		}
 	}
-	if f.OpenTransfers() > 0 {
+	if f.t.OpenTransfers() > 0 {
 		return WaitGrant, 0
 	}
 	return WaitToken, 0
 }
-
-// Serve implements Order.
-func (f *Free) Serve(n uint64, most int, places []uint64) []uint64 {
-	bu := int(f.TransferAt(n).BU)
-	for ok := true; ok && most > 0; n, ok = f.oldestWaiting(bu) {
-		f.markSent(n)
-		places = append(places, n)
-		most--
-	}
-	f.requeue(bu)
-	return places
-}
-
-// AdvancePhase implements Order; there are no phases.
-func (f *Free) AdvancePhase(int) {}

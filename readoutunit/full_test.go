@@ -16,10 +16,10 @@ import (
 func newRigOfEight(t *testing.T, blocks, slots, buffers int) *rig {
 	t.Helper()
 	return newRig(t, &scripted{blocks: blocks, end: io.EOF, size: 64}, func(r *rig, c *Config) {
-		c.BURanks, c.SlotsPerBU = []int{1, 2, 3, 4, 5, 6, 7, 8}, slots
+		c.BURanks = []int{1, 2, 3, 4, 5, 6, 7, 8}
 		free := newFree(8, slots)
-		free.EnablePreGranted()
-		c.Order, c.Retention = free, newRetention(t, 1, 64, buffers)
+		free.enablePreGranted()
+		c.Transfers, c.Retention = free, newRetention(t, 1, 64, buffers)
 		r.net.slots, r.net.stopped = slots, map[int]bool{1: true}
 	})
 }
@@ -88,7 +88,7 @@ func TestFullAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bus := rapid.IntRange(1, 4).Draw(t, "bus")
 		m := &fullModel{
-			f:    NewPulled(bus, 64),
+			f:    newPulled(bus, 64),
 			wait: make([][]uint64, bus),
 			full: make([]bool, bus),
 			slot: make([]int, bus),
@@ -96,7 +96,7 @@ func TestFullAgainstModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){"grant": m.grant, "serve": m.serve, "full": m.turn, "": m.check})
 		for bu := range bus {
 			m.full[bu] = false
-			m.f.SetLinkFull(bu, false)
+			m.f.setLinkFull(bu, false)
 		}
 		for m.waiting() {
 			m.check(t)
@@ -107,7 +107,7 @@ func TestFullAgainstModel(t *testing.T) {
 }
 
 type fullModel struct {
-	f     *Free
+	f     *Transfers
 	wait  [][]uint64 // by builder unit: MEPs that wait
 	full  []bool
 	slot  []int // by builder unit: the next one to be used
@@ -144,9 +144,9 @@ func (m *fullModel) grant(t *rapid.T) {
 	m.cycle++
 }
 
-// serve does what NextAction says, and has its outcome.
+// serve does what Next says, and has its outcome.
 func (m *fullModel) serve(t *rapid.T) {
-	action, n := m.f.NextAction()
+	action, n := m.f.Next()
 	if action != Send {
 		t.Skip(action)
 	}
@@ -166,7 +166,7 @@ func (m *fullModel) serve(t *rapid.T) {
 func (m *fullModel) turn(t *rapid.T) {
 	bu := rapid.IntRange(0, len(m.wait)-1).Draw(t, "bu")
 	m.full[bu] = !m.full[bu]
-	m.f.SetLinkFull(bu, m.full[bu])
+	m.f.setLinkFull(bu, m.full[bu])
 }
 
 func (m *fullModel) check(t *rapid.T) {
@@ -178,7 +178,7 @@ func (m *fullModel) check(t *rapid.T) {
 			want = WaitLink
 		}
 	}
-	action, n := m.f.NextAction()
+	action, n := m.f.Next()
 	if action != want {
 		t.Fatalf("the unit %s, with %v waiting and %v full", action, m.wait, m.full)
 	}
@@ -188,7 +188,7 @@ func (m *fullModel) check(t *rapid.T) {
 				m.full)
 		}
 	}
-	if most := 2*len(m.wait)*64 + 64; len(m.f.grantedPlaces.places) > 2*most {
-		t.Fatalf("%d places are queued", len(m.f.grantedPlaces.places))
+	if most := 2*len(m.wait)*64 + 64; len(m.f.order.(*free).grantedPlaces.places) > 2*most {
+		t.Fatalf("%d places are queued", len(m.f.order.(*free).grantedPlaces.places))
 	}
 }

@@ -1,6 +1,7 @@
 package readoutunit
 
 import (
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -9,6 +10,32 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// openKind makes the table of transfers of a discipline.
+func openKind(name string, c DisciplineConfig) *Transfers {
+	i := slices.IndexFunc(Disciplines, func(d Discipline) bool { return d.Name == name })
+	return Disciplines[i].Open(c)
+}
+
+func newShift(ru int, seats Seats, bus, slots int, fence bool) *Transfers {
+	return openKind("shift", DisciplineConfig{RU: ru, Seats: seats, BUs: bus, SlotsPerBU: slots, FencePhases: fence})
+}
+
+func newFree(bus, slots int) *Transfers {
+	return openKind("free", DisciplineConfig{BUs: bus, SlotsPerBU: slots})
+}
+
+func newPulled(bus, slots int) *Transfers {
+	return openKind("pull", DisciplineConfig{BUs: bus, SlotsPerBU: slots})
+}
+
+func openTagRing(ru, bus, slots int, bypass bool) *Transfers {
+	name := "tagring-wait"
+	if bypass {
+		name = "tagring"
+	}
+	return openKind(name, DisciplineConfig{RU: ru, BUs: bus, SlotsPerBU: slots})
+}
 
 // none stands for an empty place in cycles of tests.
 var none = tagnet.Token{MEP: tagnet.NoMEP}

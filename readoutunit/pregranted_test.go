@@ -21,10 +21,10 @@ import (
 // preGrantedRig makes a rig's windows pre-granted, in rounds of up to so many cycles.
 func preGrantedRig(streams, buffers, most int, free bool) func(*rig, *Config) {
 	return func(r *rig, c *Config) {
-		s := NewShift(c.RU, SeatsInOrder(c.RUs, len(c.BURanks)), len(c.BURanks), c.SlotsPerBU, !free)
-		s.SetMaxCycles(most)
-		s.EnablePreGranted()
-		c.Retention, c.Streams, c.UnheldPhases, c.Order = newRetention(r.t, streams, c.Source.MaxBlock(),
+		s := newShift(c.RU, SeatsInOrder(c.RUs, len(c.BURanks)), len(c.BURanks), 2, !free)
+		s.setMaxCycles(most)
+		s.enablePreGranted()
+		c.Retention, c.Streams, c.UnheldPhases, c.Transfers = newRetention(r.t, streams, c.Source.MaxBlock(),
 			buffers), streams, free, s
 	}
 }
@@ -171,11 +171,11 @@ func TestWindowsOfTheOtherKind(t *testing.T) {
 
 // TestInvalidPreGrants holds that it is refused and changes nothing.
 func TestInvalidPreGrants(t *testing.T) {
-	s := NewShift(0, SeatsInOrder(1, 1), 1, 3, false)
-	s.EnablePreGranted()
+	s := newShift(0, SeatsInOrder(1, 1), 1, 3, false)
+	s.enablePreGranted()
 	ref := func(w uint32) placing.Ref { return placing.Ref{Window: w, Gen: 1} }
 	preGrant := func(first uint32, refs ...placing.Ref) error {
-		return s.ApplyPreGrants(0, &placing.PreGrants{FirstSlot: first, Refs: refs})
+		return s.applyPreGrants(0, &placing.PreGrants{FirstSlot: first, Refs: refs})
 	}
 	if err := preGrant(1, ref(1), ref(2)); err != nil {
 		t.Error(err)
@@ -191,7 +191,7 @@ func TestInvalidPreGrants(t *testing.T) {
 			t.Errorf("%v, it should say %q", err, says)
 		}
 	}
-	if s.preGranted[0][0].Gen != 0 {
+	if s.builders[0].windows[0].Ref.Gen != 0 {
 		t.Error("what was refused had an effect")
 	}
 	if err := errors.Join(preGrant(0, ref(0), ref(1)), preGrant(0, ref(0), ref(1), ref(2))); err != nil {
@@ -252,9 +252,10 @@ func (n *instantNetwork) Signal(rank int, _ []byte) error {
 // loop is a unit that is driven by hand: the work of its goroutines for some cycles at a time, the scheduler being the
 // test.
 type loop struct {
-	u     *Unit
-	batch tagnet.Tokens
-	mep   uint64
+	u       *Unit
+	batch   tagnet.Tokens
+	mep     uint64
+	actions []Action
 }
 
 const loopCycles, loopBUs, loopSlots = 512, 2, 4096
@@ -278,20 +279,21 @@ func newLoop(t testing.TB, prepared bool) *loop {
 		}
 	}
 	net := &instantNetwork{refs: loopSlots}
-	order := NewShift(0, SeatsInOrder(2, loopBUs), loopBUs, loopSlots, false)
-	order.SetMaxCycles(loopCycles)
-	order.EnablePreGranted()
+	order := newShift(0, SeatsInOrder(2, loopBUs), loopBUs, loopSlots, false)
+	order.setMaxCycles(loopCycles)
+	order.enablePreGranted()
 	u := New(Config{
-		RUs:          2,
-		BURanks:      []int{1, 2},
-		SlotsPerBU:   loopSlots,
-		Source:       src,
-		Streams:      1,
-		Retention:    newRetention(t, 1, gen.MaxBlock(), buffers),
-		Network:      net,
-		UnheldPhases: true,
-		Order:        order,
-		Fail:         func(err error) { t.Error(err) },
+		CoreConfig: CoreConfig{
+			RUs:          2,
+			Streams:      1,
+			Transfers:    order,
+			Retention:    newRetention(t, 1, gen.MaxBlock(), buffers),
+			UnheldPhases: true,
+		},
+		BURanks: []int{1, 2},
+		Source:  src,
+		Network: net,
+		Fail:    func(err error) { t.Error(err) },
 	})
 	net.unit = u
 	l := &loop{u: u}
@@ -321,19 +323,23 @@ func (l *loop) turn(t testing.TB) {
 		l.batch.MEPs[i], l.batch.Slots[i] = l.mep, 1<<24|uint32(i/loopBUs)
 		l.mep++
 	}
-	if err := errors.Join(l.u.applyTokens(&l.batch), l.u.prepareWindows(&l.batch.Batch)); err != nil {
+	var err error
+	if l.actions, err = l.u.takeTokens(&l.batch, l.actions); err != nil {
 		t.Fatal(err)
 	}
-	var p phase
-	for action, at := l.u.order.NextAction(); action != WaitToken; action, at = l.u.order.NextAction() {
-		var err error
-		if action == Send {
-			err = l.u.sendBurst(&p, at)
-		} else {
-			err = l.u.advancePhase(&p)
-		}
+	for {
+		err := l.u.notify(&Input{Kind: ConductorFree, Now: time.Now()})
 		if err != nil {
 			t.Fatal(err)
+		}
+		a := l.u.actions[0]
+		if a.Kind == Wait {
+			break
+		}
+		if a.Kind == Write {
+			if err := l.u.write(&a); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	l.batch.FirstCycle += loopCycles

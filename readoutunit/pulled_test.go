@@ -10,7 +10,7 @@ import (
 // TestUndecidedIsSetAside holds that a transfer which its stopped builder unit has not asked for keeps no places of
 // those that come after it, and is there when it is asked for, or over when its MEP is.
 func TestUndecidedIsSetAside(t *testing.T) {
-	u := NewPulled(2, 2)
+	u := newPulled(2, 2)
 	take := func(c uint64, tokens ...tagnet.Token) {
 		t.Helper()
 		if err := u.AddCycle(batch(c, tokens), 0); err != nil {
@@ -29,7 +29,7 @@ func TestUndecidedIsSetAside(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		action, n := u.NextAction()
+		action, n := u.Next()
 		if action != Send || u.TransferAt(n).MEP != mep || int(u.TransferAt(n).BU) != bu {
 			t.Fatalf("%s %+v, where MEP %d was asked for", action, u.TransferAt(n), mep)
 		}

@@ -104,7 +104,7 @@ func TestRejectionsComeAgain(t *testing.T) {
 // A transfer whose MEP was rejected is over if it was never asked for; one that was written only where that is said,
 // and when its write has its outcome; one that is being asked for never is.
 func TestRejectEndsWhatWasNotAskedFor(t *testing.T) {
-	u := NewPulled(1, 4)
+	u := newPulled(1, 4)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -132,7 +132,7 @@ func TestRejectEndsWhatWasNotAskedFor(t *testing.T) {
 	}
 	must(grant(1))
 	is(1, true, false)
-	_, n := u.NextAction()
+	_, n := u.Next()
 	u.Serve(n, 1, nil)
 	is(1, true, false)
 	must(u.Complete([]uint64{n}))
@@ -168,7 +168,7 @@ func TestRejectEndsWhatWasNotAskedFor(t *testing.T) {
 // scheduler has any outcome, and does not mind that the scheduler holds up such ones.
 func TestMemoryOfRejectedMEPsIsUsedAgain(t *testing.T) {
 	r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(r *rig, c *Config) {
-		c.Retention, c.Order, c.Rejection = newRetention(t, 1, 40, 3), NewPulled(3, 2), RejectionPolicy{Packing: 1}
+		c.Retention, c.Transfers, c.Rejection = newRetention(t, 1, 40, 3), newPulled(3, 2), RejectionPolicy{Packing: 1}
 		c.UnheldPhases, r.net.mute = true, true
 	})
 	r.until("three blocks", func() bool { return r.sched.last().ReadBelow == 3 })
@@ -203,7 +203,7 @@ func TestMemoryOfRejectedMEPsIsUsedAgain(t *testing.T) {
 
 // Nothing is allocated to give up what was rejected.
 func TestRejectionsAllocateNothing(t *testing.T) {
-	var order Order = NewPulled(1, 1)
+	order := newPulled(1, 1)
 	r := NewRejections(RejectionPolicy{Packing: 1}, 8)
 	mep := uint64(0)
 	cycles := batch(0, []tagnet.Token{newToken(0, 0)})
@@ -228,7 +228,7 @@ func TestRejectionsAllocateNothing(t *testing.T) {
 func TestRejectedBeforeItIsAnnounced(t *testing.T) {
 	for range 50 {
 		r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(r *rig, c *Config) {
-			c.Retention, c.Order, c.Rejection = newRetention(t, 1, 40, 3), NewPulled(3, 2), RejectionPolicy{Packing: 1}
+			c.Retention, c.Transfers, c.Rejection = newRetention(t, 1, 40, 3), newPulled(3, 2), RejectionPolicy{Packing: 1}
 			c.UnheldPhases, r.net.mute = true, true
 		})
 		r.until("three blocks", func() bool { return r.sched.last().ReadBelow == 3 })

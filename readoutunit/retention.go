@@ -159,6 +159,9 @@ func (r *Retention) retainedPart(mep uint64) []byte {
 	return r.mem[at:end:end]
 }
 
+// partSize is the size of the part of a MEP that is held, in bytes.
+func (r *Retention) partSize(mep uint64) int { return int(r.sizes[r.bufferIndex(mep)]) }
+
 // copyHeldUp keeps copies of the parts of the MEPs that are held up, which are in order, and lets go of those that were
 // and are not any more. Their buffers may then be given up. It allocates, and copies each part once. Nothing is kept of
 // what was given up before, by a decision: nobody fetches it.

@@ -67,9 +67,9 @@ func TestSlowRoundsAreShort(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const cycles, slots, bus = 21, 32, 3
 			r := newRig(t, &scripted{blocks: cycles * bus, end: io.EOF}, func(r *rig, c *Config) {
-				order := NewShift(0, SeatsInOrder(1, bus), bus, slots, true)
-				order.SetMaxCycles(4)
-				c.Order, c.SlotsPerBU, c.Retention, c.PhaseTime = order, slots, newRetention(t, 1, 40, 2*cycles*bus), phase
+				order := newShift(0, SeatsInOrder(1, bus), bus, slots, true)
+				order.setMaxCycles(4)
+				c.Transfers, c.Retention, c.PhaseTime = order, newRetention(t, 1, 40, 2*cycles*bus), phase
 				r.net.completion = func(int) error { time.Sleep(write); return nil }
 			})
 			r.until("the end of the input", func() bool { return r.sched.last().InputEnded })

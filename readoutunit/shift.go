@@ -1,31 +1,14 @@
 package readoutunit
 
-import (
-	"time"
-
-	"ringlet/event/placing"
-	"ringlet/tagnet"
-)
-
-// Shift is the linear shift (LHCb-EB §II.A): a round takes P phases, and in phase p the readout unit at seat i sends to
+// shift is the linear shift (LHCb-EB §II.A): a round takes P phases, and in phase p the readout unit at seat i sends to
 // the builder unit at seat (i+p) mod P. No seat has two senders in a phase, since i ↦ (i+p) mod P is injective for i <
 // P. A seat without a builder unit, and an empty place, are dummies: the unit is silent, and keeps phase.
-//
-// A round serves one cycle or several, so that what is sent in a phase is worth its barrier.
-type Shift struct {
-	Transfers
-
-	// immutable after NewShift and SetMaxCycles
+type shift struct {
+	t           *Transfers
 	buByPhase   []int // builder unit of each phase, or Dummy
 	fencePhases bool  // a phase is over when its writes have their outcomes, not when they are queued
-	maxCycles   int   // cycles of a round
 
-	roundStart   uint64 // first place of the current round
-	roundCycles  int    // of the current round
-	phase        int    // of the current round
-	servedCycles int    // cycles of the round of which the place of this phase was served
-
-	roundBounds []uint64 // cycles that rounds begin with, in order
+	servedCycles int // cycles of the round of which the place of this phase was served
 }
 
 // Dummy stands for a unit at a seat that has none.
@@ -58,8 +41,8 @@ func SeatsInOrder(rus, bus int) Seats {
 	return s
 }
 
-// visits are the builder units that readout unit ru comes to, phase by phase.
-func (s Seats) visits(ru int) []int {
+// Visits are the builder units that readout unit ru comes to, phase by phase, or Dummy.
+func (s Seats) Visits(ru int) []int {
 	var v []int
 	for x, r := range s.RUs {
 		if r != ru {
@@ -72,134 +55,60 @@ func (s Seats) visits(ru int) []int {
 	return v
 }
 
-// NewShift makes the order of readout unit ru, which has a seat, for bus builder units with the given number of slots
-// each. With a fence, a phase ends with the outcome of its write.
-func NewShift(ru int, seats Seats, bus, slots int, fence bool) *Shift {
-	return &Shift{
-		Transfers:   newTransfers(bus, slots),
-		buByPhase:   seats.visits(ru),
-		fencePhases: fence,
-		maxCycles:   1,
-		roundCycles: 1,
-	}
+func orderShift(c DisciplineConfig, t *Transfers) Order {
+	return &shift{t: t, buByPhase: c.Seats.Visits(c.RU), fencePhases: c.FencePhases}
 }
 
-// BeginAt implements Order.
-func (s *Shift) BeginAt(cycle, mep uint64) {
-	s.Transfers.BeginAt(cycle, mep)
-	s.roundStart = s.firstPlace
-}
+// Visits implements Order.
+func (s *shift) Visits() []int { return s.buByPhase }
 
-// SetMaxCycles lets a round have up to so many cycles. It must be called before the first of them comes.
-func (s *Shift) SetMaxCycles(most int) { s.maxCycles = max(1, most) }
-
-// VisitOrder implements Order.
-func (s *Shift) VisitOrder() []int { return s.buByPhase }
-
-// progress is the current phase, and how many a round has.
-func (s *Shift) progress() (phase, phases int) { return s.phase, len(s.buByPhase) }
-
-// AddCycle implements Order.
-func (s *Shift) AddCycle(b *tagnet.Batch, i int) error { return s.addCycle(b, i, s.roundStart) }
-
-// ApplyGrant implements Order.
-func (s *Shift) ApplyGrant(bu int, g *placing.Grant) error {
-	_, err := s.applyGrant(bu, g)
-	return err
-}
-
-// hasRound reports whether there is a round to work on.
-func (s *Shift) hasRound() bool { return s.roundStart < s.nextPlace() }
+// FirstNeeded implements Order.
+func (s *shift) FirstNeeded() uint64 { return s.t.rounds.start }
 
 // currentPlace is the number of the place that is to be served next in the current phase. It reports false if there is
 // none, or no more.
-func (s *Shift) currentPlace() (uint64, bool) {
-	bu := s.buByPhase[s.phase]
+func (s *shift) currentPlace() (uint64, bool) {
+	r := &s.t.rounds
+	bu := s.buByPhase[r.phase]
 	if bu == Dummy {
 		return 0, false
 	}
-	for ; s.servedCycles < s.roundCycles; s.servedCycles++ {
-		n := s.roundStart + uint64(s.servedCycles*s.placesPerCycle+bu)
-		if stage := s.TransferAt(n).Stage; stage == stageAnnounced || stage == stageGranted {
+	for ; s.servedCycles < r.cycles; s.servedCycles++ {
+		n := r.start + uint64(s.servedCycles*s.t.placesPerCycle+bu)
+		if stage := s.t.TransferAt(n).Stage; stage == stageAnnounced || stage == stageGranted {
 			return n, true
 		}
 	}
 	return 0, false
 }
 
-// NextAction implements Order.
-func (s *Shift) NextAction() (Action, uint64) {
-	if !s.hasRound() {
+// Next implements Order.
+func (s *shift) Next() (Turn, uint64) {
+	if !s.t.hasRound() {
 		return WaitToken, 0
 	}
 	n, ok := s.currentPlace()
 	switch {
-	case ok && s.TransferAt(n).Stage == stageGranted:
+	case ok && s.t.TransferAt(n).Stage == stageGranted:
 		return Send, n
 	case ok:
 		return WaitGrant, n
-	case s.fencePhases && s.sentCount > 0:
+	case s.fencePhases && s.t.sentCount > 0:
 		return WaitWrite, 0
 	}
 	return AdvancePhase, 0
 }
 
-// Serve implements Order.
-func (s *Shift) Serve(n uint64, most int, places []uint64) []uint64 {
-	for ok := true; ok && most > 0 && s.TransferAt(n).Stage == stageGranted; n, ok = s.currentPlace() {
-		s.markSent(n)
-		places = append(places, n)
-		most--
-	}
-	return places
+// Along implements Order: whatever is granted in the phase.
+func (s *shift) Along(int) (uint64, bool) {
+	n, ok := s.currentPlace()
+	return n, ok && s.t.TransferAt(n).Stage == stageGranted
 }
 
-// CyclesAhead implements Order.
-func (s *Shift) CyclesAhead() int {
-	next := s.roundStart + uint64(s.roundCycles*s.placesPerCycle)
-	if next >= s.nextPlace() {
-		return 0
+// Note implements Order.
+func (s *shift) Note(c Change, _ uint64) error {
+	if c == PhaseBegan {
+		s.servedCycles = 0
 	}
-	n := min(s.maxCycles, int(s.nextPlace()-next)/s.placesPerCycle)
-	for _, bound := range s.roundBounds {
-		switch nextCycle := next / uint64(s.placesPerCycle); {
-		case bound == nextCycle:
-			n = 1 // who goes on from there has not agreed on more
-		case bound > nextCycle && bound-nextCycle < uint64(n):
-			n = int(bound - nextCycle)
-		}
-	}
-	return n
-}
-
-// BoundRound implements Order.
-func (s *Shift) BoundRound(cycle uint64) { s.roundBounds = append(s.roundBounds, cycle) }
-
-// RoundStart implements Order.
-func (s *Shift) RoundStart() uint64 { return s.roundStart / uint64(s.placesPerCycle) }
-
-// AdvancePhase ends the current phase and, with the last, the round.
-func (s *Shift) AdvancePhase(cycles int) {
-	s.servedCycles = 0
-	if s.phase++; s.phase == len(s.buByPhase) {
-		s.phase = 0
-		s.roundStart += uint64(s.roundCycles * s.placesPerCycle)
-		s.roundCycles = max(1, cycles)
-		for len(s.roundBounds) > 0 && s.roundBounds[0] <= s.RoundStart() {
-			s.roundBounds = s.roundBounds[1:]
-		}
-	}
-}
-
-// untilPhase is how long it takes, from a time since an epoch that all readout units share, to the next period of the
-// given length in which a phase has its turn: period k belongs to phase k mod phases. So phases of equal number
-// coincide everywhere, whichever cycle a unit is in, and no builder unit has two senders (LHCb-EB §II.A: "switch on a
-// time window").
-func untilPhase(now, length time.Duration, phase, phases int) time.Duration {
-	round := length * time.Duration(phases)
-	wait := (length*time.Duration(phase) - now%round) % round
-	if wait < 0 {
-		wait += round
-	}
-	return wait
+	return nil
 }

@@ -62,7 +62,7 @@ func TestSeats(t *testing.T) {
 		seats.BUs = rapid.Permutation(seats.BUs).Draw(t, "builder units")
 		var visits [][]int
 		for ru := range rus {
-			visits = append(visits, NewShift(ru, seats, bus, 1, true).VisitOrder())
+			visits = append(visits, newShift(ru, seats, bus, 1, true).VisitOrder())
 		}
 		for p := range seats.BUs {
 			taken := map[int]bool{Dummy: false}

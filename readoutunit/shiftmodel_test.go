@@ -15,7 +15,7 @@ import (
 
 // scheduleModel drives a Shift at random beside a model that remembers every token of the run.
 type scheduleModel struct {
-	s                         *Shift
+	s                         *Transfers
 	ru, rus, bus, slots       int
 	places                    []Transfer // all that ever came, by number
 	cycles, phase, cyclesDone int        // cycles that came; phases done of the current; cycles done
@@ -29,7 +29,7 @@ func newScheduleModel(t *rapid.T) *scheduleModel {
 		slots: rapid.IntRange(1, 3).Draw(t, "slots"),
 	}
 	m.ru = rapid.IntRange(0, m.rus-1).Draw(t, "ru")
-	m.s = NewShift(m.ru, SeatsInOrder(m.rus, m.bus), m.bus, m.slots, false)
+	m.s = newShift(m.ru, SeatsInOrder(m.rus, m.bus), m.bus, m.slots, false)
 	return m
 }
 
@@ -104,20 +104,25 @@ func (m *scheduleModel) badCycle(t *rapid.T) {
 
 // refused holds that f fails with the type of want and changes nothing.
 func (m *scheduleModel) refused(t *rapid.T, want any, f func() error) {
-	before := *m.s
+	before, order := *m.s, *m.s.order.(*shift)
 	before.places = slices.Clone(m.s.places)
-	before.latestPlaces = nil
-	var latest [][]uint64
-	for _, l := range m.s.latestPlaces {
-		latest = append(latest, slices.Clone(l))
+	before.builders = slices.Clone(m.s.builders)
+	for i := range before.builders {
+		b := &before.builders[i]
+		b.latestPlaces, b.windows = slices.Clone(b.latestPlaces), slices.Clone(b.windows)
 	}
+	before.onToken = nil
 	err := f()
 	if want == nil && err == nil || want != nil && !errors.As(err, want) {
 		t.Fatalf("the error is %v", err)
 	}
 	after := *m.s
-	after.latestPlaces = nil
-	if !reflect.DeepEqual(before, after) || !reflect.DeepEqual(latest, m.s.latestPlaces) {
+	// The order has the table: of it only what it decides by is compared.
+	if now := m.s.order.(*shift); now.servedCycles != order.servedCycles || !slices.Equal(now.buByPhase, order.buByPhase) {
+		t.Fatalf("refused with %v, but the order changed\n%+v to\n%+v", err, order, *now)
+	}
+	before.order, after.order, after.onToken = nil, nil, nil
+	if !reflect.DeepEqual(before, after) {
 		t.Fatalf("refused with %v, but it changed\n%+v to\n%+v", err, before, after)
 	}
 }
@@ -182,7 +187,7 @@ func (m *scheduleModel) step(t *rapid.T) {
 	}
 	phases := max(m.rus, m.bus)
 	at := (m.ru + m.phase) % phases
-	n, ok := m.s.currentPlace()
+	n, ok := m.s.order.(*shift).currentPlace()
 	if want := at < m.bus && m.places[m.cyclesDone*m.bus+at].Stage != stageEmpty; ok != want {
 		t.Fatalf("in phase %d something to send is %v, not %v", m.phase, ok, want)
 	}
@@ -257,7 +262,7 @@ func TestShiftModel(t *testing.T) {
 // TestShiftForgets holds that a long run does not keep its past, also when one write of long ago has no outcome for a
 // while.
 func TestShiftForgets(t *testing.T) {
-	s := NewShift(0, SeatsInOrder(1, 2), 2, 4, false)
+	s := newShift(0, SeatsInOrder(1, 2), 2, 4, false)
 	var late uint64
 	for c := range uint64(1000) {
 		slot := uint32(c % 4)
@@ -268,7 +273,7 @@ func TestShiftForgets(t *testing.T) {
 			if err := s.ApplyGrant(bu, &placing.Grant{Slot: slot, Attempt: 1, MEP: 2*c + uint64(bu)}); err != nil {
 				t.Fatal(err)
 			}
-			n, _ := s.currentPlace()
+			n, _ := s.order.(*shift).currentPlace()
 			s.Serve(n, 1, nil)
 			if c == 100 && bu == 0 {
 				late = n
@@ -311,7 +316,7 @@ func TestStageNames(t *testing.T) {
 
 // circuit is a schedule in steady state: one cycle after the other, all the way through.
 type circuit struct {
-	s     *Shift
+	s     *Transfers
 	b     tagnet.Batch
 	cycle uint64
 	bytes uint64
@@ -320,7 +325,7 @@ type circuit struct {
 }
 
 func newCircuit(rus, bus int) *circuit {
-	c := &circuit{s: NewShift(0, SeatsInOrder(rus, bus), bus, 4, false)}
+	c := &circuit{s: newShift(0, SeatsInOrder(rus, bus), bus, 4, false)}
 	c.b = *batch(0, slices.Repeat([]tagnet.Token{newToken(0, 0)}, bus))
 	return c
 }
@@ -348,8 +353,8 @@ func (c *circuit) turn() error {
 			return err
 		}
 	}
-	for first := c.s.roundStart; c.s.roundStart == first; c.s.AdvancePhase(1) {
-		n, ok := c.s.currentPlace()
+	for first := c.s.rounds.start; c.s.rounds.start == first; c.s.AdvancePhase(1) {
+		n, ok := c.s.order.(*shift).currentPlace()
 		if !ok {
 			continue
 		}

@@ -176,7 +176,7 @@ func (w *tagRingWorld) options(lose bool) []func() {
 
 // TestTagRefused holds that a tag that contradicts the tokens has no effect.
 func TestTagRefused(t *testing.T) {
-	r := newTagRing(1, 2, 2, true)
+	r := openTagRing(1, 2, 2, true)
 	if err := r.AddCycle(batch(0, []tagnet.Token{newToken(0, 0), none}), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -193,19 +193,19 @@ func TestTagRefused(t *testing.T) {
 		"place":   {TokenPlace: 1, MEP: 0, Slot: 0, Attempt: 1},
 	} {
 		var wrong *tagError
-		if err := r.AddTag(&bad); !errors.As(err, &wrong) {
+		if err := r.TagOrder().AddTag(&bad); !errors.As(err, &wrong) {
 			t.Errorf("another %s: %v", name, err)
 		}
 	}
-	if err := r.AddTag(&good); err != nil {
+	if err := r.TagOrder().AddTag(&good); err != nil {
 		t.Fatal(err)
 	}
 	var twice *tagError
-	if err := r.AddTag(&good); !errors.As(err, &twice) || len(r.heldTags) != 1 {
-		t.Errorf("%v, %d tags", err, len(r.heldTags))
+	if err := r.TagOrder().AddTag(&good); !errors.As(err, &twice) || len(r.order.(*tagRing).heldTags) != 1 {
+		t.Errorf("%v, %d tags", err, len(r.order.(*tagRing).heldTags))
 	}
 	// A tag that comes before its token waits, and is checked when that comes.
-	if err := r.AddTag(&tagnet.Tag{
+	if err := r.TagOrder().AddTag(&tagnet.Tag{
 		TokenPlace: 3,
 		MEP:        9,
 		Slot:       0,

@@ -17,7 +17,7 @@ type tagRingWorld struct {
 	size  func(ru int, mep uint64) float64 // of a part, 1 for an ordinary one; nil if all are
 	cfg   tagnet.Config
 	core  *tagnet.Core
-	rus   []*tagRing
+	rus   []*Transfers
 	batch tagnet.Batch
 	tags  []tagnet.Tag
 
@@ -81,7 +81,7 @@ func newTagRingWorld(t failer, cfg tagnet.Config) *tagRingWorld {
 		voided:   map[uint64]bool{},
 	}
 	for ru := range n {
-		w.rus = append(w.rus, newTagRing(ru, len(cfg.BUs), cfg.Slots, cfg.BypassBusyRUs))
+		w.rus = append(w.rus, openTagRing(ru, len(cfg.BUs), cfg.Slots, cfg.BypassBusyRUs))
 	}
 	return w
 }
@@ -174,13 +174,13 @@ func (w *tagRingWorld) deliverTokens(ru int) error {
 		}
 		for bu := range m.PlacesPerCycle {
 			place := (m.FirstCycle+uint64(i))*uint64(m.PlacesPerCycle) + uint64(bu)
-			if _, ok := m.Token(i, bu); ok && !r.IsWithdrawn(m.FirstCycle+uint64(i), bu) {
+			if _, ok := m.Token(i, bu); ok && !r.isWithdrawn(m.FirstCycle+uint64(i), bu) {
 				w.announce(ru, place)
 			}
 		}
 	}
 	for i := range m.Tags {
-		if err := r.AddTag(&m.Tags[i]); err != nil {
+		if err := r.TagOrder().AddTag(&m.Tags[i]); err != nil {
 			return err
 		}
 	}
@@ -213,7 +213,7 @@ func (w *tagRingWorld) announce(ru int, place uint64) {
 // forward sends the tags that a readout unit is done with, and tells which.
 func (w *tagRingWorld) forward(ru int) (tags []tagnet.Tag) {
 	for {
-		t, ok := w.rus[ru].NextForward()
+		t, ok := w.rus[ru].TagOrder().NextForward()
 		if !ok {
 			return tags
 		}
@@ -228,10 +228,10 @@ func (w *tagRingWorld) deliverGrant(i int) {
 	g := w.grants[i]
 	w.grants = slices.Delete(w.grants, i, i+1)
 	r := w.rus[g.ru]
-	before := r.WithdrawalStats().LateGrants
+	before := r.WithdrawalStats.LateGrants
 	err := r.ApplyGrant(g.bu, &g.grant)
-	if late := r.WithdrawalStats().LateGrants > before; err != nil ||
-		late != r.IsWithdrawn(g.place/uint64(len(w.cfg.BUs)), g.bu) {
+	if late := r.WithdrawalStats.LateGrants > before; err != nil ||
+		late != r.isWithdrawn(g.place/uint64(len(w.cfg.BUs)), g.bu) {
 		w.t.Fatalf("ru%d, grant of bu%d for place %d: %v", g.ru, g.bu, g.place, err)
 	}
 	w.forward(g.ru)
@@ -239,7 +239,7 @@ func (w *tagRingWorld) deliverGrant(i int) {
 
 // send begins the write that is a readout unit's next action, if it is one.
 func (w *tagRingWorld) send(ru int) (uint64, bool) {
-	action, place := w.rus[ru].NextAction()
+	action, place := w.rus[ru].Next()
 	if action != Send {
 		return 0, false
 	}
@@ -274,7 +274,7 @@ func (w *tagRingWorld) done(i int) []tagnet.Tag {
 func (w *tagRingWorld) deliverTag(ru int) (tagnet.Tag, error) {
 	t := w.passing[ru][0]
 	w.passing[ru] = w.passing[ru][1:]
-	err := w.rus[ru].AddTag(&t)
+	err := w.rus[ru].TagOrder().AddTag(&t)
 	w.forward(ru)
 	return t, err
 }
@@ -347,7 +347,7 @@ func (w *tagRingWorld) steps() (out []func()) {
 		if ru > 0 && len(w.passing[ru]) > 0 {
 			out = append(out, func() { _, err := w.deliverTag(ru); w.must(err) })
 		}
-		if action, _ := w.rus[ru].NextAction(); action == Send {
+		if action, _ := w.rus[ru].Next(); action == Send {
 			out = append(out, func() { w.send(ru) })
 		}
 	}
@@ -389,8 +389,8 @@ func (w *tagRingWorld) checkOver(meps uint64) {
 		w.t.Fatalf("tags do not add up: %v", g)
 	}
 	for ru, r := range w.rus {
-		if action, _ := r.NextAction(); action != WaitToken || r.OpenTransfers() != 0 || len(r.heldTags) > 0 {
-			w.t.Fatalf("ru%d %v, %d transfers open, %d tags", ru, action, r.OpenTransfers(), len(r.heldTags))
+		if action, _ := r.Next(); action != WaitToken || r.OpenTransfers() != 0 || len(r.order.(*tagRing).heldTags) > 0 {
+			w.t.Fatalf("ru%d %v, %d transfers open, %d tags", ru, action, r.OpenTransfers(), len(r.order.(*tagRing).heldTags))
 		}
 	}
 	for place, b := range w.meps {
@@ -404,8 +404,12 @@ func (w *tagRingWorld) checkOver(meps uint64) {
 func (w *tagRingWorld) key() string {
 	var b strings.Builder
 	for ru, r := range w.rus {
-		fmt.Fprintln(&b, r.places, r.firstPlace, r.finished, r.heldTags, r.nextToServe, r.writing,
-			r.withdrawals.validFromCycle, r.withdrawals.lost, w.passing[ru+1], len(w.tokens[ru]))
+		tags := r.order.(*tagRing)
+		fmt.Fprintln(&b, r.places, r.firstPlace, r.finished, tags.heldTags, tags.nextToServe, r.sentCount > 0)
+		for i := range r.builders {
+			fmt.Fprint(&b, r.builders[i].validFromCycle, r.builders[i].lost)
+		}
+		fmt.Fprintln(&b, w.passing[ru+1], len(w.tokens[ru]))
 	}
 	grants := slices.Clone(w.grants)
 	slices.SortFunc(grants, func(a, b grantTo) int { return a.ru*1000 + int(a.place) - b.ru*1000 - int(b.place) })

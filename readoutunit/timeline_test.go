@@ -30,36 +30,36 @@ func TestTimeline(t *testing.T) {
 			}
 		}
 		want("nothing has happened")
-		l.recordSent(1, 9)
-		l.recordReleased(0)
+		l.recordSent(time.Now(), 1, 9)
+		l.recordReleased(time.Now(), 0)
 		want("of what is not kept nothing is noted")
 
 		tick() // 1
-		l.recordBegin(0, 1, 9, 1)
+		l.recordBegin(time.Now(), 0, 1, 9, 1)
 		tick() // 2
-		l.recordSent(1, 9)
+		l.recordSent(time.Now(), 1, 9)
 		tick() // 3
-		l.recordReleased(0)
+		l.recordReleased(time.Now(), 0)
 		want("a phase", TimelineStep{0, 1, 9, 1, 1, 2, 3})
 
 		tick() // 4
-		l.recordBegin(1, Dummy, 0, 0)
+		l.recordBegin(time.Now(), 1, Dummy, 0, 0)
 		tick() // 5
-		l.recordReleased(1)
+		l.recordReleased(time.Now(), 1)
 		want("a dummy", TimelineStep{0, 1, 9, 1, 1, 2, 3}, TimelineStep{1, Dummy, 0, 0, 4, 4, 5})
 
 		tick() // 6
-		l.recordBegin(2, 0, 10, 1)
-		l.recordBegin(2, 2, 11, 1)
+		l.recordBegin(time.Now(), 2, 0, 10, 1)
+		l.recordBegin(time.Now(), 2, 2, 11, 1)
 		tick() // 7
-		l.recordSent(2, 11)
+		l.recordSent(time.Now(), 2, 11)
 		tick() // 8
-		l.recordReleased(2)
+		l.recordReleased(time.Now(), 2)
 		tick() // 9
-		l.recordSent(0, 10)
+		l.recordSent(time.Now(), 0, 10)
 		want("two writes in a phase, one of which outlasts it; the oldest step made room",
 			TimelineStep{1, Dummy, 0, 0, 4, 4, 5}, TimelineStep{2, 0, 10, 1, 6, 9, 8}, TimelineStep{2, 2, 11, 1, 6, 7, 8})
-		l.recordSent(0, 10)
+		l.recordSent(time.Now(), 0, 10)
 		want("a second outcome changes nothing",
 			TimelineStep{1, Dummy, 0, 0, 4, 4, 5}, TimelineStep{2, 0, 10, 1, 6, 9, 8}, TimelineStep{2, 2, 11, 1, 6, 7, 8})
 	})
@@ -67,9 +67,9 @@ func TestTimeline(t *testing.T) {
 
 func TestTimelineWithoutCapacity(t *testing.T) {
 	l := newTimeline(0)
-	l.recordBegin(0, 1, 9, 1)
-	l.recordSent(1, 9)
-	l.recordReleased(0)
+	l.recordBegin(time.Now(), 0, 1, 9, 1)
+	l.recordSent(time.Now(), 1, 9)
+	l.recordReleased(time.Now(), 0)
 	if got := l.steps(); len(got) != 0 {
 		t.Error(got)
 	}
@@ -78,10 +78,9 @@ func TestTimelineWithoutCapacity(t *testing.T) {
 func TestTimelineAllocatesNothing(t *testing.T) {
 	l := newTimeline(8)
 	if n := testing.AllocsPerRun(100, func() {
-		l.recordBegin(1, 2, 3, 1)
-		l.recordSent(2,
-			3)
-		l.recordReleased(1)
+		l.recordBegin(time.Now(), 1, 2, 3, 1)
+		l.recordSent(time.Now(), 2, 3)
+		l.recordReleased(time.Now(), 1)
 	}); n != 0 {
 		t.Errorf("%v allocations per step", n)
 	}
@@ -94,9 +93,9 @@ func BenchmarkTimeline(b *testing.B) {
 			l := newTimeline(kept)
 			b.ReportAllocs()
 			for n := range uint64(b.N) {
-				l.recordBegin(n, 1, n, 1)
-				l.recordSent(1, n)
-				l.recordReleased(n)
+				l.recordBegin(time.Now(), n, 1, n, 1)
+				l.recordSent(time.Now(), 1, n)
+				l.recordReleased(time.Now(), n)
 			}
 		})
 	}

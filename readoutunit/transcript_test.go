@@ -41,12 +41,17 @@ type player struct {
 
 // actor is one readout unit: its two cores, and the writes it has under way, in whatever discipline.
 type actor struct {
-	Order
+	*Transfers
 	ru        int
 	seat      int // in the shift
 	retention *Retention
 	bursts    *burstPool
 	sent      []*burst
+}
+
+func (u *actor) isShift() bool {
+	_, is := u.order.(*shift)
+	return is
 }
 
 // say gives one command to the units and tells their answer, each line ended.
@@ -87,30 +92,30 @@ func (p *player) view(w []string) string {
 	for ru := range rus {
 		u := &actor{
 			seat:      ru,
-			Order:     NewShift(ru, SeatsInOrder(rus, p.bus), p.bus, slots, false),
+			Transfers: newShift(ru, SeatsInOrder(rus, p.bus), p.bus, slots, false),
 			ru:        ru,
 			retention: newRetention(p.t, 1, 8, 64),
 			bursts:    newBurstPool(p.bus),
 		}
 		switch at := slices.Index(w, "seated"); {
 		case slices.Contains(w, "pulled"):
-			u.Order = NewPulled(p.bus, slots)
+			u.Transfers = newPulled(p.bus, slots)
 		case slices.Contains(w, "free"):
-			u.Order = newFree(p.bus, slots)
+			u.Transfers = newFree(p.bus, slots)
 		case at >= 0:
 			seats := p.seats(w[at+1:])
-			u.Order, u.seat = NewShift(ru, seats, p.bus, slots, false), slices.Index(seats.RUs, ru)
+			u.Transfers, u.seat = newShift(ru, seats, p.bus, slots, false), slices.Index(seats.RUs, ru)
 		}
 		if slices.Contains(w, "standing") {
-			u.Order.(interface{ EnablePreGranted() }).EnablePreGranted()
+			u.enablePreGranted()
 		}
 		if at := slices.Index(w, "rounds"); at >= 0 {
-			u.Order.(*Shift).SetMaxCycles(p.number(w[at+2]))
+			u.setMaxCycles(p.number(w[at+2]))
 		}
 		p.units = append(p.units, u)
 	}
-	if s, ok := p.units[0].Order.(*Shift); ok {
-		_, phases := s.progress()
+	if u := p.units[0]; u.isShift() {
+		_, phases := u.progress()
 		return fmt.Sprintf("%d phases to a cycle\n", phases)
 	}
 	return ""
@@ -150,16 +155,16 @@ func (p *player) runCommand(u *actor, w []string) string {
 		u.Withdraw(tagnet.Withdrawal{BU: uint16(p.number(w[1])), BeforeCycle: p.cycle})
 		return u.leftovers()
 	case "full", "room": // full to bu1: the link takes no more; room to bu1: it does again
-		u.SetLinkFull(p.number(w[2]), w[0] == "full")
+		u.setLinkFull(p.number(w[2]), w[0] == "full")
 		return ""
 	case "loses": // loses bu1: the link to it is down
 		bu := p.number(w[1])
-		u.MarkLost(bu)
+		u.markLost(bu)
 		u.bursts.abandon(bu)
 		u.sent = slices.DeleteFunc(u.sent, func(b *burst) bool { return b.BU == bu })
 		return u.leftovers()
 	case "confirms":
-		x, ok := u.NextQuiesced()
+		x, ok := u.nextQuiesced()
 		if !ok {
 			return "confirms nothing"
 		}
@@ -175,7 +180,7 @@ func (p *player) runCommand(u *actor, w []string) string {
 		}
 		u.retention.copyHeldUp(t.HeldUp)
 		u.Release(lowestNeeded(&t))
-		u.bursts.Release(t.Released)
+		u.bursts.release(t.Released)
 		u.retention.freeBelow(u.bursts.lowestNeeded())
 		return u.holds()
 	case "phase":
@@ -183,8 +188,8 @@ func (p *player) runCommand(u *actor, w []string) string {
 		if len(u.sent) > 0 {
 			p.done(u, nil)
 		}
-		if action, _ := u.NextAction(); action == AdvancePhase {
-			u.AdvancePhase(u.CyclesAhead())
+		if action, _ := u.Next(); action == AdvancePhase {
+			u.AdvancePhase(u.cyclesAhead())
 		}
 		return answer
 	}
@@ -192,10 +197,10 @@ func (p *player) runCommand(u *actor, w []string) string {
 }
 
 func (u *actor) leftovers() string {
-	l := u.WithdrawalStats()
+	l := u.WithdrawalStats
 	return fmt.Sprintf("has %d transfers open and %d writes left; %d tokens are withdrawn, %d writes failed, %d grants "+
 		"came late",
-		u.OpenTransfers(), u.OrphanedWrites(), l.WithdrawnTokens, l.FailedWrites, l.LateGrants)
+		u.OpenTransfers(), u.orphanedWrites(), l.WithdrawnTokens, l.FailedWrites, l.LateGrants)
 }
 
 func (u *actor) read(to uint64) string {
@@ -232,7 +237,7 @@ func (p *player) windows(u *actor, w []string) string {
 	for _, s := range w[6:] {
 		m.Refs = append(m.Refs, placing.Ref{Window: uint32(p.number(s)), Gen: 1})
 	}
-	if err := u.ApplyPreGrants(p.number(w[2]), &m); err != nil {
+	if err := u.applyPreGrants(p.number(w[2]), &m); err != nil {
 		return "refuses: " + err.Error()
 	}
 	return ""
@@ -286,14 +291,14 @@ func (p *player) grant(u *actor, w []string) string {
 }
 
 func (u *actor) sends() string {
-	action, n := u.NextAction()
+	action, n := u.Next()
 	switch action {
 	case WaitToken:
 		return "has no cycle"
 	case AdvancePhase:
 		return u.silent()
 	}
-	if _, shift := u.Order.(*Shift); !shift && action != Send {
+	if !u.isShift() && action != Send {
 		return action.String()
 	}
 	t := u.TransferAt(n)
@@ -313,15 +318,14 @@ func (u *actor) sends() string {
 		b.add(t, part)
 		out = append(out, fmt.Sprintf("MEP %d to bu%d, slot %d", t.MEP, bu, t.Slot))
 	}
-	u.bursts.markSent(b)
 	u.sent = append(u.sent, b)
 	return "writes " + strings.Join(out, "; ")
 }
 
 // silent says why a phase of the shift has nothing to send.
 func (u *actor) silent() string {
-	s := u.Order.(*Shift)
-	phase, phases := s.progress()
+	s := u.order.(*shift)
+	phase, phases := u.progress()
 	if s.buByPhase[phase] == Dummy {
 		return fmt.Sprintf("is silent: place %d is no builder unit's", targetSeat(u.seat, phase, phases))
 	}
@@ -349,7 +353,7 @@ func (p *player) done(u *actor, w []string) string {
 }
 
 func (u *actor) advances() string {
-	u.AdvancePhase(u.CyclesAhead())
+	u.AdvancePhase(u.cyclesAhead())
 	return ""
 }
 

@@ -117,7 +117,7 @@ func (p *tagRingPlayer) served(t *tagnet.Tag) string {
 // readout lets a readout unit take tokens or a tag, write, or hear that its write is done.
 func (p *tagRingPlayer) readout(ru int, w []string) string {
 	at, n := len(p.w.passing[ru+1]), len(p.w.rus)
-	before := p.w.rus[ru].BypassedTags()
+	before := p.w.rus[ru].TagOrder().BypassedTags()
 	out := ""
 	switch strings.Join(w, " ") {
 	case "takes tokens":
@@ -132,7 +132,7 @@ func (p *tagRingPlayer) readout(ru int, w []string) string {
 			return fmt.Sprintf("ru%d refuses: %v\n", ru, err)
 		}
 	case "writes":
-		action, _ := p.w.rus[ru].NextAction()
+		action, _ := p.w.rus[ru].Next()
 		place, ok := p.w.send(ru)
 		if !ok {
 			return fmt.Sprintf("ru%d %v\n", ru, action)
@@ -148,7 +148,7 @@ func (p *tagRingPlayer) readout(ru int, w []string) string {
 	default:
 		return "not understood\n"
 	}
-	passed := p.w.rus[ru].BypassedTags() - before
+	passed := p.w.rus[ru].TagOrder().BypassedTags() - before
 	for i := range p.w.passing[ru+1][at:] {
 		t := &p.w.passing[ru+1][at+i]
 		how, to := "", fmt.Sprintf("to ru%d", ru+1)

@@ -3,48 +3,81 @@ package readoutunit
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"ringlet/event/placing"
 	"ringlet/shmem"
 	"ringlet/tagnet"
 )
 
-// Transfers is what every discipline stands on: the tokens that have come to a readout unit, and how far each has got.
-// It does no I/O and takes no locks; its owner calls it under one.
+// Transfers is the table of the tokens that have come to a readout unit, and of how far each has got; an Order decides
+// from it what is sent when. It is a pure core: no I/O, no locks; its owner calls it under one.
+//
+//	AddCycle, ApplyGrant, Complete ─► Next ─► what the unit does now ─► Serve or AdvancePhase ─► Next …
 type Transfers struct {
-	placesPerCycle int // places of a cycle, the number of builder units; immutable
+	// immutable after Discipline.Open, enablePreGranted and setMaxCycles
+	order          Order
+	visits         []int // of the order
+	placesPerCycle int   // the number of builder units
 	// grantsOnRequest: a builder unit grants what it wants, and may want nothing of a MEP that is announced to it.
-	// Immutable.
 	grantsOnRequest bool
+	usesPreGrants   bool            // windows are granted once for all; else for each MEP
+	onToken         func(*Transfer) // is told every transfer that begins; may be nil
 
 	// The places of the cycles that have come and are not over, one behind the other. They are known by their number since
-	// the start of the run; the first kept has number base.
+	// the start of the run; the first kept has number firstPlace.
 	places     []Transfer
 	firstPlace uint64
 	finished   int    // leading places known to be empty or done
 	firstMEP   uint64 // the unit has no MEP below
 	nextCycle  uint64 // cycle to come
 	openCount  int    // transfers that are not done
+	sentCount  int    // transfers whose write is under way, and waited for
+
+	tokens      uint64 // that came
+	tokensBelow uint64 // every MEP that has had a token is below
 
 	oldestUnrequested uint64 // number of the oldest place whose transfer may be announced, and never asked for
 	unrequested       uint64 // transfers that the builder unit never asked for
 
-	latestPlaces [][]uint64 // by builder unit and slot: 1 + number of the place with its latest token; 0 for none
+	builders []builder // by index
+	rounds   rounds
 
-	// preGranted are the windows that were granted once for all, by builder unit and slot. A token whose slot has one
-	// needs no announcement. Nil: windows are granted for each MEP.
-	preGranted [][]shmem.Ref
-	sentCount  int // transfers whose write is under way, and waited for
+	unquiesced         []Exclusion // not quiesced
+	exclusionsReceived uint64      // exclusions that came
+	WithdrawalStats
+}
 
-	withdrawals withdrawals // what became of builder units that were excluded or lost
+// builder is what a readout unit knows of a builder unit.
+type builder struct {
+	latestPlaces []uint64 // by slot: 1 + number of the place with its latest token; 0 for none
+	windows      []window // by slot: those granted once for all
+	linkFull     bool     // the link to it takes nothing
+
+	// Of one that was excluded, or whose link is down. What was not sent to it by a token that is withdrawn is over at
+	// once. What was sent is waited for by nobody, but its memory is the network's until the write has its outcome or the
+	// link is down.
+
+	validFromCycle uint64 // tokens of cycles before this one are withdrawn
+	lost           bool   // there is no link to it any more
+	orphanedWrites int    // writes under way that nobody waits for
+	exclusions     uint32 // that came
+}
+
+// A window is where a part may be written.
+type window struct {
+	Ref          shmem.Ref // with generation 0 there is none
+	GrantedBytes uint32    // bytes that it was granted for
+	// HoldsEntries: the part is written with its entries, whatever it has. Else these were announced, and what is behind
+	// them must have just the bytes that were granted.
+	HoldsEntries bool
 }
 
 // Transfer is one token's way through a readout unit.
 type Transfer struct {
 	tagnet.Token
-	Stage        Stage
-	Ref          shmem.Ref // the window granted, once stageGranted
-	GrantedBytes uint32    // bytes granted
+	window // once it is granted
+	Stage  Stage
 }
 
 // Stage of a transfer.
@@ -53,7 +86,7 @@ type Stage uint8
 // Stages of a transfer.
 const (
 	stageEmpty     Stage = iota // no token at this place
-	stageAnnounced              // the sizes are on their way
+	stageAnnounced              // it has no window yet
 	stageGranted                // the builder unit has given a window
 	stageSent                   // the write is queued
 	stageOrphaned               // the write is queued, and nobody waits for it: its builder unit is excluded
@@ -64,10 +97,10 @@ func (s Stage) String() string {
 	return [...]string{"empty", "announced", "granted", "sent", "left", "done"}[s]
 }
 
-func newTransfers(bus, slots int) Transfers {
-	t := Transfers{placesPerCycle: bus, latestPlaces: make([][]uint64, bus), withdrawals: newWithdrawals(bus)}
-	for b := range t.latestPlaces {
-		t.latestPlaces[b] = make([]uint64, slots)
+func newTransfers(bus, slots int) *Transfers {
+	t := &Transfers{placesPerCycle: bus, builders: make([]builder, bus), rounds: rounds{cycles: 1, maxCycles: 1}}
+	for b := range t.builders {
+		t.builders[b].latestPlaces, t.builders[b].windows = make([]uint64, slots), make([]window, slots)
 	}
 	return t
 }
@@ -81,12 +114,7 @@ type tokenError struct {
 }
 
 func newTokenError(bu int, slot uint32, mep uint64, reason string) error {
-	return &tokenError{
-		BU:     bu,
-		Slot:   slot,
-		MEP:    mep,
-		Reason: reason,
-	}
+	return &tokenError{BU: bu, Slot: slot, MEP: mep, Reason: reason}
 }
 
 func (e *tokenError) Error() string {
@@ -103,17 +131,28 @@ func (e *cycleError) Error() string {
 	return fmt.Sprintf("cycle %d of %d places came where cycle %d of %d follows", e.Cycle, e.Places, e.Want, e.Width)
 }
 
-// addCycle takes the next cycle of a batch. Its tokens are then to be announced. A *cycleError or *tokenError says what
-// is wrong with it; it then had no effect. Places below keep are those of which nobody wants to know whether they are
-// empty or done.
-func (s *Transfers) addCycle(b *tagnet.Batch, i int, keepFrom uint64) error {
+// notUnderWayError is the outcome of a write that nobody made.
+type notUnderWayError struct{ number uint64 }
+
+func (e *notUnderWayError) Error() string {
+	return fmt.Sprintf("a write ended that was not under way: number %d", e.number)
+}
+
+// beginAt says that the unit takes part from a cycle on, and has no MEP below the given one: it came back in the run.
+// It must be called before the first cycle comes.
+func (s *Transfers) beginAt(cycle, mep uint64) {
+	s.nextCycle, s.firstPlace, s.firstMEP = cycle, cycle*uint64(s.placesPerCycle), mep
+	s.rounds.start = s.firstPlace
+}
+
+// VisitOrder is the order in which the builder units of a cycle are come to, by index.
+func (s *Transfers) VisitOrder() []int { return s.visits }
+
+// AddCycle takes the next cycle of a batch. A *cycleError or *tokenError says what is wrong with it; it then had no
+// effect. A *tagError is found when the tokens are there. The unit cannot go on after either.
+func (s *Transfers) AddCycle(b *tagnet.Batch, i int) error {
 	if n := b.FirstCycle + uint64(i); n != s.nextCycle || b.PlacesPerCycle != s.placesPerCycle {
-		return &cycleError{
-			Cycle:  n,
-			Want:   s.nextCycle,
-			Places: b.PlacesPerCycle,
-			Width:  s.placesPerCycle,
-		}
+		return &cycleError{Cycle: n, Want: s.nextCycle, Places: b.PlacesPerCycle, Width: s.placesPerCycle}
 	}
 	from := i * b.PlacesPerCycle
 	for p, mep := range b.MEPs[from : from+b.PlacesPerCycle] {
@@ -123,52 +162,58 @@ func (s *Transfers) addCycle(b *tagnet.Batch, i int, keepFrom uint64) error {
 			}
 		}
 	}
-	s.nextCycle++
 	s.deferOldest()
-	s.compact(keepFrom)
-	for p := range b.PlacesPerCycle {
+	s.compact(s.order.FirstNeeded())
+	first := s.nextPlace()
+	for range s.placesPerCycle {
 		var t *Transfer
 		s.places, t = extend(s.places)
-		token, ok := b.Token(i, p)
-		if !ok || token.MEP < s.firstMEP {
-			*t = Transfer{} // nothing is to be sent
+		*t = Transfer{}
+	}
+	for _, bu := range s.visits {
+		if bu == Dummy {
 			continue
 		}
-		t.MEP, t.Slot, t.BU, t.Attempt = token.MEP, token.Slot, token.BU, token.Attempt
-		if s.grantsOnRequest {
-			if x := s.latestIn(p, token.Slot); x != nil && x.Stage == stageAnnounced {
-				s.endUnrequested(x) // check has let it pass
-			}
-		}
-		s.startTransfer(t)
-		s.latestPlaces[p][token.Slot] = s.nextPlace()
-		if s.IsWithdrawn(s.nextCycle-1, p) {
-			s.withdrawTransfer(t)
+		if token, ok := b.Token(i, bu); ok {
+			s.addToken(first+uint64(bu), &token)
 		}
 	}
-	return nil
+	s.nextCycle++
+	return s.order.Note(CycleCame, first)
 }
 
-// BeginAt implements Order.
-func (s *Transfers) BeginAt(cycle, mep uint64) {
-	s.nextCycle, s.firstPlace, s.firstMEP = cycle, cycle*uint64(s.placesPerCycle), mep
-}
-
-// startTransfer begins the transfer of a token that has just come.
-func (s *Transfers) startTransfer(t *Transfer) {
-	t.Stage, t.Ref, t.GrantedBytes = stageAnnounced, shmem.Ref{}, 0
-	if s.preGranted != nil {
-		if t.Ref = s.preGranted[t.BU][t.Slot]; t.Ref != (shmem.Ref{}) {
-			t.Stage = stageGranted
+// addToken begins the transfer of a token that has come for a place.
+func (s *Transfers) addToken(n uint64, token *tagnet.Token) {
+	s.tokens++
+	s.tokensBelow = max(s.tokensBelow, token.MEP+1)
+	if token.MEP < s.firstMEP {
+		return // nothing is to be sent
+	}
+	b, t := &s.builders[token.BU], s.TransferAt(n)
+	if s.grantsOnRequest {
+		if x := s.latestIn(int(token.BU), token.Slot); x != nil && x.Stage == stageAnnounced {
+			s.endUnrequested(x) // checkToken has let it pass
 		}
+	}
+	t.MEP, t.Slot, t.BU, t.Attempt = token.MEP, token.Slot, token.BU, token.Attempt
+	t.Stage = stageAnnounced
+	if t.window = b.windows[token.Slot]; t.Ref.Gen != 0 {
+		t.Stage = stageGranted
 	}
 	s.openCount++
+	b.latestPlaces[token.Slot] = n + 1
+	if s.isWithdrawn(s.nextCycle, int(token.BU)) {
+		s.withdrawTransfer(t)
+	}
+	if s.onToken != nil {
+		s.onToken(t)
+	}
 }
 
 // checkToken says what is wrong with a token.
 func (s *Transfers) checkToken(bu int, slot uint32, mep uint64) error {
-	if int(slot) >= len(s.latestPlaces[bu]) {
-		return newTokenError(bu, slot, mep, fmt.Sprintf("there are %d slots", len(s.latestPlaces[bu])))
+	if slots := len(s.builders[bu].latestPlaces); int(slot) >= slots {
+		return newTokenError(bu, slot, mep, fmt.Sprintf("there are %d slots", slots))
 	}
 	// The slot may be free at the builder unit before our write's response is here, but not before the write was sent.
 	// What was only announced for it, the builder unit did not ask for: the scheduler has its outcome all the same.
@@ -184,9 +229,10 @@ func (s *Transfers) Release(below uint64) {
 	if !s.grantsOnRequest {
 		return
 	}
-	for s.oldestUnrequested = max(s.oldestUnrequested,
-		s.firstPlace); s.oldestUnrequested < s.nextPlace(); s.oldestUnrequested++ {
-		switch t := s.TransferAt(s.oldestUnrequested); {
+	n := max(s.oldestUnrequested, s.firstPlace)
+	defer func() { s.oldestUnrequested = n }()
+	for ; n < s.nextPlace(); n++ {
+		switch t := s.TransferAt(n); {
 		case t.Stage == stageAnnounced && t.MEP < below:
 			s.endUnrequested(t)
 		case t.Stage == stageAnnounced || t.Stage == stageGranted:
@@ -199,7 +245,7 @@ func (s *Transfers) Release(below uint64) {
 // for this unit's part no more: the part was never asked for, which ends its transfer; or, with written, it was
 // written, and its write has its outcome.
 func (s *Transfers) Reject(bu int, slot uint32, mep uint64, written bool) bool {
-	if !s.grantsOnRequest || bu >= len(s.latestPlaces) || int(slot) >= len(s.latestPlaces[bu]) {
+	if !s.grantsOnRequest || bu >= len(s.builders) || int(slot) >= len(s.builders[bu].latestPlaces) {
 		return false
 	}
 	t := s.latestIn(bu, slot)
@@ -227,7 +273,7 @@ func (s *Transfers) UnrequestedTransfers() uint64 { return s.unrequested }
 
 // latestIn is the latest transfer into a slot, or nil.
 func (s *Transfers) latestIn(bu int, slot uint32) *Transfer {
-	if n := s.latestPlaces[bu][slot]; n > s.firstPlace {
+	if n := s.builders[bu].latestPlaces[slot]; n > s.firstPlace {
 		return s.TransferAt(n - 1)
 	}
 	return nil
@@ -236,7 +282,10 @@ func (s *Transfers) latestIn(bu int, slot uint32) *Transfer {
 // TransferAt is the transfer at a place that is kept: of a cycle that is not over, or one that is not done.
 func (s *Transfers) TransferAt(n uint64) *Transfer { return &s.places[n-s.firstPlace] }
 
-// compact forgets the oldest places that are below keep, and empty or done.
+// isKept tells whether a place is kept: it has come, and is not forgotten.
+func (s *Transfers) isKept(n uint64) bool { return n >= s.firstPlace && n < s.nextPlace() }
+
+// compact forgets the oldest places that are below keepFrom, and empty or done.
 func (s *Transfers) compact(keepFrom uint64) {
 	n := s.finished
 	for n < int(keepFrom-s.firstPlace) && (s.places[n].Stage == stageEmpty || s.places[n].Stage == stageDone) {
@@ -256,14 +305,14 @@ func (s *Transfers) compact(keepFrom uint64) {
 // known by its slot, so its number may change.
 func (s *Transfers) deferOldest() {
 	if !s.grantsOnRequest || s.finished == len(s.places) ||
-		len(s.places) < maxPlacesPerSlot*s.placesPerCycle*len(s.latestPlaces[0]) {
+		len(s.places) < maxPlacesPerSlot*s.placesPerCycle*len(s.builders[0].latestPlaces) {
 		return
 	}
 	t := &s.places[s.finished]
 	if t.Stage != stageAnnounced {
 		return
 	}
-	s.latestPlaces[t.BU][t.Slot] = s.nextPlace() + 1
+	s.builders[t.BU].latestPlaces[t.Slot] = s.nextPlace() + 1
 	s.places = append(s.places, *t)
 	s.places[s.finished].Stage = stageEmpty
 }
@@ -275,94 +324,93 @@ const maxPlacesPerSlot = 64
 // nextPlace is the number of the place that comes next.
 func (s *Transfers) nextPlace() uint64 { return s.firstPlace + uint64(len(s.places)) }
 
-// applyGrant takes a builder unit's answer to an announcement, and returns the number of its place.
-func (s *Transfers) applyGrant(bu int, g *placing.Grant) (uint64, error) {
-	if int(g.Slot) >= len(s.latestPlaces[bu]) {
-		return 0, newTokenError(bu, g.Slot, g.MEP, "a window was granted in a slot that does not exist")
+// ApplyGrant takes a builder unit's answer to an announcement. An error says what is wrong with it; it then had no
+// effect.
+func (s *Transfers) ApplyGrant(bu int, g *placing.Grant) error {
+	b := &s.builders[bu]
+	if int(g.Slot) >= len(b.latestPlaces) {
+		return newTokenError(bu, g.Slot, g.MEP, "a window was granted in a slot that does not exist")
 	}
 	t := s.latestIn(bu, g.Slot)
-	if s.withdrawals.isLate(bu, t, g) {
-		return noPlace, nil
+	switch {
+	case t != nil && t.Stage == stageAnnounced && t.MEP == g.MEP && uint32(t.Attempt) == g.Attempt:
+	case b.validFromCycle > 0: // it is of a transfer that its builder unit's exclusion has ended
+		s.LateGrants++
+		return nil
+	default:
+		return newTokenError(bu, g.Slot, g.MEP, "a window was granted that was not asked for, or twice")
 	}
-	if t == nil || t.Stage != stageAnnounced || t.MEP != g.MEP || uint32(t.Attempt) != g.Attempt {
-		return 0, newTokenError(bu, g.Slot, g.MEP, "a window was granted that was not asked for, or twice")
-	}
-	t.Stage, t.Ref, t.GrantedBytes = stageGranted, shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length
-	return s.latestPlaces[bu][g.Slot] - 1, nil
+	t.Stage, t.window = stageGranted, window{Ref: shmem.Ref{Window: g.Window, Gen: g.Gen}, GrantedBytes: g.Length}
+	return s.order.Note(Granted, b.latestPlaces[g.Slot]-1)
 }
 
-// EnablePreGranted says that every builder unit grants its windows once for all. It must be called before the first
+// enablePreGranted says that every builder unit grants its windows once for all. It must be called before the first
 // token comes.
-func (s *Transfers) EnablePreGranted() {
-	s.preGranted = make([][]shmem.Ref, s.placesPerCycle)
-	for b := range s.preGranted {
-		s.preGranted[b] = make([]shmem.Ref, len(s.latestPlaces[b]))
-	}
-}
+func (s *Transfers) enablePreGranted() { s.usesPreGrants = true }
 
-// UsesPreGrants tells whether windows are granted once for all.
-func (s *Transfers) UsesPreGrants() bool { return s.preGranted != nil }
-
-// ApplyPreGrants takes windows of a builder unit that are granted once for all. Said twice they must be the same. An
+// applyPreGrants takes windows of a builder unit that are granted once for all. Said twice they must be the same. An
 // error says what is wrong; it then had no effect.
-func (s *Transfers) ApplyPreGrants(bu int, m *placing.PreGrants) error {
-	return s.applyPreGrants(bu, m, func(uint64) {})
-}
-
-// applyPreGrants is ApplyPreGrants, and calls each with the place of every transfer that has its window now.
-func (s *Transfers) applyPreGrants(bu int, m *placing.PreGrants, each func(n uint64)) error {
-	if s.preGranted == nil {
+func (s *Transfers) applyPreGrants(bu int, m *placing.PreGrants) error {
+	b := &s.builders[bu]
+	slots := len(b.windows)
+	switch {
+	case !s.usesPreGrants:
 		return fmt.Errorf("builder unit %d granted windows for all MEPs, where they are granted for each", bu)
-	}
-	slots := len(s.preGranted[bu])
-	if uint64(m.FirstSlot)+uint64(len(m.Refs)) > uint64(slots) {
+	case uint64(m.FirstSlot)+uint64(len(m.Refs)) > uint64(slots):
 		return &tokenError{BU: bu, Slot: m.FirstSlot, Reason: fmt.Sprintf(
 			"windows were granted in %d slots from there on, but there are %d slots", len(m.Refs), slots)}
 	}
-	have := s.preGranted[bu][m.FirstSlot:][:len(m.Refs)]
+	have := b.windows[m.FirstSlot:][:len(m.Refs)]
 	for i, ref := range m.Refs {
 		switch r := shmem.Ref(ref); {
 		case r.Gen == 0:
 			return &tokenError{BU: bu, Slot: m.FirstSlot + uint32(i), Reason: "an empty window was granted"}
-		case have[i] != (shmem.Ref{}) && have[i] != r:
+		case have[i] != (window{}) && have[i].Ref != r:
 			return &tokenError{BU: bu, Slot: m.FirstSlot + uint32(i), Reason: "another window was granted than before"}
 		}
 	}
 	for i, ref := range m.Refs {
-		have[i] = shmem.Ref(ref)
-		if t := s.latestIn(bu, m.FirstSlot+uint32(i)); t != nil && t.Stage == stageAnnounced {
-			t.Stage, t.Ref = stageGranted, have[i]
-			each(s.latestPlaces[bu][m.FirstSlot+uint32(i)] - 1)
+		have[i] = window{Ref: shmem.Ref(ref), HoldsEntries: true}
+		slot := m.FirstSlot + uint32(i)
+		if t := s.latestIn(bu, slot); t != nil && t.Stage == stageAnnounced {
+			t.Stage, t.window = stageGranted, have[i]
+			if err := s.order.Note(Granted, b.latestPlaces[slot]-1); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// markSent notes that the write of a transfer is queued.
-func (s *Transfers) markSent(n uint64) {
-	s.TransferAt(n).Stage = stageSent
-	s.sentCount++
+// setLinkFull says whether the link to a builder unit takes nothing more for now. Where there is neither a phase nor a
+// tag to hold, Next names what goes to others meanwhile; else it names the same, which is sent when the link takes it.
+func (s *Transfers) setLinkFull(bu int, full bool) {
+	s.builders[bu].linkFull = full
+	_ = s.order.Note(LinkChanged, uint64(bu)) // only tokens can contradict
 }
 
-// CyclesAhead is 0 where there are no phases.
-func (s *Transfers) CyclesAhead() int { return 0 }
+// Next tells what the unit does now; with Send, the number of the place whose transfer is to be sent. It changes
+// nothing.
+func (s *Transfers) Next() (Turn, uint64) { return s.order.Next() }
 
-// BoundRound does nothing where there are no phases.
-func (s *Transfers) BoundRound(uint64) {}
-
-// RoundStart is 0 where there are no phases.
-func (s *Transfers) RoundStart() uint64 { return 0 }
-
-// SetLinkFull does nothing where a unit sends in the order of phases or tags: who sends waits for the link.
-func (s *Transfers) SetLinkFull(int, bool) {}
-
-// noPlace stands for the place of a grant that came too late to matter.
-const noPlace = math.MaxUint64
+// Serve notes that the write of the transfer that Next named is queued, and those of others to the same builder unit
+// that may go along with it, so many in all at most, and appends their places.
+func (s *Transfers) Serve(n uint64, most int, places []uint64) []uint64 {
+	first, bu := n, int(s.TransferAt(n).BU)
+	for ok := true; ok && most > 0; n, ok = s.order.Along(bu) {
+		s.TransferAt(n).Stage = stageSent
+		s.sentCount++
+		places = append(places, n)
+		most--
+	}
+	_ = s.order.Note(Sent, first) // only tokens can contradict
+	return places
+}
 
 // Complete takes the outcomes of the writes at places that Serve gave. It refuses one that was not sent, or is done.
 func (s *Transfers) Complete(places []uint64) error {
 	for _, n := range places {
-		if n < s.firstPlace || n-s.firstPlace >= uint64(len(s.places)) {
+		if !s.isKept(n) {
 			return &notUnderWayError{n}
 		}
 		switch t := s.TransferAt(n); t.Stage {
@@ -372,20 +420,116 @@ func (s *Transfers) Complete(places []uint64) error {
 			s.sentCount--
 		case stageOrphaned:
 			t.Stage = stageDone
-			s.withdrawals.orphanedWrites[t.BU]--
+			s.builders[t.BU].orphanedWrites--
+			continue
 		default:
 			return &notUnderWayError{n}
+		}
+		if err := s.order.Note(Written, n); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// notUnderWayError is the outcome of a write that nobody made.
-type notUnderWayError struct{ number uint64 }
-
-func (e *notUnderWayError) Error() string {
-	return fmt.Sprintf("a write ended that was not under way: number %d", e.number)
-}
-
 // OpenTransfers is the number of transfers that are not done.
 func (s *Transfers) OpenTransfers() int { return s.openCount }
+
+// Exclusion is one of a builder unit.
+type Exclusion struct {
+	BU     int
+	Number uint64 // its place among all that came
+	Count  uint32 // exclusions of this builder unit so far, with this one
+}
+
+// WithdrawalStats counts what became of tokens for builder units that were excluded or lost.
+type WithdrawalStats struct {
+	WithdrawnTokens uint64 `count:"withdrawn" help:"tokens by which nothing was written, since their builder unit was excluded or lost"`
+	FailedWrites    uint64 `count:"writes_lost" help:"writes under way to a builder unit when it was excluded or lost"`
+	LateGrants      uint64 `help:"windows granted by a builder unit that was excluded meanwhile"`
+}
+
+// isWithdrawn tells that the token of a cycle for a builder unit is withdrawn.
+func (s *Transfers) isWithdrawn(cycle uint64, bu int) bool {
+	return cycle < s.builders[bu].validFromCycle
+}
+
+// IsLost tells whether the link to a builder unit is down.
+func (s *Transfers) IsLost(bu int) bool { return s.builders[bu].lost }
+
+// Withdraw takes the exclusion of a builder unit: nothing is sent by its earlier tokens that was not sent yet. It
+// concerns all tokens that are here: those that are good come behind it. One that is known changes nothing else.
+func (s *Transfers) Withdraw(w tagnet.Withdrawal) {
+	if int(w.BU) < len(s.builders) {
+		b := &s.builders[w.BU]
+		b.validFromCycle = max(b.validFromCycle, w.BeforeCycle)
+		b.exclusions++
+		s.unquiesced = append(s.unquiesced, Exclusion{int(w.BU), s.exclusionsReceived, b.exclusions})
+	}
+	s.exclusionsReceived++
+	s.withdrawAll(int(w.BU))
+}
+
+// markLost takes that the link to a builder unit is down: nothing sent to it will have an outcome any more. All tokens
+// for it that are still to come are withdrawn.
+func (s *Transfers) markLost(bu int) {
+	b := &s.builders[bu]
+	if b.lost {
+		return
+	}
+	b.validFromCycle, b.lost = math.MaxUint64, true
+	s.withdrawAll(bu)
+}
+
+// withdrawAll ends what is to be done for a builder unit.
+func (s *Transfers) withdrawAll(bu int) {
+	for i := range s.places {
+		if t := &s.places[i]; int(t.BU) == bu {
+			s.withdrawTransfer(t)
+		}
+	}
+	_ = s.order.Note(Withdrawn, uint64(bu)) // only tokens can contradict
+}
+
+// withdrawTransfer ends what is to be done for a token that is withdrawn. A write to a builder unit that is lost will
+// have no outcome.
+func (s *Transfers) withdrawTransfer(t *Transfer) {
+	b := &s.builders[t.BU]
+	switch t.Stage {
+	case stageAnnounced, stageGranted:
+		t.Stage = stageDone
+		s.openCount--
+		s.WithdrawnTokens++
+	case stageSent:
+		t.Stage = stageOrphaned
+		s.openCount--
+		s.sentCount--
+		b.orphanedWrites++
+	}
+	if b.lost && t.Stage == stageOrphaned {
+		t.Stage = stageDone
+		b.orphanedWrites--
+		s.FailedWrites++
+		s.WithdrawnTokens++
+	}
+}
+
+// nextQuiesced gives the next exclusion of which nothing is under way any more, each once. One of a lost builder unit
+// never is.
+func (s *Transfers) nextQuiesced() (x Exclusion, ok bool) {
+	for i, x := range s.unquiesced {
+		if b := &s.builders[x.BU]; b.orphanedWrites == 0 && !b.lost {
+			s.unquiesced = slices.Delete(s.unquiesced, i, i+1)
+			return x, true
+		}
+	}
+	return Exclusion{}, false
+}
+
+// orphanedWrites is the number of writes under way that nobody waits for.
+func (s *Transfers) orphanedWrites() (n int) {
+	for b := range s.builders {
+		n += s.builders[b].orphanedWrites
+	}
+	return n
+}

@@ -11,11 +11,12 @@ package readoutunit
 //	                                       from their buffers
 //	5 HandleCompletion (parallel: receivers)    the burst has its outcome; fence and barrier go on
 //	6 release   (sequential: dispatcher)   MEPs have their outcome everywhere: their buffers are free
-//	7 forward   (sequential: forwarder)    in a tag ring: a tag that this unit is done with goes on to the next, or
+//	7 forward   (under mu)                 in a tag ring: a tag that this unit is done with goes on to the next, or
 //	                                       back to the scheduler
 //
-// Where windows are pre-granted, the dispatcher asks for them once and there is no stage 3: nothing is done per MEP
-// but to take its token and to put its part into a burst.
+// Each tells the core what has come, by Step under mu, and does what that says. Where windows are pre-granted, the
+// dispatcher asks for them once and there is no stage 3: nothing is done per MEP but to take its token and to put its
+// part into a burst.
 
 import (
 	"context"
@@ -23,7 +24,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,6 +50,9 @@ type Network interface {
 type Scheduler interface {
 	// Update tells what has been read; it does not wait.
 	Update(tagnet.Update) error
+	// ReportReach tells how far the data of live sources go, where the scheduler decides which events a MEP has; it does
+	// not wait.
+	ReportReach(tagnet.Reach) error
 	// Next waits for tokens; io.EOF says that none will follow.
 	Next(ctx context.Context) (tagnet.Tokens, error)
 	// TryNext gives tokens that are here already, and false if there are none. It does not wait.
@@ -61,43 +64,29 @@ type Scheduler interface {
 
 // Config of a Unit.
 type Config struct {
-	RU, RUs    int
-	BURanks    []int // rank of each builder unit, by index
-	SlotsPerBU int   // of each builder unit
-	Source     source.Source
-	Retention  *Retention
-	Streams    int // MFPs in each block
+	CoreConfig
+	BURanks []int // rank of each builder unit, by index
+	Source  source.Source
 	// ToleratesBULoss says, by builder unit, whether the run tolerates the loss of the link to it. Nil: of none.
 	ToleratesBULoss []bool
 	// ToleratesReadoutLoss says that the run may go on without readout units: one that does not come to the barrier is
 	// waited for until the scheduler says that it is gone.
 	ToleratesReadoutLoss bool
-	// Rejoin is the return with which the unit takes part, where it came back in the run: Source gives the MEPs from that
-	// of the return on. Zero: it was there from the beginning.
-	Rejoin tagnet.Absence
-	// Rejection says what is given up since its events were rejected.
-	Rejection RejectionPolicy
-	Network   Network
-	Scheduler Scheduler
-	Barrier   *barrier.Barrier
-	Order     Order // the discipline
+	Network              Network
+	Scheduler            Scheduler
+	Barrier              *barrier.Barrier
 	// ForwardTag passes a tag on to the next readout unit of the tag ring, and from the last one back to the scheduler;
-	// io.EOF says that nobody wants tags any more. Nil where Order is no TagOrder.
+	// io.EOF says that nobody wants tags any more. It is called once at a time, and must not wait. Nil where no tags pass.
 	ForwardTag func(t *tagnet.Tag) error
 	// OnTriggered is told, by one goroutine, that MEPs below that number have tokens, so that their events are triggered.
 	// It must not wait. It may be nil.
 	OnTriggered func(below uint64)
-	// PhaseTime is the length of a phase where phases end with time; Free, where they end unheld.
-	PhaseTime    time.Duration
-	UnheldPhases bool
-	// TimelineSteps is how many steps are kept for Unit.Timeline, the last ones. 0: none.
-	TimelineSteps int
 	// Fail is called at most once, when the unit cannot go on. It must not call Close.
 	Fail func(error)
 	Log  *slog.Logger
 }
 
-// Unit is a readout unit: a pure Order, burstPool, Retention, and the goroutines of the pipeline above.
+// Unit is a readout unit: the shell around a Core, whose actions the goroutines of the pipeline above carry out.
 type Unit struct {
 	// immutable after New
 	cfg      Config
@@ -105,57 +94,33 @@ type Unit struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	wg       sync.WaitGroup
+	drained  chan struct{} // closed when nothing is to be done any more
 
 	source source.BatchSource
 	live   *source.Live // the source, where it is live; else nil
 
 	// owned by the dispatcher: scratch
-	announcement       placing.Announce
-	message            []byte
-	preGrantsRequested bool   // for the pre-granted windows
-	presentRUs         []bool // by readout unit: it takes part, as far as it is known here
+	announcement placing.Announce
+	message      []byte
 
 	// atomic
-	mfpsRead, tokensReceived, phasesPassed, dummyPhases atomic.Uint64
-	phaseOverruns                                       atomic.Uint64
-	// writes that nobody waited for, and that were refused
-	failedOrphanWrites                        atomic.Uint64
-	partsWritten, bytesWritten, refusedGrants atomic.Uint64
-	badRecord                                 atomic.Pointer[source.BadRecordError]
-	inputFailure                              atomic.Pointer[live.EndError]
-	bytesByBU                                 []atomic.Uint64 // by builder unit
+	mfpsRead     atomic.Uint64
+	badRecord    atomic.Pointer[source.BadRecordError]
+	inputFailure atomic.Pointer[live.EndError]
 
 	closing  sync.Once
 	closeErr error // of closing
 
-	// where the reader and the conductor wait
-	sourceTime, bufferWait, tokenWait stopwatch.Stopwatch
+	sourceTime, bufferWait stopwatch.Stopwatch               // of the reader
+	waits                  [WaitLink + 1]stopwatch.Stopwatch // of the conductor
 
-	mu              sync.Mutex // guards what follows
-	changed         *sync.Cond // the order has changed, or ctx is over
-	order           Order
-	tokensBelow     uint64 // MEPs below it have tokens
-	bursts          *burstPool
-	rejections      *Rejections
-	releasedBelow   uint64   // MEPs below it have their outcome, or were put aside
-	tagOrder        TagOrder // the order, where it is one; else nil
-	cyclesEnded     bool     // no more cycles will come
-	conductorDone   bool     // and the conductor has left the last phase
-	failed          bool
-	closed          bool
-	barrierStats    BarrierStats
-	pacer           roundPacer
-	timeline        timeline
-	preGrants       placing.PreGrants // scratch
-	grantWait       time.Duration     // time waiting for grants in all
-	timesLinkFull   uint64            // times that the link to a builder unit took no more
-	relocatedWrites uint64            // writes under way whose bytes were moved
-	firstPhaseAt    time.Time         // first phase
-	lastPhaseAt     time.Time         // last phase
+	mu      sync.Mutex // guards what follows
+	changed *sync.Cond // the core may have something for who waits, or ctx is over
+	core    *Core
+	failed  bool
+	closed  bool
+	actions []Action // scratch
 }
-
-// maxMicros is the largest time a histogram holds: one hour.
-const maxMicros = int64(time.Hour / time.Microsecond)
 
 // New makes a readout unit. Next come Start, its handlers HandleGrant and HandleCompletion, then Close.
 func New(cfg Config) *Unit {
@@ -163,22 +128,12 @@ func New(cfg Config) *Unit {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	u := &Unit{
-		cfg:          cfg,
-		buByRank:     map[int]int{},
-		source:       source.AsBatchSource(cfg.Source, cfg.Streams),
-		bytesByBU:    make([]atomic.Uint64, len(cfg.BURanks)),
-		order:        cfg.Order,
-		bursts:       newBurstPool(len(cfg.BURanks)),
-		rejections:   NewRejections(cfg.Rejection, cfg.Retention.Len()),
-		barrierStats: newBarrierStats(cfg.RU, cfg.RUs),
-		timeline:     newTimeline(cfg.TimelineSteps),
-		presentRUs:   slices.Repeat([]bool{true}, cfg.RUs),
+		cfg:      cfg,
+		buByRank: map[int]int{},
+		drained:  make(chan struct{}),
+		source:   source.AsBatchSource(cfg.Source, cfg.Streams),
+		core:     newCore(cfg.CoreConfig),
 	}
-	if cfg.Rejoin.Rejoined {
-		cfg.Order.BeginAt(cfg.Rejoin.FirstCycle, cfg.Rejoin.FirstMEP)
-		cfg.Retention.beginAt(cfg.Rejoin.FirstMEP)
-	}
-	u.tagOrder, _ = cfg.Order.(TagOrder)
 	u.live, _ = cfg.Source.(*source.Live)
 	for i, rank := range cfg.BURanks {
 		u.buByRank[rank] = i
@@ -195,11 +150,7 @@ func New(cfg Config) *Unit {
 
 // Start begins to read and to serve tokens. Grants may come before it returns.
 func (u *Unit) Start() {
-	stages := []func() error{u.runReader, u.runDispatcher, u.runConductor}
-	if u.tagOrder != nil {
-		stages = append(stages, u.forwardTags)
-	}
-	for _, f := range stages {
+	for _, f := range []func() error{u.runReader, u.runDispatcher, u.runConductor} {
 		u.wg.Go(func() {
 			if err := f(); err != nil && u.ctx.Err() == nil {
 				u.fail(err)
@@ -211,212 +162,277 @@ func (u *Unit) Start() {
 	}
 }
 
-// runReader fills the retention buffers and tells the scheduler how far it has come. It waits until an eighth of them
-// is free: what it reads at a time is what is reported to the scheduler at a time, and each report costs a message.
-func (u *Unit) runReader() error {
-	buffers := u.cfg.Retention
-	least := max(1, buffers.Len()/8)
-	var up tagnet.Update
-	for {
-		u.bufferWait.Start()
-		first, strip, sizes, err := buffers.reserve(u.ctx, least)
-		u.bufferWait.Stop()
-		if err != nil {
-			return err
-		}
-		u.sourceTime.Start()
-		run, ended := u.source.NextBlocks(u.ctx, strip, sizes[:min(len(sizes), least)])
-		u.sourceTime.Stop()
-		if run.Blocks > 0 {
-			if run.MEP != first {
-				return fmt.Errorf("the source gave MEP %d where %d follows", run.MEP, first)
+// step tells the core something, and does what is to be done at once. The rest is returned, in memory of out. An error
+// says that the input was refused, or that the unit cannot go on. mu is held, for which nothing here waits.
+func (u *Unit) step(in *Input, out []Action) (rest []Action, err error) {
+	out = u.core.Step(in, out[:0])
+	rest = out[:0]
+	for i := 0; i < len(out); i++ {
+		switch a := out[i]; a.Kind {
+		case FreeBuffers:
+			u.cfg.Retention.freeBelow(a.Number)
+		case RelocateWrite:
+			if u.cfg.Network.RelocateWrite(u.cfg.BURanks[a.BU], a.Number, a.Move) {
+				out = u.core.Step(&Input{Kind: WriteRelocated, Cookie: a.Number}, out)
 			}
-			buffers.commit(run.Blocks)
-			u.mfpsRead.Add(uint64(run.Blocks * u.cfg.Streams))
-			up.ReadBelow, up.Events = run.MEP+uint64(run.Blocks), up.Events+run.Events
-		}
-		if ended != nil {
-			return u.endInput(up, ended)
-		}
-		if more, err := u.updateScheduler(up); err != nil || !more {
-			return err
+		case ChangeMembers:
+			err = errors.Join(err, u.cfg.Barrier.ChangeMembers(a.Absence.FirstCycle, a.Members, !a.Absence.Rejoined))
+			u.cfg.Log.Info("the readout units of the run have changed", "readout_unit", a.Absence.RU, "back",
+				a.Absence.Rejoined, "from_mep", a.Absence.FirstMEP)
+		case ReportTriggered:
+			if u.cfg.OnTriggered != nil {
+				u.cfg.OnTriggered(a.Number)
+			}
+		case ForwardTag:
+			if wrong := u.forwardTag(a.Tag); wrong != nil {
+				err = wrong
+				u.failLocked(err)
+			}
+		case ConfirmExclusion:
+			u.confirmExclusion(&a)
+		case Drained:
+			close(u.drained)
+		case Refuse:
+			err = a.Err
+		case Fail:
+			err = a.Err
+			u.failLocked(err)
+		default:
+			rest = append(rest, a)
 		}
 	}
+	return rest, err
 }
 
-// endInput takes the error that ended the input. Bad input and a proper end are reported to the scheduler; any other is
-// returned.
-func (u *Unit) endInput(up tagnet.Update, err error) error {
-	var record *source.BadRecordError
-	var down *live.EndError
-	switch {
-	case errors.As(err, &down):
-		u.inputFailure.Store(down)
-		u.cfg.Log.Error("a live source lets the run down, what came before is built", "err", down)
-	case errors.As(err, &record):
-		// What was read before it is still to be built; the run learns of it from BadRecord.
-		u.badRecord.Store(record)
-		u.cfg.Log.Info("the input is bad, what came before it is built", "err", record)
-	case !errors.Is(err, io.EOF):
-		return fmt.Errorf("reading the source: %w", err)
-	}
-	up.InputEnded = true
-	_, err = u.updateScheduler(up)
+// tell tells the core something, and lets go on who waits for it. What is to be done then is done at once.
+func (u *Unit) notify(in *Input) (err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.actions, err = u.step(in, u.actions)
+	u.changed.Broadcast()
 	return err
 }
 
-// updateScheduler updates the scheduler. It reports false when that wants nothing more: the run is drained.
-func (u *Unit) updateScheduler(up tagnet.Update) (bool, error) {
-	err := u.cfg.Scheduler.Update(up)
-	if errors.Is(err, io.EOF) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// runDispatcher takes tokens, announces what has no pre-granted window, and frees what is released.
+// runDispatcher takes tokens, and announces what has no window yet.
 func (u *Unit) runDispatcher() error {
+	var t tagnet.Tokens
+	var actions []Action
 	for {
-		t, err := u.cfg.Scheduler.Next(u.ctx)
-		if errors.Is(err, io.EOF) {
-			u.endCycles()
-			return nil
+		var err error
+		if t, err = u.cfg.Scheduler.Next(u.ctx); errors.Is(err, io.EOF) {
+			return u.notify(&Input{Kind: TokensOver})
 		}
 		if err != nil {
 			return err
 		}
-		u.applyWithdrawals(t.Withdrawals)
 		u.applyCuts(&t)
-		if err := u.applyAbsences(t.Absences); err != nil {
+		if actions, err = u.takeTokens(&t, actions); err != nil {
 			return err
 		}
-		if err := u.applyTokens(&t); err != nil {
-			return err
+	}
+}
+
+// takeTokens gives tokens to the core, and asks for the windows that they need. Whatever came with them is done when
+// that was asked, or seen to be useless.
+func (u *Unit) takeTokens(t *tagnet.Tokens, actions []Action) (_ []Action, err error) {
+	u.mu.Lock()
+	actions, err = u.step(&Input{Kind: TokensCame, Tokens: t}, actions)
+	u.changed.Broadcast()
+	u.mu.Unlock()
+	if err != nil {
+		return actions, err
+	}
+	for i := range actions {
+		if a := &actions[i]; a.Kind == Announce {
+			err = u.announce(a)
+		} else {
+			err = u.requestWindows(a.BU)
 		}
-		u.tokensReceived.Add(countTokens(&t.Batch))
-		if u.hasRetainedMEPs(&t.Batch) {
-			if err := u.prepareWindows(&t.Batch); err != nil {
-				return err
+		if err != nil {
+			return actions, err
+		}
+	}
+	return actions, u.notify(&Input{Kind: Announced})
+}
+
+// announce tells one builder unit the sizes for one token, in as many messages as it takes.
+func (u *Unit) announce(a *Action) error {
+	part, err := u.cfg.Retention.lookUp(u.cfg.Retention.heldSpan(), a.Token.MEP)
+	n, m := u.cfg.Streams, &u.announcement
+	m.RU, m.StreamCount, m.Slot, m.Attempt, m.MEP = uint16(u.cfg.RU), uint16(n), a.Token.Slot, uint32(a.Token.Attempt),
+		a.Token.MEP
+	for first := 0; first < n && err == nil; first += len(m.Entries) {
+		m.FirstStream, m.Entries = uint16(first), m.Entries[:0]
+		for i := first; i < min(n, first+placing.MaxEntries); i++ {
+			m.Entries = append(m.Entries, placing.ReadEntry(part, i))
+		}
+		u.message = m.Append(u.message[:0])
+		if err = u.cfg.Network.Signal(u.cfg.BURanks[a.BU], u.message); err != nil {
+			if err = u.tolerateLoss(a.BU, err); err == nil {
+				return nil
 			}
 		}
-		u.recordTokens(&t.Batch)
-		if err := u.launchTags(&t); err != nil {
-			return err
-		}
 	}
-}
-
-// hasRetainedMEPs tells whether a batch has tokens of MEPs that the unit has. Builder units take it for gone before
-// such came.
-func (u *Unit) hasRetainedMEPs(b *tagnet.Batch) bool {
-	if !u.cfg.Rejoin.Rejoined {
-		return b.Len() > 0
-	}
-	for _, mep := range b.MEPs {
-		if mep != tagnet.NoMEP && mep >= u.cfg.Rejoin.FirstMEP {
-			return true
-		}
-	}
-	return false
-}
-
-// applyTokens gives the cycles of a batch to the order, and frees what is released.
-func (u *Unit) applyTokens(t *tagnet.Tokens) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.cfg.Retention.copyHeldUp(t.HeldUp)
-	u.order.Release(lowestNeeded(t))
-	u.releasedBelow = t.Released
-	u.bursts.Release(t.Released)
-	u.relocateHeldUp(t.HeldUp)
-	u.freeBuffers()
-	for i := range t.Len() {
-		if err := u.order.AddCycle(&t.Batch, i); err != nil {
-			return err
-		}
-	}
-	if t.Len() > 0 {
-		u.changed.Broadcast()
-		u.reportTriggered(t.MEPs)
+	if err != nil {
+		return fmt.Errorf("announcing MEP %d to builder unit %d: %w", a.Token.MEP, a.BU, err)
 	}
 	return nil
 }
 
-// reportTriggered tells how far tokens have come.
-func (u *Unit) reportTriggered(meps []uint64) {
-	if u.cfg.OnTriggered == nil {
-		return
+// requestWindows asks a builder unit for its pre-granted windows.
+func (u *Unit) requestWindows(bu int) error {
+	u.message = placing.AppendWindowRequest(u.message[:0])
+	if err := u.cfg.Network.Signal(u.cfg.BURanks[bu], u.message); err != nil {
+		return u.tolerateLoss(bu, fmt.Errorf("asking builder unit %d for its windows: %w", bu, err))
 	}
-	for _, mep := range meps {
-		if mep != tagnet.NoMEP && mep >= u.tokensBelow {
-			u.tokensBelow = mep + 1
+	return nil
+}
+
+// confirmExclusion tells that an exclusion is over here: the builder unit, behind all that was sent to it before, and
+// the scheduler. Where the link is down, or the stream over, who watches that is told.
+func (u *Unit) confirmExclusion(a *Action) {
+	var message [placing.QuiescedSize]byte
+	if u.cfg.Network.Signal(u.cfg.BURanks[a.BU], placing.AppendQuiesced(message[:0], uint32(a.Count))) == nil {
+		_ = u.cfg.Scheduler.ConfirmExclusion(a.Number)
+	}
+}
+
+// forwardTag passes on a tag. That nobody wants it is no failure: the run was abandoned.
+func (u *Unit) forwardTag(t *tagnet.Tag) error {
+	if err := u.cfg.ForwardTag(t); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("passing on the tag of MEP %d: %w", t.MEP, err)
+	}
+	return nil
+}
+
+// HandleGrant takes a builder unit's signal of kind placing.KindGrant. An error says what was wrong with it; it had no
+// effect.
+func (u *Unit) HandleGrant(rank int, payload []byte) error {
+	in := Input{Kind: GrantCame}
+	err := in.Grant.Parse(payload)
+	var ok bool
+	if in.BU, ok = u.buByRank[rank]; err == nil && !ok {
+		err = fmt.Errorf("rank %d granted a window for MEP %d, and holds no builder unit", rank, in.Grant.MEP)
+	}
+	return u.notifyParsed(&in, err)
+}
+
+// notifyParsed tells the core of a message, or that it was refused.
+func (u *Unit) notifyParsed(in *Input, err error) error {
+	if err != nil {
+		return u.notify(&Input{Kind: MessageRefused, Err: err})
+	}
+	return u.notify(in)
+}
+
+// HandlePreGrants takes a builder unit's signal of kind placing.KindPreGrants. An error says what was wrong with it; it
+// had no effect.
+func (u *Unit) HandlePreGrants(rank int, payload []byte) error {
+	in := Input{Kind: PreGrantsCame, PreGrants: &placing.PreGrants{}}
+	err := in.PreGrants.Parse(payload)
+	var ok bool
+	if in.BU, ok = u.buByRank[rank]; !ok {
+		err = fmt.Errorf("rank %d granted windows for all MEPs, and holds no builder unit", rank)
+	}
+	return u.notifyParsed(&in, err)
+}
+
+var errNoTagRing = errors.New("a tag came where tags do not pass from unit to unit")
+
+// HandleTag takes a signal of kind placing.KindTag from a readout unit. An error says what was wrong with it; it had no
+// effect.
+func (u *Unit) HandleTag(ru int, payload []byte) error {
+	in := Input{Kind: TagCame}
+	var buf [placing.MaxTagWords]uint64
+	words, err := placing.ParseTag(&buf, payload)
+	if err == nil {
+		t, rest, ok := tagnet.ParseTag(words)
+		switch in.Tag = t; {
+		case !ok || len(rest) > 0:
+			err = fmt.Errorf("%w: %d words that are no tag", placing.ErrBadMessage, len(words))
+		case ru != u.cfg.RU-1:
+			err = fmt.Errorf("readout unit %d passed on a tag of MEP %d, and tags come only from the readout unit before "+
+				"this one", ru, t.MEP)
 		}
 	}
-	u.cfg.OnTriggered(u.tokensBelow)
+	return u.notifyParsed(&in, err)
 }
 
-// lowestNeeded is the lowest MEP without an outcome, for what gives up everything in order.
-func lowestNeeded(t *tagnet.Tokens) uint64 {
-	if len(t.HeldUp) > 0 {
-		return t.HeldUp[0]
-	}
-	return t.Released
-}
-
-// endCycles notes that no cycle will come any more.
-func (u *Unit) endCycles() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.cyclesEnded = true
-	u.changed.Broadcast()
+// HandleRejected takes that events in a row were rejected by builder units' results, as the decision unit tells. It
+// does not wait.
+func (u *Unit) HandleRejected(first, events uint64) {
+	_ = u.notify(&Input{Kind: EventsRejected, First: first, Events: events})
 }
 
 // HandleCompletion takes the outcome of a write, told by the endpoint.
 func (u *Unit) HandleCompletion(rank int, cookie uint64, err error) {
+	bu, ok := u.buByRank[rank]
+	if !ok {
+		bu = Dummy
+	}
+	_ = u.notify(&Input{Kind: WriteCompleted, BU: bu, Cookie: cookie, Err: err, Now: time.Now()}) // it fails the unit
+}
+
+var errLinkDown = errors.New("the link is down")
+
+// HandleLinkDown takes that the link to a rank is down. It reports whether the unit can go on without it.
+func (u *Unit) HandleLinkDown(rank int) bool {
+	bu, ok := u.buByRank[rank]
+	return ok && u.tolerateLoss(bu, errLinkDown) == nil
+}
+
+// tolerateLoss takes an error of the link to a builder unit, and returns it unless the run tolerates the loss of that.
+func (u *Unit) tolerateLoss(bu int, err error) error {
+	if bu >= len(u.cfg.ToleratesBULoss) || !u.cfg.ToleratesBULoss[bu] {
+		return err
+	}
+	return u.notify(&Input{Kind: BULost, BU: bu})
+}
+
+// Drain waits until every token that came has been served and its write has its outcome, or until ctx ends.
+func (u *Unit) Drain(ctx context.Context) error {
+	select {
+	case <-u.drained:
+		return nil
+	case <-u.ctx.Done():
+		return context.Cause(u.ctx)
+	case <-ctx.Done():
+	}
+	s := u.Stats()
+	return fmt.Errorf("%d writes of the readout unit have no outcome: %w", s.OpenTransfers+s.OrphanedWrites,
+		context.Cause(ctx))
+}
+
+// Timeline returns the last steps, oldest first.
+func (u *Unit) Timeline() []TimelineStep {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if bu, ok := u.buByRank[rank]; ok && u.order.IsLost(bu) {
-		return // it has been given up, and so has its memory
-	}
-	b, wrong := u.bursts.complete(cookie)
-	if wrong != nil {
-		u.failLocked(errors.Join(wrong, err))
-		return
-	}
-	t := u.order.TransferAt(b.Places[0])
-	if err != nil && t.Stage != stageOrphaned {
-		u.failLocked(fmt.Errorf("writing MEP %d to slot %d of builder unit %d: %w", t.MEP, t.Slot, b.BU, err))
-		return
-	}
-	u.finishBurst(b, err != nil)
-	u.updateLinkFull(b.BU)
-	u.freeBuffers()
-	u.changed.Broadcast()
+	return u.core.Timeline()
 }
 
-// finishBurst takes that a burst is over; one may have failed that nobody waits for. mu is held.
-func (u *Unit) finishBurst(b *burst, failed bool) {
-	first := u.order.TransferAt(b.Places[0])
-	orphaned := first.Stage == stageOrphaned
-	u.timeline.recordSent(b.BU, first.MEP)
-	if err := u.order.Complete(b.Places); err != nil {
-		u.failLocked(err)
-		return
+// Stats returns the counters so far.
+func (u *Unit) Stats() Stats {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := u.core.Stats()
+	s.RetainedBlocks, s.RetainedBytesHigh = u.cfg.Retention.usage()
+	s.Source, s.MFPsRead = u.cfg.Source.Stats(), u.mfpsRead.Load()
+	s.TokenWait, s.GrantWait = u.waits[WaitToken].Total(), u.waits[WaitGrant].Total()
+	s.SourceTime, s.BufferWait = u.sourceTime.Total(), u.bufferWait.Total()
+	if u.badRecord.Load() != nil {
+		s.BadRecords = 1
 	}
-	if orphaned {
-		u.confirmQuiesced()
+	if u.inputFailure.Load() != nil {
+		s.InputFailed = 1
 	}
-	if failed {
-		u.failedOrphanWrites.Add(uint64(len(b.Places)))
-		return
+	s.Live = u.liveStats()
+	for _, in := range s.Live {
+		if in.Failed {
+			s.Broken++
+		}
 	}
-	u.partsWritten.Add(uint64(len(b.Places)))
-	u.bytesWritten.Add(b.Bytes)
-	u.bytesByBU[b.BU].Add(b.Bytes)
+	return s
 }
-
-// BadRecord is the record that ended the input, or nil.
-func (u *Unit) BadRecord() *source.BadRecordError { return u.badRecord.Load() }
 
 func (u *Unit) fail(err error) {
 	u.mu.Lock()

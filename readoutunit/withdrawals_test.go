@@ -14,7 +14,7 @@ import (
 // exclusionModel plays scheduler, builder units and network to one readout unit while builder units are excluded, come
 // back and are lost.
 type exclusionModel struct {
-	o          Order
+	o          *Transfers
 	slots      int
 	cycle      uint64
 	mep        uint64
@@ -33,16 +33,16 @@ type exclusionModel struct {
 // stops.
 func TestExclusionsKeepTheAccounts(t *testing.T) {
 	const bus, slots = 3, 2
-	orders := map[string]func() Order{
-		"shift":        func() Order { return NewShift(0, SeatsInOrder(2, bus), bus, slots, false) },
-		"shift, fence": func() Order { return NewShift(1, SeatsInOrder(2, bus), bus, slots, true) },
-		"shift, wide": func() Order {
-			s := NewShift(1, SeatsInOrder(2, bus), bus, slots, true)
-			s.SetMaxCycles(3)
+	orders := map[string]func() *Transfers{
+		"shift":        func() *Transfers { return newShift(0, SeatsInOrder(2, bus), bus, slots, false) },
+		"shift, fence": func() *Transfers { return newShift(1, SeatsInOrder(2, bus), bus, slots, true) },
+		"shift, wide": func() *Transfers {
+			s := newShift(1, SeatsInOrder(2, bus), bus, slots, true)
+			s.setMaxCycles(3)
 			return s
 		},
-		"free": func() Order { return newFree(bus, slots) },
-		"pull": func() Order { return NewPulled(bus, slots) },
+		"free": func() *Transfers { return newFree(bus, slots) },
+		"pull": func() *Transfers { return newPulled(bus, slots) },
 	}
 	for name, order := range orders {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +119,7 @@ func (m *exclusionModel) grant(t *rapid.T) {
 
 // step does the unit's next action.
 func (m *exclusionModel) step(t *rapid.T) {
-	switch action, n := m.o.NextAction(); action {
+	switch action, n := m.o.Next(); action {
 	case Send:
 		x := m.o.TransferAt(n)
 		if x.Stage != stageGranted || m.excluded[x.BU] || m.o.IsLost(int(x.BU)) {
@@ -137,7 +137,7 @@ func (m *exclusionModel) step(t *rapid.T) {
 		}
 		m.sent = append(m.sent, places...)
 	case AdvancePhase:
-		m.o.AdvancePhase(m.o.CyclesAhead())
+		m.o.AdvancePhase(m.o.cyclesAhead())
 	}
 }
 
@@ -189,11 +189,11 @@ func (m *exclusionModel) lose(t *rapid.T) {
 	}
 	bu := rapid.IntRange(0, len(m.excluded)-1).Draw(t, "bu")
 	m.sent = slices.DeleteFunc(m.sent, func(n uint64) bool { return int(m.o.TransferAt(n).BU) == bu })
-	m.o.MarkLost(bu)
+	m.o.markLost(bu)
 }
 
 func (m *exclusionModel) check(t *rapid.T) {
-	for x, ok := m.o.NextQuiesced(); ok; x, ok = m.o.NextQuiesced() {
+	for x, ok := m.o.nextQuiesced(); ok; x, ok = m.o.nextQuiesced() {
 		n := x.Number
 		if n >= uint64(len(m.quiesced)) || m.quiesced[n] {
 			t.Fatalf("confirms exclusion %d of %d, or twice", n, len(m.quiesced))
@@ -212,15 +212,15 @@ func (m *exclusionModel) check(t *rapid.T) {
 			}
 		}
 	}
-	stats := m.o.WithdrawalStats()
+	stats := m.o.WithdrawalStats
 	if ends := m.written + stats.WithdrawnTokens + m.o.UnrequestedTransfers() +
-		uint64(m.o.OpenTransfers()+m.o.OrphanedWrites()); ends != m.tokens {
+		uint64(m.o.OpenTransfers()+m.o.orphanedWrites()); ends != m.tokens {
 		t.Fatal(fmt.Sprintf("%d tokens came, and there are %d: %d written, %+v, %d open, %d left", m.tokens, ends, m.written,
-			stats, m.o.OpenTransfers(), m.o.OrphanedWrites()))
+			stats, m.o.OpenTransfers(), m.o.orphanedWrites()))
 	}
 	// Whatever is out holds up nobody: an action that waits for a window waits for a builder unit that is there.
-	if action, n := m.o.NextAction(); action == WaitGrant && m.o.OpenTransfers() > 0 {
-		if _, phased := m.o.(*Shift); phased {
+	if action, n := m.o.Next(); action == WaitGrant && m.o.OpenTransfers() > 0 {
+		if _, phased := m.o.order.(*shift); phased {
 			if x := m.o.TransferAt(n); m.excluded[x.BU] || m.o.IsLost(int(x.BU)) {
 				t.Fatalf("waits for builder unit %d, which is out", x.BU)
 			}

@@ -32,15 +32,6 @@ func (w *Stopwatch) Stop() {
 	w.runningSince = time.Time{}
 }
 
-// SetRunning starts or stops it.
-func (w *Stopwatch) SetRunning(on bool) {
-	if on {
-		w.Start()
-	} else {
-		w.Stop()
-	}
-}
-
 // Total is the time so far.
 func (w *Stopwatch) Total() time.Duration {
 	now := time.Now()

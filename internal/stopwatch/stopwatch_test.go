@@ -21,10 +21,10 @@ func TestStopwatchCountsWhatIsUnderWay(t *testing.T) {
 		}
 		w.Stop()
 		want(0)
-		w.SetRunning(true)
+		w.Start()
 		time.Sleep(5 * time.Millisecond)
 		want(5)
-		w.SetRunning(false)
+		w.Stop()
 		time.Sleep(7 * time.Millisecond)
 		w.Stop()
 		want(5)

@@ -23,7 +23,7 @@ type ru struct {
 	index   int
 	host    *host
 	track   sim.Track
-	order   readoutunit.Order
+	order   *readoutunit.Transfers
 	tagRing readoutunit.TagOrder // the order, where it is one
 	barrierState
 
@@ -83,7 +83,7 @@ func (r *ru) setActivity(d activity) {
 // step takes action after action as the order says, until something has to happen first.
 func (r *ru) step() {
 	for !r.writeReady && (r.activity == idle || r.activity == sending) && !r.w.draining && r.w.err == nil {
-		turn, place := r.order.NextAction()
+		turn, place := r.order.Next()
 		switch turn {
 		case readoutunit.Send:
 			r.setActivity(preparing)

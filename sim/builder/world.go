@@ -180,7 +180,7 @@ func New(s *sim.Sim, c *Config, m HostModel) (*World, error) {
 				RoundCycles: 1,
 			}),
 		}
-		r.tagRing, _ = r.order.(readoutunit.TagOrder)
+		r.tagRing = r.order.TagOrder()
 		if err := r.joinBarrier(c.Barrier, len(c.RUs)); err != nil {
 			return nil, err
 		}

@@ -92,16 +92,16 @@ var treeLinks = study.Model{
 
 // maxLinkFlows is the most flows on any link, and from or to any leaf through a spine, in any phase.
 func maxLinkFlows(nodes, perLeaf, spines, links int) (link, spine int) {
-	var orders []*readoutunit.Shift
+	var visits [][]int
 	for i := range nodes {
-		orders = append(orders, readoutunit.NewShift(i, readoutunit.SeatsInOrder(nodes, nodes), nodes, 1, true))
+		visits = append(visits, readoutunit.SeatsInOrder(nodes, nodes).Visits(i))
 	}
 	t := topology.FatTree(nodes, perLeaf, spines, links)
 	var route []int
 	for phase := range nodes {
 		on, through := make([]int, t.Links()), make([]int, t.Links()/links)
-		for i, o := range orders {
-			route = t.Route(route[:0], i, o.VisitOrder()[phase])
+		for i, to := range visits {
+			route = t.Route(route[:0], i, to[phase])
 			for _, l := range route {
 				leaf, class := l/2/(spines*links), l/2%(spines*links)
 				s := 2*(leaf*spines+class%spines) + l%2

@@ -5,22 +5,20 @@ import (
 	"slices"
 
 	"ringlet/event/placing"
-	"ringlet/tagnet"
 	"ringlet/transport/link"
 )
 
-// A burst is what a readout unit writes to one builder unit at a time: its parts of one MEP or of many. Who opened it
-// owns it until it is sent; then it is the network's, until it has its outcome.
+// A burst is what a readout unit writes to one builder unit at a time: its parts of one MEP or of many. Once it is
+// filled it is the network's, until it has its outcome.
 type burst struct {
 	BU     int
 	Places []uint64     // of the transfers, as their Order numbers them
 	Pieces []link.Piece // the parts: they go as one write
 	Bytes  uint64       // in all parts
 
-	id            int
-	lowestMEP     uint64 // lowest MEP whose buffer it needs; none once its bytes were moved
-	awaitsOutcome bool   // and it has no outcome
-	inUse         bool
+	id        int
+	lowestMEP uint64 // lowest MEP whose buffer it needs; none once its bytes were moved
+	inUse     bool   // it has no outcome
 }
 
 // maxBurst is the most parts of a burst: 512 parts of 200 bytes are 11 jumbo datagrams or 70 of an Ethernet, enough to
@@ -34,7 +32,7 @@ const burstsPerBU = 64
 // burstPool is the pure core of what is under way: which bursts have no outcome yet, and which MEPs they need.
 // It does no I/O and takes no locks; its owner calls it under one.
 //
-//	open ─► add … ─► markSent ─► (write) ─► complete ─► lowestNeeded: what is below may go
+//	open ─► add … ─► (write) ─► complete ─► lowestNeeded: what is below may go
 type burstPool struct {
 	all           []*burst
 	free          []*burst // the last used on top: its memory is in the cache
@@ -59,7 +57,7 @@ func (s *burstPool) open(bu int) *burst {
 		b = &burst{id: len(s.all)}
 		s.all = append(s.all, b)
 	}
-	b.BU, b.Bytes, b.lowestMEP, b.awaitsOutcome, b.inUse = bu, 0, math.MaxUint64, false, true
+	b.BU, b.Bytes, b.lowestMEP, b.inUse = bu, 0, math.MaxUint64, true
 	b.Places, b.Pieces = b.Places[:0], b.Pieces[:0]
 	s.inUseByBU[bu]++
 	return b
@@ -85,17 +83,10 @@ func extend[T any](list []T) ([]T, *T) {
 	return list, &list[len(list)-1]
 }
 
-// markSent notes that an open burst, in which there is something, is about to be written, and returns the cookie that
-// its write must have.
-func (s *burstPool) markSent(b *burst) uint64 {
-	b.awaitsOutcome = true
-	return uint64(b.id)
-}
-
-// complete takes the outcome of a burst; what is in that stays readable until the next open. It refuses one that was
-// not under way.
+// complete takes the outcome of the burst with that number, the cookie of its write; what is in that stays readable
+// until the next open. It refuses one that was not under way.
 func (s *burstPool) complete(cookie uint64) (*burst, error) {
-	if cookie >= uint64(len(s.all)) || !s.all[cookie].awaitsOutcome {
+	if cookie >= uint64(len(s.all)) || !s.all[cookie].inUse {
 		return nil, &notUnderWayError{cookie}
 	}
 	b := s.all[cookie]
@@ -104,7 +95,7 @@ func (s *burstPool) complete(cookie uint64) (*burst, error) {
 }
 
 func (s *burstPool) recycle(b *burst) {
-	b.awaitsOutcome, b.inUse = false, false
+	b.inUse = false
 	s.inUseByBU[b.BU]--
 	s.free = append(s.free, b)
 }
@@ -112,24 +103,26 @@ func (s *burstPool) recycle(b *burst) {
 // abandon gives up what was sent to a builder unit: it will have no outcome any more.
 func (s *burstPool) abandon(bu int) {
 	for _, b := range s.all {
-		if b.BU == bu && b.awaitsOutcome {
+		if b.BU == bu && b.inUse {
 			s.recycle(b)
 		}
 	}
 }
 
-// Release says that every MEP below the given one has its outcome, or was put aside.
-func (s *burstPool) Release(below uint64) { s.releasedBelow = max(s.releasedBelow, below) }
+// release says that every MEP below the given one has its outcome, or was put aside.
+func (s *burstPool) release(below uint64) { s.releasedBelow = max(s.releasedBelow, below) }
 
-// forEachOvertaken calls each for every burst under way that needs buffers of MEPs below the watermark. A burst whose
-// bytes were moved needs none.
-func (s *burstPool) forEachOvertaken(each func(b *burst) (moved bool)) {
+// forEachOvertaken calls each for every burst under way that needs buffers of MEPs below the watermark.
+func (s *burstPool) forEachOvertaken(each func(b *burst)) {
 	for _, b := range s.all {
-		if b.awaitsOutcome && b.lowestMEP < s.releasedBelow && each(b) {
-			b.lowestMEP = math.MaxUint64
+		if b.inUse && b.lowestMEP < s.releasedBelow {
+			each(b)
 		}
 	}
 }
+
+// markMoved says that the bytes of a burst lie elsewhere: it needs no buffers any more.
+func (s *burstPool) markMoved(cookie uint64) { s.all[cookie].lowestMEP = math.MaxUint64 }
 
 // lowestNeeded is the lowest MEP that is still needed: it has no outcome yet, or the link may still send it again,
 // since the response of a write may come after the outcome of the MEP. It looks at every burst: some ten, each of
@@ -142,14 +135,4 @@ func (s *burstPool) lowestNeeded() uint64 {
 		}
 	}
 	return lowest
-}
-
-// countTokens counts the tokens of a batch.
-func countTokens(b *tagnet.Batch) (n uint64) {
-	for _, mep := range b.MEPs {
-		if mep != tagnet.NoMEP {
-			n++
-		}
-	}
-	return n
 }

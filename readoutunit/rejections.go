@@ -1,7 +1,5 @@
 package readoutunit
 
-import "ringlet/tagnet"
-
 // RejectionPolicy says what a readout unit gives up since it learns that events were rejected. The zero value: nothing,
 // and everything stays until the scheduler has its outcome. It may be given up only where nobody fetches it again:
 // builder units ask for what they want, and a run does not tolerate the loss of one (docs/design/054-decisions.md).
@@ -117,41 +115,3 @@ func (r *Rejections) Release(released uint64, endTransfer func(bu int, slot uint
 
 // Stats are the counters so far, but for the MFPs.
 func (r *Rejections) Stats() RejectionStats { return r.stats }
-
-// HandleRejected takes that events in a row were rejected by builder units' results, as the decision unit tells. It
-// does not wait.
-func (u *Unit) HandleRejected(first, events uint64) {
-	if u.cfg.Rejection.Packing == 0 {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.rejections.MarkRejected(first, events)
-	u.freeBuffers()
-}
-
-// recordTokens notes where the tokens of a batch went, once their MEPs are announced: until then their parts are read.
-func (u *Unit) recordTokens(b *tagnet.Batch) {
-	if u.cfg.Rejection.Packing == 0 {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for i := range b.Len() {
-		for p := range b.PlacesPerCycle {
-			if t, ok := b.Token(i, p); ok && t.MEP >= u.cfg.Rejoin.FirstMEP {
-				u.rejections.AddToken(t.MEP, t.BU, t.Slot)
-			}
-		}
-	}
-	u.freeBuffers() // the decision may have come before
-}
-
-// freeBuffers gives up what is needed no more. mu is held.
-func (u *Unit) freeBuffers() {
-	buffers := u.cfg.Retention
-	u.bursts.Release(u.rejections.Release(u.releasedBelow, u.order.Reject, func(mep uint64) int {
-		return len(buffers.retainedPart(mep))
-	}))
-	buffers.freeBelow(u.bursts.lowestNeeded())
-}

@@ -1,0 +1,597 @@
+package readoutunit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"ringlet/barrier"
+	"ringlet/event/placing"
+	"ringlet/tagnet"
+	"ringlet/transport/link"
+)
+
+// Core decides all that a readout unit does, once its MEPs are in its memory: what is announced, written and given up,
+// when a phase is over, and what becomes of builder units that are lost. It does no I/O, starts no goroutine and reads
+// no clock. It takes no lock but that of the Retention, whose parts it puts into writes; its owner calls it under one.
+//
+// Two of its owner's goroutines have their own actions: the one that brings TokensCame announces, and the conductor,
+// which says by ConductorFree that it has done the last one, writes and goes to the barrier. Whatever else a step says
+// is done at once, in its order, before the next step.
+type Core struct {
+	// immutable
+	cfg  CoreConfig
+	tags TagOrder // the order of the transfers, where it is one; else nil
+
+	transfers  *Transfers
+	bursts     *burstPool
+	rejections *Rejections
+	pacer      roundPacer
+	members    []int  // readout units that take part, as far as it is known here
+	released   uint64 // MEPs below it have their outcome, or were put aside
+	announcing bool   // tokens are being announced, so that their parts are read
+	requested  bool   // the pre-granted windows were asked for
+	tokensOver bool   // no more will come
+	phasesLeft bool   // and the conductor has left the last phase
+	drained    bool   // and all is written, which was said
+
+	phase       phase
+	offered     int          // cycles, at the barrier
+	tag         tagnet.Tag   // the last that came
+	forwarded   []tagnet.Tag // of this step
+	firstAction time.Time    // first that the conductor got
+	lastAction  time.Time    // last write or end of a phase
+	timeline    timeline
+	stats       Stats
+
+	out []Action // of this step
+}
+
+// CoreConfig is what a Core decides by.
+type CoreConfig struct {
+	RU, RUs   int
+	Transfers *Transfers // and their discipline
+	Retention *Retention
+	Streams   int // MFPs in each part
+	// Rejoin is the return with which the unit takes part, where it came back in the run: its source gives the MEPs from
+	// that of the return on. Zero: it was there from the beginning.
+	Rejoin tagnet.Absence
+	// Rejection says what is given up since its events were rejected.
+	Rejection RejectionPolicy
+	// PhaseTime is the length of a phase where phases end with time; UnheldPhases, where nothing ends them.
+	PhaseTime    time.Duration
+	UnheldPhases bool
+	// TimelineSteps is how many steps are kept for Unit.Timeline, the last ones. 0: none.
+	TimelineSteps int
+}
+
+// phase is what is known of the phase that the unit is in.
+type phase struct {
+	begun   time.Time // zero: it has not begun
+	awaited bool      // its time has come, where phases end with time
+	yielded bool      // others could go on since the last write
+	parts   int       // that were sent in it
+}
+
+// Input is what a Core is told. What a kind does not name is not looked at.
+type Input struct {
+	Kind      InputKind
+	BU        int // index; a number below 0 is no builder unit
+	Tokens    *tagnet.Tokens
+	Grant     placing.Grant
+	PreGrants *placing.PreGrants
+	Tag       tagnet.Tag
+	First     uint64 // event
+	Events    uint64
+	Cookie    uint64
+	Err       error
+	Waited    time.Duration
+	Held      barrier.Straggler
+	Finished  []barrier.Straggler
+	Now       time.Time
+}
+
+// InputKind is a kind of Input.
+type InputKind uint8
+
+// Kinds of Input.
+const (
+	TokensCame      InputKind = iota // Tokens
+	TokensOver                       // no more will come
+	Announced                        // what the last tokens wanted to be signalled has been
+	GrantCame                        // BU, Grant
+	PreGrantsCame                    // BU, PreGrants
+	TagCame                          // Tag, of the readout unit before
+	MessageRefused                   // Err: a message of another unit is not understood
+	EventsRejected                   // First, Events: a builder unit has rejected them
+	WriteCompleted                   // BU, Cookie, Err, Now
+	WriteRelocated                   // Cookie: its bytes lie elsewhere now
+	BULost                           // BU: the link to it is down, which the run tolerates
+	ConductorFree                    // Now
+	BarrierPassed                    // Waited, Held, Now: the phase is over
+	BarrierFinished                  // Finished
+)
+
+// Action is what a step of a Core asks for. What a kind does not name is zero.
+type Action struct {
+	Kind    ActionKind
+	Turn    Turn
+	BU      int
+	Count   int
+	Number  uint64
+	Token   tagnet.Token
+	Pieces  []link.Piece
+	Move    func(piece int) []byte
+	Absence *tagnet.Absence
+	Members []int
+	Tag     *tagnet.Tag
+	Err     error
+}
+
+// ActionKind is a kind of Action.
+type ActionKind uint8
+
+// Kinds of Action.
+const (
+	// These are done at once.
+
+	FreeBuffers      ActionKind = iota // Number: MEPs below are needed no more
+	RelocateWrite                      // BU, Number: cookie, Move: gives the bytes of each piece; if so say WriteRelocated
+	ChangeMembers                      // Absence, Members: of the barrier from then on
+	ReportTriggered                    // Number: MEPs below have tokens
+	ForwardTag                         // Tag: this unit is done with it
+	ConfirmExclusion                   // BU, Number: among all exclusions, Count: among those of the builder unit
+	Drained                            // nothing is to be done any more
+	Refuse                             // Err: the input had no effect
+	Fail                               // Err: the unit cannot go on
+
+	// These are of the goroutine that brings tokens.
+
+	Announce       // BU, Token
+	RequestWindows // BU
+
+	// These are of the conductor.
+
+	Write         // BU, Number: cookie, Pieces
+	Yield         // the network is to go on
+	AwaitPhase    // Number: phase, Count: phases of a round. Its time is to come
+	EnterBarrier  // Number: first cycle of the round, Count: cycles to offer; say BarrierPassed
+	FinishBarrier // all epochs that are open are to be left; say BarrierFinished
+	Leave         // there will be nothing any more
+	Wait          // Turn: for what. A later step may bring something
+)
+
+// newCore makes the core of a readout unit.
+func newCore(cfg CoreConfig) *Core {
+	c := &Core{
+		cfg:        cfg,
+		tags:       cfg.Transfers.TagOrder(),
+		transfers:  cfg.Transfers,
+		bursts:     newBurstPool(cfg.Transfers.placesPerCycle),
+		rejections: NewRejections(cfg.Rejection, cfg.Retention.Len()),
+		members:    allUnits(cfg.RUs),
+	}
+	c.stats.BarrierStats, c.timeline = newBarrierStats(cfg.RU, cfg.RUs), newTimeline(cfg.TimelineSteps)
+	c.stats.BytesByBU = make([]uint64, cfg.Transfers.placesPerCycle)
+	c.transfers.onToken = c.addToken
+	if cfg.Rejoin.Rejoined {
+		c.transfers.beginAt(cfg.Rejoin.FirstCycle, cfg.Rejoin.FirstMEP)
+		cfg.Retention.beginAt(cfg.Rejoin.FirstMEP)
+	}
+	return c
+}
+
+// Step takes an input, and appends what is to be done. It allocates nothing for tokens, grants and writes.
+func (c *Core) Step(in *Input, out []Action) []Action {
+	c.out = out
+	switch in.Kind {
+	case TokensCame:
+		c.fail(c.addTokens(in.Tokens))
+	case TokensOver:
+		c.tokensOver = true
+	case Announced:
+		c.announcing = false
+		if c.cfg.Rejection.Packing > 0 {
+			c.free() // the decision may have come before
+		}
+	case GrantCame:
+		c.refuse(c.addGrant(in.BU, &in.Grant))
+	case PreGrantsCame:
+		c.refuse(c.transfers.applyPreGrants(in.BU, in.PreGrants))
+	case TagCame:
+		c.tag = in.Tag // by the interface of the order it would take the input to the heap
+		c.refuse(c.addTag(&c.tag))
+	case MessageRefused:
+		c.refuse(in.Err)
+	case EventsRejected:
+		c.rejections.MarkRejected(in.First, in.Events)
+		c.free()
+	case WriteCompleted:
+		c.fail(c.completeWrite(in))
+	case WriteRelocated:
+		c.bursts.markMoved(in.Cookie)
+		c.stats.RelocatedWrites++
+		c.free()
+	case BULost:
+		c.transfers.markLost(in.BU)
+		c.bursts.abandon(in.BU)
+		c.free()
+		c.updateLinkFull(in.BU)
+	case ConductorFree:
+		c.conduct(in.Now)
+	case BarrierPassed:
+		c.fail(c.stats.recordWait(in.Waited))
+		c.fail(c.stats.recordHolder(in.Held))
+		if in.Held.Rank != barrier.Nobody {
+			c.offered = int(in.Held.MinOffer)
+		}
+		c.endPhase(c.offered, in.Now)
+	case BarrierFinished:
+		for _, held := range in.Finished {
+			c.fail(c.stats.recordHolder(held))
+		}
+		c.phasesLeft = true
+	}
+	c.forwardTags()
+	if c.phasesLeft && !c.drained && c.isIdle() {
+		c.drained = true
+		c.do(Action{Kind: Drained})
+	}
+	return c.out
+}
+
+func (c *Core) do(a Action) { c.out = append(c.out, a) }
+
+// fail says that the unit cannot go on, if there is an error.
+func (c *Core) fail(err error) {
+	if err != nil {
+		c.do(Action{Kind: Fail, Err: err})
+	}
+}
+
+// refuse says that an input had no effect, if there is an error. A tag that contradicts the tokens ends the unit as
+// well: it would never get back to the scheduler, and the tag ring stand still.
+func (c *Core) refuse(err error) {
+	if err == nil {
+		return
+	}
+	c.stats.RefusedGrants++
+	c.do(Action{Kind: Refuse, Err: err})
+	if wrong := (*tagError)(nil); errors.As(err, &wrong) {
+		c.fail(err)
+	}
+}
+
+// addTokens takes what the scheduler tells, part by part in the order in which each concerns the next.
+func (c *Core) addTokens(t *tagnet.Tokens) error {
+	for _, w := range t.Withdrawals {
+		c.transfers.Withdraw(w)
+	}
+	c.confirmQuiesced()
+	for i := range t.Absences {
+		c.changeMembers(&t.Absences[i])
+	}
+	c.cfg.Retention.copyHeldUp(t.HeldUp)
+	c.transfers.Release(lowestNeeded(t))
+	c.released = t.Released
+	c.bursts.release(t.Released)
+	c.relocateHeldUp(t.HeldUp)
+	c.free()
+	for i := range t.Len() {
+		if err := c.transfers.AddCycle(&t.Batch, i); err != nil {
+			return err
+		}
+	}
+	if t.Len() > 0 {
+		c.announcing = true
+		c.do(Action{Kind: ReportTriggered, Number: c.transfers.tokensBelow})
+	}
+	for i := range t.Tags {
+		if err := c.addTag(&t.Tags[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addToken takes a transfer that has begun: what has no window asks for one.
+func (c *Core) addToken(t *Transfer) {
+	c.rejections.AddToken(t.MEP, t.BU, t.Slot)
+	switch {
+	case t.Stage != stageAnnounced:
+	case !c.transfers.usesPreGrants:
+		c.do(Action{Kind: Announce, BU: int(t.BU), Token: t.Token})
+	case !c.requested:
+		c.requested = true
+		for bu := range c.transfers.placesPerCycle {
+			if !c.transfers.IsLost(bu) {
+				c.do(Action{Kind: RequestWindows, BU: bu})
+			}
+		}
+	}
+}
+
+// addGrant takes a window for one MEP.
+func (c *Core) addGrant(bu int, g *placing.Grant) error {
+	if c.transfers.usesPreGrants {
+		return fmt.Errorf("a window for MEP %d came from builder unit %d, which has granted its windows for all MEPs",
+			g.MEP, bu)
+	}
+	return c.transfers.ApplyGrant(bu, g)
+}
+
+// addTag gives a tag to the order.
+func (c *Core) addTag(t *tagnet.Tag) error {
+	if c.tags == nil {
+		return errNoTagRing
+	}
+	return c.tags.AddTag(t)
+}
+
+// forwardTags passes on the tags that this unit is done with.
+func (c *Core) forwardTags() {
+	if c.tags == nil {
+		return
+	}
+	c.forwarded = c.forwarded[:0]
+	for t, ok := c.tags.NextForward(); ok; t, ok = c.tags.NextForward() {
+		c.forwarded = append(c.forwarded, t)
+		c.do(Action{Kind: ForwardTag, Tag: &c.forwarded[len(c.forwarded)-1]})
+	}
+}
+
+// changeMembers takes who among the readout units has gone or come back. The cycles that it concerns come behind it.
+func (c *Core) changeMembers(a *tagnet.Absence) {
+	switch i, takesPart := slices.BinarySearch(c.members, int(a.RU)); {
+	case int(a.RU) >= c.cfg.RUs:
+		return
+	case a.Rejoined && !takesPart:
+		c.members = slices.Insert(c.members, i, int(a.RU))
+	case !a.Rejoined && takesPart:
+		c.members = slices.Delete(c.members, i, i+1)
+	}
+	c.transfers.boundRound(a.FirstCycle)
+	c.do(Action{Kind: ChangeMembers, Absence: a, Members: slices.Clone(c.members)})
+}
+
+// confirmQuiesced tells which exclusions are over here.
+func (c *Core) confirmQuiesced() {
+	for x, ok := c.transfers.nextQuiesced(); ok; x, ok = c.transfers.nextQuiesced() {
+		c.do(Action{Kind: ConfirmExclusion, BU: x.BU, Number: x.Number, Count: int(x.Count)})
+	}
+}
+
+// lowestNeeded is the lowest MEP without an outcome, for what gives up everything in order.
+func lowestNeeded(t *tagnet.Tokens) uint64 {
+	if len(t.HeldUp) > 0 {
+		return t.HeldUp[0]
+	}
+	return t.Released
+}
+
+// free gives up what is needed no more.
+func (c *Core) free() {
+	if !c.announcing {
+		c.bursts.release(c.rejections.Release(c.released, c.transfers.Reject, c.cfg.Retention.partSize))
+	}
+	c.do(Action{Kind: FreeBuffers, Number: c.bursts.lowestNeeded()})
+}
+
+// relocateHeldUp has writes under way to a builder unit that holds MEPs up lie in memory of their own: that of the
+// parts put aside, and copies of what goes along with these. Else their buffers would be kept until that builder unit
+// answers, and with them, since buffers are used in rotation, all that come after.
+func (c *Core) relocateHeldUp(heldUp []uint64) {
+	if len(heldUp) == 0 {
+		return
+	}
+	c.bursts.forEachOvertaken(func(b *burst) {
+		if !slices.ContainsFunc(b.Places, func(n uint64) bool {
+			_, found := slices.BinarySearch(heldUp, c.transfers.TransferAt(n).MEP)
+			return found
+		}) {
+			return // its outcome is on its way: that of the MEP was faster
+		}
+		c.do(Action{Kind: RelocateWrite, BU: b.BU, Number: uint64(b.id), Move: func(i int) []byte {
+			data := b.Pieces[i].Data
+			if part := c.cfg.Retention.heldUpPart(c.transfers.TransferAt(b.Places[i]).MEP); part != nil {
+				return part[len(part)-len(data):] // without the sizes, where they went ahead
+			}
+			return bytes.Clone(data)
+		}})
+	})
+}
+
+// completeWrite takes the outcome of a write. One may fail that nobody waits for.
+func (c *Core) completeWrite(in *Input) error {
+	if in.BU >= 0 && c.transfers.IsLost(in.BU) {
+		return nil // it has been given up, and so has its memory
+	}
+	b, err := c.bursts.complete(in.Cookie)
+	if err != nil {
+		return errors.Join(err, in.Err)
+	}
+	first, parts := c.transfers.TransferAt(b.Places[0]), uint64(len(b.Places))
+	orphaned := first.Stage == stageOrphaned
+	if in.Err != nil && !orphaned {
+		return fmt.Errorf("writing MEP %d to slot %d of builder unit %d: %w", first.MEP, first.Slot, b.BU, in.Err)
+	}
+	c.timeline.recordSent(in.Now, b.BU, first.MEP)
+	if err := c.transfers.Complete(b.Places); err != nil {
+		return err
+	}
+	if orphaned {
+		c.confirmQuiesced()
+	}
+	if in.Err != nil {
+		c.transfers.WithdrawnTokens += parts
+		c.transfers.FailedWrites += parts
+	} else {
+		c.stats.PartsWritten += parts
+		c.stats.BytesWritten += b.Bytes
+		c.stats.BytesByBU[b.BU] += b.Bytes
+	}
+	c.updateLinkFull(b.BU)
+	c.free()
+	return nil
+}
+
+// updateLinkFull tells the order whether the link to a builder unit takes more.
+func (c *Core) updateLinkFull(bu int) {
+	full := !c.bursts.canOpen(bu)
+	if full {
+		c.stats.TimesLinkFull++
+	}
+	c.transfers.setLinkFull(bu, full)
+}
+
+// conduct gives the conductor what it does next. Phases that nobody holds end by the way.
+func (c *Core) conduct(now time.Time) {
+	if c.phase.awaited && c.phase.begun.IsZero() {
+		c.phase.begun = now
+	}
+	for {
+		turn, n := c.transfers.Next()
+		switch {
+		case turn == Send && !c.bursts.canOpen(int(c.transfers.TransferAt(n).BU)):
+			turn = WaitLink
+		case turn == WaitToken && c.tokensOver:
+			c.leave(now)
+			return
+		}
+		if turn != Send && turn != AdvancePhase {
+			c.do(Action{Kind: Wait, Turn: turn})
+			return
+		}
+		c.noteAction(now)
+		if c.cfg.PhaseTime > 0 && !c.phase.awaited {
+			c.phase.awaited = true
+			current, phases := c.transfers.progress()
+			c.do(Action{Kind: AwaitPhase, Number: uint64(current), Count: phases})
+			return
+		}
+		if c.phase.begun.IsZero() {
+			c.phase.begun = now
+		}
+		if turn == Send {
+			c.send(n, now)
+			return
+		}
+		if c.advance(now) {
+			return
+		}
+	}
+}
+
+// leave leaves the phases that others are still in, now that there will be no other one.
+func (c *Core) leave(now time.Time) {
+	c.noteAction(now)
+	if !c.phasesLeft && !c.cfg.UnheldPhases && c.cfg.PhaseTime == 0 {
+		c.do(Action{Kind: FinishBarrier})
+		return
+	}
+	c.phasesLeft = true
+	c.do(Action{Kind: Leave})
+}
+
+// noteAction notes when the conductor first had something to do.
+func (c *Core) noteAction(now time.Time) {
+	if c.firstAction.IsZero() {
+		c.firstAction = now
+	}
+}
+
+// send writes this unit's parts for the transfer at a place and for those that may go along. Between two writes of a
+// phase the network can go on, but not behind the last: the others may wait at the barrier for this unit.
+func (c *Core) send(n uint64, now time.Time) {
+	if c.phase.parts > 0 && !c.phase.yielded {
+		c.phase.yielded = true
+		c.do(Action{Kind: Yield})
+		return
+	}
+	bu := int(c.transfers.TransferAt(n).BU)
+	b, retained := c.bursts.open(bu), c.cfg.Retention.heldSpan()
+	b.Places = c.transfers.Serve(n, maxBurst, b.Places)
+	for _, n := range b.Places {
+		t := c.transfers.TransferAt(n)
+		part, err := c.cfg.Retention.lookUp(retained, t.MEP)
+		if err == nil && !t.HoldsEntries {
+			if part = part[c.cfg.Streams*placing.EntrySize:]; len(part) != int(t.GrantedBytes) {
+				err = fmt.Errorf("builder unit %d granted %d bytes for MEP %d, and its MFPs here have %d",
+					bu, t.GrantedBytes, t.MEP, len(part))
+			}
+		}
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		b.add(t, part)
+	}
+	c.updateLinkFull(bu)
+	c.phase.parts += len(b.Places)
+	c.phase.yielded, c.lastAction = false, now
+	c.timeline.recordBegin(now, c.stats.PhasesPassed, bu, c.transfers.TransferAt(n).MEP, len(b.Places))
+	c.do(Action{Kind: Write, BU: bu, Number: uint64(b.id), Pieces: b.Pieces})
+}
+
+// advance ends the phase, unless others hold it: it reports whether the conductor waits for them.
+func (c *Core) advance(now time.Time) (held bool) {
+	if c.phase.parts == 0 {
+		c.stats.DummyPhases++
+		c.timeline.recordBegin(now, c.stats.PhasesPassed, Dummy, 0, 0)
+	}
+	cycles, took := c.transfers.cyclesAhead(), now.Sub(c.phase.begun)
+	switch {
+	case c.cfg.PhaseTime > 0:
+		if took > c.cfg.PhaseTime {
+			c.stats.PhaseOverruns++
+		}
+	case !c.cfg.UnheldPhases:
+		c.pacer.record(c.transfers.RoundStart(), c.phase.parts, took)
+		c.offered = c.pacer.boundCycles(cycles)
+		c.do(Action{Kind: EnterBarrier, Number: c.transfers.RoundStart(), Count: c.offered})
+		return true
+	}
+	c.endPhase(cycles, now)
+	return false
+}
+
+// endPhase goes on to the next phase; behind the last one of a round, to a round of so many cycles.
+func (c *Core) endPhase(cycles int, now time.Time) {
+	c.transfers.AdvancePhase(cycles)
+	c.timeline.recordReleased(now, c.stats.PhasesPassed)
+	c.phase, c.lastAction = phase{}, now
+	c.stats.PhasesPassed++
+}
+
+// isIdle tells that there is no token to serve, and no write without an outcome.
+func (c *Core) isIdle() bool {
+	turn, _ := c.transfers.Next()
+	return turn == WaitToken && c.transfers.OpenTransfers()+c.transfers.orphanedWrites() == 0
+}
+
+// Timeline returns the last steps, oldest first.
+func (c *Core) Timeline() []TimelineStep { return c.timeline.steps() }
+
+// Stats returns what the core has counted so far; the rest is zero.
+func (c *Core) Stats() Stats {
+	s, t := c.stats, c.transfers
+	s.TokensReceived, s.UnrequestedTokens = t.tokens, t.unrequested
+	s.OpenTransfers, s.OrphanedWrites = t.OpenTransfers(), t.orphanedWrites()
+	s.WithdrawalStats, s.RejectionStats = t.WithdrawalStats, c.rejections.Stats()
+	s.FreedMFPs = s.FreedMEPs * uint64(c.cfg.Streams)
+	s.BarrierStats, s.BytesByBU = s.BarrierStats.clone(), slices.Clone(s.BytesByBU)
+	for bu := range t.builders {
+		if t.IsLost(bu) {
+			s.BuildersLost++
+		}
+	}
+	if c.tags != nil {
+		s.BypassedTags = c.tags.BypassedTags()
+	}
+	if !c.lastAction.IsZero() {
+		s.ConductingTime = c.lastAction.Sub(c.firstAction)
+	}
+	return s
+}

@@ -1,0 +1,122 @@
+package readoutunit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"ringlet/readoutunit/source"
+	"ringlet/readoutunit/source/live"
+	"ringlet/tagnet"
+)
+
+// runReader fills the retention buffers and tells the scheduler how far it has come. It waits until an eighth of them
+// is free: what it reads at a time is what is reported to the scheduler at a time, and each report costs a message. It
+// ends with the input, or when the scheduler wants nothing more: the run is drained.
+func (u *Unit) runReader() error {
+	buffers := u.cfg.Retention
+	least := max(1, buffers.Len()/8)
+	var up tagnet.Update
+	for !up.InputEnded {
+		u.bufferWait.Start()
+		first, strip, sizes, err := buffers.reserve(u.ctx, least)
+		u.bufferWait.Stop()
+		if err != nil {
+			return err
+		}
+		u.sourceTime.Start()
+		run, ended := u.source.NextBlocks(u.ctx, strip, sizes[:min(len(sizes), least)])
+		u.sourceTime.Stop()
+		if run.Blocks > 0 {
+			if run.MEP != first {
+				return fmt.Errorf("the source gave MEP %d where %d follows", run.MEP, first)
+			}
+			buffers.commit(run.Blocks)
+			u.mfpsRead.Add(uint64(run.Blocks * u.cfg.Streams))
+			up.ReadBelow, up.Events = run.MEP+uint64(run.Blocks), up.Events+run.Events
+		}
+		if up.InputEnded = ended != nil; up.InputEnded && !u.endsProperly(ended) {
+			return fmt.Errorf("reading the source: %w", ended)
+		}
+		if err := u.cfg.Scheduler.Update(up); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endsProperly takes the error that ended the input, and says whether what came before is still to be built: at a
+// proper end, and where the input is bad, of which the run learns from BadRecord and InputFailure.
+func (u *Unit) endsProperly(err error) bool {
+	var record *source.BadRecordError
+	var down *live.EndError
+	switch {
+	case errors.As(err, &down):
+		u.inputFailure.Store(down)
+		u.cfg.Log.Error("a live source lets the run down, what came before is built", "err", down)
+	case errors.As(err, &record):
+		u.badRecord.Store(record)
+		u.cfg.Log.Info("the input is bad, what came before it is built", "err", record)
+	default:
+		return errors.Is(err, io.EOF)
+	}
+	return true
+}
+
+// reportReach tells the scheduler how far the live data go. That a session is over its other methods tell.
+func (u *Unit) reportReach(r live.Reach) {
+	_ = u.cfg.Scheduler.ReportReach(tagnet.Reach{
+		FirstUncut:    r.FirstUncut,
+		CompleteBelow: r.CompleteBelow,
+		FlushBelow:    r.FlushBelow,
+		OverdueBelow:  r.OverdueBelow,
+		Ended:         r.InputOver,
+	})
+}
+
+// applyCuts tells the source which events further MEPs have, and which have their outcome.
+func (u *Unit) applyCuts(t *tagnet.Tokens) {
+	if u.live == nil {
+		return
+	}
+	if len(t.Cuts) > 0 || t.CutsOver {
+		cuts := make([]live.Cut, len(t.Cuts))
+		for i, c := range t.Cuts {
+			cuts[i] = live.Cut{First: c.FirstEvent, Events: c.Events}
+		}
+		u.live.AddCuts(cuts, t.CutsOver)
+	}
+	u.live.SetOutcomesBelow(lowestNeeded(t))
+	if t.State >= tagnet.Draining {
+		u.live.EndIntake()
+	}
+}
+
+// liveStats are the figures of the live sources, by their ids; nil, if the unit has none.
+func (u *Unit) liveStats() map[string]source.LiveStats {
+	if u.live == nil {
+		return nil
+	}
+	stats := map[string]source.LiveStats{}
+	for _, s := range u.live.SourceStats() {
+		stats[strconv.Itoa(int(s.SourceID))] = s
+	}
+	return stats
+}
+
+// InputFailure is why a live source cannot go on, or lacks what the run cannot do without; nil if none does.
+func (u *Unit) InputFailure() error {
+	if down := u.inputFailure.Load(); down != nil {
+		return down.Err
+	}
+	if u.live == nil {
+		return nil
+	}
+	return u.live.Failure()
+}
+
+// BadRecord is the record that ended the input, or nil.
+func (u *Unit) BadRecord() *source.BadRecordError { return u.badRecord.Load() }
