@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ringlet/filter/decision"
 	"ringlet/lab/bench"
 	"ringlet/node/certs"
 	"ringlet/node/config"
@@ -216,4 +217,54 @@ func addBridgeTrace(r *bench.TraceReport) error {
 	const packet = 64 // bytes of nwrite64
 	r.SimulatedBound = bench.BoundOf(packet, "the 16 cycles of figure F72", packet/values["F72 bound"]*1e6)
 	return nil
+}
+
+type benchDecisionsCmd struct {
+	Carrier  string        `default:"quic" help:"What carries the results: quic, quic-go, stream, local."`
+	Builders int           `default:"4" help:"Builder units, which have verdicts at once."`
+	Depth    int           `default:"0" help:"Events that may wait for their decision, and so be under way; 0 = 1820, as in L1-farm."`
+	Timeout  time.Duration `default:"0s" help:"When an event is decided without a result; 0 = 1.6ms, as in L1-farm."`
+	Together int           `default:"16" help:"Events in a row that one builder unit has."`
+	Rate     float64       `default:"0" help:"Events per second; 0 = as fast as it goes."`
+	Duration time.Duration `default:"10s" help:"How long."`
+	Spin     time.Duration `default:"50us" help:"How long who waits for the network looks before it sleeps. 0 = sleep at once."`
+	JSON     bool          `name:"json" help:"Print one JSON object in place of the table."`
+}
+
+// Run measures decisions from stored results.
+func (c *benchDecisionsCmd) Run(ctx context.Context, to streams) error {
+	return benchNodes(ctx, to, c.JSON, &bench.DecisionsConfig{
+		NodesConfig: nodesConfig(c.Carrier, c.Spin),
+		Builders:    c.Builders,
+		Depth:       cmp.Or(c.Depth, decision.DefaultMaxPending),
+		Timeout:     cmp.Or(c.Timeout, decision.DefaultTimeout),
+		EventsInRow: c.Together,
+		Rate:        c.Rate,
+		Duration:    c.Duration,
+	})
+}
+
+type benchDescriptorsCmd struct {
+	Carrier     string         `default:"quic" help:"What carries the writes: quic, quic-go, stream, local."`
+	Sizes       []config.Bytes `default:"64,128,192,256,512,1KiB" help:"Sizes of a transfer, whole words of 8 bytes."`
+	PerTrigger  []string       `default:"1,16,endless" help:"Transfers that a trigger starts, each measured: numbers, or endless."`
+	Descriptors int            `default:"64" help:"Descriptors in use, 1 to 64; L1-farm used 52 for 26 nodes."`
+	Trigger     string         `default:"software" help:"What triggers: software, rate, or unix:PATH: each datagram to the socket PATH is a trigger."`
+	Rate        float64        `default:"1240000" help:"Triggers per second, with --trigger rate; as many as there were in L1-farm."`
+	Duration    time.Duration  `default:"1s" help:"Of each measurement."`
+	Spin        time.Duration  `default:"50us" help:"How long who waits for the network looks before it sleeps. 0 = sleep at once."`
+	JSON        bool           `name:"json" help:"Print one JSON object in place of the table."`
+}
+
+// Run measures the modes of the transfer engine of L1-farm.
+func (c *benchDescriptorsCmd) Run(ctx context.Context, to streams) error {
+	return benchNodes(ctx, to, c.JSON, &bench.DescriptorsConfig{
+		NodesConfig: nodesConfig(c.Carrier, c.Spin),
+		Sizes:       c.Sizes,
+		PerTrigger:  c.PerTrigger,
+		Descriptors: c.Descriptors,
+		Trigger:     c.Trigger,
+		Rate:        c.Rate,
+		Duration:    c.Duration,
+	})
 }
