@@ -93,7 +93,7 @@ func run(args []string, to streams) int {
 		return exitCode
 	}
 	if err != nil {
-		return reportExit(to, &exit{exitUsage, hintFormerFlag(err)})
+		return reportExit(to, &exit{exitUsage, err})
 	}
 	return reportExit(to, k.Run())
 }

@@ -98,18 +98,3 @@ var listFlagExamples = map[string]string{
 	"decision-output": "buffer:NAME,tcp:HOST:PORT",
 	"ports":           "n2=50Mbit,n5=100Mbit",
 }
-
-var unknownFlag = regexp.MustCompile(`^unknown flag --([a-z-]+)`)
-
-// hintFormerFlag says of a flag that there is no more what to give in its place.
-func hintFormerFlag(err error) error {
-	if err == nil {
-		return nil
-	}
-	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
-		if do := config.FormerAdvice(m[1]); do != "" {
-			return fmt.Errorf("there is no flag --%s any more: %s", m[1], do)
-		}
-	}
-	return err
-}

@@ -244,7 +244,7 @@ func (c *testbedRunCmd) parseInnerRun(to streams) (*runFlags, []string, error) {
 		return nil, nil, err
 	}
 	if _, err := parse(parser, args); err != nil {
-		return nil, nil, usage(hintFormerFlag(err))
+		return nil, nil, usage(err)
 	}
 	if err := flags.Complete(); err != nil {
 		return nil, nil, usage(err)

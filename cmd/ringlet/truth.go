@@ -30,7 +30,7 @@ func (t *eventTruths) configure(text string) {
 		return
 	}
 	t.configText, t.detector, t.detectorErr, t.maker = text, nil, nil, nil
-	cfg, err := config.ParseRecorded("the configuration of the run", []byte(text))
+	cfg, err := config.Parse("the configuration of the run", []byte(text))
 	if err != nil {
 		return
 	}

@@ -18,7 +18,7 @@ import (
 
 // Find finds the origin of a run's events.
 func Find(ctx context.Context, m *recording.Manifest) (recording.Content, error) {
-	c, err := config.ParseRecorded("the configuration in "+recording.ManifestName, []byte(m.Configuration))
+	c, err := config.Parse("the configuration in "+recording.ManifestName, []byte(m.Configuration))
 	if err == nil {
 		err = c.Complete()
 	}

@@ -7,11 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"ringlet/lab/trial"
 	"ringlet/node"
-	"ringlet/node/config"
 )
 
 // setup is what a run was meant to be, as its completed configuration has it: with it the lines of a sweep explain
@@ -65,24 +62,6 @@ func (c *Cell) setup() setup {
 	}
 	s.FragmentMean, s.FragmentSigma, _ = c.Config.FragmentSpread()
 	return s
-}
-
-// credits of a run whose line does not tell them, as those before 2026-11-21: its settings do. 0 = they do not either.
-func (r *runLine) credits() int {
-	c := config.Default()
-	for _, v := range slices.Concat(r.Fixed, r.Varied) {
-		key := config.CurrentKey(v.Key)
-		if _, is := c.Setting(key); !is {
-			continue // of the bed, or a load
-		}
-		if c.Set("", 0, key, &yaml.Node{Kind: yaml.ScalarNode, Value: v.Text}) != nil {
-			return 0
-		}
-	}
-	if c.Complete() != nil {
-		return 0
-	}
-	return c.CreditPerBU()
 }
 
 // outcome is what a sweep reads of a run's report beside its figures, by the names that docs/report.md explains.

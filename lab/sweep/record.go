@@ -153,13 +153,7 @@ func (r *results) line(text []byte) error {
 	case kindSweep:
 		return appendLine(&r.Starts, text)
 	case kindRun:
-		if err := appendLine(&r.Runs, text); err != nil {
-			return err
-		}
-		if last := &r.Runs[len(r.Runs)-1]; last.Setup.Credits == 0 {
-			last.Setup.Credits = last.credits()
-		}
-		return nil
+		return appendLine(&r.Runs, text)
 	case kindReference:
 		return appendLine(&r.References, text)
 	}

@@ -26,17 +26,6 @@ func Parse(name string, text []byte) (Config, error) {
 	return c, err
 }
 
-// ParseRecorded is Parse of what a program wrote itself, perhaps an earlier one: settings that there are no more are
-// left out.
-func ParseRecorded(name string, text []byte) (Config, error) {
-	c := Default()
-	d, err := readInto(name, bytes.NewReader(text), &c, true)
-	if err == nil {
-		err = d.Err()
-	}
-	return c, err
-}
-
 // Merge reads a YAML text over what the configuration holds: what the text does not give stays. name stands for the
 // text in errors.
 func (c *Config) Merge(name string, text []byte) error {

@@ -47,52 +47,12 @@ func TestParseNothingIsTheDefault(t *testing.T) {
 	}
 }
 
-// Every setting that there is no more says what to write in its place, and configurations that were recorded with it
-// are read.
-func TestFormerSettings(t *testing.T) {
-	for key, was := range formerSettings {
-		name, word, isWord := strings.Cut(key, "=")
-		if !isWord {
-			word = "7"
-		}
-		text := name + ": " + word + "\n"
-		if group, inner, nested := strings.Cut(name, "."); nested {
-			text = group + ": {" + inner + ": " + word + "}\n"
-		}
-		want := "x.yaml:1: " + name + ": there is no such setting any more: " + was.advice
-		if _, err := Parse("x.yaml", []byte(text)); err == nil || err.Error() != want {
-			t.Errorf("%s: %v, want %s", key, err, want)
-		}
-		c := Default()
-		if err := c.Apply([]string{name + "=" + word}); err == nil || !strings.Contains(err.Error(), was.advice) {
-			t.Errorf("%s as a setting: %v", key, err)
-		}
-		if isWord || was.currentKey != "" {
-			continue
-		}
-		if got, err := ParseRecorded("x.yaml", []byte(text)); err != nil || got != Default() {
-			t.Errorf("%s, recorded: %+v, %v", key, got, err)
-		}
-	}
-	const recorded = "phase-end: barrier\nbarrier: central\nlook-ahead: 3\nbarrier-timeout: 9s\nphase-window: " +
-		"0s\njson: true\n" +
-		"next: ratio\nratio: 1,2\nnodes: 2\ndebug: {drop: 0.1, seed: 9}\nroi-rus: \"0\"\nroi-accept: 0.5\n"
-	c, err := ParseRecorded("x.yaml", []byte(recorded))
-	if err != nil || c.Nodes != 2 || c.Debug.LookAhead != 3 || c.Debug.BarrierTimeout != 9*time.Second ||
-		c.Debug.Drop != 0.1 || c.RoI != "0" {
-		t.Errorf("%+v, %v", c, err)
-	}
-}
-
 func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown", "nodes: 4\nfragment_size: 100\n",
 			`run.yaml:2: fragment_size: there is no such setting; the nearest one is "fragment-size"`},
 		{"what is no setting", `"-": true`, `run.yaml:1: -: there is no such setting; the nearest one is "rus"`},
 		{"swapped letters", "pakcing: 1", `run.yaml:1: pakcing: there is no such setting; the nearest one is "packing"`},
-		{"gone", "nodes: 4\nplacing: quota\n",
-			`run.yaml:2: placing: there is no such setting any more: every run places its MEPs in the way that ` +
-				`suits them: leave it out`},
 		{"nested unknown", "debug:\n  dorp: 0.1\n",
 			`run.yaml:2: debug.dorp: there is no such setting; the nearest one is "debug.drop"`},
 		{"group as value", "debug: 0.1", "run.yaml:1: debug: expected settings"},

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"reflect"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -12,9 +11,6 @@ import (
 // Files that hold more than one configuration, as those of sweeps do, are read with it.
 func (c *Config) Set(file string, line int, key string, value *yaml.Node) error {
 	d := Document{file: file, lines: map[string]int{}}
-	if d.resolveFormer(line, key, value, reflect.ValueOf(c).Elem()) {
-		return d.Err()
-	}
 	for _, f := range settingFields(c) {
 		if f.key == key {
 			d.decodeValue(value, key, f.value, f.tag)

@@ -23,10 +23,9 @@ const maxFileBytes = 64 << 10
 // problems, all of them reported with their lines. It also remembers where everything stood, so that what its reader
 // finds wrong afterwards is reported alike.
 type Document struct {
-	file       string
-	lines      map[string]int // of each key and element that is given, by path: "debug.drop", "map[2][0]"; "" is the whole
-	problems   problems
-	skipFormer bool // by a program that may have had other settings: those are left out
+	file     string
+	lines    map[string]int // of each key and element that is given, by path: "debug.drop", "map[2][0]"; "" is the whole
+	problems problems
 }
 
 // Read decodes one document into a struct, by its yaml tags, over what the struct holds already. The error is that of
@@ -34,11 +33,7 @@ type Document struct {
 // out), texts, numbers, truth values, times, and types that unmarshal themselves: from YAML or from text. A tag enum
 // lists the words of a field.
 func Read(file string, in io.Reader, into any) (*Document, error) {
-	return readInto(file, in, into, false)
-}
-
-func readInto(file string, in io.Reader, into any, recorded bool) (*Document, error) {
-	d := &Document{file: file, lines: map[string]int{"": 1}, skipFormer: recorded}
+	d := &Document{file: file, lines: map[string]int{"": 1}}
 	text, err := io.ReadAll(io.LimitReader(in, maxFileBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
@@ -126,7 +121,6 @@ func (d *Document) decodeMapping(node *yaml.Node, path string, into reflect.Valu
 		switch line, again := d.lines[key]; {
 		case again:
 			d.addProblemAt(keyNode.Line, key, "is given twice, first on line %d", line)
-		case d.resolveFormer(keyNode.Line, key, value, into):
 		case !is || keyNode.Kind != yaml.ScalarNode:
 			d.addUnknownKey(keyNode.Line, key, names)
 		default:
