@@ -175,7 +175,7 @@ func newCore(cfg CoreConfig) *Core {
 	}
 	c.stats.BarrierStats, c.timeline = newBarrierStats(cfg.RU, cfg.RUs), newTimeline(cfg.TimelineSteps)
 	c.stats.BytesByBU = make([]uint64, cfg.Transfers.placesPerCycle)
-	c.transfers.onToken = c.addToken
+	c.transfers.onWindowless = c.requestWindow
 	if cfg.Rejoin.Rejoined {
 		c.transfers.beginAt(cfg.Rejoin.FirstCycle, cfg.Rejoin.FirstMEP)
 		cfg.Retention.beginAt(cfg.Rejoin.FirstMEP)
@@ -296,21 +296,19 @@ func (c *Core) addTokens(t *tagnet.Tokens) error {
 	return nil
 }
 
-// addToken takes a transfer that has begun: what has no window asks for one.
-func (c *Core) addToken(t *Transfer) {
+// requestWindow asks for a window for a transfer that has begun: for it alone, or for all at once.
+func (c *Core) requestWindow(t *Transfer) {
 	c.rejections.AddToken(t.MEP, t.BU, t.Slot)
-	switch {
-	case t.Stage != stageAnnounced:
-	case !c.transfers.usesPreGrants:
+	if !c.transfers.usesPreGrants {
 		c.do(Action{Kind: Announce, BU: int(t.BU), Token: t.Token})
-	case !c.requested:
-		c.requested = true
-		for bu := range c.transfers.placesPerCycle {
-			if !c.transfers.IsLost(bu) {
-				c.do(Action{Kind: RequestWindows, BU: bu})
-			}
+		return
+	}
+	for bu := 0; bu < c.transfers.placesPerCycle && !c.requested; bu++ {
+		if !c.transfers.IsLost(bu) {
+			c.do(Action{Kind: RequestWindows, BU: bu})
 		}
 	}
+	c.requested = true
 }
 
 // addGrant takes a window for one MEP.
@@ -453,25 +451,27 @@ func (c *Core) conduct(now time.Time) {
 	}
 	for {
 		turn, n := c.transfers.Next()
-		switch {
-		case turn == Send && !c.bursts.canOpen(int(c.transfers.TransferAt(n).BU)):
+		if turn == Send && !c.bursts.canOpen(int(c.transfers.TransferAt(n).BU)) {
 			turn = WaitLink
-		case turn == WaitToken && c.tokensOver:
-			c.leave(now)
-			return
 		}
-		if turn != Send && turn != AdvancePhase {
+		over := turn == WaitToken && c.tokensOver
+		if turn != Send && turn != AdvancePhase && !over {
 			c.do(Action{Kind: Wait, Turn: turn})
 			return
 		}
-		c.noteAction(now)
-		if c.cfg.PhaseTime > 0 && !c.phase.awaited {
+		if c.firstAction.IsZero() {
+			c.firstAction = now
+		}
+		switch {
+		case over:
+			c.leave()
+			return
+		case c.cfg.PhaseTime > 0 && !c.phase.awaited:
 			c.phase.awaited = true
 			current, phases := c.transfers.progress()
 			c.do(Action{Kind: AwaitPhase, Number: uint64(current), Count: phases})
 			return
-		}
-		if c.phase.begun.IsZero() {
+		case c.phase.begun.IsZero():
 			c.phase.begun = now
 		}
 		if turn == Send {
@@ -485,21 +485,13 @@ func (c *Core) conduct(now time.Time) {
 }
 
 // leave leaves the phases that others are still in, now that there will be no other one.
-func (c *Core) leave(now time.Time) {
-	c.noteAction(now)
+func (c *Core) leave() {
 	if !c.phasesLeft && !c.cfg.UnheldPhases && c.cfg.PhaseTime == 0 {
 		c.do(Action{Kind: FinishBarrier})
 		return
 	}
 	c.phasesLeft = true
 	c.do(Action{Kind: Leave})
-}
-
-// noteAction notes when the conductor first had something to do.
-func (c *Core) noteAction(now time.Time) {
-	if c.firstAction.IsZero() {
-		c.firstAction = now
-	}
 }
 
 // send writes this unit's parts for the transfer at a place and for those that may go along. Between two writes of a
@@ -516,7 +508,7 @@ func (c *Core) send(n uint64, now time.Time) {
 	for _, n := range b.Places {
 		t := c.transfers.TransferAt(n)
 		part, err := c.cfg.Retention.lookUp(retained, t.MEP)
-		if err == nil && !t.HoldsEntries {
+		if err == nil && t.GrantedBytes != anyLength {
 			if part = part[c.cfg.Streams*placing.EntrySize:]; len(part) != int(t.GrantedBytes) {
 				err = fmt.Errorf("builder unit %d granted %d bytes for MEP %d, and its MFPs here have %d",
 					bu, t.GrantedBytes, t.MEP, len(part))

@@ -16,8 +16,9 @@ type Order interface {
 	// Next tells what the unit does now; with Send, the number of the place whose transfer is to be sent. What it says
 	// changes with the table and by Note alone.
 	Next() (Turn, uint64)
-	// Along is the place of a transfer to a builder unit that may go in the same write as one that was just sent there.
-	Along(bu int) (n uint64, ok bool)
+	// Along appends the places of transfers that may go in the same write as the one that Next names, whose place is the
+	// last in the list. The list may get so many places in all.
+	Along(places []uint64, most int) []uint64
 	// Note takes a change of the table. Only CycleCame may have an error: the tokens contradict what is known, and the
 	// unit cannot go on.
 	Note(c Change, n uint64) error
@@ -41,7 +42,7 @@ const (
 	CycleCame   Change = iota // the first place of the cycle; transfers with pre-granted windows are granted already
 	Granted                   // the place of the transfer that has its window now
 	Sent                      // the place of the first transfer of a write that is queued
-	Written                   // the place of a transfer whose write has its outcome
+	Written                   // the place of the first transfer of a write that has its outcome
 	Withdrawn                 // the builder unit for which all transfers are withdrawn
 	LinkChanged               // the builder unit to which the link is full, or not, or as it was
 	PhaseBegan                // the phase

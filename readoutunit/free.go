@@ -103,15 +103,31 @@ func (f *free) isSendable(n uint64) bool {
 	return !full
 }
 
-// Along implements Order: the oldest transfer to a builder unit that waits.
-func (f *free) Along(bu int) (uint64, bool) { return f.grantedByBU[bu].firstWanted(f.isWaiting) }
+// oldestWaiting is the oldest transfer to a builder unit that waits.
+func (f *free) oldestWaiting(bu int) (uint64, bool) {
+	return f.grantedByBU[bu].firstWanted(f.isWaiting)
+}
+
+// Along implements Order: whatever waits for the same builder unit.
+func (f *free) Along(places []uint64, most int) []uint64 {
+	q := &f.grantedByBU[f.t.TransferAt(places[len(places)-1]).BU]
+	for _, n := range q.places[q.head+1:] { // that which Next names is its first
+		if len(places) == most {
+			break
+		}
+		if f.isWaiting(n) {
+			places = append(places, n)
+		}
+	}
+	return places
+}
 
 // requeue puts a builder unit that was passed over behind the others: its oldest transfer, for all.
 func (f *free) requeue(bu int) {
 	if !f.hasPassedOver[bu] || f.t.builders[bu].linkFull {
 		return
 	}
-	n, more := f.Along(bu)
+	n, more := f.oldestWaiting(bu)
 	if f.hasPassedOver[bu] = more; more {
 		f.grantedPlaces.push(n)
 	}
@@ -120,11 +136,11 @@ func (f *free) requeue(bu int) {
 // Next implements Order.
 func (f *free) Next() (Turn, uint64) {
 	if n, ok := f.grantedPlaces.firstWanted(f.isSendable); ok {
-		n, _ = f.Along(int(f.t.TransferAt(n).BU))
+		n, _ = f.oldestWaiting(int(f.t.TransferAt(n).BU))
 		return Send, n
 	}
 	for bu := range f.t.builders {
-		if _, ok := f.Along(bu); ok && f.t.builders[bu].linkFull {
+		if _, ok := f.oldestWaiting(bu); ok && f.t.builders[bu].linkFull {
 			return WaitLink, 0
 		}
 	}

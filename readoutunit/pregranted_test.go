@@ -191,7 +191,7 @@ func TestInvalidPreGrants(t *testing.T) {
 			t.Errorf("%v, it should say %q", err, says)
 		}
 	}
-	if s.builders[0].windows[0].Ref.Gen != 0 {
+	if s.builders[0].preGranted[0].Gen != 0 {
 		t.Error("what was refused had an effect")
 	}
 	if err := errors.Join(preGrant(0, ref(0), ref(1)), preGrant(0, ref(0), ref(1), ref(2))); err != nil {

@@ -39,7 +39,6 @@ type Retention struct {
 	heldFrom      uint64 // MEPs below are gone
 	neededBuffers uint64 // buffers that the reader waits for; 0 if it does not
 	maxHeld       uint64 // most buffers ever taken
-	closed        bool
 }
 
 // heldUpPart is a copy of a part that is held up.
@@ -51,7 +50,7 @@ type heldUpPart struct {
 // errNotRetained is wrapped by the error for a MEP whose part is not held.
 var errNotRetained = errors.New("block is not retained")
 
-// errClosed is returned to who waits for memory of a readout unit that is closed.
+// errClosed is why what goes on in a readout unit that is closed ends.
 var errClosed = errors.New("the readout unit is closed")
 
 // A blockTooLargeError is a block that the readout unit's memory cannot hold even when it is empty.
@@ -88,7 +87,7 @@ func NewRetention(mem []byte, stride int) (*Retention, error) {
 func (r *Retention) beginAt(mep uint64) { r.firstMEP, r.heldTo, r.heldFrom = mep, mep, mep }
 
 // reserve waits until least buffers are free, at most all of them, and gives those that lie one behind the other, which
-// may be fewer. They are for the MEPs from the first on. It fails with ctx's cause or errClosed.
+// may be fewer. They are for the MEPs from the first on. It fails with ctx's cause.
 func (r *Retention) reserve(ctx context.Context,
 	least int) (first uint64, s source.BufferStrip, sizes []uint32, err error) {
 	r.mu.Lock()
@@ -101,11 +100,8 @@ func (r *Retention) reserve(ctx context.Context,
 		}
 	}()
 	for {
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return 0, s, nil, context.Cause(ctx)
-		case r.closed:
-			return 0, s, nil, errClosed
 		}
 		if free := r.bufferCount - (r.heldTo - r.heldFrom); free >= need {
 			i := r.bufferIndex(r.heldTo)
@@ -232,12 +228,4 @@ func (r *Retention) usage() (parts, high int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return int(r.heldTo - r.heldFrom), int(r.maxHeld) * r.stride
-}
-
-// Close wakes and fails whoever waits.
-func (r *Retention) Close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = true
-	r.bufferFreed.Broadcast()
 }

@@ -93,23 +93,14 @@ func TestRetentionWaits(t *testing.T) {
 			t.Errorf("MEP %d", first)
 		}
 		r.commit(2)
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancelCause(t.Context())
 		gone := make(chan error)
 		go func() {
 			_, _, _, err := r.reserve(ctx, 1)
 			gone <- err
 		}()
 		synctest.Wait()
-		cancel()
-		if err := <-gone; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		go func() {
-			_, _, _, err := r.reserve(t.Context(), 1)
-			gone <- err
-		}()
-		synctest.Wait()
-		r.Close()
+		cancel(errClosed)
 		if err := <-gone; !errors.Is(err, errClosed) {
 			t.Error(err)
 		}

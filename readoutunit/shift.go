@@ -99,10 +99,19 @@ func (s *shift) Next() (Turn, uint64) {
 	return AdvancePhase, 0
 }
 
-// Along implements Order: whatever is granted in the phase.
-func (s *shift) Along(int) (uint64, bool) {
-	n, ok := s.currentPlace()
-	return n, ok && s.t.TransferAt(n).Stage == stageGranted
+// Along implements Order: whatever is granted in the phase, up to what is not.
+func (s *shift) Along(places []uint64, most int) []uint64 {
+	r, width := &s.t.rounds, uint64(s.t.placesPerCycle)
+	n, end := places[len(places)-1]+width, r.start+uint64(r.cycles)*width
+	for ; n < end && len(places) < most; n += width {
+		switch s.t.TransferAt(n).Stage {
+		case stageGranted:
+			places = append(places, n)
+		case stageAnnounced:
+			return places
+		}
+	}
+	return places
 }
 
 // Note implements Order.

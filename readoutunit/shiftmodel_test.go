@@ -109,9 +109,8 @@ func (m *scheduleModel) refused(t *rapid.T, want any, f func() error) {
 	before.builders = slices.Clone(m.s.builders)
 	for i := range before.builders {
 		b := &before.builders[i]
-		b.latestPlaces, b.windows = slices.Clone(b.latestPlaces), slices.Clone(b.windows)
+		b.latestPlaces, b.preGranted = slices.Clone(b.latestPlaces), slices.Clone(b.preGranted)
 	}
-	before.onToken = nil
 	err := f()
 	if want == nil && err == nil || want != nil && !errors.As(err, want) {
 		t.Fatalf("the error is %v", err)
@@ -121,7 +120,7 @@ func (m *scheduleModel) refused(t *rapid.T, want any, f func() error) {
 	if now := m.s.order.(*shift); now.servedCycles != order.servedCycles || !slices.Equal(now.buByPhase, order.buByPhase) {
 		t.Fatalf("refused with %v, but the order changed\n%+v to\n%+v", err, order, *now)
 	}
-	before.order, after.order, after.onToken = nil, nil, nil
+	before.order, after.order = nil, nil
 	if !reflect.DeepEqual(before, after) {
 		t.Fatalf("refused with %v, but it changed\n%+v to\n%+v", err, before, after)
 	}

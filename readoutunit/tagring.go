@@ -211,7 +211,7 @@ func (r *tagRing) Next() (Turn, uint64) {
 }
 
 // Along implements Order: one part at a time.
-func (r *tagRing) Along(int) (uint64, bool) { return 0, false }
+func (r *tagRing) Along(places []uint64, _ int) []uint64 { return places }
 
 // NextForward implements TagOrder.
 func (r *tagRing) NextForward() (tagnet.Tag, bool) {

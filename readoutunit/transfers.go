@@ -22,7 +22,7 @@ type Transfers struct {
 	// grantsOnRequest: a builder unit grants what it wants, and may want nothing of a MEP that is announced to it.
 	grantsOnRequest bool
 	usesPreGrants   bool            // windows are granted once for all; else for each MEP
-	onToken         func(*Transfer) // is told every transfer that begins; may be nil
+	onWindowless    func(*Transfer) // is told every transfer that begins without a window; may be nil
 
 	// The places of the cycles that have come and are not over, one behind the other. They are known by their number since
 	// the start of the run; the first kept has number firstPlace.
@@ -50,9 +50,9 @@ type Transfers struct {
 
 // builder is what a readout unit knows of a builder unit.
 type builder struct {
-	latestPlaces []uint64 // by slot: 1 + number of the place with its latest token; 0 for none
-	windows      []window // by slot: those granted once for all
-	linkFull     bool     // the link to it takes nothing
+	latestPlaces []uint64    // by slot: 1 + number of the place with its latest token; 0 for none
+	preGranted   []shmem.Ref // by slot: the windows granted once for all
+	linkFull     bool        // the link to it takes nothing
 
 	// Of one that was excluded, or whose link is down. What was not sent to it by a token that is withdrawn is over at
 	// once. What was sent is waited for by nobody, but its memory is the network's until the write has its outcome or the
@@ -66,12 +66,13 @@ type builder struct {
 
 // A window is where a part may be written.
 type window struct {
-	Ref          shmem.Ref // with generation 0 there is none
-	GrantedBytes uint32    // bytes that it was granted for
-	// HoldsEntries: the part is written with its entries, whatever it has. Else these were announced, and what is behind
-	// them must have just the bytes that were granted.
-	HoldsEntries bool
+	Ref shmem.Ref
+	// GrantedBytes is what the part must have behind its entries, which were announced; or anyLength.
+	GrantedBytes uint32
 }
+
+// anyLength as the length of a window is that of any part with its entries.
+const anyLength = math.MaxUint32
 
 // Transfer is one token's way through a readout unit.
 type Transfer struct {
@@ -100,7 +101,7 @@ func (s Stage) String() string {
 func newTransfers(bus, slots int) *Transfers {
 	t := &Transfers{placesPerCycle: bus, builders: make([]builder, bus), rounds: rounds{cycles: 1, maxCycles: 1}}
 	for b := range t.builders {
-		t.builders[b].latestPlaces, t.builders[b].windows = make([]uint64, slots), make([]window, slots)
+		t.builders[b].latestPlaces, t.builders[b].preGranted = make([]uint64, slots), make([]shmem.Ref, slots)
 	}
 	return t
 }
@@ -164,32 +165,29 @@ func (s *Transfers) AddCycle(b *tagnet.Batch, i int) error {
 	}
 	s.deferOldest()
 	s.compact(s.order.FirstNeeded())
-	first := s.nextPlace()
-	for range s.placesPerCycle {
-		var t *Transfer
-		s.places, t = extend(s.places)
-		*t = Transfer{}
-	}
+	first, kept := s.nextPlace(), len(s.places)
+	s.places = slices.Grow(s.places, s.placesPerCycle)[:kept+s.placesPerCycle]
+	cycle := s.places[kept:]
+	clear(cycle)
+	tokens, below := s.tokens, s.tokensBelow
 	for _, bu := range s.visits {
-		if bu == Dummy {
+		if bu == Dummy || b.MEPs[from+bu] == tagnet.NoMEP {
 			continue
 		}
-		if token, ok := b.Token(i, bu); ok {
-			s.addToken(first+uint64(bu), &token)
+		token, _ := b.Token(i, bu)
+		tokens, below = tokens+1, max(below, token.MEP+1)
+		if token.MEP >= s.firstMEP { // else nothing is to be sent
+			s.begin(&cycle[bu], &token, first+uint64(bu))
 		}
 	}
+	s.tokens, s.tokensBelow = tokens, below
 	s.nextCycle++
 	return s.order.Note(CycleCame, first)
 }
 
-// addToken begins the transfer of a token that has come for a place.
-func (s *Transfers) addToken(n uint64, token *tagnet.Token) {
-	s.tokens++
-	s.tokensBelow = max(s.tokensBelow, token.MEP+1)
-	if token.MEP < s.firstMEP {
-		return // nothing is to be sent
-	}
-	b, t := &s.builders[token.BU], s.TransferAt(n)
+// begin begins the transfer of a token that has come for a place.
+func (s *Transfers) begin(t *Transfer, token *tagnet.Token, n uint64) {
+	b := &s.builders[token.BU]
 	if s.grantsOnRequest {
 		if x := s.latestIn(int(token.BU), token.Slot); x != nil && x.Stage == stageAnnounced {
 			s.endUnrequested(x) // checkToken has let it pass
@@ -197,16 +195,16 @@ func (s *Transfers) addToken(n uint64, token *tagnet.Token) {
 	}
 	t.MEP, t.Slot, t.BU, t.Attempt = token.MEP, token.Slot, token.BU, token.Attempt
 	t.Stage = stageAnnounced
-	if t.window = b.windows[token.Slot]; t.Ref.Gen != 0 {
-		t.Stage = stageGranted
+	if ref := b.preGranted[token.Slot]; ref.Gen != 0 {
+		t.Stage, t.window = stageGranted, window{ref, anyLength}
 	}
 	s.openCount++
 	b.latestPlaces[token.Slot] = n + 1
-	if s.isWithdrawn(s.nextCycle, int(token.BU)) {
+	if s.nextCycle < b.validFromCycle {
 		s.withdrawTransfer(t)
 	}
-	if s.onToken != nil {
-		s.onToken(t)
+	if t.Stage == stageAnnounced && s.onWindowless != nil {
+		s.onWindowless(t)
 	}
 }
 
@@ -333,6 +331,8 @@ func (s *Transfers) ApplyGrant(bu int, g *placing.Grant) error {
 	}
 	t := s.latestIn(bu, g.Slot)
 	switch {
+	case g.Length == anyLength:
+		return newTokenError(bu, g.Slot, g.MEP, "a window was granted that is larger than a part can be")
 	case t != nil && t.Stage == stageAnnounced && t.MEP == g.MEP && uint32(t.Attempt) == g.Attempt:
 	case b.validFromCycle > 0: // it is of a transfer that its builder unit's exclusion has ended
 		s.LateGrants++
@@ -340,7 +340,7 @@ func (s *Transfers) ApplyGrant(bu int, g *placing.Grant) error {
 	default:
 		return newTokenError(bu, g.Slot, g.MEP, "a window was granted that was not asked for, or twice")
 	}
-	t.Stage, t.window = stageGranted, window{Ref: shmem.Ref{Window: g.Window, Gen: g.Gen}, GrantedBytes: g.Length}
+	t.Stage, t.window = stageGranted, window{shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length}
 	return s.order.Note(Granted, b.latestPlaces[g.Slot]-1)
 }
 
@@ -352,7 +352,7 @@ func (s *Transfers) enablePreGranted() { s.usesPreGrants = true }
 // error says what is wrong; it then had no effect.
 func (s *Transfers) applyPreGrants(bu int, m *placing.PreGrants) error {
 	b := &s.builders[bu]
-	slots := len(b.windows)
+	slots := len(b.preGranted)
 	switch {
 	case !s.usesPreGrants:
 		return fmt.Errorf("builder unit %d granted windows for all MEPs, where they are granted for each", bu)
@@ -360,20 +360,20 @@ func (s *Transfers) applyPreGrants(bu int, m *placing.PreGrants) error {
 		return &tokenError{BU: bu, Slot: m.FirstSlot, Reason: fmt.Sprintf(
 			"windows were granted in %d slots from there on, but there are %d slots", len(m.Refs), slots)}
 	}
-	have := b.windows[m.FirstSlot:][:len(m.Refs)]
+	have := b.preGranted[m.FirstSlot:][:len(m.Refs)]
 	for i, ref := range m.Refs {
 		switch r := shmem.Ref(ref); {
 		case r.Gen == 0:
 			return &tokenError{BU: bu, Slot: m.FirstSlot + uint32(i), Reason: "an empty window was granted"}
-		case have[i] != (window{}) && have[i].Ref != r:
+		case have[i] != (shmem.Ref{}) && have[i] != r:
 			return &tokenError{BU: bu, Slot: m.FirstSlot + uint32(i), Reason: "another window was granted than before"}
 		}
 	}
 	for i, ref := range m.Refs {
-		have[i] = window{Ref: shmem.Ref(ref), HoldsEntries: true}
+		have[i] = shmem.Ref(ref)
 		slot := m.FirstSlot + uint32(i)
 		if t := s.latestIn(bu, slot); t != nil && t.Stage == stageAnnounced {
-			t.Stage, t.window = stageGranted, have[i]
+			t.Stage, t.window = stageGranted, window{have[i], anyLength}
 			if err := s.order.Note(Granted, b.latestPlaces[slot]-1); err != nil {
 				return err
 			}
@@ -396,19 +396,20 @@ func (s *Transfers) Next() (Turn, uint64) { return s.order.Next() }
 // Serve notes that the write of the transfer that Next named is queued, and those of others to the same builder unit
 // that may go along with it, so many in all at most, and appends their places.
 func (s *Transfers) Serve(n uint64, most int, places []uint64) []uint64 {
-	first, bu := n, int(s.TransferAt(n).BU)
-	for ok := true; ok && most > 0; n, ok = s.order.Along(bu) {
+	from := len(places)
+	places = s.order.Along(append(places, n), from+most)
+	for _, n := range places[from:] {
 		s.TransferAt(n).Stage = stageSent
-		s.sentCount++
-		places = append(places, n)
-		most--
 	}
-	_ = s.order.Note(Sent, first) // only tokens can contradict
+	s.sentCount += len(places) - from
+	_ = s.order.Note(Sent, n) // only tokens can contradict
 	return places
 }
 
-// Complete takes the outcomes of the writes at places that Serve gave. It refuses one that was not sent, or is done.
+// Complete takes the outcome of a write, of transfers at places that Serve gave together. It refuses one that was not
+// sent, or is done.
 func (s *Transfers) Complete(places []uint64) error {
+	written := false // somebody waits for it
 	for _, n := range places {
 		if !s.isKept(n) {
 			return &notUnderWayError{n}
@@ -425,9 +426,10 @@ func (s *Transfers) Complete(places []uint64) error {
 		default:
 			return &notUnderWayError{n}
 		}
-		if err := s.order.Note(Written, n); err != nil {
-			return err
-		}
+		written = true
+	}
+	if written {
+		return s.order.Note(Written, places[0])
 	}
 	return nil
 }

@@ -118,7 +118,6 @@ type Unit struct {
 	changed *sync.Cond // the core may have something for who waits, or ctx is over
 	core    *Core
 	failed  bool
-	closed  bool
 	actions []Action // scratch
 }
 
@@ -204,7 +203,7 @@ func (u *Unit) step(in *Input, out []Action) (rest []Action, err error) {
 	return rest, err
 }
 
-// tell tells the core something, and lets go on who waits for it. What is to be done then is done at once.
+// notify tells the core something whose actions are all done at once, and lets go on who waits for the core.
 func (u *Unit) notify(in *Input) (err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -213,7 +212,7 @@ func (u *Unit) notify(in *Input) (err error) {
 	return err
 }
 
-// runDispatcher takes tokens, and announces what has no window yet.
+// runDispatcher takes what the scheduler tells.
 func (u *Unit) runDispatcher() error {
 	var t tagnet.Tokens
 	var actions []Action
@@ -232,8 +231,7 @@ func (u *Unit) runDispatcher() error {
 	}
 }
 
-// takeTokens gives tokens to the core, and asks for the windows that they need. Whatever came with them is done when
-// that was asked, or seen to be useless.
+// takeTokens gives tokens to the core, and asks for the windows that they need.
 func (u *Unit) takeTokens(t *tagnet.Tokens, actions []Action) (_ []Action, err error) {
 	u.mu.Lock()
 	actions, err = u.step(&Input{Kind: TokensCame, Tokens: t}, actions)
@@ -441,7 +439,7 @@ func (u *Unit) fail(err error) {
 }
 
 func (u *Unit) failLocked(err error) {
-	if u.failed || u.closed {
+	if u.failed || u.ctx.Err() != nil {
 		return
 	}
 	u.failed = true
@@ -456,11 +454,9 @@ func (u *Unit) Close() error {
 }
 
 func (u *Unit) shutDown() error {
-	u.mu.Lock()
-	u.closed = true
-	u.mu.Unlock()
+	u.mu.Lock() // nothing fails from now on
 	u.cancel(errClosed)
-	u.cfg.Retention.Close()
+	u.mu.Unlock()
 	_ = u.cfg.Barrier.Close()
 	u.wg.Wait()
 	return u.cfg.Source.Close()
