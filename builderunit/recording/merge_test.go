@@ -335,6 +335,36 @@ func TestMergeOverwrites(t *testing.T) {
 	isMerged(t, dst, inEventOrder(t, FormatMEP, 0, 1))
 }
 
+// TestAnInterruptedMergeLeavesNothing: what it wrote is removed, the segments are as they were, and the next one makes
+// the file.
+func TestAnInterruptedMergeLeavesNothing(t *testing.T) {
+	for _, at := range []string{"claimed", "room", "write", "copied", "manifest beside"} {
+		out := must.MemoryDir(t)
+		r := newRig(t, out, FormatMEP)
+		r.closed(0, mep(1, 1), mep(0, 1))
+		r.closed(1, mep(2, 1))
+		dir, dst := r.done(), filepath.Join(out, "x.mep")
+		before := tree(t, dir)
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := Merge(ctx, dir, dst, MergeOptions{Remove: true, faultAfter: func(step string) error {
+			if step == at {
+				cancel()
+				return ctx.Err()
+			}
+			return nil
+		}})
+		if !errors.Is(err, context.Canceled) || tree(t, dir) != before {
+			t.Errorf("%s: %v, or the segments have changed", at, err)
+		}
+		if remaining, err := filepath.Glob(dst + mergingSuffix + "*"); err != nil || len(remaining) > 0 {
+			t.Errorf("%s: %v is left, %v", at, remaining, err)
+		}
+		_, err = Merge(t.Context(), dir, dst, MergeOptions{Remove: true})
+		must.OK(t, err)
+		isMerged(t, dst, inEventOrder(t, FormatMEP, 0, 1, 2))
+	}
+}
+
 // What Recover cut off is in no merged file: it stays, and the manifest with it.
 func TestMergeLeavesTails(t *testing.T) {
 	out := must.MemoryDir(t)

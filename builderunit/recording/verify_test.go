@@ -182,6 +182,26 @@ func TestAnIndexProvesNoMoreMEPsThanThereAreBytes(t *testing.T) {
 	}
 }
 
+// TestMEPsOfAnIndexAreBounded: numbers that no run reaches are damage, so that none makes a set large or slow.
+func TestMEPsOfAnIndexAreBounded(t *testing.T) {
+	for _, live := range []bool{false, true} {
+		r := newRig(t, must.MemoryDir(t), FormatMEP)
+		r.m.Live = live
+		r.closed(0, mep(0, 1), mep(maxMEPs-1, 1), mep(maxMEPs, 1))
+		c := read(t, r.done())
+		if c.MEPSet.MEPs() != 2 || !c.MEPSet.Contains(maxMEPs-1) {
+			t.Errorf("live %v: %d MEPs", live, c.MEPSet.MEPs())
+		}
+		said := ""
+		for p := range c.AllProblems {
+			said += p.Text
+		}
+		if !match("MEP 1099511627776 .* beyond what can be counted", said) {
+			t.Errorf("live %v: %s", live, said)
+		}
+	}
+}
+
 func TestVerifyNeedsARun(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{dir, filepath.Join(dir, "none")} {
