@@ -31,6 +31,27 @@ func Word64(mem []byte, off int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(mem[off : off+8])))
 }
 
+// WakeWord tells the other side at which count to ring: a sleeper takes long to wake up, and each ring for one that is
+// not awake yet would be a system call that wakes nobody. Whoever is about to sleep arms it and looks once more; whoever
+// passes that count, from below it to it or above, rings.
+type WakeWord struct {
+	word    *atomic.Uint64
+	armedAt uint64
+}
+
+// WakeWordAt is the sleeper's side of a word in shared memory, which is 0 at first.
+func WakeWordAt(word *atomic.Uint64) WakeWord { return WakeWord{word: word} }
+
+// Arm asks to be rung for at a count, and says whether that is news.
+func (w *WakeWord) Arm(count uint64) bool {
+	if w.armedAt == count {
+		return false
+	}
+	w.armedAt = count
+	w.word.Store(count)
+	return true
+}
+
 // Operations of futex(2), without FUTEX_PRIVATE_FLAG: the waiters are other processes.
 const (
 	futexWait = 0

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"ringlet/event"
@@ -135,7 +134,6 @@ func (l *worker) open() (err error) {
 		Use:    ring.Fragments,
 		Source: uint16(cfg.Builder),
 		Run:    uint64(cfg.Run),
-		PID:    uint32(os.Getpid()),
 	}, dir)
 	return err
 }
@@ -164,12 +162,7 @@ func (l *worker) awaitProcess(ctx context.Context) bool {
 		_, attached := l.answerRing.ProducerState()
 		return attached > 0, nil
 	}
-	for {
-		err := l.answerRing.Wait(ctx, attachPollInterval, here, l.aliveFunc)
-		if !errors.Is(err, errRecheck) {
-			return err == nil
-		}
-	}
+	return l.answerRing.Wait(ctx, attachPollInterval, here, func() error { return nil }) == nil
 }
 
 // serve has the process judge until it goes, or has to.

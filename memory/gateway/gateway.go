@@ -176,7 +176,7 @@ type session struct {
 	stop      context.CancelCauseFunc
 	workers   [numContexts]*contextWorker
 	wg        sync.WaitGroup
-	wakeAt    uint64 // the wake word
+	wake      shmem.WakeWord
 	pid       uint64
 	brokenErr error
 
@@ -210,6 +210,7 @@ func (d *Gateway) open(ctx context.Context) (*session, error) {
 		seg:          seg,
 		batch:        make([]request, 0, maxBatch),
 	}
+	s.wake = shmem.WakeWordAt(s.wakeWord)
 	s.ctx, s.stop = context.WithCancelCause(ctx)
 	s.core.dataSize = uint64(len(s.data))
 	s.inlineExecutor.session = s
@@ -274,9 +275,8 @@ func (s *session) serve() endReason {
 
 // poll says whether there is something to do. Else whoever starts the next descriptor is to ring, once.
 func (s *session) poll() (bool, error) {
-	if s.startedCount.Load() == s.core.consumedDescriptors && s.wakeAt != s.core.consumedDescriptors+1 {
-		s.wakeAt = s.core.consumedDescriptors + 1
-		s.wakeWord.Store(s.wakeAt)
+	if s.startedCount.Load() == s.core.consumedDescriptors {
+		s.wake.Arm(s.core.consumedDescriptors + 1)
 	}
 	return s.startedCount.Load() != s.core.consumedDescriptors || s.clientState.Load() != clientAttached, nil
 }

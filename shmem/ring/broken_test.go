@@ -2,6 +2,7 @@ package ring
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -123,6 +124,27 @@ func TestBrokenHeader(t *testing.T) {
 		if _, err := OpenConsumer("test", make([]byte, size), Fragments); !errors.As(err, &broken) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
+	}
+}
+
+// TestSleepsArmedBehindRefusedRecords: a consumer that has passed over what is no fragment is woken by the next one.
+func TestSleepsArmedBehindRefusedRecords(t *testing.T) {
+	mem, p, c := pair(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := c.Wait(ctx, 0, func() (bool, error) {
+		if c.RecordsBell.HasWaiters() && ctx.Err() == nil { // this look is the one before it sleeps
+			put(t, p, 1, 1, []byte("abc"))
+			binary.LittleEndian.PutUint16(mem[HeaderSize+14:], 1) // bytes that must be 0
+			cancel()
+		}
+		_, ok, err := c.Next()
+		return ok, err
+	}, func() error { return nil })
+	if !errors.Is(err, context.Canceled) || c.RefusedRecords() != 1 {
+		t.Fatal(err, c.RefusedRecords())
+	}
+	if want := p.position + 1; c.wakePosition.Load() != want {
+		t.Errorf("to be woken at %d, want %d", c.wakePosition.Load(), want)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"ringlet/shmem"
 )
 
 // The way of a record out of the ring (sequential, one goroutine):
@@ -32,7 +34,7 @@ type Consumer struct {
 	firstOut         int      // of ends that Done was not told of
 	refusedRecords   uint64
 	refusedWhy       string // the record that was refused last
-	wakeAt           uint64 // the wake word
+	wakeWord         shmem.WakeWord
 	poll, armedPoll  func() (bool, error)
 	givenUpState
 }
@@ -43,25 +45,26 @@ func OpenConsumer(name string, mem []byte, use Use) (*Consumer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Consumer{ring: r, givenUpState: newGivenUpState()}
-	c.armedPoll = func() (bool, error) {
-		c.ArmWake()
-		return c.poll()
-	}
+	c := &Consumer{ring: r, wakeWord: shmem.WakeWordAt(&r.wakePosition), givenUpState: newGivenUpState()}
+	c.armedPoll = c.pollArmed
 	return c, nil
+}
+
+// pollArmed is poll, before which ArmWake was called where the position is now: records may have been passed over.
+func (c *Consumer) pollArmed() (bool, error) {
+	for {
+		if ok, err := c.poll(); ok || err != nil || !c.ArmWake() {
+			return ok, err
+		}
+	}
 }
 
 // HasRecord says whether there is something that Next has not given.
 func (c *Consumer) HasRecord() bool { return c.written.Load() != c.position }
 
-// ArmWake asks the producer to ring its bell at the next record, once: for whoever sleeps then. A producer takes a
-// system call to wake somebody, and a sleeper takes long to wake up.
-func (c *Consumer) ArmWake() {
-	if c.wakeAt != c.position+1 {
-		c.wakeAt = c.position + 1
-		c.wakePosition.Store(c.wakeAt)
-	}
-}
+// ArmWake asks the producer to ring its bell at the next record, once: for whoever sleeps then. It says whether that is
+// news.
+func (c *Consumer) ArmWake() bool { return c.wakeWord.Arm(c.position + 1) }
 
 // Next gives the next record, or false where there is none now. An error, *BrokenError, is for good: nothing behind
 // it can be trusted. A record that is none of the format is passed over and counted in RefusedRecords.

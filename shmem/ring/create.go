@@ -2,13 +2,15 @@ package ring
 
 import (
 	"errors"
+	"os"
 
 	"ringlet/shmem"
 )
 
-// Create makes the memory of a ring of so many bytes of records, under a name, and opens its reading end. The lock of
-// ConsumerByte is held before anybody finds it. Errors are those of shmem.Create and Init.
+// Create makes the memory of a ring of so many bytes of records, under a name, and opens its reading end for this
+// process. The lock of ConsumerByte is held before anybody finds it. Errors are those of shmem.Create and Init.
 func Create(name string, capacity int, s Settings, opts ...shmem.Option) (*shmem.Segment, *Consumer, error) {
+	s.PID = uint32(os.Getpid())
 	seg, err := shmem.CreateWith(name, HeaderSize+capacity, func(seg *shmem.Segment) error {
 		_, err := seg.ClaimByte(ConsumerByte)
 		return errors.Join(err, Init(seg.Bytes(), s))

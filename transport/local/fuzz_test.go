@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -210,6 +211,7 @@ func TestMailboxGolden(t *testing.T) {
 	copy(want[0x28:], "\x00\x06\x00\x00\x01") // 1536 bytes at most
 	copy(want[0x80:], []byte{96})
 	want[0x100] = 1
+	binary.LittleEndian.PutUint32(want[0x104:], uint32(os.Getpid()))
 	copy(want[0x300:], got[0x300:0x310])
 	const placed = "\x14\x13\x12\x11\x24\x23\x22\x21\x34\x33\x32\x31\x44\x43\x42\x41"
 	copy(want[0x1000:], "\x58\x57\x56\x55\x54\x53\x52\x51\x11\x00\x00\x00\x03\x00\x00\x00"+placed+"\x04")

@@ -24,33 +24,30 @@ import (
 // Write stores w.Data into a window that the peer has granted, tells the peer, and calls Completed before it returns.
 // It waits while the peer's mailbox is full. An error means that there is no outcome: the link is of no use.
 func (l *Link) Write(w link.Write) error {
-	if err := l.beginCall(); err != nil {
-		return err
-	}
-	refused, err := l.write(&w, false)
-	l.endCall()
-	if err != nil {
-		return err
-	}
-	l.complete(w.Cookie, refused)
-	return nil
+	return l.call(w.Cookie, func() (link.Reason, error) { return l.write(&w, false) })
 }
 
 // TryWrite is Write, but where the peer's mailbox is full it does nothing and returns ErrFull.
 func (l *Link) TryWrite(w link.Write) error {
+	return l.call(w.Cookie, func() (link.Reason, error) {
+		if err := l.reserve(); err != nil {
+			return 0, err
+		}
+		return l.write(&w, true)
+	})
+}
+
+// call takes a step that has an outcome, and calls Completed.
+func (l *Link) call(cookie uint64, step func() (link.Reason, error)) error {
 	if err := l.beginCall(); err != nil {
 		return err
 	}
-	var refused link.Reason
-	err := l.reserve()
-	if err == nil {
-		refused, err = l.write(&w, true)
-	}
+	refused, err := step()
 	l.endCall()
 	if err != nil {
 		return err
 	}
-	l.complete(w.Cookie, refused)
+	l.complete(cookie, refused)
 	return nil
 }
 
@@ -133,16 +130,7 @@ func (l *Link) redeem(promised bool) {
 // WriteMany stores many pieces, tells the peer of all that are in place with a
 // record for each 64, or fewer that are large, and calls Completed once, with the first refusal.
 func (l *Link) WriteMany(pieces []link.Piece, cookie uint64) error {
-	if err := l.beginCall(); err != nil {
-		return err
-	}
-	refused, err := l.writeMany(pieces)
-	l.endCall()
-	if err != nil {
-		return err
-	}
-	l.complete(cookie, refused)
-	return nil
+	return l.call(cookie, func() (link.Reason, error) { return l.writeMany(pieces) })
 }
 
 func (l *Link) writeMany(pieces []link.Piece) (first link.Reason, err error) {
@@ -298,16 +286,7 @@ func (l *Link) failure() error {
 
 // Fence calls Completed before it returns: every write of this goroutine before it has its outcome.
 func (l *Link) Fence(cookie uint64) error {
-	if err := l.beginCall(); err != nil {
-		return err
-	}
-	err := l.failure()
-	l.endCall()
-	if err != nil {
-		return err
-	}
-	l.complete(cookie, 0)
-	return nil
+	return l.call(cookie, func() (link.Reason, error) { return 0, l.failure() })
 }
 
 // Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once, in order, or the link is of no use. It

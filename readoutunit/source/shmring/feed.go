@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -70,7 +69,6 @@ func Open(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 		Use:    ring.Fragments,
 		Source: s.SourceID,
 		Run:    s.Run,
-		PID:    uint32(os.Getpid()),
 	}, shmem.WithDir(a.dir))
 	if err != nil {
 		return nil, fmt.Errorf("source %s: %w", s.Name, err)
