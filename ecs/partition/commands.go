@@ -54,20 +54,16 @@ var commandDescriptions = map[string]commandDescription{
 	"unload":  {help: "Forget the configuration and let the nodes go."},
 	"recover": {help: "After a fault: bring every node that answers to rest, so that it can be configured again."},
 	commandExclude: {help: "Take a node out: in a run its builder unit gets no more MEPs, outside of one it " +
-		"takes no part in the next run.", destructive: true,
-		arguments: []*ecsv1.Argument{{
-			Name:     "node",
-			Type:     "node",
-			Help:     "The node.",
-			Required: true,
-		}}},
-	commandInclude: {help: "Take a node in again that was excluded.",
-		arguments: []*ecsv1.Argument{{
-			Name:     "node",
-			Type:     "node",
-			Help:     "The node.",
-			Required: true,
-		}}},
+		"takes no part in the next run.", destructive: true, arguments: nodeArgument},
+	commandInclude: {help: "Take a node in again that was excluded.", arguments: nodeArgument},
+}
+
+var nodeArgument = []*ecsv1.Argument{{Name: "node", Type: "node", Help: "The node.", Required: true}}
+
+// describe is what clients make a command from, as far as it is no matter of the machine.
+func describe(name string) *ecsv1.CommandDescription {
+	d := commandDescriptions[name]
+	return &ecsv1.CommandDescription{Name: name, Help: d.help, Arguments: d.arguments, Destructive: d.destructive}
 }
 
 // FSM describes the machine, for clients that make their commands from it.
@@ -78,17 +74,9 @@ func (p *Partition) FSM() *ecsv1.FSM {
 	}
 	timeouts := p.timeouts()
 	for _, t := range fsm.Transitions() {
-		d := commandDescriptions[t.Command.String()]
-		c := &ecsv1.CommandDescription{
-			Name:        t.Command.String(),
-			Help:        d.help,
-			Arguments:   d.arguments,
-			Destructive: d.destructive,
-			Via:         t.Via.String(),
-			To:          t.To.String(),
-			Timeout:     durationpb.New(timeouts.ForCommand(t.Command)),
-			Forced:      t.Forced,
-		}
+		c := describe(t.Command.String())
+		c.Via, c.To, c.Forced = t.Via.String(), t.To.String(), t.Forced
+		c.Timeout = durationpb.New(timeouts.ForCommand(t.Command))
 		for _, s := range fsm.States() {
 			if fsm.EffectOf(s, t.Command) != fsm.CommandRefused {
 				c.AllowedIn = append(c.AllowedIn, s.String())
@@ -97,13 +85,7 @@ func (p *Partition) FSM() *ecsv1.FSM {
 		out.Commands = append(out.Commands, c)
 	}
 	for _, name := range []string{commandExclude, commandInclude} {
-		d := commandDescriptions[name]
-		c := &ecsv1.CommandDescription{
-			Name:        name,
-			Help:        d.help,
-			Arguments:   d.arguments,
-			Destructive: d.destructive,
-		}
+		c := describe(name)
 		for _, s := range exclusionStates {
 			c.AllowedIn = append(c.AllowedIn, s.String())
 		}

@@ -35,7 +35,7 @@ var phaseNames = [...]string{
 
 func (p Phase) String() string { return phaseNames[p] }
 
-// IsGoing says that the run goes on, or is to: it can be ended, and given up.
+// IsGoing says that the run goes on, or is to begin: it can be ended, and given up.
 func (p Phase) IsGoing() bool { return p < Stopping }
 
 // Kind is what happens to a run.
@@ -127,7 +127,7 @@ var table = []rule{
 	{going, []Kind{Stop}, Draining, []Action{Write, Drain}},
 	{going, []Kind{Finish}, Stopping, []Action{Write, End}},
 	{append([]Phase{Beginning}, going...), []Kind{Abandon, GiveUp}, Dropping, []Action{Write, Drop}},
-	{append([]Phase{Beginning, Draining, Stopping}, going...), []Kind{Lost, Excluded}, Absent, []Action{Write}},
+	{append([]Phase{Absent, Beginning, Draining, Stopping}, going...), []Kind{Lost, Excluded}, Absent, []Action{Write}},
 
 	{[]Phase{Draining}, []Kind{Done}, Stopping, []Action{End}},
 	{[]Phase{Draining}, []Kind{Struck, GiveUp}, Dropping, []Action{Drop}},
@@ -366,6 +366,9 @@ func (s *State) noteStop(in Input) {
 // noteFault takes what ends the run by force. The record has it unless the run was to end before that.
 func (s *State) noteFault(in Input) {
 	s.Fault = in.Fault
+	if in.SelfStop {
+		s.End = EndControlLost
+	}
 	if s.End != EndControlLost {
 		s.End = EndFault
 	}

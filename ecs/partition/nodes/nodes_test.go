@@ -1,8 +1,12 @@
 package nodes
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -51,5 +55,37 @@ func TestFinalReportIsKept(t *testing.T) {
 		if got := m.latestReport(); (got == tt.then) != tt.stored {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// TestPoll holds what a wait comes to: what was tried last says so.
+func TestPoll(t *testing.T) {
+	never := errors.New("not yet")
+	for name, c := range map[string]struct {
+		succeeds, fails int // with so many tries
+		tries           int
+		err             error
+	}{
+		"at once":     {succeeds: 1, tries: 1},
+		"at last":     {succeeds: 4, tries: 4},
+		"for good":    {fails: 2, tries: 2, err: never},
+		"not in time": {tries: 11, err: never},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 1050*time.Millisecond)
+				defer cancel()
+				tries := 0
+				err := poll(ctx, 100*time.Millisecond, func() (bool, error) {
+					if tries++; tries == c.succeeds {
+						return true, nil
+					}
+					return tries == c.fails, never
+				})
+				if tries != c.tries || !errors.Is(err, c.err) {
+					t.Errorf("%v after %d tries, not %v after %d", err, tries, c.err, c.tries)
+				}
+			})
+		})
 	}
 }
