@@ -38,7 +38,7 @@ func first(s receiver, m any, err error) error {
 // given, and is in order but for that.
 func (p *pair) memberCalls(name string, scope tagnet.Scope) map[string]func(context.Context, *grpc.ClientConn) error {
 	sc := &tagnetv1.Scope{
-		Protocol:     6,
+		Protocol:     7,
 		Run:          scope.Run,
 		View:         scope.View,
 		Name:         name,
@@ -74,14 +74,14 @@ func (p *pair) memberCalls(name string, scope tagnet.Scope) map[string]func(cont
 			if err == nil {
 				_ = s.Send(&tagnetv1.RUUpdate{Scope: sc}) // Recv tells
 			}
-			return first(s, new(tagnetv1.TokenBatch), err)
+			return first(s, new(tagnetv1.Notices), err)
 		},
 		"Feedback": func(ctx context.Context, c *grpc.ClientConn) error {
 			s, err := tagnetv1.NewTagNetClient(c).Feedback(ctx)
 			if err == nil {
 				_ = s.Send(&tagnetv1.FeedbackBatch{Scope: sc, SlotCount: uint32(testConfig(p.t, "").Slots)})
 			}
-			return first(s, new(tagnetv1.FeedbackAck), err)
+			return first(s, new(tagnetv1.Notices), err)
 		},
 		"Registers": func(ctx context.Context, c *grpc.ClientConn) error {
 			_, err := tagnetv1.NewTagNetClient(c).Registers(ctx, &tagnetv1.RegistersRequest{Scope: sc})
@@ -103,7 +103,7 @@ func (p *pair) memberCalls(name string, scope tagnet.Scope) map[string]func(cont
 		},
 		"End": func(ctx context.Context, c *grpc.ClientConn) error {
 			_, err := tagnetv1.NewTagNetClient(c).End(ctx, &tagnetv1.EndRequest{Scope: &tagnetv1.Scope{
-				Protocol: 6,
+				Protocol: 7,
 				Run:      1,
 				View:     1,
 				Name:     name,

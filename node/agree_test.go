@@ -18,6 +18,7 @@ import (
 	"ringlet/readoutunit/source"
 	"ringlet/shmem"
 	"ringlet/tagnet"
+	allocator "ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/link"
@@ -66,7 +67,7 @@ type system struct {
 	drained            chan struct{}
 	tokens             []chan tagnet.Tokens // by readout unit
 	mu                 sync.Mutex           // guards what follows
-	core               *tagnet.Core
+	core               *allocator.Allocator
 	batch              tagnet.Batch
 	released, finished uint64
 	held               []uint64 // what was held up when tokens were last given
@@ -108,7 +109,7 @@ func newSystem(t *testing.T, by barred, pull *builderunit.Pull, preGranted bool,
 		cfg.BUs = append(cfg.BUs, fmt.Sprint("bu", j))
 	}
 	var err error
-	if s.core, err = tagnet.NewCore(cfg); err != nil {
+	if s.core, err = allocator.NewAllocator(cfg); err != nil {
 		t.Fatal(err)
 	}
 	for j := range bus {

@@ -11,6 +11,7 @@ import (
 	"ringlet/readoutunit"
 	"ringlet/shmem"
 	"ringlet/tagnet"
+	allocator "ringlet/tagnet/core"
 	"ringlet/transport"
 )
 
@@ -22,7 +23,7 @@ type farm struct {
 		Fatalf(string, ...any)
 	}
 	cfg     farmConfig
-	core    *tagnet.Core
+	core    *allocator.Allocator
 	rus     []*farmRU
 	bus     []*farmBU
 	meps    []farmMEP
@@ -100,7 +101,7 @@ func newFarm(t *testing.T, cfg farmConfig) *farm {
 		f.bus = append(f.bus, newFarmBU(cfg, p))
 	}
 	var err error
-	if f.core, err = tagnet.NewCore(tc); err != nil {
+	if f.core, err = allocator.NewAllocator(tc); err != nil {
 		t.Fatal(err)
 	}
 	f.core.Start()

@@ -7,6 +7,7 @@ import (
 
 	"ringlet/event/placing"
 	"ringlet/tagnet"
+	allocator "ringlet/tagnet/core"
 )
 
 // tagRingWorld is a whole tag ring: the scheduler's core, the cores of all readout units, and what is on its way
@@ -16,7 +17,7 @@ type tagRingWorld struct {
 	t     failer
 	size  func(ru int, mep uint64) float64 // of a part, 1 for an ordinary one; nil if all are
 	cfg   tagnet.Config
-	core  *tagnet.Core
+	core  *allocator.Allocator
 	rus   []*Transfers
 	batch tagnet.Batch
 	tags  []tagnet.Tag
@@ -62,7 +63,7 @@ type building struct {
 // newTagRingWorld makes a tag ring. Of the configuration, what makes it one need not be given.
 func newTagRingWorld(t failer, cfg tagnet.Config) *tagRingWorld {
 	cfg.TagRing, cfg.Loose, cfg.Packing = true, true, 1
-	core, err := tagnet.NewCore(cfg)
+	core, err := allocator.NewAllocator(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +323,7 @@ func (w *tagRingWorld) exclude(bu int) {
 		w.voided[place] = w.voided[place] || w.bu(place) == bu
 	}
 	w.complete = slices.DeleteFunc(w.complete, func(place uint64) bool { return w.bu(place) == bu })
-	if _, err := w.core.ExcludeBU(bu); err != nil {
+	if _, err := w.core.ExcludeBU(bu, false); err != nil {
 		w.t.Fatal(err)
 	}
 	w.issue()

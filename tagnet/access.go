@@ -10,6 +10,7 @@ import (
 
 	"ringlet/internal/connlimit"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet/core"
 )
 
 // Roles of callers, as certificates have them. Whoever has another one has no business here.
@@ -69,7 +70,7 @@ func (g *authorizer) authorizeUnit(ctx context.Context, sc *tagnetv1.Scope) erro
 	}
 	who, err := g.authenticate(ctx, sc)
 	if err == nil && who.Role != roleNode {
-		err = g.refuse(codes.PermissionDenied, RefusedRole, who, sc, fmt.Sprintf("%s is a %s, and units are on nodes",
+		err = g.refuse(codes.PermissionDenied, core.RefusedRole, who, sc, fmt.Sprintf("%s is a %s, and units are on nodes",
 			who.Name, who.Role))
 	}
 	return err
@@ -84,7 +85,7 @@ func (g *authorizer) authorizeControl(ctx context.Context, sc *tagnetv1.Scope) (
 		}
 	}
 	if who.Role != roleControl {
-		return nil, g.refuse(codes.PermissionDenied, RefusedRole, who, sc,
+		return nil, g.refuse(codes.PermissionDenied, core.RefusedRole, who, sc,
 			fmt.Sprintf("%s is a %s, and the scheduler takes commands from the control only", who.Name, who.Role))
 	}
 	if superseded, err = g.fence.Admit(termOf(sc)); err != nil {
@@ -109,7 +110,7 @@ func (g *authorizer) authorizeReader(ctx context.Context, sc *tagnetv1.Scope,
 	case who.Role == roleNode && member(who.Name):
 		return nil, nil // for ever
 	}
-	return nil, g.refuse(codes.PermissionDenied, RefusedRole, who, sc,
+	return nil, g.refuse(codes.PermissionDenied, core.RefusedRole, who, sc,
 		fmt.Sprintf("%s, a %s, has no place in the view: the control and the nodes of the view may read the scheduler",
 			who.Name, who.Role))
 }
@@ -118,10 +119,10 @@ func (g *authorizer) authorizeReader(ctx context.Context, sc *tagnetv1.Scope,
 func (g *authorizer) authenticate(ctx context.Context, sc *tagnetv1.Scope) (Caller, error) {
 	who, err := g.identify(ctx)
 	if err != nil {
-		return who, g.refuse(codes.Unauthenticated, RefusedIdentity, who, sc, err.Error())
+		return who, g.refuse(codes.Unauthenticated, core.RefusedIdentity, who, sc, err.Error())
 	}
 	if sc.GetName() != who.Name {
-		return who, g.refuse(codes.PermissionDenied, RefusedIdentity, who, sc,
+		return who, g.refuse(codes.PermissionDenied, core.RefusedIdentity, who, sc,
 			fmt.Sprintf("the certificate is that of %s, which speaks for itself only and not for %q", who.Name, sc.GetName()))
 	}
 	return who, nil
@@ -129,7 +130,7 @@ func (g *authorizer) authenticate(ctx context.Context, sc *tagnetv1.Scope) (Call
 
 // refuseFenced is the status for a control whose term is over.
 func (g *authorizer) refuseFenced(who Caller, sc *tagnetv1.Scope, err error) error {
-	g.reportRefusal(RefusedTerm, who, sc, err.Error())
+	g.reportRefusal(core.RefusedTerm, who, sc, err.Error())
 	if f := AsFencedError(err); f != nil {
 		return f.Status()
 	}

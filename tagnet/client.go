@@ -3,6 +3,7 @@ package tagnet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"sync"
@@ -57,6 +58,8 @@ type clientSession struct {
 
 	wg sync.WaitGroup
 
+	term, next uint64 // how far the unit has come in the scheduler's notices; owned by the main goroutine
+
 	mu  sync.Mutex // guards err
 	err error      // why it ended; io.EOF: drained
 }
@@ -68,9 +71,9 @@ type streamHandler interface {
 	open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) error
 	// send sends what there is to send. On error the receiver learns why.
 	send() error
-	// receive takes messages until the stream ends, and returns why: io.EOF only after the view was drained. onAnswer
-	// is to be called when the first message has been taken.
-	receive(onAnswer func()) error
+	// recv receives a message, and applyNotices takes it: on error the session ends.
+	recv() (*tagnetv1.Notices, error)
+	applyNotices(m *tagnetv1.Notices) error
 	// finish is called when nothing more will be received.
 	finish()
 }
@@ -256,7 +259,7 @@ func (c *clientSession) runStream(ctx context.Context, scope *tagnetv1.Scope, s 
 	first := make(chan struct{})
 	var sender sync.WaitGroup
 	sender.Go(func() { c.sendAll(ctx, s, first) })
-	err = s.receive(func() {
+	err = c.receive(s, func() {
 		answered = true
 		if late != nil {
 			late.Stop()
@@ -269,6 +272,55 @@ func (c *clientSession) runStream(ctx context.Context, scope *tagnetv1.Scope, s 
 	cut()
 	sender.Wait()
 	return answered, err
+}
+
+// receive takes messages until the stream ends, and returns why: io.EOF only after the view was drained, and then it
+// does not matter how the stream ends. onAnswer is called when the first message has been taken.
+func (c *clientSession) receive(s streamHandler, onAnswer func()) error {
+	drained := false
+	for {
+		m, err := s.recv()
+		switch {
+		case err != nil && drained:
+			return io.EOF
+		case errors.Is(err, io.EOF):
+			return &protocolError{Unit: c.unit, What: "the end of the stream before the view was drained"}
+		case err != nil:
+			return err
+		}
+		if err := c.advance(m); err != nil {
+			return err
+		}
+		if err := s.applyNotices(m); err != nil {
+			return err
+		}
+		drained = drained || m.GetState() == tagnetv1.State_STATE_DRAINED
+		if onAnswer != nil {
+			onAnswer()
+			onAnswer = nil
+		}
+	}
+}
+
+// advance notes how far a message brings the unit in the scheduler's notices.
+func (c *clientSession) advance(m *tagnetv1.Notices) error {
+	if m.GetTerm() == 0 { // of what is told at first there is more
+		return nil
+	}
+	if c.term != 0 && c.term != m.GetTerm() || m.GetNext() < c.next {
+		return &protocolError{Unit: c.unit, What: fmt.Sprintf("notices up to %d of term %d after those up to %d of term %d",
+			m.GetNext(), m.GetTerm(), c.next, c.term)}
+	}
+	c.term, c.next = m.GetTerm(), m.GetNext()
+	return nil
+}
+
+// position is how far the unit has come; nil: nowhere yet.
+func (c *clientSession) position() *tagnetv1.Position {
+	if c.term == 0 {
+		return nil
+	}
+	return &tagnetv1.Position{Term: c.term, Next: c.next}
 }
 
 // sendAll sends whatever there is, from the server's first answer to the end of the stream.
@@ -291,14 +343,63 @@ func (c *clientSession) sendAll(ctx context.Context, s streamHandler, first <-ch
 	}
 }
 
-// streamEndError is what Recv said at the end of a stream. The stream may end in peace only after the view was drained,
-// and once that was said it does not matter how it ends.
-func (c *clientSession) streamEndError(err error, drained bool) error {
-	switch {
-	case drained:
-		return io.EOF
-	case errors.Is(err, io.EOF):
-		return &protocolError{Unit: c.unit, What: "the end of the stream before the view was drained"}
-	}
-	return err
+// outbox keeps what a unit says until the scheduler has acknowledged it, and so lets a session go on over
+// another stream when one has broken: what was on the wire then is sent again. Each entry has a sequence number, from
+// 0; acknowledgements are cumulative.
+//
+//	0 … acked … sent … maxSent … total
+//	    └ kept ───────────────────┘
+//
+// It is a core without goroutines. Its zero value is empty.
+type outbox[T any] struct {
+	items   []T    // those not acknowledged are items[head:]
+	head    int    // index of the entry with number acked
+	acked   uint64 // entries acknowledged
+	sent    uint64 // entries sent on the present stream, or acknowledged before it
+	maxSent uint64 // entries ever sent
 }
+
+// total is how many entries there ever were.
+func (o *outbox[T]) total() uint64 { return o.acked + uint64(len(o.items)-o.head) }
+
+// unsent is how many entries were never sent.
+func (o *outbox[T]) unsent() int { return int(o.total() - o.maxSent) }
+
+// push adds an entry.
+func (o *outbox[T]) push(v T) { *o.add() = v }
+
+// add adds an entry, which the caller fills in.
+func (o *outbox[T]) add() *T {
+	var none T
+	o.items = append(o.items, none)
+	return &o.items[len(o.items)-1]
+}
+
+// claim marks up to limit entries as sent and copies them into to, which it returns with the number of the first.
+func (o *outbox[T]) claim(to []T, limit int) (first uint64, claimed []T) {
+	first = o.sent
+	from := o.items[o.head+int(o.sent-o.acked):]
+	to = append(to[:0], from[:min(limit, len(from))]...)
+	o.sent += uint64(len(to))
+	o.maxSent = max(o.maxSent, o.sent)
+	return first, to
+}
+
+// ack forgets the entries below a number. It refuses to acknowledge what was never sent, or to take an
+// acknowledgement back.
+func (o *outbox[T]) ack(below uint64) bool {
+	if below > o.maxSent || below < o.acked {
+		return false
+	}
+	clear(o.items[o.head : o.head+int(below-o.acked)])
+	o.head += int(below - o.acked)
+	o.acked, o.sent = below, max(o.sent, below)
+	if 2*o.head >= len(o.items) { // each entry is moved once at most for each one that is forgotten
+		o.items = o.items[:copy(o.items, o.items[o.head:])]
+		o.head = 0
+	}
+	return true
+}
+
+// rewind prepares for another stream: all that is not acknowledged is to be sent again.
+func (o *outbox[T]) rewind() { o.sent = o.acked }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet/core"
 )
 
 // maxEntriesPerMessage keeps a message of 21-byte entries below 32 KiB, as maxTokensPerMessage does.
@@ -28,19 +29,15 @@ type BUClient struct {
 
 	draining chan struct{} // closed by the receiver when it has heard so
 
-	scratch          []queuedFeedback // of the sender
-	drained          bool             // the receiver has heard so
-	absencesOnStream int              // absences on the present stream, by the receiver
-	absencesReported int              // absences that onAbsences was told
+	scratch []queuedFeedback // of the sender
 
 	queue struct {
-		mu              sync.Mutex // guards the rest
-		out             outbox[queuedFeedback]
-		ackAdvanced     chan struct{} // closed when more is acknowledged; nil if nobody waits
-		flushes         int           // calls of Flush that wait
-		ackRequested    uint64        // entries whose acknowledgement was asked for on the present stream
-		appliedAbsences uint64        // absences that the unit goes by
-		absencesSent    uint64        // those of them that the scheduler was told of on the present stream
+		mu           sync.Mutex // guards the rest
+		out          outbox[queuedFeedback]
+		ackAdvanced  chan struct{}      // closed when more is acknowledged; nil if nobody waits
+		flushes      int                // calls of Flush that wait
+		ackRequested uint64             // entries whose acknowledgement was asked for on the present stream
+		goesBy       *tagnetv1.Position // it goes by absences up to there; nil: the scheduler was told so
 	}
 }
 
@@ -164,8 +161,8 @@ func (c *BUClient) openingMessage(scope *tagnetv1.Scope) *tagnetv1.FeedbackBatch
 	c.queue.mu.Lock()
 	defer c.queue.mu.Unlock()
 	c.queue.out.rewind()
-	c.queue.ackRequested, c.queue.absencesSent = 0, 0
-	return &tagnetv1.FeedbackBatch{Scope: scope, SlotCount: uint32(c.slots)}
+	c.queue.ackRequested, c.queue.goesBy = 0, c.position()
+	return &tagnetv1.FeedbackBatch{Scope: scope, SlotCount: uint32(c.slots), Had: c.position()}
 }
 
 func (c *BUClient) finish() {}
@@ -173,15 +170,12 @@ func (c *BUClient) finish() {}
 func (c *BUClient) send() error {
 	for {
 		first, entries := c.takeEntries()
-		applied, news := c.appliedAbsences()
-		if len(entries) == 0 && !news && !c.requestAck(first) {
+		had := c.takeGoesBy()
+		if len(entries) == 0 && had == nil && !c.requestAck(first) {
 			return nil
 		}
 		m := c.packEntries(entries) // without entries or news it asks for an acknowledgement
-		m.First = first
-		if news {
-			m.Absent = applied
-		}
+		m.First, m.Had = first, had
 		if err := c.stream.Send(m); err != nil {
 			return err
 		}
@@ -196,14 +190,12 @@ func (c *BUClient) takeEntries() (first uint64, entries []queuedFeedback) {
 	return first, c.scratch
 }
 
-// appliedAbsences is how many absences the unit goes by, and whether the scheduler is to be told.
-func (c *BUClient) appliedAbsences() (n uint64, news bool) {
-	q := &c.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	news = q.appliedAbsences > q.absencesSent
-	q.absencesSent = q.appliedAbsences
-	return q.appliedAbsences, news
+// takeGoesBy is up to where the unit goes by absences, if the scheduler is to be told.
+func (c *BUClient) takeGoesBy() (p *tagnetv1.Position) {
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	p, c.queue.goesBy = c.queue.goesBy, nil
+	return p
 }
 
 // requestAck tells whether to ask for an acknowledgement of the entries sent, which may else wait for more of them.
@@ -231,7 +223,7 @@ func (c *BUClient) packEntries(entries []queuedFeedback) *tagnetv1.FeedbackBatch
 	now := time.Since(c.began)
 	for i := range entries {
 		e := &entries[i]
-		m.Meps[i], m.Slots[i], m.Events[i] = e.MEP, packSlot(e.Attempt, e.Slot), e.Events
+		m.Meps[i], m.Slots[i], m.Events[i] = e.MEP, core.PackSlot(e.Attempt, e.Slot), e.Events
 		m.HeldUs[i] = uint32(min((now - e.queuedAt).Microseconds(), 1<<32-1))
 		m.Outcomes[i] = byte(e.Outcome)
 	}
@@ -249,78 +241,41 @@ func collapseEqual[T comparable](list []T) []T {
 	return list[:min(1, len(list))]
 }
 
-// elementAt is element i of a list, or the one that stands for all.
-func elementAt[T any](list []T, i int) T {
-	if len(list) == 1 {
-		return list[0]
-	}
-	return list[i]
-}
+func (c *BUClient) recv() (*tagnetv1.Notices, error) { return c.stream.Recv() }
 
-// listLengthsMatch tells that the lists of a message have as many elements as there are entries, or one where one may
-// stand for all.
-func listLengthsMatch(m *tagnetv1.FeedbackBatch) bool {
-	n := len(m.Meps)
-	one := func(k int) bool { return k == n || k == 1 && n > 0 }
-	return len(m.Slots) == n && one(len(m.Events)) && one(len(m.HeldUs)) && one(len(m.Outcomes))
-}
-
-// applyAbsences takes absences, of which those that an earlier stream has told are known; false if they cannot be.
-func (c *BUClient) applyAbsences(m *tagnetv1.FeedbackAck) bool {
-	all, ok := decodeAbsences(m.GetAbsent())
-	if !ok || len(all) == 0 {
-		return ok
+// applyNotices takes a message of the stream.
+func (c *BUClient) applyNotices(m *tagnetv1.Notices) error {
+	if m.GetState() >= tagnetv1.State_STATE_DRAINING && !isClosed(c.draining) {
+		close(c.draining)
 	}
-	before := c.absencesOnStream
-	c.absencesOnStream += len(all)
-	if c.absencesOnStream <= c.absencesReported {
-		return true
+	if !c.applyAck(m) {
+		return &protocolError{Unit: c.unit, What: fmt.Sprintf(
+			"an acknowledgement of %d entries of feedback, which is not what it was told", m.GetTaken())}
 	}
-	all = all[max(0, c.absencesReported-before):]
-	c.absencesReported = c.absencesOnStream
+	absences, ok := decodeAbsences(m.GetAbsent())
+	if !ok {
+		return &protocolError{Unit: c.unit,
+			What: fmt.Sprintf("%d words that are no absences of readout units", len(m.GetAbsent()))}
+	}
+	if len(absences) == 0 {
+		return nil
+	}
 	if c.onAbsences != nil {
-		c.onAbsences(all)
+		c.onAbsences(absences)
 	}
 	c.queue.mu.Lock()
-	c.queue.appliedAbsences = uint64(c.absencesReported)
+	c.queue.goesBy = &tagnetv1.Position{Term: m.GetTerm(), Next: m.GetNext()}
 	c.queue.mu.Unlock()
 	notify(c.wake)
-	return true
-}
-
-func (c *BUClient) receive(onAnswer func()) error {
-	c.absencesOnStream = 0
-	for {
-		m, err := c.stream.Recv()
-		if err != nil {
-			return c.streamEndError(err, c.drained)
-		}
-		state := State(m.GetState())
-		if c.drained = state == Drained; (c.drained || state == Draining) && !isClosed(c.draining) {
-			close(c.draining)
-		}
-		if !c.applyAck(m) {
-			return &protocolError{Unit: c.unit,
-				What: fmt.Sprintf("an acknowledgement of %d entries of feedback, which is not what it was told",
-					m.GetDone())}
-		}
-		if !c.applyAbsences(m) {
-			return &protocolError{Unit: c.unit,
-				What: fmt.Sprintf("%d words that are no absences of readout units", len(m.GetAbsent()))}
-		}
-		if onAnswer != nil {
-			onAnswer()
-			onAnswer = nil
-		}
-	}
+	return nil
 }
 
 // applyAck takes a cumulative acknowledgement; false if it cannot be.
-func (c *BUClient) applyAck(m *tagnetv1.FeedbackAck) bool {
+func (c *BUClient) applyAck(m *tagnetv1.Notices) bool {
 	q := &c.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.out.ack(m.GetDone()) {
+	if !q.out.ack(m.GetTaken()) {
 		return false
 	}
 	if q.ackAdvanced != nil {

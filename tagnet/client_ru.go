@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet/core"
 )
 
 // Tokens is what a readout unit receives at a time: whole cycles in order, the released watermark and the scheduler's
@@ -43,11 +44,10 @@ type RUClient struct {
 
 	// Owned by the main goroutine.
 
-	received           tagnetv1.Position // what has been received
-	heldUp             []uint64          // MEPs that are held up
-	drained            bool
-	cutEnd             uint64 // of the last cut
-	firstBatchReceived bool   // the first batch is here
+	nextCycle          uint64
+	heldUp             []uint64 // MEPs that are held up
+	cutEnd             uint64   // of the last cut
+	firstBatchReceived bool     // the first batch is here
 
 	rejoin Absence // written before the session is answered; zero unless the unit has rejoined
 
@@ -56,7 +56,8 @@ type RUClient struct {
 		update              Update
 		reach               *Reach // replaced, never changed
 		returned            outbox[Tag]
-		confirmedExclusions outbox[uint64] // exclusions. They are few, and never acknowledged
+		confirmedExclusions []uint64 // they are few, and all are said on each stream
+		confirmedSent       int      // on the present stream
 	}
 }
 
@@ -132,7 +133,7 @@ func (c *RUClient) ReturnTag(t *Tag) error {
 // that Tokens.Withdrawals told, from 0. Each is said once. It does not block. The error is that of Update.
 func (c *RUClient) ConfirmExclusion(exclusion uint64) error {
 	c.latest.mu.Lock()
-	c.latest.confirmedExclusions.push(exclusion)
+	c.latest.confirmedExclusions = append(c.latest.confirmedExclusions, exclusion)
 	c.latest.mu.Unlock()
 	notify(c.wake)
 	return c.Err()
@@ -177,20 +178,22 @@ func (c *RUClient) openingMessage(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.returned.rewind()
-	l.confirmedExclusions.rewind()
+	l.confirmedSent = 0
 	return &tagnetv1.RUUpdate{
 		Scope:  scope,
 		Read:   l.update.ReadBelow,
 		Events: l.update.Events,
 		End:    l.update.InputEnded,
 		Reach:  reachMessage(l.reach),
-		Had:    proto.CloneOf(&c.received),
+		Had:    c.position(),
 	}
 }
 
 func (c *RUClient) finish() { close(c.batches) }
 
 func (c *RUClient) send() error { return c.stream.Send(c.updateMessage()) }
+
+func (c *RUClient) recv() (*tagnetv1.Notices, error) { return c.stream.Recv() }
 
 // updateMessage is what there is to say now. gRPC may look at it after Send has returned, so each is its own, and so
 // are its lists.
@@ -209,79 +212,74 @@ func (c *RUClient) updateMessage() *tagnetv1.RUUpdate {
 	for i := range tags {
 		m.Returned = tags[i].AppendWords(m.Returned)
 	}
-	m.SettledFirst, m.Settled = l.confirmedExclusions.claim(nil, math.MaxInt)
+	m.Settled = slices.Clone(l.confirmedExclusions[l.confirmedSent:])
+	l.confirmedSent = len(l.confirmedExclusions)
 	return m
 }
 
-func (c *RUClient) receive(onAnswer func()) error {
-	for {
-		m, err := c.stream.Recv()
-		if err != nil {
-			return c.streamEndError(err, c.drained)
-		}
-		t, what := c.decode(m)
-		if what != "" {
-			return &protocolError{Unit: c.unit, What: what}
-		}
-		for _, w := range t.Withdrawals {
-			if w.Lost && c.onUnitGone != nil {
-				c.onUnitGone(Builder, int(w.BU))
-			}
-		}
-		for ru, back := range rejoinedByRU(t.Absences) {
-			if !back && c.onUnitGone != nil {
-				c.onUnitGone(Readout, int(ru))
-			}
-		}
-		if onAnswer != nil {
-			onAnswer()
-			onAnswer = nil
-		}
-		select {
-		case c.batches <- t:
-		case <-c.ended:
-			return c.Err()
+// applyNotices takes a message of the stream.
+func (c *RUClient) applyNotices(m *tagnetv1.Notices) error {
+	t, what := c.decode(m)
+	if what != "" {
+		return &protocolError{Unit: c.unit, What: what}
+	}
+	for _, w := range t.Withdrawals {
+		if w.Lost && c.onUnitGone != nil {
+			c.onUnitGone(Builder, int(w.BU))
 		}
 	}
+	for ru, back := range rejoinedByRU(t.Absences) {
+		if !back && c.onUnitGone != nil {
+			c.onUnitGone(Readout, int(ru))
+		}
+	}
+	select {
+	case c.batches <- t:
+	case <-c.ended:
+		return c.Err()
+	}
+	return nil
+}
+
+// rejoinedByRU is which readout units have rejoined, and which are gone, after some absences.
+func rejoinedByRU(all []Absence) map[uint16]bool {
+	rejoined := map[uint16]bool{}
+	for _, a := range all {
+		rejoined[a.RU] = a.Rejoined
+	}
+	return rejoined
 }
 
 // decode reads a message, and tells what is wrong with it.
-func (c *RUClient) decode(m *tagnetv1.TokenBatch) (t Tokens, what string) {
+func (c *RUClient) decode(m *tagnetv1.Notices) (t Tokens, what string) {
 	t = tokensOf(m)
 	if m.GetHeldUp() != nil {
 		c.heldUp = m.GetHeldUp().GetMeps()
 	}
 	t.HeldUp = c.heldUp
 	c.detectRejoin(m)
-	if what = t.check(c.received.Cycles); what == "" {
-		what = t.decodeTagRing(m)
-	}
-	if what == "" {
-		what = t.decodeCuts(m, c.cutEnd)
+	if what = t.check(c.nextCycle); what == "" {
+		what = t.decodeWords(m, c.cutEnd)
 	}
 	if what != "" {
 		return t, what
 	}
 	c.latest.mu.Lock()
-	fits := c.latest.returned.ack(m.GetReturned())
+	fits := c.latest.returned.ack(m.GetTaken())
 	c.latest.mu.Unlock()
 	if !fits {
-		return t, fmt.Sprintf("an acknowledgement of %d tags, which is not what it was given back", m.GetReturned())
+		return t, fmt.Sprintf("an acknowledgement of %d tags, which is not what it was given back", m.GetTaken())
 	}
-	c.received.Cycles += uint64(t.Len())
-	c.received.Withdrawn += uint64(len(t.Withdrawals))
-	c.received.Tags += uint64(len(t.Tags))
-	c.received.Cuts += uint64(len(t.Cuts))
+	c.nextCycle += uint64(t.Len())
 	if n := len(t.Cuts); n > 0 {
-		c.cutEnd = t.Cuts[n-1].end()
+		last := t.Cuts[n-1]
+		c.cutEnd = last.FirstEvent + uint64(last.Events)
 	}
-	c.received.Absent += uint64(len(t.Absences))
-	c.drained = t.State == Drained
 	return t, ""
 }
 
 // detectRejoin finds in the first batch with which rejoin the session begins, if with any.
-func (c *RUClient) detectRejoin(m *tagnetv1.TokenBatch) {
+func (c *RUClient) detectRejoin(m *tagnetv1.Notices) {
 	if c.firstBatchReceived {
 		return
 	}
@@ -289,12 +287,12 @@ func (c *RUClient) detectRejoin(m *tagnetv1.TokenBatch) {
 	all, _ := decodeAbsences(m.GetAbsent()) // what is wrong with them is found with the rest
 	for _, a := range all {
 		if a.Rejoined && a.FirstCycle == m.GetFirstCycle() {
-			c.rejoin, c.received.Cycles = a, a.FirstCycle
+			c.rejoin, c.nextCycle = a, a.FirstCycle
 		}
 	}
 }
 
-func tokensOf(m *tagnetv1.TokenBatch) Tokens {
+func tokensOf(m *tagnetv1.Notices) Tokens {
 	t := Tokens{
 		Batch: Batch{
 			FirstCycle:     m.GetFirstCycle(),
@@ -308,21 +306,10 @@ func tokensOf(m *tagnetv1.TokenBatch) Tokens {
 		n%t.PlacesPerCycle == 0 {
 		t.MEPs = expandConsecutive(t.MEPs, n)
 	}
-	if v := m.GetState(); v >= 0 && v <= tagnetv1.State(Drained) { // else 0, which check refuses
+	if v := m.GetState(); v >= 0 && v <= tagnetv1.State_STATE_DRAINED { // else 0, which check refuses
 		t.State = State(v)
 	}
 	return t
-}
-
-// expandConsecutive gives the MEPs of n places from those of the first cycle: each is one cycle's worth behind the one
-// before it.
-func expandConsecutive(first []uint64, n int) []uint64 {
-	all := make([]uint64, n)
-	width := copy(all, first)
-	for i := width; i < n; i++ {
-		all[i] = all[i-width] + uint64(width)
-	}
-	return all
 }
 
 // isAscending tells that each MEP is larger than the one before it, and all are below a limit.
@@ -346,14 +333,14 @@ func (t *Tokens) check(next uint64) string {
 		return fmt.Sprintf("cycle %d where cycle %d was next", t.FirstCycle, next)
 	case !isAscending(t.HeldUp, t.Released):
 		return fmt.Sprintf("%d MEPs held up that are not in order, or not below %d", len(t.HeldUp), t.Released)
-	case t.State < Idle || t.State > Drained:
+	case t.State < core.Idle || t.State > Drained:
 		return fmt.Sprintf("the unknown state %d", t.State)
 	}
 	return ""
 }
 
-// decodeTagRing reads what a ring of tags needs, and tells what is wrong with it.
-func (t *Tokens) decodeTagRing(m *tagnetv1.TokenBatch) string {
+// decodeWords reads the packed lists of a message, whose cuts begin behind an event, and tells what is wrong with them.
+func (t *Tokens) decodeWords(m *tagnetv1.Notices, end uint64) string {
 	var ok bool
 	if t.Tags, ok = decodeTags(m.GetTags()); !ok {
 		return fmt.Sprintf("%d words that are no tags", len(m.GetTags()))
@@ -365,12 +352,6 @@ func (t *Tokens) decodeTagRing(m *tagnetv1.TokenBatch) string {
 	if t.Absences, ok = decodeAbsences(m.GetAbsent()); !ok {
 		return fmt.Sprintf("%d words that are no absences of readout units", len(m.GetAbsent()))
 	}
-	return ""
-}
-
-// decodeCuts reads which events further MEPs have, and tells what is wrong with it.
-func (t *Tokens) decodeCuts(m *tagnetv1.TokenBatch, end uint64) string {
-	var ok bool
 	if t.Cuts, ok = decodeCuts(m.GetCuts(), end); !ok {
 		return fmt.Sprintf("%d words that cut no events into MEPs behind event %d", len(m.GetCuts()), end)
 	}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 )
 
@@ -52,7 +53,7 @@ func TestCloseWithSilentStreams(t *testing.T) {
 func TestNextHonoursItsContext(t *testing.T) {
 	sys := serve(t, small(1, 1))
 	c := sys.ru(t, "ru0")
-	if first, err := c.Next(testContext(t)); err != nil || first.Len() != 0 || first.State != Idle {
+	if first, err := c.Next(testContext(t)); err != nil || first.Len() != 0 || first.State != core.Idle {
 		t.Fatalf("first batch %+v, %v", first, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"ringlet/tagnet/core"
 )
 
 // Term of a control: its number grows with each start of a control, so that of two controls with the same certificate
@@ -66,7 +68,7 @@ func holderOrNobody(holder string) string {
 // Status is the error as a gRPC status, from which Fenced reads it again.
 func (e *FencedError) Status() error {
 	st := status.New(codes.FailedPrecondition, e.Error())
-	info := &errdetails.ErrorInfo{Reason: reasonOf(RefusedTerm), Domain: refusalDomain, Metadata: map[string]string{
+	info := &errdetails.ErrorInfo{Reason: reasonOf(core.RefusedTerm), Domain: refusalDomain, Metadata: map[string]string{
 		"got": strconv.FormatUint(e.Term.Number,
 			10), "got_holder": e.Term.Holder, "want": strconv.FormatUint(e.Current.Number,
 			10),
@@ -86,7 +88,7 @@ func AsFencedError(err error) *FencedError {
 		return fenced
 	}
 	info := refusalInfo(err)
-	if info == nil || info.GetReason() != reasonOf(RefusedTerm) {
+	if info == nil || info.GetReason() != reasonOf(core.RefusedTerm) {
 		return nil
 	}
 	m := info.GetMetadata()

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet/core"
 )
 
 // BenchmarkTokensOverGRPC issues b.N MEPs over loopback TCP to 4 readout units, each on a connection of its own and
@@ -49,7 +50,7 @@ func BenchmarkTokensOverGRPC(b *testing.B) {
 	}
 	err = work.Wait()
 	b.StopTimer()
-	s, _ := statsOf(server.Registers())
+	s, _ := core.StatsOf(server.Registers())
 	if err != nil || s.Counters.Built != uint64(b.N) {
 		b.Errorf("%d of %d built: %v", s.Counters.Built, b.N, err)
 	}
@@ -109,8 +110,20 @@ func BenchmarkRemoteStats(b *testing.B) {
 		Slots:   32,
 		Packing: 100,
 	}})
-	for us := range int64(1000) {
-		sys.server.runAsOwner(func() { _ = sys.server.timing.latency.RecordValue(us * us) })
+	rus, bus := sys.attachAll(b)
+	for _, c := range rus {
+		must(b, c.Update(Update{ReadBelow: 1000, Events: 100_000}))
+	}
+	for built := 0; built < 1000; { // latencies of some length
+		tokens := nextBatch(b, rus[0])
+		for i := range tokens.Len() {
+			for place := range tokens.PlacesPerCycle {
+				if tok, ok := tokens.Token(i, place); ok {
+					must(b, build(bus[place], tok, 100))
+					built++
+				}
+			}
+		}
 	}
 	r := NewRemote(sys.conn, RemoteConfig{Scope: sys.scope("control")})
 	defer r.Close()

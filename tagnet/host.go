@@ -2,14 +2,19 @@ package tagnet
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
+	"math"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet/core"
 )
 
 // A Host is where a scheduler lives: on a node, or in the process of a control. It has at most one Server at a
@@ -70,7 +75,7 @@ func (h *Host) Close() {
 func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) {
 	cfg, err := serverConfigOf(m)
 	if err != nil {
-		return nil, refusalStatus(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
+		return nil, refusalStatus(codes.InvalidArgument, core.RefusedMessage, nil, "%v", err)
 	}
 	cfg.Access = h.access
 	m = withoutTerm(m) // the same request of another control is the same
@@ -80,12 +85,12 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 		current, requested := &h.server.cfg, m.GetScope()
 		switch {
 		case proto.Equal(h.server.beginRequest, m):
-			return &tagnetv1.BeginResponse{State: tagnetv1.State(h.server.tokenLog.currentState()), Already: true}, nil
+			return &tagnetv1.BeginResponse{State: tagnetv1.State(h.server.log.last().State), Already: true}, nil
 		case current.Run == requested.GetRun() && current.View == requested.GetView():
-			return nil, refusalStatus(codes.FailedPrecondition, RefusedBusy, nil,
+			return nil, refusalStatus(codes.FailedPrecondition, core.RefusedBusy, nil,
 				"the scheduler of run %d, view %d was begun with another configuration", current.Run, current.View)
 		case !isClosed(h.server.drained):
-			return nil, refusalStatus(codes.FailedPrecondition, RefusedBusy, nil,
+			return nil, refusalStatus(codes.FailedPrecondition, core.RefusedBusy, nil,
 				"the scheduler of run %d, view %d is at work here: end it before run %d, view %d begins",
 				current.Run, current.View, requested.GetRun(), requested.GetView())
 		}
@@ -93,10 +98,10 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 	}
 	s, err := newServer(cfg)
 	if err != nil {
-		return nil, refusalStatus(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
+		return nil, refusalStatus(codes.InvalidArgument, core.RefusedMessage, nil, "%v", err)
 	}
 	s.beginRequest, h.server = m, s
-	return &tagnetv1.BeginResponse{State: tagnetv1.State(Idle)}, nil
+	return &tagnetv1.BeginResponse{State: tagnetv1.State_STATE_IDLE}, nil
 }
 
 // withoutTerm is a request without the term of who made it.
@@ -127,7 +132,7 @@ func (h *Host) end(scope *tagnetv1.Scope) (bool, error) {
 }
 
 func errNoScheduler() error {
-	return refusalStatus(codes.Unavailable, RefusedNoView, nil,
+	return refusalStatus(codes.Unavailable, core.RefusedNoView, nil,
 		"this node has no scheduler now: the control has not begun one, or has ended it")
 }
 
@@ -177,7 +182,7 @@ func (v hostService) Begin(ctx context.Context, m *tagnetv1.BeginRequest) (*tagn
 		return nil, err
 	}
 	if got := m.GetScope().GetProtocol(); got != protocolVersion {
-		return nil, refusalStatus(codes.FailedPrecondition, RefusedProtocol, nil,
+		return nil, refusalStatus(codes.FailedPrecondition, core.RefusedProtocol, nil,
 			"%q speaks protocol %d, this host speaks %d", m.GetScope().GetName(), got, protocolVersion)
 	}
 	return v.h.begin(m)
@@ -204,14 +209,14 @@ func (v hostService) Follow(m *tagnetv1.FollowRequest, out tagnetv1.TagNet_Follo
 	if err := s.checkScope(m.GetScope(), true); err != nil {
 		return err
 	}
-	after := m.GetAfter()
+	next := m.GetAfter() + 1
 	for {
-		some, changed, over := s.notices.noticesAfter(after)
-		for _, n := range some {
-			if err := out.Send(n); err != nil {
+		some, changed, over := s.log.follow(next)
+		for i := range some {
+			if err := out.Send(noticeMessage(&some[i])); err != nil {
 				return err
 			}
-			after = n.GetNumber()
+			next = some[i].Sequence + 1
 		}
 		switch {
 		case len(some) > 0:
@@ -229,4 +234,59 @@ func (v hostService) Follow(m *tagnetv1.FollowRequest, out tagnetv1.TagNet_Follo
 			return out.Context().Err()
 		}
 	}
+}
+
+// noticeMessage is a notice as a control is told it.
+func noticeMessage(n *core.Notice) *tagnetv1.Notice {
+	m := &tagnetv1.Notice{Number: n.Sequence, AtNs: n.AtNs}
+	e := n.Incident
+	if e == nil {
+		m.State = tagnetv1.State(n.State)
+		return m
+	}
+	m.Incident = &tagnetv1.Incident{
+		Role: tagnetv1.Incident_Role(e.Role + 1), Unit: e.Unit, Kind: tagnetv1.Incident_Kind(e.Incident + 1),
+	}
+	if e.Err != nil {
+		m.Incident.SeenBy = e.Err.Error()
+	}
+	return m
+}
+
+// incidentOf is what a message says of an incident; false if it names nothing that this version knows.
+func incidentOf(m *tagnetv1.Incident) (*UnitError, bool) {
+	role, kind := m.GetRole()-1, m.GetKind()-1
+	if role < 0 || int(role) > int(Builder) || kind < 0 || int(kind) > int(core.UnitMisbehaved) {
+		return nil, false
+	}
+	e := &UnitError{Role: Role(role), Unit: m.GetUnit(), Incident: core.Incident(kind)}
+	if e.Incident != core.UnitMissing {
+		e.Err = errors.New(m.GetSeenBy())
+	}
+	return e, true
+}
+
+// newBeginRequest asks for the scheduler of a view.
+func newBeginRequest(scope Scope, c *Config, attach time.Duration) *tagnetv1.BeginRequest {
+	m := c.Request()
+	m.Scope, m.AttachTimeoutMs = scope.message(), uint32(min(max(0, attach.Milliseconds()), math.MaxUint32))
+	return m
+}
+
+// errBegin says that a host cannot make the scheduler that it was asked for.
+var errBegin = errors.New("tagnet: no scheduler")
+
+// serverConfigOf is newBeginRequest backwards.
+func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
+	view, err := core.ConfigOf(m)
+	scope := m.GetScope()
+	if err != nil {
+		return serverConfig{}, fmt.Errorf("%w for run %d, view %d: %w", errBegin, scope.GetRun(), scope.GetView(), err)
+	}
+	return serverConfig{
+		Core:          view,
+		Run:           scope.GetRun(),
+		View:          scope.GetView(),
+		AttachTimeout: time.Duration(m.GetAttachTimeoutMs()) * time.Millisecond,
+	}, nil
 }

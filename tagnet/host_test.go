@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
+	"ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 )
 
@@ -88,25 +89,25 @@ func TestHostBeginsAndEnds(t *testing.T) {
 		}
 	}
 	_, err := newRUClient(ctx, conn, Scope{Run: 7, View: 3, Name: "ru0"}, nil)
-	refused("a unit without a scheduler", err, RefusedNoView, codes.Unavailable)
+	refused("a unit without a scheduler", err, core.RefusedNoView, codes.Unavailable)
 	if err := EndScheduler(ctx, conn, seventh); err != nil {
 		t.Errorf("ending nothing: %v", err)
 	}
 	bad := twoByTwo()
 	bad.Slots = 0
-	refused("no slots", BeginScheduler(ctx, conn, seventh, bad, 0), RefusedMessage, codes.InvalidArgument)
+	refused("no slots", BeginScheduler(ctx, conn, seventh, bad, 0), core.RefusedMessage, codes.InvalidArgument)
 	bad.Slots = MaxSlots
-	refused("more memory than a host has", BeginScheduler(ctx, conn, seventh, bad, 0), RefusedMessage,
+	refused("more memory than a host has", BeginScheduler(ctx, conn, seventh, bad, 0), core.RefusedMessage,
 		codes.InvalidArgument)
 	for range 2 { // the second time changes nothing
 		must(t, BeginScheduler(ctx, conn, seventh, twoByTwo(), time.Minute))
 	}
 	first := h.host.Server()
-	refused("another configuration", BeginScheduler(ctx, conn, seventh, twoByTwo(), time.Hour), RefusedBusy,
+	refused("another configuration", BeginScheduler(ctx, conn, seventh, twoByTwo(), time.Hour), core.RefusedBusy,
 		codes.FailedPrecondition)
 	eighth := Scope{Run: 8, View: 4, Name: "control"}
-	refused("another run", BeginScheduler(ctx, conn, eighth, twoByTwo(), 0), RefusedBusy, codes.FailedPrecondition)
-	refused("the end of another run", EndScheduler(ctx, conn, eighth), RefusedRun, codes.FailedPrecondition)
+	refused("another run", BeginScheduler(ctx, conn, eighth, twoByTwo(), 0), core.RefusedBusy, codes.FailedPrecondition)
+	refused("the end of another run", EndScheduler(ctx, conn, eighth), core.RefusedRun, codes.FailedPrecondition)
 	if h.host.Server() != first {
 		t.Error("the scheduler is another one")
 	}
@@ -130,13 +131,13 @@ func TestRemoteComesBack(t *testing.T) {
 	const meps, slots = 400, 4
 	h := host(t, Access{})
 	ctx := testContext(t)
-	core := twoByTwo()
-	core.Slots = slots
+	view := twoByTwo()
+	view.Slots = slots
 	first := h.dial()
-	must(t, BeginScheduler(ctx, first, seventh, core, time.Minute))
+	must(t, BeginScheduler(ctx, first, seventh, view, time.Minute))
 	before := NewRemote(first, RemoteConfig{Scope: seventh})
 	defer before.Close()
-	sys := &system{conn: h.dial(), cfg: serverConfig{Core: core}}
+	sys := &system{conn: h.dial(), cfg: serverConfig{Core: view}}
 	rus, bus := sys.attachAll(t)
 	g, gctx := errgroup.WithContext(ctx)
 	var seen [meps]atomic.Int32
@@ -167,8 +168,8 @@ func TestRemoteComesBack(t *testing.T) {
 	for len(got) == 0 || got[len(got)-1] != Drained {
 		got = append(got, patiently.Receive(t, states))
 	}
-	if want := []State{Idle, Running, Draining, Drained}; !slices.Equal(got, want) &&
-		!slices.Equal(got, []State{Idle, Running, Drained}) {
+	if want := []State{core.Idle, Running, Draining, Drained}; !slices.Equal(got, want) &&
+		!slices.Equal(got, []State{core.Idle, Running, Drained}) {
 		t.Errorf("the returned control was told %v, want %v", got, want)
 	}
 	stats, err := after.Stats()
@@ -199,7 +200,7 @@ func TestRemoteOperates(t *testing.T) {
 	missing := map[string]bool{}
 	for range 4 {
 		e := patiently.Receive(t, peers)
-		if e.Incident != UnitMissing || e.Err != nil {
+		if e.Incident != core.UnitMissing || e.Err != nil {
 			t.Errorf("told %v", e)
 		}
 		missing[e.Role.String()+" "+e.Unit] = true
@@ -246,7 +247,7 @@ func TestRemoteOperates(t *testing.T) {
 	}
 	late := NewRemote(conn, RemoteConfig{Scope: seventh, OnGone: func(err error) { gone <- err }})
 	defer late.Close()
-	if why, _ := refusedAs(t, patiently.Receive(t, gone)); why != RefusedNoView {
+	if why, _ := refusedAs(t, patiently.Receive(t, gone)); why != core.RefusedNoView {
 		t.Errorf("a scheduler that is not there is told as %s", why)
 	}
 }
@@ -261,8 +262,8 @@ func TestRemoteReconnects(t *testing.T) {
 	defer r.Close()
 	sys := &system{conn: h.dial(), cfg: serverConfig{Core: twoByTwo()}}
 	sys.attachAll(t)
-	for got := Idle; got != Running; { // where the units attach before the control listens, it is told no more than this
-		if got = patiently.Receive(t, states); got != Idle && got != Running {
+	for got := core.Idle; got != Running; { // it is told no more where the units attach before it listens
+		if got = patiently.Receive(t, states); got != core.Idle && got != Running {
 			t.Fatalf("told %v", got)
 		}
 	}

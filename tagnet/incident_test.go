@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 )
 
@@ -28,10 +29,10 @@ func small(rus, bus int) serverConfig {
 func (sys *system) incident(t *testing.T) *UnitError {
 	t.Helper()
 	for {
-		some, more, _ := sys.server.notices.noticesAfter(sys.noticesSeen)
-		for _, n := range some {
-			sys.noticesSeen = n.GetNumber()
-			if e, ok := incidentOf(n.GetIncident()); ok {
+		some, more, _ := sys.server.log.follow(sys.noticesSeen + 1)
+		for i := range some {
+			sys.noticesSeen = some[i].Sequence
+			if e, ok := incidentOf(noticeMessage(&some[i]).GetIncident()); ok {
 				return e
 			}
 		}
@@ -65,10 +66,10 @@ func TestRefusals(t *testing.T) {
 		want  Refusal
 		code  codes.Code
 	}{
-		{Scope{Run: 8, View: 3, Name: "ru0"}, RefusedRun, codes.FailedPrecondition},
-		{Scope{Run: 7, View: 2, Name: "ru0"}, RefusedView, codes.FailedPrecondition},
-		{Scope{Run: 7, View: 3, Name: "bu0"}, RefusedName, codes.InvalidArgument},
-		{Scope{Run: 7, View: 3, Name: "ru0"}, RefusedSecondAttach, codes.FailedPrecondition},
+		{Scope{Run: 8, View: 3, Name: "ru0"}, core.RefusedRun, codes.FailedPrecondition},
+		{Scope{Run: 7, View: 2, Name: "ru0"}, core.RefusedView, codes.FailedPrecondition},
+		{Scope{Run: 7, View: 3, Name: "bu0"}, core.RefusedName, codes.InvalidArgument},
+		{Scope{Run: 7, View: 3, Name: "ru0"}, core.RefusedSecondAttach, codes.FailedPrecondition},
 	} {
 		_, err := newRUClient(ctx, sys.conn, tt.scope, nil)
 		var remote *RemoteError
@@ -81,7 +82,7 @@ func TestRefusals(t *testing.T) {
 	}
 	_, err := newBUClient(ctx, sys.conn, sys.scope("bu0"), 3, nil)
 	var remote *RemoteError
-	if !errors.As(err, &remote) || remote.Refusal != RefusedSlots || !strings.Contains(remote.Message, "says 2") {
+	if !errors.As(err, &remote) || remote.Refusal != core.RefusedSlots || !strings.Contains(remote.Message, "says 2") {
 		t.Errorf("wrong number of slots: got %v", err)
 	}
 }
@@ -153,7 +154,7 @@ func TestBuilderUnitLost(t *testing.T) {
 	if again.MEP != first.MEP || again.Attempt != 2 {
 		t.Fatalf("got %+v after %+v", again, first)
 	}
-	held := again.built(1)
+	held := built(again, 1)
 	must(t, bus[0].QueueFeedback(held))
 	must(t, bus[0].Flush(testContext(t)))
 	if err := sys.server.IncludeBU("bu1"); !errors.Is(err, NotNow) {
@@ -237,7 +238,7 @@ func TestMissingUnitsReported(t *testing.T) {
 		sys, began := &system{server: s}, time.Now()
 		time.Sleep(cfg.AttachTimeout)
 		for _, want := range []string{"ru0", "ru1", "bu0"} {
-			if e := sys.incident(t); e.Incident != UnitMissing || e.Unit != want || time.Since(began) != time.Minute {
+			if e := sys.incident(t); e.Incident != core.UnitMissing || e.Unit != want || time.Since(began) != time.Minute {
 				t.Errorf("got %v after %v, want %s missing after a minute", e, time.Since(began), want)
 			}
 		}
@@ -252,11 +253,11 @@ func TestUpdateThatCannotBe(t *testing.T) {
 		_, err = rus[0].Next(testContext(t))
 	}
 	var remote *RemoteError
-	if !errors.As(err, &remote) || remote.Refusal != RefusedInput {
+	if !errors.As(err, &remote) || remote.Refusal != core.RefusedInput {
 		t.Errorf("the unit got %v", err)
 	}
 	e := sys.incident(t)
-	if e.Incident != UnitMisbehaved || e.Unit != "ru0" || !strings.Contains(e.Error(), "77 events") {
+	if e.Incident != core.UnitMisbehaved || e.Unit != "ru0" || !strings.Contains(e.Error(), "77 events") {
 		t.Errorf("got %v, want ru0 misbehaved", e)
 	}
 }
@@ -285,26 +286,5 @@ func TestFirstCycleComesAlone(t *testing.T) {
 	must(t, rus[0].Update(Update{ReadBelow: 1, Events: 1}))
 	if tok := nextToken(t, rus[0], 0); tok.MEP != 0 {
 		t.Errorf("the first token is %+v", tok)
-	}
-}
-
-// TestBeginning: the first cycle is waited for as long as it may still become full.
-func TestBeginning(t *testing.T) {
-	c := newCore(t, small(1, 3).Core)
-	c.Start()
-	for _, step := range []struct {
-		u    Update
-		want bool
-	}{{Update{}, false}, {Update{ReadBelow: 1, Events: 1}, true}, {Update{ReadBelow: 2, Events: 2}, true},
-		{Update{ReadBelow: 2, Events: 2, InputEnded: true}, false}} {
-		must(t, c.ApplyUpdate(0, step.u))
-		if got := c.firstCycleIncomplete(); got != step.want {
-			t.Errorf("after %+v beginning is %v", step.u, got)
-		}
-	}
-	c = newCore(t, small(1, 3).Core)
-	c.Start()
-	if err := c.ApplyUpdate(0, Update{ReadBelow: 3, Events: 3}); err != nil || c.firstCycleIncomplete() {
-		t.Errorf("a full cycle waits (%v)", err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ringlet/tagnet/core"
 )
 
 // TestOutbox cuts the line between an outbox and its other end at any moment: everything arrives once and in order,
@@ -26,7 +28,7 @@ func TestOutbox(t *testing.T) {
 			}
 			m := wire[0]
 			wire = wire[1:]
-			before, ok := countRepeated(uint64(len(got)), m.first, len(m.items))
+			before, ok := core.CountRepeated(uint64(len(got)), m.first, len(m.items))
 			if !ok {
 				t.Fatalf("entry %d came after %d entries", m.first, len(got))
 			}

@@ -11,12 +11,50 @@ import (
 	"google.golang.org/grpc/status"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet/core"
 )
 
 // refuse makes the status of every refused session, so that none goes uncounted.
-func (s *Server) refuse(code codes.Code, why Refusal, got, want any, format string, args ...any) error {
+func (s *Server) refuse(why Refusal, got, want any, format string, args ...any) error {
 	s.countRefused(why)
-	return refusalStatus(code, why, map[string]string{"got": fmt.Sprint(got), "want": fmt.Sprint(want)}, format, args...)
+	return refusalStatus(codeOf(why), why, metadataOf(got, want), format, args...)
+}
+
+// codeOf is the code of a status that refuses.
+func codeOf(why Refusal) codes.Code {
+	switch why {
+	case core.RefusedName, core.RefusedMessage, core.RefusedInput, core.RefusedOperation:
+		return codes.InvalidArgument
+	case core.RefusedLagging:
+		return codes.ResourceExhausted
+	}
+	return codes.FailedPrecondition
+}
+
+// refusal is what the Core says of a session that it refuses, as gRPC carries it.
+func (s *Server) refusal(err error) error {
+	var e *core.SessionError
+	if errors.As(err, &e) {
+		return s.refuse(e.Why, e.Got, e.Want, "%s", e.Message)
+	}
+	return err
+}
+
+// endOf is why the Core ends a stream, as gRPC carries it.
+func (s *Server) endOf(err error) error {
+	var e *core.SessionError
+	switch {
+	case errors.Is(err, core.ErrSuperseded):
+		return status.Error(codes.Aborted, err.Error())
+	case errors.As(err, &e) && e.Why == core.RefusedExcluded:
+		s.countRefused(e.Why)
+		return refusalStatus(codes.Aborted, e.Why, metadataOf(e.Got, e.Want), "%s", e.Message)
+	}
+	return s.refusal(err)
+}
+
+func metadataOf(got, want any) map[string]string {
+	return map[string]string{"got": fmt.Sprint(got), "want": fmt.Sprint(want)}
 }
 
 func (s *Server) countRefused(why Refusal) {
@@ -56,17 +94,17 @@ func refusalInfo(err error) *errdetails.ErrorInfo {
 func (s *Server) checkScope(sc *tagnetv1.Scope, anyRun bool) error {
 	switch {
 	case sc == nil:
-		return s.refuse(codes.InvalidArgument, RefusedMessage, "no scope", "scope", "the first message has no scope")
+		return s.refuse(core.RefusedMessage, "no scope", "scope", "the first message has no scope")
 	case sc.GetProtocol() != protocolVersion:
-		return s.refuse(codes.FailedPrecondition, RefusedProtocol, sc.GetProtocol(), protocolVersion,
+		return s.refuse(core.RefusedProtocol, sc.GetProtocol(), protocolVersion,
 			"%q speaks protocol %d, this scheduler speaks %d", sc.GetName(), sc.GetProtocol(), protocolVersion)
 	case anyRun && sc.GetRun() == 0 && sc.GetView() == 0:
 		return nil
 	case sc.GetRun() != s.cfg.Run:
-		return s.refuse(codes.FailedPrecondition, RefusedRun, sc.GetRun(), s.cfg.Run,
+		return s.refuse(core.RefusedRun, sc.GetRun(), s.cfg.Run,
 			"%q asks for run %d, this is run %d", sc.GetName(), sc.GetRun(), s.cfg.Run)
 	case sc.GetView() != s.cfg.View:
-		return s.refuse(codes.FailedPrecondition, RefusedView, sc.GetView(), s.cfg.View,
+		return s.refuse(core.RefusedView, sc.GetView(), s.cfg.View,
 			"%q has view %d, run %d is in view %d", sc.GetName(), sc.GetView(), s.cfg.Run, s.cfg.View)
 	}
 	return nil
@@ -78,7 +116,7 @@ func clientError(unit string, err error) error {
 		return err
 	}
 	info := refusalInfo(err)
-	if info == nil || info.GetReason() == reasonOf(refusedClosing) {
+	if info == nil || info.GetReason() == reasonOf(core.RefusedClosing) {
 		return &GoneError{Unit: unit, Err: err}
 	}
 	return &RemoteError{

@@ -29,7 +29,7 @@ func TestReadoutUnitComesBack(t *testing.T) {
 			absences = append(absences, tokens.Absences...)
 			for i := range tokens.Len() {
 				if tok, ok := tokens.Token(i, 0); ok {
-					must(t, bu.SendFeedback(tok.built(1)))
+					must(t, bu.SendFeedback(built(tok, 1)))
 					next = tok.MEP + 1
 				}
 			}
@@ -128,6 +128,6 @@ func TestBuilderUnitsAreNotifiedOfTheDrain(t *testing.T) {
 	case <-testContext(t).Done():
 		t.Fatal("the builder unit does not hear of it")
 	}
-	must(t, bus[0].SendFeedback(tok.built(1)))
+	must(t, bus[0].SendFeedback(built(tok, 1)))
 	patiently.Receive(t, sys.server.Drained())
 }

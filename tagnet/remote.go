@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet/core"
 )
 
 // errEnded is what RemoteConfig.OnGone is told when the scheduler has been ended by an End.
@@ -37,6 +38,8 @@ type RemoteConfig struct {
 // process.
 type Remote struct {
 	// Immutable after NewRemote.
+
+	commands
 
 	cfg     RemoteConfig
 	client  tagnetv1.TagNetClient
@@ -75,6 +78,7 @@ func EndScheduler(ctx context.Context, conn grpc.ClientConnInterface, scope Scop
 func NewRemote(conn grpc.ClientConnInterface, cfg RemoteConfig) *Remote {
 	r := &Remote{cfg: cfg, client: tagnetv1.NewTagNetClient(conn), drained: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.commands = r.callControl
 	r.wg.Go(r.followNotices)
 	return r
 }
@@ -165,25 +169,6 @@ func (r *Remote) handleNotice(m *tagnetv1.Notice) {
 	}
 }
 
-// Pause issues nothing more until Resume.
-func (r *Remote) Pause() error {
-	return r.sendCommand(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_PAUSE})
-}
-
-// Resume ends a pause.
-func (r *Remote) Resume() error {
-	return r.sendCommand(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_RESUME})
-}
-
-// Drain issues no new MEP from end on, 0 meaning none at all. Drained tells when it is over.
-func (r *Remote) Drain(end uint64) error {
-	m := &tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_DRAIN}
-	if end > 0 {
-		m.End = &end
-	}
-	return r.sendCommand(m)
-}
-
 // Abandon ends the view at once.
 func (r *Remote) Abandon() error {
 	ctx, cancel := r.callContext()
@@ -191,36 +176,6 @@ func (r *Remote) Abandon() error {
 	m := &tagnetv1.ControlRequest{Scope: r.cfg.Scope.message(), Operation: tagnetv1.ControlRequest_OPERATION_ABANDON}
 	_, err := r.client.Control(ctx, m) // once: who gives up does not wait for a host that may be gone
 	return clientError(r.cfg.Scope.Name, err)
-}
-
-// ExcludeBU gives a builder unit no more tokens and returns how many of its MEPs are issued again. The error matches
-// errUnknownUnit where the view has no such unit.
-func (r *Remote) ExcludeBU(name string) (reissued int, err error) {
-	answer, err := r.callControl(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU,
-		Target: name})
-	return int(answer.GetReissued()), err
-}
-
-// LoseBU is ExcludeBU for a builder unit that is known to be gone.
-func (r *Remote) LoseBU(name string) (reissued int, err error) {
-	answer, err := r.callControl(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_LOSE_BU,
-		Target: name})
-	return int(answer.GetReissued()), err
-}
-
-// IncludeBU gives an excluded builder unit tokens again and lets it attach again.
-func (r *Remote) IncludeBU(name string) error {
-	return r.sendCommand(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_BU, Target: name})
-}
-
-// ExcludeRU goes on without a readout unit.
-func (r *Remote) ExcludeRU(name string) error {
-	return r.sendCommand(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU, Target: name})
-}
-
-// IncludeRU lets an excluded readout unit attach again.
-func (r *Remote) IncludeRU(name string) error {
-	return r.sendCommand(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_RU, Target: name})
 }
 
 // Stats reads all figures at once.
@@ -231,28 +186,23 @@ func (r *Remote) Stats() (Stats, error) {
 	if err != nil {
 		return Stats{}, clientError(r.cfg.Scope.Name, err)
 	}
-	return statsOf(m)
-}
-
-func (r *Remote) sendCommand(m *tagnetv1.ControlRequest) error {
-	_, err := r.callControl(m)
-	return err
+	return core.StatsOf(m)
 }
 
 // callControl asks for an operation until it has an answer. Each may be repeated: the second time it changes nothing,
 // and an exclusion then tells of no MEP that is issued again.
-func (r *Remote) callControl(m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
+func (r *Remote) callControl(m *tagnetv1.ControlRequest) (reissued int, err error) {
 	ctx, cancel := r.callContext()
 	defer cancel()
 	m.Scope = r.cfg.Scope.message()
 	for {
 		answer, err := r.client.Control(ctx, m, grpc.WaitForReady(true))
 		if err == nil || status.Code(err) != codes.Unavailable || refusalInfo(err) != nil {
-			return answer, clientError(r.cfg.Scope.Name, err)
+			return int(answer.GetReissued()), clientError(r.cfg.Scope.Name, err)
 		}
 		select { // the connection broke while the call was under way
 		case <-ctx.Done():
-			return answer, clientError(r.cfg.Scope.Name, err)
+			return int(answer.GetReissued()), clientError(r.cfg.Scope.Name, err)
 		case <-time.After(minRetryDelay):
 		}
 	}

@@ -26,9 +26,8 @@ type brokenStreams struct {
 type brokenRU struct {
 	c      *RUClient
 	st     *stream // the server's end
-	r      *reader
 	up     []*tagnetv1.RUUpdate
-	down   []*tagnetv1.TokenBatch
+	down   []*tagnetv1.Notices
 	tokens []Token
 }
 
@@ -36,7 +35,7 @@ type brokenBU struct {
 	c    *BUClient
 	st   *stream
 	up   []*tagnetv1.FeedbackBatch
-	down []*tagnetv1.FeedbackAck
+	down []*tagnetv1.Notices
 	todo []Token
 }
 
@@ -84,22 +83,18 @@ func (b *brokenStreams) openRU(t *rapid.T, i int, number uint64) {
 	u := b.rus[i]
 	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.RUs[i], Conversation: number}
 	first := u.c.openingMessage(sc)
-	st, err := b.s.attach(Readout, sc, b.s.ruIndex)
+	st, err := b.s.attach(Readout, sc, first.GetHad())
 	must(t, err)
-	if u.r, err = b.s.resumeReader(st, first.GetHad()); err != nil {
-		t.Fatal(err)
-	}
 	u.st, u.up, u.down = st, []*tagnetv1.RUUpdate{first}, nil
 }
 
 func (b *brokenStreams) openBU(t *rapid.T, j int, number uint64) {
 	u := b.bus[j]
 	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.BUs[j], Conversation: number}
-	u.c.openingMessage(sc)
-	st, err := b.s.attach(Builder, sc, b.s.buIndex)
+	st, err := b.s.attach(Builder, sc, u.c.openingMessage(sc).GetHad())
 	must(t, err)
-	u.st, u.up = st, nil
-	u.down = []*tagnetv1.FeedbackAck{st.ackMessage(Idle)}
+	u.st, u.up, u.down = st, nil, nil
+	b.sendFrom(t, st, &u.down)
 }
 
 // cut breaks the stream of a unit and resumes it. The server may hear of the break before, later or never.
@@ -149,18 +144,10 @@ func (b *brokenStreams) readout(t *rapid.T) {
 		if m, ok := pop(&u.up); ok {
 			in, err := b.s.decodeUpdate(u.st, m)
 			must(t, err)
-			b.s.post(nil, in)
-			b.awaitOwner()
+			b.s.step(in)
 		}
 	case 3:
-		b.awaitOwner()
-		m, ok := u.r.nextMessage()
-		if !ok {
-			t.Fatal("the readout unit fell out of the log")
-		}
-		if m != nil {
-			u.down = append(u.down, m)
-		}
+		b.sendFrom(t, u.st, &u.down)
 	case 4:
 		if m, ok := pop(&u.down); ok {
 			b.receive(t, u, m)
@@ -168,7 +155,20 @@ func (b *brokenStreams) readout(t *rapid.T) {
 	}
 }
 
-func (b *brokenStreams) receive(t *rapid.T, u *brokenRU, m *tagnetv1.TokenBatch) {
+// sendFrom has the server say what it has to say.
+func (b *brokenStreams) sendFrom(t *rapid.T, st *stream, down *[]*tagnetv1.Notices) {
+	b.awaitOwner()
+	m, ok := st.reader.message(st.taken.Load())
+	if !ok {
+		t.Fatalf("%s fell out of the log", st.name)
+	}
+	if m != nil {
+		*down = append(*down, m)
+	}
+}
+
+func (b *brokenStreams) receive(t *rapid.T, u *brokenRU, m *tagnetv1.Notices) {
+	must(t, u.c.advance(m))
 	batch, what := u.c.decode(m)
 	if what != "" {
 		t.Fatalf("the scheduler sent %s", what)
@@ -207,7 +207,7 @@ func (b *brokenStreams) build(t *rapid.T) {
 	switch b.dice.IntN(5) {
 	case 0:
 		if tok, ok := pop(&u.todo); ok {
-			must(t, u.c.QueueFeedback(tok.built(1)))
+			must(t, u.c.QueueFeedback(built(tok, 1)))
 		}
 	case 1:
 		if len(u.up) == onAWire {
@@ -220,16 +220,20 @@ func (b *brokenStreams) build(t *rapid.T) {
 		}
 	case 2:
 		if m, ok := pop(&u.up); ok {
-			b.s.post(nil, ownerInput{stream: u.st, feedback: m})
-			b.awaitOwner()
+			in, err := b.s.decodeFeedback(u.st, m)
+			must(t, err)
+			b.s.step(in)
 		}
 	case 3:
 		if len(u.down) < onAWire {
-			u.down = append(u.down, u.st.ackMessage(Running))
+			b.sendFrom(t, u.st, &u.down)
 		}
 	case 4:
-		if m, ok := pop(&u.down); ok && !u.c.applyAck(m) {
-			t.Fatalf("an acknowledgement of %d entries was refused", m.GetDone())
+		if m, ok := pop(&u.down); ok {
+			must(t, u.c.advance(m))
+			if !u.c.applyAck(m) {
+				t.Fatalf("an acknowledgement of %d entries was refused", m.GetTaken())
+			}
 		}
 	}
 }
@@ -242,7 +246,7 @@ func TestStreamsCutAtAnyPoint(t *testing.T) {
 		defer b.s.Close()
 		// Cuts end after a while, so that what must come to an end does.
 		cuts := rapid.IntRange(0, 40).Draw(t, "cuts")
-		for steps := 0; b.s.tokenLog.currentState() != Drained; steps++ {
+		for steps := 0; b.s.log.last().State != Drained; steps++ {
 			if steps == 100_000 {
 				t.Fatalf("the view does not end: %+v", b.s.Registers())
 			}
@@ -277,10 +281,12 @@ func (b *brokenStreams) check(t *rapid.T) {
 		t.Errorf("%d tags launched and %d returned for %d MEPs", g.Launched, g.Returned, b.total)
 	}
 	for i, u := range b.rus { // what it has not heard yet
-		for m, ok := u.r.nextMessage(); ok && m != nil; m, ok = u.r.nextMessage() {
-			u.down = append(u.down, m)
+		for n := -1; n < len(u.down); {
+			n = len(u.down)
+			b.sendFrom(t, u.st, &u.down)
 		}
 		for m, ok := pop(&u.down); ok; m, ok = pop(&u.down) {
+			must(t, u.c.advance(m))
 			batch, what := u.c.decode(m)
 			if what != "" {
 				t.Fatalf("ru%d was sent %s", i, what)

@@ -3,62 +3,16 @@ package tagnet
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
 
+	"ringlet/internal/histogram"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet/core"
 )
-
-// Role of a unit.
-type Role uint8
-
-// The roles.
-const (
-	Readout Role = iota
-	Builder
-)
-
-func (r Role) String() string { return enumName(int(r), "readout unit", "builder unit") }
-
-// Incident is what can be wrong with a unit.
-type Incident uint8
-
-// The incidents.
-const (
-	UnitLost       Incident = iota // its stream broke before the view was drained, and was not resumed in time
-	UnitMissing                    // it has not attached within AttachTimeout
-	UnitMisbehaved                 // it told what cannot be; its stream is cut, except for EndMismatch
-)
-
-func (i Incident) String() string { return enumName(int(i), "lost", "missing", "misbehaved") }
-
-// UnitError reports an incident with a unit. The scheduler only reports: whether to exclude the unit or to end the run
-// is the run control's decision.
-type UnitError struct {
-	Role     Role
-	Unit     string
-	Incident Incident
-	Err      error // what it was seen by; nil for Missing
-}
-
-func (e *UnitError) Error() string {
-	s := "tagnet: " + e.Role.String() + " " + e.Unit
-	switch e.Incident {
-	case UnitMissing:
-		return s + " has not attached to the scheduler in time"
-	case UnitMisbehaved:
-		return s + " told the scheduler what cannot be: " + e.Err.Error()
-	}
-	if errors.Is(e.Err, context.Canceled) { // gRPC's word for a connection that is gone
-		return s + " is lost to the scheduler: its connection is gone"
-	}
-	return s + " is lost to the scheduler: " + e.Err.Error()
-}
-
-// Unwrap gives what the incident was seen by.
-func (e *UnitError) Unwrap() error { return e.Err }
 
 // serverConfig describes a run's view to the service.
 type serverConfig struct {
@@ -75,49 +29,41 @@ type serverConfig struct {
 	Access Access
 }
 
-// Server serves the scheduler of one view, by the service of its Host.
+// DefaultResumeTimeout is less than a barrier waits by default, 5 s, since readout units wait there for one whose
+// tokens are late; and more than a switch takes to forget a port, or a connection to be made again, by far.
+const DefaultResumeTimeout = 3 * time.Second
+
+// Server serves the scheduler of one view, by the service of its Host: it carries messages to a core.Core and carries
+// out what that says.
 //
 // Pipeline, with the goroutine that runs each stage:
 //
 //  1. receive: one goroutine per stream decodes updates or feedback; gRPC allocates the message. (parallel)
-//  2. own: one goroutine applies what has come in since its last turn to the Core, issues what can be issued, stamps
-//     the tokens with the time and appends them to the log. Nothing is allocated per token. (sequential)
-//  3. send: one goroutine per stream takes everything between its position and the end of the log into one message of
-//     its own and hands it to gRPC, which owns it from then on. (parallel)
+//  2. own: one goroutine gives what has come in since its last turn to the Core and carries out what is ready: it
+//     appends notices to the log and wakes the senders. Nothing is allocated per token. (sequential)
+//  3. send: one goroutine per stream takes what there is between its position and the end of the log into one message
+//     and hands it to gRPC. (parallel)
 type Server struct {
 	// Immutable after newServer.
 
-	cfg          serverConfig // with defaults
-	ruIndex      map[string]int
-	buIndex      map[string]int
-	began        time.Time // the zero of all nanoseconds below
-	tokenLog     *tokenLog
+	commands
+	cfg          serverConfig
+	units        [2]map[string]int // by Role and name
+	began        time.Time         // the zero of the Core's times
+	log          *noticeLog
 	authorizer   *authorizer
-	inbox        chan ownerInput
-	quit         chan struct{} // closed by Close
-	stopped      chan struct{} // closed when the owner has returned
-	drained      chan struct{} // closed by the owner
-	notices      *notices
+	inbox        chan func()
+	quit         chan struct{}          // closed by Close
+	stopped      chan struct{}          // closed when the owner has returned
+	drained      chan struct{}          // closed by the owner
 	beginRequest *tagnetv1.BeginRequest // that it was begun with
 	attachTimer  *time.Timer            // nil without AttachTimeout
 
 	// Owned by the owner goroutine, and by mu's holder once stopped is closed.
 
-	core                   *Core
-	batch                  Batch
-	firstCycleIncompleteAt int64            // when the first cycle could have been issued, but was not full; 0 before
-	launchedTags           []Tag            // that set out in this turn
-	exclusionsPublished    int              // exclusions that the log knows
-	returnedPublished      uint64           // returned tags that the log knows
-	reportedState          State            // that has been reported last
-	readmissions           []readmission    // by builder unit
-	rejoinAllowed          []bool           // by readout unit: it is excluded, and may attach again
-	streams                [2][]*stream     // by Role and index; nil if not attached
-	sessions               [2][]unitSession // likewise
-	issueTimes             []int64          // ns when the token for slot s of builder unit j was issued, at j·Slots + s
-	timing                 timing
-
-	absenceTimes []int64 // ns since the Unix epoch, of each change of the readout units
+	core        *core.Core
+	streams     map[uint64]*stream // that are open, by number
+	streamCount uint64             // that ever were
 
 	refusals struct {
 		mu        sync.Mutex
@@ -129,55 +75,39 @@ type Server struct {
 	wg     sync.WaitGroup // handlers and their goroutines, the owner
 }
 
-// timing is what the owner knows of time. All nanoseconds count from Server.began.
-type timing struct {
-	firstTokenAt     int64 // 0: none
-	lastMEPAt        int64
-	latency          *hdrhistogram.Histogram // µs from token issued to MEP complete
-	clippedLatencies uint64                  // latencies that did not fit the histogram, or were negative
-}
-
-// maxLatencyUs bounds the latency histogram: ten minutes, three digits. It takes some 200 KiB.
-const maxLatencyUs = 600_000_000
-
 // newServer makes the scheduler for one view and starts its goroutines; Close ends them.
 func newServer(cfg serverConfig) (*Server, error) {
-	core, err := NewCore(cfg.Core)
-	if err != nil {
-		return nil, err
-	}
-	cfg.Core = core.cfg
 	if cfg.ResumeTimeout == 0 {
 		cfg.ResumeTimeout = DefaultResumeTimeout
 	}
+	began, term := time.Now(), max(1, rand.Uint64())
+	c, err := core.New(core.Settings{View: cfg.Core, Term: term, Began: began.UnixNano(),
+		ResumeTimeout: cfg.ResumeTimeout})
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{
 		cfg:     cfg,
-		ruIndex: indexOf(cfg.Core.RUs),
-		buIndex: indexOf(cfg.Core.BUs),
-		began:   time.Now(),
-		tokenLog: newTokenLog(len(cfg.Core.BUs), core.maxCyclesBehind(), batchStep(core.maxInFlight()), cfg.Core.FirstMEP,
-			core.maxTags()),
-		inbox:         make(chan ownerInput, 256),
-		reportedState: Idle,
-		quit:          make(chan struct{}),
-		stopped:       make(chan struct{}),
-		drained:       make(chan struct{}),
-		notices:       newNotices(),
-		core:          core,
-		issueTimes:    make([]int64, len(cfg.Core.BUs)*cfg.Core.Slots),
+		units:   [2]map[string]int{indexOf(cfg.Core.RUs), indexOf(cfg.Core.BUs)},
+		began:   began,
+		log:     newNoticeLog(term, c.CyclesKept()),
+		inbox:   make(chan func(), 256),
+		quit:    make(chan struct{}),
+		stopped: make(chan struct{}),
+		drained: make(chan struct{}),
+		core:    c,
+		streams: map[uint64]*stream{},
 	}
-	s.timing.latency = hdrhistogram.New(1, maxLatencyUs, 3)
-	s.readmissions, s.rejoinAllowed = make([]readmission, len(cfg.Core.BUs)), make([]bool, len(cfg.Core.RUs))
-	s.tokenLog.cuts.live = cfg.Core.Live
+	s.commands = func(m *tagnetv1.ControlRequest) (int, error) {
+		a := s.operate(m)
+		return a.Reissued, a.Err
+	}
 	s.refusals.byRefusal = make(map[Refusal]uint64)
 	s.authorizer = newAuthorizer(cfg.Access, s.countRefused)
-	for role, n := range [2]int{len(cfg.Core.RUs), len(cfg.Core.BUs)} {
-		s.streams[role], s.sessions[role] = make([]*stream, n), make([]unitSession, n)
-	}
-	s.notices.addState(Idle)
+	s.carryOut(c.Ready(s.now()))
 	s.wg.Go(s.ownerLoop)
 	if cfg.AttachTimeout > 0 {
-		s.attachTimer = time.AfterFunc(cfg.AttachTimeout, func() { s.post(nil, ownerInput{call: s.reportMissing}) })
+		s.attachTimer = s.after(cfg.AttachTimeout, core.AttachOver{})
 	}
 	return s, nil
 }
@@ -190,8 +120,157 @@ func indexOf(names []string) map[string]int {
 	return m
 }
 
+// now is in ns since the Server began, and never 0, which stands for "not yet".
+func (s *Server) now() int64 { return max(1, time.Since(s.began).Nanoseconds()) }
+
+// post gives the owner something to do. It returns false if the owner has gone, or whoever asks, as over tells; nil for
+// ever.
+func (s *Server) post(over <-chan struct{}, do func()) bool {
+	select {
+	case s.inbox <- do:
+		return true
+	case <-over:
+	case <-s.quit:
+	}
+	return false
+}
+
+// runAsOwner runs fn where it may touch the owner's fields, and waits for it. It works after Close, too.
+func (s *Server) runAsOwner(fn func()) {
+	ran := make(chan struct{})
+	if s.post(nil, func() { fn(); close(ran) }) {
+		select {
+		case <-ran:
+			return
+		case <-s.stopped:
+		}
+	} else {
+		<-s.stopped
+	}
+	select {
+	case <-ran: // the owner's last act
+		return
+	default:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fn()
+}
+
+// step gives the Core an input, and waits for its answer.
+func (s *Server) step(in core.Input) (a core.Answer) {
+	s.runAsOwner(func() { a = s.core.Step(s.now(), in) })
+	return a
+}
+
+// after gives the Core an input when a time is over.
+func (s *Server) after(d time.Duration, in core.Input) *time.Timer {
+	return time.AfterFunc(d, func() { s.post(nil, func() { s.core.Step(s.now(), in) }) })
+}
+
+// maxInputsPerTurn bounds how long tokens wait for inputs that have come in meanwhile.
+const maxInputsPerTurn = 64
+
+// ownerLoop is the owner goroutine: give in all that waits, then carry out what is ready.
+func (s *Server) ownerLoop() {
+	defer close(s.stopped)
+	for {
+		select {
+		case do := <-s.inbox:
+			do()
+		case <-s.quit:
+			return
+		}
+	more:
+		for range maxInputsPerTurn {
+			select {
+			case do := <-s.inbox:
+				do()
+			default:
+				break more
+			}
+		}
+		s.carryOut(s.core.Ready(s.now()))
+	}
+}
+
+// carryOut does what the Core says. The owner calls it.
+func (s *Server) carryOut(r *core.Ready) {
+	for _, t := range r.Taken {
+		if st := s.streams[t.Stream]; st != nil {
+			st.taken.Store(t.Entries)
+			if st.audience == core.ForBuilders {
+				notify(st.wake)
+			}
+		}
+	}
+	who := s.log.append(r.Notices)
+	for _, st := range s.streams {
+		if st.audience&who != 0 {
+			notify(st.wake)
+		}
+	}
+	for _, e := range r.Ended {
+		if st := s.streams[e.Stream]; st != nil {
+			delete(s.streams, e.Stream)
+			st.close(s.endOf(e.Err))
+		}
+	}
+	for _, b := range r.Broken {
+		s.after(s.cfg.ResumeTimeout, core.ResumeOver(b))
+	}
+	for _, err := range r.Remarks {
+		s.authorizer.warn("feedback", "the scheduler refused an outcome, or took it with a remark", "why", err)
+	}
+	if r.TickAfter > 0 {
+		time.AfterFunc(r.TickAfter, func() { s.post(nil, func() {}) }) // a turn without an input
+	}
+	if n := len(r.Notices); n > 0 && r.Notices[n-1].State == Drained && !isClosed(s.drained) {
+		close(s.drained)
+	}
+}
+
 // Drained is closed when every issued MEP has its outcome and no other will be issued.
 func (s *Server) Drained() <-chan struct{} { return s.drained }
+
+// operate has the Core do what a control asks for. The answer's error may be errUnknownUnit.
+func (s *Server) operate(m *tagnetv1.ControlRequest) core.Answer {
+	in, known := core.Command{Operation: m.GetOperation(), End: m.GetEnd()}, true
+	switch in.Operation {
+	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU, tagnetv1.ControlRequest_OPERATION_INCLUDE_BU,
+		tagnetv1.ControlRequest_OPERATION_LOSE_BU:
+		in.Unit, known = s.units[Builder][m.GetTarget()]
+	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU, tagnetv1.ControlRequest_OPERATION_INCLUDE_RU:
+		in.Unit, known = s.units[Readout][m.GetTarget()]
+	}
+	if !known {
+		return core.Answer{Err: errUnknownUnit}
+	}
+	return s.step(in)
+}
+
+// Drain issues no new MEP from end on, 0 meaning none at all. Drained tells when it is over.
+func (s *Server) Drain(end uint64) { _ = s.commands.Drain(end) } // it is never refused
+
+// Abandon ends the view at once and returns the number of MEPs that got no better outcome.
+func (s *Server) Abandon() (meps int) {
+	return s.operate(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_ABANDON}).Reissued
+}
+
+// Registers reads all registers at once.
+func (s *Server) Registers() (r *Registers) {
+	var latency *hdrhistogram.Histogram
+	s.runAsOwner(func() { r, latency = s.core.Registers() })
+	r.Latency = histogram.Encode(latency)
+	r.Run, r.View = s.cfg.Run, s.cfg.View
+	r.Refused = map[string]uint64{}
+	s.refusals.mu.Lock()
+	defer s.refusals.mu.Unlock()
+	for why, n := range s.refusals.byRefusal {
+		r.Refused[string(why)] = n
+	}
+	return r
+}
 
 // Close ends all streams with Unavailable, unless they have ended by themselves, and waits for every goroutine of the
 // Server. Registers may still be called. Close the Server before the gRPC server is stopped.
@@ -208,7 +287,7 @@ func (s *Server) Close() {
 	}
 	close(s.quit)
 	s.wg.Wait()
-	s.notices.close()
+	s.log.close()
 }
 
 // enterHandler counts a handler in, unless the Server is closed.
@@ -222,10 +301,69 @@ func (s *Server) enterHandler() bool {
 	return true
 }
 
+// serveRegisters tells all figures.
+func (s *Server) serveRegisters(ctx context.Context, m *tagnetv1.RegistersRequest) (
+	*tagnetv1.RegistersResponse, error,
+) {
+	if _, err := s.authorizer.authorizeReader(ctx, m.GetScope(), s.isMember); err != nil {
+		return nil, err
+	}
+	if err := s.checkScope(m.GetScope(), true); err != nil {
+		return nil, err
+	}
+	return s.Registers(), nil
+}
+
+// isMember tells whether a node has a unit in the view.
+func (s *Server) isMember(name string) bool {
+	_, ru := s.units[Readout][name]
+	_, bu := s.units[Builder][name]
+	return ru || bu
+}
+
+// serveControl serves the operations of Server to remote callers.
+func (s *Server) serveControl(ctx context.Context, m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
+	if _, err := s.authorizer.authorizeControl(ctx, m.GetScope()); err != nil {
+		return nil, err
+	}
+	if !s.enterHandler() {
+		return nil, errClosing
+	}
+	defer s.wg.Done()
+	if err := s.checkScope(m.GetScope(), false); err != nil {
+		return nil, err
+	}
+	a := s.operate(m)
+	var why *core.SessionError
+	switch {
+	case errors.Is(a.Err, errUnknownUnit):
+		return nil, s.refuse(core.RefusedName, m.GetTarget(), "", "view %d has no unit %q for %s", s.cfg.View, m.GetTarget(),
+			m.GetOperation())
+	case errors.As(a.Err, &why):
+		return nil, s.refusal(a.Err)
+	case a.Err != nil:
+		return nil, s.refuse(core.RefusedNotNow, m.GetOperation(), "", "%v", a.Err)
+	}
+	r := &tagnetv1.ControlResponse{State: tagnetv1.State(a.State)}
+	if m.GetOperation() != tagnetv1.ControlRequest_OPERATION_ABANDON {
+		r.Reissued = uint64(a.Reissued)
+	}
+	return r, nil
+}
+
 // notify leaves a mark in a channel of capacity one.
 func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }

@@ -10,89 +10,71 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet/core"
 )
 
-func TestConfigRefused(t *testing.T) {
-	good := Config{
-		RUs:     []string{"a"},
-		BUs:     []string{"a"},
-		Slots:   1,
-		Packing: 1,
-	}
-	if _, err := NewCore(good); err != nil {
-		t.Fatal(err)
-	}
-	for want, change := range map[string]func(*Config){
-		"0 readout units":                   func(c *Config) { c.RUs = nil },
-		"builder unit 0 has no name":        func(c *Config) { c.BUs = []string{""} },
-		"two builder units are called":      func(c *Config) { c.BUs = []string{"x", "x"} },
-		"slots per builder unit is 0":       func(c *Config) { c.Slots = 0 },
-		"slots per builder unit is 1677721": func(c *Config) { c.Slots = MaxSlots + 1 },
-		"packing factor is 65536":           func(c *Config) { c.Packing = 65536 },
-		"look-ahead is -1":                  func(c *Config) { c.LookAhead = -1 },
-		"window is -5":                      func(c *Config) { c.Window = -5 },
-		"attempts is 256":                   func(c *Config) { c.MaxAttempts = 256 },
-		"policy is 2":                       func(c *Config) { c.NoSlotPolicy = 2 },
-		"marks the end of the run":          func(c *Config) { c.FirstMEP = NoMEP },
-		"before the first MEP 9":            func(c *Config) { c.FirstMEP, c.EndMEP = 9, 8 },
-	} {
-		cfg := good
-		change(&cfg)
-		if _, err := NewCore(cfg); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want a sentence with %q", err, want)
-		}
-	}
+// writer appends notices to a log, as the owner does.
+type writer struct {
+	log  *noticeLog
+	next core.Notice
 }
 
-func TestDepth(t *testing.T) {
-	d := newDepth(16)
-	for _, v := range []uint64{3, 4, 3, 4, 8, 12, 2, 16, 14, 16} {
-		d.set(v)
-	}
-	if want := []uint64{3, 2, 2, 1}; !slices.Equal(d.Crossed, want) || d.Full != 2 || d.Max != 16 || d.Usage != 0xF {
-		t.Errorf("got %v, want crossed %v", d.message(), want)
-	}
-	small := newDepth(1)
-	small.set(1)
-	if small.Full != 1 || small.Usage != 0xF {
-		t.Errorf("a queue of one: %v", small.message())
-	}
+func newWriter(places, keep int) *writer {
+	w := &writer{log: newNoticeLog(1, keep)}
+	w.next = core.Notice{Sequence: 1, For: core.ForReadouts, State: Running, Batch: Batch{PlacesPerCycle: places}}
+	return w
 }
+
+// cycles appends a notice with cycles of these MEPs.
+func (w *writer) cycles(released uint64, cycles ...[]uint64) (b Batch) {
+	n := w.next
+	for _, c := range cycles {
+		n.MEPs = append(n.MEPs, c...)
+		for j, mep := range c {
+			word := uint32(0)
+			if mep != NoMEP {
+				word = core.PackSlot(1, uint32(j))
+			}
+			n.Slots = append(n.Slots, word)
+		}
+	}
+	n.Released = released
+	w.log.append([]core.Notice{n})
+	w.next.Sequence++
+	w.next.FirstCycle += uint64(len(cycles))
+	return n.Batch
+}
+
+func (w *writer) reader() *reader { return &reader{log: w.log, who: core.ForReadouts, next: 1} }
 
 func TestLogWrapsAndLags(t *testing.T) {
-	l := newTokenLog(3, 1, 0, 0, 0)
-	fast, slow := &reader{tokenLog: l}, &reader{tokenLog: l}
-	var b Batch
-	for cycle := range l.cycleMask + 2 {
-		b.Reset(cycle, 3)
-		at := b.appendEmptyCycle()
-		b.MEPs[at+1], b.Slots[at+1] = cycle, packSlot(1, 2)
-		l.publish(&b, watermark{releasedBelow: cycle}, Running, false)
-		m, ok := fast.nextMessage()
-		if !ok || m == nil || m.FirstCycle != cycle || len(m.Meps) != 3 || m.Meps[1] != cycle || m.Meps[0] != NoMEP {
+	w := newWriter(3, 1)
+	fast, slow, late := w.reader(), w.reader(), w.reader()
+	keep := uint64(w.log.keep)
+	for cycle := range keep + 2 {
+		w.cycles(cycle, []uint64{NoMEP, cycle, NoMEP})
+		m, ok := fast.message(0)
+		if !ok || m == nil || m.FirstCycle != cycle || len(m.Meps) != 3 || m.Meps[1] != cycle || m.Meps[0] != NoMEP ||
+			m.Term != 1 || m.Next != cycle+2 {
 			t.Fatalf("cycle %d: got %v, %v", cycle, m, ok)
 		}
-		if cycle == l.cycleMask {
-			all := &reader{tokenLog: l}
-			if m, ok := all.nextMessage(); !ok || len(m.Meps) != 3*int(l.cycleMask+1) || m.Meps[3*l.cycleMask+1] != l.cycleMask {
+		if cycle == keep-1 {
+			if m, ok := late.message(0); !ok || len(m.Meps) != 3*int(keep) || m.Meps[3*cycle+1] != cycle {
 				t.Fatalf("everything in the log: %d MEPs, %v", len(m.GetMeps()), ok)
 			}
 		}
 	}
-	if m, ok := slow.nextMessage(); ok {
+	if m, ok := slow.message(0); ok {
 		t.Errorf("a reader that fell out of the log got %v", m)
 	}
-	// The watermark alone: not until it has moved by a cycle, or at once when nothing is in flight.
-	b.Reset(l.nextCycle, 3)
-	for _, tt := range []struct {
-		released uint64
-		idle     bool
-		want     bool
-	}{{fast.released + 2, false, false}, {fast.released + 2, true, true}, {fast.released + 5, false, true}} {
-		l.publish(&b, watermark{releasedBelow: tt.released}, Running, tt.idle)
-		if m, _ := fast.nextMessage(); (m != nil) != tt.want {
-			t.Errorf("%+v: got %v", tt, m)
-		}
+	// One that resumes goes on where it was, and is answered at once even if there is nothing new.
+	resumed := w.reader()
+	resumed.next = fast.next
+	if m, ok := resumed.message(0); !ok || m == nil || m.FirstCycle != keep+2 || len(m.Meps) > 0 || m.Next != fast.next {
+		t.Errorf("who resumes is answered %v, %v", m, ok)
+	}
+	if m, ok := resumed.message(0); !ok || m != nil {
+		t.Errorf("who resumes is told %v, %v", m, ok)
 	}
 }
 
@@ -100,22 +82,22 @@ func TestLogWrapsAndLags(t *testing.T) {
 func TestGoldenMessages(t *testing.T) {
 	for want, m := range map[string]proto.Message{
 		"09 0500000000000000 11 0300000000000000 18 02 20 02" +
-			"2a 10 0700000000000000 ffffffffffffffff 32 08 02000001 00000000": &tagnetv1.TokenBatch{
+			"2a 10 0700000000000000 ffffffffffffffff 32 08 02000001 00000000": &tagnetv1.Notices{
 			FirstCycle: 5,
 			Released:   3,
 			State:      tagnetv1.State(Running),
 			Places:     2,
 			Meps:       []uint64{7, NoMEP},
-			Slots:      []uint32{packSlot(1, 2), 0},
+			Slots:      []uint32{core.PackSlot(1, 2), 0},
 		},
-		"11 0900000000000000 18 02 20 02 3a 0a 0a 08 0700000000000000": &tagnetv1.TokenBatch{
+		"11 0900000000000000 18 02 20 02 3a 0a 0a 08 0700000000000000": &tagnetv1.Notices{
 			Released: 9,
 			State:    tagnetv1.State(Running),
 			Places:   2,
 			HeldUp:   &tagnetv1.HeldUp{Meps: []uint64{7}},
 		},
 		"11 0300000000000000 18 02 20 02 5a 20 0700000000000000 0300000000000000 0c00000000000000 0100000000000000 60 " +
-			"01": &tagnetv1.TokenBatch{
+			"01": &tagnetv1.Notices{
 			Released: 3,
 			State:    tagnetv1.State(Running),
 			Places:   2,
@@ -133,12 +115,12 @@ func TestGoldenMessages(t *testing.T) {
 		},
 		"1a 08 0700000000000000 22 04 02000001 2a 04 0a000000 32 04 e8030000 3a 01 01": &tagnetv1.FeedbackBatch{
 			Meps:     []uint64{7},
-			Slots:    []uint32{packSlot(1, 2)},
+			Slots:    []uint32{core.PackSlot(1, 2)},
 			Events:   []uint32{10},
 			HeldUs:   []uint32{1000},
 			Outcomes: []byte{byte(Built)},
 		},
-		"0a 0b 08 06 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
+		"0a 0b 08 07 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
 			Scope:  Scope{Run: 7, View: 3, Name: "ru0"}.message(),
 			Read:   9,
 			Events: 90,
@@ -165,17 +147,9 @@ func TestConsecutiveCycles(t *testing.T) {
 		"an empty one": {[][]uint64{{7, NoMEP, 9}, {10, NoMEP, 12}}, 6},
 		"issued again": {[][]uint64{{7, 8, 9}, {10, 3, 12}}, 6},
 	} {
-		l := newTokenLog(3, 1, 0, 0, 0)
-		var b Batch
-		b.Reset(0, 3)
-		for _, c := range tt.cycles {
-			at := b.appendEmptyCycle()
-			for j, mep := range c {
-				b.MEPs[at+j], b.Slots[at+j] = mep, packSlot(1, uint32(j))
-			}
-		}
-		l.publish(&b, watermark{}, Running, false)
-		m, ok := (&reader{tokenLog: l}).nextMessage()
+		w := newWriter(3, 1)
+		b := w.cycles(0, tt.cycles...)
+		m, ok := w.reader().message(0)
 		if !ok || len(m.GetMeps()) != tt.wire || len(m.GetSlots()) != 3*len(tt.cycles) {
 			t.Errorf("%s: %v, %v", name, m, ok)
 			continue
@@ -184,6 +158,46 @@ func TestConsecutiveCycles(t *testing.T) {
 		if why := got.check(0); why != "" || !slices.Equal(got.MEPs, b.MEPs) || !slices.Equal(got.Slots, b.Slots) {
 			t.Errorf("%s: %s %v is read as %v", name, why, b.MEPs, got.MEPs)
 		}
+	}
+}
+
+// TestConsecutiveNotices holds the same for cycles of several notices, and that no message is too long.
+func TestConsecutiveNotices(t *testing.T) {
+	w := newWriter(3, 1<<20)
+	all := w.cycles(0, []uint64{0, 1, 2})
+	add := func(cycles ...[]uint64) {
+		b := w.cycles(0, cycles...)
+		all.MEPs, all.Slots = append(all.MEPs, b.MEPs...), append(all.Slots, b.Slots...)
+	}
+	add([]uint64{3, 4, 5}, []uint64{6, 7, 8})
+	add([]uint64{9, NoMEP, 10})
+	for first := uint64(11); first < 30_000; first += 300 {
+		var cycles [][]uint64
+		for mep := first; mep < first+300; mep += 3 {
+			cycles = append(cycles, []uint64{mep, mep + 1, mep + 2})
+		}
+		add(cycles...)
+	}
+	var got Batch
+	for r := w.reader(); ; {
+		m, ok := r.message(0)
+		if !ok {
+			t.Fatal("it fell out of the log")
+		}
+		if m == nil {
+			break
+		}
+		if len(m.Meps) > core.MaxTokensPerNotice || len(m.Slots) > maxConsecutivePerMessage {
+			t.Errorf("a message has %d MEPs and %d slots", len(m.Meps), len(m.Slots))
+		}
+		b := tokensOf(m)
+		if why := b.check(uint64(len(got.MEPs) / 3)); why != "" {
+			t.Fatal(why)
+		}
+		got.MEPs, got.Slots = append(got.MEPs, b.MEPs...), append(got.Slots, b.Slots...)
+	}
+	if !slices.Equal(got.MEPs, all.MEPs) || !slices.Equal(got.Slots, all.Slots) {
+		t.Errorf("%d tokens are read as %d others", len(all.MEPs), len(got.MEPs))
 	}
 }
 
@@ -200,7 +214,7 @@ func TestFeedbackSaysOnceWhatIsTheSame(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 	if m := c.packEntries(held); len(m.Events) != 1 || len(m.Outcomes) != 3 ||
-		elementAt(m.Outcomes, 2) != byte(Incomplete) || elementAt(m.Events, 2) != 10 || !listLengthsMatch(m) {
+		core.ElementAt(m.Outcomes, 2) != byte(Incomplete) || core.ElementAt(m.Events, 2) != 10 || !listLengthsMatch(m) {
 		t.Errorf("%v", m)
 	}
 	m := c.packEntries(held)
@@ -212,23 +226,23 @@ func TestFeedbackSaysOnceWhatIsTheSame(t *testing.T) {
 
 // FuzzTokens gives a readout unit's check whatever the network may bring; what passes can be read without panic.
 func FuzzTokens(f *testing.F) {
-	good, err := proto.Marshal(&tagnetv1.TokenBatch{
+	good, err := proto.Marshal(&tagnetv1.Notices{
 		State:  tagnetv1.State(Running),
 		Places: 2,
 		Meps:   []uint64{7, NoMEP},
-		Slots:  []uint32{packSlot(1, 2), 0},
+		Slots:  []uint32{core.PackSlot(1, 2), 0},
 	})
 	must(f, err)
 	f.Add(good)
-	many, err := proto.Marshal(&tagnetv1.TokenBatch{
+	many, err := proto.Marshal(&tagnetv1.Notices{
 		State:  tagnetv1.State(Running),
 		Places: 2,
 		Meps:   []uint64{7, 8},
-		Slots:  []uint32{packSlot(1, 2), 0, 1, 1},
+		Slots:  []uint32{core.PackSlot(1, 2), 0, 1, 1},
 	})
 	must(f, err)
 	f.Add(many)
-	held, err := proto.Marshal(&tagnetv1.TokenBatch{
+	held, err := proto.Marshal(&tagnetv1.Notices{
 		State:    tagnetv1.State(Running),
 		Places:   2,
 		Released: 9,
@@ -238,7 +252,7 @@ func FuzzTokens(f *testing.F) {
 	f.Add(held)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var m tagnetv1.TokenBatch
+		var m tagnetv1.Notices
 		if proto.Unmarshal(data, &m) != nil {
 			return
 		}
@@ -295,35 +309,6 @@ func TestHeldFeedbackWaits(t *testing.T) {
 	}
 	if _, got := c.takeEntries(); len(got) != 2 || got[0].MEP != 1 || got[1].MEP != 2 {
 		t.Errorf("%+v", got)
-	}
-}
-
-// TestCrowded holds when it pays to wait for more outcomes: never in a small view, and never with nothing in flight.
-func TestCrowded(t *testing.T) {
-	for _, tt := range []struct {
-		slots, ahead, bus, inFlight int
-		want                        bool
-	}{
-		{4, 2, 4, 8, false},
-		{4096, 4096, 2, 8192, true},
-		{4096, 4096, 2, 8192 - 1023, true},
-		{4096, 4096, 2, 8192 - 1024, false},
-		{4096, 4096, 2, 0, false},
-		{4096, 64, 2, 128, false},
-		{4096, 128, 2, 250, true},
-	} {
-		c := newCore(t, Config{
-			RUs:       names("ru", 1),
-			BUs:       names("bu", tt.bus),
-			Slots:     tt.slots,
-			LookAhead: tt.ahead,
-			Packing:   1,
-			Window:    1 << 14,
-		})
-		c.counters.Issued = uint64(tt.inFlight)
-		if got := c.worthBatching(); got != tt.want {
-			t.Errorf("%+v: %v", tt, got)
-		}
 	}
 }
 

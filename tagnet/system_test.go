@@ -3,6 +3,7 @@ package tagnet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 )
 
@@ -40,8 +42,17 @@ func serve(tb testing.TB, cfg serverConfig) *system {
 
 func (sys *system) scope(name string) Scope { return Scope{Run: 7, View: 3, Name: name} }
 
+// names are those of some units.
+func names(prefix string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("%s%d", prefix, i)
+	}
+	return out
+}
+
 // built is the feedback for a token whose MEP is whole.
-func (t Token) built(events uint32) Feedback {
+func built(t Token, events uint32) Feedback {
 	return Feedback{
 		MEP:     t.MEP,
 		Slot:    t.Slot,
@@ -62,13 +73,6 @@ func must(t fataler, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func newCore(t fataler, cfg Config) *Core {
-	t.Helper()
-	c, err := NewCore(cfg)
-	must(t, err)
-	return c
 }
 
 func nextBatch(t testing.TB, c *RUClient) Tokens {
@@ -150,7 +154,7 @@ func readAhead(ctx context.Context, c *RUClient, total, retain, packing uint64, 
 }
 
 func build(c *BUClient, tok Token, events uint32) error {
-	err := c.SendFeedback(tok.built(events))
+	err := c.SendFeedback(built(tok, events))
 	if errors.Is(err, io.EOF) {
 		return nil // the view was drained by this very feedback
 	}
@@ -241,7 +245,7 @@ func (sys *system) checkComplete(t *testing.T, got [][]Token, meps, events uint6
 			}
 		}
 	}
-	s, err := statsOf(sys.server.Registers())
+	s, err := core.StatsOf(sys.server.Registers())
 	must(t, err)
 	c := s.Counters
 	if slices.Max(c.Refused) > 0 || c.Built != meps || c.EventsBuilt != events || c.EventsIssued != events ||
@@ -254,10 +258,10 @@ func (sys *system) checkComplete(t *testing.T, got [][]Token, meps, events uint6
 	if s.FirstTokenNs == 0 || s.LastMepNs < s.FirstTokenNs {
 		t.Errorf("first token at %v, last MEP at %v", s.FirstTokenNs, s.LastMepNs)
 	}
-	some, _, _ := sys.server.notices.noticesAfter(sys.noticesSeen)
+	some, _, _ := sys.server.log.follow(sys.noticesSeen + 1)
 	for _, n := range some {
-		if n.GetIncident() != nil {
-			t.Errorf("reported: %v", n)
+		if n.Incident != nil {
+			t.Errorf("reported: %v", n.Incident)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ringlet/tagnet/core"
 )
 
 // TestTagRingOverStreams takes tags to the first readout unit and back from the last.
@@ -49,7 +51,7 @@ func TestTagRingOverStreams(t *testing.T) {
 	}
 	for _, tag := range tags[:2] {
 		bu := int(tag.TokenPlace % 2)
-		must(t, bus[bu].SendFeedback(Token{MEP: tag.MEP, Slot: tag.Slot, Attempt: tag.Attempt}.built(1)))
+		must(t, bus[bu].SendFeedback(built(Token{MEP: tag.MEP, Slot: tag.Slot, Attempt: tag.Attempt}, 1)))
 	}
 	tags[2].Served.Add(0)
 	if err := last.ReturnTag(&tags[2]); err != nil && !errors.Is(err, io.EOF) { // the end may come before it returns
@@ -80,17 +82,17 @@ func TestWrongTagEndsTheRun(t *testing.T) {
 	nextToken(t, ru, 0)
 	err := ru.ReturnTag(&Tag{TokenPlace: 0, MEP: 7, Attempt: 1}) // the refusal may come before it returns
 	e := sys.incident(t)
-	if e.Incident != UnitMisbehaved || e.Unit != "ru0" || !strings.Contains(e.Error(), "where MEP 0") {
+	if e.Incident != core.UnitMisbehaved || e.Unit != "ru0" || !strings.Contains(e.Error(), "where MEP 0") {
 		t.Errorf("%v", e)
 	}
 	for err == nil {
 		_, err = ru.Next(testContext(t))
 	}
 	var remote *RemoteError
-	if !errors.As(err, &remote) || remote.Refusal != RefusedInput {
+	if !errors.As(err, &remote) || remote.Refusal != core.RefusedInput {
 		t.Errorf("%v", err)
 	}
-	if n := sys.server.Registers().Counters.Refused[TagWrong]; n != 1 {
+	if n := sys.server.Registers().Counters.Refused[core.TagWrong]; n != 1 {
 		t.Errorf("counted %d times", n)
 	}
 }
@@ -114,11 +116,14 @@ func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	tags[0].Served.Add(0)
 	tags[0].Served.Add(1)
 	sys.server.runAsOwner(func() {
-		sys.server.applyUpdate(sys.server.streams[Readout][1], &ownerInput{update: Update{ReadBelow: 1, Events: 1,
-			InputEnded: true},
-			returnedTags: tags[:1]})
+		for number, st := range sys.server.streams {
+			if st.unit == (core.Unit{Role: Readout, Index: 1}) {
+				sys.server.core.Step(sys.server.now(), core.Report{Unit: 1, Stream: number, Returned: tags[:1],
+					Update: Update{ReadBelow: 1, Events: 1, InputEnded: true}})
+			}
+		}
 	})
-	if e := sys.incident(t); e.Incident != UnitMisbehaved || e.Unit != "ru1" ||
+	if e := sys.incident(t); e.Incident != core.UnitMisbehaved || e.Unit != "ru1" ||
 		!strings.Contains(e.Error(), "the input ends at") {
 		t.Errorf("%v", e)
 	}
@@ -160,59 +165,5 @@ func TestExclusionIsReportedToTheTagRing(t *testing.T) {
 	}
 	if r := sys.server.Registers(); r.Rus[0].Excluded || !r.Rus[0].Attached {
 		t.Errorf("%+v", r.Rus[0])
-	}
-}
-
-// TestLargeTagRing holds that a ring has no more readout units than its tags have bits.
-func TestLargeTagRing(t *testing.T) {
-	cfg := Config{
-		RUs:     names("ru", MaxTagRingRUs+1),
-		BUs:     names("bu", 1),
-		Slots:   1,
-		Packing: 1,
-		TagRing: true,
-	}
-	if _, err := NewCore(cfg); err == nil {
-		t.Error("it is taken")
-	}
-	cfg.RUs = cfg.RUs[:MaxTagRingRUs]
-	core := newCore(t, cfg)
-	core.Start()
-	for ru := range cfg.RUs {
-		must(t, core.ApplyUpdate(ru, Update{ReadBelow: 1, Events: 1, InputEnded: true}))
-	}
-	var batch Batch
-	batch.Reset(0, 1)
-	core.Issue(&batch)
-	tags := core.LaunchTags(nil)
-	for ru := range cfg.RUs {
-		tags[0].Served.Add(ru)
-	}
-	must(t, core.ReturnTag(MaxTagRingRUs-1, &tags[0]))
-}
-
-// TestAbandonedTagRing holds that tags under way are counted when the run is given up.
-func TestAbandonedTagRing(t *testing.T) {
-	core := newCore(t, Config{
-		RUs:     names("ru", 1),
-		BUs:     names("bu", 2),
-		Slots:   2,
-		Packing: 1,
-		TagRing: true,
-		Loose:   true,
-	})
-	core.Start()
-	must(t, core.ApplyUpdate(0, Update{ReadBelow: 4, Events: 4}))
-	var batch Batch
-	batch.Reset(0, 2)
-	core.Issue(&batch)
-	tags := core.LaunchTags(nil)
-	core.abandon()
-	if g := core.tagRing.counters; core.State() != Drained || g.Abandoned != 2 || g.Dropped != 2 ||
-		core.tagRing.fifoDepth.Now != 0 {
-		t.Errorf("%s, %v", core.State(), g)
-	}
-	if err := core.ReturnTag(0, &tags[0]); !errors.Is(err, TagTwice) {
-		t.Errorf("%v", err)
 	}
 }

@@ -1,7 +1,7 @@
 // Package builder plays an event builder: the product's scheduler, orders and barriers over a network of ports.
 //
-// It stands for the event builder of LHCb-EB. The decisions are those of the product, unchanged: tagnet.Core gives
-// MEPs to builder units, the order of the discipline (readoutunit) says when a readout unit sends what, and
+// It stands for the event builder of LHCb-EB. The decisions are those of the product, unchanged: tagnet/core.Allocator
+// gives MEPs to builder units, the order of the discipline (readoutunit) says when a readout unit sends what, and
 // barrier.Core who waits for whom. Here is the network around them. What software costs, and what becomes of a built
 // MEP, is the caller's Model: sim/lhcb plays LHCb with one, and sim/predict a user's cluster with another.
 //

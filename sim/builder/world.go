@@ -12,6 +12,7 @@ import (
 	"ringlet/sim"
 	"ringlet/sim/component"
 	"ringlet/tagnet"
+	allocator "ringlet/tagnet/core"
 )
 
 // Config is one run.
@@ -78,7 +79,7 @@ type World struct {
 	rus         []*ru
 	bus         []*bu
 
-	tagnet          *tagnet.Core
+	tagnet          *allocator.Allocator
 	batches         inFlight[*tagnet.Batch]
 	barrierMessages inFlight[barrier.Message]
 	requests        inFlight[tagnet.Token]
@@ -197,7 +198,7 @@ func New(s *sim.Sim, c *Config, m HostModel) (*World, error) {
 		})
 	}
 	var err error
-	w.tagnet, err = tagnet.NewCore(cfg)
+	w.tagnet, err = allocator.NewAllocator(cfg)
 	return w, err
 }
 

@@ -4,8 +4,9 @@
 // It stands for the scalability test of LHCb-EB §V.A, asked by a user about a cluster of his own. What
 // software costs comes from measurements on the user's hosts: a few parameters, fitted to the rates of a sweep.
 //
-// The decisions are those of the product, unchanged: tagnet.Core, the orders of the disciplines, barrier.Core. Around
-// them stand ports (sim/component) and processors; docs/predict.md says what is left out, and how large the error is.
+// The decisions are those of the product, unchanged: tagnet/core.Allocator, the orders of the disciplines,
+// barrier.Core. Around them stand ports (sim/component) and processors; docs/predict.md says what is left out, and how
+// large the error is.
 //
 // What the caller must do: Load a file and Costs, then Predict; or Points of results and Calibrate; Judge says how far
 // both are apart.

@@ -5,7 +5,7 @@
 //
 // # The way of an event
 //
-//  1. A trigger reaches the scheduler. The product's own tagnet.Core takes it as a MEP of one event. Turns over its
+//  1. A trigger reaches the scheduler. The product's own core.Allocator takes it as a MEP of one event. Turns over its
 //     turn sets, one for each torus column, choose the computing node; nothing in the core knows of this package.
 //  2. The scheduler writes the message into its transmit FIFO. The control ring carries it in 16-bit words to the first
 //     feeding node, where it queues.

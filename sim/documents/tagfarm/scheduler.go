@@ -9,6 +9,7 @@ import (
 	"ringlet/sim/component"
 	"ringlet/sim/documents/sci"
 	"ringlet/tagnet"
+	allocator "ringlet/tagnet/core"
 )
 
 // maxLoops is how often a message may go round unserved, as the core has it.
@@ -18,7 +19,7 @@ const maxLoops = tagnet.MaxLoops
 type scheduler struct {
 	f     *farm
 	rng   *sim.RandomStream
-	core  *tagnet.Core // nil where nobody chooses
+	core  *allocator.Allocator // nil where nobody chooses
 	batch tagnet.Batch
 	tags  []tagnet.Tag
 
@@ -79,7 +80,7 @@ func newScheduler(f *farm) *scheduler {
 	for i := range f.cfg.computers {
 		cfg.BUs = append(cfg.BUs, fmt.Sprint("CN", i+1))
 	}
-	core, err := tagnet.NewCore(cfg)
+	core, err := allocator.NewAllocator(cfg)
 	if err != nil {
 		panic(fmt.Sprintf("tagfarm: the farm is no view: %v", err)) // its shape was checked with the parameters
 	}

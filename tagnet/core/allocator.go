@@ -1,0 +1,419 @@
+package core
+
+import (
+	"math"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// Allocator gives MEPs to free slots: the decisions of the scheduler, without sessions and without a clock.
+//
+//	ApplyUpdate ─► watermark ─┐
+//	                          ├─► Issue ─► cycles of tokens
+//	ApplyFeedback ─► free slots ┘
+//	              └► outcome ─► record ─► released
+//
+// One goroutine owns an Allocator. Neither ApplyFeedback nor Issue allocates, but for the error of a refused input and
+// for the growth of the caller's Batch.
+type Allocator struct {
+	builders
+
+	nextCycle  uint64
+	nextPlace  int // place that the next MEP is offered first: round robin (TagNet-farm §III.B.2)
+	waitReason WaitReason
+
+	absences            []Absence    // so far; the list only grows
+	withdrawals         []Withdrawal // likewise: an exclusion is a decision of run control
+	confirmedExclusions [][]bool     // by exclusion and readout unit: nothing of it is under way there
+}
+
+// NewAllocator makes one in state Idle for a view.
+func NewAllocator(cfg Config) (*Allocator, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Allocator{builders: newBuilders(cfg), waitReason: WaitForStart}
+	if len(cfg.Rules.Groups) > 0 {
+		c.groups.groupOf, _ = setIndexOf("group", cfg.Rules.Groups, len(cfg.BUs)) // checked with the Config
+		for _, group := range cfg.Rules.Groups {
+			g := &tagnetv1.GroupRegister{}
+			for _, bu := range group {
+				g.Members = append(g.Members, cfg.BUs[bu])
+			}
+			c.groups.registers = append(c.groups.registers, g)
+		}
+	}
+	turns, running := cfg, &c.groups
+	if cfg.TagRing {
+		// An event runs while its tag is under way: tokens go ahead of that, as they please.
+		c.tagRing = newTagRing(&cfg, &c.groups)
+		c.counters.Tags = c.tagRing.counters
+		turns.Rules.Groups, running = nil, &groups{}
+	}
+	if turns.Loose || !turns.Rules.isPlain() {
+		c.chooser = newChooser(&turns, c.bus, running)
+	}
+	return c, nil
+}
+
+// Start leaves Idle: from now on Issue issues. It does nothing in any other state.
+func (c *Allocator) Start() { c.started = true }
+
+// Pause makes Issue issue nothing until Resume; outcomes are taken all the same. It is refused with NotNow when
+// drained.
+func (c *Allocator) Pause() error {
+	if c.drained() {
+		return c.refuseInState("pause")
+	}
+	c.paused = true
+	return nil
+}
+
+// Resume ends a pause. It is refused with NotNow when drained.
+func (c *Allocator) Resume() error {
+	if c.drained() {
+		return c.refuseInState("resume")
+	}
+	c.paused = false
+	return nil
+}
+
+// Drain issues no MEP from end on that has not been issued already; 0 means none at all any more. MEPs of an excluded
+// builder unit are still issued again. A pause ends, for a stop must always finish.
+//
+// Live data that were taken are not thrown away: with 0 the state tells the readout units to take no more, what they
+// have is cut and issued, and their end is that of the run.
+func (c *Allocator) Drain(end uint64) {
+	c.draining, c.paused = true, false
+	if end == 0 && c.cutter != nil && c.started {
+		return
+	}
+	c.endMEP = min(c.endMEP, max(end, c.nextMEP))
+}
+
+// abandon gives every MEP without outcome the outcome Abandoned and finishes. It returns how many they were. For the
+// end of a run that cannot be drained: readout units may free everything, and later feedback is refused as
+// AlreadyFinal.
+func (c *Allocator) abandon() int {
+	c.endMEP, c.draining, c.paused = c.nextMEP, true, false
+	n := 0
+	c.forEachUnfinished(func(k uint64, r *mepRecord) {
+		if r.state == recordInFlight {
+			c.leaveCycle(r)
+		}
+		c.recordOutcome(k, r, Abandoned, nil)
+		n++
+	})
+	c.reissue.clear()
+	c.depths.reissue.set(0)
+	c.advanceReleased()
+	if c.tagRing != nil {
+		c.tagRing.abandon()
+	}
+	return n
+}
+
+// State tells where the scheduler stands.
+func (c *Allocator) State() State {
+	switch {
+	case c.drained():
+		return Drained
+	case !c.started:
+		return Idle
+	case c.paused:
+		return Paused
+	case c.draining || c.inputEnded:
+		return Draining
+	}
+	return Running
+}
+
+// Released is the watermark below which every MEP has its final outcome, but those held up. It never goes back.
+func (c *Allocator) Released() uint64 { return c.released }
+
+// HeldUp are the MEPs below Released that have no outcome, in order. They stay the Allocator's, and so until it is
+// called again.
+func (c *Allocator) HeldUp() []uint64 { return c.heldUp.meps }
+
+// Withdrawals are the exclusions of builder units so far, which concern what readout units have not sent yet. The list
+// only grows: an exclusion is a decision of run control.
+func (c *Allocator) Withdrawals() []Withdrawal { return c.withdrawals }
+
+// firstCycleIncomplete tells that the first cycle could be issued, but is not full, and that more MEPs will come.
+func (c *Allocator) firstCycleIncomplete() bool {
+	n := c.newMEPs()
+	return c.started && !c.cfg.Loose && c.nextCycle == 0 && !c.inputComplete() && n > 0 && n < uint64(c.activeBUs)
+}
+
+// newMEPs is the number of MEPs that could be issued for the first time.
+func (c *Allocator) newMEPs() uint64 {
+	if to := min(c.readWatermark, c.endMEP); to > c.nextMEP && !c.absencesUnacked() {
+		return to - c.nextMEP
+	}
+	return 0
+}
+
+func (c *Allocator) drained() bool {
+	return (c.started || c.draining) && (c.nextMEP >= c.endMEP || c.inputEnded && c.nextMEP >= c.readWatermark) &&
+		c.InFlight() == 0 && (c.tagRing == nil || c.tagRing.isEmpty())
+}
+
+func (c *Allocator) refuseInState(op string) error {
+	return c.refuse(NotNow, "scheduler", "cannot %s when %s", op, c.State())
+}
+
+// saturate fits a count into an int.
+func saturate(v uint64) int { return int(min(v, math.MaxInt)) }
+
+// Issue appends to out every cycle that may be issued now, and returns the number of tokens in them.
+//
+// The rule, in order (design note 005):
+//
+//  1. A MEP is issued once all included readout units hold it and only up to the limit; MEPs of an excluded builder
+//     unit come before new ones.
+//  2. There are never more cycles in flight than LookAhead, and never more MEPs past the released watermark than
+//     Window, which the watermark sees to by passing over those that are held up, unless a cycle is all the window
+//     holds. Under Skip, builder units that have all they can have while another has nothing are left behind: what they
+//     have counts no more.
+//  3. Under Wait every active builder unit must have a free slot; under Skip one that has none is left out.
+//  4. The cycle must be full: a MEP for every builder unit that takes part. A cycle with fewer is issued only when no
+//     cycle is in flight, so that a low rate is served at once and a high rate in full cycles; or when no more MEPs
+//     will come.
+//
+// With Rules of its own the chooser fills the cycle in place of rule 3, and a cycle is full when it says no or a
+// builder unit would stand twice. Under Skip rule 4 then binds only while no builder unit is idle: since rules pass
+// over builder units, whoever has most counts as having all it can have (see behindThreshold). So at a medium rate
+// healthy ones are left behind for a moment, and counted, and a cycle goes with the MEPs that there are. A Loose view
+// knows no full cycles: what can go goes, up to LookAhead × BUs at a time.
+//
+// The caller gives the Batch, emptied with Reset(core.NextCycle(), core.Places()) or still holding the cycles issued
+// just before.
+func (c *Allocator) Issue(out *Batch) int {
+	tokens := 0
+	targets, avail, reason := c.plan()
+	for reason == NotWaiting {
+		tokens += c.issueCycle(out, min(targets, avail))
+		c.advanceReleased()
+		targets, avail, reason = c.plan()
+	}
+	// Waits are counted when they begin, so that the figure does not depend on how often Issue is called.
+	if reason != c.waitReason || tokens > 0 {
+		c.counters.WaitsFor[reason]++
+		c.waitReason = reason
+	}
+	c.depths.ready.set(c.newMEPs())
+	c.depths.window.set(c.nextMEP - c.released)
+	return tokens
+}
+
+// NextCycle is the number the next cycle will have.
+func (c *Allocator) NextCycle() uint64 { return c.nextCycle }
+
+// PlacesPerCycle is the number of places in a cycle: the builder units of the view, active or not.
+func (c *Allocator) PlacesPerCycle() int { return c.placesPerCycle }
+
+// plan applies the rule: to how many builder units a cycle could go, and of how many MEPs; or why there is none.
+func (c *Allocator) plan() (targets, avail int, reason WaitReason) {
+	switch {
+	case c.drained():
+		return 0, 0, WaitForEnd
+	case !c.started:
+		return 0, 0, WaitForStart
+	case c.paused:
+		return 0, 0, WaitForResume
+	case c.activeBUs == 0:
+		return 0, 0, WaitForBuilders
+	}
+	unissued := c.newMEPs()
+	windowSpace := uint64(c.cfg.Window) - (c.nextMEP - c.released)
+	windowed := unissued > windowSpace
+	avail = c.reissue.len() + saturate(min(unissued, windowSpace))
+	if avail == 0 {
+		switch {
+		case windowed:
+			return 0, 0, WaitForWindow
+		case c.inputComplete():
+			return 0, 0, WaitForEnd
+		}
+		return 0, 0, WaitForInput
+	}
+	budget := c.lookAheadBudget()
+	if budget == 0 && c.leaveBehind() {
+		budget = c.lookAheadBudget()
+	}
+	if budget == 0 {
+		return 0, 0, WaitForLookAhead
+	}
+	if targets, reason = c.countTargets(); reason != NotWaiting {
+		return 0, 0, reason
+	}
+	if c.cfg.Loose {
+		return targets, min(avail, budget), NotWaiting
+	}
+	if avail < targets && !c.noCycleAwaited() && (windowed || !c.inputComplete()) &&
+		!(c.leaveBehind() && c.noCycleAwaited()) {
+		if windowed {
+			return 0, 0, WaitForWindow
+		}
+		return 0, 0, WaitForInput
+	}
+	return targets, avail, NotWaiting
+}
+
+// lookAheadBudget is how many tokens the look-ahead allows in the next cycle.
+func (c *Allocator) lookAheadBudget() int {
+	switch {
+	case len(c.freeCycles) == 0:
+		return 0
+	case c.cfg.Loose:
+		return max(0, c.cfg.LookAhead*c.placesPerCycle-(c.InFlight()-c.reissue.len()))
+	}
+	return c.placesPerCycle
+}
+
+// countTargets is how many builder units the next cycle can have at most; or why none.
+func (c *Allocator) countTargets() (int, WaitReason) {
+	if c.chooser == nil {
+		n := c.activeBUs - c.blockedBUs
+		if n == 0 || c.cfg.NoSlotPolicy == Wait && c.blockedBUs > 0 {
+			return 0, WaitForSlots
+		}
+		return n, NotWaiting
+	}
+	n, v := c.chooser.drawCycle()
+	if n == 0 || v > alreadyInCycle && !c.cfg.Loose {
+		return 0, v.waitReason()
+	}
+	return n, NotWaiting
+}
+
+// issueCycle issues one cycle of n tokens, n at most the number of targets.
+func (c *Allocator) issueCycle(out *Batch, n int) int {
+	last := len(c.freeCycles) - 1
+	index := c.freeCycles[last]
+	c.freeCycles = c.freeCycles[:last]
+	c.openTokens[index] = uint32(n)
+	c.depths.cycles.set(uint64(len(c.openTokens) - last))
+	c.nextCycle++
+	c.counters.Cycles++
+	if n < c.activeBUs {
+		c.counters.PartialCycles++
+	}
+
+	at := out.appendEmptyCycle()
+	if c.chooser == nil {
+		c.issueRoundRobin(out, at, index, n)
+		return n
+	}
+	for _, p := range c.chooser.commitPicks(n, c.counters) {
+		c.issueToken(out, at+int(p.bu), index, int(p.bu), &c.bus[p.bu])
+	}
+	return n
+}
+
+// issueRoundRobin gives n tokens to the builder units from the cursor on.
+func (c *Allocator) issueRoundRobin(out *Batch, at int, index uint32, n int) {
+	place := c.nextPlace
+	for remaining := n; remaining > 0; place++ {
+		if place == c.placesPerCycle {
+			place = 0
+		}
+		b := &c.bus[place]
+		if b.excluded {
+			continue
+		}
+		if b.freeSlots.len() == 0 {
+			b.counters.Skips++
+			c.counters.Skips++
+			continue
+		}
+		c.issueToken(out, at+place, index, place, b)
+		remaining--
+	}
+	if place == c.placesPerCycle {
+		place = 0
+	}
+	c.nextPlace = place
+}
+
+// issueToken pairs the next MEP with the next free slot of a builder unit.
+func (c *Allocator) issueToken(out *Batch, at int, cycle uint32, place int, b *buState) {
+	var mep uint64
+	var r *mepRecord
+	if c.reissue.len() > 0 {
+		mep = c.reissue.pop()
+		c.depths.reissue.set(uint64(c.reissue.len()))
+		r = c.recordOf(mep)
+		r.attempt++
+		c.counters.Reissued++
+	} else {
+		mep = c.nextMEP
+		c.nextMEP++
+		r = &c.records[mep&c.recordMask]
+		r.attempt = 1
+		c.counters.Issued++
+		c.counters.EventsIssued += c.eventCount(mep)
+	}
+	slot := uint32(b.freeSlots.pop())
+	if b.freeSlots.len() == 0 {
+		c.blockedBUs++
+	}
+	r.slot, r.cycle, r.bu, r.state = slot, cycle, uint16(place), recordInFlight
+	if b.leftBehind {
+		c.releaseFromCycle(r)
+	}
+	b.counters.Tokens++
+	b.usedSlots.set(b.usedSlots.Now + 1)
+	out.MEPs[at], out.Slots[at] = mep, PackSlot(r.attempt, slot)
+	if c.tagRing == nil {
+		c.groups.beginEvent(place)
+		return
+	}
+	c.tagRing.enqueue(c.nextCycle-1, Token{
+		MEP:     mep,
+		Slot:    slot,
+		BU:      uint16(place),
+		Attempt: r.attempt,
+	})
+}
+
+// State of the scheduler (TagNet-farm §VII.C, CSR 4).
+type State uint8
+
+// The states, in the order of a run without incidents. Their values are those of the protocol.
+const (
+	Idle     State = iota + 1 // not started
+	Running                   // tokens are issued
+	Paused                    // nothing is issued, outcomes are taken
+	Draining                  // the last MEP is known; what is left is issued and outcomes are awaited
+	Drained                   // every issued MEP has its outcome and none will follow
+)
+
+func (s State) String() string {
+	return enumName(int(s), "unknown", "idle", "running", "paused", "draining", "drained")
+}
+
+// WaitReason says why nothing is issued.
+type WaitReason uint8
+
+// The reasons, in the order they are looked for.
+const (
+	NotWaiting    WaitReason = iota
+	WaitForStart             // not started
+	WaitForResume            // paused
+	WaitForEnd               // drained, or nothing more will come
+	// no readout watermark is ahead, or too few MEPs for a full cycle while others are in flight
+	WaitForInput
+	WaitForBuilders  // no builder unit is active
+	WaitForLookAhead // as many cycles in flight as the look-ahead allows
+	WaitForWindow    // the released watermark is too far behind; only where the window is a cycle or less
+	WaitForSlots     // Wait: one builder unit has no free slot; Skip: none has
+	// Wait: the group whose turn it is has its running event; Skip: so have all with free slots
+	WaitForGroup
+	numberOfWaitReasons = iota
+)
+
+func (w WaitReason) String() string {
+	return enumName(int(w), "", "start", "resume", "end", "input", "builders", "look_ahead", "window", "slots", "group")
+}

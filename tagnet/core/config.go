@@ -1,0 +1,197 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// Policy says what happens in a cycle to a builder unit without a free slot (TagNet-farm §VII.C, CSR 5 "mode").
+type Policy uint8
+
+// The policies.
+const (
+	Wait Policy = iota // the cycle waits until every active builder unit has a free slot
+	Skip               // the place of the busy builder unit stays empty
+)
+
+func (p Policy) String() string {
+	return enumName(int(p), "wait", "skip")
+}
+
+// ParsePolicy reads the words "wait" and "skip".
+func ParsePolicy(s string) (Policy, error) {
+	switch s {
+	case "wait":
+		return Wait, nil
+	case "skip":
+		return Skip, nil
+	}
+	return Wait, fmt.Errorf("tagnet: policy %q is neither wait nor skip", s)
+}
+
+// Config describes a view to the scheduler. RUs, BUs, Slots and Packing must be given.
+type Config struct {
+	RUs []string // names of the readout units in the order of the view, 1 to 65535, all different
+	BUs []string // names of the builder units in the order of the view, 1 to 65535, all different
+
+	Slots   int // slots of each builder unit, 1 to MaxSlots
+	Packing int // events in a MEP, 1 to 65535; the last MEP may have fewer
+
+	// LookAhead is the largest number of cycles that are issued and not complete; under Skip, but for those of which only
+	// builder units left behind have MEPs. Zero means Slots under Wait, where more could not be used, and Slots +
+	// ⌈Slots/2⌉ under Skip: one busy builder unit holds Slots cycles open, and the rest keeps the others going in cycles
+	// that are full but for it.
+	LookAhead int
+	// Window is the largest number of MEPs between the released watermark and the next MEP to be issued: the records of
+	// the scheduler. Zero means 4 × BUs × Slots, at least 1024. It is rounded up to a power of two; under Skip it has
+	// room for what can be in flight and a cycle more at least. Under either policy the watermark passes over MEPs that
+	// are held up before the window is used up, so that only one of no more MEPs than a cycle has places, which can be
+	// had under Wait alone, ever binds.
+	Window int
+	// NoSlotPolicy towards a builder unit without a free slot. Zero means Wait.
+	NoSlotPolicy Policy
+	// Rules say which builder unit comes next. Zero means plain round robin.
+	Rules Rules
+	// Loose is for readout units that do not walk through cycles in phases: a cycle need not be full and waits for nobody
+	// but the one whose turn it is. It only keeps account, and LookAhead then bounds MEPs: there are at most LookAhead ×
+	// BUs under way. Within a cycle the builder units were chosen in the order of the MEP numbers, but for MEPs that are
+	// issued again.
+	Loose bool
+	// MaxAttempts is how often a MEP is issued before it is given up as abandoned, at most MaxAttempt. Zero means 8.
+	MaxAttempts int
+
+	// TagRing: the right to send passes from readout unit to readout unit as tags (see tagRing). There are then at most
+	// MaxTagRingRUs units.
+	TagRing bool
+	// BypassBusyRUs lets a busy readout unit pass a tag on unserved; it then comes round again, at most MaxLoops times.
+	BypassBusyRUs bool
+
+	// Live: readout units tell how far their data go, and the scheduler decides which events a MEP has: at most Packing.
+	Live bool
+	// MaxEvents is where a Live run ends; zero means no end is given.
+	MaxEvents uint64
+	// CompleteEventsOnly: of live data only those events are cut that every readout unit has whole. One that lacks a
+	// fragment is asked for a single event, so that it ends its input there, and what is before it is built.
+	CompleteEventsOnly bool
+
+	FirstMEP uint64 // number of the first MEP
+	EndMEP   uint64 // number of the first MEP that is not to be issued; zero means no end is given
+}
+
+// maxLooseCycles bounds the memory for cycles of one token each: the Server's log keeps every place of twice as many.
+// With 100 builder units that is 10 MB, and 4096 is 40 MEPs under way for each, more than slots of 4 MiB are wanted for
+// (2026-11-21).
+const maxLooseCycles = 4096
+
+// maxCyclesInFlight is how many may be in flight.
+func (c *Config) maxCyclesInFlight() int {
+	if !c.Loose {
+		return c.LookAhead
+	}
+	return min(c.Window, max(c.LookAhead, min(c.LookAhead*len(c.BUs), maxLooseCycles)))
+}
+
+// creditPerBU is how many MEPs a builder unit can have at a time. Under Wait nobody gets further ahead than the
+// look-ahead; under Skip a builder unit that has stopped must not have more either, or its MEPs would take the readout
+// units' memory from the others'.
+func (c *Config) creditPerBU() int {
+	if c.NoSlotPolicy == Skip {
+		return min(c.Slots, c.LookAhead)
+	}
+	return c.Slots
+}
+
+// maxUnfinished is how many MEPs there can be without an outcome. What is to be issued again goes before new ones, so
+// it is no more than can be in flight.
+func (c *Config) maxUnfinished() int { return len(c.BUs) * min(c.Slots, c.LookAhead) }
+
+// maxWindow bounds the memory of the records: 2^26 of 12 bytes.
+const maxWindow = 1 << 26
+
+// withDefaults checks the configuration and fills in what zero values stand for.
+func (c Config) withDefaults() (Config, error) {
+	if err := c.check(); err != nil {
+		return c, fmt.Errorf("tagnet: %w", err)
+	}
+	if c.LookAhead == 0 {
+		c.LookAhead = c.Slots
+		if c.NoSlotPolicy == Skip {
+			c.LookAhead += (c.Slots + 1) / 2
+		}
+	}
+	if c.Window == 0 {
+		c.Window = min(maxWindow, max(1024, 4*len(c.BUs)*c.Slots))
+	}
+	if c.NoSlotPolicy == Skip {
+		c.Window = min(maxWindow, max(c.Window, (c.LookAhead+1)*len(c.BUs)))
+	}
+	c.Window = 1 << bits.Len(uint(c.Window-1))
+	c.LookAhead = min(c.LookAhead, c.Window) // each open cycle holds at least one MEP of the window
+	if c.MaxAttempts == 0 {
+		c.MaxAttempts = 8
+	}
+	return c, nil
+}
+
+func (c Config) check() error {
+	if err := checkNames("readout", c.RUs); err != nil {
+		return err
+	}
+	if err := checkNames("builder", c.BUs); err != nil {
+		return err
+	}
+	for _, r := range []struct {
+		what          string
+		v, least, max int
+	}{
+		{"slots per builder unit", c.Slots, 1, MaxSlots},
+		{"packing factor", c.Packing, 1, 65535},
+		{"look-ahead", c.LookAhead, 0, maxWindow},
+		{"window", c.Window, 0, maxWindow},
+		{"attempts", c.MaxAttempts, 0, MaxAttempt},
+		{"policy", int(c.NoSlotPolicy), int(Wait), int(Skip)},
+	} {
+		if r.v < r.least || r.v > r.max {
+			return fmt.Errorf("%s is %d, not between %d and %d", r.what, r.v, r.least, r.max)
+		}
+	}
+	if err := c.Rules.Check(len(c.BUs)); err != nil {
+		return err
+	}
+	if n := len(c.RUs); c.TagRing && n > MaxTagRingRUs {
+		return fmt.Errorf("a ring of %d readout units, at most %d can pass tags to one another", n, MaxTagRingRUs)
+	}
+	if c.FirstMEP == NoMEP {
+		return errors.New("the first MEP has the number that marks the end of the run")
+	}
+	if c.EndMEP != 0 && c.EndMEP < c.FirstMEP {
+		return fmt.Errorf("the end MEP %d is before the first MEP %d", c.EndMEP, c.FirstMEP)
+	}
+	return nil
+}
+
+func checkNames(kind string, names []string) error {
+	if n := len(names); n < 1 || n > 65535 {
+		return fmt.Errorf("the view has %d %s units, not between 1 and 65535", n, kind)
+	}
+	seen := make(map[string]bool, len(names))
+	for i, name := range names {
+		if name == "" {
+			return fmt.Errorf("%s unit %d has no name", kind, i)
+		}
+		if seen[name] {
+			return fmt.Errorf("two %s units are called %q", kind, name)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// enumName names the value i of a small enumeration.
+func enumName(i int, words ...string) string {
+	if i < 0 || i >= len(words) {
+		return fmt.Sprintf("unknown(%d)", i)
+	}
+	return words[i]
+}

@@ -1,0 +1,425 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// Core is the scheduler of one view: its Allocator, the sessions of its units, and the stream of notices in which all
+// that it has to say is. Inputs go in by Step, and what is to be done comes out by Ready. It does no I/O, starts no
+// goroutine and has no clock. One goroutine owns it.
+type Core struct {
+	set      Settings
+	alloc    *Allocator
+	sessions [2][]session // by Role and index
+	now      int64        // ns since Settings.Began, as the last call said
+	ready    Ready
+	taken    bool // ready has been given out
+
+	// What was told.
+
+	next                 uint64   // sequence number of the next notice
+	mark                 Notice   // where the scheduler stood at the newest one, and nothing else
+	absenceNotices       []uint64 // of each absence, the sequence number of its notice
+	statePublished       State    // with which builder units were last told what was taken
+	withdrawalsPublished int
+	cutsPublished        uint64 // MEP
+	releasedPublished    uint64 // MEPs that were released when readout units were last told of it
+	releasedSeen         uint64 // and when it was last looked
+	releaseStep          uint64 // MEPs by which the watermark must have moved to be worth a notice of its own
+	idle                 bool   // nothing was in flight that anybody waits for: the watermark did not move by itself
+
+	// Times, in ns since Settings.Began; 0: not yet.
+
+	firstCycleIncompleteAt int64 // when the first cycle could have been issued, but was not full
+	firstTokenAt           int64
+	lastMEPAt              int64
+	absenceTimes           []int64                 // of each absence, since the Unix epoch
+	issueTimes             []int64                 // when the token for slot s of builder unit j went out, at j × Slots + s
+	latency                *hdrhistogram.Histogram // µs from token issued to MEP complete
+	clippedLatencies       uint64                  // latencies that did not fit the histogram, or were negative
+}
+
+// Settings are those of a Core.
+type Settings struct {
+	View  Config
+	Term  uint64 // of the stream of notices, not 0: no other scheduler should have it
+	Began int64  // ns since the Unix epoch: the zero of all times that are given to the Core
+	// ResumeTimeout is how long a unit whose stream broke may take to resume its session; less than zero: no time.
+	ResumeTimeout time.Duration
+}
+
+// maxLatencyUs bounds the latency histogram: ten minutes, three digits. It takes some 200 KiB.
+const maxLatencyUs = 600_000_000
+
+// New makes a Core in state Idle.
+func New(set Settings) (*Core, error) {
+	alloc, err := NewAllocator(set.View)
+	if err != nil {
+		return nil, err
+	}
+	set.View = alloc.cfg
+	c := &Core{
+		set:               set,
+		alloc:             alloc,
+		now:               1,
+		next:              1,
+		cutsPublished:     set.View.FirstMEP,
+		releasedPublished: set.View.FirstMEP,
+		releasedSeen:      set.View.FirstMEP,
+		releaseStep:       uint64(max(alloc.placesPerCycle, batchStep(alloc.maxInFlight()))),
+		idle:              true,
+		issueTimes:        make([]int64, len(set.View.BUs)*set.View.Slots),
+		latency:           hdrhistogram.New(1, maxLatencyUs, 3),
+	}
+	for role, n := range [2]int{len(set.View.RUs), len(set.View.BUs)} {
+		c.sessions[role] = make([]session, n)
+	}
+	c.mark = Notice{State: Idle, Released: set.View.FirstMEP, Batch: Batch{PlacesPerCycle: alloc.placesPerCycle}}
+	n := c.mark
+	n.For = ForControl
+	c.append(n)
+	return c, nil
+}
+
+// CyclesKept is how many cycles back a readout unit may resume: whoever keeps the notices keeps those that have them.
+func (c *Core) CyclesKept() int { return c.alloc.maxCyclesBehind() }
+
+// Input is one thing that has come in: Attach, Detached, ResumeOver, Report, Outcomes, Command, or AttachOver.
+type Input interface{ step(c *Core) Answer }
+
+// Answer tells whoever gave an input what came of it.
+type Answer struct {
+	Err      error    // an *inputError or a *SessionError: it was refused
+	Reissued int      // MEPs that are issued again after an exclusion, or were abandoned
+	State    State    // of a Command: that of the scheduler after it
+	Known    []Notice // of an Attach: what the unit is to be told at first, before the stream
+	Next     uint64   // of an Attach: from which notice on it is to have the stream
+	Taken    uint64   // of an Attach: entries of the session that were taken
+}
+
+// Ready is what is to be done. Its lists are the Core's again with the next call of Step or Ready.
+type Ready struct {
+	Taken     []Taken       // to be told to units
+	Notices   []Notice      // to be kept and told, in their order
+	Ended     []Ended       // streams to be ended
+	Broken    []Broken      // streams for which ResumeOver is due after Settings.ResumeTimeout
+	Remarks   []error       // outcomes that were refused, or taken with a remark: for a log
+	TickAfter time.Duration // when Ready is to be called again without an input; 0: not
+}
+
+// Taken is how many of the entries of a stream's session were taken. A builder unit may wait to hear it.
+type Taken struct {
+	Stream  uint64
+	Entries uint64
+}
+
+// Ended is a stream that is over.
+type Ended struct {
+	Stream uint64
+	Err    error // a *SessionError, or ErrSuperseded
+}
+
+// Broken is a stream that broke, of a unit that may resume its session.
+type Broken struct {
+	Unit   Unit
+	Stream uint64
+	Err    error
+}
+
+// begin empties what was given out, and sets the time.
+func (c *Core) begin(now int64) {
+	c.now = now
+	if c.taken {
+		r := &c.ready
+		*r = Ready{Taken: r.Taken[:0], Notices: r.Notices[:0], Ended: r.Ended[:0], Broken: r.Broken[:0]}
+		c.taken = false
+	}
+}
+
+// Step takes an input. now is in ns since Settings.Began, and more than 0.
+func (c *Core) Step(now int64, in Input) Answer {
+	c.begin(now)
+	return in.step(c)
+}
+
+// Ready issues what can be issued after all inputs so far, and gives out what is to be done.
+func (c *Core) Ready(now int64) *Ready {
+	c.begin(now)
+	c.alloc.cutMEPs()
+	issued := Batch{FirstCycle: c.alloc.nextCycle, PlacesPerCycle: c.alloc.placesPerCycle}
+	if !c.firstCycleWaits() && !c.alloc.worthBatching() && c.alloc.Issue(&issued) > 0 {
+		for i := range issued.Len() {
+			for bu := range issued.PlacesPerCycle {
+				if t, ok := issued.Token(i, bu); ok {
+					*c.issuedAt(bu, t.Slot) = now
+				}
+			}
+		}
+		if c.firstTokenAt == 0 {
+			c.firstTokenAt = now
+		}
+	}
+	c.publish(issued, c.alloc.LaunchTags(nil))
+	c.stampAbsences()
+	for bu := range c.sessions[Builder] {
+		s := &c.sessions[Builder][bu]
+		ending := c.mark.State != c.statePublished && c.mark.State >= Draining
+		if s.link == linkOpen && (ending || c.awaitsTaken(bu, s)) {
+			s.unacked, s.asksTaken = 0, false
+			c.ready.Taken = append(c.ready.Taken, Taken{s.stream, s.taken})
+		}
+	}
+	c.statePublished, c.taken = c.mark.State, true
+	return &c.ready
+}
+
+// maxFirstCycleWait is how long the first cycle waits to be full. When the units have attached their sources have just
+// begun, and a cycle with what the fastest have read would take as long as a full one: 7 % of a run of 14 cycles (8
+// nodes, 2026-11-21).
+const maxFirstCycleWait = 100 * time.Millisecond
+
+// firstCycleWaits tells that the first cycle is not full yet, and may still become so.
+func (c *Core) firstCycleWaits() bool {
+	if !c.alloc.firstCycleIncomplete() {
+		return false
+	}
+	if c.firstCycleIncompleteAt == 0 {
+		c.firstCycleIncompleteAt, c.ready.TickAfter = c.now, maxFirstCycleWait
+	}
+	return c.now-c.firstCycleIncompleteAt < maxFirstCycleWait.Nanoseconds()
+}
+
+// AttachOver is the end of the time that the units have to attach.
+type AttachOver struct{}
+
+func (AttachOver) step(c *Core) Answer {
+	if !c.alloc.started {
+		for _, u := range c.missingUnits() {
+			c.report(u, UnitMissing, nil)
+		}
+	}
+	return Answer{}
+}
+
+// Command is an operation that the control asks for.
+type Command struct {
+	Operation tagnetv1.ControlRequest_Operation
+	Unit      int    // of the operations that have one
+	End       uint64 // of a drain: the first MEP that is not to be issued; 0: none any more
+}
+
+func (in Command) step(c *Core) (a Answer) {
+	switch in.Operation {
+	case tagnetv1.ControlRequest_OPERATION_PAUSE:
+		a.Err = c.alloc.Pause()
+	case tagnetv1.ControlRequest_OPERATION_RESUME:
+		a.Err = c.alloc.Resume()
+	case tagnetv1.ControlRequest_OPERATION_DRAIN:
+		c.alloc.Drain(in.End)
+	case tagnetv1.ControlRequest_OPERATION_ABANDON:
+		a.Reissued = c.alloc.abandon()
+	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU:
+		a.Reissued, a.Err = c.excludeBU(in.Unit, false)
+	case tagnetv1.ControlRequest_OPERATION_LOSE_BU:
+		a.Reissued, a.Err = c.excludeBU(in.Unit, true)
+	case tagnetv1.ControlRequest_OPERATION_INCLUDE_BU:
+		a.Err = c.includeBU(in.Unit)
+	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU:
+		a.Err = c.excludeRU(in.Unit)
+	case tagnetv1.ControlRequest_OPERATION_INCLUDE_RU:
+		a.Err = c.includeRU(in.Unit)
+	default:
+		a.Err = &SessionError{Why: RefusedOperation, Got: in.Operation, Message: fmt.Sprintf("no operation %v", in.Operation)}
+	}
+	a.State = c.alloc.State()
+	return a
+}
+
+// Report is what a readout unit holds and has done.
+type Report struct {
+	Unit          int
+	Stream        uint64
+	Update        Update   // one of a unit that rejoined counts events from its rejoin on
+	Reach         *Reach   // nil: not told
+	Returned      []Tag    // tags that have come round, each said until it was taken
+	ReturnedFirst uint64   // number of the first of them in the session, from 0
+	Confirmed     []uint64 // exclusions of which nothing is under way any more, by their number, from 0
+}
+
+func (in Report) step(c *Core) (a Answer) {
+	u := Unit{Readout, in.Unit}
+	s := c.session(u)
+	if s.link != linkOpen || s.stream != in.Stream {
+		return a // cut or gone meanwhile; its watermark is of no use any more
+	}
+	update := in.Update
+	update.ReadBelow = max(update.ReadBelow, c.set.View.FirstMEP, s.firstMEP)
+	update.Events += s.eventsBefore
+	err := c.alloc.ApplyUpdate(in.Unit, update)
+	if err == nil && in.Reach != nil {
+		err = c.alloc.applyReach(in.Unit, *in.Reach)
+	}
+	if errors.Is(err, EndMismatch) { // the update stands, and so do the tags that came with it; run control decides
+		c.report(u, UnitMisbehaved, err)
+		err = nil
+	}
+	if err == nil {
+		err = c.takeOnce(s, &in)
+	}
+	if err != nil {
+		c.cutMisbehaving(u, RefusedInput, update.ReadBelow, "", err)
+	}
+	return a
+}
+
+// takeOnce takes what a readout unit says once, and repeats when its stream broke.
+func (c *Core) takeOnce(s *session, in *Report) error {
+	known, ok := CountRepeated(s.taken, in.ReturnedFirst, len(in.Returned))
+	if !ok {
+		return fmt.Errorf("%s left out tags before number %d: %d have come", c.name(Unit{Readout, in.Unit}),
+			in.ReturnedFirst, s.taken)
+	}
+	c.alloc.counters.EntriesRepeated += uint64(known)
+	for i := range in.Returned[known:] {
+		if err := c.alloc.ReturnTag(in.Unit, &in.Returned[known+i]); err != nil {
+			return err
+		}
+		s.taken++
+	}
+	if len(in.Returned) > 0 {
+		c.ready.Taken = append(c.ready.Taken, Taken{s.stream, s.taken})
+	}
+	for _, exclusion := range in.Confirmed {
+		if c.alloc.isConfirmed(in.Unit, exclusion) {
+			c.alloc.counters.EntriesRepeated++
+			continue
+		}
+		if err := c.alloc.ConfirmExclusion(in.Unit, exclusion); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Outcomes is a batch of feedback, whose lists fit together.
+type Outcomes struct {
+	Unit   int
+	Stream uint64
+	Batch  *tagnetv1.FeedbackBatch
+}
+
+func (in Outcomes) step(c *Core) (a Answer) {
+	u, m := Unit{Builder, in.Unit}, in.Batch
+	s := c.session(u)
+	if s.link != linkOpen || s.stream != in.Stream {
+		return a // cut or gone meanwhile; the unit's MEPs are or will be given to others
+	}
+	known, ok := CountRepeated(s.taken, m.GetFirst(), len(m.GetMeps()))
+	if !ok {
+		c.cutMisbehaving(u, RefusedMessage, m.GetFirst(), s.taken, fmt.Errorf(
+			"%s left out entries of feedback: number %d came after %d of them", c.name(u), m.GetFirst(), s.taken))
+		return a
+	}
+	c.alloc.counters.EntriesRepeated += uint64(known)
+	var run latencyRun
+	for i := known; i < len(m.GetMeps()); i++ {
+		f := Feedback{
+			MEP:     m.Meps[i],
+			Slot:    m.Slots[i] & slotMask,
+			Attempt: uint8(m.Slots[i] >> attemptShift),
+			Events:  ElementAt(m.Events, i),
+			Outcome: Outcome(ElementAt(m.Outcomes, i)),
+		}
+		err := c.alloc.ApplyFeedback(in.Unit, f)
+		if err == nil || errors.Is(err, WrongEvents) {
+			c.recordCompletion(in.Unit, f, c.now-int64(ElementAt(m.HeldUs, i))*1000, &run)
+		}
+		if err != nil {
+			c.ready.Remarks = append(c.ready.Remarks, err)
+		}
+	}
+	c.recordLatency(run)
+	s.taken += uint64(len(m.GetMeps()) - known)
+	s.unacked += len(m.GetMeps())
+	had := m.GetHad()
+	s.asksTaken = s.asksTaken || len(m.GetMeps()) == 0 && had == nil
+	if had != nil {
+		c.goBy(u, Position{had.GetTerm(), had.GetNext()})
+	}
+	return a
+}
+
+// goBy takes from a builder unit up to which notice it goes by the absences that it was told.
+func (c *Core) goBy(u Unit, p Position) {
+	if !c.wasPublished(p) {
+		c.cutMisbehaving(u, RefusedInput, p, c.next, fmt.Errorf("%s goes by notices that were never sent", c.name(u)))
+		return
+	}
+	known, _ := slices.BinarySearch(c.absenceNotices, p.Next)
+	if err := c.alloc.ackAbsences(u.Index, uint64(known), len(c.alloc.absences)); err != nil {
+		c.cutMisbehaving(u, RefusedInput, p, "", err)
+	}
+}
+
+// ElementAt is element i of a list, or the one that stands for all.
+func ElementAt[T any](list []T, i int) T {
+	if len(list) == 1 {
+		return list[0]
+	}
+	return list[i]
+}
+
+// awaitsTaken tells that a builder unit should hear what became of its entries: they are many, or the last for now, or
+// it asks. Where there is room for many MEPs, an acknowledgement for every message would be as many messages again.
+func (c *Core) awaitsTaken(bu int, s *session) bool {
+	few := batchStep(c.alloc.maxInFlight()) / max(1, c.alloc.activeBUs)
+	return s.asksTaken || s.unacked > 0 && (s.unacked >= few || c.alloc.bus[bu].usedSlots.Now == 0)
+}
+
+// latencyRun counts MEPs in a row that took equally long, as those built together mostly do, so that they are one entry
+// of the histogram.
+type latencyRun struct{ us, count int64 }
+
+// issuedAt is where it stands when the token for a slot was issued. A slot has one token at a time.
+func (c *Core) issuedAt(bu int, slot uint32) *int64 {
+	return &c.issueTimes[bu*c.set.View.Slots+int(slot)]
+}
+
+// recordCompletion records when a MEP was complete, in ns. A reissued MEP counts from its last token.
+func (c *Core) recordCompletion(bu int, f Feedback, at int64, run *latencyRun) {
+	c.lastMEPAt = max(c.lastMEPAt, at)
+	if f.Outcome != Built {
+		return
+	}
+	us := (at - *c.issuedAt(bu, f.Slot)) / 1000
+	if us < 0 || us > maxLatencyUs {
+		c.clippedLatencies++
+		us = max(0, min(us, maxLatencyUs))
+	}
+	if us != run.us {
+		c.recordLatency(*run)
+		*run = latencyRun{us: us}
+	}
+	run.count++
+}
+
+func (c *Core) recordLatency(run latencyRun) {
+	if run.count > 0 {
+		_ = c.latency.RecordValues(run.us, run.count) // it fits, being clipped
+	}
+}
+
+// unixNano is a time of the Core by the clock of the world; 0 stays 0.
+func (c *Core) unixNano(ns int64) int64 {
+	if ns == 0 {
+		return 0
+	}
+	return c.set.Began + ns
+}

@@ -1,0 +1,193 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"ringlet/internal/counter"
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// Registers are what a scheduler tells of itself (TagNet-farm §VII.C). They, and what is in them, are messages of its
+// protocol.
+type Registers = tagnetv1.RegistersResponse
+
+// Counters of the scheduler.
+type Counters = tagnetv1.Counters
+
+// BURegister is what the scheduler knows of a builder unit.
+type BURegister = tagnetv1.BURegister
+
+// BUCounters of one builder unit.
+type BUCounters = tagnetv1.BUCounters
+
+// Registers reads all registers, but the run, the view, which calls were refused, and the latencies, whose histogram it
+// copies for whoever encodes it.
+func (c *Core) Registers() (*Registers, *hdrhistogram.Histogram) {
+	r := c.alloc.Registers()
+	for i, u := range r.GetRus() {
+		u.Attached, u.Gone = c.sessions[Readout][i].isAttached(), c.absenceSpans(i)
+	}
+	for j, u := range r.GetBus() {
+		u.Attached = c.sessions[Builder][j].isAttached()
+	}
+	r.FirstTokenNs, r.LastMepNs = c.unixNano(c.firstTokenAt), c.unixNano(c.lastMEPAt)
+	r.LatencyClipped = c.clippedLatencies
+	return r, c.latency.Clone()
+}
+
+// stampAbsences notes when readout units have gone or rejoined.
+func (c *Core) stampAbsences() {
+	for len(c.absenceTimes) < len(c.alloc.absences) {
+		c.absenceTimes = append(c.absenceTimes, c.unixNano(c.now))
+	}
+}
+
+// absenceSpans is the parts of the run that a readout unit was gone for.
+func (c *Core) absenceSpans(unit int) (all []*tagnetv1.Gone) {
+	c.stampAbsences()
+	for i, a := range c.alloc.absences {
+		switch {
+		case int(a.RU) != unit:
+		case !a.Rejoined:
+			all = append(all, &tagnetv1.Gone{FromMep: a.FirstMEP, AtNs: c.absenceTimes[i]})
+		default:
+			last := all[len(all)-1]
+			last.Back, last.BackMep, last.BackAtNs = true, a.FirstMEP, c.absenceTimes[i]
+		}
+	}
+	return all
+}
+
+// Registers reads all registers, but what a Core knows. Nothing in them is the core's own.
+func (c *Allocator) Registers() *Registers {
+	r := &Registers{
+		State:      tagnetv1.State(c.State()),
+		Policy:     policyMessage(c.cfg.NoSlotPolicy),
+		Rules:      rulesMessage(&c.cfg.Rules),
+		Loose:      c.cfg.Loose,
+		WaitingFor: c.waitReason.String(),
+		NextMep:    c.nextMEP,
+		NextCycle:  c.nextCycle,
+		Read:       c.readWatermark,
+		Released:   c.released,
+		HeldUp:     uint64(len(c.heldUp.meps)),
+		InFlight:   uint64(c.InFlight()),
+		Counters:   proto.CloneOf(c.counters),
+		Ready:      c.depths.ready.message(),
+		Cycles:     c.depths.cycles.message(),
+		Window:     c.depths.window.message(),
+		Again:      c.depths.reissue.message(),
+	}
+	if c.tagRing != nil {
+		r.Counters.Tags.Waiting, r.Tags = uint64(len(c.tagRing.pendingTags)), c.tagRing.fifoDepth.message()
+	}
+	for i, u := range c.rus {
+		r.Rus = append(r.Rus, &tagnetv1.RURegister{
+			Name:     c.cfg.RUs[i],
+			Excluded: u.excluded,
+			Read:     u.ReadBelow,
+			Events:   u.Events,
+			Ended:    u.InputEnded,
+
+			Exclusions: u.exclusions,
+		})
+	}
+	for j, b := range c.bus {
+		r.Bus = append(r.Bus, &BURegister{
+			Name:     c.cfg.BUs[j],
+			Excluded: b.excluded,
+			Lost:     b.lost,
+			Free:     uint64(b.freeSlots.len()),
+			Used:     b.usedSlots.message(),
+			Counters: proto.CloneOf(b.counters),
+		})
+	}
+	for _, g := range c.groups.registers {
+		r.Groups = append(r.Groups, proto.CloneOf(g))
+	}
+	return r
+}
+
+// listNames says what the numbers of a list of counters stand for; those without a name are not told.
+var listNames = map[protoreflect.Name][]string{
+	"waits_for": enumNames(WaitReason.String, numberOfWaitReasons),
+	"refused":   enumNames(Reason.String, numberOfReasons),
+	"loops":     enumNames(strconv.Itoa, MaxLoops+1),
+}
+
+func enumNames[K ~int | ~uint8](word func(K) string, n int) (out []string) {
+	for k := range n {
+		out = append(out, word(K(k)))
+	}
+	return out
+}
+
+// eachCounter calls f with every counter of a message, whose names begin with prefix. Of the messages in it, those that
+// are not there are passed over, or told as well if all is set.
+func eachCounter(prefix string, m protoreflect.Message, all bool, f func(name, help string, n uint64)) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		name := prefix + string(field.Name())
+		help, _ := proto.GetExtension(field.Options(), tagnetv1.E_Help).(string)
+		switch {
+		case field.IsList():
+			list := m.Get(field).List()
+			for k, member := range listNames[field.Name()] {
+				var n uint64
+				if k < list.Len() {
+					n = list.Get(k).Uint()
+				}
+				if member != "" {
+					f(name+"_"+member, help, n)
+				}
+			}
+		case field.Message() == nil:
+			f(name, help, m.Get(field).Uint())
+		case all || m.Has(field):
+			eachCounter(name+"_", m.Get(field).Message(), all, f)
+		}
+	}
+}
+
+// CounterList lists the counters that a scheduler may tell.
+func CounterList() (out counter.List) {
+	eachCounter("", new(Counters).ProtoReflect(), true, func(name, help string, _ uint64) {
+		out = append(out, counter.Counter{Name: name, Help: help, Kind: counter.Count})
+	})
+	return out
+}
+
+// Stats are the registers of a scheduler, and what can be read in them.
+type Stats struct {
+	*Registers
+	Latency *hdrhistogram.Histogram // that of the registers
+}
+
+// CountersByName gives every counter by its name.
+func (s *Stats) CountersByName() map[string]uint64 {
+	m := map[string]uint64{}
+	eachCounter("", s.GetCounters().ProtoReflect(), false, func(name, _ string, n uint64) { m[name] = n })
+	return m
+}
+
+// errNoLatency says that a latency histogram cannot be read.
+var errNoLatency = errors.New("tagnet: the registers have a latency histogram that cannot be read")
+
+// StatsOf reads registers that came from elsewhere.
+func StatsOf(r *Registers) (out Stats, err error) {
+	if len(r.GetLatency()) == 0 {
+		return Stats{r, hdrhistogram.New(1, maxLatencyUs, 3)}, nil
+	}
+	if out.Latency, err = hdrhistogram.Decode(r.GetLatency()); err != nil {
+		return Stats{}, fmt.Errorf("%w: %w", errNoLatency, err)
+	}
+	out.Registers = r
+	return out, nil
+}

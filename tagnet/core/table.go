@@ -1,0 +1,353 @@
+package core
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// An Allocator is made of layers, each of which knows those before it: base, table (the MEPs that were issued), inputs
+// (what readout units hold), builders (who has slots), Allocator (what is issued to whom). All are one value.
+
+// base is what all layers know: the view, how far it is in its life, and what is counted.
+type base struct {
+	cfg                       Config
+	started, paused, draining bool
+	counters                  *Counters
+}
+
+func (b *base) refuse(r Reason, unit, format string, args ...any) error {
+	b.counters.Refused[r]++
+	return &inputError{Reason: r, Unit: unit, Detail: fmt.Sprintf(format, args...)}
+}
+
+// table is what is kept of the MEPs that were issued: a record of each, the cycles that wait for them, and what the
+// watermark has passed over.
+//
+// What a builder unit that has stopped must not do to the others. Two things would make them wait for it:
+//
+//   - cycles in flight, under Skip: each MEP that it has holds one open, and there are LookAhead of them. So it is left
+//     behind: its MEPs are taken out of their cycles;
+//   - the released watermark, which stops at its oldest MEP, and with it the records and the readout units' memory. So
+//     the watermark passes over its MEPs, which are held up from then on: they are named beside the watermark. Under
+//     Wait that serves a builder unit which discards what it has no time for, and so goes on but for the MEP that its
+//     sink is stuck with.
+//
+// Both are bounded: a builder unit has at most creditPerBU MEPs.
+type table struct {
+	base
+
+	placesPerCycle int    // immutable
+	recordMask     uint64 // Window - 1; immutable
+
+	nextMEP       uint64  // next MEP never issued before
+	released      uint64  // every MEP below has its outcome, but those held up
+	shortMEP      uint64  // the MEP with fewer events than Packing; NoMEP while none is known
+	shortMEPLacks uint32  // events the short MEP lacks
+	cutter        *cutter // nil where every MEP but the last has Packing events
+
+	records []mepRecord // of MEP k at k & mask, for k in [released, next)
+	reissue queue       // MEPs to be issued again
+	heldUp  heldUpMEPs  // MEPs below released that have no outcome
+
+	groups  groups
+	tagRing *tagRing // nil without a ring
+
+	// tokens without outcome, for each cycle in flight; those of builder units left behind do not count
+	openTokens []uint32
+	freeCycles []uint32 // indices into openTokens
+
+	depths struct{ ready, cycles, window, reissue depth }
+}
+
+// mepRecord is what is kept of one MEP.
+type mepRecord struct {
+	slot    uint32
+	cycle   uint32 // index into openTokens, or noCycle
+	bu      uint16
+	attempt uint8
+	state   recordState
+}
+
+type recordState uint8
+
+const (
+	recordUnused recordState = iota
+	recordInFlight
+	recordToReissue
+	recordFinal
+)
+
+// noCycle stands in the record of a MEP that no cycle waits for.
+const noCycle = math.MaxUint32
+
+func newTable(cfg Config) table {
+	t := table{
+		base: base{cfg: cfg, counters: &Counters{
+			WaitsFor: make([]uint64, numberOfWaitReasons),
+			Refused:  make([]uint64, numberOfReasons),
+		}},
+		placesPerCycle: len(cfg.BUs),
+		recordMask:     uint64(cfg.Window - 1),
+		nextMEP:        cfg.FirstMEP,
+		released:       cfg.FirstMEP,
+		shortMEP:       NoMEP,
+		records:        make([]mepRecord, cfg.Window),
+		reissue:        newQueue(cfg.maxUnfinished()),
+		openTokens:     make([]uint32, cfg.maxCyclesInFlight()),
+		freeCycles:     make([]uint32, cfg.maxCyclesInFlight()),
+	}
+	for i := range t.freeCycles {
+		t.freeCycles[i] = uint32(i)
+	}
+	window := uint64(cfg.Window)
+	t.depths.ready, t.depths.window = newDepth(window), newDepth(window)
+	t.depths.reissue = newDepth(uint64(cfg.maxUnfinished()))
+	t.depths.cycles = newDepth(uint64(len(t.openTokens)))
+	if cfg.Live {
+		t.cutter = newCutter(&cfg)
+	}
+	return t
+}
+
+// heldUpMEPs are the MEPs that the watermark passed over, in order, with their records and numbers of events.
+type heldUpMEPs struct {
+	meps    []uint64
+	records []mepRecord
+	events  []uint64
+	changes uint64
+}
+
+func (h *heldUpMEPs) add(mep uint64, r mepRecord, events uint64) {
+	h.meps, h.records, h.events = append(h.meps, mep), append(h.records, r), append(h.events, events)
+	h.changes++
+}
+
+// drop forgets the MEP at an index, which has its outcome.
+func (h *heldUpMEPs) drop(i int) {
+	h.meps, h.records = slices.Delete(h.meps, i, i+1), slices.Delete(h.records, i, i+1)
+	h.events = slices.Delete(h.events, i, i+1)
+	h.changes++
+}
+
+// prune forgets all that have their outcome.
+func (h *heldUpMEPs) prune() {
+	for i := len(h.meps) - 1; i >= 0; i-- {
+		if h.records[i].state == recordFinal {
+			h.drop(i)
+		}
+	}
+}
+
+// recordOf is the record of a MEP that was issued; that of one of which none is kept any more is final.
+func (t *table) recordOf(mep uint64) *mepRecord {
+	if mep >= t.released {
+		return &t.records[mep&t.recordMask]
+	}
+	if i, ok := slices.BinarySearch(t.heldUp.meps, mep); ok {
+		return &t.heldUp.records[i]
+	}
+	return &mepRecord{state: recordFinal}
+}
+
+// forEachUnfinished calls f with every MEP that has no outcome, in order. f may give it one.
+func (t *table) forEachUnfinished(f func(mep uint64, r *mepRecord)) {
+	for i, mep := range t.heldUp.meps {
+		f(mep, &t.heldUp.records[i])
+	}
+	t.heldUp.prune()
+	for k := t.released; k < t.nextMEP; k++ {
+		if r := &t.records[k&t.recordMask]; r.state != recordFinal {
+			f(k, r)
+		}
+	}
+}
+
+// advanceReleased moves the watermark over every MEP that has its outcome, and over others when all that is kept for
+// them would be more than can be in flight.
+func (t *table) advanceReleased() {
+	for t.released < t.nextMEP {
+		r := &t.records[t.released&t.recordMask]
+		if r.state != recordFinal {
+			if len(t.heldUp.meps)+int(t.nextMEP-t.released) <= t.maxBeyondReleased() {
+				return
+			}
+			t.heldUp.add(t.released, *r, t.eventCount(t.released))
+		}
+		r.state = recordUnused
+		t.released++
+	}
+}
+
+// maxBeyondReleased is how far beyond the watermark MEPs are issued before it passes over those that hold it up.
+// Readout units keep what is between, and what is held up, so that together they are no more than can be in flight
+// anyway; of small MEPs they have room for twice that, and a reach beyond it would let them fill up behind a builder
+// unit that has stopped. In a window of a cycle or less nothing is passed over.
+func (t *table) maxBeyondReleased() int {
+	if t.cfg.Window <= t.placesPerCycle {
+		return t.cfg.Window
+	}
+	return min(t.cfg.maxUnfinished(), t.cfg.Window-t.placesPerCycle)
+}
+
+// maxCyclesBehind is how many cycles a readout unit can be behind that has not missed any: twice what can be in flight.
+// Under Skip, cycles of which only builder units left behind have MEPs come on top, and each has a token in flight at
+// least.
+func (t *table) maxCyclesBehind() int {
+	n := 2 * len(t.openTokens)
+	if t.cfg.NoSlotPolicy == Skip {
+		n = max(n, t.cfg.LookAhead*(t.placesPerCycle+2))
+	}
+	return n
+}
+
+// noCycleAwaited tells that no cycle is in flight that anybody waits for.
+func (t *table) noCycleAwaited() bool { return len(t.freeCycles) == len(t.openTokens) }
+
+// InFlight is the number of issued MEPs without an outcome, those that wait to be issued again included.
+func (t *table) InFlight() int {
+	n := t.counters
+	return int(n.Issued - n.Built - n.Incomplete - n.Discarded - n.Rejected - n.Abandoned)
+}
+
+// tokensInFlight is the number of tokens without an outcome.
+func (t *table) tokensInFlight() int { return t.InFlight() - t.reissue.len() }
+
+// eventCount of MEP k, as the readout units told them. They have told before k could be issued.
+func (t *table) eventCount(k uint64) uint64 {
+	if k < t.released {
+		if i, ok := slices.BinarySearch(t.heldUp.meps, k); ok {
+			return t.heldUp.events[i]
+		}
+	}
+	if t.cutter != nil {
+		return uint64(t.cutter.cutOf(k).Events)
+	}
+	if k == t.shortMEP {
+		return uint64(t.cfg.Packing) - uint64(t.shortMEPLacks)
+	}
+	return uint64(t.cfg.Packing)
+}
+
+// leaveCycle takes a token in flight out of its cycle and its group.
+func (t *table) leaveCycle(r *mepRecord) {
+	if t.tagRing == nil {
+		t.groups.endEvent(int(r.bu))
+	}
+	t.releaseFromCycle(r)
+}
+
+// releaseFromCycle lets the cycle of a token not wait for it.
+func (t *table) releaseFromCycle(r *mepRecord) {
+	if r.cycle == noCycle {
+		return
+	}
+	if t.openTokens[r.cycle]--; t.openTokens[r.cycle] == 0 {
+		t.freeCycles = append(t.freeCycles, r.cycle)
+		t.depths.cycles.set(uint64(len(t.openTokens) - len(t.freeCycles)))
+	}
+	r.cycle = noCycle
+}
+
+// recordOutcome enters the one outcome of a MEP into its record, and counts it for the builder unit that told it.
+func (t *table) recordOutcome(mep uint64, r *mepRecord, o Outcome, b *BUCounters) {
+	r.state = recordFinal
+	c, events := t.counters, t.eventCount(mep)
+	switch o {
+	case Built:
+		c.Built++
+		c.EventsBuilt += events
+		b.Built++
+		b.EventsBuilt += events
+	case Incomplete:
+		c.Incomplete++
+		c.EventsIncomplete += events
+		b.Incomplete++
+	case Discarded:
+		c.Discarded++
+		c.EventsDiscarded += events
+		b.Discarded++
+	case Rejected:
+		c.Rejected++
+		c.EventsRejected += events
+		b.Rejected++
+	default:
+		c.Abandoned++
+		c.EventsAbandoned += events
+	}
+}
+
+// queue holds a bounded number of numbers, first in first out.
+type queue struct {
+	entries    []uint64 // that of number n at n mod their number
+	head, tail uint64   // ever-growing; tail - head entries
+}
+
+func newQueue(capacity int) queue {
+	n := 1
+	for n < capacity {
+		n <<= 1
+	}
+	return queue{entries: make([]uint64, n)}
+}
+
+func (q *queue) len() int { return int(q.tail - q.head) }
+
+func (q *queue) clear() { q.head, q.tail = 0, 0 }
+
+func (q *queue) push(v uint64) {
+	q.entries[q.tail&uint64(len(q.entries)-1)] = v
+	q.tail++
+}
+
+func (q *queue) pop() uint64 {
+	v := q.entries[q.head&uint64(len(q.entries)-1)]
+	q.head++
+	return v
+}
+
+// depth is the fill level of a queue with its high-water marks (TagNet-farm §VII.C, registers CSR 8, 11 and 12 of the
+// scheduler). It keeps them in the message that tells them.
+type depth struct {
+	*tagnetv1.Depth
+	marks        [5]uint64 // entries at which the marks stand; the last is the capacity
+	marksReached uint8     // marks at or below Now
+}
+
+func newDepth(capacity uint64) depth {
+	d := depth{Depth: &tagnetv1.Depth{Capacity: capacity, Crossed: make([]uint64, 4)}}
+	for i, eighths := range [5]uint64{2, 4, 6, 7, 8} {
+		// Rounded up, so that the mark says "at least this share"; capacity is far below 2^61.
+		d.marks[i] = max(1, (capacity*eighths+7)/8)
+	}
+	return d
+}
+
+func (d *depth) set(v uint64) {
+	if v == d.Now {
+		return
+	}
+	d.Now = v
+	if v > d.Max {
+		d.Max = v
+	}
+	for d.marksReached < 5 && v >= d.marks[d.marksReached] {
+		if d.marksReached == 4 {
+			d.Full++
+		} else {
+			d.Crossed[d.marksReached]++
+			d.Usage |= 1 << d.marksReached // the code of register ev_buff_fifo_usedw_log (TagNet-farm §VII.C)
+		}
+		d.marksReached++
+	}
+	for d.marksReached > 0 && v < d.marks[d.marksReached-1] {
+		d.marksReached--
+	}
+}
+
+// message is what it is now.
+func (d *depth) message() *tagnetv1.Depth { return proto.CloneOf(d.Depth) }

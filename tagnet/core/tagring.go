@@ -1,0 +1,364 @@
+package core
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// MaxTagRingRUs is how many readout units a ring of tags may have: the bits of Served. It is three times the nodes of
+// the largest founding system (LHCb-EB: 320), and enough for what ringlet predict takes. A tag takes only the words
+// that it needs.
+const MaxTagRingRUs = 1024
+
+// MaxLoops is how often a tag may go round the ring again because a busy readout unit passed it on. TagNet-farm §III.D
+// asks for a bound and names none. After four loops of at least a transfer each, a unit that is still busy has a queue;
+// waiting in it is then sooner.
+const MaxLoops = 4
+
+// A Tag is the right to send, which passes from readout unit to readout unit and returns to the scheduler (TagNet-farm
+// §III.D). Its token, which went to all of them ahead, says what and where; the tag says when.
+type Tag struct {
+	TokenPlace uint64 // of its token: number of the cycle × places in a cycle + index of the builder unit
+	MEP        uint64
+	Slot       uint32
+	Attempt    uint8
+	Loop       uint8 // how often it has come round without having been served by all
+	Served     ServedRUs
+}
+
+// ServedRUs is the bit field of the readout units that have sent.
+type ServedRUs [MaxTagRingRUs / 64]uint64
+
+// Contains tells that a readout unit has sent.
+func (s *ServedRUs) Contains(ru int) bool { return s[ru/64]>>(ru%64)&1 != 0 }
+
+// Add notes that a readout unit has sent.
+func (s *ServedRUs) Add(ru int) { s[ru/64] |= 1 << (ru % 64) }
+
+// Len is how many have sent.
+func (s *ServedRUs) Len() int {
+	n := 0
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// wordCount is how many words it takes to say who has sent.
+func (s *ServedRUs) wordCount() int {
+	n := len(s)
+	for n > 0 && s[n-1] == 0 {
+		n--
+	}
+	return n
+}
+
+// allBelow tells that all that have sent are among the first rus.
+func (s *ServedRUs) allBelow(rus int) bool {
+	for i, w := range s {
+		if remaining := rus - 64*i; remaining < 64 && w>>max(0, remaining) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// containsAll tells that all that had sent before are still said to have.
+func (s *ServedRUs) containsAll(before *ServedRUs) bool {
+	for i, w := range before {
+		if w&^s[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// The third of a tag's words (docs/format/tagnet.md): slot, attempt, loop, number of words of the bit field.
+const (
+	tagHeaderWords   = 3
+	loopShift        = 32
+	servedWordsShift = 40
+	tagMask          = 1<<48 - 1
+)
+
+// MaxTagWords is the most words that a tag takes.
+const MaxTagWords = tagHeaderWords + len(ServedRUs{})
+
+// AppendWords writes the tag as it travels.
+func (t *Tag) AppendWords(dst []uint64) []uint64 {
+	n := t.Served.wordCount()
+	dst = append(dst, t.TokenPlace, t.MEP, uint64(n)<<servedWordsShift|uint64(t.Loop)<<loopShift|uint64(PackSlot(t.Attempt,
+		t.Slot)))
+	return append(dst, t.Served[:n]...)
+}
+
+// ParseTag reads the first tag of words and returns what follows it, or false if there is none. What it accepts,
+// AppendWords writes again as it was.
+func ParseTag(words []uint64) (t Tag, rest []uint64, ok bool) {
+	if len(words) < tagHeaderWords {
+		return t, nil, false
+	}
+	w := words[2]
+	n := int(w >> servedWordsShift & 0xff)
+	if w > tagMask || n > len(t.Served) || tagHeaderWords+n > len(words) || n > 0 && words[tagHeaderWords+n-1] == 0 {
+		return t, nil, false
+	}
+	t = Tag{
+		TokenPlace: words[0],
+		MEP:        words[1],
+		Slot:       uint32(w & slotMask),
+		Attempt:    uint8(w >> attemptShift),
+		Loop:       uint8(w >> loopShift),
+	}
+	copy(t.Served[:], words[tagHeaderWords:tagHeaderWords+n])
+	return t, words[tagHeaderWords+n:], true
+}
+
+// tagRing is the scheduler's end of the control ring (TagNet-farm §III.D): it launches the
+// tags of issued tokens and checks every one that returns against what it sent. Like the Core, which owns it, it is a
+// step machine.
+//
+//	token ─► pending ─► launch ─► RU 0 ─► RU 1 ─► … ─► RU N-1 ─► back ─► checked
+//	                      ▲                                       │
+//	                      └──────── some have not sent ───────────┘
+//
+// A group of builder units has never two tags under way: never two running events to one group (TagNet-farm §III.B.2).
+// So the group of a returned tag says which one it must be.
+type tagRing struct {
+	// Immutable after newTagRing.
+
+	ruCount          int
+	placesPerCycle   int
+	bypassBusyRUs    bool
+	waitForBusyGroup bool     // a tag whose group is busy holds up those behind it
+	maxInFlight      int      // tags under way
+	groupOf          []uint16 // of each builder unit; without groups each is one
+	groups           *groups  // of the Core: which are running
+
+	// Owned by the Core's goroutine.
+
+	pendingTags     []pendingTag  // tokens whose tags have not been launched, in the order they were issued
+	launchedByGroup []launchedTag // by group
+	checkFIFO       []uint16      // groups with a tag under way, in the order of launching: the check FIFO
+	relaunch        []Tag         // tags that go round again
+	counters        *tagnetv1.TagCounters
+	fifoDepth       depth // of the FIFO
+}
+
+// pendingTag is a tag before its launch.
+type pendingTag struct {
+	tokenPlace, mep uint64
+	slot            uint32
+	bu              uint16
+	attempt         uint8
+}
+
+// launchedTag is the tag of a group that is under way, or the one that was last.
+type launchedTag struct {
+	tag      Tag
+	inFlight bool
+	void     bool // its builder unit has been excluded since: nobody need serve it
+}
+
+// tagsPerRU is how many tags may be under way for each readout unit: one that is served and one that waits its turn, so
+// that a unit has always something to send (TagNet-farm §III.E: transfers back to back). More would only queue.
+const tagsPerRU = 2
+
+// newTagRing makes the ring of a view whose configuration has been checked.
+func newTagRing(cfg *Config, g *groups) *tagRing {
+	r := &tagRing{
+		ruCount:          len(cfg.RUs),
+		placesPerCycle:   len(cfg.BUs),
+		bypassBusyRUs:    cfg.BypassBusyRUs,
+		maxInFlight:      tagsPerRU * len(cfg.RUs),
+		waitForBusyGroup: g.groupOf != nil && cfg.Rules.BusyGroupPolicy == Wait,
+		groupOf:          g.groupOf,
+		groups:           g,
+		launchedByGroup:  make([]launchedTag, max(len(g.registers), len(cfg.BUs))),
+		counters:         &tagnetv1.TagCounters{Loops: make([]uint64, MaxLoops+1)},
+	}
+	if g.groupOf != nil {
+		r.launchedByGroup = r.launchedByGroup[:len(g.registers)]
+	} else {
+		for bu := range cfg.BUs {
+			r.groupOf = append(r.groupOf, uint16(bu))
+		}
+	}
+	r.maxInFlight = min(r.maxInFlight, len(r.launchedByGroup))
+	r.fifoDepth = newDepth(uint64(r.maxInFlight))
+	return r
+}
+
+// enqueue takes a token whose tag is to be launched.
+func (r *tagRing) enqueue(cycle uint64, t Token) {
+	r.pendingTags = append(r.pendingTags, pendingTag{
+		tokenPlace: cycle*uint64(r.placesPerCycle) + uint64(t.BU),
+		mep:        t.MEP,
+		slot:       t.Slot,
+		bu:         t.BU,
+		attempt:    t.Attempt,
+	})
+}
+
+// launch appends to out the tags that set out now: those that go round again, then new ones in the order of their
+// tokens.
+func (r *tagRing) launch(out []Tag) []Tag {
+	out = append(out, r.relaunch...)
+	r.relaunch = r.relaunch[:0]
+	kept := 0
+	for i := range r.pendingTags {
+		w := &r.pendingTags[i]
+		l := &r.launchedByGroup[r.groupOf[w.bu]]
+		if len(r.checkFIFO) == r.maxInFlight || r.waitForBusyGroup && kept > 0 {
+			kept += copy(r.pendingTags[kept:], r.pendingTags[i:])
+			break
+		}
+		if l.inFlight {
+			r.pendingTags[kept] = *w
+			kept++
+			continue
+		}
+		*l = launchedTag{tag: Tag{
+			TokenPlace: w.tokenPlace,
+			MEP:        w.mep,
+			Slot:       w.slot,
+			Attempt:    w.attempt,
+		}, inFlight: true}
+		r.checkFIFO = append(r.checkFIFO, r.groupOf[w.bu])
+		r.groups.beginEvent(int(w.bu))
+		r.counters.Launched++
+		out = append(out, l.tag)
+	}
+	r.pendingTags = r.pendingTags[:kept]
+	r.fifoDepth.set(uint64(len(r.checkFIFO)))
+	return out
+}
+
+// acceptReturn takes a tag that has come round. It tells what is wrong with it, if anything is; it then changes
+// nothing.
+func (r *tagRing) acceptReturn(t *Tag, bus []string) (why Reason, what string) {
+	bu := int(t.TokenPlace % uint64(r.placesPerCycle))
+	group := r.groupOf[bu]
+	l := &r.launchedByGroup[group]
+	at := slices.Index(r.checkFIFO, group) // mostly the first
+	if why, what = r.checkTag(l, t, at); what != "" {
+		article, token := "the", ""
+		switch why {
+		case TagUnknown:
+			article = "a"
+		case TagWrong:
+			token = fmt.Sprintf(" (slot %d, attempt %d)", t.Slot, t.Attempt)
+		}
+		return why, fmt.Sprintf("%s tag of MEP %d%s for %s %s", article, t.MEP, token, bus[bu], what)
+	}
+	if at > 0 {
+		r.counters.Overtaken++
+	}
+	r.checkFIFO = slices.Delete(r.checkFIFO, at, at+1)
+	if served := t.Served.Len(); served < r.ruCount && !l.void {
+		r.counters.Again++
+		r.counters.Unserved += uint64(r.ruCount - served)
+		l.tag.Served = t.Served
+		l.tag.Loop++
+		r.checkFIFO = append(r.checkFIFO, group)
+		r.relaunch = append(r.relaunch, l.tag)
+		return 0, ""
+	}
+	r.retire(l)
+	r.counters.Returned++
+	r.counters.Loops[t.Loop]++
+	if l.void {
+		r.counters.Void++
+	}
+	r.fifoDepth.set(uint64(len(r.checkFIFO)))
+	return 0, ""
+}
+
+// retire notes that a tag is no longer under way.
+func (r *tagRing) retire(l *launchedTag) {
+	l.inFlight = false
+	r.groups.endEvent(int(l.tag.TokenPlace % uint64(r.placesPerCycle)))
+}
+
+// checkTag compares a tag that has come round with the one of its group that was sent, which is at a place of the check
+// FIFO. It says what does not fit, as a sentence about the tag ends.
+func (r *tagRing) checkTag(l *launchedTag, t *Tag, at int) (Reason, string) {
+	sent, served := &l.tag, t.Served.Len()
+	switch {
+	case !l.inFlight && sent.Attempt != 0 && sent.TokenPlace == t.TokenPlace:
+		return TagTwice, "has come round already"
+	case !l.inFlight || sent.TokenPlace != t.TokenPlace:
+		return TagUnknown, "came round that was not sent"
+	case sent.MEP != t.MEP || sent.Slot != t.Slot || sent.Attempt != t.Attempt:
+		return TagWrong, fmt.Sprintf("came round where MEP %d (slot %d, attempt %d) was sent", sent.MEP, sent.Slot,
+			sent.Attempt)
+	case sent.Loop != t.Loop:
+		return TagLoop, fmt.Sprintf("came round in loop %d, it was sent in loop %d", t.Loop, sent.Loop)
+	case !t.Served.allBelow(r.ruCount) || !t.Served.containsAll(&sent.Served):
+		return TagBadServed, "came round with a bit field that lost or invented readout units"
+	case served < r.ruCount && !l.void && (!r.bypassBusyRUs || t.Loop == MaxLoops):
+		return TagUnserved, fmt.Sprintf("came round, but %d of %d readout units have not sent", r.ruCount-served, r.ruCount)
+	case !r.bypassBusyRUs && at > 0:
+		return TagOvertook, "came round before one that was sent earlier"
+	}
+	return 0, ""
+}
+
+// exclude forgets the tags of a builder unit that wait, and asks nothing any more of those under way but that they
+// return.
+func (r *tagRing) exclude(bu int) {
+	kept := r.pendingTags[:0]
+	for _, w := range r.pendingTags {
+		if int(w.bu) == bu {
+			r.counters.Dropped++
+			continue
+		}
+		kept = append(kept, w)
+	}
+	r.pendingTags = kept
+	if l := &r.launchedByGroup[r.groupOf[bu]]; l.inFlight && l.tag.TokenPlace%uint64(r.placesPerCycle) == uint64(bu) {
+		l.void = true
+	}
+}
+
+// abandon gives up every tag.
+func (r *tagRing) abandon() {
+	r.counters.Abandoned += uint64(len(r.checkFIFO))
+	r.counters.Dropped += uint64(len(r.pendingTags))
+	for _, group := range r.checkFIFO {
+		r.retire(&r.launchedByGroup[group])
+	}
+	r.pendingTags, r.checkFIFO, r.relaunch = r.pendingTags[:0], r.checkFIFO[:0], r.relaunch[:0]
+	r.fifoDepth.set(0)
+}
+
+// isEmpty tells that no tag is under way, nor will be for what was issued.
+func (r *tagRing) isEmpty() bool { return len(r.checkFIFO) == 0 && len(r.pendingTags) == 0 }
+
+// LaunchTags appends to out the tags that set out on the ring now, and returns it. The caller sends them to the first
+// readout unit, behind the cycles issued before. Without a ring there are none.
+func (c *table) LaunchTags(out []Tag) []Tag {
+	if c.tagRing == nil {
+		return out
+	}
+	return c.tagRing.launch(out)
+}
+
+// ReturnTag takes a tag that has come round the ring from the last readout unit. It is checked in full against what was
+// sent; one that does not match is refused with an *inputError and counted, and changes nothing.
+func (c *table) ReturnTag(ru int, t *Tag) error {
+	if c.tagRing == nil || ru != len(c.cfg.RUs)-1 {
+		unit := "scheduler"
+		if ru >= 0 && ru < len(c.cfg.RUs) {
+			unit = c.cfg.RUs[ru]
+		}
+		return c.refuse(TagUnknown, unit, "a tag of MEP %d came from readout unit %d, where no ring ends", t.MEP, ru)
+	}
+	if why, what := c.tagRing.acceptReturn(t, c.cfg.BUs); what != "" {
+		return c.refuse(why, c.cfg.RUs[ru], "%s", what)
+	}
+	return nil
+}

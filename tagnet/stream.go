@@ -1,0 +1,283 @@
+package tagnet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet/core"
+)
+
+// stream is the server's end of one stream of a unit's session.
+type stream struct {
+	// Immutable after attach.
+
+	unit     core.Unit
+	name     string
+	number   uint64
+	audience core.Audience
+	reader   *reader // the sender's
+	wake     chan struct{}
+	closed   chan struct{} // closed by close
+
+	taken atomic.Uint64 // entries of the session that were taken, as the unit is to be told
+
+	closeOnce sync.Once
+	err       error // written before closed is closed
+}
+
+// close makes the stream's handler return err.
+func (st *stream) close(err error) {
+	st.closeOnce.Do(func() {
+		st.err = err
+		close(st.closed)
+	})
+}
+
+var errClosing = refusalStatus(codes.Unavailable, core.RefusedClosing, nil, "the scheduler is closing")
+
+// unitMessage is what a unit sends.
+type unitMessage[M any] interface {
+	*M
+	GetScope() *tagnetv1.Scope
+	GetHad() *tagnetv1.Position
+}
+
+// serveUnit serves one stream of a unit. check looks at its first message, and decode at each; what that gives goes to
+// the Core, if it is anything.
+func serveUnit[M any, P unitMessage[M]](s *Server, role Role, srv grpc.BidiStreamingServer[M, tagnetv1.Notices],
+	check func(P) error, decode func(*stream, P) (core.Input, error)) error {
+	if !s.enterHandler() {
+		return errClosing
+	}
+	defer s.wg.Done()
+	ctx := srv.Context()
+	m, err := receiveFirst(ctx, s, srv.Recv)
+	first := P(m)
+	if err == nil {
+		err = s.authorizer.authorizeUnit(ctx, first.GetScope())
+	}
+	if err == nil {
+		err = s.checkScope(first.GetScope(), false)
+	}
+	if err == nil {
+		err = check(first)
+	}
+	if err != nil {
+		return err
+	}
+	st, err := s.attach(role, first.GetScope(), first.GetHad())
+	if err != nil {
+		return err
+	}
+	receive := func() error {
+		for m := first; ; {
+			if m.GetScope() != nil && m != first {
+				return s.refuse(core.RefusedMessage, "scope", "none", "%s sent a second scope", st.name)
+			}
+			in, err := decode(st, m)
+			if err != nil {
+				return err
+			}
+			if in != nil && !s.post(ctx.Done(), func() { s.core.Step(s.now(), in) }) {
+				return ctx.Err()
+			}
+			if m, err = srv.Recv(); err != nil {
+				return err
+			}
+		}
+	}
+	return s.runBothDirections(ctx, st, receive, func() error { return s.sendUntilDrained(ctx, st, srv.Send) })
+}
+
+// serveTokens serves one readout unit.
+func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
+	return serveUnit(s, Readout, srv, func(*tagnetv1.RUUpdate) error { return nil }, s.decodeUpdate)
+}
+
+// decodeUpdate reads a readout unit's message.
+func (s *Server) decodeUpdate(st *stream, m *tagnetv1.RUUpdate) (core.Input, error) {
+	returned, ok := decodeTags(m.GetReturned())
+	if !ok {
+		return nil, s.refuse(core.RefusedMessage, len(m.GetReturned()), "", "%s returned what are no tags", st.name)
+	}
+	return core.Report{
+		Unit:          st.unit.Index,
+		Stream:        st.number,
+		Update:        Update{ReadBelow: m.GetRead(), Events: m.GetEvents(), InputEnded: m.GetEnd()},
+		Reach:         decodeReach(m.GetReach()),
+		Returned:      returned,
+		ReturnedFirst: m.GetReturnedFirst(),
+		Confirmed:     m.GetSettled(),
+	}, nil
+}
+
+// serveFeedback serves one builder unit.
+func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
+	return serveUnit(s, Builder, srv, s.checkBuilder, s.decodeFeedback)
+}
+
+// checkBuilder checks what is special about a builder unit's first message.
+func (s *Server) checkBuilder(m *tagnetv1.FeedbackBatch) error {
+	name := m.GetScope().GetName()
+	if got, want := m.GetSlotCount(), s.cfg.Core.Slots; got != uint32(want) {
+		return s.refuse(core.RefusedSlots, got, want, "%q has %d slots, the view says %d", name, got, want)
+	}
+	if n := len(m.GetMeps()); n > 0 {
+		return s.refuse(core.RefusedMessage, n, 0, "%q sent feedback before it was attached", name)
+	}
+	return nil
+}
+
+// decodeFeedback checks a builder unit's message. The first one says no more than who attaches.
+func (s *Server) decodeFeedback(st *stream, m *tagnetv1.FeedbackBatch) (core.Input, error) {
+	switch {
+	case m.GetScope() != nil:
+		return nil, nil
+	case !listLengthsMatch(m):
+		return nil, s.refuse(core.RefusedMessage, len(m.GetMeps()), "", "%s sent feedback whose lists do not fit together",
+			st.name)
+	}
+	return core.Outcomes{Unit: st.unit.Index, Stream: st.number, Batch: m}, nil
+}
+
+// attach makes the stream of a unit, whose scope has been checked, known to the Core.
+func (s *Server) attach(role Role, sc *tagnetv1.Scope, had *tagnetv1.Position) (*stream, error) {
+	unit, ok := s.units[role][sc.GetName()]
+	switch {
+	case !ok:
+		return nil, s.refuse(core.RefusedName, sc.GetName(), "", "view %d has no %s %q", s.cfg.View, role, sc.GetName())
+	case sc.GetConversation() == 0:
+		return nil, s.refuse(core.RefusedMessage, 0, "a number", "%q has no number for its session", sc.GetName())
+	}
+	st := &stream{
+		unit:     core.Unit{Role: role, Index: unit},
+		name:     sc.GetName(),
+		audience: core.ForReadouts,
+		wake:     make(chan struct{}, 1),
+		closed:   make(chan struct{}),
+	}
+	if role == Builder {
+		st.audience = core.ForBuilders
+	} else if unit == 0 {
+		st.audience |= core.ForFirstRU
+	}
+	var a core.Answer
+	s.runAsOwner(func() {
+		s.streamCount++
+		st.number = s.streamCount
+		if a = s.core.Step(s.now(), core.Attach{Unit: st.unit, Stream: st.number, Session: sc.GetConversation(),
+			Had: core.Position{Term: had.GetTerm(), Next: had.GetNext()}}); a.Err == nil {
+			s.streams[st.number] = st
+		}
+	})
+	if a.Err != nil {
+		return nil, s.refusal(a.Err)
+	}
+	st.taken.Store(a.Taken)
+	st.reader = &reader{log: s.log, who: st.audience, known: a.Known, next: a.Next}
+	return st, nil
+}
+
+// detach tells the Core that a stream has ended. Unless it ended as it should its unit may resume, or is lost.
+func (s *Server) detach(st *stream, err error) {
+	if isClosed(s.quit) || errors.Is(err, errClosing) {
+		err = nil
+	}
+	in := core.Detached{Unit: st.unit, Stream: st.number, Err: err, Final: refusalInfo(err) != nil}
+	if status.Code(err) == codes.InvalidArgument {
+		in.Incident = core.UnitMisbehaved
+	}
+	s.runAsOwner(func() {
+		delete(s.streams, st.number)
+		s.core.Step(s.now(), in)
+	})
+}
+
+// receiveFirst receives the first message of a stream without being held up by a client that sends none.
+func receiveFirst[T any](ctx context.Context, s *Server, recv func() (T, error)) (T, error) {
+	type result struct {
+		m   T
+		err error
+	}
+	got := make(chan result, 1)
+	s.wg.Go(func() {
+		m, err := recv()
+		got <- result{m, err}
+	})
+	var none T
+	select {
+	case r := <-got:
+		return r.m, r.err
+	case <-ctx.Done():
+		return none, status.FromContextError(ctx.Err()).Err()
+	case <-s.quit:
+		return none, errClosing
+	}
+}
+
+// sendUntilDrained sends whenever the stream is woken, until the peer has been told that the view is drained.
+func (s *Server) sendUntilDrained(ctx context.Context, st *stream, send func(*tagnetv1.Notices) error) error {
+	for {
+		m, ok := st.reader.message(st.taken.Load())
+		if !ok {
+			return s.refuse(core.RefusedLagging, st.reader.next, "", "%s has not taken notice %d in time", st.name,
+				st.reader.next)
+		}
+		if m != nil {
+			if err := send(m); err != nil {
+				return err
+			}
+			if State(m.GetState()) == Drained {
+				return nil
+			}
+			continue
+		}
+		select {
+		case <-st.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.quit:
+			return errClosing
+		}
+	}
+}
+
+// runBothDirections runs both directions of an attached stream until the first of them ends it. Both run on goroutines
+// of their own: once the handler returns, gRPC lets go of whatever call they are blocked in.
+func (s *Server) runBothDirections(ctx context.Context, st *stream, receive, send func() error) error {
+	received, sent := make(chan error, 1), make(chan error, 1)
+	s.wg.Go(func() { received <- receive() })
+	s.wg.Go(func() { sent <- send() })
+	err := func() error {
+		for {
+			select {
+			case err := <-sent:
+				return err
+			case err := <-received:
+				if !errors.Is(err, io.EOF) {
+					return err
+				}
+				received = nil // it has nothing more to say, but may listen
+			case <-st.closed:
+				return st.err
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-s.quit:
+				return errClosing
+			}
+		}
+	}()
+	s.detach(st, err)
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return status.FromContextError(err).Err()
+	}
+	return err
+}

@@ -1,0 +1,145 @@
+package tagnet
+
+import (
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet/core"
+)
+
+// The words of packed lists, as docs/format/tagnet.md draws them.
+
+// flagBit is the bit of an absence's or a withdrawal's first word that says Rejoined, or Lost.
+const flagBit = 1 << 63
+
+// wordsPerAbsence is how many words an absence has.
+const wordsPerAbsence = 3
+
+func flagged(index uint16, flag bool) uint64 {
+	if flag {
+		return uint64(index) | flagBit
+	}
+	return uint64(index)
+}
+
+// appendAbsences writes absences as they travel.
+func appendAbsences(words []uint64, all []Absence) []uint64 {
+	for _, a := range all {
+		words = append(words, flagged(a.RU, a.Rejoined), a.FirstCycle, a.FirstMEP)
+	}
+	return words
+}
+
+// decodeAbsences reads absences that stand one behind the other; false if they are none.
+func decodeAbsences(words []uint64) (all []Absence, ok bool) {
+	if len(words)%wordsPerAbsence != 0 {
+		return nil, false
+	}
+	for ; len(words) > 0; words = words[wordsPerAbsence:] {
+		ru := words[0] &^ flagBit
+		if ru > 1<<16-1 {
+			return nil, false
+		}
+		all = append(all, Absence{
+			RU:         uint16(ru),
+			Rejoined:   words[0] != ru,
+			FirstCycle: words[1],
+			FirstMEP:   words[2],
+		})
+	}
+	return all, true
+}
+
+// appendWithdrawals writes withdrawals as they travel.
+func appendWithdrawals(words []uint64, all []Withdrawal) []uint64 {
+	for _, w := range all {
+		words = append(words, flagged(w.BU, w.Lost), w.BeforeCycle)
+	}
+	return words
+}
+
+// decodeWithdrawals reads pairs of words.
+func decodeWithdrawals(words []uint64, places int) (all []Withdrawal, ok bool) {
+	if len(words)%2 != 0 {
+		return nil, false
+	}
+	for ; len(words) > 0; words = words[2:] {
+		bu := words[0] &^ flagBit
+		if bu >= uint64(places) {
+			return nil, false
+		}
+		all = append(all, Withdrawal{BU: uint16(bu), Lost: words[0] != bu, BeforeCycle: words[1]})
+	}
+	return all, true
+}
+
+// decodeTags reads tags that stand one behind the other.
+func decodeTags(words []uint64) (tags []Tag, ok bool) {
+	for ok = true; ok && len(words) > 0; {
+		var t Tag
+		if t, words, ok = core.ParseTag(words); ok {
+			tags = append(tags, t)
+		}
+	}
+	return tags, ok
+}
+
+// decodeCuts reads the words of cuts, which begin behind an event; false: they are none.
+func decodeCuts(words []uint64, end uint64) ([]Cut, bool) {
+	if len(words)%2 != 0 {
+		return nil, false
+	}
+	var cuts []Cut
+	for i := 0; i < len(words); i += 2 {
+		first, n := words[i], words[i+1]
+		if first < end || n < 1 || n > 1<<16-1 || first > core.NoMEP-n {
+			return nil, false
+		}
+		cuts = append(cuts, Cut{FirstEvent: first, Events: uint32(n)})
+		end = first + n
+	}
+	return cuts, true
+}
+
+func decodeReach(m *tagnetv1.Reach) *Reach {
+	if m == nil {
+		return nil
+	}
+	return &Reach{
+		FirstUncut:    m.GetFrom(),
+		CompleteBelow: m.GetTo(),
+		FlushBelow:    m.GetFlush(),
+		OverdueBelow:  m.GetOverdue(),
+		Ended:         m.GetOver(),
+	}
+}
+
+func reachMessage(r *Reach) *tagnetv1.Reach {
+	if r == nil {
+		return nil
+	}
+	return &tagnetv1.Reach{
+		From:    r.FirstUncut,
+		To:      r.CompleteBelow,
+		Flush:   r.FlushBelow,
+		Overdue: r.OverdueBelow,
+		Over:    r.Ended,
+	}
+}
+
+// listLengthsMatch tells that the lists of a message have as many elements as there are entries, or one where one may
+// stand for all.
+func listLengthsMatch(m *tagnetv1.FeedbackBatch) bool {
+	n := len(m.Meps)
+	one := func(k int) bool { return k == n || k == 1 && n > 0 }
+	return len(m.Slots) == n && one(len(m.Events)) && one(len(m.HeldUs)) && one(len(m.Outcomes))
+}
+
+// expandConsecutive gives the MEPs of n places from those of the first cycle: each is one cycle's worth behind the one
+// before it.
+func expandConsecutive(first []uint64, n int) []uint64 {
+	all := make([]uint64, n)
+	width := copy(all, first)
+	for i := width; i < n; i++ {
+		all[i] = all[i-width] + uint64(width)
+	}
+	return all
+}
