@@ -10,18 +10,18 @@ import (
 // segmentBlock is a piece of a segment on its way to the disk, and the entries that become true when it is there. Write
 // owns what it appends to data behind safe; the rest is guarded by Segments.mu.
 type segmentBlock struct {
-	seg               *segment
-	offset            int64  // offset of data in the segment
-	data              []byte // room; Write has it as the buffer of its stream
-	completeData      []byte // of data: as far as the last whole MEP, or all of it when it has been handed over
-	claimedBytes      int    // bytes of safe that were taken to be written
-	entries           []byte
-	claimedEntryBytes int
-	last              bool // no more of the segment comes
+	seg            *segment
+	offset         int64  // offset of data in the segment
+	data           []byte // room; Write has it as the buffer of its stream
+	completeData   []byte // of data: as far as the last whole MEP, or all of it when it has been handed over
+	claimedBytes   int    // bytes of safe that were taken to be written
+	entries        []recording.Entry
+	claimedEntries int
+	last           bool // no more of the segment comes
 }
 
 func newBlock() *segmentBlock {
-	return &segmentBlock{data: make([]byte, 0, bufferBytes+largePiece), entries: make([]byte, 0, 64<<10)}
+	return &segmentBlock{data: make([]byte, 0, bufferBytes+largePiece), entries: make([]recording.Entry, 0, 1024)}
 }
 
 // reset empties the block for the data of g at an offset.
@@ -35,7 +35,7 @@ func (b *segmentBlock) reset(g *segment, at int64) {
 }
 
 func (b *segmentBlock) hasPending() bool {
-	return b.claimedBytes < len(b.completeData) || b.claimedEntryBytes < len(b.entries)
+	return b.claimedBytes < len(b.completeData) || b.claimedEntries < len(b.entries)
 }
 
 // updateCRC takes the new bytes of the buffer into the checksum.
@@ -47,7 +47,9 @@ func (s *Segments) updateCRC() {
 // appendEntry makes the MEP that was encoded from an offset on one of those that Flush must see to.
 func (s *Segments) appendEntry(m Meta, from int64) {
 	s.updateCRC()
-	e := recording.Entry{
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fillingBlock.entries = append(s.fillingBlock.entries, recording.Entry{
 		MEP:        m.MEP,
 		FirstEvent: m.FirstEvent,
 		Offset:     from,
@@ -55,10 +57,7 @@ func (s *Segments) appendEntry(m Meta, from int64) {
 		Events:     uint32(m.Events),
 		Attempt:    m.Attempt,
 		CRC:        s.crc,
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fillingBlock.entries = e.Append(s.fillingBlock.entries)
+	})
 	s.fillingBlock.completeData = s.out.buf
 }
 
@@ -126,7 +125,7 @@ type writeJob struct {
 	completesBlock bool // nothing of the block is left then
 	at             int64
 	data           []byte
-	entries        []byte
+	entries        []recording.Entry
 }
 
 // writeOut writes the block that was handed over, and with all the whole MEPs of the one being filled.
@@ -160,8 +159,8 @@ func (s *Segments) nextJob(withPartial bool) (j writeJob, ok bool) {
 		return j, false
 	}
 	j.at, j.data = j.b.offset+int64(j.b.claimedBytes), j.b.completeData[j.b.claimedBytes:]
-	j.entries = j.b.entries[j.b.claimedEntryBytes:]
-	j.b.claimedBytes, j.b.claimedEntryBytes = len(j.b.completeData), len(j.b.entries)
+	j.entries = j.b.entries[j.b.claimedEntries:]
+	j.b.claimedBytes, j.b.claimedEntries = len(j.b.completeData), len(j.b.entries)
 	return j, true
 }
 

@@ -74,6 +74,7 @@ type segment struct {
 	indexEnd int64             // of the last whole entry
 	dataEnd  int64             // up to which all data were written
 	stat     unix.Stat_t       // scratch
+	encoded  []byte            // scratch
 
 	indexedEnd atomic.Int64 // end of the last MEP that has an entry
 
@@ -156,7 +157,7 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 
 // write writes data, then the entries that become true with them. What it could write before an error counts. The data
 // of an entry may have been written before it; where they were not, it is not.
-func (g *segment) write(at int64, data, entries []byte, count *counters) error {
+func (g *segment) write(at int64, data []byte, entries []recording.Entry, count *counters) error {
 	if err := g.checkUnchanged(g.dataEnd); err != nil {
 		return err
 	}
@@ -165,13 +166,15 @@ func (g *segment) write(at int64, data, entries []byte, count *counters) error {
 	count.recordWrite(n, from)
 	g.advance(at, n)
 	err = wrapError(g.path, "write", err)
-	entries = entriesUpTo(entries, g.dataEnd)
-	if len(entries) == 0 {
+	g.encoded = g.encoded[:0]
+	for i := 0; i < len(entries) && entries[i].End() <= g.dataEnd; i++ {
+		g.encoded = entries[i].Append(g.encoded)
+	}
+	if len(g.encoded) == 0 {
 		return err
 	}
-	n, indexErr := g.index.WriteAt(entries, g.indexEnd)
-	wholeBytes := n / recording.EntryBytes * recording.EntryBytes
-	g.recordEntries(entries[:wholeBytes], count)
+	n, indexErr := g.index.WriteAt(g.encoded, g.indexEnd)
+	g.recordEntries(entries[:n/recording.EntryBytes], count)
 	return cmp.Or(err, wrapError(g.indexPath, "write", indexErr))
 }
 
@@ -212,25 +215,14 @@ func (g *segment) advance(at int64, n int) {
 	}
 }
 
-// entriesUpTo are the first of the entries, whose MEPs end at an offset or before.
-func entriesUpTo(entries []byte, end int64) []byte {
-	var e recording.Entry
-	n := 0
-	for n < len(entries) && e.Parse(entries[n:]) && e.End() <= end {
-		n += recording.EntryBytes
-	}
-	return entries[:n]
-}
-
 // recordEntries adds MEPs whose entries were written.
-func (g *segment) recordEntries(entries []byte, count *counters) {
-	var e recording.Entry
-	for b := entries; len(b) > 0 && e.Parse(b); b = b[recording.EntryBytes:] {
+func (g *segment) recordEntries(entries []recording.Entry, count *counters) {
+	for _, e := range entries {
 		g.totals.Add(e)
 	}
-	g.indexEnd += int64(len(entries))
+	g.indexEnd += int64(len(entries)) * recording.EntryBytes
 	g.indexedEnd.Store(g.totals.Bytes)
-	count.update(func(s *SegmentsStats) { s.MEPs += uint64(len(entries) / recording.EntryBytes) })
+	count.update(func(s *SegmentsStats) { s.MEPs += uint64(len(entries)) })
 }
 
 // synchronise has on the disk what was written before it was called.
@@ -368,9 +360,8 @@ func (s *Segments) closeAfterError() {
 
 // salvage writes the whole MEPs of a block that follow what has been written.
 func (g *segment) salvage(b *segmentBlock, count *counters) {
-	var next recording.Entry
-	entries := b.entries[b.claimedEntryBytes:]
-	if g.syncErr != nil || !next.Parse(entries) || next.Offset != g.indexedEnd.Load() {
+	entries := b.entries[b.claimedEntries:]
+	if g.syncErr != nil || len(entries) == 0 || entries[0].Offset != g.indexedEnd.Load() {
 		return
 	}
 	// the output has failed before
