@@ -5,6 +5,6 @@
 // as much of the machine and its neighbours as of the program.
 //
 // Everything here is a pure function but Loop, which calls the caller's. The caller draws an order (DrawOrder), has a
-// Loop take its turns, puts what came of them into one Round for each round, and asks: for a Spread, for a row of a table
-// (Fill), for the verdict on a Bound.
+// Loop take its turns, puts what came of them into one Round for each round, and asks: for a Spread, for a row of a
+// table (Fill), for the verdict on a Bound.
 package trial
