@@ -304,7 +304,7 @@ func (c *Core) requestWindow(t *Transfer) {
 		return
 	}
 	for bu := 0; bu < c.transfers.placesPerCycle && !c.requested; bu++ {
-		if !c.transfers.IsLost(bu) {
+		if !c.transfers.isLost(bu) {
 			c.do(Action{Kind: RequestWindows, BU: bu})
 		}
 	}
@@ -403,7 +403,7 @@ func (c *Core) relocateHeldUp(heldUp []uint64) {
 
 // completeWrite takes the outcome of a write. One may fail that nobody waits for.
 func (c *Core) completeWrite(in *Input) error {
-	if in.BU >= 0 && c.transfers.IsLost(in.BU) {
+	if in.BU >= 0 && c.transfers.isLost(in.BU) {
 		return nil // it has been given up, and so has its memory
 	}
 	b, err := c.bursts.complete(in.Cookie)
@@ -575,7 +575,7 @@ func (c *Core) Stats() Stats {
 	s.FreedMFPs = s.FreedMEPs * uint64(c.cfg.Streams)
 	s.BarrierStats, s.BytesByBU = s.BarrierStats.clone(), slices.Clone(s.BytesByBU)
 	for bu := range t.builders {
-		if t.IsLost(bu) {
+		if t.isLost(bu) {
 			s.BuildersLost++
 		}
 	}

@@ -165,7 +165,7 @@ func (r *tagRing) updateQueue() {
 	for _, h := range r.heldTags {
 		if !h.done && r.isTransferOver(&h.Tag) {
 			h.done = true
-			if r.t.IsLost(r.builderOf(&h.Tag)) { // the scheduler may not know yet, and takes no tag that is not served
+			if r.t.isLost(r.builderOf(&h.Tag)) { // the scheduler may not know yet, and takes no tag that is not served
 				h.Served.Add(r.ru)
 			}
 		}

@@ -456,8 +456,8 @@ func (s *Transfers) isWithdrawn(cycle uint64, bu int) bool {
 	return cycle < s.builders[bu].validFromCycle
 }
 
-// IsLost tells whether the link to a builder unit is down.
-func (s *Transfers) IsLost(bu int) bool { return s.builders[bu].lost }
+// isLost tells whether the link to a builder unit is down.
+func (s *Transfers) isLost(bu int) bool { return s.builders[bu].lost }
 
 // Withdraw takes the exclusion of a builder unit: nothing is sent by its earlier tokens that was not sent yet. It
 // concerns all tokens that are here: those that are good come behind it. One that is known changes nothing else.

@@ -80,7 +80,7 @@ func (m *exclusionModel) newCycle(t *rapid.T) {
 			m.free[bu] = m.free[bu][:n-1]
 			m.mep++
 			m.tokens++
-			if !m.o.IsLost(bu) {
+			if !m.o.isLost(bu) {
 				m.ungranted[[2]uint64{uint64(bu), uint64(c[bu].Slot)}] = c[bu]
 			}
 		}
@@ -122,7 +122,7 @@ func (m *exclusionModel) step(t *rapid.T) {
 	switch action, n := m.o.Next(); action {
 	case Send:
 		x := m.o.TransferAt(n)
-		if x.Stage != stageGranted || m.excluded[x.BU] || m.o.IsLost(int(x.BU)) {
+		if x.Stage != stageGranted || m.excluded[x.BU] || m.o.isLost(int(x.BU)) {
 			t.Fatalf("sends %+v to builder unit %d, which is out", x, x.BU)
 		}
 		most := rapid.IntRange(1, 3).Draw(t, "parts")
@@ -203,7 +203,7 @@ func (m *exclusionModel) check(t *rapid.T) {
 			func(bu int) bool { return bu != m.excludedBU[n] })); x.BU != m.excludedBU[n] || x.Count != uint32(times) {
 			t.Fatalf("confirms %+v, where that is the exclusion number %d of builder unit %d", x, times, m.excludedBU[n])
 		}
-		if m.o.IsLost(m.excludedBU[n]) {
+		if m.o.isLost(m.excludedBU[n]) {
 			t.Fatalf("confirms an exclusion of builder unit %d, to which it has no link", m.excludedBU[n])
 		}
 		for _, w := range m.sent {
@@ -221,7 +221,7 @@ func (m *exclusionModel) check(t *rapid.T) {
 	// Whatever is out holds up nobody: an action that waits for a window waits for a builder unit that is there.
 	if action, n := m.o.Next(); action == WaitGrant && m.o.OpenTransfers() > 0 {
 		if _, phased := m.o.order.(*shift); phased {
-			if x := m.o.TransferAt(n); m.excluded[x.BU] || m.o.IsLost(int(x.BU)) {
+			if x := m.o.TransferAt(n); m.excluded[x.BU] || m.o.isLost(int(x.BU)) {
 				t.Fatalf("waits for builder unit %d, which is out", x.BU)
 			}
 		}
