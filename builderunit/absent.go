@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
-	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/shmem"
 )
@@ -19,7 +17,7 @@ import (
 //	              ones
 //	MarkRUBack ─► MEPs from a number on have its part again; where windows are pre-granted it has new ones
 //
-// The finisher makes the missing parts, when all the others are in place.
+// The finisher makes the missing parts (data.go), when all the others are in place.
 
 // everyMEP is the MEP below which a readout unit lacks all that is not in place, while it is gone.
 const everyMEP = math.MaxUint64
@@ -48,17 +46,14 @@ type absentUnits struct {
 }
 
 // lacksPart tells that a part of a MEP will not come, unless it is in place.
-func (a *Assembler) lacksPart(ru int, mep uint64) bool {
-	return a.absent.everAbsent && mep < a.absent.lacksBelow[ru]
+func (u *absentUnits) lacksPart(ru int, mep uint64) bool {
+	return u.everAbsent && mep < u.lacksBelow[ru]
 }
 
 // countLackingRUs is how many readout units lack a MEP of which nothing is in place.
-func (a *Assembler) countLackingRUs(mep uint64) (n uint16) {
-	if !a.absent.everAbsent {
-		return 0
-	}
-	for _, from := range a.absent.lacksBelow {
-		if mep < from {
+func (u *absentUnits) countLackingRUs(mep uint64) (n uint16) {
+	for ru := range u.lacksBelow {
+		if u.lacksPart(ru, mep) {
 			n++
 		}
 	}
@@ -91,15 +86,12 @@ func (a *Assembler) markRUGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]S
 			a.windowRefs[at] = shmem.Ref{}
 			refs = appendNonZero(refs, []shmem.Ref{ref})
 		}
-		if progress := a.completePart(i); progress >= CompletedRegion {
-			to = append(to, SlotProgress{uint32(i), progress})
-		}
-		a.stats.PartsInPlace-- // it is none
+		to = a.skipMissingPart(i, to)
 	}
 	return to, refs
 }
 
-// skipMissingPart takes that a part which was to be asked for is missing. It appends the slot if that makes something
+// skipMissingPart takes that a part of a MEP is missing. It appends the slot if that makes something
 // complete.
 func (a *Assembler) skipMissingPart(i int, to []SlotProgress) []SlotProgress {
 	progress := a.completePart(i)
@@ -137,9 +129,6 @@ func (a *Assembler) appendSizedSlots(to []int) []int {
 	return to
 }
 
-// markRUBack takes that a readout unit has every MEP from that one on.
-func (a *Assembler) markRUBack(ru int, from uint64) { a.absent.lacksBelow[ru] = from }
-
 // isMissing tells which parts of a whole MEP are missing.
 func (a *Assembler) isMissing(slot, ru int) bool {
 	if a.isPreGranted() {
@@ -157,9 +146,6 @@ func (a *Assembler) hasMissing(slot int) bool {
 	}
 	return false
 }
-
-// lacksParts tells whether one is: Slot is whole without it.
-func (a *Assembler) lacksParts(slot int) bool { return a.slots[slot].lacksParts }
 
 // errNoDivision says that a builder unit was not made to go on without readout units.
 var errNoDivision = errors.New("the builder unit was not told which sources a readout unit has, so it cannot go on " +
@@ -191,7 +177,6 @@ func (b *Builder) MarkRUGone(ru int) error {
 			return err
 		}
 	}
-	b.requestPartsLocked()
 	b.submitLocked(before)
 	return nil
 }
@@ -207,27 +192,11 @@ func (b *Builder) MarkRUBack(ru int, from uint64) error {
 	if ru < 0 || ru >= len(b.cfg.RURanks) {
 		return fmt.Errorf("readout unit %d was told to be back, and there is no such unit", ru)
 	}
-	b.asm.markRUBack(ru, from)
+	b.asm.absent.lacksBelow[ru] = from
 	if b.asm.isPreGranted() {
 		return b.preGrant(ru)
 	}
 	return nil
-}
-
-// IsRUGone says whether a readout unit is taken for gone now.
-func (b *Builder) IsRUGone(ru int) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return ru < len(b.asm.absent.lacksBelow) && b.asm.absent.lacksBelow[ru] == everyMEP
-}
-
-// submitLocked hands what was appended to the batch, from an index on, to the finisher.
-func (b *Builder) submitLocked(from int) {
-	if len(b.completedSlots) > from {
-		b.completedAt = time.Now()
-		b.shedLocked(from)
-		wakeUp(b.wakeFinisher)
-	}
 }
 
 // MissingByRU is what each readout unit was taken to lack so far, by index.
@@ -235,116 +204,4 @@ func (b *Builder) MissingByRU() []MissingCounts {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]MissingCounts(nil), b.missingByRU...)
-}
-
-// eventRange is which events a whole MEP has, as the first part that is in place tells.
-func (b *Builder) eventRange(slot int, memory []byte) (first uint64, n int, err error) {
-	for ru := range b.cfg.RURanks {
-		if b.asm.isMissing(slot, ru) {
-			continue
-		}
-		off, size := b.asm.PartRange(slot, ru)
-		var length uint32
-		if b.asm.isPreGranted() {
-			length = placing.ReadEntry(memory[off:off+size], 0).Size
-			off, size = off+b.cfg.Layout.EntriesSize(ru), size-b.cfg.Layout.EntriesSize(ru)
-		} else {
-			length = slotRow(b.asm, b.asm.parts, slot)[ru].entries[0].Size
-		}
-		if int64(length) > int64(size) {
-			return 0, 0, b.firstMFPError(ru, fmt.Errorf("the first MFP of readout unit %d has %d bytes, of %d in its part", ru,
-				length, size))
-		}
-		m, err := event.ParseMFP(memory[off : off+int(length)])
-		if err == nil && m.NumFragments() > b.cfg.MaxEventsPerMEP {
-			err = fmt.Errorf("readout unit %d has %d events, a MEP has %d at most", ru, m.NumFragments(), b.cfg.MaxEventsPerMEP)
-		}
-		return m.FirstEvent(), m.NumFragments(), b.firstMFPError(ru, err)
-	}
-	return 0, 0, errors.New("no readout unit has any part of it")
-}
-
-// firstMFPError is an error of the first MFP of a readout unit; nil if there is none.
-func (b *Builder) firstMFPError(ru int, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &DataError{RU: ru, Source: b.firstSource(ru), Reason: err.Error(), Cause: err}
-}
-
-// fillMissing makes the missing parts of a whole MEP, which is the finisher's. Where windows are granted for each MEP
-// the others move up to them, so that no gap is left; f.places tells where all lie then.
-func (b *Builder) fillMissing(slot int, mep *MEP, memory []byte) error {
-	first, n, err := b.eventRange(slot, memory)
-	if err != nil {
-		var bad *DataError
-		if errors.As(err, &bad) {
-			bad.MEP = mep.MEP
-		}
-		return err
-	}
-	if b.asm.isPreGranted() {
-		b.fillMissingPreGranted(slot, first, n, memory)
-		*mep = b.asm.SlotMEP(slot)
-	} else {
-		mep.Size = b.fillMissingPerMEP(slot, first, n, memory)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := &b.asm.stats
-	s.MEPsLackingParts++
-	s.EventsLackingParts += uint64(n)
-	for ru, lost := range b.scratch.missingUnits {
-		if lost {
-			b.missingByRU[ru].add(mep.MEP, n)
-			mfps := b.cfg.Division.SourceCount(ru)
-			s.MissingMFPs += uint64(mfps)
-			s.MissingFragments += uint64(mfps * n)
-			b.scratch.missingMFPCount += mfps
-		}
-	}
-	return nil
-}
-
-// fillMissingPreGranted puts each missing part where it would lie.
-func (b *Builder) fillMissingPreGranted(slot int, first uint64, n int, memory []byte) {
-	l := b.cfg.Layout
-	for ru := range l.Units() {
-		if b.scratch.missingUnits[ru] = b.asm.isMissing(slot, ru); !b.scratch.missingUnits[ru] {
-			continue
-		}
-		off, _ := l.PartRange(ru)
-		part, at := memory[off:], l.EntriesSize(ru)
-		for i := range l.SourceCount(ru) {
-			mfp := event.PutMissingMFP(part[at:], uint16(l.FirstSource(ru)+i), first, n)
-			placing.PutEntry(part, i, placing.Entry{Size: uint32(len(mfp)), CRC: checksum(mfp)})
-			at += paddedBytes(uint32(len(mfp)))
-		}
-		b.asm.placedBytes[slot*b.asm.rus+ru] = uint32(at)
-	}
-}
-
-// fillMissingPerMEP writes the missing MFPs and moves the others, and returns how many bytes the MEP has then.
-func (b *Builder) fillMissingPerMEP(slot int, first uint64, n int, memory []byte) int {
-	f := &b.scratch
-	f.places = b.asm.appendMFPPlaces(slot, f.places[:0], true)
-	at, place := event.MEPHeaderSize(len(f.places)), 0
-	for ru, p := range slotRow(b.asm, b.asm.parts, slot) {
-		f.missingUnits[ru] = b.asm.isMissing(slot, ru)
-		for range p.entries {
-			q := &f.places[place]
-			if place++; f.missingUnits[ru] {
-				q.Synthetic = true
-				q.Size = len(event.PutMissingMFP(memory[at:], q.Source, first, n))
-				q.CRC = checksum(memory[at : at+q.Size])
-			} else {
-				copy(memory[at:], memory[q.Offset:q.Offset+q.Size])
-			}
-			q.Offset = at
-			end := at + paddedBytes(uint32(q.Size))
-			clear(memory[at+q.Size : end])
-			at = end
-		}
-	}
-	return at
 }

@@ -7,6 +7,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/placing"
+	"ringlet/tagnet"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
 )
@@ -112,7 +113,7 @@ func TestGone(t *testing.T) {
 		byMEP := map[uint64]int{}
 		for i := range 5 {
 			res := r.result()
-			if res.Outcome != Built || res.Events != rigPacking {
+			if res.Outcome != tagnet.Built || res.Events != rigPacking {
 				t.Errorf("%+v", res)
 			}
 			byMEP[res.MEP] = i
@@ -227,7 +228,7 @@ func TestGoneRequested(t *testing.T) {
 				t.Fatal(v)
 			}
 		}
-		if res := r.result(); res.Outcome != Built {
+		if res := r.result(); res.Outcome != tagnet.Built {
 			t.Errorf("%+v", res)
 		}
 		r.wantMissing(0, sourcesOf(lost)...)
@@ -255,9 +256,9 @@ func TestGoneRegion(t *testing.T) {
 		if n := patiently.Receive(t, shown, "nothing was decided"); n != 0 {
 			t.Errorf("%d MFPs are shown", n)
 		}
-		want := Rejected
+		want := tagnet.Rejected
 		if mep == 1 {
-			want = Built
+			want = tagnet.Built
 			for _, p := range pieces {
 				if v := r.write(p, r.awaitGrant(p.ru, mep), 0, len(p.data)); v != 0 {
 					t.Fatal(v)
@@ -295,5 +296,38 @@ func TestOtherSources(t *testing.T) {
 	cfg.Division = placing.EvenDivision(2, 3)
 	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "gives the sources of 2 readout units") {
 		t.Error(err)
+	}
+}
+
+// TestGoneWithSmallSizes holds that a readout unit which has announced MFPs shorter than the ones made in their place
+// costs the others nothing.
+func TestGoneWithSmallSizes(t *testing.T) {
+	for lost := range 3 {
+		r := newRig(t, tolerant)
+		var pieces []*piece
+		for ru := range r.ranks {
+			p := r.piece(ru, 0)
+			for i := range p.entries {
+				if ru == lost {
+					p.entries[i].Size = event.MFPFixedSize
+				}
+			}
+			pieces = append(pieces, p)
+			r.announce(p, 0, 0)
+		}
+		must.OK(t, r.b.MarkRUGone(lost))
+		for ru, p := range pieces {
+			if ru == lost {
+				continue
+			}
+			if v := r.write(p, r.net.grant(r.ranks[ru], 0), 0, len(p.data)); v != 0 {
+				t.Fatal(v)
+			}
+		}
+		if res := r.result(); res.Outcome != tagnet.Built || !res.PartsMissing {
+			t.Errorf("%+v", res)
+		}
+		r.wantMissing(0, sourcesOf(lost)...)
+		r.close()
 	}
 }

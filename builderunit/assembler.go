@@ -240,7 +240,7 @@ func (a *Assembler) beginSizing(i int, mep uint64, attempt uint32) {
 	a.busySlots++
 	for ru, p := range slotRow(a, a.parts, i) {
 		slotRow(a, a.parts, i)[ru] = part{entries: p.entries[:0]}
-		if a.lacksPart(ru, mep) {
+		if a.absent.lacksPart(ru, mep) {
 			a.announceMissing(i, ru)
 		}
 	}
@@ -299,16 +299,13 @@ func (a *Assembler) appendPreGrants(ru, first, n int, to []placing.Ref) []placin
 	return to
 }
 
-// discardSlots counts whole MEPs that nobody has time for, and makes their slots free for the next.
-func (a *Assembler) discardSlots(slots []uint32) {
-	for _, i := range slots {
-		if phase := a.slots[i].phase; invariants.Enabled {
-			invariants.Check(phase == slotComplete, "slot %d was discarded while %s", i, phase)
-		}
-		a.freeSlot(int(i))
+// discardSlot counts a whole MEP that nobody has time for, and makes its slot free for the next.
+func (a *Assembler) discardSlot(i int) {
+	if phase := a.slots[i].phase; invariants.Enabled {
+		invariants.Check(phase == slotComplete, "slot %d was discarded while %s", i, phase)
 	}
-	a.stats.DiscardedMEPs += uint64(len(slots))
-	a.heldOutcomes = 0 // what was held is reported with them
+	a.stats.DiscardedMEPs++
+	a.freeSlot(i)
 }
 
 // HoldOutcome notes that an outcome is there to be reported, and returns whether that can wait: until as many slots as
@@ -345,17 +342,12 @@ type mfpPlace struct {
 	Offset    int    // from the slot's start, bytes
 	Size      int
 	CRC       uint32
-	Synthetic bool // here, of missing fragments
+	Synthetic bool // made here, of missing fragments
 }
 
-// appendPlacedMFPs appends where each MFP of a slot lies, in order of source id, of those parts whose bytes are all in.
-// Sources are numbered through the readout units. Where windows are pre-granted the entries tell that, which lie in the
-// slot.
-func (a *Assembler) appendPlacedMFPs(i int, to []mfpPlace) []mfpPlace {
-	return a.appendMFPPlaces(i, to, false)
-}
-
-// appendMFPPlaces is appendPlacedMFPs, or, withPending, where each MFP will lie.
+// appendMFPPlaces appends where each MFP of a slot lies, in order of source id, of those parts whose bytes are all in;
+// withPending, where each will lie. Sources are numbered through the readout units. Where windows are pre-granted it is
+// the entries in the slot that tell.
 func (a *Assembler) appendMFPPlaces(i int, to []mfpPlace, withPending bool) []mfpPlace {
 	source := uint16(0)
 	for ru, p := range slotRow(a, a.parts, i) {

@@ -461,7 +461,7 @@ func (c *circuit) turn() bool {
 		_, size := c.a.PartRange(slot, ru)
 		isComplete = placed(c.a, slot, ru, ref, uint32(size)) == CompletedMEP
 	}
-	c.place, c.refs = c.a.appendPlacedMFPs(slot, c.place[:0]), c.a.appendMEPRefs(slot, c.refs[:0])
+	c.place, c.refs = c.a.appendMFPPlaces(slot, c.place[:0], false), c.a.appendMEPRefs(slot, c.refs[:0])
 	c.slot[0] = uint32(slot)
 	c.a.Finish(c.slot[:], uint64(len(c.place)), 0)
 	c.mep++

@@ -15,7 +15,7 @@ package builderunit
 //	                                                    (commit.go)
 //
 // Where windows are pre-granted, a readout unit gets them once, by AnswerWindowRequest, and there are neither 1, 2 and
-// 4 nor anything to revoke. What the sink has no time for leaves at 3, where there is a Backlog (overload.go).
+// 4 nor anything to revoke. What the sink has no time for leaves at 3, where there is a backlog (overload.go).
 //
 // The MFPs are written once, by the network, where they stay. In place of gaps, which pre-granted windows leave between
 // them, a sink that keeps MEPs is given a copy without. Nothing is allocated per MEP.
@@ -34,30 +34,17 @@ import (
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
 	"ringlet/filter"
-	"ringlet/internal/stopwatch"
 	"ringlet/shmem"
+	"ringlet/tagnet"
 	"ringlet/transport"
 )
 
-// Outcome of a MEP, as it is reported to the scheduler.
-type Outcome uint8
-
-// Outcomes.
-const (
-	Built Outcome = iota + 1
-	Incomplete
-	Rejected  // by a decision on its region of interest
-	Discarded // whole, and given up since the sink could not keep up
-)
-
-// A MEPResult is what became of a MEP; its slot is free again.
+// A MEPResult is what became of a MEP, as the scheduler hears it, with what others want to know. Its slot is free
+// again; its events are those of a MEP that was built or rejected (0 if no part of it came).
 type MEPResult struct {
-	Slot         int
-	MEP          uint64
-	Attempt      uint32
-	Outcome      Outcome
-	Events       int       // of a MEP that was built or rejected (0 if no part of it came),
-	FirstEvent   uint64    // and the id of the first of them, if it was built
+	tagnet.Feedback
+
+	FirstEvent   uint64    // the id of its first event, if it was built
 	PartsMissing bool      // it was built without what readout units that were gone had of it
 	CompletedAt  time.Time // when the last byte was in place, of all that are finished together
 	// ReportHeld says that it need not be reported to the scheduler yet: another result will come that is not held.
@@ -119,31 +106,23 @@ type Builder struct {
 	// immutable after New
 	cfg      Config
 	segment  shmem.SegmentID
-	verify   verifier
 	ruByRank map[int]int     // readout unit's index by rank
 	ctx      context.Context // over when the unit is closed
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
 
-	wakeFinisher  chan struct{} // of one place: the batch is not empty
-	wakeDiscarder chan struct{} // of one place: there are MEPs to be discarded
+	wakeFinisher chan struct{} // of one place: the batch is not empty
+	wakeReturner chan struct{} // of one place: there are MEPs that are given up
 
-	wakeRejecter chan struct{} // of one place: there are rejections
-
-	sinkDiscards bool                // the sink drops everything; immutable
-	lender       sink.Lender         // the sink, where readers get MEPs where they lie; immutable
-	sinkTime     stopwatch.Stopwatch // of the finisher
-
-	finisherDone chan struct{}       // closed when the finisher has ended
-	commit       committer           // without wake where outcomes need no flush
-	flushTime    stopwatch.Stopwatch // of the committer
+	finisherDone chan struct{} // closed when the finisher has ended
+	commit       committer     // without wake where outcomes need no flush
 
 	closing  sync.Once
 	closeErr error // of closing
 
 	finisherGate sync.Mutex // held by the finisher while it works on MEPs, and by the suspender
 
-	scratch finisherScratch // the finisher's
+	finisher finisher
 
 	reportMu sync.Mutex // held while results are reported
 
@@ -151,12 +130,11 @@ type Builder struct {
 	asm                *Assembler       // of a slot that is whole, the finisher also reads it without mu
 	completedSlots     []SlotProgress   // what is complete, and not the finisher's yet
 	completedAt        time.Time        // when the last of it became so
-	slotsToDiscard     []uint32         // slots whose MEPs are to be discarded
-	rejections         []rejection      // MEPs whose region was rejected
+	returns            []MEPResult      // MEPs that are given up, and not reported yet
 	announce           placing.Announce // scratch
 	message            []byte           // scratch
-	sinkQueue          sinkQueue
-	quiescedExclusions []uint32 // by readout unit: exclusions of this unit of which nothing comes from it any more
+	waitingMEPs        int              // whole MEPs that wait for the sink, the one that it has included
+	quiescedExclusions []uint32         // by readout unit: exclusions of this unit of which nothing comes from it any more
 	// by slot: of a filter on the events of what lies there, by its region; nil where no region is judged. Of a slot that
 	// is whole the finisher's.
 	verdictsBySlot [][]filter.Verdict
@@ -194,27 +172,27 @@ func newBuilder(cfg Config) *Builder {
 	n := cfg.Slots.Len()
 	b := &Builder{
 		cfg:                cfg,
-		verify:             verifier{depth: cfg.Verify, pattern: cfg.Pattern},
 		ruByRank:           map[int]int{},
-		sinkQueue:          sinkQueue{limit: cfg.MaxWaitingMEPs},
 		quiescedExclusions: make([]uint32, len(cfg.RURanks)),
 		missingByRU:        make([]MissingCounts, len(cfg.RURanks)),
 		finisherDone:       make(chan struct{}),
 		wakeFinisher:       make(chan struct{}, 1),
-		wakeDiscarder:      make(chan struct{}, 1),
+		wakeReturner:       make(chan struct{}, 1),
 		completedSlots:     make([]SlotProgress, 0, n),
-		scratch: finisherScratch{
-			spare:        make([]SlotProgress, 0, n),
-			results:      make([]MEPResult, 0, maxBatchMEPs),
-			missingUnits: make([]bool, len(cfg.RURanks)),
-		},
+	}
+	b.commit.Builder = b
+	b.finisher = finisher{
+		Builder: b,
+		verify:  verifier{depth: cfg.Verify, pattern: cfg.Pattern},
+		spare:   make([]SlotProgress, 0, n),
+		results: make([]MEPResult, 0, maxBatchMEPs),
 	}
 	for i, rank := range cfg.RURanks {
 		b.ruByRank[rank] = i
 	}
-	_, b.sinkDiscards = cfg.Sink.(*sink.Discard)
+	_, b.finisher.sinkDiscards = cfg.Sink.(*sink.Discard)
 	if lender, ok := cfg.Sink.(sink.Lender); ok && lender.Lends() && cfg.Layout == nil {
-		b.lender = lender
+		b.finisher.lender = lender
 	}
 	return b
 }
@@ -237,7 +215,7 @@ func (b *Builder) makeAssembler() error {
 	default:
 		b.asm = NewAssembler(len(cfg.RURanks), n, cfg.Slots.SlotSize(), cfg.Pull)
 		if len(cfg.Pull.RegionUnits) > 0 {
-			b.verdictsBySlot, b.wakeRejecter = make([][]filter.Verdict, n), make(chan struct{}, 1)
+			b.verdictsBySlot = make([][]filter.Verdict, n)
 		}
 	}
 	b.asm.absent.missingMFPSize = uint32(event.MFPHeaderSize(cfg.MaxEventsPerMEP))
@@ -281,20 +259,17 @@ func (b *Builder) start() {
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.wg.Go(func() {
 		defer close(b.finisherDone)
-		b.runFinisher()
+		b.finisher.run()
 	})
 	if b.cfg.Durable {
 		b.commit.wake = make(chan struct{}, 1)
-		b.wg.Go(b.runCommitter)
+		b.wg.Go(b.commit.run)
 	}
-	if b.cfg.MaxWaitingMEPs > 0 {
-		b.wg.Go(b.runDiscarder)
-	}
-	if b.verdictsBySlot != nil {
-		b.wg.Go(b.runRejecter)
+	if b.cfg.MaxWaitingMEPs > 0 || b.verdictsBySlot != nil {
+		b.wg.Go(b.runReturner)
 	}
 	if b.cfg.Suspension.Duration > 0 {
-		b.wg.Go(b.runSuspender)
+		b.wg.Go(func() { b.cfg.Suspension.run(b) })
 	}
 }
 
@@ -304,24 +279,20 @@ func (b *Builder) HandleAnnounce(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		b.rejectedMessages++
-		return errClosed
+		return b.refuse(errClosed)
 	}
 	if b.asm.isPreGranted() {
-		b.rejectedMessages++
-		return fmt.Errorf("rank %d announced the sizes of a MEP, and this builder unit has granted its windows for all "+
-			"MEPs: run the same release on all nodes, and configure them again", rank)
+		return b.refuse(fmt.Errorf("rank %d announced the sizes of a MEP, and this builder unit has granted its windows for "+
+			"all MEPs: run the same release on all nodes, and configure them again", rank))
 	}
 	if err := b.announce.Parse(payload); err != nil {
-		b.rejectedMessages++
-		return err
+		return b.refuse(err)
 	}
 	m := &b.announce
 	if ru, ok := b.ruByRank[rank]; !ok || ru != int(m.RU) {
-		b.rejectedMessages++
-		return fmt.Errorf("rank %d announced MEP %d in the name of readout unit %d", rank, m.MEP, m.RU)
+		return b.refuse(fmt.Errorf("rank %d announced MEP %d in the name of readout unit %d", rank, m.MEP, m.RU))
 	}
-	if b.asm.lacksPart(int(m.RU), m.MEP) {
+	if b.asm.absent.lacksPart(int(m.RU), m.MEP) {
 		b.asm.stats.LateParts++
 		return nil
 	}
@@ -348,15 +319,30 @@ func (b *Builder) HandleAnnounce(rank int, payload []byte) error {
 		return nil
 	}
 	before := len(b.completedSlots)
-	b.requestPartsLocked()
 	b.submitLocked(before)
 	return nil
+}
+
+// submitLocked asks for further parts, and hands what was appended to the batch, from an index on, to the finisher.
+func (b *Builder) submitLocked(from int) {
+	b.requestPartsLocked()
+	if len(b.completedSlots) > from {
+		b.completedAt = time.Now()
+		b.shedLocked(from)
+		wakeUp(b.wakeFinisher)
+	}
+}
+
+// refuse counts a message that is of no use, and returns why.
+func (b *Builder) refuse(why error) error {
+	b.rejectedMessages++
+	return why
 }
 
 // requestPartsLocked asks for parts, until nothing is to be asked for now.
 func (b *Builder) requestPartsLocked() {
 	for slot, ru, ok := b.asm.NextRequest(); ok; slot, ru, ok = b.asm.NextRequest() {
-		if b.asm.lacksPart(ru, b.asm.slots[slot].mep) {
+		if b.asm.absent.lacksPart(ru, b.asm.slots[slot].mep) {
 			b.completedSlots = b.asm.skipMissingPart(slot, b.completedSlots)
 			continue
 		}
@@ -407,7 +393,6 @@ func (b *Builder) PlacedMany(rank int, ps []transport.Placement) {
 	}
 	before := len(b.completedSlots)
 	b.completedSlots = b.asm.ApplyPlacements(ru, ps, b.completedSlots)
-	b.requestPartsLocked()
 	b.submitLocked(before)
 }
 

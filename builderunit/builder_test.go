@@ -13,6 +13,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/shmem"
+	"ringlet/tagnet"
 	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
@@ -41,11 +42,13 @@ func TestBuilds(t *testing.T) {
 			}
 			got.CompletedAt = time.Time{}
 			want := MEPResult{
-				Slot:       slot,
-				MEP:        mep + uint64(slot),
-				Attempt:    1,
-				Outcome:    Built,
-				Events:     rigPacking,
+				Feedback: tagnet.Feedback{
+					Slot:    uint32(slot),
+					MEP:     mep + uint64(slot),
+					Attempt: 1,
+					Outcome: tagnet.Built,
+					Events:  rigPacking,
+				},
 				FirstEvent: (mep + uint64(slot)) * rigPacking,
 			}
 			if got != want {
@@ -71,7 +74,7 @@ func TestBuilds(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.build([]*piece{r.piece(2, 0), r.piece(1, 0), r.piece(0, 0)}, 1, 0)
-	if got := r.result(); got.Outcome != Built || got.Slot != 1 {
+	if got := r.result(); got.Outcome != tagnet.Built || got.Slot != 1 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -356,17 +359,17 @@ func TestCloseDuringActivity(t *testing.T) {
 		})
 		var wg sync.WaitGroup
 		closed := make(chan struct{})
-		tokens := make([]chan MEPResult, len(r.ranks)) // which slot is free for which MEP
+		tokens := make([]chan tagnet.Feedback, len(r.ranks)) // which slot is free for which MEP
 		for ru := range r.ranks {
-			tokens[ru] = make(chan MEPResult, 100)
-			tokens[ru] <- MEPResult{Slot: 0, MEP: 0}
-			tokens[ru] <- MEPResult{Slot: 1, MEP: 1}
+			tokens[ru] = make(chan tagnet.Feedback, 100)
+			tokens[ru] <- tagnet.Feedback{Slot: 0, MEP: 0}
+			tokens[ru] <- tagnet.Feedback{Slot: 1, MEP: 1}
 			wg.Go(func() { r.serve(ru, tokens[ru], closed) })
 		}
 		for n := range round {
 			res := r.result()
 			for _, c := range tokens {
-				c <- MEPResult{Slot: res.Slot, MEP: n + 2}
+				c <- tagnet.Feedback{Slot: res.Slot, MEP: n + 2}
 			}
 		}
 		if err := r.b.Close(); err != nil {
@@ -386,7 +389,7 @@ func TestCloseDuringActivity(t *testing.T) {
 }
 
 // serve is one readout unit: it announces what it has a token for, and writes what it is granted.
-func (r *rig) serve(ru int, tokens <-chan MEPResult, closed <-chan struct{}) {
+func (r *rig) serve(ru int, tokens <-chan tagnet.Feedback, closed <-chan struct{}) {
 	rank := r.ranks[ru]
 	pieces := map[uint64]*piece{}
 	for {
@@ -396,7 +399,7 @@ func (r *rig) serve(ru int, tokens <-chan MEPResult, closed <-chan struct{}) {
 		case tok := <-tokens:
 			p := r.piece(ru, tok.MEP*rigPacking)
 			pieces[tok.MEP] = p
-			if r.b.HandleAnnounce(rank, p.announcement(tok.Slot, tok.MEP, 1)) != nil {
+			if r.b.HandleAnnounce(rank, p.announcement(int(tok.Slot), tok.MEP, 1)) != nil {
 				return
 			}
 		case g := <-r.net.to[rank]:

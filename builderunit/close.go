@@ -29,9 +29,9 @@ func (b *Builder) Stats() BuilderStats {
 	s := BuilderStats{
 		Suspensions:      b.suspensions,
 		SuspendedTime:    b.suspended,
-		SinkTime:         b.sinkTime.Total(),
-		FlushTime:        b.flushTime.Total(),
-		UnreportedMEPs:   b.commit.countUnreported(),
+		SinkTime:         b.finisher.sinkTime.Total(),
+		FlushTime:        b.commit.flushTime.Total(),
+		UnreportedMEPs:   b.commit.unreported,
 		RejectedMessages: b.rejectedMessages,
 		Slots:            b.finalSlots,
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ringlet/builderunit/sink"
+	"ringlet/tagnet"
 	"ringlet/testkit/patiently"
 )
 
@@ -75,7 +76,7 @@ func TestReportedWhenSafe(t *testing.T) {
 			}
 		}
 		first <- nil
-		if got := r.result(); got.MEP != 0 || got.Outcome != Built {
+		if got := r.result(); got.MEP != 0 || got.Outcome != tagnet.Built {
 			t.Errorf("pre-granted %v: %+v", preGranted, got)
 		}
 		second := patiently.Receive(t, gate.flushes)

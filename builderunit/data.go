@@ -29,94 +29,110 @@ func (b *Builder) tolerates(bad *DataError) bool {
 	return b.cfg.Tolerates != nil && b.cfg.Division.Units() > 0 && b.cfg.Tolerates(bad)
 }
 
-// replaceBadPart makes the part of a readout unit anew of a whole MEP, of missing fragments, if an error says that its
-// data do not fit and that is tolerated; any other error comes back. Parts that were made before are made again: they
-// may have had their events from this readout unit. It returns where the MEP lies then, which nobody else writes to,
-// without its header, and moves f.places there.
-func (b *Builder) replaceBadPart(slot int, mep uint64, memory []byte, err error) ([]byte, error) {
-	var bad *DataError
-	if !errors.As(err, &bad) || !b.tolerates(bad) {
-		return nil, err
-	}
-	first, n, ok := b.eventRangeWithout(bad.RU, memory)
-	if !ok {
-		return nil, err // nothing is left of it
-	}
-	f := &b.scratch
-	made := make([]byte, b.cfg.Slots.SlotSize())
-	at := event.MEPHeaderSize(len(f.places))
+// bytesIn is the MFP in the memory of its MEP.
+func (p *mfpPlace) bytesIn(memory []byte) []byte { return memory[p.Offset : p.Offset+p.Size] }
+
+// dataError says that the MFP does not fit.
+func (p *mfpPlace) dataError(mep uint64, why error) *DataError {
+	return &DataError{RU: int(p.RU), MEP: mep, Source: p.Source, Reason: why.Error(), Cause: why}
+}
+
+// replaceParts makes the parts of some readout units anew, of missing fragments. Parts that were made before are made
+// again: they may have had their events from one of these. It returns where the MEP lies then, which nobody else writes
+// to, and moves f.places there.
+func (f *finisher) replaceParts(slot int, mep uint64, memory []byte, which func(ru int) bool) ([]byte, error) {
 	for i := range f.places {
 		p := &f.places[i]
-		size, lacks := p.Size, p.Synthetic || int(p.RU) == bad.RU
-		if lacks {
-			size = event.MFPHeaderSize(n)
-		}
-		if at+paddedBytes(uint32(size)) > len(made) {
-			return nil, err
-		}
-		if lacks {
-			p.Size = len(event.PutMissingMFP(made[at:], p.Source, first, n))
-			p.CRC, p.Synthetic = checksum(made[at:at+p.Size]), true
-		} else {
-			copy(made[at:], memory[p.Offset:p.Offset+p.Size])
-		}
-		p.Offset = at
-		at += paddedBytes(uint32(p.Size))
+		p.Synthetic = p.Synthetic || which(int(p.RU))
 	}
-	b.countMissing(bad.RU, mep, n)
-	made = made[:at]
-	if !b.asm.isPreGranted() { // its windows are revoked, and a sink may lend the slot
-		made = b.cfg.Slots.Bytes(slot)[:copy(b.cfg.Slots.Bytes(slot), made)]
+	first, n, err := f.eventRange(mep, memory)
+	if err != nil {
+		return nil, err
+	}
+	f.remade[0], f.remade[1] = f.remade[1], f.remade[0] // memory may be the other one
+	if f.remade[0] == nil {
+		f.remade[0] = make([]byte, f.cfg.Slots.SlotSize())
+	}
+	made, err := f.tables.layOut(f.remade[0], memory, f.places, first, n)
+	if err != nil {
+		return nil, fmt.Errorf("MEP %d: %w", mep, err)
+	}
+	for i := range f.places {
+		if p := &f.places[i]; p.Synthetic {
+			p.CRC = checksum(p.bytesIn(made))
+		}
+	}
+	for ru := range f.cfg.RURanks {
+		if which(ru) {
+			f.countMissing(ru, mep, n)
+		}
+	}
+	if !f.asm.isPreGranted() { // its windows are revoked, and a sink may lend the slot
+		made = f.cfg.Slots.Bytes(slot)[:copy(f.cfg.Slots.Bytes(slot), made)]
 	}
 	return made, nil
 }
 
-// eventRangeWithout is which events a whole MEP has, as the first MFP tells that was not made here and is of another
-// readout unit.
-func (b *Builder) eventRangeWithout(ru int, memory []byte) (first uint64, n int, ok bool) {
-	for _, p := range b.scratch.places {
-		if int(p.RU) == ru || p.Synthetic || p.Size < event.MFPFixedSize {
+// replaceBadPart replaces the part of a readout unit, if an error says that its data do not fit and that is tolerated;
+// any other error comes back.
+func (f *finisher) replaceBadPart(slot int, mep uint64, memory []byte, err error) ([]byte, error) {
+	var bad *DataError
+	if !errors.As(err, &bad) || !f.tolerates(bad) {
+		return nil, err
+	}
+	made, none := f.replaceParts(slot, mep, memory, func(ru int) bool { return ru == bad.RU })
+	if none != nil { // nothing is left of it
+		return nil, err
+	}
+	return made, nil
+}
+
+// eventRange is which events a MEP has, as the first MFP tells that can be read and is not made here.
+func (f *finisher) eventRange(mep uint64, memory []byte) (first uint64, n int, err error) {
+	why := errors.New("no readout unit has any part of it")
+	for i := range f.places {
+		p := &f.places[i]
+		if p.Synthetic || p.Size < event.MFPFixedSize {
 			continue
 		}
-		first, n, err := event.MFPEvents(memory[p.Offset : p.Offset+p.Size])
-		if err == nil && n <= b.cfg.MaxEventsPerMEP {
-			return first, n, true
+		first, n, err := event.MFPEvents(p.bytesIn(memory))
+		if err == nil && n > f.cfg.MaxEventsPerMEP {
+			err = fmt.Errorf("readout unit %d has %d events, a MEP has %d at most", p.RU, n, f.cfg.MaxEventsPerMEP)
 		}
+		if err == nil {
+			return first, n, nil
+		}
+		why = p.dataError(mep, err)
 	}
-	return 0, 0, false
+	return 0, 0, why
 }
 
 // countMissing counts that the part of a readout unit is missing in a MEP.
-func (b *Builder) countMissing(ru int, mep uint64, n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := &b.asm.stats
-	if b.scratch.missingMFPCount == 0 {
+func (f *finisher) countMissing(ru int, mep uint64, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &f.asm.stats
+	if f.missingMFPCount == 0 {
 		s.MEPsLackingParts++
 		s.EventsLackingParts += uint64(n)
 	}
-	b.missingByRU[ru].add(mep, n)
-	mfps := b.cfg.Division.SourceCount(ru)
+	f.missingByRU[ru].add(mep, n)
+	mfps := f.cfg.Division.SourceCount(ru)
 	s.MissingMFPs += uint64(mfps)
 	s.MissingFragments += uint64(mfps * n)
-	b.scratch.missingMFPCount += mfps
+	f.missingMFPCount += mfps
 }
 
 // checkTolerantly checks a whole MEP whose bytes are read at one place, and goes on without the parts that do not fit,
 // as long as that is tolerated. It returns where the MEP lies then. It ends: check names no part that was made here,
 // and each turn makes one more.
-func (b *Builder) checkTolerantly(slot int, mep uint64,
+func (f *finisher) checkTolerantly(slot int, mep uint64,
 	read []byte) (sound []byte, from uint64, events int, err error) {
 	for {
-		from, events, err = b.checkMEP(mep, read)
-		if err == nil {
+		if from, events, err = f.checkMEP(mep, read); err == nil {
 			return read, from, events, nil
 		}
-		read, err = b.replaceBadPart(slot, mep, read, err)
-		if err == nil {
-			err = b.scratch.tables.writeHeader(read, b.scratch.places)
-		}
-		if err != nil {
+		if read, err = f.replaceBadPart(slot, mep, read, err); err != nil {
 			return nil, 0, 0, err
 		}
 	}
@@ -173,14 +189,14 @@ func (b *Builder) firstSource(ru int) uint16 {
 }
 
 // attributeSinkError is why the sink did not take a MEP: data that do not fit, which it found, or what it says itself.
-func (b *Builder) attributeSinkError(m *sink.Meta, memory []byte, err error) error {
+func (f *finisher) attributeSinkError(m *sink.Meta, memory []byte, err error) error {
 	var wrong *event.FormatError
 	if !errors.As(err, &wrong) && !errors.Is(err, sink.ErrMeta) {
 		return err
 	}
-	for i := range b.scratch.places {
-		p := &b.scratch.places[i]
-		mfp, bad := event.ParseMFP(memory[p.Offset : p.Offset+p.Size])
+	for i := range f.places {
+		p := &f.places[i]
+		mfp, bad := event.ParseMFP(p.bytesIn(memory))
 		if bad == nil && (mfp.FirstEvent() != m.FirstEvent || mfp.NumFragments() != m.Events) {
 			bad = fmt.Errorf("the MFP has %d events from %d, the MEP has %d from %d", mfp.NumFragments(), mfp.FirstEvent(),
 				m.Events, m.FirstEvent)

@@ -10,7 +10,9 @@ import (
 	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/internal/netyield"
+	"ringlet/internal/stopwatch"
 	"ringlet/shmem"
+	"ringlet/tagnet"
 )
 
 // What follows is the finisher's. A window that is granted once, for all MEPs, stays open while a MEP is read: a
@@ -28,54 +30,62 @@ const (
 
 // batchLimit is how many MEPs are released together at most. A sink that keeps MEPs may hold the finisher up for as
 // long as its reader or its disk likes; the outcome of a MEP that it has taken does not wait for that.
-func (b *Builder) batchLimit() int {
-	if b.sinkDiscards {
-		return min(maxBatchMEPs, max(minBatchMEPs, b.cfg.Slots.Len()/4))
+func (f *finisher) batchLimit() int {
+	if f.sinkDiscards {
+		return min(maxBatchMEPs, max(minBatchMEPs, f.cfg.Slots.Len()/4))
 	}
 	return 1
 }
 
-// finisherScratch is the finisher's scratch.
-type finisherScratch struct {
-	spare              []SlotProgress // taken in turns with batch
-	places             []mfpPlace
-	refs               []shmem.Ref
-	mfps               [][]byte
-	tables             headerTables
-	packedMEP          []byte
-	slots              []uint32 // of results
+// finisher is who decides on MEPs and completes them: one goroutine.
+type finisher struct {
+	*Builder
+
+	verify       verifier
+	sinkDiscards bool                // the sink drops everything; immutable
+	lender       sink.Lender         // the sink, where readers get MEPs where they lie; immutable
+	sinkTime     stopwatch.Stopwatch // in the sink
+
+	spare              []SlotProgress // taken in turns with the batch
+	slots              []uint32       // of results
 	results            []MEPResult
 	mfpCount, mfpBytes uint64 // MFPs and their bytes, in results
-	pendingRegion      Region // that is being handed to Decide
-	allPlaces          []mfpPlace
-	regionMEP          []byte // a Region as a MEP
-	prefetchSum        uint   // means nothing: it makes prefetch look
+	refs               []shmem.Ref
+	tables             headerTables
+	packedMEP          []byte    // without gaps; nil until it is needed
+	remade             [2][]byte // with parts that were made here, in turns; nil until one is needed
+	prefetchSum        uint      // means nothing: it makes prefetch look
 
-	// of the MEP in hand, if it is marked
-	missingUnits    []bool       // by readout unit: its part was made here
-	missingMFPCount int          // MFPs that were
+	// of the MEP in hand
+	places          []mfpPlace
+	missingMFPCount int          // MFPs that were made here
 	badParts        []*DataError // parts whose entries do not fit, where windows are pre-granted
+
+	// of the region in hand
+	region       Region
+	regionPlaces []mfpPlace
+	regionMEP    []byte
 }
 
-// runFinisher decides on MEPs and completes them, a batch after the other.
-func (b *Builder) runFinisher() {
+// run finishes one batch after the other.
+func (f *finisher) run() {
 	for {
 		select {
-		case <-b.ctx.Done():
+		case <-f.ctx.Done():
 			return
-		case <-b.wakeFinisher:
+		case <-f.wakeFinisher:
 		}
-		b.mu.Lock()
-		batch, at := b.completedSlots, b.completedAt
-		b.completedSlots, b.scratch.spare = b.scratch.spare[:0], batch
-		b.mu.Unlock()
-		for len(batch) > 0 && b.ctx.Err() == nil {
-			n := min(len(batch), b.batchLimit())
-			b.finisherGate.Lock()
-			err := b.finishBatch(batch[:n], at)
-			b.finisherGate.Unlock()
+		f.mu.Lock()
+		batch, at := f.completedSlots, f.completedAt
+		f.completedSlots, f.spare = f.spare[:0], batch
+		f.mu.Unlock()
+		for len(batch) > 0 && f.ctx.Err() == nil {
+			n := min(len(batch), f.batchLimit())
+			f.finisherGate.Lock()
+			err := f.finishBatch(batch[:n], at)
+			f.finisherGate.Unlock()
 			if err != nil {
-				b.fail(err)
+				f.fail(err)
 				return
 			}
 			if batch = batch[n:]; n > 1 {
@@ -86,18 +96,17 @@ func (b *Builder) runFinisher() {
 }
 
 // finishBatch finishes MEPs and releases their slots. Those before one that fails have their outcome.
-func (b *Builder) finishBatch(batch []SlotProgress, at time.Time) error {
-	f := &b.scratch
+func (f *finisher) finishBatch(batch []SlotProgress, at time.Time) error {
 	f.slots, f.results, f.mfpCount, f.mfpBytes = f.slots[:0], f.results[:0], 0, 0
 	var failed error
 	for i, l := range batch {
-		if i%prefetchMEPs == 0 && b.asm.isPreGranted() && b.verify.depth == VerifyOff {
-			b.prefetch(batch[i:min(i+prefetchMEPs, len(batch))])
+		if i%prefetchMEPs == 0 && f.asm.isPreGranted() && f.verify.depth == VerifyOff {
+			f.prefetch(batch[i:min(i+prefetchMEPs, len(batch))])
 		}
 		if l.Progress == CompletedRegion {
-			failed = b.decideRegion(int(l.Slot), at)
+			failed = f.decideRegion(int(l.Slot), at)
 		} else {
-			failed = b.finishSlot(int(l.Slot), at)
+			failed = f.finishSlot(int(l.Slot), at)
 		}
 		if failed != nil {
 			break
@@ -106,7 +115,7 @@ func (b *Builder) finishBatch(batch []SlotProgress, at time.Time) error {
 	if len(f.slots) == 0 {
 		return failed
 	}
-	return errors.Join(failed, b.releaseBatch())
+	return errors.Join(failed, f.releaseBatch())
 }
 
 // prefetchMEPs is how many MEPs are looked at before the first of them is finished. Their entries are in another core's
@@ -116,60 +125,27 @@ func (b *Builder) finishBatch(batch []SlotProgress, at time.Time) error {
 const prefetchMEPs = 16
 
 // prefetch brings what is needed of MEPs into this core's cache.
-func (b *Builder) prefetch(batch []SlotProgress) {
+func (f *finisher) prefetch(batch []SlotProgress) {
 	for _, l := range batch {
-		memory := b.cfg.Slots.Bytes(int(l.Slot))
-		for ru := range b.asm.preGrantedWindows {
-			b.scratch.prefetchSum += uint(memory[b.asm.preGrantedWindows[ru].offset])
+		memory := f.cfg.Slots.Bytes(int(l.Slot))
+		for ru := range f.asm.preGrantedWindows {
+			f.prefetchSum += uint(memory[f.asm.preGrantedWindows[ru].offset])
 		}
 	}
 }
 
 // releaseBatch gives slots back and reports to the scheduler what was finished.
-func (b *Builder) releaseBatch() error {
-	f := &b.scratch
-	if b.keepsSlotsOffered() {
-		if err := b.cfg.Slots.Recycle(f.slots); err != nil {
+func (f *finisher) releaseBatch() error {
+	if f.keepsSlotsOffered() {
+		if err := f.cfg.Slots.Recycle(f.slots); err != nil {
 			return err
 		}
 	}
-	b.mu.Lock()
-	b.asm.Finish(f.slots, f.mfpCount, f.mfpBytes)
-	b.sinkQueue.release(len(f.slots))
-	b.mu.Unlock()
-	return b.reportWhenSafe(f.results)
-}
-
-// sealSlot closes to the network what is in place of a slot, and returns what lies there.
-func (b *Builder) sealSlot(slot int) (MEP, []byte, error) {
-	f := &b.scratch
-	f.missingMFPCount, f.badParts = 0, f.badParts[:0]
-	if b.asm.isPreGranted() {
-		mep := b.asm.SlotMEP(slot)
-		if b.asm.lacksParts(slot) {
-			if err := b.fillMissing(slot, &mep, b.cfg.Slots.Bytes(slot)); err != nil {
-				return mep, nil, err
-			}
-		}
-		memory := b.cfg.Slots.Bytes(slot)[:mep.Size]
-		b.parseEntries(slot, mep.MEP, memory)
-		var err error
-		for _, bad := range f.badParts {
-			if memory, err = b.replaceBadPart(slot, mep.MEP, memory, bad); err != nil {
-				break
-			}
-		}
-		return mep, memory, err
-	}
-	b.mu.Lock()
-	mep, marked := b.asm.SlotMEP(slot), b.asm.lacksParts(slot)
-	f.places, f.refs = b.asm.appendPlacedMFPs(slot, f.places[:0]), b.asm.appendMEPRefs(slot, f.refs[:0])
-	b.mu.Unlock()
-	if err := b.revoke(mep.MEP, f.refs); err != nil || !marked {
-		return mep, b.cfg.Slots.Bytes(slot)[:mep.Size], err
-	}
-	err := b.fillMissing(slot, &mep, b.cfg.Slots.Bytes(slot))
-	return mep, b.cfg.Slots.Bytes(slot)[:mep.Size], err
+	f.mu.Lock()
+	f.asm.Finish(f.slots, f.mfpCount, f.mfpBytes)
+	f.waitingMEPs -= len(f.slots)
+	f.mu.Unlock()
+	return f.reportWhenSafe(f.results)
 }
 
 // revoke ends what was granted for a MEP.
@@ -182,23 +158,65 @@ func (b *Builder) revoke(mep uint64, refs []shmem.Ref) error {
 	return nil
 }
 
+// sealSlot closes to the network what is in place of a slot, all of its MEP or its region, and returns what lies there.
+// Of all of it the parts that are missing are made.
+func (f *finisher) sealSlot(slot int, complete bool) (MEP, []byte, error) {
+	f.missingMFPCount, f.badParts = 0, f.badParts[:0]
+	var mep MEP
+	var missing bool
+	if f.asm.isPreGranted() {
+		mep, missing = f.asm.SlotMEP(slot), f.asm.slots[slot].lacksParts
+		f.parseEntries(slot, mep.MEP, f.cfg.Slots.Bytes(slot))
+	} else {
+		f.mu.Lock()
+		mep, missing = f.asm.SlotMEP(slot), complete && f.asm.slots[slot].lacksParts
+		f.places = f.asm.appendMFPPlaces(slot, f.places[:0], missing)
+		f.refs = f.asm.appendMEPRefs(slot, f.refs[:0])
+		f.mu.Unlock()
+		if err := f.revoke(mep.MEP, f.refs); err != nil {
+			return mep, nil, err
+		}
+	}
+	memory := f.cfg.Slots.Bytes(slot)[:mep.Size]
+	for _, bad := range f.badParts {
+		if !f.tolerates(bad) {
+			return mep, nil, bad
+		}
+	}
+	if !missing && len(f.badParts) == 0 {
+		return mep, memory, nil
+	}
+	memory, err := f.replaceParts(slot, mep.MEP, memory, func(ru int) bool {
+		return missing && f.asm.isMissing(slot, ru) ||
+			slices.ContainsFunc(f.badParts, func(bad *DataError) bool { return bad.RU == ru })
+	})
+	if err != nil && len(f.badParts) > 0 {
+		err = f.badParts[0] // nothing is left without it
+	}
+	return mep, memory, err
+}
+
 // finishSlot checks a whole MEP, writes its header and hands it to the sink.
-func (b *Builder) finishSlot(slot int, at time.Time) error {
-	f := &b.scratch
-	mep, memory, err := b.sealSlot(slot)
+func (f *finisher) finishSlot(slot int, at time.Time) error {
+	mep, memory, err := f.sealSlot(slot, true)
 	if err != nil {
 		return err
 	}
-	read, looked := memory, b.cfg.Tap.HasViewers()
-	shown := looked && b.cfg.Tap.IsDue(at)
-	if err = f.tables.writeHeader(memory, f.places); err == nil && b.asm.isPreGranted() && (b.needsCopy() || shown) {
-		b.ensureScratch()
-		read, err = f.pack(memory)
+	read, looked := memory, f.cfg.Tap.HasViewers()
+	shown := looked && f.cfg.Tap.IsDue(at)
+	switch {
+	case f.missingMFPCount > 0: // it was made anew, without gaps
+	case f.asm.isPreGranted() && (f.needsCopy() || shown):
+		if err = f.tables.writeHeader(memory, f.places); err == nil {
+			read, err = f.pack(memory)
+		}
+	default:
+		err = f.tables.writeHeader(memory, f.places)
 	}
 	if err != nil {
 		return fmt.Errorf("header of MEP %d: %w", mep.MEP, err)
 	}
-	sound, first, events, err := b.checkTolerantly(slot, mep.MEP, read)
+	sound, first, events, err := f.checkTolerantly(slot, mep.MEP, read)
 	if err != nil {
 		return err
 	}
@@ -206,63 +224,55 @@ func (b *Builder) finishSlot(slot int, at time.Time) error {
 		memory = sound
 	}
 	meta := sink.Meta{
-		Run:         b.cfg.Run,
+		Run:         f.cfg.Run,
 		MEP:         mep.MEP,
 		FirstEvent:  first,
 		Events:      events,
 		Attempt:     mep.Attempt,
 		CompletedAt: at,
 	}
-	if b.verdictsBySlot != nil {
-		meta.Verdicts = b.verdictsBySlot[slot]
+	if f.verdictsBySlot != nil {
+		meta.Verdicts = f.verdictsBySlot[slot]
 	}
 	if looked {
-		b.offerToTap(shown, at, meta, read)
+		f.offerToTap(shown, at, meta, read)
 	}
-	if b.keepsSlotsOffered() {
-		err = b.cfg.Sink.Write(b.ctx, meta, memory)
+	if f.keepsSlotsOffered() {
+		err = f.cfg.Sink.Write(f.ctx, meta, memory)
 	} else {
-		err = b.handToSink(slot, meta, read)
+		err = f.handToSink(slot, meta, read)
 	}
 	if err != nil {
-		return b.attributeSinkError(&meta, read, err)
+		return f.attributeSinkError(&meta, read, err)
 	}
-	b.recordBuilt(slot, &meta)
+	f.recordBuilt(slot, &meta)
 	return nil
 }
 
 // checkMEP verifies a MEP as far as is asked for, and returns which events it has, as the first part tells that was not
 // made here: the others have theirs from such a part.
-func (b *Builder) checkMEP(mep uint64, read []byte) (from uint64, events int, err error) {
-	if err := b.verify.check(mep, read, b.scratch.places); err != nil {
+func (f *finisher) checkMEP(mep uint64, read []byte) (from uint64, events int, err error) {
+	if err := f.verify.check(mep, read, f.places); err != nil {
 		return 0, 0, err
 	}
-	first := &b.scratch.places[max(0, slices.IndexFunc(b.scratch.places, func(p mfpPlace) bool { return !p.Synthetic }))]
-	from, events, err = event.MFPEvents(read[first.Offset : first.Offset+first.Size])
-	if err != nil {
-		return 0, 0, &DataError{
-			RU:     int(first.RU),
-			MEP:    mep,
-			Source: first.Source,
-			Reason: err.Error(),
-			Cause:  err,
-		}
+	first := &f.places[max(0, slices.IndexFunc(f.places, func(p mfpPlace) bool { return !p.Synthetic }))]
+	from, events, err = event.MFPEvents(first.bytesIn(read))
+	if want := mep * uint64(f.cfg.Packing); err == nil && f.cfg.Packing > 0 && from != want {
+		err = fmt.Errorf("the MFP has events from %d, the MEP from %d", from, want)
 	}
-	if want := mep * uint64(b.cfg.Packing); b.cfg.Packing > 0 && from != want {
-		why := fmt.Sprintf("the MFP has events from %d, the MEP from %d", from, want)
-		return 0, 0, &DataError{RU: int(first.RU), MEP: mep, Source: first.Source, Reason: why}
+	if err != nil {
+		return 0, 0, first.dataError(mep, err)
 	}
 	return from, events, nil
 }
 
 // recordBuilt notes that the sink has a MEP.
-func (b *Builder) recordBuilt(slot int, meta *sink.Meta) {
-	f := &b.scratch
+func (f *finisher) recordBuilt(slot int, meta *sink.Meta) {
 	f.slots = append(f.slots, uint32(slot))
 	f.results = append(f.results, MEPResult{})
 	r := &f.results[len(f.results)-1]
-	r.Slot, r.MEP, r.Attempt, r.Outcome = slot, meta.MEP, meta.Attempt, Built
-	r.Events, r.FirstEvent, r.CompletedAt = meta.Events, meta.FirstEvent, meta.CompletedAt
+	r.Slot, r.MEP, r.Attempt, r.Outcome = uint32(slot), meta.MEP, uint8(meta.Attempt), tagnet.Built
+	r.Events, r.FirstEvent, r.CompletedAt = uint32(meta.Events), meta.FirstEvent, meta.CompletedAt
 	r.PartsMissing = f.missingMFPCount > 0
 	f.mfpCount += uint64(len(f.places) - f.missingMFPCount)
 	for i := range f.places {
@@ -272,15 +282,15 @@ func (b *Builder) recordBuilt(slot int, meta *sink.Meta) {
 
 // keepsSlotsOffered says that slots stay offered while parts come, and are recycled when their MEPs are finished: where
 // windows are pre-granted, and the sink keeps nothing.
-func (b *Builder) keepsSlotsOffered() bool { return b.sinkDiscards && b.asm.isPreGranted() }
+func (f *finisher) keepsSlotsOffered() bool { return f.sinkDiscards && f.asm.isPreGranted() }
 
 // needsCopy says that MEPs in pre-granted windows are read in the scratch: to be kept, or since they are parsed.
-func (b *Builder) needsCopy() bool { return !b.sinkDiscards || b.verify.parsesContent() }
+func (f *finisher) needsCopy() bool { return !f.sinkDiscards || f.verify.parsesContent() }
 
 // handToSink gives a MEP to the sink, and the slot back.
-func (b *Builder) handToSink(slot int, meta sink.Meta, read []byte) error {
-	slots := b.cfg.Slots
-	if b.asm.isPreGranted() {
+func (f *finisher) handToSink(slot int, meta sink.Meta, read []byte) error {
+	slots := f.cfg.Slots
+	if f.asm.isPreGranted() {
 		if err := slots.Fill(slot); err != nil {
 			return err
 		}
@@ -288,7 +298,7 @@ func (b *Builder) handToSink(slot int, meta sink.Meta, read []byte) error {
 	if err := slots.Build(slot); err != nil {
 		return err
 	}
-	if err := b.writeToSink(slot, meta, read); err != nil {
+	if err := f.writeToSink(slot, meta, read); err != nil {
 		return err
 	}
 	return errors.Join(slots.Free(slot), slots.Offer(slot))
@@ -296,22 +306,15 @@ func (b *Builder) handToSink(slot int, meta sink.Meta, read []byte) error {
 
 // writeToSink hands a MEP to the sink, and counts the time that takes. One that drops everything is not worth two
 // readings of the clock.
-func (b *Builder) writeToSink(slot int, meta sink.Meta, memory []byte) error {
-	if !b.sinkDiscards {
-		b.sinkTime.Start()
-		defer b.sinkTime.Stop()
+func (f *finisher) writeToSink(slot int, meta sink.Meta, memory []byte) error {
+	if !f.sinkDiscards {
+		f.sinkTime.Start()
+		defer f.sinkTime.Stop()
 	}
-	if b.lender != nil {
-		return b.lender.Lend(b.ctx, meta, slot, memory)
+	if f.lender != nil {
+		return f.lender.Lend(f.ctx, meta, slot, memory)
 	}
-	return b.cfg.Sink.Write(b.ctx, meta, memory)
-}
-
-// reportResults reports to the scheduler what became of MEPs.
-func (b *Builder) reportResults(results []MEPResult) error {
-	b.reportMu.Lock()
-	defer b.reportMu.Unlock()
-	return b.reportResultsLocked(results)
+	return f.cfg.Sink.Write(f.ctx, meta, memory)
 }
 
 // reportResultsLocked reports to the scheduler slots that are free. Which of them are held is decided when they are
@@ -325,30 +328,30 @@ func (b *Builder) reportResultsLocked(results []MEPResult) error {
 	return b.cfg.OnResults(results)
 }
 
-// parseEntries reads the entries that stand before each part. Those that do not fit are noted in f.bad, and the places
-// of that readout unit's MFPs are empty.
-func (b *Builder) parseEntries(slot int, mep uint64, memory []byte) {
-	f := &b.scratch
+// parseEntries reads the entries that stand before each part. Those that do not fit are noted in f.badParts, and the
+// places of that readout unit's MFPs are empty. So are those of one that is missing.
+func (f *finisher) parseEntries(slot int, mep uint64, memory []byte) {
 	f.places = f.places[:0]
-	for ru := range b.asm.preGrantedWindows {
+	for ru := range f.asm.preGrantedWindows {
 		first := len(f.places)
-		off, length := b.asm.PartRange(slot, ru)
-		bad := b.parsePartEntries(ru, memory[off:off+length], off)
-		if bad == nil {
-			continue
+		off, length := f.asm.PartRange(slot, ru)
+		if length > 0 {
+			bad := f.parsePartEntries(ru, memory[off:off+length], off)
+			if bad == nil {
+				continue
+			}
+			bad.RU, bad.MEP = ru, mep
+			f.badParts, f.places = append(f.badParts, bad), f.places[:first]
 		}
-		bad.RU, bad.MEP = ru, mep
-		f.badParts, f.places = append(f.badParts, bad), f.places[:first]
-		for i := range b.asm.preGrantedWindows[ru].sources {
+		for i := range f.asm.preGrantedWindows[ru].sources {
 			f.places = append(f.places, mfpPlace{Source: uint16(first + i), RU: uint16(ru)})
 		}
 	}
 }
 
 // parsePartEntries reads the entries of one part, which lies at an offset.
-func (b *Builder) parsePartEntries(ru int, part []byte, off int) *DataError {
-	f := &b.scratch
-	sources := b.asm.preGrantedWindows[ru].sources
+func (f *finisher) parsePartEntries(ru int, part []byte, off int) *DataError {
+	sources := f.asm.preGrantedWindows[ru].sources
 	at := sources * placing.EntrySize
 	for i := range sources {
 		source := uint16(len(f.places))
@@ -357,14 +360,7 @@ func (b *Builder) parsePartEntries(ru int, part []byte, off int) *DataError {
 			return &DataError{Source: source, Reason: fmt.Sprintf(
 				"its size is told as %d bytes, and %d are left of the part of readout unit %d", e.Size, len(part)-at, ru)}
 		}
-		f.places = append(f.places, mfpPlace{
-			Source:    source,
-			RU:        uint16(ru),
-			Offset:    off + at,
-			Size:      int(e.Size),
-			CRC:       e.CRC,
-			Synthetic: f.missingMFPCount > 0 && f.missingUnits[ru],
-		})
+		f.places = append(f.places, mfpPlace{Source: source, RU: uint16(ru), Offset: off + at, Size: int(e.Size), CRC: e.CRC})
 		at += paddedBytes(e.Size)
 	}
 	if at != len(part) {
@@ -374,20 +370,40 @@ func (b *Builder) parsePartEntries(ru int, part []byte, off int) *DataError {
 	return nil
 }
 
-// pack copies a MEP without its gaps. It moves f.places there. Each byte of a part is read once; padding, which no CRC
-// covers, is made anew.
-func (f *finisherScratch) pack(memory []byte) ([]byte, error) {
-	at := event.MEPHeaderSize(len(f.places))
-	for i := range f.places {
-		p := &f.places[i]
-		n := paddedBytes(uint32(p.Size))
-		copy(f.packedMEP[at:], memory[p.Offset:p.Offset+p.Size])
-		clear(f.packedMEP[at+p.Size : at+n])
-		p.Offset = at
-		at += n
+// pack copies a MEP without its gaps. It moves f.places there.
+func (f *finisher) pack(memory []byte) ([]byte, error) {
+	if f.packedMEP == nil { // where nothing is copied but what somebody looks at, it is made for the first who does
+		f.packedMEP = make([]byte, f.cfg.Layout.Size())
 	}
-	return f.packedMEP[:at], f.tables.writeHeader(f.packedMEP[:at], f.places)
+	return f.tables.layOut(f.packedMEP, memory, f.places, 0, 0)
 }
+
+// layOut copies a MEP without gaps, with MFPs of n missing fragments from an event on in the places that are synthetic,
+// and a header. It moves the places there. Each byte of a part is read once; padding, which no CRC covers, is made
+// anew.
+func (t *headerTables) layOut(dst, memory []byte, places []mfpPlace, first uint64, n int) ([]byte, error) {
+	at := event.MEPHeaderSize(len(places))
+	for i := range places {
+		p := &places[i]
+		if p.Synthetic {
+			p.Size = event.MFPHeaderSize(n)
+		}
+		end := at + paddedBytes(uint32(p.Size))
+		if end > len(dst) {
+			return nil, errNoSpace
+		}
+		if p.Synthetic {
+			event.PutMissingMFP(dst[at:], p.Source, first, n)
+		} else {
+			copy(dst[at:], p.bytesIn(memory))
+		}
+		clear(dst[at+p.Size : end])
+		p.Offset, at = at, end
+	}
+	return dst[:at], t.writeHeader(dst[:at], places)
+}
+
+var errNoSpace = errors.New("with what is missing made here the MEP does not fit the slot")
 
 // headerTables are the finisher's scratch for MEP headers.
 type headerTables struct {

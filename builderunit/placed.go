@@ -152,7 +152,7 @@ func (a *Assembler) beginFilling(s *slot, low uint32, attempt uint8) rejectedPla
 	if mep == s.mep && uint32(attempt) <= s.attempt {
 		return builtBefore
 	}
-	s.mep, s.attempt, s.phase, s.completedParts = mep, uint32(attempt), slotFilling, a.countLackingRUs(mep)
+	s.mep, s.attempt, s.phase, s.completedParts = mep, uint32(attempt), slotFilling, a.absent.countLackingRUs(mep)
 	return placementAccepted
 }
 

@@ -19,9 +19,6 @@ func (b *Builder) makePreGrantedAssembler() error {
 			"raise --slot-size or lower --packing", l.Size(), cfg.Slots.SlotSize())
 	}
 	b.asm = newPreGrantedAssembler(l, cfg.Slots.Len())
-	if b.needsCopy() {
-		b.ensureScratch()
-	}
 	return nil
 }
 
@@ -56,17 +53,14 @@ func (b *Builder) AnswerWindowRequest(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		b.rejectedMessages++
-		return errClosed
+		return b.refuse(errClosed)
 	}
 	if err := placing.ParseWindowRequest(payload); err != nil {
-		b.rejectedMessages++
-		return err
+		return b.refuse(err)
 	}
 	ru, ok := b.ruByRank[rank]
 	if !ok || !b.asm.isPreGranted() {
-		b.rejectedMessages++
-		return fmt.Errorf("rank %d asked for its share of the slots, and has none", rank)
+		return b.refuse(fmt.Errorf("rank %d asked for its share of the slots, and has none", rank))
 	}
 	var answer placing.PreGrants
 	n := b.cfg.Slots.Len()

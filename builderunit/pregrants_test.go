@@ -10,6 +10,7 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/event/placing"
 	"ringlet/shmem"
+	"ringlet/tagnet"
 )
 
 // rewriter is a readout unit that goes on writing its part of a slot, by its standing grant, while the builder unit
@@ -76,7 +77,7 @@ func tryRewriter(t *testing.T, kind Verify, replayed, keeps bool, w *rewriter, w
 		}
 	})
 	w.r, w.p = r, r.part(w.p.ru, 3)
-	r.b.verify.hook = w.rewrite
+	r.b.finisher.verify.hook = w.rewrite
 	for i, rank := range r.ranks {
 		r.b.Placed(rank, r.place(r.part(i, 3), 0, 3, 1))
 	}
@@ -94,7 +95,7 @@ func tryRewriter(t *testing.T, kind Verify, replayed, keeps bool, w *rewriter, w
 	}
 	copied := kind == VerifyFull || keeps
 	switch {
-	case res != nil && (res.Outcome != Built || res.Events != rigPacking):
+	case res != nil && (res.Outcome != tagnet.Built || res.Events != rigPacking):
 		t.Errorf("%+v", res)
 	case kind == VerifyFull && replayed && fault == nil:
 		t.Error("rubbish was taken for banks")

@@ -16,6 +16,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/shmem"
+	"ringlet/tagnet"
 	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
@@ -40,11 +41,13 @@ func TestPreGrantedBuilds(t *testing.T) {
 		for slot := range 2 {
 			got := r.result()
 			if want := (MEPResult{
-				Slot:        slot,
-				MEP:         mep + uint64(slot),
-				Attempt:     1,
-				Outcome:     Built,
-				Events:      rigPacking,
+				Feedback: tagnet.Feedback{
+					Slot:    uint32(slot),
+					MEP:     mep + uint64(slot),
+					Attempt: 1,
+					Outcome: tagnet.Built,
+					Events:  rigPacking,
+				},
 				FirstEvent:  (mep + uint64(slot)) * rigPacking,
 				CompletedAt: got.CompletedAt,
 			}); got != want {
@@ -77,7 +80,7 @@ func TestPreGrantedBuilds(t *testing.T) {
 		t.Errorf("a write by a grant of the run before is met by %v", v)
 	}
 	r.buildPreGranted(1, 0)
-	if got := r.result(); got.Outcome != Built || got.Slot != 1 || got.MEP != 0 {
+	if got := r.result(); got.Outcome != tagnet.Built || got.Slot != 1 || got.MEP != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -206,7 +209,7 @@ func TestPreGrantsWindows(t *testing.T) {
 	}
 	last := slots - 1
 	r.buildPreGranted(last, 0)
-	if got := r.result(); got.Slot != last {
+	if got := r.result(); got.Slot != uint32(last) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -336,18 +339,18 @@ func TestPreGrantedCloseDuringActivity(t *testing.T) {
 		r := newPreGrantedRig(t, slots, nil)
 		var wg sync.WaitGroup
 		closed := make(chan struct{})
-		tokens := make([]chan MEPResult, len(r.ranks)) // which slot is free for which MEP
+		tokens := make([]chan tagnet.Feedback, len(r.ranks)) // which slot is free for which MEP
 		for ru := range r.ranks {
-			tokens[ru] = make(chan MEPResult, 100)
+			tokens[ru] = make(chan tagnet.Feedback, 100)
 			for slot := range slots {
-				tokens[ru] <- MEPResult{Slot: slot, MEP: uint64(slot)}
+				tokens[ru] <- tagnet.Feedback{Slot: uint32(slot), MEP: uint64(slot)}
 			}
 			wg.Go(func() { r.servePreGranted(ru, tokens[ru], closed) })
 		}
 		for n := range round {
 			res := r.result()
 			for _, c := range tokens {
-				c <- MEPResult{Slot: res.Slot, MEP: uint64(slots + n)}
+				c <- tagnet.Feedback{Slot: res.Slot, MEP: uint64(slots + n)}
 			}
 		}
 		if err := r.b.Close(); err != nil {
@@ -368,7 +371,7 @@ func TestPreGrantedCloseDuringActivity(t *testing.T) {
 }
 
 // servePreGranted is one readout unit: it writes what it has tokens for, those at hand together.
-func (r *preGrantedRig) servePreGranted(ru int, tokens <-chan MEPResult, closed <-chan struct{}) {
+func (r *preGrantedRig) servePreGranted(ru int, tokens <-chan tagnet.Feedback, closed <-chan struct{}) {
 	rank := r.ranks[ru]
 	refs := r.windows.refsOfRank(rank)
 	for {
@@ -386,7 +389,7 @@ func (r *preGrantedRig) servePreGranted(ru int, tokens <-chan MEPResult, closed 
 				copy(dst, p.data)
 				r.table.Release(refs[tok.Slot])
 				ps = append(ps, transport.Placement{
-					Ref: refs[tok.Slot], Length: uint32(len(p.data)), Imm: placing.Immediate(tok.MEP, 1, uint32(tok.Slot)),
+					Ref: refs[tok.Slot], Length: uint32(len(p.data)), Imm: placing.Immediate(tok.MEP, 1, tok.Slot),
 				})
 				select {
 				case tok = <-tokens:

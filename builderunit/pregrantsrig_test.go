@@ -228,7 +228,7 @@ func (t *torrent) fill(tb testing.TB, rule *pattern.Pattern) {
 func (t *torrent) feedback(results []MEPResult) error {
 	s := <-t.spare // bounded by Watch, or by the time that a benchmark is given
 	for i := range results {
-		s = append(s, uint32(results[i].Slot))
+		s = append(s, results[i].Slot)
 	}
 	t.free <- s
 	return nil

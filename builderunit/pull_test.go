@@ -12,6 +12,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/shmem"
+	"ringlet/tagnet"
 	"ringlet/testkit/patiently"
 )
 
@@ -35,7 +36,7 @@ func TestPullsWithinTheWindow(t *testing.T) {
 			t.Fatal(v)
 		}
 	}
-	if got := r.result(); got.Outcome != Built {
+	if got := r.result(); got.Outcome != tagnet.Built {
 		t.Errorf("%+v", got)
 	}
 	checkMEP(t, r.sink.meps[0], 0, rigDivision.Sources())
@@ -88,14 +89,16 @@ func TestDecides(t *testing.T) {
 			}
 		}
 		want := MEPResult{
-			Slot:    int(mep),
-			MEP:     mep,
-			Attempt: 1,
-			Outcome: Rejected,
-			Events:  rigPacking,
+			Feedback: tagnet.Feedback{
+				Slot:    uint32(mep),
+				MEP:     mep,
+				Attempt: 1,
+				Outcome: tagnet.Rejected,
+				Events:  rigPacking,
+			},
 		}
 		if mep == 1 {
-			want.Outcome, want.FirstEvent = Built, mep*rigPacking
+			want.Outcome, want.FirstEvent = tagnet.Built, mep*rigPacking
 		}
 		got := r.result()
 		if got.CompletedAt = (time.Time{}); got != want {

@@ -7,16 +7,16 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/filter"
+	"ringlet/tagnet"
 )
 
 // Pipeline of a MEP with a region of interest, from when the region is in place
 // (docs/design/059-regions-of-interest.md):
 //
 //	1 decide   (sequential: finisher)   grants revoked, verified, handed to Config.Decide, which may answer later
-//	2 ApplyDecision (parallel: who decides)  kept: the other parts wait to be asked for; rejected: it joins the
-//	                                    rejections. Both under mu
-//	3 reject   (sequential: rejecter)   the slot is free, reported to the scheduler; readout units drop what was not
-//	                                    asked for with the next token for the slot
+//	2 ApplyDecision (parallel: who decides)  kept: the other parts wait to be asked for; rejected: it is given up
+//	                                    (overload.go), and readout units drop what was not asked for with the next token
+//	                                    for the slot. Both under mu
 //
 // While somebody decides, the finisher, the receivers and whoever asks for parts go on with other MEPs.
 
@@ -34,46 +34,22 @@ type Region struct {
 // MFPs whose fragments are all missing, so every source has its place. False: there are no MFPs, or it would be larger
 // than a slot.
 func (r *Region) AssembleMEP() ([]byte, bool) {
-	b, f := r.builder, &r.builder.scratch
+	f := &r.builder.finisher
 	if len(r.MFPs) == 0 {
 		return nil, false
 	}
-	b.mu.Lock()
-	f.allPlaces = b.asm.appendMFPPlaces(r.Slot, f.allPlaces[:0], true)
-	b.mu.Unlock()
-	none := event.MFPHeaderSize(r.Events)
-	size, here := event.MEPHeaderSize(len(f.allPlaces)), 0
-	for i := range f.allPlaces {
-		n := none
-		if here < len(f.places) && f.places[here].Source == f.allPlaces[i].Source {
-			n = f.places[here].Size
-			here++
-		}
-		f.allPlaces[i].Offset, f.allPlaces[i].Size = size, n
-		size += paddedBytes(uint32(n))
+	f.mu.Lock()
+	f.regionPlaces = f.asm.appendMFPPlaces(r.Slot, f.regionPlaces[:0], true)
+	for i := range f.regionPlaces {
+		p := &f.regionPlaces[i]
+		p.Synthetic = !f.asm.partInPlace(r.Slot, int(p.RU))
 	}
-	if size > b.cfg.Slots.SlotSize() {
-		return nil, false
+	f.mu.Unlock()
+	if f.regionMEP == nil {
+		f.regionMEP = make([]byte, f.cfg.Slots.SlotSize())
 	}
-	if cap(f.regionMEP) < size {
-		f.regionMEP = make([]byte, b.cfg.Slots.SlotSize())
-	}
-	mep := f.regionMEP[:size]
-	if f.tables.writeHeader(mep, f.allPlaces) != nil {
-		return nil, false
-	}
-	here = 0
-	for i := range f.allPlaces {
-		p := &f.allPlaces[i]
-		if here < len(f.places) && f.places[here].Source == p.Source {
-			copy(mep[p.Offset:], r.MFPs[here])
-			here++
-		} else {
-			event.PutMissingMFP(mep[p.Offset:], p.Source, r.FirstEvent, r.Events)
-		}
-		clear(mep[p.Offset+p.Size : p.Offset+paddedBytes(uint32(p.Size))])
-	}
-	return mep, true
+	mep, err := f.tables.layOut(f.regionMEP, f.cfg.Slots.Bytes(r.Slot), f.regionPlaces, r.FirstEvent, r.Events)
+	return mep, err == nil
 }
 
 // Decide answers for the region: see Builder.ApplyDecision.
@@ -82,53 +58,36 @@ func (r *Region) Decide(keep bool) { r.builder.ApplyDecision(r.Meta, r.Slot, kee
 // Client is who gets the verdicts on the region.
 func (r *Region) Client() sink.RegionClient { return r.builder }
 
-// rejection is a MEP that is over after its region, and that is not reported yet.
-type rejection struct {
-	slot int
-	meta sink.Meta
-}
-
 // decideRegion lets Config.Decide look at a region of interest.
-func (b *Builder) decideRegion(slot int, at time.Time) error {
-	mep, memory, err := b.sealSlot(slot)
+func (f *finisher) decideRegion(slot int, at time.Time) error {
+	mep, memory, err := f.sealSlot(slot, false)
 	if err != nil {
 		return err
 	}
-	f := &b.scratch
-	if err := b.verify.check(mep.MEP, memory, f.places); err != nil {
+	if err := f.verify.check(mep.MEP, memory, f.places); err != nil {
 		var bad *DataError
-		if errors.As(err, &bad) && b.tolerates(bad) { // nobody judges it; when it is whole it goes on without that part
-			b.ApplyDecision(sink.Meta{MEP: mep.MEP, Attempt: mep.Attempt}, slot, true, nil)
+		if errors.As(err, &bad) && f.tolerates(bad) { // nobody judges it; when it is whole it goes on without that part
+			f.ApplyDecision(sink.Meta{MEP: mep.MEP, Attempt: mep.Attempt}, slot, true, nil)
 			return nil
 		}
 		return err
 	}
-	f.mfps = f.mfps[:0]
-	for _, p := range f.places {
-		f.mfps = append(f.mfps, memory[p.Offset:p.Offset+p.Size])
+	r := &f.region
+	*r = Region{
+		Meta:    sink.Meta{Run: f.cfg.Run, MEP: mep.MEP, Attempt: mep.Attempt, CompletedAt: at},
+		Slot:    slot,
+		MFPs:    r.MFPs[:0],
+		builder: f.Builder,
 	}
-	r := &f.pendingRegion
-	*r = Region{Slot: slot, MFPs: f.mfps, builder: b}
-	r.Meta = sink.Meta{
-		Run:         b.cfg.Run,
-		MEP:         mep.MEP,
-		Attempt:     mep.Attempt,
-		CompletedAt: at,
+	for i := range f.places {
+		r.MFPs = append(r.MFPs, f.places[i].bytesIn(memory))
 	}
-	if len(f.mfps) > 0 { // else the readout units of the region are gone, and nothing here tells which events there are
-		m, err := event.ParseMFP(f.mfps[0])
-		if err != nil {
-			return &DataError{
-				RU:     int(f.places[0].RU),
-				MEP:    mep.MEP,
-				Source: f.places[0].Source,
-				Reason: err.Error(),
-				Cause:  err,
-			}
+	if len(r.MFPs) > 0 { // else the readout units of the region are gone, and nothing here tells which events there are
+		if r.FirstEvent, r.Events, err = event.MFPEvents(r.MFPs[0]); err != nil {
+			return f.places[0].dataError(mep.MEP, err)
 		}
-		r.FirstEvent, r.Events = m.FirstEvent(), m.NumFragments()
 	}
-	return b.cfg.Decide(b.ctx, r)
+	return f.cfg.Decide(f.ctx, r)
 }
 
 // ApplyDecision takes, once, the answer to Config.Decide: whether a MEP is kept, and the verdicts of a filter on its
@@ -142,68 +101,13 @@ func (b *Builder) ApplyDecision(m sink.Meta, slot int, keep bool, verdicts []fil
 	}
 	if !keep {
 		b.asm.markRejecting(slot)
-		b.rejections = append(b.rejections, rejection{slot, m})
-		wakeUp(b.wakeRejecter)
+		b.giveUpLocked(slot, tagnet.Rejected,
+			MEPResult{Feedback: tagnet.Feedback{Events: uint32(m.Events)}, CompletedAt: m.CompletedAt})
 		return true
 	}
 	b.verdictsBySlot[slot] = append(b.verdictsBySlot[slot][:0], verdicts...)
 	b.asm.Accept(slot)
 	before := len(b.completedSlots)
-	b.requestPartsLocked()
 	b.submitLocked(before)
 	return true
-}
-
-// runRejecter gives MEPs up whose region was rejected, as many as there are.
-func (b *Builder) runRejecter() {
-	var spare []rejection
-	var results []MEPResult
-	for {
-		select {
-		case <-b.ctx.Done():
-			return
-		case <-b.wakeRejecter:
-		}
-		b.mu.Lock()
-		batch := b.rejections
-		b.rejections, spare = spare[:0], batch
-		b.mu.Unlock()
-		results = results[:0]
-		for i := range batch {
-			m := &batch[i].meta
-			results = append(results, MEPResult{
-				Slot:        batch[i].slot,
-				MEP:         m.MEP,
-				Attempt:     m.Attempt,
-				Outcome:     Rejected,
-				Events:      m.Events,
-				CompletedAt: m.CompletedAt,
-			})
-		}
-		if err := b.rejectMEPs(results); err != nil {
-			b.fail(err)
-			return
-		}
-	}
-}
-
-// rejectMEPs gives slots back and reports that to the scheduler.
-func (b *Builder) rejectMEPs(results []MEPResult) error {
-	if len(results) == 0 {
-		return nil
-	}
-	for i := range results {
-		slot := results[i].Slot
-		if err := errors.Join(b.cfg.Slots.Abandon(slot), b.cfg.Slots.Offer(slot)); err != nil {
-			return err
-		}
-	}
-	b.reportMu.Lock() // from before the slots count as free, for Reset
-	defer b.reportMu.Unlock()
-	b.mu.Lock()
-	for i := range results {
-		b.asm.Reject(results[i].Slot)
-	}
-	b.mu.Unlock()
-	return b.reportResultsLocked(results)
 }

@@ -42,7 +42,7 @@ func (a *Assembler) Reject(i int) {
 		} else {
 			a.stats.UnrequestedMFPs += uint64(p.streams)
 			a.stats.UnrequestedParts++
-			if !a.lacksPart(ru, a.slots[i].mep) {
+			if !a.absent.lacksPart(ru, a.slots[i].mep) {
 				a.stats.SparedBytes += uint64(p.size)
 			}
 		}

@@ -25,8 +25,7 @@ func (b *Builder) RecordQuiesced(rank int, payload []byte) error {
 		err = fmt.Errorf("rank %d reported an exclusion as quiesced, and holds no readout unit", rank)
 	}
 	if err != nil {
-		b.rejectedMessages++
-		return err
+		return b.refuse(err)
 	}
 	b.quiescedExclusions[ru] = max(b.quiescedExclusions[ru], exclusions)
 	return nil
@@ -71,7 +70,7 @@ func (b *Builder) tryWithdraw(exclusions uint32) (remaining int, err error) {
 	if remaining > 0 {
 		return remaining, nil
 	}
-	remaining = b.commit.countUnreported()
+	remaining = b.commit.unreported
 	remaining += b.asm.withdrawSlots(func(slot int) {
 		err = errors.Join(err, b.revoke(b.asm.SlotMEP(slot).MEP, b.asm.appendMEPRefs(slot, nil)), b.reofferSlot(slot))
 	})

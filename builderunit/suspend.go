@@ -1,6 +1,9 @@
 package builderunit
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Suspension stops a builder unit now and then for a while, as if its processor had other things to do (TagNet-farm
 // §IV.B): it takes no MEP that is whole, and its memory goes on being written. Of several builder units that are
@@ -18,16 +21,16 @@ func (s Suspension) beginOf(n int) time.Duration {
 	return time.Duration(n*s.BUCount+s.BUIndex+1)*s.Interval - s.Duration
 }
 
-// runSuspender holds the gate that the finisher passes, from time to time.
-func (b *Builder) runSuspender() {
-	s, start := b.cfg.Suspension, time.Now()
+// run holds the gate that the finisher of a builder unit passes, from time to time.
+func (s Suspension) run(b *Builder) {
+	start := time.Now()
 	for n := 0; ; n++ {
-		if !b.sleep(time.Until(start.Add(s.beginOf(n)))) {
+		if !sleepIn(b.ctx, time.Until(start.Add(s.beginOf(n)))) {
 			return
 		}
 		b.finisherGate.Lock()
 		begun := time.Now()
-		more := b.sleep(s.Duration)
+		more := sleepIn(b.ctx, s.Duration)
 		b.finisherGate.Unlock()
 		b.mu.Lock()
 		b.suspensions++
@@ -39,14 +42,14 @@ func (b *Builder) runSuspender() {
 	}
 }
 
-// sleep reports false when the unit was closed meanwhile.
-func (b *Builder) sleep(d time.Duration) bool {
+// sleepIn reports false when the context has ended meanwhile.
+func sleepIn(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
-	case <-b.ctx.Done():
+	case <-ctx.Done():
 		return false
 	}
 }

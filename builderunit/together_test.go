@@ -16,7 +16,7 @@ func TestTogether(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &Builder{cfg: Config{Slots: slots}, sinkDiscards: true}
+		b := &finisher{Builder: &Builder{cfg: Config{Slots: slots}}, sinkDiscards: true}
 		if n := b.batchLimit(); n != tc.want {
 			t.Errorf("%d of %d slots are released together, not %d", n, tc.slots, tc.want)
 		}

@@ -82,8 +82,7 @@ func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 			v.sums[i] = checksum(v.pieces[i])
 		}
 		if crc := v.sums[i]; crc != p.CRC {
-			return &DataError{RU: int(p.RU), MEP: mep, Source: p.Source,
-				Reason: fmt.Sprintf("CRC-32C is %08x, %08x was announced", crc, p.CRC)}
+			return p.dataError(mep, fmt.Errorf("CRC-32C is %08x, %08x was announced", crc, p.CRC))
 		}
 		v.runHook()
 		if v.depth != VerifyFull || p.Synthetic {
@@ -94,13 +93,7 @@ func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 			p, err = v.findOutlier(places, i)
 		}
 		if err != nil {
-			return &DataError{
-				RU:     int(p.RU),
-				MEP:    mep,
-				Source: p.Source,
-				Reason: err.Error(),
-				Cause:  err,
-			}
+			return p.dataError(mep, err)
 		}
 		if !known {
 			first, known = m, true
@@ -136,7 +129,7 @@ func (v *verifier) collectPieces(memory []byte, places []mfpPlace) {
 	v.pieces, v.sums = v.pieces[:0], v.sums[:0]
 	for i := range places {
 		p := &places[i]
-		v.pieces = append(v.pieces, memory[p.Offset:p.Offset+p.Size])
+		v.pieces = append(v.pieces, p.bytesIn(memory))
 		v.sums = append(v.sums, 0)
 	}
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -14,44 +15,46 @@ import (
 	"ringlet/tagnet"
 )
 
-// refusedCalls counts the calls of the node service that were refused for who made them, and tells the log of them once
-// in a while.
-type refusedCalls struct {
-	notControl atomic.Uint64 // by a certificate that is not the control's
-	fenced     atomic.Uint64 // by a control whose term is over
+// access says who may call the node service. It counts the calls that were refused for who made them, and tells the log
+// of them once in a while.
+type access struct {
+	fence *tagnet.Fence // says which control is obeyed, by the node service and by the host of the scheduler
+	log   *slog.Logger
+
+	notControl atomic.Uint64 // calls by a certificate that is not the control's
+	fenced     atomic.Uint64 // calls by a control whose term is over
 	logLimiter connlimit.LogLimiter
 }
 
-// admitControl lets in the control whose term it is, and nobody else. What it returns is closed when a control with a
-// higher term is heard.
-func (n *process) admitControl(ctx context.Context, method string,
-	term *nodev1.Term) (risen <-chan struct{}, err error) {
-	if err := n.admitAnyTerm(ctx, method); err != nil {
+// admit lets in the control whose term it is, and nobody else. What it returns is closed when a control with a higher
+// term is heard.
+func (a *access) admit(ctx context.Context, method string, term *nodev1.Term) (risen <-chan struct{}, err error) {
+	if err := a.admitAnyTerm(ctx, method); err != nil {
 		return nil, err
 	}
-	risen, err = n.fence.Admit(tagnet.Term{Number: term.GetNumber(), Holder: term.GetHolder()})
+	risen, err = a.fence.Admit(tagnet.Term{Number: term.GetNumber(), Holder: term.GetHolder()})
 	if fenced := tagnet.AsFencedError(err); fenced != nil {
-		n.refusedCalls.fenced.Add(1)
-		n.logRefused(method, err)
+		a.fenced.Add(1)
+		a.logRefused(method, err)
 		return nil, fenced.Status()
 	}
 	return risen, err
 }
 
 // admitAnyTerm lets the control in for what changes nothing.
-func (n *process) admitAnyTerm(ctx context.Context, method string) error {
+func (a *access) admitAnyTerm(ctx context.Context, method string) error {
 	err := requireControl(ctx)
 	if err == nil {
 		return nil
 	}
-	n.refusedCalls.notControl.Add(1)
-	n.logRefused(method, err)
+	a.notControl.Add(1)
+	a.logRefused(method, err)
 	return status.Error(codes.PermissionDenied, err.Error())
 }
 
-func (n *process) logRefused(method string, why error) {
-	if unreported, yes := n.refusedCalls.logLimiter.Allow(method, time.Now()); yes {
-		n.log.Warn("the node refused a call", "method", method, "why", why, "unreported", unreported)
+func (a *access) logRefused(method string, why error) {
+	if unreported, yes := a.logLimiter.Allow(method, time.Now()); yes {
+		a.log.Warn("the node refused a call", "method", method, "why", why, "unreported", unreported)
 	}
 }
 
@@ -80,8 +83,8 @@ func (n *process) checkStart(req *nodev1.CommandRequest) error {
 }
 
 // addTerm adds the term that a node obeys, for its report.
-func (n *process) addTerm(r *nodev1.Report) {
-	term, since := n.fence.Term()
+func (a *access) addTerm(r *nodev1.Report) {
+	term, since := a.fence.Term()
 	if term.Number > 0 {
 		r.Term, r.TermSinceUs = &nodev1.Term{Number: term.Number, Holder: term.Holder}, since.UnixMicro()
 	}

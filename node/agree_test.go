@@ -360,13 +360,7 @@ func (c scheduler) TryNext() (tagnet.Tokens, bool) {
 func (s *system) feedback(bu int, r builderunit.MEPResult) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.core.ApplyFeedback(bu, tagnet.Feedback{
-		MEP:     r.MEP,
-		Slot:    uint32(r.Slot),
-		Events:  uint32(r.Events),
-		Attempt: uint8(r.Attempt),
-		Outcome: outcomeOf(&r),
-	})
+	err := s.core.ApplyFeedback(bu, r.Feedback)
 	if err == nil {
 		s.pump()
 	}

@@ -6,7 +6,6 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/builderunit"
-	"ringlet/tagnet"
 )
 
 // TestUnitsThatPullAgree is TestUnitsAgree where the builder units ask for what they want, with and without a region of
@@ -36,14 +35,6 @@ func (s *system) decide(mep uint64, mfps [][]byte) bool {
 		wanted += s.division.SourceCount(ru)
 	}
 	return mep%2 == 0 && len(mfps) == wanted
-}
-
-// outcomeOf is what the scheduler is told.
-func outcomeOf(r *builderunit.MEPResult) tagnet.Outcome {
-	if r.Outcome == builderunit.Rejected {
-		return tagnet.Rejected
-	}
-	return tagnet.Built
 }
 
 // checkPulled closes the accounts.

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"ringlet/builderunit/sink"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/shmem"
@@ -27,29 +28,31 @@ func TestABuilderIsInItsPlaceBeforeItAttaches(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer slots.Close()
-	s := &session{
-		node:    &process{cfg: Config{Name: "n1"}, log: slog.New(slog.DiscardHandler)},
-		cfg:     cfg,
-		self:    &nodev1.Member{Builder: true},
-		table:   shmem.NewTable(8),
-		slots:   slots,
-		ruRanks: []int{0},
+	b := &base{
+		assignment: &assignment{cfg: cfg, self: &nodev1.Member{Builder: true}, ruRanks: []int{0}},
+		node:       &process{cfg: Config{Name: "n1"}, log: slog.New(slog.DiscardHandler)},
+		table:      shmem.NewTable(8),
 	}
+	out := &output{base: b, slots: slots, writes: &runOutput{sink: &sink.Discard{}}}
+	c := newBuilder(b, &handlers{}, out)
 	called := false
-	attach := func(name string) (tagnet.Scope, []grpc.DialOption) {
+	attach := func() (tagnet.Scope, []grpc.DialOption) {
 		called = true
-		if s.bu.Load() == nil {
+		if c.unit.Load() == nil {
 			t.Error("the builder attaches before it can take announcements")
 		}
-		return tagnet.Scope{Name: name}, []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+		return tagnet.Scope{Name: "n1"}, []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nobody is there to attach to
-	if err := s.startBuilder(ctx, &nodev1.CommandRequest{Run: 1, TagnetAddress: "127.0.0.1:1"}, attach); err == nil ||
-		!called {
+	run := &runStart{&nodev1.CommandRequest{Run: 1, TagnetAddress: "127.0.0.1:1"}, attach}
+	if err := c.start(ctx, run); err == nil || !called {
 		t.Errorf("attached to nobody: error %v, asked %v", err, called)
 	}
-	if err := s.bu.Load().Close(); err != nil {
+	if c.attachment() != unattached {
+		t.Errorf("it is attached: %v", c.attachment())
+	}
+	if err := c.unit.Load().Close(); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"ringlet/node/config"
 	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet"
 )
 
@@ -50,8 +49,16 @@ func (p *controlPresence) lastContact(now time.Time) time.Time {
 // granted at least.
 const leaseCheckInterval = 100 * time.Millisecond
 
-// runLease ends a run by itself when the control is lost. It returns when ctx ends.
-func (n *process) runLease(ctx context.Context) {
+// orphanage ends a run by itself when the control is lost.
+type orphanage struct {
+	*process
+
+	mu    sync.Mutex    // guards cause
+	cause *nodev1.Cause // why this node ended the run by itself; nil: it did not
+}
+
+// run returns when ctx ends.
+func (n *orphanage) run(ctx context.Context) {
 	tick := time.NewTicker(leaseCheckInterval)
 	defer tick.Stop()
 	var l lease
@@ -62,21 +69,21 @@ func (n *process) runLease(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := time.Now()
-		switch l.step(now, n.observeLease(now)) {
+		switch l.step(now, n.observe(now)) {
 		case leaseDrain:
-			n.drainWithoutControl()
-			n.excludeWithoutControl()
+			n.drain()
+			n.exclude()
 		case leaseExcludeLost:
-			n.excludeWithoutControl()
+			n.exclude()
 		case leaseStop:
-			n.stopWithoutControl(ctx)
+			n.stop(ctx)
 		case leaseNone:
 		}
 	}
 }
 
-// observeLease is what the lease goes by.
-func (n *process) observeLease(now time.Time) leaseObservation {
+// observe is what the lease goes by.
+func (n *orphanage) observe(now time.Time) leaseObservation {
 	s, req := n.sessionAndRequest()
 	if s == nil || req.GetTagnetName() == "" || !unitsActive(n.runner.Status().State) {
 		return leaseObservation{}
@@ -102,38 +109,48 @@ func unitsActive(s fsm.State) bool {
 	return false
 }
 
-// drainWithoutControl lets the scheduler drain, if it is here.
-func (n *process) drainWithoutControl() {
+// hosted is the session, and the scheduler of its run, if that is here; else the scheduler is nil.
+func (n *orphanage) hosted() (*session, *tagnet.Server) {
 	s, req := n.sessionAndRequest()
-	server := n.schedulerHost.Server()
-	if s == nil || req.GetTagnetName() != n.cfg.Name || server == nil {
+	if s == nil || req.GetTagnetName() != n.cfg.Name {
+		return s, nil
+	}
+	return s, n.schedulerHost.Server()
+}
+
+// drain lets the scheduler drain, if it is here.
+func (n *orphanage) drain() {
+	_, server := n.hosted()
+	if server == nil {
+		_, req := n.sessionAndRequest()
 		n.log.Warn("the control is lost: waiting for the scheduler to end the run", "scheduler", req.GetTagnetName())
 		return
 	}
 	n.log.Warn("the control is lost: the scheduler ends the run")
-	n.noteControlLost()
+	n.noteCause()
 	server.Drain(0)
 }
 
-// excludeWithoutControl excludes units that are lost, if the scheduler is here: the drain would wait for what they had.
+// exclude excludes units that are lost, if the scheduler is here: the drain would wait for what they had.
 // A loss may be found only after the drain has begun.
-func (n *process) excludeWithoutControl() {
-	s, req := n.sessionAndRequest()
-	server := n.schedulerHost.Server()
-	if s == nil || req.GetTagnetName() != n.cfg.Name || server == nil {
+func (n *orphanage) exclude() {
+	s, server := n.hosted()
+	if server == nil {
 		return
 	}
 	reg := server.Registers()
 	if tagnet.State(reg.GetState()) == tagnet.Drained {
 		return // units have gone because it is over
 	}
-	for _, name := range lostReadouts(reg.GetRus(), s) {
+	readout, _ := s.cfg.LossPoliciesInRun()
+	_, builder := s.cfg.LossPolicies()
+	for _, name := range lostUnits(reg.GetRus(), readout, func(ru int) bool { return s.isExpendable(s.ruRanks[ru]) }) {
 		n.log.Warn("a readout unit is lost, and the run tolerates it: what it has is missing", "readout", name)
 		if err := server.ExcludeRU(name); err != nil {
 			n.log.Error("a lost readout unit is waited for", "readout", name, "err", err)
 		}
 	}
-	for _, name := range lostBuilders(reg.GetBus(), s.cfg) {
+	for _, name := range lostUnits(reg.GetBus(), builder, func(int) bool { return true }) {
 		n.log.Warn("a builder unit is lost, and the run tolerates it: its MEPs go to others", "builder", name)
 		if _, err := server.ExcludeBU(name); err != nil {
 			n.log.Error("a lost builder unit stays in the schedule", "builder", name, "err", err)
@@ -141,52 +158,38 @@ func (n *process) excludeWithoutControl() {
 	}
 }
 
-// lostReadouts are the readout units that were lost while nobody was there to exclude them. Where the policy does not
-// tolerate it there are none.
-func lostReadouts(rus []*tagnetv1.RURegister, s *session) []string {
-	var names []string
+// unitRegister is what the scheduler shows of a unit.
+type unitRegister interface {
+	GetExcluded() bool
+	GetAttached() bool
+	GetName() string
+}
+
+// lostUnits are the units that were lost while nobody was there to exclude them. Where the policy does not tolerate it,
+// or one is not expendable, there are none.
+func lostUnits[U unitRegister](units []U, policy config.LossPolicy, expendable func(i int) bool) (names []string) {
 	remaining := 0
-	for ru, u := range rus {
+	for i, u := range units {
 		switch {
 		case u.GetExcluded():
 		case u.GetAttached():
 			remaining++
-		case !s.isExpendable(s.ruRanks[ru]):
+		case !expendable(i):
 			return nil
 		default:
 			names = append(names, u.GetName())
 		}
 	}
-	if readout, _ := s.cfg.LossPoliciesInRun(); !readout.Tolerates(remaining) {
+	if !policy.Tolerates(remaining) {
 		return nil
 	}
 	return names
 }
 
-// lostBuilders are the builder units that were lost while nobody was there to exclude them. Where the policy does not
-// tolerate it there are none.
-func lostBuilders(bus []*tagnet.BURegister, cfg config.Config) []string {
-	var names []string
-	remaining := 0
-	for _, bu := range bus {
-		switch {
-		case bu.GetExcluded():
-		case bu.GetAttached():
-			remaining++
-		default:
-			names = append(names, bu.GetName())
-		}
-	}
-	if _, builder := cfg.LossPolicies(); !builder.Tolerates(remaining) {
-		return nil
-	}
-	return names
-}
-
-// stopWithoutControl stops as the control would: the output becomes whole and the figures are kept for when it comes
+// stop stops as the control would: the output becomes whole and the figures are kept for when it comes
 // back.
-func (n *process) stopWithoutControl(ctx context.Context) {
-	n.noteControlLost()
+func (n *orphanage) stop(ctx context.Context) {
+	n.noteCause()
 	if err := n.stopRun(ctx); err != nil {
 		n.log.Error("the run did not end in good order", "err", err)
 	}
@@ -200,8 +203,8 @@ func (n *process) stopRun(ctx context.Context) error {
 	return n.runner.Command(ctx, fsm.Stop)
 }
 
-// noteControlLost notes why this run ends, unless that is known.
-func (n *process) noteControlLost() {
+// noteCause notes why this run ends, unless that is known.
+func (n *orphanage) noteCause() {
 	s, req := n.sessionAndRequest()
 	if s == nil {
 		return
@@ -210,10 +213,10 @@ func (n *process) noteControlLost() {
 	lastContact := n.controlCalls.lastContact(now)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.selfStopCause != nil {
+	if n.cause != nil {
 		return
 	}
-	n.selfStopCause = &nodev1.Cause{
+	n.cause = &nodev1.Cause{
 		Component: ControlName,
 		Code:      codeControlLost,
 		AtUs:      now.UnixMicro(),
@@ -221,4 +224,18 @@ func (n *process) noteControlLost() {
 			max(s.cfg.ControlLoss, minSilence), n.cfg.Name, req.GetRun()),
 		Evidence: fmt.Sprintf("last heard by %s at %s", n.cfg.Name, lastContact.Format(time.RFC3339Nano)),
 	}
+}
+
+// endedBy is why this node ended the run by itself; nil: it did not.
+func (n *orphanage) endedBy() *nodev1.Cause {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cause
+}
+
+// begin takes that a run begins.
+func (n *orphanage) begin() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cause = nil
 }

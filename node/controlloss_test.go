@@ -223,7 +223,8 @@ func TestMissed(t *testing.T) {
 	for policy, want := range map[string]int{"essential": 0, "at-least 3 of 4": 0, "at-least 2 of 4": 1, "expendable": 1} {
 		c := config.Default()
 		c.BUs, c.RUs, c.BuilderLoss = 4, 4, policy
-		if got := lostBuilders(bus, c); len(got) != want || want == 1 && got[0] != "n1" {
+		_, builder := c.LossPolicies()
+		if got := lostUnits(bus, builder, func(int) bool { return true }); len(got) != want || want == 1 && got[0] != "n1" {
 			t.Errorf("%s: %v", policy, got)
 		}
 	}

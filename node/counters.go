@@ -1,10 +1,11 @@
 package node
 
 import (
-	"cmp"
 	"maps"
 	"strings"
 	"sync/atomic"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
 	"ringlet/barrier"
 	"ringlet/builderunit"
@@ -13,8 +14,10 @@ import (
 	"ringlet/filter/decision"
 	"ringlet/filter/external"
 	"ringlet/internal/counter"
+	histograms "ringlet/internal/histogram"
 	"ringlet/node/cluster"
 	"ringlet/node/fsm"
+	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit"
 	"ringlet/shmem"
 	"ringlet/tagnet"
@@ -100,60 +103,26 @@ var (
 // Counters describes the counters that the report of a node may have.
 func Counters() counter.List { return counterDescriptions }
 
-// collectCounters reads the counters of everything that there is now.
-func (s *session) collectCounters() allCounters {
-	c := allCounters{processCounters: s.collectProcessCounters(), Calls: s.node.countCalls()}
-	if ru := s.ru.Load(); ru != nil {
-		c.Readout, c.Barrier = new(ru.Stats()), new(s.barrier.Load().Stats())
-	}
-	if bu := s.bu.Load(); bu != nil {
-		c.Builder = new(bu.Stats())
-		s.addOutputCounters(&c)
-	}
-	if fb := s.feedback.Load(); fb != nil {
-		c.Feedback = &fb.feedbackCounters
-	}
-	if h := s.decisions.receiver.Load(); h != nil {
-		c.DecisionReader = new(h.stats())
-	}
-	if sender := s.decisions.sender.Load(); sender != nil {
-		c.Results = new(sender.Stats())
-	}
-	if unit := s.decisions.unit.Load(); unit != nil {
-		c.DecisionUnit, c.Outlets = new(unit.Stats()), &s.decisions.outletStats
-	}
-	return c
+// figures are what components report: counters, and, where a message is made of them, what else they tell.
+type figures struct {
+	allCounters
+
+	message *nodev1.Report // nil: counters are all that is wanted
+	steps   int            // of a timeline at most
 }
 
-func (s *session) addOutputCounters(c *allCounters) {
-	s.mu.Lock()
-	result, out := s.outputResult, s.sink
-	s.mu.Unlock()
-	c.Output, c.Segments = &result, &sink.SegmentsStats{}
-	if f, ok := out.(*sink.FilterSink); ok {
-		c.Filter = new(f.Stats())
-		if p, ok := f.External().(*external.Pool); ok {
-			c.Panel = new(p.Stats())
-		}
-		out = f.OutputSink()
+// histogram adds a histogram, if there is one and it is wanted.
+func (f *figures) histogram(name string, h *hdr.Histogram) {
+	if h != nil && f.message != nil {
+		f.message.Histograms[name] = histograms.Encode(h)
 	}
-	if several, ok := out.(*sink.Streams); ok {
-		c.Streams = new(several.Stats())
-	}
-	for _, one := range innerSinks(out) {
-		switch one := one.(type) {
-		case *sink.Segments:
-			c.Segments.Add(one.Stats())
-		case *sink.Backlog:
-			c.Segments.Add(one.Stats())
-			c.Backlog = new(one.BacklogStats())
-		case *sink.Buffer:
-			c.Buffer = cmp.Or(c.Buffer, &sink.BufferStats{})
-			c.Buffer.Add(one.Stats())
-		case *sink.Datagrams:
-			c.Datagrams = cmp.Or(c.Datagrams, &sink.DatagramStats{})
-			c.Datagrams.Add(one.Stats())
-		}
+}
+
+// collect reads the figures of everything that there is now.
+func (s *session) collect(f *figures) {
+	f.processCounters, f.Calls = s.collectProcessCounters(), s.node.countCalls()
+	for _, c := range s.components {
+		c.report(f)
 	}
 }
 
@@ -175,7 +144,7 @@ func (s *session) collectProcessCounters() processCounters {
 }
 
 func (n *process) countCalls() callCounters {
-	c := callCounters{CallsRefused: n.refusedCalls.notControl.Load(), CallsFenced: n.refusedCalls.fenced.Load()}
+	c := callCounters{CallsRefused: n.access.notControl.Load(), CallsFenced: n.access.fenced.Load()}
 	for why, times := range n.schedulerHost.RefusalCounts() {
 		if why == tagnet.RefusedTerm {
 			c.CallsFenced += times
@@ -196,15 +165,15 @@ func (s *session) beginCounting() {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.linkBaseline = before
+	s.baseline = before
 }
 
 // readCounters puts counters into a report: of what lasts, since the run began.
-func (s *session) readCounters(to map[string]uint64, c *allCounters) {
-	counterLayout.Read(to, c)
+func (s *session) readCounters(to map[string]uint64, f *figures) {
+	counterLayout.Read(to, &f.allCounters)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, before := range s.linkBaseline {
+	for name, before := range s.baseline {
 		to[name] -= min(before, to[name])
 	}
 }

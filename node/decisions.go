@@ -2,9 +2,7 @@ package node
 
 import (
 	"context"
-	"errors"
-	"math/rand/v2"
-	"slices"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,12 +12,11 @@ import (
 	"ringlet/event/placing"
 	"ringlet/filter"
 	"ringlet/filter/decision"
-	"ringlet/node/config"
-	"ringlet/shmem"
+	"ringlet/tagnet"
 	"ringlet/transport/link"
 )
 
-// What follows is a node's part in decisions (docs/design/054-decisions.md):
+// What follows is the part of a node with units in decisions (docs/design/054-decisions.md):
 //
 //	readout unit ── tokens came ────▶ trigger reporter ── Triggered ──▶ ┐
 //	builder unit ── outcomes ───────▶ sender ══ results ══════════════▶ decision unit ──▶ outlets, in order
@@ -28,225 +25,136 @@ import (
 //
 // The decision unit is on one node of the view. Nobody waits for it.
 
-// decisionRole is that part. The zero value, with rank None, has none.
-type decisionRole struct {
-	nodeRank int            // of the node with the decision unit, or config.NoUnit; immutable
-	segment  *shmem.Segment // of its result rings; nil elsewhere. Immutable after newSession
-
-	outletStats decision.OutletStats
+// decisions is that part as a component. It starts before the units, and ends after them.
+type decisions struct {
+	*base
+	rejected func(first, events uint64) // told of rows of rejected events, for the readout unit here
 
 	// set by start, read by the links' receivers
-	unit            atomic.Pointer[decision.Unit]
-	sender          atomic.Pointer[decision.Sender]
-	triggerReporter atomic.Pointer[triggerReporter]
-	receiver        atomic.Pointer[decisionReceiver]
+	sender   atomic.Pointer[decision.Sender] // of the builder unit here
+	reporter atomic.Pointer[triggerReporter] // of the readout unit here
 
-	mu            sync.Mutex       // guards what follows
-	openMessage   decision.Message // what the decision unit said first; Kind 0: nothing yet
-	outletClosers []closer         // of the decision unit; closed at its end
+	mu   sync.Mutex       // guards what follows
+	open decision.Message // what the decision unit said first; Kind 0: nothing yet
+
+	reading sync.Mutex       // guards what follows; held while the decision unit is answered, which never waits
+	reader  *decision.Reader // of the readout unit here; nil: there is none, or no run yet
 }
-
-type closer interface{ Close() error }
 
 // resultCookie tells writes of results from those of the readout unit, whose cookies are small.
 const resultCookie = 1 << 63
 
-// memberNames are those of the view, by rank.
-func (s *session) memberNames() (names []string) {
-	for _, m := range s.view.GetMembers() {
-		names = append(names, m.GetName())
-	}
-	return names
+var errOtherDecisionNode = fmt.Errorf("%w: the decision unit is on another node", decision.ErrMessage)
+
+// newDecisions makes it the first that is asked for whom an outcome of a write is.
+func newDecisions(b *base, h *handlers) *decisions {
+	c := &decisions{base: b}
+	h.onSignal(placing.KindDecision, c.receive)
+	h.completed = append(h.completed, func(_ int, cookie uint64, err error) bool {
+		if sender := c.sender.Load(); cookie&resultCookie != 0 && sender != nil {
+			sender.WriteCompleted(cookie&^resultCookie, err)
+		}
+		return cookie&resultCookie != 0
+	})
+	return c
 }
 
-// hasDecisionUnit says that this node has the decision unit.
-func (s *session) hasDecisionUnit() bool { return s.decisions.nodeRank == int(s.self.GetRank()) }
-
-// needsLink says whether this node and another have something to tell each other: builder units do not speak with each
-// other, and everybody with units does with the decision unit.
-func (s *session) needsLink(rank int) bool {
-	m := s.view.GetMembers()[rank]
-	return rank != int(s.self.GetRank()) &&
-		(s.self.GetReadout() || m.GetReadout() || s.hasDecisionUnit() || rank == s.decisions.nodeRank)
-}
-
-// makeDecisionSegment makes the memory of the decision unit, if it is here.
-func (s *session) makeDecisionSegment() (err error) {
-	if s.hasDecisionUnit() {
-		size := decision.SegmentSize(len(s.buRanks), decision.RingCapacityFor(s.cfg.Packing))
-		s.decisions.segment, err = shmem.Create(s.segmentPrefix+"-decisions", size)
+func (c *decisions) start(_ context.Context, run *runStart) error {
+	if c.self.GetBuilder() {
+		c.sender.Store(decision.NewSender(int(c.self.GetBuIndex()), c.writeResults))
 	}
-	return err
-}
-
-// decisionWindows is how many windows the decision unit here grants.
-func (s *session) decisionWindows() int {
-	if s.hasDecisionUnit() {
-		return len(s.buRanks)
-	}
-	return 0
-}
-
-// startDecisions makes the decision unit, if it is here, and what speaks with it. It comes before the units, so that no
-// event is triggered before the decision unit is there.
-func (s *session) startDecisions(rejoining bool) error {
-	d := &s.decisions
-	if d.nodeRank == config.NoUnit {
-		return nil
-	}
-	if s.self.GetBuilder() {
-		d.sender.Store(decision.NewSender(int(s.self.GetBuIndex()), s.writeResults))
-	}
-	if s.self.GetReadout() {
-		d.receiver.Store(&decisionReceiver{})
-		d.triggerReporter.Store(startTriggerReporter(func(epoch uint8, below uint64) {
-			s.sendDecisionMessage(decision.Message{Kind: decision.KindTriggered, Epoch: epoch, Number: below})
+	if c.self.GetReadout() {
+		c.reading.Lock()
+		c.reader = &decision.Reader{}
+		c.reading.Unlock()
+		c.reporter.Store(startTriggerReporter(func(epoch uint8, below uint64) {
+			c.send(decision.Message{Kind: decision.KindTriggered, Epoch: epoch, Number: below})
 		}))
 	}
-	d.mu.Lock()
-	open := d.openMessage
-	d.mu.Unlock()
+	c.mu.Lock()
+	open := c.open
+	c.mu.Unlock()
 	if open.Kind != 0 {
-		_ = s.dispatchDecision(open)
+		_ = c.dispatch(open)
 	}
-	if !s.hasDecisionUnit() {
-		if rejoining { // the decision unit has greeted the process that was here before
-			s.sendDecisionMessage(decision.Message{Kind: decision.KindRequestOpen})
-		}
-		return nil
-	}
-	outlets, err := s.openOutlets()
-	if err != nil {
-		return &subsystemError{subsystemDecision, err}
-	}
-	unit, err := decision.NewUnit(decision.UnitConfig{
-		Core: decision.Config{
-			MaxPending: s.cfg.MaxPendingDecisions(),
-			Timeout:    s.cfg.EffectiveDecisionTimeout(),
-			Epoch:      uint8(rand.Uint32()),
-		},
-		RingCapacity: decision.RingCapacityFor(s.cfg.Packing),
-		BuilderRanks: s.buRanks,
-		ReadoutRanks: s.ruRanks,
-		Table:        s.table,
-		Segment:      d.segment,
-		Signaler:     decisionSignaler{s},
-		Outlets:      outlets,
-		Rejoining:    rejoining,
-		Log:          s.node.log,
-	})
-	if err != nil {
-		return &subsystemError{subsystemDecision, errors.Join(err, s.closeOutlets())}
-	}
-	d.unit.Store(unit)
-	for rank, m := range s.view.GetMembers() {
-		if m.GetReadout() || m.GetBuilder() {
-			unit.Announce(rank)
-		}
+	if run.GetBack() && !c.hasDecisionUnit() { // the decision unit has greeted the process that was here before
+		c.send(decision.Message{Kind: decision.KindRequestOpen})
 	}
 	return nil
 }
 
-// decisionSignaler signals for the decision unit. A node that does not answer is lost to somebody else.
-type decisionSignaler struct{ s *session }
-
-func (g decisionSignaler) Signal(rank int, message []byte) error {
-	b := make([]byte, 0, 1+decision.MessageSize)
-	err := g.s.endpoint.Signal(rank, append(append(b, byte(placing.KindDecision)), message...))
-	if err != nil && slices.Contains(g.s.lostRanks(), rank) {
-		return nil
-	}
-	return err
-}
-
-// openOutlets opens what hands decisions out.
-func (s *session) openOutlets() (outlets []decision.Outlet, err error) {
-	d := &s.decisions
-	for _, a := range s.cfg.DecisionOutlets() {
-		var one interface {
-			decision.Outlet
-			closer
-		}
-		if a.Kind == decision.OutletBuffer {
-			one, err = decision.OpenBuffer("ringlet-"+a.Location, &d.outletStats, s.node.log)
-		} else {
-			one, err = decision.Listen(a.Location, &d.outletStats, s.node.log)
-		}
-		if err != nil {
-			return nil, errors.Join(err, s.closeOutlets())
-		}
-		d.mu.Lock()
-		d.outletClosers = append(d.outletClosers, one)
-		d.mu.Unlock()
-		outlets = append(outlets, one)
-	}
-	return outlets, nil
-}
-
-func (s *session) closeOutlets() (err error) {
-	d := &s.decisions
-	d.mu.Lock()
-	outlets := d.outletClosers
-	d.outletClosers = nil
-	d.mu.Unlock()
-	for _, o := range outlets {
-		err = errors.Join(err, o.Close())
-	}
-	return err
-}
-
-// receiveDecisionSignal takes a message between a decision unit and the others.
-func (s *session) receiveDecisionSignal(rank int, b []byte) error {
-	d := &s.decisions
-	if decision.KindOf(b) == decision.KindDecisions {
-		return s.receiveDecisions(rank, b)
+// receive takes what the decision unit says. The readout unit may not be there yet: one that comes back hears from its
+// greeting on.
+func (c *decisions) receive(rank int, payload []byte) error {
+	b := payload[1:]
+	kind := decision.KindOf(b)
+	if isForDecisionUnit(kind) {
+		return errNoSuchUnit
 	}
 	var m decision.Message
-	if err := m.Parse(b); err != nil {
-		return err
-	}
-	switch m.Kind {
-	case decision.KindTriggered, decision.KindRequestOpen, decision.KindEnd, decision.KindAck:
-		unit := d.unit.Load()
-		if unit == nil {
-			return errNoSuchUnit
+	if kind != decision.KindDecisions {
+		if err := m.Parse(b); err != nil {
+			return err
 		}
-		return unit.HandleMessage(rank, b)
 	}
-	if rank != d.nodeRank {
+	switch {
+	case rank != c.decisionRank:
 		return errOtherDecisionNode
+	case kind == decision.KindDecisions:
+		return c.receiveDecisions(b)
+	case m.Kind == decision.KindOpen:
+		c.mu.Lock()
+		c.open = m
+		c.mu.Unlock()
 	}
-	if m.Kind == decision.KindOpen {
-		d.mu.Lock()
-		d.openMessage = m
-		d.mu.Unlock()
-	}
-	return s.dispatchDecision(m)
+	return c.dispatch(m)
 }
 
-// dispatchDecision tells the sender, the trigger reporter and the decision receiver what the decision unit says.
-func (s *session) dispatchDecision(m decision.Message) error {
-	if h := s.decisions.receiver.Load(); h != nil && m.Kind == decision.KindOpen {
-		h.connect(m.Epoch)
+// receiveDecisions takes decisions, and answers.
+func (c *decisions) receiveDecisions(b []byte) error {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if c.reader == nil {
+		return errNoSuchUnit
 	}
-	if h := s.decisions.triggerReporter.Load(); h != nil && m.Kind == decision.KindOpen {
-		h.connect(m.Epoch)
+	answer, ok, err := c.reader.Receive(b, func(first uint64, s decision.Span) {
+		if s.Decision == filter.Rejected {
+			c.rejected(first, s.Events)
+		}
+	})
+	if ok {
+		c.send(answer)
 	}
-	if sender := s.decisions.sender.Load(); sender != nil && (m.Kind != decision.KindOpen || m.RingCapacity > 0) {
+	return err
+}
+
+// dispatch tells the sender, the trigger reporter and the reader what the decision unit says.
+func (c *decisions) dispatch(m decision.Message) error {
+	if m.Kind == decision.KindOpen {
+		c.reading.Lock()
+		if c.reader != nil {
+			c.reader.Open(m.Epoch)
+		}
+		c.reading.Unlock()
+		if h := c.reporter.Load(); h != nil {
+			h.connect(m.Epoch)
+		}
+	}
+	if sender := c.sender.Load(); sender != nil && (m.Kind != decision.KindOpen || m.RingCapacity > 0) {
 		return sender.HandleMessage(m)
 	}
 	return nil
 }
 
-// sendDecisionMessage tells the decision unit something. A link that is down is told of otherwise.
-func (s *session) sendDecisionMessage(m decision.Message) {
+// send tells the decision unit something. A link that is down is told of otherwise.
+func (c *decisions) send(m decision.Message) {
 	b := append(make([]byte, 0, 1+decision.MessageSize), byte(placing.KindDecision))
-	_ = s.endpoint.Signal(s.decisions.nodeRank, m.Append(b))
+	_ = c.endpoint.Signal(c.decisionRank, m.Append(b))
 }
 
 // writeResults writes results into the result ring of this node's builder unit.
-func (s *session) writeResults(w decision.Write) error {
-	return s.endpoint.Write(s.decisions.nodeRank, link.Write{
+func (c *decisions) writeResults(w decision.Write) error {
+	return c.endpoint.Write(c.decisionRank, link.Write{
 		Ref:    w.Ref,
 		Offset: w.Offset,
 		Data:   w.Data,
@@ -254,127 +162,126 @@ func (s *session) writeResults(w decision.Write) error {
 	})
 }
 
+// reportTriggered tells the decision unit below which event all are triggered.
+func (c *decisions) reportTriggered(below uint64) {
+	if h := c.reporter.Load(); h != nil {
+		h.advance(below)
+	}
+}
+
 // reportFiltered tells the decision unit what a filter said of n events of a MEP, from the place i on; and with the
 // last of them, that a short MEP has no more.
-func (s *session) reportFiltered(m sink.Meta, i, n int, v filter.Verdict, took time.Duration) {
-	sender := s.decisions.sender.Load()
-	if sender == nil {
-		return
+func (c *decisions) reportFiltered(m sink.Meta, i, n int, v filter.Verdict, took time.Duration) {
+	if sender := c.sender.Load(); sender != nil {
+		c.addVerdict(sender, m.MEP, [3]int{i, n, m.Events}, v, took)
 	}
-	packing := s.cfg.Packing
-	first := m.MEP * uint64(packing)
-	sender.AddVerdict(first+uint64(i), n, v, took)
-	if n += i; n == m.Events && n < packing {
-		sender.AddVerdict(first+uint64(n), packing-n, filter.Verdict{Decision: decision.Void}, 0)
+}
+
+// addVerdict adds the verdict on some events of a MEP: place of the first, their number, and that of all in the MEP.
+func (c *decisions) addVerdict(to *decision.Sender, mep uint64, which [3]int, v filter.Verdict, took time.Duration) {
+	i, n, events, packing := which[0], which[1], which[2], c.cfg.Packing
+	first := mep * uint64(packing)
+	to.AddVerdict(first+uint64(i), n, v, took)
+	if n += i; n == events && n < packing {
+		to.AddVerdict(first+uint64(n), packing-n, filter.Verdict{Decision: decision.Void}, 0)
 	}
 }
 
 // reportOutcomes tells the decision unit what became of MEPs. Of what a filter judged, whole or by its region,
 // reportFiltered has told. Without one each event is accepted, or could not be judged, since it lacks fragments; so
 // could those not be that were let go. Events are numbered by their MEP, and those that a short MEP does not have are
-// void. Of what is incomplete nothing is told: it times out.
-func (s *session) reportOutcomes(results []builderunit.MEPResult) {
-	sender := s.decisions.sender.Load()
+// void.
+func (c *decisions) reportOutcomes(results []builderunit.MEPResult) {
+	sender := c.sender.Load()
 	if sender == nil {
 		return
 	}
-	packing := s.cfg.Packing
 	now := time.Now()
 	for i := range results {
 		r := &results[i]
 		v := filter.Verdict{Decision: filter.Accepted}
 		switch {
-		case r.Outcome == builderunit.Incomplete, r.Outcome == builderunit.Built && s.cfg.Filter != "",
-			r.Outcome == builderunit.Rejected && s.cfg.RegionJudged():
+		case r.Outcome == tagnet.Built && c.cfg.Filter != "", r.Outcome == tagnet.Rejected && c.cfg.RegionJudged():
 			continue
-		case r.Outcome == builderunit.Rejected:
+		case r.Outcome == tagnet.Rejected:
 			v.Decision = filter.Rejected
-		case r.Outcome == builderunit.Discarded || r.PartsMissing:
+		case r.Outcome == tagnet.Discarded || r.PartsMissing:
 			v.Decision = filter.Failed
 		}
-		n := min(r.Events, packing)
+		n := min(int(r.Events), c.cfg.Packing)
 		if n == 0 {
-			n = packing // nobody has looked
+			n = c.cfg.Packing // nobody has looked
 		}
-		first := r.MEP * uint64(packing)
-		sender.AddVerdict(first, n, v, now.Sub(r.CompletedAt))
-		if n < packing {
-			sender.AddVerdict(first+uint64(n), packing-n, filter.Verdict{Decision: decision.Void}, 0)
-		}
+		c.addVerdict(sender, r.MEP, [3]int{0, n, n}, v, now.Sub(r.CompletedAt))
 	}
 }
 
-// onDecisionNodeLost takes that the link to the node with the decision unit is down.
-func (s *session) onDecisionNodeLost() {
-	d := &s.decisions
-	d.mu.Lock()
-	d.openMessage = decision.Message{}
-	d.mu.Unlock()
-	if h := d.triggerReporter.Load(); h != nil {
+// disconnect takes that the decision unit is gone, or that this node ends its part in the run: its word counts no more,
+// and is not answered. What it told stands: a builder unit had said so.
+func (c *decisions) disconnect() {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if c.reader != nil {
+		c.reader.Close()
+	}
+}
+
+// linkLost takes that the link to the node with the decision unit is down, if it is that.
+func (c *decisions) linkLost(rank int) {
+	if rank != c.decisionRank {
+		return
+	}
+	c.mu.Lock()
+	c.open = decision.Message{}
+	c.mu.Unlock()
+	if h := c.reporter.Load(); h != nil {
 		h.disconnect()
 	}
-	if h := d.receiver.Load(); h != nil {
-		h.disconnect()
-	}
-	if sender := d.sender.Load(); sender != nil {
+	c.disconnect()
+	if sender := c.sender.Load(); sender != nil {
 		sender.UnitLost()
 	}
 }
 
-// How long the end of a run waits for results to arrive, and for nodes that have not told all yet and for decisions,
-// beyond their time-out. A builder unit tells its last results when its output has the events.
-const (
-	resultFlushTimeout = time.Second
-	decisionEndTimeout = 10 * time.Second
-)
+// resultFlushTimeout is how long the end of a run waits for results to arrive. A builder unit tells its last results
+// when its output has the events.
+const resultFlushTimeout = time.Second
 
-// endDecisions ends this node's part in decisions. ctx is over where nothing is waited for.
-func (s *session) endDecisions(ctx context.Context) {
-	d := &s.decisions
-	if h := d.triggerReporter.Swap(nil); h != nil {
+func (c *decisions) stop(ctx context.Context, _ bool) error {
+	if h := c.reporter.Swap(nil); h != nil {
 		h.close()
 	}
 	over := decision.Message{Kind: decision.KindEnd}
-	if sender := d.sender.Load(); sender != nil {
+	if sender := c.sender.Load(); sender != nil {
 		within, cancel := context.WithTimeout(ctx, resultFlushTimeout)
 		if err := sender.Flush(within); err != nil && ctx.Err() == nil {
-			s.node.log.Warn("the run ends without decisions on what this builder unit has built last", "err", err)
+			c.node.log.Warn("the run ends without decisions on what this builder unit has built last", "err", err)
 		}
 		cancel()
 		over.Number = sender.Close()
 	}
-	if h := d.receiver.Load(); h != nil {
-		h.disconnect() // so that what it has heard is answered, and nothing more, before this node says that it has ended
+	c.disconnect() // so that what was heard is answered, and nothing more, before this node says that it has ended
+	c.mu.Lock()
+	there := c.open.Kind != 0
+	over.Epoch, c.open = c.open.Epoch, decision.Message{}
+	c.mu.Unlock()
+	if there {
+		c.send(over)
 	}
-	d.mu.Lock()
-	there := d.openMessage.Kind != 0
-	over.Epoch, d.openMessage = d.openMessage.Epoch, decision.Message{}
-	d.mu.Unlock()
-	if there && (s.self.GetReadout() || s.self.GetBuilder()) {
-		s.sendDecisionMessage(over)
-	}
-	if unit := d.unit.Load(); unit != nil {
-		within, cancel := context.WithTimeout(ctx, s.cfg.EffectiveDecisionTimeout()+decisionEndTimeout)
-		unit.FinishDecisions(within)
-		cancel()
-	}
-	if err := s.closeOutlets(); err != nil {
-		s.node.log.Error("an outlet of decisions was not closed", "err", err)
-	}
+	return nil
 }
 
-// canceledContext is a context in which nothing is waited for.
-func canceledContext() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}
+func (*decisions) free() {}
 
-// closeDecisionUnit takes the result rings of the decision unit back. The units have ended.
-func (s *session) closeDecisionUnit() {
-	if unit := s.decisions.unit.Swap(nil); unit != nil {
-		if err := unit.Close(); err != nil {
-			s.node.log.Error("the result windows of the decision unit were not given back", "err", err)
-		}
+func (*decisions) attachment() attachment { return unattached }
+
+func (c *decisions) report(f *figures) {
+	c.reading.Lock()
+	if c.reader != nil {
+		f.DecisionReader = new(c.reader.Stats())
+	}
+	c.reading.Unlock()
+	if sender := c.sender.Load(); sender != nil {
+		f.Results = new(sender.Stats())
 	}
 }

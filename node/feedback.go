@@ -22,30 +22,26 @@ import (
 // does not.
 type feedbackSender struct {
 	// immutable after attach
-	attached     chan struct{} // closed when client is set, or will never be
-	dial         func(context.Context) (*tagnet.BUClient, error)
-	freeSlots    func(ctx context.Context, exclusions uint32) error // frees the builder unit's slots
-	cancel       context.CancelFunc
-	sessionEnded chan struct{} // closed when nothing more is heard of the scheduler
+	dial      func(context.Context) (*tagnet.BUClient, error)
+	freeSlots func(ctx context.Context, exclusions uint32) error // frees the builder unit's slots
+	cancel    context.CancelFunc
+	// closed when nothing more is heard of the scheduler. A unit that is excluded may come back, and goes on listening
+	sessionEnded chan struct{}
 	wg           sync.WaitGroup
 
 	entries []tagnet.Feedback // scratch of whoever tells: one at a time
 
-	// onSuperseded, if not nil, is told of results that nobody wanted, by whoever tells; immutable after attach.
-	onSuperseded func([]builderunit.MEPResult)
-	// onReported is told of results that the scheduler knows of, by whoever tells; immutable after attach.
-	onReported func([]builderunit.MEPResult)
-	// onRunEnding is told that the run ends: no further MEPs come than those that were issued; immutable after attach.
-	onRunEnding func()
+	// immutable: onSuperseded is told of results that nobody wanted, and onReported, if not nil, of those that the
+	// scheduler knows of, by whoever tells; onRunEnding of that no further MEPs come than those that were issued
+	onSuperseded, onReported func([]builderunit.MEPResult)
+	onRunEnding              func()
 
 	feedbackCounters
 	excluded atomic.Bool // it is excluded now
 
-	mu     sync.Mutex // guards what follows
-	client *tagnet.BUClient
-	// while it attaches again: closed when that is over. What is to be told meanwhile is for the new client; nil at other
-	// times
-	rejoinDone chan struct{}
+	client atomic.Pointer[tagnet.BUClient]
+	// reporting is held by whoever reports, and while it attaches: what is to be told meanwhile is for the new client
+	reporting sync.Mutex
 }
 
 type feedbackCounters struct {
@@ -53,24 +49,27 @@ type feedbackCounters struct {
 	Exclusions atomic.Uint64 `help:"times that the builder unit was excluded"`
 }
 
-func newFeedbackSender() *feedbackSender {
-	return &feedbackSender{
-		attached:     make(chan struct{}),
+func newFeedbackSender(onSuperseded, onReported func([]builderunit.MEPResult), onRunEnding func()) *feedbackSender {
+	f := &feedbackSender{
 		sessionEnded: make(chan struct{}),
-		cancel:       func() {},
-		onRunEnding:  func() {},
+		onSuperseded: onSuperseded,
+		onReported:   onReported,
+		onRunEnding:  onRunEnding,
 	}
+	f.reporting.Lock() // until it is attached
+	return f
 }
 
 // attach attaches to the scheduler, which ctx bounds, and from then on until Close.
 func (f *feedbackSender) attach(ctx context.Context, dial func(context.Context) (*tagnet.BUClient, error),
 	reset func(context.Context, uint32) error) error {
-	defer close(f.attached)
+	defer f.reporting.Unlock()
 	client, err := dial(ctx)
 	if err != nil {
 		return err
 	}
-	f.client, f.dial, f.freeSlots = client, dial, reset
+	f.dial, f.freeSlots = dial, reset
+	f.client.Store(client)
 	rejoinCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f.cancel = cancel
 	f.wg.Go(func() {
@@ -89,7 +88,7 @@ const flushTimeout = tagnet.DefaultResumeTimeout + time.Second
 func (f *feedbackSender) Close() error {
 	f.cancel()
 	f.wg.Wait()
-	client := f.currentClient()
+	client := f.client.Load()
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	err := client.Flush(ctx)
@@ -102,44 +101,18 @@ func (f *feedbackSender) Close() error {
 	return errors.Join(err, client.Close())
 }
 
-// Done is closed when the builder unit hears of the scheduler no more. One that is excluded may come back, and goes on
-// listening.
-func (f *feedbackSender) Done() <-chan struct{} { return f.sessionEnded }
-
-func (f *feedbackSender) currentClient() *tagnet.BUClient {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.client
-}
-
-// awaitClient is the client when no attaching is under way.
-func (f *feedbackSender) awaitClient() *tagnet.BUClient {
-	for {
-		f.mu.Lock()
-		client, coming := f.client, f.rejoinDone
-		f.mu.Unlock()
-		if coming == nil {
-			return client
-		}
-		<-coming
-	}
-}
-
 func (f *feedbackSender) report(results []builderunit.MEPResult) error {
-	<-f.attached
-	client := f.awaitClient()
+	f.reporting.Lock()
+	defer f.reporting.Unlock()
+	client := f.client.Load()
 	if client == nil {
 		return errNoSuchUnit
 	}
 	f.entries = f.entries[:0]
 	held := true
 	for i := range results {
-		r := &results[i]
-		held = held && r.ReportHeld
-		f.entries = append(f.entries, tagnet.Feedback{})
-		e := &f.entries[i]
-		e.MEP, e.Slot, e.Events = r.MEP, uint32(r.Slot), uint32(r.Events)
-		e.Attempt, e.Outcome = uint8(r.Attempt), schedulerOutcome(r.Outcome)
+		held = held && results[i].ReportHeld
+		f.entries = append(f.entries, results[i].Feedback)
 	}
 	send := client.SendFeedback
 	if held {
@@ -148,9 +121,7 @@ func (f *feedbackSender) report(results []builderunit.MEPResult) error {
 	err := send(f.entries...)
 	if viewOver(err) {
 		f.Unreported.Add(uint64(len(results)))
-		if f.onSuperseded != nil {
-			f.onSuperseded(results)
-		}
+		f.onSuperseded(results)
 		return nil
 	}
 	if err == nil && f.onReported != nil {
@@ -195,7 +166,7 @@ func (f *feedbackSender) awaitEnd(ctx context.Context, client *tagnet.BUClient) 
 // rejoinWhenExcluded comes back whenever the builder unit has been excluded.
 func (f *feedbackSender) rejoinWhenExcluded(ctx context.Context) {
 	for {
-		client := f.currentClient()
+		client := f.client.Load()
 		if !f.awaitEnd(ctx, client) {
 			return
 		}
@@ -245,39 +216,21 @@ func (f *feedbackSender) rejoin(ctx context.Context, reset bool) bool {
 // tryRejoin attaches once. Where the slots are free, tokens may come at once, and what there is to tell of them waits
 // for the new client.
 func (f *feedbackSender) tryRejoin(ctx context.Context, free bool) error {
+	if free {
+		f.reporting.Lock()
+		defer f.reporting.Unlock()
+	}
 	ctx, cancel := context.WithTimeout(ctx, rejoinTimeout)
 	defer cancel()
-	coming := make(chan struct{})
-	if free {
-		f.mu.Lock()
-		f.rejoinDone = coming
-		f.mu.Unlock()
-	}
 	client, err := f.dial(ctx)
 	if err == nil && !free {
 		_ = client.Close() // an answer was lost: the slots hold what they had, so this unit is given up
 		err = errSlotsNotFreed
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if err == nil {
-		f.client = client
+		f.client.Store(client)
 	}
-	f.rejoinDone = nil
-	close(coming)
 	return err
 }
 
 var errSlotsNotFreed = errors.New("the builder unit was let in before it had freed its slots")
-
-func schedulerOutcome(o builderunit.Outcome) tagnet.Outcome {
-	switch o {
-	case builderunit.Built:
-		return tagnet.Built
-	case builderunit.Rejected:
-		return tagnet.Rejected
-	case builderunit.Discarded:
-		return tagnet.Discarded
-	}
-	return tagnet.Incomplete
-}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"ringlet/internal/stopwatch"
@@ -92,8 +93,18 @@ func needsNode(state fsm.State, excluded bool) bool {
 	return unitsActive(state) && !excluded
 }
 
-// observeLeave looks.
-func (n *process) observeLeave(now time.Time) leaveObservation {
+// leaving lets a node go that is told to end in a run.
+type leaving struct {
+	*process
+
+	requested     atomic.Bool  // it was told to end in a run
+	promised      atomic.Bool  // the control ends the run for this node
+	linksClosed   atomic.Bool  // its links were closed since its part in a run that goes on is over
+	lastExtension atomic.Int64 // when the service manager was asked for more time, in s
+}
+
+// observe looks.
+func (n *leaving) observe(now time.Time) leaveObservation {
 	s, _ := n.sessionAndRequest()
 	state := n.runner.Status().State
 	out := leaveObservation{reportCollected: n.reportCollected.Load(), linksClosed: s == nil || n.linksClosed.Load()}
@@ -104,7 +115,7 @@ func (n *process) observeLeave(now time.Time) leaveObservation {
 	out.nodeNeeded, out.stopping, out.excluded = needsNode(state, excluded), state == fsm.Stopping, unitsActive(state) &&
 		excluded
 	out.lastFileCall = n.fileCalls.lastContact(now)
-	if n.releasePromised.Load() {
+	if n.promised.Load() {
 		out.lastContact = n.controlCalls.lastContact(now)
 	}
 	return out
@@ -113,12 +124,12 @@ func (n *process) observeLeave(now time.Time) leaveObservation {
 // leaveInterval is how often a node that is to end looks whether it may.
 const leaveInterval = 50 * time.Millisecond
 
-// awaitLeave asks the control, by the reports, to let this node go, and waits until it may, or until ctx ends.
-func (n *process) awaitLeave(ctx context.Context) {
-	if now := time.Now(); n.cfg.LeaveGrace <= 0 || !n.observeLeave(now).nodeNeeded && !n.observeLeave(now).excluded {
+// await asks the control, by the reports, to let this node go, and waits until it may, or until ctx ends.
+func (n *leaving) await(ctx context.Context) {
+	if now := time.Now(); n.cfg.LeaveGrace <= 0 || !n.observe(now).nodeNeeded && !n.observe(now).excluded {
 		return
 	}
-	n.leaveRequested.Store(true)
+	n.requested.Store(true)
 	n.log.Info("told to end in a run: asking the control to let this node go", "unless_it_answers_in", n.cfg.LeaveGrace)
 	n.cfg.Notifier.SetStatus("told to end in a run: waiting to be let go")
 	l := departure{requestedAt: time.Now(), grace: n.cfg.LeaveGrace}
@@ -126,7 +137,7 @@ func (n *process) awaitLeave(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		now := time.Now()
-		see := n.observeLeave(now)
+		see := n.observe(now)
 		switch l.step(now, see) {
 		case leaveFinish:
 			n.finishExcluded(ctx)
@@ -155,7 +166,7 @@ const drainExcludedTimeout = 8 * time.Second
 // finishExcluded makes the output whole where this node's builder unit has been excluded from a run that goes on:
 // what it had built counts. Links close last. A readout unit that does not confirm the exclusion may still write, and
 // tolerates that the node is gone, as it has to, but not that it refuses: there the links go first.
-func (n *process) finishExcluded(ctx context.Context) {
+func (n *leaving) finishExcluded(ctx context.Context) {
 	s, _ := n.sessionAndRequest()
 	if s == nil {
 		return
@@ -174,14 +185,13 @@ func (n *process) finishExcluded(ctx context.Context) {
 	n.linksClosed.Store(true)
 }
 
-// drainExcluded waits until nothing is under way to the builder unit any more, which is excluded, and what was whole is
-// in its output.
-func (s *session) drainExcluded(ctx context.Context) error {
-	bu, fb := s.bu.Load(), s.feedback.Load()
-	if bu == nil || fb == nil {
-		return nil
+// extendStop asks the service manager for more time, where this node was told to end, and still has something to bring
+// to an end.
+func (n *leaving) extendStop() {
+	now := time.Now().Unix()
+	if n.requested.Load() && n.lastExtension.Swap(now) != now { // once a second
+		n.cfg.Notifier.ExtendTimeout(stopTimeout + lingerTimeout)
 	}
-	return bu.Reset(ctx, uint32(fb.Exclusions.Load()))
 }
 
 // untilLeave makes a context for what a node that is told to leave need not go on with. It ends with ctx, or when leave

@@ -3,154 +3,112 @@ package node
 import (
 	"errors"
 	"slices"
+	"sync"
 
 	"ringlet/builderunit"
+	"ringlet/node/config"
 	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
 
-// isExpendable says whether a run tolerates that the link to a rank is down: it holds one unit and nothing else, and so
-// many of that role are left as the policy wants. How many are lost in all is for the control to judge, which sees
-// every node.
-func (s *session) isExpendable(rank int) bool {
-	m := s.view.GetMembers()[rank]
-	readout, builder := s.cfg.LossPoliciesInRun()
-	switch {
-	case m.GetReadout() && m.GetBuilder():
-		return false
-	case s.hasDecisionUnitOnly(rank):
-		return true
-	case m.GetReadout():
-		return readout.Tolerates(s.cfg.RUs - 1)
-	}
-	return m.GetBuilder() && builder.Tolerates(s.cfg.BUs-1)
+// What follows is how a node goes on without others, and how a readout unit comes back in a run that goes on. Its
+// process is another one, which dials all nodes of the view; each lets it in when it has done with the process before:
+//
+//	the scheduler says that the unit is gone ─► the builder unit has revoked its windows ─► its rank is vacated
+//	the link is over, the new process dials ─► mayRejoin ─► rejoined: the report has it lost no more
+//	when no report names it the control has it start ─► the scheduler says that it is back
+
+// losses are the peers that a session has lost, and without which its run goes on.
+type losses struct {
+	mu      sync.Mutex   // guards what follows
+	links   []int        // ranks to which the link is down
+	vacated map[int]bool // ranks that the scheduler said are gone: others may take their places
+	absent  map[int]bool // readout units, by index, that the scheduler said are gone from this run
+	accused []fsm.Cause  // readout units whose data do not fit
 }
 
-// expendableBuilders is the same by builder unit.
-func (s *session) expendableBuilders() []bool {
-	out := make([]bool, len(s.buRanks))
-	for bu, rank := range s.buRanks {
-		out[bu] = s.isExpendable(rank)
-	}
-	return out
+// begin takes that a run begins: what the scheduler said of the last one counts no more.
+func (l *losses) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.vacated, l.absent, l.accused = map[int]bool{}, map[int]bool{}, nil
 }
 
-// toleratesReadoutLoss says whether a run tolerates that the link to any other readout unit is down.
-func (s *session) toleratesReadoutLoss() bool { return slices.ContainsFunc(s.ruRanks, s.isExpendable) }
-
-// onLinkDown takes the end of a link. That to a node without which the run goes on is noted: the readout unit gives up
-// what it had under way to a builder unit, and the scheduler what that had; of a readout unit the scheduler tells. Any
-// other is a fault.
-func (s *session) onLinkDown(rank int, err error) {
-	if rank == s.decisions.nodeRank {
-		s.onDecisionNodeLost()
-	}
-	if unit := s.decisions.unit.Load(); unit != nil {
-		unit.RankLost(rank)
-	}
-	if !s.isExpendable(rank) {
-		s.reportFault("transport", err)
-		return
-	}
-	s.mu.Lock()
-	s.lostLinkRanks = append(s.lostLinkRanks, rank)
-	if s.hasDecisionUnitOnly(rank) {
-		s.vacatedRanks[rank] = true // nothing is held for it, so another process may take its place at once
-	}
-	dead := s.aborted
-	s.mu.Unlock()
-	if ru := s.ru.Load(); ru != nil {
-		ru.HandleLinkDown(rank)
-	}
-	if !dead {
-		go s.reportDegraded(err) // the state machine may be waiting for a transition that this call holds up
-	}
+// add notes that links are down.
+func (l *losses) add(ranks ...int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.links = append(l.links, ranks...)
 }
 
-// dropLink ends the link to a unit that the scheduler says is lost, so that what is under way to it is over now and not
-// when the link finds out.
-func (s *session) dropLink(role tagnet.Role, unit int) {
-	ranks := s.buRanks
-	if role == tagnet.Readout {
-		ranks = s.ruRanks
-	}
-	if unit >= len(ranks) {
-		return
-	}
-	rank := ranks[unit]
-	if rank == int(s.self.GetRank()) || !s.isExpendable(rank) {
-		return
-	}
-	s.endpoint.DropLink(rank, errUnitLost)
-	if role == tagnet.Readout && !s.self.GetBuilder() {
-		s.allowReadmission(rank)
-	}
+// ranks are those to which the link is down.
+func (l *losses) ranks() []int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.links)
 }
 
-var errUnitLost = errors.New("its unit is lost to the scheduler")
+// isLost says that the link to a rank is down.
+func (l *losses) isLost(rank int) bool { return slices.Contains(l.ranks(), rank) }
 
-// absenceHandler takes, for the builder unit, which readout units have gone and which are back, as a session with
-// the scheduler tells it from the beginning on.
-func (s *session) absenceHandler() func([]tagnet.Absence) {
-	seen := 0
-	return func(all []tagnet.Absence) {
-		s.mu.Lock()
-		applied := min(max(0, s.absencesSeen-seen), len(all)) // by an earlier session
-		seen += len(all)
-		s.absencesSeen = max(s.absencesSeen, seen)
-		s.mu.Unlock()
-		for _, a := range all[applied:] {
-			s.applyAbsence(a)
-		}
+// vacate notes that another process may take the place of a rank.
+func (l *losses) vacate(rank int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.vacated[rank] = true
+}
+
+func (l *losses) isVacated(rank int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.vacated[rank]
+}
+
+// remove takes that another process has taken a rank, and says how many links are down still.
+func (l *losses) remove(rank int) (remaining int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.vacated, rank)
+	l.links = slices.DeleteFunc(l.links, func(r int) bool { return r == rank })
+	return len(l.links)
+}
+
+// note notes which readout unit, by its node's name too, has gone or come back: whoever has gone needs no accusation
+// any more.
+func (l *losses) note(a tagnet.Absence, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.absent[int(a.RU)] = !a.Rejoined
+	l.accused = slices.DeleteFunc(l.accused, func(c fsm.Cause) bool { return c.Component == name })
+}
+
+// isAbsent says whether the scheduler takes a readout unit for gone now.
+func (l *losses) isAbsent(ru int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.absent[ru]
+}
+
+// accuse notes that data of a readout unit do not fit, unless it has gone: then it sent them before.
+func (l *losses) accuse(ru int, why fsm.Cause) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.absent[ru] && !slices.ContainsFunc(l.accused, func(c fsm.Cause) bool { return c.Component == why.Component }) {
+		l.accused = append(l.accused, why)
 	}
 }
 
-// applyAbsence takes one of them.
-func (s *session) applyAbsence(a tagnet.Absence) {
-	bu := s.bu.Load()
-	if bu == nil {
-		return
+// report tells who is lost, and who is accused.
+func (l *losses) report(to *nodev1.Report, members []*nodev1.Member) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, rank := range l.links {
+		to.LostPeers = append(to.LostPeers, members[rank].GetName())
 	}
-	s.noteAbsence(a)
-	var err error
-	if a.Rejoined {
-		err = bu.MarkRUBack(int(a.RU), a.FirstMEP)
-	} else {
-		s.dropLink(tagnet.Readout, int(a.RU))
-		if err = bu.MarkRUGone(int(a.RU)); err == nil {
-			s.allowReadmission(s.ruRanks[a.RU])
-		}
+	for _, c := range l.accused {
+		to.BadPeers = append(to.BadPeers, causeMessage(c))
 	}
-	if err != nil {
-		s.reportFault("builder unit", err)
-	}
-}
-
-// isReadoutGone says whether the builder unit here takes a readout unit for gone now.
-func (s *session) isReadoutGone(ru int) bool {
-	bu := s.bu.Load()
-	return bu != nil && bu.IsRUGone(ru)
-}
-
-// missingReports tells what readout units were taken to lack in what is built here.
-func (s *session) missingReports() (out []*nodev1.Missing) {
-	bu := s.bu.Load()
-	if bu == nil {
-		return nil
-	}
-	for ru, m := range bu.MissingByRU() {
-		if m.MEPs > 0 {
-			out = append(out, &nodev1.Missing{
-				RuIndex:  uint32(ru),
-				Meps:     m.MEPs,
-				Events:   m.Events,
-				FirstMep: m.FirstMEP,
-				LastMep:  m.LastMEP,
-			})
-		}
-	}
-	return out
 }
 
 // badDataText is what a node says of a readout unit whose data do not fit, before why.
@@ -158,93 +116,75 @@ const badDataText = "what it sends does not fit"
 
 // tolerateBadData takes that data of a readout unit do not fit, and says whether the builder unit goes on without them.
 // The control hears of it and has the run do without that readout unit.
-func (s *session) tolerateBadData(bad *builderunit.DataError) (tolerated bool) {
-	rank := s.ruRanks[bad.RU]
-	if rank == int(s.self.GetRank()) || !s.isExpendable(rank) {
+func (b *base) tolerateBadData(bad *builderunit.DataError) (tolerated bool) {
+	rank := b.ruRanks[bad.RU]
+	if rank == int(b.self.GetRank()) || !b.isExpendable(rank) {
 		return false
 	}
-	why := s.node.makeCause(badDataText, bad)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.absentReadouts[bad.RU] {
-		return true // what it sent before
-	}
-	if !slices.ContainsFunc(s.badReadouts, func(c fsm.Cause) bool { return c.Component == why.Component }) {
-		s.badReadouts = append(s.badReadouts, why)
-	}
+	b.losses.accuse(bad.RU, b.node.makeCause(badDataText, bad))
 	return true
 }
 
-// noteAbsence notes who has gone or come back: whoever has gone needs no accusation any more.
-func (s *session) noteAbsence(a tagnet.Absence) {
-	ru, name := int(a.RU), s.node.readoutName(int(a.RU))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.absentReadouts == nil {
-		s.absentReadouts = map[int]bool{}
+// dropLink ends the link to a unit that the scheduler says is lost, so that what is under way to it is over now and not
+// when the link finds out.
+func (b *base) dropLink(role tagnet.Role, unit int) {
+	ranks := b.buRanks
+	if role == tagnet.Readout {
+		ranks = b.ruRanks
 	}
-	s.absentReadouts[ru] = !a.Rejoined
-	s.badReadouts = slices.DeleteFunc(s.badReadouts, func(c fsm.Cause) bool { return c.Component == name })
-}
-
-// badPeerCauses tells of them.
-func (s *session) badPeerCauses() (all []*nodev1.Cause) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.badReadouts {
-		all = append(all, causeMessage(c))
+	if unit >= len(ranks) {
+		return
 	}
-	return all
-}
-
-// reportDegraded tells that the node goes on without a peer.
-func (s *session) reportDegraded(err error) {
-	if refused := s.node.runner.Degrade(s.node.makeCause("transport", err)); refused != nil {
-		s.node.logTooLate("a link that is down", err, refused)
+	rank := ranks[unit]
+	if rank == int(b.self.GetRank()) || !b.isExpendable(rank) {
+		return
+	}
+	b.endpoint.DropLink(rank, errUnitLost)
+	if role == tagnet.Readout && !b.self.GetBuilder() {
+		b.losses.vacate(rank)
 	}
 }
 
-// hasDecisionUnitOnly says that a node has the decision unit, and no other: whatever becomes of it, events are built.
-func (s *session) hasDecisionUnitOnly(rank int) bool {
-	m := s.view.GetMembers()[rank]
-	return rank == s.decisions.nodeRank && !m.GetReadout() && !m.GetBuilder()
-}
+var errUnitLost = errors.New("its unit is lost to the scheduler")
 
-// lostRanks are the ranks of these nodes.
-func (s *session) lostRanks() []int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.lostLinkRanks)
-}
-
-// lostPeers names the nodes to which the link is down, and without which the run goes on.
-func (s *session) lostPeers() (names []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, rank := range s.lostLinkRanks {
-		names = append(names, s.view.GetMembers()[rank].GetName())
+// LinkDown takes the end of a link. That to a node without which the run goes on is noted: the readout unit gives up
+// what it had under way to a builder unit, and the scheduler what that had; of a readout unit the scheduler tells. Any
+// other is a fault.
+func (s *session) LinkDown(rank int, err error) {
+	s.counters.LinksDown.Add(1)
+	expendable := s.isExpendable(rank)
+	if expendable {
+		s.losses.add(rank)
+		if s.hasDecisionUnitOnly(rank) {
+			s.losses.vacate(rank) // nothing is held for it, so another process may take its place at once
+		}
 	}
-	return names
-}
-
-// replayLostLinks tells a readout unit that is new which links were down before it was there.
-func (s *session) replayLostLinks() {
-	s.mu.Lock()
-	lost := s.lostLinkRanks
-	s.mu.Unlock()
-	for _, rank := range lost {
-		s.ru.Load().HandleLinkDown(rank)
+	for _, c := range s.components {
+		c.linkLost(rank)
+	}
+	switch {
+	case !expendable:
+		s.reportFault("transport", err)
+	case !s.closing.Load():
+		go func() { // the state machine may be waiting for a transition that this call holds up
+			if refused := s.node.runner.Degrade(s.node.makeCause("transport", err)); refused != nil {
+				s.node.logTooLate("a link that is down", err, refused)
+			}
+		}()
 	}
 }
 
-// tolerantSignaler signals to ranks. What does not reach one without which the run goes on is lost with it: the
-// scheduler tells the units that it is gone.
-type tolerantSignaler struct{ s *session }
-
-func (b tolerantSignaler) Signal(rank int, payload []byte) error {
-	err := b.s.endpoint.Signal(rank, payload)
-	if err != nil && b.s.view.GetMembers()[rank].GetReadout() && b.s.isExpendable(rank) {
+// mayRejoin says whether another process may take a rank; nil where a run tolerates the loss of none.
+func (s *session) mayRejoin() func(rank int) bool {
+	if d := s.decisionRank; !s.toleratesReadoutLoss() && (d == config.NoUnit || !s.hasDecisionUnitOnly(d)) {
 		return nil
 	}
-	return err
+	return func(rank int) bool { return !s.closing.Load() && s.losses.isVacated(rank) }
+}
+
+// rejoined takes that another process has taken a rank.
+func (s *session) rejoined(rank int) {
+	if s.losses.remove(rank) == 0 && !s.closing.Load() {
+		go func() { _ = s.node.runner.Restore() }() // the state machine may be waiting for a transition
+	}
 }

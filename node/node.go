@@ -75,11 +75,10 @@ type process struct {
 	// immutable after start
 	cfg             Config
 	log             *slog.Logger
-	loggedRun       *atomic.Uint32 // number of the run that log lines carry
+	run             *atomic.Uint32 // number of the run from its start on, until the next; log lines carry it
 	runner          *fsm.Runner
 	network         *quic.Network
 	schedulerHost   *tagnet.Host    // of the scheduler, where the control gives it to this node
-	fence           *tagnet.Fence   // says which control is obeyed, by the node service and by the host
 	commands        commandSequence // in which it gave its commands
 	serviceListener *connlimit.Listener
 	tap             *tap.Tap // of its builder unit, run after run
@@ -87,12 +86,11 @@ type process struct {
 	// atomic, or with a lock of its own
 	controlCalls    controlPresence
 	fileCalls       controlPresence // of the control, in calls about files
-	refusedCalls    refusedCalls
-	samplers        atomic.Int32                    // calls of Sample
-	leaveRequested  atomic.Bool                     // it was told to end in a run
-	lastExtension   atomic.Int64                    // when the service manager was asked for more time, in s
-	releasePromised atomic.Bool                     // the control ends the run for this node
-	linksClosed     atomic.Bool                     // its links were closed since its part in a run that goes on is over
+	access          access
+	samplers        atomic.Int32 // calls of Sample
+	leaving         leaving
+	orphaned        orphanage
+	lastOutput      atomic.Pointer[runOutput]       // nil before there was one
 	reportCollected atomic.Bool                     // the control has all that it wants to know of the last run
 	members         atomic.Pointer[cluster.Cluster] // nil while it is not in the cluster
 	recovery        runRecovery                     // recovery of what earlier runs left
@@ -101,14 +99,10 @@ type process struct {
 	mu             sync.Mutex             // guards what follows
 	currentRequest *nodev1.CommandRequest // of the transition under way
 	session        *session
-	runNumber      uint32
-	outputClosed   chan struct{}  // closed when the output of the last run is; nil before there was one
-	outputRun      uint32         // the number of that run
 	discardRun     bool           // the stop under way abandons the run
 	parkedCause    fsm.Cause      // the fault elsewhere that this node had to stop for; zero: none since it was configured
 	lastReport     *nodev1.Report // figures of the last run, once it is over
 	runBegan       time.Time      // of the run
-	selfStopCause  *nodev1.Cause  // why this node ended it by itself
 }
 
 // Run runs a node until ctx ends or the node cannot go on.
@@ -116,16 +110,11 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	logged := new(atomic.Uint32)
-	n := &process{
-		cfg:       cfg,
-		loggedRun: logged,
-		log: slog.New(runLog{cfg.Log.Handler(), logged}).With("node",
-			cfg.Name),
-		fence: tagnet.NewFence(),
-		tap:   tap.New(),
-	}
-	n.schedulerHost = tagnet.NewHost(tagnet.Access{Identify: Identify, Fence: n.fence, Log: n.log})
+	n := &process{cfg: cfg, run: new(atomic.Uint32), tap: tap.New()}
+	n.log = slog.New(runLog{cfg.Log.Handler(), n.run}).With("node", cfg.Name)
+	n.access.fence, n.access.log = tagnet.NewFence(), n.log
+	n.leaving.process, n.orphaned.process = n, n
+	n.schedulerHost = tagnet.NewHost(tagnet.Access{Identify: Identify, Fence: n.access.fence, Log: n.log})
 	network, err := quic.Listen(quic.Config{
 		Addr:      net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)),
 		ServerTLS: cfg.Identity.Server(),
@@ -198,7 +187,7 @@ func (n *process) serve(ctx context.Context) error {
 	defer n.notifyManager(ctx, members)()
 	guarded, cancel := context.WithCancel(ctx)
 	var alone sync.WaitGroup
-	alone.Go(func() { n.runLease(guarded) })
+	alone.Go(func() { n.orphaned.run(guarded) })
 	alone.Go(func() { n.cfg.Identity.Watch(guarded, n.log) })
 	defer alone.Wait()
 	defer cancel()
@@ -206,7 +195,7 @@ func (n *process) serve(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case <-n.cfg.LeaveRequest:
-		n.awaitLeave(ctx)
+		n.leaving.await(ctx)
 		return nil
 	case err := <-failed:
 		return fmt.Errorf("node service: %w", err)
@@ -303,10 +292,11 @@ func (n *process) start(ctx context.Context) error {
 		return n.makeCause("configuration", errLinksDown)
 	}
 	n.mu.Lock()
-	n.runNumber, n.lastReport, n.runBegan, n.selfStopCause = req.GetRun(), nil, time.Now(), nil
-	n.loggedRun.Store(req.GetRun())
+	n.lastReport, n.runBegan = nil, time.Now()
+	n.run.Store(req.GetRun())
 	n.mu.Unlock()
-	if len(s.lostPeers()) == 0 && !n.runner.Status().Degraded.IsZero() {
+	n.orphaned.begin()
+	if len(s.losses.ranks()) == 0 && !n.runner.Status().Degraded.IsZero() {
 		_ = n.runner.Restore() // what hurt the run before was its own
 	}
 	if err := s.start(ctx, req); err != nil {
@@ -330,7 +320,7 @@ func (n *process) stop(ctx context.Context) error {
 	}
 	ctx, cancel := s.withStallTimeout(ctx)
 	defer cancel()
-	err := s.stop(ctx)
+	err := s.stop(ctx, false)
 	n.keepReport(s)
 	if err != nil {
 		return n.makeCause("output", err)
@@ -340,8 +330,8 @@ func (n *process) stop(ctx context.Context) error {
 
 // keepReport remembers the figures of a run that is over.
 func (n *process) keepReport(s *session) {
-	r := s.report()
-	r.Final, r.Timeline, r.EndedAtUs = true, s.timeline(finalReportSteps), time.Now().UnixMicro()
+	r := s.report(finalReportSteps)
+	r.Final, r.EndedAtUs = true, time.Now().UnixMicro()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.lastReport == nil {
@@ -368,8 +358,7 @@ func (n *process) abandon(_ fsm.State, why fsm.Cause) {
 // giveUpRun ends units and links, and drops the output.
 func (n *process) giveUpRun() {
 	if s := n.takeSession(); s != nil {
-		_ = s.endpoint.Close() // first, so that nobody waits for a peer
-		s.stopUnits()
+		s.giveUp()
 		n.keepReport(s)
 		s.abort()
 	}
@@ -487,3 +476,7 @@ var errLinksDown = errors.New("the links of this node are down: reset and config
 // session.progressCount. The end itself takes as long as it takes: an output may be large, or its disk slow. Only the
 // wait for a disk to confirm what was written moves nothing.
 const stopTimeout = 60 * time.Second
+
+// ControlName is the name, in its certificate and in the cluster, of the control. Where nobody else is named it runs
+// TagNet.
+const ControlName = "control"

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,15 +9,17 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"ringlet/builderunit"
 	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
+	"ringlet/filter"
 	"ringlet/filter/external"
 	"ringlet/node/config"
-	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/shmem"
+	"ringlet/tagnet"
 )
 
 // OutputDir is the directory to which builder units write files of an output that stands alone (config.Outputs): it, or
@@ -35,93 +38,184 @@ func bufferName(cfg config.Config, bu int) string {
 	return "ringlet-" + name + "-" + strconv.Itoa(bu)
 }
 
-// lendingOutputs are the outputs whose readers get MEPs where they lie. Where windows are pre-granted a slot stays
-// where the readout units know it, so those are copied; and of outputs that all get a MEP one alone can have it lent.
-// What a filter judges is copied for it.
-func (s *session) lendingOutputs() (which []bool, n int) {
-	outputs, all := s.cfg.Outputs(), s.cfg.Route().ToAll
-	which = make([]bool, len(outputs))
-	for i := range outputs {
-		if s.layout == nil && s.cfg.Filter == "" && outputs[i].SinkKind().Shared && (n == 0 || !all) {
-			which[i] = true
-			n++
-		}
-	}
-	return which, n
+// output is the component that a builder unit writes to. It starts before all others and stops after them: what they
+// have to tell each other does not wait for a disk.
+type output struct {
+	*base
+	bu    int
+	slots *shmem.Slots // of the builder unit: some are lent to readers
+	// onFiltered is told what a filter said of n events of a MEP, from a place on; nil: nobody wants to know.
+	onFiltered func(m sink.Meta, i, n int, v filter.Verdict, took time.Duration)
+
+	remade int // how often the slots were made anew; whoever starts
+
+	finishing sync.Mutex // held while the sink is finished
+
+	mu     sync.Mutex // guards what follows
+	writes *runOutput // of the last run; nil before there was one
+	result sink.Result
 }
 
-// spareBlocks is how many MEPs readers of the outputs may hold where they lie.
-func (s *session) spareBlocks() int {
-	_, n := s.lendingOutputs()
-	return n * config.BufferMEPs
+// runOutput is the output of one run. A process remembers the last one, even when its session is gone.
+type runOutput struct {
+	sink   sink.Sink
+	run    uint32
+	closed chan struct{} // closed when nothing is written any more
+
+	over sync.Once // it is finished or aborted
+}
+
+// newOutput makes the slots of a builder unit, which are free.
+func newOutput(b *base, bu int) (*output, error) {
+	o := &output{base: b, bu: bu}
+	return o, o.makeSlots("-slots")
 }
 
 // makeSlots makes the slots of the builder unit, and room for the MEPs that readers of the output hold.
-func (s *session) makeSlots(suffix string) error {
+func (o *output) makeSlots(suffix string) (err error) {
 	var opts []shmem.Option
-	if n := s.spareBlocks(); n > 0 {
-		opts = append(opts, shmem.WithSpare(n, sink.LendMargin))
+	if _, n := o.lendingOutputs(); n > 0 {
+		opts = append(opts, shmem.WithSpare(n*config.BufferMEPs, sink.LendMargin))
 	}
-	slots, err := shmem.CreateSlots(s.segmentPrefix+suffix, s.cfg.Slots, int(s.cfg.SlotSize), opts...)
-	if err == nil {
-		s.slots = slots
-	}
+	o.slots, err = shmem.CreateSlots(o.segmentPrefix+suffix, o.cfg.Slots, int(o.cfg.SlotSize), opts...)
 	return err
 }
 
 // renewSlots makes the slots anew where readers of the last run's output may still look at MEPs in them: these keep the
-// memory, the name goes. The caller holds lifecycleMu.
-func (s *session) renewSlots() error {
-	if n := s.spareBlocks(); n == 0 || s.slots.SpareBlocks() == n {
+// memory, the name goes.
+func (o *output) renewSlots() error {
+	if _, n := o.lendingOutputs(); n == 0 || o.slots.SpareBlocks() == n*config.BufferMEPs {
 		return nil
 	}
-	if err := s.slots.Close(); err != nil { // first: there may not be room for both
+	if err := o.slots.Close(); err != nil { // first: there may not be room for both
 		return err
 	}
-	s.slotsRemade++
-	return s.makeSlots(fmt.Sprintf("-slots-%d", s.slotsRemade))
+	o.remade++
+	return o.makeSlots(fmt.Sprintf("-slots-%d", o.remade))
 }
 
-// openOutput opens the output of a run, and has whoever asks for it wait until it is closed.
-func (s *session) openOutput(req *nodev1.CommandRequest) (sink.Sink, error) {
+// start opens the output of a run, and has whoever asks for it wait until it is closed.
+func (o *output) start(_ context.Context, run *runStart) error {
+	if err := o.renewSlots(); err != nil {
+		return err
+	}
 	var key recording.Key
-	if n := copy(key[:], req.GetRunKey()); n != len(key) && s.cfg.WritesFiles() {
-		return nil, fmt.Errorf("run %d has a key of %d bytes, not %d", req.GetRun(), n, len(key))
+	if n := copy(key[:], run.GetRunKey()); n != len(key) && o.cfg.WritesFiles() {
+		return fmt.Errorf("run %d has a key of %d bytes, not %d", run.GetRun(), n, len(key))
 	}
-	out, err := s.openSink(req.GetRun(), key)
+	out, err := o.openSinks(run.GetRun(), key)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	writing := make(chan struct{})
-	s.mu.Lock()
-	s.sink, s.outputClosed = out, writing
-	s.mu.Unlock()
-	s.node.mu.Lock()
-	s.node.outputClosed, s.node.outputRun = writing, req.GetRun()
-	s.node.mu.Unlock()
-	return out, nil
+	w := &runOutput{sink: out, run: run.GetRun(), closed: make(chan struct{})}
+	o.mu.Lock()
+	o.writes, o.result = w, sink.Result{}
+	o.mu.Unlock()
+	o.node.lastOutput.Store(w)
+	return nil
 }
 
-// openSink opens what the builder unit writes to.
-func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
-	settings, err := s.sinkSettings(run, key)
+// current is the output of the last run; nil before there was one.
+func (o *output) current() sink.Sink {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.writes == nil {
+		return nil
+	}
+	return o.writes.sink
+}
+
+// stop makes the output whole, unless that is done or the output is given up.
+func (o *output) stop(_ context.Context, giveUp bool) (err error) {
+	if giveUp {
+		return nil // free closes it, with all that is in it
+	}
+	o.close(func(s sink.Sink) {
+		var result sink.Result
+		if result, err = s.Finish(); err != nil {
+			err = errors.Join(err, s.Abort())
+			return
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.result = result
+	})
+	return err
+}
+
+// close closes the output of the last run in some way, once.
+func (o *output) close(how func(sink.Sink)) {
+	o.finishing.Lock()
+	defer o.finishing.Unlock()
+	o.mu.Lock()
+	w := o.writes
+	o.mu.Unlock()
+	if w == nil {
+		return
+	}
+	w.over.Do(func() {
+		defer close(w.closed)
+		how(w.sink)
+	})
+}
+
+// free closes an output that is not finished, with all that is in it, and then takes the slots away.
+func (o *output) free() {
+	o.close(func(s sink.Sink) {
+		if err := s.Abort(); err != nil {
+			o.node.log.Error("the output could not be closed; what is in it is recovered by the next run", "err", err)
+		}
+	})
+	if err := o.slots.Close(); err != nil {
+		o.node.log.Error("the slots could not be removed", "err", err)
+	}
+}
+
+func (*output) attachment() attachment { return unattached }
+
+func (*output) linkLost(int) {}
+
+// progress is how many bytes the output has written so far; 0 where it does not tell.
+func (o *output) progress() uint64 {
+	if w, ok := o.current().(interface{ Written() uint64 }); ok {
+		return w.Written()
+	}
+	return 0
+}
+
+// awaitClosed waits until nothing is written to the output of a run any more. Of another run nobody is kept waiting.
+func (w *runOutput) awaitClosed(ctx context.Context, run uint32) error {
+	if w == nil || w.run != run {
+		return nil
+	}
+	select {
+	case <-w.closed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// openSinks opens what the builder unit writes to.
+func (o *output) openSinks(run uint32, key recording.Key) (sink.Sink, error) {
+	settings, err := o.sinkSettings(run, key)
 	if err != nil {
 		return nil, err
 	}
-	outputs := s.cfg.Outputs()
-	lends, _ := s.lendingOutputs()
+	outputs := o.cfg.Outputs()
+	lends, _ := o.lendingOutputs()
 	var sinks []sink.Sink
 	var dirs []string
 	for i := range outputs {
 		if len(outputs) > 1 {
-			settings.RunInfo.Stream = &recording.Stream{Number: i, Count: len(outputs), Rule: s.cfg.OutputBy}
+			settings.RunInfo.Stream = &recording.Stream{Number: i, Count: len(outputs), Rule: o.cfg.OutputBy}
 		}
 		of := settings
-		if i == 0 && s.cfg.DiskBacklog > 0 {
-			of.MaxBacklogBytes, of.Log = int64(s.cfg.DiskBacklog), s.node.log
-			of.Segments.MaxSegmentBytes = int64(s.cfg.BacklogSegment())
+		if i == 0 && o.cfg.DiskBacklog > 0 {
+			of.MaxBacklogBytes, of.Log = int64(o.cfg.DiskBacklog), o.node.log
+			of.Segments.MaxSegmentBytes = int64(o.cfg.BacklogSegment())
 		}
-		out, err := s.openStream(&outputs[i], of, lends[i])
+		out, err := o.openStream(&outputs[i], of, lends[i])
 		if err != nil {
 			for _, opened := range sinks {
 				err = errors.Join(err, opened.Abort())
@@ -133,30 +227,30 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 		}
 	}
 	if dirs != nil {
-		s.node.recovery.start(dirs, run, s.node.log)
+		o.node.recovery.start(dirs, run, o.node.log)
 	}
 	out := sinks[0]
 	if len(sinks) > 1 {
-		out = sink.NewStreams(s.cfg.Route(), sinks)
+		out = sink.NewStreams(o.cfg.Route(), sinks)
 	}
-	return s.withFilter(out, &settings)
+	return o.withFilter(out, &settings)
 }
 
 // withFilter puts the filter before the output, where there is one: processes of others, or as many filters as there
 // are processors, which the units of the node use only for as long as events wait.
-func (s *session) withFilter(out sink.Sink, settings *sink.Settings) (sink.Sink, error) {
-	choice, ok := s.cfg.FilterChoice()
+func (o *output) withFilter(out sink.Sink, settings *sink.Settings) (sink.Sink, error) {
+	choice, ok := o.cfg.FilterChoice()
 	if !ok {
 		return out, nil
 	}
 	cfg := sink.FilterConfig{
 		EventDeadline: choice.Deadline,
-		MaxMEPBytes:   int(s.cfg.SlotSize),
-		OnDecision:    s.reportFiltered,
-		Log:           s.node.log,
+		MaxMEPBytes:   int(o.cfg.SlotSize),
+		OnDecision:    o.onFiltered,
+		Log:           o.node.log,
 	}
-	if s.cfg.RegionJudged() {
-		cfg.MaxRegions = s.cfg.Slots
+	if o.cfg.RegionJudged() {
+		cfg.MaxRegions = o.cfg.Slots
 	}
 	if name := choice.ProcessName(); name != "" {
 		cfg.External = external.New(external.Config{
@@ -164,8 +258,8 @@ func (s *session) withFilter(out sink.Sink, settings *sink.Settings) (sink.Sink,
 			Builder:    settings.Segments.Builder,
 			Run:        settings.Segments.Run,
 			Deadline:   choice.Deadline,
-			MaxMEPSize: int(s.cfg.SlotSize),
-			Log:        s.node.log,
+			MaxMEPSize: int(o.cfg.SlotSize),
+			Log:        o.node.log,
 		})
 		return sink.NewFilterSink(out, cfg), nil
 	}
@@ -179,21 +273,10 @@ func (s *session) withFilter(out sink.Sink, settings *sink.Settings) (sink.Sink,
 	return sink.NewFilterSink(out, cfg), nil
 }
 
-// checkDetector looks, before a run, whether this node's builder unit can read the detector of its filter, and whether
-// it is the one that the run control has read.
-func (s *session) checkDetector() error {
-	choice, ok := s.cfg.FilterChoice()
-	if !ok || s.slots == nil {
-		return nil
-	}
-	_, err := config.LoadFilterDescription(choice)
-	return err
-}
-
 // openStream opens one output, which is said in cfg.
-func (s *session) openStream(cfg *config.Config, settings sink.Settings, lends bool) (sink.Sink, error) {
+func (o *output) openStream(cfg *config.Config, settings sink.Settings, lends bool) (sink.Sink, error) {
 	kind := cfg.SinkKind()
-	settings.Output, settings.BufferBytes = cfg.Output, config.BufferMEPs*int(s.cfg.SlotSize)
+	settings.Output, settings.BufferBytes = cfg.Output, config.BufferMEPs*int(o.cfg.SlotSize)
 	switch {
 	case kind.Files:
 		settings.Output = OutputDir(*cfg)
@@ -202,14 +285,14 @@ func (s *session) openStream(cfg *config.Config, settings sink.Settings, lends b
 		settings.Output = bufferName(*cfg, settings.Segments.Builder)
 	}
 	if lends {
-		settings.LendSlots, settings.MaxLent, settings.BufferBytes = s.slots, config.BufferMEPs, sink.LendCapacity
+		settings.LendSlots, settings.MaxLent, settings.BufferBytes = o.slots, config.BufferMEPs, sink.LendCapacity
 	}
 	return kind.Open(settings)
 }
 
 // sinkSettings are those that the outputs have in common.
-func (s *session) sinkSettings(run uint32, key recording.Key) (sink.Settings, error) {
-	durability, err := recording.ParseDurability(s.cfg.Durability)
+func (o *output) sinkSettings(run uint32, key recording.Key) (sink.Settings, error) {
+	durability, err := recording.ParseDurability(o.cfg.Durability)
 	if err != nil {
 		return sink.Settings{}, err
 	}
@@ -221,25 +304,31 @@ func (s *session) sinkSettings(run uint32, key recording.Key) (sink.Settings, er
 		Segments: sink.SegmentsConfig{
 			Run:             run,
 			Key:             key,
-			Builder:         int(s.self.GetBuIndex()),
-			Node:            s.node.cfg.Name,
+			Builder:         o.bu,
+			Node:            o.node.cfg.Name,
 			Host:            host,
-			Program:         s.node.cfg.Version,
-			MaxSegmentBytes: int64(s.cfg.SegmentSize),
-			MaxSegmentAge:   s.cfg.SegmentTime,
+			Program:         o.node.cfg.Version,
+			MaxSegmentBytes: int64(o.cfg.SegmentSize),
+			MaxSegmentAge:   o.cfg.SegmentTime,
 			Durability:      durability,
 		},
 		RunInfo: recording.RunInfo{
 			Run:               run,
 			Key:               key,
-			Packing:           s.cfg.Packing,
-			Live:              s.cfg.HasLiveSources(),
-			Program:           s.node.cfg.Version,
-			Configuration:     string(s.cfg.Effective()),
-			ConfigurationHash: s.cfg.Hash(),
+			Packing:           o.cfg.Packing,
+			Live:              o.cfg.HasLiveSources(),
+			Program:           o.node.cfg.Version,
+			Configuration:     string(o.cfg.Effective()),
+			ConfigurationHash: o.cfg.Hash(),
 		},
-		Overwrite: s.cfg.Overwrite,
+		Overwrite: o.cfg.Overwrite,
 	}, nil
+}
+
+// awaitsDurability says whether the scheduler is to hear of a MEP only when it is safe. With a filter it is when the
+// event has its decision and the output has it: the filter's own memory is lost with the process.
+func (o *output) awaitsDurability() bool {
+	return o.cfg.Filter != "" || o.cfg.WritesFiles() && o.cfg.Durability != config.DurabilityMemory
 }
 
 // innerSinks are the outputs of a builder unit, one or several.
@@ -253,22 +342,10 @@ func innerSinks(out sink.Sink) []sink.Sink {
 	return []sink.Sink{out}
 }
 
-// awaitsDurability says whether the scheduler is to hear of a MEP only when it is safe. With a filter it is when the
-// event has its decision and the output has it: the filter's own memory is lost with the process.
-func (s *session) awaitsDurability() bool {
-	return s.cfg.Filter != "" || s.cfg.WritesFiles() && s.cfg.Durability != config.DurabilityMemory
-}
-
 // liftBacklogLimit lets what is built be written, even if a backlog is full: the second filter may not come before the
 // run's end.
-func (s *session) liftBacklogLimit() {
-	s.mu.Lock()
-	out := s.sink
-	s.mu.Unlock()
-	if out == nil {
-		return
-	}
-	for _, one := range innerSinks(out) {
+func (o *output) liftBacklogLimit() {
+	for _, one := range innerSinks(o.current()) {
 		if b, ok := one.(*sink.Backlog); ok {
 			b.LiftBound()
 		}
@@ -278,50 +355,73 @@ func (s *session) liftBacklogLimit() {
 // supersedeTimeout bounds how long the marks of MEPs that do not count wait for a reader that does not read.
 const supersedeTimeout = 5 * time.Second
 
-// supersedeHandler tells the readers of every shared-memory output what does not count; nil: there is none.
-func (s *session) supersedeHandler(out sink.Sink) func([]builderunit.MEPResult) {
-	var to []*sink.Buffer
-	for _, one := range innerSinks(out) {
-		if b, ok := one.(*sink.Buffer); ok {
-			to = append(to, b)
-		}
-	}
-	if to == nil {
-		return nil
-	}
-	return func(results []builderunit.MEPResult) {
-		for _, b := range to {
-			s.markSuperseded(b, results)
-		}
-	}
-}
-
-// markSuperseded tells the readers of a shared-memory output that MEPs do not count, since the scheduler did not take
-// their outcome. Where there are several, those of others are told, too, and have nothing to drop.
-func (s *session) markSuperseded(to *sink.Buffer, results []builderunit.MEPResult) {
-	ctx, cancel := context.WithTimeout(context.Background(), supersedeTimeout)
-	defer cancel()
-	for i := range results {
-		r := &results[i]
-		if r.Outcome != builderunit.Built {
+// markSuperseded tells the readers of every shared-memory output that MEPs do not count, since the scheduler did not
+// take their outcome. Where there are several, those of others are told, too, and have nothing to drop.
+func (o *output) markSuperseded(results []builderunit.MEPResult) {
+	for _, one := range innerSinks(o.current()) {
+		to, ok := one.(*sink.Buffer)
+		if !ok {
 			continue
 		}
-		err := to.Supersede(ctx, sink.Meta{
-			Run:        s.runNumber(),
-			MEP:        r.MEP,
-			FirstEvent: r.FirstEvent,
-			Events:     r.Events,
-			Attempt:    r.Attempt,
-		})
-		if err != nil {
-			s.node.log.Warn("readers of the output were not told of a MEP that does not count", "mep", r.MEP, "err", err)
+		ctx, cancel := context.WithTimeout(context.Background(), supersedeTimeout)
+		for i := range results {
+			r := &results[i]
+			if r.Outcome != tagnet.Built {
+				continue
+			}
+			err := to.Supersede(ctx, sink.Meta{
+				Run:        o.node.run.Load(),
+				MEP:        r.MEP,
+				FirstEvent: r.FirstEvent,
+				Events:     int(r.Events),
+				Attempt:    uint32(r.Attempt),
+			})
+			if err != nil {
+				o.node.log.Warn("readers of the output were not told of a MEP that does not count", "mep", r.MEP, "err", err)
+			}
 		}
+		cancel()
 	}
 }
 
-// runNumber is that of the run this node is in.
-func (s *session) runNumber() uint32 {
-	s.node.mu.Lock()
-	defer s.node.mu.Unlock()
-	return s.node.runNumber
+// report tells what the output counts, and what its filter took.
+func (o *output) report(f *figures) {
+	o.mu.Lock()
+	w, result := o.writes, o.result
+	o.mu.Unlock()
+	if w == nil {
+		return
+	}
+	f.Output, f.Segments = &result, &sink.SegmentsStats{}
+	if judge, ok := w.sink.(*sink.FilterSink); ok {
+		f.Filter = new(judge.Stats())
+		if p, ok := judge.External().(*external.Pool); ok {
+			f.Panel = new(p.Stats())
+		}
+		waits, in := judge.Histograms()
+		f.histogram(HistogramFilterWait, waits)
+		f.histogram(HistogramFilter, in)
+	}
+	inner := w.sink
+	if judge, ok := inner.(*sink.FilterSink); ok {
+		inner = judge.OutputSink()
+	}
+	if several, ok := inner.(*sink.Streams); ok {
+		f.Streams = new(several.Stats())
+	}
+	for _, one := range innerSinks(w.sink) {
+		switch one := one.(type) {
+		case *sink.Segments:
+			f.Segments.Add(one.Stats())
+		case *sink.Backlog:
+			f.Segments.Add(one.Stats())
+			f.Backlog = new(one.BacklogStats())
+		case *sink.Buffer:
+			f.Buffer = cmp.Or(f.Buffer, &sink.BufferStats{})
+			f.Buffer.Add(one.Stats())
+		case *sink.Datagrams:
+			f.Datagrams = cmp.Or(f.Datagrams, &sink.DatagramStats{})
+			f.Datagrams.Add(one.Stats())
+		}
+	}
 }

@@ -15,7 +15,7 @@ import (
 
 // Profile takes a profile of this process, for the control: it knows who may see what.
 func (s *service) Profile(req *nodev1.ProfileRequest, out nodev1.Node_ProfileServer) error {
-	if err := s.node.admitAnyTerm(out.Context(), "Profile"); err != nil {
+	if err := s.node.access.admitAnyTerm(out.Context(), "Profile"); err != nil {
 		return err
 	}
 	length := time.Duration(req.GetLengthMs()) * time.Millisecond

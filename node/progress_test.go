@@ -51,15 +51,18 @@ func TestStopWaitsForTheOutput(t *testing.T) {
 				if tc.stuck {
 					out.stuck = make(chan struct{})
 				}
-				s := &session{sink: out, node: &process{}}
+				s := &session{base: base{node: &process{}}}
+				s.components = []component{
+					&output{base: &s.base, writes: &runOutput{sink: out, closed: make(chan struct{})}},
+				}
 				s.endpoint = transport.New(transport.Config{
-					Handler: (*handler)(s), Table: shmem.NewTable(1), View: transport.View{Members: []transport.Member{{Name: "n0"}}},
+					Handler: s, Table: shmem.NewTable(1), View: transport.View{Members: []transport.Member{{Name: "n0"}}},
 				})
 				defer func() { _ = s.endpoint.Close() }()
 				runner := fsm.New("n0", fsm.Actions{fsm.Stop: func(ctx context.Context) error {
 					ctx, cancel := s.withStallTimeout(ctx)
 					defer cancel()
-					return s.stop(ctx)
+					return s.stop(ctx, false)
 				}}, fsm.Options{Timeouts: fsm.Timeouts{fsm.Stop: stopTimeout}})
 				if err := runner.Adopt(fsm.Running); err != nil {
 					t.Fatal(err)

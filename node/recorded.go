@@ -76,7 +76,7 @@ type outputRequest interface {
 func (s *service) beginOutputCall(
 	ctx context.Context, method string, req outputRequest,
 ) (cfg config.Config, end func(), err error) {
-	if _, err := s.node.admitControl(ctx, method, req.GetTerm()); err != nil {
+	if _, err := s.node.access.admit(ctx, method, req.GetTerm()); err != nil {
 		return cfg, func() {}, err
 	}
 	endControlCall, endFileCall := s.node.controlCalls.beginCall(), s.node.fileCalls.beginCall()
@@ -104,8 +104,8 @@ func (s *service) Recorded(req *nodev1.RecordedRequest, to nodev1.Node_RecordedS
 	if err := s.node.cfg.Allowlist.CheckFiles(&cfg); err != nil {
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
-	if err := s.node.awaitOutputClosed(ctx, req.GetRun()); err != nil {
-		return err
+	if err := s.node.lastOutput.Load().awaitClosed(ctx, req.GetRun()); err != nil {
+		return status.FromContextError(err).Err()
 	}
 	return ReadRecorded(ctx, cfg, req, to.Send)
 }
@@ -222,21 +222,4 @@ func WriteVerdict(cfg config.Config, req *nodev1.ConcludeRequest) error {
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	return nil
-}
-
-// awaitOutputClosed waits until this node does not write to the output of a run any more. What it writes of another
-// keeps nobody from reading.
-func (n *process) awaitOutputClosed(ctx context.Context, run uint32) error {
-	n.mu.Lock()
-	writing, of := n.outputClosed, n.outputRun
-	n.mu.Unlock()
-	if writing == nil || of != run {
-		return nil
-	}
-	select {
-	case <-writing:
-		return nil
-	case <-ctx.Done():
-		return status.FromContextError(ctx.Err()).Err()
-	}
 }

@@ -37,11 +37,9 @@ var linkCounterList = counter.StructOf(link.Stats{}).List()
 
 // probe reads a column.
 type probe struct {
-	fast          bool
-	linkWord      int // of link.Stats; -1: bytes of segments
-	rankOrSegment int // rank or segment; -1: all
-	name          string
-	slowValue     atomic.Uint64 // as it was read last
+	read      func() uint64 // for each sample; nil: it is slow
+	name      string        // of the counter
+	slowValue atomic.Uint64 // as it was read last
 }
 
 // sampler reads the columns of one question.
@@ -64,7 +62,7 @@ type sampler struct {
 
 // Sample streams counters that are read every so often, for the control. The stream ends with the run.
 func (s *service) Sample(req *samplev1.Question, out nodev1.Node_SampleServer) error {
-	if err := s.node.admitAnyTerm(out.Context(), "Sample"); err != nil {
+	if err := s.node.access.admitAnyTerm(out.Context(), "Sample"); err != nil {
 		return err
 	}
 	if s.node.samplers.Add(1) > maxSamplers {
@@ -93,7 +91,7 @@ func (s *service) Sample(req *samplev1.Question, out nodev1.Node_SampleServer) e
 // newSampler makes the sampler of a question.
 func (n *process) newSampler(req *samplev1.Question) (*sampler, error) {
 	n.mu.Lock()
-	s, run, over := n.session, n.runNumber, n.lastReport != nil
+	s, run, over := n.session, n.run.Load(), n.lastReport != nil
 	n.mu.Unlock()
 	if s == nil || run == 0 || over {
 		return nil, status.Errorf(codes.FailedPrecondition, "%s is in no run, so there is nothing to sample: start one",
@@ -124,37 +122,44 @@ func (n *process) newSampler(req *samplev1.Question) (*sampler, error) {
 
 // addCounter adds the columns of a counter.
 func (m *sampler) addCounter(name string, each bool) error {
-	word := -1
-	if name != segmentBytesCounter {
-		word = slices.IndexFunc(linkCounterList, func(c counter.Counter) bool { return linkCounterPrefix+c.Name == name })
-		if word < 0 {
-			return m.addSlow(name)
-		}
-	}
-	c := counter.Counter{Unit: "bytes", Kind: counter.Count}
-	if word >= 0 {
-		c = linkCounterList[word]
-	}
-	var of []string
-	switch {
-	case word >= 0:
-		for _, member := range m.session.view.GetMembers() {
-			of = append(of, member.GetName())
-		}
-	default:
+	var of []string // links, or segments
+	if name == segmentBytesCounter {
 		for _, segment := range m.session.table.SegmentNames() {
 			of = append(of, strings.TrimPrefix(strings.TrimPrefix(segment, m.session.segmentPrefix), "-"))
 		}
 		m.bytesBySegment = make([]uint64, len(of))
-	}
-	if !each {
-		m.addColumn(name, "", c, &probe{fast: true, linkWord: word, rankOrSegment: -1})
+		m.addFast(name, of, each, counter.Counter{Unit: "bytes", Kind: counter.Count}, func(i int) (n uint64) {
+			if i < len(of) {
+				return m.bytesBySegment[i]
+			}
+			for _, bytes := range m.bytesBySegment {
+				n += bytes
+			}
+			return n
+		})
 		return nil
 	}
-	for i := range of {
-		m.addColumn(name, of[i], c, &probe{fast: true, linkWord: word, rankOrSegment: i})
+	word := slices.IndexFunc(linkCounterList, func(c counter.Counter) bool { return linkCounterPrefix+c.Name == name })
+	if word < 0 {
+		return m.addSlow(name)
 	}
+	for _, member := range m.session.view.GetMembers() {
+		of = append(of, member.GetName())
+	}
+	m.addFast(name, of, each, linkCounterList[word], func(i int) uint64 { return m.linkStats[i].Word(word) })
 	return nil
+}
+
+// addFast adds the columns of a counter that is read for each sample: of each that it is of, or of all together, which
+// have the number behind.
+func (m *sampler) addFast(name string, of []string, each bool, c counter.Counter, read func(i int) uint64) {
+	if !each {
+		m.addColumn(name, "", c, &probe{read: func() uint64 { return read(len(of)) }})
+		return
+	}
+	for i := range of {
+		m.addColumn(name, of[i], c, &probe{read: func() uint64 { return read(i) }})
+	}
 }
 
 // addSlow adds a counter of the report.
@@ -174,7 +179,7 @@ func (m *sampler) addColumn(name, of string, c counter.Counter, p *probe) {
 		Of:   of,
 		Unit: c.Unit,
 		Kind: string(c.Kind),
-		Slow: !p.fast,
+		Slow: p.read == nil,
 	})
 	m.probes = append(m.probes, p)
 }
@@ -223,34 +228,25 @@ func (m *sampler) readFast() {
 // fillRow puts the values into a row.
 func (m *sampler) fillRow(row []uint64) {
 	for i, p := range m.probes {
-		switch {
-		case !p.fast:
+		if p.read != nil {
+			row[i] = p.read()
+		} else {
 			row[i] = p.slowValue.Load()
-		case p.linkWord < 0 && p.rankOrSegment < 0:
-			row[i] = 0
-			for _, n := range m.bytesBySegment {
-				row[i] += n
-			}
-		case p.linkWord < 0:
-			row[i] = m.bytesBySegment[p.rankOrSegment]
-		case p.rankOrSegment < 0:
-			row[i] = m.linkStats[len(m.linkStats)-1].Word(p.linkWord)
-		default:
-			row[i] = m.linkStats[p.rankOrSegment].Word(p.linkWord)
 		}
 	}
 }
 
 // readSlow reads the counters that take time.
 func (m *sampler) readSlow() {
-	if !slices.ContainsFunc(m.probes, func(p *probe) bool { return !p.fast }) {
+	if !slices.ContainsFunc(m.probes, func(p *probe) bool { return p.read == nil }) {
 		return
 	}
 	clear(m.slowCounters)
-	c := m.session.collectCounters()
-	m.session.readCounters(m.slowCounters, &c)
+	var f figures
+	m.session.collect(&f)
+	m.session.readCounters(m.slowCounters, &f)
 	for _, p := range m.probes {
-		if !p.fast {
+		if p.read == nil {
 			p.slowValue.Store(m.slowCounters[p.name])
 		}
 	}
@@ -291,5 +287,5 @@ func (m *sampler) send(n *process, out nodev1.Node_SampleServer) error {
 func (n *process) isInRun(m *sampler) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.session == m.session && n.runNumber == m.runNumber && n.lastReport == nil
+	return n.session == m.session && n.run.Load() == m.runNumber && n.lastReport == nil
 }

@@ -34,7 +34,7 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 			"the control speaks version %d of the node service, this node speaks %d: run the same release everywhere",
 			req.GetProtocol(), ProtocolVersion)
 	}
-	if _, err := s.node.admitControl(ctx, "Command", req.GetTerm()); err != nil {
+	if _, err := s.node.access.admit(ctx, "Command", req.GetTerm()); err != nil {
 		return nil, err
 	}
 	defer s.node.controlCalls.beginCall()()
@@ -98,12 +98,12 @@ func toStatus(err error) error {
 
 // Report reads one report.
 func (s *service) Report(ctx context.Context, req *nodev1.ReportRequest) (*nodev1.Report, error) {
-	if _, err := s.node.admitControl(ctx, "Report", req.GetTerm()); err != nil {
+	if _, err := s.node.access.admit(ctx, "Report", req.GetTerm()); err != nil {
 		return nil, err
 	}
 	defer s.node.controlCalls.beginCall()()
 	if req.GetLetGo() {
-		s.node.releasePromised.Store(true)
+		s.node.leaving.promised.Store(true)
 	}
 	r := s.node.report(0)
 	if r.GetFinal() && req.GetDone() {
@@ -114,7 +114,7 @@ func (s *service) Report(ctx context.Context, req *nodev1.ReportRequest) (*nodev
 
 // Watch streams reports at an interval and at every change of state.
 func (s *service) Watch(req *nodev1.WatchRequest, out nodev1.Node_WatchServer) error {
-	risen, err := s.node.admitControl(out.Context(), "Watch", req.GetTerm())
+	risen, err := s.node.access.admit(out.Context(), "Watch", req.GetTerm())
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (s *service) Watch(req *nodev1.WatchRequest, out nodev1.Node_WatchServer) e
 			return nil
 		case <-tick.C:
 		case <-risen:
-			if risen, err = s.node.admitControl(out.Context(), "Watch", req.GetTerm()); err != nil {
+			if risen, err = s.node.access.admit(out.Context(), "Watch", req.GetTerm()); err != nil {
 				return err
 			}
 		case _, ok := <-changes:

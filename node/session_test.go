@@ -26,16 +26,19 @@ func (s *slowSink) Finish() (sink.Result, error) {
 func TestLinksDoNotWaitForTheOutput(t *testing.T) {
 	out := &slowSink{begun: make(chan struct{}), end: make(chan struct{})}
 	view := &nodev1.View{Members: []*nodev1.Member{{}, {}}}
-	s := &session{view: view, sink: out, aborted: true} // dead: nobody is to be told
+	s := &session{base: base{assignment: &assignment{view: view}}}
+	s.closing.Store(true) // nobody is to be told
+	o := &output{base: &s.base, writes: &runOutput{sink: out, closed: make(chan struct{})}}
+	s.components = []component{o}
 	completed := make(chan error)
-	go func() { completed <- s.finishOutput() }()
+	go func() { completed <- s.stop(t.Context(), false) }()
 	patiently.Receive(t, out.begun)
-	(*handler)(s).LinkDown(1, errors.New("the peer has left"))
+	s.LinkDown(1, errors.New("the peer has left"))
 	close(out.end)
-	if err := patiently.Receive(t, completed); err != nil || s.outputResult.MEPs != 3 || s.counters.LinksDown.Load() != 1 {
-		t.Errorf("%v, output %+v, %d links down", err, s.outputResult, s.counters.LinksDown.Load())
+	if err := patiently.Receive(t, completed); err != nil || o.result.MEPs != 3 || s.counters.LinksDown.Load() != 1 {
+		t.Errorf("%v, output %+v, %d links down", err, o.result, s.counters.LinksDown.Load())
 	}
-	if err := s.finishOutput(); err != nil {
+	if err := s.stop(t.Context(), false); err != nil {
 		t.Errorf("completing twice: %v", err)
 	}
 }

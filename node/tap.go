@@ -25,7 +25,7 @@ const (
 // Tap streams a sample of the events that this node builds, for the control: it knows who may see what. The stream
 // stays while runs come and go.
 func (s *service) Tap(req *nodev1.TapRequest, out nodev1.Node_TapServer) error {
-	if err := s.node.admitAnyTerm(out.Context(), "Tap"); err != nil {
+	if err := s.node.access.admitAnyTerm(out.Context(), "Tap"); err != nil {
 		return err
 	}
 	sel, err := selection.Parse(SpecOf(req.GetSelection()))

@@ -1,39 +1,33 @@
 package node
 
-// watchLoops has the loops of this node looked after: those that answer commands, and those of its units, its links and
-// the scheduler, if that is here. Each look takes the lock that a loop holds while it works, and waits for nothing
+// watchLoops has the loops of this node looked after: what answers commands, its components, its links, and the
+// scheduler, if that is here. Each look takes the lock that a loop holds while it works, and waits for nothing
 // else: no disk, no peer.
 func (n *process) watchLoops() {
-	watchSession := func(name string, look func(s *session)) {
-		n.cfg.Watchdog.AddLoop("node "+n.cfg.Name+": "+name, func() {
-			if s, _ := n.sessionAndRequest(); s != nil {
-				look(s)
+	watch := func(name string, look func()) { n.cfg.Watchdog.AddLoop("node "+n.cfg.Name+": "+name, look) }
+	watchComponent := func(name string, is func(component) bool) {
+		watch(name, func() {
+			s, _ := n.sessionAndRequest()
+			if s == nil {
+				return
+			}
+			for _, c := range s.components {
+				if is(c) {
+					c.report(&figures{})
+				}
 			}
 		})
 	}
-	n.cfg.Watchdog.AddLoop("node "+n.cfg.Name+": what answers commands", func() { n.status() })
-	watchSession("its readout unit", func(s *session) {
-		if ru := s.ru.Load(); ru != nil {
-			ru.Stats()
+	watch("what answers commands", func() { n.status() })
+	watchComponent("its readout unit", func(c component) bool { _, is := c.(*readout); return is })
+	watchComponent("its builder unit", func(c component) bool { _, is := c.(*builder); return is })
+	watchComponent("its decision unit", func(c component) bool { _, is := c.(*decisionUnit); return is })
+	watch("its links", func() {
+		if s, _ := n.sessionAndRequest(); s != nil {
+			s.endpoint.Stats()
 		}
 	})
-	watchSession("its builder unit", func(s *session) {
-		if bu := s.bu.Load(); bu != nil {
-			bu.Stats()
-		}
-	})
-	watchSession("its decision unit", func(s *session) {
-		if unit := s.decisions.unit.Load(); unit != nil {
-			unit.Stats()
-		}
-	})
-	watchSession("its links", func(s *session) { s.endpoint.Stats() })
-	watchSession("its barrier", func(s *session) {
-		if b := s.barrier.Load(); b != nil {
-			b.Stats()
-		}
-	})
-	n.cfg.Watchdog.AddLoop("node "+n.cfg.Name+": the scheduler", func() {
+	watch("the scheduler", func() {
 		if server := n.schedulerHost.Server(); server != nil {
 			server.Registers()
 		}

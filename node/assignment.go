@@ -1,0 +1,227 @@
+package node
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"slices"
+
+	"ringlet/builderunit"
+	"ringlet/event/placing"
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/readoutunit"
+	"ringlet/transport"
+)
+
+// assignment is what a configuration and a view make of a node. It is immutable.
+type assignment struct {
+	cfg           config.Config
+	configHash    string // of the configuration as it was sent
+	view          *nodev1.View
+	self          *nodev1.Member
+	ruRanks       []int // rank of each readout unit, by index
+	buRanks       []int
+	ruByRank      map[int]int
+	decisionRank  int             // of the node with the decision unit, or config.NoUnit
+	layout        *placing.Layout // of every slot, where windows are pre-granted; else nil
+	segmentPrefix string          // how the names of this node's segments begin
+}
+
+// newAssignment reads what the control sends to the node of that name.
+func newAssignment(req *nodev1.CommandRequest, name string) (*assignment, error) {
+	cfg, err := config.Parse("the configuration sent by the control", req.GetConfiguration())
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.Complete(); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(req.GetConfiguration())
+	a := &assignment{
+		cfg:           cfg,
+		configHash:    hex.EncodeToString(sum[:]),
+		view:          req.GetView(),
+		ruRanks:       make([]int, cfg.RUs),
+		buRanks:       make([]int, cfg.BUs),
+		ruByRank:      map[int]int{},
+		layout:        cfg.PreGrantedLayout(),
+		segmentPrefix: fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), name, os.Getpid()),
+	}
+	return a, a.locateMembers(name)
+}
+
+// locateMembers finds this node and the units in the view.
+func (a *assignment) locateMembers(name string) error {
+	seenRU, seenBU := make([]bool, a.cfg.RUs), make([]bool, a.cfg.BUs)
+	rus, bus := 0, 0
+	var names []string
+	for rank, m := range a.view.GetMembers() {
+		if int(m.GetRank()) != rank {
+			return fmt.Errorf("view %d lists %s, of rank %d, at place %d", a.view.GetNumber(), m.GetName(), m.GetRank(), rank)
+		}
+		names = append(names, m.GetName())
+		if m.GetName() == name {
+			a.self = m
+		}
+		if i := int(m.GetRuIndex()); m.GetReadout() && i < len(a.ruRanks) && !seenRU[i] {
+			a.ruRanks[i], a.ruByRank[rank], seenRU[i] = rank, i, true
+			rus++
+		}
+		if i := int(m.GetBuIndex()); m.GetBuilder() && i < len(a.buRanks) && !seenBU[i] {
+			a.buRanks[i], seenBU[i] = rank, true
+			bus++
+		}
+	}
+	a.decisionRank = a.cfg.DecisionRank(names)
+	switch {
+	case a.self == nil:
+		return fmt.Errorf("view %d has no member called %s", a.view.GetNumber(), name)
+	case rus != a.cfg.RUs || bus != a.cfg.BUs:
+		return fmt.Errorf("view %d has %d readout and %d builder units of different index, the configuration %d and %d",
+			a.view.GetNumber(), rus, bus, a.cfg.RUs, a.cfg.BUs)
+	}
+	return nil
+}
+
+func (a *assignment) transportView() transport.View {
+	v := transport.View{Number: a.view.GetNumber()}
+	for _, m := range a.view.GetMembers() {
+		v.Members = append(v.Members, transport.Member{Name: m.GetName(), Addr: m.GetQuicAddress()})
+	}
+	return v
+}
+
+// hasDecisionUnit says that this node has the decision unit.
+func (a *assignment) hasDecisionUnit() bool { return a.decisionRank == int(a.self.GetRank()) }
+
+// hasDecisionUnitOnly says that a node has the decision unit, and no other: whatever becomes of it, events are built.
+func (a *assignment) hasDecisionUnitOnly(rank int) bool {
+	m := a.view.GetMembers()[rank]
+	return rank == a.decisionRank && !m.GetReadout() && !m.GetBuilder()
+}
+
+// linkedRanks are the nodes to which this one has something to tell: builder units do not speak with each other, and
+// everybody with units does with the decision unit.
+func (a *assignment) linkedRanks() (ranks []int) {
+	for rank, m := range a.view.GetMembers() {
+		if rank != int(a.self.GetRank()) &&
+			(a.self.GetReadout() || m.GetReadout() || a.hasDecisionUnit() || rank == a.decisionRank) {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
+
+// isExpendable says whether a run tolerates that the link to a rank is down: it holds one unit and nothing else, and so
+// many of that role are left as the policy wants. How many are lost in all is for the control to judge, which sees
+// every node.
+func (a *assignment) isExpendable(rank int) bool {
+	m := a.view.GetMembers()[rank]
+	readout, builder := a.cfg.LossPoliciesInRun()
+	switch {
+	case m.GetReadout() && m.GetBuilder():
+		return false
+	case a.hasDecisionUnitOnly(rank):
+		return true
+	case m.GetReadout():
+		return readout.Tolerates(a.cfg.RUs - 1)
+	}
+	return m.GetBuilder() && builder.Tolerates(a.cfg.BUs-1)
+}
+
+// toleratesReadoutLoss says whether a run tolerates that the link to any other readout unit is down.
+func (a *assignment) toleratesReadoutLoss() bool {
+	return slices.ContainsFunc(a.ruRanks, a.isExpendable)
+}
+
+// expendableBuilders says of each builder unit whether a run tolerates that the link to it is down.
+func (a *assignment) expendableBuilders() []bool {
+	out := make([]bool, len(a.buRanks))
+	for bu, rank := range a.buRanks {
+		out[bu] = a.isExpendable(rank)
+	}
+	return out
+}
+
+// lendingOutputs are the outputs whose readers get MEPs where they lie. Where windows are pre-granted a slot stays
+// where the readout units know it, so those are copied; and of outputs that all get a MEP one alone can have it lent.
+// What a filter judges is copied for it.
+func (a *assignment) lendingOutputs() (which []bool, n int) {
+	outputs, all := a.cfg.Outputs(), a.cfg.Route().ToAll
+	which = make([]bool, len(outputs))
+	for i := range outputs {
+		if a.layout == nil && a.cfg.Filter == "" && outputs[i].SinkKind().Shared && (n == 0 || !all) {
+			which[i] = true
+			n++
+		}
+	}
+	return which, n
+}
+
+// suspensionOf is when a builder unit stops on purpose.
+func (a *assignment) suspensionOf(bu int) builderunit.Suspension {
+	bus := a.cfg.SuspendedBUs()
+	turn := slices.Index(bus, bu)
+	if turn < 0 {
+		return builderunit.Suspension{}
+	}
+	return builderunit.Suspension{
+		Interval: a.cfg.Debug.SuspendEvery,
+		Duration: a.cfg.Debug.SuspendFor,
+		BUIndex:  turn,
+		BUCount:  len(bus),
+	}
+}
+
+// pullOf is how a builder unit asks for its parts; builder units begin with different readout units.
+func (a *assignment) pullOf(bu int) builderunit.Pull {
+	if !a.cfg.DisciplineKind().Pull {
+		return builderunit.Pull{}
+	}
+	roi, _ := a.cfg.RoIReadouts()
+	return builderunit.Pull{
+		RequestCredit:   a.cfg.Debug.PullWindow,
+		SlotsPerRelease: a.cfg.PullGroup(),
+		FirstUnit:       bu % a.cfg.RUs,
+		RegionUnits:     roi,
+	}
+}
+
+// openTransfers makes the table of transfers of a readout unit, served by its discipline.
+func (a *assignment) openTransfers(ru int) *readoutunit.Transfers {
+	end, _ := a.cfg.Phases()
+	return a.cfg.DisciplineKind().Open(readoutunit.DisciplineConfig{
+		RU:          ru,
+		BUs:         a.cfg.BUs,
+		SlotsPerBU:  a.cfg.Slots,
+		RoundCycles: a.cfg.CyclesPerRound(),
+		PreGranted:  a.layout != nil,
+		Seats:       a.shiftSeats(),
+		FencePhases: a.cfg.Phased() || end != config.PhaseEndBarrier, // a barrier that holds nothing needs no fence before it
+	})
+}
+
+// shiftSeats are where the units sit in the shift.
+func (a *assignment) shiftSeats() readoutunit.Seats {
+	ranks := a.cfg.SeatRanks()
+	if ranks == nil {
+		return readoutunit.SeatsInOrder(a.cfg.RUs, a.cfg.BUs)
+	}
+	var seats readoutunit.Seats
+	for _, rank := range ranks {
+		ru, bu := readoutunit.Dummy, readoutunit.Dummy
+		if rank != config.DummySeat {
+			m := a.view.GetMembers()[rank]
+			if m.GetReadout() {
+				ru = int(m.GetRuIndex())
+			}
+			if m.GetBuilder() {
+				bu = int(m.GetBuIndex())
+			}
+		}
+		seats.RUs, seats.BUs = append(seats.RUs, ru), append(seats.BUs, bu)
+	}
+	return seats
+}

@@ -1,0 +1,242 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"ringlet/builderunit"
+	"ringlet/builderunit/sink"
+	"ringlet/event/placing"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+	"ringlet/transport"
+)
+
+// builder is a builder unit as a component.
+type builder struct {
+	*base
+	bu  int // its index
+	out *output
+	// onReported is told of results that the scheduler knows of; nil: nobody wants to know.
+	onReported func([]builderunit.MEPResult)
+
+	unit     atomic.Pointer[builderunit.Builder] // of the last run
+	feedback atomic.Pointer[feedbackSender]      // of that
+	conn     atomic.Pointer[feedbackSender]      // the same, while it is attached
+
+	mu           sync.Mutex // guards what follows
+	absencesSeen int        // in this run
+}
+
+func newBuilder(b *base, h *handlers, out *output) *builder {
+	c := &builder{base: b, bu: out.bu, out: out}
+	h.onSignal(placing.KindAnnounce, forUnit(&c.unit, (*builderunit.Builder).HandleAnnounce))
+	h.onSignal(placing.KindWindowRequest, forUnit(&c.unit, (*builderunit.Builder).AnswerWindowRequest))
+	h.onSignal(placing.KindQuiesced, forUnit(&c.unit, (*builderunit.Builder).RecordQuiesced))
+	h.placed = append(h.placed, func(peer int, p transport.Placement) bool {
+		unit := c.unit.Load()
+		if unit != nil {
+			unit.Placed(peer, p)
+		}
+		return unit != nil
+	})
+	h.placedMany = append(h.placedMany, func(peer int, ps []transport.Placement) bool {
+		unit := c.unit.Load()
+		if unit != nil {
+			unit.PlacedMany(peer, ps)
+		}
+		return unit != nil
+	})
+	return c
+}
+
+func (c *builder) start(ctx context.Context, run *runStart) error {
+	c.mu.Lock()
+	c.absencesSeen = 0
+	c.mu.Unlock()
+	verify, err := builderunit.ParseVerify(c.cfg.Verify)
+	if err != nil {
+		return err
+	}
+	rule, err := c.cfg.Pattern()
+	if err != nil {
+		return err
+	}
+	fb := newFeedbackSender(c.out.markSuperseded, c.onReported, c.out.liftBacklogLimit)
+	c.feedback.Store(fb)
+	out := c.out.current()
+	unit, err := builderunit.New(builderunit.Config{
+		Slots:          c.out.slots,
+		Table:          c.table,
+		Signaler:       signaler{base: c.base, goesOn: c.isExpendableReadout},
+		RURanks:        c.ruRanks,
+		Division:       c.cfg.Division(),
+		Run:            run.GetRun(),
+		Verify:         verify,
+		Pattern:        rule,
+		Sink:           out,
+		Tap:            c.node.tap,
+		Durable:        c.out.awaitsDurability(),
+		Log:            c.node.log,
+		Tolerates:      c.tolerateBadData,
+		Fail:           func(err error) { c.reportFault("builder unit", err) },
+		OnResults:      fb.report,
+		Layout:         c.layout,
+		Pull:           c.pullOf(c.bu),
+		Decide:         c.regionDecider(out),
+		MaxWaitingMEPs: c.cfg.MaxOutputBacklog(),
+		Suspension:     c.suspensionOf(c.bu),
+
+		MaxEventsPerMEP: c.cfg.Packing,
+	})
+	if err != nil {
+		return err
+	}
+	// With the last unit that attaches tokens begin to flow, and announcements come before this node hears of it. So the
+	// unit must be in its place first.
+	c.unit.Store(unit)
+	scope, opts := run.attach()
+	err = fb.attach(ctx, func(ctx context.Context) (*tagnet.BUClient, error) {
+		return tagnet.DialBU(ctx, run.GetTagnetAddress(), scope, c.cfg.Slots, c.absenceHandler(), opts...)
+	}, unit.Reset)
+	if err == nil {
+		c.conn.Store(fb)
+	}
+	return err
+}
+
+// regionDecider decides on regions of interest: a filter judges each, or a share of the MEPs is kept. What is kept
+// though no filter could look has its rest fetched, and the whole MEP is judged.
+func (c *builder) regionDecider(out sink.Sink) func(context.Context, *builderunit.Region) error {
+	judge, ok := out.(*sink.FilterSink)
+	if !ok || !c.cfg.RegionJudged() {
+		_, share := c.cfg.RoIReadouts()
+		keep := builderunit.AcceptShare(share, c.cfg.Seed)
+		return func(_ context.Context, r *builderunit.Region) error {
+			r.Decide(keep(r.Meta.MEP))
+			return nil
+		}
+	}
+	return func(ctx context.Context, r *builderunit.Region) error {
+		mep, ok := r.AssembleMEP()
+		if !ok {
+			r.Decide(true)
+			return nil
+		}
+		return judge.Judge(ctx, r.Meta, mep, r.Slot, r.Client())
+	}
+}
+
+// absenceHandler takes which readout units have gone and which are back, as a session with the scheduler tells it from
+// the beginning on.
+func (c *builder) absenceHandler() func([]tagnet.Absence) {
+	seen := 0
+	return func(all []tagnet.Absence) {
+		c.mu.Lock()
+		applied := min(max(0, c.absencesSeen-seen), len(all)) // by an earlier session
+		seen += len(all)
+		c.absencesSeen = max(c.absencesSeen, seen)
+		c.mu.Unlock()
+		for _, a := range all[applied:] {
+			if err := c.applyAbsence(a); err != nil {
+				c.reportFault("builder unit", err)
+			}
+		}
+	}
+}
+
+// applyAbsence takes one of them.
+func (c *builder) applyAbsence(a tagnet.Absence) error {
+	ru := int(a.RU)
+	c.losses.note(a, c.node.readoutName(ru))
+	if a.Rejoined {
+		return c.unit.Load().MarkRUBack(ru, a.FirstMEP)
+	}
+	c.dropLink(tagnet.Readout, ru)
+	if err := c.unit.Load().MarkRUGone(ru); err != nil {
+		return err
+	}
+	c.losses.vacate(c.ruRanks[ru])
+	return nil
+}
+
+func (c *builder) stop(_ context.Context, giveUp bool) error {
+	if !giveUp {
+		c.out.liftBacklogLimit()
+	}
+	if unit := c.unit.Load(); unit != nil {
+		if err := unit.Close(); err != nil {
+			c.node.log.Warn("the builder unit did not end cleanly", "err", err)
+		}
+	}
+	if fb := c.conn.Swap(nil); fb != nil {
+		if err := fb.Close(); err != nil { // the scheduler may be gone
+			c.node.log.Info("the scheduler was not told everything", "err", err)
+		}
+	}
+	return nil
+}
+
+func (*builder) free() {}
+
+func (c *builder) attachment() attachment {
+	fb := c.conn.Load()
+	switch {
+	case fb == nil:
+		return unattached
+	case fb.excluded.Load():
+		return excluded
+	case isClosed(fb.sessionEnded):
+		return detached
+	}
+	return attached
+}
+
+func (*builder) linkLost(int) {}
+
+// drainExcluded waits until nothing is under way to the builder unit any more, which is excluded, and what was whole is
+// in its output.
+func (c *builder) drainExcluded(ctx context.Context) error {
+	unit, fb := c.unit.Load(), c.feedback.Load()
+	if unit == nil || fb == nil {
+		return nil
+	}
+	return unit.Reset(ctx, uint32(fb.Exclusions.Load()))
+}
+
+// progress is how many MEPs have their outcome.
+func (c *builder) progress() uint64 {
+	unit := c.unit.Load()
+	if unit == nil {
+		return 0
+	}
+	s := unit.Stats()
+	return s.BuiltMEPs + s.IncompleteMEPs + s.DiscardedMEPs + s.RejectedMEPs
+}
+
+// report tells what the unit counts, and what readout units were taken to lack in what is built here.
+func (c *builder) report(f *figures) {
+	unit := c.unit.Load()
+	if unit == nil {
+		return
+	}
+	f.Builder = new(unit.Stats())
+	if fb := c.feedback.Load(); fb != nil {
+		f.Feedback = &fb.feedbackCounters
+	}
+	if f.message == nil {
+		return
+	}
+	for ru, m := range unit.MissingByRU() {
+		if m.MEPs > 0 {
+			f.message.Missing = append(f.message.Missing, &nodev1.Missing{
+				RuIndex:  uint32(ru),
+				Meps:     m.MEPs,
+				Events:   m.Events,
+				FirstMep: m.FirstMEP,
+				LastMep:  m.LastMEP,
+			})
+		}
+	}
+}

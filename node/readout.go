@@ -1,0 +1,380 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/barrier"
+	"ringlet/event/placing"
+	"ringlet/internal/stopwatch"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/readoutunit"
+	"ringlet/readoutunit/source"
+	"ringlet/tagnet"
+)
+
+// readout is a readout unit as a component.
+type readout struct {
+	*base
+	ru int // its index
+	// onTriggered is told below which event all are triggered; nil: nobody wants to know.
+	onTriggered func(below uint64)
+	progress    func() uint64 // changes while something moves on this node
+
+	unit    atomic.Pointer[readoutunit.Unit] // of the last run
+	barrier atomic.Pointer[barrier.Barrier]  // of that
+	conn    atomic.Pointer[tagnet.RUClient]  // while it is attached
+
+	badInputReported atomic.Bool // to the state machine, in this run
+
+	mu      sync.Mutex // guards what follows
+	arenas  [][]byte   // the memory of its data, run after run
+	pending error      // writes of the last run are under way still: their memory cannot be used again
+}
+
+func newReadout(b *base, h *handlers, ru int, progress func() uint64) *readout {
+	c := &readout{base: b, ru: ru, progress: progress}
+	h.onSignal(placing.KindGrant, forUnit(&c.unit, (*readoutunit.Unit).HandleGrant))
+	h.onSignal(placing.KindPreGrants, forUnit(&c.unit, (*readoutunit.Unit).HandlePreGrants))
+	h.onSignal(placing.KindTag, c.fromReadout(forUnit(&c.unit, (*readoutunit.Unit).HandleTag)))
+	h.onSignal(placing.KindBarrier, c.fromReadout(forUnit(&c.barrier,
+		func(bar *barrier.Barrier, from int, payload []byte) error { return bar.Deliver(from, payload[1:]) })))
+	h.completed = append(h.completed, func(peer int, cookie uint64, err error) bool {
+		unit := c.unit.Load()
+		if unit != nil {
+			unit.HandleCompletion(peer, cookie, err)
+		}
+		return unit != nil
+	})
+	return c
+}
+
+// fromReadout is what takes a signal of a readout unit, and is told its index in place of its rank.
+func (c *readout) fromReadout(take signalHandler) signalHandler {
+	return func(peer int, payload []byte) error {
+		if from, ok := c.ruByRank[peer]; ok {
+			return take(from, payload)
+		}
+		return errNoSuchUnit
+	}
+}
+
+func (c *readout) start(ctx context.Context, run *runStart) (err error) {
+	c.mu.Lock()
+	pending := c.pending
+	c.mu.Unlock()
+	if pending != nil {
+		return fmt.Errorf("writes of the last run are under way still: reset and configure this node again (%w)", pending)
+	}
+	c.badInputReported.Store(false)
+	src, err := c.openSource(ctx)
+	if err != nil {
+		return &subsystemError{subsystemInput, err}
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, src.Close())
+		}
+	}()
+	core, err := barrier.NewCore(c.cfg.BarrierKind(), c.cfg.RUs, c.ru)
+	if err != nil {
+		return err
+	}
+	bar := barrier.New(core, signaler{c.base, placing.KindBarrier, c.ruRanks, c.isExpendableReadout}, barrier.Options{
+		Timeout: max(c.cfg.Debug.BarrierTimeout, c.node.cfg.MinBarrierTimeout),
+		Slack:   c.cfg.EffectiveSlack(),
+	})
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, bar.Close())
+		}
+	}()
+	c.barrier.Store(bar)
+	scope, opts := run.attach()
+	client, err := tagnet.DialRU(ctx, run.GetTagnetAddress(), scope, c.dropLink, opts...)
+	if err != nil {
+		return err
+	}
+	c.conn.Store(client)
+	cfg := c.unitConfig(src, client, bar)
+	if run.GetBack() {
+		if cfg.Rejoin = client.RejoinPoint(); !cfg.Rejoin.Rejoined || int(cfg.Rejoin.RU) != c.ru {
+			return errNotReadmitted
+		}
+		if err := source.BeginAtMEP(ctx, src, cfg.Rejoin.FirstMEP); err != nil {
+			return err
+		}
+	}
+	if err := c.allocateRetention(&cfg); err != nil {
+		return err
+	}
+	unit := readoutunit.New(cfg)
+	c.unit.Store(unit) // before it announces anything: the grant may be back at once
+	for _, rank := range c.losses.ranks() {
+		unit.HandleLinkDown(rank) // that were down before it was there
+	}
+	unit.Start()
+	return nil
+}
+
+var errNotReadmitted = errors.New(
+	"the scheduler lets this readout unit take part from the beginning, and the run goes on already")
+
+// openSource opens what the readout unit reads.
+func (c *readout) openSource(ctx context.Context) (source.Source, error) {
+	settings, err := c.cfg.SourceSettings(c.ru)
+	if err != nil {
+		return nil, err
+	}
+	settings.Live.Log, settings.Live.Run = c.node.log, uint64(c.node.run.Load())
+	kind, _ := c.cfg.Source()
+	src, err := kind.Open(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	return source.PaceSource(src, c.cfg.Rate, c.cfg.Packing), nil
+}
+
+// unitConfig is what the readout unit is made of, but for the memory of its data.
+func (c *readout) unitConfig(src source.Source, client *tagnet.RUClient, bar *barrier.Barrier) readoutunit.Config {
+	_, length := c.cfg.Phases()
+	cfg := readoutunit.Config{
+		CoreConfig: readoutunit.CoreConfig{
+			RU:            c.ru,
+			RUs:           c.cfg.RUs,
+			Transfers:     c.openTransfers(c.ru),
+			Streams:       c.cfg.Division().SourceCount(c.ru),
+			PhaseTime:     length,
+			UnheldPhases:  !c.cfg.Phased(),
+			TimelineSteps: keptTimelineSteps,
+		},
+		BURanks:         c.buRanks,
+		Source:          src,
+		Network:         c.endpoint,
+		Scheduler:       client,
+		Barrier:         bar,
+		ForwardTag:      c.tagForwarder(client),
+		Log:             c.node.log,
+		Fail:            func(err error) { c.reportFault("readout unit", err) },
+		ToleratesBULoss: c.expendableBuilders(),
+
+		ToleratesReadoutLoss: c.toleratesReadoutLoss(),
+	}
+	if c.onTriggered != nil {
+		cfg.OnTriggered = func(below uint64) { c.onTriggered(below * uint64(c.cfg.Packing)) }
+	}
+	if frees, written := c.cfg.FreesRejected(); frees {
+		cfg.Rejection = readoutunit.RejectionPolicy{Packing: c.cfg.Packing, IncludesWritten: written}
+	}
+	return cfg
+}
+
+// tagForwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine
+// at a time calls it. It is nil where no tags pass.
+func (c *readout) tagForwarder(sched *tagnet.RUClient) func(*tagnet.Tag) error {
+	if !c.cfg.DisciplineKind().Tags {
+		return nil
+	}
+	next := c.ru + 1
+	if next == c.cfg.RUs {
+		return sched.ReturnTag
+	}
+	var words [tagnet.MaxTagWords]uint64
+	var message []byte
+	return func(t *tagnet.Tag) error {
+		message = placing.AppendTag(message[:0], t.AppendWords(words[:0]))
+		return c.endpoint.Signal(c.ruRanks[next], message)
+	}
+}
+
+// allocateRetention makes room for the blocks under way. It lies outside the garbage collector's heap, whose size
+// decides how often it collects. The links may repeat a write until they are closed, so it is free that gives the
+// memory back.
+func (c *readout) allocateRetention(cfg *readoutunit.Config) error {
+	block, blocks := c.cfg.RetentionBuffers(c.ru, cfg.Source.MaxBlock())
+	arena, err := c.allocateArena(blocks * block)
+	if err != nil {
+		return fmt.Errorf("no memory for %d blocks of %d bytes in the readout unit: %w", blocks, block, err)
+	}
+	cfg.Retention, err = readoutunit.NewRetention(arena, block)
+	return err
+}
+
+// allocateArena is memory of that size: that of the run before, if there was one and it is as large, which nothing is
+// under way from.
+func (c *readout) allocateArena(size int) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.arenas); n > 0 && len(c.arenas[n-1]) == size {
+		return c.arenas[n-1], nil
+	}
+	arena, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err == nil {
+		c.arenas = append(c.arenas, arena)
+	}
+	return arena, err
+}
+
+// drainTimeout is how long a readout unit waits for the responses to its last writes when the run is over and nothing
+// moves any more; a lost one is repaired in 20 ms.
+const drainTimeout = 2 * time.Second
+
+func (c *readout) stop(ctx context.Context, giveUp bool) error {
+	if unit := c.unit.Load(); unit != nil {
+		if !giveUp {
+			c.drain(ctx, unit)
+		}
+		_ = unit.Close() // a source that cannot be closed has nothing left to lose
+	}
+	if client := c.conn.Swap(nil); client != nil {
+		if err := client.Close(); err != nil { // the scheduler may be gone
+			c.node.log.Info("the scheduler was not told everything", "err", err)
+		}
+	}
+	return nil
+}
+
+func (c *readout) drain(ctx context.Context, unit *readoutunit.Unit) {
+	ctx, cancel := stopwatch.WithStallTimeout(ctx, max(drainTimeout, c.node.cfg.MinTimeout), c.progress, nil)
+	defer cancel()
+	if err := unit.Drain(ctx); err != nil {
+		c.node.log.Warn("stopping all the same", "err", err)
+		c.mu.Lock()
+		c.pending = err
+		c.mu.Unlock()
+	}
+}
+
+func (c *readout) free() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range c.arenas {
+		if err := unix.Munmap(a); err != nil {
+			c.node.log.Error("the readout unit's memory was not given back", "err", err)
+		}
+	}
+	c.arenas = nil
+}
+
+func (c *readout) attachment() attachment {
+	switch client := c.conn.Load(); {
+	case client == nil:
+		return unattached
+	case isClosed(client.Done()):
+		return detached
+	}
+	return attached
+}
+
+func (c *readout) linkLost(rank int) {
+	if unit := c.unit.Load(); unit != nil && c.isExpendable(rank) {
+		unit.HandleLinkDown(rank)
+	}
+}
+
+// report tells what the unit counts, of its live sources, and whether its input is bad.
+func (c *readout) report(f *figures) {
+	unit := c.unit.Load()
+	if unit == nil {
+		return
+	}
+	f.Readout, f.Barrier = new(unit.Stats()), new(c.barrier.Load().Stats())
+	if f.message == nil {
+		return
+	}
+	w := &f.Readout.BarrierStats
+	f.histogram(HistogramBarrier, w.BarrierWaits)
+	f.histogram(HistogramSkew, w.EpochSkews)
+	for ru, h := range w.HoldTimesByRU {
+		f.histogram(HistogramHeld+strconv.Itoa(ru), h)
+	}
+	f.message.Reasons, f.message.Frontends = sourceRejectReasons(f.Readout.Live), frontendNames(f.Readout.Live)
+	if why := unit.InputFailure(); why != nil {
+		c.reportBadInput(why)
+	}
+	if bad := unit.BadRecord(); bad != nil {
+		c.reportBadInput(bad)
+	}
+	f.message.Timeline = timeline(unit, f.steps)
+}
+
+// reportBadInput tells once that the input is bad: what came before it is built, so the node is not in error.
+func (c *readout) reportBadInput(bad error) {
+	if c.badInputReported.Swap(true) {
+		return
+	}
+	if err := c.node.runner.Degrade(c.node.makeCause("input", bad)); err != nil {
+		c.node.logTooLate("bad input", bad, err)
+	}
+}
+
+// Kinds of reasons why something of a live source was not taken.
+const (
+	ReasonRefused    = "refused" // by the carrier
+	ReasonThrownAway = "thrown"  // away, by its number
+)
+
+// sourceRejectReasons tells why something of the live sources was not taken, in the order of their ids.
+func sourceRejectReasons(of map[string]source.LiveStats) (out []*nodev1.Reason) {
+	for _, s := range of {
+		for kind, why := range map[string]string{ReasonRefused: s.Refusal, ReasonThrownAway: s.LastFault} {
+			if why != "" {
+				out = append(out, &nodev1.Reason{Source: uint32(s.SourceID), Kind: kind, Why: why})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *nodev1.Reason) int {
+		return cmp.Or(cmp.Compare(a.GetSource(), b.GetSource()), strings.Compare(a.GetKind(), b.GetKind()))
+	})
+	return out
+}
+
+// frontendNames tells who gives the live sources their data, by the ids of the sources, where their feeds know.
+func frontendNames(of map[string]source.LiveStats) map[uint32]string {
+	out := map[uint32]string{}
+	for _, s := range of {
+		if s.Frontend != "" {
+			out[uint32(s.SourceID)] = s.Frontend
+		}
+	}
+	return out
+}
+
+// finalReportSteps is how many of the last steps of a readout unit the final report has.
+const finalReportSteps = 24
+
+// keptTimelineSteps is how many steps a readout unit keeps for who watches the run. A step costs three
+// readings of the clock (docs/design/029-figures.md has what that comes to).
+const keptTimelineSteps = 64
+
+// timeline is the last steps of a readout unit, so many at most.
+func timeline(unit *readoutunit.Unit, most int) []*nodev1.Step {
+	if most <= 0 {
+		return nil
+	}
+	kept := unit.Timeline()
+	kept = kept[max(0, len(kept)-most):]
+	steps := make([]*nodev1.Step, len(kept))
+	for i, k := range kept {
+		steps[i] = &nodev1.Step{
+			Phase:      k.Phase,
+			Builder:    int32(k.BU),
+			Mep:        k.MEP,
+			Meps:       uint32(k.MEPs),
+			BeginUs:    k.BeginMicros,
+			SentUs:     k.OutcomeMicros,
+			ReleasedUs: k.ReleasedMicros,
+		}
+	}
+	return steps
+}
