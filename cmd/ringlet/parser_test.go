@@ -48,15 +48,11 @@ func TestHelpOfCtlNeedsNoCertificate(t *testing.T) {
 	}
 }
 
-func TestFormerFlags(t *testing.T) {
-	for flag, says := range map[string]string{
-		"--barrier=none":  "phase-end takes the name of the barrier",
-		"--debug-seed=1":  "seed decides what is thrown away too",
-		"--no-such-thing": "unknown flag --no-such-thing",
-	} {
+func TestUnknownFlag(t *testing.T) {
+	for _, flag := range []string{"--barrier", "--no-such-thing"} {
 		var out, errs bytes.Buffer
-		if code := run([]string{"run", flag}, streams{&out, &errs}); code != exitUsage ||
-			!strings.Contains(errs.String(), says) {
+		if code := run([]string{"run", flag + "=none"}, streams{&out, &errs}); code != exitUsage ||
+			!strings.Contains(errs.String(), "unknown flag "+flag) {
 			t.Errorf("%s ends with %d: %s", flag, code, &errs)
 		}
 	}
