@@ -5,31 +5,54 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Absence and the names that follow are those of package core, for units, run control and reports.
 type (
-	Absence    = core.Absence
+	// Absence is a change of who among the readout units takes part; see package core.
+	Absence = core.Absence
+	// BUCounters are those of one builder unit; see package core.
 	BUCounters = core.BUCounters
+	// BURegister is what the scheduler knows of a builder unit; see package core.
 	BURegister = core.BURegister
-	Batch      = core.Batch
-	Config     = core.Config
-	Counters   = core.Counters
-	Cut        = core.Cut
-	Feedback   = core.Feedback
-	Outcome    = core.Outcome
-	Policy     = core.Policy
-	Reach      = core.Reach
-	Reason     = core.Reason
-	Refusal    = core.Refusal
-	Registers  = core.Registers
-	Role       = core.Role
-	Rules      = core.Rules
-	State      = core.State
-	Stats      = core.Stats
-	Tag        = core.Tag
-	Token      = core.Token
-	TurnOrder  = core.TurnOrder
-	UnitError  = core.UnitError
-	Update     = core.Update
+	// Batch holds whole cycles of tokens; see package core.
+	Batch = core.Batch
+	// Config describes a view to the scheduler; see package core.
+	Config = core.Config
+	// Counters are those of the scheduler; see package core.
+	Counters = core.Counters
+	// Cut is which events a MEP has; see package core.
+	Cut = core.Cut
+	// Feedback returns a slot and tells an outcome; see package core.
+	Feedback = core.Feedback
+	// Outcome is that of a MEP; see package core.
+	Outcome = core.Outcome
+	// Policy says what a cycle does without a free slot; see package core.
+	Policy = core.Policy
+	// Reach is how far the live data of a readout unit go; see package core.
+	Reach = core.Reach
+	// Reason tells why the scheduler refused an input; see package core.
+	Reason = core.Reason
+	// Refusal names why a session or a call was refused; see package core.
+	Refusal = core.Refusal
+	// Registers are what a scheduler says of itself; see package core.
+	Registers = core.Registers
+	// Role is that of a unit; see package core.
+	Role = core.Role
+	// Rules say which builder unit comes next; see package core.
+	Rules = core.Rules
+	// State is that of the scheduler; see package core.
+	State = core.State
+	// Stats are registers and what can be read in them; see package core.
+	Stats = core.Stats
+	// Tag is the right to send that passes through the readout units; see package core.
+	Tag = core.Tag
+	// Token sends one MEP to one slot of one builder unit; see package core.
+	Token = core.Token
+	// TurnOrder says how turns are given; see package core.
+	TurnOrder = core.TurnOrder
+	// UnitError reports what is wrong with a unit; see package core.
+	UnitError = core.UnitError
+	// Update is what a readout unit holds; see package core.
+	Update = core.Update
+	// Withdrawal says that a builder unit has been excluded; see package core.
 	Withdrawal = core.Withdrawal
 )
 

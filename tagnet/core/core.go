@@ -19,6 +19,7 @@ type Core struct {
 	alloc    *Allocator
 	sessions [2][]session // by Role and index
 	now      int64        // ns since Settings.Began, as the last call said
+	batch    Batch        // scratch
 	ready    Ready
 	taken    bool // ready has been given out
 
@@ -41,7 +42,7 @@ type Core struct {
 	firstTokenAt           int64
 	lastMEPAt              int64
 	absenceTimes           []int64                 // of each absence, since the Unix epoch
-	issueTimes             []int64                 // when the token for slot s of builder unit j went out, at j × Slots + s
+	issueTimes             []int64                 // of the token for slot s of builder unit j, at j × Slots + s
 	latency                *hdrhistogram.Histogram // µs from token issued to MEP complete
 	clippedLatencies       uint64                  // latencies that did not fit the histogram, or were negative
 }
@@ -153,8 +154,13 @@ func (c *Core) Step(now int64, in Input) Answer {
 func (c *Core) Ready(now int64) *Ready {
 	c.begin(now)
 	c.alloc.cutMEPs()
-	issued := Batch{FirstCycle: c.alloc.nextCycle, PlacesPerCycle: c.alloc.placesPerCycle}
-	if !c.firstCycleWaits() && !c.alloc.worthBatching() && c.alloc.Issue(&issued) > 0 {
+	c.batch.Reset(c.alloc.nextCycle, c.alloc.placesPerCycle)
+	if !c.firstCycleWaits() && !c.alloc.worthBatching() {
+		c.alloc.Issue(&c.batch)
+	}
+	issued := c.batch
+	issued.MEPs, issued.Slots = slices.Clone(c.batch.MEPs), slices.Clone(c.batch.Slots) // which are never changed
+	if issued.Len() > 0 {
 		for i := range issued.Len() {
 			for bu := range issued.PlacesPerCycle {
 				if t, ok := issued.Token(i, bu); ok {
