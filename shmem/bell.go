@@ -32,8 +32,8 @@ func Word64(mem []byte, off int) *atomic.Uint64 {
 }
 
 // WakeWord tells the other side at which count to ring: a sleeper takes long to wake up, and each ring for one that is
-// not awake yet would be a system call that wakes nobody. Whoever is about to sleep arms it and looks once more; whoever
-// passes that count, from below it to it or above, rings.
+// not awake yet would be a system call that wakes nobody. Whoever is about to sleep arms it and looks once more;
+// whoever passes that count, from below it to it or above, rings.
 type WakeWord struct {
 	word    *atomic.Uint64
 	armedAt uint64

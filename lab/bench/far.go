@@ -287,7 +287,7 @@ func (f *far) closeLinkOrReference() error {
 	if f.end != nil {
 		errs = append(errs, f.end.close())
 		if f.connectDone != nil {
-			_ = <-f.connectDone // how it ended nobody wants to know any more
+			<-f.connectDone //nolint:errcheck // how it ended nobody wants to know any more
 		}
 		f.end, f.connectDone, f.grantedWindows = nil, nil, nil
 	}
