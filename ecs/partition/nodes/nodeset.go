@@ -222,9 +222,9 @@ func (c *NodeSet) Clear(ctx context.Context) error {
 	defer c.faults.clear()
 	c.linked.Store(false)
 	load := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD}
-	return c.forEachUntil(ctx, c.isGone, func(ctx context.Context, n *member) error {
+	return c.forEach(untilGone(ctx, c.isGone, func(ctx context.Context, n *member) error {
 		return errors.Join(n.takeOffline(ctx, true), n.command(ctx, load))
-	})
+	}))
 }
 
 // isUnavailable says that a node is known to be gone, has left, or did not answer in time before: nobody waits for it
@@ -234,16 +234,16 @@ func (c *NodeSet) isUnavailable(n *member) bool { return n.unresponsive.Load() |
 // isGone says that a node is known to be gone, or has left.
 func (c *NodeSet) isGone(n *member) bool {
 	at := c.Presence(n.name)
-	return c.hasNewAddress(n) || at.ProcessEnded || at.Gone != "" || at.Withdrawn != ""
+	return c.opts.hasNewAddress(n) || at.ProcessEnded || at.Gone != "" || at.Withdrawn != ""
 }
 
 // hasNewAddress says that the cluster has a node at another address than the set has: it is a process that was started
 // anew, and knows nothing of the set.
-func (c *NodeSet) hasNewAddress(n *member) bool {
-	if c.opts.AddressOf == nil {
+func (o *Options) hasNewAddress(n *member) bool {
+	if o.AddressOf == nil {
 		return false
 	}
-	at := c.opts.AddressOf(n.name)
+	at := o.AddressOf(n.name)
 	return at != "" && at != n.entry().GetGrpcAddress()
 }
 
@@ -251,14 +251,14 @@ func (c *NodeSet) hasNewAddress(n *member) bool {
 // carry it out. A node that is lost meanwhile, and that the run goes on without, is waited for no longer.
 func (c *NodeSet) commandAll(ctx context.Context, req *nodev1.CommandRequest) error {
 	lost := func(n *member) bool { return c.Presence(n.name).Lost }
-	return c.forEachUntil(ctx, lost, func(ctx context.Context, n *member) error { return n.command(ctx, req) })
+	return c.forEach(untilGone(ctx, lost, func(ctx context.Context, n *member) error { return n.command(ctx, req) }))
 }
 
-// forEachUntil is forEach, and waits for a node no longer than until it is gone, which is no mistake of anybody's: its
-// connection waits for it to be there again, and so would the command.
-func (c *NodeSet) forEachUntil(ctx context.Context, gone func(*member) bool,
-	do func(context.Context, *member) error) error {
-	return c.forEach(func(n *member) error {
+// untilGone does something at a node, and waits for it no longer than until it is gone, which is no mistake of
+// anybody's: its connection waits for it to be there again, and so would the command.
+func untilGone(ctx context.Context, gone func(*member) bool,
+	do func(context.Context, *member) error) func(*member) error {
+	return func(n *member) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer stopwatch.RunEvery(linkPollInterval, func() {
@@ -270,7 +270,7 @@ func (c *NodeSet) forEachUntil(ctx context.Context, gone func(*member) bool,
 			return err
 		}
 		return nil
-	})
+	}
 }
 
 // forEach does something at all nodes that are waited for, and joins what went wrong.
