@@ -21,6 +21,7 @@ func TestProcessesJudge(t *testing.T) {
 		for range 3 {
 			d.start()
 		}
+		until(t, "all have come", func() bool { return d.Stats().Attached == 3 })
 		d.put(0, 300, packing)
 		count := d.wait(300 * packing)
 		if want := 300 * packing / 2; count[filter.Accepted] != want || count[filter.Rejected] != want {
