@@ -243,6 +243,9 @@ func (m *merge) makeFile(ctx context.Context, isOurs bool) (*Merged, error) {
 	defer order.close()
 	merged, err := m.writeFile(ctx, order)
 	if err == nil {
+		err = m.checkNames(isOurs) // it took a while: what came meanwhile keeps its manifest and its index, too
+	}
+	if err == nil {
 		err = m.publish(merged)
 	}
 	if isDiskFull(err) {

@@ -335,6 +335,30 @@ func TestMergeOverwrites(t *testing.T) {
 	isMerged(t, dst, inEventOrder(t, FormatMEP, 0, 1))
 }
 
+// A file that comes under the name while the merge writes stays, with what stands beside it.
+func TestMergeLeavesWhatCameMeanwhile(t *testing.T) {
+	for _, suffix := range []string{"", IndexSuffix, manifestSuffix} {
+		out := must.MemoryDir(t)
+		r := newRig(t, out, FormatMEP)
+		r.closed(0, mep(1, 1), mep(0, 1))
+		dir, dst := r.done(), filepath.Join(out, "x.mep")
+		before := tree(t, dir)
+		_, err := Merge(t.Context(), dir, dst, MergeOptions{Remove: true, faultAfter: func(step string) error {
+			if step == "synchronised" {
+				write(t, dst+suffix, "another's")
+			}
+			return nil
+		}})
+		var taken *nameInUseError
+		if b, _ := os.ReadFile(dst + suffix); !errors.As(err, &taken) || string(b) != "another's" || tree(t, dir) != before {
+			t.Errorf("%q: %v, %q", suffix, err, b)
+		}
+		if files, err := filepath.Glob(dst + "*"); err != nil || len(files) != 1 {
+			t.Errorf("%q: %v, %v", suffix, files, err)
+		}
+	}
+}
+
 // TestAnInterruptedMergeLeavesNothing: what it wrote is removed, the segments are as they were, and the next one makes
 // the file.
 func TestAnInterruptedMergeLeavesNothing(t *testing.T) {
