@@ -348,15 +348,6 @@ func (c scheduler) ConfirmExclusion(exclusion uint64) error {
 	return c.sys.core.ConfirmExclusion(c.ru, exclusion)
 }
 
-func (c scheduler) TryNext() (tagnet.Tokens, bool) {
-	select {
-	case t, ok := <-c.sys.tokens[c.ru]:
-		return t, ok
-	default:
-		return tagnet.Tokens{}, false
-	}
-}
-
 func (s *system) feedback(bu int, r builderunit.MEPResult) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

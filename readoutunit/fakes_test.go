@@ -167,15 +167,6 @@ func (s *fakeScheduler) Next(ctx context.Context) (tagnet.Tokens, error) {
 	}
 }
 
-func (s *fakeScheduler) TryNext() (tagnet.Tokens, bool) {
-	select {
-	case t, ok := <-s.tokens:
-		return t, ok
-	default:
-		return tagnet.Tokens{}, false
-	}
-}
-
 // last is the newest update.
 func (s *fakeScheduler) last() tagnet.Update {
 	s.mu.Lock()

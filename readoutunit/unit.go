@@ -55,8 +55,6 @@ type Scheduler interface {
 	ReportReach(tagnet.Reach) error
 	// Next waits for tokens; io.EOF says that none will follow.
 	Next(ctx context.Context) (tagnet.Tokens, error)
-	// TryNext gives tokens that are here already, and false if there are none. It does not wait.
-	TryNext() (tagnet.Tokens, bool)
 	// ConfirmExclusion tells that an exclusion is over here, by its place among all in Tokens.Withdrawals. It does
 	// not wait.
 	ConfirmExclusion(exclusion uint64) error

@@ -154,16 +154,6 @@ func (c *RUClient) Next(ctx context.Context) (Tokens, error) {
 	}
 }
 
-// TryNext is Next without waiting: it reports false when no batch has come in, or none will any more.
-func (c *RUClient) TryNext() (Tokens, bool) {
-	select {
-	case t, ok := <-c.batches:
-		return t, ok
-	default:
-		return Tokens{}, false
-	}
-}
-
 func (c *RUClient) open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) (err error) {
 	first := c.openingMessage(scope)
 	if c.stream, err = c.service.Tokens(ctx, opts...); err != nil {

@@ -136,10 +136,11 @@ func (c *genCmd) content() (*source.ContentKind, error) {
 // loadDetector is the detector that a file describes, or the one that needs no file.
 func loadDetector(name string) (*frontend.Detector, error) {
 	d := detectorfile.New()
-	err := d.Complete()
 	if name != content.Name {
-		err = config.LoadDescription(name, d)
+		err := config.LoadDescription(name, d)
+		return d.Detector(), err
 	}
+	err := d.Complete()
 	return d.Detector(), err
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"ringlet/event"
+	"ringlet/internal/registry"
 	"ringlet/readoutunit/source"
 )
 
@@ -13,7 +14,8 @@ func (c *Config) content() *source.ContentKind {
 	if !c.GeneratesData() {
 		return nil
 	}
-	return source.FindContent(contentKinds, c.FragmentModel)
+	kind, _ := registry.Find("fragment model", contentKinds, c.FragmentModel) // nil: it is the name of a rule
+	return kind
 }
 
 // SimulatesDetector says whether the data are those of a simulated detector.

@@ -2,7 +2,6 @@ package source
 
 import (
 	"io"
-	"slices"
 
 	"ringlet/internal/registry"
 )
@@ -45,12 +44,4 @@ type ContentKind struct {
 	// MinMFP and MaxMFP bound the size in bytes of an MFP of n events.
 	MinMFP, MaxMFP func(n int, align uint8) int
 	Open           func(ContentConfig) (Content, error)
-}
-
-// FindContent is the row of a name; nil if the table has none.
-func FindContent(table []*ContentKind, name string) *ContentKind {
-	if i := slices.IndexFunc(table, func(k *ContentKind) bool { return k.Name == name }); i >= 0 {
-		return table[i]
-	}
-	return nil
 }
