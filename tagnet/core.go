@@ -63,10 +63,9 @@ const (
 	Draining = core.Draining
 	Drained  = core.Drained
 
-	Built      = core.Built
-	Incomplete = core.Incomplete
-	Discarded  = core.Discarded
-	Rejected   = core.Rejected
+	Built     = core.Built
+	Discarded = core.Discarded
+	Rejected  = core.Rejected
 
 	Wait       = core.Wait
 	Skip       = core.Skip

@@ -207,14 +207,14 @@ func TestFeedbackSaysOnceWhatIsTheSame(t *testing.T) {
 	held := []queuedFeedback{
 		{Feedback{MEP: 1, Slot: 1, Events: 10, Attempt: 1, Outcome: Built}, 0},
 		{Feedback{MEP: 4, Slot: 2, Events: 10, Attempt: 1, Outcome: Built}, 0},
-		{Feedback{MEP: 7, Slot: 3, Events: 10, Attempt: 1, Outcome: Incomplete}, 0},
+		{Feedback{MEP: 7, Slot: 3, Events: 10, Attempt: 1, Outcome: Discarded}, 0},
 	}
 	if m := c.packEntries(held[:2]); len(m.Meps) != 2 || len(m.Slots) != 2 || len(m.Events) != 1 || len(m.HeldUs) != 1 ||
 		len(m.Outcomes) != 1 || !listLengthsMatch(m) {
 		t.Errorf("%v", m)
 	}
 	if m := c.packEntries(held); len(m.Events) != 1 || len(m.Outcomes) != 3 ||
-		core.ElementAt(m.Outcomes, 2) != byte(Incomplete) || core.ElementAt(m.Events, 2) != 10 || !listLengthsMatch(m) {
+		core.ElementAt(m.Outcomes, 2) != byte(Discarded) || core.ElementAt(m.Events, 2) != 10 || !listLengthsMatch(m) {
 		t.Errorf("%v", m)
 	}
 	m := c.packEntries(held)

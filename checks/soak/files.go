@@ -162,13 +162,12 @@ func claimsBalance(run *ecsv1.Run) bool {
 
 // figures are some of a report.
 type figures struct {
-	Triggered  uint64 `json:"events_triggered"`
-	Built      uint64 `json:"events_built"`
-	Incomplete uint64 `json:"events_incomplete"`
-	Discarded  uint64 `json:"events_discarded"`
-	Rejected   uint64 `json:"events_rejected"`
-	Abandoned  uint64 `json:"events_abandoned"`
-	Recorded   struct {
+	Triggered uint64 `json:"events_triggered"`
+	Built     uint64 `json:"events_built"`
+	Discarded uint64 `json:"events_discarded"`
+	Rejected  uint64 `json:"events_rejected"`
+	Abandoned uint64 `json:"events_abandoned"`
+	Recorded  struct {
 		Events uint64 `json:"events"`
 	} `json:"recorded"`
 	Losses    []lossEntry `json:"losses"`

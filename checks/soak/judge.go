@@ -18,9 +18,6 @@ func judgeRecord(run *ecsv1.Run) (problems []string) {
 			add("GOOD, and %s is %d on one side and %d on the other", a.GetName(), a.GetLeft(), a.GetRight())
 		}
 	}
-	if good && run.GetEventsIncomplete() > 0 {
-		add("GOOD, and %d events are incomplete", run.GetEventsIncomplete())
-	}
 	if run.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED && run.GetCause().GetWhat() == "" { // nobody gives abort here
 		add("ABORTED, and it does not say why")
 	}
@@ -36,7 +33,7 @@ func judgeRecord(run *ecsv1.Run) (problems []string) {
 	}
 	// Of a run whose scheduler was killed the scheduler's last accounts are all that is known: they are short of
 	// outcomes, and say so.
-	if sum := r.Built + r.Incomplete + r.Discarded + r.Rejected + r.Abandoned; sum != r.Triggered && claimsBalance(run) {
+	if sum := r.Built + r.Discarded + r.Rejected + r.Abandoned; sum != r.Triggered && claimsBalance(run) {
 		add("%d events were triggered, and %d have an outcome", r.Triggered, sum)
 	}
 	if r.Built != run.GetEventsBuilt() {

@@ -45,7 +45,7 @@ func TestKilledDecisionUnitComesBack(t *testing.T) {
 			s.more()
 			s.signal(c.cmd.Process.Pid, syscall.SIGINT)
 			c.ends(0)
-			c.holds("end_cause=interrupted", "accounting_ok=true", "events_incomplete=0", "events_abandoned=0",
+			c.holds("end_cause=interrupted", "accounting_ok=true", "events_abandoned=0",
 				"degraded=true", "decisions.first>0", "decisions.accepted>0")
 			for _, n := range there {
 				_ = n.cmd.Process.Signal(syscall.SIGTERM)
@@ -73,7 +73,7 @@ func TestSuspendedReadoutUnitReceivesDecisions(t *testing.T) {
 	s.more()
 	s.signal(p.cmd.Process.Pid, syscall.SIGINT)
 	p.ends(0)
-	p.holds("end_cause=interrupted", "accounting_ok=true", "events_incomplete=0", "events_abandoned=0",
+	p.holds("end_cause=interrupted", "accounting_ok=true", "events_abandoned=0",
 		"decisions.readout.told>0", "decisions.readout.unheard=0")
 	s.nothingLeft("out")
 	p.found("out/")

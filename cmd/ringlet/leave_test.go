@@ -32,7 +32,7 @@ func TestBuilderEndsOnSigterm(t *testing.T) {
 			eventually(t, "its process has ended", func() bool { return syscall.Kill(victim, 0) != nil })
 			s.signal(p.cmd.Process.Pid, syscall.SIGINT)
 			p.ends(0)
-			p.holds("end_cause=interrupted", "accounting_ok=true", "events_incomplete=0", "events_abandoned=0", "degraded=true")
+			p.holds("end_cause=interrupted", "accounting_ok=true", "events_abandoned=0", "degraded=true")
 			r := p.report()
 			if r["first_loss"] != nil || strings.Contains(p.err.String(), "goes on without a node") {
 				t.Errorf("who left in good order is told as lost: %v", r["first_loss"])
@@ -70,7 +70,7 @@ func TestReadoutEndsOnSigterm(t *testing.T) {
 			p := s.startRun("x.mep", args...)
 			s.signal(s.node("n1"), syscall.SIGTERM)
 			p.ends(0)
-			p.holds("end_cause=node_leaving", "accounting_ok=true", "events_incomplete=0", "events_abandoned=0",
+			p.holds("end_cause=node_leaving", "accounting_ok=true", "events_abandoned=0",
 				"events_built>0")
 			p.checkStderr("node=n1")
 			r := p.report()

@@ -47,10 +47,10 @@ func (l *liveLine) show(p nodes.Progress) {
 	case len(p.SilentSources) > 0 && p.Events == 0:
 		l.print("%6.1f s  %s  waits for the first fragment of %s", at, p.State, firstNames(p.SilentSources))
 	default:
-		l.print("%6.1f s  %s  %12s  %7.3f Gbit/s  in flight %d  incomplete %d  re-sent %d",
+		l.print("%6.1f s  %s  %12s  %7.3f Gbit/s  in flight %d  re-sent %d",
 			at, p.State, ctl.FormatFrequency(float64(p.Events-l.last.Events)/d),
 			float64(p.Bytes-min(p.Bytes, l.last.Bytes))*8/d/1e9,
-			p.MEPsInFlight, p.EventsIncomplete, p.ChunksResent)
+			p.MEPsInFlight, p.ChunksResent)
 	}
 	l.last = p
 }
@@ -130,9 +130,8 @@ func builtRows(row printRow, r *nodes.Report) {
 		row("bad records", "%d skipped", r.RecordsSkipped)
 	}
 	row("goodput", "%s, %s", ctl.FormatThroughput(r.GoodputGbps), ctl.FormatFrequency(r.EventRateHz))
-	row("events", "%d triggered = %d built + %d incomplete + %d discarded%s + %d abandoned", r.EventsTriggered,
-		r.EventsBuilt, r.EventsIncomplete, r.EventsDiscarded, formatIfAny(" + %d rejected",
-			r.EventsRejected), r.EventsAbandoned)
+	row("events", "%d triggered = %d built + %d discarded%s + %d abandoned", r.EventsTriggered, r.EventsBuilt,
+		r.EventsDiscarded, formatIfAny(" + %d rejected", r.EventsRejected), r.EventsAbandoned)
 	for _, l := range r.UnitOutages {
 		row("MISSING", "%s readout unit %d of %s, %s: it was gone; they are in %s",
 			withUnit(l.Events, "event lacks", "events lack"), l.ReadoutUnit, l.Node,

@@ -31,7 +31,7 @@ func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 		return err
 	}
 	t := newTable(w)
-	t.row("run", "verdict", "started", "took", "events", "incomplete", "rate", "goodput", "end", "by", "why", "remark")
+	t.row("run", "verdict", "started", "took", "events", "rate", "goodput", "end", "by", "why", "remark")
 	for _, one := range r.GetRuns() {
 		remark := one.GetRemark()
 		if one.GetScan() != "" {
@@ -39,8 +39,7 @@ func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 		}
 		t.row(fmt.Sprint(one.GetNumber()), verdictText(one), formatTime(one.GetStartBegun()),
 			formatSeconds(one.GetDurationS()), fmt.Sprint(one.GetEventsBuilt()),
-			fmt.Sprint(one.GetEventsIncomplete()), FormatFrequency(one.GetEventRateHz()),
-			FormatThroughput(one.GetGoodputGbps()),
+			FormatFrequency(one.GetEventRateHz()), FormatThroughput(one.GetGoodputGbps()),
 			one.GetEnd(), one.GetStartedBy(), one.GetVerdictWhy(), remark)
 	}
 	if err := t.end(); err != nil || !r.GetMore() {
@@ -52,9 +51,8 @@ func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 
 // verdictLine is a run in one line.
 func verdictLine(r *ecsv1.Run) string {
-	s := fmt.Sprintf("run %d: %s, %s after %s, %d events built, %d incomplete, %s", r.GetNumber(), verdictText(r),
-		r.GetEnd(), formatSeconds(r.GetDurationS()),
-		r.GetEventsBuilt(), r.GetEventsIncomplete(), FormatThroughput(r.GetGoodputGbps()))
+	s := fmt.Sprintf("run %d: %s, %s after %s, %d events built, %s", r.GetNumber(), verdictText(r),
+		r.GetEnd(), formatSeconds(r.GetDurationS()), r.GetEventsBuilt(), FormatThroughput(r.GetGoodputGbps()))
 	switch cause := causeText(r.GetCause()); {
 	case r.GetVerdictWhy() != "":
 		s += "; " + r.GetVerdictWhy() // it begins with the cause, where there is one
@@ -92,8 +90,8 @@ func writeRun(w io.Writer, r *ecsv1.Run) error {
 		t.row("", "it ended while no control was there: done is when one that came back found that")
 	}
 	optional("end", r.GetEnd())
-	t.row("built", fmt.Sprintf("%d events, %d incomplete, %d bytes in %s", r.GetEventsBuilt(), r.GetEventsIncomplete(),
-		r.GetBytesBuilt(), formatSeconds(r.GetDurationS())))
+	t.row("built", fmt.Sprintf("%d events, %d bytes in %s", r.GetEventsBuilt(), r.GetBytesBuilt(),
+		formatSeconds(r.GetDurationS())))
 	t.row("rate", FormatFrequency(r.GetEventRateHz())+", "+FormatThroughput(r.GetGoodputGbps()))
 	t.row("nodes", strings.Join(r.GetNodes(), " "))
 	for _, name := range slices.Sorted(maps.Keys(r.GetVersions())) {

@@ -123,8 +123,8 @@ func figuresLine(s *ecsv1.Snapshot) string {
 	if s.GetRun() != 0 {
 		run = fmt.Sprintf(" %d", s.GetRun())
 	}
-	return fmt.Sprintf("%7.1f s  %s%s  %s  %.3f Gbit/s  in flight %d  incomplete %d  re-sent %d", s.GetElapsedS(),
+	return fmt.Sprintf("%7.1f s  %s%s  %s  %.3f Gbit/s  in flight %d  re-sent %d", s.GetElapsedS(),
 		stripControlChars(s.GetState()), run,
-		FormatFrequency(f.GetEventRateHz()), f.GetThroughputBytesPerS()*8/1e9, f.GetMepsInFlight(), f.GetEventsIncomplete(),
+		FormatFrequency(f.GetEventRateHz()), f.GetThroughputBytesPerS()*8/1e9, f.GetMepsInFlight(),
 		f.GetChunksResent())
 }

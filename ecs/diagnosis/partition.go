@@ -60,14 +60,6 @@ func componentRules() []Rule {
 func eventRules() []Rule {
 	return []Rule{
 		{
-			ID:       "events-incomplete",
-			Severity: severityError,
-			find:     findIncompleteEvents,
-			When:     "Events of this run lack some of their fragments.",
-			Advice: "Look for the first fault in the events of the run; the run will not be GOOD, so stop it unless its data " +
-				"are wanted all the same.",
-		},
-		{
 			ID:       "events-marked",
 			Severity: severityWarning,
 			find:     findMarkedEvents,
@@ -255,15 +247,6 @@ func findVersionMismatches(v *view) (out findings) {
 		}
 	}
 	return out
-}
-
-func findIncompleteEvents(v *view) findings {
-	t := v.now.GetTotal()
-	if n := t.GetEventsIncomplete(); n > 0 && v.now.GetRun() != 0 {
-		return findings{{"partition", fmt.Sprintf("%d events lack some of their fragments, %s of all", n,
-			percent(float64(n)/(float64(n)+float64(t.GetEventsBuilt()))))}}
-	}
-	return nil
 }
 
 func findMarkedEvents(v *view) (out findings) {

@@ -325,7 +325,6 @@ func (s *scene) grow() {
 	s.s.ElapsedS += tick.Seconds()
 	t := s.s.GetTotal()
 	t.EventsBuilt, t.EventsDiscarded = uint64(s.counts["total events_built"]), uint64(s.counts["total events_discarded"])
-	t.EventsIncomplete = uint64(s.counts["total events_incomplete"])
 	t.ChunksSent, t.ChunksResent = uint64(s.counts["total chunks_sent"]), uint64(s.counts["total chunks_resent"])
 }
 

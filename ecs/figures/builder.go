@@ -244,8 +244,8 @@ func (b *Builder) fillTotal(r *Reading, s *ecsv1.Snapshot, sums map[string]uint6
 	}
 	reg := r.Scheduler.Registers
 	c := reg.GetCounters()
-	t.EventsBuilt, t.EventsIncomplete, t.EventsDiscarded, t.EventsRejected = c.GetEventsBuilt(), c.GetEventsIncomplete(),
-		c.GetEventsDiscarded(), c.GetEventsRejected()
+	t.EventsBuilt, t.EventsDiscarded = c.GetEventsBuilt(), c.GetEventsDiscarded()
+	t.EventsRejected = c.GetEventsRejected()
 	t.MepsBuilt, t.MepsInFlight = c.GetBuilt(), reg.GetInFlight()
 	t.EventRateHz = b.updateRate("", "events_built", c.GetEventsBuilt(), r.At.UnixMicro())
 	s.Scheduler = &ecsv1.Scheduler{

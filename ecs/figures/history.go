@@ -34,7 +34,6 @@ func (h *history) add(s *ecsv1.Snapshot, resent float64) {
 		EventRateHz:         t.GetEventRateHz(),
 		ThroughputBytesPerS: t.GetThroughputBytesPerS(),
 		MepsInFlight:        t.GetMepsInFlight(),
-		EventsIncomplete:    t.GetEventsIncomplete(),
 		ResentChunksPerS:    resent,
 	}
 	if len(h.samples) < HistoryDepth {

@@ -90,7 +90,7 @@ func TestVerdicts(t *testing.T) {
 	for want, r := range map[ecsv1.Verdict]nodes.Report{
 		ecsv1.Verdict_VERDICT_GOOD:       {AccountingOK: true},
 		ecsv1.Verdict_VERDICT_DEGRADED:   {AccountingOK: true, Degraded: true},
-		ecsv1.Verdict_VERDICT_INCOMPLETE: {AccountingOK: true, Degraded: true, EventsIncomplete: 1},
+		ecsv1.Verdict_VERDICT_INCOMPLETE: {AccountingOK: true, Degraded: true, EventsAbandoned: 1},
 		ecsv1.Verdict_VERDICT_ABORTED:    {AccountingOK: true, GivenUp: true},
 	} {
 		if got := partition.Verdict(&r); got != want {

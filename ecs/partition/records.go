@@ -179,9 +179,9 @@ func (rs *records) publishClosing(number uint32, report *nodes.Report) {
 	if report.ExitStatus() != nodes.ExitGood || recordVerdict(report) != ecsv1.Verdict_VERDICT_GOOD {
 		how = severityWarning
 	}
-	rs.publishf(how, "run", partitionComponent, "run %d is over (%s): %s, %d events built, %d incomplete%s", number,
+	rs.publishf(how, "run", partitionComponent, "run %d is over (%s): %s, %d events built%s", number,
 		report.EndCause,
-		verdictWord(recordVerdict(report)), report.EventsBuilt, report.EventsIncomplete, reasonClause(report.VerdictReason))
+		verdictWord(recordVerdict(report)), report.EventsBuilt, reasonClause(report.VerdictReason))
 }
 
 // countVerdicts reads once how the runs on record came out; from then on each that ends is added.
@@ -342,7 +342,7 @@ func fillRecord(r *ecsv1.Run, report *nodes.Report, absent []absentNode, now tim
 	if len(absent) > 0 && (good || r.Cause == nil) {
 		r.Cause = &ecsv1.Cause{Component: absent[0].Name, What: "it took no part: " + absent[0].Why, Code: causeCodeAbsent}
 	}
-	r.EventsIncomplete, r.BytesBuilt = report.EventsIncomplete, report.BytesBuilt
+	r.BytesBuilt = report.BytesBuilt
 	r.GoodputGbps, r.EventRateHz, r.DurationS = report.GoodputGbps, report.EventRateHz, report.DurationS
 	fillResults(r, report)
 	if len(absent) > 0 && good {

@@ -9,14 +9,13 @@ import (
 
 // report is the part of the JSON object that is judged. Pointers tell a field that is missing from one that is zero.
 type report struct {
-	AccountingOK     *bool   `json:"accounting_ok"`
-	EventsTriggered  *uint64 `json:"events_triggered"`
-	EventsBuilt      *uint64 `json:"events_built"`
-	EventsIncomplete *uint64 `json:"events_incomplete"`
-	EventsDiscarded  *uint64 `json:"events_discarded"`
-	EventsRejected   *uint64 `json:"events_rejected"`
-	EventsAbandoned  *uint64 `json:"events_abandoned"`
-	EndCause         *string `json:"end_cause"`
+	AccountingOK    *bool   `json:"accounting_ok"`
+	EventsTriggered *uint64 `json:"events_triggered"`
+	EventsBuilt     *uint64 `json:"events_built"`
+	EventsDiscarded *uint64 `json:"events_discarded"`
+	EventsRejected  *uint64 `json:"events_rejected"`
+	EventsAbandoned *uint64 `json:"events_abandoned"`
+	EndCause        *string `json:"end_cause"`
 }
 
 func main() {
@@ -47,14 +46,13 @@ func read(in io.Reader) (report, error) {
 		return r, fmt.Errorf("the input goes on after the object")
 	}
 	for name, missing := range map[string]bool{
-		"accounting_ok":     r.AccountingOK == nil,
-		"events_triggered":  r.EventsTriggered == nil,
-		"events_built":      r.EventsBuilt == nil,
-		"events_incomplete": r.EventsIncomplete == nil,
-		"events_discarded":  r.EventsDiscarded == nil,
-		"events_rejected":   r.EventsRejected == nil,
-		"events_abandoned":  r.EventsAbandoned == nil,
-		"end_cause":         r.EndCause == nil,
+		"accounting_ok":    r.AccountingOK == nil,
+		"events_triggered": r.EventsTriggered == nil,
+		"events_built":     r.EventsBuilt == nil,
+		"events_discarded": r.EventsDiscarded == nil,
+		"events_rejected":  r.EventsRejected == nil,
+		"events_abandoned": r.EventsAbandoned == nil,
+		"end_cause":        r.EndCause == nil,
 	} {
 		if missing {
 			return r, fmt.Errorf("the object has no field %s", name)
@@ -69,14 +67,10 @@ func (r report) problems() []string {
 	if !*r.AccountingOK {
 		out = append(out, "accounting_ok is false")
 	}
-	if *r.EventsIncomplete != 0 {
-		out = append(out, fmt.Sprintf("%d events are incomplete", *r.EventsIncomplete))
-	}
 	if *r.EventsBuilt == 0 {
 		out = append(out, "no event was built")
 	}
-	if sum := *r.EventsBuilt + *r.EventsIncomplete + *r.EventsDiscarded + *r.EventsRejected +
-		*r.EventsAbandoned; sum != *r.EventsTriggered {
+	if sum := *r.EventsBuilt + *r.EventsDiscarded + *r.EventsRejected + *r.EventsAbandoned; sum != *r.EventsTriggered {
 		out = append(out, fmt.Sprintf("%d events were triggered but %d have an outcome", *r.EventsTriggered, sum))
 	}
 	return out

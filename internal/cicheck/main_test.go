@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-const good = `{"accounting_ok":true,"events_triggered":8,"events_built":7,"events_incomplete":0,"events_discarded":1,` +
+const good = `{"accounting_ok":true,"events_triggered":8,"events_built":7,"events_discarded":1,` +
 	`"events_rejected":0,"events_abandoned":0,"end_cause":"duration","more":1}`
 
 func TestVerdict(t *testing.T) {
@@ -15,8 +15,6 @@ func TestVerdict(t *testing.T) {
 	}{
 		{"good", "", "", ""},
 		{"accounts", `"accounting_ok":true`, `"accounting_ok":false`, "accounting_ok is false"},
-		{"incomplete", `"events_incomplete":0,"events_discarded":1`, `"events_incomplete":1,"events_discarded":0`,
-			"1 events are incomplete"},
 		{"nothing", `"events_built":7`, `"events_built":0`, "no event was built"},
 		{"sum", `"events_triggered":8`, `"events_triggered":9`, "9 events were triggered but 8 have an outcome"},
 	} {

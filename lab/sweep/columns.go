@@ -49,7 +49,6 @@ var columns = []column{
 	{"efficiency_all", "", 4, nil},
 	{"event_rate_hz", "event_rate_hz", 1, nil},
 	{"events_built", "events_built", 0, nil},
-	{"events_incomplete", "events_incomplete", 0, nil},
 	{"events_discarded", "events_discarded", 0, nil},
 	{"events_rejected", "events_rejected", 0, nil},
 	{"chunks_sent", "chunks_sent", 0, nil},

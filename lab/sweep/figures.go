@@ -63,7 +63,7 @@ var metrics = []metric{
 		hasBarrier},
 	{"Build latency", "ms, p99", "From a token's issue to its MEP being complete, by which 99 of 100 were.",
 		"build_latency_us.p99", 1e-3, true, isPositive},
-	{"Incomplete and discarded", "% of events", "Of the events that tokens were given for.", "lost_share", 100, false,
+	{"Discarded", "% of events", "Of the events that tokens were given for.", "lost_share", 100, false,
 		nil},
 	{"Processor time", "s per GB built",
 		"Of all nodes, user and kernel. A node that looks for packets without sleeping counts.", "cpu_s_per_gb", 1, false,

@@ -174,7 +174,7 @@ func (m *measuredRun) derive() {
 		f["efficiency_all"] = gbps * m.Setup.TotalShare / port // with what a node sent to itself
 	}
 	f["resent_share"] = f["chunks_resent"] / max(f["chunks_sent"], 1)
-	f["lost_share"] = (f["events_incomplete"] + f["events_discarded"]) / max(f["events_triggered"], 1)
+	f["lost_share"] = f["events_discarded"] / max(f["events_triggered"], 1)
 	if m.report.Testbed != nil {
 		f["switch_dropped_share"] = m.report.Testbed.DroppedShare
 	}

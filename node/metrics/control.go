@@ -28,10 +28,8 @@ var (
 	runElapsed         = controlTable.add("ringlet_run_elapsed_seconds", kindGauge, "Time since the run began.")
 	connectionsRefused = controlTable.add("ringlet_connections_refused_total", kindCounter,
 		"Connections that were closed, since too many were open.", "service")
-	runsEnded        = controlTable.add("ringlet_runs", kindGauge, "Runs on record, by verdict.", "verdict")
-	eventsBuilt      = controlTable.add("ringlet_events_built_total", kindCounter, "Events built since the run began.")
-	eventsIncomplete = controlTable.add("ringlet_events_incomplete_total", kindCounter,
-		"Events of which a builder unit told that it gave them up; those of today never do.")
+	runsEnded       = controlTable.add("ringlet_runs", kindGauge, "Runs on record, by verdict.", "verdict")
+	eventsBuilt     = controlTable.add("ringlet_events_built_total", kindCounter, "Events built since the run began.")
 	eventsDiscarded = controlTable.add("ringlet_events_discarded_total", kindCounter,
 		"Events that were discarded: they were built, and their output had no time for them.")
 	eventsRejected = controlTable.add("ringlet_events_rejected_total", kindCounter,
@@ -141,7 +139,7 @@ func emitTotal(out chan<- prometheus.Metric, t *ecsv1.Figures) {
 		of *Metric
 		v  float64
 	}{
-		{eventsBuilt, float64(t.GetEventsBuilt())}, {eventsIncomplete, float64(t.GetEventsIncomplete())},
+		{eventsBuilt, float64(t.GetEventsBuilt())},
 		{eventsDiscarded, float64(t.GetEventsDiscarded())}, {eventsRejected, float64(t.GetEventsRejected())},
 		{mepsBuilt, float64(t.GetMepsBuilt())}, {mepsInFlight, float64(t.GetMepsInFlight())},
 		{bytesBuilt, float64(t.GetBytesBuilt())},

@@ -88,7 +88,7 @@ func (c *builders) checkFeedback(bu int, f Feedback, r *mepRecord) error {
 	switch {
 	case c.bus[bu].excluded:
 		return c.refuse(UnitExcluded, unit, "feedback for MEP %d after the unit was excluded", f.MEP)
-	case f.Outcome < Built || f.Outcome > Rejected:
+	case f.Outcome != Built && f.Outcome != Discarded && f.Outcome != Rejected:
 		return c.refuse(BadOutcome, unit, "feedback for MEP %d has outcome %d", f.MEP, f.Outcome)
 	case f.Slot >= uint32(c.cfg.Slots):
 		return c.refuse(SlotOutOfRange, unit, "feedback for MEP %d names slot %d of %d", f.MEP, f.Slot, c.cfg.Slots)
@@ -223,17 +223,16 @@ func (c *builders) absencesUnacked() bool {
 // Outcome of a MEP. Every issued MEP gets exactly one.
 type Outcome uint8
 
-// The outcomes. The values of the first four are those of the protocol.
+// The outcomes. The values of the first three are those of the protocol, in which 2 is reserved.
 const (
-	Built      Outcome = iota + 1 // all MFPs are in the MEP
-	Incomplete                    // some MFPs are missing
-	Discarded                     // the builder unit could not keep up and let it go (LHCb-EB §IV.B)
-	Rejected                      // by a decision on a part of it (TagNet-farm §II.H: regions of interest)
-	Abandoned                     // the scheduler gave it up: too many attempts, or the run was abandoned
+	Built     Outcome = 1 // all MFPs are in the MEP
+	Discarded Outcome = 3 // the builder unit could not keep up and let it go (LHCb-EB §IV.B)
+	Rejected  Outcome = 4 // by a decision on a part of it (TagNet-farm §II.H: regions of interest)
+	Abandoned Outcome = 5 // the scheduler gave it up: too many attempts, or the run was abandoned
 )
 
 func (o Outcome) String() string {
-	return enumName(int(o), "unknown", "built", "incomplete", "discarded", "rejected", "abandoned")
+	return enumName(int(o), "unknown", "built", "unknown", "discarded", "rejected", "abandoned")
 }
 
 // Feedback returns a slot and tells the outcome of the MEP that was in it (TagNet-farm §III.B.4).

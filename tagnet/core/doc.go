@@ -23,7 +23,7 @@
 // not match is refused with an error that matches its Reason, counted, and changes nothing. Every issued MEP gets
 // exactly one outcome, whatever happens:
 //
-//	Issued = Built + Incomplete + Discarded + Rejected + Abandoned + in flight
+//	Issued = Built + Discarded + Rejected + Abandoned + in flight
 //
 // Which builder unit a MEP goes to is decided by Rules: groups that never have two running events, turns by round
 // robin, by ratio or by demand, turn sets that alternate (Rules.TurnSets, TagNet-farm §III.B.2). The chooser keeps

@@ -10,10 +10,10 @@ import (
 func (m *model) check(t *rapid.T) {
 	r := m.core.Registers()
 	c := r.Counters
-	if c.Issued != c.Built+c.Incomplete+c.Discarded+c.Rejected+c.Abandoned+r.InFlight {
+	if c.Issued != c.Built+c.Discarded+c.Rejected+c.Abandoned+r.InFlight {
 		t.Fatalf("MEPs do not add up: %+v", r)
 	}
-	if int(c.Built+c.Incomplete+c.Discarded+c.Rejected) != len(m.done) || int(c.Issued) != len(m.tokens) {
+	if int(c.Built+c.Discarded+c.Rejected) != len(m.done) || int(c.Issued) != len(m.tokens) {
 		t.Fatalf("the records have %+v, the model %d outcomes of %d MEPs", c, len(m.done), len(m.tokens))
 	}
 	m.checkReleased(t, r)
@@ -127,7 +127,7 @@ func (m *model) finish(t *rapid.T) {
 	}
 	r := m.core.Registers()
 	c := r.Counters
-	if c.EventsIssued != c.EventsBuilt+c.EventsIncomplete+c.EventsDiscarded+c.EventsRejected || r.Released != r.NextMep {
+	if c.EventsIssued != c.EventsBuilt+c.EventsDiscarded+c.EventsRejected || r.Released != r.NextMep {
 		t.Fatalf("drained, but not in balance: %+v", r)
 	}
 	if m.limit != NoMEP || slices.Contains(m.gone, true) {

@@ -165,7 +165,7 @@ func (m *model) feedback(t *rapid.T) {
 	if !ok {
 		return
 	}
-	m.answer(t, tok, rapid.SampledFrom([]Outcome{Built, Incomplete, Discarded, Rejected}).Draw(t, "outcome"))
+	m.answer(t, tok, rapid.SampledFrom([]Outcome{Built, Discarded, Rejected}).Draw(t, "outcome"))
 }
 
 func (m *model) answer(t *rapid.T, tok Token, o Outcome) {
@@ -202,7 +202,7 @@ func (m *model) wrongFeedback(t *rapid.T) {
 	case 2:
 		f.Attempt += rapid.Uint8Min(1).Draw(t, "attempt")
 	case 3:
-		f.Outcome = rapid.SampledFrom([]Outcome{0, Abandoned, 77}).Draw(t, "outcome")
+		f.Outcome = rapid.SampledFrom([]Outcome{0, 2, Abandoned, 77}).Draw(t, "outcome")
 	case 4:
 		bu = rapid.IntRange(-1, len(m.out)).Draw(t, "bu")
 	}

@@ -211,7 +211,7 @@ func (t *table) noCycleAwaited() bool { return len(t.freeCycles) == len(t.openTo
 // InFlight is the number of issued MEPs without an outcome, those that wait to be issued again included.
 func (t *table) InFlight() int {
 	n := t.counters
-	return int(n.Issued - n.Built - n.Incomplete - n.Discarded - n.Rejected - n.Abandoned)
+	return int(n.Issued - n.Built - n.Discarded - n.Rejected - n.Abandoned)
 }
 
 // tokensInFlight is the number of tokens without an outcome.
@@ -263,10 +263,6 @@ func (t *table) recordOutcome(mep uint64, r *mepRecord, o Outcome, b *BUCounters
 		c.EventsBuilt += events
 		b.Built++
 		b.EventsBuilt += events
-	case Incomplete:
-		c.Incomplete++
-		c.EventsIncomplete += events
-		b.Incomplete++
 	case Discarded:
 		c.Discarded++
 		c.EventsDiscarded += events

@@ -218,8 +218,7 @@ func (p *player) feedback(w []string) Feedback {
 		Attempt: t.Attempt,
 		Events:  uint32(p.core.eventCount(mep)),
 	}
-	f.Outcome = map[string]Outcome{"built": Built, "incomplete": Incomplete, "discarded": Discarded,
-		"rejected": Rejected}[w[0]]
+	f.Outcome = map[string]Outcome{"built": Built, "discarded": Discarded, "rejected": Rejected}[w[0]]
 	for i := 2; i+1 < len(w); i += 2 {
 		n := p.number(w[i+1])
 		switch w[i] {
@@ -266,9 +265,9 @@ func (p *player) show() string {
 	if meps := p.core.heldUp.meps; len(meps) > 0 {
 		held = fmt.Sprintf(" but %d", meps)
 	}
-	return fmt.Sprintf("%s: %d issued, %d again, %d built, %d incomplete, %d discarded, %d abandoned, %d in flight; "+
-		"released %d%s; %d of %d events built\n", p.core.State(), c.Issued, c.Reissued, c.Built, c.Incomplete, c.Discarded,
-		c.Abandoned, r.InFlight, r.Released, held, c.EventsBuilt, c.EventsIssued)
+	return fmt.Sprintf("%s: %d issued, %d again, %d built, %d discarded, %d abandoned, %d in flight; "+
+		"released %d%s; %d of %d events built\n", p.core.State(), c.Issued, c.Reissued, c.Built, c.Discarded, c.Abandoned,
+		r.InFlight, r.Released, held, c.EventsBuilt, c.EventsIssued)
 }
 
 func (p *player) groups() string {

@@ -173,9 +173,6 @@ func pastRuns(begin time.Time) []*ecsv1.Run {
 			k.cause.At = timestamppb.New(at.Add(4 * time.Minute))
 		}
 		setBuiltTotals(r, uint64(3000+200*i))
-		if k.verdict == ecsv1.Verdict_VERDICT_INCOMPLETE {
-			r.EventsIncomplete = 312
-		}
 		r.Events = []*ecsv1.Event{
 			{Number: 1, At: r.StartBegun, Kind: "run", Component: "partition", Text: fmt.Sprintf("run %d begins", r.Number),
 				Severity: ecsv1.Severity_SEVERITY_INFO, Run: r.Number, User: "alice"},

@@ -115,8 +115,10 @@ test("a history lives over a reload, and nothing else does", () => {
   h.add(snapshot(0, { eventRateHz: 5 }));
   const at = 1.7e9 + 10;
   assert.deepEqual(new l.History(300).restored(h.saved(), at).data[1], [5]);
-  for (const text of [null, "", "{", "{}", '{"data":[[1],[2]]}', '{"data":[[1],[],[],[],[],[]],"last":{"t":1700000000}}']) assert.deepEqual(new l.History(300).restored(text, at).data[1], []);
+  for (const text of [null, "", "{", "{}", '{"data":[[1],[2]]}', '{"data":[[1],[],[],[],[]],"last":{"t":1700000000}}']) assert.deepEqual(new l.History(300).restored(text, at).data[1], []);
   assert.deepEqual(new l.History(300).restored(h.saved(), at + 900).data[1], []);
+  const former = { data: [[at], [5], [0], [0], [0], [0]], last: { t: at, values: [5, 0, 0, 0, 0] } }; // with incomplete events
+  assert.deepEqual(new l.History(300).restored(JSON.stringify(former), at).data[1], []);
 });
 
 test("each event is kept once, and a new count is noticed", () => {

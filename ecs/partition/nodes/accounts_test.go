@@ -133,9 +133,10 @@ func TestAccountsWithResultsUnderWay(t *testing.T) {
 
 func TestAccountsWithOtherOutcomes(t *testing.T) {
 	r, reg, sums := balanced()
-	// One MEP more was incomplete, one more abandoned: their MFPs were read and not placed in a complete MEP.
-	reg.Counters.Issued, reg.Counters.Incomplete, reg.Counters.Abandoned = 12, 1, 1
-	r.EventsTriggered, r.EventsIncomplete, r.EventsAbandoned = 1200, 100, 100
+	// One MEP more was discarded, one more abandoned: their MFPs were read and not placed in a complete MEP.
+	reg.Counters.Issued, reg.Counters.Discarded, reg.Counters.Abandoned = 12, 1, 1
+	r.EventsTriggered, r.EventsDiscarded, r.EventsAbandoned = 1200, 100, 100
+	sums["bu.meps_discarded"] = 1
 	r.MFPsRead += 12
 	sums["ru.tokens"], sums["ru.writes"] = 24, 24
 	if bad := failing(append(schedulerChecks(r, reg), unitChecks(r, reg, countsIn(sums))...)); bad != nil {
@@ -293,10 +294,10 @@ func TestAccountsReachTheFiles(t *testing.T) {
 // Where the scheduler is lost the files say what was built.
 func TestFilesAreTrusted(t *testing.T) {
 	r := &Report{
-		EventsTriggered:  1000,
-		EventsBuilt:      500,
-		MEPsBuilt:        5,
-		EventsIncomplete: 100,
+		EventsTriggered: 1000,
+		EventsBuilt:     500,
+		MEPsBuilt:       5,
+		EventsRejected:  100,
 	}
 	r.reconcileFigures(9, 900, 1400)
 	if r.EventsTriggered != 1400 || r.EventsBuilt != 900 || r.MEPsBuilt != 9 || r.EventsAbandoned != 400 {

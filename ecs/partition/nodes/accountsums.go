@@ -83,8 +83,7 @@ func (b *accountSums) mfpsCheck(c *tagnet.Counters, sources, ahead uint64) Check
 			placed+b.builderCounts.MFPsMissing)
 	}
 	return newCheck("MFPs read = placed + in other MEPs + read ahead", b.report.MFPsRead,
-		placed+(c.GetBuilt()-b.schedulerCounts.GetBuilt()+c.GetIncomplete()+c.GetDiscarded()+c.GetRejected()+
-			c.GetAbandoned())*sources+ahead)
+		placed+(c.GetBuilt()-b.schedulerCounts.GetBuilt()+c.GetDiscarded()+c.GetRejected()+c.GetAbandoned())*sources+ahead)
 }
 
 // comparesOutput tells whether a shared-memory output can be compared with the scheduler's counts. Files are read back

@@ -104,7 +104,7 @@ func (r *Report) reconcileFigures(meps, events, end uint64) {
 		r.MEPsBuilt, r.EventsBuilt = meps, events
 	}
 	r.EventsTriggered = max(r.EventsTriggered, end)
-	known := r.EventsBuilt + r.EventsIncomplete + r.EventsDiscarded + r.EventsRejected + r.EventsAbandoned
+	known := r.EventsBuilt + r.EventsDiscarded + r.EventsRejected + r.EventsAbandoned
 	switch {
 	case known < r.EventsTriggered:
 		r.EventsAbandoned += r.EventsTriggered - known
@@ -121,7 +121,7 @@ func (r *Report) closeAccounts() {
 		return c.Name == exactCheckName || c.Name == partialCheckName || strings.Contains(c.Name, streamCheckPrefix)
 	})
 	for i := range r.Accounts {
-		if r.Accounts[i].Name == outcomesCheckName {
+		if strings.HasPrefix(r.Accounts[i].Name, outcomesCheckPrefix) {
 			r.Accounts[i] = r.outcomesCheck()
 		}
 	}

@@ -28,7 +28,7 @@ func nodeProgress(rep *nodev1.Report) (n uint64) {
 
 // outcomeCount counts the MEPs that have one.
 func outcomeCount(c *tagnet.Counters) uint64 {
-	return c.GetBuilt() + c.GetIncomplete() + c.GetDiscarded() + c.GetRejected() + c.GetAbandoned()
+	return c.GetBuilt() + c.GetDiscarded() + c.GetRejected() + c.GetAbandoned()
 }
 
 // ProgressCount counts whatever moves while the run comes to its end: outcomes of MEPs, bytes placed, bytes in outputs,
@@ -139,27 +139,25 @@ func (r *Run) forcedStopFault() *fault.Error {
 
 // Progress is how a run stands.
 type Progress struct {
-	Elapsed          time.Duration
-	Events           uint64   // built
-	Bytes            uint64   // of MFPs in complete MEPs
-	MEPsInFlight     uint64   // MEPs
-	EventsIncomplete uint64   // events
-	ChunksResent     uint64   // chunks
-	State            string   // of the scheduler
-	WaitReason       string   // what the end of the run waits for; empty while it is not to end
-	SilentSources    []string // live sources of which no fragment has come
+	Elapsed       time.Duration
+	Events        uint64   // built
+	Bytes         uint64   // of MFPs in complete MEPs
+	MEPsInFlight  uint64   // MEPs
+	ChunksResent  uint64   // chunks
+	State         string   // of the scheduler
+	WaitReason    string   // what the end of the run waits for; empty while it is not to end
+	SilentSources []string // live sources of which no fragment has come
 }
 
 // Progress tells how the run stands.
 func (r *Run) Progress() Progress {
 	reg := r.Stats().Registers
 	p := Progress{
-		Elapsed:          time.Since(r.State().Begun),
-		Events:           reg.GetCounters().GetEventsBuilt(),
-		MEPsInFlight:     reg.GetInFlight(),
-		EventsIncomplete: reg.GetCounters().GetEventsIncomplete(),
-		State:            tagnet.State(reg.GetState()).String(),
-		SilentSources:    r.silentSources(),
+		Elapsed:       time.Since(r.State().Begun),
+		Events:        reg.GetCounters().GetEventsBuilt(),
+		MEPsInFlight:  reg.GetInFlight(),
+		State:         tagnet.State(reg.GetState()).String(),
+		SilentSources: r.silentSources(),
 	}
 	if r.isEnding() {
 		p.WaitReason = r.WaitReason()

@@ -43,20 +43,19 @@ type Report struct {
 	WallS     float64 `json:"wall_s"`     // from the start until the report was made
 	RateS     float64 `json:"rate_s"`     // what the rates are over: that, or the longer time that was meant
 
-	EventsTriggered  uint64 `json:"events_triggered"` // tokens were given for them
-	EventsBuilt      uint64 `json:"events_built"`
-	EventsIncomplete uint64 `json:"events_incomplete"`
-	EventsDiscarded  uint64 `json:"events_discarded"`
-	EventsRejected   uint64 `json:"events_rejected"`
-	EventsAbandoned  uint64 `json:"events_abandoned"`
-	MEPsBuilt        uint64 `json:"meps_built"`
-	MFPsRead         uint64 `json:"mfps_read" sum:"ru.mfps_read"`
-	MFPsPlaced       uint64 `json:"mfps_placed" sum:"bu.mfps_placed"`     // in complete MEPs
-	MFPsRejected     uint64 `json:"mfps_rejected" sum:"bu.mfps_rejected"` // in rejected MEPs: placed before they were
-	MFPsUnasked      uint64 `json:"mfps_unasked" sum:"bu.mfps_unasked"`   // in rejected MEPs: never asked for
-	BytesSpared      uint64 `json:"bytes_spared" sum:"bu.bytes_spared"`   // of those
-	MFPsAbandoned    uint64 `json:"mfps_abandoned"`                       // read ahead of the last token, or without an outcome
-	BytesBuilt       uint64 `json:"bytes_built" sum:"bu.bytes_built"`
+	EventsTriggered uint64 `json:"events_triggered"` // tokens were given for them
+	EventsBuilt     uint64 `json:"events_built"`
+	EventsDiscarded uint64 `json:"events_discarded"`
+	EventsRejected  uint64 `json:"events_rejected"`
+	EventsAbandoned uint64 `json:"events_abandoned"`
+	MEPsBuilt       uint64 `json:"meps_built"`
+	MFPsRead        uint64 `json:"mfps_read" sum:"ru.mfps_read"`
+	MFPsPlaced      uint64 `json:"mfps_placed" sum:"bu.mfps_placed"`     // in complete MEPs
+	MFPsRejected    uint64 `json:"mfps_rejected" sum:"bu.mfps_rejected"` // in rejected MEPs: placed before they were
+	MFPsUnasked     uint64 `json:"mfps_unasked" sum:"bu.mfps_unasked"`   // in rejected MEPs: never asked for
+	BytesSpared     uint64 `json:"bytes_spared" sum:"bu.bytes_spared"`   // of those
+	MFPsAbandoned   uint64 `json:"mfps_abandoned"`                       // read ahead of the last token, or without an outcome
+	BytesBuilt      uint64 `json:"bytes_built" sum:"bu.bytes_built"`
 
 	GoodputGbps float64 `json:"goodput_gbps"`
 	EventRateHz float64 `json:"event_rate_hz"`
@@ -219,8 +218,8 @@ func (r *reporter) report() *Report {
 func (r *reporter) fillScheduler(out *Report, st tagnet.Stats) {
 	ev, now := st.GetCounters(), &r.now
 	out.EventsTriggered, out.EventsBuilt = ev.GetEventsIssued(), ev.GetEventsBuilt()
-	out.EventsIncomplete, out.EventsDiscarded = ev.GetEventsIncomplete(), ev.GetEventsDiscarded()
-	out.EventsRejected, out.EventsAbandoned, out.MEPsBuilt = ev.GetEventsRejected(), ev.GetEventsAbandoned(), ev.GetBuilt()
+	out.EventsDiscarded, out.EventsRejected = ev.GetEventsDiscarded(), ev.GetEventsRejected()
+	out.EventsAbandoned, out.MEPsBuilt = ev.GetEventsAbandoned(), ev.GetBuilt()
 	out.LatencyUs = quantiles4(st.Latency)
 	out.Scheduler = st.CountersByName()
 	out.Scheduler["connections_refused"] = r.listener.TurnedAway()

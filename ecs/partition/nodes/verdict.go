@@ -150,7 +150,6 @@ func emptyRunReason(sources []SourceReport) string {
 // which may be a stranger's: if it was data, its fragment is missing.
 func (r *Report) listLosses() []recording.Loss {
 	l := &lossList{}
-	l.add("incomplete", "", r.EventsIncomplete, "events", "")
 	l.add("abandoned", "", r.EventsAbandoned, "events", "")
 	l.add("discarded", "", r.EventsDiscarded, "events", "overload: discard")
 	l.add("skipped", "the input", r.RecordsSkipped, "records", "on-bad-record: skip")

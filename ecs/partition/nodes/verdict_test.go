@@ -43,10 +43,6 @@ func TestVerdict(t *testing.T) {
 		"refused of a source": {source(SourceReport{UsedInMEPs: 9, Refused: 40}), "GOOD", ExitGood, ""},
 		"left over at a stop": {source(SourceReport{UsedInMEPs: 9, UnusedAtEnd: 2}), "GOOD", ExitGood, ""},
 		"numbers left out":    {source(SourceReport{UsedInMEPs: 9, Gaps: 2}), "GOOD", ExitGood, ""},
-		"incomplete": {
-			func(r *Report) { r.EventsIncomplete = 1 },
-			"INCOMPLETE", ExitFailed, "1 event incomplete",
-		},
 		"abandoned": {
 			func(r *Report) { r.EventsAbandoned = 8 },
 			"INCOMPLETE", ExitFailed, "8 events abandoned",

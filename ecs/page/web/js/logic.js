@@ -187,7 +187,6 @@ export const drawn = [
   { column: "rate", of: (f) => num(f.eventRateHz), title: "Event rate", write: rate, colour: "--c1", height: 150, class: "wide2", words: (f) => `${count(f.eventsBuilt)} built` },
   { column: "throughput", of: (f) => num(f.throughputBytesPerS) * 8, title: "Throughput", write: (v) => bits(v / 8), colour: "--c2", height: 150, class: "wide2", words: (f) => `${count(f.mepsBuilt)} MEPs` },
   { column: "flight", of: (f) => num(f.mepsInFlight), title: "In flight", write: (v) => [count(v), "MEPs"], colour: "--c3", words: () => "" },
-  { column: "incomplete", of: (f) => num(f.eventsIncomplete), sum: true, title: "Incomplete", write: perSecond, colour: "--c4", words: (f) => `${count(f.eventsIncomplete)} events` },
   { column: "resent", of: (f) => num(f.chunksResent), sum: true, title: "Re-sent", write: perSecond, colour: "--c5", words: (f) => `${count(f.chunksResent)} chunks` },
 ];
 

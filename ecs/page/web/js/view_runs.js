@@ -5,7 +5,7 @@ import { told } from "./commands.js";
 import { call, store } from "./api.js";
 
 const columns = [
-  { title: "Run", class: "n" }, { title: "Verdict" }, { title: "Started (UTC)", class: "whole" }, { title: "Lasted", class: "n" }, { title: "Events", class: "n" }, { title: "Incomplete", class: "n" },
+  { title: "Run", class: "n" }, { title: "Verdict" }, { title: "Started (UTC)", class: "whole" }, { title: "Lasted", class: "n" }, { title: "Events", class: "n" },
   { title: "Rate", class: "n" }, { title: "Goodput", class: "n" }, { title: "Nodes", class: "n" }, { title: "How it ended", class: "words" }, { title: "By", class: "whole" },
 ];
 
@@ -28,9 +28,9 @@ export function runs(root) {
     text(words, all.length ? `${all.length}${more ? " newest" : ""}. Press a number for its record.` : "");
     keyed(t.body, all, (r) => `${r.number} ${r.verdict} ${r.end} ${r.verdictWhy}`, (r) => {
       const link = h("a", { href: `#/runs/${r.number}`, "aria-label": `Run ${r.number}` }, String(r.number));
-      const of = [link, chip(verdict(r)), day(r.startBegun), num(r.durationS) ? span(r.durationS) : span(between(r.startDone, r.stopBegun)), count(r.eventsBuilt), count(r.eventsIncomplete), num(r.eventRateHz) ? joined(rate(r.eventRateHz)) : "–", gbps(r.goodputGbps), String((r.nodes || []).length), null, r.startedBy];
+      const of = [link, chip(verdict(r)), day(r.startBegun), num(r.durationS) ? span(r.durationS) : span(between(r.startDone, r.stopBegun)), count(r.eventsBuilt), num(r.eventRateHz) ? joined(rate(r.eventRateHz)) : "–", gbps(r.goodputGbps), String((r.nodes || []).length), null, r.startedBy];
       const tr = h("tr", {}, columns.map((c, i) => cell(c, of[i] === null ? null : of[i])));
-      tr.children[9].append(how(r), r.verdictWhy ? h("small", {}, r.verdictWhy) : "", note(r) ? h("small", {}, note(r)) : "");
+      tr.children[8].append(how(r), r.verdictWhy ? h("small", {}, r.verdictWhy) : "", note(r) ? h("small", {}, note(r)) : "");
       tr.addEventListener("click", (e) => e.target.closest("a, button") || String(getSelection()) || (location.hash = `#/runs/${r.number}`));
       return tr;
     });
@@ -129,7 +129,7 @@ function show(root, r) {
 function facts(r) {
   const versions = Map.groupBy(Object.entries(r.versions || {}).sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })), ([, v]) => v);
   return [
-    pair("Events built", count(r.eventsBuilt)), pair("Incomplete", count(r.eventsIncomplete)), pair("Data", joined(bytes(r.bytesBuilt))), pair("Goodput", gbps(r.goodputGbps)), pair("Event rate", num(r.eventRateHz) ? joined(rate(r.eventRateHz)) : "–"),
+    pair("Events built", count(r.eventsBuilt)), pair("Data", joined(bytes(r.bytesBuilt))), pair("Goodput", gbps(r.goodputGbps)), pair("Event rate", num(r.eventRateHz) ? joined(rate(r.eventRateHz)) : "–"),
     pair("First token to last MEP", num(r.durationS) ? span(r.durationS) : "–"), pair("Ended", ending(r) || "not yet"), pair("Started by", r.startedBy), pair("Stopped by", r.stoppedBy), pair("Nodes", (r.nodes || []).join(", ")),
     ...[...versions].map(([v, of]) => pair(versions.size > 1 ? `Version of ${of.map(([name]) => name).join(", ")}` : "Version", v)),
   ];

@@ -149,8 +149,8 @@ const (
 	Verdict_VERDICT_UNSPECIFIED Verdict = 0
 	// The accounts balance and every event is whole.
 	Verdict_VERDICT_GOOD Verdict = 1
-	// It ended in good order, and events are incomplete or accounts do not balance; or nobody can tell any more how it
-	// ended.
+	// It ended in good order, and something was lost that no setting allowed, or accounts do not balance; or nobody can
+	// tell any more how it ended.
 	Verdict_VERDICT_INCOMPLETE Verdict = 2
 	// It ended in good order, and a part of the partition was lost or excluded meanwhile.
 	Verdict_VERDICT_DEGRADED Verdict = 3
@@ -2215,8 +2215,6 @@ type Sample struct {
 	ThroughputBytesPerS float64 `protobuf:"fixed64,4,opt,name=throughput_bytes_per_s,json=throughputBytesPerS,proto3" json:"throughput_bytes_per_s,omitempty"`
 	// MEPs that have a token and no outcome.
 	MepsInFlight uint64 `protobuf:"varint,5,opt,name=meps_in_flight,json=mepsInFlight,proto3" json:"meps_in_flight,omitempty"`
-	// Events of which a builder unit told that it gave them up, since the run began.
-	EventsIncomplete uint64 `protobuf:"varint,6,opt,name=events_incomplete,json=eventsIncomplete,proto3" json:"events_incomplete,omitempty"`
 	// Chunks that were sent again, a second.
 	ResentChunksPerS float64 `protobuf:"fixed64,7,opt,name=resent_chunks_per_s,json=resentChunksPerS,proto3" json:"resent_chunks_per_s,omitempty"`
 	unknownFields    protoimpl.UnknownFields
@@ -2288,13 +2286,6 @@ func (x *Sample) GetMepsInFlight() uint64 {
 	return 0
 }
 
-func (x *Sample) GetEventsIncomplete() uint64 {
-	if x != nil {
-		return x.EventsIncomplete
-	}
-	return 0
-}
-
 func (x *Sample) GetResentChunksPerS() float64 {
 	if x != nil {
 		return x.ResentChunksPerS
@@ -2311,8 +2302,6 @@ type Figures struct {
 	ThroughputBytesPerS float64 `protobuf:"fixed64,2,opt,name=throughput_bytes_per_s,json=throughputBytesPerS,proto3" json:"throughput_bytes_per_s,omitempty"`
 	// Events built since the run began.
 	EventsBuilt uint64 `protobuf:"varint,3,opt,name=events_built,json=eventsBuilt,proto3" json:"events_built,omitempty"`
-	// Events of which a builder unit told that it gave them up.
-	EventsIncomplete uint64 `protobuf:"varint,4,opt,name=events_incomplete,json=eventsIncomplete,proto3" json:"events_incomplete,omitempty"`
 	// Events that were discarded: they were built, and their output had no time for them.
 	EventsDiscarded uint64 `protobuf:"varint,5,opt,name=events_discarded,json=eventsDiscarded,proto3" json:"events_discarded,omitempty"`
 	// Events that were rejected after their region of interest.
@@ -2378,13 +2367,6 @@ func (x *Figures) GetThroughputBytesPerS() float64 {
 func (x *Figures) GetEventsBuilt() uint64 {
 	if x != nil {
 		return x.EventsBuilt
-	}
-	return 0
-}
-
-func (x *Figures) GetEventsIncomplete() uint64 {
-	if x != nil {
-		return x.EventsIncomplete
 	}
 	return 0
 }
@@ -3455,8 +3437,6 @@ type Run struct {
 	Nodes []string `protobuf:"bytes,14,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// Events built.
 	EventsBuilt uint64 `protobuf:"varint,15,opt,name=events_built,json=eventsBuilt,proto3" json:"events_built,omitempty"`
-	// Events of which a builder unit told that it gave them up.
-	EventsIncomplete uint64 `protobuf:"varint,16,opt,name=events_incomplete,json=eventsIncomplete,proto3" json:"events_incomplete,omitempty"`
 	// Bytes of fragments in complete MEPs.
 	BytesBuilt uint64 `protobuf:"varint,17,opt,name=bytes_built,json=bytesBuilt,proto3" json:"bytes_built,omitempty"`
 	// Bits of fragments in complete MEPs a second, in 10⁹.
@@ -3623,13 +3603,6 @@ func (x *Run) GetNodes() []string {
 func (x *Run) GetEventsBuilt() uint64 {
 	if x != nil {
 		return x.EventsBuilt
-	}
-	return 0
-}
-
-func (x *Run) GetEventsIncomplete() uint64 {
-	if x != nil {
-		return x.EventsIncomplete
 	}
 	return 0
 }
@@ -4460,20 +4433,18 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"why_thrown\x18G \x01(\tR\twhyThrown\x12\x1a\n" +
 	"\bfrontend\x18H \x01(\tR\bfrontend\x12\x1f\n" +
 	"\vfirst_event\x18I \x01(\x04R\n" +
-	"firstEvent\"\xa1\x02\n" +
+	"firstEvent\"\x8d\x02\n" +
 	"\x06Sample\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\"\n" +
 	"\revent_rate_hz\x18\x03 \x01(\x01R\veventRateHz\x123\n" +
 	"\x16throughput_bytes_per_s\x18\x04 \x01(\x01R\x13throughputBytesPerS\x12$\n" +
-	"\x0emeps_in_flight\x18\x05 \x01(\x04R\fmepsInFlight\x12+\n" +
-	"\x11events_incomplete\x18\x06 \x01(\x04R\x10eventsIncomplete\x12-\n" +
-	"\x13resent_chunks_per_s\x18\a \x01(\x01R\x10resentChunksPerS\"\xb2\x03\n" +
+	"\x0emeps_in_flight\x18\x05 \x01(\x04R\fmepsInFlight\x12-\n" +
+	"\x13resent_chunks_per_s\x18\a \x01(\x01R\x10resentChunksPerSJ\x04\b\x06\x10\aR\x11events_incomplete\"\x9e\x03\n" +
 	"\aFigures\x12\"\n" +
 	"\revent_rate_hz\x18\x01 \x01(\x01R\veventRateHz\x123\n" +
 	"\x16throughput_bytes_per_s\x18\x02 \x01(\x01R\x13throughputBytesPerS\x12!\n" +
-	"\fevents_built\x18\x03 \x01(\x04R\veventsBuilt\x12+\n" +
-	"\x11events_incomplete\x18\x04 \x01(\x04R\x10eventsIncomplete\x12)\n" +
+	"\fevents_built\x18\x03 \x01(\x04R\veventsBuilt\x12)\n" +
 	"\x10events_discarded\x18\x05 \x01(\x04R\x0feventsDiscarded\x12'\n" +
 	"\x0fevents_rejected\x18\x06 \x01(\x04R\x0eeventsRejected\x12$\n" +
 	"\x0emeps_in_flight\x18\a \x01(\x04R\fmepsInFlight\x12\x1f\n" +
@@ -4484,7 +4455,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\rchunks_resent\x18\n" +
 	" \x01(\x04R\fchunksResent\x12\x1d\n" +
 	"\n" +
-	"meps_built\x18\v \x01(\x04R\tmepsBuilt\"\xd6\x05\n" +
+	"meps_built\x18\v \x01(\x04R\tmepsBuiltJ\x04\b\x04\x10\x05R\x11events_incomplete\"\xd6\x05\n" +
 	"\vNodeFigures\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x18\n" +
@@ -4572,7 +4543,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x06before\x18\x02 \x01(\rR\x06before\"O\n" +
 	"\x10ListRunsResponse\x12'\n" +
 	"\x04runs\x18\x01 \x03(\v2\x13.ringlet.ecs.v1.RunR\x04runs\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"\xff\t\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\xeb\t\n" +
 	"\x03Run\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x121\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x17.ringlet.ecs.v1.VerdictR\averdict\x12\x1d\n" +
@@ -4594,8 +4565,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x12configuration_hash\x18\f \x01(\tR\x11configurationHash\x12=\n" +
 	"\bversions\x18\r \x03(\v2!.ringlet.ecs.v1.Run.VersionsEntryR\bversions\x12\x14\n" +
 	"\x05nodes\x18\x0e \x03(\tR\x05nodes\x12!\n" +
-	"\fevents_built\x18\x0f \x01(\x04R\veventsBuilt\x12+\n" +
-	"\x11events_incomplete\x18\x10 \x01(\x04R\x10eventsIncomplete\x12\x1f\n" +
+	"\fevents_built\x18\x0f \x01(\x04R\veventsBuilt\x12\x1f\n" +
 	"\vbytes_built\x18\x11 \x01(\x04R\n" +
 	"bytesBuilt\x12!\n" +
 	"\fgoodput_gbps\x18\x12 \x01(\x01R\vgoodputGbps\x12\"\n" +
@@ -4617,7 +4587,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x06losses\x18\x1f \x03(\v2\x14.ringlet.ecs.v1.LossR\x06losses\x1a;\n" +
 	"\rVersionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x91\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x10\x10\x11R\x11events_incomplete\"\x91\x01\n" +
 	"\x04Loss\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\tR\x02of\x12\x14\n" +

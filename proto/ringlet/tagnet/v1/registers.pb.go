@@ -490,26 +490,24 @@ func (x *BURegister) GetCounters() *BUCounters {
 // Counters of the scheduler. The name of a field is the name of the counter everywhere. Each number of a list counts
 // one kind, and the name of the kind is joined to that of the field; so are the names in tags.
 //
-// issued = built + incomplete + discarded + rejected + abandoned + in flight, and so for the events.
+// issued = built + discarded + rejected + abandoned + in flight, and so for the events.
 type Counters struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	Cycles           uint64                 `protobuf:"varint,1,opt,name=cycles,proto3" json:"cycles,omitempty"`
-	PartialCycles    uint64                 `protobuf:"varint,2,opt,name=partial_cycles,json=partialCycles,proto3" json:"partial_cycles,omitempty"`
-	Issued           uint64                 `protobuf:"varint,3,opt,name=issued,proto3" json:"issued,omitempty"`
-	Reissued         uint64                 `protobuf:"varint,4,opt,name=reissued,proto3" json:"reissued,omitempty"`
-	Built            uint64                 `protobuf:"varint,5,opt,name=built,proto3" json:"built,omitempty"`
-	Incomplete       uint64                 `protobuf:"varint,6,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
-	Discarded        uint64                 `protobuf:"varint,7,opt,name=discarded,proto3" json:"discarded,omitempty"`
-	Rejected         uint64                 `protobuf:"varint,8,opt,name=rejected,proto3" json:"rejected,omitempty"`
-	Abandoned        uint64                 `protobuf:"varint,9,opt,name=abandoned,proto3" json:"abandoned,omitempty"`
-	EventsIssued     uint64                 `protobuf:"varint,10,opt,name=events_issued,json=eventsIssued,proto3" json:"events_issued,omitempty"`
-	EventsBuilt      uint64                 `protobuf:"varint,11,opt,name=events_built,json=eventsBuilt,proto3" json:"events_built,omitempty"`
-	EventsIncomplete uint64                 `protobuf:"varint,12,opt,name=events_incomplete,json=eventsIncomplete,proto3" json:"events_incomplete,omitempty"`
-	EventsDiscarded  uint64                 `protobuf:"varint,13,opt,name=events_discarded,json=eventsDiscarded,proto3" json:"events_discarded,omitempty"`
-	EventsRejected   uint64                 `protobuf:"varint,14,opt,name=events_rejected,json=eventsRejected,proto3" json:"events_rejected,omitempty"`
-	EventsAbandoned  uint64                 `protobuf:"varint,15,opt,name=events_abandoned,json=eventsAbandoned,proto3" json:"events_abandoned,omitempty"`
-	Skips            uint64                 `protobuf:"varint,16,opt,name=skips,proto3" json:"skips,omitempty"`
-	GroupSkips       uint64                 `protobuf:"varint,17,opt,name=group_skips,json=groupSkips,proto3" json:"group_skips,omitempty"`
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Cycles          uint64                 `protobuf:"varint,1,opt,name=cycles,proto3" json:"cycles,omitempty"`
+	PartialCycles   uint64                 `protobuf:"varint,2,opt,name=partial_cycles,json=partialCycles,proto3" json:"partial_cycles,omitempty"`
+	Issued          uint64                 `protobuf:"varint,3,opt,name=issued,proto3" json:"issued,omitempty"`
+	Reissued        uint64                 `protobuf:"varint,4,opt,name=reissued,proto3" json:"reissued,omitempty"`
+	Built           uint64                 `protobuf:"varint,5,opt,name=built,proto3" json:"built,omitempty"`
+	Discarded       uint64                 `protobuf:"varint,7,opt,name=discarded,proto3" json:"discarded,omitempty"`
+	Rejected        uint64                 `protobuf:"varint,8,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	Abandoned       uint64                 `protobuf:"varint,9,opt,name=abandoned,proto3" json:"abandoned,omitempty"`
+	EventsIssued    uint64                 `protobuf:"varint,10,opt,name=events_issued,json=eventsIssued,proto3" json:"events_issued,omitempty"`
+	EventsBuilt     uint64                 `protobuf:"varint,11,opt,name=events_built,json=eventsBuilt,proto3" json:"events_built,omitempty"`
+	EventsDiscarded uint64                 `protobuf:"varint,13,opt,name=events_discarded,json=eventsDiscarded,proto3" json:"events_discarded,omitempty"`
+	EventsRejected  uint64                 `protobuf:"varint,14,opt,name=events_rejected,json=eventsRejected,proto3" json:"events_rejected,omitempty"`
+	EventsAbandoned uint64                 `protobuf:"varint,15,opt,name=events_abandoned,json=eventsAbandoned,proto3" json:"events_abandoned,omitempty"`
+	Skips           uint64                 `protobuf:"varint,16,opt,name=skips,proto3" json:"skips,omitempty"`
+	GroupSkips      uint64                 `protobuf:"varint,17,opt,name=group_skips,json=groupSkips,proto3" json:"group_skips,omitempty"`
 	// By Waiting of the scheduler.
 	WaitsFor []uint64 `protobuf:"varint,18,rep,packed,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	// By Reason.
@@ -587,13 +585,6 @@ func (x *Counters) GetBuilt() uint64 {
 	return 0
 }
 
-func (x *Counters) GetIncomplete() uint64 {
-	if x != nil {
-		return x.Incomplete
-	}
-	return 0
-}
-
 func (x *Counters) GetDiscarded() uint64 {
 	if x != nil {
 		return x.Discarded
@@ -625,13 +616,6 @@ func (x *Counters) GetEventsIssued() uint64 {
 func (x *Counters) GetEventsBuilt() uint64 {
 	if x != nil {
 		return x.EventsBuilt
-	}
-	return 0
-}
-
-func (x *Counters) GetEventsIncomplete() uint64 {
-	if x != nil {
-		return x.EventsIncomplete
 	}
 	return 0
 }
@@ -838,7 +822,6 @@ type BUCounters struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tokens        uint64                 `protobuf:"varint,1,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	Built         uint64                 `protobuf:"varint,2,opt,name=built,proto3" json:"built,omitempty"`
-	Incomplete    uint64                 `protobuf:"varint,3,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
 	Discarded     uint64                 `protobuf:"varint,4,opt,name=discarded,proto3" json:"discarded,omitempty"`
 	Rejected      uint64                 `protobuf:"varint,5,opt,name=rejected,proto3" json:"rejected,omitempty"`
 	Skips         uint64                 `protobuf:"varint,6,opt,name=skips,proto3" json:"skips,omitempty"`
@@ -891,13 +874,6 @@ func (x *BUCounters) GetTokens() uint64 {
 func (x *BUCounters) GetBuilt() uint64 {
 	if x != nil {
 		return x.Built
-	}
-	return 0
-}
-
-func (x *BUCounters) GetIncomplete() uint64 {
-	if x != nil {
-		return x.Incomplete
 	}
 	return 0
 }
@@ -1022,24 +998,20 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\x04free\x18\x04 \x01(\x04R\x04free\x12,\n" +
 	"\x04used\x18\x05 \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x04used\x12\x12\n" +
 	"\x04lost\x18\a \x01(\bR\x04lost\x129\n" +
-	"\bcounters\x18\b \x01(\v2\x1d.ringlet.tagnet.v1.BUCountersR\bcountersJ\x04\b\x06\x10\a\"\xbf\x0e\n" +
+	"\bcounters\x18\b \x01(\v2\x1d.ringlet.tagnet.v1.BUCountersR\bcountersJ\x04\b\x06\x10\a\"\xc2\r\n" +
 	"\bCounters\x12)\n" +
 	"\x06cycles\x18\x01 \x01(\x04B\x11\x8a\xb5\x18\rcycles issuedR\x06cycles\x12]\n" +
 	"\x0epartial_cycles\x18\x02 \x01(\x04B6\x8a\xb5\x182cycles with fewer tokens than active builder unitsR\rpartialCycles\x128\n" +
 	"\x06issued\x18\x03 \x01(\x04B \x8a\xb5\x18\x1cMEPs that were given a tokenR\x06issued\x12H\n" +
 	"\breissued\x18\x04 \x01(\x04B,\x8a\xb5\x18(tokens beyond the first for the same MEPR\breissued\x12$\n" +
 	"\x05built\x18\x05 \x01(\x04B\x0e\x8a\xb5\x18\n" +
-	"MEPs builtR\x05built\x12Z\n" +
-	"\n" +
-	"incomplete\x18\x06 \x01(\x04B:\x8a\xb5\x186MEPs of which a builder unit told that it gave them upR\n" +
-	"incomplete\x12k\n" +
+	"MEPs builtR\x05built\x12k\n" +
 	"\tdiscarded\x18\a \x01(\x04BM\x8a\xb5\x18IMEPs that were built, and discarded since the output had no time for themR\tdiscarded\x12V\n" +
 	"\brejected\x18\b \x01(\x04B:\x8a\xb5\x186MEPs that were rejected after their region of interestR\brejected\x12j\n" +
 	"\tabandoned\x18\t \x01(\x04BL\x8a\xb5\x18HMEPs without an outcome when the run ended, or after eight builder unitsR\tabandoned\x12^\n" +
 	"\revents_issued\x18\n" +
 	" \x01(\x04B9\x8a\xb5\x185events in issued MEPs, as the readout units told themR\feventsIssued\x12;\n" +
-	"\fevents_built\x18\v \x01(\x04B\x18\x8a\xb5\x18\x14events in built MEPsR\veventsBuilt\x12J\n" +
-	"\x11events_incomplete\x18\f \x01(\x04B\x1d\x8a\xb5\x18\x19events in incomplete MEPsR\x10eventsIncomplete\x12G\n" +
+	"\fevents_built\x18\v \x01(\x04B\x18\x8a\xb5\x18\x14events in built MEPsR\veventsBuilt\x12G\n" +
 	"\x10events_discarded\x18\r \x01(\x04B\x1c\x8a\xb5\x18\x18events in discarded MEPsR\x0feventsDiscarded\x12D\n" +
 	"\x0fevents_rejected\x18\x0e \x01(\x04B\x1b\x8a\xb5\x18\x17events in rejected MEPsR\x0eeventsRejected\x12G\n" +
 	"\x10events_abandoned\x18\x0f \x01(\x04B\x1c\x8a\xb5\x18\x18events in abandoned MEPsR\x0feventsAbandoned\x12d\n" +
@@ -1051,7 +1023,8 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\x04tags\x18\x14 \x01(\v2\x1e.ringlet.tagnet.v1.TagCountersR\x04tags\x12\\\n" +
 	"\x0estreams_broken\x18\x15 \x01(\x04B5\x8a\xb5\x181streams that broke, of units that might come backR\rstreamsBroken\x12[\n" +
 	"\x0fstreams_resumed\x18\x16 \x01(\x04B2\x8a\xb5\x18.conversations that went on over another streamR\x0estreamsResumed\x12f\n" +
-	"\x10entries_repeated\x18\x17 \x01(\x04B;\x8a\xb5\x187entries that were told again and had been taken alreadyR\x0fentriesRepeated\"\xe0\x06\n" +
+	"\x10entries_repeated\x18\x17 \x01(\x04B;\x8a\xb5\x187entries that were told again and had been taken alreadyR\x0fentriesRepeatedJ\x04\b\x06\x10\aJ\x04\b\f\x10\rR\n" +
+	"incompleteR\x11events_incomplete\"\xe0\x06\n" +
 	"\vTagCounters\x12D\n" +
 	"\blaunched\x18\x01 \x01(\x04B(\x8a\xb5\x18$tags that set out for the first timeR\blaunched\x12l\n" +
 	"\adropped\x18\x02 \x01(\x04BR\x8a\xb5\x18Ntags that never set out: their builder unit was excluded, or the run abandonedR\adropped\x12S\n" +
@@ -1063,15 +1036,12 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\x04void\x18\b \x01(\x04B@\x8a\xb5\x18<returned tags whose builder unit had been excluded meanwhileR\x04void\x12K\n" +
 	"\x05loops\x18\t \x03(\x04B5\x8a\xb5\x181returned tags that had come round so often beforeR\x05loops\x12@\n" +
 	"\awaiting\x18\n" +
-	" \x01(\x04B&\x8a\xb5\x18\"tokens whose tags have not set outR\awaiting\"\xa6\x06\n" +
+	" \x01(\x04B&\x8a\xb5\x18\"tokens whose tags have not set outR\awaiting\"\xdc\x05\n" +
 	"\n" +
 	"BUCounters\x12-\n" +
 	"\x06tokens\x18\x01 \x01(\x04B\x15\x8a\xb5\x18\x11tokens sent to itR\x06tokens\x12$\n" +
 	"\x05built\x18\x02 \x01(\x04B\x0e\x8a\xb5\x18\n" +
-	"MEPs builtR\x05built\x12Z\n" +
-	"\n" +
-	"incomplete\x18\x03 \x01(\x04B:\x8a\xb5\x186MEPs of which a builder unit told that it gave them upR\n" +
-	"incomplete\x12k\n" +
+	"MEPs builtR\x05built\x12k\n" +
 	"\tdiscarded\x18\x04 \x01(\x04BM\x8a\xb5\x18IMEPs that were built, and discarded since the output had no time for themR\tdiscarded\x12V\n" +
 	"\brejected\x18\x05 \x01(\x04B:\x8a\xb5\x186MEPs that were rejected after their region of interestR\brejected\x12X\n" +
 	"\x05skips\x18\x06 \x01(\x04BB\x8a\xb5\x18>places of cycles that stayed empty because it had no free slotR\x05skips\x12M\n" +
@@ -1083,7 +1053,8 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"exclusions\x18\n" +
 	" \x01(\x04B\x19\x8a\xb5\x18\x15times it was excludedR\n" +
 	"exclusions\x12;\n" +
-	"\fevents_built\x18\v \x01(\x04B\x18\x8a\xb5\x18\x14events in built MEPsR\veventsBuilt:3\n" +
+	"\fevents_built\x18\v \x01(\x04B\x18\x8a\xb5\x18\x14events in built MEPsR\veventsBuiltJ\x04\b\x03\x10\x04R\n" +
+	"incomplete:3\n" +
 	"\x04help\x12\x1d.google.protobuf.FieldOptions\x18ц\x03 \x01(\tR\x04helpB*Z(ringlet/proto/ringlet/tagnet/v1;tagnetv1b\x06proto3"
 
 var (

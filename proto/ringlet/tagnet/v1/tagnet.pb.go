@@ -152,8 +152,6 @@ const (
 	Outcome_OUTCOME_UNSPECIFIED Outcome = 0
 	// All MFPs are in the MEP.
 	Outcome_OUTCOME_BUILT Outcome = 1
-	// Some MFPs are missing.
-	Outcome_OUTCOME_INCOMPLETE Outcome = 2
 	// The builder unit could not keep up and let the MEP go.
 	Outcome_OUTCOME_DISCARDED Outcome = 3
 	// A decision on a part of the MEP let the rest be.
@@ -165,14 +163,12 @@ var (
 	Outcome_name = map[int32]string{
 		0: "OUTCOME_UNSPECIFIED",
 		1: "OUTCOME_BUILT",
-		2: "OUTCOME_INCOMPLETE",
 		3: "OUTCOME_DISCARDED",
 		4: "OUTCOME_REJECTED",
 	}
 	Outcome_value = map[string]int32{
 		"OUTCOME_UNSPECIFIED": 0,
 		"OUTCOME_BUILT":       1,
-		"OUTCOME_INCOMPLETE":  2,
 		"OUTCOME_DISCARDED":   3,
 		"OUTCOME_REJECTED":    4,
 	}
@@ -2445,13 +2441,12 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x06Policy\x12\x16\n" +
 	"\x12POLICY_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vPOLICY_WAIT\x10\x01\x12\x0f\n" +
-	"\vPOLICY_SKIP\x10\x02*z\n" +
+	"\vPOLICY_SKIP\x10\x02*|\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x11\n" +
-	"\rOUTCOME_BUILT\x10\x01\x12\x16\n" +
-	"\x12OUTCOME_INCOMPLETE\x10\x02\x12\x15\n" +
+	"\rOUTCOME_BUILT\x10\x01\x12\x15\n" +
 	"\x11OUTCOME_DISCARDED\x10\x03\x12\x14\n" +
-	"\x10OUTCOME_REJECTED\x10\x042\xa2\x04\n" +
+	"\x10OUTCOME_REJECTED\x10\x04\"\x04\b\x02\x10\x02*\x12OUTCOME_INCOMPLETE2\xa2\x04\n" +
 	"\x06TagNet\x12E\n" +
 	"\x06Tokens\x12\x1b.ringlet.tagnet.v1.RUUpdate\x1a\x1a.ringlet.tagnet.v1.Notices(\x010\x01\x12L\n" +
 	"\bFeedback\x12 .ringlet.tagnet.v1.FeedbackBatch\x1a\x1a.ringlet.tagnet.v1.Notices(\x010\x01\x12V\n" +
