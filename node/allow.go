@@ -80,7 +80,7 @@ func (a *Allowlist) permits(kind, path string) bool {
 
 // Check says why a node with a place in a run may not have what a configuration uses of its host: a sentence that names
 // the host and the flag that would allow it. The configuration is complete.
-func (a *Allowlist) Check(cfg *config.Config, member *nodev1.Member) error {
+func (a *Allowlist) Check(cfg *config.Completed, member *nodev1.Member) error {
 	if a == nil {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (a *Allowlist) Check(cfg *config.Config, member *nodev1.Member) error {
 }
 
 // CheckFiles says why the files of a configuration's outputs may not be where they are to be.
-func (a *Allowlist) CheckFiles(cfg *config.Config) error {
+func (a *Allowlist) CheckFiles(cfg *config.Completed) error {
 	if a == nil {
 		return nil
 	}

@@ -56,7 +56,7 @@ func TestAllowed(t *testing.T) {
 			t.Errorf("%s: %v", c.rules, err)
 			continue
 		}
-		cfg := config.Default()
+		cfg := config.Completed{Config: config.Default()}
 		cfg.Nodes, cfg.Input, cfg.Output = 1, c.input, c.output
 		if err := cfg.Complete(); err != nil {
 			t.Errorf("%q %q: %v", c.input, c.output, err)
@@ -77,7 +77,7 @@ func TestAllowed(t *testing.T) {
 
 // TestAllowedIsOfTheOwnUnits: a node does not answer for the sources of others.
 func TestAllowedIsOfTheOwnUnits(t *testing.T) {
-	cfg := config.Default()
+	cfg := config.Completed{Config: config.Default()}
 	cfg.Nodes, cfg.Input = 2, "tcp:127.0.0.1:0,exec:id"
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestAllowedIsOfTheOwnUnits(t *testing.T) {
 
 // TestAllowedSecretOfDecisions: the node with the decision unit answers for the secret of its outlet.
 func TestAllowedSecretOfDecisions(t *testing.T) {
-	cfg := config.Default()
+	cfg := config.Completed{Config: config.Default()}
 	cfg.Nodes, cfg.DecisionNode, cfg.DecisionOutput = 1, "n0", "buffer:a,tcp:127.0.0.1:0?secret=/etc/password"
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestAllowedIsRead(t *testing.T) {
 			t.Errorf("%q is taken", rule)
 		}
 	}
-	cfg := config.Default()
+	cfg := config.Completed{Config: config.Default()}
 	cfg.Nodes, cfg.Output = 1, "/tmp/out/"
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 
 // assignment is what a configuration and a view make of a node. It is immutable.
 type assignment struct {
-	cfg           config.Config
+	cfg           config.Completed
 	configHash    string // of the configuration as it was sent
 	view          *nodev1.View
 	self          *nodev1.Member
@@ -31,11 +31,8 @@ type assignment struct {
 
 // newAssignment reads what the control sends to the node of that name.
 func newAssignment(req *nodev1.CommandRequest, name string) (*assignment, error) {
-	cfg, err := config.Parse("the configuration sent by the control", req.GetConfiguration())
+	cfg, err := config.Compose("the configuration sent by the control", req.GetConfiguration(), nil)
 	if err != nil {
-		return nil, err
-	}
-	if err := cfg.Complete(); err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(req.GetConfiguration())

@@ -18,7 +18,7 @@ import (
 // When the last unit of a view attaches, tokens begin to flow, and a readout unit's announcement may come before the
 // builder's own node hears of it. A builder that was not in its place by then lost it, and the run stood still.
 func TestABuilderIsInItsPlaceBeforeItAttaches(t *testing.T) {
-	cfg := config.Default()
+	cfg := config.Completed{Config: config.Default()}
 	cfg.RUs, cfg.BUs = 1, 1
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)

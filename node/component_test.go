@@ -142,7 +142,7 @@ func TestEveryKindHasItsUnit(t *testing.T) {
 		"builder": {&nodev1.Member{Builder: true}, "2 4 7 8 "},
 		"neither": {&nodev1.Member{}, "8 "},
 	} {
-		cfg := config.Default()
+		cfg := config.Completed{Config: config.Default()}
 		s := &session{base: base{assignment: &assignment{
 			cfg: cfg, self: c.self, buRanks: []int{0}, segmentPrefix: fmt.Sprintf("ringlet-kinds-test-%s", name),
 		}, node: &process{}}}

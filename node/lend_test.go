@@ -18,10 +18,10 @@ import (
 func TestLentOverRuns(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	c := config.Default()
+	c := config.Completed{Config: config.Default()}
 	c.Nodes, c.Packing, c.FragmentSize, c.Events, c.Slots = 2, 10, 20, 2000, 8
 	c.Format, c.Output = "buffer", fmt.Sprintf("lend-%d", time.Now().UnixNano())
-	withoutPreGranted(&c)
+	withoutPreGranted(&c.Config)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -35,7 +35,7 @@ func TestLentOverRuns(t *testing.T) {
 		if run > 0 {
 			p.number-- // the nodes keep their view
 		}
-		sched, address := p.scheduler(c)
+		sched, address := p.scheduler(c.Config)
 		req := &nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address}
 		if run == 0 {
 			p.bringUp(req)

@@ -24,7 +24,7 @@ import (
 
 // OutputDir is the directory to which builder units write files of an output that stands alone (config.Outputs): it, or
 // one beside it that is merged into it.
-func OutputDir(cfg config.Config) string {
+func OutputDir(cfg config.Completed) string {
 	if cfg.SingleFile() {
 		return cfg.Output + recording.SegmentsSuffix
 	}
@@ -33,7 +33,7 @@ func OutputDir(cfg config.Config) string {
 
 // bufferName is the name of a builder unit's shared-memory output: its prefix is one by which shmem.Sweep finds those
 // of the dead.
-func bufferName(cfg config.Config, bu int) string {
+func bufferName(cfg config.Completed, bu int) string {
 	name, _, _ := sink.ParseBufferName(cfg.Output) // Complete has looked
 	return "ringlet-" + name + "-" + strconv.Itoa(bu)
 }
@@ -274,7 +274,7 @@ func (o *output) withFilter(out sink.Sink, settings *sink.Settings) (sink.Sink, 
 }
 
 // openStream opens one output, which is said in cfg.
-func (o *output) openStream(cfg *config.Config, settings sink.Settings, lends bool) (sink.Sink, error) {
+func (o *output) openStream(cfg *config.Completed, settings sink.Settings, lends bool) (sink.Sink, error) {
 	kind := cfg.SinkKind()
 	settings.Output, settings.BufferBytes = cfg.Output, config.BufferMEPs*int(o.cfg.SlotSize)
 	switch {

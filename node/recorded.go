@@ -47,7 +47,7 @@ func (s *service) CheckOutput(
 }
 
 // checkOutputFiles says why an output of files cannot be written here, and the highest number of a run that is there.
-func checkOutputFiles(cfg config.Config, run uint32) (last uint32, err error) {
+func checkOutputFiles(cfg config.Completed, run uint32) (last uint32, err error) {
 	dir := OutputDir(cfg)
 	if cfg.SingleFile() {
 		err = recording.CheckFile(cfg.Output, cfg.Overwrite)
@@ -75,7 +75,7 @@ type outputRequest interface {
 // it returns ends the call.
 func (s *service) beginOutputCall(
 	ctx context.Context, method string, req outputRequest,
-) (cfg config.Config, end func(), err error) {
+) (cfg config.Completed, end func(), err error) {
 	if _, err := s.node.access.admit(ctx, method, req.GetTerm()); err != nil {
 		return cfg, func() {}, err
 	}
@@ -84,9 +84,7 @@ func (s *service) beginOutputCall(
 		endFileCall()
 		endControlCall()
 	}
-	if cfg, err = config.Parse("the configuration sent by the control", req.GetConfiguration()); err == nil {
-		err = cfg.Complete()
-	}
+	cfg, err = config.Compose("the configuration sent by the control", req.GetConfiguration(), nil)
 	if err != nil {
 		return cfg, end, status.Error(codes.InvalidArgument, err.Error())
 	}
@@ -113,7 +111,7 @@ func (s *service) Recorded(req *nodev1.RecordedRequest, to nodev1.Node_RecordedS
 // ReadRecorded recovers and reads what is recorded of a run where this process can see it. It sends nothing if there is
 // no such run.
 func ReadRecorded(
-	ctx context.Context, cfg config.Config, req *nodev1.RecordedRequest, send func(*nodev1.RecordedResponse) error,
+	ctx context.Context, cfg config.Completed, req *nodev1.RecordedRequest, send func(*nodev1.RecordedResponse) error,
 ) error {
 	dir, manifest, err := findRecorded(cfg, req.GetRun(), req.GetRunKey())
 	if manifest == nil {
@@ -150,7 +148,7 @@ func ReadRecorded(
 }
 
 // findRecorded finds the directory of a run; a nil manifest without an error says that there is none.
-func findRecorded(cfg config.Config, run uint32, key []byte) (dir string, m *recording.Manifest, err error) {
+func findRecorded(cfg config.Completed, run uint32, key []byte) (dir string, m *recording.Manifest, err error) {
 	dir = recording.RunDir(OutputDir(cfg), run)
 	if m, err = recording.Load(dir); errors.Is(err, fs.ErrNotExist) {
 		return dir, nil, nil
@@ -202,7 +200,7 @@ func (s *service) Conclude(ctx context.Context, req *nodev1.ConcludeRequest) (*n
 }
 
 // WriteVerdict writes the end of a run into its manifest, where this process can see it.
-func WriteVerdict(cfg config.Config, req *nodev1.ConcludeRequest) error {
+func WriteVerdict(cfg config.Completed, req *nodev1.ConcludeRequest) error {
 	var verdict recording.Verdict
 	if err := json.Unmarshal(req.GetVerdict(), &verdict); err != nil {
 		return status.Error(codes.InvalidArgument, "the verdict: "+err.Error())

@@ -47,8 +47,8 @@ func TestStoppedConsumer(t *testing.T) {
 			}
 			sched, address := p.scheduler(c)
 			p.bringUp(&nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address})
-			drained := []<-chan error{p.taking(p.reader(bufferName(c, 0)))}
-			stopped := p.reader(bufferName(c, 1))
+			drained := []<-chan error{p.taking(p.reader(bufferName(config.Completed{Config: c}, 0)))}
+			stopped := p.reader(bufferName(config.Completed{Config: c}, 1))
 			from := sched.Registers()
 			for now := sched.Registers(); !tc.went(from, now); now = sched.Registers() {
 				select {

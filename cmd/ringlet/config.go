@@ -47,10 +47,10 @@ func (c *configCheckCmd) Run(to streams) error {
 }
 
 // composeConfig is the configuration of a file and of settings that win over it.
-func composeConfig(file string, settings []string) (config.Config, error) {
+func composeConfig(file string, settings []string) (config.Completed, error) {
 	text, err := safeopen.ReadFile(file, safeopen.MaxTextSize)
 	if err != nil {
-		return config.Config{}, err
+		return config.Completed{}, err
 	}
 	return config.Compose(file, text, settings)
 }
@@ -74,7 +74,7 @@ func (c *configCheckCmd) namedNodeFacts() ([]config.NodeFacts, error) {
 }
 
 // addLocalFacts adds what is known of this machine, if the nodes are on it.
-func (c *configCheckCmd) addLocalFacts(cfg config.Config, known []config.NodeFacts) []config.NodeFacts {
+func (c *configCheckCmd) addLocalFacts(cfg config.Completed, known []config.NodeFacts) []config.NodeFacts {
 	if !c.Here {
 		return known
 	}
@@ -83,7 +83,7 @@ func (c *configCheckCmd) addLocalFacts(cfg config.Config, known []config.NodeFac
 
 // localNodeFacts is what is known of the nodes of a configuration that are all on this machine, and of those that are
 // named already.
-func localNodeFacts(cfg config.Config, known []config.NodeFacts) []config.NodeFacts {
+func localNodeFacts(cfg config.Completed, known []config.NodeFacts) []config.NodeFacts {
 	if known == nil {
 		for _, r := range cfg.Roles() {
 			known = append(known, config.NodeFacts{Name: r.Name})

@@ -52,10 +52,11 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 	if !c.Once {
 		return c.serve(ctx, to, id, key)
 	}
-	if err := c.Complete(); err != nil {
+	cfg, err := c.Compose("", nil, nil)
+	if err != nil {
 		return &exit{exitUsage, err}
 	}
-	return c.runOnce(ctx, to, control{
+	return c.runOnce(ctx, to, cfg, control{
 		Config: partition.Config{
 			Host:         c.Host,
 			TagnetPort:   c.TagnetPort,

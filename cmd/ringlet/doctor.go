@@ -59,7 +59,7 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 
 // wants are those of the configuration, if one is given.
 func (c *doctorCmd) wants() (doctor.Wants, error) {
-	var cfg config.Config
+	var cfg config.Completed
 	var err error
 	switch {
 	case c.Config != "":

@@ -63,7 +63,7 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 			f.Filters, err = choice.OpenFilters(runtime.GOMAXPROCS(0), described)
 			return f, err
 		}
-		was, err := config.Parse("the manifest's configuration", []byte(m.Configuration))
+		was, err := config.Restore("the manifest's configuration", []byte(m.Configuration))
 		if err == nil && was.SlotSize > 0 {
 			most = int(was.SlotSize) // no MEP is larger; a segment tells far more
 		}

@@ -11,6 +11,7 @@ import (
 	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
 	"ringlet/node/cluster"
+	"ringlet/node/config"
 )
 
 // control is a run control with what it stands on, as a service and for a single run.
@@ -76,14 +77,16 @@ func (s *control) close(err error) error {
 }
 
 // runOnce makes one run with a run control in this process, and prints what came of it.
-func (c *runFlags) runOnce(ctx context.Context, to streams, s control, began func()) error {
+func (c *runFlags) runOnce(
+	ctx context.Context, to streams, cfg config.Completed, s control, began func(),
+) error {
 	defer killOnSecondSignal(ctx)()
 	s.Log, s.LocalScheduler = logger(to.err, c.Verbose), true
 	live := newLiveLine(to.err, !c.JSON && !c.Verbose)
 	var report *nodes.Report
 	err := s.open(ctx)
 	if err == nil {
-		report, err = s.partition.RunOnce(ctx, c.Config, partition.RunHooks{OnBegun: began, OnProgress: live.show})
+		report, err = s.partition.RunOnce(ctx, cfg, partition.RunHooks{OnBegun: began, OnProgress: live.show})
 	}
 	err = s.close(err)
 	live.end()

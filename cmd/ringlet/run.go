@@ -67,18 +67,18 @@ const certLifetime = 10 * 365 * 24 * time.Hour
 // Run builds events on this machine.
 func (c *runCmd) Run(ctx context.Context, to streams) error {
 	c.OneHost = true
-	given := c.Config
-	if err := c.Complete(); err != nil {
-		return &exit{exitUsage, err}
+	cfg, err := c.Compose("", nil, nil)
+	if err == nil {
+		err = cfg.CheckNodes(localNodeFacts(cfg, nil))
 	}
-	if err := c.CheckNodes(localNodeFacts(c.Config, nil)); err != nil {
+	if err != nil {
 		return &exit{exitUsage, err}
 	}
 	if _, err := shmem.Sweep("ringlet-"); err != nil {
 		return fmt.Errorf("segments of earlier runs: %w", err)
 	}
 	defer func() { _, _ = shmem.Sweep("ringlet-") }() // those of nodes that were killed
-	keys, err := makeKeys(c.Roles(), loopback, func(string) string { return loopback })
+	keys, err := makeKeys(cfg.Roles(), loopback, func(string) string { return loopback })
 	if err != nil {
 		return err
 	}
@@ -90,22 +90,23 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		ProgramPath: program,
 		Stderr:      to.err,
 		WriteKeys:   keys.write,
-		Args:        func(name, join string) []string { return c.nodeArgs(name, loopback, join) },
+		Args:        func(name, join string) []string { return nodeArgs(cfg.Nodes, c.Verbose, name, loopback, join) },
 	}
 	if c.Page != "" {
-		given.Duration = c.Duration // else a run that is not told when to end would end with this process
+		given := c.Config
+		given.Duration = cfg.Duration // else a run that is not told when to end would end with this process
 		if given.Nodes == 0 && given.RUs == 0 && given.BUs == 0 {
-			given.Nodes = c.Nodes // there are no other processes
+			given.Nodes = cfg.Nodes // there are no other processes
 		}
 		return c.serve(ctx, to, given, keys, spawner)
 	}
 	node.TuneGC() // the scheduler's messages are garbage as datagrams are: a tenth of its time with small MEPs
-	if c.Nodes >= runtime.NumCPU() {
+	if cfg.Nodes >= runtime.NumCPU() {
 		// The nodes have the cores: the scheduler, in this process, is cheaper on one P (0.29 against 0.42 µs an event at 0.8
 		// MHz, means of 3 runs on a machine shared with others, 2026-11-21).
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	}
-	return c.runOnce(ctx, to, control{
+	return c.runOnce(ctx, to, cfg, control{
 		Config:    partition.Config{Host: loopback, Identity: keys.control, Spawner: spawner},
 		gossipKey: keys.gossip,
 	}, nil)
@@ -181,21 +182,21 @@ func (c *runFlags) printReport(to streams, report *nodes.Report) (err error) {
 	return exitOfReport(report)
 }
 
-// nodeArgs starts a node on this machine, together with all the others.
-func (c *runFlags) nodeArgs(name, host, join string) []string {
+// nodeArgs starts a node on this machine, together with all the others, of which there are so many.
+func nodeArgs(nodes int, verbose bool, name, host, join string) []string {
 	args := []string{"node", "--name", name, "--join", join, "--host", host, "--with-parent"}
 	// One P per process where processes outnumber cores, so that its goroutines hand over to each other without waking
 	// another P.
-	if c.Nodes > runtime.NumCPU()/2 {
+	if nodes > runtime.NumCPU()/2 {
 		args = append(args, "--procs", "1")
 	}
 	// Where every node has a processor, waking up costs more than staying awake for a moment. Staying awake for longer
 	// takes from the others: with 50 µs a pair on 2 cores that makes its data needs four fifths of the processor's time
 	// that it needs with 1 ms, and is no slower (docs/design/015-hot-path.md).
-	if c.Nodes <= runtime.NumCPU() {
+	if nodes <= runtime.NumCPU() {
 		args = append(args, "--spin", "50us")
 	}
-	if c.Verbose {
+	if verbose {
 		args = append(args, "--verbose")
 	}
 	return args

@@ -186,7 +186,7 @@ func parseTestbedRun(args []string) (in *testbedRunCmd, spec testbed.Spec, err e
 		return nil, spec, err
 	}
 	in = &c.Testbed.Run
-	_, spec, _, err = in.checkArgs(streams{io.Discard, io.Discard})
+	_, spec, err = in.checkArgs(streams{io.Discard, io.Discard})
 	if err != nil || in.Name == "" {
 		return in, spec, err
 	}

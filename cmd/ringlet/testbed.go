@@ -174,7 +174,7 @@ type testbedRunCmd struct {
 
 // Run is a control and its nodes on the hosts of a test bed.
 func (c *testbedRunCmd) Run(ctx context.Context, to streams) error {
-	flags, spec, args, err := c.checkArgs(to)
+	inner, spec, err := c.checkArgs(to)
 	if err != nil {
 		return err
 	}
@@ -183,14 +183,14 @@ func (c *testbedRunCmd) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	defer func() { _ = bed.Close() }()
-	return runInBed(ctx, to, bed, c.At, flags, args)
+	return runInBed(ctx, to, bed, c.At, inner)
 }
 
 // checkArgs checks all that the command line asks for. The Spec is that of a bed of the run's own.
-func (c *testbedRunCmd) checkArgs(to streams) (*runFlags, testbed.Spec, []string, error) {
-	flags, args, err := c.parseInnerRun(to)
+func (c *testbedRunCmd) checkArgs(to streams) (*innerRun, testbed.Spec, error) {
+	inner, err := c.parseInnerRun(to)
 	if err != nil {
-		return nil, testbed.Spec{}, nil, err
+		return nil, testbed.Spec{}, err
 	}
 	spec, err := c.spec()
 	if err == nil && c.isSet() {
@@ -200,7 +200,7 @@ func (c *testbedRunCmd) checkArgs(to streams) (*runFlags, testbed.Spec, []string
 		err = usage(fmt.Errorf("name: the test bed %q is up, and stays as it was made: leave out the flags that describe "+
 			"a bed", c.Name))
 	}
-	return flags, spec, args, err
+	return inner, spec, err
 }
 
 // checkDisturbances checks what is to be done to the ports of a bed.
@@ -234,28 +234,34 @@ func (c *testbedRunCmd) openBed(newSpec testbed.Spec) (*testbed.Bed, error) {
 	return bed, err
 }
 
+// innerRun is a run in a bed: what stands behind --.
+type innerRun struct {
+	runFlags
+	args []string
+	cfg  config.Completed
+}
+
 // parseInnerRun reads what stands behind -- as ringlet run would.
-func (c *testbedRunCmd) parseInnerRun(to streams) (*runFlags, []string, error) {
-	args := afterDashes(c.Args)
-	flags := &runFlags{}
-	parser, err := newParser(flags,
+func (c *testbedRunCmd) parseInnerRun(to streams) (*innerRun, error) {
+	inner := &innerRun{args: afterDashes(c.Args)}
+	parser, err := newParser(&inner.runFlags,
 		kong.Name("ringlet testbed run --"), kong.Writers(to.out, to.err), kong.NoDefaultHelp())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if _, err := parse(parser, args); err != nil {
-		return nil, nil, usage(err)
+	if _, err := parse(parser, inner.args); err != nil {
+		return nil, usage(err)
 	}
-	if err := flags.Complete(); err != nil {
-		return nil, nil, usage(err)
+	if inner.cfg, err = inner.Compose("", nil, nil); err != nil {
+		return nil, usage(err)
 	}
-	return flags, args, nil
+	return inner, nil
 }
 
 // runInBed takes a run through the bed and prints what came of it.
-func runInBed(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.Disturbance, flags *runFlags,
-	args []string) error {
-	s, err := sessionOf(bed, flags, args)
+func runInBed(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.Disturbance,
+	inner *innerRun) error {
+	s, err := sessionOf(bed, inner)
 	if err != nil {
 		return err
 	}
@@ -269,7 +275,7 @@ func runInBed(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.Di
 		fmt.Fprintln(to.err,
 			"test bed: "+what)
 	}
-	if flags.JSON {
+	if inner.JSON {
 		s.ControlOut = &printed
 	}
 	code, report, err := s.Run(ctx)
@@ -277,7 +283,7 @@ func runInBed(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.Di
 		_, e := printed.WriteTo(to.out)
 		err = errors.Join(err, e)
 	} else {
-		err = errors.Join(err, printBed(to.out, report, flags.JSON, printed.Bytes()))
+		err = errors.Join(err, printBed(to.out, report, inner.JSON, printed.Bytes()))
 	}
 	switch {
 	case err != nil:
@@ -289,7 +295,7 @@ func runInBed(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.Di
 }
 
 // sessionOf says how the processes of a run are started.
-func sessionOf(bed *testbed.Bed, flags *runFlags, args []string) (*testbed.Session, error) {
+func sessionOf(bed *testbed.Bed, inner *innerRun) (*testbed.Session, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -297,23 +303,25 @@ func sessionOf(bed *testbed.Bed, flags *runFlags, args []string) (*testbed.Sessi
 	s := &testbed.Session{
 		Bed:     bed,
 		Program: program,
-		Node:    flags.nodeArgs,
+		Node: func(name, host, join string) []string {
+			return nodeArgs(inner.cfg.Nodes, inner.Verbose, name, host, join)
+		},
 		Control: func(host string, port, began int) []string {
 			return append([]string{"control", "--once", "--host", host, "--port", strconv.Itoa(port), "--with-parent", "--began",
-				strconv.Itoa(began)}, args...)
+				strconv.Itoa(began)}, inner.args...)
 		},
 	}
 	host := map[string]string{}
-	for i, r := range flags.Roles() {
+	for i, r := range inner.cfg.Roles() {
 		s.Nodes = append(s.Nodes, r.Name)
 		host[r.Name] = bed.Address(s.HostOf(i))
 	}
-	keys, err := makeKeys(flags.Roles(), bed.ControlAddress(), func(name string) string { return host[name] })
+	keys, err := makeKeys(inner.cfg.Roles(), bed.ControlAddress(), func(name string) string { return host[name] })
 	if err != nil {
 		return nil, err
 	}
 	s.SendKeys = keys.write
-	if flags.Nodes >= runtime.NumCPU() && os.Getenv("GOMAXPROCS") == "" {
+	if inner.cfg.Nodes >= runtime.NumCPU() && os.Getenv("GOMAXPROCS") == "" {
 		s.ControlEnv = []string{"GOMAXPROCS=1"} // as ringlet run does, and why
 	}
 	return s, nil

@@ -30,7 +30,7 @@ func (t *eventTruths) configure(text string) {
 		return
 	}
 	t.configText, t.detector, t.detectorErr, t.maker = text, nil, nil, nil
-	cfg, err := config.Parse("the configuration of the run", []byte(text))
+	cfg, err := config.Restore("the configuration of the run", []byte(text))
 	if err != nil {
 		return
 	}
@@ -81,7 +81,7 @@ func (t *eventTruths) truthOf(run uint32, ev uint64) (display.Truth, bool) {
 }
 
 // makerOf makes the events of a configuration again; nil where they are not simulated, or come again.
-func makerOf(cfg *config.Config) *frontend.Maker {
+func makerOf(cfg *config.Completed) *frontend.Maker {
 	if !cfg.SimulatesDetector() || cfg.Prepared > 0 {
 		return nil
 	}

@@ -46,7 +46,7 @@ type adopter struct {
 	*Partition
 	adoption
 	text              []byte // what the last control wrote down; nil: nothing
-	participantConfig config.Config
+	participantConfig config.Completed
 	view              *nodev1.View
 }
 

@@ -21,29 +21,16 @@ type checks struct {
 }
 
 // completeConfiguration is a text with changes, over what the control was started with, completed.
-func (c *checks) completeConfiguration(text string, settings []string) (config.Config, error) {
-	cfg := c.cfg.Default
-	if err := cfg.Merge("configuration", []byte(text)); err != nil {
-		return cfg, err
-	}
+func (c *checks) completeConfiguration(text string, settings []string) (config.Completed, error) {
 	settings = slices.DeleteFunc(settings, func(s string) bool { return strings.TrimSpace(s) == "" })
-	if err := cfg.Apply(settings); err != nil {
-		return cfg, err
-	}
-	return complete(cfg)
+	return compose(c.cfg.Default, text, settings)
 }
 
-// complete completes a configuration: one that is given to the run control, and one that is made of it for those who
-// take part. Nothing else in a run control does. A run that is not told when to end goes on until somebody stops it.
-func complete(cfg config.Config) (config.Config, error) {
-	endless := cfg.Duration == 0
-	if err := cfg.Complete(); err != nil {
-		return cfg, err
-	}
-	if endless && !cfg.EndsByItself() {
-		cfg.Duration = 0
-	}
-	return cfg, nil
+// compose completes a configuration: one that is given to the run control, and one that is made of it for those who
+// take part. A run that is not told when to end goes on until somebody stops it.
+func compose(cfg config.Config, text string, settings []string) (config.Completed, error) {
+	cfg.OpenEnded = true
+	return cfg.Compose("configuration", []byte(text), settings)
 }
 
 // problemTexts are what is wrong with a configuration, by the error that says so.
@@ -64,7 +51,7 @@ const checkTimeout = 8 * time.Second
 
 // checkMembers holds a configuration against the nodes that are present. Members that are not are left out, if the
 // policies tolerate it.
-func (c *checks) checkMembers(cfg config.Config, present map[string]cluster.Member) error {
+func (c *checks) checkMembers(cfg config.Completed, present map[string]cluster.Member) error {
 	names := cfg.MemberNames()
 	absent := c.addUnjoined(nil, names, present)
 	if less, there, err := selectMembers(cfg, names, absent); err == nil {
@@ -79,7 +66,7 @@ func (c *checks) checkMembers(cfg config.Config, present map[string]cluster.Memb
 // checkConfiguration holds a configuration against the nodes that are present, and against its input, which is read for
 // at most so long.
 func (c *checks) checkConfiguration(
-	ctx context.Context, cfg config.Config, present map[string]cluster.Member, most time.Duration,
+	ctx context.Context, cfg config.Completed, present map[string]cluster.Member, most time.Duration,
 ) error {
 	if err := c.checkMembers(cfg, present); err != nil || cfg.Input == "" && cfg.FilterFile() == "" {
 		return err
@@ -133,7 +120,7 @@ func (c *checks) memberFacts(present map[string]cluster.Member) []config.NodeFac
 const factsTimeout = 2 * time.Second
 
 // checkWritable says why the members of a configuration that are present cannot write its output.
-func (c *checks) checkWritable(cfg config.Config, names []string, present map[string]cluster.Member) error {
+func (c *checks) checkWritable(cfg config.Completed, names []string, present map[string]cluster.Member) error {
 	if names == nil {
 		names = cluster.UnitNames(present)
 	}

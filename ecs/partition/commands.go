@@ -242,7 +242,7 @@ func preconditionError(state fsm.State, command, why string) error {
 	}
 }
 
-func (p *Partition) prepareLoad(user string, state fsm.State, cfg config.Config, until time.Time) error {
+func (p *Partition) prepareLoad(user string, state fsm.State, cfg config.Completed, until time.Time) error {
 	effect := fsm.EffectOf(state, fsm.Load)
 	if l := p.currentState().loadedConfig; l != nil && effect == fsm.CommandAccepted && l.original != cfg {
 		return preconditionError(state, "load", "it holds another configuration: unload that first")

@@ -128,7 +128,7 @@ func (c *completion) completeRecord(ctx context.Context, attempt completionAttem
 		c.forgetUnread(number)
 		return nil
 	}
-	cfg, err := config.Parse("the configuration of the run", []byte(rec.GetConfiguration()))
+	cfg, err := config.Restore("the configuration of the run", []byte(rec.GetConfiguration()))
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func completedRecord(before *ecsv1.Run, report *nodes.Report, now time.Time) *ec
 
 // fileWriters are the nodes of a run that may have written to files.
 func fileWriters(r *ecsv1.Run) []string {
-	cfg, err := config.Parse("the configuration of the run", []byte(r.GetConfiguration()))
+	cfg, err := config.Restore("the configuration of the run", []byte(r.GetConfiguration()))
 	if err != nil || !cfg.WritesFiles() || len(r.GetRunKey()) == 0 {
 		return nil
 	}

@@ -84,16 +84,16 @@ func (c *control) updateState(change func(*partitionState)) {
 
 // loadedConfig is what the partition was loaded with.
 type loadedConfig struct {
-	original config.Config // complete, as it was given
-	cfg      config.Config // the same, resolved by what is found: paths and slots
-	prepared bool          // it is resolved already
-	names    []string      // all members, in the order of ranks; nil while they are not resolved
+	original config.Completed // complete, as it was given
+	cfg      config.Completed // the same, resolved by what is found: paths and slots
+	prepared bool             // it is resolved already
+	names    []string         // all members, in the order of ranks; nil while they are not resolved
 	absent   []absentNode
 }
 
 // pendingCommand are the arguments of commands under way.
 type pendingCommand struct {
-	configuration    config.Config
+	configuration    config.Completed
 	prepared         bool   // nothing is to be found out about it
 	user             string // who gave the last command
 	remark, scanName string

@@ -74,7 +74,7 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 			under, goOn := make(chan struct{}), make(chan struct{})
 			start := p.preRunWork(func(ctx context.Context) error {
 				if tc.recorded {
-					if err := p.records.openRecord(nodes.NewNodeSet(nodes.Options{}, config.Default())); err != nil {
+					if err := p.records.openRecord(nodes.NewNodeSet(nodes.Options{}, config.Completed{Config: config.Default()})); err != nil {
 						t.Error(err)
 					}
 					p.mu.Lock()

@@ -46,7 +46,7 @@ func (m *members) resolveMembers(ctx context.Context) (loadedConfig, error) {
 }
 
 // chooseMembers are the members of a configuration: those it names, or the first by name that have joined.
-func (m *members) chooseMembers(ctx context.Context, cfg *config.Config) ([]string, error) {
+func (m *members) chooseMembers(ctx context.Context, cfg *config.Completed) ([]string, error) {
 	if names := cfg.MemberNames(); names != nil {
 		return names, nil
 	}
@@ -63,7 +63,7 @@ func (m *members) chooseMembers(ctx context.Context, cfg *config.Config) ([]stri
 
 // participants are those who take part now, by a configuration for them, as far as is known.
 type participants struct {
-	cfg    config.Config
+	cfg    config.Completed
 	names  []string
 	absent []absentNode
 }
@@ -207,7 +207,7 @@ func isAbsent(absent []absentNode, name string) bool {
 }
 
 // nodeSetOptions of the set of nodes of a configuration.
-func (m *members) nodeSetOptions(cfg *config.Config, names []string) nodes.Options {
+func (m *members) nodeSetOptions(cfg *config.Completed, names []string) nodes.Options {
 	on := cfg.TagnetNode
 	switch {
 	case m.cfg.LocalScheduler:
@@ -242,7 +242,7 @@ func (m *members) awaitMembers(ctx context.Context, names []string, absent []abs
 
 // awaitNodes waits for the nodes that a configuration wants: those of a control that has just come back join it again
 // within seconds.
-func (m *members) awaitNodes(ctx context.Context, cfg config.Config, until time.Time) map[string]cluster.Member {
+func (m *members) awaitNodes(ctx context.Context, cfg config.Completed, until time.Time) map[string]cluster.Member {
 	if names := cfg.MemberNames(); names != nil {
 		return m.awaitMembers(ctx, names, nil, until)
 	}
@@ -485,7 +485,7 @@ func (m *members) crashFault(names []string) error {
 const notJoinedReason = "it has not joined"
 
 // wantedProcessNames are the names that a configuration wants processes for.
-func wantedProcessNames(cfg *config.Config) []string {
+func wantedProcessNames(cfg *config.Completed) []string {
 	if names := cfg.MemberNames(); names != nil {
 		return names
 	}

@@ -18,7 +18,7 @@ import (
 // What nodes said of the output when a start was asked for holds for that start alone, and for those nodes. Where the
 // output holds runs and the records have none, that is said, once: the next run has its record.
 func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
-	cfg := config.Default()
+	cfg := config.Completed{Config: config.Default()}
 	cfg.Output = t.TempDir() + "/"
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestWhenRecordsAreCompleted(t *testing.T) {
 // A record that nobody could fill names who may have written, and is completed as what it is: nobody knows how such a
 // run ended, whatever the files have.
 func TestARecordWithoutAReport(t *testing.T) {
-	cfg := config.Default()
+	cfg := config.Completed{Config: config.Default()}
 	cfg.Nodes, cfg.Output = 2, t.TempDir()+"/"
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)

@@ -74,16 +74,16 @@ func memberNames(v *nodev1.View) []string {
 }
 
 // decode turns the saved state into what it stands for.
-func (m *savedState) decode() (*loadedConfig, config.Config, *nodev1.View, error) {
+func (m *savedState) decode() (*loadedConfig, config.Completed, *nodev1.View, error) {
 	view := &nodev1.View{}
-	cfg, err := config.Parse("the configuration of the last control", []byte(m.Configuration))
+	cfg, err := config.Restore("the configuration of the last control", []byte(m.Configuration))
 	original, participantConfig := cfg, cfg
 	if err == nil {
-		original, err = config.Parse("the configuration that the last control was given",
+		original, err = config.Restore("the configuration that the last control was given",
 			[]byte(m.OriginalConfiguration))
 	}
 	if err == nil && m.View != nil {
-		participantConfig, err = config.Parse("the configuration of the last view",
+		participantConfig, err = config.Restore("the configuration of the last view",
 			[]byte(m.ParticipantConfiguration))
 	}
 	if err == nil && m.View != nil {

@@ -49,7 +49,7 @@ const absentAdvice = "Start a process for each that is absent, or include it aga
 // selectMembers decides who takes part: the members of a configuration less those that are absent, if the policies
 // tolerate it. It returns the configuration for those who are there, with their names, or an error that names the
 // policy. Names are all members, in the order of ranks.
-func selectMembers(c config.Config, names []string, absent []absentNode) (config.Config, []string, error) {
+func selectMembers(c config.Completed, names []string, absent []absentNode) (config.Completed, []string, error) {
 	if len(absent) == 0 {
 		return c, names, nil
 	}
@@ -84,7 +84,7 @@ func selectMembers(c config.Config, names []string, absent []absentNode) (config
 		return c, nil, &tooFewUnitsError{absent, config.Problem{Key: "builder-loss", Reason: fmt.Sprintf(
 			"%d of %d builder units are there, and the policy is %s (%s)", bus, c.BUs, builder, strings.Join(why, "; "))}}
 	}
-	less := c
+	less := c.Config
 	less.Nodes, less.RUs, less.BUs = len(there), rus, bus
 	less.Members = strings.Join(there, ",")
 	less.ReadoutLoss, less.BuilderLoss = rewritePolicy(c.ReadoutLoss, readout, rus), rewritePolicy(c.BuilderLoss, builder,
@@ -95,11 +95,11 @@ func selectMembers(c config.Config, names []string, absent []absentNode) (config
 	if less.DecisionNode != "" && !slices.Contains(there, less.DecisionNode) {
 		less.DecisionNode, less.DecisionTimeout, less.DecisionOutput = "", 0, ""
 	}
-	less, err := complete(less)
+	fewer, err := compose(less, "", nil)
 	if err != nil {
 		return c, nil, fmt.Errorf("without %s: %w", strings.Join(why, "; "), err)
 	}
-	return less, there, nil
+	return fewer, there, nil
 }
 
 // rewritePolicy is a policy for fewer units: the same number must be there.

@@ -24,7 +24,7 @@ const singleRunUser = "run"
 // RunOnce takes the nodes through one run and puts them to rest, for a partition that was just made and ends after it.
 // What is wrong with the configuration, the input or the output is an error without a report; a run that ended by a
 // fault, even before it began, has a report with its cause. A context that ends ends the run in good order.
-func (p *Partition) RunOnce(ctx context.Context, cfg config.Config, hooks RunHooks) (*nodes.Report, error) {
+func (p *Partition) RunOnce(ctx context.Context, cfg config.Completed, hooks RunHooks) (*nodes.Report, error) {
 	r := &singleRun{p}
 	if p.cfg.Spawner != nil {
 		defer p.cfg.Spawner.Stop()

@@ -108,7 +108,7 @@ func TestOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := false
-	report, err := h.RunOnce(t.Context(), h.cfg, partition.RunHooks{OnBegun: func() { began = true }})
+	report, err := h.RunOnce(t.Context(), config.Completed{Config: h.cfg}, partition.RunHooks{OnBegun: func() { began = true }})
 	if err != nil || report.EventsBuilt != 20_000 || report.VerdictWord() != "GOOD" ||
 		report.EndCause != ecsrun.EndEvents || !began {
 		t.Errorf("%v: %+v", err, report)
@@ -119,7 +119,7 @@ func TestOnce(t *testing.T) {
 	if err := late.cfg.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	report, err = late.RunOnce(t.Context(), late.cfg, partition.RunHooks{})
+	report, err = late.RunOnce(t.Context(), config.Completed{Config: late.cfg}, partition.RunHooks{})
 	if err != nil || report.Cause == nil || report.Cause.Component != "n1" || report.EndCause != ecsrun.EndFault {
 		t.Errorf("without n1: %v: %+v", err, report)
 	}
@@ -134,7 +134,7 @@ func TestOnceIsInterrupted(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	report, err := h.RunOnce(ctx, h.cfg, partition.RunHooks{})
+	report, err := h.RunOnce(ctx, config.Completed{Config: h.cfg}, partition.RunHooks{})
 	if err != nil || report.EndCause != ecsrun.EndInterrupted || report.Cause != nil {
 		t.Errorf("%v: %+v", err, report)
 	}

@@ -42,11 +42,7 @@ func TestCompletedOnce(t *testing.T) {
 		"nodes: 3\nduration: 7s\n":   7 * time.Second,
 		"nodes: 3\nevents: 100000\n": 0,
 	} {
-		cfg := config.Default()
-		if err := cfg.Merge("x.yaml", []byte(text+"readout-loss: expendable\nbuilder-loss: expendable\n")); err != nil {
-			t.Fatal(err)
-		}
-		all, err := complete(cfg)
+		all, err := compose(config.Default(), text+"readout-loss: expendable\nbuilder-loss: expendable\n", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +50,7 @@ func TestCompletedOnce(t *testing.T) {
 		if err != nil || len(names) != 2 || less.Nodes != 2 {
 			t.Fatalf("%v of %d nodes: %v", names, less.Nodes, err)
 		}
-		if again, err := complete(all); err != nil || again != all {
+		if again, err := compose(all.Config, "", nil); err != nil || again != all {
 			t.Errorf("%q: completed again it is another: %v", text, err)
 		}
 		if all.Duration != want || less.Duration != want {

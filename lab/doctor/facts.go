@@ -97,7 +97,7 @@ type Wants struct {
 
 // WantsOf says what the nodes of a completed configuration that live on one host need there. So many are on this one; 0
 // is all of them, or one where the members are named, which is a cluster.
-func WantsOf(c config.Config, nodes int) (Wants, error) {
+func WantsOf(c config.Completed, nodes int) (Wants, error) {
 	w := Wants{
 		Configured:    true,
 		TotalNodes:    c.Nodes,

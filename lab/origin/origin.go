@@ -18,10 +18,7 @@ import (
 
 // Find finds the origin of a run's events.
 func Find(ctx context.Context, m *recording.Manifest) (recording.Content, error) {
-	c, err := config.Parse("the configuration in "+recording.ManifestName, []byte(m.Configuration))
-	if err == nil {
-		err = c.Complete()
-	}
+	c, err := config.Compose("the configuration in "+recording.ManifestName, []byte(m.Configuration), nil)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("run %d cannot be compared with its origin: %w", m.Run, err)

@@ -27,7 +27,7 @@ type input struct {
 }
 
 // replayed compares with the input of a run.
-func replayed(ctx context.Context, m *recording.Manifest, c *config.Config) (recording.Content, error) {
+func replayed(ctx context.Context, m *recording.Manifest, c *config.Completed) (recording.Content, error) {
 	if c.OnBadRecord == "skip" {
 		return nil,
 			fmt.Errorf("run %d cannot be compared with its origin: its replay could skip records, so nothing tells which event "+

@@ -49,7 +49,7 @@ type Cell struct {
 	Bed        Bed
 	BedSummary BedSummary
 	PortLoad   float64 // share of a port that is offered; 0 = not given
-	Config     config.Config
+	Config     config.Completed
 	Args       []string // the program's command line
 }
 
@@ -161,8 +161,7 @@ func (r *reader) cell(b *seriesBlock, chosen []fileSetting) (Cell, bool) {
 
 // completeCell completes the configuration and writes the command line, which the program is asked about.
 func (r *reader) completeCell(c *Cell, b *seriesBlock, base config.Config, keys []string, lines map[string]int) bool {
-	c.Config = base
-	if !r.validateConfig(c, b, lines) || !r.checkCommandLine(c, b, base, keys, lines) {
+	if !r.composeConfig(c, b, base, lines) || !r.checkCommandLine(c, b, base, keys, lines) {
 		return false
 	}
 	if c.PortLoad == 0 {
@@ -183,8 +182,7 @@ func (r *reader) completeCell(c *Cell, b *seriesBlock, base config.Config, keys 
 		r.add(lines[keyLoad], keyLoad, "%g of a port is less than one event per second (the run %q)", c.PortLoad, c.ID)
 		return false
 	}
-	c.Config = base
-	return r.validateConfig(c, b, lines) && r.checkCommandLine(c, b, base, append(keys, "rate"), lines)
+	return r.composeConfig(c, b, base, lines) && r.checkCommandLine(c, b, base, append(keys, "rate"), lines)
 }
 
 // checkCommandLine asks the program about the cell's command line.
@@ -225,9 +223,10 @@ func locateProblem(err error, b *seriesBlock, lines map[string]int) (line int, k
 	return line, key
 }
 
-// validateConfig completes the cell's configuration and puts what is wrong with it where the file says it.
-func (r *reader) validateConfig(c *Cell, b *seriesBlock, lines map[string]int) bool {
-	err := c.Config.Complete()
+// composeConfig completes the cell's configuration and puts what is wrong with it where the file says it.
+func (r *reader) composeConfig(c *Cell, b *seriesBlock, base config.Config, lines map[string]int) (ok bool) {
+	var err error
+	c.Config, err = base.Compose("", nil, nil)
 	var invalid *config.InvalidError
 	switch {
 	case err == nil:

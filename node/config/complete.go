@@ -112,7 +112,7 @@ func (c *Config) resolveShape(p *problems) {
 
 // resolveEnd fills in the duration.
 func (c *Config) resolveEnd() {
-	if c.Duration == 0 && !c.EndsByItself() {
+	if c.Duration == 0 && !c.OpenEnded && !c.endsByItself() {
 		c.Duration = defaultDuration
 	}
 }

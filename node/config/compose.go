@@ -9,14 +9,23 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Compose makes a complete configuration of a YAML text and of settings that win over it: key=value, by the keys of the
-// file. Everything that is asked whether it would take a configuration asks Compose and then Check, so that all of them
-// answer alike. name stands for the text in errors.
-func Compose(name string, text []byte, settings []string) (Config, error) {
-	c := Default()
+// Completed is a configuration in which nothing is left open and that was checked as a whole. Compose makes it, and
+// Restore reads it back; whatever comes behind takes it, and completes nothing.
+type Completed struct{ Config }
+
+// Compose makes a complete configuration of the defaults, a YAML text and settings that win over it.
+func Compose(name string, text []byte, settings []string) (Completed, error) {
+	return Default().Compose(name, text, settings)
+}
+
+// Compose makes a complete configuration of what c holds, of a YAML text that wins over it, and of settings that win
+// over both: key=value, by the keys of the file. Either may be nothing. Everything that is asked whether it would take
+// a configuration asks Compose and then CheckNodes, so that all of them answer alike. name stands for the text in
+// errors, each of which about the content is an *InvalidError.
+func (c Config) Compose(name string, text []byte, settings []string) (Completed, error) {
 	doc, err := Read(name, bytes.NewReader(text), &c)
 	if err != nil {
-		return Config{}, err
+		return Completed{}, err
 	}
 	p := doc.problems
 	var invalid *InvalidError
@@ -24,12 +33,20 @@ func Compose(name string, text []byte, settings []string) (Config, error) {
 		p = append(p, invalid.Problems...)
 	}
 	if len(p) > 0 {
-		return Config{}, c.withOtherProblems(p).err()
+		return Completed{}, c.withOtherProblems(p).err()
 	}
 	if err := c.Complete(); err != nil {
-		return Config{}, err
+		return Completed{}, err
 	}
-	return c, nil
+	c.OpenEnded = false // Duration says so by now
+	return Completed{c}, nil
+}
+
+// Restore reads a configuration back that Effective has printed. It was completed then, and stays as it is: a run has
+// the configuration that it had, whatever a later version would make of it.
+func Restore(name string, text []byte) (Completed, error) {
+	c, _, err := read(name, bytes.NewReader(text))
+	return Completed{c}, err
 }
 
 // withOtherProblems adds to the problems of reading what is wrong with the settings that could be read, each by itself.

@@ -14,6 +14,9 @@ type Config struct {
 	// OneHost says, before Complete, that all nodes are processes of one host: there are no ports to keep free between
 	// them, whatever the carrier. It is no setting, since nobody who writes a file of settings knows.
 	OneHost bool `yaml:"-" kong:"-"`
+	// OpenEnded says, before Compose, that a run which is not told when to end goes on until somebody stops it. It is no
+	// setting either: a run control stops its runs, a single run has to end.
+	OpenEnded bool `yaml:"-" kong:"-"`
 
 	// Shape. Zero Nodes, RUs, BUs: see resolveShape.
 	Nodes int `yaml:"nodes" default:"0" group:"Shape" help:"Processes, each a readout and a builder unit (with --rus and --bus: the ranks these are spread over); 0 = 4, or rus + bus."`
@@ -168,8 +171,8 @@ const (
 	defaultStreams = "3"
 )
 
-// Default returns the configuration of a command line without flags: the defaults of the tags. It is not complete: call
-// Complete.
+// Default returns the configuration of a command line without flags: the defaults of the tags. It is not complete: see
+// Compose.
 func Default() (c Config) {
 	for _, f := range settingFields(&c) {
 		if text := f.tag.Get("default"); text != "" {
@@ -182,7 +185,7 @@ func Default() (c Config) {
 }
 
 // Complete fills in what was left automatic and checks the whole. On error it is an *InvalidError and c is not to be
-// used. Completing twice changes nothing.
+// used. Completing twice changes nothing. Compose alone calls it, and tests.
 func (c *Config) Complete() error {
 	var p problems
 	c.checkValues(&p)
@@ -209,10 +212,13 @@ func (c *Config) Complete() error {
 	return p.err()
 }
 
-// Validate reports whether Complete would succeed, and leaves c as it is. Kong calls it on an embedded Config.
-func (c Config) Validate() error { return c.Complete() }
+// Validate reports whether the configuration is good, and leaves it as it is. Kong calls it on an embedded Config.
+func (c Config) Validate() error {
+	_, err := c.Compose("", nil, nil)
+	return err
+}
 
-// Effective prints the configuration as YAML that Parse reads back to the same value. Call it after Complete.
+// Effective prints the configuration as YAML that Restore reads back to the same value.
 func (c Config) Effective() []byte {
 	out, err := yaml.Marshal(c)
 	if err != nil {
@@ -229,7 +235,7 @@ func (c Config) Hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// EndsByItself says whether the run ends by itself, by events or by the end of an input that does not loop.
-func (c Config) EndsByItself() bool {
+// endsByItself says whether the run ends by itself, by events or by the end of an input that does not loop.
+func (c Config) endsByItself() bool {
 	return c.Events > 0 || (!c.GeneratesData() && !c.Loop)
 }

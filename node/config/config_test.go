@@ -17,9 +17,9 @@ import (
 )
 
 // configWith returns the default configuration after change.
-func configWith(change func(*Config)) Config {
-	c := Default()
-	change(&c)
+func configWith(change func(*Config)) Completed {
+	c := Completed{Default()}
+	change(&c.Config)
 	return c
 }
 
@@ -328,7 +328,7 @@ func TestEffectiveReadsBack(t *testing.T) {
 		if err := c.Complete(); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		back, err := Parse("effective", c.Effective())
+		back, err := readText("effective", c.Effective())
 		if err != nil {
 			t.Errorf("%s: %v\n%s", name, err, c.Effective())
 			continue
@@ -336,7 +336,7 @@ func TestEffectiveReadsBack(t *testing.T) {
 		if err := back.Complete(); err != nil {
 			t.Errorf("%s: completed again: %v", name, err)
 		}
-		if d := cmp.Diff(c, back); d != "" {
+		if d := cmp.Diff(c.Config, back); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
 		if c.Hash() != back.Hash() || len(c.Hash()) != 64 {
@@ -381,7 +381,7 @@ func TestEffectiveIsWhatTheManualShows(t *testing.T) {
 }
 
 func TestOverload(t *testing.T) {
-	complete := func(change func(*Config)) Config {
+	complete := func(change func(*Config)) Completed {
 		c := configWith(change)
 		if err := c.Complete(); err != nil {
 			t.Fatal(err)

@@ -53,7 +53,7 @@ func TestDivision(t *testing.T) {
 		if err := again.Complete(); err != nil || again != c {
 			t.Errorf("%+v: completed twice it is %+v, %v", tc, again, err)
 		}
-		back, err := Parse("effective", c.Effective())
+		back, err := readText("effective", c.Effective())
 		if err != nil || back != c {
 			t.Errorf("%+v: it is read back as %q, %v", tc, back.Streams, err)
 		}
@@ -67,7 +67,7 @@ func TestCountsText(t *testing.T) {
 		"[]": "expected a number", "-1": "neither", "1.5": "neither", "{a: 1}": "expected a number",
 		`["5,3", 2]`: "expected a number", "70000": "65536", "5,,3": "neither", `""`: "neither", "[[1], 2]": "expected a number",
 	} {
-		c, err := Parse("x.yaml", []byte("streams: "+text+"\n"))
+		c, err := readText("x.yaml", []byte("streams: "+text+"\n"))
 		if string(c.Streams) != want && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s is %q, %v", text, c.Streams, err)
 		}

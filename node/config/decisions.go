@@ -74,7 +74,7 @@ func (c Config) FreesRejected() (frees, written bool) {
 // dropsRejected says that no output gets a MEP whose events are all rejected. Without a filter the region alone
 // rejects.
 func (c Config) dropsRejected() bool {
-	outputs := c.Outputs()
+	outputs := c.outputs()
 	if c.Route().NeedsFilter {
 		outputs = outputs[len(outputs)-1:]
 	}
@@ -109,7 +109,7 @@ func (c *Config) checkDecisions(p *problems) {
 // NAME.
 func (c *Config) checkDecisionBuffers(p *problems) {
 	for _, outlet := range c.DecisionOutlets() {
-		for _, one := range c.Outputs() {
+		for _, one := range c.outputs() {
 			name, _, err := sink.ParseBufferName(one.Output)
 			unit, of := strings.CutPrefix(outlet.Location, name+"-")
 			if n, bad := strconv.Atoi(unit); err == nil && one.SinkKind().Shared && of && bad == nil && n >= 0 && n < c.BUs {

@@ -3,14 +3,12 @@
 // It stands for style.md's thirteenth convention: configuration is one struct, decoded strictly, validated whole,
 // printed back in effect and frozen with the run. Nothing in Ringlet reads a setting from anywhere else.
 //
-// A caller does, in this order:
-//
-//  1. obtain a Config: by kong from the command line (embed Config in the command's struct and give kong the Loader,
-//     see below), by Load from a file, or by Default in a test;
-//  2. Complete it: values left automatic are filled in, and the whole is checked. *InvalidError names every problem at
-//     once; Compose does both of a text and of settings that win over it;
-//  3. where nodes are known, Check it against them;
-//  4. from then on treat it as frozen. Roles says which process is what, Effective prints it back, Hash names it.
+// A Config holds what was given: by kong from the command line (embed Config in the command's struct and give kong the
+// Loader, see below), or Default. Compose makes a Completed of it, and of a text and settings that win over it: values
+// left automatic are filled in, and the whole is checked. *InvalidError names every problem at once. Compose is the one
+// place in which a configuration is completed, and what comes behind takes a Completed: a root test holds both. Where
+// nodes are known, CheckNodes checks it against them. From then on it is frozen. Roles says which process is what,
+// Effective prints it, Restore reads that back, Hash names it.
 //
 // With kong:
 //
@@ -26,7 +24,7 @@
 // default.
 //
 // A value of zero that means "choose for me" is said at its field. What a zero becomes depends on other fields and is
-// decided in Complete and nowhere else, so that the printed configuration is the one the run had.
+// decided in Compose and nowhere else, so that the printed configuration is the one the run had.
 //
 // Read decodes any other file of Ringlet as strictly, into a struct of its reader's: a topology, a sweep.
 //

@@ -49,7 +49,7 @@ func (c *Config) checkBacklog(p *problems) {
 	if c.DiskBacklog == 0 {
 		return
 	}
-	first := c.Outputs()[0]
+	first := c.outputs()[0]
 	switch {
 	case c.DiskBacklog < minBacklog:
 		p.add("backlog", "%s is less than %s", c.DiskBacklog, Bytes(minBacklog))

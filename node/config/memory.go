@@ -82,7 +82,7 @@ func (c Config) MemoryNeeds(r Role) (Memory, error) {
 	}
 	if r.BU != NoUnit {
 		m.Slots = int64(c.Slots) * padTo(int64(c.SlotSize), slotAlign)
-		for _, one := range c.Outputs() {
+		for _, one := range c.outputs() {
 			if one.SinkKind().Shared {
 				m.Output += BufferMEPs * int64(c.SlotSize)
 			}

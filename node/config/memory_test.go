@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func composed(t *testing.T, settings ...string) Config {
+func composed(t *testing.T, settings ...string) Completed {
 	t.Helper()
 	c, err := Compose("test", nil, settings)
 	if err != nil {

@@ -58,7 +58,7 @@ func TestMembersAreChecked(t *testing.T) {
 		"nodes: 2\nrecovery: always\n":                "is no bound",
 		"members: a, b\nnodes: 2\ntagnet-node: b\n":   "",
 	} {
-		c, err := Parse("x.yaml", []byte(text))
+		c, err := readText("x.yaml", []byte(text))
 		if err == nil {
 			err = c.Complete()
 		}

@@ -29,11 +29,19 @@ func splitOutputs(output string) []string {
 }
 
 // Outputs are the outputs of a builder unit: the configuration itself, or where there are several one for each, which
-// differs from it in Output and Format. They hold after Complete.
-func (c Config) Outputs() []Config {
+// differs from it in Output and Format.
+func (c Completed) Outputs() (all []Completed) {
+	for _, one := range c.outputs() {
+		all = append(all, Completed{one})
+	}
+	return all
+}
+
+// outputs are the same while the configuration is completed.
+func (c *Config) outputs() []Config {
 	texts := splitOutputs(c.Output)
 	if len(texts) == 1 {
-		return []Config{c}
+		return []Config{*c}
 	}
 	var out []Config
 	for _, text := range texts {
@@ -43,7 +51,7 @@ func (c Config) Outputs() []Config {
 }
 
 // FileOutputs are those that are files.
-func (c Config) FileOutputs() (files []Config) {
+func (c Completed) FileOutputs() (files []Completed) {
 	for _, one := range c.Outputs() {
 		if one.SinkKind().Files {
 			files = append(files, one)
@@ -52,9 +60,9 @@ func (c Config) FileOutputs() (files []Config) {
 	return files
 }
 
-// MapPaths replaces the path of each output that is files. It holds after Complete.
-func (c *Config) MapPaths(by func(path string) (string, error)) error {
-	outputs := c.Outputs()
+// MapPaths replaces the path of each output that is files.
+func (c *Completed) MapPaths(by func(path string) (string, error)) error {
+	outputs := c.outputs()
 	texts := make([]string, len(outputs))
 	for i := range outputs {
 		one := &outputs[i]

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -16,7 +17,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	got, err := Parse("run.yaml", []byte(`# a run
+	got, err := readText("run.yaml", []byte(`# a run
 nodes: 8
 duration: 1m30s
 packing: 65535
@@ -34,14 +35,14 @@ debug:
 		c.Nodes, c.Duration, c.Packing, c.Rate = 8, 90*time.Second, 65535, 1.5e6
 		c.SlotSize, c.PhaseEnd, c.Loop, c.Debug.Drop = 4<<20, "central", true, 0.01
 	})
-	if d := cmp.Diff(want, got); d != "" {
+	if d := cmp.Diff(want.Config, got); d != "" {
 		t.Error(d)
 	}
 }
 
 func TestParseNothingIsTheDefault(t *testing.T) {
 	for _, text := range []string{"", "# nothing\n", "---\n", "~\n"} {
-		if got, err := Parse("x", []byte(text)); err != nil || got != Default() {
+		if got, err := readText("x", []byte(text)); err != nil || got != Default() {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
@@ -77,7 +78,7 @@ func TestParseRefuses(t *testing.T) {
 		{"merge", "<<: {nodes: 4}\n", "there is no such setting"},
 		{"huge", strings.Repeat("# nothing here\n", 5000), "this is no configuration"},
 	} {
-		_, err := Parse("run.yaml", []byte(c.text))
+		_, err := readText("run.yaml", []byte(c.text))
 		var invalid *InvalidError
 		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one saying %q", c.name, err, c.want)
@@ -86,7 +87,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestParseReportsAll(t *testing.T) {
-	_, err := Parse("f", []byte("nods: 1\nrate: x\nbarrier: y\n"))
+	_, err := readText("f", []byte("nods: 1\nrate: x\nbarrier: y\n"))
 	var invalid *InvalidError
 	if !errors.As(err, &invalid) || len(invalid.Problems) != 3 {
 		t.Errorf("want three problems, got %v", err)
@@ -154,7 +155,7 @@ func FuzzParse(f *testing.F) {
 	c := Default()
 	f.Add(c.Effective())
 	f.Fuzz(func(t *testing.T, text []byte) {
-		c, err := Parse("fuzz", text)
+		c, err := readText("fuzz", text)
 		if err != nil {
 			var invalid *InvalidError
 			if !errors.As(err, &invalid) || len(invalid.Problems) == 0 {
@@ -165,9 +166,24 @@ func FuzzParse(f *testing.F) {
 		if c.Complete() != nil {
 			return
 		}
-		back, err := Parse("effective", c.Effective())
+		back, err := readText("effective", c.Effective())
 		if err != nil || back != c {
 			t.Fatalf("does not read back: %v\n%s", err, c.Effective())
 		}
 	})
+}
+
+// readText reads a text over the defaults, and completes nothing.
+func readText(name string, text []byte) (Config, error) {
+	c, _, err := read(name, bytes.NewReader(text))
+	return c, err
+}
+
+// loadFile reads a file over the defaults, and completes nothing.
+func loadFile(path string) (Config, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, err
+	}
+	return readText(path, text)
 }

@@ -36,7 +36,7 @@ func TestPreparedEventsAreOfOneTruth(t *testing.T) {
 }
 
 // newTruth gives a source's MFP of a prepared block, made by one front-end that has all boards.
-func newTruth(t *testing.T, c Config) func(source uint16, block uint64) []byte {
+func newTruth(t *testing.T, c Completed) func(source uint16, block uint64) []byte {
 	t.Helper()
 	d, err := frontend.New(frontend.Default())
 	if err != nil {
@@ -61,7 +61,7 @@ func newTruth(t *testing.T, c Config) func(source uint16, block uint64) []byte {
 }
 
 // preparedIsTrue reads what a readout unit would, twice through its buffers, and returns how many it has.
-func preparedIsTrue(t *testing.T, c Config, ru int, truth func(source uint16, block uint64) []byte) (buffers int) {
+func preparedIsTrue(t *testing.T, c Completed, ru int, truth func(source uint16, block uint64) []byte) (buffers int) {
 	t.Helper()
 	settings, err := c.SourceSettings(ru)
 	if err != nil {

@@ -19,7 +19,7 @@ func TestSets(t *testing.T) {
 		{"groups: ' 0 , 2-2 ; 1 '", "0,2;1", [][]int{{0, 2}, {1}}},
 		{"groups: ''", "", nil},
 	} {
-		got, err := Parse("test", []byte(c.yaml))
+		got, err := readText("test", []byte(c.yaml))
 		if c.lists == nil && c.yaml != "groups: ''" {
 			if err == nil {
 				t.Errorf("%q is taken as %q", c.yaml, got.Groups)
@@ -49,7 +49,7 @@ func TestSetsRefused(t *testing.T) {
 		"groups: -1":                  `"-1" is neither`,
 		"groups: 99999999999999999-1": "is neither",
 	} {
-		if _, err := Parse("test", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readText("test", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one saying %q", text, err, want)
 		}
 	}

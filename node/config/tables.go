@@ -126,9 +126,8 @@ func (c Config) SinkKind() sink.Kind {
 	return row
 }
 
-// WritesFiles says whether an output is files: a directory, or one file that is made of a directory. It holds after
-// Complete.
-func (c Config) WritesFiles() bool { return len(c.FileOutputs()) > 0 }
+// WritesFiles says whether an output is files: a directory, or one file that is made of a directory.
+func (c Completed) WritesFiles() bool { return len(c.FileOutputs()) > 0 }
 
 // SingleFile says whether the output, where there is one, is one file in event order; otherwise it is a directory, a
 // buffer, or nothing. It holds after Complete.

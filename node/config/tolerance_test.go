@@ -37,7 +37,7 @@ func TestTolerance(t *testing.T) {
 // In a file it may stand as a number.
 func TestToleranceInAFile(t *testing.T) {
 	for text, want := range map[string]string{"10": "10", "0.1%": "0.1%", `"10"`: "10"} {
-		c, err := Parse("x.yaml", []byte("tolerate-missing: "+text+"\n"))
+		c, err := readText("x.yaml", []byte("tolerate-missing: "+text+"\n"))
 		if err != nil || c.TolerateMissing != want {
 			t.Errorf("%s: %q, %v", text, c.TolerateMissing, err)
 		}

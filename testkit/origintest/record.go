@@ -81,7 +81,7 @@ func conclude(runDir string, events uint64) error {
 	})
 }
 
-func openSource(c *config.Config, ru int) (source.Source, error) {
+func openSource(c *config.Completed, ru int) (source.Source, error) {
 	settings, err := c.SourceSettings(ru)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func openSource(c *config.Config, ru int) (source.Source, error) {
 }
 
 // build takes blocks from all readout units, and gives MEPs to the builder units.
-func build(ctx context.Context, c *config.Config, run uint32, sinks []*sink.Segments) (err error) {
+func build(ctx context.Context, c *config.Completed, run uint32, sinks []*sink.Segments) (err error) {
 	var sources []source.Source
 	defer func() {
 		for _, s := range sources {

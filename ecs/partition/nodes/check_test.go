@@ -31,7 +31,7 @@ func (w writing) CheckOutput(
 // Nodes with builder units, and nobody else, are asked whether they can write: each that cannot is named, the highest
 // number counts, and those with little room are told in their order.
 func TestCheckOutput(t *testing.T) {
-	cfg := config.Default()
+	cfg := config.Completed{Config: config.Default()}
 	cfg.Output = t.TempDir() + "/"
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)

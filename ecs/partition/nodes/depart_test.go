@@ -61,7 +61,7 @@ func departRun(t *testing.T) (*Run, *fakeScheduler, func(name string, change fun
 	notified := make(chan string, 8)
 	f := &fakeScheduler{drained: make(chan struct{})}
 	names := []string{"r0", "r1", "b2", "b3", "b4"}
-	c := NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, config.Default())
+	c := NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, config.Completed{Config: config.Default()})
 	for _, name := range names {
 		c.nodes = append(c.nodes, &member{
 			name:   name,

@@ -27,7 +27,7 @@ func TestEndedAt(t *testing.T) {
 		"one was done without":      {[]*nodev1.Report{over(7, 20), over(7, 30), {}}, "n2", 30},
 		"one was never spoken with": {[]*nodev1.Report{over(7, 20), over(7, 30), nil}, "", 0},
 	} {
-		c := NewNodeSet(Options{}, config.Config{})
+		c := NewNodeSet(Options{}, config.Completed{})
 		for i, rep := range tc.reports {
 			c.nodes = append(c.nodes, &member{name: []string{"n0", "n1", "n2"}[i], report: rep})
 		}
@@ -41,7 +41,7 @@ func TestEndedAt(t *testing.T) {
 			t.Errorf("%s: %v, not %v", name, got, want)
 		}
 	}
-	c := NewNodeSet(Options{}, config.Config{})
+	c := NewNodeSet(Options{}, config.Completed{})
 	for _, us := range []int64{0, 40, 35} {
 		rep := &nodev1.Report{}
 		if us > 0 {
@@ -96,7 +96,7 @@ func TestSchedulerAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				nodeSet := NewNodeSet(Options{TagnetNode: "n0"}, config.Config{})
+				nodeSet := NewNodeSet(Options{TagnetNode: "n0"}, config.Completed{})
 				n := &member{name: "n0"}
 				n.unresponsive.Store(c.silent)
 				if name != "it is no member any more" {

@@ -45,7 +45,7 @@ type FilterProcesses struct {
 func (f *Filter) JudgedEvents() uint64 { return f.Accepted + f.Rejected + f.TimedOut + f.Failed }
 
 // fillFilter fills in what the builder units have told of the filter.
-func (r *Report) fillFilter(cfg *config.Config, sums map[string]uint64, reports []*nodev1.Report) {
+func (r *Report) fillFilter(cfg *config.Completed, sums map[string]uint64, reports []*nodev1.Report) {
 	if cfg.Filter == "" {
 		return
 	}
@@ -104,7 +104,7 @@ type Backlog struct {
 }
 
 // fillBacklog fills in what the builder units have told of the backlog.
-func (r *Report) fillBacklog(cfg *config.Config, sums map[string]uint64) {
+func (r *Report) fillBacklog(cfg *config.Completed, sums map[string]uint64) {
 	if cfg.DiskBacklog == 0 {
 		return
 	}

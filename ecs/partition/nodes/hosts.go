@@ -17,7 +17,7 @@ type HostTimes struct {
 }
 
 // fillHostTimes fills it in.
-func (r *Report) fillHostTimes(cfg *config.Config, reports []*nodev1.Report) {
+func (r *Report) fillHostTimes(cfg *config.Completed, reports []*nodev1.Report) {
 	if !cfg.Debug.Stamps {
 		return
 	}

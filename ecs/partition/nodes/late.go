@@ -23,12 +23,12 @@ type LateCompletion struct {
 	Term     tagnet.Term
 	Log      *slog.Logger // nil: slog.Default
 
-	Configuration  config.Config // of the run, with its number
-	Key            []byte        // of the run
-	Names          []string      // its nodes, in the order of ranks
-	Unread         []string      // those of them that were not read
-	Report         *Report       // what it came to so far
-	ReadRegardless bool          // read even where no answer promises anything new: others are there than before
+	Configuration  config.Completed // of the run, with its number
+	Key            []byte           // of the run
+	Names          []string         // its nodes, in the order of ranks
+	Unread         []string         // those of them that were not read
+	Report         *Report          // what it came to so far
+	ReadRegardless bool             // read even where no answer promises anything new: others are there than before
 }
 
 // Complete reads the output once more, where members of the cluster, which are there now, and this process can. Where
@@ -109,7 +109,7 @@ func (l *LateCompletion) expectsMore(answers []outputAnswer) bool {
 }
 
 // completeWith closes the accounts with what was read since.
-func (r *Report) completeWith(cfg *config.Config, read *readBackOutput) {
+func (r *Report) completeWith(cfg *config.Completed, read *readBackOutput) {
 	before := r.RecordedOutput
 	r.fillOutput(cfg, read)
 	if before != nil {
@@ -135,7 +135,7 @@ func (l *LateCompletion) wantedOutputs() []wantedOutput {
 
 // wantedOutputsOf are the builder units of a configuration whose nodes have these names, in the order of ranks, and
 // have built so much.
-func wantedOutputsOf(cfg *config.Config, names []string, built map[string]uint64) (list []wantedOutput) {
+func wantedOutputsOf(cfg *config.Completed, names []string, built map[string]uint64) (list []wantedOutput) {
 	for rank, role := range cfg.Roles() {
 		if role.BU != config.NoUnit && rank < len(names) {
 			list = append(list, wantedOutput{names[rank], uint32(role.BU), built[names[rank]]})
@@ -145,7 +145,7 @@ func wantedOutputsOf(cfg *config.Config, names []string, built map[string]uint64
 }
 
 // BuilderNames are the nodes with a builder unit, of names in the order of ranks.
-func BuilderNames(cfg *config.Config, names []string) (list []string) {
+func BuilderNames(cfg *config.Completed, names []string) (list []string) {
 	for _, w := range wantedOutputsOf(cfg, names, nil) {
 		list = append(list, w.node)
 	}

@@ -89,7 +89,7 @@ func (a answering) Recv() (*nodev1.RecordedResponse, error) {
 // recordingRun is a run of one node, n0, that has a builder unit and an output.
 func recordingRun(t *testing.T, n0 written) *Run {
 	t.Helper()
-	cfg := config.Default()
+	cfg := config.Completed{Config: config.Default()}
 	cfg.Packing, cfg.Output = n0.packing, filepath.Join(t.TempDir(), "out")+"/"
 	must.OK(t, cfg.Complete())
 	nodeSet := NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
@@ -243,7 +243,7 @@ func TestBooksAreLostWhileNodesStop(t *testing.T) {
 
 // A manifest that does not take the verdict counts as unread: the record is completed when it does.
 func TestAManifestWithoutTheVerdict(t *testing.T) {
-	r := NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, config.Default()).NewRun(7)
+	r := NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, config.Completed{Config: config.Default()}).NewRun(7)
 	read := &readBackOutput{mepSet: recording.NewMEPSet(100), foundBUs: map[uint32]bool{0: true}}
 	read.directories = []*runDirectory{{
 		reader:   &member{name: "n0", client: written{}},
@@ -301,7 +301,7 @@ func TestSleptThroughTheEnd(t *testing.T) {
 		"what it wrote was read":   {"n1", 7, fsm.Running, 0},
 		"it is at rest, and fresh": {"n0", 0, fsm.Offline, 0},
 	} {
-		cfg := config.Default()
+		cfg := config.Completed{Config: config.Default()}
 		cfg.RunNumber = 7
 		nodeSet := NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
 		var dropped uint32
@@ -345,7 +345,7 @@ func TestUnread(t *testing.T) {
 func TestCompletedInParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const packing = 10
-		cfg := config.Default()
+		cfg := config.Completed{Config: config.Default()}
 		cfg.Packing = packing
 		triggered := rapid.Uint64Range(0, 40).Draw(t, "triggered") * packing
 		lost := rapid.Bool().Draw(t, "the scheduler was lost")
@@ -386,7 +386,7 @@ func TestCompletedInParts(t *testing.T) {
 // A single file is made, and its segments go, only when no node is left whose segments are known of and not there.
 func TestUnreadIsNotMerged(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.mep")
-	cfg := config.Default()
+	cfg := config.Completed{Config: config.Default()}
 	cfg.Output, cfg.RunNumber, cfg.Overwrite = file, 7, true
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
@@ -412,7 +412,7 @@ func TestUnreadIsNotMerged(t *testing.T) {
 
 // What is known of files is read again only for an answer that may lead to more.
 func TestPromising(t *testing.T) {
-	cfg := config.Default()
+	cfg := config.Completed{Config: config.Default()}
 	cfg.RUs, cfg.BUs, cfg.Nodes = 0, 0, 3
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func TestStartedAnewBeforeARunBegins(t *testing.T) {
 		if c.at == "none" {
 			opts.AddressOf = nil
 		}
-		nodeSet := NewNodeSet(opts, config.Default())
+		nodeSet := NewNodeSet(opts, config.Completed{Config: config.Default()})
 		entry := &nodev1.Member{GrpcAddress: "127.0.0.1:1"}
 		nodeSet.nodes = []*member{{name: "n0", faults: nodeSet.faults, firstEntry: entry}}
 		err := nodeSet.NewRun(7).goneBeforeStart()

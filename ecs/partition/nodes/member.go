@@ -207,7 +207,7 @@ func UnreachableNodes(err error) map[string]string {
 }
 
 // entriesOf are the places that members, in the order of ranks, have in the view of a configuration.
-func entriesOf(cfg *config.Config, members []cluster.Member) (entries []*nodev1.Member) {
+func entriesOf(cfg *config.Completed, members []cluster.Member) (entries []*nodev1.Member) {
 	for rank, role := range cfg.Roles() {
 		m := members[rank]
 		entries = append(entries, &nodev1.Member{

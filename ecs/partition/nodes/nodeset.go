@@ -56,7 +56,7 @@ type NodeSet struct {
 	// immutable after NewNodeSet
 	opts Options
 	log  *slog.Logger
-	cfg  config.Config
+	cfg  config.Completed
 
 	// set by Connect or Rejoin
 	nodes []*member
@@ -69,7 +69,7 @@ type NodeSet struct {
 }
 
 // NewNodeSet makes a NodeSet without nodes for a configuration, which is complete.
-func NewNodeSet(opts Options, cfg config.Config) *NodeSet {
+func NewNodeSet(opts Options, cfg config.Completed) *NodeSet {
 	if opts.Log == nil {
 		opts.Log = slog.Default()
 	}
@@ -82,7 +82,7 @@ func NewNodeSet(opts Options, cfg config.Config) *NodeSet {
 }
 
 // Configuration is what the NodeSet was made for.
-func (c *NodeSet) Configuration() config.Config { return c.cfg }
+func (c *NodeSet) Configuration() config.Completed { return c.cfg }
 
 // Names are those of the nodes, in the order of ranks.
 func (c *NodeSet) Names() []string {

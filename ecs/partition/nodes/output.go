@@ -48,7 +48,7 @@ func (r *outputs) closeOutput(out *Report, locate func(context.Context) []output
 }
 
 // fillOutput fills in what was read back.
-func (r *Report) fillOutput(cfg *config.Config, rec *readBackOutput) {
+func (r *Report) fillOutput(cfg *config.Completed, rec *readBackOutput) {
 	o := &Output{
 		Path:        cfg.Output,
 		Directory:   recording.RunDir(node.OutputDir(*cfg), cfg.RunNumber),
@@ -204,7 +204,7 @@ func (r *outputs) mergeOutputs(out *Report, rec *readBackOutput) {
 
 // mergeOutput makes a single file of what is in a directory, where this process can read it. That it cannot is said,
 // and harms nothing.
-func (r *outputs) mergeOutput(out *Report, cfg config.Config, rec *readBackOutput, dir string) *recording.Merged {
+func (r *outputs) mergeOutput(out *Report, cfg config.Completed, rec *readBackOutput, dir string) *recording.Merged {
 	if !cfg.SingleFile() || out.OutputEvents == 0 {
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 
 // Prepare makes paths absolute, since nodes may run elsewhere, and fills in what the data decide: streams and slots. An
 // input must be in one of the places; nil means anywhere. It is read whole, until ctx ends.
-func Prepare(ctx context.Context, c *config.Config, inputs *safeopen.AllowedPaths) error {
+func Prepare(ctx context.Context, c *config.Completed, inputs *safeopen.AllowedPaths) error {
 	if err := prepareOutput(c); err != nil {
 		return fmt.Errorf("the output cannot be written: %w", err)
 	}
@@ -36,7 +36,7 @@ func Prepare(ctx context.Context, c *config.Config, inputs *safeopen.AllowedPath
 
 // prepareFilter reads the file of the filter's detector, if there is one, makes its path absolute, and returns how many
 // boards there are. It must be in one of the places, as an input. Builder units read it once more, on their hosts.
-func prepareFilter(c *config.Config, places *safeopen.AllowedPaths) (boards int, err error) {
+func prepareFilter(c *config.Completed, places *safeopen.AllowedPaths) (boards int, err error) {
 	if c.FilterFile() == "" {
 		return 0, nil
 	}
@@ -56,7 +56,7 @@ func prepareFilter(c *config.Config, places *safeopen.AllowedPaths) (boards int,
 }
 
 // prepareOutput makes the paths of outputs absolute. Whether they can be written the nodes say, on their hosts.
-func prepareOutput(c *config.Config) error {
+func prepareOutput(c *config.Completed) error {
 	return c.MapPaths(func(path string) (string, error) {
 		abs, err := filepath.Abs(path)
 		if err == nil && strings.HasSuffix(path, "/") {
@@ -68,7 +68,7 @@ func prepareOutput(c *config.Config) error {
 
 // CheckFiles says why the input of a configuration cannot be replayed, or the detector of its filter not be searched,
 // if it has them. It reads them as Prepare does.
-func CheckFiles(ctx context.Context, c config.Config, places *safeopen.AllowedPaths) error {
+func CheckFiles(ctx context.Context, c config.Completed, places *safeopen.AllowedPaths) error {
 	boards, err := prepareFilter(&c, places)
 	if err != nil || c.GeneratesData() {
 		return err
@@ -79,7 +79,7 @@ func CheckFiles(ctx context.Context, c config.Config, places *safeopen.AllowedPa
 	return c.CheckBoards(boards)
 }
 
-func prepareInput(ctx context.Context, c *config.Config, inputs *safeopen.AllowedPaths) error {
+func prepareInput(ctx context.Context, c *config.Completed, inputs *safeopen.AllowedPaths) error {
 	settings, err := c.SourceSettings(0)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func prepareInput(ctx context.Context, c *config.Config, inputs *safeopen.Allowe
 const maxDefaultSlot = 256 << 20
 
 // fitSlots sets the size of the slots for MEPs of up to need bytes.
-func fitSlots(c *config.Config, need int) error {
+func fitSlots(c *config.Completed, need int) error {
 	if c.SlotSize == 0 && need > maxDefaultSlot {
 		return fmt.Errorf("with packing %d the largest MEP of %s needs %d bytes: lower packing to %d or less, or set "+
 			"slot-size if that is meant",

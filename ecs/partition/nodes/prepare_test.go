@@ -22,7 +22,7 @@ func TestFitSlots(t *testing.T) {
 				"slot-size if that is meant"},
 		"huge, as asked": {4 * maxDefaultSlot, 4 * maxDefaultSlot, 4 * maxDefaultSlot, ""},
 	} {
-		cfg := config.Config{Input: "x.mdf", Packing: 4000, SlotSize: c.slot}
+		cfg := config.Completed{Config: config.Config{Input: "x.mdf", Packing: 4000, SlotSize: c.slot}}
 		got := ""
 		if err := fitSlots(&cfg, c.need); err != nil {
 			got = err.Error()

@@ -64,7 +64,7 @@ func TestAwaitLink(t *testing.T) {
 
 // TestNobodyComesBack holds who cannot come back, and that the sentence says why.
 func TestNobodyComesBack(t *testing.T) {
-	nodeSet := NewNodeSet(Options{}, config.Config{})
+	nodeSet := NewNodeSet(Options{}, config.Completed{})
 	r := &Run{NodeSet: nodeSet}
 	r.units = &units{run: r}
 	loss, err := config.ParseLoss("expendable", 3)

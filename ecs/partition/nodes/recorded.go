@@ -19,13 +19,13 @@ import (
 
 // outputReader reads the output on a host: a node there, or this process.
 type outputReader interface {
-	readBack(ctx context.Context, cfg config.Config, q *nodev1.RecordedRequest,
+	readBack(ctx context.Context, cfg config.Completed, q *nodev1.RecordedRequest,
 		take func(*nodev1.RecordedResponse) error) error
-	conclude(ctx context.Context, cfg config.Config, q *nodev1.ConcludeRequest) error
+	conclude(ctx context.Context, cfg config.Completed, q *nodev1.ConcludeRequest) error
 }
 
 func (m *member) readBack(
-	ctx context.Context, cfg config.Config, q *nodev1.RecordedRequest, take func(*nodev1.RecordedResponse) error,
+	ctx context.Context, cfg config.Completed, q *nodev1.RecordedRequest, take func(*nodev1.RecordedResponse) error,
 ) error {
 	q.Configuration, q.Term = cfg.Effective(), m.term
 	stream, err := m.client.Recorded(ctx, q)
@@ -41,7 +41,7 @@ func (m *member) readBack(
 	return err
 }
 
-func (m *member) conclude(ctx context.Context, cfg config.Config, q *nodev1.ConcludeRequest) error {
+func (m *member) conclude(ctx context.Context, cfg config.Completed, q *nodev1.ConcludeRequest) error {
 	q.Configuration, q.Term = cfg.Effective(), m.term
 	_, err := m.client.Conclude(ctx, q)
 	return err
@@ -51,12 +51,12 @@ func (m *member) conclude(ctx context.Context, cfg config.Config, q *nodev1.Conc
 type localReader struct{}
 
 func (localReader) readBack(
-	ctx context.Context, cfg config.Config, q *nodev1.RecordedRequest, take func(*nodev1.RecordedResponse) error,
+	ctx context.Context, cfg config.Completed, q *nodev1.RecordedRequest, take func(*nodev1.RecordedResponse) error,
 ) error {
 	return node.ReadRecorded(ctx, cfg, q, take)
 }
 
-func (localReader) conclude(_ context.Context, cfg config.Config, q *nodev1.ConcludeRequest) error {
+func (localReader) conclude(_ context.Context, cfg config.Completed, q *nodev1.ConcludeRequest) error {
 	return node.WriteVerdict(cfg, q)
 }
 
@@ -171,16 +171,16 @@ type readBackOutput struct {
 	problems       []string          // sentences
 	recovered      []string
 
-	cfg     config.Config     // with the output alone
+	cfg     config.Completed  // with the output alone
 	streams []*readBackOutput // each output of files, where a builder unit has several outputs; this is then their sum
 }
 
 // runDirectory is one directory of a run, which nodes may share.
 type runDirectory struct {
-	cfg          config.Config  // with the output alone
-	reader       outputReader   // who reads it
-	otherReaders []outputReader // who could, too
-	nodes        []string       // who has it
+	cfg          config.Completed // with the output alone
+	reader       outputReader     // who reads it
+	otherReaders []outputReader   // who could, too
+	nodes        []string         // who has it
 	id           string
 	host         string
 	path         string
@@ -211,7 +211,7 @@ func (r *outputs) readBack(ctx context.Context, locate func(context.Context) []o
 }
 
 // readOutput reads one output.
-func (r *outputs) readOutput(ctx context.Context, cfg config.Config, answers []outputAnswer,
+func (r *outputs) readOutput(ctx context.Context, cfg config.Completed, answers []outputAnswer,
 	wanted []wantedOutput) *readBackOutput {
 	out := &readBackOutput{
 		cfg:           cfg,
@@ -293,7 +293,7 @@ func (o *readBackOutput) addProblem(format string, args ...any) {
 
 // queryRecorded asks what is recorded on a host. The first answer makes the directory, each goes to take.
 func (r *outputs) queryRecorded(
-	ctx context.Context, by outputReader, cfg config.Config, only bool, take func(*nodev1.RecordedResponse) error,
+	ctx context.Context, by outputReader, cfg config.Completed, only bool, take func(*nodev1.RecordedResponse) error,
 ) (d *runDirectory, err error) {
 	q := &nodev1.RecordedRequest{Run: r.cfg.RunNumber, RunKey: r.key[:], DirectoryOnly: only}
 	err = by.readBack(ctx, cfg, q, func(m *nodev1.RecordedResponse) error {

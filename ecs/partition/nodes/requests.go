@@ -66,7 +66,7 @@ func (c *NodeSet) CheckOutput(ctx context.Context, run uint32) (last uint32, sho
 }
 
 // usesHostResources tells whether the units of an entry use more of their host than its network and memory.
-func usesHostResources(c *config.Config, entry *nodev1.Member) bool {
+func usesHostResources(c *config.Completed, entry *nodev1.Member) bool {
 	return entry.GetBuilder() && c.WritesFiles() || entry.GetReadout() && c.HasLiveSources() ||
 		entry.GetName() == c.DecisionNode && c.DecisionOutput != ""
 }
@@ -74,7 +74,7 @@ func usesHostResources(c *config.Config, entry *nodev1.Member) bool {
 // CheckOutputAt asks members of the cluster, in the order of ranks, whether they can have the units of a configuration,
 // as CheckOutput does.
 func CheckOutputAt(
-	ctx context.Context, id *certs.Identity, term tagnet.Term, cfg config.Config, members []cluster.Member,
+	ctx context.Context, id *certs.Identity, term tagnet.Term, cfg config.Completed, members []cluster.Member,
 ) error {
 	if !cfg.WritesFiles() && !cfg.HasLiveSources() && cfg.DecisionOutput == "" || len(members) < cfg.Nodes {
 		return nil
@@ -112,7 +112,7 @@ func (c *NodeSet) Facts() []config.NodeFacts {
 // RequestFacts asks members of the cluster what they have. Those that do not answer before ctx ends are left out.
 func RequestFacts(ctx context.Context, id *certs.Identity, term tagnet.Term,
 	members []cluster.Member) []config.NodeFacts {
-	c := NewNodeSet(Options{Identity: id, Term: term}, config.Config{})
+	c := NewNodeSet(Options{Identity: id, Term: term}, config.Completed{})
 	defer c.CloseConnections()
 	for _, m := range members {
 		if err := c.dial(&nodev1.Member{Name: m.Name, GrpcAddress: m.Meta.GRPCAddr}); err != nil {

@@ -24,9 +24,9 @@ type Run struct {
 	*units     // who of the view takes part
 
 	// immutable once it begins
-	log *slog.Logger  // of the NodeSet, with the number of this run
-	cfg config.Config // likewise
-	key recording.Key // tells this run from others of its number; zero before it begins
+	log *slog.Logger     // of the NodeSet, with the number of this run
+	cfg config.Completed // likewise
+	key recording.Key    // tells this run from others of its number; zero before it begins
 
 	mu    sync.Mutex // guards what follows
 	state ecsrun.State
@@ -84,7 +84,7 @@ func (r *Run) SetKey(key []byte) {
 }
 
 // Configuration of the run: that of the NodeSet, with its number.
-func (r *Run) Configuration() config.Config { return r.cfg }
+func (r *Run) Configuration() config.Completed { return r.cfg }
 
 // Number of the run.
 func (r *Run) Number() uint32 { return r.cfg.RunNumber }

@@ -29,8 +29,8 @@ type scheduler struct {
 	// immutable
 	set      *NodeSet
 	log      *slog.Logger
-	cfg      *config.Config // of the run
-	isEnding func() bool    // the run is to end
+	cfg      *config.Completed // of the run
+	isEnding func() bool       // the run is to end
 
 	// set when it is made
 	localHost  *member             // this process as a host of the scheduler; nil where that lives on a node

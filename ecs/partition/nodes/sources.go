@@ -12,7 +12,7 @@ import (
 )
 
 // LiveSources are those of a configuration in effect, in the order of their ids; none, if its data are not live.
-func LiveSources(cfg config.Config) (out []figures.Source) {
+func LiveSources(cfg config.Completed) (out []figures.Source) {
 	division := cfg.Division()
 	if !cfg.HasLiveSources() {
 		return nil

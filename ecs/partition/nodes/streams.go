@@ -32,7 +32,7 @@ type OutputStream struct {
 func (s *OutputStream) isFiles() bool { return config.Config{Format: s.Format}.SinkKind().Files }
 
 // fillDeliveredStreams fills in what the builder units have told of several outputs.
-func (r *Report) fillDeliveredStreams(cfg *config.Config, sums map[string]uint64) {
+func (r *Report) fillDeliveredStreams(cfg *config.Completed, sums map[string]uint64) {
 	outputs := cfg.Outputs()
 	if len(outputs) == 1 {
 		return
@@ -62,7 +62,7 @@ func (r *Report) fillStreams(rec *readBackOutput) {
 }
 
 // streamOf finds the stream of an output of files.
-func (r *Report) streamOf(cfg *config.Config) *OutputStream {
+func (r *Report) streamOf(cfg *config.Completed) *OutputStream {
 	i := slices.IndexFunc(r.OutputStreams, func(s OutputStream) bool {
 		return s.Format == cfg.Format &&
 			s.Output == cfg.Output

@@ -9,9 +9,9 @@ import (
 )
 
 // inStreams is a run of 1000 events, of which a file has 600 and the readers of a buffer 400.
-func inStreams(t *testing.T, by string) (*config.Config, *Report, *readBackOutput) {
+func inStreams(t *testing.T, by string) (*config.Completed, *Report, *readBackOutput) {
 	t.Helper()
-	c := config.Default()
+	c := config.Completed{Config: config.Default()}
 	c.Output, c.OutputBy, c.Packing, c.RunNumber = "mdf:/data/out/,buffer:b", by, 100, 7
 	if err := c.Complete(); err != nil {
 		t.Fatal(err)

@@ -60,7 +60,7 @@ func TestFinalReports(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cfg := config.Default()
+				cfg := config.Completed{Config: config.Default()}
 				cfg.Nodes, cfg.RUs, cfg.BUs, cfg.ReadoutLoss, cfg.BuilderLoss = 3, 1, 2, "essential", c.policy
 				nodeSet := NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
 				requests := 0

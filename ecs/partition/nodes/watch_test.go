@@ -52,7 +52,7 @@ func newWatched(t *testing.T) *watched {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.nodeSet = NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, config.Config{})
+	w.nodeSet = NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, config.Completed{})
 	w.nodeSet.nodes = []*member{{name: "n0", conn: newSwapConn(conn), client: nodev1.NewNodeClient(conn)}}
 	w.nodeSet.view.Store(&nodev1.View{Number: 7})
 	t.Cleanup(func() {
