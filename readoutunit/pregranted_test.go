@@ -307,7 +307,7 @@ func newLoop(t testing.TB, prepared bool) *loop {
 func (l *loop) turn(t testing.TB) {
 	n := loopCycles * loopBUs
 	for remaining := n; remaining > 0; {
-		_, strip, sizes, err := l.u.cfg.Retention.reserve(t.Context(), remaining)
+		_, strip, sizes, err := l.u.awaitBuffers(remaining)
 		if err != nil {
 			t.Fatal(err)
 		}

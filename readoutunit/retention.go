@@ -3,11 +3,9 @@ package readoutunit
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"ringlet/readoutunit/source"
 )
@@ -18,8 +16,8 @@ import (
 // nothing below a MEP is needed any more. What a builder unit holds up beyond that is put aside, or its buffer would
 // stop all that come after it.
 //
-// One goroutine reads: it calls reserve and commit. copyHeldUp and lookUp are called under a lock of the caller's. Any
-// goroutine may call freeBelow.
+// It takes no lock: it belongs to the unit's core, and is used under the lock of that. What was reserved is written
+// without.
 type Retention struct {
 	// immutable
 	mem         []byte
@@ -31,10 +29,8 @@ type Retention struct {
 
 	firstMEP uint64 // MEPs below are none of the unit's; 0 unless it came back in the run
 
-	heldUp []heldUpPart // in order of MEP; guarded by the caller's lock
+	heldUp []heldUpPart // in order of MEP
 
-	mu            sync.Mutex // guards what follows
-	bufferFreed   *sync.Cond
 	heldTo        uint64 // MEPs below are there
 	heldFrom      uint64 // MEPs below are gone
 	neededBuffers uint64 // buffers that the reader waits for; 0 if it does not
@@ -79,64 +75,30 @@ func NewRetention(mem []byte, stride int) (*Retention, error) {
 	if n&(n-1) == 0 {
 		r.mask = r.bufferCount - 1
 	}
-	r.bufferFreed = sync.NewCond(&r.mu)
 	return r, nil
 }
 
 // beginAt has the MEPs from the given one on read. It is called before anything else.
 func (r *Retention) beginAt(mep uint64) { r.firstMEP, r.heldTo, r.heldFrom = mep, mep, mep }
 
-// reserve waits until least buffers are free, at most all of them, and gives those that lie one behind the other, which
-// may be fewer. They are for the MEPs from the first on. It fails with ctx's cause.
-func (r *Retention) reserve(ctx context.Context,
-	least int) (first uint64, s source.BufferStrip, sizes []uint32, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	need := min(r.bufferCount, uint64(max(1, least)))
-	var stopWake func() bool // only who waits must be woken when ctx ends
-	defer func() {
-		if stopWake != nil {
-			stopWake()
-		}
-	}()
-	for {
-		if ctx.Err() != nil {
-			return 0, s, nil, context.Cause(ctx)
-		}
-		if free := r.bufferCount - (r.heldTo - r.heldFrom); free >= need {
-			i := r.bufferIndex(r.heldTo)
-			end := min(r.bufferCount, i+free)
-			s = source.BufferStrip{Mem: r.mem[int(i)*r.stride : int(end)*r.stride], Stride: r.stride}
-			return r.heldTo, s, r.sizes[i:end], nil
-		}
-		if stopWake == nil {
-			stopWake = context.AfterFunc(ctx, r.wake)
-		}
+// reserve gives buffers that are free and lie one behind the other, for the MEPs from the first on: where so many are
+// free, at most all of them, but they may be fewer. False: so many are not free. The freeBelow that frees them says so.
+func (r *Retention) reserve(least int) (first uint64, s source.BufferStrip, sizes []uint32, ok bool) {
+	need, free := min(r.bufferCount, uint64(max(1, least))), r.bufferCount-(r.heldTo-r.heldFrom)
+	if free < need {
 		r.neededBuffers = need
-		r.bufferFreed.Wait()
+		return 0, s, nil, false
 	}
-}
-
-func (r *Retention) wake() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.bufferFreed.Broadcast()
+	i := r.bufferIndex(r.heldTo)
+	end := min(r.bufferCount, i+free)
+	s = source.BufferStrip{Mem: r.mem[int(i)*r.stride : int(end)*r.stride], Stride: r.stride}
+	return r.heldTo, s, r.sizes[i:end], true
 }
 
 // commit keeps the next blocks that were written to what was reserved.
 func (r *Retention) commit(blocks int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.heldTo += uint64(blocks)
-	r.neededBuffers = 0
 	r.maxHeld = max(r.maxHeld, r.heldTo-r.heldFrom)
-}
-
-// heldSpan is which MEPs are held, but for those put aside.
-func (r *Retention) heldSpan() span {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return span{r.heldFrom, r.heldTo}
 }
 
 // bufferIndex is which buffer a MEP has. A division would take longer than all else that is done to find it.
@@ -166,12 +128,11 @@ func (r *Retention) copyHeldUp(heldUp []uint64) {
 		_, found := slices.BinarySearch(heldUp, p.mep)
 		return !found
 	})
-	gone := r.heldSpan().From
 	for _, mep := range heldUp {
 		if mep < r.firstMEP {
 			continue
 		}
-		if i, found := r.findHeldUp(mep); !found && mep >= gone {
+		if i, found := r.findHeldUp(mep); !found && mep >= r.heldFrom {
 			r.heldUp = slices.Insert(r.heldUp, i, heldUpPart{mep, bytes.Clone(r.retainedPart(mep))})
 		}
 	}
@@ -189,43 +150,33 @@ func (r *Retention) findHeldUp(mep uint64) (int, bool) {
 	return slices.BinarySearchFunc(r.heldUp, mep, func(p heldUpPart, mep uint64) int { return cmp.Compare(p.mep, mep) })
 }
 
-// A span is which MEPs are in their buffers: from the first up to, but not with, the second.
-type span struct{ From, To uint64 }
-
-// lookUp is the part of a MEP that is held, in its buffer if that is in s, or aside.
-func (r *Retention) lookUp(s span, mep uint64) ([]byte, error) {
-	if mep >= s.From && mep < s.To {
+// lookUp is the part of a MEP that is held, in its buffer or aside.
+func (r *Retention) lookUp(mep uint64) ([]byte, error) {
+	if mep >= r.heldFrom && mep < r.heldTo {
 		return r.retainedPart(mep), nil
 	}
 	if part := r.heldUpPart(mep); part != nil {
 		return part, nil
 	}
 	return nil, fmt.Errorf("%w: MEP %d; those from %d up to %d are, and %d that are held up",
-		errNotRetained, mep, s.From, s.To, len(r.heldUp))
+		errNotRetained, mep, r.heldFrom, r.heldTo, len(r.heldUp))
 }
 
 // Len is the number of buffers.
 func (r *Retention) Len() int { return int(r.bufferCount) }
 
 // freeBelow gives up every MEP below the given one, of those that were read. A watermark that goes back changes
-// nothing.
-func (r *Retention) freeBelow(below uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if below = min(below, r.heldTo); below <= r.heldFrom {
-		return
-	}
-	r.heldFrom = below
-	if r.neededBuffers > 0 && r.bufferCount-(r.heldTo-r.heldFrom) >= r.neededBuffers {
+// nothing. It reports true once there are as many buffers free as reserve wanted in vain.
+func (r *Retention) freeBelow(below uint64) (enough bool) {
+	r.heldFrom = max(r.heldFrom, min(below, r.heldTo))
+	if enough = r.neededBuffers > 0 && r.bufferCount-(r.heldTo-r.heldFrom) >= r.neededBuffers; enough {
 		r.neededBuffers = 0
-		r.bufferFreed.Broadcast()
 	}
+	return enough
 }
 
 // usage is how many parts are kept in buffers, and the bytes of the most buffers that ever were taken. What was put
 // aside is not among them.
 func (r *Retention) usage() (parts, high int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return int(r.heldTo - r.heldFrom), int(r.maxHeld) * r.stride
 }

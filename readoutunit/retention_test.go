@@ -2,12 +2,13 @@ package readoutunit
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
 
 	"pgregory.net/rapid"
+
+	"ringlet/tagnet"
 )
 
 // TestRetentionAgainstModel reads and frees at random, and holds that no buffer is given out while it is held, and that
@@ -28,9 +29,9 @@ func TestRetentionAgainstModel(t *testing.T) {
 				if free == 0 {
 					t.Skip("full")
 				}
-				first, s, sizes, err := r.reserve(t.Context(), rapid.IntRange(0, free).Draw(t, "least"))
-				if err != nil {
-					t.Fatal(err)
+				first, s, sizes, ok := r.reserve(rapid.IntRange(0, free).Draw(t, "least"))
+				if !ok {
+					t.Fatalf("no buffers, of which %d are free", free)
 				}
 				if first != read || len(sizes) < 1 || len(sizes) > free || len(s.Mem) != len(sizes)*stride || s.Stride != stride {
 					t.Fatalf("MEP %d, %d rooms of %d bytes, with %d free", first, len(sizes), len(s.Mem), free)
@@ -49,8 +50,8 @@ func TestRetentionAgainstModel(t *testing.T) {
 				below = max(below, min(to, read))
 			},
 			"": func(t *rapid.T) {
-				if s := r.heldSpan(); s.From != below || s.To != read {
-					t.Fatalf("%d to %d are held, not %d to %d", s.From, s.To, below, read)
+				if r.heldFrom != below || r.heldTo != read {
+					t.Fatalf("%d to %d are held, not %d to %d", r.heldFrom, r.heldTo, below, read)
 				}
 				for mep := below; mep < read; mep++ {
 					if p := r.retainedPart(mep); p[0] != content[mep] || cap(p) != len(p) {
@@ -65,47 +66,60 @@ func TestRetentionAgainstModel(t *testing.T) {
 	})
 }
 
-func TestRetentionWaits(t *testing.T) {
+func TestRetentionSaysWhenThereIsEnough(t *testing.T) {
+	r, err := NewRetention(make([]byte, 4), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.commit(4)
+	if _, _, _, ok := r.reserve(2); ok {
+		t.Error("buffers that are taken were given out")
+	}
+	if r.freeBelow(1) {
+		t.Error("one buffer was enough")
+	}
+	if !r.freeBelow(2) || r.freeBelow(3) {
+		t.Error("that there is enough is not said, or twice")
+	}
+	if first, _, _, ok := r.reserve(2); !ok || first != 4 {
+		t.Errorf("MEP %d, %v", first, ok)
+	}
+	var large *blockTooLargeError
+	if _, err := NewRetention(make([]byte, 3), 4); !errors.As(err, &large) {
+		t.Error(err)
+	}
+}
+
+// TestReaderWaitsForBuffers: the reader sleeps until there are as many buffers as it wants, or the unit is closed.
+func TestReaderWaitsForBuffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, err := NewRetention(make([]byte, 4), 1)
-		if err != nil {
-			t.Fatal(err)
+		u := stopped(t, nil)
+		u.cfg.Retention.commit(1)
+		got := make(chan error)
+		await := func() {
+			_, _, _, err := u.awaitBuffers(1)
+			got <- err
 		}
-		r.commit(4)
-		got := make(chan uint64)
-		go func() {
-			first, _, _, err := r.reserve(t.Context(), 2)
-			if err != nil {
-				t.Error(err)
-			}
-			got <- first
-		}()
-		synctest.Wait()
-		r.freeBelow(1)
+		go await()
 		synctest.Wait()
 		select {
-		case <-got:
-			t.Error("one buffer was enough")
+		case err := <-got:
+			t.Error("a buffer that is taken was given out", err)
 		default:
 		}
-		r.freeBelow(2)
-		if first := <-got; first != 4 {
-			t.Errorf("MEP %d", first)
-		}
-		r.commit(2)
-		ctx, cancel := context.WithCancelCause(t.Context())
-		gone := make(chan error)
-		go func() {
-			_, _, _, err := r.reserve(ctx, 1)
-			gone <- err
-		}()
-		synctest.Wait()
-		cancel(errClosed)
-		if err := <-gone; !errors.Is(err, errClosed) {
+		if err := u.notify(&Input{Kind: TokensCame, Tokens: &tagnet.Tokens{Released: 1}}); err != nil {
 			t.Error(err)
 		}
-		var large *blockTooLargeError
-		if _, err := NewRetention(make([]byte, 3), 4); !errors.As(err, &large) {
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+		u.mu.Lock()
+		u.cfg.Retention.commit(1)
+		u.mu.Unlock()
+		go await()
+		synctest.Wait()
+		u.cancel(errClosed)
+		if err := <-got; !errors.Is(err, errClosed) {
 			t.Error(err)
 		}
 	})
@@ -119,9 +133,9 @@ func TestRetentionCopiesHeldUp(t *testing.T) {
 	}
 	fill := func(upTo uint64) {
 		for {
-			first, strip, sizes, err := r.reserve(t.Context(), 1)
-			if err != nil {
-				t.Fatal(err)
+			first, strip, sizes, ok := r.reserve(1)
+			if !ok {
+				t.Fatal("no buffer")
 			}
 			strip.Mem[0], sizes[0] = byte(first), 1
 			r.commit(1)

@@ -1,7 +1,6 @@
 package readoutunit
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -204,10 +203,10 @@ func (u *actor) leftovers() string {
 }
 
 func (u *actor) read(to uint64) string {
-	for u.retention.heldSpan().To < to {
-		_, _, sizes, err := u.retention.reserve(context.Background(), 1)
-		if err != nil {
-			return err.Error()
+	for u.retention.heldTo < to {
+		_, _, sizes, ok := u.retention.reserve(1)
+		if !ok {
+			return "has no buffer"
 		}
 		sizes[0] = placing.EntrySize + 4
 		u.retention.commit(1)
@@ -217,14 +216,14 @@ func (u *actor) read(to uint64) string {
 
 func (u *actor) holds() string {
 	var kept []string
-	span := u.retention.heldSpan()
-	for mep := range span.From {
+	from, to := u.retention.heldFrom, u.retention.heldTo
+	for mep := range from {
 		if u.retention.heldUpPart(mep) != nil {
 			kept = append(kept, fmt.Sprint(mep))
 		}
 	}
-	if span.From < span.To {
-		kept = append(kept, fmt.Sprintf("%d to %d", span.From, span.To-1))
+	if from < to {
+		kept = append(kept, fmt.Sprintf("%d to %d", from, to-1))
 	}
 	if len(kept) == 0 {
 		return "keeps nothing"
@@ -311,7 +310,7 @@ func (u *actor) sends() string {
 	b.Places = u.Serve(n, maxBurst, b.Places)
 	for _, n := range b.Places {
 		t := u.TransferAt(n)
-		part, err := u.retention.lookUp(u.retention.heldSpan(), t.MEP)
+		part, err := u.retention.lookUp(t.MEP)
 		if err != nil {
 			return err.Error()
 		}

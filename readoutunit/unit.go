@@ -114,6 +114,7 @@ type Unit struct {
 
 	mu      sync.Mutex // guards what follows
 	changed *sync.Cond // the core may have something for who waits, or ctx is over
+	freed   *sync.Cond // there are the buffers that the reader waits for, or ctx is over
 	core    *Core
 	failed  bool
 	actions []Action // scratch
@@ -135,12 +136,13 @@ func New(cfg Config) *Unit {
 	for i, rank := range cfg.BURanks {
 		u.buByRank[rank] = i
 	}
-	u.changed = sync.NewCond(&u.mu)
+	u.changed, u.freed = sync.NewCond(&u.mu), sync.NewCond(&u.mu)
 	u.ctx, u.cancel = context.WithCancelCause(context.Background())
 	context.AfterFunc(u.ctx, func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		u.changed.Broadcast()
+		u.freed.Broadcast()
 	})
 	return u
 }
@@ -167,7 +169,9 @@ func (u *Unit) step(in *Input, out []Action) (rest []Action, err error) {
 	for i := 0; i < len(out); i++ {
 		switch a := out[i]; a.Kind {
 		case FreeBuffers:
-			u.cfg.Retention.freeBelow(a.Number)
+			if u.cfg.Retention.freeBelow(a.Number) {
+				u.freed.Signal()
+			}
 		case RelocateWrite:
 			if u.cfg.Network.RelocateWrite(u.cfg.BURanks[a.BU], a.Number, a.Move) {
 				out = u.core.Step(&Input{Kind: WriteRelocated, Cookie: a.Number}, out)
@@ -208,80 +212,6 @@ func (u *Unit) notify(in *Input) (err error) {
 	u.actions, err = u.step(in, u.actions)
 	u.changed.Broadcast()
 	return err
-}
-
-// runDispatcher takes what the scheduler tells.
-func (u *Unit) runDispatcher() error {
-	var t tagnet.Tokens
-	var actions []Action
-	for {
-		var err error
-		if t, err = u.cfg.Scheduler.Next(u.ctx); errors.Is(err, io.EOF) {
-			return u.notify(&Input{Kind: TokensOver})
-		}
-		if err != nil {
-			return err
-		}
-		u.applyCuts(&t)
-		if actions, err = u.takeTokens(&t, actions); err != nil {
-			return err
-		}
-	}
-}
-
-// takeTokens gives tokens to the core, and asks for the windows that they need.
-func (u *Unit) takeTokens(t *tagnet.Tokens, actions []Action) (_ []Action, err error) {
-	u.mu.Lock()
-	actions, err = u.step(&Input{Kind: TokensCame, Tokens: t}, actions)
-	u.changed.Broadcast()
-	u.mu.Unlock()
-	if err != nil {
-		return actions, err
-	}
-	for i := range actions {
-		if a := &actions[i]; a.Kind == Announce {
-			err = u.announce(a)
-		} else {
-			err = u.requestWindows(a.BU)
-		}
-		if err != nil {
-			return actions, err
-		}
-	}
-	return actions, u.notify(&Input{Kind: Announced})
-}
-
-// announce tells one builder unit the sizes for one token, in as many messages as it takes.
-func (u *Unit) announce(a *Action) error {
-	part, err := u.cfg.Retention.lookUp(u.cfg.Retention.heldSpan(), a.Token.MEP)
-	n, m := u.cfg.Streams, &u.announcement
-	m.RU, m.StreamCount, m.Slot, m.Attempt, m.MEP = uint16(u.cfg.RU), uint16(n), a.Token.Slot, uint32(a.Token.Attempt),
-		a.Token.MEP
-	for first := 0; first < n && err == nil; first += len(m.Entries) {
-		m.FirstStream, m.Entries = uint16(first), m.Entries[:0]
-		for i := first; i < min(n, first+placing.MaxEntries); i++ {
-			m.Entries = append(m.Entries, placing.ReadEntry(part, i))
-		}
-		u.message = m.Append(u.message[:0])
-		if err = u.cfg.Network.Signal(u.cfg.BURanks[a.BU], u.message); err != nil {
-			if err = u.tolerateLoss(a.BU, err); err == nil {
-				return nil
-			}
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("announcing MEP %d to builder unit %d: %w", a.Token.MEP, a.BU, err)
-	}
-	return nil
-}
-
-// requestWindows asks a builder unit for its pre-granted windows.
-func (u *Unit) requestWindows(bu int) error {
-	u.message = placing.AppendWindowRequest(u.message[:0])
-	if err := u.cfg.Network.Signal(u.cfg.BURanks[bu], u.message); err != nil {
-		return u.tolerateLoss(bu, fmt.Errorf("asking builder unit %d for its windows: %w", bu, err))
-	}
-	return nil
 }
 
 // confirmExclusion tells that an exclusion is over here: the builder unit, behind all that was sent to it before, and

@@ -2,7 +2,6 @@ package readoutunit
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 
@@ -10,43 +9,6 @@ import (
 	"ringlet/readoutunit/source/live"
 	"ringlet/tagnet"
 )
-
-// runReader fills the retention buffers and tells the scheduler how far it has come. It waits until an eighth of them
-// is free: what it reads at a time is what is reported to the scheduler at a time, and each report costs a message. It
-// ends with the input, or when the scheduler wants nothing more: the run is drained.
-func (u *Unit) runReader() error {
-	buffers := u.cfg.Retention
-	least := max(1, buffers.Len()/8)
-	var up tagnet.Update
-	for !up.InputEnded {
-		u.bufferWait.Start()
-		first, strip, sizes, err := buffers.reserve(u.ctx, least)
-		u.bufferWait.Stop()
-		if err != nil {
-			return err
-		}
-		u.sourceTime.Start()
-		run, ended := u.source.NextBlocks(u.ctx, strip, sizes[:min(len(sizes), least)])
-		u.sourceTime.Stop()
-		if run.Blocks > 0 {
-			if run.MEP != first {
-				return fmt.Errorf("the source gave MEP %d where %d follows", run.MEP, first)
-			}
-			buffers.commit(run.Blocks)
-			u.mfpsRead.Add(uint64(run.Blocks * u.cfg.Streams))
-			up.ReadBelow, up.Events = run.MEP+uint64(run.Blocks), up.Events+run.Events
-		}
-		if up.InputEnded = ended != nil; up.InputEnded && !u.endsProperly(ended) {
-			return fmt.Errorf("reading the source: %w", ended)
-		}
-		if err := u.cfg.Scheduler.Update(up); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // endsProperly takes the error that ended the input, and says whether what came before is still to be built: at a
 // proper end, and where the input is bad, of which the run learns from BadRecord and InputFailure.
@@ -79,9 +41,6 @@ func (u *Unit) reportReach(r live.Reach) {
 
 // applyCuts tells the source which events further MEPs have, and which have their outcome.
 func (u *Unit) applyCuts(t *tagnet.Tokens) {
-	if u.live == nil {
-		return
-	}
 	if len(t.Cuts) > 0 || t.CutsOver {
 		cuts := make([]live.Cut, len(t.Cuts))
 		for i, c := range t.Cuts {

@@ -1,0 +1,249 @@
+package readoutunit
+
+// The goroutines of a unit: the reader fills retention buffers, the dispatcher takes what the scheduler tells, the
+// conductor writes. unit.go has the whole pipeline.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"ringlet/barrier"
+	"ringlet/event/placing"
+	"ringlet/internal/netyield"
+	"ringlet/readoutunit/source"
+	"ringlet/tagnet"
+)
+
+// runReader fills the retention buffers and tells the scheduler how far it has come. It waits until an eighth of them
+// is free: what it reads at a time is what is reported to the scheduler at a time, and each report costs a message. It
+// ends with the input, or when the scheduler wants nothing more: the run is drained.
+func (u *Unit) runReader() error {
+	buffers := u.cfg.Retention
+	least := max(1, buffers.Len()/8)
+	var up tagnet.Update
+	for !up.InputEnded {
+		u.bufferWait.Start()
+		first, strip, sizes, err := u.awaitBuffers(least)
+		u.bufferWait.Stop()
+		if err != nil {
+			return err
+		}
+		u.sourceTime.Start()
+		run, ended := u.source.NextBlocks(u.ctx, strip, sizes[:min(len(sizes), least)])
+		u.sourceTime.Stop()
+		if run.Blocks > 0 {
+			if run.MEP != first {
+				return fmt.Errorf("the source gave MEP %d where %d follows", run.MEP, first)
+			}
+			u.mu.Lock()
+			buffers.commit(run.Blocks)
+			u.mu.Unlock()
+			u.mfpsRead.Add(uint64(run.Blocks * u.cfg.Streams))
+			up.ReadBelow, up.Events = run.MEP+uint64(run.Blocks), up.Events+run.Events
+		}
+		if up.InputEnded = ended != nil; up.InputEnded && !u.endsProperly(ended) {
+			return fmt.Errorf("reading the source: %w", ended)
+		}
+		if err := u.cfg.Scheduler.Update(up); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitBuffers waits until so many buffers are free, and gives some of them.
+func (u *Unit) awaitBuffers(least int) (first uint64, s source.BufferStrip, sizes []uint32, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for u.ctx.Err() == nil {
+		if first, s, sizes, ok := u.cfg.Retention.reserve(least); ok {
+			return first, s, sizes, nil
+		}
+		u.freed.Wait()
+	}
+	return 0, s, nil, context.Cause(u.ctx)
+}
+
+// runDispatcher takes what the scheduler tells.
+func (u *Unit) runDispatcher() error {
+	var t tagnet.Tokens
+	var actions []Action
+	for {
+		var err error
+		if t, err = u.cfg.Scheduler.Next(u.ctx); errors.Is(err, io.EOF) {
+			return u.notify(&Input{Kind: TokensOver})
+		}
+		if err != nil {
+			return err
+		}
+		if u.live != nil {
+			u.applyCuts(&t)
+		}
+		if actions, err = u.takeTokens(&t, actions); err != nil {
+			return err
+		}
+	}
+}
+
+// takeTokens gives tokens to the core, and asks for the windows that they need.
+func (u *Unit) takeTokens(t *tagnet.Tokens, actions []Action) (_ []Action, err error) {
+	u.mu.Lock()
+	actions, err = u.step(&Input{Kind: TokensCame, Tokens: t}, actions)
+	u.changed.Broadcast()
+	u.mu.Unlock()
+	if err != nil {
+		return actions, err
+	}
+	for i := range actions {
+		if a := &actions[i]; a.Kind == Announce {
+			err = u.announce(a)
+		} else {
+			err = u.requestWindows(a.BU)
+		}
+		if err != nil {
+			return actions, err
+		}
+	}
+	return actions, u.notify(&Input{Kind: Announced})
+}
+
+// announce tells one builder unit the sizes for one token, in as many messages as it takes.
+func (u *Unit) announce(a *Action) error {
+	n, m := u.cfg.Streams, &u.announcement
+	m.RU, m.StreamCount, m.Slot, m.Attempt, m.MEP = uint16(u.cfg.RU), uint16(n), a.Token.Slot, uint32(a.Token.Attempt),
+		a.Token.MEP
+	for first := 0; first < n; first += len(m.Entries) {
+		m.FirstStream, m.Entries = uint16(first), m.Entries[:0]
+		for i := first; i < min(n, first+placing.MaxEntries); i++ {
+			m.Entries = append(m.Entries, placing.ReadEntry(a.Part, i))
+		}
+		u.message = m.Append(u.message[:0])
+		if err := u.cfg.Network.Signal(u.cfg.BURanks[a.BU], u.message); err != nil {
+			return u.tolerateLoss(a.BU, fmt.Errorf("announcing MEP %d to builder unit %d: %w", a.Token.MEP, a.BU, err))
+		}
+	}
+	return nil
+}
+
+// requestWindows asks a builder unit for its pre-granted windows.
+func (u *Unit) requestWindows(bu int) error {
+	u.message = placing.AppendWindowRequest(u.message[:0])
+	if err := u.cfg.Network.Signal(u.cfg.BURanks[bu], u.message); err != nil {
+		return u.tolerateLoss(bu, fmt.Errorf("asking builder unit %d for its windows: %w", bu, err))
+	}
+	return nil
+}
+
+// runConductor writes, phase by phase.
+func (u *Unit) runConductor() error {
+	for {
+		a, err := u.await()
+		if err != nil {
+			return err
+		}
+		switch a.Kind {
+		case Write:
+			err = u.write(&a)
+		case Yield:
+			netyield.Yield()
+		case AwaitPhase:
+			err = u.awaitPhase(&a)
+		case EnterBarrier:
+			err = u.enterBarrier(&a)
+		case FinishBarrier:
+			err = u.finishBarrier()
+		case Leave:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// write gives a burst to the network. A carrier may tell the outcome before it returns.
+func (u *Unit) write(a *Action) error {
+	if err := u.cfg.Network.WriteMany(u.cfg.BURanks[a.BU], a.Pieces, a.Number); err != nil {
+		return u.tolerateLoss(a.BU, fmt.Errorf("writing %d parts to builder unit %d: %w", len(a.Pieces), a.BU, err))
+	}
+	return nil
+}
+
+// awaitPhase waits for the time of a phase.
+func (u *Unit) awaitPhase(a *Action) error {
+	timer := time.NewTimer(untilPhase(time.Duration(time.Now().UnixNano()), u.cfg.PhaseTime, int(a.Number), a.Count))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-u.ctx.Done():
+		return context.Cause(u.ctx)
+	}
+}
+
+// enterBarrier enters the barrier, and goes on waiting there for readout units that the run may do without.
+func (u *Unit) enterBarrier(a *Action) error {
+	if err := u.retryBarrier(func() error { return u.cfg.Barrier.BeginRound(u.ctx, a.Number) }); err != nil {
+		return err
+	}
+	u.cfg.Barrier.SetOffer(uint32(a.Count))
+	var waited time.Duration
+	if err := u.retryBarrier(func() error {
+		_, more, err := u.cfg.Barrier.Enter(u.ctx)
+		waited += more
+		return err
+	}); err != nil {
+		return err
+	}
+	return u.notify(&Input{Kind: BarrierPassed, Waited: waited, Held: u.cfg.Barrier.LastStraggler(), Now: time.Now()})
+}
+
+// finishBarrier leaves the epochs that are still open, with the same retries.
+func (u *Unit) finishBarrier() error {
+	var held []barrier.Straggler
+	if err := u.retryBarrier(func() (err error) {
+		held, err = u.cfg.Barrier.Finish(u.ctx)
+		return err
+	}); err != nil {
+		return err
+	}
+	return u.notify(&Input{Kind: BarrierFinished, Finished: held})
+}
+
+// maxBarrierTimeouts is how many time-outs of the barrier a readout unit waits for others that may be gone, where the
+// run tolerates that: by then whoever watches them has decided.
+const maxBarrierTimeouts = 6
+
+// retryBarrier waits at the barrier again where that has waited in vain for readout units that the run may do without.
+func (u *Unit) retryBarrier(wait func() error) (err error) {
+	for range maxBarrierTimeouts {
+		var late *barrier.TimeoutError
+		if err = wait(); !u.cfg.ToleratesReadoutLoss || !errors.As(err, &late) {
+			break
+		}
+	}
+	return err
+}
+
+// await waits until the core has something to do for the conductor, and counts what it waits for.
+func (u *Unit) await() (a Action, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for u.ctx.Err() == nil {
+		if u.actions, err = u.step(&Input{Kind: ConductorFree, Now: time.Now()}, u.actions); err != nil {
+			return a, err
+		}
+		if a = u.actions[0]; a.Kind != Wait {
+			return a, nil
+		}
+		u.waits[a.Turn].Start()
+		u.changed.Wait()
+		u.waits[a.Turn].Stop()
+	}
+	return a, context.Cause(u.ctx)
+}
