@@ -2,12 +2,14 @@ package builderunit
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/internal/invariants"
 	"ringlet/shmem"
+	"ringlet/transport"
 )
 
 // Assembler is the pure core of a builder unit: it follows each slot until the last byte of a MEP is placed. It does no
@@ -456,4 +458,332 @@ func (a *Assembler) AppendUnfinished(to []int) []int {
 		}
 	}
 	return to
+}
+
+// A rejectedPlacement is why a placement was not taken for what it says.
+type rejectedPlacement uint8
+
+// The reasons, in the order they are looked for.
+const (
+	placementAccepted rejectedPlacement = iota
+	noSlot                              // there is no slot of this number
+	otherWindow                         // the bytes are not in the unit's part of the slot it names
+	badPart                             // they are not such as a part can be
+	noMEP                               // it names a MEP before the first, or attempt 0
+	builtBefore                         // the slot is free, and held the MEP last, at this attempt or a later one
+	otherMEP                            // the slot holds another MEP
+	oldAttempt                          // the slot holds a later attempt at the MEP
+	newAttempt                          // the slot holds an earlier attempt at the MEP, which has no outcome yet
+	duplicatePart                       // the part is in place
+	rejectedPlacementKinds
+)
+
+var rejectedPlacementNames = [rejectedPlacementKinds]string{
+	"none", "no such slot", "another window", "no part", "no such MEP", "built before", "another MEP", "an old attempt",
+	"a new attempt", "a duplicate",
+}
+
+func (s rejectedPlacement) String() string {
+	if s < rejectedPlacementKinds {
+		return rejectedPlacementNames[s]
+	}
+	return fmt.Sprintf("rejectedPlacement(%d)", uint8(s))
+}
+
+type rejectedPlacementCounts [rejectedPlacementKinds]uint64
+
+// Kinds names the reasons.
+func (rejectedPlacementCounts) Kinds() []string {
+	return append([]string{""}, rejectedPlacementNames[noSlot:]...)
+}
+
+// Progress says what a placement has completed.
+type Progress uint8
+
+// What a placement can complete.
+const (
+	CompletedNothing Progress = iota // not even a part
+	CompletedPart                    // a part: another may be asked for
+	CompletedRegion                  // the region of interest: Accept or Reject is wanted
+	CompletedMEP                     // the MEP
+)
+
+// SlotProgress is a slot in which the region of interest is in place, or all of a MEP.
+type SlotProgress struct {
+	Slot     uint32
+	Progress Progress // CompletedRegion or CompletedMEP
+}
+
+// ApplyPlacements takes the notice that bytes of a readout unit are in place, and appends the slots in which they make
+// something complete. A placement that contradicts what is known is counted by its reason and changes nothing. Bytes
+// are counted, not marked: who writes some twice and others not at all is found out by VerifyCRC.
+func (a *Assembler) ApplyPlacements(ru int, ps []transport.Placement, to []SlotProgress) []SlotProgress {
+	for i := range ps {
+		mep, attempt, slot := placing.ParseImmediate(ps[i].Imm)
+		progress, why := a.applyPlacement(ru, &ps[i], mep, attempt, slot)
+		if why == otherWindow && a.absent.everAbsent && a.absent.lacksBelow[ru] > 0 {
+			a.stats.LateParts++ // of a window that was revoked when it was gone
+			continue
+		}
+		if why != placementAccepted {
+			a.stats.RejectedPlacements++
+			a.stats.RejectedByReason[why]++
+			continue
+		}
+		if progress >= CompletedRegion {
+			to = append(to, SlotProgress{slot, progress})
+		}
+	}
+	return to
+}
+
+// applyPlacement takes one placement, or says why not.
+func (a *Assembler) applyPlacement(ru int, p *transport.Placement, low uint32, attempt uint8,
+	slot uint32) (Progress, rejectedPlacement) {
+	if uint64(slot) >= uint64(len(a.slots)) || ru < 0 || ru >= a.rus {
+		return CompletedNothing, noSlot
+	}
+	s, at := &a.slots[slot], int(slot)*a.rus+ru
+	if p.Ref == (shmem.Ref{}) || a.windowRefs[at] != p.Ref {
+		return CompletedNothing, otherWindow
+	}
+	switch {
+	case !a.fitsPart(at, ru, p):
+		return CompletedNothing, badPart
+	case attempt == 0:
+		return CompletedNothing, noMEP
+	}
+	if why := a.checkPlacement(s, low, attempt); why != placementAccepted {
+		return CompletedNothing, why
+	}
+	if a.isPreGranted() && a.placedBytes[at] != 0 {
+		return CompletedNothing, duplicatePart
+	}
+	if a.placedBytes[at] += p.Length; !a.isPreGranted() && a.placedBytes[at] < uint32(a.parts[at].size) {
+		return CompletedNothing, placementAccepted
+	}
+	return a.completePart(int(slot)), placementAccepted
+}
+
+// fitsPart tells that bytes can be a readout unit's part, or some of those that its part lacks.
+func (a *Assembler) fitsPart(at, ru int, p *transport.Placement) bool {
+	if !a.isPreGranted() {
+		return p.Length > 0 && p.Length <= uint32(a.parts[at].size)-a.placedBytes[at]
+	}
+	r := &a.preGrantedWindows[ru]
+	return p.Offset == 0 && p.Length >= r.minLength && p.Length <= r.maxLength && p.Length%event.MEPWordBytes == 0
+}
+
+// checkPlacement tells why a slot does not wait for bytes of that attempt at a MEP. A free slot with pre-granted
+// windows begins with it.
+func (a *Assembler) checkPlacement(s *slot, low uint32, attempt uint8) rejectedPlacement {
+	switch {
+	case s.phase == slotIdle && a.isPreGranted():
+		return a.beginFilling(s, low, attempt)
+	case uint32(s.mep) != low:
+		return otherMEP
+	case uint32(attempt) < s.attempt:
+		return oldAttempt
+	case uint32(attempt) > s.attempt:
+		return newAttempt
+	}
+	return placementAccepted
+}
+
+// beginFilling makes a free slot hold the MEP of the first part that comes for it. The part tells the low half of the
+// number, and of those that end so the MEP is the one nearest to the newest that was whole: MEPs in flight are
+// thousands, 2^31 apart none. Only a MEP that all readout units agreed on moves that, so none of them can lead the
+// others astray.
+func (a *Assembler) beginFilling(s *slot, low uint32, attempt uint8) rejectedPlacement {
+	ahead := int64(int32(low - uint32(a.newestComplete)))
+	mep := a.newestComplete + uint64(ahead)
+	if ahead < 0 && mep > a.newestComplete {
+		return noMEP
+	}
+	if mep == s.mep && uint32(attempt) <= s.attempt {
+		return builtBefore
+	}
+	s.mep, s.attempt, s.phase, s.completedParts = mep, uint32(attempt), slotFilling, a.absent.countLackingRUs(mep)
+	return placementAccepted
+}
+
+// completePart counts a part that is in place, and tells what that completes.
+func (a *Assembler) completePart(i int) Progress {
+	s := &a.slots[i]
+	s.completedParts++
+	a.stats.PartsInPlace++
+	regionComplete := !a.isPreGranted() && a.pull.completeRequest(i)
+	switch {
+	case int(s.completedParts) == a.rus:
+		s.phase, s.lacksParts = slotComplete, a.absent.everAbsent && a.hasMissing(i)
+		a.newestComplete = max(a.newestComplete, s.mep)
+		return CompletedMEP
+	case regionComplete:
+		s.phase = slotDeciding
+		return CompletedRegion
+	}
+	return CompletedPart
+}
+
+// What follows is the Assembler's share in readout units that are gone (absent.go).
+
+// everyMEP is the MEP below which a readout unit lacks all that is not in place, while it is gone.
+const everyMEP = math.MaxUint64
+
+// absentUnits is what an Assembler knows of readout units that are gone, or were.
+type absentUnits struct {
+	lacksBelow     []uint64 // by readout unit: it lacks what is not in place of MEPs below
+	everAbsent     bool     // any was ever gone
+	sources        []int    // by readout unit; nil: not known
+	missingMFPSize uint32   // most bytes of an MFP without data
+}
+
+// lacksPart tells that a part of a MEP will not come, unless it is in place.
+func (u *absentUnits) lacksPart(ru int, mep uint64) bool {
+	return u.everAbsent && mep < u.lacksBelow[ru]
+}
+
+// countLackingRUs is how many readout units lack a MEP of which nothing is in place.
+func (u *absentUnits) countLackingRUs(mep uint64) (n uint16) {
+	for ru := range u.lacksBelow {
+		if u.lacksPart(ru, mep) {
+			n++
+		}
+	}
+	return n
+}
+
+// markRUGone takes that a readout unit is gone. It appends the slots in which that makes something complete, and the
+// windows that are to be revoked.
+func (a *Assembler) markRUGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]SlotProgress, []shmem.Ref) {
+	if a.absent.lacksBelow[ru] == everyMEP {
+		return to, refs
+	}
+	a.absent.everAbsent, a.absent.lacksBelow[ru] = true, everyMEP
+	for i := range a.slots {
+		s, at := &a.slots[i], i*a.rus+ru
+		ref := a.windowRefs[at]
+		switch {
+		case a.isPreGranted():
+			a.windowRefs[at] = shmem.Ref{}
+			refs = appendNonZero(refs, []shmem.Ref{ref})
+			if s.phase != slotFilling || a.placedBytes[at] != 0 {
+				continue
+			}
+		case s.phase == slotSizing:
+			a.announceMissing(i, ru)
+			continue
+		case s.phase != slotFilling || ref == shmem.Ref{} || a.partInPlace(i, ru):
+			continue // it is not asked for yet: see requestPartsLocked
+		default:
+			a.windowRefs[at] = shmem.Ref{}
+			refs = appendNonZero(refs, []shmem.Ref{ref})
+		}
+		to = a.skipMissingPart(i, to)
+	}
+	return to, refs
+}
+
+// skipMissingPart takes that a part of a MEP is missing. It appends the slot if that makes something
+// complete.
+func (a *Assembler) skipMissingPart(i int, to []SlotProgress) []SlotProgress {
+	progress := a.completePart(i)
+	a.stats.PartsInPlace-- // it is none
+	if progress >= CompletedRegion {
+		to = append(to, SlotProgress{uint32(i), progress})
+	}
+	return to
+}
+
+// announceMissing announces parts without data in the name of a readout unit that has not announced its own.
+func (a *Assembler) announceMissing(i, ru int) {
+	s, p := &a.slots[i], &slotRow(a, a.parts, i)[ru]
+	if p.streams > 0 && len(p.entries) == p.streams {
+		return
+	}
+	if p.streams == 0 {
+		p.streams = a.absent.sources[ru]
+		s.announcedMFPs += uint32(p.streams)
+	}
+	p.entries = p.entries[:0]
+	for range p.streams {
+		p.entries = append(p.entries, placing.Entry{Size: a.absent.missingMFPSize})
+	}
+	s.announcedUnits++
+}
+
+// appendSizedSlots appends the slots whose sizes are all known, and that wait for nothing but to be laid out.
+func (a *Assembler) appendSizedSlots(to []int) []int {
+	for i := range a.slots {
+		if s := &a.slots[i]; s.phase == slotSizing && int(s.announcedUnits) == a.rus {
+			to = append(to, i)
+		}
+	}
+	return to
+}
+
+// isMissing tells which parts of a whole MEP are missing.
+func (a *Assembler) isMissing(slot, ru int) bool {
+	if a.isPreGranted() {
+		return a.placedBytes[slot*a.rus+ru] == 0
+	}
+	return !a.partInPlace(slot, ru)
+}
+
+// hasMissing tells whether one is.
+func (a *Assembler) hasMissing(slot int) bool {
+	for ru := range a.rus {
+		if a.isMissing(slot, ru) {
+			return true
+		}
+	}
+	return false
+}
+
+// What follows is the Assembler's share in regions of interest: a MEP whose region is in place waits for Accept or
+// Reject.
+
+// awaitsDecision tells whether a slot waits for a decision on that attempt at a MEP.
+func (a *Assembler) awaitsDecision(i int, mep uint64, attempt uint32) bool {
+	if i < 0 || i >= len(a.slots) {
+		return false
+	}
+	s := &a.slots[i]
+	return s.phase == slotDeciding && s.mep == mep && s.attempt == attempt
+}
+
+// markRejecting notes that a region was rejected; Reject follows.
+func (a *Assembler) markRejecting(i int) { a.slots[i].phase = slotRejecting }
+
+// Accept says of a slot whose region of interest is in place that the other parts are asked for. Its windows count as
+// revoked.
+func (a *Assembler) Accept(i int) {
+	s := &a.slots[i]
+	if invariants.Enabled {
+		invariants.Check(s.phase == slotDeciding, "slot %d was accepted while %s", i, s.phase)
+	}
+	s.phase = slotFilling
+	clear(slotRow(a, a.windowRefs, i))
+	a.pull.enqueue(i, s.mep)
+}
+
+// Reject counts a MEP of which no more is asked for, and makes its slot free for the next.
+func (a *Assembler) Reject(i int) {
+	s := &a.slots[i]
+	if invariants.Enabled {
+		invariants.Check(s.phase == slotDeciding || s.phase == slotRejecting, "slot %d was rejected while %s", i, s.phase)
+	}
+	a.stats.RejectedMEPs++
+	for ru, p := range slotRow(a, a.parts, i) {
+		if a.partInPlace(i, ru) {
+			a.stats.RejectedMFPs += uint64(p.streams)
+		} else {
+			a.stats.UnrequestedMFPs += uint64(p.streams)
+			a.stats.UnrequestedParts++
+			if !a.absent.lacksPart(ru, a.slots[i].mep) {
+				a.stats.SparedBytes += uint64(p.size)
+			}
+		}
+	}
+	a.freeSlot(i)
 }

@@ -12,10 +12,10 @@ package builderunit
 //	5 finish      (sequential: finisher)                of each MEP of a batch: grants revoked, verified, header
 //	                                                    written, sink
 //	6 release     (sequential: finisher)                of the batch: slots free under mu, reported to the scheduler
-//	                                                    (commit.go)
+//	                                                    (outcomes.go)
 //
 // Where windows are pre-granted, a readout unit gets them once, by AnswerWindowRequest, and there are neither 1, 2 and
-// 4 nor anything to revoke. What the sink has no time for leaves at 3, where there is a backlog (overload.go).
+// 4 nor anything to revoke. What the sink has no time for leaves at 3, where there is a backlog (outcomes.go).
 //
 // The MFPs are written once, by the network, where they stay. In place of gaps, which pre-granted windows leave between
 // them, a sink that keeps MEPs is given a copy without. Nothing is allocated per MEP.

@@ -15,7 +15,7 @@ import (
 //
 //	1 decide   (sequential: finisher)   grants revoked, verified, handed to Config.Decide, which may answer later
 //	2 ApplyDecision (parallel: who decides)  kept: the other parts wait to be asked for; rejected: it is given up
-//	                                    (overload.go), and readout units drop what was not asked for with the next token
+//	                                    (outcomes.go), and readout units drop what was not asked for with the next token
 //	                                    for the slot. Both under mu
 //
 // While somebody decides, the finisher, the receivers and whoever asks for parts go on with other MEPs.

@@ -1,11 +1,14 @@
 package builderunit
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
+	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/event/pattern"
+	"ringlet/event/placing"
 	"ringlet/internal/crc32c"
 	"ringlet/internal/netyield"
 )
@@ -160,4 +163,206 @@ func (v *verifier) checkContent(source uint16, b []byte) (event.MFP, error) {
 		}
 	}
 	return m, nil
+}
+
+// A DataError is what a readout unit has sent that does not fit: a checksum, a size, a header, or the events in it.
+// Whoever has checked it is sound.
+type DataError struct {
+	RU     int // index of the readout unit
+	MEP    uint64
+	Source uint16
+	Reason string
+	Cause  error
+}
+
+func (e *DataError) Error() string {
+	return fmt.Sprintf("MEP %d, source %d: %s", e.MEP, e.Source, e.Reason)
+}
+func (e *DataError) Unwrap() error { return e.Cause }
+
+// tolerates says whether the unit goes on without what a readout unit has of a MEP.
+func (b *Builder) tolerates(bad *DataError) bool {
+	return b.cfg.Tolerates != nil && b.cfg.Division.Units() > 0 && b.cfg.Tolerates(bad)
+}
+
+// bytesIn is the MFP in the memory of its MEP.
+func (p *mfpPlace) bytesIn(memory []byte) []byte { return memory[p.Offset : p.Offset+p.Size] }
+
+// dataError says that the MFP does not fit.
+func (p *mfpPlace) dataError(mep uint64, why error) *DataError {
+	return &DataError{RU: int(p.RU), MEP: mep, Source: p.Source, Reason: why.Error(), Cause: why}
+}
+
+// replaceParts makes the parts of some readout units anew, of missing fragments. Parts that were made before are made
+// again: they may have had their events from one of these. It returns where the MEP lies then, which nobody else writes
+// to, and moves f.places there.
+func (f *finisher) replaceParts(slot int, mep uint64, memory []byte, which func(ru int) bool) ([]byte, error) {
+	for i := range f.places {
+		p := &f.places[i]
+		p.Synthetic = p.Synthetic || which(int(p.RU))
+	}
+	first, n, err := f.eventRange(mep, memory)
+	if err != nil {
+		return nil, err
+	}
+	f.remade[0], f.remade[1] = f.remade[1], f.remade[0] // memory may be the other one
+	if f.remade[0] == nil {
+		f.remade[0] = make([]byte, f.cfg.Slots.SlotSize())
+	}
+	made, err := f.tables.layOut(f.remade[0], memory, f.places, first, n)
+	if err != nil {
+		return nil, fmt.Errorf("MEP %d: %w", mep, err)
+	}
+	for i := range f.places {
+		if p := &f.places[i]; p.Synthetic {
+			p.CRC = checksum(p.bytesIn(made))
+		}
+	}
+	for ru := range f.cfg.RURanks {
+		if which(ru) {
+			f.countMissing(ru, mep, n)
+		}
+	}
+	if !f.asm.isPreGranted() { // its windows are revoked, and a sink may lend the slot
+		made = f.cfg.Slots.Bytes(slot)[:copy(f.cfg.Slots.Bytes(slot), made)]
+	}
+	return made, nil
+}
+
+// replaceBadPart replaces the part of a readout unit, if an error says that its data do not fit and that is tolerated;
+// any other error comes back.
+func (f *finisher) replaceBadPart(slot int, mep uint64, memory []byte, err error) ([]byte, error) {
+	var bad *DataError
+	if !errors.As(err, &bad) || !f.tolerates(bad) {
+		return nil, err
+	}
+	made, none := f.replaceParts(slot, mep, memory, func(ru int) bool { return ru == bad.RU })
+	if none != nil { // nothing is left of it
+		return nil, err
+	}
+	return made, nil
+}
+
+// eventRange is which events a MEP has, as the first MFP tells that can be read and is not made here.
+func (f *finisher) eventRange(mep uint64, memory []byte) (first uint64, n int, err error) {
+	why := errors.New("no readout unit has any part of it")
+	for i := range f.places {
+		p := &f.places[i]
+		if p.Synthetic || p.Size < event.MFPFixedSize {
+			continue
+		}
+		first, n, err := event.MFPEvents(p.bytesIn(memory))
+		if err == nil && n > f.cfg.MaxEventsPerMEP {
+			err = fmt.Errorf("readout unit %d has %d events, a MEP has %d at most", p.RU, n, f.cfg.MaxEventsPerMEP)
+		}
+		if err == nil {
+			return first, n, nil
+		}
+		why = p.dataError(mep, err)
+	}
+	return 0, 0, why
+}
+
+// countMissing counts that the part of a readout unit is missing in a MEP.
+func (f *finisher) countMissing(ru int, mep uint64, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &f.asm.stats
+	if f.missingMFPCount == 0 {
+		s.MEPsLackingParts++
+		s.EventsLackingParts += uint64(n)
+	}
+	f.missingByRU[ru].add(mep, n)
+	mfps := f.cfg.Division.SourceCount(ru)
+	s.MissingMFPs += uint64(mfps)
+	s.MissingFragments += uint64(mfps * n)
+	f.missingMFPCount += mfps
+}
+
+// checkTolerantly checks a whole MEP whose bytes are read at one place, and goes on without the parts that do not fit,
+// as long as that is tolerated. It returns where the MEP lies then. It ends: check names no part that was made here,
+// and each turn makes one more.
+func (f *finisher) checkTolerantly(slot int, mep uint64,
+	read []byte) (sound []byte, from uint64, events int, err error) {
+	for {
+		if from, events, err = f.checkMEP(mep, read); err == nil {
+			return read, from, events, nil
+		}
+		if read, err = f.replaceBadPart(slot, mep, read, err); err != nil {
+			return nil, 0, 0, err
+		}
+	}
+}
+
+// handleOversized takes that a MEP fits no slot. Where one part of several alone does not, its readout unit has
+// announced a wrong size: that is a DataError, or where it is tolerated, the part is taken for missing and the MEP
+// fits. Any other such MEP is a mistake of the configuration. The lock is held.
+func (b *Builder) handleOversized(m *placing.Announce, err error) error {
+	parts := slotRow(b.asm, b.asm.parts, int(m.Slot))
+	for ru := range parts {
+		if len(parts) < 2 || parts[ru].size <= b.cfg.Slots.SlotSize() {
+			continue
+		}
+		bad := &DataError{
+			RU:     ru,
+			MEP:    m.MEP,
+			Source: b.firstSource(ru),
+			Reason: fmt.Sprintf("the sizes from there on add up to %d bytes, but a slot holds %d: raise --slot-size or "+
+				"lower --packing if they are right", parts[ru].size, b.cfg.Slots.SlotSize()),
+			Cause: err,
+		}
+		if !b.tolerates(bad) {
+			return bad
+		}
+		for i := range parts[ru].entries {
+			parts[ru].entries[i] = placing.Entry{Size: b.asm.absent.missingMFPSize}
+		}
+		err = b.asm.layOutSlot(int(m.Slot))
+	}
+	return err
+}
+
+// announceDataError is the DataError that a refused announcement makes; nil if its sizes are no reason.
+func (b *Builder) announceDataError(refused *announceError) *DataError {
+	if !refused.BadSize {
+		return nil
+	}
+	return &DataError{
+		RU:     refused.RU,
+		MEP:    refused.MEP,
+		Source: b.firstSource(refused.RU),
+		Reason: "from there on " + refused.Reason,
+		Cause:  refused,
+	}
+}
+
+// firstSource is the first source of a readout unit, as far as that is known.
+func (b *Builder) firstSource(ru int) uint16 {
+	if ru >= b.cfg.Division.Units() {
+		return 0
+	}
+	return uint16(b.cfg.Division.FirstSource(ru))
+}
+
+// attributeSinkError is why the sink did not take a MEP: data that do not fit, which it found, or what it says itself.
+func (f *finisher) attributeSinkError(m *sink.Meta, memory []byte, err error) error {
+	var wrong *event.FormatError
+	if !errors.As(err, &wrong) && !errors.Is(err, sink.ErrMeta) {
+		return err
+	}
+	for i := range f.places {
+		p := &f.places[i]
+		mfp, bad := event.ParseMFP(p.bytesIn(memory))
+		if bad == nil && (mfp.FirstEvent() != m.FirstEvent || mfp.NumFragments() != m.Events) {
+			bad = fmt.Errorf("the MFP has %d events from %d, the MEP has %d from %d", mfp.NumFragments(), mfp.FirstEvent(),
+				m.Events, m.FirstEvent)
+		}
+		if bad == nil && mfp.Source() != p.Source {
+			bad = fmt.Errorf("the MFP is of source %d", mfp.Source())
+		}
+		if bad != nil {
+			return &DataError{RU: int(p.RU), MEP: m.MEP, Source: p.Source, Reason: bad.Error(), Cause: err}
+		}
+	}
+	return err
 }
