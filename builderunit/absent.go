@@ -78,7 +78,7 @@ func (b *Builder) MarkRUBack(ru int, from uint64) error {
 		return fmt.Errorf("readout unit %d was told to be back, and there is no such unit", ru)
 	}
 	b.asm.absent.lacksBelow[ru] = from
-	if b.asm.isPreGranted() {
+	if b.asm.isPreGranted {
 		return b.preGrant(ru)
 	}
 	return nil

@@ -19,16 +19,17 @@ import (
 // or they are granted once, for all MEPs, where a Layout gives each readout unit a window in every slot: then nothing
 // is announced, a part comes in one write, and the first that comes for a free slot says what it is to hold.
 type Assembler struct {
-	// immutable after NewAssembler and newPreGrantedAssembler
-	rus               int
-	slotSize          int
-	preGrantedWindows []preGrantedWindow // by readout unit; nil where windows are granted for each MEP
-	slotsPerRelease   int                // slots given back together
+	// immutable after makeAssembler
+	rus             int
+	slotSize        int
+	isPreGranted    bool // windows are granted once, for all MEPs
+	partsPerSlot    int  // readout units; 0 where all slots are alike, and have their parts in common
+	slotsPerRelease int  // slots given back together
 
 	slots          []slot
 	windowRefs     []shmem.Ref // windows, at slot·rus+ru; zero for none
 	placedBytes    []uint32    // bytes in place, at slot·rus+ru
-	parts          []part      // what was announced, at slot·rus+ru; nil where windows are pre-granted
+	parts          []part      // where each readout unit's bytes go, by slot
 	pull           puller
 	newestComplete uint64 // highest MEP that was whole
 	busySlots      int    // slots with a MEP, where windows are granted for each
@@ -65,19 +66,23 @@ type slot struct {
 	lacksParts     bool // it is whole without parts that are missing
 }
 
-// part is one readout unit's share of a slot, as announced.
+// part is one readout unit's share of a slot: where it goes, and how many bytes it may have. As announced these are one
+// number, and come in any pieces; of a part that brings its entries along they are bounds, and it comes in one write.
 type part struct {
-	streams int
-	entries []placing.Entry
-	offset  int // from the slot's start, bytes
-	size    int
+	streams     int
+	entries     []placing.Entry // as announced; of a part that brings them along none
+	offset      int             // from the slot's start, bytes
+	least, most int             // bytes
+	inOneWrite  bool
 }
 
-// preGrantedWindow is what a readout unit owns of every slot, where windows are pre-granted.
-type preGrantedWindow struct {
-	offset               int // from the slot's start, bytes
-	sources              int
-	minLength, maxLength uint32
+// fits tells that bytes can be a part, or some of those that it lacks.
+func (p *part) fits(w *transport.Placement, placed uint32) bool {
+	n := int(w.Length)
+	if p.inOneWrite {
+		return w.Offset == 0 && n >= p.least && n <= p.most && n%event.MEPWordBytes == 0
+	}
+	return n > 0 && n <= p.most-int(placed)
 }
 
 func newAssembler(rus, slots int) *Assembler {
@@ -94,8 +99,8 @@ func newAssembler(rus, slots int) *Assembler {
 // asked for their parts as p says.
 func NewAssembler(rus, slots, slotSize int, p Pull) *Assembler {
 	a := newAssembler(rus, slots)
-	a.slotSize, a.slotsPerRelease, a.pull, a.parts = slotSize, p.SlotsPerRelease, newPuller(p, rus, slots), make([]part,
-		slots*rus)
+	a.slotSize, a.slotsPerRelease, a.pull = slotSize, p.SlotsPerRelease, newPuller(p, rus, slots)
+	a.partsPerSlot, a.parts = rus, make([]part, slots*rus)
 	return a
 }
 
@@ -103,22 +108,23 @@ func NewAssembler(rus, slots, slotSize int, p Pull) *Assembler {
 // windows.
 func newPreGrantedAssembler(l *placing.Layout, slots int) *Assembler {
 	a := newAssembler(l.Units(), slots)
-	a.slotSize = l.Size()
+	a.slotSize, a.isPreGranted = l.Size(), true
 	for ru := range l.Units() {
 		offset, size := l.PartRange(ru)
 		least := l.EntriesSize(ru) + l.SourceCount(ru)*event.MFPFixedSize
-		a.preGrantedWindows = append(a.preGrantedWindows, preGrantedWindow{
-			offset:    offset,
-			sources:   l.SourceCount(ru),
-			minLength: uint32(least),
-			maxLength: uint32(size),
+		a.parts = append(a.parts, part{
+			streams:    l.SourceCount(ru),
+			offset:     offset,
+			least:      least,
+			most:       size,
+			inOneWrite: true,
 		})
 	}
 	return a
 }
 
-// isPreGranted tells that windows are granted once, for all MEPs.
-func (a *Assembler) isPreGranted() bool { return a.preGrantedWindows != nil }
+// slotParts are the parts of a slot, by readout unit.
+func (a *Assembler) slotParts(slot int) []part { return a.parts[slot*a.partsPerSlot:][:a.rus] }
 
 // slotRow is a slot's share of what is kept by slot and readout unit.
 func slotRow[T any](a *Assembler, table []T, slot int) []T { return table[slot*a.rus : (slot+1)*a.rus] }
@@ -173,7 +179,7 @@ func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	if s.phase == slotIdle {
 		a.beginSizing(int(m.Slot), m.MEP, m.Attempt)
 	}
-	p := &slotRow(a, a.parts, int(m.Slot))[m.RU]
+	p := &a.slotParts(int(m.Slot))[m.RU]
 	if p.streams == 0 {
 		p.streams = int(m.StreamCount)
 		s.announcedMFPs += uint32(m.StreamCount)
@@ -206,7 +212,7 @@ func (a *Assembler) checkAnnounce(m *placing.Announce) string {
 	case s.mep != m.MEP || s.attempt != m.Attempt:
 		return fmt.Sprintf("the slot expects attempt %d of MEP %d", s.attempt, s.mep)
 	default:
-		known, sources = slotRow(a, a.parts, int(m.Slot))[m.RU], int(s.announcedMFPs)
+		known, sources = a.slotParts(int(m.Slot))[m.RU], int(s.announcedMFPs)
 	}
 	if known.streams == 0 {
 		sources += int(m.StreamCount)
@@ -240,8 +246,8 @@ func findTooShort(m *placing.Announce) int {
 func (a *Assembler) beginSizing(i int, mep uint64, attempt uint32) {
 	a.slots[i] = slot{phase: slotSizing, mep: mep, attempt: attempt}
 	a.busySlots++
-	for ru, p := range slotRow(a, a.parts, i) {
-		slotRow(a, a.parts, i)[ru] = part{entries: p.entries[:0]}
+	for ru, p := range a.slotParts(i) {
+		a.slotParts(i)[ru] = part{entries: p.entries[:0]}
 		if a.absent.lacksPart(ru, mep) {
 			a.announceMissing(i, ru)
 		}
@@ -251,15 +257,15 @@ func (a *Assembler) beginSizing(i int, mep uint64, attempt uint32) {
 // layOutSlot computes where each readout unit's MFPs go: behind the header, in order of source id (a prefix sum). The
 // sum cannot wrap: 65535 MFPs of 4 GiB are 2^48 bytes.
 func (a *Assembler) layOutSlot(i int) error {
-	s, parts := &a.slots[i], slotRow(a, a.parts, i)
+	s, parts := &a.slots[i], a.slotParts(i)
 	end := event.MEPHeaderSize(int(s.announcedMFPs))
 	for ru := range parts {
 		p := &parts[ru]
-		p.offset, p.size = end, 0
+		p.offset = end
 		for _, e := range p.entries {
-			p.size += paddedBytes(e.Size)
+			end += paddedBytes(e.Size)
 		}
-		end += p.size
+		p.least, p.most = end-p.offset, end-p.offset
 	}
 	s.mepBytes = end
 	if end > a.slotSize {
@@ -277,14 +283,15 @@ func paddedBytes(size uint32) int { return (int(size) + 3) &^ 3 }
 // is to be asked for now.
 func (a *Assembler) NextRequest() (slot, ru int, ok bool) { return a.pull.nextRequest() }
 
-// PartRange tells which bytes of a slot belong to a readout unit; where windows are pre-granted, those that are in
-// place.
+// PartRange tells which bytes of a slot are a readout unit's to write.
 func (a *Assembler) PartRange(slot, ru int) (offset, size int) {
-	if a.isPreGranted() {
-		return a.preGrantedWindows[ru].offset, int(a.placedBytes[slot*a.rus+ru])
-	}
-	p := &slotRow(a, a.parts, slot)[ru]
-	return p.offset, p.size
+	p := &a.slotParts(slot)[ru]
+	return p.offset, p.most
+}
+
+// placedRange tells which bytes of a readout unit are in place.
+func (a *Assembler) placedRange(slot, ru int) (offset, size int) {
+	return a.slotParts(slot)[ru].offset, int(a.placedBytes[slot*a.rus+ru])
 }
 
 // RecordGrant notes the window that a readout unit was given for its part of a slot.
@@ -330,11 +337,7 @@ type MEP struct {
 // SlotMEP describes a slot's MEP. What it says of a whole one stays so until Finish, discard or abandon.
 func (a *Assembler) SlotMEP(i int) MEP {
 	s := &a.slots[i]
-	m := MEP{MEP: s.mep, Attempt: s.attempt, Size: s.mepBytes}
-	if last := a.rus - 1; a.isPreGranted() && s.phase == slotComplete {
-		m.Size = a.preGrantedWindows[last].offset + int(a.placedBytes[i*a.rus+last])
-	}
-	return m
+	return MEP{MEP: s.mep, Attempt: s.attempt, Size: s.mepBytes}
 }
 
 // A mfpPlace is where one MFP lies in a slot, and what it should look like.
@@ -352,7 +355,7 @@ type mfpPlace struct {
 // the entries in the slot that tell.
 func (a *Assembler) appendMFPPlaces(i int, to []mfpPlace, withPending bool) []mfpPlace {
 	source := uint16(0)
-	for ru, p := range slotRow(a, a.parts, i) {
+	for ru, p := range a.slotParts(i) {
 		if !withPending && !a.partInPlace(i, ru) {
 			source += uint16(p.streams)
 			continue
@@ -373,15 +376,14 @@ func (a *Assembler) appendMFPPlaces(i int, to []mfpPlace, withPending bool) []mf
 	return to
 }
 
-// partInPlace tells that all bytes of an announced part are in. No part is empty.
+// partInPlace tells that all bytes of a part are in. No part is empty.
 func (a *Assembler) partInPlace(slot, ru int) bool {
-	at := slot*a.rus + ru
-	return int(a.placedBytes[at]) == a.parts[at].size
+	return int(a.placedBytes[slot*a.rus+ru]) >= a.slotParts(slot)[ru].least
 }
 
 // appendMEPRefs appends the windows of a slot that end with its MEP.
 func (a *Assembler) appendMEPRefs(i int, to []shmem.Ref) []shmem.Ref {
-	if a.isPreGranted() {
+	if a.isPreGranted {
 		return to
 	}
 	return appendNonZero(to, slotRow(a, a.windowRefs, i))
@@ -441,9 +443,9 @@ func (a *Assembler) withdrawSlots(each func(slot int)) (remaining int) {
 
 func (a *Assembler) freeSlot(i int) {
 	s := &a.slots[i]
-	s.phase, s.completedParts, s.lacksParts = slotIdle, 0, false
+	s.phase, s.completedParts, s.lacksParts, s.mepBytes = slotIdle, 0, false, 0
 	clear(slotRow(a, a.placedBytes, i))
-	if !a.isPreGranted() {
+	if !a.isPreGranted {
 		a.busySlots--
 		a.pull.drop(i)
 		clear(slotRow(a, a.windowRefs, i))
@@ -547,8 +549,9 @@ func (a *Assembler) applyPlacement(ru int, p *transport.Placement, low uint32, a
 	if p.Ref == (shmem.Ref{}) || a.windowRefs[at] != p.Ref {
 		return CompletedNothing, otherWindow
 	}
+	part := &a.slotParts(int(slot))[ru]
 	switch {
-	case !a.fitsPart(at, ru, p):
+	case !part.fits(p, a.placedBytes[at]):
 		return CompletedNothing, badPart
 	case attempt == 0:
 		return CompletedNothing, noMEP
@@ -556,29 +559,20 @@ func (a *Assembler) applyPlacement(ru int, p *transport.Placement, low uint32, a
 	if why := a.checkPlacement(s, low, attempt); why != placementAccepted {
 		return CompletedNothing, why
 	}
-	if a.isPreGranted() && a.placedBytes[at] != 0 {
+	if part.inOneWrite && a.placedBytes[at] != 0 {
 		return CompletedNothing, duplicatePart
 	}
-	if a.placedBytes[at] += p.Length; !a.isPreGranted() && a.placedBytes[at] < uint32(a.parts[at].size) {
+	if a.placedBytes[at] += p.Length; int(a.placedBytes[at]) < part.least {
 		return CompletedNothing, placementAccepted
 	}
 	return a.completePart(int(slot)), placementAccepted
-}
-
-// fitsPart tells that bytes can be a readout unit's part, or some of those that its part lacks.
-func (a *Assembler) fitsPart(at, ru int, p *transport.Placement) bool {
-	if !a.isPreGranted() {
-		return p.Length > 0 && p.Length <= uint32(a.parts[at].size)-a.placedBytes[at]
-	}
-	r := &a.preGrantedWindows[ru]
-	return p.Offset == 0 && p.Length >= r.minLength && p.Length <= r.maxLength && p.Length%event.MEPWordBytes == 0
 }
 
 // checkPlacement tells why a slot does not wait for bytes of that attempt at a MEP. A free slot with pre-granted
 // windows begins with it.
 func (a *Assembler) checkPlacement(s *slot, low uint32, attempt uint8) rejectedPlacement {
 	switch {
-	case s.phase == slotIdle && a.isPreGranted():
+	case s.phase == slotIdle && a.isPreGranted:
 		return a.beginFilling(s, low, attempt)
 	case uint32(s.mep) != low:
 		return otherMEP
@@ -612,10 +606,12 @@ func (a *Assembler) completePart(i int) Progress {
 	s := &a.slots[i]
 	s.completedParts++
 	a.stats.PartsInPlace++
-	regionComplete := !a.isPreGranted() && a.pull.completeRequest(i)
+	regionComplete := !a.isPreGranted && a.pull.completeRequest(i)
 	switch {
 	case int(s.completedParts) == a.rus:
 		s.phase, s.lacksParts = slotComplete, a.absent.everAbsent && a.hasMissing(i)
+		offset, size := a.placedRange(i, a.rus-1)
+		s.mepBytes = max(s.mepBytes, offset+size) // where no sizes were announced, only now is it known
 		a.newestComplete = max(a.newestComplete, s.mep)
 		return CompletedMEP
 	case regionComplete:
@@ -664,10 +660,10 @@ func (a *Assembler) markRUGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]S
 		s, at := &a.slots[i], i*a.rus+ru
 		ref := a.windowRefs[at]
 		switch {
-		case a.isPreGranted():
+		case a.isPreGranted:
 			a.windowRefs[at] = shmem.Ref{}
 			refs = appendNonZero(refs, []shmem.Ref{ref})
-			if s.phase != slotFilling || a.placedBytes[at] != 0 {
+			if s.phase != slotFilling || a.partInPlace(i, ru) {
 				continue
 			}
 		case s.phase == slotSizing:
@@ -697,7 +693,7 @@ func (a *Assembler) skipMissingPart(i int, to []SlotProgress) []SlotProgress {
 
 // announceMissing announces parts without data in the name of a readout unit that has not announced its own.
 func (a *Assembler) announceMissing(i, ru int) {
-	s, p := &a.slots[i], &slotRow(a, a.parts, i)[ru]
+	s, p := &a.slots[i], &a.slotParts(i)[ru]
 	if p.streams > 0 && len(p.entries) == p.streams {
 		return
 	}
@@ -722,18 +718,10 @@ func (a *Assembler) appendSizedSlots(to []int) []int {
 	return to
 }
 
-// isMissing tells which parts of a whole MEP are missing.
-func (a *Assembler) isMissing(slot, ru int) bool {
-	if a.isPreGranted() {
-		return a.placedBytes[slot*a.rus+ru] == 0
-	}
-	return !a.partInPlace(slot, ru)
-}
-
-// hasMissing tells whether one is.
+// hasMissing tells whether a part of a whole MEP is missing.
 func (a *Assembler) hasMissing(slot int) bool {
 	for ru := range a.rus {
-		if a.isMissing(slot, ru) {
+		if !a.partInPlace(slot, ru) {
 			return true
 		}
 	}
@@ -774,14 +762,14 @@ func (a *Assembler) Reject(i int) {
 		invariants.Check(s.phase == slotDeciding || s.phase == slotRejecting, "slot %d was rejected while %s", i, s.phase)
 	}
 	a.stats.RejectedMEPs++
-	for ru, p := range slotRow(a, a.parts, i) {
+	for ru, p := range a.slotParts(i) {
 		if a.partInPlace(i, ru) {
 			a.stats.RejectedMFPs += uint64(p.streams)
 		} else {
 			a.stats.UnrequestedMFPs += uint64(p.streams)
 			a.stats.UnrequestedParts++
 			if !a.absent.lacksPart(ru, a.slots[i].mep) {
-				a.stats.SparedBytes += uint64(p.size)
+				a.stats.SparedBytes += uint64(p.most)
 			}
 		}
 	}

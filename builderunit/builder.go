@@ -246,8 +246,9 @@ func (b *Builder) exportSlots() (err error) {
 			return errors.Join(err, b.reclaimSlots(i), table.Withdraw(b.segment))
 		}
 	}
-	if b.cfg.Layout != nil {
-		if err := b.preGrantAll(); err != nil {
+	for ru := 0; b.asm.isPreGranted && ru < len(b.cfg.RURanks); ru++ {
+		if err := b.preGrant(ru); err != nil {
+			b.revokeAll()
 			return errors.Join(err, b.reclaimSlots(slots.Len()), table.Withdraw(b.segment))
 		}
 	}
@@ -281,7 +282,7 @@ func (b *Builder) HandleAnnounce(rank int, payload []byte) error {
 	if b.closed {
 		return b.refuse(errClosed)
 	}
-	if b.asm.isPreGranted() {
+	if b.asm.isPreGranted {
 		return b.refuse(fmt.Errorf("rank %d announced the sizes of a MEP, and this builder unit has granted its windows for "+
 			"all MEPs: run the same release on all nodes, and configure them again", rank))
 	}
@@ -356,12 +357,10 @@ func (b *Builder) requestPartsLocked() {
 // grantWindow opens a readout unit's part of a slot and sends it the window.
 func (b *Builder) grantWindow(slot, ru int) error {
 	mep, rank := b.asm.SlotMEP(slot), b.cfg.RURanks[ru]
-	off, size := b.asm.PartRange(slot, ru)
-	ref, err := b.cfg.Table.Grant(shmem.Peer(rank), b.segment, b.cfg.Slots.Offset(slot)+off, size, shmem.AccessNwrite)
+	ref, size, err := b.openWindow(slot, ru)
 	if err != nil {
 		return fmt.Errorf("MEP %d: %w", mep.MEP, err)
 	}
-	b.asm.RecordGrant(slot, ru, ref)
 	g := placing.Grant{
 		Slot:    uint32(slot),
 		Attempt: mep.Attempt,
@@ -375,6 +374,17 @@ func (b *Builder) grantWindow(slot, ru int) error {
 		return fmt.Errorf("granting MEP %d to readout unit %d: %w", mep.MEP, ru, err)
 	}
 	return nil
+}
+
+// openWindow opens a readout unit's part of a slot.
+func (b *Builder) openWindow(slot, ru int) (ref shmem.Ref, size int, err error) {
+	off, size := b.asm.PartRange(slot, ru)
+	ref, err = b.cfg.Table.Grant(shmem.Peer(b.cfg.RURanks[ru]), b.segment, b.cfg.Slots.Offset(slot)+off, size,
+		shmem.AccessNwrite)
+	if err == nil {
+		b.asm.RecordGrant(slot, ru, ref)
+	}
+	return ref, size, err
 }
 
 // Placed is PlacedMany of one.

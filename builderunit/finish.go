@@ -101,7 +101,7 @@ func (f *finisher) finishBatch(batch []SlotProgress, at time.Time) error {
 	f.slots, f.results, f.mfpCount, f.mfpBytes = f.slots[:0], f.results[:0], 0, 0
 	var failed error
 	for i, l := range batch {
-		if i%prefetchMEPs == 0 && f.asm.isPreGranted() && f.verify.depth == VerifyOff {
+		if i%prefetchMEPs == 0 && f.asm.isPreGranted && f.verify.depth == VerifyOff {
 			f.prefetch(batch[i:min(i+prefetchMEPs, len(batch))])
 		}
 		if l.Progress == CompletedRegion {
@@ -129,8 +129,8 @@ const prefetchMEPs = 16
 func (f *finisher) prefetch(batch []SlotProgress) {
 	for _, l := range batch {
 		memory := f.cfg.Slots.Bytes(int(l.Slot))
-		for ru := range f.asm.preGrantedWindows {
-			f.prefetchSum += uint(memory[f.asm.preGrantedWindows[ru].offset])
+		for ru := range f.asm.parts {
+			f.prefetchSum += uint(memory[f.asm.parts[ru].offset])
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (f *finisher) sealSlot(slot int, complete bool) (MEP, []byte, error) {
 	f.missingMFPCount, f.badParts = 0, f.badParts[:0]
 	var mep MEP
 	var missing bool
-	if f.asm.isPreGranted() {
+	if f.asm.isPreGranted {
 		mep, missing = f.asm.SlotMEP(slot), f.asm.slots[slot].lacksParts
 		f.parseEntries(slot, mep.MEP, f.cfg.Slots.Bytes(slot))
 	} else {
@@ -188,7 +188,7 @@ func (f *finisher) sealSlot(slot int, complete bool) (MEP, []byte, error) {
 		return mep, memory, nil
 	}
 	memory, err := f.replaceParts(slot, mep.MEP, memory, func(ru int) bool {
-		return missing && f.asm.isMissing(slot, ru) ||
+		return missing && !f.asm.partInPlace(slot, ru) ||
 			slices.ContainsFunc(f.badParts, func(bad *DataError) bool { return bad.RU == ru })
 	})
 	if err != nil && len(f.badParts) > 0 {
@@ -207,7 +207,7 @@ func (f *finisher) finishSlot(slot int, at time.Time) error {
 	shown := looked && f.cfg.Tap.IsDue(at)
 	switch {
 	case f.missingMFPCount > 0: // it was made anew, without gaps
-	case f.asm.isPreGranted() && (f.needsCopy() || shown):
+	case f.asm.isPreGranted && (f.needsCopy() || shown):
 		if err = f.tables.writeHeader(memory, f.places); err == nil {
 			read, err = f.pack(memory)
 		}
@@ -283,7 +283,7 @@ func (f *finisher) recordBuilt(slot int, meta *sink.Meta) {
 
 // keepsSlotsOffered says that slots stay offered while parts come, and are recycled when their MEPs are finished: where
 // windows are pre-granted, and the sink keeps nothing.
-func (f *finisher) keepsSlotsOffered() bool { return f.sinkDiscards && f.asm.isPreGranted() }
+func (f *finisher) keepsSlotsOffered() bool { return f.sinkDiscards && f.asm.isPreGranted }
 
 // needsCopy says that MEPs in pre-granted windows are read in the scratch: to be kept, or since they are parsed.
 func (f *finisher) needsCopy() bool { return !f.sinkDiscards || f.verify.parsesContent() }
@@ -291,7 +291,7 @@ func (f *finisher) needsCopy() bool { return !f.sinkDiscards || f.verify.parsesC
 // handToSink gives a MEP to the sink, and the slot back.
 func (f *finisher) handToSink(slot int, meta sink.Meta, read []byte) error {
 	slots := f.cfg.Slots
-	if f.asm.isPreGranted() {
+	if f.asm.isPreGranted {
 		if err := slots.Fill(slot); err != nil {
 			return err
 		}
@@ -333,9 +333,9 @@ func (b *Builder) reportResultsLocked(results []MEPResult) error {
 // places of that readout unit's MFPs are empty. So are those of one that is missing.
 func (f *finisher) parseEntries(slot int, mep uint64, memory []byte) {
 	f.places = f.places[:0]
-	for ru := range f.asm.preGrantedWindows {
+	for ru := range f.asm.parts {
 		first := len(f.places)
-		off, length := f.asm.PartRange(slot, ru)
+		off, length := f.asm.placedRange(slot, ru)
 		if length > 0 {
 			bad := f.parsePartEntries(ru, memory[off:off+length], off)
 			if bad == nil {
@@ -344,7 +344,7 @@ func (f *finisher) parseEntries(slot int, mep uint64, memory []byte) {
 			bad.RU, bad.MEP = ru, mep
 			f.badParts, f.places = append(f.badParts, bad), f.places[:first]
 		}
-		for i := range f.asm.preGrantedWindows[ru].sources {
+		for i := range f.asm.parts[ru].streams {
 			f.places = append(f.places, mfpPlace{Source: uint16(first + i), RU: uint16(ru)})
 		}
 	}
@@ -352,7 +352,7 @@ func (f *finisher) parseEntries(slot int, mep uint64, memory []byte) {
 
 // parsePartEntries reads the entries of one part, which lies at an offset.
 func (f *finisher) parsePartEntries(ru int, part []byte, off int) *DataError {
-	sources := f.asm.preGrantedWindows[ru].sources
+	sources := f.asm.parts[ru].streams
 	at := sources * placing.EntrySize
 	for i := range sources {
 		source := uint16(len(f.places))

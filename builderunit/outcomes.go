@@ -161,7 +161,7 @@ func (b *Builder) returnSlots(batch []MEPResult, refs []shmem.Ref) error {
 		}
 	}
 	back := b.cfg.Slots.Abandon
-	if b.asm.isPreGranted() {
+	if b.asm.isPreGranted {
 		back = b.cfg.Slots.Withdraw
 	}
 	for i := range batch {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"ringlet/event/placing"
-	"ringlet/shmem"
 )
 
 // makePreGrantedAssembler makes the core of a builder unit whose windows are pre-granted.
@@ -22,27 +21,12 @@ func (b *Builder) makePreGrantedAssembler() error {
 	return nil
 }
 
-// preGrantAll opens its part of every slot to each readout unit, until Close.
-func (b *Builder) preGrantAll() error {
-	for ru := range b.cfg.RURanks {
-		if err := b.preGrant(ru); err != nil {
-			b.revokeAll()
-			return err
-		}
-	}
-	return nil
-}
-
-// preGrant opens its part of every slot to a readout unit.
+// preGrant opens its part of every slot to a readout unit, until Close.
 func (b *Builder) preGrant(ru int) error {
-	off, size := b.cfg.Layout.PartRange(ru)
 	for slot := range b.cfg.Slots.Len() {
-		ref, err := b.cfg.Table.Grant(shmem.Peer(b.cfg.RURanks[ru]), b.segment, b.cfg.Slots.Offset(slot)+off, size,
-			shmem.AccessNwrite)
-		if err != nil {
+		if _, _, err := b.openWindow(slot, ru); err != nil {
 			return fmt.Errorf("sharing out slot %d: %w", slot, err)
 		}
-		b.asm.RecordGrant(slot, ru, ref)
 	}
 	return nil
 }
@@ -59,7 +43,7 @@ func (b *Builder) AnswerWindowRequest(rank int, payload []byte) error {
 		return b.refuse(err)
 	}
 	ru, ok := b.ruByRank[rank]
-	if !ok || !b.asm.isPreGranted() {
+	if !ok || !b.asm.isPreGranted {
 		return b.refuse(fmt.Errorf("rank %d asked for its share of the slots, and has none", rank))
 	}
 	var answer placing.PreGrants

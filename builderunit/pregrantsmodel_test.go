@@ -146,7 +146,7 @@ func (m *preGrantedModel) place(t *rapid.T, ru int, parts []sentPart) {
 		}
 		for ru, n := range s.lengths {
 			off, _ := m.layout.PartRange(ru)
-			if at, length := m.a.PartRange(int(i), ru); at != off || length != int(n) {
+			if at, length := m.a.placedRange(int(i), ru); at != off || length != int(n) {
 				t.Fatalf("part %d of slot %d is %d bytes at %d, not %d at %d", ru, i, length, at, n, off)
 			}
 		}

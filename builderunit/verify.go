@@ -223,7 +223,7 @@ func (f *finisher) replaceParts(slot int, mep uint64, memory []byte, which func(
 			f.countMissing(ru, mep, n)
 		}
 	}
-	if !f.asm.isPreGranted() { // its windows are revoked, and a sink may lend the slot
+	if !f.asm.isPreGranted { // its windows are revoked, and a sink may lend the slot
 		made = f.cfg.Slots.Bytes(slot)[:copy(f.cfg.Slots.Bytes(slot), made)]
 	}
 	return made, nil
@@ -298,9 +298,9 @@ func (f *finisher) checkTolerantly(slot int, mep uint64,
 // announced a wrong size: that is a DataError, or where it is tolerated, the part is taken for missing and the MEP
 // fits. Any other such MEP is a mistake of the configuration. The lock is held.
 func (b *Builder) handleOversized(m *placing.Announce, err error) error {
-	parts := slotRow(b.asm, b.asm.parts, int(m.Slot))
+	parts := b.asm.slotParts(int(m.Slot))
 	for ru := range parts {
-		if len(parts) < 2 || parts[ru].size <= b.cfg.Slots.SlotSize() {
+		if len(parts) < 2 || parts[ru].most <= b.cfg.Slots.SlotSize() {
 			continue
 		}
 		bad := &DataError{
@@ -308,7 +308,7 @@ func (b *Builder) handleOversized(m *placing.Announce, err error) error {
 			MEP:    m.MEP,
 			Source: b.firstSource(ru),
 			Reason: fmt.Sprintf("the sizes from there on add up to %d bytes, but a slot holds %d: raise --slot-size or "+
-				"lower --packing if they are right", parts[ru].size, b.cfg.Slots.SlotSize()),
+				"lower --packing if they are right", parts[ru].most, b.cfg.Slots.SlotSize()),
 			Cause: err,
 		}
 		if !b.tolerates(bad) {
