@@ -22,7 +22,7 @@ const maxLines = 500
 // A core that decides as one is one file: with all it decides in one place it may be longer.
 const maxCoreLines = 800
 
-var cores = []string{"builderunit/assembler.go", "readoutunit/core.go", "readoutunit/transfers.go"}
+var cores = []string{"builderunit/assembler.go", "readoutunit/core.go", "readoutunit/transfers.go", "shmem/grants.go"}
 
 // files lists the repository's files of that suffix by their slashed paths, without folders that begin with a dot, and
 // testdata.
