@@ -336,12 +336,7 @@ func (l *datagramEngine) dispatch(events []link.Event) {
 		}
 		switch ev.Kind {
 		case link.EventPlaced:
-			l.handler.Placed(l.rank, Placement{
-				Ref:    ev.Ref,
-				Offset: ev.Offset,
-				Length: ev.Length,
-				Imm:    ev.Imm,
-			})
+			l.handler.Placed(l.rank, ev.Placement)
 		case link.EventPlacedMany:
 			l.handler.PlacedMany(l.rank, ev.Placements)
 		case link.EventSignal:
@@ -355,13 +350,7 @@ func (l *datagramEngine) dispatch(events []link.Event) {
 		case link.EventFenced:
 			l.handler.Completed(l.rank, ev.Cookie, nil)
 		case link.EventRefused:
-			l.handler.Refused(l.rank, Placement{
-				Ref:    ev.Ref,
-				Offset: ev.Offset,
-				Length: ev.Length,
-				Imm:    ev.Imm,
-			},
-				&link.RefusedError{Peer: thisNode, Reason: ev.Reason})
+			l.handler.Refused(l.rank, ev.Placement, &link.RefusedError{Peer: thisNode, Reason: ev.Reason})
 		}
 	}
 }

@@ -64,17 +64,3 @@ func (g *congestion) onAck(arrived, lost int, newest, sent uint64) {
 func (g *congestion) shrink() {
 	g.window, g.slowStart = max(min(minWindow, g.maxWindow), g.window*7/10), false
 }
-
-// mayRepair reports whether a datagram of the space may be sent again: what is on its way, not known to be lost, is
-// less than the window, or silence asks for it.
-func (c *Core) mayRepair(space int) bool {
-	s := &c.send[space]
-	free := space != spaceRequests || !c.cfg.CongestionControl || s.inFlight-s.awaitingRepair < c.congestion.window
-	return s.awaitingRepair > 0 && (free || s.urgentRepairs > 0)
-}
-
-// mayRequest reports whether one more new request datagram may be sent.
-func (c *Core) mayRequest() bool {
-	s := &c.send[spaceRequests]
-	return s.hasCredit() && (!c.cfg.CongestionControl || s.inFlight < c.congestion.window)
-}

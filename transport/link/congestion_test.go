@@ -110,11 +110,11 @@ func TestSilenceShrinksTheWindow(t *testing.T) {
 	silent := true
 	d.drop = func(int, []byte) bool { return silent }
 	for i := range 60 {
-		d.write(0, 0, pattern(3*c.chunkSize, byte(i)), uint64(i))
+		d.write(0, 0, pattern(3*c.requester.chunkSize, byte(i)), uint64(i))
 	}
 	d.run(3 * second)
-	if s := c.Stats(); s.Timeouts < 3 || c.congestion.window != minWindow {
-		t.Errorf("after a silence and %d time-outs the window is %d", s.Timeouts, c.congestion.window)
+	if s := c.Stats(); s.Timeouts < 3 || c.recovery.congestion.window != minWindow {
+		t.Errorf("after a silence and %d time-outs the window is %d", s.Timeouts, c.recovery.congestion.window)
 	}
 	if live, _ := c.InFlight(); live[spaceRequests] > goldenCredit {
 		t.Errorf("%d datagrams in flight", live[spaceRequests])
@@ -123,12 +123,12 @@ func TestSilenceShrinksTheWindow(t *testing.T) {
 	if !d.run(60 * second) {
 		t.Fatal("stuck after the silence")
 	}
-	for i := 0; i < 40 && c.congestion.window < goldenCredit; i++ {
-		d.write(0, 0, pattern(90*c.chunkSize, byte(i)), uint64(i))
+	for i := 0; i < 40 && c.recovery.congestion.window < goldenCredit; i++ {
+		d.write(0, 0, pattern(90*c.requester.chunkSize, byte(i)), uint64(i))
 		d.run(second)
 	}
-	if c.congestion.window != goldenCredit {
-		t.Errorf("the window has grown back to %d of %d", c.congestion.window, goldenCredit)
+	if c.recovery.congestion.window != goldenCredit {
+		t.Errorf("the window has grown back to %d of %d", c.recovery.congestion.window, goldenCredit)
 	}
 }
 
@@ -142,18 +142,18 @@ func TestSilenceRepairsSignalsAtOnce(t *testing.T) {
 		c.Signal([]byte{byte(i)})
 		d.exchange() // each in a datagram of its own
 	}
-	d.write(0, 0, pattern(12*c.chunkSize, 1), 1)
+	d.write(0, 0, pattern(12*c.requester.chunkSize, 1), 1)
 	d.exchange()
-	d.now = c.repairDeadline()
+	d.now = c.recovery.deadline()
 	c.Tick(d.now) // probes
 	d.exchange()
-	c.congestion.window = 10
-	d.now = c.repairDeadline()
+	c.recovery.congestion.window = 10
+	d.now = c.recovery.deadline()
 	c.Tick(d.now)
-	writes, signals := c.send[spaceRequests].awaitingRepair, c.send[spaceResponses].awaitingRepair
-	if c.congestion.window != 7 || writes != 7 || signals != maxTimeoutRepairs {
-		t.Errorf("with a window of %d, %d datagrams with writes are sent again, and %d with signals", c.congestion.window,
-			writes, signals)
+	writes, signals := c.recovery.send[spaceRequests].awaitingRepair, c.recovery.send[spaceResponses].awaitingRepair
+	if c.recovery.congestion.window != 7 || writes != 7 || signals != maxTimeoutRepairs {
+		t.Errorf("with a window of %d, %d datagrams with writes are sent again, and %d with signals",
+			c.recovery.congestion.window, writes, signals)
 	}
 }
 
@@ -202,7 +202,7 @@ func (f *flow) feed() {
 		}
 	}
 	for f.pendingWrites < 8 {
-		f.core[0].Write(Write{Ref: f.ref[0], Data: f.memory[0][:100*f.core[0].chunkSize]})
+		f.core[0].Write(Write{Ref: f.ref[0], Data: f.memory[0][:100*f.core[0].requester.chunkSize]})
 		f.pendingWrites++
 	}
 }
@@ -282,8 +282,8 @@ func TestLinksShareABottleneck(t *testing.T) {
 			ticks := (b.now - begin) / b.tick
 			all, lost := b.forwarded[0]+b.forwarded[1], b.lost[0]+b.lost[1]
 			t.Logf("%d and %d carried, windows %d and %d, %.1f %% lost, port busy %.0f %%", b.forwarded[0], b.forwarded[1],
-				flows[0].core[0].congestion.window, flows[1].core[0].congestion.window, 100*float64(lost)/float64(all+lost),
-				100*float64(all)/float64(ticks))
+				flows[0].core[0].recovery.congestion.window, flows[1].core[0].recovery.congestion.window,
+				100*float64(lost)/float64(all+lost), 100*float64(all)/float64(ticks))
 			// A queue as deep as the whole credit of a link lets the first one in keep it: nothing is lost that
 			// would make it share.
 			if most := 2 + tc.queueLimit/500; max(b.forwarded[0], b.forwarded[1]) > most*min(b.forwarded[0], b.forwarded[1]) {
@@ -344,8 +344,8 @@ func TestQueueOfOnesOwn(t *testing.T) {
 func TestBurstLostAfterSpuriousRetransmissions(t *testing.T) {
 	const delay, most = 15 * millisecond, 3 * int64(1e9)
 	d := newDuo(t, Config{CongestionControl: true, Credit: 100, SeqWindow: 4096, AckEvery: 16})
-	d.core[0].loss.spuriousBackoff, d.core[0].congestion.window = maxSpurious, 100
-	d.core[0].Write(Write{Ref: d.ref[0], Data: d.memory[0][:60*d.core[0].chunkSize]})
+	d.core[0].recovery.loss.spuriousBackoff, d.core[0].recovery.congestion.window = maxSpurious, 100
+	d.core[0].Write(Write{Ref: d.ref[0], Data: d.memory[0][:60*d.core[0].requester.chunkSize]})
 	buf := make([]byte, 1415)
 	for d.core[0].Next(d.now, buf) > 0 { // all of them lost
 	}

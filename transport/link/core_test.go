@@ -209,8 +209,7 @@ func TestResponsesOfABadPeerAreBounded(t *testing.T) {
 		putHeader(b, header{view: 0x0203, seq: goldenSeq + i})
 		f := writeFrame{
 			tx:              1024 + i,
-			window:          2,
-			gen:             7,
+			ref:             shmem.Ref{Window: 2, Gen: 7},
 			transactionSize: 7,
 		}
 		putWriteHeader(b[headerSize:], &f, 7)
@@ -219,7 +218,7 @@ func TestResponsesOfABadPeerAreBounded(t *testing.T) {
 		}
 		d.core[1].Events(nil)
 	}
-	if c := d.core[1]; len(c.responses) > maxTransactions || errs != 3000-maxTransactions {
-		t.Errorf("%d responses wait, %d writes were found wrong", len(c.responses), errs)
+	if c := d.core[1]; c.responder.responses.len() > maxTransactions || errs != 3000-maxTransactions {
+		t.Errorf("%d responses wait, %d writes were found wrong", c.responder.responses.len(), errs)
 	}
 }

@@ -23,8 +23,9 @@ func TestDueWithoutTransactions(t *testing.T) {
 		c.WriteMany(pieces, uint64(i))
 	}
 	d.run(100 * millisecond)
-	if len(c.freeTransactions) > 0 || !c.mayRequest() {
-		t.Fatalf("%d transactions are free, the window is open: %v", len(c.freeTransactions), c.mayRequest())
+	if len(c.requester.freeTransactions) > 0 || !c.recovery.mayRequest() {
+		t.Fatalf("%d transactions are free, the window is open: %v", len(c.requester.freeTransactions),
+			c.recovery.mayRequest())
 	}
 	for now := d.now; now < d.now+second; now += millisecond {
 		c.Tick(now)
@@ -42,9 +43,9 @@ func dueIsSent(t *testing.T, c *Core, now int64, sent func([]byte)) {
 	t.Helper()
 	buf := make([]byte, c.cfg.MaxDatagram)
 	for c.NextDue() {
-		head := c.opHead
+		head := c.requester.opHead
 		n := c.Next(now, buf)
-		if n == 0 && c.opHead == head {
+		if n == 0 && c.requester.opHead == head {
 			t.Fatalf("something is due, and nothing is sent: %+v", c.Stats())
 		}
 		if n > 0 {

@@ -31,15 +31,43 @@ type Placement struct {
 
 // An Event is something the owner of a Core must know.
 type Event struct {
-	Kind       EventKind
-	Reason     Reason
-	Ref        shmem.Ref
-	Offset     uint32
-	Length     uint32
+	Kind   EventKind
+	Reason Reason
+	Placement
 	Cookie     uint64
-	Imm        uint64
 	Data       []byte
 	Placements []Placement
+}
+
+// notices are what has happened: what the owner does not know yet, and the counters.
+type notices struct {
+	stats           Stats
+	events          []Event
+	placements      []Placement // pieces placed since the last call of takeEvents
+	sparePlacements []Placement // those before, which the caller may still read
+}
+
+func (n *notices) emit(e Event) { n.events = append(n.events, e) }
+
+// reportPlacements tells of the pieces placed from index first on, in the same event as those just before where it can.
+func (n *notices) reportPlacements(first int) {
+	if first == len(n.placements) {
+		return
+	}
+	if l := len(n.events); l > 0 && n.events[l-1].Kind == EventPlacedMany {
+		e := &n.events[l-1]
+		e.Placements = n.placements[first-len(e.Placements):]
+		return
+	}
+	n.emit(Event{Kind: EventPlacedMany, Placements: n.placements[first:]})
+}
+
+// takeEvents returns what has happened, and uses spare for what comes next.
+func (n *notices) takeEvents(spare []Event) []Event {
+	e := n.events
+	n.events = spare[:0]
+	n.placements, n.sparePlacements = n.sparePlacements[:0], n.placements
+	return e
 }
 
 // Handler is told what has happened on a link to a peer.

@@ -18,7 +18,7 @@ func Fewer(n int) int {
 func StartSpaces(seq uint32, cores ...*Core) {
 	for _, c := range cores {
 		for l := range numSpaces {
-			s, r := &c.send[l], &c.recv[l]
+			s, r := &c.recovery.send[l], &c.acks.recv[l]
 			s.creditLimit = seq + (s.creditLimit - s.nextNumber)
 			s.nextNumber, s.oldestLive = seq, seq
 			r.firstMissing, r.highestPlusOne, r.distinctReceived = seq, seq, seq
@@ -29,18 +29,18 @@ func StartSpaces(seq uint32, cores ...*Core) {
 // InFlight is how many datagrams of each space are outstanding, and how many may be.
 func (c *Core) InFlight() (live, credit [numSpaces]int) {
 	for l := range numSpaces {
-		live[l], credit[l] = c.send[l].inFlight, int(c.recv[l].credit)
+		live[l], credit[l] = c.recovery.send[l].inFlight, int(c.acks.recv[l].credit)
 	}
 	return live, credit
 }
 
 // Audit counts everything that the core counts along the way again, the slow way.
 func (c *Core) Audit() error {
-	if err := c.auditTransactions(); err != nil {
+	if err := c.requester.audit(); err != nil {
 		return err
 	}
 	for l := range numSpaces {
-		s, r := &c.send[l], &c.recv[l]
+		s, r := &c.recovery.send[l], &c.acks.recv[l]
 		live, waiting := 0, 0
 		for i := range s.records {
 			if s.records[i].outstanding {
@@ -69,28 +69,38 @@ func (c *Core) Audit() error {
 	return nil
 }
 
-func (c *Core) auditTransactions() error {
+func (q *requester) audit() error {
 	var free [maxTransactions]bool
-	for _, i := range c.freeTransactions {
-		if free[i] || c.outTransactions[i].inUse {
+	for _, i := range q.freeTransactions {
+		if free[i] || q.outTransactions[i].inUse {
 			return fmt.Errorf("transaction %d is free twice, or free and used", i)
 		}
 		free[i] = true
 	}
 	used := 0
-	for i := range c.outTransactions {
-		if c.outTransactions[i].inUse {
+	for i := range q.outTransactions {
+		if q.outTransactions[i].inUse {
 			used++
-			if o := &c.ops[c.outTransactions[i].op%maxOps]; o.isDone || o.openTransactions == 0 {
+			if o := &q.ops[q.outTransactions[i].op%maxOps]; o.isDone || o.openTransactions == 0 {
 				return fmt.Errorf("transaction %d belongs to a request that is over", i)
 			}
 		}
 	}
-	if used+len(c.freeTransactions) != maxTransactions {
-		return fmt.Errorf("%d transaction ids used + %d free, not %d", used, len(c.freeTransactions), maxTransactions)
+	if used+len(q.freeTransactions) != maxTransactions {
+		return fmt.Errorf("%d transaction ids used + %d free, not %d", used, len(q.freeTransactions), maxTransactions)
 	}
 	return nil
 }
+
+// isIdle reports whether nothing is queued, outstanding or owed.
+func (c *Core) isIdle() bool {
+	return c.requester.isIdle() && c.signals.isIdle() && c.responder.responses.len() == 0 && c.recovery.inFlight() == 0 &&
+		!c.acks.due && !c.acks.owes()
+}
+
+func (q *requester) isIdle() bool { return q.opHead == q.opTail }
+
+func (g *signals) isIdle() bool { return g.oldestUnacked == g.nextNumber }
 
 // What the tests of the package name beside what it exports.
 func (c *Core) Idle() bool { return c.isIdle() }

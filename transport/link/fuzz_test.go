@@ -82,7 +82,7 @@ func fuzzTurn(t *testing.T, c *Core, now int64, buf []byte) {
 			t.Fatalf("%d bytes placed at %d", ev.Length, ev.Offset)
 		}
 	}
-	if err := c.auditTransactions(); err != nil {
+	if err := c.requester.audit(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -168,7 +168,7 @@ func FuzzParseSpaceAck(f *testing.F) {
 				s.newRecord()
 			}
 		}
-		s.applyAck(next, limit, bitmap, func(*sentDatagram) {})
+		s.applyAck(next, limit, bitmap)
 		if s.inFlight < 0 || s.inFlight > 12 || int32(s.oldestLive-s.nextNumber) > 0 {
 			t.Fatalf("%d live in [%d,%d)", s.inFlight, s.oldestLive, s.nextNumber)
 		}

@@ -41,7 +41,7 @@ func TestIncast(t *testing.T) {
 			all, lost, windows := 0, 0, ""
 			for i := range n {
 				all, lost, windows = all+b.forwarded[i], lost+b.lost[i], windows+fmt.Sprintf(" %d",
-					flows[i].core[0].congestion.window)
+					flows[i].core[0].recovery.congestion.window)
 			}
 			if least := slices.Min(b.forwarded); least*n*3 < all || int64(all)*10 < ticks*9 {
 				t.Errorf("%v carried in %d ticks", b.forwarded, ticks)

@@ -49,10 +49,10 @@ func TestAckReportsWhatArrived(t *testing.T) {
 		s, r := spacesAt(at, ring, window)
 		var live []uint32
 		arrivals := 0
-		acked := func(rec *sentDatagram) {
-			i := slices.Index(live, rec.seq)
+		acked := func(seq uint32) {
+			i := slices.Index(live, seq)
 			if i < 0 {
-				t.Fatalf("seed %d: %d acknowledged, which is not outstanding", seed, rec.seq)
+				t.Fatalf("seed %d: %d acknowledged, which is not outstanding", seed, seq)
 			}
 			live = slices.Delete(live, i, i+1)
 			arrivals++
@@ -73,9 +73,13 @@ func TestAckReportsWhatArrived(t *testing.T) {
 			}
 			if rng.IntN(8) == 0 {
 				next, limit, bitmap, rest, ok := parseSpaceAck(buf[:r.putAck(buf)])
-				if !ok || len(rest) != 0 || !s.applyAck(next, limit, bitmap, acked) {
+				if !ok || len(rest) != 0 || !s.applyAck(next, limit, bitmap) {
 					t.Fatalf("seed %d: ack refused", seed)
 				}
+				for _, seq := range s.acked {
+					acked(seq)
+				}
+				s.acked = s.acked[:0]
 				if s.inFlight != len(live) || arrivals != len(arrived) {
 					t.Fatalf("seed %d: %d live, want %d; %d acked, %d arrived", seed, s.inFlight, len(live), arrivals, len(arrived))
 				}
@@ -105,11 +109,11 @@ func TestLostCreditIsMadeGoodByTheNext(t *testing.T) {
 			t.Fatalf("%d sent on a credit of 4", s.inFlight)
 		}
 		next, limit, bitmap, _, _ := parseSpaceAck(buf[:r.putAck(buf)])
-		if !s.applyAck(next, limit, bitmap, func(*sentDatagram) {}) || s.inFlight != 0 || s.creditLimit != at+8 {
+		if !s.applyAck(next, limit, bitmap) || s.inFlight != 0 || s.creditLimit != at+8 {
 			t.Fatalf("%d outstanding, limit %d after the ack", s.inFlight, s.creditLimit-at)
 		}
 		// An older ack that comes late takes nothing away.
-		if !s.applyAck(at+2, at+6, nil, func(*sentDatagram) {}) || s.creditLimit != at+8 || s.oldestLive != at+4 {
+		if !s.applyAck(at+2, at+6, nil) || s.creditLimit != at+8 || s.oldestLive != at+4 {
 			t.Fatalf("an old ack moved the limit to %d, low to %d", s.creditLimit-at, s.oldestLive-at)
 		}
 	}
@@ -118,9 +122,9 @@ func TestLostCreditIsMadeGoodByTheNext(t *testing.T) {
 func TestAckOfWhatWasNeverSentIsRefused(t *testing.T) {
 	for _, at := range starts {
 		for name, applyAck := range map[string]func(*sendSpace) bool{
-			"next": func(s *sendSpace) bool { return s.applyAck(at+3, at+9, nil, func(*sentDatagram) {}) },
+			"next": func(s *sendSpace) bool { return s.applyAck(at+3, at+9, nil) },
 			"bitmap": func(s *sendSpace) bool {
-				return s.applyAck(at, at+9, binary.LittleEndian.AppendUint64(nil, 4), func(*sentDatagram) {})
+				return s.applyAck(at, at+9, binary.LittleEndian.AppendUint64(nil, 4))
 			},
 		} {
 			s, _ := spacesAt(at, 64, 8)
@@ -140,7 +144,7 @@ func TestGapsWaitForThreeLaterArrivals(t *testing.T) {
 			s.newRecord().transmission = i + 1
 		}
 		ack := func(word uint64) {
-			if !s.applyAck(at, at+16, binary.LittleEndian.AppendUint64(nil, word), func(*sentDatagram) {}) {
+			if !s.applyAck(at, at+16, binary.LittleEndian.AppendUint64(nil, word)) {
 				t.Fatal("ack refused")
 			}
 			s.repairGaps(packetThreshold)
@@ -166,10 +170,10 @@ func TestRepairForgetsWhatHasArrivedMeanwhile(t *testing.T) {
 		s.newRecord().transmission = i + 1
 	}
 	s.repairOverdue(0, 5)
-	if len(s.repairQueue) != 5 {
-		t.Fatalf("%d queued, want the 5 oldest", len(s.repairQueue))
+	if s.repairQueue.len() != 5 {
+		t.Fatalf("%d queued, want the 5 oldest", s.repairQueue.len())
 	}
-	s.applyAck(4, 8, nil, func(*sentDatagram) {})
+	s.applyAck(4, 8, nil)
 	if r := s.popRepair(); r == nil || r.seq != 4 {
 		t.Fatalf("%+v is repaired, want number 4", r)
 	}

@@ -97,39 +97,3 @@ type tailCopy struct {
 func (t *tailCopy) isDue() bool {
 	return t.record != nil && t.record.outstanding && t.record.seq == t.seq && !t.record.repairQueued
 }
-
-// scheduleTailCopy has a datagram just built sent again behind all that is due, if the path loses and nothing of its
-// space waits. A dmove is not worth it: who wants it to arrive does not send one.
-func (c *Core) scheduleTailCopy(space int) {
-	r := c.builtDatagram
-	c.tailCopies[space] = tailCopy{}
-	more := space == spaceRequests && c.mayCut() || space == spaceResponses && c.responsesPending()
-	if !c.loss.isLossy() || r.fragmented || more {
-		return
-	}
-	for _, it := range r.frames {
-		if it.kind == frameWrite && c.outTransactions[it.id%maxTransactions].dmove {
-			return
-		}
-	}
-	c.tailCopies[space] = tailCopy{r, r.seq}
-}
-
-// buildTailCopy builds a copy that is due, or returns 0. It is one transmission with the first: a round trip may be
-// measured by either.
-func (c *Core) buildTailCopy(now int64, buf []byte) int {
-	for space := range c.tailCopies {
-		t := c.tailCopies[space]
-		c.tailCopies[space] = tailCopy{}
-		if !t.isDue() {
-			continue
-		}
-		repeated := t.record.repeated
-		n := c.rebuild(space, t.record, now, buf)
-		t.record.repeated = repeated
-		buf[1] &^= flagImmediateAck // nobody waits for the copy
-		c.loss.unackedCopies++
-		return n
-	}
-	return 0
-}

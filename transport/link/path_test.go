@@ -153,7 +153,7 @@ func shrinks(t *testing.T, full, window int, congestion bool) {
 	}
 	for e, c := range d.core {
 		if s := c.Stats(); s.PathMTUShrunk != 1 || s.PathMTUGrown != 0 || s.DatagramFragmentsSent == 0 ||
-			c.path.currentSize != base {
+			c.recovery.path.currentSize != base {
 			t.Errorf("end %d: shrunk %d times, grown %d times, %d fragments", e, s.PathMTUShrunk, s.PathMTUGrown,
 				s.DatagramFragmentsSent)
 		}
@@ -163,7 +163,7 @@ func shrinks(t *testing.T, full, window int, congestion bool) {
 	round(20)
 	round(21)
 	for e, c := range d.core {
-		if s := c.Stats(); s.PathMTUGrown != 1 || c.path.currentSize != full {
+		if s := c.Stats(); s.PathMTUGrown != 1 || c.recovery.path.currentSize != full {
 			t.Errorf("end %d does not send full datagrams again: %+v", e, s)
 		}
 		s, r := c.Stats(), d.core[1-e].Stats()
@@ -256,7 +256,7 @@ func TestPartsOfTheGoldenDatagram(t *testing.T) {
 	d.deliver(1, datagram)
 	d.deliver(1, fragment(1))
 	if s := d.core[1].Stats(); len(d.eventsOf(1, EventPlaced)) != 1 || s.DatagramsDuplicate != 1 ||
-		len(d.core[1].reassemblers[spaceRequests].freeBufs) != 1 {
+		len(d.core[1].acks.recv[spaceRequests].fragments.freeBufs) != 1 {
 		t.Errorf("%+v", s)
 	}
 	d = goldenDuo(t) // fragments of something else

@@ -183,10 +183,10 @@ func TestLateAcksDoNotSlowRepairDown(t *testing.T) {
 	if !d.run(second) {
 		t.Fatal("stuck")
 	}
-	if w := d.core[0].repairDelay(); w > maxTimeout {
+	if w := d.core[0].recovery.repairDelay(); w > maxTimeout {
 		t.Errorf("the next repair waits %d ms", w/1e6)
 	}
-	if got := d.core[0].rtt.smoothed; got > initialRTT {
+	if got := d.core[0].recovery.rtt.smoothed; got > initialRTT {
 		t.Errorf("the round trip is thought to be %d ms", got/1e6)
 	}
 }
@@ -211,8 +211,7 @@ func TestLongestRoundTrip(t *testing.T) {
 		{"forgotten", []trips{{40, 1}, {1, 2100}}, 1, 2},
 		{"long ones, forgotten", []trips{{400, 1000}, {1, 1000}}, 1, 3},
 	} {
-		var r rtt
-		r.init()
+		r := newRTT()
 		for _, some := range tc.trips {
 			for range some.n {
 				r.addSample(some.took * millisecond)

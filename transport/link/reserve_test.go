@@ -129,7 +129,7 @@ func (w *wire) load(seed uint64) {
 		for off, i := 0, 0; i < 24; i++ {
 			n, dmove := rng.IntN(1<<(4+rng.IntN(13))), rng.IntN(8) == 0
 			if i == 0 {
-				n, dmove = fullChunks*c.chunkSize, false
+				n, dmove = fullChunks*c.requester.chunkSize, false
 			}
 			if off+n > duoGrant {
 				break
@@ -256,11 +256,11 @@ func (w *wire) forge(e int, p packet, changes int, rng *rand.Rand) bool {
 		return false
 	}
 	var f writeFrame
-	if why := parseWriteHead(head[headerSize:], c.chunkSize, len(dst), &f); why != "" ||
-		c.inTransactions[f.tx%maxTransactions].isPlaced(f.chunk) || len(dst) != cap(dst) {
+	if why := parseWriteHead(head[headerSize:], c.requester.chunkSize, len(dst), &f); why != "" ||
+		c.responder.inTransactions[f.tx%maxTransactions].isPlaced(f.chunk) || len(dst) != cap(dst) {
 		w.t.Fatalf("a place of %d bytes for chunk %d of %+v: %s", cap(dst), f.chunk, f, why)
 	}
-	at := shmem.PageSize + int(f.transactionOffset) + int(f.chunk)*c.chunkSize
+	at := shmem.PageSize + int(f.transactionOffset) + int(f.chunk)*c.requester.chunkSize
 	for i := range dst {
 		dst[i] = 0xEE
 	}
@@ -281,16 +281,17 @@ func (w *wire) forge(e int, p packet, changes int, rng *rand.Rand) bool {
 // state is all of a core that a datagram may change.
 func (w *wire) state(c *Core) string {
 	placed := uint64(0)
-	for i := range c.inTransactions {
-		if t := &c.inTransactions[i]; t.inUse {
+	for i := range c.responder.inTransactions {
+		if t := &c.responder.inTransactions[i]; t.inUse {
 			placed = placed*31 + uint64(t.id) + uint64(t.placedCount)<<32 + uint64(t.state)<<50
 			for _, word := range t.placed {
 				placed = placed*31 + word
 			}
 		}
 	}
-	return fmt.Sprint(c.Stats(), c.recv, placed, c.sigExpect, c.sinceLastAck, c.ackDue, len(c.events), len(c.responses),
-		c.respHead, c.rtt, c.lastProgress, c.backoff, c.NextDue())
+	a, responses, v := &c.acks, &c.responder.responses, &c.recovery
+	return fmt.Sprint(c.Stats(), a.recv, placed, c.signals.expected, a.sinceLastAck, a.due, len(c.notices.events),
+		responses.len(), responses.head, v.rtt, v.lastProgress, v.backoff, c.NextDue())
 }
 
 // begun is a duo in which end 1 has the first of four chunks of an nwrite, or dmove, and the heads of all of them. The
@@ -299,18 +300,18 @@ func begun(t *testing.T, dmove bool) (*duo, [][]byte) {
 	t.Helper()
 	d := goldenDuo(t)
 	w := goldenWrite(dmove)
-	w.Data = pattern(3*d.core[0].chunkSize+100, 1)
+	w.Data = pattern(3*d.core[0].requester.chunkSize+100, 1)
 	d.core[0].Write(w)
 	var heads [][]byte
 	buf := make([]byte, 1415)
 	for i := range 4 {
 		n, body := d.core[0].NextGather(1e9, buf)
-		if i < 3 && (n != BulkHeaderSize || len(body) != d.core[0].chunkSize) || i == 3 && body != nil {
+		if i < 3 && (n != BulkHeaderSize || len(body) != d.core[0].requester.chunkSize) || i == 3 && body != nil {
 			t.Fatalf("chunk %d is %d bytes and a body of %d", i, n, len(body))
 		}
 		heads = append(heads, bytes.Clone(buf[:BulkHeaderSize]))
 		if i == 0 {
-			if d.core[1].Reserve(heads[0], d.core[1].chunkSize) != nil {
+			if d.core[1].Reserve(heads[0], d.core[1].requester.chunkSize) != nil {
 				t.Fatal("a transaction that has not begun was given a place")
 			}
 			d.deliver(1, append(bytes.Clone(buf[:n]), body...))
@@ -338,34 +339,35 @@ func TestPlacesAreForMissingChunksOnly(t *testing.T) {
 		d, heads := begun(t, false)
 		head := bytes.Clone(heads[1])
 		change(head)
-		if d.core[1].Reserve(head, d.core[1].chunkSize) != nil {
+		if d.core[1].Reserve(head, d.core[1].requester.chunkSize) != nil {
 			t.Errorf("%s: it was given a place", name)
 		}
 	}
 	d, heads := begun(t, false)
 	c := d.core[1]
-	for _, n := range []int{0, 1, c.chunkSize - 1, c.chunkSize + 1} {
+	for _, n := range []int{0, 1, c.requester.chunkSize - 1, c.requester.chunkSize + 1} {
 		if c.Reserve(heads[1], n) != nil {
 			t.Errorf("a body of %d bytes was given a place", n)
 		}
 	}
 	for n := range BulkHeaderSize {
-		if c.Reserve(heads[1][:n], c.chunkSize) != nil {
+		if c.Reserve(heads[1][:n], c.requester.chunkSize) != nil {
 			t.Errorf("a head of %d bytes was given a place", n)
 		}
 	}
-	dst := c.Reserve(heads[1], c.chunkSize)
-	if len(dst) != c.chunkSize || cap(dst) != c.chunkSize || &dst[0] != &d.memory[1][shmem.PageSize+16+c.chunkSize] {
+	size := c.requester.chunkSize
+	dst := c.Reserve(heads[1], size)
+	if len(dst) != size || cap(dst) != size || &dst[0] != &d.memory[1][shmem.PageSize+16+size] {
 		t.Fatalf("the missing chunk's place has %d bytes", len(dst))
 	}
 	c.Commit(1)
-	if c.Reserve(heads[1], c.chunkSize) != nil {
+	if c.Reserve(heads[1], c.requester.chunkSize) != nil {
 		t.Error("a chunk that is in place was given a place")
 	}
 	if err := d.table[1].Revoke(d.ref[0]); err != nil {
 		t.Fatal(err)
 	}
-	if c.Reserve(heads[2], c.chunkSize) != nil {
+	if c.Reserve(heads[2], c.requester.chunkSize) != nil {
 		t.Error("a place in a window that is revoked")
 	}
 }
@@ -374,7 +376,7 @@ func TestPlacesAreForMissingChunksOnly(t *testing.T) {
 // stays missing.
 func TestDmovesAreNotAimedAt(t *testing.T) {
 	d, heads := begun(t, true)
-	if d.core[1].Reserve(heads[1], d.core[1].chunkSize) != nil {
+	if d.core[1].Reserve(heads[1], d.core[1].requester.chunkSize) != nil {
 		t.Error("a missing chunk of a dmove was given a place")
 	}
 }
@@ -385,16 +387,16 @@ func TestNoPlaceInWhatIsOver(t *testing.T) {
 	if err := d.table[1].Revoke(d.ref[0]); err != nil {
 		t.Fatal(err)
 	}
-	full := append(bytes.Clone(heads[1]), make([]byte, d.core[1].chunkSize)...)
+	full := append(bytes.Clone(heads[1]), make([]byte, d.core[1].requester.chunkSize)...)
 	d.deliver(1, full)
 	if got := d.eventsOf(1, EventRefused); len(got) != 1 {
 		t.Fatalf("refused %+v", got)
 	}
-	if s := d.core[1].inTransactions[1024%maxTransactions].state; s != txRefused {
+	if s := d.core[1].responder.inTransactions[1024%maxTransactions].state; s != txRefused {
 		t.Fatalf("state %d", s)
 	}
 	before := d.table[1].Violations(shmem.NoWindow) + d.table[1].Violations(shmem.StaleGen)
-	if d.core[1].Reserve(heads[2], d.core[1].chunkSize) != nil || d.table[1].Violations(shmem.NoWindow)+
+	if d.core[1].Reserve(heads[2], d.core[1].requester.chunkSize) != nil || d.table[1].Violations(shmem.NoWindow)+
 		d.table[1].Violations(shmem.StaleGen) != before {
 		t.Error("a refused write was given a place, or asked for one")
 	}

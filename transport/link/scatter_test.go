@@ -91,7 +91,7 @@ func TestPiecesThatMove(t *testing.T) {
 		d := newDuo(t, Config{})
 		rng := rand.New(rand.NewPCG(uint64(after), 2))
 		d.drop = func(int, []byte) bool { return rng.IntN(5) == 0 }
-		windowSize := (maxChunks + 3) * d.core[0].chunkSize
+		windowSize := (maxChunks + 3) * d.core[0].requester.chunkSize
 		pieces, mem := newWindows(t, d, 5, windowSize)
 		want := make([][]byte, len(pieces))
 		for i := range pieces {
@@ -159,7 +159,8 @@ func TestPiecesOfAnySize(t *testing.T) {
 		d := newDuo(t, Config{PadDatagrams: refused < 0})
 		rng := rand.New(rand.NewPCG(3, uint64(refused+1)))
 		d.drop = func(int, []byte) bool { return rng.IntN(10) == 0 }
-		sizes := []int{0, 1, 700, 1000, most - 1, most, most + 1, d.core[0].chunkSize, d.core[0].chunkSize + 1, windowSize}
+		chunk := d.core[0].requester.chunkSize
+		sizes := []int{0, 1, 700, 1000, most - 1, most, most + 1, chunk, chunk + 1, windowSize}
 		pieces, mem := newWindows(t, d, windows, windowSize)
 		for i := range pieces {
 			pieces[i].Data = pattern(sizes[rng.IntN(len(sizes))], byte(i))
@@ -206,7 +207,7 @@ func TestPiecesOfAnySize(t *testing.T) {
 // TestPieceOfSeveralTransactions: one piece has more chunks than a transaction can.
 func TestPieceOfSeveralTransactions(t *testing.T) {
 	d := newDuo(t, Config{})
-	windowSize := (maxChunks + 3) * d.core[0].chunkSize
+	windowSize := (maxChunks + 3) * d.core[0].requester.chunkSize
 	pieces, mem := newWindows(t, d, 3, windowSize)
 	pieces[0].Data, pieces[1].Data, pieces[2].Data = pattern(9, 1), pattern(windowSize, 2), pattern(7, 3)
 	d.core[0].WriteMany(pieces, 5)

@@ -16,7 +16,7 @@ import (
 // sentFrame is one thing in a datagram that must be sent again when the datagram is lost.
 type sentFrame struct {
 	kind  uint8
-	chunk uint16
+	chunk uint16 // or the reason of a refusal
 	id    uint32 // transaction, or signal number
 }
 
@@ -27,6 +27,7 @@ type sentDatagram struct {
 	repairQueued bool   // in the repair queue
 	repeated     bool   // sent more than once
 	fragmented   bool   // sent in fragments at least once
+	hasDmove     bool   // it has a chunk of a dmove, which is not sent again
 	timesSent    uint8  // how often it was sent
 	size         uint16 // of its last transmission, bytes
 	timerRepair  bool   // sent again after a silence, or about to be: what is heard of it now is heard of that
@@ -39,19 +40,19 @@ type sentDatagram struct {
 type sendSpace struct {
 	records        []sentDatagram
 	mask           uint32
-	nextNumber     uint32   // number of the next new datagram
-	oldestLive     uint32   // oldest number that may be live
-	creditLimit    uint32   // cumulative credit
-	inFlight       int      // datagrams sent and not acked
-	awaitingRepair int      // of them, known to be lost and not sent again yet
-	fragmentNext   bool     // the next datagram that is sent again goes in fragments if it is longer than the base size
-	urgentRepairs  int      // repairs that no congestion window may hold back, because nothing has been heard for long
-	newestAcked    uint64   // newest transmission known to have arrived
-	lastProgress   int64    // when something of the space was last heard to have arrived, ns
-	latestAckable  int64    // of a datagram that was repeated later than this, ns, an earlier transmission has arrived
-	recentSpurious bool     // datagrams were sent again too soon of late: what is heard need not be of a repetition
-	repairQueue    []uint32 // fifo of numbers to send again
-	repairHead     int
+	nextNumber     uint32       // number of the next new datagram
+	oldestLive     uint32       // oldest number that may be live
+	creditLimit    uint32       // cumulative credit
+	inFlight       int          // datagrams sent and not acked
+	awaitingRepair int          // of them, known to be lost and not sent again yet
+	fragmentNext   bool         // the next datagram sent again goes in fragments if it is longer than the base size
+	urgentRepairs  int          // repairs that no congestion window may hold back, because nothing has been heard for long
+	newestAcked    uint64       // newest transmission known to have arrived
+	lastProgress   int64        // when something of the space was last heard to have arrived, ns
+	latestAckable  int64        // of a datagram that was repeated later than this, ns, an earlier transmission has arrived
+	recentSpurious bool         // datagrams were sent again too soon of late: what is heard need not be of a repetition
+	repairQueue    fifo[uint32] // numbers to send again
+	acked          []uint32     // numbers that have arrived, by the ack in hand
 }
 
 func newSendSpace(ring, credit int) sendSpace {
@@ -59,7 +60,6 @@ func newSendSpace(ring, credit int) sendSpace {
 		records:     make([]sentDatagram, ring),
 		mask:        uint32(ring - 1),
 		creditLimit: uint32(credit),
-		repairQueue: make([]uint32, 0, ring),
 	}
 }
 
@@ -81,16 +81,15 @@ func (s *sendSpace) newRecord() *sentDatagram {
 	return r
 }
 
+// record is what a number stands for, if that is live.
+func (s *sendSpace) record(seq uint32) *sentDatagram { return &s.records[seq&s.mask] }
+
 // popRepair returns the next record that must be sent again, or nil.
 func (s *sendSpace) popRepair() *sentDatagram {
-	for s.repairHead < len(s.repairQueue) {
-		r := &s.records[s.repairQueue[s.repairHead]&s.mask]
-		live := r.outstanding && r.repairQueued && r.seq == s.repairQueue[s.repairHead]
-		s.repairHead++
-		if s.repairHead == len(s.repairQueue) {
-			s.repairQueue, s.repairHead = s.repairQueue[:0], 0
-		}
-		if live {
+	for s.repairQueue.len() > 0 {
+		seq := s.repairQueue.pop()
+		r := s.record(seq)
+		if r.outstanding && r.repairQueued && r.seq == seq {
 			r.repairQueued = false
 			s.awaitingRepair--
 			s.urgentRepairs = max(0, s.urgentRepairs-1)
@@ -100,25 +99,21 @@ func (s *sendSpace) popRepair() *sentDatagram {
 	return nil
 }
 
-// queueRepair has a record sent again; late says that a silence asks for it, not a gap.
+// queueRepair has a record sent again; byTimer says that a silence asks for it, not a gap.
 func (s *sendSpace) queueRepair(r *sentDatagram, byTimer bool) {
 	r.repairQueued, r.timerRepair = true, byTimer
 	s.awaitingRepair++
-	if s.repairHead > 0 && len(s.repairQueue) == cap(s.repairQueue) {
-		n := copy(s.repairQueue, s.repairQueue[s.repairHead:])
-		s.repairQueue, s.repairHead = s.repairQueue[:n], 0
-	}
-	s.repairQueue = append(s.repairQueue, r.seq)
+	s.repairQueue.push(r.seq)
 }
 
-// applyAck takes what the receiver says of this space. It calls acked for each record that has newly arrived. It
-// reports false if the ack speaks of datagrams that were never sent.
-func (s *sendSpace) applyAck(next, limit uint32, bitmap []byte, acked func(*sentDatagram)) bool {
+// applyAck takes what the receiver says of this space, and adds what has newly arrived to acked. It reports false if
+// the ack speaks of datagrams that were never sent.
+func (s *sendSpace) applyAck(next, limit uint32, bitmap []byte) bool {
 	if int32(next-s.nextNumber) > 0 {
 		return false
 	}
 	for int32(next-s.oldestLive) > 0 {
-		s.markAcked(&s.records[s.oldestLive&s.mask], acked)
+		s.markAcked(s.record(s.oldestLive))
 		s.oldestLive++
 	}
 	for w := 0; w+8 <= len(bitmap); w += 8 {
@@ -130,11 +125,11 @@ func (s *sendSpace) applyAck(next, limit uint32, bitmap []byte, acked func(*sent
 				return false
 			}
 			if int32(seq-s.oldestLive) >= 0 {
-				s.markAcked(&s.records[seq&s.mask], acked)
+				s.markAcked(s.record(seq))
 			}
 		}
 	}
-	for s.oldestLive != s.nextNumber && !s.records[s.oldestLive&s.mask].outstanding {
+	for s.oldestLive != s.nextNumber && !s.record(s.oldestLive).outstanding {
 		s.oldestLive++
 	}
 	if int32(limit-s.creditLimit) > 0 {
@@ -143,13 +138,13 @@ func (s *sendSpace) applyAck(next, limit uint32, bitmap []byte, acked func(*sent
 	return true
 }
 
-func (s *sendSpace) markAcked(r *sentDatagram, acked func(*sentDatagram)) {
+func (s *sendSpace) markAcked(r *sentDatagram) {
 	if !r.outstanding {
 		return
 	}
 	if r.repairQueued {
 		if s.awaitingRepair--; s.awaitingRepair == 0 { // what else is in the queue has arrived before
-			s.repairQueue, s.repairHead = s.repairQueue[:0], 0
+			s.repairQueue.clear()
 		}
 	}
 	r.outstanding, r.repairQueued = false, false
@@ -157,7 +152,7 @@ func (s *sendSpace) markAcked(r *sentDatagram, acked func(*sentDatagram)) {
 	if !r.repeated || r.timerRepair && !s.recentSpurious || r.sentAt <= s.latestAckable {
 		s.newestAcked = max(s.newestAcked, r.transmission)
 	}
-	acked(r)
+	s.acked = append(s.acked, r.seq)
 }
 
 // packetThreshold is how many later transmissions may arrive before a datagram counts as lost. QUIC's packet
@@ -167,14 +162,14 @@ const packetThreshold = 3
 // isOldestOvertaken reports whether the oldest outstanding datagram is one for gaps, though the peer has no holes: it
 // was sent before a repetition of what was older still, in an outage that took all that followed.
 func (s *sendSpace) isOldestOvertaken(threshold uint64) bool {
-	r := &s.records[s.oldestLive&s.mask]
+	r := s.record(s.oldestLive)
 	return s.inFlight > 0 && r.outstanding && r.transmission+threshold < s.newestAcked
 }
 
 // repairGaps queues for repair every record that more later transmissions have overtaken than are tolerated.
 func (s *sendSpace) repairGaps(threshold uint64) (lost int) {
 	for seq := s.oldestLive; seq != s.nextNumber; seq++ {
-		r := &s.records[seq&s.mask]
+		r := s.record(seq)
 		if r.outstanding && !r.repairQueued && r.transmission+threshold < s.newestAcked {
 			s.queueRepair(r, false)
 			lost++
@@ -183,107 +178,36 @@ func (s *sendSpace) repairGaps(threshold uint64) (lost int) {
 	return lost
 }
 
-// repairOverdue queues for repair every record last sent before the given time, at most n of them, oldest first.
+// repairOverdue queues for repair every record last sent before the given time, at most n of them, oldest first. In
+// case that it is the size that does not pass, the next goes in fragments.
 func (s *sendSpace) repairOverdue(before int64, n int) {
 	for seq := s.oldestLive; seq != s.nextNumber && n > 0; seq++ {
-		r := &s.records[seq&s.mask]
+		r := s.record(seq)
 		if r.outstanding && !r.repairQueued && r.sentAt <= before {
 			s.queueRepair(r, true)
 			n--
 		}
 	}
+	s.fragmentNext = true
 }
 
-// recvSpace is the receiving half of a packet number space.
-type recvSpace struct {
-	receivedBits     []uint64
-	mask             uint32
-	firstMissing     uint32 // all below have arrived
-	highestPlusOne   uint32 // one past the highest that has arrived
-	distinctReceived uint32 // arrived, each counted once
-	credit           uint32
-	duplicates       uint32 // arrived again
-	unreportedGap    bool   // something was overtaken since the last ack
-}
-
-func newRecvSpace(ring, credit int) recvSpace {
-	return recvSpace{receivedBits: make([]uint64, ring/64), mask: uint32(ring - 1), credit: uint32(credit)}
-}
-
-type verdict uint8
-
-const (
-	fresh verdict = iota
-	duplicate
-	beyondCredit // further ahead than any credit allows
-)
-
-// isFresh reports whether accept would be told of seq for the first time.
-func (r *recvSpace) isFresh(seq uint32) bool {
-	if seq-r.firstMissing > r.mask || int32(seq-r.creditLimit()) >= 0 {
-		return false
-	}
-	i := seq & r.mask
-	return r.receivedBits[i>>6]&(1<<(i&63)) == 0
-}
-
-// accept notes that datagram seq has arrived and says whether it is the first time.
-func (r *recvSpace) accept(seq uint32) verdict {
-	if int32(seq-r.firstMissing) < 0 {
-		return duplicate
-	}
-	if seq-r.firstMissing > r.mask || int32(seq-r.creditLimit()) >= 0 {
-		return beyondCredit
-	}
-	i := seq & r.mask
-	w, b := i>>6, uint64(1)<<(i&63)
-	if r.receivedBits[w]&b != 0 {
-		return duplicate
-	}
-	r.receivedBits[w] |= b
-	r.distinctReceived++
-	if ahead := int32(seq - r.highestPlusOne); ahead >= 0 {
-		r.unreportedGap = r.unreportedGap || ahead > 0
-		r.highestPlusOne = seq + 1
-	}
-	for r.firstMissing != r.highestPlusOne {
-		i := r.firstMissing & r.mask
-		w, b := i>>6, uint64(1)<<(i&63)
-		if r.receivedBits[w]&b == 0 {
-			break
+// repairLarge queues for repair every record longer than a size that was only ever sent whole.
+func (s *sendSpace) repairLarge(size int) {
+	for seq := s.oldestLive; seq != s.nextNumber; seq++ {
+		if r := s.record(seq); r.outstanding && !r.repairQueued && int(r.size) > size && !r.fragmented {
+			s.queueRepair(r, true)
 		}
-		r.receivedBits[w] &^= b
-		r.firstMissing++
 	}
-	return fresh
 }
 
-// hasUnreportedGap reports whether something is missing that the sender has not been told of.
-func (r *recvSpace) hasUnreportedGap() bool {
-	return r.unreportedGap && r.firstMissing != r.highestPlusOne
-}
-
-// creditLimit is the cumulative credit.
-func (r *recvSpace) creditLimit() uint32 { return r.distinctReceived + r.credit }
-
-// putAck writes the space's ack and returns its length.
-func (r *recvSpace) putAck(b []byte) int {
-	words := int(r.highestPlusOne-r.firstMissing+63) / 64
-	putSpaceAck(b, r.firstMissing, r.creditLimit(), words, uint16(r.duplicates))
-	b = b[spaceAckHeader:]
-	for w := range words {
-		binary.LittleEndian.PutUint64(b[8*w:], r.bitmapWord(r.firstMissing+uint32(64*w)))
+// queueProbe queues the newest outstanding datagram.
+func (s *sendSpace) queueProbe() {
+	for seq := s.nextNumber - 1; int32(seq-s.oldestLive) >= 0; seq-- {
+		if r := s.record(seq); r.outstanding {
+			if !r.repairQueued {
+				s.queueRepair(r, true)
+			}
+			return
+		}
 	}
-	return spaceAckHeader + 8*words
-}
-
-// bitmapWord gathers 64 bits of the ring from number seq on.
-func (r *recvSpace) bitmapWord(seq uint32) uint64 {
-	i := seq & r.mask
-	w, s := i>>6, i&63
-	v := r.receivedBits[w] >> s
-	if s != 0 {
-		v |= r.receivedBits[(w+1)%uint32(len(r.receivedBits))] << (64 - s)
-	}
-	return v
 }

@@ -72,9 +72,6 @@ type header struct {
 func putHeader(b []byte, h header) {
 	b[0] = Version
 	b[1] = h.kind
-	if h.immediateAck {
-		b[1] |= flagImmediateAck
-	}
 	binary.LittleEndian.PutUint16(b[2:], h.view)
 	binary.LittleEndian.PutUint32(b[4:], h.seq)
 }
@@ -107,13 +104,19 @@ func parseHeader(b []byte) (header, error) {
 type writeFrame struct {
 	flags             uint8
 	tx                uint32
-	window            uint32
-	gen               uint32
+	ref               shmem.Ref
 	transactionOffset uint32 // where the transaction starts in the window
 	transactionSize   uint32 // bytes of the transaction
 	chunk             uint16
 	imm               uint64
 	data              []byte
+}
+
+func (f *writeFrame) isDmove() bool { return f.flags&flagDmove != 0 }
+
+// placement is where the transaction belongs.
+func (f *writeFrame) placement() Placement {
+	return Placement{f.ref, f.transactionOffset, f.transactionSize, f.imm}
 }
 
 func putWriteHeader(b []byte, f *writeFrame, n int) {
@@ -122,14 +125,21 @@ func putWriteHeader(b []byte, f *writeFrame, n int) {
 	b[1] = f.flags
 	binary.LittleEndian.PutUint16(b[2:], uint16(n))
 	binary.LittleEndian.PutUint32(b[4:], f.tx)
-	binary.LittleEndian.PutUint32(b[8:], f.window)
-	binary.LittleEndian.PutUint32(b[12:], f.gen)
+	binary.LittleEndian.PutUint32(b[8:], f.ref.Window)
+	binary.LittleEndian.PutUint32(b[12:], f.ref.Gen)
 	binary.LittleEndian.PutUint32(b[16:], f.transactionOffset)
 	binary.LittleEndian.PutUint32(b[20:], f.transactionSize)
 	binary.LittleEndian.PutUint16(b[24:], f.chunk)
 	binary.LittleEndian.PutUint16(b[26:], 0)
 	binary.LittleEndian.PutUint64(b[28:], f.imm)
 }
+
+func refAt(b []byte) shmem.Ref {
+	return shmem.Ref{Window: binary.LittleEndian.Uint32(b), Gen: binary.LittleEndian.Uint32(b[4:])}
+}
+
+// BulkHeaderSize is how much of a datagram that holds one full chunk stands before the chunk's bytes.
+const BulkHeaderSize = headerSize + writeHeaderSize
 
 // parseWrite reads the write frame at b[0:] and returns its length. unit is the agreed chunk size.
 func parseWrite(b []byte, chunkSize int, f *writeFrame) (int, string) {
@@ -154,8 +164,7 @@ func parseWriteHead(b []byte, chunkSize, n int, f *writeFrame) string {
 	}
 	f.flags = b[1]
 	f.tx = binary.LittleEndian.Uint32(b[4:])
-	f.window = binary.LittleEndian.Uint32(b[8:])
-	f.gen = binary.LittleEndian.Uint32(b[12:])
+	f.ref = refAt(b[8:])
 	f.transactionOffset = binary.LittleEndian.Uint32(b[16:])
 	f.transactionSize = binary.LittleEndian.Uint32(b[20:])
 	f.chunk = binary.LittleEndian.Uint16(b[24:])
@@ -249,7 +258,7 @@ func parsePiece(b []byte, p *Piece) int {
 	if n > len(b) {
 		return 0
 	}
-	p.Ref = shmem.Ref{Window: binary.LittleEndian.Uint32(b[0:]), Gen: binary.LittleEndian.Uint32(b[4:])}
+	p.Ref = refAt(b)
 	p.Imm = binary.LittleEndian.Uint64(b[8:])
 	p.Offset = binary.LittleEndian.Uint32(b[20:])
 	p.Data = b[pieceHeader:n]
@@ -268,7 +277,7 @@ func FirstTarget(d []byte) (r shmem.Ref, ok bool) {
 	var p Piece
 	switch b := d[min(off, len(d)):]; {
 	case len(b) >= writeHeaderSize && b[0] == frameWrite:
-		return shmem.Ref{Window: binary.LittleEndian.Uint32(b[8:]), Gen: binary.LittleEndian.Uint32(b[12:])}, true
+		return refAt(b[8:]), true
 	case len(b) >= scatterHeader && b[0] == frameScatter && parsePiece(b[scatterHeader:], &p) > 0:
 		return p.Ref, true
 	}

@@ -89,13 +89,7 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 		d := goldenDuo(t)
 		d.deliver(1, golden.Hex(t, name))
 		w := goldenWrite(false)
-		want := Event{
-			Kind:   EventPlaced,
-			Ref:    w.Ref,
-			Offset: w.Offset,
-			Length: 7,
-			Imm:    w.Imm,
-		}
+		want := Event{Kind: EventPlaced, Placement: Placement{w.Ref, w.Offset, 7, w.Imm}}
 		if got := d.events[1]; len(got) != 1 || !sameEvent(got[0], want) {
 			t.Errorf("%s: events %+v, want %+v", name, got, want)
 		}
@@ -124,10 +118,10 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 		d.deliver(0, golden.Hex(t, name))
 		if got := d.events[0]; len(got) != 1 || !sameEvent(got[0],
 			Event{
-				Kind:   EventCompleted,
-				Reason: reason,
-				Cookie: 5,
-				Length: 7,
+				Kind:      EventCompleted,
+				Reason:    reason,
+				Cookie:    5,
+				Placement: Placement{Length: 7},
 			}) {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -138,7 +132,7 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 		next(d.core[0])
 	}
 	d.deliver(0, golden.Hex(t, "echo"))
-	if s := &d.core[0].send[spaceRequests]; s.inFlight != 1 || s.oldestLive != goldenSeq+1 ||
+	if s := &d.core[0].recovery.send[spaceRequests]; s.inFlight != 1 || s.oldestLive != goldenSeq+1 ||
 		s.creditLimit != goldenSeq+90 {
 		t.Errorf("ack: %d live, low %#x, limit %#x", s.inFlight, s.oldestLive, s.creditLimit)
 	}
