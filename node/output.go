@@ -208,7 +208,7 @@ func (o *output) openSinks(run uint32, key recording.Key) (sink.Sink, error) {
 	var dirs []string
 	for i := range outputs {
 		if len(outputs) > 1 {
-			settings.RunInfo.Stream = &recording.Stream{Number: i, Count: len(outputs), Rule: o.cfg.OutputBy}
+			settings.Run.Stream = &recording.Stream{Number: i, Count: len(outputs), Rule: o.cfg.OutputBy}
 		}
 		of := settings
 		if i == 0 && o.cfg.DiskBacklog > 0 {
@@ -302,8 +302,6 @@ func (o *output) sinkSettings(run uint32, key recording.Key) (sink.Settings, err
 	}
 	return sink.Settings{
 		Segments: sink.SegmentsConfig{
-			Run:             run,
-			Key:             key,
 			Builder:         o.bu,
 			Node:            o.node.cfg.Name,
 			Host:            host,
@@ -312,7 +310,7 @@ func (o *output) sinkSettings(run uint32, key recording.Key) (sink.Settings, err
 			MaxSegmentAge:   o.cfg.SegmentTime,
 			Durability:      durability,
 		},
-		RunInfo: recording.RunInfo{
+		Run: recording.Manifest{
 			Run:               run,
 			Key:               key,
 			Packing:           o.cfg.Packing,

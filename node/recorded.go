@@ -156,7 +156,7 @@ func findRecorded(cfg config.Completed, run uint32, key []byte) (dir string, m *
 	if err != nil {
 		return dir, nil, status.Error(codes.DataLoss, err.Error())
 	}
-	if len(key) != len(recording.Key{}) || m.Key != recording.Key(key).String() {
+	if len(key) != len(recording.Key{}) || m.Key != recording.Key(key) {
 		return dir, nil, nil // another run of the same number
 	}
 	return dir, m, nil

@@ -23,7 +23,7 @@ import (
 func makeCrashedRun(t *testing.T, dir string, run uint32) {
 	t.Helper()
 	at := t.TempDir()
-	about := recording.RunInfo{
+	about := recording.Manifest{
 		Run:     run,
 		Key:     recording.Key{1, byte(run)},
 		Format:  recording.FormatMEP,

@@ -113,7 +113,7 @@ func maxMEPBytes(m *recording.Manifest) int {
 // checkRun says why a run cannot be drained.
 func (d *Drainer) checkRun(m *recording.Manifest, dir string) error {
 	switch {
-	case m.Format != recording.FormatMEP.String():
+	case m.Format != recording.FormatMEP:
 		return &Error{dir, fmt.Sprintf("it has %s, and a filter needs events as they were built: record the run with "+
 			"--output mep:DIR/", m.Format)}
 	case m.Merged != nil:
@@ -138,17 +138,13 @@ func (c *Config) outputs() []Output {
 
 // openOutputs opens the outputs, and finds out what is in them.
 func (o *runDrain) openOutputs(ctx context.Context) (sinks []sink.Sink, err error) {
-	key, err := recording.ParseKey(o.m.Key)
-	if err != nil {
-		return nil, err
-	}
 	outputs := o.d.c.outputs()
 	if err := o.checkOutputs(outputs); err != nil {
 		return nil, err
 	}
 	var places []recording.Destination
 	for range outputs {
-		place, err := o.openOutput(ctx, outputs, places, key)
+		place, err := o.openOutput(ctx, outputs, places)
 		if err != nil {
 			return nil, err
 		}
@@ -163,7 +159,7 @@ func (o *runDrain) openOutputs(ctx context.Context) (sinks []sink.Sink, err erro
 		to, err := sink.NewSegments(sink.SegmentsConfig{
 			Dir:        o.outputDirs[i],
 			Run:        o.m.Run,
-			Key:        key,
+			Key:        o.m.Key,
 			Format:     outputs[i].Format,
 			Node:       o.d.c.Node,
 			Host:       o.d.c.Host,
@@ -205,21 +201,12 @@ func (o *runDrain) checkOutputs(outputs []Output) error {
 
 // openOutput opens the directory of the run in the output behind those before, closes what a killed process left there,
 // and notes what is in it.
-func (o *runDrain) openOutput(ctx context.Context, outputs []Output, before []recording.Destination,
-	key recording.Key,
-) (p recording.Destination, err error) {
+func (o *runDrain) openOutput(ctx context.Context, outputs []Output, before []recording.Destination) (
+	p recording.Destination, err error) {
 	out := outputs[len(before)]
-	about := recording.RunInfo{
-		Run:               o.m.Run,
-		Key:               key,
-		Format:            out.Format,
-		Packing:           o.m.Packing,
-		Live:              o.m.Live,
-		SourceBacklog:     o.m.ID,
-		Program:           o.d.c.Program,
-		Configuration:     o.m.Configuration,
-		ConfigurationHash: o.m.ConfigurationHash,
-	}
+	about := *o.m
+	about.Format, about.Program, about.Created = out.Format, o.d.c.Program, time.Time{}
+	about.SourceBacklog, about.BacklogBytes, about.Stream = o.m.ID, 0, nil
 	if len(outputs) > 1 {
 		about.Stream = &recording.Stream{Number: len(before), Count: len(outputs), Rule: "decision"}
 	}

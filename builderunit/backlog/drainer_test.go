@@ -60,13 +60,13 @@ type rig struct {
 	t      *testing.T
 	dir    string // of all
 	runDir string
-	about  recording.RunInfo
+	about  recording.Manifest
 }
 
 func newRig(t *testing.T, backlog int64) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: must.MemoryDir(t)}
-	r.about = recording.RunInfo{
+	r.about = recording.Manifest{
 		Run:          testRun,
 		Key:          recording.NewKey(),
 		Format:       recording.FormatMEP,

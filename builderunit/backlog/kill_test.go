@@ -37,7 +37,7 @@ func TestChild(t *testing.T) {
 	}
 	key, err := recording.ParseKey(os.Getenv(childKey))
 	must.OK(t, err)
-	r := &rig{t: t, dir: dir, about: recording.RunInfo{Key: key}}
+	r := &rig{t: t, dir: dir, about: recording.Manifest{Key: key}}
 	r.runDir = recording.RunDir(r.path("buffer"), testRun)
 	if os.Getenv(childWhat) == "drain" {
 		fmt.Println("begun")

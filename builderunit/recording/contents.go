@@ -168,12 +168,8 @@ func readOnce(ctx context.Context, dir string, checkLast bool) (c *Contents, man
 		merged.Dir, merged.Manifest = dir, m
 		return merged, manifest, nil
 	}
-	key, err := ParseKey(m.Key)
-	if err != nil {
-		return nil, nil, err
-	}
 	for _, s := range c.allSegments() {
-		if err := c.readSegment(ctx, s, key); err != nil {
+		if err := c.readSegment(ctx, s); err != nil {
 			return nil, nil, err
 		}
 	}

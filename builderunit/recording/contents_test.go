@@ -88,7 +88,7 @@ func TestReadNamesWhatIsWrong(t *testing.T) {
 		"entry: CRC":         {patched(1, flip(second+40)), DamagedIndex, 28},
 		"entry: checksum":    {patched(1, flip(second+44)), DamagedIndex, 28},
 		"the last entry":     {patched(1, flip(-1)), DamagedIndex, 28},
-		"of another run": {func(t *testing.T, r *rig, _, _ string) { r.m.Key = strings.Repeat("ab", 16) }, ForeignFile,
+		"of another run": {func(_ *testing.T, r *rig, _, _ string) { r.m.Key = Key{0xab} }, ForeignFile,
 			0},
 		"of another number": {func(t *testing.T, r *rig, _, _ string) { r.m.Run++ }, ForeignFile, 0},
 		"manifest: bytes": {func(_ *testing.T, r *rig, _, _ string) { r.m.Builders[0].Segments[0].Bytes++ },

@@ -28,7 +28,7 @@ func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, visit f
 		return unreadable(id.Index(), err)
 	}
 	defer func() { _ = x.close() }() // it was read
-	if h := &x.header; h.Key.String() != m.Key || h.Segment != id {
+	if h := &x.header; h.Key != m.Key || h.Segment != id {
 		return &Problem{Kind: ForeignFile, File: id.Index(), Text: "it is of another run, or of another segment"}
 	}
 	f, err := safeopen.OpenNoFollow(filepath.Join(runDir, s.Name))

@@ -19,10 +19,10 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f segmentFacts, p proo
 		return f, p, err
 	}
 	f.indexSize = x.size
-	f.header = classifyHeader(&x.header, err, id, r.runInfo.Run, r.runInfo.Key)
+	f.header = classifyHeader(&x.header, err, id, r.run.Run, r.run.Key)
 	if at := time.UnixMicro(x.header.Created); r.manifestRebuilt && f.header == headerOurs &&
-		at.Before(r.runInfo.Created) {
-		r.runInfo.Created = at
+		at.Before(r.run.Created) {
+		r.run.Created = at
 	}
 	if st, err := safeopen.StatNoFollow(r.path(tailName(id))); err == nil {
 		f.tailSize = st.Size()
@@ -98,7 +98,7 @@ func (r *recovery) perform(s recoveryStep, f segmentFacts, p proof, index *os.Fi
 	data := r.dataPath(f)
 	switch s {
 	case stepWriteHeader:
-		h := Header{Segment: f.id, Run: r.runInfo.Run, Key: r.runInfo.Key} // when it was created, nobody knows
+		h := Header{Segment: f.id, Run: r.run.Run, Key: r.run.Key} // when it was created, nobody knows
 		_, err := index.WriteAt(h.Append(nil), 0)
 		return err
 	case stepCopyTail:

@@ -106,7 +106,7 @@ func TestNoOtherNameIsChanged(t *testing.T) {
 func TestALinkInPlaceOfARun(t *testing.T) {
 	dir, away := t.TempDir(), t.TempDir()
 	must.OK(t, os.Symlink(away, RunDir(dir, 7)))
-	_, err := OpenRun(dir, RunInfo{Run: 7, Key: testKey, Format: FormatMDF, Packing: 10}, true)
+	_, err := OpenRun(dir, Manifest{Run: 7, Key: testKey, Format: FormatMDF, Packing: 10}, true)
 	var link *safeopen.SymlinkError
 	if !errors.As(err, &link) || link.Path != RunDir(dir, 7) {
 		t.Errorf("%v", err)
@@ -114,7 +114,7 @@ func TestALinkInPlaceOfARun(t *testing.T) {
 	if made, err := os.ReadDir(away); err != nil || len(made) > 0 {
 		t.Errorf("%v was made where the link leads to, %v", made, err)
 	}
-	_, err = OpenRun(dir, RunInfo{Run: 8, Key: testKey, Format: FormatMDF, Packing: 10}, true)
+	_, err = OpenRun(dir, Manifest{Run: 8, Key: testKey, Format: FormatMDF, Packing: 10}, true)
 	must.OK(t, err)
 	if found, err := Recover(context.Background(), dir); err != nil || len(found) != 1 || !errors.As(found[0].Err, &link) {
 		t.Errorf("to recover it is %v, %v", found, err)

@@ -13,9 +13,9 @@ const manifestVersion = 1
 type Manifest struct {
 	Version int     `json:"manifest_version"`
 	Run     uint32  `json:"run"`
-	Key     string  `json:"key"`              // of the run, 32 hexadecimal digits
+	Key     Key     `json:"key"`              // of the run, 32 hexadecimal digits
 	ID      string  `json:"directory"`        // drawn at random when the directory was made: equal on two hosts that share it
-	Format  string  `json:"format"`           // of the segments: mep, mdf or mfp
+	Format  Format  `json:"format"`           // of the segments: mep, mdf or mfp
 	Packing int     `json:"packing"`          // events in a MEP; the last MEP may have fewer
 	Live    bool    `json:"live,omitempty"`   // the data were live: any MEP may have fewer
 	Stream  *Stream `json:"stream,omitempty"` // which of several outputs this is

@@ -26,19 +26,14 @@ func readMerged(ctx context.Context, path string, checkLast bool) (*Contents, er
 	if m.Merged == nil {
 		return nil, fmt.Errorf("the manifest %s%s is of a run that was not merged", path, manifestSuffix)
 	}
-	format, _ := ParseFormat(m.Format)
 	c := &Contents{
 		Dir:       filepath.Dir(path),
 		Manifest:  m,
 		MEPSet:    m.NewMEPSet(),
 		checkLast: checkLast,
 	}
-	key, err := ParseKey(m.Key)
-	if err != nil {
-		return nil, err
-	}
 	c.Merged = &SegmentContents{
-		ID:        mergedID(format),
+		ID:        mergedID(m.Format),
 		Name:      filepath.Base(path),
 		indexPath: path + IndexSuffix,
 		hasData:   true,
@@ -48,5 +43,5 @@ func readMerged(ctx context.Context, path string, checkLast bool) (*Contents, er
 			CRC:           m.Merged.CRC,
 		},
 	}
-	return c, c.readSegment(ctx, c.Merged, key)
+	return c, c.readSegment(ctx, c.Merged)
 }

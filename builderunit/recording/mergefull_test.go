@@ -116,7 +116,7 @@ func TestNoRunOnAFullDisk(t *testing.T) {
 	if err := Check(disk); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("the check says %v", err)
 	}
-	about := RunInfo{
+	about := Manifest{
 		Run:     3,
 		Key:     NewKey(),
 		Format:  FormatMEP,

@@ -71,7 +71,7 @@ func (m *merge) checkNames(isOurs bool) error {
 	isOurs = isOurs || journal
 	temporary := m.dst + mergingSuffix
 	index, err := readHeader(temporary + IndexSuffix)
-	began := isOurs || err == nil && index.Key.String() == m.c.Manifest.Key
+	began := isOurs || err == nil && index.Key == m.c.Manifest.Key
 	if !began && err == nil {
 		return &nameInUseError{
 			Path: temporary + IndexSuffix,
@@ -120,7 +120,7 @@ func (m *merge) readJournal() (isOurs bool, err error) {
 	case json.Unmarshal(b, &journal) != nil || journal.Key == "":
 		return false, &nameInUseError{Path: path,
 			Hint: "it is not of a merge of Ringlet: give it another name, or remove it"}
-	case journal.Key != m.c.Manifest.Key:
+	case journal.Key != m.c.Manifest.Key.String():
 		return false, &nameInUseError{
 			Path: m.dst + mergingSuffix,
 			What: fmt.Sprintf(" and belongs to a merge of run %d in %s that is not finished", journal.Run, journal.From),

@@ -20,13 +20,9 @@ import (
 // writeFile makes the file under its temporary name, and its index.
 func (m *merge) writeFile(ctx context.Context, order *mepOrder) (*Merged, error) {
 	temporary := m.dst + mergingSuffix
-	key, err := ParseKey(m.c.Manifest.Key)
-	if err != nil {
-		return nil, err
-	}
-	format, _ := ParseFormat(m.c.Manifest.Format) // Read has seen it
-	h := Header{Segment: mergedID(format), Run: m.c.Manifest.Run, Key: key, Created: time.Now().UnixMicro()}
-	err = m.runSteps(
+	run := m.c.Manifest
+	h := Header{Segment: mergedID(run.Format), Run: run.Run, Key: run.Key, Created: time.Now().UnixMicro()}
+	err := m.runSteps(
 		mergeStep{"claimed", func() error { return replaceFile(temporary+IndexSuffix, h.Append(nil)) }},
 		mergeStep{"old file removed", func() error { return removeFile(temporary) }}, // perhaps a second name of a segment
 	)

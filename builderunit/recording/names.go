@@ -53,6 +53,15 @@ func ParseFormat(s string) (Format, error) {
 	return 0, fmt.Errorf("output format %q is not known: it is one of mep, mdf, mfp", s)
 }
 
+// MarshalText is String.
+func (f Format) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// UnmarshalText is ParseFormat.
+func (f *Format) UnmarshalText(b []byte) (err error) {
+	*f, err = ParseFormat(string(b))
+	return err
+}
+
 // ChooseFormat is the format of a file that is to be written: the one that is asked for, or, of auto, the one that the
 // ending of its name says, and MDF where it has none. An ending that nobody knows is refused, and so is one that says
 // another format than the one asked for.

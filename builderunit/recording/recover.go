@@ -57,7 +57,7 @@ func Recover(ctx context.Context, dir string) ([]RecoveryResult, error) {
 	}
 	for _, runDir := range runs {
 		r := recovery{ctx: ctx, dir: runDir, beforeStep: func(string) error { return nil }}
-		err := r.run()
+		err := r.recover()
 		results = append(results, r.found...)
 		if err != nil {
 			return results, fmt.Errorf("%s cannot be recovered: %w", runDir, err)
@@ -74,7 +74,7 @@ type recovery struct {
 	manifest        *Manifest               // nil: missing or damaged
 	manifestDamage  error                   // why it is nil
 	manifestRebuilt bool                    // it was made anew
-	runInfo         RunInfo                 // what the manifest says of the run, or else indexes
+	run             Manifest                // what the manifest says of the run, or else indexes
 	liveBuilders    map[int]bool            // builder units of which a segment was in use
 	closedSegments  []closedSegment         // to be listed
 	found           []RecoveryResult
@@ -88,7 +88,7 @@ type closedSegment struct {
 
 func (r *recovery) path(name string) string { return filepath.Join(r.dir, name) }
 
-func (r *recovery) run() (err error) {
+func (r *recovery) recover() (err error) {
 	names, err := segmentFiles(r.dir)
 	if err != nil {
 		return err
@@ -119,10 +119,8 @@ func (r *recovery) run() (err error) {
 
 // identify finds out which run this is: by the manifest, or else by the first index that is whole.
 func (r *recovery) identify(names []string) bool {
-	if m := r.manifest; m != nil {
-		r.runInfo.Run, r.runInfo.Created = m.Run, m.Created
-		r.runInfo.Key, _ = ParseKey(m.Key)
-		r.runInfo.Format, _ = ParseFormat(m.Format)
+	if r.manifest != nil {
+		r.run = *r.manifest
 		return true
 	}
 	slices.Sort(names)
@@ -132,12 +130,7 @@ func (r *recovery) identify(names []string) bool {
 		}
 		h, err := readHeader(r.path(name))
 		if err == nil {
-			r.runInfo = RunInfo{
-				Run:     h.Run,
-				Key:     h.Key,
-				Format:  h.Segment.Format,
-				Created: time.UnixMicro(h.Created),
-			}
+			r.run = Manifest{Run: h.Run, Key: h.Key, Format: h.Segment.Format, Created: time.UnixMicro(h.Created)}
 			return true
 		}
 	}
@@ -176,7 +169,7 @@ func segmentIDs(names []string) (ids []SegmentID) {
 // recoverSegment recovers one segment, if its writer is gone. The error is one that ends the passage.
 func (r *recovery) recoverSegment(id SegmentID) error {
 	if id.Format == 0 {
-		id.Format = r.runInfo.Format
+		id.Format = r.run.Format
 	}
 	found := RecoveryResult{Dir: r.dir, Name: id.Name(), Segment: id}
 	if r.manifest.HasSegment(id) && !pathExists(r.path(id.Name()+OpenSuffix)) {
@@ -240,8 +233,8 @@ func (r *recovery) recoverLocked(id SegmentID, index *os.File, found *RecoveryRe
 	entry := Segment{SegmentTotals: p.totals, Recovered: !r.manifestRebuilt || f.hasOpenData, TailBytes: found.TailBytes}
 	entry.SetClosed(id, time.Now())
 	r.closedSegments = append(r.closedSegments, closedSegment{id: id, entry: entry, found: len(r.found)})
-	r.runInfo.Packing = max(r.runInfo.Packing, int(p.maxEvents))
-	r.runInfo.Live = r.runInfo.Live || p.isLive || p.eventsPerMEP > uint64(r.runInfo.Packing)
+	r.run.Packing = max(r.run.Packing, int(p.maxEvents))
+	r.run.Live = r.run.Live || p.isLive || p.eventsPerMEP > uint64(r.run.Packing)
 	return nil
 }
 
@@ -265,7 +258,7 @@ func (r *recovery) updateManifest() error {
 			r.found[c.found].Listed = true
 		}
 		if m.Packing == 0 {
-			m.Packing, m.Live, m.Created = r.runInfo.Packing, r.runInfo.Live, r.runInfo.Created.UTC()
+			m.Packing, m.Live, m.Created = r.run.Packing, r.run.Live, r.run.Created.UTC()
 		}
 		if err := r.recheckLive(); err != nil {
 			return err
@@ -324,7 +317,7 @@ func (r *recovery) rebuildManifest() (err error) {
 		return err
 	}
 	r.found = append(r.found, found)
-	r.manifest = newManifest(r.runInfo)
+	r.manifest = newManifest(r.run)
 	return storeManifest(r.dir, r.manifest)
 }
 

@@ -25,7 +25,7 @@ var testKey = Key{1, 2, 3}
 // openTestRun makes the directory of run 7.
 func openTestRun(t must.TB, dir string) string {
 	t.Helper()
-	about := RunInfo{
+	about := Manifest{
 		Run:     7,
 		Key:     testKey,
 		Format:  FormatMDF,
@@ -250,7 +250,7 @@ func TestRecoverKilled(t *testing.T) {
 				}
 				return nil
 			}
-			err := r.run()
+			err := r.recover()
 			if err == nil {
 				break
 			}
@@ -323,7 +323,7 @@ func TestRecoverMakesManifestAnew(t *testing.T) {
 			t.Fatal(err, found)
 		}
 		m, err := Load(runDir)
-		if err != nil || m.Run != 7 || m.Key != testKey.String() || m.Format != "mdf" || m.Packing != 10 ||
+		if err != nil || m.Run != 7 || m.Key != testKey || m.Format != FormatMDF || m.Packing != 10 ||
 			len(m.Builders) != 1 ||
 			len(m.Builders[0].Segments) != 3 || m.Builders[0].State != StateRecovered || m.Builders[0].Segments[0].Recovered {
 			t.Fatalf("%v %+v", err, m)

@@ -101,17 +101,12 @@ func newRig(t must.TB, dir string, format Format) *rig {
 	r.m = &Manifest{
 		Version: manifestVersion,
 		Run:     rigRun,
-		Key:     fmt.Sprintf("%x", rigKey[:]),
+		Key:     rigKey,
 		ID:      "00112233445566778899aabbccddeeff",
-		Format:  format.String(),
+		Format:  format,
 		Packing: rigPacking,
 	}
 	return r
-}
-
-func (r *rig) format() Format {
-	f, _ := ParseFormat(r.m.Format)
-	return f
 }
 
 // mep is an entry as it is asked for: offsets and checksums come with its bytes.
@@ -151,7 +146,7 @@ func (r *rig) closed(builder int, meps ...Entry) SegmentID {
 	id := SegmentID{
 		Builder: builder,
 		Number:  len(b.Segments) + 1,
-		Format:  r.format(),
+		Format:  r.m.Format,
 	}
 	data, index, entries := r.segment(id, meps...)
 	r.file(id.Name(), data)

@@ -1,8 +1,6 @@
 package recording
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,22 +12,6 @@ import (
 
 	"ringlet/internal/safeopen"
 )
-
-// RunInfo is what the control knows of a run before it begins: what goes into the manifest at first.
-type RunInfo struct {
-	Run               uint32
-	Key               Key
-	Format            Format
-	Packing           int
-	Live              bool    // any MEP may have fewer events than Packing
-	BacklogBytes      int64   // bytes that a builder unit may have in it; 0: it is no backlog
-	SourceBacklog     string  // the directory of the backlog that a second filter reads; empty: it reads none
-	Stream            *Stream // nil: builder units have one output
-	Program           string  // version
-	Configuration     string
-	ConfigurationHash string
-	Created           time.Time // zero: now
-}
 
 // An ExistsError says that the place of a run is taken by another run of the same number.
 type ExistsError struct {
@@ -54,8 +36,8 @@ func (e *ExistsError) Error() string {
 // OpenRun makes the directory of a run in dir, or joins it if it is there and has the same key: several builder units
 // of a host, or of hosts with one file system, share it. dir is made if it is not there, its parent is not. The
 // directory of another run with the same number is an *ExistsError; with overwrite its files are removed, unless one is
-// being written.
-func OpenRun(dir string, about RunInfo, overwrite bool) (runDir string, err error) {
+// being written. Of the manifest everything is taken but its version, its ID, and what comes of the run.
+func OpenRun(dir string, about Manifest, overwrite bool) (runDir string, err error) {
 	if !about.Format.Valid() {
 		return "", fmt.Errorf("a run cannot be recorded as %v: it is one of mep, mdf, mfp", about.Format)
 	}
@@ -78,10 +60,10 @@ func OpenRun(dir string, about RunInfo, overwrite bool) (runDir string, err erro
 }
 
 // openLocked does the part of OpenRun that needs the lock.
-func openLocked(dir, runDir string, about RunInfo, overwrite bool) error {
+func openLocked(dir, runDir string, about Manifest, overwrite bool) error {
 	m, err := Load(runDir)
 	switch {
-	case err == nil && m.Key == about.Key.String():
+	case err == nil && m.Key == about.Key:
 		return nil
 	case err != nil && !overwrite && !errors.Is(err, fs.ErrNotExist):
 		return err
@@ -117,7 +99,7 @@ const makingInfix = ".making-"
 
 // beginRun makes the directory of a run with its manifest in it: nobody ever sees one without the other. The error is
 // an fs.ErrExist if somebody else has made it meanwhile.
-func beginRun(dir, runDir string, about RunInfo) (err error) {
+func beginRun(dir, runDir string, about Manifest) (err error) {
 	m := newManifest(about)
 	temp := runDir + makingInfix + m.ID
 	if err := os.Mkdir(temp, 0o777); err != nil {
@@ -166,29 +148,14 @@ func removeUnfinished(temp string) {
 	}
 }
 
-func newManifest(about RunInfo) *Manifest {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // it does not fail
+// newManifest is the manifest of a run that begins now, unless it says otherwise.
+func newManifest(about Manifest) *Manifest {
 	if about.Created.IsZero() {
 		about.Created = time.Now()
 	}
-	return &Manifest{
-		Version:           manifestVersion,
-		Run:               about.Run,
-		Key:               about.Key.String(),
-		ID:                hex.EncodeToString(id[:]),
-		Format:            about.Format.String(),
-		Packing:           about.Packing,
-		Live:              about.Live,
-		BacklogBytes:      about.BacklogBytes,
-		SourceBacklog:     about.SourceBacklog,
-		Stream:            about.Stream,
-		Program:           about.Program,
-		Configuration:     about.Configuration,
-		ConfigurationHash: about.ConfigurationHash,
-		Created:           about.Created.UTC(),
-		Builders:          []Builder{},
-	}
+	about.Version, about.ID, about.Created = manifestVersion, NewKey().String(), about.Created.UTC()
+	about.Builders, about.Verdict, about.Merged = []Builder{}, nil, nil
+	return &about
 }
 
 // makeDir makes a directory below one that exists, and has it on the disk. One that is there is taken.

@@ -22,8 +22,8 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-func aboutRun(run uint32, key Key) RunInfo {
-	return RunInfo{
+func aboutRun(run uint32, key Key) Manifest {
+	return Manifest{
 		Run:     run,
 		Key:     key,
 		Format:  FormatMDF,
@@ -39,7 +39,7 @@ func TestOpenRun(t *testing.T) {
 		t.Fatal(runDir, err)
 	}
 	first, err := Load(runDir)
-	if err != nil || first.Run != 123 || first.Format != "mdf" || first.Packing != 10 || first.Program != "v" ||
+	if err != nil || first.Run != 123 || first.Format != FormatMDF || first.Packing != 10 || first.Program != "v" ||
 		len(first.ID) != 32 ||
 		time.Since(first.Created) > time.Hour {
 		t.Fatalf("%+v %v", first, err)
@@ -66,7 +66,7 @@ func TestOpenRun(t *testing.T) {
 			t.Errorf("%v, want %q", err, bad.want)
 		}
 	}
-	if _, err := OpenRun(dir, RunInfo{Run: 4}, false); err == nil {
+	if _, err := OpenRun(dir, Manifest{Run: 4}, false); err == nil {
 		t.Error("a run without a format was opened")
 	}
 }
@@ -131,7 +131,7 @@ func TestOverwrite(t *testing.T) {
 	if len(all) != 3 || all["notes.txt"] != "mine" {
 		t.Error(all)
 	}
-	if m, err := Load(runDir); err != nil || m.Key != (Key{9}).String() || len(m.Builders) != 0 {
+	if m, err := Load(runDir); err != nil || m.Key != (Key{9}) || len(m.Builders) != 0 {
 		t.Error(m, err)
 	}
 	putFile(t, runDir, ManifestName, []byte("{"))
@@ -185,7 +185,7 @@ func TestUpdate(t *testing.T) {
 	if err := UpdateManifest(runDir, func(m *Manifest) error { m.Run = 99; return boom }); !errors.Is(err, boom) {
 		t.Error(err)
 	}
-	if err := UpdateManifest(runDir, func(m *Manifest) error { m.Key = "x"; return nil }); err == nil {
+	if err := UpdateManifest(runDir, func(m *Manifest) error { m.Format = 0; return nil }); err == nil {
 		t.Error("a manifest that cannot be read back was written")
 	}
 	for _, n := range []int{3, 1, 2, 1} {
@@ -237,6 +237,8 @@ func TestDamagedManifests(t *testing.T) {
 		{`{`, `[`, "not the JSON of a manifest"},
 		{`"manifest_version":1`, `"manifest_version":2`, "of version 2, this program knows version 1"},
 		{testKey.String(), "abc", "is not the key of a run"},
+		{`"key":"` + testKey.String() + `",`, "", "it has no key of a run"},
+		{`"format":"mdf",`, "", "is not a format of segments"},
 		{`"mdf"`, `"xml"`, `output format "xml" is not known`},
 		{`"builders":[]`, `"builders":[{"index":1},{"index":1}]`, "not in order of index"},
 		{`"builders":[]`, `"builders":[{"index":-1}]`, "not in order of index"},

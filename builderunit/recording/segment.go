@@ -12,7 +12,7 @@ import (
 )
 
 // readSegment holds a segment against its index and the manifest, and adds its MEPs to the set.
-func (c *Contents) readSegment(ctx context.Context, s *SegmentContents, key Key) error {
+func (c *Contents) readSegment(ctx context.Context, s *SegmentContents) error {
 	if !c.statData(s) {
 		return nil
 	}
@@ -25,14 +25,14 @@ func (c *Contents) readSegment(ctx context.Context, s *SegmentContents, key Key)
 	}
 	defer func() { _ = x.close() }()
 	switch h := &x.header; {
-	case h.Key != key || h.Run != c.Manifest.Run:
-		s.Problems.add(ForeignFile, s.indexName(), nil, "it is of run %d with the key %x, this is run %d with the key %x",
-			h.Run, h.Key, c.Manifest.Run, key)
+	case h.Key != c.Manifest.Key || h.Run != c.Manifest.Run:
+		s.Problems.add(ForeignFile, s.indexName(), nil, "it is of run %d with the key %v, this is run %d with the key %v",
+			h.Run, h.Key, c.Manifest.Run, c.Manifest.Key)
 		return nil
 	case h.Segment != s.ID:
 		s.Problems.add(DamagedIndex, s.indexName(), nil, "it is the index of %s", h.Segment.Name())
 		return nil
-	case s.ID.Format.String() != c.Manifest.Format:
+	case s.ID.Format != c.Manifest.Format:
 		s.Problems.add(WrongCounts, s.Name, nil, "it is %s, the run is %s", s.ID.Format, c.Manifest.Format)
 	}
 	if err := c.readEntries(ctx, &segmentScan{index: x, m: c.Manifest, size: s.fileSize}, s); err != nil {

@@ -72,9 +72,13 @@ func parseManifest(data []byte) (*Manifest, error) {
 	if len(data) > maxManifest {
 		return nil, fmt.Errorf("it is larger than %d bytes", maxManifest)
 	}
-	m := &Manifest{}
+	unread := NewKey()
+	m := &Manifest{Key: unread}
 	if err := json.Unmarshal(data, m); err != nil {
 		return nil, fmt.Errorf("it is not the JSON of a manifest: %w", err)
+	}
+	if m.Key == unread {
+		return nil, errors.New("it has no key of a run")
 	}
 	if err := m.check(); err != nil {
 		return nil, err
@@ -87,12 +91,8 @@ func (m *Manifest) check() error {
 	if m.Version != manifestVersion {
 		return fmt.Errorf("it is of version %d, this program knows version %d", m.Version, manifestVersion)
 	}
-	if _, err := ParseKey(m.Key); err != nil {
-		return err
-	}
-	format, err := ParseFormat(m.Format)
-	if err != nil {
-		return err
+	if !m.Format.Valid() {
+		return fmt.Errorf("%v is not a format of segments", m.Format)
 	}
 	for i := range m.Builders {
 		b := &m.Builders[i]
@@ -100,7 +100,7 @@ func (m *Manifest) check() error {
 			return fmt.Errorf("its builder units are not in order of index at place %d", i)
 		}
 		for j := range b.Segments {
-			if err := b.Segments[j].check(b.Index, format); err != nil {
+			if err := b.Segments[j].check(b.Index, m.Format); err != nil {
 				return err
 			}
 			if j > 0 && b.Segments[j-1].Number >= b.Segments[j].Number {
@@ -240,6 +240,15 @@ func (m *Manifest) HasSegment(id SegmentID) bool {
 }
 
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
+
+// MarshalText is String.
+func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText is ParseKey.
+func (k *Key) UnmarshalText(b []byte) (err error) {
+	*k, err = ParseKey(string(b))
+	return err
+}
 
 // ParseKey reads what String gives.
 func ParseKey(s string) (k Key, err error) {

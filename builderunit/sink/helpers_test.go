@@ -152,7 +152,7 @@ func newRun(t must.TB, dir string, format recording.Format) *testRun {
 	t.Helper()
 	r := &testRun{dir: dir, key: recording.NewKey(), format: format}
 	var err error
-	about := recording.RunInfo{
+	about := recording.Manifest{
 		Run:     9,
 		Key:     r.key,
 		Format:  format,

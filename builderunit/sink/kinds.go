@@ -13,9 +13,9 @@ import (
 
 // Settings are what sinks are opened with; each kind takes what concerns it.
 type Settings struct {
-	Segments  SegmentsConfig    // its directory and format are found here
-	RunInfo   recording.RunInfo // the run, for its manifest; the format is found here
-	Output    string            // the directory of all runs, the name of the shared-memory buffer, or what was configured
+	Segments  SegmentsConfig     // its directory and what it has of the run are found here
+	Run       recording.Manifest // what the run begins with; the format is found here
+	Output    string             // the directory of all runs, the name of the shared-memory buffer, or what was configured
 	Overwrite bool
 	// MaxBacklogBytes, if not 0, says that a second filter drains the recording, and how many bytes a builder unit may
 	// have in it.
@@ -103,10 +103,10 @@ func checkBufferName(output string) error {
 // openSegmentsAs opens the directory of a run, whose segments have that format.
 func openSegmentsAs(format recording.Format) func(Settings) (Sink, error) {
 	return func(s Settings) (Sink, error) {
-		s.RunInfo.Format, s.Segments.Format = format, format
-		s.RunInfo.BacklogBytes = s.MaxBacklogBytes
+		s.Run.Format, s.Run.BacklogBytes = format, s.MaxBacklogBytes
+		s.Segments.Run, s.Segments.Key, s.Segments.Format = s.Run.Run, s.Run.Key, format
 		var err error
-		if s.Segments.Dir, err = recording.OpenRun(s.Output, s.RunInfo, s.Overwrite); err != nil {
+		if s.Segments.Dir, err = recording.OpenRun(s.Output, s.Run, s.Overwrite); err != nil {
 			return nil, err
 		}
 		out, err := NewSegments(s.Segments)

@@ -23,7 +23,7 @@ func TestKindsOpen(t *testing.T) {
 				Output:      t.TempDir(),
 				BufferBytes: 1 << 20,
 			}
-			s.RunInfo = recording.RunInfo{Run: s.Segments.Run, Key: s.Segments.Key, Packing: testPacking}
+			s.Run = recording.Manifest{Run: s.Segments.Run, Key: s.Segments.Key, Packing: testPacking}
 			if k.Shared {
 				s.Output = fmt.Sprintf("ringlet-test-%d-out", os.Getpid())
 			}
@@ -36,7 +36,7 @@ func TestKindsOpen(t *testing.T) {
 			m, mep := buildMEP(t, p, 0, testPacking, 0)
 			must.OK(t, errors.Join(out.Write(t.Context(), m, mep), out.Flush()))
 			other := s
-			other.RunInfo.Key = recording.NewKey()
+			other.Run.Key = recording.NewKey()
 			var exists *recording.ExistsError
 			if _, err := k.Open(other); (k.Files || k.Shared) != (err != nil) || k.Files && !errors.As(err, &exists) {
 				t.Errorf("the place is taken: %v", err)

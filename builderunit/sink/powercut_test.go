@@ -192,7 +192,7 @@ func TestPowerCut(t *testing.T) {
 func (r *testRun) cutPower(rt *rapid.T, l *tape, cut int, dir string) *testRun {
 	after := &testRun{dir: dir, key: r.key, format: r.format}
 	var err error
-	about := recording.RunInfo{Run: 9, Key: r.key, Format: r.format}
+	about := recording.Manifest{Run: 9, Key: r.key, Format: r.format}
 	after.runDir, err = recording.OpenRun(dir, about, false)
 	must.OK(rt, err)
 	whole, err := recording.Load(r.runDir)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
 	"os"
@@ -146,9 +145,9 @@ func recordedFrom(t testing.TB, in string, run uint32, format recording.Format, 
 	m := recording.Manifest{
 		Version: 1,
 		Run:     run,
-		Key:     fmt.Sprintf("%x", key[:]),
+		Key:     key,
 		ID:      "00112233445566778899aabbccddeeff",
-		Format:  format.String(),
+		Format:  format,
 		Packing: packing,
 	}
 	rnd := rand.New(rand.NewPCG(2, 2))

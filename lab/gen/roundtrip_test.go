@@ -79,7 +79,7 @@ func replay(t *testing.T, path string, rus, packing, bus int, dst string) {
 	}
 	dir := t.TempDir()
 	key := recording.NewKey()
-	runDir, err := recording.OpenRun(dir, recording.RunInfo{Run: 7, Key: key, Format: recording.FormatMDF,
+	runDir, err := recording.OpenRun(dir, recording.Manifest{Run: 7, Key: key, Format: recording.FormatMDF,
 		Packing: packing},
 		false)
 	if err != nil {

@@ -22,7 +22,7 @@ func Record(ctx context.Context, dir, text string, run uint32,
 		return "", 0, err
 	}
 	key := recording.NewKey()
-	runDir, err = recording.OpenRun(dir, recording.RunInfo{
+	runDir, err = recording.OpenRun(dir, recording.Manifest{
 		Run:               run,
 		Key:               key,
 		Format:            format,

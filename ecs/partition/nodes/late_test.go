@@ -391,7 +391,7 @@ func TestUnreadIsNotMerged(t *testing.T) {
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	run, err := recording.OpenRun(node.OutputDir(cfg), recording.RunInfo{Run: 7, Format: recording.FormatMEP, Packing: 4},
+	run, err := recording.OpenRun(node.OutputDir(cfg), recording.Manifest{Run: 7, Format: recording.FormatMEP, Packing: 4},
 		false)
 	if err != nil {
 		t.Fatal(err)
