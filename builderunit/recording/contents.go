@@ -2,11 +2,12 @@ package recording
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,6 +58,23 @@ type SegmentContents struct {
 	indexPath  string   // path
 	entryCount int64    // entries of the index that are of use
 	fileSize   int64    // of the file
+
+	// Of each stretch of entriesPerScan entries the lowest and the highest MEP; the first above the second where there is
+	// none.
+	mepRanges    [][2]uint64
+	nextMEP      uint64 // behind the last
+	isDisordered bool   // a MEP stands behind a later one, or twice
+}
+
+// noteRange takes the MEP of the next entry that is good.
+func (s *SegmentContents) noteRange(e *scannedEntry) {
+	for int64(len(s.mepRanges)) <= e.number/entriesPerScan {
+		s.mepRanges = append(s.mepRanges, [2]uint64{math.MaxUint64, 0})
+	}
+	r := &s.mepRanges[e.number/entriesPerScan]
+	r[0], r[1] = min(r[0], e.MEP), max(r[1], e.MEP)
+	s.isDisordered = s.isDisordered || e.MEP < s.nextMEP
+	s.nextMEP = e.MEP + 1
 }
 
 // Copy is a MEP that is there more than once.
@@ -111,6 +129,14 @@ func (c *Contents) allSegments() (list []*SegmentContents) {
 		}
 	}
 	return list
+}
+
+// bytes is how many the MEPs have, copies included.
+func (c *Contents) bytes() (n int64) {
+	for _, s := range c.allSegments() {
+		n += s.Bytes
+	}
+	return n
 }
 
 // readTries is how often Read looks again at a directory that changes meanwhile.
@@ -224,35 +250,22 @@ func (c *Contents) sortFiles(names []os.DirEntry) {
 		}
 		s.Name, s.IsOpen, s.hasData = name, open, true
 	}
-	for id, s := range segments {
+	states := map[int]State{}
+	for _, b := range c.Manifest.Builders {
+		states[b.Index] = b.State
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(segments), SegmentID.compare) {
+		if n := len(c.Builders); n == 0 || c.Builders[n-1].Index != id.Builder {
+			c.Builders = append(c.Builders, BuilderContents{Index: id.Builder, State: states[id.Builder]})
+		}
+		s, b := segments[id], &c.Builders[len(c.Builders)-1]
 		s.indexPath = filepath.Join(c.Dir, id.Index())
 		delete(indexes, id.Index())
-		c.builderAt(id.Builder).Segments = append(c.builderAt(id.Builder).Segments, *s)
+		b.Segments = append(b.Segments, *s)
 	}
-	for name := range indexes {
+	for _, name := range slices.Sorted(maps.Keys(indexes)) {
 		c.Problems.add(MissingFile, name, nil, "there is an index, but no segment")
 	}
-	slices.SortFunc(c.Builders, func(a, b BuilderContents) int { return cmp.Compare(a.Index, b.Index) })
-	for _, b := range c.Builders {
-		slices.SortFunc(b.Segments, func(a, b SegmentContents) int { return cmp.Compare(a.ID.Number, b.ID.Number) })
-	}
-}
-
-// builderAt is the builder unit with the index, which is made if there is none.
-func (c *Contents) builderAt(index int) *BuilderContents {
-	for i := range c.Builders {
-		if c.Builders[i].Index == index {
-			return &c.Builders[i]
-		}
-	}
-	b := BuilderContents{Index: index}
-	for i := range c.Manifest.Builders {
-		if c.Manifest.Builders[i].Index == index {
-			b.State = c.Manifest.Builders[i].State
-		}
-	}
-	c.Builders = append(c.Builders, b)
-	return &c.Builders[len(c.Builders)-1]
 }
 
 // readManifest reads a manifest and refuses a run whose MEPs cannot be told by their numbers.

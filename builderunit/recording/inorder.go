@@ -18,21 +18,18 @@ import (
 // order, so each stretch of an index is read for one span or two. Where they do not, it is read for more of them, and
 // the order is the same.
 type mepOrder struct {
-	c          *Contents
-	segments   []*orderedSegment
-	spans      [][2]uint64 // lowest and highest MEP
-	totalBytes int64       // of all MEPs, and of copies
-	ascending  bool        // in each segment, MEPs stand in order
-	lenient    bool        // entries that are spoiled are left out: the recording may have problems
-	opened     []*orderedSegment
+	c        *Contents
+	segments []*orderedSegment
+	spans    [][2]uint64 // lowest and highest MEP
+	lenient  bool        // entries that are spoiled are left out: the recording may have problems
+	opened   []*orderedSegment
 }
 
-// orderedSegment is a segment with what each stretch of entriesPerScan entries of its index holds.
+// orderedSegment is a segment whose MEPs are read in order.
 type orderedSegment struct {
 	*SegmentContents
-	mepRanges [][2]uint64 // lowest and highest MEP; the first above the second where there is none
-	file      *os.File    // nil: it is not open
-	data      segmentScan // of file
+	file *os.File    // nil: it is not open
+	data segmentScan // of file
 }
 
 // orderedMEP is one MEP, in its place.
@@ -48,27 +45,13 @@ const (
 	maxOpenFiles = 64
 )
 
-// newMEPOrder reads the indexes of a recording: without problems, or leniently.
-func newMEPOrder(ctx context.Context, c *Contents, span uint64, lenient bool) (*mepOrder, error) {
-	o := &mepOrder{c: c, lenient: lenient, ascending: true}
-	for _, contents := range c.allSegments() {
-		if contents.entryCount == 0 {
-			continue // nothing of it was found to be of use: there may be no index
+// newMEPOrder is the order of a recording that was read: without problems, or leniently.
+func newMEPOrder(c *Contents, span uint64, lenient bool) (*mepOrder, error) {
+	o := &mepOrder{c: c, lenient: lenient}
+	for _, s := range c.allSegments() {
+		if s.entryCount > 0 { // or else nothing of it was found to be of use: there may be no index
+			o.segments = append(o.segments, &orderedSegment{SegmentContents: s})
 		}
-		s, next := &orderedSegment{SegmentContents: contents}, uint64(0)
-		err := o.scan(ctx, s, 0, s.entryCount, func(e *scannedEntry) {
-			for int64(len(s.mepRanges)) <= e.number/entriesPerScan {
-				s.mepRanges = append(s.mepRanges, [2]uint64{math.MaxUint64, 0})
-			}
-			r := &s.mepRanges[e.number/entriesPerScan]
-			r[0], r[1] = min(r[0], e.MEP), max(r[1], e.MEP)
-			o.ascending = o.ascending && e.MEP >= next
-			o.totalBytes, next = o.totalBytes+e.Length, e.MEP+1
-		})
-		if err != nil {
-			return nil, err
-		}
-		o.segments = append(o.segments, s)
 	}
 	from, meps := uint64(0), c.MEPSet.MEPs()
 	for n := span; n < meps; n += span {
@@ -212,7 +195,7 @@ type RecordedMEP struct {
 // checksums are left out, and Read has named them. It holds one MEP of each of some segments, and the index entries of
 // some 300,000, in memory. It ends with the error of visit, of ctx, or of an index that cannot be read.
 func (c *Contents) EachInOrder(ctx context.Context, from uint64, visit func(*RecordedMEP) error) error {
-	o, err := newMEPOrder(ctx, c, spanMEPs, true)
+	o, err := newMEPOrder(c, spanMEPs, true)
 	if err != nil {
 		return err
 	}

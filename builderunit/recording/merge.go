@@ -236,7 +236,7 @@ func (m *merge) makeFile(ctx context.Context, isOurs bool) (*Merged, error) {
 	if err := m.checkNames(isOurs); err != nil {
 		return nil, err
 	}
-	order, err := newMEPOrder(ctx, m.c, planMEPs, false)
+	order, err := newMEPOrder(m.c, planMEPs, false)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func (m *merge) makeFile(ctx context.Context, isOurs bool) (*Merged, error) {
 		err = m.publish(merged)
 	}
 	if isDiskFull(err) {
-		space, also := m.checkSpace(order)
+		space, also := m.checkSpace()
 		err = cmp.Or(also, error(space))
 	}
 	if err != nil && !errors.Is(err, errKilled) {

@@ -50,7 +50,7 @@ func (m *merge) writeFile(ctx context.Context, order *mepOrder) (*Merged, error)
 // shareSegment makes a segment that is in order as it is the merged file without copying: by a second name where the
 // first one will go, by shared blocks where the file system can.
 func (m *merge) shareSegment(order *mepOrder) bool {
-	if len(order.segments) != 1 || !order.ascending || order.segments[0].MEPs != m.c.MEPSet.MEPs() {
+	if len(order.segments) != 1 || order.segments[0].isDisordered || order.segments[0].MEPs != m.c.MEPSet.MEPs() {
 		return false
 	}
 	temporary, from := m.dst+mergingSuffix, order.segments[0].path()
@@ -80,7 +80,7 @@ func (m *merge) copyToFile(ctx context.Context, order *mepOrder, entries io.Writ
 	var merged *Merged
 	data := &mergeWriter{out: out, short: bufio.NewWriterSize(out, mergeBufferBytes)}
 	err = m.runSteps(
-		mergeStep{"room", func() error { return m.reserveSpace(out, order) }},
+		mergeStep{"room", func() error { return m.reserveSpace(out) }},
 		mergeStep{"copied", func() error { merged, err = m.copyMEPs(ctx, order, data, entries); return err }},
 		mergeStep{"written", data.short.Flush},
 		mergeStep{"cut", func() error { return out.Truncate(merged.Bytes) }}, // what is reserved beyond is free again
@@ -135,7 +135,7 @@ func (w *mergeWriter) write(m *orderedMEP, b []byte) error {
 
 // copyMEPs writes the MEPs in order, and their entries.
 func (m *merge) copyMEPs(ctx context.Context, order *mepOrder, data *mergeWriter, entries io.Writer) (*Merged, error) {
-	crc, at := uint32(0), int64(0)
+	crc, at, total := uint32(0), int64(0), m.c.bytes()
 	var entry []byte
 	err := order.each(ctx, 0, func(p *orderedMEP) error {
 		b, err := order.read(p)
@@ -153,7 +153,7 @@ func (m *merge) copyMEPs(ctx context.Context, order *mepOrder, data *mergeWriter
 		if _, err := entries.Write(entry); err != nil {
 			return err
 		}
-		m.progress("copy", at, order.totalBytes)
+		m.progress("copy", at, total)
 		return m.faultPoint("write")
 	})
 	return &Merged{
@@ -170,18 +170,18 @@ func (m *merge) copyMEPs(ctx context.Context, order *mepOrder, data *mergeWriter
 func isDiskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // checkSpace is what the merged file needs beyond what there is of it, and what is free.
-func (m *merge) checkSpace(order *mepOrder) (*spaceError, error) {
+func (m *merge) checkSpace() (*spaceError, error) {
 	free, err := freeBytes(filepath.Dir(m.dst))
 	var there unix.Stat_t
 	_ = unix.Lstat(m.dst+mergingSuffix, &there) // zero if there is nothing
 	// and the manifest, and what the file system needs to find the blocks
-	need := order.totalBytes + int64(m.c.MEPSet.MEPs())*EntryBytes + 64<<10
+	need := m.c.bytes() + int64(m.c.MEPSet.MEPs())*EntryBytes + 64<<10
 	return &spaceError{Path: m.dst, Dir: m.dir, Need: need - min(need, there.Blocks*512), Free: free}, err
 }
 
 // reserveSpace says a *spaceError where the file does not fit, and reserves the room where the file system can.
-func (m *merge) reserveSpace(out *os.File, order *mepOrder) error {
-	space, err := m.checkSpace(order)
+func (m *merge) reserveSpace(out *os.File) error {
+	space, err := m.checkSpace()
 	switch {
 	case err != nil:
 		return err
@@ -190,7 +190,7 @@ func (m *merge) reserveSpace(out *os.File, order *mepOrder) error {
 	case m.o.cannotReserve:
 		return nil
 	}
-	err = unix.Fallocate(int(out.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, max(order.totalBytes, 1))
+	err = unix.Fallocate(int(out.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, max(m.c.bytes(), 1))
 	if isDiskFull(err) {
 		return space
 	}

@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -99,6 +100,11 @@ type SegmentID struct {
 	Builder int    // index of the builder unit
 	Number  int    // from 1
 	Format  Format // of the data
+}
+
+// compare orders segments by builder unit and number.
+func (s SegmentID) compare(o SegmentID) int {
+	return cmp.Or(cmp.Compare(s.Builder, o.Builder), cmp.Compare(s.Number, o.Number), cmp.Compare(s.Format, o.Format))
 }
 
 // baseName is the name without a suffix: bu0-00001.

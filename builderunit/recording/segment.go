@@ -152,6 +152,9 @@ func (c *Contents) reportOpen(s *SegmentContents) {
 func (c *Contents) readEntries(ctx context.Context, in *segmentScan, s *SegmentContents) error {
 	last := in.index.entries - 1
 	err := in.scan(ctx, 0, in.index.entries, func(e *scannedEntry) error {
+		if e.state == entryGood {
+			s.noteRange(e)
+		}
 		switch {
 		case e.state == entryTorn && s.IsOpen && e.number == last: // it is being written at this moment
 			return errStop

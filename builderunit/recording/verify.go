@@ -158,13 +158,11 @@ func verifyRun(ctx context.Context, path string, o VerifyOptions) (r *RunVerific
 		return nil, err
 	}
 	r = &RunVerification{
-		Contents: c,
-		Run:      c.Manifest.Run,
-		DataRead: !o.IndexesOnly,
-		sound:    c.MEPSet,
-	}
-	for _, s := range c.allSegments() {
-		r.BytesFound += s.Bytes
+		Contents:   c,
+		Run:        c.Manifest.Run,
+		DataRead:   !o.IndexesOnly,
+		BytesFound: c.bytes(),
+		sound:      c.MEPSet,
 	}
 	if !o.IndexesOnly {
 		var content Content

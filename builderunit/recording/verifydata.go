@@ -52,7 +52,7 @@ type dataReader struct {
 // readData reads the data of all segments, adds what is wrong to the problems of c, and gives what is
 // sound.
 func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions) (*dataReader, error) {
-	d := &dataReader{c: c, content: content, sound: c.Manifest.NewMEPSet()}
+	d := &dataReader{c: c, content: content, totalBytes: c.bytes(), sound: c.Manifest.NewMEPSet()}
 	if c.removedMEPs != nil {
 		d.sound.Union(c.removedMEPs) // they were sound when they were drained
 	}
@@ -61,7 +61,6 @@ func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions
 	}
 	var pieces []*segmentPiece
 	for _, s := range c.allSegments() {
-		d.totalBytes += s.Bytes
 		n := min(s.Bytes/pieceBytes+1, s.entryCount)
 		for i := range n {
 			if p := (&segmentPiece{segment: s, fromEntry: s.entryCount * i / n,
