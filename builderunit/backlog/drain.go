@@ -7,12 +7,10 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
-	"ringlet/filter"
 	"ringlet/internal/registry"
 )
 
@@ -30,9 +28,6 @@ type runDrain struct {
 	// owned by the goroutine that drains
 	judged          *recording.MEPSet // MEPs that are drained, or were judged by this process; marked
 	inOutputsBefore *recording.MEPSet // MEPs that were in the outputs before this process; marked
-
-	mu           sync.Mutex
-	segmentTally recording.Decisions // of the segment in hand
 }
 
 // openRun takes a run in hand: its ledger, its outputs, and what judges.
@@ -84,7 +79,6 @@ func (d *Drainer) openRun(ctx context.Context, s *observedRun) (_ *runDrain, err
 		External:      judges.External,
 		EventDeadline: d.c.EventDeadline,
 		MaxMEPBytes:   maxMEPBytes(s.m),
-		OnDecision:    o.countDecision,
 		Log:           d.c.Log,
 	})
 	return o, nil
@@ -245,29 +239,9 @@ func (o *runDrain) openOutput(ctx context.Context, outputs []Output, before []re
 	return recording.Destination{Directory: m.ID, Path: path}, err
 }
 
-// countDecision takes what was decided. It is told under a lock of the filter's, from any goroutine.
-func (o *runDrain) countDecision(m sink.Meta, _, n int, v filter.Verdict, _ time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	switch v.Decision {
-	case filter.Accepted:
-		o.segmentTally.Accepted += uint64(n)
-	case filter.Rejected:
-		o.segmentTally.Rejected += uint64(n)
-		if m.Decision.KeepsEvent() {
-			o.segmentTally.RejectedKept += uint64(n)
-		}
-	case filter.TimedOut:
-		o.segmentTally.TimedOut += uint64(n)
-	default:
-		o.segmentTally.Failed += uint64(n)
-	}
-}
-
 // drainSegment drains a segment.
 func (o *runDrain) drainSegment(ctx context.Context, listed recording.Segment) error {
-	o.segmentTally = recording.Decisions{}
-	meps, beside := o.m.NewMEPSet(), recording.Decisions{}
+	meps, decided, before := o.m.NewMEPSet(), recording.Decisions{}, o.filter.Stats()
 	err := recording.EachMEP(ctx, o.dir, o.m, listed, func(p *recording.RecordedMEP) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -275,7 +249,7 @@ func (o *runDrain) drainSegment(ctx context.Context, listed recording.Segment) e
 		if p.Err == nil { // another copy of one that is damaged may do
 			meps.Add(p.Entry)
 		}
-		return o.judgeMEP(ctx, p, &beside)
+		return o.judgeMEP(ctx, p, &decided)
 	})
 	if flushErr := o.filter.Flush(); flushErr != nil {
 		return flushErr
@@ -283,14 +257,15 @@ func (o *runDrain) drainSegment(ctx context.Context, listed recording.Segment) e
 	if err != nil {
 		return err
 	}
-	o.mu.Lock()
-	beside.Add(o.segmentTally)
-	o.mu.Unlock()
+	now := o.filter.Stats() // Flush has waited for all decisions
+	decided.Accepted, decided.Rejected = now.AcceptedEvents-before.AcceptedEvents, now.RejectedEvents-before.RejectedEvents
+	decided.RejectedKept = now.RejectedKept - before.RejectedKept
+	decided.TimedOut, decided.Failed = now.TimedOutEvents-before.TimedOutEvents, now.FailedEvents-before.FailedEvents
 	return o.ledger.AppendSegment(recording.DrainedSegment{
 		Segment:   listed.Name,
 		CRC:       listed.CRC,
 		MEPs:      listed.MEPs,
-		Decisions: beside,
+		Decisions: decided,
 		DrainedAt: time.Now().UTC(),
 	}, meps)
 }

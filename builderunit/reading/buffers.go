@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"ringlet/builderunit/sink"
 	"ringlet/shmem"
 )
 
@@ -33,7 +34,7 @@ func (e *noOutputError) Error() string {
 type bufferReader struct {
 	name, dir string
 	mayLose   bool
-	onEntry   func(buffer string, e entry) error // one call at a time
+	onEntry   func(buffer string, e sink.Entry) error // one call at a time
 	onLost    func(buffer string, n uint64) error
 
 	mu          sync.Mutex // held while each is called
@@ -145,7 +146,7 @@ func (b *bufferReader) reportLost(name string, lost uint64) error {
 }
 
 func (b *bufferReader) handleEntry(name string, e shmem.Entry) error {
-	entry, err := parse(e.Type, e.Data)
+	entry, err := sink.ParseEntry(e.Type, e.Data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -1,9 +1,12 @@
 package reading
 
+import "ringlet/builderunit/sink"
+
 // What the tests of the package name beside what it exports.
-var Parse = parse
+var Parse = sink.ParseEntry
 
 type (
-	Entry         = entry
+	Entry         = sink.Entry
+	EntryError    = sink.EntryError
 	NoOutputError = noOutputError
 )

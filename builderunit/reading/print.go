@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"ringlet/builderunit/sink"
 	"ringlet/event/selection"
 )
 
@@ -30,7 +31,7 @@ var errEnough = errors.New("enough")
 
 // Print writes every event that the builder units of this host hand out under a name to out, until the run ends, there
 // were enough, or nobody reads out any more. In the end it tells errs what there was, in one line. Errors: a
-// *noOutputError, an *EntryError, shmem.ErrWriterGone where a builder unit died, ctx's.
+// *noOutputError, a *sink.EntryError, shmem.ErrWriterGone where a builder unit died, ctx's.
 func Print(ctx context.Context, out, errs io.Writer, opts Options) error {
 	p := &printer{opts: opts, out: bufio.NewWriterSize(out, 1<<16), errs: errs}
 	b := &bufferReader{
@@ -85,7 +86,7 @@ type supersededRecord struct {
 	Events     uint32 `json:"events"`
 }
 
-func (p *printer) print(buffer string, e entry) error {
+func (p *printer) print(buffer string, e sink.Entry) error {
 	switch {
 	case p.hasEnough(): // another buffer's reader has had the last one
 		return errEnough
@@ -158,7 +159,7 @@ func (p *printer) printLost(buffer string, n uint64) error {
 }
 
 // printSuperseded tells that a MEP does not count, where the format can say it.
-func (p *printer) printSuperseded(e entry) error {
+func (p *printer) printSuperseded(e sink.Entry) error {
 	p.superseded++
 	if p.opts.Format != selection.FormatJSON {
 		return nil

@@ -105,7 +105,7 @@ func (s *Segments) writeLarge(p []byte) error {
 	}
 	from := time.Now()
 	n, err := s.currentSegment.data.WriteAt(p, s.fillingBlock.offset)
-	s.count.recordWrite(n, from)
+	s.count.update(func(c *SegmentsStats) { c.addWrite(n, from) })
 	s.ioMu.Lock()
 	s.currentSegment.advance(s.fillingBlock.offset, n)
 	s.ioMu.Unlock()

@@ -3,7 +3,6 @@ package sink
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"ringlet/shmem"
@@ -27,8 +26,7 @@ type Buffer struct {
 	lent     int   // blocks that are lent
 	returned []int // scratch
 
-	// atomic
-	deadReaders, lostMEPs, supersededMEPs, overwrittenMEPs, unreadMEPs atomic.Uint64
+	count counted[BufferStats]
 }
 
 // firstReaderTimeout is how long an output that nobody has read waits for a first reader at its end. One that waits for
@@ -47,7 +45,7 @@ func (b *Buffer) Write(ctx context.Context, m Meta, mep []byte) error {
 // Supersede tells readers that a MEP which was written here does not count: the builder unit was excluded before its
 // outcome was known, and another one delivers the MEP. It is called from the goroutine that writes.
 func (b *Buffer) Supersede(ctx context.Context, m Meta) error {
-	b.supersededMEPs.Add(1)
+	b.count.update(func(s *BufferStats) { s.SupersededMEPs++ })
 	return b.writeEntry(ctx, m, nil, entryTypeSuperseded)
 }
 
@@ -61,7 +59,7 @@ func (b *Buffer) writeEntry(ctx context.Context, m Meta, mep []byte, kind uint32
 	if err != nil {
 		return err
 	}
-	b.overwrittenMEPs.Store(b.w.Overwritten())
+	b.countOverwritten()
 	copy(place.Data, mep)
 	encodeMark(place.Data[len(mep):n], m)
 	return wrapError(b.w.Name(), "commit a MEP", b.w.Commit(place, n, kind))
@@ -92,7 +90,7 @@ func (b *Buffer) Lend(ctx context.Context, m Meta, slot int, mep []byte) error {
 	if err != nil {
 		return err
 	}
-	b.overwrittenMEPs.Store(b.w.Overwritten())
+	b.countOverwritten()
 	slotBytes := b.lendSlots.BlockBytes(slot)
 	encodeMark(slotBytes[n:n+markBytes], m)
 	offset, err := b.lendSlots.Lend(slot)
@@ -141,8 +139,7 @@ func (b *Buffer) retryDetachingDead(ctx context.Context, step string, do func() 
 				return wrapError(b.w.Name(), "detach dead readers", err)
 			}
 			for _, d := range dead {
-				b.deadReaders.Add(1)
-				b.lostMEPs.Add(d.Unacked)
+				b.count.update(func(s *BufferStats) { s.DeadReaders, s.LostMEPs = s.DeadReaders+1, s.LostMEPs+d.Unacked })
 			}
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -165,14 +162,11 @@ type BufferStats struct {
 }
 
 // Stats reads the counters, from any goroutine.
-func (b *Buffer) Stats() BufferStats {
-	return BufferStats{
-		DeadReaders:     b.deadReaders.Load(),
-		LostMEPs:        b.lostMEPs.Load(),
-		SupersededMEPs:  b.supersededMEPs.Load(),
-		OverwrittenMEPs: b.overwrittenMEPs.Load(),
-		UnreadMEPs:      b.unreadMEPs.Load(),
-	}
+func (b *Buffer) Stats() BufferStats { return b.count.read() }
+
+// countOverwritten takes what readers that may lose have not read.
+func (b *Buffer) countOverwritten() {
+	b.count.update(func(s *BufferStats) { s.OverwrittenMEPs = b.w.Overwritten() })
 }
 
 // Finish marks the end of the run and closes the writing end. Readers that have the buffer open get every MEP written,
@@ -182,12 +176,12 @@ func (b *Buffer) Finish() (Result, error) {
 		return Result{}, wrapError(b.w.Name(), "finish", errClosed)
 	}
 	b.closed = true
-	b.overwrittenMEPs.Store(b.w.Overwritten())
+	b.countOverwritten()
 	if b.result.MEPs > 0 {
 		ctx, stop := context.WithTimeout(context.Background(), firstReaderTimeout)
 		defer stop()
 		if b.w.AwaitReader(ctx) != nil {
-			b.unreadMEPs.Store(b.result.MEPs)
+			b.count.update(func(s *BufferStats) { s.UnreadMEPs = b.result.MEPs })
 		}
 	}
 	if err := errors.Join(b.w.End(), b.w.Close()); err != nil {

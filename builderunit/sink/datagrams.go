@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -51,8 +50,7 @@ type Datagrams struct {
 	lastSyncAt      time.Time // when the last synchronisation message was sent
 	eventsSinceSync uint64    // events since then
 
-	// atomic
-	sentSegments, connRefusals, sentSyncs atomic.Uint64
+	count counted[DatagramStats]
 }
 
 // DatagramStats are the counters of a Datagrams that no Result has.
@@ -188,7 +186,7 @@ func (d *Datagrams) sendRecord(id uint64, record []byte) error {
 			Data:   record[at:min(at+d.segmentBytes, len(record))],
 		})
 		if _, err := d.conn.Write(d.packet); errors.Is(err, unix.ECONNREFUSED) {
-			d.connRefusals.Add(1) // it says so of an earlier one; this one was not sent
+			d.count.update(func(s *DatagramStats) { s.ConnRefusals++ }) // it says so of an earlier one; this one was not sent
 			_, err = d.conn.Write(d.packet)
 			if err != nil && !errors.Is(err, unix.ECONNREFUSED) {
 				return err
@@ -196,7 +194,7 @@ func (d *Datagrams) sendRecord(id uint64, record []byte) error {
 		} else if err != nil {
 			return err
 		}
-		d.sentSegments.Add(1)
+		d.count.update(func(s *DatagramStats) { s.SentSegments++ })
 	}
 	return nil
 }
@@ -220,7 +218,7 @@ func (d *Datagrams) sendSync(last uint64) {
 		Time:   uint64(now.UnixNano()),
 	})
 	if _, err := d.syncConn.Write(message); err == nil {
-		d.sentSyncs.Add(1)
+		d.count.update(func(s *DatagramStats) { s.SentSyncs++ })
 	}
 	d.lastSyncAt, d.eventsSinceSync = now, 0
 }
@@ -229,10 +227,7 @@ func (d *Datagrams) sendSync(last uint64) {
 func (d *Datagrams) Flush() error { return nil }
 
 // Stats reads the counters, from any goroutine.
-func (d *Datagrams) Stats() DatagramStats {
-	return DatagramStats{SentSegments: d.sentSegments.Load(), ConnRefusals: d.connRefusals.Load(),
-		SentSyncs: d.sentSyncs.Load()}
-}
+func (d *Datagrams) Stats() DatagramStats { return d.count.read() }
 
 // Finish closes the socket. Bytes are those sent, without headers.
 func (d *Datagrams) Finish() (Result, error) {

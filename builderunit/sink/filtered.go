@@ -85,7 +85,7 @@ func (f *FilterSink) handleVerdicts(j *filterJob, verdicts []filter.Verdict) {
 	if j.client != nil {
 		keep := j.meta.Decision.KeepsEvent()
 		if j.client.ApplyDecision(j.meta, j.slot, keep, verdicts) && !keep {
-			f.count.regionRejected.Add(uint64(len(verdicts)))
+			f.count.update(func(s *FilterStats) { s.RegionRejected += uint64(len(verdicts)) })
 			f.reportDecisions(j.meta, verdicts)
 		}
 		return
@@ -136,10 +136,11 @@ func (f *FilterSink) reportDecisions(m Meta, verdicts []filter.Verdict) {
 		for i+n < len(verdicts) && verdicts[i+n] == v {
 			n++
 		}
-		f.count.decided[v.Decision].Add(uint64(n))
-		if v.Decision == filter.Rejected && m.Decision.KeepsEvent() {
-			f.count.rejectedKept.Add(uint64(n))
-		}
+		f.count.update(func(s *FilterStats) {
+			if s.addDecided(v.Decision, n); v.Decision == filter.Rejected && m.Decision.KeepsEvent() {
+				s.RejectedKept += uint64(n)
+			}
+		})
 		if f.cfg.OnDecision != nil {
 			f.cfg.OnDecision(m, i, n, v, took)
 		}
@@ -174,7 +175,8 @@ func (f *FilterSink) Abort() error {
 
 // Written passes on how far the output is, so that progress is seen through a filter.
 func (f *FilterSink) Written() uint64 {
-	n := f.count.decidedEvents()
+	counted := f.count.read()
+	n := counted.decidedEvents()
 	if w, ok := f.output.(interface{ Written() uint64 }); ok {
 		n += w.Written()
 	}

@@ -3,7 +3,6 @@ package sink
 import (
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
@@ -28,14 +27,23 @@ type FilterStats struct {
 	StuckWorkers     int           `count:"filter_stuck" kind:"level" help:"workers of the filter beyond their deadline now"`
 }
 
-// filterCounts are the FilterStats as they are counted.
-type filterCounts struct {
-	decided                        [filter.Decisions]atomic.Uint64 // events
-	failedEvents                   atomic.Uint64
-	rejectedKept                   atomic.Uint64
-	regionRejected                 atomic.Uint64
-	judgeTime, waitTime            atomic.Int64 // ns
-	longestJudgeTime, stuckWorkers atomic.Int64 // ns; workers
+// addDecided counts events that have a decision.
+func (s *FilterStats) addDecided(d filter.Decision, events int) {
+	switch n := uint64(events); d {
+	case filter.Accepted:
+		s.AcceptedEvents += n
+	case filter.Rejected:
+		s.RejectedEvents += n
+	case filter.TimedOut:
+		s.TimedOutEvents += n
+	default:
+		s.FailedEvents += n
+	}
+}
+
+// decidedEvents is how many events have a decision.
+func (s *FilterStats) decidedEvents() uint64 {
+	return s.AcceptedEvents + s.RejectedEvents + s.TimedOutEvents + s.FailedEvents
 }
 
 // eventTimes are the times of the events that one worker's filter has looked at. Each worker has its own, so that none
@@ -43,6 +51,7 @@ type filterCounts struct {
 type eventTimes struct {
 	mu                    sync.Mutex     // guards the rest
 	waitTimes, judgeTimes *hdr.Histogram // µs
+	total, longest        time.Duration  // in the filter
 }
 
 // maxRecordedTime is the most that the histograms tell apart.
@@ -54,6 +63,14 @@ func (t *eventTimes) record(waited, d time.Duration) {
 	defer t.mu.Unlock()
 	_ = t.waitTimes.RecordValue(min(max(0, waited.Microseconds()), maxRecordedTime))
 	_ = t.judgeTimes.RecordValue(min(max(0, d.Microseconds()), maxRecordedTime))
+	t.total, t.longest = t.total+d, max(t.longest, d)
+}
+
+// addTo adds the time in the filter to counters.
+func (t *eventTimes) addTo(s *FilterStats) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.JudgeTime, s.LongestJudgeTime = s.JudgeTime+t.total, max(s.LongestJudgeTime, t.longest)
 }
 
 // mergeInto adds them to others.
@@ -66,22 +83,6 @@ func (t *eventTimes) mergeInto(waits, in *hdr.Histogram) {
 
 // newTimeHistogram is a histogram of times without any.
 func newTimeHistogram() *hdr.Histogram { return hdr.New(1, maxRecordedTime, 3) }
-
-// recordTime counts the time of one event in the filter.
-func (c *filterCounts) recordTime(d time.Duration) {
-	c.judgeTime.Add(int64(d))
-	for most := c.longestJudgeTime.Load(); int64(d) > most && !c.longestJudgeTime.CompareAndSwap(most, int64(d)); {
-		most = c.longestJudgeTime.Load()
-	}
-}
-
-// decidedEvents is how many events have a decision.
-func (c *filterCounts) decidedEvents() (n uint64) {
-	for i := range c.decided {
-		n += c.decided[i].Load()
-	}
-	return n
-}
 
 // Histograms are, in µs, how long events waited for the filter from their last byte on, and were in it. What a filter
 // never came back from has none, and a Panel's are not known: nil.
@@ -98,21 +99,12 @@ func (f *FilterSink) Histograms() (waits, in *hdr.Histogram) {
 
 // Stats reads the counters, from any goroutine.
 func (f *FilterSink) Stats() FilterStats {
-	c := &f.count
-	judging, longest := time.Duration(c.judgeTime.Load()), time.Duration(c.longestJudgeTime.Load())
+	now := f.count.read()
+	for i := range f.workers {
+		f.workers[i].times.addTo(&now)
+	}
 	if f.cfg.External != nil {
-		judging, longest = f.cfg.External.JudgeTimes()
+		now.JudgeTime, now.LongestJudgeTime = f.cfg.External.JudgeTimes()
 	}
-	return FilterStats{
-		AcceptedEvents:   c.decided[filter.Accepted].Load(),
-		RejectedEvents:   c.decided[filter.Rejected].Load(),
-		TimedOutEvents:   c.decided[filter.TimedOut].Load(),
-		FailedEvents:     c.decided[filter.Failed].Load(),
-		RegionRejected:   c.regionRejected.Load(),
-		RejectedKept:     c.rejectedKept.Load(),
-		JudgeTime:        judging,
-		LongestJudgeTime: longest,
-		WaitTime:         time.Duration(c.waitTime.Load()),
-		StuckWorkers:     int(c.stuckWorkers.Load()),
-	}
+	return now
 }

@@ -79,7 +79,8 @@ type judges struct {
 	err       error // nothing more is judged; final
 	closed    bool
 
-	count filterCounts
+	count     counted[FilterStats] // without the times in filters
+	warnError sync.Once
 }
 
 // filterJob is a MEP on its way. It belongs to whoever took it from free or queue.
@@ -165,7 +166,7 @@ func (f *judges) claimJob(ctx context.Context) (j *filterJob, err error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	f.count.waitTime.Add(int64(time.Since(at)))
+	f.count.update(func(s *FilterStats) { s.WaitTime += time.Since(at) })
 	return j, nil
 }
 
@@ -216,7 +217,7 @@ func (f *judges) runWorker(w *worker) {
 // judge asks the worker's filter of each event.
 func (f *judges) judge(w *worker, j *filterJob) {
 	if err := f.parse(j); err != nil {
-		f.countError(err)
+		f.warnOnce(err)
 		j.FillVerdicts(0, filter.Verdict{Decision: filter.Failed})
 		j.judgedEvents.Store(int64(j.Events))
 		return
@@ -244,11 +245,11 @@ func (f *judges) parse(j *filterJob) error {
 	return nil
 }
 
-// countError counts an error of a filter, and logs the first one.
-func (f *judges) countError(err error) {
-	if f.count.failedEvents.Add(1) == 1 {
+// warnOnce logs the first error of a filter.
+func (f *judges) warnOnce(err error) {
+	f.warnError.Do(func() {
 		f.cfg.Log.Warn("the filter could not judge an event, which passes; further ones are counted", "err", err)
-	}
+	})
 }
 
 // judgeEvent asks of one event. What a filter says too late does not count, even if the watchdog has not come by.
@@ -261,9 +262,8 @@ func (f *judges) judgeEvent(w *worker, j *filterJob) filter.Verdict {
 	w.current.Store(nil)
 	now := time.Now()
 	w.times.record(begun.Sub(j.meta.CompletedAt), now.Sub(begun))
-	f.count.recordTime(now.Sub(begun))
 	if err != nil {
-		f.countError(err)
+		f.warnOnce(err)
 	}
 	return filter.FinalVerdict(v, err, deadline, now)
 }
@@ -319,7 +319,7 @@ func (f *judges) runWatchdog() {
 				stuck++
 			}
 		}
-		f.count.stuckWorkers.Store(int64(stuck))
+		f.count.update(func(s *FilterStats) { s.StuckWorkers = stuck })
 		for stuck == len(f.workers) && f.timeOutWaiting() {
 		}
 	}

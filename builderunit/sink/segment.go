@@ -157,13 +157,13 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 
 // write writes data, then the entries that become true with them. What it could write before an error counts. The data
 // of an entry may have been written before it; where they were not, it is not.
-func (g *segment) write(at int64, data []byte, entries []recording.Entry, count *counters) error {
+func (g *segment) write(at int64, data []byte, entries []recording.Entry, count *counted[SegmentsStats]) error {
 	if err := g.checkUnchanged(g.dataEnd); err != nil {
 		return err
 	}
 	from := time.Now()
 	n, err := g.data.WriteAt(data, at)
-	count.recordWrite(n, from)
+	count.update(func(s *SegmentsStats) { s.addWrite(n, from) })
 	g.advance(at, n)
 	err = wrapError(g.path, "write", err)
 	g.encoded = g.encoded[:0]
@@ -216,7 +216,7 @@ func (g *segment) advance(at int64, n int) {
 }
 
 // recordEntries adds MEPs whose entries were written.
-func (g *segment) recordEntries(entries []recording.Entry, count *counters) {
+func (g *segment) recordEntries(entries []recording.Entry, count *counted[SegmentsStats]) {
 	for _, e := range entries {
 		g.totals.Add(e)
 	}
@@ -226,7 +226,7 @@ func (g *segment) recordEntries(entries []recording.Entry, count *counters) {
 }
 
 // synchronise has on the disk what was written before it was called.
-func (g *segment) synchronise(count *counters) error {
+func (g *segment) synchronise(count *counted[SegmentsStats]) error {
 	need := g.indexedEnd.Load()
 	g.syncMu.Lock()
 	defer g.syncMu.Unlock()
@@ -237,7 +237,7 @@ func (g *segment) synchronise(count *counters) error {
 }
 
 // syncFiles synchronises data and index. The caller holds syncMu.
-func (g *segment) syncFiles(count *counters) error {
+func (g *segment) syncFiles(count *counted[SegmentsStats]) error {
 	from, upTo := time.Now(), g.indexedEnd.Load()
 	if g.syncErr = wrapError(g.path, "synchronise", g.data.Sync()); g.syncErr == nil {
 		g.syncErr = wrapError(g.indexPath, "synchronise", g.index.Sync())
@@ -359,7 +359,7 @@ func (s *Segments) closeAfterError() {
 }
 
 // salvage writes the whole MEPs of a block that follow what has been written.
-func (g *segment) salvage(b *segmentBlock, count *counters) {
+func (g *segment) salvage(b *segmentBlock, count *counted[SegmentsStats]) {
 	entries := b.entries[b.claimedEntries:]
 	if g.syncErr != nil || len(entries) == 0 || entries[0].Offset != g.indexedEnd.Load() {
 		return

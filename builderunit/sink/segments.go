@@ -89,7 +89,7 @@ type Segments struct {
 	finished bool
 	endErr   error
 
-	count counters
+	count counted[SegmentsStats]
 }
 
 // NewSegments makes the sink of one builder unit, and puts the builder unit into the run's manifest. The first segment

@@ -16,27 +16,31 @@ type SegmentsStats struct {
 	SyncTime  time.Duration `count:"output_sync_us" help:"time synchronising"`
 }
 
-// counters are the SegmentsStats as they are counted.
-type counters struct {
+// counted is counters as they are counted, by any goroutine.
+type counted[Stats any] struct {
 	mu    sync.Mutex
-	stats SegmentsStats
+	stats Stats
 }
 
-func (c *counters) update(what func(*SegmentsStats)) {
+func (c *counted[Stats]) update(what func(*Stats)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	what(&c.stats)
 }
 
-func (c *counters) recordWrite(n int, from time.Time) {
-	c.update(func(s *SegmentsStats) { s.Bytes, s.WriteTime = s.Bytes+uint64(n), s.WriteTime+time.Since(from) })
+func (c *counted[Stats]) read() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stats
+}
+
+// addWrite counts a write that was begun at a time.
+func (s *SegmentsStats) addWrite(bytes int, from time.Time) {
+	s.Bytes, s.WriteTime = s.Bytes+uint64(bytes), s.WriteTime+time.Since(from)
 }
 
 // Stats reads the counters, from any goroutine.
-func (s *Segments) Stats() (now SegmentsStats) {
-	s.count.update(func(in *SegmentsStats) { now = *in })
-	return now
-}
+func (s *Segments) Stats() SegmentsStats { return s.count.read() }
 
 // Written is how many bytes were written so far: while it grows, the output makes progress. Any goroutine may ask.
 func (s *Segments) Written() uint64 { return s.Stats().Bytes }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ringlet/builderunit/reading"
+	"ringlet/builderunit/sink"
 	"ringlet/event/selection"
 )
 
@@ -32,7 +33,7 @@ func (c *readCmd) Run(ctx context.Context, to streams) error {
 
 		MayLose: c.MayLose,
 	})
-	var damaged *reading.EntryError
+	var damaged *sink.EntryError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return nil // somebody has seen enough
