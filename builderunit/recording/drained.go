@@ -76,10 +76,7 @@ type drainedMEPs struct {
 
 // decode reads them.
 func (d *drainedMEPs) decode(m *Manifest) (*MEPSet, error) {
-	r := NewSetReader(m.Packing, maxEvent)
-	if m.Live {
-		r = NewLiveSetReader(m.Packing, maxEvent)
-	}
+	r := NewSetReader(m.NewMEPSet(), maxEvent)
 	for _, piece := range d.Set {
 		if err := r.Add(piece); err != nil {
 			return nil, err

@@ -53,7 +53,7 @@ func TestLiveSet(t *testing.T) {
 		if copies := both[0].Union(both[1]); copies > 0 || both[0].Events() != here || all.Events() != here {
 			t.Fatalf("%d copies, %d and %d of %d events", copies, both[0].Events(), all.Events(), here)
 		}
-		r := NewLiveSetReader(packing, stretchMEPs+1000)
+		r := NewSetReader(NewLiveMEPSet(packing), stretchMEPs+1000)
 		for piece := range both[0].Pieces() {
 			must.OK(t, r.Add(piece))
 		}
@@ -96,7 +96,7 @@ func FuzzLiveSetReader(f *testing.F) {
 		f.Add(p)
 	}
 	f.Fuzz(func(t *testing.T, piece []byte) {
-		r := NewLiveSetReader(10, 1<<40)
+		r := NewSetReader(NewLiveMEPSet(10), 1<<40)
 		if r.Add(piece) != nil {
 			return
 		}

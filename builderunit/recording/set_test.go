@@ -94,7 +94,7 @@ func TestSetIsWhatAMapIs(t *testing.T) {
 				gotGaps(t, s.Missing(triggered, limit), m.gaps(packing, triggered, limit))
 			}
 		}
-		back := NewSetReader(packing, 1<<60)
+		back := NewSetReader(NewMEPSet(packing), 1<<60)
 		for piece := range s.Pieces() {
 			if len(piece) > maxPiece {
 				t.Fatalf("a piece of %d bytes", len(piece))
@@ -143,7 +143,7 @@ func TestSetOfExceptionsTravelsInSmallPieces(t *testing.T) {
 			Attempt:    4_000_000_000,
 		})
 	}
-	r, pieces := NewLiveSetReader(60_000, 1<<40), 0
+	r, pieces := NewSetReader(NewLiveMEPSet(60_000), 1<<40), 0
 	for piece := range s.Pieces() {
 		pieces++
 		if len(piece) > maxPiece {
@@ -178,7 +178,7 @@ func TestSetReaderTakesAPieceOfManyBlocks(t *testing.T) {
 		}
 		want.Add(e)
 	}
-	r := NewSetReader(10, 1<<40)
+	r := NewSetReader(NewMEPSet(10), 1<<40)
 	must.OK(t, r.Add(piece))
 	if diff := cmp.Diff(slices.Collect(copied(want)), slices.Collect(copied(r.set))); diff != "" {
 		t.Error(diff)
@@ -218,7 +218,7 @@ func TestSetReaderRefusesNonsense(t *testing.T) {
 		pieces = append(pieces, append([]byte(nil), p...))
 	}
 	feed := func(limit uint64, pieces ...[]byte) error {
-		r := NewSetReader(10, limit)
+		r := NewSetReader(NewMEPSet(10), limit)
 		for _, p := range pieces {
 			if err := r.Add(p); err != nil {
 				if r.Add(p) == nil {
@@ -258,7 +258,7 @@ func FuzzSetReader(f *testing.F) {
 		f.Add(p)
 	}
 	f.Fuzz(func(t *testing.T, piece []byte) {
-		r := NewSetReader(10, 1<<40)
+		r := NewSetReader(NewMEPSet(10), 1<<40)
 		if r.Add(piece) != nil {
 			return
 		}

@@ -145,17 +145,11 @@ type SetReader struct {
 	err        error
 }
 
-// NewSetReader reads a set of MEPs with packing events each, at least one, that has no event at limit or beyond. The
-// limit bounds the memory that pieces can take: see Set.
-func NewSetReader(packing int, limit uint64) *SetReader {
-	return &SetReader{set: NewMEPSet(packing), limit: min(limit, 1<<62)}
-}
-
-// NewLiveSetReader is NewSetReader for a set of live data; the limit is of the number of events, whatever their ids.
-func NewLiveSetReader(packing int, limit uint64) *SetReader {
-	r := NewSetReader(packing, limit)
-	r.set.live = true
-	return r
+// NewSetReader reads pieces into a set, which is empty and the reader's until Set gives it: of MEPs with at least one
+// event each, none of which is at limit or beyond; of live data the limit is of the number of events, whatever their
+// ids. It bounds the memory that pieces can take: see MEPSet.
+func NewSetReader(into *MEPSet, limit uint64) *SetReader {
+	return &SetReader{set: into, limit: min(limit, 1<<62)}
 }
 
 // Add takes the next piece. An error, a *pieceError, is final.

@@ -321,10 +321,7 @@ func (r *outputs) readDirectory(ctx context.Context, d *runDirectory, out *readB
 	if n := r.LastStats().GetCounters().GetEventsIssued(); n > 0 && !r.State().GivenUp && !r.lost {
 		limit = n + uint64(r.cfg.Packing)
 	}
-	set := recording.NewSetReader(r.cfg.Packing, limit)
-	if r.cfg.HasLiveSources() {
-		set = recording.NewLiveSetReader(r.cfg.Packing, limit)
-	}
+	set := recording.NewSetReader(r.newSet(), limit)
 	var problems, recovered []string
 	full, err := r.queryRecorded(ctx, d.reader, d.cfg, false, func(m *nodev1.RecordedResponse) error {
 		problems, recovered = append(problems, m.GetProblems()...), append(recovered, m.GetRecovered()...)
