@@ -108,7 +108,7 @@ var budgets = map[string]int{
 	"readoutunit/source":         3780,
 	"readoutunit/source/ejfat":   540,
 	"readoutunit/source/frames":  1740,
-	"readoutunit/source/live":    1130,
+	"readoutunit/source/live":    1200,
 	"readoutunit/source/shmring": 380,
 	"shmem":                      3300,
 	"shmem/ring":                 820,

@@ -14,6 +14,7 @@ import (
 
 // intake is one live source: its feed, and what of it waits to be built. A goroutine of its own uses the feed.
 type intake struct {
+	live  *Live
 	index int // in the readout unit
 	name  string
 	feed  live.Feed
@@ -48,67 +49,67 @@ type logThrottle struct {
 const maxFeedBatch = 256
 
 // receiveFragments takes fragments from a feed until the run ends or the source is closed.
-func (l *Live) receiveFragments(in *intake) {
+func (in *intake) receiveFragments() {
 	defer func() { in.closeErr = in.feed.Close() }()
 	fragments := make([]live.Fragment, maxFeedBatch)
 	over := false
-	for !over && l.beginWait(in) {
+	for !over && in.beginWait() {
 		n, err := in.feed.Next(in.ctx, fragments)
-		l.endWait(in)
+		in.endWait()
 		if n > 0 {
-			if wrong := l.stageFragments(in, fragments[:n]); wrong != nil {
+			if wrong := in.stageFragments(fragments[:n]); wrong != nil {
 				err = wrong
 			}
 		}
 		switch {
-		case err == nil, l.ctx.Err() != nil, in.ctx.Err() != nil && errors.Is(err, in.ctx.Err()):
+		case err == nil, in.live.ctx.Err() != nil, in.ctx.Err() != nil && errors.Is(err, in.ctx.Err()):
 			continue
 		case !errors.Is(err, io.EOF):
-			l.failSource(in, err)
+			in.failSource(err)
 		}
 		over = true
 	}
-	l.reportUntilClosed(in, over)
+	in.reportUntilClosed(over)
 }
 
 // beginWait prepares for a call of the feed that waits, and tells what is safe. False: nothing more is to be taken from
 // it.
-func (l *Live) beginWait(in *intake) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.reportSafe(in)
+func (in *intake) beginWait() bool {
+	in.live.mu.Lock()
+	defer in.live.mu.Unlock()
+	in.reportSafe()
 	if in.ctx == nil || in.ctx.Err() != nil {
-		in.ctx, in.cancelNext = context.WithCancel(l.ctx)
+		in.ctx, in.cancelNext = context.WithCancel(in.live.ctx)
 	}
-	in.waiting = !l.intakeStopped()
+	in.waiting = !in.live.intakeStopped()
 	return in.waiting
 }
 
 // intakeStopped tells that nothing more is taken from feeds. mu is held.
 func (l *Live) intakeStopped() bool { return l.intakeEnding || l.closed }
 
-func (l *Live) endWait(in *intake) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (in *intake) endWait() {
+	in.live.mu.Lock()
+	defer in.live.mu.Unlock()
 	in.waiting = false
 }
 
 // reportableSafe is what the feed may hear of the events below safe that have their outcome: no more than have come and
 // are accepted, or a front-end that lags behind what was given up would take for safe what it has not sent. mu is held.
-func (l *Live) reportableSafe(in *intake) uint64 {
-	return min(l.safeBelow, l.matcher.NextEvent(in.index))
+func (in *intake) reportableSafe() uint64 {
+	return min(in.live.safeBelow, in.live.matcher.NextEvent(in.index))
 }
 
 // hasUnreported tells that a feed is to hear what is safe, or what was given up. mu is held.
-func (l *Live) hasUnreported(in *intake) bool {
-	return len(in.unreportedGivenUp) > 0 || in.reportedSafeBelow < l.reportableSafe(in)
+func (in *intake) hasUnreported() bool {
+	return len(in.unreportedGivenUp) > 0 || in.reportedSafeBelow < in.reportableSafe()
 }
 
 // reportSafe tells a feed how far its source has come, what was given up, and then what is safe. mu is held, but while
 // the feed is told.
-func (l *Live) reportSafe(in *intake) {
+func (in *intake) reportSafe() {
 	for {
-		next, safe, givenUp := l.matcher.NextEvent(in.index), l.reportableSafe(in), in.unreportedGivenUp
+		next, safe, givenUp := in.live.matcher.NextEvent(in.index), in.reportableSafe(), in.unreportedGivenUp
 		resume := in.reportedResume != next
 		if !resume && len(givenUp) == 0 && in.reportedSafeBelow >= safe {
 			return
@@ -116,7 +117,7 @@ func (l *Live) reportSafe(in *intake) {
 		in.reportedResume, in.unreportedGivenUp = next, nil
 		acknowledge := in.reportedSafeBelow < safe
 		in.reportedSafeBelow = max(in.reportedSafeBelow, safe)
-		l.mu.Unlock()
+		in.live.mu.Unlock()
 		if resume {
 			in.feed.SetResumeEvent(next)
 		}
@@ -126,14 +127,14 @@ func (l *Live) reportSafe(in *intake) {
 		if acknowledge {
 			in.feed.SetSafeBelow(safe)
 		}
-		l.mu.Lock()
+		in.live.mu.Lock()
 	}
 }
 
 // noteGivenUp notes that the feed is to hear that a fragment which it gave will be in no file. One that came again is
 // none: the first one has its own outcome, and a client takes an event that is given up for done with. A good
 // front-end, too, sends again what was suspect here when its connection broke. mu is held.
-func (l *Live) noteGivenUp(in *intake, e uint64, why live.Fault) {
+func (in *intake) noteGivenUp(e uint64, why live.Fault) {
 	if why == live.FaultRepeat {
 		return
 	}
@@ -151,8 +152,8 @@ func (l *Live) releaseDropped() {
 		in := l.intakes[d.Source]
 		in.stage.free(d.Ref)
 		if d.Fault > 0 {
-			l.noteGivenUp(in, d.Event, d.Fault)
-			l.logFault(in, &live.FragmentError{
+			in.noteGivenUp(d.Event, d.Fault)
+			in.logFault(&live.FragmentError{
 				Source:    in.name,
 				Event:     d.Event,
 				Fault:     d.Fault,
@@ -166,56 +167,57 @@ func (l *Live) releaseDropped() {
 }
 
 // reportUntilClosed tells the feed of a source from which nothing more is taken what is safe, until the end.
-func (l *Live) reportUntilClosed(in *intake, over bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (in *intake) reportUntilClosed(over bool) {
+	in.live.mu.Lock()
+	defer in.live.mu.Unlock()
 	if over {
-		l.matcher.MarkSourceOver(in.index)
-		l.disjointCheckedAt = 0 // so that it is looked at now whether it shares numbers with others: the run may end
+		in.live.matcher.MarkSourceOver(in.index)
+		in.live.disjointCheckedAt = 0 // so that it is looked at now whether it shares numbers with others: the run may end
 	} else {
-		l.matcher.StopSource(in.index)
+		in.live.matcher.StopSource(in.index)
 	}
-	l.wakeClock()
-	for !l.closed {
-		if l.reportSafe(in); !l.closed && !l.hasUnreported(in) {
-			l.changed.Wait()
+	in.live.wakeClock()
+	for !in.live.closed {
+		if in.reportSafe(); !in.live.closed && !in.hasUnreported() {
+			in.live.changed.Wait()
 		}
 	}
-	l.reportSafe(in)
+	in.reportSafe()
 }
 
 // failSource takes that a source cannot go on. Where missing fragments are tolerated its are, from now on; else the
 // input ends behind what has been cut.
-func (l *Live) failSource(in *intake, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (in *intake) failSource(err error) {
+	in.live.mu.Lock()
+	defer in.live.mu.Unlock()
 	in.failed = true
-	if l.failure == nil {
-		l.failure = err // it names the source
-		l.inputEnded, l.remainingCuts = l.cfg.Live.OnMissing != live.MarkMissing, len(l.cuts)
+	if in.live.failure == nil {
+		in.live.failure = err // it names the source
+		in.live.inputEnded, in.live.remainingCuts = in.live.cfg.Live.OnMissing != live.MarkMissing, in.live.cutsLeft
 	}
-	l.cfg.Live.Log.Error("a source cannot go on; what it lacks is missing from now on", "source", in.name, "err", err)
-	l.changed.Broadcast()
+	in.live.cfg.Live.Log.Error("a source cannot go on; what it lacks is missing from now on", "source", in.name, "err",
+		err)
+	in.live.changed.Broadcast()
 }
 
 // stageFragments copies fragments to the stage and gives them to the matcher. It waits for room, unless the run ends:
 // what finds none then is left over, and not safe. The error is of fragments that no feed may give.
-func (l *Live) stageFragments(in *intake, fragments []live.Fragment) error {
+func (in *intake) stageFragments(fragments []live.Fragment) error {
 	var refs [maxFeedBatch]uint64
 	for len(fragments) > 0 {
-		n, err := l.reserveStage(in, fragments, &refs)
+		n, err := in.reserveStage(fragments, &refs)
 		if n == 0 {
-			l.countLeftOver(in, len(fragments))
+			in.countLeftOver(len(fragments))
 			return err
 		}
 		for i := range n {
 			copy(in.stage.bytes(refs[i]), fragments[i].Data)
 		}
-		if accepted := l.offerFragments(in, fragments[:n], &refs); accepted < n {
-			l.countLeftOver(in, len(fragments)-accepted)
+		if accepted := in.offerFragments(fragments[:n], &refs); accepted < n {
+			in.countLeftOver(len(fragments) - accepted)
 			return nil
 		}
-		l.reportResume(in) // or who comes again now sends once more what Done lets the feed forget
+		in.reportResume() // or who comes again now sends once more what Done lets the feed forget
 		in.feed.ReleaseFragments(n)
 		fragments = fragments[n:]
 	}
@@ -223,21 +225,21 @@ func (l *Live) stageFragments(in *intake, fragments []live.Fragment) error {
 }
 
 // reportResume tells the feed of a source how far that has come.
-func (l *Live) reportResume(in *intake) {
-	l.mu.Lock()
-	next := l.matcher.NextEvent(in.index)
+func (in *intake) reportResume() {
+	in.live.mu.Lock()
+	next := in.live.matcher.NextEvent(in.index)
 	changed := in.reportedResume != next
 	in.reportedResume = next
-	l.mu.Unlock()
+	in.live.mu.Unlock()
 	if changed {
 		in.feed.SetResumeEvent(next)
 	}
 }
 
 // reserveStage waits until there is room for the first fragment, and takes it for as many as it can.
-func (l *Live) reserveStage(in *intake, fragments []live.Fragment, refs *[maxFeedBatch]uint64) (n int, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (in *intake) reserveStage(fragments []live.Fragment, refs *[maxFeedBatch]uint64) (n int, err error) {
+	in.live.mu.Lock()
+	defer in.live.mu.Unlock()
 	for {
 		for n < len(fragments) {
 			size := len(fragments[n].Data)
@@ -253,41 +255,41 @@ func (l *Live) reserveStage(in *intake, fragments []live.Fragment, refs *[maxFee
 			n++
 		}
 		if n > 0 {
-			l.resumeIntake(in)
+			in.resumeIntake()
 			return n, nil
 		}
-		if l.intakeStopped() {
+		if in.live.intakeStopped() {
 			return 0, nil
 		}
-		l.waitStalled(in)
+		in.waitStalled()
 	}
 }
 
 // resumeIntake notes that fragments are taken from the source again. mu is held.
-func (l *Live) resumeIntake(in *intake) {
+func (in *intake) resumeIntake() {
 	if in.stalled {
 		in.stalled = false
-		l.matcher.SetStalled(in.index, false, l.now())
+		in.live.matcher.SetStalled(in.index, false, in.live.now())
 	}
 }
 
 // waitStalled waits until something has changed, while nothing is taken from the source. mu is held.
-func (l *Live) waitStalled(in *intake) {
+func (in *intake) waitStalled() {
 	if !in.stalled {
 		in.stalled = true
-		l.matcher.SetStalled(in.index, true, l.now())
-		l.wakeClock()
+		in.live.matcher.SetStalled(in.index, true, in.live.now())
+		in.live.wakeClock()
 	}
-	l.changed.Wait()
+	in.live.changed.Wait()
 }
 
 // offerFragments gives the matcher fragments that are in the stage. It takes fewer than all if the run ends and there
 // is no room.
-func (l *Live) offerFragments(in *intake, fragments []live.Fragment, refs *[maxFeedBatch]uint64) (accepted int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer l.wakeClock()
-	now := l.now()
+func (in *intake) offerFragments(fragments []live.Fragment, refs *[maxFeedBatch]uint64) (accepted int) {
+	in.live.mu.Lock()
+	defer in.live.mu.Unlock()
+	defer in.live.wakeClock()
+	now := in.live.now()
 	in.newestAt, in.hasData = now, true
 	for i := range fragments {
 		f := &fragments[i]
@@ -297,39 +299,39 @@ func (l *Live) offerFragments(in *intake, fragments []live.Fragment, refs *[maxF
 			Size:  uint16(len(f.Data)),
 			Type:  f.Type,
 		}
-		v, err := l.matcher.Offer(in.index, p, now)
+		v, err := in.live.matcher.Offer(in.index, p, now)
 		for v == live.OfferAhead {
-			if l.intakeStopped() {
+			if in.live.intakeStopped() {
 				return i
 			}
-			l.waitStalled(in)
-			now = l.now()
-			v, err = l.matcher.Offer(in.index, p, now)
+			in.waitStalled()
+			now = in.live.now()
+			v, err = in.live.matcher.Offer(in.index, p, now)
 		}
-		l.resumeIntake(in)
+		in.resumeIntake()
 		var wrong *live.FragmentError
 		if v == live.OfferThrown && errors.As(err, &wrong) {
 			in.stage.free(p.Ref)
-			l.noteGivenUp(in, p.Event, wrong.Fault)
-			l.changed.Broadcast() // there is room
+			in.noteGivenUp(p.Event, wrong.Fault)
+			in.live.changed.Broadcast() // there is room
 		}
 		if err != nil {
-			l.logFault(in, err)
+			in.logFault(err)
 		}
-		l.releaseDropped()
+		in.live.releaseDropped()
 	}
 	return len(fragments)
 }
 
 // countLeftOver counts fragments that the feed gave and that nobody takes.
-func (l *Live) countLeftOver(in *intake, n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.matcher.CountLeftOver(in.index, n)
+func (in *intake) countLeftOver(n int) {
+	in.live.mu.Lock()
+	defer in.live.mu.Unlock()
+	in.live.matcher.CountLeftOver(in.index, n)
 }
 
 // logFault logs what is wrong with a fragment, each fault once in a while. mu is held.
-func (l *Live) logFault(in *intake, err error) {
+func (in *intake) logFault(err error) {
 	const often = time.Second
 	var wrong *live.FragmentError
 	if !errors.As(err, &wrong) {
@@ -341,7 +343,7 @@ func (l *Live) logFault(in *intake, err error) {
 	said := &in.logThrottles[wrong.Fault]
 	said.suppressed++
 	if now := time.Now(); now.Sub(said.last) >= often {
-		l.cfg.Live.Log.Warn("a fragment's number is wrong", "source", in.name, "err", err, "such", said.suppressed)
+		in.live.cfg.Live.Log.Warn("a fragment's number is wrong", "source", in.name, "err", err, "such", said.suppressed)
 		said.last, said.suppressed = now, 0
 	}
 }
@@ -378,15 +380,12 @@ func (l *Live) stepClock(woken *time.Duration) (reach live.Reach, worth bool, ag
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	if len(l.cuts) > 0 {
-		l.matcher.ExpectCut(l.cuts[0], now)
-	}
 	low := l.matcher.Low()
 	reach, again = l.matcher.Step(now)
 	if l.releaseDropped(); l.matcher.Low() != low {
 		l.changed.Broadcast() // who is too far ahead may be so no more
 	}
-	if !l.firstCutReady && len(l.cuts) > 0 && l.matcher.IsCutDecided(l.cuts[0]) {
+	if !l.firstCutReady && l.matcher.IsCutDecided() {
 		l.firstCutReady = true
 		l.changed.Broadcast()
 	}
@@ -404,14 +403,14 @@ func (l *Live) stepClock(woken *time.Duration) (reach live.Reach, worth bool, ag
 func (l *Live) wakeFeeds(now time.Duration, woken *time.Duration) (again time.Duration) {
 	if due := *woken + reportInterval; now < due {
 		for _, in := range l.intakes {
-			if in.waiting && l.hasUnreported(in) {
+			if in.waiting && in.hasUnreported() {
 				return due
 			}
 		}
 		return live.Never
 	}
 	for _, in := range l.intakes {
-		if in.waiting && l.hasUnreported(in) {
+		if in.waiting && in.hasUnreported() {
 			in.cancelNext()
 			*woken = now
 		}

@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"ringlet/event"
-	"ringlet/internal/crc32c"
 	"ringlet/readoutunit/source/live"
 )
 
@@ -74,8 +73,8 @@ type Live struct {
 	remainingCuts int   // cuts that are taken still, once the input has ended with broken
 	inputEnded    bool  // so it has
 	matcher       *live.Matcher
-	cuts          []live.Cut // not taken
-	firstCutReady bool       // the first of them is
+	cutsLeft      int  // cuts that are not taken
+	firstCutReady bool // the first of them is
 	cutsOver      bool
 	unsafeCutEnds []uint64 // of the cuts that were taken and are not safe
 	outcomesBelow uint64   // MEPs below have their outcome
@@ -155,6 +154,7 @@ func (l *Live) open(ctx context.Context, inputs []Input, each,
 		}
 		names, unordered = append(names, in.Name), append(unordered, in.Kind.Unordered)
 		l.intakes = append(l.intakes, &intake{
+			live:  l,
 			index: i,
 			name:  in.Name,
 			feed:  feed,
@@ -228,7 +228,7 @@ func (l *Live) BeginIntake(report func(live.Reach)) {
 	}
 	l.begun, l.reportReach = true, report
 	for _, in := range l.intakes {
-		l.wg.Go(func() { l.receiveFragments(in) })
+		l.wg.Go(in.receiveFragments)
 	}
 	l.wg.Go(l.runClock)
 }
@@ -251,7 +251,7 @@ func (l *Live) AddCuts(cuts []live.Cut, over bool) {
 	for _, c := range cuts {
 		l.matcher.AddCut(c, l.now())
 	}
-	l.cuts, l.cutsOver = append(l.cuts, cuts...), over
+	l.cutsLeft, l.cutsOver = l.cutsLeft+len(cuts), over
 	l.changed.Broadcast()
 	l.wakeClock()
 }
@@ -307,21 +307,11 @@ func (l *Live) Next(ctx context.Context, dst []byte, b *Block) error {
 	}
 	for i, in := range l.intakes {
 		size := l.writeMFP(dst[b.Size:], in, c, l.fragments[i*int(c.Events):][:c.Events])
-		crc := uint32(0)
-		if l.cfg.CRC {
-			crc = crc32c.Sum(dst[b.Size : b.Size+size])
-		}
-		b.MFPs = append(b.MFPs, MFPInfo{
-			Source: uint16(l.firstSource + i),
-			Offset: b.Size,
-			Size:   size,
-			CRC:    crc,
-		})
-		b.Size = padToWord(dst, b.Size+size)
+		b.listMFP(dst, uint16(l.firstSource+i), size, l.cfg.CRC)
 	}
 	l.mep++
 	l.counters.countBlock(b)
-	l.releaseCut(c)
+	l.releaseCut(c.End())
 	return nil
 }
 
@@ -343,46 +333,21 @@ func (l *Live) awaitCut(ctx context.Context) (live.Cut, error) {
 			return live.Cut{}, ctx.Err()
 		case l.inputEnded && l.remainingCuts == 0:
 			return live.Cut{}, &live.EndError{Err: l.failure}
-		case len(l.cuts) > 0 && int64(l.cuts[0].Events) > int64(l.cfg.Packing):
-			return live.Cut{}, &live.EndError{Err: fmt.Errorf("the scheduler has cut a MEP of %d events, and packing is %d: "+
-				"all processes of a run need the same settings", l.cuts[0].Events, l.cfg.Packing)}
-		case len(l.cuts) > 0 && l.matcher.IsCutDecided(l.cuts[0]):
-			return l.cuts[0], l.collectFragments(l.cuts[0])
-		case len(l.cuts) == 0 && l.cutsOver:
+		case l.cutsLeft == 0 && l.cutsOver:
 			return live.Cut{}, io.EOF
+		}
+		c, ready, err := l.matcher.TakeCut(l.fragments)
+		if _, missing := err.(*live.MissingError); missing && l.inputEnded { //nolint:errorlint // the matcher's own
+			err = l.failure // that is why
+		}
+		switch {
+		case err != nil:
+			return c, &live.EndError{Err: err}
+		case ready:
+			return c, nil
 		}
 		l.changed.Wait()
 	}
-}
-
-// collectFragments notes the fragments of a cut. What has no room, which only those can that came when the cut was made
-// without them, came too late. mu is held.
-func (l *Live) collectFragments(c live.Cut) error {
-	if l.cfg.Live.OnMissing == live.StopAtMissing {
-		if err := l.matcher.FirstMissing(c); err != nil {
-			if l.inputEnded { // that is why
-				err = l.failure
-			}
-			return &live.EndError{Err: err}
-		}
-	}
-	space, n := l.maxFragmentBytes, int(c.Events)
-	for i := range l.intakes {
-		for j := range n {
-			p, ok := l.matcher.FragmentAt(i, c.First+uint64(j))
-			if size := paddedBytes(int(p.Size)); ok && size <= space {
-				space -= size
-			} else if ok {
-				l.matcher.DropLate(i, p.Event)
-				ok = false
-			}
-			if !ok {
-				p = live.FragmentRef{Event: live.NoEvent, Type: event.FragmentMissing}
-			}
-			l.fragments[i*n+j] = p
-		}
-	}
-	return nil
 }
 
 func paddedBytes(size int) int { return (size + 1<<liveAlignLog2 - 1) &^ (1<<liveAlignLog2 - 1) }
@@ -413,14 +378,13 @@ func (l *Live) writeMFP(dst []byte, in *intake, c live.Cut, pieces []live.Fragme
 	return at
 }
 
-// releaseCut lets go of the fragments of a cut.
-func (l *Live) releaseCut(c live.Cut) {
+// releaseCut lets go of the fragments of the cut that ends there.
+func (l *Live) releaseCut(end uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.matcher.FinishCut(c, l.now())
-	l.firstCutReady, l.remainingCuts = false, max(0, l.remainingCuts-1)
-	l.cuts = l.cuts[:copy(l.cuts, l.cuts[1:])]
-	l.unsafeCutEnds = append(l.unsafeCutEnds, c.End())
+	l.matcher.FinishCut(l.now())
+	l.firstCutReady, l.cutsLeft, l.remainingCuts = false, l.cutsLeft-1, max(0, l.remainingCuts-1)
+	l.unsafeCutEnds = append(l.unsafeCutEnds, end)
 	l.releaseDropped()
 	l.wakeClock()
 }

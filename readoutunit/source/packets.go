@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 
 	"ringlet/event"
-	"ringlet/internal/crc32c"
 )
 
 // The way of an MFP through a replay of packets, all in the goroutine that calls Next:
@@ -93,17 +92,7 @@ func (r *packetFile) fill(dst []byte, b *Block) error {
 		mfp := dst[b.Size : b.Size+size]
 		binary.LittleEndian.PutUint64(mfp[mfpFirstAt:], b.FirstEvent)
 		binary.LittleEndian.PutUint16(mfp[mfpSourceAt:], source)
-		crc := uint32(0)
-		if r.cfg.CRC {
-			crc = crc32c.Sum(mfp)
-		}
-		b.MFPs = append(b.MFPs, MFPInfo{
-			Source: source,
-			Offset: b.Size,
-			Size:   size,
-			CRC:    crc,
-		})
-		b.Size = padToWord(dst, b.Size+size)
+		b.listMFP(dst, source, size, r.cfg.CRC)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"ringlet/event/placing"
+	"ringlet/internal/crc32c"
 )
 
 // MFPInfo is where one MFP stands in a block.
@@ -23,6 +24,16 @@ type Block struct {
 	Events     int    // fragments of each MFP: the packing factor, or less in the last block
 	Size       int    // bytes of the block, a multiple of 4; bytes between MFPs are zero
 	MFPs       []MFPInfo
+}
+
+// listMFP lists an MFP that stands at the end of a block in dst, and makes room for the next one.
+func (b *Block) listMFP(dst []byte, source uint16, size int, withCRC bool) {
+	m := MFPInfo{Source: source, Offset: b.Size, Size: size}
+	if withCRC {
+		m.CRC = crc32c.Sum(dst[b.Size : b.Size+size])
+	}
+	b.MFPs = append(b.MFPs, m)
+	b.Size = padToWord(dst, b.Size+size)
 }
 
 // Source gives the blocks of one RU, in order.

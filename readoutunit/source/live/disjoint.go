@@ -8,7 +8,11 @@ const disjointAfter = 1500 * time.Millisecond
 
 // SourceRange is what a source has come over: what is suspect counts only where nothing else came.
 func (m *Matcher) SourceRange(source int) Range {
-	s := &m.sources[source]
+	return m.numbering.sources[source].givenRange()
+}
+
+// givenRange is what this source has come over.
+func (s *sourceNumbers) givenRange() Range {
 	switch {
 	case s.hasAccepted:
 		return Range{s.counts.FirstEvent, s.nextNumber - 1}
@@ -25,14 +29,14 @@ func (m *Matcher) SourceRange(source int) Range {
 // FindDisjoint tells whether a source and another one, the first such, both give fragments and share no number. again
 // is when to ask again, if that depends on time alone.
 func (m *Matcher) FindDisjoint(source int, now time.Duration) (other int, disjoint bool, again time.Duration) {
-	s, again := &m.sources[source], Never
-	mine := m.SourceRange(source)
+	s, again := &m.numbering.sources[source], Never
+	mine := s.givenRange()
 	if !s.spansRange(mine) {
 		return 0, false, again
 	}
-	for i := range m.sources {
-		o := &m.sources[i]
-		its := m.SourceRange(i)
+	for i := range m.numbering.sources {
+		o := &m.numbering.sources[i]
+		its := o.givenRange()
 		if i == source || !o.spansRange(its) || its.First <= mine.Last && mine.First <= its.Last {
 			continue
 		}
@@ -49,6 +53,6 @@ func (m *Matcher) FindDisjoint(source int, now time.Duration) (other int, disjoi
 }
 
 // spansRange tells that a source has given more than one number: a single one says nothing.
-func (s *sourceState) spansRange(r Range) bool {
+func (s *sourceNumbers) spansRange(r Range) bool {
 	return r.First < r.Last || s.hasAccepted && len(s.beyondWindow) > 0
 }

@@ -1,77 +1,28 @@
 package live
 
-import "time"
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"ringlet/event"
+)
 
 // A Matcher puts the fragments of all sources of a readout unit together by the numbers of their events. It is a step
 // machine without clock: times are told, as what has passed since any beginning.
 //
-//	taken         cut, not taken      decided          known          may be kept
-//	──────┤low  ────────────────┤end ──────────┤decided ──────┤seen ─────────────┤ low + window
-//
 // A number comes from outside, and one may be garbage. So it moves nothing before something else speaks for it: see
-// suspect.go. No call's cost depends on a number: what a loop passes over lies in the window.
+// numbering. No call's cost depends on a number: what a loop passes over lies in the window.
 //
 // Each fragment that is offered and not Ahead ends in one account of its source: used, repeats, backwards, late, jumps,
 // or left over. One goroutine at a time calls its methods. None allocates, but for errors and growing lists.
 type Matcher struct {
-	// immutable but for SkipFirstTimeout
-	rules Rules
-	mask  uint64
-
-	low          uint64 // events below are taken, or will never be kept
-	cutEnd       uint64 // of the last cut
-	reach        uint64 // events below fit into the next MEP, and are decided
-	decidedBelow uint64
-	seenBelow    uint64        // events below are known to be
-	firstUncut   uint64        // the first of [cutEnd, decided) with a fragment
-	placed       int           // fragments in places below seen
-	spaceLeft    int           // bytes left for the next MEP, at reach
-	cutAt        time.Duration // when the last cut came
-	reported     Reach
+	rules        Rules
+	numbering    numbering
+	cuts         cuts
 	heldBack     bool // at decided: what is cut before it is to be cut without it
 	lacksStopped bool // at decided: it lacks what will not be taken any more
-
-	firstSeen     []time.Duration // by event: when it, or a later one, first came
-	sourcesHaving []uint16        // by event: sources that have it
-	bytes         []uint32        // by event: of its fragments, padded
-	sources       []sourceState
-	dropped       []DroppedFragment
 }
-
-// sourceState is one source.
-type sourceState struct {
-	name              string
-	ordered           bool
-	started           bool              // a fragment came, whatever became of it
-	hasAccepted       bool              // a number was accepted
-	isOver            bool              // nothing more will come
-	stopped           bool              // nothing more is taken from it, though it may have more
-	stalled           bool              // nothing is taken from it: the readout unit has no room
-	since             time.Duration     // when it began
-	resumed           time.Duration     // when it began, or was stalled last
-	nextNumber        uint64            // behind the highest number that is accepted
-	gapEnd            uint64            // the last number behind those that it left out
-	emptyRunSteps     int               // times in a row that it left out minEmptyRun numbers or more: it counts in steps
-	lateNumber        uint64            // a number beyond next that came too late; none
-	wrapBits          uint8             // its numbers look like a counter of so many bits that began anew; 0
-	beyondWindow      []pendingFragment // accepted, and beyond the window: in order
-	suspects          []pendingFragment // not accepted: in the order in which they came
-	unconfirmedCount  int               // unordered: fragments in a row beyond what is known
-	unconfirmedSince  time.Duration     // when the first of them came
-	lowestUnconfirmed uint64            // the lowest of them
-	highestPlaced     uint64            // unordered: the highest number that is in a place
-	fragments         []FragmentRef     // by event
-	counts            Counts
-}
-
-// pendingFragment is a fragment that is in no place yet, and when it came.
-type pendingFragment struct {
-	FragmentRef
-	arrived time.Duration
-}
-
-// noFragment marks a slot without a fragment.
-const noFragment = NoEvent
 
 // NewMatcher makes a Matcher. unordered tells, by source, that fragments may come out of order, and that anybody may
 // have sent one.
@@ -80,22 +31,24 @@ func NewMatcher(rules Rules, names []string, unordered []bool) *Matcher {
 		rules.MaxLeap = defaultMaxLeap
 	}
 	m := &Matcher{
-		rules:         rules,
-		mask:          uint64(rules.Window) - 1,
-		spaceLeft:     rules.MaxMEPBytes,
-		firstSeen:     make([]time.Duration, rules.Window),
-		sourcesHaving: make([]uint16, rules.Window),
-		bytes:         make([]uint32, rules.Window),
-		sources:       make([]sourceState, len(names)),
+		rules: rules,
+		numbering: numbering{
+			window:  newWindow(rules.Window, rules.AlignLog2),
+			sources: make([]sourceNumbers, len(names)),
+		},
 	}
+	n := &m.numbering
+	m.cuts = cuts{window: &n.window, rules: &m.rules, spaceLeft: rules.MaxMEPBytes}
 	for i, name := range names {
-		s := &m.sources[i]
-		s.name, s.ordered, s.fragments = name, !unordered[i], make([]FragmentRef, rules.Window)
-		s.beyondWindow, s.suspects = make([]pendingFragment, 0, 2*maxSuspects), make([]pendingFragment, 0, maxSuspects)
-		s.lateNumber = noFragment
-		for j := range s.fragments {
-			s.fragments[j].Event = noFragment
+		n.sources[i] = sourceNumbers{
+			name:    name,
+			index:   i,
+			ordered: !unordered[i],
+			window:  &n.window,
+			rules:   &m.rules,
+			dropped: &n.dropped,
 		}
+		n.sources[i].begin()
 	}
 	return m
 }
@@ -103,151 +56,29 @@ func NewMatcher(rules Rules, names []string, unordered []bool) *Matcher {
 // Offer takes a fragment of a source. The error is a *FragmentError: what is wrong with a fragment that is Thrown; or
 // that numbers were left out before fragments that are Kept. How often there was one is counted.
 func (m *Matcher) Offer(source int, p FragmentRef, now time.Duration) (OfferResult, error) {
-	s := &m.sources[source]
+	s := &m.numbering.sources[source]
 	if !s.started && p.Event < NoEvent {
 		s.started, s.since, s.resumed = true, now, now // for the events that waited for it its time counts from here
 	}
 	gaps, at := s.counts.Gaps, s.nextNumber
-	fault, than := m.checkNumber(s, p.Event)
-	if fault > 0 {
-		return m.throwAway(source, p, fault, than)
+	if fault, than := s.checkNumber(p.Event); fault > 0 {
+		return s.throwAway(p, fault, than)
 	}
-	offer := m.offerOrdered
-	if !s.ordered {
-		offer = m.offerUnordered
+	offer := m.numbering.offerUnordered
+	if s.ordered {
+		offer = m.numbering.offerOrdered
 	}
-	v := offer(source, pendingFragment{p, now})
+	v := offer(s, pendingFragment{p, now})
 	if s.counts.Gaps > gaps {
 		return v, s.faultError(s.gapEnd, FaultGap, at)
 	}
 	return v, nil
 }
 
-func (m *Matcher) isBeyondWindow(e uint64) bool { return e >= m.low && e-m.low > m.mask }
-
-// holdsFragment tells whether a source has a fragment of an event in its place.
-func (m *Matcher) holdsFragment(s *sourceState, e uint64) bool {
-	return e >= m.low && !m.isBeyondWindow(e) && s.fragments[e&m.mask].Event == e
-}
-
-// checkNumber says what is wrong with a number, whatever comes before and after it.
-func (m *Matcher) checkNumber(s *sourceState, e uint64) (Fault, uint64) {
-	last := s.nextNumber - 1
-	switch {
-	case e >= NoEvent:
-		return FaultJump, s.nextNumber
-	case m.holdsFragment(s, e), indexOf(s.beyondWindow, e) >= 0, indexOf(s.suspects, e) >= 0, s.hasAccepted && s.ordered &&
-		e == last:
-		return FaultRepeat, 0
-	case s.hasAccepted && s.ordered && e < last:
-		return FaultBackwards, last
-	case e < m.low:
-		return FaultLate, m.low
-	case e < m.decidedBelow:
-		return FaultLate, m.decidedBelow
-	}
-	return 0, 0
-}
-
-func indexOf(list []pendingFragment, e uint64) int {
-	for i := range list {
-		if list[i].Event == e {
-			return i
-		}
-	}
-	return -1
-}
-
-func (m *Matcher) throwAway(source int, p FragmentRef, fault Fault, at uint64) (OfferResult, error) {
-	s := &m.sources[source]
-	s.countThrown(fault)
-	switch fault {
-	case FaultLate:
-		m.noteLate(source, p.Event)
-	case FaultBackwards:
-		if bits := counterBits(at, p.Event); bits > 0 {
-			s.wrapBits = bits
-		}
-	}
-	return OfferThrown, s.faultError(p.Event, fault, at)
-}
-
-// countThrown counts a fragment that is not used.
-func (s *sourceState) countThrown(why Fault) {
-	switch why {
-	case FaultRepeat:
-		s.counts.Repeats++
-	case FaultBackwards:
-		s.counts.Backwards++
-	case FaultLate:
-		s.counts.Late++
-	default:
-		s.counts.Jumps++
-	}
-}
-
-// noteLate notes how far a source has come that is late: as far as its numbers follow one another, or two of them are
-// near. A single one far ahead does not count.
-func (m *Matcher) noteLate(source int, e uint64) {
-	s := &m.sources[source]
-	switch {
-	case !s.ordered:
-		if bits := counterBits(s.nextNumber-1, e); s.hasAccepted && bits > 0 {
-			s.wrapBits = bits
-		}
-	case s.hasAccepted && e == s.nextNumber || !s.hasAccepted && e == 0:
-		s.noteAccepted(e)
-		m.dropSuspects(source, 0)
-	case s.lateNumber < e && e-s.lateNumber <= m.rules.MaxLeap:
-		s.noteAccepted(e)
-	default:
-		s.lateNumber = e
-	}
-}
-
-// faultError says what is wrong with the number of a fragment of this source.
-func (s *sourceState) faultError(event uint64, fault Fault, at uint64) error {
-	e := &FragmentError{
-		Source:    s.name,
-		Event:     event,
-		Fault:     fault,
-		Reference: at,
-	}
-	if fault == FaultBackwards || fault == FaultLate {
-		e.CounterBits = s.wrapBits
-	}
-	return e
-}
-
-// place puts a fragment that is counted as held into its place.
-func (m *Matcher) place(s *sourceState, p FragmentRef) {
-	i := p.Event & m.mask
-	s.fragments[i] = p
-	m.sourcesHaving[i]++
-	if p.Event < m.seenBelow {
-		m.placed++
-	}
-	m.bytes[i] += uint32(m.paddedBytes(int(p.Size)))
-}
-
-// extendSeen notes that there are events below to, which lie in the window, and those that follow them without a gap.
-func (m *Matcher) extendSeen(to uint64, now time.Duration) {
-	for ; m.seenBelow < to || !m.isBeyondWindow(m.seenBelow) && m.sourcesHaving[m.seenBelow&m.mask] > 0; m.seenBelow++ {
-		i := m.seenBelow & m.mask
-		m.firstSeen[i] = now
-		m.placed += int(m.sourcesHaving[i])
-	}
-}
-
-func (m *Matcher) paddedBytes(size int) int {
-	unit := 1<<m.rules.AlignLog2 - 1
-	return (size + unit) &^ unit
-}
-
 // SetStalled tells that nothing is taken from a source any more, or that it is again. While it is, nobody waits for it
 // in vain.
 func (m *Matcher) SetStalled(source int, stalled bool, now time.Duration) {
-	s := &m.sources[source]
+	s := &m.numbering.sources[source]
 	if s.stalled && !stalled {
 		s.resumed = now
 	}
@@ -261,179 +92,228 @@ func (m *Matcher) SkipFirstTimeout() { m.rules.FirstFragmentTimeout = 0 }
 // CountLeftOver tells of fragments that will not be offered, since the run ends and there is no room: they are left
 // over.
 func (m *Matcher) CountLeftOver(source, n int) {
-	m.sources[source].counts.WaitingFragments += uint64(n)
+	m.numbering.sources[source].counts.WaitingFragments += uint64(n)
 }
 
-// ExpectCut tells that the events of a cut are, and that they have waited as long as an event may. It is the next one
-// to be taken.
-func (m *Matcher) ExpectCut(c Cut, now time.Duration) {
-	m.forgetBelow(c.First, false) // what is before it is in no MEP
-	m.placePending(now)
-	if end := c.End(); end > m.low {
-		m.extendSeen(max(m.seenBelow, m.low+min(end-m.low, m.mask+1)), now-m.rules.FragmentTimeout)
-	}
+// MarkSourceOver tells that a source will give nothing more.
+func (m *Matcher) MarkSourceOver(source int) { m.numbering.sources[source].isOver = true }
+
+// StopSource tells that nothing more is taken from a source, since the run ends. What it has not given is missing at
+// once; or is not built at all, where no event may lack a fragment.
+func (m *Matcher) StopSource(source int) {
+	s := &m.numbering.sources[source]
+	s.isOver = s.isOver || m.rules.OnMissing != StopAtMissing
+	s.stopped = true
 }
 
-// IsCutDecided tells whether the events of a cut are decided.
-func (m *Matcher) IsCutDecided(c Cut) bool { return m.decidedBelow >= c.End() }
+// AddCut tells which events a further MEP has.
+func (m *Matcher) AddCut(c Cut, now time.Duration) { m.cuts.add(c, now) }
 
-// AddCut tells which events the next MEP has.
-func (m *Matcher) AddCut(c Cut, now time.Duration) {
-	end := c.End()
-	m.cutAt = now
-	for e := max(m.cutEnd, m.low); e < min(end, m.reach); e++ {
-		m.spaceLeft += int(m.bytes[e&m.mask])
-	}
-	if end >= m.reach {
-		m.reach, m.spaceLeft = end, m.rules.MaxMEPBytes
-	}
-	m.cutEnd, m.firstUncut = end, max(m.firstUncut, end)
-}
+// IsCutDecided tells whether there is a cut that is not taken, and the events of the first one are decided.
+func (m *Matcher) IsCutDecided() bool { return m.cuts.isDecided() }
 
-// placePending puts fragments into their places that were too far ahead, and lets go of those for which it is too late.
-func (m *Matcher) placePending(now time.Duration) {
-	for i := range m.sources {
-		s := &m.sources[i]
-		n := 0
-		for ; n < len(s.beyondWindow) && !m.isBeyondWindow(s.beyondWindow[n].Event); n++ {
-			if a := &s.beyondWindow[n]; a.Event < m.low {
-				m.drop(i, a.FragmentRef, FaultLate, m.low)
-			} else {
-				m.place(s, a.FragmentRef)
-				m.extendSeen(max(m.seenBelow, a.Event+1), now)
-			}
-		}
-		s.beyondWindow = s.beyondWindow[:copy(s.beyondWindow, s.beyondWindow[n:])]
-		for n = 0; n < len(s.suspects); {
-			switch d := s.suspects[n]; {
-			case d.Event < m.low:
-				s.removeSuspect(n)
-				m.drop(i, d.FragmentRef, FaultLate, m.low)
-				m.noteLate(i, d.Event)
-				n = 0 // what is suspect may have changed
-			case !s.ordered && !m.isBeyondWindow(d.Event):
-				s.removeSuspect(n)
-				m.place(s, d.FragmentRef)
-				s.addUnconfirmed(d)
-			default:
-				n++
-			}
+// TakeCut writes the fragments of the first cut to dst, source by source, once its events are decided; false before
+// that. What is missing has the type FragmentMissing. FinishCut comes before the next one. The error says why no MEP
+// can be made: a *MissingError, if it lacks what it may not lack.
+func (m *Matcher) TakeCut(dst []FragmentRef) (c Cut, ready bool, err error) {
+	if len(m.cuts.list) == 0 {
+		return c, false, nil
+	}
+	if c = m.cuts.list[0]; int64(c.Events) > int64(m.rules.Packing) {
+		return c, false, fmt.Errorf("the scheduler has cut a MEP of %d events, and packing is %d: all processes of a run "+
+			"need the same settings", c.Events, m.rules.Packing)
+	}
+	if !m.IsCutDecided() {
+		return c, false, nil
+	}
+	if m.rules.OnMissing == StopAtMissing {
+		if err := m.firstMissing(c); err != nil {
+			return c, false, err
 		}
 	}
+	m.collect(c, dst)
+	return c, true, nil
 }
 
-// drop gives a fragment back that was held and is not used.
-func (m *Matcher) drop(source int, p FragmentRef, why Fault, at uint64) {
-	s := &m.sources[source]
-	s.countThrown(why)
-	s.counts.WaitingFragments--
-	m.dropped = append(m.dropped, DroppedFragment{
-		Source:      source,
-		FragmentRef: p,
-		Fault:       why,
-		Reference:   at,
-	})
-}
-
-// FragmentAt is the fragment of a source for an event of the cut that is taken, if it has one. A cut's bytes may exceed
-// Rules.MaxMEPBytes only if it goes beyond the Reach that was told.
-func (m *Matcher) FragmentAt(source int, e uint64) (FragmentRef, bool) {
-	if e < m.low {
-		return FragmentRef{}, false
+// collect writes the fragments of a cut to dst. What has no room, which only those can that came when the cut was made
+// without them, came too late.
+func (m *Matcher) collect(c Cut, dst []FragmentRef) {
+	space, n := m.rules.MaxMEPBytes, int(c.Events)
+	for i := range m.numbering.sources {
+		s := &m.numbering.sources[i]
+		for j := range n {
+			e := c.First + uint64(j)
+			p := FragmentRef{Event: NoEvent, Type: event.FragmentMissing}
+			if s.holds(e) {
+				held := s.fragments[e&s.window.mask]
+				if size := int(s.window.padded(held.Size)); size <= space {
+					space -= size
+					p = held
+				} else {
+					s.leavePlace(e, FaultLate, e+1)
+				}
+			}
+			dst[i*n+j] = p
+		}
 	}
-	p := m.sources[source].fragments[e&m.mask]
-	return p, p.Event == e
 }
 
-// FirstMissing is the first fragment that is missing in a cut, as an error; nil if all are there.
-func (m *Matcher) FirstMissing(c Cut) error {
+// firstMissing is the first fragment that is missing in a cut, as an error; nil if all are there.
+func (m *Matcher) firstMissing(c Cut) error {
 	for e := c.First; e < c.End(); e++ {
-		for i := range m.sources {
-			if _, ok := m.FragmentAt(i, e); !ok {
-				return &MissingError{m.sources[i].name, e}
+		for i := range m.numbering.sources {
+			if s := &m.numbering.sources[i]; !s.holds(e) {
+				return &MissingError{s.name, e}
 			}
 		}
 	}
 	return nil
 }
 
-// FinishCut counts the events of a cut as built and gives their fragments back to the caller, who has copied them.
-func (m *Matcher) FinishCut(c Cut, now time.Duration) {
-	for i := range m.sources {
-		m.sources[i].counts.Missing += uint64(c.Events)
+// FinishCut counts the events of the first cut as built and gives their fragments back to the caller, who has copied
+// them.
+func (m *Matcher) FinishCut(now time.Duration) {
+	c, n := m.cuts.list[0], &m.numbering
+	m.cuts.remove()
+	for i := range n.sources {
+		n.sources[i].counts.Missing += uint64(c.Events)
 	}
-	m.forgetBelow(c.First, false)
-	m.forgetBelow(c.End(), true)
-	m.placePending(now)
-}
-
-// forgetBelow forgets the events below to.
-func (m *Matcher) forgetBelow(to uint64, used bool) {
-	if to > m.low {
-		for range min(to-m.low, m.mask+1) {
-			m.forgetEvent(m.low, used)
-		}
-		m.low = to
-	}
-	m.seenBelow, m.decidedBelow = max(m.seenBelow, m.low), max(m.decidedBelow, m.low)
-}
-
-// DropLate counts the fragment of an event that is about to be taken as too late.
-func (m *Matcher) DropLate(source int, e uint64) {
-	s, i := &m.sources[source], e&m.mask
-	m.bytes[i] -= uint32(m.paddedBytes(int(s.fragments[i].Size)))
-	m.drop(source, s.fragments[i], FaultLate, e+1)
-	s.fragments[i].Event = noFragment
-	m.sourcesHaving[i]--
-	m.placed--
-}
-
-// forgetEvent clears the lowest event.
-func (m *Matcher) forgetEvent(e uint64, used bool) {
-	i := e & m.mask
-	known := e < m.seenBelow
-	for j := range m.sources {
-		s := &m.sources[j]
-		if m.sourcesHaving[i] == 0 {
-			break
-		}
-		if s.fragments[i].Event != e {
-			continue
-		}
-		switch p := s.fragments[i]; {
-		case used:
-			s.counts.Used++
-			s.counts.Missing--
-			s.counts.WaitingFragments--
-			m.dropped = append(m.dropped, DroppedFragment{Source: j, FragmentRef: p})
-		case known:
-			m.drop(j, p, FaultLate, e+1)
-		default:
-			m.drop(j, p, FaultJump, m.seenBelow)
-		}
-		s.fragments[i].Event = noFragment
-		m.sourcesHaving[i]--
-		if known {
-			m.placed--
-		}
-	}
-	m.bytes[i] = 0
-	m.low++
+	n.forgetBelow(c.First, false)
+	n.forgetBelow(c.End(), true)
+	n.placePending(now)
 }
 
 // Low is the number below which no fragment is kept any more.
-func (m *Matcher) Low() uint64 { return m.low }
+func (m *Matcher) Low() uint64 { return m.numbering.window.low }
 
 // NextEvent is the number behind the highest one of a source that is accepted.
-func (m *Matcher) NextEvent(source int) uint64 { return m.sources[source].nextNumber }
+func (m *Matcher) NextEvent(source int) uint64 { return m.numbering.sources[source].nextNumber }
 
 // TakeDropped gives the fragments that the Matcher does not need any more; they are the caller's until the next call of
 // any other method.
 func (m *Matcher) TakeDropped() []DroppedFragment {
-	d := m.dropped
-	m.dropped = m.dropped[:0]
+	d := m.numbering.dropped
+	m.numbering.dropped = d[:0]
 	return d
 }
 
 // Counts are the accounts of a source.
-func (m *Matcher) Counts(source int) Counts { return m.sources[source].counts }
+func (m *Matcher) Counts(source int) Counts { return m.numbering.sources[source].counts }
+
+// Step decides what time decides. It returns how far the data go, and when to call it again; Never, if only a fragment
+// changes anything.
+func (m *Matcher) Step(now time.Duration) (Reach, time.Duration) {
+	n := &m.numbering
+	m.expectCut(now)
+	if n.allStopped() {
+		for i := range n.sources {
+			n.sources[i].resolveSuspects(now)
+		}
+	}
+	again := min(n.acceptPersistent(now), m.leapAhead(now))
+	again = min(again, m.decideEvents(now))
+	m.cuts.grow()
+	m.cuts.report(m.allOver())
+	return m.cuts.reported, min(again, m.cuts.updateDeadlines(m.heldBack || n.anyStalled(), now))
+}
+
+// expectCut takes from the cut that is to be taken next that its events are, and that they have waited as long as an
+// event may. What is before it is in no MEP.
+func (m *Matcher) expectCut(now time.Duration) {
+	if len(m.cuts.list) == 0 {
+		return
+	}
+	c, w := m.cuts.list[0], &m.numbering.window
+	m.numbering.forgetBelow(c.First, false)
+	m.numbering.placePending(now)
+	if end := c.End(); end > w.low {
+		w.extendSeen(w.low+min(end-w.low, w.mask+1), now-m.rules.FragmentTimeout)
+	}
+}
+
+// alreadyDue is a time before every other.
+const alreadyDue = time.Duration(math.MinInt64)
+
+// decideEvents moves on over events of which every fragment is there or given up.
+func (m *Matcher) decideEvents(now time.Duration) (again time.Duration) {
+	n, w := &m.numbering, &m.numbering.window
+	m.heldBack, m.lacksStopped = false, false
+	for ; w.decidedBelow < w.seenBelow; w.decidedBelow++ {
+		e := w.decidedBelow
+		i := e & w.mask
+		if int(w.having[i]) == len(n.sources) {
+			continue
+		}
+		due := alreadyDue
+		for j := range n.sources {
+			if s := &n.sources[j]; s.fragments[i].Event != e {
+				due = max(due, s.giveUpTime(e, w.firstSeen[i]))
+			}
+		}
+		m.lacksStopped = due == Never && n.allStopped()
+		if now < due {
+			return due
+		}
+		for j := range n.sources { // it is decided now, and with it what is suspect of it
+			if s := &n.sources[j]; s.suspects.includes(e) {
+				s.acceptSuspects(e)
+			}
+		}
+		complete := int(w.having[i]) == len(n.sources)
+		if !complete && (m.rules.OnMissing == StopAtMissing || w.startsEmptyRun()) && m.cuts.hasUncut() {
+			m.heldBack = true
+			return Never
+		}
+	}
+	return Never
+}
+
+// leapAhead goes on to numbers far ahead that are accepted, if there is nothing before them. It returns when to look
+// again.
+func (m *Matcher) leapAhead(now time.Duration) time.Duration {
+	n := &m.numbering
+	if n.window.low < m.cuts.end || n.window.placed > 0 {
+		return Never
+	}
+	least, since := NoEvent, Never
+	for i := range n.sources {
+		if l := n.sources[i].beyondWindow; len(l) > 0 {
+			least, since = min(least, l[0].Event), min(since, l[0].arrived)
+		}
+	}
+	if least == NoEvent {
+		return Never
+	}
+	for i := range n.sources {
+		s := &n.sources[i]
+		due := max(since, s.resumed) + m.rules.FragmentTimeout
+		switch {
+		case len(s.beyondWindow) > 0, s.isOver, s.stalled && !s.ordered:
+		case m.rules.OnMissing == WaitForMissing, s.stopped:
+			return Never
+		case now < due:
+			return due
+		}
+	}
+	n.forgetBelow(least, false)
+	m.cuts.leap(least)
+	n.placePending(now)
+	return Never
+}
+
+// allOver tells that all sources are, and have nothing beyond reach that is to be built.
+func (m *Matcher) allOver() bool {
+	n, reach := &m.numbering, m.cuts.reach
+	if !n.allStopped() || m.heldBack {
+		return false
+	}
+	if m.lacksStopped {
+		return reach >= n.window.decidedBelow
+	}
+	waits, leaps := false, true
+	for i := range n.sources {
+		s := &n.sources[i]
+		waits, leaps = waits || len(s.beyondWindow) > 0, leaps && (len(s.beyondWindow) > 0 || s.isOver)
+	}
+	return reach >= n.window.seenBelow && !(waits && leaps)
+}

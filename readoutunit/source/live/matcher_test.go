@@ -48,11 +48,11 @@ func TestMatcherFlushesWhatIsComplete(t *testing.T) {
 	wantReach(t, m, 500*time.Millisecond, Reach{CompleteBelow: 1, FlushBelow: 1}, time.Second)
 	c := Cut{0, 1}
 	m.AddCut(c, 500*time.Millisecond)
-	m.ExpectCut(c, 501*time.Millisecond)
-	if !m.IsCutDecided(c) {
+	m.Step(501 * time.Millisecond)
+	if !m.IsCutDecided() {
 		t.Fatal("a cut of decided events is not ready")
 	}
-	m.FinishCut(c, 501*time.Millisecond)
+	m.FinishCut(501 * time.Millisecond)
 	if d := m.TakeDropped(); len(d) != 2 {
 		t.Fatalf("%d fragments came back, want 2", len(d))
 	}
@@ -73,7 +73,7 @@ func TestMatcherGivesUpASilentSource(t *testing.T) {
 		t.Fatalf("a fragment of a decided event: %v", err)
 	}
 	m.AddCut(Cut{0, 1}, time.Second)
-	m.FinishCut(Cut{0, 1}, time.Second)
+	m.FinishCut(time.Second)
 	if c := m.Counts(1); c.Missing != 1 || c.Late != 1 {
 		t.Fatalf("%+v", c)
 	}
@@ -91,10 +91,10 @@ func TestMatcherMakesNoMEPOfEachEvent(t *testing.T) {
 			if !lags {
 				to = r.OverdueBelow
 			}
-			if to > m.cutEnd {
-				c := Cut{m.cutEnd, uint32(to - m.cutEnd)}
+			if to > m.cuts.end {
+				c := Cut{m.cuts.end, uint32(to - m.cuts.end)}
 				m.AddCut(c, now)
-				m.FinishCut(c, now)
+				m.FinishCut(now)
 				cuts++
 			}
 		}
@@ -132,7 +132,7 @@ func TestMatcherNamesWhatStopsTheRun(t *testing.T) {
 	offer(t, m, 1, 0, 0)
 	m.Step(time.Second)
 	var missing *MissingError
-	if err := m.FirstMissing(Cut{0, 2}); !errors.As(err, &missing) || *missing != (MissingError{"b", 1}) {
+	if err := m.firstMissing(Cut{0, 2}); !errors.As(err, &missing) || *missing != (MissingError{"b", 1}) {
 		t.Fatalf("%v", err)
 	}
 }
@@ -217,12 +217,11 @@ func TestMatcherAccounts(t *testing.T) {
 				c.Events = uint32(min(reach.CompleteBelow-c.First, 50))
 				if end = c.End(); c.Events > 0 {
 					m.AddCut(c, now)
-					m.ExpectCut(c, now)
 					m.Step(now)
-					if !m.IsCutDecided(c) {
+					if !m.IsCutDecided() {
 						t.Fatalf("%+v is not ready at %+v", c, reach)
 					}
-					m.FinishCut(c, now)
+					m.FinishCut(now)
 					built += uint64(c.Events)
 				}
 			}
@@ -290,7 +289,7 @@ func TestMatcherAllocatesNothing(t *testing.T) {
 		m.Step(0)
 		c := Cut{e, 1}
 		m.AddCut(c, 0)
-		m.FinishCut(c, 0)
+		m.FinishCut(0)
 		m.TakeDropped()
 		e++
 	}); n > 0 {
@@ -350,9 +349,8 @@ func TestOverIsTheLastWord(t *testing.T) {
 	first, _ := m.Step(0)
 	for _, c := range []Cut{{0, 10}, {10, 10}} {
 		m.AddCut(c, 0)
-		m.ExpectCut(c, 0)
 		m.Step(0)
-		m.FinishCut(c, 0)
+		m.FinishCut(0)
 	}
 	if last, _ := m.Step(0); !first.InputOver || first.CompleteBelow != 7 ||
 		last != (Reach{FirstUncut: 7, CompleteBelow: 7, FlushBelow: first.FlushBelow, InputOver: true}) {
@@ -391,17 +389,17 @@ func TestStopIsWhole(t *testing.T) {
 		c := Cut{want.first, want.n}
 		m.AddCut(c, 0)
 		m.Step(0)
-		if err := m.FirstMissing(c); err != nil || !m.IsCutDecided(c) {
+		if err := m.firstMissing(c); err != nil || !m.IsCutDecided() {
 			t.Fatal(err)
 		}
-		m.FinishCut(c, 0)
+		m.FinishCut(0)
 	}
 	r, _ := m.Step(0)
 	c := Cut{25, 1}
 	m.AddCut(c, 0)
 	m.Step(0)
 	var missing *MissingError
-	if err := m.FirstMissing(c); r.CompleteBelow < 26 || !m.IsCutDecided(c) || !errors.As(err, &missing) ||
+	if err := m.firstMissing(c); r.CompleteBelow < 26 || !m.IsCutDecided() || !errors.As(err, &missing) ||
 		*missing != (MissingError{"b", 25}) {
 		t.Fatalf("%+v, %v", r, err)
 	}

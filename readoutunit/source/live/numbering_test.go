@@ -69,9 +69,8 @@ func (x *run) step() {
 		}
 		c := Cut{first, uint32(min(r.CompleteBelow-first, x.packing))}
 		x.m.AddCut(c, x.now)
-		x.m.ExpectCut(c, x.now)
 		x.m.Step(x.now)
-		x.m.FinishCut(c, x.now)
+		x.m.FinishCut(x.now)
 		x.end = c.End()
 	}
 	for _, d := range x.m.TakeDropped() {
@@ -192,12 +191,11 @@ func FuzzMatcherNumbers(f *testing.F) {
 				c.Events = uint32(min(reach.CompleteBelow-c.First, 16))
 				end = c.End()
 				m.AddCut(c, now)
-				m.ExpectCut(c, now)
 				m.Step(now)
-				if !m.IsCutDecided(c) {
+				if !m.IsCutDecided() {
 					t.Fatalf("%+v is not ready at %+v", c, reach)
 				}
-				m.FinishCut(c, now)
+				m.FinishCut(now)
 				m.TakeDropped()
 			case 5: // a wild one, and back
 				var b [8]byte
