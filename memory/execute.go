@@ -246,16 +246,13 @@ func (im *imported) beginCall(ctx context.Context, c *call, ordering int) error 
 	if o.kind == kindWait {
 		deadline = 0
 	}
-	if why, err := s.acquireToken(ctx, to, gone, deadline); err != nil || why != causeNone {
-		if err == nil {
-			err = why
-		}
+	if _, err := acquirePlace(ctx, s, s.tokens[to], gone, deadline); err != nil {
 		return im.newError(o, Refused, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || !o.isFence && s.peers[im.rank] != im.peer {
-		<-s.tokens[to]
+		s.tokens[to] <- struct{}{}
 		return im.newError(o, Refused, ErrLinkDown)
 	}
 	if ordering != noContext {
@@ -386,22 +383,33 @@ func (im *imported) perform(ctx context.Context, c *call) {
 	}
 }
 
-// acquireToken takes a place among a peer's transactions.
-func (s *Space) acquireToken(ctx context.Context, to int, gone <-chan struct{}, deadline int64) (Cause, error) {
+// newTokens are places that are taken out, and put back.
+func newTokens(n int) chan struct{} {
+	c := make(chan struct{}, n)
+	for range n {
+		c <- struct{}{}
+	}
+	return c
+}
+
+// acquirePlace takes a place or a buffer, and waits for it until a deadline, or the end of its owner. The error is why
+// it has none.
+func acquirePlace[T any](ctx context.Context, s *Space, from <-chan T, gone <-chan struct{},
+	deadline int64) (v T, err error) {
 	select {
-	case s.tokens[to] <- struct{}{}:
-		return causeNone, nil
+	case v = <-from:
+		return v, nil
 	default:
 	}
 	ctx, cancel := s.withDeadline(ctx, deadline)
 	defer cancel()
 	select {
-	case s.tokens[to] <- struct{}{}:
-		return causeNone, nil
+	case v = <-from:
+		return v, nil
 	case <-gone:
-		return ErrLinkDown, nil
+		return v, ErrLinkDown
 	case <-ctx.Done():
-		return causeNone, context.Cause(ctx)
+		return v, context.Cause(ctx)
 	}
 }
 

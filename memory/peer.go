@@ -82,6 +82,7 @@ func (s *staging) poolFor(n int) (from *bufferPool, large bool) {
 
 // peer is what this node has for another member of the view, while one link to it lasts.
 type peer struct {
+	space        *Space
 	rank         int
 	linkNumber   uint64        // number of the link; whoever takes the place of another one has the next
 	done         chan struct{} // closed when the link is over
@@ -98,8 +99,9 @@ type peer struct {
 	longReadTokens chan struct{} // pieces of long reads that are under way; of the rank, not of its link
 }
 
-func newPeer(rank int, link uint64) *peer {
+func newPeer(s *Space, rank int, link uint64) *peer {
 	return &peer{
+		space:          s,
 		rank:           rank,
 		linkNumber:     link & cookieLinks,
 		done:           make(chan struct{}),
@@ -107,7 +109,7 @@ func newPeer(rank int, link uint64) *peer {
 		postStaging:    newStaging(),
 		queueSpace:     make(chan struct{}, 1),
 		readBuffers:    newBuffers(readerBuffers, largeSize),
-		longReadTokens: make(chan struct{}, maxLongReads),
+		longReadTokens: newTokens(maxLongReads),
 	}
 }
 
@@ -185,7 +187,7 @@ func (h *handler) Completed(rank int, cookie uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.peers[rank]
-	s.onQueueSpace(p)
+	p.onQueueSpace()
 	if cookie>>32&cookieLinks != p.linkNumber {
 		return // its transaction and its buffer went with the link
 	}
@@ -212,7 +214,8 @@ func (h *handler) Completed(rank int, cookie uint64, err error) {
 }
 
 // onQueueSpace lets those try again that found the queue of a link full. mu is held.
-func (s *Space) onQueueSpace(p *peer) {
+func (p *peer) onQueueSpace() {
+	s := p.space
 	p.writeOutcomes++
 	select {
 	case p.queueSpace <- struct{}{}:
@@ -260,8 +263,9 @@ func (h *handler) Signal(rank int, payload []byte) {
 		released []shmem.Ref
 		r        readJob
 		buffer   int
-		p        *peer // nil: no read to be carried out here
+		here     bool // the read is carried out here
 	)
+	p := s.peers[rank]
 	switch {
 	case err != nil:
 		s.stats.MalformedMessages++
@@ -276,44 +280,27 @@ func (h *handler) Signal(rank int, payload []byte) {
 		}
 	case !s.closed:
 		released = s.responder.request(rank, &m)
-		r, buffer, p = s.takeShortRead(rank)
+		if r, buffer, here = p.takeShortRead(s.responder.outgoingReads); here {
+			s.responder.outgoingReads = s.responder.outgoingReads[:0]
+		}
 	}
 	s.runActions()
 	s.revokeLater(released)
 	s.mu.Unlock()
-	if p == nil {
+	if !here {
 		return
 	}
-	why, err := s.copyOut(p, &r, 0, r.n, buffer, s.ep.TryWrite)
+	why, err := p.copyOut(&r, 0, r.n, buffer, s.ep.TryWrite)
 	if !isQueueFull(err) {
-		s.finishRead(p, r.id, why)
+		p.finishRead(r.id, why)
 		return
 	}
 	p.readBuffers.release(buffer)
 	s.mu.Lock()
 	if s.peers[rank] == p && !s.closed {
-		s.queueRead(rank, r)
+		p.queueRead(r)
 	}
 	s.mu.Unlock()
-}
-
-// maxInlineRead is so short that its bytes cost no more than its request. Waking a goroutine costs more.
-const maxInlineRead = 16 << 10
-
-// takeShortRead takes a read that the goroutine which received it may carry out, but for one into mapped memory. That
-// goroutine never waits for room in a link's queue, for it brings what makes room. mu is held.
-func (s *Space) takeShortRead(rank int) (r readJob, buffer int, p *peer) {
-	if len(s.responder.outgoingReads) != 1 || s.responder.outgoingReads[0].n > maxInlineRead || s.ep.Mapped(rank) != nil {
-		return r, 0, nil
-	}
-	select {
-	case buffer = <-s.peers[rank].readBuffers.freeIndexes:
-	default:
-		return r, 0, nil
-	}
-	r = s.responder.outgoingReads[0].readJob
-	s.responder.outgoingReads = s.responder.outgoingReads[:0]
-	return r, buffer, s.peers[rank]
 }
 
 // revokeLater revokes without waiting for it. mu is held.
@@ -385,85 +372,11 @@ func (h *handler) LinkDown(rank int, _ error) {
 	s.requester.peerDown(rank, ErrLinkDown)
 	refs := s.responder.peerGone(rank)
 	s.runActions()
-	p := newPeer(rank, old.linkNumber+1)
+	p := newPeer(s, rank, old.linkNumber+1)
 	p.longReadTokens = old.longReadTokens
 	s.peers[rank] = p
 	s.revokeLater(refs)
 	s.mu.Unlock()
-}
-
-// queueRead hands a read to the goroutine of its peer. mu is held.
-func (s *Space) queueRead(rank int, r readJob) {
-	p := s.peers[rank]
-	if p.readJobs == nil {
-		p.readJobs = make(chan readJob, maxPending)
-		s.wg.Go(func() { s.serveReads(p) })
-	}
-	p.readJobs <- r // the owner lets no more wait than there is room for
-}
-
-// serveReads carries out what a peer reads, until its link is over.
-func (s *Space) serveReads(p *peer) {
-	for {
-		select {
-		case r := <-p.readJobs:
-			if why, ok := s.serveRead(p, &r); ok {
-				s.finishRead(p, r.id, why)
-			}
-		case <-p.done:
-			return
-		}
-	}
-}
-
-// finishRead ends a read of a peer.
-func (s *Space) finishRead(p *peer, id uint64, why Cause) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.peers[p.rank] == p && !s.closed {
-		s.responder.finishRead(p.rank, id, why)
-		s.runActions()
-	}
-}
-
-// serveRead writes the bytes of a segment to where their reader wants them. It reports false where the link is over.
-func (s *Space) serveRead(p *peer, r *readJob) (why Cause, ok bool) {
-	for at := uint32(0); at < r.n && why == causeNone; {
-		n := min(r.n-at, largeSize)
-		var buffer int
-		select {
-		case buffer = <-p.readBuffers.freeIndexes:
-		case <-p.done:
-			return 0, false
-		}
-		var err error
-		if why, err = s.copyOut(p, r, at, n, buffer, s.ep.Write); err != nil {
-			return 0, false
-		}
-		at += n
-	}
-	return why, true
-}
-
-// copyOut writes n bytes at an offset of what is read, out of a buffer. A window is pinned while its bytes are copied,
-// and not while they travel. The error is that of the write.
-func (s *Space) copyOut(p *peer, r *readJob, at, n uint32, buffer int,
-	write func(int, link.Write) error) (Cause, error) {
-	src, v := s.table.Acquire(shmem.Peer(p.rank), r.ref, r.off+at, n, shmem.AccessRead)
-	if v != 0 {
-		p.readBuffers.release(buffer)
-		return causeOf(v), nil
-	}
-	buf := p.readBuffers.bytes(buffer)[:n]
-	copy(buf, src)
-	s.table.Release(r.ref)
-	return causeNone, write(p.rank, link.Write{
-		Ref:    r.dest,
-		Offset: at,
-		Data:   buf,
-		Imm:    r.id,
-		Cookie: cookieReader | p.cookie(0, buffer, false),
-	})
 }
 
 // isQueueFull says that a link's queue had no room.

@@ -66,7 +66,7 @@ func (im *Import) Post(off int64, data []byte) error {
 	}
 	from, _ := im.peer.postStaging.poolFor(len(data))
 	select {
-	case s.tokens[im.rank] <- struct{}{}:
+	case <-s.tokens[im.rank]:
 	default:
 		return fail(ErrFull)
 	}
@@ -76,7 +76,7 @@ func (im *Import) Post(off int64, data []byte) error {
 		k.linkWrite.Data = from.bytes(buffer)[:len(data)]
 		why = im.post(k)
 	default:
-		<-s.tokens[im.rank]
+		s.tokens[im.rank] <- struct{}{}
 		why = ErrFull
 	}
 	if why != causeNone {
@@ -91,7 +91,7 @@ func (im *Import) post(k postedWrite) Cause {
 	s.mu.Lock()
 	if why := s.mayPost(im); why != causeNone {
 		s.mu.Unlock()
-		<-s.tokens[im.rank]
+		s.tokens[im.rank] <- struct{}{}
 		k.pool.release(k.bufferIndex)
 		return why
 	}
@@ -127,42 +127,22 @@ func (im *Import) combine(ctx context.Context, c *call) error {
 		return nil
 	}
 	deadline := s.deadline(ctx)
-	if why, err := s.acquireToken(ctx, im.rank, im.peer.done, deadline); err != nil || why != causeNone {
-		if err == nil {
-			err = why
-		}
+	if _, err := acquirePlace(ctx, s, s.tokens[im.rank], im.peer.done, deadline); err != nil {
 		return im.newError(o, Refused, err)
 	}
-	from, buffer := im.peer.postStaging.small, noSlot
-	bounded, cancel := ctx, func() {}
-	select {
-	case buffer = <-from.freeIndexes:
-	default:
-		bounded, cancel = s.withDeadline(ctx, deadline)
-		select {
-		case buffer = <-from.freeIndexes:
-		case <-im.peer.done:
-		case <-bounded.Done():
-		}
-	}
-	defer cancel()
+	from := im.peer.postStaging.small
+	buffer, err := acquirePlace(ctx, s, from.freeIndexes, im.peer.done, deadline)
 	s.mu.Lock()
 	defer s.sendPosted()
 	defer s.mu.Unlock()
-	var why Cause
-	switch {
-	case buffer == noSlot && bounded.Err() != nil:
-		why = ErrTimeout
-	case buffer == noSlot:
-		why = ErrLinkDown
-	default:
-		why = s.mayPost(im)
-	}
-	if why != causeNone {
-		<-s.tokens[im.rank]
-		if buffer != noSlot {
+	why := causeOfWait(err)
+	if err == nil {
+		if why = s.mayPost(im); why != causeNone {
 			from.release(buffer)
 		}
+	}
+	if why != causeNone {
+		s.tokens[im.rank] <- struct{}{}
 		return im.newError(o, Refused, why)
 	}
 	s.openBuffer(k, o.off, data, buffer)

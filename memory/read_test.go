@@ -19,8 +19,8 @@ import (
 func unused(s *Space) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.requester.free) == len(s.requester.transactions) && len(s.tokens[0]) == 0 &&
-		len(s.peers[0].longReadTokens) == 0
+	return len(s.requester.free) == len(s.requester.transactions) && len(s.tokens[0]) == cap(s.tokens[0]) &&
+		len(s.peers[0].longReadTokens) == maxLongReads
 }
 
 // readWorld is an owner of random bytes and a reader, on a network that loses and doubles.
@@ -137,12 +137,12 @@ func TestBytesThatNobodyAskedFor(t *testing.T) {
 				w.t.Fatalf("%+v ended something", p)
 			}
 		}
-		s.tokens[0] <- struct{}{}
+		<-s.tokens[0]
 		h.Placed(0, transport.Placement{Ref: dest, Length: 1<<32 - 1, Imm: ids[1]})
 		if s.requester.transactions[read].state != txFree {
 			w.t.Error("the read is not over")
 		}
-		s.tokens[0] <- struct{}{}
+		<-s.tokens[0]
 		s.mu.Lock()
 		s.requester.finish(write, Done, causeNone)
 		s.runActions()

@@ -26,15 +26,16 @@ func (im *Import) readLong(ctx context.Context, off int64, dst []byte) (err erro
 	var inFlight []*call // pieces, in order
 	for len(dst) > 0 && err == nil {
 		select {
-		case im.peer.longReadTokens <- struct{}{}:
+		case <-im.peer.longReadTokens:
 		default:
 			if len(inFlight) > 0 { // who has one waits for no other: several that each have some would wait for ever
 				err = im.collectPiece(ctx, inFlight[0])
 				inFlight = inFlight[1:]
 				continue
 			}
-			if err = im.awaitLongRead(ctx, off, dst); err != nil {
-				return err
+			s := im.space
+			if _, err = acquirePlace(ctx, s, im.peer.longReadTokens, im.peer.done, s.deadline(ctx)); err != nil {
+				return im.newError(&op{name: full.name, off: off, dst: dst}, Refused, err)
 			}
 		}
 		r := im.rowAt(off)
@@ -51,27 +52,6 @@ func (im *Import) readLong(ctx context.Context, off int64, dst []byte) (err erro
 		}
 	}
 	return err
-}
-
-// awaitLongRead waits for another read's piece to end.
-func (im *Import) awaitLongRead(ctx context.Context, off int64, dst []byte) error {
-	s := im.space
-	bounded, cancel := s.withDeadline(ctx, s.deadline(ctx))
-	defer cancel()
-	o := op{
-		name: "read",
-		kind: kindRead,
-		off:  off,
-		dst:  dst,
-	}
-	select {
-	case im.peer.longReadTokens <- struct{}{}:
-		return nil
-	case <-bounded.Done():
-		return im.newError(&o, Refused, context.Cause(bounded))
-	case <-im.peer.done:
-		return im.newError(&o, Refused, ErrLinkDown)
-	}
 }
 
 // issuePiece asks for the bytes of one piece, and collectPiece ends it. In between dst is the owner's to write.
@@ -112,5 +92,5 @@ func (im *Import) collectPiece(ctx context.Context, c *call) error {
 
 func (im *Import) releasePiece(c *call) {
 	im.space.putCall(c)
-	<-im.peer.longReadTokens
+	im.peer.longReadTokens <- struct{}{}
 }

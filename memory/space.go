@@ -114,10 +114,10 @@ func New(cfg Config) (*Space, error) {
 	s.flights, s.postedWrites = make([]flight, len(s.requester.transactions)), make([]postedWrite,
 		len(s.requester.transactions))
 	for range n + 1 {
-		s.tokens = append(s.tokens, make(chan struct{}, maxTransactionsPerPeer))
+		s.tokens = append(s.tokens, newTokens(maxTransactionsPerPeer))
 	}
 	for rank := range n {
-		s.peers = append(s.peers, newPeer(rank, 0))
+		s.peers = append(s.peers, newPeer(s, rank, 0))
 	}
 	t.Handler = (*handler)(s)
 	if cfg.AllowRejoin {
@@ -214,7 +214,7 @@ func (s *Space) runActions() {
 			if f.posted != nil {
 				f.posted.pool.release(f.posted.bufferIndex)
 			}
-			<-s.tokens[f.peer]
+			s.tokens[f.peer] <- struct{}{}
 			*f = flight{}
 		}
 	}
@@ -226,7 +226,7 @@ func (s *Space) runActions() {
 	}
 	s.responder.outgoing = s.responder.outgoing[:0]
 	for _, r := range s.responder.outgoingReads {
-		s.queueRead(r.peer, r.readJob)
+		s.peers[r.peer].queueRead(r.readJob)
 	}
 	s.responder.outgoingReads = s.responder.outgoingReads[:0]
 }

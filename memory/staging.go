@@ -112,27 +112,23 @@ func (im *imported) stage(ctx context.Context, c *call, r *pageRun, at uint32, d
 
 // acquireBuffer takes a staging buffer that holds n bytes, and waits for one as long as its call may.
 func (im *imported) acquireBuffer(ctx context.Context, c *call, n int, box *parcel) Cause {
-	box.pool, box.fromLargePool = im.peer.writeStaging.poolFor(n)
-	select {
-	case box.bufferIndex = <-box.pool.freeIndexes:
-	default:
-		bounded, cancel := im.space.withDeadline(ctx, c.deadline)
-		defer cancel()
-		why := causeNone
-		select {
-		case box.bufferIndex = <-box.pool.freeIndexes:
-		case <-bounded.Done():
-			why = ErrTimeout
-		case <-im.peer.done:
-			why = ErrLinkDown
-		}
-		if why != causeNone {
-			*box = parcel{}
-			return why
-		}
+	pool, large := im.peer.writeStaging.poolFor(n)
+	i, err := acquirePlace(ctx, im.space, pool.freeIndexes, im.peer.done, c.deadline)
+	if err == nil {
+		*box = parcel{pool: pool, bufferIndex: i, fromLargePool: large, unfilled: pool.bytes(i)}
 	}
-	box.unfilled = box.pool.bytes(box.bufferIndex)
-	return causeNone
+	return causeOfWait(err)
+}
+
+// causeOfWait is why there was no buffer.
+func causeOfWait(err error) Cause {
+	switch err { //nolint:errorlint // of acquirePlace alone, not wrapped
+	case nil:
+		return causeNone
+	case ErrLinkDown:
+		return ErrLinkDown
+	}
+	return ErrTimeout
 }
 
 // queueParcel queues what is in a staging buffer: its pieces, or a write. The buffer is free again with the outcome, or
