@@ -8,6 +8,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
+	"ringlet/internal/crc32c"
 )
 
 const (
@@ -85,9 +86,10 @@ type Generator struct {
 	maxBlock int
 
 	// owned by the goroutine that calls Next
-	mep    uint64
-	closed bool
-	sums   partSums
+	mep      uint64
+	closed   bool
+	sums     partSums
+	rotation *rotation // nil: each block is made anew
 
 	// atomic
 	counters counters
@@ -168,7 +170,7 @@ func (g *Generator) Next(ctx context.Context, dst []byte, b *Block) error {
 		MFPs:       b.MFPs[:0],
 	}
 	for s := range g.streams {
-		size, crc, err := g.content.FillMFP(dst[b.Size:], g.source(s), first, int(n), g.cfg.CRC)
+		size, crc, err := g.fillMFP(dst[b.Size:], s, first, int(n), g.cfg.CRC)
 		if err != nil {
 			return fmt.Errorf("generate MEP %d: %w", g.mep, err)
 		}
@@ -180,9 +182,29 @@ func (g *Generator) Next(ctx context.Context, dst []byte, b *Block) error {
 		})
 		b.Size = padToWord(dst, b.Size+size)
 	}
-	g.mep++
+	g.advance(int(n))
 	g.counters.countBlock(b)
 	return nil
+}
+
+// fillMFP writes the MFP of a stream of the next block, of n events.
+func (g *Generator) fillMFP(dst []byte, stream int, first uint64, n int, withCRC bool) (size int, crc uint32,
+	err error) {
+	if g.rotation == nil {
+		return g.content.FillMFP(dst, g.source(stream), first, n, withCRC)
+	}
+	if size, err = g.refillMFP(dst, stream, first, n); err == nil && withCRC {
+		crc = crc32c.Sum(dst[:size])
+	}
+	return size, crc, err
+}
+
+// advance goes on to the next MEP, behind one of n events.
+func (g *Generator) advance(n int) {
+	if g.rotation != nil && n == g.cfg.Packing {
+		g.rotation.noteFilled(g.mep)
+	}
+	g.mep++
 }
 
 func roundUpToWord(n int) int { return (n + wordBytes - 1) &^ (wordBytes - 1) }

@@ -98,16 +98,17 @@ func (g *Generator) NextBlocks(ctx context.Context, s BufferStrip, sizes []uint3
 		if first, n, err = g.nextSpan(); err != nil {
 			break
 		}
+		there := g.hasNextFilled(int(n))
 		size, ferr := g.fillPart(s.Mem[at:at+s.Stride:at+s.Stride], first, int(n), &sum)
 		if ferr != nil {
 			err = fmt.Errorf("generate MEP %d: %w", g.mep, ferr)
 			break
 		}
 		sizes[run.Blocks] = uint32(size)
-		g.mep++
+		g.advance(int(n))
 		run.Blocks++
 		run.Events += n
-		if since += size; since >= yieldBytes {
+		if since += size; since >= yieldBytes && !there {
 			since = 0
 			netyield.Yield()
 		}
@@ -135,10 +136,10 @@ type mfpTally struct{ mfps, bytes uint64 }
 
 // fillPart generates the MFPs of n events from event first into a buffer, with their entries before them.
 func (g *Generator) fillPart(buffer []byte, first uint64, n int, sum *mfpTally) (int, error) {
-	together := g.cfg.CRC && g.maxBlock <= maxBatchedSumBytes
+	together := g.cfg.CRC && (g.rotation != nil || g.maxBlock <= maxBatchedSumBytes)
 	at := g.streams * placing.EntrySize
 	for i := range g.streams {
-		size, crc, err := g.content.FillMFP(buffer[at:], g.source(i), first, n, g.cfg.CRC && !together)
+		size, crc, err := g.fillMFP(buffer[at:], i, first, n, g.cfg.CRC && !together)
 		if err != nil {
 			return 0, err
 		}
