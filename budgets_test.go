@@ -117,7 +117,6 @@ var budgets = map[string]int{
 	"sim/component":              450,
 	"sim/documents/figures":      500,
 	"sim/documents/level1":       1660,
-	"sim/documents/linked":       320,
 	"sim/documents/model":        760,
 	"sim/documents/sci":          650,
 	"sim/documents/tagfarm":      1790,

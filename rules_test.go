@@ -105,11 +105,11 @@ func TestNoFileIsTooLong(t *testing.T) {
 }
 
 // TestOneWayToTheLinkCore: whatever writes into another process's memory over a network, the units of an event builder
-// and remote memory alike, does so through package transport. The simulator drives the same core (docs/design/055).
+// and remote memory alike, does so through package transport (docs/design/055).
 func TestOneWayToTheLinkCore(t *testing.T) {
 	for _, file := range handWritten(t) {
 		switch dir := path.Dir(file); {
-		case dir == "transport", dir == "sim/documents/linked", strings.HasSuffix(file, "_test.go"):
+		case dir == "transport", strings.HasSuffix(file, "_test.go"):
 		case bytes.Contains(read(t, file), []byte("link.New(")):
 			t.Errorf("%s makes a link core of its own: package transport has them", file)
 		}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"ringlet/sim/documents/level1"
-	"ringlet/sim/documents/linked"
 	"ringlet/sim/documents/tagfarm"
 	"ringlet/sim/lhcb"
 	"ringlet/sim/study"
@@ -18,6 +17,5 @@ func All() []study.Model {
 		lhcb.Models(),                            // LHCb-EB
 		[]study.Model{bridgeWrite, bridgeStream}, // SCI-bridge
 		[]study.Model{crossbarModel, creditRoundTrip, cumulativeCredits, twoCards}, // NIC-crossbar
-		linked.Models(), // the product's own link
 	)
 }
