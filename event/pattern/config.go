@@ -5,13 +5,6 @@ import (
 	"strings"
 )
 
-// defaultFragmentSize is the mean fragment of LHCb-EB §V.A, in bytes. maximalFragmentSize is that of its second
-// test, where every source has the largest size: use it with Constant.
-const (
-	defaultFragmentSize = 133
-	maximalFragmentSize = 160
-)
-
 // MaxSources is the number of sources a u16 source id can tell apart.
 const MaxSources = 1 << 16
 

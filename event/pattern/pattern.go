@@ -162,9 +162,6 @@ func (p *Pattern) key(source uint16) uint64 {
 // group returns the group of a source under the LHCb model: 0 rich, 1 calo/velo/muon, 2 SciFi/UT.
 func (p *Pattern) group(source uint16) int { return int(source) % groupCount }
 
-// mean returns the mean fragment size of a source, in bytes, without what is larger on purpose.
-func (p *Pattern) mean(source uint16) float64 { return p.meanByGroup[p.group(source)] }
-
 // Size returns the size of the fragment of (source, event), in bytes.
 func (p *Pattern) Size(source uint16, event uint64) int {
 	return p.sizeByHash(source, event, mix(p.key(source)+event*eventIncrement))

@@ -13,6 +13,12 @@ import (
 	"ringlet/testkit/must"
 )
 
+// defaultFragmentSize is the mean fragment of LHCb-EB §V.A, in bytes.
+const defaultFragmentSize = 133
+
+// mean returns the mean fragment size of a source, in bytes, without what is larger on purpose.
+func (p *Pattern) mean(source uint16) float64 { return p.meanByGroup[p.group(source)] }
+
 func mustNew(t testing.TB, c Config) *Pattern {
 	t.Helper()
 	p, err := New(c)

@@ -18,6 +18,13 @@ import (
 	"ringlet/testkit/patiently"
 )
 
+// countInside is how many are inside.
+func (g *Gate) countInside() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.insideCount
+}
+
 // TestLogLimiterBoundsLines: of one kind one line in an interval, then how many there were meanwhile.
 func TestLogLimiterBoundsLines(t *testing.T) {
 	var l LogLimiter

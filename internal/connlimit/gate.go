@@ -141,13 +141,6 @@ func (g *Gate) remove(p *Place) {
 	}
 }
 
-// countInside is how many are.
-func (g *Gate) countInside() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.insideCount
-}
-
 // HostOf is the address of a peer without its port; the zero address where it has none.
 func HostOf(a net.Addr) netip.Addr {
 	var ap netip.AddrPort

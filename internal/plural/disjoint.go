@@ -9,9 +9,6 @@ type SourceRange struct {
 	First, Last uint64
 }
 
-// overlaps tells whether two sources may have given the same number.
-func (g SourceRange) overlaps(o SourceRange) bool { return g.First <= o.Last && o.First <= g.Last }
-
 // DisjointText says that two sources have no number in common, what they gave, and what to do.
 func DisjointText(a, b SourceRange) string {
 	return fmt.Sprintf("sources %s and %s share no event number: %s gave %d to %d, %s gave %d to %d; let both front-ends "+

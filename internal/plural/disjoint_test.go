@@ -8,6 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
+// overlaps tells whether two sources may have given the same number.
+func (g SourceRange) overlaps(o SourceRange) bool { return g.First <= o.Last && o.First <= g.Last }
+
 // TestApart finds a pair of different units that shares no number if there is one, and names both ranges.
 func TestApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

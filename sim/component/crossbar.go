@@ -120,9 +120,6 @@ func (x *Crossbar) Receive(p *Packet) {
 	in.kick()
 }
 
-// link is the output link of a port: its use, and how many packets and credits it served.
-func (x *Crossbar) link(out int) *Bus { return x.links[out] }
-
 // PeakBytes is the most bytes that the cross-point of an input and an output held.
 func (x *Crossbar) PeakBytes(in, out int) int64 {
 	return x.inputs[in].crossPoints[out].heldBytes.Peak()

@@ -79,9 +79,6 @@ func NewPort(s *sim.Sim, cfg PortConfig) *Port {
 	}
 }
 
-// blockedFor is how long the port has had a packet that the next port had no room for.
-func (p *Port) blockedFor() sim.Time { return p.blockedTime }
-
 // fits reports whether a packet of that size fits into the buffer now. One packet always fits into an empty buffer.
 func (p *Port) fits(size int32) bool {
 	return p.cfg.BufferBytes == 0 || p.HeldBytes.Value() == 0 || p.HeldBytes.Value()+int64(size) <= p.cfg.BufferBytes

@@ -180,12 +180,6 @@ func (f *farm) run(ctx context.Context, progress func(sim.Time, uint64)) bool {
 	return f.s.Run(ctx, sim.Limits{Until: f.cfg.triggersEnd, OnProgress: progress}) != sim.Interrupted
 }
 
-// drain plays what is under way to its end; the drivers would never end.
-func (f *farm) drain(ctx context.Context) {
-	for f.eventsInside.Value() > 0 && f.s.Run(ctx, sim.Limits{MaxEvents: 1}) == sim.EventLimit {
-	}
-}
-
 // restart forgets the statistics of the warm-up.
 func (f *farm) restart() {
 	for i := range f.messageLatency {

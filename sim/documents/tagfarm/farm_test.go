@@ -57,6 +57,12 @@ func cube(period, until sim.Time) config {
 	return c.withFixedParts(128)
 }
 
+// drain plays what is under way to its end; the drivers would never end.
+func (f *farm) drain(ctx context.Context) {
+	for f.eventsInside.Value() > 0 && f.s.Run(ctx, sim.Limits{MaxEvents: 1}) == sim.EventLimit {
+	}
+}
+
 func TestFormulas(t *testing.T) {
 	f := newFarm(sim.New(1), small(10*sim.Microsecond, sim.Millisecond), nil)
 	f.run(t.Context(), nil)
