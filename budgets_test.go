@@ -128,7 +128,7 @@ var budgets = map[string]int{
 	"testkit/apitest":            990,
 	"testkit/apitest/fake":       130,
 	"testkit/cases":              50,
-	"testkit/compiled":           50,
+	"testkit/compiled":           55,
 	"testkit/golden":             40,
 	"testkit/guarded":            40,
 	"testkit/interpreted":        40,
