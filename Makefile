@@ -45,14 +45,15 @@ run: build ## build, then run a whole system on this machine: make run ARGS='--n
 
 # What takes long, and two thirds of the cases of a fault, are left to test-long: -short, see testkit/cases.
 # Many tests wait, so more packages than processors are under way. A test binary lives for seconds: it is linked without what a
-# debugger needs, which takes a third off; stacks of a panic have their lines.
+# debugger needs, which takes a third off; stacks of a panic have their lines. Go vets a package each time that it tests it, which
+# is a fifth of what a package costs whose tests are short: lint does it, once.
 BRIEF   := -ldflags=-w
-TESTING := -short $(BRIEF) -p $(shell echo $$((2 * $$(nproc))))
+TESTING := -short -vet=off $(BRIEF) -p $(shell echo $$((2 * $$(nproc))))
 
 .PHONY: test
 test: ## the tests, in their short form; needs Go alone
-	go test $(TESTING) ./...
-	cd checks/soak && go test $(TESTING) ./...
+	@(cd checks/soak && go test $(TESTING) ./...) & soak=$$!; code=0; \
+	go test $(TESTING) ./... || code=$$?; wait $$soak || code=$$?; exit $$code
 
 .PHONY: test-long
 test-long: ## all tests with all their cases
@@ -102,7 +103,7 @@ alone = Interleaving|OtherLanguages|StreamInC|StreamExampleInC|Headers|Examples
 
 .PHONY: race
 race: ## the short form under the race detector, shuffled, of the packages whose goroutines share memory
-	CGO_ENABLED=1 go test -race -vet=off $(TESTING) -skip '$(alone)' -shuffle=on -count=1 $(racing)
+	CGO_ENABLED=1 go test -race $(TESTING) -skip '$(alone)' -shuffle=on -count=1 $(racing)
 
 .PHONY: race-long
 race-long: ## all tests with all their cases under the race detector, shuffled
