@@ -181,7 +181,7 @@ func TestOneSignalThatComesTwice(t *testing.T) {
 func TestInterruptedBeforeItBegan(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
-	p := s.start("run", "--json", "--nodes", "3", "--duration", "10m", "--run-number", s.run)
+	p := s.start("run", "--json", "--nodes", "3", "--rate", "20000", "--duration", "10m", "--run-number", s.run)
 	eventually(t, "nodes come up", func() bool { return len(processes(s.dir)) > 1 })
 	s.signal(p.cmd.Process.Pid, syscall.SIGTERM)
 	p.ends(0)

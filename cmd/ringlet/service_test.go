@@ -187,8 +187,8 @@ func (c *served) built() uint64 {
 func TestRunWithPage(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
-	c := s.enter(s.start("run", "--nodes", "2", "--packing", "500", "--duration", "10m", "--run-number", s.run, "--page",
-		"127.0.0.1:0", "--json"), dials(nil))
+	c := s.enter(s.start("run", "--nodes", "2", "--packing", "500", "--rate", "50000", "--duration", "10m", "--run-number",
+		s.run, "--page", "127.0.0.1:0", "--json"), dials(nil))
 	eventually(t, "events are built", func() bool { return c.built() > 0 })
 	_, link, _ := strings.Cut(c.out.String(), "the next link is ")
 	s.start("tap", "--page", strings.TrimSpace(link), "--events", "3").ends(0)
@@ -206,8 +206,8 @@ func TestRunWithPage(t *testing.T) {
 func TestRunWithPageKeepsItsNodes(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
-	c := s.enter(s.start("run", "--streams", "3,1", "--packing", "500", "--duration", "10m", "--run-number", s.run,
-		"--page", "127.0.0.1:0", "--json"), dials(nil))
+	c := s.enter(s.start("run", "--streams", "3,1", "--packing", "500", "--rate", "50000", "--duration", "10m",
+		"--run-number", s.run, "--page", "127.0.0.1:0", "--json"), dials(nil))
 	eventually(t, "events are built", func() bool { return c.built() > 0 })
 	c.must("stop", "reset", "unload")
 	c.makesRun("streams: 3")

@@ -14,11 +14,15 @@ import (
 	"go.uber.org/goleak"
 
 	"ringlet/node/certs"
+	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	must.LimitParallel(4, 2)
+	goleak.VerifyTestMain(m)
+}
 
 // testTimeout is how long a test waits for what must come.
 var testTimeout = patiently.LongTimeout
