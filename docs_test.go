@@ -63,6 +63,10 @@ func settings(of reflect.Type, path, prefix string) []setting {
 		if key == "-" {
 			continue
 		}
+		if f.Anonymous { // a section
+			out = append(out, settings(f.Type, path, prefix)...)
+			continue
+		}
 		if p, nested := f.Tag.Lookup("prefix"); nested {
 			out = append(out, settings(f.Type, path+key+".", prefix+p)...)
 			continue

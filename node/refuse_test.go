@@ -88,11 +88,11 @@ func TestOutputNames(t *testing.T) {
 		{"/d/x.mdf", "mdf", "/d/x.mdf.segments"},
 		{"/d/", "mep", "/d"},
 	} {
-		if got := OutputDir(config.Completed{Config: config.Config{Output: c.output, Format: c.format}}); got != c.want {
+		if got := OutputDir(config.Completed{Config: config.Config{OutputSettings: config.OutputSettings{Output: c.output, Format: c.format}}}); got != c.want {
 			t.Errorf("%s %s: %s", c.output, c.format, got)
 		}
 	}
-	if got := bufferName(config.Completed{Config: config.Config{Output: "events"}}, 2); got != "ringlet-events-2" {
+	if got := bufferName(config.Completed{Config: config.Config{OutputSettings: config.OutputSettings{Output: "events"}}}, 2); got != "ringlet-events-2" {
 		t.Error(got)
 	}
 }

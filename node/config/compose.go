@@ -52,11 +52,11 @@ func Restore(name string, text []byte) (Completed, error) {
 // withOtherProblems adds to the problems of reading what is wrong with the settings that could be read, each by itself.
 // What several settings make together would only be guessed.
 func (c Config) withOtherProblems(p problems) problems {
-	var more problems
-	c.checkValues(&more)
-	c.checkInput(&more)
-	c.resolveOutput(&more)
-	for _, one := range more {
+	more := draft{Config: &c}
+	more.checkValues()
+	more.checkInput()
+	more.resolveOutput()
+	for _, one := range more.problems {
 		if !slices.ContainsFunc(p, func(said Problem) bool { return said.Key == one.Key }) {
 			p = append(p, one)
 		}

@@ -18,16 +18,37 @@ type Config struct {
 	// setting either: a run control stops its runs, a single run has to end.
 	OpenEnded bool `yaml:"-" kong:"-"`
 
-	// Shape. Zero Nodes, RUs, BUs: see resolveShape.
+	Shape          `yaml:",inline" embed:""`
+	RunEnd         `yaml:",inline" embed:""`
+	Data           `yaml:",inline" embed:""`
+	Traffic        `yaml:",inline" embed:""`
+	Network        `yaml:",inline" embed:""`
+	Schedule       `yaml:",inline" embed:""`
+	InputSettings  `yaml:",inline" embed:""`
+	OutputSettings `yaml:",inline" embed:""`
+	Operation      `yaml:",inline" embed:""`
+
+	Debug Debug `yaml:"debug" embed:"" prefix:"debug-"`
+}
+
+// Shape is which units there are, on how many nodes.
+type Shape struct {
+	// Zero Nodes, RUs, BUs: see resolveShape.
 	Nodes int `yaml:"nodes" default:"0" group:"Shape" help:"Processes, each a readout and a builder unit (with --rus and --bus: the ranks these are spread over); 0 = 4, or rus + bus."`
 	RUs   int `yaml:"rus" name:"rus" default:"0" group:"Shape" help:"Readout units, on the first ranks (with --bus and without --nodes each unit is a process of its own)."`
 	BUs   int `yaml:"bus" name:"bus" default:"0" group:"Shape" help:"Builder units, on the last ranks."`
+}
 
-	// End of the run. Zero Duration: 10 s, or no limit where Events or an input that does not loop bounds the run.
+// RunEnd is what ends a run.
+type RunEnd struct {
+	// Zero Duration: 10 s, or no limit where Events or an input that does not loop bounds the run.
 	Duration time.Duration `yaml:"duration" default:"0s" group:"End of run" help:"Stop after this time; 0 = 10s, or no limit where --events or an --input without --loop ends the run."`
 	Events   uint64        `yaml:"events" default:"0" group:"End of run" help:"Stop after this many events; 0 = no limit."`
+}
 
-	// Data. FragmentModel "" is lhcb; it is left empty so that giving it together with an input can be refused.
+// Data is what readout units have of an event, and what generates it.
+type Data struct {
+	// FragmentModel "" is lhcb; it is left empty so that giving it together with an input can be refused.
 	Packing       int     `yaml:"packing" default:"4000" group:"Data" help:"Packing factor: events per MFP, 1 to 65535."`
 	FragmentSize  int     `yaml:"fragment-size" default:"133" group:"Data" help:"Mean size of a generated fragment in bytes, 0 to 65535."`
 	FragmentModel string  `yaml:"fragment-model" enum:"lhcb,poisson,constant,velo," default:"" group:"Data" help:"Generated fragments: lhcb (three groups of sources with unequal shares, Poissonian sizes), poisson, constant, velo (the 100 boards of a simulated vertex detector, each a source). Default lhcb."`
@@ -37,18 +58,26 @@ type Config struct {
 	Seed          uint64  `yaml:"seed" default:"1" group:"Data" help:"Seed of the generator: the same seed gives the same bytes."`
 	Prepared      int     `yaml:"prepared" default:"0" group:"Data" help:"Blocks that are made once and read again and again; 0 = each is made anew. They come again with event ids of their own."`
 	RunNumber     uint32  `yaml:"run-number" default:"0" group:"Data" help:"Run number in the events; 0 = one after the last in the output, or 1. The run control gives numbers of its own."`
+}
 
-	// Traffic. Seats "" is the order of ranks, RoI "" no region of interest.
+// Traffic is who may send, and when.
+type Traffic struct {
+	// Seats "" is the order of ranks, RoI "" no region of interest.
 	Discipline string `yaml:"discipline" enum:"${disciplines}" default:"shift" group:"Traffic" help:"Who decides when a readout unit may send: ${help_disciplines}."`
 	PhaseEnd   string `yaml:"phase-end" default:"tournament" placeholder:"WHAT" group:"Traffic" help:"What ends a phase of the shift: the name of a barrier, count, or a time such as 20ms. Barriers: ${help_barriers}. count: the unit's own MFPs are written. A time: the hosts' clocks must agree to a small part of it."`
 	PhaseSlack int    `yaml:"phase-slack" default:"-1" group:"Traffic" help:"How many phases a readout unit may be ahead of the slowest one, where a barrier ends the phases, 0 to 16. It counts up to one less than a round has. -1 (on a command line --phase-slack=-1): so many between processes of one host (ringlet run, or --transport local), which have no ports to keep free; else 0."`
 	Seats      string `yaml:"seats" default:"" placeholder:"RANKS" group:"Traffic" help:"Order of the nodes in the shift, by rank, with - for a dummy: 0,1,-,2. ringlet plan proposes it. Default: in the order of ranks."`
 	RoI        string `yaml:"roi" name:"roi" default:"" placeholder:"RUS[:SHARE]" group:"Traffic" help:"With --discipline pull: readout units that are asked first, by index. 0,2:0.3 decides then: 0.3 of the MEPs, chosen by number and seed, are accepted, and only of them the other parts are asked for; the rest is rejected. Without a share the filter judges these parts, and what it rejects is; without a filter all are accepted."`
+}
 
-	// Network.
+// Network is how bytes reach the peer.
+type Network struct {
 	Transport string `yaml:"transport" enum:"${transports}" default:"quic" group:"Network" help:"Carrier of remote writes: ${help_transports}."`
+}
 
-	// Slots and schedule. Zero Slots, SlotSize: fitted to the data.
+// Schedule is which builder unit gets a MEP, and the memory for it.
+type Schedule struct {
+	// Zero Slots, SlotSize: fitted to the data.
 	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each the memory for one MEP; 0 = fitted to the data: 4, and more of MEPs below 4 MiB."`
 	SlotSize   Bytes  `yaml:"slot-size" default:"0" group:"Schedule" help:"Size of a slot, such as 64MiB; 0 = fitted to the data."`
 	EmptyPlace string `yaml:"empty-place" enum:"wait,skip," default:"" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place is empty (skip). Default wait, or skip with --discipline pull."`
@@ -59,8 +88,10 @@ type Config struct {
 	Groups     Sets   `yaml:"groups" default:"" placeholder:"SETS" group:"Schedule" help:"Groups of builder units that share a bottleneck, such as a switch: 0-3;4-7. A group never has two running events: MEPs that have a token and no outcome."`
 	BusyGroup  string `yaml:"busy-group" enum:"wait,skip," default:"" group:"Schedule" help:"When the group whose turn it is has its running event: wait for it, or let it lose the turn (skip). Default wait."`
 	Partitions Sets   `yaml:"partitions" default:"" placeholder:"SETS" group:"Schedule" help:"Partitions of the builder units, by index: 0-3;4-7. Successive MEPs go to one after the other. A group lies in one partition."`
+}
 
-	// Input and output.
+// InputSettings are what the data come from, where they are not generated.
+type InputSettings struct {
 	Input           string        `yaml:"input" default:"" placeholder:"WHAT" group:"Input and output" help:"Replay this file, or read live sources, in place of generated data. There are: ${help_sources}. A path is a file; each other kind is its name, a colon and an address. Live sources are a list, such as tcp:127.0.0.1:7000,shm:cam0, in the order of their source ids; --streams says how many each readout unit has, or they are dealt out evenly."`
 	Loop            bool          `yaml:"loop" group:"Input and output" help:"Replay the input again and again."`
 	AsTaken         bool          `yaml:"as-taken" group:"Input and output" help:"Replay an MDF file with the times that its events were taken at."`
@@ -70,18 +101,25 @@ type Config struct {
 	TolerateMissing string        `yaml:"tolerate-missing" default:"0" placeholder:"N" group:"Input and output" help:"Fragments of a source that a GOOD run may lack. A number, or a share of the source's fragments such as 0.1%; with more the run is DEGRADED."`
 	MaxLeap         uint64        `yaml:"max-leap" default:"1000000" group:"Input and output" help:"How far the numbers of a lone source may jump. A number farther away than this many is thrown away, unless another source of the readout unit has it, too."`
 	FlushAfter      time.Duration `yaml:"flush-after" default:"500ms" group:"Input and output" help:"How long a fragment of a live source waits until its MFP is full."`
-	Output          string        `yaml:"output" default:"" placeholder:"PATH" group:"Input and output" help:"Write the events: dir/ is a directory to which each run adds one of its own, x.mdf or x.mep one file in event order. Several with commas between them are output streams of each builder unit; the format may stand before each: mdf:dir/,buffer:NAME,udp:HOST:PORT,discard:. Nothing = discard."`
-	Filter          string        `yaml:"filter" default:"" placeholder:"WHAT" group:"Input and output" help:"Judge each built event: ${help_filters}. Behind a comma stands how long one may take, such as vertex,50ms; without it 100ms. What the filter does not reject in time is kept. With --output-by decision what it rejects goes to the last output stream, which may be discard:; a MEP is rejected if all its events are, so with --packing 1 each event goes its own way. Without that rule nothing is dropped, and decisions are counted."`
-	OutputBy        string        `yaml:"output-by" enum:"${routes}" default:"turns" group:"Input and output" help:"Which output stream gets a MEP: ${help_routes}."`
-	Format          string        `yaml:"format" enum:"auto,${formats}" default:"auto" group:"Input and output" help:"Format of the output: ${help_formats}, auto (by the name of the output)."`
-	SegmentSize     Bytes         `yaml:"segment-size" default:"4GiB" group:"Input and output" help:"Size at which a builder unit closes a file and begins the next."`
-	SegmentTime     time.Duration `yaml:"segment-time" default:"10m" group:"Input and output" help:"Age at which a builder unit closes a file, however small."`
-	DiskBacklog     Bytes         `yaml:"backlog" name:"backlog" default:"0" placeholder:"SIZE" group:"Input and output" help:"Most bytes kept for a second filter. The first output is a backlog of each builder unit for this second filter, which removes what it has drained. When so many are there built events wait, as for a slow disk, or are discarded with --overload discard. 0 = the output is kept."`
-	Durability      string        `yaml:"durability" enum:"memory,file,disk" default:"file" group:"Input and output" help:"Where a MEP must be to count as built (readout units then release it): memory (of the builder unit's process), file (it survives the death of any process), disk (it survives a power cut)."`
-	Overwrite       bool          `yaml:"overwrite" group:"Input and output" help:"Replace an output of the same name, or a run of the same number in it. Without it nothing that is there is touched."`
-	Verify          string        `yaml:"verify" enum:"off,crc,full" default:"crc" group:"Input and output" help:"What a builder unit checks of a complete MEP: ${enum}. full compares each byte with what the generator made."`
+}
 
-	// Operation. Empty Members: as many as the shape wants, by name. Empty TagnetNode: the first member, or the control
+// OutputSettings are what judges events and where they go.
+type OutputSettings struct {
+	Output      string        `yaml:"output" default:"" placeholder:"PATH" group:"Input and output" help:"Write the events: dir/ is a directory to which each run adds one of its own, x.mdf or x.mep one file in event order. Several with commas between them are output streams of each builder unit; the format may stand before each: mdf:dir/,buffer:NAME,udp:HOST:PORT,discard:. Nothing = discard."`
+	Filter      string        `yaml:"filter" default:"" placeholder:"WHAT" group:"Input and output" help:"Judge each built event: ${help_filters}. Behind a comma stands how long one may take, such as vertex,50ms; without it 100ms. What the filter does not reject in time is kept. With --output-by decision what it rejects goes to the last output stream, which may be discard:; a MEP is rejected if all its events are, so with --packing 1 each event goes its own way. Without that rule nothing is dropped, and decisions are counted."`
+	OutputBy    string        `yaml:"output-by" enum:"${routes}" default:"turns" group:"Input and output" help:"Which output stream gets a MEP: ${help_routes}."`
+	Format      string        `yaml:"format" enum:"auto,${formats}" default:"auto" group:"Input and output" help:"Format of the output: ${help_formats}, auto (by the name of the output)."`
+	SegmentSize Bytes         `yaml:"segment-size" default:"4GiB" group:"Input and output" help:"Size at which a builder unit closes a file and begins the next."`
+	SegmentTime time.Duration `yaml:"segment-time" default:"10m" group:"Input and output" help:"Age at which a builder unit closes a file, however small."`
+	DiskBacklog Bytes         `yaml:"backlog" name:"backlog" default:"0" placeholder:"SIZE" group:"Input and output" help:"Most bytes kept for a second filter. The first output is a backlog of each builder unit for this second filter, which removes what it has drained. When so many are there built events wait, as for a slow disk, or are discarded with --overload discard. 0 = the output is kept."`
+	Durability  string        `yaml:"durability" enum:"memory,file,disk" default:"file" group:"Input and output" help:"Where a MEP must be to count as built (readout units then release it): memory (of the builder unit's process), file (it survives the death of any process), disk (it survives a power cut)."`
+	Overwrite   bool          `yaml:"overwrite" group:"Input and output" help:"Replace an output of the same name, or a run of the same number in it. Without it nothing that is there is touched."`
+	Verify      string        `yaml:"verify" enum:"off,crc,full" default:"crc" group:"Input and output" help:"What a builder unit checks of a complete MEP: ${enum}. full compares each byte with what the generator made."`
+}
+
+// Operation is what concerns the partition: members, losses, recovery, and the decision unit.
+type Operation struct {
+	// Empty Members: as many as the shape wants, by name. Empty TagnetNode: the first member, or the control
 	// itself where it makes the nodes.
 	Members     string        `yaml:"members" default:"" placeholder:"NAMES" group:"Operation" help:"The nodes that take part, by name, in the order of ranks: n0,n1,n2. Default: the first by name of those that have joined."`
 	TagnetNode  string        `yaml:"tagnet-node" default:"" placeholder:"NAME" group:"Operation" help:"The node on which the scheduler lives. Default: the first member."`
@@ -95,8 +133,6 @@ type Config struct {
 	DecisionNode    string        `yaml:"decision-node" default:"" placeholder:"NAME" group:"Operation" help:"The node that has the decision unit. It gives every event one decision, in order, by what the builder units say. It may be a node without other units: --nodes 7 --rus 3 --bus 3 --decision-node n3. Default: there is none."`
 	DecisionTimeout time.Duration `yaml:"decision-timeout" default:"0s" group:"Operation" help:"When an event is decided without a result; 0 = 1.6ms times --packing. It counts from when the event was triggered, as far as the decision unit knows; the default is 10s at most."`
 	DecisionOutput  string        `yaml:"decision-output" default:"" placeholder:"WHERE" group:"Operation" help:"Hand decisions to subscribers: buffer:NAME,tcp:HOST:PORT. buffer is a shared-memory buffer on the decision node; whoever connects by tcp gets 16 bytes for each decision from then on; with ?secret=FILE behind the address, who proves to have the file."`
-
-	Debug Debug `yaml:"debug" embed:"" prefix:"debug-"`
 }
 
 // Debug holds what breaks a run on purpose, and what is derived unless a measurement needs it otherwise. Its YAML keys
@@ -187,29 +223,35 @@ func Default() (c Config) {
 // Complete fills in what was left automatic and checks the whole. On error it is an *InvalidError and c is not to be
 // used. Completing twice changes nothing. Compose alone calls it, and tests.
 func (c *Config) Complete() error {
-	var p problems
-	c.checkValues(&p)
+	d := draft{Config: c}
+	d.checkValues()
 	if max(c.Nodes, c.RUs, c.BUs) > maxSources { // what follows takes time and memory for each
-		return p.err()
+		return d.err()
 	}
-	c.resolveShape(&p)
-	c.resolveEnd()
-	c.resolveData(&p)
-	c.checkCarriers(&p)
-	c.resolveOutput(&p)
-	c.checkFilter(&p)
-	c.checkBacklog(&p)
-	c.resolveDiscipline(&p)
-	c.resolveSlack(&p)
-	c.resolveRules(&p)
-	c.resolveSlots(&p)
-	c.resolvePull(&p)
-	c.resolveOverload(&p)
-	c.checkOperation(&p)
-	c.checkDecisions(&p)
-	c.checkSlot(&p)
-	c.checkFragments(&p)
-	return p.err()
+	d.resolveShape()
+	d.resolveEnd()
+	d.resolveData()
+	d.checkCarriers()
+	d.resolveOutput()
+	d.checkFilter()
+	d.checkBacklog()
+	d.resolveDiscipline()
+	d.resolveSlack()
+	d.resolveRules()
+	d.resolveSlots()
+	d.resolvePull()
+	d.resolveOverload()
+	d.checkOperation()
+	d.checkDecisions()
+	d.checkSlot()
+	d.checkFragments()
+	return d.err()
+}
+
+// draft is a configuration that is being completed or checked, with what was found wrong so far.
+type draft struct {
+	*Config
+	problems
 }
 
 // Validate reports whether the configuration is good, and leaves it as it is. Kong calls it on an embedded Config.

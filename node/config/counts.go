@@ -129,13 +129,13 @@ func (c Config) Division() placing.Division {
 func (c *Config) SetDivision(d placing.Division) { c.Streams = countsOf(d) }
 
 // resolveDivision settles the division where the settings decide it, and refuses one that cannot be.
-func (c *Config) resolveDivision(p *problems) {
+func (c *draft) resolveDivision() {
 	counts := c.Streams.list()
 	if c.RUs < 1 || c.Sources < 0 {
 		return // said already
 	}
 	if n := len(counts); n > 1 && n != c.RUs {
-		p.add("streams", "%s are the sources of %d readout units, and there are %d: give one number for each, or one for all",
+		c.add("streams", "%s are the sources of %d readout units, and there are %d: give one number for each, or one for all",
 			c.Streams, n, c.RUs)
 		return
 	}
@@ -148,11 +148,11 @@ func (c *Config) resolveDivision(p *problems) {
 		key = "sources"
 	}
 	if err := d.Check(); err != nil {
-		p.add(key, "%v", err)
+		c.add(key, "%v", err)
 		return
 	}
 	if n := d.Sources(); c.Sources > 0 && n != c.Sources {
-		p.add("sources", "%d are not the %d that streams %s make on %d readout units: leave out sources or streams",
+		c.add("sources", "%d are not the %d that streams %s make on %d readout units: leave out sources or streams",
 			c.Sources, n, c.Streams, c.RUs)
 		return
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // DecisionRank is the rank of the node with the decision unit, among the nodes of these names; None if there is none.
-func (c Config) DecisionRank(names []string) int {
+func (c Operation) DecisionRank(names []string) int {
 	if c.DecisionNode == "" {
 		return NoUnit
 	}
@@ -21,7 +21,7 @@ func (c Config) DecisionRank(names []string) int {
 
 // hasDecisionOnlyNode says that one node has neither a readout unit nor a builder unit, and is the one with the
 // decision unit.
-func (c *Config) hasDecisionOnlyNode() bool {
+func (c *draft) hasDecisionOnlyNode() bool {
 	if c.DecisionNode == "" || c.RUs+c.BUs != c.Nodes-1 {
 		return false
 	}
@@ -36,8 +36,8 @@ func (c *Config) hasDecisionOnlyNode() bool {
 const maxDefaultDecisionTimeout = 10 * time.Second
 
 // EffectiveDecisionTimeout is the time-out of decisions. An event is whole when its MEP is, so that the time for an
-// event (1.6 ms, as in L1-farm) counts for each event of a MEP. It holds after Complete.
-func (c Config) EffectiveDecisionTimeout() time.Duration {
+// event (1.6 ms, as in L1-farm) counts for each event of a MEP.
+func (c Completed) EffectiveDecisionTimeout() time.Duration {
 	if c.DecisionTimeout > 0 {
 		return c.DecisionTimeout
 	}
@@ -47,25 +47,24 @@ func (c Config) EffectiveDecisionTimeout() time.Duration {
 // maxPendingDecisions bounds the memory of the decision unit: 16 bytes for each event.
 const maxPendingDecisions = 16 << 20
 
-// MaxPendingDecisions is how many events may wait for their decision: four times as many as can be under way, since who
-// waits for one builder unit gets the results of the others meanwhile; 1820 at least, as in L1-farm. It holds after
-// Complete.
-func (c Config) MaxPendingDecisions() int {
+// MaxPendingDecisions is how many events may wait for their decision: four times as many as can be under way, since
+// who waits for one builder unit gets the results of the others meanwhile; 1820 at least, as in L1-farm.
+func (c Completed) MaxPendingDecisions() int {
 	under := float64(4) * float64(c.BUs) * float64(c.CreditPerBU()) * float64(c.Packing)
 	return int(min(math.Max(under, decision.DefaultMaxPending), maxPendingDecisions))
 }
 
 // DecisionOutlets are where decisions are handed out. They hold after Complete.
-func (c Config) DecisionOutlets() []decision.OutletAddress {
+func (c Operation) DecisionOutlets() []decision.OutletAddress {
 	out, _ := decision.ParseAddresses(c.DecisionOutput) // Complete has looked
 	return out
 }
 
-// FreesRejected says whether readout units give up MEPs as soon as they hear that all their events were rejected: where
-// builder units fetch what they want, reject by a region before they fetch the rest, and nothing is built again
-// elsewhere, since the run tolerates the loss of no builder unit. With written, that goes for parts that were fetched,
-// too: no output gets what is rejected. It holds after Complete.
-func (c Config) FreesRejected() (frees, written bool) {
+// FreesRejected says whether readout units give up MEPs as soon as they hear that all their events were rejected:
+// where builder units fetch what they want, reject by a region before they fetch the rest, and nothing is built
+// again elsewhere, since the run tolerates the loss of no builder unit. With written, that goes for parts that were
+// fetched, too: no output gets what is rejected.
+func (c Completed) FreesRejected() (frees, written bool) {
 	_, builders := c.LossPoliciesInRun()
 	frees = c.DecisionNode != "" && c.DisciplineKind().Pull && c.RoI != "" && !builders.Tolerates(c.BUs-1)
 	return frees, frees && c.dropsRejected()
@@ -73,7 +72,7 @@ func (c Config) FreesRejected() (frees, written bool) {
 
 // dropsRejected says that no output gets a MEP whose events are all rejected. Without a filter the region alone
 // rejects.
-func (c Config) dropsRejected() bool {
+func (c Completed) dropsRejected() bool {
 	outputs := c.outputs()
 	if c.Route().NeedsFilter {
 		outputs = outputs[len(outputs)-1:]
@@ -82,38 +81,38 @@ func (c Config) dropsRejected() bool {
 }
 
 // checkDecisions checks what is said of the decision unit.
-func (c *Config) checkDecisions(p *problems) {
+func (c *draft) checkDecisions() {
 	if _, err := decision.ParseAddresses(c.DecisionOutput); err != nil {
-		p.add("decision-output", "%v", err)
+		c.add("decision-output", "%v", err)
 	}
 	if c.DecisionTimeout != 0 && c.DecisionTimeout < time.Microsecond {
-		p.add("decision-timeout", "%v is not a time to wait: give 1µs or more, or 0", c.DecisionTimeout)
+		c.add("decision-timeout", "%v is not a time to wait: give 1µs or more, or 0", c.DecisionTimeout)
 	}
 	if c.DecisionNode == "" {
 		const why = "there is no decision unit: give decision-node, or leave it out"
 		if c.DecisionTimeout != 0 {
-			p.add("decision-timeout", why)
+			c.add("decision-timeout", why)
 		}
 		if c.DecisionOutput != "" {
-			p.add("decision-output", why)
+			c.add("decision-output", why)
 		}
 		return
 	}
-	c.checkDecisionBuffers(p)
+	c.checkDecisionBuffers()
 	if names := c.MemberNames(); names != nil {
-		c.checkDecisionNode(p, names)
+		c.checkDecisionNode(names)
 	}
 }
 
 // checkDecisionBuffers refuses a buffer of decisions that has the name of a builder unit's buffer: NAME-0 where that is
 // NAME.
-func (c *Config) checkDecisionBuffers(p *problems) {
+func (c *draft) checkDecisionBuffers() {
 	for _, outlet := range c.DecisionOutlets() {
 		for _, one := range c.outputs() {
 			name, _, err := sink.ParseBufferName(one.Output)
 			unit, of := strings.CutPrefix(outlet.Location, name+"-")
 			if n, bad := strconv.Atoi(unit); err == nil && one.SinkKind().Shared && of && bad == nil && n >= 0 && n < c.BUs {
-				p.add("decision-output", "the buffer %s is what builder unit %d calls its own: give one of both another name",
+				c.add("decision-output", "the buffer %s is what builder unit %d calls its own: give one of both another name",
 					outlet.Location, n)
 			}
 		}
@@ -121,8 +120,8 @@ func (c *Config) checkDecisionBuffers(p *problems) {
 }
 
 // checkDecisionNode checks that the node with the decision unit is one of those that take part.
-func (c *Config) checkDecisionNode(p *problems, names []string) {
+func (c *draft) checkDecisionNode(names []string) {
 	if c.DecisionNode != "" && !slices.Contains(names, c.DecisionNode) {
-		p.add("decision-node", "there is no node called %s: members are %s", c.DecisionNode, strings.Join(names, ", "))
+		c.add("decision-node", "there is no node called %s: members are %s", c.DecisionNode, strings.Join(names, ", "))
 	}
 }

@@ -16,9 +16,9 @@ func TestDecisions(t *testing.T) {
 		{func(c *Config) { c.Packing, c.Slots = 65535, 16 }, 10 * time.Second, 4 * 4 * 16 * 65535},
 		{func(c *Config) { c.DecisionTimeout, c.Slots, c.Packing = time.Second, 4, 4000 }, time.Second, 256000},
 	} {
-		c := Default()
+		c := Completed{Default()}
 		c.DecisionNode, c.Duration = "n1", time.Second
-		tt.change(&c)
+		tt.change(&c.Config)
 		c.Debug.LookAhead = c.Slots
 		if c.RUs == 1 {
 			c.Nodes = 2
@@ -35,7 +35,7 @@ func TestDecisions(t *testing.T) {
 // A node without units is one that has the decision unit: the one between readout and builder units.
 func TestDecisionNodeApart(t *testing.T) {
 	for node, good := range map[string]bool{"n2": true, "n0": false, "n4": false, "": false} {
-		c := Default()
+		c := Completed{Default()}
 		c.Nodes, c.RUs, c.BUs, c.DecisionNode = 5, 2, 2, node
 		if err := c.Complete(); (err == nil) != good {
 			t.Errorf("%q: %v", node, err)
@@ -44,7 +44,7 @@ func TestDecisionNodeApart(t *testing.T) {
 			t.Errorf("%q: %+v", node, c.Roles())
 		}
 	}
-	c := Default()
+	c := Completed{Default()}
 	c.Nodes, c.RUs, c.BUs, c.DecisionNode, c.Members = 3, 1, 1, "dec", "a,dec,b"
 	if err := c.Complete(); err != nil {
 		t.Error(err)
@@ -85,9 +85,9 @@ func TestFreesRejected(t *testing.T) {
 			c.Filter, c.Output = "share:0.1", "mep:out/,discard:"
 		}, true, false},
 	} {
-		c := Default()
+		c := Completed{Default()}
 		c.Discipline, c.RoI, c.DecisionNode, c.Duration = "pull", "0", "n1", time.Second
-		tt.change(&c)
+		tt.change(&c.Config)
 		if err := c.Complete(); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

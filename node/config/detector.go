@@ -66,15 +66,15 @@ func LoadFilterDescription(choice builtin.Choice) (filter.Description, error) {
 
 // FilterFile is the file that describes the detector which the filter searches; empty: there is none. It holds after
 // Complete.
-func (c Config) FilterFile() string {
+func (c OutputSettings) FilterFile() string {
 	choice, _ := c.FilterChoice()
 	return choice.DetectorFile()
 }
 
-// CheckFilterFile looks whether the filter can search the detector of its file, which is read from in, and whether the
-// run has the data of that detector: its number of boards is returned. The error is an *InvalidError, or one of
-// reading. It holds after Complete.
-func (c Config) CheckFilterFile(in io.Reader) (boards int, err error) {
+// CheckFilterFile looks whether the filter can search the detector of its file, which is read from in, and whether
+// the run has the data of that detector: its number of boards is returned. The error is an *InvalidError, or one of
+// reading.
+func (c Completed) CheckFilterFile(in io.Reader) (boards int, err error) {
 	choice, _ := c.FilterChoice()
 	d := choice.NewDescription()
 	if err := readDescription(choice.DetectorFile(), in, d); err != nil {
@@ -92,7 +92,7 @@ func (c Config) CheckFilterFile(in io.Reader) (boards int, err error) {
 }
 
 // CheckBoards says, as an *InvalidError, that the sources of a run are fewer than the boards which its filter searches.
-func (c Config) CheckBoards(boards int) error {
+func (c Completed) CheckBoards(boards int) error {
 	var p problems
 	if sources := c.Division().Sources(); sources < boards {
 		p.add("filter", "the detector of %s has %d boards, and the data have %d sources: give the file that the data were "+
@@ -103,7 +103,7 @@ func (c Config) CheckBoards(boards int) error {
 
 // SetFilterFile names the file of the filter's detector anew, with the SHA-256 of what was read of it, so that no host
 // takes another.
-func (c *Config) SetFilterFile(path string, sum []byte) {
+func (c *OutputSettings) SetFilterFile(path string, sum []byte) {
 	choice, _ := c.FilterChoice()
 	c.Filter = choice.WithFile(path, hex.EncodeToString(sum))
 }

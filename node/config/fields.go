@@ -31,6 +31,10 @@ func appendFields(out []settingField, v reflect.Value, path, prefix string) []se
 		if key == "-" {
 			continue
 		}
+		if v.Type().Field(i).Anonymous { // a section
+			out = appendFields(out, v.Field(i), path, prefix)
+			continue
+		}
 		if p, nested := tag.Lookup("prefix"); nested {
 			out = appendFields(out, v.Field(i), path+key+".", prefix+p)
 			continue

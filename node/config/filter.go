@@ -8,7 +8,7 @@ import (
 
 // FilterChoice is the filter that judges events before an output takes them; false: there is none. It holds after
 // Complete.
-func (c Config) FilterChoice() (choice builtin.Choice, ok bool) {
+func (c OutputSettings) FilterChoice() (choice builtin.Choice, ok bool) {
 	if c.Filter == "" {
 		return choice, false
 	}
@@ -17,19 +17,19 @@ func (c Config) FilterChoice() (choice builtin.Choice, ok bool) {
 }
 
 // checkFilter checks what is said of the filter, and of streams by its decisions. The outputs are settled.
-func (c *Config) checkFilter(p *problems) {
+func (c *draft) checkFilter() {
 	if c.Filter == "" {
 		if c.Route().NeedsFilter {
-			p.add("output-by", "%s needs the decisions of a filter: give filter, or another rule", c.OutputBy)
+			c.add("output-by", "%s needs the decisions of a filter: give filter, or another rule", c.OutputBy)
 		}
 		return
 	}
 	choice, err := builtin.Parse(c.Filter)
 	if err != nil {
-		p.add("filter", "%v", err)
+		c.add("filter", "%v", err)
 	}
 	if choice.NeedsDetector() && c.GeneratesData() && !c.SimulatesDetector() {
-		p.add("filter", "%s judges what a vertex detector sends: give fragment-model velo, or an input of such data",
+		c.add("filter", "%s judges what a vertex detector sends: give fragment-model velo, or an input of such data",
 			c.Filter)
 	}
 }
@@ -42,18 +42,20 @@ const minBacklog = backlogSegments * minSegmentSize
 const backlogSegments = 4
 
 // BacklogSegment is the size of a backlog's segments. It holds after Complete.
-func (c Config) BacklogSegment() Bytes { return min(c.SegmentSize, c.DiskBacklog/backlogSegments) }
+func (c OutputSettings) BacklogSegment() Bytes {
+	return min(c.SegmentSize, c.DiskBacklog/backlogSegments)
+}
 
 // checkBacklog checks what is said of a backlog for a second filter. The outputs are settled.
-func (c *Config) checkBacklog(p *problems) {
+func (c *draft) checkBacklog() {
 	if c.DiskBacklog == 0 {
 		return
 	}
 	first := c.outputs()[0]
 	switch {
 	case c.DiskBacklog < minBacklog:
-		p.add("backlog", "%s is less than %s", c.DiskBacklog, Bytes(minBacklog))
+		c.add("backlog", "%s is less than %s", c.DiskBacklog, Bytes(minBacklog))
 	case first.Format != "mep" || !strings.HasSuffix(first.Output, "/"):
-		p.add("backlog", "a second filter needs events as they were built, in segments: let mep:DIR/ be the first output")
+		c.add("backlog", "a second filter needs events as they were built, in segments: let mep:DIR/ be the first output")
 	}
 }

@@ -13,29 +13,29 @@ import (
 const minLiveTimeout = time.Millisecond
 
 // checkWaits checks the times of live sources, whether there are any or not.
-func (c *Config) checkWaits(p *problems) {
+func (c *draft) checkWaits() {
 	if c.FragmentTimeout < minLiveTimeout {
-		p.add("fragment-timeout", "%v is less than %v", c.FragmentTimeout, minLiveTimeout)
+		c.add("fragment-timeout", "%v is less than %v", c.FragmentTimeout, minLiveTimeout)
 	}
 	if c.MaxLeap < 1 {
-		p.add("max-leap", "the number behind each one is 1 further: %d is too little", c.MaxLeap)
+		c.add("max-leap", "the number behind each one is 1 further: %d is too little", c.MaxLeap)
 	}
 	if c.FlushAfter < minLiveTimeout {
-		p.add("flush-after", "%v is less than %v", c.FlushAfter, minLiveTimeout)
+		c.add("flush-after", "%v is less than %v", c.FlushAfter, minLiveTimeout)
 	}
 	if _, err := ParseTolerance(c.TolerateMissing); err != nil {
-		p.add("tolerate-missing", "%v", err)
+		c.add("tolerate-missing", "%v", err)
 	}
 }
 
 // HasLiveSources says whether the data come while the run goes on.
-func (c Config) HasLiveSources() bool {
+func (c InputSettings) HasLiveSources() bool {
 	kind, _ := c.Source()
 	return kind.Live
 }
 
 // inputs are the live sources, in the order of their ids; none, if the data are not live or the input cannot be.
-func (c *Config) inputs() []source.Input {
+func (c *InputSettings) inputs() []source.Input {
 	if !c.HasLiveSources() {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (c *Config) inputs() []source.Input {
 
 // defaultNodeCount is how many folded nodes a run has unless it is told: as many as streams speaks of, or four, or as
 // there are live sources.
-func (c *Config) defaultNodeCount() int {
+func (c *draft) defaultNodeCount() int {
 	if n := len(c.Streams.list()); n > 1 {
 		return n
 	}
@@ -56,44 +56,44 @@ func (c *Config) defaultNodeCount() int {
 }
 
 // EventsComplete says whether a run with live sources builds no event that lacks a fragment.
-func (c Config) EventsComplete() bool {
+func (c InputSettings) EventsComplete() bool {
 	return c.HasLiveSources() && c.OnMissing == live.StopAtMissing.String()
 }
 
 // resolveLive says how many sources there are and refuses what live data cannot be.
-func (c *Config) resolveLive(p *problems) {
+func (c *draft) resolveLive() {
 	list, err := source.ParseInputs(c.Input)
 	if err != nil {
 		return // checkInput has said it
 	}
 	if d := c.Division(); c.Sources > 0 && c.Sources != len(list) {
-		p.add("sources", "the input has %d sources, and not %d: leave out sources", len(list), c.Sources)
+		c.add("sources", "the input has %d sources, and not %d: leave out sources", len(list), c.Sources)
 	} else if n := d.Sources(); c.Streams.list() != nil && d.Units() > 0 && n != len(list) {
-		p.add("streams", "the input has %d sources, and streams %s are %d on %d readout units: leave out streams, or give "+
+		c.add("streams", "the input has %d sources, and streams %s are %d on %d readout units: leave out streams, or give "+
 			"numbers whose sum is %d", len(list), c.Streams, n, c.RUs, len(list))
 	} else if c.Streams.list() == nil && len(list) < c.RUs {
-		p.add("input", "%d sources leave some of %d readout units without any: take fewer readout units", len(list), c.RUs)
+		c.add("input", "%d sources leave some of %d readout units without any: take fewer readout units", len(list), c.RUs)
 	} else if c.Streams.list() == nil && c.RUs > 0 {
 		c.SetDivision(placing.SpreadDivision(len(list), c.RUs))
 	}
-	c.checkClashes(p, func(rank int) string { return c.hostInRun(rank) })
+	c.checkClashes(func(rank int) string { return c.hostInRun(rank) })
 	if c.Loop {
-		p.add("loop", "front-ends do not begin again: leave out loop")
+		c.add("loop", "front-ends do not begin again: leave out loop")
 	}
 	if c.Rate > 0 {
-		p.add("rate", "the front-ends decide how fast their data come: leave out rate")
+		c.add("rate", "the front-ends decide how fast their data come: leave out rate")
 	}
 }
 
 // checkInput says all that is wrong with the input by itself.
-func (c *Config) checkInput(p *problems) {
+func (c *draft) checkInput() {
 	for _, err := range source.CheckInput(c.Input) {
-		p.add("input", "%v", err)
+		c.add("input", "%v", err)
 	}
 }
 
 // hostInRun names the host of a node as far as the settings know: each its own, or one for all.
-func (c *Config) hostInRun(rank int) string {
+func (c *draft) hostInRun(rank int) string {
 	if c.OneHost {
 		return ""
 	}
@@ -101,13 +101,13 @@ func (c *Config) hostInRun(rank int) string {
 }
 
 // checkClashes refuses live sources that want the same of one host: hosts have a name by rank.
-func (c *Config) checkClashes(p *problems, host func(rank int) string) {
+func (c *draft) checkClashes(host func(rank int) string) {
 	list, d := c.inputs(), c.Division()
 	if d.Sources() != len(list) {
 		return // said already
 	}
 	for _, err := range source.FindClashes(list, func(id int) string { return host(d.UnitOf(id)) }) {
-		p.add("input", "%v", err)
+		c.add("input", "%v", err)
 	}
 }
 

@@ -131,23 +131,23 @@ type NodeFacts struct {
 // its members are among them, that there are enough, and that they have the memory. Without facts nothing is known of
 // nodes, and only node-memory bounds what they need. On error it is an *InvalidError; that of a configuration and nodes
 // is the same whoever asks.
-func (c Config) CheckNodes(facts []NodeFacts) error {
-	var p problems
-	facts = c.selectNodes(&p, facts)
-	if len(p) == 0 {
-		c.checkClashes(&p, func(rank int) string {
+func (c Completed) CheckNodes(facts []NodeFacts) error {
+	d := draft{Config: &c.Config}
+	facts = d.selectNodes(facts)
+	if len(d.problems) == 0 {
+		d.checkClashes(func(rank int) string {
 			if m := facts[rank].MachineID; m != "" {
 				return m
 			}
 			return strconv.Itoa(rank)
 		})
-		c.checkMemory(&p, facts)
+		d.checkMemory(facts)
 	}
-	return p.err()
+	return d.err()
 }
 
 // selectNodes returns the facts of the nodes that would take part, by rank; without facts, just their names.
-func (c *Config) selectNodes(p *problems, facts []NodeFacts) []NodeFacts {
+func (c *draft) selectNodes(facts []NodeFacts) []NodeFacts {
 	names := c.MemberNames()
 	if facts == nil {
 		out := make([]NodeFacts, c.Nodes)
@@ -161,26 +161,26 @@ func (c *Config) selectNodes(p *problems, facts []NodeFacts) []NodeFacts {
 	joined := make([]string, len(facts))
 	for i, f := range facts {
 		if joined[i] = f.Name; slices.Contains(joined[:i], f.Name) {
-			p.add("members", "two nodes are called %s", f.Name)
+			c.add("members", "two nodes are called %s", f.Name)
 		}
 	}
 	if names == nil {
 		if len(facts) < c.Nodes {
-			p.add("nodes", "the shape has %d nodes, and %s", c.Nodes, joinedText(joined))
+			c.add("nodes", "the shape has %d nodes, and %s", c.Nodes, joinedText(joined))
 			return nil
 		}
 		if c.TagnetNode != "" && !slices.Contains(joined[:c.Nodes], c.TagnetNode) {
-			p.add("tagnet-node", "there is no node called %s: members are %s", c.TagnetNode,
+			c.add("tagnet-node", "there is no node called %s: members are %s", c.TagnetNode,
 				strings.Join(joined[:c.Nodes], ", "))
 		}
-		c.checkDecisionNode(p, joined[:c.Nodes])
+		c.checkDecisionNode(joined[:c.Nodes])
 		return facts[:c.Nodes]
 	}
 	out := make([]NodeFacts, 0, len(names))
 	for _, name := range names {
 		at := slices.Index(joined, name)
 		if at < 0 {
-			p.add("members", "%s is unknown: %s", name, joinedText(joined))
+			c.add("members", "%s is unknown: %s", name, joinedText(joined))
 			continue
 		}
 		out = append(out, facts[at])
@@ -214,20 +214,20 @@ type machine struct {
 
 // checkMemory compares what the nodes need with what they may take and with what their machines have. Facts are by
 // rank.
-func (c *Config) checkMemory(p *problems, facts []NodeFacts) {
+func (c *draft) checkMemory(facts []NodeFacts) {
 	var machines []*machine
 	at := map[string]*machine{}
 	for i, role := range c.Roles() {
 		need, err := c.MemoryNeeds(role)
 		if err != nil {
-			p.add("slots", "what the nodes need cannot be told: %v", err)
+			c.add("slots", "what the nodes need cannot be told: %v", err)
 			return
 		}
 		f := facts[i]
 		units := need
 		units.Process = 0
 		if most := int64(c.NodeMemory); most > 0 && units.Total() > most {
-			p.add("node-memory", "%s needs %s (%v), more than the %s it may take: %s", f.Name, approxBytes(units.Total()), units,
+			c.add("node-memory", "%s needs %s (%v), more than the %s it may take: %s", f.Name, approxBytes(units.Total()), units,
 				c.NodeMemory, adviceSmaller)
 		}
 		m := at[f.MachineID]
@@ -239,7 +239,7 @@ func (c *Config) checkMemory(p *problems, facts []NodeFacts) {
 		m.nodeNames, m.neededMemory = append(m.nodeNames, f.Name), m.neededMemory.add(need)
 	}
 	for _, m := range machines {
-		m.check(p)
+		m.check(&c.problems)
 	}
 }
 

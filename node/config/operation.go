@@ -76,7 +76,7 @@ func parseRecovery(text string) (RecoveryBound, error) {
 }
 
 // MemberNames are the nodes that take part, in the order of ranks; nil where the configuration leaves them open.
-func (c Config) MemberNames() []string {
+func (c Operation) MemberNames() []string {
 	if strings.TrimSpace(c.Members) == "" {
 		return nil
 	}
@@ -105,41 +105,41 @@ func (c Config) LossPoliciesInRun() (readout, builder LossPolicy) {
 }
 
 // RecoveryLimit is the bound of automatic recovery. It holds after Complete.
-func (c Config) RecoveryLimit() RecoveryBound {
+func (c Operation) RecoveryLimit() RecoveryBound {
 	r, _ := parseRecovery(c.Recovery)
 	return r
 }
 
 // checkOperation checks what concerns the partition.
-func (c *Config) checkOperation(p *problems) {
+func (c *draft) checkOperation() {
 	names := c.MemberNames()
 	for i, name := range names {
 		switch {
 		case name == "":
-			p.add("members", "name %d is empty", i)
+			c.add("members", "name %d is empty", i)
 		case slices.Contains(names[:i], name):
-			p.add("members", "two nodes are called %s", name)
+			c.add("members", "two nodes are called %s", name)
 		}
 	}
 	if len(names) > 0 && len(names) != c.Nodes {
-		p.add("members", "%d nodes are named, and the shape has %d", len(names), c.Nodes)
+		c.add("members", "%d nodes are named, and the shape has %d", len(names), c.Nodes)
 	}
 	if len(names) > 0 && c.TagnetNode != "" && !slices.Contains(names, c.TagnetNode) {
-		p.add("tagnet-node", "there is no node called %s: members are %s", c.TagnetNode, strings.Join(names, ", "))
+		c.add("tagnet-node", "there is no node called %s: members are %s", c.TagnetNode, strings.Join(names, ", "))
 	}
 	if c.NodeMemory < 0 {
-		p.add("node-memory", "%d is negative", int64(c.NodeMemory))
+		c.add("node-memory", "%d is negative", int64(c.NodeMemory))
 	}
 	if _, err := ParseLoss(c.ReadoutLoss, c.RUs); err != nil {
-		p.add("readout-loss", "%v", err)
+		c.add("readout-loss", "%v", err)
 	}
 	if _, err := ParseLoss(c.BuilderLoss, c.BUs); err != nil {
-		p.add("builder-loss", "%v", err)
+		c.add("builder-loss", "%v", err)
 	}
 	if c.ControlLoss < 0 {
-		p.add("control-loss", "%v is negative", c.ControlLoss)
+		c.add("control-loss", "%v is negative", c.ControlLoss)
 	}
 	if _, err := parseRecovery(c.Recovery); err != nil {
-		p.add("recovery", "%v", err)
+		c.add("recovery", "%v", err)
 	}
 }

@@ -99,7 +99,7 @@ func (c Config) withOutput(output string) Config {
 }
 
 // splitFormat takes the format from before the output: mdf:dir/ is dir/ of MDF.
-func (c *Config) splitFormat() {
+func (c *OutputSettings) splitFormat() {
 	name, rest, colon := strings.Cut(c.Output, ":")
 	row, err := registry.Find("format", sink.Kinds, name)
 	if !colon || err != nil || c.Format != formatAuto && c.Format != name {
@@ -111,7 +111,7 @@ func (c *Config) splitFormat() {
 }
 
 // outputWithFormat is an output as splitFormat takes it apart.
-func (c *Config) outputWithFormat() string {
+func (c *OutputSettings) outputWithFormat() string {
 	if c.SinkKind().Remote {
 		return c.Output
 	}
@@ -119,47 +119,48 @@ func (c *Config) outputWithFormat() string {
 }
 
 // Route is the rule by which MEPs go to several outputs. It holds after Complete.
-func (c Config) Route() sink.Route {
+func (c OutputSettings) Route() sink.Route {
 	row, _ := registry.Find("output-by", sink.Routes, c.OutputBy) // Complete has looked
 	return row
 }
 
 // resolveOutput settles the format of each output.
-func (c *Config) resolveOutput(p *problems) {
+func (c *draft) resolveOutput() {
 	if err := checkOutputSpelling(c.Output); err != nil {
-		p.add("output", "%v", err)
+		c.add("output", "%v", err)
 		return
 	}
 	texts := splitOutputs(c.Output)
 	if len(texts) == 1 {
 		if c.OutputBy != sink.Routes[0].Name {
-			p.add("output-by",
+			c.add("output-by",
 				"there is one output stream: leave out output-by, or give several outputs with commas between them")
 		}
-		c.resolveSingleOutput(p)
+		c.resolveSingleOutput()
 		return
 	}
 	if len(texts) > sink.MaxStreams {
-		p.add("output", "%d output streams are more than %d", len(texts), sink.MaxStreams)
+		c.add("output", "%d output streams are more than %d", len(texts), sink.MaxStreams)
 		return
 	}
 	if c.Format != formatAuto {
-		p.add("format", "there are several outputs: give the format of each before it, as in mdf:dir/,buffer:NAME")
+		c.add("format", "there are several outputs: give the format of each before it, as in mdf:dir/,buffer:NAME")
 		return
 	}
-	var done []Config
+	var done []OutputSettings
 	for i, text := range texts {
-		one := c.withOutput(text)
-		before := len(*p)
-		if one.resolveSingleOutput(p); len(*p) > before {
+		alone := c.withOutput(text)
+		one := draft{Config: &alone}
+		if one.resolveSingleOutput(); len(one.problems) > 0 {
+			c.problems = append(c.problems, one.problems...)
 			return
 		}
 		for k := range done {
-			if done[k].sameOutput(&one) {
-				p.add("output", "output streams %d and %d are both %s", k, i, text)
+			if done[k].sameOutput(&one.OutputSettings) {
+				c.add("output", "output streams %d and %d are both %s", k, i, text)
 			}
 		}
-		done, texts[i] = append(done, one), one.outputWithFormat()
+		done, texts[i] = append(done, one.OutputSettings), one.outputWithFormat()
 	}
 	c.Output = strings.Join(texts, outputComma)
 }
@@ -182,7 +183,7 @@ func checkOutputSpelling(output string) error {
 }
 
 // sameOutput tells whether two outputs would be one.
-func (c *Config) sameOutput(o *Config) bool {
+func (c *OutputSettings) sameOutput(o *OutputSettings) bool {
 	switch kind := c.SinkKind(); {
 	case kind.Name == sink.Kinds[0].Name || kind.Files != o.SinkKind().Files:
 		return false
@@ -196,7 +197,7 @@ func (c *Config) sameOutput(o *Config) bool {
 
 // resolveSingleOutput settles Format where there is one output, and ends the name of a directory with a slash so that
 // nobody has to ask the file system again.
-func (c *Config) resolveSingleOutput(p *problems) {
+func (c *draft) resolveSingleOutput() {
 	c.splitFormat()
 	kind, err := registry.Find("format", sink.Kinds, c.Format)
 	named := err == nil
@@ -208,29 +209,29 @@ func (c *Config) resolveSingleOutput(p *problems) {
 		return
 	case c.Output == "":
 		if kind.Files || kind.Remote {
-			p.add("format", "%s needs an output to write to", c.Format)
+			c.add("format", "%s needs an output to write to", c.Format)
 		}
 		return
 	case kind.Check != nil:
 		if err := kind.Check(c.Output); err != nil {
-			p.add("output", "%v", err)
+			c.add("output", "%v", err)
 		}
 		return
 	case named && !kind.Files:
-		p.add("output", "%s would stay empty with format %s", c.Output, c.Format)
+		c.add("output", "%s would stay empty with format %s", c.Output, c.Format)
 		return
 	}
 	if !strings.HasSuffix(c.Output, "/") && isDir(c.Output) {
 		c.Output += "/"
 	}
 	if c.Input != "" && sameFile(c.InputFile(), c.Output) {
-		p.add("output", "%s is the input: it would be overwritten", c.Output)
+		c.add("output", "%s is the input: it would be overwritten", c.Output)
 	}
-	c.formatByName(p)
+	c.formatByName()
 }
 
 // formatByName settles the format of an output that is a path.
-func (c *Config) formatByName(p *problems) {
+func (c *draft) formatByName() {
 	if strings.HasSuffix(c.Output, "/") {
 		// Recorded data goes back to the form it came in; generated fragments stay as they were built.
 		if c.Format == formatAuto {
@@ -243,11 +244,11 @@ func (c *Config) formatByName(p *problems) {
 	byName, err := registry.Find("format", sink.Kinds, strings.TrimPrefix(filepath.Ext(c.Output), "."))
 	switch {
 	case err != nil || !byName.Files:
-		p.add("output", "%q is neither: end it with .mdf or .mep for one file, or with / for a directory", c.Output)
+		c.add("output", "%q is neither: end it with .mdf or .mep for one file, or with / for a directory", c.Output)
 	case c.Format == formatAuto:
 		c.Format = byName.Name
 	case c.Format != byName.Name:
-		p.add("format", "%s does not go with the output %s", c.Format, c.Output)
+		c.add("format", "%s does not go with the output %s", c.Format, c.Output)
 	}
 }
 

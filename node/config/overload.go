@@ -18,10 +18,9 @@ const suspendAll = "all"
 func (c Config) CreditPerBU() int { return min(c.Slots, c.Debug.LookAhead) }
 
 // MaxOutputBacklog is how many complete MEPs may wait for the output of a builder unit before more are discarded; 0
-// where none are. With the other half of what it may have, the network goes on at its pace: a builder unit whose slots
-// were all but one waiting would be given one MEP at a time, and the others with it where a cycle waits. It holds after
-// Complete.
-func (c Config) MaxOutputBacklog() int {
+// where none are. With the other half of what it may have, the network goes on at its pace: a builder unit whose
+// slots were all but one waiting would be given one MEP at a time, and the others with it where a cycle waits.
+func (c Completed) MaxOutputBacklog() int {
 	if c.Overload == OverloadHold {
 		return 0
 	}
@@ -30,48 +29,47 @@ func (c Config) MaxOutputBacklog() int {
 
 // resolveOverload checks what is said of builder units that cannot keep up, or are to stop. Slots are known, unless
 // something is wrong already.
-func (c *Config) resolveOverload(p *problems) {
+func (c *draft) resolveOverload() {
 	if c.Overload == OverloadDiscard {
 		if c.Slots > 0 && c.Debug.LookAhead > 0 && c.CreditPerBU() < 2 {
-			p.add("overload", "discard needs a place for the MEP that waits and one more: give at least 2 slots and a "+
+			c.add("overload", "discard needs a place for the MEP that waits and one more: give at least 2 slots and a "+
 				"look-ahead of 2")
 		}
 		if c.RoI != "" {
-			p.add("overload", "discard does not go with a region of interest, whose decisions wait for the output "+
+			c.add("overload", "discard does not go with a region of interest, whose decisions wait for the output "+
 				"too: use hold, or leave out roi")
 		}
 	}
 	if c.Debug.SuspendBUs != "" {
-		c.checkSuspension(p)
+		c.checkSuspension()
 		return
 	}
 	const why = "nobody is suspended: give debug.suspend-bus, or leave it out"
 	if c.Debug.SuspendEvery != 0 {
-		p.add("debug.suspend-every", why)
+		c.add("debug.suspend-every", why)
 	}
 	if c.Debug.SuspendFor != 0 {
-		p.add("debug.suspend-for", why)
+		c.add("debug.suspend-for", why)
 	}
 }
 
-func (c *Config) checkSuspension(p *problems) {
+func (c *draft) checkSuspension() {
 	d := &c.Debug
 	d.SuspendEvery, d.SuspendFor = cmp.Or(d.SuspendEvery, defaultSuspendEvery), cmp.Or(d.SuspendFor, defaultSuspendFor)
 	if d.SuspendFor < 0 || d.SuspendFor >= d.SuspendEvery {
-		p.add("debug.suspend-for", "%v is not between 0 and the %v from one suspension to the next", d.SuspendFor,
+		c.add("debug.suspend-for", "%v is not between 0 and the %v from one suspension to the next", d.SuspendFor,
 			d.SuspendEvery)
 	}
 	if d.SuspendBUs == suspendAll {
 		return
 	}
 	if _, err := parseIndices(d.SuspendBUs, c.BUs, "builder unit"); err != nil {
-		p.add("debug.suspend-bus", "%v", err)
+		c.add("debug.suspend-bus", "%v", err)
 	}
 }
 
-// SuspendedBUs are the builder units that are suspended now and then, in the order of their turns. It holds after
-// Complete.
-func (c Config) SuspendedBUs() []int {
+// SuspendedBUs are the builder units that are suspended now and then, in the order of their turns.
+func (c Completed) SuspendedBUs() []int {
 	if c.Debug.SuspendBUs == suspendAll {
 		all := make([]int, c.BUs)
 		for i := range all {

@@ -108,8 +108,8 @@ func (c *Config) PreGrantedLayout() *placing.Layout {
 }
 
 // resolveSlots fills in Slots and LookAhead.
-func (c *Config) resolveSlots(p *problems) {
-	if len(*p) > 0 {
+func (c *draft) resolveSlots() {
+	if len(c.problems) > 0 {
 		return // what follows reckons with the other fields
 	}
 	l := c.PreGrantedLayout()
@@ -126,7 +126,7 @@ func (c *Config) resolveSlots(p *problems) {
 }
 
 // fitSlots is how many slots suit the data.
-func (c *Config) fitSlots(l *placing.Layout) int {
+func (c *draft) fitSlots(l *placing.Layout) int {
 	if l == nil {
 		if _, high := c.MEPSize(0); c.GeneratesData() && high > 0 {
 			return int(min(maxSlotBytes/high, maxGrantedSlots))
@@ -153,10 +153,10 @@ func (c *Config) phaseMEPs() int {
 	return int(max(1, targetPhaseBytes*int64(d.Sources())/int64(most)/high))
 }
 
-// CyclesPerRound is how many cycles of tokens are served in one round of the shift's phases, at most: half of what may
-// be under way, so that the other half is got ready meanwhile, and no more than makes a phase worth its barrier; where
-// the network is slow, a readout unit takes fewer. It holds after Complete.
-func (c Config) CyclesPerRound() int {
+// CyclesPerRound is how many cycles of tokens are served in one round of the shift's phases, at most: half of what
+// may be under way, so that the other half is got ready meanwhile, and no more than makes a phase worth its
+// barrier; where the network is slow, a readout unit takes fewer.
+func (c Completed) CyclesPerRound() int {
 	most := min(c.Slots, c.Debug.LookAhead) / 2
 	if c.GeneratesData() {
 		most = min(most, c.phaseMEPs())

@@ -13,41 +13,41 @@ import (
 const defaultPullWindow = 4
 
 // PullGroup is how many MEPs a builder unit asks for together. It holds after Complete.
-func (c Config) PullGroup() int { return max(1, c.Slots/2) }
+func (c Schedule) PullGroup() int { return max(1, c.Slots/2) }
 
 // resolvePull fills in what is said of pulling, and refuses it where nobody pulls.
-func (c *Config) resolvePull(p *problems) {
+func (c *draft) resolvePull() {
 	window := &c.Debug.PullWindow
 	if !c.DisciplineKind().Pull {
 		const why = "only builder units of the discipline pull ask for MEPs: leave it out, or give discipline pull"
 		if *window != 0 {
-			p.add("debug.pull-window", why)
+			c.add("debug.pull-window", why)
 		}
 		if c.RoI != "" {
-			p.add("roi", why)
+			c.add("roi", why)
 		}
 		return
 	}
 	if *window < 0 {
-		p.add("debug.pull-window", "%d is less than 1: one request at a time is the least", *window)
+		c.add("debug.pull-window", "%d is less than 1: one request at a time is the least", *window)
 	}
 	*window = cmp.Or(*window, defaultPullWindow)
 	if rus, _, err := c.parseRoI(); err != nil {
-		p.add("roi", "%v", err)
+		c.add("roi", "%v", err)
 	} else if len(rus) > 0 && len(rus) == c.RUs {
-		p.add("roi", "all readout units are named, and none would be left to ask on demand: leave out at least one")
+		c.add("roi", "all readout units are named, and none would be left to ask on demand: leave out at least one")
 	}
 }
 
 // RoIReadouts are the readout units of the region of interest, and the share of MEPs that are accepted after their
-// parts; none where nothing is decided on part of a MEP. It holds after Complete.
-func (c Config) RoIReadouts() (rus []int, share float64) {
+// parts; none where nothing is decided on part of a MEP.
+func (c Completed) RoIReadouts() (rus []int, share float64) {
 	rus, share, _ = c.parseRoI()
 	return rus, share
 }
 
-// RegionJudged says that the filter judges regions of interest. It holds after Complete.
-func (c Config) RegionJudged() bool {
+// RegionJudged says that the filter judges regions of interest.
+func (c Completed) RegionJudged() bool {
 	return c.RoI != "" && c.Filter != "" && !strings.Contains(c.RoI, ":")
 }
 

@@ -16,14 +16,14 @@ const (
 )
 
 // resolveRules fills in how the next builder unit is found and the policies, and has the scheduler's rules checked.
-func (c *Config) resolveRules(p *problems) {
+func (c *draft) resolveRules() {
 	next, empty := nextRoundRobin, "wait"
 	if c.DisciplineKind().Pull {
 		next, empty = nextDemand, "skip" // who has asked for most is served first, and who does not ask keeps nobody waiting
 	}
 	c.Next, c.EmptyPlace = cmp.Or(c.Next, next), cmp.Or(c.EmptyPlace, empty)
 	if c.Groups == "" && c.BusyGroup != "" {
-		p.add("busy-group", "%s would not be used: no group can be busy where there are none; give groups", c.BusyGroup)
+		c.add("busy-group", "%s would not be used: no group can be busy where there are none; give groups", c.BusyGroup)
 		return
 	} else if c.Groups != "" {
 		c.BusyGroup = cmp.Or(c.BusyGroup, "wait")
@@ -33,20 +33,20 @@ func (c *Config) resolveRules(p *problems) {
 	_, _, badNext := c.parseNext()
 	switch rules, err := c.Rules(); {
 	case badGroups != nil:
-		p.add("groups", "%v", badGroups)
+		c.add("groups", "%v", badGroups)
 	case badPartitions != nil:
-		p.add("partitions", "%v", badPartitions)
+		c.add("partitions", "%v", badPartitions)
 	case badNext != nil:
-		p.add("next", "%v", badNext)
+		c.add("next", "%v", badNext)
 	case err == nil && c.BUs > 0: // else something is wrong that was said already
 		if err := rules.Check(c.BUs); err != nil {
-			p.add("next, groups, partitions", "%v", err)
+			c.add("next, groups, partitions", "%v", err)
 		}
 	}
 }
 
 // Rules are the scheduler's. They hold after Complete.
-func (c Config) Rules() (out tagnet.Rules, err error) {
+func (c Schedule) Rules() (out tagnet.Rules, err error) {
 	if out.TurnOrder, out.Ratio, err = c.parseNext(); err != nil {
 		return out, err
 	}
@@ -59,7 +59,7 @@ func (c Config) Rules() (out tagnet.Rules, err error) {
 	return out, nil
 }
 
-func (c *Config) parseNext() (rule tagnet.TurnOrder, weights []int, err error) {
+func (c *Schedule) parseNext() (rule tagnet.TurnOrder, weights []int, err error) {
 	switch c.Next {
 	case nextRoundRobin:
 		return tagnet.RoundRobin, nil, nil

@@ -34,7 +34,7 @@ func TestSetGivesOneSetting(t *testing.T) {
 		{"verify", "wall", `x.yaml:1: verify: "wall" is not one of off, crc, `, true},
 		{"paking", "3", `x.yaml:7: paking: there is no such setting; the nearest one is "packing"`, true},
 	} {
-		c := Default()
+		c := Completed{Default()}
 		err := c.Set("x.yaml", 7, tc.key, value(t, tc.text))
 		s, _ := c.Setting(tc.key)
 		switch {
@@ -47,7 +47,7 @@ func TestSetGivesOneSetting(t *testing.T) {
 }
 
 func TestSettingHasItsFlag(t *testing.T) {
-	c := Default()
+	c := Completed{Default()}
 	c.Duration, c.Debug.Drop = 3*time.Second, 0.1
 	for key, flag := range map[string]string{"duration": "duration", "debug.drop": "debug-drop"} {
 		if s, ok := c.Setting(key); !ok || s.Flag != flag {
@@ -67,7 +67,7 @@ func TestFragmentSpread(t *testing.T) {
 		model       string
 		mean, sigma float64
 	}{{modelConstant, 100, 0}, {modelPoisson, 100, 10}, {modelLHCb, 100, 16.7}} { // lhcb: group means 84, 99, 117
-		c := Default()
+		c := Completed{Default()}
 		c.FragmentModel, c.FragmentSize, c.Nodes, c.Streams = tc.model, 100, 3, "3"
 		if err := c.Complete(); err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func TestFragmentSpread(t *testing.T) {
 			t.Errorf("%s: %.2f ± %.2f", tc.model, mean, sigma)
 		}
 	}
-	c := Default()
+	c := Completed{Default()}
 	c.Input = "x.mdf"
 	if _, _, ok := c.FragmentSpread(); ok {
 		t.Error("an input's sizes are not known")

@@ -22,22 +22,22 @@ func (c *Config) content() *source.ContentKind {
 func (c Config) SimulatesDetector() bool { return c.content() != nil }
 
 // resolveSimulated fills in the streams, and refuses what a simulated detector does not have.
-func (c *Config) resolveSimulated(p *problems) {
+func (c *draft) resolveSimulated() {
 	if c.Streams.list() == nil && c.Sources == 0 {
 		c.Sources = c.content().MinSources
 	}
 	if c.FragmentSize != Default().FragmentSize {
-		p.add("fragment-size", "the boards of a simulated detector send what they see: leave out fragment-size or "+
+		c.add("fragment-size", "the boards of a simulated detector send what they see: leave out fragment-size or "+
 			"fragment-model velo")
 	}
 	if c.Verify == VerifyFull {
-		p.add("verify",
+		c.add("verify",
 			"full compares with bytes that a rule gives, and those of a simulated detector follow no rule: use crc")
 	}
 }
 
 // checkBoards says why the sources cannot be boards.
-func (c *Config) checkBoards() error {
+func (c *draft) checkBoards() error {
 	sources, boards, most := c.Division().Sources(), c.content().MinSources, c.content().MaxSources
 	switch {
 	case sources < boards:

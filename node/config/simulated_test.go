@@ -7,7 +7,7 @@ import (
 
 // TestSimulatedDetector: every board has a source; what the detector does not have is refused with a way out.
 func TestSimulatedDetector(t *testing.T) {
-	c := Default()
+	c := Completed{Default()}
 	c.Nodes, c.Packing, c.FragmentModel = 3, 10, "velo"
 	if err := c.Complete(); err != nil {
 		t.Fatal(err)
@@ -34,9 +34,9 @@ func TestSimulatedDetector(t *testing.T) {
 		"leave out debug.large-every":       func(c *Config) { c.Debug.LargeEvery = 3 },
 		"of a simulated detector send what": func(c *Config) { c.FragmentSize = 1 },
 	} {
-		c := Default()
+		c := Completed{Default()}
 		c.Nodes, c.Packing, c.FragmentModel = 3, 10, "velo"
-		change(&c)
+		change(&c.Config)
 		if err := c.Complete(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -49,9 +49,9 @@ func (c *Config) maxLargeExcess(align uint8) int64 {
 	return most
 }
 
-// FragmentSpread returns the mean and the standard deviation of a generated fragment's size in bytes. It holds after
-// Complete and says nothing of an input or a simulated detector: ok is false.
-func (c Config) FragmentSpread() (mean, sigma float64, ok bool) {
+// FragmentSpread returns the mean and the standard deviation of a generated fragment's size in bytes. It says
+// nothing of an input or a simulated detector: ok is false.
+func (c Completed) FragmentSpread() (mean, sigma float64, ok bool) {
 	rule, err := c.Pattern()
 	if err != nil || rule == nil {
 		return 0, 0, false // Complete has refused it, or there is none

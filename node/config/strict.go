@@ -125,7 +125,7 @@ func (d *Document) decodeMapping(node *yaml.Node, path string, into reflect.Valu
 			d.addUnknownKey(keyNode.Line, key, names)
 		default:
 			d.lines[key] = keyNode.Line
-			d.decodeValue(value, key, into.Field(f), into.Type().Field(f).Tag)
+			d.decodeValue(value, key, into.FieldByIndex(f.Index), f.Tag)
 		}
 	}
 }
@@ -136,12 +136,13 @@ func (d *Document) addUnknownKey(line int, key string, names []string) {
 }
 
 // yamlKeys lists the keys of a struct under path, in its order, and their fields.
-func yamlKeys(path string, of reflect.Type) (names []string, at map[string]int) {
-	at = map[string]int{}
-	for i := range of.NumField() {
-		if name := of.Field(i).Tag.Get("yaml"); name != "" && name != "-" {
+func yamlKeys(path string, of reflect.Type) (names []string, at map[string]reflect.StructField) {
+	at = map[string]reflect.StructField{}
+	for _, f := range reflect.VisibleFields(of) {
+		name := f.Tag.Get("yaml")
+		if isSection := f.Anonymous; !isSection && name != "" && name != "-" {
 			names = append(names, path+name)
-			at[path+name] = i
+			at[path+name] = f
 		}
 	}
 	return names, at

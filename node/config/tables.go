@@ -54,7 +54,7 @@ func SettingWords(key string) []string {
 }
 
 // Source is the kind that the input chooses, and what it says to that kind.
-func (c Config) Source() (kind source.InputKind, input string) { return source.KindOf(c.Input) }
+func (c InputSettings) Source() (kind source.InputKind, input string) { return source.KindOf(c.Input) }
 
 // SourceSettings are what a readout unit's source is opened with. They hold after Complete.
 func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
@@ -107,13 +107,13 @@ func (c Config) Pattern() (*pattern.Pattern, error) {
 }
 
 // GeneratesData says whether the data are made of the seed, so that their sizes and bytes are known.
-func (c Config) GeneratesData() bool {
+func (c InputSettings) GeneratesData() bool {
 	kind, _ := c.Source()
 	return kind.Generated
 }
 
 // InputFile is the file that is read, or "".
-func (c Config) InputFile() string {
+func (c InputSettings) InputFile() string {
 	if kind, input := c.Source(); kind.File {
 		return input
 	}
@@ -121,7 +121,7 @@ func (c Config) InputFile() string {
 }
 
 // SinkKind is the kind of the output, where there is one: see Outputs. It holds after Complete.
-func (c Config) SinkKind() sink.Kind {
+func (c OutputSettings) SinkKind() sink.Kind {
 	row, _ := registry.Find("format", sink.Kinds, c.Format) // Complete has looked
 	return row
 }
@@ -131,16 +131,18 @@ func (c Completed) WritesFiles() bool { return len(c.FileOutputs()) > 0 }
 
 // SingleFile says whether the output, where there is one, is one file in event order; otherwise it is a directory, a
 // buffer, or nothing. It holds after Complete.
-func (c Config) SingleFile() bool { return c.SinkKind().Files && !strings.HasSuffix(c.Output, "/") }
+func (c OutputSettings) SingleFile() bool {
+	return c.SinkKind().Files && !strings.HasSuffix(c.Output, "/")
+}
 
 // DisciplineKind is the discipline. It holds after Complete.
-func (c Config) DisciplineKind() readoutunit.Discipline {
+func (c Traffic) DisciplineKind() readoutunit.Discipline {
 	row, _ := registry.Find("discipline", readoutunit.Disciplines, c.Discipline) // Complete has looked
 	return row
 }
 
 // Carriers are those of the links. They hold after Complete.
-func (c Config) Carriers() transport.CarrierChoice {
+func (c Network) Carriers() transport.CarrierChoice {
 	choice, _ := transport.ParseChoice(c.Transport) // Complete has looked
 	return choice
 }
@@ -149,7 +151,7 @@ func (c Config) Carriers() transport.CarrierChoice {
 var LocalCarrier = transport.CarrierLocal.String()
 
 // RemoteCarrier is the carrier between hosts where links go by where the peer is, else "". It holds after Complete.
-func (c Config) RemoteCarrier() string {
+func (c Network) RemoteCarrier() string {
 	by := c.Carriers()
 	if by.Carrier != transport.CarrierAuto {
 		return ""
@@ -161,7 +163,7 @@ func (c Config) RemoteCarrier() string {
 var NoBarrier = barrier.None.String()
 
 // BarrierKind is the kind that ends phases; barrier.None where none does. It holds after Complete.
-func (c Config) BarrierKind() barrier.Kind {
+func (c Traffic) BarrierKind() barrier.Kind {
 	kind, err := barrier.ParseKind(c.PhaseEnd)
 	if err != nil || !c.DisciplineKind().Phases {
 		return barrier.None

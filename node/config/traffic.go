@@ -24,7 +24,7 @@ const (
 const DummySeat = -1
 
 // Phases says what ends the phases: a barrier, count, or that time. It holds after Complete.
-func (c Config) Phases() (end string, length time.Duration) {
+func (c Traffic) Phases() (end string, length time.Duration) {
 	if c.PhaseEnd == phaseEndCount {
 		return phaseEndCount, 0
 	}
@@ -35,7 +35,7 @@ func (c Config) Phases() (end string, length time.Duration) {
 }
 
 // resolveDiscipline checks that what is said of phases and places can be obeyed.
-func (c *Config) resolveDiscipline(p *problems) {
+func (c *draft) resolveDiscipline() {
 	d := c.DisciplineKind()
 	if d.Name == "" {
 		return // said already
@@ -43,26 +43,26 @@ func (c *Config) resolveDiscipline(p *problems) {
 	switch end, length := c.Phases(); {
 	case end == PhaseEndBarrier:
 		if _, err := barrier.ParseKind(c.PhaseEnd); err != nil {
-			p.add("phase-end", "%q is neither a barrier (%s), nor count, nor a time such as 20ms", c.PhaseEnd,
+			c.add("phase-end", "%q is neither a barrier (%s), nor count, nor a time such as 20ms", c.PhaseEnd,
 				strings.Join(registry.Names(barrier.Kinds), ", "))
 		}
 	case !d.Phases:
-		p.add("phase-end", "the discipline %s has no phases: leave out phase-end", c.Discipline)
+		c.add("phase-end", "the discipline %s has no phases: leave out phase-end", c.Discipline)
 	case end == phaseEndTime && length <= 0:
-		p.add("phase-end", "%v is not the length of a phase: give e.g. 20ms", length)
+		c.add("phase-end", "%v is not the length of a phase: give e.g. 20ms", length)
 	}
 	if d.MaxRUs > 0 && c.RUs > d.MaxRUs {
-		p.add("rus", "%d readout units cannot pass tags to one another, at most %d can: use another discipline",
+		c.add("rus", "%d readout units cannot pass tags to one another, at most %d can: use another discipline",
 			c.RUs, d.MaxRUs)
 	}
 	if c.Seats == "" {
 		return
 	}
 	if !d.Phases {
-		p.add("seats", "the discipline %s has no phases in which nodes would have seats: leave them out", c.Discipline)
+		c.add("seats", "the discipline %s has no phases in which nodes would have seats: leave them out", c.Discipline)
 		return
 	}
-	c.checkSeats(p)
+	c.checkSeats()
 }
 
 // parseSeat is the rank that an entry of Seats names, or DummySeat.
@@ -75,28 +75,28 @@ func parseSeat(s string) (rank int, ok bool) {
 }
 
 // checkSeats holds that every node has one seat.
-func (c *Config) checkSeats(p *problems) {
+func (c *draft) checkSeats() {
 	seen := make(map[int]bool)
 	for i, s := range strings.Split(c.Seats, ",") {
 		rank, ok := parseSeat(s)
 		switch {
 		case !ok:
-			p.add("seats", "%q, the entry number %d, is neither a rank nor - for a dummy", strings.TrimSpace(s), i+1)
+			c.add("seats", "%q, the entry number %d, is neither a rank nor - for a dummy", strings.TrimSpace(s), i+1)
 			return
 		case rank == DummySeat:
 			continue
 		case rank >= c.Nodes:
-			p.add("seats", "there is no rank %d among %d nodes", rank, c.Nodes)
+			c.add("seats", "there is no rank %d among %d nodes", rank, c.Nodes)
 			return
 		case seen[rank]:
-			p.add("seats", "rank %d sits twice", rank)
+			c.add("seats", "rank %d sits twice", rank)
 			return
 		}
 		seen[rank] = true
 	}
 	for rank := range c.Nodes {
 		if !seen[rank] {
-			p.add("seats", "rank %d has no seat", rank)
+			c.add("seats", "rank %d has no seat", rank)
 			return
 		}
 	}
@@ -104,7 +104,7 @@ func (c *Config) checkSeats(p *problems) {
 
 // SeatRanks is the rank at each seat of the shift, or DummySeat. It is nil where no seats are given: units then sit in
 // the order of their indices. It holds after Complete.
-func (c Config) SeatRanks() []int {
+func (c Traffic) SeatRanks() []int {
 	if c.Seats == "" {
 		return nil
 	}
@@ -117,12 +117,12 @@ func (c Config) SeatRanks() []int {
 }
 
 // resolveSlack settles PhaseSlack.
-func (c *Config) resolveSlack(p *problems) {
+func (c *draft) resolveSlack() {
 	end, _ := c.Phases()
 	held := c.DisciplineKind().Phases && end == PhaseEndBarrier
 	switch {
 	case c.PhaseSlack > 0 && !held:
-		p.add("phase-slack", "no barrier holds the phases: leave it out")
+		c.add("phase-slack", "no barrier holds the phases: leave it out")
 	case c.PhaseSlack == autoSlack:
 		c.PhaseSlack = 0
 		if held && (c.OneHost || c.Carriers().Carrier == transport.CarrierLocal) {
@@ -141,8 +141,8 @@ func (c Config) maxUsefulSlack() int {
 	return max(0, phases-1)
 }
 
-// EffectiveSlack is how many phases a readout unit may be ahead of the slowest one. It holds after Complete.
-func (c Config) EffectiveSlack() int { return min(c.PhaseSlack, c.maxUsefulSlack()) }
+// EffectiveSlack is how many phases a readout unit may be ahead of the slowest one.
+func (c Completed) EffectiveSlack() int { return min(c.PhaseSlack, c.maxUsefulSlack()) }
 
 // Phased says whether phases wait for one another by a barrier.
 func (c Config) Phased() bool { return c.BarrierKind() != barrier.None && c.RUs > 1 }

@@ -23,8 +23,8 @@ func TestSlackIsFittedToTheCarrier(t *testing.T) {
 		{"none wanted", func(c *Config) { c.Transport, c.PhaseSlack = "local", 0 }, 0, 0},
 		{"more than counts", func(c *Config) { c.PhaseSlack = 9 }, 9, 3},
 	} {
-		c := Default()
-		tc.edit(&c)
+		c := Completed{Default()}
+		tc.edit(&c.Config)
 		if err := c.Complete(); err != nil || c.PhaseSlack != tc.shown || c.EffectiveSlack() != tc.slack {
 			t.Errorf("%s: %d, of which %d count: %v", tc.name, c.PhaseSlack, c.EffectiveSlack(), err)
 		}

@@ -22,7 +22,8 @@ func TestFitSlots(t *testing.T) {
 				"slot-size if that is meant"},
 		"huge, as asked": {4 * maxDefaultSlot, 4 * maxDefaultSlot, 4 * maxDefaultSlot, ""},
 	} {
-		cfg := config.Completed{Config: config.Config{Input: "x.mdf", Packing: 4000, SlotSize: c.slot}}
+		var cfg config.Completed
+		cfg.Input, cfg.Packing, cfg.SlotSize = "x.mdf", 4000, c.slot
 		got := ""
 		if err := fitSlots(&cfg, c.need); err != nil {
 			got = err.Error()

@@ -128,7 +128,7 @@ type Report struct {
 // DescribeTraffic says who decided when a readout unit may send, for people.
 func (r *Report) DescribeTraffic() string {
 	switch {
-	case !config.Config{Discipline: r.Discipline}.DisciplineKind().Phases:
+	case !config.Traffic{Discipline: r.Discipline}.DisciplineKind().Phases:
 		return r.Discipline
 	case r.PhaseEnd != config.PhaseEndBarrier:
 		return "shift by " + r.PhaseEnd

@@ -21,7 +21,11 @@ func TestSources(t *testing.T) {
 			{Source: 1, Kind: node.ReasonRefused, Why: "buffers of 200000 bytes, 65535 at most"},
 			{Source: 1, Kind: node.ReasonThrownAway, Why: "the fragment of event 7 came again; the first one stays"},
 		}, Frontends: map[uint32]string{0: "of another source", 1: `"board" at 10.0.0.7:5000`}}},
-	}}, cfg: config.Completed{Config: config.Config{Input: "tcp:h:1,tcp:h:2", RUs: 2, Streams: "1"}}}
+	}}, cfg: config.Completed{Config: config.Config{
+		Shape:         config.Shape{RUs: 2},
+		Data:          config.Data{Streams: "1"},
+		InputSettings: config.InputSettings{Input: "tcp:h:1,tcp:h:2"},
+	}}}
 	got := Report{Counters: []NodeCounters{
 		{Node: "n0", Counters: map[string]uint64{"ru.input_fragments.0": 10, "ru.input_used.0": 7, "ru.input_late.0": 2}},
 		{Node: "n1", Counters: map[string]uint64{"ru.input_missing.1": 9}},
@@ -50,7 +54,7 @@ func TestRatesAreOverTheTimeMeant(t *testing.T) {
 		"until it was told":  {0, ecsrun.State{Begun: began, Draining: began.Add(6 * time.Second)}, 6},
 		"at the rate asked":  {10, ecsrun.State{Begun: began}, 400},
 	} {
-		r := &reporter{&Run{cfg: config.Completed{Config: config.Config{Rate: c.rate}}}, c.now}
+		r := &reporter{&Run{cfg: config.Completed{Config: config.Config{Data: config.Data{Rate: c.rate}}}}, c.now}
 		if got := r.rateDuration(&Report{DurationS: 0.028, EventsTriggered: 4000}); got != c.want {
 			t.Errorf("%s: %v s, want %v", name, got, c.want)
 		}

@@ -29,7 +29,9 @@ type OutputStream struct {
 }
 
 // isFiles tells whether it is of files, which were read back.
-func (s *OutputStream) isFiles() bool { return config.Config{Format: s.Format}.SinkKind().Files }
+func (s *OutputStream) isFiles() bool {
+	return config.OutputSettings{Format: s.Format}.SinkKind().Files
+}
 
 // fillDeliveredStreams fills in what the builder units have told of several outputs.
 func (r *Report) fillDeliveredStreams(cfg *config.Completed, sums map[string]uint64) {
@@ -75,7 +77,9 @@ func (r *Report) streamOf(cfg *config.Completed) *OutputStream {
 }
 
 // sendsAllToAll tells whether every stream gets every MEP.
-func (r *Report) sendsAllToAll() bool { return config.Config{OutputBy: r.OutputBy}.Route().ToAll }
+func (r *Report) sendsAllToAll() bool {
+	return config.OutputSettings{OutputBy: r.OutputBy}.Route().ToAll
+}
 
 // handsOut tells whether some MEPs go to other programs, and to no file.
 func (r *Report) handsOut() bool {
