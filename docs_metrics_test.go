@@ -14,7 +14,7 @@ import (
 	"ringlet/ecs/diagnosis"
 	"ringlet/node"
 	"ringlet/node/metrics"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // generated holds that a document has these tables between its marks; under -update it writes them.
@@ -54,7 +54,7 @@ func metricsTable(all []metrics.Metric) string {
 
 func TestManualListsEveryMetric(t *testing.T) {
 	generated(t, "docs/metrics.md", map[string]string{
-		"metrics of the control": metricsTable(metrics.ControlMetrics(tagnet.CounterList())),
+		"metrics of the control": metricsTable(metrics.ControlMetrics(core.CounterList())),
 		"metrics of a node":      metricsTable(metrics.NodeMetrics(node.Counters())),
 	})
 }
@@ -81,7 +81,7 @@ func exprs(v any) (out []string) {
 // Dashboards and alert rules speak of no metric that nobody tells.
 func TestDashboardsAndAlertsNameExistingMetrics(t *testing.T) {
 	known := map[string]bool{}
-	for _, m := range slices.Concat(metrics.NodeMetrics(node.Counters()), metrics.ControlMetrics(tagnet.CounterList())) {
+	for _, m := range slices.Concat(metrics.NodeMetrics(node.Counters()), metrics.ControlMetrics(core.CounterList())) {
 		known[m.Name] = true
 		if m.Kind == "histogram" || m.Kind == "summary" {
 			known[m.Name+"_bucket"], known[m.Name+"_count"], known[m.Name+"_sum"] = true, true, true

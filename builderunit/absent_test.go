@@ -7,7 +7,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/placing"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
 )
@@ -113,7 +113,7 @@ func TestGone(t *testing.T) {
 		byMEP := map[uint64]int{}
 		for i := range 5 {
 			res := r.result()
-			if res.Outcome != tagnet.Built || res.Events != rigPacking {
+			if res.Outcome != core.Built || res.Events != rigPacking {
 				t.Errorf("%+v", res)
 			}
 			byMEP[res.MEP] = i
@@ -228,7 +228,7 @@ func TestGoneRequested(t *testing.T) {
 				t.Fatal(v)
 			}
 		}
-		if res := r.result(); res.Outcome != tagnet.Built {
+		if res := r.result(); res.Outcome != core.Built {
 			t.Errorf("%+v", res)
 		}
 		r.wantMissing(0, sourcesOf(lost)...)
@@ -256,9 +256,9 @@ func TestGoneRegion(t *testing.T) {
 		if n := patiently.Receive(t, shown, "nothing was decided"); n != 0 {
 			t.Errorf("%d MFPs are shown", n)
 		}
-		want := tagnet.Rejected
+		want := core.Rejected
 		if mep == 1 {
-			want = tagnet.Built
+			want = core.Built
 			for _, p := range pieces {
 				if v := r.write(p, r.awaitGrant(p.ru, mep), 0, len(p.data)); v != 0 {
 					t.Fatal(v)
@@ -324,7 +324,7 @@ func TestGoneWithSmallSizes(t *testing.T) {
 				t.Fatal(v)
 			}
 		}
-		if res := r.result(); res.Outcome != tagnet.Built || !res.PartsMissing {
+		if res := r.result(); res.Outcome != core.Built || !res.PartsMissing {
 			t.Errorf("%+v", res)
 		}
 		r.wantMissing(0, sourcesOf(lost)...)

@@ -35,14 +35,14 @@ import (
 	"ringlet/event/placing"
 	"ringlet/filter"
 	"ringlet/shmem"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/transport"
 )
 
 // A MEPResult is what became of a MEP, as the scheduler hears it, with what others want to know. Its slot is free
 // again; its events are those of a MEP that was built or rejected (0 if no part of it came).
 type MEPResult struct {
-	tagnet.Feedback
+	core.Feedback
 
 	FirstEvent   uint64    // the id of its first event, if it was built
 	PartsMissing bool      // it was built without what readout units that were gone had of it

@@ -13,7 +13,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/shmem"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
@@ -42,11 +42,11 @@ func TestBuilds(t *testing.T) {
 			}
 			got.CompletedAt = time.Time{}
 			want := MEPResult{
-				Feedback: tagnet.Feedback{
+				Feedback: core.Feedback{
 					Slot:    uint32(slot),
 					MEP:     mep + uint64(slot),
 					Attempt: 1,
-					Outcome: tagnet.Built,
+					Outcome: core.Built,
 					Events:  rigPacking,
 				},
 				FirstEvent: (mep + uint64(slot)) * rigPacking,
@@ -74,7 +74,7 @@ func TestBuilds(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.build([]*piece{r.piece(2, 0), r.piece(1, 0), r.piece(0, 0)}, 1, 0)
-	if got := r.result(); got.Outcome != tagnet.Built || got.Slot != 1 {
+	if got := r.result(); got.Outcome != core.Built || got.Slot != 1 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -359,17 +359,17 @@ func TestCloseDuringActivity(t *testing.T) {
 		})
 		var wg sync.WaitGroup
 		closed := make(chan struct{})
-		tokens := make([]chan tagnet.Feedback, len(r.ranks)) // which slot is free for which MEP
+		tokens := make([]chan core.Feedback, len(r.ranks)) // which slot is free for which MEP
 		for ru := range r.ranks {
-			tokens[ru] = make(chan tagnet.Feedback, 100)
-			tokens[ru] <- tagnet.Feedback{Slot: 0, MEP: 0}
-			tokens[ru] <- tagnet.Feedback{Slot: 1, MEP: 1}
+			tokens[ru] = make(chan core.Feedback, 100)
+			tokens[ru] <- core.Feedback{Slot: 0, MEP: 0}
+			tokens[ru] <- core.Feedback{Slot: 1, MEP: 1}
 			wg.Go(func() { r.serve(ru, tokens[ru], closed) })
 		}
 		for n := range round {
 			res := r.result()
 			for _, c := range tokens {
-				c <- tagnet.Feedback{Slot: res.Slot, MEP: n + 2}
+				c <- core.Feedback{Slot: res.Slot, MEP: n + 2}
 			}
 		}
 		if err := r.b.Close(); err != nil {
@@ -389,7 +389,7 @@ func TestCloseDuringActivity(t *testing.T) {
 }
 
 // serve is one readout unit: it announces what it has a token for, and writes what it is granted.
-func (r *rig) serve(ru int, tokens <-chan tagnet.Feedback, closed <-chan struct{}) {
+func (r *rig) serve(ru int, tokens <-chan core.Feedback, closed <-chan struct{}) {
 	rank := r.ranks[ru]
 	pieces := map[uint64]*piece{}
 	for {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ringlet/builderunit/sink"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 )
 
@@ -76,7 +76,7 @@ func TestReportedWhenSafe(t *testing.T) {
 			}
 		}
 		first <- nil
-		if got := r.result(); got.MEP != 0 || got.Outcome != tagnet.Built {
+		if got := r.result(); got.MEP != 0 || got.Outcome != core.Built {
 			t.Errorf("pre-granted %v: %+v", preGranted, got)
 		}
 		second := patiently.Receive(t, gate.flushes)

@@ -8,7 +8,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/placing"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/must"
 )
 
@@ -69,7 +69,7 @@ func TestBadDataTolerated(t *testing.T) {
 				}
 			}
 			r.build(pieces, 0, 0)
-			if res := r.result(); res.Outcome != tagnet.Built || !res.PartsMissing || res.Events != rigPacking {
+			if res := r.result(); res.Outcome != core.Built || !res.PartsMissing || res.Events != rigPacking {
 				t.Errorf("%+v", res)
 			}
 			a.want(t, rus...)
@@ -111,7 +111,7 @@ func TestBadDataToleratedPreGranted(t *testing.T) {
 					}
 					r.b.Placed(rank, r.place(p, 0, 3, 1))
 				}
-				if res := r.result(); res.Outcome != tagnet.Built || !res.PartsMissing {
+				if res := r.result(); res.Outcome != core.Built || !res.PartsMissing {
 					t.Errorf("%+v", res)
 				}
 				a.want(t, rus...)

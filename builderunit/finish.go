@@ -13,7 +13,7 @@ import (
 	"ringlet/internal/netyield"
 	"ringlet/internal/stopwatch"
 	"ringlet/shmem"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // What follows is the finisher's. A window that is granted once, for all MEPs, stays open while a MEP is read: a
@@ -272,7 +272,7 @@ func (f *finisher) recordBuilt(slot int, meta *sink.Meta) {
 	f.slots = append(f.slots, uint32(slot))
 	f.results = append(f.results, MEPResult{})
 	r := &f.results[len(f.results)-1]
-	r.Slot, r.MEP, r.Attempt, r.Outcome = uint32(slot), meta.MEP, uint8(meta.Attempt), tagnet.Built
+	r.Slot, r.MEP, r.Attempt, r.Outcome = uint32(slot), meta.MEP, uint8(meta.Attempt), core.Built
 	r.Events, r.FirstEvent, r.CompletedAt = uint32(meta.Events), meta.FirstEvent, meta.CompletedAt
 	r.PartsMissing = f.missingMFPCount > 0
 	f.mfpCount += uint64(len(f.places) - f.missingMFPCount)

@@ -6,7 +6,7 @@ import (
 
 	"ringlet/internal/stopwatch"
 	"ringlet/shmem"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // Pipeline of outcomes where the output must be safe before it is reported to the scheduler (Config.Durable):
@@ -104,7 +104,7 @@ func (b *Builder) shedLocked(from int) {
 	for _, l := range b.completedSlots[from:] {
 		if limit := b.cfg.MaxWaitingMEPs; l.Progress == CompletedMEP {
 			if limit > 0 && b.waitingMEPs >= limit {
-				b.giveUpLocked(int(l.Slot), tagnet.Discarded, MEPResult{CompletedAt: b.completedAt})
+				b.giveUpLocked(int(l.Slot), core.Discarded, MEPResult{CompletedAt: b.completedAt})
 				continue
 			}
 			b.waitingMEPs++
@@ -116,7 +116,7 @@ func (b *Builder) shedLocked(from int) {
 }
 
 // giveUpLocked has a MEP given up with an outcome, and what else its result says. Its caller holds mu.
-func (b *Builder) giveUpLocked(slot int, outcome tagnet.Outcome, r MEPResult) {
+func (b *Builder) giveUpLocked(slot int, outcome core.Outcome, r MEPResult) {
 	mep := b.asm.SlotMEP(slot)
 	r.Slot, r.MEP, r.Attempt, r.Outcome = uint32(slot), mep.MEP, uint8(mep.Attempt), outcome
 	b.returns = append(b.returns, r)
@@ -138,7 +138,7 @@ func (b *Builder) runReturner() {
 		b.returns, spare = spare[:0], batch
 		refs = refs[:0]
 		for i := range batch {
-			if batch[i].Outcome == tagnet.Discarded { // of a region they are revoked
+			if batch[i].Outcome == core.Discarded { // of a region they are revoked
 				refs = b.asm.appendMEPRefs(int(batch[i].Slot), refs)
 			}
 		}
@@ -174,7 +174,7 @@ func (b *Builder) returnSlots(batch []MEPResult, refs []shmem.Ref) error {
 	defer b.reportMu.Unlock()
 	b.mu.Lock()
 	for i := range batch {
-		if slot := int(batch[i].Slot); batch[i].Outcome == tagnet.Rejected {
+		if slot := int(batch[i].Slot); batch[i].Outcome == core.Rejected {
 			b.asm.Reject(slot)
 		} else {
 			b.asm.discardSlot(slot)

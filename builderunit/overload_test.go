@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/builderunit/sink"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // stuck is a sink that takes nothing until it is let go.
@@ -66,11 +66,11 @@ func TestDiscards(t *testing.T) {
 			slot := int(mep)%2 + 2
 			o.build(slot, mep)
 			want := MEPResult{
-				Feedback: tagnet.Feedback{
+				Feedback: core.Feedback{
 					Slot:    uint32(slot),
 					MEP:     mep,
 					Attempt: 1,
-					Outcome: tagnet.Discarded,
+					Outcome: core.Discarded,
 				},
 			}
 			got := o.result()
@@ -86,7 +86,7 @@ func TestDiscards(t *testing.T) {
 			if mep == many {
 				o.build(2, mep)
 			}
-			if got := o.result(); got.MEP != mep || got.Outcome != tagnet.Built {
+			if got := o.result(); got.MEP != mep || got.Outcome != core.Built {
 				t.Errorf("the unit reported %+v of MEP %d", got, mep)
 			}
 		}
@@ -108,7 +108,7 @@ func TestHolds(t *testing.T) {
 		}
 		close(o.sink.free)
 		for mep := range uint64(4) {
-			if got := o.result(); got.MEP != mep || got.Outcome != tagnet.Built {
+			if got := o.result(); got.MEP != mep || got.Outcome != core.Built {
 				t.Errorf("the unit reported %+v of MEP %d", got, mep)
 			}
 		}
@@ -163,7 +163,7 @@ func TestSuspendedUnitGoesOn(t *testing.T) {
 			pieces = append(pieces, r.piece(ru, mep*rigPacking))
 		}
 		r.build(pieces, int(mep%2), mep)
-		if got := r.result(); got.MEP != mep || got.Outcome != tagnet.Built {
+		if got := r.result(); got.MEP != mep || got.Outcome != core.Built {
 			t.Fatalf("the unit reported %+v of MEP %d", got, mep)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/event/placing"
 	"ringlet/shmem"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // rewriter is a readout unit that goes on writing its part of a slot, by its standing grant, while the builder unit
@@ -95,7 +95,7 @@ func tryRewriter(t *testing.T, kind Verify, replayed, keeps bool, w *rewriter, w
 	}
 	copied := kind == VerifyFull || keeps
 	switch {
-	case res != nil && (res.Outcome != tagnet.Built || res.Events != rigPacking):
+	case res != nil && (res.Outcome != core.Built || res.Events != rigPacking):
 		t.Errorf("%+v", res)
 	case kind == VerifyFull && replayed && fault == nil:
 		t.Error("rubbish was taken for banks")

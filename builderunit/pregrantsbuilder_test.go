@@ -16,7 +16,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/shmem"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
@@ -41,11 +41,11 @@ func TestPreGrantedBuilds(t *testing.T) {
 		for slot := range 2 {
 			got := r.result()
 			if want := (MEPResult{
-				Feedback: tagnet.Feedback{
+				Feedback: core.Feedback{
 					Slot:    uint32(slot),
 					MEP:     mep + uint64(slot),
 					Attempt: 1,
-					Outcome: tagnet.Built,
+					Outcome: core.Built,
 					Events:  rigPacking,
 				},
 				FirstEvent:  (mep + uint64(slot)) * rigPacking,
@@ -80,7 +80,7 @@ func TestPreGrantedBuilds(t *testing.T) {
 		t.Errorf("a write by a grant of the run before is met by %v", v)
 	}
 	r.buildPreGranted(1, 0)
-	if got := r.result(); got.Outcome != tagnet.Built || got.Slot != 1 || got.MEP != 0 {
+	if got := r.result(); got.Outcome != core.Built || got.Slot != 1 || got.MEP != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -339,18 +339,18 @@ func TestPreGrantedCloseDuringActivity(t *testing.T) {
 		r := newPreGrantedRig(t, slots, nil)
 		var wg sync.WaitGroup
 		closed := make(chan struct{})
-		tokens := make([]chan tagnet.Feedback, len(r.ranks)) // which slot is free for which MEP
+		tokens := make([]chan core.Feedback, len(r.ranks)) // which slot is free for which MEP
 		for ru := range r.ranks {
-			tokens[ru] = make(chan tagnet.Feedback, 100)
+			tokens[ru] = make(chan core.Feedback, 100)
 			for slot := range slots {
-				tokens[ru] <- tagnet.Feedback{Slot: uint32(slot), MEP: uint64(slot)}
+				tokens[ru] <- core.Feedback{Slot: uint32(slot), MEP: uint64(slot)}
 			}
 			wg.Go(func() { r.servePreGranted(ru, tokens[ru], closed) })
 		}
 		for n := range round {
 			res := r.result()
 			for _, c := range tokens {
-				c <- tagnet.Feedback{Slot: res.Slot, MEP: uint64(slots + n)}
+				c <- core.Feedback{Slot: res.Slot, MEP: uint64(slots + n)}
 			}
 		}
 		if err := r.b.Close(); err != nil {
@@ -371,7 +371,7 @@ func TestPreGrantedCloseDuringActivity(t *testing.T) {
 }
 
 // servePreGranted is one readout unit: it writes what it has tokens for, those at hand together.
-func (r *preGrantedRig) servePreGranted(ru int, tokens <-chan tagnet.Feedback, closed <-chan struct{}) {
+func (r *preGrantedRig) servePreGranted(ru int, tokens <-chan core.Feedback, closed <-chan struct{}) {
 	rank := r.ranks[ru]
 	refs := r.windows.refsOfRank(rank)
 	for {

@@ -12,7 +12,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/shmem"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 )
 
@@ -36,7 +36,7 @@ func TestPullsWithinTheWindow(t *testing.T) {
 			t.Fatal(v)
 		}
 	}
-	if got := r.result(); got.Outcome != tagnet.Built {
+	if got := r.result(); got.Outcome != core.Built {
 		t.Errorf("%+v", got)
 	}
 	checkMEP(t, r.sink.meps[0], 0, rigDivision.Sources())
@@ -89,16 +89,16 @@ func TestDecides(t *testing.T) {
 			}
 		}
 		want := MEPResult{
-			Feedback: tagnet.Feedback{
+			Feedback: core.Feedback{
 				Slot:    uint32(mep),
 				MEP:     mep,
 				Attempt: 1,
-				Outcome: tagnet.Rejected,
+				Outcome: core.Rejected,
 				Events:  rigPacking,
 			},
 		}
 		if mep == 1 {
-			want.Outcome, want.FirstEvent = tagnet.Built, mep*rigPacking
+			want.Outcome, want.FirstEvent = core.Built, mep*rigPacking
 		}
 		got := r.result()
 		if got.CompletedAt = (time.Time{}); got != want {

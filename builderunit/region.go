@@ -7,7 +7,7 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/filter"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // Pipeline of a MEP with a region of interest, from when the region is in place
@@ -101,8 +101,8 @@ func (b *Builder) ApplyDecision(m sink.Meta, slot int, keep bool, verdicts []fil
 	}
 	if !keep {
 		b.asm.markRejecting(slot)
-		b.giveUpLocked(slot, tagnet.Rejected,
-			MEPResult{Feedback: tagnet.Feedback{Events: uint32(m.Events)}, CompletedAt: m.CompletedAt})
+		b.giveUpLocked(slot, core.Rejected,
+			MEPResult{Feedback: core.Feedback{Events: uint32(m.Events)}, CompletedAt: m.CompletedAt})
 		return true
 	}
 	b.verdictsBySlot[slot] = append(b.verdictsBySlot[slot][:0], verdicts...)

@@ -9,7 +9,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/selection"
 	"ringlet/filter"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
 )
@@ -77,18 +77,18 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 	}
 	clear(verdicts) // they are the judge's again
 	r.rest(third, 2)
-	if res := r.result(); res.MEP != 2 || res.Outcome != tagnet.Built {
+	if res := r.result(); res.MEP != 2 || res.Outcome != core.Built {
 		t.Errorf("%+v", res)
 	}
 	if !a.client.ApplyDecision(a.Meta, a.slot, false, nil) {
 		t.Error("the answer on MEP 0 was not taken")
 	}
-	if res := r.result(); res.MEP != 0 || res.Outcome != tagnet.Rejected || res.Events != rigPacking {
+	if res := r.result(); res.MEP != 0 || res.Outcome != core.Rejected || res.Events != rigPacking {
 		t.Errorf("%+v", res)
 	}
 	b.client.ApplyDecision(b.Meta, b.slot, true, nil)
 	r.rest(second, 1)
-	if res := r.result(); res.MEP != 1 || res.Outcome != tagnet.Built {
+	if res := r.result(); res.MEP != 1 || res.Outcome != core.Built {
 		t.Errorf("%+v", res)
 	}
 	for _, x := range []pendingDecision{a, b, c} {
@@ -169,7 +169,7 @@ func TestAnswersThatComeTooLate(t *testing.T) {
 	}
 	b.client.ApplyDecision(b.Meta, b.slot, false, nil)
 	must.OK(t, patiently.Receive(t, over, "Reset did not return"))
-	if res := r.result(); res.MEP != 1 || res.Outcome != tagnet.Rejected {
+	if res := r.result(); res.MEP != 1 || res.Outcome != core.Rejected {
 		t.Errorf("%+v", res)
 	}
 	if s := r.b.Stats(); s.WithdrawnMEPs != 1 || s.Slots.Offered != 2 {
@@ -198,7 +198,7 @@ func TestTheLastOutcomeIsNotHeld(t *testing.T) {
 	r.rest(built, 0)
 	flush := patiently.Receive(t, gate.flushes)
 	b.client.ApplyDecision(b.Meta, b.slot, false, nil)
-	if res := r.result(); res.MEP != 1 || res.Outcome != tagnet.Rejected {
+	if res := r.result(); res.MEP != 1 || res.Outcome != core.Rejected {
 		t.Errorf("%+v", res)
 	}
 	flush <- nil

@@ -8,7 +8,7 @@ import (
 
 	"ringlet/event/placing"
 	"ringlet/shmem"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 )
 
@@ -43,7 +43,7 @@ func TestReset(t *testing.T) {
 	}
 	for slot, mep := range []uint64{7, 8} {
 		r.build(pieces(mep), slot, mep)
-		if res := r.result(); res.MEP != mep || res.Outcome != tagnet.Built {
+		if res := r.result(); res.MEP != mep || res.Outcome != core.Built {
 			t.Errorf("%+v", res)
 		}
 	}
@@ -85,7 +85,7 @@ func TestResetWaitsUntilQuiesced(t *testing.T) {
 		pieces = append(pieces, r.piece(ru, 7*rigPacking))
 	}
 	r.build(pieces, 0, 7)
-	if res := r.result(); res.MEP != 7 || res.Outcome != tagnet.Built {
+	if res := r.result(); res.MEP != 7 || res.Outcome != core.Built {
 		t.Errorf("%+v", res)
 	}
 	if st := r.b.Stats(); st.WithdrawnMEPs != 1 || st.RefusedAnnouncements != 0 || st.RejectedMessages != 0 {
@@ -146,7 +146,7 @@ func TestPreGrantedReset(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	r.buildPreGranted(0, 4)
-	if res := r.result(); res.MEP != 4 || res.Outcome != tagnet.Built {
+	if res := r.result(); res.MEP != 4 || res.Outcome != core.Built {
 		t.Errorf("%+v", res)
 	}
 	if is := r.slots.State(0); is != shmem.SlotOffered {

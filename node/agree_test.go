@@ -18,7 +18,7 @@ import (
 	"ringlet/readoutunit/source"
 	"ringlet/shmem"
 	"ringlet/tagnet"
-	allocator "ringlet/tagnet/core"
+	tagcore "ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/link"
@@ -67,8 +67,8 @@ type system struct {
 	drained            chan struct{}
 	tokens             []chan tagnet.Tokens // by readout unit
 	mu                 sync.Mutex           // guards what follows
-	core               *allocator.Allocator
-	batch              tagnet.Batch
+	core               *tagcore.Allocator
+	batch              tagcore.Batch
 	released, finished uint64
 	held               []uint64 // what was held up when tokens were last given
 }
@@ -97,9 +97,9 @@ func newSystem(t *testing.T, by barred, pull *builderunit.Pull, preGranted bool,
 	if preGranted {
 		s.layout = s.layOut()
 	}
-	cfg := tagnet.Config{Slots: slots, Packing: packing}
+	cfg := tagcore.Config{Slots: slots, Packing: packing}
 	if pull != nil {
-		cfg.Loose, cfg.Rules.TurnOrder = true, tagnet.ByDemand
+		cfg.Loose, cfg.Rules.TurnOrder = true, tagcore.ByDemand
 	}
 	for i := range rus {
 		cfg.RUs = append(cfg.RUs, fmt.Sprint("ru", i))
@@ -109,7 +109,7 @@ func newSystem(t *testing.T, by barred, pull *builderunit.Pull, preGranted bool,
 		cfg.BUs = append(cfg.BUs, fmt.Sprint("bu", j))
 	}
 	var err error
-	if s.core, err = allocator.NewAllocator(cfg); err != nil {
+	if s.core, err = tagcore.NewAllocator(cfg); err != nil {
 		t.Fatal(err)
 	}
 	for j := range bus {
@@ -318,7 +318,7 @@ type scheduler struct {
 	ru  int
 }
 
-func (c scheduler) Update(u tagnet.Update) error {
+func (c scheduler) Update(u tagcore.Update) error {
 	c.sys.mu.Lock()
 	defer c.sys.mu.Unlock()
 	if err := c.sys.core.ApplyUpdate(c.ru, u); err != nil {
@@ -340,7 +340,7 @@ func (c scheduler) Next(ctx context.Context) (tagnet.Tokens, error) {
 	}
 }
 
-func (c scheduler) ReportReach(tagnet.Reach) error { return nil }
+func (c scheduler) ReportReach(tagcore.Reach) error { return nil }
 
 func (c scheduler) ConfirmExclusion(exclusion uint64) error {
 	c.sys.mu.Lock()
@@ -378,7 +378,7 @@ func (s *system) pump() {
 			}
 		}
 	}
-	if s.core.State() == tagnet.Drained {
+	if s.core.State() == tagcore.Drained {
 		s.finished = s.core.NextCycle()
 		for _, c := range s.tokens {
 			close(c)

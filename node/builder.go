@@ -10,6 +10,7 @@ import (
 	"ringlet/event/placing"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/transport"
 )
 
@@ -130,9 +131,9 @@ func (c *builder) regionDecider(out sink.Sink) func(context.Context, *builderuni
 
 // absenceHandler takes which readout units have gone and which are back, as a session with the scheduler tells it from
 // the beginning on.
-func (c *builder) absenceHandler() func([]tagnet.Absence) {
+func (c *builder) absenceHandler() func([]core.Absence) {
 	seen := 0
-	return func(all []tagnet.Absence) {
+	return func(all []core.Absence) {
 		c.mu.Lock()
 		applied := min(max(0, c.absencesSeen-seen), len(all)) // by an earlier session
 		seen += len(all)
@@ -147,13 +148,13 @@ func (c *builder) absenceHandler() func([]tagnet.Absence) {
 }
 
 // applyAbsence takes one of them.
-func (c *builder) applyAbsence(a tagnet.Absence) error {
+func (c *builder) applyAbsence(a core.Absence) error {
 	ru := int(a.RU)
 	c.losses.note(a, c.node.readoutName(ru))
 	if a.Rejoined {
 		return c.unit.Load().MarkRUBack(ru, a.FirstMEP)
 	}
-	c.dropLink(tagnet.Readout, ru)
+	c.dropLink(core.Readout, ru)
 	if err := c.unit.Load().MarkRUGone(ru); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // codeControlLost is the code of the cause with which nodes end a run by themselves.
@@ -139,7 +140,7 @@ func (n *orphanage) exclude() {
 		return
 	}
 	reg := server.Registers()
-	if tagnet.State(reg.GetState()) == tagnet.Drained {
+	if core.State(reg.GetState()) == core.Drained {
 		return // units have gone because it is over
 	}
 	readout, _ := s.cfg.LossPoliciesInRun()

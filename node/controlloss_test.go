@@ -19,6 +19,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 )
 
@@ -28,7 +29,7 @@ const TestControl = "RINGLET_TEST_CONTROL"
 // TestRun is what a control in a process of its own is to do.
 type TestRun struct {
 	Request   json.RawMessage // of every command
-	Scheduler tagnet.Config
+	Scheduler core.Config
 }
 
 // controlProcess starts a control that takes both nodes into a run, and waits until it has. What it returns kills it.
@@ -132,9 +133,9 @@ func TestControlKilledAndBack(t *testing.T) {
 		r.GetStatus().GetState() != "Running" {
 		t.Errorf("a new control cannot know n1 again by %v", r)
 	}
-	var states []tagnet.State
+	var states []core.State
 	sched := tagnet.NewRemote(p.conns[0], tagnet.RemoteConfig{Scope: scope,
-		OnState: func(s tagnet.State) { states = append(states, s) }})
+		OnState: func(s core.State) { states = append(states, s) }})
 	if err := sched.Drain(0); err != nil {
 		t.Error(err)
 	}
@@ -218,7 +219,7 @@ func TestBuilderLostWithTheControl(t *testing.T) {
 }
 
 func TestMissed(t *testing.T) {
-	bus := []*tagnet.BURegister{{Name: "n0", Attached: true}, {Name: "n1"}, {Name: "n2", Excluded: true},
+	bus := []*core.BURegister{{Name: "n0", Attached: true}, {Name: "n1"}, {Name: "n2", Excluded: true},
 		{Name: "n3", Attached: true}}
 	for policy, want := range map[string]int{"essential": 0, "at-least 3 of 4": 0, "at-least 2 of 4": 1, "expendable": 1} {
 		c := config.Default()

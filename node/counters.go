@@ -20,7 +20,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit"
 	"ringlet/shmem"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/transport"
 	"ringlet/transport/quic"
 )
@@ -146,7 +146,7 @@ func (s *session) collectProcessCounters() processCounters {
 func (n *process) countCalls() callCounters {
 	c := callCounters{CallsRefused: n.access.notControl.Load(), CallsFenced: n.access.fenced.Load()}
 	for why, times := range n.schedulerHost.RefusalCounts() {
-		if why == tagnet.RefusedTerm {
+		if why == core.RefusedTerm {
 			c.CallsFenced += times
 		} else {
 			c.CallsRefused += times

@@ -12,7 +12,7 @@ import (
 	"ringlet/event/placing"
 	"ringlet/filter"
 	"ringlet/filter/decision"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/transport/link"
 )
 
@@ -201,11 +201,11 @@ func (c *decisions) reportOutcomes(results []builderunit.MEPResult) {
 		r := &results[i]
 		v := filter.Verdict{Decision: filter.Accepted}
 		switch {
-		case r.Outcome == tagnet.Built && c.cfg.Filter != "", r.Outcome == tagnet.Rejected && c.cfg.RegionJudged():
+		case r.Outcome == core.Built && c.cfg.Filter != "", r.Outcome == core.Rejected && c.cfg.RegionJudged():
 			continue
-		case r.Outcome == tagnet.Rejected:
+		case r.Outcome == core.Rejected:
 			v.Decision = filter.Rejected
-		case r.Outcome == tagnet.Discarded || r.PartsMissing:
+		case r.Outcome == core.Discarded || r.PartsMissing:
 			v.Decision = filter.Failed
 		}
 		n := min(int(r.Events), c.cfg.Packing)

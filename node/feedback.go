@@ -14,6 +14,7 @@ import (
 
 	"ringlet/builderunit"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // feedbackSender tells outcomes to the scheduler, once the builder unit has attached to it. A stream that breaks is its
@@ -29,7 +30,7 @@ type feedbackSender struct {
 	sessionEnded chan struct{}
 	wg           sync.WaitGroup
 
-	entries []tagnet.Feedback // scratch of whoever tells: one at a time
+	entries []core.Feedback // scratch of whoever tells: one at a time
 
 	// immutable: onSuperseded is told of results that nobody wanted, and onReported, if not nil, of those that the
 	// scheduler knows of, by whoever tells; onRunEnding of that no further MEPs come than those that were issued
@@ -133,11 +134,11 @@ func (f *feedbackSender) report(results []builderunit.MEPResult) error {
 // viewOver tells from the end of a session that nobody waits for outcomes any more: the unit is excluded, or the
 // view was given up.
 func viewOver(err error) bool {
-	return refusedFor(err, tagnet.RefusedExcluded) || refusedFor(err, tagnet.RefusedUntilReset) || errors.Is(err, io.EOF)
+	return refusedFor(err, core.RefusedExcluded) || refusedFor(err, core.RefusedUntilReset) || errors.Is(err, io.EOF)
 }
 
 // refusedFor tells whether the scheduler has refused for that reason.
-func refusedFor(err error, why tagnet.Refusal) bool {
+func refusedFor(err error, why core.Refusal) bool {
 	var remote *tagnet.RemoteError
 	return errors.As(err, &remote) && remote.Refusal == why
 }
@@ -145,7 +146,7 @@ func refusedFor(err error, why tagnet.Refusal) bool {
 // excludedMidSession tells that the scheduler has ended a session since the unit is excluded, and not refused to
 // begin one.
 func excludedMidSession(err error) bool {
-	return refusedFor(err, tagnet.RefusedExcluded) && status.Code(errors.Unwrap(err)) == codes.Aborted
+	return refusedFor(err, core.RefusedExcluded) && status.Code(errors.Unwrap(err)) == codes.Aborted
 }
 
 // awaitEnd waits for the end of a session, and tells when the run ends; false says that ctx has ended.
@@ -171,8 +172,8 @@ func (f *feedbackSender) rejoinWhenExcluded(ctx context.Context) {
 			return
 		}
 		// A unit that was away while it was excluded and included again is told to free its slots when it comes back.
-		reset := refusedFor(client.Err(), tagnet.RefusedUntilReset)
-		if !reset && !refusedFor(client.Err(), tagnet.RefusedExcluded) {
+		reset := refusedFor(client.Err(), core.RefusedUntilReset)
+		if !reset && !refusedFor(client.Err(), core.RefusedExcluded) {
 			return // its end is the builder unit's matter, when it next has something to tell
 		}
 		f.Exclusions.Add(1)
@@ -199,7 +200,7 @@ func (f *feedbackSender) rejoin(ctx context.Context, reset bool) bool {
 		switch err := f.tryRejoin(ctx, free); {
 		case err == nil:
 			return true
-		case refusedFor(err, tagnet.RefusedUntilReset) && f.freeSlots(ctx, uint32(f.Exclusions.Load())) == nil:
+		case refusedFor(err, core.RefusedUntilReset) && f.freeSlots(ctx, uint32(f.Exclusions.Load())) == nil:
 			free = true
 			continue
 		case excludedMidSession(err): // it was in, and out again before it knew

@@ -14,6 +14,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/livetest"
 )
 
@@ -76,7 +77,7 @@ func newLiveRun(t *testing.T, feeds int, change func(*config.Config)) *liveRun {
 }
 
 // over waits for the end of the run and stops the nodes.
-func (r *liveRun) over() *tagnet.Counters {
+func (r *liveRun) over() *core.Counters {
 	r.t.Helper()
 	select {
 	case <-r.sched.Drained():

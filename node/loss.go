@@ -9,7 +9,7 @@ import (
 	"ringlet/node/config"
 	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // What follows is how a node goes on without others, and how a readout unit comes back in a run that goes on. Its
@@ -76,7 +76,7 @@ func (l *losses) remove(rank int) (remaining int) {
 
 // note notes which readout unit, by its node's name too, has gone or come back: whoever has gone needs no accusation
 // any more.
-func (l *losses) note(a tagnet.Absence, name string) {
+func (l *losses) note(a core.Absence, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.absent[int(a.RU)] = !a.Rejoined
@@ -127,9 +127,9 @@ func (b *base) tolerateBadData(bad *builderunit.DataError) (tolerated bool) {
 
 // dropLink ends the link to a unit that the scheduler says is lost, so that what is under way to it is over now and not
 // when the link finds out.
-func (b *base) dropLink(role tagnet.Role, unit int) {
+func (b *base) dropLink(role core.Role, unit int) {
 	ranks := b.buRanks
-	if role == tagnet.Readout {
+	if role == core.Readout {
 		ranks = b.ruRanks
 	}
 	if unit >= len(ranks) {
@@ -140,7 +140,7 @@ func (b *base) dropLink(role tagnet.Role, unit int) {
 		return
 	}
 	b.endpoint.DropLink(rank, errUnitLost)
-	if role == tagnet.Readout && !b.self.GetBuilder() {
+	if role == core.Readout && !b.self.GetBuilder() {
 		b.losses.vacate(rank)
 	}
 }

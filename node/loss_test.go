@@ -12,6 +12,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/cases"
 	"ringlet/testkit/patiently"
 )
@@ -126,8 +127,8 @@ func (p *pair) checkAccounts(s *tagnet.Server) {
 		p.t.Errorf("not everything was built once: %+v", c)
 	}
 	for why, n := range c.Refused {
-		if n > 0 && tagnet.Reason(why) != tagnet.NotNow {
-			p.t.Errorf("the scheduler refused %d inputs: %v", n, tagnet.Reason(why))
+		if n > 0 && core.Reason(why) != core.NotNow {
+			p.t.Errorf("the scheduler refused %d inputs: %v", n, core.Reason(why))
 		}
 	}
 	for i, m := range p.view.GetMembers() {
@@ -164,7 +165,7 @@ func TestBuilderLost(t *testing.T) {
 			p.more(s, 20)
 			p.kill[victim]()
 			e := patiently.Receive(t, p.lost)
-			if e.Unit != "n4" || e.Incident != tagnet.UnitLost || e.Role != tagnet.Builder {
+			if e.Unit != "n4" || e.Incident != core.UnitLost || e.Role != core.Builder {
 				t.Fatalf("the scheduler says %v", e)
 			}
 			if _, err := s.ExcludeBU(e.Unit); err != nil {
@@ -179,7 +180,7 @@ func TestBuilderLost(t *testing.T) {
 					t.Errorf("n%d: %v, lost %v", i, st, r.GetLostPeers())
 				}
 			}
-			if err := s.IncludeBU("n4"); !errors.Is(err, tagnet.NotNow) {
+			if err := s.IncludeBU("n4"); !errors.Is(err, core.NotNow) {
 				t.Errorf("a lost unit was included: %v", err)
 			}
 			p.without(victim)
@@ -212,7 +213,7 @@ func TestBuilderExcludedAndIncluded(t *testing.T) {
 				p.more(s, 40)
 				p.awaits("inclusion", func() bool {
 					err := s.IncludeBU("n1")
-					if err != nil && !errors.Is(err, tagnet.NotNow) {
+					if err != nil && !errors.Is(err, core.NotNow) {
 						t.Fatal(err)
 					}
 					return err == nil

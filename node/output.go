@@ -19,7 +19,7 @@ import (
 	"ringlet/filter/external"
 	"ringlet/node/config"
 	"ringlet/shmem"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // OutputDir is the directory to which builder units write files of an output that stands alone (config.Outputs): it, or
@@ -364,7 +364,7 @@ func (o *output) markSuperseded(results []builderunit.MEPResult) {
 		ctx, cancel := context.WithTimeout(context.Background(), supersedeTimeout)
 		for i := range results {
 			r := &results[i]
-			if r.Outcome != tagnet.Built {
+			if r.Outcome != core.Built {
 				continue
 			}
 			err := to.Supersede(ctx, sink.Meta{

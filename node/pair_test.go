@@ -26,6 +26,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	tagcore "ringlet/tagnet/core"
 	"ringlet/testkit/issuer"
 	"ringlet/testkit/patiently"
 )
@@ -42,7 +43,7 @@ type pair struct {
 	conns  []*grpc.ClientConn
 	number uint64
 	kill   []func() // by rank: ends the node at once
-	lost   chan *tagnet.UnitError
+	lost   chan *tagcore.UnitError
 
 	leave    []chan struct{} // by rank: tells the node to end
 	gone     []chan struct{} // closed when it has
@@ -215,11 +216,11 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 	p.t.Helper()
 	p.number++
 	p.view.Number = p.number
-	policy, err := tagnet.ParsePolicy(c.EmptyPlace)
+	policy, err := tagcore.ParsePolicy(c.EmptyPlace)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	core := tagnet.Config{
+	core := tagcore.Config{
 		Slots:              c.Slots,
 		Packing:            c.Packing,
 		LookAhead:          c.Debug.LookAhead,
@@ -233,7 +234,7 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 	if c.HasLiveSources() {
 		core.MaxEvents = c.Events
 	}
-	if core.Rules.TurnOrder, err = tagnet.ParseTurnOrder(c.Next); err != nil {
+	if core.Rules.TurnOrder, err = tagcore.ParseTurnOrder(c.Next); err != nil {
 		p.t.Fatal(err)
 	}
 	for _, m := range p.view.GetMembers() {
@@ -244,7 +245,7 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 			core.BUs = append(core.BUs, m.GetName())
 		}
 	}
-	lost := make(chan *tagnet.UnitError, 16)
+	lost := make(chan *tagcore.UnitError, 16)
 	p.lost = lost
 	host := tagnet.NewHost(tagnet.Access{Identify: Identify, Log: slog.New(slog.DiscardHandler)})
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
@@ -265,7 +266,7 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 	}
 	s := host.Server()
 	remote := tagnet.NewRemote(conn, tagnet.RemoteConfig{Scope: scope,
-		OnIncident: func(e *tagnet.UnitError) { lost <- e }})
+		OnIncident: func(e *tagcore.UnitError) { lost <- e }})
 	p.t.Cleanup(func() {
 		remote.Close()
 		_ = conn.Close()

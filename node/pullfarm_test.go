@@ -11,7 +11,7 @@ import (
 	"ringlet/readoutunit"
 	"ringlet/shmem"
 	"ringlet/tagnet"
-	allocator "ringlet/tagnet/core"
+	tagcore "ringlet/tagnet/core"
 	"ringlet/transport"
 )
 
@@ -23,7 +23,7 @@ type farm struct {
 		Fatalf(string, ...any)
 	}
 	cfg     farmConfig
-	core    *allocator.Allocator
+	core    *tagcore.Allocator
 	rus     []*farmRU
 	bus     []*farmBU
 	meps    []farmMEP
@@ -54,13 +54,13 @@ type farmRU struct {
 
 type farmBU struct {
 	asm        *builderunit.Assembler
-	order      []int               // readout units, in the order in which they are to be asked
-	roiUnits   int                 // how many of them before a decision
-	open       int                 // parts asked for that are not in place
-	progressed []slotProgress      // for the finisher
-	judged     []int               // slots with regions that somebody is to decide on
-	held       []tagnet.Feedback   // not told yet
-	sent       [][]tagnet.Feedback // on its way to TagNet
+	order      []int                // readout units, in the order in which they are to be asked
+	roiUnits   int                  // how many of them before a decision
+	open       int                  // parts asked for that are not in place
+	progressed []slotProgress       // for the finisher
+	judged     []int                // slots with regions that somebody is to decide on
+	held       []tagcore.Feedback   // not told yet
+	sent       [][]tagcore.Feedback // on its way to TagNet
 }
 
 type slotProgress struct {
@@ -74,18 +74,18 @@ type farmMEP struct {
 	sized     int // readout units that announced
 	requested int
 	parts     []string // by readout unit: "", announced, asked, landed, done
-	outcome   tagnet.Outcome
+	outcome   tagcore.Outcome
 }
 
 func newFarm(t *testing.T, cfg farmConfig) *farm {
 	f := &farm{t: t, cfg: cfg, last: -1}
-	tc := tagnet.Config{
+	tc := tagcore.Config{
 		Slots:        cfg.slots,
 		Packing:      1,
 		LookAhead:    cfg.slots,
-		NoSlotPolicy: tagnet.Skip,
+		NoSlotPolicy: tagcore.Skip,
 		Loose:        true,
-		Rules:        tagnet.Rules{TurnOrder: tagnet.ByDemand},
+		Rules:        tagcore.Rules{TurnOrder: tagcore.ByDemand},
 	}
 	for i := range cfg.rus {
 		tc.RUs = append(tc.RUs, fmt.Sprint("ru", i))
@@ -101,7 +101,7 @@ func newFarm(t *testing.T, cfg farmConfig) *farm {
 		f.bus = append(f.bus, newFarmBU(cfg, p))
 	}
 	var err error
-	if f.core, err = allocator.NewAllocator(tc); err != nil {
+	if f.core, err = tagcore.NewAllocator(tc); err != nil {
 		t.Fatal(err)
 	}
 	f.core.Start()
@@ -142,7 +142,7 @@ func (f *farm) must(err error) {
 // read lets every readout unit hold the MEPs below one.
 func (f *farm) read(to uint64) {
 	for i := range f.rus {
-		f.must(f.core.ApplyUpdate(i, tagnet.Update{ReadBelow: to, Events: to, InputEnded: f.cfg.meps > 0 &&
+		f.must(f.core.ApplyUpdate(i, tagcore.Update{ReadBelow: to, Events: to, InputEnded: f.cfg.meps > 0 &&
 			to == uint64(f.cfg.meps)}))
 	}
 	f.issue()
@@ -150,7 +150,7 @@ func (f *farm) read(to uint64) {
 
 // issue sends tokens to all readout units.
 func (f *farm) issue() {
-	var batch tagnet.Batch
+	var batch tagcore.Batch
 	batch.Reset(f.core.NextCycle(), f.core.PlacesPerCycle())
 	f.core.Issue(&batch)
 	for i := range batch.Len() {
@@ -191,7 +191,7 @@ func (f *farm) deliverTokens(ru int) {
 	}
 }
 
-func (f *farm) announce(ru int, t *tagnet.Token) {
+func (f *farm) announce(ru int, t *tagcore.Token) {
 	b, m := f.bus[t.BU], &f.meps[t.MEP]
 	f.checkHeld(ru, t.MEP)
 	m.parts[ru] = "announced"
@@ -313,7 +313,7 @@ func (f *farm) finish(bu int) {
 	}
 	f.say("bu%d has built MEP %d", bu, mep.MEP)
 	b.asm.Finish([]uint32{uint32(l.slot)}, 0, 0)
-	m.outcome = tagnet.Built
+	m.outcome = tagcore.Built
 	f.outcome(bu, l.slot, mep.MEP)
 }
 
@@ -331,14 +331,14 @@ func (f *farm) decide(bu int) {
 	}
 	f.say("bu%d rejects MEP %d", bu, mep)
 	b.asm.Reject(slot)
-	f.meps[mep].outcome = tagnet.Rejected
+	f.meps[mep].outcome = tagcore.Rejected
 	f.outcome(bu, slot, mep)
 }
 
 // outcome takes that a builder unit is done with a MEP.
 func (f *farm) outcome(bu, slot int, mep uint64) {
 	b, m := f.bus[bu], &f.meps[mep]
-	b.held = append(b.held, tagnet.Feedback{
+	b.held = append(b.held, tagcore.Feedback{
 		MEP:     mep,
 		Slot:    uint32(slot),
 		Events:  1,
@@ -399,7 +399,7 @@ type step struct {
 // checkEnd holds, where nothing more can happen, that everything has.
 func (f *farm) checkEnd() {
 	c := f.core.Registers().Counters
-	if f.core.State() != tagnet.Drained || len(f.meps) != f.cfg.meps || c.Built+c.Rejected != c.Issued {
+	if f.core.State() != tagcore.Drained || len(f.meps) != f.cfg.meps || c.Built+c.Rejected != c.Issued {
 		f.t.Fatalf("nothing more can happen, and TagNet is %s with %d of %d MEPs issued: %+v", f.core.State(), len(f.meps),
 			f.cfg.meps, c)
 	}
@@ -421,9 +421,9 @@ func (f *farm) checkEnd() {
 		f.t.Fatalf("%d parts were not asked for, the readout units let go %d", rest, unasked)
 	}
 	for mep := range f.meps {
-		want := tagnet.Built
+		want := tagcore.Built
 		if len(f.cfg.pull.RegionUnits) > 0 && !f.cfg.accept(uint64(mep)) {
-			want = tagnet.Rejected
+			want = tagcore.Rejected
 		}
 		if got := f.meps[mep].outcome; got != want {
 			f.t.Fatalf("MEP %d is %s, not %s", mep, got, want)

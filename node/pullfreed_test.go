@@ -10,6 +10,7 @@ import (
 	"ringlet/builderunit"
 	"ringlet/readoutunit"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // retained is which MEPs a readout unit of a farm still has.
@@ -80,7 +81,7 @@ func (f *farm) decisionSteps(out []step, ru int) []step {
 
 func (f *farm) deliverDecision(ru int) {
 	u := f.rus[ru]
-	if f.meps[u.decidedBelow].outcome == tagnet.Rejected {
+	if f.meps[u.decidedBelow].outcome == core.Rejected {
 		u.rejected.MarkRejected(u.decidedBelow, 1)
 	}
 	u.decidedBelow++

@@ -21,6 +21,7 @@ import (
 	"ringlet/readoutunit"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
+	tagcore "ringlet/tagnet/core"
 )
 
 // readout is a readout unit as a component.
@@ -181,7 +182,7 @@ func (c *readout) unitConfig(src source.Source, client *tagnet.RUClient, bar *ba
 
 // tagForwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine
 // at a time calls it. It is nil where no tags pass.
-func (c *readout) tagForwarder(sched *tagnet.RUClient) func(*tagnet.Tag) error {
+func (c *readout) tagForwarder(sched *tagnet.RUClient) func(*tagcore.Tag) error {
 	if !c.cfg.DisciplineKind().Tags {
 		return nil
 	}
@@ -189,9 +190,9 @@ func (c *readout) tagForwarder(sched *tagnet.RUClient) func(*tagnet.Tag) error {
 	if next == c.cfg.RUs {
 		return sched.ReturnTag
 	}
-	var words [tagnet.MaxTagWords]uint64
+	var words [tagcore.MaxTagWords]uint64
 	var message []byte
-	return func(t *tagnet.Tag) error {
+	return func(t *tagcore.Tag) error {
 		message = placing.AppendTag(message[:0], t.AppendWords(words[:0]))
 		return c.endpoint.Signal(c.ruRanks[next], message)
 	}

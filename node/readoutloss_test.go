@@ -7,6 +7,7 @@ import (
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/cases"
 	"ringlet/testkit/patiently"
 )
@@ -32,7 +33,7 @@ func TestReadoutLost(t *testing.T) {
 			p.more(s, 20)
 			p.kill[victim]()
 			e := patiently.Receive(t, p.lost)
-			if e.Role != tagnet.Readout || e.Incident != tagnet.UnitLost {
+			if e.Role != core.Readout || e.Incident != core.UnitLost {
 				t.Fatalf("the scheduler says %v", e)
 			}
 			if err := s.ExcludeRU(e.Unit); err != nil {

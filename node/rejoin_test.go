@@ -12,6 +12,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/cases"
 	"ringlet/testkit/patiently"
 )
@@ -40,7 +41,7 @@ func TestReadoutComesBack(t *testing.T) {
 			losses := cases.Count(2, 1)
 			for times := range losses {
 				p.kill[victim]()
-				if e := patiently.Receive(t, p.lost); e.Role != tagnet.Readout || e.Incident != tagnet.UnitLost {
+				if e := patiently.Receive(t, p.lost); e.Role != core.Readout || e.Incident != core.UnitLost {
 					t.Fatalf("the scheduler says %v", e)
 				}
 				if err := s.ExcludeRU(p.view.GetMembers()[victim].GetName()); err != nil {

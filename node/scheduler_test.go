@@ -13,6 +13,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // hostScheduler has n0 make the scheduler of a new view, and returns what every command of its run says.
@@ -33,8 +34,8 @@ func (p *pair) hostScheduler(c config.Config) (tagnet.Scope, *nodev1.CommandRequ
 	}
 }
 
-func (p *pair) schedulerOf(c config.Config) tagnet.Config {
-	out := tagnet.Config{Slots: c.Slots, Packing: c.Packing, LookAhead: c.Debug.LookAhead}
+func (p *pair) schedulerOf(c config.Config) core.Config {
+	out := core.Config{Slots: c.Slots, Packing: c.Packing, LookAhead: c.Debug.LookAhead}
 	for _, m := range p.view.GetMembers() {
 		if m.GetReadout() {
 			out.RUs = append(out.RUs, m.GetName())
@@ -73,7 +74,7 @@ func (p *pair) connect(i int) *grpc.ClientConn {
 	return conn
 }
 
-func (p *pair) drained(s tagnet.Scheduler) tagnet.Stats {
+func (p *pair) drained(s tagnet.Scheduler) core.Stats {
 	p.t.Helper()
 	select {
 	case <-s.Drained():

@@ -9,7 +9,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/shmem"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 )
 
@@ -19,14 +19,14 @@ import (
 func TestStoppedConsumer(t *testing.T) {
 	t.Parallel()
 	const more = 1000 // MEPs; slots and memory hold tens
-	othersBuild := func(from, now *tagnet.Registers) bool {
+	othersBuild := func(from, now *core.Registers) bool {
 		return now.Bus[0].Counters.Built > from.Bus[0].Counters.Built+more && now.Bus[1].Counters.LeftBehind > 0
 	}
-	discards := func(_, now *tagnet.Registers) bool { return now.Bus[1].Counters.Discarded > more }
+	discards := func(_, now *core.Registers) bool { return now.Bus[1].Counters.Discarded > more }
 	for name, tc := range map[string]struct {
 		empty, overload string
 		change          func(*config.Config)
-		went            func(from, now *tagnet.Registers) bool
+		went            func(from, now *core.Registers) bool
 	}{
 		"skip and hold":                 {"skip", config.OverloadHold, withoutPreGranted, othersBuild},
 		"skip and hold, pre-granted":    {"skip", config.OverloadHold, nil, othersBuild},
@@ -102,7 +102,7 @@ func (p *pair) taking(r *shmem.Reader) <-chan error {
 }
 
 // balances holds that the nodes and the scheduler agree.
-func (p *pair) balances(c *tagnet.Counters) {
+func (p *pair) balances(c *core.Counters) {
 	p.t.Helper()
 	sum := map[string]uint64{}
 	for i := range p.nodes {

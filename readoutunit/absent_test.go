@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"ringlet/barrier"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // TestBound holds that rounds of many cycles end where readout units go or come back, and that one of a single cycle
@@ -14,9 +14,9 @@ import (
 func TestBound(t *testing.T) {
 	s := newShift(0, SeatsInOrder(2, 2), 2, 4, false)
 	s.setMaxCycles(4)
-	b := tagnet.Batch{
+	b := core.Batch{
 		PlacesPerCycle: 2,
-		MEPs:           slices.Repeat([]uint64{tagnet.NoMEP}, 40),
+		MEPs:           slices.Repeat([]uint64{core.NoMEP}, 40),
 		Slots:          make([]uint32, 40),
 	}
 	var begun []uint64

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/event/placing"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // TestBurstsAgainstModel opens, fills, sends and completes bursts at random, and holds what is needed against what is
@@ -55,7 +55,7 @@ func (m *burstModel) send(t *rapid.T) {
 	for range rapid.IntRange(1, 4).Draw(t, "tokens") {
 		mep, part := m.released+rapid.Uint64Range(0, 9).Draw(t, "mep"), make([]byte, rapid.IntRange(1, 99).Draw(t, "part"))
 		slot := rapid.Uint32Range(0, 1).Draw(t, "slot")
-		token := tagnet.Token{
+		token := core.Token{
 			MEP:     mep,
 			Slot:    slot,
 			BU:      uint16(bu),

@@ -11,6 +11,7 @@ import (
 	"ringlet/barrier"
 	"ringlet/event/placing"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/transport/link"
 )
 
@@ -39,11 +40,11 @@ type Core struct {
 	drained    bool   // and all is written, which was said
 
 	phase       phase
-	offered     int          // cycles, at the barrier
-	tag         tagnet.Tag   // the last that came
-	forwarded   []tagnet.Tag // of this step
-	firstAction time.Time    // first that the conductor got
-	lastAction  time.Time    // last write or end of a phase
+	offered     int        // cycles, at the barrier
+	tag         core.Tag   // the last that came
+	forwarded   []core.Tag // of this step
+	firstAction time.Time  // first that the conductor got
+	lastAction  time.Time  // last write or end of a phase
 	timeline    timeline
 	stats       Stats
 
@@ -58,7 +59,7 @@ type CoreConfig struct {
 	Streams   int // MFPs in each part
 	// Rejoin is the return with which the unit takes part, where it came back in the run: its source gives the MEPs from
 	// that of the return on. Zero: it was there from the beginning.
-	Rejoin tagnet.Absence
+	Rejoin core.Absence
 	// Rejection says what is given up since its events were rejected.
 	Rejection RejectionPolicy
 	// PhaseTime is the length of a phase where phases end with time; UnheldPhases, where nothing ends them.
@@ -83,7 +84,7 @@ type Input struct {
 	Tokens    *tagnet.Tokens
 	Grant     placing.Grant
 	PreGrants *placing.PreGrants
-	Tag       tagnet.Tag
+	Tag       core.Tag
 	First     uint64 // event
 	Events    uint64
 	Cookie    uint64
@@ -122,13 +123,13 @@ type Action struct {
 	BU      int
 	Count   int
 	Number  uint64
-	Token   tagnet.Token
+	Token   core.Token
 	Part    []byte
 	Pieces  []link.Piece
 	Move    func(piece int) []byte
-	Absence *tagnet.Absence
+	Absence *core.Absence
 	Members []int
-	Tag     *tagnet.Tag
+	Tag     *core.Tag
 	Err     error
 }
 
@@ -328,7 +329,7 @@ func (c *Core) addGrant(bu int, g *placing.Grant) error {
 }
 
 // addTag gives a tag to the order.
-func (c *Core) addTag(t *tagnet.Tag) error {
+func (c *Core) addTag(t *core.Tag) error {
 	if c.tags == nil {
 		return errNoTagRing
 	}
@@ -348,7 +349,7 @@ func (c *Core) forwardTags() {
 }
 
 // changeMembers takes who among the readout units has gone or come back. The cycles that it concerns come behind it.
-func (c *Core) changeMembers(a *tagnet.Absence) {
+func (c *Core) changeMembers(a *core.Absence) {
 	switch i, takesPart := slices.BinarySearch(c.members, int(a.RU)); {
 	case int(a.RU) >= c.cfg.RUs:
 		return

@@ -11,6 +11,7 @@ import (
 	"ringlet/barrier"
 	"ringlet/event/placing"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // coreModel plays the shell of a core, the scheduler and the builder units. One thing happens at a time.
@@ -20,7 +21,7 @@ type coreModel struct {
 	free [][]uint32 // by builder unit: slots
 
 	cycle, mep uint64
-	asked      []tagnet.Token        // announced, and not granted
+	asked      []core.Token          // announced, and not granted
 	writes     map[uint64]modelWrite // by cookie
 	outcomes   map[uint64]bool       // by MEP: it has its outcome
 	released   uint64                // MEPs below have theirs
@@ -133,7 +134,7 @@ func (m *coreModel) step(in Input) (conductor Action) {
 
 // tokens gives a cycle, and tells which MEPs have their outcome.
 func (m *coreModel) tokens() {
-	c := slices.Repeat([]tagnet.Token{none}, len(m.free))
+	c := slices.Repeat([]core.Token{none}, len(m.free))
 	for bu := range c {
 		if n := len(m.free[bu]); n > 0 && !m.excluded[bu] && m.mep < 250 && rapid.Bool().Draw(m.t, "token") {
 			c[bu] = newToken(m.mep, m.free[bu][n-1])
@@ -229,7 +230,7 @@ func (m *coreModel) exclude() {
 	m.excluded[bu] = true
 	m.exclusions++
 	m.step(Input{Kind: TokensCame, Tokens: &tagnet.Tokens{Released: m.released,
-		Withdrawals: []tagnet.Withdrawal{{BU: uint16(bu), BeforeCycle: m.cycle}}}})
+		Withdrawals: []core.Withdrawal{{BU: uint16(bu), BeforeCycle: m.cycle}}}})
 }
 
 func (m *coreModel) lose() {

@@ -2,7 +2,7 @@ package readoutunit
 
 import (
 	"ringlet/internal/registry"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // An Order is a discipline at a readout unit: it decides in which order the transfers of a table are served, and what
@@ -27,9 +27,9 @@ type Order interface {
 // TagOrder is an order in which the right to send passes from readout unit to readout unit, as tags.
 type TagOrder interface {
 	// AddTag takes a tag. An error says what is wrong with it; it then had no effect.
-	AddTag(t *tagnet.Tag) error
+	AddTag(t *core.Tag) error
 	// NextForward is the next tag that this unit is done with, to be passed on; each is given once.
-	NextForward() (tagnet.Tag, bool)
+	NextForward() (core.Tag, bool)
 	// BypassedTags is how many tags were passed on unserved since the unit was busy.
 	BypassedTags() uint64
 }
@@ -108,13 +108,13 @@ var Disciplines = []Discipline{
 		},
 		Tags:   true,
 		Bypass: true,
-		MaxRUs: tagnet.MaxTagRingRUs,
+		MaxRUs: core.MaxTagRingRUs,
 		order:  func(c DisciplineConfig, t *Transfers) Order { return newTagRing(c, t, true) },
 	},
 	{
 		Kind:   registry.Kind{Name: "tagring-wait", Help: "the same, but tags wait for a busy unit"},
 		Tags:   true,
-		MaxRUs: tagnet.MaxTagRingRUs,
+		MaxRUs: core.MaxTagRingRUs,
 		order:  func(c DisciplineConfig, t *Transfers) Order { return newTagRing(c, t, false) },
 	},
 	{

@@ -13,6 +13,7 @@ import (
 	"ringlet/event/placing"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
+	tagcore "ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 )
 
@@ -126,7 +127,7 @@ type fakeScheduler struct {
 	broken   error // outcome of Next once tokens is closed; nil is io.EOF
 
 	mu       sync.Mutex
-	updates  []tagnet.Update
+	updates  []tagcore.Update
 	quiesced []uint64
 }
 
@@ -134,7 +135,7 @@ func newFakeScheduler() *fakeScheduler {
 	return &fakeScheduler{tokens: make(chan tagnet.Tokens, 100), progress: make(chan struct{}, 1)}
 }
 
-func (s *fakeScheduler) Update(u tagnet.Update) error {
+func (s *fakeScheduler) Update(u tagcore.Update) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.updates = append(s.updates, u)
@@ -142,7 +143,7 @@ func (s *fakeScheduler) Update(u tagnet.Update) error {
 	return s.refuse
 }
 
-func (s *fakeScheduler) ReportReach(tagnet.Reach) error { return nil }
+func (s *fakeScheduler) ReportReach(tagcore.Reach) error { return nil }
 
 func (s *fakeScheduler) ConfirmExclusion(exclusion uint64) error {
 	s.mu.Lock()
@@ -168,18 +169,18 @@ func (s *fakeScheduler) Next(ctx context.Context) (tagnet.Tokens, error) {
 }
 
 // last is the newest update.
-func (s *fakeScheduler) last() tagnet.Update {
+func (s *fakeScheduler) last() tagcore.Update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.updates) == 0 {
-		return tagnet.Update{}
+		return tagcore.Update{}
 	}
 	return s.updates[len(s.updates)-1]
 }
 
 // send gives cycles, the first of them numbered first, and the released watermark.
-func (s *fakeScheduler) send(first, released uint64, cycles ...[]tagnet.Token) {
-	t := tagnet.Tokens{Released: released, State: tagnet.Running}
+func (s *fakeScheduler) send(first, released uint64, cycles ...[]tagcore.Token) {
+	t := tagnet.Tokens{Released: released, State: tagcore.Running}
 	if len(cycles) > 0 {
 		t.Batch = *batch(first, cycles...)
 	}

@@ -12,16 +12,17 @@ import (
 
 	"ringlet/event/placing"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // forwarded is what comes after a readout unit in the tag ring.
 type forwarded struct {
 	mu   sync.Mutex
-	tags []tagnet.Tag
+	tags []core.Tag
 	err  error
 }
 
-func (o *forwarded) add(t *tagnet.Tag) error {
+func (o *forwarded) add(t *core.Tag) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.tags = append(o.tags, *t)
@@ -35,7 +36,7 @@ func (o *forwarded) len() int {
 }
 
 // encodeTag is the signal by which a tag comes.
-func encodeTag(t tagnet.Tag) []byte { return placing.AppendTag(nil, t.AppendWords(nil)) }
+func encodeTag(t core.Tag) []byte { return placing.AppendTag(nil, t.AppendWords(nil)) }
 
 // TestRunInARing takes the second of three units through three MEPs: it sends when the tags come, and passes each on
 // with its bit.
@@ -45,13 +46,13 @@ func TestRunInARing(t *testing.T) {
 		c.RU, c.RUs, c.Transfers, c.ForwardTag = 1, 3, openTagRing(1, 3, 2, true), on.add
 	})
 	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
-	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 1), newToken(2, 0)})
+	r.sched.send(0, 0, []core.Token{newToken(0, 0), newToken(1, 1), newToken(2, 0)})
 	r.until("the tokens", func() bool { return r.unit.Stats().TokensReceived == 3 })
 	if n := r.net.wrote(); n > 0 {
 		t.Fatalf("%d MEPs were written without a tag", n)
 	}
 	for place, slot := range []uint32{2: 0, 0: 0, 1: 1} {
-		tag := tagnet.Tag{
+		tag := core.Tag{
 			TokenPlace: uint64(place),
 			MEP:        uint64(place),
 			Slot:       slot,
@@ -87,10 +88,10 @@ func TestLaunchedTags(t *testing.T) {
 	})
 	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
 	r.sched.tokens <- tagnet.Tokens{
-		Batch:       *batch(0, []tagnet.Token{newToken(0, 0), newToken(1, 1), none}),
-		State:       tagnet.Running,
-		Tags:        []tagnet.Tag{{TokenPlace: 0, MEP: 0, Attempt: 1}, {TokenPlace: 1, MEP: 1, Slot: 1, Attempt: 1}},
-		Withdrawals: []tagnet.Withdrawal{{BU: 0, BeforeCycle: 1}},
+		Batch:       *batch(0, []core.Token{newToken(0, 0), newToken(1, 1), none}),
+		State:       core.Running,
+		Tags:        []core.Tag{{TokenPlace: 0, MEP: 0, Attempt: 1}, {TokenPlace: 1, MEP: 1, Slot: 1, Attempt: 1}},
+		Withdrawals: []core.Withdrawal{{BU: 0, BeforeCycle: 1}},
 	}
 	r.until("the tags to go on", func() bool { return on.len() == 2 })
 	if on.tags[0].Served.Len() != 0 || on.tags[1].Served.Len() != 1 {
@@ -107,7 +108,7 @@ func TestLaunchedTags(t *testing.T) {
 
 // TestTagsRefused holds that what is no tag, or comes from elsewhere, is counted and has no effect.
 func TestTagsRefused(t *testing.T) {
-	good := tagnet.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}
+	good := core.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}
 	for name, tc := range map[string]struct {
 		from    int
 		payload []byte
@@ -141,9 +142,9 @@ func TestTagNotPassedOn(t *testing.T) {
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
 		c.Transfers, c.ForwardTag = openTagRing(0, 3, 2, true), (&forwarded{err: gone}).add
 	})
-	tag := tagnet.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}
+	tag := core.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}
 	tag.Served.Add(0)
-	r.sched.tokens <- tagnet.Tokens{State: tagnet.Running, Tags: []tagnet.Tag{tag}}
+	r.sched.tokens <- tagnet.Tokens{State: core.Running, Tags: []core.Tag{tag}}
 	if err := r.failure(); !errors.Is(err, gone) || !strings.Contains(fmt.Sprint(err), "passing on the tag of MEP 0") {
 		t.Error(err)
 	}
@@ -151,7 +152,7 @@ func TestTagNotPassedOn(t *testing.T) {
 
 // stopped is the only unit of a tag ring with three builder units, at ranks 5, 6 and 7, whose goroutines the test
 // plays.
-func stopped(t *testing.T, forward func(*tagnet.Tag) error) *Unit {
+func stopped(t *testing.T, forward func(*core.Tag) error) *Unit {
 	u := New(Config{
 		CoreConfig: CoreConfig{
 			Retention: newRetention(t, 1, 64, 1),
@@ -171,7 +172,7 @@ func stopped(t *testing.T, forward func(*tagnet.Tag) error) *Unit {
 func TestTagsNobodyWants(t *testing.T) {
 	on := forwarded{err: io.EOF}
 	u := stopped(t, on.add)
-	tag := tagnet.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}
+	tag := core.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}
 	tag.Served.Add(0)
 	if err := u.notify(&Input{Kind: TagCame, Tag: tag}); err != nil || on.len() != 1 || u.failed {
 		t.Errorf("%v, %d tags, the unit has failed: %v", err, on.len(), u.failed)
@@ -185,10 +186,10 @@ func TestTagThatContradictsEndsTheUnit(t *testing.T) {
 		c.RU, c.RUs, c.Transfers, c.ForwardTag = 1, 3, openTagRing(1, 3, 2, true), (&forwarded{}).add
 	})
 	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
-	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), none, none})
+	r.sched.send(0, 0, []core.Token{newToken(0, 0), none, none})
 	r.until("the token", func() bool { return r.unit.Stats().TokensReceived == 1 })
 	var wrong *tagError
-	if err := r.unit.HandleTag(0, encodeTag(tagnet.Tag{TokenPlace: 0, MEP: 1, Attempt: 1})); !errors.As(err, &wrong) {
+	if err := r.unit.HandleTag(0, encodeTag(core.Tag{TokenPlace: 0, MEP: 1, Attempt: 1})); !errors.As(err, &wrong) {
 		t.Error(err)
 	}
 	if err := r.failure(); !errors.As(err, &wrong) || wrong.Tag.MEP != 1 {
@@ -203,7 +204,7 @@ func TestTagThatContradictsEndsTheUnit(t *testing.T) {
 // yet obeyed. Nothing is written to it, whether its place is still kept or was forgotten with the next cycle, and the
 // account stays right.
 func TestWithdrawnBeforeItIsSent(t *testing.T) {
-	for name, next := range map[string][][]tagnet.Token{
+	for name, next := range map[string][][]core.Token{
 		"its place is kept":      nil,
 		"its place is forgotten": {{none, none, none}},
 	} {
@@ -213,14 +214,14 @@ func TestWithdrawnBeforeItIsSent(t *testing.T) {
 			u.cfg.Scheduler = newFakeScheduler()
 			transfers := u.core.transfers
 			err := errors.Join(
-				transfers.AddCycle(batch(0, []tagnet.Token{newToken(0, 0), none, none}), 0),
+				transfers.AddCycle(batch(0, []core.Token{newToken(0, 0), none, none}), 0),
 				u.notify(&Input{Kind: GrantCame, Grant: placing.Grant{MEP: 0, Attempt: 1, Length: 4}}),
-				u.notify(&Input{Kind: TagCame, Tag: tagnet.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}}),
+				u.notify(&Input{Kind: TagCame, Tag: core.Tag{TokenPlace: 0, MEP: 0, Attempt: 1}}),
 			)
 			if turn, _ := transfers.Next(); err != nil || turn != Send {
 				t.Fatal(err, turn)
 			}
-			withdrawals := []tagnet.Withdrawal{{BU: 0, BeforeCycle: 1}}
+			withdrawals := []core.Withdrawal{{BU: 0, BeforeCycle: 1}}
 			if err := u.notify(&Input{Kind: TokensCame, Tokens: &tagnet.Tokens{Withdrawals: withdrawals}}); err != nil {
 				t.Fatal(err)
 			}
@@ -244,13 +245,13 @@ func TestWithdrawnBeforeItIsSent(t *testing.T) {
 func TestTagRingAllocatesNothing(t *testing.T) {
 	r := openTagRing(0, 1, 1, true)
 	tags := r.TagOrder()
-	var b tagnet.Batch
+	var b core.Batch
 	var places []uint64
-	mep, tag := uint64(0), tagnet.Tag{}
+	mep, tag := uint64(0), core.Tag{}
 	round := func() {
 		b.Reset(mep, 1)
 		b.MEPs, b.Slots = append(b.MEPs, mep), append(b.Slots, 1<<24)
-		tag = tagnet.Tag{TokenPlace: mep, MEP: mep, Attempt: 1}
+		tag = core.Tag{TokenPlace: mep, MEP: mep, Attempt: 1}
 		if err := errors.Join(r.AddCycle(&b, 0), tags.AddTag(&tag), r.ApplyGrant(0,
 			&placing.Grant{MEP: mep, Attempt: 1, Length: 4})); err != nil {
 			t.Fatal(err)

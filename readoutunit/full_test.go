@@ -9,6 +9,7 @@ import (
 
 	"ringlet/event/placing"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // newRigOfEight makes a rig of eight builder units, at ranks 1 to 8, with so many slots and buffers, in no order. The
@@ -31,7 +32,7 @@ func TestFullLinkHoldsUpNobody(t *testing.T) {
 	r := newRigOfEight(t, 8*cycles, slots, 16*cycles) // the reader waits for an eighth of them
 	r.until("all MEPs", func() bool { return r.sched.last().ReadBelow == 8*cycles })
 	for c := range uint64(cycles) { // each alone: so each part is a write of its own
-		var tokens []tagnet.Token
+		var tokens []core.Token
 		for bu := range uint64(8) {
 			tokens = append(tokens, newToken(8*c+bu, uint32(c)))
 		}
@@ -51,7 +52,7 @@ func TestStoppedBuilderKeepsNoBuffers(t *testing.T) {
 	const meps, slots, buffers = 8 * 50, 64, 24
 	r := newRigOfEight(t, meps, slots, buffers)
 	r.until("the first MEPs", func() bool { return r.sched.last().ReadBelow >= 8 })
-	var tokens []tagnet.Token
+	var tokens []core.Token
 	for bu := range uint64(8) {
 		tokens = append(tokens, newToken(bu, 0))
 	}
@@ -60,7 +61,7 @@ func TestStoppedBuilderKeepsNoBuffers(t *testing.T) {
 	tokens[0] = none
 	mep, cycle := uint64(8), uint64(1)
 	for ; mep+7 <= meps; cycle++ {
-		t := tagnet.Tokens{State: tagnet.Running, Released: mep, HeldUp: []uint64{0}}
+		t := tagnet.Tokens{State: core.Running, Released: mep, HeldUp: []uint64{0}}
 		r.sched.tokens <- t
 		r.until("the next MEPs", func() bool { return r.sched.last().ReadBelow >= min(meps, mep+7) })
 		for i := range tokens[1:] {
@@ -68,7 +69,7 @@ func TestStoppedBuilderKeepsNoBuffers(t *testing.T) {
 			mep++
 		}
 		r.sched.tokens <- tagnet.Tokens{
-			State:    tagnet.Running,
+			State:    core.Running,
 			Batch:    *batch(cycle, slices.Clone(tokens)),
 			Released: t.Released,
 			HeldUp:   t.HeldUp,
@@ -124,7 +125,7 @@ func (m *fullModel) grant(t *rapid.T) {
 	if len(m.wait[bu]) == 64 {
 		t.Skip("all slots are taken")
 	}
-	tokens, slot := slices.Repeat([]tagnet.Token{none}, len(m.wait)), uint32(m.slot[bu]%64)
+	tokens, slot := slices.Repeat([]core.Token{none}, len(m.wait)), uint32(m.slot[bu]%64)
 	tokens[bu] = newToken(m.cycle, slot)
 	if err := m.f.AddCycle(batch(m.cycle, tokens), 0); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"ringlet/readoutunit/source"
 	"ringlet/readoutunit/source/live"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // endsProperly takes the error that ended the input, and says whether what came before is still to be built: at a
@@ -30,7 +31,7 @@ func (u *Unit) endsProperly(err error) bool {
 
 // reportReach tells the scheduler how far the live data go. That a session is over its other methods tell.
 func (u *Unit) reportReach(r live.Reach) {
-	_ = u.cfg.Scheduler.ReportReach(tagnet.Reach{
+	_ = u.cfg.Scheduler.ReportReach(core.Reach{
 		FirstUncut:    r.FirstUncut,
 		CompleteBelow: r.CompleteBelow,
 		FlushBelow:    r.FlushBelow,
@@ -49,7 +50,7 @@ func (u *Unit) applyCuts(t *tagnet.Tokens) {
 		u.live.AddCuts(cuts, t.CutsOver)
 	}
 	u.live.SetOutcomesBelow(lowestNeeded(t))
-	if t.State >= tagnet.Draining {
+	if t.State >= core.Draining {
 		u.live.EndIntake()
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"ringlet/internal/netyield"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // runReader fills the retention buffers and tells the scheduler how far it has come. It waits until an eighth of them
@@ -23,7 +24,7 @@ import (
 func (u *Unit) runReader() error {
 	buffers := u.cfg.Retention
 	least := max(1, buffers.Len()/8)
-	var up tagnet.Update
+	var up core.Update
 	for !up.InputEnded {
 		u.bufferWait.Start()
 		first, strip, sizes, err := u.awaitBuffers(least)

@@ -15,6 +15,7 @@ import (
 	"ringlet/event/placing"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/transport/link"
 )
 
@@ -75,9 +76,9 @@ func TestWideRounds(t *testing.T) {
 		c.TimelineSteps = 6
 	})
 	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
-	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), none, none})
-	r.sched.send(1, 0, []tagnet.Token{newToken(1, 1), newToken(2, 0), none},
-		[]tagnet.Token{none, newToken(3, 1), newToken(4, 1)})
+	r.sched.send(0, 0, []core.Token{newToken(0, 0), none, none})
+	r.sched.send(1, 0, []core.Token{newToken(1, 1), newToken(2, 0), none},
+		[]core.Token{none, newToken(3, 1), newToken(4, 1)})
 	r.until("all tokens", func() bool { return r.unit.Stats().TokensReceived == 5 })
 	r.net.mu.Lock()
 	r.net.mute = false
@@ -102,10 +103,10 @@ func TestWideRounds(t *testing.T) {
 // TestFailuresPreGranted holds that whatever a unit cannot go on after is told in a sentence.
 func TestFailuresPreGranted(t *testing.T) {
 	broken := errors.New("the wire is cut")
-	cycle := []tagnet.Token{newToken(0, 0), newToken(1, 0), none}
+	cycle := []core.Token{newToken(0, 0), newToken(1, 0), none}
 	for name, tc := range map[string]struct {
 		change func(*rig, *Config)
-		cycles []tagnet.Token
+		cycles []core.Token
 		says   string
 		is     error
 	}{
@@ -114,7 +115,7 @@ func TestFailuresPreGranted(t *testing.T) {
 			cycles: cycle, says: "asking builder unit 1 for its windows: the wire is cut", is: broken,
 		},
 		"token for what is not held": {
-			cycles: []tagnet.Token{none, newToken(77, 1), none}, says: "block is not retained: MEP 77; those from 0 up to 2 are",
+			cycles: []core.Token{none, newToken(77, 1), none}, says: "block is not retained: MEP 77; those from 0 up to 2 are",
 			is: errNotRetained,
 		},
 	} {
@@ -206,7 +207,7 @@ func TestCloseAtAnyMomentPreGranted(t *testing.T) {
 			r := newRig(t, generator(t, 1), preGrantedRig(1, 2, 2, free))
 			if step > 0 {
 				r.until("two blocks", func() bool { return r.sched.last().ReadBelow == 2 })
-				r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 1), none})
+				r.sched.send(0, 0, []core.Token{newToken(0, 0), newToken(1, 1), none})
 				for range step {
 					select {
 					case <-r.net.progress:

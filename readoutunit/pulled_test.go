@@ -4,14 +4,14 @@ import (
 	"testing"
 
 	"ringlet/event/placing"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // TestUndecidedIsSetAside holds that a transfer which its stopped builder unit has not asked for keeps no places of
 // those that come after it, and is there when it is asked for, or over when its MEP is.
 func TestUndecidedIsSetAside(t *testing.T) {
 	u := newPulled(2, 2)
-	take := func(c uint64, tokens ...tagnet.Token) {
+	take := func(c uint64, tokens ...core.Token) {
 		t.Helper()
 		if err := u.AddCycle(batch(c, tokens), 0); err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"ringlet/event/placing"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // TestRejectionsAgainstModel has tokens, decisions with gaps, outcomes and writes at random: a MEP goes when all before
@@ -112,7 +113,7 @@ func TestRejectEndsWhatWasNotAskedFor(t *testing.T) {
 		}
 	}
 	for mep := range uint64(4) {
-		must(u.AddCycle(batch(mep, []tagnet.Token{newToken(mep, uint32(mep))}), 0))
+		must(u.AddCycle(batch(mep, []core.Token{newToken(mep, uint32(mep))}), 0))
 	}
 	grant := func(mep uint64) error {
 		return u.ApplyGrant(0, &placing.Grant{
@@ -145,7 +146,7 @@ func TestRejectEndsWhatWasNotAskedFor(t *testing.T) {
 	if grant(2) == nil {
 		t.Error("a part is granted a window that was given up")
 	}
-	must(u.AddCycle(batch(4, []tagnet.Token{newToken(4, 2)}), 0)) // MEP 2 was over
+	must(u.AddCycle(batch(4, []core.Token{newToken(4, 2)}), 0)) // MEP 2 was over
 	is(2, false, true)
 	u.Release(5)
 	if u.UnrequestedTransfers() != 4 || u.OpenTransfers() != 0 {
@@ -173,7 +174,7 @@ func TestMemoryOfRejectedMEPsIsUsedAgain(t *testing.T) {
 	})
 	r.until("three blocks", func() bool { return r.sched.last().ReadBelow == 3 })
 	r.unit.HandleRejected(1, 2) // before their tokens are here
-	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 0), newToken(2, 0)})
+	r.sched.send(0, 0, []core.Token{newToken(0, 0), newToken(1, 0), newToken(2, 0)})
 	r.until("their announcements", func() bool { return r.unit.Stats().OpenTransfers == 3 })
 	if s := r.unit.Stats(); s.RejectionStats != (RejectionStats{}) {
 		t.Errorf("%+v are given up, and MEP 0 is before them", s.RejectionStats)
@@ -186,10 +187,10 @@ func TestMemoryOfRejectedMEPsIsUsedAgain(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	r.sched.tokens <- tagnet.Tokens{
-		State:    tagnet.Running,
+		State:    core.Running,
 		Released: 3,
 		HeldUp:   []uint64{1},
-		Batch:    *batch(1, []tagnet.Token{newToken(3, 1), none, none}),
+		Batch:    *batch(1, []core.Token{newToken(3, 1), none, none}),
 	}
 	r.until("the next token", func() bool { return r.unit.Stats().OpenTransfers == 1 })
 	r.unit.mu.Lock()
@@ -206,7 +207,7 @@ func TestRejectionsAllocateNothing(t *testing.T) {
 	order := newPulled(1, 1)
 	r := NewRejections(RejectionPolicy{Packing: 1}, 8)
 	mep := uint64(0)
-	cycles := batch(0, []tagnet.Token{newToken(0, 0)})
+	cycles := batch(0, []core.Token{newToken(0, 0)})
 	if n := testing.AllocsPerRun(1000, func() {
 		cycles.FirstCycle, cycles.MEPs[0] = mep, mep
 		if err := order.AddCycle(cycles, 0); err != nil {
@@ -233,7 +234,7 @@ func TestRejectedBeforeItIsAnnounced(t *testing.T) {
 		})
 		r.until("three blocks", func() bool { return r.sched.last().ReadBelow == 3 })
 		r.unit.HandleRejected(0, 3)
-		r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 0), newToken(2, 0)})
+		r.sched.send(0, 0, []core.Token{newToken(0, 0), newToken(1, 0), newToken(2, 0)})
 		r.until("three more", func() bool { return r.sched.last().ReadBelow == 6 })
 		if s := r.unit.Stats(); s.RejectionStats.FreedMEPs != 3 || s.OpenTransfers != 0 {
 			t.Fatalf("%+v", s)

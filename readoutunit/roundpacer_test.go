@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // TestPace holds that the next round has as many cycles as make phases worth their barrier, and no more.
@@ -73,10 +73,10 @@ func TestSlowRoundsAreShort(t *testing.T) {
 				r.net.completion = func(int) error { time.Sleep(write); return nil }
 			})
 			r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
-			var all [][]tagnet.Token
+			var all [][]core.Token
 			for c := range uint32(cycles) {
 				mep := uint64(c) * bus
-				all = append(all, []tagnet.Token{newToken(mep, c), newToken(mep+1, c), newToken(mep+2, c)})
+				all = append(all, []core.Token{newToken(mep, c), newToken(mep+1, c), newToken(mep+2, c)})
 			}
 			r.sched.send(0, 0, all...)
 			r.until("all writes", func() bool { return r.unit.Stats().PartsWritten == cycles*bus })

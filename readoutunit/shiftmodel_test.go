@@ -10,7 +10,7 @@ import (
 
 	"ringlet/event/placing"
 	"ringlet/shmem"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // scheduleModel drives a Shift at random beside a model that remembers every token of the run.
@@ -56,7 +56,7 @@ func (m *scheduleModel) inStage(stage Stage) []uint64 {
 
 // cycle draws a cycle whose tokens are all good.
 func (m *scheduleModel) cycle(t *rapid.T) {
-	var c []tagnet.Token
+	var c []core.Token
 	for bu := range m.bus {
 		slot := uint32(rapid.IntRange(0, m.slots-1).Draw(t, "slot"))
 		if x := m.latest(bu, slot); x != nil && x.Stage < stageSent || rapid.IntRange(0, 4).Draw(t, "empty") == 0 {
@@ -78,7 +78,7 @@ func (m *scheduleModel) cycle(t *rapid.T) {
 
 // badCycle draws one that must be refused without effect.
 func (m *scheduleModel) badCycle(t *rapid.T) {
-	c := slices.Repeat([]tagnet.Token{none}, m.bus)
+	c := slices.Repeat([]core.Token{none}, m.bus)
 	first, bu := uint64(m.cycles), rapid.IntRange(0, m.bus-1).Draw(t, "bu")
 	c[0] = newToken(m.mep, 0)
 	var token *tokenError
@@ -265,7 +265,7 @@ func TestShiftForgets(t *testing.T) {
 	var late uint64
 	for c := range uint64(1000) {
 		slot := uint32(c % 4)
-		if err := s.AddCycle(batch(c, []tagnet.Token{newToken(2*c, slot), newToken(2*c+1, slot)}), 0); err != nil {
+		if err := s.AddCycle(batch(c, []core.Token{newToken(2*c, slot), newToken(2*c+1, slot)}), 0); err != nil {
 			t.Fatal(err)
 		}
 		for bu := range 2 {
@@ -316,7 +316,7 @@ func TestStageNames(t *testing.T) {
 // circuit is a schedule in steady state: one cycle after the other, all the way through.
 type circuit struct {
 	s     *Transfers
-	b     tagnet.Batch
+	b     core.Batch
 	cycle uint64
 	bytes uint64
 
@@ -325,7 +325,7 @@ type circuit struct {
 
 func newCircuit(rus, bus int) *circuit {
 	c := &circuit{s: newShift(0, SeatsInOrder(rus, bus), bus, 4, false)}
-	c.b = *batch(0, slices.Repeat([]tagnet.Token{newToken(0, 0)}, bus))
+	c.b = *batch(0, slices.Repeat([]core.Token{newToken(0, 0)}, bus))
 	return c
 }
 

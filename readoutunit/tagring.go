@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // tagRing is the discipline of tokens that pass from sender to sender (TagNet-farm §III.D and §III.E). Tokens come
@@ -29,14 +29,14 @@ type tagRing struct {
 
 	heldTags     []heldTag // tags that are here, in the order they came
 	nextToServe  int       // index of the first that waits to be served
-	outgoingTags []tagnet.Tag
+	outgoingTags []core.Tag
 	forwarded    int    // of outgoing
 	bypassed     uint64 // tags passed on unserved since the unit was busy
 }
 
 // heldTag is a tag at a readout unit. A tag may come before its token, and then waits for it.
 type heldTag struct {
-	tagnet.Tag
+	core.Tag
 	done bool // served, or of a MEP that was withdrawn
 }
 
@@ -52,7 +52,7 @@ func newTagRing(c DisciplineConfig, t *Transfers, bypass bool) *tagRing {
 
 // A tagError is a tag that contradicts the tokens.
 type tagError struct {
-	Tag    tagnet.Tag
+	Tag    core.Tag
 	BU     int
 	Reason string
 }
@@ -106,7 +106,7 @@ func (r *tagRing) Note(c Change, n uint64) error {
 }
 
 // AddTag implements TagOrder.
-func (r *tagRing) AddTag(t *tagnet.Tag) error {
+func (r *tagRing) AddTag(t *core.Tag) error {
 	if err := r.matchToken(t); err != nil {
 		return err
 	}
@@ -121,14 +121,14 @@ func (r *tagRing) AddTag(t *tagnet.Tag) error {
 	return nil
 }
 
-func (r *tagRing) builderOf(t *tagnet.Tag) int { return int(t.TokenPlace % uint64(r.t.placesPerCycle)) }
+func (r *tagRing) builderOf(t *core.Tag) int { return int(t.TokenPlace % uint64(r.t.placesPerCycle)) }
 
 // bypassIfBusy decides whether a tag that is here is passed on unserved, since it would wait for more than
 // bypassRatioX2 halves of its own part. It is asked when both the tag and its window are here: before, the part's size
 // is not known, nor could it be served.
 func (r *tagRing) bypassIfBusy(i int) bool {
 	h := &r.heldTags[i]
-	if h.done || !r.bypass || h.Loop == tagnet.MaxLoops || !r.t.isKept(h.TokenPlace) ||
+	if h.done || !r.bypass || h.Loop == core.MaxLoops || !r.t.isKept(h.TokenPlace) ||
 		r.t.TransferAt(h.TokenPlace).Stage != stageGranted {
 		return false
 	}
@@ -147,7 +147,7 @@ func (r *tagRing) bypassIfBusy(i int) bool {
 }
 
 // matchToken tells whether a tag is of a token that came, or is still to come.
-func (r *tagRing) matchToken(t *tagnet.Tag) error {
+func (r *tagRing) matchToken(t *core.Tag) error {
 	if !r.t.isKept(t.TokenPlace) {
 		return nil // it is over, or not here yet
 	}
@@ -184,7 +184,7 @@ func (r *tagRing) updateQueue() {
 }
 
 // isTransferOver tells that a tag's transfer is done with, without having been served for it.
-func (r *tagRing) isTransferOver(t *tagnet.Tag) bool {
+func (r *tagRing) isTransferOver(t *core.Tag) bool {
 	return t.TokenPlace < r.t.firstPlace || r.t.isKept(t.TokenPlace) && r.t.TransferAt(t.TokenPlace).Stage >= stageOrphaned
 }
 
@@ -214,10 +214,10 @@ func (r *tagRing) Next() (Turn, uint64) {
 func (r *tagRing) Along(places []uint64, _ int) []uint64 { return places }
 
 // NextForward implements TagOrder.
-func (r *tagRing) NextForward() (tagnet.Tag, bool) {
+func (r *tagRing) NextForward() (core.Tag, bool) {
 	if r.forwarded == len(r.outgoingTags) {
 		r.outgoingTags, r.forwarded = r.outgoingTags[:0], 0
-		return tagnet.Tag{}, false
+		return core.Tag{}, false
 	}
 	r.forwarded++
 	return r.outgoingTags[r.forwarded-1], true

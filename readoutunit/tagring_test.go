@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/cases"
 )
 
@@ -26,20 +26,20 @@ func TestRing(t *testing.T) {
 	again := uint64(0)
 	rapid.Check(t, func(rt *rapid.T) {
 		rus, bus := rapid.IntRange(1, 5).Draw(rt, "rus"), rapid.IntRange(1, 6).Draw(rt, "bus")
-		cfg := tagnet.Config{
+		cfg := core.Config{
 			RUs:           unitNames("ru", rus),
 			BUs:           unitNames("bu", bus),
 			Slots:         rapid.IntRange(1, 4).Draw(rt, "slots"),
-			NoSlotPolicy:  tagnet.Policy(rapid.IntRange(0, 1).Draw(rt, "policy")),
+			NoSlotPolicy:  core.Policy(rapid.IntRange(0, 1).Draw(rt, "policy")),
 			BypassBusyRUs: rapid.Bool().Draw(rt, "bypass"),
-			MaxAttempts:   tagnet.MaxAttempt,
+			MaxAttempts:   core.MaxAttempt,
 		}
 		if rapid.Bool().Draw(rt, "groups") {
 			cfg.Rules.Groups = make([][]int, (bus+1)/2)
 			for bu := range bus {
 				cfg.Rules.Groups[bu%len(cfg.Rules.Groups)] = append(cfg.Rules.Groups[bu%len(cfg.Rules.Groups)], bu)
 			}
-			cfg.Rules.BusyGroupPolicy = tagnet.Policy(rapid.IntRange(0, 1).Draw(rt, "busy"))
+			cfg.Rules.BusyGroupPolicy = core.Policy(rapid.IntRange(0, 1).Draw(rt, "busy"))
 		}
 		meps := uint64(rapid.IntRange(1, 30).Draw(rt, "meps"))
 		w := newTagRingWorld(rt, cfg)
@@ -49,14 +49,14 @@ func TestRing(t *testing.T) {
 		w.read(meps, true)
 		for {
 			steps := w.steps()
-			if exclusions > 0 && rapid.IntRange(0, 15).Draw(rt, "exclude") == 0 && w.core.State() != tagnet.Drained {
+			if exclusions > 0 && rapid.IntRange(0, 15).Draw(rt, "exclude") == 0 && w.core.State() != core.Drained {
 				exclusions--
 				w.change(rapid.IntRange(0, bus-1).Draw(rt, "bu"))
 				continue
 			}
 			if len(steps) == 0 {
 				if bu := slices.Index(w.lost, true); bu >= 0 && !slices.Contains(w.lost, false) &&
-					w.core.State() != tagnet.Drained {
+					w.core.State() != core.Drained {
 					w.include(bu) // nobody was left
 					continue
 				}
@@ -113,13 +113,13 @@ func TestEveryInterleavingOfARing(t *testing.T) {
 		{"by-pass", 2, 3, true, false},
 	}[:cases.Count(3, 2)] {
 		t.Run(tc.name, func(t *testing.T) {
-			cfg := tagnet.Config{
+			cfg := core.Config{
 				RUs:           unitNames("ru", 2),
 				BUs:           unitNames("bu", 2),
 				Slots:         tc.slots,
 				BypassBusyRUs: tc.bypass,
 				Window:        4,
-				NoSlotPolicy:  tagnet.Skip,
+				NoSlotPolicy:  core.Skip,
 			}
 			exploreTagRing(t, func() *tagRingWorld {
 				w := newTagRingWorld(t, cfg)
@@ -168,7 +168,7 @@ func exploreTagRing(t *testing.T, begin func() *tagRingWorld, meps uint64, lose,
 // options are the steps, and where a builder unit may be lost, that.
 func (w *tagRingWorld) options(lose bool) []func() {
 	out := w.steps()
-	if lose && !w.lost[1] && w.core.State() != tagnet.Drained {
+	if lose && !w.lost[1] && w.core.State() != core.Drained {
 		out = append(out, func() { w.exclude(1) })
 	}
 	return out
@@ -177,16 +177,16 @@ func (w *tagRingWorld) options(lose bool) []func() {
 // TestTagRefused holds that a tag that contradicts the tokens has no effect.
 func TestTagRefused(t *testing.T) {
 	r := openTagRing(1, 2, 2, true)
-	if err := r.AddCycle(batch(0, []tagnet.Token{newToken(0, 0), none}), 0); err != nil {
+	if err := r.AddCycle(batch(0, []core.Token{newToken(0, 0), none}), 0); err != nil {
 		t.Fatal(err)
 	}
-	good := tagnet.Tag{
+	good := core.Tag{
 		TokenPlace: 0,
 		MEP:        0,
 		Slot:       0,
 		Attempt:    1,
 	}
-	for name, bad := range map[string]tagnet.Tag{
+	for name, bad := range map[string]core.Tag{
 		"MEP":     {TokenPlace: 0, MEP: 1, Slot: 0, Attempt: 1},
 		"slot":    {TokenPlace: 0, MEP: 0, Slot: 1, Attempt: 1},
 		"attempt": {TokenPlace: 0, MEP: 0, Slot: 0, Attempt: 2},
@@ -205,7 +205,7 @@ func TestTagRefused(t *testing.T) {
 		t.Errorf("%v, %d tags", err, len(r.order.(*tagRing).heldTags))
 	}
 	// A tag that comes before its token waits, and is checked when that comes.
-	if err := r.TagOrder().AddTag(&tagnet.Tag{
+	if err := r.TagOrder().AddTag(&core.Tag{
 		TokenPlace: 3,
 		MEP:        9,
 		Slot:       0,
@@ -213,7 +213,7 @@ func TestTagRefused(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.AddCycle(batch(1, []tagnet.Token{newToken(2, 1), newToken(3, 0)}), 0); !errors.As(err, &twice) {
+	if err := r.AddCycle(batch(1, []core.Token{newToken(2, 1), newToken(3, 0)}), 0); !errors.As(err, &twice) {
 		t.Error(err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/cases"
 )
 
@@ -29,7 +29,7 @@ func (c *tagRingClock) run(meps uint64, rate float64, random *rand.Rand) []float
 	arrives, read := 0.0, uint64(0)
 	for {
 		c.runDue()
-		if c.core.State() == tagnet.Drained {
+		if c.core.State() == core.Drained {
 			slices.Sort(c.latency)
 			return c.latency
 		}
@@ -118,7 +118,7 @@ func TestBypassShortensTheTail(t *testing.T) {
 	for _, n := range []struct{ rus, bus int }{{4, 4}, {4, 8}, {8, 16}}[:cases.Count(3, 1)] {
 		var p99 [2]float64
 		for i, bypass := range []bool{false, true} {
-			cfg := tagnet.Config{
+			cfg := core.Config{
 				RUs:           unitNames("ru", n.rus),
 				BUs:           unitNames("bu", n.bus),
 				Slots:         8,
@@ -142,7 +142,7 @@ func TestBypassShortensTheTail(t *testing.T) {
 // not bunch.
 func TestRingKeepsPortsBusy(t *testing.T) {
 	for _, bypass := range []bool{false, true} {
-		cfg := tagnet.Config{
+		cfg := core.Config{
 			RUs:           unitNames("ru", 8),
 			BUs:           unitNames("bu", 8),
 			Slots:         8,

@@ -7,7 +7,7 @@ import (
 
 	"ringlet/event/placing"
 	"ringlet/tagnet"
-	allocator "ringlet/tagnet/core"
+	tagcore "ringlet/tagnet/core"
 )
 
 // tagRingWorld is a whole tag ring: the scheduler's core, the cores of all readout units, and what is on its way
@@ -16,14 +16,14 @@ import (
 type tagRingWorld struct {
 	t     failer
 	size  func(ru int, mep uint64) float64 // of a part, 1 for an ordinary one; nil if all are
-	cfg   tagnet.Config
-	core  *allocator.Allocator
+	cfg   tagcore.Config
+	core  *tagcore.Allocator
 	rus   []*Transfers
-	batch tagnet.Batch
-	tags  []tagnet.Tag
+	batch tagcore.Batch
+	tags  []tagcore.Tag
 
 	tokens   [][]tagnet.Tokens // to each readout unit
-	passing  [][]tagnet.Tag    // to each readout unit from the one before, and behind the last to the scheduler
+	passing  [][]tagcore.Tag   // to each readout unit from the one before, and behind the last to the scheduler
 	grants   []grantTo
 	writes   []ringWrite
 	meps     map[uint64]*building // by place
@@ -56,14 +56,14 @@ type ringWrite struct {
 
 // building is a MEP at its builder unit.
 type building struct {
-	tagnet.Token
+	tagcore.Token
 	announced, placed map[int]bool
 }
 
 // newTagRingWorld makes a tag ring. Of the configuration, what makes it one need not be given.
-func newTagRingWorld(t failer, cfg tagnet.Config) *tagRingWorld {
+func newTagRingWorld(t failer, cfg tagcore.Config) *tagRingWorld {
 	cfg.TagRing, cfg.Loose, cfg.Packing = true, true, 1
-	core, err := allocator.NewAllocator(cfg)
+	core, err := tagcore.NewAllocator(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func newTagRingWorld(t failer, cfg tagnet.Config) *tagRingWorld {
 		cfg:      cfg,
 		core:     core,
 		tokens:   make([][]tagnet.Tokens, n),
-		passing:  make([][]tagnet.Tag, n+1),
+		passing:  make([][]tagcore.Tag, n+1),
 		meps:     map[uint64]*building{},
 		reported: make([]int, n),
 		running:  map[int]uint64{},
@@ -110,7 +110,7 @@ func (w *tagRingWorld) bu(place uint64) int { return int(place % uint64(len(w.cf
 // read lets all readout units hold MEPs up to a number, the last if it is the end.
 func (w *tagRingWorld) read(to uint64, end bool) {
 	for ru := range w.rus {
-		if err := w.core.ApplyUpdate(ru, tagnet.Update{ReadBelow: to, Events: to, InputEnded: end}); err != nil {
+		if err := w.core.ApplyUpdate(ru, tagcore.Update{ReadBelow: to, Events: to, InputEnded: end}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -142,7 +142,7 @@ func (w *tagRingWorld) issue() {
 	withdrawn := w.core.Withdrawals()
 	for ru := range w.rus {
 		m := tagnet.Tokens{
-			Batch: tagnet.Batch{
+			Batch: tagcore.Batch{
 				FirstCycle:     w.batch.FirstCycle,
 				PlacesPerCycle: w.batch.PlacesPerCycle,
 				MEPs:           slices.Clone(w.batch.MEPs),
@@ -212,7 +212,7 @@ func (w *tagRingWorld) announce(ru int, place uint64) {
 }
 
 // forward sends the tags that a readout unit is done with, and tells which.
-func (w *tagRingWorld) forward(ru int) (tags []tagnet.Tag) {
+func (w *tagRingWorld) forward(ru int) (tags []tagcore.Tag) {
 	for {
 		t, ok := w.rus[ru].TagOrder().NextForward()
 		if !ok {
@@ -255,7 +255,7 @@ func (w *tagRingWorld) send(ru int) (uint64, bool) {
 }
 
 // done ends a write.
-func (w *tagRingWorld) done(i int) []tagnet.Tag {
+func (w *tagRingWorld) done(i int) []tagcore.Tag {
 	x := w.writes[i]
 	w.writes = slices.Delete(w.writes, i, i+1)
 	if err := w.rus[x.ru].Complete([]uint64{x.place}); err != nil {
@@ -272,7 +272,7 @@ func (w *tagRingWorld) done(i int) []tagnet.Tag {
 }
 
 // deliverTag gives a readout unit the next tag from the one before.
-func (w *tagRingWorld) deliverTag(ru int) (tagnet.Tag, error) {
+func (w *tagRingWorld) deliverTag(ru int) (tagcore.Tag, error) {
 	t := w.passing[ru][0]
 	w.passing[ru] = w.passing[ru][1:]
 	err := w.rus[ru].TagOrder().AddTag(&t)
@@ -281,7 +281,7 @@ func (w *tagRingWorld) deliverTag(ru int) (tagnet.Tag, error) {
 }
 
 // returnTag gives the scheduler the next tag that has come round.
-func (w *tagRingWorld) returnTag() (tagnet.Tag, error) {
+func (w *tagRingWorld) returnTag() (tagcore.Tag, error) {
 	n := len(w.rus)
 	t := w.passing[n][0]
 	w.passing[n] = w.passing[n][1:]
@@ -303,12 +303,12 @@ func (w *tagRingWorld) reportBuilt(i int) {
 	w.complete = slices.Delete(w.complete, i, i+1)
 	b := w.meps[place]
 	w.history = append(w.history, fmt.Sprintf("built %d", place))
-	if err := w.core.ApplyFeedback(int(b.BU), tagnet.Feedback{
+	if err := w.core.ApplyFeedback(int(b.BU), tagcore.Feedback{
 		MEP:     b.MEP,
 		Slot:    b.Slot,
 		Attempt: b.Attempt,
 		Events:  1,
-		Outcome: tagnet.Built,
+		Outcome: tagcore.Built,
 	}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -382,7 +382,7 @@ func (w *tagRingWorld) checkOver(meps uint64) {
 	w.t.Helper()
 	reg := w.core.Registers()
 	c, n := reg.GetCounters(), len(w.rus)
-	if w.core.State() != tagnet.Drained || c.GetBuilt() != meps || c.GetIssued() != meps {
+	if w.core.State() != tagcore.Drained || c.GetBuilt() != meps || c.GetIssued() != meps {
 		w.t.Fatalf("stuck: %v\n%s", reg, w.key())
 	}
 	if g := c.GetTags(); g.GetLaunched() != g.GetReturned() || reg.GetTags().GetNow() != 0 ||

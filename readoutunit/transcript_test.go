@@ -8,6 +8,7 @@ import (
 
 	"ringlet/event/placing"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/transcript"
 )
 
@@ -151,7 +152,7 @@ func (p *player) runCommand(u *actor, w []string) string {
 	case "write": // write is done, write 3 is done
 		return p.done(u, w)
 	case "without": // without bu1: it is excluded; what was said before is withdrawn
-		u.Withdraw(tagnet.Withdrawal{BU: uint16(p.number(w[1])), BeforeCycle: p.cycle})
+		u.Withdraw(core.Withdrawal{BU: uint16(p.number(w[1])), BeforeCycle: p.cycle})
 		return u.leftovers()
 	case "full", "room": // full to bu1: the link takes no more; room to bu1: it does again
 		u.setLinkFull(p.number(w[2]), w[0] == "full")
@@ -243,7 +244,7 @@ func (p *player) windows(u *actor, w []string) string {
 }
 
 func (p *player) newCycle(u *actor, w []string) string {
-	var c []tagnet.Token
+	var c []core.Token
 	for _, s := range w {
 		if s == "-" {
 			c = append(c, none)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/transcript"
 )
 
@@ -17,7 +17,7 @@ type tagRingPlayer struct {
 
 // open reads e.g. "ring of 3 RUs and 3 BUs with 2 slots", "... without by-pass".
 func (p *tagRingPlayer) open(w []string) string {
-	cfg := tagnet.Config{Slots: 2, BypassBusyRUs: !slices.Contains(w, "without"), NoSlotPolicy: tagnet.Skip}
+	cfg := core.Config{Slots: 2, BypassBusyRUs: !slices.Contains(w, "without"), NoSlotPolicy: core.Skip}
 	for i, s := range w {
 		switch s {
 		case "RUs":
@@ -101,7 +101,7 @@ func attempt(n uint8) string {
 	return fmt.Sprintf(", attempt %d", n)
 }
 
-func (p *tagRingPlayer) served(t *tagnet.Tag) string {
+func (p *tagRingPlayer) served(t *core.Tag) string {
 	var who []string
 	for ru := range p.w.rus {
 		if t.Served.Contains(ru) {
@@ -180,7 +180,7 @@ func (p *tagRingPlayer) returns() string {
 
 // invented gives the scheduler a tag of which a part is wrong.
 func (p *tagRingPlayer) invented(w []string) string {
-	t := tagnet.Tag{Attempt: 1}
+	t := core.Tag{Attempt: 1}
 	ru := len(p.w.rus) - 1
 	for i, word := range w[:len(w)-1] {
 		switch next := w[i+1]; word {

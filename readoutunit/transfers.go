@@ -8,7 +8,7 @@ import (
 
 	"ringlet/event/placing"
 	"ringlet/shmem"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // Transfers is the table of the tokens that have come to a readout unit, and of how far each has got; an Order decides
@@ -77,7 +77,7 @@ const anyLength = math.MaxUint32
 
 // Transfer is one token's way through a readout unit.
 type Transfer struct {
-	tagnet.Token
+	core.Token
 	window // once it is granted
 	Stage  Stage
 }
@@ -152,13 +152,13 @@ func (s *Transfers) VisitOrder() []int { return s.visits }
 
 // AddCycle takes the next cycle of a batch. A *cycleError or *tokenError says what is wrong with it; it then had no
 // effect. A *tagError is found when the tokens are there. The unit cannot go on after either.
-func (s *Transfers) AddCycle(b *tagnet.Batch, i int) error {
+func (s *Transfers) AddCycle(b *core.Batch, i int) error {
 	if n := b.FirstCycle + uint64(i); n != s.nextCycle || b.PlacesPerCycle != s.placesPerCycle {
 		return &cycleError{Cycle: n, Want: s.nextCycle, Places: b.PlacesPerCycle, Width: s.placesPerCycle}
 	}
 	from := i * b.PlacesPerCycle
 	for p, mep := range b.MEPs[from : from+b.PlacesPerCycle] {
-		if slot := b.Slots[from+p] & (tagnet.MaxSlots - 1); mep != tagnet.NoMEP {
+		if slot := b.Slots[from+p] & (core.MaxSlots - 1); mep != core.NoMEP {
 			if err := s.checkToken(p, slot, mep); err != nil {
 				return err
 			}
@@ -172,7 +172,7 @@ func (s *Transfers) AddCycle(b *tagnet.Batch, i int) error {
 	clear(cycle)
 	tokens, below := s.tokens, s.tokensBelow
 	for _, bu := range s.visits {
-		if bu == Dummy || b.MEPs[from+bu] == tagnet.NoMEP {
+		if bu == Dummy || b.MEPs[from+bu] == core.NoMEP {
 			continue
 		}
 		token, _ := b.Token(i, bu)
@@ -187,7 +187,7 @@ func (s *Transfers) AddCycle(b *tagnet.Batch, i int) error {
 }
 
 // begin begins the transfer of a token that has come for a place.
-func (s *Transfers) begin(t *Transfer, token *tagnet.Token, n uint64) {
+func (s *Transfers) begin(t *Transfer, token *core.Token, n uint64) {
 	b := &s.builders[token.BU]
 	if s.grantsOnRequest {
 		if x := s.latestIn(int(token.BU), token.Slot); x != nil && x.Stage == stageAnnounced {
@@ -462,7 +462,7 @@ func (s *Transfers) isLost(bu int) bool { return s.builders[bu].lost }
 
 // Withdraw takes the exclusion of a builder unit: nothing is sent by its earlier tokens that was not sent yet. It
 // concerns all tokens that are here: those that are good come behind it. One that is known changes nothing else.
-func (s *Transfers) Withdraw(w tagnet.Withdrawal) {
+func (s *Transfers) Withdraw(w core.Withdrawal) {
 	if int(w.BU) < len(s.builders) {
 		b := &s.builders[w.BU]
 		b.validFromCycle = max(b.validFromCycle, w.BeforeCycle)

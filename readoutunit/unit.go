@@ -34,6 +34,7 @@ import (
 	"ringlet/readoutunit/source"
 	"ringlet/readoutunit/source/live"
 	"ringlet/tagnet"
+	tagcore "ringlet/tagnet/core"
 	"ringlet/transport/link"
 )
 
@@ -49,10 +50,10 @@ type Network interface {
 // Scheduler is what a readout unit needs of TagNet.
 type Scheduler interface {
 	// Update tells what has been read; it does not wait.
-	Update(tagnet.Update) error
+	Update(tagcore.Update) error
 	// ReportReach tells how far the data of live sources go, where the scheduler decides which events a MEP has; it does
 	// not wait.
-	ReportReach(tagnet.Reach) error
+	ReportReach(tagcore.Reach) error
 	// Next waits for tokens; io.EOF says that none will follow.
 	Next(ctx context.Context) (tagnet.Tokens, error)
 	// ConfirmExclusion tells that an exclusion is over here, by its place among all in Tokens.Withdrawals. It does
@@ -75,7 +76,7 @@ type Config struct {
 	Barrier              *barrier.Barrier
 	// ForwardTag passes a tag on to the next readout unit of the tag ring, and from the last one back to the scheduler;
 	// io.EOF says that nobody wants tags any more. It is called once at a time, and must not wait. Nil where no tags pass.
-	ForwardTag func(t *tagnet.Tag) error
+	ForwardTag func(t *tagcore.Tag) error
 	// OnTriggered is told, by one goroutine, that MEPs below that number have tokens, so that their events are triggered.
 	// It must not wait. It may be nil.
 	OnTriggered func(below uint64)
@@ -224,7 +225,7 @@ func (u *Unit) confirmExclusion(a *Action) {
 }
 
 // forwardTag passes on a tag. That nobody wants it is no failure: the run was abandoned.
-func (u *Unit) forwardTag(t *tagnet.Tag) error {
+func (u *Unit) forwardTag(t *tagcore.Tag) error {
 	if err := u.cfg.ForwardTag(t); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("passing on the tag of MEP %d: %w", t.MEP, err)
 	}
@@ -272,7 +273,7 @@ func (u *Unit) HandleTag(ru int, payload []byte) error {
 	var buf [placing.MaxTagWords]uint64
 	words, err := placing.ParseTag(&buf, payload)
 	if err == nil {
-		t, rest, ok := tagnet.ParseTag(words)
+		t, rest, ok := tagcore.ParseTag(words)
 		switch in.Tag = t; {
 		case !ok || len(rest) > 0:
 			err = fmt.Errorf("%w: %d words that are no tag", placing.ErrBadMessage, len(words))

@@ -17,7 +17,7 @@ import (
 	"ringlet/barrier"
 	"ringlet/event/placing"
 	"ringlet/readoutunit/source"
-	"ringlet/tagnet"
+	tagcore "ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 )
 
@@ -25,11 +25,11 @@ import (
 func (r *rig) fiveMEPs() {
 	r.t.Helper()
 	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
-	if diff := cmp.Diff(tagnet.Update{ReadBelow: 5, Events: 10, InputEnded: true}, r.sched.last()); diff != "" {
+	if diff := cmp.Diff(tagcore.Update{ReadBelow: 5, Events: 10, InputEnded: true}, r.sched.last()); diff != "" {
 		r.t.Error(diff)
 	}
-	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 1), newToken(2, 0)},
-		[]tagnet.Token{newToken(3, 1), none, newToken(4, 1)})
+	r.sched.send(0, 0, []tagcore.Token{newToken(0, 0), newToken(1, 1), newToken(2, 0)},
+		[]tagcore.Token{newToken(3, 1), none, newToken(4, 1)})
 	r.until("all writes", func() bool { return r.unit.Stats().PartsWritten == 5 })
 	r.sched.send(2, 5)
 	close(r.sched.tokens)
@@ -104,11 +104,11 @@ func TestReadsAheadUntilRetentionIsFull(t *testing.T) {
 // TestFailures holds that whatever a unit cannot go on after is told, once, in a sentence that names what and where.
 func TestFailures(t *testing.T) {
 	broken := errors.New("the wire is cut")
-	cycle := []tagnet.Token{newToken(0, 0), newToken(1, 0), none}
+	cycle := []tagcore.Token{newToken(0, 0), newToken(1, 0), none}
 	for name, tc := range map[string]struct {
 		src    source.Source
 		change func(*rig, *Config)
-		cycles []tagnet.Token
+		cycles []tagcore.Token
 		says   string
 		is     error
 	}{
@@ -141,15 +141,15 @@ func TestFailures(t *testing.T) {
 			cycles: cycle, says: "announcing MEP 1 to builder unit 1: the wire is cut", is: broken,
 		},
 		"token for what is not held": {
-			cycles: []tagnet.Token{none, newToken(77, 1),
+			cycles: []tagcore.Token{none, newToken(77, 1),
 				none}, says: "announcing MEP 77 to builder unit 1: block is not retained",
 			is: errNotRetained,
 		},
 		"token for a slot that is not there": {
-			cycles: []tagnet.Token{none, newToken(0, 2), none}, says: "MEP 0, slot 2 of builder unit 1: there are 2 slots",
+			cycles: []tagcore.Token{none, newToken(0, 2), none}, says: "MEP 0, slot 2 of builder unit 1: there are 2 slots",
 		},
 		"cycle of another view": {
-			cycles: []tagnet.Token{none, none}, says: "cycle 0 of 2 places came where cycle 0 of 3 follows",
+			cycles: []tagcore.Token{none, none}, says: "cycle 0 of 2 places came where cycle 0 of 3 follows",
 		},
 		"barrier closed": {
 			change: func(_ *rig, c *Config) { _ = c.Barrier.Close() }, cycles: cycle, says: barrier.ErrClosed.Error(),
@@ -202,7 +202,7 @@ func TestBadRecord(t *testing.T) {
 	if u := r.sched.last(); u.ReadBelow != 3 || u.Events != 3 {
 		t.Errorf("%+v", u)
 	}
-	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 0), newToken(2, 0)})
+	r.sched.send(0, 0, []tagcore.Token{newToken(0, 0), newToken(1, 0), newToken(2, 0)})
 	r.until("what came before", func() bool { return r.net.wrote() == 3 })
 	if got := r.unit.BadRecord(); got != bad || r.unit.Stats().BadRecords != 1 {
 		t.Errorf("%v, %+v", got, r.unit.Stats())
@@ -213,7 +213,7 @@ func TestBadRecord(t *testing.T) {
 func TestGrantsThatMakeNoSense(t *testing.T) {
 	r := newRig(t, &scripted{blocks: 2, end: io.EOF}, func(r *rig, _ *Config) { r.net.mute = true })
 	r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
-	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 0), none})
+	r.sched.send(0, 0, []tagcore.Token{newToken(0, 0), newToken(1, 0), none})
 	r.until("the announcements", func() bool { return r.unit.Stats().TokensReceived == 2 })
 	good := placing.Grant{
 		Slot:    0,
@@ -260,7 +260,7 @@ func TestCloseAtAnyMoment(t *testing.T) {
 	for _, free := range []bool{false, true} {
 		for step := range 24 {
 			r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.UnheldPhases = free })
-			cycles := [][]tagnet.Token{{newToken(0, 0), newToken(1, 1), newToken(2, 0)}, {newToken(3, 1), none, newToken(4, 1)}}
+			cycles := [][]tagcore.Token{{newToken(0, 0), newToken(1, 1), newToken(2, 0)}, {newToken(3, 1), none, newToken(4, 1)}}
 			if step > 0 {
 				r.until("the end of the input", func() bool { return r.sched.last().InputEnded })
 				r.sched.send(0, 0, cycles...)
@@ -323,7 +323,7 @@ func TestBarrier(t *testing.T) {
 				}
 				b := barrier.New(core, deaf{}, barrier.Options{Timeout: tc.timeout})
 				r := newRig(t, &scripted{blocks: 3, end: io.EOF}, func(_ *rig, c *Config) { c.RUs, c.Barrier = 2, b })
-				r.sched.send(0, 0, []tagnet.Token{none, none, none})
+				r.sched.send(0, 0, []tagcore.Token{none, none, none})
 				synctest.Wait()
 				if tc.timeout > 0 {
 					var missing *barrier.TimeoutError

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/event/placing"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // exclusionModel plays scheduler, builder units and network to one readout unit while builder units are excluded, come
@@ -18,8 +18,8 @@ type exclusionModel struct {
 	slots      int
 	cycle      uint64
 	mep        uint64
-	free       [][]uint32                 // by builder unit
-	ungranted  map[[2]uint64]tagnet.Token // tokens whose window has not been granted, by builder unit and slot
+	free       [][]uint32               // by builder unit
+	ungranted  map[[2]uint64]core.Token // tokens whose window has not been granted, by builder unit and slot
 	sent       []uint64
 	excluded   []bool // excluded, and not quiesced or not back
 	quiesced   []bool // by exclusion
@@ -50,7 +50,7 @@ func TestExclusionsKeepTheAccounts(t *testing.T) {
 				m := &exclusionModel{
 					o:         order(),
 					slots:     slots,
-					ungranted: map[[2]uint64]tagnet.Token{},
+					ungranted: map[[2]uint64]core.Token{},
 					excluded:  make([]bool, bus),
 				}
 				for range bus {
@@ -67,11 +67,11 @@ func TestExclusionsKeepTheAccounts(t *testing.T) {
 }
 
 func (m *exclusionModel) newCycle(t *rapid.T) {
-	c := make([]tagnet.Token, len(m.free))
+	c := make([]core.Token, len(m.free))
 	for bu := range c {
 		c[bu] = none
 		if n := len(m.free[bu]); n > 0 && !m.excluded[bu] && rapid.Bool().Draw(t, "token") {
-			c[bu] = tagnet.Token{
+			c[bu] = core.Token{
 				MEP:     m.mep,
 				Slot:    m.free[bu][n-1],
 				BU:      uint16(bu),
@@ -163,7 +163,7 @@ func (m *exclusionModel) exclude(t *rapid.T) {
 		t.Skip("it is out")
 	}
 	m.excluded[bu] = true
-	m.o.Withdraw(tagnet.Withdrawal{BU: uint16(bu), BeforeCycle: m.cycle})
+	m.o.Withdraw(core.Withdrawal{BU: uint16(bu), BeforeCycle: m.cycle})
 	m.quiesced, m.excludedBU = append(m.quiesced, false), append(m.excludedBU, bu)
 }
 

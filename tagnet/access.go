@@ -42,12 +42,12 @@ type authorizer struct {
 	identify     func(context.Context) (Caller, error)
 	fence        *Fence
 	log          *slog.Logger
-	countRefusal func(Refusal)
+	countRefusal func(core.Refusal)
 
 	logLimit connlimit.LogLimiter
 }
 
-func newAuthorizer(a Access, count func(Refusal)) *authorizer {
+func newAuthorizer(a Access, count func(core.Refusal)) *authorizer {
 	g := &authorizer{
 		identify:     a.Identify,
 		fence:        a.Fence,
@@ -137,13 +137,13 @@ func (g *authorizer) refuseFenced(who Caller, sc *tagnetv1.Scope, err error) err
 	return err
 }
 
-func (g *authorizer) refuse(code codes.Code, why Refusal, who Caller, sc *tagnetv1.Scope, sentence string) error {
+func (g *authorizer) refuse(code codes.Code, why core.Refusal, who Caller, sc *tagnetv1.Scope, sentence string) error {
 	g.reportRefusal(why, who, sc, sentence)
 	return refusalStatus(code, why, map[string]string{"got": sc.GetName(), "want": who.Name}, "%s", sentence)
 }
 
 // reportRefusal counts a refusal, and logs it if its kind has not been logged for a while.
-func (g *authorizer) reportRefusal(why Refusal, who Caller, sc *tagnetv1.Scope, sentence string) {
+func (g *authorizer) reportRefusal(why core.Refusal, who Caller, sc *tagnetv1.Scope, sentence string) {
 	g.countRefusal(why)
 	g.warn(string(why), "the scheduler refused a call", "why", sentence, "kind", string(why), "certificate", who.Name,
 		"role", who.Role, "speaks_for", sc.GetName())

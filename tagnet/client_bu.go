@@ -25,7 +25,7 @@ type BUClient struct {
 	stream     tagnetv1.TagNet_FeedbackClient
 	slots      int
 	began      time.Time
-	onAbsences func([]Absence)
+	onAbsences func([]core.Absence)
 
 	draining chan struct{} // closed by the receiver when it has heard so
 
@@ -42,14 +42,14 @@ type BUClient struct {
 }
 
 type queuedFeedback struct {
-	Feedback
+	core.Feedback
 	queuedAt time.Duration // from BUClient.began
 }
 
 // DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. onAbsences is told,
 // on the receiving goroutine, which readout units have gone or come back, each change once in a session; when it
 // has returned the builder unit goes by that. Nil: it does not matter to the builder unit. Otherwise it is like DialRU.
-func DialBU(ctx context.Context, target string, scope Scope, slots int, onAbsences func([]Absence),
+func DialBU(ctx context.Context, target string, scope Scope, slots int, onAbsences func([]core.Absence),
 	opts ...grpc.DialOption) (*BUClient, error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*BUClient, error) {
 		c, err := newBUClient(ctx, conn, scope, slots, onAbsences)
@@ -62,7 +62,7 @@ func DialBU(ctx context.Context, target string, scope Scope, slots int, onAbsenc
 
 // newBUClient is DialBU over a connection that stays the caller's.
 func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int,
-	onAbsences func([]Absence)) (*BUClient, error) {
+	onAbsences func([]core.Absence)) (*BUClient, error) {
 	c := &BUClient{
 		service:    tagnetv1.NewTagNetClient(conn),
 		slots:      slots,
@@ -82,7 +82,7 @@ func (c *BUClient) Draining() <-chan struct{} { return c.draining }
 // SendFeedback returns slots. Entries wait in order until the stream takes them, and go together then; it does not
 // block. A slot can wait only once, so it fails if more entries wait than there are slots. Other errors are the cause
 // of the session's end, as in RUClient.Next. An entry is kept until the scheduler has acknowledged it.
-func (c *BUClient) SendFeedback(entries ...Feedback) error {
+func (c *BUClient) SendFeedback(entries ...core.Feedback) error {
 	err := c.QueueFeedback(entries...)
 	if err == nil {
 		notify(c.wake)
@@ -91,7 +91,7 @@ func (c *BUClient) SendFeedback(entries ...Feedback) error {
 }
 
 // QueueFeedback is SendFeedback that lets the entries wait for the next ones given to SendFeedback, to go with them.
-func (c *BUClient) QueueFeedback(entries ...Feedback) error {
+func (c *BUClient) QueueFeedback(entries ...core.Feedback) error {
 	if err := c.Err(); err != nil {
 		return err
 	}

@@ -16,17 +16,17 @@ import (
 // Tokens is what a readout unit receives at a time: whole cycles in order, the released watermark and the scheduler's
 // state.
 type Tokens struct {
-	Batch
+	core.Batch
 	Released uint64   // every MEP below has its final outcome, but those in HeldUp: its MFPs may be freed
 	HeldUp   []uint64 // in order, to be read only: batches share it
-	State    State
+	State    core.State
 
-	Tags        []Tag        // that set out on the ring; the first readout unit's alone
-	Withdrawals []Withdrawal // builder units that were excluded; they concern cycles of this batch, too
+	Tags        []core.Tag        // that set out on the ring; the first readout unit's alone
+	Withdrawals []core.Withdrawal // builder units that were excluded; they concern cycles of this batch, too
 
-	Cuts     []Cut     // which events further MEPs have, where the data are live
-	CutsOver bool      // and no MEP comes behind those told so far
-	Absences []Absence // readout units that are gone or have rejoined, likewise
+	Cuts     []core.Cut     // which events further MEPs have, where the data are live
+	CutsOver bool           // and no MEP comes behind those told so far
+	Absences []core.Absence // readout units that are gone or have rejoined, likewise
 }
 
 // RUClient is a readout unit's end of the token stream. A stream that breaks is resumed: Next goes on with the cycle
@@ -39,7 +39,7 @@ type RUClient struct {
 
 	service    tagnetv1.TagNetClient
 	stream     tagnetv1.TagNet_TokensClient
-	onUnitGone func(role Role, unit int)
+	onUnitGone func(role core.Role, unit int)
 	batches    chan Tokens
 
 	// Owned by the main goroutine.
@@ -49,13 +49,13 @@ type RUClient struct {
 	cutEnd             uint64   // of the last cut
 	firstBatchReceived bool     // the first batch is here
 
-	rejoin Absence // written before the session is answered; zero unless the unit has rejoined
+	rejoin core.Absence // written before the session is answered; zero unless the unit has rejoined
 
 	latest struct {
 		mu                  sync.Mutex // guards the rest
-		update              Update
-		reach               *Reach // replaced, never changed
-		returned            outbox[Tag]
+		update              core.Update
+		reach               *core.Reach // replaced, never changed
+		returned            outbox[core.Tag]
 		confirmedExclusions []uint64 // they are few, and all are said on each stream
 		confirmedSent       int      // on the present stream
 	}
@@ -71,7 +71,7 @@ const maxQueuedBatches = 64
 // nobody wants to know so early. Credentials are among
 // opts. ctx bounds the attaching, not the stream. The error is a *RemoteError if the scheduler refuses, a *GoneError if
 // it does not answer.
-func DialRU(ctx context.Context, target string, scope Scope, onUnitGone func(role Role, unit int),
+func DialRU(ctx context.Context, target string, scope Scope, onUnitGone func(role core.Role, unit int),
 	opts ...grpc.DialOption) (*RUClient, error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*RUClient, error) {
 		c, err := newRUClient(ctx, conn, scope, onUnitGone)
@@ -84,7 +84,7 @@ func DialRU(ctx context.Context, target string, scope Scope, onUnitGone func(rol
 
 // newRUClient is DialRU over a connection that stays the caller's.
 func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope,
-	onUnitGone func(role Role, unit int),
+	onUnitGone func(role core.Role, unit int),
 ) (*RUClient, error) {
 	c := &RUClient{service: tagnetv1.NewTagNetClient(conn), onUnitGone: onUnitGone,
 		batches: make(chan Tokens, maxQueuedBatches)}
@@ -97,12 +97,12 @@ func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope
 // RejoinPoint is the rejoin with which the unit takes part again: it has every MEP from that of the rejoin on, the
 // first cycle that comes is that of the rejoin, and Update counts events from there on. Zero: it takes part from the
 // beginning.
-func (c *RUClient) RejoinPoint() Absence { return c.rejoin }
+func (c *RUClient) RejoinPoint() core.Absence { return c.rejoin }
 
 // Update tells what the unit holds. Updates are sent as fast as the stream takes them; one that has not been sent is
 // replaced by the next. It does not block and does not allocate. The error is the cause of the session's end;
 // io.EOF after Drained.
-func (c *RUClient) Update(u Update) error {
+func (c *RUClient) Update(u core.Update) error {
 	c.latest.mu.Lock()
 	c.latest.update = u
 	c.latest.mu.Unlock()
@@ -111,7 +111,7 @@ func (c *RUClient) Update(u Update) error {
 }
 
 // ReportReach tells how far live data go; otherwise it is as Update.
-func (c *RUClient) ReportReach(r Reach) error {
+func (c *RUClient) ReportReach(r core.Reach) error {
 	c.latest.mu.Lock()
 	c.latest.reach = &r
 	c.latest.mu.Unlock()
@@ -121,7 +121,7 @@ func (c *RUClient) ReportReach(r Reach) error {
 
 // ReturnTag gives a tag that has come round the ring back to the scheduler. Tags are sent in the order they are given,
 // each once. It does not block. The error is that of Update.
-func (c *RUClient) ReturnTag(t *Tag) error {
+func (c *RUClient) ReturnTag(t *core.Tag) error {
 	c.latest.mu.Lock()
 	c.latest.returned.push(*t)
 	c.latest.mu.Unlock()
@@ -197,7 +197,7 @@ func (c *RUClient) updateMessage() *tagnetv1.RUUpdate {
 		End:    l.update.InputEnded,
 		Reach:  reachMessage(l.reach),
 	}
-	var tags []Tag
+	var tags []core.Tag
 	m.ReturnedFirst, tags = l.returned.claim(nil, math.MaxInt)
 	for i := range tags {
 		m.Returned = tags[i].AppendWords(m.Returned)
@@ -215,12 +215,12 @@ func (c *RUClient) applyNotices(m *tagnetv1.Notices) error {
 	}
 	for _, w := range t.Withdrawals {
 		if w.Lost && c.onUnitGone != nil {
-			c.onUnitGone(Builder, int(w.BU))
+			c.onUnitGone(core.Builder, int(w.BU))
 		}
 	}
 	for ru, back := range rejoinedByRU(t.Absences) {
 		if !back && c.onUnitGone != nil {
-			c.onUnitGone(Readout, int(ru))
+			c.onUnitGone(core.Readout, int(ru))
 		}
 	}
 	select {
@@ -232,7 +232,7 @@ func (c *RUClient) applyNotices(m *tagnetv1.Notices) error {
 }
 
 // rejoinedByRU is which readout units have rejoined, and which are gone, after some absences.
-func rejoinedByRU(all []Absence) map[uint16]bool {
+func rejoinedByRU(all []core.Absence) map[uint16]bool {
 	rejoined := map[uint16]bool{}
 	for _, a := range all {
 		rejoined[a.RU] = a.Rejoined
@@ -284,7 +284,7 @@ func (c *RUClient) detectRejoin(m *tagnetv1.Notices) {
 
 func tokensOf(m *tagnetv1.Notices) Tokens {
 	t := Tokens{
-		Batch: Batch{
+		Batch: core.Batch{
 			FirstCycle:     m.GetFirstCycle(),
 			PlacesPerCycle: int(m.GetPlaces()),
 			MEPs:           m.GetMeps(),
@@ -297,7 +297,7 @@ func tokensOf(m *tagnetv1.Notices) Tokens {
 		t.MEPs = expandConsecutive(t.MEPs, n)
 	}
 	if v := m.GetState(); v >= 0 && v <= tagnetv1.State_STATE_DRAINED { // else 0, which check refuses
-		t.State = State(v)
+		t.State = core.State(v)
 	}
 	return t
 }
@@ -323,7 +323,7 @@ func (t *Tokens) check(next uint64) string {
 		return fmt.Sprintf("cycle %d where cycle %d was next", t.FirstCycle, next)
 	case !isAscending(t.HeldUp, t.Released):
 		return fmt.Sprintf("%d MEPs held up that are not in order, or not below %d", len(t.HeldUp), t.Released)
-	case t.State < core.Idle || t.State > Drained:
+	case t.State < core.Idle || t.State > core.Drained:
 		return fmt.Sprintf("the unknown state %d", t.State)
 	}
 	return ""

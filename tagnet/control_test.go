@@ -22,16 +22,16 @@ func TestServerGoesAway(t *testing.T) {
 		_, err = rus[0].Next(testContext(t))
 	}
 	patiently.Receive(t, bus[0].Done())
-	for _, err := range []error{err, bus[0].Err(), bus[0].SendFeedback(Feedback{}), bus[0].Flush(testContext(t))} {
+	for _, err := range []error{err, bus[0].Err(), bus[0].SendFeedback(core.Feedback{}), bus[0].Flush(testContext(t))} {
 		var gone *GoneError
 		if err != nil && (!errors.Is(err, ErrGone) || !errors.As(err, &gone)) {
 			t.Errorf("got %v, want %v", err, ErrGone)
 		}
 	}
-	if !errors.Is(rus[0].Update(Update{ReadBelow: 1}), ErrGone) {
+	if !errors.Is(rus[0].Update(core.Update{ReadBelow: 1}), ErrGone) {
 		t.Error("Update did not tell that the server is gone")
 	}
-	if State(sys.server.Registers().State) != Running {
+	if core.State(sys.server.Registers().State) != core.Running {
 		t.Error("the registers are not readable after Close")
 	}
 	if _, err := newRUClient(testContext(t), sys.conn, sys.scope("ru0"), nil); !errors.Is(err, ErrGone) {
@@ -101,8 +101,8 @@ func TestControlAndRegisters(t *testing.T) {
 	r, err := client.Registers(ctx, &tagnetv1.RegistersRequest{Scope: &tagnetv1.Scope{Protocol: protocolVersion}})
 	must(t, err)
 	if r.GetRun() != 7 || r.GetState() != tagnetv1.State_STATE_DRAINED || r.GetPolicy() != tagnetv1.Policy_POLICY_WAIT ||
-		!r.GetRus()[0].GetExcluded() || r.GetBus()[1].GetFree() != 2 || r.GetCounters().GetRefused()[NotNow] != 2 ||
-		r.GetRefused()[string(RefusedNotNow)] != 2 {
+		!r.GetRus()[0].GetExcluded() || r.GetBus()[1].GetFree() != 2 || r.GetCounters().GetRefused()[core.NotNow] != 2 ||
+		r.GetRefused()[string(core.RefusedNotNow)] != 2 {
 		t.Errorf("registers read %v", r)
 	}
 	if _, err := client.Registers(ctx, &tagnetv1.RegistersRequest{}); status.Code(err) != codes.InvalidArgument {

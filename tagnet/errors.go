@@ -36,7 +36,7 @@ const (
 
 // RemoteError is a refusal by the server, as a client sees it.
 type RemoteError struct {
-	Refusal Refusal
+	Refusal core.Refusal
 	Message string // the sentence of the server
 	Err     error  // the gRPC status
 }

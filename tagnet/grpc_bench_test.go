@@ -20,7 +20,7 @@ import (
 // operation is one token: issued, received four times, fed back.
 func BenchmarkTokensOverGRPC(b *testing.B) {
 	const units, slots, retain, packing = 4, 4096, 1 << 16, 10
-	server, err := newServer(serverConfig{Core: Config{
+	server, err := newServer(serverConfig{Core: core.Config{
 		RUs:     names("ru", units),
 		BUs:     names("bu", units),
 		Slots:   slots,
@@ -65,12 +65,12 @@ func BenchmarkTokensOverGRPC(b *testing.B) {
 
 // benchUnit is a readout unit that reads at once and a builder unit that builds at once.
 func benchUnit(b *testing.B, ru *RUClient, bu *BUClient, place int, total, retain, packing uint64) error {
-	var out []Feedback
+	var out []core.Feedback
 	var reported uint64
 	for released := uint64(0); ; {
 		if read := min(total, released+retain); read > reported || reported == 0 {
 			reported = read
-			err := ru.Update(Update{ReadBelow: read, Events: read * packing, InputEnded: read == total})
+			err := ru.Update(core.Update{ReadBelow: read, Events: read * packing, InputEnded: read == total})
 			if err != nil && !errors.Is(err, io.EOF) {
 				return err
 			}
@@ -86,12 +86,12 @@ func benchUnit(b *testing.B, ru *RUClient, bu *BUClient, place int, total, retai
 		out = out[:0]
 		for i := range t.Len() {
 			if tok, ok := t.Token(i, place); ok {
-				out = append(out, Feedback{
+				out = append(out, core.Feedback{
 					MEP:     tok.MEP,
 					Slot:    tok.Slot,
 					Attempt: tok.Attempt,
 					Events:  uint32(packing),
-					Outcome: Built,
+					Outcome: core.Built,
 				})
 			}
 		}
@@ -104,7 +104,7 @@ func benchUnit(b *testing.B, ru *RUClient, bu *BUClient, place int, total, retai
 // BenchmarkRemoteStats reads all figures of a view of 32 readout and 32 builder units, as a control does once or twice
 // a second.
 func BenchmarkRemoteStats(b *testing.B) {
-	sys := serve(b, serverConfig{Core: Config{
+	sys := serve(b, serverConfig{Core: core.Config{
 		RUs:     names("ru", 32),
 		BUs:     names("bu", 32),
 		Slots:   32,
@@ -112,7 +112,7 @@ func BenchmarkRemoteStats(b *testing.B) {
 	}})
 	rus, bus := sys.attachAll(b)
 	for _, c := range rus {
-		must(b, c.Update(Update{ReadBelow: 1000, Events: 100_000}))
+		must(b, c.Update(core.Update{ReadBelow: 1000, Events: 100_000}))
 	}
 	for built := 0; built < 1000; { // latencies of some length
 		tokens := nextBatch(b, rus[0])

@@ -27,7 +27,7 @@ type Host struct {
 
 	mu            sync.Mutex // guards the rest
 	server        *Server    // nil: no scheduler
-	refusalCounts map[Refusal]uint64
+	refusalCounts map[core.Refusal]uint64
 }
 
 // NewHost makes a Host without a scheduler.
@@ -35,8 +35,8 @@ func NewHost(access Access) *Host {
 	if access.Fence == nil {
 		access.Fence = NewFence()
 	}
-	h := &Host{access: access, refusalCounts: map[Refusal]uint64{}}
-	h.authorizer = newAuthorizer(access, func(why Refusal) {
+	h := &Host{access: access, refusalCounts: map[core.Refusal]uint64{}}
+	h.authorizer = newAuthorizer(access, func(why core.Refusal) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.refusalCounts[why]++
@@ -46,7 +46,7 @@ func NewHost(access Access) *Host {
 
 // RefusalCounts counts the calls that the host has refused since it was made, for want of a name, a role or a term.
 // Those that a scheduler refused are in its registers.
-func (h *Host) RefusalCounts() map[Refusal]uint64 {
+func (h *Host) RefusalCounts() map[core.Refusal]uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return maps.Clone(h.refusalCounts)
@@ -254,12 +254,12 @@ func noticeMessage(n *core.Notice) *tagnetv1.Notice {
 }
 
 // incidentOf is what a message says of an incident; false if it names nothing that this version knows.
-func incidentOf(m *tagnetv1.Incident) (*UnitError, bool) {
+func incidentOf(m *tagnetv1.Incident) (*core.UnitError, bool) {
 	role, kind := m.GetRole()-1, m.GetKind()-1
-	if role < 0 || int(role) > int(Builder) || kind < 0 || int(kind) > int(core.UnitMisbehaved) {
+	if role < 0 || int(role) > int(core.Builder) || kind < 0 || int(kind) > int(core.UnitMisbehaved) {
 		return nil, false
 	}
-	e := &UnitError{Role: Role(role), Unit: m.GetUnit(), Incident: core.Incident(kind)}
+	e := &core.UnitError{Role: core.Role(role), Unit: m.GetUnit(), Incident: core.Incident(kind)}
 	if e.Incident != core.UnitMissing {
 		e.Err = errors.New(m.GetSeenBy())
 	}
@@ -267,7 +267,7 @@ func incidentOf(m *tagnetv1.Incident) (*UnitError, bool) {
 }
 
 // newBeginRequest asks for the scheduler of a view.
-func newBeginRequest(scope Scope, c *Config, attach time.Duration) *tagnetv1.BeginRequest {
+func newBeginRequest(scope Scope, c *core.Config, attach time.Duration) *tagnetv1.BeginRequest {
 	m := c.Request()
 	m.Scope, m.AttachTimeoutMs = scope.message(), uint32(min(max(0, attach.Milliseconds()), math.MaxUint32))
 	return m

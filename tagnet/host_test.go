@@ -58,8 +58,8 @@ func host(t testing.TB, access Access) *hosted {
 	return h
 }
 
-func twoByTwo() Config {
-	return Config{
+func twoByTwo() core.Config {
+	return core.Config{
 		RUs:     names("ru", 2),
 		BUs:     names("bu", 2),
 		Slots:   4,
@@ -70,7 +70,7 @@ func twoByTwo() Config {
 var seventh = Scope{Run: 7, View: 3, Name: "control"}
 
 // refusedAs is why a call was refused, and its code.
-func refusedAs(t *testing.T, err error) (Refusal, codes.Code) {
+func refusedAs(t *testing.T, err error) (core.Refusal, codes.Code) {
 	t.Helper()
 	var remote *RemoteError
 	if !errors.As(err, &remote) {
@@ -82,7 +82,7 @@ func refusedAs(t *testing.T, err error) (Refusal, codes.Code) {
 func TestHostBeginsAndEnds(t *testing.T) {
 	h := host(t, Access{})
 	conn, ctx := h.dial(), testContext(t)
-	refused := func(what string, err error, why Refusal, code codes.Code) {
+	refused := func(what string, err error, why core.Refusal, code codes.Code) {
 		t.Helper()
 		if gotWhy, gotCode := refusedAs(t, err); gotWhy != why || gotCode != code {
 			t.Errorf("%s was refused as %s (%v), want %s (%v)", what, gotWhy, gotCode, why, code)
@@ -96,7 +96,7 @@ func TestHostBeginsAndEnds(t *testing.T) {
 	bad := twoByTwo()
 	bad.Slots = 0
 	refused("no slots", BeginScheduler(ctx, conn, seventh, bad, 0), core.RefusedMessage, codes.InvalidArgument)
-	bad.Slots = MaxSlots
+	bad.Slots = core.MaxSlots
 	refused("more memory than a host has", BeginScheduler(ctx, conn, seventh, bad, 0), core.RefusedMessage,
 		codes.InvalidArgument)
 	for range 2 { // the second time changes nothing
@@ -144,7 +144,7 @@ func TestRemoteComesBack(t *testing.T) {
 	halfway := make(chan struct{})
 	for i, c := range rus {
 		g.Go(func() error {
-			return readAhead(gctx, c, meps, 40, 1, func(tok Token) error {
+			return readAhead(gctx, c, meps, 40, 1, func(tok core.Token) error {
 				if i == 0 && tok.MEP == meps/2 {
 					close(halfway)
 				}
@@ -159,23 +159,23 @@ func TestRemoteComesBack(t *testing.T) {
 	if err := first.Close(); err != nil { // what a killed control does
 		t.Fatal(err)
 	}
-	states := make(chan State, 64)
-	after := NewRemote(h.dial(), RemoteConfig{Scope: seventh, OnState: func(s State) { states <- s }})
+	states := make(chan core.State, 64)
+	after := NewRemote(h.dial(), RemoteConfig{Scope: seventh, OnState: func(s core.State) { states <- s }})
 	defer after.Close()
 	must(t, patiently.Result(t, g.Wait))
 	patiently.Receive(t, after.Drained())
-	var got []State
-	for len(got) == 0 || got[len(got)-1] != Drained {
+	var got []core.State
+	for len(got) == 0 || got[len(got)-1] != core.Drained {
 		got = append(got, patiently.Receive(t, states))
 	}
-	if want := []State{core.Idle, Running, Draining, Drained}; !slices.Equal(got, want) &&
-		!slices.Equal(got, []State{core.Idle, Running, Drained}) {
+	if want := []core.State{core.Idle, core.Running, core.Draining, core.Drained}; !slices.Equal(got, want) &&
+		!slices.Equal(got, []core.State{core.Idle, core.Running, core.Drained}) {
 		t.Errorf("the returned control was told %v, want %v", got, want)
 	}
 	stats, err := after.Stats()
 	must(t, err)
 	local := h.host.Server().Registers()
-	for _, r := range []*Registers{stats.Registers, local} { // units leave a drained scheduler in their own time
+	for _, r := range []*core.Registers{stats.Registers, local} { // units leave a drained scheduler in their own time
 		for _, u := range r.Rus {
 			u.Attached = false
 		}
@@ -193,8 +193,8 @@ func TestRemoteOperates(t *testing.T) {
 	h := host(t, Access{})
 	conn, ctx := h.dial(), testContext(t)
 	must(t, BeginScheduler(ctx, conn, seventh, twoByTwo(), time.Millisecond))
-	peers, gone := make(chan *UnitError, 8), make(chan error, 1)
-	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnIncident: func(e *UnitError) { peers <- e },
+	peers, gone := make(chan *core.UnitError, 8), make(chan error, 1)
+	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnIncident: func(e *core.UnitError) { peers <- e },
 		OnGone: func(err error) { gone <- err }})
 	defer r.Close()
 	missing := map[string]bool{}
@@ -211,7 +211,7 @@ func TestRemoteOperates(t *testing.T) {
 	sys := &system{conn: conn, cfg: serverConfig{Core: twoByTwo()}}
 	_, bus := sys.attachAll(t)
 	_ = bus[0].Close()
-	if e := patiently.Receive(t, peers); e.Incident != UnitLost || e.Unit != "bu0" || e.Err == nil {
+	if e := patiently.Receive(t, peers); e.Incident != core.UnitLost || e.Unit != "bu0" || e.Err == nil {
 		t.Errorf("told %v", e)
 	}
 	for name, err := range map[string]error{"pause": r.Pause(), "resume": r.Resume(), "readout unit": r.ExcludeRU("ru1")} {
@@ -257,25 +257,25 @@ func TestRemoteReconnects(t *testing.T) {
 	h := host(t, Access{})
 	conn, ctx := h.dial(), testContext(t)
 	must(t, BeginScheduler(ctx, conn, seventh, twoByTwo(), 0))
-	states := make(chan State, 64)
-	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnState: func(s State) { states <- s }})
+	states := make(chan core.State, 64)
+	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnState: func(s core.State) { states <- s }})
 	defer r.Close()
 	sys := &system{conn: h.dial(), cfg: serverConfig{Core: twoByTwo()}}
 	sys.attachAll(t)
-	for got := core.Idle; got != Running; { // it is told no more where the units attach before it listens
-		if got = patiently.Receive(t, states); got != core.Idle && got != Running {
+	for got := core.Idle; got != core.Running; { // it is told no more where the units attach before it listens
+		if got = patiently.Receive(t, states); got != core.Idle && got != core.Running {
 			t.Fatalf("told %v", got)
 		}
 	}
 	_ = patiently.Receive(t, h.lines).Close() // the first that was made
 	must(t, h.host.Server().Pause())
-	if got := patiently.Receive(t, states); got != Paused {
+	if got := patiently.Receive(t, states); got != core.Paused {
 		t.Errorf("told %v after the connection was cut", got)
 	}
 	if err := r.Resume(); err != nil { // by the new connection
 		t.Error(err)
 	}
-	if got := patiently.Receive(t, states); got != Running {
+	if got := patiently.Receive(t, states); got != core.Running {
 		t.Errorf("told %v, want running", got)
 	}
 	select {

@@ -17,7 +17,7 @@ import (
 )
 
 func small(rus, bus int) serverConfig {
-	return serverConfig{Core: Config{
+	return serverConfig{Core: core.Config{
 		RUs:     names("ru", rus),
 		BUs:     names("bu", bus),
 		Slots:   2,
@@ -26,7 +26,7 @@ func small(rus, bus int) serverConfig {
 		ResumeTimeout: time.Millisecond}
 }
 
-func (sys *system) incident(t *testing.T) *UnitError {
+func (sys *system) incident(t *testing.T) *core.UnitError {
 	t.Helper()
 	for {
 		some, more, _ := sys.server.log.follow(sys.noticesSeen + 1)
@@ -45,7 +45,7 @@ func (sys *system) incident(t *testing.T) *UnitError {
 }
 
 // nextToken waits for the first token for one builder unit.
-func nextToken(t *testing.T, c *RUClient, bu uint16) Token {
+func nextToken(t *testing.T, c *RUClient, bu uint16) core.Token {
 	t.Helper()
 	for {
 		batch := nextBatch(t, c)
@@ -63,7 +63,7 @@ func TestRefusals(t *testing.T) {
 	ctx := testContext(t)
 	for _, tt := range []struct {
 		scope Scope
-		want  Refusal
+		want  core.Refusal
 		code  codes.Code
 	}{
 		{Scope{Run: 8, View: 3, Name: "ru0"}, core.RefusedRun, codes.FailedPrecondition},
@@ -123,12 +123,12 @@ func TestReadoutUnitLost(t *testing.T) {
 	rus, _ := sys.attachAll(t)
 	rus[1].Close()
 	e := sys.incident(t)
-	if e.Incident != UnitLost || e.Role != Readout || e.Unit != "ru1" || e.Err == nil {
+	if e.Incident != core.UnitLost || e.Role != core.Readout || e.Unit != "ru1" || e.Err == nil {
 		t.Errorf("got %+v, want ru1 lost", e)
 	}
 	// Run control decides to go on without it.
 	must(t, sys.server.ExcludeRU("ru1"))
-	must(t, rus[0].Update(Update{ReadBelow: 1, Events: 1}))
+	must(t, rus[0].Update(core.Update{ReadBelow: 1, Events: 1}))
 	if tok := nextToken(t, rus[0], 0); tok.MEP != 0 {
 		t.Errorf("got %+v, want MEP 0", tok)
 	}
@@ -141,10 +141,10 @@ func TestReadoutUnitLost(t *testing.T) {
 func TestBuilderUnitLost(t *testing.T) {
 	sys := serve(t, small(1, 2))
 	rus, bus := sys.attachAll(t)
-	must(t, rus[0].Update(Update{ReadBelow: 2, Events: 2, InputEnded: true}))
+	must(t, rus[0].Update(core.Update{ReadBelow: 2, Events: 2, InputEnded: true}))
 	first := nextToken(t, rus[0], 1)
 	bus[1].Close()
-	if e := sys.incident(t); e.Incident != UnitLost || e.Role != Builder || e.Unit != "bu1" {
+	if e := sys.incident(t); e.Incident != core.UnitLost || e.Role != core.Builder || e.Unit != "bu1" {
 		t.Errorf("got %+v, want bu1 lost", e)
 	}
 	if n, err := sys.server.ExcludeBU("bu1"); n != 1 || err != nil {
@@ -157,7 +157,7 @@ func TestBuilderUnitLost(t *testing.T) {
 	held := built(again, 1)
 	must(t, bus[0].QueueFeedback(held))
 	must(t, bus[0].Flush(testContext(t)))
-	if err := sys.server.IncludeBU("bu1"); !errors.Is(err, NotNow) {
+	if err := sys.server.IncludeBU("bu1"); !errors.Is(err, core.NotNow) {
 		t.Errorf("a lost unit was included: %v", err)
 	}
 	if r := sys.server.Registers().Bus[1]; !r.Lost || r.Counters.Withdrawn != 1 || r.Counters.Exclusions != 1 {
@@ -181,13 +181,13 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	sys := serve(t, small(1, 2))
 	rus, bus := sys.attachAll(t)
 	ru := rus[0]
-	must(t, ru.Update(Update{ReadBelow: 2, Events: 2}))
+	must(t, ru.Update(core.Update{ReadBelow: 2, Events: 2}))
 	nextToken(t, ru, 1)
 	if n, err := sys.server.ExcludeBU("bu1"); n != 1 || err != nil {
 		t.Fatalf("ExcludeBU: %d, %v", n, err)
 	}
 	patiently.Receive(t, bus[1].Done())
-	refused := func(want Refusal) {
+	refused := func(want core.Refusal) {
 		t.Helper()
 		c, err := newBUClient(testContext(t), sys.conn, sys.scope("bu1"), sys.cfg.Core.Slots, nil)
 		if err == nil {
@@ -198,8 +198,8 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 			t.Fatalf("attaching gave %v, want %s", err, want)
 		}
 	}
-	refused(RefusedExcluded)
-	if err := sys.server.IncludeBU("bu1"); !errors.Is(err, NotNow) {
+	refused(core.RefusedExcluded)
+	if err := sys.server.IncludeBU("bu1"); !errors.Is(err, core.NotNow) {
 		t.Fatalf("included although ru0 has not confirmed the exclusion: %v", err)
 	}
 	var tokens Tokens
@@ -214,11 +214,11 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	}
 	must(t, ru.ConfirmExclusion(0))
 	for err := sys.server.IncludeBU("bu1"); err != nil; err = sys.server.IncludeBU("bu1") {
-		if !errors.Is(err, NotNow) || testContext(t).Err() != nil {
+		if !errors.Is(err, core.NotNow) || testContext(t).Err() != nil {
 			t.Fatal(err)
 		}
 	}
-	refused(RefusedUntilReset)
+	refused(core.RefusedUntilReset)
 	if !sys.server.Registers().Bus[1].Excluded {
 		t.Error("it gets tokens before it has freed its slots")
 	}
@@ -248,7 +248,7 @@ func TestMissingUnitsReported(t *testing.T) {
 func TestUpdateThatCannotBe(t *testing.T) {
 	sys := serve(t, small(1, 1))
 	rus, _ := sys.attachAll(t)
-	err := rus[0].Update(Update{ReadBelow: 2, Events: 77}) // the refusal may come before it returns
+	err := rus[0].Update(core.Update{ReadBelow: 2, Events: 77}) // the refusal may come before it returns
 	for err == nil {
 		_, err = rus[0].Next(testContext(t))
 	}
@@ -266,15 +266,15 @@ func TestWrongFeedbackIsCounted(t *testing.T) {
 	sys := serve(t, small(1, 1))
 	rus := sys.ru(t, "ru0")
 	bu := sys.bu(t, "bu0")
-	must(t, rus.Update(Update{ReadBelow: 1, Events: 1}))
+	must(t, rus.Update(core.Update{ReadBelow: 1, Events: 1}))
 	tok := nextToken(t, rus, 0)
 	tok.Attempt++
 	must(t, build(bu, tok, 1))
 	must(t, bu.Flush(testContext(t)))
-	if n := sys.server.Registers().Counters.Refused[WrongAttempt]; n != 1 {
+	if n := sys.server.Registers().Counters.Refused[core.WrongAttempt]; n != 1 {
 		t.Errorf("counted %d times", n)
 	}
-	if err := bu.SendFeedback(make([]Feedback, 3)...); err == nil {
+	if err := bu.SendFeedback(make([]core.Feedback, 3)...); err == nil {
 		t.Error("three outcomes for two slots were taken")
 	}
 }
@@ -283,7 +283,7 @@ func TestWrongFeedbackIsCounted(t *testing.T) {
 func TestFirstCycleComesAlone(t *testing.T) {
 	sys := serve(t, small(1, 3))
 	rus, _ := sys.attachAll(t)
-	must(t, rus[0].Update(Update{ReadBelow: 1, Events: 1}))
+	must(t, rus[0].Update(core.Update{ReadBelow: 1, Events: 1}))
 	if tok := nextToken(t, rus[0], 0); tok.MEP != 0 {
 		t.Errorf("the first token is %+v", tok)
 	}

@@ -137,10 +137,10 @@ type reader struct {
 	known []core.Notice // what the unit is to be told before the stream
 	next  uint64        // sequence number of the next notice
 
-	answered      bool   // the unit has been told something
-	taken         uint64 // as last told
-	heldUpChanges uint64 // likewise
-	state         State  // likewise
+	answered      bool       // the unit has been told something
+	taken         uint64     // as last told
+	heldUpChanges uint64     // likewise
+	state         core.State // likewise
 }
 
 // message is the next message for the stream, nil if there is nothing worth one, and false if the stream has fallen out

@@ -15,13 +15,13 @@ import (
 )
 
 // refuse makes the status of every refused session, so that none goes uncounted.
-func (s *Server) refuse(why Refusal, got, want any, format string, args ...any) error {
+func (s *Server) refuse(why core.Refusal, got, want any, format string, args ...any) error {
 	s.countRefused(why)
 	return refusalStatus(codeOf(why), why, metadataOf(got, want), format, args...)
 }
 
 // codeOf is the code of a status that refuses.
-func codeOf(why Refusal) codes.Code {
+func codeOf(why core.Refusal) codes.Code {
 	switch why {
 	case core.RefusedName, core.RefusedMessage, core.RefusedInput, core.RefusedOperation:
 		return codes.InvalidArgument
@@ -57,14 +57,14 @@ func metadataOf(got, want any) map[string]string {
 	return map[string]string{"got": fmt.Sprint(got), "want": fmt.Sprint(want)}
 }
 
-func (s *Server) countRefused(why Refusal) {
+func (s *Server) countRefused(why core.Refusal) {
 	s.refusals.mu.Lock()
 	defer s.refusals.mu.Unlock()
 	s.refusals.byRefusal[why]++
 }
 
 // refusalStatus is a refusal as gRPC carries it.
-func refusalStatus(code codes.Code, why Refusal, metadata map[string]string, format string, args ...any) error {
+func refusalStatus(code codes.Code, why core.Refusal, metadata map[string]string, format string, args ...any) error {
 	st := status.New(code, "tagnet: "+strings.TrimPrefix(fmt.Sprintf(format, args...), "tagnet: "))
 	detailed, err := st.WithDetails(&errdetails.ErrorInfo{Reason: reasonOf(why), Domain: refusalDomain,
 		Metadata: metadata})
@@ -74,7 +74,7 @@ func refusalStatus(code codes.Code, why Refusal, metadata map[string]string, for
 	return detailed.Err()
 }
 
-func reasonOf(why Refusal) string { return strings.ToUpper(string(why)) }
+func reasonOf(why core.Refusal) string { return strings.ToUpper(string(why)) }
 
 // refusalInfo is what a status says of a refusal of this service; nil if it is none.
 func refusalInfo(err error) *errdetails.ErrorInfo {
@@ -120,7 +120,7 @@ func clientError(unit string, err error) error {
 		return &GoneError{Unit: unit, Err: err}
 	}
 	return &RemoteError{
-		Refusal: Refusal(strings.ToLower(info.GetReason())),
+		Refusal: core.Refusal(strings.ToLower(info.GetReason())),
 		Message: strings.TrimPrefix(status.Convert(err).Message(), "tagnet: "),
 		Err:     err,
 	}

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 )
 
@@ -15,14 +16,14 @@ import (
 func TestReadoutUnitComesBack(t *testing.T) {
 	sys := serve(t, small(2, 1))
 	there, lost := sys.ru(t, "ru0"), sys.ru(t, "ru1")
-	reported := make(chan []Absence, 8)
+	reported := make(chan []core.Absence, 8)
 	bu, err := newBUClient(testContext(t), sys.conn, sys.scope("bu0"), sys.cfg.Core.Slots,
-		func(all []Absence) { reported <- all })
+		func(all []core.Absence) { reported <- all })
 	must(t, err)
 	defer bu.Close()
-	must(t, there.Update(Update{ReadBelow: 8, Events: 8}))
-	must(t, lost.Update(Update{ReadBelow: 1, Events: 1}))
-	build := func(upTo uint64) (absences []Absence) {
+	must(t, there.Update(core.Update{ReadBelow: 8, Events: 8}))
+	must(t, lost.Update(core.Update{ReadBelow: 1, Events: 1}))
+	build := func(upTo uint64) (absences []core.Absence) {
 		t.Helper()
 		for next := uint64(0); next < upTo; {
 			tokens := nextBatch(t, there)
@@ -38,23 +39,23 @@ func TestReadoutUnitComesBack(t *testing.T) {
 	}
 	build(1)
 	must(t, sys.server.ExcludeRU("ru1"))
-	gone := []Absence{{RU: 1, FirstCycle: 1, FirstMEP: 1}}
+	gone := []core.Absence{{RU: 1, FirstCycle: 1, FirstMEP: 1}}
 	if got := build(8); !slices.Equal(got, gone) {
 		t.Errorf("%+v was told, want %+v", got, gone)
 	}
 	_, err = newRUClient(testContext(t), sys.conn, sys.scope("ru1"), nil)
-	if why, code := refusedAs(t, err); why != RefusedExcluded || code != codes.FailedPrecondition {
+	if why, code := refusedAs(t, err); why != core.RefusedExcluded || code != codes.FailedPrecondition {
 		t.Errorf("a readout unit that nobody awaits attached, or was refused as %v: %v", why, err)
 	}
 	must(t, sys.server.IncludeRU("ru1"))
 	must(t, sys.server.IncludeRU("ru1"))
 	var dropped []int
-	again, err := newRUClient(testContext(t), sys.conn, sys.scope("ru1"), func(_ Role, unit int) {
+	again, err := newRUClient(testContext(t), sys.conn, sys.scope("ru1"), func(_ core.Role, unit int) {
 		dropped = append(dropped, unit)
 	})
 	must(t, err)
 	defer again.Close()
-	back := Absence{
+	back := core.Absence{
 		RU:         1,
 		Rejoined:   true,
 		FirstCycle: 8,
@@ -67,19 +68,20 @@ func TestReadoutUnitComesBack(t *testing.T) {
 		t.Errorf("units %v were told to be gone, and they are back", dropped)
 	}
 	first := nextBatch(t, again)
-	if want := []Absence{gone[0], back}; first.FirstCycle != 8 || first.Len() != 0 || !slices.Equal(first.Absences, want) {
+	if want := []core.Absence{gone[0], back}; first.FirstCycle != 8 || first.Len() != 0 ||
+		!slices.Equal(first.Absences, want) {
 		t.Errorf("its first batch is %+v, want cycle 8 and %+v", first, want)
 	}
-	var received []Absence // in one message or in two
+	var received []core.Absence // in one message or in two
 	for len(received) < 2 {
 		received = append(received, patiently.Receive(t, reported,
 			"the builder unit is not told that the unit went and came back")...)
 	}
-	if want := []Absence{gone[0], back}; !slices.Equal(received, want) {
+	if want := []core.Absence{gone[0], back}; !slices.Equal(received, want) {
 		t.Errorf("the builder unit was told %+v, want %+v", received, want)
 	}
-	must(t, there.Update(Update{ReadBelow: 10, Events: 10}))
-	must(t, again.Update(Update{ReadBelow: 9, Events: 1})) // it counts from its rejoin on
+	must(t, there.Update(core.Update{ReadBelow: 10, Events: 10}))
+	must(t, again.Update(core.Update{ReadBelow: 9, Events: 1})) // it counts from its rejoin on
 	tokens := nextBatch(t, again)
 	for tokens.Len() == 0 { // what is released may come in a message of its own
 		tokens = nextBatch(t, again)
@@ -100,7 +102,7 @@ func TestIncludingTooLate(t *testing.T) {
 	sys.attachAll(t)
 	must(t, sys.server.ExcludeRU("ru1"))
 	sys.server.Drain(0)
-	if err := sys.server.IncludeRU("ru1"); !errors.Is(err, NotNow) {
+	if err := sys.server.IncludeRU("ru1"); !errors.Is(err, core.NotNow) {
 		t.Errorf("included while draining: %v", err)
 	}
 	if err := sys.server.IncludeRU("rux"); !errors.Is(err, errUnknownUnit) {
@@ -113,7 +115,7 @@ func TestIncludingTooLate(t *testing.T) {
 func TestBuilderUnitsAreNotifiedOfTheDrain(t *testing.T) {
 	sys := serve(t, small(1, 1))
 	rus, bus := sys.attachAll(t)
-	must(t, rus[0].Update(Update{ReadBelow: 1, Events: 1}))
+	must(t, rus[0].Update(core.Update{ReadBelow: 1, Events: 1}))
 	tokens := nextBatch(t, rus[0])
 	for tokens.Len() == 0 {
 		tokens = nextBatch(t, rus[0])

@@ -25,8 +25,8 @@ type RemoteConfig struct {
 	// OnIncident and OnState are told everything since the scheduler began, also what happened before NewRemote or while
 	// the host could not be reached, in order, on one goroutine. They may call any method of the Remote but Close. Nil:
 	// nobody wants to know.
-	OnIncident func(*UnitError)
-	OnState    func(State)
+	OnIncident func(*core.UnitError)
+	OnState    func(core.State)
 	// OnGone is told once, on the same goroutine, that the host does not have this scheduler any more: errEnded, or the
 	// *RemoteError with which it says so. A host that cannot be reached is no such case. Nil: nobody wants to know.
 	OnGone func(error)
@@ -61,7 +61,7 @@ func (r *Remote) callContext() (context.Context, context.CancelFunc) {
 // BeginScheduler has a host make the scheduler of a view. If it has just that scheduler, nothing changes. The
 // connection should be made with the credentials of the control. A *RemoteError tells why the host refuses, a
 // *GoneError that it cannot be reached.
-func BeginScheduler(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, c Config,
+func BeginScheduler(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, c core.Config,
 	attachTimeout time.Duration) error {
 	_, err := tagnetv1.NewTagNetClient(conn).Begin(ctx, newBeginRequest(scope, &c, attachTimeout))
 	return clientError(scope.Name, err)
@@ -160,11 +160,11 @@ func (r *Remote) handleNotice(m *tagnetv1.Notice) {
 		}
 		return
 	}
-	state := State(m.GetState())
+	state := core.State(m.GetState())
 	if r.cfg.OnState != nil {
 		r.cfg.OnState(state)
 	}
-	if state == Drained && !isClosed(r.drained) {
+	if state == core.Drained && !isClosed(r.drained) {
 		close(r.drained)
 	}
 }
@@ -179,12 +179,12 @@ func (r *Remote) Abandon() error {
 }
 
 // Stats reads all figures at once.
-func (r *Remote) Stats() (Stats, error) {
+func (r *Remote) Stats() (core.Stats, error) {
 	ctx, cancel := r.callContext()
 	defer cancel()
 	m, err := r.client.Registers(ctx, &tagnetv1.RegistersRequest{Scope: r.cfg.Scope.message()})
 	if err != nil {
-		return Stats{}, clientError(r.cfg.Scope.Name, err)
+		return core.Stats{}, clientError(r.cfg.Scope.Name, err)
 	}
 	return core.StatsOf(m)
 }

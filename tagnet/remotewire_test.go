@@ -13,7 +13,7 @@ func TestNoticesForget(t *testing.T) {
 	n := newNoticeLog(1, 1)
 	most := n.keep + 2*maxOldNotices
 	for i := range most + 1 {
-		n.append([]core.Notice{{Sequence: uint64(i + 1), For: core.ForControl, State: Running}})
+		n.append([]core.Notice{{Sequence: uint64(i + 1), For: core.ForControl, State: core.Running}})
 	}
 	some, _, over := n.follow(1)
 	if over || len(some) > most || some[0].Sequence == 1 || some[len(some)-1].Sequence != uint64(most+1) {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet/core"
 )
 
 // brokenStreams is a Server and its clients without a network: what is said lies on wires until it is delivered, and a
@@ -28,7 +29,7 @@ type brokenRU struct {
 	st     *stream // the server's end
 	up     []*tagnetv1.RUUpdate
 	down   []*tagnetv1.Notices
-	tokens []Token
+	tokens []core.Token
 }
 
 type brokenBU struct {
@@ -36,7 +37,7 @@ type brokenBU struct {
 	st   *stream
 	up   []*tagnetv1.FeedbackBatch
 	down []*tagnetv1.Notices
-	todo []Token
+	todo []core.Token
 }
 
 // onAWire is how many messages lie on a wire at most: as many are sent as delivered, and what is said last would else
@@ -46,7 +47,7 @@ const onAWire = 4
 var errCut = status.Error(codes.Unavailable, "connection reset by peer")
 
 func newBrokenStreams(t *rapid.T) *brokenStreams {
-	cfg := Config{
+	cfg := core.Config{
 		RUs: names("ru", rapid.IntRange(1, 3).Draw(t, "readout units")),
 		BUs: names("bu", rapid.IntRange(1, 3).Draw(t,
 			"builder units")),
@@ -83,7 +84,7 @@ func (b *brokenStreams) openRU(t *rapid.T, i int, number uint64) {
 	u := b.rus[i]
 	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.RUs[i], Conversation: number}
 	first := u.c.openingMessage(sc)
-	st, err := b.s.attach(Readout, sc, first.GetHad())
+	st, err := b.s.attach(core.Readout, sc, first.GetHad())
 	must(t, err)
 	u.st, u.up, u.down = st, []*tagnetv1.RUUpdate{first}, nil
 }
@@ -91,7 +92,7 @@ func (b *brokenStreams) openRU(t *rapid.T, i int, number uint64) {
 func (b *brokenStreams) openBU(t *rapid.T, j int, number uint64) {
 	u := b.bus[j]
 	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.BUs[j], Conversation: number}
-	st, err := b.s.attach(Builder, sc, u.c.openingMessage(sc).GetHad())
+	st, err := b.s.attach(core.Builder, sc, u.c.openingMessage(sc).GetHad())
 	must(t, err)
 	u.st, u.up, u.down = st, nil, nil
 	b.sendFrom(t, st, &u.down)
@@ -191,8 +192,8 @@ func (b *brokenStreams) receive(t *rapid.T, u *brokenRU, m *tagnetv1.Notices) {
 }
 
 // pass sends a tag round the ring at once.
-func (b *brokenStreams) pass(tag *Tag) {
-	bypassed := b.s.cfg.Core.BypassBusyRUs && tag.Loop < MaxLoops && b.dice.IntN(2) == 0
+func (b *brokenStreams) pass(tag *core.Tag) {
+	bypassed := b.s.cfg.Core.BypassBusyRUs && tag.Loop < core.MaxLoops && b.dice.IntN(2) == 0
 	for ru := range b.rus {
 		if !bypassed || ru > 0 {
 			tag.Served.Add(ru)
@@ -246,7 +247,7 @@ func TestStreamsCutAtAnyPoint(t *testing.T) {
 		defer b.s.Close()
 		// Cuts end after a while, so that what must come to an end does.
 		cuts := rapid.IntRange(0, 40).Draw(t, "cuts")
-		for steps := 0; b.s.log.last().State != Drained; steps++ {
+		for steps := 0; b.s.log.last().State != core.Drained; steps++ {
 			if steps == 100_000 {
 				t.Fatalf("the view does not end: %+v", b.s.Registers())
 			}
@@ -271,7 +272,7 @@ func (b *brokenStreams) check(t *rapid.T) {
 	}
 	for why, n := range c.Refused {
 		if n > 0 {
-			t.Errorf("%d inputs were refused as %v", n, Reason(why))
+			t.Errorf("%d inputs were refused as %v", n, core.Reason(why))
 		}
 	}
 	if len(r.Refused) > 0 || int(c.StreamsResumed) != b.cuts {

@@ -16,7 +16,7 @@ import (
 
 // serverConfig describes a run's view to the service.
 type serverConfig struct {
-	Core Config
+	Core core.Config
 	Run  uint32 // number of the run; streams of another run are refused
 	View uint64 // number of the view; streams of another view are refused
 
@@ -67,7 +67,7 @@ type Server struct {
 
 	refusals struct {
 		mu        sync.Mutex
-		byRefusal map[Refusal]uint64
+		byRefusal map[core.Refusal]uint64
 	}
 	mu sync.Mutex // guards closed, and the owner's fields after it has stopped
 
@@ -102,7 +102,7 @@ func newServer(cfg serverConfig) (*Server, error) {
 		a := s.operate(m)
 		return a.Reissued, a.Err
 	}
-	s.refusals.byRefusal = make(map[Refusal]uint64)
+	s.refusals.byRefusal = make(map[core.Refusal]uint64)
 	s.authorizer = newAuthorizer(cfg.Access, s.countRefused)
 	s.carryOut(c.Ready(s.now()))
 	s.wg.Go(s.ownerLoop)
@@ -225,7 +225,7 @@ func (s *Server) carryOut(r *core.Ready) {
 	if r.TickAfter > 0 {
 		time.AfterFunc(r.TickAfter, func() { s.post(nil, func() {}) }) // a turn without an input
 	}
-	if n := len(r.Notices); n > 0 && r.Notices[n-1].State == Drained && !isClosed(s.drained) {
+	if n := len(r.Notices); n > 0 && r.Notices[n-1].State == core.Drained && !isClosed(s.drained) {
 		close(s.drained)
 	}
 }
@@ -239,9 +239,9 @@ func (s *Server) operate(m *tagnetv1.ControlRequest) core.Answer {
 	switch in.Operation {
 	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU, tagnetv1.ControlRequest_OPERATION_INCLUDE_BU,
 		tagnetv1.ControlRequest_OPERATION_LOSE_BU:
-		in.Unit, known = s.units[Builder][m.GetTarget()]
+		in.Unit, known = s.units[core.Builder][m.GetTarget()]
 	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU, tagnetv1.ControlRequest_OPERATION_INCLUDE_RU:
-		in.Unit, known = s.units[Readout][m.GetTarget()]
+		in.Unit, known = s.units[core.Readout][m.GetTarget()]
 	}
 	if !known {
 		return core.Answer{Err: errUnknownUnit}
@@ -258,7 +258,7 @@ func (s *Server) Abandon() (meps int) {
 }
 
 // Registers reads all registers at once.
-func (s *Server) Registers() (r *Registers) {
+func (s *Server) Registers() (r *core.Registers) {
 	var latency *hdrhistogram.Histogram
 	s.runAsOwner(func() { r, latency = s.core.Registers() })
 	r.Latency = histogram.Encode(latency)
@@ -316,8 +316,8 @@ func (s *Server) serveRegisters(ctx context.Context, m *tagnetv1.RegistersReques
 
 // isMember tells whether a node has a unit in the view.
 func (s *Server) isMember(name string) bool {
-	_, ru := s.units[Readout][name]
-	_, bu := s.units[Builder][name]
+	_, ru := s.units[core.Readout][name]
+	_, bu := s.units[core.Builder][name]
 	return ru || bu
 }
 

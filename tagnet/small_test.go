@@ -21,18 +21,19 @@ type writer struct {
 
 func newWriter(places, keep int) *writer {
 	w := &writer{log: newNoticeLog(1, keep)}
-	w.next = core.Notice{Sequence: 1, For: core.ForReadouts, State: Running, Batch: Batch{PlacesPerCycle: places}}
+	w.next = core.Notice{Sequence: 1, For: core.ForReadouts, State: core.Running,
+		Batch: core.Batch{PlacesPerCycle: places}}
 	return w
 }
 
 // cycles appends a notice with cycles of these MEPs.
-func (w *writer) cycles(released uint64, cycles ...[]uint64) (b Batch) {
+func (w *writer) cycles(released uint64, cycles ...[]uint64) (b core.Batch) {
 	n := w.next
 	for _, c := range cycles {
 		n.MEPs = append(n.MEPs, c...)
 		for j, mep := range c {
 			word := uint32(0)
-			if mep != NoMEP {
+			if mep != core.NoMEP {
 				word = core.PackSlot(1, uint32(j))
 			}
 			n.Slots = append(n.Slots, word)
@@ -52,9 +53,9 @@ func TestLogWrapsAndLags(t *testing.T) {
 	fast, slow, late := w.reader(), w.reader(), w.reader()
 	keep := uint64(w.log.keep)
 	for cycle := range keep + 2 {
-		w.cycles(cycle, []uint64{NoMEP, cycle, NoMEP})
+		w.cycles(cycle, []uint64{core.NoMEP, cycle, core.NoMEP})
 		m, ok := fast.message(0)
-		if !ok || m == nil || m.FirstCycle != cycle || len(m.Meps) != 3 || m.Meps[1] != cycle || m.Meps[0] != NoMEP ||
+		if !ok || m == nil || m.FirstCycle != cycle || len(m.Meps) != 3 || m.Meps[1] != cycle || m.Meps[0] != core.NoMEP ||
 			m.Term != 1 || m.Next != cycle+2 {
 			t.Fatalf("cycle %d: got %v, %v", cycle, m, ok)
 		}
@@ -85,27 +86,27 @@ func TestGoldenMessages(t *testing.T) {
 			"2a 10 0700000000000000 ffffffffffffffff 32 08 02000001 00000000": &tagnetv1.Notices{
 			FirstCycle: 5,
 			Released:   3,
-			State:      tagnetv1.State(Running),
+			State:      tagnetv1.State(core.Running),
 			Places:     2,
-			Meps:       []uint64{7, NoMEP},
+			Meps:       []uint64{7, core.NoMEP},
 			Slots:      []uint32{core.PackSlot(1, 2), 0},
 		},
 		"11 0900000000000000 18 02 20 02 3a 0a 0a 08 0700000000000000": &tagnetv1.Notices{
 			Released: 9,
-			State:    tagnetv1.State(Running),
+			State:    tagnetv1.State(core.Running),
 			Places:   2,
 			HeldUp:   &tagnetv1.HeldUp{Meps: []uint64{7}},
 		},
 		"11 0300000000000000 18 02 20 02 5a 20 0700000000000000 0300000000000000 0c00000000000000 0100000000000000 60 " +
 			"01": &tagnetv1.Notices{
 			Released: 3,
-			State:    tagnetv1.State(Running),
+			State:    tagnetv1.State(core.Running),
 			Places:   2,
 			Cuts:     []uint64{7, 3, 12, 1},
 			CutsOver: true,
 		},
 		"52 26 09 0500000000000000 11 0900000000000000 19 0800000000000000 21 0700000000000000 28 01": &tagnetv1.RUUpdate{
-			Reach: reachMessage(&Reach{
+			Reach: reachMessage(&core.Reach{
 				FirstUncut:    5,
 				CompleteBelow: 9,
 				FlushBelow:    8,
@@ -118,7 +119,7 @@ func TestGoldenMessages(t *testing.T) {
 			Slots:    []uint32{core.PackSlot(1, 2)},
 			Events:   []uint32{10},
 			HeldUs:   []uint32{1000},
-			Outcomes: []byte{byte(Built)},
+			Outcomes: []byte{byte(core.Built)},
 		},
 		"0a 0b 08 07 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
 			Scope:  Scope{Run: 7, View: 3, Name: "ru0"}.message(),
@@ -144,7 +145,7 @@ func TestConsecutiveCycles(t *testing.T) {
 		"one":          {[][]uint64{{7, 8, 9}}, 3},
 		"in order":     {[][]uint64{{7, 8, 9}, {10, 11, 12}, {13, 14, 15}}, 3},
 		"rotated":      {[][]uint64{{9, 7, 8}, {12, 10, 11}}, 3},
-		"an empty one": {[][]uint64{{7, NoMEP, 9}, {10, NoMEP, 12}}, 6},
+		"an empty one": {[][]uint64{{7, core.NoMEP, 9}, {10, core.NoMEP, 12}}, 6},
 		"issued again": {[][]uint64{{7, 8, 9}, {10, 3, 12}}, 6},
 	} {
 		w := newWriter(3, 1)
@@ -170,7 +171,7 @@ func TestConsecutiveNotices(t *testing.T) {
 		all.MEPs, all.Slots = append(all.MEPs, b.MEPs...), append(all.Slots, b.Slots...)
 	}
 	add([]uint64{3, 4, 5}, []uint64{6, 7, 8})
-	add([]uint64{9, NoMEP, 10})
+	add([]uint64{9, core.NoMEP, 10})
 	for first := uint64(11); first < 30_000; first += 300 {
 		var cycles [][]uint64
 		for mep := first; mep < first+300; mep += 3 {
@@ -178,7 +179,7 @@ func TestConsecutiveNotices(t *testing.T) {
 		}
 		add(cycles...)
 	}
-	var got Batch
+	var got core.Batch
 	for r := w.reader(); ; {
 		m, ok := r.message(0)
 		if !ok {
@@ -205,16 +206,16 @@ func TestConsecutiveNotices(t *testing.T) {
 func TestFeedbackSaysOnceWhatIsTheSame(t *testing.T) {
 	c := &BUClient{began: time.Now()}
 	held := []queuedFeedback{
-		{Feedback{MEP: 1, Slot: 1, Events: 10, Attempt: 1, Outcome: Built}, 0},
-		{Feedback{MEP: 4, Slot: 2, Events: 10, Attempt: 1, Outcome: Built}, 0},
-		{Feedback{MEP: 7, Slot: 3, Events: 10, Attempt: 1, Outcome: Discarded}, 0},
+		{core.Feedback{MEP: 1, Slot: 1, Events: 10, Attempt: 1, Outcome: core.Built}, 0},
+		{core.Feedback{MEP: 4, Slot: 2, Events: 10, Attempt: 1, Outcome: core.Built}, 0},
+		{core.Feedback{MEP: 7, Slot: 3, Events: 10, Attempt: 1, Outcome: core.Discarded}, 0},
 	}
 	if m := c.packEntries(held[:2]); len(m.Meps) != 2 || len(m.Slots) != 2 || len(m.Events) != 1 || len(m.HeldUs) != 1 ||
 		len(m.Outcomes) != 1 || !listLengthsMatch(m) {
 		t.Errorf("%v", m)
 	}
 	if m := c.packEntries(held); len(m.Events) != 1 || len(m.Outcomes) != 3 ||
-		core.ElementAt(m.Outcomes, 2) != byte(Discarded) || core.ElementAt(m.Events, 2) != 10 || !listLengthsMatch(m) {
+		core.ElementAt(m.Outcomes, 2) != byte(core.Discarded) || core.ElementAt(m.Events, 2) != 10 || !listLengthsMatch(m) {
 		t.Errorf("%v", m)
 	}
 	m := c.packEntries(held)
@@ -227,15 +228,15 @@ func TestFeedbackSaysOnceWhatIsTheSame(t *testing.T) {
 // FuzzTokens gives a readout unit's check whatever the network may bring; what passes can be read without panic.
 func FuzzTokens(f *testing.F) {
 	good, err := proto.Marshal(&tagnetv1.Notices{
-		State:  tagnetv1.State(Running),
+		State:  tagnetv1.State(core.Running),
 		Places: 2,
-		Meps:   []uint64{7, NoMEP},
+		Meps:   []uint64{7, core.NoMEP},
 		Slots:  []uint32{core.PackSlot(1, 2), 0},
 	})
 	must(f, err)
 	f.Add(good)
 	many, err := proto.Marshal(&tagnetv1.Notices{
-		State:  tagnetv1.State(Running),
+		State:  tagnetv1.State(core.Running),
 		Places: 2,
 		Meps:   []uint64{7, 8},
 		Slots:  []uint32{core.PackSlot(1, 2), 0, 1, 1},
@@ -243,7 +244,7 @@ func FuzzTokens(f *testing.F) {
 	must(f, err)
 	f.Add(many)
 	held, err := proto.Marshal(&tagnetv1.Notices{
-		State:    tagnetv1.State(Running),
+		State:    tagnetv1.State(core.Running),
 		Places:   2,
 		Released: 9,
 		HeldUp:   &tagnetv1.HeldUp{Meps: []uint64{3, 7}},
@@ -268,7 +269,8 @@ func FuzzTokens(f *testing.F) {
 		}
 		for i := range b.Len() {
 			for place := range b.PlacesPerCycle {
-				if tok, ok := b.Token(i, place); ok && (tok.MEP == NoMEP || tok.Slot >= MaxSlots || int(tok.BU) != place) {
+				if tok, ok := b.Token(i, place); ok && (tok.MEP == core.NoMEP || tok.Slot >= core.MaxSlots ||
+					int(tok.BU) != place) {
 					t.Errorf("token %+v at %d, %d", tok, i, place)
 				}
 			}
@@ -280,7 +282,7 @@ func FuzzTokens(f *testing.F) {
 func TestFeedbackDoesNotAllocate(t *testing.T) {
 	const batch = 256
 	c := &BUClient{clientSession: clientSession{wake: make(chan struct{}, 1)}, slots: batch, began: time.Now()}
-	entries := make([]Feedback, batch)
+	entries := make([]core.Feedback, batch)
 	give := func() {
 		must(t, c.SendFeedback(entries...))
 		first, held := c.takeEntries()
@@ -298,13 +300,13 @@ func TestFeedbackDoesNotAllocate(t *testing.T) {
 // TestHeldFeedbackWaits holds that held entries go with the next, and wake nobody before.
 func TestHeldFeedbackWaits(t *testing.T) {
 	c := &BUClient{clientSession: clientSession{wake: make(chan struct{}, 1)}, slots: 2, began: time.Now()}
-	if err := c.QueueFeedback(Feedback{MEP: 1}); err != nil || len(c.wake) != 0 {
+	if err := c.QueueFeedback(core.Feedback{MEP: 1}); err != nil || len(c.wake) != 0 {
 		t.Errorf("%v, woken %d times", err, len(c.wake))
 	}
-	if err := c.SendFeedback(Feedback{MEP: 2}); err != nil || len(c.wake) != 1 {
+	if err := c.SendFeedback(core.Feedback{MEP: 2}); err != nil || len(c.wake) != 1 {
 		t.Errorf("%v, woken %d times", err, len(c.wake))
 	}
-	if err := c.QueueFeedback(Feedback{MEP: 3}); err == nil {
+	if err := c.QueueFeedback(core.Feedback{MEP: 3}); err == nil {
 		t.Error("more entries wait than there are slots")
 	}
 	if _, got := c.takeEntries(); len(got) != 2 || got[0].MEP != 1 || got[1].MEP != 2 {
@@ -315,7 +317,7 @@ func TestHeldFeedbackWaits(t *testing.T) {
 // TestFlushRequestsAck holds that who flushes has an answer even where acknowledgements wait for more entries, and that
 // a unit which has tokens left is not waited for.
 func TestFlushRequestsAck(t *testing.T) {
-	cfg := serverConfig{Core: Config{
+	cfg := serverConfig{Core: core.Config{
 		RUs:     names("ru", 1),
 		BUs:     names("bu", 1),
 		Slots:   4096,
@@ -324,7 +326,7 @@ func TestFlushRequestsAck(t *testing.T) {
 	}}
 	sys := serve(t, cfg)
 	rus, bus := sys.attachAll(t)
-	must(t, rus[0].Update(Update{ReadBelow: 100, Events: 100}))
+	must(t, rus[0].Update(core.Update{ReadBelow: 100, Events: 100}))
 	tok := nextToken(t, rus[0], 0)
 	must(t, build(bus[0], tok, 1))
 	for range 2 { // the second time there is nothing to wait for

@@ -52,7 +52,7 @@ type unitMessage[M any] interface {
 
 // serveUnit serves one stream of a unit. check looks at its first message, and decode at each; what that gives goes to
 // the Core, if it is anything.
-func serveUnit[M any, P unitMessage[M]](s *Server, role Role, srv grpc.BidiStreamingServer[M, tagnetv1.Notices],
+func serveUnit[M any, P unitMessage[M]](s *Server, role core.Role, srv grpc.BidiStreamingServer[M, tagnetv1.Notices],
 	check func(P) error, decode func(*stream, P) (core.Input, error)) error {
 	if !s.enterHandler() {
 		return errClosing
@@ -99,7 +99,7 @@ func serveUnit[M any, P unitMessage[M]](s *Server, role Role, srv grpc.BidiStrea
 
 // serveTokens serves one readout unit.
 func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
-	return serveUnit(s, Readout, srv, func(*tagnetv1.RUUpdate) error { return nil }, s.decodeUpdate)
+	return serveUnit(s, core.Readout, srv, func(*tagnetv1.RUUpdate) error { return nil }, s.decodeUpdate)
 }
 
 // decodeUpdate reads a readout unit's message.
@@ -111,7 +111,7 @@ func (s *Server) decodeUpdate(st *stream, m *tagnetv1.RUUpdate) (core.Input, err
 	return core.Report{
 		Unit:          st.unit.Index,
 		Stream:        st.number,
-		Update:        Update{ReadBelow: m.GetRead(), Events: m.GetEvents(), InputEnded: m.GetEnd()},
+		Update:        core.Update{ReadBelow: m.GetRead(), Events: m.GetEvents(), InputEnded: m.GetEnd()},
 		Reach:         decodeReach(m.GetReach()),
 		Returned:      returned,
 		ReturnedFirst: m.GetReturnedFirst(),
@@ -121,7 +121,7 @@ func (s *Server) decodeUpdate(st *stream, m *tagnetv1.RUUpdate) (core.Input, err
 
 // serveFeedback serves one builder unit.
 func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
-	return serveUnit(s, Builder, srv, s.checkBuilder, s.decodeFeedback)
+	return serveUnit(s, core.Builder, srv, s.checkBuilder, s.decodeFeedback)
 }
 
 // checkBuilder checks what is special about a builder unit's first message.
@@ -149,7 +149,7 @@ func (s *Server) decodeFeedback(st *stream, m *tagnetv1.FeedbackBatch) (core.Inp
 }
 
 // attach makes the stream of a unit, whose scope has been checked, known to the Core.
-func (s *Server) attach(role Role, sc *tagnetv1.Scope, had *tagnetv1.Position) (*stream, error) {
+func (s *Server) attach(role core.Role, sc *tagnetv1.Scope, had *tagnetv1.Position) (*stream, error) {
 	unit, ok := s.units[role][sc.GetName()]
 	switch {
 	case !ok:
@@ -164,7 +164,7 @@ func (s *Server) attach(role Role, sc *tagnetv1.Scope, had *tagnetv1.Position) (
 		wake:     make(chan struct{}, 1),
 		closed:   make(chan struct{}),
 	}
-	if role == Builder {
+	if role == core.Builder {
 		st.audience = core.ForBuilders
 	} else if unit == 0 {
 		st.audience |= core.ForFirstRU
@@ -235,7 +235,7 @@ func (s *Server) sendUntilDrained(ctx context.Context, st *stream, send func(*ta
 			if err := send(m); err != nil {
 				return err
 			}
-			if State(m.GetState()) == Drained {
+			if core.State(m.GetState()) == core.Drained {
 				return nil
 			}
 			continue

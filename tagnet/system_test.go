@@ -52,13 +52,13 @@ func names(prefix string, n int) []string {
 }
 
 // built is the feedback for a token whose MEP is whole.
-func built(t Token, events uint32) Feedback {
-	return Feedback{
+func built(t core.Token, events uint32) core.Feedback {
+	return core.Feedback{
 		MEP:     t.MEP,
 		Slot:    t.Slot,
 		Attempt: t.Attempt,
 		Events:  events,
-		Outcome: Built,
+		Outcome: core.Built,
 	}
 }
 
@@ -118,10 +118,10 @@ func (sys *system) attachAll(tb testing.TB) (rus []*RUClient, bus []*BUClient) {
 
 // readAhead lets the unit hold up to `retain` MEPs beyond the released watermark, of total MEPs, and returns the token
 // it was given, calling each for every token.
-func readAhead(ctx context.Context, c *RUClient, total, retain, packing uint64, each func(Token) error) error {
+func readAhead(ctx context.Context, c *RUClient, total, retain, packing uint64, each func(core.Token) error) error {
 	report := func(released uint64) error {
 		read := min(total, released+retain)
-		err := c.Update(Update{ReadBelow: read, Events: read * packing, InputEnded: read == total})
+		err := c.Update(core.Update{ReadBelow: read, Events: read * packing, InputEnded: read == total})
 		if errors.Is(err, io.EOF) {
 			return nil // drained meanwhile: Next tells
 		}
@@ -153,7 +153,7 @@ func readAhead(ctx context.Context, c *RUClient, total, retain, packing uint64, 
 	}
 }
 
-func build(c *BUClient, tok Token, events uint32) error {
+func build(c *BUClient, tok core.Token, events uint32) error {
 	err := c.SendFeedback(built(tok, events))
 	if errors.Is(err, io.EOF) {
 		return nil // the view was drained by this very feedback
@@ -165,24 +165,24 @@ func build(c *BUClient, tok Token, events uint32) error {
 // return every slot, and everything ends by itself.
 func TestViewOverGRPC(t *testing.T) {
 	const total, packing = 5000, 10
-	for name, cfg := range map[string]Config{
+	for name, cfg := range map[string]core.Config{
 		"wait": {},
-		"skip": {NoSlotPolicy: Skip},
-		"groups, loose": {Loose: true, Rules: Rules{
-			Groups: [][]int{{0, 2}, {3, 1}}, BusyGroupPolicy: Skip, TurnSets: [][]int{{2, 0}, {1, 3}},
+		"skip": {NoSlotPolicy: core.Skip},
+		"groups, loose": {Loose: true, Rules: core.Rules{
+			Groups: [][]int{{0, 2}, {3, 1}}, BusyGroupPolicy: core.Skip, TurnSets: [][]int{{2, 0}, {1, 3}},
 		}},
-		"ratio, loose": {Loose: true, Rules: Rules{TurnOrder: ByRatio, Ratio: []int{1, 2, 3, 4}}},
-		"demand":       {NoSlotPolicy: Skip, Rules: Rules{TurnOrder: ByDemand}},
+		"ratio, loose": {Loose: true, Rules: core.Rules{TurnOrder: core.ByRatio, Ratio: []int{1, 2, 3, 4}}},
+		"demand":       {NoSlotPolicy: core.Skip, Rules: core.Rules{TurnOrder: core.ByDemand}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg.RUs, cfg.BUs, cfg.Slots, cfg.Packing = names("ru", 3), names("bu", 4), 8, packing
 			sys := serve(t, serverConfig{Core: cfg})
 			rus, bus := sys.attachAll(t)
-			got, seen := make([][]Token, len(rus)), make([]atomic.Int32, total)
+			got, seen := make([][]core.Token, len(rus)), make([]atomic.Int32, total)
 			g, ctx := errgroup.WithContext(testContext(t))
 			for i, c := range rus {
 				g.Go(func() error {
-					return readAhead(ctx, c, total, 100, packing, func(tok Token) error {
+					return readAhead(ctx, c, total, 100, packing, func(tok core.Token) error {
 						got[i] = append(got[i], tok)
 						if int(seen[tok.MEP].Add(1)) < len(rus) {
 							return nil // the builder unit has not everybody's part yet
@@ -233,7 +233,7 @@ func (sys *system) checkRules(t *testing.T, meps uint64) {
 	}
 }
 
-func (sys *system) checkComplete(t *testing.T, got [][]Token, meps, events uint64) {
+func (sys *system) checkComplete(t *testing.T, got [][]core.Token, meps, events uint64) {
 	t.Helper()
 	for i := range got {
 		if uint64(len(got[i])) != meps {
@@ -249,8 +249,8 @@ func (sys *system) checkComplete(t *testing.T, got [][]Token, meps, events uint6
 	must(t, err)
 	c := s.Counters
 	if slices.Max(c.Refused) > 0 || c.Built != meps || c.EventsBuilt != events || c.EventsIssued != events ||
-		State(s.State) != Drained {
-		t.Errorf("%d MEPs and %d of %d events built, state %v", c.Built, c.EventsBuilt, c.EventsIssued, State(s.State))
+		core.State(s.State) != core.Drained {
+		t.Errorf("%d MEPs and %d of %d events built, state %v", c.Built, c.EventsBuilt, c.EventsIssued, core.State(s.State))
 	}
 	if n := s.Latency.TotalCount(); uint64(n) != meps || s.LatencyClipped != 0 {
 		t.Errorf("%d latencies, %d clipped", n, s.LatencyClipped)

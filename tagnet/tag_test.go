@@ -11,8 +11,8 @@ import (
 	"ringlet/tagnet/core"
 )
 
-func drawTag(t *rapid.T) Tag {
-	tag := Tag{
+func drawTag(t *rapid.T) core.Tag {
+	tag := core.Tag{
 		TokenPlace: rapid.Uint64().Draw(t, "place"),
 		MEP:        rapid.Uint64().Draw(t, "mep"),
 		Slot:       rapid.Uint32Range(0, core.MaxSlots-1).Draw(t, "slot"),
@@ -44,7 +44,7 @@ func TestTagWords(t *testing.T) {
 
 // FuzzTags reads words from the network as both ends do.
 func FuzzTags(f *testing.F) {
-	tag := Tag{
+	tag := core.Tag{
 		TokenPlace: 9,
 		MEP:        0x42,
 		Slot:       5,
@@ -73,7 +73,7 @@ func FuzzTags(f *testing.F) {
 				t.Errorf("%x is encoded again as %x", words, again)
 			}
 		}
-		tokens := Tokens{Batch: Batch{PlacesPerCycle: 3}}
+		tokens := Tokens{Batch: core.Batch{PlacesPerCycle: 3}}
 		if what := tokens.decodeWords(&tagnetv1.Notices{Withdrawn: words}, 0); what == "" {
 			var again []uint64
 			for _, w := range tokens.Withdrawals {

@@ -18,9 +18,9 @@ func TestTagRingOverStreams(t *testing.T) {
 	first, last := sys.ru(t, "ru0"), sys.ru(t, "ru1")
 	bus := []*BUClient{sys.bu(t, "bu0"), sys.bu(t, "bu1")}
 	for _, c := range []*RUClient{first, last} {
-		must(t, c.Update(Update{ReadBelow: 2, Events: 2}))
+		must(t, c.Update(core.Update{ReadBelow: 2, Events: 2}))
 	}
-	var tags []Tag
+	var tags []core.Tag
 	for len(tags) < 2 {
 		batch := nextBatch(t, first)
 		tags = append(tags, batch.Tags...)
@@ -51,7 +51,7 @@ func TestTagRingOverStreams(t *testing.T) {
 	}
 	for _, tag := range tags[:2] {
 		bu := int(tag.TokenPlace % 2)
-		must(t, bus[bu].SendFeedback(built(Token{MEP: tag.MEP, Slot: tag.Slot, Attempt: tag.Attempt}, 1)))
+		must(t, bus[bu].SendFeedback(built(core.Token{MEP: tag.MEP, Slot: tag.Slot, Attempt: tag.Attempt}, 1)))
 	}
 	tags[2].Served.Add(0)
 	if err := last.ReturnTag(&tags[2]); err != nil && !errors.Is(err, io.EOF) { // the end may come before it returns
@@ -66,7 +66,7 @@ func TestTagRingOverStreams(t *testing.T) {
 	if g := reg.Counters.Tags; g.Launched != 2 || g.Returned != 2 || g.Again != 1 || g.Loops[1] != 1 {
 		t.Errorf("%+v", g)
 	}
-	if n := (&Stats{Registers: reg}).CountersByName(); n["tags_returned"] != 2 || n["tags_loops_1"] != 1 {
+	if n := (&core.Stats{Registers: reg}).CountersByName(); n["tags_returned"] != 2 || n["tags_loops_1"] != 1 {
 		t.Errorf("%v", n)
 	}
 }
@@ -78,9 +78,9 @@ func TestWrongTagEndsTheRun(t *testing.T) {
 	sys := serve(t, cfg)
 	ru := sys.ru(t, "ru0")
 	sys.bu(t, "bu0")
-	must(t, ru.Update(Update{ReadBelow: 1, Events: 1}))
+	must(t, ru.Update(core.Update{ReadBelow: 1, Events: 1}))
 	nextToken(t, ru, 0)
-	err := ru.ReturnTag(&Tag{TokenPlace: 0, MEP: 7, Attempt: 1}) // the refusal may come before it returns
+	err := ru.ReturnTag(&core.Tag{TokenPlace: 0, MEP: 7, Attempt: 1}) // the refusal may come before it returns
 	e := sys.incident(t)
 	if e.Incident != core.UnitMisbehaved || e.Unit != "ru0" || !strings.Contains(e.Error(), "where MEP 0") {
 		t.Errorf("%v", e)
@@ -106,9 +106,9 @@ func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	first, last := sys.ru(t, "ru0"), sys.ru(t, "ru1")
 	sys.bu(t, "bu0")
 	for ru, c := range []*RUClient{first, last} {
-		must(t, c.Update(Update{ReadBelow: uint64(2 - ru), Events: uint64(2 - ru)}))
+		must(t, c.Update(core.Update{ReadBelow: uint64(2 - ru), Events: uint64(2 - ru)}))
 	}
-	var tags []Tag
+	var tags []core.Tag
 	for len(tags) == 0 {
 		batch := nextBatch(t, first)
 		tags = batch.Tags
@@ -117,9 +117,9 @@ func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	tags[0].Served.Add(1)
 	sys.server.runAsOwner(func() {
 		for number, st := range sys.server.streams {
-			if st.unit == (core.Unit{Role: Readout, Index: 1}) {
+			if st.unit == (core.Unit{Role: core.Readout, Index: 1}) {
 				sys.server.core.Step(sys.server.now(), core.Report{Unit: 1, Stream: number, Returned: tags[:1],
-					Update: Update{ReadBelow: 1, Events: 1, InputEnded: true}})
+					Update: core.Update{ReadBelow: 1, Events: 1, InputEnded: true}})
 			}
 		}
 	})
@@ -142,7 +142,7 @@ func TestExclusionIsReportedToTheTagRing(t *testing.T) {
 	sys.bu(t, "bu0")
 	sys.bu(t, "bu1")
 	for _, c := range rus {
-		must(t, c.Update(Update{ReadBelow: 2, Events: 2}))
+		must(t, c.Update(core.Update{ReadBelow: 2, Events: 2}))
 	}
 	nextToken(t, rus[0], 1)
 	if _, err := sys.server.ExcludeBU("bu1"); err != nil {
@@ -154,13 +154,13 @@ func TestExclusionIsReportedToTheTagRing(t *testing.T) {
 			if len(batch.Withdrawals) == 0 {
 				continue
 			}
-			if !slices.Equal(batch.Withdrawals, []Withdrawal{{BU: 1, BeforeCycle: 1}}) {
+			if !slices.Equal(batch.Withdrawals, []core.Withdrawal{{BU: 1, BeforeCycle: 1}}) {
 				t.Errorf("ru%d: %v", i, batch.Withdrawals)
 			}
 			break
 		}
 	}
-	if err := sys.server.ExcludeRU("ru0"); !errors.Is(err, NotNow) {
+	if err := sys.server.ExcludeRU("ru0"); !errors.Is(err, core.NotNow) {
 		t.Errorf("%v", err)
 	}
 	if r := sys.server.Registers(); r.Rus[0].Excluded || !r.Rus[0].Attached {

@@ -21,7 +21,7 @@ func flagged(index uint16, flag bool) uint64 {
 }
 
 // appendAbsences writes absences as they travel.
-func appendAbsences(words []uint64, all []Absence) []uint64 {
+func appendAbsences(words []uint64, all []core.Absence) []uint64 {
 	for _, a := range all {
 		words = append(words, flagged(a.RU, a.Rejoined), a.FirstCycle, a.FirstMEP)
 	}
@@ -29,7 +29,7 @@ func appendAbsences(words []uint64, all []Absence) []uint64 {
 }
 
 // decodeAbsences reads absences that stand one behind the other; false if they are none.
-func decodeAbsences(words []uint64) (all []Absence, ok bool) {
+func decodeAbsences(words []uint64) (all []core.Absence, ok bool) {
 	if len(words)%wordsPerAbsence != 0 {
 		return nil, false
 	}
@@ -38,7 +38,7 @@ func decodeAbsences(words []uint64) (all []Absence, ok bool) {
 		if ru > 1<<16-1 {
 			return nil, false
 		}
-		all = append(all, Absence{
+		all = append(all, core.Absence{
 			RU:         uint16(ru),
 			Rejoined:   words[0] != ru,
 			FirstCycle: words[1],
@@ -49,7 +49,7 @@ func decodeAbsences(words []uint64) (all []Absence, ok bool) {
 }
 
 // appendWithdrawals writes withdrawals as they travel.
-func appendWithdrawals(words []uint64, all []Withdrawal) []uint64 {
+func appendWithdrawals(words []uint64, all []core.Withdrawal) []uint64 {
 	for _, w := range all {
 		words = append(words, flagged(w.BU, w.Lost), w.BeforeCycle)
 	}
@@ -57,7 +57,7 @@ func appendWithdrawals(words []uint64, all []Withdrawal) []uint64 {
 }
 
 // decodeWithdrawals reads pairs of words.
-func decodeWithdrawals(words []uint64, places int) (all []Withdrawal, ok bool) {
+func decodeWithdrawals(words []uint64, places int) (all []core.Withdrawal, ok bool) {
 	if len(words)%2 != 0 {
 		return nil, false
 	}
@@ -66,15 +66,15 @@ func decodeWithdrawals(words []uint64, places int) (all []Withdrawal, ok bool) {
 		if bu >= uint64(places) {
 			return nil, false
 		}
-		all = append(all, Withdrawal{BU: uint16(bu), Lost: words[0] != bu, BeforeCycle: words[1]})
+		all = append(all, core.Withdrawal{BU: uint16(bu), Lost: words[0] != bu, BeforeCycle: words[1]})
 	}
 	return all, true
 }
 
 // decodeTags reads tags that stand one behind the other.
-func decodeTags(words []uint64) (tags []Tag, ok bool) {
+func decodeTags(words []uint64) (tags []core.Tag, ok bool) {
 	for ok = true; ok && len(words) > 0; {
-		var t Tag
+		var t core.Tag
 		if t, words, ok = core.ParseTag(words); ok {
 			tags = append(tags, t)
 		}
@@ -83,27 +83,27 @@ func decodeTags(words []uint64) (tags []Tag, ok bool) {
 }
 
 // decodeCuts reads the words of cuts, which begin behind an event; false: they are none.
-func decodeCuts(words []uint64, end uint64) ([]Cut, bool) {
+func decodeCuts(words []uint64, end uint64) ([]core.Cut, bool) {
 	if len(words)%2 != 0 {
 		return nil, false
 	}
-	var cuts []Cut
+	var cuts []core.Cut
 	for i := 0; i < len(words); i += 2 {
 		first, n := words[i], words[i+1]
 		if first < end || n < 1 || n > 1<<16-1 || first > core.NoMEP-n {
 			return nil, false
 		}
-		cuts = append(cuts, Cut{FirstEvent: first, Events: uint32(n)})
+		cuts = append(cuts, core.Cut{FirstEvent: first, Events: uint32(n)})
 		end = first + n
 	}
 	return cuts, true
 }
 
-func decodeReach(m *tagnetv1.Reach) *Reach {
+func decodeReach(m *tagnetv1.Reach) *core.Reach {
 	if m == nil {
 		return nil
 	}
-	return &Reach{
+	return &core.Reach{
 		FirstUncut:    m.GetFrom(),
 		CompleteBelow: m.GetTo(),
 		FlushBelow:    m.GetFlush(),
@@ -112,7 +112,7 @@ func decodeReach(m *tagnetv1.Reach) *Reach {
 	}
 }
 
-func reachMessage(r *Reach) *tagnetv1.Reach {
+func reachMessage(r *core.Reach) *tagnetv1.Reach {
 	if r == nil {
 		return nil
 	}

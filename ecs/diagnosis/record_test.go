@@ -23,6 +23,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/issuer"
 	"ringlet/testkit/patiently"
 )
@@ -183,13 +184,13 @@ func (f *farm) run(change func(name string, c *config.Config)) {
 		t.Fatal(err)
 	}
 	scope := tagnet.Scope{Run: f.base.RunNumber, View: f.view.GetNumber(), Name: node.ControlName}
-	err = tagnet.BeginScheduler(f.ctx, conn, scope, tagnet.Config{
+	err = tagnet.BeginScheduler(f.ctx, conn, scope, core.Config{
 		RUs:          names,
 		BUs:          names,
 		Slots:        f.base.Slots,
 		Packing:      f.base.Packing,
 		LookAhead:    f.base.Debug.LookAhead,
-		NoSlotPolicy: tagnet.Skip,
+		NoSlotPolicy: core.Skip,
 	}, time.Minute)
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +239,7 @@ func (f *farm) film(length time.Duration) []byte {
 			Run:           f.base.RunNumber,
 			State:         "Running",
 			RunBegan:      f.began,
-			Scheduler:     &tagnet.Stats{Registers: f.sched.Registers()},
+			Scheduler:     &core.Stats{Registers: f.sched.Registers()},
 			SchedulerNode: "n0",
 		}
 		for i, n := range f.nodes {

@@ -9,7 +9,7 @@ import (
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // Reading is what is known of a partition at one moment.
@@ -22,7 +22,7 @@ type Reading struct {
 	// Sources are the live ones, in the order of their ids.
 	Sources []Source
 	// Scheduler is what TagNet tells, nil while it is not to be asked; SchedulerNode is where it lives.
-	Scheduler     *tagnet.Stats
+	Scheduler     *core.Stats
 	SchedulerNode string
 }
 
@@ -115,7 +115,7 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 }
 
 // completeFromMEP is the MEP from which on nothing is missing of a readout unit that was gone; nil while it is.
-func completeFromMEP(st *tagnet.Stats, ru int) *uint64 {
+func completeFromMEP(st *core.Stats, ru int) *uint64 {
 	if st == nil || ru >= len(st.GetRus()) {
 		return nil
 	}
@@ -249,7 +249,7 @@ func (b *Builder) fillTotal(r *Reading, s *ecsv1.Snapshot, sums map[string]uint6
 	t.MepsBuilt, t.MepsInFlight = c.GetBuilt(), reg.GetInFlight()
 	t.EventRateHz = b.updateRate("", "events_built", c.GetEventsBuilt(), r.At.UnixMicro())
 	s.Scheduler = &ecsv1.Scheduler{
-		State:      tagnet.State(reg.GetState()).String(),
+		State:      core.State(reg.GetState()).String(),
 		WaitingFor: reg.GetWaitingFor(),
 		Counters:   r.Scheduler.CountersByName(),
 		Node:       r.SchedulerNode,

@@ -13,7 +13,7 @@ import (
 	"ringlet/node"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/must"
 )
 
@@ -110,7 +110,7 @@ func TestHistogramsThatCannotBeRead(t *testing.T) {
 func BenchmarkAdd(b *testing.B) {
 	for _, nodes := range []int{4, 32} {
 		b.Run(fmt.Sprintf("%d nodes", nodes), func(b *testing.B) {
-			r := &Reading{Run: 1, Scheduler: &tagnet.Stats{Latency: hdr.New(1, int64(time.Hour/time.Microsecond), 3)}}
+			r := &Reading{Run: 1, Scheduler: &core.Stats{Latency: hdr.New(1, int64(time.Hour/time.Microsecond), 3)}}
 			for us := range int64(100_000) {
 				if err := r.Scheduler.Latency.RecordValue(us); err != nil {
 					b.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"ringlet/internal/counter"
 	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // Histogram is a report's histogram of a name, or nil if it told none that can be read.
@@ -92,7 +92,7 @@ func SumMissing(reports []*nodev1.Report) (all []*nodev1.Missing) {
 }
 
 // SchedulerCounters describes the counters that a snapshot may have of the scheduler.
-func SchedulerCounters() counter.List { return tagnet.CounterList() }
+func SchedulerCounters() counter.List { return core.CounterList() }
 
 // SumCounters adds up the counters of all reports, by name and as their kinds want.
 func SumCounters(reports []*nodev1.Report) map[string]uint64 {

@@ -14,7 +14,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/transcript"
 )
 
@@ -168,8 +168,8 @@ func (s *scene) report(name string, at time.Time, words []string) {
 }
 
 func (s *scene) scheduler(words []string) {
-	reg := &tagnet.Registers{State: tagnetv1.State_STATE_RUNNING, Counters: &tagnet.Counters{}}
-	st := &tagnet.Stats{Registers: reg, Latency: hdr.New(1, 1000, 3)}
+	reg := &core.Registers{State: tagnetv1.State_STATE_RUNNING, Counters: &core.Counters{}}
+	st := &core.Stats{Registers: reg, Latency: hdr.New(1, 1000, 3)}
 	for _, word := range words {
 		key, value, _ := strings.Cut(word, "=")
 		switch key {
@@ -180,13 +180,13 @@ func (s *scene) scheduler(words []string) {
 		case "in_flight":
 			reg.InFlight = uint64(s.float(value))
 		case "waiting":
-			reg.WaitingFor = tagnet.WaitForSlots.String()
+			reg.WaitingFor = core.WaitForSlots.String()
 		case "latency":
 			st.Latency = s.times(value)
 		case "slots":
 			for _, use := range strings.Split(value, ",") {
 				used, of, _ := strings.Cut(use, "/")
-				reg.Bus = append(reg.Bus, &tagnet.BURegister{Used: &tagnetv1.Depth{Now: uint64(s.float(used)),
+				reg.Bus = append(reg.Bus, &core.BURegister{Used: &tagnetv1.Depth{Now: uint64(s.float(used)),
 					Capacity: uint64(s.float(of))}})
 			}
 		}

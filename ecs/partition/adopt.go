@@ -18,7 +18,7 @@ import (
 	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // Adopt finds what an earlier control had: a run that goes on is taken up, one that was beginning is ended with
@@ -157,7 +157,7 @@ func (a *adopter) takeUpRun(nodeSet *nodes.NodeSet) error {
 	a.updateState(func(s *partitionState) { s.run, s.runRecord = run, a.record })
 	reports := &ecsrun.Reports{
 		SelfStop:        nodeSet.SelfStopCause() != nil,
-		SchedulerPaused: tagnet.State(run.LastStats().GetState()) == tagnet.Paused,
+		SchedulerPaused: core.State(run.LastStats().GetState()) == core.Paused,
 	}
 	for _, rep := range nodeSet.Reports() {
 		if rep.GetRun() == a.saved.Run && rep.GetStatus().GetState() == fsm.Paused.String() {

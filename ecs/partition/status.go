@@ -12,7 +12,7 @@ import (
 	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // Status is the tree: the partition, TagNet, the nodes, their units.
@@ -86,7 +86,7 @@ func (p *Partition) tagnetStatus(run *nodes.Run, nodeSet *nodes.NodeSet) *ecsv1.
 	if run != nil && !run.State().Begun.IsZero() {
 		r := run.LastStats().Registers
 		c.State = fsm.Running.String()
-		c.Facts["scheduler"], c.Facts["waits for"] = tagnet.State(r.GetState()).String(), r.GetWaitingFor()
+		c.Facts["scheduler"], c.Facts["waits for"] = core.State(r.GetState()).String(), r.GetWaitingFor()
 		if st := p.runner.Status().State; st == fsm.Paused {
 			c.State = fsm.Paused.String()
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ringlet/barrier"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/transport"
 )
 
@@ -118,7 +118,7 @@ func TestNextRule(t *testing.T) {
 	if err := c.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := c.Rules(); err != nil || r.TurnOrder != tagnet.ByRatio || !slices.Equal(r.Ratio, []int{3, 1, 1, 2}) {
+	if r, err := c.Rules(); err != nil || r.TurnOrder != core.ByRatio || !slices.Equal(r.Ratio, []int{3, 1, 1, 2}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

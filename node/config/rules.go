@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // Ways of finding the next builder unit that are words; anything else is the weights of a ratio.
@@ -46,12 +46,12 @@ func (c *draft) resolveRules() {
 }
 
 // Rules are the scheduler's. They hold after Complete.
-func (c Schedule) Rules() (out tagnet.Rules, err error) {
+func (c Schedule) Rules() (out core.Rules, err error) {
 	if out.TurnOrder, out.Ratio, err = c.parseNext(); err != nil {
 		return out, err
 	}
 	if c.BusyGroup != "" {
-		if out.BusyGroupPolicy, err = tagnet.ParsePolicy(c.BusyGroup); err != nil {
+		if out.BusyGroupPolicy, err = core.ParsePolicy(c.BusyGroup); err != nil {
 			return out, err
 		}
 	}
@@ -59,12 +59,12 @@ func (c Schedule) Rules() (out tagnet.Rules, err error) {
 	return out, nil
 }
 
-func (c *Schedule) parseNext() (rule tagnet.TurnOrder, weights []int, err error) {
+func (c *Schedule) parseNext() (rule core.TurnOrder, weights []int, err error) {
 	switch c.Next {
 	case nextRoundRobin:
-		return tagnet.RoundRobin, nil, nil
+		return core.RoundRobin, nil, nil
 	case nextDemand:
-		return tagnet.ByDemand, nil, nil
+		return core.ByDemand, nil, nil
 	}
 	for s := range strings.SplitSeq(c.Next, ",") {
 		w, err := strconv.Atoi(strings.TrimSpace(s))
@@ -74,5 +74,5 @@ func (c *Schedule) parseNext() (rule tagnet.TurnOrder, weights []int, err error)
 		}
 		weights = append(weights, w)
 	}
-	return tagnet.ByRatio, weights, nil
+	return core.ByRatio, weights, nil
 }

@@ -2,7 +2,7 @@ package builder
 
 import (
 	"ringlet/sim/component"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // bu is a builder unit.
@@ -61,12 +61,12 @@ func (w *World) completePart(from *ru, place int64, b *bu) {
 	delete(from.sizes, t.MEP)
 	if b.partsReceived[t.Slot]++; b.partsReceived[t.Slot] == len(w.rus) {
 		b.partsReceived[t.Slot] = 0
-		w.model.Built(b.index, tagnet.Feedback{
+		w.model.Built(b.index, core.Feedback{
 			MEP:     t.MEP,
 			Slot:    t.Slot,
 			Events:  uint32(w.c.Packing),
 			Attempt: t.Attempt,
-			Outcome: tagnet.Built,
+			Outcome: core.Built,
 		})
 	}
 	w.s.ScheduleAfter(w.c.AckDelay, (*writeAcked)(from), place, 0)
@@ -79,12 +79,12 @@ func (w *World) completePart(from *ru, place int64, b *bu) {
 
 // pendingMEP is a MEP of which a builder unit has asked for some parts.
 type pendingMEP struct {
-	tagnet.Token
+	core.Token
 	requestedRUs int // readout units, the one with its own index first
 }
 
 // addRequest has a builder unit ask for the parts of one more MEP.
-func (b *bu) addRequest(t tagnet.Token) {
+func (b *bu) addRequest(t core.Token) {
 	b.requestQueue = append(b.requestQueue, pendingMEP{Token: t})
 	b.requestParts()
 }

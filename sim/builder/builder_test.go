@@ -7,7 +7,7 @@ import (
 	"ringlet/readoutunit"
 	"ringlet/sim"
 	"ringlet/sim/component"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/must"
 )
 
@@ -23,7 +23,7 @@ func (m idleModel) SendDoneAt(int, int, int) sim.Time          { return m.s.Now(
 func (m idleModel) ReceiveDoneAt(int, int, int, bool) sim.Time { return m.s.Now() }
 func (m idleModel) MessageDoneAt(int, MessageKind) sim.Time    { return m.s.Now() }
 func (m idleModel) ResentBytes(sim.Time, int, int32) int64     { return 0 }
-func (m idleModel) Built(int, tagnet.Feedback)                 {}
+func (m idleModel) Built(int, core.Feedback)                   {}
 
 // transfer is what a readout unit sends to a builder unit.
 type transfer struct{ to, bytes int }

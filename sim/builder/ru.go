@@ -5,7 +5,7 @@ import (
 	"ringlet/readoutunit"
 	"ringlet/sim"
 	"ringlet/sim/component"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // Pipeline of a part, all sequential:
@@ -268,7 +268,7 @@ func (r *ru) nextPhase() {
 }
 
 // grant gives a readout unit the window for its part.
-func (r *ru) grant(t *tagnet.Token) {
+func (r *ru) grant(t *core.Token) {
 	r.w.recordError(r.order.ApplyGrant(int(t.BU), &placing.Grant{
 		Slot:    t.Slot,
 		Attempt: uint32(t.Attempt),

@@ -11,8 +11,7 @@ import (
 	"ringlet/readoutunit"
 	"ringlet/sim"
 	"ringlet/sim/component"
-	"ringlet/tagnet"
-	allocator "ringlet/tagnet/core"
+	"ringlet/tagnet/core"
 )
 
 // Config is one run.
@@ -65,7 +64,7 @@ type HostModel interface {
 	ReceiveDoneAt(ru, bu, bytes int, last bool) sim.Time    // a segment that has come, maybe the last of its part
 	MessageDoneAt(host int, of MessageKind) sim.Time        // at one of its ends
 	ResentBytes(waited sim.Time, bytes int, sz int32) int64 // bytes that are sent once more, of a segment that waited
-	Built(bu int, f tagnet.Feedback)                        // a MEP is whole
+	Built(bu int, f core.Feedback)                          // a MEP is whole
 }
 
 // World is one run.
@@ -79,11 +78,11 @@ type World struct {
 	rus         []*ru
 	bus         []*bu
 
-	tagnet          *allocator.Allocator
-	batches         inFlight[*tagnet.Batch]
+	tagnet          *core.Allocator
+	batches         inFlight[*core.Batch]
 	barrierMessages inFlight[barrier.Message]
-	requests        inFlight[tagnet.Token]
-	tagsInRing      inFlight[tagnet.Tag]
+	requests        inFlight[core.Token]
+	tagsInRing      inFlight[core.Tag]
 	tokenSentAt     map[uint64]sim.Time // MEPs without an outcome: when their token went out
 
 	sentBytes, placedBytes uint64 // bytes of data
@@ -93,7 +92,7 @@ type World struct {
 
 	onPartPlaced func(from *ru, place int64, to *bu) // a whole part is at its builder unit
 	places       []uint64                            // scratch
-	tags         []tagnet.Tag                        // scratch
+	tags         []core.Tag                          // scratch
 	route        []int                               // scratch
 
 	// What a run came to. Only Latency and Barriers are of the counted cycles alone, as the caller may read them.
@@ -157,7 +156,7 @@ func New(s *sim.Sim, c *Config, m HostModel) (*World, error) {
 		w.instrument()
 	}
 	d := c.Discipline
-	cfg := tagnet.Config{
+	cfg := core.Config{
 		Slots:         c.Slots,
 		LookAhead:     c.LookAhead,
 		Packing:       c.Packing,
@@ -198,7 +197,7 @@ func New(s *sim.Sim, c *Config, m HostModel) (*World, error) {
 		})
 	}
 	var err error
-	w.tagnet, err = allocator.NewAllocator(cfg)
+	w.tagnet, err = core.NewAllocator(cfg)
 	return w, err
 }
 
@@ -274,8 +273,8 @@ func (w *World) ReportRead(meps uint64) {
 	w.issue()
 }
 
-func (w *World) readUpdate(meps uint64) tagnet.Update {
-	return tagnet.Update{ReadBelow: meps, Events: meps * uint64(w.c.Packing)}
+func (w *World) readUpdate(meps uint64) core.Update {
+	return core.Update{ReadBelow: meps, Events: meps * uint64(w.c.Packing)}
 }
 
 // reportRUProgress tells the scheduler how far a readout unit has read: so many rounds ahead.
@@ -298,13 +297,13 @@ func (e *readReported) Handle(cycles, _ int64) {
 
 // issue sends the tokens that may go to all readout units.
 func (w *World) issue() {
-	b := &tagnet.Batch{}
+	b := &core.Batch{}
 	b.Reset(w.tagnet.NextCycle(), w.tagnet.PlacesPerCycle())
 	if w.tagnet.Issue(b) == 0 {
 		return
 	}
 	for _, mep := range b.MEPs {
-		if mep != tagnet.NoMEP {
+		if mep != core.NoMEP {
 			w.tokenSentAt[mep] = w.s.Now()
 		}
 	}
@@ -323,7 +322,7 @@ func (e *tokensArrived) Handle(at, _ int64) {
 			w.recordError(r.order.AddCycle(b, i))
 		}
 		for _, mep := range b.MEPs {
-			if mep != tagnet.NoMEP {
+			if mep != core.NoMEP {
 				r.sizes[mep] = w.model.PartSize(r.index, mep)
 			}
 		}
@@ -363,7 +362,7 @@ func (e *windowsArrived) Handle(at, _ int64) {
 }
 
 // SendFeedback tells the scheduler the outcome of a MEP.
-func (w *World) SendFeedback(bu int, f tagnet.Feedback) {
+func (w *World) SendFeedback(bu int, f core.Feedback) {
 	if w.CountedFrom.At > 0 || w.c.WarmUpCycles == 0 {
 		w.BuildLatency.Add(int64(w.s.Now() - w.tokenSentAt[f.MEP]))
 	}

@@ -10,7 +10,7 @@ import (
 	"ringlet/sim/builder"
 	"ringlet/sim/component"
 	"ringlet/sim/study"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // run is one run of the event builder, and what its nodes take.
@@ -28,7 +28,7 @@ type node struct {
 	sizeRandom   *sim.RandomStream // sizes
 	jitterRandom *sim.RandomStream // jitter
 	freeAt       sim.Time          // when the processor has handled all messages
-	outputMEPs   []tagnet.Feedback // MEPs that the output has, or will have
+	outputMEPs   []core.Feedback   // MEPs that the output has, or will have
 }
 
 // readAheadRounds is how many rounds a readout unit reads ahead of the one that it sends.
@@ -133,13 +133,13 @@ func (r *run) MessageDoneAt(host int, of builder.MessageKind) sim.Time {
 
 // Built has all parts of a MEP in a slot of the builder unit. One that its output has no room for is discarded at once
 // (LHCb-EB §IV.B).
-func (r *run) Built(bu int, f tagnet.Feedback) {
+func (r *run) Built(bu int, f core.Feedback) {
 	n := &r.nodes[bu]
 	switch c := r.c; {
 	case bu >= c.slowBUs:
 		r.SendFeedback(bu, f)
 	case len(n.outputMEPs) == c.outputCapacity:
-		f.Outcome = tagnet.Discarded
+		f.Outcome = core.Discarded
 		r.discardedMEPs++
 		r.SendFeedback(bu, f)
 	default:

@@ -13,7 +13,7 @@ import (
 	"ringlet/sim/builder"
 	"ringlet/sim/component"
 	"ringlet/sim/study"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // world is one run on a user's cluster.
@@ -35,7 +35,7 @@ type world struct {
 	processors     []*processor // by host
 	mepsRead       uint64       // MEPs, where a rate is offered
 	suspendedUntil []sim.Time   // by builder unit: suspended
-	keptFeedback   [][]tagnet.Feedback
+	keptFeedback   [][]core.Feedback
 }
 
 // processor is the cores of a host, or of the machine that all hosts share: what comes first is done first, by the core
@@ -85,7 +85,7 @@ func newWorld(f *File, c Setup, costs Costs) (*world, error) {
 		hop:            ticks(orDefault(f.Hosts.Latency, 1e-6)),
 		packet:         int(orDefault(f.Hosts.MTU, 1500)) - packetOverhead,
 		suspendedUntil: make([]sim.Time, c.BUs),
-		keptFeedback:   make([][]tagnet.Feedback, c.BUs),
+		keptFeedback:   make([][]core.Feedback, c.BUs),
 	}
 	w.perByte = max(1, ticks(1/orDefault(f.Hosts.Port, math.Inf(1))))
 	if d := int(w.nodeCarrier.MaxDatagramData); d > 0 {
@@ -332,7 +332,7 @@ func (w *world) ResentBytes(waited sim.Time, data int, size int32) int64 {
 }
 
 // Built has all parts of a MEP in a slot of the builder unit. One that is suspended keeps it.
-func (w *world) Built(bu int, f tagnet.Feedback) {
+func (w *world) Built(bu int, f core.Feedback) {
 	if w.s.Now() < w.suspendedUntil[bu] {
 		w.keptFeedback[bu] = append(w.keptFeedback[bu], f)
 		return

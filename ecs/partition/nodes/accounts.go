@@ -3,7 +3,7 @@ package nodes
 import (
 	"fmt"
 
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // A Check is one line of the accounts: two sums, counted apart, that must be equal.
@@ -31,7 +31,7 @@ func newCheck(name string, left, right uint64) Check {
 }
 
 // schedulerChecks is the scheduler's share of the accounts: every event has one outcome, however the run ended.
-func schedulerChecks(r *Report, reg *tagnet.Registers) []Check {
+func schedulerChecks(r *Report, reg *core.Registers) []Check {
 	c := reg.GetCounters()
 	out := []Check{
 		r.outcomesCheck(),
@@ -64,7 +64,7 @@ func (r *Report) outcomesCheck() Check {
 // parts of the system. They hold for a run that was drained; one that was given up leaves writes under way, and a dead
 // node's last figures are lost. What cannot be checked since a builder unit was excluded or lost is left out, and
 // Report.NotChecked says so.
-func unitChecks(r *Report, reg *tagnet.Registers, sums counts) []Check {
+func unitChecks(r *Report, reg *core.Registers, sums counts) []Check {
 	sources := r.sourceCount()
 	c := reg.GetCounters()
 	b := newAccountSums(r, reg, sums)
@@ -123,9 +123,9 @@ func (r *Report) sourceCount() (sources uint64) {
 
 // refusalCount is how often the scheduler was told what cannot be: feedback, watermarks, tags. A command that came at
 // the wrong time is none.
-func refusalCount(c *tagnet.Counters) (n uint64) {
+func refusalCount(c *core.Counters) (n uint64) {
 	for why, times := range c.GetRefused() {
-		if tagnet.Reason(why) != tagnet.NotNow {
+		if core.Reason(why) != core.NotNow {
 			n += times
 		}
 	}

@@ -7,12 +7,12 @@ import (
 
 	ecsrun "ringlet/ecs/run"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // A run of 2 readout units with 2 and 4 sources, 10 MEPs of 100 events, one chunk lost and sent again, 2 MEPs read
 // ahead by each.
-func balanced() (*Report, *tagnet.Registers, map[string]uint64) {
+func balanced() (*Report, *core.Registers, map[string]uint64) {
 	r := &Report{
 		RUs:             2,
 		BUs:             2,
@@ -29,12 +29,12 @@ func balanced() (*Report, *tagnet.Registers, map[string]uint64) {
 		OutputEvents:    1000,
 		EndCause:        ecsrun.EndDuration,
 	}
-	reg := &tagnet.Registers{Counters: &tagnet.Counters{
+	reg := &core.Registers{Counters: &core.Counters{
 		Issued:       10,
 		Built:        10,
 		EventsIssued: 1000,
 		EventsBuilt:  1000,
-		Refused:      make([]uint64, 1+max(tagnet.NotNow, tagnet.WrongEvents)),
+		Refused:      make([]uint64, 1+max(core.NotNow, core.WrongEvents)),
 	}}
 	sums := map[string]uint64{
 		"bu.meps_built": 10, "bu.mfps_placed": 60, sumMFPsAhead: 12, "ru.tokens": 20, "ru.writes": 20,
@@ -76,7 +76,7 @@ func TestAccountsBalance(t *testing.T) {
 func TestAccountsFindWhatIsOff(t *testing.T) {
 	type figures struct {
 		r    *Report
-		reg  *tagnet.Registers
+		reg  *core.Registers
 		sums map[string]uint64
 	}
 	for name, off := range map[string]struct {
@@ -102,7 +102,7 @@ func TestAccountsFindWhatIsOff(t *testing.T) {
 		"a write refused":            {func(b figures) { b.sums["node.writes_refused"]++ }, "messages, writes"},
 		"a signal not understood":    {func(b figures) { b.sums["node.bad_signals"]++ }, "messages, writes"},
 		"a stray placement":          {func(b figures) { b.sums["bu.strays"]++ }, "messages, writes"},
-		"feedback refused":           {func(b figures) { b.reg.Counters.Refused[tagnet.WrongEvents]++ }, "messages, writes"},
+		"feedback refused":           {func(b figures) { b.reg.Counters.Refused[core.WrongEvents]++ }, "messages, writes"},
 		"two in a group": {func(b figures) { b.reg.Groups = []*tagnetv1.GroupRegister{{Most: 1}, {Most: 2}} },
 			"groups that ever"},
 		"an event not written": {func(b figures) { b.r.OutputEvents-- }, "events built = events in the output"},
@@ -173,13 +173,13 @@ func TestAccountsWithRejectedMEPs(t *testing.T) {
 
 // withdrawn is balanced with builder unit n1 excluded: of 10 MEPs the scheduler took 4 from it, 1 of those it built
 // came too late, and 2 were given to n0.
-func withdrawn(lost bool) (*Report, *tagnet.Registers, map[string]uint64) {
+func withdrawn(lost bool) (*Report, *core.Registers, map[string]uint64) {
 	r, reg, _ := balanced()
 	r.Output, r.RecordedOutput = "x.mep", &Output{}
 	reg.Counters.Reissued = 2
-	reg.Bus = []*tagnet.BURegister{
-		{Name: "n0", Counters: &tagnet.BUCounters{Tokens: 6, Built: 6}},
-		{Name: "n1", Excluded: true, Lost: lost, Counters: &tagnet.BUCounters{
+	reg.Bus = []*core.BURegister{
+		{Name: "n0", Counters: &core.BUCounters{Tokens: 6, Built: 6}},
+		{Name: "n1", Excluded: true, Lost: lost, Counters: &core.BUCounters{
 			Tokens:     6,
 			Built:      4,
 			Withdrawn:  2,
@@ -210,7 +210,7 @@ func withdrawn(lost bool) (*Report, *tagnet.Registers, map[string]uint64) {
 // and that is said.
 func TestAccountsWithoutABuilder(t *testing.T) {
 	r, reg, sums := withdrawn(false)
-	reg.Counters.Refused[tagnet.NotNow] = 3 // somebody was impatient
+	reg.Counters.Refused[core.NotNow] = 3 // somebody was impatient
 	all := unitChecks(r, reg, countsIn(sums))
 	if bad := failing(all); bad != nil || len(all) != 10 || len(r.NotChecked) != 2 ||
 		!strings.Contains(r.NotChecked[0], "n1") {
@@ -241,7 +241,7 @@ func TestAccountsWithoutABuilder(t *testing.T) {
 
 // Where a readout unit was gone what it counted is not checked, and that is said; what is missing for that is.
 func TestAccountsWithoutAReadoutUnit(t *testing.T) {
-	gone := func() (*Report, *tagnet.Registers, map[string]uint64) {
+	gone := func() (*Report, *core.Registers, map[string]uint64) {
 		r, reg, sums := balanced()
 		reg.Rus = []*tagnetv1.RURegister{{Name: "n0"}, {Name: "n1", Excluded: true, Exclusions: 1}}
 		r.Counters = []NodeCounters{

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // accountSums are the figures of a run in which builder units may have been excluded or lost. What an excluded one
@@ -13,18 +13,18 @@ import (
 // counted is lost with it, but for what it told a while before. So both are compared for the others alone.
 type accountSums struct {
 	report          *Report
-	excludedBUs     []string           // builder units that were ever excluded, by node
-	lostBUs         []string           // those of them that are lost
-	schedulerCounts *tagnet.BUCounters // of the scheduler, on the others
-	builderCounts   counts             // what the nodes of the others tell of their builder units
-	presentCounts   counts             // what all nodes tell that are not lost
+	excludedBUs     []string         // builder units that were ever excluded, by node
+	lostBUs         []string         // those of them that are lost
+	schedulerCounts *core.BUCounters // of the scheduler, on the others
+	builderCounts   counts           // what the nodes of the others tell of their builder units
+	presentCounts   counts           // what all nodes tell that are not lost
 
 	excludedRUs   []string // readout units that were ever excluded, by node
 	readoutCounts counts   // what the nodes of the others tell
 }
 
 // newAccountSums sorts figures. Where no builder unit was ever excluded there is nothing to sort.
-func newAccountSums(r *Report, reg *tagnet.Registers, sums counts) *accountSums {
+func newAccountSums(r *Report, reg *core.Registers, sums counts) *accountSums {
 	b := &accountSums{
 		report:        r,
 		builderCounts: sums,
@@ -32,7 +32,7 @@ func newAccountSums(r *Report, reg *tagnet.Registers, sums counts) *accountSums 
 		readoutCounts: sums,
 	}
 	c := reg.GetCounters()
-	b.schedulerCounts = &tagnet.BUCounters{Built: c.GetBuilt(), Discarded: c.GetDiscarded(), Rejected: c.GetRejected()}
+	b.schedulerCounts = &core.BUCounters{Built: c.GetBuilt(), Discarded: c.GetDiscarded(), Rejected: c.GetRejected()}
 	out, lost := map[string]bool{}, map[string]bool{}
 	for _, u := range reg.GetBus() {
 		vanished := slices.Contains(r.Unreported, u.GetName())
@@ -76,7 +76,7 @@ func countsWithout(all []NodeCounters, nodes map[string]bool) counts {
 
 // mfpsCheck is the check of MFPs. What a readout unit has read that was lost is lost with it: then those of the MEPs
 // that were built are checked alone.
-func (b *accountSums) mfpsCheck(c *tagnet.Counters, sources, ahead uint64) Check {
+func (b *accountSums) mfpsCheck(c *core.Counters, sources, ahead uint64) Check {
 	placed := b.builderCounts.MFPsPlaced
 	if len(b.excludedRUs) > 0 {
 		return newCheck("MFPs of MEPs that were built = placed + missing", b.schedulerCounts.GetBuilt()*sources,

@@ -1,6 +1,6 @@
 package nodes
 
-import "ringlet/tagnet"
+import "ringlet/tagnet/core"
 
 // BuilderShare is what one builder unit did of the run.
 type BuilderShare struct {
@@ -19,7 +19,7 @@ type BuilderShare struct {
 }
 
 // fillBuilders fills the field of the report that tells of each builder unit, in the order of the view.
-func (r *reporter) fillBuilders(out *Report, bus []*tagnet.BURegister) {
+func (r *reporter) fillBuilders(out *Report, bus []*core.BURegister) {
 	out.Builders = []BuilderShare{}
 	for _, n := range r.nodes {
 		i := int(n.firstEntry.GetBuIndex())

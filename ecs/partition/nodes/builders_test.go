@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // Each builder unit's share is what the scheduler counted of it and its own node told. A node that is none has no
@@ -20,8 +20,8 @@ func TestBuilderShares(t *testing.T) {
 		{name: "n2", firstEntry: &nodev1.Member{Builder: true, BuIndex: 1}},
 	}}}
 	got := Report{RateS: 2}
-	(&reporter{Run: r}).fillBuilders(&got, []*tagnet.BURegister{
-		{Counters: &tagnet.BUCounters{
+	(&reporter{Run: r}).fillBuilders(&got, []*core.BURegister{
+		{Counters: &core.BUCounters{
 			Built:       3,
 			EventsBuilt: 30,
 			Discarded:   1,

@@ -7,7 +7,7 @@ import (
 
 	"ringlet/ecs/figures"
 	"ringlet/node"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // Decisions are what the decision unit did, as it tells itself.
@@ -95,7 +95,7 @@ func quantiles4(h *hdr.Histogram) Quantiles4 {
 const resultBytes = 16
 
 // decisionChecks is the check of decisions: one for each event, and of each result what became of it.
-func (r *Report) decisionChecks(b *accountSums, reg *tagnet.Registers, sums counts) []Check {
+func (r *Report) decisionChecks(b *accountSums, reg *core.Registers, sums counts) []Check {
 	d := r.Decisions
 	switch {
 	case d == nil:

@@ -6,13 +6,13 @@ import (
 
 	"ringlet/ecs/partition/fault"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // The accounts of decisions close where each event number has one, and say what they leave out where a process was
 // lost.
 func TestDecisionAccounts(t *testing.T) {
-	reg := &tagnet.Registers{Counters: &tagnetv1.Counters{Issued: 10}}
+	reg := &core.Registers{Counters: &tagnetv1.Counters{Issued: 10}}
 	good := Decisions{
 		Node:                "n1",
 		Decided:             970,

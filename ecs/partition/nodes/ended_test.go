@@ -10,6 +10,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // A run was over when the last of its nodes says so, those apart without which it went on. It ended by itself when the
@@ -70,11 +71,11 @@ type deaf struct {
 	err   error
 }
 
-func (d *deaf) Stats() (tagnet.Stats, error) {
+func (d *deaf) Stats() (core.Stats, error) {
 	if d.fails--; d.fails >= 0 {
-		return tagnet.Stats{}, d.err
+		return core.Stats{}, d.err
 	}
-	return tagnet.Stats{}, nil
+	return core.Stats{}, nil
 }
 
 // A question to the scheduler that is lost is asked again; a node that has no such scheduler, or says nothing at all,

@@ -13,7 +13,7 @@ import (
 	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 func TestFaultsCollect(t *testing.T) {
@@ -116,18 +116,18 @@ func TestBadPeers(t *testing.T) {
 
 // TestStuck: who holds up the end of a run is named by what has not moved.
 func TestStuck(t *testing.T) {
-	holding := []*tagnet.BURegister{{Name: "bu0"}, {Name: "bu1", Used: &tagnetv1.Depth{Now: 2}},
+	holding := []*core.BURegister{{Name: "bu0"}, {Name: "bu1", Used: &tagnetv1.Depth{Now: 2}},
 		{Name: "bu2", Used: &tagnetv1.Depth{Now: 1}}}
 	for name, tc := range map[string]struct {
-		reg       *tagnet.Registers
+		reg       *core.Registers
 		who, what string
 	}{
-		"outputs": {&tagnet.Registers{InFlight: 3, Bus: holding}, "bu1, bu2", "3 MEPs have had no outcome for 30s"},
-		"outputs in a ring": {&tagnet.Registers{InFlight: 3, Bus: holding, Tags: &tagnetv1.Depth{}}, "bu1, bu2",
+		"outputs": {&core.Registers{InFlight: 3, Bus: holding}, "bu1, bu2", "3 MEPs have had no outcome for 30s"},
+		"outputs in a ring": {&core.Registers{InFlight: 3, Bus: holding, Tags: &tagnetv1.Depth{}}, "bu1, bu2",
 			"an output that nobody reads"},
-		"tags": {&tagnet.Registers{Tags: &tagnetv1.Depth{Now: 2}}, "the ring",
+		"tags": {&core.Registers{Tags: &tagnetv1.Depth{Now: 2}}, "the ring",
 			"2 tags have not come round and 0 MEPs have had no outcome for 30s"},
-		"tags, and what waits for them": {&tagnet.Registers{InFlight: 3, Bus: holding, Tags: &tagnetv1.Depth{Now: 1}},
+		"tags, and what waits for them": {&core.Registers{InFlight: 3, Bus: holding, Tags: &tagnetv1.Depth{Now: 1}},
 			"the ring", "1 tags have not come round and 3 MEPs"},
 	} {
 		if f := stallCause(tc.reg, nil); f.Component != tc.who || !strings.Contains(f.What, tc.what) {

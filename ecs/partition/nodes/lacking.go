@@ -6,11 +6,11 @@ import (
 	"ringlet/builderunit/recording"
 	"ringlet/ecs/figures"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // missingReadouts says which readout units were gone for a part of the run, and what is missing for that.
-func (r *reporter) missingReadouts(reports []*nodev1.Report, reg *tagnet.Registers) (all []recording.UnitOutages) {
+func (r *reporter) missingReadouts(reports []*nodev1.Report, reg *core.Registers) (all []recording.UnitOutages) {
 	nodes := map[int]string{}
 	for _, m := range r.View().GetMembers() {
 		if m.GetReadout() {
@@ -37,7 +37,7 @@ func (r *reporter) missingReadouts(reports []*nodev1.Report, reg *tagnet.Registe
 }
 
 // readoutOutages says when a readout unit was, as the scheduler knows it.
-func readoutOutages(reg *tagnet.Registers, node string) (all []recording.Outage) {
+func readoutOutages(reg *core.Registers, node string) (all []recording.Outage) {
 	for _, u := range reg.GetRus() {
 		if u.GetName() != node {
 			continue

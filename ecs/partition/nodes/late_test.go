@@ -23,6 +23,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 	"ringlet/testkit/must"
 )
 
@@ -114,8 +115,8 @@ type givingUp struct {
 
 func (g givingUp) Abandon() error { return g.lost }
 
-func (g givingUp) Stats() (st tagnet.Stats, err error) {
-	st.Registers = &tagnet.Registers{Counters: &tagnet.Counters{
+func (g givingUp) Stats() (st core.Stats, err error) {
+	st.Registers = &core.Registers{Counters: &core.Counters{
 		Issued:          10,
 		Built:           7,
 		Abandoned:       3,
@@ -187,21 +188,21 @@ func TestGivenUpWithMoreInTheFiles(t *testing.T) {
 type dying struct {
 	tagnet.Scheduler
 	answers *int
-	state   tagnet.State
+	state   core.State
 }
 
-func (d dying) Stats() (st tagnet.Stats, err error) {
+func (d dying) Stats() (st core.Stats, err error) {
 	if *d.answers--; *d.answers < 0 {
 		return st, errors.New("its node was killed")
 	}
-	st.Registers = &tagnet.Registers{
+	st.Registers = &core.Registers{
 		State:    tagnetv1.State(d.state),
 		InFlight: 3,
-		Counters: &tagnet.Counters{Issued: 10, Built: 7, EventsIssued: 1000, EventsBuilt: 700},
+		Counters: &core.Counters{Issued: 10, Built: 7, EventsIssued: 1000, EventsBuilt: 700},
 	}
-	if d.state == tagnet.Drained {
+	if d.state == core.Drained {
 		st.Registers.InFlight = 0
-		st.Registers.Counters = &tagnet.Counters{Issued: 12, Built: 12, EventsIssued: 1200, EventsBuilt: 1200}
+		st.Registers.Counters = &core.Counters{Issued: 12, Built: 12, EventsIssued: 1200, EventsBuilt: 1200}
 	}
 	return st, nil
 }
@@ -211,11 +212,11 @@ func (d dying) Stats() (st tagnet.Stats, err error) {
 // MEPs that were not even issued when it told something for the last time.
 func TestBooksAreLostWhileNodesStop(t *testing.T) {
 	for name, c := range map[string]struct {
-		state      tagnet.State
+		state      core.State
 		endUnknown bool
 	}{
-		"it told when it was drained": {tagnet.Drained, false},
-		"it told before":              {tagnet.Draining, true},
+		"it told when it was drained": {core.Drained, false},
+		"it told before":              {core.Draining, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var verdict []byte

@@ -12,6 +12,7 @@ import (
 
 	"ringlet/ecs/partition/fault"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // fakeScheduler takes a builder unit in as the real one does: not while readout units have not confirmed the exclusion,
@@ -48,20 +49,20 @@ func (f *fakeScheduler) IncludeBU(string) error {
 		return f.fails
 	}
 	if time.Now().Before(f.reconciled) {
-		return &tagnet.RemoteError{Refusal: tagnet.RefusedNotNow,
+		return &tagnet.RemoteError{Refusal: core.RefusedNotNow,
 			Message: "cannot be included yet: r1 may still be writing to it"}
 	}
 	f.wanted = true
 	return nil
 }
 
-func (f *fakeScheduler) Stats() (st tagnet.Stats, err error) {
+func (f *fakeScheduler) Stats() (st core.Stats, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.wanted && !time.Now().Before(f.attached) {
 		f.excluded = false
 	}
-	st.Registers = &tagnet.Registers{Bus: []*tagnet.BURegister{{Name: f.unit, Excluded: f.excluded}}}
+	st.Registers = &core.Registers{Bus: []*core.BURegister{{Name: f.unit, Excluded: f.excluded}}}
 	return st, nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"ringlet/internal/stopwatch"
 	"ringlet/node"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // nodeProgress counts what moves at a node while a run comes to its end there, as it told last: bytes placed there,
@@ -27,7 +27,7 @@ func nodeProgress(rep *nodev1.Report) (n uint64) {
 }
 
 // outcomeCount counts the MEPs that have one.
-func outcomeCount(c *tagnet.Counters) uint64 {
+func outcomeCount(c *core.Counters) uint64 {
 	return c.GetBuilt() + c.GetDiscarded() + c.GetRejected() + c.GetAbandoned()
 }
 
@@ -46,7 +46,7 @@ func (r *Run) ProgressCount() uint64 {
 // done.
 func (r *Run) WaitReason() string {
 	stats := r.LastStats()
-	if reg := stats.Registers; reg.GetInFlight() > 0 && tagnet.State(reg.GetState()) != tagnet.Drained {
+	if reg := stats.Registers; reg.GetInFlight() > 0 && core.State(reg.GetState()) != core.Drained {
 		who := ""
 		if names := busyBuilders(reg); len(names) > 0 {
 			who = " at " + strings.Join(names, ", ")
@@ -75,8 +75,8 @@ func (r *Run) WaitReason() string {
 }
 
 // unendedReadouts are the readout units with live sources that have not told yet where their data end.
-func (r *Run) unendedReadouts(reg *tagnet.Registers) (names []string) {
-	if !r.cfg.HasLiveSources() || tagnet.State(reg.GetState()) != tagnet.Draining {
+func (r *Run) unendedReadouts(reg *core.Registers) (names []string) {
+	if !r.cfg.HasLiveSources() || core.State(reg.GetState()) != core.Draining {
 		return nil
 	}
 	for _, u := range reg.GetRus() {
@@ -88,7 +88,7 @@ func (r *Run) unendedReadouts(reg *tagnet.Registers) (names []string) {
 }
 
 // busyBuilders are the builder units that have MEPs without an outcome.
-func busyBuilders(reg *tagnet.Registers) (names []string) {
+func busyBuilders(reg *core.Registers) (names []string) {
 	for _, b := range reg.GetBus() {
 		if b.GetUsed().GetNow() > 0 {
 			names = append(names, b.GetName())
@@ -156,7 +156,7 @@ func (r *Run) Progress() Progress {
 		Elapsed:       time.Since(r.State().Begun),
 		Events:        reg.GetCounters().GetEventsBuilt(),
 		MEPsInFlight:  reg.GetInFlight(),
-		State:         tagnet.State(reg.GetState()).String(),
+		State:         core.State(reg.GetState()).String(),
 		SilentSources: r.silentSources(),
 	}
 	if r.isEnding() {
@@ -170,7 +170,7 @@ func (r *Run) Progress() Progress {
 }
 
 // stallCause names what a run that drains waits for. unended are readout units with live sources that have not ended.
-func stallCause(reg *tagnet.Registers, unended []string) fault.Fault {
+func stallCause(reg *core.Registers, unended []string) fault.Fault {
 	f := fault.Fault{Evidence: "seen by the scheduler"}
 	if reg.GetInFlight() == 0 && reg.GetTags().GetNow() == 0 && len(unended) > 0 {
 		f.Component, f.Subsystem = strings.Join(unended, ", "), "input"

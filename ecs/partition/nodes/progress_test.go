@@ -12,6 +12,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // A drain in which no MEP gets its outcome for minutes, since there are many nodes on few processors, goes on as long
@@ -19,8 +20,8 @@ import (
 func TestDrainWaitsWhileItMoves(t *testing.T) {
 	r, _, sendReport := departRun(t)
 	setUnits(t, r, "essential", "r0", "r1", "b2", "b3", "b4")
-	r.lastStats = tagnet.Stats{Registers: &tagnet.Registers{InFlight: 3,
-		Bus: []*tagnet.BURegister{{Name: "b2", Used: &tagnetv1.Depth{Now: 3}}}}}
+	r.lastStats = core.Stats{Registers: &core.Registers{InFlight: 3,
+		Bus: []*core.BURegister{{Name: "b2", Used: &tagnetv1.Depth{Now: 3}}}}}
 	r.sched = deafScheduler{}
 	began := time.Unix(1000, 0)
 	for s := range 300 {
@@ -47,7 +48,7 @@ func TestDrainNamesWhoseDataDoNotEnd(t *testing.T) {
 	r, _, _ := departRun(t)
 	r.cfg.Input = "tcp:0.0.0.0:7000"
 	setUnits(t, r, "essential", "r0", "r1", "b2", "b3", "b4")
-	r.lastStats = tagnet.Stats{Registers: &tagnet.Registers{State: tagnetv1.State(tagnet.Draining),
+	r.lastStats = core.Stats{Registers: &core.Registers{State: tagnetv1.State(core.Draining),
 		Rus: []*tagnetv1.RURegister{{Name: "r0", Ended: true}, {Name: "r1"}}}}
 	r.sched = deafScheduler{}
 	began := time.Unix(1000, 0)
@@ -69,7 +70,7 @@ func attentive(r *Run, then, now time.Time) {
 // deafScheduler tells nothing new.
 type deafScheduler struct{ tagnet.Scheduler }
 
-func (deafScheduler) Stats() (tagnet.Stats, error) { return tagnet.Stats{}, context.DeadlineExceeded }
+func (deafScheduler) Stats() (core.Stats, error) { return core.Stats{}, context.DeadlineExceeded }
 
 // Nodes that stop are waited for as long as one of them moves; then those that are not done are named, with what they
 // have written.

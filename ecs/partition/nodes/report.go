@@ -16,7 +16,7 @@ import (
 	"ringlet/node"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // Report is what a run came to, as `ringlet run --json` prints it. docs/report.md says what each field means.
@@ -215,7 +215,7 @@ func (r *reporter) report() *Report {
 }
 
 // fillScheduler fills in what the scheduler tells, and why the run ended.
-func (r *reporter) fillScheduler(out *Report, st tagnet.Stats) {
+func (r *reporter) fillScheduler(out *Report, st core.Stats) {
 	ev, now := st.GetCounters(), &r.now
 	out.EventsTriggered, out.EventsBuilt = ev.GetEventsIssued(), ev.GetEventsBuilt()
 	out.EventsDiscarded, out.EventsRejected = ev.GetEventsDiscarded(), ev.GetEventsRejected()

@@ -13,7 +13,7 @@ import (
 	"ringlet/internal/stopwatch"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	"ringlet/tagnet"
+	tagcore "ringlet/tagnet/core"
 )
 
 // Run is one run of a NodeSet: the shell of its machine, which carries out what that wants of nodes and scheduler. Step
@@ -296,9 +296,9 @@ func (r *Run) awaitFinal(ctx context.Context, n *member) bool {
 }
 
 // accountsFinal tells that the accounts that a scheduler reported cannot change any more.
-func accountsFinal(st tagnet.Stats) bool {
+func accountsFinal(st tagcore.Stats) bool {
 	reg := st.Registers
-	return tagnet.State(reg.GetState()) == tagnet.Drained && reg.GetInFlight() == 0
+	return tagcore.State(reg.GetState()) == tagcore.Drained && reg.GetInFlight() == 0
 }
 
 // finalReportTryTimeout bounds how long a node may take to give its final report, which it has at hand;

@@ -22,6 +22,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	tagcore "ringlet/tagnet/core"
 )
 
 // scheduler is a run's end of its scheduler, which lives on a node or in this process.
@@ -44,7 +45,7 @@ type scheduler struct {
 	sched         tagnet.Scheduler // nil until it is made
 	tagnetName    string           // of the node with the scheduler; empty: this process has it
 	tagnetAddress string           // of that scheduler
-	lastStats     tagnet.Stats     // what the scheduler told last
+	lastStats     tagcore.Stats    // what the scheduler told last
 }
 
 // startScheduler makes the TagNet scheduler of the view, on its node or here.
@@ -98,7 +99,7 @@ func (r *scheduler) hostScheduler() (*member, error) {
 }
 
 // observePeerError takes what the scheduler tells of a unit.
-func (r *scheduler) observePeerError(e *tagnet.UnitError) {
+func (r *scheduler) observePeerError(e *tagcore.UnitError) {
 	r.set.faults.observe(fault.Observation{Kind: fault.Disconnected, Fault: fault.Fault{
 		Component: e.Unit,
 		Subsystem: strings.ReplaceAll(e.Role.String(), " ", "_"),
@@ -108,8 +109,8 @@ func (r *scheduler) observePeerError(e *tagnet.UnitError) {
 }
 
 // schedulerConfig is the scheduler's configuration.
-func (r *scheduler) schedulerConfig() (c tagnet.Config, err error) {
-	if c.NoSlotPolicy, err = tagnet.ParsePolicy(r.cfg.EmptyPlace); err != nil {
+func (r *scheduler) schedulerConfig() (c tagcore.Config, err error) {
+	if c.NoSlotPolicy, err = tagcore.ParsePolicy(r.cfg.EmptyPlace); err != nil {
 		return c, err
 	}
 	if c.Rules, err = r.cfg.Rules(); err != nil {
@@ -180,7 +181,7 @@ func (r *scheduler) Drain() error {
 }
 
 // Stats are the scheduler's, or what it told last where it cannot be asked now.
-func (r *scheduler) Stats() tagnet.Stats {
+func (r *scheduler) Stats() tagcore.Stats {
 	_ = r.refreshStats()
 	return r.LastStats()
 }
@@ -204,7 +205,7 @@ func (r *scheduler) refreshStats() error {
 }
 
 // LastStats are what the scheduler told last: it is not asked, and so nobody waits for one that does not answer.
-func (r *scheduler) LastStats() tagnet.Stats {
+func (r *scheduler) LastStats() tagcore.Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lastStats.Latency == nil {
@@ -224,7 +225,7 @@ func (r *scheduler) current() tagnet.Scheduler {
 const attachGrace = 5 * time.Second
 
 // createScheduler makes the scheduler on its host and takes it up.
-func (r *scheduler) createScheduler(ctx context.Context, n *member, core tagnet.Config) error {
+func (r *scheduler) createScheduler(ctx context.Context, n *member, core tagcore.Config) error {
 	wait := r.set.opts.ReadyTimeout + attachGrace
 	if err := tagnet.BeginScheduler(ctx, n.conn, r.schedulerScope(), core, wait); err != nil {
 		return &fault.Error{Fault: fault.SeenByControl(n.name, fault.SubsystemScheduler,

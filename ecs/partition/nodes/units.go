@@ -15,7 +15,7 @@ import (
 	"ringlet/node/cluster"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // units are the units of the view that take part in a run: who is excluded, lost or leaves, and who comes back.
@@ -95,13 +95,13 @@ func (u *units) awaitIncluded(ctx context.Context, node string) error {
 		why := u.run.current().IncludeBU(node)
 		if why == nil {
 			st, err := u.run.current().Stats()
-			included := func(b *tagnet.BURegister) bool { return b.GetName() == node && !b.GetExcluded() }
+			included := func(b *core.BURegister) bool { return b.GetName() == node && !b.GetExcluded() }
 			if err != nil || slices.ContainsFunc(st.GetBus(), included) {
 				return true, err
 			}
 			why = fmt.Errorf("the builder unit of %s has not come back: it frees its slots when its sink has taken what is "+
 				"whole, and then attaches", node)
-		} else if !errors.Is(why, tagnet.NotNow) {
+		} else if !errors.Is(why, core.NotNow) {
 			return true, why
 		}
 		if u.run.IsDrained() {

@@ -16,7 +16,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // slow is a node that answers from a time on, or whose process has ended.
@@ -99,7 +99,7 @@ func TestFinalReports(t *testing.T) {
 func TestAccountsWithoutAFinalReport(t *testing.T) {
 	r, reg, sums := balanced()
 	for _, name := range []string{"n0", "n1"} {
-		reg.Bus = append(reg.Bus, &tagnetv1.BURegister{Name: name, Counters: &tagnet.BUCounters{Built: 5}})
+		reg.Bus = append(reg.Bus, &tagnetv1.BURegister{Name: name, Counters: &core.BUCounters{Built: 5}})
 	}
 	reg.Rus = []*tagnetv1.RURegister{{Name: "n0"}, {Name: "n1"}}
 	r.Counters = []NodeCounters{

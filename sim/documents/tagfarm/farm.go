@@ -6,7 +6,7 @@ import (
 	"ringlet/sim"
 	"ringlet/sim/component"
 	"ringlet/sim/documents/sci"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // config is what a farm is made of and how it is driven.
@@ -71,7 +71,7 @@ type schedulingConfig struct {
 	latencyClocks   int // clocks from the trigger to the transmit FIFO
 	selectionClocks int // clocks to obtain the next destination, between two messages
 	slots           int // buffers of a computing node
-	policy          tagnet.Policy
+	policy          core.Policy
 	bypass          bool // tags of the core's tag ring, which busy feeding nodes pass on
 	perColumn       int  // > 0: nobody chooses: so many successive events to a column, and the next column then
 }
@@ -93,7 +93,7 @@ type event struct {
 	slot           uint32
 	attempt        uint8
 	withSecondPart bool
-	tag            tagnet.Tag
+	tag            core.Tag
 	partBytes      []int
 	missing        int // packets that are not in memory
 	lastFeeder     int // feeding node whose packet came last

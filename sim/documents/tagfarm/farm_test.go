@@ -12,7 +12,7 @@ import (
 	"ringlet/sim"
 	"ringlet/sim/documents/sci"
 	"ringlet/sim/study"
-	"ringlet/tagnet"
+	tagcore "ringlet/tagnet/core"
 )
 
 // small is the prototype with round numbers: a hop takes 1 µs besides the feeding node's transfer.
@@ -34,7 +34,7 @@ func small(period, until sim.Time) config {
 		scheduler:   11,
 		watchedBU:   -1,
 		controlRing: controlRing{processing: sim.Microsecond},
-		scheduling:  schedulingConfig{slots: 10, policy: tagnet.Skip},
+		scheduling:  schedulingConfig{slots: 10, policy: tagcore.Skip},
 		compute:     compute{processors: 1, minFeedbackTime: 1500 * sim.Nanosecond, feedbackBytes: 8},
 		period:      period,
 		triggersEnd: until,
@@ -102,7 +102,7 @@ func draw(t *rapid.T) config {
 		}
 	}
 	c.scheduling.slots = rapid.IntRange(1, 10).Draw(t, "buffers")
-	c.scheduling.policy = rapid.SampledFrom([]tagnet.Policy{tagnet.Skip, tagnet.Wait}).Draw(t, "policy")
+	c.scheduling.policy = rapid.SampledFrom([]tagcore.Policy{tagcore.Skip, tagcore.Wait}).Draw(t, "policy")
 	if rapid.Bool().Draw(t, "driver") {
 		c.driver = driver{period: 30 * sim.Microsecond, gap: 5 * sim.Microsecond, gapBusyClocks: 4}
 	}

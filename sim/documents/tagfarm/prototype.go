@@ -8,7 +8,7 @@ import (
 	"ringlet/sim"
 	"ringlet/sim/documents/level1"
 	"ringlet/sim/study"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // Models are the models of TagNet-farm.
@@ -45,7 +45,7 @@ func readPrototype(p *study.Params) config {
 			latencyClocks:   p.Int("scheduler-latency", 0, 1000),
 			selectionClocks: p.Int("scheduler-selection", 0, 1000),
 			slots:           p.Int("buffers", 1, 1000),
-			policy:          tagnet.Skip,
+			policy:          core.Skip,
 		},
 		compute: compute{
 			processors:      1,
@@ -228,7 +228,7 @@ var prototypeSuspension = study.Model{
 		c := readPrototype(p)
 		c.input(p)
 		sleeps := p.Quantities("suspensions", study.Time)
-		policies := p.Words("policies", tagnet.Skip.String(), tagnet.Wait.String())
+		policies := p.Words("policies", core.Skip.String(), core.Wait.String())
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
@@ -242,7 +242,7 @@ var prototypeSuspension = study.Model{
 		for _, name := range policies {
 			curve := study.Curve{Name: name}
 			d := c
-			d.scheduling.policy, _ = tagnet.ParsePolicy(name) // one of its words
+			d.scheduling.policy, _ = core.ParsePolicy(name) // one of its words
 			for _, sleep := range sleeps {
 				d.compute.sleepTime = sim.Time(sleep * float64(sim.Second))
 				f := play(ctx, d, env, &out)

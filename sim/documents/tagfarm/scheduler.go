@@ -8,22 +8,21 @@ import (
 	"ringlet/sim"
 	"ringlet/sim/component"
 	"ringlet/sim/documents/sci"
-	"ringlet/tagnet"
-	allocator "ringlet/tagnet/core"
+	tagcore "ringlet/tagnet/core"
 )
 
 // maxLoops is how often a message may go round unserved, as the core has it.
-const maxLoops = tagnet.MaxLoops
+const maxLoops = tagcore.MaxLoops
 
 // scheduler is the scheduling node: the product's core, and the clocks of the document's.
 type scheduler struct {
 	f     *farm
 	rng   *sim.RandomStream
-	core  *allocator.Allocator // nil where nobody chooses
-	batch tagnet.Batch
-	tags  []tagnet.Tag
+	core  *tagcore.Allocator // nil where nobody chooses
+	batch tagcore.Batch
+	tags  []tagcore.Tag
 
-	tokens []tagnet.Token // of a cycle
+	tokens []tagcore.Token // of a cycle
 
 	triggers        uint64
 	waitingTriggers *component.Queue[sim.Time] // triggers without a destination, and when they came
@@ -65,11 +64,11 @@ func newScheduler(f *farm) *scheduler {
 	if f.cfg.scheduling.perColumn > 0 {
 		return s
 	}
-	cfg := tagnet.Config{
+	cfg := tagcore.Config{
 		Slots:         f.cfg.scheduling.slots,
 		Packing:       1,
 		NoSlotPolicy:  f.cfg.scheduling.policy,
-		Rules:         tagnet.Rules{TurnSets: f.cfg.columns},
+		Rules:         tagcore.Rules{TurnSets: f.cfg.columns},
 		Loose:         true,
 		TagRing:       f.cfg.scheduling.bypass,
 		BypassBusyRUs: f.cfg.scheduling.bypass,
@@ -80,7 +79,7 @@ func newScheduler(f *farm) *scheduler {
 	for i := range f.cfg.computers {
 		cfg.BUs = append(cfg.BUs, fmt.Sprint("CN", i+1))
 	}
-	core, err := allocator.NewAllocator(cfg)
+	core, err := tagcore.NewAllocator(cfg)
 	if err != nil {
 		panic(fmt.Sprintf("tagfarm: the farm is no view: %v", err)) // its shape was checked with the parameters
 	}
@@ -100,7 +99,7 @@ func (t *triggerArrived) Handle(int64, int64) {
 	s.waitingTriggers.Put(now)
 	if s.core != nil {
 		for ru := range s.f.feeders {
-			s.countRefusal(s.core.ApplyUpdate(ru, tagnet.Update{ReadBelow: s.triggers, Events: s.triggers}))
+			s.countRefusal(s.core.ApplyUpdate(ru, tagcore.Update{ReadBelow: s.triggers, Events: s.triggers}))
 		}
 	}
 	s.issue()
@@ -135,7 +134,7 @@ func (s *scheduler) issue() {
 
 // cycle sends the tokens of a cycle in the order in which the core chose: that of the events.
 func (s *scheduler) cycle() {
-	slices.SortFunc(s.tokens, func(a, b tagnet.Token) int { return cmp.Compare(a.MEP, b.MEP) })
+	slices.SortFunc(s.tokens, func(a, b tagcore.Token) int { return cmp.Compare(a.MEP, b.MEP) })
 	for _, t := range s.tokens {
 		at := s.f.addEvent(t.MEP, int(t.BU), t.Slot, t.Attempt)
 		s.countColumn(int(t.BU))
@@ -246,12 +245,12 @@ func (s *scheduler) Handle(at, _ int64) {
 	s.f.eventsInside.Add(s.f.s.Now(), -1)
 	s.f.returned++
 	if s.core != nil {
-		s.countRefusal(s.core.ApplyFeedback(e.bu, tagnet.Feedback{
+		s.countRefusal(s.core.ApplyFeedback(e.bu, tagcore.Feedback{
 			MEP:     e.mep,
 			Slot:    e.slot,
 			Events:  1,
 			Attempt: e.attempt,
-			Outcome: tagnet.Built,
+			Outcome: tagcore.Built,
 		}))
 	}
 	s.f.releaseEvent(at)

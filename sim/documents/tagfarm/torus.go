@@ -7,7 +7,7 @@ import (
 	"ringlet/sim"
 	"ringlet/sim/documents/level1"
 	"ringlet/sim/study"
-	"ringlet/tagnet"
+	"ringlet/tagnet/core"
 )
 
 // torusShape is that of a 3-D torus: each row of each core layer has two feeding nodes, half a ring from one another.
@@ -87,7 +87,7 @@ func readTorus(p *study.Params) config {
 			latencyClocks:   p.Int("scheduler-latency", 0, 1000),
 			selectionClocks: p.Int("scheduler-selection", 0, 1000),
 			slots:           p.Int("buffers", 1, 1000),
-			policy:          tagnet.Skip,
+			policy:          core.Skip,
 		},
 		compute: compute{
 			processors:    p.Int("processors", 1, 64),

@@ -1558,7 +1558,7 @@ func (x *ControlResponse) GetReissued() uint64 {
 	return 0
 }
 
-// BeginRequest describes a run's view to a host: tagnet.Config in words of the protocol. Where a number may be 0, the
+// BeginRequest describes a run's view to a host: core.Config in words of the protocol. Where a number may be 0, the
 // host chooses.
 type BeginRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
