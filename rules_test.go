@@ -19,10 +19,15 @@ import (
 // the same.
 const maxLines = 500
 
-// A core that decides as one is one file: with all it decides in one place it may be longer.
+// A core that decides as one is one file: with all it decides in one place it may be longer. So may an object of one
+// subject: the commands of a partition with the actions that they are made of, its members with the rule who takes
+// part, and the set of nodes with all that is asked of it.
 const maxCoreLines = 800
 
-var cores = []string{"builderunit/assembler.go", "readoutunit/core.go", "readoutunit/transfers.go", "shmem/grants.go"}
+var cores = []string{
+	"builderunit/assembler.go", "ecs/partition/commands.go", "ecs/partition/members.go",
+	"ecs/partition/nodes/nodeset.go", "readoutunit/core.go", "readoutunit/transfers.go", "shmem/grants.go",
+}
 
 // files lists the repository's files of that suffix by their slashed paths, without folders that begin with a dot, and
 // testdata.
