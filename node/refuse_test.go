@@ -88,11 +88,15 @@ func TestOutputNames(t *testing.T) {
 		{"/d/x.mdf", "mdf", "/d/x.mdf.segments"},
 		{"/d/", "mep", "/d"},
 	} {
-		if got := OutputDir(config.Completed{Config: config.Config{OutputSettings: config.OutputSettings{Output: c.output, Format: c.format}}}); got != c.want {
+		var cfg config.Completed
+		cfg.Output, cfg.Format = c.output, c.format
+		if got := OutputDir(cfg); got != c.want {
 			t.Errorf("%s %s: %s", c.output, c.format, got)
 		}
 	}
-	if got := bufferName(config.Completed{Config: config.Config{OutputSettings: config.OutputSettings{Output: "events"}}}, 2); got != "ringlet-events-2" {
+	var cfg config.Completed
+	cfg.Output = "events"
+	if got := bufferName(cfg, 2); got != "ringlet-events-2" {
 		t.Error(got)
 	}
 }

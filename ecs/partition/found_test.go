@@ -74,7 +74,8 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 			under, goOn := make(chan struct{}), make(chan struct{})
 			start := p.preRunWork(func(ctx context.Context) error {
 				if tc.recorded {
-					if err := p.records.openRecord(nodes.NewNodeSet(nodes.Options{}, config.Completed{Config: config.Default()})); err != nil {
+					nodeSet := nodes.NewNodeSet(nodes.Options{}, config.Completed{Config: config.Default()})
+					if err := p.records.openRecord(nodeSet); err != nil {
 						t.Error(err)
 					}
 					p.mu.Lock()

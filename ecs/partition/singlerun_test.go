@@ -108,7 +108,8 @@ func TestOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := false
-	report, err := h.RunOnce(t.Context(), config.Completed{Config: h.cfg}, partition.RunHooks{OnBegun: func() { began = true }})
+	report, err := h.RunOnce(t.Context(), config.Completed{Config: h.cfg},
+		partition.RunHooks{OnBegun: func() { began = true }})
 	if err != nil || report.EventsBuilt != 20_000 || report.VerdictWord() != "GOOD" ||
 		report.EndCause != ecsrun.EndEvents || !began {
 		t.Errorf("%v: %+v", err, report)

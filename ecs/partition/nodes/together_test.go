@@ -129,7 +129,8 @@ func TestClearLeavesBehindWhoIsGone(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var at atomic.Value
 				at.Store("")
-				c := NewNodeSet(Options{AddressOf: func(string) string { return at.Load().(string) }}, config.Completed{Config: config.Default()})
+				c := NewNodeSet(Options{AddressOf: func(string) string { return at.Load().(string) }},
+					config.Completed{Config: config.Default()})
 				for i, s := range []scripted{{after: time.Millisecond}, {after: -1}} {
 					c.nodes = append(c.nodes, &member{name: "n" + string(rune('0'+i)), client: s,
 						firstEntry: &nodev1.Member{GrpcAddress: "127.0.0.1:1"}, faults: c.faults})
