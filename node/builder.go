@@ -11,7 +11,6 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 	"ringlet/tagnet/core"
-	"ringlet/transport"
 )
 
 // builder is a builder unit as a component.
@@ -35,20 +34,8 @@ func newBuilder(b *base, h *handlers, out *output) *builder {
 	h.onSignal(placing.KindAnnounce, forUnit(&c.unit, (*builderunit.Builder).HandleAnnounce))
 	h.onSignal(placing.KindWindowRequest, forUnit(&c.unit, (*builderunit.Builder).AnswerWindowRequest))
 	h.onSignal(placing.KindQuiesced, forUnit(&c.unit, (*builderunit.Builder).RecordQuiesced))
-	h.placed = append(h.placed, func(peer int, p transport.Placement) bool {
-		unit := c.unit.Load()
-		if unit != nil {
-			unit.Placed(peer, p)
-		}
-		return unit != nil
-	})
-	h.placedMany = append(h.placedMany, func(peer int, ps []transport.Placement) bool {
-		unit := c.unit.Load()
-		if unit != nil {
-			unit.PlacedMany(peer, ps)
-		}
-		return unit != nil
-	})
+	h.placed = append(h.placed, whileThere(&c.unit, (*builderunit.Builder).Placed))
+	h.placedMany = append(h.placedMany, whileThere(&c.unit, (*builderunit.Builder).PlacedMany))
 	return c
 }
 

@@ -145,6 +145,17 @@ func forUnit[U any](unit *atomic.Pointer[U], take func(u *U, peer int, payload [
 	}
 }
 
+// whileThere makes a unit's method one of what is asked in turn, for as long as the unit is there.
+func whileThere[U, A any](unit *atomic.Pointer[U], take func(u *U, peer int, what A)) func(peer int, what A) bool {
+	return func(peer int, what A) bool {
+		u := unit.Load()
+		if u != nil {
+			take(u, peer, what)
+		}
+		return u != nil
+	}
+}
+
 // What follows is called by the receivers of links. What arrives goes to who takes it.
 
 // Placed takes that bytes of a peer are in place.

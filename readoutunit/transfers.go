@@ -645,3 +645,66 @@ func untilPhase(now, length time.Duration, phase, phases int) time.Duration {
 	}
 	return wait
 }
+
+// An Order is a discipline at a readout unit: it decides in which order the transfers of a table are served, and what
+// has to happen in between. It is a pure core, and looks at the table that it was made for.
+type Order interface {
+	// Visits are the builder units, by index, in the order in which the unit comes to those of a cycle, each once. Where
+	// sending goes by phases, one for each phase, or Dummy. It never changes.
+	Visits() []int
+	// FirstNeeded is the number of the first place that the order may still look at when it is empty or done.
+	FirstNeeded() uint64
+	// Next tells what the unit does now; with Send, the number of the place whose transfer is to be sent. What it says
+	// changes with the table and by Note alone.
+	Next() (Turn, uint64)
+	// Along appends the places of transfers that may go in the same write as the one that Next names, whose place is the
+	// last in the list. The list may get so many places in all.
+	Along(places []uint64, most int) []uint64
+	// Note takes a change of the table. Only CycleCame may have an error: the tokens contradict what is known, and the
+	// unit cannot go on.
+	Note(c Change, n uint64) error
+}
+
+// TagOrder is an order in which the right to send passes from readout unit to readout unit, as tags.
+type TagOrder interface {
+	// AddTag takes a tag. An error says what is wrong with it; it then had no effect.
+	AddTag(t *core.Tag) error
+	// NextForward is the next tag that this unit is done with, to be passed on; each is given once.
+	NextForward() (core.Tag, bool)
+	// BypassedTags is how many tags were passed on unserved since the unit was busy.
+	BypassedTags() uint64
+}
+
+// Change is a change of the table of transfers.
+type Change uint8
+
+// Changes, and what the number with each is.
+const (
+	CycleCame   Change = iota // the first place of the cycle; transfers with pre-granted windows are granted already
+	Granted                   // the place of the transfer that has its window now
+	Sent                      // the place of the first transfer of a write that is queued
+	Written                   // the place of the first transfer of a write that has its outcome
+	Withdrawn                 // the builder unit for which all transfers are withdrawn
+	LinkChanged               // the builder unit to which the link is full, or not, or as it was
+	PhaseBegan                // the phase
+)
+
+// Turn is what a unit does now.
+type Turn uint8
+
+// Turns.
+const (
+	WaitToken Turn = iota // it waits for tokens: it has nothing to serve
+	WaitGrant             // it waits for a builder unit to grant a window
+	WaitWrite             // it waits for the outcome of a write
+	WaitTag               // it waits for a tag, the right to send
+	// it waits for a link that takes more: those to all builder units that it could serve are full
+	WaitLink
+	Send         // it sends
+	AdvancePhase // it goes on to the next phase, when the others do
+)
+
+func (t Turn) String() string {
+	return [...]string{"waits for tokens", "waits for a grant", "waits for its write", "waits for a tag",
+		"waits for room in a link", "sends", "goes on"}[t]
+}
