@@ -14,8 +14,6 @@ import (
 type VerifyOptions struct {
 	// IndexesOnly leaves the data alone: manifests, indexes and sizes are held against each other.
 	IndexesOnly bool
-	// Workers is how many pieces of segments are read at once; zero means GOMAXPROCS.
-	Workers int
 	// Content, if it is given, knows what the MEPs of a run should be beyond their format.
 	Content func(*Manifest) (Content, error)
 	// Progress is told how many of how many bytes of a run have been read, from one goroutine at a time.

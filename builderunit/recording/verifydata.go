@@ -69,11 +69,8 @@ func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions
 			}
 		}
 	}
-	if o.Workers <= 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
 	group, reading := errgroup.WithContext(ctx)
-	group.SetLimit(o.Workers)
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, p := range pieces {
 		group.Go(func() error { return d.readPiece(reading, p) })
 	}
