@@ -33,8 +33,8 @@ func TestRequesterAlone(t *testing.T) {
 	if e := reported.takeEvents(nil); len(e) != 1 || e[0].Kind != EventCompleted || e[0].Cookie != 7 || !q.isIdle() {
 		t.Errorf("reported %+v, idle %v", e, q.isIdle())
 	}
-	if reported.stats.WritesCompleted != 1 || reported.stats.ChunksSent != 2 || reported.stats.BytesSent != uint64(len(data)) {
-		t.Errorf("counted %+v", reported.stats)
+	if s := reported.stats; s.WritesCompleted != 1 || s.ChunksSent != 2 || s.BytesSent != uint64(len(data)) {
+		t.Errorf("counted %+v", s)
 	}
 }
 
