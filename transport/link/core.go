@@ -430,7 +430,9 @@ func (c *Core) receiveAck(b []byte) (wrongAt int) {
 	wrongAt = c.recovery.onAck(c.receiveTime, b)
 	requests, responses := &c.recovery.send[spaceRequests], &c.recovery.send[spaceResponses]
 	for _, seq := range requests.acked {
-		c.requester.onAcked(requests.record(seq))
+		if r := requests.record(seq); r.hasDmove {
+			c.requester.onAcked(r)
+		}
 	}
 	for _, seq := range responses.acked {
 		c.signals.onAcked(responses.record(seq))

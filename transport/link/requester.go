@@ -336,9 +336,6 @@ func (q *requester) find(id uint32) *outTransaction {
 
 // onAcked ends the dmoves of which a datagram that arrived had the last chunk. Other writes are answered.
 func (q *requester) onAcked(r *sentDatagram) {
-	if !r.hasDmove {
-		return
-	}
 	for _, it := range r.frames {
 		if t := q.find(it.id); t != nil && t.frame.isDmove() {
 			q.retireDmoveChunk(t)
