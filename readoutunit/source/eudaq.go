@@ -1,13 +1,10 @@
 package source
 
 import (
-	"context"
 	"encoding/binary"
-	"runtime/debug"
 
 	"ringlet/event"
 	"ringlet/event/eudaq"
-	"ringlet/event/placing"
 	"ringlet/internal/crc32c"
 )
 
@@ -26,39 +23,17 @@ type eudaqFile struct {
 	replayLoop
 
 	// immutable after it was opened
-	cat      *eudaqCatalog
-	division placing.Division
-	share
+	cat *eudaqCatalog
 
 	// owned by the goroutine that calls Next
-	batch       []int32
 	nextOffsets []int // by stream: where its next fragment goes
 	mfpEnds     []int // by stream: where its MFP ends
 	mfpStarts   []int // by stream: where it begins; before that is known, the bytes of its fragments
 }
 
-// Next gives the next block; see Source.
-func (r *eudaqFile) Next(ctx context.Context, dst []byte, b *Block) (err error) {
-	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
-	return r.nextBlock(ctx, dst, b, &r.cat.omitted, r)
-}
+func (r *eudaqFile) rowCount() int { return len(r.cat.rows) }
 
-func (r *eudaqFile) beginAtMEP(ctx context.Context, mep uint64) error {
-	return r.skipBlocks(ctx, mep, r)
-}
-
-// pick fills batch with the rows of the next block.
-func (r *eudaqFile) pick() int {
-	r.batch = r.batch[:0]
-	for n := r.maxEvents(); len(r.batch) < n; r.nextRow++ {
-		if r.nextRow == len(r.cat.rows) && !r.restart(len(r.cat.rows), &r.cat.omitted) {
-			break
-		}
-		r.countSkipped(r.cat.rows[r.nextRow].skippedBefore, &r.cat.omitted)
-		r.batch = append(r.batch, int32(r.nextRow))
-	}
-	return len(r.batch)
-}
+func (r *eudaqFile) rowAt(row int) (int, uint32) { return 1, r.cat.rows[row].skippedBefore }
 
 // fill makes the MFPs of a block.
 func (r *eudaqFile) fill(dst []byte, b *Block) error {
@@ -72,10 +47,10 @@ func (r *eudaqFile) fill(dst []byte, b *Block) error {
 func (r *eudaqFile) layOut(dst []byte, b *Block) error {
 	n := len(r.batch)
 	clear(r.mfpStarts)
-	for _, row := range r.batch {
-		subs, ok := r.subEvents(row)
+	for _, at := range r.batch {
+		subs, ok := r.subEvents(at.row)
 		if !ok {
-			return r.changedError(row)
+			return r.rowChanged(at.row)
 		}
 		for i := range subs {
 			if s, ok := r.streamOf(&subs[i]); ok {
@@ -86,7 +61,7 @@ func (r *eudaqFile) layOut(dst []byte, b *Block) error {
 	for s := range r.sourceCount {
 		size := event.MFPHeaderSize(n) + r.mfpStarts[s]
 		if size > len(dst)-b.Size {
-			return r.changedError(r.batch[0])
+			return r.rowChanged(r.batch[0].row)
 		}
 		r.mfpStarts[s], r.nextOffsets[s] = b.Size, b.Size+event.MFPHeaderSize(n)
 		b.addMFP(dst, uint16(r.firstSource+s), n, size, event.FragmentMissing)
@@ -98,10 +73,10 @@ func (r *eudaqFile) layOut(dst []byte, b *Block) error {
 // copyFragments copies the fragments to their places.
 func (r *eudaqFile) copyFragments(dst []byte, b *Block) error {
 	n := len(r.batch)
-	for i, row := range r.batch {
-		subs, ok := r.subEvents(row)
+	for i, at := range r.batch {
+		subs, ok := r.subEvents(at.row)
 		if !ok {
-			return r.changedError(row)
+			return r.rowChanged(at.row)
 		}
 		for k := range subs {
 			s, local := r.streamOf(&subs[k])
@@ -110,7 +85,7 @@ func (r *eudaqFile) copyFragments(dst []byte, b *Block) error {
 			}
 			data := subs[k].Bytes
 			if roundUpToWord(len(data)) > r.mfpEnds[s]-r.nextOffsets[s] || len(data) > event.MaxFragment {
-				return r.changedError(row)
+				return r.rowChanged(at.row)
 			}
 			types, sizes := event.MFPTables(dst[r.mfpStarts[s]:], n)
 			types[i] = uint8(event.TestDet)
@@ -121,7 +96,7 @@ func (r *eudaqFile) copyFragments(dst []byte, b *Block) error {
 	}
 	for s := range r.sourceCount {
 		if r.nextOffsets[s] != r.mfpEnds[s] {
-			return r.changedError(r.batch[0])
+			return r.rowChanged(r.batch[0].row)
 		}
 		if m := &b.MFPs[s]; r.cfg.CRC {
 			m.CRC = crc32c.Sum(dst[m.Offset : m.Offset+m.Size])
@@ -143,13 +118,8 @@ func (r *eudaqFile) streamOf(sub *eudaq.Event) (int, bool) {
 	return s, known && local
 }
 
-// changedError is the error of a row that is no longer what it was at open.
-func (r *eudaqFile) changedError(row int32) error {
-	return &BadRecordError{
-		File:   r.cfg.Path,
-		Record: r.cat.rows[row].record,
-		Offset: r.cat.rows[row].offset,
-		Err:    ErrFileChanged,
-		Reason: ErrFileChanged.Error() + ": its sub-events are not those found at open",
-	}
+// rowChanged is the error of a row that is no longer what it was at open.
+func (r *eudaqFile) rowChanged(row int32) error {
+	at := &r.cat.rows[row]
+	return r.changedError(at.record, at.offset, "its sub-events are not those found at open")
 }

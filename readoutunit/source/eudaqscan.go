@@ -77,8 +77,7 @@ func scanEudaq(ctx context.Context, data []byte, c ReplayConfig) (*eudaqCatalog,
 			cat.tailRecords++
 			cat.tailBytes += int64(cat.size)
 		case len(cat.rows) == maxRecords:
-			return nil, &ConfigError{"input", fmt.Sprintf("%s holds more than the %d events that a readout unit can keep in "+
-				"mind: give events, or a part of the file", c.Path, maxRecords)}
+			return nil, newTooManyError(c.Path)
 		default:
 			cat.add(subs, int64(at), record)
 		}
@@ -144,11 +143,7 @@ func (c *eudaqCatalog) add(subs []eudaq.Event, at, record int64) {
 	if len(c.rows) > 0 && number > c.next && c.tailRecords == 0 {
 		c.tailRecords = 1 // a gap, however long, which Skip tolerates
 	}
-	if c.tailRecords > 0 {
-		c.gapBytes = append(c.gapBytes, c.tailBytes)
-	}
-	c.rows = append(c.rows, eudaqRow{at, record, c.tailRecords})
-	c.tailRecords, c.tailBytes = 0, 0
+	c.rows = append(c.rows, eudaqRow{at, record, c.closeGap()})
 	c.next = number + 1
 }
 
@@ -162,22 +157,21 @@ func (r *eudaqFile) scanFile(ctx context.Context) (err error) {
 	if r.cat, err = scanEudaq(ctx, r.file.data, c); err != nil {
 		return err
 	}
-	if c.Loop && len(r.cat.rows) == 0 && r.cat.badRecord == nil {
-		return &ConfigError{"loop", fmt.Sprintf("%s holds no event that could be repeated", c.Path)}
-	}
-	r.division, r.share = emptyDivision(c)
+	d := emptyDivision(c)
 	if n := len(r.cat.sources); n > 0 {
-		if r.division, err = divide(n, c.RUs, c.Division, c.Path); err != nil {
+		if d, err = divide(n, c.RUs, c.Division, c.Path); err != nil {
 			return err
 		}
-		r.share = newShare(r.division, c.RU)
+	}
+	if err := r.begin(r, &r.cat.omitted, d); err != nil {
+		return err
 	}
 	local, total := make([]uint32, len(r.cat.rows)), make([]uint32, len(r.cat.rows))
 	look := contextPoller{ctx: ctx}
 	for i := range r.cat.rows {
 		subs, ok := r.subEvents(int32(i))
 		if !ok {
-			return r.changedError(int32(i))
+			return r.rowChanged(int32(i))
 		}
 		for k := range subs {
 			size := uint32(roundUpToWord(len(subs[k].Bytes)))
@@ -194,6 +188,5 @@ func (r *eudaqFile) scanFile(ctx context.Context) (err error) {
 	r.maxMEP = maxBlockBytes(r.division.Sources(), total, c)
 	r.nextOffsets, r.mfpEnds, r.mfpStarts = make([]int, r.sourceCount), make([]int, r.sourceCount), make([]int,
 		r.sourceCount)
-	r.batch = make([]int32, 0, c.Packing)
 	return checkBlockSize(r.maxBlock, c)
 }

@@ -45,7 +45,7 @@ func measureMDF(ctx context.Context, f *os.File, c ReplayConfig) (RunNeeds, erro
 	if err != nil {
 		return RunNeeds{}, err
 	}
-	return RunNeeds{r.cabling.division, r.maxMEP}, r.file.close()
+	return r.needs(), r.file.close()
 }
 
 // mapMDF maps a file and learns what all readout units find alike.
@@ -68,18 +68,18 @@ func mapMDF(ctx context.Context, f *os.File, c ReplayConfig) (*Replay, error) {
 func (r *Replay) read(ctx context.Context) (err error) {
 	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
 	c := r.cfg
+	r.format = r
 	cat, err := scanMDF(ctx, r.file.data, c.Path, c.Events, c.OnBadRecord)
 	if err != nil {
 		return err
 	}
 	r.cat = cat
-	if c.Loop && len(cat.records) == 0 && cat.badRecord == nil {
-		return &ConfigError{"loop", fmt.Sprintf("%s holds no event that could be repeated", c.Path)}
-	}
 	if r.cabling, err = newCabling(ctx, cat, r.file.data, c); err != nil {
 		return err
 	}
-	r.share = newShare(r.cabling.division, c.RU)
+	if err := r.begin(r, &cat.omitted, r.cabling.division); err != nil {
+		return err
+	}
 	if c.PaceAsRecorded {
 		if err := r.learnDueTimes(); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (r *Replay) measureBlocks(ctx context.Context) (err error) {
 	banks := uint16(0)
 	for i, ref := range r.cat.records {
 		if err := r.cabling.measureRecord(ref, r.file.data, sums); err != nil {
-			return r.changedError(ref, i)
+			return r.recordChanged(i)
 		}
 		for _, source := range sums.nonEmpty {
 			if s, isLocal := r.localStream(int(source)); isLocal {
@@ -127,7 +127,6 @@ func (r *Replay) measureBlocks(ctx context.Context) (err error) {
 	r.streams = make([]uint16, 0, banks)
 	r.nextOffsets, r.currentEnds, r.mfpStarts = make([]int, r.sourceCount), make([]int, r.sourceCount), make([]int,
 		r.sourceCount)
-	r.batch = make([]int32, 0, r.cfg.Packing)
 	return nil
 }
 

@@ -20,9 +20,6 @@ type replayer interface {
 	needs() RunNeeds
 }
 
-func (r *packetFile) needs() RunNeeds { return RunNeeds{r.cat.division, r.maxMEP} }
-func (r *eudaqFile) needs() RunNeeds  { return RunNeeds{r.division, r.maxMEP} }
-
 // openRecorded opens a file of recorded events, whatever its format is: see OpenReplay for MDF. Of a file of MEPs or
 // MFPs it checks all headers and tables, of one of EUDAQ all lengths.
 func openRecorded(ctx context.Context, c ReplayConfig) (Source, error) {
@@ -107,20 +104,18 @@ func (r *packetFile) scanFile(ctx context.Context) (looksLike bool, err error) {
 		return false, err
 	}
 	r.cat = cat
-	if c.Loop && len(cat.rows) == 0 && cat.badRecord == nil {
-		return false, &ConfigError{"loop", fmt.Sprintf("%s holds no event that could be repeated", c.Path)}
-	}
 	if len(cat.shapes) == 0 {
-		cat.division, cat.share = emptyDivision(c)
+		cat.division = emptyDivision(c)
 	}
-	r.share = cat.share
+	if err := r.begin(r, &cat.omitted, cat.division); err != nil {
+		return false, err
+	}
 	r.maxBlock = maxBlockBytes(r.sourceCount, cat.localBytes, c)
 	r.maxMEP = maxBlockBytes(cat.division.Sources(), cat.totalBytes, c)
 	if err := checkBlockSize(r.maxBlock, c); err != nil {
 		return false, err
 	}
 	cat.localBytes, cat.totalBytes = nil, nil
-	r.batch = make([]rowStretch, 0, c.Packing)
 	return true, nil
 }
 

@@ -1,10 +1,8 @@
 package source
 
 import (
-	"context"
 	"encoding/binary"
 	"math"
-	"runtime/debug"
 
 	"ringlet/event"
 )
@@ -25,52 +23,14 @@ type packetFile struct {
 	replayLoop
 
 	// immutable after it was opened
-	cat *packetCatalog
-	share
+	cat     *packetCatalog
 	isEudaq bool // there are no packets in the file
-
-	// owned by the goroutine that calls Next
-	rowOffset int // place of the next event in its row
-	batch     []rowStretch
 }
 
-// rowStretch is a number of events of a row.
-type rowStretch struct {
-	row              int32
-	from, eventCount uint16
-}
+func (r *packetFile) rowCount() int { return len(r.cat.rows) }
 
-// Next gives the next block; see Source.
-func (r *packetFile) Next(ctx context.Context, dst []byte, b *Block) (err error) {
-	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
-	return r.nextBlock(ctx, dst, b, &r.cat.omitted, r)
-}
-
-func (r *packetFile) beginAtMEP(ctx context.Context, mep uint64) error {
-	return r.skipBlocks(ctx, mep, r)
-}
-
-// pick fills batch with the stretches of the next block, and gives the number of their events.
-func (r *packetFile) pick() int {
-	r.batch = r.batch[:0]
-	n := r.maxEvents()
-	remaining := n
-	for remaining > 0 {
-		if r.nextRow == len(r.cat.rows) && !r.restart(len(r.cat.rows), &r.cat.omitted) {
-			break
-		}
-		row := &r.cat.rows[r.nextRow]
-		if r.rowOffset == 0 {
-			r.countSkipped(row.skippedBefore, &r.cat.omitted)
-		}
-		events := min(remaining, int(row.eventCount)-r.rowOffset)
-		r.batch = append(r.batch, rowStretch{int32(r.nextRow), uint16(r.rowOffset), uint16(events)})
-		remaining -= events
-		if r.rowOffset += events; r.rowOffset == int(row.eventCount) {
-			r.nextRow, r.rowOffset = r.nextRow+1, 0
-		}
-	}
-	return n - remaining
+func (r *packetFile) rowAt(row int) (int, uint32) {
+	return int(r.cat.rows[row].eventCount), r.cat.rows[row].skippedBefore
 }
 
 // fill makes the MFPs of a block.
@@ -86,7 +46,7 @@ func (r *packetFile) fill(dst []byte, b *Block) error {
 			size, ok = r.packMFP(dst[b.Size:], b.Events, s)
 		}
 		if !ok {
-			return r.changedError(first.row)
+			return r.rowChanged(first.row)
 		}
 		source := uint16(r.firstSource + s)
 		mfp := dst[b.Size : b.Size+size]
@@ -190,13 +150,8 @@ func sizedMFP(b []byte) ([]byte, bool) {
 	return b[:size:size], true
 }
 
-// changedError is the error of a row that is no longer what it was at open.
-func (r *packetFile) changedError(row int32) error {
-	return &BadRecordError{
-		File:   r.cfg.Path,
-		Record: r.cat.rows[row].record,
-		Offset: r.cat.rows[row].offset,
-		Err:    ErrFileChanged,
-		Reason: ErrFileChanged.Error() + ": its MFPs are not those found at open",
-	}
+// rowChanged is the error of a row that is no longer what it was at open.
+func (r *packetFile) rowChanged(row int32) error {
+	at := &r.cat.rows[row]
+	return r.changedError(at.record, at.offset, "its MFPs are not those found at open")
 }

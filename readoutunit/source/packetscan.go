@@ -269,8 +269,7 @@ func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 	}
 	n := w.mfps[0].NumFragments()
 	if c.events+uint64(n) > maxRecords {
-		return &ConfigError{"input", fmt.Sprintf("%s holds more than the %d events that a readout unit can keep in mind: "+
-			"give events, or a part of the file", cfg.Path, maxRecords)}
+		return newTooManyError(cfg.Path)
 	}
 	if first := w.mfps[0].FirstEvent(); first > c.next && c.tailRecords == 0 {
 		c.tailRecords = 1 // a gap, however long, which Skip tolerates
@@ -278,13 +277,9 @@ func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 	row := packetRow{
 		offset:        int64(w.offset),
 		record:        w.index,
-		skippedBefore: c.tailRecords,
+		skippedBefore: c.closeGap(),
 		eventCount:    uint16(n),
 	}
-	if c.tailRecords > 0 {
-		c.gapBytes = append(c.gapBytes, c.tailBytes)
-	}
-	c.tailRecords, c.tailBytes = 0, 0
 	c.localBytes, c.totalBytes = append(c.localBytes, make([]uint32, n)...), append(c.totalBytes, make([]uint32, n)...)
 	for i, m := range w.mfps {
 		m.AddPaddedSizes(c.totalBytes[c.events:])

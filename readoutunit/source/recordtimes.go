@@ -54,12 +54,12 @@ func (r *Replay) learnDueTimes() (err error) {
 
 // nextDue is when the next event of a replay with times is due after the first; in a loop, passes follow one another at
 // once.
-func (r *Replay) nextDue() time.Duration {
-	switch n := len(r.dueTimes); {
-	case r.nextRow < n:
-		return r.earlierPasses + r.dueTimes[r.nextRow]
+func (p *replayLoop) nextDue() time.Duration {
+	switch n := len(p.dueTimes); {
+	case p.nextRow < n:
+		return p.earlierPasses + p.dueTimes[p.nextRow]
 	case n > 0:
-		return r.earlierPasses + r.dueTimes[n-1]
+		return p.earlierPasses + p.dueTimes[n-1]
 	}
 	return 0
 }

@@ -1,10 +1,7 @@
 package source
 
 import (
-	"context"
 	"encoding/binary"
-	"runtime/debug"
-	"time"
 
 	"ringlet/event"
 	"ringlet/event/placing"
@@ -45,20 +42,16 @@ type Replay struct {
 	replayLoop
 
 	// immutable after OpenReplay
-	cat *catalog
-	share
+	cat          *catalog
 	cabling      *cabling
 	fragments    []recordFragment // this RU's fragments that are not empty: by record
 	fragmentEnds []int            // by record: where its fragments end
-	dueTimes     []time.Duration  // by record: when it is due after the first; nil where nobody asks
 
 	// owned by the goroutine that calls Next
-	earlierPasses time.Duration // that the passes before this one took, where times were asked for
-	batch         []int32
-	nextOffsets   []int    // by stream: where the next bank goes
-	currentEnds   []int    // by stream: where the fragment of the event at hand ends
-	mfpStarts     []int    // by stream: where its MFP begins; before that is known, the bytes of its fragments
-	streams       []uint16 // of the banks of one record, for the record bank
+	nextOffsets []int    // by stream: where the next bank goes
+	currentEnds []int    // by stream: where the fragment of the event at hand ends
+	mfpStarts   []int    // by stream: where its MFP begins; before that is known, the bytes of its fragments
+	streams     []uint16 // of the banks of one record, for the record bank
 
 	unpacked []byte // a record that is compressed in the file
 }
@@ -81,36 +74,9 @@ func (r *Replay) events() (n uint64, endless bool) {
 // badRecord is the record that will end the replay, or nil. It is known from the beginning.
 func (r *Replay) badRecord() *BadRecordError { return r.cat.badRecord }
 
-// Next gives the next block; see Source.
-func (r *Replay) Next(ctx context.Context, dst []byte, b *Block) (err error) {
-	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
-	return r.nextBlock(ctx, dst, b, &r.cat.omitted, r)
-}
+func (r *Replay) rowCount() int { return len(r.cat.records) }
 
-func (r *Replay) beginAtMEP(ctx context.Context, mep uint64) error { return r.skipBlocks(ctx, mep, r) }
-
-// pick fills batch with the records of the next block.
-func (r *Replay) pick() int {
-	r.batch = r.batch[:0]
-	for n := r.maxEvents(); len(r.batch) < n; r.nextRow++ {
-		if r.nextRow == len(r.cat.records) && !r.rewind() {
-			break
-		}
-		r.countSkipped(r.cat.records[r.nextRow].skippedBefore, &r.cat.omitted)
-		r.batch = append(r.batch, int32(r.nextRow))
-	}
-	return len(r.batch)
-}
-
-// rewind goes back to the beginning, if the replay is to do so. Times go on where this pass ends.
-func (r *Replay) rewind() bool {
-	before := r.nextDue()
-	if !r.restart(len(r.cat.records), &r.cat.omitted) {
-		return false
-	}
-	r.earlierPasses = before
-	return true
-}
+func (r *Replay) rowAt(row int) (int, uint32) { return 1, r.cat.records[row].skippedBefore }
 
 // fill makes the MFPs of a block.
 func (r *Replay) fill(dst []byte, b *Block) error {
@@ -153,7 +119,7 @@ func (r *Replay) writeTables(dst []byte, b *Block) {
 	n := len(r.batch)
 	clear(r.mfpStarts)
 	for _, at := range r.batch {
-		for _, p := range r.fragmentsOf(int(at)) {
+		for _, p := range r.fragmentsOf(int(at.row)) {
 			r.mfpStarts[p.stream] += int(p.size)
 		}
 	}
@@ -165,7 +131,7 @@ func (r *Replay) writeTables(dst []byte, b *Block) {
 	copy(r.currentEnds, r.nextOffsets)
 	table := event.MFPHeaderSize(n) - sizeTable(n)
 	for i, at := range r.batch {
-		for _, p := range r.fragmentsOf(int(at)) {
+		for _, p := range r.fragmentsOf(int(at.row)) {
 			binary.LittleEndian.PutUint16(dst[r.mfpStarts[p.stream]+table+2*i:], p.size)
 		}
 	}

@@ -81,9 +81,7 @@ func scanMDF(ctx context.Context, data []byte, file string, limit uint64, mode O
 			break
 		}
 		if err == nil && len(c.records) == maxRecords {
-			return nil, &ConfigError{"input",
-				fmt.Sprintf("%s holds more than the %d events that a readout unit can keep in mind: "+
-					"give events, or a part of the file", file, maxRecords)}
+			return nil, newTooManyError(file)
 		}
 		if err == nil {
 			err = event.LocateError(c.add(walk.Unpacked(), walk.Offset(), len(r)), walk.Index(), walk.Offset())
@@ -136,12 +134,8 @@ func (c *catalog) add(r event.Record, offset int64, size int) error {
 		payloadBytes:  uint32(len(r.Payload())),
 		bankCount:     uint16(banks),
 		headerBytes:   uint16(r.HeaderSize()),
-		skippedBefore: c.tailRecords,
+		skippedBefore: c.closeGap(),
 	}
-	if c.tailRecords > 0 {
-		c.gapBytes = append(c.gapBytes, c.tailBytes)
-	}
-	c.tailRecords, c.tailBytes = 0, 0
 	c.records = append(c.records, ref)
 	c.maxRecordBankBytes = max(c.maxRecordBankBytes, ref.recordBankBytes())
 	c.maxFragmentBytes = max(c.maxFragmentBytes, ref.fragmentBytes())

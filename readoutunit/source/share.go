@@ -58,10 +58,9 @@ func divide(sources, rus int, configured placing.Division, name string) (placing
 }
 
 // emptyDivision is the division of a file without anything that could be replayed.
-func emptyDivision(c ReplayConfig) (placing.Division, share) {
-	d := c.Division
-	if d.Units() == 0 {
-		d = placing.EvenDivision(c.RUs, 1)
+func emptyDivision(c ReplayConfig) placing.Division {
+	if c.Division.Units() == 0 {
+		return placing.EvenDivision(c.RUs, 1)
 	}
-	return d, newShare(d, c.RU)
+	return c.Division
 }

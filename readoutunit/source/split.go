@@ -1,15 +1,11 @@
 package source
 
-import (
-	"runtime/debug"
-
-	"ringlet/event"
-)
+import "ringlet/event"
 
 // split copies the banks of this RU's streams from the records of the batch to their places.
 func (r *Replay) split(dst []byte, b *Block) error {
-	for _, i := range r.batch {
-		if err := r.splitRecord(dst, b, int(i)); err != nil {
+	for _, at := range r.batch {
+		if err := r.splitRecord(dst, b, int(at.row)); err != nil {
 			return err
 		}
 	}
@@ -22,7 +18,7 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 	ref := r.cat.records[index]
 	record, err := ref.record(r.file.data, &r.unpacked)
 	if err != nil {
-		return r.changedError(ref, index)
+		return r.recordChanged(index)
 	}
 	ends, stops := r.nextOffsets, r.currentEnds
 	withBank := r.cfg.RU == 0
@@ -35,13 +31,13 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 		r.streams = r.streams[:0]
 	}
 	if record.HeaderSize() > len(record) {
-		return r.changedError(ref, index)
+		return r.recordChanged(index)
 	}
 	banks := event.NewBankCursor(record.Payload())
 	for banks.Next() {
 		stream := r.cabling.streamOf(banks.Bank())
 		if stream < 0 {
-			return r.changedError(ref, index)
+			return r.recordChanged(index)
 		}
 		if withBank {
 			r.streams = append(r.streams, uint16(stream))
@@ -52,62 +48,42 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 		}
 		raw := banks.RawBank()
 		if len(raw) > stops[s]-ends[s] {
-			return r.changedError(ref, index)
+			return r.recordChanged(index)
 		}
 		ends[s] += copy(dst[ends[s]:], raw)
 	}
 	if banks.Err() != nil {
-		return r.changedError(ref, index)
+		return r.recordChanged(index)
 	}
 	for _, p := range r.fragmentsOf(index) {
 		if ends[p.stream] != stops[p.stream] {
-			return r.changedError(ref, index)
+			return r.recordChanged(index)
 		}
 	}
 	if withBank {
 		out, err := event.AppendRecordBank(dst[bankAt:bankAt:bankAt+ref.recordBankBytes()], record.Header(), r.streams)
 		if err != nil || len(out) != ref.recordBankBytes() {
-			return r.changedError(ref, index)
+			return r.recordChanged(index)
 		}
 	}
 	return nil
 }
 
-// recoverFault turns a fault in the mapping into an error: the file was cut short by someone else. It is deferred, with
-// the former setting of SetPanicOnFault.
-func (r *Replay) recoverFault(former bool, err *error) {
-	debug.SetPanicOnFault(former)
-	if fault := recover(); fault != nil {
-		if !r.file.faulted(fault) {
-			panic(fault)
-		}
-		*err = r.shortenedError(fault)
-		r.ended = true
+// recordAt is the index in the file of the record at an offset; no record, if it is not known.
+func (r *Replay) recordAt(offset int64) int64 {
+	if r.cat == nil {
+		return event.NoRecord
 	}
+	n := 0
+	for n < len(r.cat.records) && r.cat.records[n].offset <= offset {
+		n++
+	}
+	return r.recordIndex(n - 1)
 }
 
-// shortenedError is the error of a fault in the mapping.
-func (r *Replay) shortenedError(fault any) error {
-	bad := newShortenedError(r.cfg.Path, r.file.faultOffset(fault))
-	if r.cat != nil {
-		n := 0
-		for n < len(r.cat.records) && r.cat.records[n].offset <= bad.Offset {
-			n++
-		}
-		bad.Record = r.recordIndex(n - 1)
-	}
-	return bad
-}
-
-// changedError is the error of a record that is no longer what it was at open. index is that in the catalog.
-func (r *Replay) changedError(ref recordRef, index int) error {
-	return &BadRecordError{
-		File:   r.cfg.Path,
-		Record: r.recordIndex(index),
-		Offset: ref.offset,
-		Err:    ErrFileChanged,
-		Reason: ErrFileChanged.Error() + ": its banks are not those found at open",
-	}
+// recordChanged is the error of a record, by its index in the catalog.
+func (r *Replay) recordChanged(index int) error {
+	return r.changedError(r.recordIndex(index), r.cat.records[index].offset, "its banks are not those found at open")
 }
 
 // recordIndex is the index in the file of the record with the given index in the catalog.
