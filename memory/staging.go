@@ -5,6 +5,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"ringlet/transport"
@@ -122,10 +123,10 @@ func (im *imported) acquireBuffer(ctx context.Context, c *call, n int, box *parc
 
 // causeOfWait is why there was no buffer.
 func causeOfWait(err error) Cause {
-	switch err { //nolint:errorlint // of acquirePlace alone, not wrapped
-	case nil:
+	switch {
+	case err == nil:
 		return causeNone
-	case ErrLinkDown:
+	case errors.Is(err, ErrLinkDown):
 		return ErrLinkDown
 	}
 	return ErrTimeout

@@ -237,6 +237,6 @@ func (p *replayLoop) changedError(record, offset int64, how string) *BadRecordEr
 
 // newTooManyError refuses a file that holds more than can be kept in mind.
 func newTooManyError(path string) error {
-	return &ConfigError{"input", fmt.Sprintf("%s holds more than the %d events that a readout unit can keep in mind: give "+
-		"events, or a part of the file", path, maxRecords)}
+	return &ConfigError{"input", fmt.Sprintf("%s holds more than the %d events that a readout unit can keep in mind: "+
+		"give events, or a part of the file", path, maxRecords)}
 }
