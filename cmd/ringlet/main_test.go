@@ -149,7 +149,7 @@ func cmdEnds(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: ends CODE ARGS...")
 	}
 	command := args[1:]
-	if command[0] == "run" && !slices.ContainsFunc(command, sizesMemory) {
+	if command[0] == "run" && hasLargeSlots(command) {
 		// Nothing of it depends on how many slots there are, and to make and clear those of the default is a quarter of
 		// what a small run costs.
 		command = slices.Insert(slices.Clone(command), 1, "--slots", "4")
@@ -167,9 +167,20 @@ func cmdEnds(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// sizesMemory says whether an argument of a run decides how much memory it has.
-func sizesMemory(arg string) bool {
-	return slices.Contains([]string{"--config", "--slots", "--slot-size", "--node-memory"}, arg)
+// hasLargeSlots says whether a run has slots for many events each, and the default number of them. Small ones cost
+// nothing, and with few of those many MEPs wait for each other.
+func hasLargeSlots(command []string) bool {
+	before := ""
+	for _, arg := range command {
+		if events, err := strconv.Atoi(arg); before == "--packing" && (err != nil || events < 200) {
+			return false
+		}
+		switch before = arg; arg {
+		case "--config", "--slots", "--slot-size", "--node-memory":
+			return false
+		}
+	}
+	return true
 }
 
 func cmdHolds(ts *testscript.TestScript, neg bool, args []string) {
