@@ -35,8 +35,7 @@
 //
 //  1. [New] with a seed; one [Sim.RandomStream] of random numbers for each component, by name. Streams are independent:
 //     a component more does not change what the others draw.
-//  2. Make the components and connect them. First events by [Sim.ScheduleAt] or [Sim.ScheduleAfter]; both return an
-//     [ID] for [Sim.Cancel].
+//  2. Make the components and connect them. First events by [Sim.ScheduleAt] or [Sim.ScheduleAfter].
 //  3. Optionally [Sim.Watch] levels that a report shows over time, and hand components a [Trace].
 //  4. [Sim.Run] until the time, the number of events, the end of all events, [Sim.Stop] or the end of the context. It
 //     says which, and may be called again to go on.
@@ -52,9 +51,9 @@
 // # Driving a core of the product
 //
 // A core with step functions is called from a handler; each action it returns becomes an event (a message: After the
-// time it flies) and each timer an event whose ID is cancelled with the timer. Where a core takes a time.Time, hand it
-// [Time.Wall]; where it takes durations, [Time.Duration] and [FromDuration]. Its messages wait in a slice of the model,
-// and the event carries their index.
+// time it flies) and each timer an event that looks, when it comes, whether the timer is still set. Where a core takes a
+// time.Time, hand it [Time.Wall]; where it takes durations, [Time.Duration] and [FromDuration]. Its messages wait in a
+// slice of the model, and the event carries their index.
 //
 // # What it does not promise
 //

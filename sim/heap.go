@@ -32,13 +32,6 @@ func (h *heap) pop() entry {
 	return first
 }
 
-// build puts entries in any order into that of a heap.
-func (h *heap) build() {
-	for i := (len(*h) - 2) / 4; i >= 0 && len(*h) > 1; i-- {
-		h.down(i, (*h)[i])
-	}
-}
-
 func (h *heap) up(i int, e entry) {
 	s := *h
 	for i > 0 {

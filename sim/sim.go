@@ -16,9 +16,6 @@ type Func func(a, b int64)
 // Handle calls the function.
 func (f Func) Handle(a, b int64) { f(a, b) }
 
-// An EventID names a pending event for Cancel. The zero ID names none.
-type EventID uint64
-
 // An EndReason says why Run returned.
 type EndReason int
 
@@ -46,12 +43,10 @@ type Limits struct {
 // Ctrl-C is obeyed at once and the check costs nothing.
 const eventsBetweenChecks = 1 << 16
 
-// slot holds what a pending event will call. A free slot keeps its generation, so that old IDs name nothing.
+// slot holds what a pending event will call.
 type slot struct {
-	h          Handler
-	a, b       int64
-	generation uint32
-	cancelled  bool
+	h    Handler
+	a, b int64
 }
 
 // Sim is a simulation: the clock, the pending events and the seed. It belongs to one goroutine.
@@ -63,7 +58,6 @@ type Sim struct {
 	pending            heap
 	slots              []slot
 	free               []uint32
-	cancelledEntries   int // cancelled entries still in the heap
 	stopRequested      bool
 	watchedSeries      []*Series
 	nextSampleAt       Time // when the next sample is due
@@ -110,19 +104,14 @@ func (s *Sim) Now() Time { return s.now }
 // Executed is the number of events that have run.
 func (s *Sim) Executed() uint64 { return s.executed }
 
-// pendingCount is the number of events that are scheduled.
-func (s *Sim) pendingCount() int { return len(s.pending) - s.cancelledEntries }
-
 // Stop ends the Run after the event that is running.
 func (s *Sim) Stop() { s.stopRequested = true }
 
 // ScheduleAfter schedules h for d from now.
-func (s *Sim) ScheduleAfter(d Time, h Handler, a, b int64) EventID {
-	return s.ScheduleAt(s.now+d, h, a, b)
-}
+func (s *Sim) ScheduleAfter(d Time, h Handler, a, b int64) { s.ScheduleAt(s.now+d, h, a, b) }
 
 // ScheduleAt schedules h for time t, after all events that have been scheduled for t. It panics if t has passed.
-func (s *Sim) ScheduleAt(t Time, h Handler, a, b int64) EventID {
+func (s *Sim) ScheduleAt(t Time, h Handler, a, b int64) {
 	if t < s.now {
 		panic(fmt.Sprintf("sim: %T is scheduled for %v, which is before now, %v", h, t, s.now))
 	}
@@ -131,53 +120,13 @@ func (s *Sim) ScheduleAt(t Time, h Handler, a, b int64) EventID {
 		i, s.free = s.free[n-1], s.free[:n-1]
 	} else {
 		i = uint32(len(s.slots))
-		s.slots = append(s.slots, slot{generation: 1})
+		s.slots = append(s.slots, slot{})
 	}
-	e := &s.slots[i]
-	e.h, e.a, e.b = h, a, b
+	s.slots[i] = slot{h, a, b}
 	if s.seq++; i>>slotBits != 0 || s.seq>>(64-slotBits) != 0 {
 		panic(fmt.Sprintf("sim: event %d, with %d pending, is more than the engine can name", s.seq, i))
 	}
 	s.pending.push(entry{dueAt: t, key: s.seq<<slotBits | uint64(i)})
-	return EventID(e.generation)<<32 | EventID(i)
-}
-
-// Cancel takes a pending event away, and reports whether it was pending.
-func (s *Sim) Cancel(id EventID) bool {
-	i := uint32(id)
-	if int(i) >= len(s.slots) || s.slots[i].generation != uint32(id>>32) || s.slots[i].cancelled {
-		return false
-	}
-	s.slots[i].h, s.slots[i].cancelled = nil, true
-	s.cancelledEntries++
-	if s.cancelledEntries > 64 && s.cancelledEntries > len(s.pending)/2 {
-		s.sweep()
-	}
-	return true
-}
-
-// sweep takes the cancelled entries out of the heap, so that memory stays in proportion to what is pending.
-func (s *Sim) sweep() {
-	alive := s.pending[:0]
-	for _, e := range s.pending {
-		if s.slots[e.slot()].cancelled {
-			s.release(e.slot())
-		} else {
-			alive = append(alive, e)
-		}
-	}
-	s.pending, s.cancelledEntries = alive, 0
-	s.pending.build()
-}
-
-// release frees a slot. IDs of the event that it held name nothing from here on.
-func (s *Sim) release(i uint32) {
-	e := &s.slots[i]
-	e.h, e.cancelled = nil, false
-	if e.generation++; e.generation == 0 {
-		e.generation = 1
-	}
-	s.free = append(s.free, i)
 }
 
 // Run runs events in their order until a limit, and says which. At TimeLimit the clock stands at Limits.Until.
@@ -201,7 +150,7 @@ func (s *Sim) Run(ctx context.Context, l Limits) EndReason {
 			return Stopped
 		case l.MaxEvents > 0 && s.executed >= last:
 			return EventLimit
-		case s.pendingCount() == 0:
+		case len(s.pending) == 0:
 			return Idle
 		case s.pending[0].dueAt > until:
 			s.sampleUntil(until + 1)
@@ -212,20 +161,16 @@ func (s *Sim) Run(ctx context.Context, l Limits) EndReason {
 	}
 }
 
-// step takes the next entry and runs its event, if nobody has cancelled it.
+// step takes the next entry and runs its event.
 func (s *Sim) step() {
 	e := s.pending.pop()
-	ev := &s.slots[e.slot()]
-	h, a, b, cancelled := ev.h, ev.a, ev.b, ev.cancelled
-	s.release(e.slot())
-	if cancelled {
-		s.cancelledEntries--
-		return
-	}
+	ev := s.slots[e.slot()]
+	s.slots[e.slot()] = slot{}
+	s.free = append(s.free, e.slot())
 	s.sampleUntil(e.dueAt)
 	s.now = e.dueAt
 	s.executed++
-	h.Handle(a, b)
+	ev.h.Handle(ev.a, ev.b)
 }
 
 // sampleUntil takes the samples that are due before time t.
