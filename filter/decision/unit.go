@@ -89,7 +89,6 @@ type peer struct {
 
 // resultRing is one builder unit's.
 type resultRing struct {
-	rank            int
 	index           int
 	ref             shmem.Ref
 	mem             []byte
@@ -170,7 +169,7 @@ func (u *Unit) exportRings() (err error) {
 		return fmt.Errorf("exporting the result rings of the decision unit: %w", err)
 	}
 	for i, rank := range u.cfg.BuilderRanks {
-		l := &resultRing{rank: rank, index: i, mem: u.cfg.Segment.Bytes()[i*size : (i+1)*size]}
+		l := &resultRing{index: i, mem: u.cfg.Segment.Bytes()[i*size : (i+1)*size]}
 		l.ref, err = u.cfg.Table.Grant(shmem.Peer(rank), u.segment, i*size, size, shmem.AccessNwrite)
 		if err != nil {
 			return errors.Join(fmt.Errorf("granting a result ring of the decision unit to rank %d: %w", rank, err),

@@ -104,7 +104,7 @@ func (f *far) serve(ctx context.Context, r *request) (answer, error) {
 	case r.Open != nil:
 		return f.open(ctx, *r.Open)
 	case r.Grant != nil:
-		return f.grant(ctx, *r.Grant)
+		return f.grant(*r.Grant)
 	case r.Begin != nil:
 		return f.beginReference(*r.Begin)
 	case r.Mark != nil:
@@ -185,7 +185,7 @@ func (f *far) open(ctx context.Context, o openArgs) (answer, error) {
 }
 
 // grant takes the windows of the last grant back and grants others.
-func (f *far) grant(ctx context.Context, g grantArgs) (answer, error) {
+func (f *far) grant(g grantArgs) (answer, error) {
 	if f.end == nil {
 		return answer{}, errors.New("there is no link")
 	}

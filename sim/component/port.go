@@ -61,8 +61,6 @@ type Port struct {
 
 	HeldBytes      sim.Level // bytes in the buffer
 	Busy           sim.Level // 1 while it sends
-	SentPackets    uint64    // packets
-	SentBytes      uint64
 	DroppedPackets uint64
 	OnFreed        sim.Handler   // told when a packet has left the buffer: a source injects its next; may be nil
 	OnDropped      func(*Packet) // told of dropped packets; may be nil
@@ -145,8 +143,6 @@ func (e *portSent) Handle(size, _ int64) {
 	p := (*Port)(e)
 	p.sending = false
 	p.Busy.Set(p.s.Now(), 0)
-	p.SentPackets++
-	p.SentBytes += uint64(size)
 	p.HeldBytes.Add(p.s.Now(), -size)
 	for p.blockedPorts.Len() > 0 && p.fits(p.blockedPorts.First().queue.First().Size) {
 		waiting := p.blockedPorts.Get()

@@ -235,7 +235,7 @@ func (m *Results) point(l *line) (p *Point, rate float64) {
 	c.complete()
 	p = &Point{
 		Sweep:     m.Name,
-		Name:      m.name(l, &c),
+		Name:      m.name(&c),
 		UsedInFit: m.UsedInFit,
 		Started:   l.cells["started"],
 		File:      File{Hosts: m.Hosts, Setup: c, Seed: 1},
@@ -302,7 +302,7 @@ const (
 )
 
 // name tells a configuration from the others of its sweep.
-func (m *Results) name(l *line, c *Setup) string {
+func (m *Results) name(c *Setup) string {
 	name := fmt.Sprintf("%d nodes, ", c.Nodes)
 	if c.RUs != c.Nodes || c.BUs != c.Nodes {
 		name = fmt.Sprintf("%d readout units, %d builder units, ", c.RUs, c.BUs)

@@ -72,9 +72,8 @@ type link struct {
 	trace *sim.Trace
 	track sim.Track
 
-	SentPackets uint64    // packets, also again
-	BusyEchoes  uint64    // busy echoes
-	Busy        sim.Level // 1 while the output is in use
+	BusyEchoes uint64    // busy echoes
+	Busy       sim.Level // 1 while the output is in use
 }
 
 func newLink(n *Node, dim int) *link {
@@ -138,7 +137,6 @@ func (l *link) kick() {
 	case l.starvingNodes == 0 || l.isStarving:
 		o := l.waiting.Get()
 		l.waitingSince = now
-		l.SentPackets++
 		l.transmit(unit{
 			packet:      o.p,
 			id:          o.p.ID,

@@ -52,7 +52,6 @@ type Node struct {
 	incoming         *component.Queue[*Packet]           // ready for the PCI bus
 	incomingReserved int                                 // places of the incoming card that are taken
 	Refused          uint64                              // Sends that found no stream
-	Received         uint64                              // packets written
 }
 
 // Send takes a packet of so many bytes for dst, whose first data word is on the bus now. It reports false if all
@@ -224,7 +223,6 @@ func (w *cardWriter) End() {
 type firstWord Node
 
 func (e *firstWord) Handle(int64, int64) {
-	e.Received++
 	e.net.trace.Instant(e.track, "first word", e.net.s.Now(), e.incoming.First().ID)
 	if e.Receiver != nil {
 		e.Receiver.Receive(e.incoming.First())

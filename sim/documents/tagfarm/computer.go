@@ -18,7 +18,7 @@ type computer struct {
 	busyProcessors int
 	sleepsNext     bool // the next event lets it sleep
 
-	events, bytes uint64
+	bytes uint64
 }
 
 type (
@@ -79,7 +79,6 @@ func (c *computer) eventComplete(at int64) {
 		f.allLatency.Add(latency)
 	}
 	f.built++
-	c.events++
 	c.ready.Put(at)
 	c.startWork()
 }

@@ -143,12 +143,13 @@ var prototypeRate = study.Model{
 		out.Add("out-of-order", countQuantity(f.packetsOutOfOrder))
 		out.Add("system-latency", f.meanTime(&f.systemLatency))
 		out.Add("node-traffic", study.Q(sim.PerSecond(f.computers[6].bytes, f.s.Now()), study.Bandwidth))
-		return out, f.addIdleBusResults(ctx, env, &out)
+		f.addIdleBusResults(ctx, env, &out)
+		return out, nil
 	},
 }
 
 // addIdleBusResults says what is left of a feeding node's bus without load, with and without the driver.
-func (f *farm) addIdleBusResults(ctx context.Context, env study.Env, out *study.Outcome) error {
+func (f *farm) addIdleBusResults(ctx context.Context, env study.Env, out *study.Outcome) {
 	for _, with := range []struct {
 		name  string
 		every sim.Time
@@ -159,7 +160,6 @@ func (f *farm) addIdleBusResults(ctx context.Context, env study.Env, out *study.
 		quiet := play(ctx, c, study.Env{Seed: env.Seed}, out)
 		out.Add(with.name, study.Share(1-quiet.feeders[len(quiet.feeders)-1].busUtilization()))
 	}
-	return nil
 }
 
 var prototypeLatency = study.Model{
