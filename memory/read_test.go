@@ -137,12 +137,12 @@ func TestBytesThatNobodyAskedFor(t *testing.T) {
 				w.t.Fatalf("%+v ended something", p)
 			}
 		}
-		<-s.tokens[0]
+		<-s.tokens[0] // bounded by the write that took its token in this goroutine
 		h.Placed(0, transport.Placement{Ref: dest, Length: 1<<32 - 1, Imm: ids[1]})
 		if s.requester.transactions[read].state != txFree {
 			w.t.Error("the read is not over")
 		}
-		<-s.tokens[0]
+		<-s.tokens[0] // bounded by the write that took its token in this goroutine
 		s.mu.Lock()
 		s.requester.finish(write, Done, causeNone)
 		s.runActions()
