@@ -112,7 +112,7 @@ var budgets = map[string]int{
 	"readoutunit/source/shmring": 380,
 	"shmem":                      3300,
 	"shmem/ring":                 820,
-	"sim":                        480,
+	"sim":                        490,
 	"sim/builder":                850,
 	"sim/component":              450,
 	"sim/documents/figures":      500,

@@ -123,6 +123,8 @@ func (p *product) Import(of string) (*types.Package, error) {
 // namesConfig tells whether a package is the configuration's, or imports it.
 func (p *product) namesConfig(of string) bool {
 	return of == configPackage || slices.ContainsFunc(p.files[of], func(f *ast.File) bool {
-		return slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(configPackage) })
+		return slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool {
+			return i.Path.Value == strconv.Quote(configPackage)
+		})
 	})
 }

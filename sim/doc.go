@@ -52,8 +52,8 @@
 //
 // A core with step functions is called from a handler; each action it returns becomes an event (a message: After the
 // time it flies) and each timer an event that looks, when it comes, whether the timer is still set. Where a core takes
-// a time.Time, hand it [Time.Wall]; where it takes durations, [Time.Duration] and [FromDuration]. Its messages wait in a
-// slice of the model, and the event carries their index.
+// a time.Time, hand it [Time.Wall]; where it takes durations, [Time.Duration] and [FromDuration]. Its messages wait in
+// a slice of the model, and the event carries their index.
 //
 // # What it does not promise
 //
