@@ -82,11 +82,13 @@ check-headers: ## the headers of clients/c as C11, C17, C++17 and C++20, with gc
 	go test -count=1 ./clients/frontend -run '^TestHeaders$$' -compilers
 
 # The schedules take about 16 minutes of a processor that has nothing else to do.
+HISTORIES ?= 10000
+SCHEDULES ?= 1000000
 .PHONY: check-memory
-check-memory: ## remote memory: 10,000 histories of words that must be linearizable, a million schedules of races with the end of an export
-	go test -count=1 -timeout 30m ./memory -v -run TestWordsAreLinearizable -histories 10000
-	go test -count=1 -timeout 30m ./memory -v -run TestEveryCarrierIsLinearizable -carrier-histories 10000
-	go test -count=1 -timeout 4h ./memory -v -run TestNothingOutsideAGrant -schedules 1000000
+check-memory: ## remote memory: HISTORIES (10000) of words that must be linearizable, SCHEDULES (1000000) of races with the end of an export
+	go test -count=1 -timeout 30m ./memory -v -run TestWordsAreLinearizable -histories $(HISTORIES)
+	go test -count=1 -timeout 30m ./memory -v -run TestEveryCarrierIsLinearizable -carrier-histories $(HISTORIES)
+	go test -count=1 -timeout 4h ./memory -v -run TestNothingOutsideAGrant -schedules $(SCHEDULES)
 
 # About two minutes. Each of the ten senders of the five patterns sends 100 million words, and ping-pong's come back.
 .PHONY: check-patterns
