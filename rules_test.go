@@ -27,6 +27,7 @@ const maxCoreLines = 800
 var cores = []string{
 	"builderunit/assembler.go", "ecs/partition/commands.go", "ecs/partition/members.go",
 	"ecs/partition/nodes/nodeset.go", "readoutunit/core.go", "readoutunit/transfers.go", "shmem/grants.go",
+	"transport/link/recovery.go",
 }
 
 // files lists the repository's files of that suffix by their slashed paths, without folders that begin with a dot, and

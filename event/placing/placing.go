@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+
+	"ringlet/event"
 )
 
 // messageVersion of the messages, in their second byte. Another one is refused.
@@ -154,4 +157,215 @@ func (g *Grant) Parse(b []byte) error {
 	g.Gen = binary.LittleEndian.Uint32(b[24:])
 	g.Length = binary.LittleEndian.Uint32(b[28:])
 	return nil
+}
+
+// partAlign is what the parts of a slot are aligned to, in bytes.
+const partAlign = 8
+
+// EntrySize is the size in bytes of an Entry, in an Announce and in front of a part alike.
+const EntrySize = announceEntrySize
+
+// MaxPartSize is the largest part that has a pre-granted window, in bytes. What is larger is moved in pieces of many
+// datagrams anyway, so that a round trip per MEP costs little, and memory for the largest MEP in each slot costs much.
+const MaxPartSize = 64 << 10
+
+// A Layout says where the readout units' parts lie in every slot of every builder unit, where windows are granted
+// once for all MEPs: the MEP's header at 0, then a pre-granted window for each readout unit's part, in order, each as
+// large as its part can become. A part is an Entry for each of the unit's sources and behind them the block. It is
+// immutable.
+type Layout struct {
+	Division
+	header int   // bytes of the MEP's header
+	end    []int // by readout unit: where its window ends, in bytes from the slot's start
+}
+
+// PartSize is how many bytes the part of a readout unit takes that has so many sources, and blocks of at most block
+// bytes.
+func PartSize(sources, block int) int { return alignUp(sources*EntrySize + block) }
+
+func alignUp(n int) int { return (n + partAlign - 1) &^ (partAlign - 1) }
+
+// NewLayout lays a slot out for readout units with the sources of d, whose blocks have at most blocks[i] bytes. It
+// refuses what no MEP can hold.
+func NewLayout(d Division, blocks []int) (*Layout, error) {
+	if err := d.Check(); err != nil {
+		return nil, err
+	}
+	switch {
+	case d.Units() != len(blocks):
+		return nil, fmt.Errorf("the sizes of %d blocks are told of %d readout units", len(blocks), d.Units())
+	case d.Sources() > event.MaxMFPs:
+		return nil, fmt.Errorf("%d sources do not make a MEP: it holds at most %d MFPs", d.Sources(), event.MaxMFPs)
+	}
+	l := &Layout{Division: d, header: alignUp(event.MEPHeaderSize(d.Sources())), end: make([]int, len(blocks))}
+	at := int64(l.header)
+	for i, block := range blocks {
+		if block < 0 || int64(block) > math.MaxUint32-int64(d.SourceCount(i)*EntrySize+partAlign) {
+			return nil, fmt.Errorf("blocks of %d bytes of readout unit %d do not fit the 4 GiB of a part", block, i)
+		}
+		at += int64(PartSize(d.SourceCount(i), block))
+		if at > event.MEPWordBytes*math.MaxUint32 {
+			return nil, fmt.Errorf("the parts of %d readout units take more than the 16 GiB of a MEP", i+1)
+		}
+		l.end[i] = int(at)
+	}
+	return l, nil
+}
+
+// EntriesSize is the number of bytes of a part's entries: where its block begins.
+func (l *Layout) EntriesSize(ru int) int { return l.SourceCount(ru) * EntrySize }
+
+// PartRange is the window for the part of a readout unit, in bytes: from the slot's start, and how many.
+func (l *Layout) PartRange(ru int) (offset, size int) {
+	from := l.header
+	if ru > 0 {
+		from = l.end[ru-1]
+	}
+	return from, l.end[ru] - from
+}
+
+// Size is the number of bytes that a slot must have.
+func (l *Layout) Size() int { return l.end[len(l.end)-1] }
+
+// PutEntry writes entry i in front of a part.
+func PutEntry(part []byte, i int, e Entry) {
+	b := part[i*EntrySize : (i+1)*EntrySize]
+	binary.LittleEndian.PutUint32(b, e.Size)
+	binary.LittleEndian.PutUint32(b[4:], e.CRC)
+}
+
+// ReadEntry reads entry i in front of a part.
+func ReadEntry(part []byte, i int) Entry {
+	b := part[i*EntrySize : (i+1)*EntrySize]
+	return Entry{Size: binary.LittleEndian.Uint32(b), CRC: binary.LittleEndian.Uint32(b[4:])}
+}
+
+// Immediate is what a readout unit tells with its part: the low 32 bits of the MEP, the attempt, and the slot, which
+// has 24 bits.
+func Immediate(mep uint64, attempt uint8, slot uint32) uint64 {
+	return mep<<32 | uint64(attempt)<<24 | uint64(slot&(1<<24-1))
+}
+
+// ParseImmediate is the inverse of Immediate.
+func ParseImmediate(imm uint64) (mep uint32, attempt uint8, slot uint32) {
+	return uint32(imm >> 32), uint8(imm >> 24), uint32(imm) & (1<<24 - 1)
+}
+
+// Sizes in bytes; docs/format/placing.md draws the messages.
+const (
+	windowRequestSize   = 8
+	preGrantsHeaderSize = 8
+	preGrantSize        = 8
+)
+
+// MaxPreGrants is how many grants one PreGrants holds; a builder unit with more slots sends several.
+const MaxPreGrants = 120
+
+// AppendWindowRequest writes the message by which a readout unit asks a builder unit for its pre-granted windows.
+func AppendWindowRequest(b []byte) []byte {
+	return append(b, byte(KindWindowRequest), messageVersion, 0, 0, 0, 0, 0, 0)
+}
+
+// ParseWindowRequest checks that message.
+func ParseWindowRequest(b []byte) error {
+	if err := checkHeader(b, "a window request", KindWindowRequest, windowRequestSize,
+		[2]int{2, windowRequestSize}); err != nil {
+		return err
+	}
+	if len(b) != windowRequestSize {
+		return fmt.Errorf("%w: a window request of %d bytes, not %d", ErrBadMessage, len(b), windowRequestSize)
+	}
+	return nil
+}
+
+// A Ref names a window of the builder unit's export table, and which of the window's lives; shmem.Ref is the same.
+type Ref struct{ Window, Gen uint32 }
+
+// A PreGrants gives a readout unit its windows in the slots [First, First+len(Refs)) of a builder unit, for as long as
+// the units live.
+type PreGrants struct {
+	FirstSlot uint32
+	Refs      []Ref
+}
+
+// Append writes the message. There must be no more than MaxPreGrants grants.
+func (s *PreGrants) Append(b []byte) []byte {
+	b = append(b, byte(KindPreGrants), messageVersion)
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(s.Refs)))
+	b = binary.LittleEndian.AppendUint32(b, s.FirstSlot)
+	for _, r := range s.Refs {
+		b = binary.LittleEndian.AppendUint32(b, r.Window)
+		b = binary.LittleEndian.AppendUint32(b, r.Gen)
+	}
+	return b
+}
+
+// Parse reads the message; it reuses s.Refs.
+func (s *PreGrants) Parse(b []byte) error {
+	if err := checkHeader(b, "pre-granted windows", KindPreGrants, preGrantsHeaderSize); err != nil {
+		return err
+	}
+	n := int(binary.LittleEndian.Uint16(b[2:]))
+	first := binary.LittleEndian.Uint32(b[4:])
+	if n == 0 || n > MaxPreGrants || len(b) != preGrantsHeaderSize+n*preGrantSize || first > math.MaxUint32-uint32(n) {
+		return fmt.Errorf("%w: pre-granted windows of %d bytes for %d slots from slot %d", ErrBadMessage, len(b), n, first)
+	}
+	s.FirstSlot, s.Refs = first, s.Refs[:0]
+	for b = b[preGrantsHeaderSize:]; len(b) > 0; b = b[preGrantSize:] {
+		s.Refs = append(s.Refs, Ref{Window: binary.LittleEndian.Uint32(b), Gen: binary.LittleEndian.Uint32(b[4:])})
+	}
+	return nil
+}
+
+// QuiescedSize is the size of the message in bytes; docs/format/placing.md draws it.
+const QuiescedSize = 8
+
+// AppendQuiesced writes the message by which a readout unit tells a builder unit that nothing of so many exclusions of
+// it is under way any more.
+func AppendQuiesced(b []byte, exclusions uint32) []byte {
+	return binary.LittleEndian.AppendUint32(append(b, byte(KindQuiesced), messageVersion, 0, 0), exclusions)
+}
+
+// ParseQuiesced reads that message.
+func ParseQuiesced(b []byte) (exclusions uint32, err error) {
+	if err := checkHeader(b, "a quiesced message", KindQuiesced, QuiescedSize, [2]int{2, 4}); err != nil {
+		return 0, err
+	}
+	if len(b) != QuiescedSize {
+		return 0, fmt.Errorf("%w: a quiesced message of %d bytes, not %d", ErrBadMessage, len(b), QuiescedSize)
+	}
+	if exclusions = binary.LittleEndian.Uint32(b[4:]); exclusions == 0 {
+		return 0, fmt.Errorf("%w: a quiesced message of no exclusion", ErrBadMessage)
+	}
+	return exclusions, nil
+}
+
+// MaxTagWords is the most words that a tag takes; tagnet.MaxTagWords is the same.
+const MaxTagWords = 19
+
+const tagHeaderSize = 8
+
+// AppendTag writes the message by which a readout unit passes a tag on. What its words mean is the scheduler's business
+// (docs/format/tagnet.md).
+func AppendTag(b []byte, words []uint64) []byte {
+	b = append(b, byte(KindTag), messageVersion, 0, 0, 0, 0, 0, 0)
+	for _, w := range words {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
+}
+
+// ParseTag reads the words of that message into dst.
+func ParseTag(dst *[MaxTagWords]uint64, b []byte) ([]uint64, error) {
+	if err := checkHeader(b, "a tag", KindTag, tagHeaderSize, [2]int{2, tagHeaderSize}); err != nil {
+		return nil, err
+	}
+	n := (len(b) - tagHeaderSize) / 8
+	if n > MaxTagWords || len(b) != tagHeaderSize+8*n {
+		return nil, fmt.Errorf("%w: a tag of %d bytes, not of at most %d words", ErrBadMessage, len(b), MaxTagWords)
+	}
+	for i := range n {
+		dst[i] = binary.LittleEndian.Uint64(b[tagHeaderSize+8*i:])
+	}
+	return dst[:n], nil
 }
