@@ -258,9 +258,9 @@ check-page: ## the page of the run control in a real browser; needs chromium
 	cd checks && go test -count=1 ./screens
 
 .PHONY: screenshots
-screenshots: ## a picture of each screen of the page into docs/screenshots; needs chromium
+screenshots: ## two pictures of the page of a real partition into docs/pictures; needs chromium
 	@command -v chromium >/dev/null || { echo "no pictures: there is no chromium here"; exit 1; }; \
-	cd checks && go test -count=1 -timeout 10m ./screens -run 'Shots|RealPartition' -shots $(CURDIR)/docs/screenshots
+	cd checks && go test -count=1 -timeout 10m ./screens -run RealPartition -shots $(CURDIR)/docs/pictures
 
 .PHONY: image
 image: build ## ringlet:dev, an image FROM scratch (docker)

@@ -1,0 +1,117 @@
+package ringlet
+
+import (
+	"bytes"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// wordLimits are how many words documents have at most, by the folder or file that a name begins with. What comes later
+// replaces text. Who needs more raises a number here, and says why in the same commit.
+var wordLimits = map[string]int{
+	"README.md":    1400,
+	"docs/":        125_000,
+	"docs/tour.md": 2500,
+}
+
+// maxNotes is how many design notes there are at most: one subject, one note.
+const maxNotes = 32
+
+func TestDocumentsAreShort(t *testing.T) {
+	words, notes := map[string]int{}, 0
+	for _, file := range files(t, ".md") {
+		if path.Dir(file) == "docs/design" {
+			notes++
+		}
+		for prefix := range wordLimits {
+			if file == prefix || strings.HasSuffix(prefix, "/") && strings.HasPrefix(file, prefix) {
+				words[prefix] += len(bytes.Fields(read(t, file)))
+			}
+		}
+	}
+	for prefix, most := range wordLimits {
+		if n := words[prefix]; n == 0 || n > most {
+			t.Errorf("%s has %d words, and at most %d are allowed: replace text, or raise the limit with a reason", prefix, n, most)
+		}
+	}
+	if notes > maxNotes {
+		t.Errorf("docs/design has %d notes, and at most %d are allowed: join those of one subject", notes, maxNotes)
+	}
+}
+
+// foreign are names in documents that are no name in this project: those of other programs, protocols and libraries.
+var foreign = map[string]bool{}
+
+// isIdentifier says whether a word has the shape of a name in code, such as HandleGrant, lowestNeeded or MEPs_built.
+func isIdentifier(word string) bool {
+	lower, upper := false, false
+	for i, r := range word {
+		lower = lower || unicode.IsLower(r)
+		upper = upper || unicode.IsUpper(r) && i > 0
+	}
+	return lower && upper
+}
+
+// codeWords are all words of files that are code.
+func codeWords(t *testing.T) map[string]bool {
+	t.Helper()
+	words := map[string]bool{}
+	for _, suffix := range []string{".go", ".proto", ".c", ".h", ".py", ".js", ".ts", ".yaml", ".yml", ".s", ".sh", ".json",
+		".html", ".css", ".mod", "Makefile"} {
+		for _, file := range files(t, suffix) {
+			for w := range bytes.FieldsFuncSeq(read(t, file), func(r rune) bool {
+				return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+			}) {
+				words[string(w)] = true
+			}
+		}
+	}
+	return words
+}
+
+// A document names what exists: a reader looks for it.
+func TestDocumentsNameWhatExists(t *testing.T) {
+	known := codeWords(t)
+	fenced := regexp.MustCompile("(?ms)^ *```.*?^ *```")
+	spans := regexp.MustCompile("`([^`\n]+)`")
+	shape := regexp.MustCompile(`^\*?[A-Za-z_][\w.]*(\(\))?$`)
+	for _, file := range files(t, ".md") {
+		if file == "docs/dropped.md" || file == "CHANGELOG.md" { // which name what was
+			continue
+		}
+		for _, m := range spans.FindAllSubmatch(fenced.ReplaceAll(read(t, file), nil), -1) {
+			span := string(m[1])
+			if !shape.MatchString(span) {
+				continue
+			}
+			for word := range strings.SplitSeq(strings.Trim(span, "*()"), ".") {
+				if isIdentifier(word) && !known[word] && !foreign[word] {
+					t.Errorf("%s names %s in `%s`, which is nowhere in the code", file, word, span)
+				}
+			}
+		}
+	}
+}
+
+// tourFile is a file of the tour with its functions behind it: `tagnet/server.go` `ownerLoop`, `carryOut`.
+var tourFile = regexp.MustCompile("`([a-z][\\w/]*\\.go)`((?:(?: |, | and |,\n|\n *)+`\\w+`)+)")
+
+// The tour names files with their functions: each must be there.
+func TestTourNamesFunctions(t *testing.T) {
+	found := 0
+	for _, m := range tourFile.FindAllSubmatch(read(t, "docs/tour.md"), -1) {
+		code := read(t, string(m[1]))
+		for _, name := range regexp.MustCompile("`(\\w+)`").FindAllSubmatch(m[2], -1) {
+			found++
+			if !regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + string(name[1]) + `\b`).Match(code) {
+				t.Errorf("the tour says that %s is in %s, and it is not", name[1], m[1])
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("the tour names %d functions with their files: it is a walk of about 20", found)
+	}
+}
