@@ -7,13 +7,13 @@
 //
 // How many parts are asked for at a time, of which readout unit first, and whether all of them are wanted, is for Pull
 // to say: it makes the builder unit the one who decides when a readout unit may send (TagNet-farm §II.G;
-// docs/design/023-pull.md).
+// docs/design/021-disciplines.md).
 //
 // With pre-granted windows each readout unit has a fixed window in every slot, and the Assembler only counts parts,
 // many at a time (docs/design/009-units.md).
 //
 // A sink that cannot keep up holds the slots of what waits for it, or MEPs are discarded by a Backlog (LHCb-EB §IV.B;
-// docs/design/024-slow-builders.md).
+// docs/design/005-tagnet.md).
 //
 // What the caller must do, in this order: New with free slots; pass every announcement to Announce, or every window
 // request to AnswerWindowRequest, and every placement to Placed or PlacedMany, from any goroutine; when the run is

@@ -8,7 +8,7 @@
 // down.
 //
 // A node can run the scheduler (tagnet.Host), if the control starts it there. The node then also tolerates the loss
-// of the control: a lease, a core of its own, says when to drain and when to stop (docs/design/031-scheduler-node.md).
+// of the control: a lease, a core of its own, says when to drain and when to stop (docs/design/031-losses.md).
 // Told to leave in a run it asks to be let go and builds on. Whoever monitors processes asks its Monitor.
 //
 // What the caller must do: Run with an identity and addresses, and end it by its context; command it over gRPC. Stop

@@ -2,7 +2,7 @@
 // How far a run is, why it ends and what is written down of it stands here and nowhere else.
 //
 // It stands for the run of the ECS of LHCb-EB §III.A, which begins and ends on all units together. It is a pure core:
-// State.Step has no I/O, no goroutine and no clock. Its table is printed in docs/design/067-run.md. A
+// State.Step has no I/O, no goroutine and no clock. Its table is printed in docs/design/010-runs.md. A
 // control that comes back starts the same machine from the record of the run.
 //
 // # What the caller must do, in order
