@@ -121,5 +121,5 @@ func isFile(end string) bool {
 }
 
 func TestManualExplainsTheColumnsOfASweep(t *testing.T) {
-	mustName(t, "docs/benchmarking.md", "column", sweep.Columns())
+	mustName(t, "docs/benchmarks.md", "column", sweep.Columns())
 }

@@ -12,7 +12,7 @@ import (
 	"ringlet/transport"
 )
 
-// Report is what a measurement came to, as `ringlet bench carriers --json` prints it. docs/benchmarking.md says what
+// Report is what a measurement came to, as `ringlet bench carriers --json` prints it. docs/benchmarks.md says what
 // fields mean.
 type Report struct {
 	Version     string  `json:"version"`

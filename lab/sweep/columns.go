@@ -14,7 +14,7 @@ import (
 	"ringlet/lab/trial"
 )
 
-// column is one of results.csv. docs/benchmarking.md says what each means.
+// column is one of results.csv. docs/benchmarks.md says what each means.
 type column struct {
 	name   string
 	figure string // of the report or of the set-up; "" = one that follows from them, with the name of the column
