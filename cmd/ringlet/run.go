@@ -192,7 +192,7 @@ func nodeArgs(nodes int, verbose bool, name, host, join string) []string {
 	}
 	// Where every node has a processor, waking up costs more than staying awake for a moment. Staying awake for longer
 	// takes from the others: with 50 µs a pair on 2 cores that makes its data needs four fifths of the processor's time
-	// that it needs with 1 ms, and is no slower (docs/design/015-hot-path.md).
+	// that it needs with 1 ms, and is no slower (docs/design/013-hot-path.md).
 	if nodes <= runtime.NumCPU() {
 		args = append(args, "--spin", "50us")
 	}

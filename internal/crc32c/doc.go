@@ -3,7 +3,7 @@
 //
 // Where the processor has VPCLMULQDQ and registers of 512 bits, 256 bytes are taken at a time: fold multiplies what
 // it has by a power of x, adds the next bytes, and so makes a long piece one of 16 bytes that has the same CRC
-// (docs/design/042-cipher.md; Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
+// (docs/design/011-quic.md; Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
 // Instruction", Intel, 2009). Otherwise hash/crc32 computes it.
 //
 // Of small pieces Sums takes three side by side. A processor has an instruction that takes 8 bytes into a CRC. It

@@ -1,5 +1,5 @@
 // Package netyield lets others go on while a goroutine has much to do. It stands for what a process with a single P
-// needs (docs/design/015-hot-path.md): runtime.Gosched lets only those go on that can run already. Who waits for the
+// needs (docs/design/013-hot-path.md): runtime.Gosched lets only those go on that can run already. Who waits for the
 // network is looked for when nobody else can run, or every 10 ms, so that a goroutine which makes data, and yields,
 // holds up everything that comes in. Yield has the network looked at, too.
 //

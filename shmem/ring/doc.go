@@ -1,6 +1,6 @@
 // Package ring is a ring of records in shared memory: one process, the producer, fills it, another one, the consumer,
 // empties it and says back what became of the records. The layout, which other languages write too, is
-// docs/format/ring.md; who uses it, and who cannot, is docs/design/046-rings.md.
+// docs/format/ring.md; who uses it, and who cannot, is docs/design/002-shared-memory.md.
 //
 // It stands for the Reader and the Writer of LHCb-EB §III.B: hand out a place in memory, take an acknowledgement. It
 // has no I/O but the bells: the memory is a shmem.Segment's, and the shells (readoutunit/source/shmring,

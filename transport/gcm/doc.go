@@ -5,5 +5,5 @@
 //
 // What it promises: the same bytes as crypto/cipher for every length, alignment and overlap that crypto/cipher takes;
 // nothing of a message that is not authentic stays in memory; no allocation; the time taken depends on lengths alone.
-// docs/design/042-cipher.md says why the assembly is here, how it is made and tested, and how to turn it off.
+// docs/design/011-quic.md says why the assembly is here, how it is made and tested, and how to turn it off.
 package gcm

@@ -282,7 +282,7 @@ func (s *socket) recvOnce(fd uintptr) bool {
 // recvmsg makes the system call; the runtime waits for readiness between attempts. The call itself does not wait, so
 // the runtime is not told of it. A runtime that is told wakes its monitor, a thread, in a process that was idle, and
 // the monitor then looks every 20 µs. With 29 nodes on two cores two thirds of all context switches were that thread's
-// (docs/design/015-hot-path.md).
+// (docs/design/013-hot-path.md).
 func (s *socket) recvmsg(fd uintptr) bool {
 	s.iov.Base = &s.buf[0]
 	s.iov.SetLen(len(s.buf))

@@ -28,7 +28,7 @@ import (
 
 const (
 	// streamDatagram makes a full chunk 32 KiB. 16 and 60 KiB took as many CPU s per GB, as did credits of 16 to 128
-	// (2026-11-21, docs/design/014-stream.md).
+	// (2026-11-21, docs/design/011-quic.md).
 	streamDatagram = 32<<10 + 44
 	// maxQuickDatagram is the longest that takes the quick stream: signals, responses, acks, and small writes.
 	maxQuickDatagram = 4 << 10
