@@ -28,6 +28,6 @@
 // # What it does not promise
 //
 // It is no model of physics. Particles go straight and scatter in silicon alone; only decays of B mesons and neutral
-// kaons have displaced vertices; there are no interactions with matter. What is tuned, and to what, docs/design/052
+// kaons have displaced vertices; there are no interactions with matter. What is tuned, and to what, docs/design/045
 // says. Nothing here is seen by a filter: truth goes to a file of its own.
 package frontend
