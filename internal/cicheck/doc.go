@@ -1,7 +1,7 @@
 // Command cicheck reads the JSON object of `ringlet run --json` on standard input and says whether the run's accounts
 // hold.
 //
-// It stands for the invariants (docs/design/001-packages.md): every event that was triggered has exactly
+// It stands for the invariants (docs/report.md): every event that was triggered has exactly
 // one outcome, and none was lost. .ci/run pipes a real run through it:
 //
 //	bin/ringlet run --duration 3s --json | go run ./internal/cicheck

@@ -1,6 +1,6 @@
 // Package cluster finds the other nodes of a Ringlet system and suspects those that fell silent.
 //
-// It stands for the rule that membership is a hint (docs/design/001-packages.md, "Control"): a gossip protocol
+// It stands for the rule that membership is a hint (docs/design/007-membership-and-identity.md): a gossip protocol
 // (SWIM, as hashicorp/memberlist has it) tells each node who is there, under which name, with which roles and at which
 // addresses. The run control decides; a view lists who takes part, and nothing here changes a view.
 //
