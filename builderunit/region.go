@@ -11,7 +11,7 @@ import (
 )
 
 // Pipeline of a MEP with a region of interest, from when the region is in place
-// (docs/design/059-regions-of-interest.md):
+// (docs/design/053-filters.md):
 //
 //	1 decide   (sequential: finisher)   grants revoked, verified, handed to Config.Decide, which may answer later
 //	2 ApplyDecision (parallel: who decides)  kept: the other parts wait to be asked for; rejected: it is given up

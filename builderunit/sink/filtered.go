@@ -9,7 +9,7 @@ import (
 	"ringlet/filter"
 )
 
-// Pipeline of a MEP that is filtered before an output takes it (docs/design/053-filter.md):
+// Pipeline of a MEP that is filtered before an output takes it (docs/design/053-filters.md):
 //
 //	1 Write   (sequential: whoever writes)  a job of the judges has a copy (judges.go)
 //	2 finish  (under mu)                    the output takes the MEP, with its decision
@@ -18,7 +18,7 @@ import (
 // A filter that cannot keep up holds the jobs, so Write waits, and what waits for a sink is the builder unit's to hold
 // or to discard.
 //
-// Of a MEP whose region of interest is judged first (docs/design/059-regions-of-interest.md):
+// Of a MEP whose region of interest is judged first (docs/design/053-filters.md):
 //
 //	1 Judge   (sequential: whoever asks)    a job has a copy of the region
 //	2 finish  (under mu)                    the client has the verdicts; of what they reject nothing more comes

@@ -17,7 +17,7 @@ import (
 //
 //	1 claim, submit (sequential)          a free job has a copy; there are so many, and claimJob waits for one
 //	2 judge         (parallel: workers)   a filter of the worker's own says accepted or rejected of each event; or a
-//	                                      Panel does, which is processes of others (docs/design/056)
+//	                                      Panel does, which is processes of others (docs/design/053)
 //	3 finish        (under mu)            onVerdicts is called, once. A MEP whose worker is beyond the deadline is
 //	                                      finished by the watchdog: it passes by time-out
 //

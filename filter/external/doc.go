@@ -1,7 +1,6 @@
 // Package external hands whole events to filters that are processes of others, and takes their decisions: the filter
 // process:NAME. A process is in any language; clients/c and clients/python have its side. The layout is
-// docs/format/ring.md, the reasons are docs/design/056-filter-processes.md, and docs/your-filter.md leads a user to
-// it.
+// docs/format/ring.md, the reasons are docs/design/053-filters.md, and docs/your-filter.md leads a user to it.
 //
 // It stands for the farm that gets MEPs from the event builder in shared memory (LHCb-EB §IV.B), with the deadline and
 // the decisions of the level-1 farm (L1-farm §6).

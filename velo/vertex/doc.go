@@ -3,7 +3,7 @@
 //
 // It stands for the level-1 vertex trigger (L1-farm §3.4, TagNet-farm §II.A), in the documents' steps:
 // tracks in r and z alone, the primary vertex by a histogram, tracks in space where the impact parameter is large, the
-// secondary vertex. docs/design/053-filter.md says what it finds, and what it costs.
+// secondary vertex. docs/design/053-filters.md says what it finds, and what it costs.
 //
 //  1. NewDetector computes tables of a geometry, once, or says with a GeometryError what it lacks.
 //  2. NewFinder makes a Finder for each goroutine.

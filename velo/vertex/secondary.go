@@ -106,7 +106,7 @@ func (f *Finder) fitPair(a, b *Track) (s Secondary, ok bool) {
 }
 
 // decayScore adds up what speaks for a decay, each in the weight that a logistic regression gave it (events of seed 11,
-// with B mesons and without, the pair with the highest score of each; docs/design/053-filter.md). The constant of the
+// with B mesons and without, the pair with the highest score of each; docs/design/053-filters.md). The constant of the
 // regression is left out, so a score is not a probability. Scattering and chance make tracks that are not straight or
 // have few hits, and a busy event has more of them.
 func decayScore(a, b *Track, apart, angle float64, tracks int) float64 {
