@@ -1,7 +1,7 @@
 // Package tap shows a sample of the MEPs that a builder unit has built to whoever looks, while the run goes on.
 //
-// It stands for the spy that a data acquisition has beside its output (docs/tap.md, docs/design/048-tap.md). What is
-// shown is decided in event/selection; here are the queues between the builder unit and the viewers.
+// It stands for the spy that a data acquisition has beside its output (docs/tap.md, docs/design/026-interfaces.md). What
+// is shown is decided in event/selection; here are the queues between the builder unit and the viewers.
 //
 // # What the caller must do, in order
 //

@@ -1,7 +1,7 @@
 // Package sampling decides when counters are read, and keeps what was read until somebody takes it.
 //
 // It stands for NIC-crossbar §3.1.4: bandwidth sampled at an interval, 2,048 samples. It is a core: times
-// go in, and places for values come out. The node has the clock and the counters (docs/design/058-sampling.md).
+// go in, and places for values come out. The node has the clock and the counters (docs/design/029-figures.md).
 //
 // # What the caller must do, in order
 //

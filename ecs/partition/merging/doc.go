@@ -1,8 +1,8 @@
 // Package merging makes one stream of samples of those of several builder units, for one viewer. It is a core: messages
 // and times go in, a message comes out.
 //
-// It stands for nothing in the founding documents; docs/design/048-tap.md says why the streams meet in the run control.
-// The partition has the connections and the clock.
+// It stands for nothing in the founding documents; docs/design/026-interfaces.md says why the streams meet in the run
+// control. The partition has the connections and the clock.
 //
 // # What the caller must do, in order
 //
