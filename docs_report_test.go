@@ -1,7 +1,6 @@
 package ringlet
 
 import (
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -67,19 +66,6 @@ func TestManualExplainsTheReport(t *testing.T) {
 	mustName(t, doc, "check", literals(t, "ecs/partition/nodes/accounts.go", `^[^:%]+ [^:%]+ [^:%]+ [^:%]+$`))
 	mustName(t, doc, "end cause", literals(t, "ecs/run/run.go",
 		`^(duration|events|end_of_input|interrupted|bad_input|fault)$`))
-}
-
-func TestManualListsEveryCounter(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("| counter | kind | unit | meaning |\n|---|---|---|---|\n")
-	for _, c := range node.Counters() {
-		name := c.Name
-		if c.ByKind {
-			name += "*"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, c.Kind, c.Unit, cell(c.Help))
-	}
-	generated(t, "docs/operating.md", map[string]string{"counters": b.String()})
 }
 
 // Nobody asks for a counter that nobody counts, in the program, on the page or in a manual: a name that was changed is

@@ -167,7 +167,7 @@ func (m *sampler) addSlow(name string) error {
 	c, ok := counterDescriptions.Find(name)
 	if !ok {
 		return status.Error(codes.InvalidArgument, (&sampling.Error{Field: "counters", Why: "there is no counter " + name +
-			": docs/metrics.md lists them, and there is " + segmentBytesCounter}).Error())
+			": docs/reference/metrics.md lists them, and there is " + segmentBytesCounter}).Error())
 	}
 	m.addColumn(name, "", c, &probe{name: name})
 	return nil

@@ -16,17 +16,21 @@ import (
 
 var (
 	metricRow = regexp.MustCompile("(?m)^\\| `(ringlet_[a-z0-9_]+)` \\| ([a-z]+) \\| ([^|]*) \\|")
+	// counterRow is a row of counters in one of their tables: their metrics follow from the names.
+	counterTable = regexp.MustCompile(`(?s)<!-- counters of .*?<!-- end of counters`)
+	counterRow   = regexp.MustCompile("(?m)^\\| (`[^|]*) \\| (level: |max: )?")
+	counterName  = regexp.MustCompile("`([a-z]+\\.)?([a-z0-9_.]+)(\\*?)`")
 	// interval is what Grafana puts in before it asks.
 	interval = regexp.MustCompile(`\$__(rate_)?interval`)
 	inLegend = regexp.MustCompile(`{{\s*([a-z_]+)\s*}}`)
 	inAlert  = regexp.MustCompile(`\$labels\.([a-z_]+)`)
 )
 
-// metricLabels are the labels of every metric in docs/metrics.md, those that Prometheus adds included. A test of the
-// product holds that this list is what the program tells.
+// metricLabels are the labels of every metric in docs/reference/metrics.md, those that Prometheus adds included. A test
+// of the product checks that this page lists what the program reports.
 func metricLabels(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile(root + "/docs/metrics.md")
+	text, err := os.ReadFile(root + "/docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,10 +47,46 @@ func metricLabels(t *testing.T) map[string][]string {
 			out[m[1]+"_sum"], out[m[1]+"_count"] = labels, labels
 		}
 	}
+	for _, table := range counterTable.FindAll(text, -1) {
+		for _, row := range counterRow.FindAllSubmatch(table, -1) {
+			addCounters(out, always, string(row[1]), len(row[2]) == 0)
+		}
+	}
 	if len(out) < 50 {
-		t.Fatalf("docs/metrics.md lists %d metrics: this test does not read it rightly", len(out))
+		t.Fatalf("docs/reference/metrics.md lists %d metrics: this test does not read it rightly", len(out))
 	}
 	return out
+}
+
+// addCounters adds the metrics of a row of counters; always are the labels that Prometheus adds.
+func addCounters(to map[string][]string, always []string, row string, total bool) {
+	for _, m := range counterName.FindAllStringSubmatch(row, -1) {
+		name, labels := counterMetric(m[1], m[2], m[3] != "")
+		if total {
+			name += "_total"
+		}
+		to[name] = append(labels, always...)
+	}
+}
+
+// counterMetric follows the rule that docs/reference/metrics.md gives. A counter of the scheduler has no owner before a
+// dot.
+func counterMetric(owner, name string, byKind bool) (metric string, labels []string) {
+	if owner == "" {
+		owner = "scheduler."
+	}
+	name = strings.TrimRight(name, "._")
+	by := ""
+	switch {
+	case owner == "ru." && strings.HasPrefix(name, "input_"):
+		labels = []string{"source"}
+	case byKind:
+		by, labels = "_by_kind", []string{"kind"}
+	}
+	if time, ok := strings.CutSuffix(name, "_us"); ok {
+		name = time + "_seconds"
+	}
+	return "ringlet_" + strings.ReplaceAll(owner+name, ".", "_") + by, labels
 }
 
 // asked parses an expression as Prometheus does, holds every label in it to what the metric has, and returns the labels

@@ -5,9 +5,9 @@
 // from there; each node tells its own counters and those of its links.
 //
 // Nothing is kept here. A collector asks for a snapshot or a report when it is scraped, so that nothing is added to any
-// hot path and a metric says what the page says. Names follow from those of the counters, which docs/operating.md
-// explains: ru.bytes_written is ringlet_ru_bytes_written_total, ru.barrier_us is ringlet_ru_barrier_seconds_total.
-// docs/metrics.md lists all of them; a test holds that list, and that dashboards and alert rules speak of nothing else.
+// hot path and a metric says what the page says. Names follow from those of the counters: ru.bytes_written is
+// ringlet_ru_bytes_written_total, ru.barrier_us is ringlet_ru_barrier_seconds_total. docs/reference/metrics.md lists
+// counters and metrics; tests check this list, and that dashboards and alert rules name nothing else.
 //
 // What the caller must do: give Node or Control a function that tells how things stand; it is called by whoever
 // scrapes, at the same time as others. Serve the handler where it does no harm: it is for everybody who reaches it.
