@@ -271,6 +271,11 @@ func kebab(s string) string {
 	return b.String()
 }
 
+// labCommands measure and simulate. They have pages of their own, and their flags are in --help alone.
+var labCommands = map[string]bool{
+	"bench": true, "mem": true, "plan": true, "predict": true, "sim": true, "testbed": true,
+}
+
 // flagsTable has a table for each command, and one for all commands that begin with the same word.
 func flagsTable(t *testing.T) string {
 	var b strings.Builder
@@ -282,6 +287,9 @@ func flagsTable(t *testing.T) string {
 			i++
 		}
 		of := slices.DeleteFunc(slices.Clone(all[first:i]), func(c command) bool { return len(c.flags) == 0 })
+		if labCommands[family] {
+			continue
+		}
 		switch len(of) {
 		case 0:
 		case 1:
