@@ -16,10 +16,10 @@ import (
 
 var (
 	metricRow = regexp.MustCompile("(?m)^\\| `(ringlet_[a-z0-9_]+)` \\| ([a-z]+) \\| ([^|]*) \\|")
-	// counterRow is a row of counters in one of their tables: their metrics follow from the names.
-	counterTable = regexp.MustCompile(`(?s)<!-- counters of .*?<!-- end of counters`)
-	counterRow   = regexp.MustCompile("(?m)^\\| (`[^|]*) \\| (level: |max: )?")
-	counterName  = regexp.MustCompile("`([a-z]+\\.)?([a-z0-9_.]+)(\\*?)`")
+	// counterRow is a line of counters in one of their lists: their metrics follow from the names.
+	counterList = regexp.MustCompile(`(?s)<!-- counters of .*?<!-- end of counters`)
+	counterRow  = regexp.MustCompile("(?m)^- (`[^:]*): (level: |max: )?")
+	counterName = regexp.MustCompile("`([a-z]+\\.)?([a-z0-9_.]+)(\\*?)`")
 	// interval is what Grafana puts in before it asks.
 	interval = regexp.MustCompile(`\$__(rate_)?interval`)
 	inLegend = regexp.MustCompile(`{{\s*([a-z_]+)\s*}}`)
@@ -47,8 +47,8 @@ func metricLabels(t *testing.T) map[string][]string {
 			out[m[1]+"_sum"], out[m[1]+"_count"] = labels, labels
 		}
 	}
-	for _, table := range counterTable.FindAll(text, -1) {
-		for _, row := range counterRow.FindAllSubmatch(table, -1) {
+	for _, list := range counterList.FindAll(text, -1) {
+		for _, row := range counterRow.FindAllSubmatch(list, -1) {
 			addCounters(out, always, string(row[1]), len(row[2]) == 0)
 		}
 	}
@@ -58,7 +58,7 @@ func metricLabels(t *testing.T) map[string][]string {
 	return out
 }
 
-// addCounters adds the metrics of a row of counters; always are the labels that Prometheus adds.
+// addCounters adds the metrics of a line of counters; always are the labels that Prometheus adds.
 func addCounters(to map[string][]string, always []string, row string, total bool) {
 	for _, m := range counterName.FindAllStringSubmatch(row, -1) {
 		name, labels := counterMetric(m[1], m[2], m[3] != "")
