@@ -11,7 +11,6 @@ import (
 	"path"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -271,89 +270,51 @@ func kebab(s string) string {
 	return b.String()
 }
 
-// labCommands measure and simulate. They have pages of their own, and their flags are in --help alone.
-var labCommands = map[string]bool{
-	"bench": true, "mem": true, "plan": true, "predict": true, "sim": true, "testbed": true,
-}
+// listed are the commands whose flags the manual lists: those that make a run, and what they need. The flags of tools are
+// in --help alone.
+var listed = map[string]bool{"run": true, "control": true, "node": true, "ctl": true, "certs": true, "config": true}
 
-// flagsTable has a table for each command, and one for all commands that begin with the same word.
-func flagsTable(t *testing.T) string {
+func flagsList(t *testing.T) string {
 	var b strings.Builder
-	all := commands(t)
-	for i := 0; i < len(all); {
-		family, _, _ := strings.Cut(all[i].name, " ")
-		first := i
-		for i < len(all) && (all[i].name == family || strings.HasPrefix(all[i].name, family+" ")) {
-			i++
-		}
-		of := slices.DeleteFunc(slices.Clone(all[first:i]), func(c command) bool { return len(c.flags) == 0 })
-		if labCommands[family] {
+	for _, c := range commands(t) {
+		family, _, _ := strings.Cut(c.name, " ")
+		if len(c.flags) == 0 || !listed[family] {
 			continue
 		}
-		switch len(of) {
-		case 0:
-		case 1:
-			fmt.Fprintf(&b, "\n### ringlet %s\n\n| flag | default | meaning |\n|---|---|---|\n", of[0].name)
-			for _, f := range of[0].flags {
-				name, def, help := flagCells(&f)
-				fmt.Fprintf(&b, "| %s | %s | %s |\n", name, def, help)
-			}
-		default:
-			fmt.Fprintf(&b, "\n### ringlet %s\n\n%s", family, familyTable(family, of))
-		}
-	}
-	return b.String()
-}
-
-// familyTable has each flag once, with the commands that have it.
-func familyTable(family string, of []command) string {
-	type row struct{ name, def, help string }
-	var rows []row
-	with := map[row][]string{}
-	for _, c := range of {
+		fmt.Fprintf(&b, "\n### ringlet %s\n\n", c.name)
 		for _, f := range c.flags {
-			name, def, help := flagCells(&f)
-			r := row{name, def, help}
-			if with[r] == nil {
-				rows = append(rows, r)
-			}
-			with[r] = append(with[r], strings.TrimPrefix(c.name, family+" "))
+			fmt.Fprintf(&b, "- %s\n", flagLine(&f))
 		}
-	}
-	var b strings.Builder
-	b.WriteString("| flag | of | default | meaning |\n|---|---|---|---|\n")
-	for _, r := range rows {
-		names := strings.Join(with[r], ", ")
-		if len(with[r]) == len(of) {
-			names = "all"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.name, names, r.def, r.help)
 	}
 	return b.String()
 }
 
-func flagCells(f *commandFlag) (name, def, help string) {
-	name = "`--" + f.name + "`"
+// flagLine has the name, the default and the help.
+func flagLine(f *commandFlag) string {
+	name := "`--" + f.name + "`"
 	if short := f.tag.Get("short"); short != "" {
 		name += ", `-" + short + "`"
 	}
 	if f.argument {
 		name = "`" + f.name + "`"
 	}
-	def = cmp.Or(f.tag.Get("default"), "–")
+	def := f.tag.Get("default")
 	if _, required := f.tag.Lookup("required"); required || f.argument {
 		def = "required"
 	}
 	if _, optional := f.tag.Lookup("optional"); optional {
-		def = "–"
+		def = ""
 	}
-	return name, def, cell(strings.ReplaceAll(f.tag.Get("help"), "${enum}",
-		strings.ReplaceAll(f.tag.Get("enum"), ",", ", ")))
+	if def != "" {
+		name += " (" + def + ")"
+	}
+	return name + ": " + strings.ReplaceAll(f.tag.Get("help"), "${enum}",
+		strings.ReplaceAll(f.tag.Get("enum"), ",", ", "))
 }
 
-func TestManualListsEverySettingAndFlag(t *testing.T) {
+func TestManualListsSettingsAndFlags(t *testing.T) {
 	text := string(read(t, manual))
-	for name, table := range map[string]string{"settings": settingsTable(), "flags": flagsTable(t)} {
+	for name, table := range map[string]string{"settings": settingsTable(), "flags": flagsList(t)} {
 		mark := regexp.MustCompile(`(?s)(<!-- ` + name + `:[^\n]*-->\n).*?(<!-- end of ` + name + ` -->)`)
 		if !mark.MatchString(text) {
 			t.Fatalf("%s has no place for the table of %s", manual, name)
