@@ -270,8 +270,8 @@ func kebab(s string) string {
 	return b.String()
 }
 
-// listed are the commands whose flags the manual lists: those that make a run, and what they need. The flags of tools are
-// in --help alone.
+// listed are the commands whose flags the manual lists: those that make a run, and what they need. The flags of tools
+// are in --help alone.
 var listed = map[string]bool{"run": true, "control": true, "node": true, "ctl": true, "certs": true, "config": true}
 
 func flagsList(t *testing.T) string {
