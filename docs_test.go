@@ -149,17 +149,17 @@ func allowed(s setting) string {
 	}
 }
 
-func settingsTable() string {
+func settingsList() string {
 	var b strings.Builder
 	group := ""
 	for _, s := range settings(reflect.TypeFor[config.Config](), "", "") {
 		if s.group != group {
 			group = s.group
-			fmt.Fprintf(&b, "\n### %s\n\n| key | default | values | meaning |\n|---|---|---|---|\n", group)
+			fmt.Fprintf(&b, "\n### %s\n\n", group)
 		}
 		help := strings.ReplaceAll(s.tag.Get("help"), "${enum}", strings.ReplaceAll(s.tag.Get("enum"), ",", ", "))
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.key, cmp.Or(s.tag.Get("default"), "–"), allowed(s),
-			cell(config.ExpandVars(help)))
+		fmt.Fprintf(&b, "- `%s` (%s; %s): %s\n", s.key, cmp.Or(s.tag.Get("default"), "–"), allowed(s),
+			config.ExpandVars(help))
 	}
 	return b.String()
 }
@@ -314,7 +314,7 @@ func flagLine(f *commandFlag) string {
 
 func TestManualListsSettingsAndFlags(t *testing.T) {
 	text := string(read(t, manual))
-	for name, table := range map[string]string{"settings": settingsTable(), "flags": flagsList(t)} {
+	for name, table := range map[string]string{"settings": settingsList(), "flags": flagsList(t)} {
 		mark := regexp.MustCompile(`(?s)(<!-- ` + name + `:[^\n]*-->\n).*?(<!-- end of ` + name + ` -->)`)
 		if !mark.MatchString(text) {
 			t.Fatalf("%s has no place for the table of %s", manual, name)
