@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"ringlet/ecs/diagnosis"
+	"ringlet/internal/counter"
 	"ringlet/node"
 	"ringlet/node/metrics"
 	"ringlet/tagnet/core"
@@ -42,20 +43,50 @@ func generated(t *testing.T, doc string, tables map[string]string) {
 	}
 }
 
-func metricsTable(all []metrics.Metric) string {
+// metricsList has a line for each metric: its name, its kind and labels, and what it means.
+func metricsList(all []metrics.Metric) string {
 	var b strings.Builder
-	b.WriteString("| metric | kind | labels | meaning |\n|---|---|---|---|\n")
 	for i := range all {
 		m := &all[i]
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Kind, strings.Join(m.Labels, ", "), cell(m.Help))
+		kind := m.Kind
+		if len(m.Labels) > 0 {
+			kind += "; " + strings.Join(m.Labels, ", ")
+		}
+		fmt.Fprintf(&b, "- `%s` (%s): %s\n", m.Name, kind, m.Help)
+	}
+	return b.String()
+}
+
+// countersList has a line for each counter, or for all those in a row that count the same by reason.
+func countersList(all counter.List) string {
+	var b strings.Builder
+	for i := 0; i < len(all); {
+		c, names := all[i], []string{}
+		for ; i < len(all) && all[i].Help == c.Help && all[i].Kind == c.Kind && all[i].Unit == c.Unit; i++ {
+			name := all[i].Name
+			if all[i].ByKind {
+				name += "*"
+			}
+			names = append(names, "`"+name+"`")
+		}
+		help := c.Help
+		if c.Unit == "bytes" && !strings.Contains(c.Help+c.Name, "bytes") {
+			help = "bytes: " + help
+		}
+		if c.Kind != counter.Count {
+			help = string(c.Kind) + ": " + help
+		}
+		fmt.Fprintf(&b, "- %s: %s\n", strings.Join(names, ", "), help)
 	}
 	return b.String()
 }
 
 func TestManualListsEveryMetric(t *testing.T) {
-	generated(t, "docs/metrics.md", map[string]string{
-		"metrics of the control": metricsTable(metrics.ControlMetrics(core.CounterList())),
-		"metrics of a node":      metricsTable(metrics.NodeMetrics(node.Counters())),
+	generated(t, "docs/reference/metrics.md", map[string]string{
+		"metrics of the control":    metricsList(metrics.ControlMetrics(nil)),
+		"counters of the scheduler": countersList(core.CounterList()),
+		"metrics of a node":         metricsList(metrics.NodeMetrics(nil)),
+		"counters of a node":        countersList(node.Counters()),
 	})
 }
 
