@@ -65,7 +65,7 @@ testing = $$(git ls-files -co --exclude-standard '*_test.go' | xargs grep -l '^f
 
 .PHONY: check-forged
 check-forged: ## a million forged packets to each link of quic and a feed of EJFAT's segments, messages to an owner of memory, descriptors at a memory gateway
-	go test -count=1 -timeout 30m ./transport/quic ./readoutunit/source/ejfat ./memory ./memory/gateway \
+	go test -count=1 -timeout 30m ./transport/quic ./source/ejfat ./memory ./memory/gateway \
 		-run 'TestForged(Packets|Messages|Descriptors)$$' -forged 1000000
 
 # Debian's packages, where they are missing and can be installed: by root.

@@ -90,13 +90,13 @@ var goneWords = map[string]string{
 // fineWords are the words of goneWords that a package has from elsewhere: a standard, a format, a frozen name, a word
 // of its own trade.
 var fineWords = map[string][]string{
-	"halves":   {"builderunit/recording", "transport/quic"},       // of a block; of a packet that went in two
-	"echo":     {"sim", "lab/bench"},                              // SCI's packets that confirm; an echo service over UDP
-	"echoes":   {"sim"},                                           // the same
-	"lane":     {"event", "internal/crc32c", "internal/assembly"}, // of a sum that is computed in lanes
-	"lanes":    {"event", "internal/crc32c", "internal/assembly"}, // the same
-	"ledger":   {"builderunit", "ecs/partition", "cmd/ringlet"},   // the file of a recording
-	"patience": {"clients/frontend"},                              // a name that programs of others use
+	"halves":   {"recording", "transport/quic"},                              // of a block; of a packet that went in two
+	"echo":     {"sim", "lab/bench"},                                         // SCI's packets that confirm; an echo service over UDP
+	"echoes":   {"sim"},                                                      // the same
+	"lane":     {"event", "internal/crc32c", "internal/assembly"},            // of a sum that is computed in lanes
+	"lanes":    {"event", "internal/crc32c", "internal/assembly"},            // the same
+	"ledger":   {"builderunit", "ecs/partition", "cmd/ringlet", "recording"}, // the file of a recording
+	"patience": {"clients/frontend"},                                         // a name that programs of others use
 }
 
 // scarceWords are words that mean one thing each, in the packages that have it. Names of tests, which are sentences,
@@ -111,8 +111,8 @@ var scarceWords = map[string][]string{
 	"loaded": {"ecs/partition"}, // a configuration
 	"own":    {},                // local, self
 	// of a MEP; a file of a conversion; a message's field; a share
-	"part":  {"builderunit", "convert", "ecs/partition/fault", "event", "velo/efficiency", "readoutunit", "sim"},
-	"parts": {"builderunit", "event", "readoutunit", "sim", "lab/mem"},
+	"part":  {"builderunit", "convert", "ecs/partition/fault", "event", "velo/efficiency", "readoutunit", "sim", "source"},
+	"parts": {"builderunit", "event", "readoutunit", "sim", "lab/mem", "recording", "source"},
 	"seat":  {"node", "readoutunit"}, // in the linear shift
 	"seats": {"cmd/ringlet", "lab/topology", "node", "readoutunit", "sim"},
 	"slack": {"barrier", "internal/timerslack", "node/config"}, // of phases; of a timer
@@ -268,7 +268,7 @@ var laneOf, freeRooms int`
 	if got := scarceIn("transport", "nextPart"); got != "part" {
 		t.Errorf("a part in transport: %q", got)
 	}
-	if got := scarceIn("readoutunit/source", "nextPart"); got != "" {
+	if got := scarceIn("source", "nextPart"); got != "" {
 		t.Errorf("a part in readoutunit: %q", got)
 	}
 }

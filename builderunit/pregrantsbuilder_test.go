@@ -11,10 +11,10 @@ import (
 	"sync"
 	"testing"
 
-	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/event/placing"
+	"ringlet/recording"
 	"ringlet/shmem"
 	"ringlet/tagnet/core"
 	"ringlet/testkit/patiently"

@@ -12,7 +12,7 @@ import (
 	"ringlet/internal/secret"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	"ringlet/readoutunit/source"
+	"ringlet/source"
 )
 
 // Allowlist is what a configuration may use of the host of a node, beside its network and memory: programs, sockets and

@@ -13,11 +13,11 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"ringlet/builderunit/recording"
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/recording"
 	"ringlet/tagnet"
 	"ringlet/tagnet/core"
 	"ringlet/testkit/patiently"

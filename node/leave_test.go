@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/recording"
 	"ringlet/tagnet"
 )
 

@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ringlet/builderunit/recording"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
-	"ringlet/readoutunit/source"
+	"ringlet/recording"
+	"ringlet/source"
 	"ringlet/tagnet"
 	"ringlet/tagnet/core"
 	"ringlet/testkit/livetest"

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"ringlet/builderunit"
-	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/filter"
 	"ringlet/filter/external"
 	"ringlet/node/config"
+	"ringlet/recording"
 	"ringlet/shmem"
 	"ringlet/tagnet/core"
 )

@@ -20,11 +20,11 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
-	"ringlet/builderunit/recording"
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/recording"
 	"ringlet/tagnet"
 	tagcore "ringlet/tagnet/core"
 	"ringlet/testkit/issuer"

@@ -19,7 +19,7 @@ import (
 	"ringlet/internal/stopwatch"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit"
-	"ringlet/readoutunit/source"
+	"ringlet/source"
 	"ringlet/tagnet"
 	tagcore "ringlet/tagnet/core"
 )

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"ringlet/builderunit/recording"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/recording"
 )
 
 // CheckOutput says whether a configuration may use what it wants of this host, and whether its output can be written

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 )
 
 // runRecovery closes what killed processes have left of earlier runs in an output, beside the run that is written there

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/event/pattern"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/recording"
 	"ringlet/testkit/patiently"
 )
 

@@ -7,8 +7,8 @@ import (
 	"ringlet/barrier"
 	"ringlet/builderunit"
 	"ringlet/builderunit/sink"
-	"ringlet/readoutunit/source"
 	"ringlet/shmem"
+	"ringlet/source"
 	"ringlet/tagnet"
 	"ringlet/transport"
 )

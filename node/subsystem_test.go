@@ -8,8 +8,8 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/builderunit/sink"
-	"ringlet/readoutunit/source"
 	"ringlet/shmem"
+	"ringlet/source"
 	"ringlet/tagnet"
 	"ringlet/transport"
 )

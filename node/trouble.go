@@ -9,8 +9,8 @@ import (
 
 	"ringlet/builderunit/sink"
 	"ringlet/node/fsm"
-	"ringlet/readoutunit/source"
 	"ringlet/shmem"
+	"ringlet/source"
 )
 
 // troubleOf is the kind of trouble that an error tells of; empty if none is known.

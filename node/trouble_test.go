@@ -13,11 +13,11 @@ import (
 
 	"ringlet/builderunit/sink"
 	"ringlet/node/fsm"
-	"ringlet/readoutunit/source"
-	"ringlet/readoutunit/source/frames"
-	"ringlet/readoutunit/source/live"
-	"ringlet/readoutunit/source/shmring"
 	"ringlet/shmem"
+	"ringlet/source"
+	"ringlet/source/frames"
+	"ringlet/source/live"
+	"ringlet/source/shmring"
 )
 
 // The kind of trouble is that of the error, whatever words are around it.

@@ -11,7 +11,7 @@ import (
 	"ringlet/barrier"
 	"ringlet/event"
 	"ringlet/event/placing"
-	"ringlet/readoutunit/source"
+	"ringlet/source"
 	"ringlet/tagnet"
 	tagcore "ringlet/tagnet/core"
 	"ringlet/testkit/patiently"

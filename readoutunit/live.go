@@ -5,8 +5,8 @@ import (
 	"io"
 	"strconv"
 
-	"ringlet/readoutunit/source"
-	"ringlet/readoutunit/source/live"
+	"ringlet/source"
+	"ringlet/source/live"
 	"ringlet/tagnet"
 	"ringlet/tagnet/core"
 )

@@ -13,7 +13,7 @@ import (
 	"ringlet/barrier"
 	"ringlet/event/placing"
 	"ringlet/internal/netyield"
-	"ringlet/readoutunit/source"
+	"ringlet/source"
 	"ringlet/tagnet"
 	"ringlet/tagnet/core"
 )

@@ -13,7 +13,7 @@ import (
 
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
-	"ringlet/readoutunit/source"
+	"ringlet/source"
 	"ringlet/tagnet"
 	"ringlet/tagnet/core"
 	"ringlet/transport/link"

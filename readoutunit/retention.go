@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"ringlet/readoutunit/source"
+	"ringlet/source"
 )
 
 // A Retention keeps the parts that a readout unit has read until the scheduler says that their MEPs have an outcome:

@@ -3,7 +3,7 @@ package readoutunit
 import (
 	"time"
 
-	"ringlet/readoutunit/source"
+	"ringlet/source"
 )
 
 // Stats of a Unit.

@@ -16,7 +16,7 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/event/placing"
-	"ringlet/readoutunit/source"
+	"ringlet/source"
 	tagcore "ringlet/tagnet/core"
 	"ringlet/testkit/patiently"
 )

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/internal/registry"
+	"ringlet/recording"
 )
 
 // runDrain is a run in hand.

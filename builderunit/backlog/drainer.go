@@ -8,10 +8,10 @@ import (
 	"log/slog"
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/filter"
 	"ringlet/internal/safeopen"
+	"ringlet/recording"
 )
 
 // Output is where a Drainer writes events.

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/event/selection"
 	"ringlet/filter"
+	"ringlet/recording"
 	"ringlet/testkit/mfp"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event/selection"
 	"ringlet/filter"
+	"ringlet/recording"
 	"ringlet/testkit/must"
 )
 

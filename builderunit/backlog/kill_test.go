@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
+	"ringlet/recording"
 	"ringlet/testkit/cases"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"

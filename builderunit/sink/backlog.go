@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 )
 
 // Pipeline of a MEP to a backlog (LHCb-EB §II; docs/design/063-backlog.md):

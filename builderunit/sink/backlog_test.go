@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
 )

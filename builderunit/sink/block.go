@@ -3,8 +3,8 @@ package sink
 import (
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/internal/crc32c"
+	"ringlet/recording"
 )
 
 // segmentBlock is a piece of a segment on its way to the disk, and the entries that become true when it is there. Write

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 	"ringlet/testkit/must"
 )
 

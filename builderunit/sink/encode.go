@@ -3,8 +3,8 @@ package sink
 import (
 	"fmt"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event"
+	"ringlet/recording"
 )
 
 // The way of a MEP to a file, one goroutine:

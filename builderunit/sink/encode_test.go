@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"testing"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/event/pattern"
+	"ringlet/recording"
 	"ringlet/testkit/mfp"
 	"ringlet/testkit/must"
 )

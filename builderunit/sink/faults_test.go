@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event/pattern"
+	"ringlet/recording"
 	"ringlet/testkit/must"
 )
 

@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/event/pattern"
+	"ringlet/recording"
 	"ringlet/testkit/must"
 )
 

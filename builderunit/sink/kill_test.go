@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event/pattern"
+	"ringlet/recording"
 	"ringlet/testkit/cases"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"strings"
 
-	"ringlet/builderunit/recording"
 	"ringlet/internal/registry"
+	"ringlet/recording"
 	"ringlet/shmem"
 )
 

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 	"ringlet/testkit/must"
 )
 

@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 )
 
 // FileConfig describes a single file to write.

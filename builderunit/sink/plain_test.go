@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 	"ringlet/testkit/must"
 )
 

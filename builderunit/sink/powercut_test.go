@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 	"ringlet/testkit/must"
 )
 

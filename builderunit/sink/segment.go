@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 )
 
 // storage is what a segment needs of its files; tests put failing and forgetful disks behind it.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 )
 
 // The way of a MEP to the disk:

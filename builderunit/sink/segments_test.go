@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event"
+	"ringlet/recording"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
 )

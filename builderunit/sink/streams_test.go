@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 	"ringlet/shmem"
 	"ringlet/testkit/must"
 )

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 )
 
 // canary stands at the end of a file outside of all outputs, which nothing may change.

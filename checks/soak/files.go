@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/lab/tool"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/recording"
 )
 
 // readTimeout is within how long the output of a run is recovered, or read back.

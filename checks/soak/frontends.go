@@ -17,9 +17,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/clients/frontend"
 	"ringlet/event"
+	"ringlet/recording"
 )
 
 const (

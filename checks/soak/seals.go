@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 )
 
 // keptRuns is how many runs stay in a directory, to be looked at again after each later one.

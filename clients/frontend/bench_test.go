@@ -3,7 +3,7 @@ package frontend_test
 import (
 	"testing"
 
-	"ringlet/readoutunit/source/live"
+	"ringlet/source/live"
 	"ringlet/testkit/must"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"ringlet/clients/frontend"
-	"ringlet/readoutunit/source/frames"
-	"ringlet/readoutunit/source/live"
+	"ringlet/source/frames"
+	"ringlet/source/live"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
 )

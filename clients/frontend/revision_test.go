@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"ringlet/clients/frontend"
-	"ringlet/readoutunit/source/live"
+	"ringlet/source/live"
 	"ringlet/testkit/compiled"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"

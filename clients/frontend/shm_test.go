@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ringlet/clients/frontend"
-	"ringlet/readoutunit/source/live"
-	"ringlet/readoutunit/source/shmring"
+	"ringlet/source/live"
+	"ringlet/source/shmring"
 	"ringlet/testkit/compiled"
 	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ringlet/builderunit/backlog"
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 	"ringlet/testkit/patiently"
 )
 

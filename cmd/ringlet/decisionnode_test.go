@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 	"ringlet/testkit/cases"
 	"ringlet/testkit/patiently"
 )

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"ringlet/builderunit/backlog"
-	"ringlet/builderunit/recording"
 	"ringlet/filter/builtin"
 	"ringlet/filter/external"
 	"ringlet/node/config"
+	"ringlet/recording"
 )
 
 type filterCmd struct {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event"
+	"ringlet/recording"
 	"ringlet/testkit/cases"
 	"ringlet/testkit/patiently"
 )

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 	"ringlet/testkit/cases"
 )
 

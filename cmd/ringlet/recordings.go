@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"ringlet/builderunit/recording"
 	"ringlet/lab/origin"
+	"ringlet/recording"
 )
 
 type recoverCmd struct {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 	"ringlet/testkit/logged"
 	"ringlet/testkit/patiently"
 )

@@ -9,10 +9,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/ecs/ctl"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/internal/plural"
+	"ringlet/recording"
 )
 
 // liveLine is one line of a terminal that tells how a run stands. Elsewhere it tells once for which front-ends the run

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/ecs/partition/nodes"
+	"ringlet/recording"
 	"ringlet/testkit/must"
 )
 

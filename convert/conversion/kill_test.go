@@ -15,8 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"ringlet/builderunit/recording"
 	"ringlet/convert/conversion"
+	"ringlet/recording"
 	"ringlet/testkit/patiently"
 )
 

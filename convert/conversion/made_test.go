@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/convert/conversion"
 	"ringlet/event"
 	"ringlet/lab/gen"
+	"ringlet/recording"
 	"ringlet/testkit/mfp"
 )
 

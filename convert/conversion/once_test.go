@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/builderunit/recording"
 	"ringlet/convert/conversion"
+	"ringlet/recording"
 )
 
 // overlapping are two runs of one measurement, of which the second begins 4 MEPs before the end of the first, and the

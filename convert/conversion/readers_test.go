@@ -17,10 +17,10 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"go-hep.org/x/hep/groot"
 
-	"ringlet/builderunit/recording"
 	"ringlet/convert/conversion"
 	"ringlet/convert/output"
 	"ringlet/event"
+	"ringlet/recording"
 	"ringlet/testkit/mfp"
 )
 

@@ -12,12 +12,12 @@ import (
 	"syscall"
 	"testing"
 
-	"ringlet/builderunit/recording"
 	"ringlet/convert/conversion"
 	"ringlet/convert/input"
 	"ringlet/convert/output"
 	"ringlet/event"
 	"ringlet/lab/inspect"
+	"ringlet/recording"
 )
 
 // Each kind, as a file and as a directory of many parts, read back by the library of the kind, is what the MEPs hold.

@@ -9,10 +9,10 @@ import (
 	"io/fs"
 	"os"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/internal/safeopen"
 	"ringlet/lab/inspect"
+	"ringlet/recording"
 )
 
 // Options say how to read.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event"
+	"ringlet/recording"
 )
 
 // eachMEP goes through a recording.

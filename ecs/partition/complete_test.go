@@ -7,10 +7,10 @@ import (
 	"slices"
 	"testing"
 
-	"ringlet/builderunit/recording"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/recording"
 	"ringlet/testkit/patiently"
 )
 

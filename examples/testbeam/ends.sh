@@ -12,8 +12,8 @@ events=${EVENTS:-20000} wrong=${WRONG:-1}
 dir=${1:-$(mktemp -d "${TMPDIR:-/tmp}/ends-XXXXXX")}
 . "$here/beam.sh"
 compile
-old=$top/readoutunit/source/frames/testdata/clients-1
-sed 's#ringlet/clients/frontend#ringlet/readoutunit/source/frames/testdata/clients-1/frontend#' "$here/testdata/plane.go" > old.go
+old=$top/source/frames/testdata/clients-1
+sed 's#ringlet/clients/frontend#ringlet/source/frames/testdata/clients-1/frontend#' "$here/testdata/plane.go" > old.go
 (cd "$top" && go build -o "$dir/plane-go" examples/testbeam/testdata/plane.go && go build -o "$dir/plane-old" "$dir/old.go")
 way=wrong
 [ "$wrong" = 1 ] || way=late

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event"
+	"ringlet/recording"
 	"ringlet/velo"
 	"ringlet/velo/content"
 	"ringlet/velo/frontend"

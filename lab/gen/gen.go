@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 
-	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
-	"ringlet/readoutunit/source"
+	"ringlet/recording"
+	"ringlet/source"
 )
 
 // Config describes the file to write.

@@ -11,11 +11,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/event/pattern"
-	"ringlet/readoutunit/source"
+	"ringlet/recording"
+	"ringlet/source"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

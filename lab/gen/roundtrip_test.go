@@ -12,10 +12,10 @@ import (
 	"slices"
 	"testing"
 
-	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/event"
-	"ringlet/readoutunit/source"
+	"ringlet/recording"
+	"ringlet/source"
 )
 
 // assemble does what a builder unit does with the blocks of all readout units, without a network.

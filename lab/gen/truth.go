@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 )
 
 // TruthPath is the file with what happened at the events of a file: a line of JSON for each event, as its content knows

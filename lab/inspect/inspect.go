@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/event/eudaq"
 	"ringlet/internal/safeopen"
+	"ringlet/recording"
 )
 
 // Format is the kind of file.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"ringlet/builderunit/recording"
+	"ringlet/recording"
 )
 
 // limitToIndex cuts an open segment of a recording off behind its last indexed MEP; note is nil for every other file.

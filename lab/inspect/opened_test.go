@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/builderunit/recording"
 	"ringlet/lab/inspect"
+	"ringlet/recording"
 )
 
 // An open segment ends for its readers at the last MEP that its index has, whatever stands behind.

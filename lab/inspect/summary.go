@@ -8,8 +8,8 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event"
+	"ringlet/recording"
 )
 
 // sizeStats are a count of things and their sizes in bytes.

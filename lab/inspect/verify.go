@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event"
+	"ringlet/recording"
 )
 
 // maxFindings bounds how many problems a verify names; the rest are counted.

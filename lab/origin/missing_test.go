@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/event/pattern"
+	"ringlet/recording"
 	"ringlet/testkit/must"
 )
 

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"sync"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/event/pattern"
 	"ringlet/node/config"
+	"ringlet/recording"
 )
 
 // Find finds the origin of a run's events.

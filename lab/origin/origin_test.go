@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/builderunit/recording"
 	"ringlet/lab/gen"
+	"ringlet/recording"
 	"ringlet/testkit/origintest"
 )
 

@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/event/eudaq"
 	"ringlet/node/config"
+	"ringlet/recording"
 )
 
 // input is a file that was replayed: event k is record k, or in a loop that of k modulo their number.

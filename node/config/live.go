@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"ringlet/event/placing"
-	"ringlet/readoutunit/source"
-	"ringlet/readoutunit/source/live"
+	"ringlet/source"
+	"ringlet/source/live"
 )
 
 // minLiveTimeout is the shortest fragment-timeout and flush-after: less is not worth a timer.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/readoutunit/source"
+	"ringlet/source"
 	"ringlet/testkit/livetest"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/placing"
-	"ringlet/readoutunit/source"
+	"ringlet/source"
 	"ringlet/testkit/cases"
 	"ringlet/velo"
 	"ringlet/velo/frontend"

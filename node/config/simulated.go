@@ -5,7 +5,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/internal/registry"
-	"ringlet/readoutunit/source"
+	"ringlet/source"
 )
 
 // content makes the data where no rule says sizes and bytes of a fragment without making the event; nil: a rule does,

@@ -12,7 +12,7 @@ import (
 	"ringlet/filter/builtin"
 	"ringlet/internal/registry"
 	"ringlet/readoutunit"
-	"ringlet/readoutunit/source"
+	"ringlet/source"
 	"ringlet/transport"
 	"ringlet/velo/content"
 )

@@ -3,7 +3,7 @@
 // docs/format/ring.md; who uses it, and who cannot, is docs/design/002-shared-memory.md.
 //
 // It stands for the Reader and the Writer of LHCb-EB §III.B: hand out a place in memory, take an acknowledgement. It
-// has no I/O but the bells: the memory is a shmem.Segment's, and the shells (readoutunit/source/shmring,
+// has no I/O but the bells: the memory is a shmem.Segment's, and the shells (source/shmring,
 // clients/frontend, filter/external, transport/local) make it, take the locks and wait.
 //
 // There are two uses of the one layout. A ring of Fragments belongs to a run: its producer may die and be replaced, so

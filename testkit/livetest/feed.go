@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"ringlet/event"
-	"ringlet/readoutunit/source/live"
+	"ringlet/source/live"
 )
 
 // Feed is a live.Feed. Its methods Send, End and Fail play the front-end; they may be called from any goroutine, before

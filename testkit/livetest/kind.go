@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"ringlet/internal/registry"
-	"ringlet/readoutunit/source"
-	"ringlet/readoutunit/source/live"
+	"ringlet/source"
+	"ringlet/source/live"
 )
 
 // Name is the name of the kind that Kind makes: an input is "fake:" and the name of a feed.

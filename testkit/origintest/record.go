@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 
-	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/node/config"
-	"ringlet/readoutunit/source"
+	"ringlet/recording"
+	"ringlet/source"
 )
 
 // Record records a run of that configuration in dir, and concludes it with a verdict that is true. It gives the

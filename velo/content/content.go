@@ -2,7 +2,7 @@ package content
 
 import (
 	"ringlet/internal/registry"
-	"ringlet/readoutunit/source"
+	"ringlet/source"
 	"ringlet/velo"
 	"ringlet/velo/frontend"
 )

@@ -10,7 +10,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/placing"
-	"ringlet/readoutunit/source"
+	"ringlet/source"
 	"ringlet/velo"
 	"ringlet/velo/content"
 	"ringlet/velo/frontend"

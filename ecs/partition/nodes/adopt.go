@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/ecs/partition/fault"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/recording"
 )
 
 // Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; UnreachableNodes tells

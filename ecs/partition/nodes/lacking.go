@@ -3,9 +3,9 @@ package nodes
 import (
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/ecs/figures"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/recording"
 	"ringlet/tagnet/core"
 )
 

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/recording"
 	"ringlet/tagnet"
 )
 

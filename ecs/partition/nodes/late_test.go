@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 	"pgregory.net/rapid"
 
-	"ringlet/builderunit/recording"
 	"ringlet/ecs/partition/fault"
 	ecsrun "ringlet/ecs/run"
 	"ringlet/node"
@@ -22,6 +21,7 @@ import (
 	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/recording"
 	"ringlet/tagnet"
 	"ringlet/tagnet/core"
 	"ringlet/testkit/must"

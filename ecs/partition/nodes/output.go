@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/ecs/partition/fault"
 	"ringlet/node"
 	"ringlet/node/config"
+	"ringlet/recording"
 )
 
 // Output is what a reader of the files found when the run was over.

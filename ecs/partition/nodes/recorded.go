@@ -11,10 +11,10 @@ import (
 
 	"google.golang.org/grpc/status"
 
-	"ringlet/builderunit/recording"
 	"ringlet/node"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/recording"
 )
 
 // outputReader reads the output on a host: a node there, or this process.

@@ -9,13 +9,13 @@ import (
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
-	"ringlet/builderunit/recording"
 	"ringlet/ecs/figures"
 	"ringlet/ecs/partition/fault"
 	ecsrun "ringlet/ecs/run"
 	"ringlet/node"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/recording"
 	"ringlet/tagnet/core"
 )
 

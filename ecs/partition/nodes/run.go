@@ -7,12 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"ringlet/builderunit/recording"
 	"ringlet/ecs/partition/fault"
 	ecsrun "ringlet/ecs/run"
 	"ringlet/internal/stopwatch"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/recording"
 	tagcore "ringlet/tagnet/core"
 )
 

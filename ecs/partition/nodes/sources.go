@@ -8,7 +8,7 @@ import (
 	"ringlet/ecs/partition/fault"
 	"ringlet/node"
 	"ringlet/node/config"
-	"ringlet/readoutunit/source"
+	"ringlet/source"
 )
 
 // LiveSources are those of a configuration in effect, in the order of their ids; none, if its data are not live.

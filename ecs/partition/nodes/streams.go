@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strconv"
 
-	"ringlet/builderunit/recording"
 	"ringlet/node"
 	"ringlet/node/config"
+	"ringlet/recording"
 )
 
 // OutputStream is one of several outputs of all builder units.

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"ringlet/builderunit/recording"
 	"ringlet/node/config"
+	"ringlet/recording"
 )
 
 // inStreams is a run of 1000 events, of which a file has 600 and the readers of a buffer 400.

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"ringlet/builderunit/recording"
 	ecsrun "ringlet/ecs/run"
 	"ringlet/internal/plural"
 	"ringlet/node/config"
-	"ringlet/readoutunit/source/live"
+	"ringlet/recording"
+	"ringlet/source/live"
 )
 
 // ExitStatus is how the program ends.

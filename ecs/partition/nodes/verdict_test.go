@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/builderunit/recording"
 	"ringlet/ecs/partition/fault"
 	ecsrun "ringlet/ecs/run"
+	"ringlet/recording"
 )
 
 // The verdict knows every loss: what is lost, by which setting, and so what the run is worth, how the program ends and

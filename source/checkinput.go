@@ -1,0 +1,136 @@
+package source
+
+import (
+	"fmt"
+	"strings"
+
+	"ringlet/internal/address"
+	"ringlet/internal/registry"
+	"ringlet/internal/secret"
+	"ringlet/source/ejfat"
+	"ringlet/source/shmring"
+)
+
+// HostClaim is what of a host a live source takes, and only one can have. The zero HostClaim is nothing.
+type HostClaim struct {
+	Listener address.Claim
+	Path     string // of a socket, or of shared memory
+}
+
+// clashesWith says whether one host could not have both. alone: there is one such host at most.
+func (t HostClaim) clashesWith(o HostClaim) (clash, alone bool) {
+	switch {
+	case t.Listener.ConflictsWith(o.Listener):
+		return true, t.Listener.Equal(o.Listener) && !t.Listener.CoversAllNetworks()
+	case t.Path != "":
+		return t.Path == o.Path, false
+	}
+	return false, false
+}
+
+func claimTCP(text string) HostClaim {
+	at, _, _ := secret.SplitAddress(text) // what is wrong with it the check says
+	return HostClaim{Listener: address.ListenerClaim("tcp", at)}
+}
+func claimUDP(text string) HostClaim {
+	return HostClaim{Listener: address.ListenerClaim("udp", ejfat.HostPort(text))}
+}
+func claimPath(text string) HostClaim { return HostClaim{Path: text} }
+func claimRing(text string) HostClaim { return HostClaim{Path: shmring.SegmentPath(text)} }
+
+// CheckInput are all that is wrong with what an input says, whatever is on the hosts: kinds that there are not, and
+// what each kind says of its addresses. Of a file only the name of its kind is looked at.
+func CheckInput(input string) (out []error) {
+	if kind, _ := KindOf(input); !kind.Live {
+		if wrong := checkKindName(input, InputKind{}); wrong != nil && !kind.Generated {
+			out = append(out, wrong)
+		}
+		return out
+	}
+	before := InputKind{}
+	for item := range strings.SplitSeq(input, ",") {
+		name, _, _ := strings.Cut(item, ":")
+		if row, ok := feedKind(name, item); ok {
+			before = row
+		} else if wrong := checkKindName(item, before); wrong != nil {
+			out = append(out, wrong)
+		}
+	}
+	if out != nil {
+		return out // the addresses are not known
+	}
+	list, err := ParseInputs(input)
+	if err != nil {
+		return append(out, err)
+	}
+	for _, in := range list {
+		if in.Kind.Check == nil {
+			continue
+		}
+		if err := in.Kind.Check(in.Address); err != nil {
+			out = append(out, fmt.Errorf("%s: %w", in.Name, err))
+		}
+	}
+	return out
+}
+
+// checkKindName says that a part of an input has the name of a kind that there is not, or one that is spelled in
+// another way. before is the kind of the part before it: text of that kind may have anything but the name of a kind.
+func checkKindName(item string, before InputKind) error {
+	name, _, colon := strings.Cut(item, ":")
+	word := strings.TrimSpace(name)
+	if !colon || word == "" || strings.Trim(strings.ToLower(word), "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+		return nil
+	}
+	names := registry.Names(InputKinds())
+	nearest := registry.Nearest(strings.ToLower(word), names)
+	switch {
+	case name == nearest:
+		return nil
+	case strings.ToLower(word) == nearest && word == nearest:
+		return fmt.Errorf("%q has a blank before or behind the name of its kind: write %s: and no blanks beside commas", item,
+			nearest)
+	case strings.ToLower(word) == nearest:
+		return fmt.Errorf("%q: the name of a kind is in small letters: write it %s", item, nearest)
+	case before.FreeText || before.Name != "" && registry.Distance(strings.ToLower(word), nearest) > maxTypos:
+		return nil
+	}
+	guess := ""
+	if registry.Distance(strings.ToLower(word), nearest) <= maxTypos {
+		guess = ", and the nearest one is " + nearest
+	}
+	return fmt.Errorf("%q: %s is no kind of input%s; there are %s; of a file whose name has a colon, write file:%s", item,
+		word, guess, strings.Join(names, ", "), item)
+}
+
+// maxTypos is how many letters a mistyped kind may differ by.
+const maxTypos = 2
+
+// FindClashes are the live sources that want the same: where host says for two that they are on one host, or where the
+// address is that of one host alone.
+func FindClashes(list []Input, host func(id int) string) (out []error) {
+	claims := make([]HostClaim, len(list))
+	for i, in := range list {
+		if in.Kind.Claim != nil {
+			claims[i] = in.Kind.Claim(in.Address)
+		}
+		for k := range i {
+			clash, alone := claims[i].clashesWith(claims[k])
+			switch {
+			case !clash || !alone && host(i) != host(k):
+			case list[k].Name == in.Name:
+				out = append(out, fmt.Errorf("sources %d and %d are both %s: give each an address of its own", k, i, in.Name))
+			default:
+				out = append(out, fmt.Errorf("sources %d and %d, %s and %s, take the same of one host: give each an address of "+
+					"its own", k, i, list[k].Name, in.Name))
+			}
+			if len(out) > maxClashes {
+				return out
+			}
+		}
+	}
+	return out
+}
+
+// maxClashes bounds what is said.
+const maxClashes = 8

@@ -1,0 +1,130 @@
+package frames
+
+import (
+	"fmt"
+
+	"ringlet/event"
+	"ringlet/source/live"
+)
+
+// runState is what a feed knows of its run: what is there, and who is attached. The zero value is a run that begins.
+type runState struct {
+	attachedFrontend string // name of the front-end that is attached, and where it is; empty: none
+	acceptedBelow    uint64 // behind the highest number that the consumer has taken and accepted
+	safeBelow        uint64 // all fragments of events below have their outcome
+	// where given up: the lowest event that a front-end of the first version must not take for safe
+	heldBackFrom uint64
+	isHeldBack   bool
+	givenUp      givenUpRanges // of the whole run
+	ended        bool          // the front-end has declared the end of its run: no event from end on
+	endEvent     uint64
+}
+
+// resumeFrom is the event number from which a front-end is asked to send: all below are there, or have their outcome.
+// waiting are the numbers of fragments that are there and that the consumer has not judged, in their order. One that
+// leaves out numbers counts if the next one stands close behind it; else it may be wrong, and Ringlet asks again for
+// what it has: that does no harm.
+func (s *runState) resumeFrom(waiting []uint64) uint64 {
+	from := max(s.acceptedBelow, s.safeBelow)
+	for i, e := range waiting {
+		proven := i+1 < len(waiting) && waiting[i+1] > e && waiting[i+1]-e <= maxProvenGap
+		if e == from || e > from && proven {
+			from = e + 1
+		}
+	}
+	return from
+}
+
+// maxProvenGap is how many numbers a front-end may leave out between fragments of which one proves the other.
+const maxProvenGap = 1024
+
+// noteGivenUp notes that a front-end's fragments were given up.
+func (s *runState) noteGivenUp(x givenUpRange) {
+	if x.from >= x.to {
+		return
+	}
+	s.givenUp.add(x)
+	if x.reason == reasonRepeat || x.from < s.safeBelow && x.reason == reasonBackwards {
+		return // the event has its fragment
+	}
+	if !s.isHeldBack || x.from < s.heldBackFrom {
+		s.isHeldBack, s.heldBackFrom = true, x.from
+	}
+}
+
+// ackFor is what a front-end of a version is told to be safe.
+func (s *runState) ackFor(version uint8) uint64 {
+	safe := s.safeBelow
+	if s.ended {
+		safe = min(safe, s.endEvent)
+	}
+	if version == version1 && s.isHeldBack {
+		safe = min(safe, s.heldBackFrom)
+	}
+	return safe
+}
+
+// answerHello says how a front-end's hello is answered. from is where it would resume.
+func (s *runState) answerHello(h hello, set *live.FeedSettings, from uint64) answer {
+	refuse := func(c answerCode, format string, args ...any) answer {
+		return answer{Code: c, Sentence: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case h.Version != version1 && h.Version != currentVersion:
+		return refuse(codeBadVersion, "the front-end speaks version %d of the format, and this Ringlet versions %d and %d: "+
+			"take the clients of this Ringlet", h.Version, version1, currentVersion)
+	case h.Source != anySource && h.Source != set.SourceID:
+		return refuse(codeBadSource, "the front-end says that it is source %d, and input %s is source %d: "+
+			"correct one of them", h.Source, set.Name, set.SourceID)
+	case h.Run != 0 && set.Run != 0 && h.Run != set.Run:
+		return refuse(codeBadRun, "the front-end takes run %d, and Ringlet run %d: let the front-end say 0 for any run",
+			h.Run, set.Run)
+	case h.MaxFragmentBytes > event.MaxFragment:
+		return refuse(codeBadFormat, "the front-end says that its fragments have up to %d bytes, and input %s takes %d at "+
+			"most: let it split them over several sources", h.MaxFragmentBytes, set.Name, event.MaxFragment)
+	case s.attachedFrontend != "":
+		return refuse(codeBusy, "input %s has a front-end already, %s: it must go first, or send to another input",
+			set.Name, s.attachedFrontend)
+	}
+	return answer{
+		Code: codeAccepted,
+		A:    from,
+		B:    set.Run,
+		C:    storeSize,
+		D:    event.MaxFragment,
+	}
+}
+
+// frameVerdict is what becomes of a frame.
+type frameVerdict uint8
+
+const (
+	frameHandOut frameVerdict = iota // hand it out
+	frameDiscard                     // it is there already
+	frameEndRun                      // the run is over
+)
+
+// judgeFrame says what becomes of a frame of a front-end that was asked to resume at from. What stands below is there;
+// so is what waiting has, which a front-end that resumes may send again. What follows is handed out in
+// the order in which it comes, even where its number runs backwards: the core of package live judges numbers. So does
+// it with numbers above the end: that one of them was wrong is no reason to refuse the end.
+func (s *runState) judgeFrame(f *frame, from uint64, waiting map[uint64]struct{}) (frameVerdict, error) {
+	switch {
+	case f.Flags&flagEnd != 0 && s.ended && f.Event != s.endEvent:
+		return 0, formatErrorf("the run is declared over at event %d, but it was so at event %d before", f.Event, s.endEvent)
+	case f.Flags&flagEnd != 0:
+		s.ended, s.endEvent = true, f.Event
+		return frameEndRun, nil
+	case f.Event < from:
+		return frameDiscard, nil
+	case s.ended:
+		return 0, formatErrorf("event %d comes behind the end of the run, event %d", f.Event, s.endEvent)
+	}
+	if len(waiting) > 0 {
+		if _, there := waiting[f.Event]; there {
+			delete(waiting, f.Event)
+			return frameDiscard, nil
+		}
+	}
+	return frameHandOut, nil
+}

@@ -1,0 +1,265 @@
+package frames
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unicode"
+
+	"ringlet/internal/timerslack"
+	"ringlet/source/live"
+)
+
+const (
+	// A program that ends before the end of its run is started again after a pause, which doubles while it ends without
+	// having sent a fragment.
+	firstRestartPause = time.Second
+	maxRestartPause   = 30 * time.Second
+	// maxFruitlessRuns is how often a program may end in a row without a fragment, before the source cannot go on.
+	maxFruitlessRuns = 5
+	// killTimeout is how long a program has to end when it is asked to, with SIGTERM.
+	killTimeout = 2 * time.Second
+	// maxLogLines of its standard error are told in a minute; the rest is counted.
+	maxLogLines     = 100
+	maxLogLineBytes = 4096 // bytes of a program's standard error that make one line of the log
+)
+
+// OpenExec runs set.Address with sh -c. Its standard output is the stream of a front-end, its standard input has the
+// answers, and each line of its standard error is a line of the log. It dies with the readout unit.
+func OpenExec(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
+	if err := CheckExec(set.Address); err != nil {
+		return nil, fmt.Errorf("input %s: %w", set.Name, err)
+	}
+	if _, err := exec.LookPath("sh"); err != nil {
+		return nil, fmt.Errorf("%w: input %s runs its command with it: install a shell", err, set.Name)
+	}
+	if err := findProgram(ctx, set.Address); err != nil {
+		return nil, fmt.Errorf("input %s cannot be run: %w: correct the command", set.Name, err)
+	}
+	f := newFeed(ctx, set)
+	f.restartPause = firstRestartPause
+	f.wg.Go(f.superviseProgram)
+	return f, nil
+}
+
+// findProgram tells whether the program of a command is there, as far as that can be told before the shell has it: if
+// the first word is a plain name or path. A shell tells of the others by its exit status.
+func findProgram(ctx context.Context, command string) error {
+	words := strings.Fields(command)
+	if len(words) > 1 && words[0] == "exec" {
+		words = words[1:]
+	}
+	name := words[0]
+	if strings.IndexFunc(name, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+", r)
+	}) >= 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+	defer cancel()
+	var status *exec.ExitError
+	err := exec.CommandContext(ctx, "sh", "-c", `command -v "$1"`, "sh", name).Run()
+	if !errors.As(err, &status) || ctx.Err() != nil { // it is there, or nobody can tell
+		return nil
+	}
+	if _, err := os.Stat(name); err == nil && strings.Contains(name, "/") {
+		return fmt.Errorf("%s is no program, or may not be run by this user", name)
+	}
+	return fmt.Errorf("there is no program %s on this host", name)
+}
+
+// The exit statuses by which a shell says that there is no such program, or that it may not be run.
+const (
+	exitMayNotRun = 126
+	exitNotFound  = 127
+)
+
+// cannotRun tells that a program has ended since its shell could not run it.
+func cannotRun(how error) bool {
+	var status *exec.ExitError
+	return errors.As(how, &status) && (status.ExitCode() == exitNotFound || status.ExitCode() == exitMayNotRun)
+}
+
+// pipes are the standard output and input of a program.
+type pipes struct{ r, w *os.File }
+
+func (p *pipes) Read(b []byte) (int, error)         { return p.r.Read(b) }
+func (p *pipes) Write(b []byte) (int, error)        { return p.w.Write(b) }
+func (p *pipes) SetReadDeadline(t time.Time) error  { return p.r.SetReadDeadline(t) }
+func (p *pipes) SetWriteDeadline(t time.Time) error { return p.w.SetWriteDeadline(t) }
+func (p *pipes) CloseWrite() error                  { return p.w.Close() }
+func (p *pipes) Close() error                       { return errors.Join(p.r.Close(), p.w.Close()) }
+
+// superviseProgram runs the program until the end of its run.
+func (f *feed) superviseProgram() {
+	for fruitless := 0; ; {
+		got, how := f.runOnce()
+		if f.hasEnded() || f.ctx.Err() != nil {
+			return
+		}
+		if fruitless++; got > 0 {
+			fruitless = 0
+		}
+		if cannotRun(how) && f.stats.fragments.Load() == 0 {
+			f.fail(fmt.Errorf("input %s cannot be run: %w: correct the command", f.set.Name, how))
+			return
+		}
+		if fruitless == maxFruitlessRuns {
+			f.fail(fmt.Errorf("%w, %d times in a row without a fragment: input %s cannot go on: run its command by hand "+
+				"and look at what it writes", how, fruitless, f.set.Name))
+			return
+		}
+		pause := min(f.restartPause<<max(fruitless-1, 0), maxRestartPause)
+		f.logEvent(slog.LevelWarn, "the program of a front-end is started again", "why", how, "after", pause)
+		if !f.sleep(pause) {
+			return
+		}
+	}
+}
+
+// hasEnded says that the front-end has declared the end of its run.
+func (f *feed) hasEnded() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state.ended
+}
+
+// runOnce runs the program once, and says how many fragments came and why it is over.
+func (f *feed) runOnce() (uint64, error) {
+	p, cmd, ended, err := f.startProgram()
+	if err != nil {
+		return 0, fmt.Errorf("%w: the program could not be started", err)
+	}
+	got, err := f.serve(p, fmt.Sprintf("process %d", cmd.Process.Pid), nil)
+	if err == nil { // it closed its standard output, or the feed is closed
+		unless := f.ctx.Done()
+		if f.hasEnded() { // it may read its last acknowledgement
+			unless = nil
+		}
+		select {
+		case how := <-ended:
+			return got, f.describeExit(how)
+		case <-time.After(lingerTimeout):
+		case <-unless:
+		}
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+	select {
+	case how := <-ended:
+		return got, errors.Join(err, f.describeExit(how))
+	case <-time.After(killTimeout):
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	return got, errors.Join(err, f.describeExit(<-ended))
+}
+
+// describeExit says how the program ended, and what it said last.
+func (f *feed) describeExit(err error) error {
+	f.mu.Lock()
+	last := f.lastLine
+	f.lastLine = ""
+	f.mu.Unlock()
+	if err == nil {
+		err = errors.New("exit status 0, and the end of its run was not declared")
+	}
+	if last != "" {
+		return fmt.Errorf("the program ended: %w, and said last %q", err, last)
+	}
+	return fmt.Errorf("the program ended: %w", err)
+}
+
+// startProgram starts the program on a thread of its own: the kernel's death signal is tied to the thread that starts
+// it. The channel gets what Wait says.
+func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
+	r, stdout, err := os.Pipe()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	stdin, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, r.Close(), stdout.Close())
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(f.ctx), "sh", "-c", f.set.Address)
+	stderr := &lineSplitter{onLine: f.logLine}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+	cmd.WaitDelay = killTimeout // if its children keep standard error open
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	started, ended := make(chan error, 1), make(chan error, 1)
+	f.wg.Go(func() {
+		runtime.LockOSThread() // the thread ends with this goroutine
+		timerslack.Set(timerslack.KernelDefault)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			how := cmd.Wait()
+			stderr.flush()
+			ended <- how
+		}
+	})
+	err = errors.Join(<-started, stdin.Close(), stdout.Close())
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, r.Close(), w.Close())
+	}
+	return &pipes{r, w}, cmd, ended, nil
+}
+
+// logLine is a line of the program's standard error.
+func (f *feed) logLine(line string) {
+	f.mu.Lock()
+	f.lastLine = line
+	f.mu.Unlock()
+	if suppressed, yes := f.programLog.Allow("", time.Now()); yes {
+		f.set.Log.Info("the program of a front-end says", "line", line, "unreported", suppressed)
+	}
+}
+
+// lineSplitter cuts what is written to it into lines. A long line is cut into several.
+type lineSplitter struct {
+	onLine func(string)
+
+	mu          sync.Mutex
+	partialLine []byte
+}
+
+func (l *lineSplitter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(b)
+	for len(b) > 0 {
+		i := bytes.IndexByte(b, '\n')
+		end := i >= 0
+		if !end {
+			i = len(b)
+		}
+		k := min(i, maxLogLineBytes-len(l.partialLine))
+		l.partialLine = append(l.partialLine, b[:k]...)
+		b = b[k:]
+		if end && k == i {
+			b = b[1:]
+		} else if len(l.partialLine) < maxLogLineBytes {
+			continue
+		}
+		l.onLine(string(l.partialLine))
+		l.partialLine = l.partialLine[:0]
+	}
+	return n, nil
+}
+
+// flush says what came behind the last line's end.
+func (l *lineSplitter) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.partialLine) > 0 {
+		l.onLine(string(l.partialLine))
+		l.partialLine = nil
+	}
+}

@@ -1,0 +1,240 @@
+package frames
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringlet/internal/connlimit"
+	"ringlet/source/live"
+)
+
+// feed is a live.Feed of which the front-end's bytes come from one connection at a time.
+type feed struct {
+	// immutable after open
+	set             live.FeedSettings
+	store           *fragmentStore
+	ctx             context.Context // over with Close
+	stop            context.CancelFunc
+	addr            string        // where it listens
+	secret          []byte        // that a front-end must prove to have; nil: it need not
+	restartPause    time.Duration // first pause before a program is started again
+	takeoverTimeout time.Duration // how long a newcomer waits for a dead connection
+
+	gate       connlimit.Gate // of connections: who has not said hello makes room
+	eventLog   connlimit.LogLimiter
+	crowdLog   connlimit.LogLimiter // of those that were too many
+	programLog connlimit.LogLimiter // of a program
+	stats      counters
+	wg         sync.WaitGroup // all goroutines
+
+	mu               sync.Mutex // guards the rest
+	state            runState
+	session          *session // that is attached; nil: there is none
+	err              error    // this source cannot go on
+	lastFrontend     string   // name of the front-end that was attached last, and where it is
+	lastRefusal      string   // of the last refusal
+	oldVersionWarned bool     // a front-end of the first version was logged, that cannot be told what was given up
+
+	lastLine string // of a program's standard error
+}
+
+// counters are live.Stats while they are counted.
+type counters struct {
+	fragments, bytes, refused, repeated, attached, gone atomic.Uint64
+}
+
+// newFeed makes a feed that nobody fills yet. Where it is opened does not end it: Close does.
+func newFeed(ctx context.Context, set live.FeedSettings) *feed {
+	if set.Log == nil {
+		set.Log = slog.New(slog.DiscardHandler)
+	}
+	set.Log = set.Log.With("input", set.Name, "source", set.SourceID)
+	f := &feed{
+		set:             set,
+		store:           newStore(storeSize, maxQueuedFragments),
+		gate:            connlimit.Gate{MaxTotal: maxConns, MaxPerHost: maxPerHost},
+		eventLog:        connlimit.LogLimiter{Burst: connlimit.Burst},
+		programLog:      connlimit.LogLimiter{Burst: maxLogLines},
+		takeoverTimeout: maxTakeoverWait,
+	}
+	f.ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
+	return f
+}
+
+// Next implements live.Feed. It allocates nothing.
+func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
+	if len(dst) == 0 {
+		return 0, nil
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if n := f.store.handOut(dst); n > 0 {
+			return n, nil
+		}
+		f.mu.Lock()
+		ended, err := f.state.ended, f.err
+		f.mu.Unlock()
+		if ended || err != nil {
+			if n := f.store.handOut(dst); n > 0 { // queued before the end was reported
+				return n, nil
+			}
+			if ended {
+				return 0, io.EOF
+			}
+			return 0, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-f.ctx.Done():
+			return 0, &closedError{f.set.Name}
+		case <-f.store.fragmentsQueued:
+		}
+	}
+}
+
+// closedError says that Next was called after Close.
+type closedError struct{ name string }
+
+func (e *closedError) Error() string { return "input " + e.name + " is closed" }
+
+// ReleaseFragments implements live.Feed.
+func (f *feed) ReleaseFragments(n int) { f.store.freeFragments(n) }
+
+// SetResumeEvent implements live.Feed.
+func (f *feed) SetResumeEvent(event uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state.acceptedBelow = event
+}
+
+// ReportGivenUp implements live.Feed. The front-end is told before it is told what is safe.
+func (f *feed) ReportGivenUp(from, to uint64, why live.Fault) {
+	x := givenUpRange{
+		from:   from,
+		to:     to,
+		count:  to - min(from, to),
+		reason: faultReason(why),
+	}
+	f.mu.Lock()
+	f.state.noteGivenUp(x)
+	if s := f.session; s != nil && s.version > version1 {
+		s.newGivenUp.add(x)
+		wake(s.ackDue)
+	}
+	f.mu.Unlock()
+	f.warnOldVersion()
+}
+
+// warnOldVersion warns once of a front-end that cannot be told what was given up.
+func (f *feed) warnOldVersion() {
+	f.mu.Lock()
+	s := f.session
+	warned := f.oldVersionWarned || s == nil || s.version > version1 || !f.state.isHeldBack
+	held := f.state.heldBackFrom
+	f.oldVersionWarned = f.oldVersionWarned || !warned
+	f.mu.Unlock()
+	if !warned {
+		f.set.Log.Warn("a front-end cannot be told that fragments were given up, since it speaks version 1 of the format: "+
+			"nothing from there on is acknowledged to it in this run. Take the clients of this Ringlet", "frontend", s.frontend,
+			"event", held)
+	}
+}
+
+// SetSafeBelow implements live.Feed.
+func (f *feed) SetSafeBelow(event uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if event <= f.state.safeBelow {
+		return
+	}
+	f.state.safeBelow = event
+	if f.session != nil {
+		wake(f.session.ackDue)
+	}
+}
+
+// Frontend implements live.FrontendNamer.
+func (f *feed) Frontend() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lastFrontend
+}
+
+// Explain is why a front-end, or a stranger, was refused last; empty if none was.
+func (f *feed) Explain() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lastRefusal
+}
+
+// countRefusal counts a refusal and keeps its reason.
+func (f *feed) countRefusal(who, why string) {
+	f.stats.refused.Add(1)
+	f.mu.Lock()
+	f.lastRefusal = truncateSentence(who + ": " + why)
+	f.mu.Unlock()
+}
+
+// Stats implements live.Feed.
+func (f *feed) Stats() live.Stats {
+	return live.Stats{
+		Fragments:         f.stats.fragments.Load(),
+		Bytes:             f.stats.bytes.Load(),
+		RefusedMessages:   f.stats.refused.Load(),
+		Repeated:          f.stats.repeated.Load(),
+		FrontendsAttached: f.stats.attached.Load(),
+		FrontendsGone:     f.stats.gone.Load(),
+	}
+}
+
+// Close implements live.Feed. The front-end is told once more what is safe.
+func (f *feed) Close() error {
+	f.stop()
+	f.wg.Wait()
+	f.eventLog.LogUnreported(f.set.Log)
+	f.crowdLog.LogUnreported(f.set.Log)
+	return nil
+}
+
+// Addr is where the feed listens: an address with its port, or a path. Empty if it does not.
+func (f *feed) Addr() string { return f.addr }
+
+// fail tells Next that this source cannot go on.
+func (f *feed) fail(err error) {
+	f.mu.Lock()
+	f.err = err
+	f.mu.Unlock()
+	wake(f.store.fragmentsQueued)
+}
+
+// logEvent writes what happened to the front-end to the log, but seldom if the like comes often.
+func (f *feed) logEvent(level slog.Level, what string, args ...any) {
+	f.logThrottled(&f.eventLog, level, what, args...)
+}
+
+func (f *feed) logThrottled(throttle *connlimit.LogLimiter, level slog.Level, what string, args ...any) {
+	if suppressed, yes := throttle.Allow(what, time.Now()); yes {
+		if suppressed > 0 {
+			args = append(args, "unreported", suppressed)
+		}
+		f.set.Log.Log(f.ctx, level, what, args...)
+	}
+}
+
+// sleep waits; false if the feed is closed before.
+func (f *feed) sleep(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-f.ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,465 @@
+package frames
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringlet/event"
+	"ringlet/internal/connlimit"
+	"ringlet/source/live"
+)
+
+const (
+	// helloTimeout is how long a front-end may take for its hello. A connection that says nothing is closed after it.
+	helloTimeout = 5 * time.Second
+	// lingerTimeout is how long a connection stays open behind a refusal, so that the front-end can read it, and how long
+	// the last acknowledgement may take when a feed is closed.
+	lingerTimeout = time.Second
+)
+
+// frontendConn is a connection to a front-end.
+type frontendConn interface {
+	io.ReadWriteCloser
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+	CloseWrite() error
+}
+
+// session is one connection, owned by one goroutine.
+type session struct {
+	feed     *feed
+	conn     frontendConn
+	frontend string // name of the front-end, and where it is
+
+	admission *connlimit.Place // nil: a program, which has no need of one
+
+	helloBytes []byte // its hello
+	version    uint8  // of the format that the front-end speaks; immutable once it is attached
+	// the end of the run is this session's while it is attached, and is reported to the feed after each read
+	state            runState
+	resumeFrom       uint64
+	storedEvents     map[uint64]struct{} // events at resumeFrom and above that were there when the front-end attached
+	bankType         event.BankType
+	received         uint64        // fragments
+	belowResumeCount uint64        // fragments below resumeFrom, since they were last reported
+	belowRanges      givenUpRanges // the same, for the front-end
+
+	// guarded by feed.mu
+	newGivenUp   givenUpRanges // given up and not reported to the front-end
+	detached     bool          // another front-end may be told what is safe, and this one no more than safe
+	detachedSafe uint64
+
+	ackDue     chan struct{} // something is safe; one token
+	ackRepeat  chan struct{} // what is safe is to be reported again; one token
+	storeFull  atomic.Bool   // there is no room
+	evict      func()        // ends the session where there is no room; may be called again
+	evicted    chan struct{} // closed by evict
+	detachDone chan struct{} // closed when another front-end may attach
+}
+
+// newSession is a session that nobody has said hello in.
+func newSession(f *feed, c frontendConn, where string) *session {
+	s := &session{
+		feed:       f,
+		conn:       c,
+		frontend:   truncateSentence(where),
+		version:    version1,
+		ackDue:     make(chan struct{}, 1),
+		ackRepeat:  make(chan struct{}, 1),
+		evicted:    make(chan struct{}),
+		detachDone: make(chan struct{}),
+	}
+	s.evict = sync.OnceFunc(func() { close(s.evicted) })
+	return s
+}
+
+// serve does all that a front-end's connection asks for, and closes it. It returns how many fragments came, and why it
+// ended: nil is the front-end's or the feed's own doing.
+func (f *feed) serve(c frontendConn, where string, place *connlimit.Place) (uint64, error) {
+	s := newSession(f, c, where)
+	s.admission = place
+	defer func() { _ = c.Close() }()
+	unblock := context.AfterFunc(f.ctx, func() {
+		_ = c.SetWriteDeadline(time.Now().Add(lingerTimeout))
+		_ = c.SetReadDeadline(time.Unix(1, 0))
+	})
+	defer unblock()
+	h, err := s.readHello()
+	if h.Version == currentVersion {
+		s.version = currentVersion
+	}
+	if err != nil {
+		if f.ctx.Err() == nil && !errors.Is(err, io.EOF) { // who asks whether the port is open is no front-end
+			s.refuse(answer{Code: codeBadFormat, Sentence: err.Error()})
+			return 0, err
+		}
+		return 0, nil
+	}
+	if h.Name != "" {
+		s.frontend = truncateSentence(fmt.Sprintf("%q at %s", h.Name, where))
+	}
+	if refusal := s.verifyProof(h); refusal != nil {
+		s.refuse(*refusal)
+		return 0, errors.New(refusal.Sentence)
+	}
+	if !place.SetYielding(false) {
+		return 0, nil // it had to make room, and that was told
+	}
+	if refusal := s.takeOver(h); refusal != nil {
+		s.refuse(*refusal)
+		return 0, errors.New(refusal.Sentence)
+	}
+	acked := make(chan struct{})
+	over := make(chan struct{})
+	go func() {
+		defer close(acked)
+		s.runAcks(over)
+	}()
+	err = s.receive()
+	s.detach(err)
+	close(over)
+	_ = c.SetWriteDeadline(time.Now().Add(lingerTimeout)) // a front-end that reads no answers may hold the last one up
+	<-acked
+	if f.ctx.Err() != nil {
+		s.closeGracefully()
+		return s.received, nil
+	}
+	var broken *formatError
+	if errors.As(err, &broken) {
+		s.refuse(answer{Code: codeBadFormat, Sentence: err.Error()})
+		return s.received, err
+	}
+	return s.received, nil
+}
+
+// readHello reads the front-end's hello and not a byte more: a program may write frames right behind it.
+func (s *session) readHello() (hello, error) {
+	if err := s.conn.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
+		return hello{}, err
+	}
+	if s.feed.ctx.Err() != nil {
+		return hello{}, io.EOF
+	}
+	var b [helloSize + maxOptions]byte
+	n, most := 0, helloSize
+	for {
+		k, err := s.conn.Read(b[n:most])
+		n += k
+		h, _, broken := parseHello(b[:n])
+		if broken == nil || !errors.Is(broken, errMoreBytesNeeded) {
+			s.helloBytes = bytes.Clone(b[:n])
+			return h, broken
+		}
+		if n == helloSize {
+			behind, _ := helloTailSize(b[:]) // else it is broken
+			most = helloSize + behind
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return h, fmt.Errorf("no hello came within %v: a front-end says hello as soon as it is connected", helloTimeout)
+		case n == 0:
+			return h, io.EOF
+		default:
+			return h, fmt.Errorf("the connection ended within a hello: %w", err)
+		}
+	}
+}
+
+// attach makes the front-end the one that is attached, and answers its hello; else it returns the refusal, and the
+// session of the one that is attached if that is why.
+func (s *session) attach(h hello) (refusal *answer, before *session) {
+	f := s.feed
+	f.mu.Lock()
+	numbers := f.store.eventNumbers() // the consumer tells what it has taken before it frees it, so none is in neither
+	a := f.state.answerHello(h, &f.set, f.state.resumeFrom(numbers))
+	if a.Code != codeAccepted {
+		if a.Code == codeBusy {
+			before = f.session
+		}
+		f.mu.Unlock()
+		return &a, before
+	}
+	f.state.attachedFrontend, f.lastFrontend, f.session = s.frontend, s.frontend, s
+	s.state = f.state
+	if s.version > version1 {
+		s.newGivenUp = slices.Clone(f.state.givenUp)
+	}
+	if f.state.safeBelow > 0 || len(s.newGivenUp) > 0 || f.state.ended {
+		wake(s.ackDue)
+	}
+	f.mu.Unlock()
+	f.stats.attached.Add(1)
+	s.resumeFrom, s.bankType = a.A, event.BankType(h.Type)
+	if h.Type == noType {
+		s.bankType = event.TestDet
+	}
+	s.storedEvents = eventsFrom(numbers, s.resumeFrom)
+	f.logEvent(slog.LevelInfo, "a front-end is attached", "frontend", s.frontend, "next", s.resumeFrom)
+	f.warnOldVersion()
+	// A connection that has just said hello has room for an answer; if it is broken, receive says so.
+	_, _ = s.conn.Write(appendAnswer(nil, s.version, a))
+	if err := s.conn.SetReadDeadline(time.Time{}); err == nil && f.ctx.Err() != nil {
+		_ = s.conn.SetReadDeadline(time.Unix(1, 0))
+	}
+	return nil, nil
+}
+
+// eventsFrom are those of the numbers that a front-end which resumes at from may send again.
+func eventsFrom(numbers []uint64, from uint64) map[uint64]struct{} {
+	var out map[uint64]struct{}
+	for _, e := range numbers {
+		if e >= from {
+			if out == nil {
+				out = map[uint64]struct{}{}
+			}
+			out[e] = struct{}{}
+		}
+	}
+	return out
+}
+
+// detach lets another front-end attach.
+func (s *session) detach(why error) {
+	f := s.feed
+	f.store.discardUnparsed()
+	f.mu.Lock()
+	f.state.attachedFrontend, f.session = "", nil
+	s.detached, s.detachedSafe = true, f.state.ackFor(s.version)
+	ended, acceptedBelow := f.state.ended, f.state.acceptedBelow
+	f.mu.Unlock()
+	close(s.detachDone)
+	if errors.Is(why, io.EOF) {
+		why = errors.New("its connection is closed, and it has not said that its run is over")
+	}
+	switch {
+	case f.ctx.Err() != nil:
+	case ended:
+		f.logEvent(slog.LevelInfo, "a front-end is gone, behind the end of its run", "frontend", s.frontend)
+	default:
+		f.stats.gone.Add(1)
+		f.logEvent(slog.LevelWarn, "a front-end is gone", "frontend", s.frontend, "next", acceptedBelow, "why", why)
+	}
+}
+
+// refuse tells the front-end why its connection is closed, and counts it.
+func (s *session) refuse(a answer) {
+	f := s.feed
+	if !s.admission.SetYielding(true) {
+		return // it had to make room, and that was told
+	}
+	f.countRefusal(s.frontend, a.Sentence)
+	f.logEvent(slog.LevelWarn, "a front-end is refused", "frontend", s.frontend, "why", a.Sentence)
+	if f.ctx.Err() != nil {
+		return
+	}
+	_ = s.conn.SetWriteDeadline(time.Now().Add(lingerTimeout))
+	if _, err := s.conn.Write(appendAnswer(nil, s.version, a)); err == nil {
+		s.closeGracefully()
+	}
+}
+
+// closeGracefully waits until the front-end has read the last answer and closes, for a while: a connection that is
+// closed with bytes unread resets, and takes the answer along.
+func (s *session) closeGracefully() {
+	_ = s.conn.SetReadDeadline(time.Now().Add(lingerTimeout))
+	if err := s.conn.CloseWrite(); err == nil {
+		_, _ = io.Copy(io.Discard, s.conn)
+	}
+}
+
+// runAcks sends what the front-end must know, as often as that changes or is asked for, until over; then once more.
+func (s *session) runAcks(over <-chan struct{}) {
+	var t ackedState
+	buf := make([]byte, 0, answerSize)
+	for last := false; !last; {
+		repeat := false
+		select {
+		case <-s.ackDue:
+		case <-s.ackRepeat:
+			repeat = true
+		case <-over:
+			last = true
+		}
+		buf = s.appendAnswers(buf[:0], &t, repeat)
+		if len(buf) == 0 {
+			continue
+		}
+		if last {
+			_ = s.conn.SetWriteDeadline(time.Now().Add(lingerTimeout))
+		}
+		if _, err := s.conn.Write(buf); err != nil {
+			return // the other direction ends the session
+		}
+	}
+}
+
+// ackedState is what a session has told its front-end.
+type ackedState struct {
+	safeBelow uint64
+	endAcked  bool
+}
+
+// appendAnswers appends what there is to tell: what was given up comes before what is safe.
+func (s *session) appendAnswers(dst []byte, t *ackedState, repeat bool) []byte {
+	f := s.feed
+	f.mu.Lock()
+	safe, news := f.state.ackFor(s.version), s.newGivenUp
+	ended, end := f.state.ended, f.state.endEvent
+	if s.newGivenUp = nil; s.detached {
+		safe = s.detachedSafe // what is given up from now on is not in news
+	}
+	f.mu.Unlock()
+	for _, x := range news {
+		dst = appendAnswer(dst, s.version, x.answer())
+	}
+	if ended && !t.endAcked && s.version > version1 {
+		t.endAcked = true
+		dst = appendAnswer(dst, s.version, answer{Code: codeEndReceived, A: end})
+	}
+	if safe > t.safeBelow || repeat {
+		t.safeBelow = max(t.safeBelow, safe)
+		dst = appendAnswer(dst, s.version, answer{Code: codeAcknowledged, A: t.safeBelow})
+	}
+	return dst
+}
+
+// receive reads frames into the store until the connection ends. It allocates nothing for a fragment.
+func (s *session) receive() error {
+	st := s.feed.store
+	for {
+		short, err := s.queueFrames()
+		if err != nil {
+			return err
+		}
+		var space []byte
+		if short { // else whole frames stand there, which a read could wait behind for ever
+			space = st.readSpace(frameBytesNeeded(st.unparsedBytes()))
+		}
+		if len(space) == 0 {
+			if err := s.waitForSpace(); err != nil {
+				return err
+			}
+			continue
+		}
+		n, err := s.conn.Read(space[:min(len(space), maxReadBytes)])
+		st.commitRead(n)
+		if n == 0 && err != nil { // all before it are parsed
+			return err
+		}
+	}
+}
+
+// waitForSpace waits until the consumer has freed something.
+func (s *session) waitForSpace() error {
+	s.storeFull.Store(true)
+	defer s.storeFull.Store(false)
+	select {
+	case <-s.feed.store.memoryFreed:
+		return nil
+	case <-s.evicted:
+		return errReplaced
+	case <-s.feed.ctx.Done():
+		return s.feed.ctx.Err()
+	}
+}
+
+// queueFrames queues the frames that are whole, as long as there is room. short: all that are whole are queued.
+func (s *session) queueFrames() (short bool, err error) {
+	st := s.feed.store
+	var fragments, bytes, repeated uint64
+	known := uint8(flagsKnown)
+	if s.version == version1 {
+		known = flagsVersion1
+	}
+	var fr frame
+	for free := st.freeEntries(); free > 0; {
+		if err = parseFrame(&fr, st.unparsedBytes(), known); err != nil {
+			break
+		}
+		var v frameVerdict
+		if v, err = s.state.judgeFrame(&fr, s.resumeFrom, s.storedEvents); err != nil {
+			break
+		}
+		if v != frameHandOut {
+			if v == frameDiscard {
+				repeated++
+				s.noteBelowResume(&fr)
+			}
+			st.skip(fr.size())
+			continue
+		}
+		typ := s.bankType
+		if fr.Flags&flagTyped != 0 {
+			typ = event.BankType(fr.Type)
+		}
+		st.enqueue(live.Fragment{Event: fr.Event, Type: typ, Data: fr.Data}, fr.size())
+		free--
+		fragments++
+		bytes += uint64(len(fr.Data))
+	}
+	s.publishFrames(fragments, bytes, repeated)
+	if errors.Is(err, errMoreBytesNeeded) {
+		return true, nil
+	}
+	return false, err
+}
+
+// noteBelowResume notes that an event came below the one that the front-end was asked for: it numbers anew, and must
+// hear of it.
+func (s *session) noteBelowResume(fr *frame) {
+	if fr.Event >= s.resumeFrom {
+		return
+	}
+	if s.belowResumeCount++; s.version > version1 {
+		s.belowRanges.add(givenUpRange{
+			from:   fr.Event,
+			to:     fr.Event + 1,
+			count:  1,
+			reason: reasonBackwards,
+		})
+	}
+}
+
+// publishFrames counts, shows the consumer what was queued, and tells the feed where the run is.
+func (s *session) publishFrames(fragments, bytes, repeated uint64) {
+	f := s.feed
+	s.received += fragments + repeated
+	f.stats.fragments.Add(fragments)
+	f.stats.bytes.Add(bytes)
+	f.stats.repeated.Add(repeated)
+	f.store.publish()
+	f.mu.Lock()
+	news := s.state.ended && !f.state.ended
+	f.state.ended, f.state.endEvent = s.state.ended, s.state.endEvent
+	acceptedBelow := f.state.acceptedBelow
+	for _, x := range s.belowRanges {
+		s.newGivenUp.add(x)
+	}
+	f.mu.Unlock()
+	if news || len(s.belowRanges) > 0 {
+		wake(s.ackDue)
+	}
+	if s.belowResumeCount > 0 {
+		f.logEvent(slog.LevelWarn, "a front-end sends events below the one that it was asked for: they are thrown away",
+			"frontend", s.frontend, "asked for", s.resumeFrom, "such", s.belowResumeCount)
+	}
+	s.belowRanges, s.belowResumeCount = s.belowRanges[:0], 0
+	if news && s.state.endEvent < acceptedBelow {
+		f.logEvent(slog.LevelWarn, "the run is declared over below events that came", "frontend", s.frontend, "end",
+			s.state.endEvent,
+			"came", acceptedBelow)
+	}
+	if s.state.ended {
+		wake(f.store.fragmentsQueued)
+	}
+}

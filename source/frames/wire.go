@@ -1,0 +1,331 @@
+package frames
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"ringlet/event"
+	"ringlet/internal/crc32c"
+	"ringlet/internal/secret"
+	"ringlet/source/live"
+)
+
+// The bytes of docs/format/frames.md. All numbers are little-endian.
+const (
+	version1       = 1 // version of the format without an acknowledged end, and without what was given up
+	currentVersion = 2
+	helloMagic     = "RLFH"
+	answerMagic    = "RLFA"
+	helloSize      = 24 // and the name or the options
+	answerSize     = 32 // and the sentence
+	answerSize1    = 24 // the same in the first version
+	frameSize      = 20 // and the optional words, and the data
+	frameMark      = 0x5246
+	maxName        = 64
+	maxOptions     = 1024
+	optionSize     = 4 // and its bytes
+	maxSentence    = 512
+	anySource      = 0xffff
+	noType         = 255 // of a hello that says none
+	noEvent        = 1<<64 - 1
+	flagUnchecked  = 1 << 0 // the checksum is absent
+	flagEnd        = 1 << 1 // end of the run: no data; the event number is the first that never comes
+	flagTyped      = 1 << 2 // the type is that of this fragment, not the hello's
+	flagTrigger    = 1 << 3 // a trigger number follows the header: kept for later
+	flagStamp      = 1 << 4 // a time stamp follows: likewise
+	flagsVersion1  = flagUnchecked | flagEnd | flagTyped
+	flagsKnown     = flagsVersion1 | flagTrigger | flagStamp
+)
+
+// The kinds of options in a hello.
+const (
+	optionName     = 1 // of the front-end
+	optionSource   = 2 // name of the source: kept for later
+	optionSecret   = 3 // the front-end has a secret: its nonce
+	optionRequired = 1 << 15
+)
+
+// answerCode is what an answer says.
+type answerCode uint8
+
+const (
+	codeAccepted     answerCode = iota // frames may follow
+	codeAcknowledged                   // all events below have their outcome
+	codeBadVersion                     // refusals: the connection ends behind the sentence
+	codeBadSource
+	codeBadRun
+	codeBusy
+	codeBadFormat
+	codeGivenUp     // fragments are in no file of this run
+	codeEndReceived // Ringlet has the end of the run
+	_
+	codeProofWanted // the front-end must prove that it has the secret
+)
+
+// Reasons of noteGivenUp.
+const (
+	reasonSeveral = iota // of one range
+	reasonLate
+	reasonRepeat
+	reasonBackwards
+	reasonJump
+	reasonLeftOver
+)
+
+var reasonWords = [...]string{
+	reasonSeveral: "are in no file of this run, for several reasons",
+	reasonLate:    "are in no file of this run: they came too late, and their events were built without them",
+	reasonRepeat:  "were thrown away: their events have a fragment of this source already",
+	reasonBackwards: "were thrown away: their numbers run backwards, or are below the one from which Ringlet " +
+		"asked to send",
+	reasonJump:     "were thrown away: their numbers are far from those around them",
+	reasonLeftOver: "are in no file of this run: it ended before they were built",
+}
+
+// faultReason is how the format says why a fragment was given up.
+func faultReason(why live.Fault) uint32 {
+	switch why {
+	case live.FaultLate:
+		return reasonLate
+	case live.FaultRepeat:
+		return reasonRepeat
+	case live.FaultBackwards:
+		return reasonBackwards
+	case live.FaultJump:
+		return reasonJump
+	}
+	return reasonLeftOver
+}
+
+// hello is how a front-end begins.
+type hello struct {
+	Version          uint8
+	Type             uint8 // bank type; noType: says none
+	Source           uint16
+	Run              uint64 // 0: any
+	Name             string
+	MaxFragmentBytes uint32 // bytes of the largest fragment that it will send; 0: it does not say
+	SourceName       string // what it calls its source: kept for later
+	HasSecret        bool   // it can prove that it has a secret
+}
+
+// answer is all that Ringlet says to a front-end. What A to D are is told by the code, in the document.
+type answer struct {
+	Code     answerCode
+	A, B     uint64
+	C, D     uint32
+	Sentence string
+}
+
+// frame is one fragment as it came, or the end of the run.
+type frame struct {
+	Event    uint64
+	Flags    uint8
+	Type     uint8
+	optional int    // bytes of optional words
+	Data     []byte // in the memory that was parsed
+}
+
+func (f *frame) size() int { return frameSize + f.optional + len(f.Data) }
+
+// errMoreBytesNeeded says that more bytes are needed than are there.
+var errMoreBytesNeeded = errors.New("more bytes are needed")
+
+// formatError is what breaks the format.
+type formatError struct{ What string }
+
+func (e *formatError) Error() string {
+	return e.What + ": the front-end breaks the format of docs/format/frames.md"
+}
+
+// formatErrorf makes a formatError.
+func formatErrorf(format string, args ...any) error {
+	return &formatError{fmt.Sprintf(format, args...)}
+}
+
+// parseHello reads a hello from the beginning of b, and says its size; errMoreBytesNeeded if it goes on behind b. A
+// hello of another version is read as far as all versions agree: up to the version. The version is told beside an
+// error, too.
+func parseHello(b []byte) (hello, int, error) {
+	if n := min(len(b), len(helloMagic)); string(b[:n]) != helloMagic[:n] {
+		return hello{}, 0, formatErrorf("a hello begins with %q, not with %q", helloMagic, b[:n])
+	}
+	if len(b) > 4 && b[4] != version1 && b[4] != currentVersion {
+		return hello{Version: b[4]}, 0, nil
+	}
+	if len(b) < helloSize {
+		return hello{}, 0, errMoreBytesNeeded
+	}
+	h := hello{
+		Version: b[4],
+		Type:    b[5],
+		Source:  binary.LittleEndian.Uint16(b[6:]),
+		Run:     binary.LittleEndian.Uint64(b[8:]),
+	}
+	n, err := helloTailSize(b)
+	switch {
+	case err != nil:
+		return h, 0, err
+	case len(b) < helloSize+n:
+		return h, 0, errMoreBytesNeeded
+	case h.Version == version1:
+		h.Name = string(b[helloSize : helloSize+n])
+		return h, helloSize + n, nil
+	}
+	h.MaxFragmentBytes = binary.LittleEndian.Uint32(b[20:])
+	return h, helloSize + n, h.options(b[helloSize : helloSize+n])
+}
+
+// helloTailSize is how many bytes follow the head of a hello.
+func helloTailSize(b []byte) (int, error) {
+	if b[4] == version1 {
+		n := int(b[16])
+		if n > maxName {
+			return 0, formatErrorf("a hello has a name of %d bytes, %d are the most", n, maxName)
+		}
+		if binary.LittleEndian.Uint32(b[16:])>>8 != 0 || binary.LittleEndian.Uint32(b[20:]) != 0 {
+			return 0, formatErrorf("bytes 17 to 23 of a hello are not zero")
+		}
+		return n, nil
+	}
+	n := int(binary.LittleEndian.Uint16(b[16:]))
+	if n > maxOptions {
+		return 0, formatErrorf("a hello has options of %d bytes, %d are the most", n, maxOptions)
+	}
+	if binary.LittleEndian.Uint16(b[18:]) != 0 {
+		return 0, formatErrorf("bytes 18 and 19 of a hello are not zero")
+	}
+	return n, nil
+}
+
+// options reads the options of a hello of version 2.
+func (h *hello) options(b []byte) error {
+	var seen [optionSecret + 1]bool
+	for len(b) > 0 {
+		if len(b) < optionSize {
+			return formatErrorf("the options of a hello end within one")
+		}
+		kind, n := binary.LittleEndian.Uint16(b), int(binary.LittleEndian.Uint16(b[2:]))
+		b = b[optionSize:]
+		if n > len(b) {
+			return formatErrorf("option %d of a hello has %d bytes, and %d are there", kind, n, len(b))
+		}
+		what := b[:n]
+		b = b[n:]
+		if int(kind) < len(seen) {
+			if seen[kind] {
+				return formatErrorf("option %d of a hello comes twice", kind)
+			}
+			seen[kind] = true
+		}
+		switch {
+		case kind == optionName || kind == optionSource:
+			if n == 0 || n > maxName || !utf8.Valid(what) {
+				return formatErrorf("option %d of a hello, a name, has %d bytes: it must be UTF-8 of 1 to %d bytes", kind, n,
+					maxName)
+			}
+			if kind == optionName {
+				h.Name = string(what)
+			} else {
+				h.SourceName = string(what)
+			}
+		case kind == optionSecret && n > secret.MaxSize:
+			return formatErrorf("option %d of a hello has %d bytes, %d are the most", kind, n, secret.MaxSize)
+		case kind == optionSecret:
+			h.HasSecret = n >= minNonce
+		case kind&optionRequired != 0:
+			return formatErrorf("option %#x of a hello is unknown to this Ringlet, and the front-end says that it cannot do "+
+				"without it", kind)
+		}
+	}
+	return nil
+}
+
+// appendAnswer appends an answer in a version to dst. A longer sentence is cut. An answer that a version has no code
+// for must not be given.
+func appendAnswer(dst []byte, version uint8, a answer) []byte {
+	sentence := truncateSentence(a.Sentence)
+	dst = append(dst, answerMagic...)
+	dst = append(dst, version, byte(a.Code))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(sentence)))
+	dst = binary.LittleEndian.AppendUint64(dst, a.A)
+	if version > version1 {
+		dst = binary.LittleEndian.AppendUint64(dst, a.B)
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, a.C)
+	dst = binary.LittleEndian.AppendUint32(dst, a.D)
+	return append(dst, sentence...)
+}
+
+// truncateSentence is a sentence as far as an answer has room for it, in whole characters.
+func truncateSentence(sentence string) string {
+	if len(sentence) <= maxSentence {
+		return sentence
+	}
+	n := maxSentence
+	for n > maxSentence-utf8.UTFMax && !utf8.RuneStart(sentence[n]) {
+		n--
+	}
+	return sentence[:n]
+}
+
+// optionalBytes is how many bytes of optional words flags announce.
+func optionalBytes(flags uint8) int {
+	n := 0
+	if flags&flagTrigger != 0 {
+		n += 8
+	}
+	if flags&flagStamp != 0 {
+		n += 8
+	}
+	return n
+}
+
+// frameBytesNeeded is how many bytes must be there for a frame of which b is the beginning.
+func frameBytesNeeded(b []byte) int {
+	if len(b) < frameSize {
+		return frameSize
+	}
+	return frameSize + optionalBytes(b[12]) + int(min(binary.LittleEndian.Uint32(b[8:]), event.MaxFragment))
+}
+
+// parseFrame reads a frame from the beginning of b into f; errMoreBytesNeeded if it goes on behind b. A header that
+// breaks the format is refused before its data are there. known are the flags of the connection's version.
+func parseFrame(f *frame, b []byte, known uint8) error {
+	if len(b) < frameSize {
+		return errMoreBytesNeeded
+	}
+	size := binary.LittleEndian.Uint32(b[8:])
+	*f = frame{Event: binary.LittleEndian.Uint64(b), Flags: b[12], Type: b[13], optional: optionalBytes(b[12])}
+	switch mark := binary.LittleEndian.Uint16(b[14:]); {
+	case mark != frameMark:
+		return formatErrorf("a frame has the mark %#04x and not %#04x", mark, frameMark)
+	case f.Flags&^known != 0:
+		return formatErrorf("the frame of event %d has unknown flags, %#02x", f.Event, f.Flags)
+	case size > event.MaxFragment:
+		return formatErrorf("the fragment of event %d has %d bytes, %d are the most", f.Event, size, event.MaxFragment)
+	case f.Event == noEvent:
+		return formatErrorf("%d is no event number", f.Event)
+	case f.Flags&flagEnd != 0 && size != 0:
+		return formatErrorf("the end of the run, at event %d, has %d bytes of data", f.Event, size)
+	}
+	at := frameSize + f.optional
+	if len(b) < at+int(size) {
+		return errMoreBytesNeeded
+	}
+	f.Data = b[at : at+int(size) : at+int(size)]
+	want := binary.LittleEndian.Uint32(b[16:])
+	if f.Flags&flagUnchecked != 0 {
+		if want != 0 {
+			return formatErrorf("the frame of event %d has a checksum and says that it has none", f.Event)
+		}
+		return nil
+	}
+	if sum := crc32c.Add(crc32c.Sum(b[:16]), b[frameSize:at+int(size)]); sum != want {
+		return formatErrorf("the fragment of event %d has the checksum %08x, but the frame says %08x: it changed on the way",
+			f.Event, sum, want)
+	}
+	return nil
+}

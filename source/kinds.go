@@ -1,0 +1,214 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"ringlet/internal/registry"
+	"ringlet/source/ejfat"
+	"ringlet/source/frames"
+	"ringlet/source/live"
+	"ringlet/source/shmring"
+)
+
+// Settings are what sources are opened with; each kind takes what concerns it.
+type Settings struct {
+	GeneratorConfig        // its Division may be zero where data are not made: see ReplayConfig
+	RUs             int    // readout units of the run
+	Input           string // a file, or what the configuration says behind the kind's name and a colon
+	Loop            bool
+	OnBadRecord     OnBadRecord
+	PaceAsRecorded  bool
+	PreparedBlocks  int                 // blocks that are made once and come again; 0: each is made anew
+	BufferCount     func(block int) int // how many retention buffers blocks of that size come to in turn
+	Live            LiveSettings
+}
+
+// InputKind is a kind of source.
+type InputKind struct {
+	registry.Kind
+	Generated bool // from the seed: everybody knows sizes and bytes beforehand
+	File      bool // Input is a regular file
+	Live      bool // it comes while the run goes on, and the scheduler cuts it into MEPs
+	Open      func(ctx context.Context, s Settings) (Source, error)
+	// Measure says what a run needs whose data are not made. f is the file, if it is one.
+	Measure func(ctx context.Context, f *os.File, s Settings) (RunNeeds, error)
+
+	// Feed opens one live source, for as long as the run goes on; ctx bounds the opening. Rows that have it need nothing
+	// else: Ringlet matches, packs and counts what the feed gives. Unordered: its fragments may come out of order, so that
+	// a number left out may still come.
+	Feed      func(ctx context.Context, s live.FeedSettings) (live.Feed, error)
+	Unordered bool
+	// Check says what is wrong with an address, whatever the host; Claim is what of its host it takes. Text: an address
+	// may be anything. Feed checks its address likewise.
+	Check    func(address string) error
+	Claim    func(address string) HostClaim
+	FreeText bool
+	// Network: it takes nothing of its host but an address of the network. What else it takes a node must allow.
+	Network bool
+}
+
+// rows is the table of sources. The setting input chooses: none is generated data, a name of this table with a colon
+// is that kind, anything else is a file.
+var rows = []InputKind{
+	{
+		Kind:      registry.Kind{Name: "generated", Help: "detector-like data, made of the seed"},
+		Generated: true,
+		Open:      openGenerated,
+	},
+	{
+		Kind:    registry.Kind{Name: "file", Help: "a file of recorded events: MDF, MEP, MFP or EUDAQ"},
+		File:    true,
+		Open:    openReplay,
+		Measure: measureReplay,
+	},
+	{
+		Kind:  registry.Kind{Name: "shm", Help: "a ring in shared memory, which a front-end's own process fills"},
+		Feed:  shmring.Open,
+		Check: shmring.Check,
+		Claim: claimRing,
+	},
+	{
+		Kind:    registry.Kind{Name: "tcp", Help: "frames over TCP"},
+		Feed:    frames.OpenTCP,
+		Check:   frames.CheckTCP,
+		Claim:   claimTCP,
+		Network: true,
+	},
+	{
+		Kind:  registry.Kind{Name: "unix", Help: "frames over a Unix-domain socket"},
+		Feed:  frames.OpenUnix,
+		Check: frames.CheckUnix,
+		Claim: claimPath,
+	},
+	{
+		Kind:     registry.Kind{Name: "exec", Help: "frames that a program prints"},
+		Feed:     frames.OpenExec,
+		Check:    frames.CheckExec,
+		FreeText: true,
+	},
+	{
+		Kind:      registry.Kind{Name: "udp", Help: "EJFAT's segments over UDP"},
+		Feed:      ejfat.Open,
+		Check:     ejfat.Check,
+		Claim:     claimUDP,
+		Unordered: true,
+		Network:   true,
+	},
+}
+
+// InputKinds are the kinds that an input can name. Without an input, data are made.
+func InputKinds() []InputKind {
+	return rows[1:]
+}
+
+// liveKind stands for a list of inputs whose rows have feeds.
+var liveKind = InputKind{
+	Kind: registry.Kind{Name: "live", Help: "what front-ends send while the run goes on"},
+	Live: true,
+	Open: openLive,
+	Measure: func(_ context.Context, _ *os.File, s Settings) (RunNeeds, error) {
+		return measureLive(s)
+	},
+}
+
+// AddKindForTest adds a kind to the table, and takes it away again when the returned function is called. No run may be
+// under way meanwhile.
+func AddKindForTest(row InputKind) (remove func()) {
+	before := rows
+	rows = append(rows[:len(rows):len(rows)], row)
+	return func() { rows = before }
+}
+
+// Input is one live source.
+type Input struct {
+	Kind    InputKind
+	Address string // what stands behind the kind's name and a colon
+	Name    string // both
+}
+
+// ParseInputs are the live sources that an input lists, in the order of their ids. A comma separates two where the name
+// of a kind and a colon follow it; other commas are of the address before them. The error names what is no live source.
+func ParseInputs(input string) ([]Input, error) {
+	var list []Input
+	for item := range strings.SplitSeq(input, ",") {
+		name, rest, _ := strings.Cut(item, ":")
+		row, ok := feedKind(name, item)
+		switch {
+		case ok:
+			list = append(list, Input{row, rest, item})
+		case len(list) > 0:
+			last := &list[len(list)-1]
+			last.Address, last.Name = last.Address+","+item, last.Name+","+item
+		default:
+			return nil, &ConfigError{"input", fmt.Sprintf("%q is no live source: a run reads live sources, or one file, or "+
+				"generates its data", item)}
+		}
+	}
+	return list, nil
+}
+
+// feedKind is the kind of a live source.
+func feedKind(name, item string) (InputKind, bool) {
+	for _, r := range rows {
+		if r.Feed != nil && r.Name == name && len(item) > len(name) {
+			return r, true
+		}
+	}
+	return InputKind{}, false
+}
+
+// KindOf returns the kind that an input chooses, and what the input says to it.
+func KindOf(input string) (InputKind, string) {
+	if input == "" {
+		return rows[0], ""
+	}
+	for item := range strings.SplitSeq(input, ",") {
+		if name, _, _ := strings.Cut(item, ":"); len(item) > len(name) {
+			if _, ok := feedKind(name, item); ok {
+				return liveKind, input
+			}
+		}
+	}
+	name, rest, colon := strings.Cut(input, ":")
+	for _, r := range rows[1:] {
+		if colon && r.Name == name {
+			return r, rest
+		}
+	}
+	return rows[1], input
+}
+
+func openGenerated(_ context.Context, s Settings) (Source, error) {
+	g, err := NewGenerator(s.GeneratorConfig)
+	if err != nil || s.PreparedBlocks == 0 {
+		return g, err
+	}
+	return NewPrepared(s.GeneratorConfig, s.PreparedBlocks, s.BufferCount(g.MaxBlock()))
+}
+
+// replay is what a replay takes of the settings.
+func (s *Settings) replay() ReplayConfig {
+	return ReplayConfig{
+		Path:           s.Input,
+		RU:             s.RU,
+		RUs:            s.RUs,
+		Division:       s.Division,
+		Packing:        s.Packing,
+		Loop:           s.Loop,
+		OnBadRecord:    s.OnBadRecord,
+		Events:         s.Events,
+		CRC:            s.CRC,
+		PaceAsRecorded: s.PaceAsRecorded,
+	}
+}
+
+func openReplay(ctx context.Context, s Settings) (Source, error) {
+	return openRecorded(ctx, s.replay())
+}
+
+func measureReplay(ctx context.Context, f *os.File, s Settings) (RunNeeds, error) {
+	return measureFile(ctx, f, s.replay())
+}

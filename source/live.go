@@ -1,0 +1,421 @@
+package source
+
+// Pipeline of a live fragment:
+//
+//	1 receive (parallel: a goroutine for each feed)  feed's memory → stage of the source, many fragments at a time; the
+//	                                                 matcher judges their numbers, under mu; the feed has its memory back
+//	2 step    (sequential: clock)                    what time decides; the scheduler learns how far the data go
+//	3 AddCuts (parallel: dispatcher)                 the scheduler says which events a MEP has
+//	4 Next    (sequential: reader)                   stage → block, every byte written once; no lock while it is copied
+//	5 SetOutcomesBelow (parallel: dispatcher; reported by 1)    MEPs have their outcome: the feed may acknowledge
+//
+// A fragment is copied twice: a feed's memory is as large as its carrier likes, a MEP as large as the run likes.
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/bits"
+	"sync"
+	"time"
+
+	"ringlet/event"
+	"ringlet/source/live"
+)
+
+// LiveSettings are what concerns live sources alone.
+type LiveSettings struct {
+	FragmentTimeout time.Duration // how long an event waits for a fragment
+	FlushAfter      time.Duration // how long it waits for a MEP to be full
+	OnMissing       live.OnMissing
+	MaxLeap         uint64 // how far a number may be from the one before it to be near it; 0: the default
+	SlotBytes       int    // bytes of a builder unit's slot; 0: not known yet
+	Run             uint64 // number of the run
+	Log             *slog.Logger
+}
+
+// firstTimeoutFactor is how many times longer than for a fragment events wait for the first fragment of a source:
+// front-ends are started one after the other, by people.
+const firstTimeoutFactor = 30
+
+// liveAlignLog2 is log2 of what the data of live fragments begin at a multiple of.
+const liveAlignLog2 = 2
+
+// Live gives what front-ends send while the run goes on. The scheduler says which events a MEP has: so Begin comes
+// before Next, and AddCuts may come at any time.
+type Live struct {
+	// immutable after openLive
+	cfg Settings
+	share
+	intakes          []*intake
+	maxFragmentBytes int // bytes of fragments in a block
+	ctx              context.Context
+	cancel           context.CancelFunc
+	wg               sync.WaitGroup
+	start            time.Time
+	clockWake        chan struct{} // wakes the clock
+
+	// owned by the goroutine that calls Next
+	fragments []live.FragmentRef // of the block that is made, source by source
+	mep       uint64
+
+	counters counters // atomic
+
+	mu            sync.Mutex // guards what follows
+	changed       *sync.Cond
+	begun         bool
+	intakeEnding  bool // nothing more is taken from the feeds
+	closed        bool
+	failure       error // why the first source that cannot go on cannot
+	remainingCuts int   // cuts that are taken still, once the input has ended with broken
+	inputEnded    bool  // so it has
+	matcher       *live.Matcher
+	cutsLeft      int  // cuts that are not taken
+	firstCutReady bool // the first of them is
+	cutsOver      bool
+	unsafeCutEnds []uint64 // of the cuts that were taken and are not safe
+	outcomesBelow uint64   // MEPs below have their outcome
+	safeBelow     uint64   // events below
+	lastReach     live.Reach
+
+	// when it was looked for sources that share no number, and when to look again
+	disjointCheckedAt, disjointRecheckAt time.Duration
+	reportReach                          func(live.Reach)
+}
+
+// openLive opens the feeds of this readout unit's share of the inputs.
+func openLive(ctx context.Context, s Settings) (Source, error) {
+	inputs, err := ParseInputs(s.Input)
+	if err != nil {
+		return nil, err
+	}
+	if s.Division, err = divide(len(inputs), s.RUs, s.Division, "the input"); err != nil {
+		return nil, err
+	}
+	if err := checkShape(s.RU, s.Division, s.Packing); err != nil {
+		return nil, err
+	}
+	if s.Live.Log == nil {
+		s.Live.Log = slog.New(slog.DiscardHandler)
+	}
+	each, err := sourceBytes(&s)
+	if err != nil {
+		return nil, err
+	}
+	l := &Live{
+		cfg:       s,
+		share:     newShare(s.Division, s.RU),
+		start:     time.Now(),
+		clockWake: make(chan struct{}, 1),
+	}
+	l.maxFragmentBytes = each * l.sourceCount
+	l.changed = sync.NewCond(&l.mu)
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	window := 1 << bits.Len(uint(max(4*s.Packing, minWindow)-1))
+	names, unordered, err := l.open(ctx, inputs, each, window)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	l.matcher = live.NewMatcher(live.Rules{
+		FragmentTimeout:      s.Live.FragmentTimeout,
+		FirstFragmentTimeout: firstTimeoutFactor * s.Live.FragmentTimeout,
+		FlushAfter:           s.Live.FlushAfter,
+		OnMissing:            s.Live.OnMissing,
+		Packing:              s.Packing,
+		Window:               window,
+		MaxMEPBytes:          l.maxFragmentBytes,
+		AlignLog2:            liveAlignLog2,
+		MaxLeap:              s.Live.MaxLeap,
+	}, names, unordered)
+	l.fragments = make([]live.FragmentRef, l.sourceCount*s.Packing)
+	return l, nil
+}
+
+// open opens the feed of each source of this unit, with room of each bytes for its fragments. The matcher needs the
+// names of the sources, and which of them may have fragments out of order.
+func (l *Live) open(ctx context.Context, inputs []Input, each,
+	window int) (names []string, unordered []bool, err error) {
+	for i := range l.sourceCount {
+		id := l.firstSource + i
+		in := inputs[id]
+		feed, err := in.Kind.Feed(ctx, live.FeedSettings{
+			Address:   in.Address,
+			SourceID:  uint16(id),
+			Name:      in.Name,
+			Run:       l.cfg.Live.Run,
+			AlignLog2: liveAlignLog2,
+			Log:       l.cfg.Live.Log,
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		names, unordered = append(names, in.Name), append(unordered, in.Kind.Unordered)
+		l.intakes = append(l.intakes, &intake{
+			live:  l,
+			index: i,
+			name:  in.Name,
+			feed:  feed,
+			stage: newStage(2*each+2*event.MaxFragment, window),
+		})
+	}
+	return names, unordered, nil
+}
+
+// How large blocks of live data may become. Nobody knows the fragments' sizes: a MEP that would have more bytes is cut
+// before it has packing events.
+const (
+	minWindow      = 4096                  // events that are matched at a time
+	minSourceBytes = event.MaxFragment + 1 // of a source: its largest fragment with its padding
+	// of a source, unless slot-size says so: writes of that size reach the full rate
+	maxSourceBytes = 1 << 20
+	maxLiveBytes   = 64 << 20 // of all sources in a MEP, likewise, while minSourceBytes allows it
+)
+
+// sourceBytes is how many bytes the fragments of each source may have in a block, padding included.
+func sourceBytes(s *Settings) (int, error) {
+	sources := s.Division.Sources()
+	each := max(minSourceBytes, min(maxSourceBytes, maxLiveBytes/sources))
+	if s.Live.SlotBytes > 0 {
+		each = (s.Live.SlotBytes-event.MEPHeaderSize(sources))/sources - event.MFPHeaderSize(s.Packing)
+		if each &^= wordBytes - 1; each < minSourceBytes {
+			return 0, &ConfigError{"slot-size", fmt.Sprintf("a slot of %d bytes has no room for a fragment of %d bytes of each "+
+				"of %d sources: make it %d at least", s.Live.SlotBytes, event.MaxFragment, sources,
+				event.MEPHeaderSize(sources)+sources*(minSourceBytes+event.MFPHeaderSize(s.Packing)))}
+		}
+	}
+	return each, nil
+}
+
+func measureLive(s Settings) (RunNeeds, error) {
+	inputs, err := ParseInputs(s.Input)
+	if err == nil {
+		s.Division, err = divide(len(inputs), s.RUs, s.Division, "the input")
+	}
+	if err != nil {
+		return RunNeeds{}, err
+	}
+	each, err := sourceBytes(&s)
+	if err != nil {
+		return RunNeeds{}, err
+	}
+	return RunNeeds{s.Division, s.Division.Sources() * (each + event.MFPHeaderSize(s.Packing))}, nil
+}
+
+// MaxBlock is the most that a block can have.
+func (l *Live) MaxBlock() int {
+	return l.maxFragmentBytes + l.sourceCount*event.MFPHeaderSize(l.cfg.Packing)
+}
+
+// Stats returns the counters so far.
+func (l *Live) Stats() Stats { return l.counters.stats() }
+
+// Failure is why a source cannot go on, that of the first one; nil, if all can.
+func (l *Live) Failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failure
+}
+
+// BeginIntake starts to receive. tell is called on one goroutine whenever the data go further; it must not wait.
+func (l *Live) BeginIntake(report func(live.Reach)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.begun || l.closed {
+		return
+	}
+	l.begun, l.reportReach = true, report
+	for _, in := range l.intakes {
+		l.wg.Go(in.receiveFragments)
+	}
+	l.wg.Go(l.runClock)
+}
+
+func (l *Live) beginAtMEP(_ context.Context, mep uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mep, l.outcomesBelow = mep, mep
+	l.matcher.SkipFirstTimeout()
+	return nil
+}
+
+// AddCuts takes which events further MEPs have; over says that no MEP comes behind them.
+func (l *Live) AddCuts(cuts []live.Cut, over bool) {
+	if len(cuts) == 0 && !over {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range cuts {
+		l.matcher.AddCut(c, l.now())
+	}
+	l.cutsLeft, l.cutsOver = l.cutsLeft+len(cuts), over
+	l.changed.Broadcast()
+	l.wakeClock()
+}
+
+// EndIntake takes that the run ends: nothing more is taken from the feeds. What was taken is still to be built, and
+// what it lacks is missing at once. Front-ends hear what is safe until Close. It may be called again, and does not
+// wait.
+func (l *Live) EndIntake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.intakeEnding {
+		return
+	}
+	l.intakeEnding = true
+	for _, in := range l.intakes {
+		if in.waiting {
+			in.cancelNext()
+		}
+	}
+	l.changed.Broadcast() // who waits for room gives up
+}
+
+// SetOutcomesBelow takes that all MEPs below this one have their outcome.
+func (l *Live) SetOutcomesBelow(mep uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := int(min(mep-min(mep, l.outcomesBelow), uint64(len(l.unsafeCutEnds))))
+	if n == 0 {
+		return
+	}
+	l.safeBelow = l.unsafeCutEnds[n-1]
+	l.outcomesBelow += uint64(n)
+	l.unsafeCutEnds = l.unsafeCutEnds[:copy(l.unsafeCutEnds, l.unsafeCutEnds[n:])]
+	l.changed.Broadcast() // for feeds that are over
+	l.wakeClock()
+}
+
+// Next waits for the next MEP's events and writes their fragments to dst. A *live.EndError says that the input ends
+// since a source has let it down.
+func (l *Live) Next(ctx context.Context, dst []byte, b *Block) error {
+	if len(dst) < l.MaxBlock() {
+		return &bufferTooSmallError{Have: len(dst), Need: l.MaxBlock()}
+	}
+	c, err := l.awaitCut(ctx)
+	if err != nil {
+		return err
+	}
+	*b = Block{
+		MEP:        l.mep,
+		FirstEvent: c.First,
+		Events:     int(c.Events),
+		MFPs:       b.MFPs[:0],
+	}
+	for i, in := range l.intakes {
+		size := l.writeMFP(dst[b.Size:], in, c, l.fragments[i*int(c.Events):][:c.Events])
+		b.listMFP(dst, uint16(l.firstSource+i), size, l.cfg.CRC)
+	}
+	l.mep++
+	l.counters.countBlock(b)
+	l.releaseCut(c.End())
+	return nil
+}
+
+// awaitCut waits for the next cut, and for its events to be decided, and notes its fragments.
+func (l *Live) awaitCut(ctx context.Context) (live.Cut, error) {
+	stop := context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.changed.Broadcast()
+	})
+	defer stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		switch {
+		case l.closed:
+			return live.Cut{}, io.EOF
+		case ctx.Err() != nil:
+			return live.Cut{}, ctx.Err()
+		case l.inputEnded && l.remainingCuts == 0:
+			return live.Cut{}, &live.EndError{Err: l.failure}
+		case l.cutsLeft == 0 && l.cutsOver:
+			return live.Cut{}, io.EOF
+		}
+		c, ready, err := l.matcher.TakeCut(l.fragments)
+		if _, missing := err.(*live.MissingError); missing && l.inputEnded { //nolint:errorlint // the matcher's own
+			err = l.failure // that is why
+		}
+		switch {
+		case err != nil:
+			return c, &live.EndError{Err: err}
+		case ready:
+			return c, nil
+		}
+		l.changed.Wait()
+	}
+}
+
+func paddedBytes(size int) int { return (size + 1<<liveAlignLog2 - 1) &^ (1<<liveAlignLog2 - 1) }
+
+// writeMFP writes the MFP of a source.
+func (l *Live) writeMFP(dst []byte, in *intake, c live.Cut, pieces []live.FragmentRef) int {
+	n := len(pieces)
+	types, sizes := event.MFPTables(dst, n)
+	clear(types[n:])
+	clear(sizes[2*n:])
+	at := event.MFPHeaderSize(n)
+	for j, p := range pieces {
+		types[j] = byte(p.Type)
+		binary.LittleEndian.PutUint16(sizes[2*j:], p.Size)
+		if p.Event != live.NoEvent {
+			end := at + copy(dst[at:], in.stage.bytes(p.Ref))
+			at += paddedBytes(int(p.Size))
+			clear(dst[end:at])
+		}
+	}
+	event.PutMFPHeader(dst, event.MFPHeader{
+		NumFragments: n,
+		Size:         uint32(at),
+		FirstEvent:   c.First,
+		Source:       uint16(l.firstSource + in.index),
+		Align:        liveAlignLog2,
+	})
+	return at
+}
+
+// releaseCut lets go of the fragments of the cut that ends there.
+func (l *Live) releaseCut(end uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.matcher.FinishCut(l.now())
+	l.firstCutReady, l.cutsLeft, l.remainingCuts = false, l.cutsLeft-1, max(0, l.remainingCuts-1)
+	l.unsafeCutEnds = append(l.unsafeCutEnds, end)
+	l.releaseDropped()
+	l.wakeClock()
+}
+
+func (l *Live) now() time.Duration { return time.Since(l.start) }
+
+func (l *Live) wakeClock() {
+	select {
+	case l.clockWake <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends the goroutines and closes the feeds.
+func (l *Live) Close() error {
+	l.mu.Lock()
+	begun, again := l.begun, l.closed
+	l.closed = true
+	l.changed.Broadcast()
+	l.mu.Unlock()
+	l.cancel()
+	l.wg.Wait()
+	if again {
+		return nil
+	}
+	var errs []error
+	for _, in := range l.intakes {
+		if !begun {
+			in.closeErr = in.feed.Close()
+		}
+		errs = append(errs, in.closeErr)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,90 @@
+package source
+
+import (
+	"time"
+
+	"ringlet/internal/plural"
+	"ringlet/source/live"
+)
+
+// LiveStats tells of one live source.
+type LiveStats struct {
+	Name     string
+	SourceID uint16
+	live.Stats
+	live.Counts
+	HasData   bool          // a fragment has come
+	NewestAge time.Duration `count:"age_us" kind:"level" help:"time since the newest fragment came"`
+	Failed    bool          // it cannot go on
+	// Frontend is who is attached, or was last: its name and where it is; "" if none came, or the feed does not know.
+	Frontend string `count:"-"`
+	// Refusal is the latest reason for what its feed has refused; "" if there is none, or the feed does not say.
+	Refusal string `count:"-"`
+	// LastFault is the latest reason why a fragment of it was thrown away by its number; "" if none was.
+	LastFault string `count:"-"`
+	// Disjoint says that this source and another one share no number of an event, and both ranges; "" as long as they do,
+	// or it is too early to tell.
+	Disjoint string `count:"-"`
+}
+
+// SourceStats tells of each source.
+func (l *Live) SourceStats() []LiveStats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]LiveStats, len(l.intakes))
+	for i, in := range l.intakes {
+		out[i] = LiveStats{
+			Name:      in.name,
+			SourceID:  uint16(l.firstSource + i),
+			Stats:     in.feed.Stats(),
+			Counts:    l.matcher.Counts(i),
+			HasData:   in.hasData,
+			Failed:    in.failed,
+			LastFault: in.lastFault,
+		}
+		if e, ok := in.feed.(live.Explainer); ok {
+			out[i].Refusal = e.Explain()
+		}
+		if n, ok := in.feed.(live.FrontendNamer); ok {
+			out[i].Frontend = n.Frontend()
+		}
+		if j, apart, _ := l.matcher.FindDisjoint(i, l.now()); apart {
+			out[i].Disjoint = l.describeDisjoint(i, j)
+		}
+		if in.hasData {
+			out[i].NewestAge = l.now() - in.newestAt
+		}
+	}
+	return out
+}
+
+// describeDisjoint says that two sources share no number. mu is held.
+func (l *Live) describeDisjoint(i, j int) string {
+	given := func(i int) plural.SourceRange {
+		r := l.matcher.SourceRange(i)
+		return plural.SourceRange{Source: l.intakes[i].name, First: r.First, Last: r.Last}
+	}
+	return plural.DisjointText(given(i), given(j))
+}
+
+// warnDisjoint warns, once, of each source that shares no number with another. It returns when to look again. mu is
+// held.
+func (l *Live) warnDisjoint(now time.Duration) (again time.Duration) {
+	const every = 250 * time.Millisecond // it compares each with each
+	if now < l.disjointCheckedAt+every && l.disjointCheckedAt > 0 {
+		return l.disjointRecheckAt
+	}
+	again = live.Never
+	defer func() { l.disjointCheckedAt, l.disjointRecheckAt = now, max(again, now+every) }()
+	for i, in := range l.intakes {
+		j, apart, later := l.matcher.FindDisjoint(i, now)
+		again = min(again, later)
+		if apart && !in.isDisjoint && !l.intakes[j].isDisjoint {
+			l.cfg.Live.Log.Warn("sources share no event number: nothing that is built is whole", "source", in.name,
+				"err", l.describeDisjoint(i, j))
+			l.intakes[j].isDisjoint = true
+		}
+		in.isDisjoint = apart
+	}
+	return again
+}
