@@ -7,7 +7,7 @@ import "strconv"
 type BankType uint8
 
 // The types Ringlet itself reads or writes. 89..94 take the place of a
-// fragment that could not be read out (formats.md, "Raw bank"); the two at 240
+// fragment that could not be read out (docs/format/rawbank.md); 240 and 241
 // are Ringlet's own, far above the highest type LHCb has given out.
 const (
 	FragmentThrottled         BankType = 89 // read-out was throttled
@@ -17,7 +17,7 @@ const (
 	FragmentTruncated         BankType = 93 // larger than the read-out allows
 	FragmentIdleBXIDCorrupted BankType = 94 // idle, with a corrupted bunch id
 
-	// TestDet is LHCb's type for the data of a test detector, and that of fragments of which nobody says another.
+	// TestDet is LHCb's type for the data of a test detector. A fragment whose front-end names no type has this one.
 	TestDet BankType = 51
 	// FragmentContainer is the fragment type of replayed data: whole raw banks
 	// one after another (docs/format/mdf.md, "Replay").
@@ -27,7 +27,7 @@ const (
 	RecordBank BankType = 241
 )
 
-// String is the name LHCb gives the type, or its number where it has none.
+// String is the name LHCb gives the type, or the number of a type without a name.
 func (t BankType) String() string {
 	if name := bankTypeNames[t]; name != "" {
 		return name
@@ -35,9 +35,9 @@ func (t BankType) String() string {
 	return strconv.Itoa(int(t))
 }
 
-// bankTypeNames are LHCb's names of the types in use in Run 3 and of those
-// recorded data is full of. A table rather than a map: String is called for
-// each line of a dump.
+// bankTypeNames are LHCb's names of the types in use in Run 3 and of older
+// types that recorded files are full of. It is a table and not a map, since a
+// dump calls String for each of its lines.
 var bankTypeNames = [256]string{
 	8: "Velo", 9: "Rich", 10: "TT", 11: "IT", 12: "OT", 13: "Muon", 15: "DAQ", 16: "ODIN", 17: "HltDecReports",
 	21: "EcalPacked", 22: "HcalPacked", 23: "PrsPacked", 44: "GaudiSerialize", 45: "GaudiHeader",

@@ -3,17 +3,16 @@ package event
 import "encoding/binary"
 
 // MDFChecksum is the checksum of MDF records: Jenkins' one-at-a-time hash with
-// each byte taken as a signed char (formats.md, "MDF record"). It covers the
-// bytes of a record from offset MDFChecksumFrom to the end: the caller gives
-// those.
+// each byte taken as a signed char (docs/format/mdf.md). The caller passes the
+// bytes of a record from offset MDFChecksumFrom to its end.
 //
-// Each byte waits for the one before it. With the byte's own part, c·1025,
-// computed aside, four dependent operations a byte remain (shift, add, shift,
-// exclusive or), which is what bounds the speed. Where there are several
-// records, mdfChecksums is more than twice as fast.
+// The step of each byte needs the result of the byte before. The byte's own
+// term, c·1025, is computed aside; four dependent operations a byte remain
+// (shift, add, shift, exclusive or) and bound the speed. For several records
+// mdfChecksums is more than twice as fast.
 func MDFChecksum(b []byte) uint32 { return avalanche(absorb(0, b)) }
 
-// absorb takes bytes into a state.
+// absorb mixes bytes into the state h.
 func absorb(h uint32, b []byte) uint32 {
 	for len(b) >= 8 {
 		w := binary.LittleEndian.Uint64(b)
@@ -33,15 +32,15 @@ func absorb(h uint32, b []byte) uint32 {
 	return h
 }
 
-// avalanche makes the checksum of a state that has all bytes.
+// avalanche finishes the checksum, after absorb has mixed in the last byte.
 func avalanche(h uint32) uint32 {
 	h += h << 3
 	h ^= h >> 11
 	return h + h<<15
 }
 
-// mix takes in one byte: h += c; h += h<<10; h ^= h>>6, the first two lines
-// rewritten as h·1 + c·1025 + h<<10 so that two additions run side by side.
+// mix mixes in one byte: h += c; h += h<<10; h ^= h>>6. The first two steps are
+// rewritten as h·1 + c·1025 + h<<10, so that two additions run in parallel.
 func mix(h uint32, c uint8) uint32 {
 	scaled := uint32(int32(int8(c)) * 1025)
 	h = (h + scaled) + h<<10

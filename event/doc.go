@@ -11,19 +11,18 @@
 //  1. Hand a byte slice to parseBank, ParseMFP, ParseMEP or ParseRecord. Each
 //     reads the first unit in the slice and ignores what follows it.
 //  2. If the error is nil, the returned value is a view: it points into the
-//     slice, copies nothing and allocates nothing. Its Bytes (or itself, for
-//     Bank and Record) tell how far the unit reaches, so that the next unit
-//     can be parsed after it.
-//  3. Keep the bytes unchanged and mapped for as long as the view, or anything
-//     taken from it, is in use. A view over shared memory is only as good as
-//     the ownership of that memory: the parsers check what they were given at
-//     the time, not what a peer writes later.
+//     slice, copies nothing and allocates nothing. The length of its Bytes (of
+//     the view itself, for Bank and Record) is the unit's size: the next unit
+//     begins there.
+//  3. Keep the bytes unchanged and mapped while the view, or a slice taken
+//     from it, is in use. A parser checks the bytes once: if a peer can still
+//     write to the memory, the checks prove nothing about what it writes later.
 //  4. Every failure is a *FormatError that names the format, the field and the
 //     offset, and that wraps one of ErrTruncated, ErrMagic, ErrSize,
 //     ErrChecksum, ErrOrder, ErrRange or ErrUnsupported.
 //
-// What each parser promises to have checked is said at the parser. Padding
-// bytes are never looked at: detectors leave rubbish there.
+// The doc comment of a parser lists its checks. No parser looks at padding
+// bytes: detectors leave rubbish there.
 //
 // # How to write
 //
@@ -41,7 +40,7 @@
 //
 // # What it does not promise
 //
-// It does not decompress records, does not decode what is inside a bank, and
-// does not repair: Skip of UnitReader and MDFCursor finds the next record, but
-// what lay between is lost and reported as such.
+// It does not decode what is inside a bank, and does not repair: Skip of
+// UnitReader and MDFCursor finds the next record and returns how many bytes
+// before it are lost.
 package event

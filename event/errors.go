@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The kinds of failure a caller may branch on with errors.Is. Each *FormatError
-// wraps exactly one of them.
+// The kinds of failure that a caller can tell apart with errors.Is. Each
+// *FormatError wraps exactly one of them.
 var (
 	// ErrTruncated: the bytes end before the unit does.
 	ErrTruncated = errors.New("truncated")
@@ -21,7 +21,7 @@ var (
 	errPacked = errors.New("wrong compressed bytes")
 	// ErrOrder: units stand out of order or on top of each other.
 	ErrOrder = errors.New("wrong order")
-	// ErrRange: a value does not fit the field or the rule it must obey.
+	// ErrRange: a value does not fit its field, or breaks the rule for it.
 	ErrRange = errors.New("out of range")
 	// ErrUnsupported: well-formed, but of a kind Ringlet does not read.
 	ErrUnsupported = errors.New("unsupported")
@@ -35,21 +35,21 @@ const (
 	FormatMDF  = "mdf"
 )
 
-// NoRecord is FormatError.Record where the failing bytes are not part of a
-// numbered sequence.
+// NoRecord is FormatError.Record of bytes that are not in a numbered sequence,
+// such as a MEP in memory.
 const NoRecord int64 = -1
 
 // FormatError says which field of which format is wrong, and where.
 type FormatError struct {
 	Format string // formatBank, FormatMFP, FormatMEP or FormatMDF
-	Field  string // field at fault, in the words of docs/format
-	Reason string // what is wrong with it, with the values
+	Field  string // wrong field, in the words of docs/format
+	Reason string // why the field is wrong, with the values
 	Record int64  // index of the record or packet in its file, from 0; NoRecord outside one
 	Offset int64  // bytes from the start of what was parsed (of the file, where Record is set)
 	Err    error  // the kind, one of the Err values of this package
 }
 
-// Error is a sentence a stranger can act on, for example
+// Error is a sentence that says where to look, for example
 // "mdf record 3 at offset 604211: record size: the three sizes 96, 97 and 96 disagree".
 func (e *FormatError) Error() string {
 	var s strings.Builder
@@ -69,7 +69,7 @@ func (e *FormatError) Error() string {
 	return s.String()
 }
 
-// Unwrap gives the kind, so that errors.Is(err, ErrChecksum) and its like work.
+// Unwrap returns the kind, for errors.Is(err, ErrChecksum).
 func (e *FormatError) Unwrap() error { return e.Err }
 
 // LocateError returns a copy of err placed in its file: record is the index of the
@@ -86,8 +86,8 @@ func LocateError(err error, record, base int64) error {
 	return &placed
 }
 
-// newFormatError builds the error of a parser. It is kept out of line so that the happy
-// path of the parsers stays small and free of allocation.
+// newFormatError builds the error of a parser. It is not inlined: the parsers stay
+// small, and allocate nothing where there is no error.
 //
 //go:noinline
 func newFormatError(kind error, format, field string, offset int, reason string, args ...any) *FormatError {
@@ -101,7 +101,8 @@ func newFormatError(kind error, format, field string, offset int, reason string,
 	}
 }
 
-// shiftOffset moves an error of a part to the offsets of the whole.
+// shiftOffset adds by to the offset of an error: the parser of an MFP counts
+// from the MFP's start, the caller from the MEP's start.
 func shiftOffset(err error, by int) error {
 	if err == nil {
 		return nil // before fe, which errors.As moves to the heap

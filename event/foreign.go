@@ -2,10 +2,10 @@ package event
 
 import "bytes"
 
-// BytesToDescribe is how much of the beginning of a file DescribeForeign wants to see.
+// BytesToDescribe is how many bytes of a file's beginning DescribeForeign needs to recognise every format.
 const BytesToDescribe = 512
 
-// foreignFormats are formats of others, by what stands at a place of a file.
+// foreignFormats are formats that Ringlet does not read, recognised by the magic number at an offset of the file.
 var foreignFormats = []struct {
 	offset      int
 	magic       string
@@ -36,15 +36,15 @@ var foreignFormats = []struct {
 
 const eudaq2Advice = "write it anew with the native writer of EUDAQ 2"
 
-// TextDescription is what DescribeForeign calls text: a spoiled file may look so.
+// TextDescription is the description of a text file. A damaged file of events may look like text too.
 const TextDescription = "text"
 
-// minTextBytes is how many bytes must be text for a file to look like one.
+// minTextBytes is how many bytes a text must have to be recognised.
 const minTextBytes = 16
 
-// DescribeForeign says what a file looks like that is none of those which Ringlet reads, and what to do; both empty:
-// like nothing that is known. head is its beginning. A file of MDF, MEP, MFP or EUDAQ 2 is none of them; who asks has
-// looked.
+// DescribeForeign recognises a file that Ringlet cannot read by its beginning, head, and returns what the file looks
+// like and what the user can do; both are empty for an unknown format. The caller has already excluded the formats
+// that Ringlet reads: MDF, MEP, MFP and EUDAQ 2.
 func DescribeForeign(head []byte) (description, advice string) {
 	for _, l := range foreignFormats {
 		if len(head) >= l.offset+len(l.magic) && string(head[l.offset:l.offset+len(l.magic)]) == l.magic {
@@ -57,7 +57,7 @@ func DescribeForeign(head []byte) (description, advice string) {
 	return "", ""
 }
 
-// isBinary says whether a letter is in no text.
+// isBinary says whether a text cannot contain the letter.
 func isBinary(r rune) bool {
 	return r < ' ' && r != '\n' && r != '\r' && r != '\t' || r == 0x7f || r == 0xfffd
 }

@@ -2,19 +2,19 @@ package event
 
 import "encoding/binary"
 
-// The checksum of MDF takes its bytes one after the other, each waiting for the
-// one before it: a processor that could do four such steps at once does one.
-// Different records do not wait for each other. So the checksums of several are
-// computed side by side, a byte of each in turn, in as many lanes as keep their
-// states and pointers in registers. Of 4 to 8 lanes, none was faster than 4 by
-// more than a tenth, and more than 6 were slower (amd64, 2026-11-22).
+// The checksum of MDF is a chain: the step of each byte needs the result of the
+// byte before, so a processor that could do four steps at once does one. The
+// chains of different records are independent. Therefore this file computes the
+// checksums of several records side by side, a byte of each in turn, in as many
+// lanes as keep their states and pointers in registers. Of 4 to 8 lanes, none was
+// faster than 4 by more than a tenth; more than 6 were slower (amd64, 2026-11-22).
 
 // laneCount is the number of checksums that are computed side by side.
 const laneCount = 4
 
 // mdfChecksums computes MDFChecksum of each piece into sums, which must be at
-// least as long. Pieces may differ in length; the gain is largest where many
-// are given and none is much longer than the others. It allocates nothing.
+// least as long as pieces. Pieces may differ in length; the gain is largest for
+// many pieces of about the same length. It allocates nothing.
 func mdfChecksums(sums []uint32, pieces [][]byte) {
 	sums = sums[:len(pieces)]
 	var l laneSet
@@ -26,7 +26,7 @@ func mdfChecksums(sums []uint32, pieces [][]byte) {
 					l.h[i], l.remaining[i], l.piece[i] = 0, pieces[next], next
 					busy++
 				}
-				sums[next] = 0 // that of nothing; others are set when they end
+				sums[next] = 0 // the checksum of an empty piece; the sum of any other is set when it ends
 				next++
 			}
 		}
@@ -52,15 +52,16 @@ func mdfChecksums(sums []uint32, pieces [][]byte) {
 	}
 }
 
-// laneSet is checksums that are under way.
+// laneSet is the state of the checksums that are being computed.
 type laneSet struct {
 	h         [laneCount]uint32
 	remaining [laneCount][]byte // bytes not yet taken in; nil: the lane is idle
-	piece     [laneCount]int    // whose they are
+	piece     [laneCount]int    // index of the piece in the lane
 }
 
-// step takes in as many bytes as every busy lane has, and returns their number.
-// An idle lane takes in those of a busy one, for nobody: that costs nothing.
+// step mixes in as many bytes as every busy lane still has, and returns their
+// number. An idle lane hashes the bytes of a busy lane, and its result is not
+// used: that costs no time, and the loop needs no branch.
 func (l *laneSet) step() int {
 	var some []byte
 	n := int(^uint(0) >> 1)
@@ -89,22 +90,22 @@ func (l *laneSet) step() int {
 	return n
 }
 
-// mixLane is mix in fewer instructions, of which more wait for each other:
-// what is better where other lanes fill the time.
+// mixLane is mix in fewer instructions but in a longer chain. That is faster
+// here, since the processor works on the other lanes meanwhile.
 func mixLane(h uint32, c uint8) uint32 {
 	h = (h + uint32(int32(int8(c)))) * 1025
 	return h ^ h>>6
 }
 
-// sealBatch is how many records are looked up before their checksums are
-// computed together.
+// sealBatch is how many records SealRecords parses before it computes their
+// checksums together.
 const sealBatch = 32
 
-// SealRecords writes the checksums of the whole records that b consists of into
-// their headers, several at a time. It is for records as
-// AppendRecordUnsealed leaves them. Bytes that are no whole records are
-// refused, before anything of the record at fault or behind it is sealed, with
-// a *FormatError of kind ErrTruncated or ErrSize; offsets are those in b.
+// SealRecords writes the checksum of each record in b into its header. It
+// completes records that AppendRecordUnsealed has written. b must consist of
+// whole records: at the first one that is not, SealRecords stops with a
+// *FormatError of kind ErrTruncated or ErrSize, whose offset counts from the
+// start of b; the records before it are sealed, the others unchanged.
 func SealRecords(b []byte) error {
 	var (
 		records [sealBatch]Record

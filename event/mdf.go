@@ -4,8 +4,8 @@ import "encoding/binary"
 
 // The MDF record, docs/format/mdf.md.
 const (
-	// MDFHeaderSize is the size in bytes of a version 3 header with its
-	// sub-header, as Ringlet writes it.
+	// MDFHeaderSize is the size in bytes of the header that Ringlet writes:
+	// version 3 with its sub-header.
 	MDFHeaderSize = 48
 	// mdfFixedSize is the size in bytes of the header that all versions share.
 	mdfFixedSize = 20
@@ -17,7 +17,7 @@ const (
 	mdfSubWords = (MDFHeaderSize - mdfFixedSize) / 4
 )
 
-// What Record.DataType says stands behind the header.
+// The values of MDFHeader.DataType: what follows the header.
 const (
 	MDFTypeBanks uint8 = 1 // raw banks
 	MDFTypeMEP   uint8 = 2 // a MEP
@@ -30,11 +30,11 @@ const BunchesPerOrbit = 3564
 // MDFHeader is the header of a version 3 record.
 type MDFHeader struct {
 	Size        uint32    // bytes of the whole record
-	Checksum    uint32    // MDFChecksum of what follows it, 0 for none
+	Checksum    uint32    // MDFChecksum of the bytes after the field, 0 for none
 	Compression uint8     // 0 for none; see Record.Unpacked
-	DataType    uint8     // MDFBanks or MDFMEP
-	Spare       uint8     // meaning unknown, kept as it is
-	TriggerMask [4]uint32 // all ones where no trigger has decided
+	DataType    uint8     // MDFTypeBanks or MDFTypeMEP
+	Spare       uint8     // meaning unknown, copied unchanged
+	TriggerMask [4]uint32 // all ones if no trigger has decided
 	Run         uint32    // run number
 	Orbit       uint32    // number of the LHC orbit
 	Bunch       uint32    // bunch crossing within the orbit
@@ -65,8 +65,8 @@ func putMDFHeader(dst []byte, h MDFHeader) {
 type Record []byte
 
 // ParseRecord views the first record in b; bytes after it are ignored. It
-// checks that the three sizes agree, that the record lies inside b and that its
-// header, as long as it says, lies inside the record; Verify checks the rest.
+// checks that the three sizes agree, that the record lies inside b and that the
+// header, with the length it gives, lies inside the record; Verify checks the rest.
 // The error is a *FormatError of kind ErrTruncated or ErrSize.
 func ParseRecord(b []byte) (Record, error) {
 	size, err := recordSize(b)
@@ -126,17 +126,17 @@ func (r Record) Version() uint8 { return r[17] >> 4 }
 // HeaderSize is the size in bytes of the header with its sub-header.
 func (r Record) HeaderSize() int { return mdfFixedSize + 4*int(r[17]&0xF) }
 
-// dataType says what stands behind the header: MDFBanks or MDFMEP.
+// dataType says what follows the header: MDFTypeBanks or MDFTypeMEP.
 func (r Record) dataType() uint8 { return r[18] }
 
-// Header is the header with its sub-header, as it stands.
+// Header is the bytes of the header with its sub-header.
 func (r Record) Header() []byte { n := r.HeaderSize(); return r[:n:n] }
 
-// Payload is what stands behind the header.
+// Payload is the bytes after the header.
 func (r Record) Payload() []byte { return r[r.HeaderSize():] }
 
-// HeaderFields is the header as fields. The sub-header's (trigger mask, run, orbit,
-// bunch) are known for version 3 only; they are zero for any other.
+// HeaderFields decodes the header. The sub-header's fields (trigger mask, run,
+// orbit, bunch) are known for version 3 only; for other versions they are zero.
 func (r Record) HeaderFields() MDFHeader {
 	h := MDFHeader{
 		Size:        uint32(len(r)),
@@ -160,10 +160,10 @@ func (r Record) HeaderFields() MDFHeader {
 // Run is the run number; 0 for headers other than version 3.
 func (r Record) Run() uint32 { return r.HeaderFields().Run }
 
-// Banks starts a walk over the record's raw banks, whose offsets count from
-// Payload. Those of a compressed record are unpacked into memory of their own;
-// their offsets count in what is unpacked, and the error is that of Unpacked.
-// A record that holds a MEP has none to walk: ErrUnsupported.
+// Banks starts a walk over the record's raw banks; their offsets count from
+// Payload. It unpacks a compressed record into new memory: offsets then count
+// from the unpacked payload, and the error is the one of Unpacked. A record
+// that holds a MEP has no banks: ErrUnsupported.
 func (r Record) Banks() (BankCursor, error) {
 	if t := r.dataType(); t != MDFTypeBanks {
 		return BankCursor{}, newFormatError(ErrUnsupported, FormatMDF, "data type", 18, "type %d is not raw banks (%d)", t,
@@ -180,11 +180,11 @@ func (r Record) Banks() (BankCursor, error) {
 	return NewBankCursor(plain.Payload()), nil
 }
 
-// computedChecksum is the checksum of the record's bytes as they are.
+// computedChecksum is the checksum that the record's bytes give.
 func (r Record) computedChecksum() uint32 { return MDFChecksum(r[MDFChecksumFrom:]) }
 
-// CheckChecksum compares the stored checksum with the bytes. A record that
-// stores none, 0, passes. The error is of kind ErrChecksum.
+// CheckChecksum compares the stored checksum with the bytes. A record without
+// a checksum, with 0 in its place, passes. The error is of kind ErrChecksum.
 func (r Record) CheckChecksum() error {
 	if r.StoredChecksum() == 0 {
 		return nil
@@ -192,7 +192,7 @@ func (r Record) CheckChecksum() error {
 	return r.compareChecksum(r.computedChecksum())
 }
 
-// compareChecksum compares the stored checksum with the one that the bytes give.
+// compareChecksum compares the stored checksum with sum, which was computed.
 func (r Record) compareChecksum(sum uint32) error {
 	if stored := r.StoredChecksum(); sum != stored {
 		return newFormatError(ErrChecksum, FormatMDF, "checksum", 12, "the header says 0x%08X, the bytes give 0x%08X", stored,
@@ -201,8 +201,8 @@ func (r Record) compareChecksum(sum uint32) error {
 	return nil
 }
 
-// CheckBanks walks all banks and gives the first one's error, with its offset
-// from the record's start, or that of Banks.
+// CheckBanks walks all banks and returns the error of the first bad one, with
+// its offset from the record's start, or the error of Banks.
 func (r Record) CheckBanks() error {
 	c, err := r.Banks()
 	if err != nil {
@@ -213,8 +213,8 @@ func (r Record) CheckBanks() error {
 	return shiftOffset(c.Err(), r.HeaderSize())
 }
 
-// Verify is CheckBanks and CheckChecksum: a bad bank, which says more, is
-// reported before the checksum.
+// Verify is CheckBanks, then CheckChecksum: a bad bank tells more than a wrong
+// checksum does, so it is reported first.
 func (r Record) Verify() error {
 	if err := r.CheckBanks(); err != nil {
 		return err
@@ -239,7 +239,7 @@ func AppendRecord(dst []byte, h MDFHeader, payload []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// tooLarge refuses a record whose size its header cannot say.
+// tooLarge is the error of a record whose size does not fit the header's field.
 func tooLarge(size uint64) error {
 	return newFormatError(ErrRange, FormatMDF, "record size", 0, "%d bytes are more than the 32 bits of the size field",
 		size)

@@ -22,23 +22,24 @@ type MDFCursor struct {
 	b              []byte
 	verify         bool
 	offset         int    // offset of the record
-	size           int    // of the record last given, 0 before the first and after a failure
-	index          int64  // of the record at at
-	err            error  // what Next refused it for
-	unpackedRecord Record // the record last given, unpacked: with verify only
-	buf            []byte // for plain
-	// skipping says that the next record was looked for and not found yet: at is
-	// where the search goes on.
+	size           int    // of the record that Next gave last; 0 before the first and after a failure
+	index          int64  // of the record at offset
+	err            error  // why Next refused the record at offset
+	unpackedRecord Record // the record that Next gave last, unpacked; with verify only
+	buf            []byte // memory of unpackedRecord
+	// skipping: SkipSome has returned before it found the next record, and
+	// goes on searching from offset.
 	skipping bool
 
-	// Checksums that the bytes of the record at at, and of those behind it, give.
+	// Computed checksums: sums[head] of the record at offset, up to sums[end-1]
+	// of the records behind it.
 	sums [aheadMaxRecords]uint32
-	head int // of sums: that of the record at at
-	end  int // of sums
+	head int
+	end  int
 }
 
-// Checksums are computed together for the records ahead: up to aheadMaxRecords, of
-// aheadTargetBytes in all, or of aheadMaxBytes where fewer than aheadMinRecords have that much.
+// How many records lookAhead takes: at most aheadMaxRecords, until they have aheadTargetBytes together. If fewer than
+// aheadMinRecords have that much, it takes more of them, up to aheadMaxBytes, so that all lanes have work.
 const (
 	aheadMaxRecords  = 32
 	aheadMinRecords  = 2 * laneCount
@@ -47,13 +48,13 @@ const (
 )
 
 // NewMDFCursor starts before the first record of b. With verify, Next also
-// checks each record's banks and checksum; it then reads up to 16 MiB ahead of
-// the record that it gives.
+// checks each record's banks and checksum, and for that reads up to 16 MiB
+// ahead of the record that it returns.
 func NewMDFCursor(b []byte, verify bool) MDFCursor { return MDFCursor{b: b, verify: verify} }
 
-// Next steps to the next record; io.EOF says that there is none. A bad record
-// gives a *FormatError with the record's index and the offset in the sequence;
-// Next gives it again until Skip.
+// Next steps to the next record; io.EOF says that there is none. For a bad
+// record it returns a *FormatError with the record's index and the offset in
+// the sequence, and returns the same error until the caller calls Skip.
 func (c *MDFCursor) Next() (Record, error) {
 	if c.err != nil {
 		return nil, c.err
@@ -83,7 +84,8 @@ func (c *MDFCursor) step(n int) {
 	c.head = min(c.head+1, c.end)
 }
 
-// verifyRecord is Record.Verify of the record at at.
+// verifyRecord is Record.Verify of r, the record at offset, with the checksum
+// from sums.
 func (c *MDFCursor) verifyRecord(r Record) (err error) {
 	if c.unpackedRecord, err = r.Unpacked(&c.buf); err != nil {
 		return err
@@ -100,8 +102,8 @@ func (c *MDFCursor) verifyRecord(r Record) (err error) {
 	return r.compareChecksum(c.sums[c.head])
 }
 
-// lookAhead computes the checksums of the sound record at at and of those
-// behind it, as far as their headers are sound.
+// lookAhead computes the checksums of the record at offset, whose header is
+// sound, and of the records behind it up to the first bad header.
 func (c *MDFCursor) lookAhead() {
 	var pieces [aheadMaxRecords][]byte
 	n, size := 0, 0
@@ -119,18 +121,19 @@ func (c *MDFCursor) lookAhead() {
 	c.head, c.end = 0, n
 }
 
-// Skip goes past the record that Next refused, and gives the number of bytes
-// left out: the record's own where its size can be made out (two of the three
-// sizes agree, and a record or the end follows), otherwise all up to the next
-// place that looks like a record. Without a refused record it does nothing.
+// Skip goes past the record that Next refused, and returns the number of bytes
+// left out. If the record's size is known (two of the three sizes agree, and a
+// record or the end follows), these are the record's bytes; otherwise all bytes
+// up to the next place that looks like a record. Without a refused record it
+// does nothing.
 func (c *MDFCursor) Skip() int64 {
 	n, _ := c.SkipSome(int(^uint(0) >> 1))
 	return n
 }
 
-// SkipSome is Skip for who cannot wait: it looks at no more than about most
-// bytes. If the next record was not found by then, done is false, and it is to
-// be called again; the bytes that the calls give add up to those of Skip.
+// SkipSome is Skip in steps of bounded time: it searches about most bytes. If it
+// has not found the next record, done is false and the caller calls it again;
+// the results of all calls add up to the result of Skip.
 func (c *MDFCursor) SkipSome(most int) (n int64, done bool) {
 	if c.err == nil {
 		return 0, true
@@ -143,29 +146,29 @@ func (c *MDFCursor) SkipSome(most int) (n int64, done bool) {
 	if !found {
 		ahead := rest[:min(len(rest), max(most, 2*mdfFixedSize))]
 		if k, found = findRecord(ahead); !found && len(ahead) < len(rest) {
-			k = len(ahead) - mdfFixedSize // where it looked last: findRecord goes on behind the first byte
+			k = len(ahead) - mdfFixedSize // the last place findRecord has looked at: the next call begins behind it
 			c.offset += k
 			c.skipping = true
 			return int64(k), false
 		}
 	}
 	c.step(k)
-	c.head = c.end // of records that may not be where they were looked for
+	c.head = c.end // drops the sums: the records they belong to may begin elsewhere
 	c.err, c.skipping = nil, false
 	return int64(k), true
 }
 
-// Unpacked is the record last given without its compression (Record.Unpacked), valid until the next call of Next. Only
-// a cursor that verifies has it.
+// Unpacked is the record that Next gave last, unpacked (Record.Unpacked), valid until the next call of Next. Only a
+// cursor with verify has it.
 func (c *MDFCursor) Unpacked() Record { return c.unpackedRecord }
 
-// Index is the index, from 0, of the record last given or refused.
+// Index is the index, from 0, of the record that Next gave or refused last.
 func (c *MDFCursor) Index() int64 { return c.index }
 
 // Offset is where that record begins, in bytes from the start.
 func (c *MDFCursor) Offset() int64 { return int64(c.offset) }
 
-// checkedRecord is ParseRecord, and Verify where asked for.
+// checkedRecord is ParseRecord and, with verify, Record.Verify.
 func checkedRecord(b []byte, verify bool) (Record, error) {
 	r, err := ParseRecord(b)
 	if err == nil && verify {
@@ -174,11 +177,11 @@ func checkedRecord(b []byte, verify bool) (Record, error) {
 	return r, err
 }
 
-// badExtent makes out where a bad record at the start of b ends, if its sizes
-// allow to.
+// badExtent is the size of the bad record at the start of b, if its size fields
+// give it.
 func badExtent(b []byte) (int, bool) {
 	if r, err := ParseRecord(b); err == nil {
-		return len(r), true // sound outside, bad inside
+		return len(r), true // the header is sound: a bank or the checksum is wrong
 	}
 	n, ok := majoritySize(b)
 	if !ok || n > len(b) || n < len(b) && !looksLikeRecord(b[n:]) {
@@ -187,8 +190,8 @@ func badExtent(b []byte) (int, bool) {
 	return n, true
 }
 
-// majoritySize is the size that at least two of the three sizes at the start
-// of b name.
+// majoritySize is the value of at least two of the three size fields at the
+// start of b.
 func majoritySize(b []byte) (int, bool) {
 	if len(b) < 12 {
 		return 0, false
@@ -211,7 +214,7 @@ func looksLikeRecord(b []byte) bool {
 	}
 	s0, s1, s2 := recordSizes(b)
 	if s0 != s1 || s1 != s2 || s0 < mdfFixedSize {
-		return false // without recordSize's errors: each byte of a stretch of zeros comes here
+		return false // recordSize would allocate an error for each byte of a stretch of zeros
 	}
 	r := Record(b)
 	return r.HeaderSize() <= int(s0) &&
@@ -219,12 +222,11 @@ func looksLikeRecord(b []byte) bool {
 		(r.dataType() == MDFTypeBanks || r.dataType() == MDFTypeMEP)
 }
 
-// findRecord looks in b, from its second byte on, for the next record. Where
-// there is none it gives len(b) and false.
+// findRecord searches b, from its second byte on, for the next record. It
+// returns len(b) and false if there is none.
 func findRecord(b []byte) (int, bool) {
 	for at := 1; at+mdfFixedSize <= len(b); at++ {
-		// The first size equals the second: a comparison that nearly all
-		// places fail, before the costlier ones.
+		// Compare two sizes first: nearly all places fail this cheap check.
 		if bytes.Equal(b[at:at+4], b[at+4:at+8]) && looksLikeRecord(b[at:]) {
 			return at, true
 		}

@@ -27,13 +27,13 @@ func MEPHeaderSize(m int) int { return mepOffsetsAt(m) + 4*m }
 func mepOffsetsAt(m int) int { return MEPFixedSize + padTo(2*m, MEPWordBytes) }
 
 // PutMEPHeader writes the header of a MEP at the start of dst and gives its
-// size in bytes. sources must ascend; offsetsWords are those of the MFPs, in
-// 32-bit words from the MEP's start, and must ascend and stand behind the
-// header; totalWords is the MEP's size in words. What a MEP cannot be is
-// refused: ErrRange (counts, room in dst), ErrOrder (sources, offsets),
-// ErrSize (offsets outside the MEP).
+// size in bytes. sources must ascend; offsetsWords are the offsets of the MFPs,
+// in 32-bit words from the MEP's start, and must ascend and lie behind the
+// header; totalWords is the MEP's size in words. Errors: ErrRange (counts, room
+// in dst), ErrOrder (sources), ErrSize (offsets that do not ascend or lie
+// outside the MEP).
 //
-// It runs in the builder unit when the last MFP is in place: no allocation.
+// The builder unit calls it when the last MFP is in place; it does not allocate.
 func PutMEPHeader(dst []byte, sources []uint16, offsetsWords []uint32, totalWords uint32) (int, error) {
 	m := len(sources)
 	if m > MaxMFPs || m != len(offsetsWords) {
@@ -80,8 +80,8 @@ func checkSourceOrder(i int, before, source uint16) error {
 		i, before)
 }
 
-// MEPWords is n bytes in 32-bit words, rounded up. It refuses with ErrRange
-// what 32 bits of words cannot hold.
+// MEPWords is n bytes in 32-bit words, rounded up. More than 2^32-1 words are
+// refused with ErrRange: the size field cannot hold them.
 func MEPWords(n int) (uint32, error) {
 	words := (int64(n) + MEPWordBytes - 1) / MEPWordBytes
 	if n < 0 || words > math.MaxUint32 {
@@ -93,16 +93,16 @@ func MEPWords(n int) (uint32, error) {
 // MEP is a view of one multi-event packet: the MFPs of all sources for one
 // range of events.
 type MEP struct {
-	b        []byte // the packet, exactly
-	mfpCount int    // MFPs
+	b        []byte // the packet's bytes, and none behind it
+	mfpCount int
 }
 
 // ParseMEP views the first MEP in b; bytes after it are ignored.
 //
-// It checks the magic, that the MEP lies inside b, that the sources ascend, and
-// of each MFP that its fixed header names that source, that it lies inside the
-// MEP, behind the header and behind the MFP before it. Gaps are allowed. The
-// size tables of the MFPs are checked by MFP and Verify. The error is a
+// It checks the magic, that the MEP lies inside b and that the sources ascend.
+// Of each MFP it checks the source id in its fixed header, and that it lies
+// inside the MEP, behind the header and behind the MFP before it. Gaps are
+// allowed. MFP and Verify check the size tables of the MFPs. The error is a
 // *FormatError of kind ErrTruncated, ErrMagic, ErrSize or ErrOrder, with its
 // offset from the MEP's start.
 func ParseMEP(b []byte) (MEP, error) {
@@ -140,8 +140,8 @@ func ParseMEP(b []byte) (MEP, error) {
 	return p, nil
 }
 
-// checkMFP checks where MFP i stands, which must be at low or behind it, and
-// gives its end in bytes.
+// checkMFP checks the place and the fixed header of MFP i, which must begin at
+// byte low or behind it, and returns where it ends, in bytes from the MEP's start.
 func (p MEP) checkMFP(i, low int) (int, error) {
 	at, field := p.Offset(i), mepOffsetsAt(p.mfpCount)+4*i
 	if at < low {
@@ -191,8 +191,8 @@ func (p MEP) Offset(i int) int {
 	return int(binary.LittleEndian.Uint32(p.b[at : at+4*p.mfpCount][4*i:])) * MEPWordBytes
 }
 
-// MFP parses MFP i; see ParseMFP for what that checks. Offsets in the error
-// are from the MEP's start. It panics unless 0 ≤ i < N.
+// MFP parses MFP i with the checks of ParseMFP. Offsets in the error count
+// from the MEP's start. It panics unless 0 ≤ i < N.
 func (p MEP) MFP(i int) (MFP, error) {
 	at := p.Offset(i)
 	f, err := ParseMFP(p.b[at:])
@@ -202,8 +202,8 @@ func (p MEP) MFP(i int) (MFP, error) {
 	return f, nil
 }
 
-// MFPs ranges over the MFPs in order of source id. A bad one ends it: the last
-// pair is then (MFP{}, error).
+// MFPs ranges over the MFPs in order of source id. It ends at a bad MFP, with
+// the pair (MFP{}, error).
 func (p MEP) MFPs() iter.Seq2[MFP, error] {
 	return func(yield func(MFP, error) bool) {
 		for i := range p.mfpCount {
@@ -216,8 +216,8 @@ func (p MEP) MFPs() iter.Seq2[MFP, error] {
 }
 
 // Verify parses every MFP and checks that all cover the same events: the same
-// first event id and the same number of fragments. The error is a *FormatError
-// with its offset from the MEP's start; disagreement is of kind ErrOrder.
+// first event id and the same number of fragments, else ErrOrder. The error is
+// a *FormatError with its offset from the MEP's start.
 func (p MEP) Verify() error {
 	var first MFP
 	for i := range p.mfpCount {

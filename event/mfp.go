@@ -17,9 +17,8 @@ const (
 	MaxPacking = 1<<16 - 1
 	// MaxFragment is the largest fragment in bytes: its size is a u16.
 	MaxFragment = 1<<16 - 1
-	// maxAlign is the largest log2 of an alignment that is accepted. 2^16 is
-	// the first power of two that no fragment exceeds, so a larger one could
-	// only waste room.
+	// maxAlign is the largest log2 of an alignment that is accepted. No fragment
+	// is larger than 2^16 bytes, so a larger alignment would only waste room.
 	maxAlign = 16
 	// EndOfRun is the first event id of the packet that marks a run's end. Such
 	// a packet holds no fragments.
@@ -30,13 +29,12 @@ const (
 )
 
 // MFP is a view of one multi-fragment packet: the fragments of one source for
-// N contiguous events. The zero MFP holds nothing and must not be asked
-// anything but Bytes.
+// N contiguous events. Of the zero MFP only Bytes may be called.
 type MFP struct {
-	b             []byte // the packet, exactly
-	fragmentCount int    // fragments
-	data          int    // offset of the first fragment
-	align         uint8  // log2
+	b             []byte // the packet's bytes, and none behind it
+	fragmentCount int
+	data          int   // offset of the first fragment
+	align         uint8 // log2
 }
 
 // ParseMFP views the first packet in b; bytes after it are ignored.
@@ -60,19 +58,19 @@ func ParseMFP(b []byte) (MFP, error) {
 	}, nil
 }
 
-// MFPEvents is the id of the first event and the number of events of the packet that ParseMFP would view, and its
-// error. It is for those who want nothing else of many packets, and reads each field once.
+// MFPEvents is the id of the first event and the number of events of the first packet in b, with the checks and the
+// error of ParseMFP. It reads each field once: a scan of many packets needs nothing else of them.
 func MFPEvents(b []byte) (first uint64, n int, err error) {
 	h, err := readHeader(b)
 	return h.first, h.fragmentCount, err
 }
 
-// mfpHeader is what a packet's header says. It fits in registers.
+// mfpHeader is the decoded header of a packet. It fits in registers.
 type mfpHeader struct {
 	first         uint64 // event id
 	size          uint64 // of the packet, bytes
-	fragmentCount int    // fragments
-	align         uint8  // log2
+	fragmentCount int
+	align         uint8 // log2
 }
 
 // readHeader reads and checks the header and the size table.
@@ -189,7 +187,7 @@ func (p MFP) sizes() []byte {
 // index.
 func (p MFP) FragmentType(i int) BankType { return BankType(p.types()[i]) }
 
-// HasType tells whether a fragment is of that type.
+// HasType says whether any fragment is of type t.
 func (p MFP) HasType(t BankType) bool { return bytes.IndexByte(p.types(), byte(t)) >= 0 }
 
 // FragmentSize is the size in bytes of fragment i, without padding. It panics
@@ -197,9 +195,8 @@ func (p MFP) HasType(t BankType) bool { return bytes.IndexByte(p.types(), byte(t
 func (p MFP) FragmentSize(i int) int { return int(binary.LittleEndian.Uint16(p.sizes()[2*i:])) }
 
 // Fragment is the data of fragment i, without padding. It adds up the sizes
-// before i, four at a time: walk with Cursor or Fragments to see them
-// all. It panics
-// unless 0 ≤ i < N.
+// before i, four at a time: to see all fragments, walk with Cursor or
+// Fragments. It panics unless 0 ≤ i < N.
 func (p MFP) Fragment(i int) []byte {
 	sizes := p.sizes()
 	n := int(binary.LittleEndian.Uint16(sizes[2*i:]))
@@ -207,11 +204,11 @@ func (p MFP) Fragment(i int) []byte {
 	return p.b[at : at+n : at+n]
 }
 
-// CopyFragments copies fragments from to from+n-1 as they stand: their types and their sizes (u16 each) to the
-// beginnings of two tables, such as those of MFPTables, and their data with its padding to the beginning of dst. It
-// gives the bytes of the data, or false where dst has no room for them. What it has copied agrees with the sizes that
-// it has copied, or it gives false: also while somebody else writes to the packet. It panics unless 0 ≤ from and from+n
-// ≤ N.
+// CopyFragments copies fragments from to from+n-1: their types and their sizes (u16 each) to the beginnings of two
+// tables, such as those of MFPTables, and their data with its padding to the beginning of dst. It returns the number of
+// data bytes, or false if dst has no room for them. It adds up the sizes it has copied, and not those in the packet:
+// even if another process changes the packet meanwhile, the copied data agree with the copied sizes, or the result is
+// false. It panics unless 0 ≤ from and from+n ≤ N.
 func (p MFP) CopyFragments(types, sizes, dst []byte, from, n int) (int, bool) {
 	copy(types[:n], p.types()[from:from+n])
 	copiedSizes := sizes[:2*n]
@@ -224,7 +221,7 @@ func (p MFP) CopyFragments(types, sizes, dst []byte, from, n int) (int, bool) {
 	return copy(dst, p.b[at:at+size]), true
 }
 
-// AddPaddedSizes adds the room that each fragment takes, padding included, to the sum of its place.
+// AddPaddedSizes adds the size of fragment i in bytes, padding included, to sums[i], for each i.
 func (p MFP) AddPaddedSizes(sums []uint32) {
 	sizes := p.sizes()
 	for i := range p.fragmentCount {
@@ -235,8 +232,8 @@ func (p MFP) AddPaddedSizes(sums []uint32) {
 // Fragments ranges over the fragments in order: index and data without padding.
 func (p MFP) Fragments() iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
-		// Plain locals rather than a Cursor: they stay in registers, which
-		// makes the walk some four times as fast (BenchmarkFragmentsAll).
+		// Local variables stay in registers, those of a Cursor do not: the
+		// walk is some four times as fast (BenchmarkFragmentsAll).
 		b, sizes, at, round := p.b, p.sizes(), p.data, 1<<p.align-1
 		for i := 0; len(sizes) >= 2; i++ {
 			n := int(sizes[0]) | int(sizes[1])<<8
@@ -249,8 +246,8 @@ func (p MFP) Fragments() iter.Seq2[int, []byte] {
 	}
 }
 
-// Cursor starts before the first fragment. Where index and data are all that is
-// wanted, Fragments is some four times as fast.
+// Cursor starts before the first fragment. Fragments is some four times as
+// fast, and gives only index and data.
 func (p MFP) Cursor() FragmentCursor {
 	return FragmentCursor{
 		p:         p,
@@ -271,8 +268,8 @@ type FragmentCursor struct {
 	i         int    // index of the fragment
 }
 
-// Next steps to the next fragment; it is false after the last, and the cursor
-// then stays where it is.
+// Next steps to the next fragment. After the last one it returns false, and the
+// cursor stays at the last.
 func (c *FragmentCursor) Next() bool {
 	k := 2*c.i + 2
 	if uint(k)+1 >= uint(len(c.sizes)) {

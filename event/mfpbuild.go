@@ -4,13 +4,13 @@ import "encoding/binary"
 
 // MFPHeaderSize is the size in bytes of the header of a packet of n fragments:
 // the fixed part and the two tables, each padded to 4. The first fragment
-// stands right behind it, whatever the alignment.
+// follows at once, whatever the alignment.
 func MFPHeaderSize(n int) int {
 	return MFPFixedSize + padTo(n, mfpAlign) + padTo(2*n, mfpAlign)
 }
 
-// MaxMFPSize is how many bytes a packet of n fragments of at most max
-// bytes can take, for sizing buffers before any size is known.
+// MaxMFPSize is the size in bytes of a packet of n fragments of maxFragment
+// bytes each: a buffer of that size holds any packet of smaller fragments.
 func MaxMFPSize(n, maxFragment int, align uint8) int {
 	return MFPHeaderSize(n) + n*padTo(maxFragment, 1<<align)
 }
@@ -26,8 +26,8 @@ type MFPHeader struct {
 }
 
 // PutMFPHeader writes the fixed part into the first MFPFixedSize bytes of dst,
-// which must hold them; it trusts its values. The tables, whose padding the
-// caller zeroes, are reached with MFPTables.
+// which must hold them. It does not check the values. The caller fills the
+// tables (MFPTables) and sets their padding to zero.
 func PutMFPHeader(dst []byte, h MFPHeader) {
 	_ = dst[MFPFixedSize-1]
 	binary.LittleEndian.PutUint16(dst, MFPMagic)
@@ -40,16 +40,16 @@ func PutMFPHeader(dst []byte, h MFPHeader) {
 }
 
 // MFPTables gives the type table and the size table (little-endian u16) of a
-// packet of n fragments laid out at the start of dst, for writing in place.
-// Both come with their padding at the end; dst must hold MFPHeaderSize(n).
+// packet of n fragments at the start of dst, for the caller to fill in place.
+// Both include their padding; dst must hold MFPHeaderSize(n) bytes.
 func MFPTables(dst []byte, n int) (types, sizes []byte) {
 	at, end := MFPFixedSize+padTo(n, mfpAlign), MFPHeaderSize(n)
 	return dst[MFPFixedSize:at:at], dst[at:end:end]
 }
 
-// PutMissingMFP writes a packet of n fragments of events from the first on, all of type FragmentMissing and without a
-// byte, for a source that has given nothing of them. dst must hold the MFPHeaderSize(n) bytes that it takes, which are
-// returned.
+// PutMissingMFP writes the packet of a source that has sent no fragment of n events from the event first on: n empty
+// fragments of type FragmentMissing. It returns the packet, the first MFPHeaderSize(n) bytes of dst, which must hold
+// them.
 func PutMissingMFP(dst []byte, source uint16, first uint64, n int) []byte {
 	size := MFPHeaderSize(n)
 	dst = dst[:size]

@@ -50,8 +50,8 @@ func parseBank(b []byte) (Bank, error) {
 // Length is the bank's length in bytes: header and data, without padding.
 func (b Bank) Length() int { return len(b) }
 
-// paddedSize is the room in bytes that the bank takes in a record: Length
-// rounded up to 4.
+// paddedSize is the size of the bank in a record, in bytes: Length rounded up
+// to 4.
 func (b Bank) paddedSize() int { return padTo(len(b), bankAlign) }
 
 // Type is the bank's type.
@@ -63,7 +63,7 @@ func (b Bank) Version() uint8 { return b[5] }
 // SourceID is the id of the source that sent the bank.
 func (b Bank) SourceID() int16 { return int16(binary.LittleEndian.Uint16(b[6:])) }
 
-// Data is what the bank carries, without header and padding.
+// Data is the bank's data, without header and padding.
 func (b Bank) Data() []byte { return b[BankHeaderSize:] }
 
 // AppendBank appends a bank, padded with zeros to 4 bytes. Data longer than
@@ -80,8 +80,8 @@ func AppendBank(dst []byte, t BankType, version uint8, source int16, data []byte
 	return dst, nil
 }
 
-// putBank writes a bank, padded with zeros, into the bytes that it takes: dst
-// has exactly BankHeaderSize and the data's length rounded up to 4.
+// putBank writes a bank, padded with zeros, into dst, whose length must be
+// BankHeaderSize plus the length of data rounded up to 4.
 func putBank(dst []byte, t BankType, version uint8, source int16, data []byte) {
 	if len(dst) > BankHeaderSize {
 		binary.LittleEndian.PutUint32(dst[len(dst)-bankAlign:], 0) // the padding is in the last word
@@ -113,8 +113,8 @@ type BankCursor struct {
 // NewBankCursor starts before the first bank of b.
 func NewBankCursor(b []byte) BankCursor { return BankCursor{b: b} }
 
-// Next steps to the next bank. It is false at the end of the bytes and at the
-// first bad bank; Err tells which.
+// Next steps to the next bank. It returns false at the end of the bytes, where
+// Err is nil, and at the first bad bank.
 func (c *BankCursor) Next() bool {
 	if c.err != nil || c.next >= len(c.b) {
 		c.bank = nil
@@ -130,21 +130,21 @@ func (c *BankCursor) Next() bool {
 	return true
 }
 
-// Bank is the bank Next stepped to.
+// Bank is the bank that Next has stepped to.
 func (c *BankCursor) Bank() Bank { return c.bank }
 
-// RawBank is the same bank with the padding that follows it, as it stands.
+// RawBank is the same bank with the padding bytes that follow it.
 func (c *BankCursor) RawBank() []byte { return c.b[c.offset:c.next:c.next] }
 
 // Offset is where the bank begins, in bytes from the start of the sequence.
 func (c *BankCursor) Offset() int { return c.offset }
 
-// Err is the *FormatError that ended the walk, with the offset in the
-// sequence, or nil at its proper end.
+// Err is the *FormatError of the bad bank that ended the walk, with the offset
+// in the sequence; nil if the walk has reached the end.
 func (c *BankCursor) Err() error { return c.err }
 
-// Banks ranges over a sequence of banks. A bad bank ends it: the last pair is
-// then (nil, error), the error a *FormatError with the offset in b.
+// Banks ranges over a sequence of banks. It ends at a bad bank, with the pair
+// (nil, error); the error is a *FormatError with the offset in b.
 func Banks(b []byte) iter.Seq2[Bank, error] {
 	return func(yield func(Bank, error) bool) {
 		c := NewBankCursor(b)

@@ -8,23 +8,23 @@ import (
 	"slices"
 )
 
-// Replay of MDF records through the event builder; docs/format/mdf.md,
-// "Replay", draws it. Pipeline, one event at a time:
+// Replay of MDF records through the event builder (docs/format/mdf.md,
+// "Replay"), one event at a time:
 //
-//  1. The source splits the record: each bank goes, with its padding, to the
-//     fragment of the stream it is cabled to. Stream 0's fragment begins with
-//     the record bank of AppendRecordBank.
+//  1. The source splits the record: it copies each bank, with its padding, to
+//     the fragment of the stream that the bank is cabled to. Stream 0's fragment
+//     begins with the record bank of AppendRecordBank.
 //  2. The fragments travel as FragmentContainer in the MFPs of their streams.
 //  3. The sink puts the record together again with a Rebuilder.
 
 // recordBankVersion is the version of the record bank's layout.
 const recordBankVersion = 0
 
-// AppendRecordBank appends the record bank: header, an MDF header as it stands
+// AppendRecordBank appends the record bank: the bytes of the MDF header
 // (Record.Header), and for each bank of the record, in order, the index of the
-// stream it is cabled to. ErrSize refuses a header that is not as long as it
-// says, ErrRange one with more banks than a bank's data can list (32,739 for a
-// 48-byte header).
+// stream that it is cabled to. The error is of kind ErrSize if the header's
+// length is not the one it gives, of kind ErrRange if one bank cannot list so
+// many (32,739 for a 48-byte header).
 func AppendRecordBank(dst, header []byte, streams []uint16) ([]byte, error) {
 	if len(header) < mdfFixedSize || len(header) != Record(header).HeaderSize() {
 		return dst, newFormatError(ErrSize, FormatMDF, "sub-header length", 17,
@@ -49,7 +49,7 @@ func AppendRecordBank(dst, header []byte, streams []uint16) ([]byte, error) {
 type recordInfo struct {
 	header         []byte
 	streams        []byte // u16 a bank
-	paddedBankSize int    // room of the bank in its fragment, padding included
+	paddedBankSize int    // bytes of the record bank in its fragment, padding included
 }
 
 // parseRecordBank views the record bank at the start of stream 0's fragment.
@@ -83,7 +83,7 @@ func parseRecordBank(fragment []byte) (recordInfo, error) {
 	return recordInfo{header: data[:n:n], streams: data[n:], paddedBankSize: b.paddedSize()}, nil
 }
 
-// Size is the size in bytes of the record, as its header says.
+// Size is the size of the record in bytes, from its header.
 func (r recordInfo) Size() int { return int(binary.LittleEndian.Uint32(r.header)) }
 
 // bankCount is the number of the record's banks.
@@ -93,20 +93,20 @@ func (r recordInfo) bankCount() int { return len(r.streams) / 2 }
 // unless 0 ≤ i < N.
 func (r recordInfo) stream(i int) int { return int(binary.LittleEndian.Uint16(r.streams[2*i:])) }
 
-// Rebuilder puts MDF records together again. It keeps its cursors between
-// records, so that it allocates nothing once warm. The zero value is ready;
-// owned by one goroutine.
+// Rebuilder puts MDF records together again. It keeps its cursors for the next
+// record, and allocates only for a record with more streams than any before.
+// The zero value is ready; it is owned by one goroutine.
 type Rebuilder struct {
-	consumed []int // by stream: how far its fragment is consumed
+	consumed []int // by stream: consumed bytes of its fragment
 }
 
-// Append appends the record whose fragments are given by source id: container
-// fragments, the first with the record bank in front. The record is byte for
-// byte the one that was split. Fragments that do not make up exactly the record
-// are refused, and dst comes back as it was: ErrRange for a stream that is not
-// there, ErrTruncated for one that lacks a bank, ErrSize for one with banks too
-// many or a record whose size is not what its header says. In errors, offsets
-// count from the start of the fragment the reason names.
+// Append appends the record of the given container fragments, in the order of
+// source ids; the first begins with the record bank. The record is byte for byte
+// the one that was split. If the fragments do not make up exactly that record,
+// dst is returned unchanged with an error: ErrRange for a missing stream,
+// ErrTruncated for a missing bank, ErrSize for bytes left over or a size that
+// differs from the header's. The offset in an error counts from the start of the
+// fragment that its reason names.
 func (rb *Rebuilder) Append(dst []byte, fragments [][]byte) ([]byte, error) {
 	if len(fragments) == 0 {
 		return dst, newFormatError(ErrTruncated, FormatMDF, "record bank", 0, "no fragment to find the record bank in")
@@ -141,7 +141,8 @@ func (rb *Rebuilder) Append(dst []byte, fragments [][]byte) ([]byte, error) {
 	return dst, nil
 }
 
-// resetConsumed sets all cursors to 0, and the first behind the record bank.
+// resetConsumed sets the cursor of stream 0 to first, behind the record bank,
+// and all others to 0.
 func (rb *Rebuilder) resetConsumed(streams, first int) {
 	if cap(rb.consumed) < streams {
 		rb.consumed = make([]int, streams)
@@ -172,7 +173,7 @@ func nextRawBank(fragment []byte, at int) ([]byte, error) {
 	return fragment[at : at+b.paddedSize()], nil
 }
 
-// missingBankError says which bank of the record the fragment should have held.
+// missingBankError adds to err which bank of the record is missing in which fragment.
 func missingBankError(err error, bank, stream int) error {
 	var fe *FormatError
 	if !errors.As(err, &fe) {
@@ -184,8 +185,8 @@ func missingBankError(err error, bank, stream int) error {
 	return &located
 }
 
-// SourceFragment is one source's fragment of one event, with what its MFP says
-// of it.
+// SourceFragment is one source's fragment of one event, with type, version and
+// source from its MFP.
 type SourceFragment struct {
 	Type    BankType
 	Version uint8
@@ -194,12 +195,12 @@ type SourceFragment struct {
 }
 
 // AppendRecordFromFragments appends a version 3 record with one raw bank for
-// each fragment, in the order given, none skipped: an empty fragment gives an
-// empty bank. Of h, the run, orbit and bunch are taken, and the trigger mask
-// is set to all ones; size and checksum are computed. A fragment above
-// MaxBankData bytes cannot be a bank: ErrRange, and dst comes back as it was.
+// each fragment, in the given order; an empty fragment becomes an empty bank. It
+// takes run, orbit and bunch from h, sets the trigger mask to all ones, and
+// computes size and checksum. A fragment above MaxBankData bytes does not fit a
+// bank: the error is of kind ErrRange, and dst is returned unchanged.
 //
-// It is for generated data; container fragments are put together by Rebuilder.
+// It is for generated data; Rebuilder is for container fragments.
 func AppendRecordFromFragments(dst []byte, h MDFHeader, fragments []SourceFragment) ([]byte, error) {
 	start := len(dst)
 	dst, err := AppendRecordUnsealed(dst, h, fragments)
@@ -211,9 +212,10 @@ func AppendRecordFromFragments(dst []byte, h MDFHeader, fragments []SourceFragme
 	return dst, nil
 }
 
-// AppendRecordUnsealed is AppendRecordFromFragments, but for the checksum,
-// which is left 0: SealRecords computes those of many records faster than one
-// by one. A record that is left so passes every check, and proves nothing.
+// AppendRecordUnsealed is AppendRecordFromFragments with 0 in place of the
+// checksum: the caller appends many records and calls SealRecords, which is
+// faster than one checksum after the other. Without SealRecords the record
+// passes CheckChecksum, but its bytes are not protected.
 func AppendRecordUnsealed(dst []byte, h MDFHeader, fragments []SourceFragment) ([]byte, error) {
 	size := uint64(MDFHeaderSize)
 	for i := range fragments {

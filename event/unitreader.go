@@ -7,12 +7,11 @@ import (
 	"io"
 )
 
-// defaultMaxUnitBytes is the largest record or packet, in bytes, that a UnitReader
-// takes where its options name none: 64 MiB, two hundred times the largest
-// event of the reference sample (349,460 bytes).
+// defaultMaxUnitBytes is the default of UnitReaderOptions.MaxUnitBytes: 64 MiB,
+// two hundred times the largest event of the reference sample (349,460 bytes).
 const defaultMaxUnitBytes = 64 << 20
 
-// readChunk is the least a UnitReader asks of its source at once.
+// readChunk is the least size of a UnitReader's buffer, in bytes.
 const readChunk = 256 << 10
 
 // UnitReaderOptions are the options of NewUnitReader.
@@ -27,20 +26,20 @@ type UnitReaderOptions struct {
 	Verify bool
 }
 
-// unitFormat is what a UnitReader needs to know of a format.
+// unitFormat is how a UnitReader reads one format.
 type unitFormat struct {
-	headBytes  int    // bytes that tell the size
-	sizeField  string // where it stands
+	headBytes  int    // bytes of the head, which contain the size
+	sizeField  string // name of the size field
 	sizeOffset int
-	// claimedSize is the size that the head of a unit claims, unless it is none that
-	// could be: then check says why.
+	// claimedSize is the size that the head of a unit claims. ok is false if the
+	// head is wrong; checkUnit then returns the error.
 	claimedSize func(b []byte) (size uint64, ok bool)
 	checkUnit   func(b []byte, verify bool) ([]byte, error)
-	// badExtent makes out where a bad unit at the start of b ends, if it can be.
-	// probe is how many bytes it needs to see for that.
+	// badExtent is the size of the bad unit at the start of b, if its head gives
+	// it. probeBytes is how many bytes badExtent must see.
 	badExtent  func(b []byte) (int, bool)
 	probeBytes func(b []byte) (int, bool)
-	// findNext looks for the next unit behind the first byte of b.
+	// findNext searches the next unit behind the first byte of b.
 	findNext func(b []byte) (int, bool)
 }
 
@@ -70,8 +69,9 @@ var unitFormats = map[string]unitFormat{
 	}),
 }
 
-// packetFormat is the format of packets that have magic and size in their first
-// MEPFixedSize bytes. Nothing in them marks a beginning beyond doubt.
+// packetFormat is a format of packets with magic and size in their first
+// MEPFixedSize bytes. findNext finds nothing: two bytes of magic may stand
+// anywhere in the data, so they do not prove the beginning of a packet.
 func packetFormat(head int, magic uint16, word uint64, check func([]byte, bool) ([]byte, error)) unitFormat {
 	claim := func(b []byte) (uint64, bool) {
 		if len(b) < MEPFixedSize {
@@ -96,20 +96,20 @@ func packetFormat(head int, magic uint16, word uint64, check func([]byte, bool) 
 	}
 }
 
-// UnitReader reads records or packets from a stream. Its memory is bounded by
-// twice the largest unit seen, however large a unit claims to be. It is owned by
-// one goroutine.
+// UnitReader reads records or packets from a stream. Its memory is at most
+// twice the largest unit that has arrived, however large a unit claims to be.
+// It is owned by one goroutine.
 type UnitReader struct {
 	unitFormat
 	src    io.Reader
 	opts   UnitReaderOptions
 	buf    []byte
 	r, w   int   // buf[r:w] is read and not yet consumed
-	size   int   // of the unit last given, still at r
+	size   int   // of the unit that Next gave last, which is still at r
 	offset int64 // offset of buf[r] in the stream
 	index  int64 // of the unit at r
-	srcErr error // what ended the source
-	err    error // what Next refused the unit for
+	srcErr error // why src gives no more bytes, such as io.EOF
+	err    error // why Next refused the unit at r
 }
 
 // NewUnitReader reads units from src, which it buffers.
@@ -123,11 +123,11 @@ func NewUnitReader(src io.Reader, opts UnitReaderOptions) *UnitReader {
 	return &UnitReader{unitFormat: unitFormats[opts.Format], src: src, opts: opts}
 }
 
-// Next reads the next unit, valid until the call after; io.EOF says that
-// there is none. Its bytes are a Record, or what ParseMEP or ParseMFP take. A
-// bad unit gives a *FormatError with the unit's index and the offset in the
-// stream, and Next gives it again until Skip. A failure of the source comes back
-// wrapped and is final.
+// Next reads the next unit, valid until the next call; io.EOF says that there
+// is none. The unit is a Record, or the bytes of a MEP or MFP. For a bad unit
+// Next returns a *FormatError with the unit's index and the offset in the
+// stream, and returns it again until the caller calls Skip. A failure of src is
+// returned wrapped, and is final.
 func (d *UnitReader) Next() ([]byte, error) {
 	if d.err != nil {
 		return nil, d.err
@@ -174,8 +174,8 @@ func (d *UnitReader) step(n int) {
 	d.index++
 }
 
-// fill reads until n bytes are there or the source ends. Only failures of the
-// source other than its end are errors.
+// fill reads until n bytes are in the buffer or src ends. The end of src is no
+// error, any other failure is.
 func (d *UnitReader) fill(n int) error {
 	idle := 0
 	for d.w-d.r < n && d.srcErr == nil {
@@ -195,8 +195,8 @@ func (d *UnitReader) fill(n int) error {
 	return nil
 }
 
-// growBuffer leaves space behind w. The buffer doubles only when it is full of
-// bytes that came, so that a size field alone costs nothing.
+// growBuffer makes room behind w. The buffer doubles only when it is full of
+// bytes that have arrived: a size field that claims 4 GiB costs nothing.
 func (d *UnitReader) growBuffer() {
 	if d.w < len(d.buf) {
 		return
@@ -213,9 +213,10 @@ func (d *UnitReader) growBuffer() {
 	}
 }
 
-// Skip goes past the unit that Next refused, and gives the number of bytes
-// left out; MDFCursor.Skip says how far. A bad packet whose end its header does
-// not give is the last. Without a refused unit it does nothing. A failure of the source comes back and is final.
+// Skip goes past the unit that Next refused, and returns the number of bytes
+// left out; MDFCursor.Skip says how far it goes. If a packet's header does not
+// give its end, Skip goes to the end of the stream. Without a refused unit it
+// does nothing. A failure of src is returned, and is final.
 func (d *UnitReader) Skip() (int64, error) {
 	var bad *FormatError
 	if d.err == nil {
@@ -245,7 +246,7 @@ func (d *UnitReader) skip() (int64, error) {
 	for {
 		n, found := d.findNext(d.buf[d.r:d.w])
 		if !found && d.srcErr == nil {
-			n = max(n-mdfFixedSize, 0) // a record may begin in what is kept
+			n = max(n-mdfFixedSize, 0) // keeps the last bytes: a record may begin in them
 		}
 		d.consume(n)
 		skipped += int64(n)
@@ -263,7 +264,7 @@ func (d *UnitReader) consume(n int) {
 	d.offset += int64(n)
 }
 
-// Index is the index, from 0, of the unit last given or refused.
+// Index is the index, from 0, of the unit that Next gave or refused last.
 func (d *UnitReader) Index() int64 { return d.index }
 
 // Offset is where that unit begins, in bytes from the start of the stream.

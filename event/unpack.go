@@ -18,18 +18,18 @@ import (
 
 // Compressed records, docs/format/mdf.md, "Compression": the payload is one block as ROOT's library writes it.
 const (
-	blockHeadBytes = 9         // bytes in front of a block: two letters, method, size in the file, size unpacked
-	maxBlockBytes  = 1<<24 - 1 // bytes of a block, in the file or unpacked: each size has three bytes
-	// of the compression byte: 0 none, 1 to 9 the level; its other bits are the gain, roughly
+	blockHeadBytes = 9         // bytes of a block's head: two letters, method, size in the file, size unpacked
+	maxBlockBytes  = 1<<24 - 1 // largest block in bytes, in the file or unpacked: each size field has three bytes
+	// level in the header's compression byte: 0 none, 1 to 9; the other bits are roughly the gain
 	compressionLevelMask = 0xF
 	maxLevel             = 9
 
-	lz4Sum      = 8   // bytes of the checksum in front of data of LZ4
-	lz4Gain     = 255 // a byte of LZ4 gives no more bytes than this
+	lz4Sum      = 8   // bytes of the checksum in front of LZ4 data
+	lz4Gain     = 255 // most bytes that one byte of LZ4 unpacks to
 	unpackChunk = 64 << 10
 )
 
-// packMethods are the compressions by the two letters that begin a block.
+// packMethods are the methods of compression, by the two letters at the start of a block.
 var packMethods = map[string]struct {
 	name string
 	open func(d *decoders, packed []byte, size int) (io.Reader, error)
@@ -41,7 +41,7 @@ var packMethods = map[string]struct {
 	"CS": {"zlib of old", nil},
 }
 
-// decoders are kept from record to record, since they are costly to make.
+// decoders are reused from record to record, since they are costly to make.
 type decoders struct {
 	inflate io.ReadCloser
 	zst     *zstd.Decoder
@@ -54,7 +54,7 @@ func (d *decoders) zlib(packed []byte, _ int) (_ io.Reader, err error) {
 		d.inflate, err = zlib.NewReader(bytes.NewReader(packed))
 		return d.inflate, err
 	}
-	again, _ := d.inflate.(zlib.Resetter) // as its manual promises
+	again, _ := d.inflate.(zlib.Resetter) // the manual of compress/zlib promises it
 	return d.inflate, again.Reset(bytes.NewReader(packed), nil)
 }
 
@@ -69,9 +69,9 @@ func (d *decoders) zstd(packed []byte, _ int) (_ io.Reader, err error) {
 	return d.zst, d.zst.Reset(bytes.NewReader(packed))
 }
 
-// lzma reads the first block of a file of xz. Its header claims a size of the dictionary, up to 4 GiB, which is not
-// believed: no byte can come from farther away than what was unpacked before it. The checksums of xz are not looked at,
-// since the record has its own.
+// lzma reads the first block of an xz file. The xz header claims a dictionary of up to 4 GiB; lzma takes one of the
+// unpacked size, since no reference can reach farther back than the bytes unpacked before it. It does not check the
+// checksums of xz: the record has its own.
 func (d *decoders) lzma(packed []byte, size int) (io.Reader, error) {
 	const magic, head = "\xfd7zXZ\x00", 12
 	if len(packed) <= head || string(packed[:len(magic)]) != magic {
@@ -100,18 +100,18 @@ func (d *decoders) lz4(packed []byte, size int) (io.Reader, error) {
 	return bytes.NewReader(out[:max(n, 0)]), err
 }
 
-// isCompressed says whether what stands behind the header is compressed.
+// isCompressed says whether the payload is compressed.
 func (r Record) isCompressed() bool { return r.compression()&compressionLevelMask != 0 }
 
-// Unpacked is the record without compression: r itself where it has none. Otherwise it is a new record in *buf, which
-// grows as needed, valid until *buf is used again; its header has the new sizes, compression 0 and, where r stores a
-// checksum, a new one. A *FormatError of kind errPacked, ErrSize, ErrTruncated or ErrUnsupported says why r cannot be
-// unpacked. At most 16 MiB come out of a record.
+// Unpacked is the record without compression: r itself if it is not compressed. Otherwise it is a new record in *buf,
+// which grows as needed, valid until *buf is used again; its header has the new sizes, compression 0 and, if r stores a
+// checksum, a new checksum. The error is a *FormatError of kind errPacked, ErrSize, ErrTruncated or ErrUnsupported. A
+// record unpacks to at most 16 MiB.
 func (r Record) Unpacked(buf *[]byte) (Record, error) {
 	if !r.isCompressed() {
 		return r, nil
 	}
-	if r.HeaderSize() > len(r) { // it was changed since ParseRecord
+	if r.HeaderSize() > len(r) { // the bytes have changed since ParseRecord
 		return nil, newFormatError(ErrSize, FormatMDF, "sub-header length", 17,
 			"a header of %d bytes does not fit the record of %d",
 			r.HeaderSize(), len(r))
@@ -131,7 +131,7 @@ func (r Record) Unpacked(buf *[]byte) (Record, error) {
 	return Record(out), nil
 }
 
-// unpack appends what the block behind the header gives.
+// unpack appends the unpacked bytes of the block behind the header.
 func (r Record) unpack(dst []byte) ([]byte, error) {
 	at, b := r.HeaderSize(), r.Payload()
 	if level := r.compression() & compressionLevelMask; level > maxLevel {
@@ -158,7 +158,7 @@ func (r Record) unpack(dst []byte) ([]byte, error) {
 	b = b[blockHeadBytes:]
 	if packed != len(b) {
 		return dst, newFormatError(ErrSize, FormatMDF, "compressed banks", at+3,
-			"they say that they are %d bytes of %s, and the "+
+			"their head claims %d bytes of %s, the "+
 				"record has %d", packed, method.name, len(b))
 	}
 	d, _ := decodersPool.Get().(*decoders)
@@ -170,12 +170,12 @@ func (r Record) unpack(dst []byte) ([]byte, error) {
 	switch {
 	case errors.Is(err, errMore):
 		return dst, newFormatError(ErrSize, FormatMDF, "compressed banks", at+6,
-			"more than the %d bytes that they are said to have "+
+			"more than the %d bytes that their head claims "+
 				"come out of the %s", size, method.name)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return dst, newFormatError(ErrTruncated, FormatMDF, "compressed banks", at+6,
-			"less than the %d bytes that they are said to "+
-				"have comes out of the %s", size, method.name)
+			"fewer than the %d bytes that their head "+
+				"claims come out of the %s", size, method.name)
 	case err != nil:
 		return dst, newFormatError(errPacked, FormatMDF, "compressed banks", at, "the %s cannot be unpacked: %v", method.name,
 			err)
@@ -185,7 +185,8 @@ func (r Record) unpack(dst []byte) ([]byte, error) {
 
 var errMore = errors.New("more than was said")
 
-// appendExactly appends exactly size bytes, and what follows them must be the end. Memory grows by what has come.
+// appendExactly appends size bytes, behind which from must end: else errMore. Memory grows with the bytes that arrive,
+// and not with the claimed size.
 func appendExactly(dst []byte, from io.Reader, size int) ([]byte, error) {
 	for end := len(dst) + size; len(dst) < end; {
 		dst = slices.Grow(dst, min(end-len(dst), unpackChunk))

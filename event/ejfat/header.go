@@ -17,11 +17,11 @@ const (
 const (
 	balancerMagic   = 0x4C42 // "LB"
 	balancerVersion = 2
-	slotVersion     = 3 // has a slot where version 2 has a reserved field
-	protocolSegment = 1 // the protocol behind it: a segment
+	slotVersion     = 3 // has a slot in place of version 2's reserved field
+	protocolSegment = 1 // next protocol: a segment follows the load balancer's header
 	segmentPreamble = 0x1000
 	segmentVersion  = 1
-	draftVersion    = 2      // of an older draft
+	draftVersion    = 2      // version of segments in an older draft
 	syncMagic       = 0x4C43 // "LC"
 	syncVersion     = 1
 )
@@ -60,12 +60,12 @@ type Segment struct {
 	Offset uint32 // of Data in the buffer, bytes
 	Length uint32 // of the whole buffer, bytes
 	Event  uint64 // number of the event
-	Data   []byte // at least one byte, or none of an empty buffer
+	Data   []byte // empty only if the whole buffer is
 }
 
-// ParseSegment reads a packet: a segment, with a load balancer's header before it or without. Data lies in the packet.
-// The number of the event is the segment's: what the load balancer's header counts may be microseconds. It has checked
-// that the data end within the buffer. The error is an *packetError.
+// ParseSegment reads a packet: a segment, with or without a load balancer's header in front. Data is a slice of packet.
+// Event is the number in the segment, since the load balancer's header may count microseconds instead. ParseSegment
+// checks that the data end within the buffer. The error is a *packetError.
 func ParseSegment(packet []byte) (Segment, error) {
 	b := packet
 	if len(b) >= 2 && binary.BigEndian.Uint16(b) == balancerMagic {
@@ -113,8 +113,8 @@ func checkBalancer(b []byte) error {
 	return nil
 }
 
-// AppendBalancer appends a load balancer's header of version 2. All segments of an event have the same entropy if one
-// receiving thread is to get all of them.
+// AppendBalancer appends a load balancer's header of version 2. The load balancer sends segments of one entropy to one
+// port: give all segments of an event the same one if one thread is to receive them.
 func AppendBalancer(b []byte, event uint64, entropy uint16) []byte {
 	b = binary.BigEndian.AppendUint16(b, balancerMagic)
 	b = append(b, balancerVersion, protocolSegment, 0, 0)
@@ -143,7 +143,7 @@ type Sync struct {
 // IsSync says whether a packet begins as a synchronisation message does.
 func IsSync(b []byte) bool { return len(b) >= 2 && binary.BigEndian.Uint16(b) == syncMagic }
 
-// ParseSync reads a synchronisation message. The error is an *packetError.
+// ParseSync reads a synchronisation message. The error is a *packetError.
 func ParseSync(b []byte) (Sync, error) {
 	switch {
 	case len(b) != SyncSize:

@@ -10,20 +10,20 @@ import (
 const (
 	// rawEventType is the type of all events that producers and data collectors make: cstr2hash("RawEvent").
 	rawEventType uint32 = 0x8026656D
-	// formatVersion is that of the serialisation.
+	// formatVersion is the version of the serialisation.
 	formatVersion = 2
 	// fixedHeaderSize is where the description begins.
 	fixedHeaderSize = 48
 	// maxDepth is how deep sub-events may be nested. Data collectors make one level.
 	maxDepth = 8
-	// formatName is what errors call an event.
+	// formatName is FormatError.Format of this package's errors.
 	formatName = "eudaq"
 )
 
 // Event is a view of one event. Docs: docs/format/eudaq.md.
 type Event struct {
-	Bytes              []byte // all of it, sub-events included
-	Description        []byte // name of the producer's kind of data
+	Bytes              []byte // the whole event, sub-events included
+	Description        []byte // the producer's name for its kind of data
 	Flags              uint32 // 1 begin of run, 2 end of run, 4 fake, 8 packet, 16 has a trigger number, 32 has a time
 	Stream             uint32 // number of the device
 	Run                uint32
@@ -38,10 +38,9 @@ func HasSignature(head []byte) bool {
 		binary.LittleEndian.Uint32(head[4:]) == formatVersion
 }
 
-// Parse views the first event in b; bytes after it are ignored. It appends the event's own sub-events to subs[:0], so
-// that nothing is allocated where there is room. The error is a *event.FormatError of kind ErrTruncated,
-// ErrUnsupported (another class or version) or ErrRange (sub-events in sub-events, nine deep), with its offset from the
-// start of b.
+// Parse views the first event in b; bytes after it are ignored. It appends the event's own sub-events to subs[:0], and
+// allocates only if they do not fit. The error is a *event.FormatError of kind ErrTruncated, ErrUnsupported (another
+// class or version) or ErrRange (sub-events nested more than maxDepth deep), with its offset from the start of b.
 func Parse(b []byte, subs []Event) (Event, []Event, error) {
 	p := parser{b: b, subs: subs[:0]}
 	e := p.event(0)
@@ -51,7 +50,7 @@ func Parse(b []byte, subs []Event) (Event, []Event, error) {
 	return e, p.subs, nil
 }
 
-// parser walks through an event. After an error it stands still.
+// parser walks through an event. After an error it reads nothing more.
 type parser struct {
 	b      []byte
 	offset int
@@ -93,10 +92,10 @@ func (p *parser) u32(field string) uint32 {
 	return 0
 }
 
-// text gives the bytes behind their number.
+// text reads a string: its length in bytes, and its bytes.
 func (p *parser) text(field string) []byte { return p.next(uint64(p.u32(field)), field) }
 
-// event goes through an event; deep says in how many others it is.
+// event reads an event that is nested in deep others.
 func (p *parser) event(deep int) Event {
 	from := p.offset
 	h := p.next(fixedHeaderSize, "header")
@@ -110,7 +109,7 @@ func (p *parser) event(deep int) Event {
 	case word(4) != formatVersion:
 		p.fail(event.ErrUnsupported, "version", from+4, "version %d, only %d is known", word(4), formatVersion)
 	case deep > maxDepth:
-		p.fail(event.ErrRange, "sub-events", from, "they are more than %d deep", maxDepth)
+		p.fail(event.ErrRange, "sub-events", from, "they are nested more than %d deep", maxDepth)
 	}
 	e := Event{
 		Flags:         word(8),

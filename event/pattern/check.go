@@ -8,10 +8,10 @@ import (
 
 // contentError names the first difference between what a source must have sent and what arrived.
 type contentError struct {
-	// Source and Event are those of the fragment; Event is the MFP's first where the MFP as a whole is wrong.
+	// Source and Event name the fragment; if the MFP as a whole is wrong, Event is its first one.
 	Source uint16
 	Event  uint64
-	// What differs: "byte", "fragment size", "fragment type", "version", "align".
+	// What differs: "byte", "fragment size", "fragment type", "source id", "version", "align".
 	What string
 	// Offset of the wrong byte in the fragment, in bytes. Zero where What is not "byte".
 	Offset int

@@ -11,7 +11,7 @@ const MaxSources = 1 << 16
 // MaxFragment is the largest fragment an MFP can hold, in bytes: its size field is a u16.
 const MaxFragment = 1<<16 - 1
 
-// maxAlign is the largest alignment of fragments accepted, log2 of bytes: a page. More would only be waste.
+// maxAlign is the largest alignment of fragments that is accepted, log2 of bytes: a page.
 const maxAlign = 12
 
 // Model says how the sizes of fragments are distributed.
@@ -45,7 +45,7 @@ func ParseModel(s string) (Model, error) {
 	return 0, fmt.Errorf("fragment model %q is not known: it is one of %s", s, strings.Join(modelNames[:], ", "))
 }
 
-// Config is everything that enters the rule. The two sides must use equal ones.
+// Config is everything that enters the rule. Readout units and builder units must use equal ones.
 type Config struct {
 	// Seed makes one run's data differ from another's. Zero is a seed like any other.
 	Seed uint64
@@ -66,16 +66,16 @@ type Config struct {
 type LargeFragments struct {
 	FirstSource, Sources int    // the sources [First, First+Sources)
 	Packing              int    // events of a MEP
-	MEPInterval          uint64 // the last of every so many MEPs; 0 is none
-	Factor               int    // by which its fragments are larger
+	MEPInterval          uint64 // the last one of each MEPInterval MEPs has large fragments; 0: no MEP has
+	Factor               int    // by which these fragments are larger
 }
 
-// hasLarge tells that a source is larger now and then.
+// hasLarge says whether the source has larger fragments in some MEPs.
 func (l *LargeFragments) hasLarge(source uint16) bool {
 	return l.MEPInterval > 0 && int(source) >= l.FirstSource && int(source) < l.FirstSource+l.Sources
 }
 
-// factorAt is by how much the fragments of an event are larger at a source that has larger ones.
+// factorAt is the factor of the fragment sizes in event ev, for a source with hasLarge.
 func (l *LargeFragments) factorAt(ev uint64) int {
 	if ev/uint64(l.Packing)%l.MEPInterval == l.MEPInterval-1 {
 		return l.Factor
@@ -85,7 +85,8 @@ func (l *LargeFragments) factorAt(ev uint64) int {
 
 func (l *LargeFragments) validate() error {
 	if l.MEPInterval > 0 && (l.Packing < 1 || l.Factor < 1 || l.Factor > MaxFragment) {
-		return &ConfigError{"large fragments", fmt.Sprintf("%d times as large, in MEPs of %d events", l.Factor, l.Packing)}
+		return &ConfigError{"large fragments", fmt.Sprintf(
+			"a factor of %d in MEPs of %d events: both must be at least 1, the factor at most 65535", l.Factor, l.Packing)}
 	}
 	return nil
 }

@@ -9,22 +9,23 @@ import (
 	"ringlet/internal/netyield"
 )
 
-// The way of an MFP through this file, one goroutine per MFP:
+// How FillMFP makes an MFP, in one goroutine:
 //
-//  1. sizes and types (sequential): one hash and one look-up per fragment, into the tables of the caller's buffer
-//  2. words (sequential): in pieces of pieceBytes, one hash per fragment
-//  3. CRC-32C (sequential, if asked): of each piece while it is in the first two cache levels
+//  1. sizes and types: one hash and one look-up per fragment, into the tables of the caller's buffer
+//  2. words: in pieces of pieceBytes, one hash per fragment
+//  3. with withCRC, the CRC-32C of each piece while it is in the first two cache levels
 //
 // The caller owns the buffer throughout. Nothing is allocated.
 
-// pieceBytes is how much is written before its CRC is taken: small beside a second-level cache (1 MiB and more on
-// servers of this decade), large beside the three-way interleaving of hash/crc32 (8 KiB).
+// pieceBytes is how many bytes fillFragments writes before it computes their CRC: few against a second-level cache (1
+// MiB and more on servers of this decade), many against the three-way interleaving of hash/crc32 (8 KiB).
 const pieceBytes = 64 << 10
 
-// Version is the content version generated fragments carry. It changes when the rule does.
+// Version is the content version of generated fragments. A change of the rule needs a new one.
 const Version uint8 = 1
 
-// fragmentTypes are the bank types by group: one of each group's detectors, so that a generated MDF looks like one.
+// fragmentTypes are the bank types by group: each is of a detector of the group, so that a generated MDF looks like a
+// recorded one.
 var fragmentTypes = [groupCount]event.BankType{9 /* Rich */, 77 /* Calo */, 64 /* FTCluster */}
 
 // FragmentType is the bank type of every fragment of the source.
@@ -35,9 +36,9 @@ func (p *Pattern) MaxMFP(source uint16, n int) int {
 	return event.MaxMFPSize(n, p.MaxSize(source), p.cfg.Align)
 }
 
-// FillMFP writes the MFP of source for the n events from first into dst and returns its size in bytes and, if withCRC,
-// its CRC-32C. It writes nothing beyond that size. dst must hold MaxMFP(source, n) bytes; less is refused, as is an n
-// or first that no header can express.
+// FillMFP writes the MFP of source for the n events from first into dst and returns its size in bytes and, with
+// withCRC, its CRC-32C. It writes nothing beyond that size. It refuses a dst of fewer than MaxMFP(source, n) bytes, and
+// an n or first that does not fit the MFP's header.
 func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int,
 	withCRC bool) (size int, crc uint32, err error) {
 	if n < 0 || n > event.MaxPacking || uint64(n) > event.EndOfRun-first {
@@ -71,8 +72,8 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int,
 	return size, p.fillFragments(dst[:size:size], sizes, key, first, n, withCRC), nil
 }
 
-// fillFragments writes the n fragments of an MFP, which have these sizes, and returns the CRC-32C of the whole MFP if
-// withCRC. It ends where dst ends.
+// fillFragments writes the n fragments of an MFP into dst, the whole MFP, whose size table is sizes. With withCRC it
+// returns the CRC-32C of dst.
 func (p *Pattern) fillFragments(dst, sizes []byte, key, first uint64, n int, withCRC bool) (crc uint32) {
 	round := 1<<p.cfg.Align - 1
 	at, done := event.MFPHeaderSize(n), 0
@@ -96,8 +97,9 @@ func (p *Pattern) fillFragments(dst, sizes []byte, key, first uint64, n int, wit
 		}
 		fullPiece := at-done >= pieceBytes
 		done = at
-		// A process that shares its only processor with the network must let that go on: a block of some MB would hold it up
-		// for milliseconds. Where nobody waits, this costs 0.1 µs in 15. Who fills many small ones lets go by himself.
+		// The goroutines of the network may wait for this processor: a block of some MB would hold them up for
+		// milliseconds. If none waits, Yield costs 0.1 µs for the 15 µs of a piece. A caller that fills many small MFPs
+		// yields itself.
 		if fullPiece {
 			netyield.Yield()
 		}
@@ -108,8 +110,8 @@ func (p *Pattern) fillFragments(dst, sizes []byte, key, first uint64, n int, wit
 	return crc
 }
 
-// fillSingle is FillMFP for one event: the fragment is hashed once, and what an MFP of one event has in its tables is
-// two words.
+// fillSingle is FillMFP for one event: it hashes the fragment once, and writes each table as one 32-bit word, padding
+// included.
 func (p *Pattern) fillSingle(dst []byte, source uint16, first uint64) (size int) {
 	h := mix(p.key(source) + first*eventIncrement)
 	length := int(p.sizes[p.group(source)][h>>(64-tableBits)])
@@ -134,7 +136,7 @@ func (p *Pattern) fillSingle(dst []byte, source uint16, first uint64) (size int)
 	return size
 }
 
-// fillTables writes the type and the size table and returns the size of the MFP.
+// fillTables writes the type and the size table and returns the size of the MFP in bytes.
 func (p *Pattern) fillTables(types, sizes []byte, source uint16, key, first uint64, n int) (int, error) {
 	group, large := &p.sizes[p.group(source)], p.cfg.LargeFragments.hasLarge(source)
 	key += first * eventIncrement

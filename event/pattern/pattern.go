@@ -7,17 +7,17 @@ import (
 
 const (
 	groupCount = 3
-	// tableBits is log2 of the steps of the inverse distribution. 4096 steps of two bytes are 8 kB per group, so the table
-	// in use stays in the first-level cache beside the data; the mean it gives is within 0.01 B of the wanted one at 133
-	// B.
+	// tableBits is log2 of the steps of the inverse distribution. 4096 steps of two bytes are 8 kB per group, so that the
+	// table stays in the first-level cache beside the data; at a mean of 133 B the mean of the table is wrong by less
+	// than 0.01 B.
 	tableBits = 12
 
 	// eventIncrement is splitmix64's increment, 2^64/φ made odd.
 	eventIncrement uint64 = 0x9e3779b97f4a7c15
 )
 
-// wordIncrement lies between two words. It is odd, and not eventIncrement, so that the words of one event are not the
-// hashes of the next. It has no type, because its multiples are reduced modulo 2^64 where they are used.
+// wordIncrement is the difference of two successive words. It is odd, and differs from eventIncrement so that the words
+// of one event are not the hashes of the next events. It has no type: words.go reduces its multiples modulo 2^64.
 const wordIncrement = 0xd1b54a32d192ed03
 
 // groupShares of the event by group (LHCb-EB §V.A, figure 11): rich, calo/velo/muon, SciFi/UT.
@@ -85,8 +85,8 @@ func groupMeans(c Config) (means [groupCount]float64) {
 	return means
 }
 
-// SizeSpread returns the mean and the standard deviation of all fragments' sizes in bytes, by the distribution and not
-// by what was drawn: within a group the variance is the mean, and the groups' means lie apart.
+// SizeSpread returns the mean and the standard deviation of all fragments' sizes in bytes. It computes them from the
+// distribution and not from generated data: within a group the variance is the mean, and the groups' means differ.
 func (p *Pattern) SizeSpread() (mean, sigma float64) {
 	if p.cfg.Model == Constant {
 		return float64(p.cfg.FragmentSize), 0
@@ -102,12 +102,12 @@ func (p *Pattern) SizeSpread() (mean, sigma float64) {
 	return mean, math.Sqrt(max(0, squares-mean*mean))
 }
 
-// fillPoissonTable fills t with the inverse of the Poisson distribution of the given mean. It reports whether every
-// size fits.
+// fillPoissonTable fills t with the inverse of the Poisson distribution of the given mean. It returns false if a size
+// exceeds MaxFragment.
 //
-// The weights are computed outward from the mode, each from its neighbour, and need no exponential: their sum
-// normalises them. Every operation is rounded by itself (a product is always followed by a division or a conversion),
-// so no compiler may fuse two into one and the result is the same on every architecture.
+// It computes the weights outward from the mode, each from its neighbour, without an exponential: their sum normalises
+// them. Every operation is rounded by itself (a division or a conversion follows each product), so that no compiler may
+// fuse two into one, and the result is the same on every architecture.
 func fillPoissonTable(t *sizeTable, mean float64) bool {
 	const negligible = 1.0 / (1 << 60)
 	if mean <= 0 {
@@ -167,7 +167,7 @@ func (p *Pattern) Size(source uint16, event uint64) int {
 	return p.sizeByHash(source, event, mix(p.key(source)+event*eventIncrement))
 }
 
-// sizeByHash is Size, where the fragment's hash is known.
+// sizeByHash is Size for a caller that has the fragment's hash h.
 func (p *Pattern) sizeByHash(source uint16, event, h uint64) int {
 	size := int(p.sizes[p.group(source)][h>>(64-tableBits)])
 	if p.cfg.LargeFragments.hasLarge(source) {
@@ -176,7 +176,7 @@ func (p *Pattern) sizeByHash(source uint16, event, h uint64) int {
 	return size
 }
 
-// MaxSize returns the largest fragment the source ever has, in bytes. It is reached.
+// MaxSize returns the largest size of the source's fragments, in bytes: some fragments have it.
 func (p *Pattern) MaxSize(source uint16) int {
 	size := int(p.sizes[p.group(source)][1<<tableBits-1])
 	if p.cfg.LargeFragments.hasLarge(source) {
@@ -185,8 +185,8 @@ func (p *Pattern) MaxSize(source uint16) int {
 	return size
 }
 
-// Fill writes the fragment of (source, event) into dst, whose length should be Size(source, event); any other length
-// gets the beginning of the same sequence of words.
+// Fill writes the fragment of (source, event) into dst, whose length should be Size(source, event). Into a dst of
+// another length it writes the first bytes of the same sequence of words.
 func (p *Pattern) Fill(dst []byte, source uint16, event uint64) {
 	fillWords(dst, len(dst), mix(p.key(source)+event*eventIncrement))
 }

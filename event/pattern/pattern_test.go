@@ -171,7 +171,7 @@ func TestConfigRefused(t *testing.T) {
 				MEPInterval: 2,
 				Factor:      5,
 			}},
-		"0 times as large": {Sources: 3, LargeFragments: LargeFragments{Sources: 1, Packing: 1, MEPInterval: 2}},
+		"a factor of 0 in MEPs": {Sources: 3, LargeFragments: LargeFragments{Sources: 1, Packing: 1, MEPInterval: 2}},
 	} {
 		_, err := New(c)
 		var ce *ConfigError

@@ -5,13 +5,14 @@ import (
 	"math/bits"
 )
 
-// The loops of this file are the whole cost of generating and of checking: about one word a cycle.
+// The loops of this file are nearly the whole cost of generating and checking data: about one word a cycle. fillWords
+// writes
 //
 //  1. whole groups of four words (unrolled, so that the additions overlap)
-//  2. the words left
-//  3. the last word, cut to the size: its remaining bytes are zero, which pads the fragment at the same time
+//  2. the remaining whole words
+//  3. the last word, cut to the size: its remaining bytes are zero, and pad the fragment
 //
-// Where more of the caller's buffer follows, overfill needs no second step: it ends with a whole group.
+// overfillWords needs more room behind the fragment, and omits step 2: it ends with a whole group.
 
 // Multiples of the step between two words, modulo 2^64.
 const (
@@ -22,13 +23,12 @@ const (
 	stepGroup uint64 = 4 * wordIncrement & mask64
 )
 
-// overfillBytes is how many bytes after a fragment overfill may change.
+// overfillBytes is how many bytes after a fragment overfillWords may change.
 const overfillBytes = 32
 
-// overfillWords is fill for a dst that has 32 bytes more than size (behind), which the caller writes next. Whole groups
-// are written, and the last word is cut afterwards: the length costs no branch but the end of the loop, and a branch
-// that the processor guesses wrong costs as much as ten words. The bytes after size become zero up to a multiple of
-// eight.
+// overfillWords is fillWords for a dst with overfillBytes more than size, which the caller overwrites next. It writes
+// whole groups and cuts the last word afterwards. The only branch that depends on the length is the end of the loop: a
+// mispredicted branch costs as much as ten words. The bytes after size become zero up to a multiple of eight.
 func overfillWords(dst []byte, size int, w uint64) {
 	last := w + uint64(size/8)*stepWord
 	for at := 0; at < size; at += 32 {
@@ -42,8 +42,8 @@ func overfillWords(dst []byte, size int, w uint64) {
 	binary.LittleEndian.PutUint64(dst[size&^7:], last&(1<<(8*uint(size&7))-1))
 }
 
-// fillWords writes the size bytes of the sequence that begins with w to dst. Where dst is longer, up to seven bytes
-// after size become zero: the padding, or bytes the caller writes next.
+// fillWords writes the first size bytes of the sequence that begins with w to dst. If dst is longer, up to seven bytes
+// after size become zero: they are padding, or the caller overwrites them next.
 func fillWords(dst []byte, size int, w uint64) {
 	body := dst[:size]
 	for len(body) >= 32 {
@@ -67,7 +67,7 @@ func fillWords(dst []byte, size int, w uint64) {
 		binary.LittleEndian.PutUint64(tail[0:8], last)
 		return
 	}
-	if size >= 8 { // the end of the word before once more, and the last bytes behind it
+	if size >= 8 { // one store writes the end of the word before once more, and the last bytes
 		remainingBits := 8 * uint(len(body))
 		binary.LittleEndian.PutUint64(dst[size-8:size], (w-stepWord)>>remainingBits|last<<(64-remainingBits))
 		return
@@ -77,9 +77,9 @@ func fillWords(dst []byte, size int, w uint64) {
 	}
 }
 
-// mismatch compares data with the sequence that begins with w and returns the offset of the first byte that differs,
-// with the byte wanted and the byte found; or -1. It adds up the differences of a whole group before it looks at them,
-// and searches only if there are any.
+// mismatch compares data with the sequence that begins with w. It returns the offset of the first byte that differs,
+// the byte of the sequence and the byte of data; or -1. It combines the differences of a whole group, and searches the
+// byte only if there is a difference.
 func mismatch(data []byte, w uint64) (offset int, want, got byte) {
 	body := data
 	for len(body) >= 32 {

@@ -9,14 +9,14 @@ import (
 // maxSources is the number of sources that a 16-bit source id tells apart.
 const maxSources = 1 << 16
 
-// A Division says which sources each readout unit has: unit 0 the first ones, unit 1 those behind them, and so on. It
-// is made once from the configuration, and nobody else reckons where a unit's sources begin. It is immutable. The zero
-// Division is of no units: nothing is known yet.
+// A Division says which sources each readout unit has: unit 0 the first ones, unit 1 the next ones, and so on. It is
+// made once from the configuration, and is the only place that computes where a unit's sources begin. It is immutable.
+// The zero Division has no units: the configuration is not known yet.
 type Division struct {
-	first []int // by readout unit: its first source; behind them the number of all
+	first []int // by readout unit: its first source; last, the number of all sources
 }
 
-// EvenDivision gives each of a number of readout units so many sources.
+// EvenDivision gives each of units readout units the same number of sources, each.
 func EvenDivision(units, each int) Division {
 	d := Division{make([]int, max(0, units)+1)}
 	for i := range d.first {
@@ -25,8 +25,7 @@ func EvenDivision(units, each int) Division {
 	return d
 }
 
-// SpreadDivision gives readout units shares of a number of sources that differ by one at most: the first ones have one
-// more.
+// SpreadDivision spreads sources over units readout units as evenly as possible: 8 sources over 3 units are 3, 3 and 2.
 func SpreadDivision(sources, units int) Division {
 	if units < 1 {
 		return Division{}
@@ -39,7 +38,7 @@ func SpreadDivision(sources, units int) Division {
 	return d
 }
 
-// NewDivision gives each readout unit its own number of sources.
+// NewDivision gives readout unit i counts[i] sources.
 func NewDivision(counts ...int) Division {
 	d := Division{make([]int, 1, len(counts)+1)}
 	for _, n := range counts {
@@ -48,7 +47,7 @@ func NewDivision(counts ...int) Division {
 	return d
 }
 
-// Check says in a sentence why no run can have this division. Until it says nothing the other methods mean nothing.
+// Check returns why no run can have this division; nil: it is valid. The other methods are meant for a valid one.
 func (d Division) Check() error {
 	if d.Units() < 1 {
 		return errors.New("there is no readout unit")
@@ -101,7 +100,7 @@ func (d Division) Counts() []int {
 	return counts
 }
 
-// SourceRange is the smallest and the largest number of sources that a unit has: they are equal where all have as many.
+// SourceRange is the smallest and the largest number of sources of a unit; they are equal if all units have as many.
 func (d Division) SourceRange() (least, most int) {
 	for unit := range d.Units() {
 		n := d.SourceCount(unit)

@@ -1,13 +1,13 @@
-// Package placing holds the messages by which a readout unit and a builder unit agree where a MEP's MFPs go, so that
-// every MFP is written once, at its final place (LHCb-EB §III.B: sizes are sent ahead and the builder computes
-// the offsets).
+// Package placing holds the messages by which a readout unit (RU) and a builder unit (BU) agree where a MEP's MFPs go,
+// so that an RU writes every MFP once, at its final place (LHCb-EB §III.B: sizes are sent ahead and the builder
+// computes the offsets).
 //
-// A window is granted for one MEP: an Announce tells the sizes of the MFPs that one readout unit has for it, a Grant
-// answers with the window it may write them to, in one run. Or it is granted once, for all MEPs: a Layout gives each
-// readout unit a fixed window in every slot, one window request is answered with the PreGrants for all of them, and
-// each part brings its sizes with it, as Entries. Messages travel as transport signals, whose first byte tells the
-// kind; barrier messages use the same signals.
+// There are two ways. Per MEP: the RU sends an Announce with the sizes of its MFPs, and the BU answers with a Grant of
+// the window that the RU writes them to, one behind the other. Or once for all MEPs: a Layout gives each RU a fixed
+// window in every slot, the RU sends one window request, the BU answers with PreGrants for all slots, and each part
+// begins with its sizes, as Entries. Messages travel as transport signals, whose first byte is the kind; barrier
+// messages use the same signals.
 //
-// What the caller must do: Append to build, Parse to read. Parse never panics on any input. What it does not promise:
-// that a message makes sense; the units check slots, sizes and windows against what they know.
+// The caller builds messages with Append and reads them with Parse, which does not panic on any input. Parse checks the
+// encoding alone: the units compare slots, sizes and windows with what they know.
 package placing

@@ -63,7 +63,7 @@ func TestLayoutRefuses(t *testing.T) {
 	}{
 		"nobody":      {NewDivision(), nil, "no readout unit"},
 		"no sources":  {NewDivision(0), []int{4}, "has no source"},
-		"sizes":       {NewDivision(1, 1), []int{4}, "the sizes of 1 blocks"},
+		"sizes":       {NewDivision(1, 1), []int{4}, "sizes of 1 blocks"},
 		"too many":    {EvenDivision(65536, 1), many, "65536 sources do not make a MEP"},
 		"large block": {NewDivision(1), []int{1 << 32}, "4 GiB"},
 		"negative":    {NewDivision(1), []int{-1}, "4 GiB"},

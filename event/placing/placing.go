@@ -9,7 +9,7 @@ import (
 	"ringlet/event"
 )
 
-// messageVersion of the messages, in their second byte. Another one is refused.
+// messageVersion is the second byte of every message. Parse refuses any other.
 const messageVersion = 1
 
 // Kind is a signal's first byte.
@@ -47,7 +47,8 @@ type Entry struct {
 	CRC  uint32
 }
 
-// An Announce tells, for one MEP, the MFPs of streams [First, First+len(Entries)) of one readout unit, out of Streams.
+// An Announce tells, for one MEP, the MFPs of streams [FirstStream, FirstStream+len(Entries)) of one readout unit,
+// which has StreamCount streams.
 type Announce struct {
 	RU          uint16
 	FirstStream uint16
@@ -76,8 +77,8 @@ func (a *Announce) Append(b []byte) []byte {
 	return b
 }
 
-// checkHeader checks a message's length, kind, version and reserved bytes, all of which must be zero so that an
-// accepted message encodes to the same bytes again.
+// checkHeader checks a message's length, kind, version and reserved bytes. Reserved bytes must be zero: an accepted
+// message encodes to the same bytes again.
 func checkHeader(b []byte, what string, kind Kind, least int, reserved ...[2]int) error {
 	switch {
 	case len(b) < least:
@@ -159,41 +160,41 @@ func (g *Grant) Parse(b []byte) error {
 	return nil
 }
 
-// partAlign is what the parts of a slot are aligned to, in bytes.
+// partAlign is the alignment of the parts in a slot, in bytes.
 const partAlign = 8
 
 // EntrySize is the size in bytes of an Entry, in an Announce and in front of a part alike.
 const EntrySize = announceEntrySize
 
-// MaxPartSize is the largest part that has a pre-granted window, in bytes. What is larger is moved in pieces of many
-// datagrams anyway, so that a round trip per MEP costs little, and memory for the largest MEP in each slot costs much.
+// MaxPartSize is the largest part that has a pre-granted window, in bytes. A larger part travels in many datagrams, so
+// that the round trip of a grant per MEP costs little, while windows for the largest part in each slot cost much
+// memory.
 const MaxPartSize = 64 << 10
 
-// A Layout says where the readout units' parts lie in every slot of every builder unit, where windows are granted
-// once for all MEPs: the MEP's header at 0, then a pre-granted window for each readout unit's part, in order, each as
-// large as its part can become. A part is an Entry for each of the unit's sources and behind them the block. It is
-// immutable.
+// A Layout says where the readout units' parts lie in every slot of every builder unit, if windows are pre-granted:
+// the MEP's header at 0, then a window for each readout unit's part, in order, each as large as the part can become. A
+// part is an Entry for each of the unit's sources, and then the block, the unit's MFPs. A Layout is immutable.
 type Layout struct {
 	Division
 	header int   // bytes of the MEP's header
 	end    []int // by readout unit: where its window ends, in bytes from the slot's start
 }
 
-// PartSize is how many bytes the part of a readout unit takes that has so many sources, and blocks of at most block
-// bytes.
+// PartSize is the window's size in bytes for the part of a readout unit with that many sources and blocks of at most
+// block bytes.
 func PartSize(sources, block int) int { return alignUp(sources*EntrySize + block) }
 
 func alignUp(n int) int { return (n + partAlign - 1) &^ (partAlign - 1) }
 
-// NewLayout lays a slot out for readout units with the sources of d, whose blocks have at most blocks[i] bytes. It
-// refuses what no MEP can hold.
+// NewLayout lays a slot out for the readout units of d; the blocks of unit i have at most blocks[i] bytes. It refuses
+// more sources or bytes than a MEP can hold.
 func NewLayout(d Division, blocks []int) (*Layout, error) {
 	if err := d.Check(); err != nil {
 		return nil, err
 	}
 	switch {
 	case d.Units() != len(blocks):
-		return nil, fmt.Errorf("the sizes of %d blocks are told of %d readout units", len(blocks), d.Units())
+		return nil, fmt.Errorf("there are sizes of %d blocks for %d readout units", len(blocks), d.Units())
 	case d.Sources() > event.MaxMFPs:
 		return nil, fmt.Errorf("%d sources do not make a MEP: it holds at most %d MFPs", d.Sources(), event.MaxMFPs)
 	}
@@ -212,10 +213,10 @@ func NewLayout(d Division, blocks []int) (*Layout, error) {
 	return l, nil
 }
 
-// EntriesSize is the number of bytes of a part's entries: where its block begins.
+// EntriesSize is the size in bytes of the entries of ru's part, and the offset of its block.
 func (l *Layout) EntriesSize(ru int) int { return l.SourceCount(ru) * EntrySize }
 
-// PartRange is the window for the part of a readout unit, in bytes: from the slot's start, and how many.
+// PartRange is the window for the part of a readout unit: its offset from the slot's start and its size, in bytes.
 func (l *Layout) PartRange(ru int) (offset, size int) {
 	from := l.header
 	if ru > 0 {
@@ -240,8 +241,8 @@ func ReadEntry(part []byte, i int) Entry {
 	return Entry{Size: binary.LittleEndian.Uint32(b), CRC: binary.LittleEndian.Uint32(b[4:])}
 }
 
-// Immediate is what a readout unit tells with its part: the low 32 bits of the MEP, the attempt, and the slot, which
-// has 24 bits.
+// Immediate is the immediate value of the remote write of a part: the low 32 bits of the MEP, the attempt, and the low
+// 24 bits of the slot.
 func Immediate(mep uint64, attempt uint8, slot uint32) uint64 {
 	return mep<<32 | uint64(attempt)<<24 | uint64(slot&(1<<24-1))
 }
@@ -261,12 +262,12 @@ const (
 // MaxPreGrants is how many grants one PreGrants holds; a builder unit with more slots sends several.
 const MaxPreGrants = 120
 
-// AppendWindowRequest writes the message by which a readout unit asks a builder unit for its pre-granted windows.
+// AppendWindowRequest appends the message by which a readout unit asks a builder unit for its pre-granted windows.
 func AppendWindowRequest(b []byte) []byte {
 	return append(b, byte(KindWindowRequest), messageVersion, 0, 0, 0, 0, 0, 0)
 }
 
-// ParseWindowRequest checks that message.
+// ParseWindowRequest checks a window request.
 func ParseWindowRequest(b []byte) error {
 	if err := checkHeader(b, "a window request", KindWindowRequest, windowRequestSize,
 		[2]int{2, windowRequestSize}); err != nil {
@@ -278,11 +279,11 @@ func ParseWindowRequest(b []byte) error {
 	return nil
 }
 
-// A Ref names a window of the builder unit's export table, and which of the window's lives; shmem.Ref is the same.
+// A Ref names a window of the builder unit's export table, and the generation of its grant; shmem.Ref is the same.
 type Ref struct{ Window, Gen uint32 }
 
-// A PreGrants gives a readout unit its windows in the slots [First, First+len(Refs)) of a builder unit, for as long as
-// the units live.
+// A PreGrants gives a readout unit its windows in the slots [FirstSlot, FirstSlot+len(Refs)) of a builder unit, for as
+// long as the units live.
 type PreGrants struct {
 	FirstSlot uint32
 	Refs      []Ref
@@ -320,13 +321,13 @@ func (s *PreGrants) Parse(b []byte) error {
 // QuiescedSize is the size of the message in bytes; docs/format/placing.md draws it.
 const QuiescedSize = 8
 
-// AppendQuiesced writes the message by which a readout unit tells a builder unit that nothing of so many exclusions of
-// it is under way any more.
+// AppendQuiesced appends the message by which a readout unit tells a builder unit, after the unit's exclusion number
+// exclusions, that no write to it is under way any more: the builder unit may come back.
 func AppendQuiesced(b []byte, exclusions uint32) []byte {
 	return binary.LittleEndian.AppendUint32(append(b, byte(KindQuiesced), messageVersion, 0, 0), exclusions)
 }
 
-// ParseQuiesced reads that message.
+// ParseQuiesced reads a quiesced message.
 func ParseQuiesced(b []byte) (exclusions uint32, err error) {
 	if err := checkHeader(b, "a quiesced message", KindQuiesced, QuiescedSize, [2]int{2, 4}); err != nil {
 		return 0, err
@@ -335,7 +336,7 @@ func ParseQuiesced(b []byte) (exclusions uint32, err error) {
 		return 0, fmt.Errorf("%w: a quiesced message of %d bytes, not %d", ErrBadMessage, len(b), QuiescedSize)
 	}
 	if exclusions = binary.LittleEndian.Uint32(b[4:]); exclusions == 0 {
-		return 0, fmt.Errorf("%w: a quiesced message of no exclusion", ErrBadMessage)
+		return 0, fmt.Errorf("%w: a quiesced message for exclusion 0, they count from 1", ErrBadMessage)
 	}
 	return exclusions, nil
 }
@@ -345,8 +346,8 @@ const MaxTagWords = 19
 
 const tagHeaderSize = 8
 
-// AppendTag writes the message by which a readout unit passes a tag on. What its words mean is the scheduler's business
-// (docs/format/tagnet.md).
+// AppendTag appends the message by which a readout unit passes a tag on. docs/format/tagnet.md says what its words
+// mean.
 func AppendTag(b []byte, words []uint64) []byte {
 	b = append(b, byte(KindTag), messageVersion, 0, 0, 0, 0, 0, 0)
 	for _, w := range words {
@@ -355,7 +356,7 @@ func AppendTag(b []byte, words []uint64) []byte {
 	return b
 }
 
-// ParseTag reads the words of that message into dst.
+// ParseTag reads the words of a tag message into dst.
 func ParseTag(dst *[MaxTagWords]uint64, b []byte) ([]uint64, error) {
 	if err := checkHeader(b, "a tag", KindTag, tagHeaderSize, [2]int{2, tagHeaderSize}); err != nil {
 		return nil, err

@@ -201,7 +201,7 @@ func TestParseRefuses(t *testing.T) {
 		"quiesced, a byte more":       {parseQuiesced, append(bytes.Clone(quiesced), 0), "9 bytes, not 8"},
 		"quiesced, another kind":      {parseQuiesced, change(quiesced, 0, 4), "kind 4, not 7"},
 		"quiesced, reserved set":      {parseQuiesced, change(quiesced, 3, 1), "reserved byte 3"},
-		"quiesced, of none":           {parseQuiesced, change(quiesced, 4, 0), "no exclusion"},
+		"quiesced, of none":           {parseQuiesced, change(quiesced, 4, 0), "exclusion 0"},
 		"pre-grants, slots wrap": {s.Parse, []byte{5, 1, 1, 0, 255, 255, 255, 255, 1, 0, 0, 0, 1, 0, 0, 0},
 			"from slot 4294967295"},
 	} {

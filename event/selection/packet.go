@@ -7,8 +7,8 @@ import (
 	"ringlet/event"
 )
 
-// Packet is a view of one MEP whose events can be taken out. Its zero value is ready for Parse, and may be used again
-// and again; it is for one goroutine at a time.
+// Packet is a view of one MEP, from which events can be copied. Its zero value is ready for Parse, and each Parse
+// replaces the MEP; it is for one goroutine at a time.
 type Packet struct {
 	Meta
 	mfps      []event.MFP
@@ -16,16 +16,16 @@ type Packet struct {
 	fragments []Fragment // of the event that Events shows
 }
 
-// Meta is what is known of a MEP beside its bytes.
+// Meta says where a MEP comes from, which its bytes do not.
 type Meta struct {
 	Run     uint32 // number of the run
 	MEP     uint64 // number of the MEP
-	Attempt uint32 // how often the MEP was given to a builder unit, from 1; 0: not told
-	Builder string // name of the node that built it; empty: not told
+	Attempt uint32 // how often the MEP was given to a builder unit, from 1; 0: not known
+	Builder string // name of the node that built the MEP; empty: not known
 }
 
-// Parse views a MEP, and checks that all its MFPs cover the same events. The bytes must stay as they are while the
-// packet is used. The error is that of event.ParseMEP, or of kind event.ErrOrder.
+// Parse views a MEP, and checks that all its MFPs cover the same events. The bytes must not change while the packet is
+// in use. The error is one of event.ParseMEP or event.ParseMFP, or of kind event.ErrOrder.
 func (p *Packet) Parse(meta Meta, mep []byte) error {
 	p.Meta, p.mfps = meta, p.mfps[:0]
 	packet, err := event.ParseMEP(mep)
@@ -83,7 +83,7 @@ func (p *Packet) Event(i int, data bool) Event {
 	return e
 }
 
-// head is event i without fragments.
+// head is event i without fragments, but with room for them.
 func (p *Packet) head(i int) Event {
 	return Event{
 		Meta:      p.Meta,
@@ -92,7 +92,7 @@ func (p *Packet) head(i int) Event {
 	}
 }
 
-// Events ranges over all events in order, with their data. An event is a view of the MEP, good until the next one.
+// Events ranges over all events in order, with their data. An event is a view of the MEP, valid until the next one.
 func (p *Packet) Events() iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		if p.NumEvents() == 0 {
@@ -132,16 +132,16 @@ type Event struct {
 	Fragments []Fragment
 }
 
-// Fragment is what one source sent for it.
+// Fragment is the data of one source for the event.
 type Fragment struct {
 	Source  uint16
 	Type    event.BankType
 	Version uint8
 	Size    int    // bytes
-	Data    []byte // nil: not asked for
+	Data    []byte // nil: the Spec asks for no data
 }
 
-// Size is the bytes of all its fragments.
+// Size is the size of all the event's fragments in bytes.
 func (e *Event) Size() (n int) {
 	for i := range e.Fragments {
 		n += e.Fragments[i].Size

@@ -2,17 +2,18 @@ package selection
 
 import "time"
 
-// maxExaminedPerSecond is how many fragments a Picker with a filter looks at in a second, at most. Looking at one takes
-// some 3 ns, so that a viewer costs the builder unit less than two thousandths of a processor.
+// maxExaminedPerSecond is how many fragments a Picker with a filter examines in a second, at most. One takes some 3 ns,
+// so that a viewer costs the builder unit less than two thousandths of a processor.
 const maxExaminedPerSecond = 500_000
 
-// Picker decides which events of a stream of MEPs are shown to one viewer: of one event in share those that pass the
-// filters, and of those no more than the rate allows. It is for one goroutine at a time, and reads no clock.
+// Picker decides which events of a stream of MEPs one viewer is shown. The share draws one event in Spec.Share, the
+// filters exclude some of the drawn ones, and the rate bounds the rest. It is for one goroutine at a time, and reads no
+// clock.
 type Picker struct {
 	sel       Selection
 	rate      TokenBucket
 	look      TokenBucket
-	nextDrawn uint64 // position of the next event that the share draws, in the stream
+	nextDrawn uint64 // position in the stream of the next event that the share draws
 
 	counts Counts
 }
@@ -20,10 +21,10 @@ type Picker struct {
 // Counts are cumulative.
 type Counts struct {
 	Picked  uint64
-	Skipped uint64 // drawn by the share, and let go by since there was no time to look at them
+	Skipped uint64 // drawn by the share, but not examined: maxExaminedPerSecond was reached
 }
 
-// NewPicker makes one that begins now, with the event at a position of the stream.
+// NewPicker makes a Picker that begins now, with the event at position at of the stream.
 func NewPicker(sel Selection, now time.Time, at uint64) Picker {
 	return Picker{
 		sel:       sel,
@@ -36,7 +37,7 @@ func NewPicker(sel Selection, now time.Time, at uint64) Picker {
 // Counts so far.
 func (p *Picker) Counts() Counts { return p.counts }
 
-// NextDue is from when on it may pick another event. MEPs before need not be shown to it.
+// NextDue is the time from which on the rate allows another event. Until then the caller need not call Pick.
 func (p *Picker) NextDue() time.Time {
 	if p.rate.tokens >= 1 {
 		return p.rate.updatedAt
@@ -44,8 +45,8 @@ func (p *Picker) NextDue() time.Time {
 	return p.rate.updatedAt.Add(time.Duration((1 - p.rate.tokens) / p.rate.rate * float64(time.Second)))
 }
 
-// Pick calls visit with the index of each event of a MEP that is to be shown, in rising order. The position is that of
-// the MEP's first event in the stream: MEPs may have been left out before.
+// Pick calls visit with the index of each event of a MEP that the viewer is shown, in rising order. at is the position
+// of the MEP's first event in the stream; the caller may have left out MEPs before.
 func (p *Picker) Pick(now time.Time, m *Packet, at uint64, visit func(i int)) {
 	share, n := p.sel.oneInEvents, uint64(m.NumEvents())
 	if p.nextDrawn < at {
@@ -61,7 +62,7 @@ func (p *Picker) Pick(now time.Time, m *Packet, at uint64, visit func(i int)) {
 		return
 	}
 	allowed, filters := uint64(p.rate.tokens), p.sel.needsExamining()
-	if filters { // looking is what is scarce
+	if filters { // maxExaminedPerSecond bounds the events, and not the rate
 		p.look.HasTokens(now, 1)
 		allowed = uint64(p.look.tokens) / uint64(len(m.mfps))
 	}
@@ -84,9 +85,9 @@ func (p *Picker) Pick(now time.Time, m *Packet, at uint64, visit func(i int)) {
 	}
 }
 
-// firstExamined is the first of so many drawn events that is looked at, of which so many may be. Where all may, it is
-// the first; else one that differs from MEP to MEP, so that not only the first events of MEPs are seen, and is the same
-// for viewers of the same rate, who then share a copy.
+// firstExamined is the index of the first drawn event that Pick examines, if it may examine allowed of drawn ones. If
+// that is not all, the index depends on the MEP's number: a viewer sees not only the first events of MEPs, and viewers
+// of the same rate see the same events, so that they share a copy.
 func firstExamined(mep, drawn, allowed uint64) uint64 {
 	if allowed >= drawn {
 		return 0
@@ -94,24 +95,24 @@ func firstExamined(mep, drawn, allowed uint64) uint64 {
 	return min((mep+1)*0x9E3779B97F4A7C15>>32%drawn, drawn-allowed)
 }
 
-// TokenBucket is a token bucket: it holds the tokens of one second at most, and one at least. It begins with one, so
-// that in n seconds from the beginning there are n times the rate.
+// TokenBucket is a token bucket. Its capacity is the tokens of one second, and at least one. It begins with one token
+// and not full, so that the first n seconds have n times the rate.
 type TokenBucket struct {
 	rate      float64 // tokens a second
 	tokens    float64
 	updatedAt time.Time
 }
 
-// NewBucket holds the rate of a selection, for whoever merges events that several Pickers have picked.
+// NewBucket is a bucket with the rate of a selection, for a caller that merges the events of several Pickers.
 func (s *Selection) NewBucket(now time.Time) TokenBucket {
 	b := TokenBucket{rate: s.rate, tokens: 1, updatedAt: now}
-	if s.rate == maxRate { // nobody counts on that: it is a bound
+	if s.rate == maxRate { // the bound on what a viewer costs, not a rate that the user has asked for
 		b.tokens = maxRate
 	}
 	return b
 }
 
-// HasTokens says whether there are so many tokens now. A time before the last one is that one.
+// HasTokens says whether there are that many tokens now. A time before the last one counts as the last one.
 func (b *TokenBucket) HasTokens(now time.Time, tokens float64) bool {
 	if d := now.Sub(b.updatedAt); d > 0 {
 		b.tokens, b.updatedAt = min(max(1, b.rate), b.tokens+b.rate*d.Seconds()), now
@@ -119,7 +120,7 @@ func (b *TokenBucket) HasTokens(now time.Time, tokens float64) bool {
 	return b.tokens >= tokens
 }
 
-// Consume takes so many tokens if they are there.
+// Consume takes that many tokens; if there are fewer, it takes none and returns false.
 func (b *TokenBucket) Consume(now time.Time, tokens float64) bool {
 	if !b.HasTokens(now, tokens) {
 		return false

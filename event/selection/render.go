@@ -28,8 +28,8 @@ type Renderer struct {
 	rebuilder event.Rebuilder
 }
 
-// AppendEvent appends an event in a format. Hex and MDF need its data. An event that cannot be an MDF record (a
-// fragment is larger than a bank) is an error of kind event.ErrRange, and dst comes back as it was.
+// AppendEvent appends an event in a format. Hex and MDF need its data. If the event does not fit an MDF record (a
+// fragment is larger than a bank), the error is of kind event.ErrRange and dst is returned unchanged.
 func (r *Renderer) AppendEvent(dst []byte, f Format, e *Event) ([]byte, error) {
 	switch f {
 	case FormatMDF:
@@ -70,8 +70,8 @@ func appendJSON(dst []byte, e *Event) []byte {
 	return append(dst, "]}\n"...)
 }
 
-// appendJSONFragment appends the object of a fragment. Data that were not asked for are absent, those of an empty
-// fragment are an empty word.
+// appendJSONFragment appends the object of a fragment. The field data is absent if Data is nil, and "" for an empty
+// fragment.
 func appendJSONFragment(dst []byte, f *Fragment) []byte {
 	dst = appendNumber(dst, `{"source":`, uint64(f.Source))
 	dst = appendJSONType(append(dst, ','), f.Type, f.Version)
@@ -107,18 +107,18 @@ func appendNumber(dst []byte, name string, n uint64) []byte {
 	return strconv.AppendUint(append(dst, name...), n, 10)
 }
 
-// appendWord appends a string of JSON. Names are plain, as a rule.
+// appendWord appends a string of JSON. Nearly all names need no escapes: only the others go through json.Marshal.
 func appendWord(dst []byte, s string) []byte {
 	for _, c := range []byte(s) {
 		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '-' && c != '_' && c != '.' {
-			word, _ := json.Marshal(s) // of a string: it cannot fail
+			word, _ := json.Marshal(s) // cannot fail for a string
 			return append(dst, word...)
 		}
 	}
 	return append(append(append(dst, '"'), s...), '"')
 }
 
-// banksOf walks the raw banks of a fragment that holds such, and nothing of any other.
+// banksOf walks the raw banks of a FragmentContainer; for any other fragment it walks none.
 func banksOf(f *Fragment) event.BankCursor {
 	if f.Type != event.FragmentContainer {
 		return event.NewBankCursor(nil)
@@ -126,7 +126,7 @@ func banksOf(f *Fragment) event.BankCursor {
 	return event.NewBankCursor(f.Data)
 }
 
-// appendHex appends a line for the event and for each fragment, with its bytes as hexdump -C has them.
+// appendHex appends a line for the event and one for each fragment, with the bytes as hexdump -C prints them.
 func appendHex(dst []byte, e *Event) []byte {
 	by := ""
 	if e.Builder != "" {
@@ -157,8 +157,8 @@ func typeName(t event.BankType) string {
 	return t.String()
 }
 
-// appendMDFRecord appends an MDF record. A replayed event with all its fragments becomes the record that it came from,
-// byte for byte; one with some of them becomes a record of their banks.
+// appendMDFRecord appends an MDF record. From all fragments of a replayed event it makes the original record, byte for
+// byte; from some of them it makes a record of their banks.
 func (r *Renderer) appendMDFRecord(dst []byte, e *Event) ([]byte, error) {
 	r.fragments, r.sources = r.fragments[:0], r.sources[:0]
 	replayed := false
@@ -188,7 +188,7 @@ func (r *Renderer) appendMDFRecord(dst []byte, e *Event) ([]byte, error) {
 	for i := range e.Fragments {
 		c := banksOf(&e.Fragments[i])
 		for c.Next() {
-			if c.Bank().Type() != event.RecordBank { // of a record that this is not
+			if c.Bank().Type() != event.RecordBank { // it describes the original record
 				r.banks = append(r.banks, c.RawBank()...)
 			}
 		}

@@ -11,9 +11,9 @@ import (
 
 // Limits of a Spec.
 const (
-	// defaultRate is how many events a second are shown where neither a rate nor a share is asked for.
+	// defaultRate is the events a second of a Spec with neither rate nor share.
 	defaultRate = 10
-	// maxRate is the most events a second: what one viewer can cost is bounded.
+	// maxRate is the most events a second: it bounds the cost of one viewer.
 	maxRate = 10_000
 	// maxWords bounds the lists of sources and of types.
 	maxWords = 1024
@@ -21,7 +21,7 @@ const (
 
 // Spec is a selection as flags and the API give it. The zero Spec asks for defaultRate events a second of all kinds.
 type Spec struct {
-	Share   uint64   // one event in so many; 0 and 1: every event
+	Share   uint64   // the viewer is shown one event in Share; 0 and 1: every event
 	Rate    float64  // events a second at most; 0: maxRate with a share, else defaultRate
 	Sources []string // numbers of sources, and ranges such as 0-15; none: all
 	Types   []string // names or numbers of bank types; none: all
@@ -33,19 +33,19 @@ type Spec struct {
 // FieldError says what is wrong with one field of a Spec.
 type FieldError struct {
 	Field string // share, rate, source, type, min-size or max-size
-	Value string // as it was given
-	Why   string // a clause: what it must be
+	Value string // as the user gave it
+	Why   string // a clause: what the value must be
 }
 
-// Error is a sentence.
+// Error names the field and its value, and says what it must be.
 func (e *FieldError) Error() string { return fmt.Sprintf("%s %q: %s", e.Field, e.Value, e.Why) }
 
-// Selection is a Spec that was found in order. It is not changed any more, so any number of goroutines may share it.
+// Selection is a valid Spec. It is immutable, so that any number of goroutines may share it.
 type Selection struct {
 	oneInEvents      uint64
 	rate             float64
-	sourceBits       *[1 << 16 / 64]uint64 // a bit each; nil: all
-	typeBits         *[256 / 64]uint64     // likewise
+	sourceBits       *[1 << 16 / 64]uint64 // a bit for each source; nil: all sources
+	typeBits         *[256 / 64]uint64     // a bit for each bank type; nil: all types
 	minSize, maxSize uint64
 	withData         bool
 }
@@ -126,7 +126,7 @@ func (s *Selection) parseTypes(words []string) error {
 	return nil
 }
 
-// parseType reads a bank type: its number, or the name that event.BankType gives it, in letters of any size.
+// parseType reads a bank type: its number, or its name (event.BankType.String) in upper or lower case.
 func parseType(word string) (event.BankType, error) {
 	if n, err := strconv.ParseUint(word, 10, 8); err == nil {
 		return event.BankType(n), nil
@@ -142,7 +142,7 @@ func parseType(word string) (event.BankType, error) {
 // Rate is how many events a second are shown at most.
 func (s *Selection) Rate() float64 { return s.rate }
 
-// needsExamining says whether an event must be looked at before it is known to be wanted.
+// needsExamining says whether the selection has a filter, so that accepts must examine each event.
 func (s *Selection) needsExamining() bool {
 	return s.sourceBits != nil || s.typeBits != nil || s.minSize > 0 || s.maxSize < math.MaxUint64
 }
@@ -151,8 +151,8 @@ func (s *Selection) hasSource(source uint16) bool {
 	return s.sourceBits == nil || s.sourceBits[source/64]&(1<<(source%64)) != 0
 }
 
-// hasType says whether a fragment is of a type that was asked for. One that holds whole raw banks is of the types of
-// all its banks too.
+// hasType says whether the selection includes a fragment of type t. A FragmentContainer is included too if one of its
+// banks is of a selected type.
 func (s *Selection) hasType(t event.BankType, data func() []byte) bool {
 	if s.typeBits == nil || s.containsType(t) {
 		return true
@@ -170,7 +170,8 @@ func (s *Selection) hasType(t event.BankType, data func() []byte) bool {
 
 func (s *Selection) containsType(t event.BankType) bool { return s.typeBits[t/64]&(1<<(t%64)) != 0 }
 
-// accepts says whether event i of a MEP is wanted: it has a fragment that was asked for, and those have the size.
+// accepts says whether event i of a MEP passes the filters: it has a selected fragment, and the selected fragments
+// together have a size in bytes from minSize to maxSize.
 func (s *Selection) accepts(p *Packet, i int) bool {
 	var size uint64
 	some := false
@@ -184,8 +185,8 @@ func (s *Selection) accepts(p *Packet, i int) bool {
 	return some && size >= s.minSize && size <= s.maxSize
 }
 
-// TrimEvent is the event with the fragments that were asked for, and without data where none were. The event given is
-// not changed. One whose types are asked for must have its data.
+// TrimEvent is the event with its selected fragments only, without data unless the Spec asks for data. It does not
+// change e. If NeedsData, e must have its data.
 func (s *Selection) TrimEvent(e Event) Event {
 	if s.sourceBits == nil && s.typeBits == nil && (s.withData || !e.hasData()) {
 		return e
@@ -204,5 +205,5 @@ func (s *Selection) TrimEvent(e Event) Event {
 	return e
 }
 
-// NeedsData says whether Cut has to be given the data of an event.
+// NeedsData says whether TrimEvent needs the data of an event.
 func (s *Selection) NeedsData() bool { return s.withData || s.typeBits != nil }
