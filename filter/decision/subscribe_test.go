@@ -129,7 +129,7 @@ func TestSilentStrangersKeepNoSubscriberOut(t *testing.T) {
 	if n := log.Count("msg=\"a connection was closed"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, &log)
 	}
-	if log.Count("more lines such as this were not told") != 1 {
+	if log.Count("more lines such as this were not logged") != 1 {
 		t.Errorf("nobody is told how many there were:\n%s", &log)
 	}
 }

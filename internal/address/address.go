@@ -13,19 +13,20 @@ type addressError struct{ Text, Reason string }
 
 func (e *addressError) Error() string { return fmt.Sprintf("%q %s", e.Text, e.Reason) }
 
-// Unwrap gives what package net says of such an address, so that callers know one kind of trouble.
+// Unwrap gives the error of package net for such an address: callers match *net.AddrError for both.
 func (e *addressError) Unwrap() error { return &net.AddrError{Err: e.Reason, Addr: e.Text} }
 
 // maxPort is the largest port.
 const maxPort = 1<<16 - 1
 
-// CheckListen says why nobody could listen at HOST:PORT. No host is every network of this host, and port 0 is any.
+// CheckListen returns why a process cannot listen at HOST:PORT; nil: the form is right. An empty host stands for all
+// networks of this host, port 0 for any free port.
 func CheckListen(text string) error {
 	_, _, err := splitHostPort(text, 0)
 	return err
 }
 
-// CheckDial says why nobody could call HOST:PORT.
+// CheckDial returns why a process cannot call HOST:PORT; nil: the form is right.
 func CheckDial(text string) error {
 	host, _, err := splitHostPort(text, 1)
 	if err != nil {
@@ -34,10 +35,10 @@ func CheckDial(text string) error {
 	return CheckHost(host)
 }
 
-// CheckHost says why a host is not one that others could call: it must be an address of one network, or a name.
+// CheckHost returns why other hosts cannot call host, which must be a name or the address of one interface.
 func CheckHost(host string) error {
 	if host == "" {
-		return &addressError{host, "is no host that others could call: write its address or its name"}
+		return &addressError{host, "is no host that other hosts could call: write its address or its name"}
 	}
 	if strings.HasPrefix(host, "[") {
 		return &addressError{host, "has brackets, which an address of IPv6 needs only in front of a port: leave them out"}
@@ -46,14 +47,14 @@ func CheckHost(host string) error {
 		return err
 	}
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsUnspecified() {
-		return &addressError{host, "means every network of a host, and nobody can call it: write the one address by " +
-			"which others " +
-			"reach this host"}
+		return &addressError{host, "means every network of a host, and cannot be called: write the one address by " +
+			"which other hosts " +
+			"reach this one"}
 	}
 	return nil
 }
 
-// splitHostPort takes HOST:PORT apart.
+// splitHostPort splits HOST:PORT and checks the form of both; the port must be leastPort or more.
 func splitHostPort(text string, leastPort int) (host string, port int, err error) {
 	host, number, err := net.SplitHostPort(text)
 	if err != nil {
@@ -84,7 +85,7 @@ func splitHostPort(text string, leastPort int) (host string, port int, err error
 	return host, port, nil
 }
 
-// checkHost looks at what may be an address, a name, or nothing; text is the whole.
+// checkHost checks the form of host: an address, a name, or empty. Errors quote text, the whole input.
 func checkHost(text, host string) error {
 	if hasBlank(text) {
 		return &addressError{text, "has blanks: leave them out"}
@@ -117,19 +118,20 @@ func invalidInName(r rune) bool {
 
 func hasBlank(text string) bool { return strings.ContainsAny(text, " \t\r\n") }
 
-// isDecimal says whether a text is a decimal number as people write it: digits, and no leading zero.
+// isDecimal says whether a text is digits without a leading zero.
 func isDecimal(text string) bool {
 	return text == "0" || text != "" && text[0] != '0' && strings.Trim(text, "0123456789") == ""
 }
 
-// A Claim is what of a host a listener takes, which only one can have. The zero Claim takes nothing.
+// A Claim is the address and port that one listener occupies on a host. The zero Claim occupies nothing. Two settings
+// whose claims conflict cannot be used on the same host.
 type Claim struct {
 	network string // "tcp" or "udp"
 	host    string // in its shortest form; "" is every network of both families
 	port    int
 }
 
-// ListenerClaim is what one at HOST:PORT takes: nothing, if the port is any, or the address cannot be.
+// ListenerClaim is the claim of a listener at HOST:PORT: the zero Claim if the port is 0 or the address is wrong.
 func ListenerClaim(network, text string) Claim {
 	host, port, err := splitHostPort(text, 0)
 	if err != nil || port == 0 {
@@ -144,13 +146,13 @@ func ListenerClaim(network, text string) Claim {
 // Equal says whether both are the same address.
 func (c Claim) Equal(o Claim) bool { return c == o && c != Claim{} }
 
-// CoversAllNetworks says whether it is no address of one network: each host has it.
+// CoversAllNetworks says whether the claim is for all networks, as 0.0.0.0, [::] or an empty host: every host has it.
 func (c Claim) CoversAllNetworks() bool {
 	ip, err := netip.ParseAddr(c.host)
 	return c.host == "" || err == nil && ip.IsUnspecified()
 }
 
-// ConflictsWith says whether one host could not have both. Names are not looked up.
+// ConflictsWith says whether one host cannot have both claims. It looks no names up.
 func (c Claim) ConflictsWith(o Claim) bool {
 	switch {
 	case c == Claim{} || c.network != o.network || c.port != o.port:
@@ -161,7 +163,7 @@ func (c Claim) ConflictsWith(o Claim) bool {
 	return c.covers(o.host) || o.covers(c.host)
 }
 
-// covers says whether c is every network of a family which the other host is of.
+// covers says whether c is for all networks of the family of host: 0.0.0.0 covers 10.0.0.1, and an empty host all.
 func (c Claim) covers(host string) bool {
 	if c.host == "" {
 		return true
@@ -174,8 +176,8 @@ func (c Claim) covers(host string) bool {
 	return err == nil && ip.Is4() == other.Is4()
 }
 
-// IsLocalOnly says that an address can be reached from its host alone: it is one of loopback, or no address of a
-// network.
+// IsLocalOnly says whether only processes of the same host can reach an address: it is a loopback address, or no IP
+// address at all, such as the path of a Unix socket.
 func IsLocalOnly(a net.Addr) bool {
 	at, err := netip.ParseAddrPort(a.String())
 	return err != nil || at.Addr().Unmap().IsLoopback()

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// lookup finds the addresses of a name. Tests have names of their own.
+// lookup finds the addresses of a name. Tests replace it.
 var lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
-// Listen listens at HOST:PORT by TCP, and binds what that names. lc may be the zero one.
+// Listen listens at HOST:PORT by TCP, and binds exactly the address named. lc may be the zero ListenConfig.
 func Listen(ctx context.Context, lc net.ListenConfig, text string) (net.Listener, error) {
 	network, at, err := bindAddress(ctx, "tcp", text)
 	if err != nil {
@@ -23,12 +23,12 @@ func Listen(ctx context.Context, lc net.ListenConfig, text string) (net.Listener
 	return lc.Listen(ctx, network, at)
 }
 
-// ListenTCP is Listen without more to say.
+// ListenTCP is Listen with the zero ListenConfig and no context.
 func ListenTCP(text string) (net.Listener, error) {
 	return Listen(context.Background(), net.ListenConfig{}, text)
 }
 
-// ListenUDP listens at HOST:PORT by UDP, and binds what that names.
+// ListenUDP listens at HOST:PORT by UDP, and binds exactly the address named.
 func ListenUDP(text string) (*net.UDPConn, error) {
 	network, at, err := bindAddress(context.Background(), "udp", text)
 	if err != nil {
@@ -41,7 +41,7 @@ func ListenUDP(text string) (*net.UDPConn, error) {
 	return net.ListenUDP(network, addr)
 }
 
-// bindAddress is the network and the address, without a name, for package net.
+// bindAddress returns the network for package net (such as tcp4) and the address to bind, with a number for each name.
 func bindAddress(ctx context.Context, network, text string) (of, at string, err error) {
 	host, port, err := splitHostPort(text, 0)
 	if err != nil {
@@ -64,7 +64,7 @@ func bindAddress(ctx context.Context, network, text string) (of, at string, err 
 	return network, net.JoinHostPort(ip.String(), strconv.Itoa(port)), nil
 }
 
-// resolve is the address that a name stands for: the first of IPv4, or the first.
+// resolve looks a name up and returns its first address of IPv4; if there is none, its first address.
 func resolve(ctx context.Context, host string) (netip.Addr, error) {
 	all, err := lookup(ctx, host)
 	if err != nil {
@@ -88,9 +88,9 @@ func resolve(ctx context.Context, host string) (netip.Addr, error) {
 	return all[0], nil
 }
 
-// ResolveLocal is the address of this host that a process binds and tells others, of what it was given: an address, or
-// a name that is looked up once, so that each of its services binds the same. An address that nobody else could call is
-// refused.
+// ResolveLocal returns the address of this host that a process binds and tells other hosts. A name is looked up once,
+// so that all services of the process bind the same address. A name that is a loopback address here is refused, unless
+// it is localhost: other hosts could not call it.
 func ResolveLocal(ctx context.Context, host string) (string, error) {
 	if err := CheckHost(host); err != nil {
 		return "", err
@@ -110,7 +110,7 @@ func ResolveLocal(ctx context.Context, host string) (string, error) {
 	return ip.String(), nil
 }
 
-// isLocalName says whether a name is one of this host alone, and means to be.
+// isLocalName says whether a name means this host by definition: localhost and its like.
 func isLocalName(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || strings.HasPrefix(host, "localhost.")

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// report is the part of the JSON object that is judged. Pointers tell a field that is missing from one that is zero.
+// report is the fields of the JSON object that cicheck reads. They are pointers, so that a missing field is not a zero.
 type report struct {
 	AccountingOK    *bool   `json:"accounting_ok"`
 	EventsTriggered *uint64 `json:"events_triggered"`
@@ -35,7 +35,7 @@ func main() {
 		*r.EndCause)
 }
 
-// read decodes exactly one object that has every judged field.
+// read decodes exactly one object, which must have every field of report.
 func read(in io.Reader) (report, error) {
 	var r report
 	dec := json.NewDecoder(in)
@@ -61,7 +61,7 @@ func read(in io.Reader) (report, error) {
 	return r, nil
 }
 
-// problems lists what does not hold; empty means that the run is good.
+// problems lists the broken invariants; none: the run is good.
 func (r report) problems() []string {
 	var out []string
 	if !*r.AccountingOK {

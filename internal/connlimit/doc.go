@@ -1,14 +1,15 @@
-// Package connlimit keeps a service that anybody may call from being overrun: it bounds how many stand in it at
-// once, and how much the log tells of those who were turned away.
+// Package connlimit protects a service that every host may call from too many connections: it bounds how many are open
+// at once, and how many log lines those that it refuses cause.
 //
-// Gate is the decision, without clock and I/O: how many may be inside, in all and from one host. Listener puts one
-// before a TCP service. The handshakes of QUIC are bounded by one too (transport/quic). LogLimiter decides which of
-// many equal lines is logged.
+// Gate is the decision, without clock and I/O: how many connections may be open, in all and from one host. Listener
+// puts a Gate in front of a TCP service, transport/quic one in front of the handshakes of QUIC. LogLimiter decides
+// which of many equal lines is logged.
 //
-// The caller of Gate calls Leave for each Place that Enter gave, and says with SetYielding who may lose its place: one
-// that has not said yet who it is, say. Whoever is turned away by a Listener finds its connection closed, and is
-// counted.
+// The caller of Gate calls Leave for each Place that Enter returned. With SetYielding it marks a connection that may
+// lose its place to a new one, for example until its peer has authenticated itself. A Listener closes the connections
+// that it refuses or evicts, and counts them.
 //
-// It does not know who is good: where nobody yields, a stranger with many addresses can fill a gate, and then nobody
-// new comes in until the time-outs of the service have put the stranger out. Who does not yield is not disturbed.
+// It cannot tell good peers from bad ones: if no place yields, a stranger with many addresses can fill a gate, and no
+// new connection enters until the time-outs of the service have closed the stranger's. Connections inside keep their
+// place.
 package connlimit

@@ -9,23 +9,23 @@ import (
 	"sync"
 )
 
-// Gate bounds how many are inside at once. The zero value lets nobody in. It may be used by several goroutines.
+// Gate bounds how many peers are inside at once. The zero value admits none. It may be used by several goroutines.
 //
-// Who is inside keeps its place, unless it yields: then it makes room for who comes and finds no other place. The one
-// that came first goes first, and where a host has too many, one of that host.
+// A peer inside keeps its place, unless the place yields: then a newcomer that finds no free place takes it. Of several
+// yielding places the oldest goes first; if the newcomer's host has reached its limit, the oldest one of that host.
 type Gate struct {
-	MaxTotal int // most inside; immutable
-	// most inside of one address, whatever the port; immutable. Who has no address is bounded by Total alone
+	MaxTotal int // most peers inside; immutable
+	// most peers inside from one address, whatever the port; immutable. Peers without an address count for MaxTotal alone
 	MaxPerHost int
 
 	mu            sync.Mutex
-	admittedCount uint64 // so many were let in
+	admittedCount uint64 // peers admitted so far
 	insideCount   int
-	insideByHost  map[netip.Addr]int // nobody is listed with 0
-	yielding      []*Place           // in the order in which they came
+	insideByHost  map[netip.Addr]int // only hosts with a peer inside
+	yielding      []*Place           // in order of admission
 }
 
-// Place is that of one who is inside. It may be used by several goroutines.
+// Place is the place of one peer inside. It may be used by several goroutines.
 type Place struct {
 	gate            *Gate
 	host            netip.Addr
@@ -36,11 +36,11 @@ type Place struct {
 	inside, yielding bool
 }
 
-// fullError says why somebody was turned away.
+// fullError says which limit has kept a peer out.
 type fullError struct {
 	Host        netip.Addr
-	InsideCount int  // as many are inside
-	TotalFull   bool // from everywhere; else from this host
+	InsideCount int  // peers inside
+	TotalFull   bool // of all hosts (MaxTotal); else of Host alone (MaxPerHost)
 }
 
 func (e *fullError) Error() string {
@@ -51,8 +51,8 @@ func (e *fullError) Error() string {
 		e.InsideCount)
 }
 
-// Enter lets one in; else the error is a *fullError. away is called once if it must make room, by whoever comes; it is
-// nil for one that never yields.
+// Enter gives a peer from host a place; if there is none, the error is a *fullError. If a newcomer takes the place
+// later, the newcomer's Enter calls onEvict, once; onEvict may be nil for a place that never yields.
 func (g *Gate) Enter(host netip.Addr, onEvict func()) (*Place, error) {
 	p := &Place{gate: g, host: host, onEvict: onEvict}
 	out, err := g.admit(p)
@@ -65,7 +65,7 @@ func (g *Gate) Enter(host netip.Addr, onEvict func()) (*Place, error) {
 	return p, nil
 }
 
-// admit gives a newcomer a place, maybe that of another.
+// admit gives p a free place, or the place of out, which has lost it.
 func (g *Gate) admit(p *Place) (out *Place, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -92,8 +92,9 @@ func (g *Gate) admit(p *Place) (out *Place, err error) {
 	return out, nil
 }
 
-// SetYielding says whether one makes room from now on: while it has not said who it is, say. It returns false if it had
-// to do so already, or has left. A nil Place never yields.
+// SetYielding sets whether a newcomer may take the place from now on; it may, for example, until the peer has
+// authenticated itself. It returns false if a newcomer has taken the place, or the peer has left. A nil Place never
+// yields.
 func (p *Place) SetYielding(yes bool) (inside bool) {
 	if p == nil {
 		return true
@@ -122,7 +123,7 @@ func (p *Place) markYielding(yields bool) {
 	}
 }
 
-// Leave gives a place back. It may be called again, and by one that had to make room.
+// Leave gives a place back. It may be called twice, and after a newcomer has taken the place.
 func (p *Place) Leave() {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
@@ -131,7 +132,7 @@ func (p *Place) Leave() {
 	}
 }
 
-// remove takes one out that is inside; mu is held.
+// remove frees the place of p, which is inside; mu is held.
 func (g *Gate) remove(p *Place) {
 	p.markYielding(false)
 	p.inside = false
@@ -141,7 +142,7 @@ func (g *Gate) remove(p *Place) {
 	}
 }
 
-// HostOf is the address of a peer without its port; the zero address where it has none.
+// HostOf is the address of a peer without its port; the zero address if it has no IP address.
 func HostOf(a net.Addr) netip.Addr {
 	var ap netip.AddrPort
 	switch a := a.(type) {

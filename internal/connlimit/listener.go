@@ -10,13 +10,12 @@ import (
 	"time"
 )
 
-// Connections to one TCP service. A connection that says nothing costs its process about 10 kB until the service's own
-// time-out ends it, and a file descriptor: those that all strangers can hold are a tenth of what a process may have by
-// default on a server.
+// Limits of connections to one TCP service. A silent connection costs the process about 10 kB and a file descriptor
+// until the service's own time-out ends it. maxConns is a tenth of the descriptors that a process may have by default
+// on a server.
 const (
 	maxConns = 4096
-	// maxConnsPerHost leaves room for the units of a test with hundreds of nodes on one host, each with a connection or
-	// two.
+	// maxConnsPerHost suffices for a test with hundreds of nodes on one host, each with a connection or two.
 	maxConnsPerHost = 2048
 )
 
@@ -30,23 +29,23 @@ type Listener struct {
 	turnedAway atomic.Uint64
 }
 
-// Listen puts a gate before a TCP service of that name.
+// Listen puts a gate in front of the TCP service of that name.
 func Listen(lis net.Listener, service string, log *slog.Logger) *Listener {
 	return ListenWith(lis, &Gate{MaxTotal: maxConns, MaxPerHost: maxConnsPerHost}, log.With("service", service))
 }
 
-// ListenWith is Listen with a gate of the caller's.
+// ListenWith is Listen with the caller's gate.
 func ListenWith(lis net.Listener, gate *Gate, log *slog.Logger) *Listener {
 	return &Listener{Listener: lis, gate: gate, log: log}
 }
 
-// tooManyMessage is told of one connection a minute, whatever its host: a flood may come from many.
+// tooManyMessage is logged for one connection a minute, whatever its host: a flood may come from many hosts.
 const tooManyMessage = "a connection was closed: too many are open"
 
-// errEvicted says why a connection was closed that had been let in.
-var errEvicted = errors.New("it had not said who it is, or asked nothing, and others came")
+// errEvicted says why an admitted connection was closed.
+var errEvicted = errors.New("it had not authenticated itself, or had no request open, and a newcomer needed its place")
 
-// TurnedAway counts the connections that were closed because too many were open. A nil Listener has turned nobody away.
+// TurnedAway counts the connections that were closed because too many were open. For a nil Listener it is 0.
 func (l *Listener) TurnedAway() uint64 {
 	if l == nil {
 		return 0
@@ -54,7 +53,7 @@ func (l *Listener) TurnedAway() uint64 {
 	return l.turnedAway.Load()
 }
 
-// Accept waits for a connection that there is room for.
+// Accept waits for a connection that the gate admits, and closes those that it does not.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -70,7 +69,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// turnAway closes a connection that there is no room for.
+// turnAway closes a connection that the gate has refused or evicted.
 func (l *Listener) turnAway(c net.Conn, host netip.Addr, why error) {
 	_ = c.Close()
 	l.turnedAway.Add(1)
@@ -79,7 +78,7 @@ func (l *Listener) turnAway(c net.Conn, host netip.Addr, why error) {
 	}
 }
 
-// Close ends the listener, and logs what is unreported.
+// Close ends the listener, and logs how many lines LogLimiter has suppressed.
 func (l *Listener) Close() error {
 	l.logLimiter.LogUnreported(l.log)
 	return l.Listener.Close()
@@ -97,7 +96,8 @@ func (c *gatedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// SetYielding is Place.SetYielding of a connection that a Listener has accepted, also below TLS. Others never yield.
+// SetYielding is Place.SetYielding for a connection that a Listener has accepted; c may be the TLS connection over it.
+// Other connections never yield.
 func SetYielding(c net.Conn, yes bool) (inside bool) {
 	for {
 		switch in := c.(type) {
@@ -111,14 +111,14 @@ func SetYielding(c net.Conn, yes bool) (inside bool) {
 	}
 }
 
-// YieldBetweenRequests is the ConnState of an http.Server behind a Listener: a connection yields while no request of it
-// is under way.
+// YieldBetweenRequests is the ConnState of an http.Server behind a Listener: a connection yields while it has no
+// request under way.
 func YieldBetweenRequests(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew, http.StateIdle:
 		SetYielding(c, true)
 	case http.StateActive:
 		SetYielding(c, false)
-	case http.StateHijacked, http.StateClosed: // it stays as it is, or has left
+	case http.StateHijacked, http.StateClosed: // a hijacked one keeps its state, a closed one has left
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// logInterval is how often a log hears of what goes on and on: who reads it wants to know once, and later that it is
-// still so. A peer that is turned away and comes again does so ten times a second. A counter has each.
+// logInterval is how often a repeated event is logged again. A refused peer, for example, may come back ten times a
+// second: its first line and one a minute tell the reader enough. Counters count each.
 const logInterval = time.Minute
 
 const (
-	// Burst is how many equal lines are logged before the rest is only counted: a few hosts with a wrong certificate are
-	// each named.
+	// Burst is how many lines of a kind are logged in an interval before the rest is only counted: if a few hosts have a
+	// wrong certificate, the log names each.
 	Burst = 8
-	// maxKinds bounds what is remembered, in case kinds are named by strangers. Those beyond share one.
+	// maxKinds bounds the memory, since strangers may choose the kinds. Further kinds share one.
 	maxKinds = 256
 )
 
@@ -35,8 +35,8 @@ type period struct {
 	unreported int
 }
 
-// Allow says whether to log what has happened now, and how often the like has happened unreported since it was logged
-// last.
+// Allow says whether the caller should log a line of a kind now, and how many such lines it has suppressed since the
+// last one that was logged.
 func (l *LogLimiter) Allow(kind string, now time.Time) (unreported int, yes bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,16 +63,16 @@ func (l *LogLimiter) Allow(kind string, now time.Time) (unreported int, yes bool
 	return unreported, true
 }
 
-// LogUnreported logs how much is still unreported, a line for each kind: for the end of whatever was logged, so that
-// nobody takes a few lines for all.
+// LogUnreported logs how many lines of each kind were suppressed and not reported yet. The caller calls it at the end,
+// so that a reader of the log does not take the few lines for all.
 func (l *LogLimiter) LogUnreported(log *slog.Logger) {
 	rest := l.takeUnreported()
 	for _, kind := range slices.Sorted(maps.Keys(rest)) {
-		log.Warn("more lines such as this were not told", "line", kind, "more_such", rest[kind])
+		log.Warn("more lines such as this were not logged", "line", kind, "more_such", rest[kind])
 	}
 }
 
-// takeUnreported takes out what is still unreported, by kind.
+// takeUnreported returns the suppressed lines that are not reported yet, by kind, and counts them as reported.
 func (l *LogLimiter) takeUnreported() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,45 +10,46 @@ import (
 	"unicode"
 )
 
-// Kind says what may be done with the values of a counter.
+// Kind says how the values of a counter from several components are combined.
 type Kind string
 
 // The kinds.
 const (
-	Count Kind = "counter" // how often something was: values of several add up, and grow
-	Level Kind = "level"   // how much there is now: values of several add up
-	Max   Kind = "max"     // the most there ever was: of several, the largest counts
+	Count Kind = "counter" // how often something happened: it only grows, and the values add up
+	Level Kind = "level"   // how much there is now: the values add up
+	Max   Kind = "max"     // the most there ever was: the largest value counts
 )
 
 // Micros is the unit of times.
 const Micros = "µs"
 
-// Counter describes a counter, or the members of one kind each that begin with its name.
+// Counter describes a counter, or with ByKind all counters whose names begin with Name.
 type Counter struct {
 	Name   string `json:"name"`           // with a dot between its owner and the rest
-	Unit   string `json:"unit,omitempty"` // Micros, "bytes", or empty: what the name says
+	Unit   string `json:"unit,omitempty"` // Micros, "bytes", or empty: the name tells what is counted
 	Help   string `json:"help"`
 	Kind   Kind   `json:"kind"`
-	ByKind bool   `json:"byKind,omitempty"` // Name is followed by the name of a member, which only a report knows
+	ByKind bool   `json:"byKind,omitempty"` // the name of a member follows Name; only reports know the members
 }
 
-// kinds are what the members of an array of counters are called; those without a name are not told.
+// kinds gives the names of the members of an array of counters; members with an empty name are left out.
 type kinds interface{ Kinds() []string }
 
 // List describes counters, in the order of the fields they are counted in.
 type List []Counter
 
-// Struct knows where the counters of a struct lie.
+// Struct knows the fields of a struct that are counters.
 type Struct struct{ fields []field }
 
 type field struct {
 	Counter
 	path    []int
 	members []string // of an array
-	inner   *field   // of a map of structs: where it lies in each of them
+	inner   *field   // of a map of structs: the field in each struct
 }
 
-// StructOf reads the tags of a struct, whose values do not matter.
+// StructOf reads the tags of the struct a, or of the struct that a points to; it ignores the values. It panics if a tag
+// is missing or wrong.
 func StructOf(a any) Struct { return Struct{appendFields(nil, reflect.TypeOf(a), "", nil)} }
 
 // List describes the counters of the struct.
@@ -72,13 +73,13 @@ func (s Struct) List() (out List) {
 func (s Struct) Read(to map[string]uint64, from any) {
 	v := reflect.ValueOf(from).Elem()
 	for i := range s.fields {
-		if at, err := v.FieldByIndexErr(s.fields[i].path); err == nil { // else it lies behind a pointer that is nil
+		if at, err := v.FieldByIndexErr(s.fields[i].path); err == nil { // the error: a pointer on the path is nil
 			s.fields[i].read(to, at)
 		}
 	}
 }
 
-// Find finds the description of a counter that a report tells.
+// Find finds the description of a counter by its name in a report.
 func (l List) Find(name string) (c Counter, ok bool) {
 	for _, c := range l {
 		if c.Name == name || c.ByKind && strings.HasPrefix(name, c.Name) {
@@ -88,8 +89,8 @@ func (l List) Find(name string) (c Counter, ok bool) {
 	return c, false
 }
 
-// AddReport adds the counters of one report to those of others, as their kinds want. Those that are not in the list add
-// up.
+// AddReport adds the counters of one report to the sums of other reports, by their kinds. Counters that are not in the
+// list add up.
 func (l List) AddReport(sums, report map[string]uint64) {
 	for name, v := range report {
 		sums[name] += v
@@ -192,7 +193,7 @@ func memberFields(t reflect.Type, prefix string, path []int) (out []field) {
 	return out
 }
 
-// isNumeric tells whether a field of this type is a number, so that somebody may have forgotten to describe it.
+// isNumeric says whether a field of this type can be a counter, and therefore needs a tag.
 func isNumeric(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Array, reflect.Map:
@@ -229,18 +230,18 @@ func describe(in reflect.Type, f *reflect.StructField, name string, path []int) 
 	}
 	switch {
 	case c.Help == "" || !f.IsExported():
-		panic(fmt.Sprintf(`counter: nobody sees %s.%s: export it and give it a tag help:"…", or count:"-"`, in, f.Name))
+		panic(fmt.Sprintf(`counter: no report has %s.%s: export it and give it a tag help:"…", or count:"-"`, in, f.Name))
 	case f.Type.Kind() == reflect.Map && !c.ByKind, f.Type.Kind() == reflect.Array && len(out.members) != f.Type.Len():
-		panic(fmt.Sprintf("counter: %s.%s does not say how its members are called", in, f.Name))
+		panic(fmt.Sprintf("counter: %s.%s does not say the names of its members", in, f.Name))
 	}
 	out.Counter = c
 	return out
 }
 
-// underscored makes one word of the name of a member.
+// underscored replaces the blanks in a member's name.
 func underscored(s string) string { return strings.ReplaceAll(s, " ", "_") }
 
-// snake makes BytesSent bytes_sent, and AESFailed aes_failed.
+// snake turns BytesSent into bytes_sent, and AESFailed into aes_failed.
 func snake(s string) string {
 	var b strings.Builder
 	for i, r := range s {

@@ -4,8 +4,8 @@ import "hash/crc32"
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// maxInterleaved is the size in bytes beyond which a piece is taken by itself: hash/crc32 then works at three places of
-// it, and fold takes 256 bytes at a time.
+// maxInterleaved is the largest piece in bytes that Sums interleaves with others. A larger piece is faster by itself:
+// hash/crc32 then works at three places of it, and fold takes 256 bytes at a time.
 var maxInterleaved = 1 << 10
 
 func init() {
@@ -14,14 +14,14 @@ func init() {
 	}
 }
 
-// foldTurn is what fold takes at a time. It is the faster one from one turn on.
+// foldTurn is how many bytes fold takes at a time. From one turn on it is faster than hash/crc32.
 const foldTurn = 256
 
-// Sums computes the CRC-32C of each piece into sums, which must be at least as long. It allocates nothing.
+// Sums computes the CRC-32C of each piece into sums, which must be at least as long as pieces. It allocates nothing.
 func Sums(sums []uint32, pieces [][]byte) {
 	sums = sums[:len(pieces)]
 	for len(pieces) > 1 {
-		a, b, c := pieces[0], pieces[1], pieces[1] // of two, the second twice: that takes no longer
+		a, b, c := pieces[0], pieces[1], pieces[1] // of only two pieces, the second twice: that takes no longer
 		n := min(len(pieces), lanes)
 		if n == lanes {
 			c = pieces[2]
@@ -44,13 +44,13 @@ func Sums(sums []uint32, pieces [][]byte) {
 	}
 }
 
-// lanes is how many pieces are taken in side by side.
+// lanes is how many pieces Sums computes side by side.
 const lanes = 3
 
 // Sum is the CRC-32C of a piece.
 func Sum(b []byte) uint32 { return Add(0, b) }
 
-// Add is the CRC-32C of what sum is that of, and of b behind it.
+// Add continues a checksum: if sum is the CRC-32C of the bytes a, Add(sum, b) is the CRC-32C of a followed by b.
 func Add(sum uint32, b []byte) uint32 {
 	if hasFold && len(b) >= foldTurn {
 		n := len(b) &^ (foldTurn - 1)

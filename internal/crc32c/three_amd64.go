@@ -10,7 +10,7 @@ func sumsOfThree(a, b, c []byte) (x, y, z uint32) {
 	return sumThree(a, b, c)
 }
 
-// sumThree is three where the processor has the instruction.
+// sumThree is sumsOfThree for a processor with SSE 4.2.
 //
 //go:noescape
 func sumThree(a, b, c []byte) (x, y, z uint32)

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// ErrForm says what is wrong with a number that another program might take.
+// ErrForm refuses a number in a notation that other programs accept, such as 0x10 or 010.
 var ErrForm = errors.New("write it in decimal digits, without a leading zero, 0x or _")
 
-// errNumber says that a text is no number at all, or one that is too large.
+// errNumber refuses a text that is no number in any notation, or too large.
 var errNumber = errors.New("it is no number, or too large")
 
-// Int reads a whole number of so many bits. The error is ErrForm or says that there is no such number.
+// Int reads a whole number of that many bits. The error is ErrForm or errNumber.
 func Int(text string, bits int) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, bits)
 	if err == nil && isCanonical(strings.TrimLeft(text, "+-")) {
@@ -22,7 +22,7 @@ func Int(text string, bits int) (int64, error) {
 	return 0, formError(text)
 }
 
-// Uint reads a whole number that is not negative.
+// Uint reads a whole number that is not negative, of that many bits. The error is ErrForm or errNumber.
 func Uint(text string, bits int) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, bits)
 	if err == nil && isCanonical(text) {
@@ -31,7 +31,7 @@ func Uint(text string, bits int) (uint64, error) {
 	return 0, formError(text)
 }
 
-// formError is ErrForm for a number in another notation.
+// formError is ErrForm for a number in another notation, else errNumber.
 func formError(text string) error {
 	text = strings.TrimLeft(text, "+-")
 	if _, err := strconv.ParseUint(text, 0, 64); err == nil && !isCanonical(text) || digitCount(text) > 1 &&
@@ -41,7 +41,7 @@ func formError(text string) error {
 	return errNumber
 }
 
-// digitCount is how many digits a text has that has nothing else, else 0.
+// digitCount is the length of a text of digits alone; 0 for any other text.
 func digitCount(text string) int {
 	if strings.Trim(text, "0123456789") != "" {
 		return 0
@@ -54,7 +54,8 @@ func isCanonical(text string) bool { return text == "0" || digitCount(text) > 0 
 
 var floatForm = regexp.MustCompile(`^[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?$`)
 
-// Float reads a number, perhaps with a point and an exponent. It is never infinite, and never not a number.
+// Float reads a number, perhaps with a point and an exponent. It refuses infinities and NaN. The error is ErrForm or
+// errNumber.
 func Float(text string) (float64, error) {
 	x, err := strconv.ParseFloat(text, 64)
 	switch {

@@ -5,7 +5,7 @@ import "strconv"
 // Flag is a flag of package flag for a whole number that is not negative; flag.IntVar would read 010 as eight.
 type Flag[N int | uint64] struct{ To *N }
 
-// Set is flag.Value's.
+// Set implements flag.Value.
 func (w Flag[N]) Set(text string) error {
 	n, err := Uint(text, strconv.IntSize-1)
 	if err == nil {
@@ -14,7 +14,7 @@ func (w Flag[N]) Set(text string) error {
 	return err
 }
 
-// String is flag.Value's: the default.
+// String implements flag.Value: the default value.
 func (w Flag[N]) String() string {
 	if w.To == nil {
 		return ""

@@ -1,5 +1,6 @@
-// Package histogram writes histograms in HdrHistogram's own format, without the garbage that the library makes: a
-// megabyte for each, and a node tells several twice a second (docs/design/013-hot-path.md).
+// Package histogram writes histograms in HdrHistogram's own format. The library's encoder makes a megabyte of garbage
+// for each, and a node reports several histograms twice a second (docs/design/015); Encode reuses its memory.
 //
-// What the caller must do: let nobody record in a histogram while it is written. Readers use the library's Decode.
+// What the caller must do: keep other goroutines from recording in a histogram while Encode runs. To read the text, use
+// the library's Decode.
 package histogram

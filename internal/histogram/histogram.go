@@ -11,15 +11,15 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The cookies of the format, version 2: of the whole, which is compressed, and of what is in it. Words have up to nine
-// bytes.
+// The cookies of the format, version 2: compressedCookie begins the whole, plainCookie the text inside it. 0x10: words
+// have up to nine bytes.
 const (
 	compressedCookie = uint32(hdr.V2CompressedEncodingCookieBase | 0x10)
 	plainCookie      = uint32(hdr.V2EncodingCookieBase | 0x10)
 	headerBytes      = 40
 )
 
-// encoder is the memory that it takes.
+// encoder is the memory of one call of Encode, reused by later calls.
 type encoder struct {
 	text []byte
 	out  bytes.Buffer
@@ -42,7 +42,7 @@ func Encode(h *hdr.Histogram) []byte {
 	e.out.Reset()
 	e.out.Write(make([]byte, 8))
 	e.zip.Reset(&e.out)
-	_, _ = e.zip.Write(e.text) // to memory, as is Close
+	_, _ = e.zip.Write(e.text) // to memory, which cannot fail; nor can Close
 	_ = e.zip.Close()
 	encoded := e.out.Bytes()
 	binary.BigEndian.PutUint32(encoded, compressedCookie)
@@ -50,7 +50,8 @@ func Encode(h *hdr.Histogram) []byte {
 	return base64.StdEncoding.AppendEncode(nil, encoded)
 }
 
-// encode writes what is compressed then: a head, and the counts up to the last that is not 0; -n stands for n of 0.
+// encode writes the text that Encode compresses: a head, and the counts up to the last that is not 0. The number -n
+// stands for n counts of 0.
 func (e *encoder) encode(s *hdr.Snapshot) {
 	counts := s.Counts
 	for len(counts) > 1 && counts[len(counts)-1] == 0 {
@@ -83,10 +84,10 @@ func (e *encoder) encode(s *hdr.Snapshot) {
 	binary.BigEndian.PutUint64(head[32:], math.Float64bits(s.IntegerToDoubleConversionRatio))
 }
 
-// longWord is how many bytes of seven bits a word has before its last, which has eight.
+// longWord is how many bytes of seven bits a nine-byte word has before its last byte, which has eight bits.
 const longWord = 8
 
-// appendVarint appends a number: the sign in the lowest bit, seven bits a byte, the lowest first.
+// appendVarint appends a number: its sign in the lowest bit (zigzag), seven bits a byte, the lowest first.
 func (e *encoder) appendVarint(v int64) {
 	u := uint64(v<<1 ^ v>>63)
 	for n := 0; u >= 0x80 && n < longWord; n++ {

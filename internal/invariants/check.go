@@ -2,7 +2,7 @@ package invariants
 
 import "fmt"
 
-// Check panics with the formatted sentence when Enabled and cond is false.
+// Check panics with the formatted sentence if Enabled and cond is false.
 func Check(cond bool, format string, args ...any) {
 	if Enabled && !cond {
 		panic("invariant broken: " + fmt.Sprintf(format, args...))

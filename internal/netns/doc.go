@@ -1,10 +1,10 @@
 // Package netns makes networks of several hosts on one machine, for tests and for the test bed: network namespaces
-// joined by pairs of interfaces. It stands for the last rung of the test ladder (network namespaces).
+// joined by pairs of interfaces.
 //
-// What the caller must do: ask Possible first, and skip aloud if it says why not; Close what New has made, once the
-// processes and sockets in it are closed.
+// What the caller must do: call CheckSupported first, and skip the test with its error if namespaces are not possible;
+// Close each Namespace, once the processes and sockets in it are closed.
 //
-// A namespace has no name, only an open file, so that the kernel takes it down with its interfaces when the last
-// process that uses it ends, however that ends: nothing can be left behind. It needs root and the program ip, and
-// promises nothing of speed: veth pairs hand over whole GSO batches unless gso_max_segs says otherwise.
+// A namespace has no name, only an open file: the kernel removes it with its interfaces when the last process that uses
+// it ends, even by a kill, so that nothing is left behind. It needs root and the program ip. Its speed is not that of a
+// network: veth pairs hand over whole GSO batches unless gso_max_segs is set.
 package netns

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckSupported says why there can be no namespaces here, or nil.
+// CheckSupported returns why this process cannot make namespaces; nil: it can.
 func CheckSupported() error {
 	if os.Geteuid() != 0 {
 		return errors.New("network namespaces need root")
@@ -30,7 +30,7 @@ func CheckSupported() error {
 // A Namespace is a network of its own. Sockets opened and processes started in it stay in it.
 type Namespace struct {
 	file *os.File
-	fd   int // of file, asked for once: asking changes the file
+	fd   int // of file; File.Fd is called once only, since it changes the file
 }
 
 // New makes a namespace with nothing but a loopback interface, which is up.
@@ -53,17 +53,18 @@ func New() (*Namespace, error) {
 	return n, nil
 }
 
-// Close gives the namespace up; it ends with the last process or socket in it.
+// Close closes this reference; the namespace ends with the last process or socket in it.
 func (n *Namespace) Close() error { return n.file.Close() }
 
-// runOnNewThread runs f on a thread of its own, which ends with it: no other goroutine ever runs in the namespace that
-// f has entered.
+// runOnNewThread runs f on a new thread, which ends with f: no other goroutine ever runs in the namespace that f has
+// entered.
 func runOnNewThread(f func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: a thread that is locked when its goroutine ends, ends too
+		runtime.LockOSThread() // without unlock: a thread that is locked when its goroutine ends, ends too
 		if unix.Gettid() == unix.Getpid() {
-			// But for the main thread, which stays, and in /proc stands for the process. While it is taken, another one does it.
+			// The main thread does not end, and stands for the process in /proc. While this goroutine occupies it, the next one
+			// gets another thread.
 			err := runOnNewThread(f)
 			runtime.UnlockOSThread()
 			done <- err
@@ -74,8 +75,8 @@ func runOnNewThread(f func() error) error {
 	return <-done
 }
 
-// Do runs f in the namespace. What f opens or starts stays there; goroutines that it starts do not run there. A process
-// must not be started with a death signal: the thread that starts it ends at once.
+// Do runs f in the namespace. Sockets that f opens and processes that it starts stay there; goroutines that it starts
+// do not run there. f must not start a process with a death signal (Pdeathsig): the thread that starts it ends at once.
 func (n *Namespace) Do(f func() error) error {
 	return runOnNewThread(func() error {
 		if err := n.Enter(); err != nil {
@@ -85,8 +86,8 @@ func (n *Namespace) Do(f func() error) error {
 	})
 }
 
-// Enter puts the calling thread in the namespace. The caller has locked its goroutine to it for good: the thread must
-// end with the goroutine, or become another program.
+// Enter moves the calling thread to the namespace. The caller has locked its goroutine to the thread and does not
+// unlock it: the thread must end with the goroutine, or execute another program.
 func (n *Namespace) Enter() error {
 	if err := unix.Setns(n.fd, unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("the network namespace cannot be entered: %w", err)
@@ -94,7 +95,7 @@ func (n *Namespace) Enter() error {
 	return nil
 }
 
-// Run runs a program in the namespace to its end, with text as its standard input, and returns what it prints.
+// Run runs a program in the namespace to its end, with text as its standard input, and returns its standard output.
 func (n *Namespace) Run(text, program string, args ...string) (out []byte, err error) {
 	err = n.Do(func() error {
 		var stderr bytes.Buffer
@@ -114,14 +115,14 @@ func (n *Namespace) IP(args ...string) error {
 	return err
 }
 
-// FD stands for the namespace, to be handed to another process, which makes a Namespace of it by FromFile. Close closes
+// FD is the descriptor of the namespace. A caller can pass it to another process, which calls FromFile. Close closes
 // it.
 func (n *Namespace) FD() int { return n.fd }
 
-// FromFile takes over the file of a namespace that another process has made.
+// FromFile makes a Namespace of a file that another process has passed, and owns the file from then on.
 func FromFile(f *os.File) *Namespace { return &Namespace{f, int(f.Fd())} }
 
-// Path is where another process finds the namespace while this one lives.
+// Path is a path by which another process can open the namespace while this process lives.
 func (n *Namespace) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.fd) }
 
 // An Interface is one end of a pair.
@@ -132,7 +133,7 @@ type Interface struct {
 	MTU       int    // zero: the kernel's, 1500
 }
 
-// NewInterface is an interface with everything that it can have.
+// NewInterface is an interface with all fields set.
 func NewInterface(in *Namespace, name, addr string, mtu int) Interface {
 	return Interface{
 		Namespace: in,

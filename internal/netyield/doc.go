@@ -1,10 +1,10 @@
-// Package netyield lets others go on while a goroutine has much to do. It stands for what a process with a single P
-// needs (docs/design/013-hot-path.md): runtime.Gosched lets only those go on that can run already. Who waits for the
-// network is looked for when nobody else can run, or every 10 ms, so that a goroutine which makes data, and yields,
-// holds up everything that comes in. Yield has the network looked at, too.
+// Package netyield lets other goroutines run while one has much to do. A process with a single P needs it
+// (docs/design/015-hot-path.md): runtime.Gosched runs only goroutines that are runnable already. The runtime polls the
+// network when no goroutine is runnable, or every 10 ms. Therefore a goroutine that generates data, even if it calls
+// Gosched, would delay all that arrives from the network. Yield makes the runtime poll the network too.
 //
-// What the caller must do: call Yield at times, every 30 µs of work or so; it takes 1 µs. Locks that others need are
-// not held meanwhile.
+// What the caller must do: call Yield about every 30 µs of work; it takes 1 µs. The caller holds no lock meanwhile that
+// other goroutines need.
 //
 // What it does not promise: that another process gets the processor.
 package netyield

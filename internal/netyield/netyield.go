@@ -9,21 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// yielder is something in the process that can be waited for as one waits for the network. Whoever yields makes
-// it ready, and waits for it: so it goes on when the runtime has looked at the network, and after those that were
-// there before.
+// yielder is an event descriptor, which the runtime polls like a socket. The goroutine in Yield makes it ready and
+// waits for it: so the goroutine runs again only after the runtime has polled the network, and after the goroutines
+// that were runnable before.
 type yielder struct {
-	mu        sync.Mutex // held by whoever yields
+	mu        sync.Mutex // held by the goroutine that yields
 	file      *os.File
 	raw       syscall.RawConn
 	ready     bool
 	makeReady func(fd uintptr) bool // makes the descriptor ready, at the first call of each Yield
 }
 
-// yielders are for so many goroutines at a time; who finds none yields. Where no descriptor is left there are none.
+// yielders serve four goroutines at a time; a fifth calls runtime.Gosched. If the process has no descriptors left,
+// there are none.
 var yielders = sync.OnceValue(func() []*yielder { return createFour(newYielder) })
 
-// createFour makes four or, where one cannot be made, none, and closes those that were.
+// createFour makes four yielders. If one fails, it closes the others and returns none.
 func createFour(create func() (*yielder, error)) (all []*yielder) {
 	for range 4 {
 		b, err := create()
@@ -38,7 +39,7 @@ func createFour(create func() (*yielder, error)) (all []*yielder) {
 	return all
 }
 
-// readyValue is what makes an event descriptor ready.
+// readyValue is the value 1 in the form that is written to an event descriptor.
 var readyValue = []byte{1, 0, 0, 0, 0, 0, 0, 0}
 
 func newYielder() (*yielder, error) {
@@ -64,7 +65,7 @@ func newYielder() (*yielder, error) {
 	return b, nil
 }
 
-// Yield lets all other goroutines go on that can, and those for which something has come. It allocates nothing.
+// Yield lets all runnable goroutines run, and those for which data has arrived from the network. It allocates nothing.
 func Yield() {
 	for _, b := range yielders() {
 		if b.mu.TryLock() {

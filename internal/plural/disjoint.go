@@ -2,22 +2,22 @@ package plural
 
 import "fmt"
 
-// SourceRange is a source of a readout unit, and the lowest and the highest number of an event that it gave.
+// SourceRange is a source of a readout unit, and the lowest and the highest event number that it has sent.
 type SourceRange struct {
 	Source      string
 	Unit        int
 	First, Last uint64
 }
 
-// DisjointText says that two sources have no number in common, what they gave, and what to do.
+// DisjointText says that two sources have no event number in common, which numbers they sent, and what to do.
 func DisjointText(a, b SourceRange) string {
 	return fmt.Sprintf("sources %s and %s share no event number: %s gave %d to %d, %s gave %d to %d; let both front-ends "+
 		"count the same triggers, from the same number on", a.Source, b.Source, a.Source, a.First, a.Last, b.Source, b.First,
 		b.Last)
 }
 
-// DescribeDisjoint says of two sources of different units that they share no number, the pair that is farthest apart;
-// "" if each may share one with each. It takes each source three times, however many there are.
+// DescribeDisjoint looks for two sources of different units whose ranges do not overlap, and returns DisjointText of
+// the pair that is farthest apart; "" if all ranges overlap. Its time is linear in the number of sources.
 func DescribeDisjoint(all []SourceRange) string {
 	if len(all) == 0 {
 		return ""
@@ -31,7 +31,7 @@ func DescribeDisjoint(all []SourceRange) string {
 			high = g
 		}
 	}
-	above, below := low, high // of other units than low and high
+	above, below := low, high // the highest of other units than low, the lowest of other units than high
 	for _, g := range all {
 		if g.Unit != low.Unit && (above.Unit == low.Unit || g.First > above.First) {
 			above = g
@@ -40,7 +40,7 @@ func DescribeDisjoint(all []SourceRange) string {
 			below = g
 		}
 	}
-	switch { // a pair that is apart has one like these that is, too
+	switch { // if any pair is disjoint, one of these two is
 	case low.Last < above.First && above.Unit != low.Unit:
 		return DisjointText(low, above)
 	case below.Last < high.First && below.Unit != high.Unit:

@@ -1,5 +1,5 @@
-// Package plural says numbers as people do in reports and findings: one is no range, and has no plural. All that says
-// a range says it through this package.
+// Package plural writes numbers and ranges for reports and findings as people do: "source 5", but "sources 5 to 7". All
+// texts with a range use it.
 //
-// It keeps nothing, and imports nothing of Ringlet.
+// It has no state, and imports nothing of Ringlet.
 package plural

@@ -21,7 +21,7 @@ func NamedRange(what string, from, to uint64) string {
 	return what + " " + RangeText(from, to)
 }
 
-// CountInRange says how many things there are between the first and the last: "MEP 8", or "2 MEPs from 8 to 11".
+// CountInRange names n things between the first and the last: "MEP 8", or "2 MEPs from 8 to 11".
 func CountInRange(n uint64, what string, first, last uint64) string {
 	if n == 1 && first == last {
 		return NamedRange(what, first, last)

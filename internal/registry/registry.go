@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Kind names a row and says what it is.
+// Kind is the name and the description of a row.
 type Kind struct {
 	Name string // as configurations have it
-	Help string // what it is, in a few words that may stand in brackets behind the name
+	Help string // description in a few words, which may stand in brackets behind the name
 }
 
 // Self gives every row that embeds a Kind its Kind.
@@ -36,7 +36,7 @@ func Names[R Row](table []R) []string {
 	return out
 }
 
-// Help lists the names with what they are: "none (nothing), central (everybody asks one)".
+// Help lists the names with their descriptions: "none (nothing), central (everybody asks one)".
 func Help[R Row](table []R) string {
 	var out []string
 	for _, r := range table {
@@ -82,8 +82,7 @@ func Distance(a, b string) int {
 	return prev[len(b)]
 }
 
-// NameOf is the word of a number: the one at its place in words. A number without one is said with what it is of:
-// "state 9".
+// NameOf is the word for the number n, words[n]. A number without a word is written behind of: "state 9".
 func NameOf[N ~uint8 | ~uint64 | ~int](n N, of string, words ...string) string {
 	if at := uint64(n); at < uint64(len(words)) && words[at] != "" {
 		return words[at]

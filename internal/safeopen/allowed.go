@@ -11,14 +11,14 @@ import (
 	"syscall"
 )
 
-// AllowedPaths are where files may be taken from. Nil means anywhere; the zero value nowhere.
+// AllowedPaths are the places from which files may be read. Nil allows every file; the zero value none.
 type AllowedPaths struct {
-	Dirs  []string // absolute; what is below them
-	Files []string // absolute; these besides
+	Dirs  []string // absolute; all files below them
+	Files []string // absolute; single files besides
 }
 
-// NewAllowedPaths makes the directories and files absolute, from where the process stands now. An empty name is left
-// out. A directory that is none is refused.
+// NewAllowedPaths makes the directories and files absolute, from the current directory. It leaves out empty names of
+// files, and refuses a dir that is not a directory.
 func NewAllowedPaths(dirs, files []string) (*AllowedPaths, error) {
 	p := &AllowedPaths{}
 	for _, dir := range dirs {
@@ -45,7 +45,7 @@ func NewAllowedPaths(dirs, files []string) (*AllowedPaths, error) {
 	return p, nil
 }
 
-// A notAllowedError is a file that is not where files may be taken from. It does not say whether there is such a file.
+// A notAllowedError is a file outside the allowed places. It does not tell whether the file exists.
 type notAllowedError struct {
 	Path string
 	Dirs []string
@@ -64,9 +64,9 @@ func (e *notAllowedError) Error() string {
 	return fmt.Sprintf(outside, e.Path, strings.Join(e.Dirs, ", "))
 }
 
-// Open opens a regular file, as the function Open does, if it is in one of the places, and says what its absolute name
-// is. A name that is not absolute is looked for in each directory in turn. Neither ".." nor a symbolic link leads out
-// of a directory: *notAllowedError.
+// Open opens a regular file, as the function Open does, if it is in one of the places, and returns its absolute name.
+// It looks for a relative name in each directory in turn. A ".." or a symbolic link that leads out of the directory is
+// a *notAllowedError.
 func (p *AllowedPaths) Open(path string) (*os.File, string, error) {
 	if p == nil {
 		abs, err := filepath.Abs(path)
@@ -109,17 +109,17 @@ func (p *AllowedPaths) Open(path string) (*os.File, string, error) {
 	return nil, path, &notAllowedError{Path: path, Dirs: p.Dirs}
 }
 
-// openBelow opens a regular file of a directory, from which nothing leads out.
+// openBelow opens a regular file below a directory; no link in rel may lead out of it.
 func openBelow(dir, rel string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = root.Close() }() // what was opened stays open
+	defer func() { _ = root.Close() }() // the opened file stays open
 	f, err := openChecked(rel, root.Stat, func(name string) (*os.File, error) { return root.OpenFile(name, openFlags, 0) })
 	var path *fs.PathError
 	var other *NotRegularError
-	var errno syscall.Errno // what the system says; that a name leads out says os.Root
+	var errno syscall.Errno // an error of the system; the one for a name that leads out comes from os.Root
 	switch {
 	case errors.As(err, &other):
 		other.Path = filepath.Join(dir, rel)

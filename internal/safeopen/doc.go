@@ -1,15 +1,15 @@
-// Package safeopen opens files that somebody named: regular files and nothing else, without waiting for anybody.
+// Package safeopen opens files by names that users or peers give: regular files and nothing else, without blocking.
 //
-// A name may stand for a named pipe that nobody writes to, a terminal, a device or a socket. To open one of those may
-// block for ever, beyond the reach of a signal, and to read one may never end. So Open looks before it opens, opens
-// without waiting, and looks again at what it has opened. What is refused is a *NotRegularError, which says what it is.
+// A name may stand for a named pipe without a writer, a terminal, a device or a socket. Opening one of those may block
+// for ever, even a signal cannot end that, and reading it may never end. Therefore Open checks the kind of the file,
+// opens without waiting, and checks the open file again. Any other kind is refused with a *NotRegularError.
 //
-// OpenNoFollow and its like are for files of a directory that others may write, as an output is: they open no symbolic
-// link, since whoever has left it there chooses the file it leads to. They look at the last part of a path only.
+// OpenNoFollow and its like are for files in a directory that other users may write, such as an output. They open no
+// symbolic link: another user may have made it, and would choose the file that Ringlet reads or changes. They check the
+// last part of a path only.
 //
-// AllowedPaths are the directories from which files may be taken when the one who names them is not the one who runs
-// the process.
+// AllowedPaths are the directories from which a process may read files that a remote user names.
 //
-// What this cannot help against is a file system that does not answer, as that of a server which is gone: its regular
-// files block like pipes do.
+// The package does not help against a file system that does not answer, such as that of a server that is down: its
+// regular files block like pipes.
 package safeopen

@@ -10,35 +10,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A SymlinkError is a symbolic link in the place of a file of an output. Who may write the directory may leave one
-// there that leads to any file of whoever opens it.
+// A SymlinkError is a symbolic link in the place of an output file. Another user who may write the directory could have
+// made it, so that this process reads or changes a file of the link's choice.
 type SymlinkError struct{ Path string }
 
 func (e *SymlinkError) Error() string {
-	return fmt.Sprintf("%s is a symbolic link, and a file of an output is not reached through one, since it may lead to "+
-		"a file of somebody else: put the file itself in its place, or remove the link", e.Path)
+	return fmt.Sprintf("%s is a symbolic link, which is not followed in an output, since it may lead to any other file: "+
+		"put the file itself in its place, or remove the link", e.Path)
 }
 
-// OpenNoFollow opens a regular file of a directory that others may write, for reading, and waits for nobody. The error
-// is a *SymlinkError, a *NotRegularError or that of the system.
+// OpenNoFollow opens a regular file in a directory that other users may write, for reading, without blocking. The error
+// is a *SymlinkError, a *NotRegularError or an error of the system.
 func OpenNoFollow(path string) (*os.File, error) { return OpenFileNoFollow(path, os.O_RDONLY, 0) }
 
-// CreateNoFollow makes a file of a directory that others may write, and empties one that is there. The errors are those
-// of OpenNoFollow.
+// CreateNoFollow creates a file in a directory that other users may write, or empties an existing one. The errors are
+// those of OpenNoFollow.
 func CreateNoFollow(path string) (*os.File, error) {
 	return OpenFileNoFollow(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 }
 
-// OpenFileNoFollow is os.OpenFile for a directory that others may write: it opens no link, nothing but a regular file,
-// and waits for nobody. The errors are those of OpenNoFollow.
+// OpenFileNoFollow is os.OpenFile for a directory that other users may write: it opens regular files only, no links,
+// and does not block. The errors are those of OpenNoFollow.
 func OpenFileNoFollow(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	const open = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
-	st, err := os.Lstat(path) // to open a device may do something to it
+	st, err := os.Lstat(path) // before the open: opening a device may change its state
 	switch {
 	case err == nil && flag&os.O_EXCL == 0:
 		err = checkNoFollow(path, st.Mode())
 	case errors.Is(err, fs.ErrNotExist):
-		err = nil // that is for open to say, or to make it
+		err = nil // os.OpenFile creates the file, or returns this error
 	}
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func OpenFileNoFollow(path string, flag int, perm fs.FileMode) (*os.File, error)
 		return nil, err
 	}
 	err = checkOpened(f, path)
-	if err == nil && flag&os.O_TRUNC != 0 { // only of what it was taken for
+	if err == nil && flag&os.O_TRUNC != 0 { // not before checkOpened has seen a regular file
 		err = f.Truncate(0)
 	}
 	if err != nil {
@@ -60,7 +60,7 @@ func OpenFileNoFollow(path string, flag int, perm fs.FileMode) (*os.File, error)
 	return f, nil
 }
 
-// StatNoFollow is what stands at path, if it is a regular file. The errors are those of OpenNoFollow.
+// StatNoFollow describes the regular file at path. The errors are those of OpenNoFollow.
 func StatNoFollow(path string) (fs.FileInfo, error) {
 	st, err := os.Lstat(path)
 	if err == nil {
@@ -79,8 +79,7 @@ func checkNoFollow(path string, mode fs.FileMode) error {
 	return nil
 }
 
-// ReadNoFollow reads at most limit bytes of a file that OpenNoFollow opens. The error of a larger one is a
-// *tooLargeError.
+// ReadNoFollow reads a file that OpenNoFollow opens. If it has more than limit bytes, the error is a *tooLargeError.
 func ReadNoFollow(path string, limit int64) ([]byte, error) {
 	f, err := OpenNoFollow(path)
 	if err != nil {
@@ -89,8 +88,9 @@ func ReadNoFollow(path string, limit int64) ([]byte, error) {
 	return readAll(f, path, limit)
 }
 
-// WriteNoFollow writes a file of a directory that others may write, and has it on the disk, or removes it: a full disk
-// has no room for half of one. What stands there is removed before: the file is new, and belongs to this process.
+// WriteNoFollow writes a file in a directory that other users may write, and syncs it to the disk. If that fails, for
+// example on a full disk, it removes the file. It also removes an existing one first: the file is always new, and owned
+// by this process.
 func WriteNoFollow(path string, data io.Reader, perm fs.FileMode) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -108,7 +108,7 @@ func WriteNoFollow(path string, data io.Reader, perm fs.FileMode) error {
 	return nil
 }
 
-// TruncateNoFollow cuts a file that OpenNoFollow would open, and that has no other name.
+// TruncateNoFollow cuts a file that OpenNoFollow would open, and that has a single name: else *HardLinkError.
 func TruncateNoFollow(path string, size int64) error {
 	f, err := OpenFileNoFollow(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -120,15 +120,16 @@ func TruncateNoFollow(path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// A HardLinkError is a file that has another name somewhere. Who may write a directory may give any file a name there.
+// A HardLinkError is a file with a second name. Another user who may write the directory could have given a foreign
+// file a name there.
 type HardLinkError struct{ Path string }
 
 func (e *HardLinkError) Error() string {
-	return fmt.Sprintf("%s has another name somewhere (a hard link), and what is changed here would be changed there: "+
+	return fmt.Sprintf("%s has another name somewhere (a hard link), under which a change would appear too: "+
 		"put a copy in its place", e.Path)
 }
 
-// CheckSingleLink refuses an open file that has another name: *HardLinkError.
+// CheckSingleLink refuses an open file with a second name: *HardLinkError.
 func CheckSingleLink(f *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {

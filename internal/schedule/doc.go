@@ -1,10 +1,10 @@
-// Package schedule says when the next of many things is due at a mean rate. Sources that are held to a rate (L1-farm
-// §7.2.1: the tag generator of programmable frequency) and measurements at a rate use it.
+// Package schedule computes when the next item is due at a mean rate. Sources with a limited rate (L1-farm §7.2.1: the
+// tag generator of programmable frequency) and measurements at a rate use it.
 //
-// A Pacer is pure: it has no clock and waits for nobody. What the caller must do: make one with NewPacer, or with
-// NewPacerFunc where something else than a rate says when things are due; ask NextWait until nothing is left to wait
-// for; tell Advance how many things went. The first thing is due at once. One goroutine uses a Pacer.
+// A Pacer is pure: it has no clock and does not wait. What the caller must do: make one with NewPacer, or with
+// NewPacerFunc if a function and not a rate gives the times; call NextWait and sleep until the wait is 0; tell Advance
+// how many items it has sent. The first item is due at once. One goroutine uses a Pacer.
 //
-// What it does not promise: the distance between two things. Who was late catches up, as far as the backlog goes. What
-// is later than that is given up, and NextWait says how much time that was.
+// What it does not promise: the distance between two items. A caller that is late catches up by at most the backlog;
+// the Pacer gives up any further delay, and NextWait returns how much time is lost.
 package schedule

@@ -10,31 +10,31 @@ const maxSchedule = math.MaxInt64 / 4
 
 // Pacer holds a mean rate. One goroutine uses it.
 type Pacer struct {
-	dueTime    func(n uint64) time.Duration // when the next is due, after n things went; from the start on
-	maxBacklog time.Duration                // most it may catch up
+	dueTime    func(n uint64) time.Duration // when the item after n others is due, counted from start
+	maxBacklog time.Duration                // most time that it may catch up
 
 	started bool
-	start   time.Time // moves forward when backlog is given up
-	n       uint64    // things that went
+	start   time.Time // moves forward when the Pacer gives up a delay
+	n       uint64    // items so far
 }
 
-// NewPacer makes a pacer of so many things per second, which must be positive and finite.
+// NewPacer makes a pacer of rate items per second; rate must be positive and finite.
 func NewPacer(rate float64, backlog time.Duration) *Pacer {
 	return NewPacerFunc(func(n uint64) time.Duration { return DurationOf(float64(n), rate) }, backlog)
 }
 
-// NewPacerFunc makes a pacer whose next thing is due as the function says.
+// NewPacerFunc makes a pacer whose item after n others is due at due(n) from the start.
 func NewPacerFunc(due func(n uint64) time.Duration, backlog time.Duration) *Pacer {
 	return &Pacer{dueTime: due, maxBacklog: backlog}
 }
 
-// DurationOf is what so many things of a rate take, or the longest time that there is.
+// DurationOf is the time of n items at a rate in items per second, at most maxSchedule.
 func DurationOf(n, rate float64) time.Duration {
 	return time.Duration(min(math.Round(n/rate*float64(time.Second)), float64(maxSchedule)))
 }
 
-// NextWait says for how long the next thing must still wait; 0: it is due. The first call begins the pace. What is
-// later than the backlog is given up, once: so much time is lost.
+// NextWait returns how long the next item must still wait; 0: it is due. The first call starts the schedule. If the
+// item is late by more than the backlog, the schedule moves by the rest, which is returned once as lost.
 func (p *Pacer) NextWait(now time.Time) (wait, lost time.Duration) {
 	due := p.dueTime(p.n)
 	if !p.started {
@@ -51,5 +51,5 @@ func (p *Pacer) NextWait(now time.Time) (wait, lost time.Duration) {
 	return 0, lost
 }
 
-// Advance notes that so many things went.
+// Advance counts n items as sent.
 func (p *Pacer) Advance(n uint64) { p.n += n }

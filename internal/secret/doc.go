@@ -1,6 +1,6 @@
-// Package secret has what two ends of a connection share, and a proof that they have it: HMAC-SHA256 over what both
-// have said. The secret itself is never sent.
+// Package secret reads the secret that two ends of a connection share, and computes the proof that an end has it:
+// HMAC-SHA256 over the messages of both ends. The secret itself is never sent.
 //
-// It does not promise that what follows a proof is of who gave it: who can change packets on their way can take the
-// connection over, and who sees them can read them.
+// A proof does not protect the data after it: an attacker who can change packets can take the connection over, and one
+// who sees them can read them.
 package secret

@@ -12,7 +12,7 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// Sizes, bytes. A secret that is shorter could be guessed from a proof.
+// Sizes in bytes. An attacker could find a shorter secret from a proof by trying.
 const (
 	MinSize   = 16
 	MaxSize   = 256
@@ -20,7 +20,8 @@ const (
 	NonceSize = 24
 )
 
-// SplitAddress takes an address and the file of its secret apart: HOST:PORT?secret=FILE. Without one the file is empty.
+// SplitAddress splits HOST:PORT?secret=FILE into the address and the file of its secret; file is empty if there is
+// none.
 func SplitAddress(text string) (at, file string, err error) {
 	at, query, found := strings.Cut(text, "?")
 	if !found {
@@ -33,7 +34,7 @@ func SplitAddress(text string) (at, file string, err error) {
 	return at, file, nil
 }
 
-// SplitAndRead takes an address apart as SplitAddress does, and reads its secret; nil if it asks for none.
+// SplitAndRead splits an address as SplitAddress does, and reads its secret; key is nil if the address names none.
 func SplitAndRead(text string) (at string, key []byte, err error) {
 	at, file, err := SplitAddress(text)
 	if err != nil || file == "" {
@@ -43,14 +44,14 @@ func SplitAndRead(text string) (at string, key []byte, err error) {
 	return at, key, err
 }
 
-// Read reads a secret of MinSize to MaxSize bytes from a regular file that others of the host cannot read. Ends of
-// lines behind it do not count.
+// Read reads a secret of MinSize to MaxSize bytes from a regular file, which must not be readable for all users of the
+// host. It ignores line ends behind the secret.
 func Read(name string) ([]byte, error) {
 	f, err := safeopen.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // it is only read
+	defer func() { _ = f.Close() }() // only read from
 	if st, err := f.Stat(); err != nil {
 		return nil, err
 	} else if st.Mode().Perm()&0o007 != 0 {
@@ -68,14 +69,14 @@ func Read(name string) ([]byte, error) {
 	return b, nil
 }
 
-// NewNonce is NonceSize bytes that nobody can foretell.
+// NewNonce is NonceSize random bytes.
 func NewNonce() []byte {
 	b := make([]byte, NonceSize)
-	_, _ = rand.Read(b) // which never fails
+	_, _ = rand.Read(b) // never fails
 	return b
 }
 
-// Proof is what one end says: mark tells which, and the parts are what both have said, of sizes that both know.
+// Proof is the proof of one end: mark names the end, and messages are those of both ends, whose sizes both know.
 func Proof(secret []byte, mark string, messages ...[]byte) []byte {
 	h := hmac.New(sha256.New, secret)
 	_, _ = io.WriteString(h, mark)
@@ -85,5 +86,5 @@ func Proof(secret []byte, mark string, messages ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// Equal compares proofs in a time that tells nothing of where they differ.
+// Equal compares proofs in a time that does not depend on where they differ.
 func Equal(a, b []byte) bool { return hmac.Equal(a, b) }

@@ -1,12 +1,11 @@
-// Package stopwatch adds up the time that a goroutine spends at something, so that who waits for what can be seen while
-// a run goes on (NIC-crossbar §3.1.4: timers on everything).
+// Package stopwatch adds up the time that a goroutine spends on one kind of work or wait, so that an operator sees
+// during a run what each goroutine waits for (NIC-crossbar §3.1.4: timers on everything).
 //
-// A StallDetector tells for how long a count has not moved, and WithStallTimeout bounds what may take any time as long
-// as it moves.
+// A StallDetector tells for how long a count has not changed. WithStallTimeout ends an action whose count stalls, such
+// as a copy of any size: the action may take any time while it makes progress.
 //
-// What the caller must do: Start and Stop around what is to be timed, from one goroutine; Read from any. The zero
+// What the caller must do: call Start and Stop around the timed code, from one goroutine; call Total from any. The zero
 // Stopwatch is ready.
 //
-// It does not promise to be free: a start and a stop cost two readings of the clock, so it is for what happens once per
-// block or batch.
+// A start and a stop read the clock twice: time blocks or batches with it, and not single fragments.
 package stopwatch

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// StallDetector tells for how long a count has not moved. It is a core without clock. The zero StallDetector begins
-// with its first look.
+// StallDetector tells for how long a count has not changed. It has no clock. The zero StallDetector begins with the
+// first call of Observe.
 type StallDetector struct {
 	lastCount  uint64
 	lastChange time.Time
 }
 
-// Observe takes the count at a time, and says for how long it has been what it is.
+// Observe takes the count at the time now, and returns for how long it has had this value.
 func (s *StallDetector) Observe(now time.Time, count uint64) time.Duration {
 	if s.lastChange.IsZero() || count != s.lastCount {
 		s.lastCount, s.lastChange = count, now
@@ -22,17 +22,17 @@ func (s *StallDetector) Observe(now time.Time, count uint64) time.Duration {
 	return now.Sub(s.lastChange)
 }
 
-// A StallError ends what was to go on while something moved.
+// A StallError is the cause of a context that ended since a count did not change.
 type StallError struct{ StalledFor time.Duration }
 
 func (e *StallError) Error() string { return fmt.Sprintf("nothing has moved for %v", e.StalledFor) }
 
-// checkInterval is how often WithStallTimeout looks: nothing beside the seconds that it bears.
+// checkInterval is how often WithStallTimeout reads the count: short against its time-outs, which are seconds.
 const checkInterval = 100 * time.Millisecond
 
-// WithStallTimeout makes a context that ends when a count has not moved for so long, with a *StallError as its cause,
-// or with ctx. It calls moved whenever the count has; nil: nobody wants to know. The caller must cancel it, after which
-// neither function is called any more.
+// WithStallTimeout makes a context that ends with ctx, or when count has not changed for longest, then with a
+// *StallError as its cause. It calls moved each time that it finds the count changed; moved may be nil. The caller must
+// call the returned function: after that neither count nor moved is called.
 func WithStallTimeout(
 	ctx context.Context, longest time.Duration, count func() uint64, moved func(),
 ) (context.Context, context.CancelFunc) {
@@ -61,7 +61,8 @@ func WithStallTimeout(
 	return ctx, func() { cancel(nil); <-over }
 }
 
-// RunEvery calls do at an interval until what it returns is called, after which it is not called any more.
+// RunEvery calls do at an interval until the caller calls end. When end returns, do is not running and will not run
+// again.
 func RunEvery(interval time.Duration, do func()) (end func()) {
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Stopwatch adds up the time that one goroutine spends at something. Anybody may read it; what is under way counts too,
-// so that a wait that does not end is seen while it lasts.
+// Stopwatch adds up the time between Start and Stop of one goroutine. Any goroutine may read Total; it includes the
+// time since a Start without Stop, so that a wait that does not end is seen while it lasts.
 type Stopwatch struct {
-	mu           sync.Mutex // guards what follows
+	mu           sync.Mutex // guards the fields below
 	total        time.Duration
-	runningSince time.Time // zero: not at it
+	runningSince time.Time // zero: stopped
 }
 
-// Start begins.
+// Start starts the stopwatch.
 func (w *Stopwatch) Start() {
 	now := time.Now()
 	w.mu.Lock()
@@ -21,7 +21,7 @@ func (w *Stopwatch) Start() {
 	w.runningSince = now
 }
 
-// Stop ends what Start began; more than one stop is as one.
+// Stop stops it; a second Stop has no effect.
 func (w *Stopwatch) Stop() {
 	now := time.Now()
 	w.mu.Lock()
@@ -32,7 +32,7 @@ func (w *Stopwatch) Stop() {
 	w.runningSince = time.Time{}
 }
 
-// Total is the time so far.
+// Total is the time so far, the current one included.
 func (w *Stopwatch) Total() time.Duration {
 	now := time.Now()
 	w.mu.Lock()

@@ -10,26 +10,28 @@ import (
 )
 
 const (
-	// NodeTimerSlack is for nodes: a choice, 2026-11-26. Half of it gains nine tenths, and five times as much little more.
+	// NodeTimerSlack is the slack of nodes. Half of it gains nine tenths as much, five times of it little more
+	// (2026-11-26).
 	NodeTimerSlack = time.Millisecond
-	// KernelDefault is the kernel's own, for programs of others.
+	// KernelDefault is the kernel's default, for programs that are not Ringlet's.
 	KernelDefault = 50 * time.Microsecond
 )
 
-// Set gives the calling thread a slack, which threads and processes have that it starts. A kernel that refuses is left
-// as it is: nothing but time depends on it.
+// Set sets the slack of the calling thread, which the threads and processes that it starts inherit. It ignores an
+// error: only the timing depends on the slack.
 func Set(d time.Duration) { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(d.Nanoseconds()), 0, 0, 0) }
 
-// Reexec starts this program once more in its place, with the slack of nodes, where it has less: the monitor is there
-// before the program can say anything. It returns where nothing is to be done, or nothing can be done.
+// Reexec executes this program again in the same process with NodeTimerSlack, if the slack is smaller: the monitor
+// thread starts before main does, and only a new start gives it the slack. It returns if the slack is large enough
+// already, or cannot be changed.
 func Reexec() {
-	runtime.LockOSThread() // what is started anew has the slack of this thread
+	runtime.LockOSThread() // the new program inherits the slack of this thread
 	defer runtime.UnlockOSThread()
 	had, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
 	if err != nil || time.Duration(had) >= NodeTimerSlack {
 		return
 	}
-	path, err := os.Executable() // by its own path, whose last part is the name that others see
+	path, err := os.Executable() // not /proc/self/exe, which would be the name in lists of processes
 	if err != nil {
 		return
 	}

@@ -1,15 +1,14 @@
-// Package uplot holds the one copy of uPlot, which draws curves in a browser: the
-// report of a sweep embeds it into its file, and the page of the run control serves
-// it. It stands for no seed; it is here so that both draw with the same, pinned
-// version. Beside it stands what both draw alike: colours, axes and the timeline of
-// phases, in phases.js.
+// Package uplot holds the one copy of uPlot, which draws curves in a browser. The
+// report of a sweep embeds it into its file, the page of the run control serves it,
+// and both draw with the same, pinned version. phases.js has the drawing code that
+// both share: colours, axes and the timeline of phases.
 //
 // The other files are those of `npm pack uplot@1.6.32`, unchanged. To renew them, unpack
 // another version's dist/uPlot.iife.min.js, dist/uPlot.min.css and LICENSE into this
 // folder and say so in [Version]: the test compares it with what the script says.
 //
-// What the caller must do: hand the script out with the licence beside it. What it
-// does not promise: that uPlot's functions are the same in another version.
+// What the caller must do: distribute the script with its licence. What it does not
+// promise: that uPlot's functions are the same in another version.
 package uplot
 
 import _ "embed"
@@ -32,7 +31,7 @@ var Style string
 //go:embed LICENSE
 var License string
 
-// PhasesScript is an ECMAScript module of this project, which loads nothing: it draws the timeline of phases.
+// PhasesScript is an ECMAScript module of this project, without imports, that draws the timeline of phases.
 //
 //go:embed phases.js
 var PhasesScript string

@@ -13,14 +13,14 @@ import (
 const (
 	lane     = 16 // bytes
 	register = 4 * lane
-	turn     = 4 * register // what one turn of the loop takes
-	ahead    = 8 * turn     // how far ahead memory is asked for
+	turn     = 4 * register // bytes of one turn of the loop
+	ahead    = 8 * turn     // distance of the prefetch
 )
 
 func main() {
 	ConstraintExpr("!libcrc")
 	overTurn := constants("turn", turn, turn, turn, turn)
-	// The registers of a turn become one, and its lanes the last.
+	// At the end the four registers are folded into one, and its four lanes into the last.
 	overRegisters := [3]Mem{
 		constants("three", 3*register, 3*register, 3*register, 3*register),
 		constants("two", 2*register, 2*register, 2*register, 2*register),
@@ -66,7 +66,7 @@ func main() {
 	Generate()
 }
 
-// load brings the first turn into registers.
+// load loads the bytes of the first turn.
 func load(p Register) (acc [4]VecVirtual) {
 	for i := range acc {
 		acc[i] = ZMM()
@@ -75,8 +75,8 @@ func load(p Register) (acc [4]VecVirtual) {
 	return acc
 }
 
-// foldInto multiplies each lane by the power of x over which it is moved, and adds what is there, if there is
-// something.
+// foldInto multiplies each lane of acc by a power of x, the distance by which it is moved, and adds the bytes there;
+// there may be nil.
 func foldInto(acc, k VecVirtual, there Op) {
 	low := ZMM()
 	VPCLMULQDQ(Imm(0x00), k, acc, low)
@@ -88,7 +88,7 @@ func foldInto(acc, k VecVirtual, there Op) {
 	VPTERNLOGQ(Imm(0x96), there, low, acc)
 }
 
-// lastLane moves the first three lanes of a register over the last one.
+// lastLane folds the first three lanes of a register into the last one.
 func lastLane(acc VecVirtual, over Mem) VecVirtual {
 	k, moved, half, sum := ZMM(), ZMM(), YMM(), XMM()
 	VMOVDQU64(over, k)
@@ -104,7 +104,7 @@ func lastLane(acc VecVirtual, over Mem) VecVirtual {
 	return last
 }
 
-// remainder is the CRC of 16 bytes, which is that of all bytes that were folded into them.
+// remainder is the CRC of the last 16 bytes, which equals the CRC of all bytes that were folded into them.
 func remainder(last VecVirtual) Register {
 	crc, word := GP64(), GP64()
 	XORQ(crc, crc)
@@ -115,7 +115,7 @@ func remainder(last VecVirtual) Register {
 	return crc.As32()
 }
 
-// constants are those of four lanes that are moved over so many bytes.
+// constants are the factors that move lane i over over[i] bytes; 0 for a lane that stays.
 func constants(name string, over ...int) Mem {
 	m := GLOBL(name, RODATA|NOPTR)
 	for i, bytes := range over {
@@ -129,9 +129,10 @@ func constants(name string, over ...int) Mem {
 	return m
 }
 
-// power is x^n modulo the polynomial of CRC-32C, its bits reversed as the bits of the data are. A product of two
-// reversed numbers of 64 bits, of which the second has its highest power in bit 31, stands one bit and 32 places off in
-// a lane, which is why those who call ask for 33 powers less than the distance, and for 64 more for the earlier half.
+// power is x^n modulo the polynomial of CRC-32C, with its bits reversed like the bits of the data. The product of two
+// reversed numbers of 64 bits, the second with its highest power in bit 31, is 33 places off in its lane. Therefore
+// constants asks for 33 powers fewer than the distance for the later half of a lane, and for 64 more than that for the
+// earlier half.
 func power(n int) uint64 {
 	const polynomial = 0x1edc6f41
 	r := uint32(1)

@@ -6,8 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// keyExpansion writes that of AES-128 (FIPS 197, section 5.2): each word is the one before it, changed by the
-// processor's instruction in the first of each four, plus the one four words back.
+// keyExpansion generates the key expansion of AES-128 (FIPS 197, section 5.2): each word is the one before it plus the
+// one four words back; for each fourth word AESKEYGENASSIST transforms the one before first.
 func keyExpansion() {
 	TEXT("expandKey", NOSPLIT, "func(key, rounds *byte)")
 	Pragma("noescape")
@@ -40,7 +40,7 @@ func keyExpansion() {
 	RET()
 }
 
-// leaf7 writes what asks the processor for the instructions that x/sys/cpu looks for with AVX-512 alone.
+// leaf7 generates the query for VAES and VPCLMULQDQ: x/sys/cpu detects them only together with AVX-512.
 func leaf7() {
 	TEXT("leaf7", NOSPLIT, "func() (ecx uint32)")
 	Doc("leaf7 is ECX of CPUID with EAX = 7 and ECX = 0: bit 9 is VAES, bit 10 VPCLMULQDQ.")

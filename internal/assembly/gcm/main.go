@@ -11,7 +11,7 @@ import (
 const (
 	roundKey  = 2 * 16
 	powers    = 11 * roundKey
-	perTurn   = 32 // blocks that one turn of the main loop takes
+	perTurn   = 32 // blocks of one turn of the main loop
 	powersEnd = powers + perTurn*16
 )
 
@@ -29,7 +29,7 @@ func main() {
 	Generate()
 }
 
-// The constants, as many lanes of 16 bytes as the widest register has.
+// The constants, in four lanes of 16 bytes, as many as the widest register has.
 var swapMask, firstCounters, nextCounters, twoMore, polynomial Mem
 
 func makeConstants() {

@@ -6,14 +6,14 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// A turn of the form with 256 bits takes 4 registers of two blocks.
+// A turn of the 256-bit form takes 4 registers of two blocks each.
 const (
 	narrowVectors = 4
 	narrowTurn    = narrowVectors * 32
 )
 
-// narrow is the form with 256 bits, for processors without AVX-512: 16 registers, no masks. The caller gives it whole
-// turns, and keeps the counters and the sum of GHASH between calls, in that order.
+// narrow is the 256-bit form, for processors without AVX-512: 16 registers, no masks. The caller passes whole turns,
+// and keeps the state between calls: the counters, then the sum of GHASH.
 type narrow struct {
 	key, state            Register
 	swap, counter, acc    VecVirtual
@@ -30,7 +30,7 @@ func (m *narrow) begin() {
 	VMOVDQU(Mem{Base: m.state, Disp: 32}, m.acc.AsX())
 }
 
-// narrowCrypt writes one function that seals or opens whole turns.
+// narrowCrypt generates a function that seals or opens whole turns.
 func narrowCrypt(name string, seal bool) {
 	TEXT(name, NOSPLIT, "func(k, state, dst, src *byte, n int)")
 	Pragma("noescape")
@@ -71,7 +71,7 @@ func narrowCrypt(name string, seal bool) {
 	RET()
 }
 
-// narrowHash writes the function for what is authenticated only, and for what is short.
+// narrowHash generates the function that hashes additional data, and the last bytes of a message that fill no turn.
 func narrowHash(name string) {
 	TEXT(name, NOSPLIT, "func(k, state, p *byte, n int)")
 	Pragma("noescape")
@@ -121,7 +121,7 @@ func (m *narrow) keystream() [narrowVectors]VecVirtual {
 	return c
 }
 
-// multiply is that of the wide form, two blocks at a time.
+// multiply is machine.multiply for two blocks.
 func (m *narrow) multiply(blocks VecVirtual, power Mem) {
 	if m.fresh {
 		VPCLMULQDQ(Imm(0x00), power, blocks, m.lo)
@@ -140,7 +140,7 @@ func (m *narrow) multiply(blocks VecVirtual, power Mem) {
 	VPXOR(m.product1, m.mid, m.mid)
 }
 
-// reduce is that of the wide form.
+// reduce is machine.reduce for two lanes.
 func (m *narrow) reduce() {
 	poly, t := YMM(), m.product1
 	VMOVDQU(polynomial, poly)

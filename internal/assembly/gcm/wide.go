@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// machine holds the registers of the form with 512 bits: four blocks in each.
+// machine holds the registers of the 512-bit form, with four blocks in each.
 type machine struct {
 	seal   bool
 	key    Register
@@ -14,15 +14,15 @@ type machine struct {
 	// swap reverses the bytes of each block: GHASH and the counter take blocks as numbers, least byte first.
 	swap        VecVirtual
 	counter     VecVirtual
-	acc         VecVirtual // what GHASH has come to, in the first lane; the others are 0
+	acc         VecVirtual // sum of GHASH so far, in the first lane; the others are 0
 	lo, mid, hi VecVirtual // the product before it is reduced: lo + mid·x^64 + hi·x^128, lane by lane
-	fresh       bool       // nothing is in lo, mid and hi yet
+	fresh       bool       // lo, mid and hi hold no product yet
 }
 
-// firstSize is how much of a message may lie elsewhere than the rest: one register.
+// firstSize is how many first bytes of a message may lie apart from the rest: one register.
 const firstSize = 64
 
-// wide writes one function. It computes the tag of what it seals or opens; the caller compares it.
+// wide generates a function that seals or opens a message and computes its tag; the caller compares tags.
 func wide(name string, seal bool) {
 	TEXT(name, NOSPLIT, "func(k, j0, first, dst, src *byte, n int, aad *byte, aadLen int, tag *byte)")
 	Pragma("noescape")
@@ -45,7 +45,7 @@ func wide(name string, seal bool) {
 	RET()
 }
 
-// load takes the keys and constants into registers, and makes the first four counters.
+// load loads the round keys and constants, and makes the first four counters.
 func (m *machine) load(j0 Register) {
 	for i := range m.rounds {
 		m.rounds[i] = ZMM()
@@ -60,7 +60,7 @@ func (m *machine) load(j0 Register) {
 	m.lo, m.mid, m.hi = ZMM(), ZMM(), ZMM()
 }
 
-// counters takes the next 4·count counters, and adds the first round key.
+// counters gives the next 4·count counters with the first round key added.
 func (m *machine) counters(count int) []VecVirtual {
 	c := make([]VecVirtual, count)
 	for v := range c {
@@ -72,7 +72,7 @@ func (m *machine) counters(count int) []VecVirtual {
 	return c
 }
 
-// round is the r-th of all blocks.
+// round is the r-th round of AES of all blocks in c.
 func (m *machine) round(r int, c []VecVirtual) {
 	for v := range c {
 		VAESENC(m.rounds[r], c[v], c[v])
@@ -91,7 +91,7 @@ func (m *machine) keystream(count int) []VecVirtual {
 	return c
 }
 
-// multiply adds the product of four blocks and four powers of H to lo, mid and hi. The blocks' bytes are reversed.
+// multiply adds the products of four blocks and four powers of H to lo, mid and hi. The blocks' bytes are reversed.
 func (m *machine) multiply(blocks VecVirtual, power Op) {
 	if m.fresh {
 		t := ZMM()
@@ -113,7 +113,7 @@ func (m *machine) multiply(blocks VecVirtual, power Op) {
 	VPTERNLOGQ(Imm(0x96), c, d, m.mid) // mid ^= c ^ d
 }
 
-// reduce folds lo into mid and mid into hi, both modulo the polynomial of GHASH, and adds the four lanes up: acc.
+// reduce folds lo into mid and mid into hi, both modulo the polynomial of GHASH, and adds the four lanes up into acc.
 func (m *machine) reduce() {
 	t, s := ZMM(), ZMM()
 	VPCLMULQDQ(Imm(0x00), polynomial, m.lo, t)
@@ -128,7 +128,7 @@ func (m *machine) reduce() {
 	VPXORQ(t.AsX(), s.AsX(), m.acc.AsX())
 }
 
-// hashAAD takes 64 bytes at a time: what is authenticated only is short.
+// hashAAD hashes the additional data, 64 bytes at a time: it is short.
 func (m *machine) hashAAD(name string, aad, n Register) {
 	Label(name + "AAD")
 	TESTQ(n, n)
@@ -149,7 +149,7 @@ func (m *machine) hashAAD(name string, aad, n Register) {
 	Label(name + "AADDone")
 }
 
-// first takes the 64 bytes before the others, where there are such.
+// first seals, or only hashes, the 64 bytes that lie apart; it generates a branch for the case that there are none.
 func (m *machine) first(name string, first, dst, src Register) {
 	TESTQ(first, first)
 	JZ(LabelRef(name + "Rest"))
@@ -173,7 +173,7 @@ func (m *machine) first(name string, first, dst, src Register) {
 	Label(name + "Rest")
 }
 
-// peek writes the function that opens the first 64 bytes and authenticates nothing.
+// peek generates the function that opens the first 64 bytes of a message without its tag.
 func peek(name string) {
 	TEXT(name, NOSPLIT, "func(k, j0, dst, src *byte)")
 	Pragma("noescape")
@@ -188,7 +188,7 @@ func peek(name string) {
 	RET()
 }
 
-// atMost sets to to the lesser of n and most.
+// atMost stores the lesser of n and most in to.
 func (m *machine) atMost(to, n Register, most int) {
 	limit := GP64()
 	MOVQ(U32(uint32(most)), limit)
@@ -197,7 +197,7 @@ func (m *machine) atMost(to, n Register, most int) {
 	CMOVQGT(limit, to)
 }
 
-// mask sets one bit for each of the bytes 64·v to 64·v+63 that are among the first n.
+// mask stores in k a bit for each of the bytes 64·v to 64·v+63 that are among the first n.
 func (m *machine) mask(k, n Register, v int) {
 	c, zero, bits := GP64(), GP64(), GP64()
 	XORQ(zero, zero)
@@ -212,7 +212,7 @@ func (m *machine) mask(k, n Register, v int) {
 	KMOVQ(bits, k)
 }
 
-// upTo64 keeps what BZHI looks at, the low 8 bits, from coming round.
+// upTo64 limits c to 64: BZHI reads its low 8 bits alone, and would take 256 for 0.
 func (m *machine) upTo64(c Register) {
 	limit := GP64()
 	MOVQ(U32(64), limit)
@@ -220,7 +220,7 @@ func (m *machine) upTo64(c Register) {
 	CMOVQGT(limit, c)
 }
 
-// powersOf sets at to where the powers of the blocks of n bytes begin: the last block's is H.
+// powersOf stores in at where the powers of H for the blocks of n bytes begin: the last block's power is H.
 func (m *machine) powersOf(at, n Register) {
 	b := GP64()
 	LEAQ(Mem{Base: n, Disp: 15}, b)
@@ -229,13 +229,13 @@ func (m *machine) powersOf(at, n Register) {
 	SUBQ(b, at)
 }
 
-// registers is how many of 64 bytes a turn takes.
+// registers is how many registers of 64 bytes a turn takes.
 const registers = perTurn * 16 / 64
 
-// mainLoop takes 512 bytes a turn, with one reduction. A processor keeps some 130 vector instructions waiting (Zen 4),
-// and a turn has 210: so the rounds of AES and the products of GHASH alternate in the code. What is opened is hashed in
-// its own turn. What is sealed is not there before the last round: it is hashed in the next turn, from where it was
-// written.
+// mainLoop takes 512 bytes a turn, with one reduction. A processor reorders some 130 vector instructions (Zen 4), and a
+// turn has 210: therefore the rounds of AES and the products of GHASH alternate in the code. When it opens, a turn
+// hashes its own ciphertext. When it seals, the ciphertext exists only after the last round: the next turn reads it
+// from dst and hashes it.
 func (m *machine) mainLoop(name string, dst, src, n Register) {
 	advance := func() {
 		ADDQ(U32(perTurn*16), src)
@@ -270,7 +270,7 @@ func (m *machine) mainLoop(name string, dst, src, n Register) {
 	}
 }
 
-// turn seals or opens 512 bytes, and meanwhile hashes as many.
+// turn seals or opens 512 bytes, and meanwhile hashes 512 bytes at hashed; nil: none.
 func (m *machine) turn(dst, src Register, hashed *Mem) {
 	m.fresh = true
 	c := m.counters(registers)
@@ -291,8 +291,8 @@ func (m *machine) turn(dst, src Register, hashed *Mem) {
 	}
 }
 
-// hash adds the v-th register of a turn. The first is the last one to be taken: what GHASH came to in the turn before
-// is added to it, and is late.
+// hash adds the v-th register of a turn to the products. turn takes register 0 last, since the sum of the turn before
+// is added to it, and that sum is ready late.
 func (m *machine) hash(from Mem, v int) {
 	b := ZMM()
 	VMOVDQU64(from.Offset(64*v), b)
@@ -305,7 +305,7 @@ func (m *machine) hash(from Mem, v int) {
 	m.multiply(b, h)
 }
 
-// tail takes what is left, less than 512 bytes, in at most two turns of 256 with masks.
+// tail takes the last bytes, fewer than 512, in at most two turns of 256 with masks.
 func (m *machine) tail(name string, dst, src, n Register) {
 	Label(name + "Tail")
 	TESTQ(n, n)
@@ -341,7 +341,7 @@ func (m *machine) tail(name string, dst, src, n Register) {
 	Label(name + "Done")
 }
 
-// finish adds the block of lengths, and the encrypted first counter block: the tag.
+// finish adds the block of lengths and the encrypted first counter block, and stores the tag.
 func (m *machine) finish() {
 	n, aadLen, more := Load(Param("n"), GP64()), Load(Param("aadLen"), GP64()), GP64()
 	LEAQ(Mem{Base: n, Disp: firstSize}, more)
