@@ -7,8 +7,8 @@ import (
 	"ringlet/event"
 )
 
-// The fragment of a board, docs/format/velo.md: a header word, the clusters, two bytes of padding if their number is
-// odd, a trailer word. Little-endian.
+// The fragment of a board, docs/format/velo.md: a header word, the clusters, two bytes of padding if the number of
+// clusters is odd, a trailer word. Little-endian.
 const (
 	// Version is the version of the format, in the header of MFPs and raw banks.
 	Version uint8 = 1
@@ -39,10 +39,9 @@ type Board []byte
 // boardSize is the size in bytes of a fragment with n clusters, a multiple of 4.
 func boardSize(n int) int { return MinBoardSize + (2*n+wordBytes-1)&^(wordBytes-1) }
 
-// ParseBoard views a fragment, which is all of b. It checks the size, the marker, the checksum, that the count of lost
-// clusters agrees with the header, and that the clusters are in ascending order, do not share a strip, and end at the
-// last of 2048 strips. The error is a *event.FormatError of kind ErrTruncated, ErrSize, ErrMagic, ErrChecksum, ErrOrder
-// or ErrRange.
+// ParseBoard views a fragment, which must be all of b. It checks the size, the marker, the checksum, that the count of
+// lost clusters agrees with the header, and that the clusters ascend, share no strip, and do not reach beyond strip
+// 2047. The error is a *event.FormatError of kind ErrTruncated, ErrSize, ErrMagic, ErrChecksum, ErrOrder or ErrRange.
 func ParseBoard(b []byte) (Board, error) {
 	if len(b) < MinBoardSize {
 		return nil, newFormatError(event.ErrTruncated, "header", 0, "%d bytes do not hold header and trailer, which take %d",
@@ -80,7 +79,7 @@ func ParseBoard(b []byte) (Board, error) {
 	return Board(b[:len(b):len(b)]), nil
 }
 
-// checkClusters adds the words of a list of clusters, which must be as ParseBoard says.
+// checkClusters checks a list of clusters as ParseBoard says, and returns the sum of its words for the checksum.
 func checkClusters(words []byte) (sum uint16, err error) {
 	last := -1
 	for i := 0; i+2 <= len(words); i += 2 {
@@ -109,7 +108,7 @@ func (b Board) Number() int { return int(b[3]) }
 // NumClusters is the number of clusters.
 func (b Board) NumClusters() int { return int(b[2]) & MaxClusters }
 
-// Cluster is cluster i, 0..Len()-1.
+// Cluster is cluster i, 0..NumClusters()-1.
 func (b Board) Cluster(i int) Cluster {
 	return Cluster(binary.LittleEndian.Uint16(b[headerBytes+2*i:]))
 }
@@ -128,9 +127,9 @@ func (b Board) Clusters() func(yield func(int, Cluster) bool) {
 	}
 }
 
-// PutBoard writes the fragment of a board for an event into dst, which must have room for MaxBoardSize bytes or for the
-// fragment's own size, and returns the size. Clusters beyond MaxClusters are left out and counted as lost, as are lost
-// more. The clusters must be in order.
+// PutBoard writes the fragment of a board for an event into dst, which must have room for it (MaxBoardSize is always
+// enough), and returns its size in bytes. The clusters must be in order. Those beyond MaxClusters are left out; the
+// fragment counts them as lost, together with the lost ones that the caller has left out before.
 func PutBoard(dst []byte, ev uint16, board int, clusters []Cluster, lost int) int {
 	n := min(len(clusters), MaxClusters)
 	lost = min(lost+len(clusters)-n, maxLostClusters)
@@ -151,7 +150,7 @@ func PutBoard(dst []byte, ev uint16, board int, clusters []Cluster, lost int) in
 	return size
 }
 
-// SetEvent gives a fragment, which PutBoard wrote, another event id. The checksum follows.
+// SetEvent changes the event id of a fragment that PutBoard has written, and its checksum.
 func SetEvent(b []byte, ev uint16) {
 	at := len(b) - 2
 	old := binary.LittleEndian.Uint16(b)
@@ -159,7 +158,7 @@ func SetEvent(b []byte, ev uint16) {
 	binary.LittleEndian.PutUint16(b[at:], binary.LittleEndian.Uint16(b[at:])+ev-old)
 }
 
-// newFormatError builds the error of the parser, out of line.
+// newFormatError builds the error of the parser; it is not inlined, to keep the parser small.
 //
 //go:noinline
 func newFormatError(kind error, field string, offset int, reason string, args ...any) error {

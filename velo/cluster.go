@@ -9,8 +9,8 @@ const (
 	zeroBits     Cluster = 0xF000
 )
 
-// Cluster is a cluster of one strip, or of two that are neighbours: bits 0 to 10 are the first strip, bit 11 says that
-// there are two, the others are zero.
+// Cluster is a cluster of one strip or of two neighbours: bits 0 to 10 are the first strip, bit 11 is set for two
+// strips, the other bits are zero.
 type Cluster uint16
 
 // NewCluster is the cluster that begins at a strip, 0..2047.
@@ -25,7 +25,7 @@ func NewCluster(strip int, two bool) Cluster {
 // Strip is the first strip.
 func (c Cluster) Strip() int { return int(c & stripMask) }
 
-// HasTwoStrips says that the next strip belongs to the cluster as well.
+// HasTwoStrips says whether the next strip belongs to the cluster as well.
 func (c Cluster) HasTwoStrips() bool { return c&twoStripsBit != 0 }
 
 // Size is the number of strips: 1 or 2.

@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// Kind is what a sensor measures.
+// Kind is the coordinate that a sensor measures.
 type Kind uint8
 
 // The two kinds.
@@ -37,30 +37,30 @@ func (s Side) String() string {
 	return "left"
 }
 
-// Sensor is what a board reads.
+// Sensor is the sensor that a board reads.
 type Sensor struct {
 	Kind    Kind
 	Side    Side
 	Station int
 	Z       float64 // mm
-	// FirstAzimuth and Last are the azimuths between which the sensor stands, in rad: around 0 on the right, around π on
-	// the left.
+	// FirstAzimuth and LastAzimuth are where the sensor begins and ends, in rad: around 0 on the right, around π on the
+	// left.
 	FirstAzimuth, LastAzimuth float64
 	// StereoSign is the sign of the stereo angles: +1 or -1.
 	StereoSign float64
 }
 
-// zone is strips of a φ sensor.
+// zone is the strips of a φ sensor between two radii.
 type zone struct {
 	inner, outer float64 // radii in mm
 	first        int     // strip
 	strips       int
 	stripAngle   float64 // rad from strip to strip
 	stereo       float64 // rad
-	lineOffset   float64 // mm, by which the strip's line passes the beam: inner·sin(stereo)
+	lineOffset   float64 // mm, distance of the strip's line from the beam: inner·sin(stereo)
 }
 
-// Geometry is a detector, ready for questions. It is immutable.
+// Geometry is the tables of a detector's geometry. It is immutable.
 type Geometry struct {
 	layout     Layout
 	sensors    []Sensor
@@ -115,13 +115,13 @@ func New(l Layout) (*Geometry, error) {
 	return g, nil
 }
 
-// Layout is what the geometry was computed of.
+// Layout is the layout of the geometry.
 func (g *Geometry) Layout() Layout { return g.layout }
 
 // Boards is the number of boards: four for each station.
 func (g *Geometry) Boards() int { return len(g.sensors) }
 
-// Sensor is what a board reads. All R sensors come before all φ sensors; within a kind the order is that of the
+// Sensor is the sensor of a board. All R sensors come before all φ sensors; within a kind the order is that of the
 // stations, the right half before the left.
 func (g *Geometry) Sensor(board int) Sensor { return g.sensors[board] }
 
@@ -139,7 +139,8 @@ func (g *Geometry) Strips(board int) int {
 	return last.first + last.strips
 }
 
-// AreNeighbours says that a strip and the one after it are neighbours on the sensor: not where a sector or a zone ends.
+// AreNeighbours says whether a strip and the next one are neighbours on the sensor: they are not where a sector or zone
+// ends.
 func (g *Geometry) AreNeighbours(kind Kind, strip int) bool {
 	if kind == R {
 		return (strip+1)%g.layout.R.Strips != 0
@@ -167,7 +168,7 @@ func (g *Geometry) Pitch(strip int) float64 {
 	return g.stripEdges[i+1] - g.stripEdges[i]
 }
 
-// Radii are those between which R sensors measure, in mm.
+// Radii are the inner and the outer radius of the strips of R sensors, in mm.
 func (g *Geometry) Radii() (inner, outer float64) {
 	return g.stripEdges[0], g.stripEdges[len(g.stripEdges)-1]
 }
@@ -175,7 +176,7 @@ func (g *Geometry) Radii() (inner, outer float64) {
 // Sectors is the number of sectors of an R sensor; the strips of sector k begin with k × Strips / Sectors.
 func (g *Geometry) Sectors() int { return g.layout.R.Sectors }
 
-// Sector is the sector of a strip of an R sensor, and the azimuths in rad between which it stands on a board.
+// Sector is the sector of a strip of an R sensor, and the azimuths in rad where it begins and ends on a board.
 func (g *Geometry) Sector(board, strip int) (sector int, first, last float64) {
 	sector = strip / g.layout.R.Strips
 	width := g.span / float64(g.layout.R.Sectors)
@@ -193,14 +194,14 @@ func (g *Geometry) zoneOf(strip int) *zone {
 	return &g.zones[len(g.zones)-1]
 }
 
-// ZoneRadii are those between which the zone of a φ sensor's strip is, in mm.
+// ZoneRadii are the inner and the outer radius of the zone of a φ sensor's strip, in mm.
 func (g *Geometry) ZoneRadii(strip int) (inner, outer float64) {
 	z := g.zoneOf(strip)
 	return z.inner, z.outer
 }
 
-// ClusterAzimuth is the azimuth in rad of a cluster of a φ sensor, where it is passed at radius r, in mm, of the
-// cluster's zone. It is near 0 on the right and near π on the left, and may be beyond ±π.
+// ClusterAzimuth is the azimuth in rad of a cluster of a φ sensor at radius r, in mm, within the cluster's zone: strips
+// are not radial. It is near 0 on the right and near π on the left, and may be beyond ±π.
 func (g *Geometry) ClusterAzimuth(board int, c Cluster, r float64) float64 {
 	z := g.zoneOf(c.Strip())
 	s := &g.sensors[board]
@@ -211,8 +212,7 @@ func (g *Geometry) ClusterAzimuth(board int, c Cluster, r float64) float64 {
 // StripAngle is the angle in rad from strip to strip in the zone of a φ sensor's strip.
 func (g *Geometry) StripAngle(strip int) float64 { return g.zoneOf(strip).stripAngle }
 
-// azimuthShift is by how much the azimuth of a strip at radius r differs from that at the inner radius of its zone, in
-// rad.
+// azimuthShift is the azimuth of a strip at radius r minus its azimuth at the inner radius of its zone, in rad.
 func (z *zone) azimuthShift(r float64) float64 {
 	return z.stereo - math.Asin(max(-1, min(1, z.lineOffset/r)))
 }
@@ -226,8 +226,7 @@ type StripPosition struct {
 	Pitch      float64 // mm, width of the strip there
 }
 
-// LocateR is where an R sensor's board has the point at radius r, in mm, and azimuth phi, in rad. It is false beside
-// the strips.
+// LocateR finds the strip of an R sensor's board at radius r, in mm, and azimuth phi, in rad; false if there is none.
 func (g *Geometry) LocateR(board int, r, phi float64) (StripPosition, bool) {
 	s, n := &g.sensors[board], g.layout.R.Strips
 	if !(r >= g.stripEdges[0] && r < g.stripEdges[n]) || !(phi >= s.FirstAzimuth && phi < s.LastAzimuth) {
@@ -245,13 +244,12 @@ func (g *Geometry) LocateR(board int, r, phi float64) (StripPosition, bool) {
 	}, true
 }
 
-// stripAtRadius is the strip of a sector that radius r, which is within it, lies in.
+// stripAtRadius is the strip of a sector at radius r, which must be within the sector.
 func (g *Geometry) stripAtRadius(r float64) int {
 	return sort.Search(len(g.stripEdges)-1, func(i int) bool { return g.stripEdges[i+1] > r })
 }
 
-// LocatePhi is where a φ sensor's board has the point at radius r, in mm, and azimuth phi, in rad. It is false beside
-// the strips.
+// LocatePhi finds the strip of a φ sensor's board at radius r, in mm, and azimuth phi, in rad; false if there is none.
 func (g *Geometry) LocatePhi(board int, r, phi float64) (StripPosition, bool) {
 	s := &g.sensors[board]
 	for i := range g.zones {

@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// Layout is what a detector is built like. Lengths are in mm, angles in degrees.
+// Layout is the construction of a detector. Lengths are in mm, angles in degrees.
 type Layout struct {
 	// Stations are the places of the stations along the beam, in ascending order.
 	Stations []float64 `yaml:"stations"`
-	// LeftShift is by how much the left half of a station stands behind the right, so that the halves can overlap.
+	// LeftShift is the distance of the left half of a station behind the right one, so that the halves can overlap.
 	LeftShift float64 `yaml:"left-shift"`
-	// PhiShift is by how much the φ sensor of a half stands behind its R sensor.
+	// PhiShift is the distance of the φ sensor of a half behind its R sensor.
 	PhiShift float64 `yaml:"phi-shift"`
 	// Span is the angle that a sensor covers; more than 180 makes the halves overlap.
 	Span float64   `yaml:"span"`
@@ -24,8 +24,8 @@ type RLayout struct {
 	InnerRadius float64 `yaml:"inner-radius"`
 	Sectors     int     `yaml:"sectors"`
 	Strips      int     `yaml:"strips"` // of a sector
-	// InnerPitch and OuterPitch are those of the first strip and of the last. The pitch grows by the same step from strip
-	// to strip.
+	// InnerPitch and OuterPitch are the pitches of the first and of the last strip. The pitch grows by the same step from
+	// strip to strip.
 	InnerPitch float64 `yaml:"inner-pitch"`
 	OuterPitch float64 `yaml:"outer-pitch"`
 }
@@ -35,7 +35,7 @@ type PhiLayout struct {
 	Zones []PhiZone `yaml:"zones"`
 }
 
-// PhiZone is a zone. Stereo is the angle between a strip, where it begins, and the radius; it has the opposite sign in
+// PhiZone is a zone. Stereo is the angle between the inner end of a strip and the radius; it has the opposite sign in
 // every second station.
 type PhiZone struct {
 	InnerRadius float64 `yaml:"inner-radius"`
@@ -81,7 +81,7 @@ func Default() Layout {
 	return l
 }
 
-// LayoutError says which field of a layout cannot be, and why.
+// LayoutError says which field of a layout is wrong, and why.
 type LayoutError struct {
 	Field  string // as in the file
 	Reason string
@@ -91,7 +91,7 @@ func (e *LayoutError) Error() string {
 	return fmt.Sprintf("vertex detector: %s: %s", e.Field, e.Reason)
 }
 
-// bound of every length in a layout, in mm: what is larger is a mistake in the unit.
+// maxLength bounds every length in a layout, in mm: a larger one is a mistake in the unit.
 const maxLength = 10_000
 
 func (l *Layout) validate() error {

@@ -26,8 +26,8 @@ var Kind = &source.ContentKind{
 	},
 }
 
-// KindOf is the row of another detector, which keeps what happened. With raw every strip is sampled and prepared,
-// which takes long. workers is the number of goroutines that make events.
+// KindOf is the row of detector d, whose Maker keeps the truth. With raw it samples and prepares every strip, which
+// takes long. workers is the number of goroutines that make events.
 func KindOf(d *frontend.Detector, raw bool, workers int) *source.ContentKind {
 	kind := *Kind
 	kind.MinSources = d.Geometry().Boards()
@@ -41,7 +41,7 @@ func openMaker(d *frontend.Detector, c source.ContentConfig, m frontend.MakerCon
 	m.Seed, m.FirstSource, m.Streams, m.Align, m.KeptBlocks = c.Seed, c.FirstSource, c.Sources, c.Align, c.KeptBlocks
 	maker, err := frontend.NewMaker(d, m)
 	if err != nil {
-		return nil, err // a typed nil would be Content
+		return nil, err // not maker: a nil *Maker in the interface would not equal nil
 	}
 	return maker, nil
 }

@@ -1,3 +1,3 @@
-// Package content is the row by which the vertex detector enters the table of sources, as a simulation of a user's own
-// would: Kind for the detector that needs no file, KindOf for another one.
+// Package content adds the simulated vertex detector to the table of sources, in the same way as a user's own
+// simulation would be added: Kind is the row of the default detector, KindOf of any other one.
 package content

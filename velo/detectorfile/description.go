@@ -9,7 +9,7 @@ import (
 	"ringlet/velo/frontend"
 )
 
-// Geometry is that of a description which is complete; nil if it is none of a vertex detector.
+// Geometry is the geometry of a description after Complete; nil if it does not describe a vertex detector.
 func Geometry(d filter.Description) *velo.Geometry {
 	if d, ok := d.(*Description); ok {
 		return d.detector.Geometry()
@@ -17,19 +17,19 @@ func Geometry(d filter.Description) *velo.Geometry {
 	return nil
 }
 
-// Description is what a detector's file describes.
+// Description is the detector that a file describes.
 type Description struct {
 	settings frontend.Config
 	detector *frontend.Detector // nil before Complete
 }
 
-// New is the detector of L1-farm, from which a file need only say what differs.
+// New is the detector of L1-farm; a file contains only what differs from it.
 func New() *Description { return &Description{settings: frontend.Default()} }
 
-// Settings is what the file is read into.
+// Settings is the struct that the file is decoded into.
 func (d *Description) Settings() any { return &d.settings }
 
-// Complete makes the detector.
+// Complete makes the detector from the settings. The error is a *filter.DescriptionError if a setting is wrong.
 func (d *Description) Complete() (err error) {
 	d.detector, err = frontend.New(d.settings)
 	var layout *velo.LayoutError
@@ -43,13 +43,13 @@ func (d *Description) Complete() (err error) {
 	return err
 }
 
-// Sources is the number of its boards.
+// Sources is the number of the detector's boards.
 func (d *Description) Sources() int { return d.detector.Geometry().Boards() }
 
-// Fits compares its layout with that of the default detector.
+// Fits says whether the layout is that of the default detector.
 func (d *Description) Fits() bool {
 	return reflect.DeepEqual(d.settings.Detector, frontend.Default().Detector)
 }
 
-// Detector is what was described. It holds after Complete.
+// Detector is the described detector; nil before Complete.
 func (d *Description) Detector() *frontend.Detector { return d.detector }

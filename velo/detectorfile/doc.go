@@ -1,3 +1,3 @@
-// Package detectorfile is what a file says of a vertex detector, for those who simulate it and for those who search it
-// (docs/vertex-detector.md).
+// Package detectorfile reads the file that describes a vertex detector. The simulation and the vertex filter use the
+// same description (docs/vertex-detector.md).
 package detectorfile

@@ -13,13 +13,14 @@ import (
 	"ringlet/velo/vertex"
 )
 
-// Path is where Handler is.
+// Path is the path at which Handler is mounted.
 const Path = "/display/vertex"
 
-// maxBody bounds what is posted: an event of full boards has 100 · 264 bytes, a third more in base64, and some words.
+// maxBody is the limit of a request in bytes: an event of full boards has 100 · 264 bytes, a third more in base64, and
+// some words.
 const maxBody = 1 << 20
 
-// Point is where something happened, in mm.
+// Point is the place of a vertex, in mm.
 type Point struct {
 	Kind string  `json:"kind"`
 	X    float64 `json:"x"`
@@ -27,21 +28,21 @@ type Point struct {
 	Z    float64 `json:"z"`
 }
 
-// Truth is what happened at an event.
+// Truth is what the simulation drew for an event.
 type Truth struct {
-	Displaced bool    `json:"displaced"` // it has what the filter looks for
+	Displaced bool    `json:"displaced"` // the event has a decay that the filter looks for
 	Vertices  []Point `json:"vertices"`
 }
 
 // Config is what a display is made with.
 type Config struct {
-	// Detector is the one that events are of now; nil, or nothing, stands for the default one.
+	// Detector returns the detector of the current events. If it is nil, or returns nil, the default one is taken.
 	Detector func() (*velo.Geometry, error)
-	// Truth is what happened at an event of a run; false where nobody knows. It may be nil.
+	// Truth returns the truth of an event of a run; false if it is not known. It may be nil.
 	Truth func(run uint32, event uint64) (Truth, bool)
 }
 
-// postedEvent is one event, as the tap shows it.
+// postedEvent is one event, in the JSON of the tap.
 type postedEvent struct {
 	Run       uint32     `json:"run"`
 	Event     uint64     `json:"event"`
@@ -57,7 +58,7 @@ type fragment struct {
 // pageAnswer is what the page draws.
 type pageAnswer struct {
 	vertex.Picture
-	Boards        int     `json:"boards"`  // whose fragments were there
+	Boards        int     `json:"boards"`  // boards with a fragment
 	BoardsMissing int     `json:"lacking"` // boards of the detector without one
 	Clusters      int     `json:"clusters"`
 	Accepted      bool    `json:"accepted"`
@@ -65,13 +66,13 @@ type pageAnswer struct {
 	Truth         *Truth  `json:"truth,omitempty"`
 }
 
-// handler has one finder, which a request has at a time: for some hundred microseconds.
+// handler has one finder. Requests use it one after the other, each for some hundred microseconds.
 type handler struct {
 	cfg             Config
 	defaultGeometry *velo.Geometry
 
-	mu             sync.Mutex     // guards what follows
-	finderGeometry *velo.Geometry // that finder searches
+	mu             sync.Mutex     // guards the fields below
+	finderGeometry *velo.Geometry // of finder
 	finder         *vertex.Finder
 }
 
@@ -85,7 +86,7 @@ func Handler(cfg Config) (http.Handler, error) {
 	return h, h.setDetector(g)
 }
 
-// setDetector makes the finder one of a detector.
+// setDetector replaces the finder if it is not one of geometry g.
 func (h *handler) setDetector(g *velo.Geometry) error {
 	if g == nil {
 		g = h.defaultGeometry
@@ -124,17 +125,17 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(a) // a browser that has gone needs no answer
+	_ = json.NewEncoder(w).Encode(a) // fails only if the browser has closed the connection
 }
 
-// refuse says why, in the form of the API's errors.
+// refuse answers with err, in the form of the API's errors.
 func refuse(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadRequest)
 	_ = json.NewEncoder(w).Encode(map[string]string{"message": err.Error()})
 }
 
-// findAndDraw has the finder look at an event.
+// findAndDraw runs the finder on an event, and returns what the page draws.
 func (h *handler) findAndDraw(e *postedEvent) (a *pageAnswer, err error) {
 	ev := selection.Event{Number: e.Event}
 	for _, f := range e.Fragments {

@@ -11,7 +11,7 @@ import (
 	"ringlet/velo/frontend"
 )
 
-// What the documents say of the data.
+// The figures of the documents for the data.
 const (
 	documentedClusters     = "1800 with noise, 1286 without (L1-farm §6.1.1)"
 	documentedPerBoard     = "13 without noise (L1-farm §6.1.1)"
@@ -21,18 +21,18 @@ const (
 	documentedEventBytes   = "4280, with 680 of overhead (L1-farm §6.5)"
 )
 
-// Data are what the fragments of some events hold.
+// Data counts the content of the fragments of some events.
 type Data struct {
 	Boards           uint64 // fragments
 	ClusterStrips    uint64 // in clusters
 	TwoStripClusters uint64 // clusters of two strips
-	OverfullBoards   uint64 // boards that had more clusters than a fragment takes
+	OverfullBoards   uint64 // fragments with lost clusters: the board had more than fit
 	ClustersPerEvent countHistogram
 	ClustersPerBoard countHistogram
 	BytesPerEvent    countHistogram // of an event, with the headers and trailers of its fragments
 }
 
-// The widths of what is counted.
+// The widths of the bins.
 const (
 	clustersBinWidth = 100
 	bytesBinWidth    = 250
@@ -44,7 +44,7 @@ func newData() Data {
 		BytesPerEvent:    countHistogram{binWidth: bytesBinWidth}}
 }
 
-// addBoard counts the fragments of an event, one of each MFP.
+// addBoard counts the fragments of event i of the MFPs, one of each MFP.
 func (d *Data) addBoard(mfps []event.MFP, i int) error {
 	clusters, bytes := 0, 0
 	for k := range mfps {
@@ -81,8 +81,8 @@ func (d *Data) twoStripShare() float64 {
 	return float64(d.TwoStripClusters) / float64(max(1, d.ClustersPerEvent.sum))
 }
 
-// withoutNoise is the same detector with so little noise that it passes the threshold nowhere, or the least that the
-// simulation takes.
+// withoutNoise is the same detector with so little noise that hardly any passes the threshold; 0.5 is the least noise
+// that the simulation accepts.
 func withoutNoise(c frontend.Config) frontend.Config {
 	c.FrontEnd.Noise = min(c.FrontEnd.Noise, max(0.5, float64(c.FrontEnd.Threshold)/10))
 	return c
@@ -120,12 +120,12 @@ func (s *countHistogram) curve(name string) page.Curve {
 	return c
 }
 
-// point is a point that was measured once.
+// point is a point of a single measurement.
 func point(x, y float64) page.Point {
 	return page.Point{X: x, Spread: trial.Spread{N: 1, Median: y, Min: y, Max: y}}
 }
 
-// dataSection is the part of the page that says what the data are.
+// dataSection is the section of the page about the data.
 func (r *Report) dataSection() page.Section {
 	row := func(name, form, documented string, value func(*Data) any) []page.Cell {
 		cells := []page.Cell{{Text: name, Words: true}}
@@ -161,12 +161,12 @@ func (r *Report) dataSection() page.Section {
 	}
 }
 
-// overfullText says how many boards had more clusters than a fragment takes.
+// overfullText says how many fragments have lost clusters.
 func (d *Data) overfullText() string {
 	return strconv.FormatUint(d.OverfullBoards, 10) + " of " + strconv.FormatUint(d.Boards, 10)
 }
 
-// drawn is the figure of a spectrum, with noise and without.
+// drawn is the figure of a histogram, with noise and without.
 func (r *Report) drawn(title, of string, spectrum func(*Data) *countHistogram) page.Figure {
 	with, without := spectrum(&r.NoisyData), spectrum(&r.NoiselessData)
 	return page.Figure{

@@ -15,7 +15,8 @@ import (
 	"ringlet/velo/vertex"
 )
 
-// decayCuts is what makes a decay one that a filter could see.
+// decayCuts are the conditions under which a filter could see a decay. Two tracks of the decay must meet those of
+// tracks.
 type decayCuts struct {
 	minHits     int     // of a track on R sensors, and as many on φ sensors
 	minImpact   float64 // parameter of a track, mm
@@ -23,12 +24,11 @@ type decayCuts struct {
 	minFlight   float64 // from the collision to the decay along the beam, mm
 }
 
-// Two tracks of the decay must be so.
 var (
-	// visibleCuts is what the documents ask for: "at least three hits", an impact parameter "greater than 100 µm" (L1-farm
+	// visibleCuts are those of the documents: "at least three hits", an impact parameter "greater than 100 µm" (L1-farm
 	// §3.4), a decay "a few mm apart" (L1-farm §1.1).
 	visibleCuts = decayCuts{minHits: 3, minImpact: 0.1, minFlight: 2}
-	// cleanCuts leaves out what scattering and chance can imitate: the filter knows no momentum.
+	// cleanCuts exclude decays that look like scattering or chance to a filter that knows no momentum.
 	cleanCuts = decayCuts{
 		minHits:     6,
 		minImpact:   0.3,
@@ -37,11 +37,11 @@ var (
 	}
 )
 
-// minDecayTracks is the least of a decay.
+// minDecayTracks is how many tracks of a decay must pass the cuts.
 const minDecayTracks = 2
 
-// batchEvents is how many events are made before they are judged: their fragments fit into the caches that a builder
-// unit would have them in, and the clock is read seldom.
+// batchEvents is how many events are made before the filter judges them. Their fragments are then in the caches, as in
+// a builder unit, and the clock is read seldom.
 const batchEvents = 32
 
 // Config of a measurement.
@@ -53,7 +53,7 @@ type Config struct {
 	Detector frontend.Config
 }
 
-// Measure simulates events, has the filter judge them, and holds what it says against the truth.
+// Measure simulates events, lets the filter judge them, and compares its results with the truth.
 func Measure(ctx context.Context, cfg Config) (*Report, error) {
 	d, err := frontend.New(cfg.Detector)
 	if err != nil {
@@ -70,7 +70,7 @@ func Measure(ctx context.Context, cfg Config) (*Report, error) {
 		NoiselessData: newData(),
 		times:         make([]time.Duration, 0, min(cfg.Events, 1<<20)),
 	}
-	runtime.LockOSThread() // whose processor time is read
+	runtime.LockOSThread() // processorTime reads that of the thread
 	defer runtime.UnlockOSThread()
 	tables, err := vertex.NewDetector(d.Geometry())
 	if err != nil {
@@ -97,7 +97,7 @@ func Measure(ctx context.Context, cfg Config) (*Report, error) {
 	return r, nil
 }
 
-// eventBatch are made a batch at a time.
+// eventBatch makes events of one detector, a batch at a time, and holds the last batch.
 type eventBatch struct {
 	maker       *frontend.Maker
 	boards      int
@@ -105,7 +105,7 @@ type eventBatch struct {
 	mfps        []event.MFP // of the batch, one of each board
 }
 
-// setDetector makes them of a detector.
+// setDetector sets the detector and the seed.
 func (e *eventBatch) setDetector(d *frontend.Detector, seed uint64) (err error) {
 	e.boards = d.Geometry().Boards()
 	e.fragmentBuf = make([]byte, e.boards*frontend.MaxMFP(batchEvents, 0))
@@ -113,7 +113,7 @@ func (e *eventBatch) setDetector(d *frontend.Detector, seed uint64) (err error) 
 	return err
 }
 
-// makeBatch makes a batch.
+// makeBatch makes the events from from up to to.
 func (e *eventBatch) makeBatch(from, to uint64) error {
 	e.mfps = e.mfps[:0]
 	free := e.fragmentBuf
@@ -131,7 +131,7 @@ func (e *eventBatch) makeBatch(from, to uint64) error {
 	return nil
 }
 
-// measurer has the memory of a measurement.
+// measurer is one measurement with its buffers.
 type measurer struct {
 	noisyBatch, quietBatch eventBatch
 	finder                 *vertex.Finder
@@ -139,7 +139,7 @@ type measurer struct {
 	decayBuf               []decay
 }
 
-// batch makes events, judges them, and counts what they hold.
+// batch makes the events from from up to to, lets the filter judge them, and counts their content.
 func (m *measurer) batch(from, to uint64) error {
 	if err := m.noisyBatch.makeBatch(from, to); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (m *measurer) batch(from, to uint64) error {
 	return nil
 }
 
-// judge has the filter look at an event, and counts.
+// judge lets the filter judge event i of the batch, whose truth is t, and counts the result.
 func (m *measurer) judge(t *frontend.Truth, i int) error {
 	begun := time.Now()
 	m.finder.BeginEvent()
@@ -197,7 +197,7 @@ type decay struct {
 	visible, clean bool
 }
 
-// findDecays are what the truth says of B mesons.
+// findDecays lists the decays of B mesons in the truth.
 func (m *measurer) findDecays(t *frontend.Truth) []decay {
 	m.decayBuf = m.decayBuf[:0]
 	for i, v := range t.Vertices {
@@ -213,7 +213,7 @@ func (m *measurer) findDecays(t *frontend.Truth) []decay {
 	return m.decayBuf
 }
 
-// accepts tells whether a filter could see the decay at a vertex.
+// accepts says whether the decay at a vertex passes the cuts.
 func (s *decayCuts) accepts(t *frontend.Truth, vertex int) bool {
 	from, collision := &t.Vertices[vertex], &t.Vertices[0]
 	n := 0
@@ -227,7 +227,7 @@ func (s *decayCuts) accepts(t *frontend.Truth, vertex int) bool {
 	return n >= minDecayTracks && from.Z-collision.Z >= s.minFlight
 }
 
-// impact is how far a track from a vertex passes the collision by, in mm.
+// impact is the impact parameter of a track from a vertex: its distance from the collision, in mm.
 func impact(t *frontend.Track, from, collision *frontend.Vertex) float64 {
 	dx, dy, dz := from.X-collision.X, from.Y-collision.Y, from.Z-collision.Z
 	norm := math.Sqrt(1 + t.TX*t.TX + t.TY*t.TY)

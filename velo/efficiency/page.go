@@ -11,7 +11,7 @@ import (
 	"ringlet/lab/trial"
 )
 
-// documented are the figures of the documents beside which ours stand.
+// The figures of the documents, which stand beside the measured ones.
 const (
 	documentedKeptShare  = "4 % of all events (1.11 MHz to 40 kHz, L1-farm §2.4)"
 	documentedPrimaryZ   = "49 µm along the beam (L1-farm §1.1)"
@@ -62,7 +62,7 @@ func (r *Report) WritePage(w io.Writer) error {
 	return p.Write(w)
 }
 
-// describeCuts says what visible and clean mean.
+// describeCuts explains the words visible and clean.
 func describeCuts() string {
 	of := func(s *decayCuts) string {
 		return fmt.Sprintf("at least %d tracks with %d hits on R and on φ sensors each, an impact parameter of %g mm, a "+
@@ -139,7 +139,7 @@ func (r *Report) stepsDrawn() page.Figure {
 	return f
 }
 
-// MarshalJSON has the figures that Print prints.
+// MarshalJSON writes the figures that Print prints.
 func (r *Report) MarshalJSON() ([]byte, error) {
 	steps := map[string]float64{}
 	for i, name := range stepNames {

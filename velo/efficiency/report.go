@@ -13,7 +13,7 @@ import (
 	"ringlet/velo/vertex"
 )
 
-// Report is what a measurement found.
+// Report is the result of a measurement.
 type Report struct {
 	Config Config
 	Began  time.Time
@@ -21,14 +21,14 @@ type Report struct {
 	NoisyData     Data // what the filter saw
 	NoiselessData Data // the same collisions without noise
 
-	// Accepted of events with a B decay that could well be seen, could be seen, is there, and of events without.
+	// The accepted share of events with a clean B decay, with a visible one, with any B decay, and without.
 	Clean, Visible, Displaced, OtherEvents Share
 
 	PrimariesFound       Share // collisions found
 	PrimaryX             Deviations
 	PrimaryZ             Deviations
 	SecondaryZ           Deviations // along the beam, of secondary vertices at a B decay
-	MisplacedSecondaries uint64     // accepted events with a decay whose vertex is at none
+	MisplacedSecondaries uint64     // accepted events with B decays whose secondary vertex is at none of them
 
 	ByFlight [flightBins]Share // events with a visible decay, by its flight
 
@@ -62,12 +62,12 @@ func (s Share) String() string {
 	return fmt.Sprintf("%.2f ± %.2f %% (%d of %d)", 100*p, 100*sigma, s.Part, s.All)
 }
 
-// Deviations are how far found vertices are from the true ones, in µm.
+// Deviations are the distances of found vertices from the true ones, in µm.
 type Deviations struct{ micrometres []float64 }
 
 func (d *Deviations) add(mm float64) { d.micrometres = append(d.micrometres, 1000*mm) }
 
-// centralSigma is half of what the middle 68 % of them span: the standard deviation, if they are Gaussian.
+// centralSigma is half the width of the interval with the middle 68 % of them: for a Gaussian, the standard deviation.
 func (d *Deviations) centralSigma() float64 {
 	if len(d.micrometres) == 0 {
 		return math.NaN()
@@ -77,19 +77,19 @@ func (d *Deviations) centralSigma() float64 {
 	return (at(0.841) - at(0.159)) / 2
 }
 
-// Flights of ByFlight are those from i to i + 1 times flightBinWidth.
+// Report.ByFlight[i] has flights from i to i + 1 times flightBinWidth.
 const (
 	flightBins     = 12
 	flightBinWidth = 1.0 // mm
 )
 
-// near is how far a found vertex may be from a true one to be taken for it, mm.
+// A found vertex counts as a true one up to these distances, mm.
 const (
 	maxPrimaryDistance   = 1.0
 	maxSecondaryDistance = 3.0
 )
 
-// addEvent counts an event.
+// addEvent counts the results of one event.
 func (r *Report) addEvent(t *frontend.Truth, list []decay, found *vertex.Result, accepted bool) {
 	collision := &t.Vertices[0]
 	primary := false
@@ -176,7 +176,8 @@ func (r *Report) Print(w io.Writer) error {
 	return err
 }
 
-// step is the processor time of a step for one event, in µs: of the whole, the share that it has by the clock.
+// step is the mean processor time of step i for one event, in µs: the step's share of the wall-clock time of all steps,
+// times the mean processor time of an event.
 func (r *Report) step(i int) float64 {
 	var all time.Duration
 	for _, t := range r.stepTimes {
@@ -192,7 +193,7 @@ func (r *Report) quantile(share float64) time.Duration {
 	return r.times[int(share*float64(len(r.times)-1))].Round(100 * time.Nanosecond)
 }
 
-// processorTime is what this thread has used.
+// processorTime is the processor time that this thread has used.
 func processorTime() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_THREAD, &u) != nil {

@@ -14,21 +14,21 @@ type Config struct {
 	Collisions Collisions  `yaml:"collisions"`
 }
 
-// FrontEnd is what turns charge into clusters. Amplitudes are counts of the 8-bit converter.
+// FrontEnd describes how the front-end turns charge into clusters. Amplitudes are counts of the 8-bit converter.
 type FrontEnd struct {
 	Signal            float64 `yaml:"signal"`          // most probable amplitude of a particle that passes at a right angle
 	Noise             float64 `yaml:"noise"`           // standard deviation of a strip
 	Threshold         int     `yaml:"threshold"`       // an amplitude above it is a hit
 	Pedestal          float64 `yaml:"pedestal"`        // mean of the strips' offsets
 	PedestalSpread    float64 `yaml:"pedestal-spread"` // standard deviation from strip to strip
-	CommonMode        float64 `yaml:"common-mode"`     // standard deviation of what the 32 strips of a link share
+	CommonMode        float64 `yaml:"common-mode"`     // standard deviation of the level of a link's 32 strips
 	BadChannels       float64 `yaml:"bad-channels"`    // share of strips that are faulty, and masked
 	Thickness         float64 `yaml:"thickness"`       // of the silicon, mm
 	Diffusion         float64 `yaml:"diffusion"`       // standard deviation of the charge's spreading, mm
 	RadiationFraction float64 `yaml:"radiation-part"`  // of a radiation length, in each sensor: scattering
 }
 
-// Collisions is what happens at an event.
+// Collisions describes the collisions of an event.
 type Collisions struct {
 	Particles float64   `yaml:"particles"` // mean number of charged particles of a collision, over all directions
 	PileUp    float64   `yaml:"pile-up"`   // mean number of collisions besides the first
@@ -37,7 +37,7 @@ type Collisions struct {
 	Spread    []float64 `yaml:"spread"`    // standard deviation of the collision's place in x, y and z, mm
 }
 
-// Default is the document's detector, with noise and collisions tuned to its numbers of clusters.
+// Default is the document's detector, with noise and collisions tuned to the document's numbers of clusters.
 func Default() Config {
 	return Config{
 		Detector: velo.Default(),
@@ -62,7 +62,7 @@ func Default() Config {
 	}
 }
 
-// ConfigError says which field cannot be, and why.
+// ConfigError says which field is wrong, and why.
 type ConfigError struct {
 	Field  string // as in the file
 	Reason string
@@ -105,22 +105,22 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// Detector is a checked configuration with what is computed of it: immutable.
+// Detector is a checked configuration with the values computed from it. It is immutable.
 type Detector struct {
 	cfg    Config
 	geo    *velo.Geometry
 	planes []plane // in the order of z
 
-	innerRadius2    float64 // square of the radius where strips begin, mm²
-	outerRadius2    float64 // square of the radius where all strips have ended
+	innerRadius2    float64 // square of the radius of the innermost strips, mm²
+	outerRadius2    float64 // square of the radius of the outermost strips, mm²
 	halfEdgeCos     float64 // cosine of the azimuth where a half ends, or a little less
-	commonModeLimit int     // amplitude, in counts, beyond which a strip does not count for common mode
+	commonModeLimit int     // amplitude, in counts, from which a strip is left out of the common mode
 	preparedNoise   float64 // standard deviation of a prepared strip, counts
 	hitChance       float64 // of a strip without charge
 	noiseSkipScale  float64 // 1 / ln(1 - hitChance)
 }
 
-// plane is a sensor as a particle meets it.
+// plane is a sensor that a particle may cross.
 type plane struct {
 	board int
 	z     float64
@@ -154,9 +154,9 @@ func New(c Config) (*Detector, error) {
 	outer = max(outer, c.Detector.Phi.Zones[len(c.Detector.Phi.Zones)-1].OuterRadius)
 	d.outerRadius2 = outer * outer
 	d.halfEdgeCos = math.Cos(c.Detector.Span*math.Pi/360) - 0.01
-	// What is left of a strip's noise behind the preparation: the line through the strips of a link takes two degrees of
-	// freedom of 32 away, and the values and the pedestals are rounded. Measured with raw data it is within 0.3 % of this,
-	// for noise from 2.1 to 3 and thresholds from 5 to 7 (2026-11-24).
+	// The noise of a strip after the preparation: the line through the strips of a link removes two of 32 degrees of
+	// freedom, and the rounding of values and pedestals adds noise. Raw data give the same within 0.3 %, for noise from
+	// 2.1 to 3 and thresholds from 5 to 7 (2026-11-24).
 	d.preparedNoise = math.Sqrt(f.Noise*f.Noise*(1-2.0/stripsPerLink) + 1.0/6)
 	d.commonModeLimit = int(math.Ceil(3 * f.Noise))
 	d.hitChance = math.Erfc((float64(f.Threshold)+0.5)/d.preparedNoise/math.Sqrt2) / 2
@@ -164,8 +164,8 @@ func New(c Config) (*Detector, error) {
 	return d, nil
 }
 
-// Config is what the detector was computed of.
+// Config is the configuration of the detector.
 func (d *Detector) Config() Config { return d.cfg }
 
-// Geometry is where the sensors and their strips are.
+// Geometry is the geometry of the sensors and their strips.
 func (d *Detector) Geometry() *velo.Geometry { return d.geo }

@@ -7,8 +7,8 @@ import (
 	"ringlet/velo"
 )
 
-// simulator is the memory of one event at a time: what happened, and the charge that it left. One goroutine uses it,
-// and nothing is allocated once it has grown.
+// simulator makes one event at a time, and holds its truth and the charge on the strips. One goroutine uses it. It
+// reuses its memory, and stops allocating once that has grown.
 type simulator struct {
 	d                *Detector
 	seed             uint64
@@ -19,15 +19,15 @@ type simulator struct {
 	adc              *converter // of raw data
 }
 
-// charges is what the particles left on the strips of a board.
+// charges is the charge that particles have left on the strips of a board.
 type charges struct {
 	amplitudes [velo.MaxStrips]float32 // amplitude, in counts
 	touched    []uint16                // strips with an amplitude
 	badStrips  [velo.MaxStrips / 64]uint64
 }
 
-// newSimulator makes the memory. raw has the boards prepare 8-bit values of every strip; otherwise noise is drawn only
-// where it is seen.
+// newSimulator makes a simulator. With raw the boards sample and prepare every strip; otherwise only noise above the
+// threshold is drawn.
 func (d *Detector) newSimulator(seed uint64, raw bool) *simulator {
 	e := &simulator{
 		d:                d,
@@ -50,7 +50,7 @@ func (d *Detector) newSimulator(seed uint64, raw bool) *simulator {
 	return e
 }
 
-// simulate lets event ev happen. The truth is valid until the next call.
+// simulate draws event ev and the charge of its particles. The truth is valid until the next call.
 func (e *simulator) simulate(ev uint64) *Truth {
 	for b := range e.boards {
 		c := &e.boards[b]
@@ -66,7 +66,7 @@ func (e *simulator) simulate(ev uint64) *Truth {
 	return &e.truth
 }
 
-// propagate lets a particle go through the sensors.
+// propagate moves a particle through the sensors.
 func (e *simulator) propagate(t *Track) {
 	v := &e.truth.Vertices[t.Vertex]
 	planes := e.d.planes
@@ -97,11 +97,12 @@ func (e *simulator) propagate(t *Track) {
 	}
 }
 
-// crossSensor lets a particle pass a sensor at x, y. It is false where the sensor has no strip.
+// crossSensor deposits the charge of a particle that crosses a sensor at x, y. It returns false if the sensor has no
+// strip there.
 func (e *simulator) crossSensor(t *Track, p *plane, x, y, tx, ty, path float64) bool {
 	r := math.Sqrt(float64(x*x) + float64(y*y))
 	if toward := x * float64(1-2*int(p.side)); toward < float64(r*e.d.halfEdgeCos) {
-		return false // it passes beside this half
+		return false // the particle passes beside this half
 	}
 	phi := math.Atan2(y, x)
 	if p.side == velo.Left && phi < 0 {
@@ -139,7 +140,7 @@ func (e *simulator) drawAmplitude() float64 {
 	return e.d.cfg.FrontEnd.Signal * (1 + float64(spread*tail))
 }
 
-// deposit spreads an amplitude evenly over a width, in strips, around a place.
+// deposit spreads an amplitude evenly over a width, in strips, around the position at.
 func (c *charges) deposit(at velo.StripPosition, width, amplitude float64) {
 	low := float64(at.Strip) + at.Fraction - width/2
 	top := low + width
@@ -156,10 +157,10 @@ func (c *charges) deposit(at velo.StripPosition, width, amplitude float64) {
 	}
 }
 
-// appendBoardClusters appends the clusters of a board to dst: of the event that make made.
+// appendBoardClusters appends the clusters of a board to dst, for the event that simulate has made.
 func (e *simulator) appendBoardClusters(dst []velo.Cluster, board int) []velo.Cluster {
 	if board >= len(e.boards) {
-		return dst // a spare source
+		return dst // a source beyond the detector's boards has no clusters
 	}
 	var hits hitMask
 	if e.samplesAllStrips {
@@ -170,8 +171,8 @@ func (e *simulator) appendBoardClusters(dst []velo.Cluster, board int) []velo.Cl
 	return appendClusters(dst, &hits, e.d.geo, e.d.geo.Sensor(board).Kind)
 }
 
-// drawSuppressedHits has the hits of a board without looking at strips that see nothing: noise passes the threshold at
-// a known share of them, and the way from one to the next is drawn.
+// drawSuppressedHits draws the hits of a board without visiting strips that have none. A known share of the strips has
+// noise above the threshold; the distance from one to the next is drawn from an exponential distribution.
 func (e *simulator) drawSuppressedHits(hits *hitMask, board int) {
 	d, c := e.d, &e.boards[board]
 	e.random.seedFor(e.seed, e.truth.Event, uint64(board))
@@ -186,8 +187,8 @@ func (e *simulator) drawSuppressedHits(hits *hitMask, board int) {
 		}
 		hits[s/64] |= 1 << (s % 64)
 	}
-	// Charge that is too little to be told from noise lifts the line that common mode takes away, for all strips of the
-	// link; its own strip lies closest to the line.
+	// A charge below the limit counts for the common mode: it lifts the line that is subtracted from all strips of the
+	// link. Its own strip lifts the line most.
 	var lift [velo.MaxStrips / stripsPerLink]float64
 	limit := float64(d.commonModeLimit)
 	for _, s := range c.touched {

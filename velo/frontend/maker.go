@@ -13,7 +13,7 @@ import (
 	"ringlet/velo"
 )
 
-// MakerConfig is what a Maker makes.
+// MakerConfig is the configuration of a Maker.
 type MakerConfig struct {
 	Seed            uint64
 	FirstSource     int   // source id, which is the number of the board, of the first stream
@@ -21,12 +21,12 @@ type MakerConfig struct {
 	Align           uint8 // log2 of the bytes fragments are padded to
 	SampleAllStrips bool  // every strip is sampled and prepared
 	Workers         int   // goroutines that make events; the bytes do not depend on it
-	KeepTruth       bool  // keep what happened, for Truths
-	KeptBlocks      int   // blocks that are kept, to be asked for again; 0 is the last one alone
+	KeepTruth       bool  // keep the truth of events, for Truths
+	KeptBlocks      int   // blocks kept in memory for later calls of FillMFP; 0: the last one alone
 }
 
-// Maker makes the MFPs of some boards. All of a block's MFPs come of the same events, which are made when the first of
-// them is asked for. One goroutine calls it.
+// Maker makes the MFPs of some boards. The first FillMFP of a block of events makes the events for all boards; the
+// calls for the other boards use them again. One goroutine calls it.
 type Maker struct {
 	// immutable after NewMaker
 	d   *Detector
@@ -36,7 +36,7 @@ type Maker struct {
 	workers      []*simulator
 	blocks       []*block
 	last         *block
-	nextReplaced int // block that is given up for the next, when there are Keep
+	nextReplaced int // index of the block that the next one replaces, when KeptBlocks are in use
 	truths       []Truth
 }
 
@@ -47,11 +47,11 @@ type block struct {
 	ranges []eventRange // of each worker
 }
 
-// eventRange is what one worker has made of a block: the events from event on.
+// eventRange is the part of a block that one worker has made: the events from event on.
 type eventRange struct {
 	event       int
 	clusters    []velo.Cluster
-	clusterEnds []uint32 // where the clusters of an event's stream end, event by event
+	clusterEnds []uint32 // for each stream of each event: where its clusters end in clusters
 }
 
 // NewMaker makes a Maker of a detector. The error is a *ConfigError.
@@ -67,22 +67,22 @@ func NewMaker(d *Detector, c MakerConfig) (*Maker, error) {
 	return m, nil
 }
 
-// MaxMFP is the largest MFP of n events, in bytes: every board full.
+// MaxMFP is the largest MFP of n events, in bytes: all fragments are full.
 func (m *Maker) MaxMFP(_ uint16, n int) int { return MaxMFP(n, m.cfg.Align) }
 
 // MaxMFP is the largest MFP of n events of a board, in bytes, its fragments padded to 2^align.
 func MaxMFP(n int, align uint8) int { return event.MaxMFPSize(n, velo.MaxBoardSize, align) }
 
-// MinMFP is the smallest, in bytes: no board has a cluster.
+// MinMFP is the smallest MFP of n events, in bytes: no fragment has a cluster.
 func MinMFP(n int, align uint8) int {
 	round := 1<<align - 1
 	return event.MFPHeaderSize(n) + n*((velo.MinBoardSize+round)&^round)
 }
 
-// Truths are what happened at the events of the block that the last MFP was of. They are valid until the next.
+// Truths are the truths of the events in the last MFP that FillMFP wrote, valid until its next call.
 func (m *Maker) Truths() []Truth { return m.truths[:m.last.n] }
 
-// WriteTruths writes them as lines of JSON; nothing if they are not kept.
+// WriteTruths writes Truths as lines of JSON; nothing without KeepTruth.
 func (m *Maker) WriteTruths(w io.Writer) error {
 	if !m.cfg.KeepTruth {
 		return nil
@@ -146,7 +146,7 @@ func (m *Maker) FillMFP(dst []byte, source uint16, first uint64, n int,
 	return at, crc, nil
 }
 
-// findBlock has the events of a block, made now if they are not there.
+// findBlock returns the block of n events from first on, and makes it if it is not kept.
 func (m *Maker) findBlock(first uint64, n int) *block {
 	if b := m.last; b != nil && b.first == first && b.n == n {
 		return b
@@ -208,15 +208,15 @@ func (m *Maker) makeRange(worker *simulator, p *eventRange, first uint64, from, 
 			p.clusters = worker.appendBoardClusters(p.clusters, m.cfg.FirstSource+stream)
 			p.clusterEnds = append(p.clusterEnds, uint32(len(p.clusters)))
 		}
-		// A process that shares its only processor with the network must let that go on: every millisecond or two.
+		// The goroutines of the network may wait for this processor: yield to them every millisecond or two.
 		if i%4 == 3 {
 			netyield.Yield()
 		}
 	}
 }
 
-// Renumber gives the fragments of an MFP, which FillMFP wrote, the numbers of the events from first on. The header's
-// first event is the caller's to write.
+// Renumber gives the n fragments of an MFP that FillMFP has written the event numbers from first on. The caller writes
+// the first event in the MFP's header.
 func (m *Maker) Renumber(mfp []byte, first uint64, n int) {
 	_, sizes := event.MFPTables(mfp, n)
 	round := 1<<m.cfg.Align - 1

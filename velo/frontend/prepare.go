@@ -6,29 +6,29 @@ import (
 	"ringlet/velo"
 )
 
-// The preparation of a board's values, as L1-farm §3.2 has it. Each step is a pure function over the
-// values of one board; the caller owns the memory, and nothing is allocated.
+// The preparation of a board's values (L1-farm §3.2). Each step is a pure function over the values of one board; the
+// caller owns the memory, and nothing is allocated.
 //
-//  1. subtract: value minus offset, for each strip
-//  2. subtractCommonMode: what the strips of a link share is taken away, as a straight line along the link
-//  3. findHits: strips above the threshold, but those that are masked
-//  4. appendClusters: neighbours are put together by two
+//  1. subtractPedestals: value minus pedestal, for each strip
+//  2. subtractCommonMode: subtracts the level that the strips of a link share, a straight line along the link
+//  3. findHits: strips above the threshold, without masked ones
+//  4. appendClusters: joins hits on neighbouring strips, at most two
 
-// stripsPerLink is how many strips one analog link carries: 2048 strips of a board come over 64 links.
+// stripsPerLink is how many strips one analog link carries: a board has 2048 strips and 64 links.
 const stripsPerLink = 32
 
 // hitMask has a bit for each strip.
 type hitMask [velo.MaxStrips / 64]uint64
 
-// subtractPedestals takes the offset of each strip from its value.
+// subtractPedestals subtracts the pedestal of each strip from its value.
 func subtractPedestals(dst []int16, values, pedestals []uint8) {
 	for i, v := range values {
 		dst[i] = int16(v) - int16(pedestals[i])
 	}
 }
 
-// subtractCommonMode takes from the strips of every link the straight line that fits them best. Masked strips do not
-// count, nor do strips that are more than limit away from what the others share: they have a hit. All is whole numbers.
+// subtractCommonMode subtracts from the strips of every link the straight line that fits them best. The fit leaves out
+// masked strips, and strips that are more than limit away from the line: they have a hit. All numbers are integers.
 func subtractCommonMode(amplitudes []int16, masked *hitMask, limit int) {
 	for at := 0; at < len(amplitudes); at += stripsPerLink {
 		strips := amplitudes[at:min(at+stripsPerLink, len(amplitudes))]
@@ -37,8 +37,9 @@ func subtractCommonMode(amplitudes []int16, masked *hitMask, limit int) {
 	}
 }
 
-// correctLink does one link: the bits of out are strips that do not count. The median tells strips with a hit from the
-// others, since the mean would follow the hits where there are many; then the line does, which leaves fewer in doubt.
+// correctLink corrects one link; the strips whose bits are set in out are left out of the fit. It finds the strips with
+// a hit first by their distance from the median, since many hits would pull the mean, and then by the fitted line,
+// which is more precise.
 func correctLink(strips []int16, out uint32, limit int16) {
 	middle, n := median(strips, out)
 	if n == 0 {
@@ -54,7 +55,7 @@ func correctLink(strips []int16, out uint32, limit int16) {
 		}
 		next, ok := fitStrips(strips, beyond)
 		if !ok {
-			break // with all but one excluded, the line before is the best there is
+			break // fewer than two strips are left: keep the line before
 		}
 		l = next
 	}
@@ -63,7 +64,7 @@ func correctLink(strips []int16, out uint32, limit int16) {
 	}
 }
 
-// median is the middle of the n strips that count.
+// median is the median of the n strips whose bits are not set in out.
 func median(strips []int16, out uint32) (middle int16, n int) {
 	var sorted [stripsPerLink]int16
 	for i, v := range strips {
@@ -87,7 +88,8 @@ func (l *fittedLine) valueAt(i int) int16 {
 	return int16(divideRounded(l.y+l.slope*(l.n*int64(i)-l.x), l.below))
 }
 
-// fitStrips is the line of least squares through the strips that count; it takes two of them.
+// fitStrips is the line of least squares through the strips whose bits are not set in out; false if they are fewer than
+// two.
 func fitStrips(strips []int16, out uint32) (fittedLine, bool) {
 	var n, x, y, xx, xy int64
 	for i, v := range strips {
@@ -132,8 +134,9 @@ func findHits(hits *hitMask, amplitudes []int16, masked *hitMask, threshold int)
 	}
 }
 
-// appendClusters appends the clusters of the hits, in order: two neighbours are one, three are one of two and one of
-// one, four are two of two. Strips at both sides of the border of a sector or a zone are no neighbours.
+// appendClusters appends the clusters of the hits, in order: two neighbouring strips are one cluster, three are a
+// cluster of two and one of one, four are two clusters of two. Strips on both sides of the border of a sector or zone
+// are no neighbours. It clears hits.
 func appendClusters(dst []velo.Cluster, hits *hitMask, geo *velo.Geometry, kind velo.Kind) []velo.Cluster {
 	for w := range hits {
 		for word := hits[w]; word != 0; word = hits[w] {

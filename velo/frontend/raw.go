@@ -9,7 +9,7 @@ import (
 // converter makes and prepares the 8-bit values of every strip.
 type converter struct {
 	offsets   [][]float64 // of each strip of each board, in counts
-	pedestals [][]uint8   // the same as it was measured: rounded
+	pedestals [][]uint8   // the offsets as measured: rounded
 	values    []uint8     // scratch
 	amplitude []int16     // scratch
 }
@@ -43,8 +43,8 @@ func (c *converter) sampleHits(hits *hitMask, e *simulator, board int) {
 	findHits(hits, amplitude, masked, f.Threshold)
 }
 
-// sampleStrips makes the values of a board: offset, charge, noise, and what the strips of a link share, which is a
-// level and a slope. A strip that is faulty gives anything.
+// sampleStrips makes the values of a board: the sum of offset, charge, noise, and the common mode of the link, which is
+// a level and a slope. A faulty strip gives a random value.
 func (c *converter) sampleStrips(values []uint8, e *simulator, board int) {
 	f, bad := &e.d.cfg.FrontEnd, &e.boards[board].badStrips
 	level, slope := 0.0, 0.0

@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// Origin is what a vertex is of.
+// Origin is the kind of a vertex.
 type Origin string
 
-// The vertices that there are.
+// The kinds of vertices.
 const (
 	OriginCollision Origin = "collision" // of two protons: primary
 	OriginBeauty    Origin = "beauty"    // decay of a B meson: what a filter looks for
 	OriginStrange   Origin = "strange"   // decay of a neutral kaon: displaced, and not looked for
 )
 
-// Vertex is a point that particles come from, in mm.
+// Vertex is a point from which particles come, in mm.
 type Vertex struct {
 	Origin Origin  `json:"origin"`
 	X      float64 `json:"x"`
@@ -36,10 +36,10 @@ type Track struct {
 	PhiHits int     `json:"phi_hits"` // φ sensors
 }
 
-// Truth is what happened at an event. A filter never sees it.
+// Truth is the vertices and particles that were drawn for an event. A filter never sees it.
 type Truth struct {
 	Event     uint64   `json:"event"`
-	Displaced bool     `json:"displaced"` // it has a decay of a B meson
+	Displaced bool     `json:"displaced"` // the event has a decay of a B meson
 	Vertices  []Vertex `json:"vertices"`
 	Tracks    []Track  `json:"tracks"`
 }
@@ -53,7 +53,7 @@ type species struct {
 	minEta, maxEta   float64 // pseudorapidities
 	minDaughters     int     // charged particles of a decay
 	maxDaughters     int
-	restMomentum     float64 // momentum of two of them in the frame at rest, GeV; more of them have less
+	restMomentum     float64 // momentum of each of two daughters in the rest frame, GeV; n daughters have 2/n of it
 }
 
 var (
@@ -84,12 +84,12 @@ var (
 const (
 	pionMass  = 0.1396 // GeV
 	meanPT    = 0.45   // mean transverse momentum of a particle of the collision, GeV
-	minEta    = -4.5   // pseudorapidities of particles of the collision: what the sensors could see, and more
+	minEta    = -4.5   // pseudorapidities of particles of the collision: the range of the sensors, and more
 	maxEta    = 5.0
 	minAbsEta = 0.25 // particles at steeper angles leave the beam pipe between stations
 )
 
-// randomSource is a generator of random numbers that is seeded for each purpose.
+// randomSource is a generator of random numbers; seedFor seeds it for a purpose: a board, or the particles.
 type randomSource struct {
 	pcg rand.PCG
 	*rand.Rand
@@ -108,15 +108,15 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// particlePurpose is the purpose that is no board's.
+// particlePurpose is the purpose of the particles: no board has this number.
 const particlePurpose = 1 << 32
 
-// seedFor has the numbers of an event for a purpose: a board, or particles.
+// seedFor starts the sequence of an event and a purpose.
 func (s *randomSource) seedFor(seed, ev, purpose uint64) {
 	s.pcg.Seed(mix(seed+0x9e3779b97f4a7c15), mix(mix(ev+1)+purpose*0xd1b54a32d192ed03))
 }
 
-// drawPoisson draws a small number.
+// drawPoisson draws from a Poisson distribution with a small mean.
 func (s *randomSource) drawPoisson(mean float64) int {
 	n, limit := 0, math.Exp(-mean)
 	for p := s.Float64(); p > limit && n < 1000; n++ {
@@ -125,7 +125,7 @@ func (s *randomSource) drawPoisson(mean float64) int {
 	return n
 }
 
-// drawDirection draws a pseudorapidity that some sensor could see, and an azimuth.
+// drawDirection draws a pseudorapidity from low to top, without those below minAbsEta, and an azimuth.
 func (s *randomSource) drawDirection(low, top float64) (eta, phi float64) {
 	for {
 		if eta = low + float64((top-low)*s.Float64()); math.Abs(eta) > minAbsEta {
@@ -134,7 +134,7 @@ func (s *randomSource) drawDirection(low, top float64) (eta, phi float64) {
 	}
 }
 
-// generate draws what happens at an event.
+// generate draws the vertices and particles of event ev.
 func (t *Truth) generate(d *Detector, s *randomSource, seed, ev uint64) {
 	k := &d.cfg.Collisions
 	s.seedFor(seed, ev, particlePurpose)
@@ -191,14 +191,14 @@ func (t *Truth) addTrack(vertex int, eta, phi, pt float64) {
 // vector is a momentum or a direction.
 type vector [3]float64
 
-// addDecay lets a particle from at fly and decay.
+// addDecay draws a particle of species k from the vertex at, its flight, and its decay.
 func (t *Truth) addDecay(s *randomSource, k *species, at Vertex) {
 	eta, phi := s.drawDirection(k.minEta, k.maxEta)
 	pt := float64(k.meanPT * s.ExpFloat64())
 	sin, cos := math.Sincos(phi)
 	p := vector{pt * cos, pt * sin, pt * math.Sinh(eta)}
 	size := pt * math.Cosh(eta)
-	length := float64(k.meanProperLength*s.ExpFloat64()) / k.mass // of p = 1
+	length := float64(k.meanProperLength*s.ExpFloat64()) / k.mass // flight for a momentum of 1 GeV
 	t.Vertices = append(t.Vertices, Vertex{
 		Origin: k.origin,
 		X:      at.X + float64(length*p[0]),
@@ -227,7 +227,8 @@ func (s *randomSource) drawUnitVector() vector {
 	return vector{r * cos, r * sin, z}
 }
 
-// addDaughter appends a particle of a decay that goes in direction u with that momentum where the parent is at rest.
+// addDaughter appends a particle of a decay. In the rest frame of the parent, whose momentum is p with the absolute
+// value size, it has the direction u and the momentum rest.
 func (t *Truth) addDaughter(vertex int, k *species, p vector, size float64, u vector, rest float64) {
 	energy := math.Sqrt(float64(rest*rest) + pionMass*pionMass)
 	along := 0.0
@@ -245,7 +246,7 @@ func (t *Truth) addDaughter(vertex int, k *species, p vector, size float64, u ve
 		total += float64(q[i] * q[i])
 	}
 	if math.Abs(q[2]) < 1e-6 {
-		return // along no sensor
+		return // it crosses no sensor
 	}
 	t.Tracks = append(t.Tracks, Track{
 		Vertex:  vertex,
@@ -256,7 +257,7 @@ func (t *Truth) addDaughter(vertex int, k *species, p vector, size float64, u ve
 	})
 }
 
-// sortPlanes puts sensors in the order of z; where two stand at one place, in that of their boards.
+// sortPlanes sorts sensors by z, and those at the same z by board.
 func sortPlanes(planes []plane) {
 	slices.SortFunc(planes, func(a, b plane) int {
 		return cmp.Or(cmp.Compare(a.z, b.z), cmp.Compare(a.board, b.board))

@@ -7,29 +7,29 @@ import (
 	"ringlet/velo"
 )
 
-// Detector is what the search needs of a geometry, as tables. It is immutable: any number of Finders may share it.
+// Detector is the tables of a geometry that the search needs. It is immutable: any number of Finders may share it.
 type Detector struct {
 	boards          []board
 	sides           [2]side
 	sectors         []sector
 	radii           []clusterRadius // of a sector, by cluster: two for each strip
-	stripsPerSector int             // of a sector
-	// of a φ board, by cluster: at the inner radius of its zone, from where the board begins
+	stripsPerSector int
+	// of a φ board, by cluster: azimuth at the inner radius of its zone, counted from where the board begins
 	azimuth      []float64
 	zones        []zone
-	innerRadius  float64 // radius
+	innerRadius  float64 // of the strips of r sensors, mm
 	outerRadius  float64
 	maxPlanes    int     // r planes of a side
-	azimuthError float64 // what the unknown azimuth within a sector adds to the error of a distance to the beam, mm
-	widthRatio   float64 // than the default detector: how many times as wide its widest strips are
+	azimuthError float64 // error of a distance to the beam from the unknown azimuth within a sector, mm
+	widthRatio   float64 // width of the widest strips, in units of those of the default detector; at least 1
 }
 
-// board is where a board's clusters belong.
+// board says to which side and plane the clusters of a board belong.
 type board struct {
 	isPhi  bool
 	side   int
 	plane  int // of its side and kind, in order of z
-	sector int // first of an r board
+	sector int // first sector of an r board
 	strips int
 }
 
@@ -37,8 +37,8 @@ type board struct {
 type side struct {
 	rPlaneZ   []float64  // of r planes
 	phiPlanes []phiPlane // of φ planes
-	// phiFrom and phiTo are the first φ plane and the last that a track can have a hit on which begins or ends at an r
-	// plane: up to the next r plane.
+	// By r plane: if a track begins or ends there, phiFrom is the first and phiTo the last φ plane that can have a hit of
+	// it. They lie between the r plane before and the one after.
 	phiFrom, phiTo []int
 }
 
@@ -48,20 +48,20 @@ type phiPlane struct {
 	stereoSign float64 // sign of the stereo angles
 }
 
-// zone is what φ boards have between two radii: strips side by side, each of which turns by the same angle on its way
-// outwards. So the azimuth of a cluster, where it is passed at radius r, is that at the inner radius and turn(r).
+// zone is the part of φ boards between two radii: strips side by side, which all turn by the same angle on their way
+// outwards. So the azimuth of a cluster at radius r is its azimuth at the inner radius plus azimuthTurn(r).
 type zone struct {
 	innerRadius, outerRadius float64
 	endCluster               int       // cluster after its last
 	stripAngle               float64   // rad from strip to strip
-	turns                    []float64 // by radius, turnStep apart, from inner - zoneMargin on
-	stepsPerMM               float64   // 1 / turnStep
+	turns                    []float64 // by radius, in steps of 1/stepsPerMM, from innerRadius - zoneMargin on
+	stepsPerMM               float64
 }
 
-// turnSteps is in how many steps of the radius the turn of a zone is tabulated.
+// turnSteps is the number of steps of the radius in the table zone.turns.
 const turnSteps = 256
 
-// azimuthTurn is by how much the azimuth of a strip at radius r differs from that at the inner radius, in rad.
+// azimuthTurn is the azimuth of a strip at radius r minus its azimuth at the inner radius, in rad.
 func (z *zone) azimuthTurn(r float64) float64 {
 	at := (r - z.innerRadius + zoneMargin) * z.stepsPerMM
 	i := min(max(int(at), 0), turnSteps-1)
@@ -71,7 +71,7 @@ func (z *zone) azimuthTurn(r float64) float64 {
 // clusterRadius is the radius of an r cluster, and 1/σ².
 type clusterRadius struct{ r, weight float64 }
 
-// sector is a part in azimuth of a side.
+// sector is a range of azimuths of a side.
 type sector struct {
 	side        int
 	cos, sin    float64 // of its middle
@@ -94,7 +94,8 @@ func NewDetector(g *velo.Geometry) (*Detector, error) {
 	for i := range d.stripsPerSector {
 		for c := range clustersPerStrip {
 			two := c == 1 && i+1 < d.stripsPerSector
-			// A strip hit in its middle is alone, one hit near its border is not: each of the two covers half a pitch or so.
+			// A particle through the middle of a strip hits it alone, one near a border hits both neighbours: the place of
+			// either is known to about half a pitch.
 			sigma := g.Pitch(i) / math.Sqrt(12)
 			if two {
 				sigma *= 0.7
@@ -110,7 +111,7 @@ func NewDetector(g *velo.Geometry) (*Detector, error) {
 	return d, nil
 }
 
-// addZones makes the tables of φ boards, which are alike but for the sign of the stereo angles.
+// addZones makes the tables of φ boards, which differ only in the sign of the stereo angles.
 func (d *Detector) addZones(g *velo.Geometry) {
 	b := g.BoardOf(velo.Phi, 0, velo.Right)
 	s := g.Sensor(b)
@@ -138,7 +139,7 @@ func (d *Detector) addZones(g *velo.Geometry) {
 	}
 }
 
-// alignment is the least error of a place, in mm: it keeps the weights of fine strips in bounds.
+// alignment is the least error of a position, in mm: it bounds the weights of fine strips.
 const alignment = 0.004
 
 // addSide makes the planes and sectors of a side. A geometry has its stations in order of z, for each kind.

@@ -5,15 +5,15 @@
 // tracks in r and z alone, the primary vertex by a histogram, tracks in space where the impact parameter is large, the
 // secondary vertex. docs/design/053-filters.md says what it finds, and what it costs.
 //
-//  1. NewDetector computes tables of a geometry, once, or says with a GeometryError what it lacks.
+//  1. NewDetector computes the tables of a geometry, once; a GeometryError says why a detector cannot be searched.
 //  2. NewFinder makes a Finder for each goroutine.
-//  3. For each event: Begin, Add for each board, Find, Verdict. Or newFilter makes a filter.Filter of all that.
+//  3. For each event: BeginEvent, AddBoard for each board, Find, Verdict. Kind makes a filter.Filter of these.
 //
-// Find and what it calls are pure, and allocate nothing. An event is bounded by what its boards can hold, 127 clusters
-// each; lists that are full leave out what comes after.
+// Find does no I/O and allocates nothing. A board has at most 127 clusters, which bounds an event; when a list is full,
+// the search leaves out the rest.
 //
 // # What it does not promise
 //
 // Tracks are straight lines: there is no magnetic field. A track that changes its sector is found in parts or not at
-// all. Of boards that are missing the search knows nothing: it finds what the others show.
+// all. If boards are missing, the search uses the others, and does not say so.
 package vertex

@@ -10,7 +10,7 @@ import (
 	"ringlet/velo"
 )
 
-// errNoFragments says that there is nothing to look at.
+// errNoFragments refuses an event without a fragment of type velo.BankType.
 var errNoFragments = errors.New("the event has no fragment of a vertex detector: the sources must be its boards")
 
 // finderFilter is a Finder as a filter.Filter.
@@ -19,7 +19,7 @@ type finderFilter struct{ f *Finder }
 // newFilter makes a Filter for one goroutine.
 func newFilter(d *Detector) *finderFilter { return &finderFilter{NewFinder(d)} }
 
-// Judge looks for a secondary vertex. It does not look at the deadline: an event is bounded.
+// Judge looks for a secondary vertex. It ignores the deadline, since the size of an event bounds its time.
 func (f *finderFilter) Judge(_ time.Time, e *selection.Event) (filter.Verdict, error) {
 	if _, _, err := f.f.AddEvent(e); err != nil {
 		return filter.Verdict{}, err
@@ -28,8 +28,8 @@ func (f *finderFilter) Judge(_ time.Time, e *selection.Event) (filter.Verdict, e
 	return f.f.Verdict(&r), nil
 }
 
-// AddEvent forgets the event before and takes all boards of one. Fragments of other types are no boards. It is an error
-// if there is none.
+// AddEvent begins a new event and adds all its boards. It ignores fragments of other types. An event without a board is
+// an error.
 func (f *Finder) AddEvent(e *selection.Event) (boards, clusters int, err error) {
 	f.BeginEvent()
 	for i := range e.Fragments {

@@ -7,7 +7,7 @@ import (
 	"ringlet/filter"
 )
 
-// StepCount of Find, in order.
+// The steps of Find, in order, and their number.
 const (
 	StepPeaks = iota
 	StepTracks
@@ -18,17 +18,17 @@ const (
 	StepCount
 )
 
-// Result is what an event has. Its list is the Finder's, and good until the next event.
+// Result is what Find has found in an event. Primaries belongs to the Finder, and is valid until the next event.
 type Result struct {
 	Tracks        int     // in r and z
-	SpatialTracks int     // of those, displaced and found in space
-	Primaries     []Point // that with most tracks first
-	HasSecondary  bool    // there is a secondary vertex:
-	Secondary     Secondary
+	SpatialTracks int     // those of them that are displaced and found in space
+	Primaries     []Point // the one with most tracks first
+	HasSecondary  bool
+	Secondary     Secondary // with HasSecondary
 }
 
-// Find looks for vertices in the fragments that were added since Begin. times, if not nil, is increased by how long
-// each step took.
+// Find looks for vertices in the fragments that were added since BeginEvent. If times is not nil, Find adds to it the
+// time that each step took.
 func (f *Finder) Find(times *[StepCount]time.Duration) Result {
 	var at time.Time
 	if times != nil {
@@ -83,11 +83,11 @@ func (f *Finder) Verdict(r *Result) filter.Verdict {
 // scoreUnit is a score of 1 in the 16 bits of a verdict.
 const scoreUnit = 1000
 
-// minHits is how many hits a track has, in r and on φ planes, at least (L1-farm §3.4).
+// minHits is the least number of hits of a track, in r and on φ planes each (L1-farm §3.4).
 const minHits = 3
 
-// cuts are those for a detector. They were set for the default one; where strips are wider, windows are. The one of the
-// score keeps about 3.5 % of the events without B mesons of seeds 11 and 12.
+// cuts are the cuts for a detector. They were set for the default one; a detector with wider strips has wider windows.
+// MinScore accepts about 3.5 % of the events without B mesons of seeds 11 and 12.
 func (d *Detector) cuts() cuts {
 	return cuts{
 		BeamLow:          -200,

@@ -4,38 +4,38 @@ import "ringlet/velo"
 
 // Pipeline of an event, one goroutine, no allocation:
 //
-//	1 Begin, Add   clusters of each board, sorted by sector and plane                    hits.go
-//	2 peaks        where pairs of hits say that most tracks meet the beam: histogram     primary.go
-//	3 search       tracks in r and z from there                                          search.go
+//	1 AddBoard     clusters of each board, sorted by sector and plane                    hits.go
+//	2 peaks        where most pairs of hits point to the beam: a histogram               primary.go
+//	3 search       tracks in r and z from the peaks                                      search.go
 //	4 primaries    the vertices of these tracks: a fit                                   primary.go
-//	5 search       of the hits that are left: tracks that pass the vertices by
-//	6 displaced    those of them that are found in space too, by the φ planes            space.go
+//	5 search       tracks of the remaining hits that miss the vertices                   search.go
+//	6 displaced    those of them that the φ planes confirm in space                      space.go
 //	7 secondary    pairs that meet behind the primary vertex, and the verdict            secondary.go
 //
-// The lists are the Finder's and are used again for the next event.
+// The Finder owns the lists and reuses them for the next event.
 
-// cuts are what the search asks of tracks and vertices. Lengths are in mm.
+// cuts are the conditions of the search for tracks and vertices. Lengths are in mm.
 type cuts struct {
-	BeamLow, BeamHigh float64 // z between which particles come from the beam
-	RWindow           float64 // how far from a line a hit may be
-	MinHits           int     // the least of a track, in r
-	MaxChi2           float64 // the most of a track, for each degree of freedom
+	BeamLow, BeamHigh float64 // range of z in which particles come from the beam
+	RWindow           float64 // most distance of a hit from a line
+	MinHits           int     // fewest hits of a track, in r
+	MaxChi2           float64 // most χ² for each degree of freedom of a track
 
-	MinPrimaryTracks int     // the least of a primary vertex
-	PrimaryWindow    float64 // how far from it along the beam its tracks may meet the beam
-	BeforePrimary    float64 // how far before and
-	BehindPrimary    float64 // behind it other tracks may
-	MaxTrackChi2     float64 // χ² for each degree of freedom, the most of a track that is looked at in space
-	MinImpact        float64 // impact parameters from which tracks are looked at in space,
-	MaxImpact        float64 // and up to which
-	MinSignificance  float64 // of an impact parameter, the least
-	MinPhiHits       int     // the least of a track in space
-	PhiWindow        float64 // how far from a line a φ hit may be
+	MinPrimaryTracks int     // fewest tracks of a primary vertex
+	PrimaryWindow    float64 // most distance along the beam from a peak to where its tracks meet the beam
+	BeforePrimary    float64 // other tracks may meet the beam so far before a primary vertex,
+	BehindPrimary    float64 // and so far behind it
+	MaxTrackChi2     float64 // most χ² for each degree of freedom of a track in space
+	MinImpact        float64 // least and
+	MaxImpact        float64 // most impact parameter of a track in space
+	MinSignificance  float64 // least impact parameter in units of its error
+	MinPhiHits       int     // fewest φ hits of a track in space
+	PhiWindow        float64 // most distance of a φ hit from a line
 
-	MaxApart        float64 // how far two tracks of a vertex may pass each other by
-	MinFlight       float64 // the least distance along the beam from the primary vertex
+	MaxApart        float64 // most distance between two tracks of a vertex
+	MinFlight       float64 // least distance along the beam from the primary vertex
 	MinFlightSigmas float64 // the same in units of its error
-	MinScore        float64 // of an event that is accepted, the least
+	MinScore        float64 // least score of an accepted event
 }
 
 // Finder looks for vertices in events, one after the other. It is for one goroutine.
@@ -51,17 +51,17 @@ type Finder struct {
 	tracks                []track   // in r and z
 	bestTrack, trialTrack *track    // of the search
 	bins                  []uint32  // histogram of where pairs of hits meet the beam
-	peaks                 []float64 // of it, mm
+	peaks                 []float64 // of the histogram, mm
 	primaries             []Point
 
 	spatialTracks []Track
-	points        []point       // of a track in hand, on φ planes
+	points        []point       // of the current track, on φ planes
 	pointsByPlane []planePoints // by plane
-	scatterAngle  float64       // by how much the track in hand is scattered
-	secondary     Secondary     // the best
+	scatterAngle  float64       // angle by which the current track is scattered
+	secondary     Secondary     // the best so far
 }
 
-// most of each list. What is beyond is left out: an event with so much in it is decided by the rest.
+// Sizes of the lists. When one is full, the search leaves out the rest of the event.
 const (
 	maxTracks    = 1024
 	maxSpatial   = 64

@@ -2,7 +2,8 @@ package vertex
 
 import "math"
 
-// line is a straight line at + slope·z with its errors, fitted to weighted points. The zero line has no points.
+// line is the straight line intercept + slope·(z - origin) with its errors, fitted to weighted points. The zero line
+// has no points.
 type line struct {
 	w, wz, wzz, wy, wzy, wyy                  float64 // sums over the points; z from origin
 	origin                                    float64 // of z, mm: near the points, so that the sums do not cancel
@@ -10,7 +11,7 @@ type line struct {
 	interceptVar, interceptSlopeCov, slopeVar float64 // covariance
 }
 
-// add takes a point, with the weight 1/σ².
+// add adds a point with the weight 1/σ².
 func (l *line) add(z, y, weight float64) {
 	z -= l.origin
 	wz, wy := weight*z, weight*y
@@ -18,7 +19,7 @@ func (l *line) add(z, y, weight float64) {
 	l.wy, l.wzy, l.wyy = l.wy+wy, l.wzy+wz*y, l.wyy+wy*y
 }
 
-// fit computes the line of its points, of which there are two or more at different z.
+// fit computes the line from its points, at least two at different z.
 func (l *line) fit() {
 	d := 1 / (l.w*l.wzz - l.wz*l.wz)
 	l.intercept, l.slope = d*(l.wzz*l.wy-l.wz*l.wzy), d*(l.w*l.wzy-l.wz*l.wy)
@@ -42,8 +43,8 @@ func (l *line) chi2() float64 {
 // beamCrossing is the z at which the line is 0. It is infinite for a line along the beam.
 func (l *line) beamCrossing() float64 { return l.origin - l.intercept/l.slope }
 
-// solve solves a·x = b for a symmetric 3×3 matrix of which the upper half is given: 00 01 02 11 12 22. It gives the
-// diagonal of the inverse too, and false where there is no solution.
+// solve solves a·x = b for a symmetric 3×3 matrix, given by its upper half: 00 01 02 11 12 22. It also returns the
+// diagonal of the inverse; ok is false if there is no solution.
 func solve(a [6]float64, b [3]float64) (x, diagonal [3]float64, ok bool) {
 	c00, c01, c02 := a[3]*a[5]-a[4]*a[4], a[2]*a[4]-a[1]*a[5], a[1]*a[4]-a[2]*a[3]
 	c11, c12, c22 := a[0]*a[5]-a[2]*a[2], a[1]*a[2]-a[0]*a[4], a[0]*a[3]-a[1]*a[1]

@@ -7,10 +7,10 @@ import (
 	"ringlet/velo"
 )
 
-// GeometryError says what a detector lacks for the search.
+// GeometryError says why the search cannot work with a detector.
 type GeometryError struct {
 	Field  string // of velo.Layout, as in a detector's file
-	Reason string // with what is needed
+	Reason string // why, and which value would do
 }
 
 func (e *GeometryError) Error() string {
@@ -18,19 +18,19 @@ func (e *GeometryError) Error() string {
 }
 
 const (
-	// widestSector is the most that a sector may span, in rad, and a little for rounding: within a sector tracks are
-	// taken to go into the direction of its middle. It is half of a side that overlaps the other one by 5 degrees.
+	// widestSector is the largest angle of a sector, in rad, with a little for rounding: the search takes all tracks of a
+	// sector to go in the direction of its middle. It is half of a side that overlaps the other one by 5 degrees.
 	widestSector = 95.1 * math.Pi / 180
-	// widestStrip is the most that a strip may measure, mm: what decays flies some millimetres, and passes the collision
-	// by some tenths.
+	// widestStrip is the largest width of a strip, mm: a particle decays after some millimetres, and the impact parameters
+	// of its daughters are some tenths of a millimetre.
 	widestStrip = 0.5
-	// pitchOfDefault is that of the widest strips of the default detector, mm, for which the cuts are.
+	// pitchOfDefault is the width of the widest strips of the default detector, mm, for which the cuts were set.
 	pitchOfDefault = 0.098
-	// beamOffset is how far a collision is off the axis, mm.
+	// beamOffset is the usual distance of a collision from the axis, mm.
 	beamOffset = 0.044
 )
 
-// checkGeometry tells whether the search can work with a geometry.
+// checkGeometry returns a *GeometryError if the search cannot work with a geometry.
 func checkGeometry(g *velo.Geometry) error {
 	l := g.Layout()
 	if n, least := len(l.Stations), minHits; n < least {
@@ -65,13 +65,13 @@ func checkGeometry(g *velo.Geometry) error {
 	return nil
 }
 
-// sectorWidth is what a sector of an R sensor spans, rad.
+// sectorWidth is the angle of a sector of an R sensor, rad.
 func sectorWidth(g *velo.Geometry) float64 {
 	_, low, high := g.Sector(g.BoardOf(velo.R, 0, velo.Right), 0)
 	return high - low
 }
 
-// phiStripWidth is the width of a φ zone's strips where they are widest and tracks are looked for, mm.
+// phiStripWidth is the largest width of a φ zone's strips within the radii of R sensors, mm.
 func phiStripWidth(g *velo.Geometry, zone int) float64 {
 	l := g.Layout()
 	_, outer := g.Radii()

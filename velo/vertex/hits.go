@@ -6,12 +6,12 @@ import (
 	"ringlet/velo"
 )
 
-// Step 1: the clusters of an event, sorted by where they are.
+// Step 1: the clusters of an event, sorted by sector and plane.
 
-// phiHit is a cluster on a φ plane: its azimuth at the inner radius of its zone, from where the sensor begins.
+// phiHit is a cluster on a φ plane: its azimuth at the inner radius of its zone, counted from where the sensor begins.
 type phiHit = float64
 
-// BeginEvent forgets the event before.
+// BeginEvent removes the boards of the event before.
 func (f *Finder) BeginEvent() {
 	f.rHits, f.phiHits = f.rHits[:0], f.phiHits[:0]
 	clear(f.rSpans)
@@ -19,7 +19,7 @@ func (f *Finder) BeginEvent() {
 	clear(f.phiSpans[1])
 }
 
-// AddBoard takes the fragment of a board. The bytes are not needed afterwards.
+// AddBoard adds the clusters of a board's fragment. It does not keep the bytes.
 func (f *Finder) AddBoard(fragment velo.Board) error {
 	number, n := fragment.Number(), fragment.NumClusters()
 	if number >= len(f.detector.boards) {
@@ -36,8 +36,8 @@ func (f *Finder) AddBoard(fragment velo.Board) error {
 	return f.addR(b, fragment)
 }
 
-// addR appends the hits of an r board. Its clusters are in order of the strips, so the hits of a sector are in order of
-// the radius.
+// addR appends the hits of an r board. Clusters are in order of the strips, hence the hits of a sector in order of the
+// radius.
 func (f *Finder) addR(b *board, fragment velo.Board) error {
 	if f.rSpans[f.spanIndex(b.sector, b.plane)].boardSeen {
 		return errDuplicateBoard(fragment)
@@ -57,10 +57,10 @@ func (f *Finder) addR(b *board, fragment velo.Board) error {
 	return nil
 }
 
-// span is where the hits of a plane are in the list.
+// span is the range of a plane's hits in the list.
 type span struct {
 	first, last int32
-	boardSeen   bool // the board has come
+	boardSeen   bool // the event has a fragment of the board
 }
 
 func (f *Finder) closeSpan(sector, plane int, from int32) {
@@ -68,10 +68,10 @@ func (f *Finder) closeSpan(sector, plane int, from int32) {
 	s.first, s.last = from, int32(len(f.rHits))
 }
 
-// spanIndex is the place in at of a sector's plane.
+// spanIndex is the index in rSpans of a sector's plane.
 func (f *Finder) spanIndex(sector, plane int) int { return sector*f.detector.maxPlanes + plane }
 
-// hitRange are the hits of a sector's plane, in order of the radius.
+// hitRange is the range in rHits of the hits of a sector's plane, in order of the radius.
 func (f *Finder) hitRange(sector, plane int) (first, last int32) {
 	s := &f.rSpans[f.spanIndex(sector, plane)]
 	return s.first, s.last

@@ -7,8 +7,7 @@ import (
 	"ringlet/velo/detectorfile"
 )
 
-// Kind is the row by which the filter that finds vertices enters the table of filters, as a filter of a user's own
-// would.
+// Kind is the row of the vertex filter in the table of filters; a user's own filter is added in the same way.
 var Kind = filter.Kind{
 	Kind: registry.Kind{Name: "vertex", Help: "accepts events of a vertex detector in which a particle decayed; " +
 		"vertex:FILE one that a file describes, docs/vertex-detector.md"},
@@ -32,7 +31,7 @@ func openVertex(_ string, d filter.Description, n int) (list []filter.Filter, er
 	return list, nil
 }
 
-// geometryOf is that of a description, or the default one.
+// geometryOf is the geometry of a description, or the default one.
 func geometryOf(d filter.Description) (*velo.Geometry, error) {
 	if g := detectorfile.Geometry(d); g != nil {
 		return g, nil

@@ -2,10 +2,10 @@ package vertex
 
 import "math"
 
-// Picture is what a Finder found in an event, in the plane of z and r, to be drawn. r is the distance to the beam, in
-// mm; it is negative in the half of the detector with x < 0.
+// Picture is what a Finder has found in an event, for a drawing in the plane of z and r, in mm. r is the distance to
+// the beam; it is negative in the half of the detector with x < 0.
 type Picture struct {
-	Planes    [][3]float64  `json:"planes"` // of r sensors: z, and the r between which their strips are
+	Planes    [][3]float64  `json:"planes"` // of r sensors: z, and the inner and outer r of their strips
 	Hits      [][2]float64  `json:"hits"`   // clusters on r sensors: z, r
 	Tracks    []DrawnTrack  `json:"tracks"` // in r and z
 	Primaries []DrawnVertex `json:"primaries"`
@@ -16,7 +16,7 @@ type Picture struct {
 type DrawnTrack struct {
 	From      [2]float64 `json:"from"`
 	To        [2]float64 `json:"to"`
-	Displaced bool       `json:"displaced"` // it passes the primary vertex by, and was found in space
+	Displaced bool       `json:"displaced"` // it misses the primary vertex, and was found in space
 }
 
 // DrawnVertex is a vertex.
@@ -28,7 +28,7 @@ type DrawnVertex struct {
 	Tracks int     `json:"tracks"`
 }
 
-// Picture draws what the last Find found, given what it returned. It allocates; a filter does not need it.
+// Picture is the picture of the last event, whose Find has returned r. It allocates; a filter does not need it.
 func (f *Finder) Picture(r *Result) Picture {
 	p := Picture{Hits: [][2]float64{}, Tracks: []DrawnTrack{}, Primaries: []DrawnVertex{}}
 	for s := range f.detector.sides {
@@ -77,7 +77,7 @@ func newDrawnVertex(p *Point) DrawnVertex {
 	}
 }
 
-// sign is that of x in the middle of a side.
+// sign is the sign of x in the middle of a side.
 func (d *Detector) sign(side int) float64 {
 	x := 0.0
 	for i := range d.sectors {
@@ -88,7 +88,7 @@ func (d *Detector) sign(side int) float64 {
 	return math.Copysign(1, x)
 }
 
-// roundForJSON leaves what a drawing can show, 1 µm, and nothing that JSON cannot say.
+// roundForJSON rounds to 1 µm, enough for a drawing, and replaces NaN and infinities, which JSON cannot express.
 func roundForJSON(mm float64) float64 {
 	if math.IsNaN(mm) || math.Abs(mm) > 1e6 {
 		return math.Copysign(1e6, mm)

@@ -2,16 +2,16 @@ package vertex
 
 import "math"
 
-// Steps 2 and 4, the primary vertex: a histogram of where pairs of hits meet the beam, and a fit to the tracks that do
-// so near its peak. The pairs of a track point to one place, those of different tracks anywhere.
+// Steps 2 and 4, the primary vertex: a histogram of where pairs of hits meet the beam, and a fit to the tracks that
+// meet the beam near a peak. The pairs of one track point to one place, pairs of hits of different tracks to any place.
 
 const (
-	binWidth = 1.0 // mm: about what a pair of hits says
-	// peakWindow is how far from the peak tracks belong to the first fit, mm.
+	binWidth = 1.0 // mm: about the precision of a pair of hits
+	// peakWindow is the largest distance of a track from the peak in the first round of the fit, mm.
 	peakWindow = 2.0
-	// outlierSigmas is how many standard deviations a track of the primary vertex may be off.
+	// outlierSigmas is the largest distance of a track from the primary vertex, in standard deviations.
 	outlierSigmas = 3.5
-	// fitRounds is how often the fit is made again, without those that are off.
+	// fitRounds is the number of rounds of the fit; each leaves out the outliers of the one before.
 	fitRounds = 4
 )
 
@@ -22,8 +22,8 @@ type Point struct {
 	Tracks     int
 }
 
-// findPeaks looks for the places on the beam that most pairs of hits point to, that with most first. Every second gap
-// between planes is enough.
+// findPeaks looks for the places on the beam that most pairs of hits point to, in descending order. It pairs hits over
+// every second gap between planes, which is enough.
 func (f *Finder) findPeaks() {
 	f.peaks = f.peaks[:0]
 	clear(f.bins)
@@ -51,8 +51,8 @@ func (f *Finder) findPeaks() {
 	}
 }
 
-// fillHistogram fills in where pairs of hits on two planes meet the beam. What lies outside is counted in the bin after
-// the last, which costs less than to ask: it is so for every second pair.
+// fillHistogram counts where pairs of hits on two planes meet the beam. It counts pairs outside the range, every second
+// one, in an extra last bin: a branch for them would be mispredicted and cost more.
 func (f *Finder) fillHistogram(sector, p int, z0, z1 float64) {
 	a, b := f.hits(sector, p), f.hits(sector, p+1)
 	gap, begins := z1-z0, (z0-f.cuts.BeamLow)*(1/binWidth)
@@ -70,8 +70,8 @@ func (f *Finder) fillHistogram(sector, p int, z0, z1 float64) {
 }
 
 const (
-	// minPeakPercent is how many per cent of the highest peak another one has at least. Of what hits of different tracks
-	// point to every place has some.
+	// minPeakPercent is the least height of a peak, in per cent of the highest one. Pairs of hits of different tracks give
+	// every place some height.
 	minPeakPercent = 50
 	// peakBins is how many bins from a peak belong to it.
 	peakBins = 4
@@ -92,7 +92,7 @@ func (f *Finder) findPrimaries() {
 	}
 }
 
-// impact is how far a track in r and z passes a point by, positive outside, and σ².
+// impact is the distance of a track in r and z from a point, positive outside, and its σ².
 func (f *Finder) impact(t *track, p *Point) (d, variance float64) {
 	s := &f.detector.sectors[t.sector]
 	across := 1 / (1 + t.slope*t.slope)
@@ -100,8 +100,8 @@ func (f *Finder) impact(t *track, p *Point) (d, variance float64) {
 	return d, t.variance(p.Z)*across + f.detector.azimuthError*f.detector.azimuthError + t.scatterVar
 }
 
-// fitPrimary moves p to where the tracks around it meet best. Each gives one equation: along the middle of its sector,
-// its radius at z is how far p is from the beam.
+// fitPrimary moves p to the point that is nearest to the tracks around it (least squares). Each track gives one
+// equation: along the middle of its sector, its radius at z equals the distance of p from the beam.
 func (f *Finder) fitPrimary(p *Point) bool {
 	for round := range fitRounds {
 		var a [6]float64
@@ -128,7 +128,7 @@ func (f *Finder) fitPrimary(p *Point) bool {
 		if n < f.cuts.MinPrimaryTracks {
 			return false
 		}
-		// the beam is known to be near the axis
+		// The beam is near the axis: one more measurement of x and y, with the error beamWidth.
 		a[0] += 1 / (beamWidth * beamWidth)
 		a[3] += 1 / (beamWidth * beamWidth)
 		b[0] -= p.X / (beamWidth * beamWidth)
@@ -144,10 +144,10 @@ func (f *Finder) fitPrimary(p *Point) bool {
 	return !(math.IsNaN(p.Z) || math.Abs(p.X) > f.detector.innerRadius || math.Abs(p.Y) > f.detector.innerRadius)
 }
 
-// beamWidth is σ of how far the crossing may be off the axis, mm.
+// beamWidth is σ of the distance of a collision from the axis, mm.
 const beamWidth = 0.2
 
-// claimTracks gives the tracks of a vertex to it, so that the next one is made of others.
+// claimTracks marks the tracks of a vertex as claimed, so that the next vertex uses others.
 func (f *Finder) claimTracks(p *Point) {
 	for i := range f.tracks {
 		if d, v := f.impact(&f.tracks[i], p); d*d <= outlierSigmas*outlierSigmas*v {

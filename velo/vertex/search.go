@@ -5,10 +5,11 @@ import "math"
 // Steps 3 and 5, the search for tracks in r and z alone: at least three hits on neighbouring planes of one sector that
 // lie on a straight line (L1-farm §3.4).
 //
-// A track that comes from the beam has a constant azimuth, but for the little that it passes the beam by, so it stays
-// in its sector. The search begins at the planes that are farthest from the beam's crossing, where hits are thin, and
-// goes inwards: hit 0, then each hit 1 on the next plane that a line from the beam region allows, then a hit 2 where
-// the two point. With three the line is fitted, and prolonged plane by plane. The best line of a hit 0 takes its hits.
+// A track from the beam has a nearly constant azimuth, since it misses the beam by little: it stays in its sector. The
+// search begins at the planes farthest from the collision, where hits are sparse, and goes inwards: for a hit 0 it
+// tries each hit 1 on the next plane that a line from the beam region allows, then looks for a hit 2 where the two
+// point. It fits a line to the three and extends it plane by plane. The hits of the best line of a hit 0 are marked as
+// used.
 
 const (
 	maxHits    = 24 // of a track in one view
@@ -25,17 +26,17 @@ type rHit struct {
 type track struct {
 	line
 	sector     int
-	hitCount   int            // hits
+	hitCount   int
 	forwards   bool           // r grows with z
 	planes     [maxHits]uint8 // of its hits, outermost first
 	hits       [maxHits]int32
 	z0         float64 // where it meets the beam
-	scatterVar float64 // σ² that scattering adds to how far it passes a vertex by
-	lineChi2   float64 // χ² for each degree of freedom, of a straight line: at least 1
+	scatterVar float64 // σ² of its distance from a vertex by scattering
+	lineChi2   float64 // χ² of a straight line for each degree of freedom, at least 1
 	unclaimed  bool    // it belongs to no primary vertex yet
 }
 
-// searcher is where the search goes: one sector, in one direction.
+// searcher is the search in one sector and one direction.
 type searcher struct {
 	f         *Finder
 	sector    int
@@ -43,20 +44,21 @@ type searcher struct {
 	planeStep int                   // from a plane to the one farther in
 	endPlane  int                   // the plane after the last
 	mirror    float64               // 1 forwards, -1 backwards: z·mirror grows outwards
-	minBeamZ  float64               // z·mirror from which tracks may come, and
-	maxBeamZ  float64               // up to which
-	reach     [maxSkipped + 1]reach // of the plane in hand
+	minBeamZ  float64               // least z·mirror where tracks may meet the beam,
+	maxBeamZ  float64               // and the largest
+	reach     [maxSkipped + 1]reach // of the current plane
 }
 
-// reach is between which shares of a hit's radius the next hit is, on a plane farther in. The hits of the outer plane
-// come in order of the radius, so what lies below the one in hand lies below those that follow.
+// reach is the range of radii of the next hit on a plane farther in, in units of the hit's radius. The search visits
+// the hits of the outer plane in order of the radius: an inner hit below the range of one is below that of all later
+// ones.
 type reach struct {
 	minRadiusRatio, maxRadiusRatio float64
 	first, last                    int32 // hits of the plane; first moves on
 }
 
-// search finds the tracks that meet the beam between two places, and whose hits no other track has. Those that go
-// backwards are no daughters of a particle that was looked for: they tell where the collision was.
+// search finds the tracks of unused hits that meet the beam from z = low to high. With backwards it also finds tracks
+// towards smaller z: these cannot come from the decays of interest, but help to locate the collision.
 func (f *Finder) search(low, high float64, backwards bool) {
 	for s := range f.detector.sectors {
 		z := f.detector.sides[f.detector.sectors[s].side].rPlaneZ
@@ -87,7 +89,7 @@ func (f *Finder) search(low, high float64, backwards bool) {
 	}
 }
 
-// run begins tracks on each plane in turn.
+// run begins tracks on each plane in turn, from the outermost on.
 func (s *searcher) run(from int) {
 	for p := from; p != s.endPlane; p += s.planeStep {
 		if s.z[p]*s.mirror < s.minBeamZ {
@@ -103,7 +105,7 @@ func (s *searcher) run(from int) {
 	}
 }
 
-// computeReach computes what lines from the beam region through plane p reach on the next planes.
+// computeReach computes the ranges in which lines from the beam region through plane p cross the next planes.
 func (s *searcher) computeReach(p int) {
 	z0 := s.z[p] * s.mirror
 	for i := range s.reach {
@@ -160,7 +162,7 @@ func (s *searcher) beginTrack(p int, h int32) {
 	f.tracks = append(f.tracks, *best)
 }
 
-// tryPairs tries each hit of plane q that h on plane p may be followed by.
+// tryPairs tries each unused hit of plane q in reach as the hit after h on plane p.
 func (s *searcher) tryPairs(p int, h int32, q int, to *reach, high float64) {
 	hits := s.f.rHits
 	for k := to.first; k < to.last && hits[k].r <= high; k++ {
@@ -170,7 +172,7 @@ func (s *searcher) tryPairs(p int, h int32, q int, to *reach, high float64) {
 	}
 }
 
-// growTrack prolongs the line through two hits inwards, and keeps it if it is the best.
+// growTrack extends the line through two hits inwards, and keeps the track if it is the best so far.
 func (s *searcher) growTrack(p int, h int32, q int, k int32) {
 	f := s.f
 	a, b := &f.rHits[h], &f.rHits[k]
@@ -225,7 +227,7 @@ func (t *track) addHit(plane int, hit int32, z float64, h *rHit) {
 	t.add(z, h.r, h.weight)
 }
 
-// nearestUnusedHit is the unused hit of a plane that is nearest to r, or -1.
+// nearestUnusedHit is the unused hit of a plane that is nearest to r within window, or -1.
 func (f *Finder) nearestUnusedHit(sector, plane int, r, window float64) int32 {
 	first, last := f.hitRange(sector, plane)
 	hits := f.rHits[first:last]
@@ -250,8 +252,9 @@ func (f *Finder) nearestUnusedHit(sector, plane int, r, window float64) int32 {
 // length.
 const scatterPerSlope = 0.0028
 
-// refit fits a track anew so that it says most where it comes from: hits far from the innermost one weigh less, since
-// the particle was scattered between. A track that is less straight than its hits are precise was scattered more.
+// refit fits a track anew, to know best where it comes from: hits far from the innermost one weigh less, since the
+// particle was scattered in between. If the hits deviate from the line by more than their errors, it was scattered
+// more.
 func (t *track) refit(f *Finder, z []float64) {
 	theta := scatterPerSlope * t.slope
 	bent := max(1, t.chi2()/float64(t.hitCount-2))

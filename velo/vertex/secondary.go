@@ -2,20 +2,20 @@ package vertex
 
 import "math"
 
-// Step 7, the secondary vertex: two tracks in space that meet behind the primary vertex. Its score says how much more
-// likely a pair like this is where a B meson decayed than where none did.
+// Step 7, the secondary vertex: two tracks in space that meet behind the primary vertex. The higher its score, the more
+// likely a B meson has decayed there.
 
 // Secondary is a pair of tracks that meet.
 type Secondary struct {
 	Point
-	Primary       int     // number of the primary vertex that it is behind
-	Flight        float64 // the distance along the beam, mm,
+	Primary       int     // index of the primary vertex before it
+	Flight        float64 // distance from the primary vertex along the beam, mm,
 	FlightSigmas  float64 // and in units of its error
-	TrackDistance float64 // how far the tracks pass each other by, mm
+	TrackDistance float64 // distance between the two tracks, mm
 	Score         float64
 }
 
-// findSecondary looks for the pair with the highest score. It is false if there is none.
+// findSecondary looks for the pair with the highest score; false if there is none.
 func (f *Finder) findSecondary() bool {
 	f.secondary = Secondary{}
 	found := false
@@ -58,14 +58,14 @@ func (f *Finder) transverseAt(t *Track, z float64) transversePoint {
 	}
 }
 
-// varianceAlong is σ² of a track's place at z in a direction.
+// varianceAlong is σ² of a track's position at z in the direction ex, ey.
 func (f *Finder) varianceAlong(t *Track, z, ex, ey float64) float64 {
 	s := &f.detector.sectors[t.sector]
 	eu, ev := ex*s.cos+ey*s.sin, ey*s.cos-ex*s.sin
 	return t.scatterVar + eu*eu*t.alongSector.variance(z) + ev*ev*t.acrossSector.variance(z)
 }
 
-// fitPair is the vertex of two tracks, if they may have one.
+// fitPair is the vertex of two tracks; ok is false if they do not pass the cuts.
 func (f *Finder) fitPair(a, b *Track) (s Secondary, ok bool) {
 	p := &f.primaries[a.primary]
 	one, two := f.transverseAt(a, p.Z), f.transverseAt(b, p.Z)
@@ -105,10 +105,10 @@ func (f *Finder) fitPair(a, b *Track) (s Secondary, ok bool) {
 	return s, true
 }
 
-// decayScore adds up what speaks for a decay, each in the weight that a logistic regression gave it (events of seed 11,
-// with B mesons and without, the pair with the highest score of each; docs/design/053-filters.md). The constant of the
-// regression is left out, so a score is not a probability. Scattering and chance make tracks that are not straight or
-// have few hits, and a busy event has more of them.
+// decayScore is the weighted sum of the properties by which decays differ from chance. The weights are those of a
+// logistic regression (events of seed 11, with B mesons and without, the pair with the highest score of each;
+// docs/design/053-filter.md). It omits the constant of the regression, so a score is not a probability. Scattering and
+// chance make tracks that are not straight or have few hits, and a busy event has more of them.
 func decayScore(a, b *Track, apart, angle float64, tracks int) float64 {
 	return 1.21*math.Log(min(a.Significance, b.Significance)) +
 		1.14*math.Log(max(a.Significance, b.Significance)) +
@@ -120,7 +120,7 @@ func decayScore(a, b *Track, apart, angle float64, tracks int) float64 {
 		0.0067*float64(tracks)
 }
 
-// countOtherTracks counts the other tracks that meet the vertex of two.
+// countOtherTracks adds to the secondary vertex of tracks i and k the number of other tracks that meet it.
 func (f *Finder) countOtherTracks(i, k int) {
 	s := &f.secondary
 	for n := range f.spatialTracks {
@@ -143,8 +143,8 @@ func (f *Finder) countOtherTracks(i, k int) {
 	}
 }
 
-// sameVertexChi2 is how far, in squared standard deviations, another track of a vertex may pass it by.
+// sameVertexChi2 is the largest distance of another track from the vertex, in squared standard deviations.
 const sameVertexChi2 = 6
 
-// minSlopeDifference is the difference in slope below which two tracks do not say where they meet.
+// minSlopeDifference is the least difference in slope of two tracks: nearly parallel ones have no precise vertex.
 const minSlopeDifference = 0.002

@@ -2,15 +2,15 @@ package vertex
 
 import "math"
 
-// Step 6, tracks in space: those alone that pass the primary vertex by are looked for on the φ planes (L1-farm §3.4).
-// In r and z only a part of the impact parameter is seen: along the sector's middle. Where that part is small, the φ
-// planes tell whether the track may come from the primary vertex: then it has a constant azimuth, seen from there, and
-// a vote of the planes shows it, which costs less than the track does.
+// Step 6, tracks in space: the search looks on the φ planes only for tracks that miss the primary vertex (L1-farm
+// §3.4). The r and z view shows only the part of the impact parameter along the sector's middle. If that part is small,
+// the track may still come from the primary vertex: then its azimuth, seen from the vertex, is constant, and a vote of
+// the φ planes (vote.go) tells so at less cost than a fit in space.
 //
-// On each plane the track's radius is known, so a cluster is a point. The points of the track lie on a straight line
-// across the sector's middle; the pair of outer points with most others between them gives it.
+// The track's radius on each φ plane is known, so that a cluster is a point. The points of a track lie on a straight
+// line across the sector's middle: the line through the two outer points that has most others near it.
 
-// point is where a φ cluster and a track's radius meet: v across the sector's middle, in mm.
+// point is a φ cluster at a track's radius: its coordinate v across the sector's middle, in mm.
 type point struct{ across, weight float64 }
 
 // planePoints are the points of a φ plane.
@@ -24,16 +24,16 @@ type Track struct {
 	alongSector, acrossSector line
 	sector                    int
 	firstHitZ                 float64 // z of its first hit
-	scatterVar                float64 // σ² that scattering adds to how far it passes a vertex by
+	scatterVar                float64 // σ² of its distance from a vertex by scattering
 
-	// Impact is how far it passes the primary vertex by, in mm, and Significance the same in units of its error.
+	// Impact is its distance from the primary vertex, in mm, and Significance the same in units of its error.
 	Impact, Significance float64
-	primary              int // that vertex
+	primary              int // index of that vertex
 
-	rTrack     int     // the track in r and z that it was
-	rHitCount  int     // of that
-	lineChi2   float64 // of that, χ² for each degree of freedom, at least 1,
-	acrossChi2 float64 // and of the line across
+	rTrack     int     // index of its track in r and z
+	rHitCount  int     // hits of that track
+	lineChi2   float64 // χ² of that track for each degree of freedom, at least 1
+	acrossChi2 float64 // χ² of acrossSector for each degree of freedom
 }
 
 // findDisplaced looks for tracks with a large impact parameter, in space.
@@ -63,9 +63,9 @@ func (f *Finder) findDisplaced() {
 	}
 }
 
-// beginsLate tells whether a track would have passed a plane of its sector before its first hit; across is what is
-// known of it from the φ planes. A particle whose mother decayed near the beam enters the sensors at their inner edge,
-// or at the border of the sector; what begins later is a chance, or the daughter of a particle that flew far.
+// beginsLate says whether a track crosses a plane of its sector before its first hit; across is its line on the φ
+// planes. A particle whose mother decayed near the beam enters the sensors at their inner edge, or at the border of the
+// sector; a track that begins later is chance, or the daughter of a particle that flew far.
 func (f *Finder) beginsLate(t *track, across *line) bool {
 	s := &f.detector.sectors[t.sector]
 	z := f.detector.sides[s.side].rPlaneZ
@@ -77,13 +77,13 @@ func (f *Finder) beginsLate(t *track, across *line) bool {
 	return r > f.detector.innerRadius+edgeMargin && math.Abs(across.value(z[first-1])) < r*math.Sin(s.halfWidth)-edgeMargin
 }
 
-// edgeMargin is how far from the inner edge a track may be that a sensor did not see, mm.
+// edgeMargin is the distance from an edge within which a sensor may miss a track, mm.
 const edgeMargin = 0.3
 
-// bentFactorInR is how much less straight a track may be in r and z, where one that passes the beam by is bent.
+// bentFactorInR is the factor of MaxTrackChi2 in r and z, where a straight track that misses the beam is bent.
 const bentFactorInR = 4
 
-// nearestPrimary is the vertex that a track passes nearest, in units of the error; how far, and σ².
+// nearestPrimary is the primary vertex that is nearest to a track, in units of the error, with the distance and its σ².
 func (f *Finder) nearestPrimary(t *track) (vertex int, d, variance float64) {
 	least := math.Inf(1)
 	for k := range f.primaries {
@@ -96,8 +96,8 @@ func (f *Finder) nearestPrimary(t *track) (vertex int, d, variance float64) {
 	return vertex, d, variance
 }
 
-// findSpatialTrack looks for a track among its points on the φ planes. It is false if there are too few on a line, or
-// if it does not pass the primary vertex by in space.
+// findSpatialTrack fits track t in space to its points on the φ planes; passed is how many it crosses. ok is false if
+// too few points lie on a line, or the impact parameter in space is too small.
 func (f *Finder) findSpatialTrack(t *track, primary, passed int) (found Track, ok bool) {
 	least := max(f.cuts.MinPhiHits, (2*passed+2)/3)
 	if len(f.pointsByPlane) < least {
@@ -109,7 +109,7 @@ func (f *Finder) findSpatialTrack(t *track, primary, passed int) (found Track, o
 	if !ok || n < least || f.beginsLate(t, &across) {
 		return found, false
 	}
-	// r is not straight for a track that passes the beam by, but u is
+	// For a track that misses the beam, r over z is no straight line, but u over z is.
 	side := &f.detector.sides[s.side]
 	begins, theta := side.rPlaneZ[t.planes[t.hitCount-1]], scatterPerSlope*t.slope
 	along, straight := line{origin: begins}, line{origin: begins}
@@ -141,8 +141,8 @@ func (f *Finder) findSpatialTrack(t *track, primary, passed int) (found Track, o
 	return found, found.Significance >= f.cuts.MinSignificance && found.Impact >= f.cuts.MinImpact
 }
 
-// findPoints lists the points of a track by plane, and tells how many planes it passes. Planes without any are left
-// out.
+// findPoints lists the points of a track by plane, without planes that have none, and returns how many planes it
+// crosses.
 func (f *Finder) findPoints(t *track) (passed int) {
 	f.points, f.pointsByPlane = f.points[:0], f.pointsByPlane[:0]
 	s := &f.detector.sectors[t.sector]
@@ -164,8 +164,7 @@ func (f *Finder) findPoints(t *track) (passed int) {
 	return passed
 }
 
-// addPlanePoints lists the points of a plane that a track passes at radius r. It is false if the plane has no strips
-// there.
+// addPlanePoints lists the points of a plane that a track crosses at radius r; false if the plane has no strips there.
 func (f *Finder) addPlanePoints(s *sector, plane *phiPlane, spans []span, r float64) (seen bool) {
 	wide := s.halfWidth + zoneMargin/r
 	for i := range f.detector.zones {
@@ -191,7 +190,7 @@ func (f *Finder) addPlanePoints(s *sector, plane *phiPlane, spans []span, r floa
 	return seen
 }
 
-// sine is the sine of an angle within a quarter of a turn of 0, to 1e-6.
+// sine is the sine of an angle from -π/2 to π/2, to 1e-6.
 func sine(a float64) float64 {
 	b := a * a
 	return a * (1 - b/6*(1-b/20*(1-b/42*(1-b/72))))
@@ -200,11 +199,11 @@ func sine(a float64) float64 {
 // sqrt12 is the width of a strip in units of its error.
 const sqrt12 = 3.4641016151377544
 
-// zoneMargin is how far outside a zone or a sector a track may be taken for, mm: as far as its radius is uncertain.
+// zoneMargin is how far outside a zone or a sector a track is still searched, mm: the error of its radius.
 const zoneMargin = 0.1
 
-// fitAcross is the straight line with most points, and of those with as many the one that deviates least. z and v are
-// of the primary vertex, near which it passes. It has at least so many points.
+// fitAcross is the straight line with most points, at least least; of several such lines the one with the smallest χ².
+// It must pass within MaxImpact of the primary vertex at z and v.
 func (f *Finder) fitAcross(z, v float64, least int) (best line, most int, ok bool) {
 	planes := f.pointsByPlane
 	worst := math.Inf(1)
@@ -234,8 +233,8 @@ func (f *Finder) fitAcross(z, v float64, least int) (best line, most int, ok boo
 	return best, most, ok
 }
 
-// followPoints takes the nearest points of the planes a to b along a line that begins at point i of plane a. It gives
-// up when there cannot be enough.
+// followPoints collects the nearest points of the planes a to b along a line that begins at point i of plane a. It
+// stops as soon as the remaining planes cannot give enough points.
 func (f *Finder) followPoints(a, b int, i int32, slope float64, enough int) (l line, n int) {
 	from, at := f.pointsByPlane[a].z, f.points[i].across
 	l.origin = from
@@ -259,7 +258,7 @@ func (f *Finder) followPoints(a, b int, i int32, slope float64, enough int) (l l
 	return l, n
 }
 
-// impactInSpace is how far a track passes a vertex by.
+// impactInSpace sets Impact and Significance of a track for a primary vertex.
 func (f *Finder) impactInSpace(t *Track, p *Point, s *sector) {
 	du, dv := t.alongSector.value(p.Z)-p.X*s.cos-p.Y*s.sin, t.acrossSector.value(p.Z)+p.X*s.sin-p.Y*s.cos
 	along := (du*t.alongSector.slope + dv*t.acrossSector.slope) /

@@ -1,27 +1,27 @@
 package vertex
 
-// votes says how many planes voted for each of 64 bins: bit i of word k is bit k of the number of bin i.
+// votes counts the planes that voted for each of 64 bins, as a binary number across the words: bit i of word k is bit k
+// of the count of bin i.
 type votes [voteWords]uint64
 
 const (
 	voteWords = 5
 	maxVotes  = 1<<voteWords - 1 // of planes
-	// voteBins is how many azimuths a sector is divided into; what lies outside goes into one more, which does not count.
-	// 1/60 of a sector of 45° is 0.1 mm at the innermost strips: a track that passes the primary vertex by as far as a
-	// filter can tell spans several.
+	// voteBins is the number of bins of a sector in azimuth; one more takes azimuths outside, and is not counted. 1/60 of
+	// a sector of 45° is 0.1 mm at the innermost strips: a track with a visible impact parameter spans several bins.
 	voteBins = 63
-	// voteMargin is how far beside a sector, in rad, azimuths may be: as far as the primary vertex is off the axis.
+	// voteMargin is how far beside a sector azimuths may be, in rad, since the primary vertex may be off the axis.
 	voteMargin = 0.05
 )
 
-// add takes the vote of a plane.
+// add adds the votes of a plane: one for each bin whose bit is set.
 func (c *votes) add(bins uint64) {
 	for k := range c {
 		bins, c[k] = bins&c[k], bins^c[k]
 	}
 }
 
-// hasAtLeast tells whether a bin has n votes or more.
+// hasAtLeast says whether any bin has n votes or more.
 func (c *votes) hasAtLeast(n int) bool {
 	more, same := uint64(0), ^uint64(0)
 	for k := voteWords - 1; k >= 0; k-- {
@@ -35,8 +35,8 @@ func (c *votes) hasAtLeast(n int) bool {
 	return more|same != 0
 }
 
-// pointsToVertex tells whether a track may come from the primary vertex by the clusters of the φ planes: all planes
-// that it passes have one at the same azimuth, seen from there, but one in eight.
+// pointsToVertex says whether a track may come from the primary vertex by the clusters on the φ planes: at least seven
+// in eight of the planes that it crosses have a cluster at the same azimuth, seen from the vertex.
 func (f *Finder) pointsToVertex(t *track, p *Point) bool {
 	s := &f.detector.sectors[t.sector]
 	u, v := p.X*s.cos+p.Y*s.sin, p.Y*s.cos-p.X*s.sin
@@ -64,7 +64,7 @@ func (f *Finder) pointsToVertex(t *track, p *Point) bool {
 			seen = true
 			begins := (s.sensorStart+plane.stereoSign*zone.azimuthTurn(r))*stretch + shift
 			for _, hit := range f.phiHits[spans[i].first:spans[i].last] {
-				// two neighbours have what lies between their middles
+				// A hit between the middles of two neighbouring bins votes for both.
 				bins |= 3 << (min(uint(int64(hit*stretch+begins)), voteBins) & voteBins)
 			}
 		}
