@@ -16,9 +16,9 @@ import (
 	"ringlet/transport/quic"
 )
 
-// A board is a segment with a text of the owner's: its tables, or its counters. Its first word is a number that is odd
-// while the text is being changed, its second the length of the text. So a reader knows whether it has read one text.
-// The last page of the counters' board has the times of arrivals.
+// A board is a segment with a text of the owner: its tables, or its counters. The first word is a version, which is odd
+// while the owner changes the text; the second is the length of the text. If a reader finds the same even version
+// before and after, it has read one text (a seqlock). The last page of the counters' board has the times of arrivals.
 const (
 	tablesName    = "tables"
 	countersName  = "counters"
@@ -30,13 +30,13 @@ const (
 
 const truncatedMark = "... and more than this board holds\n"
 
-// board is what its owner knows of one.
+// board is a board of the owner, with the text written last.
 type board struct {
 	mem  []byte
 	last string
 }
 
-// keepBoards writes the texts when they have changed, until ctx is over.
+// keepBoards writes the texts to the boards when they have changed, until ctx is done.
 func keepBoards(ctx context.Context, p *place, tables, counters []byte) error {
 	ticker := time.NewTicker(boardInterval)
 	defer ticker.Stop()
@@ -71,7 +71,7 @@ func (b *board) write(text string) {
 	version.Add(1)
 }
 
-// readBoard reads one text, and how often it was written.
+// readBoard reads the text of a board, and how often the owner has written it.
 func readBoard(ctx context.Context, im *memory.Import) (text string, times uint64, err error) {
 	head, body := make([]byte, boardHeadSize), make([]byte, boardTextSize-boardHeadSize)
 	for range 100 {
@@ -84,7 +84,7 @@ func readBoard(ctx context.Context, im *memory.Import) (text string, times uint6
 		}
 		n := binary.LittleEndian.Uint64(head[8:])
 		if n > uint64(len(body)) {
-			return "", 0, fmt.Errorf("the board of %s says that it has %d bytes, more than there are", im.Node(), n)
+			return "", 0, fmt.Errorf("the board of %s claims a text of %d bytes, more than it can hold", im.Node(), n)
 		}
 		if err := im.Read(ctx, boardHeadSize, body[:n]); err != nil {
 			return "", 0, err
@@ -99,7 +99,7 @@ func readBoard(ctx context.Context, im *memory.Import) (text string, times uint6
 	return "", 0, fmt.Errorf("the board of %s changed at each of 100 looks: ask again", im.Node())
 }
 
-// counterSources are what an owner counts: transactions, what its links carry, and what comes to its socket.
+// counterSources are the counters of an owner: of its transactions, of its links, and of its socket.
 var counterSources = []struct {
 	prefix string
 	counter.Struct
@@ -109,7 +109,7 @@ var counterSources = []struct {
 	{"socket.", counter.StructOf(quic.Stats{})},
 }
 
-// formatCounters are the counters of an owner, a line for each.
+// formatCounters formats the counters of an owner, a line for each.
 func formatCounters(p *place) string {
 	m, l, s := p.space.Stats(), p.space.LinkStats(), p.net.Stats()
 	var out strings.Builder
@@ -123,21 +123,21 @@ func formatCounters(p *place) string {
 	return out.String()
 }
 
-// parseCounters reads that again.
+// parseCounters is the inverse of formatCounters.
 func parseCounters(text string) (map[string]uint64, error) {
 	all := map[string]uint64{}
 	for line := range strings.Lines(text) {
 		var name string
 		var n uint64
 		if _, err := fmt.Sscan(line, &name, &n); err != nil {
-			return nil, fmt.Errorf("the owner's counters are not understood at %q: %w", line, err)
+			return nil, fmt.Errorf("the owner's counters have the line %q, not a name and a number: %w", line, err)
 		}
 		all[name] = n
 	}
 	return all, nil
 }
 
-// helpOf says what a counter counts.
+// helpOf is the description of a counter; "" if it is unknown.
 func helpOf(name string) string {
 	for _, s := range counterSources {
 		if bare, ok := strings.CutPrefix(name, s.prefix); ok {

@@ -15,17 +15,17 @@ import (
 	"ringlet/memory"
 )
 
-// Demo says how everything is shown.
+// Demo is the configuration of a demonstration.
 type Demo struct {
-	Group     string // directory; "": one that is gone afterwards
+	Group     string // directory; "": a temporary one
 	Carrier   string
 	Host      string
-	Program   string // ringlet, which the owner is
-	KeepOwner bool   // keep the owner until ctx is over
+	Program   string // path of ringlet, which the owner's process executes
+	KeepOwner bool   // keep the owner until ctx is done
 }
 
-// The segment of a demo, in pages: open ones; ones whose small writes are combined; ones that are not answered; ones
-// that can only be read; and the last, which is closed.
+// The segment of a demo, in pages: open pages; pages that combine small writes; pages whose writes are not answered;
+// read-only pages; and the last page, which is closed.
 const (
 	demoName      = "demo"
 	demoPages     = 512
@@ -44,7 +44,7 @@ func demoRules() []string {
 	}
 }
 
-// Run shows everything: an owner in a process of its own, and two guests in this one.
+// Run starts an owner in a process of its own and two guests in this one, and shows each operation.
 func (d Demo) Run(ctx context.Context, to io.Writer) (err error) {
 	dir := d.Group
 	if dir == "" {
@@ -104,7 +104,7 @@ func (d Demo) Run(ctx context.Context, to io.Writer) (err error) {
 	return showEnd(ctx, to, pair[0], stop)
 }
 
-// awaitGroup waits until the owner can be reached.
+// awaitGroup waits until the owner has written group.json.
 func awaitGroup(ctx context.Context, dir string, ended chan error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, linkTimeout, errors.New("the owner did not begin in time"))
 	defer cancel()
@@ -123,7 +123,7 @@ func awaitGroup(ctx context.Context, dir string, ended chan error) error {
 	}
 }
 
-// step is one thing that is shown.
+// step is one operation that the demo shows.
 type step struct {
 	title string
 	do    func(ctx context.Context, to io.Writer, pair [2]*Guest) error
@@ -176,7 +176,7 @@ func showRefusals(ctx context.Context, to io.Writer, p [2]*Guest) error {
 	return nil
 }
 
-// runBoth runs something as both guests at once.
+// runBoth runs a task as both guests at the same time.
 func runBoth(ctx context.Context, p [2]*Guest, task func(*Guest, *memory.Import) error) error {
 	var errs [2]error
 	var wg sync.WaitGroup
@@ -210,7 +210,8 @@ func showCounter(ctx context.Context, to io.Writer, p [2]*Guest) error {
 	return p[1].Add(ctx, demoName, 0, 0)
 }
 
-// showLock has each guest read two words and write them back with one more, which would lose counts without the lock.
+// showLock lets each guest read two words, add one to each, and write them back. Without the lock, counts would be
+// lost.
 func showLock(ctx context.Context, to io.Writer, p [2]*Guest) error {
 	const each, lockAt, wordsAt = 100, 8, 4096
 	if err := p[0].Fill(ctx, demoName, wordsAt, 16, []byte{0}); err != nil {
@@ -257,7 +258,7 @@ func showWatch(ctx context.Context, to io.Writer, p [2]*Guest) error {
 	const at = 8 * memory.PageSize
 	return p[0].withImport(ctx, demoName, func(im *memory.Import) error {
 		woken := make(chan error, 1)
-		known, err := im.Notify(ctx, at) // how many there are
+		known, err := im.Notify(ctx, at) // the number of notices so far
 		if err != nil {
 			return err
 		}
@@ -267,7 +268,7 @@ func showWatch(ctx context.Context, to io.Writer, p [2]*Guest) error {
 			when = time.Now()
 			woken <- err
 		}()
-		time.Sleep(10 * time.Millisecond) // so that it sleeps
+		time.Sleep(10 * time.Millisecond) // until the goroutine sleeps in Wait
 		start := time.Now()
 		err = p[1].Put(ctx, demoName, at, []byte("wake up!"), true)
 		if err = errors.Join(err, <-woken); err == nil {
@@ -311,7 +312,7 @@ func showCombining(ctx context.Context, to io.Writer, p [2]*Guest) error {
 	return nil
 }
 
-// post posts a write, and waits for those before it only where their queue is full.
+// post posts a write; if the queue is full, it waits for the writes before.
 func post(ctx context.Context, im *memory.Import, off int64, data []byte) error {
 	err := im.Post(off, data)
 	if !errors.Is(err, memory.ErrFull) {

@@ -12,16 +12,16 @@ import (
 	"ringlet/memory/gateway"
 )
 
-// Gateways says what OpenGateways opens.
+// Gateways is the configuration of OpenGateways.
 type Gateways struct {
 	Group   string // directory
 	Name    string
-	Clients int // how many gateways, each for one client at a time
+	Clients int // number of gateways, each for one client at a time
 	Data    int // bytes of the data area of each
 }
 
-// OpenGateways enters a group as a guest for each gateway, and serves clients on this host until ctx is over. The
-// gateways are NAME-0, NAME-1 and so on. What became of each client is printed to.
+// OpenGateways enters a group as a guest for each gateway, and serves clients on this host until ctx is done. The
+// gateways are NAME-0, NAME-1 and so on. It logs to the writer to when a client comes and how it ends.
 func OpenGateways(ctx context.Context, d Gateways, to io.Writer) (err error) {
 	if d.Clients < 1 || d.Clients > maxGuests {
 		return fmt.Errorf("%d clients: a group has room for 1 to %d", d.Clients, maxGuests)

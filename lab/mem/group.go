@@ -27,18 +27,18 @@ const (
 	ownerName  = "owner"
 	ownerRank  = 0
 	maxGuests  = 8
-	maxWindows = 4096 // runs of pages that all guests may have of all exports, and long reads under way
+	maxWindows = 4096 // windows of a table: one for each run of pages that a guest has imported, and for each long read
 	groupFile  = "group.json"
 )
 
-// group is what group.json says.
+// group is the content of group.json.
 type group struct {
-	View    uint64 `json:"view"` // another one for each owner process
+	View    uint64 `json:"view"` // differs for each owner process
 	Carrier string `json:"carrier"`
 	Address string `json:"address"` // of the owner
 }
 
-// rankName is the name of a rank: in the view, and in its certificate.
+// rankName is the name of a rank in the view and in its certificate.
 func rankName(rank int) string {
 	if rank == ownerRank {
 		return ownerName
@@ -46,9 +46,9 @@ func rankName(rank int) string {
 	return fmt.Sprintf("guest%d", rank)
 }
 
-// makeCertificates makes the certificates of a group, and gives the owner's. Its key, and that of the authority, never
-// leave this process: who has a copy of the directory can be a guest, and not the owner. A directory with the owner's
-// key, as all had once, is used as it is.
+// makeCertificates makes the certificates of a group, and returns the owner's. The keys of the owner and of the
+// authority never leave this process: a copy of the directory makes a process a guest, but not the owner. If the
+// directory has the owner's key, as former versions wrote it, that one is used.
 func makeCertificates(dir string) (*certs.Identity, error) {
 	if id, err := certs.Load(dir, ownerName); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return id, err
@@ -74,13 +74,13 @@ func makeCertificates(dir string) (*certs.Identity, error) {
 	return ca.Issue(ownerName, nil, certs.RoleNode, 0)
 }
 
-// Warning says what to do about a directory that has the owner's key, as those of former versions; "": it has none.
+// Warning says what to do about a directory with the owner's key, which former versions wrote; "" if there is none.
 func Warning(dir string) string {
 	key := filepath.Join(dir, ownerName+".key")
 	if _, err := os.Lstat(key); err != nil {
 		return ""
 	}
-	return fmt.Sprintf("%s is the private key of the owner, and whoever has a copy of %s can pose as the owner: delete "+
+	return fmt.Sprintf("%s is the private key of the owner, and every user of a copy of %s can pose as the owner: delete "+
 		"the file from every copy, start the owner again, and copy its directory again", key, dir)
 }
 
@@ -99,8 +99,8 @@ func (g *group) write(dir string) error {
 func readGroup(dir string) (*group, error) {
 	text, err := safeopen.ReadNoFollow(filepath.Join(dir, groupFile), safeopen.MaxTextSize)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("nobody exports memory in %s: start ringlet mem demo --stay or ringlet mem export there: %w",
-			dir, err)
+		return nil, fmt.Errorf(
+			"no process exports memory in %s: start ringlet mem demo --stay or ringlet mem export there: %w", dir, err)
 	}
 	if err != nil {
 		return nil, err
@@ -121,7 +121,8 @@ func parseGroup(text []byte) (*group, error) {
 	return &g, nil
 }
 
-// lock takes a place in the group, which others of this host see; nil: it is taken.
+// lock claims the place of a rank in the group by a file lock, which other processes of this host see. It returns nil
+// if another process holds it.
 func lock(dir string, rank int) (*os.File, error) {
 	f, err := safeopen.OpenFileNoFollow(filepath.Join(dir, rankName(rank)+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -142,19 +143,20 @@ type place struct {
 	rank    int
 	net     *quic.Network
 	table   *shmem.Table
-	space   *memory.Space       // nil in the place of a raw guest
-	ends    *transport.Endpoint // of a raw guest
-	closers []func() error      // in the order in which what they close was made
+	space   *memory.Space       // nil for a raw guest
+	ends    *transport.Endpoint // of a raw guest only
+	closers []func() error      // in the order of the opens; close calls them backwards
 }
 
-// segmentPrefix is that of the names of shared memory.
+// segmentPrefix begins the names of all shared memory of this package.
 const segmentPrefix = "ringlet-mem-"
 
 func segmentName(rank int, what string) string {
 	return fmt.Sprintf("%s%d-%d-%s", segmentPrefix, os.Getpid(), rank, what)
 }
 
-// openPlace makes a place of a rank that is locked, and in it what uses its links. An owner fills in where it is.
+// openPlace opens the place of a rank, whose lock is held, and calls use to make the user of its links. For the owner,
+// listen fills in g.Address.
 func openPlace(id *certs.Identity, g *group, rank int, held *os.File, bind string,
 	use func(p *place, cfg transport.Config) error) (*place, error) {
 	p := &place{group: g, rank: rank, closers: []func() error{held.Close}}
@@ -168,7 +170,7 @@ func openPlace(id *certs.Identity, g *group, rank int, held *os.File, bind strin
 	return p, nil
 }
 
-// useMemory makes remote memory of a place. Trace is told of the stages of writes.
+// useMemory makes remote memory the user of a place's links. trace is called at each stage of a write.
 func useMemory(trace func(transport.Stage)) func(*place, transport.Config) error {
 	return func(p *place, cfg transport.Config) (err error) {
 		cfg.Trace = trace
@@ -179,7 +181,7 @@ func useMemory(trace func(transport.Stage)) func(*place, transport.Config) error
 	}
 }
 
-// listen makes what an endpoint of the place needs.
+// listen makes the table and the network of the place, and returns the configuration of an endpoint on them.
 func (p *place) listen(id *certs.Identity, bind string) (cfg transport.Config, err error) {
 	choice, err := transport.ParseChoice(p.group.Carrier)
 	if err != nil {
@@ -224,7 +226,7 @@ func (p *place) listen(id *certs.Identity, bind string) (cfg transport.Config, e
 	}, nil
 }
 
-// close ends the links, and gives back what there is.
+// close ends the links and frees all that the place holds.
 func (p *place) close() (err error) {
 	for _, closeOne := range slices.Backward(p.closers) {
 		err = errors.Join(err, closeOne())

@@ -25,10 +25,11 @@ type Guest struct {
 	to     io.Writer
 }
 
-// linkTimeout bounds how long the making of a link may take.
+// linkTimeout bounds the time to connect to the owner.
 const linkTimeout = 10 * time.Second
 
-// Enter takes a free place in the group of a directory, and links to its owner. What the guest does is printed to.
+// Enter takes a free place in the group of a directory, and connects to its owner. The guest prints its operations to
+// to.
 func Enter(ctx context.Context, dir string, to io.Writer) (*Guest, error) {
 	g := &Guest{dir: dir, tracer: stages.New(), to: to}
 	p, err := claimPlace(dir, useMemory(g.tracer.Follow(false)))
@@ -39,7 +40,7 @@ func Enter(ctx context.Context, dir string, to io.Writer) (*Guest, error) {
 	return g, p.connectOwner(ctx, dir, p.space.Reconnect)
 }
 
-// claimPlace makes a place of the first rank that is free.
+// claimPlace opens the place of the first guest's rank that is free on this host.
 func claimPlace(dir string, use func(*place, transport.Config) error) (*place, error) {
 	g, err := readGroup(dir)
 	if err != nil {
@@ -66,21 +67,21 @@ func claimPlace(dir string, use func(*place, transport.Config) error) (*place, e
 	return nil, fmt.Errorf("all %d places for guests of %s are taken on this host: wait for one to end", maxGuests, dir)
 }
 
-// connectOwner links to the owner, or closes the place.
+// connectOwner connects to the owner, or closes the place.
 func (p *place) connectOwner(ctx context.Context, dir string, link func(context.Context, []int) error) error {
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
 	if err := link(ctx, []int{ownerRank}); err != nil {
-		return errors.Join(fmt.Errorf("the owner of %s is not there: %w: if it was started again, copy its "+
+		return errors.Join(fmt.Errorf("the owner of %s cannot be reached: %w: if it was started again, copy its "+
 			"directory again", dir, err), p.close())
 	}
 	return nil
 }
 
-// sourceAddress is this host's address towards another one, with any port. A socket that is bound to all addresses
-// sends no large datagrams over the carrier quic-go.
+// sourceAddress is this host's address on the route to another one, with port 0. It is needed since the carrier quic-go
+// sends no large datagrams from a socket that is bound to all addresses.
 func sourceAddress(address string) (string, error) {
-	c, err := net.Dial("udp", address) // which sends nothing
+	c, err := net.Dial("udp", address) // sends nothing
 	if err != nil {
 		return "", err
 	}
@@ -101,7 +102,7 @@ func (g *Guest) withImport(ctx context.Context, segment string, task func(*memor
 	return task(im)
 }
 
-// timed does one thing, and prints how long it took.
+// timed executes an operation, and prints how long it took.
 func (g *Guest) timed(do func() error, what func() string) error {
 	start := time.Now()
 	err := do()
@@ -111,12 +112,12 @@ func (g *Guest) timed(do func() error, what func() string) error {
 	return err
 }
 
-// timedRange does one thing with bytes of a segment, as timed does.
+// timedRange is timed for an operation on bytes of a segment.
 func (g *Guest) timedRange(im *memory.Import, verb, segment string, off int64, count int, do func() error) error {
 	return g.timed(do, func() string { return fmt.Sprintf("%s %s@%s [%d, +%d)", verb, segment, im.Node(), off, count) })
 }
 
-// store writes bytes, and waits until they are in place: pages may be combining ones.
+// store writes bytes and waits until they are in place: on combining pages, Write returns earlier.
 func store(ctx context.Context, im *memory.Import, off int64, b []byte) error {
 	if err := im.Write(ctx, off, b); err != nil {
 		return err
@@ -124,7 +125,7 @@ func store(ctx context.Context, im *memory.Import, off int64, b []byte) error {
 	return im.Fence(ctx)
 }
 
-// Put writes data, and notifies the page of their first byte if that is wanted.
+// Put writes data, and with notify notifies the page of their first byte.
 func (g *Guest) Put(ctx context.Context, segment string, off int64, data []byte, notify bool) error {
 	return g.withImport(ctx, segment, func(im *memory.Import) error {
 		err := g.timedRange(im, "put", segment, off, len(data), func() error { return store(ctx, im, off, data) })
@@ -138,7 +139,7 @@ func (g *Guest) Put(ctx context.Context, segment string, off int64, data []byte,
 	})
 }
 
-// maxTransfer bounds what one Get, Fill or Compare is about, bytes.
+// maxTransfer is the most bytes of one Get, Fill or Compare.
 const maxTransfer = 1 << 30
 
 func checkCount(count int64) error {
@@ -148,7 +149,7 @@ func checkCount(count int64) error {
 	return nil
 }
 
-// Get reads bytes, and prints them as a dump, or as they are.
+// Get reads bytes, and prints them as a dump; with raw it prints the bytes themselves.
 func (g *Guest) Get(ctx context.Context, segment string, off, count int64, raw bool) error {
 	if err := checkCount(count); err != nil {
 		return err
@@ -171,7 +172,7 @@ func (g *Guest) Get(ctx context.Context, segment string, off, count int64, raw b
 	})
 }
 
-// dump is bytes as text, with the offsets of the segment.
+// dump is a hexadecimal dump of bytes, with their offsets in the segment.
 func dump(off int64, b []byte) string {
 	var out strings.Builder
 	for len(b) > 0 {
@@ -183,7 +184,7 @@ func dump(off int64, b []byte) string {
 	return out.String()
 }
 
-// repeatData is data again and again, count bytes in all.
+// repeatData repeats data up to count bytes.
 func repeatData(data []byte, count int64) ([]byte, error) {
 	if err := checkCount(count); err != nil {
 		return nil, err
@@ -194,7 +195,7 @@ func repeatData(data []byte, count int64) ([]byte, error) {
 	return bytes.Repeat(data, int(count)/len(data)+1)[:count], nil
 }
 
-// Fill writes data again and again, count bytes in all.
+// Fill writes data repeatedly, count bytes in all.
 func (g *Guest) Fill(ctx context.Context, segment string, off, count int64, data []byte) error {
 	b, err := repeatData(data, count)
 	if err != nil {
@@ -205,10 +206,10 @@ func (g *Guest) Fill(ctx context.Context, segment string, off, count int64, data
 	})
 }
 
-// errDiffers tells that bytes are not as expected.
+// errDiffers is wrapped by the error of Compare for bytes that differ.
 var errDiffers = errors.New("the bytes differ")
 
-// Compare reads bytes and compares them with what Fill writes.
+// Compare reads bytes and compares them with those that Fill would write.
 func (g *Guest) Compare(ctx context.Context, segment string, off, count int64, data []byte) error {
 	want, err := repeatData(data, count)
 	if err != nil {
@@ -238,7 +239,7 @@ func (g *Guest) Compare(ctx context.Context, segment string, off, count int64, d
 	})
 }
 
-// Add adds to a word in one step.
+// Add adds to a word atomically.
 func (g *Guest) Add(ctx context.Context, segment string, off int64, delta uint64) error {
 	return g.withImport(ctx, segment, func(im *memory.Import) error {
 		var before uint64
@@ -248,7 +249,8 @@ func (g *Guest) Add(ctx context.Context, segment string, off int64, delta uint64
 	})
 }
 
-// Watch prints the word at an offset at each notice of its page, until ctx is over or so many have come; 0: all.
+// Watch prints the word at an offset at each notice of its page, until ctx is done or that many notices have come; 0:
+// no limit.
 func (g *Guest) Watch(ctx context.Context, segment string, off int64, notices int) error {
 	return g.withImport(ctx, segment, func(im *memory.Import) error {
 		var known uint64
@@ -270,9 +272,9 @@ func (g *Guest) Watch(ctx context.Context, segment string, off int64, notices in
 
 // Tables prints the tables of the owner, which it exports as text, and those of this guest.
 func (g *Guest) Tables(ctx context.Context, segment string) error {
-	return g.withImport(ctx, segment, func(*memory.Import) error { // so that both have something to show
+	return g.withImport(ctx, segment, func(*memory.Import) error { // so that both tables have an entry
 		return g.withImport(ctx, tablesName, func(board *memory.Import) error {
-			time.Sleep(2 * boardInterval) // until the owner has written that this guest is there
+			time.Sleep(2 * boardInterval) // until the owner has written the tables with this guest
 			text, _, err := readBoard(ctx, board)
 			if err != nil {
 				return err

@@ -17,17 +17,17 @@ import (
 	"ringlet/shmem"
 )
 
-// Owner says what Serve exports.
+// Owner is the configuration of Serve.
 type Owner struct {
 	Group   string // directory
 	Name    string
 	Size    int
-	Pages   []Pages // none: all of it is open to everybody, for everything
+	Pages   []Pages // none: all guests may do everything on all pages
 	Carrier string
-	Host    string // address that guests reach
+	Host    string // address that guests can reach
 }
 
-// Pages opens pages to everybody; as text, FIRST+COUNT:ALLOWED[:ATTRIBUTE,...].
+// Pages opens pages to all guests; as text, FIRST+COUNT:ALLOWED[:ATTRIBUTE,...].
 type Pages struct{ memory.Pages }
 
 var attributesByName = map[string]memory.Attributes{
@@ -83,7 +83,7 @@ func (p *Pages) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Serve exports a segment until ctx is over, and beside it the tables and counters of this process, for its guests.
+// Serve exports a segment until ctx is done, and with it the boards of this process's tables and counters.
 func Serve(ctx context.Context, o Owner, to io.Writer) error {
 	if o.Size < 1 || o.Size > 1<<40 {
 		return fmt.Errorf("a segment has 1 byte to 1 TiB, and not %d bytes", o.Size)
@@ -98,7 +98,7 @@ func Serve(ctx context.Context, o Owner, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = shmem.Sweep(segmentPrefix) // of owners that were killed
+	_, err = shmem.Sweep(segmentPrefix) // removes the segments of owners that were killed
 	var id *certs.Identity
 	if err == nil {
 		id, err = makeCertificates(o.Group)
@@ -117,16 +117,16 @@ func Serve(ctx context.Context, o Owner, to io.Writer) error {
 		return segments.closeAll(err)
 	}
 	err = o.serve(ctx, p, g, segments, to)
-	if closed := p.close(); closed != nil { // memory that a peer may still be inside of stays mapped
+	if closed := p.close(); closed != nil { // a peer may still write to the memory: leave it mapped
 		return errors.Join(err, closed)
 	}
 	return segments.closeAll(err)
 }
 
-// ownerSegments are the user's, the tables, the counters.
+// ownerSegments are the user's segment, and the boards of the tables and of the counters.
 type ownerSegments [3]*shmem.Segment
 
-// createSegments makes those of an owner.
+// createSegments creates the segments of an owner.
 func (o *Owner) createSegments() (all ownerSegments, err error) {
 	for i, size := range [...]int{o.Size, boardSize, boardSize} {
 		if all[i], err = shmem.Create(segmentName(ownerRank, fmt.Sprint("segment", i)), size); err != nil {
@@ -136,7 +136,7 @@ func (o *Owner) createSegments() (all ownerSegments, err error) {
 	return all, nil
 }
 
-// closeAll gives the segments back that there are, and joins what went wrong to err.
+// closeAll closes the segments that were created, and joins their errors to err.
 func (all *ownerSegments) closeAll(err error) error {
 	for _, s := range all {
 		if s != nil {
@@ -146,13 +146,13 @@ func (all *ownerSegments) closeAll(err error) error {
 	return err
 }
 
-// serve exports the segments, tells guests where, and keeps the tables and counters until ctx is over.
+// serve exports the segments, writes group.json, and updates the boards until ctx is done.
 func (o *Owner) serve(ctx context.Context, p *place, g *group, segments ownerSegments, to io.Writer) (err error) {
 	exports, err := o.exportSegments(p.space, segments)
 	if err != nil {
 		return err
 	}
-	defer func() { // before the links end, so that guests are told
+	defer func() { // before the links end, so that guests learn of it
 		for _, x := range exports {
 			err = errors.Join(err, x.Close())
 		}

@@ -18,21 +18,21 @@ import (
 	"ringlet/transport/link"
 )
 
-// Packet is something made by hand, which an owner may refuse. What is nil is as an importer of the segment would have
-// it: the window that its first pages are granted in.
+// Packet is a packet made by hand, which an owner may refuse.
 type Packet struct {
-	// Kind is one of packetKinds; write, a remote write; bytes, a message as it is; datagram, of nobody, to the socket.
+	// Kind is one of packetKinds: a kind of message; write, a remote write; bytes, Data as a message; datagram, Data as a
+	// datagram from a socket without a link.
 	Kind       string
 	Segment    string
-	Window     *uint32
-	Generation *uint32
-	Offset     uint64 // in the window
-	Count      uint32 // how many bytes a load asks for
+	Window     *uint32 // nil: the window in which an importer is granted the first pages of Segment
+	Generation *uint32 // nil: that of this window
+	Offset     uint64  // in the window
+	Count      uint32  // bytes that a load asks for
 	A, B       uint64
 	Data       []byte
 }
 
-// Kinds of packet that are no message by themselves.
+// Kinds of packet besides the kinds of message.
 const (
 	packetWrite    = "write"
 	packetBytes    = "bytes"
@@ -45,7 +45,7 @@ var messageKinds = map[string]byte{
 	"revoked": 11, "answer": 12,
 }
 
-// packetKinds are what Packet.Kind may be.
+// packetKinds are the values of Packet.Kind.
 func packetKinds() []string {
 	return append(slices.Sorted(maps.Keys(messageKinds)), packetBytes, packetDatagram, packetWrite)
 }
@@ -58,7 +58,7 @@ const (
 	kindAnswer      = 12
 )
 
-// rawGuest is a place whose links it alone uses: what it sends is not checked by package memory.
+// rawGuest is a guest that uses the links of its place directly, so that package memory does not check its packets.
 type rawGuest struct {
 	*place
 	next      uint64 // id of the next request
@@ -73,7 +73,8 @@ func (h *rawGuest) Malformed(int, error)                    {}
 func (h *rawGuest) LinkDown(int, error)                     {}
 func (h *rawGuest) Completed(_ int, _ uint64, err error)    { h.completed <- err }
 
-// Signal keeps an answer. Of more than there is room for, which nobody asked for, the rest is dropped.
+// Signal keeps an answer for awaitAnswer. If the queue is full, the owner has sent answers to no request: they are
+// dropped.
 func (h *rawGuest) Signal(_ int, b []byte) {
 	select {
 	case h.answers <- append([]byte(nil), b...):
@@ -81,10 +82,10 @@ func (h *rawGuest) Signal(_ int, b []byte) {
 	}
 }
 
-// answerTimeout bounds how long an answer is waited for.
+// answerTimeout bounds the wait for an answer.
 const answerTimeout = 2 * time.Second
 
-// enterRaw takes a free place, and links to the owner.
+// enterRaw takes a free place as a raw guest, and connects to the owner.
 func enterRaw(ctx context.Context, dir string) (*rawGuest, error) {
 	h := &rawGuest{answers: make(chan []byte, 16), completed: make(chan error, 16)}
 	p, err := claimPlace(dir, func(p *place, cfg transport.Config) error {
@@ -100,7 +101,7 @@ func enterRaw(ctx context.Context, dir string) (*rawGuest, error) {
 	return h, p.connectOwner(ctx, dir, p.ends.Reconnect)
 }
 
-// message puts one together.
+// message builds a message, and returns it with its id.
 func (h *rawGuest) message(kind byte, p *Packet, ref shmem.Ref) (b []byte, id uint64) {
 	h.next++
 	le := binary.LittleEndian
@@ -111,7 +112,7 @@ func (h *rawGuest) message(kind byte, p *Packet, ref shmem.Ref) (b []byte, id ui
 	return append(b, p.Data...), h.next
 }
 
-// errNoAnswer says that the owner did not answer a request in time.
+// errNoAnswer: the owner has not answered a request within answerTimeout.
 var errNoAnswer = errors.New("no answer")
 
 // awaitAnswer waits for the answer to a request, and returns its status and its body.
@@ -143,18 +144,18 @@ func (h *rawGuest) importSegment(ctx context.Context, name string) (ref shmem.Re
 	case status != 0:
 		return ref, fmt.Errorf("importing %q: %w", name, status)
 	case len(rows) < rowSize:
-		return ref, fmt.Errorf("nothing of %q is open to %s", name, rankName(h.rank))
+		return ref, fmt.Errorf("no page of %q is open to %s", name, rankName(h.rank))
 	}
 	le := binary.LittleEndian
 	return shmem.Ref{Window: le.Uint32(rows[12:]), Gen: le.Uint32(rows[16:])}, nil
 }
 
-// Send sends a packet as a guest, and prints what became of it, and which of the owner's counters has counted it.
+// Send sends a packet as a guest, and prints its outcome and which of the owner's counters has counted it.
 func (p *Packet) Send(ctx context.Context, dir string, to io.Writer) (err error) {
 	if _, ok := messageKinds[p.Kind]; !ok && !slices.Contains(packetKinds(), p.Kind) {
 		return fmt.Errorf("there are no packets of kind %q: there are %s", p.Kind, strings.Join(packetKinds(), ", "))
 	}
-	g, err := Enter(ctx, dir, io.Discard) // it looks at the counters, by a link of its own
+	g, err := Enter(ctx, dir, io.Discard) // reads the counters, over its own link
 	if err != nil {
 		return err
 	}
@@ -193,8 +194,9 @@ func (p *Packet) Send(ctx context.Context, dir string, to io.Writer) (err error)
 	})
 }
 
-// awaitOwner asks for something and waits for the answer: then the owner has taken what this guest has signalled
-// before. Behind a request with a larger number the marker's is dropped as repeated, and the wait for its answer ends.
+// awaitOwner sends a request and waits for its answer: then the owner has processed all earlier signals of this guest.
+// If a packet made by hand had a larger request number, the owner drops this request as repeated; then awaitOwner waits
+// for answerTimeout.
 func (h *rawGuest) awaitOwner(ctx context.Context) error {
 	_, err := h.importSegment(ctx, countersName)
 	if errors.Is(err, errNoAnswer) {
@@ -203,7 +205,7 @@ func (h *rawGuest) awaitOwner(ctx context.Context) error {
 	return err
 }
 
-// countGrowth is by how much the owner's counters grew while something was done.
+// countGrowth is by how much the owner's counters have grown during do.
 func (g *Guest) countGrowth(ctx context.Context, im *memory.Import, do func() error) (map[string]uint64, error) {
 	before, err := g.readCounters(ctx, im)
 	if err != nil {
@@ -219,8 +221,8 @@ func (g *Guest) countGrowth(ctx context.Context, im *memory.Import, do func() er
 	return after, err
 }
 
-// readCounters reads the owner's counters as they are after the call: the text that is written next but one. Reading is
-// counted, so there always is a next one.
+// readCounters reads the owner's counters as of a time after the call: it waits for the second new text, since the
+// owner may have begun the first one before. There is always a new text, since the owner counts each read.
 func (g *Guest) readCounters(ctx context.Context, im *memory.Import) (map[string]uint64, error) {
 	_, first, err := readBoard(ctx, im)
 	for err == nil {
@@ -238,13 +240,13 @@ func (g *Guest) readCounters(ctx context.Context, im *memory.Import) (map[string
 	return nil, err
 }
 
-// send sends the packet, and says what became of it.
+// send sends the packet, and returns its outcome as a sentence.
 func (p *Packet) send(ctx context.Context, h *rawGuest, ref shmem.Ref) (became string, err error) {
 	switch p.Kind {
 	case packetDatagram:
-		return "Nobody answers such", p.sendDatagram(ctx, h.group.Address)
+		return "A datagram gets no answer", p.sendDatagram(ctx, h.group.Address)
 	case packetBytes:
-		return "The owner answers only what it understands", h.ends.Signal(ownerRank, p.Data)
+		return "The owner answers valid messages only", h.ends.Signal(ownerRank, p.Data)
 	case packetWrite:
 		if p.Offset+uint64(len(p.Data)) > 1<<32 {
 			return "", fmt.Errorf("a write at offset %d reaches past every window", p.Offset)
@@ -256,7 +258,7 @@ func (p *Packet) send(ctx context.Context, h *rawGuest, ref shmem.Ref) (became s
 		select {
 		case err = <-h.completed:
 			if err != nil {
-				return "Refused: " + err.Error(), nil //nolint:nilerr // the refusal is what was asked for
+				return "Refused: " + err.Error(), nil //nolint:nilerr // the refusal is the result
 			}
 			return "Done: the bytes are in place", nil
 		case <-ctx.Done():
@@ -289,10 +291,10 @@ func (p *Packet) sendDatagram(ctx context.Context, address string) error {
 	return errors.Join(err, c.Close())
 }
 
-// relevantCounters are the counters that say what became of something, by what is in their names.
+// relevantCounters are parts of the names of counters that show the outcome of a packet.
 var relevantCounters = []string{"memory.", "refused", "malformed", "stale", "placed", "socket.quic_"}
 
-// printOutcome prints it as a sentence.
+// printOutcome prints the packet, its outcome, and the counters that moved but do not move without a packet (usual).
 func (p *Packet) printOutcome(to io.Writer, h *rawGuest, ref shmem.Ref, became string, usual,
 	moved map[string]uint64) error {
 	what := fmt.Sprintf("%s of %d bytes", p.Kind, len(p.Data))
@@ -309,7 +311,7 @@ func (p *Packet) printOutcome(to io.Writer, h *rawGuest, ref shmem.Ref, became s
 			by = append(by, fmt.Sprintf("  %s +%d: %s", name, n, helpOf(name)))
 		}
 	}
-	counted := "No counter of the owner's has counted it, but those of what comes anyway."
+	counted := "No counter of the owner has counted it, except those that grow in any case."
 	if len(by) > 0 {
 		counted = "The owner has counted it:\n" + strings.Join(by, "\n")
 	}

@@ -16,11 +16,12 @@ import (
 	"ringlet/transport"
 )
 
-// A write is followed from both ends. The clocks of two hosts are not one, so the owner tells how long the write took
-// since it had it in hand, and what is left of the time from the seal to the answer is the way there and back.
+// Trace follows a write at both ends. The hosts have different clocks: therefore the owner reports how long each of its
+// stages took after it had received the write. The guest's time from the seal to the answer, less the owner's part, is
+// the way there and back.
 
-// arrivals are the owner's part: words in the last page of the counters' board. The first counts the writes seen; the
-// others are when the last one was opened, placed and seen, ns since it was received.
+// arrivals are the owner's part: words in the last page of the counters' board. The first counts the writes; the others
+// are when the last one was opened, placed and notified, ns after it was received.
 type arrivals struct {
 	start        time.Time
 	lastReceived atomic.Int64
@@ -37,7 +38,7 @@ func newArrivals(page []byte) *arrivals {
 	return a
 }
 
-// recordStage is told of the stages of all writes that come.
+// recordStage is called at each stage of each write that arrives.
 func (a *arrivals) recordStage(stage transport.Stage) {
 	if !stages.Table[stage].Receiver {
 		return
@@ -53,13 +54,13 @@ func (a *arrivals) recordStage(stage transport.Stage) {
 	}
 }
 
-// MaxTracedWrite is the longest write that Trace follows, bytes: a datagram holds it.
+// MaxTracedWrite is the longest write that Trace follows, bytes: it fits one datagram.
 const MaxTracedWrite = 1024
 
-// traceTimeout bounds how long one write is waited for.
+// traceTimeout bounds the wait for one write.
 const traceTimeout = 2 * time.Second
 
-// traceRows are what is told of a write: the guest's stages, the way, the owner's, and the whole.
+// traceRows are the rows of the table: the guest's stages, the way, the owner's stages, and the whole write.
 var traceRows = [...]struct{ name, where, says string }{
 	{stages.Table[0].Name, "guest", stages.Table[0].Says},
 	{stages.Table[1].Name, "guest", stages.Table[1].Says},
@@ -96,7 +97,7 @@ func (g *Guest) Trace(ctx context.Context, segment string, off int64, data []byt
 	})
 }
 
-// traceOne follows one write. It reports false where another guest wrote, or a stage was not seen in order.
+// traceOne follows one write. It returns false if another guest wrote meanwhile, or the stages were out of order.
 func (g *Guest) traceOne(ctx context.Context, im, counters *memory.Import, off int64, data []byte,
 	took *[len(traceRows)][]int64) (bool, error) {
 	before, err := readArrival(ctx, counters)
@@ -115,12 +116,12 @@ func (g *Guest) traceOne(ctx context.Context, im, counters *memory.Import, off i
 		}
 	}
 	arrival := before
-	for arrival[0] == before[0] { // the answer may be here before the owner has noted that
+	for arrival[0] == before[0] { // the answer may arrive before the owner has recorded the write
 		if arrival, err = readArrival(ctx, counters); err != nil {
 			return false, err
 		}
 		if time.Now().After(until) {
-			return false, errors.New("the owner did not note the write")
+			return false, errors.New("the owner did not record the write in time")
 		}
 	}
 	row := [len(traceRows)]int64{4: t.Passed(transport.StageWriterNotified) - t.Passed(transport.StageSealed) - arrival[2],
@@ -157,7 +158,7 @@ func (g *Guest) printTrace(im *memory.Import, off int64, size, skipped int, took
 	}
 	title := fmt.Sprintf("%d writes to %s [%d, +%d), one at a time; medians", len(took[0]), im.Node(), off, size)
 	if skipped > 0 {
-		title += fmt.Sprintf("; %d more are left out, of which a stage was not seen in order, or beside which others wrote",
+		title += fmt.Sprintf("; %d more are left out: their stages were out of order, or another guest wrote meanwhile",
 			skipped)
 	}
 	return trial.Table(g.to, title, []string{"stage", "where", "took µs", "what is over"}, rows)
