@@ -231,11 +231,11 @@ func TestUsage(t *testing.T) {
 		change func(*Config)
 		says   string
 	}{
-		"no carrier": {func(c *Config) { c.Carriers = nil }, "carriers: there is none"},
+		"no carrier": {func(c *Config) { c.Carriers = nil }, "carriers: no carrier is given"},
 		"another carrier": {func(c *Config) { c.Carriers = []string{"pigeon"} },
 			`"pigeon" is not one of quic, quic-go, stream, local`},
 		"a carrier twice":  {func(c *Config) { c.Carriers = []string{"quic", "quic"} }, "quic is named twice"},
-		"no size":          {func(c *Config) { c.Sizes = nil }, "sizes: there is none"},
+		"no size":          {func(c *Config) { c.Sizes = nil }, "sizes: no size is given"},
 		"size 0":           {func(c *Config) { c.Sizes = []config.Bytes{0} }, "not between 1 B and 64MiB"},
 		"a size twice":     {func(c *Config) { c.Sizes = []config.Bytes{128, 128} }, "named twice"},
 		"a size too large": {func(c *Config) { c.Sizes = []config.Bytes{2 << 20} }, "do not fit into the memory of 4MiB"},
@@ -247,7 +247,7 @@ func TestUsage(t *testing.T) {
 		"endless procs":    {func(c *Config) { c.Procs = 1 << 40 }, "procs: 1099511627776 is not between 0 and 4096"},
 		"a peer and runs":  {func(c *Config) { c.PeerAddr, c.FullRuns = "a:1", true }, "runs: whole runs are of one machine"},
 		"a peer elsewhere": {func(c *Config) { c.PeerAddr, c.Host = "10.0.0.2:1", host },
-			"host: 127.0.0.1 is not to be reached from 10.0.0.2"},
+			"host: 127.0.0.1 cannot be reached from 10.0.0.2"},
 		"a peer of no port": {func(c *Config) { c.PeerAddr = "a" }, `peer: "a" has no port: write HOST:PORT`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -283,13 +283,13 @@ func TestFarRefuses(t *testing.T) {
 		r    request
 		says string // "": it is done
 	}{
-		{request{}, "asks 0 things"},
+		{request{}, "has 0 fields"},
 		{request{Mark: &noArgs{}}, "hello comes first"},
 		{request{Hello: &helloArgs{Protocol: protocol + 1, Memory: minMemory, Name: "near"}}, "version 2"},
 		{request{Hello: &helloArgs{Protocol: protocol, Memory: minMemory, Name: "other"}},
 			`its certificate that it is "near"`},
-		{request{Hello: &helloArgs{Protocol: protocol, Memory: 1, Name: "near"}}, "cannot be"},
-		{request{Hello: &helloArgs{Protocol: protocol, Memory: minMemory, Name: "near", Procs: 1 << 40}}, "cannot be"},
+		{request{Hello: &helloArgs{Protocol: protocol, Memory: 1, Name: "near"}}, "out of bounds"},
+		{request{Hello: &helloArgs{Protocol: protocol, Memory: minMemory, Name: "near", Procs: 1 << 40}}, "out of bounds"},
 		{request{Hello: &hello}, ""},
 		{request{Hello: &hello}, "hello comes once"},
 		{request{Grant: &grantArgs{Size: 1, Windows: 1}}, "there is no link"},

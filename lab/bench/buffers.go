@@ -15,9 +15,9 @@ import (
 // storeSize is what a store puts into a write buffer: the bridge's fetches are of 64 bytes (SCI-bridge §III.B).
 const storeSize = 64
 
-// measureBuffers stores 64 bytes at a time, one behind the other, into remote memory that combines, and tells how many
-// full write buffers were under way to the owner at a time. There are four buffers, as in the bridge, and each is free
-// as soon as what it held was handed over (SCI-bridge §III.B).
+// measureBuffers stores 64 bytes at a time into consecutive places of remote memory that combines stores, and counts
+// how many full write buffers were on their way to the owner at a time. There are four buffers, as in the bridge; a
+// buffer is free again as soon as its bytes have been handed over (SCI-bridge §III.B).
 func measureBuffers(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
 	defer func() {
 		if err != nil {

@@ -14,19 +14,19 @@ import (
 	"ringlet/transport"
 )
 
-// SideRow is a path beside the others: what it moves, what that costs, and how much of the machine's limits it reaches.
+// SideRow is one path of the comparison: its goodput, its cost, and its share of the machine's limits.
 type SideRow struct {
 	Name          string        `json:"name"`
 	What          string        `json:"what"`
 	Goodput       trial.Spread  `json:"goodput_gbps"`
-	BusGoodput    trial.Spread  `json:"bus_gbps"`               // of it, what goes from one process to another
+	BusGoodput    trial.Spread  `json:"bus_gbps"`               // the part that goes from one process to another
 	CPU           *trial.Spread `json:"cpu_s_per_gb,omitempty"` // of all processes, per GB of goodput
-	RatioToCopy   *trial.Ratio  `json:"of_copy,omitempty"`      // of Bus, as the following
+	RatioToCopy   *trial.Ratio  `json:"of_copy,omitempty"`      // of BusGoodput, as the ratios below
 	RatioToCipher *trial.Ratio  `json:"of_cipher,omitempty"`
 	RatioToKernel *trial.Ratio  `json:"of_kernel,omitempty"`
 }
 
-// Published is a figure of others. It is embedded with its source, and never measured here.
+// Published is a figure that others published. It is embedded with its source; this program never measures it.
 type Published struct {
 	Who     string  `yaml:"who"     json:"who"`
 	What    string  `yaml:"what"    json:"what"`
@@ -39,38 +39,38 @@ type Published struct {
 //go:embed published.yaml
 var publishedText []byte
 
-// readPublished reads the figures of others.
+// readPublished reads the published figures.
 var readPublished = sync.OnceValue(func() []Published {
 	var out []Published
 	dec := yaml.NewDecoder(bytes.NewReader(publishedText))
 	dec.KnownFields(true)
 	if err := dec.Decode(&out); err != nil {
-		panic(err) // it is part of the program, and a test reads it
+		panic(err) // the file is embedded, and a test reads it
 	}
 	return out
 })
 
-// Limits of the machine, each by the references that measure it: the first that was measured counts.
+// Limits of the machine, each with the references that measure it: the first reference that was measured counts.
 var (
 	copyLimit   = []string{refCopy}
 	cipherLimit = []string{refSeal}
 	kernelLimit = []string{refUDP, refIPerf, refTCP}
 )
 
-// path is what stands beside others.
+// path is one row of the comparison before its figures are known.
 type path struct {
 	thing, name, what             string
 	busShare                      float64 // share of the goodput that goes from one process to another
-	usesCipher, usesKernelNetwork bool    // whether it goes through the cipher, and through the kernel's network
+	usesCipher, usesKernelNetwork bool    // the path encrypts; the path uses the kernel's network
 }
 
-// sealedReferences and networkReferences go through the cipher, and through the kernel's network.
+// sealedReferences encrypt; networkReferences use the kernel's network.
 var (
 	sealedReferences  = []string{refQUIC}
 	networkReferences = []string{refUDP, refTCP, refQUIC, refIPerf, refMPITCP}
 )
 
-// paths lists what is compared: each carrier with large writes, the references beside it, and whole runs.
+// paths lists the rows of the comparison: each carrier with large writes, the references, and whole runs.
 func paths(cfg *Config) []path {
 	var out []path
 	size := largest(cfg.Sizes)
@@ -115,7 +115,7 @@ func paths(cfg *Config) []path {
 	return out
 }
 
-// largest is the size of the writes that large references are compared with: theirs, or the largest there is.
+// largest is the size of the carriers' writes in the comparison: that of the references, else the largest measured.
 func largest(sizes []config.Bytes) config.Bytes {
 	if slices.Contains(sizes, blockSize) {
 		return blockSize
@@ -123,7 +123,7 @@ func largest(sizes []config.Bytes) config.Bytes {
 	return slices.Max(sizes)
 }
 
-// fillSideRows puts all paths that were measured beside each other. Shares of a limit are ratios of one round.
+// fillSideRows compares all paths that were measured. A share of a limit is a ratio of two figures of one round.
 func (r *Report) fillSideRows(cfg *Config, rounds trial.Rounds) {
 	r.SideRows, r.Published = []SideRow{}, readPublished()
 	all := paths(cfg)
@@ -151,8 +151,8 @@ func (r *Report) fillSideRows(cfg *Config, rounds trial.Rounds) {
 	}
 }
 
-// addDerivedFigures adds to each round what follows from its figures: the bus bandwidth, as nccl-tests have it for an
-// exchange of all with all ((n-1)/n of what is built by n folded nodes), and the processor time of both ends.
+// addDerivedFigures adds to each round what follows from its figures: the bus bandwidth as nccl-tests defines it for an
+// all-to-all exchange ((n-1)/n of what n folded nodes build), and the processor time of both ends.
 func addDerivedFigures(rounds trial.Rounds, all []path) trial.Rounds {
 	out := make(trial.Rounds, len(rounds))
 	for i, one := range rounds {

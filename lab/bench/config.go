@@ -19,38 +19,38 @@ import (
 // Config of a measurement.
 type Config struct {
 	Version  string
-	Command  string         // how to make it again, as a shell takes it
+	Command  string         // a shell command that repeats the measurement
 	Carriers []string       // names of the table carriers
 	Sizes    []config.Bytes // of a remote write
 	Duration time.Duration  // of each measurement of throughput
-	Rounds   int            // what is reported is their median
+	Rounds   int            // the report gives their median
 	Spin     time.Duration  // how long processes look for data before they sleep; 0 sleeps at once
-	Procs    int            // processors that each process may use at a time; the caller has set it for this one
+	Procs    int            // processors that each process may use at a time; the caller has set this process's
 	Memory   config.Bytes   // exported by the far process, and mapped for the copy
 	MPI      bool           // run the reference OpenMPI, if installed
 	IPerf    bool           // run the reference iperf3, if installed
-	FullRuns bool           // spawn whole runs as well
-	Program  string         // for whole runs: this program
+	FullRuns bool           // measure whole runs as well
+	Program  string         // for whole runs: the path of this program
 
 	Host     string          // address to bind
 	Identity *certs.Identity // of this process
 	FarName  string          // the far process's name
-	PeerAddr string          // where the far process is, on another machine; empty: a process of this one
-	// StartFar gives a connection to a far process that has proved its name, and a function that ends that process.
+	PeerAddr string          // address of the far process on another machine; empty: the far process is started here
+	// StartFar returns a connection to a far process that has proved its name, and a function that ends that process.
 	StartFar func() (conn net.Conn, stop func(), err error)
-	// Progress is told what is being measured, and how much of the work is done. It may be nil.
+	// Progress is called with the name of the next measurement and the share of the work done. It may be nil.
 	Progress func(what string, done, of int)
 }
 
-// comparedReferences are the references that a carrier's throughput is compared with, by name: the first that was
-// measured.
+// comparedReferences are the references that a carrier's throughput is compared with, by carrier: the first reference
+// that was measured counts.
 var comparedReferences = map[string][]string{
 	"quic":    {refIPerf, refTCP},
 	"quic-go": {refQUIC},
 	"local":   {refCopy},
 }
 
-// referencesFor is which references a carrier is compared with at a size.
+// referencesFor lists the references that a carrier is compared with at a size.
 func referencesFor(c transport.CarrierKind, size int) []string {
 	if c.SameHost && size <= maxSmallWrite {
 		return []string{refCopySmall}
@@ -94,7 +94,7 @@ const (
 	maxDuration = 10 * time.Minute
 )
 
-// UsageError is a setting that cannot be.
+// UsageError is a setting with an invalid value.
 type UsageError struct{ Setting, Why string }
 
 func (e *UsageError) Error() string { return "bench: " + e.Setting + ": " + e.Why }
@@ -103,7 +103,7 @@ func usageErrorf(setting, why string, args ...any) error {
 	return &UsageError{setting, fmt.Sprintf(why, args...)}
 }
 
-// checkRange refuses what is not between two values.
+// checkRange refuses a value outside of two bounds.
 func checkRange[T cmp.Ordered](setting string, v, least, most T) error {
 	if !(v >= least && v <= most) {
 		return usageErrorf(setting, "%v is not between %v and %v", v, least, most)
@@ -111,7 +111,7 @@ func checkRange[T cmp.Ordered](setting string, v, least, most T) error {
 	return nil
 }
 
-// checkCount refuses a number of things that is not between two values.
+// checkCount refuses a number of things outside of two bounds.
 func checkCount(setting string, n, least, most int) error {
 	if n < least || n > most {
 		return usageErrorf(setting, "%d are not between %d and %d", n, least, most)
@@ -119,7 +119,7 @@ func checkCount(setting string, n, least, most int) error {
 	return nil
 }
 
-// checkWords refuses a size that is not one of whole words.
+// checkWords refuses a size that is not a multiple of the word size, or is too large.
 func checkWords(setting string, size, most config.Bytes) error {
 	if size < wordSize || size > most || size%wordSize != 0 {
 		return usageErrorf(setting, "%s is not whole words of 8 B, from 8 B to %s", size, most)
@@ -127,10 +127,10 @@ func checkWords(setting string, size, most config.Bytes) error {
 	return nil
 }
 
-// Validate says what of the settings cannot be, as a *UsageError.
+// Validate returns the first invalid setting as a *UsageError.
 func (c *Config) Validate() error {
 	if len(c.Carriers) == 0 {
-		return usageErrorf("carriers", "there is none to measure: name some of %s", strings.Join(carrierNames(), ", "))
+		return usageErrorf("carriers", "no carrier is given: name some of %s", strings.Join(carrierNames(), ", "))
 	}
 	for i, name := range c.Carriers {
 		if _, ok := carrierOf(name); !ok {
@@ -144,7 +144,7 @@ func (c *Config) Validate() error {
 		return err
 	}
 	if len(c.Sizes) == 0 {
-		return usageErrorf("sizes", "there is none to measure: give some as 128,1MiB")
+		return usageErrorf("sizes", "no size is given: give some as 128,1MiB")
 	}
 	for i, s := range c.Sizes {
 		switch {
@@ -173,17 +173,17 @@ func (c *Config) Validate() error {
 		}
 		host, _, _ := net.SplitHostPort(c.PeerAddr)
 		if net.ParseIP(c.Host).IsLoopback() && !net.ParseIP(host).IsLoopback() && host != "localhost" {
-			return usageErrorf("host", "%s is not to be reached from %s: give the address of this machine that is", c.Host, host)
+			return usageErrorf("host", "%s cannot be reached from %s: give another address of this machine", c.Host, host)
 		}
 	}
 	return nil
 }
 
-// MaxProcs is how many processors a process may be told to use: the runtime takes memory for each.
+// MaxProcs is how many processors a process may be told to use: Go's runtime allocates memory for each.
 const MaxProcs = 4096
 
-// DefaultProcs is how many processors each of n processes should use at a time: one where there are not twice as many
-// cores.
+// DefaultProcs is how many processors each of n processes should use at a time: one if the machine has fewer than 2n
+// cores, else all.
 func DefaultProcs(n int) int {
 	if n > runtime.NumCPU()/2 {
 		return 1

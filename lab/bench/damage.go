@@ -22,29 +22,29 @@ const (
 )
 
 const (
-	packetHeader     = 13   // bytes of the packets of carrier quic before what is encrypted: docs/format/quic.md
-	minDamagedPacket = 128  // bytes of a packet that may be damaged: those with data
-	damageOneIn      = 100  // one of so many is, and the first
+	packetHeader     = 13   // bytes of the packets of carrier quic that are not encrypted: docs/format/quic.md
+	minDamagedPacket = 128  // bytes; only packets with data are damaged, and these are as long at least
+	damageOneIn      = 100  // the relay damages one packet of so many, and the first
 	damageWriteSize  = 4096 // bytes of a write
 )
 
-// relay passes packets between a node that sends to it and another, and turns one bit of some over. Pipeline:
+// relay passes packets between a node that dials and another node, and flips one bit of some packets. Pipeline:
 //
-//	forward  (parallel, one for each direction)  read; damage, if it is time; write
+// forward  (parallel, one for each direction)  read; damage, if this packet's turn has come; write
 type relay struct {
 	front, back *net.UDPConn
 	node        netip.AddrPort
 	damageWhere string
 
 	// atomic
-	dialler        atomic.Pointer[netip.AddrPort] // who has spoken first
+	dialler        atomic.Pointer[netip.AddrPort] // address of the node that sent the first packet
 	damaging       atomic.Bool
 	damagedPackets atomic.Uint64
 
 	wg sync.WaitGroup
 }
 
-// newRelay stands before the node at an address.
+// newRelay listens beside the node at an address, and relays to it.
 func newRelay(to, where string) (*relay, error) {
 	node, err := netip.ParseAddrPort(to)
 	if err != nil {
@@ -58,7 +58,7 @@ func newRelay(to, where string) (*relay, error) {
 		return nil, errors.Join(err, r.front.Close())
 	}
 	for _, c := range [...]*net.UDPConn{r.front, r.back} {
-		_ = c.SetReadBuffer(4 << 20) // what does not fit is lost, and repaired
+		_ = c.SetReadBuffer(4 << 20) // the kernel drops what does not fit, and the link repairs the loss
 	}
 	r.wg.Go(func() {
 		r.forward(r.front, r.back, func(from netip.AddrPort) netip.AddrPort {
@@ -92,14 +92,14 @@ func (r *relay) forward(in, out *net.UDPConn, destination func(from netip.AddrPo
 			flipBit(b[:n], r.damageWhere, draw)
 			r.damagedPackets.Add(1)
 		}
-		_, _ = out.WriteToUDPAddrPort(b[:n], destination(from)) // what does not pass is lost, and repaired
+		_, _ = out.WriteToUDPAddrPort(b[:n], destination(from)) // what cannot be sent is lost, and repaired
 	}
 }
 
-// isSessionPacket says whether a packet is one of the carrier quic: others are of handshakes and of quic-go.
+// isSessionPacket says whether a packet is one of the carrier quic; handshakes and quic-go have the other packets.
 func isSessionPacket(b []byte) bool { return b[0]&0xC0 == 0x40 && b[1]&0x80 != 0 }
 
-// flipBit turns one bit over. Bits that make it a packet of another protocol are left alone.
+// flipBit flips one bit. It spares bits that would make the packet one of another protocol.
 func flipBit(b []byte, where string, draw *rand.Rand) {
 	for {
 		at := packetHeader + draw.IntN(len(b)-packetHeader)
@@ -114,7 +114,7 @@ func flipBit(b []byte, where string, draw *rand.Rand) {
 	}
 }
 
-// damageMeasurement sends writes through a relay that damages one packet of a hundred, and counts what came of them.
+// damageMeasurement sends writes through a relay that damages one packet of a hundred, and counts the effects.
 func damageMeasurement(where string) namedMeasurement {
 	return func(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
 		var r *relay
@@ -162,8 +162,8 @@ func damageMeasurement(where string) namedMeasurement {
 	}
 }
 
-// refusedPackets are those that a node has dropped because of what they are. One that the link has sent twice, and
-// which came twice, is none of them.
+// refusedPackets counts the packets that a node dropped as invalid. It does not count duplicates: the link had sent
+// these packets twice, and both copies arrived.
 func refusedPackets(s quic.BulkStats) uint64 {
 	return s.Malformed + s.UnknownSession + s.UnknownKey + s.Forged + s.Replayed
 }

@@ -23,14 +23,14 @@ import (
 type DecisionsConfig struct {
 	NodesConfig
 	Builders    int
-	Depth       int           // of the decision unit; also how many events are under way at most, as in front-ends
+	Depth       int           // of the decision unit, in events; front-ends take no more under way
 	Timeout     time.Duration // of a decision
-	EventsInRow int           // events in a row that a builder unit has
+	EventsInRow int           // events in a row that a builder unit judges
 	Rate        float64       // events/s; 0: as fast as it goes
-	Duration    time.Duration // of the whole
+	Duration    time.Duration // of the whole measurement
 }
 
-// Validate says what of the settings cannot be, as a *UsageError.
+// Validate returns the first invalid setting as a *UsageError.
 func (c *DecisionsConfig) Validate() error {
 	err := checkCount("builders", c.Builders, 1, 64)
 	switch {
@@ -48,7 +48,7 @@ func (c *DecisionsConfig) Validate() error {
 	return c.validate(c.Duration)
 }
 
-// decisionsReport is what was decided, as `ringlet bench decisions --json` prints it.
+// decisionsReport counts what was decided; `ringlet bench decisions --json` prints it.
 type decisionsReport struct {
 	nodesReport
 	Builders          int     `json:"builders"`
@@ -57,7 +57,7 @@ type decisionsReport struct {
 	EventsInRow       int     `json:"together"`
 	RequestedHz       float64 `json:"asked_hz"`
 	DurationS         float64 `json:"duration_s"`
-	Events            uint64  `json:"events"` // that builder units had verdicts on
+	Events            uint64  `json:"events"` // on which builder units had verdicts
 	Decided           uint64  `json:"decided"`
 	ByResult          uint64  `json:"by_result"`
 	RateHz            float64 `json:"rate_hz"` // of decisions by a result
@@ -68,23 +68,23 @@ type decisionsReport struct {
 	DuplicateResults  uint64  `json:"results_doubled"`
 	ImpossibleResults uint64  `json:"results_impossible"`
 	UnsentResults     uint64  `json:"results_unsent"`
-	OutOfOrder        uint64  `json:"out_of_order"` // decisions that were not of the next event, as a subscriber sees them
+	OutOfOrder        uint64  `json:"out_of_order"` // decisions that a subscriber received for another event than the next
 	Writes            uint64  `json:"writes"`
-	P50               int64   `json:"p50_us"` // from the first that is known of an event to its decision
+	P50               int64   `json:"p50_us"` // from the first result on an event to its decision
 	P99               int64   `json:"p99_us"`
 	P999              int64   `json:"p999_us"`
 	Max               int64   `json:"max_us"`
 	Error             string  `json:"error,omitempty"`
 }
 
-// good says that each event got one decision, in order, and that no result was impossible. Time-outs on a machine that
-// others use are no fault.
+// good says whether each event got one decision, in order, and no result was impossible. Time-outs are no fault: they
+// happen when other programs use the machine.
 func (r *decisionsReport) good() bool {
 	return r.Decided == r.Events && r.OutOfOrder+r.DuplicateResults+r.ImpossibleResults+r.UnsentResults == 0 &&
 		r.Error == ""
 }
 
-// Failure says what was not decided as it should.
+// Failure counts what went wrong with decisions, as an error.
 func (r *decisionsReport) Failure() error {
 	if err := r.nodesReport.Failure(); err != nil || r.good() {
 		return err
@@ -93,7 +93,7 @@ func (r *decisionsReport) Failure() error {
 		"sent", r.Events, r.Decided, r.OutOfOrder, r.DuplicateResults, r.ImpossibleResults, r.UnsentResults)
 }
 
-// decisionNode is a node of this measurement: rank 0 has the decision unit, the others have builder units.
+// decisionNode is a node of this measurement: rank 0 has the decision unit, each other rank a builder unit.
 type decisionNode struct {
 	*end
 	unit   atomic.Pointer[decision.Unit]
@@ -101,14 +101,14 @@ type decisionNode struct {
 	writes atomic.Uint64
 }
 
-// Placed passes results to the decision unit.
+// Placed hands results in place to the decision unit.
 func (j *decisionNode) Placed(peer int, p transport.Placement) {
 	if u := j.unit.Load(); u != nil {
 		u.ResultsPlaced(peer, p.Ref, p.Offset, p.Length)
 	}
 }
 
-// Signal passes messages.
+// Signal hands a message of the decision unit to the sender.
 func (j *decisionNode) Signal(peer int, b []byte) {
 	var m decision.Message
 	err := m.Parse(b)
@@ -120,7 +120,7 @@ func (j *decisionNode) Signal(peer int, b []byte) {
 	}
 }
 
-// Completed passes the outcome of a write of results.
+// Completed hands the outcome of a write of results to the sender.
 func (j *decisionNode) Completed(_ int, cookie uint64, err error) {
 	if err != nil {
 		j.fail(err)
@@ -138,12 +138,12 @@ func (j *decisionNode) write(w decision.Write) error {
 	})
 }
 
-// subscriber looks whether decisions come in order.
+// subscriber checks that decisions come in the order of events.
 type subscriber struct {
 	nextEvent, outOfOrder atomic.Uint64
 }
 
-// Publish takes some.
+// Publish receives some decisions.
 func (s *subscriber) Publish(b []byte) {
 	next := s.nextEvent.Load()
 	for ; len(b) > 0; b = b[decision.ResultSize:] {
@@ -156,7 +156,7 @@ func (s *subscriber) Publish(b []byte) {
 	s.nextEvent.Store(next)
 }
 
-// prepare has a decision unit decide by results that builder units of other nodes have at once.
+// prepare links a decision unit to builder units on other nodes, which have results at once.
 func (c *DecisionsConfig) prepare() (*decisionsReport, []point, func() error, error) {
 	r := &decisionsReport{
 		nodesReport: c.report(),
@@ -209,7 +209,7 @@ func (c *DecisionsConfig) measure(ctx context.Context, view uint64, r *decisions
 	return u.Close()
 }
 
-// openNode opens a node; one with a builder unit is linked to the decision unit alone.
+// openNode opens a node. A node with a builder unit is linked only to the decision unit.
 func (c *DecisionsConfig) openNode(l linkConfig) (*decisionNode, error) {
 	table, err := newTable(l.carrier, c.Builders)
 	if err != nil {
@@ -252,12 +252,12 @@ func closeDecisionNodes(all []*decisionNode) (err error) {
 	return err
 }
 
-// noEventDelay is how long a builder unit waits that finds no event: the decision unit is not held up by who looks
-// again and again, and 1820 events in that time are 36 MHz.
+// noEventDelay is how long a builder unit sleeps when no event is free, so that a busy loop does not take the processor
+// from the decision unit. 1820 events in that time are 36 MHz.
 const noEventDelay = 50 * time.Microsecond
 
-// decide has builder units judge events, each as many in a row as the next free one has, until over. No more events
-// are under way than the decision unit is deep: front-ends take no others.
+// decide has builder units judge events until over is set: each takes the next EventsInRow events that are free. No
+// more events are under way than the decision unit is deep, since front-ends would not take more.
 func (c *DecisionsConfig) decide(ctx context.Context, all []*decisionNode, sub *subscriber, over *atomic.Bool,
 	r *decisionsReport) error {
 	var next atomic.Uint64
@@ -287,12 +287,12 @@ func (c *DecisionsConfig) decide(ctx context.Context, all []*decisionNode, sub *
 	return err
 }
 
-// drainAndFill waits for what is under way, and fills the figures.
+// drainAndFill waits for the results under way, and fills the figures.
 func (c *DecisionsConfig) drainAndFill(u *decision.Unit, all []*decisionNode, r *decisionsReport) {
 	ctx, cancel := context.WithTimeout(context.Background(), placementTimeout+c.Timeout)
 	defer cancel()
 	for i, j := range all[1:] {
-		_ = j.sender.Flush(ctx) // what does not arrive is counted
+		_ = j.sender.Flush(ctx) // results that do not arrive are counted
 		over := decision.Message{Kind: decision.KindEnd, Epoch: 1, Number: j.sender.Close()}
 		_ = u.HandleMessage(i+1, over.Append(nil)) // in this process there is no link to lose it
 	}
@@ -317,7 +317,7 @@ func (c *DecisionsConfig) drainAndFill(u *decision.Unit, all []*decisionNode, r 
 		waits.Max()
 }
 
-// WriteTable prints the report for people, with what L1-farm had.
+// WriteTable prints the report as tables, beside the figures of L1-farm.
 func (r *decisionsReport) WriteTable(w io.Writer) error {
 	r.writeHead(w, "what was seen until then", "decisions over %s, %d builder units and a decision unit in one process "+
 		"on %d cores", r.Carrier, r.Builders, r.Cores)

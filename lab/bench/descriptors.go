@@ -14,17 +14,17 @@ import (
 	"ringlet/node/config"
 )
 
-// maxDescriptors is what the document's buffer holds.
+// maxDescriptors is the size of the document's descriptor buffer.
 const maxDescriptors = 64
 
-// DescriptorsConfig says how generated traffic is triggered.
+// DescriptorsConfig says which transfers triggers start.
 type DescriptorsConfig struct {
 	NodesConfig
 	Sizes       []config.Bytes // of a transfer, whole words of 8 bytes
-	PerTrigger  []string       // transfers a trigger, each measured: numbers, or endless
+	PerTrigger  []string       // transfers that a trigger starts, one measurement each: numbers, or endless
 	Descriptors int            // in use
-	Trigger     string         // software, rate or unix:PATH
-	Rate        float64        // triggers/s, where they come by rate
+	Trigger     string         // software, rate, or unix: and the path of a socket
+	Rate        float64        // triggers/s, if Trigger is rate
 	Duration    time.Duration  // of each measurement
 }
 
@@ -40,10 +40,10 @@ func parseTransfersPerTrigger(word string) (uint64, error) {
 	return n, nil
 }
 
-// Validate says what of the settings cannot be, as a *UsageError.
+// Validate returns the first invalid setting as a *UsageError.
 func (c *DescriptorsConfig) Validate() error {
 	if len(c.PerTrigger) == 0 {
-		return usageErrorf("per-trigger", "there is none to measure: give some as 1,16,endless")
+		return usageErrorf("per-trigger", "no number of transfers is given: give some as 1,16,endless")
 	}
 	for _, word := range c.PerTrigger {
 		if _, err := parseTransfersPerTrigger(word); err != nil {
@@ -63,13 +63,13 @@ func (c *DescriptorsConfig) Validate() error {
 	return (&PatternsConfig{NodesConfig: c.NodesConfig, Sizes: c.Sizes, Duration: c.Duration}).Validate()
 }
 
-// descriptorsReport is what the modes came to, as `ringlet bench descriptors --json` prints it.
+// descriptorsReport has the results of all modes; `ringlet bench descriptors --json` prints it.
 type descriptorsReport struct {
 	nodesReport
 	Descriptors     int              `json:"descriptors"`
 	Trigger         string           `json:"trigger"`
 	RequestedHz     float64          `json:"asked_hz,omitempty"`      // triggers
-	TriggersUntaken uint64           `json:"triggers_left,omitempty"` // that were still on the line at the end
+	TriggersUntaken uint64           `json:"triggers_left,omitempty"` // still on the line at the end
 	Rows            []descriptorsRow `json:"modes"`
 }
 
@@ -80,18 +80,18 @@ type descriptorsRow struct {
 	DurationS         float64 `json:"duration_s"`
 	Triggers          uint64  `json:"triggers"` // taken
 	RefusedTriggers   uint64  `json:"triggers_forgotten"`
-	UnplacedTriggers  uint64  `json:"triggers_unplaced"` // that the generator gave up, since the engine was busy for long
+	UnplacedTriggers  uint64  `json:"triggers_unplaced"` // dropped by the generator: the engine was busy for too long
 	Transfers         uint64  `json:"transfers"`
-	TransferHz        float64 `json:"hz"` // transfers that were checked at the receiver
+	TransferHz        float64 `json:"hz"` // transfers whose words the receiver has checked
 	TriggerHz         float64 `json:"trigger_hz"`
 	MByteS            float64 `json:"mbyte_per_s"` // of 2^20 bytes, as in L1-farm
-	TransfersPerBatch float64 `json:"together"`    // transfers that left together, the mean
+	TransfersPerBatch float64 `json:"together"`    // transfers that left in one batch, the mean
 	P50               float64 `json:"p50_us"`      // from the call until the outcome
 	P99               float64 `json:"p99_us"`
 	Words             uint64  `json:"words"` // checked at the receiver
 	WrongWords        uint64  `json:"wrong_words"`
 	Misplaced         uint64  `json:"misplaced"`
-	LostTransfers     uint64  `json:"lost"` // sent, and not seen by the receiver
+	LostTransfers     uint64  `json:"lost"` // sent, but not seen by the receiver
 	Error             string  `json:"error,omitempty"`
 }
 
@@ -107,8 +107,8 @@ func (r *descriptorsRow) faults() (wrong, lost uint64, why string) {
 // Failure says how many measurements had errors or losses.
 func (r *descriptorsReport) Failure() error { return rowsFailure(&r.nodesReport, r.Rows) }
 
-// prepare opens what triggers an engine with descriptors, which writes from one node into the memory of another, and
-// lists each mode with each size.
+// prepare opens the source of triggers for an engine that writes from one node into the memory of another, and lists
+// each mode with each size.
 func (c *DescriptorsConfig) prepare() (*descriptorsReport, []point, func() error, error) {
 	r := &descriptorsReport{
 		nodesReport: c.report(),
@@ -147,7 +147,7 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggerSource, per st
 		view:    view,
 		pairs:   map[int][]int{0: {1}},
 		size:    size,
-		batch:   max(1, c.Descriptors/4), // while some are on their way others leave
+		batch:   max(1, c.Descriptors/4), // some leave while others are on their way
 		windows: c.Descriptors,
 	}
 	row = descriptorsRow{PerTrigger: per, Size: size}
@@ -163,7 +163,7 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggerSource, per st
 		err := runFor(c.Duration, func(over *atomic.Bool) error { return d.run(ctx, over) })
 		awaitReceived(all)
 		row.fillFromRun(d, time.Since(began))
-		if err != nil && ctx.Err() == nil { // a link that broke is a result
+		if err != nil && ctx.Err() == nil { // a broken link is a result
 			row.Error, err = err.Error(), nil
 		}
 		return err
@@ -171,16 +171,16 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggerSource, per st
 	return row, err
 }
 
-// engineRun is an engine with what triggers it and what carries its transfers. One goroutine uses it.
+// engineRun is an engine with its source of triggers and the carrier of its transfers. One goroutine uses it.
 //
-//	1 a trigger is taken                                    (sequential)  trigger
-//	2 the engine says which transfers follow                (sequential)  gather: those that begin at once leave together
-//	3 they wait for room in the memory that they go to      (sequential)  station.send
-//	4 the carrier, and the check at the receiver            (parallel)    station
+// 1 take a trigger                                        (sequential)  trigger
+// 2 ask the engine which transfers follow                (sequential)  gather: those that begin at once leave together
+// 3 wait for room in the memory that they go to          (sequential)  station.send
+// 4 the carrier, and the check at the receiver           (parallel)    station
 //
-// The engine does not wait for outcomes, as that of the document did not once its card had the data. It counts a
-// transfer as ended when the next one is looked for: those of a batch have ended before the carrier has the first of
-// them. It looks for no other batch until the carrier has this one. Nothing is allocated.
+// The engine does not wait for outcomes; the document's did not either once its card had the data. A transfer counts as
+// ended when the engine looks for the next one: all transfers of a batch but the last have ended before the carrier has
+// the first one. The engine gathers the next batch only when the carrier has this one. No step allocates.
 type engineRun struct {
 	core              *engine.Core
 	trigger           triggerSource
@@ -189,7 +189,7 @@ type engineRun struct {
 	transfersUnderWay bool // a transfer of the engine is under way
 }
 
-// run moves what is triggered until over, and waits for what is under way.
+// run carries out triggered transfers until over is set, and waits for those under way.
 func (d *engineRun) run(ctx context.Context, over *atomic.Bool) error {
 	for !over.Load() && ctx.Err() == nil {
 		if !d.transfersUnderWay {
@@ -202,7 +202,7 @@ func (d *engineRun) run(ctx context.Context, over *atomic.Bool) error {
 			return err
 		}
 	}
-	if d.core.Step(engine.Cleared) != engine.Idle { // the transfer that has begun
+	if d.core.Step(engine.Cleared) != engine.Idle { // the transfer under way
 		if err := d.transfer(ctx, 1); err != nil {
 			return err
 		}
@@ -211,7 +211,7 @@ func (d *engineRun) run(ctx context.Context, over *atomic.Bool) error {
 	return d.station.await(ctx, d.station.idle)
 }
 
-// gatherTransfers tells how many transfers begin one after the other, as many at most as travel together.
+// gatherTransfers counts the transfers that begin one after the other, at most a batch.
 func (d *engineRun) gatherTransfers() (n int) {
 	for d.transfersUnderWay && n < d.flow.batch {
 		n++
@@ -223,7 +223,7 @@ func (d *engineRun) gatherTransfers() (n int) {
 	return n
 }
 
-// transfer gives transfers to the carrier, each to the place of its descriptor.
+// transfer hands n transfers to the carrier, each with the place that its descriptor names.
 func (d *engineRun) transfer(ctx context.Context, n int) error {
 	for n > 0 {
 		sent, err := d.station.send(ctx, d.flow, n)
@@ -252,8 +252,8 @@ func (r *descriptorsRow) fillFromRun(d *engineRun, took time.Duration) {
 	}
 }
 
-// What L1-farm had, in MHz at 66.7 MHz of its bus: 18 clocks and one for each 8 B, anew for each 128 B (L1-farm
-// §5.2.3), and 14 clocks more for the TagNet (L1-farm §7.8).
+// The rate of L1-farm's engine, in MHz of a bus of 66.7 MHz: a transfer takes 18 clocks for each 128 B and one for each
+// 8 B (L1-farm §5.2.3), and 14 clocks more with the TagNet (L1-farm §7.8).
 const (
 	documentClock = 200.0 / 3
 	documentBurst = 128
@@ -266,7 +266,7 @@ func documentMHz(size, more int) float64 {
 	return documentClock / float64(more+18*bursts+size/8)
 }
 
-// WriteTable prints the report for people: frequency against size, with what L1-farm had.
+// WriteTable prints the report as a table: frequency against size, beside the figures of L1-farm.
 func (r *descriptorsReport) WriteTable(w io.Writer) error {
 	by := "triggers by " + r.Trigger
 	if r.RequestedHz > 0 {

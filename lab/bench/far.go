@@ -25,10 +25,10 @@ import (
 type FarConfig struct {
 	Identity *certs.Identity
 	Host     string // address to bind
-	Near     string // name that the near process has proved
+	Near     string // name that the near process's certificate proved
 }
 
-// SegmentPrefix of the names of all segments of a bench, for shmem.Sweep.
+// SegmentPrefix begins the names of all segments of a bench, for shmem.Sweep.
 const SegmentPrefix = "ringlet-bench-"
 
 // segmentNumber numbers segments of this process.
@@ -38,13 +38,13 @@ func segmentName(what string) string {
 	return fmt.Sprintf("%s%d-%d-%s", SegmentPrefix, os.Getpid(), segmentNumber.Add(1), what)
 }
 
-// far is the far process in one session. All of it is owned by the goroutine of Serve.
+// far is the far process in one session. Only the goroutine of Serve uses it.
 type far struct {
 	cfg            FarConfig
 	hello          helloArgs
 	arena          *shmem.Segment
 	end            *end
-	connectDone    chan error // the link's
+	connectDone    chan error // result of connecting the link
 	job            *job       // far end of a reference
 	grantedWindows []shmem.Ref
 	arenaID        shmem.SegmentID
@@ -52,7 +52,7 @@ type far struct {
 	cpuAtBegin     time.Duration // when the measurement began
 }
 
-// Serve answers a near process until it goes; that is its usual end and no error. What was made for it is removed.
+// Serve answers a near process until the connection ends, which is no error. It frees all that it made.
 func Serve(ctx context.Context, conn net.Conn, cfg FarConfig) (err error) {
 	f := &far{cfg: cfg}
 	defer func() { err = errors.Join(err, f.close()) }()
@@ -78,7 +78,7 @@ func Serve(ctx context.Context, conn net.Conn, cfg FarConfig) (err error) {
 	}
 }
 
-// isDisconnect says that the near process has left, which it may do at any time and without a word.
+// isDisconnect says whether an error means that the near process has gone: it may go at any time and says nothing.
 func isDisconnect(err error) bool {
 	for _, how := range []error{
 		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, unix.ECONNRESET, unix.EPIPE,
@@ -90,7 +90,7 @@ func isDisconnect(err error) bool {
 	return false
 }
 
-// serve does one thing.
+// serve handles one request.
 func (f *far) serve(ctx context.Context, r *request) (answer, error) {
 	if err := r.validate(); err != nil {
 		return answer{}, err
@@ -122,7 +122,7 @@ func (f *far) serve(ctx context.Context, r *request) (answer, error) {
 	return f.checksumWindows()
 }
 
-// greet makes the memory.
+// greet checks the hello and makes the memory that the near process writes.
 func (f *far) greet(h helloArgs) (answer, error) {
 	switch {
 	case f.arena != nil:
@@ -135,7 +135,7 @@ func (f *far) greet(h helloArgs) (answer, error) {
 		return answer{}, fmt.Errorf("the near process says that it is %q, its certificate that it is %q", h.Name, f.cfg.Near)
 	case h.Memory < minMemory || h.Memory > maxMemory || h.SpinNs < 0 || h.SpinNs > int64(time.Second),
 		h.Procs < 0 || h.Procs > MaxProcs:
-		return answer{}, fmt.Errorf("what the near process asks for cannot be: %+v", h)
+		return answer{}, fmt.Errorf("a value that the near process asks for is out of bounds: %+v", h)
 	}
 	limits := hostlimits.ReadSnapshot(f.cfg.Host) // before the memory is taken
 	arena, err := shmem.Create(segmentName("far"), int(h.Memory))
@@ -184,13 +184,13 @@ func (f *far) open(ctx context.Context, o openArgs) (answer, error) {
 	return answer{Addr: e.network.Addr().String()}, nil
 }
 
-// grant takes the windows of the last grant back and grants others.
+// grant revokes the windows of the last grant, and grants others.
 func (f *far) grant(g grantArgs) (answer, error) {
 	if f.end == nil {
 		return answer{}, errors.New("there is no link")
 	}
 	if f.connectDone != nil {
-		err := <-f.connectDone // it ends by itself
+		err := <-f.connectDone // connecting has a time-out
 		f.connectDone = nil
 		if err != nil {
 			return answer{}, err
@@ -198,7 +198,7 @@ func (f *far) grant(g grantArgs) (answer, error) {
 	}
 	if g.Size < 1 || g.Windows < 1 || g.Windows > maxWindows || int64(g.Size) > maxWrite ||
 		g.Size*g.Windows > len(f.arena.Bytes()) {
-		return answer{}, fmt.Errorf("%d windows of %d bytes cannot be", g.Windows, g.Size)
+		return answer{}, fmt.Errorf("%d windows of %d bytes do not fit into the memory", g.Windows, g.Size)
 	}
 	for _, r := range f.grantedWindows {
 		if err := f.end.table.Revoke(r); err != nil {
@@ -221,11 +221,11 @@ func (f *far) grant(g grantArgs) (answer, error) {
 	return answer{Refs: packed}, nil
 }
 
-// placementTimeout is how long what was sent may take to be counted: outcomes run ahead of the handler's calls. The
-// tests stretch it.
+// placementTimeout is how long writes may take until they are counted: the writer can have an outcome before the far
+// end's handler was called. The tests stretch it.
 var placementTimeout = 5 * time.Second
 
-// awaitPlaced tells what is in place and what it cost since mark.
+// awaitPlaced waits for the writes, and returns their count, and the processor time since the measurement began.
 func (f *far) awaitPlaced(s stopArgs) (answer, error) {
 	cpu := cpuTime() - f.cpuAtBegin
 	awaitPlacement(func() bool {
@@ -239,7 +239,7 @@ func (f *far) awaitPlaced(s stopArgs) (answer, error) {
 	}, nil
 }
 
-// checksumWindows sums each window. Writes with an outcome are over, so the memory stands still.
+// checksumWindows returns the CRC-32C of each window. All writes have an outcome, so no write changes the memory.
 func (f *far) checksumWindows() (answer, error) {
 	var sums []byte
 	mem := f.arena.Bytes()
@@ -287,7 +287,7 @@ func (f *far) closeLinkOrReference() error {
 	if f.end != nil {
 		errs = append(errs, f.end.close())
 		if f.connectDone != nil {
-			<-f.connectDone //nolint:errcheck // how it ended nobody wants to know any more
+			<-f.connectDone //nolint:errcheck // the link is closed, so its error does not matter
 		}
 		f.end, f.connectDone, f.grantedWindows = nil, nil, nil
 	}

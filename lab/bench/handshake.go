@@ -11,7 +11,7 @@ import (
 	"ringlet/node/certs"
 )
 
-// handshakeTimeout is how long two processes may take to believe each other; the tests stretch it.
+// handshakeTimeout is how long two processes may take to authenticate each other; the tests stretch it.
 var handshakeTimeout = 10 * time.Second
 
 // Dial connects to the process of that name.
@@ -22,12 +22,12 @@ func Dial(ctx context.Context, id *certs.Identity, name, addr string) (net.Conn,
 	if err != nil {
 		return nil, fmt.Errorf("bench: %s at %s: %w", name, addr, certs.Explain(err))
 	}
-	// TLS 1.3 lets the dialler finish first: only an answer shows that the other side believes it.
+	// TLS 1.3 lets the dialler finish first: only an answer shows that the other side accepted its certificate.
 	return conn, nil
 }
 
-// Accept waits for one peer that proves its name. One that cannot is turned away and told to refused, which may be nil.
-// The listener stays open.
+// Accept waits for a peer that proves its name. A peer that cannot is turned away, and refused, which may be nil, is
+// called with the reason. The listener stays open.
 func Accept(ctx context.Context, l net.Listener, id *certs.Identity, refused func(error)) (net.Conn, string, error) {
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	for {

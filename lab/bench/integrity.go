@@ -18,16 +18,16 @@ import (
 	"ringlet/shmem"
 )
 
-// IntegrityConfig says how events are written and looked at.
+// IntegrityConfig says how one node writes events, and the other looks for them.
 type IntegrityConfig struct {
 	NodesConfig
 	Size     config.Bytes  // of an event, whole words of 8 bytes
 	Rate     float64       // events/s
-	Buffers  int           // that the events take turns in
-	Duration time.Duration // of the whole
+	Buffers  int           // buffers that the events use in turn
+	Duration time.Duration // of the whole measurement
 }
 
-// Validate says what of the settings cannot be, as a *UsageError.
+// Validate returns the first invalid setting as a *UsageError.
 func (c *IntegrityConfig) Validate() error {
 	err := cmp.Or(checkWords("size", c.Size, maxPatternWrite), checkCount("buffers", c.Buffers, 2, maxSlots))
 	switch {
@@ -39,7 +39,7 @@ func (c *IntegrityConfig) Validate() error {
 	return c.validate(c.Duration)
 }
 
-// integrityReport is what a receiver saw in its memory, as `ringlet bench integrity --json` prints it.
+// integrityReport counts what a receiver saw in its memory; `ringlet bench integrity --json` prints it.
 type integrityReport struct {
 	nodesReport
 	Size              int     `json:"size"` // bytes of an event
@@ -48,10 +48,10 @@ type integrityReport struct {
 	RateHz            float64 `json:"rate_hz"`
 	DurationS         float64 `json:"duration_s"`
 	Sent              uint64  `json:"sent"`
-	Lost              uint64  `json:"lost"` // sent, and not placed in the receiver's memory
+	Lost              uint64  `json:"lost"` // sent, but not placed in the receiver's memory
 	Tries             uint64  `json:"tries"`
-	MatchingEvents    uint64  `json:"all_ok"`      // all words of one event
-	ConsecutiveEvents uint64  `json:"next_all_ok"` // and this event the next
+	MatchingEvents    uint64  `json:"all_ok"`      // all words belong to one event
+	ConsecutiveEvents uint64  `json:"next_all_ok"` // and this event is the next one
 	DamagedWords      uint64  `json:"damaged_words"`
 	Within1us         float64 `json:"within_1us"` // shares of the events that were all OK
 	Within2us         float64 `json:"within_2us"`
@@ -63,11 +63,11 @@ type integrityReport struct {
 	Error             string  `json:"error,omitempty"`
 }
 
-// good says that nothing was lost, and that all words were of some event. That a receiver which did not run has missed
-// events is no fault of the transport.
+// good says whether nothing was lost and each word was of some event. Events that a receiver missed because it did not
+// run are no fault of the transport.
 func (r *integrityReport) good() bool { return r.Lost+r.DamagedWords == 0 && r.Error == "" }
 
-// Failure says what was lost and damaged.
+// Failure counts what was lost or damaged, as an error.
 func (r *integrityReport) Failure() error {
 	if !r.good() {
 		return fmt.Errorf("bench: %d events lost, %d words damaged", r.Lost, r.DamagedWords)
@@ -75,11 +75,11 @@ func (r *integrityReport) Failure() error {
 	return r.nodesReport.Failure()
 }
 
-// mismatched and missed count tries.
+// mismatched and missedEvents count tries.
 func (r *integrityReport) mismatched() uint64   { return r.Tries - r.MatchingEvents }
 func (r *integrityReport) missedEvents() uint64 { return r.MatchingEvents - r.ConsecutiveEvents }
 
-// prepare lets one node write events into another's memory, which looks for them there.
+// prepare lets one node write events into the memory of another, which looks for them there.
 func (c *IntegrityConfig) prepare() (*integrityReport, []point, func() error, error) {
 	r := &integrityReport{
 		nodesReport: c.report(),
@@ -112,7 +112,7 @@ func (c *IntegrityConfig) prepare() (*integrityReport, []point, func() error, er
 	}}}, nil, nil
 }
 
-// runEvents writes and looks until over, and then waits for what is under way.
+// runEvents writes and looks until over is set, and then waits for the writes under way.
 func (c *IntegrityConfig) runEvents(ctx context.Context, all []*station, look *eventPoller, over *atomic.Bool) error {
 	s, l := all[0], all[0].outFlows[1]
 	g, ctx := errgroup.WithContext(ctx)
@@ -121,7 +121,7 @@ func (c *IntegrityConfig) runEvents(ctx context.Context, all []*station, look *e
 		return nil
 	})
 	g.Go(func() error {
-		// What is later than one event is not made up for: a burst would overwrite all buffers at once.
+		// The pacer skips events that are late by more than one: making up for them would overwrite all buffers at once.
 		p := schedule.NewPacer(c.Rate, schedule.DurationOf(1, c.Rate))
 		for {
 			if _, due := awaitDue(ctx, p, over); !due {
@@ -141,11 +141,11 @@ func (c *IntegrityConfig) runEvents(ctx context.Context, all []*station, look *e
 	return nil
 }
 
-// maxNap is how long who waits for what is due sleeps at most: an end is seen that soon.
+// maxNap is the longest sleep of awaitDue, so that it sees the end of the measurement soon.
 const maxNap = 50 * time.Millisecond
 
-// awaitDue waits until the next thing is due, to the microsecond where the processor is there, or until it is over. It
-// tells how much time was given up.
+// awaitDue waits until the next item is due, to the microsecond if it has a processor, or until the measurement is
+// over. It returns the time that the pacer gave up.
 func awaitDue(ctx context.Context, p *schedule.Pacer, over *atomic.Bool) (lost time.Duration, due bool) {
 	for !over.Load() && ctx.Err() == nil {
 		wait, lost := p.NextWait(time.Now())
@@ -160,30 +160,30 @@ func awaitDue(ctx context.Context, p *schedule.Pacer, over *atomic.Bool) (lost t
 	return 0, false
 }
 
-// overwriteWindows makes a flow use so many windows, and its sender overwrite them without credit.
+// overwriteWindows restricts a flow to so many windows, which its sender overwrites without waiting for credit.
 func (l *flow) overwriteWindows(windows int) {
 	l.limitWindows(windows)
 	l.slots = windows
 	l.creditedWrites.Store(1 << 62)
 }
 
-// eventPoller checks events where they lie, as L1-farm §7.5 did (figure 7.14): when an event is seen to begin in one
-// buffer, the one in the buffer before it is checked, which must be whole by then.
+// eventPoller checks events where they lie, as L1-farm §7.5 did (figure 7.14): when it sees an event begin in one
+// buffer, it checks the event in the buffer before, which must be complete by then.
 type eventPoller struct {
 	flow       *flow
 	report     *integrityReport
-	checkTimes *hdr.Histogram // from seeing the begin to having checked, ns
+	checkTimes *hdr.Histogram // ns, from seeing the next event begin to the end of the check
 }
 
-// looksPerYield is how many looks there are from one yield to the next: some 10 µs.
+// looksPerYield is how many looks poll makes between two yields: some 10 µs.
 const looksPerYield = 1000
 
-// loadWord reads a word of a buffer, which may be overwritten at any time.
+// loadWord reads a word of a buffer, which a write may change at any time.
 func (k *eventPoller) loadWord(buffer, index int) uint64 {
 	return shmem.Word64(k.flow.mem, buffer*k.flow.size+index*wordSize).Load()
 }
 
-// poll looks until over.
+// poll looks for events until over.
 func (k *eventPoller) poll(over func() bool) {
 	buffers := len(k.flow.windowWrites)
 	seen := make([]uint64, buffers) // first word of each buffer at the last look
@@ -208,7 +208,7 @@ func (k *eventPoller) poll(over func() bool) {
 	}
 }
 
-// check looks at one event, and tells which is expected next.
+// check checks one event, and returns the number of the next expected event.
 func (k *eventPoller) check(buffer int, expected uint64) uint64 {
 	began, r := time.Now(), k.report
 	r.Tries++
@@ -217,7 +217,7 @@ func (k *eventPoller) check(buffer int, expected uint64) uint64 {
 	for i := 1; i < k.flow.size/wordSize; i++ {
 		if got := k.loadWord(buffer, i); got != word(k.flow.from, seq, i) {
 			complete = false
-			// Words of another event are one that overwrites this one. Others are nobody's.
+			// A word of another event of this flow means that the next event overwrites this one. Other words are damaged.
 			if source, _, index := decodeWord(got); source != k.flow.from || index != i {
 				r.DamagedWords++
 			}
@@ -259,10 +259,10 @@ func (r *integrityReport) fillFromFlow(l *flow, receiver *station, look *eventPo
 	r.P50, r.P99, r.P999, r.Max = at(50), at(99), at(99.9), at(100)
 }
 
-// WriteTable prints the report for people, with what L1-farm had.
+// WriteTable prints the report as a table, beside the figures of L1-farm.
 func (r *integrityReport) WriteTable(w io.Writer) error {
 	r.writeHead(w, "what was seen until then", "integrity over %s, two nodes of one process on %d cores: events of %s "+
-		"into %d buffers, %.1f kHz asked, %.1f kHz had", r.Carrier, r.Cores, config.Bytes(r.Size), r.Buffers,
+		"into %d buffers, %.1f kHz requested, %.1f kHz reached", r.Carrier, r.Cores, config.Bytes(r.Size), r.Buffers,
 		r.RequestedHz/1e3, r.RateHz/1e3)
 	if r.Error != "" {
 		fmt.Fprintln(w, r.Error)

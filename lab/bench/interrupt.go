@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// interruptInterval leaves who is signalled enough time to fall asleep again.
+	// interruptInterval gives the receiver time to fall asleep again.
 	interruptInterval = time.Millisecond
-	besideWriteSize   = 4096 // bytes of a write of the traffic beside it
+	besideWriteSize   = 4096 // bytes of a write of the traffic beside the interrupts
 )
 
-// interruptTimeout is in which an interrupt must arrive; the tests stretch it.
+// interruptTimeout is how long an interrupt may take to arrive; the tests stretch it.
 var interruptTimeout = time.Second
 
 var interruptSignal = []byte("interrupt")
 
 // interruptTest is a sender of interrupts, and a goroutine that sleeps until it has one.
 type interruptTest struct {
-	sentAt  atomic.Int64  // of the interrupt under way, ns since start
-	arrived chan struct{} // by the carrier's goroutine
-	handled chan struct{} // by who was woken
+	sentAt  atomic.Int64  // when the interrupt under way was sent, ns since start
+	arrived chan struct{} // sent to by the carrier's goroutine
+	handled chan struct{} // sent to by the goroutine that was woken
 	start   time.Time
 }
 
-// interruptMeasurement sends interrupts, signals without data, to a node whose reader and whose waiting goroutine both
-// sleep, as L1-farm §5.1.3 did: from the call until the goroutine runs. Beside them go so many bytes a second of
-// writes.
+// interruptMeasurement sends interrupts (signals without data) to a node whose reader and whose waiting goroutine both
+// sleep, and takes the time from the call until the goroutine runs, as L1-farm §5.1.3 did. Writes of load bytes/s go
+// beside them.
 func interruptMeasurement(load float64) namedMeasurement {
 	return func(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
 		c.Spin = 0
@@ -50,7 +50,7 @@ func interruptMeasurement(load float64) namedMeasurement {
 			pairs:    map[int][]int{0: {1}},
 			size:     besideWriteSize,
 			batch:    1,
-			onSignal: func() { r.arrived <- struct{}{} }, // it has room: the next comes when this one was had
+			onSignal: func() { r.arrived <- struct{}{} }, // does not block: the next interrupt is sent when this one was handled
 		}
 		err = m.with(ctx, func(all []*station) error {
 			began := time.Now()
@@ -80,7 +80,7 @@ func interruptMeasurement(load float64) namedMeasurement {
 	}
 }
 
-// awaitInterrupts has each interrupt, and tells how long it took.
+// awaitInterrupts receives each interrupt, and records how long it took.
 func (r *interruptTest) awaitInterrupts(ctx context.Context, record func(ns int64)) {
 	for {
 		select {
@@ -93,7 +93,7 @@ func (r *interruptTest) awaitInterrupts(ctx context.Context, record func(ns int6
 	}
 }
 
-// sendInterrupts sends one interrupt after the other until over.
+// sendInterrupts sends one interrupt after the other until over is set.
 func (r *interruptTest) sendInterrupts(ctx context.Context, s *station, over *atomic.Bool) error {
 	late := time.NewTimer(interruptTimeout)
 	defer late.Stop()
@@ -115,13 +115,13 @@ func (r *interruptTest) sendInterrupts(ctx context.Context, s *station, over *at
 	return nil
 }
 
-// sendAtRate writes so many bytes a second until ctx is over, and waits for what is under way.
+// sendAtRate writes rate bytes/s until ctx is done, and waits for the writes under way.
 func (s *station) sendAtRate(ctx context.Context, rate float64) error {
 	if rate == 0 {
 		return nil
 	}
 	l := s.outFlows[1]
-	p := schedule.NewPacer(rate/float64(l.size), math.MaxInt64) // what is late is made up for: the mean is what counts
+	p := schedule.NewPacer(rate/float64(l.size), math.MaxInt64) // makes up for all delays: the mean rate counts
 	for ctx.Err() == nil {
 		if wait, _ := p.NextWait(time.Now()); wait > 0 {
 			time.Sleep(max(100*time.Microsecond, wait))

@@ -14,18 +14,18 @@ import (
 	"ringlet/node/config"
 )
 
-// LatencyConfig says how writes go there and back.
+// LatencyConfig says which writes go there and back.
 type LatencyConfig struct {
 	NodesConfig
 	Size       config.Bytes    // of a write: whole words of 8 bytes, at most 1 KiB, so that a packet holds it
-	Processing []time.Duration // how long the other node works on a write before it answers
+	Processing []time.Duration // how long the other node works before it answers a write
 	Duration   time.Duration   // of each measurement
 }
 
-// maxProcessing keeps a measurement from being one of the work alone.
+// maxProcessing keeps a measurement from timing the processing alone.
 const maxProcessing = 10 * time.Millisecond
 
-// Validate says what of the settings cannot be, as a *UsageError.
+// Validate returns the first invalid setting as a *UsageError.
 func (c *LatencyConfig) Validate() error {
 	if carrier, _ := carrierOf(c.Carrier); carrier.SameHost {
 		return usageErrorf("carrier", "%s has no socket: the kernel cannot tell when a write is sent and received", c.Carrier)
@@ -34,7 +34,7 @@ func (c *LatencyConfig) Validate() error {
 		return err
 	}
 	if len(c.Processing) == 0 {
-		return usageErrorf("processing", "there is none to measure: give some as 1us,5us")
+		return usageErrorf("processing", "no time is given: give some as 1us,5us")
 	}
 	for _, p := range c.Processing {
 		if err := checkRange("processing", p, 0, maxProcessing); err != nil {
@@ -44,22 +44,22 @@ func (c *LatencyConfig) Validate() error {
 	return c.validate(c.Duration)
 }
 
-// latencyReport is what the latencies were, as `ringlet bench latency --json` prints it.
+// latencyReport has the latencies; `ringlet bench latency --json` prints it.
 type latencyReport struct {
 	nodesReport
 	Size int          `json:"size"`
 	Rows []latencyRow `json:"latencies"`
 }
 
-// latencyRow is one time of processing. Times are of writes there and back, µs.
+// latencyRow is the result for one processing time. Times are of round trips, µs.
 type latencyRow struct {
 	ProcessingUs          float64 `json:"processing_us"`
 	Trips                 int     `json:"trips"`
-	IncompleteTrips       int     `json:"left_out"`          // trips of which a time of the kernel is missing
-	RoundTrip             float64 `json:"trip_us"`           // median, the processing in it
-	TripDeviation         float64 `json:"trip_deviation_us"` // half of what the middle 68 % differ by
-	NetworkTime           float64 `json:"network_us"`        // of it, between the kernels, there and back
-	SoftwareTime          float64 `json:"software_us"`       // what is left when processing and network are taken off
+	IncompleteTrips       int     `json:"left_out"`          // trips for which the kernel gave a time-stamp too few
+	RoundTrip             float64 `json:"trip_us"`           // median, with the processing
+	TripDeviation         float64 `json:"trip_deviation_us"` // half of the width of the middle 68 %
+	NetworkTime           float64 `json:"network_us"`        // of the trip: between the two kernels, there and back
+	SoftwareTime          float64 `json:"software_us"`       // of the trip: the rest without processing and network
 	TripWithoutProcessing float64 `json:"apart_us"`          // the trip without the processing
 	Error                 string  `json:"error,omitempty"`
 }
@@ -70,7 +70,7 @@ func (r *latencyRow) label() (title, figure string) {
 
 func (r *latencyRow) faults() (wrong, lost uint64, why string) { return 0, 0, r.Error }
 
-// prepare lists the times of processing.
+// prepare lists the processing times.
 func (c *LatencyConfig) prepare() (*latencyReport, []point, func() error, error) {
 	r := &latencyReport{
 		nodesReport: c.report(),
@@ -85,21 +85,21 @@ func (c *LatencyConfig) prepare() (*latencyReport, []point, func() error, error)
 	return r, points, nil, nil
 }
 
-// firstTimestampTimeout is how long a measurement goes on until the kernel gives a first time. Where no other socket
-// asks for times, the kernel begins to take them in work of its own, and on a busy machine that comes late.
+// firstTimestampTimeout is how long a measurement goes on until the kernel gives a first time-stamp. If no other socket
+// asks for time-stamps, the kernel turns them on in deferred work, which comes late on a busy machine.
 const firstTimestampTimeout = 5 * time.Second
 
-// tripTest is a write there and back under way, with the kernel's times, ns since 1970.
+// tripTest is a round trip under way, with the kernel's time-stamps, ns since 1970.
 type tripTest struct {
 	all             []*station
-	receivedAt      [2]atomic.Int64 // by rank: when the kernel had the write
-	sentAt          [2][]int64      // by rank: when it sent packets; owned by who begins the writes
+	receivedAt      [2]atomic.Int64 // by rank: when the kernel received the write
+	sentAt          [2][]int64      // by rank: when the kernel sent packets; used by the goroutine that begins the writes
 	trips           []int64         // ns
-	network         []int64         // ns: of those trips that are whole
+	network         []int64         // ns: of the trips with all time-stamps
 	incompleteTrips int
 }
 
-// latency sends writes there and back, and tells what of the time is the network's.
+// latency sends writes there and back, and separates the network's share of the time.
 func (c *LatencyConfig) latency(ctx context.Context, p time.Duration, view uint64) (latencyRow, error) {
 	v := &tripTest{}
 	var open atomic.Pointer[[]*station]
@@ -129,7 +129,7 @@ func (c *LatencyConfig) latency(ctx context.Context, p time.Duration, view uint6
 	return v.latencyRow(p), err
 }
 
-// recordTrip takes the times of one trip. The packet that was received is the last of those that were sent before.
+// recordTrip takes the times of one trip. The packet that was received is the last one that was sent before.
 func (v *tripTest) recordTrip(took int64) {
 	network := int64(0)
 	for from := range v.all {
@@ -149,7 +149,7 @@ func (v *tripTest) recordTrip(took int64) {
 	v.trips, v.network = append(v.trips, took), append(v.network, network)
 }
 
-// latencyRow makes the medians.
+// latencyRow takes the medians.
 func (v *tripTest) latencyRow(p time.Duration) latencyRow {
 	row := latencyRow{
 		ProcessingUs:    float64(p) / 1e3,
@@ -176,10 +176,10 @@ func (v *tripTest) latencyRow(p time.Duration) latencyRow {
 	return row
 }
 
-// documentLatency is that of TagNet-farm §IV.D, table IV-3, µs by suspension.
+// documentLatency is from TagNet-farm §IV.D, table IV-3, µs by suspension.
 var documentLatency = map[float64]string{1: "8.13 ± 0.86", 2: "8.95 ± 0.85", 5: "11.90 ± 1.02"}
 
-// WriteTable prints the report for people, with what TagNet-farm had.
+// WriteTable prints the report as a table, beside the figures of TagNet-farm.
 func (r *latencyReport) WriteTable(w io.Writer) error {
 	r.writeHead(w, "what was measured until then",
 		"writes of %s there and back over %s, one at a time, two nodes of one process on %d cores", config.Bytes(r.Size),

@@ -2,10 +2,10 @@ package bench
 
 // One end of a link under test. Pipeline of a measurement of throughput:
 //
-//	near  1 bulk, bulkMany         (sequential)  next window that is not under way, next piece of the source; Write
-//	      2 transport              (parallel)    the carrier
-//	      3 Completed              (sequential)  the window is free; who waits for it is woken
-//	far   4 Placed, PlacedMany     (sequential)  counted; answered with a signal where that is asked
+// near  1 bulk, bulkMany         (sequential)  next window without a write under way, next piece of the source; Write
+//       2 transport              (parallel)    the carrier
+//       3 Completed              (sequential)  the window is free; the goroutine that waits for it is woken
+// far   4 Placed, PlacedMany     (sequential)  counted; answered with a signal if the near end asked for that
 //
 // Steps 1, 3 and 4 allocate nothing and take no lock.
 
@@ -30,20 +30,20 @@ const (
 	farRank  = 1
 )
 
-// linkConfig is what both ends make their end of a link from.
+// linkConfig is the configuration of an end of a link.
 type linkConfig struct {
 	id      *certs.Identity
 	host    string
 	spin    time.Duration
 	carrier transport.CarrierKind
 	view    uint64
-	members []transport.Member // by rank; the addresses of ranks above one's own are known
+	members []transport.Member // by rank; the addresses of higher ranks than one's own are known
 	rank    int
-	// wrap gives who is told in the place of the end; nil: the end itself.
+	// wrap returns the handler of the endpoint; nil: the end itself.
 	wrap func(*end) transport.Handler
-	// trace is told of the stages that datagrams pass; nil: none.
+	// trace is called with the stages that datagrams pass; nil: none.
 	trace func(transport.Stage)
-	// timestamps has the kernel note when packets are sent and received.
+	// timestamps has the kernel time-stamp packets that are sent and received.
 	timestamps bool
 }
 
@@ -62,17 +62,17 @@ type end struct {
 	windowBusy                [maxWindows]atomic.Bool // near: a write into this window is under way
 	completed                 atomic.Uint64           // near: writes with an outcome
 	answersReceived           atomic.Uint64           // near: signals
-	waiterAsleep              atomic.Bool             // near: somebody sleeps on wake
+	waiterAsleep              atomic.Bool             // near: a goroutine sleeps on wake
 	answersWrites             atomic.Bool             // far: answer each write with a signal
 	placedWrites, placedBytes atomic.Uint64           // far: writes in place
-	// near: writes turned away; far: the same, as the table saw it
+	// near: writes that the far end refused; far: the same, as its table counted them
 	refusedWrites                       atomic.Uint64
 	malformedDatagrams, placedManyCalls atomic.Uint64 // datagrams that did not parse; calls of PlacedMany
 	ended                               atomic.Bool
 	firstFailure                        atomic.Pointer[error] // why the link is over, or the first write that was refused
 }
 
-// newTable makes an export table, where the carrier needs it one that the other process can reach.
+// newTable makes an export table. For a carrier within one host, another process can map it.
 func newTable(c transport.CarrierKind, windows int) (*shmem.Table, error) {
 	if c.SameHost {
 		return shmem.NewSharedTable(segmentName("table"), windows)
@@ -80,8 +80,8 @@ func newTable(c transport.CarrierKind, windows int) (*shmem.Table, error) {
 	return shmem.NewTable(windows), nil
 }
 
-// localSpin is how long the receiver of a link in memory looks before it sleeps: not at all where nothing is to, and
-// else what such links do by themselves, as those of a run.
+// localSpin is how long the receiver of a link in memory looks before it sleeps: not at all if spin is 0, else the
+// default of such links, as in a run.
 func localSpin(spin time.Duration) time.Duration {
 	if spin == 0 {
 		return -1
@@ -89,8 +89,7 @@ func localSpin(spin time.Duration) time.Duration {
 	return 0
 }
 
-// openEnd binds a socket and makes an endpoint; connect comes next. The table is the end's from then on, and closed
-// with it.
+// openEnd binds a socket and makes an endpoint; connect comes next. The end owns the table from then on, and closes it.
 func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 	n, err := c.listen()
 	if err != nil {
@@ -130,7 +129,7 @@ func (c *linkConfig) listen() (*quic.Network, error) {
 	})
 }
 
-// transport is what an endpoint is made from.
+// transport is the configuration of the endpoint.
 func (c *linkConfig) transport(n *quic.Network, table *shmem.Table, handler transport.Handler) transport.Config {
 	return transport.Config{
 		Network: n,
@@ -144,11 +143,11 @@ func (c *linkConfig) transport(n *quic.Network, table *shmem.Table, handler tran
 	}
 }
 
-// address is under what the others see the end.
+// address is the address that the other ends dial.
 func (e *end) address() string { return e.network.Addr().String() }
 
-// Times that the tests stretch: connectTimeout bounds the making of a link, peerSilenceTimeout is how long a silent
-// peer is believed to live, zero for that of the network.
+// The tests stretch these: connectTimeout bounds connecting a link, peerSilenceTimeout is how long a silent peer counts
+// as alive (zero: the network's default).
 var connectTimeout, peerSilenceTimeout = 10 * time.Second, time.Duration(0)
 
 func (e *end) connect(ctx context.Context) error {
@@ -163,7 +162,7 @@ func (e *end) connect(ctx context.Context) error {
 func (e *end) close() error {
 	err := e.endpoint.Close()
 	for _, r := range append(e.otherRanks, e.rank) {
-		e.table.RevokePeer(shmem.Peer(r)) // the links are over: nobody is inside
+		e.table.RevokePeer(shmem.Peer(r)) // the links are closed: no write is under way
 	}
 	return errors.Join(err, e.network.Close(), e.table.Close())
 }
@@ -205,11 +204,11 @@ func (e *end) Signal(int, []byte) {
 	e.wakeWaiter()
 }
 
-// Completed ends a write of this end; its cookie is its first window.
+// Completed ends a write of this end; its cookie is the write's first window.
 func (e *end) Completed(_ int, cookie uint64, err error) {
 	if err != nil {
 		e.refusedWrites.Add(1)
-		first := err // of its own, so that none is allocated where there is no error
+		first := err // a copy, so that only errors allocate
 		e.firstFailure.CompareAndSwap(nil, &first)
 	}
 	e.windowBusy[cookie%maxWindows].Store(false)
@@ -217,7 +216,7 @@ func (e *end) Completed(_ int, cookie uint64, err error) {
 	e.wakeWaiter()
 }
 
-// Refused counts a write that the far end's table turned away.
+// Refused counts a write that the far end's table refused.
 func (e *end) Refused(int, transport.Placement, error) { e.refusedWrites.Add(1) }
 
 // Malformed counts a datagram that did not parse.
@@ -242,9 +241,9 @@ func (e *end) wakeWaiter() {
 	}
 }
 
-// await waits until is. It fails when the link or ctx is over. It sleeps, as who uses the interface does: one who
-// looks again and again takes the processor from the reader of the socket, which looks already (a write of 128 B
-// over quic: 10 µs for 19).
+// await waits until is returns true. It fails when the link or ctx is over. It sleeps, as users of the interface do: a
+// busy loop would take the processor from the goroutine that reads the socket and already spins (a write of 128 B over
+// quic: 10 µs asleep, 19 µs in a loop).
 func (e *end) await(ctx context.Context, is func() bool) error {
 	if is() {
 		return nil
@@ -265,7 +264,7 @@ func (e *end) await(ctx context.Context, is func() bool) error {
 	}
 }
 
-// failureCause is why the link is over, or what went wrong on it.
+// failureCause is why the link is over, or the first error on it.
 func (e *end) failureCause() error {
 	if p := e.firstFailure.Load(); p != nil {
 		return *p
@@ -273,19 +272,19 @@ func (e *end) failureCause() error {
 	return nil
 }
 
-// bulkLoad is what one bulk measurement writes: windows in rotation, pieces of the source in another rotation.
+// bulkLoad is the load of one bulk measurement: windows in turn, pieces of the source in another turn.
 type bulkLoad struct {
 	size        int
 	refs        []shmem.Ref
 	pieces      [][]byte // of the source, of size each
-	next        uint64   // the write that comes next
+	next        uint64   // number of the next write
 	lastPiece   []int32  // piece written last into each window, -1 none
-	maxUnderWay uint64   // writes under way
-	sentWrites  uint64   // writes, each piece of WriteMany one
+	maxUnderWay uint64   // bound on the writes under way
+	sentWrites  uint64   // each piece of WriteMany counts as one
 	batches     [][]link.Piece
 }
 
-// A bounded number of bytes and of writes is under way: enough to fill a window of any carrier several times.
+// Bounds on bytes and writes under way: enough to fill the window of any carrier several times.
 const (
 	maxBytesUnderWay  = 8 << 20
 	maxWritesUnderWay = 512
@@ -296,8 +295,8 @@ func newLoad(size int, refs []shmem.Ref, source []byte, turn int) *bulkLoad {
 	for i := range l.lastPiece {
 		l.lastPiece[i] = -1
 	}
-	// A piece more or less than there are windows lets each window get another piece every time, and each cell begins
-	// elsewhere: what an earlier write left is not taken for a later one.
+	// The number of pieces is no multiple of the number of windows, so a window gets another piece each time; and each
+	// cell begins at another piece. The check then cannot mistake bytes of an earlier write for those of the last one.
 	n := min(len(source)/size, 1<<16)
 	if n > 1 && n%len(refs) == 0 {
 		n--
@@ -314,7 +313,7 @@ func (l *bulkLoad) window() int { return int(l.next % uint64(len(l.refs))) }
 
 func (l *bulkLoad) piece() int32 { return int32(l.next % uint64(len(l.pieces))) }
 
-// bulk writes until over, and waits for all outcomes.
+// bulk writes until over is set, and waits for all outcomes.
 func (e *end) bulk(ctx context.Context, l *bulkLoad, over *atomic.Bool) error {
 	began := e.completed.Load()
 	issued := uint64(0)
@@ -345,11 +344,10 @@ func (e *end) write(l *bulkLoad, w int) error {
 	return e.endpoint.Write(1-e.rank, link.Write{Ref: l.refs[w], Data: l.pieces[piece], Cookie: uint64(w)})
 }
 
-// piecesPerBatch is how many pieces one WriteMany takes along here: several datagrams.
+// piecesPerBatch is how many pieces one WriteMany sends: they fill several datagrams.
 const piecesPerBatch = 128
 
-// bulkMany is bulk by WriteMany. The windows are divided into batches of pieces, each of which is under way once at a
-// time.
+// bulkMany is bulk by WriteMany. The windows are divided into batches; each batch has at most one WriteMany under way.
 func (e *end) bulkMany(ctx context.Context, l *bulkLoad, over *atomic.Bool) error {
 	if l.batches == nil {
 		for at := 0; at < len(l.refs); at += piecesPerBatch {
@@ -388,7 +386,7 @@ func (e *end) bulkMany(ctx context.Context, l *bulkLoad, over *atomic.Bool) erro
 	return e.failureCause()
 }
 
-// single writes once and waits for the outcome, or for the answer of the far end's handler.
+// single writes once, and waits for the outcome or for the far handler's answer.
 func (e *end) single(ctx context.Context, l *bulkLoad, answered bool) error {
 	counter := &e.completed
 	if answered {
@@ -401,8 +399,8 @@ func (e *end) single(ctx context.Context, l *bulkLoad, answered bool) error {
 	return e.await(ctx, func() bool { return counter.Load() >= want })
 }
 
-// singles writes one at a time until over, and one at least, and tells how long each took. A window is long free when
-// its turn comes again.
+// singles writes one at a time until over is set, at least once, and records how long each write took. A window is long
+// free when its turn comes again.
 func (e *end) singles(ctx context.Context, l *bulkLoad, answered bool, over *atomic.Bool) (*hdr.Histogram, error) {
 	h := newTimes()
 	for h.TotalCount() == 0 || !over.Load() {
@@ -410,7 +408,7 @@ func (e *end) singles(ctx context.Context, l *bulkLoad, answered bool, over *ato
 		if err := e.single(ctx, l, answered); err != nil {
 			return nil, err
 		}
-		_ = h.RecordValue(int64(time.Since(began))) // longer than 10 s it cannot be: the link would be down
+		_ = h.RecordValue(int64(time.Since(began))) // at most 10 s: the link would be down
 	}
 	if err := e.await(ctx, func() bool { return !e.anyBusy() }); err != nil {
 		return nil, err

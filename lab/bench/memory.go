@@ -1,7 +1,7 @@
 package bench
 
-// Remote memory as its users have it: an owner and a user, linked by a carrier, in one process. What stands beside it
-// is of the same run: memorybeside.go.
+// Remote memory through its interface for users: an owner and a user, linked by a carrier, in one process. The
+// references of the same run are in memorybeside.go.
 
 import (
 	"bytes"
@@ -21,24 +21,24 @@ import (
 	"ringlet/transport/quic"
 )
 
-// MemoryConfig says what is written and read.
+// MemoryConfig says which sizes are written and read.
 type MemoryConfig struct {
 	NodesConfig
 	Sizes       []config.Bytes
 	Duration    time.Duration // of each measurement
-	Concurrency int           // transactions side by side, for throughput
-	MPI         bool          // OpenMPI's one-sided operations stand beside it
+	Concurrency int           // transactions at a time, for throughput
+	MPI         bool          // measure OpenMPI's one-sided operations as well
 }
 
 const (
 	memorySize     = 16 << 20
-	maxConcurrency = 64 // most
+	maxConcurrency = 64
 )
 
 // Validate says what of the settings cannot be, as a *UsageError.
 func (c *MemoryConfig) Validate() error {
 	if len(c.Sizes) == 0 {
-		return usageErrorf("sizes", "there is none to measure")
+		return usageErrorf("sizes", "no size is given")
 	}
 	for _, size := range c.Sizes {
 		if size < 1 || size > memorySize {
@@ -48,8 +48,8 @@ func (c *MemoryConfig) Validate() error {
 	return cmp.Or(checkRange("lanes", c.Concurrency, 1, maxConcurrency), c.validate(c.Duration))
 }
 
-// memoryReport is what was measured, as `ringlet bench memory --json` prints it. Times are medians, µs, of one
-// transaction at a time.
+// memoryReport has the results; `ringlet bench memory --json` prints it. Times are medians, µs, of one transaction at a
+// time.
 type memoryReport struct {
 	nodesReport
 	Concurrency  int                   `json:"lanes"`
@@ -59,17 +59,17 @@ type memoryReport struct {
 	References   []memoryReferenceRows `json:"beside"`
 }
 
-// memoryRow is one size. What a reference does not have is 0.
+// memoryRow is one size. A figure that a reference does not have is 0.
 type memoryRow struct {
 	Size        int     `json:"size"`
 	PutTime     float64 `json:"put_us,omitempty"`
 	GetTime     float64 `json:"get_us,omitempty"`
-	MessageTime float64 `json:"message_us,omitempty"` // from a put with a notice behind it until the other side is awake
+	MessageTime float64 `json:"message_us,omitempty"` // from a put with a notice until the other side is awake
 	PutGbps     float64 `json:"put_gbps,omitempty"`
 	GetGbps     float64 `json:"get_gbps,omitempty"`
 }
 
-// memoryNode is one of two sides.
+// memoryNode is the owner's or the user's node.
 type memoryNode struct {
 	network *quic.Network
 	table   *shmem.Table
@@ -81,12 +81,12 @@ type memoryNode struct {
 type memoryPair struct {
 	nodes       []*memoryNode
 	segment     *shmem.Segment
-	userImport  *memory.Import // the user's
-	ownerImport *memory.Import // the owner's
+	userImport  *memory.Import
+	ownerImport *memory.Import
 	concurrency int
 }
 
-// prepare measures remote memory, and what stands beside it.
+// prepare measures remote memory, and its references.
 func (c *MemoryConfig) prepare() (*memoryReport, []point, func() error, error) {
 	r := &memoryReport{
 		nodesReport: c.report(),
@@ -122,18 +122,18 @@ func (c *MemoryConfig) prepare() (*memoryReport, []point, func() error, error) {
 	return r, points, p.close, nil
 }
 
-// memoryAccess is a way to memory that is measured: transactions of 16 workers and more, each of which has one under
-// way.
+// memoryAccess is a way to access memory: at least 16 workers, each with one transaction under way.
 type memoryAccess struct {
 	put, get func(ctx context.Context, worker int, at int64, b []byte) error
 	add      func(ctx context.Context) error // nil: there is none
-	// message puts and tells the other side. It gives the time from the call until that is awake. Nil: there is none.
+	// message puts, and wakes the other side. It returns the time from the call until that side is awake. Nil: there is
+	// none.
 	message     func(ctx context.Context, b []byte) (time.Duration, error)
 	maxSize     int // bytes at a time; 0: any
-	concurrency int // side by side, for throughput; 0: that is not measured
+	concurrency int // transactions at a time, for throughput; 0: no throughput
 }
 
-// measureAccess measures one way to memory, and puts what there is, also after an error.
+// measureAccess measures one way to access memory, and keeps the figures so far also after an error.
 func (c *MemoryConfig) measureAccess(ctx context.Context, m *memoryAccess, add *float64,
 	rows *[]memoryRow) (err error) {
 	if m.add != nil {
@@ -158,7 +158,7 @@ func (c *MemoryConfig) row(ctx context.Context, m *memoryAccess, size int) (row 
 	row.Size = size
 	buffers := make([][]byte, max(1, m.concurrency))
 	for worker := range buffers {
-		buffers[worker] = bytes.Repeat([]byte{1}, size) // a page that was never written would be one page for all
+		buffers[worker] = bytes.Repeat([]byte{1}, size) // without a write, all pages would be one zero page
 	}
 	at := func(i int) int64 { return int64(i % (memorySize / size) * size) }
 	putAt := func(worker, i int) error { return m.put(ctx, worker, at(i), buffers[worker]) }
@@ -188,7 +188,7 @@ func (c *MemoryConfig) row(ctx context.Context, m *memoryAccess, size int) (row 
 	return row, err
 }
 
-// medianTime does one thing after the other, and returns the median, µs.
+// medianTime calls do again and again, and returns the median time, µs.
 func (c *MemoryConfig) medianTime(ctx context.Context, do func(i int) error) (µs float64, err error) {
 	return c.medianReportedTime(ctx, func(i int) (time.Duration, error) {
 		began := time.Now()
@@ -197,26 +197,25 @@ func (c *MemoryConfig) medianTime(ctx context.Context, do func(i int) error) (µ
 	})
 }
 
-// medianReportedTime does one thing after the other, once at least, that says how long it took, and returns the median,
-// µs.
+// medianReportedTime calls do again and again, at least once, and returns the median of the times that do reports, µs.
 func (c *MemoryConfig) medianReportedTime(ctx context.Context, do func(i int) (time.Duration,
 	error)) (µs float64, err error) {
 	h := newTimes()
 	err = runFor(c.Duration, func(over *atomic.Bool) error {
-		for i := 0; (i == 0 || !over.Load()) && ctx.Err() == nil; i++ { // on a busy machine it may begin when it is over
+		for i := 0; (i == 0 || !over.Load()) && ctx.Err() == nil; i++ { // the time may be over at the first call
 			took, err := do(i)
 			if err != nil {
 				return err
 			}
-			_ = h.RecordValue(int64(max(took, clockStep()))) // longer than 10 s it cannot be
+			_ = h.RecordValue(int64(max(took, clockStep()))) // at most 10 s
 		}
 		return ctx.Err()
 	})
 	return microsAt(h, 50), err
 }
 
-// clockStep is the least time that the clock of this machine tells from none, with the reading of it. What is shorter
-// is told of as this long, which it is at most.
+// clockStep is the shortest time that this machine's clock can measure, with the cost of reading it. A shorter time
+// counts as this long.
 var clockStep = sync.OnceValue(func() time.Duration {
 	least := time.Second
 	for range 100 {
@@ -232,7 +231,7 @@ var clockStep = sync.OnceValue(func() time.Duration {
 	return least
 })
 
-// measureThroughput does many things side by side, and returns Gbit/s.
+// measureThroughput has several workers call do, and returns Gbit/s.
 func (c *MemoryConfig) measureThroughput(ctx context.Context, workers, size int, do func(worker,
 	i int) error) (float64, error) {
 	var n atomic.Uint64
@@ -255,7 +254,7 @@ func (c *MemoryConfig) measureThroughput(ctx context.Context, workers, size int,
 	return gbps(n.Load()*uint64(size), time.Since(began)), errors.Join(err, ctx.Err())
 }
 
-// openAccess is the user's way to the memory. The owner waits for notices until end is called.
+// openAccess makes the user's access to the memory. The owner waits for notices until end is called.
 func (p *memoryPair) openAccess(ctx context.Context) (m *memoryAccess, end func(), err error) {
 	known, err := p.userImport.Notify(ctx, 0)
 	if err != nil {
@@ -268,7 +267,7 @@ func (p *memoryPair) openAccess(ctx context.Context) (m *memoryAccess, end func(
 		for last := known; ; {
 			n, err := p.ownerImport.Wait(waiting, 0, last)
 			if err != nil {
-				return // it has measured enough
+				return // the measurement has ended
 			}
 			last = n
 			select {
@@ -312,7 +311,7 @@ func (p *memoryPair) openAccess(ctx context.Context) (m *memoryAccess, end func(
 	return m, func() { stop(); wg.Wait() }, nil
 }
 
-// udpTrip is the median of raw UDP there and back, µs.
+// udpTrip is the median round trip of raw UDP, µs.
 func (c *MemoryConfig) udpTrip(ctx context.Context) (float64, error) {
 	conn, err := listenUDP(c.Host)
 	if err != nil {
@@ -323,7 +322,7 @@ func (c *MemoryConfig) udpTrip(ctx context.Context) (float64, error) {
 	return f["trip_us.p50"], errors.Join(err, far.close())
 }
 
-// open makes both sides. What there is must be closed, also where it fails.
+// open makes both nodes. The caller closes the pair, also after an error.
 func (p *memoryPair) open(ctx context.Context, c *NodesConfig, view uint64) (err error) {
 	if p.nodes, err = openNodes(ctx, c, view, 2, openMemoryNode); err != nil {
 		return err
@@ -338,7 +337,7 @@ func (p *memoryPair) open(ctx context.Context, c *NodesConfig, view uint64) (err
 	return err
 }
 
-// export exports a segment to everybody, and imports it at the user.
+// export exports a segment to all peers, and imports it at the user.
 func (p *memoryPair) export(ctx context.Context, name string, segment *shmem.Segment, with memory.Attributes) (
 	*memory.Import, error) {
 	_, err := p.nodes[0].space.Export(name, segment, memory.Pages{
@@ -376,7 +375,7 @@ func (n *memoryNode) connect(ctx context.Context) error {
 	return n.space.Connect(ctx, []int{1 - n.rank})
 }
 
-// close gives the node's socket and table back.
+// close frees the node's socket and table.
 func (n *memoryNode) close() (err error) {
 	if n.network != nil {
 		err = n.network.Close()
@@ -387,7 +386,7 @@ func (n *memoryNode) close() (err error) {
 	return err
 }
 
-// close gives back what there is. Links end everywhere before memory goes.
+// close frees everything. All links end before memory is freed.
 func (p *memoryPair) close() (err error) {
 	nodes := slices.DeleteFunc(p.nodes, func(n *memoryNode) bool { return n == nil })
 	for _, n := range nodes {

@@ -1,7 +1,7 @@
 package bench
 
-// What stands beside remote memory, of the same run and with the same sizes: requests over UDP and TCP, which an owner
-// in this process answers, OpenMPI's one-sided operations, and copies.
+// References of remote memory, of the same run and with the same sizes: requests over UDP and TCP, which an owner in
+// this process answers, OpenMPI's one-sided operations, and copies.
 
 import (
 	"cmp"
@@ -15,34 +15,34 @@ import (
 	"ringlet/node/config"
 )
 
-// memoryReferenceRows is a reference of remote memory.
+// memoryReferenceRows has the figures of a reference of remote memory.
 type memoryReferenceRows struct {
 	Name       string      `json:"name"`
 	What       string      `json:"what"`
-	WhyLeftOut string      `json:"left_out,omitempty"` // why it was not measured, or not to the end
+	WhyLeftOut string      `json:"left_out,omitempty"` // why it was not measured, or only in part
 	AddTime    float64     `json:"add_us,omitempty"`
 	Rows       []memoryRow `json:"sizes"`
 }
 
-// memoryReference is a row of the table of references.
+// memoryReference is an entry of the table of references.
 type memoryReference struct {
 	name, what string
 	measure    func(ctx context.Context, c *MemoryConfig, mem []byte, into *memoryReferenceRows) error
 }
 
-// memoryReferences in the order of a report.
+// memoryReferences stand in the order of a report.
 var memoryReferences = []memoryReference{
 	{"UDP", "a datagram there and one back; nothing is repeated, and nothing side by side", measureUDP},
 	{"TCP", "requests and answers, a connection for each worker", measureTCP},
 	{"MPI TCP", "OpenMPI's one-sided operations over TCP, two processes", oneSided(
 		[]string{"btl", "tcp,self", "osc", "^sm,ucx"})},
-	// As version 4 of OpenMPI names the memory, and as version 5 does.
+	// Version 4 of OpenMPI calls the shared memory vader, version 5 sm.
 	{"MPI memory", "the same through shared memory", oneSided(
 		[]string{"btl", "vader,self", "osc", "^ucx"}, []string{"btl", "sm,self", "osc", "^ucx"})},
 	{"memcpy", "copies to and from the same segment, by one processor", measureCopies},
 }
 
-// measureCopies copies there and back.
+// measureCopies copies into the memory and back.
 func measureCopies(ctx context.Context, c *MemoryConfig, mem []byte, into *memoryReferenceRows) error {
 	m := &memoryAccess{
 		put: func(_ context.Context, _ int, at int64, b []byte) error {
@@ -71,7 +71,7 @@ var memoryFigures = []struct {
 	{"Gets side by side, Gbit/s", func(m *memoryRow) float64 { return m.GetGbps }},
 }
 
-// WriteTable prints the report for people.
+// WriteTable prints the report as tables.
 func (r *memoryReport) WriteTable(w io.Writer) error {
 	r.writeHead(w, "what was measured until then", "remote memory over %s, an owner and a user in one process on %d cores",
 		r.Carrier, r.Cores)
@@ -109,7 +109,7 @@ func (r *memoryReport) WriteTable(w io.Writer) error {
 	return nil
 }
 
-// figureOf is a line of a table: one figure of all that was measured with a size.
+// figureOf is a line of a table: one figure of all references for one size.
 func figureOf(all []memoryReferenceRows, size int, of func(m *memoryRow) float64) []string {
 	line := []string{config.Bytes(size).String()}
 	for i := range all {
@@ -127,7 +127,7 @@ func figureOf(all []memoryReferenceRows, size int, of func(m *memoryRow) float64
 	return line
 }
 
-// sizes that were measured, in the order in which they were asked for.
+// sizes lists the measured sizes, in the order of the settings.
 func (r *memoryReport) sizes() (sizes []int) {
 	for i := range r.Rows {
 		if size := r.Rows[i].Size; !slices.Contains(sizes, size) {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// onesidedSource prints what parseOneSided reads.
+// onesidedSource is a program whose output parseOneSided reads.
 //
 //go:embed mpi/onesided.c
 var onesidedSource []byte
@@ -21,7 +21,7 @@ const (
 	figuresPerSize = 5 // measurements of each size
 )
 
-// oneSided is OpenMPI's one-sided operations with the settings given, the first set that works.
+// oneSided measures OpenMPI's one-sided operations with the first of the settings that works.
 func oneSided(settings ...[]string) func(context.Context, *MemoryConfig, []byte, *memoryReferenceRows) error {
 	return func(ctx context.Context, c *MemoryConfig, _ []byte, into *memoryReferenceRows) error {
 		if !c.MPI {
@@ -45,7 +45,7 @@ func oneSided(settings ...[]string) func(context.Context, *MemoryConfig, []byte,
 	}
 }
 
-// parseOneSided reads what the program prints.
+// parseOneSided reads the program's output.
 func parseOneSided(out []byte, sizes int) (add float64, rows []memoryRow, err error) {
 	rows = []memoryRow{}
 	for line := range bytes.Lines(out) {
@@ -57,7 +57,7 @@ func parseOneSided(out []byte, sizes int) (add float64, rows []memoryRow, err er
 		var put, get float64
 		if n, _ := fmt.Sscanf(text, "size %d %g %g %g %g %g", &m.Size, &m.PutTime, &m.GetTime, &m.MessageTime, &put,
 			&get); n != 6 {
-			continue // a remark of OpenMPI's
+			continue // a line of OpenMPI's own
 		}
 		m.PutGbps, m.GetGbps = put*8/1e9, get*8/1e9
 		rows = append(rows, m)

@@ -1,7 +1,7 @@
 package bench
 
-// Memory behind a socket: requests and answers of the simplest kind. An owner in this process stores, loads and adds;
-// who waits looks at the socket as long as the carriers do.
+// Memory behind a socket: requests and answers of the simplest kind. An owner in this process stores, loads and adds.
+// Both sides spin on the socket as long as the carriers do.
 
 import (
 	"bufio"
@@ -17,8 +17,8 @@ import (
 	"ringlet/internal/address"
 )
 
-// A request is 16 bytes, and those of a put or a message behind them. A get is answered with its bytes, the others with
-// 8.
+// A request is 16 bytes, with the bytes of a put or a message behind it. The answer to a get is its bytes, other
+// answers are 8 bytes.
 type requestKind uint32
 
 const (
@@ -31,27 +31,27 @@ const (
 const (
 	requestSize = 16
 	answerSize  = 8
-	// maxUDPBytes is what a datagram can hold behind a request.
+	// maxUDPBytes is the most bytes that a datagram holds behind a request.
 	maxUDPBytes = 65507 - requestSize
-	// maxJoinedBytes is how long bytes are put behind their request by a copy; longer ones by the kernel.
+	// maxJoinedBytes is the longest put that is copied behind its request; the kernel joins longer ones.
 	maxJoinedBytes = 16 << 10
-	// answerTimeout is when an answer is given up. A process may stand still on a busy machine.
+	// answerTimeout is how long a user waits for an answer. A process may be suspended on a busy machine.
 	answerTimeout = 10 * time.Second
 )
 
-// encodeRequest makes a request.
+// encodeRequest writes a request.
 func encodeRequest(head []byte, kind requestKind, at int64, n int) {
 	binary.LittleEndian.PutUint32(head, uint32(kind))
 	binary.LittleEndian.PutUint32(head[4:], uint32(n))
 	binary.LittleEndian.PutUint64(head[8:], uint64(at))
 }
 
-// socketOwner answers.
+// socketOwner owns the memory and answers requests.
 type socketOwner struct {
 	mem          []byte
 	spin         time.Duration
 	addedWord    atomic.Uint64
-	messageTimes chan time.Time // of messages
+	messageTimes chan time.Time // when messages were received
 	wg           sync.WaitGroup
 
 	mu     sync.Mutex // guards what follows
@@ -63,7 +63,7 @@ func newSocketOwner(mem []byte, spin time.Duration) *socketOwner {
 	return &socketOwner{mem: mem, spin: spin, messageTimes: make(chan time.Time, 1)}
 }
 
-// track has a socket closed by close. It reports false where that is over: the socket is closed then.
+// track has close close a socket. It returns false if close was called before: it closes the socket itself then.
 func (o *socketOwner) track(c io.Closer) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -85,8 +85,8 @@ func (o *socketOwner) close() {
 	o.wg.Wait()
 }
 
-// decodeRequest reads a request: what is asked for, and of which bytes. False: it cannot be, and its sender is a
-// stranger.
+// decodeRequest reads a request: its kind, and the bytes that it is about. It returns false for a range outside of the
+// memory, which no user here requests.
 func (o *socketOwner) decodeRequest(head []byte) (requestKind, []byte, bool) {
 	n, at := uint64(binary.LittleEndian.Uint32(head[4:])), binary.LittleEndian.Uint64(head[8:])
 	if size := uint64(len(o.mem)); n > size || at > size-n {
@@ -95,7 +95,7 @@ func (o *socketOwner) decodeRequest(head []byte) (requestKind, []byte, bool) {
 	return requestKind(binary.LittleEndian.Uint32(head)), o.mem[at:][:n], true
 }
 
-// answer is that to a request whose bytes are in place. An addition's may use the given word.
+// answer returns the answer to a request whose bytes are in place. The answer to an addition may use word.
 func (o *socketOwner) answer(kind requestKind, place, word []byte) []byte {
 	switch kind {
 	case requestGet:
@@ -105,13 +105,13 @@ func (o *socketOwner) answer(kind requestKind, place, word []byte) []byte {
 	case requestMessage:
 		select {
 		case o.messageTimes <- time.Now():
-		default: // a stranger's
+		default: // not from a user here
 		}
 	}
 	return word
 }
 
-// serveTCP answers on one connection.
+// serveTCP answers the requests of one connection.
 func (o *socketOwner) serveTCP(c *net.TCPConn) {
 	defer func() { _ = c.Close() }()
 	r, err := newSpinReader(c, o.spin, 0)
@@ -136,7 +136,7 @@ func (o *socketOwner) serveTCP(c *net.TCPConn) {
 	}
 }
 
-// listenTCP takes connections.
+// listenTCP accepts connections.
 func (o *socketOwner) listenTCP(host string) (addr string, err error) {
 	l, err := address.ListenTCP(net.JoinHostPort(host, "0"))
 	if err != nil {
@@ -157,7 +157,7 @@ func (o *socketOwner) listenTCP(host string) (addr string, err error) {
 	return l.Addr().String(), nil
 }
 
-// listenUDP answers datagrams: the first one says whose.
+// listenUDP answers datagrams of the first sender.
 func (o *socketOwner) listenUDP(host string) (addr string, err error) {
 	c, err := listenUDP(host)
 	if err != nil {
@@ -190,13 +190,13 @@ func (o *socketOwner) listenUDP(host string) (addr string, err error) {
 	return c.LocalAddr().String(), nil
 }
 
-// socketUser asks, one request at a time.
+// socketUser sends one request at a time.
 type socketUser struct {
 	conn       net.Conn
 	in         *spinReader
 	requestBuf []byte
-	maxJoined  int       // how long bytes may be to be copied behind their request
-	deadline   time.Time // the deadline of the socket
+	maxJoined  int // longest put that is copied behind its request
+	deadline   time.Time
 }
 
 func newSocketUser(ctx context.Context, network, addr string, spin time.Duration, joined int) (*socketUser, error) {
@@ -217,9 +217,9 @@ func newSocketUser(ctx context.Context, network, addr string, spin time.Duration
 	}, nil
 }
 
-// roundTrip sends a request, with the bytes behind it, and reads the answer.
+// roundTrip sends a request with the bytes behind it, and reads the answer.
 func (u *socketUser) roundTrip(kind requestKind, at int64, n int, bytes, answer []byte) (err error) {
-	if now := time.Now(); u.deadline.Sub(now) < answerTimeout/2 { // setting it takes time that the carriers do not spend
+	if now := time.Now(); u.deadline.Sub(now) < answerTimeout/2 { // the carriers do not spend the time that this takes
 		u.deadline = now.Add(answerTimeout)
 		_ = u.conn.SetDeadline(u.deadline)
 	}
@@ -237,14 +237,14 @@ func (u *socketUser) roundTrip(kind requestKind, at int64, n int, bytes, answer 
 	return err
 }
 
-// socketMemory is memory behind sockets, one for each worker.
+// socketMemory is memory behind sockets, one socket for each worker.
 type socketMemory struct {
 	owner      *socketOwner
 	users      []*socketUser
 	answerBufs [][]byte // answers, by worker
 }
 
-// closeUsers ends what waits for an answer.
+// closeUsers closes the users' sockets, which ends their waiting for answers.
 func (s *socketMemory) closeUsers() {
 	for _, u := range s.users {
 		_ = u.conn.Close()
@@ -256,7 +256,7 @@ func (s *socketMemory) close() {
 	s.owner.close()
 }
 
-// access is the way to the memory.
+// access returns the way to the memory.
 func (s *socketMemory) access() *memoryAccess {
 	return &memoryAccess{
 		put: func(_ context.Context, worker int, at int64, b []byte) error {
@@ -271,7 +271,7 @@ func (s *socketMemory) access() *memoryAccess {
 			if err := s.users[0].roundTrip(requestMessage, 0, len(b), b, s.answerBufs[0]); err != nil {
 				return 0, err
 			}
-			return (<-s.owner.messageTimes).Sub(began), nil // it is there before the answer
+			return (<-s.owner.messageTimes).Sub(began), nil // the owner sends it before the answer
 		},
 	}
 }

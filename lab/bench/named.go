@@ -15,11 +15,11 @@ import (
 	"ringlet/node/config"
 )
 
-// namedMeasurement takes a measurement in so long.
+// namedMeasurement takes a measurement that lasts d.
 type namedMeasurement func(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error)
 
-// measurementsByName are measurements between nodes of one process that a sweep may name among its references. They are
-// those of the documents' own tests, with the settings that the documents' figures ask for.
+// measurementsByName are measurements between nodes of one process that a sweep may name among its references. They
+// repeat tests of the documents, with the settings behind the documents' figures.
 var measurementsByName = map[string]namedMeasurement{
 	"integrity":      measureIntegrity,
 	"patterns":       measurePatterns,
@@ -35,11 +35,10 @@ var measurementsByName = map[string]namedMeasurement{
 	"write buffers":  measureBuffers,
 }
 
-// namedDuration is long enough for thousands of events, and short beside whole runs.
+// namedDuration is enough for thousands of events, and short beside whole runs.
 const namedDuration = 5 * time.Second
 
-// lookupBetween is the measurement of a name, and how long it is to take: a time may stand behind the name ("decisions
-// 5m").
+// lookupBetween finds a measurement by its name, and its duration, which may stand behind the name ("decisions 5m").
 func lookupBetween(name string) (namedMeasurement, time.Duration) {
 	if measure := measurementsByName[name]; measure != nil {
 		return measure, namedDuration
@@ -51,7 +50,7 @@ func lookupBetween(name string) (namedMeasurement, time.Duration) {
 	return nil, 0
 }
 
-// cutLast splits a text before its last word.
+// cutLast splits off the last word of a text.
 func cutLast(text string) (before, word string) {
 	i := strings.LastIndexByte(text, ' ')
 	if i < 0 {
@@ -60,13 +59,13 @@ func cutLast(text string) (before, word string) {
 	return text[:i], text[i+1:]
 }
 
-// IsBetweenNodes says whether a name is that of a measurement between nodes of one process.
+// IsBetweenNodes says whether a name is of a measurement between nodes of one process.
 func IsBetweenNodes(name string) bool {
 	measure, _ := lookupBetween(name)
 	return measure != nil
 }
 
-// MeasureBetween takes such a measurement. What is found wrong with words or events is in the figures, and no error.
+// MeasureBetween takes such a measurement. Wrong words or events are figures, not errors.
 func MeasureBetween(ctx context.Context, cfg NodesConfig, name string) (trial.Figures, error) {
 	measure, d := lookupBetween(name)
 	f, err := measure(ctx, cfg, d)
@@ -78,9 +77,9 @@ func MeasureBetween(ctx context.Context, cfg NodesConfig, name string) (trial.Fi
 
 func namesBetween() []string { return slices.Sorted(maps.Keys(measurementsByName)) }
 
-// figuresOf are the numbers of a report, by the names that they have in its JSON.
+// figuresOf are the numbers of a report, by their names in its JSON.
 func figuresOf(report any) trial.Figures {
-	text, _ := json.Marshal(report) // of numbers and words: it cannot fail
+	text, _ := json.Marshal(report) // numbers and words only: it cannot fail
 	return trial.Flatten(text)
 }
 
@@ -107,7 +106,7 @@ func measureIntegrity(ctx context.Context, c NodesConfig, d time.Duration) (tria
 	return f, nil
 }
 
-// measurePatterns are those of NIC-crossbar §4.2, each as "one-way 512.mbyte_per_s", and the sums of what was wrong.
+// measurePatterns repeats NIC-crossbar §4.2; figures are "one-way 512.mbyte_per_s" and so on, and the sums of faults.
 func measurePatterns(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	r, err := MeasureNodes(ctx, &PatternsConfig{
 		NodesConfig: c,
@@ -125,7 +124,8 @@ func measurePatterns(ctx context.Context, c NodesConfig, d time.Duration) (trial
 }
 
 // measureDescriptors is L1-farm's engine with 52 descriptors, triggered again at once by software: frequency against
-// size in each of its modes (figures 5.11 and 7.22), each as "endless 512.hz"; "1" is once.
+// size in each mode (figures 5.11 and 7.22). Figures are "endless 512.hz" and so on; "1" is one transfer for each
+// trigger.
 func measureDescriptors(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	modes, sizes := []string{"1", "16", "endless"}, []config.Bytes{128, 256, 512, 1024}
 	return descriptorFigures(ctx, DescriptorsConfig{
@@ -138,7 +138,7 @@ func measureDescriptors(ctx context.Context, c NodesConfig, d time.Duration) (tr
 	})
 }
 
-// measureTriggers is the same once a trigger of 128 B, at the rate of the document's runs (figure 7.19).
+// measureTriggers has one transfer of 128 B for each trigger, at the rate of the document's runs (figure 7.19).
 func measureTriggers(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	f, err := descriptorFigures(ctx, DescriptorsConfig{
 		NodesConfig: c,
@@ -157,7 +157,7 @@ func measureTriggers(ctx context.Context, c NodesConfig, d time.Duration) (trial
 	return f, err
 }
 
-// descriptorFigures are those of each mode and size, and the sums of what was wrong.
+// descriptorFigures has the figures of each mode and size, and the sums of faults.
 func descriptorFigures(ctx context.Context, c DescriptorsConfig) (trial.Figures, error) {
 	r, err := MeasureNodes(ctx, &c)
 	if err != nil {
@@ -166,8 +166,8 @@ func descriptorFigures(ctx context.Context, c DescriptorsConfig) (trial.Figures,
 	return faultyRowFigures(r.Rows)
 }
 
-// measureDecisions is the test of the decision unit of L1-farm §7.6: 26 builder units, each event alone, at the rate
-// that its 379,901,605 loops in five minutes make.
+// measureDecisions repeats the test of the decision unit in L1-farm §7.6: 26 builder units, each event alone, at a rate
+// of 379,901,605 events in five minutes.
 func measureDecisions(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	r, err := MeasureNodes(ctx, &DecisionsConfig{
 		NodesConfig: c,
@@ -191,7 +191,7 @@ func measureDecisions(ctx context.Context, c NodesConfig, d time.Duration) (tria
 	return f, nil
 }
 
-// measureLatency takes the processing times of TagNet-farm; its figures are "1us.trip_us" and so on.
+// measureLatency has the processing times of TagNet-farm; figures are "1us.trip_us" and so on.
 func measureLatency(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	r, err := MeasureNodes(ctx, &LatencyConfig{
 		NodesConfig: c,

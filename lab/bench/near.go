@@ -18,22 +18,22 @@ import (
 	"ringlet/transport"
 )
 
-// near is the process that measures. All of it is owned by the goroutine of Run.
+// near is the process that measures. Only the goroutine of Run uses it.
 type near struct {
 	cfg           Config
 	conn          net.Conn
-	source        []byte // what is written
+	source        []byte // bytes that are written
 	mtu           int
 	view          uint64
-	cellsMeasured int // cells so far
+	cellsMeasured int
 	copies        *copies
 	mpi           *mpi
 }
 
-// sourceSize is that of what is written: larger than caches, as events are.
+// sourceSize is larger than caches, as the data of events is.
 const sourceSize = 64 << 20
 
-// newSource makes random bytes, so that pieces differ.
+// newSource makes random bytes, so that no two pieces are the same.
 func newSource(c *Config) []byte {
 	size := max(min(sourceSize, int(c.Memory)), int(slices.Max(c.Sizes)), blockSize)
 	b := make([]byte, size)
@@ -41,10 +41,10 @@ func newSource(c *Config) []byte {
 	return b
 }
 
-// maxSmallWrite is up to which size the small things are measured as well: answers, and pieces where they take so much.
+// maxSmallWrite is the largest size for which answers, and pieces if the carrier takes so much, are measured as well.
 const maxSmallWrite = 1 << 10
 
-// accountError says that what was written is not what is in place.
+// accountError says that the memory does not hold what was written.
 type accountError struct{ What string }
 
 func (e *accountError) Error() string { return "accounts: " + e.What }
@@ -87,7 +87,7 @@ func (n *near) measureLink(ctx context.Context, e *end, size int, res trial.Figu
 	if err != nil {
 		return err
 	}
-	// Pages are touched and windows grow before it counts.
+	// First touch the pages, and let congestion windows grow.
 	if err := runFor(n.cfg.Duration/4, func(over *atomic.Bool) error { return e.bulk(ctx, l, over) }); err != nil {
 		return err
 	}
@@ -128,14 +128,14 @@ func (n *near) singles(ctx context.Context, e *end, l *bulkLoad, answered bool, 
 	})
 }
 
-// runFor gives work a flag that turns when the time is over.
+// runFor calls work with a flag that is set after d.
 func runFor(d time.Duration, work func(over *atomic.Bool) error) error {
 	var over atomic.Bool
 	defer time.AfterFunc(d, func() { over.Store(true) }).Stop()
 	return work(&over)
 }
 
-// grant asks for windows of one size, as many as the memory holds.
+// grant asks the far process for windows of one size, as many as its memory holds.
 func (n *near) grant(ctx context.Context, size int, answered bool) (*bulkLoad, error) {
 	windows := min(maxWindows, int(n.cfg.Memory)/size)
 	a, err := callFar(ctx, n.conn, request{Grant: &grantArgs{Size: size, Windows: windows, Answer: answered}})
@@ -153,7 +153,7 @@ func (n *near) grant(ctx context.Context, size int, answered bool) (*bulkLoad, e
 	return newLoad(size, refs, n.source, n.cellsMeasured), nil
 }
 
-// goodput is the measurement of throughput.
+// goodput measures throughput.
 func (n *near) goodput(ctx context.Context, e *end, l *bulkLoad, res trial.Figures) error {
 	if _, err := callFar(ctx, n.conn, request{Mark: &noArgs{}}); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (n *near) goodput(ctx context.Context, e *end, l *bulkLoad, res trial.Figur
 	return nil
 }
 
-// verify closes the accounts: all that was sent is in place, once, and is what was sent last.
+// verify checks the accounts: all writes are in place, once each, and each window has the bytes of its last write.
 func (n *near) verify(ctx context.Context, l *bulkLoad, res trial.Figures) error {
 	a, err := callFar(ctx, n.conn, request{Stop: &stopArgs{Writes: l.sentWrites, Bytes: l.sentWrites * uint64(l.size)}})
 	if err != nil {
@@ -188,7 +188,7 @@ func (n *near) verify(ctx context.Context, l *bulkLoad, res trial.Figures) error
 	sent := l.sentWrites * uint64(l.size)
 	res["bytes_sent"], res["bytes_placed"] = float64(sent), float64(a.Bytes)
 	res["bytes_lost"] = float64(sent) - float64(a.Bytes)
-	// A write of more than 1024 datagrams is told as several placements.
+	// One write of more than 1024 datagrams is reported as several placements.
 	if a.Writes < l.sentWrites || sent != a.Bytes || a.Refused > 0 {
 		return &accountError{fmt.Sprintf(
 			"%d writes of %d bytes were sent, %d placements of %d bytes are here, %d were refused",
@@ -200,7 +200,7 @@ func (n *near) verify(ctx context.Context, l *bulkLoad, res trial.Figures) error
 	return l.check(a.Sums)
 }
 
-// check compares what is in each window with what was written there last.
+// check compares the checksum of each window with that of the piece written there last.
 func (l *bulkLoad) check(sums []byte) error {
 	if len(sums) != 4*len(l.refs) {
 		return &messageError{fmt.Sprintf("it sent %d bytes of checksums of %d windows", len(sums), len(l.refs))}
@@ -241,11 +241,11 @@ func (n *near) reference(ctx context.Context, name string) (trial.Figures, error
 	return res, errors.Join(err, other)
 }
 
-// hostWants is what a measurement would like to have of a machine on which so many of its processes run.
+// hostWants is what a measurement with so many processes on one machine needs of that machine.
 func (c *Config) hostWants(processes int) hostlimits.Requirements {
 	shm := int64(c.Memory)
 	if c.PeerAddr == "" {
-		shm *= 2 // the copy's
+		shm *= 2 // for the copy as well
 	}
 	return hostlimits.Requirements{SocketBuffer: socketBuf, Shm: shm, Processes: processes}
 }

@@ -18,44 +18,44 @@ import (
 	"ringlet/transport"
 )
 
-// NodesConfig is what measurements between nodes of one process have in common.
+// NodesConfig has the settings that all measurements between nodes of one process share.
 type NodesConfig struct {
 	Version, Command string
 	Carrier          string
-	Spin             time.Duration // how long who waits for the network looks before it sleeps
+	Spin             time.Duration // how long a node spins on its socket before it sleeps
 	Host             string        // address to bind
-	// Identity makes the identity of a node of that name.
+	// Identity makes the identity of the node with that name.
 	Identity func(name string) (*certs.Identity, error)
-	// Progress is told what is being measured, where there are several things. It may be nil.
+	// Progress is called with what is measured next, if there are several measurements. It may be nil.
 	Progress func(what string, done, of int)
 }
 
-// Bench is a measurement between nodes of one process: its settings are who implements it.
+// Bench is a measurement between nodes of one process; the type that implements it has its settings.
 type Bench[R Result] interface {
-	// Validate says what of the settings cannot be, as a *UsageError.
+	// Validate returns the first invalid setting as a *UsageError.
 	Validate() error
-	// Nodes is what the caller completes.
+	// Nodes returns the settings that the caller completes.
 	Nodes() *NodesConfig
-	// prepare begins a report, and lists what is measured for it. End is called behind that; nil: there is nothing to end.
+	// prepare begins a report, and lists its measurements. MeasureNodes calls end after them; end may be nil.
 	prepare() (report R, points []point, end func() error, err error)
 }
 
-// Result is what a bench came to.
+// Result is the report of a bench.
 type Result interface {
-	// WriteTable prints it for people.
+	// WriteTable prints the report as tables.
 	WriteTable(w io.Writer) error
-	// Failure is why the program ends with an error all the same, or nil.
+	// Failure is the error that the program ends with although there is a report, or nil.
 	Failure() error
 	common() *nodesReport
 }
 
-// point is one thing that is measured. What came of it stands in the report then.
+// point is one measurement. It adds its result to the report.
 type point struct {
 	name    string
 	measure func(ctx context.Context, view uint64) error
 }
 
-// rowPoint measures a row of a report.
+// rowPoint measures a row, and appends it to a report.
 func rowPoint[T any](rows *[]T, name string, measure func(ctx context.Context, view uint64) (T, error)) point {
 	return point{name, func(ctx context.Context, view uint64) error {
 		row, err := measure(ctx, view)
@@ -66,8 +66,8 @@ func rowPoint[T any](rows *[]T, name string, measure func(ctx context.Context, v
 	}}
 }
 
-// MeasureNodes checks a bench's settings and measures one thing after the other. An interruption leaves what there is
-// until then, and so does an error; the report is nil where nothing was measured.
+// MeasureNodes checks a bench's settings and takes its measurements in turn. After an interruption or an error the
+// report has the measurements so far; it is nil if nothing was measured.
 func MeasureNodes[R Result](ctx context.Context, b Bench[R]) (none R, err error) {
 	if err := b.Validate(); err != nil {
 		return none, err
@@ -95,10 +95,10 @@ func MeasureNodes[R Result](ctx context.Context, b Bench[R]) (none R, err error)
 	return report, err
 }
 
-// Nodes is for those who have no more than a Bench.
+// Nodes returns c; a caller with only a Bench needs it.
 func (c *NodesConfig) Nodes() *NodesConfig { return c }
 
-// validate checks them, and how long each measurement takes.
+// validate checks the settings, and the duration of each measurement.
 func (c *NodesConfig) validate(d time.Duration) error {
 	if _, ok := carrierOf(c.Carrier); !ok {
 		return usageErrorf("carrier", "%q is not one of %s", c.Carrier, strings.Join(carrierNames(), ", "))
@@ -109,7 +109,7 @@ func (c *NodesConfig) validate(d time.Duration) error {
 	return checkRange("spin", c.Spin, 0, time.Second)
 }
 
-// nodesReport begins the report of such a measurement.
+// nodesReport is the part that the reports of all such measurements share.
 type nodesReport struct {
 	Version     string       `json:"version"`
 	Started     string       `json:"started"` // RFC 3339
@@ -135,7 +135,7 @@ func (r *nodesReport) common() *nodesReport { return r }
 
 var errInterrupted = errors.New("bench: interrupted")
 
-// Failure says whether it was interrupted.
+// Failure is errInterrupted, or nil.
 func (r *nodesReport) Failure() error {
 	if r.Interrupted {
 		return errInterrupted
@@ -143,7 +143,7 @@ func (r *nodesReport) Failure() error {
 	return nil
 }
 
-// writeHead prints how it was measured, and of an interruption what there is.
+// writeHead prints the conditions, and after an interruption what the rest of the report is.
 func (r *nodesReport) writeHead(w io.Writer, until, format string, args ...any) {
 	fmt.Fprintf(w, format+"\n%s\n", append(args, &r.Machine)...)
 	if r.Interrupted {
@@ -154,13 +154,13 @@ func (r *nodesReport) writeHead(w io.Writer, until, format string, args ...any) 
 // row is one of several measurements of a report.
 type row[T any] interface {
 	*T
-	// label is what it is called: by people, and in the names of figures.
+	// label is the row's name for people, and in the names of figures.
 	label() (title, figure string)
-	// faults counts words and writes that are wrong, and writes that are lost, and says what was wrong first.
+	// faults counts wrong words and writes, and lost writes, and describes the first fault.
 	faults() (wrong, lost uint64, why string)
 }
 
-// sumFaults counts the rows that are not good, and adds up what is wrong and lost.
+// sumFaults counts the rows with faults, and adds up the faults.
 func sumFaults[T any, P row[T]](rows []T) (bad int, wrong, lost uint64) {
 	for i := range rows {
 		w, l, why := P(&rows[i]).faults()
@@ -172,7 +172,7 @@ func sumFaults[T any, P row[T]](rows []T) (bad int, wrong, lost uint64) {
 	return bad, wrong, lost
 }
 
-// rowsFailure is why rows make a bench end with an error.
+// rowsFailure is the error of a bench some of whose rows have faults.
 func rowsFailure[T any, P row[T]](r *nodesReport, rows []T) error {
 	if bad, _, _ := sumFaults[T, P](rows); bad > 0 {
 		return fmt.Errorf("bench: %d of %d measurements had errors or losses", bad, len(rows))
@@ -180,7 +180,7 @@ func rowsFailure[T any, P row[T]](r *nodesReport, rows []T) error {
 	return r.Failure()
 }
 
-// writeFaults says what was wrong first in each row.
+// writeFaults prints the first fault of each row.
 func writeFaults[T any, P row[T]](w io.Writer, rows []T) {
 	for i := range rows {
 		if _, _, why := P(&rows[i]).faults(); why != "" {
@@ -190,7 +190,7 @@ func writeFaults[T any, P row[T]](w io.Writer, rows []T) {
 	}
 }
 
-// rowFigures are the figures of all rows, each behind the name of its row. A row that went wrong is an error.
+// rowFigures has the figures of all rows, each name behind its row's. A row with a fault is an error.
 func rowFigures[T any, P row[T]](rows []T) (trial.Figures, error) {
 	f := trial.Figures{}
 	for i := range rows {
@@ -205,7 +205,7 @@ func rowFigures[T any, P row[T]](rows []T) (trial.Figures, error) {
 	return f, nil
 }
 
-// faultyRowFigures are those with the sums of what was wrong and lost.
+// faultyRowFigures adds to rowFigures the sums of wrong and lost.
 func faultyRowFigures[T any, P row[T]](rows []T) (trial.Figures, error) {
 	f, err := rowFigures[T, P](rows)
 	if err != nil {
@@ -216,11 +216,11 @@ func faultyRowFigures[T any, P row[T]](rows []T) (trial.Figures, error) {
 	return f, nil
 }
 
-// openNodes opens n nodes, the highest rank first, since who dials must know where to, and links them. What there is
-// must be closed, also where it fails.
+// openNodes opens n nodes and links them. It opens the highest rank first: the lower rank dials, and needs the address.
+// The caller closes the nodes that were opened, also after an error.
 func openNodes[N interface {
 	connect(ctx context.Context) error
-	address() string // under which the others see it
+	address() string // the address that other nodes dial
 }](ctx context.Context, c *NodesConfig, view uint64, n int, open func(linkConfig) (N, error)) ([]N, error) {
 	carrier, _ := carrierOf(c.Carrier)
 	all, members := make([]N, n), make([]transport.Member, n)

@@ -39,14 +39,14 @@ func (r *Report) page() *page.Page {
 	p.Sections = append(p.Sections, page.Section{
 		ID:    "machine",
 		Title: "Machine",
-		Note:  "What makes it again is the command.",
+		Note:  "The command below repeats the measurement.",
 		Ran:   []page.Ran{{Started: started, Machine: r.Machine}},
 		Text:  r.Command,
 	})
 	return p
 }
 
-// bars is a figure of the paths that have something to draw.
+// bars is a figure of the paths for which of returns a spread.
 func (r *Report) bars(title, unit, note string, of func(*SideRow) *trial.Spread) page.Figure {
 	f := page.Figure{
 		Title: title,
@@ -66,12 +66,12 @@ func (r *Report) bars(title, unit, note string, of func(*SideRow) *trial.Spread)
 	return f
 }
 
-// throughput draws what goes between processes, and what others have published.
+// throughput draws the goodput between processes, and the published figures.
 func (r *Report) throughput() page.Figure {
 	f := r.bars("Between processes", "Gbit/s, logarithmic", "What a folded node sends to itself is not counted.",
 		func(s *SideRow) *trial.Spread {
 			if s.BusGoodput.Min <= 0 {
-				return nil // it has no place on a logarithmic axis
+				return nil // a logarithmic axis has no 0
 			}
 			return &s.BusGoodput
 		})
@@ -84,7 +84,7 @@ func (r *Report) throughput() page.Figure {
 	return f
 }
 
-// shares draws what a path costs, and how much of each limit it reaches.
+// shares draws the processor time of each path, and its share of each limit.
 func (r *Report) shares() []page.Figure {
 	percent := func(ratio *trial.Ratio) *trial.Spread {
 		if ratio == nil {
@@ -106,7 +106,7 @@ func (r *Report) shares() []page.Figure {
 	return slices.DeleteFunc(all, func(f page.Figure) bool { return len(f.X.Ticks) == 0 })
 }
 
-// overSizes draws each carrier over the size of its writes.
+// overSizes draws each carrier against the size of its writes.
 func (r *Report) overSizes() []page.Figure {
 	x := page.Axis{Label: "size of a write"}
 	at := func(size int) float64 { return math.Log2(float64(size)) }

@@ -17,16 +17,15 @@ import (
 	"ringlet/node/config"
 )
 
-// pattern is one way to fill a network, as NIC-crossbar §4.2 tried its switch.
+// pattern is one pattern of traffic of NIC-crossbar §4.2, which tested a switch.
 type pattern struct {
 	Name       string
 	Says       string
 	Document   string        // its figure, in words
-	pairs      map[int][]int // who sends to whom, in turn
+	pairs      map[int][]int // by sender: the receivers, in turn
 	roundTrips bool          // one write at a time, and one back
 }
 
-// patterns are all of them.
 var patterns = []pattern{
 	{
 		Name:       "ping-pong",
@@ -65,18 +64,18 @@ var patterns = []pattern{
 type PatternsConfig struct {
 	NodesConfig
 	Sizes []config.Bytes // of a write, whole words of 8 bytes
-	// that each sender sends in each measurement; 0: as many as Duration allows
+	// WordsPerSender is how many words each sender sends in each measurement; 0: as many as Duration allows.
 	WordsPerSender uint64
 	Duration       time.Duration // of each measurement
 }
 
-// maxPatternWrite is the largest write: the index of a word has 16 bits, and a sender has 64 windows of it at least.
+// maxPatternWrite is the largest write: the index of a word has 16 bits, and each flow has at least 64 windows.
 const maxPatternWrite = 64 << 10
 
-// Validate says what of the settings cannot be, as a *UsageError.
+// Validate returns the first invalid setting as a *UsageError.
 func (c *PatternsConfig) Validate() error {
 	if len(c.Sizes) == 0 {
-		return usageErrorf("sizes", "there is none to measure: give some as 24,4KiB")
+		return usageErrorf("sizes", "no size is given: give some as 24,4KiB")
 	}
 	for _, s := range c.Sizes {
 		if err := checkWords("sizes", s, maxPatternWrite); err != nil {
@@ -86,7 +85,7 @@ func (c *PatternsConfig) Validate() error {
 	return c.validate(c.Duration)
 }
 
-// patternsReport is what the patterns came to, as `ringlet bench patterns --json` prints it.
+// patternsReport has the results of the patterns; `ringlet bench patterns --json` prints it.
 type patternsReport struct {
 	nodesReport
 	SpinUs int64        `json:"spin_us"`
@@ -104,14 +103,14 @@ type patternRow struct {
 	Words           uint64  `json:"words"`  // checked at the receivers
 	WrongWords      uint64  `json:"wrong_words"`
 	MisplacedWrites uint64  `json:"misplaced_writes"`
-	LostWrites      uint64  `json:"lost_writes"` // sent, and not seen by the receiver
-	MByteS          float64 `json:"mbyte_per_s"` // of all senders: million bytes
+	LostWrites      uint64  `json:"lost_writes"` // sent, but not seen by the receiver
+	MByteS          float64 `json:"mbyte_per_s"` // of all senders together: million bytes
 	SlowestMByteS   float64 `json:"slowest_mbyte_per_s"`
 	P50             float64 `json:"p50_us"` // there and back for ping-pong; else from the call to the outcome, under load
 	P99             float64 `json:"p99_us"`
 	ResentDatagrams uint64  `json:"datagrams_resent"`
 	Document        string  `json:"document"`
-	Error           string  `json:"error,omitempty"` // the first word that was wrong, or why it ended
+	Error           string  `json:"error,omitempty"` // the first wrong word, or why the measurement ended
 }
 
 func (r *patternRow) label() (title, figure string) {
@@ -166,7 +165,7 @@ func (c *PatternsConfig) measure(ctx context.Context, p *pattern, size int, view
 		began := time.Now()
 		err := runFor(c.Duration, func(over *atomic.Bool) error { return c.traffic(ctx, p, all, over) })
 		row.fillFromStations(all, time.Since(began))
-		if err != nil && ctx.Err() == nil { // a link that broke is a result, with all that came before
+		if err != nil && ctx.Err() == nil { // a broken link is a result
 			row.Error, err = err.Error(), nil
 		}
 		return err
@@ -174,7 +173,7 @@ func (c *PatternsConfig) measure(ctx context.Context, p *pattern, size int, view
 	return row, err
 }
 
-// traffic sends until over or until the words are sent, and waits until all of it has arrived.
+// traffic sends until over is set or the words are sent, and waits until all of it has arrived.
 func (c *PatternsConfig) traffic(ctx context.Context, p *pattern, all []*station, over *atomic.Bool) error {
 	defer awaitReceived(all)
 	writes := func(l *flow) uint64 { return ^uint64(0) }
@@ -183,11 +182,11 @@ func (c *PatternsConfig) traffic(ctx context.Context, p *pattern, all []*station
 			perWrite := uint64(l.size / wordSize)
 			return (c.WordsPerSender + perWrite - 1) / perWrite
 		}
-		over = &atomic.Bool{} // only the words count
+		over = &atomic.Bool{} // not the time, but the words end it
 	}
 	if p.roundTrips {
 		ping, pong := all[0].outFlows[1], all[1].outFlows[0]
-		ping.roundTrips, pong.roundTrips = newTimes(), newTimes() // the answers' own times are in those of the pings
+		ping.roundTrips, pong.roundTrips = newTimes(), newTimes() // the times of pings have those of the answers in them
 		most := writes(ping)
 		return roundTrips(ctx, all, 0, func() bool { return ping.next < most && !over.Load() },
 			func(took time.Duration) { _ = ping.roundTrips.RecordValue(int64(took)) })
@@ -211,14 +210,14 @@ func (c *PatternsConfig) traffic(ctx context.Context, p *pattern, all []*station
 	return g.Wait()
 }
 
-// pingPongPairs are who writes to whom where each write is answered.
+// pingPongPairs are the flows between two nodes that answer each other.
 var pingPongPairs = map[int][]int{0: {1}, 1: {0}}
 
-// errEnough ends the far side of round trips.
+// errEnough ends the far side of roundTrips.
 var errEnough = errors.New("enough")
 
-// roundTrips writes from the first of two stations, and waits for the write that comes back when the other one has seen
-// this one and has worked on it for so long; again and again as long as there are more. It tells how long each took.
+// roundTrips sends writes from the first of two stations to the second, which sees the write, works for so long, and
+// writes back. It repeats this while more returns true, and records how long each round trip took.
 func roundTrips(ctx context.Context, all []*station, work time.Duration, more func() bool,
 	record func(took time.Duration)) error {
 	near, far := all[0], all[1]
@@ -230,7 +229,7 @@ func roundTrips(ctx context.Context, all []*station, work time.Duration, more fu
 		for n := uint64(1); ; n++ {
 			err := far.await(ctx, func() bool { return there.checkedWrites.Load() >= n })
 			for until := time.Now().Add(work); err == nil && time.Now().Before(until); {
-				runtime.KeepAlive(work) // it works: a sleep would take longer
+				runtime.KeepAlive(work) // busy: a sleep would take longer
 			}
 			if err == nil {
 				_, err = far.send(ctx, back, 1)
@@ -261,14 +260,14 @@ func roundTrips(ctx context.Context, all []*station, work time.Duration, more fu
 	return g.Wait()
 }
 
-// awaitPlacement waits until it is so, for as long as what was sent may take to be counted.
+// awaitPlacement waits until is returns true, but no longer than placementTimeout.
 func awaitPlacement(is func() bool) {
 	for until := time.Now().Add(placementTimeout); !is() && time.Now().Before(until); {
 		time.Sleep(50 * time.Microsecond)
 	}
 }
 
-// awaitReceived waits until what was sent has been seen by its receiver's handler. What has not in time counts as lost.
+// awaitReceived waits until receivers have seen all writes. Writes that they have not seen in time count as lost.
 func awaitReceived(all []*station) {
 	awaitPlacement(func() bool {
 		return !slices.ContainsFunc(all, func(s *station) bool {
@@ -279,14 +278,14 @@ func awaitReceived(all []*station) {
 	})
 }
 
-// flowTotals are what receivers have found of flows.
+// flowTotals are sums over flows of what receivers found.
 type flowTotals struct {
 	writes, checked, words, wrong, misplaced, lost uint64
 	took                                           *hdr.Histogram
 	firstWrong                                     string
 }
 
-// add adds what came of a flow.
+// add adds a flow.
 func (t *flowTotals) add(l *flow) {
 	checked, misplaced := l.checkedWrites.Load(), l.misplaced.Load()
 	t.writes += l.next
@@ -324,7 +323,7 @@ func (r *patternRow) fillFromStations(all []*station, d time.Duration) {
 	r.P50, r.P99 = microsAt(t.took, 50), microsAt(t.took, 99)
 }
 
-// WriteTable prints the report for people.
+// WriteTable prints the report as a table.
 func (r *patternsReport) WriteTable(w io.Writer) error {
 	r.writeHead(w, "what was measured until then", "patterns over %s, nodes of one process on %d cores, spin %s",
 		r.Carrier, r.Cores, time.Duration(r.SpinUs)*time.Microsecond)

@@ -11,7 +11,7 @@ import (
 	"ringlet/lab/trial"
 )
 
-// References, by the name they have in a report.
+// References, by their names in a report.
 const (
 	refCopy      = "copy"
 	refCopySmall = "copy-128"
@@ -29,20 +29,20 @@ const (
 const (
 	blockSize      = 1 << 20               // of copies and TCP writes
 	tripSize       = 128                   // bytes
-	quietPeriod    = 20 * time.Millisecond // after which nothing more is believed to be on its way
-	maxArrivalWait = 2 * time.Second       // for which things on their way are waited
+	quietPeriod    = 20 * time.Millisecond // if nothing comes for so long, nothing more is on its way
+	maxArrivalWait = 2 * time.Second       // how long a job waits for bytes on their way
 )
 
-// awaitNearTimeout is for the near process to connect; the tests stretch it.
+// awaitNearTimeout is how long the near process may take to connect; the tests stretch it.
 var awaitNearTimeout = 10 * time.Second
 
 // reference is a row of the table of references.
 type reference struct {
 	name, what     string
-	forSmallWrites bool // it belongs to the smallest writes
-	thirdParty     bool // a program of others: that it is missing, or does not work, is no fault of what is measured
+	forSmallWrites bool // measured beside the smallest writes
+	thirdParty     bool // another project's program: if it is missing or fails, the measurement has not failed
 	applies        func(c *Config) bool
-	// near measures; addr is that of the far end, which far starts. Where far is nil, there is none.
+	// near measures; addr is the address of the far end, which far starts. If far is nil, there is none.
 	near func(ctx context.Context, n *near, addr string) (trial.Figures, error)
 	far  func(f *far) (*job, error)
 }
@@ -66,7 +66,7 @@ var references = []reference{
 	{refQUIC, "quic-go datagrams, unpaced, received", false, false, always, sendQUIC, startQUICSink},
 	{refIPerf, "iperf3, TCP, cleartext", false, true, withIPerf, runIPerf, startIPerf},
 	{refMPIShm, "OpenMPI, linear shift of 1 MiB, 4 ranks, barrier per phase, shared memory, between ranks", false, true,
-		// as version 4 of OpenMPI names the memory, and as version 5 does
+		// version 4 of OpenMPI calls the shared memory vader, version 5 sm
 		withMPI, shiftReference("vader,self", "sm,self"), nil},
 	{refMPITCP, "OpenMPI, the same over TCP", false, true, withMPI, shiftReference("tcp,self"), nil},
 	{refTrip, "raw UDP round trip of 128 B, both ends sleep", true, false, always, udpTripReference(false),
@@ -75,7 +75,7 @@ var references = []reference{
 		udpTripReference(true), startEcho(true)},
 }
 
-// referenceOf finds a reference by its name, or nil.
+// referenceOf finds a reference by its name, or returns nil.
 func referenceOf(name string) *reference {
 	for i := range references {
 		if references[i].name == name {
@@ -88,14 +88,14 @@ func referenceOf(name string) *reference {
 // job is the far end of a reference.
 type job struct {
 	addr         string
-	awaitCounted func(sent uint64) (answer, error) // waits until what is on its way is counted
+	awaitCounted func(sent uint64) (answer, error) // waits for bytes on their way, and returns the counts
 	close        func() error
 }
 
-// nothingSent is the end of a job that has nothing to count.
+// nothingSent is awaitCounted of a job that counts nothing.
 func nothingSent(uint64) (answer, error) { return answer{}, nil }
 
-// transferFigures makes the figures of bytes that were sent, of which the far end says what arrived.
+// transferFigures makes figures of a transfer; the far end counts the bytes that arrived.
 func (n *near) transferFigures(ctx context.Context, sent uint64, took, used time.Duration) (trial.Figures, error) {
 	a, err := callFar(ctx, n.conn, request{End: &endArgs{Bytes: sent}})
 	if err != nil {
@@ -109,7 +109,7 @@ func (n *near) transferFigures(ctx context.Context, sent uint64, took, used time
 	}, nil
 }
 
-// startJob is a job with a goroutine, which ends when the socket is closed.
+// startJob makes a job whose goroutine ends when hangUp closes the socket.
 func startJob(at net.Addr, hangUp func() error, end func(uint64) (answer, error), work func()) *job {
 	var wg sync.WaitGroup
 	wg.Go(work)
@@ -120,7 +120,7 @@ func startJob(at net.Addr, hangUp func() error, end func(uint64) (answer, error)
 	}}
 }
 
-// sendForDuration sends pieces of the source one after the other for the duration, one at least.
+// sendForDuration sends pieces of the source in turn for the duration, at least one.
 func (n *near) sendForDuration(ctx context.Context, piece int, send func([]byte) (int, error)) (
 	sent uint64, took, used time.Duration, err error) {
 	cpu, began := cpuTime(), time.Now()
@@ -139,15 +139,15 @@ func (n *near) sendForDuration(ctx context.Context, piece int, send func([]byte)
 	return sent, time.Since(began), cpuTime() - cpu, errors.Join(ctx.Err(), err)
 }
 
-// byteCounter is a count of bytes by a goroutine that receives.
+// byteCounter counts the bytes that a goroutine receives.
 type byteCounter struct{ atomic.Uint64 }
 
-// countArrived counts what came of what was sent, where some may be lost.
+// countArrived counts the bytes that arrived of a transfer that may lose some.
 func (c *byteCounter) countArrived(sent uint64) (answer, error) {
 	return answer{Bytes: c.awaitCount(sent, quietPeriod)}, nil
 }
 
-// awaitCount waits until all that was sent is counted, or nothing more comes for a while.
+// awaitCount waits until all bytes are counted, or no more come for a while.
 func (c *byteCounter) awaitCount(sent uint64, quiet time.Duration) uint64 {
 	last, since := c.Load(), time.Now()
 	for until := time.Now().Add(maxArrivalWait); time.Now().Before(until) &&
@@ -177,7 +177,7 @@ func dialUDP(addr string) (*net.UDPConn, error) {
 	return net.DialUDP("udp", nil, to)
 }
 
-// gbps of n bytes in a time, of which the clock tells no less than a step.
+// gbps is the rate of n bytes in d; d counts as at least a step of the clock.
 func gbps(n uint64, d time.Duration) float64 {
 	return float64(n) * 8 / max(d, clockStep()).Seconds() / 1e9
 }

@@ -40,13 +40,13 @@ func startIPerf(f *far) (*job, error) {
 	}}, nil
 }
 
-// A server that was just started does not listen yet.
+// A server that was just started does not listen yet, so the client tries again.
 const (
 	iperfTries = 40
 	iperfPause = 50 * time.Millisecond
 )
 
-// runIPerf runs the client for at least the duration; iperf3 counts in whole seconds.
+// runIPerf runs the client for at least the duration; iperf3 takes whole seconds.
 func runIPerf(ctx context.Context, n *near, addr string) (trial.Figures, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -62,7 +62,7 @@ func runIPerf(ctx context.Context, n *near, addr string) (trial.Figures, error) 
 		if err != nil && len(out) == 0 {
 			return nil, err
 		}
-		res, why := parseIPerf(out) // with --json it says there what is wrong
+		res, why := parseIPerf(out) // the JSON has the error
 		if why == nil || try == iperfTries || ctx.Err() != nil {
 			return res, errors.Join(why, ctx.Err())
 		}
@@ -80,14 +80,14 @@ func parseIPerf(out []byte) (trial.Figures, error) {
 				Seconds       float64 `json:"seconds"`
 				BitsPerSecond float64 `json:"bits_per_second"`
 			} `json:"sum_received"`
-			CPU struct { // of the time, user and kernel
+			CPU struct { // % of the time, user and kernel
 				Host   float64 `json:"host_total"`
 				Remote float64 `json:"remote_total"`
 			} `json:"cpu_utilization_percent"`
 		} `json:"end"`
 	}
 	if err := json.Unmarshal(out, &r); err != nil {
-		return nil, fmt.Errorf("iperf3 printed what is no JSON: %w", err)
+		return nil, fmt.Errorf("the output of iperf3 is not JSON: %w", err)
 	}
 	if r.Error != "" || r.End.Received.BitsPerSecond <= 0 {
 		return nil, fmt.Errorf("iperf3 received nothing: %s", r.Error)

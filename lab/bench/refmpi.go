@@ -18,13 +18,13 @@ import (
 //go:embed mpi/shift.c
 var shiftSource []byte
 
-// shiftRanks is how many ranks the shift has, as in the founding documents' tables.
+// shiftRanks is the number of ranks, as in the founding documents' tables.
 const shiftRanks = 4
 
-// mpi is the reference OpenMPI: a directory with a program.
+// mpi is a program of the reference OpenMPI, in a directory of its own.
 type mpi struct{ dir, program string }
 
-// newMPI compiles a program. The directory is removed by close.
+// newMPI compiles a program. close removes the directory.
 func newMPI(ctx context.Context, program string, source []byte) (*mpi, error) {
 	if err := tool.CheckInstalled("mpicc", "mpirun"); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func newMPI(ctx context.Context, program string, source []byte) (*mpi, error) {
 
 func (m *mpi) close() { _ = os.RemoveAll(m.dir) }
 
-// shiftReference is the reference over the transports named, the first set that works.
+// shiftReference measures the shift over the first of the transports that works.
 func shiftReference(transports ...string) func(context.Context, *near, string) (trial.Figures, error) {
 	var settings [][]string
 	for _, t := range transports {
@@ -64,11 +64,11 @@ func shiftReference(transports ...string) func(context.Context, *near, string) (
 	}
 }
 
-// mpiTimeout is how long a program may take beyond its measurements: it starts, and on a busy machine all ranks wait
-// for processors that others have.
+// mpiTimeout is how long a program may take beyond its measurement: it has to start, and on a busy machine all ranks
+// wait for processors.
 const mpiTimeout = 30 * time.Second
 
-// startFirst runs the program, which measures for so long, with one set of settings after the other until one works.
+// startFirst runs a program that measures for so long, with one set of settings after the other until one works.
 func (m *mpi) startFirst(ctx context.Context, ranks int, settings [][]string, measures time.Duration, args ...string) (
 	out []byte, err error) {
 	most := mpiTimeout + 2*measures
@@ -98,10 +98,10 @@ func (m *mpi) start(ctx context.Context, ranks int, settings []string, args ...s
 	return tool.Command{Program: "mpirun", Args: all, Dir: m.dir}.Run(ctx)
 }
 
-// inSeconds is a duration as the programs take it.
+// inSeconds formats a duration as an argument of the programs.
 func inSeconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
 
-// parseShift reads the shift's one line.
+// parseShift reads the one line that the shift prints.
 func parseShift(out string) (trial.Figures, error) {
 	var ranks int
 	var seconds, bytes, share, cpu float64

@@ -10,13 +10,13 @@ import (
 	"ringlet/transport/quic"
 )
 
-// The reference of the carrier quic: the same socket, the same connection and packets of the same size, but no link
-// above it. Datagrams go as fast as quic-go takes them, and those that are lost stay lost.
+// The reference of the carrier quic: the same socket and connection, and packets of the same size, but no link above
+// them. quic-go takes datagrams as fast as it can, and those that are lost are not sent again.
 
-// benchHello is a hello that no endpoint takes for one of its own.
+// benchHello is a hello that no endpoint accepts.
 var benchHello = []byte("bench")
 
-// upgradeConn takes the plain QUIC datagrams of a fresh connection.
+// upgradeConn switches a fresh connection to plain QUIC datagrams.
 func upgradeConn(ctx context.Context, c transport.Conn, dialler bool) (transport.Conn, error) {
 	u, ok := c.(transport.Upgrader)
 	if !ok {
@@ -67,7 +67,7 @@ func receive(ctx context.Context, network *quic.Network, got *byteCounter) {
 	}
 }
 
-// sendQUIC sends full datagrams for the duration, as fast as they are taken.
+// sendQUIC sends full datagrams for the duration, as fast as quic-go takes them.
 func sendQUIC(ctx context.Context, n *near, addr string) (res trial.Figures, err error) {
 	network, err := (&linkConfig{id: n.cfg.Identity, host: n.cfg.Host, spin: n.cfg.Spin}).listen()
 	if err != nil {
@@ -89,7 +89,7 @@ func sendQUIC(ctx context.Context, n *near, addr string) (res trial.Figures, err
 	if err != nil {
 		return nil, err
 	}
-	// Closing throws away what quic-go still has in its queue of 32.
+	// Closing drops the datagrams in quic-go's queue of 32: let it send them first.
 	select {
 	case <-time.After(quietPeriod):
 	case <-ctx.Done():

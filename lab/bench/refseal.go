@@ -9,11 +9,11 @@ import (
 	"ringlet/transport/gcm"
 )
 
-// sealedSize is what a packet of the carrier quic holds where the MTU is 9000.
+// sealedSize is the content of a packet of the carrier quic if the MTU is 9000.
 const sealedSize = 8972
 
-// measureSealing is the limit of every path that encrypts: nothing but the cipher of the carrier quic, over data that
-// no cache holds.
+// measureSealing measures the limit of every path that encrypts: only the cipher of the carrier quic, over more data
+// than caches hold.
 func measureSealing(_ context.Context, n *near, _ string) (trial.Figures, error) {
 	var key [gcm.KeySize]byte
 	_, _ = rand.NewChaCha8([32]byte{}).Read(key[:]) // it never fails
@@ -26,11 +26,11 @@ func measureSealing(_ context.Context, n *near, _ string) (trial.Figures, error)
 	cpu, began := cpuTime(), time.Now()
 	at, until := 0, began.Add(n.cfg.Duration)
 	for time.Now().Before(until) {
-		for range blockSize / size { // the clock costs as much as some hundred bytes
+		for range blockSize / size { // reading the clock costs as much as sealing some hundred bytes
 			if at+size > len(n.source) {
 				at = 0
 			}
-			out = aead.Seal(out[:0], nonce, n.source[at:at+size], nil) // one nonce for all: nobody gets to see them
+			out = aead.Seal(out[:0], nonce, n.source[at:at+size], nil) // one nonce for all packets: they never leave the process
 			at, sent = at+size, sent+uint64(size)
 		}
 	}

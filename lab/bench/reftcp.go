@@ -14,7 +14,7 @@ import (
 
 func startTCP(f *far) (*job, error) { return startTCPSink(f.cfg.Host, f.arena.Bytes()) }
 
-// startTCPSink reads one connection straight into mapped memory.
+// startTCPSink reads one connection directly into mapped memory.
 func startTCPSink(host string, mem []byte) (*job, error) {
 	l, err := address.ListenTCP(net.JoinHostPort(host, "0"))
 	if err != nil {
@@ -48,8 +48,7 @@ func startTCPSink(host string, mem []byte) (*job, error) {
 	}), nil
 }
 
-// sendTCPFor is the near end of the reference: what TCP loses it repeats, so that the time is that until all is
-// received.
+// sendTCPFor is the near end of the reference. TCP repeats what is lost, so the time is until all bytes are received.
 func sendTCPFor(ctx context.Context, n *near, addr string) (trial.Figures, error) {
 	began := time.Now()
 	sent, used, err := n.sendTCP(ctx, addr)
@@ -73,8 +72,8 @@ func (n *near) sendTCP(ctx context.Context, addr string) (sent uint64, used time
 	return sent, used, err
 }
 
-// TCP measures one connection between two ends in this process over the given address: what `ringlet bench carriers`
-// calls tcp, for those who want no other process. It gives Gbit/s.
+// TCP measures one connection between two ends in this process over the given address, as tcp of `ringlet bench
+// carriers` but without a far process. It returns Gbit/s.
 func TCP(ctx context.Context, host string, d time.Duration) (_ float64, err error) {
 	mem := make([]byte, 4*blockSize)
 	sink, err := startTCPSink(host, mem)
@@ -92,7 +91,7 @@ func TCP(ctx context.Context, host string, d time.Duration) (_ float64, err erro
 	return gbps(got.Bytes, time.Since(began)), err
 }
 
-// copies is the reference of the carrier local: nothing but the copy, into the same kind of memory.
+// copies is the reference of the carrier local: only the copy, into the same kind of memory.
 type copies struct {
 	mem    *shmem.Segment
 	source []byte
@@ -104,15 +103,14 @@ func newCopies(size int, source []byte) (*copies, error) {
 		return nil, err
 	}
 	c := &copies{mem, source}
-	c.copyUntil(blockSize, time.Time{}, uint64(size)) // the pages of the mapping are there from now on
+	c.copyUntil(blockSize, time.Time{}, uint64(size)) // touches the pages of the mapping
 	return c, nil
 }
 
 func (c *copies) close() error { return c.mem.Close() }
 
-// copyUntil copies pieces until the given time, or most bytes are copied. It looks at the clock by itself, once for
-// each MiB: where a process has one processor, a timer would have to wait for a copy to be interrupted, which the
-// runtime seldom can.
+// copyUntil copies pieces until the given time, or until most bytes are copied. It reads the clock itself, once for
+// each MiB: if the process has one processor, a timer would fire late, as the runtime cannot interrupt a copy.
 func (c *copies) copyUntil(piece int, until time.Time, most uint64) uint64 {
 	mem, sent, look := c.mem.Bytes(), uint64(0), uint64(0)
 	for to, from := 0, 0; sent < most; {
@@ -133,7 +131,7 @@ func (c *copies) copyUntil(piece int, until time.Time, most uint64) uint64 {
 	return sent
 }
 
-// copyReference is the near end of the reference, which has no other.
+// copyReference is the near end of the reference, which has no far end.
 func copyReference(piece int) func(context.Context, *near, string) (trial.Figures, error) {
 	return func(_ context.Context, n *near, _ string) (_ trial.Figures, err error) {
 		if n.copies == nil {
@@ -152,7 +150,7 @@ func (c *copies) measure(piece int, d time.Duration) trial.Figures {
 	return trial.Figures{"goodput_gbps": gbps(n, time.Since(began)), "near_cpu_s_per_gb": perGB(cpuTime()-cpu, n)}
 }
 
-// freePort finds a TCP port that nobody listens on, for programs that cannot be told to find one.
+// freePort finds a free TCP port, for programs that cannot choose one.
 func freePort(host string) (int, error) {
 	l, err := address.ListenTCP(net.JoinHostPort(host, "0"))
 	if err != nil {

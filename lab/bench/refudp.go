@@ -17,12 +17,12 @@ import (
 	"ringlet/lab/trial"
 )
 
-// Raw UDP: what the kernel gives when nothing is promised.
+// Raw UDP: what the kernel delivers without any guarantee.
 
-// socketBuf is asked for, as the carriers ask for it.
+// socketBuf is the buffer that the carriers ask for.
 const socketBuf = 8 << 20
 
-// spinReader reads a socket with one system call after the other for a time before it sleeps, as transport/quic does.
+// spinReader polls a socket for a time before it sleeps, as transport/quic does.
 type spinReader struct {
 	raw           syscall.RawConn
 	spin          time.Duration
@@ -85,7 +85,7 @@ func (r *spinReader) read() ([]byte, error) {
 	return r.buf[:r.n], nil
 }
 
-// Read reads into memory of the caller, who then has no other call under way. io.EOF says that a connection has ended.
+// Read reads into memory of the caller, who has one call at a time. It returns io.EOF when a connection has ended.
 func (r *spinReader) Read(p []byte) (int, error) {
 	r.buf = p
 	b, err := r.read()
@@ -95,19 +95,19 @@ func (r *spinReader) Read(p []byte) (int, error) {
 	return len(b), err
 }
 
-// startUDPSink counts what arrives.
+// startUDPSink counts the bytes that arrive.
 func startUDPSink(f *far) (*job, error) {
 	c, err := listenUDP(f.cfg.Host)
 	if err != nil {
 		return nil, err
 	}
-	_ = c.SetReadBuffer(socketBuf) // what the kernel gives; hostlimits says when that is less
+	_ = c.SetReadBuffer(socketBuf) // the kernel may give less; hostlimits reports that
 	r, err := newSpinReader(c, f.spin(), 1<<16)
 	if err != nil {
 		_ = c.Close()
 		return nil, err
 	}
-	// else one by one
+	// without GRO packets come one by one
 	_ = r.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) })
 	var got byteCounter
 	return startJob(c.LocalAddr(), c.Close, got.countArrived, func() {
@@ -121,7 +121,7 @@ func startUDPSink(f *far) (*job, error) {
 	}), nil
 }
 
-// gsoSegments of one send: the kernel takes 64 at most, and 64 KiB.
+// gsoSegments is the number of segments in one send: the kernel takes at most 64, and 64 KiB.
 const gsoSegments = 44
 
 // sendUDP floods the far end with full packets for the duration.
@@ -158,7 +158,7 @@ func sendUDP(ctx context.Context, n *near, addr string) (trial.Figures, error) {
 	return n.transferFigures(ctx, sent, took, used)
 }
 
-// packetSize is the payload of a full packet: 1472 bytes, or what the interface bears where that is less.
+// packetSize is the payload of a full packet: 1472 bytes, or less if the interface's MTU is smaller.
 func packetSize(local net.Addr, mtu int) int {
 	headers := 28
 	if a, ok := local.(*net.UDPAddr); ok && a.IP.To4() == nil {
@@ -170,7 +170,7 @@ func packetSize(local net.Addr, mtu int) int {
 	return min(1500, mtu) - headers
 }
 
-// startEcho sends back what comes.
+// startEcho sends datagrams back.
 func startEcho(spinning bool) func(f *far) (*job, error) {
 	return func(f *far) (*job, error) {
 		c, err := listenUDP(f.cfg.Host)
@@ -207,28 +207,28 @@ func echo(c *net.UDPConn, spin time.Duration) {
 	}
 }
 
-// newTimes makes a histogram of times up to 10 s in ns.
+// newTimes makes a histogram of times in ns, up to 10 s.
 func newTimes() *hdr.Histogram { return hdr.New(1, int64(10*time.Second), 3) }
 
-// microsAt is a quantile of times in ns, as µs.
+// microsAt is a quantile of times in ns, in µs.
 func microsAt(h *hdr.Histogram, quantile float64) float64 {
 	return float64(h.ValueAtQuantile(quantile)) / 1e3
 }
 
-// putTimes adds the quantiles of a time, µs.
+// putTimes adds the quantiles of times, in µs.
 func putTimes(res trial.Figures, figure string, h *hdr.Histogram) {
 	for name, q := range map[string]float64{".p50": 50, ".p99": 99, ".p999": 99.9} {
 		res[figure+name] = microsAt(h, q)
 	}
 }
 
-// A packet of a round trip may be lost on a network, and a process may stand still on a busy machine.
+// A packet of a round trip may be lost, and a process may be suspended on a busy machine.
 const (
-	tripTimeout  = time.Second // when it is given up; the next one is then sent
-	maxLostTrips = 3           // that many and it is no measurement
+	tripTimeout  = time.Second // then the trip is given up, and the next packet is sent
+	maxLostTrips = 3           // more lost trips end the measurement with an error
 )
 
-// udpTripReference measures round trips one after the other.
+// udpTripReference measures round trips, one at a time.
 func udpTripReference(spinning bool) func(context.Context, *near, string) (trial.Figures, error) {
 	return func(ctx context.Context, n *near, addr string) (trial.Figures, error) {
 		spin := time.Duration(0)
@@ -250,7 +250,7 @@ func measureRoundTrips(ctx context.Context, addr string, spin, d time.Duration) 
 		return nil, err
 	}
 	h, b := newTimes(), make([]byte, tripSize)
-	// one for all: setting it takes time that the carriers do not spend
+	// one deadline for all: the carriers do not spend the time that setting it takes
 	_ = c.SetReadDeadline(time.Now().Add(d + tripTimeout))
 	lost := 0
 	for end := time.Now().Add(d); ctx.Err() == nil; {
@@ -268,7 +268,7 @@ func measureRoundTrips(ctx context.Context, addr string, spin, d time.Duration) 
 			_ = c.SetReadDeadline(time.Now().Add(d + tripTimeout))
 			continue
 		}
-		_ = h.RecordValue(int64(time.Since(began))) // longer than 10 s it cannot be
+		_ = h.RecordValue(int64(time.Since(began))) // at most 10 s
 	}
 	if h.TotalCount() == 0 {
 		return nil, errors.New("raw UDP round trip: none was answered")

@@ -12,8 +12,8 @@ import (
 	"ringlet/transport"
 )
 
-// Report is what a measurement came to, as `ringlet bench carriers --json` prints it. docs/benchmarks.md says what
-// fields mean.
+// Report has the results of a measurement; `ringlet bench carriers --json` prints it. docs/benchmarking.md explains the
+// fields.
 type Report struct {
 	Version     string  `json:"version"`
 	Started     string  `json:"started"` // RFC 3339
@@ -49,7 +49,7 @@ type CarrierRow struct {
 	Ratio            *trial.Ratio  `json:"ratio,omitempty"` // of goodput
 	Goodput          trial.Spread  `json:"goodput_gbps"`
 	DatagramRate     trial.Spread  `json:"datagrams_per_s"`
-	BytesPerDatagram trial.Spread  `json:"datagram_bytes"` // of what is written, per datagram; 0 without datagrams
+	BytesPerDatagram trial.Spread  `json:"datagram_bytes"` // bytes of the writes in a datagram; 0 without datagrams
 	ResentShare      trial.Spread  `json:"resent_share"`
 	NearCPU          trial.Spread  `json:"near_cpu_s_per_gb"`
 	FarCPU           trial.Spread  `json:"far_cpu_s_per_gb"`
@@ -57,7 +57,7 @@ type CarrierRow struct {
 	AnsweredTimes    *trial.Times  `json:"answered_us,omitempty"`
 	PieceRate        *trial.Spread `json:"pieces_per_s,omitempty"`
 	BytesSent        uint64        `json:"bytes_sent"`   // in all rounds
-	PlacedWrites     uint64        `json:"bytes_placed"` // of them, and found to be what was sent last
+	PlacedWrites     uint64        `json:"bytes_placed"` // of BytesSent; each window had the bytes of its last write
 }
 
 // ReferenceRow is a reference.
@@ -81,16 +81,16 @@ type RunRow struct {
 	Goodput     trial.Spread `json:"goodput_gbps"`
 	EventRate   trial.Spread `json:"event_rate_hz"`
 	CPU         trial.Spread `json:"cpu_s_per_gb"`
-	ResentShare trial.Spread `json:"resent_share"` // of the chunks
+	ResentShare trial.Spread `json:"resent_share"` // share of the chunks
 }
 
-// HostLimit is a limit that binds, and on which machine.
+// HostLimit is a limit of a machine that slows the measurement.
 type HostLimit struct {
 	Host string `json:"host"` // near or far
 	hostlimits.Finding
 }
 
-// Failure says what failed, or that it was interrupted.
+// Failure lists the measurements that failed, or is errInterrupted, or nil.
 func (r *Report) Failure() error {
 	switch {
 	case len(r.Failed) > 0:
@@ -101,7 +101,7 @@ func (r *Report) Failure() error {
 	return nil
 }
 
-// summarize fills the tables of a report from its rounds. It is a pure function of them.
+// summarize fills the tables of a report from its rounds, as a pure function.
 func (r *Report) summarize(cfg *Config, rounds trial.Rounds) {
 	r.fillSideRows(cfg, rounds)
 	r.fillCarrierRows(cfg, rounds)
@@ -155,7 +155,7 @@ func (r *Report) fillReferenceRows(rounds trial.Rounds) {
 	}
 }
 
-// fillRunRows compares a run with the other run that a bound compares it with, if one does.
+// fillRunRows compares each run with the run that a bound compares it with, if there is one.
 func (r *Report) fillRunRows(cells []*sweep.Cell, rounds trial.Rounds) {
 	for _, c := range cells {
 		if !rounds.Measured(c.ID) {

@@ -19,9 +19,9 @@ import (
 
 // task is one measurement of a round.
 type task struct {
-	name        string // what is told to who waits
-	failureUnit string // carrier, reference or run: one that failed is not tried again
-	thing       string // whose figures it gives
+	name        string // shown as progress
+	failureUnit string // carrier, reference or run: after a failure no task of it is tried again
+	thing       string // name of the figures in a round
 	run         func(ctx context.Context) (trial.Figures, error)
 }
 
@@ -30,13 +30,13 @@ type session struct {
 	near
 	report      Report
 	rounds      trial.Rounds
-	failedUnits map[string]bool // units
+	failedUnits map[string]bool
 	limits      []HostLimit
 }
 
-// Run measures until all rounds are through or ctx is over, and reports what it has; what failed on the way stands in
-// the report. The report is nil only where nothing could be begun. It comes with an error where the far process was
-// lost.
+// Run measures until all rounds are done or ctx is over, and returns a report of what it has, with the measurements
+// that failed. The report is nil only if nothing could begin. If the far process was lost, the report comes with an
+// error.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return &s.report, err
 }
 
-// Measure takes one raw measurement, by the name that it has in reports: a reference, or a carrier and a size.
+// Measure takes one raw measurement by its name in reports: a reference, or a carrier and a size.
 func Measure(ctx context.Context, cfg Config, name string) (trial.Figures, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -101,10 +101,10 @@ func Measure(ctx context.Context, cfg Config, name string) (trial.Figures, error
 	return s.reference(ctx, name)
 }
 
-// linkName is what a carrier is called with writes of a size.
+// linkName is the name of a carrier with writes of a size.
 func linkName(carrier string, size int) string { return carrier + " " + config.Bytes(size).String() }
 
-// parseLinkName reads the name of a carrier and a size.
+// parseLinkName reads such a name.
 func parseLinkName(name string) (c transport.CarrierKind, size config.Bytes, ok bool) {
 	carrier, text, _ := strings.Cut(name, " ")
 	c, known := carrierOf(carrier)
@@ -125,8 +125,8 @@ func CheckName(name string) error {
 		strings.Join(names, ", "))
 }
 
-// begin starts the far process and makes what the references need. The session is nil where there is no far process;
-// else the caller ends it.
+// begin starts the far process, and makes what the references need. The session is nil if there is no far process; else
+// the caller calls the function returned to end it.
 func begin(ctx context.Context, cfg *Config) (*session, func(), error) {
 	conn, stop, err := cfg.StartFar()
 	if err != nil {
@@ -138,12 +138,12 @@ func begin(ctx context.Context, cfg *Config) (*session, func(), error) {
 	}
 	return s, func() {
 		s.cleanUp()
-		_ = conn.Close() // the far process may be gone
+		_ = conn.Close() // the far process may have ended already
 		stop()
 	}, err
 }
 
-// connectFar begins the session with the far process.
+// connectFar says hello to the far process.
 func (s *session) connectFar(ctx context.Context) error {
 	here := hostlimits.ReadSnapshot(s.cfg.Host) // before the memory is taken
 	s.mtu = here.MTU
@@ -158,7 +158,7 @@ func (s *session) connectFar(ctx context.Context) error {
 		return err
 	}
 	if a.Protocol != protocol || a.Limits == nil {
-		return &messageError{"its answer to hello is none"}
+		return &messageError{"its answer to hello has no version or no limits"}
 	}
 	busy := 1
 	if s.cfg.PeerAddr == "" {
@@ -176,7 +176,7 @@ func (s *session) connectFar(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes what the references need, and says what is left out.
+// prepare makes what the references need, and lists what is left out.
 func (s *session) prepare(ctx context.Context) error {
 	leave := func(what string, why any) {
 		s.report.LeftOut = append(s.report.LeftOut, fmt.Sprintf("%s: left out, %v", what, why))
@@ -215,14 +215,14 @@ func (s *session) prepare(ctx context.Context) error {
 
 func (s *session) cleanUp() {
 	if s.copies != nil {
-		_ = s.copies.close() // the segment goes with the process at the latest: Sweep
+		_ = s.copies.close() // Sweep removes the segment at the latest
 	}
 	if s.mpi != nil {
 		s.mpi.close()
 	}
 }
 
-// references that are measured beside the smallest writes, or beside the others.
+// references lists the references that are measured beside the smallest writes, or beside the others.
 func (s *session) references(small bool) []string {
 	var out []string
 	for i := range references {
@@ -233,8 +233,8 @@ func (s *session) references(small bool) []string {
 	return out
 }
 
-// plan lists the tasks of a round in blocks, and where each block ends: one for each size, with the references that
-// belong to it, so that a ratio is of two figures that are seconds apart.
+// plan lists the tasks of a round in blocks, and where each block ends. A block has one size and the references that
+// belong to it, so that the two figures of a ratio are taken within seconds.
 func (s *session) plan() (tasks []task, blocks []int) {
 	sizes := slices.Sorted(slices.Values(s.cfg.Sizes))
 	big := largest(sizes)
@@ -276,8 +276,8 @@ func (s *session) plan() (tasks []task, blocks []int) {
 	return tasks, blocks
 }
 
-// measure goes through the rounds. A unit that fails is named and left out from then on; a lost far process ends it
-// all.
+// measure goes through the rounds. A unit that fails is named, and left out from then on. The loss of the far process
+// ends the measurement.
 func (s *session) measure(ctx context.Context) error {
 	tasks, blocks := s.plan()
 	turns := trial.DrawOrder(len(tasks), s.cfg.Rounds, 1, blocks)
@@ -298,7 +298,7 @@ func (s *session) measure(ctx context.Context) error {
 	return err
 }
 
-// attempt runs a task and gives the error that ends everything.
+// attempt runs a task, and returns an error only if the measurement cannot go on.
 func (s *session) attempt(ctx context.Context, k *task) error {
 	figures, err := k.run(ctx)
 	if ctx.Err() != nil {

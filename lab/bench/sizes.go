@@ -11,14 +11,14 @@ import (
 	"ringlet/lab/trial"
 )
 
-// The full system of LHCb-EB §V.A, as sim/documents/figures has it too: 321 readout units with three sources each.
+// The full system of LHCb-EB §V.A, as in sim/documents/figures: 321 readout units with three sources each.
 const (
 	fullSources = 963
-	sizesEvents = 100 // of an MFP: what is read of it does not depend on that
+	sizesEvents = 100 // events of an MFP: sizes do not depend on it
 )
 
-// documentGroups are the shares that the document's groups of detectors have of an event, by the type that a generated
-// fragment of each has.
+// documentGroups are the shares of an event that the document gives for groups of detectors. Each group has a type of
+// generated fragments.
 var documentGroups = []struct {
 	name  string
 	of    event.BankType
@@ -29,8 +29,8 @@ var documentGroups = []struct {
 	{"scifi", 64, 0.39},
 }
 
-// measureSizes reads the sizes of generated fragments out of MFPs, as a builder unit would, and says how far they are
-// from those of LHCb-EB: of its realistic model, and of the constant one.
+// measureSizes reads the sizes of generated fragments from MFPs, as a builder unit would, and compares them with
+// LHCb-EB: with its realistic model, and with the constant one.
 func measureSizes(ctx context.Context, _ NodesConfig, d time.Duration) (trial.Figures, error) {
 	f := trial.Figures{}
 	c := generated.Config{Sources: fullSources, FragmentSize: 133, Model: generated.LHCb}
@@ -52,13 +52,13 @@ func measureSizes(ctx context.Context, _ NodesConfig, d time.Duration) (trial.Fi
 	return f, nil
 }
 
-// fragmentSums are what was read of fragments.
+// fragmentSums are sums over the fragments that were read.
 type fragmentSums struct {
 	events, fragments, bytes float64
-	bytesByType              map[event.BankType]float64 // bytes
+	bytesByType              map[event.BankType]float64
 }
 
-// readSizes makes MFPs of all sources for so long, at least one of each, and adds up what their headers say.
+// readSizes makes MFPs of all sources for d, at least one of each, and adds up the sizes in their headers.
 func readSizes(ctx context.Context, c generated.Config, d time.Duration) (s fragmentSums, err error) {
 	made, err := generated.New(c)
 	if err != nil {
@@ -90,7 +90,7 @@ func readSizes(ctx context.Context, c generated.Config, d time.Duration) (s frag
 	return s, nil
 }
 
-// fillFigures gives the means, and how far they are from the document's.
+// fillFigures adds the means, and their distance from the document's values.
 func (s *fragmentSums) fillFigures(f trial.Figures, prefix string, fragment, event float64) {
 	f[prefix+"events"] = s.events
 	f[prefix+"fragment_b"] = s.bytes / s.fragments

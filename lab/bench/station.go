@@ -2,13 +2,13 @@ package bench
 
 // A station is a node of the patterns. Pipeline of a write:
 //
-//	sender    1 send               (sequential)  waits for credit and for free slots; makes the words; WriteMany or Write
-//	          2 transport          (parallel)    the carrier
-//	receiver  3 Placed, PlacedMany (sequential)  each word checked where it lies; at times the count as a signal: credit
-//	sender    4 Completed          (parallel)    the slot is free; how long it took
+// sender    1 send               (sequential)  waits for credit and for free slots; makes the words; WriteMany or Write
+//           2 transport          (parallel)    the carrier
+// receiver  3 Placed, PlacedMany (sequential)  checks each word where it lies; at times sends credit
+// sender    4 Completed          (parallel)    frees the slot; records the time
 //
-// Only the carrier connects the two sides: a sender knows of its receiver what signals say. Steps 1, 3 and 4 allocate
-// nothing but for the first error.
+// Only the carrier connects the two sides: a sender knows about its receiver only by signals. Steps 1, 3 and 4 allocate
+// only for the first error.
 
 import (
 	"context"
@@ -26,12 +26,12 @@ import (
 )
 
 const (
-	maxSlots  = 64 // batches under way from one sender to one receiver, where a write travels alone
-	flowSlots = 8  // the same of whole batches
+	maxSlots  = 64 // batches under way from one sender to one receiver, if a batch is one write
+	flowSlots = 8  // the same if a batch has several writes
 	flowBatch = 64 // writes of a batch
 )
 
-// slotsOf says how many batches may be under way.
+// slotsOf is how many batches may be under way.
 func slotsOf(batch int) int {
 	if batch == 1 {
 		return maxSlots
@@ -39,7 +39,7 @@ func slotsOf(batch int) int {
 	return flowSlots
 }
 
-// flow is what one station writes to another, or to itself.
+// flow is all writes from one station to another, or to itself.
 type flow struct {
 	// immutable
 	from, to       int
@@ -48,11 +48,11 @@ type flow struct {
 	slots          int // batches that may be under way
 	refs           []shmem.Ref
 	mem            []byte // the receiver's: a window for each of refs
-	creditInterval int    // the receiver gives credit when so many writes more are checked
+	creditInterval int    // the receiver sends credit after so many more checked writes
 
 	// owned by the sender
 	next        uint64 // sequence of the next write
-	sentBatches uint64 // sent
+	sentBatches uint64
 	nextBatch   int    // writes of the next batch
 	data        []byte // of each batch that may be under way
 	pieces      [maxSlots][]link.Piece
@@ -64,21 +64,21 @@ type flow struct {
 
 	mu         sync.Mutex
 	took       *hdr.Histogram // guarded by mu: from the call to the outcome; the last may come while a report is written
-	roundTrips *hdr.Histogram // the sender's: there and back, where the receiver answers; nil elsewhere
+	roundTrips *hdr.Histogram // the sender's round trips, if the receiver answers; else nil
 
 	// owned by the receiver's handler
-	windowWrites     []uint64 // of each window: writes that have come
-	writesInSequence uint64   // writes that have come, in sequence
+	windowWrites     []uint64 // by window: writes that have arrived
+	writesInSequence uint64   // writes that have arrived, in sequence
 	creditReported   uint64
 
 	// atomic, of the receiver
 	checkedWrites atomic.Uint64 // writes
 	wrongWords    atomic.Uint64
-	misplaced     atomic.Uint64 // writes of another length or place than granted
+	misplaced     atomic.Uint64 // writes with another length or place than granted
 	firstWrong    atomic.Pointer[string]
 }
 
-// newFlow makes one; the receiver grants its windows.
+// newFlow makes a flow; the receiver grants its windows.
 func newFlow(from, to, size, batch int, mem []byte) *flow {
 	windows := len(mem) / size
 	return &flow{
@@ -95,21 +95,21 @@ func newFlow(from, to, size, batch int, mem []byte) *flow {
 	}
 }
 
-// flowMemory is how much a flow needs.
+// flowMemory is the memory of a flow, in bytes.
 func flowMemory(size, batch int) int { return size * batch * slotsOf(batch) }
 
 // station is one node.
 type station struct {
 	*end
 	segment           *shmem.Segment
-	outFlows, inFlows []*flow        // by rank; nil: nothing goes there, comes from there
-	onSignal          func()         // told of a signal; nil: nobody
-	onWrite           func(rank int) // told when a write is seen; nil: nobody
-	polled            bool           // who looks at the memory is somebody else: nothing is checked, and no credit given
-	relayedAddr       string         // under which the others see it; "": its own
+	outFlows, inFlows []*flow        // by rank; nil: no flow to or from that station
+	onSignal          func()         // called for a signal; may be nil
+	onWrite           func(rank int) // called when a write is seen; may be nil
+	polled            bool           // an eventPoller checks the memory: the handler checks nothing, and gives no credit
+	relayedAddr       string         // address that the others dial; "": its own
 }
 
-// grant gives the sender of a flow its windows.
+// grant grants the windows of a flow to its sender.
 func (s *station) grant(l *flow, seg shmem.SegmentID, at int) error {
 	for w := range l.windowWrites {
 		r, err := s.table.Grant(shmem.Peer(l.from), seg, at+w*l.size, l.size, shmem.AccessNwrite)
@@ -170,7 +170,7 @@ func (s *station) checkPlacement(peer int, p *transport.Placement) {
 	}
 }
 
-// recordWrong notes what is wrong with a write.
+// recordWrong counts the wrong words of a write, and describes the first.
 func (l *flow) recordWrong(b []byte, seq uint64) {
 	l.wrongWords.Add(uint64(countWrong(b, l.from, seq)))
 	if l.firstWrong.Load() != nil {
@@ -189,7 +189,7 @@ func (l *flow) recordWrong(b []byte, seq uint64) {
 	}
 }
 
-// Signal brings credit.
+// Signal takes credit, or an interrupt.
 func (s *station) Signal(peer int, b []byte) {
 	if l := s.outFlows[peer]; l != nil && len(b) == 8 {
 		l.creditedWrites.Store(max(l.creditedWrites.Load(), binary.LittleEndian.Uint64(b)))
@@ -203,7 +203,7 @@ func (s *station) Signal(peer int, b []byte) {
 func (s *station) Completed(peer int, cookie uint64, err error) {
 	l := s.outFlows[peer]
 	l.mu.Lock()
-	_ = l.took.RecordValue(int64(time.Since(l.began[cookie]))) // longer than 10 s it cannot be: the link would be down
+	_ = l.took.RecordValue(int64(time.Since(l.began[cookie]))) // at most 10 s: the link would be down
 	l.mu.Unlock()
 	l.slotBusy[cookie].Store(false)
 	if err != nil {
@@ -213,7 +213,7 @@ func (s *station) Completed(peer int, cookie uint64, err error) {
 	s.wakeWaiter()
 }
 
-// mergeTimes are what a report says of the flow: there and back where the receiver answers, else until the outcome.
+// mergeTimes adds the times of a flow: round trips if the receiver answers, else times until the outcome.
 func (l *flow) mergeTimes(into *hdr.Histogram) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,26 +224,26 @@ func (l *flow) mergeTimes(into *hdr.Histogram) {
 	into.Merge(l.took)
 }
 
-// limitWindows makes a flow use so many windows only.
+// limitWindows restricts a flow to so many windows.
 func (l *flow) limitWindows(windows int) {
 	l.windowWrites = l.windowWrites[:windows]
-	// Who waits for the last window of a round has credit for the round before: it is told of the end of each.
+	// Credit comes at the end of each turn through the windows: a sender may wait there for the credit of the turn before.
 	for l.creditInterval = max(1, windows/4); windows%l.creditInterval > 0; {
 		l.creditInterval--
 	}
 }
 
-// slot is the batch that comes next.
+// slot is the slot of the next batch.
 func (l *flow) slot() int { return int(l.sentBatches % uint64(l.slots)) }
 
-// canSend says whether the next batch may be sent: its slot is free, and what was in its windows is checked.
+// canSend says whether the next batch may be sent: its slot is free, and the last writes into its windows are checked.
 func (l *flow) canSend() bool {
 	windows := uint64(len(l.windowWrites))
 	return !l.slotBusy[l.slot()].Load() && l.next+uint64(l.nextBatch) <= l.creditedWrites.Load()+windows
 }
 
-// send writes up to n, as many as travel together and fit between the next window and the last, and waits for room
-// before. It tells how many these were.
+// send sends up to n writes, at most a batch and not beyond the last window, when there is room. It returns how many it
+// sent.
 func (s *station) send(ctx context.Context, l *flow, n int) (int, error) {
 	first := int(l.next % uint64(len(l.windowWrites)))
 	n = min(n, l.batch, len(l.windowWrites)-first)
@@ -281,7 +281,7 @@ func (s *station) send(ctx context.Context, l *flow, n int) (int, error) {
 	return n, s.endpoint.WriteMany(l.to, pieces, uint64(slot))
 }
 
-// idle says that each batch has its outcome.
+// idle says whether each batch has its outcome.
 func (s *station) idle() bool {
 	for _, l := range s.outFlows {
 		if l == nil {

@@ -10,23 +10,23 @@ import (
 	"ringlet/transport"
 )
 
-// stationsConfig is what stations need to write to each other.
+// stationsConfig describes stations that write to each other.
 type stationsConfig struct {
 	nodes       *NodesConfig
 	view        uint64
-	pairs       map[int][]int                        // who writes to whom
-	size, batch int                                  // bytes of a write; writes that travel together
+	pairs       map[int][]int                        // by sender: the receivers
+	size, batch int                                  // bytes of a write; writes of a batch
 	windows     int                                  // of a flow; 0: as many as may be under way
-	polled      bool                                 // who looks at the memory is not the handler
-	timestamps  bool                                 // the kernel notes when packets are sent and received
-	follow      func(rank int) func(transport.Stage) // who follows a write; nil: nobody
-	onWrite     func(rank int)                       // told when a write is seen, before it is checked; nil: nobody
-	onSignal    func()                               // told of each signal to a node that sends nothing; nil: nobody
-	// relayAddr gives the address under which others see the node with the highest rank; nil: its own.
+	polled      bool                                 // an eventPoller, not the handler, checks the memory
+	timestamps  bool                                 // the kernel time-stamps packets that are sent and received
+	follow      func(rank int) func(transport.Stage) // trace function of each node; may be nil
+	onWrite     func(rank int)                       // called when a write is seen, before it is checked; may be nil
+	onSignal    func()                               // called for each signal to a node that sends nothing; may be nil
+	// relayAddr returns the address that others dial for the node with the highest rank; nil: its own.
 	relayAddr func(addr string) (string, error)
 }
 
-// count is how many stations take part.
+// count is the number of stations.
 func (m *stationsConfig) count() int {
 	most := 0
 	for from, to := range m.pairs {
@@ -35,8 +35,7 @@ func (m *stationsConfig) count() int {
 	return most + 1
 }
 
-// with opens stations with a flow for each pair, has them do something, and closes them. Links end everywhere before
-// memory goes.
+// with opens stations with a flow for each pair, calls work, and closes them. All links end before memory is freed.
 func (m *stationsConfig) with(ctx context.Context, work func(all []*station) error) (err error) {
 	all, err := openNodes(ctx, m.nodes, m.view, m.count(), m.open)
 	all = slices.DeleteFunc(all, func(s *station) bool { return s == nil })
@@ -59,7 +58,7 @@ func (m *stationsConfig) with(ctx context.Context, work func(all []*station) err
 	return work(all)
 }
 
-// open makes one, with memory that is open to all and in it a flow for each sender.
+// open makes a station, with memory that all nodes may write, and in it a flow for each sender.
 func (m *stationsConfig) open(c linkConfig) (_ *station, err error) {
 	var senders []int
 	for from, to := range m.pairs {
@@ -101,7 +100,7 @@ func (m *stationsConfig) open(c linkConfig) (_ *station, err error) {
 	return s, nil
 }
 
-// openFlows opens the memory of a station to all nodes, and makes in it a flow for each sender.
+// openFlows exports the memory of a station to all nodes, and makes in it a flow for each sender.
 func (m *stationsConfig) openFlows(s *station, table *shmem.Table, senders []int) error {
 	memory := s.segment.Bytes()
 	pages := (len(memory) + shmem.PageSize - 1) / shmem.PageSize
@@ -124,10 +123,10 @@ func (m *stationsConfig) openFlows(s *station, table *shmem.Table, senders []int
 	return nil
 }
 
-// address is under what the others see it.
+// address is the address that the others dial.
 func (s *station) address() string {
 	return cmp.Or(s.relayedAddr, s.end.address())
 }
 
-// close ends a node's links and gives its memory back.
+// close ends the links of a station, and frees its memory.
 func (s *station) close() error { return errors.Join(s.end.close(), s.segment.Close()) }

@@ -12,7 +12,7 @@ import (
 	"ringlet/node/config"
 )
 
-// WriteTable prints the report for people: figures and ratios first, then the targets and what stood in the way.
+// WriteTable prints the report as text: figures and ratios first, then the targets and the limits.
 func (r *Report) WriteTable(w io.Writer) error {
 	fmt.Fprintf(w, "%s\n%s\n", r.lead(), &r.Machine)
 	if r.Interrupted {
@@ -21,7 +21,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return page.WriteText(w, r.sections())
 }
 
-// lead says how it was measured.
+// lead says how the figures were measured.
 func (r *Report) lead() string {
 	out := fmt.Sprintf("%d of %d rounds, %s each, %d cores, %d at a time per process, spin %s, memory %s", r.RoundsDone,
 		r.Rounds,
@@ -33,8 +33,7 @@ func (r *Report) lead() string {
 	return out
 }
 
-// sections are the tables that there are, in their order, and what stood in the way: for a terminal and for the page
-// alike.
+// sections are the tables and notes that are not empty, in their order, for a terminal and for the page.
 func (r *Report) sections() []page.Section {
 	limits := trial.RowsOf(r.Limits, func(l *HostLimit) []string {
 		return []string{fmt.Sprintf("%s (%s): %s. %s", l.Limit, l.Host, l.Problem, l.Advice)}
@@ -49,13 +48,13 @@ func (r *Report) sections() []page.Section {
 	}, func(s page.Section) bool { return len(s.Table.Rows) == 0 && s.Text == "" })
 }
 
-// tableSection is a table; the columns named hold sentences.
+// tableSection is a table; the columns in sentences may be broken into lines.
 func tableSection(id, title string, head []string, rows [][]string, sentences ...int) page.Section {
 	title, note, _ := strings.Cut(title, ": ")
 	return page.Section{ID: id, Title: title, Note: note, Table: page.TextTable(head, rows, sentences...)}
 }
 
-// sideTable lists what was measured here by what it moves between processes and what that costs.
+// sideTable compares the paths: goodput between processes, and its cost.
 func (r *Report) sideTable() page.Section {
 	share := func(of *trial.Ratio) string {
 		if of == nil {
@@ -75,7 +74,7 @@ func (r *Report) sideTable() page.Section {
 		}), 8)
 }
 
-// publishedTable lists what others have published.
+// publishedTable lists the published figures.
 func (r *Report) publishedTable() page.Section {
 	return tableSection("published", "Published by others, on their machines",
 		[]string{"who", "figure", "what", "machine", "source"}, trial.RowsOf(r.Published, func(p *Published) []string {
@@ -97,7 +96,7 @@ func ratioText(r *trial.Ratio) string {
 	return r.Text("%.2f", 1) + " × " + r.Reference
 }
 
-// timesText writes quantiles; t may be nil.
+// timesText formats quantiles; t may be nil.
 func timesText(t *trial.Times) string {
 	if t == nil {
 		return trial.NoFigure
@@ -105,7 +104,7 @@ func timesText(t *trial.Times) string {
 	return micros(t.P50.Median) + " / " + micros(t.P99.Median) + " / " + micros(t.P999.Median)
 }
 
-// micros writes µs, those below ten to a tenth.
+// micros formats µs, with one decimal below ten.
 func micros(v float64) string {
 	if v < 9.95 {
 		return fmt.Sprintf("%.1f", v)

@@ -12,16 +12,16 @@ import (
 //go:embed targets.yaml
 var targetsText []byte
 
-// targetsSweep is the sweep of whole runs and the bounds that this project has set itself.
+// targetsSweep is the sweep of whole runs, with the bounds that are this project's targets.
 var targetsSweep = sync.OnceValue(func() *sweep.Sweep {
 	s, err := sweep.Parse("targets.yaml", targetsText, nil)
 	if err != nil {
-		panic(err) // it is part of the program, and a test reads it
+		panic(err) // the file is embedded, and a test reads it
 	}
 	return s
 })
 
-// carrierRuns lists the whole runs of the carriers that are measured.
+// carrierRuns lists the whole runs with the given carriers.
 func carrierRuns(carriers []string) []*sweep.Cell {
 	var out []*sweep.Cell
 	for _, name := range carriers {
@@ -34,10 +34,10 @@ func carrierRuns(carriers []string) []*sweep.Cell {
 	return out
 }
 
-// runName is what a run is called in a report: its kind and its carrier.
+// runName is the name of a run in a report: its kind and its carrier.
 func runName(c *sweep.Cell) string { return c.Series + " " + c.Config.Transport }
 
-// requestedBounds are those that are about what was asked for, measured or not.
+// requestedBounds are the bounds on what the settings ask for, measured or not.
 func requestedBounds(cfg *Config) []trial.Bound {
 	var requested []string
 	if cfg.FullRuns {

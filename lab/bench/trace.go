@@ -15,19 +15,19 @@ import (
 	"ringlet/transport"
 )
 
-// TraceConfig says what is followed.
+// TraceConfig says which writes are followed.
 type TraceConfig struct {
 	NodesConfig
 	Size   config.Bytes // of a write: whole words of 8 bytes, at most 1 KiB, so that a datagram holds it
 	Writes int          // one at a time
-	// AddSimulated puts beside them what a simulator has; nil: nothing.
+	// AddSimulated adds the stages of a simulator to the report; it may be nil.
 	AddSimulated func(r *TraceReport) error
 }
 
-// maxTraced bounds the writes: each takes 80 bytes.
+// maxTraced bounds the writes: each takes 80 bytes of memory.
 const maxTraced = 10_000_000
 
-// Validate says what of the settings cannot be, as a *UsageError.
+// Validate returns the first invalid setting as a *UsageError.
 func (c *TraceConfig) Validate() error {
 	if carrier, _ := carrierOf(c.Carrier); carrier.SameHost {
 		return usageErrorf("carrier", "%s has no stages: the writer itself copies into the other's memory", c.Carrier)
@@ -36,18 +36,18 @@ func (c *TraceConfig) Validate() error {
 		checkCount("writes", c.Writes, 1, maxTraced))
 }
 
-// TraceReport is what writes were followed to, as `ringlet bench trace --json` prints it.
+// TraceReport has the stages of the writes; `ringlet bench trace --json` prints it.
 type TraceReport struct {
 	nodesReport
 	Size             int          `json:"size"` // bytes of a write
 	FollowedWrites   int          `json:"writes"`
-	IncompleteWrites int          `json:"incomplete"` // writes of which a stage was not seen in order: left out
+	IncompleteWrites int          `json:"incomplete"` // left out: a stage was not seen, or not in order
 	Stages           []TraceStage `json:"stages"`
 	Bound            TraceBound   `json:"bound"`
-	Simulated        []TraceStage `json:"simulated"` // of the bridge of SCI-bridge §IV §IV
+	Simulated        []TraceStage `json:"simulated"` // of the bridge of SCI-bridge §IV
 	SimulatedBound   TraceBound   `json:"simulated_bound"`
 
-	failed error // why it ended before its time
+	failed error // why the measurement ended early
 }
 
 // TraceStage is one stage. Times are medians.
@@ -58,8 +58,8 @@ type TraceStage struct {
 	At   float64 `json:"at_us"`   // since the call
 }
 
-// TraceBound is how much passes at most where one packet follows the other, each with stages of its own: its size over
-// the longest stage.
+// TraceBound is the largest throughput if packets follow each other and each stage works on one at a time: the packet's
+// size over the time of the longest stage.
 type TraceBound struct {
 	PacketSize   int     `json:"packet"` // bytes
 	LongestStage string  `json:"longest"`
@@ -67,7 +67,7 @@ type TraceBound struct {
 	MByteS       float64 `json:"mbyte_per_s"` // million bytes
 }
 
-// BoundOf applies the formula.
+// BoundOf computes it.
 func BoundOf(packet int, longest string, tookUs float64) TraceBound {
 	b := TraceBound{PacketSize: packet, LongestStage: longest, Took: tookUs}
 	if tookUs > 0 {
@@ -76,7 +76,7 @@ func BoundOf(packet int, longest string, tookUs float64) TraceBound {
 	return b
 }
 
-// Failure says why it ended before its time.
+// Failure says why the measurement ended early, or that it was interrupted.
 func (r *TraceReport) Failure() error { return cmp.Or(r.failed, r.nodesReport.Failure()) }
 
 // prepare follows writes, one at a time, from the call to the answer.
@@ -112,7 +112,7 @@ func (c *TraceConfig) prepare() (*TraceReport, []point, func() error, error) {
 	}}}, end, nil
 }
 
-// follow follows so many writes, and gives for each stage how long it took and when it was over, ns.
+// follow follows n writes, and returns for each stage how long it took and when it ended, ns.
 func (r *TraceReport) follow(ctx context.Context, t *stages.Tracer, all []*station,
 	n int) (took, at [stages.NumStages][]int64, err error) {
 	s, l := all[0], all[0].outFlows[1]
@@ -137,7 +137,7 @@ func (r *TraceReport) follow(ctx context.Context, t *stages.Tracer, all []*stati
 	return took, at, nil
 }
 
-// recordWrite takes the times of one write.
+// recordWrite records the times of one write.
 func (r *TraceReport) recordWrite(t *stages.Tracer, began int64, took, at *[stages.NumStages][]int64) {
 	for i := range took {
 		if t.Passed(transport.Stage(i)) < began {
@@ -156,7 +156,7 @@ func (r *TraceReport) recordWrite(t *stages.Tracer, began int64, took, at *[stag
 	}
 }
 
-// fillStages makes the medians.
+// fillStages takes the medians.
 func (r *TraceReport) fillStages(took, at [stages.NumStages][]int64) {
 	if r.FollowedWrites == 0 {
 		return
@@ -169,7 +169,7 @@ func (r *TraceReport) fillStages(took, at [stages.NumStages][]int64) {
 			Took: stages.Median(took[i]),
 			At:   stages.Median(at[i]),
 		})
-		// The way and the wake-up hold up no other packet.
+		// Transit and wake-up do not delay other packets.
 		occupies := i < int(transport.StageReceiverNotified) && i != int(transport.StageReceived)
 		if occupies && r.Stages[i].Took > r.Stages[longest].Took {
 			longest = i

@@ -16,28 +16,28 @@ import (
 	"ringlet/internal/schedule"
 )
 
-// What triggers an engine: software, a rate, or an external line.
+// Sources of triggers: software, a rate, or an external line.
 const (
 	bySoftware = "software"
 	byRate     = "rate"
 	byLine     = "unix:" // and the path of a socket
 )
 
-// triggerSource tell an engine to begin. One goroutine uses it.
+// triggerSource triggers an engine. One goroutine uses it.
 type triggerSource interface {
 	// begin is called before each measurement.
 	begin()
-	// awaitTrigger waits for one, and takes it; false: it is over before.
+	// awaitTrigger waits for a trigger and takes it; false: the measurement is over.
 	awaitTrigger(ctx context.Context, over *atomic.Bool) bool
-	// takeDue takes one that has come; running says that transfers are under way.
+	// takeDue takes a trigger if one has come; running says that transfers are under way.
 	takeDue(running bool) bool
-	// lostTriggers counts those that the generator could not place, since the engine took none for long.
+	// lostTriggers counts the triggers that the generator dropped, since the engine took none for long.
 	lostTriggers() uint64
-	// close tells how many had come that nobody took.
+	// close returns how many triggers had come that the engine did not take.
 	close() (remaining uint64, err error)
 }
 
-// openTrigger makes one. A line has its socket made, which must not be there before.
+// openTrigger makes a source of triggers. For a line it makes the socket, whose path must not exist.
 func openTrigger(how string, rate float64) (triggerSource, error) {
 	switch path, line := strings.CutPrefix(how, byLine); {
 	case line:
@@ -49,7 +49,7 @@ func openTrigger(how string, rate float64) (triggerSource, error) {
 	}
 }
 
-// softwareTrigger is a program that triggers the engine, waits until that is idle, and triggers it again.
+// softwareTrigger is a program that triggers the engine again whenever the engine is idle.
 type softwareTrigger struct{}
 
 func (softwareTrigger) begin() {}
@@ -60,14 +60,14 @@ func (softwareTrigger) takeDue(running bool) bool { return !running }
 func (softwareTrigger) lostTriggers() uint64      { return 0 }
 func (softwareTrigger) close() (uint64, error)    { return 0, nil }
 
-// rateBacklog is what a generator makes up for, as a source that is held to a rate does.
+// rateBacklog is how late a trigger may be until the generator drops it, as for a source with a rate.
 const rateBacklog = 100 * time.Millisecond
 
 // rateTrigger is a generator of programmable frequency. It waits while the engine is busy.
 type rateTrigger struct {
 	rate     float64
 	pace     *schedule.Pacer
-	lostTime time.Duration // that it could not make up for
+	lostTime time.Duration // time that the generator could not make up for
 }
 
 func (r *rateTrigger) begin() { r.pace, r.lostTime = schedule.NewPacer(r.rate, rateBacklog), 0 }
@@ -94,14 +94,14 @@ func (r *rateTrigger) takeDue(bool) bool {
 func (r *rateTrigger) lostTriggers() uint64   { return uint64(r.lostTime.Seconds() * r.rate) }
 func (r *rateTrigger) close() (uint64, error) { return 0, nil }
 
-// lineTrigger is a socket: each datagram that comes is a trigger. Where the engine takes none the kernel's queue fills,
-// and whoever sends there waits: that is the busy line.
+// lineTrigger is a socket: each datagram is a trigger. If the engine takes none, the kernel's queue fills and the
+// sender blocks: that is the busy line.
 type lineTrigger struct {
 	path         string
 	conn         *net.UnixConn
 	triggered    chan struct{} // of capacity 1
 	end          chan struct{}
-	heldTriggers uint64 // a datagram that listen had in its hands at the end
+	heldTriggers uint64 // datagrams that listen had read but not handed over at the end
 	read         errgroup.Group
 }
 
@@ -120,13 +120,13 @@ func openLine(path string) (*lineTrigger, error) {
 	return l, nil
 }
 
-func (l *lineTrigger) begin() {} // what came before is not lost
+func (l *lineTrigger) begin() {} // earlier triggers are kept
 
 func (l *lineTrigger) listen() error {
 	var b [1]byte
 	for {
 		if _, err := l.conn.Read(b[:]); err != nil {
-			if errors.Is(err, os.ErrDeadlineExceeded) { // close set one
+			if errors.Is(err, os.ErrDeadlineExceeded) { // close set it
 				return nil
 			}
 			return fmt.Errorf("bench: the line for triggers, %s: %w", l.path, err)
@@ -166,7 +166,7 @@ func (l *lineTrigger) takeDue(bool) bool {
 
 func (l *lineTrigger) lostTriggers() uint64 { return 0 }
 
-// close counts what is still on the line: in the hands of listen, behind it, and in the kernel's queue.
+// close counts the triggers on the line: those that listen has read, and those in the kernel's queue.
 func (l *lineTrigger) close() (remaining uint64, err error) {
 	close(l.end)
 	err = errors.Join(l.conn.SetReadDeadline(time.Now()), l.read.Wait(), l.conn.SetReadDeadline(time.Time{}))
@@ -174,10 +174,10 @@ func (l *lineTrigger) close() (remaining uint64, err error) {
 	return l.heldTriggers + uint64(len(l.triggered)) + queued, errors.Join(err, e, l.conn.Close(), os.Remove(l.path))
 }
 
-// maxQueued ends the count of a line to which somebody sends for ever. No kernel's queue is that long.
+// maxQueued ends the count if a program goes on sending. No queue of the kernel is that long.
 const maxQueued = 1 << 16
 
-// drainQueue takes what is in the kernel's queue, and waits for nothing.
+// drainQueue empties the kernel's queue without waiting, and counts.
 func (l *lineTrigger) drainQueue() (n uint64, err error) {
 	raw, err := l.conn.SyscallConn()
 	if err != nil {

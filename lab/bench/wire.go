@@ -15,16 +15,16 @@ import (
 	"ringlet/node/hostlimits"
 )
 
-// The two processes talk over one authenticated connection: the near one asks, the far one answers, in turn. A message
-// is its length (u32, little-endian) and a JSON object in which nothing unknown may stand.
+// The two processes talk over one authenticated connection: the near process sends a request, the far process an
+// answer, in turn. A message is its length (u32, little-endian) and a JSON object without unknown fields.
 
 // protocol is the version of these messages.
 const protocol = 1
 
-// maxMessage bounds one: the references to maxWindows windows take 44 KiB.
+// maxMessage bounds a message in bytes: the references to maxWindows windows take 44 KiB.
 const maxMessage = 1 << 20
 
-// request asks one thing: exactly one field is set.
+// request is one request: exactly one field is set.
 type request struct {
 	Hello *helloArgs `json:"hello,omitempty"`
 	Open  *openArgs  `json:"open,omitempty"`
@@ -54,11 +54,11 @@ type openArgs struct {
 	View    uint64 `json:"view"`
 }
 
-// grantArgs grant windows of one size side by side.
+// grantArgs grant windows of one size, side by side.
 type grantArgs struct {
 	Size    int  `json:"size"`
 	Windows int  `json:"windows"`
-	Answer  bool `json:"answer"` // each write that is in place with a signal
+	Answer  bool `json:"answer"` // answer each write in place with a signal
 }
 
 // stopArgs end a measurement: the far process waits until so much is in place.
@@ -72,12 +72,12 @@ type beginArgs struct {
 	Reference string `json:"reference"`
 }
 
-// endArgs end it.
+// endArgs end the far end of a reference.
 type endArgs struct {
-	Bytes uint64 `json:"bytes"` // that were sent
+	Bytes uint64 `json:"bytes"` // bytes that were sent
 }
 
-// answer to a request. Error is a sentence where it failed, and nothing else stands in it then.
+// answer answers a request. If the request failed, only Error is set, with a sentence.
 type answer struct {
 	Error    string               `json:"error,omitempty"`
 	Protocol int                  `json:"protocol,omitempty"`
@@ -92,17 +92,17 @@ type answer struct {
 	Refused  uint64               `json:"refused,omitempty"`
 }
 
-// A messageError is a message that is not one.
+// messageError is an invalid message.
 type messageError struct{ Why string }
 
 func (e *messageError) Error() string { return "the other process of the bench: " + e.Why }
 
-// farError is what the far process said it could not do.
+// farError is an error that the far process returned.
 type farError struct{ Why string }
 
 func (e *farError) Error() string { return "the far process: " + e.Why }
 
-// lostError says that the far process does not answer any more.
+// lostError says that the far process does not answer.
 type lostError struct{ Cause error }
 
 func (e *lostError) Error() string { return fmt.Sprintf("the far process is lost: %v", e.Cause) }
@@ -110,7 +110,7 @@ func (e *lostError) Error() string { return fmt.Sprintf("the far process is lost
 // Unwrap gives the cause.
 func (e *lostError) Unwrap() error { return e.Cause }
 
-// validate checks that exactly one thing is asked.
+// validate checks that exactly one field is set.
 func (r *request) validate() error {
 	n, v := 0, reflect.ValueOf(r).Elem()
 	for i := range v.NumField() {
@@ -119,7 +119,7 @@ func (r *request) validate() error {
 		}
 	}
 	if n != 1 {
-		return &messageError{fmt.Sprintf("a request asks %d things, not one", n)}
+		return &messageError{fmt.Sprintf("a request has %d fields, not one", n)}
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func readMessage(r io.Reader, v any) error {
 	}
 	n := binary.LittleEndian.Uint32(head[:])
 	if n > maxMessage {
-		return &messageError{fmt.Sprintf("it says that a message of %d bytes comes, more than %d", n, maxMessage)}
+		return &messageError{fmt.Sprintf("it announced a message of %d bytes, more than %d", n, maxMessage)}
 	}
 	text := make([]byte, n)
 	if _, err := io.ReadFull(r, text); err != nil {
@@ -152,16 +152,16 @@ func readMessage(r io.Reader, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return &messageError{"it sent what is no message: " + err.Error()}
+		return &messageError{"it sent an invalid message: " + err.Error()}
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return &messageError{"it sent more than one message as one"}
+		return &messageError{"it sent more than one JSON object in a message"}
 	}
 	return nil
 }
 
-// farAnswerTimeout is how long the far process may take for an answer; a cell's checksums of the largest memory take a
-// few seconds.
+// farAnswerTimeout is how long the far process may take to answer; the checksums of the largest memory take a few
+// seconds.
 const farAnswerTimeout = 60 * time.Second
 
 // callFar sends a request and waits for its answer; the end of ctx ends the session.

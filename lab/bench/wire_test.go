@@ -32,10 +32,10 @@ func TestMessagesAreStrict(t *testing.T) {
 	}{
 		"unknown field":      {framed(`{"opne":{}}`), `unknown field "opne"`},
 		"unknown inner one":  {framed(`{"open":{"carrier":"quic","views":1}}`), `unknown field "views"`},
-		"no JSON":            {framed(`hello`), "no message"},
+		"no JSON":            {framed(`hello`), "invalid message"},
 		"two at once":        {framed(`{"mark":{}}{"mark":{}}`), "more than one"},
-		"another type":       {framed(`{"open":{"view":-1}}`), "no message"},
-		"empty":              {framed(``), "no message"},
+		"another type":       {framed(`{"open":{"view":-1}}`), "invalid message"},
+		"empty":              {framed(``), "invalid message"},
 		"longer than it may": {binary.LittleEndian.AppendUint32(nil, maxMessage+1), "more than 1048576"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,13 +2,13 @@ package bench
 
 import "encoding/binary"
 
-// What the patterns write. Each word of 8 bytes says who wrote it, in which write, and where in it: a word that is of
-// another write, of another sender or in another place differs, and so does memory that nobody wrote.
+// The words that the patterns write. Each word of 8 bytes tells its writer, its write, and its place in the write: a
+// word of another write, another sender or another place differs, and so does memory that was never written.
 
 const (
 	wordSize     = 8
-	wordSpread   = 0x9e3779b97f4a7c15 // odd, so that each word is of one meaning only: 2^64 over the golden ratio
-	wordSequence = 1<<40 - 1          // bits of a sequence number; at 10 M writes/s they last for a day
+	wordSpread   = 0x9e3779b97f4a7c15 // 2^64 over the golden ratio; odd, so that different words stay different
+	wordSequence = 1<<40 - 1          // mask of a sequence number; at 10 M writes/s it lasts a day
 )
 
 // word is the word at an index of a write.
@@ -16,7 +16,7 @@ func word(source int, seq uint64, index int) uint64 {
 	return (uint64(source+1)<<56 | (seq&wordSequence)<<16 | uint64(index)) * wordSpread
 }
 
-// decodeWord tells whose a word is: the inverse of word. A source below 0 is none's.
+// decodeWord is the inverse of word. A source below 0 means that the word is of no flow.
 func decodeWord(w uint64) (source int, seq uint64, index int) {
 	const back = 0xf1de83e19937733d // back × wordSpread = 1 modulo 2^64
 	w *= back
@@ -30,7 +30,7 @@ func fillWords(b []byte, source int, seq uint64) {
 	}
 }
 
-// countWrong counts the words that are not those of a write.
+// countWrong counts the words that differ from those of a write.
 func countWrong(b []byte, source int, seq uint64) (n int) {
 	for i := 0; i+wordSize <= len(b); i += wordSize {
 		if binary.LittleEndian.Uint64(b[i:]) != word(source, seq, i/wordSize) {

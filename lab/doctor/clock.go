@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readClock asks the kernel whether anybody sets its clock right.
+// readClock asks the kernel whether its clock is synchronised.
 func readClock() *Clock {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)
@@ -20,12 +20,12 @@ func readClock() *Clock {
 	return &Clock{Synchronised: state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0, MaxErrorUS: t.Maxerror}
 }
 
-// clockReading is one answer of the other host: its clock in whole seconds, and this host's before the question and
-// after the answer.
+// clockReading is one answer of the other host: its clock in whole seconds, and this host's clock before the question
+// and after the answer.
 type clockReading struct{ remoteTime, requestedAt, answeredAt time.Time }
 
-// clockOffset finds by how much the other clock is ahead from two successive answers between which its second has
-// changed: that was at some moment between the first question and the second answer.
+// clockOffset finds by how much the other clock is ahead. Between the two successive answers its second changed: at
+// some moment between the first question and the second answer.
 func clockOffset(a, b clockReading) (ahead, uncertain time.Duration, ok bool) {
 	if b.remoteTime.Sub(a.remoteTime) != time.Second {
 		return 0, 0, false
@@ -35,14 +35,14 @@ func clockOffset(a, b clockReading) (ahead, uncertain time.Duration, ok bool) {
 }
 
 const (
-	// pollInterval bounds how exactly the moment is found at which the other's second changes.
+	// pollInterval bounds the error of the moment at which the other clock's second changes.
 	pollInterval = 5 * time.Millisecond
-	// pollDuration is long enough to see a second change, and once more if a pause hid the first.
+	// pollDuration is enough to see a second change, and another one if a pause hid the first.
 	pollDuration = 2500 * time.Millisecond
 )
 
-// readRemoteClock compares the clock of another host with this one's, by the dates of its answers over HTTP, which are
-// in whole seconds.
+// readRemoteClock compares the clock of another host with this one's, by the Date of its HTTP answers, in whole
+// seconds.
 func readRemoteClock(ctx context.Context, url string) *RemoteClock {
 	r := &RemoteClock{URL: url}
 	ctx, cancel := context.WithTimeout(ctx, pollDuration)
@@ -88,7 +88,7 @@ func fetchStamp(ctx context.Context, client *http.Client, url string) (clockRead
 	s.answeredAt = time.Now()
 	_ = resp.Body.Close()
 	if via := resp.Header.Get("Via") + resp.Header.Get("Age"); via != "" {
-		return clockReading{}, errors.New("somebody between answers in its place, as the headers Via and Age say")
+		return clockReading{}, errors.New("a proxy answers in its place, as the header Via or Age says")
 	}
 	if s.remoteTime, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
 		return clockReading{}, fmt.Errorf("its answers have no date: %w", err)

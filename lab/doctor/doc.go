@@ -1,15 +1,11 @@
-// Package doctor says before a run what on this host would hold it up: socket buffers, packet sizes, memory, ports,
-// disk, clocks.
+// Package doctor checks a host before a run: socket buffers, packet sizes, memory, ports, disk, clocks.
 //
-// It stands for the demand that a shift crew gets an answer to "what is wrong and what do I do", and for
-// LHCb-EB §III.A. What is wrong while a run goes on is the matter of package
-// ecs/diagnosis.
+// It gives a shift crew an answer to "what is wrong and what do I do", and is for LHCb-EB §III.A. Package ecs/diagnosis
+// finds what is wrong during a run.
 //
-// The caller says in Options where to look, takes Facts with Read, and has them judged with Judge, a pure function:
-// facts that were recorded elsewhere are judged alike. Wants says what a configuration needs of the host, made by
-// WantsOf.
+// The caller says in Options where to look, reads Facts with Read, and judges them with Judge, a pure function: facts
+// recorded on another host get the same judgement. Wants, made by WantsOf, is what a configuration needs of the host.
 //
-// Read changes nothing that lasts: it binds the ports for a moment and, if there is a peer, sends it a few UDP
-// datagrams that nobody takes, to hear whether they arrive. It does not promise that a run succeeds when every check
-// does.
+// Read changes nothing that lasts: it binds the ports for a moment and, if there is a peer, sends UDP datagrams to a
+// port on which no process listens, to learn whether they arrive. A run may fail although no check does.
 package doctor

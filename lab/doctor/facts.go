@@ -9,13 +9,13 @@ import (
 	"ringlet/node/hostlimits"
 )
 
-// Facts are what was found on a host. What could not be found out is zero, or nil.
+// Facts were found on a host. A value that could not be found is zero, or nil.
 type Facts struct {
 	Limits          hostlimits.Snapshot `json:"limits"`
 	Interfaces      []Interface         `json:"interfaces"` // that are up
 	UsableMemory    int64               `json:"memory"`     // bytes that this process may use
-	AvailableMemory int64               `json:"available"`  // bytes of it that nobody uses
-	MaxOpenFiles    uint64              `json:"open_files"` // that a process may have
+	AvailableMemory int64               `json:"available"`  // bytes of it that are free
+	MaxOpenFiles    uint64              `json:"open_files"` // limit of a process
 	Clock           *Clock              `json:"clock,omitempty"`
 	RemoteClock     *RemoteClock        `json:"remote_clock,omitempty"` // nil: not asked
 	Path            *Path               `json:"path,omitempty"`         // nil: not asked
@@ -24,22 +24,22 @@ type Facts struct {
 	Certs           []Certificate       `json:"certificates,omitempty"` // nil: not asked
 }
 
-// Certificate is one of those that the services show, or trust.
+// Certificate is a certificate that the services show or trust.
 type Certificate struct {
 	Name       string    `json:"name"` // empty: Err is about all of them
 	NotAfter   time.Time `json:"ends"`
-	RemainingS float64   `json:"left_s"` // seconds until then, when it was read
+	RemainingS float64   `json:"left_s"` // seconds until then, at the time of reading
 	Err        string    `json:"error,omitempty"`
 }
 
-// Interface is one that is up.
+// Interface is a network interface that is up.
 type Interface struct {
 	Name     string `json:"name"`
 	MTU      int    `json:"mtu"`
 	Loopback bool   `json:"loopback"`
 }
 
-// Clock is what the kernel says of its own.
+// Clock is the state of the kernel's clock.
 type Clock struct {
 	Synchronised bool  `json:"synchronised"`
 	MaxErrorUS   int64 `json:"max_error_us"`
@@ -48,7 +48,7 @@ type Clock struct {
 // RemoteClock is another host's clock.
 type RemoteClock struct {
 	URL           string `json:"url"`
-	OffsetUS      int64  `json:"offset_us"` // by which it is ahead of this host's
+	OffsetUS      int64  `json:"offset_us"` // how far it is ahead of this host's clock
 	UncertaintyUS int64  `json:"uncertainty_us"`
 	Err           string `json:"error,omitempty"`
 }
@@ -57,20 +57,20 @@ type RemoteClock struct {
 type Path struct {
 	Peer            string `json:"peer"`
 	Address         string `json:"address"`
-	Routed          bool   `json:"routed"`               // it is on none of this host's networks: a router is between
-	InterfaceMTU    int    `json:"local"`                // that this host's interface bears, up to the largest that is tried
-	LargestArrived  int    `json:"largest"`              // that arrived; 0: none
-	NetworkReported bool   `json:"told"`                 // the network said that larger ones do not fit, in place of losing them
-	Answered        bool   `json:"answered"`             // the peer says when a small one has arrived
-	RefusedBy       string `json:"refused_by,omitempty"` // who is between and refuses packets in the peer's place
+	Routed          bool   `json:"routed"`               // none of this host's networks has it: a router is between
+	InterfaceMTU    int    `json:"local"`                // MTU of this host's interface, up to the largest size tried
+	LargestArrived  int    `json:"largest"`              // largest packet that arrived; 0: none
+	NetworkReported bool   `json:"told"`                 // the network reports larger packets; else it loses them silently
+	Answered        bool   `json:"answered"`             // the peer reports that a small packet has arrived
+	RefusedBy       string `json:"refused_by,omitempty"` // router or firewall that refuses packets in the peer's place
 	Err             string `json:"error,omitempty"`
 }
 
-// Port is one that a service wants.
+// Port is a port that a service will bind.
 type Port struct {
 	Name  string `json:"name"` // 7946/udp
 	InUse bool   `json:"taken"`
-	Err   string `json:"error,omitempty"` // why it could not be bound otherwise
+	Err   string `json:"error,omitempty"` // why else it could not be bound
 }
 
 // Directory is a directory that will be written into.
@@ -83,7 +83,7 @@ type Directory struct {
 	Err       string `json:"error,omitempty"`
 }
 
-// Wants is what a configuration needs of the host. The zero value is that of no configuration.
+// Wants is what a configuration needs of the host. The zero value means that there is no configuration.
 type Wants struct {
 	Configured    bool
 	LocalNodes    int           // on this host
@@ -95,8 +95,8 @@ type Wants struct {
 	MemoryUnknown bool          // memory depends on an input that was not read
 }
 
-// WantsOf says what the nodes of a completed configuration that live on one host need there. So many are on this one; 0
-// is all of them, or one where the members are named, which is a cluster.
+// WantsOf says what the nodes of a completed configuration need on one host. nodes is how many are on this host; 0
+// means all, or one if the configuration names the members, which makes it a cluster.
 func WantsOf(c config.Completed, nodes int) (Wants, error) {
 	w := Wants{
 		Configured:    true,
@@ -123,7 +123,7 @@ func WantsOf(c config.Completed, nodes int) (Wants, error) {
 	case nodes == 0:
 		w.LocalNodes = len(needs)
 	}
-	for _, m := range needs[:w.LocalNodes] { // which of them come here is not known: the largest
+	for _, m := range needs[:w.LocalNodes] { // which of them are here is not known: take the largest
 		w.SharedMemory += m.Shared()
 		w.Memory += m.Total()
 	}

@@ -9,18 +9,18 @@ import (
 	"ringlet/node/hostlimits"
 )
 
-// Level is how a check came out.
+// Level is the result of a check.
 type Level string
 
 // The levels.
 const (
 	OK      Level = "ok"
-	Warn    Level = "warn"    // a run works, and less well than it could
+	Warn    Level = "warn"    // a run works, but less well than it could
 	Fail    Level = "fail"    // a run fails
-	Skipped Level = "skipped" // it could not be found out, or was not asked
+	Skipped Level = "skipped" // it could not be found, or was not asked for
 )
 
-// Check is one thing that was looked at.
+// Check is one check with its result.
 type Check struct {
 	Name   string `json:"name"`
 	Level  Level  `json:"level"`
@@ -31,25 +31,24 @@ type Check struct {
 const (
 	// socketBufferSize is what the carriers ask the kernel for (transport/quic).
 	socketBufferSize = 8 << 20
-	// ethernetMTU is the packet up to which the carrier quic-go goes by the interface alone; with less on the path its
-	// packets are lost.
+	// ethernetMTU is the packet size that the carrier quic-go takes for granted: it goes by the interface's MTU alone. If
+	// the path carries less, its packets are lost.
 	ethernetMTU = 1500
-	// jumboMTU is the packet beyond which larger ones bring nothing (docs/design/011-quic.md).
+	// jumboMTU is the packet size beyond which larger packets bring nothing (docs/design/011-quic.md).
 	jumboMTU = 9000
-	// minMTU is the smallest that QUIC works with, 1200 bytes of UDP and its headers.
+	// minMTU is the smallest packet for QUIC: 1200 bytes of UDP payload and the headers.
 	minMTU = 1280
 	// A process has about 30 files and sockets of its own and fewer than 10 for each other node.
 	baseFiles, filesPerPeer = 64, 10
-	// Clocks matter to people who compare logs; a tenth of a second is what they see.
+	// Clocks matter to people who compare logs; they notice a tenth of a second.
 	maxClockOffset = 100 * time.Millisecond
-	// A run's record has some 100 kB; below the first the store cannot grow any more, below the second somebody should
-	// know.
+	// A run's record has some 100 kB. Below the first the store cannot grow; below the second the crew should know.
 	diskFailBelow, diskWarnBelow = 64 << 20, 1 << 30
-	// outputWarnBelow: a node writes 1 GB/s where the disk bears it, so this is seconds.
+	// A node writes up to 1 GB/s, so outputWarnBelow is seconds.
 	outputWarnBelow = 20 << 30
 )
 
-// judgeCertificate judges one by how long it is good.
+// judgeCertificate judges a certificate by the time until it expires.
 func (v *verdicts) judgeCertificate(c Certificate) {
 	const do = "Make new ones: ringlet certs; processes read them while they run (docs/deploying.md)."
 	name := "certificate"
@@ -62,7 +61,7 @@ func (v *verdicts) judgeCertificate(c Certificate) {
 	case c.Err != "":
 		v.add(name, Fail, "Make it: ringlet certs, or give the directory that has it.", "it cannot be read: %s", c.Err)
 	case remaining <= 0:
-		v.add(name, Fail, do, "it ended %s UTC: nobody takes it any more", at)
+		v.add(name, Fail, do, "it ended %s UTC: every peer refuses it", at)
 	case remaining < certs.ExpiryWarning:
 		v.add(name, Warn, do, "it ends %s UTC, in %.1f days", at, remaining.Hours()/24)
 	default:
@@ -85,7 +84,7 @@ func (v *verdicts) add(name string, level Level, do, format string, args ...any)
 	})
 }
 
-// Judge says what facts mean for what is wanted, in an order that is always the same.
+// Judge compares facts with what is wanted. The order of the checks is always the same.
 func Judge(f Facts, w Wants) []Check {
 	var v verdicts
 	v.judgeLimits(f.Limits, w)
@@ -118,8 +117,7 @@ func Worst(checks []Check) Level {
 	return worst
 }
 
-// judgeLimits are those of the machine that hostlimits judges; MTU, memory and what else is judged here by itself is
-// left to that.
+// judgeLimits adds the checks of hostlimits, but for those that this package makes itself, such as MTU and memory.
 func (v *verdicts) judgeLimits(s hostlimits.Snapshot, w Wants) {
 	binding := map[string]hostlimits.Finding{}
 	for _, b := range hostlimits.FindLimits(s, hostlimits.Requirements{SocketBuffer: socketBufferSize, Shm: w.SharedMemory,
@@ -162,7 +160,7 @@ func (v *verdicts) judgeLimits(s hostlimits.Snapshot, w Wants) {
 			hostlimits.FormatBytes(s.ShmFree))
 	case w.MemoryUnknown && w.SharedMemory == 0:
 		v.add("/dev/shm", Skipped, "Give slot-size in the configuration.",
-			"there are %s free; what the slots for a recorded input need, only its reader knows",
+			"there are %s free; without slot-size the memory of the slots for a recorded input is not known",
 			hostlimits.FormatBytes(s.ShmFree))
 	default:
 		limit("/dev/shm", true, Fail, "there are %s free, and the slots of %s need %s", hostlimits.FormatBytes(s.ShmFree),
@@ -232,7 +230,7 @@ func (v *verdicts) judgePath(p *Path) {
 		return
 	}
 	name := "path to " + p.Peer
-	how := "larger ones are lost without a word"
+	how := "larger ones are lost without a word from the network"
 	if p.NetworkReported {
 		how = "the network says so"
 	}
@@ -258,7 +256,7 @@ func (v *verdicts) judgePath(p *Path) {
 			p.InterfaceMTU, p.LargestArrived),
 			"packets of %d bytes arrive at %s, and the interface bears %d: %s", p.LargestArrived, where, p.InterfaceMTU, how)
 	default:
-		v.add(name, Fail, fmt.Sprintf("Set the MTU of the interface to %d, or mend what is between.",
+		v.add(name, Fail, fmt.Sprintf("Set the MTU of the interface to %d, or mend the network between.",
 			max(p.LargestArrived, minMTU)),
 			"packets of %d bytes arrive at %s, and the interface bears %d: %s, and carriers would send larger ones",
 			p.LargestArrived, where, p.InterfaceMTU, how)
@@ -276,11 +274,11 @@ func (v *verdicts) judgeClock(c *Clock, w Wants) {
 	case c == nil:
 		v.add(name, Skipped, "", "it could not be found out")
 	case !c.Synchronised && w.PhaseTime > 0:
-		v.add(name, level, do, "the kernel says that nobody sets the clock right, and phases of %v end by it", w.PhaseTime)
+		v.add(name, level, do, "the kernel says that its clock is not synchronised, and phases of %v end by it", w.PhaseTime)
 	case !c.Synchronised:
-		v.add(name, level, do, "the kernel says that nobody sets the clock right: times of hosts cannot be compared")
+		v.add(name, level, do, "the kernel says that its clock is not synchronised: times of hosts cannot be compared")
 	default:
-		v.add(name, OK, "", "it is set right, to %v at worst",
+		v.add(name, OK, "", "it is synchronised, to %v at worst",
 			(time.Duration(c.MaxErrorUS) * time.Microsecond).Round(time.Microsecond))
 	}
 }
@@ -317,11 +315,11 @@ func (v *verdicts) judgePort(p Port) {
 	number, _, _ := strings.Cut(p.Name, "/")
 	switch {
 	case p.InUse:
-		v.add("port "+p.Name, Fail, fmt.Sprintf("End what has it (ss -lptun 'sport = :%s' says who), or take another port.",
-			number), "somebody has it already")
+		v.add("port "+p.Name, Fail, fmt.Sprintf("End the process on it (ss -lptun 'sport = :%s'), or give another port.",
+			number), "another process has it")
 	case p.Err != "":
 		v.add("port "+p.Name, Fail, "Give another with --ports, or an address of this host with --host.",
-			"it cannot be had: %s", p.Err)
+			"it cannot be bound: %s", p.Err)
 	default:
 		v.add("port "+p.Name, OK, "", "it is free")
 	}

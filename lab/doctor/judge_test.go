@@ -74,7 +74,7 @@ func TestJudge(t *testing.T) {
 		},
 		"certificate, ended": {
 			func(f *Facts, _ *Wants) { f.Certs[0].RemainingS = -1 },
-			"certificate of control", Fail, "nobody takes it",
+			"certificate of control", Fail, "every peer refuses it",
 		},
 		"certificate, bad": {
 			func(f *Facts, _ *Wants) { f.Certs[0].Err = "it is no PEM" },

@@ -16,19 +16,18 @@ import (
 	"ringlet/node/hostlimits"
 )
 
-// probeResult is what became of one probe.
+// probeResult is the outcome of one probe.
 type probeResult struct {
 	arrived     bool
-	reportedMTU int        // the packet that fits, where the network said that the probe does not; 0: it did not say
-	refusedBy   netip.Addr // who refused it in the peer's place; invalid: nobody
+	reportedMTU int        // if the network reported that the probe is too large: the size that fits; else 0
+	refusedBy   netip.Addr // router or firewall that refused it in the peer's place; else invalid
 }
 
-// probeSizes are the sizes of packets that networks bear: jumbo frames, Ethernet, behind PPPoE, VXLAN, WireGuard, and
-// what IPv6 demands.
+// probeSizes are common packet sizes: jumbo frames, Ethernet, PPPoE, VXLAN, WireGuard, and the least that IPv6 demands.
 var probeSizes = []int{jumboMTU, ethernetMTU, 1492, 1450, 1420, minMTU}
 
-// searchPathMTU finds the largest packet that arrives, up to local. A probe that is not answered is tried twice:
-// kernels answer no more than six or so at once, and one a second from then on, so few are to be made that arrive.
+// searchPathMTU finds the largest packet that arrives, up to local. It repeats a probe without an answer once. Kernels
+// answer about six probes at once and then one a second, so it sends few probes that arrive.
 func searchPathMTU(local int, probe func(size int) (probeResult, error)) (p Path, err error) {
 	p.InterfaceMTU = min(local, jumboMTU)
 	try := func(size int) (bool, error) {
@@ -52,7 +51,7 @@ func searchPathMTU(local int, probe func(size int) (probeResult, error)) (p Path
 		}
 		return false, nil
 	}
-	const small = 600 // below what any network must pass without cutting it
+	const small = 600 // every network passes this without fragmenting it
 	if p.Answered, err = try(small); err != nil || !p.Answered {
 		return p, err
 	}
@@ -68,10 +67,10 @@ func searchPathMTU(local int, probe func(size int) (probeResult, error)) (p Path
 // probeTimeout is how long an answer may take: a round trip around the world.
 const probeTimeout = 400 * time.Millisecond
 
-// probePort is where traceroute sends to as well: nobody listens there, so a host says that a datagram has arrived.
+// probePort is the port of traceroute: no process listens there, so a host reports a datagram that arrives.
 const probePort = 33434
 
-// probePath looks at the way to a peer.
+// probePath finds the path MTU to a peer.
 func probePath(ctx context.Context, peer string) *Path {
 	fail := func(format string, args ...any) *Path { return &Path{Peer: peer, Err: fmt.Sprintf(format, args...)} }
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", peer)
@@ -101,10 +100,9 @@ func probePath(ctx context.Context, peer string) *Path {
 	return &p
 }
 
-// onLocalNetwork says whether an address is this host's own or of a network that it is on, so that no router is
-// between.
+// onLocalNetwork says whether an address is this host's own or on one of its networks, so that no router is between.
 func onLocalNetwork(to netip.Addr) bool {
-	addrs, _ := net.InterfaceAddrs() // none is none that it is on
+	addrs, _ := net.InterfaceAddrs() // without addresses it is on no network
 	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok && n.Contains(to.AsSlice()) {
 			return true
@@ -113,7 +111,7 @@ func onLocalNetwork(to netip.Addr) bool {
 	return false
 }
 
-// prober sends datagrams that nobody may cut.
+// prober sends datagrams with "do not fragment" set.
 type prober struct {
 	conn    *net.UDPConn
 	raw     syscall.RawConn
@@ -146,8 +144,8 @@ func newProber(c *net.UDPConn, to netip.Addr) (*prober, error) {
 	return p, errors.Join(err, set)
 }
 
-// probe sends a packet of a size and waits for what becomes of it. Whatever the peer itself refuses has arrived there;
-// what somebody between refuses has not.
+// probe sends a packet of a size and waits for the outcome. If the peer itself refuses it, the packet has arrived; if
+// another host refuses it, it has not.
 func (p *prober) probe(size int) (probeResult, error) {
 	_, err := p.conn.Write(make([]byte, size-p.headers))
 	if err == nil {
@@ -163,9 +161,9 @@ func (p *prober) probe(size int) (probeResult, error) {
 	case err == nil, from == p.to:
 		return probeResult{arrived: true}, nil
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, unix.ENOBUFS):
-		// lost on the way, or by this host's own interface
+		// lost on the way, or dropped by this host's own interface
 		return probeResult{}, nil
-	case errors.Is(err, unix.ECONNREFUSED): // as if it were the host: a firewall that rejects
+	case errors.Is(err, unix.ECONNREFUSED): // from another host, as if it were the peer: a firewall that rejects
 		return probeResult{refusedBy: from}, nil
 	case from.IsValid():
 		return probeResult{}, fmt.Errorf("%v says of a packet of %d bytes: %w", from, size, err)
@@ -173,7 +171,7 @@ func (p *prober) probe(size int) (probeResult, error) {
 	return probeResult{}, fmt.Errorf("a packet of %d bytes: %w", size, err)
 }
 
-// lastICMPSender is who sent the last ICMP message that the socket was given; invalid if there is none.
+// lastICMPSender is the sender of the last ICMP message for the socket; invalid if there is none.
 func (p *prober) lastICMPSender() (from netip.Addr) {
 	_ = p.raw.Control(func(fd uintptr) {
 		more := make([]byte, 512)
@@ -190,8 +188,8 @@ func (p *prober) lastICMPSender() (from netip.Addr) {
 	return from
 }
 
-// icmpSender is who sent the ICMP message that a control message of the kernel tells of: struct sock_extended_err, and
-// behind it the sockaddr of the sender. It is invalid for what this host found out by itself.
+// icmpSender is the sender of the ICMP message in a control message of the kernel: struct sock_extended_err, with the
+// sender's sockaddr behind it. It is invalid for an error that this host found by itself.
 func icmpSender(control []byte) netip.Addr {
 	const origin, sender = 4, 16 // offsets
 	all, _ := unix.ParseSocketControlMessage(control)
@@ -206,7 +204,7 @@ func icmpSender(control []byte) netip.Addr {
 	return netip.Addr{}
 }
 
-// kernelPathMTU is the largest packet that the kernel knows to fit the whole way.
+// kernelPathMTU is the path MTU that the kernel knows, in bytes.
 func (p *prober) kernelPathMTU() (mtu int) {
 	level, name := unix.IPPROTO_IP, unix.IP_MTU
 	if p.ipv6 {

@@ -32,14 +32,14 @@ const (
 type Options struct {
 	Host     string   // address that services bind
 	Ports    []string // NUMBER or NUMBER/udp
-	Peer     string   // host whose way to look at; "" is none
+	Peer     string   // host to which the path is probed; "" is none
 	ClockURL string   // URL of the host whose clock to compare; "" is none
 	State    string   // directory of the control's records; "" is none
 	Outputs  []string // files and directories that events are written to
 	Certs    string   // directory of certificates; "" is none
 }
 
-// Read looks at this host. What takes time, the way to a peer and another clock, is looked at together.
+// Read looks at this host. It probes the path to the peer and reads the other clock at the same time.
 func Read(ctx context.Context, o Options) (Facts, error) {
 	f := Facts{
 		Limits:          hostlimits.ReadSnapshot(o.Host),
@@ -72,7 +72,7 @@ func Read(ctx context.Context, o Options) (Facts, error) {
 	return f, ctx.Err()
 }
 
-// certificates are those in a directory.
+// certificates lists the certificates in a directory.
 func certificates(dir string, now time.Time) (list []Certificate) {
 	if dir == "" {
 		return nil
@@ -97,7 +97,7 @@ func certificates(dir string, now time.Time) (list []Certificate) {
 }
 
 func interfaces() []Interface {
-	all, _ := net.Interfaces() // none is nothing to say of any
+	all, _ := net.Interfaces() // without interfaces there is nothing to check
 	var out []Interface
 	for _, i := range all {
 		if i.Flags&net.FlagUp != 0 {
@@ -107,7 +107,7 @@ func interfaces() []Interface {
 	return out
 }
 
-// availableMemory is the memory that nobody uses, in bytes, 0 where it could not be found.
+// availableMemory is the free memory in bytes, 0 if it could not be found.
 func availableMemory(meminfo string) int64 {
 	f, err := os.Open(meminfo)
 	if err != nil {
@@ -123,7 +123,7 @@ func availableMemory(meminfo string) int64 {
 	return 0
 }
 
-// openFiles is what a Go program may have: it raises its own limit to the hard one.
+// openFiles is the limit of a Go program, which raises its soft limit to the hard one.
 func openFiles() uint64 {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
@@ -160,7 +160,7 @@ func tryPort(ctx context.Context, host, text string) (Port, error) {
 	return p, nil
 }
 
-// outputDir is the directory that an output is written into: itself, or that of a file.
+// outputDir is the directory of an output: the output itself, or the directory of a file.
 func outputDir(output string) string {
 	if strings.HasSuffix(output, "/") {
 		return output
@@ -171,11 +171,10 @@ func outputDir(output string) string {
 	return filepath.Dir(output)
 }
 
-// networkFSTypes are file systems of other hosts: NFS, CIFS, SMB2, Ceph, FUSE's sshfs not among them, since FUSE is
-// local as well.
+// networkFSTypes are network file systems: NFS, CIFS, SMB2, Ceph. FUSE's sshfs is not among them: FUSE may be local.
 var networkFSTypes = []int64{unix.NFS_SUPER_MAGIC, 0xff534d42, 0xfe534d42, 0x00c36400}
 
-// inspectDirectory looks at a directory; where it is not there yet, at the one in which it will be made.
+// inspectDirectory looks at a directory; if it does not exist yet, at the nearest one above it that does.
 func inspectDirectory(use, path string) Directory {
 	p := Directory{Use: use, Path: path}
 	if path == "" {

@@ -243,7 +243,7 @@ func TestRemoteClock(t *testing.T) {
 		w.Header().Set("Via", "1.1 proxy")
 	}))
 	defer proxy.Close()
-	if r := readRemoteClock(t.Context(), proxy.URL); !strings.Contains(r.Err, "somebody between answers") {
+	if r := readRemoteClock(t.Context(), proxy.URL); !strings.Contains(r.Err, "a proxy answers") {
 		t.Errorf("a proxy: %+v", r)
 	}
 	for _, url := range []string{still.URL, "http://127.0.0.1:1/", "::"} {

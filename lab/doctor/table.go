@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Report is everything, for programs.
+// Report is everything that ringlet doctor --json prints.
 type Report struct {
 	Worst  Level   `json:"worst"`
 	Checks []Check `json:"checks"`
-	Facts  Facts   `json:"facts"` // which can be judged again
+	Facts  Facts   `json:"facts"` // Judge can judge them again
 }
 
 // Failed names the checks that fail.
@@ -25,7 +25,7 @@ func (r Report) Failed() []string {
 	return out
 }
 
-// WriteTable writes the checks for people: a line each, and one more where there is something to do.
+// WriteTable writes a line for each check, and one more for its remedy.
 func (r Report) WriteTable(w io.Writer) error {
 	width := 0
 	for _, c := range r.Checks {
@@ -37,7 +37,7 @@ func (r Report) WriteTable(w io.Writer) error {
 		count[c.Level]++
 		level := string(c.Level)
 		if c.Level == Fail {
-			level = "FAIL" // it has to be seen without colours
+			level = "FAIL" // visible without colours
 		}
 		fmt.Fprintf(&b, "%-7s  %-*s  %s\n", level, width, c.Name, c.Found)
 		if c.Remedy != "" {

@@ -1,11 +1,11 @@
 // Package gen writes files of generated data: what `ringlet gen` does.
 //
-// It stands for the recorded or simulated data that LHCb-EB §III.B lets a run read instead of a detector: an MDF file
-// that a replay can read back, or the MFPs of a readout unit as they would leave it. The data is that of package
-// event/pattern, so a file can be checked against the seed it was made from.
+// It makes the recorded or simulated data that a run can read in place of a detector (LHCb-EB §III.B): an MDF file for
+// a replay, or the MFPs of a readout unit. The data is that of package event/pattern, so a file can be checked against
+// its seed.
 //
-// Call Generate once. It writes under a temporary name and renames, so the file is whole or not there; ctx stops it.
+// Call Generate once. It writes under a temporary name and renames the file, so the file is complete or absent; ctx
+// stops Generate.
 //
-// It does not promise that two versions of Ringlet write the same bytes for the same seed: pattern.Version says when
-// they do.
+// Two versions of Ringlet may write different bytes for the same seed, unless pattern.Version is the same.
 package gen

@@ -29,16 +29,15 @@ type Config struct {
 	Seed         uint64
 	AlignLog2    uint8  // log2 of the bytes fragments are padded to in their MFP; an MDF file does not show it
 	Run          uint32 // run number in the headers of MDF records
-	// Overwrite says that a file which stands at Path is replaced when the new one is whole. Without it that is an
-	// error.
+	// Overwrite replaces a file at Path when the new one is complete. Without it such a file is an error.
 	Overwrite bool
-	// Content makes the data where no pattern does, as a simulated detector. Streams, FragmentSize and Model are its own
-	// then. What happened at each event is written beside the file: see TruthPath.
+	// Content makes the data in place of a pattern, as a simulated detector. It decides Streams, FragmentSize and Model.
+	// The truth of each event is written beside the file: see TruthPath.
 	Content *source.ContentKind
 }
 
-// Generate writes the file and says what is in it. The error is that of the configuration (*source.ConfigError,
-// *pattern.ConfigError), of the output (*sink.SinkError), or of ctx; the destination is then as it was.
+// Generate writes the file and says what is in it. The error is about the configuration (*source.ConfigError,
+// *pattern.ConfigError), the output (*sink.SinkError), or ctx; the destination is then unchanged.
 func Generate(ctx context.Context, c Config) (r sink.Result, err error) {
 	if c.Events == 0 {
 		return r, &source.ConfigError{Field: "events", Reason: "a file of endless events cannot be written: give a number"}
@@ -82,7 +81,7 @@ func Generate(ctx context.Context, c Config) (r sink.Result, err error) {
 	return out.Finish()
 }
 
-// writeBlocks writes all blocks of g as MEPs, and what happened at their events where that is kept.
+// writeBlocks writes all blocks of g as MEPs, and the truth of their events if it is kept.
 func writeBlocks(ctx context.Context, c Config, g *source.Generator, out sink.Sink, truthOut *truthFile) error {
 	header := event.MEPHeaderSize(c.Streams)
 	mep := make([]byte, header+g.MaxBlock())

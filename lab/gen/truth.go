@@ -11,8 +11,7 @@ import (
 	"ringlet/recording"
 )
 
-// TruthPath is the file with what happened at the events of a file: a line of JSON for each event, as its content knows
-// it.
+// TruthPath is the file with the truth of a generated file: a line of JSON for each event, as its Content writes it.
 func TruthPath(path string) string { return path + ".truth.jsonl" }
 
 // truthFile is written under a temporary name.
@@ -40,7 +39,7 @@ func newTruthFile(path string, overwrite bool) (*truthFile, error) {
 	}, nil
 }
 
-// finish gives the file its name, which nothing else may have taken meanwhile.
+// finish gives the file its name. Without overwrite it fails if another file has taken the name since.
 func (t *truthFile) finish() error {
 	if err := errors.Join(t.out.Flush(), t.f.Chmod(0o644), t.f.Sync()); err != nil {
 		return fmt.Errorf("the truth cannot be written to %s: %w", t.path, err)
@@ -55,7 +54,7 @@ func (t *truthFile) finish() error {
 	return t.abort()
 }
 
-// abort removes what has no name yet.
+// abort removes the file if it has no name yet.
 func (t *truthFile) abort() error {
 	if t.f == nil {
 		return nil

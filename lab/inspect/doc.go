@@ -12,15 +12,12 @@
 //     offset in the file;
 //   - ModeVerify: every check there is, a line for each problem.
 //
-// A file that is not what it should be makes it return a *BadInputError; in
-// summary and dump what came before the bad place has been written by then.
-// Verify goes on behind a bad place where the next record can be found.
-// Impossible options give an *optionError, other errors are those of the
-// system. The caller turns them into exit codes.
+// An invalid file makes it return a *BadInputError; summary and dump have then written what came before the bad place.
+// Verify goes on behind a bad place if it finds the next record. Invalid options give an *optionError, other errors are
+// the system's. The caller turns them into exit codes.
 //
 // # What it does not promise
 //
-// It does not decode what is inside a bank, but for the boards of a vertex
-// detector (package velo), and it does not check the content of generated
-// fragments: the builder unit's verify mode does that.
+// It does not decode the content of a bank, but for the boards of a vertex detector (package velo), and it does not
+// check the content of generated fragments: the builder unit's verify mode does that.
 package inspect

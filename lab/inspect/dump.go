@@ -16,11 +16,11 @@ type field struct {
 	value any
 }
 
-// dump is the visitor of ModeDump: a line for each thing, indented by depth,
-// or a JSON object with the same names in the same order.
+// dump is the visitor of ModeDump: a line for each item, indented by depth, or a JSON object with the same names in the
+// same order.
 type dump struct {
 	*unitCounts
-	out  *bufio.Writer // its first error sticks, and Flush gives it
+	out  *bufio.Writer // keeps its first error, which Flush returns
 	json bool
 }
 
@@ -44,7 +44,7 @@ func (d *dump) jsonLine(kind string, fields []field) {
 	for _, f := range fields {
 		value, err := json.Marshal(f.value)
 		if err != nil {
-			value = fmt.Appendf(nil, "%q", err) // the values are numbers and strings: not reached
+			value = fmt.Appendf(nil, "%q", err) // not reached: the values are numbers and strings
 		}
 		fmt.Fprintf(d.out, `,%q:%s`, strings.ReplaceAll(f.name, " ", "_"), value)
 	}
@@ -82,8 +82,7 @@ func (d *dump) record(u *unit) {
 	}
 }
 
-// banks writes a line for each bank, the first of which begins at base, and
-// gives what ended the walk.
+// banks writes a line for each bank, the first of which begins at base, and returns the error that ended the walk.
 func (d *dump) banks(depth int, c event.BankCursor, base int64) error {
 	for i := int64(0); c.Next(); i++ {
 		b := c.Bank()
@@ -135,7 +134,7 @@ func (d *dump) mfp(depth int, f event.MFP, index, offset int64) {
 	}
 }
 
-// noteProblem counts a problem and writes it where it stands.
+// noteProblem counts a problem and writes it at its place.
 func (d *dump) noteProblem(depth int, err error) {
 	d.problem(err)
 	if d.json {
@@ -149,7 +148,7 @@ func (d *dump) noteBad(err error) bool       { d.noteProblem(0, err); return fal
 func (d *dump) noteSkipped(int64)            {}
 func (d *dump) finish(io.Writer, bool) error { return nil }
 
-// typeName is a type's name with its number, or the number alone.
+// typeName is a type's name with its number, or only the number.
 func typeName(t event.BankType) string {
 	if name, number := t.String(), fmt.Sprint(uint8(t)); name != number {
 		return name + " (" + number + ")"

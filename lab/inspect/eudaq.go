@@ -14,19 +14,19 @@ import (
 	"ringlet/event/eudaq"
 )
 
-// maxEUDAQ is the most of a file of EUDAQ that is looked at: nothing but its whole event tells where the next begins.
+// maxEUDAQ bounds the part of a EUDAQ file that is read: the end of an event is known only by decoding all of it.
 const maxEUDAQ = 4 << 30
 
-// mostDevices bounds the list of devices of a spoiled file.
+// mostDevices bounds the list of devices, if the file is damaged.
 const mostDevices = 1000
 
-// device is a source of a file of EUDAQ.
+// device is a source of a EUDAQ file.
 type device struct {
 	Name string `json:"name"`
 	sizeStats
 }
 
-// eudaqReport is the summary of a file of EUDAQ.
+// eudaqReport is the summary of a EUDAQ file.
 type eudaqReport struct {
 	File     string    `json:"file"`
 	Format   Format    `json:"format"`
@@ -37,7 +37,7 @@ type eudaqReport struct {
 	BadInput string    `json:"bad_input,omitempty"`
 }
 
-// inspectEUDAQ looks into a file of EUDAQ 2. Of a verification its summary is all: the format has no checksums.
+// inspectEUDAQ looks into a file of EUDAQ 2. A verification is only its summary: the format has no checksums.
 func inspectEUDAQ(ctx context.Context, out io.Writer, in *bufio.Reader, path string, opts Options) error {
 	data, err := io.ReadAll(io.LimitReader(&contextReader{ctx, in}, maxEUDAQ+1))
 	if err != nil {
@@ -83,7 +83,7 @@ func inspectEUDAQ(ctx context.Context, out io.Writer, in *bufio.Reader, path str
 	return nil
 }
 
-// add counts an event; where it has no sub-events it is its own only one.
+// add counts an event. An event without sub-events counts as its own sub-event.
 func (r *eudaqReport) add(e *eudaq.Event, subs []eudaq.Event, devices map[string]*sizeStats, runs map[uint32]bool) {
 	r.Events.add(len(e.Bytes))
 	r.Numbers.add(uint64(e.Number), uint64(e.Number))
@@ -153,7 +153,7 @@ func dumpEUDAQ(out io.Writer, e *eudaq.Event, subs []eudaq.Event, asJSON bool) e
 	return err
 }
 
-// contextReader reads until a context ends.
+// contextReader reads until its context ends.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

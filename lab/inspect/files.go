@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// Files are the files that are meant: those of names as they are, and of a directory those which are named as ones that
-// Inspect reads, segments of a run above all, by name, and those of directories in it. The error says of what there is
-// none.
+// Files lists files by names. A file stands for itself; a directory stands for the files in it, and in its directories,
+// that Inspect reads, such as segments of a run, by name. The error names a directory without such files.
 func Files(names []string) (files []string, err error) {
 	for _, name := range names {
 		st, err := os.Stat(name)
 		if err != nil || !st.IsDir() {
-			files = append(files, name) // opening says what is wrong with it
+			files = append(files, name) // opening it reports the error
 			continue
 		}
 		found, err := listFiles(name, maxDirDepth)
@@ -23,19 +22,19 @@ func Files(names []string) (files []string, err error) {
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("%s is a directory in which no file ends in .mdf, .mep, .mfp or .raw, nor is a "+
-				"segment that a"+
-				"process writes: name a file, or the directory of a run", name)
+			return nil, fmt.Errorf("%s is a directory in which no file ends in .mdf, .mep, .mfp or .raw, and none is "+
+				"a segment that "+
+				"a process writes: name a file, or the directory of a run", name)
 		}
 		files = append(files, found...)
 	}
 	return files, nil
 }
 
-// maxDirDepth is how many directories within each other are looked into: an output, and its runs.
+// maxDirDepth is how many levels of directories are searched: an output, and its runs.
 const maxDirDepth = 2
 
-// listFiles are the files of a directory and of those in it.
+// listFiles lists the files of a directory, and of directories in it.
 func listFiles(dir string, deep int) (files []string, err error) {
 	entries, err := os.ReadDir(dir) // by name
 	if err != nil {

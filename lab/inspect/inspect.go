@@ -28,7 +28,7 @@ const (
 	FormatEUDAQ Format = "eudaq" // events of EUDAQ 2
 )
 
-// Mode is what to do with the file.
+// Mode is what Inspect does with the file.
 type Mode string
 
 // The modes. The zero Mode means ModeSummary.
@@ -46,7 +46,7 @@ type Options struct {
 	JSON   bool   // one JSON object (dump: one a line) instead of text
 }
 
-// optionError says which option is impossible.
+// optionError is an invalid option.
 type optionError struct {
 	Option, Value, Allowed string
 }
@@ -55,11 +55,11 @@ func (e *optionError) Error() string {
 	return fmt.Sprintf("%s %q is not one of %s", e.Option, e.Value, e.Allowed)
 }
 
-// BadInputError says that a file is not what it should be.
+// BadInputError is an invalid file.
 type BadInputError struct {
 	Path     string
-	Problems int64 // how many were found; summary and dump end at the first whose extent is unknown
-	First    error // the first of them, a *event.FormatError where a place can be named
+	Problems int64 // how many were found; summary and dump end at the first problem whose extent is unknown
+	First    error // the first problem, a *event.FormatError if its place is known
 }
 
 func (e *BadInputError) Error() string {
@@ -72,11 +72,11 @@ func (e *BadInputError) Error() string {
 // Unwrap gives the first problem, for errors.Is and errors.As.
 func (e *BadInputError) Unwrap() error { return e.First }
 
-// visitor is what a mode does with the units of a file.
+// visitor handles the units of a file in one mode.
 type visitor interface {
-	visit(u *unit) error                   // a sound unit, valid until the call returns
+	visit(u *unit) error                   // a valid unit, which may be used until the call returns
 	noteBad(err error) (proceed bool)      // a bad unit
-	noteSkipped(bytes int64)               // what was left out behind it
+	noteSkipped(bytes int64)               // bytes left out behind it
 	finish(out io.Writer, json bool) error // the end
 }
 
@@ -160,8 +160,7 @@ func (o Options) normalized() (Options, error) {
 	return o, nil
 }
 
-// Detect tells the format by the first bytes, and where they tell nothing (an
-// empty or a spoiled file) by the extension.
+// Detect finds the format by the first bytes, or by the extension if the file is empty or damaged.
 func Detect(in *bufio.Reader, path string) (Format, error) {
 	head, err := in.Peek(event.BytesToDescribe)
 	if err != nil && err != io.EOF {
@@ -187,7 +186,7 @@ func Detect(in *bufio.Reader, path string) (Format, error) {
 		head[:min(len(head), 12)])}
 }
 
-// walk shows the units of a file to v.
+// walk hands the units of a file to v.
 func walk(ctx context.Context, in *unitReader, v visitor, limit int, c *unitCounts) error {
 	for limit == 0 || c.units+c.badUnits < int64(limit) {
 		if err := ctx.Err(); err != nil {
@@ -221,14 +220,14 @@ func walk(ctx context.Context, in *unitReader, v visitor, limit int, c *unitCoun
 	return nil
 }
 
-// unitCounts is what every mode counts.
+// unitCounts has the counts of every mode.
 type unitCounts struct {
 	path         string
 	format       Format
-	opened       *recording.OpenSegment // of an open segment
-	units        int64                  // sound ones
+	opened       *recording.OpenSegment // if the file is an open segment
+	units        int64                  // valid ones
 	badUnits     int64
-	bytes        int64 // of sound units
+	bytes        int64 // of valid units
 	problems     int64
 	firstProblem error
 }

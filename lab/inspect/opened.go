@@ -10,7 +10,7 @@ import (
 	"ringlet/recording"
 )
 
-// limitToIndex cuts an open segment of a recording off behind its last indexed MEP; note is nil for every other file.
+// limitToIndex limits an open segment of a recording to its indexed MEPs; note is nil for every other file.
 func limitToIndex(ctx context.Context, in io.Reader,
 	path string) (out io.Reader, note *recording.OpenSegment, err error) {
 	o, ok, err := recording.ReadOpenSegment(ctx, path)
@@ -20,8 +20,8 @@ func limitToIndex(ctx context.Context, in io.Reader,
 	return io.LimitReader(in, o.Bytes), &o, nil
 }
 
-// printOpenNote tells that the file was looked at only as far as its index reaches. A dump in JSON gets a line of its
-// own; the other objects have it in them.
+// printOpenNote says that only the indexed part of the file was read. A JSON dump gets a line for that; the other JSON
+// objects have a field.
 func printOpenNote(out io.Writer, c *unitCounts, mode Mode, asJSON bool) error {
 	switch {
 	case c.opened == nil:
@@ -41,5 +41,5 @@ func printOpenNote(out io.Writer, c *unitCounts, mode Mode, asJSON bool) error {
 	return err
 }
 
-// extension is that of a file's name, without the mark of an open segment.
+// extension is a file's extension, without the suffix of an open segment.
 func extension(path string) string { return strings.TrimSuffix(path, recording.OpenSuffix) }

@@ -55,7 +55,7 @@ type typeSizes struct {
 	sizeStats
 }
 
-// report is a summary as it is printed.
+// report is a summary as printed.
 type report struct {
 	File      string      `json:"file"`
 	Format    Format      `json:"format"`
@@ -79,8 +79,8 @@ type report struct {
 	pieceNames string
 }
 
-// summary is the visitor of ModeSummary. Its maps are bounded by the u8 types
-// and u16 sources of the formats, whatever the file; runs by maxRuns.
+// summary is the visitor of ModeSummary. The formats' u8 types and u16 sources bound its maps, whatever the file;
+// maxRuns bounds the runs.
 type summary struct {
 	*unitCounts
 	r       report
@@ -91,7 +91,7 @@ type summary struct {
 	clusters *clusterStats // of a vertex detector, nil before its first board
 }
 
-// maxRuns bounds the list of run numbers of a spoiled file.
+// maxRuns bounds the list of run numbers, if the file is damaged.
 const maxRuns = 1000
 
 func newSummary(c *unitCounts) *summary {
@@ -131,7 +131,7 @@ func (s *summary) visit(u *unit) error {
 	return nil
 }
 
-// record adds a record up. Banks behind a bad one are not counted.
+// record adds a record. Banks behind a bad one are not counted.
 func (s *summary) record(u *unit) {
 	s.r.Events++
 	if u.record.StoredChecksum() == 0 {
@@ -189,7 +189,7 @@ func (s *summary) mfp(f event.MFP) {
 	}
 }
 
-// board adds up a board of a vertex detector, if it is one.
+// board adds a fragment or bank if it is a board of a vertex detector.
 func (s *summary) board(t event.BankType, version uint8, ev uint64, data []byte) {
 	if !isBoard(t, version) {
 		return

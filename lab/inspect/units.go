@@ -7,8 +7,7 @@ import (
 	"ringlet/event"
 )
 
-// unit is one record or packet of a file; which of the views is set follows
-// from the file's format.
+// unit is one record or packet of a file; the file's format decides which of the views is set.
 type unit struct {
 	index  int64 // from 0
 	offset int64 // in the file, bytes
@@ -21,10 +20,10 @@ func (u *unit) size() int {
 	return len(u.record) + len(u.mep.Bytes()) + len(u.mfp.Bytes())
 }
 
-// locate places an error about the unit in the file.
+// locate adds the unit's place in the file to an error.
 func (u *unit) locate(err error) error { return event.LocateError(err, u.index, u.offset) }
 
-// unitReader gives the units of a file in turn.
+// unitReader returns the units of a file in turn.
 type unitReader struct {
 	r       *event.UnitReader
 	format  Format
@@ -36,8 +35,7 @@ func newUnits(format Format, in io.Reader) *unitReader {
 	return &unitReader{r: event.NewUnitReader(in, opts), format: format}
 }
 
-// next gives the next unit. A *event.FormatError says that it is bad; skip then
-// goes past it.
+// next returns the next unit. A *event.FormatError says that the unit is bad; skip then goes past it.
 func (s *unitReader) next() (*unit, error) {
 	b, err := s.r.Next()
 	s.current = unit{index: s.r.Index(), offset: s.r.Offset()}
@@ -57,12 +55,11 @@ func (s *unitReader) next() (*unit, error) {
 
 func (s *unitReader) skip() (int64, error) { return s.r.Skip() }
 
-// isBadInput tells what is wrong in the file from what is wrong with reading.
+// isBadInput says whether an error is about the file's content, not about reading it.
 func isBadInput(err error) bool {
 	var fe *event.FormatError
 	return errors.As(err, &fe)
 }
 
-// maxUnit is the largest record or packet taken, 2 GiB: beyond it, a size is
-// more likely spoiled than meant.
+// maxUnit is the largest record or packet, 2 GiB: a larger size is more likely damage.
 const maxUnit = 2 << 30

@@ -11,11 +11,11 @@ import (
 	"ringlet/velo"
 )
 
-// clusterStats is what the boards of a vertex detector have sent, beside what L1-farm says of them.
+// clusterStats counts what the boards of a vertex detector have sent, beside figures of L1-farm.
 type clusterStats struct {
 	Boards         int64 `json:"boards"`       // fragments
-	NoBoards       int64 `json:"not_readable"` // fragments of the type that are no boards
-	Sources        int   `json:"sources"`      // boards that there are
+	NoBoards       int64 `json:"not_readable"` // fragments of the type that cannot be parsed
+	Sources        int   `json:"sources"`      // number of boards
 	Clusters       int64 `json:"clusters"`
 	TwoStrips      int64 `json:"of_two_strips"`
 	OverfullBoards int64 `json:"full_boards"` // with an overflow
@@ -23,20 +23,20 @@ type clusterStats struct {
 	Bytes          int64 `json:"bytes"`
 
 	PerBoard distribution `json:"clusters_per_board"`
-	PerEvent distribution `json:"clusters_per_event"` // where the units of the file are events or have whole events
+	PerEvent distribution `json:"clusters_per_event"` // if each unit of the file is an event or has whole events
 
 	boardSeen       [velo.MaxBoards]bool
-	clustersByEvent map[uint64]int // clusters of the events of the unit that is looked at
+	clustersByEvent map[uint64]int // clusters by event of the current unit
 }
 
-// boardBinWidth and eventBinWidth are how many clusters the bars of the two distributions count together.
+// boardBinWidth and eventBinWidth are the widths of the bars of the two distributions, in clusters.
 const (
 	boardBinWidth = 8
 	eventBinWidth = 200
 	mostBins      = 40
 )
 
-// distribution is a distribution: what lies above the last bin is counted there.
+// distribution counts values in bins; the last bin also has all larger values.
 type distribution struct {
 	N     int64   `json:"n"`
 	Mean  float64 `json:"mean"`
@@ -64,15 +64,14 @@ func (s *distribution) add(v int) {
 	s.Bins[bin]++
 }
 
-// computeMoments computes the mean and the standard deviation, of whole numbers: the order in which they came does not
-// matter.
+// computeMoments computes mean and standard deviation from sums of whole numbers: the order of values does not matter.
 func (s *distribution) computeMoments() {
 	n := float64(max(1, s.N))
 	s.Mean = float64(s.sum) / n
 	s.Sigma = math.Sqrt(max(0, float64(s.squares)/n-s.Mean*s.Mean))
 }
 
-// isBoard says whether a fragment or bank of that type and version is one of a board.
+// isBoard says whether a fragment or bank is a board of a vertex detector.
 func isBoard(t event.BankType, version uint8) bool {
 	return t == velo.BankType && version == velo.Version
 }
@@ -85,7 +84,7 @@ func newClusters() *clusterStats {
 	}
 }
 
-// board adds up the fragment of a board for an event.
+// board adds the fragment of a board for an event.
 func (c *clusterStats) board(ev uint64, data []byte) {
 	b, err := velo.ParseBoard(data)
 	if err != nil {
@@ -110,7 +109,7 @@ func (c *clusterStats) board(ev uint64, data []byte) {
 	c.clustersByEvent[ev] += b.NumClusters()
 }
 
-// endUnit counts the events of a unit; whole says that the unit has all of their fragments.
+// endUnit counts the events of a unit, if it has all of their fragments.
 func (c *clusterStats) endUnit(complete bool) {
 	if complete {
 		for _, n := range c.clustersByEvent {
@@ -168,7 +167,7 @@ func (s *distribution) bars(out io.Writer, title string) {
 	}
 }
 
-// boardFields are a board's fields in a dump: its clusters by their strips, 10+11 for one of two.
+// boardFields are a board's fields in a dump: its clusters by their strips; 10+11 is a cluster of two strips.
 func boardFields(data []byte) []field {
 	b, err := velo.ParseBoard(data)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"ringlet/recording"
 )
 
-// maxFindings bounds how many problems a verify names; the rest are counted.
+// maxFindings bounds the problems that a verification names; it counts the rest.
 const maxFindings = 1000
 
 // verify is the visitor of ModeVerify.
@@ -25,7 +25,7 @@ type verify struct {
 	fragments    [][]byte
 }
 
-// finding is one problem as it is printed.
+// finding is one problem as printed.
 type finding struct {
 	Format string `json:"format"`
 	Record int64  `json:"record"`
@@ -39,7 +39,7 @@ func newVerify(c *unitCounts) *verify {
 	return &verify{unitCounts: c, nextEventID: map[uint16]uint64{}}
 }
 
-// found counts a problem and keeps it to be named.
+// found counts a problem and keeps it for the report.
 func (v *verify) found(err error) {
 	if err == nil {
 		return
@@ -84,8 +84,8 @@ func (v *verify) visit(u *unit) error {
 	return nil
 }
 
-// checkOrder checks that the packets of a source ascend without overlap and that
-// none follows its end of run. Gaps are allowed: a file may hold a part.
+// checkOrder checks that the packets of a source ascend without overlap, and that none follows its end of run. Gaps are
+// allowed: a file may hold a part.
 func (v *verify) checkOrder(u *unit) {
 	f := u.mfp
 	first, source := f.FirstEvent(), f.Source()
@@ -106,22 +106,21 @@ func (v *verify) checkOrder(u *unit) {
 	v.nextEventID[source] = first + uint64(f.NumFragments())
 }
 
-// checkContainers checks the banks of the container fragments of f, which begins at
-// byte at of the unit.
+// checkContainers checks the banks in the container fragments of f, which begins at byte at of the unit.
 func (v *verify) checkContainers(u *unit, f event.MFP, at int) {
 	for c := f.Cursor(); c.Next(); {
 		if c.Type() != event.FragmentContainer {
 			continue
 		}
 		banks := event.NewBankCursor(c.Data())
-		for banks.Next() { // the walk itself is the check
+		for banks.Next() { // walking is checking
 		}
 		v.found(event.LocateError(banks.Err(), u.index, u.offset+int64(at+c.Offset())))
 	}
 }
 
-// replayed checks the containers of a MEP and, where it is one of replayed data
-// and they are sound, puts its records together again and checks those.
+// replayed checks the containers of a MEP. If the MEP is of replayed data and its containers are valid, it rebuilds the
+// records and checks them.
 func (v *verify) replayed(u *unit) {
 	p, before := u.mep, v.problems
 	v.cursors = v.cursors[:0]
@@ -144,7 +143,7 @@ func (v *verify) replayed(u *unit) {
 	}
 }
 
-// nextEvent steps all cursors; the MFPs of a verified MEP are equally long.
+// nextEvent steps all cursors; the MFPs of a verified MEP have the same number of fragments.
 func (v *verify) nextEvent() bool {
 	more := true
 	for i := range v.cursors {
@@ -153,8 +152,7 @@ func (v *verify) nextEvent() bool {
 	return more
 }
 
-// allContainers gathers the event's fragments and says whether all are
-// containers.
+// allContainers gathers the event's fragments, and says whether all are containers.
 func (v *verify) allContainers() bool {
 	v.fragments = v.fragments[:0]
 	for i := range v.cursors {
@@ -166,7 +164,7 @@ func (v *verify) allContainers() bool {
 	return true
 }
 
-// event rebuilds and checks the record of the fragments gathered.
+// event rebuilds the event's record from the gathered fragments, and checks it.
 func (v *verify) event(u *unit) {
 	var err error
 	if v.rebuilt, err = v.rebuilder.Append(v.rebuilt[:0], v.fragments); err == nil {
@@ -191,7 +189,7 @@ func (v *verify) event(u *unit) {
 func (v *verify) noteBad(err error) bool  { v.found(err); return true }
 func (v *verify) noteSkipped(bytes int64) { v.skippedBytes += bytes }
 
-// verdict is a verify as it is printed.
+// verdict is the result of a verification as printed.
 type verdict struct {
 	File     string    `json:"file"`
 	Format   Format    `json:"format"`

@@ -25,13 +25,13 @@ func Find(ctx context.Context, m *recording.Manifest) (recording.Content, error)
 	case c.InputFile() != "":
 		return replayed(ctx, m, &c)
 	case !c.GeneratesData():
-		return nil, fmt.Errorf("run %d cannot be compared with its origin: what %s gave is not kept", m.Run, c.Input)
+		return nil, fmt.Errorf("run %d cannot be compared with its origin: the data from %s was not kept", m.Run, c.Input)
 	case c.SimulatesDetector():
-		return nil, fmt.Errorf("run %d cannot be compared with its origin: it is a simulated detector, whose events are "+
-			"made whole and not fragment by fragment", m.Run)
+		return nil, fmt.Errorf("run %d cannot be compared with its origin: its simulated detector makes whole events, "+
+			"not fragment by fragment", m.Run)
 	case c.Prepared > 0:
 		return nil,
-			fmt.Errorf("run %d cannot be compared with its origin: its blocks were prepared, and came again under other "+
+			fmt.Errorf("run %d cannot be compared with its origin: its blocks were prepared, and repeated under other "+
 				"event ids",
 				m.Run)
 	}
@@ -43,7 +43,7 @@ func Find(ctx context.Context, m *recording.Manifest) (recording.Content, error)
 	return g, nil
 }
 
-// generatedContent compares with what the generator makes.
+// generatedContent compares events with those of the generator.
 type generatedContent struct {
 	run     uint32
 	p       *pattern.Pattern
@@ -51,12 +51,12 @@ type generatedContent struct {
 	scratch sync.Pool // of *scratch
 }
 
-// scratch is memory that is used from MEP to MEP.
+// scratch is memory that is reused from MEP to MEP.
 type scratch struct {
 	fragment     []byte
 	fragments    []event.SourceFragment
 	record       []byte
-	unpacked     []byte       // a record that was compressed
+	unpacked     []byte       // a compressed record's content
 	plain        event.Record // record or unpacked
 	fragmentData [][]byte
 	cursors      []event.FragmentCursor
@@ -66,7 +66,7 @@ type scratch struct {
 // Close has nothing to close.
 func (g *generatedContent) Close() error { return nil }
 
-// Check compares a MEP with what the generator makes.
+// Check compares a MEP with the generator's.
 func (g *generatedContent) Check(f recording.Format, e *recording.Entry, data []byte) error {
 	if f == recording.FormatMDF {
 		return g.checkRecords(e, data)
@@ -95,7 +95,7 @@ func (g *generatedContent) Check(f recording.Format, e *recording.Entry, data []
 	return missingOrNil(missing)
 }
 
-// findMissing tells which sources have given nothing of a MEP; nil: all have given something.
+// findMissing finds the sources of a MEP whose fragments are all missing; nil: there is no such source.
 func findMissing(mfps []event.MFP) (missing *recording.MissingError) {
 	for i := range mfps {
 		gone := 0
@@ -111,7 +111,7 @@ func findMissing(mfps []event.MFP) (missing *recording.MissingError) {
 	return missing
 }
 
-// missingOrNil is no error where nothing is missing.
+// missingOrNil avoids a non-nil error that holds a nil pointer.
 func missingOrNil(missing *recording.MissingError) error {
 	if missing == nil {
 		return nil
@@ -180,7 +180,7 @@ func (g *generatedContent) checkRecords(e *recording.Entry, data []byte) (err er
 	}
 }
 
-// missingSources are the sources whose fragments are missing in a record.
+// missingSources lists the sources whose fragments are missing in a record.
 func missingSources(r event.Record) (sources []uint16) {
 	c, err := r.Banks()
 	for err == nil && c.Next() {
@@ -191,7 +191,7 @@ func missingSources(r event.Record) (sources []uint16) {
 	return sources
 }
 
-// makeRecord makes the record of an event, of which the fragments of some sources are missing.
+// makeRecord makes the record of an event without the fragments of some sources.
 func (g *generatedContent) makeRecord(s *scratch, id uint64, lacks []uint16) (err error) {
 	s.fragment, s.fragments = s.fragment[:0], s.fragments[:0]
 	for i := range g.sources {
@@ -205,7 +205,7 @@ func (g *generatedContent) makeRecord(s *scratch, id uint64, lacks []uint16) (er
 		})
 	}
 	rest := s.fragment
-	for i := range s.fragments { // now that their memory moves no more
+	for i := range s.fragments { // s.fragment is not reallocated from here on
 		size := g.p.Size(uint16(i), id)
 		s.fragments[i].Data, rest = rest[:size], rest[size:]
 	}
@@ -222,7 +222,7 @@ func (g *generatedContent) makeRecord(s *scratch, id uint64, lacks []uint16) (er
 	return err
 }
 
-// compareEvent names the first byte of an event that is not what it should be.
+// compareEvent names the first byte of an event that differs.
 func compareEvent(id uint64, got, want []byte, who string) error {
 	if bytes.Equal(got, want) {
 		return nil

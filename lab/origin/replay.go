@@ -17,23 +17,23 @@ import (
 	"ringlet/recording"
 )
 
-// input is a file that was replayed: event k is record k, or in a loop that of k modulo their number.
+// input is a file that was replayed: event k is record k, or in a loop record k modulo the number of records.
 type input struct {
 	path       string
 	f          *os.File
-	recordEnds []int64 // of the records
+	recordEnds []int64 // end offset of each record
 	loop       bool
 	scratch    sync.Pool // of *scratch
 }
 
-// replayed compares with the input of a run.
+// replayed makes the comparison with a run's input.
 func replayed(ctx context.Context, m *recording.Manifest, c *config.Completed) (recording.Content, error) {
 	if c.OnBadRecord == "skip" {
 		return nil,
 			fmt.Errorf("run %d cannot be compared with its origin: its replay could skip records, so nothing tells which event "+
 				"is which record of %s", m.Run, c.Input)
 	}
-	// A pipe must not hold this up.
+	// O_NONBLOCK: a pipe must not block here.
 	f, err := os.OpenFile(c.InputFile(), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("run %d cannot be compared with its input: %w", m.Run, err)
@@ -55,7 +55,7 @@ func replayed(ctx context.Context, m *recording.Manifest, c *config.Completed) (
 	return in, nil
 }
 
-// checkMDF refuses a file of packets: nothing here finds the fragments of an event in it.
+// checkMDF refuses a file of packets: this package cannot find the fragments of an event in it.
 func checkMDF(f *os.File) error {
 	head := make([]byte, 12)
 	n, err := f.ReadAt(head, 0)
@@ -71,7 +71,7 @@ func checkMDF(f *os.File) error {
 	return nil
 }
 
-// indexRecords finds the records, up to the first bad one: the replay ended there.
+// indexRecords finds the records up to the first bad one, where the replay ended.
 func (in *input) indexRecords(ctx context.Context) error {
 	r := event.NewUnitReader(in.f, event.UnitReaderOptions{Verify: true})
 	for {
@@ -89,7 +89,7 @@ func (in *input) indexRecords(ctx context.Context) error {
 	}
 }
 
-// record reads the record of an event, and unpacks it.
+// record reads the record of an event, and decompresses it.
 func (in *input) record(s *scratch, id uint64) error {
 	n := uint64(len(in.recordEnds))
 	if n == 0 || id >= n && !in.loop {
@@ -146,14 +146,14 @@ func (in *input) compareRecord(s *scratch, id uint64, got []byte) error {
 	return compareEvent(id, got, s.plain, "the input has")
 }
 
-// compareFragments puts the records of a MEP together again, and compares them.
+// compareFragments rebuilds the records of a MEP, and compares them.
 func (in *input) compareFragments(s *scratch, f recording.Format, e *recording.Entry, data []byte) error {
 	mfps, err := mfpsOf(f, data)
 	if err != nil {
 		return err
 	}
 	if missing := findMissing(mfps); missing != nil {
-		return missing // a record of the input cannot be made of the others
+		return missing // the other fragments do not make a record
 	}
 	s.cursors, s.fragmentData = s.cursors[:0], s.fragmentData[:0]
 	for i := range mfps {

@@ -15,21 +15,21 @@ import (
 	"ringlet/node/hostlimits"
 )
 
-// Machine is what was measured on.
+// Machine is the machine of a measurement.
 type Machine struct {
 	CPU       string               `json:"cpu"`
-	Flags     []string             `json:"flags,omitempty"` // of those that decide how fast ciphers and copies are
+	Flags     []string             `json:"flags,omitempty"` // only those of relevantFlags
 	Cores     int                  `json:"cores"`
 	MemoryGB  float64              `json:"memory_gb"`
 	Kernel    string               `json:"kernel"`
 	Go        string               `json:"go"`
 	Version   string               `json:"version"`
 	Commit    string               `json:"commit,omitempty"`
-	Processes int                  `json:"processes,omitempty"` // the most that a run has
-	Limits    []hostlimits.Finding `json:"limits,omitempty"`    // what binds
+	Processes int                  `json:"processes,omitempty"` // the most in one run
+	Limits    []hostlimits.Finding `json:"limits,omitempty"`    // limits that slow a measurement
 }
 
-// Program is what ran there.
+// Program is the version and commit that ran.
 func (m *Machine) Program() string {
 	if m.Commit == "" {
 		return m.Version
@@ -40,12 +40,12 @@ func (m *Machine) Program() string {
 // socketBufferSize is what the carriers ask the kernel for, in each direction.
 const socketBufferSize = 8 << 20
 
-// String says on one line what figures depend on.
+// String writes on one line what figures depend on.
 func (m *Machine) String() string {
 	return fmt.Sprintf("%s (%s), %d cores, %s, %s", m.CPU, strings.Join(m.Flags, " "), m.Cores, m.Kernel, m.Go)
 }
 
-// ForProcesses adds what binds so many processes there.
+// ForProcesses adds the limits that slow so many processes on the machine.
 func (m Machine) ForProcesses(processes int) Machine {
 	m.Processes = processes
 	m.Limits = hostlimits.FindLimits(hostlimits.ReadSnapshot("127.0.0.1"),
@@ -54,7 +54,7 @@ func (m Machine) ForProcesses(processes int) Machine {
 	return m
 }
 
-// ThisMachine looks at where it runs. What cannot be found out stays empty.
+// ThisMachine describes this machine. Fields that cannot be found stay empty.
 func ThisMachine(version string) Machine {
 	m := Machine{
 		Cores:   runtime.NumCPU(),
@@ -89,7 +89,7 @@ func ThisMachine(version string) Machine {
 // relevantFlags are the flags of a processor that decide how fast ciphers, checksums and copies are.
 var relevantFlags = []string{"aes", "pclmulqdq", "sse4_2", "avx2", "avx512f", "vaes", "vpclmulqdq"}
 
-// processor reads what the kernel says of the first one.
+// processor reads model and flags of the first processor.
 func processor(cpuinfo io.Reader) (model string, flags []string) {
 	lines := bufio.NewScanner(cpuinfo)
 	for lines.Scan() && (model == "" || flags == nil) {

@@ -16,15 +16,15 @@ import (
 	"ringlet/lab/trial"
 )
 
-// A Page is everything in one file of HTML. The template writes its words and tables, the script draws its figures.
+// A Page is the content of one HTML file. The template writes its words and tables, the script draws its figures.
 type Page struct {
-	Kind     string // of what: "Ringlet sweep"
+	Kind     string // such as "Ringlet sweep"
 	Name     string
 	Lead     string // what was measured and when, in a sentence or two
 	Sections []Section
 }
 
-// A Section of a page. What is empty in it is left out. The script gets what it draws.
+// A Section of a page. Empty fields are left out. The script gets the fields that are in its JSON.
 type Section struct {
 	ID        string     `json:"-"` // for links
 	Title     string     `json:"-"`
@@ -33,24 +33,24 @@ type Section struct {
 	Timelines []Timeline `json:"timelines,omitempty"`
 	Table     Table      `json:"-"`
 	Ran       []Ran      `json:"-"`
-	Text      string     `json:"-"` // as it is, such as a file
+	Text      string     `json:"-"` // verbatim, such as a file
 }
 
-// A Table has a row for each thing that was measured.
+// A Table has a row for each measured item.
 type Table struct {
 	Heads []string
 	Rows  [][]Cell
 }
 
-// Cell is a median with what belongs to it in small, or words.
+// Cell is a median with its spread in small print, or words.
 type Cell struct {
 	Text  string
 	Small string
-	Words bool // it may be broken into lines
+	Words bool // may be broken into lines
 }
 
-// SpreadCell writes a spread into a cell: the median, the least and the most where they differ, and where it has one,
-// the interval of the median.
+// SpreadCell writes a spread into a cell: the median, the least and the most if they differ, and the interval of the
+// median if there is one.
 func SpreadCell(s trial.Spread) Cell {
 	if s.N == 0 {
 		return Cell{Text: trial.NoFigure}
@@ -65,7 +65,7 @@ func SpreadCell(s trial.Spread) Cell {
 	return c
 }
 
-// TextTable makes a table of texts; those of the columns named are words.
+// TextTable makes a table of texts; the columns in words may be broken into lines.
 func TextTable(heads []string, rows [][]string, words ...int) Table {
 	t := Table{Heads: heads}
 	for _, row := range rows {
@@ -81,7 +81,7 @@ func TextTable(heads []string, rows [][]string, words ...int) Table {
 	return t
 }
 
-// texts are the rows for a terminal.
+// texts are the rows of a table for a terminal.
 func (t *Table) texts() [][]string {
 	return trial.RowsOf(t.Rows, func(row *[]Cell) []string {
 		var out []string
@@ -95,7 +95,7 @@ func (t *Table) texts() [][]string {
 	})
 }
 
-// WriteText writes for a terminal what stands in tables and texts.
+// WriteText writes tables and texts for a terminal.
 func WriteText(w io.Writer, sections []Section) error {
 	for i := range sections {
 		s := &sections[i]
@@ -113,13 +113,13 @@ func WriteText(w io.Writer, sections []Section) error {
 	return nil
 }
 
-// Ran is a machine, and since when it measured.
+// Ran is a machine, and when it began to measure.
 type Ran struct {
 	Started time.Time
 	Machine
 }
 
-// A Figure is what the page draws, and all that it knows of it.
+// A Figure is what the script draws.
 type Figure struct {
 	Title  string  `json:"title"`
 	Note   string  `json:"note,omitempty"`
@@ -133,8 +133,7 @@ type Figure struct {
 type Axis struct {
 	Label string `json:"label"` // with the unit
 	Log   bool   `json:"log,omitempty"`
-	// Ticks are, of x, the values there are, where they lie and what they are called; without them x is a scale of
-	// numbers.
+	// Ticks are, of x, its values with their positions and labels; without them x is a scale of numbers.
 	Ticks []Tick `json:"ticks,omitempty"`
 }
 
@@ -142,10 +141,10 @@ type Axis struct {
 type Tick struct {
 	At        float64 `json:"at"`
 	Label     string  `json:"label"`
-	Elsewhere bool    `json:"elsewhere,omitempty"` // measured by others, on their machine: its bar has another look
+	Elsewhere bool    `json:"elsewhere,omitempty"` // published, measured on another machine: its bar is hatched
 }
 
-// Curve or, in a figure of bars, all bars.
+// Curve, or all bars of a figure of bars.
 type Curve struct {
 	Name   string  `json:"name"`
 	Points []Point `json:"points"` // from left to right
@@ -161,7 +160,7 @@ type Point struct {
 type Timeline struct {
 	Title string `json:"title"`
 	RUs   int    `json:"rus"`
-	// RU, begin, sent, released (µs from the left end), BU (-1 = nothing to send), MEP: there are many
+	// RU, begin, sent, released (µs from the left end), BU (-1 = nothing to send), MEP: an array, as there are many
 	Phases [][6]float64 `json:"phases"`
 	Span   float64      `json:"span"` // µs
 }
@@ -169,7 +168,7 @@ type Timeline struct {
 //go:embed web/report.html web/report.css web/report.js
 var webFiles embed.FS
 
-// pageTemplate puts everything into one file, uPlot included. The page loads nothing: its policy forbids it.
+// pageTemplate writes everything into one file, with uPlot. The page's policy forbids it to load anything.
 var pageTemplate = template.Must(template.New("report.html").Funcs(template.FuncMap{
 	"css": func(file string) template.CSS { return template.CSS(embedded(file)) },
 	"js":  func(file string) template.JS { return template.JS(embedded(file)) },
@@ -187,7 +186,7 @@ var pageTemplate = template.Must(template.New("report.html").Funcs(template.Func
 	"when":   FormatTime,
 }).ParseFS(webFiles, "web/report.html"))
 
-// charts is uPlot as the template wants it.
+// charts is uPlot for the template.
 type charts struct {
 	Script  template.JS
 	Style   template.CSS
@@ -195,16 +194,16 @@ type charts struct {
 	Version string
 }
 
-// embedded reads what the compiler has put into the program.
+// embedded reads a file that is part of the program.
 func embedded(file string) string {
 	text, err := webFiles.ReadFile("web/" + file)
 	if err != nil {
-		return "" // no file of another name is asked for: TestThePageIsWhole
+		return "" // the template names only embedded files: TestThePageIsWhole
 	}
 	return string(text)
 }
 
-// FormatTime writes a time as pages do.
+// FormatTime formats a time for a page.
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // Write writes the file.
@@ -213,7 +212,7 @@ func (p *Page) Write(w io.Writer) error { return pageTemplate.Execute(w, p) }
 // UnsavedSuffix ends the name of a file while Save writes it.
 const UnsavedSuffix = ".part"
 
-// Save writes a file so that whoever looks finds the old one, if there is one, or the new one, whole.
+// Save writes a file atomically: a reader finds the old file, if there is one, or the complete new one.
 func Save(path string, text []byte) error {
 	temp := path + UnsavedSuffix
 	if err := safeopen.WriteNoFollow(temp, bytes.NewReader(text), 0o666); err != nil {

@@ -8,17 +8,17 @@ import (
 	"ringlet/transport"
 )
 
-// NumStages is how many stages there are.
+// NumStages is the number of stages.
 const NumStages = transport.NumStages
 
-// Call stands for the call of Write, behind which the first stage comes.
+// Call is the predecessor of the first stage: the call of Write.
 const Call = -1
 
 // Stage is a row of the table of stages.
 type Stage struct {
 	Name, Says  string
 	Receiver    bool
-	Predecessor int // the stage that it comes behind, or Call
+	Predecessor int // index of the stage before, or Call
 }
 
 // Table has a row for each transport.Stage.
@@ -34,14 +34,14 @@ var Table = [NumStages]Stage{
 	{"answered", "the writer's code is told of the outcome", false, 6},
 }
 
-// Tracer notes when the write under way has passed each stage. Stages of the sender count the first time, those of the
-// receiver the last time before its code is told: what else passes is of acks and credit.
+// Tracer notes when the write under way has passed each stage. A stage of the sender counts at its first time, a stage
+// of the receiver at its last time before the receiver's code is told: other datagrams carry acks and credit.
 type Tracer struct {
 	start    time.Time
 	passedAt [NumStages]atomic.Int64 // ns since start; 0: not yet
 }
 
-// New makes one.
+// New makes a Tracer.
 func New() *Tracer { return &Tracer{start: time.Now().Add(-1)} }
 
 // Begin forgets the last write, and returns the time, ns.
@@ -52,7 +52,7 @@ func (t *Tracer) Begin() int64 {
 	return int64(time.Since(t.start))
 }
 
-// Follow is told of the stages of the sender, or of those of the receiver.
+// Follow returns the trace function for the receiver, or for the sender.
 func (t *Tracer) Follow(receiver bool) func(transport.Stage) {
 	return func(stage transport.Stage) {
 		if Table[stage].Receiver != receiver {
@@ -67,10 +67,10 @@ func (t *Tracer) Follow(receiver bool) func(transport.Stage) {
 	}
 }
 
-// Passed is when the write has passed a stage, ns on the clock of Begin; 0: not yet.
+// Passed is when the write passed a stage, ns on the clock of Begin; 0: not yet.
 func (t *Tracer) Passed(stage transport.Stage) int64 { return t.passedAt[stage].Load() }
 
-// Median is that of times in ns, which it sorts, in µs; 0 where there are none.
+// Median sorts times in ns and returns their median in µs; 0 if there are none.
 func Median(ns []int64) float64 {
 	if len(ns) == 0 {
 		return 0

@@ -9,7 +9,7 @@ import (
 	"ringlet/lab/trial"
 )
 
-// answers are what the results say of figures of the founding documents, if the file's bounds are about some.
+// answers are the measured answers to figures of the founding documents, if bounds of the file are about such figures.
 func (r *results) answers() (trial.Answers, bool) {
 	if len(r.Starts) == 0 {
 		return trial.Answers{}, false
@@ -32,7 +32,7 @@ func turns(rounds int) string {
 	return fmt.Sprintf("medians of %d rounds", rounds)
 }
 
-// otherLoad says how much other programs did meanwhile.
+// otherLoad says how many processors other programs used meanwhile.
 func (r *results) otherLoad() string {
 	var cpus []float64
 	for i := range r.Runs {
@@ -46,13 +46,13 @@ func (r *results) otherLoad() string {
 		}
 	}
 	if len(cpus) == 0 {
-		return "nobody knows how busy"
+		return "the load of other programs is not known"
 	}
 	s := trial.SpreadOf(cpus)
 	return fmt.Sprintf("other programs used %.2f cores (%.2f to %.2f)", s.Median, s.Min, s.Max)
 }
 
-// writeAnswers writes answers.json; nothing where the file has none.
+// writeAnswers writes answers.json, or nothing if the file answers no figure.
 func writeAnswers(w io.Writer, r *results) error {
 	all, any := r.answers()
 	if !any {

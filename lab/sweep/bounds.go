@@ -11,8 +11,8 @@ import (
 	"ringlet/node/config"
 )
 
-// boundsOf makes of each bound that the file sets one for each run that it is about. Where a bound names a series, it
-// is about each of the series' runs; where it compares that with another series, each run is compared with the one that
+// boundsOf expands each bound of the file into one bound for each run that it is about. A bound that names a series is
+// about all runs of the series. If it compares them with another series, each run is compared with the run there that
 // has the same varied values.
 func boundsOf(doc *config.Document, s *Sweep, written []trial.Bound) []trial.Bound {
 	for i, name := range s.References {
@@ -54,7 +54,7 @@ func boundsOf(doc *config.Document, s *Sweep, written []trial.Bound) []trial.Bou
 	return out
 }
 
-// cellsNamed are what a name in a bound stands for: a reference, a run, or all runs of a series.
+// cellsNamed lists what a name in a bound stands for: a reference, a run, or all runs of a series.
 func (s *Sweep) cellsNamed(name string) []*Cell {
 	if slices.Contains(s.References, name) {
 		return []*Cell{{ID: name}}
@@ -68,7 +68,7 @@ func (s *Sweep) cellsNamed(name string) []*Cell {
 	return out
 }
 
-// findCounterpart finds what a run is compared with.
+// findCounterpart finds the run that a run is compared with.
 func (s *Sweep) findCounterpart(c *Cell, name string) (string, bool) {
 	all := s.cellsNamed(name)
 	same := func(other *Cell) bool {
@@ -84,7 +84,7 @@ func (s *Sweep) findCounterpart(c *Cell, name string) (string, bool) {
 	return all[i].ID, true
 }
 
-// expandPath puts a run's values into the name of its bound: "{transport}".
+// expandPath replaces keys in the name of a bound, such as "{transport}", by the run's values.
 func expandPath(path string, c *Cell) string {
 	for _, v := range c.Varied {
 		path = strings.ReplaceAll(path, "{"+v.Key+"}", v.Text)

@@ -14,10 +14,10 @@ import (
 	"ringlet/lab/trial"
 )
 
-// column is one of results.csv. docs/benchmarks.md says what each means.
+// column is a column of results.csv. docs/benchmarking.md explains each.
 type column struct {
 	name   string
-	figure string // of the report or of the set-up; "" = one that follows from them, with the name of the column
+	figure string // of the report or of the set-up; "" = derived from them, named as the column
 	digits int    // behind the point, at most
 	text   func(*measuredRun) string
 }
@@ -78,7 +78,7 @@ var columns = []column{
 	{"error", "", 0, func(m *measuredRun) string { return m.Error }},
 }
 
-// format is empty where the run has no such figure.
+// format formats the run's value; it is empty if the run has none.
 func (c *column) format(m *measuredRun) string {
 	if c.text != nil {
 		return c.text(m)
@@ -89,7 +89,7 @@ func (c *column) format(m *measuredRun) string {
 	return ""
 }
 
-// reportedFigures lists the figures of a run's report that a sweep reads.
+// reportedFigures lists the figures of a run's report that a sweep uses.
 var reportedFigures = sync.OnceValue(func() []string {
 	out := []string{"events_triggered"}
 	for _, c := range columns {
@@ -100,8 +100,8 @@ var reportedFigures = sync.OnceValue(func() []string {
 	return out
 })
 
-// Columns lists the names of those that results.csv always has. Behind them stand the settings that the sweep varies,
-// by their own names, and the counters that were not 0 in some run, by theirs.
+// Columns lists the columns that every results.csv has. Behind them are the settings that the sweep varies, and the
+// counters that were not 0 in some run, each by its own name.
 func Columns() []string {
 	var out []string
 	for _, c := range columns {
@@ -122,8 +122,7 @@ func nonZeroCounters(runs []*measuredRun) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// writeCSV writes a line a run, failed ones with their sentence and without figures, in the order in which they were
-// run.
+// writeCSV writes a line for each run in the order in which they ran; a failed run has its error and no figures.
 func writeCSV(w io.Writer, r *results) error {
 	var varied []string
 	for i := range r.Runs {

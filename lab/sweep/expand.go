@@ -18,13 +18,13 @@ import (
 	"ringlet/node/config"
 )
 
-// Where runs can be. Without either they are `ringlet run`: processes of this machine on its loopback interface.
+// Beds of runs. Without a bed a run is `ringlet run`: processes of this machine on its loopback interface.
 const (
 	Testbed = "testbed" // ringlet testbed run
-	Control = "control" // ringlet control, with nodes that are there
+	Control = "control" // ringlet control, with nodes that are running
 )
 
-// keyLoad is no setting of a run: the share of a port's rate that is offered. It becomes the run's rate of events.
+// keyLoad is not a setting of a run: it is the offered share of a port's rate, from which the rate of events follows.
 const keyLoad = "load"
 
 // Value is one setting as the file has it.
@@ -33,27 +33,27 @@ type Value struct {
 	Text string `json:"text"`
 }
 
-// Bed is where a run takes place.
+// Bed is the place of a run.
 type Bed struct {
 	Kind  string  // "", Testbed or Control
 	Flags []Value // of its command
 }
 
-// Cell is one combination: a run that is repeated.
+// Cell is one combination of settings, which is run repeatedly.
 type Cell struct {
 	Series     string
-	Says       string  // what the series is, in the words of the file
+	Says       string  // the file's description of the series
 	ID         string  // series and varied values; no two cells have the same
 	Varied     []Value // in the order of the file
 	Fixed      []Value
 	Bed        Bed
 	BedSummary BedSummary
-	PortLoad   float64 // share of a port that is offered; 0 = not given
+	PortLoad   float64 // offered share of a port's rate; 0 = not given
 	Config     config.Completed
 	Args       []string // the program's command line
 }
 
-// findValue returns the text of a setting that one of the lists has.
+// findValue returns the text of a setting in the lists.
 func findValue(key string, lists ...[]Value) (string, bool) {
 	for _, v := range slices.Concat(lists...) {
 		if v.Key == key {
@@ -90,7 +90,7 @@ func (r *reader) expandSeries(s *Sweep, b *seriesBlock, chosen []fileSetting) {
 		v := b.vary[len(chosen)]
 		for _, one := range v.value.Content {
 			if r.err() != nil {
-				return // one sentence for a mistake is enough; the others would be the same
+				return // one message is enough: all others would be about the same mistake
 			}
 			r.expandSeries(s, b, append(slices.Clip(chosen), fileSetting{v.key, one.Line, one}))
 		}
@@ -112,7 +112,7 @@ func (r *reader) expandSeries(s *Sweep, b *seriesBlock, chosen []fileSetting) {
 	s.Cells = append(s.Cells, c)
 }
 
-// cell completes one combination and asks the program about its command line.
+// cell completes one combination, and has the program check its command line.
 func (r *reader) cell(b *seriesBlock, chosen []fileSetting) (Cell, bool) {
 	c := Cell{Series: b.name, Says: b.says, Bed: Bed{Kind: b.bedKind}}
 	base := config.Default()
@@ -120,7 +120,7 @@ func (r *reader) cell(b *seriesBlock, chosen []fileSetting) (Cell, bool) {
 	lines := map[string]int{}
 	for i, l := range slices.Concat(b.flags, b.fixed, chosen) {
 		if i < len(b.flags) {
-			lines[b.bedKind+"."+l.key] = l.line // as varied or fixed flags are written
+			lines[b.bedKind+"."+l.key] = l.line // the name of a flag that is varied or fixed
 		} else {
 			lines[l.key] = l.line
 		}
@@ -134,7 +134,7 @@ func (r *reader) cell(b *seriesBlock, chosen []fileSetting) (Cell, bool) {
 			c.Bed.Flags = append(slices.DeleteFunc(c.Bed.Flags, func(f Value) bool { return f.Key == name }),
 				r.bedFlag(l, name)...)
 		case l.key == "json":
-			r.add(l.line, l.key, "is not for a sweep to give: it reads what its runs print")
+			r.add(l.line, l.key, "is not for a sweep to give: a sweep sets it to read the reports of its runs")
 		case l.key == keyLoad:
 			c.PortLoad = r.parseLoad(l)
 		default:
@@ -159,7 +159,7 @@ func (r *reader) cell(b *seriesBlock, chosen []fileSetting) (Cell, bool) {
 	return c, r.completeCell(&c, b, base, keys, lines)
 }
 
-// completeCell completes the configuration and writes the command line, which the program is asked about.
+// completeCell completes the configuration and the command line, and has the program check the latter.
 func (r *reader) completeCell(c *Cell, b *seriesBlock, base config.Config, keys []string, lines map[string]int) bool {
 	if !r.composeConfig(c, b, base, lines) || !r.checkCommandLine(c, b, base, keys, lines) {
 		return false
@@ -169,7 +169,7 @@ func (r *reader) completeCell(c *Cell, b *seriesBlock, base config.Config, keys 
 	}
 	switch {
 	case slices.Contains(keys, "rate"):
-		r.add(lines["rate"], "rate", "is given beside load, which is another way to say it")
+		r.add(lines["rate"], "rate", "is given beside load, which also sets the rate: leave out one of the two")
 	case c.BedSummary.PortBps == 0:
 		r.add(lines[keyLoad], keyLoad, "is a share of a port's rate, and none is known: give port-rate, or a testbed")
 	case c.Config.Input != "":
@@ -185,12 +185,12 @@ func (r *reader) completeCell(c *Cell, b *seriesBlock, base config.Config, keys 
 	return r.composeConfig(c, b, base, lines) && r.checkCommandLine(c, b, base, append(keys, "rate"), lines)
 }
 
-// checkCommandLine asks the program about the cell's command line.
+// checkCommandLine has the program check the cell's command line.
 func (r *reader) checkCommandLine(c *Cell, b *seriesBlock, base config.Config, keys []string,
 	lines map[string]int) bool {
 	namesHosts := func(f Value) bool { return f.Key == "hosts" || f.Key == "bed" || f.Key == "name" }
 	if c.Bed.Kind == Testbed && !slices.ContainsFunc(c.Bed.Flags, namesHosts) {
-		c.Bed.Flags = append(c.Bed.Flags, Value{"hosts", strconv.Itoa(c.Config.Nodes)}) // a port for each
+		c.Bed.Flags = append(c.Bed.Flags, Value{"hosts", strconv.Itoa(c.Config.Nodes)}) // one port for each
 	}
 	c.Args = commandLine(c, base, keys)
 	if r.check != nil {
@@ -206,9 +206,9 @@ func (r *reader) checkCommandLine(c *Cell, b *seriesBlock, base config.Config, k
 	return true
 }
 
-// locateProblem finds where the file gives what the program complains of: it names a flag first of all, as
-// "--rate=RATE: …" or "rate: …". Flags of the bed are meant rather than settings of the same name, which were found
-// good before.
+// locateProblem finds the line of the setting that an error is about: the first flag that the error names, as in
+// "--rate=RATE: …" or "rate: …". If a setting has the name of a flag of the bed, the flag is meant: settings were
+// checked before.
 func locateProblem(err error, b *seriesBlock, lines map[string]int) (line int, key string) {
 	line, key = b.line, b.name
 	text, first := err.Error(), math.MaxInt
@@ -223,7 +223,7 @@ func locateProblem(err error, b *seriesBlock, lines map[string]int) (line int, k
 	return line, key
 }
 
-// composeConfig completes the cell's configuration and puts what is wrong with it where the file says it.
+// composeConfig completes the cell's configuration, and reports problems with their lines in the file.
 func (r *reader) composeConfig(c *Cell, b *seriesBlock, base config.Config, lines map[string]int) (ok bool) {
 	var err error
 	c.Config, err = base.Compose("", nil, nil)
@@ -245,7 +245,7 @@ func (r *reader) composeConfig(c *Cell, b *seriesBlock, base config.Config, line
 	return false
 }
 
-// commandLine writes what a user would type.
+// commandLine is the command line that a user would type.
 func commandLine(c *Cell, base config.Config, keys []string) []string {
 	args := []string{"run"}
 	switch c.Bed.Kind {
@@ -273,7 +273,7 @@ func commandLine(c *Cell, base config.Config, keys []string) []string {
 	return args
 }
 
-// bedFlag reads a flag of the bed: a value, or a list for one that may be given more than once.
+// bedFlag reads a flag of the bed: a value, or a list for a flag that may be repeated.
 func (r *reader) bedFlag(l fileSetting, name string) []Value {
 	switch l.value.Kind {
 	case yaml.ScalarNode:
@@ -311,7 +311,7 @@ func (r *reader) addProblems(err error) {
 
 // Turn is one run of a cell, or one measurement of a reference that the file names.
 type Turn struct {
-	Cell      *Cell // nil of a reference
+	Cell      *Cell // nil for a reference
 	Reference string
 	Round     int // from 1
 }
@@ -331,7 +331,7 @@ func (s *Sweep) order(rounds int) []Turn {
 	return out
 }
 
-// name of what is run or measured.
+// name is the name of the cell or reference.
 func (t *Turn) name() string {
 	if t.Cell == nil {
 		return t.Reference
@@ -339,7 +339,7 @@ func (t *Turn) name() string {
 	return t.Cell.ID
 }
 
-// duration is how long a turn takes, if nothing is added.
+// duration is the time of a turn without overhead.
 func (t *Turn) duration() time.Duration {
 	if t.Cell == nil {
 		return time.Second

@@ -11,13 +11,13 @@ import (
 	"ringlet/node/config"
 )
 
-// section is what belongs to one x-axis.
+// section has the figures with one x-axis.
 type section struct {
 	title   string
 	figures []page.Figure
 }
 
-// metric is something measured that may be drawn over any axis.
+// metric is a measured value that may be drawn over any axis.
 type metric struct {
 	title  string
 	unit   string
@@ -25,16 +25,16 @@ type metric struct {
 	figure string // of a run
 	scale  float64
 	log    bool
-	shown  func(m *measuredRun, v float64) bool // whether the run has it; nil = where it has the figure
+	shown  func(m *measuredRun, v float64) bool // whether to draw the run's value; nil = always
 }
 
-// value gives the figure of a run.
+// value returns the metric of a run.
 func (x *metric) value(m *measuredRun) (float64, bool) {
 	v, ok := m.figures[x.figure]
 	return v, ok && (x.shown == nil || x.shown(m, v))
 }
 
-// hasBarrier has a figure only where something separates phases.
+// hasBarrier is true if the run separates phases and has a figure for it.
 func hasBarrier(m *measuredRun, v float64) bool { return v > 0 && m.Setup.Barrier != config.NoBarrier }
 
 func isPositive(_ *measuredRun, v float64) bool { return v > 0 }
@@ -53,7 +53,7 @@ var metrics = []metric{
 	{"Dropped by the switch", "% of packets", "Packets that found the queue of a port of the test bed full.",
 		"switch_dropped_share", 100, false, nil},
 	{"Event rate of a builder unit", "kHz, median of the units",
-		"What a builder unit has that nobody disturbs: one that is stopped does not change the median.",
+		"The rate of an undisturbed builder unit: one that is stopped does not change the median.",
 		"builder_p50_hz", 1e-3, false, nil},
 	{"Time per barrier", "µs, median", "From entering a barrier to leaving it, at a readout unit.", "barrier_us.p50", 1,
 		false, hasBarrier},
@@ -70,7 +70,7 @@ var metrics = []metric{
 		nil},
 }
 
-// sections decides which figures there are, by what varies.
+// sections decides which figures to draw, by the settings that vary.
 func sections(all []*group) []section {
 	byAxis := map[string][]*group{}
 	var order []string
@@ -114,11 +114,11 @@ func sectionOf(all []*group, x string) section {
 	return s
 }
 
-// axisLayout is an x-axis with the combinations on it.
+// axisLayout is an x-axis with the positions of the combinations on it.
 type axisLayout struct {
 	groups   []*group
-	key      string // "" = there is no number to lay them by: each has a place of its own
-	named    bool   // series are told apart by their names
+	key      string // "" = no numeric setting varies: each combination has a tick of its own
+	named    bool   // curves are labelled with their series
 	x        page.Axis
 	position map[*group]float64
 }
@@ -130,7 +130,7 @@ func (p *axisLayout) title() string {
 	return "Over " + axisTitle(p.key)
 }
 
-// axisTitle are what axes are called where the key says too little.
+// axisTitle is the title of an axis, if the key alone says too little.
 func axisTitle(key string) string {
 	switch key {
 	case "nodes":
@@ -147,7 +147,7 @@ func axisTitle(key string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(key, "debug."), "-", " ")
 }
 
-// layOut gives each combination its place.
+// layOut gives each combination its position.
 func (p *axisLayout) layOut() {
 	p.position = map[*group]float64{}
 	if p.key == "" {

@@ -18,16 +18,16 @@ import (
 	"ringlet/node/config"
 )
 
-// Sweep is a sweep file that was found good.
+// Sweep is a valid sweep file.
 type Sweep struct {
 	Name           string
 	File           string // its base name
 	Text           string
 	Hash           string // SHA-256 of the text, hexadecimal
-	BedsHash       string // that of the files of test beds which it names, as Load found them; "" = none
+	BedsHash       string // of the files of the test beds, as Load found them; "" = no such files
 	Repeat         int
 	Seed           uint64
-	ReferenceEvery int // runs from one reference to the next
+	ReferenceEvery int // runs between two references
 	Cells          []Cell
 	References     []string // raw measurements of the machine, each taken once in each round
 	Bounds         []trial.Bound
@@ -35,15 +35,16 @@ type Sweep struct {
 
 // Limits of a sweep file.
 const (
-	// maxCells is most of a day of runs of 6 s with five rounds: whoever wants more has forgotten that lists multiply.
+	// maxCells takes most of a day with runs of 6 s and five rounds. More are a mistake: the user forgot that lists
+	// multiply.
 	maxCells  = 2000
 	maxRepeat = 1000
-	// defaultEvery: a reference of a second for every ten runs of some 6 s takes 2 % of the time.
+	// With defaultEvery, a reference of a second for every ten runs of some 6 s takes 2 % of the time.
 	defaultEvery  = 10
 	defaultRepeat = 3
 )
 
-// sweepFile is a sweep file as it is written. What stands at the top holds for every series.
+// sweepFile is a sweep file as written. Keys at the top apply to every series.
 type sweepFile struct {
 	Name           string          `yaml:"name"`
 	Repeat         int             `yaml:"repeat"`
@@ -69,16 +70,16 @@ type writtenSeries struct {
 	Vary     settings     `yaml:"vary"`
 }
 
-// settings keeps a mapping as it stands: its keys are looked up when a configuration is made of them.
+// settings keeps a mapping undecoded: its keys are looked up when a configuration is made.
 type settings struct{ node *yaml.Node }
 
-// UnmarshalYAML is the decoder's.
+// UnmarshalYAML keeps the node.
 func (s *settings) UnmarshalYAML(node *yaml.Node) error {
 	s.node = node
 	return nil
 }
 
-// goodName is a name that can be a file's and a curve's.
+// goodName matches names that can be those of files and curves.
 var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._+%-]{0,63}$`)
 
 // fileSetting is one setting of the file: a value, or a list of them.
@@ -88,29 +89,29 @@ type fileSetting struct {
 	value *yaml.Node
 }
 
-// seriesBlock is a series as the file has it, or what the top says for all.
+// seriesBlock is a series as written, or the keys at the top for all series.
 type seriesBlock struct {
 	name    string
 	says    string
 	line    int
 	bedKind string        // "", Testbed or Control
 	flags   []fileSetting // of the bed
-	portBps float64       // bit/s; 0 = what the bed says
+	portBps float64       // bit/s; 0 = that of the bed
 	fixed   []fileSetting
 	vary    []fileSetting
 }
 
-// BedSummary is where the program says that a command line takes place.
+// BedSummary is what the program knows about the bed of a command line.
 type BedSummary struct {
-	Hosts   int     // of a test bed; 0 = each node is a host
-	PortBps float64 // bit/s of the slowest host's port, which binds all; 0 = not known
+	Hosts   int     // of a test bed; 0 = a host for each node
+	PortBps float64 // bit/s of the slowest host's port, which limits all; 0 = not known
 }
 
-// Check asks the program whether it would take a command line, and where that takes place.
+// Check has the program check a command line, and describes the bed.
 type Check func(args []string) (BedSummary, error)
 
-// Load reads a sweep file and expands it. Whatever is wrong with the content is
-// a *config.InvalidError that names file and line; a file that cannot be read is an *fs.PathError.
+// Load reads a sweep file and expands it. Invalid content is a *config.InvalidError that names file and line; a file
+// that cannot be read is an *fs.PathError.
 func Load(path string, check Check) (*Sweep, error) {
 	text, err := safeopen.ReadFile(path, safeopen.MaxTextSize)
 	if err != nil {
@@ -123,8 +124,7 @@ func Load(path string, check Check) (*Sweep, error) {
 	return s, err
 }
 
-// hashBeds is the hash of the files that describe the cells' test beds: results of another bed are those of another
-// sweep.
+// hashBeds is the hash of the files that describe the cells' test beds. Results of another bed belong to another sweep.
 func hashBeds(cells []Cell) (string, error) {
 	sum, seen := sha256.New(), map[string]bool{}
 	for i := range cells {
@@ -147,7 +147,7 @@ func hashBeds(cells []Cell) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Parse is Load of bytes; path stands for the file in errors.
+// Parse is Load for text in memory; path names the file in errors.
 func Parse(path string, text []byte, check Check) (*Sweep, error) {
 	w := sweepFile{Repeat: defaultRepeat, Seed: 1, ReferenceEvery: defaultEvery}
 	doc, err := config.Read(path, bytes.NewReader(text), &w)
@@ -195,12 +195,12 @@ func Parse(path string, text []byte, check Check) (*Sweep, error) {
 	return s, nil
 }
 
-// reader makes cells of a file and collects what is wrong with their settings.
+// reader makes cells from a file, and collects the problems of their settings.
 type reader struct {
 	file      string
 	check     Check
 	problems  []config.Problem
-	seenCells map[string]bool // combinations
+	seenCells map[string]bool // by ID
 }
 
 func (r *reader) add(line int, key, format string, args ...any) {
@@ -219,7 +219,7 @@ func (r *reader) err() error {
 	return &config.InvalidError{Problems: r.problems}
 }
 
-// blocks lists the series, each with what the top says for all.
+// blocks lists the series, each with the keys at the top.
 func (r *reader) blocks(doc *config.Document, w *sweepFile) []seriesBlock {
 	all := r.block(doc, "", writtenSeries{
 		Name:     w.Name,
@@ -252,7 +252,7 @@ func (r *reader) blocks(doc *config.Document, w *sweepFile) []seriesBlock {
 	return out
 }
 
-// block reads the mappings of a series, or of the top.
+// block reads the mappings of a series, or at the top.
 func (r *reader) block(doc *config.Document, at string, w writtenSeries) seriesBlock {
 	b := seriesBlock{name: w.Name, says: w.Says, portBps: float64(w.PortRate)}
 	switch {
@@ -272,7 +272,7 @@ func (r *reader) block(doc *config.Document, at string, w writtenSeries) seriesB
 	return b
 }
 
-// leaves flattens a mapping of mappings: {debug: {drop: 0.1}} and {debug.drop: 0.1} are the same.
+// leaves flattens nested mappings: {debug: {drop: 0.1}} and {debug.drop: 0.1} are the same.
 func (r *reader) leaves(node *yaml.Node, path, what string, lists bool) []fileSetting {
 	if node == nil {
 		return nil
@@ -306,8 +306,8 @@ func (r *reader) leaves(node *yaml.Node, path, what string, lists bool) []fileSe
 	return out
 }
 
-// inherit lets a series have what stands at the top, unless it says otherwise: what the top fixes a series may vary,
-// and the other way round.
+// inherit adds to a series the settings at the top that it does not override: a series may vary a setting that the top
+// fixes, and the reverse.
 func inherit(all, overrides seriesBlock) seriesBlock {
 	fixed, vary := overrides.fixed, overrides.vary
 	overrides.fixed = append(exclude(all.fixed, fixed, vary), fixed...)
@@ -319,7 +319,7 @@ func inherit(all, overrides seriesBlock) seriesBlock {
 	return overrides
 }
 
-// exclude leaves out what one of the others gives.
+// exclude leaves out the settings that one of the other lists has.
 func exclude(list []fileSetting, others ...[]fileSetting) []fileSetting {
 	var out []fileSetting
 	for _, l := range list {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measureOtherLoad measures from now on how many processors programs other than this one and its children use. It gives
-// a function that tells their mean until then; nil is not known. Time that the kernel spends in interrupts is nobody's.
+// measureOtherLoad starts to measure how many processors other programs than this one and its children use. It returns
+// a function for the mean until its call; nil means not known. Time in interrupts counts for no program.
 func measureOtherLoad() func() *float64 {
 	began, all, processStart := time.Now(), systemCPU(), processCPU()
 	return func() *float64 {
@@ -24,10 +24,10 @@ func measureOtherLoad() func() *float64 {
 	}
 }
 
-// ticksPerSecond of the clock in which the kernel counts: USER_HZ, which is 100 on all that Linux runs on today.
+// ticksPerSecond is USER_HZ, the unit of the kernel's times: 100 on every system today.
 const ticksPerSecond = 100
 
-// systemCPU is how long all processors worked for programs since the machine was started, s; below 0 is not known.
+// systemCPU is the time that all processors have worked for programs since boot, s; below 0 means not known.
 func systemCPU() float64 {
 	f, err := os.Open("/proc/stat")
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"ringlet/node"
 )
 
-// setup is what a run was meant to be, as its completed configuration has it: with it the lines of a sweep explain
-// themselves.
+// setup is what a run was meant to be, taken from its completed configuration. It makes the lines of results.jsonl
+// readable without the sweep file.
 type setup struct {
 	Nodes         int     `json:"nodes"`
 	RUs           int     `json:"rus"`
 	BUs           int     `json:"bus"`
 	Hosts         int     `json:"hosts"`
-	Streams       int     `json:"streams"`        // of each readout unit; 0 where they have different numbers
-	FragmentMean  float64 `json:"fragment_mean"`  // bytes; 0 of an input
+	Streams       int     `json:"streams"`        // of each readout unit; 0 if they differ
+	FragmentMean  float64 `json:"fragment_mean"`  // bytes; 0 with an input
 	FragmentSigma float64 `json:"fragment_sigma"` // bytes
 	Packing       int     `json:"packing"`
 	Slots         int     `json:"slots"`
@@ -31,9 +31,9 @@ type setup struct {
 	Rate          float64 `json:"rate"` // events/s; 0 = as fast as it goes
 	PortLoad      float64 `json:"load,omitempty"`
 	PortBps       float64 `json:"port_bps,omitempty"` // bit/s of one host's port; 0 = not known
-	EventBits     float64 `json:"event_bits"`         // 0 of an input
+	EventBits     float64 `json:"event_bits"`         // 0 with an input
 	CrossingShare float64 `json:"cross"`              // share of an event that crosses the busiest port
-	TotalShare    float64 `json:"all"`                // with what a node sends to itself
+	TotalShare    float64 `json:"all"`                // the same with what a node sends to itself
 }
 
 func (c *Cell) setup() setup {
@@ -64,7 +64,7 @@ func (c *Cell) setup() setup {
 	return s
 }
 
-// outcome is what a sweep reads of a run's report beside its figures, by the names that docs/report.md explains.
+// outcome has the fields of a run's report that a sweep uses besides figures; docs/report.md explains the names.
 type outcome struct {
 	AccountsOK bool    `json:"accounting_ok"`
 	Timeline   []phase `json:"timeline"`
@@ -74,7 +74,7 @@ type outcome struct {
 	Nodes []struct {
 		Counters map[string]uint64 `json:"counters"`
 	} `json:"counters"`
-	Testbed *struct { // what ringlet testbed run adds
+	Testbed *struct { // added by ringlet testbed run
 		DroppedShare float64 `json:"dropped_share"`
 		Disturbances []struct {
 			Error string `json:"error"`
@@ -82,7 +82,7 @@ type outcome struct {
 	} `json:"testbed"`
 }
 
-// whyUndisturbed says of a run that was to be disturbed why it was not, or "".
+// whyUndisturbed returns the error of a disturbance that failed, or "".
 func (o *outcome) whyUndisturbed() string {
 	if o.Testbed != nil {
 		for _, d := range o.Testbed.Disturbances {
@@ -94,7 +94,7 @@ func (o *outcome) whyUndisturbed() string {
 	return ""
 }
 
-// counters are those of all nodes, each added up as its kind wants. Those that are 0 are not there.
+// counters adds up the counters of all nodes, each as its kind requires. It leaves out those that are 0.
 func (o *outcome) counters() map[string]uint64 {
 	sums := map[string]uint64{}
 	for _, n := range o.Nodes {
@@ -127,18 +127,17 @@ func ReportFields() []string {
 	return out
 }
 
-// measuredRun is a run with what came of it.
+// measuredRun is a run with its results.
 type measuredRun struct {
 	*runLine
 	report  outcome
-	figures trial.Figures // of the report by their names there, of the set-up as "setup.nodes", and what follows from both
+	figures trial.Figures // of the report by their names, of the set-up as "setup.nodes", and those derived from both
 }
 
-// parseRun reads a run's line. It says false where the run is no result: it has no figures but those of its set-up
-// then.
+// parseRun reads a run's line. It returns false if the run failed, which then has only the figures of its set-up.
 func parseRun(rec *runLine) (*measuredRun, bool) {
 	m := &measuredRun{runLine: rec, figures: trial.Figures{}}
-	text, _ := json.Marshal(&rec.Setup) // of numbers and words: it cannot fail
+	text, _ := json.Marshal(&rec.Setup) // numbers and words only: it cannot fail
 	for name, v := range trial.Flatten(text) {
 		m.figures["setup."+name] = v
 	}
@@ -150,14 +149,14 @@ func parseRun(rec *runLine) (*measuredRun, bool) {
 		return m, false
 	}
 	for _, name := range reportedFigures() {
-		m.figures[name] = 0 // what a report leaves out
+		m.figures[name] = 0 // reports leave it out
 	}
 	maps.Copy(m.figures, trial.Flatten(rec.Report))
 	m.derive()
 	return m, true
 }
 
-// setIfNonZero keeps a figure that is zero only where it is not known or was not asked for.
+// setIfNonZero leaves out a figure for which zero means that it is not known or not set.
 func (m *measuredRun) setIfNonZero(name string, v float64) {
 	if m.figures[name] = v; v == 0 {
 		delete(m.figures, name)
@@ -190,13 +189,13 @@ func (m *measuredRun) derive() {
 	for _, b := range m.report.Builders {
 		rates = append(rates, b.Rate)
 	}
-	if s := trial.SpreadOf(rates); s.N > 0 { // the median is what a unit has that nobody disturbs
+	if s := trial.SpreadOf(rates); s.N > 0 { // the median is that of an undisturbed unit
 		f["builder_min_hz"], f["builder_p50_hz"], f["builder_max_hz"] = s.Min, s.Median, s.Max
 	}
 }
 
-// addCounterSpreads adds by how much the node that counted most of a thing differs from the one that counted least: 0
-// where all are equal. A counter that a node's report leaves out is 0.
+// addCounterSpreads adds for each counter the difference between the largest and the smallest node: 0 if all are equal.
+// A counter that a node's report leaves out is 0.
 func (m *measuredRun) addCounterSpreads() {
 	if len(m.report.Nodes) == 0 {
 		return
@@ -210,7 +209,7 @@ func (m *measuredRun) addCounterSpreads() {
 	}
 }
 
-// splitRuns returns the runs that are results, and those that are not.
+// splitRuns returns the runs with results, and the failed runs.
 func (r *results) splitRuns() (good []*measuredRun, failed []*runLine) {
 	for _, rec := range r.latestRuns() {
 		if m, ok := parseRun(rec); ok {
@@ -222,7 +221,7 @@ func (r *results) splitRuns() (good []*measuredRun, failed []*runLine) {
 	return good, failed
 }
 
-// rounds are the figures of all runs and references that belong to a round.
+// rounds has the figures of all runs and references, by round.
 func (r *results) rounds() trial.Rounds {
 	at := map[int]trial.Round{}
 	set := func(round int, thing string, f trial.Figures) {
@@ -247,7 +246,7 @@ func (r *results) rounds() trial.Rounds {
 	return out
 }
 
-// verdicts are what came of the bounds that the file sets.
+// verdicts are the results of the file's bounds.
 func (r *results) verdicts() []trial.Verdict {
 	if len(r.Starts) == 0 {
 		return nil

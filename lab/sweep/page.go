@@ -18,7 +18,7 @@ type failure struct {
 	Why   string
 }
 
-// reference is what was measured of one between the runs.
+// reference has the measurements of one reference between the runs.
 type reference struct {
 	name        string
 	gbps        trial.Spread
@@ -26,7 +26,7 @@ type reference struct {
 	fails       []string
 }
 
-// pageData is what results come to, as page and table need it.
+// pageData has everything that page and table need.
 type pageData struct {
 	*results
 	goodRuns int
@@ -48,7 +48,7 @@ func newPageData(r *results) *pageData {
 		o.failures = append(o.failures, failure{rec.Cell, rec.Round, rec.Error})
 	}
 	if n := len(r.Starts); n > 0 {
-		o.total = max(o.total, r.Starts[n-1].Rounds*len(r.Starts[n-1].Cells)) // fewer rounds may be asked for than there are
+		o.total = max(o.total, r.Starts[n-1].Rounds*len(r.Starts[n-1].Cells)) // a resumed sweep may ask for fewer rounds
 		sortGroups(o.groups, r.Starts[0].Cells)
 	}
 	o.table = tableOf(o.groups)
@@ -58,7 +58,7 @@ func newPageData(r *results) *pageData {
 // writeHTML writes the report.
 func writeHTML(w io.Writer, r *results) error { return pageOf(newPageData(r)).Write(w) }
 
-// pageOf lays everything in report.html.
+// pageOf is the page of report.html.
 func pageOf(o *pageData) *page.Page {
 	p := &page.Page{
 		Kind:     "Ringlet sweep",
@@ -105,7 +105,7 @@ func (o *pageData) figureSections() (out []page.Section) {
 	return out
 }
 
-// tableSections are what was measured in words and numbers, how bounds were kept, and which runs are no result.
+// tableSections are the table, the verdicts on bounds, and the failed runs.
 func (o *pageData) tableSections() []page.Section {
 	out := []page.Section{{
 		ID:    "table",
@@ -162,7 +162,7 @@ func (o *pageData) lead() string {
 		page.FormatTime(ended))
 }
 
-// referenceSection lists what the place could do at most.
+// referenceSection lists the limits of the machine or bed.
 func (o *pageData) referenceSection() page.Section {
 	p := page.Section{ID: "references", Title: "References", Note: "None were measured."}
 	all := referencesOf(o.References)
@@ -182,7 +182,7 @@ func (o *pageData) referenceSection() page.Section {
 	return p
 }
 
-// tableOf lists the medians. What no run has gets no column.
+// tableOf lists the medians. A metric that no run has gets no column.
 func tableOf(all []*group) page.Table {
 	var keys []string
 	series := map[string]bool{}
@@ -263,15 +263,15 @@ func referencesOf(all []referenceLine) []reference {
 }
 
 const (
-	// mostTimelines: one for each pair of discipline and barrier that a sweep compares, and some.
+	// mostTimelines is enough for each pair of discipline and barrier that a sweep compares.
 	mostTimelines = 8
-	// mostPhases of one timeline: more cannot be told apart on a screen.
+	// mostPhases bounds a timeline: more cannot be told apart on a screen.
 	mostPhases = 1500
-	// preferredRUs of a system on a timeline: as many rows as are read at a glance.
+	// preferredRUs is the number of readout units that is best read at a glance, a row for each.
 	preferredRUs = 8
 )
 
-// timelines picks a run of each discipline with each barrier, of a size that can be looked at.
+// timelines picks a run of each discipline with each barrier, with a size near preferredRUs.
 func timelines(all []*group) []page.Timeline {
 	type kind struct{ discipline, barrier string }
 	best := map[kind]*group{}
@@ -302,7 +302,7 @@ func distanceFromGoodSize(g *group) int {
 	return max(g.setup.RUs-preferredRUs, preferredRUs-g.setup.RUs)
 }
 
-// timelineOf lays the phases from the moment from which all readout units have theirs.
+// timelineOf draws the phases since the moment from which all readout units have recorded theirs.
 func timelineOf(title string, all []phase) page.Timeline {
 	first := map[int]float64{}
 	for _, p := range all {
@@ -319,7 +319,7 @@ func timelineOf(title string, all []phase) page.Timeline {
 		if end < begin || len(t.Phases) == mostPhases {
 			continue
 		}
-		sent := max(p.Sent, p.Begin) // what had no outcome was not sent
+		sent := max(p.Sent, p.Begin) // a burst without an outcome was not sent
 		t.Phases = append(t.Phases, [6]float64{float64(p.RU), max(0, p.Begin-begin), max(0, sent-begin), max(0, end-begin),
 			float64(p.BU), float64(p.MEP)})
 		t.Span = max(t.Span, end-begin)

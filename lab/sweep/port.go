@@ -6,13 +6,13 @@ import (
 	"ringlet/event/placing"
 )
 
-// portShares is what one event brings to the busiest port, as shares of the event: what crosses it, and that with what
-// a node sends itself.
+// portShares are shares of an event at the busiest port: the part that crosses it, and that part with what a node sends
+// to itself.
 type portShares struct{ crossing, total float64 }
 
-// computePortShares assumes what the disciplines bring about: every builder unit builds the same number of events,
-// every source has the same part of each. Node i is on host i mod hosts; readout units are on the first nodes, builder
-// units on the last. A port carries both directions at the same time, so the busier one counts.
+// computePortShares assumes that every builder unit builds the same number of events, as the disciplines make them, and
+// that every source has the same share of each event. Node i is on host i mod hosts; readout units are on the first
+// nodes, builder units on the last. A port carries both directions at the same time, so the busier direction counts.
 func computePortShares(nodes int, d placing.Division, bus, hosts int) portShares {
 	rus := d.Units()
 	if nodes < 1 || rus < 1 || bus < 1 || hosts < 1 {
@@ -37,7 +37,7 @@ func computePortShares(nodes int, d placing.Division, bus, hosts int) portShares
 	return out
 }
 
-// hosts that a cell's nodes are on: as many as the test bed has, or one for each.
+// hosts is the number of hosts of a cell's nodes: that of the test bed, or one for each node.
 func (c *Cell) hosts() int {
 	if c.BedSummary.Hosts > 0 {
 		return min(c.BedSummary.Hosts, c.Config.Nodes)
@@ -49,7 +49,7 @@ func (c *Cell) portShares() portShares {
 	return computePortShares(c.Config.Nodes, c.division(), c.Config.BUs, c.hosts())
 }
 
-// division is the sources of each readout unit; of a file, whose sources only its reader knows, one of each.
+// division has the sources of each readout unit; for a file, whose sources are not known here, one of each unit.
 func (c *Cell) division() placing.Division {
 	if d := c.Config.Division(); d.Units() > 0 {
 		return d
@@ -57,8 +57,8 @@ func (c *Cell) division() placing.Division {
 	return placing.EvenDivision(c.Config.RUs, 1)
 }
 
-// CrossingShare is the share of what is built that goes from one process to another. A node with both units sends its
-// own builder unit its part of one of m MEPs, so of n folded nodes it is (n-1)/n.
+// CrossingShare is the share of built bytes that goes from one process to another. A node with both units sends its
+// part of one of m MEPs to its own builder unit, so of n folded nodes the share is (n-1)/n.
 func (c *Cell) CrossingShare() float64 {
 	d, m := c.division(), c.Config.BUs
 	local := 0
@@ -68,8 +68,8 @@ func (c *Cell) CrossingShare() float64 {
 	return 1 - float64(local)/float64(d.Sources()*m)
 }
 
-// eventBits is the mean size of an event with its share of a MEP's headers, or 0 where only an input or a simulated
-// detector knows.
+// eventBits is the mean size of an event, with its share of a MEP's headers; 0 for an input or a simulated detector,
+// whose sizes are not known here.
 func (c *Cell) eventBits() float64 {
 	if c.Config.Input != "" || c.Config.SimulatesDetector() {
 		return 0
@@ -85,8 +85,8 @@ func (c *Cell) eventBits() float64 {
 	return mean * 8 / float64(c.Config.Packing)
 }
 
-// portBitsPerEvent is what an event brings to the busiest port. One node alone has nothing that crosses a port, so all
-// counts.
+// portBitsPerEvent is the number of bits of an event at the busiest port. For a single node, from which nothing crosses
+// a port, all bits count.
 func portBitsPerEvent(c *Cell) float64 {
 	f := c.portShares()
 	return c.eventBits() * cmp.Or(f.crossing, f.total)

@@ -24,14 +24,14 @@ const (
 	kindReference = "reference"
 )
 
-// startLine is the line that a sweep writes when it begins or is resumed.
+// startLine is written when a sweep begins or is resumed.
 type startLine struct {
 	Kind     string        `json:"kind"`
 	Name     string        `json:"name"`
 	File     string        `json:"file"`
 	Command  string        `json:"command,omitempty"`
 	Hash     string        `json:"hash"`           // SHA-256 of the file
-	BedsHash string        `json:"beds,omitempty"` // SHA-256 of the files of test beds that it names, if any
+	BedsHash string        `json:"beds,omitempty"` // SHA-256 of the files of its test beds, if any
 	Text     string        `json:"text"`
 	Rounds   int           `json:"rounds"`
 	Cells    []string      `json:"cells"` // in the order of the file
@@ -54,7 +54,7 @@ type runLine struct {
 	WallS     float64         `json:"wall_s"`                // of the process, from start to end
 	OtherCPUs *float64        `json:"others_cpus,omitempty"` // processors that other programs used; nil: not known
 	ExitCode  int             `json:"exit_code"`
-	Error     string          `json:"error,omitempty"` // a sentence: the run is no result
+	Error     string          `json:"error,omitempty"` // a sentence, if the run failed
 	Report    json.RawMessage `json:"report,omitempty"`
 }
 
@@ -62,23 +62,23 @@ type runLine struct {
 type referenceLine struct {
 	Kind      string        `json:"kind"`
 	Name      string        `json:"name"`
-	Series    string        `json:"series,omitempty"` // whose bed it was measured in
+	Series    string        `json:"series,omitempty"` // of the series in whose bed it was measured
 	Started   time.Time     `json:"started"`
 	Gbps      float64       `json:"gbps"`
-	OtherCPUs *float64      `json:"others_cpus,omitempty"` // as of a run
+	OtherCPUs *float64      `json:"others_cpus,omitempty"` // as for a run
 	Error     string        `json:"error,omitempty"`
-	Round     int           `json:"round,omitempty"`   // of one that the file names: it belongs to the runs of that round
-	Figures   trial.Figures `json:"figures,omitempty"` // all of one that the file names
+	Round     int           `json:"round,omitempty"`   // for a reference that the file names: the round that it belongs to
+	Figures   trial.Figures `json:"figures,omitempty"` // for a reference that the file names
 }
 
-// results is everything in a results.jsonl.
+// results is the content of a results.jsonl.
 type results struct {
 	Starts     []startLine
 	Runs       []runLine
 	References []referenceLine
 }
 
-// doneTurns says which runs have a result. One that failed is run again when its sweep is resumed.
+// doneTurns says which turns have a result. A resumed sweep repeats those that failed.
 func (r *results) doneTurns() map[turnKey]bool {
 	out := map[turnKey]bool{}
 	for i := range r.Runs {
@@ -91,7 +91,7 @@ func (r *results) doneTurns() map[turnKey]bool {
 	return out
 }
 
-// latestRuns leaves of the runs that were repeated after a failure the latest.
+// latestRuns lists each run once: after a failure and a repetition, only the latest.
 func (r *results) latestRuns() []*runLine {
 	at := map[turnKey]int{}
 	var out []*runLine
@@ -116,7 +116,7 @@ type turnKey struct {
 // A ResultsError is a results.jsonl that cannot be used or continued.
 type ResultsError struct {
 	File string
-	Line int // 0 = the whole
+	Line int // 0 = the whole file
 	Why  string
 }
 
@@ -127,8 +127,8 @@ func (e *ResultsError) Error() string {
 	return e.File + ": " + e.Why
 }
 
-// parseResults reads lines. The last may be torn, by a machine that went down while it was written: whole is how many
-// bytes are complete lines.
+// parseResults reads lines. The last line may be torn, if the machine went down during the write: completeLen is the
+// length of all complete lines, in bytes.
 func parseResults(file string, text []byte) (out *results, completeLen int, err error) {
 	out = &results{}
 	for n := 1; len(text) > 0; n++ {
@@ -172,8 +172,8 @@ func appendLine[T any](to *[]T, text []byte) error {
 // resultsLog is a results.jsonl that is being written. Each line is on the disk before the next run begins.
 type resultsLog struct{ file *os.File }
 
-// openLog creates the file for a sweep, or continues it. Nobody else can until it is closed: two at a time would write
-// over each other's lines and disturb each other's runs.
+// openLog creates the file for a sweep, or opens it to continue. It locks the file until close: two sweeps would
+// overwrite each other's lines, and disturb each other's runs.
 func openLog(path string, of *Sweep, resume bool) (*resultsLog, *results, error) {
 	how := os.O_RDWR
 	if !resume {
@@ -193,7 +193,7 @@ func openLog(path string, of *Sweep, resume bool) (*resultsLog, *results, error)
 	return l, was, nil
 }
 
-// readExisting takes the file and reads what is in it. An empty one is that of a sweep that was killed before its first
+// readExisting locks the file and reads its content. An empty file is left by a sweep that was killed before its first
 // line.
 func (l *resultsLog) readExisting(path string, of *Sweep, resume bool) (*results, error) {
 	if err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
@@ -225,7 +225,7 @@ func (l *resultsLog) readExisting(path string, of *Sweep, resume bool) (*results
 	return was, err
 }
 
-// checkContinues says why these are no results of the sweep, or nil.
+// checkContinues says why the results are not of this sweep, or returns nil.
 func (r *results) checkContinues(path string, s *Sweep) error {
 	if len(r.Starts) == 0 {
 		return &ResultsError{File: path, Why: "has no first line that says which sweep it is of"}
@@ -235,14 +235,14 @@ func (r *results) checkContinues(path string, s *Sweep) error {
 		switch was := &r.Starts[i]; {
 		case was.Hash != s.Hash:
 			return &ResultsError{File: path, Why: fmt.Sprintf(changed, "a sweep file", was.Hash, s.Hash)}
-		case was.BedsHash != "" && was.BedsHash != s.BedsHash: // results from before 2026-11-21 do not have it
+		case was.BedsHash != "" && was.BedsHash != s.BedsHash: // results from before 2026-11-21 lack BedsHash
 			return &ResultsError{File: path, Why: fmt.Sprintf(changed, "a test bed's file", was.BedsHash, s.BedsHash)}
 		}
 	}
 	return nil
 }
 
-// add writes a line and waits until it is on the disk.
+// add writes a line and syncs it to the disk.
 func (l *resultsLog) add(text []byte) error {
 	if _, err := l.file.Write(append(slices.Clip(text), '\n')); err != nil {
 		return err

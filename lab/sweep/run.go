@@ -19,20 +19,20 @@ import (
 
 // Config says how a sweep is run.
 type Config struct {
-	Dir     string // made if it is not there
-	Resume  bool   // continue what is there
-	Rounds  int    // 0 = what the file says
+	Dir     string // made if it does not exist
+	Resume  bool   // continue the results in Dir
+	Rounds  int    // 0 = as in the file
 	Version string
-	Command string // how to make it again, as a shell takes it
-	// Spawn makes one run and returns its report: what the program prints on standard output, run with the arguments of
-	// the turn's cell. Who makes the run otherwise goes by the cell's configuration.
+	Command string // a shell command that repeats the sweep
+	// Spawn makes one run and returns its report: the standard output of the program, run with the arguments of the turn's
+	// cell. A caller that makes the run in another way uses the cell's configuration.
 	Spawn func(ctx context.Context, t Turn) ([]byte, error)
-	// MeasureReferences measures what the place of a cell's runs can carry at most; nil = no references.
+	// MeasureReferences measures the limits of the bed of a cell's runs; nil = no references.
 	MeasureReferences func(ctx context.Context, c *Cell) ([]ReferenceGoodput, error)
-	// MeasureNamed takes a reference that the file names; nil where the file may name none.
+	// MeasureNamed measures a reference that the file names; nil if the file may name none.
 	MeasureNamed func(ctx context.Context, name string) (trial.Figures, error)
 	Progress     func(Progress) // may be nil
-	Notify       func(string)   // of what whoever reads the results should know; may be nil
+	Notify       func(string)   // called with a warning for readers of the results; may be nil
 }
 
 // ReferenceGoodput is one reference.
@@ -41,18 +41,18 @@ type ReferenceGoodput struct {
 	Gbps float64
 }
 
-// Progress is how far a sweep is, before a run and after the last.
+// Progress is the progress of a sweep, before a run and after the last.
 type Progress struct {
 	Done, Total int
-	UnderWay    string // what is under way
-	LastFailure string // the sentence of the run before, if it failed
+	UnderWay    string // name of the run under way
+	LastFailure string // error of the run before, if it failed
 	Remaining   time.Duration
 }
 
-// Summary is what a sweep came to.
+// Summary is the result of a sweep.
 type Summary struct {
 	Dir         string
-	GoodRuns    int // with a result, earlier ones included
+	GoodRuns    int // runs with a result, including earlier ones
 	FailedRuns  int
 	TotalRuns   int
 	Interrupted bool
@@ -60,7 +60,7 @@ type Summary struct {
 	results *results
 }
 
-// Verdicts are what came of the bounds that the file sets.
+// Verdicts are the results of the file's bounds.
 func (s *Summary) Verdicts() []trial.Verdict { return s.results.verdicts() }
 
 // Names of the files in the directory of a sweep.
@@ -68,16 +68,16 @@ const (
 	fileResults = "results.jsonl"
 	fileCSV     = "results.csv"
 	fileHTML    = "report.html"
-	fileAnswers = "answers.json" // of a sweep whose bounds are about figures of the founding documents
+	fileAnswers = "answers.json" // if bounds are about figures of the founding documents
 )
 
 const (
-	// overheadGuess of a run beside its duration, until one was seen: starting, configuring, stopping (8 nodes on 2 cores,
-	// 2026-11-21).
+	// overheadGuess is the time of a run beside its duration, until one was measured: starting, configuring, stopping (8
+	// nodes on 2 cores, 2026-11-21).
 	overheadGuess = 1500 * time.Millisecond
-	// runTimeoutMargin is how much longer than its duration a run may take: more than all its own time-outs together.
+	// runTimeoutMargin is how much longer than its duration a run may take: more than the sum of its own time-outs.
 	runTimeoutMargin = 90 * time.Second
-	// unbounded runs end by their events; they get this long.
+	// unboundedRunTimeout is for runs that end after a number of events.
 	unboundedRunTimeout = 10 * time.Minute
 )
 
@@ -89,12 +89,12 @@ type session struct {
 	results        *results
 	rounds         int
 	remainingTurns []Turn
-	overheadSum    time.Duration // of the runs so far, beside their durations
+	overheadSum    time.Duration // sum over the runs so far: their times less their durations
 	runsDone       int
 }
 
-// Run runs what is left of a sweep, and leaves in the directory what there is, however it ends. The error is of the
-// sweep and not of its runs, which the summary counts.
+// Run runs the remaining turns of a sweep. The directory has the results so far, however Run ends. An error is about
+// the sweep; the summary counts runs that failed.
 func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 	run := &session{cfg: cfg, sweep: s, rounds: s.Repeat}
 	if cfg.Rounds > 0 {
@@ -110,7 +110,7 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 		return nil, err
 	}
 	for _, o := range outputs {
-		_ = os.Remove(filepath.Join(cfg.Dir, o.name) + page.UnsavedSuffix) // of a sweep that was killed; most left none
+		_ = os.Remove(filepath.Join(cfg.Dir, o.name) + page.UnsavedSuffix) // left by a sweep that was killed, if at all
 	}
 	all := s.order(run.rounds)
 	done := run.results.doneTurns()
@@ -122,7 +122,7 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 	err = run.runAll(ctx)
 	err = errors.Join(err, run.log.close(), run.write())
 	good, failed := run.results.splitRuns()
-	total := max(run.rounds*len(s.Cells), len(good)+len(failed)) // fewer rounds may be asked for than there are
+	total := max(run.rounds*len(s.Cells), len(good)+len(failed)) // a resumed sweep may ask for fewer
 	return &Summary{
 		Dir:         cfg.Dir,
 		GoodRuns:    len(good),
@@ -133,7 +133,7 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 	}, err
 }
 
-// start writes down what the runs that follow are of.
+// start writes the line that the following runs belong to.
 func (s *session) start() error {
 	start := startLine{
 		Kind:     kindSweep,
@@ -154,13 +154,13 @@ func (s *session) start() error {
 	if n := len(s.results.Starts); n > 0 && s.cfg.Notify != nil {
 		if was, is := s.results.Starts[n-1].Machine.Program(), start.Machine.Program(); was != is {
 			s.cfg.Notify(fmt.Sprintf(
-				"the runs so far are of %s, those that follow of %s: the page names both, and compares them all the same", was, is))
+				"the runs so far are of %s, those that follow of %s: the page names both, but compares their runs", was, is))
 		}
 	}
 	return s.keep(start)
 }
 
-// keepUnlessOver keeps a line of a turn that was not interrupted.
+// keepUnlessOver writes the line of a turn, unless the turn was interrupted.
 func (s *session) keepUnlessOver(ctx context.Context, line any) error {
 	select {
 	case <-ctx.Done():
@@ -170,7 +170,7 @@ func (s *session) keepUnlessOver(ctx context.Context, line any) error {
 	}
 }
 
-// keep writes a line down: what the results have of it is what is read of it later.
+// keep writes a line to the file, and adds it to the results as if read from there.
 func (s *session) keep(line any) error {
 	text, err := json.Marshal(line)
 	if err == nil {
@@ -182,8 +182,8 @@ func (s *session) keep(line any) error {
 	return err
 }
 
-// runAll runs the turns that are left, with references in between. It returns early when ctx ends. Where none is left
-// nothing starts: all there is to do is to make the outputs anew.
+// runAll takes the remaining turns, with references in between. It returns early when ctx ends. If no turn is left, it
+// starts nothing, and the caller only writes the outputs anew.
 func (s *session) runAll(ctx context.Context) error {
 	if len(s.remainingTurns) == 0 {
 		return nil
@@ -206,7 +206,7 @@ func (s *session) runAll(ctx context.Context) error {
 			failed, err = s.turn(ctx, t)
 		}
 		if last := i+1 == len(s.remainingTurns); err == nil && !last && s.remainingTurns[i+1].Round != t.Round {
-			err = s.write() // a look at whole rounds while the rest goes on
+			err = s.write() // a report of whole rounds while the sweep goes on
 		}
 		return err
 	})
@@ -216,7 +216,7 @@ func (s *session) runAll(ctx context.Context) error {
 	return err
 }
 
-// maxProcesses is the most that a run of the sweep has at work.
+// maxProcesses is the largest number of processes in a run of the sweep.
 func (s *Sweep) maxProcesses() int {
 	most := 0
 	for i := range s.Cells {
@@ -247,8 +247,8 @@ func (s *session) progress(i int, what, failed string) {
 	})
 }
 
-// turn runs one run and writes its line, and says why it failed. One that was interrupted has no line: what such a run
-// printed is no result.
+// turn makes one run and writes its line, and returns why it failed. An interrupted run has no line: its report is not
+// a result.
 func (s *session) turn(ctx context.Context, t Turn) (failed string, err error) {
 	rec := t.Cell.attempt(ctx, func(ctx context.Context) ([]byte, error) { return s.cfg.Spawn(ctx, t) })
 	rec.Round = t.Round
@@ -257,7 +257,7 @@ func (s *session) turn(ctx context.Context, t Turn) (failed string, err error) {
 	return rec.Error, s.keepUnlessOver(ctx, rec)
 }
 
-// attempt makes one run, within the time that it may take.
+// attempt makes one run, with a time-out.
 func (c *Cell) attempt(ctx context.Context, spawn func(context.Context) ([]byte, error)) *runLine {
 	limit := c.Config.Duration + runTimeoutMargin
 	if c.Config.Duration == 0 {
@@ -291,14 +291,14 @@ func (c *Cell) attempt(ctx context.Context, spawn func(context.Context) ([]byte,
 	case bounded.Err() != nil:
 		rec.Error = fmt.Sprintf("had not ended after %v and was stopped", limit)
 	case broken != nil && err != nil:
-		rec.Error = err.Error() // what the program says itself
+		rec.Error = err.Error() // the program's own error
 	case broken != nil:
 		rec.Error = broken.Error()
 	}
 	return rec
 }
 
-// Measure makes one run, as a sweep does, and gives its figures.
+// Measure makes one run, as a sweep does, and returns its figures.
 func (c *Cell) Measure(ctx context.Context, spawn func(context.Context) ([]byte, error)) (trial.Figures, error) {
 	rec := c.attempt(ctx, spawn)
 	if rec.Error != "" {
@@ -308,11 +308,11 @@ func (c *Cell) Measure(ctx context.Context, spawn func(context.Context) ([]byte,
 	return m.figures, nil
 }
 
-// errNoBalance is a run that gave a report and is no result all the same.
+// errNoBalance is a run with a report that is not a result.
 var errNoBalance = errors.New("its accounts do not balance, or it failed")
 
-// readReport finds a run's report in what it printed; the error says why it is no result. Counters that are zero and
-// accounts that balance are left out: they are most of it, and their absence says the same.
+// readReport parses the output of a run; the error says why the run is not a result. It drops counters that are zero
+// and accounts that balance: they are most of the report, and their absence means the same.
 func readReport(out []byte) (json.RawMessage, error) {
 	var report map[string]json.RawMessage
 	var parsed outcome
@@ -321,7 +321,7 @@ func readReport(out []byte) (json.RawMessage, error) {
 		err = json.Unmarshal(out, &parsed)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("printed what is no report: %w", err)
+		return nil, fmt.Errorf("printed no valid report: %w", err)
 	}
 	var counters []struct {
 		Node     string            `json:"node"`
@@ -332,7 +332,7 @@ func readReport(out []byte) (json.RawMessage, error) {
 		for _, n := range counters {
 			maps.DeleteFunc(n.Counters, func(_ string, v uint64) bool { return v == 0 })
 		}
-		report["counters"], _ = json.Marshal(counters) // of strings and numbers: it cannot fail
+		report["counters"], _ = json.Marshal(counters) // strings and numbers only: it cannot fail
 	}
 	if parsed.AccountsOK {
 		delete(report, "accounts")
@@ -343,12 +343,12 @@ func readReport(out []byte) (json.RawMessage, error) {
 	case !parsed.AccountsOK:
 		err = errNoBalance
 	case why != "":
-		err = fmt.Errorf("was to be disturbed and was not: %s", why)
+		err = fmt.Errorf("a disturbance failed: %s", why)
 	}
 	return text, err
 }
 
-// measureReferences measures and writes down. One that fails is a line with its sentence, and nothing more.
+// measureReferences measures the references and writes their lines. A reference that fails has a line with its error.
 func (s *session) measureReferences(ctx context.Context, c *Cell) error {
 	if s.cfg.MeasureReferences == nil {
 		return nil
@@ -367,7 +367,7 @@ func (s *session) measureReferences(ctx context.Context, c *Cell) error {
 	return nil
 }
 
-// measureNamed takes a reference that the file names and writes its line, and says why it failed.
+// measureNamed measures a reference that the file names and writes its line, and returns why it failed.
 func (s *session) measureNamed(ctx context.Context, t Turn) (failed string, err error) {
 	ref := referenceLine{
 		Kind:    kindReference,
@@ -387,13 +387,13 @@ func (s *session) measureNamed(ctx context.Context, t Turn) (failed string, err 
 	return ref.Error, s.keepUnlessOver(ctx, ref)
 }
 
-// outputs are what is made of the results.
+// outputs are the files made from the results.
 var outputs = []struct {
 	name string
 	make func(io.Writer, *results) error
 }{{fileCSV, writeCSV}, {fileHTML, writeHTML}, {fileAnswers, writeAnswers}}
 
-// write makes the outputs anew of all results.
+// write makes the outputs from all results.
 func (s *session) write() error {
 	for _, o := range outputs {
 		var b bytes.Buffer
@@ -401,7 +401,7 @@ func (s *session) write() error {
 			return err
 		}
 		if b.Len() == 0 {
-			continue // there are none
+			continue // nothing to write
 		}
 		if err := page.Save(filepath.Join(s.cfg.Dir, o.name), b.Bytes()); err != nil {
 			return err

@@ -364,8 +364,8 @@ func TestFailedRunsSayWhy(t *testing.T) {
 	}
 	for _, r := range load(t, dir).Runs {
 		number, _ := findValue("run-number", r.Varied, r.Fixed)
-		want := map[string]string{"13": "exit status 1", "14": "printed what is no report",
-			"15": "its accounts do not balance", "16": "was not: ip: no such device", "1": ""}[number]
+		want := map[string]string{"13": "exit status 1", "14": "printed no valid report",
+			"15": "its accounts do not balance", "16": "a disturbance failed: ip: no such device", "1": ""}[number]
 		if (r.Error == "") != (want == "") || !strings.Contains(r.Error, want) {
 			t.Errorf("%s: %q", r.Cell, r.Error)
 		}

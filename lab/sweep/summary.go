@@ -22,8 +22,7 @@ type group struct {
 	failed int
 }
 
-// groups collects the runs of each combination, in the order of the file as far as the first round tells it: sorted by
-// series and values.
+// groups collects the runs of each combination, sorted by series and values.
 func groups(good []*measuredRun, failed []*runLine) []*group {
 	at := map[string]*group{}
 	var out []*group
@@ -49,7 +48,7 @@ func groups(good []*measuredRun, failed []*runLine) []*group {
 	return out
 }
 
-// sortGroups puts groups in the order in which the sweep's cells are.
+// sortGroups sorts groups in the order of the sweep's cells.
 func sortGroups(all []*group, cells []string) {
 	place := map[string]int{}
 	for i, id := range cells {
@@ -58,7 +57,7 @@ func sortGroups(all []*group, cells []string) {
 	slices.SortStableFunc(all, func(a, b *group) int { return place[a.cell] - place[b.cell] })
 }
 
-// spreadOf is the spread of a metric over the repetitions that have it, in its unit.
+// spreadOf is the spread of a metric, in its unit, over the repetitions that have it.
 func (g *group) spreadOf(x metric) (trial.Spread, bool) {
 	var v []float64
 	for _, m := range g.runs {
@@ -69,7 +68,7 @@ func (g *group) spreadOf(x metric) (trial.Spread, bool) {
 	return trial.SpreadOf(v).Scaled(x.scale), len(v) > 0
 }
 
-// numberOf reads a setting's text as a number on an axis, and says in what unit that is.
+// numberOf parses a setting's text as a number for an axis, and returns its unit.
 func numberOf(key, text string) (v float64, unit string, ok bool) {
 	if d, err := time.ParseDuration(text); err == nil && text != "0" {
 		return float64(d) / float64(time.Millisecond), "ms", true
@@ -83,17 +82,17 @@ func numberOf(key, text string) (v float64, unit string, ok bool) {
 	return 0, "", false
 }
 
-// unitByKey settings whose values are plain numbers.
+// unitByKey has the units of settings whose values are plain numbers.
 var unitByKey = map[string]string{"fragment-size": "bytes", "packing": "events", "rate": "events/s",
 	"load":       "of a port",
 	"debug.drop": "of all datagrams"}
 
-// axisKeys lists what may be the x-axis, the one that says most first: the size of the system, what is asked of it,
-// what disturbs it. Others follow in the order of the file.
+// axisKeys lists the settings that may be the x-axis, the best first: the size of the system, the demand on it, the
+// disturbances. Other settings follow in the order of the file.
 var axisKeys = []string{"nodes", "rus", "bus", keyLoad, "rate", "debug.suspend-for", "debug.drop", "fragment-size",
 	"packing", "slots"}
 
-// chooseAxis picks the x-axis of a series: among the settings that it varies over numbers the first by rank, or "".
+// chooseAxis picks the x-axis of a series: of the settings that it varies over numbers the first by rank, or "".
 func chooseAxis(all []*group) string {
 	var keys []string
 	for _, v := range all[0].varied {
@@ -124,10 +123,10 @@ func chooseAxis(all []*group) string {
 	return ""
 }
 
-// switches are values that say nothing without what they are of.
+// switches are values that mean nothing without their keys.
 var switches = []string{"true", "false", "on", "off", "none"}
 
-// label names a combination by what differs beside the axis: words for themselves, numbers with what they are of.
+// label names a combination by the settings that differ besides the axis: words alone, numbers with their keys.
 func label(g *group, axis string, withSeries bool) string {
 	var labels []string
 	if withSeries {
@@ -146,9 +145,9 @@ func label(g *group, axis string, withSeries bool) string {
 	return cmp.Or(strings.Join(labels, ", "), g.series)
 }
 
-// spansDecades says whether numbers lie so far apart that their logarithms belong on an axis.
+// spansDecades says whether numbers need a logarithmic axis.
 func spansDecades(v []float64) bool {
-	const far = 6 // 2, 4, 8, 16, 32 are steps of one size then, and 1 to 5 are not
+	const far = 6 // 2, 4, 8, 16, 32 get equal steps then; 1 to 5 stay linear
 	least, most := math.Inf(1), 0.0
 	for _, x := range v {
 		if x > 0 {
@@ -158,8 +157,8 @@ func spansDecades(v []float64) bool {
 	return most > far*least
 }
 
-// axisPosition puts numbers on an axis: as they are, or by their logarithm, where zero has a place of its own before
-// the least.
+// axisPosition is the position of a number on an axis: the number, or its logarithm; on a logarithmic axis zero gets a
+// position of its own before the least.
 func axisPosition(v float64, all []float64) float64 {
 	if !spansDecades(all) {
 		return v

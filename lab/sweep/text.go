@@ -10,10 +10,10 @@ import (
 	"ringlet/lab/trial"
 )
 
-// terminalColumns are the heads of the figures that a terminal has room for; the page and the CSV have all.
+// terminalColumns are the metrics for which a terminal has room; the page and the CSV have all.
 var terminalColumns = []string{"Event rate, ", "Throughput, ", "Sent again, ", "Build latency, "}
 
-// dropWideColumns leaves of a table what tells combinations apart, and the first figures.
+// dropWideColumns keeps the columns that name the combinations, and terminalColumns.
 func dropWideColumns(t *page.Table) {
 	figure := slices.Index(t.Heads, "runs") + 1
 	for i := len(t.Heads) - 1; i >= figure; i-- {
@@ -26,8 +26,8 @@ func dropWideColumns(t *page.Table) {
 	}
 }
 
-// WriteText writes what the page has in its table, for a terminal: a line for each combination, medians with the least
-// and the most of its runs, and behind it why runs failed.
+// WriteText writes the page's table for a terminal: a line for each combination, medians with the least and the most of
+// its runs, and then the failures.
 func (s *Summary) WriteText(w io.Writer) error {
 	o := newPageData(s.results)
 	dropWideColumns(&o.table)

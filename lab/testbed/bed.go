@@ -13,7 +13,7 @@ import (
 	"ringlet/internal/netns"
 )
 
-// CheckPossible says in a sentence why there can be no test bed here, or nil.
+// CheckPossible says why no test bed can be made here, or returns nil.
 func CheckPossible() error {
 	if runtime.GOOS != "linux" {
 		return errors.New("a test bed needs Linux: it is made of network namespaces")
@@ -29,8 +29,7 @@ func CheckPossible() error {
 	return nil
 }
 
-// controlHost is the host of the control, whose port has no limit: what a run says to its control is not what is
-// measured.
+// controlHost is the host of the control. Its port has no limit: the traffic of the control is not measured.
 const controlHost = "control"
 
 // A Bed is a switch and its hosts.
@@ -42,7 +41,7 @@ type Bed struct {
 	controlNS *netns.Namespace
 }
 
-// New makes a bed. The Spec is complete.
+// New makes a bed. The caller has completed the Spec.
 func New(spec Spec) (*Bed, error) {
 	if err := CheckPossible(); err != nil {
 		return nil, err
@@ -54,11 +53,11 @@ func New(spec Spec) (*Bed, error) {
 	return b, nil
 }
 
-// Spec says what the bed is.
+// Spec returns the Spec of the bed.
 func (b *Bed) Spec() Spec { return b.spec }
 
-// Enter puts the calling thread on a host, by its name, or on that of the control. The caller has locked its goroutine
-// to it for good.
+// Enter moves the calling thread to a host by its name, or to the host of the control. The caller has locked its
+// goroutine to the thread for good.
 func (b *Bed) Enter(host string) error {
 	if host == controlHost {
 		return b.controlNS.Enter()
@@ -70,7 +69,7 @@ func (b *Bed) Enter(host string) error {
 	return b.hostNS[i].Enter()
 }
 
-// Close gives the bed up; it ends with the last process in it. There may be no bed.
+// Close closes the bed's files; the bed ends with the last process in it. b may be nil.
 func (b *Bed) Close() error {
 	if b == nil {
 		return nil
@@ -97,8 +96,8 @@ func (b *Bed) build() (err error) {
 	if err := silenceNamespace(b.switchNS); err != nil {
 		return err
 	}
-	// Without spanning tree and multicast snooping a bridge says nothing by itself, and a port forwards from the moment it
-	// is up.
+	// Without spanning tree and multicast snooping a bridge sends nothing by itself, and a port forwards as soon as it is
+	// up.
 	if err := b.ip(b.switchNS, "link add name br0 type bridge forward_delay 0 mcast_snooping 0",
 		"link set dev br0 up"); err != nil {
 		return err
@@ -119,9 +118,9 @@ func (b *Bed) build() (err error) {
 	return b.addNeighbours()
 }
 
-// addNeighbours tells every host where all others are, so that nobody need ask. What the kernel learns by asking it
-// forgets, and it keeps 1024 neighbours at most, in all namespaces together: the 32nd host would not be found by all.
-// And a question lost in a full queue costs a second.
+// addNeighbours enters the addresses of all hosts in every host, so that no host sends ARP requests. The kernel forgets
+// what it learned by ARP, and keeps at most 1024 neighbours in all namespaces together, so not every host would find
+// the 32nd. And a request lost in a full queue costs a second.
 func (b *Bed) addNeighbours() error {
 	var all []string
 	for i := range b.hostNS {
@@ -140,7 +139,7 @@ func (b *Bed) addNeighbours() error {
 // macAddress is the address of a host's interface.
 func macAddress(host int) string { return fmt.Sprintf("02:00:00:00:00:%02x", host) }
 
-// silenceNamespace keeps a namespace from speaking by itself: IPv6 would look for neighbours and routers, and be
+// silenceNamespace keeps a namespace from sending by itself: IPv6 would look for neighbours and routers, and be
 // counted.
 func silenceNamespace(n *netns.Namespace) error {
 	return n.Do(func() error {
@@ -152,9 +151,9 @@ func silenceNamespace(n *netns.Namespace) error {
 	})
 }
 
-// addHost makes a host and its cable to the switch, where the port has the name of the host. One GSO segment to a
-// batch: what a sender hands over as a batch of 64 KiB is cut into packets before it leaves the host, as by a real
-// interface, so that the switch queues and drops packets.
+// addHost makes a host and its cable to the switch, where the port has the name of the host. gso_max_segs 1 has the
+// host cut batches of up to 64 KiB into packets before they leave, as a real interface does, so that the switch queues
+// and drops packets.
 func (b *Bed) addHost(name, addr, mac string) (*netns.Namespace, error) {
 	n, err := netns.New()
 	if err != nil {
@@ -183,26 +182,25 @@ func (b *Bed) addHost(name, addr, mac string) (*netns.Namespace, error) {
 
 // Sizes of buckets and queues.
 const (
-	// gsoBatch is a sender's largest batch of UDP packets with all headers. As long as the host's bucket holds it, it
-	// leaves by one timer; else it is cut beforehand, and each packet takes a timer of its own, which on a virtual machine
-	// is dear: with 8 hosts of 200 Mbit/s a run built 0.44 Gbit/s with buckets of 6 and 12 kB, and 0.8 with these, for
-	// half the processor time per byte (2026-11-21).
+	// gsoBatch is a sender's largest batch of UDP packets with all headers. If the host's bucket holds it, it leaves by
+	// one timer. Else the kernel cuts it, and each packet takes a timer of its own, which is expensive on a virtual
+	// machine: with 8 hosts of 200 Mbit/s a run built 0.44 Gbit/s with buckets of 6 and 12 kB, and 0.8 Gbit/s with these,
+	// for half the processor time per byte (2026-11-21).
 	gsoBatch = 68 << 10
-	// bucketTime is the time whose bytes a bucket holds where a batch would be more: what a port saves up while it has
-	// nothing to send it sends at once afterwards, so that no gap shorter than this is lost. 2.75 ms is a batch at 200
-	// Mbit/s.
+	// bucketTime bounds a bucket in time, if a batch would be more: a port sends at once what it could have sent while it
+	// had nothing to send, so gaps up to this length cost no rate. 2.75 ms is a batch at 200 Mbit/s.
 	bucketTime = 2750 * time.Microsecond
-	// timerLateness is by how much timers may be late without a loss of rate, on busy processors.
+	// timerLateness is how late timers may be on busy processors without a loss of rate.
 	timerLateness = 250 * time.Microsecond
-	// hostQueueBytes is more than the send buffers of all sockets of a host: whoever sends too much waits, as for a real
-	// interface.
+	// hostQueueBytes is more than the send buffers of all sockets of a host: a sender blocks rather than lose, as on a
+	// real interface.
 	hostQueueBytes = 256 << 20
-	// tcChange is what becomes of a limit in use. Its bucket never shrinks: batches may wait for it that have just room in
-	// it, and behind one that is larger than the bucket the kernel's queue stands still for ever.
+	// tcChange changes a limit in use. Its bucket never shrinks: a batch that just fits may wait in the queue, and a batch
+	// larger than the bucket would block the kernel's queue for ever.
 	tcChange = "change"
-	// bucketRounding is more than the bytes by which the kernel's bucket is smaller than what it was asked for.
+	// bucketRounding is more than the bytes by which the kernel rounds down the size of a bucket.
 	bucketRounding = 1024
-	// hostQueuePackets is more packets than those buffers hold; the kernel makes room for them beforehand.
+	// hostQueuePackets is more than the packets in those buffers; the kernel allocates the queue at once.
 	hostQueuePackets = 32 << 10
 )
 
@@ -213,7 +211,7 @@ func (s *Spec) hostBurst(rate Rate) int64 {
 }
 
 // setLimit sets rate and queue of both directions of a host's cable; how is add or change. The bucket of the switch is
-// half as large again as that of the host: what one host sends by itself, a little of it late, finds no queue.
+// half as large again as the host's, so that the packets of a single host, some of them late, never queue there.
 func (b *Bed) setLimit(host int, rate Rate, how string) error {
 	set := func(n *netns.Namespace, dev string, bucket, limit int64, more ...string) error {
 		if how == tcChange {
@@ -233,11 +231,11 @@ func (b *Bed) setLimit(host int, rate Rate, how string) error {
 	if how == tcChange {
 		return set(b.hostNS[host], "eth0", burst, hostQueueBytes)
 	}
-	// Linux's default queue: what is marked low-delay goes first, as on a real host.
+	// Linux's default queue sends low-delay packets first, as on a real host.
 	return set(b.hostNS[host], "eth0", burst, hostQueueBytes, "qdisc add dev eth0 parent 1:1 pfifo_fast")
 }
 
-// ip and tc run one line after the other in a single process.
+// ip and tc run several lines in a single process.
 func (b *Bed) ip(n *netns.Namespace, lines ...string) error { return batch(n, "ip", lines) }
 func (b *Bed) tc(n *netns.Namespace, lines ...string) error { return batch(n, "tc", lines) }
 

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// What can be done to a port.
+// Actions on a port.
 const (
 	actCut     = "cut"
 	actSlow    = "slow"
 	actRestore = "restore"
 )
 
-// A Disturbance is something done to a port. Its text form is 2s:cut:n3, 1s:slow:n2:50Mbit or 3s:restore:n3.
+// A Disturbance is an action on a port. Its text form is 2s:cut:n3, 1s:slow:n2:50Mbit or 3s:restore:n3.
 type Disturbance struct {
 	At     time.Duration // after the beginning of the run
 	Action string        // actCut, actSlow or actRestore
@@ -57,7 +57,7 @@ func (d *Disturbance) UnmarshalText(text []byte) error {
 	return err
 }
 
-// NewDisturbance checks what and rate, as text.
+// NewDisturbance parses rate and checks the action.
 func NewDisturbance(at time.Duration, what, host, rate string) (Disturbance, error) {
 	d := Disturbance{At: at, Action: what, Host: host}
 	switch {
@@ -75,7 +75,7 @@ func NewDisturbance(at time.Duration, what, host, rate string) (Disturbance, err
 	return d, nil
 }
 
-// Check says whether the bed has the port, and can do that to it.
+// Check says why the bed cannot carry out the disturbance, or returns nil.
 func (s *Spec) Check(d Disturbance) error {
 	if i, ok := hostIndex(d.Host); !ok || i >= s.Hosts {
 		return &hostError{d.Host, s.Hosts}
@@ -86,11 +86,11 @@ func (s *Spec) Check(d Disturbance) error {
 	return nil
 }
 
-// Disturb does it, now.
+// Disturb carries out the disturbance now.
 //
-// To cut is to pull the cable: the host's interface and the switch's port lose their carrier. What they held, and what
-// is sent into them meanwhile, is lost, and nobody counts it. To restore makes the port what the Spec says, whatever
-// was done to it, but for its bucket, which never shrinks.
+// cut pulls the cable: the host's interface and the switch's port lose their carrier. Packets in them, and packets sent
+// into them meanwhile, are lost without being counted. restore makes the port as in the Spec, whatever was done to it,
+// but for its bucket, which never shrinks.
 func (b *Bed) Disturb(d Disturbance) error {
 	if err := b.spec.Check(d); err != nil {
 		return err
@@ -106,15 +106,15 @@ func (b *Bed) Disturb(d Disturbance) error {
 	}
 }
 
-// DisturbanceResult is what became of a disturbance.
+// DisturbanceResult is the outcome of a disturbance.
 type DisturbanceResult struct {
 	Disturbance Disturbance `json:"disturbance"`
-	AtS         float64     `json:"at_s"`            // when it was done; 0 if the run was over before
-	TookEffect  bool        `json:"done"`            // it took effect
+	AtS         float64     `json:"at_s"` // when it was carried out; 0 if the run was over before
+	TookEffect  bool        `json:"done"`
 	Error       string      `json:"error,omitempty"` // why it did not
 }
 
-// disturbAll does what is due until the context ends, and says what became of each.
+// disturbAll carries out the disturbances when they are due until ctx ends, and returns their outcomes.
 func (b *Bed) disturbAll(ctx context.Context, began time.Time, all []Disturbance,
 	report func(string)) []DisturbanceResult {
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b Disturbance) int { return cmp.Compare(a.At, b.At) })

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// CheckFilter says why SetFilter and SetResets cannot work here, or nil.
+// CheckFilter says why SetFilter and SetResets cannot work here, or returns nil.
 func CheckFilter() error {
 	if _, err := exec.LookPath("nft"); err != nil {
 		return fmt.Errorf("filters need the program nft, of the package nftables: %w", err)
@@ -14,15 +14,15 @@ func CheckFilter() error {
 	return nil
 }
 
-// Detour is the class of the slow queue that WithDetours puts beside the fast one of every port: a rule "meta
-// priority set" that names it makes a packet late, so that those behind it overtake it.
+// Detour is the class of the slow queue that WithDetours puts beside the fast one of every port. A rule "meta priority
+// set" with this class delays a packet, so that later packets overtake it.
 const Detour = "10:2"
 
-// WithDetours gives the port of every host, and of the control, a second and slow queue towards it. No packet takes
-// it unless a rule of SetFilter says so.
+// WithDetours gives the port of every host, and of the control, a second, slow queue towards it. Only packets that a
+// rule of SetFilter selects take it.
 func (b *Bed) WithDetours(slow Rate) error {
 	for i := range b.hostNS {
-		// The rate limit of the port stays in front: its handle is 1:, its only class 1:1.
+		// The rate limit stays in front: its handle is 1:, its only class 1:1.
 		if err := b.tc(b.switchNS, detourRules(hostName(i), "parent 1:1", slow)...); err != nil {
 			return err
 		}
@@ -40,8 +40,8 @@ func detourRules(dev, where string, slow Rate) []string {
 }
 
 // SetFilter replaces the packet filter of the switch. A rule is a line in nft's language for a chain of the family
-// bridge through which everything goes that one host sends another; interfaces have the names of the hosts, and
-// "control". No rules: no filter. The change is one: no packet meets half of it. It needs CheckFilter.
+// bridge; all packets between hosts pass the chain. Interfaces have the names of the hosts, and "control". No rules
+// mean no filter. The change is atomic. It needs CheckFilter.
 func (b *Bed) SetFilter(rules []string) error {
 	const table = "table bridge testbed"
 	text := table + " {}\ndelete " + table + "\n"
@@ -53,8 +53,8 @@ func (b *Bed) SetFilter(rules []string) error {
 	return err
 }
 
-// SetResets makes a host answer every packet of TCP that it sends or gets with a reset, or ends that: connections break
-// at both ends, new ones as soon as they are made. It needs CheckFilter.
+// SetResets makes a host answer every TCP packet that it sends or receives with a reset, or ends that: connections
+// break at both ends, new ones as soon as they are made. It needs CheckFilter.
 func (b *Bed) SetResets(host string, on bool) error {
 	i, ok := hostIndex(host)
 	if !ok || i >= len(b.hostNS) {
@@ -63,7 +63,8 @@ func (b *Bed) SetResets(host string, on bool) error {
 	const table = "table inet testbed"
 	text := table + " {}\ndelete " + table + "\n"
 	if on {
-		// The resets themselves go out by the same chain; and who asks for a connection shall not hear that nobody listens.
+		// The resets pass the same chain, so packets with rst are spared; those with syn are, too, lest connecting be
+		// refused.
 		const chain = "chain %s {\ntype filter hook %[1]s priority 0; policy accept;\n" +
 			"tcp flags & (syn | rst) == 0 reject with tcp reset\n}\n"
 		text += table + " {\n" + fmt.Sprintf(chain, "input") + fmt.Sprintf(chain, "output") + "}\n"

@@ -12,10 +12,10 @@ import (
 	"ringlet/internal/address"
 )
 
-// A Flow is what one host sends another, by their numbers.
+// A Flow is the traffic from one host to another, by their numbers.
 type Flow struct{ From, To int }
 
-// ShiftFlows are the flows in which each host sends to the one by places further on, and takes from one.
+// ShiftFlows has a flow from each host to the host by places further on, so each host also receives one flow.
 func (b *Bed) ShiftFlows(by int) []Flow {
 	var out []Flow
 	for i := range b.hostNS {
@@ -24,9 +24,9 @@ func (b *Bed) ShiftFlows(by int) []Flow {
 	return out
 }
 
-// Goodput measures what plain TCP brings through the ports: bits per second received by each of the flows, which all
-// run for the duration at the same time. One flow by itself is the reference for a port, ShiftFlows(1) for all of them
-// and the processors at once, several to one host for incast.
+// Goodput measures plain TCP through the ports: bits per second received by each of the flows, which all run for the
+// duration at the same time. A single flow is the reference for a port, ShiftFlows(1) for all ports and the processors
+// together, flows from several hosts to one for incast.
 func (b *Bed) Goodput(ctx context.Context, d time.Duration, flows ...Flow) ([]float64, error) {
 	got, errs := make([]float64, len(flows)), make([]error, len(flows))
 	var wg sync.WaitGroup
@@ -44,7 +44,7 @@ func (b *Bed) Goodput(ctx context.Context, d time.Duration, flows ...Flow) ([]fl
 	return got, errors.Join(errs...)
 }
 
-// flow is one of them.
+// flow measures one flow.
 func (b *Bed) flow(ctx context.Context, d time.Duration, f Flow) (float64, error) {
 	var lis net.Listener
 	var in, out net.Conn
@@ -89,5 +89,5 @@ func (b *Bed) flow(ctx context.Context, d time.Duration, f Flow) (float64, error
 	return float64(n) * 8 / time.Since(began).Seconds(), nil
 }
 
-// onlyReader hides that a connection could splice.
+// onlyReader hides the connection's ReadFrom and WriteTo, so that io.Copy does not splice.
 type onlyReader struct{ io.Reader }

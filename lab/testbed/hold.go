@@ -16,25 +16,25 @@ import (
 	"ringlet/internal/netns"
 )
 
-// Others find a bed by an abstract socket, which ends with the process that holds it and is nowhere in the file system.
-// They ask one question in a packet, "bed" or "down", and get one packet of JSON; with the bed come its namespaces, as
+// Other processes find a bed by an abstract socket, which ends with the process that holds it and has no file. They
+// send one request in a packet, "bed" or "down", and get one packet of JSON; with "bed" it carries the namespaces, as
 // files.
 const (
 	queryBed  = "bed"
 	queryDown = "down"
-	// queryTimeout bounds a question and its answer, which take microseconds.
+	// queryTimeout bounds a request and its answer, which take microseconds.
 	queryTimeout = 5 * time.Second
-	maxAnswer    = 64 << 10 // of JSON; a Spec with a rate for each of maxHosts is a twentieth of that
+	maxAnswer    = 64 << 10 // bytes of JSON; a Spec with a rate for each of maxHosts is a twentieth of that
 )
 
-// DefaultName is that of a bed for which nobody has found a better one.
+// DefaultName is the name of a bed if the user gives none.
 const DefaultName = "testbed"
 
 func socketOf(name string) *net.UnixAddr {
 	return &net.UnixAddr{Name: "@ringlet-testbed/" + name, Net: "unixpacket"}
 }
 
-// CheckName says why that cannot be the name of a bed, or nil.
+// CheckName says why a bed cannot have that name, or returns nil.
 func CheckName(name string) error {
 	if name == "" || len(name) > 64 || strings.ContainsFunc(name,
 		func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
@@ -43,7 +43,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// A NotUpError says that nobody holds a bed of that name.
+// A NotUpError says that no process holds a bed of that name.
 type NotUpError struct{ Name string }
 
 func (e *NotUpError) Error() string {
@@ -53,7 +53,7 @@ func (e *NotUpError) Error() string {
 // A Holder keeps a bed for other processes.
 type Holder struct{ lis *net.UnixListener }
 
-// ClaimName takes the name of a bed, before there is one.
+// ClaimName claims the name of a bed, before the bed is made.
 func ClaimName(name string) (*Holder, error) {
 	lis, err := net.ListenUnix("unixpacket", socketOf(name))
 	if errors.Is(err, unix.EADDRINUSE) {
@@ -66,10 +66,10 @@ func ClaimName(name string) (*Holder, error) {
 	return &Holder{lis}, nil
 }
 
-// Close gives the name up.
+// Close frees the name.
 func (h *Holder) Close() error { return h.lis.Close() }
 
-// Hold answers for the bed until the context ends or somebody takes the bed down. Each refused question is told.
+// Hold answers requests for the bed until ctx ends or a process takes the bed down. It reports each refused request.
 func (h *Holder) Hold(ctx context.Context, bed *Bed, report func(string)) error {
 	defer context.AfterFunc(ctx, func() { _ = h.lis.Close() })()
 	for {
@@ -90,7 +90,7 @@ func (h *Holder) Hold(ctx context.Context, bed *Bed, report func(string)) error 
 	}
 }
 
-// answer answers one question, and says whether the bed is to end.
+// answer answers one request, and says whether the bed is to end.
 func answer(c *net.UnixConn, bed *Bed) (down bool, err error) {
 	if err := checkSameUser(c); err != nil {
 		return false, err
@@ -120,8 +120,7 @@ func answer(c *net.UnixConn, bed *Bed) (down bool, err error) {
 	return false, fmt.Errorf("%q is no question", question)
 }
 
-// checkSameUser says whether the other end belongs to the user of this process: anybody may connect to an abstract
-// socket.
+// checkSameUser returns an error if the other end belongs to another user: any user may connect to an abstract socket.
 func checkSameUser(c *net.UnixConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -139,7 +138,7 @@ func checkSameUser(c *net.UnixConn) error {
 	return nil
 }
 
-// query puts a question to the holder of a bed.
+// query sends a request to the holder of a bed.
 func query(name, question string) (*net.UnixConn, error) {
 	c, err := net.DialUnix("unixpacket", nil, socketOf(name))
 	if errors.Is(err, syscall.ECONNREFUSED) {
@@ -159,7 +158,7 @@ func query(name, question string) (*net.UnixConn, error) {
 	return c, nil
 }
 
-// TakeDown ends the bed of that name. What runs in it goes on until it ends by itself.
+// TakeDown ends the bed of that name. Processes in it go on until they end by themselves.
 func TakeDown(name string) error {
 	c, err := query(name, queryDown)
 	if err != nil {
@@ -170,7 +169,7 @@ func TakeDown(name string) error {
 	return err
 }
 
-// Attach finds the bed that another process holds. It is closed as one that New has made.
+// Attach finds the bed that another process holds. The caller closes it, as one from New.
 func Attach(name string) (*Bed, error) {
 	if err := CheckPossible(); err != nil {
 		return nil, err
@@ -187,7 +186,7 @@ func Attach(name string) (*Bed, error) {
 	return b, nil
 }
 
-// receive takes what answer sends.
+// receive reads what answer sends.
 func receive(c *net.UnixConn) (*Bed, error) {
 	text, rights := make([]byte, maxAnswer), make([]byte, unix.CmsgSpace(4*(maxHosts+2)))
 	n, rn, _, _, err := c.ReadMsgUnix(text, rights)

@@ -7,42 +7,42 @@ import (
 	"ringlet/internal/netns"
 )
 
-// Address of a host.
+// Address is the IP address of a host.
 func (b *Bed) Address(host int) string { return fmt.Sprintf("10.77.0.%d", host+1) }
 
-// ControlAddress is where the control is.
+// ControlAddress is the IP address of the control's host.
 func (b *Bed) ControlAddress() string { return "10.77.0.254" }
 
 // A hostError is a name that no host of the bed has.
 type hostError struct {
 	Host  string
-	Hosts int // that there are
+	Hosts int // number of hosts
 }
 
 func (e *hostError) Error() string {
 	return fmt.Sprintf("%q is not a host of this test bed: they are n0 to n%d", e.Host, e.Hosts-1)
 }
 
-// Count is what went one way through a port.
+// Count is the traffic in one direction of a port.
 type Count struct {
 	Packets uint64 `json:"packets"`
 	Bytes   uint64 `json:"bytes"`   // with Ethernet headers
-	Dropped uint64 `json:"dropped"` // packets, since the queue was full
+	Dropped uint64 `json:"dropped"` // packets that found the queue full
 }
 
 func (c Count) since(before Count) Count {
 	return Count{c.Packets - before.Packets, c.Bytes - before.Bytes, c.Dropped - before.Dropped}
 }
 
-// Port is what went through the port of a host, as the kernel's queues counted it.
+// Port has the traffic of a host's port, as the kernel's queues counted it.
 type Port struct {
 	Host     string `json:"host"`
-	RateBps  int64  `json:"rate_bps"` // as the Spec has it
+	RateBps  int64  `json:"rate_bps"` // as in the Spec
 	ToHost   Count  `json:"to_host"`
 	FromHost Count  `json:"from_host"`
 }
 
-// ports reads the counters of all ports since the bed was made.
+// ports reads the counters of all ports, which count since the bed was made.
 func (b *Bed) ports() ([]Port, error) {
 	in, err := queues(b.switchNS)
 	if err != nil {
@@ -65,7 +65,7 @@ func (b *Bed) ports() ([]Port, error) {
 	return out, nil
 }
 
-// queue is a rate limit, as the kernel tells of it.
+// queue is a rate limit, as the kernel reports it.
 type queue struct {
 	count  Count
 	bucket int64 // bytes
@@ -93,7 +93,7 @@ func parseQueues(text []byte) (map[string]queue, error) {
 		} `json:"options"`
 	}
 	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, fmt.Errorf("tc printed what is no list of queues: %w", err)
+		return nil, fmt.Errorf("the output of tc is not a list of queues: %w", err)
 	}
 	out := map[string]queue{}
 	for _, q := range all {

@@ -22,42 +22,42 @@ import (
 // cluster.
 type Session struct {
 	Bed     *Bed
-	Program string   // ringlet
-	Nodes   []string // names, which are spread over the hosts in turn
-	// Node and Control are the arguments of the processes: where they bind, where the cluster is joined. Control also gets
-	// the number of a descriptor to which it writes a line when the run begins.
+	Program string   // path of ringlet
+	Nodes   []string // names; the nodes are spread over the hosts in turn
+	// Node and Control return the arguments of the processes: the address to bind, and the address to join. Control also
+	// gets the number of a descriptor to which it writes a line when the run begins.
 	Node         func(name, host, join string) []string
 	Control      func(host string, port, began int) []string
-	SendKeys     func(name string, stdin io.Writer) error // of a node, or of node.ControlName
-	ControlEnv   []string                                 // added for the control
-	Disturbances []Disturbance                            // in the time of the run
-	ControlOut   io.Writer                                // what the control prints
-	ProcessLog   io.Writer                                // what the processes complain of
-	Notify       func(string)                             // of what happens on the way
+	SendKeys     func(name string, stdin io.Writer) error // writes the keys of a node, or of node.ControlName
+	ControlEnv   []string                                 // added to the control's environment
+	Disturbances []Disturbance                            // with times since the beginning of the run
+	ControlOut   io.Writer                                // standard output of the control
+	ProcessLog   io.Writer                                // standard error of the processes
+	Notify       func(string)                             // called with what happens on the way
 }
 
-// Report is what the test bed saw of a run.
+// Report is what the test bed counted during a run.
 type Report struct {
 	Hosts        int                 `json:"hosts"`
-	RateBps      int64               `json:"rate_bps"`    // of ports that have none of their own
-	QueueBytes   int64               `json:"queue_bytes"` // of the switch in front of each host
-	BurstBytes   int64               `json:"burst_bytes"` // that an idle host may send at once at that rate
+	RateBps      int64               `json:"rate_bps"`    // of ports without a rate of their own
+	QueueBytes   int64               `json:"queue_bytes"` // of the switch, in front of each host
+	BurstBytes   int64               `json:"burst_bytes"` // that an idle host may send at once, at that rate
 	MTU          int                 `json:"mtu"`
 	Packets      uint64              `json:"packets"` // of all ports, towards the hosts
 	Bytes        uint64              `json:"bytes"`
 	Dropped      uint64              `json:"dropped"`       // packets that found a queue of the switch full
-	DroppedShare float64             `json:"dropped_share"` // of those that were to go to a host
+	DroppedShare float64             `json:"dropped_share"` // of the packets to hosts
 	Ports        []Port              `json:"ports"`
 	Disturbances []DisturbanceResult `json:"disturbances"`
 }
 
-// joinPort is where the control is joined. Nobody else is on its host.
+// joinPort is the control's port for joining; no other process is on its host.
 const joinPort = 7946
 
-// joinAddress is what nodes are told to join.
+// joinAddress is the address that nodes join.
 func (b *Bed) joinAddress() string { return b.ControlAddress() + ":" + strconv.Itoa(joinPort) }
 
-// HostOf is where the node of that index lives: they are spread over the hosts in turn.
+// HostOf is the host of a node by its index: nodes are spread over the hosts in turn.
 func (s *Session) HostOf(node int) int { return node % len(s.Bed.hostNS) }
 
 // sessionRun is a session under way.
@@ -72,9 +72,9 @@ type sessionRun struct {
 	began      bool
 }
 
-// Run takes the cluster through one run and returns the exit code of its control, and, if the run ever began, what the
-// bed saw of it. The error is about the bed and its processes; what is wrong with the run the control has said. A
-// context that ends ends the run in good order.
+// Run takes the cluster through one run. It returns the exit code of the control, and the bed's report if the run
+// began. The error is about the bed and its processes; the control has reported the run's own problems. When ctx ends,
+// Run stops the run in good order.
 func (s *Session) Run(ctx context.Context) (code int, report *Report, err error) {
 	before, err := s.Bed.ports()
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Session) Run(ctx context.Context) (code int, report *Report, err error)
 	defer c.nodes.Stop()
 	defer c.control.Stop()
 	err = c.control.Spawn([]string{node.ControlName}, "", func(_, how string) { c.controlEnded <- how })
-	_ = startPipe.Close() // the control has its own
+	_ = startPipe.Close() // the control has its own copy
 	if err != nil {
 		return 0, nil, err
 	}
@@ -111,9 +111,9 @@ func (s *Session) Run(ctx context.Context) (code int, report *Report, err error)
 	return code, report, err
 }
 
-// controlProcesses are the process of the control.
+// controlProcesses starts the process of the control.
 func (c *sessionRun) controlProcesses(startPipe *os.File) *spawn.Processes {
-	const first = 3 // descriptor among those that a process is given beside the standard ones
+	const first = 3 // number of the first extra descriptor, behind the standard ones
 	return &spawn.Processes{
 		ProgramPath:    c.Program,
 		Stderr:         c.ProcessLog,
@@ -127,7 +127,7 @@ func (c *sessionRun) controlProcesses(startPipe *os.File) *spawn.Processes {
 	}
 }
 
-// nodeProcesses are the processes of the nodes, spread over the hosts in turn.
+// nodeProcesses starts the processes of the nodes, spread over the hosts in turn.
 func (c *sessionRun) nodeProcesses() *spawn.Processes {
 	host := map[string]int{}
 	for i, name := range c.Nodes {
@@ -145,8 +145,8 @@ func (c *sessionRun) nodeProcesses() *spawn.Processes {
 // interrupt ends the run in good order.
 func (c *sessionRun) interrupt() { _ = c.controlCmd.Process.Signal(syscall.SIGTERM) } // it may have ended meanwhile
 
-// nodeEnded takes note of a node that has ended by itself. Before the run has begun there is none without it; later on
-// that is for the control to find.
+// nodeEnded records a node that has ended by itself. Before the run has begun that ends the session, since the run
+// needs the node; later the control finds out.
 func (c *sessionRun) nodeEnded(name, how string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,8 +157,8 @@ func (c *sessionRun) nodeEnded(name, how string) {
 	}
 }
 
-// startDisturbances does to the ports what is to be done, from the moment when the control says that the run begins.
-// The function it returns ends that, leaves the ports as they were, and says what was done.
+// startDisturbances carries out the disturbances, in the time since the control says that the run begins. The function
+// it returns stops that, restores the ports, and returns the outcomes.
 func (c *sessionRun) startDisturbances(began *os.File) (end func() []DisturbanceResult) {
 	ctx, cancel := context.WithCancel(context.Background())
 	out := make(chan []DisturbanceResult, 1)
@@ -187,14 +187,14 @@ func (c *sessionRun) startDisturbances(began *os.File) (end func() []Disturbance
 	}
 }
 
-// state is whether the run has begun, and which nodes have ended by themselves.
+// state says whether the run has begun, and which nodes have ended by themselves.
 func (c *sessionRun) state() (began bool, lost []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.began, slices.Clone(c.endedNodes)
 }
 
-// checkOutcome says what the exit code does not.
+// checkOutcome returns the errors that the exit code does not show.
 func (c *sessionRun) checkOutcome(r *Report) error {
 	var errs []error
 	for _, d := range r.Disturbances {
@@ -219,7 +219,7 @@ func newReport(s Spec, done []DisturbanceResult) *Report {
 	}
 }
 
-// count is what the ports counted since before.
+// count counts the traffic of the ports since before.
 func (r *Report) count(b *Bed, before []Port) error {
 	now, err := b.ports()
 	if err != nil {
@@ -230,7 +230,8 @@ func (r *Report) count(b *Bed, before []Port) error {
 		p.ToHost, p.FromHost = p.ToHost.since(before[i].ToHost), p.FromHost.since(before[i].FromHost)
 		r.Packets += p.ToHost.Packets
 		r.Bytes += p.ToHost.Bytes
-		// in front of a host's own port senders wait, and what a cut takes there the switch did not drop
+		// Only these count: in front of a host's own port senders wait, and packets lost there by a cut are no drops of the
+		// switch.
 		r.Dropped += p.ToHost.Dropped
 	}
 	r.Ports = now

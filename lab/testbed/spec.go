@@ -15,21 +15,21 @@ import (
 	"ringlet/node/config"
 )
 
-// Spec says what bed is wanted. Zero values mean what Complete makes of them.
+// Spec describes a bed. Zero values are defaults, which Complete fills in.
 type Spec struct {
-	Hosts int          `yaml:"hosts"` // zero means 4
-	Rate  Rate         `yaml:"rate"`  // of each port, in each direction; zero means 200 Mbit/s
-	Queue config.Bytes `yaml:"queue"` // of the switch in front of each host; zero means 32 KiB
-	// that an idle host may send at once; zero means a batch of 68 KiB, or 2.75 ms of the rate if that is less
+	Hosts int          `yaml:"hosts"` // default: 4
+	Rate  Rate         `yaml:"rate"`  // of each port, in each direction; default: 200 Mbit/s
+	Queue config.Bytes `yaml:"queue"` // of the switch in front of each host; default: 32 KiB
+	// Burst is what an idle host may send at once; default: a batch of 68 KiB, or 2.75 ms of the rate if that is less.
 	Burst config.Bytes `yaml:"burst"`
-	MTU   int          `yaml:"mtu"`   // zero means 1500
-	Ports Rates        `yaml:"ports"` // those that differ from Rate
+	MTU   int          `yaml:"mtu"`   // default: 1500
+	Ports Rates        `yaml:"ports"` // ports whose rates differ from Rate
 
-	document *config.Document // that gave values, or nil
-	flags    map[string]bool  // keys that flags gave
+	document *config.Document // from which values were read; may be nil
+	flags    map[string]bool  // keys given by flags
 }
 
-// Rates are rates of single ports by the name of the host. The text form is n2=50Mbit,n5=100Mbit.
+// Rates are rates of single ports by host. The text form is n2=50Mbit,n5=100Mbit.
 type Rates map[string]Rate
 
 // UnmarshalText reads the text form, for kong and YAML.
@@ -110,22 +110,22 @@ func (r Rate) String() string {
 	return strconv.FormatInt(int64(r), 10) + "bit"
 }
 
-// What a bed can be.
+// Bounds of a bed.
 const (
-	// maxHosts: their namespaces are handed over in one message of a socket, which takes 253 files.
+	// maxHosts: one message of a socket, which takes 253 files, hands over the namespaces.
 	maxHosts = 128
-	// minRate lets a full packet through in 12 ms; below, nothing that has a time-out would work.
+	// minRate lets a full packet through in 12 ms; below, time-outs would expire.
 	minRate = 1_000_000
 	maxRate = 100_000_000_000
 	// minMTU is what IPv6 and QUIC ask of any path; maxMTU is a jumbo frame.
 	minMTU, maxMTU = 1280, 9216
 	maxQueueBytes  = 64 << 20 // of queues and bursts: seconds of 100 Mbit/s
-	// bytes of an Ethernet header, which count as the packet's where queues and rates are concerned
+	// frameHead is the size of an Ethernet header, which queues and rates count as part of the packet.
 	frameHead = 14
 )
 
-// LoadSpec reads a YAML file with the names of the flags. Whatever is wrong with it is a *config.InvalidError with
-// file, line and sentence.
+// LoadSpec reads a YAML file with the names of the flags as keys. Invalid content is a *config.InvalidError with file,
+// line and sentence.
 func LoadSpec(path string) (Spec, error) {
 	f, err := safeopen.Open(path)
 	if err != nil {
@@ -141,7 +141,7 @@ func LoadSpec(path string) (Spec, error) {
 	return s, err
 }
 
-// Override lets what over has, flags, win over the file.
+// Override replaces values of the file by those of flags.
 func (s *Spec) Override(over Spec) {
 	s.flags = map[string]bool{
 		"hosts": over.Hosts != 0, "rate": over.Rate != 0, "queue": over.Queue != 0, "burst": over.Burst != 0,
@@ -154,7 +154,7 @@ func (s *Spec) Override(over Spec) {
 	}
 }
 
-// Complete fills in what was left out and checks the whole. On error it is a *config.InvalidError.
+// Complete fills in defaults and checks all values. Its error is a *config.InvalidError.
 func (s *Spec) Complete() error {
 	s.Hosts, s.Rate = cmp.Or(s.Hosts, 4), cmp.Or(s.Rate, 200_000_000)
 	s.Queue, s.MTU = cmp.Or(s.Queue, 32<<10), cmp.Or(s.MTU, 1500)
@@ -214,7 +214,7 @@ func (s *Spec) rate(host int) Rate {
 	return s.Rate
 }
 
-// SlowestRate is the rate of the slowest port: what all can have where each is to get the same.
+// SlowestRate is the rate of the slowest port: the rate of all ports if all hosts send and receive the same.
 func (s *Spec) SlowestRate() Rate {
 	least := s.rate(0)
 	for host := range s.Hosts {

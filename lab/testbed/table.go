@@ -8,7 +8,7 @@ import (
 	"ringlet/node/config"
 )
 
-// WriteTable prints the report for people; docs/testbed.md says what the columns mean.
+// WriteTable prints the report; docs/testbed.md explains the columns.
 func (r *Report) WriteTable(w io.Writer) error {
 	bed := fmt.Sprintf("%d hosts, ports of %v, queues of %v, bursts of %v, MTU %d", r.Hosts, Rate(r.RateBps),
 		config.Bytes(r.QueueBytes), config.Bytes(r.BurstBytes), r.MTU)

@@ -1,5 +1,6 @@
-// Package tool runs other programs for the packages of the lab: iperf3, OpenMPI, and the project's own as a user would.
+// Package tool runs other programs for the packages of the lab: iperf3, OpenMPI, and this project's programs as a user
+// would run them.
 //
-// A program dies with the process that runs it, ends in good order when its context does, and where it fails the error
-// has the last line that it wrote. The caller says with Command what to run, and bounds it by the context.
+// A program dies with the process that runs it, ends in good order when its context ends, and if it fails, the error
+// has its last line of output. The caller describes the program in a Command, and bounds it by the context.
 package tool

@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// defaultEndTimeout is how long a program may take to end after SIGTERM, unless more is said.
+// defaultEndTimeout is how long a program may take to end after SIGTERM, unless the Command says otherwise.
 const defaultEndTimeout = 3 * time.Second
 
-// A Command is what to run.
+// A Command describes a program to run.
 type Command struct {
 	Program    string
 	Args       []string
-	Dir        string        // where; "" = here
+	Dir        string        // working directory; "" = the current one
 	EndTimeout time.Duration // how long it may take to end after SIGTERM; 0 = 3 s
 }
 
-// A Process is a program under way.
+// A Process is a running program.
 type Process struct {
 	cmd      *exec.Cmd
 	out, err bytes.Buffer
-	done     chan struct{} // closed when it has ended
-	exitErr  error         // written before
+	done     chan struct{} // closed when the program has ended
+	exitErr  error         // written before done is closed
 }
 
-// Start starts the program. The end of ctx sends it SIGTERM and, if that does not help, kills it; the kernel does the
-// former when this process is gone, which is tied to the thread that starts it.
+// Start starts the program. When ctx ends, Start sends it SIGTERM, and kills it after EndTimeout. If this process dies,
+// the kernel sends SIGTERM: it does when the thread ends that started the program.
 func (c Command) Start(ctx context.Context) (*Process, error) {
 	p := &Process{cmd: exec.CommandContext(ctx, c.Program, c.Args...), done: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = c.Dir, &p.out, &p.err
@@ -54,7 +54,7 @@ func (c Command) Start(ctx context.Context) (*Process, error) {
 	return p, <-started
 }
 
-// Run runs the program to its end and gives what it printed, also of one that ended badly.
+// Run runs the program to its end, and returns its standard output even if it failed.
 func (c Command) Run(ctx context.Context) ([]byte, error) {
 	p, err := c.Start(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c Command) Run(ctx context.Context) ([]byte, error) {
 	return p.out.Bytes(), err
 }
 
-// Stop ends a program that is not wanted any more.
+// Stop ends the program.
 func (p *Process) Stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	kill := time.AfterFunc(defaultEndTimeout, func() { _ = p.cmd.Process.Kill() })
@@ -78,13 +78,13 @@ func (p *Process) Stop() {
 	<-p.done
 }
 
-// LastLine of what a program wrote.
+// LastLine is the last line of a program's output.
 func LastLine(text []byte) string {
 	text = bytes.TrimSpace(text)
 	return string(text[bytes.LastIndexByte(text, '\n')+1:])
 }
 
-// CheckInstalled says in one sentence which of the programs are not installed.
+// CheckInstalled says which of the programs are not installed.
 func CheckInstalled(programs ...string) error {
 	var not []string
 	for _, p := range programs {

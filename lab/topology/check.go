@@ -12,7 +12,7 @@ type Flow struct {
 	To   string `json:"to"`
 }
 
-// A Conflict is a link that carries more flows in a phase than it is made for.
+// A Conflict is a link that carries more flows in a phase than its capacity.
 type Conflict struct {
 	Phase     int    `json:"phase"`
 	Link      string `json:"link"`
@@ -30,20 +30,19 @@ func (c Conflict) String() string {
 		strings.Join(flows[:last], ", "), flows[last])
 }
 
-// A judgement says what an order does to the links.
+// A judgement counts the conflicts of an order.
 type judgement struct {
-	Conflicts int        // of phase and link
-	Phases    int        // that have any
-	MaxFlows  int        // flows that any link carries at once
-	First     int        // phase with a conflict, if there is any
+	Conflicts int        // pairs of phase and link
+	Phases    int        // phases with conflicts
+	MaxFlows  int        // largest number of flows on a link in a phase
+	First     int        // first phase with a conflict, if there is one
 	Described []Conflict // the first ones, in the order of phases
 }
 
-// conflictFree says that no link conflicts in any phase.
+// conflictFree says whether no link conflicts in any phase.
 func (c judgement) conflictFree() bool { return c.Conflicts == 0 }
 
-// check counts the flows of every link in every phase. It describes the first conflicts, as many as show; all if that
-// is 0.
+// check counts the flows of every link in every phase. It describes the first show conflicts, or all if show is 0.
 func (t *Topology) check(o Order, show int) judgement {
 	var c judgement
 	l := t.newLoad()
@@ -66,8 +65,9 @@ func (t *Topology) check(o Order, show int) judgement {
 	return c
 }
 
-// conflictFree is check that ends at the first conflict. It also says how many flows it looked at, which is what its
-// time goes by. It begins where the last order failed: one that differs in a dummy mostly fails there again.
+// conflictFree is check that ends at the first conflict. It also returns how many flows it looked at, which is its
+// cost. It begins at the phase where the last order failed: an order that differs by one dummy mostly fails there
+// again.
 func (t *Topology) conflictFree(l *phaseLoad, o Order) (ok bool, flows int) {
 	for i := range o.places() {
 		p := (l.failedPhase + i) % o.places()
@@ -84,7 +84,7 @@ func (t *Topology) conflictFree(l *phaseLoad, o Order) (ok bool, flows int) {
 // phaseLoad counts the flows of one phase.
 type phaseLoad struct {
 	flows        []int // by link
-	used         []int // links that have any
+	used         []int // links with flows
 	path         []int // scratch
 	failedPhase  int   // phase in which an order had a conflict
 	linkCapacity int
@@ -95,7 +95,7 @@ func (t *Topology) newLoad() *phaseLoad {
 	return &phaseLoad{flows: make([]int, rows*columns*2), linkCapacity: t.net.capacity()}
 }
 
-// countPhase counts phase p in the place of what was counted before.
+// countPhase counts phase p, and forgets the phase counted before.
 func (t *Topology) countPhase(l *phaseLoad, o Order, p int) {
 	for _, link := range l.used {
 		l.flows[link] = 0
@@ -115,7 +115,7 @@ func (t *Topology) countPhase(l *phaseLoad, o Order, p int) {
 	}
 }
 
-// flow says who sends to whom: the linear shift.
+// flow is the sender and receiver of the linear shift in a phase.
 func (o Order) flow(i, phase int) (from, to int) { return o.RUs[i], o.BUs[(i+phase)%len(o.BUs)] }
 
 // overloaded lists the links in conflict.
@@ -138,7 +138,7 @@ func (l *phaseLoad) most() int {
 	return most
 }
 
-// conflict says whose flows meet on a link.
+// conflict lists the flows that meet on a link.
 func (t *Topology) conflict(o Order, phase, link int) Conflict {
 	c := Conflict{Phase: phase, Link: t.net.linkName(link), linkLabel: t.net.linkLabel()}
 	for i := range o.RUs {

@@ -15,7 +15,7 @@ import (
 	"ringlet/node/config"
 )
 
-// file is a topology as it is written; docs/planning.md says what each key means.
+// file is a topology file as written; docs/planning.md explains the keys.
 type file struct {
 	Tree  *treeFile  `yaml:"fat-tree"`
 	Torus *torusFile `yaml:"torus"`
@@ -42,13 +42,13 @@ type torusFile struct {
 	Map       [][]*string `yaml:"map"`
 }
 
-// perLeaf is one number for all leaves, or a list of one for each.
+// perLeaf is one number for all leaves, or a list with a number for each.
 type perLeaf struct {
 	values  []int
-	uniform bool // the only one holds for all
+	uniform bool // values has one number, for all leaves
 }
 
-// UnmarshalYAML takes either form.
+// UnmarshalYAML reads either form.
 func (p *perLeaf) UnmarshalYAML(node *yaml.Node) error {
 	list := node.Content
 	if p.uniform = node.Kind != yaml.SequenceNode; p.uniform {
@@ -65,8 +65,8 @@ func (p *perLeaf) UnmarshalYAML(node *yaml.Node) error {
 	return nil
 }
 
-// Load reads a topology file. Whatever is wrong with its content is a *config.InvalidError that names the file, the
-// line and the key; a file that cannot be read is an *fs.PathError.
+// Load reads a topology file. Invalid content is a *config.InvalidError that names the file, the line and the key; a
+// file that cannot be read is an *fs.PathError.
 func Load(path string) (*Topology, error) {
 	f, err := safeopen.Open(path)
 	if err != nil {
@@ -76,7 +76,7 @@ func Load(path string) (*Topology, error) {
 	return parse(path, f)
 }
 
-// parse is Load of what is open already; name stands for the file in errors.
+// parse is Load for an open file; name is its name in errors.
 func parse(name string, in io.Reader) (*Topology, error) {
 	f := file{}
 	d, err := config.Read(name, in, &f)
@@ -94,7 +94,7 @@ func parse(name string, in io.Reader) (*Topology, error) {
 	return t, nil
 }
 
-// parser turns what was written into a topology, and notes what cannot be.
+// parser makes a topology from the file, and collects its problems.
 type parser struct {
 	*config.Document
 	nodes []Node
@@ -126,7 +126,7 @@ func (p *parser) topology(f *file) *Topology {
 	return t
 }
 
-// checkRange checks a number.
+// checkRange reports a number out of bounds.
 func (p *parser) checkRange(path string, v, least, most int) bool {
 	if v < least || v > most {
 		p.AddProblem(path, "%d is not between %d and %d", v, least, most)
@@ -158,7 +158,7 @@ func (p *parser) tree(f *treeFile) network {
 		linkByPort: f.Parallel == "fixed",
 	}
 	if !p.Contains(at + "ports") {
-		f.Ports = perLeaf{values: []int{min(f.Spines*f.Links, maxPorts)}, uniform: true} // as many down as up
+		f.Ports = perLeaf{values: []int{min(f.Spines*f.Links, maxPorts)}, uniform: true} // as many ports down as up
 	}
 	n.ports = p.expandPerLeaf(at+"ports", f.Ports, f.Leaves, 1, maxPorts)
 	if n.ports == nil {
@@ -175,7 +175,7 @@ func (p *parser) tree(f *treeFile) network {
 // maxPorts bounds the ports of a leaf. Switches have some hundred.
 const maxPorts = 1024
 
-// expandPerLeaf gives one number for each leaf.
+// expandPerLeaf returns a number for each leaf.
 func (p *parser) expandPerLeaf(path string, v perLeaf, leaves, least, most int) []int {
 	each := v.values
 	if v.uniform {
@@ -213,7 +213,7 @@ func (p *parser) placeNumbered(path string, v perLeaf, ports []int) {
 	}
 }
 
-// placeByLeaf takes the nodes of a fat tree as they are listed, port by port.
+// placeByLeaf puts the listed nodes of a fat tree on the ports of each leaf.
 func (p *parser) placeByLeaf(path string, rows [][]*string, ports []int) {
 	if len(rows) != len(ports) {
 		p.AddProblem(path, "lists %d leaves of %d", len(rows), len(ports))
@@ -228,7 +228,7 @@ func (p *parser) placeByLeaf(path string, rows [][]*string, ports []int) {
 	p.placeMapped(path, rows)
 }
 
-// placeMapped takes the nodes of a map. "~" is where none is.
+// placeMapped puts the nodes of a map at their places. "~" is an empty place.
 func (p *parser) placeMapped(path string, rows [][]*string) {
 	for r, row := range rows {
 		for c, name := range row {
@@ -239,8 +239,7 @@ func (p *parser) placeMapped(path string, rows [][]*string) {
 	}
 }
 
-// node adds one. It says false when there is no room for it or any after it: that is one mistake, however many they
-// are.
+// node adds a node. It returns false if there are too many nodes: further nodes would be the same mistake.
 func (p *parser) node(path, name string, row, column int) bool {
 	_, again := p.index[name]
 	switch {
@@ -264,7 +263,7 @@ func (p *parser) torus(f *torusFile) network {
 	if !p.Contains(at + "flows") {
 		f.Flows = 1
 	}
-	// Rings of more nodes than the document allows are planned all the same, and remarked on.
+	// A ring with more nodes than the document allows is planned with a remark.
 	if !p.checkRange(at+"rows", f.Rows, 1, maxRing) || !p.checkRange(at+"columns", f.Columns, 1, maxRing) ||
 		!p.checkRange(at+"flows", f.Flows, 1, 1024) {
 		return nil
@@ -296,7 +295,7 @@ func (p *parser) torus(f *torusFile) network {
 // maxRing bounds a ring. The document's limit is 107.
 const maxRing = 128
 
-// order reads who is what, and at which place.
+// order reads which units each node has, and its place.
 func (p *parser) order(t *Topology, f *file) {
 	lists, columns := p.Contains("rus") || p.Contains("bus"), p.Contains("torus.ru-columns")
 	if p.Contains("order") && (lists || columns) || lists && columns {
@@ -339,7 +338,7 @@ func (p *parser) order(t *Topology, f *file) {
 	}
 }
 
-// unitsByColumn makes whole columns of a torus readout units, and all others builder units.
+// unitsByColumn makes the nodes of whole columns of a torus readout units, and all others builder units.
 func (p *parser) unitsByColumn(columns []int) (rus, bus []int) {
 	for i, n := range p.nodes {
 		if slices.Contains(columns, n.Column) {
@@ -351,7 +350,7 @@ func (p *parser) unitsByColumn(columns []int) (rus, bus []int) {
 	return rus, bus
 }
 
-// emptyPlace stands where no node does.
+// emptyPlace marks a place without a node.
 const emptyPlace = "~"
 
 // places reads an order.

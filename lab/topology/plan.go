@@ -10,13 +10,13 @@ import (
 	"ringlet/node/cluster"
 )
 
-// Options say what a plan shows.
+// Options say how much a plan shows.
 type Options struct {
-	MaxConflicts int // conflicts that are described; 0 = all
-	MatrixPhase  int // whose links the matrix shows; below 0 = the first that has a conflict
+	MaxConflicts int // most conflicts to describe; 0 = all
+	MatrixPhase  int // phase of the matrix; below 0 = the first with a conflict
 }
 
-// A Plan is what is to be said about a topology. It is the JSON of ringlet plan --json.
+// A Plan is the analysis of a topology. It is the JSON of ringlet plan --json.
 type Plan struct {
 	File          string       `json:"file"`
 	Kind          string       `json:"kind"`
@@ -25,15 +25,15 @@ type Plan struct {
 	RUs           int          `json:"rus"`
 	BUs           int          `json:"bus"`
 	Folded        bool         `json:"folded"`
-	Notes         []string     `json:"notes"` // what the map cannot do, or does at the limit, whatever the order
+	Notes         []string     `json:"notes"` // limits of the map, whatever the order
 	GivenOrder    JudgedOrder  `json:"given"`
 	Matrix        *Matrix      `json:"matrix,omitempty"`
-	ProposedOrder *JudgedOrder `json:"proposed,omitempty"` // absent where no order was found
+	ProposedOrder *JudgedOrder `json:"proposed,omitempty"` // absent if no order was found
 	Groups        Groups       `json:"groups"`
 	Torus         *TorusPlan   `json:"torus,omitempty"`
 }
 
-// JudgedOrder is an order and what it does.
+// JudgedOrder is an order with its conflicts.
 type JudgedOrder struct {
 	Places          int        `json:"places"`
 	Dummies         int        `json:"dummies"`
@@ -47,36 +47,36 @@ type JudgedOrder struct {
 	RUs             []*string  `json:"rus"`               // by place; null is a dummy
 	BUs             []*string  `json:"bus"`
 	DummiesAfter    []DummyRun `json:"dummies_after"`   // of builder units
-	Seats           string     `json:"seats,omitempty"` // by rank, for ringlet run --seats: "0,1,-,2"; where nodes are folded
+	Seats           string     `json:"seats,omitempty"` // by rank, for run --seats: "0,1,-,2"; only if nodes are folded
 }
 
-// DummyRun says where dummies stand: behind the node at Place.
+// DummyRun is a run of dummies behind the node at Place.
 type DummyRun struct {
 	Place   int    `json:"place"`
 	Node    string `json:"node"`
 	Dummies int    `json:"dummies"`
 }
 
-// Groups are builder units that share what carries one event at a time, for the scheduler's rules.
+// Groups are builder units that share a bottleneck, which carries one event at a time, for the scheduler's rules.
 type Groups struct {
 	SharedBy string     `json:"of"` // leaf or column
 	BUs      [][]string `json:"bus"`
-	Flag     string     `json:"flag"` // the same by index among the builder units, which go by rank: "0-3;4-7"
+	Flag     string     `json:"flag"` // the same by index among the builder units, which are ordered by rank: "0-3;4-7"
 }
 
-// TorusPlan is what only a torus has.
+// TorusPlan is the part of a plan that only a torus has.
 type TorusPlan struct {
 	SendingRows      int     `json:"sending_rows"`
 	BuildingColumns  int     `json:"building_columns"`
-	LongestLatency   Latency `json:"latency"` // of the longest way there is
-	WorstUsedLatency Latency `json:"worst"`   // of the longest way that is used
+	LongestLatency   Latency `json:"latency"` // of the longest path
+	WorstUsedLatency Latency `json:"worst"`   // of the longest path in use
 	RowRinglet       int     `json:"row_ringlet"`
 	ColRinglet       int     `json:"column_ringlet"`
 	RingletIdle      int     `json:"ringlet_limit_idle"`
 	RingletBusy      int     `json:"ringlet_limit_busy"`
 }
 
-// NewPlan checks the given order and proposes one. file is its name.
+// NewPlan checks the given order and proposes one. file is the name of the topology file.
 func (t *Topology) NewPlan(file string, opt Options) (*Plan, error) {
 	if opt.MatrixPhase >= t.GivenOrder.places() {
 		return nil, &emptySystemError{fmt.Sprintf("phase %d is asked for, and the last of %d phases is %d", opt.MatrixPhase,
@@ -139,7 +139,7 @@ func (t *Topology) names(places []int) []*string {
 	return out
 }
 
-// dummiesAfter lists runs of dummies by the node before them; those at the beginning belong to the last.
+// dummiesAfter lists runs of dummies by the node before them; those at the beginning come after the last node.
 func (t *Topology) dummiesAfter(places []int) []DummyRun {
 	out := []DummyRun{}
 	last := len(places) - 1
@@ -159,7 +159,7 @@ func (t *Topology) dummiesAfter(places []int) []DummyRun {
 	return out
 }
 
-// nodesByRank lists nodes by rank: a run ranks its nodes by name, and its builder units alike.
+// nodesByRank lists nodes by rank: a run ranks its nodes, and its builder units, by name.
 func (t *Topology) nodesByRank() []int {
 	nodes := make([]int, len(t.Nodes))
 	for i := range nodes {
@@ -169,8 +169,8 @@ func (t *Topology) nodesByRank() []int {
 	return nodes
 }
 
-// seats names the places of an order as a run's setting does. Where readout and builder units are apart a run has no
-// such setting: they sit in the order of their ranks.
+// seats is the order as the setting --seats. A run whose readout and builder units are apart has no such setting: units
+// sit in the order of their ranks.
 func (t *Topology) seats(o Order) string {
 	if !t.Folded {
 		return ""
@@ -188,7 +188,7 @@ func (t *Topology) seats(o Order) string {
 	return strings.Join(out, ",")
 }
 
-// groups sorts the builder units by what they share.
+// groups groups the builder units by their bottleneck.
 func (t *Topology) groups() Groups {
 	of, in := t.net.groups()
 	builds := map[int]bool{}
@@ -214,7 +214,7 @@ func (t *Topology) groups() Groups {
 	return out
 }
 
-// ranges writes 0,1,2,5 as 0-2,5.
+// ranges formats 0,1,2,5 as 0-2,5.
 func ranges(sorted []int) string {
 	var b strings.Builder
 	for i := 0; i < len(sorted); i++ {
@@ -233,12 +233,12 @@ func ranges(sorted []int) string {
 	return b.String()
 }
 
-// A Matrix is what the links carry in one phase, in the grid of the network: two links to a cell.
+// A Matrix has the flows of all links in one phase, in the grid of the network: two links in a cell.
 type Matrix struct {
 	Phase    int        `json:"phase"`
-	Capacity int        `json:"capacity"` // flows a link is made for
-	Links    [2]string  `json:"links"`    // what the first and the second link of a cell are
-	Rows     string     `json:"rows"`     // what a row is, and a column
+	Capacity int        `json:"capacity"` // flows that a link can carry
+	Links    [2]string  `json:"links"`    // names of the first and the second link of a cell
+	Rows     string     `json:"rows"`     // names of a row and of a column
 	Columns  string     `json:"columns"`
 	Flows    [][][2]int `json:"flows"`
 }

@@ -2,18 +2,18 @@ package topology
 
 import "slices"
 
-// maxTrimFlows bounds the trying-out of dummies, in flows looked at: about a second (10 ns each in a tree, 2026-11-21).
+// maxTrimFlows bounds the search for unneeded dummies, in flows: about a second (10 ns each in a tree, 2026-11-21).
 const maxTrimFlows = 100_000_000
 
-// A Proposal is an order without conflicts.
+// proposal is an order without conflicts.
 type proposal struct {
 	Order           Order
 	Check           judgement
-	EachDummyNeeded bool // each dummy is: without any one of them there is a conflict
+	EachDummyNeeded bool // without any one dummy there is a conflict
 }
 
-// propose looks for an order without conflicts, with as few dummies as it finds: the given one, or a pattern of the
-// network. It returns false where all of them have conflicts.
+// propose looks for an order without conflicts and with few dummies: the given one, or a pattern of the network. It
+// returns false if all of them have conflicts.
 func (t *Topology) propose() (proposal, bool) {
 	l, budget := t.newLoad(), maxTrimFlows
 	var best proposal
@@ -39,7 +39,7 @@ func (t *Topology) propose() (proposal, bool) {
 	return best, found
 }
 
-// candidates lists the given order, then those of the network's patterns.
+// candidates lists the given order, then the patterns of the network.
 func (t *Topology) candidates() []Order {
 	members := func(places []int) []int {
 		out := slices.DeleteFunc(slices.Clone(places), func(n int) bool { return n == dummy })
@@ -53,8 +53,8 @@ func (t *Topology) candidates() []Order {
 	return out
 }
 
-// arrangeOrder lets folded nodes stand at one place; readout units apart from builder units stand side by side as in
-// the network, so that those of one leaf send to a run of places.
+// arrangeOrder puts both units of a folded node at one place. Readout units apart from builder units stand side by side
+// as in the network, so that those of one leaf send to consecutive places.
 func (t *Topology) arrangeOrder(rus, bus []int) Order {
 	if t.Folded {
 		return Order{RUs: bus, BUs: bus}
@@ -62,12 +62,12 @@ func (t *Topology) arrangeOrder(rus, bus []int) Order {
 	return padOrder(rus, bus)
 }
 
-// trim leaves out one dummy after the other, as long as there is no conflict and work is left. It says whether it tried
-// them all in vain at the end.
+// trim leaves out dummies, one at a time, as long as there is no conflict and budget is left. It says whether each
+// remaining dummy is needed.
 func (t *Topology) trim(l *phaseLoad, o Order, budget *int) (Order, bool) {
 	rus := slices.DeleteFunc(slices.Clone(o.RUs), func(n int) bool { return n == dummy })
 	for tried := 0; tried < len(o.BUs) && *budget > 0; {
-		// From the end: what is left out there moves nobody else.
+		// From the end: leaving out the last moves no other node.
 		at := len(o.BUs) - 1 - tried
 		tried++
 		if o.BUs[at] != dummy {

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// WriteText says it to people.
+// WriteText prints the plan.
 func (p *Plan) WriteText(w io.Writer) error {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -89,7 +89,7 @@ func (p *Plan) writeProposed(say func(string, ...any)) {
 	}
 }
 
-// inRankOrder says that a run sits like that by itself.
+// inRankOrder says whether a run has these seats without the setting.
 func (j *JudgedOrder) inRankOrder() bool {
 	for i, s := range strings.Split(j.Seats, ",") {
 		if s != strconv.Itoa(i) {
@@ -118,10 +118,10 @@ func yesNo(is bool) string {
 	return "no"
 }
 
-// maxLineLen bounds what stands in a line.
+// maxLineLen bounds a line, in bytes.
 const maxLineLen = 160
 
-// maxListed bounds how much of a list a sentence holds.
+// maxListed bounds the items of a list in a sentence.
 const maxListed = 8
 
 // dummies is "behind n3, behind n7 (2)".
@@ -141,10 +141,10 @@ func (j *JudgedOrder) dummies() string {
 	return strings.Join(out, ", ")
 }
 
-// maxMatrixWidth bounds a matrix for people: what is more stands in the JSON.
+// maxMatrixWidth bounds a printed matrix; a larger one is only in the JSON.
 const maxMatrixWidth = 40
 
-// text draws a matrix. Of a large one it draws the rows and columns in conflict.
+// text draws a matrix; of a large one only the rows and columns in conflict.
 func (m *Matrix) text() string {
 	rows, columns := m.shown()
 	var b strings.Builder
@@ -181,7 +181,7 @@ func (m *Matrix) cell(flows int) string {
 	return fmt.Sprint(flows)
 }
 
-// shown lists the rows and columns to draw: all, or those with a conflict where there are too many.
+// shown lists the rows and columns to draw: all, or those with a conflict if there are too many.
 func (m *Matrix) shown() (rows, columns []int) {
 	all := len(m.Flows) <= maxMatrixWidth && len(m.Flows[0]) <= maxMatrixWidth
 	row, column := map[int]bool{}, map[int]bool{}
@@ -205,14 +205,14 @@ func (m *Matrix) shown() (rows, columns []int) {
 	return rows, columns
 }
 
-// WriteOrder prints the proposed order, a name to a line, "~" for a dummy: or a readout and a builder unit to a line
-// where they are not folded.
+// WriteOrder prints the proposed order, a name on each line, "~" for a dummy; if nodes are not folded, a readout unit
+// and a builder unit on each line.
 func (p *Plan) WriteOrder(w io.Writer) error {
 	_, err := fmt.Fprintln(w, strings.Join(p.order(), "\n"))
 	return err
 }
 
-// order lists what stands at the places of the proposed order.
+// order lists the places of the proposed order.
 func (p *Plan) order() []string {
 	if p.ProposedOrder == nil {
 		return nil

@@ -12,31 +12,30 @@ const (
 	maxPlaces = 2 * maxNodes
 )
 
-// dummy stands in an order where no node does.
+// dummy is a place without a node.
 const dummy = -1
 
-// A Node is a host at its place in the network.
+// A Node is a host at its position in the network.
 type Node struct {
 	Name        string
 	Row, Column int // leaf and port of a fat tree; row and column of a torus
 }
 
-// An Order says which units stand at the places of the shift: indices of nodes, or Dummy. Both lists are of the same
-// length. Where every node is folded they are one and the same.
+// An Order lists the units at the places of the shift: indices of nodes, or dummy. Both lists have the same length; if
+// every node is folded, they are the same list.
 type Order struct {
 	RUs, BUs []int
 }
 
-// places is the number of places, which is also that of phases.
+// places is the number of places, and of phases.
 func (o Order) places() int { return len(o.BUs) }
 
-// dummies counts the phases that the order has beyond those that its units need.
+// dummies counts the phases beyond those that the units need.
 func (o Order) dummies() int { return o.places() - o.minPlaces() }
 
 func (o Order) minPlaces() int { return max(countUnits(o.RUs), countUnits(o.BUs)) }
 
-// factor is the most of the ports' rate that the order can build with: the share of its phases that carry something for
-// each port.
+// factor is the largest share of the ports' rate that the order can use: the share of phases in which each port sends.
 func (o Order) factor() float64 { return float64(o.minPlaces()) / float64(o.places()) }
 
 func countUnits(places []int) int {
@@ -49,7 +48,7 @@ func countUnits(places []int) int {
 	return n
 }
 
-// padOrder makes two lists one order: the shorter one ends in dummies.
+// padOrder appends dummies to the shorter list.
 func padOrder(rus, bus []int) Order {
 	for len(rus) < len(bus) {
 		rus = append(rus, dummy)
@@ -60,41 +59,40 @@ func padOrder(rus, bus []int) Order {
 	return Order{RUs: rus, BUs: bus}
 }
 
-// A Topology is a network and the nodes on it.
+// A Topology is a network with its nodes.
 type Topology struct {
 	Nodes      []Node
-	Folded     bool  // every node is both units, at one place
-	GivenOrder Order // as the file has it
+	Folded     bool  // every node has both units, at one place
+	GivenOrder Order // as in the file
 	net        network
 }
 
-// network is a kind of network. Its links stand in a grid, two to a cell, and all are made for the same number of
-// flows.
+// network is a kind of network. Its links form a grid, two in a cell, and all have the same capacity.
 type network interface {
 	kind() string
 	describe() string
 	grid() (rows, columns int)
-	capacity() int                                    // flows that a link carries side by side
+	capacity() int                                    // flows that a link carries at the same time
 	route(links []int, from, to Node) []int           // appends the links from one node to another
 	linkName(link int) string                         // "leaf 2 → spine 4"
-	linkLabel() string                                // what a link is made of: "1 link"
-	axisNames() (row, column string, links [2]string) // of the grid, in words
-	patterns(nodes []Node, members []int) [][]int     // sequences of places for these nodes that may be free of conflicts
-	// what two events should not run to at a time, and which one a node is in
+	linkLabel() string                                // capacity of a link in words: "1 link"
+	axisNames() (row, column string, links [2]string) // names of rows, columns and links of the grid
+	patterns(nodes []Node, members []int) [][]int     // sequences of places that may be free of conflicts
+	// groups names the bottleneck that should carry one event at a time, and the group of each node.
 	groups() (string, func(Node) int)
-	notes(t *Topology) []string // sentences on what the map cannot do, or does at the limit
+	notes(t *Topology) []string // sentences on limits of the map
 }
 
-// linkIndex gives the index of a link in the grid of its network.
+// linkIndex is the index of a link in the grid of its network.
 func linkIndex(columns, row, column, second int) int { return (row*columns+column)*2 + second }
 
-// linkPosition is the reverse of linkIndex.
+// linkPosition is the inverse of linkIndex.
 func linkPosition(columns, link int) (row, column, second int) {
 	return link / 2 / columns, link / 2 % columns, link % 2
 }
 
 // FatTree is a folded tree of two layers with nodes n0, n1 … on all ports of each leaf but the last, which has the
-// rest. A port has its link, not only its spine. The caller keeps within what a file may say.
+// rest. A port decides the link, not only the spine. The caller keeps within the bounds of a file.
 func FatTree(nodes, perLeaf, spines, links int) *Topology {
 	leaves := (nodes + perLeaf - 1) / perLeaf
 	t := &Topology{Folded: true, net: &tree{
@@ -112,16 +110,16 @@ func FatTree(nodes, perLeaf, spines, links int) *Topology {
 	return t
 }
 
-// Links is how many numbers of links there are. Some may stand for none.
+// Links is the number of link indices. Some may have no link.
 func (t *Topology) Links() int {
 	rows, columns := t.net.grid()
 	return 2 * rows * columns
 }
 
-// Capacity is how many flows a link carries side by side.
+// Capacity is how many flows a link carries at the same time.
 func (t *Topology) Capacity() int { return t.net.capacity() }
 
-// Route appends the links between switches on the way from one node to another, by their numbers.
+// Route appends the indices of the links between switches on the path from one node to another.
 func (t *Topology) Route(links []int, from, to int) []int {
 	return t.net.route(links, t.Nodes[from], t.Nodes[to])
 }
@@ -129,12 +127,12 @@ func (t *Topology) Route(links []int, from, to int) []int {
 // Kind is fat-tree or torus.
 func (t *Topology) Kind() string { return t.net.kind() }
 
-// An emptySystemError says that what would be left is no system.
+// An emptySystemError says that the nodes left are no system.
 type emptySystemError struct{ Why string }
 
 func (e *emptySystemError) Error() string { return "topology: " + e.Why }
 
-// KeepFirst leaves all but the first n nodes out.
+// KeepFirst leaves out all but the first n nodes.
 func (t *Topology) KeepFirst(n int) error {
 	if n < 1 || n > len(t.Nodes) {
 		return &emptySystemError{fmt.Sprintf("the first %d nodes are asked for, and there are 1 to %d", n, len(t.Nodes))}
@@ -154,7 +152,7 @@ func (t *Topology) Without(names ...string) error {
 	return t.filterNodes(func(i int) bool { return !out[t.Nodes[i].Name] })
 }
 
-// filterNodes keeps some of the nodes. In the given order the others move up: dummies are a matter of the proposal.
+// filterNodes keeps some of the nodes. In the given order the others move up; only proposals have dummies.
 func (t *Topology) filterNodes(keeps func(node int) bool) error {
 	now := make([]int, len(t.Nodes))
 	var kept []Node

@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// torus is rows and columns of rings that go one way. Routing is dimensional: along the row to the column of the
+// torus is a grid of one-way rings, its rows and columns. Routing is dimensional: along the row to the column of the
 // destination, then along the column.
 type torus struct {
 	rows, columns int
-	linkFlows     int // that a segment of a ring carries side by side
+	linkFlows     int // that a segment of a ring carries at the same time
 }
 
-// What L1-farm §5.1.4 measured (tables 5.2 and 5.3) and derived (L1-farm §5.1.4 and §5.3).
+// Figures that L1-farm measured (§5.1.4, tables 5.2 and 5.3) and derived (§5.1.4 and §5.3).
 const (
 	latencyNeighbours = 1.40  // µs from bus to bus, next neighbours
-	latencyTurn       = 0.57  // µs more where a packet changes from the row to the column
+	latencyTurn       = 0.57  // µs more if a packet changes from the row to the column
 	latencyBypass     = 0.06  // µs for each node passed by
-	latencyWait       = 0.216 // µs more for each that is sending a packet of 128 B itself
+	latencyWait       = 0.216 // µs more for each node passed by that sends a packet of 128 B itself
 
-	ringletIdle = 107 // nodes of a ringlet that 7 send buffers and 1.11 MHz allow, nodes passed by being idle …
-	ringletBusy = 22  // … and each of them sending itself. As the document gives them, from figures before rounding.
+	ringletIdle = 107 // nodes of a ringlet with 7 send buffers at 1.11 MHz, if the nodes passed by are idle …
+	ringletBusy = 22  // … and if each of them sends. From the document, which rounds later.
 )
 
 func (n *torus) kind() string      { return "torus" }
@@ -58,13 +58,13 @@ func (n *torus) linkName(l int) string {
 	return fmt.Sprintf("column %d, row %d → %d", column, row, (row+1)%n.rows)
 }
 
-// A column is what the scheduler of TagNet-farm §III.B.2 gives one event at a time.
+// groups are columns: the scheduler of TagNet-farm §III.B.2 gives a column one event at a time.
 func (n *torus) groups() (string, func(Node) int) {
 	return "column", func(x Node) int { return x.Column }
 }
 
-// patterns goes row by row, so that neighbours in the order stand in different columns: as many senders as there are
-// columns never share one. Dummies keep the columns in step where a row has gaps.
+// patterns goes row by row, so that neighbours in the order are in different columns: as many senders as there are
+// columns never share one. Dummies keep the columns in step if a row has gaps.
 func (n *torus) patterns(nodes []Node, members []int) [][]int {
 	at := map[[2]int]int{}
 	var rows, columns []int
@@ -92,10 +92,10 @@ func distinct(s []int) []int {
 	return slices.Compact(s)
 }
 
-// Latency is how long a packet of 128 B takes, in µs.
+// Latency is the time of a packet of 128 B, in µs.
 type Latency struct {
-	Idle float64 `json:"idle_us"` // the nodes that it passes by are idle
-	Busy float64 `json:"busy_us"` // each of them is just sending itself
+	Idle float64 `json:"idle_us"` // if the nodes passed by are idle
+	Busy float64 `json:"busy_us"` // if each of them is sending
 }
 
 func latency(turns bool, bypassed int) Latency {
@@ -106,10 +106,10 @@ func latency(turns bool, bypassed int) Latency {
 	return Latency{Idle: l, Busy: l + latencyWait*float64(bypassed)}
 }
 
-// longest is the formula of L1-farm §5.1.4 for the longest way in a torus: 1.40 µs + 570 ns + (m + n - 4) × 60 ns.
+// longest is the formula of L1-farm §5.1.4 for the longest path in a torus: 1.40 µs + 570 ns + (m + n - 4) × 60 ns.
 func (n *torus) longest() Latency { return latency(true, max(n.rows+n.columns-4, 0)) }
 
-// worst is the longest that any two of these units take.
+// worst is the longest latency between units in use.
 func (n *torus) worst(t *Topology) Latency {
 	var out Latency
 	for _, from := range t.GivenOrder.RUs {
@@ -126,7 +126,7 @@ func (n *torus) worst(t *Topology) Latency {
 	return out
 }
 
-// plan says what only a torus has.
+// plan is the part of a plan that only a torus has.
 func (n *torus) plan(t *Topology) *TorusPlan {
 	var rows, columns []int
 	for i := range t.GivenOrder.RUs {
@@ -149,7 +149,7 @@ func (n *torus) plan(t *Topology) *TorusPlan {
 	}
 }
 
-// notes holds the map to the document's rules of size.
+// notes compares the map with the document's rules of size.
 func (n *torus) notes(t *Topology) []string {
 	p := n.plan(t)
 	var out []string

@@ -9,12 +9,12 @@ import (
 // tree is a folded Clos network of two layers: every leaf has links to every spine, and a packet to another leaf takes
 // the spine of its destination's port, S(p) = p mod spines.
 //
-// A class is what ports have in common that share up-links and down-links. Where a switch may spread the flows to one
-// spine over its parallel links as they come, the class of a port is its spine, and carries as many flows as there are
-// links. Where it goes by the port as well, each link is a class of its own, p mod (spines × links), and carries one.
+// Ports of one class share up-links and down-links. If switches spread the flows to one spine over its parallel links,
+// the class of a port is its spine, and carries as many flows as there are links. If the port also decides the link,
+// each link is a class of its own, p mod (spines × links), and carries one flow.
 type tree struct {
 	leaves, spines, links int
-	linkByPort            bool  // a port has its link, not only its spine
+	linkByPort            bool  // the port decides the link, not only the spine
 	ports                 []int // for nodes, by leaf
 }
 
@@ -84,17 +84,16 @@ func (n *tree) groups() (string, func(Node) int) { return "leaf", func(x Node) i
 // patterns proposes three sequences.
 //
 // The first has no dummies: leaf after leaf, in each as many rounds over the classes as it has nodes. It is free of
-// conflicts where leaves are alike, or where the links leave room.
+// conflicts if leaves are alike, or if the links leave room.
 //
-// The others are woven: classes come in a fixed pattern again and again, and a place may hold any node of its class,
-// whatever its leaf. A shift by p turns the pattern by p, so that a leaf sends to as many places of a class as it has
-// nodes at the places turned onto them. That is never more than there are links, however the nodes are spread over the
-// leaves,
+// The others are woven: classes come in a fixed pattern again and again, and a place may hold any node of its class, on
+// whatever leaf. A shift by p turns the pattern by p, so a leaf sends to as many places of a class as it has nodes at
+// the places turned onto them. That is never more than there are links, however the nodes are spread over the leaves,
 //
-//   - where each class stands in the pattern as often as any leaf has nodes of it, and no leaf has two nodes at one
-//     place of the pattern: they send to different places of it. With alike leaves this is the document's order, leaf
-//     after leaf;
-//   - where each class stands in the pattern once: a leaf then sends to one class as many as it has of another.
+//   - if each class is in the pattern as often as any leaf has nodes of it, and no leaf has two nodes at one place of
+//     the pattern: they send to different places of it. With alike leaves this is the document's order, leaf after
+//     leaf;
+//   - if each class is in the pattern once: a leaf then sends to one class as many flows as it has nodes of another.
 //
 // A dummy is needed where a class has run out of nodes. Which of the two needs fewer depends on how even the classes
 // are.
@@ -121,9 +120,8 @@ func (n *tree) patterns(nodes []Node, members []int) [][]int {
 	return [][]int{bare, weaveClasses(byClass, most), weaveClasses(byClass, once)}
 }
 
-// weaveClasses makes rounds over the classes, in each of which class c stands wide[c] times, until every node has its
-// place. A leaf's nodes follow each other in byClass, so that up to wide[c] of them come to different places of the
-// pattern.
+// weaveClasses makes rounds over the classes until every node has a place. Each round has wide[c] places of class c.
+// Nodes of a leaf are consecutive in byClass, so up to wide[c] of them get different places of the pattern.
 func weaveClasses(byClass [][]int, wide []int) []int {
 	rounds := 0
 	for c, of := range byClass {
@@ -149,7 +147,7 @@ func weaveClasses(byClass [][]int, wide []int) []int {
 	return out
 }
 
-// groupMembers gives the members by leaf and class, in the order of their ports. Leaves without any are left out.
+// groupMembers lists the members by leaf and class, in the order of their ports. It leaves out leaves without any.
 func (n *tree) groupMembers(nodes []Node, members []int) [][][]int {
 	members = slices.Clone(members)
 	slices.SortFunc(members, func(a, b int) int { return comparePosition(nodes[a], nodes[b]) })
@@ -165,7 +163,7 @@ func (n *tree) groupMembers(nodes []Node, members []int) [][][]int {
 	return out
 }
 
-// notes finds ports that share too little on the way down. There the order of the others does not help.
+// notes finds ports that share too few down-links: no order of the other nodes helps there.
 func (n *tree) notes(t *Topology) []string {
 	var out []string
 	var bus []int
@@ -194,7 +192,7 @@ func (n *tree) notes(t *Topology) []string {
 	return out
 }
 
-// comparePosition compares nodes as they stand in the network.
+// comparePosition compares nodes by their positions in the network.
 func comparePosition(a, b Node) int {
 	if a.Row != b.Row {
 		return a.Row - b.Row

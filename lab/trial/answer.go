@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Answers are what a sweep found out about figures of the founding documents: answers.json in the directory of the
-// sweep. The models' figures show them beside what they simulate.
+// Answers are what a sweep found about figures of the founding documents: answers.json in the directory of the sweep.
+// The models' figures show them beside their own results.
 type Answers struct {
 	Command    string   `json:"by"` // the command
 	Conditions string   `json:"on"` // machine, rounds, load and day
 	Answers    []Answer `json:"answers"`
 }
 
-// Answer is what was measured for one figure of a document.
+// Answer is the measurement for one figure of a document.
 type Answer struct {
 	FigureID     string  `json:"figure"`             // its id, such as F26
-	What         string  `json:"what"`               // was measured
-	Document     string  `json:"document,omitempty"` // what the document has, in words
+	What         string  `json:"what"`               // what was measured
+	Document     string  `json:"document,omitempty"` // the document's value, in words
 	MeasuredText string  `json:"is"`                 // the median with its unit, and the least and the most
 	Measured     *Spread `json:"measured,omitempty"` // nil: not measured
 	Unit         string  `json:"unit,omitempty"`
@@ -27,7 +27,7 @@ type Answer struct {
 	Why          string  `json:"why,omitempty"`
 }
 
-// Text says what was measured, with what the document has.
+// Text says what was measured, with the document's value.
 func (a *Answer) Text() string {
 	if a.Document == "" {
 		return a.What
@@ -38,12 +38,12 @@ func (a *Answer) Text() string {
 // Verdicts on a figure that the running system answers.
 const (
 	beaten      = "beaten"
-	matched     = "matched" // as good as the document's; a bound that equals the figure
+	matched     = "matched" // as good as the document's; for a bound that equals the figure
 	notReached  = "not reached"
 	notMeasured = "not measured"
 )
 
-// Answers are those of the bounds that are about a figure.
+// Answers lists the answers by the bounds that are about a figure.
 func (r Rounds) Answers(bounds []Bound) []Answer {
 	var out []Answer
 	for _, b := range bounds {
@@ -74,10 +74,10 @@ func (r Rounds) Answers(bounds []Bound) []Answer {
 	return out
 }
 
-// textWithRange writes the median with its unit, and in brackets the least and the most where they differ.
+// textWithRange formats the median with its unit, and in brackets the least and the most if they differ.
 func (s Spread) textWithRange(unit string) string {
 	if unit == "×" {
-		unit = "" // it is said what is compared with what
+		unit = "" // the description says what is compared
 	}
 	text := strings.TrimSpace(fourDigits(s.Median) + " " + unit)
 	if least, most := fourDigits(s.Min), fourDigits(s.Max); least != most {
@@ -86,7 +86,7 @@ func (s Spread) textWithRange(unit string) string {
 	return text
 }
 
-// fourDigits writes four digits that matter, or all before the point.
+// fourDigits formats a number with four significant digits, or with all digits before the point.
 func fourDigits(v float64) string {
 	if v == 0 {
 		return "0"

@@ -6,36 +6,36 @@ import (
 	"strings"
 )
 
-// Bound is what the median of a figure must be, or that of its ratio to another thing's figure of the same round.
+// Bound bounds the median of a figure, or of its ratio to another thing's figure in the same round.
 type Bound struct {
-	Path           string   `yaml:"path" json:"path,omitempty"`               // what it is called; "" = Thing
-	Thing          string   `yaml:"of" json:"of"`                             // the thing
-	Figure         string   `yaml:"figure" json:"figure,omitempty"`           // of it
-	ComparedWith   []string `yaml:"over" json:"over,omitempty"`               // compared with the first that was measured
-	ComparedFigure string   `yaml:"over-figure" json:"over_figure,omitempty"` // of that; "" = Figure
-	Multiplier     float64  `yaml:"times" json:"times,omitempty"`             // the figure is taken so many times; 0 = once
-	Unit           string   `yaml:"unit" json:"unit,omitempty"`               // "" = × of a ratio
+	Path           string   `yaml:"path" json:"path,omitempty"`               // name of the bound; "" = Thing
+	Thing          string   `yaml:"of" json:"of"`                             // name of the measured thing
+	Figure         string   `yaml:"figure" json:"figure,omitempty"`           // of Thing
+	ComparedWith   []string `yaml:"over" json:"over,omitempty"`               // the first that was measured
+	ComparedFigure string   `yaml:"over-figure" json:"over_figure,omitempty"` // of that thing; "" = Figure
+	Multiplier     float64  `yaml:"times" json:"times,omitempty"`             // factor on the figure; 0 = 1
+	Unit           string   `yaml:"unit" json:"unit,omitempty"`               // "" = ×, for a ratio
 	Least          *float64 `yaml:"least" json:"least,omitempty"`
-	Most           *float64 `yaml:"most" json:"most,omitempty"` // one of the two is given
-	Says           string   `yaml:"says" json:"says,omitempty"` // in words; by default "{over}": the other
+	Most           *float64 `yaml:"most" json:"most,omitempty"` // exactly one of Least and Most is given
+	Says           string   `yaml:"says" json:"says,omitempty"` // in words; the default is "{over}": the other thing
 
-	// Of a bound that is about a figure of the founding documents:
-	AnsweredFigure   string `yaml:"answers" json:"answers,omitempty"`   // its id; "" = about none
-	Document         string `yaml:"document" json:"document,omitempty"` // what the document has, in words
-	ReachedIsMatched bool   `yaml:"same" json:"same,omitempty"`         // who reaches it matches the document, and does not beat it
-	Why              string `yaml:"why" json:"why,omitempty"`           // in a sentence, why it may not be reached
+	// For a bound that is about a figure of the founding documents:
+	AnsweredFigure   string `yaml:"answers" json:"answers,omitempty"`   // id of the figure; "" = about none
+	Document         string `yaml:"document" json:"document,omitempty"` // the document's value, in words
+	ReachedIsMatched bool   `yaml:"same" json:"same,omitempty"`         // reached means matched, not beaten
+	Why              string `yaml:"why" json:"why,omitempty"`           // why the bound may not be reached, in a sentence
 }
 
-// Verdict is a bound, and what came of it.
+// Verdict is a bound with its result.
 type Verdict struct {
 	Path     string  `json:"path"`
 	Target   string  `json:"target"`             // in words
 	Measured *Spread `json:"measured,omitempty"` // nil: not measured
-	Unit     string  `json:"unit"`               // of Measured; × is a ratio
+	Unit     string  `json:"unit"`               // of Measured; × for a ratio
 	Reached  bool    `json:"reached"`            // by the median
 }
 
-// judge says what came of a bound. One for which nothing was measured has no figure.
+// judge judges a bound. Measured is nil if nothing was measured.
 func (r Rounds) judge(b Bound) Verdict {
 	values, over := r.values(b.Thing, b.Figure), ""
 	if len(b.ComparedWith) > 0 {
@@ -71,7 +71,7 @@ func (r Rounds) judge(b Bound) Verdict {
 	return v
 }
 
-// Judge says what came of each bound.
+// Judge judges each bound.
 func Judge(bounds []Bound, r Rounds) []Verdict {
 	out := []Verdict{} // JSON: a list, not null
 	for _, b := range bounds {
@@ -80,10 +80,10 @@ func Judge(bounds []Bound, r Rounds) []Verdict {
 	return out
 }
 
-// VerdictHead are the heads of a table of verdicts.
+// VerdictHead is the head of a table of verdicts.
 var VerdictHead = []string{"verdict", "measured", "target", "path"}
 
-// row is the verdict in a table.
+// row is the verdict as a row of the table.
 func (v Verdict) row() []string {
 	verdict, measured := "not reached", NoFigure
 	switch {
@@ -102,5 +102,5 @@ func (v Verdict) row() []string {
 	return []string{verdict, measured, v.Target, v.Path}
 }
 
-// VerdictRows are all of them.
+// VerdictRows are the rows of a table of verdicts.
 func VerdictRows(all []Verdict) [][]string { return RowsOf(all, (*Verdict).row) }

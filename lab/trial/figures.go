@@ -11,23 +11,23 @@ import (
 	"strings"
 )
 
-// Spread of a figure over the rounds that have it.
+// Spread is the spread of a figure over the rounds that have it.
 type Spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
 	N      int     `json:"n"`
-	// MedianInterval is where the median of very many rounds lies, with a confidence of 95 %; nil where they are too few.
+	// MedianInterval is the 95 % confidence interval of the median of very many rounds; nil if there are too few rounds.
 	MedianInterval *Interval `json:"ci95,omitempty"`
 }
 
-// Interval that a figure lies in.
+// Interval is an interval of values.
 type Interval struct {
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
 
-// SpreadOf figures; that of none is zero.
+// SpreadOf is the spread of values; it is zero without values.
 func SpreadOf(v []float64) Spread {
 	if len(v) == 0 {
 		return Spread{}
@@ -46,11 +46,10 @@ func SpreadOf(v []float64) Spread {
 	return out
 }
 
-// rank is which of n figures, from the least and from the greatest, bound the median with a confidence of 95 % at
-// least; 0 where even the least and the greatest do not: below six. Each figure is on either side of the true median
-// with the same chance, so how many are below it follows the binomial distribution, whatever the distribution of the
-// figures: this is the interval by order statistics, as in Conover, Practical Nonparametric Statistics, 3rd edition,
-// Wiley 1999.
+// rank is k such that the k-th least and the k-th greatest of n figures bound the median with a confidence of at least
+// 95 %; 0 if no k does: below six figures. Each figure is on either side of the true median with the same chance, so
+// the number of figures below it follows the binomial distribution, whatever the distribution of the figures: this is
+// the interval by order statistics, as in Conover, Practical Nonparametric Statistics, 3rd edition, Wiley 1999.
 func rank(n int) int {
 	const outside = 0.05
 	logFactorial := func(n int) float64 { v, _ := math.Lgamma(float64(n) + 1); return v }
@@ -74,23 +73,23 @@ func (s Spread) Scaled(by float64) Spread {
 	return s
 }
 
-// Times of one thing, µs. Each is the spread of that quantile.
+// Times are quantiles of a time, µs, each with its spread.
 type Times struct {
 	P50  Spread `json:"p50"`
 	P99  Spread `json:"p99"`
 	P999 Spread `json:"p999"`
 }
 
-// Ratio is a figure over another of the same round.
+// Ratio is a figure over another figure of the same round.
 type Ratio struct {
 	Reference string `json:"to"` // name of the other thing
 	Spread
 }
 
-// Figures of one thing, by the names that they have in its report; those of an object inside are "object.name".
+// Figures are the figures of one thing, by their names in its report; those of an inner object are "object.name".
 type Figures map[string]float64
 
-// Flatten takes the numbers out of a JSON object. Lists are left out.
+// Flatten collects the numbers of a JSON object. It leaves out lists.
 func Flatten(text []byte) Figures {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(text, &object) != nil {
@@ -112,13 +111,13 @@ func Flatten(text []byte) Figures {
 	return out
 }
 
-// Round is what one round has measured, by the name of the thing.
+// Round has the figures of one round, by thing.
 type Round map[string]Figures
 
 // Rounds in their order.
 type Rounds []Round
 
-// values collects a figure of the rounds that have it.
+// values lists a figure over the rounds that have it.
 func (r Rounds) values(thing, figure string) []float64 {
 	var out []float64
 	for _, one := range r {
@@ -129,7 +128,7 @@ func (r Rounds) values(thing, figure string) []float64 {
 	return out
 }
 
-// ratios of two figures of the same round.
+// ratios lists the ratios of two figures of the same round.
 func (r Rounds) ratios(thing, figure, other, otherFigure string) []float64 {
 	var out []float64
 	for _, one := range r {
@@ -141,7 +140,7 @@ func (r Rounds) ratios(thing, figure, other, otherFigure string) []float64 {
 	return out
 }
 
-// Ratio to the first of the others that was measured beside the thing, or nil.
+// Ratio is the ratio to the first of the others that was measured beside the thing, or nil.
 func (r Rounds) Ratio(thing, figure string, others ...string) *Ratio {
 	for _, other := range others {
 		if v := r.ratios(thing, figure, other, figure); v != nil {
@@ -156,8 +155,8 @@ func (r Rounds) Measured(thing string) bool {
 	return slices.ContainsFunc(r, func(one Round) bool { return one[thing] != nil })
 }
 
-// Fill sets the fields of a row that are spreads or times from the figures of a thing, each from the one that its JSON
-// name says. Pointers stay nil where no round has the figure.
+// Fill sets the fields of a row that are spreads or times, each from the figure of its JSON name. A pointer stays nil
+// if no round has the figure.
 func (r Rounds) Fill(thing string, row any) {
 	v := reflect.ValueOf(row).Elem()
 	for i := range v.NumField() {
@@ -186,12 +185,11 @@ type Turn struct {
 	Thing int
 }
 
-// DrawOrder draws in which order n things are measured: every one once in each round, in a random order of its own.
-// What there is after an interruption is then whole rounds and a part of one, and a machine that grows slower in an
-// hour slows every thing alike. The same seed gives the same order.
+// DrawOrder draws the order in which n things are measured: each once in each round, in a random order for each round.
+// An interruption then leaves whole rounds and a part of one, and a machine that grows slower within an hour affects
+// every thing alike. The same seed gives the same order.
 //
-// Blocks divide the things where some are to stay together, because they are compared: block i has the things up to
-// blocks[i]. Nil lets each stand for itself.
+// Blocks keep things together that are compared: block i has the things up to blocks[i]. Nil makes each thing a block.
 func DrawOrder(n, rounds int, seed uint64, blocks []int) []Turn {
 	if blocks == nil {
 		for i := range n {
@@ -214,7 +212,7 @@ func DrawOrder(n, rounds int, seed uint64, blocks []int) []Turn {
 	return out
 }
 
-// permute permutes a block; one thing needs no draw.
+// permute permutes a block; a block of one needs no draw.
 func permute(draw *rand.Rand, n int) []int {
 	if n == 1 {
 		return []int{0}
@@ -222,7 +220,7 @@ func permute(draw *rand.Rand, n int) []int {
 	return draw.Perm(n)
 }
 
-// Text writes the median, and in brackets the least and the most where they differ.
+// Text formats the median, and in brackets the least and the most if they differ.
 func (s Spread) Text(format string, scale float64) string {
 	one := func(v float64) string { return fmt.Sprintf(format, v*scale) }
 	if one(s.Min) == one(s.Max) {
@@ -231,7 +229,7 @@ func (s Spread) Text(format string, scale float64) string {
 	return fmt.Sprintf("%s (%s–%s)", one(s.Median), one(s.Min), one(s.Max))
 }
 
-// Text95 writes the interval of the median, if there is one.
+// Text95 formats the interval of the median, if there is one.
 func (s Spread) Text95(format string, scale float64) string {
 	if s.MedianInterval == nil {
 		return NoFigure
@@ -239,7 +237,7 @@ func (s Spread) Text95(format string, scale float64) string {
 	return fmt.Sprintf(format+"–"+format, s.MedianInterval.Low*scale, s.MedianInterval.High*scale)
 }
 
-// Short writes a number with three digits that matter, or all before the point.
+// Short formats a number with three significant digits, or with all digits before the point.
 func Short(v float64) string {
 	if v == 0 {
 		return "0"
@@ -248,7 +246,7 @@ func Short(v float64) string {
 	return Trimmed(v, min(max(digits, 0), 6))
 }
 
-// Trimmed writes a number with at most so many digits behind the point.
+// Trimmed formats a number with at most so many digits behind the point.
 func Trimmed(v float64, digits int) string {
 	s := strconv.FormatFloat(v, 'f', digits, 64)
 	if strings.Contains(s, ".") {

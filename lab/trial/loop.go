@@ -2,8 +2,8 @@ package trial
 
 import "context"
 
-// Loop takes turns one after the other, and says how many are whole. It ends with the first error, or where ctx does,
-// which is no error: what an interrupted turn came to is no result.
+// Loop takes turns one after the other, and returns how many are complete. It ends with the first error, or when ctx
+// ends, which is no error. An interrupted turn does not count.
 func Loop[T any](ctx context.Context, turns []T, measure func(i int, turn T) error) (done int, err error) {
 	for i, turn := range turns {
 		err := measure(i, turn)

@@ -7,10 +7,10 @@ import (
 	"text/tabwriter"
 )
 
-// NoFigure stands where there is no figure.
+// NoFigure stands in place of a missing figure.
 const NoFigure = "–"
 
-// RowsOf makes a row of a table of each.
+// RowsOf makes a row of a table from each item.
 func RowsOf[T any](all []T, cells func(*T) []string) [][]string {
 	var rows [][]string
 	for i := range all {
@@ -19,7 +19,8 @@ func RowsOf[T any](all []T, cells func(*T) []string) [][]string {
 	return rows
 }
 
-// Table prints a titled table, indented, with a line before it; without a title neither. One without rows is left out.
+// Table prints an indented table with its title and an empty line before it, or only the table if there is no title. It
+// prints nothing if there are no rows.
 func Table(w io.Writer, title string, head []string, rows [][]string) error {
 	if len(rows) == 0 {
 		return nil

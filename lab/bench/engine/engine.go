@@ -1,49 +1,49 @@
 package engine
 
-// Endless are transfers of a trigger that end with a clear only: at one each nanosecond these last for 500 years.
+// Endless is the number of transfers of a trigger that only a clear ends: at one transfer each ns it lasts 500 years.
 const Endless = ^uint64(0)
 
-// Input is what an engine is told.
+// Input is an event that Step handles.
 type Input uint8
 
-// What happens to an engine.
+// Inputs of an engine.
 const (
 	Triggered Input = iota // a trigger came, by software, by rate or by a line
 	Ended                  // the transfer under way has ended
 	Cleared                // the transfer under way is to be the last, and no trigger is kept
 )
 
-// Output is what an engine answers.
+// Output is what the engine does after an input.
 type Output uint8
 
-// What an engine does then.
+// Outputs of an engine.
 const (
 	Idle      Output = iota // no transfer is under way
-	Start                   // the transfer of the descriptor At starts now
+	Start                   // the next descriptor's transfer starts now
 	Continues               // the transfer that was under way goes on
-	Refused                 // so does it, and the trigger is lost: one is kept already
+	Refused                 // the transfer under way goes on, and the trigger is lost: another one is kept already
 )
 
-// Core decides which transfer is next.
+// Core decides which transfer starts next.
 type Core struct {
 	// immutable after New
-	descriptors         int    // in use
+	descriptors         int    // descriptors in use
 	transfersPerTrigger uint64 // transfers; at least 1
 
 	descriptor           int    // descriptor pointer
-	triggerTransfersLeft uint64 // transfers of the trigger under way, with the one that runs
-	triggerPending       bool   // a trigger waits until those are done
-	triggersTaken        uint64 // taken
+	triggerTransfersLeft uint64 // transfers left of the trigger under way, with the one that runs
+	triggerPending       bool   // a trigger waits until those have ended
+	triggersTaken        uint64
 	triggersRefused      uint64
-	transfersEnded       uint64 // ended
+	transfersEnded       uint64
 }
 
-// New makes an engine at its first descriptor. Less than one transfer for a trigger means one.
+// New makes an engine at its first descriptor. Values below 1 count as 1.
 func New(descriptors int, perTrigger uint64) *Core {
 	return &Core{descriptors: max(1, descriptors), transfersPerTrigger: max(1, perTrigger)}
 }
 
-// Step takes one input.
+// Step handles one input.
 func (c *Core) Step(in Input) Output {
 	switch in {
 	case Triggered:
@@ -51,7 +51,7 @@ func (c *Core) Step(in Input) Output {
 	case Ended:
 		return c.endTransfer()
 	default:
-		if c.triggerPending { // it has no transfer
+		if c.triggerPending { // its transfers have not begun
 			c.triggersTaken, c.triggersRefused = c.triggersTaken-1, c.triggersRefused+1
 		}
 		c.triggerPending, c.triggerTransfersLeft = false, min(c.triggerTransfersLeft, 1)
@@ -95,11 +95,10 @@ func (c *Core) endTransfer() Output {
 	return Start
 }
 
-// Accepts says that a trigger would be taken: the busy line is not up.
+// Accepts says whether the engine would take a trigger now: the busy line is not up.
 func (c *Core) Accepts() bool { return !c.triggerPending }
 
-// Counts tells the triggers that were taken, those that were refused or forgotten by a clear, and the transfers that
-// have ended.
+// Counts returns the triggers taken, the triggers refused or dropped by a clear, and the transfers that have ended.
 func (c *Core) Counts() (triggers, refused, transfers uint64) {
 	return c.triggersTaken, c.triggersRefused, c.transfersEnded
 }
