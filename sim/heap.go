@@ -1,7 +1,7 @@
 package sim
 
-// An entry is the key of a pending event: when, and of one time, which was scheduled first. The slot stands below the
-// sequence number: 16 bytes, so that the four children of a node fill one line of the cache.
+// An entry is the key of a pending event: its time, and its sequence number, which orders events of one time. The slot
+// is in the low bits of the key: 16 bytes, so that the four children of a node fill one cache line.
 type entry struct {
 	dueAt Time
 	key   uint64 // sequence number << slotBits | slot
@@ -13,8 +13,8 @@ const slotBits = 24
 func (e entry) before(o entry) bool { return e.dueAt < o.dueAt || e.dueAt == o.dueAt && e.key < o.key }
 func (e entry) slot() uint32        { return uint32(e.key & (1<<slotBits - 1)) }
 
-// A heap holds the pending entries, the next one first. Each parent has four children, so the tree is half as deep as
-// one of two.
+// A heap holds the pending entries, the next one first. Each parent has four children, so the tree is half as deep as a
+// binary one.
 type heap []entry
 
 func (h *heap) push(e entry) {

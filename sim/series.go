@@ -1,10 +1,10 @@
 package sim
 
-// maxPoints of a series: enough for a curve across a page.
+// maxPoints of a series is enough for a curve across a page.
 const maxPoints = 1024
 
-// Series is a curve of a value over the whole run. It keeps at most 1024 points: when they are full, it drops every
-// second one and samples half as often from there on.
+// Series is a curve of a value over the whole run. It keeps at most 1024 points: when it is full, it drops every second
+// point and samples half as often from then on.
 type Series struct {
 	Name   string
 	Every  Time    // between two points
@@ -13,7 +13,8 @@ type Series struct {
 	due    Time
 }
 
-// Watch samples a value from now on, at first at every multiple of every. Sampling is no event: it keeps no run alive.
+// Watch samples a value from now on, at first at every multiple of every. Samples are no events: they keep no run
+// alive.
 func (s *Sim) Watch(name string, every Time, read func() int64) *Series {
 	w := &Series{
 		Name:  name,
@@ -34,7 +35,7 @@ func (w *Series) sample(at Time) {
 	w.due = at/w.Every*w.Every + w.Every
 }
 
-// append adds a point. Of a full series the points at even multiples of Every stay: those at multiples of its double.
+// append adds a point. A full series keeps the points at even multiples of Every, which are multiples of its double.
 func (w *Series) append(v int64) {
 	if w.Values = append(w.Values, v); len(w.Values) < maxPoints {
 		return

@@ -10,7 +10,7 @@ type Handler interface {
 	Handle(a, b int64)
 }
 
-// Func makes a handler of a function. Make it once, not per event: a function that captures allocates.
+// Func makes a handler from a function. Make it once, not for each event: a function that captures allocates.
 type Func func(a, b int64)
 
 // Handle calls the function.
@@ -39,11 +39,11 @@ type Limits struct {
 	OnProgress func(now Time, executed uint64) // called every eventsBetweenChecks events; may be nil
 }
 
-// eventsBetweenChecks is after how many events Run looks at its context and tells its progress: some 10 ms, so that
-// Ctrl-C is obeyed at once and the check costs nothing.
+// eventsBetweenChecks is the number of events after which Run checks its context and reports progress: some 10 ms, so
+// that Ctrl-C works at once and the check costs nothing.
 const eventsBetweenChecks = 1 << 16
 
-// slot holds what a pending event will call.
+// slot holds the call of a pending event.
 type slot struct {
 	h    Handler
 	a, b int64
@@ -66,7 +66,7 @@ type Sim struct {
 	histograms         []NamedHistogram
 }
 
-// NamedHistogram is a histogram of a simulation that is observed.
+// NamedHistogram is a histogram of an observed simulation.
 type NamedHistogram struct {
 	Name string
 	*Histogram
@@ -75,27 +75,27 @@ type NamedHistogram struct {
 // New makes an empty simulation at time 0.
 func New(seed uint64) *Sim { return &Sim{seed: seed, nextSampleAt: Forever} }
 
-// EnableInstruments has the parts of the simulation that are made from now on Watch what waits in them, Show their
-// histograms, and trace what happens, where t is not nil.
+// EnableInstruments has components made from now on Watch what waits in them, register their histograms (AddHistogram),
+// and trace events to t if it is not nil.
 func (s *Sim) EnableInstruments(t *Trace) { s.instrumentsEnabled, s.trace = true, t }
 
-// InstrumentsEnabled says whether somebody looks into the simulation.
+// InstrumentsEnabled says whether the simulation is observed.
 func (s *Sim) InstrumentsEnabled() bool { return s.instrumentsEnabled }
 
-// Trace is where what happens is written; nil where nobody wants it.
+// Trace is the trace of the simulation, or nil.
 func (s *Sim) Trace() *Trace { return s.trace }
 
-// AddHistogram keeps a histogram under a name, where somebody observes.
+// AddHistogram registers a histogram by name, if the simulation is observed.
 func (s *Sim) AddHistogram(name string, h *Histogram) {
 	if s.instrumentsEnabled {
 		s.histograms = append(s.histograms, NamedHistogram{name, h})
 	}
 }
 
-// Histograms are the histograms, in the order in which they came.
+// Histograms are the registered histograms, in the order of registration.
 func (s *Sim) Histograms() []NamedHistogram { return s.histograms }
 
-// WatchedSeries are the curves, in the order in which they came.
+// WatchedSeries are the curves, in the order of Watch.
 func (s *Sim) WatchedSeries() []*Series { return s.watchedSeries }
 
 // Now is the time of the event that is running, or at which Run ended.
@@ -104,7 +104,7 @@ func (s *Sim) Now() Time { return s.now }
 // Executed is the number of events that have run.
 func (s *Sim) Executed() uint64 { return s.executed }
 
-// Stop ends the Run after the event that is running.
+// Stop ends Run after the event that is running.
 func (s *Sim) Stop() { s.stopRequested = true }
 
 // ScheduleAfter schedules h for d from now.
@@ -129,7 +129,7 @@ func (s *Sim) ScheduleAt(t Time, h Handler, a, b int64) {
 	s.pending.push(entry{dueAt: t, key: s.seq<<slotBits | uint64(i)})
 }
 
-// Run runs events in their order until a limit, and says which. At TimeLimit the clock stands at Limits.Until.
+// Run runs events in their order to a limit, and returns which. At TimeLimit the clock is Limits.Until.
 func (s *Sim) Run(ctx context.Context, l Limits) EndReason {
 	until, last := l.Until, s.executed+l.MaxEvents
 	if until == 0 {
@@ -161,7 +161,7 @@ func (s *Sim) Run(ctx context.Context, l Limits) EndReason {
 	}
 }
 
-// step takes the next entry and runs its event.
+// step runs the next event.
 func (s *Sim) step() {
 	e := s.pending.pop()
 	ev := s.slots[e.slot()]

@@ -19,8 +19,8 @@ func (w *uint128) add(x, y uint64) {
 
 func (w uint128) float() float64 { return math.Ldexp(float64(w.hi), 64) + float64(w.lo) }
 
-// Level is a count that lasts, as the length of a queue: its mean over time is exact. The zero value is level 0 from
-// time 0 on.
+// Level is a count over time, such as the length of a queue: its mean over time is exact. The zero value is level 0
+// from time 0 on.
 type Level struct {
 	value, peak int64
 	since       Time
@@ -28,7 +28,7 @@ type Level struct {
 	integral    uint128
 }
 
-// Set changes the level at time now. A level is never negative: Set panics, since the model counted wrongly.
+// Set changes the level at time now. It panics if the level becomes negative, since the model counted wrongly.
 func (l *Level) Set(now Time, value int64) {
 	if value < 0 {
 		panic(fmt.Sprintf("sim: a level became %d at %v", value, now))
@@ -66,11 +66,11 @@ func (l *Level) Mean(now Time) float64 {
 	return area.float() / float64(now-l.countedFrom)
 }
 
-// exactBits: a histogram's values below 2^exactBits have bins of their own; above, each octave has half as many bins,
-// so a bin is narrower than 1/64 (1.6 %) of its value.
+// exactBits: values below 2^exactBits have bins of their own; above, each octave has half as many bins, so a bin is
+// narrower than 1/64 (1.6 %) of its value.
 const exactBits = 7
 
-// Histogram counts values ≥ 0: exactly when small, by logarithmic bins when large; count, sum and extremes are exact.
+// Histogram counts values ≥ 0: small ones exactly, large ones in logarithmic bins; count, sum and extremes are exact.
 // It takes at most 30 kB. The zero value is empty.
 type Histogram struct {
 	bins         []uint64
@@ -136,8 +136,8 @@ func (h *Histogram) Deviation() float64 {
 	return math.Sqrt(max(0, h.sumOfSquares/float64(h.count)-mean*mean))
 }
 
-// Quantile is the value below or at which a fraction q of the values lie: exact if it is small, else the low end of its
-// bin. Quantile(0) is Min, Quantile(1) is Max.
+// Quantile is the least value that a fraction q of the values do not exceed: exact if it is small, else the low end of
+// its bin. Quantile(0) is Min, Quantile(1) is Max.
 func (h *Histogram) Quantile(q float64) int64 {
 	rank := uint64(math.Ceil(q * float64(h.count)))
 	if rank >= h.count {
@@ -152,7 +152,7 @@ func (h *Histogram) Quantile(q float64) int64 {
 	return h.max
 }
 
-// Bins are the bins with values in rising order: the least value of each, and how many are in it.
+// Bins are the bins with values in rising order: the least value of each, and its count.
 func (h *Histogram) Bins() iter.Seq2[int64, uint64] {
 	return func(yield func(int64, uint64) bool) {
 		for i, n := range h.bins {

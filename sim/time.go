@@ -19,7 +19,7 @@ const (
 	Forever     Time = math.MaxInt64
 )
 
-// FromDuration converts a duration of the clock's world.
+// FromDuration converts a time.Duration.
 func FromDuration(d time.Duration) Time { return Time(d) * Nanosecond }
 
 // Seconds is t in seconds.
@@ -31,7 +31,7 @@ func (t Time) Micros() float64 { return float64(t) / float64(Microsecond) }
 // PerSecond is the rate of n things in t.
 func PerSecond(n uint64, t Time) float64 { return float64(n) / t.Seconds() }
 
-// Period is the time between things that come at a rate per second, to the nearest picosecond.
+// Period is the time between events at a rate per second, to the nearest picosecond.
 func Period(rate float64) Time { return Time(math.Round(float64(Second) / rate)) }
 
 func (t Time) String() string {

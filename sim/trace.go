@@ -8,9 +8,9 @@ import (
 )
 
 // Trace writes what happens as Chrome trace events, a JSON array that Perfetto (ui.perfetto.dev) and chrome://tracing
-// open. Each component has a track. It writes at most so many events, and counts those it leaves out.
+// open. Each component has a track. It writes a limited number of events, and counts those it drops.
 //
-// A nil *Trace writes nothing: models call it without asking.
+// A nil *Trace writes nothing, so models need not check.
 //
 // Format: "Trace Event Format", JSON Array Format; ph X (complete), i (instant), C (counter), M (metadata); ts and dur
 // in microseconds.
@@ -43,7 +43,7 @@ func (t *Trace) Track(name string) Track {
 	return Track(t.tracks)
 }
 
-// Span is something that lasts from one time to another; arg says which (an event, a packet).
+// Span writes something that lasts from one time to another; arg is its id (an event, a packet).
 func (t *Trace) Span(on Track, name string, from, to Time, arg int64) {
 	if t.takeBudget() {
 		t.print(",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"name\":%s,\"ts\":%s,\"dur\":%s,\"args\":{\"id\":%d}}",
@@ -51,7 +51,7 @@ func (t *Trace) Span(on Track, name string, from, to Time, arg int64) {
 	}
 }
 
-// Instant is something that happens at once.
+// Instant writes something that happens at one time.
 func (t *Trace) Instant(on Track, name string, at Time, arg int64) {
 	if t.takeBudget() {
 		t.print(",\n{\"ph\":\"i\",\"s\":\"t\",\"pid\":1,\"tid\":%d,\"name\":%s,\"ts\":%s,\"args\":{\"id\":%d}}",
@@ -59,7 +59,7 @@ func (t *Trace) Instant(on Track, name string, at Time, arg int64) {
 	}
 }
 
-// recordLevel is a level at a time; Perfetto draws it as a curve of that name.
+// recordLevel writes a level at a time; Perfetto draws a curve of that name.
 func (t *Trace) recordLevel(name string, at Time, value int64) {
 	if t.takeBudget() {
 		t.print(",\n{\"ph\":\"C\",\"pid\":1,\"name\":%s,\"ts\":%s,\"args\":{\"value\":%d}}", quote(name), formatMicros(at),
@@ -67,7 +67,7 @@ func (t *Trace) recordLevel(name string, at Time, value int64) {
 	}
 }
 
-// Close ends the array and returns how many events were left out, and the first error of the writer.
+// Close ends the array, and returns how many events were dropped, and the first error of the writer.
 func (t *Trace) Close() (dropped uint64, err error) {
 	if t == nil {
 		return 0, nil

@@ -8,15 +8,15 @@ import (
 	"ringlet/sim"
 )
 
-// barrierState is a readout unit's side of the barrier.
+// barrierState is the barrier of one readout unit.
 type barrierState struct {
 	core        *barrier.Core // nil without a barrier
 	actions     barrier.Actions
 	enteredAt   sim.Time
-	barrierOnly bool // there is a barrier and nothing else
+	barrierOnly bool // the run is a barrier without an event builder
 }
 
-// joinBarrier gives the readout unit its side of a barrier among so many.
+// joinBarrier makes the readout unit's core of a barrier among so many units.
 func (r *ru) joinBarrier(kind barrier.Kind, units int) (err error) {
 	if kind != barrier.None {
 		r.core, err = barrier.NewCore(kind, units, r.index)
@@ -24,8 +24,8 @@ func (r *ru) joinBarrier(kind barrier.Kind, units int) (err error) {
 	return err
 }
 
-// RunBarrier has so many readout units, each on a host of its own, enter a barrier at time 0. The run ends when all
-// have left it.
+// RunBarrier has readout units, each on a host of its own, enter a barrier at time 0. The run ends when all have left
+// it.
 func RunBarrier(ctx context.Context, s *sim.Sim, c *Config, m HostModel, l sim.Limits) (*World, error) {
 	w := &World{c: *c, s: s, model: m}
 	for i, on := range c.RUs {
@@ -48,7 +48,7 @@ func RunBarrier(ctx context.Context, s *sim.Sim, c *Config, m HostModel, l sim.L
 	return w, w.err
 }
 
-// enterBarrier is at the end of a phase.
+// enterBarrier ends a phase.
 func (r *ru) enterBarrier() {
 	if r.core == nil {
 		r.nextPhase()
@@ -60,10 +60,10 @@ func (r *ru) enterBarrier() {
 	r.sendSignals()
 }
 
-// nowMicros is the time as the barrier's core knows it.
+// nowMicros is the time for the barrier's core, in µs.
 func (r *ru) nowMicros() int64 { return int64(r.w.s.Now() / sim.Microsecond) }
 
-// sendSignals sends what the barrier asked for, message by message, and leaves it if it is over.
+// sendSignals sends the signals that the core returned, and leaves the barrier if the core released it.
 func (r *ru) sendSignals() {
 	w := r.w
 	for _, m := range r.actions.Send {
@@ -78,7 +78,7 @@ func (r *ru) sendSignals() {
 
 type messageArrived ru
 
-// Handle: a message is here, and waits for the processor.
+// Handle queues a message that has arrived for the processor.
 func (e *messageArrived) Handle(message, _ int64) {
 	r := (*ru)(e)
 	r.w.s.ScheduleAt(r.w.model.MessageDoneAt(r.host.index, BarrierSignal), (*messageHandled)(r), message, 0)
@@ -86,7 +86,7 @@ func (e *messageArrived) Handle(message, _ int64) {
 
 type messageHandled ru
 
-// Handle: the processor has the message.
+// Handle hands a message to the core when the processor is done with it.
 func (e *messageHandled) Handle(message, _ int64) {
 	r := (*ru)(e)
 	r.actions.Send, r.actions.Released = r.actions.Send[:0], false
@@ -96,7 +96,7 @@ func (e *messageHandled) Handle(message, _ int64) {
 
 type barrierReleased ru
 
-// Handle: the barrier is over for this readout unit.
+// Handle ends the barrier for this readout unit.
 func (e *barrierReleased) Handle(_, _ int64) {
 	r := (*ru)(e)
 	if r.barrierOnly {

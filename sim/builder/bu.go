@@ -10,13 +10,13 @@ type bu struct {
 	w             *World
 	index         int
 	host          *host
-	partsReceived []int // parts of the MEP in a slot
+	partsReceived []int // by slot: parts of its MEP
 
-	requestQueue   []pendingMEP // MEPs that it asks parts of
-	requestedParts int          // parts that were asked for
+	requestQueue   []pendingMEP // MEPs whose parts it still has to request
+	requestedParts int          // requested parts that have not come
 }
 
-// Receive has a segment at the builder unit's host.
+// Receive is called when a segment arrives at the builder unit's host.
 func (b *bu) Receive(p *component.Packet) {
 	w := b.w
 	if w.c.InFlightLimit > 0 && p.Path != nil {
@@ -35,7 +35,8 @@ func (b *bu) Receive(p *component.Packet) {
 	}
 }
 
-// releaseBudget lets those go on who wait for room at the host, as long as there is enough for any segment.
+// releaseBudget returns bytes to the host's budget, and lets waiting readout units go on while it suffices for a
+// segment.
 func (h *host) releaseBudget(bytes, enough int64) {
 	h.inFlightBudget += bytes
 	for n := len(h.waitingRUs); n > 0 && h.inFlightBudget >= enough; n-- {
@@ -48,14 +49,14 @@ func (h *host) releaseBudget(bytes, enough int64) {
 
 type partProcessed bu
 
-// Handle: the builder unit's processor is done with the last segment of a part.
+// Handle ends a part when the processor has handled its last segment.
 func (e *partProcessed) Handle(from, place int64) {
 	b := (*bu)(e)
 	b.w.placedParts++
 	b.w.onPartPlaced(b.w.rus[from], place, b)
 }
 
-// completePart has a whole part at its builder unit.
+// completePart counts a complete part, and reports the MEP as built with its last part.
 func (w *World) completePart(from *ru, place int64, b *bu) {
 	t := from.order.TransferAt(uint64(place))
 	delete(from.sizes, t.MEP)
@@ -77,19 +78,19 @@ func (w *World) completePart(from *ru, place int64, b *bu) {
 	w.countPart()
 }
 
-// pendingMEP is a MEP of which a builder unit has asked for some parts.
+// pendingMEP is a MEP of which a builder unit has requested some parts.
 type pendingMEP struct {
 	core.Token
-	requestedRUs int // readout units, the one with its own index first
+	requestedRUs int // the number of readout units asked; the first has the builder unit's own index
 }
 
-// addRequest has a builder unit ask for the parts of one more MEP.
+// addRequest has a builder unit request the parts of one more MEP.
 func (b *bu) addRequest(t core.Token) {
 	b.requestQueue = append(b.requestQueue, pendingMEP{Token: t})
 	b.requestParts()
 }
 
-// requestParts asks for parts of the oldest MEP, one after the other and as many at a time as its window says.
+// requestParts requests parts of the oldest MEP in turn, at most PullWindow at a time.
 func (b *bu) requestParts() {
 	w := b.w
 	for len(b.requestQueue) > 0 && b.requestedParts < w.c.PullWindow {
@@ -106,7 +107,7 @@ func (b *bu) requestParts() {
 
 type requestArrived ru
 
-// Handle: a builder unit asks this readout unit for a part.
+// Handle grants a builder unit's request for a part.
 func (e *requestArrived) Handle(token, _ int64) {
 	r := (*ru)(e)
 	t := r.w.requests.remove(token)
@@ -114,7 +115,7 @@ func (e *requestArrived) Handle(token, _ int64) {
 	r.step()
 }
 
-// launchTags sends the tags that may set out to the first readout unit.
+// launchTags sends the tags that the scheduler launches to the first readout unit.
 func (w *World) launchTags() {
 	w.tags = w.tagnet.LaunchTags(w.tags[:0])
 	for i := range w.tags {
@@ -124,7 +125,7 @@ func (w *World) launchTags() {
 
 type tagArrived ru
 
-// Handle: a tag is at the readout unit.
+// Handle adds a tag to the readout unit's order.
 func (e *tagArrived) Handle(tag, _ int64) {
 	r := (*ru)(e)
 	t := r.w.tagsInRing.remove(tag)
@@ -133,7 +134,7 @@ func (e *tagArrived) Handle(tag, _ int64) {
 	r.forward()
 }
 
-// forward passes on the tags that the readout unit is done with: to the next one, and from the last to the scheduler.
+// forward passes on the tags that the readout unit has served: to the next unit, or from the last one to the scheduler.
 func (r *ru) forward() {
 	if r.tagRing == nil {
 		return
@@ -152,7 +153,7 @@ func (r *ru) forward() {
 
 type tagReturned ru
 
-// Handle: a tag has come round.
+// Handle returns a tag to the scheduler.
 func (e *tagReturned) Handle(tag, _ int64) {
 	r := (*ru)(e)
 	t := r.w.tagsInRing.remove(tag)

@@ -8,25 +8,25 @@ import (
 // host is a machine with a port.
 type host struct {
 	index                int
-	cardPort, switchPort *component.Port // its card, and the port of the switch to it
+	cardPort, switchPort *component.Port // the port of its card, and the switch's port to it
 
 	rus            []*ru
-	nextRU         int // of them
-	queuedSegments int // segments in its card, and in work
+	nextRU         int // the unit whose turn is next
+	queuedSegments int // segments in its card, and being made
 
-	inFlightBudget int64 // bytes that may be on their way to it
-	waitingRUs     []*ru // who waits for room, in the order of asking
+	inFlightBudget int64 // how many more bytes may be on their way to it
+	waitingRUs     []*ru // readout units that wait for the budget, in the order of asking
 }
 
-// maxQueued is how many segments a host has in its card and in work: one leaves while the next is made.
+// maxQueued is the most segments of a host in its card and being made: one leaves while the next is made.
 const maxQueued = 2
 
-// network makes the hosts, their ports and the links between switches. A link that carries several flows side by side
-// is as many times as fast.
+// network makes the hosts, their ports and the links between switches. A link that carries several flows at the same
+// time is modelled as that many times as fast.
 func (w *World) network() {
 	for i := range w.c.Hosts {
 		card := w.c.Port
-		card.BufferBytes = 0 // it takes what its host gives it
+		card.BufferBytes = 0 // the host bounds what it gives the card
 		h := &host{
 			index:          i,
 			switchPort:     component.NewPort(w.s, w.c.Port),
@@ -45,7 +45,7 @@ func (w *World) network() {
 	}
 }
 
-// path is the ports from one host to another; none, where it leads through no card.
+// path lists the ports from one host to another; nil if the path leads through no card.
 func (w *World) path(from, to *host) []*component.Port {
 	if from == to {
 		if w.c.SelfThroughCard {
@@ -65,12 +65,12 @@ func (w *World) path(from, to *host) []*component.Port {
 
 type cardFreed host
 
-// Handle: a segment has left the card, so there is room for one more.
+// Handle: a segment has left the card, so the host may fill it again.
 func (e *cardFreed) Handle(_, _ int64) {
 	h := (*host)(e)
 	h.queuedSegments--
 	h.nextRU++
-	for i := range h.rus { // in turns, where a host has several
+	for i := range h.rus { // in turn, if a host has several
 		h.rus[(h.nextRU+i)%len(h.rus)].fillCard()
 	}
 }

@@ -10,12 +10,12 @@ import (
 
 // Pipeline of a part, all sequential:
 //
-//	1 step      the order says what the readout unit does now
-//	2 prepare   its software gets the write ready
-//	3 inject    segment by segment into the host's port, as there is room, each with its work
-//	4 receive   the builder unit's processor has a segment
-//	5 done      the last one is acknowledged: the order goes on
-//	6 enter     the phase is over: the barrier, if there is one
+// 1 step      ask the order for the readout unit's next action
+// 2 prepare   the software prepares the write
+// 3 inject    segments go into the host's port as there is room, each with its processor time
+// 4 receive   the builder unit's processor handles a segment
+// 5 done      the last segment is acknowledged: the order goes on
+// 6 enter     the phase is over: enter the barrier, if there is one
 
 // ru is a readout unit.
 type ru struct {
@@ -24,53 +24,53 @@ type ru struct {
 	host    *host
 	track   sim.Track
 	order   *readoutunit.Transfers
-	tagRing readoutunit.TagOrder // the order, where it is one
+	tagRing readoutunit.TagOrder // the same order, if the discipline has tags
 	barrierState
 
-	// what it does
+	// current activity
 	activity      activity
 	activitySince sim.Time
 	timeSpent     [NumActivities]sim.Time
-	preparedPlace uint64 // place that is prepared
-	writeReady    bool   // it is, and waits for a write before it
-	unackedWrites int    // writes without an acknowledgement
+	preparedPlace uint64 // place of the prepared write
+	writeReady    bool   // a write is prepared, and waits for writes before it
+	unackedWrites int
 	phasesDone    int
-	cyclesDone    int // of tokens, that are over
-	writesDone    int // writes
+	cyclesDone    int // cycles of tokens that are over
+	writesDone    int
 
-	flows           []*flow // under way, in turns
+	flows           []*flow // writes under way, in turn
 	flowTurn        int
-	makingSegment   bool // on a segment of the flow whose turn it is
-	waitingForSpace bool // in a host's queue for room
+	makingSegment   bool // a segment of the flow whose turn it is
+	waitingForSpace bool // in the queue of a host for its budget
 
-	sizes map[uint64]int // of the parts that were read, by MEP
+	sizes map[uint64]int // bytes of the parts that were read, by MEP
 }
 
 // flow is a write under way.
 type flow struct {
 	place         uint64
 	destination   *bu
-	bytesLeft     int      // bytes that are still to go
-	lastSegmentAt sim.Time // of the last segment, or of the beginning
+	bytesLeft     int      // bytes that have not been sent
+	lastSegmentAt sim.Time // when the last segment was sent, or the write began
 	path          []*component.Port
 }
 
-// activity is what a readout unit does.
+// activity is the current activity of a readout unit.
 type activity uint8
 
-// What a readout unit may do, and how many things that are.
+// Activities of a readout unit, and their number.
 const (
 	idle      activity = iota // waits for tokens or windows
-	preparing                 // software
-	sending                   // waits for its write
+	preparing                 // its software prepares a write
+	sending                   // waits for the end of its write
 	InBarrier                 // inside the barrier
 	NumActivities
 )
 
-// ActivityNames are their names in results and traces.
+// ActivityNames are the names of activities in results and traces.
 var ActivityNames = [NumActivities]string{"idle", "software", "transfer", "barrier"}
 
-// setActivity changes what the readout unit does.
+// setActivity ends the current activity, and begins another.
 func (r *ru) setActivity(d activity) {
 	now := r.w.s.Now()
 	if now > r.activitySince {
@@ -80,7 +80,7 @@ func (r *ru) setActivity(d activity) {
 	r.activity, r.activitySince = d, now
 }
 
-// step takes action after action as the order says, until something has to happen first.
+// step carries out the order's actions until one has to wait.
 func (r *ru) step() {
 	for !r.writeReady && (r.activity == idle || r.activity == sending) && !r.w.draining && r.w.err == nil {
 		turn, place := r.order.Next()
@@ -108,7 +108,7 @@ func (r *ru) step() {
 
 type writePrepared ru
 
-// Handle: the write is ready.
+// Handle: a write is prepared.
 func (e *writePrepared) Handle(_, _ int64) {
 	r := (*ru)(e)
 	r.setActivity(sending)
@@ -116,7 +116,7 @@ func (e *writePrepared) Handle(_, _ int64) {
 	r.startPreparedWrite()
 }
 
-// startPreparedWrite writes what is prepared, if the unit may have another write under way, and goes on.
+// startPreparedWrite starts the prepared write if the unit may have another one under way, and goes on.
 func (r *ru) startPreparedWrite() {
 	w := r.w
 	if r.writeReady {
@@ -147,12 +147,12 @@ func (w *World) send(r *ru, f *flow) {
 	r.fillCard()
 }
 
-// fillCard gives the host's card what it has room for, a segment of each flow in turn.
+// fillCard hands the host's card segments as there is room, one of each flow in turn.
 func (r *ru) fillCard() {
 	w := r.w
 	for !r.makingSegment && !r.waitingForSpace && len(r.flows) > 0 {
 		full := r.host.queuedSegments >= maxQueued
-		if full && w.c.SelfThroughCard { // nothing goes by it, and nobody's turn is over
+		if full && w.c.SelfThroughCard { // every segment goes through the card
 			return
 		}
 		f := r.nextFlow()
@@ -175,8 +175,8 @@ func (r *ru) fillCard() {
 	}
 }
 
-// nextFlow is the flow whose turn it is of those that have room at their host. Where none has any, the unit stands in
-// line there.
+// nextFlow is the next flow in turn whose destination has budget for a segment. If there is none, the unit queues for
+// the budget.
 func (r *ru) nextFlow() *flow {
 	w := r.w
 	for range r.flows {
@@ -202,7 +202,7 @@ func (r *ru) nextFlow() *flow {
 
 type segmentReady ru
 
-// Handle: a segment is ready.
+// Handle: a segment has been made.
 func (e *segmentReady) Handle(bytes, _ int64) {
 	r := (*ru)(e)
 	r.sendSegment(int(bytes))
@@ -246,7 +246,7 @@ func (e *writeAcked) Handle(place, _ int64) {
 	r := (*ru)(e)
 	w := r.w
 	r.unackedWrites--
-	if r.writesDone++; !w.c.Discipline.Phases && r.writesDone%len(w.bus) == 0 { // there is no round that ends
+	if r.writesDone++; !w.c.Discipline.Phases && r.writesDone%len(w.bus) == 0 { // no round ends: count here
 		r.cyclesDone++
 		w.reportRUProgress(r)
 	}
@@ -255,7 +255,7 @@ func (e *writeAcked) Handle(place, _ int64) {
 	r.forward()
 }
 
-// nextPhase goes on to the next phase.
+// nextPhase begins the next phase.
 func (r *ru) nextPhase() {
 	r.setActivity(idle)
 	r.phasesDone++
@@ -267,7 +267,7 @@ func (r *ru) nextPhase() {
 	}
 }
 
-// grant gives a readout unit the window for its part.
+// grant grants a readout unit the window for its part.
 func (r *ru) grant(t *core.Token) {
 	r.w.recordError(r.order.ApplyGrant(int(t.BU), &placing.Grant{
 		Slot:    t.Slot,

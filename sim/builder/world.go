@@ -20,51 +20,51 @@ type Config struct {
 	Barrier    barrier.Kind
 	Seats      readoutunit.Seats // of the shift
 	RUs, BUs   []int             // the host of each unit
-	Slots      int               // of a builder unit
-	LookAhead  int               // cycles that are issued and not complete; 0: as the scheduler has it
+	Slots      int               // of each builder unit
+	LookAhead  int               // most cycles issued and not complete; 0: the scheduler's default
 	Packing    int
-	// rounds that a readout unit reads ahead of the one that it sends; 0: the caller tells, by ReportRead
+	// RoundsAhead is how many rounds a readout unit reads ahead of the round it sends; 0: the caller uses ReportRead.
 	RoundsAhead      int
-	PullWindow       int // parts that a builder unit asks for at a time, with pull
-	MaxUnackedWrites int // without an acknowledgement that a readout unit may have; 0: no limit
+	PullWindow       int // parts that a builder unit requests at a time, with pull
+	MaxUnackedWrites int // most writes of a readout unit without an acknowledgement; 0: no limit
 
 	Hosts           int
-	Topology        *topology.Topology   // host i is its node i; nil: one switch
+	Topology        *topology.Topology   // host i is node i; nil: one switch
 	Port            component.PortConfig // of a host, of the switch to it, and of each link between switches
-	SelfThroughCard bool                 // what a host sends to itself passes through its card; else it stays in memory
+	SelfThroughCard bool                 // bytes from a host to itself pass through its card; else they stay in memory
 	InFlightLimit   int64                // bytes that may be on their way to a host; 0: no limit
 
-	SegmentBytes int                  // bytes of data that move at a time
-	WireBytes    func(data int) int32 // so many bytes with their headers
+	SegmentBytes int                  // bytes of data in a segment
+	WireBytes    func(data int) int32 // bytes of data with their headers
 
-	MessageDelay sim.Time // of a message, besides the work at its ends
+	MessageDelay sim.Time // of a message, besides the processor time at its ends
 	WindowDelay  sim.Time // from the tokens to the windows; 0: windows are pre-granted
 	AckDelay     sim.Time // from a part's end to its readout unit
 
-	// cycles that are left out, and that are counted; without Count the caller ends the run
+	// Cycles before counting, and cycles counted; with CountedCycles 0 the caller ends the run.
 	WarmUpCycles, CountedCycles int
 	Trace                       *sim.Trace
 }
 
-// MessageKind is a kind of message, or another thing that a processor is asked for.
+// MessageKind is the kind of a request for processor time: a kind of message, or LeaveBarrier.
 type MessageKind uint8
 
-// The kinds. Leave is no message: who leaves a barrier waits until the processor is free.
+// The kinds. LeaveBarrier is no message: a unit that leaves a barrier waits until the processor is free.
 const (
 	BarrierSignal MessageKind = iota // of a barrier, at each of its ends
 	LeaveBarrier
-	PartRequest // of a builder unit for a part, and a tag that is passed on
+	PartRequest // of a builder unit for a part; also a tag that is passed on
 )
 
-// HostModel is what a run takes of its hosts. All times are absolute: when it is done that begins now.
+// HostModel gives the times of hosts. Times are absolute: the end of work that begins now.
 type HostModel interface {
-	PartSize(ru int, mep uint64) int                        // bytes of a readout unit's part; asked once for each
-	PrepareDoneAt(ru int) sim.Time                          // a write
-	SendDoneAt(ru, bu, bytes int) sim.Time                  // a segment, before it goes
-	ReceiveDoneAt(ru, bu, bytes int, last bool) sim.Time    // a segment that has come, maybe the last of its part
-	MessageDoneAt(host int, of MessageKind) sim.Time        // at one of its ends
-	ResentBytes(waited sim.Time, bytes int, sz int32) int64 // bytes that are sent once more, of a segment that waited
-	Built(bu int, f core.Feedback)                          // a MEP is whole
+	PartSize(ru int, mep uint64) int                        // bytes of a readout unit's part; called once for each
+	PrepareDoneAt(ru int) sim.Time                          // of a write
+	SendDoneAt(ru, bu, bytes int) sim.Time                  // of a segment, before it is sent
+	ReceiveDoneAt(ru, bu, bytes int, last bool) sim.Time    // of a received segment, maybe the last of its part
+	MessageDoneAt(host int, of MessageKind) sim.Time        // at one of the message's ends
+	ResentBytes(waited sim.Time, bytes int, sz int32) int64 // bytes of a segment that are sent again because it waited
+	Built(bu int, f core.Feedback)                          // called when a MEP is complete
 }
 
 // World is one run.
@@ -73,7 +73,7 @@ type World struct {
 	s           *sim.Sim
 	model       HostModel
 	hosts       []*host
-	switchLinks []*component.Port // between switches, by the topology's number
+	switchLinks []*component.Port // between switches, by the topology's index
 	pool        component.Pool
 	rus         []*ru
 	bus         []*bu
@@ -83,40 +83,40 @@ type World struct {
 	barrierMessages inFlight[barrier.Message]
 	requests        inFlight[core.Token]
 	tagsInRing      inFlight[core.Tag]
-	tokenSentAt     map[uint64]sim.Time // MEPs without an outcome: when their token went out
+	tokenSentAt     map[uint64]sim.Time // by MEP without an outcome: when its token was sent
 
-	sentBytes, placedBytes uint64 // bytes of data
-	placedParts            uint64 // placed whole
+	sentBytes, placedBytes uint64
+	placedParts            uint64 // complete parts
 	err                    error
-	draining               bool // nobody begins anything any more
+	draining               bool // no unit begins a write
 
-	onPartPlaced func(from *ru, place int64, to *bu) // a whole part is at its builder unit
+	onPartPlaced func(from *ru, place int64, to *bu) // called when a complete part is at its builder unit
 	places       []uint64                            // scratch
 	tags         []core.Tag                          // scratch
 	route        []int                               // scratch
 
-	// What a run came to. Only Latency and Barriers are of the counted cycles alone, as the caller may read them.
+	// Results of a run. Only BuildLatency and BarrierTimes are about the counted cycles alone.
 	CountedFrom, CountedTo Snapshot
-	BarrierMessageCount    uint64        // of the barrier
+	BarrierMessageCount    uint64
 	BuildLatency           sim.Histogram // from a MEP's token to its outcome, once counting has begun
 	BarrierTimes           sim.Histogram // from entering to leaving
 }
 
-// Snapshot is how far a run was at a time.
+// Snapshot is the progress of a run at a time.
 type Snapshot struct {
 	At          sim.Time
 	PlacedParts uint64
 	PlacedBytes uint64
-	TimeSpent   [NumActivities]sim.Time // by all readout units
+	TimeSpent   [NumActivities]sim.Time // by activity, sum over readout units
 }
 
-// inFlight is what is on its way: an event carries its place.
+// inFlight holds items on their way: an event carries the item's index.
 type inFlight[T any] struct {
 	items []T
 	free  []int64
 }
 
-// store gives a thing a place.
+// store stores an item, and returns its index.
 func (m *inFlight[T]) store(x T) int64 {
 	if n := len(m.free); n > 0 {
 		at := m.free[n-1]
@@ -128,13 +128,13 @@ func (m *inFlight[T]) store(x T) int64 {
 	return int64(len(m.items) - 1)
 }
 
-// remove takes a thing from its place.
+// remove frees an index, and returns its item.
 func (m *inFlight[T]) remove(at int64) T {
 	m.free = append(m.free, at)
 	return m.items[at]
 }
 
-// recordError keeps the first error of a core: the model has broken its rules.
+// recordError keeps the first error of a core of the product: the model has broken the core's rules.
 func (w *World) recordError(err error) {
 	if err != nil && w.err == nil {
 		w.err = fmt.Errorf("the model broke a rule of the product at %v: %w", w.s.Now(), err)
@@ -176,7 +176,7 @@ func New(s *sim.Sim, c *Config, m HostModel) (*World, error) {
 				BUs:         len(c.BUs),
 				SlotsPerBU:  c.Slots,
 				Seats:       c.Seats,
-				FencePhases: c.Barrier != barrier.None, // a barrier that holds nothing needs none
+				FencePhases: c.Barrier != barrier.None, // without a barrier no fence is needed
 				RoundCycles: 1,
 			}),
 		}
@@ -201,10 +201,10 @@ func New(s *sim.Sim, c *Config, m HostModel) (*World, error) {
 	return w, err
 }
 
-// sampleInterval is at first between two points of a curve.
+// sampleInterval is the initial interval between two points of a curve.
 const sampleInterval = 10 * sim.Microsecond
 
-// instrument counts what waits, of all ports of a kind together.
+// instrument watches the bytes in ports, summed over all ports of a kind.
 func (w *World) instrument() {
 	each := func(name string, ports func(yield func(*component.Port))) {
 		w.s.Watch(name, sampleInterval, func() (sum int64) {
@@ -231,7 +231,7 @@ func (w *World) instrument() {
 	w.s.AddHistogram("from entering a barrier to leaving it", &w.BarrierTimes)
 }
 
-// Play runs it until it has counted enough, or a limit is reached, and says why it ended.
+// Play runs the simulation until it has counted enough, or to a limit, and says why it ended.
 func (w *World) Play(ctx context.Context, l sim.Limits) (sim.EndReason, error) {
 	w.tagnet.Start()
 	if w.c.RoundsAhead > 0 {
@@ -246,7 +246,7 @@ func (w *World) Play(ctx context.Context, l sim.Limits) (sim.EndReason, error) {
 	return end, w.err
 }
 
-// Drain goes on until nothing moves, while nobody begins anything any more. It says what was lost on the way.
+// Drain lets the simulation go on without new writes until nothing moves. It returns an error if bytes were lost.
 func (w *World) Drain(ctx context.Context) error {
 	w.draining = true
 	w.s.Run(ctx, sim.Limits{})
@@ -265,7 +265,7 @@ func (w *World) Drain(ctx context.Context) error {
 	return w.err
 }
 
-// ReportRead tells the scheduler that all readout units have read so many MEPs.
+// ReportRead reports to the scheduler that all readout units have read so many MEPs.
 func (w *World) ReportRead(meps uint64) {
 	for i := range w.rus {
 		w.recordError(w.tagnet.ApplyUpdate(i, w.readUpdate(meps)))
@@ -277,7 +277,7 @@ func (w *World) readUpdate(meps uint64) core.Update {
 	return core.Update{ReadBelow: meps, Events: meps * uint64(w.c.Packing)}
 }
 
-// reportRUProgress tells the scheduler how far a readout unit has read: so many rounds ahead.
+// reportRUProgress reports to the scheduler how far a readout unit has read: RoundsAhead rounds ahead.
 func (w *World) reportRUProgress(r *ru) {
 	if w.c.RoundsAhead > 0 {
 		w.s.ScheduleAfter(w.c.MessageDelay, (*readReported)(r), int64(r.cyclesDone), 0)
@@ -286,7 +286,7 @@ func (w *World) reportRUProgress(r *ru) {
 
 type readReported ru
 
-// Handle: the scheduler knows how far the readout unit has read.
+// Handle updates the scheduler when a report of a readout unit arrives.
 func (e *readReported) Handle(cycles, _ int64) {
 	r := (*ru)(e)
 	w := r.w
@@ -295,7 +295,7 @@ func (e *readReported) Handle(cycles, _ int64) {
 	w.issue()
 }
 
-// issue sends the tokens that may go to all readout units.
+// issue sends the tokens that the scheduler issues to all readout units.
 func (w *World) issue() {
 	b := &core.Batch{}
 	b.Reset(w.tagnet.NextCycle(), w.tagnet.PlacesPerCycle())
@@ -336,8 +336,8 @@ func (e *tokensArrived) Handle(at, _ int64) {
 
 type windowsArrived World
 
-// Handle: the builder units have had all sizes, and their windows are at the readout units: all of them, or those that
-// they ask for at first.
+// Handle: the builder units have all sizes, and their windows are at the readout units: all windows, or with pull the
+// first ones requested.
 func (e *windowsArrived) Handle(at, _ int64) {
 	w := (*World)(e)
 	b := w.batches.remove(at)
@@ -361,7 +361,7 @@ func (e *windowsArrived) Handle(at, _ int64) {
 	}
 }
 
-// SendFeedback tells the scheduler the outcome of a MEP.
+// SendFeedback reports the outcome of a MEP to the scheduler.
 func (w *World) SendFeedback(bu int, f core.Feedback) {
 	if w.CountedFrom.At > 0 || w.c.WarmUpCycles == 0 {
 		w.BuildLatency.Add(int64(w.s.Now() - w.tokenSentAt[f.MEP]))
@@ -371,7 +371,7 @@ func (w *World) SendFeedback(bu int, f core.Feedback) {
 	w.issue()
 }
 
-// countPart ends the run when it has counted enough: parts of so many cycles. MEPs come to their ends by many at once.
+// countPart begins and ends counting at numbers of parts, since many MEPs complete at the same time.
 func (w *World) countPart() {
 	if w.c.CountedCycles == 0 {
 		return
@@ -386,7 +386,7 @@ func (w *World) countPart() {
 	}
 }
 
-// snapshot says how far the run is.
+// snapshot is the progress of the run.
 func (w *World) snapshot() Snapshot {
 	m := Snapshot{At: w.s.Now(), PlacedParts: w.placedParts, PlacedBytes: w.placedBytes}
 	for _, r := range w.rus {

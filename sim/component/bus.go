@@ -6,23 +6,23 @@ import "ringlet/sim"
 type Client interface {
 	// Offer says whether a transfer could begin now, and how long it would hold the bus.
 	Offer() (hold sim.Time, ok bool)
-	// Begin: the transfer that Offer spoke of begins.
+	// Begin begins the transfer that Offer announced.
 	Begin()
-	// End: it has ended, and the bus looks for the next.
+	// End ends it; the bus then looks for the next one.
 	End()
 }
 
-// Bus does one transfer at a time. It asks its clients in turn, beginning behind the one served last; favoured clients
-// are asked before all others. The cost of set-up, waits and turn-around is in the time that a client says.
+// Bus does one transfer at a time. It asks its clients in turn, first the one behind the client served last; it asks
+// priority clients before all others. The time of an offer includes set-up, wait states and turn-around.
 type Bus struct {
 	s               *sim.Sim
 	priorityClients []Client
 	clients         []Client
 	next            int
 	serving         Client
-	ArbitrationTime sim.Time  // arbitration before each transfer: the bus is taken, but moves nothing
-	Busy            sim.Level // 1 while it is taken; its mean is the use of the bus
-	Transfers       uint64    // transfers
+	ArbitrationTime sim.Time  // before each transfer: the bus is taken, but moves nothing
+	Busy            sim.Level // 1 while the bus is taken; its mean is the utilization
+	Transfers       uint64
 	trace           *sim.Trace
 	track           sim.Track
 	label           func(Client) string
@@ -34,11 +34,11 @@ func NewBus(s *sim.Sim, grant sim.Time) *Bus { return &Bus{s: s, ArbitrationTime
 // Attach adds a client.
 func (b *Bus) Attach(c Client) { b.clients = append(b.clients, c) }
 
-// attachPriority adds a client that is asked before those of Attach.
+// attachPriority adds a client that the bus asks before those of Attach.
 func (b *Bus) attachPriority(c Client) { b.priorityClients = append(b.priorityClients, c) }
 
-// TraceTransfers draws the transfers on a line of that name where the simulation is traced. Label names those of a
-// client.
+// TraceTransfers draws the transfers on a line of that name if the simulation is traced. label names a client's
+// transfers.
 func (b *Bus) TraceTransfers(name string, label func(Client) string) {
 	if b.trace = b.s.Trace(); b.trace != nil {
 		b.track, b.label = b.trace.Track(name), label
@@ -85,7 +85,7 @@ func (e *busEnd) Handle(int64, int64) {
 	b := (*Bus)(e)
 	b.Transfers++
 	b.Busy.Set(b.s.Now(), 0)
-	b.serving.End() // still taken: what End kicks is looked at below
+	b.serving.End() // still busy, so that End's kicks wait for the one below
 	b.serving = nil
 	b.Kick()
 }

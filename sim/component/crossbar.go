@@ -6,42 +6,42 @@ import (
 	"ringlet/sim"
 )
 
-// CrossbarConfig says what a crossbar with buffered cross-points is. It is symmetric: port i has a link in and one out.
+// CrossbarConfig describes a crossbar with buffered cross-points. It is symmetric: port i has a link in and one out.
 type CrossbarConfig struct {
 	Ports           int
-	CrossPointBytes int32    // bytes of a cross-point
+	CrossPointBytes int32    // capacity of a cross-point
 	PerByte         sim.Time // picoseconds a byte of a link
 	StartBytes      int32    // bytes of start-of-packet on the link, before each packet
-	SwitchGap       sim.Time // that an output loses between packets of different inputs
+	SwitchGap       sim.Time // lost by an output between packets of different inputs
 	Latency         sim.Time // from a packet's first byte in to its first byte out, if the output is free
-	BytesPerCredit  int32    // bytes of room that one credit gives back
-	CreditSize      int32    // bytes of a credit on the link; it goes before packets
-	CreditDelay     sim.Time // from a credit's end on the link to the sender that may use it
+	BytesPerCredit  int32    // bytes that one credit returns
+	CreditSize      int32    // bytes of a credit on the link; credits go before packets
+	CreditDelay     sim.Time // from a credit's end on the link until the sender may use it
 }
 
-// Crossbar is a switch with a buffer at each crossing of an input and an output. Each output takes its cross-points in
-// turn. The sender of an input knows by credits what room each of its cross-points has, so none overflows; credits go
-// back on the output link of the same port, one at a time, the outputs in turn.
+// Crossbar is a switch with a buffer at each crossing of an input and an output. Each output serves its cross-points in
+// turn. The sender at an input knows by credits how much space each of its cross-points has, so none overflows. Credits
+// return on the output link of the same port, one at a time, for the outputs in turn.
 type Crossbar struct {
 	s          *sim.Sim
 	cfg        CrossbarConfig
 	inputs     []*inputPort
 	links      []*Bus        // the output links
-	lastServed []*crossPoint // that each output served
+	lastServed []*crossPoint // by output
 }
 
-// inputPort is the sender at a port: a FIFO of packets, and the credits it has for each output.
+// inputPort is the sender at a port: a FIFO of packets, and its credits for each output.
 type inputPort struct {
 	x                *Crossbar
 	index            int
 	queue            *Queue[*Packet]
 	sending          bool
-	creditBytes      []int32 // bytes that each of its cross-points has, as far as the sender knows
+	creditBytes      []int32 // by output: free bytes of the cross-point, as far as the sender knows
 	crossPoints      []*crossPoint
-	owedBytes        []int32 // bytes that have left each cross-point, for which no credit has begun its way
+	owedBytes        []int32 // by output: bytes that have left the cross-point and are not yet credited
 	nextCreditOutput int     // of the credit scheduler
 	creditsInFlight  *Queue[int]
-	creditWait       sim.Time // with a packet, but without the credit for it
+	creditWait       sim.Time // time with a packet, but without credit for it
 	since            sim.Time
 }
 
@@ -54,7 +54,7 @@ type crossPoint struct {
 	heldBytes    sim.Level
 }
 
-// NewCrossbar makes an empty one. The destination of a packet is the output, its Src the input.
+// NewCrossbar makes an empty crossbar. A packet's Dst is its output, its Src the input.
 func NewCrossbar(s *sim.Sim, cfg CrossbarConfig) *Crossbar {
 	x := &Crossbar{s: s, cfg: cfg, lastServed: make([]*crossPoint, cfg.Ports)}
 	for range cfg.Ports {
@@ -84,10 +84,10 @@ func NewCrossbar(s *sim.Sim, cfg CrossbarConfig) *Crossbar {
 	return x
 }
 
-// crossbarSampleInterval is at first between two points of a curve.
+// crossbarSampleInterval is the initial interval between two points of a curve.
 const crossbarSampleInterval = sim.Microsecond
 
-// instrument counts what waits, and draws what the output links carry.
+// instrument watches the waiting packets, and draws the transfers on the output links.
 func (x *Crossbar) instrument() {
 	x.s.Watch("packets in cross-points", crossbarSampleInterval, func() (sum int64) {
 		for _, in := range x.inputs {
@@ -113,14 +113,14 @@ func (x *Crossbar) instrument() {
 	}
 }
 
-// Receive queues a packet at the sender of port p.Src. It goes to p.To by output p.Dst.
+// Receive queues a packet at the sender of port p.Src. It leaves by output p.Dst to p.Receiver.
 func (x *Crossbar) Receive(p *Packet) {
 	in := x.inputs[p.Src]
 	in.queue.Put(p)
 	in.kick()
 }
 
-// PeakBytes is the most bytes that the cross-point of an input and an output held.
+// PeakBytes is the most bytes that a cross-point has held.
 func (x *Crossbar) PeakBytes(in, out int) int64 {
 	return x.inputs[in].crossPoints[out].heldBytes.Peak()
 }
@@ -161,7 +161,7 @@ func (e *inputFree) Handle(int64, int64) {
 	(*inputPort)(e).kick()
 }
 
-// crossPointReady: the first byte of a packet may leave, while its last ones still come.
+// crossPointReady is the event that a packet's first byte may leave, while its last bytes still arrive.
 type crossPointReady crossPoint
 
 func (e *crossPointReady) Handle(int64, int64) {
@@ -169,7 +169,7 @@ func (e *crossPointReady) Handle(int64, int64) {
 	e.input.x.links[e.output].Kick()
 }
 
-// Offer is the output's time for the first packet of the cross-point.
+// Offer is the time of the cross-point's first packet on the output.
 func (p *crossPoint) Offer() (sim.Time, bool) {
 	if p.readyPackets == 0 {
 		return 0, false
@@ -182,10 +182,10 @@ func (p *crossPoint) Offer() (sim.Time, bool) {
 	return hold, true
 }
 
-// Begin notes whose turn it was: the packet leaves the buffer at its end.
+// Begin records the cross-point served; the packet leaves the buffer at its end.
 func (p *crossPoint) Begin() { p.input.x.lastServed[p.output] = p }
 
-// End hands the packet over, and owes its sender the room.
+// End hands the packet over, and owes its sender the credit.
 func (p *crossPoint) End() {
 	packet := p.queue.Get()
 	p.readyPackets--
@@ -209,14 +209,14 @@ func (c *creditScheduler) Offer() (sim.Time, bool) {
 	return 0, false
 }
 
-// Begin takes the room that the credit gives.
+// Begin takes the bytes of the credit from the debt.
 func (c *creditScheduler) Begin() {
 	c.owedBytes[c.nextCreditOutput] -= c.x.cfg.BytesPerCredit
 	c.creditsInFlight.Put(c.nextCreditOutput)
 	c.nextCreditOutput++
 }
 
-// End: the credit is on its way to the sender.
+// End sends the credit on its way to the sender.
 func (c *creditScheduler) End() { c.x.s.ScheduleAfter(c.x.cfg.CreditDelay, (*creditArrived)(c), 0, 0) }
 
 type creditArrived inputPort

@@ -2,13 +2,13 @@ package component
 
 import "ringlet/sim"
 
-// Packet is a piece of data on its way. Models set the fields, and give packets back to a Pool.
+// Packet is a piece of data on its way. Models set the fields, and return packets to a Pool.
 type Packet struct {
 	Src, Dst      int32
 	Size          int32    // bytes on the wire
-	PortsPassed   int32    // how many ports it has left behind
-	Path          []*Port  // the ports still to pass, from Hop on; shared by all packets of a route
-	Receiver      Receiver // who takes it at the end of the path
+	PortsPassed   int32    // number of ports that it has left
+	Path          []*Port  // all ports of the route, shared by its packets; PortsPassed is the index of the current one
+	Receiver      Receiver // receives it at the end of the path
 	ReadyAt       sim.Time // when its first byte was ready
 	ID            int64    // the model's: an event, a message
 	Chunk         int64    // the model's: a chunk of it
@@ -18,10 +18,10 @@ type Packet struct {
 // A Receiver receives packets.
 type Receiver interface{ Receive(p *Packet) }
 
-// Pool keeps packets that are used again, so that a steady model allocates none.
+// Pool keeps packets for reuse, so that a steady model allocates none.
 type Pool struct{ free []*Packet }
 
-// Get gives an empty packet.
+// Get returns an empty packet.
 func (p *Pool) Get() *Packet {
 	if n := len(p.free); n > 0 {
 		packet := p.free[n-1]
@@ -32,38 +32,38 @@ func (p *Pool) Get() *Packet {
 	return new(Packet)
 }
 
-// Put takes back a packet that nobody uses any more.
+// Put takes back a packet that is no longer used.
 func (p *Pool) Put(packet *Packet) { p.free = append(p.free, packet) }
 
-// PortConfig says what a port is.
+// PortConfig describes a port.
 type PortConfig struct {
 	PerByte     sim.Time // picoseconds a byte: 40 at 200 Gbit/s
 	Latency     sim.Time // from the end of a packet on this side to its end on the other: cable and switch
-	BufferBytes int64    // bytes that wait or are sent; 0: no limit
+	BufferBytes int64    // bytes waiting and being sent; 0: no limit
 	CutThrough  bool     // a packet may go on when its first byte has come (the next port must not be faster); else when
 	//                     its last has
 	DropWhenFull bool // a packet that finds the next port's buffer full is dropped; else it waits here
 }
 
 // Port is an output: a queue in a finite buffer, and the wire behind it. A packet that leaves it goes to the next port
-// of its path, or to its receiver. Unless ports drop, one sends only what the next has room for: the packet at the head
-// waits, and all behind it with it (head-of-line blocking). That is how congestion spreads in networks without loss.
+// of its path, or to its receiver. Unless it drops, a port sends only what the next port has space for: the packet at
+// the head waits, and all behind it with it (head-of-line blocking). So congestion spreads in lossless networks.
 type Port struct {
 	s                *sim.Sim
 	cfg              PortConfig
 	queue            *Queue[*Packet]
 	inFlight         *Queue[*Packet] // sent, not yet arrived
-	blockedPorts     *Queue[*Port]   // who waits for room here, in the order of asking
+	blockedPorts     *Queue[*Port]   // ports that wait for space here, in the order of asking
 	sending          bool
-	waitsForNextPort bool // this port stands in the next one's room queue
+	waitsForNextPort bool // this port is in the next one's blockedPorts
 	blockedTime      sim.Time
 	since            sim.Time
 
 	HeldBytes      sim.Level // bytes in the buffer
 	Busy           sim.Level // 1 while it sends
 	DroppedPackets uint64
-	OnFreed        sim.Handler   // told when a packet has left the buffer: a source injects its next; may be nil
-	OnDropped      func(*Packet) // told of dropped packets; may be nil
+	OnFreed        sim.Handler   // called when a packet has left the buffer: a source injects its next; may be nil
+	OnDropped      func(*Packet) // called with dropped packets; may be nil
 }
 
 // NewPort makes an idle port.
@@ -77,12 +77,12 @@ func NewPort(s *sim.Sim, cfg PortConfig) *Port {
 	}
 }
 
-// fits reports whether a packet of that size fits into the buffer now. One packet always fits into an empty buffer.
+// fits reports whether a packet of that size fits into the buffer now. An empty buffer takes any packet.
 func (p *Port) fits(size int32) bool {
 	return p.cfg.BufferBytes == 0 || p.HeldBytes.Value() == 0 || p.HeldBytes.Value()+int64(size) <= p.cfg.BufferBytes
 }
 
-// Inject begins a packet's way at the first port of its path, and reports whether that had room.
+// Inject starts a packet at the first port of its path, and reports whether the port had space.
 func Inject(packet *Packet) bool {
 	first := packet.Path[0]
 	if !first.fits(packet.Size) {
@@ -93,7 +93,7 @@ func Inject(packet *Packet) bool {
 	return true
 }
 
-// Receive queues a packet for which hold took the room.
+// Receive queues a packet for which reserveSpace was called.
 func (p *Port) Receive(packet *Packet) {
 	p.queue.Put(packet)
 	p.kick()
@@ -101,7 +101,7 @@ func (p *Port) Receive(packet *Packet) {
 
 func (p *Port) reserveSpace(packet *Packet) { p.HeldBytes.Add(p.s.Now(), int64(packet.Size)) }
 
-// kick sends the first packet, if the wire is idle and the next port has room.
+// kick sends the first packet, if the wire is idle and the next port has space.
 func (p *Port) kick() {
 	if p.sending || p.waitsForNextPort || p.queue.Len() == 0 {
 		return
@@ -128,7 +128,7 @@ func (p *Port) kick() {
 	p.s.ScheduleAfter(time+p.cfg.Latency, (*portArrived)(p), 0, 0)
 }
 
-// next is the port behind this one on the packet's path; nil if the receiver is.
+// next is the next port on the packet's path; nil if the receiver is next.
 func (packet *Packet) next() *Port {
 	if int(packet.PortsPassed)+1 < len(packet.Path) {
 		return packet.Path[packet.PortsPassed+1]
@@ -138,7 +138,7 @@ func (packet *Packet) next() *Port {
 
 type portSent Port
 
-// Handle: the last byte is out, so its place in the buffer is free.
+// Handle: the last byte is out, so its space in the buffer is free.
 func (e *portSent) Handle(size, _ int64) {
 	p := (*Port)(e)
 	p.sending = false

@@ -2,17 +2,17 @@ package component
 
 import "ringlet/sim"
 
-// Queue is a FIFO with a limit. The zero limit is no limit. It reuses its memory.
+// Queue is a FIFO with a limit; 0 is no limit. It reuses its memory.
 type Queue[T any] struct {
 	s       *sim.Sim
 	limit   int
 	ring    []T
 	head, n int
 	Length  sim.Level
-	Refused uint64 // that found it full
+	Refused uint64 // items that a full queue refused
 }
 
-// NewQueue makes a queue of at most limit.
+// NewQueue makes a queue of at most limit items.
 func NewQueue[T any](s *sim.Sim, limit int) *Queue[T] { return &Queue[T]{s: s, limit: limit} }
 
 // Len is the number inside.
@@ -40,10 +40,10 @@ func (q *Queue[T]) Put(x T) bool {
 	return true
 }
 
-// First is the one that Get would take. The queue must not be empty.
+// First is the next item. The queue must not be empty.
 func (q *Queue[T]) First() T { return *q.slot(0) }
 
-// Get takes the first. The queue must not be empty.
+// Get removes and returns the first item. The queue must not be empty.
 func (q *Queue[T]) Get() T {
 	var none T
 	first := q.slot(0)
@@ -54,5 +54,5 @@ func (q *Queue[T]) Get() T {
 	return x
 }
 
-// slot is place i: the ring's length is a power of two.
+// slot is item i from the head; the ring's length is a power of two.
 func (q *Queue[T]) slot(i int) *T { return &q.ring[(q.head+i)&(len(q.ring)-1)] }

@@ -8,7 +8,7 @@ import (
 	"ringlet/sim/study"
 )
 
-// Models are the models of this package. What they have in common is played once.
+// Models lists the models of this package. They share the outcomes of equal runs.
 func Models() []study.Model {
 	return []study.Model{eventBuilderModel(&outcomeCache{outcomes: map[string]*cachedOutcome{}}), barrierTimeModel,
 		treeLinks}
@@ -29,7 +29,7 @@ func eventBuilderModel(m *outcomeCache) study.Model {
 	}
 }
 
-// grid is which runs a study wants: each barrier with each scale, size and number of slow outputs.
+// grid lists the runs of a study: each barrier with each scale, size and number of slow outputs.
 type grid struct {
 	nodes, perLeaf, dummies, slowOutputs []int
 	barriers, sizes                      []string
@@ -53,7 +53,7 @@ func readGrid(p *study.Params) grid {
 	return g
 }
 
-// result is what a run of the grid came to.
+// result is the result of a run of the grid.
 type result struct {
 	barrier, size      string
 	nodes, slowOutputs int
@@ -68,7 +68,7 @@ func (r *result) name() string {
 	return name
 }
 
-// runs are all of them, without their rates.
+// runs lists all runs, without their rates.
 func (g *grid) runs() (all []result) {
 	for _, size := range g.sizes {
 		for _, slow := range g.slowOutputs {
@@ -87,7 +87,7 @@ func (g *grid) runs() (all []result) {
 	return all
 }
 
-// play makes the runs one after the other. An interrupted one gives the results of those that were over.
+// play makes the runs in turn. After an interruption the outcome has the results of the complete runs.
 func (g *grid) play(ctx context.Context, c setup, env study.Env, m *outcomeCache) (study.Outcome, error) {
 	var out study.Outcome
 	var all []result
@@ -113,7 +113,7 @@ func (g *grid) play(ctx context.Context, c setup, env study.Env, m *outcomeCache
 	return out, nil
 }
 
-// addComparisons says how much lower the rate of a run is than that of another one that differs in one thing.
+// addComparisons adds how much lower a run's rate is than that of each run that differs in one thing.
 func addComparisons(out *study.Outcome, all []result) {
 	for _, r := range all {
 		for _, than := range all {
@@ -124,7 +124,7 @@ func addComparisons(out *study.Outcome, all []result) {
 	}
 }
 
-// difference says in what another run differs, if that is one thing.
+// difference names the difference to another run, if there is exactly one.
 func (r *result) difference(than *result) (what string, one bool) {
 	n := 0
 	for _, d := range []struct {
@@ -144,7 +144,7 @@ func (r *result) difference(than *result) (what string, one bool) {
 	return what, n == 1
 }
 
-// plots are the document's: rate against scale, with each barrier.
+// plots are the document's plots: rate against scale, with each barrier.
 func (g *grid) plots(all []result) []study.Plot {
 	var plots []study.Plot
 	if len(g.nodes) < 2 {

@@ -9,29 +9,27 @@ import (
 	"ringlet/sim/study"
 )
 
-// outcomeCache keeps what runs came to, since several figures are of the same runs: what is played once is the same
-// each time.
+// outcomeCache keeps the outcomes of runs: several figures use the same runs, and equal runs give equal outcomes.
 type outcomeCache struct {
 	mu       sync.Mutex
 	outcomes map[string]*cachedOutcome
 }
 
-// cachedOutcome is a run that is played by whoever comes first.
+// cachedOutcome is a run that the first figure to need it makes.
 type cachedOutcome struct {
 	mu   sync.Mutex
 	done bool
 	outcome
 }
 
-// outcome is what is kept of a run.
+// outcome is the part of a run's results that is kept.
 type outcome struct {
 	countedFrom, countedTo builder.Snapshot
 	discardedMEPs          int
 	events                 uint64
 }
 
-// play gives the outcome of a run. One that was interrupted, or that somebody looks into, is
-// not kept.
+// play returns the outcome of a run. It does not keep the outcome of a run that was interrupted or is observed.
 func (m *outcomeCache) play(ctx context.Context, c *setup, env study.Env) (outcome, error) {
 	if env.Trace != nil || env.Details != nil {
 		return play(ctx, c, env)

@@ -13,25 +13,25 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// run is one run of the event builder, and what its nodes take.
+// run is one run of the event builder; it is the model of its nodes.
 type run struct {
 	*builder.World
 	c             *setup
 	s             *sim.Sim
 	trace         *sim.Trace
 	nodes         []node
-	discardedMEPs int // MEPs that were discarded
+	discardedMEPs int
 }
 
-// node is a folded node's software.
+// node is the software of a folded node.
 type node struct {
-	sizeRandom   *sim.RandomStream // sizes
-	jitterRandom *sim.RandomStream // jitter
-	freeAt       sim.Time          // when the processor has handled all messages
-	outputMEPs   []core.Feedback   // MEPs that the output has, or will have
+	sizeRandom   *sim.RandomStream
+	jitterRandom *sim.RandomStream
+	freeAt       sim.Time        // when the processor has handled all messages
+	outputMEPs   []core.Feedback // MEPs that the output has or is given
 }
 
-// readAheadRounds is how many rounds a readout unit reads ahead of the one that it sends.
+// readAheadRounds is how many rounds a readout unit reads ahead of the round it sends.
 const readAheadRounds = 2
 
 func newRun(c *setup, env study.Env) *run {
@@ -100,24 +100,24 @@ func (r *run) config() *builder.Config {
 	}
 }
 
-// PartSize is drawn when the MEP is read.
+// PartSize draws a size when the MEP is read.
 func (r *run) PartSize(ru int, _ uint64) int { return r.c.drawPartSize(ru, r.nodes[ru].sizeRandom) }
 
-// PrepareDoneAt is software, and the jitter of an operating system.
+// PrepareDoneAt takes the time of the software, and jitter.
 func (r *run) PrepareDoneAt(ru int) sim.Time {
 	return r.s.Now() + r.c.softwareTime + r.c.drawJitter(r.nodes[ru].jitterRandom)
 }
 
-// SendDoneAt is the card's, which takes no processor.
+// SendDoneAt is now: the card sends, without the processor.
 func (r *run) SendDoneAt(int, int, int) sim.Time { return r.s.Now() }
 
-// ReceiveDoneAt is the card's, too.
+// ReceiveDoneAt is now, too.
 func (r *run) ReceiveDoneAt(int, int, int, bool) sim.Time { return r.s.Now() }
 
-// ResentBytes is nothing: the network loses nothing.
+// ResentBytes is 0: the network loses nothing.
 func (r *run) ResentBytes(sim.Time, int, int32) int64 { return 0 }
 
-// MessageDoneAt takes the processor for those of barriers, one after the other.
+// MessageDoneAt takes processor time for messages of barriers, one after the other.
 func (r *run) MessageDoneAt(host int, of builder.MessageKind) sim.Time {
 	n := &r.nodes[host]
 	switch of {
@@ -131,8 +131,8 @@ func (r *run) MessageDoneAt(host int, of builder.MessageKind) sim.Time {
 	return n.freeAt
 }
 
-// Built has all parts of a MEP in a slot of the builder unit. One that its output has no room for is discarded at once
-// (LHCb-EB §IV.B).
+// Built handles a complete MEP. If the builder unit's output has no space, the MEP is discarded at once (LHCb-EB
+// §IV.B).
 func (r *run) Built(bu int, f core.Feedback) {
 	n := &r.nodes[bu]
 	switch c := r.c; {
@@ -151,7 +151,7 @@ func (r *run) Built(bu int, f core.Feedback) {
 
 type mepConsumed run
 
-// Handle: the output has a MEP.
+// Handle: the output has written a MEP.
 func (e *mepConsumed) Handle(bu, _ int64) {
 	r := (*run)(e)
 	n := &r.nodes[bu]

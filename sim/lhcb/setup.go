@@ -8,48 +8,48 @@ import (
 	"ringlet/sim/study"
 )
 
-// setup is one run: who takes part, and what everything costs.
+// setup describes one run: the nodes, and the cost of everything.
 type setup struct {
 	nodes, perLeaf, spines, links int
 	dummies                       int // seats without a node, the last ports of the last leaf
 	barrier                       barrier.Kind
 	discipline                    string // shift, pull, free or tagring
-	requestCredit                 int    // parts that a builder unit asks for at a time, with pull
+	requestCredit                 int    // parts that a builder unit requests at a time, with pull
 	sizeRule                      string // realistic, grouped, largest, maximal
-	oneDrawPerMFP                 bool   // one draw for all fragments of an MFP, else one for each
+	oneDrawPerMFP                 bool   // one draw for all fragments of an MFP, else one for each fragment
 	packing, streams              int
 	groupMeans                    []int // mean size of a fragment, by group of nodes
-	maxFragmentBytes              int   // size of a fragment
+	maxFragmentBytes              int
 
 	perByte                   sim.Time // of a port
 	mtu, header               int
-	segment                   int // bytes of data
-	buffer                    int // of a port of a switch
+	segment                   int // bytes of data in a segment
+	buffer                    int // bytes, of a switch's port
 	hop                       sim.Time
-	messageDelay, messageCost sim.Time // of a message: between processors; of a processor at each end
+	messageDelay, messageCost sim.Time // of a message: between processors; at each end
 	softwareTime              sim.Time
 	jitter                    sim.Time
-	uniformJitter             bool // all delays up to twice the mean are as likely; else it is exponential
+	uniformJitter             bool // delays up to twice the mean are equally likely; else they are exponential
 	slots                     int
-	maxUnackedWrites          int // without an acknowledgement that a node may have, where no barrier ends its phases
+	maxUnackedWrites          int // most writes of a node without an acknowledgement, if no barrier ends its phases
 
-	slowBUs        int      // builder units whose output is slow: the first ones
+	slowBUs        int      // builder units with a slow output: the first ones
 	consumeTime    sim.Time // of a MEP by a slow output
 	outputCapacity int      // MEPs that an output holds; a builder unit discards the next one
 
-	warm, phases              int // left out; counted
-	looseWarmUp, looseCounted int // the same without a barrier, where nodes drift apart for long
+	warm, phases              int // cycles left out; cycles counted
+	looseWarmUp, looseCounted int // the same without a barrier, where nodes need long to drift apart
 }
 
-// The sizes of fragments that a run may have.
+// Rules for the sizes of fragments.
 const (
 	sizesRealistic = "realistic" // by group, and fluctuating
-	sizesGrouped   = "grouped"   // by group, all of a group alike
-	sizesLargest   = "largest"   // all as large as those of the largest group
-	sizesMaximal   = "maximal"   // the largest that there are
+	sizesGrouped   = "grouped"   // by group, constant within it
+	sizesLargest   = "largest"   // all as in the largest group
+	sizesMaximal   = "maximal"   // all of the greatest size allowed
 )
 
-// The disciplines. A word of a study is one of them without phases, or the barrier that ends the phases of the shift.
+// The disciplines. A word of a study is a discipline without phases, or the barrier that ends the phases of the shift.
 const (
 	disciplineShift   = "shift"
 	disciplinePull    = "pull"
@@ -57,20 +57,20 @@ const (
 	disciplineTagRing = "tagring"
 )
 
-// applyWord sets what a word of a study stands for.
+// applyWord sets the discipline and barrier that a word of a study stands for.
 func (c *setup) applyWord(word string) {
 	c.discipline = disciplineShift
 	switch word {
 	case disciplinePull, disciplineFree, disciplineTagRing:
 		c.discipline, word = word, "none"
 	}
-	c.barrier, _ = barrier.ParseKind(word) // the study allows no other
+	c.barrier, _ = barrier.ParseKind(word) // the study allows only its words
 	if c.barrier == barrier.None {
 		c.warm, c.phases = c.looseWarmUp, c.looseCounted
 	}
 }
 
-// read reads what the runs of a study have in common.
+// read reads the parameters that the runs of a study share.
 func read(p *study.Params) setup {
 	c := setup{
 		spines:         p.Int("spines", 1, 100),
@@ -115,12 +115,12 @@ func (c *setup) drawJitter(r *sim.RandomStream) sim.Time {
 	return r.Exp(c.jitter)
 }
 
-// wireBytes is how many bytes so many take with their headers.
+// wireBytes is the number of bytes with headers.
 func (c *setup) wireBytes(data int) int32 {
 	return int32(data + (data+c.mtu-1)/c.mtu*c.header)
 }
 
-// drawPartSize draws the size of what a node sends of a MEP.
+// drawPartSize draws the size of a node's part of a MEP.
 func (c *setup) drawPartSize(node int, r *sim.RandomStream) int {
 	group := c.groupMeans[node*len(c.groupMeans)/c.nodes]
 	size := 0

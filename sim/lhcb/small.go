@@ -12,7 +12,7 @@ import (
 	"ringlet/sim/study"
 )
 
-// barrierTimeModel is how long one barrier takes at which all nodes arrive together.
+// barrierTimeModel measures the time of one barrier that all nodes enter together.
 var barrierTimeModel = study.Model{
 	Name: "barrier-time",
 	Help: "How long one barrier takes among so many nodes that arrive together, as in LHCb-EB §III.D.",
@@ -72,7 +72,7 @@ var treeLinks = study.Model{
 		leaves, perLeaf := p.Ints("leaves", 1, 100), p.Ints("per-leaf", 1, 100)
 		spines, links := p.Ints("spines", 1, 100), p.Ints("links", 1, 10)
 		if len(perLeaf) != len(leaves) || len(spines) != len(leaves) || len(links) != len(leaves) {
-			p.AddError("leaves", "per-leaf, spines and links have as many values")
+			p.AddError("leaves", "per-leaf, spines and links must have as many values")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -90,7 +90,7 @@ var treeLinks = study.Model{
 	},
 }
 
-// maxLinkFlows is the most flows on any link, and from or to any leaf through a spine, in any phase.
+// maxLinkFlows is the most flows in any phase on any link, and between any leaf and spine.
 func maxLinkFlows(nodes, perLeaf, spines, links int) (link, spine int) {
 	var visits [][]int
 	for i := range nodes {

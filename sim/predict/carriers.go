@@ -10,7 +10,7 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// report is what is read of a report of ringlet bench carriers. It has more.
+// report has the fields that are read from a report of ringlet bench carriers.
 type report struct {
 	Version     string `json:"version"`
 	Started     string `json:"started"`
@@ -46,11 +46,11 @@ func (e *ReportError) Error() string {
 	return fmt.Sprintf("%s: %s: make the report with ringlet bench carriers --json", e.File, e.Why)
 }
 
-// maxReportBytes bounds a report. One of seven sizes has some 60 kB.
+// maxReportBytes bounds a report. A report with seven sizes has some 60 kB.
 const maxReportBytes = 16 << 20
 
-// LoadCarriers reads what ringlet bench carriers --json has measured, and puts it into the calibration. What is wrong
-// with it is a *ReportError.
+// LoadCarriers reads a report of ringlet bench carriers --json, and puts its costs into the calibration. If the report
+// is invalid it returns a *ReportError.
 func (c *Calibration) LoadCarriers(path string) error {
 	in, err := safeopen.Open(path)
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *Calibration) readCarriers(name string, in io.Reader) error {
 	case len(r.Carriers) == 0 || r.Started == "":
 		return wrong("it has no carriers, or does not say when it was started")
 	}
-	var cipher float64 // s for a byte
+	var cipher float64 // s per byte
 	for _, x := range r.References {
 		if x.Name == "seal" {
 			cipher = x.NearCPU.Median / 1e9
@@ -111,10 +111,10 @@ func (c *Calibration) readCarriers(name string, in io.Reader) error {
 	return nil
 }
 
-// fitCarrier is what a carrier takes at an end, by writes of several sizes: the mean of both ends' time of a processor,
-// least squares of what each size is off as a share. Bytes of datagrams take what the cipher takes, and the rest is the
-// datagrams'; they are nearly of one size, so nothing else tells the two apart. Where a carrier has no datagrams of its
-// own (local), or does not choose them (stream), there are only writes and bytes.
+// fitCarrier fits the costs of a carrier at an end to writes of several sizes: least squares of the relative errors of
+// the mean processor time of both ends. For datagrams, bytes cost what the cipher costs, and the rest is the
+// datagrams': datagrams have nearly one size, so the measurements do not separate the two. A carrier that has no
+// datagrams (local) or does not choose them (stream) has only costs of writes and bytes.
 func fitCarrier(name string, rows []reportRow, cipher float64) Carrier {
 	var c Carrier
 	datagrams := name != local && name != "stream"
@@ -135,7 +135,7 @@ func fitCarrier(name string, rows []reportRow, cipher float64) Carrier {
 	if det := aa*bb - ab*ab; det > 0 {
 		part, each = (ac*bb-bc*ab)/det, (bc*aa-ac*ab)/det
 	}
-	switch { // neither is less than nothing
+	switch { // neither may be below 0
 	case part < 0 && bb > 0:
 		part, each = 0, bc/bb
 	case each < 0:
@@ -150,7 +150,7 @@ func fitCarrier(name string, rows []reportRow, cipher float64) Carrier {
 	return c.rounded()
 }
 
-// rounded costs are those that a file of them says.
+// rounded has the costs as a file writes them.
 func (c Carrier) rounded() Carrier {
 	for _, x := range []*float64{&c.Part, &c.Packet, &c.Byte, &c.MaxDatagramData} {
 		*x = roundToFour(*x)

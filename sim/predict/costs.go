@@ -14,37 +14,37 @@ import (
 	"ringlet/sim/study"
 )
 
-// Costs are what a calibration says: what software takes of a core and of a wire. A host's processor works for the
-// senders and for the receivers on it, so each figure holds at both ends. The first eight are fitted to whole runs; the
-// carriers are measured alone.
+// Costs are the costs of a calibration: processor time and wire time of software. A host's processors work for the
+// senders and the receivers on it, so each cost holds at both ends. The first eight are fitted to whole runs; carriers
+// are measured alone.
 type Costs struct {
-	Part              float64 // s of a core for a part besides its carrier: its write, its place, its acknowledgement
-	Packet            float64 // s of a core for a packet that goes through a card, besides its carrier
-	Byte              float64 // s of a core for a byte that goes through a card, besides its carrier
+	Part              float64 // s of a core for a part besides its carrier: its write, its placement, its acknowledgement
+	Packet            float64 // s of a core for a packet through a card, besides its carrier
+	Byte              float64 // s of a core for a byte through a card, besides its carrier
 	Message           float64 // s of a core for a message of a barrier
-	MessageDelay      float64 // s that any message takes besides: the waking of a process, and the way through it
-	IdleShare         float64 // share of a transfer's time by which it takes longer: ports stand idle while a host is busy
-	OtherLoad         float64 // time that other programs take of the cores, over the time that is left for these
-	RetransmitTimeout float64 // s that a sender waits before it sends a packet again that is not lost; longer each time
+	MessageDelay      float64 // s of delay of any message: waking a process, and the path through it
+	IdleShare         float64 // share of a transfer's time that is added: ports idle while a host is busy
+	OtherLoad         float64 // cores' time for other programs, over the time left for this one
+	RetransmitTimeout float64 // s until a sender resends a packet that is not lost; longer each time
 
 	Carriers [len(carriers)]Carrier
 }
 
-// Carrier is what a carrier of remote writes takes, at each end.
+// Carrier has the costs of a carrier of remote writes, at each end.
 type Carrier struct {
 	Part            float64 // s of a core for a write
 	Packet          float64 // s of a core for a datagram
 	Byte            float64 // s of a core for a byte
-	MaxDatagramData float64 // B of data in one at most; 0: as the MTU has room for
+	MaxDatagramData float64 // most bytes of data in a datagram; 0: as the MTU allows
 }
 
-// carriers that may be measured, in the order of Costs.Carriers.
+// carriers are the measurable carriers, in the order of Costs.Carriers.
 var carriers = [...]string{"quic", "quic-go", "stream", local}
 
-// local is the carrier within a host, and what every node has to itself.
+// local is the carrier within a host, and of every node's part for itself.
 const local = "local"
 
-// carrierCosts is where the carrier of that name stands.
+// carrierCosts returns the costs of the carrier of that name, or nil.
 func (c *Costs) carrierCosts(name string) *Carrier {
 	for i := range carriers {
 		if carriers[i] == name {
@@ -54,7 +54,7 @@ func (c *Costs) carrierCosts(name string) *Carrier {
 	return nil
 }
 
-// carrier is what one takes; nothing if it was not measured.
+// carrier returns a carrier's costs; all 0 if it was not measured.
 func (c *Costs) carrier(name string) Carrier {
 	if x := c.carrierCosts(name); x != nil {
 		return *x
@@ -62,7 +62,7 @@ func (c *Costs) carrier(name string) Carrier {
 	return Carrier{}
 }
 
-// halveDataWork has the processors do all work on data in half the time.
+// halveDataWork halves the processor time of all work on data.
 func (c *Costs) halveDataWork() {
 	c.Part, c.Packet, c.Byte = c.Part/2, c.Packet/2, c.Byte/2
 	for i := range c.Carriers {
@@ -71,17 +71,17 @@ func (c *Costs) halveDataWork() {
 	}
 }
 
-// Calibration is costs, and where they come from.
+// Calibration is costs with their origin.
 type Calibration struct {
 	Costs
 	Origin string
-	Name   string // of its file
+	Name   string // of the file
 }
 
-// String says in one sentence which calibration it is.
+// String describes the calibration in one sentence.
 func (c *Calibration) String() string { return fmt.Sprintf("costs of %s: %s", c.Name, c.Origin) }
 
-// costsFile is a calibration as it is written.
+// costsFile is a calibration as written.
 type costsFile struct {
 	Origin   string           `yaml:"origin"`
 	Costs    costsWritten     `yaml:"costs"`
@@ -137,7 +137,7 @@ func (w *carrierWritten) figures(c *Carrier) []costEntry {
 	}
 }
 
-// checkFigures takes figures that stand at a place of the file, each of which must be there.
+// checkFigures reads figures at a place of the file; each must be there.
 func checkFigures(d *config.Document, at string, figures []costEntry) {
 	for _, x := range figures {
 		switch {
@@ -145,13 +145,13 @@ func checkFigures(d *config.Document, at string, figures []costEntry) {
 		case !d.Contains(at + "." + x.key):
 			d.AddProblem(at, "%s is missing: make the file again with ringlet predict --calibrate", x.key)
 		case x.quantity.Value != 0 && x.quantity.Dimension != x.dimension || x.quantity.Value < 0 || x.quantity.Value > 1e6:
-			d.AddProblem(at+"."+x.key, "%v cannot be", *x.quantity)
+			d.AddProblem(at+"."+x.key, "%v is not a valid cost", *x.quantity)
 		}
 		*x.target = x.quantity.Value
 	}
 }
 
-// parseCosts reads a calibration. What is wrong with it is a *config.InvalidError.
+// parseCosts reads a calibration. If it is invalid, the error is a *config.InvalidError.
 func parseCosts(name string, in io.Reader) (*Calibration, error) {
 	var f costsFile
 	d, err := config.Read(name, in, &f)
@@ -177,12 +177,12 @@ func parseCosts(name string, in io.Reader) (*Calibration, error) {
 	return c, d.Err()
 }
 
-// published is what ringlet predict assumes where nobody has measured: the calibration of study.yaml.
+// published is the calibration that ringlet predict uses by default, made from study.yaml.
 //
 //go:embed published/costs.yaml
 var published []byte
 
-// Published is the published calibration, of a machine with two cores.
+// Published is that calibration, of a machine with two cores.
 func Published() (*Calibration, error) {
 	return parseCosts("sim/predict/published/costs.yaml", bytes.NewReader(published))
 }
@@ -197,7 +197,7 @@ func LoadCosts(path string) (*Calibration, error) {
 	return parseCosts(path, in)
 }
 
-// Write writes a calibration: the costs, and how far the points are off that they were fitted to.
+// Write writes a calibration: the costs, and the errors of the points that they were fitted to.
 func (c *Calibration) Write(out io.Writer, judged []JudgedPoint) error {
 	if err := writeSummary(out, "# ", judged); err != nil {
 		return err
@@ -225,5 +225,5 @@ func (c *Calibration) Write(out io.Writer, judged []JudgedPoint) error {
 	return nil
 }
 
-// ticks is a time of the simulator, to the nearest picosecond.
+// ticks converts seconds, to the nearest picosecond.
 func ticks(s float64) sim.Time { return sim.Time(math.Round(s * float64(sim.Second))) }

@@ -17,7 +17,7 @@ import (
 	"ringlet/sim/study"
 )
 
-// File is a cluster and a configuration of Ringlet on it.
+// File describes a cluster, and a configuration of Ringlet on it.
 type File struct {
 	Title  string  `yaml:"title"`
 	Hosts  Cluster `yaml:"cluster"`
@@ -28,9 +28,9 @@ type File struct {
 	network *topology.Topology // nil: one switch
 }
 
-// Cluster is what stands in the hall.
+// Cluster describes the hosts and their network.
 type Cluster struct {
-	Hosts    int             `yaml:"hosts"`    // 0: one for each node
+	Hosts    int             `yaml:"hosts"`    // 0: a host for each node
 	Cores    int             `yaml:"cores"`    // of a host
 	Shared   bool            `yaml:"shared"`   // all hosts are namespaces of one machine and share its cores
 	Port     *study.Quantity `yaml:"port"`     // of a host, each way
@@ -38,8 +38,8 @@ type Cluster struct {
 	Queue    *study.Quantity `yaml:"queue"`    // of a port of a switch; nil: 1 MB
 	MTU      *study.Quantity `yaml:"mtu"`      // nil: 1500 B
 	Memory   *study.Quantity `yaml:"memory"`   // of a host; nil: no limit
-	Lossless bool            `yaml:"lossless"` // a full port holds up those before it; else senders find their rate
-	Topology string          `yaml:"topology"` // file of ringlet plan, relative to this one; "" = one switch
+	Lossless bool            `yaml:"lossless"` // a full port blocks those before it; else senders adapt their rate
+	Topology string          `yaml:"topology"` // topology file of ringlet plan, relative to this file; "" = one switch
 }
 
 // Setup is Ringlet's configuration, by the names of its settings.
@@ -53,11 +53,11 @@ type Setup struct {
 	FragmentSize int     `yaml:"fragment-size"`
 	Model        string  `yaml:"fragment-model" enum:"lhcb,poisson,constant"`
 	Streams      int     `yaml:"streams"` // of each readout unit
-	Sources      int     `yaml:"sources"` // of all, as even as possible; 0: by streams
+	Sources      int     `yaml:"sources"` // of all units, as evenly as possible; 0: by streams
 	Slots        int     `yaml:"slots"`
-	LookAhead    int     `yaml:"look-ahead"` // cycles that are issued and not complete; 0: half the slots, at least two; with pull, all
+	LookAhead    int     `yaml:"look-ahead"` // issued, not complete; 0: half the slots, at least two; with pull, all
 	Transport    string  `yaml:"transport" enum:"quic,quic-go,stream,local"`
-	Rate         float64 `yaml:"rate"` // events per second; 0: as many as it takes
+	Rate         float64 `yaml:"rate"` // events per second; 0: as many as possible
 	PullWindow   int     `yaml:"pull-window"`
 
 	SuspendEvery time.Duration `yaml:"suspend-every"`
@@ -68,10 +68,10 @@ type Setup struct {
 	Duration     time.Duration `yaml:"duration"` // of a run with suspensions
 }
 
-// MostNodes is how many a prediction may have.
+// MostNodes is the largest number of nodes of a prediction.
 const MostNodes = 1000
 
-// Load reads a file. What is wrong with it is a *config.InvalidError that names the line and the key.
+// Load reads a file. If it is invalid, the error is a *config.InvalidError that names the line and the key.
 func Load(path string) (*File, error) {
 	in, err := safeopen.Open(path)
 	if err != nil {
@@ -96,14 +96,14 @@ func Load(path string) (*File, error) {
 	return f, f.source.Err()
 }
 
-// A tooFewNodesError says that a topology has too few nodes.
+// A tooFewNodesError is a topology with too few nodes.
 type tooFewNodesError struct {
 	File        string
 	Have, Needs int
 }
 
 func (e *tooFewNodesError) Error() string {
-	return fmt.Sprintf("%s has %d nodes, and %d hosts are to stand there: ask for fewer, or give a larger topology",
+	return fmt.Sprintf("%s has %d nodes, fewer than the %d hosts: give fewer hosts, or a larger topology",
 		e.File, e.Have, e.Needs)
 }
 
@@ -126,7 +126,7 @@ func parse(name string, in io.Reader) (*File, error) {
 	return f, nil
 }
 
-// defaults are those of Ringlet's settings.
+// defaults are the defaults of Ringlet's settings.
 func defaults() Setup {
 	return Setup{
 		Discipline:   "shift",
@@ -142,7 +142,7 @@ func defaults() Setup {
 	}
 }
 
-// complete gives nodes their units: as many of each, where nobody says otherwise.
+// complete sets the numbers of units that are not given: as many of each kind.
 func (c *Setup) complete() {
 	if c.RUs == 0 {
 		c.RUs, c.BUs = c.Nodes, c.Nodes
@@ -168,7 +168,7 @@ func (c Setup) ofNodes(n int) Setup {
 	return c
 }
 
-// division is the sources of each readout unit.
+// division has the sources of each readout unit.
 func (c *Setup) division() placing.Division {
 	if c.Sources > 0 {
 		return placing.SpreadDivision(c.Sources, c.RUs)
@@ -176,7 +176,7 @@ func (c *Setup) division() placing.Division {
 	return placing.EvenDivision(c.RUs, c.Streams)
 }
 
-// check notes what no struct tag can say.
+// check reports what struct tags cannot check.
 func (f *File) check() {
 	h, c, d := &f.Hosts, &f.Setup, f.source
 	within := func(path string, v, least, most int) {
@@ -224,11 +224,11 @@ func (f *File) check() {
 	}
 }
 
-// checkDebug looks at what is made to go wrong on purpose.
+// checkDebug checks the disturbances.
 func (f *File) checkDebug(within func(path string, v, least, most int)) {
 	c := &f.Setup
 	if c.SuspendFor < 0 || c.SuspendEvery < 0 || c.SuspendFor > 0 && c.SuspendEvery <= c.SuspendFor {
-		f.source.AddProblem("configuration", "suspend-for is less than suspend-every, and neither is negative")
+		f.source.AddProblem("configuration", "suspend-for must be less than suspend-every, and neither may be negative")
 	}
 	if c.Duration <= 0 || c.Duration > time.Hour {
 		f.source.AddProblem("configuration.duration", "%v is not between 0 and 1h", c.Duration)
@@ -238,17 +238,17 @@ func (f *File) checkDebug(within func(path string, v, least, most int)) {
 	within("configuration.large-ru", c.LargeRU, 0, MostNodes)
 }
 
-// discipline is the row of the product's table.
+// discipline is the discipline's row in the product's table.
 func (c *Setup) discipline() *readoutunit.Discipline {
 	for i := range readoutunit.Disciplines {
 		if d := &readoutunit.Disciplines[i]; d.Name == c.Discipline {
 			return d
 		}
 	}
-	return nil // the file's enum allows no other
+	return nil // the file's enum allows only its rows
 }
 
-// barrier ends the phases, where there are any.
+// barrier is the barrier that ends phases, or None.
 func (c *Setup) barrier() barrier.Kind {
 	if !c.discipline().Phases {
 		return barrier.None
@@ -257,5 +257,5 @@ func (c *Setup) barrier() barrier.Kind {
 	return k
 }
 
-// defaultFragment is that of Ringlet's setting, the detector's of LHCb-EB §V.A.
+// defaultFragment is the default of Ringlet's setting: the detector of LHCb-EB §V.A.
 const defaultFragment = 133

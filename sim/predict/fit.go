@@ -14,7 +14,7 @@ import (
 	"ringlet/lab/trial"
 )
 
-// initialCosts is where a fit begins: orders of magnitude, from which it goes to what was measured.
+// initialCosts is the start of a fit: orders of magnitude.
 var initialCosts = Costs{
 	Part:              300e-6,
 	Packet:            10e-6,
@@ -26,13 +26,13 @@ var initialCosts = Costs{
 	RetransmitTimeout: 20e-3,
 }
 
-// fittedCosts are the costs as a list.
+// fittedCosts lists the fitted costs.
 func (c *Costs) fittedCosts() []*float64 {
 	return []*float64{&c.Part, &c.Packet, &c.Byte, &c.Message, &c.MessageDelay, &c.IdleShare, &c.OtherLoad,
 		&c.RetransmitTimeout}
 }
 
-// withLogs are costs whose logarithms are given, with carriers that are not fitted.
+// withLogs replaces the fitted costs by those with the given logarithms.
 func (c Costs) withLogs(logs []float64) Costs {
 	for i, x := range c.fittedCosts() {
 		*x = math.Exp(logs[i])
@@ -40,7 +40,7 @@ func (c Costs) withLogs(logs []float64) Costs {
 	return c
 }
 
-// predictRates predicts the rate of every point, as many at a time as there are cores.
+// predictRates predicts the rate of every point, on all cores.
 func predictRates(ctx context.Context, points []Point, costs Costs) ([]float64, error) {
 	rates, errs := make([]float64, len(points)), make([]error, len(points))
 	next := make(chan int)
@@ -64,12 +64,12 @@ func predictRates(ctx context.Context, points []Point, costs Costs) ([]float64, 
 	return rates, errors.Join(errs...)
 }
 
-// mostSteps of a fit: it has come to its end after five to ten.
+// mostSteps bounds a fit, which ends after five to ten steps.
 const mostSteps = 12
 
-// Calibrate fits the costs to the points that are for it, beside carriers that are known: least squares on the
-// logarithm of the rate, by the method of Levenberg and Marquardt over the logarithms of the costs. onStep is told of
-// each step, and may be nil.
+// Calibrate fits the costs to the points that are for it, with the carriers of known: least squares on the logarithm of
+// the rate, by the method of Levenberg and Marquardt over the logarithms of the costs. onStep is called after each
+// step; it may be nil.
 func Calibrate(ctx context.Context, points []Point, known *Calibration,
 	onStep func(step int, rms float64)) (*Calibration,
 	error,
@@ -104,7 +104,7 @@ func Calibrate(ctx context.Context, points []Point, known *Calibration,
 	return &Calibration{Costs: best.rounded(), Origin: strings.TrimPrefix(known.Origin+"; ", "; ") + origin}, nil
 }
 
-// rounded costs are those that a file of them says: four digits.
+// rounded has the costs as a file writes them: with four digits.
 func (c Costs) rounded() Costs {
 	for _, x := range c.fittedCosts() {
 		*x = roundToFour(*x)
@@ -112,17 +112,17 @@ func (c Costs) rounded() Costs {
 	return c
 }
 
-// roundToFour are the first four of a number.
+// roundToFour rounds to four significant digits.
 func roundToFour(x float64) float64 {
 	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
 	return x
 }
 
-// starts are where fits begin, as factors of the cost that has several least squares: what waiting leads to depends on
-// whether a sender's time-out lasts. The best of them counts.
+// starts are factors of RetransmitTimeout where fits begin, since it has several local minima: the effect of waiting
+// depends on whether it exceeds a sender's time-out. The best fit counts.
 var starts = []float64{1, 0.25, 4}
 
-// descend goes down from some costs to the least squares near them, and says how far the points are off there.
+// descend goes from some costs to the nearest minimum of squares, and returns the residuals there.
 func (f *fit) descend(from Costs, onStep func(step int, rms float64)) []float64 {
 	for _, x := range from.fittedCosts() {
 		f.logCosts = append(f.logCosts, math.Log(*x))
@@ -148,24 +148,24 @@ func (f *fit) descend(from Costs, onStep func(step int, rms float64)) []float64 
 type fit struct {
 	ctx         context.Context
 	points      []Point
-	knownCosts  Costs     // its carriers are
-	logCosts    []float64 // logarithms of the costs
-	initialLogs []float64 // where it began
+	knownCosts  Costs     // with the carriers, which are not fitted
+	logCosts    []float64 // logarithms of the fitted costs
+	initialLogs []float64 // start of the fit
 	err         error
 }
 
-// priorWeight is what a cost counts that is e times as much as the order of magnitude where fits begin: as much as a
-// point that is so far off. So a cost that no point depends on stays there.
+// priorWeight is the weight of a cost's distance from its order of magnitude: a factor of e counts as a point with that
+// error. So a cost on which no point depends stays there.
 const priorWeight = 0.02
 
-// weight is how much a point counts: less, the further its runs are apart.
+// weight is the weight of a point: the further its runs are apart, the less.
 func (p *Point) weight() float64 {
 	const sure = 0.05 // of its rate
 	s := trial.SpreadOf(p.Rates)
 	return sure / math.Hypot(sure, math.Log(s.Max/s.Min)/2)
 }
 
-// residuals is how far the points are off: logarithms of predicted over measured; and the costs.
+// residuals are the weighted errors of points, as logarithms of predicted over measured, and the distances of costs.
 func (f *fit) residuals(logs []float64) []float64 {
 	off := make([]float64, len(f.points), len(f.points)+len(logs))
 	rates, err := predictRates(f.ctx, f.points, f.knownCosts.withLogs(logs))
@@ -182,11 +182,10 @@ func (f *fit) residuals(logs []float64) []float64 {
 	return off
 }
 
-// slopeStep is by how much a logarithm changes where slopes are taken: enough that the events of a run do not only
-// change places.
+// slopeStep is the step of a logarithm for a slope: large enough to do more than reorder the events of a run.
 const slopeStep = 0.2
 
-// slopes is how much each point changes with each logarithm.
+// slopes are the derivatives of the residuals by each logarithm.
 func (f *fit) slopes(off []float64) [][]float64 {
 	all := make([][]float64, len(f.logCosts))
 	for k := range f.logCosts {
@@ -200,10 +199,10 @@ func (f *fit) slopes(off []float64) [][]float64 {
 	return all
 }
 
-// maxCostFactor is the factor by which a cost may leave where the fit began.
+// maxCostFactor bounds how far a cost moves from the start of the fit.
 const maxCostFactor = 1000
 
-// solveStep solves the damped normal equations. A cost that no point depends on stays.
+// solveStep solves the damped normal equations. A cost on which no point depends stays.
 func (f *fit) solveStep(slopes [][]float64, off []float64, damping float64) []float64 {
 	n := len(f.logCosts)
 	m := make([][]float64, n)
@@ -223,7 +222,7 @@ func (f *fit) solveStep(slopes [][]float64, off []float64, damping float64) []fl
 	return to
 }
 
-// solve is Gauss's elimination of a positive definite system; the last column is the right side.
+// solve is Gauss's elimination for a positive definite system; the last column is the right side.
 func solve(m [][]float64) []float64 {
 	n := len(m)
 	for k := range n {

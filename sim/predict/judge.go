@@ -18,14 +18,14 @@ func (e *tooFewPointsError) Error() string {
 	return fmt.Sprintf("%d points are too few to fit %d costs: give more results of ringlet bench sweep", e.Have, e.Need)
 }
 
-// JudgedPoint is a point and what was predicted for it.
+// JudgedPoint is a point with its prediction.
 type JudgedPoint struct {
 	Sweep         string       `json:"sweep"`
 	Name          string       `json:"point"`
 	UsedInFit     bool         `json:"calibrated_on"`
 	Measured      trial.Spread `json:"measured_hz"`
 	Predicted     float64      `json:"predicted_hz"`
-	RelativeError float64      `json:"error"` // as a share of the median of what was measured
+	RelativeError float64      `json:"error"` // relative to the median of the measured rates
 
 	rates []float64
 }
@@ -51,10 +51,11 @@ func Judge(ctx context.Context, points []Point, costs Costs) ([]JudgedPoint, err
 	return all, nil
 }
 
-// errorStats are how far some points are off.
+// errorStats are statistics of the errors of points.
 type errorStats struct{ Median, Worst float64 }
 
-// errorsOf some points against the medians of their runs, or against the run of one round.
+// errorsOf compares predictions with the medians of the points' runs, or with the runs of one round if it is not
+// negative.
 func errorsOf(points []JudgedPoint, round int) (e errorStats, n int) {
 	var off []float64
 	for i := range points {
@@ -79,7 +80,7 @@ func fitRole(fit bool) string {
 	return "judged"
 }
 
-// WriteErrors writes each point, and the errors of each sweep and of all.
+// WriteErrors writes each point, and the errors of each sweep and of all points.
 func WriteErrors(out io.Writer, all []JudgedPoint) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "sweep\tpoint\tmeasured / Hz\truns\tleast to most\tpredicted / Hz\terror\t\n")
@@ -107,7 +108,7 @@ func WriteErrors(out io.Writer, all []JudgedPoint) error {
 	return writeSummary(out, "", all)
 }
 
-// writeSummary writes a line for the points that costs are fitted to, and one for the others.
+// writeSummary writes a line for the points in the fit, and one for the others.
 func writeSummary(out io.Writer, before string, all []JudgedPoint) error {
 	for _, fit := range []bool{true, false} {
 		of := slices.DeleteFunc(slices.Clone(all), func(j JudgedPoint) bool { return j.UsedInFit != fit })

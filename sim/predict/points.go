@@ -17,16 +17,16 @@ import (
 	"ringlet/node/config"
 )
 
-// Study names what was measured, and where: results of sweeps, each with the cluster that it ran on.
+// Study lists measurements: results of sweeps, each with the cluster that it ran on.
 type Study struct {
 	Measured []Results `yaml:"measured"`
 }
 
-// Results are those of one sweep, and what its lines do not say.
+// Results are those of one sweep, with what its lines do not say.
 type Results struct {
 	Name      string   `yaml:"name"`
 	File      string   `yaml:"results"`    // results.csv of ringlet bench sweep
-	UsedInFit bool     `yaml:"calibrates"` // costs are fitted to it; else predictions are judged by it
+	UsedInFit bool     `yaml:"calibrates"` // costs are fitted to it; else it tests the predictions
 	Hosts     Cluster  `yaml:"cluster"`
 	Series    []Series `yaml:"series"`
 
@@ -36,10 +36,10 @@ type Results struct {
 	LargeRU      int           `yaml:"large-ru"`
 }
 
-// Series is what no column says of one series of a sweep.
+// Series is what no column says about a series of a sweep.
 type Series struct {
 	Name       string `yaml:"name"`
-	Discipline string `yaml:"discipline" enum:"shift,tagring,tagring-wait,pull,free,"` // where the column is coarser
+	Discipline string `yaml:"discipline" enum:"shift,tagring,tagring-wait,pull,free,"` // if the column is coarser
 	PullWindow int    `yaml:"pull-window"`
 }
 
@@ -51,11 +51,11 @@ type Point struct {
 	File      File
 	UsedInFit bool // costs are fitted to it
 
-	Rates   []float64 // of each run, in their order
-	Started string    // the first of them, as the results say
+	Rates   []float64 // of each run, in order
+	Started string    // of the first run, as in the results
 }
 
-// LoadStudy reads a file that says which results there are; theirs stand relative to it.
+// LoadStudy reads a study file; its paths of results are relative to it.
 func LoadStudy(path string) (*Study, error) {
 	in, err := safeopen.Open(path)
 	if err != nil {
@@ -65,7 +65,7 @@ func LoadStudy(path string) (*Study, error) {
 	return parseStudy(path, in)
 }
 
-// WithResults is the study of results that were measured on the cluster of a file, and that costs are to be fitted to.
+// WithResults is a study of results that were measured on this file's cluster, for a fit.
 func (f *File) WithResults(results []string) *Study {
 	s := &Study{}
 	for _, name := range results {
@@ -79,7 +79,7 @@ func (f *File) WithResults(results []string) *Study {
 	return s
 }
 
-// parseStudy reads which results there are. What is wrong is a *config.InvalidError.
+// parseStudy reads a study file. If it is invalid, the error is a *config.InvalidError.
 func parseStudy(name string, in io.Reader) (*Study, error) {
 	s := &Study{}
 	d, err := config.Read(name, in, s)
@@ -103,7 +103,7 @@ func parseStudy(name string, in io.Reader) (*Study, error) {
 	return s, d.Err()
 }
 
-// Points reads all results, whose files stand relative to dir.
+// Points reads all results, whose paths are relative to dir.
 func (s *Study) Points(dir string) ([]Point, error) {
 	var all []Point
 	for i := range s.Measured {
@@ -154,7 +154,7 @@ func (m *Results) points(in io.Reader) ([]Point, error) {
 			row.cells[name] = cells[i]
 		}
 		if row.cells["exit_code"] != "0" || row.cells["error"] != "" {
-			continue // a run that failed has measured nothing
+			continue // a failed run has no figures
 		}
 		p, rate := m.point(&row)
 		if row.err != nil {
@@ -179,7 +179,7 @@ func (m *Results) points(in io.Reader) ([]Point, error) {
 	return points, nil
 }
 
-// line is a line of results.
+// line is a line of results.csv.
 type line struct {
 	cells map[string]string
 	err   error
@@ -204,7 +204,7 @@ func (l *line) integer(name string, most int) int {
 	return int(v)
 }
 
-// point is the configuration of a run, and the rate it had.
+// point returns the configuration of a run, and its rate.
 func (m *Results) point(l *line) (p *Point, rate float64) {
 	rate = l.number("event_rate_hz")
 	if l.err == nil && rate == 0 {
@@ -215,7 +215,7 @@ func (m *Results) point(l *line) (p *Point, rate float64) {
 	l.readFragments(&c)
 	l.readOrder(&c)
 	if l.cells["offered_gbps"] != "" {
-		c.Rate = l.number("offered_gbps") / l.number("built_gbps") * rate // both of the same bits for an event
+		c.Rate = l.number("offered_gbps") / l.number("built_gbps") * rate // both count the same bits of an event
 	}
 	m.readDisturbances(l, &c)
 	for _, s := range m.Series {
@@ -246,7 +246,7 @@ func (m *Results) point(l *line) (p *Point, rate float64) {
 	return p, rate
 }
 
-// readUnits reads how many units there were, and what each had.
+// readUnits reads the numbers of units, and what each unit had.
 func (l *line) readUnits(c *Setup) {
 	c.RUs, c.BUs = l.integer("n_ru", MostNodes), l.integer("n_bu", MostNodes)
 	c.Nodes = l.integer("nodes", MostNodes)
@@ -255,7 +255,7 @@ func (l *line) readUnits(c *Setup) {
 	c.Packing = l.integer("packing", math.MaxUint16)
 }
 
-// readFragments reads how large fragments were.
+// readFragments reads the sizes of fragments.
 func (l *line) readFragments(c *Setup) {
 	mean, sigma := l.number("fragment_mean_b"), l.number("fragment_sigma_b")
 	c.FragmentSize = int(math.Round(mean))
@@ -267,7 +267,7 @@ func (l *line) readFragments(c *Setup) {
 	}
 }
 
-// readOrder reads in which order units sent, and over which carrier. Results of former versions have former names.
+// readOrder reads the discipline and the carrier. Results of former versions have former names.
 func (l *line) readOrder(c *Setup) {
 	c.Discipline, c.PhaseEnd = l.cells["discipline"], l.cells["barrier"]
 	c.Transport = l.cells["transport"]
@@ -282,7 +282,7 @@ func (l *line) readOrder(c *Setup) {
 	}
 }
 
-// readDisturbances takes what disturbed the runs: suspensions, and events that are large.
+// readDisturbances reads the disturbances: suspensions, and large events.
 func (m *Results) readDisturbances(l *line, c *Setup) {
 	c.SuspendEvery, c.LargeEvery, c.LargeFactor, c.LargeRU = m.SuspendEvery, m.LargeEvery, m.LargeFactor, m.LargeRU
 	if text := l.cells["debug.suspend-for"]; text != "" {
@@ -294,8 +294,8 @@ func (m *Results) readDisturbances(l *line, c *Setup) {
 	}
 }
 
-// formerQUICName is what the transport quic was called in results from before it was renamed; quic was then what is
-// quic-go today.
+// formerQUICName is the old name of the transport quic, in results from before it was renamed; quic was then the name
+// of today's quic-go.
 const (
 	formerQUICName = "express"
 	quicRenamedOn  = "2026-11-22"

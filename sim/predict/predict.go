@@ -8,30 +8,30 @@ import (
 	"ringlet/sim/study"
 )
 
-// Prediction is what a configuration on a cluster comes to.
+// Prediction is the predicted performance of a configuration on a cluster.
 type Prediction struct {
 	Nodes               int     `json:"nodes"`
 	Rate                float64 `json:"event_rate_hz"`
 	Gbps                float64 `json:"built_gbps"`     // of all builder units
-	Efficiency          float64 `json:"efficiency"`     // share of the ports' rate, of what crosses them
-	EfficiencyWithLocal float64 `json:"efficiency_all"` // the same with what stays on its host
-	Latency             float64 `json:"latency_p50_s"`  // from a MEP's token to its whole
+	Efficiency          float64 `json:"efficiency"`     // share of the ports' rate, by bytes that cross them
+	EfficiencyWithLocal float64 `json:"efficiency_all"` // the same with bytes that stay on their host
+	Latency             float64 `json:"latency_p50_s"`  // from a MEP's token until it is complete
 	P99                 float64 `json:"latency_p99_s"`
 	BarrierTime         float64 `json:"barrier_p50_s"`
 	BarrierShare        float64 `json:"barrier_share"` // of the readout units' time
-	ProcessorShare      float64 `json:"processors"`    // share of their time
-	Slots               int     `json:"slots"`         // that are used, as memory allows
-	Bottleneck          string  `json:"binds"`         // what gives the most when there is twice as much of it
+	ProcessorShare      float64 `json:"processors"`    // share of their time in use
+	Slots               int     `json:"slots"`         // in use, as memory allows
+	Bottleneck          string  `json:"binds"`         // the resource that gains most when doubled
 	Gains               []Gain  `json:"gains"`
 }
 
-// Gain is how much the rate rises with twice as much of something.
+// Gain is how much the rate rises with twice as much of a resource.
 type Gain struct {
 	Resource string  `json:"of"`
 	RateRise float64 `json:"rate"` // as a share
 }
 
-// what there may be twice as much of.
+// resources that are doubled to find the bottleneck
 var resources = []struct {
 	name  string
 	twice func(f *File, c *Setup, costs *Costs)
@@ -56,12 +56,12 @@ func multiplied(q *study.Quantity, by float64) *study.Quantity {
 }
 
 const (
-	offeredRateShare = 0.97 // a rate that is that near to the one that is offered is bound by it
-	minBindingGain   = 0.02 // what gives less when there is twice as much of it binds nothing
+	offeredRateShare = 0.97 // a rate this near to the offered rate is bound by it
+	minBindingGain   = 0.02 // a resource that gains less when doubled is no bottleneck
 )
 
-// Predict says what the file's configuration comes to, with so many folded nodes if nodes is not 0, and plays it again
-// with twice as much of everything to say what binds.
+// Predict predicts the file's configuration, with so many folded nodes if nodes is not 0. To find the bottleneck it
+// repeats the run with twice as much of each resource.
 func (f *File) Predict(ctx context.Context, costs Costs, nodes int) (*Prediction, error) {
 	c := f.Setup
 	if nodes > 0 {
@@ -95,7 +95,7 @@ func (f *File) Predict(ctx context.Context, costs Costs, nodes int) (*Prediction
 	return p, nil
 }
 
-// predictOne plays one run.
+// predictOne simulates one run.
 func predictOne(ctx context.Context, f *File, c Setup, costs Costs) (*Prediction, error) {
 	w, err := newWorld(f, c, costs)
 	if err == nil {

@@ -22,32 +22,32 @@ type world struct {
 	f           *File
 	c           Setup
 	costs       Costs
-	nodeCarrier Carrier // of the carrier between nodes
+	nodeCarrier Carrier // the carrier between nodes
 	s           *sim.Sim
 
 	perByte, hop            sim.Time
-	packet                  int // bytes of data in one between hosts
+	packet                  int // bytes of data in a packet between hosts
 	segment                 int // bytes of data that the model moves at a time
-	slots                   int // those that memory has room for, too
+	slots                   int // as many as memory allows
 	partBytes               []int
-	warmUpMEPs, countedMEPs int // MEPs that are left out, and counted
+	warmUpMEPs, countedMEPs int // MEPs left out, and counted
 
 	processors     []*processor // by host
-	mepsRead       uint64       // MEPs, where a rate is offered
-	suspendedUntil []sim.Time   // by builder unit: suspended
+	mepsRead       uint64       // if a rate is offered
+	suspendedUntil []sim.Time   // by builder unit
 	keptFeedback   [][]core.Feedback
 }
 
-// processor is the cores of a host, or of the machine that all hosts share: what comes first is done first, by the core
-// that is free first.
+// processor is the cores of a host, or of the machine that all hosts share: work is done in the order of arrival, each
+// by the core that is free first.
 type processor struct {
 	s          *sim.Sim
-	slowdown   float64    // than cores that nobody else uses
-	coreFreeAt []sim.Time // when each core is
+	slowdown   float64 // factor, compared with cores that no other program uses
+	coreFreeAt []sim.Time
 	busy       sim.Time
 }
 
-// scheduleWork says when work that is handed in now is done, in seconds of a core that nobody else uses.
+// scheduleWork returns when work that arrives now is done; its time is in seconds of a core that no other program uses.
 func (p *processor) scheduleWork(seconds float64) sim.Time {
 	cost := ticks(seconds * p.slowdown)
 	first := 0
@@ -68,10 +68,10 @@ func orDefault(q *study.Quantity, value float64) float64 {
 	return q.Value
 }
 
-// What a packet has besides data. A packet of 8,972 bytes of UDP bears 8,885 bytes of data (ringlet bench carriers,
-// 2026-11-24): QUIC's header and tag, the frame's and the chunk's header.
+// Bytes of a packet besides data. A packet of 8,972 bytes of UDP carries 8,885 bytes of data (ringlet bench carriers,
+// 2026-11-24); the rest is QUIC's header and tag, the frame's and the chunk's header.
 const (
-	packetOverhead = 20 + 8 + 8972 - 8885 // of the MTU: IP, UDP and ours
+	packetOverhead = 20 + 8 + 8972 - 8885 // of the MTU: IP, UDP and Ringlet's
 	wireOverhead   = 14 + packetOverhead  // and Ethernet's
 )
 
@@ -138,7 +138,7 @@ func (w *world) newPattern() (*pattern.Pattern, error) {
 	})
 }
 
-// partSize is what a readout unit sends of a MEP: the fragments' mean, with the packets' headers.
+// partSize is the size of a readout unit's part of a MEP: the mean of the fragments, with the packets' headers.
 func (w *world) partSize(rule *pattern.Pattern, ru int) int {
 	size, d := 0.0, w.c.division()
 	for k := range d.SourceCount(ru) {
@@ -151,7 +151,7 @@ func (w *world) partSize(rule *pattern.Pattern, ru int) int {
 	return int(size)
 }
 
-// fitRun says how long a run is, how finely data moves, and how many slots memory has room for.
+// fitRun sets the length of a run, the size of segments, and the slots that fit into memory.
 func (w *world) fitRun() {
 	c := &w.c
 	eventBytes := 0
@@ -184,7 +184,7 @@ func (w *world) hostCount() int {
 	return w.c.Nodes
 }
 
-// rank is the node of a unit: readout units have the first ones and builder units the last.
+// rank is the node of a builder unit: readout units are on the first nodes, builder units on the last.
 func (w *world) rank(bu int) int { return w.c.Nodes - w.c.BUs + bu }
 
 func (w *world) config() *builder.Config {
@@ -226,15 +226,15 @@ func (w *world) config() *builder.Config {
 	return cfg
 }
 
-// packets is how many of a size so many bytes take.
+// packets is the number of packets of a size for so many bytes.
 func packets(data, size int) float64 { return float64(max(1, (data+size-1)/size)) }
 
-// wire is how many bytes so many take with their headers.
+// wire is the number of bytes with headers.
 func (w *world) wire(data int) int32 {
 	return int32(float64(data) + packets(data, w.packet)*wireOverhead)
 }
 
-// play runs it until it has counted enough.
+// play runs the simulation until it has counted enough.
 func (w *world) play(ctx context.Context) error {
 	w.s.ScheduleAt(0, (*readDue)(w), 0, 0)
 	limits := sim.Limits{}
@@ -244,7 +244,7 @@ func (w *world) play(ctx context.Context) error {
 	}
 	end, err := w.Play(ctx, limits)
 	if err == nil && end == sim.Idle {
-		err = fmt.Errorf("nothing goes on at %v, though %d MEPs are not counted yet", w.s.Now(), w.countedMEPs)
+		err = fmt.Errorf("the simulation came to a stop at %v, before %d MEPs were counted", w.s.Now(), w.countedMEPs)
 	}
 	if err == nil {
 		err = ctx.Err()
@@ -257,7 +257,7 @@ const endlessMEPs = 1 << 32
 
 type readDue world
 
-// Handle: readout units have read MEPs, all that there are, or as they come.
+// Handle: readout units have read the next MEP, or all MEPs if no rate is offered.
 func (e *readDue) Handle(_, _ int64) {
 	w := (*world)(e)
 	if w.mepsRead++; w.c.Rate == 0 {
@@ -268,7 +268,7 @@ func (e *readDue) Handle(_, _ int64) {
 	w.ReportRead(w.mepsRead)
 }
 
-// PartSize is a readout unit's part of a MEP.
+// PartSize is the size of a readout unit's part of a MEP.
 func (w *world) PartSize(ru int, mep uint64) int {
 	c := &w.c
 	if n := uint64(c.LargeEvery); n > 0 && ru == c.LargeRU && mep%n == n-1 {
@@ -277,13 +277,13 @@ func (w *world) PartSize(ru int, mep uint64) int {
 	return w.partBytes[ru]
 }
 
-// PrepareDoneAt makes a write.
+// PrepareDoneAt takes processor time for a write.
 func (w *world) PrepareDoneAt(ru int) sim.Time {
 	return w.processors[ru%w.hostCount()].scheduleWork(w.costs.Part + w.nodeCarrier.Part)
 }
 
-// moveCost is what moving bytes takes of a core at one end: within a node they are copied, within a host they go by the
-// carrier alone, and between hosts through a card as well.
+// moveCost is the processor time of moving bytes at one end: within a node they are copied, within a host only the
+// carrier moves them, and between hosts a card as well.
 func (w *world) moveCost(ru, bu, bytes int) float64 {
 	node, size := w.rank(bu), w.packet
 	data, each := w.nodeCarrier.Byte, w.nodeCarrier.Packet
@@ -298,12 +298,12 @@ func (w *world) moveCost(ru, bu, bytes int) float64 {
 	return packets(bytes, size)*each + float64(bytes)*data
 }
 
-// SendDoneAt makes the packets of a segment.
+// SendDoneAt takes processor time for the packets of a segment.
 func (w *world) SendDoneAt(ru, bu, bytes int) sim.Time {
 	return w.processors[ru%w.hostCount()].scheduleWork(w.moveCost(ru, bu, bytes))
 }
 
-// ReceiveDoneAt places them; the last acknowledges the part.
+// ReceiveDoneAt takes processor time for placing them, and with the last segment for the acknowledgement.
 func (w *world) ReceiveDoneAt(ru, bu, bytes int, last bool) sim.Time {
 	cost := w.moveCost(ru, bu, bytes)
 	if last {
@@ -312,7 +312,7 @@ func (w *world) ReceiveDoneAt(ru, bu, bytes int, last bool) sim.Time {
 	return w.processors[w.rank(bu)%w.hostCount()].scheduleWork(cost)
 }
 
-// MessageDoneAt takes the processor at each end. Who leaves a barrier waits for it, too.
+// MessageDoneAt takes processor time at each end. A unit that leaves a barrier also waits for its processor.
 func (w *world) MessageDoneAt(host int, of builder.MessageKind) sim.Time {
 	if of == builder.LeaveBarrier {
 		return w.processors[host].scheduleWork(0)
@@ -320,9 +320,9 @@ func (w *world) MessageDoneAt(host int, of builder.MessageKind) sim.Time {
 	return w.processors[host].scheduleWork(w.costs.Message)
 }
 
-// ResentBytes is how many bytes are sent once more, since packets of a segment have waited for too long: after a time,
-// after twice as long, and so on. Packets of several senders to a port take turns, so each of a segment waits for its
-// share of the time. Where switches lose nothing, senders wait for them.
+// ResentBytes is the number of bytes that are resent because packets of a segment have waited too long: once after a
+// time, again after twice as long, and so on. Packets of several senders to a port take turns, so each packet of a
+// segment waits for its share of the time. With lossless switches senders wait, and resend nothing.
 func (w *world) ResentBytes(waited sim.Time, data int, size int32) int64 {
 	each := waited.Seconds() / packets(data, w.packet)
 	if w.f.Hosts.Lossless || each < w.costs.RetransmitTimeout {
@@ -331,7 +331,7 @@ func (w *world) ResentBytes(waited sim.Time, data int, size int32) int64 {
 	return int64(math.Log2(each/w.costs.RetransmitTimeout+1)) * int64(size)
 }
 
-// Built has all parts of a MEP in a slot of the builder unit. One that is suspended keeps it.
+// Built handles a complete MEP. A suspended builder unit keeps its feedback until it goes on.
 func (w *world) Built(bu int, f core.Feedback) {
 	if w.s.Now() < w.suspendedUntil[bu] {
 		w.keptFeedback[bu] = append(w.keptFeedback[bu], f)
@@ -340,7 +340,7 @@ func (w *world) Built(bu int, f core.Feedback) {
 	w.SendFeedback(bu, f)
 }
 
-// totalBusyTime is what all processors have worked.
+// totalBusyTime is the time that all processors have worked.
 func (w *world) totalBusyTime() (all sim.Time) {
 	for i, p := range w.processors {
 		if i == 0 || !w.f.Hosts.Shared {
@@ -350,8 +350,8 @@ func (w *world) totalBusyTime() (all sim.Time) {
 	return all
 }
 
-// scheduleSuspensions stops a builder unit at a time, as the product's builderunit.Suspension does: a suspension lasts
-// until a whole number of the time between them has passed.
+// scheduleSuspensions suspends one builder unit at a time, as the product's builderunit.Suspension does: a suspension
+// ends at a multiple of the time between suspensions.
 func (w *world) scheduleSuspensions() {
 	every, lasts := sim.FromDuration(w.c.SuspendEvery), sim.FromDuration(w.c.SuspendFor)
 	for n := range int(w.c.Duration/w.c.SuspendEvery) + 1 {
@@ -364,12 +364,12 @@ func (w *world) scheduleSuspensions() {
 
 type suspensionBegan world
 
-// Handle: the builder unit is suspended.
+// Handle suspends the builder unit.
 func (e *suspensionBegan) Handle(bu, until int64) { e.suspendedUntil[bu] = sim.Time(until) }
 
 type suspensionEnded world
 
-// Handle: the builder unit takes what it has kept.
+// Handle ends the suspension, and sends the kept feedback.
 func (e *suspensionEnded) Handle(bu, _ int64) {
 	kept := e.keptFeedback[bu]
 	e.keptFeedback[bu] = nil

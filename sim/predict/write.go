@@ -44,10 +44,10 @@ func WriteText(out io.Writer, all []*Prediction) error {
 	return w.Flush()
 }
 
-// oneHostWarning is said of predictions for one host: there the error is large.
+// oneHostWarning warns about predictions for one host: their error is large.
 const oneHostWarning = "nodes on one host are predicted up to several times too fast: docs/predict.md says how far"
 
-// Warning is why the predictions are not to be believed; "" where nothing is known against them.
+// Warning says why not to trust the predictions; "" if no reason is known.
 func (f *File) Warning() string {
 	if f.Hosts.Hosts == 1 {
 		return oneHostWarning
@@ -55,7 +55,7 @@ func (f *File) Warning() string {
 	return ""
 }
 
-// WritePage writes one file of HTML: the curves against the number of nodes, and the table.
+// WritePage writes one HTML file: the curves against the number of nodes, and the table.
 func (f *File) WritePage(out io.Writer, all []*Prediction, costs *Calibration) error {
 	var rows [][]string
 	for _, p := range all {
@@ -77,7 +77,7 @@ func (f *File) WritePage(out io.Writer, all []*Prediction, costs *Calibration) e
 	return p.Write(out)
 }
 
-// drawFigures are the figures.
+// drawFigures makes the figures.
 func drawFigures(all []*Prediction) []page.Figure {
 	var figures []page.Figure
 	for _, y := range []struct {

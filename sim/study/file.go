@@ -10,7 +10,7 @@ import (
 	"ringlet/node/config"
 )
 
-// Kinds of a figure: who has to answer it.
+// Kinds of a figure: what answers it.
 const (
 	KindSim  = "sim"  // the simulator, within the bounds that the file gives
 	KindReal = "real" // the running system alone
@@ -23,59 +23,59 @@ type Study struct {
 	Title    string        `yaml:"title"`
 	Place    string        `yaml:"place"` // document, section, figure or table
 	Kind     string        `yaml:"kind" enum:"sim,real,both"`
-	Headline int           `yaml:"headline"` // its place among the headline figures; 0 = it is none of them
+	Headline int           `yaml:"headline"` // place among the headline figures; 0 = none
 	Model    string        `yaml:"model"`
 	Seed     uint64        `yaml:"seed"`
-	Slow     bool          `yaml:"slow"` // it takes more than some seconds: left out where a quick look is asked for
+	Slow     bool          `yaml:"slow"` // takes more than some seconds: left out of a quick look
 	Includes []string      `yaml:"includes"`
 	Params   []Parameter   `yaml:"parameters"`
 	Cases    []Case        `yaml:"cases"`
 	Expected []Expectation `yaml:"expected"`
-	Reading  string        `yaml:"reading"` // how a doubtful text is read, and why
-	Missing  string        `yaml:"missing"` // what no model can give, and which parameter the document lacks
+	Reading  string        `yaml:"reading"` // how an ambiguous text is read, and why
+	Missing  string        `yaml:"missing"` // what no model can answer, and which parameter the document lacks
 
-	// Measured is what the running system does, where somebody measured it; no file says it.
+	// Measured has measurements of the running system, if there are any; it is not in the file.
 	Measured []Measurement `yaml:"-"`
 
 	doc *config.Document
 }
 
-// A Parameter of a model, and where its value comes from: a line of a document, a fit to another figure, or a choice
-// of ours with its reason. One of the three is given.
+// A Parameter of a model, with the origin of its value: a line of a document, a fit to another figure, or a choice of
+// ours with its reason. Exactly one of the three is given.
 type Parameter struct {
 	Name   string `yaml:"name"`
 	Is     string `yaml:"is"` // a quantity, a word, or several with commas
 	From   string `yaml:"from"`
-	Fitted string `yaml:"fitted"` // the figure that it was fitted to, never the one it is judged by
+	Fitted string `yaml:"fitted"` // the figure that it was fitted to, never the one that it is judged by
 	Chosen string `yaml:"chosen"`
 
-	yamlPath string // where it stands
+	yamlPath string // its path in the file
 	wasRead  bool
 }
 
-// A Case gives other values to parameters of which the documents say too little. The model is played with each case,
-// too, and the study is judged by all that come out.
+// A Case gives other values to parameters for which the documents give too little. The model is also run with each
+// case, and the study is judged by all outcomes.
 type Case struct {
 	What   string      `yaml:"what"`
-	Params []Parameter `yaml:"parameters"` // in the place of those of the same names; they need no origin
+	Params []Parameter `yaml:"parameters"` // replace those of the same names; they need no origin
 }
 
-// An Expectation is a result that a document gives, and how near the model must come: exactly one of Is, AtLeast,
-// AtMost, Above and Below is given.
+// An Expectation is a result that a document gives, with a tolerance: exactly one of Is, AtLeast, AtMost, Above and
+// Below is given.
 type Expectation struct {
 	Name    string    `yaml:"name"` // of the model's result
 	Is      *Quantity `yaml:"is"`
 	Within  *Quantity `yaml:"within"` // a share of Is, or points; nil = 10 %
 	AtLeast *Quantity `yaml:"at-least"`
 	AtMost  *Quantity `yaml:"at-most"`
-	Above   string    `yaml:"above"` // another result
+	Above   string    `yaml:"above"` // name of another result
 	Below   string    `yaml:"below"`
 	From    string    `yaml:"from"`
-	Plot    string    `yaml:"plot"` // the plot of the model in which it is a point, at X
+	Plot    string    `yaml:"plot"` // name of the model's plot that has it as a point, at X
 	X       float64   `yaml:"x"`
 }
 
-// A Measurement is what the running system does, by a command that anybody can run.
+// A Measurement is a result of the running system, with the command that repeats it.
 type Measurement struct {
 	What    string
 	Is      string
@@ -85,8 +85,8 @@ type Measurement struct {
 	On      string // machine, load and day
 }
 
-// Load reads a file, with the files that it includes from its directory. What is wrong with one is a
-// *config.InvalidError that names the line and the key; a file that cannot be read is an *fs.PathError.
+// Load reads a file, and the files that it includes from its directory. An invalid file is a *config.InvalidError that
+// names the line and the key; a file that cannot be read is an *fs.PathError.
 func Load(path string) (*Study, error) {
 	f, err := safeopen.Open(path)
 	if err != nil {
@@ -96,7 +96,7 @@ func Load(path string) (*Study, error) {
 	return parse(path, f, os.DirFS(filepath.Dir(path)))
 }
 
-// Parse reads a file of a file system, with the files that it includes from there.
+// Parse reads a file of a file system, and the files that it includes.
 func Parse(from fs.FS, name string) (*Study, error) {
 	f, err := from.Open(name)
 	if err != nil {
@@ -122,7 +122,7 @@ func parse(name string, in io.Reader, from fs.FS) (*Study, error) {
 	return s, s.include(from)
 }
 
-// check notes what no struct tag can say.
+// check reports what struct tags cannot check.
 func (s *Study) check() {
 	if s.Model == "" && s.Kind != KindReal && s.Missing == "" {
 		s.doc.AddProblem("model", "is missing: name the model that answers, or say under missing what none can give")
@@ -162,7 +162,7 @@ func (s *Study) check() {
 	}
 }
 
-// checkParam notes what is wrong with a parameter that has to say so many origins at least.
+// checkParam checks a parameter, which must give at least so many origins (0 or 1).
 func (s *Study) checkParam(p *Parameter, origins int) {
 	if p.Name == "" || p.Is == "" {
 		s.doc.AddProblem(p.yamlPath, "needs a name and what it is")
@@ -175,7 +175,7 @@ func (s *Study) checkParam(p *Parameter, origins int) {
 	}
 }
 
-// countTrue counts what is.
+// countTrue counts the true values.
 func countTrue(each ...bool) (n int) {
 	for _, is := range each {
 		if is {

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	maxObservedSims = 8  // simulations of a study that are looked into: models may make thousands
+	maxObservedSims = 8  // simulations of a study that are observed: models may make thousands
 	observedPoints  = 48 // points of a curve
 )
 
-// SimDetails is what there is to see in the simulations of a study besides its results: histograms, and what waits over
-// time. The zero value is good.
+// SimDetails has the observations of a study's simulations besides its results: histograms, and what waits over time.
+// The zero value is ready to use.
 type SimDetails struct {
 	sims []*sim.Sim
 }
 
-// Sim makes a simulation with the seed of the run. Where the caller wants to look inside, its parts are observed; the
-// first one is traced.
+// Sim makes a simulation with the seed of the run. If the caller wants details, its components are observed; the first
+// simulation is also traced.
 func (e *Env) Sim() *sim.Sim {
 	s := sim.New(e.Seed)
 	if e.Details == nil || len(e.Details.sims) == maxObservedSims {
@@ -34,7 +34,7 @@ func (e *Env) Sim() *sim.Sim {
 	return s
 }
 
-// plots draws what was seen. Of a study with one simulation the curves have no numbers.
+// plots draws the observations. With a single simulation, the names of curves have no numbers.
 func (in *SimDetails) plots() []Plot {
 	waits := Plot{Name: "what waits, the most of each stretch of time", X: "µs", Y: "number"}
 	var all []Plot
@@ -63,7 +63,7 @@ func (in *SimDetails) plots() []Plot {
 	return all
 }
 
-// peakCurve is a curve of the most that waits in each of some stretches of time, up to the end of the stretch.
+// peakCurve is a curve of peaks: for each of some intervals, the most that waited, at the end of the interval.
 func peakCurve(w *sim.Series) (points [][2]float64) {
 	each := max(1, (len(w.Values)+observedPoints-1)/observedPoints)
 	for i := 0; i < len(w.Values); i += each {
@@ -76,15 +76,15 @@ func peakCurve(w *sim.Series) (points [][2]float64) {
 	return points
 }
 
-// binShares are those of stretches of the same width between the least value and the greatest, each at its beginning.
-// Empty ones are left out.
+// binShares are the shares of equal intervals between the least value and the greatest, each at its beginning. Empty
+// intervals are left out.
 func binShares(h *sim.Histogram) [][2]float64 {
 	width := max(1, (h.Max()-h.Min())/observedPoints+1)
 	points := make([][2]float64, (h.Max()-h.Min())/width+1)
 	for i := range points {
 		points[i][0] = micros(h.Min() + int64(i)*width)
 	}
-	for low, n := range h.Bins() { // a bin begins at most its own width below the least value
+	for low, n := range h.Bins() { // a bin may begin below the least value, by less than its width
 		i := min(max(0, (low-h.Min())/width), int64(len(points)-1))
 		points[i][1] += float64(n) / float64(h.Count())
 	}

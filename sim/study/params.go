@@ -13,7 +13,7 @@ import (
 	"ringlet/sim"
 )
 
-// common is a file that several figures include: the parameters that they have in common.
+// common is a file that several figures include, with the parameters that they share.
 type common struct {
 	Params []Parameter `yaml:"parameters"`
 }
@@ -21,8 +21,8 @@ type common struct {
 // element is the path of an element of a list.
 func element(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
 
-// include adds the parameters of the files it names; those that the study gives itself stay as they are. What nobody
-// asks for of an included file is no problem: it serves several figures.
+// include adds the parameters of included files; the study's own parameters win. Included parameters may stay unread,
+// as the file serves several figures.
 func (s *Study) include(from fs.FS) error {
 	for i, name := range s.Includes {
 		f, err := from.Open(name)
@@ -71,16 +71,16 @@ func (s *Study) with(c *Case) *Study {
 // fittedTo reports whether the parameter is fitted to a figure.
 func (p *Parameter) fittedTo(id string) bool { return id != "" && strings.Contains(p.Fitted, id) }
 
-// Params are the parameters of a study as a model asks for them.
+// Params are the parameters of a study, for its model.
 type Params struct {
 	s *Study
 }
 
-// Err is a *config.InvalidError with all that was wrong with the parameters asked for, or nil. A model looks at it
-// before it begins.
+// Err is a *config.InvalidError with all problems of the parameters read so far, or nil. A model checks it before it
+// begins.
 func (p *Params) Err() error { return p.s.doc.Err() }
 
-// AddError notes that the value of a parameter cannot be.
+// AddError reports an invalid value of a parameter.
 func (p *Params) AddError(name, format string, args ...any) {
 	path := "parameters"
 	if i := p.index(name); i >= 0 && p.s.Params[i].yamlPath != "" {
@@ -93,7 +93,7 @@ func (p *Params) index(name string) int {
 	return slices.IndexFunc(p.s.Params, func(q Parameter) bool { return q.Name == name })
 }
 
-// texts are the values of a parameter as written, one or several.
+// texts are the values of a parameter as written.
 func (p *Params) texts(name string) []string {
 	i := p.index(name)
 	if i < 0 {
@@ -108,7 +108,7 @@ func (p *Params) texts(name string) []string {
 	return all
 }
 
-// Quantities are the values of a parameter of a dimension.
+// Quantities are the values of a parameter, in a dimension.
 func (p *Params) Quantities(name string, of Dimension) []float64 {
 	var all []float64
 	for _, text := range p.texts(name) {
@@ -131,7 +131,7 @@ func dimensionOrNumber(of Dimension) string {
 	return string(of)
 }
 
-// Quantity is the one value of a parameter of a dimension.
+// Quantity is the single value of a parameter, in a dimension; NaN if there is none.
 func (p *Params) Quantity(name string, of Dimension) float64 {
 	all := p.Quantities(name, of)
 	if len(all) > 1 {
@@ -143,7 +143,7 @@ func (p *Params) Quantity(name string, of Dimension) float64 {
 	return all[0]
 }
 
-// Time is a parameter in the time of the simulator, to the nearest picosecond. It is not negative.
+// Time is a parameter in simulated time, to the nearest picosecond. It is not negative.
 func (p *Params) Time(name string) sim.Time {
 	s := p.Quantity(name, Time)
 	if s < 0 {
@@ -155,12 +155,12 @@ func (p *Params) Time(name string) sim.Time {
 	return sim.Time(math.Round(s * float64(sim.Second)))
 }
 
-// Int is a whole number between two.
+// Int is a whole number within bounds.
 func (p *Params) Int(name string, least, most int) int {
 	return p.integer(name, p.Quantity(name, Count), least, most)
 }
 
-// Ints are several.
+// Ints are several whole numbers within bounds.
 func (p *Params) Ints(name string, least, most int) []int {
 	var all []int
 	for _, v := range p.Quantities(name, Count) {
@@ -169,12 +169,12 @@ func (p *Params) Ints(name string, least, most int) []int {
 	return all
 }
 
-// Size is a number of bytes between two.
+// Size is a number of bytes within bounds.
 func (p *Params) Size(name string, least, most int) int {
 	return p.integer(name, p.Quantity(name, Bytes), least, most)
 }
 
-// Sizes are several.
+// Sizes are several numbers of bytes within bounds.
 func (p *Params) Sizes(name string, least, most int) []int {
 	var all []int
 	for _, v := range p.Quantities(name, Bytes) {
@@ -184,7 +184,7 @@ func (p *Params) Sizes(name string, least, most int) []int {
 }
 
 func (p *Params) integer(name string, v float64, least, most int) int {
-	if math.IsNaN(v) { // said already
+	if math.IsNaN(v) { // already reported
 		return least
 	}
 	if v != math.Trunc(v) || v < float64(least) || v > float64(most) {
@@ -197,7 +197,7 @@ func (p *Params) integer(name string, v float64, least, most int) int {
 // Number is a plain number or a share.
 func (p *Params) Number(name string) float64 { return p.Quantity(name, Count) }
 
-// Word is one of those allowed.
+// Word is one of the allowed words.
 func (p *Params) Word(name string, allowed ...string) string {
 	all := p.Words(name, allowed...)
 	if len(all) > 1 {
@@ -209,7 +209,7 @@ func (p *Params) Word(name string, allowed ...string) string {
 	return all[0]
 }
 
-// Words are several of those allowed.
+// Words are several of the allowed words.
 func (p *Params) Words(name string, allowed ...string) []string {
 	all := p.texts(name)
 	for _, w := range all {
@@ -220,7 +220,7 @@ func (p *Params) Words(name string, allowed ...string) []string {
 	return all
 }
 
-// checkUnread notes what a study gives and its model never asked for.
+// checkUnread reports parameters of the study that its model did not read.
 func (s *Study) checkUnread() error {
 	for _, p := range s.Params {
 		if !p.wasRead && p.yamlPath != "" {

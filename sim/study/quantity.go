@@ -10,7 +10,7 @@ import (
 	"ringlet/internal/decimal"
 )
 
-// A Dimension says what is counted; its name is the unit that a Quantity of it is kept in.
+// A Dimension is what a Quantity counts; its name is the unit of Quantity.Value.
 type Dimension string
 
 // The dimensions of parameters and results.
@@ -20,18 +20,18 @@ const (
 	Bytes     Dimension = "B"
 	Rate      Dimension = "Hz"
 	Bandwidth Dimension = "B/s"
-	Points    Dimension = "points" // of per cent: the distance of two shares
+	Points    Dimension = "points" // of per cent: the difference of two shares
 )
 
-// A unit as it is written, and what one of it is.
+// A unit with its size.
 type unit struct {
 	name      string
 	dimension Dimension
 	factor    float64
 }
 
-// units in the order in which a value picks one. M is 10^6 and Mi 2^20: L1-farm, SCI-bridge and NIC-crossbar mean 2^20
-// bytes by MByte, and a file writes MiB for them.
+// units are in the order in which a value picks one. M is 10^6 and Mi 2^20: L1-farm, SCI-bridge and NIC-crossbar mean
+// 2^20 bytes by MByte, and a file writes MiB for these.
 var units = []unit{
 	{"ps", Time, 1e-12}, {"ns", Time, 1e-9}, {"µs", Time, 1e-6}, {"us", Time, 1e-6}, {"ms", Time, 1e-3}, {"s", Time, 1},
 	{"h", Time, 3600},
@@ -43,11 +43,11 @@ var units = []unit{
 	{"%", Count, 0.01}, {"points", Points, 0.01},
 }
 
-// Quantity is a number of something. The zero value is the number 0.
+// Quantity is a number with a dimension. The zero value is the number 0.
 type Quantity struct {
-	Value     float64 // in the unit that names the dimension
+	Value     float64 // in the unit of the dimension
 	Dimension Dimension
-	unit      string // as written; "" = whichever suits
+	unit      string // as written; "" = a suitable one
 }
 
 // Number is the value in the unit that it was written with.
@@ -70,7 +70,7 @@ func Share(part float64) Quantity { return Quantity{Value: part, unit: "%"} }
 func (q *Quantity) UnmarshalText(text []byte) error {
 	s := strings.TrimSpace(string(text))
 	end := strings.IndexFunc(s, func(r rune) bool { return unicode.IsLetter(r) || r == '%' || r == '/' || r == ' ' })
-	if i := strings.IndexAny(s, "eE"); i > 0 && end == i { // an exponent is no unit
+	if i := strings.IndexAny(s, "eE"); i > 0 && end == i { // an exponent is not a unit
 		end = i + 1 + strings.IndexFunc(s[i+1:]+" ", func(r rune) bool { return !strings.ContainsRune("+-0123456789", r) })
 	}
 	number, name := s, ""
@@ -94,10 +94,10 @@ func (q *Quantity) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q has the unit %q; there are ps to h, B to GiB, Hz to GHz, B/s to Tbit/s, %% and points", s, name)
 }
 
-// String writes it in the unit it was written with, or in one that suits.
+// String formats the quantity in the unit that it was written with, or in a suitable one.
 func (q Quantity) String() string { return q.inUnit(q.unit) }
 
-// inUnit writes it in the unit of that name; "" = one that suits.
+// inUnit formats the quantity in the named unit; "" = a suitable one.
 func (q Quantity) inUnit(name string) string {
 	best, found := unit{factor: 1}, false
 	for _, u := range units {
@@ -114,7 +114,7 @@ func (q Quantity) inUnit(name string) string {
 	return strings.TrimSpace(digits(q.Value/best.factor) + " " + best.name)
 }
 
-// digits writes four significant digits, and no exponent where a reader can do without.
+// digits formats a number with four significant digits, and without an exponent if possible.
 func digits(v float64) string {
 	if a := math.Abs(v); a >= 1e4 && a < 1e15 {
 		return strconv.FormatFloat(v, 'f', 0, 64)

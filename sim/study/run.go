@@ -10,22 +10,22 @@ import (
 	"ringlet/sim"
 )
 
-// A Model is a kind of answer: it reads its parameters, plays, and gives results by name.
+// A Model answers studies: it reads its parameters, simulates, and returns results by name.
 type Model struct {
 	Name string
-	Help string // in a sentence
+	Help string // one sentence
 	Run  func(ctx context.Context, p *Params, env Env) (Outcome, error)
 }
 
-// Env is what a model has from its caller.
+// Env is what the caller gives a model.
 type Env struct {
 	Seed       uint64
-	Trace      *sim.Trace  // nil where none is wanted
-	Details    *SimDetails // nil where nobody looks inside
+	Trace      *sim.Trace  // nil: no trace
+	Details    *SimDetails // nil: not observed
 	OnProgress func(now sim.Time, executed uint64)
 }
 
-// Limits are those of a run that ends at a time, with the caller's progress.
+// Limits are those of a run that ends at a time, with the caller's progress function.
 func (e Env) Limits(until sim.Time) sim.Limits {
 	return sim.Limits{Until: until, OnProgress: e.OnProgress}
 }
@@ -36,7 +36,7 @@ type Result struct {
 	Quantity
 }
 
-// A Plot of a model: curves over the points that a document gives.
+// A Plot of a model has curves, some with points that a document gives.
 type Plot struct {
 	Name   string
 	X, Y   string // with their units
@@ -51,16 +51,16 @@ type Curve struct {
 	Points [][2]float64 `json:"points"`
 }
 
-// An Outcome is all that a model says.
+// An Outcome is a model's answer.
 type Outcome struct {
 	Results []Result
 	Plots   []Plot
-	Notes   []string      // what a reader must know of this run: it was interrupted, a queue never ended
-	Events  uint64        // of the simulation, those of all cases with it
+	Notes   []string      // warnings about this run: it was interrupted, a queue never became empty
+	Events  uint64        // of the simulations, including all cases
 	Cases   []CaseOutcome // in the order of the study
 }
 
-// CaseOutcome is what a model says with the parameters of a case.
+// CaseOutcome is a model's answer with the parameters of a case.
 type CaseOutcome struct {
 	What    string
 	Results []Result
@@ -71,7 +71,7 @@ func (o *Outcome) Add(name string, q Quantity) {
 	o.Results = append(o.Results, Result{Name: name, Quantity: q})
 }
 
-// find gives the result of a name.
+// find returns the result of a name.
 func (o *Outcome) find(name string) (Quantity, bool) {
 	for _, r := range o.Results {
 		if r.Name == name {
@@ -81,7 +81,7 @@ func (o *Outcome) find(name string) (Quantity, bool) {
 	return Quantity{}, false
 }
 
-// Run lets the model of a study answer. An error is of the file (a *config.InvalidError), or of the model.
+// Run has the model of a study answer. An error is about the file (a *config.InvalidError), or from the model.
 func (s *Study) Run(ctx context.Context, models []Model, env Env) (Outcome, error) {
 	i := slices.IndexFunc(models, func(m Model) bool { return m.Name == s.Model })
 	if i < 0 {
@@ -99,7 +99,7 @@ func (s *Study) Run(ctx context.Context, models []Model, env Env) (Outcome, erro
 	if env.Details != nil {
 		out.Plots = append(out.Plots, env.Details.plots()...)
 	}
-	env.Trace, env.Details = nil, nil // of the study's own parameters
+	env.Trace, env.Details = nil, nil // these are for the study's own parameters only
 	for k := range s.Cases {
 		if err != nil || ctx.Err() != nil {
 			break
@@ -112,7 +112,7 @@ func (s *Study) Run(ctx context.Context, models []Model, env Env) (Outcome, erro
 	return out, err
 }
 
-// once plays the model.
+// once runs the model.
 func (s *Study) once(ctx context.Context, m *Model, env Env) (Outcome, error) {
 	p := &Params{s}
 	out, err := m.Run(ctx, p, env)
@@ -128,34 +128,34 @@ func (s *Study) once(ctx context.Context, m *Model, env Env) (Outcome, error) {
 // Verdicts on an expectation.
 const (
 	VerdictHolds    = "holds"
-	VerdictInRange  = "in range" // of what the cases give: what the documents do not say decides it
+	VerdictInRange  = "in range" // within the range of the cases: a value that no document gives decides it
 	VerdictDiffers  = "differs"
-	verdictNoResult = "no result" // the model does not give it
+	verdictNoResult = "no result" // the model has no such result
 )
 
-// A JudgedExpectation expectation.
+// A JudgedExpectation is an expectation with the result.
 type JudgedExpectation struct {
 	Name      string
 	Expected  string
 	Simulated string
-	Range     string // the least and the most of all cases; "" where they give the same
-	Deviation string // "" where there is nothing to compare
+	Range     string // the least and the most of all cases; "" if they are equal
+	Deviation string // "" if there is nothing to compare
 	Verdict   string
 	From      string
 	Cases     []JudgedCase
 }
 
-// A JudgedCase is what a case gives for an expectation.
+// A JudgedCase is the result of a case for an expectation.
 type JudgedCase struct {
 	What      string `json:"what"`
 	Simulated string `json:"simulated"`
 	Verdict   string `json:"verdict"`
 }
 
-// defaultTolerance is how near a model must come where a file does not say.
+// defaultTolerance is the tolerance if the file gives none.
 const defaultTolerance = 0.10
 
-// Judge holds an outcome against what the study expects.
+// Judge compares an outcome with the study's expectations.
 func (s *Study) Judge(out Outcome) []JudgedExpectation {
 	var all []JudgedExpectation
 	for _, e := range s.Expected {
@@ -164,7 +164,7 @@ func (s *Study) Judge(out Outcome) []JudgedExpectation {
 	return all
 }
 
-// judgeCases holds all cases against an expectation. They agree, or what it asks for lies within what they give.
+// judgeCases judges an expectation by all cases: they agree, or the expected value is within their range.
 func (e *Expectation) judgeCases(out *Outcome) JudgedExpectation {
 	j := e.judge(out)
 	least, is := out.find(e.Name)
@@ -178,7 +178,7 @@ func (e *Expectation) judgeCases(out *Outcome) JudgedExpectation {
 	for _, c := range out.Cases {
 		other := Outcome{Results: c.Results}
 		q, is := other.find(e.Name)
-		if !is { // a case may play less, such as one scale
+		if !is { // a case may compute less, such as a single scale
 			continue
 		}
 		o := e.judge(&other)
@@ -258,7 +258,7 @@ func (e *Expectation) tolerance() float64 {
 	return e.Within.Value
 }
 
-// reference is what the result is held against, and how a reader is told.
+// reference is the value to compare a result with, and its text for a reader.
 func (e *Expectation) reference(out *Outcome) (*Quantity, string) {
 	switch {
 	case e.Is != nil && e.Within != nil:

@@ -17,12 +17,12 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// measured is what the running system does: answers.json of the sweep lab/sweeps/figures.yaml (`make measured`).
+// measuredText has the running system's figures: answers.json of the sweep lab/sweeps/figures.yaml (`make measured`).
 //
 //go:embed measured.json
 var measuredText []byte
 
-// All are the figures, in the order of their ids. Only the tests of this package can see an error.
+// All lists the figures in the order of their ids. An error is a mistake in the embedded files, which tests find.
 func All() ([]*study.Study, error) {
 	names, err := fs.Glob(files, "F*.yaml")
 	if err != nil {
@@ -44,7 +44,7 @@ func All() ([]*study.Study, error) {
 	return all, attachMeasurements(all, &found)
 }
 
-// attachMeasurements gives each figure what was measured for it.
+// attachMeasurements adds its measurements to each figure.
 func attachMeasurements(all []*study.Study, found *trial.Answers) error {
 	for i := range found.Answers {
 		a := &found.Answers[i]
@@ -64,7 +64,7 @@ func attachMeasurements(all []*study.Study, found *trial.Answers) error {
 	return nil
 }
 
-// Pick keeps those of the ids, and of the headline only where asked, and leaves out the slow ones where quick.
+// Pick keeps the figures with the ids, if any; with headline only headline figures; with quick no slow ones.
 func Pick(all []*study.Study, ids []string, headline, quick bool) ([]*study.Study, error) {
 	for _, id := range ids {
 		if !slices.ContainsFunc(all, func(s *study.Study) bool { return s.ID == id }) {
@@ -76,20 +76,20 @@ func Pick(all []*study.Study, ids []string, headline, quick bool) ([]*study.Stud
 	}), nil
 }
 
-// Verdicts on a figure, from the best to the worst; the last are those without a simulation.
+// Verdicts on a figure, from the best to the worst; the last ones have no simulation.
 const (
-	verdictHolds      = study.VerdictHolds   // each of its expectations
-	verdictRanges     = study.VerdictInRange // each holds, or lies within what the cases give
-	verdictPartial    = "partly"             // not each
-	verdictDiffers    = study.VerdictDiffers // none of them
+	verdictHolds      = study.VerdictHolds   // each expectation holds
+	verdictRanges     = study.VerdictInRange // each holds, or lies within the range of the cases
+	verdictPartial    = "partly"             // some hold
+	verdictDiffers    = study.VerdictDiffers // none holds
 	verdictFailed     = "failed"             // the model could not answer
 	verdictTruncated  = "not run to its end"
-	verdictNotRun     = "interrupted" // its turn did not come
+	verdictNotRun     = "interrupted" // interrupted before its turn
 	verdictUnknown    = "not given"   // the document lacks a parameter
 	verdictRealSystem = "real system" // only a running system can answer
 )
 
-// An Answer to a figure.
+// An Answer is a model's answer to a figure.
 type Answer struct {
 	Study   *study.Study
 	Outcome study.Outcome
@@ -98,7 +98,8 @@ type Answer struct {
 	Err     error
 }
 
-// Run asks the models, so many at a time. It tells each answer as it comes. An interrupted run gives what there is.
+// Run has the models answer, several at a time, and reports each answer. After an interruption it returns the answers
+// so far.
 func Run(ctx context.Context, studies []*study.Study, models []study.Model, workers int,
 	report func(*Answer)) []Answer {
 	answers := make([]Answer, len(studies))
@@ -122,12 +123,12 @@ func Run(ctx context.Context, studies []*study.Study, models []study.Model, work
 			report(<-answered)
 		}
 	}()
-	_ = g.Wait() // no worker returns an error: it is in the answer
+	_ = g.Wait() // no worker returns an error: answers have them
 	<-done
 	return answers
 }
 
-// run lets the model answer, and judges it.
+// run has the model answer, and judges the answer.
 func (a *Answer) run(ctx context.Context, models []study.Model) {
 	if a.Study.Model == "" {
 		a.Verdict = verdictUnknown
@@ -138,7 +139,7 @@ func (a *Answer) run(ctx context.Context, models []study.Model) {
 	}
 	a.Outcome, a.Err = a.Study.Run(ctx, models, study.Env{})
 	switch {
-	case ctx.Err() != nil: // half a run says nothing of the figure, whatever it came to until then
+	case ctx.Err() != nil: // half a run says nothing about the figure
 		a.Verdict, a.Outcome, a.Err = verdictTruncated, study.Outcome{}, nil
 		return
 	case a.Err != nil:
@@ -162,7 +163,7 @@ func (a *Answer) run(ctx context.Context, models []study.Model) {
 	}
 }
 
-// count says how many answers have each verdict, in the order of the verdicts.
+// count lists the verdicts with the number of answers of each.
 func count(answers []Answer) string {
 	text := ""
 	for _, v := range []string{

@@ -9,13 +9,13 @@ import (
 	"ringlet/sim/study"
 )
 
-// WriteOne writes the outcome of one study: its results, what was expected of them, and its curves as columns. Of a run
-// that was cut short it judges nothing, and says so.
+// WriteOne writes the outcome of one study: its results, the expectations, and its curves as columns. If the run was
+// cut short, WriteOne says so and judges nothing.
 func WriteOne(w io.Writer, s *study.Study, out study.Outcome, cut, asJSON bool) error {
 	var judged []study.JudgedExpectation
 	if cut {
 		out.Notes = append(out.Notes, verdictTruncated+
-			": the results are of what was played until the interruption, and are not judged")
+			": the results are those until the interruption, and are not judged")
 	} else {
 		judged = s.Judge(out)
 	}
@@ -64,7 +64,7 @@ func WriteOne(w io.Writer, s *study.Study, out study.Outcome, cut, asJSON bool) 
 	return t.Flush()
 }
 
-// jsonPlot is a plot as it is written.
+// jsonPlot is a plot in JSON.
 type jsonPlot struct {
 	Name   string        `json:"name"`
 	X      string        `json:"x"`

@@ -15,7 +15,7 @@ import (
 
 var heads = []string{"id", "place", "what", "document", "simulated", "deviation", "verdict", "real system"}
 
-// rows are those of the table: one for each expectation, and one for a figure without.
+// rows are the rows of the table: one for each expectation, or one for a figure without expectations.
 func rows(answers []Answer) [][]string {
 	var all [][]string
 	for _, a := range answers {
@@ -35,7 +35,7 @@ func rows(answers []Answer) [][]string {
 	return all
 }
 
-// simulatedText is the value, and the least and the most of all cases.
+// simulatedText is the simulated value, with the range over all cases.
 func simulatedText(j *study.JudgedExpectation) string {
 	if j.Range == "" {
 		return j.Simulated
@@ -43,7 +43,7 @@ func simulatedText(j *study.JudgedExpectation) string {
 	return j.Simulated + " (" + j.Range + ")"
 }
 
-// missingReason there is no simulated value.
+// missingReason says why there is no simulated value.
 func (a *Answer) missingReason() string {
 	switch {
 	case a.Err != nil:
@@ -54,7 +54,7 @@ func (a *Answer) missingReason() string {
 	return ""
 }
 
-// realSystemText is what the real system does.
+// realSystemText lists the measurements of the running system.
 func realSystemText(s *study.Study) string {
 	var all []string
 	for _, m := range s.Measured {
@@ -70,7 +70,7 @@ func WriteText(w io.Writer, answers []Answer) error {
 		fmt.Fprintln(t, strings.Join([]string{cells[0], cells[2], cells[3], cells[4], cells[5], cells[6], cells[7]}, "\t"))
 	}
 	line(heads)
-	var why []string // below the table: sentences would make its columns wide
+	var why []string // below the table: sentences would widen its columns
 	for _, row := range rows(answers) {
 		if row[6] == verdictFailed || row[6] == verdictUnknown {
 			why = append(why, row[0]+": "+row[4])
@@ -90,7 +90,7 @@ func WriteText(w io.Writer, answers []Answer) error {
 	return err
 }
 
-// jsonFigure is an answer as it is written.
+// jsonFigure is an answer in JSON.
 type jsonFigure struct {
 	ID       string            `json:"id"`
 	Place    string            `json:"place"`
@@ -162,7 +162,7 @@ func WriteJSON(w io.Writer, answers []Answer) error {
 	return e.Encode(all)
 }
 
-// WritePage writes one file of HTML: the table, what was fitted and chosen, and the documents' plots drawn again.
+// WritePage writes one HTML file: the table, the fitted and chosen parameters, and the documents' plots drawn again.
 func WritePage(w io.Writer, answers []Answer) error {
 	p := page.Page{
 		Kind: "Ringlet simulator",
@@ -172,10 +172,10 @@ func WritePage(w io.Writer, answers []Answer) error {
 			{ID: "figures", Title: "Figures", Table: page.TextTable(heads, rows(answers), 1, 2, 4, 7)},
 			{
 				ID:    "parameters",
-				Title: "What was fitted, and what was chosen",
-				Note: "No parameter is fitted to the figure it is judged by. A case is another value of what no document " +
-					"says: its figure is played with each, and judged by all. All others come from the documents; the files of " +
-					"the figures name the lines.",
+				Title: "Fitted and chosen parameters",
+				Note: "No parameter is fitted to the figure it is judged by. A case is another value of a parameter that " +
+					"no document gives: its figure is played with each, and judged by all. All other values come from the " +
+					"documents; the files of the figures name the lines.",
 				Table: page.TextTable([]string{"figure", "parameter", "is", "fitted to", "chosen, because"},
 					undocumentedParams(answers), 4),
 			},
@@ -192,7 +192,7 @@ func WritePage(w io.Writer, answers []Answer) error {
 	return p.Write(w)
 }
 
-// measurements are what the running system does, with the command that measured it, and why it is not better.
+// measurements are the running system's figures, with the command that measured them, and why they are not better.
 func measurements(answers []Answer) page.Section {
 	section := page.Section{ID: "real", Title: "What the running system does"}
 	var rows [][]string
@@ -206,7 +206,7 @@ func measurements(answers []Answer) page.Section {
 	return section
 }
 
-// undocumentedParams are the parameters that come from no document.
+// undocumentedParams lists the parameters that no document gives.
 func undocumentedParams(answers []Answer) [][]string {
 	var all [][]string
 	for _, a := range answers {
@@ -224,7 +224,7 @@ func undocumentedParams(answers []Answer) [][]string {
 	return all
 }
 
-// figureSection is the part of a figure: its plots with the document's points, and how its text was read.
+// figureSection is the section of a figure: its plots with the document's points, and the reading of its text.
 func figureSection(a Answer) page.Section {
 	section := page.Section{
 		ID:    a.Study.ID,
@@ -254,7 +254,7 @@ func figureSection(a Answer) page.Section {
 	return section
 }
 
-// documentCurves are those that the document gives for a plot, in the plot's own unit.
+// documentCurves are the document's points for a plot, in the plot's own unit.
 func documentCurves(s *study.Study, plot study.Plot) []study.Curve {
 	c := study.Curve{Name: document(s.Place)}
 	for _, e := range s.Expected {
@@ -268,5 +268,5 @@ func documentCurves(s *study.Study, plot study.Plot) []study.Curve {
 	return []study.Curve{c}
 }
 
-// document is its short name: "L1-farm" of "L1-farm §5.1.4".
+// document is the short name of the document: "L1-farm" of "L1-farm §5.1.4".
 func document(place string) string { name, _, _ := strings.Cut(place, " "); return name }

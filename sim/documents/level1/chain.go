@@ -8,8 +8,8 @@ import (
 	"ringlet/sim/study"
 )
 
-// tagnetChain plays the prototype: the first node of each row is a readout unit, the last of all the decision unit, and
-// all others compute.
+// tagnetChain simulates the prototype: the first node of each row is a readout unit, the last node of all the decision
+// unit, and all others compute.
 var tagnetChain = study.Model{
 	Name: "tagnet-chain",
 	Help: "Readout units in the TagNet's chain that write to the computing nodes of a torus, one after the other.",
@@ -22,7 +22,7 @@ var tagnetChain = study.Model{
 			extraClocks: p.Int("tag-clocks", 0, 1000),
 			period:      p.Time("period"),
 		}
-		t.dma.clockDrift = 0 // the tag makes the time of all
+		t.dma.clockDrift = 0 // the tag sets the time of all units
 		sizes, until, buffers := p.Sizes("blocks", 8, 1<<20), readDuration(p), p.Int("buffers", 1, 64)
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -63,13 +63,13 @@ var tagnetChain = study.Model{
 	},
 }
 
-// torus is what the prototype is made of.
+// torus describes the prototype.
 type torus struct {
 	dma
 	cfg           sci.Config
 	columns, rows int
 	extraClocks   int      // clocks that a tag adds to a transfer
-	period        sim.Time // of tags at the first unit; 0: as fast as it takes them
+	period        sim.Time // of tags at the first unit; 0: a tag whenever the unit can take one
 }
 
 // target is the computing node of event n: row by row.
@@ -78,20 +78,20 @@ func (t *torus) target(n int64) int {
 	return i + i/(t.columns-1) + 1
 }
 
-// tagChain is the TagNet: a unit sends when it has a tag, and hands the tag on when its transfer is done and the next
-// unit has room for it: one tag may wait there.
+// tagChain is the TagNet: a unit sends when it has a tag, and passes the tag on when its transfer is done and the next
+// unit has space. One tag may wait at a unit.
 type tagChain struct {
 	units       []unit
-	selfTagging bool // the first unit makes its tags itself
-	lostTags    int  // tags that the first unit had no room for
+	selfTagging bool // the first unit makes its own tags
+	lostTags    int  // tags for which the first unit had no space
 }
 
-// unit is a readout unit. A tag is the number of an event; none is -1.
+// unit is a readout unit. A tag is the number of an event, or -1 for none.
 type unit struct {
 	*engine
 	busy       bool
-	waitingTag int64 // the tag behind the one in work
-	heldTag    int64 // the tag that it could not hand on
+	waitingTag int64 // tag behind the one in work
+	heldTag    int64 // tag that the next unit had no space for
 }
 
 // firstNodes are the first nodes of the rows.
@@ -102,7 +102,7 @@ func (t *torus) firstNodes() (nodes []int) {
 	return nodes
 }
 
-// chain is a TagNet of units at those nodes, in this order, that all write event n to the node of target(n).
+// chain is a TagNet of units at those nodes, in this order, which write event n to target(n).
 func (t *torus) chain(s *sim.Sim, net *sci.Net, block int, nodes []int, target func(n int64) int) *tagChain {
 	c := &tagChain{selfTagging: t.period == 0}
 	for i, node := range nodes {
@@ -126,7 +126,7 @@ func (t *torus) chain(s *sim.Sim, net *sci.Net, block int, nodes []int, target f
 	return c
 }
 
-// offerTag hands a tag to a unit, and reports whether it had room.
+// offerTag offers a tag to a unit, and reports whether the unit took it.
 func (c *tagChain) offerTag(i int, tag int64) bool {
 	u := &c.units[i]
 	if !u.busy {
@@ -141,16 +141,16 @@ func (c *tagChain) offerTag(i int, tag int64) bool {
 	return true
 }
 
-// transferDone: a unit's transfer is done.
+// transferDone passes the tag on after a unit's transfer.
 func (c *tagChain) transferDone(i int, tag int64) {
 	if i+1 < len(c.units) && !c.offerTag(i+1, tag) {
-		c.units[i].heldTag = tag // it waits with its next transfer until the tag has gone
+		c.units[i].heldTag = tag // the unit begins no transfer until the tag has gone
 		return
 	}
 	c.advance(i, tag)
 }
 
-// advance lets a unit go on, and the one before it hand on its tag.
+// advance lets a unit go on, and the unit before it pass on its tag.
 func (c *tagChain) advance(i int, tag int64) {
 	u := &c.units[i]
 	u.busy = false
@@ -169,7 +169,7 @@ func (c *tagChain) advance(i int, tag int64) {
 	c.advance(i-1, held)
 }
 
-// retries of all units on their buses.
+// retries is the sum of all units' retries on their buses.
 func (c *tagChain) retries() (sum uint64) {
 	for _, u := range c.units {
 		sum += u.engine.retries

@@ -9,8 +9,8 @@ import (
 	"ringlet/sim/study"
 )
 
-// farmColumns gives every row of the planned farm as much as one link carries, and asks how many columns of computing
-// nodes take that without holding up a readout unit.
+// farmColumns loads every row of the planned farm as fully as one link allows, and looks for the number of columns of
+// computing nodes from which on no readout unit is refused.
 var farmColumns = study.Model{
 	Name: "level1-columns",
 	Help: "The planned farm with full rows and more and fewer columns of computing nodes: which hold up a readout unit.",
@@ -18,7 +18,7 @@ var farmColumns = study.Model{
 		f := readFarm(p)
 		computing, link := p.Ints("computing-columns", 2, 98), p.Quantity("link", study.Bandwidth)
 		if !(link > 0) {
-			p.AddError("link", "a link carries something")
+			p.AddError("link", "must be above 0")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -28,7 +28,7 @@ var farmColumns = study.Model{
 		curve := study.Curve{Name: "refused bursts per fragment"}
 		needed := 0
 		for _, n := range computing {
-			f.columns, f.secondColumn = n+2, (n+2)/2 // the second unit stands in the middle of its row
+			f.columns, f.secondColumn = n+2, (n+2)/2 // the second unit is in the middle of its row
 			held, err := g.refusedPerFragment(ctx, &f, n)
 			if err != nil {
 				return g.out, err
@@ -51,12 +51,13 @@ var farmColumns = study.Model{
 	},
 }
 
-// refusedPerFragment plays the farm with so many columns of computing nodes, and gives the refused bursts per fragment.
+// refusedPerFragment simulates the farm with so many columns of computing nodes, and returns the refused bursts per
+// fragment.
 func (g *modelRun) refusedPerFragment(ctx context.Context, f *farm, computing int) (float64, error) {
 	s := g.env.Sim()
 	net := sci.New(s, f.cfg, f.columns, f.rows)
 	r := f.newRun(s, net)
-	// The links are looked at while the farm is full: when the last event is born.
+	// Read the links while the farm is full: when the last event comes.
 	var row, column float64
 	s.ScheduleAt(sim.Time(f.events)*f.period, sim.Func(func(int64, int64) {
 		for node := range f.columns * f.rows {

@@ -25,7 +25,7 @@ var eventSize = study.Model{
 		bare, noisy := p.Number("clusters"), p.Number("clusters-with-noise")
 		events, rate := p.Int("events", 1, 1_000_000), p.Quantity("rate", study.Rate)
 		if !(bare > 0 && noisy > 0 && rate > 0) {
-			p.AddError("clusters", "an event has some, and there are events")
+			p.AddError("clusters", "clusters, clusters-with-noise and rate must be above 0")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -57,23 +57,23 @@ var eventSize = study.Model{
 	},
 }
 
-// detector is what events are read out by.
+// detector describes the readout of events.
 type detector struct {
-	boards, boardsPerUnit       int // all, and of a unit
-	cluster                     int // bytes
-	bytesPerBoard, bytesPerUnit int // bytes that are added
-	packet                      int // bytes
-	maxClustersPerBoard         int // clusters
+	boards, boardsPerUnit       int // all boards, and those of a unit
+	cluster                     int // bytes of a cluster
+	bytesPerBoard, bytesPerUnit int // overhead, bytes
+	packet                      int // bytes of a packet
+	maxClustersPerBoard         int
 }
 
-// eventSums sums up events.
+// eventSums has sums over events.
 type eventSums struct {
 	payload, size, fragments float64
 	largeFragments           float64 // fragments of more than a packet
 	overfullBoards           float64 // boards with more clusters than they can count
 }
 
-// drawEvent adds an event.
+// drawEvent draws an event and adds it to the sums.
 func (d *detector) drawEvent(rng *sim.RandomStream, mean float64, all *eventSums) {
 	for first := 0; first < d.boards; first += d.boardsPerUnit {
 		size := d.bytesPerUnit
@@ -93,7 +93,7 @@ func (d *detector) drawEvent(rng *sim.RandomStream, mean float64, all *eventSums
 	}
 }
 
-// decisionsModel lets nodes work on events whose front-end buffers hold so many, and no more.
+// decisionsModel simulates processors for events that the front-end keeps in a buffer of limited depth.
 var decisionsModel = study.Model{
 	Name: "level1-decisions",
 	Help: "Processors that work on events in the order of coming, while the front-end keeps a limited number of them.",
@@ -106,7 +106,7 @@ var decisionsModel = study.Model{
 		}
 		nodes, each := p.Int("nodes", 1, 100_000), p.Int("processors-of-a-node", 1, 1000)
 		if o.period <= 0 || o.meanWork <= 0 {
-			p.AddError("period", "events and their processing take time")
+			p.AddError("period", "the period and the processing time must be above 0")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -135,20 +135,20 @@ var decisionsModel = study.Model{
 	},
 }
 
-// queueModel is the farm as a queue before processors, and the decision unit behind it: the decision on an event must
-// come before its place in the front-end is needed for another.
+// queueModel is the farm as a queue before processors, with the decision unit behind: the decision on an event must
+// come before the front-end needs the event's place for another one.
 type queueModel struct {
 	s                           *sim.Sim
 	rng                         *sim.RandomStream
-	period, meanWork            sim.Time // work is exponential
+	period, meanWork            sim.Time // times; work is exponential
 	frontEndDepth               int      // events that the front-end keeps
-	totalEvents, idleProcessors int      // all, and idle processors
+	totalEvents, idleProcessors int
 	arrivedEvents               int
 	queue                       *component.Queue[int64]
 	busyProcessors              sim.Level
-	meanBusy                    float64 // busy processors while events came, after the first of them have filled the farm
+	meanBusy                    float64 // while events came, after the first of them had filled the farm
 	wait                        sim.Histogram
-	inTimeLatency, lateLatency  sim.Histogram // latencies of decisions, and of those that the unit had to time out
+	inTimeLatency, lateLatency  sim.Histogram // of decisions in time, and of events that the unit timed out
 }
 
 func (o *queueModel) open(s *sim.Sim) {
@@ -161,7 +161,7 @@ func (o *queueModel) open(s *sim.Sim) {
 
 type eventArrival queueModel
 
-// Handle: event n is there.
+// Handle: event n comes.
 func (a *eventArrival) Handle(n, _ int64) {
 	o := (*queueModel)(a)
 	o.queue.Put(n)
@@ -177,7 +177,7 @@ func (a *eventArrival) Handle(n, _ int64) {
 	o.s.ScheduleAfter(o.period, a, n+1, 0)
 }
 
-// startWork lets idle processors work.
+// startWork gives waiting events to idle processors.
 func (o *queueModel) startWork() {
 	for o.idleProcessors > 0 && o.queue.Len() > 0 {
 		n := o.queue.Get()
@@ -190,7 +190,7 @@ func (o *queueModel) startWork() {
 
 type decisionMade queueModel
 
-// Handle: event n is decided. If its place has been taken by then, the unit has sent a time-out in its stead.
+// Handle: event n is decided. If the front-end has reused its place, the unit has timed it out before.
 func (d *decisionMade) Handle(n, _ int64) {
 	o := (*queueModel)(d)
 	o.idleProcessors++

@@ -1,7 +1,7 @@
 // Package level1 models the level-1 farm of L1-farm: readout units whose hardware writes fragments over a torus of SCI
-// rings into the memory of computing nodes, one after the other as the TagNet says.
+// rings into the memory of computing nodes, one unit after the other, in the order of the TagNet.
 //
-// It stands for L1-farm §5 (the network) and L1-farm §7 (the prototype).
+// It simulates L1-farm §5 (the network) and §7 (the prototype).
 //
 //   - params.go: what the models read from a study about rings, cards and engines
 //     (sim/documents/figures/common-sci.yaml).
@@ -20,5 +20,5 @@
 //
 // What the caller must do: hand Models to study.Study.Run.
 //
-// What it does not promise: curves of which the document shows only a plot, and software (PIO, interrupts).
+// It leaves out curves of which the document shows only a plot, and software (PIO, interrupts).
 package level1

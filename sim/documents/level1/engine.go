@@ -5,20 +5,20 @@ import (
 	"ringlet/sim/documents/sci"
 )
 
-// engine writes blocks by its own DMA, each cut into pieces. It is given a block at a time, or is free and goes on with
-// the next as soon as it can.
+// engine writes blocks by its own DMA, each cut into bursts. Its user starts one block at a time, or has it send blocks
+// forever.
 type engine struct {
 	dma
 	s                *sim.Sim
 	node             *sci.Node
-	block            int               // bytes
+	block            int               // bytes of a block
 	blockExtraClocks int               // clocks added to each block
-	destinationOf    func(n int64) int // node that block n goes to
-	onBlockDone      func(n int64)     // after the last burst of block n and its idle clocks
+	destinationOf    func(n int64) int // destination node of block n
+	onBlockDone      func(n int64)     // called after the last burst of block n and its idle clocks
 
-	currentBlock   int64 // block
-	blockBytesLeft int   // bytes of it
-	blocks         int64 // that are done
+	currentBlock   int64
+	blockBytesLeft int   // of the current block
+	blocks         int64 // blocks sent
 	retries        uint64
 }
 
@@ -33,7 +33,7 @@ func (d dma) newEngine(s *sim.Sim, net *sci.Net, node, block int, dst func(n int
 	}
 }
 
-// sendForever lets the engine send blocks for ever, one after the other.
+// sendForever sends blocks forever, one after the other.
 func (e *engine) sendForever() {
 	e.onBlockDone = func(n int64) { e.startBlock(n + 1) }
 	e.startBlock(0)
@@ -51,7 +51,7 @@ func (e *engine) afterClocks(clocks int, h sim.Handler) {
 
 type firstWord engine
 
-// Handle: the card takes the burst, or refuses it and the engine tries again.
+// Handle: the card takes the burst, or refuses it and the engine tries again later.
 func (f *firstWord) Handle(int64, int64) {
 	e := (*engine)(f)
 	size := min(e.blockBytesLeft, e.burstBytes)
@@ -76,7 +76,7 @@ func (b *burstOver) Handle(int64, int64) {
 	e.onBlockDone(e.currentBlock)
 }
 
-// meter counts what a node gets.
+// meter counts the packets that a node receives.
 type meter struct {
 	s       *sim.Sim
 	packets uint64

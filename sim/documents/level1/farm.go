@@ -8,8 +8,8 @@ import (
 	"ringlet/sim/study"
 )
 
-// farmModel plays the farm that L1-farm plans: its tags go down the rows of units, and each event goes to a node of its
-// own.
+// farmModel simulates the farm that L1-farm plans: tags go down the rows of units, and each event goes to a computing
+// node of its own.
 var farmModel = study.Model{
 	Name: "level1-farm",
 	Help: "The planned level-1 farm: a torus with two readout units a row, an event to each node in turn, results back.",
@@ -49,14 +49,14 @@ var farmModel = study.Model{
 	},
 }
 
-// farm is what the farm is made of.
+// farm describes the farm.
 type farm struct {
 	cfg                       sci.Config
 	columns, rows             int
-	secondColumn              int      // column of the second unit of a row; the first stands at column 0
-	tagChains                 int      // of tags: one through all units, or one for each column of units
+	secondColumn              int      // column of the second unit of a row; the first one is in column 0
+	tagChains                 int      // one chain of tags through all units, or one for each column of units
 	period                    sim.Time // of events
-	eventDelay, firstTagDelay sim.Time // until an event is in all units, and from there until its tag is
+	eventDelay, firstTagDelay sim.Time // from an event to its data in all units, and from there to its tag
 	tagTime, dataTime         sim.Time // to read a tag and set up the engine, and to hand the data to the card
 	setUpClocks               int      // clocks from a burst's address to its data
 	retryClocks               int      // clocks until a refused burst is tried again
@@ -90,9 +90,9 @@ func readFarm(p *study.Params) farm {
 	return f
 }
 
-// target is the node of event n: the next column and the next row, so that successive events go to different ones, and
-// each node has its turn before any has another. All of a row's nodes in turn would be wrong: their responses, to all
-// units, are more than the row's ring carries.
+// target is the node of event n: the next column and the next row, so that successive events go to different columns
+// and rows, and each node has its turn before any has another. Taking a row's nodes in turn would be wrong: their
+// responses to all units are more than the row's ring carries.
 func (f *farm) target(n int64) int {
 	i, columns := int(n), f.columns-2
 	x, y := i%columns+1, i%f.rows
@@ -112,32 +112,32 @@ func lcm(a, b int) int {
 	return n
 }
 
-// farmRun is the farm that is being played.
+// farmRun is a simulation of the farm.
 type farmRun struct {
 	*farm
 	s                 *sim.Sim
 	net               *sci.Net
 	units             []*feeder
 	decisionNode      int           // node of the decision unit
-	fragmentsReceived map[int64]int // fragments of an event
-	finishedEvents    int64         // events of which the result has come
+	fragmentsReceived map[int64]int // by event: fragments received
+	finishedEvents    int64         // events whose result has come
 	refusedBursts     uint64
 	eventLatency      sim.Histogram // from an event to the last word of its last fragment
 	fragmentLatency   sim.Histogram // of fragments, from bus to bus
 	resultLatency     sim.Histogram // of results, from bus to bus
 	routedBytes       map[[2]int]uint64
 	nodeBytes         map[int]uint64
-	rowBytes          []uint64 // bytes of each row
+	rowBytes          []uint64 // by row
 }
 
-// feeder is a readout unit. It takes a tag as soon as its engine is free, and hands it on when the data are in the
+// feeder is a readout unit. It takes a tag as soon as its engine is free, and passes it on when the data is in the
 // card.
 type feeder struct {
 	r            *farmRun
 	node         int
 	next         *feeder
-	engineFreeAt sim.Time      // when its engine is
-	tagWait      sim.Histogram // of events, from being in the unit to the tag's coming
+	engineFreeAt sim.Time
+	tagWait      sim.Histogram // of events, from their data in the unit to the tag
 }
 
 func (f *farm) newRun(s *sim.Sim, net *sci.Net) *farmRun {
@@ -192,7 +192,7 @@ func (r *farmRun) eventTime(n int64) sim.Time { return sim.Time(n) * r.period }
 
 type tagArrived feeder
 
-// Handle: the unit decodes the tag while its engine may still be at work.
+// Handle: the unit decodes the tag, maybe while its engine is still at work.
 func (t *tagArrived) Handle(n, _ int64) {
 	r, now := t.r, t.r.s.Now()
 	t.tagWait.Add(int64(now - r.eventTime(n) - r.eventDelay))
@@ -206,7 +206,7 @@ func (t *tagArrived) Handle(n, _ int64) {
 
 type fragmentSent feeder
 
-// Handle: the card takes the fragment, or refuses it and the unit tries again.
+// Handle: the card takes the fragment, or refuses it and the unit tries again later.
 func (u *fragmentSent) Handle(n, _ int64) {
 	r := u.r
 	if !r.net.Node(u.node).Send(r.target(n), r.fragment, n, 0) {
@@ -219,7 +219,7 @@ func (u *fragmentSent) Handle(n, _ int64) {
 
 type farmReceiver farmRun
 
-// Receive counts a fragment; the last of an event makes its node send the result.
+// Receive counts a fragment; with the last fragment of an event the node sends the result.
 func (e *farmReceiver) Receive(p *sci.Packet) {
 	r := (*farmRun)(e)
 	now := r.s.Now()
@@ -250,7 +250,7 @@ func (e *farmReceiver) Receive(p *sci.Packet) {
 	}), int64(p.Dst), p.ID)
 }
 
-// addLoads says what rows, route nodes and computing nodes carry.
+// addLoads adds the loads of rows, route nodes and computing nodes.
 func (r *farmRun) addLoads(g *modelRun) {
 	took := sim.Time(r.events) * r.period
 	var row, route, node uint64

@@ -9,7 +9,7 @@ import (
 	"ringlet/sim/study"
 )
 
-// packetLatency sends one packet, alone, over a growing number of nodes: along a ring, and over a route node.
+// packetLatency sends a single packet over a growing number of nodes: along a ring, and through a route node.
 var packetLatency = study.Model{
 	Name: "sci-latency",
 	Help: "One packet over a torus of SCI rings, alone: latency from bus to bus against the nodes between.",
@@ -38,7 +38,7 @@ var packetLatency = study.Model{
 	},
 }
 
-// lonePacketTime is the time of a packet from node 0, alone, from bus to bus.
+// lonePacketTime is the time of a single packet from node 0, from bus to bus.
 func (g *modelRun) lonePacketTime(ctx context.Context, cfg sci.Config, to int, size ...int) (sim.Time, error) {
 	s := g.env.Sim()
 	net := sci.New(s, cfg, size...)
@@ -48,8 +48,8 @@ func (g *modelRun) lonePacketTime(ctx context.Context, cfg sci.Config, to int, s
 	return sim.Time(m.delay.Max()), err
 }
 
-// longestPath sends a packet from one corner of a torus to the other: alone, and when each node on the way has just
-// begun a packet of its own.
+// longestPath sends a packet from one corner of a torus to the opposite one: alone, and when each node on the path has
+// just begun a packet of its own.
 var longestPath = study.Model{
 	Name: "sci-longest-path",
 	Help: "One packet over the longest path of a torus of SCI rings: alone, and held up by every node on the way.",
@@ -70,29 +70,29 @@ var longestPath = study.Model{
 	},
 }
 
-// torusPath is the longest one through a torus: along the first row, then along the last column.
+// torusPath is the longest path through a torus: along the first row, then along the last column.
 type torusPath struct {
 	cfg           sci.Config
 	columns, rows int
 }
 
-// crossings are the nodes that the packet by-passes, and to whom each sends its own packet: to the next on its ring,
-// but past the receiver.
+// crossings lists the nodes that the packet by-passes, and the destination of each node's own packet: the next node on
+// its ring, but not the receiver.
 func (w torusPath) crossings() (nodes, to []int) {
 	for x := 1; x < w.columns-1; x++ {
 		nodes, to = append(nodes, x), append(to, x+1)
 	}
 	for y := 1; y < w.rows-1; y++ {
-		next := (y + 1) % (w.rows - 1) // the row after the last but one is the first: the receiver is by-passed
+		next := (y + 1) % (w.rows - 1) // the row after the last but one is the first: skip the receiver
 		nodes, to = append(nodes, w.columns*(y+1)-1), append(to, w.columns*(next+1)-1)
 	}
 	return nodes, to
 }
 
-// firstSend is when the packet of the longest path is sent: others must be able to begin before it.
+// firstSend is when the packet of the longest path is sent: other nodes must be able to send earlier.
 const firstSend = sim.Microsecond
 
-// worstDelay tries for each node on the way, one after the other, when it must send to hold the packet up most.
+// worstDelay searches for each node on the path in turn when its packet delays the longest path's packet most.
 func (g *modelRun) worstDelay(ctx context.Context, w torusPath) (worst sim.Time, err error) {
 	nodes, to := w.crossings()
 	begins := make([]sim.Time, len(nodes))
@@ -121,7 +121,7 @@ func (g *modelRun) worstDelay(ctx context.Context, w torusPath) (worst sim.Time,
 	return worst, nil
 }
 
-// largestRing asks how large a ring may be until its sender runs out of slots: the echo of a packet comes too late.
+// largestRing looks for the largest ring on which echoes come before the sender runs out of slots.
 var largestRing = study.Model{
 	Name: "sci-largest-ring",
 	Help: "The largest SCI ring on which the echoes come before the sender's queue is full.",
@@ -151,7 +151,7 @@ var largestRing = study.Model{
 	},
 }
 
-// maxRingNodes is the most nodes with which nothing is refused.
+// maxRingNodes is the largest number of nodes with which no packet is refused.
 func (g *modelRun) maxRingNodes(ctx context.Context, cfg sci.Config, period, until sim.Time) (int, error) {
 	low, high := 2, 512 // low works, high does not
 	for high-low > 1 {

@@ -9,7 +9,7 @@ import (
 	"ringlet/sim/study"
 )
 
-// Models are the models of this package.
+// Models lists the models of this package.
 func Models() []study.Model {
 	return []study.Model{
 		packetLatency, longestPath, largestRing,
@@ -20,7 +20,7 @@ func Models() []study.Model {
 	}
 }
 
-// ReadNetwork reads what rings and cards are made of.
+// ReadNetwork reads the parameters of rings and cards.
 func ReadNetwork(p *study.Params) sci.Config {
 	c := sci.Config{
 		SymbolTime:       p.Time("symbol"),
@@ -52,17 +52,17 @@ func ReadNetwork(p *study.Params) sci.Config {
 	return c
 }
 
-// dma is what an engine is made of: clocks of its bus.
+// dma has the parameters of a DMA engine, in clocks of its bus.
 type dma struct {
 	clock         sim.Time
-	clockDrift    sim.Time // by which each node's clock is slower than the one before
+	clockDrift    sim.Time // how much slower each node's clock is than the one before
 	setUpClocks   int      // from the address to the first data word
 	idleClocks    int      // between bursts
-	refusedClocks int      // after the place of the first data word of a burst that the card refuses
-	burstBytes    int      // bytes of a burst, at most
+	refusedClocks int      // after the time of the first data word, if the card refuses the burst
+	burstBytes    int      // most bytes of a burst
 }
 
-// readDMA reads what DMA engines are made of.
+// readDMA reads the parameters of DMA engines.
 func readDMA(p *study.Params) dma {
 	address, wait := p.Int("pci-address-clocks", 0, 100), p.Int("dma-wait-clocks", 0, 100)
 	d := dma{
@@ -74,27 +74,27 @@ func readDMA(p *study.Params) dma {
 	}
 	d.refusedClocks = p.Int("refused-clocks", d.setUpClocks, 1000) - d.setUpClocks + d.idleClocks
 	if d.clock <= 0 {
-		p.AddError("pci-clock", "a clock takes time")
+		p.AddError("pci-clock", "must be above 0")
 	}
 	return d
 }
 
-// readDuration reads how long a model runs.
+// readDuration reads the simulated time of a model.
 func readDuration(p *study.Params) sim.Time {
 	t := p.Time("length")
 	if t <= 0 {
-		p.AddError("length", "a run takes time")
+		p.AddError("length", "must be above 0")
 	}
 	return t
 }
 
-// modelRun is a model that is being played: what it has from its caller, and what it has to say.
+// modelRun is a model under way: its environment and its outcome.
 type modelRun struct {
 	env study.Env
 	out study.Outcome
 }
 
-// play runs a simulation to a time; 0 is its end.
+// play runs a simulation until a time; 0 means to its end.
 func (g *modelRun) play(ctx context.Context, s *sim.Sim, until sim.Time) error {
 	end := s.Run(ctx, g.env.Limits(until))
 	g.out.Events += s.Executed()

@@ -8,8 +8,8 @@ import (
 	"ringlet/sim/study"
 )
 
-// systemLatency follows events through the prototype, alone and with all units sending: from the last fragment's first
-// word on the bus of the last unit, to the result's on the bus of the decision unit.
+// systemLatency follows events through the prototype, alone and with all units sending: from the first word of the last
+// fragment on the last unit's bus to the first word of the result on the decision unit's bus.
 var systemLatency = study.Model{
 	Name: "level1-latency",
 	Help: "The prototype's latency: the last fragment of an event to its node, and the result to the decision unit.",
@@ -55,17 +55,17 @@ var systemLatency = study.Model{
 	},
 }
 
-// roundTrip is the prototype with its results. Only the first node's events are measured: those of the document's
+// roundTrip is the prototype with its results. It measures only events of the first node, which have the document's
 // path.
 type roundTrip struct {
 	*torus
 	s              *sim.Sim
 	net            *sci.Net
 	softwareTime   sim.Time
-	flushTimeout   sim.Time // how long a stream that is not full waits for more
+	flushTimeout   sim.Time // how long a stream that is not full waits for more data
 	message        int
-	lastSentAt     map[int64]sim.Time // when the last unit's fragment was
-	fragmentFlight map[int64]sim.Time // how long it flew
+	lastSentAt     map[int64]sim.Time // by event: when the last unit's fragment was sent
+	fragmentFlight map[int64]sim.Time // by event: time of flight of the last unit's fragment
 	networkTimes   sim.Histogram
 	latency        sim.Histogram
 }
@@ -82,7 +82,7 @@ func (l *roundTrip) play(ctx context.Context, g *modelRun, block int, until sim.
 	return g.play(ctx, l.s, until)
 }
 
-// flushDelay is how long a result waits in its stream. The card's time for it begins behind that.
+// flushDelay is how long a result waits in its stream. The card's time for it begins afterwards.
 func (l *roundTrip) flushDelay() sim.Time {
 	if l.message < l.cfg.MaxData {
 		return l.flushTimeout
@@ -93,7 +93,7 @@ func (l *roundTrip) flushDelay() sim.Time {
 // lastUnit is the node of the last unit.
 func (l *roundTrip) lastUnit() int { return (l.rows - 1) * l.columns }
 
-// Receive gets a fragment in a node, or a result in the decision unit.
+// Receive handles a fragment in a node, or a result in the decision unit.
 func (l *roundTrip) Receive(p *sci.Packet) {
 	now := l.s.Now()
 	if p.Piece == 1 {
@@ -116,7 +116,7 @@ func (l *roundTrip) Receive(p *sci.Packet) {
 
 type resultWritten roundTrip
 
-// Handle: a node writes its result. What its card refuses it tries again.
+// Handle: a node writes its result. If its card refuses it, the node tries again.
 func (a *resultWritten) Handle(node, n int64) {
 	if !a.net.Node(int(node)).Send(a.columns*a.rows-1, a.message, n, 1) {
 		a.s.ScheduleAfter(a.cfg.PCIClock, a, node, n)

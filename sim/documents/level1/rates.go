@@ -48,7 +48,7 @@ var engineAlone = study.Model{
 	},
 }
 
-// interleavedEngines lets engines take turns on one bus.
+// interleavedEngines has engines take turns on one bus.
 var interleavedEngines = study.Model{
 	Name: "dma-interleaved",
 	Help: "DMA engines that take turns on one PCI bus: bursts of address, wait, data and idle clocks.",
@@ -93,7 +93,7 @@ func (b *burstClient) Offer() (sim.Time, bool) { return b.busTime, true }
 func (b *burstClient) Begin()                  {}
 func (b *burstClient) End()                    { b.served++ }
 
-// manyToOne lets more and more senders write to the last node of a ring.
+// manyToOne has more and more senders write to the last node of a ring.
 var manyToOne = study.Model{
 	Name: "sci-many-to-one",
 	Help: "One to several senders on an SCI ring that write to one receiver, each as fast as its software goes.",
@@ -103,7 +103,7 @@ var manyToOne = study.Model{
 		rate := p.Quantity("rate-of-a-sender", study.Bandwidth)
 		bursts := float64(d.setUpClocks + d.burstBytes/8 + d.idleClocks)
 		if !(rate > 0) || most >= nodes {
-			p.AddError("rate-of-a-sender", "a sender sends, and one node receives")
+			p.AddError("rate-of-a-sender", "must be above 0, with fewer senders than nodes")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err

@@ -8,7 +8,7 @@ import (
 	"ringlet/sim/study"
 )
 
-// torusToOne lets several nodes of the document's torus of 10 by 3 write to its node 19.
+// torusToOne has several nodes of the document's torus of 10 by 3 write to its node 19.
 var torusToOne = study.Model{
 	Name: "sci-torus-to-one",
 	Help: "Nodes of a torus of 10 by 3 that write to node 19, along its row, along its column, or both ways.",
@@ -16,7 +16,7 @@ var torusToOne = study.Model{
 		cfg, d, until := ReadNetwork(p), readDMA(p), readDuration(p)
 		rate := p.Quantity("rate-of-a-sender", study.Bandwidth)
 		if !(rate > 0) {
-			p.AddError("rate-of-a-sender", "a sender sends")
+			p.AddError("rate-of-a-sender", "must be above 0")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -43,8 +43,7 @@ var torusToOne = study.Model{
 	},
 }
 
-// combination is what L1-farm §5.1.2 calls so: so many nodes from a node on, of one row or of
-// several.
+// combination is a combination of L1-farm §5.1.2: so many nodes from each first node on.
 type combination struct {
 	name       string
 	firstNodes []int

@@ -9,7 +9,7 @@ import (
 	"ringlet/sim/study"
 )
 
-// rowPair lets two readout units of each row send under the TagNet: next to each other, or displaced.
+// rowPair has two readout units of each row send under the TagNet: next to each other, or displaced.
 var rowPair = study.Model{
 	Name: "tagnet-row-pair",
 	Help: "Two readout units in each row of a torus, under the TagNet: retries at the full rate, and the rate without.",
@@ -21,7 +21,7 @@ var rowPair = study.Model{
 			rows:        p.Int("rows", 2, 100),
 			extraClocks: p.Int("tag-clocks", 0, 1000),
 		}}
-		r.clockDrift = 0 // the tag makes the time of all
+		r.clockDrift = 0 // the tag sets the time of all units
 		r.secondColumn, r.rowsOfUnits = p.Int("second-unit", 1, r.columns-1), p.Int("rows-of-units", 1, r.rows)
 		patterns := p.Words("patterns", "all", "balanced", "one-partition", "one-column")
 		sizes, until := p.Sizes("blocks", 8, 1<<20), readDuration(p)
@@ -44,7 +44,7 @@ var rowPair = study.Model{
 	},
 }
 
-// addPairResults plays a size of block at the full rate, and as much slower as it takes until nothing is refused.
+// addPairResults simulates a block size at the full rate, and slower until no burst is refused.
 func (g *modelRun) addPairResults(ctx context.Context, r twoInRow, size int, until sim.Time) error {
 	full, err := g.playPair(ctx, r, size, until)
 	if err != nil {
@@ -56,7 +56,7 @@ func (g *modelRun) addPairResults(ctx context.Context, r twoInRow, size int, unt
 	lossless := full
 	for last := r.extraClocks + r.maxStretchClocks; lossless.upstreamRetries+lossless.downstreamRetries > 0; {
 		if r.extraClocks++; r.extraClocks > last {
-			return nil // no rate without
+			return nil // no rate without retries
 		}
 		if lossless, err = g.playPair(ctx, r, size, until); err != nil {
 			return err
@@ -66,17 +66,17 @@ func (g *modelRun) addPairResults(ctx context.Context, r twoInRow, size int, unt
 	return nil
 }
 
-// twoInRow is a torus with two readout units in each row: at column 0, and at second, which is further down the ring.
+// twoInRow is a torus with two readout units in each row: at column 0, and at secondColumn, further down the ring.
 type twoInRow struct {
 	torus
 	secondColumn     int
 	rowsOfUnits      int
-	maxStretchClocks int // clocks by which a transfer is stretched in search of a rate without retries, at most
+	maxStretchClocks int // most clocks by which a transfer is stretched in search of a rate without retries
 	pattern          string
 }
 
-// units are the nodes with units in the order of the chain: in each row the one downstream comes first. What all rows
-// send into one column is more than its ring carries: there, only the first row has units.
+// units lists the nodes with units in the order of the chain: in each row the downstream unit first. With one-column
+// only the first row has units: more units than those would send more than the column's ring carries.
 func (r *twoInRow) units() (nodes []int) {
 	rows := r.rowsOfUnits
 	if r.pattern == "one-column" {
@@ -88,13 +88,13 @@ func (r *twoInRow) units() (nodes []int) {
 	return nodes
 }
 
-// eventTarget is the target of event n. Partition A lies between the units, partition B behind the second.
+// eventTarget is the target of event n. Partition A is between the units, partition B behind the second.
 func (r *twoInRow) eventTarget(n int64) int {
 	a, b := r.secondColumn-1, r.columns-r.secondColumn-1 // columns in A and B
 	i := int(n)
 	in := func(first, count, i int) int { return first + i/r.rows%count + r.columns*(i%r.rows) }
 	switch r.pattern {
-	case "balanced": // one after the other, so the units never send into the same
+	case "balanced": // alternating, so the two units never send into the same partition
 		if i /= 2; n%2 == 0 {
 			return in(1, a, i)
 		}
@@ -110,10 +110,10 @@ func (r *twoInRow) eventTarget(n int64) int {
 	return 2 + i%(a+b) + r.columns*(i/(a+b))
 }
 
-// pairResult is what the units in the rows do.
+// pairResult has the results of the units in the rows.
 type pairResult struct {
-	upstreamRetries, downstreamRetries float64 // retries
-	rowRate                            float64 // of a row, in bytes per second
+	upstreamRetries, downstreamRetries float64
+	rowRate                            float64 // bytes per second of a row
 }
 
 func (g *modelRun) playPair(ctx context.Context, r twoInRow, block int, until sim.Time) (pairResult, error) {

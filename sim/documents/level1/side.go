@@ -8,7 +8,8 @@ import (
 	"ringlet/sim/study"
 )
 
-// sideBySide lets senders that stand side by side on a ring send as fast as they can, first one, then two, and so on.
+// sideBySide has senders that are next to each other on a ring send as fast as they can: first one, then two, and so
+// on.
 var sideBySide = study.Model{
 	Name: "sci-side-by-side",
 	Help: "Unsynchronised senders side by side on an SCI ring, each with receivers of its own downstream.",
@@ -43,8 +44,8 @@ var sideBySide = study.Model{
 	},
 }
 
-// runFreeEngines runs free engines at the first nodes of a torus; engine i sends to targets(i) in turn. It gives the
-// engines, and what all receivers got in a second.
+// runFreeEngines runs free engines at the first nodes of a torus; engine i sends to targets(i) in turn. It returns the
+// engines, and the bytes per second that all receivers got.
 func (g *modelRun) runFreeEngines(ctx context.Context, cfg sci.Config, d dma, until sim.Time, senders int,
 	targets func(i int) []int, size ...int) ([]*engine, float64, error) {
 	s := g.env.Sim()
@@ -68,7 +69,7 @@ func (g *modelRun) runFreeEngines(ctx context.Context, cfg sci.Config, d dma, un
 	return all, sim.PerSecond(bytes, until), err
 }
 
-// routeNode compares two senders on a ring with the same two over one route node.
+// routeNode compares two senders on one ring with the same two through one route node.
 var routeNode = study.Model{
 	Name: "sci-route-node",
 	Help: "Two senders of an SCI torus with a receiver each: all on one ring, and all over one route node.",

@@ -9,8 +9,8 @@ import (
 	"ringlet/sim/study"
 )
 
-// stoppedProcess plays the prototype three times: whole, with the process of one computing node stopped halfway, and
-// with that of the decision unit stopped halfway. Cards go on: they write without a process.
+// stoppedProcess simulates the prototype three times: whole, with the process of one computing node stopped halfway,
+// and with the process of the decision unit stopped halfway. Cards write without a process, so they go on.
 var stoppedProcess = study.Model{
 	Name: "level1-stopped",
 	Help: "The prototype while the process of a computing node, or of the decision unit, is stopped: what goes on.",
@@ -65,7 +65,7 @@ type hosts struct {
 	*torus
 	buffersPerNode int      // of each computing node
 	softwareTime   sim.Time // from the last fragment to the result's write
-	flushTimeout   sim.Time // how long a stream that is not full waits for more
+	flushTimeout   sim.Time // how long a stream that is not full waits for more data
 	message        int
 	block          int
 	until          sim.Time
@@ -74,19 +74,19 @@ type hosts struct {
 // decisionNode is the node of the decision unit.
 func (h *hosts) decisionNode() int { return h.columns*h.rows - 1 }
 
-// secondHalf is what happened in the second half of a run.
+// secondHalf has the counts of the second half of a run.
 type secondHalf struct {
 	rate                         float64 // of the last unit's transfers
 	lost, retries, echoes        uint64
 	writtenFragments             uint64  // fragments in the memory of the watched node
-	watchedResults, otherResults uint64  // that were sent: by the watched node; by all others
-	placedMessages               uint64  // in the memory of the decision unit
-	decisions                    uint64  // that its process made of them
+	watchedResults, otherResults uint64  // results sent by the watched node, and by all others
+	placedMessages               uint64  // results in the memory of the decision unit
+	decisions                    uint64  // decisions that the unit's process made from results
 	mismatches                   uint64  // buffers that were overwritten before their check
 	latency                      float64 // from an event's last fragment to its result in memory, mean of the other nodes
 }
 
-// addResults gives them, and how they compare with those of the whole prototype.
+// addResults adds the counts, and their ratios to those of the whole prototype.
 func (a *secondHalf) addResults(g *modelRun, name string, baseline *secondHalf) {
 	g.addResult(a.rate, study.Rate, "rate-%s", name)
 	g.addResult(float64(a.lost), study.Count, "lost-tags-%s", name)
@@ -107,15 +107,15 @@ func (a *secondHalf) addResults(g *modelRun, name string, baseline *secondHalf) 
 	}
 }
 
-// hostRun is a run.
+// hostRun is a simulation of hosts.
 type hostRun struct {
 	*hosts
 	s              *sim.Sim
 	net            *sci.Net
-	stopped        int // node; -1: none
+	stopped        int // node whose process is stopped; -1: none
 	watched        int
 	memory         [][]int64          // by node and buffer: the event of each unit's fragment
-	lastFragmentAt map[int64]sim.Time // when the event's last fragment was there
+	lastFragmentAt map[int64]sim.Time // by event: when its last fragment was there
 	delay          sim.Histogram
 	secondHalf
 }
@@ -152,10 +152,10 @@ func (h *hosts) play(ctx context.Context, g *modelRun, stopped, watched int) (*s
 	return &l.secondHalf, nil
 }
 
-// processRuns says whether the process of a node does.
+// processRuns says whether the process of a node runs.
 func (l *hostRun) processRuns(node int) bool { return node != l.stopped || l.s.Now() < l.until/2 }
 
-// Receive has a packet in the memory of a node, whoever runs there.
+// Receive handles a packet in the memory of a node, whether or not the node's process runs.
 func (l *hostRun) Receive(p *sci.Packet) {
 	if p.Piece == 1 {
 		l.placedMessages++
@@ -180,7 +180,7 @@ func (l *hostRun) Receive(p *sci.Packet) {
 }
 
 // slots are the places of the units' fragments in the buffer that the descriptor of event n names: a node's buffers are
-// written one after the other.
+// written in turn.
 func (l *hostRun) slots(node int, n int64) []int64 {
 	buffer := int(n/int64(l.columns*l.rows-l.rows-1)) % l.buffersPerNode
 	return l.memory[node][buffer*l.rows : (buffer+1)*l.rows]
@@ -213,7 +213,7 @@ func (e *bufferChecked) Handle(node, n int64) {
 
 type resultSent hostRun
 
-// Handle: the card sends the result. What it refuses is tried again.
+// Handle: the card sends the result, or refuses it and the process tries again.
 func (e *resultSent) Handle(node, n int64) {
 	if !e.net.Node(int(node)).Send(e.decisionNode(), e.message, n, 1) {
 		e.s.ScheduleAfter(e.cfg.PCIClock, e, node, n)

@@ -9,7 +9,7 @@ import (
 	"ringlet/sim/study"
 )
 
-// All are the models, by the documents they stand for.
+// All lists the models, by document.
 func All() []study.Model {
 	return slices.Concat(
 		level1.Models(),                          // L1-farm

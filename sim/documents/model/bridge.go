@@ -12,7 +12,7 @@ import (
 )
 
 // The stages of a remote write through the PCI-SCI bridge (SCI-bridge §IV, figure 7). B, C and G are only in the
-// figure; the text gives their sum. A, B, C are the sender's, D is the link, E to J are the receiver's.
+// figure; the text gives their sum. A, B, C are stages of the sender, D of the link, E to J of the receiver.
 var bridgeStages = []string{"A", "BCG", "D", "E", "F", "H", "I", "J"}
 
 // bridgeWrite follows one word through the bridge.
@@ -59,7 +59,7 @@ var bridgeWrite = study.Model{
 	},
 }
 
-// word is the write on its way: an event at the begin of each stage.
+// word is the write on its way: an event at the beginning of each stage.
 type word struct {
 	s         *sim.Sim
 	cycles    []int
@@ -68,7 +68,7 @@ type word struct {
 	track     sim.Track
 }
 
-// Handle enters a stage.
+// Handle begins a stage.
 func (w *word) Handle(stage, _ int64) {
 	if int(stage) == len(w.cycles) {
 		return
@@ -78,8 +78,8 @@ func (w *word) Handle(stage, _ int64) {
 	w.s.ScheduleAfter(d, w, stage+1, 0)
 }
 
-// bridgeStream writes blocks: packets of 64 bytes, one behind the other, through the longest stage of the sender, the
-// latency, the receiver's buffers and the longest stage of the receiver.
+// bridgeStream writes blocks: packets of 64 bytes in sequence, through the sender's longest stage, the latency, the
+// receiver's buffers and the receiver's longest stage.
 var bridgeStream = study.Model{
 	Name: "bridge-stream",
 	Help: "Blocks written through the bridge of SCI-bridge §IV.B: bandwidth against size.",
@@ -95,7 +95,7 @@ var bridgeStream = study.Model{
 		g.senderCycles, g.receiverCycles = p.Number("sender-cycles"), p.Number("receiver-cycles")
 		sizes := p.Sizes("blocks", 8, 64<<20)
 		if g.cycle <= 0 || !(g.senderCycles > 0) || !(g.receiverCycles > 0) {
-			p.AddError("cycle", "a cycle and the longest stages take time")
+			p.AddError("cycle", "the cycle and the longest stages must be above 0")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -104,14 +104,14 @@ var bridgeStream = study.Model{
 	},
 }
 
-// bridge is what bridgeStream plays with. The times of stages are in cycles.
+// bridge has the parameters of bridgeStream. Times of stages are in cycles.
 type bridge struct {
 	cycle, latency, fixed          sim.Time
 	senderCycles, receiverCycles   float64
 	packetBytes, buffers, inFlight int
 }
 
-// sweep writes each size, one way and back again.
+// sweep writes each size, one way and ping-pong.
 func (g bridge) sweep(ctx context.Context, sizes []int, env study.Env) study.Outcome {
 	out := study.Outcome{}
 	plot := study.Plot{
@@ -150,24 +150,24 @@ func (g bridge) sweep(ctx context.Context, sizes []int, env study.Env) study.Out
 type blockTransfer struct {
 	s                     *sim.Sim
 	g                     bridge
-	lastSent, lastArrived sim.Time // when the last packet left the sending host, and was in the memory of the other
-	packetsToSend         int      // packets
-	packetsFlying         int      // sent, and not in a buffer of the receiver
-	packetsHeld           int      // in buffers of the receiver
+	lastSent, lastArrived sim.Time // when the last packet left the sending host, and was in the other's memory
+	packetsToSend         int
+	packetsFlying         int // sent, but not yet in a buffer of the receiver
+	packetsHeld           int // in buffers of the receiver
 	sending               bool
 	maxHeld               int
 	maxFlying             int
 	packetTimes           sim.Histogram              // of a packet, from the sender's buffer into memory
-	packetStarts          *component.Queue[sim.Time] // of the packets that are under way, in order
+	packetStarts          *component.Queue[sim.Time] // of the packets under way, in order
 
-	trace                      *sim.Trace // where a trace is wanted
+	trace                      *sim.Trace // nil without a trace
 	senderTrack, receiverTrack sim.Track
 }
 
 type (
-	packetSent     blockTransfer // the sender's longest stage has done with a packet
+	packetSent     blockTransfer // the sender's longest stage is done with a packet
 	packetBuffered blockTransfer // a packet is in a buffer of the receiver
-	packetPlaced   blockTransfer // the receiver's longest stage has done with a packet
+	packetPlaced   blockTransfer // the receiver's longest stage is done with a packet
 )
 
 func (g bridge) writeBlock(ctx context.Context, size int, env study.Env) *blockTransfer {
@@ -185,7 +185,7 @@ func (g bridge) writeBlock(ctx context.Context, size int, env study.Env) *blockT
 	return r
 }
 
-// instrument shows what there is to see of a block.
+// instrument watches the packets of a block, and makes tracks for its stages.
 func (r *blockTransfer) instrument(nameSuffix string) {
 	r.s.AddHistogram("from the sender's buffer until a packet is in memory"+nameSuffix, &r.packetTimes)
 	r.s.Watch("packets on the way"+nameSuffix, sim.Microsecond, func() int64 { return int64(r.packetsFlying) })
@@ -196,8 +196,7 @@ func (r *blockTransfer) instrument(nameSuffix string) {
 	}
 }
 
-// scheduleStageEnd lets a handler do its part when the longest stage of the sender, or of the receiver, has done with a
-// packet.
+// scheduleStageEnd schedules a handler for the end of the longest stage of the sender or the receiver.
 func (r *blockTransfer) scheduleStageEnd(on sim.Track, cycles float64, then sim.Handler) {
 	d := r.cycles(cycles)
 	if r.trace != nil {
@@ -206,11 +205,11 @@ func (r *blockTransfer) scheduleStageEnd(on sim.Track, cycles float64, then sim.
 	r.s.ScheduleAfter(d, then, 0, 0)
 }
 
-// cycles is a time of so many.
+// cycles is the time of n cycles.
 func (r *blockTransfer) cycles(n float64) sim.Time { return sim.Time(n * float64(r.g.cycle)) }
 
-// send begins with the next packet, where the receiver has a buffer for it: what is refused there is sent again, and
-// takes the link meanwhile; the model lets the sender wait instead.
+// send sends the next packet if the receiver has a buffer for it. The real sender sends a refused packet again, which
+// takes the link; the model has the sender wait instead.
 func (r *blockTransfer) send() {
 	if r.sending || r.packetsToSend == 0 || r.packetsFlying+r.packetsHeld >= r.g.buffers ||
 		r.packetsFlying >= r.g.inFlight {

@@ -9,7 +9,7 @@ import (
 	"ringlet/sim/study"
 )
 
-// twoCards connects two cards of NIC-crossbar directly, by as many links side by side as they have.
+// twoCards connects two cards of NIC-crossbar directly, by their links side by side.
 var twoCards = study.Model{
 	Name: "cards-direct",
 	Help: "Two cards of NIC-crossbar without a switch: writes one way, and ping-pong, against their size.",
@@ -17,7 +17,7 @@ var twoCards = study.Model{
 		c := readCards(p)
 		sizes, length := p.Sizes("requests", wordBytes, 4096), p.Time("length")
 		if length <= 0 {
-			p.AddError("length", "a run takes time")
+			p.AddError("length", "must be above 0")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -54,21 +54,21 @@ var twoCards = study.Model{
 	},
 }
 
-// wordBytes are those of a word: of the bus, of the FIFOs, and of two links side by side.
+// wordBytes is the size of a word: of the bus, of the FIFOs, and of two links side by side.
 const wordBytes = 8
 
-// cards is what a card and its links are made of.
+// cards has the parameters of a card and its links.
 type cards struct {
 	clock              sim.Time // of the bus: a word
-	wordTime           sim.Time // of both links
+	wordTime           sim.Time // of both links: a word
 	packetOverheadTime sim.Time // of a packet on the links besides its data: start, header, checks
 	creditTime         sim.Time // of a credit on the links
 	flightTime         sim.Time // through the transceivers, one way
 	toBusDelay         sim.Time // from the card's network side to its bus
-	startDivisor       int      // the card writes when one of so many parts of a packet is there
+	startDivisor       int      // the card announces a packet when one of so many parts of it has come
 	fifo               int      // words, of each direction
 	wordsPerCredit     int      // words that one credit gives back
-	pollingDelay       sim.Time // from the data in memory to the next request of a ping-pong
+	pollingDelay       sim.Time // from data in memory to the next request of a ping-pong
 }
 
 func readCards(p *study.Params) cards {
@@ -89,24 +89,24 @@ func readCards(p *study.Params) cards {
 	start := links * p.Size("start-of-packet", 0, 64)
 	c.packetOverheadTime = c.wordTime * sim.Time(start+p.Size("header", 0, 64)) / wordBytes
 	if c.clock <= 0 || cycle <= 0 {
-		p.AddError("pci-x-clock", "a clock of the bus and a cycle of the link take time")
+		p.AddError("pci-x-clock", "pci-x-clock and cycle must be above 0")
 	}
 	if c.fifo < 4096/wordBytes+c.wordsPerCredit {
-		p.AddError("fifo-words", "a FIFO of %d words cannot hold a request of 4096 B and what a credit leaves out", c.fifo)
+		p.AddError("fifo-words", "a FIFO of %d words cannot hold a request of 4096 B and the words not yet credited", c.fifo)
 	}
 	return c
 }
 
-// cardPair is two cards, each the other's peer.
+// cardPair is two cards connected to each other.
 type cardPair struct {
 	cards
 	s            *sim.Sim
 	ends         [2]*card
 	requestWords int  // of a request
-	pingPong     bool // ping-pong: a host answers each request that it gets with its own
+	pingPong     bool // a host answers each request with one of its own
 
 	first, last    sim.Time // when the first and the last request were in memory
-	requestsPlaced uint64   // requests in memory
+	requestsPlaced uint64
 	placementGaps  sim.Histogram
 }
 
@@ -117,28 +117,28 @@ type card struct {
 	bus  *component.Bus
 
 	// outgoing
-	requestsWaiting int // requests that the host has made, and the engine has not begun
-	wordsToRead     int // words of the request under way that are not in the FIFO
+	requestsWaiting int // made by the host, not begun by the engine
+	wordsToRead     int // of the request under way, not yet in the FIFO
 	outWords        int // words in the FIFO
-	readyPackets    int // packets that are whole in the FIFO
-	wordsLeftToSend int // words of the packet on the link that have not left
+	readyPackets    int // complete packets in the FIFO
+	wordsLeftToSend int // of the packet on the link, not yet sent
 	linkBusy        bool
-	peerCreditWords int // words of the other card's FIFO, as far as this one knows
+	peerCreditWords int // free words of the other card's FIFO, as far as this card knows
 
 	// incoming
 	packets             []incomingPacket
 	inWords, maxInWords int // words in the FIFO
-	owed                int // words that went to the host, for which no credit is under way
-	creditsWaiting      int // that wait for the link
+	owed                int // words that went to the host and are not yet credited
+	creditsWaiting      int // credits that wait for the link
 }
 
-// incomingPacket is a packet that comes in, or waits for the bus.
+// incomingPacket is a packet that arrives, or waits for the bus.
 type incomingPacket struct {
 	arrivedWords, writtenWords int
-	announced                  bool // the card has told its bus side
+	announced                  bool // its bus side knows the packet
 }
 
-// instrument shows how far apart requests are in memory, and how full the receivers' FIFOs are.
+// instrument watches the gaps between requests in memory, and the receivers' FIFOs.
 func (w *cardPair) instrument(nameSuffix string) {
 	if w.s.InstrumentsEnabled() {
 		w.s.AddHistogram("from one request in memory to the next"+nameSuffix, &w.placementGaps)
@@ -174,7 +174,7 @@ func (c cards) connect(s *sim.Sim, words int, turns bool) *cardPair {
 	return w
 }
 
-// rate is of data, in bytes per second: from the first request in memory to the last one.
+// rate is in bytes of data per second, from the first request in memory to the last one.
 func (w *cardPair) rate() float64 {
 	if w.requestsPlaced < 2 {
 		return 0
@@ -182,10 +182,10 @@ func (w *cardPair) rate() float64 {
 	return sim.PerSecond((w.requestsPlaced-1)*uint64(w.requestWords*wordBytes), w.last-w.first)
 }
 
-// maxFIFOWords is the most words that the FIFO of a receiver held.
+// maxFIFOWords is the most words that a receiver's FIFO held.
 func (w *cardPair) maxFIFOWords() int { return max(w.ends[0].maxInWords, w.ends[1].maxInWords) }
 
-// makeRequest has the host make a request. One way, it always has one more.
+// makeRequest has the host make a request. One way, the host always has another one.
 func (n *card) makeRequest() {
 	n.requestsWaiting++
 	n.bus.Kick()
@@ -194,12 +194,12 @@ func (n *card) makeRequest() {
 // busReader is the engine as a client of the bus: it reads from the host's memory.
 type busReader card
 
-// Offer is the next word, if the FIFO has room for it.
+// Offer is the next word, if the FIFO has space for it.
 func (e *busReader) Offer() (sim.Time, bool) {
 	return e.w.clock, (e.wordsToRead > 0 || e.requestsWaiting > 0) && e.outWords < e.w.fifo
 }
 
-// Begin takes the request, and the room.
+// Begin takes the request, and the space.
 func (e *busReader) Begin() {
 	if e.wordsToRead == 0 {
 		e.wordsToRead = e.w.requestWords
@@ -210,7 +210,7 @@ func (e *busReader) Begin() {
 	e.outWords++
 }
 
-// End: the word is in the FIFO. A packet goes when it is whole (NIC-crossbar §3.1.6.1).
+// End puts the word into the FIFO. A packet is sent when it is complete (NIC-crossbar §3.1.6.1).
 func (e *busReader) End() {
 	if e.wordsToRead--; e.wordsToRead == 0 {
 		e.readyPackets++
@@ -218,7 +218,7 @@ func (e *busReader) End() {
 	}
 }
 
-// send gives the link what comes next: credits first, then a packet that the other card has room for.
+// send puts on the link credits first, then a packet for which the other card has space.
 func (n *card) send() {
 	w := n.w
 	switch {
@@ -254,7 +254,7 @@ func (e *wordSent) Handle(int64, int64) {
 
 type wordArrived card
 
-// Handle: a word is in the FIFO of the receiver, which tells its bus side when enough of the packet is there.
+// Handle puts a word into the receiver's FIFO, and announces the packet to the bus side when enough of it is there.
 func (e *wordArrived) Handle(int64, int64) {
 	n, w := (*card)(e), e.w
 	if i := len(n.packets); i == 0 || n.packets[i-1].arrivedWords == w.requestWords {
@@ -272,7 +272,7 @@ func (e *wordArrived) Handle(int64, int64) {
 
 type packetAnnounced card
 
-// Handle: the bus side knows of one more packet.
+// Handle announces one more packet to the bus side.
 func (e *packetAnnounced) Handle(int64, int64) {
 	for i := range e.packets {
 		if !e.packets[i].announced {
@@ -286,7 +286,7 @@ func (e *packetAnnounced) Handle(int64, int64) {
 // busWriter is the engine as a client of the bus: it writes to the host's memory.
 type busWriter card
 
-// Offer is the next word of the first packet, if it has come.
+// Offer is the next word of the first announced packet, if it has come.
 func (e *busWriter) Offer() (sim.Time, bool) {
 	return e.w.clock, len(e.packets) > 0 && e.packets[0].announced && e.packets[0].arrivedWords > e.packets[0].writtenWords
 }
@@ -294,7 +294,7 @@ func (e *busWriter) Offer() (sim.Time, bool) {
 // Begin has nothing to take: the word leaves the FIFO at its end.
 func (e *busWriter) Begin() {}
 
-// End: the word is in memory; credits say so, each for a number of words.
+// End writes the word to memory; credits return its space, each for a number of words.
 func (e *busWriter) End() {
 	n, w := (*card)(e), e.w
 	p := &n.packets[0]
@@ -321,12 +321,12 @@ func (e *busWriter) End() {
 
 type answerDue card
 
-// Handle: the host has seen the data, and sends as much back.
+// Handle: the host has seen the data, and sends a request of its own.
 func (e *answerDue) Handle(int64, int64) { (*card)(e).makeRequest() }
 
 type creditSent card
 
-// Handle: a credit is on its way.
+// Handle: a credit has left, and arrives after its flight.
 func (e *creditSent) Handle(int64, int64) {
 	n := (*card)(e)
 	n.linkBusy = false
@@ -336,7 +336,7 @@ func (e *creditSent) Handle(int64, int64) {
 
 type creditArrived card
 
-// Handle: the other card has room again.
+// Handle: the other card has space again.
 func (e *creditArrived) Handle(int64, int64) {
 	e.peerCreditWords += e.w.wordsPerCredit
 	(*card)(e).send()

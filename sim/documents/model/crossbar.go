@@ -8,7 +8,7 @@ import (
 	"ringlet/sim/study"
 )
 
-// crossbarModel plays flows through the switch of NIC-crossbar: 8 × 8 with a buffer at each crossing.
+// crossbarModel sends flows through the switch of NIC-crossbar: 8 × 8 with a buffer at each crossing.
 var crossbarModel = study.Model{
 	Name: "crossbar",
 	Help: "Flows through the buffered crossbar of NIC-crossbar: one way, to itself, several to one.",
@@ -30,7 +30,7 @@ var crossbarModel = study.Model{
 		pattern := p.Word("pattern", "one-way", "to-self", "three-to-one", "all-to-all")
 		length := p.Time("length")
 		if word <= 0 || length <= 0 || packet > int(cfg.CrossPointBytes) {
-			p.AddError("length", "a cycle and the run take time, and a cross-point holds a packet")
+			p.AddError("length", "cycle and length must be above 0, and a packet must fit into a cross-point")
 		}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -39,7 +39,7 @@ var crossbarModel = study.Model{
 	},
 }
 
-// sender keeps a port busy: as many packets as its host has ready, to one output or to each in turn.
+// sender keeps a port busy: it has as many packets queued as its host has ready, to one output or to several in turn.
 type sender struct {
 	x            *component.Crossbar
 	input        int32
@@ -53,7 +53,7 @@ type sender struct {
 	s            *sim.Sim
 }
 
-// hostReady is how many packets a host has ready: more than a cross-point holds.
+// hostReady is the number of packets that a host has ready: more than a cross-point holds.
 const hostReady = 12
 
 func (f *sender) send() {
@@ -68,7 +68,7 @@ func (f *sender) send() {
 	f.nextOutput = (f.nextOutput + 1) % len(f.outputs)
 }
 
-// Receive is the output's end of the packet.
+// Receive takes a packet at the output, and sends another.
 func (f *sender) Receive(p *component.Packet) {
 	f.packetTimes.Add(int64(f.s.Now() - p.ReadyAt))
 	if f.received++; f.received == 1 {
@@ -77,7 +77,7 @@ func (f *sender) Receive(p *component.Packet) {
 	f.send()
 }
 
-// senders are those of a pattern.
+// senders makes the senders of a pattern.
 func senders(s *sim.Sim, x *component.Crossbar, pattern string, size int32) []*sender {
 	var all []*sender
 	took := &sim.Histogram{}
@@ -101,7 +101,7 @@ func senders(s *sim.Sim, x *component.Crossbar, pattern string, size int32) []*s
 		for from := range int32(3) {
 			add(from, 3)
 		}
-	default: // four initiators, each to every output that is used, its own too
+	default: // four senders, each to every output in use, its own included
 		for from := range int32(4) {
 			add(from, 0, 1, 2, 3)
 		}
@@ -124,7 +124,7 @@ func playCrossbar(ctx context.Context, cfg component.CrossbarConfig, pattern str
 	var sum, least, most float64
 	var waited sim.Time
 	var peak int64
-	lost := -float64(len(all) * hostReady) // those are on their way
+	lost := -float64(len(all) * hostReady) // packets on their way are not lost
 	for i, f := range all {
 		rate := sim.PerSecond(f.received*uint64(payload), s.Now())
 		if sum += rate; i == 0 || rate < least {
@@ -148,7 +148,7 @@ func playCrossbar(ctx context.Context, cfg component.CrossbarConfig, pattern str
 	return out
 }
 
-// creditRoundTrip adds up the way of a credit, as NIC-crossbar §3.1.6.2 does.
+// creditRoundTrip adds up the times of a credit's round trip, as NIC-crossbar §3.1.6.2 does.
 var creditRoundTrip = study.Model{
 	Name: "credit-round-trip",
 	Help: "From the start of a packet to the credit for it, on the links of NIC-crossbar.",
@@ -179,13 +179,13 @@ var creditRoundTrip = study.Model{
 	},
 }
 
-// The counters of NIC-crossbar §3.3.1: 12 bits, of which a credit carries the upper 7.
+// The counters of NIC-crossbar §3.3.1 have 12 bits; a credit carries the upper 7.
 const (
 	counterBits = 12
 	droppedBits = 5
 )
 
-// cumulativeCredits plays one link with cumulative credits of which many are lost or damaged.
+// cumulativeCredits simulates a link with cumulative credits, many of which are lost or damaged.
 var cumulativeCredits = study.Model{
 	Name: "cumulative-credits",
 	Help: "Credits that count all that was ever taken, some of them lost or damaged (NIC-crossbar).",
@@ -215,21 +215,21 @@ var cumulativeCredits = study.Model{
 	},
 }
 
-// maxStall is how many steps without a word sent mean that the link stands still.
+// maxStall is the number of steps without a word sent after which the link counts as stalled.
 const maxStall = 100_000
 
-// creditLink is a sender and a receiver with a buffer.
+// creditLink is a sender, and a receiver with a buffer.
 type creditLink struct {
 	rng                 *sim.RandomStream
 	buffer, packet      int
-	sent, consumed      int // words, since power up
-	ackedConsumed       int // of consumed, as the sender knows it: the counter's upper bits, unwrapped
+	sent, consumed      int // words since power-up
+	ackedConsumed       int // consumed, as far as the sender knows: the counter's upper bits, unwrapped
 	held, maxHeld       int
 	stalledSteps, steps int
 	lostCredits         int
 }
 
-// step sends a packet if the sender sees room, takes some words out at the receiver, and sends a credit.
+// step sends a packet if the sender sees space, consumes some words at the receiver, and sends a credit.
 func (l *creditLink) step(lost, damaged float64) {
 	l.steps++
 	l.stalledSteps++
@@ -242,7 +242,7 @@ func (l *creditLink) step(lost, damaged float64) {
 	n := min(l.held, l.rng.IntN(2*l.packet))
 	l.held -= n
 	l.consumed += n
-	if u := l.rng.Float64(); u < lost+damaged { // a wrong parity is a lost credit (NIC-crossbar §3.3.1)
+	if u := l.rng.Float64(); u < lost+damaged { // wrong parity counts as a lost credit (NIC-crossbar §3.3.1)
 		l.lostCredits++
 		return
 	}

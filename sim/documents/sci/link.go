@@ -5,7 +5,7 @@ import (
 	"ringlet/sim/component"
 )
 
-// kind of a packet. Each has room of its own in every queue, so responses get through where requests are stuck.
+// kind of a packet. Each kind has space of its own in every queue, so responses get through when requests are stuck.
 type kind int
 
 const (
@@ -14,18 +14,18 @@ const (
 	numKinds
 )
 
-// unit is what travels on a ring: a packet or an echo.
+// unit is a packet or an echo on a ring.
 type unit struct {
-	packet         *Packet // nil of an echo
+	packet         *Packet // nil for an echo
 	id             int64   // of the packet
 	echo           bool
-	accepted       bool // of an echo: the packet was taken
+	accepted       bool // for an echo: the packet was accepted
 	destination    *link
-	senderSlot     *slot    // the sender's place for the packet
+	senderSlot     *slot    // the packet's slot at the sender
 	bypassExitTime sim.Time // when its first symbol may leave the by-pass FIFO
 }
 
-// name is what a trace calls the unit on the output of a link.
+// name is the unit's name in a trace of a link's output.
 func (u unit) name(l *link) string {
 	switch {
 	case u.echo:
@@ -45,7 +45,7 @@ type slot struct {
 	k kind
 }
 
-// link is a node's link chip on one ring: what comes in by-passes, or is taken off; what is sent waits for it.
+// link is a node's link chip on one ring: arriving units by-pass or are taken off, and packets to be sent wait.
 type link struct {
 	s    *sim.Sim
 	cfg  *Config
@@ -55,24 +55,24 @@ type link struct {
 
 	sending      bool
 	bypass       *component.Queue[unit]
-	arriving     *component.Queue[unit]  // packets that are being taken off
-	waiting      *component.Queue[*slot] // of the send queue: to be sent, or again
-	echoes       *component.Queue[unit]  // that are being taken off
+	arriving     *component.Queue[unit]  // packets being taken off
+	waiting      *component.Queue[*slot] // slots of the send queue whose packets wait to be sent, or sent again
+	echoes       *component.Queue[unit]  // echoes being taken off
 	free         []*slot
 	used         [numKinds]int // slots of the send queue
-	receiveTaken [numKinds]int // packets of the receive queue, also those that still arrive
+	receiveTaken [numKinds]int // packets in the receive queue, or arriving
 	received     [numKinds]*component.Queue[*Packet]
 
-	quietUntil         sim.Time // from when on an own packet may begin, as far as by-passing ones go
-	kickScheduledUntil sim.Time // until when a kick is scheduled for that
-	waitingSince       sim.Time // since when the first of waiting waits
-	starvingNodes      int      // nodes that starve, as far as their cleared go bits have come
+	quietUntil         sim.Time // when by-passing requests allow an own packet
+	kickScheduledUntil sim.Time // time of the kick scheduled for that
+	waitingSince       sim.Time // since when the first packet in waiting has waited
+	starvingNodes      int      // nodes whose cleared go bits have come
 	isStarving         bool
 
 	trace *sim.Trace
 	track sim.Track
 
-	BusyEchoes uint64    // busy echoes
+	BusyEchoes uint64
 	Busy       sim.Level // 1 while the output is in use
 }
 
@@ -118,7 +118,7 @@ func (l *link) send(o *slot) {
 	l.kick()
 }
 
-// kick begins what the output may send now: by-passing units first.
+// kick sends the next unit, if the output is free: by-passing units first.
 func (l *link) kick() {
 	switch now := l.s.Now(); {
 	case l.sending:
@@ -147,8 +147,8 @@ func (l *link) kick() {
 	}
 }
 
-// transmit puts a unit on the wire. Its first symbol is at the next node at once: the wire's time is in the by-pass
-// time. It returns when the output is free again.
+// transmit puts a unit on the wire, and returns when the output is free again. The first symbol is at the next node at
+// once: the wire's time is in the by-pass time.
 func (l *link) transmit(u unit) sim.Time {
 	symbols := l.cfg.EchoSymbols
 	if !u.echo {
@@ -174,7 +174,7 @@ func (e *outputFree) Handle(int64, int64) {
 	l.kick()
 }
 
-// receiveHead is the first symbol of a unit at the node.
+// receiveHead handles the first symbol of a unit at the node.
 func (l *link) receiveHead(u unit) {
 	switch {
 	case u.destination != l:
@@ -206,7 +206,7 @@ func (e *bypassReady) Handle(int64, int64) { (*link)(e).kick() }
 
 type packetArrived link
 
-// Handle: the packet is in the receive queue, or was refused; an echo takes the place of its last symbols.
+// Handle: the packet is in the receive queue, or was refused; an echo replaces its last symbols.
 func (e *packetArrived) Handle(int64, int64) {
 	l := (*link)(e)
 	u := l.arriving.Get()
@@ -225,7 +225,7 @@ func (e *packetArrived) Handle(int64, int64) {
 
 type echoArrived link
 
-// Handle: the packet of a slot has been taken, or is sent again.
+// Handle frees the slot of an accepted packet, or sends the packet again.
 func (e *echoArrived) Handle(int64, int64) {
 	l := (*link)(e)
 	u := l.echoes.Get()
@@ -249,7 +249,7 @@ func (l *link) checkStarvation() {
 	}
 }
 
-// endStarvation sets them again.
+// endStarvation sets the go bits again.
 func (l *link) endStarvation() {
 	if l.isStarving {
 		l.isStarving = false

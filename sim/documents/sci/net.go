@@ -14,7 +14,7 @@ type Net struct {
 	dimensions    []int
 	nodes         []*Node
 	free          []*Packet
-	ringCrossings *component.Queue[*slot] // from ring to ring
+	ringCrossings *component.Queue[*slot] // packets that change rings
 	trace         *sim.Trace
 }
 
@@ -89,7 +89,7 @@ func (n *Net) newNode(i int) *Node {
 	return node
 }
 
-// traceTo writes what happens into t: a track for each node's bus, and for each of its outputs.
+// traceTo traces to t: a track for each node's bus, and for each of its outputs.
 func (n *Net) traceTo(t *sim.Trace) {
 	n.trace = t
 	for i, node := range n.nodes {
@@ -102,10 +102,10 @@ func (n *Net) traceTo(t *sim.Trace) {
 	}
 }
 
-// sampleInterval is at first between two points of a curve.
+// sampleInterval is the initial interval between two points of a curve.
 const sampleInterval = sim.Microsecond
 
-// instrument counts what waits, of all nodes together.
+// instrument watches the queues, summed over all nodes.
 func (n *Net) instrument() {
 	each := func(name string, count func(*link) int) {
 		n.s.Watch(name, sampleInterval, func() (sum int64) {
@@ -127,7 +127,7 @@ func (n *Net) instrument() {
 // Node is node i.
 func (n *Net) Node(i int) *Node { return n.nodes[i] }
 
-// nodeIndex is the number of the node at those coordinates.
+// nodeIndex is the index of the node at those coordinates.
 func (n *Net) nodeIndex(at []int) int {
 	i := 0
 	for dim := len(at) - 1; dim >= 0; dim-- {
@@ -142,7 +142,7 @@ func (n *Net) Retried() (sum uint64) {
 	return sum
 }
 
-// OutputUse is the share of the time in which a node's output in a dimension was busy.
+// OutputUse is the share of time in which a node's output in a dimension was busy.
 func (n *Net) OutputUse(node, dim int) float64 { return n.nodes[node].links[dim].Busy.Mean(n.s.Now()) }
 
 func (n *Net) forEachLink(do func(*link)) {
@@ -155,7 +155,7 @@ func (n *Net) forEachLink(do func(*link)) {
 	}
 }
 
-// packet is one that was used before, if there is any.
+// packet reuses a packet, if there is one.
 func (n *Net) packet() *Packet {
 	if i := len(n.free) - 1; i >= 0 {
 		p := n.free[i]

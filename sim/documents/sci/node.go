@@ -9,7 +9,7 @@ import (
 type Packet struct {
 	Src, Dst   int      // nodes
 	Size       int      // bytes of data
-	ID, Piece  int64    // the model's
+	ID, Piece  int64    // of the model
 	AcceptedAt sim.Time // when Send took it: its first data word on the sender's bus
 	isResponse bool
 }
@@ -30,32 +30,32 @@ func (p *Packet) wireBytes() int {
 	return p.Size
 }
 
-// A Receiver is what packets are written to. The packet is the network's again when Receive returns.
+// A Receiver receives packets. When Receive returns, the network reuses the packet.
 type Receiver interface{ Receive(p *Packet) }
 
 // Node is a host with its card and a link chip for each dimension.
 type Node struct {
 	net      *Net
-	coords   []int   // coordinates
-	links    []*link // by dimension; nil where the torus has one node
+	coords   []int
+	links    []*link // by dimension; nil if the torus has one node in it
 	PCI      *component.Bus
 	BLink    *component.Bus
-	Receiver Receiver    // who takes packets; may be nil
-	OnFreed  sim.Handler // told when a stream is free again; may be nil
+	Receiver Receiver    // receives packets; may be nil
+	OnFreed  sim.Handler // called when a stream is free again; may be nil
 
 	track            sim.Track
-	lastReadLink     *link // whose receive queue of requests the B-Link has read out last
-	usedStreams      int   // in use
+	lastReadLink     *link // whose request the B-Link has read last
+	usedStreams      int
 	filling          *component.Queue[*Packet]
 	outgoing         [numKinds]*component.Queue[*Packet] // ready for the B-Link
 	crossingCard     *component.Queue[*Packet]           // crossing the card
 	incoming         *component.Queue[*Packet]           // ready for the PCI bus
-	incomingReserved int                                 // places of the incoming card that are taken
-	Refused          uint64                              // Sends that found no stream
+	incomingReserved int                                 // places of the incoming card in use
+	Refused          uint64                              // calls of Send without a free stream
 }
 
-// Send takes a packet of so many bytes for dst, whose first data word is on the bus now. It reports false if all
-// streams are in use: the bus is told to try again.
+// Send sends a packet of so many bytes to dst; its first data word is on the bus now. It returns false if all streams
+// are in use: the bus has to try again.
 func (n *Node) Send(dst, size int, id, piece int64) bool {
 	if n.usedStreams >= n.net.cfg.MaxStreams {
 		n.Refused++
@@ -77,7 +77,7 @@ func (e *streamFull) Handle(int64, int64) {
 	e.BLink.Kick()
 }
 
-// exitLink is where a packet leaves the ring of a dimension: at the node with the coordinate of its destination.
+// exitLink is the link where a packet leaves the ring of a dimension: the node there has the destination's coordinate.
 func (n *Node) exitLink(p *Packet, dim int) *link {
 	l := n.links[dim]
 	for want := n.net.nodes[p.Dst].coords[dim]; l.node.coords[dim] != want; {
@@ -96,16 +96,16 @@ func (n *Node) outputLink(p *Packet) *link {
 	return nil
 }
 
-// blinkClient is a client of the B-Link: a queue of packets that go to a link, or to the card.
+// blinkClient is a client of the B-Link: a queue of packets to a link, or to the card.
 type blinkClient struct {
 	n     *Node
 	queue *component.Queue[*Packet]
-	l     *link // whose receive queue it is; nil of the card's own packets
+	l     *link // link of the receive queue; nil for the card's own packets
 	k     kind
-	slot  *slot // taken at Begin; nil: the card
+	slot  *slot // reserved by Begin; nil: to the card
 }
 
-// Offer is the time of the first packet, if there is room for it where it goes.
+// Offer is the time of the first packet, if there is space for it at its destination.
 func (c *blinkClient) Offer() (sim.Time, bool) {
 	if c.queue.Len() == 0 {
 		return 0, false
@@ -118,7 +118,7 @@ func (c *blinkClient) Offer() (sim.Time, bool) {
 	return c.n.net.cfg.blinkTime(p.wireBytes()) + c.turnTime(), true
 }
 
-// turnTime is what it costs to read a request of another ring than the last one.
+// turnTime is the extra time to read a request of another ring than the last one.
 func (c *blinkClient) turnTime() sim.Time {
 	if c.l == nil || c.k != request || c.n.lastReadLink == nil || c.n.lastReadLink == c.l {
 		return 0
@@ -126,7 +126,7 @@ func (c *blinkClient) turnTime() sim.Time {
 	return sim.Time(c.n.net.cfg.QueueTurnClocks) * c.n.net.cfg.BLinkClock
 }
 
-// Begin takes the room.
+// Begin reserves the space.
 func (c *blinkClient) Begin() {
 	p := c.queue.First()
 	if out := c.n.outputLink(p); out != nil {
@@ -136,7 +136,7 @@ func (c *blinkClient) Begin() {
 	}
 }
 
-// End: the packet has left its queue.
+// End takes the packet out of its queue, and sends it on.
 func (c *blinkClient) End() {
 	p := c.queue.Get()
 	if c.l != nil {
@@ -171,7 +171,7 @@ func (n *Node) cross(o *slot) {
 type ringCrossed Net
 
 func (e *ringCrossed) Handle(int64, int64) {
-	o := e.ringCrossings.Get() // all take the same time, so they come in the order of going
+	o := e.ringCrossings.Get() // all take the same time, so they arrive in order
 	o.l.send(o)
 }
 
@@ -193,7 +193,7 @@ func (e *cardCrossed) Handle(int64, int64) {
 // cardWriter is the card as a client of its PCI bus.
 type cardWriter Node
 
-// Offer is the time of a burst and the idle clocks behind it.
+// Offer is the time of a burst with the idle clocks behind it.
 func (w *cardWriter) Offer() (sim.Time, bool) {
 	if w.incoming.Len() == 0 {
 		return 0, false
@@ -202,12 +202,12 @@ func (w *cardWriter) Offer() (sim.Time, bool) {
 	return c.clocks(c.PCIHeadClocks + (w.incoming.First().Size+7)/8 + c.PCIGapClocks), true
 }
 
-// Begin: the first data word comes after the address.
+// Begin schedules the first data word, which follows the address.
 func (w *cardWriter) Begin() {
 	w.net.s.ScheduleAfter(w.net.cfg.clocks(w.net.cfg.PCIHeadClocks), (*firstWord)(w), 0, 0)
 }
 
-// End: the card has room again, and answers.
+// End frees the card's place, and sends the response.
 func (w *cardWriter) End() {
 	p := w.incoming.Get()
 	w.incomingReserved--

@@ -8,7 +8,7 @@ import (
 	"ringlet/sim/documents/sci"
 )
 
-// computer is a computing node: buffers, which the core keeps account of, and processors.
+// computer is a computing node: buffers, which the core accounts for, and processors.
 type computer struct {
 	f              *farm
 	index          int
@@ -16,14 +16,14 @@ type computer struct {
 	rng            *sim.RandomStream
 	ready          *component.Queue[int64]
 	busyProcessors int
-	sleepsNext     bool // the next event lets it sleep
+	sleepsNext     bool // its next event makes it sleep
 
 	bytes uint64
 }
 
 type (
-	packetPlaced   computer // a packet is
-	eventProcessed computer // a processor has done with an event
+	packetPlaced   computer // a packet is in memory
+	eventProcessed computer // a processor is done with an event
 	feedbackDue    computer
 )
 
@@ -39,7 +39,7 @@ func newComputer(f *farm, i int, node *sci.Node) *computer {
 	return c
 }
 
-// Receive: the first word of a packet is on the bus; the last one follows.
+// Receive: the first word of a packet is on the bus; the others follow.
 func (c *computer) Receive(p *sci.Packet) {
 	clocks := sim.Time((p.Size+7)/8) * c.f.cfg.net.PCIClock
 	c.bytes += uint64(p.Size)
@@ -58,7 +58,7 @@ func (m *packetPlaced) Handle(at, from int64) {
 	}
 }
 
-// eventComplete: all packets are there.
+// eventComplete handles an event whose packets are all there.
 func (c *computer) eventComplete(at int64) {
 	f, now := c.f, c.f.s.Now()
 	e := &f.events[at]
@@ -83,13 +83,13 @@ func (c *computer) eventComplete(at int64) {
 	c.startWork()
 }
 
-// recordFirst notes that the first part of an event is there.
+// recordFirst records the latency of the first part of an event.
 func (f *farm) recordFirst(e *event, latency int64) {
 	f.burstToFirstPart.Add(latency)
 	f.triggerToFirstPart.Add(int64(f.s.Now() - e.triggeredAt))
 }
 
-// addBusy notes that one processor more or less works.
+// addBusy changes the number of busy processors.
 func (f *farm) addBusy(d int64) {
 	f.busyProcessors.Add(f.s.Now(), d)
 	all := int64(0)
@@ -99,7 +99,7 @@ func (f *farm) addBusy(d int64) {
 	f.allBusy.Set(f.s.Now(), all)
 }
 
-// startWork lets a processor take the next event.
+// startWork gives the next event to a processor.
 func (c *computer) startWork() {
 	p := &c.f.cfg.compute
 	if c.busyProcessors >= p.processors || c.ready.Len() == 0 {
@@ -130,7 +130,7 @@ func (w *eventProcessed) Handle(at, asleep int64) {
 	c.startWork()
 }
 
-// Handle sends a feedback, or tries again if the card is full.
+// Handle sends a feedback, or tries again later if the card is full.
 func (b *feedbackDue) Handle(at, _ int64) {
 	c := (*computer)(b)
 	switch {
@@ -141,7 +141,7 @@ func (b *feedbackDue) Handle(at, _ int64) {
 	}
 }
 
-// chooseNextSleeper lets a node in the next column sleep; in a column the nodes take turns.
+// chooseNextSleeper has a node in the next column sleep next; the nodes of a column take turns.
 func (f *farm) chooseNextSleeper(index int) {
 	columns := f.cfg.columns
 	for c, members := range columns {

@@ -9,7 +9,7 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// config is what a farm is made of and how it is driven.
+// config describes a farm and its input.
 type config struct {
 	bus         bus
 	driver      driver
@@ -17,22 +17,22 @@ type config struct {
 	scheduling  schedulingConfig
 	compute     compute
 
-	// The network and who stands where in it.
+	// The network, and the positions of the nodes in it.
 
 	net       sci.Config
 	size      []int   // of the torus
 	feeders   []int   // nodes, in the order of the control ring
 	computers []int   // nodes, in the order of the builder units
 	columns   [][]int // builder units that share a column
-	watchedBU int     // builder unit of the system latency; -1: all
-	scheduler int     // node; -1: it is not in the torus, and feedback takes compute.feedbackDelay
+	watchedBU int     // whose system latency is recorded; -1: all
+	scheduler int     // its node; -1: it is not in the torus, and feedback takes compute.feedbackDelay
 
 	// The input.
 
 	period      sim.Time // between triggers
-	warmUpEnd   sim.Time // statistics begin here
-	triggersEnd sim.Time // triggers end here
-	// of each feeding node's part of an event; the farm does not keep the slice
+	warmUpEnd   sim.Time // end of the warm-up: statistics begin
+	triggersEnd sim.Time
+	// drawPartBytes draws each feeding node's part of an event; the farm does not keep the slice.
 	drawPartBytes   func(r *sim.RandomStream) []int
 	secondPartShare float64 // share of events that ask for a second part, as large as the first
 }
@@ -43,50 +43,50 @@ type bus struct {
 	grantClocks   int // to get the bus
 	addressClocks int
 	setUpClocks   int // of the target
-	refusedClocks int // a start that the target refuses
-	burstBytes    int // bytes of a burst at most; 8 B a clock
+	refusedClocks int // of a start that the target refuses
+	burstBytes    int // most bytes of a burst; 8 B a clock
 	fullBursts    bool
 }
 
-// driver is what the SCI driver does on a feeding node: it regularly holds the bus, so that the DMA engine, which
-// finds the target refuse one start, waits.
+// driver is the SCI driver on a feeding node: it regularly holds the bus, so that the target refuses a start of the DMA
+// engine, which then waits.
 type driver struct {
-	period        sim.Time // 0: it is off
+	period        sim.Time // 0: no driver
 	gap           sim.Time
-	gapBusyClocks int // of the gap in which the bus is not idle
+	gapBusyClocks int // clocks of the gap in which the bus is busy
 }
 
-// controlRing is the way from one transmit FIFO to the next queue.
+// controlRing is the path from one transmit FIFO to the next queue.
 type controlRing struct {
 	words         int
-	wordTime      sim.Time // a word on the link
+	wordTime      sim.Time // time of a word on the link
 	wireDelay     sim.Time
-	processing    sim.Time // of the FIFOs and of what stands between them
-	forwardAtOnce bool     // a feeding node forwards a message when it comes, not when its own transfer is over
+	processing    sim.Time // of the FIFOs and the logic between them
+	forwardAtOnce bool     // a feeding node forwards a message when it arrives, not after its own transfer
 }
 
-// schedulingConfig is who chooses the computing node, and how.
+// schedulingConfig says how the computing node is chosen.
 type schedulingConfig struct {
 	clock           sim.Time
 	latencyClocks   int // clocks from the trigger to the transmit FIFO
-	selectionClocks int // clocks to obtain the next destination, between two messages
+	selectionClocks int // clocks to choose the next destination, between two messages
 	slots           int // buffers of a computing node
 	policy          core.Policy
 	bypass          bool // tags of the core's tag ring, which busy feeding nodes pass on
-	perColumn       int  // > 0: nobody chooses: so many successive events to a column, and the next column then
+	perColumn       int  // > 0: without the core: so many successive events to a column, then to the next
 }
 
-// compute is what a computing node does with an event.
+// compute is the work of a computing node on an event.
 type compute struct {
 	processors      int
-	minFeedbackTime sim.Time // from the last fragment to the feedback, without any work
-	meanWork        sim.Time // of exponential work; 0: none
-	feedbackDelay   sim.Time // where the scheduler is not in the torus
+	minFeedbackTime sim.Time // from the last fragment to the feedback, without work
+	meanWork        sim.Time // mean of exponential work; 0: none
+	feedbackDelay   sim.Time // if the scheduler is not in the torus
 	feedbackBytes   int      // bytes of a feedback
-	sleepTime       sim.Time // one node at a time sleeps so long
+	sleepTime       sim.Time // one node at a time sleeps so long; 0: none
 }
 
-// event is one that is under way.
+// event is an event under way.
 type event struct {
 	mep            uint64
 	bu             int
@@ -95,15 +95,15 @@ type event struct {
 	withSecondPart bool
 	tag            core.Tag
 	partBytes      []int
-	missing        int // packets that are not in memory
-	lastFeeder     int // feeding node whose packet came last
-	holders        int // the ring, and the computing node
+	missing        int // packets that are not yet in memory
+	lastFeeder     int // feeding node of the latest packet
+	holders        int // count of references: by the ring, and by the computing node
 	triggeredAt    sim.Time
 	sent           sim.Time
-	firstBurstAt   sim.Time // the first feeding node's burst; 0: not yet
+	firstBurstAt   sim.Time // of the first feeding node; below 0: not yet
 }
 
-// farm is a farm at work.
+// farm is a simulation of a farm.
 type farm struct {
 	s          *sim.Sim
 	cfg        config
@@ -113,19 +113,19 @@ type farm struct {
 	sched      *scheduler
 	events     []event
 	freeEvents []int64
-	hops       []*hop // hop i goes to feeding node i; the last one to the scheduler
+	hops       []*hop // hop i ends at feeding node i; the last one at the scheduler
 
 	messageLatency     []*sim.Histogram // from the scheduler's transmit FIFO to that of each feeding node
 	triggerToFirstPart sim.Histogram    // the first part, from the trigger
-	allBusy            sim.Level        // 1 while every processor is
+	allBusy            sim.Level        // 1 while all processors are busy
 	burstToFirstPart   sim.Histogram    // the first part, from the start of the first feeding node's burst
 	onePartLatency     sim.Histogram    // all of an event without a second part
 	twoPartLatency     sim.Histogram    // all of an event with one
-	allLatency         sim.Histogram    // both
+	allLatency         sim.Histogram    // all events
 	systemLatency      sim.Histogram    // from the scheduler's transmit FIFO to the feedback
-	busyProcessors     sim.Level        // processors
-	eventsInside       sim.Level        // events issued, without feedback
-	packetsOutOfOrder  uint64           // packets that came before one of a feeding node that sends earlier
+	busyProcessors     sim.Level
+	eventsInside       sim.Level // issued, without feedback
+	packetsOutOfOrder  uint64    // packets that came before one of an earlier feeding node
 	built              uint64
 	returned           uint64
 	trace              *sim.Trace
@@ -159,7 +159,7 @@ func newFarm(s *sim.Sim, cfg config, trace *sim.Trace) *farm {
 	return f
 }
 
-// registerHistograms has who looks into the simulation see the latencies.
+// registerHistograms registers the latencies with an observed simulation.
 func (f *farm) registerHistograms() {
 	f.s.AddHistogram("the first part, from the trigger until it is built", &f.triggerToFirstPart)
 	f.s.AddHistogram("the first part, from the first feeding node's burst until it is built", &f.burstToFirstPart)
@@ -169,18 +169,18 @@ func (f *farm) registerHistograms() {
 	f.s.AddHistogram("from the scheduler to the last feeding node", f.messageLatency[len(f.messageLatency)-1])
 }
 
-// run plays until the triggers end. It reports whether it was not interrupted.
+// run simulates until triggersEnd. It returns false if it was interrupted.
 func (f *farm) run(ctx context.Context, progress func(sim.Time, uint64)) bool {
 	f.s.ScheduleAt(0, (*triggerArrived)(f.sched), 0, 0)
 	if f.cfg.warmUpEnd > 0 {
 		f.s.ScheduleAt(f.cfg.warmUpEnd, sim.Func(func(int64, int64) { f.restart() }), 0, 0)
 	}
-	// so the clock stands there, even if nothing happens
+	// An empty event there advances the clock to it.
 	f.s.ScheduleAt(f.cfg.triggersEnd, sim.Func(func(int64, int64) {}), 0, 0)
 	return f.s.Run(ctx, sim.Limits{Until: f.cfg.triggersEnd, OnProgress: progress}) != sim.Interrupted
 }
 
-// restart forgets the statistics of the warm-up.
+// restart drops the statistics of the warm-up.
 func (f *farm) restart() {
 	for i := range f.messageLatency {
 		*f.messageLatency[i] = sim.Histogram{}
@@ -199,7 +199,7 @@ func (f *farm) restart() {
 // measuredTime is the time since the warm-up.
 func (f *farm) measuredTime() sim.Time { return f.s.Now() - f.cfg.warmUpEnd }
 
-// addEvent makes an event and returns its place.
+// addEvent adds an event and returns its index.
 func (f *farm) addEvent(mep uint64, bu int, slot uint32, attempt uint8) int64 {
 	var at int64
 	if n := len(f.freeEvents); n > 0 {
@@ -232,17 +232,17 @@ func (f *farm) packetCount(e *event) (n int) {
 	return n
 }
 
-// releaseEvent gives up one of the two holds on an event.
+// releaseEvent drops one of the two references to an event.
 func (f *farm) releaseEvent(at int64) {
 	if f.events[at].holders--; f.events[at].holders == 0 {
 		f.freeEvents = append(f.freeEvents, at)
 	}
 }
 
-// clocks is a time on a feeding node's bus.
+// clocks is the time of n clocks of a feeding node's bus.
 func (f *farm) clocks(n int) sim.Time { return sim.Time(n) * f.cfg.bus.clock }
 
-// nextEdge is the first edge of a clock that is not before t; a clock of 0 has edges everywhere.
+// nextEdge is the first edge of a clock at or after t; with a clock of 0 it is t.
 func nextEdge(t, clock sim.Time) sim.Time {
 	if clock == 0 {
 		return t

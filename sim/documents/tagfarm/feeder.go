@@ -24,26 +24,26 @@ type feeder struct {
 	arrivalTimes     *component.Queue[sim.Time]
 	busy             bool
 	current          int64
-	bytesLeft        int      // bytes of the current event
-	burstBytes       int      // bytes of the current burst
-	requestedAt      sim.Time // of the request for the current burst
-	driverHoldsUntil sim.Time // the driver holds the bus until then
+	bytesLeft        int // of the current event
+	burstBytes       int
+	requestedAt      sim.Time // when the current burst requested the bus
+	driverHoldsUntil sim.Time
 
 	transfers, bytes   uint64
-	bursts, dataClocks uint64 // data: clocks
+	bursts, dataClocks uint64 // clocks with data
 	retries            uint64 // starts that the target refused
-	passedUnserved     uint64 // messages that went on unserved
-	driverAccesses     uint64 // of the driver
+	passedUnserved     uint64 // messages passed on unserved
+	driverAccesses     uint64 // the driver's accesses
 	busWait            sim.Histogram
 	busUse             sim.Level
 	minBurstGap        sim.Time // between two bursts
 }
 
 type (
-	busGranted feeder // the bus is the DMA engine's
-	firstWord  feeder // the target is set up
+	busGranted feeder // the DMA engine has the bus
+	firstWord  feeder // the target is ready
 	burstOver  feeder
-	driverBeat feeder // of the driver
+	driverBeat feeder // the driver takes the bus
 )
 
 func newFeeder(f *farm, i int, node *sci.Node) *feeder {
@@ -71,7 +71,7 @@ func (n *feeder) restart() {
 	n.queue.Length.Restart(n.f.s.Now())
 }
 
-// receiveMessage takes one from the control ring.
+// receiveMessage takes a message from the control ring.
 func (n *feeder) receiveMessage(at int64) {
 	e := &n.f.events[at]
 	if n.f.cfg.scheduling.bypass {
@@ -93,7 +93,7 @@ func (n *feeder) receiveMessage(at int64) {
 	n.kick()
 }
 
-// kick begins with the next message.
+// kick begins the next message, if the node is idle.
 func (n *feeder) kick() {
 	if n.busy || n.queue.Len() == 0 {
 		return
@@ -109,7 +109,7 @@ func (n *feeder) kick() {
 	n.request()
 }
 
-// request asks for the bus.
+// request requests the bus.
 func (n *feeder) request() {
 	at := nextEdge(n.f.s.Now(), n.f.cfg.bus.clock)
 	if e := &n.f.events[n.current]; e.firstBurstAt < 0 {
@@ -133,7 +133,7 @@ func (g *busGranted) Handle(int64, int64) {
 	n.f.s.ScheduleAfter(n.f.clocks(b.addressClocks+b.setUpClocks), (*firstWord)(n), 0, 0)
 }
 
-// retry: the target refuses the start; the engine asks again at a time.
+// retry counts a start that the target refused, and requests the bus again later.
 func (n *feeder) retry(again sim.Time) {
 	n.retries++
 	n.busUse.Set(n.f.s.Now(), 0)
@@ -174,7 +174,7 @@ func (o *burstOver) Handle(int64, int64) {
 	n.endTransfer()
 }
 
-// endTransfer: the transfer is over, and the right to send goes on.
+// endTransfer ends the transfer, and passes on the right to send.
 func (n *feeder) endTransfer() {
 	n.transfers++
 	n.busy = false
@@ -198,7 +198,7 @@ func (h *driverBeat) Handle(int64, int64) {
 	n.f.s.ScheduleAfter(n.f.cfg.driver.period, h, 0, 0)
 }
 
-// busUtilization is the share of the time in which the bus is not idle.
+// busUtilization is the share of time in which the bus is not idle.
 func (n *feeder) busUtilization() float64 {
 	driver := n.f.clocks(int(n.driverAccesses) * n.f.cfg.driver.gapBusyClocks)
 	return n.busUse.Mean(n.f.s.Now()) + driver.Seconds()/n.f.measuredTime().Seconds()
@@ -208,11 +208,11 @@ func (n *feeder) busUtilization() float64 {
 type hop struct {
 	f                *farm
 	destination      int
-	linkFreeAt       sim.Time // when the link has sent what it has
+	linkFreeAt       sim.Time // when the link is idle
 	messagesInFlight *component.Queue[int64]
 }
 
-// send takes a message from the transmit FIFO.
+// send sends a message from the transmit FIFO.
 func (h *hop) send(at int64) {
 	r := &h.f.cfg.controlRing
 	start := max(nextEdge(h.f.s.Now(), r.wordTime), h.linkFreeAt)

@@ -11,14 +11,14 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Models are the models of TagNet-farm.
+// Models lists the models of TagNet-farm.
 func Models() []study.Model {
 	return []study.Model{prototypeRate, prototypeLatency, prototypeSuspension, prototypeRetries,
 		torusRates, torusData, torusBypass, torusSize, torusProcessors,
 		switchUnshaped, pullBuilder}
 }
 
-// readPrototype reads what all figures of the prototype have in common. The places of the nodes are those of
+// readPrototype reads the parameters that all figures of the prototype share. The positions of the nodes are those of
 // TagNet-farm §VII.A: rows FN1 CN1 CN2 passive CN3 to CN6, and FN2 CN7 CN8 scheduler CN9 to CN12.
 func readPrototype(p *study.Params) config {
 	c := config{
@@ -73,7 +73,7 @@ func readBus(p *study.Params) bus {
 	}
 }
 
-// input reads at which rate events come, and for how long.
+// input reads the rate of events, and for how long they come.
 func (c *config) input(p *study.Params) {
 	c.period = sim.Period(p.Quantity("rate", study.Rate))
 	c.triggersEnd = p.Time("duration")
@@ -86,7 +86,7 @@ func (c *config) atRate(rate float64) config {
 	return d
 }
 
-// play makes a farm of a config and runs it.
+// play makes a farm and runs it.
 func play(ctx context.Context, c config, env study.Env, out *study.Outcome) *farm {
 	f := newFarm(env.Sim(), c, env.Trace)
 	if !f.run(ctx, env.OnProgress) {
@@ -94,12 +94,12 @@ func play(ctx context.Context, c config, env study.Env, out *study.Outcome) *far
 	}
 	out.Events += f.s.Executed()
 	if f.sched.coreRefusals > 0 {
-		out.Notes = append(out.Notes, "the scheduler's core refused what the model told it")
+		out.Notes = append(out.Notes, "the scheduler's core refused an input of the model")
 	}
 	return f
 }
 
-// ratePerSecond is a rate since the warm-up.
+// ratePerSecond is the rate of n since the warm-up.
 func (f *farm) ratePerSecond(n uint64) study.Quantity {
 	return study.Q(sim.PerSecond(n, f.measuredTime()), study.Rate)
 }
@@ -148,7 +148,7 @@ var prototypeRate = study.Model{
 	},
 }
 
-// addIdleBusResults says what is left of a feeding node's bus without load, with and without the driver.
+// addIdleBusResults adds the use of a feeding node's bus without load, with and without the driver.
 func (f *farm) addIdleBusResults(ctx context.Context, env study.Env, out *study.Outcome) {
 	for _, with := range []struct {
 		name  string
@@ -187,7 +187,7 @@ var prototypeLatency = study.Model{
 	},
 }
 
-// latencyPlot runs each rate, with and without the SCI driver's gaps.
+// latencyPlot simulates each rate, with and without the SCI driver's gaps.
 func (c *config) latencyPlot(ctx context.Context, rates []float64, env study.Env, out *study.Outcome) study.Plot {
 	plot := study.Plot{Name: "latency", X: "event rate (kHz)", Y: "µs"}
 	for _, driven := range []string{"", "-with-driver"} {
@@ -218,7 +218,7 @@ func (c *config) latencyPlot(ctx context.Context, rates []float64, env study.Env
 	return plot
 }
 
-// removeSpaces makes a name of a quantity: "1 ms" is 1ms.
+// removeSpaces makes a quantity part of a name: "1 ms" becomes 1ms.
 func removeSpaces(s string) string { return strings.ReplaceAll(s, " ", "") }
 
 var prototypeSuspension = study.Model{
@@ -242,7 +242,7 @@ var prototypeSuspension = study.Model{
 		for _, name := range policies {
 			curve := study.Curve{Name: name}
 			d := c
-			d.scheduling.policy, _ = core.ParsePolicy(name) // one of its words
+			d.scheduling.policy, _ = core.ParsePolicy(name) // the study allows only its words
 			for _, sleep := range sleeps {
 				d.compute.sleepTime = sim.Time(sleep * float64(sim.Second))
 				f := play(ctx, d, env, &out)

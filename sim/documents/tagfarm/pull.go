@@ -9,25 +9,25 @@ import (
 	"ringlet/sim/study"
 )
 
-// unshapedSwitch is the first stage of the CMS builder (TagNet-farm §II.G): a switch of as many inputs as outputs.
-// Every input has a fragment of each event; all of an event go to one output, event after event to the next. Nobody
-// shapes the traffic: an input sends its fragments in order, and waits where the output is taken.
+// unshapedSwitch is the first stage of the CMS builder (TagNet-farm §II.G): a switch with as many inputs as outputs.
+// Every input has a fragment of each event; all fragments of an event go to one output, those of the next event to the
+// next output. The traffic is not shaped: an input sends its fragments in order, and waits while the output is busy.
 type unshapedSwitch struct {
 	s                *sim.Sim
 	rng              *sim.RandomStream
-	meanBytes        float64 // bytes
+	meanBytes        float64 // mean size of a fragment
 	sizeDistribution string
-	rate             float64 // B/s of a port
+	rate             float64 // bytes per second of a port
 	inputs           []*input
 	outputs          []*component.Bus
 	bytesMoved       float64
 }
 
-// input is one of the switch, as a client of the output that its next fragment goes to.
+// input is an input of the switch, as a client of the output of its next fragment.
 type input struct {
 	u         *unshapedSwitch
 	nextEvent int     // of the next fragment
-	nextSize  float64 // of it
+	nextSize  float64 // bytes of that fragment
 	busy      bool
 }
 
@@ -56,7 +56,7 @@ func newUnshaped(s *sim.Sim, ports int, mean, rate float64, spread string) *unsh
 	return u
 }
 
-// instrument counts who stands idle, and draws what the outputs carry.
+// instrument counts idle inputs, and draws the transfers on the outputs.
 func (u *unshapedSwitch) instrument() {
 	u.s.Watch("inputs that wait for their output, sizes "+u.sizeDistribution, sim.Microsecond, func() (n int64) {
 		for _, in := range u.inputs {
@@ -71,7 +71,7 @@ func (u *unshapedSwitch) instrument() {
 	}
 }
 
-// drawNextSize makes the size of the next fragment.
+// drawNextSize draws the size of the next fragment.
 func (n *input) drawNextSize() {
 	n.nextSize = n.u.meanBytes
 	if n.u.sizeDistribution == "exponential" {
@@ -79,7 +79,7 @@ func (n *input) drawNextSize() {
 	}
 }
 
-// inputToOutput is an input as an output sees it.
+// inputToOutput is an input as a client of one output.
 type inputToOutput struct {
 	*input
 	output int
@@ -104,7 +104,7 @@ func (t *inputToOutput) End() {
 	}
 }
 
-// utilization is the share of the ports' bandwidth that carries data when the inputs have always more.
+// utilization is the share of the ports' bandwidth that carries data if inputs always have more.
 func (u *unshapedSwitch) utilization(ctx context.Context, env study.Env, until sim.Time, out *study.Outcome) float64 {
 	for _, b := range u.outputs {
 		u.s.ScheduleAt(0, sim.Func(func(int64, int64) { b.Kick() }), 0, 0)
@@ -135,28 +135,28 @@ var switchUnshaped = study.Model{
 	},
 }
 
-// pullSystem is the ATLAS builder (TagNet-farm §II.H): receivers ask one source after the other for a fragment, or, to
-// compare, all at once.
+// pullSystem is the ATLAS builder (TagNet-farm §II.H): a receiver asks one source after the other for a fragment or,
+// for comparison, all at once.
 type pullSystem struct {
 	s            *sim.Sim
 	sources      int
 	fragment     int
 	requestDelay sim.Time // a request, and the head of an answer: each way
-	fragmentTime sim.Time // a fragment on a port
+	fragmentTime sim.Time // of a fragment on a port
 	pushAll      bool
 
 	outputs       []*port // of the sources
 	receivers     []*receiver
-	waitingEvents *component.Queue[sim.Time] // events without a receiver
+	waitingEvents *component.Queue[sim.Time] // when events came that have no receiver yet
 	period        sim.Time
 	until         sim.Time
 	built         uint64
 	latency       sim.Histogram
-	peakFragments int64 // fragments at a receiver's port
+	peakFragments int64 // most fragments at a receiver's port
 	bytes         uint64
 }
 
-// port sends fragments one after the other. Each is a receiver and one of its places.
+// port sends fragments one after the other. A fragment is known by its receiver and the receiver's place.
 type port struct {
 	system *pullSystem
 	queue  *component.Queue[request]
@@ -177,8 +177,8 @@ type receiver struct {
 type eventPlace struct {
 	busy        bool
 	assignedAt  sim.Time
-	nextSource  int // the next source, counted from the first
-	firstSource int // source
+	nextSource  int // next source, counted from firstSource
+	firstSource int
 	missing     int // fragments that have not come
 }
 
@@ -219,9 +219,9 @@ func newPulled(s *sim.Sim, sources, receivers, places int) *pullSystem {
 }
 
 type (
-	eventArrived    pullSystem // an event
-	fragmentArrived pullSystem // a fragment at a receiver's port
-	requestArrived  pullSystem // a request at a source
+	eventArrived    pullSystem // an event comes
+	fragmentArrived pullSystem // a fragment is at a receiver's port
+	requestArrived  pullSystem // a request is at a source
 )
 
 func (a *eventArrived) Handle(n, _ int64) {
@@ -233,7 +233,7 @@ func (a *eventArrived) Handle(n, _ int64) {
 	p.assign(int(n))
 }
 
-// assign gives the first waiting event to the receiver with most free places after the one served last.
+// assign gives the first waiting event to a receiver with a free place, beginning with receiver n.
 func (p *pullSystem) assign(n int) {
 	for i := range p.receivers {
 		r := (n + i) % len(p.receivers)
@@ -254,7 +254,7 @@ func (p *pullSystem) assign(n int) {
 	}
 }
 
-// requestsAhead is how many fragments a receiver asks for before the first has come.
+// requestsAhead is how many fragments a receiver requests before the first has come.
 func (p *pullSystem) requestsAhead() int {
 	if p.pushAll {
 		return p.sources
@@ -262,7 +262,7 @@ func (p *pullSystem) requestsAhead() int {
 	return 1
 }
 
-// requestNext asks the next source.
+// requestNext requests a fragment from the next source.
 func (p *pullSystem) requestNext(r, k int) {
 	e := &p.receivers[r].places[k]
 	source := (e.firstSource + e.nextSource) % p.sources
@@ -280,7 +280,7 @@ func (a *fragmentArrived) Handle(r, k int64) {
 	a.peakFragments = max(a.peakFragments, int64(o.queue.Len()))
 }
 
-// fragmentReceived: a fragment is in the receiver.
+// fragmentReceived handles a fragment in the receiver.
 func (p *pullSystem) fragmentReceived(q request) {
 	e := &p.receivers[q.receiver].places[q.place]
 	p.bytes += uint64(p.fragment)
@@ -326,14 +326,14 @@ var pullBuilder = study.Model{
 			out.Add("latency-"+name, study.Q(b.latency.Mean()/float64(sim.Second), study.Time))
 			out.Add("waiting-"+name, study.Q(float64(b.waitingEvents.Len()), study.Count))
 			if b.bytes != uint64(b.fragment)*(b.built*uint64(sources)+b.incompleteFragments()) {
-				return out, fmt.Errorf("%s: %d bytes came, which are not those of %d events", name, b.bytes, b.built)
+				return out, fmt.Errorf("%s: %d bytes came, not the bytes of %d events", name, b.bytes, b.built)
 			}
 		}
 		return out, nil
 	},
 }
 
-// incompleteFragments is the number of fragments that came of events that are not complete.
+// incompleteFragments counts the fragments received for incomplete events.
 func (p *pullSystem) incompleteFragments() (n uint64) {
 	for _, r := range p.receivers {
 		for _, e := range r.places {

@@ -11,33 +11,33 @@ import (
 	tagcore "ringlet/tagnet/core"
 )
 
-// maxLoops is how often a message may go round unserved, as the core has it.
+// maxLoops is how often a message may go round unserved, as in the core.
 const maxLoops = tagcore.MaxLoops
 
-// scheduler is the scheduling node: the product's core, and the clocks of the document's.
+// scheduler is the scheduling node: the product's core, with the clocks of the document's scheduler.
 type scheduler struct {
 	f     *farm
 	rng   *sim.RandomStream
-	core  *tagcore.Allocator // nil where nobody chooses
+	core  *tagcore.Allocator // nil with perColumn
 	batch tagcore.Batch
 	tags  []tagcore.Tag
 
 	tokens []tagcore.Token // of a cycle
 
 	triggers        uint64
-	waitingTriggers *component.Queue[sim.Time] // triggers without a destination, and when they came
+	waitingTriggers *component.Queue[sim.Time] // when triggers without a destination came
 	outgoing        *component.Queue[int64]    // messages that wait for their clock
-	fifoFreeAt      sim.Time                   // the transmit FIFO takes no message before
-	eventByMEP      map[uint64]int64           // with the core's tag ring: the event of a token, by its MEP
+	fifoFreeAt      sim.Time                   // when the transmit FIFO can take a message
+	eventByMEP      map[uint64]int64           // with the core's tag ring: the event of a token's MEP
 
 	eventsIssued     uint64
-	sameColumnAgain  uint64 // events to the column of the one before
-	lastColumn       int    // of the last event
-	columnOf         []int  // column of each builder unit
+	sameColumnAgain  uint64 // events to the same column as the one before
+	lastColumn       int    // column of the last event
+	columnOf         []int  // by builder unit
 	messagesReturned uint64
-	triggerWait      sim.Histogram // of a trigger, until its message is in the transmit FIFO
-	latencyClocks    sim.Histogram // the same of triggers that find a buffer, in clocks
-	coreRefusals     uint64        // by the core: none, unless the model is wrong
+	triggerWait      sim.Histogram // from a trigger until its message is in the transmit FIFO
+	latencyClocks    sim.Histogram // the same for triggers that find a buffer, in clocks
+	coreRefusals     uint64        // inputs that the core refused: none, unless the model is wrong
 }
 
 type (
@@ -81,7 +81,7 @@ func newScheduler(f *farm) *scheduler {
 	}
 	core, err := tagcore.NewAllocator(cfg)
 	if err != nil {
-		panic(fmt.Sprintf("tagfarm: the farm is no view: %v", err)) // its shape was checked with the parameters
+		panic(fmt.Sprintf("tagfarm: the core refuses the farm: %v", err)) // its shape was checked with the parameters
 	}
 	core.Start()
 	s.core = core
@@ -105,14 +105,14 @@ func (t *triggerArrived) Handle(int64, int64) {
 	s.issue()
 }
 
-// countRefusal counts what the core refuses.
+// countRefusal counts inputs that the core refused.
 func (s *scheduler) countRefusal(err error) {
 	if err != nil {
 		s.coreRefusals++
 	}
 }
 
-// issue lets the core choose, and sends what it chose.
+// issue has the core choose, and sends its tokens.
 func (s *scheduler) issue() {
 	if s.core == nil {
 		s.issueByColumn()
@@ -132,7 +132,7 @@ func (s *scheduler) issue() {
 	s.launch()
 }
 
-// cycle sends the tokens of a cycle in the order in which the core chose: that of the events.
+// cycle sends the tokens of a cycle in the order of their events.
 func (s *scheduler) cycle() {
 	slices.SortFunc(s.tokens, func(a, b tagcore.Token) int { return cmp.Compare(a.MEP, b.MEP) })
 	for _, t := range s.tokens {
@@ -146,7 +146,7 @@ func (s *scheduler) cycle() {
 	}
 }
 
-// launch sends the tags that the core's tag ring has.
+// launch sends the tags that the core's tag ring launches.
 func (s *scheduler) launch() {
 	if !s.f.cfg.scheduling.bypass {
 		return
@@ -163,8 +163,8 @@ func (s *scheduler) launch() {
 	}
 }
 
-// issueByColumn is the broken order of TagNet-farm §IV.E.2: so many events to a column, whatever it has free. Each
-// column's queue holds all buffers of its first node, then all of the next, as the nodes announce them, and is never
+// issueByColumn is the broken order of TagNet-farm §IV.E.2: so many events to a column, whatever the column has free.
+// Each column's queue has all buffers of its first node, then all of the next, as the nodes announce them, and is never
 // empty.
 func (s *scheduler) issueByColumn() {
 	n, columns, row := int(s.eventsIssued), s.f.cfg.columns, s.f.cfg.scheduling.perColumn
@@ -175,7 +175,7 @@ func (s *scheduler) issueByColumn() {
 	s.send(s.f.addEvent(uint64(n), bu, 0, 1), s.waitingTriggers.Get())
 }
 
-// countColumn notes where an event goes.
+// countColumn counts an event by its column.
 func (s *scheduler) countColumn(bu int) {
 	s.eventsIssued++
 	if s.columnOf[bu] == s.lastColumn {
@@ -184,7 +184,7 @@ func (s *scheduler) countColumn(bu int) {
 	s.lastColumn = s.columnOf[bu]
 }
 
-// send writes a message into the transmit FIFO at the next clock that may.
+// send writes a message into the transmit FIFO at the next clock that is allowed.
 func (s *scheduler) send(at int64, came sim.Time) {
 	o := &s.f.cfg.scheduling
 	now := s.f.s.Now()
@@ -210,7 +210,7 @@ func (d *dispatchDue) Handle(int64, int64) {
 	s.f.hops[0].send(at)
 }
 
-// messageReturned takes a message that has come round.
+// messageReturned takes a message that has gone round.
 func (s *scheduler) messageReturned(at int64) {
 	s.messagesReturned++
 	e := &s.f.events[at]
@@ -236,7 +236,7 @@ func (a *secondRequest) Handle(at, _ int64) {
 // Receive takes a feedback from the network.
 func (s *scheduler) Receive(p *sci.Packet) { s.Handle(p.ID, 0) }
 
-// Handle takes a feedback.
+// Handle handles a feedback.
 func (s *scheduler) Handle(at, _ int64) {
 	e := &s.f.events[at]
 	if s.f.cfg.watchedBU < 0 || s.f.cfg.watchedBU == e.bu {

@@ -10,7 +10,7 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// torusShape is that of a 3-D torus: each row of each core layer has two feeding nodes, half a ring from one another.
+// torusShape describes a 3-D torus: each row of each core layer has two feeding nodes, half a ring apart.
 type torusShape struct {
 	columns, rows, coreLayers, layers int
 	computers                         int
@@ -21,12 +21,12 @@ type torusShape struct {
 const (
 	byRow    = "rows"    // the two of a row, then those of the next
 	byLayer  = "layers"  // the same, with the rows of the layers in turn
-	byColumn = "columns" // the first ones of all rows, then the second ones
+	byColumn = "columns" // the first one of each row, then the second ones
 )
 
-// placeNodes says where everybody stands: feeding nodes in the order of the control ring, computing nodes layer by
-// layer, and the columns. Packets go along X, then vertically, then along Z, so only the rings of core layers and the
-// Z-rings carry any; the others are there and stay empty.
+// placeNodes returns the positions: feeding nodes in the order of the control ring, computing nodes layer by layer, and
+// the columns. Packets go along X, then vertically, then along Z, so only the rings of core layers and the Z-rings
+// carry packets; the others stay empty.
 func (h torusShape) placeNodes() (size, feeders, computers []int, columns [][]int) {
 	size = []int{h.columns + 2, h.rows, h.layers}
 	second := (h.columns + 2) / 2
@@ -50,8 +50,8 @@ func (h torusShape) placeNodes() (size, feeders, computers []int, columns [][]in
 	return size, feeders, computers, columns
 }
 
-// orderFeeders are the feeding nodes in the order of the control ring; side 0 has the first of each row, side 1 the
-// second.
+// orderFeeders lists the feeding nodes in the order of the control ring; side 0 is the first node of each row, side 1
+// the second.
 func (h torusShape) orderFeeders(at func(side, row, layer int) int) (all []int) {
 	for i := range 2 * h.rows * h.coreLayers {
 		side, row, layer := i%2, i/2%h.rows, i/2/h.rows
@@ -66,7 +66,7 @@ func (h torusShape) orderFeeders(at func(side, row, layer int) int) (all []int) 
 	return all
 }
 
-// readTorus reads what all figures of the 3-D torus have in common.
+// readTorus reads the parameters that all figures of the 3-D torus share.
 func readTorus(p *study.Params) config {
 	h := torusShape{
 		columns:    p.Int("columns", 1, 32),
@@ -102,7 +102,7 @@ func readTorus(p *study.Params) config {
 // setShape puts the nodes of a torus into a config.
 func (c *config) setShape(h torusShape) { c.size, c.feeders, c.computers, c.columns = h.placeNodes() }
 
-// withFixedParts lets each feeding node have so many bytes of every event.
+// withFixedParts gives each feeding node so many bytes of every event.
 func (c config) withFixedParts(bytes int) config {
 	parts := make([]int, len(c.feeders))
 	for i := range parts {
@@ -112,12 +112,11 @@ func (c config) withFixedParts(bytes int) config {
 	return c
 }
 
-// sizeParams are those of detector data: the events' sizes are an Erlang distribution, and the feeding nodes have equal
-// parts.
+// sizeParams describe detector data: event sizes have an Erlang distribution, and the feeding nodes have equal parts.
 type sizeParams struct {
 	mean        float64 // of an event
 	erlangOrder int
-	largeShare  float64 // share of events that are larger
+	largeShare  float64 // of events that are larger
 	largeFactor float64
 }
 
@@ -128,7 +127,7 @@ func readSizes(p *study.Params) sizeParams {
 	}
 }
 
-// withDrawnParts lets events have such sizes.
+// withDrawnParts draws event sizes from that distribution.
 func (c config) withDrawnParts(d sizeParams) config {
 	parts := make([]int, len(c.feeders))
 	c.drawPartBytes = func(r *sim.RandomStream) []int {
@@ -148,7 +147,7 @@ func (c config) withDrawnParts(d sizeParams) config {
 	return c
 }
 
-// meanMicros is a histogram's mean for a plot.
+// meanMicros is a histogram's mean, for a plot.
 func meanMicros(h *sim.Histogram) float64 { return h.Mean() / float64(sim.Microsecond) }
 
 func quantile(h *sim.Histogram, q float64) study.Quantity {
@@ -224,7 +223,7 @@ var torusRates = study.Model{
 	},
 }
 
-// retries is how many starts were refused on all feeding nodes' buses.
+// retries counts the refused starts on all feeding nodes' buses.
 func (f *farm) retries() (n uint64) {
 	for _, fn := range f.feeders {
 		n += fn.retries
@@ -232,7 +231,7 @@ func (f *farm) retries() (n uint64) {
 	return n
 }
 
-// longestQueue is the longest that a queue of a feeding node became.
+// longestQueue is the greatest length of a feeding node's queue.
 func (f *farm) longestQueue() (n int64) {
 	for _, fn := range f.feeders {
 		n = max(n, fn.queue.Length.Peak())
