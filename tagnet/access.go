@@ -13,30 +13,30 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Roles of callers, as certificates have them. Whoever has another one has no business here.
+// Roles of callers, as their certificates name them. The scheduler refuses callers of any other role.
 const (
 	roleNode    = "node"
 	roleControl = "control"
 )
 
-// Caller is who calls, by its certificate.
+// Caller is the peer that calls, as its certificate names it.
 type Caller struct {
 	Name string
 	Role string
 }
 
-// Access says who is let in.
+// Access says which callers the scheduler serves.
 type Access struct {
-	// Identify names who calls, by the certificate of the connection; its error is a sentence. Nil believes what
-	// everybody says of itself: for tests and benchmarks, and for nothing else.
+	// Identify names the caller by the certificate of the connection; its error is a sentence. With nil the scheduler
+	// believes the name in every scope: for tests and benchmarks only.
 	Identify func(context.Context) (Caller, error)
-	// Fence refuses a control whose term is over. Nil makes one of its own.
+	// Fence refuses a control that another one has replaced. With nil the scheduler makes a Fence of its own.
 	Fence *Fence
-	// Log hears of refusals, each kind once a minute at most. Nil is slog.Default.
+	// Log gets refusals, each kind once a minute at most. Nil is slog.Default.
 	Log *slog.Logger
 }
 
-// authorizer holds scope and certificate together. What the view has to say to it is the Server's to check.
+// authorizer checks scopes against certificates. The Server checks scopes against the view.
 type authorizer struct {
 	// immutable
 	identify     func(context.Context) (Caller, error)
@@ -63,20 +63,21 @@ func newAuthorizer(a Access, count func(core.Refusal)) *authorizer {
 	return g
 }
 
-// authorizeUnit lets a readout or builder unit in that speaks for itself.
+// authorizeUnit admits a node that speaks for its own readout or builder unit.
 func (g *authorizer) authorizeUnit(ctx context.Context, sc *tagnetv1.Scope) error {
 	if g.identify == nil {
 		return nil
 	}
 	who, err := g.authenticate(ctx, sc)
 	if err == nil && who.Role != roleNode {
-		err = g.refuse(codes.PermissionDenied, core.RefusedRole, who, sc, fmt.Sprintf("%s is a %s, and units are on nodes",
+		err = g.refuse(codes.PermissionDenied, core.RefusedRole, who, sc, fmt.Sprintf("%s is a %s, but only nodes have units",
 			who.Name, who.Role))
 	}
 	return err
 }
 
-// authorizeControl lets the control in whose term it is. What it returns is closed when that is over.
+// authorizeControl admits the control with the highest term. superseded is closed when a control with a higher term
+// calls.
 func (g *authorizer) authorizeControl(ctx context.Context, sc *tagnetv1.Scope) (superseded <-chan struct{}, err error) {
 	who := Caller{Name: sc.GetName(), Role: roleControl}
 	if g.identify != nil {
@@ -94,7 +95,7 @@ func (g *authorizer) authorizeControl(ctx context.Context, sc *tagnetv1.Scope) (
 	return superseded, nil
 }
 
-// authorizeReader lets in whoever may read: the control whose term it is, and the nodes of the view.
+// authorizeReader admits callers that may read: the control with the highest term, and the nodes of the view.
 func (g *authorizer) authorizeReader(ctx context.Context, sc *tagnetv1.Scope,
 	member func(name string) bool) (superseded <-chan struct{},
 	err error) {
@@ -108,14 +109,14 @@ func (g *authorizer) authorizeReader(ctx context.Context, sc *tagnetv1.Scope,
 	case who.Role == roleControl:
 		return g.authorizeControl(ctx, sc)
 	case who.Role == roleNode && member(who.Name):
-		return nil, nil // for ever
+		return nil, nil // a node is never superseded
 	}
 	return nil, g.refuse(codes.PermissionDenied, core.RefusedRole, who, sc,
 		fmt.Sprintf("%s, a %s, has no place in the view: the control and the nodes of the view may read the scheduler",
 			who.Name, who.Role))
 }
 
-// authenticate is who calls, whose name the scope must have.
+// authenticate returns the caller, whose name the scope must have.
 func (g *authorizer) authenticate(ctx context.Context, sc *tagnetv1.Scope) (Caller, error) {
 	who, err := g.identify(ctx)
 	if err != nil {
@@ -123,12 +124,12 @@ func (g *authorizer) authenticate(ctx context.Context, sc *tagnetv1.Scope) (Call
 	}
 	if sc.GetName() != who.Name {
 		return who, g.refuse(codes.PermissionDenied, core.RefusedIdentity, who, sc,
-			fmt.Sprintf("the certificate is that of %s, which speaks for itself only and not for %q", who.Name, sc.GetName()))
+			fmt.Sprintf("the certificate is that of %s, which may not speak for %q", who.Name, sc.GetName()))
 	}
 	return who, nil
 }
 
-// refuseFenced is the status for a control whose term is over.
+// refuseFenced returns the status for a control that another one has replaced.
 func (g *authorizer) refuseFenced(who Caller, sc *tagnetv1.Scope, err error) error {
 	g.reportRefusal(core.RefusedTerm, who, sc, err.Error())
 	if f := AsFencedError(err); f != nil {
@@ -142,14 +143,14 @@ func (g *authorizer) refuse(code codes.Code, why core.Refusal, who Caller, sc *t
 	return refusalStatus(code, why, map[string]string{"got": sc.GetName(), "want": who.Name}, "%s", sentence)
 }
 
-// reportRefusal counts a refusal, and logs it if its kind has not been logged for a while.
+// reportRefusal counts a refusal, and logs it unless its kind was logged in the last minute.
 func (g *authorizer) reportRefusal(why core.Refusal, who Caller, sc *tagnetv1.Scope, sentence string) {
 	g.countRefusal(why)
 	g.warn(string(why), "the scheduler refused a call", "why", sentence, "kind", string(why), "certificate", who.Name,
 		"role", who.Role, "speaks_for", sc.GetName())
 }
 
-// warn logs what has not been logged for a while, by its kind.
+// warn logs a warning, unless its kind was logged in the last minute.
 func (g *authorizer) warn(kind, what string, attrs ...any) {
 	if suppressed, yes := g.logLimit.Allow(kind, time.Now()); yes {
 		g.log.Warn(what, append(attrs, "unreported", suppressed)...)

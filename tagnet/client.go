@@ -17,12 +17,12 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// Scope says who speaks, in which run and view.
+// Scope says which unit or control speaks, in which run and view.
 type Scope struct {
 	Run  uint32
 	View uint64
-	Name string // of the unit in the view, or of the control: that of its certificate
-	Term Term   // of a control; units have none
+	Name string // of the unit in the view, or of the control; its certificate has the same name
+	Term Term   // of a control; zero for a unit
 }
 
 func (s Scope) message() *tagnetv1.Scope {
@@ -36,14 +36,14 @@ func (s Scope) message() *tagnetv1.Scope {
 	}
 }
 
-// errClosed is the error of a client that has been closed by its owner.
+// errClosed is the error of a client that its owner has closed.
 var errClosed = errors.New("tagnet: the client is closed")
 
-// clientSession is what the two clients have in common. It takes a stream, and another one when that breaks:
+// clientSession is the common part of the two clients. It opens a stream, and another one each time the stream breaks:
 //
-//  1. main: opens a stream, receives until it ends, and decides what then. (sequential)
-//  2. send: one goroutine per stream; it begins when the server has answered, and what it sends again depends on that
-//     answer.
+//  1. main: opens a stream, receives until it ends, and then resumes or ends the session. (sequential)
+//  2. send: one goroutine per stream; it begins when the server has answered, since the answer says which entries the
+//     client must send again.
 type clientSession struct {
 	// Immutable after the client is made.
 
@@ -54,31 +54,32 @@ type clientSession struct {
 
 	answered chan struct{} // closed at the server's first message
 	ended    chan struct{} // closed by end
-	wake     chan struct{} // of one place: there is something to send
+	wake     chan struct{} // capacity 1: there is something to send
 
 	wg sync.WaitGroup
 
-	term, next uint64 // how far the unit has come in the scheduler's notices; owned by the main goroutine
+	term, next uint64 // position in the scheduler's notices; owned by the main goroutine
 
 	mu  sync.Mutex // guards err
-	err error      // why it ended; io.EOF: drained
+	err error      // why the session ended; io.EOF: drained
 }
 
-// streamHandler is what a kind of unit does with a stream. Its methods are called by the goroutine that has the stage's
-// name above.
+// streamHandler is the part of a client that depends on the kind of unit. The send goroutine calls send, the main
+// goroutine calls the other methods.
 type streamHandler interface {
-	// open makes a stream and says who attaches, and what it has had. What was not acknowledged is to be sent again.
+	// open makes a stream and sends the first message: the scope and the unit's position. Entries without acknowledgement
+	// will be sent again.
 	open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) error
-	// send sends what there is to send. On error the receiver learns why.
+	// send sends everything that waits. If it fails, recv returns the reason.
 	send() error
-	// recv receives a message, and applyNotices takes it: on error the session ends.
+	// recv receives a message, and applyNotices processes it: an error ends the session.
 	recv() (*tagnetv1.Notices, error)
 	applyNotices(m *tagnetv1.Notices) error
-	// finish is called when nothing more will be received.
+	// finish is called when no more messages will be received.
 	finish()
 }
 
-// end records why the session is over, the first reason only, and stops it.
+// end records the first reason why the session is over, and stops the session.
 func (c *clientSession) end(err error) {
 	c.mu.Lock()
 	first := c.err == nil
@@ -92,8 +93,8 @@ func (c *clientSession) end(err error) {
 	}
 }
 
-// Done is closed when the session has ended; Err tells why. One whose stream has broken goes on while it may be
-// resumed.
+// Done is closed when the session has ended; Err tells why. While a session may resume after a broken stream, it has
+// not ended.
 func (c *clientSession) Done() <-chan struct{} { return c.ended }
 
 // Err is nil while the session lives, io.EOF after the view was drained, else as in RUClient.Next.
@@ -103,8 +104,8 @@ func (c *clientSession) Err() error {
 	return c.err
 }
 
-// Close ends the session and waits for its goroutines. Next then returns errClosed once the batches that had come
-// in are taken.
+// Close ends the session and waits for its goroutines. Next still returns the batches that had come in, and then
+// errClosed.
 func (c *clientSession) Close() error {
 	c.end(errClosed)
 	c.wg.Wait()
@@ -114,42 +115,42 @@ func (c *clientSession) Close() error {
 	return nil
 }
 
-// detachContext gives a context that keeps ctx's values, but ends only by cancel: a handshake's deadline is not the
-// stream's.
+// detachContext returns a context with ctx's values that ends only by cancel: ctx has the deadline of the handshake,
+// and the stream lives longer.
 func detachContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.WithoutCancel(ctx))
 }
 
-// Flow-control windows, bytes: some dozens of messages of a stream (32 KiB at most), and two streams of a node's
-// connection. Given windows do not change, so gRPC does not measure the path with a ping and its answer around every
-// message, which was a seventh of all system calls of a run with small MEPs (2026-11-21).
+// Flow-control windows, in bytes: some dozens of messages of a stream (32 KiB at most), and two streams on a node's
+// connection. With fixed windows gRPC does not measure the path by a ping and its answer around every message, which
+// took a seventh of all system calls of a run with small MEPs (2026-11-21).
 const (
 	streamWindow = 1 << 20
 	connWindow   = 2 * streamWindow
 )
 
-// ServerOptions are what a gRPC server of the service should be made with.
+// ServerOptions are the options for a gRPC server of the service.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connWindow)}
 }
 
-// How a client comes back to a server whose connection broke: the tries must be many within DefaultResumeTimeout, and
-// gRPC waits a second after the first one if it is not told otherwise.
+// How often a client tries to reach a server again whose connection broke: often within DefaultResumeTimeout. By
+// default gRPC waits a second after the first try.
 const (
 	minRetryDelay  = 25 * time.Millisecond
 	maxRetryDelay  = 250 * time.Millisecond
 	connectTimeout = 5 * time.Second // with the handshake, on a busy machine
 )
 
-// WithReconnect is for a connection that is made again soon after it broke. To connect may take 5 s, or minTimeout if
-// that is more. Clients have it with 0 unless they are given another.
+// WithReconnect sets how soon a connection is made again after it broke. Connecting may take 5 s, or minTimeout if that
+// is longer. Clients have WithReconnect(0) unless the caller passes another one.
 func WithReconnect(minTimeout time.Duration) grpc.DialOption {
 	retry := backoff.DefaultConfig
 	retry.BaseDelay, retry.MaxDelay = minRetryDelay, maxRetryDelay
 	return grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: max(connectTimeout, minTimeout)})
 }
 
-// dial makes a connection for a client that owns it.
+// dial makes a connection, which the client then owns.
 func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientConn) (C, error)) (C, error) {
 	defaults := []grpc.DialOption{grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
 		WithReconnect(0)}
@@ -160,13 +161,13 @@ func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientCon
 	}
 	c, err := use(conn)
 	if err != nil {
-		_ = conn.Close() // nothing was sent that could be lost
+		_ = conn.Close() // no data were sent that could be lost
 	}
 	return c, err
 }
 
-// attach starts the session's goroutine and waits until the server has answered, the session has ended, or
-// ctx has. The first stream may wait for a connection, which ctx bounds and the stream's own context does not.
+// attach starts the session's goroutine and waits until the server has answered, the session has ended, or ctx has. ctx
+// bounds the wait for the first connection, but not the life of the stream.
 func (c *clientSession) attach(ctx context.Context, scope Scope, s streamHandler) error {
 	streamCtx, cancel := detachContext(ctx)
 	c.unit, c.cancel, c.number = scope.Name, cancel, max(1, rand.Uint64())
@@ -176,7 +177,7 @@ func (c *clientSession) attach(ctx context.Context, scope Scope, s streamHandler
 		c.end(clientError(c.unit, c.runStreams(streamCtx, scope, s)))
 	})
 	if err := c.awaitAnswer(ctx); err != nil {
-		_ = c.Close() // err tells more
+		_ = c.Close() // err says more
 		return err
 	}
 	return nil
@@ -193,8 +194,8 @@ func (c *clientSession) awaitAnswer(ctx context.Context) error {
 	}
 }
 
-// runStreams takes one stream after the other until the session is over, and returns why. One that broke before
-// the server had ever answered is not resumed: whoever attaches is told.
+// runStreams runs one stream after the other until the session is over, and returns why. It does not resume a session
+// whose first stream broke before the server answered: attach returns that error.
 func (c *clientSession) runStreams(ctx context.Context, scope Scope, s streamHandler) error {
 	wire := scope.message()
 	wire.Conversation = c.number
@@ -220,17 +221,17 @@ func (c *clientSession) runStreams(ctx context.Context, scope Scope, s streamHan
 			pause = min(max(2*pause, minRetryDelay), maxRetryDelay)
 		}
 		if answered || !resumable(again) {
-			err = again // else what broke the stream tells more than why the last try to resume it failed
+			err = again // otherwise the cause of the broken stream says more than the last failed try to resume
 		}
 	}
 	return err
 }
 
-// resumable tells whether the scheduler may still know the session after a stream that has ended so.
+// resumable tells whether the scheduler may still know the session after a stream that ended with err.
 func resumable(err error) bool {
 	var wrong *protocolError
 	if errors.Is(err, io.EOF) || errors.As(err, &wrong) || refusalInfo(err) != nil {
-		return false // drained, or somebody said that it is over
+		return false // drained, or either side has said that the session is over
 	}
 	switch status.Code(err) {
 	case codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument:
@@ -239,8 +240,8 @@ func resumable(err error) bool {
 	return true
 }
 
-// runStream takes one stream to its end, and tells whether the server has answered on it. A stream that resumes the
-// session may take so long to be answered; 0 is the first one.
+// runStream runs one stream to its end, and tells whether the server has answered on it. within bounds the wait for an
+// answer to a stream that resumes the session; 0: the stream is the first one.
 func (c *clientSession) runStream(ctx context.Context, scope *tagnetv1.Scope, s streamHandler,
 	within time.Duration) (answered bool, err error) {
 	ctx, cut := context.WithCancel(ctx)
@@ -252,7 +253,7 @@ func (c *clientSession) runStream(ctx context.Context, scope *tagnetv1.Scope, s 
 		late = time.AfterFunc(within, cut)
 		defer late.Stop()
 	}
-	// A refusal shows as EOF in Send; its status comes with Recv.
+	// If the server refuses the stream, Send returns EOF, and Recv the status.
 	if err := s.open(ctx, scope, opts...); err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
@@ -274,8 +275,8 @@ func (c *clientSession) runStream(ctx context.Context, scope *tagnetv1.Scope, s 
 	return answered, err
 }
 
-// receive takes messages until the stream ends, and returns why: io.EOF only after the view was drained, and then it
-// does not matter how the stream ends. onAnswer is called when the first message has been taken.
+// receive processes messages until the stream ends, and returns why: io.EOF if the view was drained before, however the
+// stream then ends. It calls onAnswer after the first message.
 func (c *clientSession) receive(s streamHandler, onAnswer func()) error {
 	drained := false
 	for {
@@ -302,9 +303,9 @@ func (c *clientSession) receive(s streamHandler, onAnswer func()) error {
 	}
 }
 
-// advance notes how far a message brings the unit in the scheduler's notices.
+// advance sets the unit's position in the scheduler's notices from a message.
 func (c *clientSession) advance(m *tagnetv1.Notices) error {
-	if m.GetTerm() == 0 { // of what is told at first there is more
+	if m.GetTerm() == 0 { // part of a snapshot that goes on in the next message
 		return nil
 	}
 	if c.term != 0 && c.term != m.GetTerm() || m.GetNext() < c.next {
@@ -315,7 +316,7 @@ func (c *clientSession) advance(m *tagnetv1.Notices) error {
 	return nil
 }
 
-// position is how far the unit has come; nil: nowhere yet.
+// position is the unit's position in the notices; nil before the first message.
 func (c *clientSession) position() *tagnetv1.Position {
 	if c.term == 0 {
 		return nil
@@ -323,11 +324,11 @@ func (c *clientSession) position() *tagnetv1.Position {
 	return &tagnetv1.Position{Term: c.term, Next: c.next}
 }
 
-// sendAll sends whatever there is, from the server's first answer to the end of the stream.
+// sendAll sends what waits, from the server's first answer to the end of the stream.
 func (c *clientSession) sendAll(ctx context.Context, s streamHandler, first <-chan struct{}) {
 	select {
 	case <-first:
-		notify(c.wake) // what was not acknowledged
+		notify(c.wake) // entries without acknowledgement
 	case <-ctx.Done():
 		return
 	}
@@ -343,19 +344,19 @@ func (c *clientSession) sendAll(ctx context.Context, s streamHandler, first <-ch
 	}
 }
 
-// outbox keeps what a unit says until the scheduler has acknowledged it, and so lets a session go on over
-// another stream when one has broken: what was on the wire then is sent again. Each entry has a sequence number, from
-// 0; acknowledgements are cumulative.
+// outbox keeps a unit's entries until the scheduler has acknowledged them, so that the unit can send them again on the
+// next stream when a stream breaks with entries on the wire. Each entry has a sequence number, from 0; acknowledgements
+// are cumulative.
 //
 //	0 … acked … sent … maxSent … total
-//	    └ kept ───────────────────┘
+//	    └ kept ──────────────────────┘
 //
 // It is a core without goroutines. Its zero value is empty.
 type outbox[T any] struct {
-	items   []T    // those not acknowledged are items[head:]
+	items   []T    // items[head:] are not acknowledged
 	head    int    // index of the entry with number acked
 	acked   uint64 // entries acknowledged
-	sent    uint64 // entries sent on the present stream, or acknowledged before it
+	sent    uint64 // entries sent on the present stream, or acknowledged before
 	maxSent uint64 // entries ever sent
 }
 
@@ -368,14 +369,14 @@ func (o *outbox[T]) unsent() int { return int(o.total() - o.maxSent) }
 // push adds an entry.
 func (o *outbox[T]) push(v T) { *o.add() = v }
 
-// add adds an entry, which the caller fills in.
+// add adds an entry for the caller to fill in.
 func (o *outbox[T]) add() *T {
 	var none T
 	o.items = append(o.items, none)
 	return &o.items[len(o.items)-1]
 }
 
-// claim marks up to limit entries as sent and copies them into to, which it returns with the number of the first.
+// claim marks up to limit entries as sent and copies them into to. It returns the copies and the number of the first.
 func (o *outbox[T]) claim(to []T, limit int) (first uint64, claimed []T) {
 	first = o.sent
 	from := o.items[o.head+int(o.sent-o.acked):]
@@ -385,8 +386,8 @@ func (o *outbox[T]) claim(to []T, limit int) (first uint64, claimed []T) {
 	return first, to
 }
 
-// ack forgets the entries below a number. It refuses to acknowledge what was never sent, or to take an
-// acknowledgement back.
+// ack drops the entries below a number. It returns false for a number below an earlier acknowledgement, or beyond the
+// entries ever sent.
 func (o *outbox[T]) ack(below uint64) bool {
 	if below > o.maxSent || below < o.acked {
 		return false
@@ -394,12 +395,12 @@ func (o *outbox[T]) ack(below uint64) bool {
 	clear(o.items[o.head : o.head+int(below-o.acked)])
 	o.head += int(below - o.acked)
 	o.acked, o.sent = below, max(o.sent, below)
-	if 2*o.head >= len(o.items) { // each entry is moved once at most for each one that is forgotten
+	if 2*o.head >= len(o.items) { // so each entry moves at most once per entry dropped
 		o.items = o.items[:copy(o.items, o.items[o.head:])]
 		o.head = 0
 	}
 	return true
 }
 
-// rewind prepares for another stream: all that is not acknowledged is to be sent again.
+// rewind prepares for another stream: all entries without acknowledgement will be sent again.
 func (o *outbox[T]) rewind() { o.sent = o.acked }

@@ -12,12 +12,12 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// maxEntriesPerMessage keeps a message of 21-byte entries below 32 KiB, as maxTokensPerMessage does.
+// maxEntriesPerMessage keeps a message of 21-byte entries below 32 KiB, as core.MaxTokensPerNotice does for tokens.
 const maxEntriesPerMessage = 1536
 
-// BUClient is a builder unit's end of the feedback stream. Its methods may be called by any goroutine. A stream that
-// breaks is resumed: what the scheduler has not acknowledged is told again, and counts once. Close loses entries that
-// are not acknowledged: Flush first.
+// BUClient is a builder unit's end of the feedback stream. Any goroutine may call its methods. It resumes a stream that
+// breaks: it sends entries without acknowledgement again, and the scheduler counts each once. Close loses entries
+// without acknowledgement: Flush first.
 type BUClient struct {
 	clientSession
 
@@ -27,28 +27,28 @@ type BUClient struct {
 	began      time.Time
 	onAbsences func([]core.Absence)
 
-	draining chan struct{} // closed by the receiver when it has heard so
+	draining chan struct{} // closed by the receiver
 
-	scratch []queuedFeedback // of the sender
+	scratch []queuedFeedback // owned by the sender
 
 	queue struct {
 		mu           sync.Mutex // guards the rest
 		out          outbox[queuedFeedback]
-		ackAdvanced  chan struct{}      // closed when more is acknowledged; nil if nobody waits
+		ackAdvanced  chan struct{}      // closed by the next acknowledgement; nil while no Flush waits
 		flushes      int                // calls of Flush that wait
-		ackRequested uint64             // entries whose acknowledgement was asked for on the present stream
-		goesBy       *tagnetv1.Position // it goes by absences up to there; nil: the scheduler was told so
+		ackRequested uint64             // entries whose acknowledgement the client has requested on the present stream
+		goesBy       *tagnetv1.Position // the unit knows the absences up to there; nil: the scheduler knows that it does
 	}
 }
 
 type queuedFeedback struct {
 	core.Feedback
-	queuedAt time.Duration // from BUClient.began
+	queuedAt time.Duration // since BUClient.began
 }
 
-// DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. onAbsences is told,
-// on the receiving goroutine, which readout units have gone or come back, each change once in a session; when it
-// has returned the builder unit goes by that. Nil: it does not matter to the builder unit. Otherwise it is like DialRU.
+// DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. The receiving
+// goroutine calls onAbsences with the readout units that have gone or rejoined, each change once in a session; when it
+// returns, the client acknowledges the change. Nil: the builder unit ignores absences. Otherwise DialBU is like DialRU.
 func DialBU(ctx context.Context, target string, scope Scope, slots int, onAbsences func([]core.Absence),
 	opts ...grpc.DialOption) (*BUClient, error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*BUClient, error) {
@@ -60,7 +60,7 @@ func DialBU(ctx context.Context, target string, scope Scope, slots int, onAbsenc
 	})
 }
 
-// newBUClient is DialBU over a connection that stays the caller's.
+// newBUClient is DialBU over a connection that the caller keeps and closes.
 func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int,
 	onAbsences func([]core.Absence)) (*BUClient, error) {
 	c := &BUClient{
@@ -76,12 +76,13 @@ func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope
 	return c, nil
 }
 
-// Draining is closed when the scheduler has said that it issues no MEP that was not issued before: the run ends.
+// Draining is closed when the scheduler has said that it issues no new MEPs: the run ends.
 func (c *BUClient) Draining() <-chan struct{} { return c.draining }
 
-// SendFeedback returns slots. Entries wait in order until the stream takes them, and go together then; it does not
-// block. A slot can wait only once, so it fails if more entries wait than there are slots. Other errors are the cause
-// of the session's end, as in RUClient.Next. An entry is kept until the scheduler has acknowledged it.
+// SendFeedback reports outcomes and so frees slots. It does not block: entries wait in order until the stream accepts
+// them, and then go together. It fails if more entries wait than there are slots, since a slot can wait only once. Its
+// other errors are the cause of the session's end, as in RUClient.Next. The client keeps an entry until the scheduler
+// has acknowledged it.
 func (c *BUClient) SendFeedback(entries ...core.Feedback) error {
 	err := c.QueueFeedback(entries...)
 	if err == nil {
@@ -90,7 +91,7 @@ func (c *BUClient) SendFeedback(entries ...core.Feedback) error {
 	return err
 }
 
-// QueueFeedback is SendFeedback that lets the entries wait for the next ones given to SendFeedback, to go with them.
+// QueueFeedback is SendFeedback for entries that may wait for the next SendFeedback, to go with its entries.
 func (c *BUClient) QueueFeedback(entries ...core.Feedback) error {
 	if err := c.Err(); err != nil {
 		return err
@@ -110,7 +111,7 @@ func (c *BUClient) QueueFeedback(entries ...core.Feedback) error {
 	return nil
 }
 
-// Flush waits until the scheduler has taken or refused every entry given so far, queued ones included.
+// Flush waits until the scheduler has accepted or refused every entry so far, including queued ones.
 func (c *BUClient) Flush(ctx context.Context) error {
 	q := &c.queue
 	q.mu.Lock()
@@ -174,7 +175,7 @@ func (c *BUClient) send() error {
 		if len(entries) == 0 && had == nil && !c.requestAck(first) {
 			return nil
 		}
-		m := c.packEntries(entries) // without entries or news it asks for an acknowledgement
+		m := c.packEntries(entries) // without entries and position it requests an acknowledgement
 		m.First, m.Had = first, had
 		if err := c.stream.Send(m); err != nil {
 			return err
@@ -182,7 +183,7 @@ func (c *BUClient) send() error {
 	}
 }
 
-// takeEntries is what goes into the next message. It is valid until the next call.
+// takeEntries returns the entries for the next message, valid until the next call.
 func (c *BUClient) takeEntries() (first uint64, entries []queuedFeedback) {
 	c.queue.mu.Lock()
 	defer c.queue.mu.Unlock()
@@ -190,7 +191,7 @@ func (c *BUClient) takeEntries() (first uint64, entries []queuedFeedback) {
 	return first, c.scratch
 }
 
-// takeGoesBy is up to where the unit goes by absences, if the scheduler is to be told.
+// takeGoesBy returns the position up to which the unit knows absences, once for each change.
 func (c *BUClient) takeGoesBy() (p *tagnetv1.Position) {
 	c.queue.mu.Lock()
 	defer c.queue.mu.Unlock()
@@ -198,7 +199,8 @@ func (c *BUClient) takeGoesBy() (p *tagnetv1.Position) {
 	return p
 }
 
-// requestAck tells whether to ask for an acknowledgement of the entries sent, which may else wait for more of them.
+// requestAck tells whether to request an acknowledgement of the entries sent. Otherwise the scheduler may wait for
+// more.
 func (c *BUClient) requestAck(sent uint64) bool {
 	q := &c.queue
 	q.mu.Lock()
@@ -210,7 +212,7 @@ func (c *BUClient) requestAck(sent uint64) bool {
 	return true
 }
 
-// packEntries packs entries. gRPC may look at a message after Send has returned, so each is its own.
+// packEntries makes a new message each time, since gRPC may read a message after Send has returned.
 func (c *BUClient) packEntries(entries []queuedFeedback) *tagnetv1.FeedbackBatch {
 	n := len(entries)
 	m := &tagnetv1.FeedbackBatch{
@@ -231,7 +233,7 @@ func (c *BUClient) packEntries(entries []queuedFeedback) *tagnetv1.FeedbackBatch
 	return m
 }
 
-// collapseEqual cuts a list whose elements are all the same to one, which then stands for all.
+// collapseEqual cuts a list of equal elements to one, which then stands for all.
 func collapseEqual[T comparable](list []T) []T {
 	for _, v := range list {
 		if v != list[0] {
@@ -243,14 +245,14 @@ func collapseEqual[T comparable](list []T) []T {
 
 func (c *BUClient) recv() (*tagnetv1.Notices, error) { return c.stream.Recv() }
 
-// applyNotices takes a message of the stream.
+// applyNotices processes a message of the stream.
 func (c *BUClient) applyNotices(m *tagnetv1.Notices) error {
 	if m.GetState() >= tagnetv1.State_STATE_DRAINING && !isClosed(c.draining) {
 		close(c.draining)
 	}
 	if !c.applyAck(m) {
 		return &protocolError{Unit: c.unit, What: fmt.Sprintf(
-			"an acknowledgement of %d entries of feedback, which is not what it was told", m.GetTaken())}
+			"an acknowledgement of %d entries of feedback, which does not fit those sent", m.GetTaken())}
 	}
 	absences, ok := decodeAbsences(m.GetAbsent())
 	if !ok {
@@ -270,7 +272,7 @@ func (c *BUClient) applyNotices(m *tagnetv1.Notices) error {
 	return nil
 }
 
-// applyAck takes a cumulative acknowledgement; false if it cannot be.
+// applyAck applies a cumulative acknowledgement; false if it does not fit the entries sent.
 func (c *BUClient) applyAck(m *tagnetv1.Notices) bool {
 	q := &c.queue
 	q.mu.Lock()

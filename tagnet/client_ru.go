@@ -13,27 +13,27 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Tokens is what a readout unit receives at a time: whole cycles in order, the released watermark and the scheduler's
+// Tokens is one batch that a readout unit receives: whole cycles in order, the released watermark and the scheduler's
 // state.
 type Tokens struct {
 	core.Batch
-	Released uint64   // every MEP below has its final outcome, but those in HeldUp: its MFPs may be freed
-	HeldUp   []uint64 // in order, to be read only: batches share it
+	Released uint64   // every MEP below has its final outcome, but those in HeldUp: the unit may free its MFPs
+	HeldUp   []uint64 // in order, read-only: batches share it
 	State    core.State
 
-	Tags        []core.Tag        // that set out on the ring; the first readout unit's alone
-	Withdrawals []core.Withdrawal // builder units that were excluded; they concern cycles of this batch, too
+	Tags        []core.Tag        // that start on the ring; only for the first readout unit
+	Withdrawals []core.Withdrawal // excluded builder units; their tokens in this batch are void, too
 
-	Cuts     []core.Cut     // which events further MEPs have, where the data are live
-	CutsOver bool           // and no MEP comes behind those told so far
-	Absences []core.Absence // readout units that are gone or have rejoined, likewise
+	Cuts     []core.Cut     // events of further MEPs, in a live run
+	CutsOver bool           // no further cut will be made
+	Absences []core.Absence // readout units that have gone or rejoined; they concern cycles of this batch, too
 }
 
-// RUClient is a readout unit's end of the token stream. A stream that breaks is resumed: Next goes on with the cycle
-// that follows, and what was said once and is not acknowledged is said again.
+// RUClient is a readout unit's end of the token stream. It resumes a stream that breaks: Next continues with the next
+// cycle, and the client sends again what must arrive once and is not acknowledged.
 //
-// Update may be called by any goroutine, Next by one. Tokens wait in gRPC's flow control while Next is not called: the
-// client keeps a bounded number of batches.
+// Any goroutine may call Update, one goroutine calls Next. While no goroutine calls Next, tokens wait in gRPC's flow
+// control: the client keeps a bounded number of batches.
 type RUClient struct {
 	clientSession
 
@@ -45,9 +45,9 @@ type RUClient struct {
 	// Owned by the main goroutine.
 
 	nextCycle          uint64
-	heldUp             []uint64 // MEPs that are held up
-	cutEnd             uint64   // of the last cut
-	firstBatchReceived bool     // the first batch is here
+	heldUp             []uint64 // MEPs that are held up, as of the last batch
+	cutEnd             uint64   // number after the last event that was cut
+	firstBatchReceived bool     // the first batch has come
 
 	rejoin core.Absence // written before the session is answered; zero unless the unit has rejoined
 
@@ -56,21 +56,20 @@ type RUClient struct {
 		update              core.Update
 		reach               *core.Reach // replaced, never changed
 		returned            outbox[core.Tag]
-		confirmedExclusions []uint64 // they are few, and all are said on each stream
-		confirmedSent       int      // on the present stream
+		confirmedExclusions []uint64 // few, so all are sent on each stream
+		confirmedSent       int      // how many were sent on the present stream
 	}
 }
 
-// maxQueuedBatches is how many batches wait for who calls Next. What is told of builder units that are gone must not
-// wait behind them, for a unit may be busy with one that is: since nothing moves for it meanwhile, no more come than
+// maxQueuedBatches is how many batches may wait for Next. News of lost builder units must not wait behind them: the
+// unit may be busy sending to such a builder unit. Meanwhile its watermark stands still, so no more batches come than
 // are in flight.
 const maxQueuedBatches = 64
 
-// DialRU connects to the scheduler and attaches as a readout unit. onUnitGone is told of every builder unit that is
-// lost for good, and of every readout unit that is excluded, on the receiving goroutine and before Next tells; nil:
-// nobody wants to know so early. Credentials are among
-// opts. ctx bounds the attaching, not the stream. The error is a *RemoteError if the scheduler refuses, a *GoneError if
-// it does not answer.
+// DialRU connects to the scheduler and attaches as a readout unit. The receiving goroutine calls onUnitGone for every
+// builder unit that is lost for good and every readout unit that is excluded, before Next returns the news; nil: the
+// caller does not need them early. opts have the credentials. ctx bounds the attaching, not the stream. The error is a
+// *RemoteError if the scheduler refuses, a *GoneError if it does not answer.
 func DialRU(ctx context.Context, target string, scope Scope, onUnitGone func(role core.Role, unit int),
 	opts ...grpc.DialOption) (*RUClient, error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*RUClient, error) {
@@ -82,7 +81,7 @@ func DialRU(ctx context.Context, target string, scope Scope, onUnitGone func(rol
 	})
 }
 
-// newRUClient is DialRU over a connection that stays the caller's.
+// newRUClient is DialRU over a connection that the caller keeps and closes.
 func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope,
 	onUnitGone func(role core.Role, unit int),
 ) (*RUClient, error) {
@@ -94,14 +93,14 @@ func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope
 	return c, nil
 }
 
-// RejoinPoint is the rejoin with which the unit takes part again: it has every MEP from that of the rejoin on, the
-// first cycle that comes is that of the rejoin, and Update counts events from there on. Zero: it takes part from the
+// RejoinPoint is the rejoin with which the session of a readmitted unit begins: the unit has every MEP from FirstMEP
+// on, its first cycle is FirstCycle, and Update counts events from FirstMEP on. Zero: the unit takes part from the
 // beginning.
 func (c *RUClient) RejoinPoint() core.Absence { return c.rejoin }
 
-// Update tells what the unit holds. Updates are sent as fast as the stream takes them; one that has not been sent is
-// replaced by the next. It does not block and does not allocate. The error is the cause of the session's end;
-// io.EOF after Drained.
+// Update reports what the unit holds. The client sends updates as fast as the stream accepts them; a newer update
+// replaces one that was not sent. Update does not block and does not allocate. The error is the cause of the session's
+// end; io.EOF after Drained.
 func (c *RUClient) Update(u core.Update) error {
 	c.latest.mu.Lock()
 	c.latest.update = u
@@ -110,7 +109,7 @@ func (c *RUClient) Update(u core.Update) error {
 	return c.Err()
 }
 
-// ReportReach tells how far live data go; otherwise it is as Update.
+// ReportReach reports how far live data reach; otherwise it is like Update.
 func (c *RUClient) ReportReach(r core.Reach) error {
 	c.latest.mu.Lock()
 	c.latest.reach = &r
@@ -119,8 +118,8 @@ func (c *RUClient) ReportReach(r core.Reach) error {
 	return c.Err()
 }
 
-// ReturnTag gives a tag that has come round the ring back to the scheduler. Tags are sent in the order they are given,
-// each once. It does not block. The error is that of Update.
+// ReturnTag returns a tag that has come round the ring to the scheduler. The client sends tags in the order of the
+// calls; each counts once. ReturnTag does not block. The error is that of Update.
 func (c *RUClient) ReturnTag(t *core.Tag) error {
 	c.latest.mu.Lock()
 	c.latest.returned.push(*t)
@@ -129,8 +128,9 @@ func (c *RUClient) ReturnTag(t *core.Tag) error {
 	return c.Err()
 }
 
-// ConfirmExclusion says that nothing of an exclusion is under way here any more; it is known by its place among all
-// that Tokens.Withdrawals told, from 0. Each is said once. It does not block. The error is that of Update.
+// ConfirmExclusion reports that this unit has nothing under way any more to the builder unit of an exclusion, named by
+// its place among all Tokens.Withdrawals, from 0. Call it once for each. It does not block. The error is that of
+// Update.
 func (c *RUClient) ConfirmExclusion(exclusion uint64) error {
 	c.latest.mu.Lock()
 	c.latest.confirmedExclusions = append(c.latest.confirmedExclusions, exclusion)
@@ -139,9 +139,9 @@ func (c *RUClient) ConfirmExclusion(exclusion uint64) error {
 	return c.Err()
 }
 
-// Next waits for the next batch. The caller owns its memory. After the batch whose State is Drained it returns io.EOF;
-// before that, the errors are *GoneError (errors.Is ErrGone), *RemoteError if the unit was cut off, *protocolError,
-// errClosed, or ctx's own.
+// Next waits for the next batch, whose memory the caller owns. After the batch with the state Drained it returns
+// io.EOF; before, its errors are *GoneError (errors.Is ErrGone), *RemoteError if the scheduler cut the unit off,
+// *protocolError, errClosed, or ctx's own.
 func (c *RUClient) Next(ctx context.Context) (Tokens, error) {
 	select {
 	case t, ok := <-c.batches:
@@ -185,8 +185,8 @@ func (c *RUClient) send() error { return c.stream.Send(c.updateMessage()) }
 
 func (c *RUClient) recv() (*tagnetv1.Notices, error) { return c.stream.Recv() }
 
-// updateMessage is what there is to say now. gRPC may look at it after Send has returned, so each is its own, and so
-// are its lists.
+// updateMessage is the next message. gRPC may read a message after Send has returned, so each message and its lists are
+// new.
 func (c *RUClient) updateMessage() *tagnetv1.RUUpdate {
 	l := &c.latest
 	l.mu.Lock()
@@ -207,7 +207,7 @@ func (c *RUClient) updateMessage() *tagnetv1.RUUpdate {
 	return m
 }
 
-// applyNotices takes a message of the stream.
+// applyNotices processes a message of the stream.
 func (c *RUClient) applyNotices(m *tagnetv1.Notices) error {
 	t, what := c.decode(m)
 	if what != "" {
@@ -231,7 +231,8 @@ func (c *RUClient) applyNotices(m *tagnetv1.Notices) error {
 	return nil
 }
 
-// rejoinedByRU is which readout units have rejoined, and which are gone, after some absences.
+// rejoinedByRU tells of each readout unit in a list of absences whether it has rejoined (true) or is gone (false) in
+// the end.
 func rejoinedByRU(all []core.Absence) map[uint16]bool {
 	rejoined := map[uint16]bool{}
 	for _, a := range all {
@@ -240,7 +241,7 @@ func rejoinedByRU(all []core.Absence) map[uint16]bool {
 	return rejoined
 }
 
-// decode reads a message, and tells what is wrong with it.
+// decode decodes a message; what says what is wrong with it.
 func (c *RUClient) decode(m *tagnetv1.Notices) (t Tokens, what string) {
 	t = tokensOf(m)
 	if m.GetHeldUp() != nil {
@@ -258,7 +259,7 @@ func (c *RUClient) decode(m *tagnetv1.Notices) (t Tokens, what string) {
 	fits := c.latest.returned.ack(m.GetTaken())
 	c.latest.mu.Unlock()
 	if !fits {
-		return t, fmt.Sprintf("an acknowledgement of %d tags, which is not what it was given back", m.GetTaken())
+		return t, fmt.Sprintf("an acknowledgement of %d tags, which does not fit those returned", m.GetTaken())
 	}
 	c.nextCycle += uint64(t.Len())
 	if n := len(t.Cuts); n > 0 {
@@ -268,13 +269,13 @@ func (c *RUClient) decode(m *tagnetv1.Notices) (t Tokens, what string) {
 	return t, ""
 }
 
-// detectRejoin finds in the first batch with which rejoin the session begins, if with any.
+// detectRejoin finds the rejoin, if any, with which the session begins, in the first batch.
 func (c *RUClient) detectRejoin(m *tagnetv1.Notices) {
 	if c.firstBatchReceived {
 		return
 	}
 	c.firstBatchReceived = true
-	all, _ := decodeAbsences(m.GetAbsent()) // what is wrong with them is found with the rest
+	all, _ := decodeAbsences(m.GetAbsent()) // decodeWords reports an error in them
 	for _, a := range all {
 		if a.Rejoined && a.FirstCycle == m.GetFirstCycle() {
 			c.rejoin, c.nextCycle = a, a.FirstCycle
@@ -296,13 +297,13 @@ func tokensOf(m *tagnetv1.Notices) Tokens {
 		n%t.PlacesPerCycle == 0 {
 		t.MEPs = expandConsecutive(t.MEPs, n)
 	}
-	if v := m.GetState(); v >= 0 && v <= tagnetv1.State_STATE_DRAINED { // else 0, which check refuses
+	if v := m.GetState(); v >= 0 && v <= tagnetv1.State_STATE_DRAINED { // otherwise 0, which check refuses
 		t.State = core.State(v)
 	}
 	return t
 }
 
-// isAscending tells that each MEP is larger than the one before it, and all are below a limit.
+// isAscending tells that each MEP is larger than the one before, and all are below a limit.
 func isAscending(meps []uint64, below uint64) bool {
 	for i, mep := range meps {
 		if mep >= below || i > 0 && mep <= meps[i-1] {
@@ -312,7 +313,7 @@ func isAscending(meps []uint64, below uint64) bool {
 	return true
 }
 
-// check tells what is wrong with a batch from the network.
+// check returns what is wrong with a batch from the network; empty if nothing.
 func (t *Tokens) check(next uint64) string {
 	switch {
 	case t.PlacesPerCycle == 0 || t.PlacesPerCycle > 65535 || len(t.MEPs)%t.PlacesPerCycle != 0 ||
@@ -329,21 +330,22 @@ func (t *Tokens) check(next uint64) string {
 	return ""
 }
 
-// decodeWords reads the packed lists of a message, whose cuts begin behind an event, and tells what is wrong with them.
+// decodeWords decodes the packed lists of a message and returns what is wrong with them. end is the end of the last
+// cut.
 func (t *Tokens) decodeWords(m *tagnetv1.Notices, end uint64) string {
 	var ok bool
 	if t.Tags, ok = decodeTags(m.GetTags()); !ok {
 		return fmt.Sprintf("%d words that are no tags", len(m.GetTags()))
 	}
 	if t.Withdrawals, ok = decodeWithdrawals(m.GetWithdrawn(), t.PlacesPerCycle); !ok {
-		return fmt.Sprintf("%d words that withdraw nothing from any of %d builder units", len(m.GetWithdrawn()),
+		return fmt.Sprintf("%d words that are no withdrawals from %d builder units", len(m.GetWithdrawn()),
 			t.PlacesPerCycle)
 	}
 	if t.Absences, ok = decodeAbsences(m.GetAbsent()); !ok {
 		return fmt.Sprintf("%d words that are no absences of readout units", len(m.GetAbsent()))
 	}
 	if t.Cuts, ok = decodeCuts(m.GetCuts(), end); !ok {
-		return fmt.Sprintf("%d words that cut no events into MEPs behind event %d", len(m.GetCuts()), end)
+		return fmt.Sprintf("%d words that are no cuts from event %d on", len(m.GetCuts()), end)
 	}
 	t.CutsOver = m.GetCutsOver()
 	return ""

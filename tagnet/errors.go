@@ -7,7 +7,7 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// ErrGone is the error of a client whose server went away. Match it with errors.Is; *GoneError has the details.
+// ErrGone is the error of a client that has lost its server. Match it with errors.Is; *GoneError has the details.
 var ErrGone = errors.New("tagnet: the scheduler is gone")
 
 // errUnknownUnit is the error of an operation on a unit that the view does not have.
@@ -15,8 +15,8 @@ var errUnknownUnit = errors.New("tagnet: the view has no such unit")
 
 // GoneError says that a stream to the scheduler broke.
 type GoneError struct {
-	Unit string // name of the unit whose stream it was
-	Err  error  // what gRPC said
+	Unit string // name of the unit that had the stream
+	Err  error  // the error of gRPC
 }
 
 func (e *GoneError) Error() string {
@@ -26,7 +26,7 @@ func (e *GoneError) Error() string {
 // Is makes the error match ErrGone.
 func (e *GoneError) Is(target error) bool { return target == ErrGone }
 
-// Unwrap gives what gRPC said.
+// Unwrap returns the error of gRPC.
 func (e *GoneError) Unwrap() error { return e.Err }
 
 const (
@@ -34,26 +34,26 @@ const (
 	protocolVersion uint32 = 7
 )
 
-// RemoteError is a refusal by the server, as a client sees it.
+// RemoteError is a refusal by the server.
 type RemoteError struct {
 	Refusal core.Refusal
-	Message string // the sentence of the server
+	Message string // the server's sentence
 	Err     error  // the gRPC status
 }
 
 func (e *RemoteError) Error() string { return "tagnet: refused by the scheduler: " + e.Message }
 
-// Is makes the refusal of a name match errUnknownUnit, and that of an operation at the wrong time NotNow, as they are
-// where the server is here.
+// Is makes the refusal of an unknown name match errUnknownUnit, and the refusal of an operation in the wrong state
+// match NotNow, like the errors of a Server in this process.
 func (e *RemoteError) Is(target error) bool {
 	return target == errUnknownUnit && e.Refusal == core.RefusedName ||
 		target == core.NotNow && e.Refusal == core.RefusedNotNow
 }
 
-// Unwrap gives the gRPC status error.
+// Unwrap returns the gRPC status error.
 func (e *RemoteError) Unwrap() error { return e.Err }
 
-// protocolError says that the server sent what it must not send.
+// protocolError says that the server broke the protocol.
 type protocolError struct {
 	Unit string // name of the unit that received it
 	What string

@@ -14,21 +14,21 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Term of a control: its number grows with each start of a control, so that of two controls with the same certificate
-// the one that started later is known. Number 0 is that of nobody: it is lower than all.
+// Term of a control: its number grows with each start of a control, and so tells which of two controls with the same
+// certificate started later. Number 0 is lower than that of any control.
 type Term struct {
 	Number uint64
-	Holder string // which process has it, in words for people: "control on host-a, process 1234"
+	Holder string // the process that has it, for people: "control on host-a, process 1234"
 }
 
-// fence decides which control is obeyed: the one with the highest term that was heard. It is a core without clock.
+// fence decides which control to obey: the one with the highest term so far. It is a core without clock.
 type fence struct {
 	term  Term
-	since time.Time // when that term was heard first
+	since time.Time // when the first call with that term came
 }
 
-// admit takes the term of a control that calls. It tells whether the term is a new one, which ends those before it, or
-// refuses the call. Two controls with one and the same number would be a broken clock: the first one heard is obeyed.
+// admit refuses a control with a lower term than the highest so far. raised tells that the term is higher, which ends
+// the former control. Two holders of one number can only come from a broken clock: the fence obeys the first.
 func (f *fence) admit(t Term, now time.Time) (raised bool, err error) {
 	switch {
 	case t.Number > f.term.Number:
@@ -40,11 +40,11 @@ func (f *fence) admit(t Term, now time.Time) (raised bool, err error) {
 	return false, nil
 }
 
-// FencedError refuses a control, since another one with a higher term is obeyed.
+// FencedError refuses a control, since the fence obeys another one with a higher term.
 type FencedError struct {
 	Term    Term      // of the control that was refused
 	Current Term      // of the control that is obeyed
-	Since   time.Time // when that one was heard first, by the clock of who refuses
+	Since   time.Time // when that control first called, by the clock of the refusing process
 }
 
 func (e *FencedError) Error() string {
@@ -65,7 +65,7 @@ func holderOrNobody(holder string) string {
 	return holder
 }
 
-// Status is the error as a gRPC status, from which Fenced reads it again.
+// Status is the error as a gRPC status; AsFencedError decodes it.
 func (e *FencedError) Status() error {
 	st := status.New(codes.FailedPrecondition, e.Error())
 	info := &errdetails.ErrorInfo{Reason: reasonOf(core.RefusedTerm), Domain: refusalDomain, Metadata: map[string]string{
@@ -80,8 +80,8 @@ func (e *FencedError) Status() error {
 	return st.Err()
 }
 
-// AsFencedError finds in an error, of this package or a gRPC status, that another control has taken over; nil if it
-// says no such thing.
+// AsFencedError finds a FencedError in err, which may be a gRPC status. It returns nil if another control has not taken
+// over.
 func AsFencedError(err error) *FencedError {
 	var fenced *FencedError
 	if errors.As(err, &fenced) {
@@ -93,25 +93,25 @@ func AsFencedError(err error) *FencedError {
 	}
 	m := info.GetMetadata()
 	fenced = &FencedError{Term: Term{Holder: m["got_holder"]}, Current: Term{Holder: m["want_holder"]}}
-	fenced.Term.Number, _ = strconv.ParseUint(m["got"], 10, 64) // a peer's words: 0 says as much
+	fenced.Term.Number, _ = strconv.ParseUint(m["got"], 10, 64) // of a peer: 0 if it is no number
 	fenced.Current.Number, _ = strconv.ParseUint(m["want"], 10, 64)
 	fenced.Since, _ = time.Parse(time.RFC3339Nano, m["since"])
 	return fenced
 }
 
-// Fence obeys the control with the highest term that it has heard since it was made. A process has one, for all that
-// controls command there. Its methods may be called from any goroutine.
+// Fence obeys the control with the highest term that has called since the Fence was made. A process has one Fence for
+// everything that controls command there. Its methods may be called from any goroutine.
 type Fence struct {
 	mu         sync.Mutex // guards the rest
 	fence      fence
-	superseded chan struct{} // closed when a higher term is heard
+	superseded chan struct{} // closed when a higher term comes
 }
 
-// NewFence makes a fence that has heard nobody: the first is obeyed.
+// NewFence makes a fence that obeys the first control that calls.
 func NewFence() *Fence { return &Fence{superseded: make(chan struct{})} }
 
-// Admit takes the term of a control that calls. What it returns is closed when a control with a higher term has been
-// heard. The error is a *FencedError.
+// Admit checks the term of a control that calls. superseded is closed when a control with a higher term calls. The
+// error is a *FencedError.
 func (f *Fence) Admit(t Term) (superseded <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +123,7 @@ func (f *Fence) Admit(t Term) (superseded <-chan struct{}, err error) {
 	return f.superseded, err
 }
 
-// Term is the highest that was heard, and since when.
+// Term is the highest term so far, and when it came first.
 func (f *Fence) Term() (Term, time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

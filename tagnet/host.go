@@ -17,12 +17,12 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// A Host is where a scheduler lives: on a node, or in the process of a control. It has at most one Server at a
-// time, which the control makes with Begin and takes away with End; the control may die meanwhile. Register it,
-// serve, and Close it before the gRPC server is stopped.
+// A Host holds a scheduler, on a node or in the process of a control. It has at most one Server at a time: the control
+// creates the Server by Begin and closes it by End, and may die in between. Register the Host, serve, and Close it
+// before the gRPC server is stopped.
 type Host struct {
 	// immutable
-	access     Access // to the host, and to the scheduler that it has
+	access     Access // for the host, and for its scheduler
 	authorizer *authorizer
 
 	mu            sync.Mutex // guards the rest
@@ -44,25 +44,25 @@ func NewHost(access Access) *Host {
 	return h
 }
 
-// RefusalCounts counts the calls that the host has refused since it was made, for want of a name, a role or a term.
-// Those that a scheduler refused are in its registers.
+// RefusalCounts counts the calls that the host has refused, by reason: a wrong name, role or term. Calls that a
+// scheduler refused are in its registers.
 func (h *Host) RefusalCounts() map[core.Refusal]uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return maps.Clone(h.refusalCounts)
 }
 
-// Register adds the service to a gRPC server, before that serves.
+// Register adds the service to a gRPC server, before the server serves.
 func (h *Host) Register(r grpc.ServiceRegistrar) { tagnetv1.RegisterTagNetServer(r, hostService{h: h}) }
 
-// Server is the scheduler that the host has, and nil if it has none. The host closes it.
+// Server is the host's scheduler, nil if there is none. The host closes it.
 func (h *Host) Server() *Server {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.server
 }
 
-// Close takes the scheduler away, if there is one.
+// Close closes the scheduler, if there is one.
 func (h *Host) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,14 +71,14 @@ func (h *Host) Close() {
 	}
 }
 
-// begin makes the scheduler. One whose view is drained gives way to it.
+// begin makes the scheduler. It closes a former scheduler whose view is drained.
 func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) {
 	cfg, err := serverConfigOf(m)
 	if err != nil {
 		return nil, refusalStatus(codes.InvalidArgument, core.RefusedMessage, nil, "%v", err)
 	}
 	cfg.Access = h.access
-	m = withoutTerm(m) // the same request of another control is the same
+	m = withoutTerm(m) // the same request by another control is equal
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.server != nil {
@@ -104,7 +104,7 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 	return &tagnetv1.BeginResponse{State: tagnetv1.State_STATE_IDLE}, nil
 }
 
-// withoutTerm is a request without the term of who made it.
+// withoutTerm is a request without the term of its control.
 func withoutTerm(m *tagnetv1.BeginRequest) *tagnetv1.BeginRequest {
 	m = proto.CloneOf(m)
 	m.Scope.Term, m.Scope.Holder = 0, ""
@@ -117,7 +117,7 @@ func (h *Host) closeServer() {
 	h.server = nil
 }
 
-// end takes the scheduler of a scope away. It tells whether there was one.
+// end closes the scheduler of a scope. It tells whether there was one.
 func (h *Host) end(scope *tagnetv1.Scope) (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,7 +136,7 @@ func errNoScheduler() error {
 		"this node has no scheduler now: the control has not begun one, or has ended it")
 }
 
-// hostService is the Host as gRPC sees it.
+// hostService serves the Host by gRPC.
 type hostService struct {
 	tagnetv1.UnimplementedTagNetServer
 
@@ -196,7 +196,7 @@ func (v hostService) End(ctx context.Context, m *tagnetv1.EndRequest) (*tagnetv1
 	return &tagnetv1.EndResponse{Ended: ended}, err
 }
 
-// Follow sends what has happened and what happens, until the scheduler is taken away.
+// Follow sends the notices for controls, from the one after m.After on, until the scheduler is closed.
 func (v hostService) Follow(m *tagnetv1.FollowRequest, out tagnetv1.TagNet_FollowServer) error {
 	s := v.h.Server()
 	if s == nil {
@@ -236,7 +236,7 @@ func (v hostService) Follow(m *tagnetv1.FollowRequest, out tagnetv1.TagNet_Follo
 	}
 }
 
-// noticeMessage is a notice as a control is told it.
+// noticeMessage is the message of a notice for a control.
 func noticeMessage(n *core.Notice) *tagnetv1.Notice {
 	m := &tagnetv1.Notice{Number: n.Sequence, AtNs: n.AtNs}
 	e := n.Incident
@@ -253,7 +253,7 @@ func noticeMessage(n *core.Notice) *tagnetv1.Notice {
 	return m
 }
 
-// incidentOf is what a message says of an incident; false if it names nothing that this version knows.
+// incidentOf decodes an incident; false if this version does not know its role or kind.
 func incidentOf(m *tagnetv1.Incident) (*core.UnitError, bool) {
 	role, kind := m.GetRole()-1, m.GetKind()-1
 	if role < 0 || int(role) > int(core.Builder) || kind < 0 || int(kind) > int(core.UnitMisbehaved) {
@@ -266,17 +266,17 @@ func incidentOf(m *tagnetv1.Incident) (*core.UnitError, bool) {
 	return e, true
 }
 
-// newBeginRequest asks for the scheduler of a view.
+// newBeginRequest is the request for the scheduler of a view.
 func newBeginRequest(scope Scope, c *core.Config, attach time.Duration) *tagnetv1.BeginRequest {
 	m := c.Request()
 	m.Scope, m.AttachTimeoutMs = scope.message(), uint32(min(max(0, attach.Milliseconds()), math.MaxUint32))
 	return m
 }
 
-// errBegin says that a host cannot make the scheduler that it was asked for.
+// errBegin says that a host cannot make the requested scheduler.
 var errBegin = errors.New("tagnet: no scheduler")
 
-// serverConfigOf is newBeginRequest backwards.
+// serverConfigOf is the configuration of a message that newBeginRequest made.
 func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 	view, err := core.ConfigOf(m)
 	scope := m.GetScope()

@@ -9,41 +9,41 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// maxConsecutivePerMessage is how many tokens a message may have that need 4 bytes each, since all MEPs but the first
-// cycle's follow from those; see core.MaxTokensPerNotice.
+// maxConsecutivePerMessage is how many tokens a message may have if each takes 4 bytes: the MEPs of all cycles follow
+// from those of the first. See core.MaxTokensPerNotice.
 const maxConsecutivePerMessage = 3 * core.MaxTokensPerNotice
 
-// maxOldNotices bounds what is remembered for builder units and for a control that follows later. A view of 100 units
-// with an incident for each and a thousand pauses has less; the oldest go first.
+// maxOldNotices bounds the notices kept for builder units and for a control that follows later. A view of 100 units
+// with an incident for each and a thousand pauses has fewer; the log drops the oldest first.
 const maxOldNotices = 4096
 
-// noticeLog keeps what a Core tells. It is written by the owner, and read by one sender for each unit and each control
-// that follows, each at its own position. A sender that finds much takes much: that is the batching, and no timer is
-// needed for it.
+// noticeLog keeps the notices of a Core. The owner writes it; one sender for each unit, and one for each control that
+// follows, reads it at its own position. A sender that finds many notices sends them together: this is the batching,
+// which needs no timer.
 type noticeLog struct {
 	// Immutable after newNoticeLog.
 
 	term uint64
-	keep int // cycles that are kept at least
+	keep int // the log keeps at least so many cycles
 
 	mu sync.Mutex // guards the rest
 
-	kept    []core.Notice // in order and without a gap are kept[head:]; what was appended is never changed
+	kept    []core.Notice // kept[head:] are in order, without a gap; what was appended never changes
 	head    int
 	cycles  int           // of kept[head:]
-	old     []core.Notice // of those before, the last ones that builder units or the control are to be told
-	lost    uint64        // sequence number of the newest of those that are not in old any more
-	changed chan struct{} // closed when there is a newer one for the control, or no more will come
+	old     []core.Notice // earlier notices for builder units or the control, the last maxOldNotices
+	lost    uint64        // sequence number of the newest notice that was dropped from old
+	changed chan struct{} // closed by the next notice for the control, and by close
 	closed  bool
 }
 
-// newNoticeLog makes a log that keeps so many cycles at least: a stream that is further behind has missed cycles that
-// are complete without it.
+// newNoticeLog makes a log that keeps at least so many cycles. A stream that is further behind has missed cycles which
+// are already complete.
 func newNoticeLog(term uint64, keep int) *noticeLog {
 	return &noticeLog{term: term, keep: max(64, keep), changed: make(chan struct{})}
 }
 
-// append adds notices, and tells for whom they are.
+// append adds notices, and returns the audiences that they are for.
 func (l *noticeLog) append(all []core.Notice) (who core.Audience) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *noticeLog) append(all []core.Notice) (who core.Audience) {
 		l.cycles -= first.Len()
 		l.head++
 	}
-	if 2*l.head >= len(l.kept) { // each is moved once at most for each one that goes
+	if 2*l.head >= len(l.kept) { // so each moves at most once per notice dropped
 		l.kept, l.head = slices.Clone(l.kept[l.head:]), 0
 	}
 	if n := len(l.old) - maxOldNotices; n > 0 {
@@ -76,13 +76,13 @@ func (l *noticeLog) append(all []core.Notice) (who core.Audience) {
 	return who
 }
 
-// wakeFollowers wakes who waits for notices for the control. mu is held.
+// wakeFollowers wakes the senders to controls. mu is held.
 func (l *noticeLog) wakeFollowers() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// close tells that no more will come.
+// close tells the followers that no more notices will come.
 func (l *noticeLog) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +99,7 @@ func (l *noticeLog) last() core.Notice {
 	return l.kept[len(l.kept)-1]
 }
 
-// from are the notices from a sequence number on that are kept for an audience, and whether none of its own is missing.
+// from returns the kept notices from a sequence number on. complete tells that none for the audience is missing.
 func (l *noticeLog) from(next uint64, who core.Audience) (all []core.Notice, complete bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,12 +116,12 @@ func (l *noticeLog) fromLocked(next uint64, who core.Audience) (all []core.Notic
 	return append(slices.Clone(l.old[at:]), kept...), next > l.lost && who&core.ForReadouts == 0
 }
 
-// follow returns the notices for the control from a sequence number on, what to wait for if there are none, and whether
-// none will come any more.
+// follow returns the notices for the control from a sequence number on, the channel that the next one closes, and
+// whether no more will come.
 func (l *noticeLog) follow(next uint64) (out []core.Notice, changed <-chan struct{}, over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all, _ := l.fromLocked(next, core.ForControl) // who follows takes a gap for what it is
+	all, _ := l.fromLocked(next, core.ForControl) // a control accepts a gap
 	for i := range all {
 		if all[i].For&core.ForControl != 0 {
 			out = append(out, all[i])
@@ -134,17 +134,17 @@ func (l *noticeLog) follow(next uint64) (out []core.Notice, changed <-chan struc
 type reader struct {
 	log   *noticeLog
 	who   core.Audience
-	known []core.Notice // what the unit is to be told before the stream
+	known []core.Notice // the snapshot, as far as it has not been sent
 	next  uint64        // sequence number of the next notice
 
-	answered      bool       // the unit has been told something
-	taken         uint64     // as last told
-	heldUpChanges uint64     // likewise
-	state         core.State // likewise
+	answered      bool       // a message has been sent
+	taken         uint64     // as last sent
+	heldUpChanges uint64     // as last sent
+	state         core.State // as last sent
 }
 
-// message is the next message for the stream, nil if there is nothing worth one, and false if the stream has fallen out
-// of the log. The first comes at once.
+// message is the next message for the stream, nil if there is nothing worth a message. ok is false if the log no longer
+// has the stream's next notice. The first message goes at once.
 func (r *reader) message(taken uint64) (m *tagnetv1.Notices, ok bool) {
 	news := r.known
 	if len(news) == 0 {
@@ -167,12 +167,12 @@ func (r *reader) message(taken uint64) (m *tagnetv1.Notices, ok bool) {
 	return m, true
 }
 
-// passed notes that the unit is told of the first n notices, and says in the message how far it has come by that.
+// passed moves the reader past the first n notices, and writes the new position into the message.
 func (r *reader) passed(news []core.Notice, n int, m *tagnetv1.Notices) {
 	r.known = r.known[min(n, len(r.known)):]
 	if n > 0 {
 		if news[n-1].Sequence == 0 {
-			return // of what it is told at first there is more
+			return // part of a snapshot that goes on in the next message
 		}
 		r.next = max(r.next, news[n-1].Sequence+1)
 	}
@@ -180,7 +180,7 @@ func (r *reader) passed(news []core.Notice, n int, m *tagnetv1.Notices) {
 }
 
 func (r *reader) forBuilder(news []core.Notice) *tagnetv1.Notices {
-	if len(news) == 0 && r.state == 0 { // an answer without news
+	if len(news) == 0 && r.state == 0 { // the first answer, without news
 		r.state = r.log.last().State
 	}
 	m := &tagnetv1.Notices{}
@@ -235,10 +235,10 @@ func (r *reader) forReadout(news []core.Notice) *tagnetv1.Notices {
 	return m
 }
 
-// fit tells how many of the notices go into one message, how many cycles they have, and whether these are two or more,
-// in each of which every place has the MEP that follows by one cycle the one it had in the cycle before.
+// fit returns how many of the notices fit into one message, and how many cycles they have. consecutive tells that there
+// are two cycles or more, and that each place has the MEP of the cycle before plus one cycle's width.
 func fit(news []core.Notice) (n, cycles int, consecutive bool) {
-	var before []uint64 // MEPs of the cycle before
+	var before []uint64 // MEPs of the preceding cycle
 	tokens, cuts, follows := 0, 0, true
 	for ; n < len(news); n++ {
 		v := &news[n]
@@ -254,7 +254,8 @@ func fit(news []core.Notice) (n, cycles int, consecutive bool) {
 	return n, cycles, follows && cycles > 1
 }
 
-// followsOn tells that each cycle of a batch follows the one before it, and what the last one has.
+// followsOn tells that each cycle of a batch is consecutive to the one before it (see fit), and returns the MEPs of the
+// last.
 func followsOn(before []uint64, b *core.Batch) (bool, []uint64) {
 	width := b.PlacesPerCycle
 	for i := range b.Len() {
@@ -269,7 +270,7 @@ func followsOn(before []uint64, b *core.Batch) (bool, []uint64) {
 	return true, before
 }
 
-// join appends a list that may be shared, where it is not all that there will be.
+// join appends list to to. It returns list itself, shared, if list is all that there will be.
 func join[T any](to, list []T, total int) []T {
 	if len(list) == total {
 		return list

@@ -14,13 +14,13 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// refuse makes the status of every refused session, so that none goes uncounted.
+// refuse makes the status of every refused session, so that every refusal is counted.
 func (s *Server) refuse(why core.Refusal, got, want any, format string, args ...any) error {
 	s.countRefused(why)
 	return refusalStatus(codeOf(why), why, metadataOf(got, want), format, args...)
 }
 
-// codeOf is the code of a status that refuses.
+// codeOf is the gRPC code of a refusal.
 func codeOf(why core.Refusal) codes.Code {
 	switch why {
 	case core.RefusedName, core.RefusedMessage, core.RefusedInput, core.RefusedOperation:
@@ -31,7 +31,7 @@ func codeOf(why core.Refusal) codes.Code {
 	return codes.FailedPrecondition
 }
 
-// refusal is what the Core says of a session that it refuses, as gRPC carries it.
+// refusal turns the Core's refusal of a session into a gRPC status.
 func (s *Server) refusal(err error) error {
 	var e *core.SessionError
 	if errors.As(err, &e) {
@@ -40,7 +40,7 @@ func (s *Server) refusal(err error) error {
 	return err
 }
 
-// endOf is why the Core ends a stream, as gRPC carries it.
+// endOf turns the Core's reason for the end of a stream into a gRPC status.
 func (s *Server) endOf(err error) error {
 	var e *core.SessionError
 	switch {
@@ -63,7 +63,7 @@ func (s *Server) countRefused(why core.Refusal) {
 	s.refusals.byRefusal[why]++
 }
 
-// refusalStatus is a refusal as gRPC carries it.
+// refusalStatus is a refusal as a gRPC status.
 func refusalStatus(code codes.Code, why core.Refusal, metadata map[string]string, format string, args ...any) error {
 	st := status.New(code, "tagnet: "+strings.TrimPrefix(fmt.Sprintf(format, args...), "tagnet: "))
 	detailed, err := st.WithDetails(&errdetails.ErrorInfo{Reason: reasonOf(why), Domain: refusalDomain,
@@ -76,7 +76,7 @@ func refusalStatus(code codes.Code, why core.Refusal, metadata map[string]string
 
 func reasonOf(why core.Refusal) string { return strings.ToUpper(string(why)) }
 
-// refusalInfo is what a status says of a refusal of this service; nil if it is none.
+// refusalInfo is the detail of a status that refuses; nil if err is no refusal of this service.
 func refusalInfo(err error) *errdetails.ErrorInfo {
 	st, ok := status.FromError(err)
 	if !ok {
@@ -90,7 +90,7 @@ func refusalInfo(err error) *errdetails.ErrorInfo {
 	return nil
 }
 
-// checkScope tells whether a session is for this server. Where anyRun is set, run and view 0 stand for any.
+// checkScope checks that a session is for this server. If anyRun is set, run and view 0 stand for any.
 func (s *Server) checkScope(sc *tagnetv1.Scope, anyRun bool) error {
 	switch {
 	case sc == nil:
@@ -110,7 +110,7 @@ func (s *Server) checkScope(sc *tagnetv1.Scope, anyRun bool) error {
 	return nil
 }
 
-// clientError turns what gRPC told a client into an error of this package.
+// clientError turns a gRPC error of a client into an error of this package.
 func clientError(unit string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err

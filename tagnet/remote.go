@@ -15,27 +15,27 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// errEnded is what RemoteConfig.OnGone is told when the scheduler has been ended by an End.
+// errEnded is passed to RemoteConfig.OnGone when a control has ended the scheduler.
 var errEnded = errors.New("tagnet: the scheduler has been ended")
 
 // RemoteConfig describes a scheduler on a host.
 type RemoteConfig struct {
-	Scope Scope // run and view; the name is whoever asks
+	Scope Scope // run and view; the name is that of the caller
 
-	// OnIncident and OnState are told everything since the scheduler began, also what happened before NewRemote or while
-	// the host could not be reached, in order, on one goroutine. They may call any method of the Remote but Close. Nil:
-	// nobody wants to know.
+	// One goroutine calls OnIncident and OnState, in order, with everything since the scheduler began, also what happened
+	// before NewRemote or while the host could not be reached. They may call any method of the Remote but Close. Nil:
+	// ignored.
 	OnIncident func(*core.UnitError)
 	OnState    func(core.State)
-	// OnGone is told once, on the same goroutine, that the host does not have this scheduler any more: errEnded, or the
-	// *RemoteError with which it says so. A host that cannot be reached is no such case. Nil: nobody wants to know.
+	// OnGone is called once, on the same goroutine, when the host no longer has this scheduler: with errEnded, or with the
+	// *RemoteError of the host. While the host cannot be reached it is not called. Nil: ignored.
 	OnGone func(error)
-	// MinCallTimeout is how long a call may take at least. Zero: 5 s.
+	// MinCallTimeout is the shortest time-out of a call. Zero: 5 s.
 	MinCallTimeout time.Duration
 }
 
-// Remote is a Scheduler that lives on a host. It survives broken connections, and it may be made again by another
-// process.
+// Remote is a Scheduler on a host. It survives broken connections, and another process may make a Remote of the same
+// scheduler.
 type Remote struct {
 	// Immutable after NewRemote.
 
@@ -50,17 +50,16 @@ type Remote struct {
 	wg sync.WaitGroup // the follower
 }
 
-// callTimeout bounds each call, see RemoteConfig.MinCallTimeout.
+// callTimeout bounds each call, unless RemoteConfig.MinCallTimeout is longer.
 const callTimeout = 5 * time.Second
 
-// callContext bounds a call.
 func (r *Remote) callContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(r.ctx, max(callTimeout, r.cfg.MinCallTimeout))
 }
 
-// BeginScheduler has a host make the scheduler of a view. If it has just that scheduler, nothing changes. The
-// connection should be made with the credentials of the control. A *RemoteError tells why the host refuses, a
-// *GoneError that it cannot be reached.
+// BeginScheduler has a host make the scheduler of a view. If the host has that scheduler already, nothing changes. The
+// connection needs the credentials of the control. The error is a *RemoteError if the host refuses, a *GoneError if it
+// cannot be reached.
 func BeginScheduler(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, c core.Config,
 	attachTimeout time.Duration) error {
 	_, err := tagnetv1.NewTagNetClient(conn).Begin(ctx, newBeginRequest(scope, &c, attachTimeout))
@@ -68,13 +67,13 @@ func BeginScheduler(ctx context.Context, conn grpc.ClientConnInterface, scope Sc
 }
 
 // EndScheduler has a host close the scheduler of a view. It is no error if the host has none. A scope of run and view 0
-// means whichever it has.
+// means whichever scheduler the host has.
 func EndScheduler(ctx context.Context, conn grpc.ClientConnInterface, scope Scope) error {
 	_, err := tagnetv1.NewTagNetClient(conn).End(ctx, &tagnetv1.EndRequest{Scope: scope.message()})
 	return clientError(scope.Name, err)
 }
 
-// NewRemote takes up a scheduler that has begun on the host at conn, which stays the caller's. Close ends it.
+// NewRemote connects to a scheduler that has begun on the host at conn, which the caller keeps. Close ends it.
 func NewRemote(conn grpc.ClientConnInterface, cfg RemoteConfig) *Remote {
 	r := &Remote{cfg: cfg, client: tagnetv1.NewTagNetClient(conn), drained: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -83,23 +82,23 @@ func NewRemote(conn grpc.ClientConnInterface, cfg RemoteConfig) *Remote {
 	return r
 }
 
-// Close ends the session. The scheduler goes on; End is what ends it.
+// Close ends the session. The scheduler goes on: EndScheduler ends it.
 func (r *Remote) Close() {
 	r.cancel()
 	r.wg.Wait()
 }
 
-// Drained is closed when the host has told that the view is drained.
+// Drained is closed when the host has reported that the view is drained.
 func (r *Remote) Drained() <-chan struct{} { return r.drained }
 
-// How long to wait before a broken stream of notices is asked for again: gRPC has its own waits between attempts to
-// connect, so this is for a host that answers and refuses.
+// Waits before the Remote requests a broken stream of notices again, from a host that answers and refuses: gRPC itself
+// waits between attempts to connect.
 const (
 	minFollowDelay = 50 * time.Millisecond
 	maxFollowDelay = time.Second
 )
 
-// followNotices takes notices until the Remote is closed or the scheduler is gone.
+// followNotices handles notices until the Remote is closed or the scheduler is gone.
 func (r *Remote) followNotices() {
 	var after uint64
 	wait := minFollowDelay
@@ -127,7 +126,7 @@ func (r *Remote) followNotices() {
 	}
 }
 
-// goneCause is why the scheduler is not there any more; nil if the stream has only broken.
+// goneCause says why the scheduler is gone; nil if only the stream has broken.
 func goneCause(err error) error {
 	var refused *RemoteError
 	switch {
@@ -139,7 +138,7 @@ func goneCause(err error) error {
 	return nil
 }
 
-// receiveNotices takes notices until the stream ends.
+// receiveNotices handles notices until the stream ends.
 func (r *Remote) receiveNotices(after *uint64) error {
 	stream, err := r.client.Follow(r.ctx, &tagnetv1.FollowRequest{Scope: r.cfg.Scope.message(), After: *after},
 		grpc.WaitForReady(true))
@@ -174,7 +173,7 @@ func (r *Remote) Abandon() error {
 	ctx, cancel := r.callContext()
 	defer cancel()
 	m := &tagnetv1.ControlRequest{Scope: r.cfg.Scope.message(), Operation: tagnetv1.ControlRequest_OPERATION_ABANDON}
-	_, err := r.client.Control(ctx, m) // once: who gives up does not wait for a host that may be gone
+	_, err := r.client.Control(ctx, m) // no retry: a control that gives up does not wait for a host that may be gone
 	return clientError(r.cfg.Scope.Name, err)
 }
 
@@ -189,8 +188,8 @@ func (r *Remote) Stats() (core.Stats, error) {
 	return core.StatsOf(m)
 }
 
-// callControl asks for an operation until it has an answer. Each may be repeated: the second time it changes nothing,
-// and an exclusion then tells of no MEP that is issued again.
+// callControl repeats a request until it is answered. A repeated operation changes nothing, and a repeated exclusion
+// reports no MEPs that are issued again.
 func (r *Remote) callControl(m *tagnetv1.ControlRequest) (reissued int, err error) {
 	ctx, cancel := r.callContext()
 	defer cancel()
@@ -200,7 +199,7 @@ func (r *Remote) callControl(m *tagnetv1.ControlRequest) (reissued int, err erro
 		if err == nil || status.Code(err) != codes.Unavailable || refusalInfo(err) != nil {
 			return int(answer.GetReissued()), clientError(r.cfg.Scope.Name, err)
 		}
-		select { // the connection broke while the call was under way
+		select { // the connection broke during the call
 		case <-ctx.Done():
 			return int(answer.GetReissued()), clientError(r.cfg.Scope.Name, err)
 		case <-time.After(minRetryDelay):

@@ -2,7 +2,7 @@ package tagnet
 
 import "ringlet/tagnet/core"
 
-// Scheduler is what run control needs of the scheduler of a view, wherever that lives. A Remote is one.
+// Scheduler is what the run control needs of the scheduler of a view. A Remote is one.
 type Scheduler interface {
 	Pause() error
 	Resume() error
@@ -10,18 +10,18 @@ type Scheduler interface {
 	Abandon() error
 	// ExcludeBU returns how many MEPs are issued again.
 	ExcludeBU(name string) (reissued int, err error)
-	// LoseBU is ExcludeBU for a unit that is known to be gone: what readout units have under way to it is over at once.
+	// LoseBU is ExcludeBU for a unit that is known to be gone: readout units give up their writes to it at once.
 	LoseBU(name string) (reissued int, err error)
-	// ExcludeRU goes on without a readout unit: what has not come from it is missing.
+	// ExcludeRU goes on without a readout unit: parts that have not come from it count as missing.
 	ExcludeRU(name string) error
 	// IncludeRU lets an excluded readout unit attach again with a new session, and take part from then on.
 	IncludeRU(name string) error
-	// IncludeBU lets an excluded unit come back; until it has, the registers say that it is excluded.
+	// IncludeBU lets an excluded unit come back; until then the registers say that it is excluded.
 	IncludeBU(name string) error
 	Stats() (core.Stats, error)
 	// Drained is closed when every issued MEP has its outcome and no other will be issued.
 	Drained() <-chan struct{}
-	// Close ends the session with it.
+	// Close ends the session with the scheduler.
 	Close()
 }
 

@@ -14,27 +14,27 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// serverConfig describes a run's view to the service.
+// serverConfig configures a Server.
 type serverConfig struct {
 	Core core.Config
 	Run  uint32 // number of the run; streams of another run are refused
 	View uint64 // number of the view; streams of another view are refused
 
-	// AttachTimeout is how long the units may take to attach before those missing are reported. Zero means for ever.
+	// AttachTimeout is how long the units may take to attach before the Server reports missing ones. Zero means for ever.
 	AttachTimeout time.Duration
-	// ResumeTimeout is how long a unit whose stream broke may take to resume its session before it is reported
-	// as lost. Zero means DefaultResumeTimeout. Less than zero means no time at all.
+	// ResumeTimeout is how long a unit may take to resume its session after a broken stream, before the Server reports it
+	// as lost. Zero means DefaultResumeTimeout; less than zero means no time at all.
 	ResumeTimeout time.Duration
-	// Access says who is let in. Its zero value believes everybody.
+	// Access says which callers the Server serves. Its zero value serves all.
 	Access Access
 }
 
-// DefaultResumeTimeout is less than a barrier waits by default, 5 s, since readout units wait there for one whose
-// tokens are late; and more than a switch takes to forget a port, or a connection to be made again, by far.
+// DefaultResumeTimeout is less than the 5 s that a barrier waits by default, since readout units wait there for a unit
+// whose tokens are late. It is far more than a switch takes to forget a port, or than gRPC takes to connect again.
 const DefaultResumeTimeout = 3 * time.Second
 
-// Server serves the scheduler of one view, by the service of its Host: it carries messages to a core.Core and carries
-// out what that says.
+// Server serves the scheduler of one view, through the service of its Host: it passes messages to a core.Core and
+// carries out what Ready returns.
 //
 // Pipeline, with the goroutine that runs each stage:
 //
@@ -56,14 +56,14 @@ type Server struct {
 	quit         chan struct{}          // closed by Close
 	stopped      chan struct{}          // closed when the owner has returned
 	drained      chan struct{}          // closed by the owner
-	beginRequest *tagnetv1.BeginRequest // that it was begun with
+	beginRequest *tagnetv1.BeginRequest // the request that it was made with
 	attachTimer  *time.Timer            // nil without AttachTimeout
 
 	// Owned by the owner goroutine, and by mu's holder once stopped is closed.
 
 	core        *core.Core
-	streams     map[uint64]*stream // that are open, by number
-	streamCount uint64             // that ever were
+	streams     map[uint64]*stream // the open ones, by number
+	streamCount uint64             // streams so far
 
 	refusals struct {
 		mu        sync.Mutex
@@ -120,11 +120,11 @@ func indexOf(names []string) map[string]int {
 	return m
 }
 
-// now is in ns since the Server began, and never 0, which stands for "not yet".
+// now is in ns since the Server began, and never 0, which means "not yet".
 func (s *Server) now() int64 { return max(1, time.Since(s.began).Nanoseconds()) }
 
-// post gives the owner something to do. It returns false if the owner has gone, or whoever asks, as over tells; nil for
-// ever.
+// post passes a function to the owner. It returns false if the owner has gone, or if over, the end of the caller, is
+// closed first. A nil over never is.
 func (s *Server) post(over <-chan struct{}, do func()) bool {
 	select {
 	case s.inbox <- do:
@@ -135,7 +135,7 @@ func (s *Server) post(over <-chan struct{}, do func()) bool {
 	return false
 }
 
-// runAsOwner runs fn where it may touch the owner's fields, and waits for it. It works after Close, too.
+// runAsOwner runs fn on the owner goroutine, or after Close under mu, and waits for it.
 func (s *Server) runAsOwner(fn func()) {
 	ran := make(chan struct{})
 	if s.post(nil, func() { fn(); close(ran) }) {
@@ -148,7 +148,7 @@ func (s *Server) runAsOwner(fn func()) {
 		<-s.stopped
 	}
 	select {
-	case <-ran: // the owner's last act
+	case <-ran: // the owner ran it before it stopped
 		return
 	default:
 	}
@@ -157,21 +157,21 @@ func (s *Server) runAsOwner(fn func()) {
 	fn()
 }
 
-// step gives the Core an input, and waits for its answer.
+// step passes an input to the Core, and waits for the answer.
 func (s *Server) step(in core.Input) (a core.Answer) {
 	s.runAsOwner(func() { a = s.core.Step(s.now(), in) })
 	return a
 }
 
-// after gives the Core an input when a time is over.
+// after passes an input to the Core when a time is over.
 func (s *Server) after(d time.Duration, in core.Input) *time.Timer {
 	return time.AfterFunc(d, func() { s.post(nil, func() { s.core.Step(s.now(), in) }) })
 }
 
-// maxInputsPerTurn bounds how long tokens wait for inputs that have come in meanwhile.
+// maxInputsPerTurn bounds how long the owner takes inputs before it issues tokens.
 const maxInputsPerTurn = 64
 
-// ownerLoop is the owner goroutine: give in all that waits, then carry out what is ready.
+// ownerLoop is the owner goroutine: in each turn it applies all inputs that wait, then carries out what is ready.
 func (s *Server) ownerLoop() {
 	defer close(s.stopped)
 	for {
@@ -194,7 +194,7 @@ func (s *Server) ownerLoop() {
 	}
 }
 
-// carryOut does what the Core says. The owner calls it.
+// carryOut carries out what the Core has ready. The owner calls it.
 func (s *Server) carryOut(r *core.Ready) {
 	for _, t := range r.Taken {
 		if st := s.streams[t.Stream]; st != nil {
@@ -233,7 +233,7 @@ func (s *Server) carryOut(r *core.Ready) {
 // Drained is closed when every issued MEP has its outcome and no other will be issued.
 func (s *Server) Drained() <-chan struct{} { return s.drained }
 
-// operate has the Core do what a control asks for. The answer's error may be errUnknownUnit.
+// operate applies an operation of a control. The answer's error may be errUnknownUnit.
 func (s *Server) operate(m *tagnetv1.ControlRequest) core.Answer {
 	in, known := core.Command{Operation: m.GetOperation(), End: m.GetEnd()}, true
 	switch in.Operation {
@@ -249,10 +249,10 @@ func (s *Server) operate(m *tagnetv1.ControlRequest) core.Answer {
 	return s.step(in)
 }
 
-// Drain issues no new MEP from end on, 0 meaning none at all. Drained tells when it is over.
+// Drain stops the issue of new MEPs from end on; 0 means at once. Drained tells when the view is drained.
 func (s *Server) Drain(end uint64) { _ = s.commands.Drain(end) } // it is never refused
 
-// Abandon ends the view at once and returns the number of MEPs that got no better outcome.
+// Abandon ends the view at once and returns the number of MEPs that it abandoned.
 func (s *Server) Abandon() (meps int) {
 	return s.operate(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_ABANDON}).Reissued
 }
@@ -272,8 +272,8 @@ func (s *Server) Registers() (r *core.Registers) {
 	return r
 }
 
-// Close ends all streams with Unavailable, unless they have ended by themselves, and waits for every goroutine of the
-// Server. Registers may still be called. Close the Server before the gRPC server is stopped.
+// Close ends all open streams with Unavailable and waits for every goroutine of the Server. Registers may still be
+// called. Close the Server before the gRPC server is stopped.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {
@@ -290,7 +290,7 @@ func (s *Server) Close() {
 	s.log.close()
 }
 
-// enterHandler counts a handler in, unless the Server is closed.
+// enterHandler counts a handler that begins; false if the Server is closed.
 func (s *Server) enterHandler() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,7 +301,7 @@ func (s *Server) enterHandler() bool {
 	return true
 }
 
-// serveRegisters tells all figures.
+// serveRegisters returns all figures.
 func (s *Server) serveRegisters(ctx context.Context, m *tagnetv1.RegistersRequest) (
 	*tagnetv1.RegistersResponse, error,
 ) {
@@ -321,7 +321,7 @@ func (s *Server) isMember(name string) bool {
 	return ru || bu
 }
 
-// serveControl serves the operations of Server to remote callers.
+// serveControl applies the operation of a remote control.
 func (s *Server) serveControl(ctx context.Context, m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
 	if _, err := s.authorizer.authorizeControl(ctx, m.GetScope()); err != nil {
 		return nil, err
@@ -351,7 +351,7 @@ func (s *Server) serveControl(ctx context.Context, m *tagnetv1.ControlRequest) (
 	return r, nil
 }
 
-// notify leaves a mark in a channel of capacity one.
+// notify puts a mark into a channel of capacity one, unless it has one.
 func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -27,7 +27,7 @@ type stream struct {
 	wake     chan struct{}
 	closed   chan struct{} // closed by close
 
-	taken atomic.Uint64 // entries of the session that were taken, as the unit is to be told
+	taken atomic.Uint64 // entries of the session that the Core has taken, for the next acknowledgement
 
 	closeOnce sync.Once
 	err       error // written before closed is closed
@@ -43,15 +43,15 @@ func (st *stream) close(err error) {
 
 var errClosing = refusalStatus(codes.Unavailable, core.RefusedClosing, nil, "the scheduler is closing")
 
-// unitMessage is what a unit sends.
+// unitMessage is a message of a unit.
 type unitMessage[M any] interface {
 	*M
 	GetScope() *tagnetv1.Scope
 	GetHad() *tagnetv1.Position
 }
 
-// serveUnit serves one stream of a unit. check looks at its first message, and decode at each; what that gives goes to
-// the Core, if it is anything.
+// serveUnit serves one stream of a unit. It passes the first message to check, and each message to decode, whose input,
+// if not nil, goes to the Core.
 func serveUnit[M any, P unitMessage[M]](s *Server, role core.Role, srv grpc.BidiStreamingServer[M, tagnetv1.Notices],
 	check func(P) error, decode func(*stream, P) (core.Input, error)) error {
 	if !s.enterHandler() {
@@ -102,11 +102,11 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 	return serveUnit(s, core.Readout, srv, func(*tagnetv1.RUUpdate) error { return nil }, s.decodeUpdate)
 }
 
-// decodeUpdate reads a readout unit's message.
+// decodeUpdate decodes a readout unit's message.
 func (s *Server) decodeUpdate(st *stream, m *tagnetv1.RUUpdate) (core.Input, error) {
 	returned, ok := decodeTags(m.GetReturned())
 	if !ok {
-		return nil, s.refuse(core.RefusedMessage, len(m.GetReturned()), "", "%s returned what are no tags", st.name)
+		return nil, s.refuse(core.RefusedMessage, len(m.GetReturned()), "", "%s returned undecodable tags", st.name)
 	}
 	return core.Report{
 		Unit:          st.unit.Index,
@@ -124,7 +124,7 @@ func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
 	return serveUnit(s, core.Builder, srv, s.checkBuilder, s.decodeFeedback)
 }
 
-// checkBuilder checks what is special about a builder unit's first message.
+// checkBuilder checks the slots in a builder unit's first message, which may have no feedback.
 func (s *Server) checkBuilder(m *tagnetv1.FeedbackBatch) error {
 	name := m.GetScope().GetName()
 	if got, want := m.GetSlotCount(), s.cfg.Core.Slots; got != uint32(want) {
@@ -136,7 +136,7 @@ func (s *Server) checkBuilder(m *tagnetv1.FeedbackBatch) error {
 	return nil
 }
 
-// decodeFeedback checks a builder unit's message. The first one says no more than who attaches.
+// decodeFeedback checks a builder unit's message. The first message has no input: it only attaches.
 func (s *Server) decodeFeedback(st *stream, m *tagnetv1.FeedbackBatch) (core.Input, error) {
 	switch {
 	case m.GetScope() != nil:
@@ -148,7 +148,7 @@ func (s *Server) decodeFeedback(st *stream, m *tagnetv1.FeedbackBatch) (core.Inp
 	return core.Outcomes{Unit: st.unit.Index, Stream: st.number, Batch: m}, nil
 }
 
-// attach makes the stream of a unit, whose scope has been checked, known to the Core.
+// attach tells the Core of the stream of a unit, whose scope was checked.
 func (s *Server) attach(role core.Role, sc *tagnetv1.Scope, had *tagnetv1.Position) (*stream, error) {
 	unit, ok := s.units[role][sc.GetName()]
 	switch {
@@ -186,7 +186,7 @@ func (s *Server) attach(role core.Role, sc *tagnetv1.Scope, had *tagnetv1.Positi
 	return st, nil
 }
 
-// detach tells the Core that a stream has ended. Unless it ended as it should its unit may resume, or is lost.
+// detach tells the Core that a stream has ended. Unless the unit ended it in order, the unit may resume or is lost.
 func (s *Server) detach(st *stream, err error) {
 	if isClosed(s.quit) || errors.Is(err, errClosing) {
 		err = nil
@@ -201,7 +201,7 @@ func (s *Server) detach(st *stream, err error) {
 	})
 }
 
-// receiveFirst receives the first message of a stream without being held up by a client that sends none.
+// receiveFirst receives the first message of a stream, and returns when the stream or the Server ends before.
 func receiveFirst[T any](ctx context.Context, s *Server, recv func() (T, error)) (T, error) {
 	type result struct {
 		m   T
@@ -223,7 +223,7 @@ func receiveFirst[T any](ctx context.Context, s *Server, recv func() (T, error))
 	}
 }
 
-// sendUntilDrained sends whenever the stream is woken, until the peer has been told that the view is drained.
+// sendUntilDrained sends whenever the stream is woken, until it has sent that the view is drained.
 func (s *Server) sendUntilDrained(ctx context.Context, st *stream, send func(*tagnetv1.Notices) error) error {
 	for {
 		m, ok := st.reader.message(st.taken.Load())
@@ -250,8 +250,8 @@ func (s *Server) sendUntilDrained(ctx context.Context, st *stream, send func(*ta
 	}
 }
 
-// runBothDirections runs both directions of an attached stream until the first of them ends it. Both run on goroutines
-// of their own: once the handler returns, gRPC lets go of whatever call they are blocked in.
+// runBothDirections runs both directions of an attached stream until one of them ends it. Both have a goroutine of
+// their own: when the handler returns, gRPC unblocks whatever call they are in.
 func (s *Server) runBothDirections(ctx context.Context, st *stream, receive, send func() error) error {
 	received, sent := make(chan error, 1), make(chan error, 1)
 	s.wg.Go(func() { received <- receive() })
@@ -265,7 +265,7 @@ func (s *Server) runBothDirections(ctx context.Context, st *stream, receive, sen
 				if !errors.Is(err, io.EOF) {
 					return err
 				}
-				received = nil // it has nothing more to say, but may listen
+				received = nil // the unit sends nothing more, but may still receive
 			case <-st.closed:
 				return st.err
 			case <-ctx.Done():

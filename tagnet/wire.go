@@ -5,12 +5,11 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// The words of packed lists, as docs/format/tagnet.md draws them.
+// The words of packed lists (docs/format/tagnet.md).
 
-// flagBit is the bit of an absence's or a withdrawal's first word that says Rejoined, or Lost.
+// flagBit is the bit for Rejoined or Lost in the first word of an absence or a withdrawal.
 const flagBit = 1 << 63
 
-// wordsPerAbsence is how many words an absence has.
 const wordsPerAbsence = 3
 
 func flagged(index uint16, flag bool) uint64 {
@@ -20,7 +19,7 @@ func flagged(index uint16, flag bool) uint64 {
 	return uint64(index)
 }
 
-// appendAbsences writes absences as they travel.
+// appendAbsences appends absences in their form on the wire.
 func appendAbsences(words []uint64, all []core.Absence) []uint64 {
 	for _, a := range all {
 		words = append(words, flagged(a.RU, a.Rejoined), a.FirstCycle, a.FirstMEP)
@@ -28,7 +27,7 @@ func appendAbsences(words []uint64, all []core.Absence) []uint64 {
 	return words
 }
 
-// decodeAbsences reads absences that stand one behind the other; false if they are none.
+// decodeAbsences decodes consecutive absences; false if words are none.
 func decodeAbsences(words []uint64) (all []core.Absence, ok bool) {
 	if len(words)%wordsPerAbsence != 0 {
 		return nil, false
@@ -48,7 +47,7 @@ func decodeAbsences(words []uint64) (all []core.Absence, ok bool) {
 	return all, true
 }
 
-// appendWithdrawals writes withdrawals as they travel.
+// appendWithdrawals appends withdrawals in their form on the wire.
 func appendWithdrawals(words []uint64, all []core.Withdrawal) []uint64 {
 	for _, w := range all {
 		words = append(words, flagged(w.BU, w.Lost), w.BeforeCycle)
@@ -56,7 +55,7 @@ func appendWithdrawals(words []uint64, all []core.Withdrawal) []uint64 {
 	return words
 }
 
-// decodeWithdrawals reads pairs of words.
+// decodeWithdrawals decodes consecutive withdrawals, of two words each; false if words are none.
 func decodeWithdrawals(words []uint64, places int) (all []core.Withdrawal, ok bool) {
 	if len(words)%2 != 0 {
 		return nil, false
@@ -71,7 +70,7 @@ func decodeWithdrawals(words []uint64, places int) (all []core.Withdrawal, ok bo
 	return all, true
 }
 
-// decodeTags reads tags that stand one behind the other.
+// decodeTags decodes consecutive tags; false if words are none.
 func decodeTags(words []uint64) (tags []core.Tag, ok bool) {
 	for ok = true; ok && len(words) > 0; {
 		var t core.Tag
@@ -82,7 +81,7 @@ func decodeTags(words []uint64) (tags []core.Tag, ok bool) {
 	return tags, ok
 }
 
-// decodeCuts reads the words of cuts, which begin behind an event; false: they are none.
+// decodeCuts decodes consecutive cuts from event end on; false if words are none.
 func decodeCuts(words []uint64, end uint64) ([]core.Cut, bool) {
 	if len(words)%2 != 0 {
 		return nil, false
@@ -125,16 +124,16 @@ func reachMessage(r *core.Reach) *tagnetv1.Reach {
 	}
 }
 
-// listLengthsMatch tells that the lists of a message have as many elements as there are entries, or one where one may
-// stand for all.
+// listLengthsMatch tells that each list of a message has one element per entry, or, where allowed, one element for all
+// entries.
 func listLengthsMatch(m *tagnetv1.FeedbackBatch) bool {
 	n := len(m.Meps)
 	one := func(k int) bool { return k == n || k == 1 && n > 0 }
 	return len(m.Slots) == n && one(len(m.Events)) && one(len(m.HeldUs)) && one(len(m.Outcomes))
 }
 
-// expandConsecutive gives the MEPs of n places from those of the first cycle: each is one cycle's worth behind the one
-// before it.
+// expandConsecutive makes the MEPs of n places from those of the first cycle: each place has the MEP of the cycle
+// before plus one cycle's width.
 func expandConsecutive(first []uint64, n int) []uint64 {
 	all := make([]uint64, n)
 	width := copy(all, first)

@@ -6,28 +6,28 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// Allocator gives MEPs to free slots: the decisions of the scheduler, without sessions and without a clock.
+// Allocator assigns MEPs to free slots: the decisions of the scheduler, without sessions and without a clock.
 //
 //	ApplyUpdate ─► watermark ─┐
 //	                          ├─► Issue ─► cycles of tokens
 //	ApplyFeedback ─► free slots ┘
 //	              └► outcome ─► record ─► released
 //
-// One goroutine owns an Allocator. Neither ApplyFeedback nor Issue allocates, but for the error of a refused input and
-// for the growth of the caller's Batch.
+// One goroutine owns an Allocator. ApplyFeedback and Issue allocate only the error of a refused input and the growth of
+// the caller's Batch.
 type Allocator struct {
 	builders
 
 	nextCycle  uint64
-	nextPlace  int // place that the next MEP is offered first: round robin (TagNet-farm §III.B.2)
+	nextPlace  int // place in the cycle that gets the next MEP: round robin (TagNet-farm §III.B.2)
 	waitReason WaitReason
 
-	absences            []Absence    // so far; the list only grows
-	withdrawals         []Withdrawal // likewise: an exclusion is a decision of run control
-	confirmedExclusions [][]bool     // by exclusion and readout unit: nothing of it is under way there
+	absences            []Absence    // all absences so far; the list only grows
+	withdrawals         []Withdrawal // all withdrawals so far; the list only grows
+	confirmedExclusions [][]bool     // by exclusion and readout unit: the unit has nothing of it under way
 }
 
-// NewAllocator makes one in state Idle for a view.
+// NewAllocator makes an Allocator in state Idle for a view.
 func NewAllocator(cfg Config) (*Allocator, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -46,7 +46,7 @@ func NewAllocator(cfg Config) (*Allocator, error) {
 	}
 	turns, running := cfg, &c.groups
 	if cfg.TagRing {
-		// An event runs while its tag is under way: tokens go ahead of that, as they please.
+		// In a ring an event runs while its tag is under way, so tokens need not wait for a group: the ring counts.
 		c.tagRing = newTagRing(&cfg, &c.groups)
 		c.counters.Tags = c.tagRing.counters
 		turns.Rules.Groups, running = nil, &groups{}
@@ -57,11 +57,10 @@ func NewAllocator(cfg Config) (*Allocator, error) {
 	return c, nil
 }
 
-// Start leaves Idle: from now on Issue issues. It does nothing in any other state.
+// Start leaves Idle: from now on Issue issues. In any other state Start does nothing.
 func (c *Allocator) Start() { c.started = true }
 
-// Pause makes Issue issue nothing until Resume; outcomes are taken all the same. It is refused with NotNow when
-// drained.
+// Pause stops Issue until Resume; ApplyFeedback goes on. An Allocator that is drained refuses it with NotNow.
 func (c *Allocator) Pause() error {
 	if c.drained() {
 		return c.refuseInState("pause")
@@ -70,7 +69,7 @@ func (c *Allocator) Pause() error {
 	return nil
 }
 
-// Resume ends a pause. It is refused with NotNow when drained.
+// Resume ends a pause. An Allocator that is drained refuses it with NotNow.
 func (c *Allocator) Resume() error {
 	if c.drained() {
 		return c.refuseInState("resume")
@@ -79,11 +78,11 @@ func (c *Allocator) Resume() error {
 	return nil
 }
 
-// Drain issues no MEP from end on that has not been issued already; 0 means none at all any more. MEPs of an excluded
-// builder unit are still issued again. A pause ends, for a stop must always finish.
+// Drain lets Issue issue new MEPs only below end; 0 means no new MEPs. MEPs of an excluded builder unit are still
+// issued again. Drain ends a pause, since a stop must always finish.
 //
-// Live data that were taken are not thrown away: with 0 the state tells the readout units to take no more, what they
-// have is cut and issued, and their end is that of the run.
+// Live data that front-ends have delivered are not thrown away. With end 0 the state tells the readout units to accept
+// no more; the Allocator cuts and issues what they have, and the end of their input is the end of the run.
 func (c *Allocator) Drain(end uint64) {
 	c.draining, c.paused = true, false
 	if end == 0 && c.cutter != nil && c.started {
@@ -92,9 +91,8 @@ func (c *Allocator) Drain(end uint64) {
 	c.endMEP = min(c.endMEP, max(end, c.nextMEP))
 }
 
-// abandon gives every MEP without outcome the outcome Abandoned and finishes. It returns how many they were. For the
-// end of a run that cannot be drained: readout units may free everything, and later feedback is refused as
-// AlreadyFinal.
+// abandon gives every MEP without outcome the outcome Abandoned, finishes, and returns how many MEPs it abandoned. It
+// ends a run that cannot be drained: readout units may free everything, and later feedback is refused as AlreadyFinal.
 func (c *Allocator) abandon() int {
 	c.endMEP, c.draining, c.paused = c.nextMEP, true, false
 	n := 0
@@ -129,18 +127,17 @@ func (c *Allocator) State() State {
 	return Running
 }
 
-// Released is the watermark below which every MEP has its final outcome, but those held up. It never goes back.
+// Released is the watermark below which every MEP has its final outcome, but those held up. It never decreases.
 func (c *Allocator) Released() uint64 { return c.released }
 
-// HeldUp are the MEPs below Released that have no outcome, in order. They stay the Allocator's, and so until it is
-// called again.
+// HeldUp are the MEPs below Released without an outcome, in order. The Allocator owns the slice: use it before the next
+// call.
 func (c *Allocator) HeldUp() []uint64 { return c.heldUp.meps }
 
-// Withdrawals are the exclusions of builder units so far, which concern what readout units have not sent yet. The list
-// only grows: an exclusion is a decision of run control.
+// Withdrawals are the exclusions of builder units so far, with the tokens that they make void. The list only grows.
 func (c *Allocator) Withdrawals() []Withdrawal { return c.withdrawals }
 
-// firstCycleIncomplete tells that the first cycle could be issued, but is not full, and that more MEPs will come.
+// firstCycleIncomplete tells that the first cycle could be issued but is not full, and that more MEPs will come.
 func (c *Allocator) firstCycleIncomplete() bool {
 	n := c.newMEPs()
 	return c.started && !c.cfg.Loose && c.nextCycle == 0 && !c.inputComplete() && n > 0 && n < uint64(c.activeBUs)
@@ -163,32 +160,33 @@ func (c *Allocator) refuseInState(op string) error {
 	return c.refuse(NotNow, "scheduler", "cannot %s when %s", op, c.State())
 }
 
-// saturate fits a count into an int.
+// saturate converts a count to an int, at most math.MaxInt.
 func saturate(v uint64) int { return int(min(v, math.MaxInt)) }
 
-// Issue appends to out every cycle that may be issued now, and returns the number of tokens in them.
+// Issue appends to out every cycle that may be issued now, and returns the number of tokens in these cycles.
 //
 // The rule, in order (design note 005):
 //
-//  1. A MEP is issued once all included readout units hold it and only up to the limit; MEPs of an excluded builder
-//     unit come before new ones.
+//  1. A MEP is issued once all included readout units hold it, and only below the end of the run; MEPs of an excluded
+//     builder unit come before new ones.
 //  2. There are never more cycles in flight than LookAhead, and never more MEPs past the released watermark than
-//     Window, which the watermark sees to by passing over those that are held up, unless a cycle is all the window
-//     holds. Under Skip, builder units that have all they can have while another has nothing are left behind: what they
-//     have counts no more.
-//  3. Under Wait every active builder unit must have a free slot; under Skip one that has none is left out.
+//     Window. The watermark stays within the window by passing over MEPs that are held up, unless the window holds no
+//     more than a cycle. Under Skip, builder units that have their whole credit, while another has no MEP, are left
+//     behind: cycles no longer wait for their MEPs.
+//  3. Under Wait every active builder unit must have a free slot; under Skip a cycle leaves out a unit without one.
 //  4. The cycle must be full: a MEP for every builder unit that takes part. A cycle with fewer is issued only when no
 //     cycle is in flight, so that a low rate is served at once and a high rate in full cycles; or when no more MEPs
 //     will come.
 //
-// With Rules of its own the chooser fills the cycle in place of rule 3, and a cycle is full when it says no or a
-// builder unit would stand twice. Under Skip rule 4 then binds only while no builder unit is idle: since rules pass
-// over builder units, whoever has most counts as having all it can have (see behindThreshold). So at a medium rate
-// healthy ones are left behind for a moment, and counted, and a cycle goes with the MEPs that there are. A Loose view
-// knows no full cycles: what can go goes, up to LookAhead × BUs at a time.
+// With Rules that are not plain the chooser fills the cycle in place of rule 3. The cycle is full when the chooser
+// finds no further builder unit or would choose one twice. Under Skip, rule 4 then binds only while no builder unit is
+// idle: since such rules pass over builder units, the unit with the most MEPs counts as having all it can have (see
+// behindThreshold). So at a medium rate healthy units are left behind for a moment, and counted, and a cycle goes with
+// the MEPs that there are. A Loose view knows no full cycles: Issue issues what it can, up to LookAhead × BUs at a
+// time.
 //
-// The caller gives the Batch, emptied with Reset(core.NextCycle(), core.Places()) or still holding the cycles issued
-// just before.
+// The caller passes a Batch that it has emptied with Reset(core.NextCycle(), core.PlacesPerCycle()), or that still
+// holds the cycles issued just before.
 func (c *Allocator) Issue(out *Batch) int {
 	tokens := 0
 	targets, avail, reason := c.plan()
@@ -197,7 +195,7 @@ func (c *Allocator) Issue(out *Batch) int {
 		c.advanceReleased()
 		targets, avail, reason = c.plan()
 	}
-	// Waits are counted when they begin, so that the figure does not depend on how often Issue is called.
+	// A wait is counted when it begins, so that the figure does not depend on how often the caller calls Issue.
 	if reason != c.waitReason || tokens > 0 {
 		c.counters.WaitsFor[reason]++
 		c.waitReason = reason
@@ -207,13 +205,14 @@ func (c *Allocator) Issue(out *Batch) int {
 	return tokens
 }
 
-// NextCycle is the number the next cycle will have.
+// NextCycle is the number of the next cycle.
 func (c *Allocator) NextCycle() uint64 { return c.nextCycle }
 
 // PlacesPerCycle is the number of places in a cycle: the builder units of the view, active or not.
 func (c *Allocator) PlacesPerCycle() int { return c.placesPerCycle }
 
-// plan applies the rule: to how many builder units a cycle could go, and of how many MEPs; or why there is none.
+// plan applies the rule: how many builder units the next cycle could have and how many MEPs there are for it, or why no
+// cycle can go.
 func (c *Allocator) plan() (targets, avail int, reason WaitReason) {
 	switch {
 	case c.drained():
@@ -272,7 +271,7 @@ func (c *Allocator) lookAheadBudget() int {
 	return c.placesPerCycle
 }
 
-// countTargets is how many builder units the next cycle can have at most; or why none.
+// countTargets is how many builder units the next cycle can have at most, or why none.
 func (c *Allocator) countTargets() (int, WaitReason) {
 	if c.chooser == nil {
 		n := c.activeBUs - c.blockedBUs
@@ -312,7 +311,7 @@ func (c *Allocator) issueCycle(out *Batch, n int) int {
 	return n
 }
 
-// issueRoundRobin gives n tokens to the builder units from the cursor on.
+// issueRoundRobin gives n tokens to the builder units from nextPlace on.
 func (c *Allocator) issueRoundRobin(out *Batch, at int, index uint32, n int) {
 	place := c.nextPlace
 	for remaining := n; remaining > 0; place++ {
@@ -386,7 +385,7 @@ const (
 	Idle     State = iota + 1 // not started
 	Running                   // tokens are issued
 	Paused                    // nothing is issued, outcomes are taken
-	Draining                  // the last MEP is known; what is left is issued and outcomes are awaited
+	Draining                  // the last MEP is known; what is left is issued, and outcomes are awaited
 	Drained                   // every issued MEP has its outcome and none will follow
 )
 
@@ -394,22 +393,22 @@ func (s State) String() string {
 	return enumName(int(s), "unknown", "idle", "running", "paused", "draining", "drained")
 }
 
-// WaitReason says why nothing is issued.
+// WaitReason says why Issue issues nothing.
 type WaitReason uint8
 
-// The reasons, in the order they are looked for.
+// The reasons, in the order in which plan looks for them.
 const (
 	NotWaiting    WaitReason = iota
 	WaitForStart             // not started
 	WaitForResume            // paused
-	WaitForEnd               // drained, or nothing more will come
-	// no readout watermark is ahead, or too few MEPs for a full cycle while others are in flight
+	WaitForEnd               // drained, or no more MEPs will come
+	// no MEP is read that is not issued, or too few for a full cycle while others are in flight
 	WaitForInput
 	WaitForBuilders  // no builder unit is active
 	WaitForLookAhead // as many cycles in flight as the look-ahead allows
-	WaitForWindow    // the released watermark is too far behind; only where the window is a cycle or less
-	WaitForSlots     // Wait: one builder unit has no free slot; Skip: none has
-	// Wait: the group whose turn it is has its running event; Skip: so have all with free slots
+	WaitForWindow    // the released watermark is too far behind; only with a window of a cycle or less
+	WaitForSlots     // Wait: one builder unit has no free slot; Skip: no unit has one
+	// Wait: the group whose turn it is has its running event; Skip: all groups with free slots have theirs
 	WaitForGroup
 	numberOfWaitReasons = iota
 )

@@ -1,6 +1,6 @@
 package core
 
-// builders are the builder units: who has slots, who holds up the others, who goes by which absences.
+// builders are the builder units: their slots, which of them hold up the others, which absences they know.
 type builders struct {
 	inputs
 
@@ -8,17 +8,17 @@ type builders struct {
 	activeBUs     int // BUs not excluded
 	blockedBUs    int // active BUs without a free slot
 	leftBehindBUs int // active BUs left behind
-	// absences that every builder unit must go by before a new MEP is issued; 0: there is no such
+	// how many absences every builder unit must have acknowledged before a new MEP is issued; 0: none
 	absencesToAck int
-	chooser       *chooser // nil where the rules are plain and cycles are full: then the cursor is all it takes
+	chooser       *chooser // nil where the rules are plain and cycles are full: the cursor nextPlace is enough
 }
 
 type buState struct {
-	freeSlots     queue // of slots, first in first out as in the queues of TagNet-farm §III.B.4
+	freeSlots     queue // slots, first in first out as in the queues of TagNet-farm §III.B.4
 	usedSlots     depth
 	excluded      bool
 	lost          bool // excluded for good
-	ackedAbsences int  // of the absences
+	ackedAbsences int  // how many of the absences the unit has acknowledged
 	leftBehind    bool // the others do not wait for it; see leaveBehind
 	counters      *BUCounters
 }
@@ -43,10 +43,10 @@ func (b *buState) freeAllSlots(slots int) {
 	b.usedSlots.set(0)
 }
 
-// ApplyFeedback takes the outcome of a MEP from builder unit bu and frees its slot. The entry is checked in full
-// against the token that was issued; one that does not match is refused with an *inputError and counted, and changes
-// nothing. Only WrongEvents is a report rather than a refusal: the slot is free and the outcome stands, but somebody
-// counted wrongly.
+// ApplyFeedback takes the outcome of a MEP from builder unit bu and frees the slot. It checks the entry in full against
+// the issued token. An entry that does not match is refused with an *inputError, counted, and changes nothing. Only
+// WrongEvents is a report rather than a refusal: the slot is free and the outcome is final, but the readout units or
+// the builder unit counted the events wrongly.
 func (c *builders) ApplyFeedback(bu int, f Feedback) error {
 	if bu < 0 || bu >= len(c.bus) {
 		return c.refuse(UnknownUnit, "scheduler", "feedback of builder unit %d of %d", bu, len(c.bus))
@@ -76,13 +76,13 @@ func (c *builders) ApplyFeedback(bu int, f Feedback) error {
 		c.leftBehindBUs--
 	}
 	if f.Outcome == Built && uint64(f.Events) != want {
-		return c.refuse(WrongEvents, c.cfg.BUs[bu], "MEP %d was built with %d events, the readout units told %d",
+		return c.refuse(WrongEvents, c.cfg.BUs[bu], "MEP %d was built with %d events, the readout units reported %d",
 			f.MEP, f.Events, want)
 	}
 	return nil
 }
 
-// checkFeedback tells whether the feedback answers the token issued last for its MEP, and if not, why not.
+// checkFeedback returns nil if the feedback answers the last token of its MEP, and otherwise the refusal.
 func (c *builders) checkFeedback(bu int, f Feedback, r *mepRecord) error {
 	unit := c.cfg.BUs[bu]
 	switch {
@@ -115,8 +115,8 @@ func (c *builders) maxInFlight() int {
 	return min(c.cfg.LookAhead*c.placesPerCycle, c.cfg.Slots*c.activeBUs)
 }
 
-// batchStep is the share of maxInFlight that is worth a message: an eighth leaves the units seven to work on meanwhile.
-// Below 256 tokens messages are few anyway, and latency counts: 0.
+// batchStep is the share of maxInFlight that is worth a message: an eighth leaves the units seven eighths to work on
+// meanwhile. Below 256 tokens there are few messages anyway and latency counts, so the share is 0.
 func batchStep(capacity int) int {
 	if capacity < 256 {
 		return 0
@@ -124,12 +124,12 @@ func batchStep(capacity int) int {
 	return capacity / 8
 }
 
-// worthBatching tells that so much is in flight that it pays to wait for more outcomes before issuing again: what is
-// issued at a time goes to every readout unit in a message, whose cost does not depend on what is in it. Since much is
-// in flight, more outcomes will come. Only a view with room for many small MEPs ever has so much.
+// worthBatching tells that so much is in flight that it pays to wait for more outcomes before issuing again: each issue
+// costs one message to every readout unit, whatever the message holds. Since much is in flight, more outcomes will
+// come. Only a view with room for many small MEPs ever has so much.
 func (c *builders) worthBatching() bool {
 	capacity, used := c.maxInFlight(), c.tokensInFlight()
-	if c.leftBehindBUs > 0 { // nobody waits for what they have
+	if c.leftBehindBUs > 0 { // cycles do not wait for the MEPs of these units
 		capacity -= c.leftBehindBUs * c.cfg.creditPerBU()
 		for j := range c.bus {
 			if b := &c.bus[j]; b.leftBehind {
@@ -140,7 +140,7 @@ func (c *builders) worthBatching() bool {
 	return capacity-used < batchStep(capacity) && (c.blockedBUs == 0 || !c.hasIdleBU())
 }
 
-// hasIdleBU tells that an active builder unit has nothing.
+// hasIdleBU tells that an active builder unit has no MEP.
 func (c *builders) hasIdleBU() bool {
 	for j := range c.bus {
 		if b := &c.bus[j]; !b.excluded && b.usedSlots.Now == 0 {
@@ -150,9 +150,9 @@ func (c *builders) hasIdleBU() bool {
 	return false
 }
 
-// leaveBehind lets the others go on without the builder units that hold them up, and reports whether there was any:
-// those that have all they can have while another has nothing. One that has worked off half of what it can have is
-// waited for again.
+// leaveBehind takes the builder units that hold up the others out of the open cycles, and reports whether there were
+// any: units with all the MEPs that they can have while another unit has none. ApplyFeedback has cycles wait for such a
+// unit again once it has worked off half of its credit.
 func (c *builders) leaveBehind() bool {
 	if c.cfg.NoSlotPolicy != Skip || !c.hasIdleBU() {
 		return false
@@ -175,10 +175,10 @@ func (c *builders) leaveBehind() bool {
 	return found
 }
 
-// behindThreshold is how many MEPs a builder unit has that holds the others up. Who stands in every cycle has all it
-// can have by then; where rules pass over builder units, it is whoever has most: one that has stopped may have a single
-// MEP, where its group has no more. So a healthy one may be taken for it, and counted, until it has worked off half of
-// what it can have; cycles need not be full then.
+// behindThreshold is the number of MEPs from which a builder unit holds up the others. Where a unit stands in every
+// cycle, it has its whole credit by then. Where rules pass over builder units, the threshold is the most that any unit
+// has: a unit that has stopped may have a single MEP if its group may have no more. So a healthy unit may be left
+// behind, and counted, until it has worked off half of its credit; cycles need not be full meanwhile.
 func (c *builders) behindThreshold() uint64 {
 	if c.cfg.Rules.isPlain() && !c.cfg.Loose {
 		return uint64(c.cfg.creditPerBU())
@@ -192,22 +192,22 @@ func (c *builders) behindThreshold() uint64 {
 	return most
 }
 
-// ackAbsences takes from builder unit bu by how many of the changes it goes.
+// ackAbsences notes that builder unit bu goes by the first count of total absences.
 func (c *builders) ackAbsences(bu int, count uint64, total int) error {
 	if bu < 0 || bu >= len(c.bus) {
 		return c.refuse(UnknownUnit, "scheduler", "absences known to builder unit %d of %d", bu, len(c.bus))
 	}
 	b := &c.bus[bu]
 	if count > uint64(total) {
-		return c.refuse(BadConfirmation, c.cfg.BUs[bu], "%d changes of the readout units are known there, there were %d",
+		return c.refuse(BadConfirmation, c.cfg.BUs[bu], "acknowledges %d absences of readout units, there were only %d",
 			count, total)
 	}
 	b.ackedAbsences = max(b.ackedAbsences, int(count))
 	return nil
 }
 
-// absencesUnacked tells that a builder unit may not go by the last rejoin of a readout unit yet. One that was excluded
-// then may be included later, and not know.
+// absencesUnacked tells that a builder unit may not know of the last rejoin of a readout unit yet. A builder unit that
+// was excluded at that time may be included later, and not know of it either.
 func (c *builders) absencesUnacked() bool {
 	if c.absencesToAck == 0 {
 		return false
@@ -226,8 +226,8 @@ type Outcome uint8
 // The outcomes. The values of the first three are those of the protocol, in which 2 is reserved.
 const (
 	Built     Outcome = 1 // all MFPs are in the MEP
-	Discarded Outcome = 3 // the builder unit could not keep up and let it go (LHCb-EB §IV.B)
-	Rejected  Outcome = 4 // by a decision on a part of it (TagNet-farm §II.H: regions of interest)
+	Discarded Outcome = 3 // the builder unit could not keep up and dropped it (LHCb-EB §IV.B)
+	Rejected  Outcome = 4 // a decision on some of its parts rejected it (TagNet-farm §II.H: regions of interest)
 	Abandoned Outcome = 5 // the scheduler gave it up: too many attempts, or the run was abandoned
 )
 
@@ -235,11 +235,11 @@ func (o Outcome) String() string {
 	return enumName(int(o), "unknown", "built", "unknown", "discarded", "rejected", "abandoned")
 }
 
-// Feedback returns a slot and tells the outcome of the MEP that was in it (TagNet-farm §III.B.4).
+// Feedback frees a slot and reports the outcome of the MEP in it (TagNet-farm §III.B.4).
 type Feedback struct {
 	MEP     uint64
 	Slot    uint32
-	Events  uint32 // found in the MEP; checked if it was built
+	Events  uint32 // events found in the MEP; checked if it was built
 	Attempt uint8  // as in the token
 	Outcome Outcome
 }

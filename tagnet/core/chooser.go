@@ -2,78 +2,78 @@ package core
 
 import tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 
-// The choice of builder units for a cycle, as Rules say. Sequential, owned by the Core's goroutine, no allocation once
-// warm:
+// The choice of builder units for a cycle by Rules. It is sequential, owned by the Core's goroutine, and allocates
+// nothing once warm:
 //
-//  1. drawCycle puts together the next cycle on paper: choose after choose until it says no, or a unit would stand
-//     twice. 1.1 choose      takes the turn set whose turn it is, passing over those that can take nothing, but never
-//     the one that had the last MEP while another is active
-//     1.2 pickInTurnSet takes the group and in it the builder unit, by turns, by ratio or by demand
-//  2. Core    compares with the MEPs there are (plan) and decides how many of the cycle go: all, the first n, or none.
-//  3. commitPicks makes that many of the choices true: positions move on, what was passed over is counted.
+//  1. drawCycle tries out the next cycle: it calls choose until no builder unit can be chosen or one is chosen twice.
+//     choose takes the turn set whose turn it is. It passes over turn sets in which no builder unit can take a MEP, and
+//     over the turn set that had the last MEP while another one is active. In the turn set, pickInTurnSet takes the
+//     group and the builder unit: by turns, by ratio or by demand.
+//  2. plan compares the draw with the MEPs there are, and Issue issues all of the cycle, its first n places, or none.
+//  3. commitPicks makes the first n picks final: the turns advance, and the lost turns are counted.
 //
 // A draw that is not committed has changed nothing, so it does not matter how often Issue looks.
 
-// A chooser takes turns over turn sets, groups and builder units. It looks at the builder units and groups of its
-// Core.
+// A chooser takes turns over turn sets, groups and builder units. It reads the states of the builder units and groups
+// of its Allocator.
 type chooser struct {
-	// Immutable after newChooser, but for the tables by ratio, which rebuildTurns lays out anew.
+	// Immutable after newChooser, but for turnsBySet under ByRatio, which rebuildTurns lays out anew.
 
 	turnOrder                     TurnOrder
-	noSlotPolicy, busyGroupPolicy Policy // towards a builder unit without free slot, and a group that has its event
+	noSlotPolicy, busyGroupPolicy Policy // towards a builder unit without a free slot, and towards a busy group
 	ratio                         []int
 	turnSetOf                     []uint16
 	turnSetCount                  int
-	// of each turn set: groups; builder units by ratio. In the order in which their turns come
+	// of each turn set, in the order of their turns: groups, or by ratio builder units
 	turnsBySet   [][]uint16
 	groupMembers [][]uint16 // of each group
-	groupOf      []uint16   // as in groups.groupOf; without groups each builder unit is one
+	groupOf      []uint16   // as in groups.groupOf; without groups each builder unit is a group
 
 	bus    []buState
 	groups *groups
 
 	// Owned by the Core's goroutine.
 
-	nextTurn []uint32 // whose turn is next: of the turn sets, of each one's turns, of each group's members
+	nextTurn []uint32 // whose turn is next: of the turn sets, in each turn set, in each group
 
 	// Scratch of a draw.
 
 	savedTurns      []uint32
-	lastDrawOfBU    []uint64 // number of the draw in which the builder unit was picked last
-	lastDrawOfGroup []uint64 // and of the group
+	lastDrawOfBU    []uint64 // number of the draw that last picked the builder unit
+	lastDrawOfGroup []uint64 // number of the draw that last picked the group
 	drawNumber      uint64
 	picks           []pick
 	lostTurns       []lostTurn
 }
 
-// pick is a chosen builder unit, and the turns after it.
+// pick is a chosen builder unit, with the turns that hold after it.
 type pick struct {
 	bu, turnSet, group uint16
-	nextTurn           [3]uint32 // next turns: turn set, in the turn set, in the group
-	lostTurnCount      int       // passes up to this pick
+	nextTurn           [3]uint32 // next turns: of the turn sets, in the turn set, in the group
+	lostTurnCount      int       // turns lost in the draw up to this pick
 }
 
-// lostTurn is a turn that was lost.
+// lostTurn is the turn of a builder unit or group that the chooser passed over.
 type lostTurn struct {
 	index   uint16 // of the group or the builder unit
 	isGroup bool   // the group was busy; otherwise the builder unit had no free slot
 }
 
-// drawResult is what became of a choice.
+// drawResult is the result of one choice.
 type drawResult uint8
 
-// The verdicts. The first three let the next one have the turn.
+// The results. After the first three the next builder unit, group or turn set gets the turn.
 const (
 	noActiveBU     drawResult = iota // no active builder unit
-	noFreeSlot                       // all that could be chosen have no free slot
-	noIdleGroup                      // all that could be chosen are in busy groups
-	chosen                           // here it is
-	alreadyInCycle                   // whose turn it is stands in the cycle already: the cycle ends
-	waitsForSlot                     // waits for the free slot of a builder unit
-	waitsForGroup                    // waits for a group
+	noFreeSlot                       // no candidate has a free slot
+	noIdleGroup                      // all candidates are in busy groups
+	chosen                           // a builder unit was found
+	alreadyInCycle                   // the unit or group whose turn it is has a place already: the cycle is full
+	waitsForSlot                     // a builder unit without a free slot has the turn, under Wait
+	waitsForGroup                    // a busy group has the turn, under Wait
 )
 
-// waitReason is the verdict in the words of the registers.
+// waitReason is the reason in the registers for a draw that ended so.
 func (v drawResult) waitReason() WaitReason {
 	if v == noIdleGroup || v == waitsForGroup {
 		return WaitForGroup
@@ -123,8 +123,8 @@ func newChooser(cfg *Config, bus []buState, g *groups) *chooser {
 	return c
 }
 
-// rebuildTurns lays out the turns by ratio among those that are not excluded. Other turns pass over the excluded, so
-// that the others keep their places in the round.
+// rebuildTurns lays out the turns by ratio among the builder units that are not excluded. Other turn orders pass over
+// excluded units, so that the remaining units keep their places in the round.
 func (c *chooser) rebuildTurns() {
 	if c.turnOrder != ByRatio {
 		return
@@ -141,8 +141,8 @@ func (c *chooser) rebuildTurns() {
 	}
 }
 
-// drawCycle chooses the next cycle, in which each builder unit stands at most once. It returns how many there are, and
-// why not more.
+// drawCycle draws the next cycle, in which each builder unit has one place at most. It returns the number of places and
+// why there are no more. The turns are as before: commitPicks advances them.
 func (c *chooser) drawCycle() (int, drawResult) {
 	copy(c.savedTurns, c.nextTurn)
 	c.picks, c.lostTurns = c.picks[:0], c.lostTurns[:0]
@@ -162,7 +162,7 @@ func (c *chooser) drawCycle() (int, drawResult) {
 	return len(c.picks), why
 }
 
-// commitPicks makes the first n choices of the last draw true, n at least 1.
+// commitPicks makes the first n picks of the last draw final, n at least 1.
 func (c *chooser) commitPicks(n int, total *Counters) []pick {
 	for i := range c.picks[:n] {
 		c.advanceTurns(&c.picks[i])
@@ -179,14 +179,14 @@ func (c *chooser) commitPicks(n int, total *Counters) []pick {
 	return c.picks[:n]
 }
 
-// advanceTurns gives the turns to those after the pick.
+// advanceTurns sets the turns that hold after the pick.
 func (c *chooser) advanceTurns(p *pick) {
 	set, group := 1+int(p.turnSet), 1+c.turnSetCount+int(p.group)
 	c.nextTurn[0], c.nextTurn[set], c.nextTurn[group] = p.nextTurn[0], p.nextTurn[1], p.nextTurn[2]
 }
 
-// choose finds the builder unit for one more MEP of the draw. The turns end with the turn set that had the last MEP:
-// it has the next one only where no other has an active builder unit. Whoever passes over a column looks for a
+// choose finds the builder unit for one more MEP of the draw. The turn set that had the last MEP comes last, and gets
+// the next MEP only if no other turn set has an active builder unit: a node that passes over a column looks for a
 // destination in another one, and is granted it "only if it resides in a different column than the last one that was
 // used" (TagNet-farm §III.B.2, figure III-6).
 func (c *chooser) choose() (p pick, worst drawResult) {
@@ -208,7 +208,7 @@ func (c *chooser) choose() (p pick, worst drawResult) {
 	return p, worst
 }
 
-// pickInTurnSet finds the builder unit in a turn set.
+// pickInTurnSet finds the builder unit in a turn set by the turn order.
 func (c *chooser) pickInTurnSet(turnSet int, p *pick) drawResult {
 	switch c.turnOrder {
 	case ByRatio:
@@ -219,7 +219,7 @@ func (c *chooser) pickInTurnSet(turnSet int, p *pick) drawResult {
 	return c.pickRoundRobin(turnSet, p)
 }
 
-// pickRoundRobin gives the turn to the groups of a turn set one after the other.
+// pickRoundRobin takes turns over the groups of a turn set.
 func (c *chooser) pickRoundRobin(turnSet int, p *pick) (worst drawResult) {
 	order := c.turnsBySet[turnSet]
 	for at, remaining := int(c.nextTurn[1+turnSet]), len(order); remaining > 0; remaining-- {
@@ -240,7 +240,7 @@ func (c *chooser) pickRoundRobin(turnSet int, p *pick) (worst drawResult) {
 	return worst
 }
 
-// checkGroup tells whether a group whose turn it is may take an event.
+// checkGroup tells whether the group that has the turn may have an event.
 func (c *chooser) checkGroup(group uint16) drawResult {
 	switch {
 	case c.groups.groupOf == nil:
@@ -256,7 +256,7 @@ func (c *chooser) checkGroup(group uint16) drawResult {
 	return noIdleGroup
 }
 
-// pickMember gives the turn to the builder units of a group one after the other.
+// pickMember takes turns over the builder units of a group.
 func (c *chooser) pickMember(group uint16, p *pick) (worst drawResult) {
 	members := c.groupMembers[group]
 	for at, remaining := int(c.nextTurn[1+c.turnSetCount+int(group)]), len(members); remaining > 0; remaining-- {
@@ -274,7 +274,7 @@ func (c *chooser) pickMember(group uint16, p *pick) (worst drawResult) {
 	return worst
 }
 
-// checkSlot tells whether a builder unit whose turn it is may take an event.
+// checkSlot tells whether the builder unit that has the turn may have an event.
 func (c *chooser) checkSlot(bu uint16) drawResult {
 	b := &c.bus[bu]
 	switch {
@@ -291,7 +291,7 @@ func (c *chooser) checkSlot(bu uint16) drawResult {
 	return noFreeSlot
 }
 
-// pickByRatio gives the turn to the builder units of a turn set as their table has it.
+// pickByRatio takes turns over the builder units of a turn set, in the order that spreadTurns laid out.
 func (c *chooser) pickByRatio(turnSet int, p *pick) (worst drawResult) {
 	order := c.turnsBySet[turnSet]
 	for at, remaining := int(c.nextTurn[1+turnSet]), len(order); remaining > 0; remaining-- {
@@ -312,8 +312,9 @@ func (c *chooser) pickByRatio(turnSet int, p *pick) (worst drawResult) {
 	return worst
 }
 
-// pickByDemand takes the group of a turn set with the largest share of its slots free, and in it the builder unit with
-// most; of equals the first in turn. By number alone a small group would be forgotten.
+// pickByDemand finds the group of a turn set with the largest share of free slots, and in it the builder unit with the
+// most; among equals, the first in turn. If it went by the number of free slots alone, a small group would never be
+// chosen.
 func (c *chooser) pickByDemand(turnSet int, p *pick) drawResult {
 	order, most, ofActive, worst := c.turnsBySet[turnSet], 0, 1, noActiveBU
 	for at, remaining := int(c.nextTurn[1+turnSet]), len(order); remaining > 0; remaining-- {
@@ -351,7 +352,7 @@ func (c *chooser) pickByDemand(turnSet int, p *pick) drawResult {
 	return chosen
 }
 
-// groupDemand is how many free slots a group has, and how many active builder units.
+// groupDemand is how many free slots and how many active builder units a group has.
 func (c *chooser) groupDemand(group uint16) (free, active int) {
 	for _, bu := range c.groupMembers[group] {
 		if !c.bus[bu].excluded {
@@ -362,7 +363,7 @@ func (c *chooser) groupDemand(group uint16) (free, active int) {
 	return free, active
 }
 
-// freeSlots is how many free slots a builder unit has beside the one it was given in this draw.
+// freeSlots is how many free slots a builder unit has, without the one that this draw has used.
 func (c *chooser) freeSlots(bu uint16) int {
 	b := &c.bus[bu]
 	if b.excluded {
@@ -375,8 +376,9 @@ func (c *chooser) freeSlots(bu uint16) int {
 	return n
 }
 
-// groups counts the running events of each group. Who owns the meaning of running calls begin and end: here an event
-// runs from its token to its outcome, or until its builder unit is excluded.
+// groups counts the running events of each group. When an event begins and ends to run depends on the view: without a
+// tag ring from its token to its outcome or the exclusion of its builder unit, with a tag ring while its tag is under
+// way.
 type groups struct {
 	// Immutable.
 	groupOf []uint16 // group of each builder unit; nil: there are no groups
@@ -396,12 +398,12 @@ func (g *groups) beginEvent(bu int) {
 	n.Tokens++
 }
 
-// endEvent notes that it no longer is.
+// endEvent notes that an event for the builder unit has ended.
 func (g *groups) endEvent(bu int) {
 	if g.groupOf != nil {
 		g.registers[g.groupOf[bu]].Running--
 	}
 }
 
-// isBusy tells that a group may have no further event now.
+// isBusy tells that a group has a running event, and so may not have another.
 func (g *groups) isBusy(group uint16) bool { return g.groupOf != nil && g.registers[group].Running > 0 }

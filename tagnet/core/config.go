@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// Policy says what happens in a cycle to a builder unit without a free slot (TagNet-farm §VII.C, CSR 5 "mode").
+// Policy says what a cycle does about a builder unit without a free slot (TagNet-farm §VII.C, CSR 5 "mode").
 type Policy uint8
 
 // The policies.
@@ -38,53 +38,56 @@ type Config struct {
 	Slots   int // slots of each builder unit, 1 to MaxSlots
 	Packing int // events in a MEP, 1 to 65535; the last MEP may have fewer
 
-	// LookAhead is the largest number of cycles that are issued and not complete; under Skip, but for those of which only
-	// builder units left behind have MEPs. Zero means Slots under Wait, where more could not be used, and Slots +
-	// ⌈Slots/2⌉ under Skip: one busy builder unit holds Slots cycles open, and the rest keeps the others going in cycles
-	// that are full but for it.
+	// LookAhead is the largest number of incomplete cycles. Under Skip, cycles do not count of which only builder units
+	// left behind still have MEPs. Zero means Slots under Wait, where more could not be used, and Slots + ⌈Slots/2⌉ under
+	// Skip: there one busy builder unit holds Slots cycles open, and the remaining cycles, full but for its places, keep
+	// the other builder units going.
 	LookAhead int
-	// Window is the largest number of MEPs between the released watermark and the next MEP to be issued: the records of
-	// the scheduler. Zero means 4 × BUs × Slots, at least 1024. It is rounded up to a power of two; under Skip it has
-	// room for what can be in flight and a cycle more at least. Under either policy the watermark passes over MEPs that
-	// are held up before the window is used up, so that only one of no more MEPs than a cycle has places, which can be
-	// had under Wait alone, ever binds.
+	// Window is the largest number of MEPs between the released watermark and the next MEP to be issued: the scheduler
+	// keeps a record of each. Zero means 4 × BUs × Slots, at least 1024. The window is rounded up to a power of two; under
+	// Skip it has room for all MEPs that can be in flight and for one more cycle at least. Under either policy the
+	// watermark passes over MEPs that are held up before the window is full. Only a window of no more MEPs than a cycle
+	// has places, which is possible only under Wait, ever binds.
 	Window int
 	// NoSlotPolicy towards a builder unit without a free slot. Zero means Wait.
 	NoSlotPolicy Policy
 	// Rules say which builder unit comes next. Zero means plain round robin.
 	Rules Rules
-	// Loose is for readout units that do not walk through cycles in phases: a cycle need not be full and waits for nobody
-	// but the one whose turn it is. It only keeps account, and LookAhead then bounds MEPs: there are at most LookAhead ×
-	// BUs under way. Within a cycle the builder units were chosen in the order of the MEP numbers, but for MEPs that are
-	// issued again.
+	// Loose is for readout units that do not walk through cycles in phases. A cycle then need not be full, and waits for
+	// no builder unit but the one whose turn it is. A cycle is then only a unit of account, and LookAhead bounds MEPs: at
+	// most LookAhead × BUs are under way. Within a cycle the builder units were chosen in the order of the MEP numbers,
+	// but for MEPs that are issued again.
 	Loose bool
-	// MaxAttempts is how often a MEP is issued before it is given up as abandoned, at most MaxAttempt. Zero means 8.
+	// MaxAttempts is how often the scheduler issues a MEP before it abandons it, at most MaxAttempt. Zero means 8.
 	MaxAttempts int
 
-	// TagRing: the right to send passes from readout unit to readout unit as tags (see tagRing). There are then at most
-	// MaxTagRingRUs units.
+	// TagRing: tags carry the right to send from readout unit to readout unit (see tagRing). The view then has at most
+	// MaxTagRingRUs readout units.
 	TagRing bool
-	// BypassBusyRUs lets a busy readout unit pass a tag on unserved; it then comes round again, at most MaxLoops times.
+	// BypassBusyRUs lets a busy readout unit pass a tag on unserved; the tag then comes round again, at most MaxLoops
+	// times.
 	BypassBusyRUs bool
 
-	// Live: readout units tell how far their data go, and the scheduler decides which events a MEP has: at most Packing.
+	// Live: readout units report how far their live data reach, and the scheduler decides which events a MEP has: at most
+	// Packing.
 	Live bool
-	// MaxEvents is where a Live run ends; zero means no end is given.
+	// MaxEvents is the number of events after which a Live run ends; zero means no limit.
 	MaxEvents uint64
-	// CompleteEventsOnly: of live data only those events are cut that every readout unit has whole. One that lacks a
-	// fragment is asked for a single event, so that it ends its input there, and what is before it is built.
+	// CompleteEventsOnly: the scheduler cuts live data only into MEPs whose events every readout unit has complete. It
+	// asks a readout unit that lacks a fragment for a single event: the unit ends its input there, and the MEPs before are
+	// built.
 	CompleteEventsOnly bool
 
 	FirstMEP uint64 // number of the first MEP
 	EndMEP   uint64 // number of the first MEP that is not to be issued; zero means no end is given
 }
 
-// maxLooseCycles bounds the memory for cycles of one token each: the Server's log keeps every place of twice as many.
-// With 100 builder units that is 10 MB, and 4096 is 40 MEPs under way for each, more than slots of 4 MiB are wanted for
-// (2026-11-21).
+// maxLooseCycles bounds the memory for cycles of one token each: the Server's log keeps every place of twice as many
+// cycles, 10 MB with 100 builder units. 4096 cycles are 40 MEPs under way for each of them, more than anyone wants of
+// slots of 4 MiB (2026-11-21).
 const maxLooseCycles = 4096
 
-// maxCyclesInFlight is how many may be in flight.
+// maxCyclesInFlight bounds the cycles that can be in flight.
 func (c *Config) maxCyclesInFlight() int {
 	if !c.Loose {
 		return c.LookAhead
@@ -92,9 +95,9 @@ func (c *Config) maxCyclesInFlight() int {
 	return min(c.Window, max(c.LookAhead, min(c.LookAhead*len(c.BUs), maxLooseCycles)))
 }
 
-// creditPerBU is how many MEPs a builder unit can have at a time. Under Wait nobody gets further ahead than the
-// look-ahead; under Skip a builder unit that has stopped must not have more either, or its MEPs would take the readout
-// units' memory from the others'.
+// creditPerBU is how many MEPs a builder unit can have at a time. Under Wait the look-ahead bounds how far a unit gets
+// ahead. Under Skip a builder unit that has stopped must not have more than the look-ahead either: its MEPs would take
+// the memory of the readout units from the MEPs of the other builder units.
 func (c *Config) creditPerBU() int {
 	if c.NoSlotPolicy == Skip {
 		return min(c.Slots, c.LookAhead)
@@ -102,14 +105,14 @@ func (c *Config) creditPerBU() int {
 	return c.Slots
 }
 
-// maxUnfinished is how many MEPs there can be without an outcome. What is to be issued again goes before new ones, so
-// it is no more than can be in flight.
+// maxUnfinished bounds the MEPs without an outcome. MEPs that are issued again go before new ones, so there are never
+// more than can be in flight.
 func (c *Config) maxUnfinished() int { return len(c.BUs) * min(c.Slots, c.LookAhead) }
 
-// maxWindow bounds the memory of the records: 2^26 of 12 bytes.
+// maxWindow bounds the memory of the records: 2^26 records of 12 bytes.
 const maxWindow = 1 << 26
 
-// withDefaults checks the configuration and fills in what zero values stand for.
+// withDefaults checks the configuration and replaces zero values by their defaults.
 func (c Config) withDefaults() (Config, error) {
 	if err := c.check(); err != nil {
 		return c, fmt.Errorf("tagnet: %w", err)

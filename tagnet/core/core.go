@@ -11,52 +11,52 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// Core is the scheduler of one view: its Allocator, the sessions of its units, and the stream of notices in which all
-// that it has to say is. Inputs go in by Step, and what is to be done comes out by Ready. It does no I/O, starts no
-// goroutine and has no clock. One goroutine owns it.
+// Core is the scheduler of one view: its Allocator, the sessions of its units, and the stream of notices that it sends.
+// The caller passes inputs to Step and gets from Ready what it has to do. A Core does no I/O, starts no goroutine and
+// has no clock. One goroutine owns it.
 type Core struct {
 	set      Settings
 	alloc    *Allocator
 	sessions [2][]session // by Role and index
-	now      int64        // ns since Settings.Began, as the last call said
-	batch    Batch        // scratch
+	now      int64        // ns since Settings.Began, from the last call
+	batch    Batch        // reused by each Ready
 	ready    Ready
-	taken    bool // ready has been given out
+	taken    bool // the caller has had ready: the next call empties it
 
-	// What was told.
+	// What was published.
 
 	next                 uint64   // sequence number of the next notice
-	mark                 Notice   // where the scheduler stood at the newest one, and nothing else
-	absenceNotices       []uint64 // of each absence, the sequence number of its notice
-	statePublished       State    // with which builder units were last told what was taken
+	mark                 Notice   // state, watermark and next cycle as of the newest notice, without its news
+	absenceNotices       []uint64 // sequence number of the notice of each absence
+	statePublished       State    // state that builder units knew when Ready last acknowledged their entries
 	withdrawalsPublished int
-	cutsPublished        uint64 // MEP
-	releasedPublished    uint64 // MEPs that were released when readout units were last told of it
-	releasedSeen         uint64 // and when it was last looked
-	releaseStep          uint64 // MEPs by which the watermark must have moved to be worth a notice of its own
-	idle                 bool   // nothing was in flight that anybody waits for: the watermark did not move by itself
+	cutsPublished        uint64 // MEP up to which cuts were published
+	releasedPublished    uint64 // MEPs released, without those held up, at the last notice for readout units
+	releasedSeen         uint64 // the same when publish last looked
+	releaseStep          uint64 // MEPs that the watermark must advance to be worth a notice of its own
+	idle                 bool   // at the last publish no cycle was in flight that the others wait for
 
-	// Times, in ns since Settings.Began; 0: not yet.
+	// Times, in ns since Settings.Began; 0: has not happened yet.
 
 	firstCycleIncompleteAt int64 // when the first cycle could have been issued, but was not full
 	firstTokenAt           int64
 	lastMEPAt              int64
 	absenceTimes           []int64                 // of each absence, since the Unix epoch
 	issueTimes             []int64                 // of the token for slot s of builder unit j, at j × Slots + s
-	latency                *hdrhistogram.Histogram // µs from token issued to MEP complete
-	clippedLatencies       uint64                  // latencies that did not fit the histogram, or were negative
+	latency                *hdrhistogram.Histogram // µs from the issue of the token to the complete MEP
+	clippedLatencies       uint64                  // latencies that were negative or did not fit the histogram
 }
 
-// Settings are those of a Core.
+// Settings of a Core.
 type Settings struct {
 	View  Config
-	Term  uint64 // of the stream of notices, not 0: no other scheduler should have it
-	Began int64  // ns since the Unix epoch: the zero of all times that are given to the Core
-	// ResumeTimeout is how long a unit whose stream broke may take to resume its session; less than zero: no time.
+	Term  uint64 // of the stream of notices, not 0; unique among schedulers
+	Began int64  // ns since the Unix epoch: the zero of all times passed to the Core
+	// ResumeTimeout is how long a unit may take to resume its session after a broken stream; less than zero: no time.
 	ResumeTimeout time.Duration
 }
 
-// maxLatencyUs bounds the latency histogram: ten minutes, three digits. It takes some 200 KiB.
+// maxLatencyUs bounds the latency histogram: ten minutes, three digits, some 200 KiB of memory.
 const maxLatencyUs = 600_000_000
 
 // New makes a Core in state Idle.
@@ -89,33 +89,33 @@ func New(set Settings) (*Core, error) {
 	return c, nil
 }
 
-// CyclesKept is how many cycles back a readout unit may resume: whoever keeps the notices keeps those that have them.
+// CyclesKept is how many cycles back a readout unit may resume: the caller keeps the notices with that many cycles.
 func (c *Core) CyclesKept() int { return c.alloc.maxCyclesBehind() }
 
-// Input is one thing that has come in: Attach, Detached, ResumeOver, Report, Outcomes, Command, or AttachOver.
+// Input is one thing that has happened: Attach, Detached, ResumeOver, Report, Outcomes, Command, or AttachOver.
 type Input interface{ step(c *Core) Answer }
 
-// Answer tells whoever gave an input what came of it.
+// Answer is the result of an input, for its sender.
 type Answer struct {
-	Err      error    // an *inputError or a *SessionError: it was refused
-	Reissued int      // MEPs that are issued again after an exclusion, or were abandoned
-	State    State    // of a Command: that of the scheduler after it
-	Known    []Notice // of an Attach: what the unit is to be told at first, before the stream
-	Next     uint64   // of an Attach: from which notice on it is to have the stream
-	Taken    uint64   // of an Attach: entries of the session that were taken
+	Err      error    // an *inputError or a *SessionError: the Core refused the input
+	Reissued int      // MEPs that an exclusion had issued again, or that were abandoned
+	State    State    // of a Command: the scheduler's state after it
+	Known    []Notice // of an Attach: the snapshot that the unit gets before the stream
+	Next     uint64   // of an Attach: sequence number of the notice from which the unit gets the stream
+	Taken    uint64   // of an Attach: entries of the session that the Core has taken
 }
 
-// Ready is what is to be done. Its lists are the Core's again with the next call of Step or Ready.
+// Ready is what the caller has to do. Its lists are valid until the next call of Step or Ready.
 type Ready struct {
-	Taken     []Taken       // to be told to units
-	Notices   []Notice      // to be kept and told, in their order
-	Ended     []Ended       // streams to be ended
-	Broken    []Broken      // streams for which ResumeOver is due after Settings.ResumeTimeout
-	Remarks   []error       // outcomes that were refused, or taken with a remark: for a log
-	TickAfter time.Duration // when Ready is to be called again without an input; 0: not
+	Taken     []Taken       // acknowledgements to send
+	Notices   []Notice      // to store and send, in their order
+	Ended     []Ended       // streams to end
+	Broken    []Broken      // streams to pass to ResumeOver after Settings.ResumeTimeout
+	Remarks   []error       // outcomes that were refused, or accepted with a remark: to log
+	TickAfter time.Duration // call Ready again after this time even without an input; 0: no need
 }
 
-// Taken is how many of the entries of a stream's session were taken. A builder unit may wait to hear it.
+// Taken acknowledges the entries of a stream's session that the Core has taken. A builder unit may wait for it.
 type Taken struct {
 	Stream  uint64
 	Entries uint64
@@ -127,14 +127,14 @@ type Ended struct {
 	Err    error // a *SessionError, or ErrSuperseded
 }
 
-// Broken is a stream that broke, of a unit that may resume its session.
+// Broken is a stream that broke, whose unit may resume its session.
 type Broken struct {
 	Unit   Unit
 	Stream uint64
 	Err    error
 }
 
-// begin empties what was given out, and sets the time.
+// begin sets the time, and empties ready if the caller has had it.
 func (c *Core) begin(now int64) {
 	c.now = now
 	if c.taken {
@@ -144,13 +144,13 @@ func (c *Core) begin(now int64) {
 	}
 }
 
-// Step takes an input. now is in ns since Settings.Began, and more than 0.
+// Step applies an input. now is in ns since Settings.Began, and more than 0.
 func (c *Core) Step(now int64, in Input) Answer {
 	c.begin(now)
 	return in.step(c)
 }
 
-// Ready issues what can be issued after all inputs so far, and gives out what is to be done.
+// Ready issues what can be issued after all inputs so far, and returns what the caller has to do.
 func (c *Core) Ready(now int64) *Ready {
 	c.begin(now)
 	c.alloc.cutMEPs()
@@ -159,7 +159,7 @@ func (c *Core) Ready(now int64) *Ready {
 		c.alloc.Issue(&c.batch)
 	}
 	issued := c.batch
-	issued.MEPs, issued.Slots = slices.Clone(c.batch.MEPs), slices.Clone(c.batch.Slots) // which are never changed
+	issued.MEPs, issued.Slots = slices.Clone(c.batch.MEPs), slices.Clone(c.batch.Slots) // readers may keep them
 	if issued.Len() > 0 {
 		for i := range issued.Len() {
 			for bu := range issued.PlacesPerCycle {
@@ -186,9 +186,9 @@ func (c *Core) Ready(now int64) *Ready {
 	return &c.ready
 }
 
-// maxFirstCycleWait is how long the first cycle waits to be full. When the units have attached their sources have just
-// begun, and a cycle with what the fastest have read would take as long as a full one: 7 % of a run of 14 cycles (8
-// nodes, 2026-11-21).
+// maxFirstCycleWait is how long the first cycle waits to be full. When the units have attached, their sources have only
+// just begun. A cycle with the few MEPs that the fastest have read by then would take as long as a full one: 7 % of a
+// run of 14 cycles (8 nodes, 2026-11-21).
 const maxFirstCycleWait = 100 * time.Millisecond
 
 // firstCycleWaits tells that the first cycle is not full yet, and may still become so.
@@ -202,7 +202,7 @@ func (c *Core) firstCycleWaits() bool {
 	return c.now-c.firstCycleIncompleteAt < maxFirstCycleWait.Nanoseconds()
 }
 
-// AttachOver is the end of the time that the units have to attach.
+// AttachOver is the end of the time in which the units have to attach.
 type AttachOver struct{}
 
 func (AttachOver) step(c *Core) Answer {
@@ -217,8 +217,8 @@ func (AttachOver) step(c *Core) Answer {
 // Command is an operation that the control asks for.
 type Command struct {
 	Operation tagnetv1.ControlRequest_Operation
-	Unit      int    // of the operations that have one
-	End       uint64 // of a drain: the first MEP that is not to be issued; 0: none any more
+	Unit      int    // of an operation on a unit: its index
+	End       uint64 // of a drain: the first MEP that is not to be issued; 0: issue no new ones
 }
 
 func (in Command) step(c *Core) (a Answer) {
@@ -248,22 +248,22 @@ func (in Command) step(c *Core) (a Answer) {
 	return a
 }
 
-// Report is what a readout unit holds and has done.
+// Report is what a readout unit holds and has done since its last report.
 type Report struct {
 	Unit          int
 	Stream        uint64
-	Update        Update   // one of a unit that rejoined counts events from its rejoin on
-	Reach         *Reach   // nil: not told
-	Returned      []Tag    // tags that have come round, each said until it was taken
+	Update        Update   // a unit that rejoined counts events from its rejoin on
+	Reach         *Reach   // nil: not reported
+	Returned      []Tag    // tags that have come round; the unit repeats them until they are acknowledged
 	ReturnedFirst uint64   // number of the first of them in the session, from 0
-	Confirmed     []uint64 // exclusions of which nothing is under way any more, by their number, from 0
+	Confirmed     []uint64 // exclusions, numbered from 0, of which the unit has nothing under way any more
 }
 
 func (in Report) step(c *Core) (a Answer) {
 	u := Unit{Readout, in.Unit}
 	s := c.session(u)
 	if s.link != linkOpen || s.stream != in.Stream {
-		return a // cut or gone meanwhile; its watermark is of no use any more
+		return a // the stream was cut or replaced meanwhile; its watermark is of no use any more
 	}
 	update := in.Update
 	update.ReadBelow = max(update.ReadBelow, c.set.View.FirstMEP, s.firstMEP)
@@ -272,7 +272,7 @@ func (in Report) step(c *Core) (a Answer) {
 	if err == nil && in.Reach != nil {
 		err = c.alloc.applyReach(in.Unit, *in.Reach)
 	}
-	if errors.Is(err, EndMismatch) { // the update stands, and so do the tags that came with it; run control decides
+	if errors.Is(err, EndMismatch) { // the update and the tags with it are valid; the run control decides what to do
 		c.report(u, UnitMisbehaved, err)
 		err = nil
 	}
@@ -285,7 +285,7 @@ func (in Report) step(c *Core) (a Answer) {
 	return a
 }
 
-// takeOnce takes what a readout unit says once, and repeats when its stream broke.
+// takeOnce applies the entries of a report that count once, though the unit repeats them when its stream broke.
 func (c *Core) takeOnce(s *session, in *Report) error {
 	known, ok := CountRepeated(s.taken, in.ReturnedFirst, len(in.Returned))
 	if !ok {
@@ -314,7 +314,7 @@ func (c *Core) takeOnce(s *session, in *Report) error {
 	return nil
 }
 
-// Outcomes is a batch of feedback, whose lists fit together.
+// Outcomes is a batch of feedback. The caller has checked that its lists have fitting lengths.
 type Outcomes struct {
 	Unit   int
 	Stream uint64
@@ -325,7 +325,7 @@ func (in Outcomes) step(c *Core) (a Answer) {
 	u, m := Unit{Builder, in.Unit}, in.Batch
 	s := c.session(u)
 	if s.link != linkOpen || s.stream != in.Stream {
-		return a // cut or gone meanwhile; the unit's MEPs are or will be given to others
+		return a // the stream was cut or replaced meanwhile; other builder units get the unit's MEPs
 	}
 	known, ok := CountRepeated(s.taken, m.GetFirst(), len(m.GetMeps()))
 	if !ok {
@@ -362,10 +362,10 @@ func (in Outcomes) step(c *Core) (a Answer) {
 	return a
 }
 
-// goBy takes from a builder unit up to which notice it goes by the absences that it was told.
+// goBy notes up to which notice a builder unit goes by the absences that it was sent.
 func (c *Core) goBy(u Unit, p Position) {
 	if !c.wasPublished(p) {
-		c.cutMisbehaving(u, RefusedInput, p, c.next, fmt.Errorf("%s goes by notices that were never sent", c.name(u)))
+		c.cutMisbehaving(u, RefusedInput, p, c.next, fmt.Errorf("%s acknowledges notices that were never sent", c.name(u)))
 		return
 	}
 	known, _ := slices.BinarySearch(c.absenceNotices, p.Next)
@@ -374,7 +374,7 @@ func (c *Core) goBy(u Unit, p Position) {
 	}
 }
 
-// ElementAt is element i of a list, or the one that stands for all.
+// ElementAt is element i of a list; a list of one element has that element for every i.
 func ElementAt[T any](list []T, i int) T {
 	if len(list) == 1 {
 		return list[0]
@@ -382,23 +382,25 @@ func ElementAt[T any](list []T, i int) T {
 	return list[i]
 }
 
-// awaitsTaken tells that a builder unit should hear what became of its entries: they are many, or the last for now, or
-// it asks. Where there is room for many MEPs, an acknowledgement for every message would be as many messages again.
+// awaitsTaken tells that a builder unit should now get an acknowledgement of its entries: there are many, the unit has
+// nothing more to report, or the unit asks. Where there is room for many MEPs, one acknowledgement per message would
+// double the messages.
 func (c *Core) awaitsTaken(bu int, s *session) bool {
 	few := batchStep(c.alloc.maxInFlight()) / max(1, c.alloc.activeBUs)
 	return s.asksTaken || s.unacked > 0 && (s.unacked >= few || c.alloc.bus[bu].usedSlots.Now == 0)
 }
 
-// latencyRun counts MEPs in a row that took equally long, as those built together mostly do, so that they are one entry
-// of the histogram.
+// latencyRun counts MEPs in a row with the same latency: MEPs that were built together mostly have it, and so become
+// one entry of the histogram.
 type latencyRun struct{ us, count int64 }
 
-// issuedAt is where it stands when the token for a slot was issued. A slot has one token at a time.
+// issuedAt points to the time at which the token for a slot was issued. A slot has one token at a time.
 func (c *Core) issuedAt(bu int, slot uint32) *int64 {
 	return &c.issueTimes[bu*c.set.View.Slots+int(slot)]
 }
 
-// recordCompletion records when a MEP was complete, in ns. A reissued MEP counts from its last token.
+// recordCompletion records that a MEP was complete at a time, in ns. The latency of a reissued MEP counts from its last
+// token.
 func (c *Core) recordCompletion(bu int, f Feedback, at int64, run *latencyRun) {
 	c.lastMEPAt = max(c.lastMEPAt, at)
 	if f.Outcome != Built {
@@ -418,11 +420,11 @@ func (c *Core) recordCompletion(bu int, f Feedback, at int64, run *latencyRun) {
 
 func (c *Core) recordLatency(run latencyRun) {
 	if run.count > 0 {
-		_ = c.latency.RecordValues(run.us, run.count) // it fits, being clipped
+		_ = c.latency.RecordValues(run.us, run.count) // cannot fail: the value was clipped to the range
 	}
 }
 
-// unixNano is a time of the Core by the clock of the world; 0 stays 0.
+// unixNano turns a time of the Core into ns since the Unix epoch; 0 stays 0.
 func (c *Core) unixNano(ns int64) int64 {
 	if ns == 0 {
 		return 0

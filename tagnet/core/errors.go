@@ -9,32 +9,32 @@ import (
 // Reason tells why an input was refused. Each has a counter in the registers.
 type Reason uint8
 
-// The reasons. Feedback is checked against what was issued, as the scheduler of TagNet-farm §III.D checks each
-// message that comes back round the ring.
+// The reasons. The scheduler checks feedback against what it has issued, as the scheduler of TagNet-farm §III.D checks
+// each message that comes back round the ring.
 const (
 	UnknownUnit     Reason = iota // no unit has this index
 	UnitExcluded                  // the unit is excluded
-	BadOutcome                    // the outcome is none that a builder unit may tell
+	BadOutcome                    // a builder unit may not report this outcome
 	SlotOutOfRange                // the builder unit has no such slot
 	NeverIssued                   // no token for this MEP has been issued
-	AlreadyFinal                  // the MEP has its outcome: a slot freed twice
+	AlreadyFinal                  // the MEP has its outcome already: its slot would be freed twice
 	WrongAttempt                  // the token issued last has another attempt number
 	WrongBuilder                  // the token went to another builder unit
 	WrongSlot                     // the token names another slot
-	WrongEvents                   // a built MEP has another number of events than the readout units told
+	WrongEvents                   // a built MEP has another number of events than the readout units reported
 	WatermarkBack                 // a readout unit's watermark went back
 	AfterEnd                      // a readout unit's watermark moved after its end
 	EventsMismatch                // events and watermark of a readout unit do not fit together, or not with another unit's
 	EndMismatch                   // readout units end at different MEPs
 	NotNow                        // the operation makes no sense in this state
-	TagUnknown                    // a tag came round that was not sent, or from where no ring ends
+	TagUnknown                    // a tag came round that was not sent, or came from a readout unit other than the last
 	TagTwice                      // a tag came round a second time
 	TagWrong                      // a tag has another MEP, slot or attempt than was sent
 	TagLoop                       // a tag came round in another loop than it was sent in
 	TagBadServed                  // a tag's bit field lost or invented readout units
 	TagUnserved                   // a tag that may not be passed on came round without having been served by all
-	TagOvertook                   // a tag overtook another where none can
-	BadConfirmation               // a readout unit confirmed an exclusion that is not, or twice
+	TagOvertook                   // a tag overtook another in a ring without by-pass
+	BadConfirmation               // a readout unit confirmed an exclusion that does not exist, or one a second time
 	numberOfReasons = iota
 )
 
@@ -58,10 +58,11 @@ type inputError struct {
 
 func (e *inputError) Error() string { return fmt.Sprintf("tagnet: %s: %s", e.Unit, e.Detail) }
 
-// Unwrap gives the Reason.
+// Unwrap returns the Reason.
 func (e *inputError) Unwrap() error { return e.Reason }
 
-// Refusal names why a session was refused or cut, or a call. It is the Reason of the status detail ErrorInfo.
+// Refusal names why the scheduler refused or ended a session, or refused a call. It is the Reason of the status detail
+// ErrorInfo.
 type Refusal string
 
 // The refusals. Each has a counter in the registers.
@@ -72,26 +73,26 @@ const (
 	RefusedName         Refusal = "unknown_name"     // no such unit in the view
 	RefusedSecondAttach Refusal = "attached_already" // the unit has, or had, a stream
 	RefusedExcluded     Refusal = "excluded"         // the unit is excluded
-	// the unit is included again: it is to free its slots and to attach once more
+	// the unit is included again, but must first free its slots and attach once more
 	RefusedUntilReset Refusal = "reset_first"
 	RefusedSlots      Refusal = "wrong_slots" // another number of slots than configured
-	RefusedMessage    Refusal = "bad_message" // a message that cannot be meant
-	RefusedInput      Refusal = "bad_input"   // an update that does not fit what was told before
-	RefusedLagging    Refusal = "lagging"     // the stream is too far behind to be served
+	RefusedMessage    Refusal = "bad_message" // no correct client sends this message
+	RefusedInput      Refusal = "bad_input"   // an update contradicts an earlier one
+	RefusedLagging    Refusal = "lagging"     // the scheduler no longer has all notices that the stream still needs
 	RefusedOperation  Refusal = "unknown_operation"
 	RefusedNotNow     Refusal = "not_now"        // the operation makes no sense in this state
-	RefusedNoView     Refusal = "no_scheduler"   // a host has none, or not this one any more
-	RefusedBusy       Refusal = "busy"           // a host has the scheduler of another run or view
-	RefusedRole       Refusal = "wrong_role"     // the certificate of whoever asks does not allow it
+	RefusedNoView     Refusal = "no_scheduler"   // the host has no scheduler, or no longer this one
+	RefusedBusy       Refusal = "busy"           // the host has the scheduler of another run or view
+	RefusedRole       Refusal = "wrong_role"     // the role in the caller's certificate does not allow it
 	RefusedIdentity   Refusal = "wrong_identity" // the certificate has another name than the scope
-	RefusedTerm       Refusal = "fenced"         // a control with a higher term has been heard
+	RefusedTerm       Refusal = "fenced"         // the scheduler has had a call of a control with a higher term
 	RefusedClosing    Refusal = "closing"        // the scheduler ends; a *GoneError to clients
 )
 
 // SessionError refuses a session, or ends one.
 type SessionError struct {
 	Why       Refusal
-	Got, Want any // what decided it, for programs
+	Got, Want any // what was wrong, and what was expected, for programs
 	Message   string
 }
 
@@ -100,7 +101,7 @@ func (e *SessionError) Error() string { return e.Message }
 // ErrSuperseded ends the stream of a session that has gone on over another one.
 var ErrSuperseded = errors.New("tagnet: the session has gone on over another stream")
 
-// Role of a unit.
+// Role is what a unit is in the view.
 type Role uint8
 
 // The roles.
@@ -116,20 +117,20 @@ type Incident uint8
 
 // The incidents.
 const (
-	UnitLost       Incident = iota // its stream broke before the view was drained, and was not resumed in time
-	UnitMissing                    // it has not attached in time
-	UnitMisbehaved                 // it told what cannot be; its stream is cut, except for EndMismatch
+	UnitLost       Incident = iota // its stream broke before the view was drained, and the unit did not resume in time
+	UnitMissing                    // it did not attach in time
+	UnitMisbehaved                 // it reported what cannot be true; its stream is cut, except for EndMismatch
 )
 
 func (i Incident) String() string { return enumName(int(i), "lost", "missing", "misbehaved") }
 
-// UnitError reports an incident with a unit. The scheduler only reports: whether to exclude the unit or to end the run
-// is the run control's decision.
+// UnitError reports an incident with a unit. The scheduler only reports it: the run control decides whether to exclude
+// the unit or to end the run.
 type UnitError struct {
 	Role     Role
 	Unit     string
 	Incident Incident
-	Err      error // what it was seen by; nil for Missing
+	Err      error // how the incident was seen; nil for UnitMissing
 }
 
 func (e *UnitError) Error() string {
@@ -138,13 +139,13 @@ func (e *UnitError) Error() string {
 	case UnitMissing:
 		return s + " has not attached to the scheduler in time"
 	case UnitMisbehaved:
-		return s + " told the scheduler what cannot be: " + e.Err.Error()
+		return s + " reported what cannot be true: " + e.Err.Error()
 	}
-	if errors.Is(e.Err, context.Canceled) { // gRPC's word for a connection that is gone
+	if errors.Is(e.Err, context.Canceled) { // gRPC reports a connection that is gone as cancelled
 		return s + " is lost to the scheduler: its connection is gone"
 	}
 	return s + " is lost to the scheduler: " + e.Err.Error()
 }
 
-// Unwrap gives what the incident was seen by.
+// Unwrap returns how the incident was seen.
 func (e *UnitError) Unwrap() error { return e.Err }

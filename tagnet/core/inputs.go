@@ -4,14 +4,14 @@ import (
 	"math/bits"
 )
 
-// inputs are what readout units hold, and up to where MEPs may be issued by that.
+// inputs are what readout units hold, and how far MEPs may be issued because of that.
 type inputs struct {
 	table
 
 	rus           []ruState
-	readWatermark uint64 // every MEP below is held by all included RUs
-	inputEnded    bool   // no included RU will go beyond read
-	endMEP        uint64 // first MEP not to be issued, whatever is read
+	readWatermark uint64 // all included RUs hold every MEP below
+	inputEnded    bool   // no included RU will get beyond readWatermark
+	endMEP        uint64 // first MEP that is not issued, even if it is read
 }
 
 type ruState struct {
@@ -36,12 +36,12 @@ func newInputs(cfg Config) inputs {
 	return c
 }
 
-// inputComplete tells that no MEP will ever come beyond those that were read.
+// inputComplete tells that no MEP beyond those that were read will ever come.
 func (c *inputs) inputComplete() bool { return c.inputEnded || c.readWatermark >= c.endMEP }
 
-// ApplyUpdate takes the newest watermark of readout unit ru. One that goes back, moves after the unit's end, or names a
-// number of events that does not fit is refused with an *inputError, counted, and changes nothing. EndMismatch alone is
-// a report: the update stands, and the run will end at the earliest end.
+// ApplyUpdate sets the watermark of readout unit ru. It refuses an update that goes back, that moves after the unit's
+// end, or whose number of events does not fit, with an *inputError, counts it and changes nothing. EndMismatch alone is
+// a report: the update is valid, and the run will end at the earliest end.
 func (c *inputs) ApplyUpdate(ru int, u Update) error {
 	if ru < 0 || ru >= len(c.rus) {
 		return c.refuse(UnknownUnit, "scheduler", "update of readout unit %d of %d", ru, len(c.rus))
@@ -68,8 +68,8 @@ func (c *inputs) ApplyUpdate(ru int, u Update) error {
 	return nil
 }
 
-// checkEvents holds the readout units to one account of events: every MEP has Packing, but the last may be short, and
-// then it is the same MEP with the same number for all of them.
+// checkEvents checks that the readout units agree on the events: every MEP has Packing events, but the last MEP may be
+// short, and then it is the same MEP with the same number of events for all of them.
 func (c *inputs) checkEvents(ru int, u Update) error {
 	if c.cutter != nil {
 		return c.checkCuts(ru, u)
@@ -82,7 +82,7 @@ func (c *inputs) checkEvents(ru int, u Update) error {
 	}
 	lacks := uint32(full - u.Events)
 	switch {
-	case lacks == 0 && u.ReadBelow <= c.shortMEP: // includes: none is known
+	case lacks == 0 && u.ReadBelow <= c.shortMEP: // also while no short MEP is known
 		return nil
 	case lacks == 0:
 		return c.refuse(EventsMismatch, name, "MEP %d is full here and lacks %d events elsewhere", c.shortMEP,
@@ -103,8 +103,8 @@ func (c *inputs) checkEvents(ru int, u Update) error {
 	return nil
 }
 
-// checkEnd compares the end of a unit that has just ended with what the others have. A unit with live sources may end
-// before the others, where one of its sources lets it down: it tells why itself.
+// checkEnd compares the end of a unit that has just ended with what the other units have read. A unit with live sources
+// may end before the others when one of its sources fails: the unit itself reports why.
 func (c *inputs) checkEnd(ru int) error {
 	if c.cutter != nil {
 		return nil
@@ -119,7 +119,7 @@ func (c *inputs) checkEnd(ru int) error {
 	return nil
 }
 
-// updateReadWatermark finds the watermark that all included readout units have passed.
+// updateReadWatermark finds the watermark that all included readout units have reached.
 func (c *inputs) updateReadWatermark() {
 	low, ended, included := NoMEP, false, false
 	for i := range c.rus {
@@ -131,11 +131,11 @@ func (c *inputs) updateReadWatermark() {
 		low = min(low, r.ReadBelow)
 	}
 	if !included {
-		// Nobody is left to read: what has been issued is all there is.
+		// No unit is left to read: no MEPs will come beyond those that were issued.
 		c.readWatermark, c.inputEnded = c.nextMEP, true
 		return
 	}
-	// A unit that has ended at the lowest watermark ends it for all: it will not move.
+	// A unit that has ended at the lowest watermark ends the input: that watermark will not move.
 	for i := range c.rus {
 		r := &c.rus[i]
 		ended = ended || !r.excluded && r.InputEnded && r.ReadBelow == low
@@ -143,7 +143,7 @@ func (c *inputs) updateReadWatermark() {
 	c.readWatermark, c.inputEnded = low, ended
 }
 
-// applyReach takes how far the live data of a readout unit go. One that goes back is refused, with an *inputError.
+// applyReach sets how far the live data of a readout unit reach. It refuses a reach that goes back with an *inputError.
 func (c *inputs) applyReach(ru int, r Reach) error {
 	switch {
 	case ru < 0 || ru >= len(c.rus):
@@ -170,18 +170,18 @@ func (c *inputs) applyReach(ru int, r Reach) error {
 	return nil
 }
 
-// cutMEPs cuts what can be cut, and may still be issued.
+// cutMEPs cuts the events that can be cut, as far as MEPs may still be issued.
 func (c *inputs) cutMEPs() {
 	if c.cutter != nil && c.cutter.nextMEP < c.endMEP {
 		c.cutter.step(c.released, c.draining || c.inputEnded, func(ru int) bool { return c.rus[ru].excluded })
 	}
 }
 
-// checkCuts holds what a readout unit has read against the cuts.
+// checkCuts compares what a readout unit has read with the cuts.
 func (c *inputs) checkCuts(ru int, u Update) error {
 	switch name := c.cfg.RUs[ru]; {
 	case u.ReadBelow > c.cutter.nextMEP:
-		return c.refuse(EventsMismatch, name, "has read up to MEP %d, and %d are cut", u.ReadBelow, c.cutter.nextMEP)
+		return c.refuse(EventsMismatch, name, "has read up to MEP %d, cuts go up to %d", u.ReadBelow, c.cutter.nextMEP)
 	case u.Events != c.cutter.eventsBelow(u.ReadBelow):
 		return c.refuse(EventsMismatch, name, "%d events up to MEP %d, which have %d", u.Events, u.ReadBelow,
 			c.cutter.eventsBelow(u.ReadBelow))
@@ -189,52 +189,53 @@ func (c *inputs) checkCuts(ru int, u Update) error {
 	return nil
 }
 
-// Where data are live nobody knows beforehand how many events come in which time. So the scheduler decides which events
-// a MEP has, for all readout units alike: it cuts the stream of events when a MEP would be full, when what is there has
-// waited long enough for that, or when a readout unit has waited long enough for the others.
+// With live data no unit knows beforehand how many events will come in which time. So the scheduler decides which
+// events a MEP has, for all readout units alike. It cuts the stream of events when a MEP would be full, when the events
+// have waited for a full MEP as long as they may, or when a readout unit has waited long enough for the others.
 
-// noEvent is no number of an event.
+// noEvent stands for the number of an event that does not exist.
 const noEvent = NoMEP
 
-// Reach is how far the live data of a readout unit go, in numbers of events. A later one replaces it; only From may go
-// back, when events were cut.
+// Reach is how far the live data of a readout unit go, in numbers of events. A later Reach replaces an earlier one;
+// only FirstUncut may decrease, after a cut.
 type Reach struct {
-	FirstUncut    uint64 // first event that is not cut and of which there is any data here; To if there is none
-	CompleteBelow uint64 // of every event below, each fragment is here or given up
-	FlushBelow    uint64 // events below have waited long enough for a MEP to be full
-	OverdueBelow  uint64 // events below have waited as long as any may: whoever lacks them gives them up
-	Ended         bool   // nothing comes beyond To
+	FirstUncut    uint64 // first event that is not cut and has data in this unit; CompleteBelow if there is none
+	CompleteBelow uint64 // every fragment of every event below is here or given up
+	FlushBelow    uint64 // events below have waited for a full MEP as long as they may
+	OverdueBelow  uint64 // events below have waited as long as they may: units that lack their fragments give these up
+	Ended         bool   // no event will come from CompleteBelow on
 }
 
-// Cut is which events a MEP has.
+// Cut says which events a MEP has.
 type Cut struct {
 	FirstEvent uint64 // number of the first event
 	Events     uint32
 }
 
-// end is the number behind the last event.
+// end is the number after the last event.
 func (c Cut) end() uint64 { return c.FirstEvent + uint64(c.Events) }
 
-// cutter decides which events the MEPs have. It is a core: without network, clock and goroutines.
+// cutter decides which events the MEPs have. It is a core without network, clock and goroutines. It knows the cuts of
+// the MEPs from the released watermark up to nextMEP, and cuts as many as its window has room for:
 //
-//	kept ─┬─ released ─────────── next ─┬─ released + window
-//	      └ of every MEP from here on the cut is known
+//	released ────── nextMEP ─────► released + window
+//	       cuts known      to be cut
 type cutter struct {
 	packing            uint64
 	maxEvents          uint64 // events in all; 0: no limit
 	mask               uint64
-	completeEventsOnly bool // events are cut only when all have all of them
+	completeEventsOnly bool // an event is cut only when all readout units have it complete
 
 	reachByRU []Reach // by readout unit
-	cuts      []Cut   // of MEP k at k & mask
+	cuts      []Cut   // cut of MEP k at k & mask; beside it in eventSums the events in all MEPs up to k
 	eventSums []uint64
 
 	firstMEP       uint64 // MEP
 	nextMEP        uint64 // MEP to be cut next
-	lastCutEnd     uint64 // of the last cut
+	lastCutEnd     uint64 // number after the last event that was cut
 	eventSum       uint64 // events in all cuts
-	skippedNumbers uint64 // numbers of events between cuts
-	cutsOver       bool   // no further cut will come
+	skippedNumbers uint64 // event numbers that no cut has, since no unit has data of them
+	cutsOver       bool   // no further cut will be made
 }
 
 func newCutter(cfg *Config) *cutter {
@@ -251,7 +252,8 @@ func newCutter(cfg *Config) *cutter {
 	}
 }
 
-// step cuts all that can be cut. ending tells that no unit takes more; excluded, which readout units do not count.
+// step cuts all MEPs that can be cut. ending tells that the readout units accept no more data; excluded tells which of
+// them do not count.
 func (c *cutter) step(released uint64, ending bool, excluded func(ru int) bool) {
 	for !c.cutsOver && c.nextMEP-released < c.mask {
 		cut, over := c.nextCut(ending, c.nextMEP == released, excluded)
@@ -267,11 +269,11 @@ func (c *cutter) step(released uint64, ending bool, excluded func(ru int) bool) 
 	}
 }
 
-// combinedReach is what the readout units say together.
+// combinedReach combines the reaches of the readout units that are not excluded.
 type combinedReach struct {
 	firstUncut, flushBelow, overdueBelow uint64
-	minCompleteOngoing                   uint64 // of events below all that go on have everything; top where none does
-	minComplete, maxComplete             uint64 // of events below all, or any, have everything
+	minCompleteOngoing                   uint64 // lowest CompleteBelow of units that have not ended; else maxComplete
+	minComplete, maxComplete             uint64 // the lowest and the highest CompleteBelow
 	allEnded                             bool
 }
 
@@ -302,11 +304,11 @@ func (c *cutter) combineReach(excluded func(ru int) bool) combinedReach {
 	return v
 }
 
-// nextCut is the next cut; none, if it has no events, and then whether there will ever be one.
-// idle tells that all that was cut has its outcome.
+// nextCut is the next cut. If it has no events, over tells that there will never be one. idle tells that every MEP that
+// was cut has its outcome.
 func (c *cutter) nextCut(ending, idle bool, excluded func(ru int) bool) (cut Cut, over bool) {
 	v := c.combineReach(excluded)
-	if v.firstUncut == noEvent { // of what all have passed nobody has anything
+	if v.firstUncut == noEvent { // no unit has data of an uncut event
 		return Cut{}, v.allEnded
 	}
 	end := c.endOfCut(&v, idle && !ending)
@@ -319,8 +321,9 @@ func (c *cutter) nextCut(ending, idle bool, excluded func(ru int) bool) (cut Cut
 	return Cut{v.firstUncut, uint32(end - v.firstUncut)}, false
 }
 
-// endOfCut is the end of the next cut; the first event, if there is none. Where events must be whole, a unit that holds
-// the others up is asked for a single one: it has it by now, or says what it lacks. What is asked for is awaited.
+// endOfCut is the end of the next cut; the first event if no cut can be made. Where events must be complete, the
+// scheduler asks a unit that holds up the others for a single event: either the unit has it by now, or it reports what
+// it lacks. The answer is awaited before the next request.
 func (c *cutter) endOfCut(v *combinedReach, mayRequest bool) uint64 {
 	low := v.minCompleteOngoing
 	if c.completeEventsOnly {
@@ -340,10 +343,10 @@ func (c *cutter) endOfCut(v *combinedReach, mayRequest bool) uint64 {
 	return v.firstUncut
 }
 
-// cutOf is the cut of a MEP from the watermark on.
+// cutOf is the cut of a MEP, which is not below the released watermark.
 func (c *cutter) cutOf(mep uint64) Cut { return c.cuts[mep&c.mask] }
 
-// from are the cuts from a MEP on, which is no lower than the watermark.
+// from returns the cuts from a MEP on, which is not below the released watermark.
 func (c *cutter) from(mep uint64) (cuts []Cut) {
 	for ; mep < c.nextMEP; mep++ {
 		cuts = append(cuts, c.cutOf(mep))
@@ -351,7 +354,7 @@ func (c *cutter) from(mep uint64) (cuts []Cut) {
 	return cuts
 }
 
-// eventsBelow is how many events all MEPs below one have, which is no lower than the watermark.
+// eventsBelow is how many events all MEPs below mep have; mep is not below the released watermark.
 func (c *cutter) eventsBelow(mep uint64) uint64 {
 	if mep == c.firstMEP {
 		return 0
@@ -359,9 +362,9 @@ func (c *cutter) eventsBelow(mep uint64) uint64 {
 	return c.eventSums[(mep-1)&c.mask]
 }
 
-// Update is what a readout unit holds.
+// Update is what a readout unit holds in memory.
 type Update struct {
-	ReadBelow  uint64 // every MFP of a MEP below has been read from every source of the unit
-	Events     uint64 // events in the MEPs from Config.FirstMEP up to Read
-	InputEnded bool   // the input has ended: Read is final
+	ReadBelow  uint64 // every MFP of every MEP below has been read from every source of the unit
+	Events     uint64 // events in the MEPs from Config.FirstMEP up to ReadBelow
+	InputEnded bool   // the input has ended: ReadBelow is final
 }

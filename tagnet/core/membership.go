@@ -1,32 +1,32 @@
 package core
 
-// An Absence is one change of who among the readout units takes part: one has gone, or has rejoined. Who goes by them
-// knows, of each MEP, which parts to expect:
+// An Absence is one change among the readout units that take part: one has gone, or has rejoined. From the absences a
+// builder unit knows which parts of each MEP to expect:
 //
-//   - once a unit is gone, whatever has not come from it will not come: for the MEPs under way, and for all later ones
-//     up to the first that a rejoin names;
-//   - once it has rejoined it has every MEP from that one on, and none before it, whatever attempt.
+//   - once a unit is gone, its missing parts will not come: for the MEPs under way, and for all later ones before
+//     FirstMEP of its rejoin;
+//   - once a unit has rejoined, it has every MEP from FirstMEP on and none below, in whichever attempt.
 //
-// Cycles before FirstCycle were issued under what held before. Readout units that keep phases end them first, as they
-// can, and have new phases from FirstCycle on.
+// Cycles before FirstCycle were issued under the former membership. Readout units that keep phases finish these cycles
+// first, as far as they can, and have new phases from FirstCycle on.
 type Absence struct {
 	RU         uint16
 	Rejoined   bool   // it takes part again
-	FirstCycle uint64 // the first that was issued after the change
-	FirstMEP   uint64 // the first that was not issued before the change
+	FirstCycle uint64 // the first cycle that was issued after the change
+	FirstMEP   uint64 // the first MEP that had not been issued before the change
 }
 
-// A Withdrawal says that a builder unit has been excluded: nothing that was not sent yet is sent by its tokens of
-// earlier cycles.
+// A Withdrawal says that a builder unit has been excluded: readout units send nothing more under its tokens of earlier
+// cycles.
 type Withdrawal struct {
 	BU          uint16
-	Lost        bool   // it is lost, and will not come back in this view
-	BeforeCycle uint64 // number of the first cycle whose token for it would be good again
+	Lost        bool   // the unit is lost, and will not come back in this view
+	BeforeCycle uint64 // number of the first cycle whose token for the unit would be valid again
 }
 
-// excludeRU goes on without readout unit ru: its watermark no longer counts, and builder units take what has not come
-// from it for missing. With the last unit excluded the input has ended. Excluding it twice does nothing. It is refused
-// with NotNow where the units form a ring.
+// excludeRU goes on without readout unit ru: its watermark no longer counts, and builder units treat parts that have
+// not come from it as missing. When the last unit is excluded, the input has ended. A second exclusion does nothing. It
+// is refused with NotNow where the readout units form a tag ring.
 func (c *Allocator) excludeRU(ru int) error {
 	if ru < 0 || ru >= len(c.rus) {
 		return c.refuse(UnknownUnit, "scheduler", "exclusion of readout unit %d of %d", ru, len(c.rus))
@@ -39,7 +39,7 @@ func (c *Allocator) excludeRU(ru int) error {
 		return nil
 	}
 	if c.drained() {
-		c.endMEP = c.nextMEP // drained is for good, even if the unit that had ended is the one excluded
+		c.endMEP = c.nextMEP // once drained, always drained, even if the excluded unit is the one whose end ended the run
 	}
 	s.excluded = true
 	s.exclusions++
@@ -58,10 +58,10 @@ func (c *Allocator) recordAbsence(ru int, rejoined bool) {
 	})
 }
 
-// includeRU takes an excluded readout unit in again, which has every MEP from the next new one on, and tells what it
-// holds of them by Update. No new MEP is issued before every builder unit that is not excluded has said by ackAbsences
-// that it goes by the rejoin: it would else take the unit's parts for missing. It is refused with NotNow when drained,
-// and where the unit's input had ended. Including it twice does nothing.
+// includeRU takes an excluded readout unit in again. The unit has every MEP from the next new one on, and reports by
+// Update which of them it holds. No new MEP is issued until every builder unit that is not excluded has acknowledged
+// the rejoin by ackAbsences: a builder unit that did not know of it would treat the unit's parts as missing. It is
+// refused with NotNow when drained, and when the input has ended. A second inclusion does nothing.
 func (c *Allocator) includeRU(ru int) error {
 	if ru < 0 || ru >= len(c.rus) {
 		return c.refuse(UnknownUnit, "scheduler", "inclusion of readout unit %d of %d", ru, len(c.rus))
@@ -77,18 +77,18 @@ func (c *Allocator) includeRU(ru int) error {
 	s.Update = Update{ReadBelow: c.nextMEP, Events: (c.nextMEP - c.cfg.FirstMEP) * uint64(c.cfg.Packing)}
 	if c.cutter != nil {
 		s.Update.Events = c.cutter.eventsBelow(c.nextMEP)
-		c.cutter.reachByRU[ru] = Reach{} // that of another process
+		c.cutter.reachByRU[ru] = Reach{} // the former reach was that of another process
 	}
 	c.recordAbsence(ru, true)
 	for x := range c.confirmedExclusions {
-		c.confirmedExclusions[x][ru] = false // it is told of all of them, and has nothing under way
+		c.confirmedExclusions[x][ru] = false // the new process is told of all exclusions, and has nothing under way yet
 	}
 	c.absencesToAck = len(c.absences)
 	c.updateReadWatermark()
 	return nil
 }
 
-// checkIncludeRU says why no readout unit can be taken in now; nil if it can.
+// checkIncludeRU returns nil if a readout unit can be taken in now, and otherwise why not.
 func (c *Allocator) checkIncludeRU() error {
 	if c.drained() || c.inputEnded || c.draining {
 		return c.refuseInState("include a readout unit")
@@ -97,9 +97,9 @@ func (c *Allocator) checkIncludeRU() error {
 }
 
 // ExcludeBU gives builder unit bu no more tokens. Its MEPs without outcome are issued again, to other units, with the
-// next attempt number; those out of attempts are abandoned. It returns how many will be issued again. Feedback of the
-// unit is refused from now on. One that is lost will not come back: readout units give up what they have under way to
-// it. Excluding it twice does nothing, but that one that was excluded may be lost.
+// next attempt number; MEPs whose attempts are used up are abandoned. It returns how many will be issued again.
+// Feedback of the unit is refused from now on. A lost unit will not come back: readout units give up the writes that
+// they have under way to it. A second exclusion does nothing, except that an excluded unit may become lost.
 func (c *Allocator) ExcludeBU(bu int, lost bool) (int, error) {
 	if bu < 0 || bu >= len(c.bus) {
 		return 0, c.refuse(UnknownUnit, "scheduler", "exclusion of builder unit %d of %d", bu, len(c.bus))
@@ -150,29 +150,29 @@ func (c *Allocator) ExcludeBU(bu int, lost bool) (int, error) {
 	return n, nil
 }
 
-// recordWithdrawal notes for the readout units that a builder unit is excluded.
+// recordWithdrawal records for the readout units that a builder unit is excluded.
 func (c *Allocator) recordWithdrawal(bu int) {
 	c.withdrawals = append(c.withdrawals, Withdrawal{BU: uint16(bu), Lost: c.bus[bu].lost, BeforeCycle: c.nextCycle})
 	c.confirmedExclusions = append(c.confirmedExclusions, make([]bool, len(c.rus)))
 }
 
-// isConfirmed tells that a readout unit has confirmed an exclusion, known by its place among the withdrawals.
+// isConfirmed tells that a readout unit has confirmed an exclusion, named by its place among the withdrawals.
 func (c *Allocator) isConfirmed(ru int, exclusion uint64) bool {
 	return exclusion < uint64(len(c.confirmedExclusions)) && c.confirmedExclusions[exclusion][ru]
 }
 
-// ConfirmExclusion takes from readout unit ru that nothing of an exclusion, known by its place among the
-// withdrawals, is under way there any more.
+// ConfirmExclusion notes that readout unit ru has nothing under way any more to the builder unit of an exclusion, named
+// by its place among the withdrawals.
 func (c *Allocator) ConfirmExclusion(ru int, exclusion uint64) error {
 	if exclusion >= uint64(len(c.confirmedExclusions)) || c.isConfirmed(ru, exclusion) {
-		return c.refuse(BadConfirmation, c.cfg.RUs[ru], "exclusion %d of %d is confirmed that is not open", exclusion,
+		return c.refuse(BadConfirmation, c.cfg.RUs[ru], "confirms exclusion %d of %d, which is not open", exclusion,
 			len(c.confirmedExclusions))
 	}
 	c.confirmedExclusions[exclusion][ru] = true
 	return nil
 }
 
-// unconfirmedRUs names the readout units that have something under way to an excluded builder unit still.
+// unconfirmedRUs names the readout units that may still have writes under way to an excluded builder unit.
 func (c *Allocator) unconfirmedRUs(bu int) (rus []string) {
 	last := len(c.withdrawals) - 1
 	for last >= 0 && int(c.withdrawals[last].BU) != bu {
@@ -186,8 +186,9 @@ func (c *Allocator) unconfirmedRUs(bu int) (rus []string) {
 	return rus
 }
 
-// IncludeBU gives an excluded builder unit tokens again. The caller promises that the unit has forgotten the tokens it
-// had and that all its slots are free. Including it twice does nothing; it is refused with NotNow when drained.
+// IncludeBU gives an excluded builder unit tokens again. The caller promises that the unit has forgotten its earlier
+// tokens and that all its slots are free. A second inclusion does nothing; when drained, and for a lost unit, it is
+// refused with NotNow.
 func (c *Allocator) IncludeBU(bu int) error {
 	if bu < 0 || bu >= len(c.bus) {
 		return c.refuse(UnknownUnit, "scheduler", "inclusion of builder unit %d of %d", bu, len(c.bus))

@@ -2,55 +2,55 @@ package core
 
 import "slices"
 
-// Audience is who is to be told of a notice at once. Everybody else takes what there is for him along with the next
-// one that he is to be told.
+// Audience says which units the scheduler sends a notice at once. The others get their share of it with the next notice
+// that is for them.
 type Audience uint8
 
 // The audiences.
 const (
 	ForReadouts Audience = 1 << iota
-	ForFirstRU           // the readout unit that launches tags, alone
+	ForFirstRU           // only the readout unit that launches tags
 	ForBuilders
 	ForControl
 )
 
-// A Notice is one entry of the one ordered stream of what a scheduler tells: what is new, and where it stands after
-// that. It is never changed, and whoever has it may keep it.
+// A Notice is one entry of the ordered stream of all that a scheduler sends: the news, and the state after it. A notice
+// never changes, so readers may keep it.
 type Notice struct {
 	Sequence uint64 // its place in the stream, from 1
 	For      Audience
 	AtNs     int64 // ns since the Unix epoch
 
-	Absences    []Absence    // readout units that went or rejoined; before the cycles that they concern
+	Absences    []Absence    // readout units that have gone or rejoined; sent before the cycles that they concern
 	Withdrawals []Withdrawal // builder units that were excluded
-	Cuts        []Cut        // which events further MEPs have
-	Batch                    // cycles; without any, the number of the next one
-	Tags        []Tag        // that set out, behind their tokens
+	Cuts        []Cut        // events of further MEPs
+	Batch                    // cycles; without cycles, the number of the next one
+	Tags        []Tag        // tags that start, after their tokens
 	Incident    *UnitError   // nil: none
 
 	State         State
 	Released      uint64 // every MEP below has its outcome, but those held up
 	HeldUp        []uint64
-	HeldUpChanges uint64 // of HeldUp, since the beginning
-	CutsOver      bool   // no MEP comes behind the cuts told so far
+	HeldUpChanges uint64 // how often HeldUp has changed since the beginning
+	CutsOver      bool   // no further cut will be made
 }
 
-// Limits of one notice, and of a message made of several. With them a message is below 32 KiB: gRPC's pool has nothing
-// between that and buffers of 1 MiB, which it clears whole every time: with 48 KiB a tenth of all time went there
+// Limits of one notice, and of a message made of several. They keep a message below 32 KiB: the next larger buffer of
+// gRPC's pool has 1 MiB, and gRPC clears it whole each time. Messages of 48 KiB cost a tenth of all time in that
 // (measured 2026-11-21, gRPC 1.85).
 const (
 	MaxTokensPerNotice = 2560 // of 12 bytes
 	MaxCutsPerNotice   = 1024 // of 16 bytes
 )
 
-// Position is how far somebody has come in the stream of notices of one scheduler. Whoever resumes is continued where
-// the terms are the same and the sequence number is one that was told.
+// Position is how far a reader has come in the stream of notices of one scheduler. The scheduler continues a reader
+// from there if the term is its own and the sequence number one that it has sent.
 type Position struct {
-	Term uint64 // of the scheduler, drawn when it begins; 0: from the beginning
-	Next uint64 // sequence number of the first notice that is missing
+	Term uint64 // of the scheduler's stream; 0: from the beginning
+	Next uint64 // sequence number of the first notice that the reader has not got
 }
 
-// append gives a notice its place, and the marks that hold after it.
+// append gives a notice its sequence number and time, and adds it to ready.
 func (c *Core) append(n Notice) {
 	n.Sequence, n.AtNs = c.next, c.unixNano(c.now)
 	c.next++
@@ -64,9 +64,9 @@ func (c *Core) report(u Unit, what Incident, err error) {
 	c.append(n)
 }
 
-// publish tells what is new since the last notice, with the cycles that were issued and the tags that set out. A
-// watermark alone is worth a notice when so many more MEPs are released that they make a step, or when nothing is in
-// flight that anybody waits for: else it goes with the next one.
+// publish appends a notice with all news since the last one, with the cycles that were issued and the tags that start.
+// A change of the watermark alone becomes a notice when at least releaseStep more MEPs are released, or when no cycle
+// is in flight that the others wait for. Otherwise it goes with the next notice.
 func (c *Core) publish(issued Batch, tags []Tag) {
 	a, n := c.alloc, c.mark
 	n.Tags, n.State, n.Released = tags, a.State(), a.released
@@ -108,8 +108,8 @@ func (c *Core) publish(issued Batch, tags []Tag) {
 	split(n, cuts, issued, func(n Notice, _ bool) { c.append(n) })
 }
 
-// split gives a notice to emit, or several where there are too many cuts and tokens for one. Absences come with the
-// first of them, tags with the last.
+// split calls emit with the notice, in several pieces if it has too many cuts and tokens for one. Absences come with
+// the first piece, tags with the last.
 func split(n Notice, cuts []Cut, issued Batch, emit func(n Notice, last bool)) {
 	tags, over, who := n.Tags, n.CutsOver, n.For
 	for {
@@ -132,7 +132,7 @@ func split(n Notice, cuts []Cut, issued Batch, emit func(n Notice, last bool)) {
 	}
 }
 
-// newCuts are the cuts that were not told yet.
+// newCuts are the cuts that have not been published yet.
 func (c *Core) newCuts() (cuts []Cut) {
 	if c.alloc.cutter == nil {
 		return nil
@@ -142,9 +142,9 @@ func (c *Core) newCuts() (cuts []Cut) {
 	return cuts
 }
 
-// snapshot is what a session is told at first that has every MEP from one on, which is in no cycle yet: all that others
-// were told before and that still counts. Only the last of several notices has a place in the stream, so nobody resumes
-// between them.
+// snapshot is what the scheduler sends first to a session that has every MEP from firstMEP on: all earlier news that
+// still hold. No cycle has these MEPs yet. Only the last notice of a snapshot has a sequence number, so no unit resumes
+// within one.
 func (c *Core) snapshot(firstMEP uint64) (all []Notice) {
 	n := c.mark
 	n.Absences, n.Withdrawals = c.alloc.absences, c.alloc.withdrawals
@@ -161,13 +161,13 @@ func (c *Core) snapshot(firstMEP uint64) (all []Notice) {
 	return all
 }
 
-// Limits of the packed words that a token travels in (docs/format/tagnet.md).
+// Limits of the packed words of a token (docs/format/tagnet.md).
 const (
 	// MaxSlots is the largest number of slots a builder unit may have: a slot number has 24 bits.
 	MaxSlots = 1 << 24
 	// MaxAttempt is the largest attempt number: it has 8 bits.
 	MaxAttempt = 1<<8 - 1
-	// NoMEP stands in an empty place instead of a MEP number. It equals the end-of-run event id, so no MEP has it.
+	// NoMEP stands in an empty place instead of a MEP number. It equals the end-of-run event id, so that no MEP has it.
 	NoMEP uint64 = 1<<64 - 1
 
 	slotMask     = MaxSlots - 1
@@ -178,12 +178,12 @@ const (
 type Token struct {
 	MEP     uint64
 	Slot    uint32 // of the builder unit
-	BU      uint16 // index in the view, which is also its place in the cycle
-	Attempt uint8  // 1 for the first; the highest attempt counts
+	BU      uint16 // index in the view, and place in the cycle
+	Attempt uint8  // 1 for the first; of several copies the highest attempt counts
 }
 
-// A Batch holds whole cycles in order, one entry for every place of every cycle, in the form they travel in. Cycle i of
-// the batch has the number First+i; its place j is at index i*Places+j of MEPs and Slots.
+// A Batch holds whole cycles in order, one entry for every place of every cycle, in their form on the wire. Cycle i of
+// the batch has the number FirstCycle+i; its place j is at index i*PlacesPerCycle+j of MEPs and Slots.
 type Batch struct {
 	FirstCycle     uint64   // number of the first cycle
 	PlacesPerCycle int      // places in a cycle
@@ -199,8 +199,8 @@ func (b *Batch) Len() int {
 	return len(b.MEPs) / b.PlacesPerCycle
 }
 
-// Token returns what stands in a place of cycle i of the batch, and false if the place is empty. It panics if i or
-// place is out of range, like an index expression.
+// Token returns the token in a place of cycle i of the batch, and false if the place is empty. Like an index expression
+// it panics if i or place is out of range.
 func (b *Batch) Token(i, place int) (Token, bool) {
 	at := i*b.PlacesPerCycle + place
 	mep := b.MEPs[at]
@@ -216,7 +216,7 @@ func (b *Batch) Token(i, place int) (Token, bool) {
 	}, true
 }
 
-// split is the first cycles of a batch, and the others. They share its memory.
+// split returns the first cycles of a batch, and the others. Both share the memory of the batch.
 func (b *Batch) split(cycles int) (first, rest Batch) {
 	first, rest = *b, *b
 	n := cycles * b.PlacesPerCycle
@@ -225,7 +225,7 @@ func (b *Batch) split(cycles int) (first, rest Batch) {
 	return first, rest
 }
 
-// Reset empties the batch, keeps its memory, and sets the number the next cycle will have.
+// Reset empties the batch, keeps its memory, and sets the number of its first cycle and the places per cycle.
 func (b *Batch) Reset(first uint64, places int) {
 	b.FirstCycle, b.PlacesPerCycle = first, places
 	b.MEPs, b.Slots = b.MEPs[:0], b.Slots[:0]
@@ -241,7 +241,7 @@ func (b *Batch) appendEmptyCycle() int {
 	return at
 }
 
-// PackSlot is the word of an attempt and a slot.
+// PackSlot packs an attempt and a slot into one word.
 func PackSlot(attempt uint8, slot uint32) uint32 {
 	return uint32(attempt)<<attemptShift | slot&slotMask
 }

@@ -13,8 +13,7 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// Registers are what a scheduler tells of itself (TagNet-farm §VII.C). They, and what is in them, are messages of its
-// protocol.
+// Registers are the figures of a scheduler (TagNet-farm §VII.C), as a message of its protocol.
 type Registers = tagnetv1.RegistersResponse
 
 // Counters of the scheduler.
@@ -26,8 +25,8 @@ type BURegister = tagnetv1.BURegister
 // BUCounters of one builder unit.
 type BUCounters = tagnetv1.BUCounters
 
-// Registers reads all registers, but the run, the view, which calls were refused, and the latencies, whose histogram it
-// copies for whoever encodes it.
+// Registers reads all registers but the run, the view and the refused calls, which the Core does not know. The latency
+// histogram is a copy for the caller to encode.
 func (c *Core) Registers() (*Registers, *hdrhistogram.Histogram) {
 	r := c.alloc.Registers()
 	for i, u := range r.GetRus() {
@@ -41,14 +40,14 @@ func (c *Core) Registers() (*Registers, *hdrhistogram.Histogram) {
 	return r, c.latency.Clone()
 }
 
-// stampAbsences notes when readout units have gone or rejoined.
+// stampAbsences records when readout units have gone or rejoined.
 func (c *Core) stampAbsences() {
 	for len(c.absenceTimes) < len(c.alloc.absences) {
 		c.absenceTimes = append(c.absenceTimes, c.unixNano(c.now))
 	}
 }
 
-// absenceSpans is the parts of the run that a readout unit was gone for.
+// absenceSpans lists the parts of the run for which a readout unit was gone.
 func (c *Core) absenceSpans(unit int) (all []*tagnetv1.Gone) {
 	c.stampAbsences()
 	for i, a := range c.alloc.absences {
@@ -64,7 +63,7 @@ func (c *Core) absenceSpans(unit int) (all []*tagnetv1.Gone) {
 	return all
 }
 
-// Registers reads all registers, but what a Core knows. Nothing in them is the core's own.
+// Registers reads all registers but those that only a Core knows. The message shares no memory with the Allocator.
 func (c *Allocator) Registers() *Registers {
 	r := &Registers{
 		State:      tagnetv1.State(c.State()),
@@ -114,7 +113,7 @@ func (c *Allocator) Registers() *Registers {
 	return r
 }
 
-// listNames says what the numbers of a list of counters stand for; those without a name are not told.
+// listNames names the elements of each list of counters; elements without a name are left out.
 var listNames = map[protoreflect.Name][]string{
 	"waits_for": enumNames(WaitReason.String, numberOfWaitReasons),
 	"refused":   enumNames(Reason.String, numberOfReasons),
@@ -128,8 +127,8 @@ func enumNames[K ~int | ~uint8](word func(K) string, n int) (out []string) {
 	return out
 }
 
-// eachCounter calls f with every counter of a message, whose names begin with prefix. Of the messages in it, those that
-// are not there are passed over, or told as well if all is set.
+// eachCounter calls f with every counter of a message and puts prefix before the names. With all, it also lists the
+// counters of messages within it that are not set.
 func eachCounter(prefix string, m protoreflect.Message, all bool, f func(name, help string, n uint64)) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -156,7 +155,7 @@ func eachCounter(prefix string, m protoreflect.Message, all bool, f func(name, h
 	}
 }
 
-// CounterList lists the counters that a scheduler may tell.
+// CounterList lists the counters that a scheduler may have.
 func CounterList() (out counter.List) {
 	eachCounter("", new(Counters).ProtoReflect(), true, func(name, help string, _ uint64) {
 		out = append(out, counter.Counter{Name: name, Help: help, Kind: counter.Count})
@@ -164,13 +163,13 @@ func CounterList() (out counter.List) {
 	return out
 }
 
-// Stats are the registers of a scheduler, and what can be read in them.
+// Stats are the registers of a scheduler, with the latency histogram decoded.
 type Stats struct {
 	*Registers
-	Latency *hdrhistogram.Histogram // that of the registers
+	Latency *hdrhistogram.Histogram // decoded from the registers
 }
 
-// CountersByName gives every counter by its name.
+// CountersByName returns every counter by its name.
 func (s *Stats) CountersByName() map[string]uint64 {
 	m := map[string]uint64{}
 	eachCounter("", s.GetCounters().ProtoReflect(), false, func(name, _ string, n uint64) { m[name] = n })
@@ -180,7 +179,7 @@ func (s *Stats) CountersByName() map[string]uint64 {
 // errNoLatency says that a latency histogram cannot be read.
 var errNoLatency = errors.New("tagnet: the registers have a latency histogram that cannot be read")
 
-// StatsOf reads registers that came from elsewhere.
+// StatsOf decodes registers that came from another process. Its error says that their histogram cannot be read.
 func StatsOf(r *Registers) (out Stats, err error) {
 	if len(r.GetLatency()) == 0 {
 		return Stats{r, hdrhistogram.New(1, maxLatencyUs, 3)}, nil

@@ -7,8 +7,8 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// Request says a configuration in words of the protocol, but for whom it is. What does not fit them is left to
-// ConfigOf's check, as the largest value.
+// Request is the configuration as a message of the protocol, without the run and the view. A number that does not fit
+// its field becomes the largest value, which ConfigOf's check refuses.
 func (c *Config) Request() *tagnetv1.BeginRequest {
 	return &tagnetv1.BeginRequest{
 		Rus:         c.RUs,
@@ -31,7 +31,7 @@ func (c *Config) Request() *tagnetv1.BeginRequest {
 	}
 }
 
-// clampUint32 is v in 32 bits; what does not fit is larger than anything may be.
+// clampUint32 is v in 32 bits; a value that does not fit becomes the largest one, which no setting may have.
 func clampUint32(v int) uint32 {
 	if v < 0 || v > math.MaxUint32 {
 		return math.MaxUint32
@@ -39,13 +39,13 @@ func clampUint32(v int) uint32 {
 	return uint32(v)
 }
 
-// maxHostedMEPs bounds the memory that a request makes a host take: a MEP that can be in flight takes some 30 bytes of
-// the records, the log and the times, so 2^22 of them 130 MB. It is 100 builder units with 40,000 slots each
+// maxHostedMEPs bounds the memory that a request can make a host use: a MEP that can be in flight takes some 30 bytes
+// of the records, the log and the times, so 2^22 MEPs take 130 MB. They are 100 builder units with 40,000 slots each
 // (2026-11-21).
 const maxHostedMEPs = 1 << 22
 
-// ConfigOf is Config.Request backwards. Its errors are sentences that say what cannot be, or is more than a host may be
-// asked for.
+// ConfigOf is the configuration of a message that Config.Request made. Its errors are sentences that say which value is
+// impossible, or more than a host accepts.
 func ConfigOf(m *tagnetv1.BeginRequest) (c Config, err error) {
 	switch m.GetPolicy() {
 	case tagnetv1.Policy_POLICY_WAIT, tagnetv1.Policy_POLICY_SKIP:

@@ -6,41 +6,41 @@ import (
 	"slices"
 )
 
-// Rules say which builder unit the next MEP goes to (TagNet-farm §III.B.2). The zero value is
-// plain round robin.
+// Rules decide which builder unit the next MEP goes to (TagNet-farm §III.B.2). The zero value is plain round robin.
 //
-// The choice is made in three steps, each of which takes turns: a turn set, a group in it, a builder unit in the
-// group. Without turn sets there is one, without groups each builder unit is alone. A builder unit without a free
-// slot, whose turn it is, is waited for or passed over as Config.NoSlotPolicy says, and a group that has its running
-// event as BusyGroupPolicy says.
+// The choice has three steps, and each takes turns: a turn set, a group in it, a builder unit in the group. Without
+// turn sets there is one turn set, without groups each builder unit is a group. For a builder unit that has the turn
+// but no free slot, Config.NoSlotPolicy says whether the scheduler waits for it or passes over it; for a group that has
+// the turn and a running event, BusyGroupPolicy says it.
 type Rules struct {
-	// Groups of builder units that share a bottleneck: a leaf switch, a column of a torus. A group has never two running
-	// events. Indices in Config.BUs, each in exactly one group. None means that there is no such bottleneck.
+	// Groups of builder units that share a bottleneck: a leaf switch, a column of a torus. A group never has two running
+	// events. Indices in Config.BUs, each in exactly one group. Empty means that there is no such bottleneck.
 	Groups [][]int
-	// BusyGroupPolicy is the policy towards a group whose turn it is and that has a running event. Zero means Wait.
+	// BusyGroupPolicy is the policy towards a group that has the turn and a running event. Zero means Wait.
 	BusyGroupPolicy Policy
 	// TurnOrder says how turns are given. Zero means RoundRobin.
 	TurnOrder TurnOrder
-	// Ratio has the weight of each builder unit, 1 to maxWeight, for ByRatio and for nothing else.
+	// Ratio has the weight of each builder unit, 1 to maxWeight. Only ByRatio has one.
 	Ratio []int
-	// TurnSets alternate: a MEP goes to the one after the last one's. Where that is passed over, the MEP goes to the one
-	// after it, but never to the last one's again: then the scheduler waits, whatever the policies, unless no other
-	// turn set has an active builder unit. Indices in Config.BUs, each in exactly one turn set; a group lies in one
-	// turn set. None means one of all.
+	// TurnSets alternate: each MEP goes to the turn set after the one that had the last MEP. If no builder unit there can
+	// take it, the MEP goes to the next turn set, but never to the one that had the last MEP: before that the scheduler
+	// waits, whatever the policies, unless no other turn set has an active builder unit. Indices in Config.BUs, each in
+	// exactly one turn set; a group lies in one turn set. Empty means one turn set with all builder units.
 	TurnSets [][]int
 }
 
-// maxWeight is the largest weight in Rules.Ratio. It bounds the table of turns, whose length is the sum of the weights.
+// maxWeight is the largest weight in Rules.Ratio. It bounds the table of turns, which has as many turns as the weights
+// sum to.
 const maxWeight = 100
 
 // TurnOrder says how turns are given.
 type TurnOrder uint8
 
-// The ways. ByDemand never waits for a busy unit or group while there is another that TurnSets allow.
+// The turn orders. ByDemand never waits for a busy unit or group while TurnSets allow another one.
 const (
-	RoundRobin TurnOrder = iota // group after group, and in the group builder unit after builder unit
+	RoundRobin TurnOrder = iota // group after group, in each group builder unit after builder unit
 	ByRatio                     // builder units in a fixed ratio, their turns spread evenly
-	// the group with the largest share of free slots, and in it the builder unit; round robin among equals
+	// the group with the largest share of free slots, in it the unit with the most; round robin among equals
 	ByDemand
 )
 
@@ -58,12 +58,12 @@ func ParseTurnOrder(s string) (TurnOrder, error) {
 	return RoundRobin, fmt.Errorf("tagnet: next %q is none of round-robin, ratio, demand", s)
 }
 
-// isPlain tells that these are the rules of the zero value.
+// isPlain tells that the rules are those of the zero value.
 func (r *Rules) isPlain() bool {
 	return len(r.Groups) == 0 && len(r.TurnSets) == 0 && r.TurnOrder == RoundRobin
 }
 
-// Check holds the rules against the number of builder units.
+// Check checks the rules for a view of that many builder units.
 func (r *Rules) Check(bus int) error {
 	if _, err := setIndexOf("group", r.Groups, bus); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (r *Rules) checkRatio(bus int) error {
 	return nil
 }
 
-// setIndexOf tells in which of the sets each builder unit is: in set 0 where there are no sets.
+// setIndexOf returns for each builder unit the index of its set: 0 for all where there are no sets.
 func setIndexOf(kind string, sets [][]int, bus int) ([]uint16, error) {
 	of := make([]uint16, bus)
 	if len(sets) == 0 {
@@ -130,11 +130,11 @@ func setIndexOf(kind string, sets [][]int, bus int) ([]uint16, error) {
 	return of, nil
 }
 
-// spreadTurns lays out one period of turns, in which builder unit bus[i] has weights[i] of them: after every turn each
-// has had its share so far, rounded up or down. Of those whose next turn may begin, the one goes whose turn must be
-// over first; that this always succeeds is the scheduling theorem for one resource (earliest deadline first, total load
-// 1). It takes turns × builder units steps: 12 million with 500 of weights up to 100, when the rules are read and when
-// a builder unit is excluded or included.
+// spreadTurns lays out one period of turns, in which builder unit bus[i] has weights[i] turns: after every turn each
+// unit has had its share so far, rounded up or down. Among the units whose next turn may begin, the one goes first
+// whose turn must be over first. This always succeeds, by the scheduling theorem for one resource (earliest deadline
+// first, total load 1). It takes turns × builder units steps: 12 million for 500 builder units with weights up to 100.
+// The chooser does it at the beginning, and when a builder unit is excluded or included.
 func spreadTurns(bus []uint16, weights []int) []uint16 {
 	sum, common := 0, 0
 	for _, w := range weights {
@@ -152,7 +152,7 @@ func spreadTurns(bus []uint16, weights []int) []uint16 {
 		for i, w := range weights {
 			w /= common
 			if w == 0 || had[i]*sum >= (turn+1)*w {
-				continue // its next turn is not due to begin before the next one
+				continue // the unit's next turn may not begin yet
 			}
 			if d := ((had[i]+1)*sum + w - 1) / w; best < 0 || d < deadline {
 				best, deadline = i, d

@@ -5,35 +5,35 @@ import (
 	"strings"
 )
 
-// Unit is a unit of the view.
+// Unit names a unit of the view.
 type Unit struct {
 	Role  Role
 	Index int
 }
 
-// session is the scheduler's end of a unit's session. It outlives its stream: when that breaks, the unit makes another
-// one and names how far it has come. The scheduler goes on from there, both ways, by sequence numbers. Meanwhile nobody
-// fails: the others wait for what the unit holds, or go on without it.
+// session is the scheduler's end of a unit's session. It outlives its stream: when the stream breaks, the unit opens
+// another one and names how far it has come. Both ends continue from there by sequence numbers. Meanwhile no unit
+// fails: the other units wait for what this unit holds, or go on without it.
 //
 //	open ─► broken ─► resumed within Settings.ResumeTimeout ─► open
 //	           └────► not resumed ─► lost, which is reported
 //
-// A unit proves by its certificate that it is the one, and by the number of its session that it has not begun anew
-// meanwhile: a process that was started again has forgotten what it was given.
+// By its certificate a unit proves that it is the unit of that name. By the number of its session it proves that it has
+// not begun anew meanwhile: a process that was started again has forgotten what the scheduler sent it.
 type session struct {
 	number uint64 // of the session
 	stream uint64 // the newest one
 	link   link
-	lost   bool // it cannot be resumed any more
+	lost   bool // the session cannot be resumed any more
 
-	known []Notice // what it was told at first
-	next  uint64   // and from which notice on it had the stream
-	taken uint64   // entries of the session: outcomes of a builder unit, returned tags of a readout unit
+	known []Notice // snapshot that the session got first
+	next  uint64   // sequence number of the notice from which the session then got the stream
+	taken uint64   // entries that the Core has taken: outcomes of a builder unit, returned tags of a readout unit
 
-	unacked   int  // entries that were taken since its unit was last told
-	asksTaken bool // who sent them asks
+	unacked   int  // entries taken since the unit last got an acknowledgement
+	asksTaken bool // the builder unit has asked for an acknowledgement
 
-	// of a readout unit that was excluded before: the first MEP that it has a part in again, and the events before
+	// of a readout unit that has rejoined: the first MEP that it has a part in again, and the events before that MEP
 	firstMEP, eventsBefore uint64
 	readmission            readmission // of a unit that is excluded
 }
@@ -43,22 +43,23 @@ type link uint8
 const (
 	linkNone   link = iota // the unit has never attached
 	linkOpen               // its stream is open
-	linkBroken             // it broke, and may be resumed
-	linkDown               // it has ended, or was cut
+	linkBroken             // its stream broke, and the unit may resume
+	linkDown               // its stream has ended, or the scheduler has cut it
 )
 
-// A builder unit that was excluded comes back in steps, since what was under way to it must be over, and its slots
-// free, before tokens name them again:
+// A builder unit that was excluded comes back in steps: before tokens name its slots again, the writes under way to it
+// must have ended and its slots must be free:
 //
 //	include: every readout unit has confirmed the exclusion ─► wanted
 //	the unit, which tries now and then, attaches ─► refused with RefusedUntilReset ─► reset requested: it frees its slots
 //	the unit attaches once more ─► included
 //
-// A readout unit that was excluded comes back as another process, which knows nothing of what the one before it was
-// told. It takes part from the moment at which it attaches, so nobody waits for one that never does:
+// A readout unit that was excluded comes back as another process, which knows nothing of what the scheduler told the
+// former one. It takes part from the moment at which it attaches, so no other unit waits for one that never does:
 //
 //	include ─► wanted
-//	the unit attaches with a new session ─► included: what it is told at first names the cycle and the MEP of the rejoin
+//	the unit attaches with a new session ─► included: its snapshot names the cycle and the MEP of the rejoin
+//	every builder unit has acknowledged the rejoin ─► new MEPs are issued
 //	every builder unit says that it goes by the rejoin ─► new MEPs are issued
 type readmission uint8
 
@@ -77,7 +78,7 @@ func (c *Core) name(u Unit) string {
 	return c.set.View.BUs[u.Index]
 }
 
-// isExcluded tells whether a unit is.
+// isExcluded tells whether a unit is excluded.
 func (c *Core) isExcluded(u Unit) bool {
 	if u.Role == Readout {
 		return c.alloc.rus[u.Index].excluded
@@ -107,12 +108,12 @@ func (c *Core) startIfComplete() {
 	}
 }
 
-// wasPublished tells that a position is one that somebody may have come to: the one comparison of whoever resumes.
+// wasPublished tells that a unit may have come to a position: the one comparison before a session resumes.
 func (c *Core) wasPublished(p Position) bool {
 	return p.Term == c.set.Term && p.Next > 0 && p.Next <= c.next
 }
 
-// Attach is a new stream of a unit.
+// Attach is a new stream of a unit, which begins a session or resumes one.
 type Attach struct {
 	Unit    Unit
 	Stream  uint64 // its number: no other stream has it
@@ -136,11 +137,11 @@ func (in Attach) step(c *Core) (a Answer) {
 		a.Err = c.refuseSession(RefusedSecondAttach, in.Unit, "was lost: its stream broke and was not resumed within %v",
 			c.set.ResumeTimeout)
 	case in.Had != (Position{}) && !c.wasPublished(in.Had):
-		a.Err = c.refuseSession(RefusedMessage, in.Unit, "says it has had what was never sent to it")
+		a.Err = c.refuseSession(RefusedMessage, in.Unit, "names a position in the notices that was never sent to it")
 	default:
 		resumes = true
 		c.alloc.counters.StreamsResumed++
-		c.end(in.Unit, ErrSuperseded) // it may not have broken yet for this end of it
+		c.end(in.Unit, ErrSuperseded) // the scheduler may not have noticed yet that the former stream broke
 	}
 	if a.Err != nil {
 		return a
@@ -158,7 +159,7 @@ func (in Attach) step(c *Core) (a Answer) {
 	return a
 }
 
-// rejoin begins the session of an excluded readout unit that is awaited.
+// rejoin begins the session of an excluded readout unit whose return is wanted.
 func (c *Core) rejoin(in Attach) error {
 	s, unit := c.session(in.Unit), in.Unit.Index
 	if s.readmission != readmissionWanted {
@@ -172,12 +173,12 @@ func (c *Core) rejoin(in Attach) error {
 	return nil
 }
 
-// readmit takes an excluded builder unit that attaches a step further. A unit that was away while it was excluded and
-// included has not freed its slots yet, and goes on with the number of its session.
+// readmit takes an excluded builder unit that attaches one step further. A unit that was away while it was excluded and
+// included comes with the number of its old session: it has not freed its slots yet.
 func (c *Core) readmit(in Attach) error {
 	s := c.session(in.Unit)
 	if s.link == linkBroken {
-		s.link = linkDown // it is there
+		s.link = linkDown // the unit has come back before ResumeOver
 	}
 	switch step := s.readmission; {
 	case step == readmissionWanted, step == readmissionResetRequested && in.Session == s.number:
@@ -193,7 +194,7 @@ func (c *Core) readmit(in Attach) error {
 	return c.refuseSession(RefusedExcluded, in.Unit, "is excluded")
 }
 
-// refuseSession refuses a session, or ends it, with a sentence of which the unit is the subject.
+// refuseSession makes the error that refuses or ends a session; the unit is the subject of its sentence.
 func (c *Core) refuseSession(why Refusal, u Unit, format string, args ...any) error {
 	return &SessionError{why, c.name(u), "", fmt.Sprintf("%s %s %s", u.Role, c.name(u), fmt.Sprintf(format, args...))}
 }
@@ -207,7 +208,7 @@ func (c *Core) end(u Unit, why error) {
 	}
 }
 
-// cutMisbehaving ends the session of a unit that has told what cannot be, and reports it.
+// cutMisbehaving ends the session of a unit that reported what cannot be true, and reports the unit to the control.
 func (c *Core) cutMisbehaving(u Unit, why Refusal, got, want any, err error) {
 	c.report(u, UnitMisbehaved, err)
 	c.end(u, &SessionError{why, got, want, err.Error()})
@@ -225,8 +226,8 @@ func (c *Core) cutExcluded(u Unit) {
 type Detached struct {
 	Unit   Unit
 	Stream uint64
-	Err    error // nil: it ended as it should
-	// Final: the session cannot be resumed. Incident says what it is then.
+	Err    error // nil: the unit ended it in order
+	// Final: the unit cannot resume its session, and Incident is reported.
 	Final    bool
 	Incident Incident
 }
@@ -234,7 +235,7 @@ type Detached struct {
 func (in Detached) step(c *Core) (a Answer) {
 	s := c.session(in.Unit)
 	switch {
-	case s.link != linkOpen || s.stream != in.Stream: // excluded, cut or superseded: known
+	case s.link != linkOpen || s.stream != in.Stream: // the unit was excluded, cut or has resumed: the core knows
 	case in.Err == nil:
 		s.link = linkDown
 	case in.Final || c.set.ResumeTimeout < 0:
@@ -247,16 +248,16 @@ func (in Detached) step(c *Core) (a Answer) {
 	return a
 }
 
-// ResumeOver is the end of the time that the unit of a broken stream had.
+// ResumeOver is the end of the time in which the unit of a broken stream could resume.
 type ResumeOver Broken
 
 func (in ResumeOver) step(c *Core) (a Answer) {
 	s := c.session(in.Unit)
 	switch {
-	case s.link != linkBroken || s.stream != in.Stream: // it has been resumed
+	case s.link != linkBroken || s.stream != in.Stream: // the unit has resumed
 	case in.Unit.Role == Builder && c.isExcluded(in.Unit):
 		s.link = linkDown
-		// The unit is known: it was excluded while nobody could say whether it is still there.
+		// The control excluded the unit while its stream was broken, so as one that might come back: now it is lost.
 		_, a.Err = c.alloc.ExcludeBU(in.Unit.Index, true)
 	default:
 		c.lose(in.Unit, UnitLost, fmt.Errorf("%w; it was not resumed within %v", in.Err, c.set.ResumeTimeout))
@@ -264,7 +265,7 @@ func (in ResumeOver) step(c *Core) (a Answer) {
 	return a
 }
 
-// lose gives a session up, and reports it.
+// lose ends a session that cannot be resumed, and reports the incident.
 func (c *Core) lose(u Unit, what Incident, err error) {
 	s := c.session(u)
 	s.link, s.lost = linkDown, true
@@ -273,7 +274,7 @@ func (c *Core) lose(u Unit, what Incident, err error) {
 	}
 }
 
-// ExcludeBU gives a builder unit no more tokens and cuts its stream. One whose stream has broken is lost.
+// excludeBU gives a builder unit no more tokens and ends its stream. A unit whose session had ended before is lost.
 func (c *Core) excludeBU(unit int, lost bool) (reissued int, err error) {
 	u := Unit{Builder, unit}
 	s := c.session(u)
@@ -283,15 +284,15 @@ func (c *Core) excludeBU(unit int, lost bool) (reissued int, err error) {
 	return reissued, err
 }
 
-// includeBU lets an excluded builder unit attach again, and gives it tokens when it has. It is refused with NotNow
-// while a readout unit has not confirmed the exclusion, of a unit that is lost, and when drained.
+// includeBU lets an excluded builder unit attach again, and gives it tokens once it has. It is refused with NotNow
+// while a readout unit has not confirmed the exclusion, for a lost unit, and when drained.
 func (c *Core) includeBU(unit int) error {
 	b, s := &c.alloc.bus[unit], c.session(Unit{Builder, unit})
 	switch {
 	case !b.excluded || s.readmission != readmissionNotWanted:
 		return nil
 	case s.link == linkNone, b.lost, c.alloc.drained():
-		return c.alloc.IncludeBU(unit) // it has nothing, and nobody has anything for it; or it says why not
+		return c.alloc.IncludeBU(unit) // it never attached and so has no tokens, or IncludeBU refuses it
 	}
 	if rus := c.alloc.unconfirmedRUs(unit); len(rus) > 0 {
 		return c.alloc.refuse(NotNow, c.set.View.BUs[unit],
@@ -301,7 +302,7 @@ func (c *Core) includeBU(unit int) error {
 	return nil
 }
 
-// excludeRU goes on without a readout unit and cuts its stream.
+// excludeRU goes on without a readout unit and ends its stream.
 func (c *Core) excludeRU(unit int) error {
 	err := c.alloc.excludeRU(unit)
 	if err == nil {
@@ -311,7 +312,7 @@ func (c *Core) excludeRU(unit int) error {
 }
 
 // includeRU lets an excluded readout unit attach again, and take part from then on. It is refused with NotNow when no
-// new MEP will be issued. Twice is once.
+// new MEPs will be issued. A second call does nothing.
 func (c *Core) includeRU(unit int) error {
 	if !c.alloc.rus[unit].excluded {
 		return nil
@@ -323,8 +324,9 @@ func (c *Core) includeRU(unit int) error {
 	return err
 }
 
-// CountRepeated is the other end of whoever keeps what was not acknowledged: of n entries from number first on, as many
-// were taken before as it tells. False: entries are missing between those that were taken and the first.
+// CountRepeated serves the receiver of entries that the sender repeats until they are acknowledged. Of n entries from
+// number first on, before is how many the receiver has applied already, given that it has applied that many in all. ok
+// is false if entries are missing between the last one applied and first.
 func CountRepeated(applied, first uint64, n int) (before int, ok bool) {
 	if first > applied {
 		return 0, false

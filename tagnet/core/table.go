@@ -11,9 +11,9 @@ import (
 )
 
 // An Allocator is made of layers, each of which knows those before it: base, table (the MEPs that were issued), inputs
-// (what readout units hold), builders (who has slots), Allocator (what is issued to whom). All are one value.
+// (what readout units hold), builders (which slots are free), Allocator (which MEP goes where). All are one value.
 
-// base is what all layers know: the view, how far it is in its life, and what is counted.
+// base is what all layers share: the view, its state, and the counters.
 type base struct {
 	cfg                       Config
 	started, paused, draining bool
@@ -25,17 +25,17 @@ func (b *base) refuse(r Reason, unit, format string, args ...any) error {
 	return &inputError{Reason: r, Unit: unit, Detail: fmt.Sprintf(format, args...)}
 }
 
-// table is what is kept of the MEPs that were issued: a record of each, the cycles that wait for them, and what the
-// watermark has passed over.
+// table keeps what the scheduler knows of the MEPs that were issued: a record of each, the cycles that wait for them,
+// and the MEPs that the watermark has passed over.
 //
-// What a builder unit that has stopped must not do to the others. Two things would make them wait for it:
+// It keeps a builder unit that has stopped from holding up the others. Two things would make them wait for it:
 //
-//   - cycles in flight, under Skip: each MEP that it has holds one open, and there are LookAhead of them. So it is left
+//   - cycles in flight, under Skip: each MEP of the unit holds one of LookAhead cycles open. So the unit is left
 //     behind: its MEPs are taken out of their cycles;
-//   - the released watermark, which stops at its oldest MEP, and with it the records and the readout units' memory. So
-//     the watermark passes over its MEPs, which are held up from then on: they are named beside the watermark. Under
-//     Wait that serves a builder unit which discards what it has no time for, and so goes on but for the MEP that its
-//     sink is stuck with.
+//   - the released watermark, which stops at the unit's oldest MEP, and with it the records and the memory of the
+//     readout units. So the watermark passes over these MEPs: from then on they are held up, and listed beside the
+//     watermark. Under Wait this serves a builder unit that discards MEPs which it has no time for: all its MEPs get
+//     outcomes but the one that its sink is stuck with.
 //
 // Both are bounded: a builder unit has at most creditPerBU MEPs.
 type table struct {
@@ -44,27 +44,27 @@ type table struct {
 	placesPerCycle int    // immutable
 	recordMask     uint64 // Window - 1; immutable
 
-	nextMEP       uint64  // next MEP never issued before
+	nextMEP       uint64  // number of the first MEP that was never issued
 	released      uint64  // every MEP below has its outcome, but those held up
 	shortMEP      uint64  // the MEP with fewer events than Packing; NoMEP while none is known
-	shortMEPLacks uint32  // events the short MEP lacks
+	shortMEPLacks uint32  // events that the short MEP lacks
 	cutter        *cutter // nil where every MEP but the last has Packing events
 
-	records []mepRecord // of MEP k at k & mask, for k in [released, next)
-	reissue queue       // MEPs to be issued again
+	records []mepRecord // of MEP k at k & recordMask, for k in [released, nextMEP)
+	reissue queue       // MEPs that wait to be issued again
 	heldUp  heldUpMEPs  // MEPs below released that have no outcome
 
 	groups  groups
 	tagRing *tagRing // nil without a ring
 
-	// tokens without outcome, for each cycle in flight; those of builder units left behind do not count
+	// tokens without outcome, for each cycle in flight, but for those of builder units left behind
 	openTokens []uint32
 	freeCycles []uint32 // indices into openTokens
 
 	depths struct{ ready, cycles, window, reissue depth }
 }
 
-// mepRecord is what is kept of one MEP.
+// mepRecord is the last token of a MEP, and what became of it.
 type mepRecord struct {
 	slot    uint32
 	cycle   uint32 // index into openTokens, or noCycle
@@ -114,7 +114,7 @@ func newTable(cfg Config) table {
 	return t
 }
 
-// heldUpMEPs are the MEPs that the watermark passed over, in order, with their records and numbers of events.
+// heldUpMEPs are the MEPs that the watermark has passed over, in order, with their records and numbers of events.
 type heldUpMEPs struct {
 	meps    []uint64
 	records []mepRecord
@@ -127,14 +127,14 @@ func (h *heldUpMEPs) add(mep uint64, r mepRecord, events uint64) {
 	h.changes++
 }
 
-// drop forgets the MEP at an index, which has its outcome.
+// drop removes the MEP at index i, which has its outcome.
 func (h *heldUpMEPs) drop(i int) {
 	h.meps, h.records = slices.Delete(h.meps, i, i+1), slices.Delete(h.records, i, i+1)
 	h.events = slices.Delete(h.events, i, i+1)
 	h.changes++
 }
 
-// prune forgets all that have their outcome.
+// prune removes all MEPs that have their outcome.
 func (h *heldUpMEPs) prune() {
 	for i := len(h.meps) - 1; i >= 0; i-- {
 		if h.records[i].state == recordFinal {
@@ -143,7 +143,8 @@ func (h *heldUpMEPs) prune() {
 	}
 }
 
-// recordOf is the record of a MEP that was issued; that of one of which none is kept any more is final.
+// recordOf is the record of an issued MEP. A MEP whose record is no longer kept has its outcome, so its record is
+// final.
 func (t *table) recordOf(mep uint64) *mepRecord {
 	if mep >= t.released {
 		return &t.records[mep&t.recordMask]
@@ -154,7 +155,7 @@ func (t *table) recordOf(mep uint64) *mepRecord {
 	return &mepRecord{state: recordFinal}
 }
 
-// forEachUnfinished calls f with every MEP that has no outcome, in order. f may give it one.
+// forEachUnfinished calls f with every MEP that has no outcome, in order. f may record the outcome.
 func (t *table) forEachUnfinished(f func(mep uint64, r *mepRecord)) {
 	for i, mep := range t.heldUp.meps {
 		f(mep, &t.heldUp.records[i])
@@ -167,8 +168,8 @@ func (t *table) forEachUnfinished(f func(mep uint64, r *mepRecord)) {
 	}
 }
 
-// advanceReleased moves the watermark over every MEP that has its outcome, and over others when all that is kept for
-// them would be more than can be in flight.
+// advanceReleased moves the watermark over every MEP that has its outcome. It also passes over MEPs without one, as
+// long as the MEPs that readout units must keep would otherwise be more than can be in flight.
 func (t *table) advanceReleased() {
 	for t.released < t.nextMEP {
 		r := &t.records[t.released&t.recordMask]
@@ -183,10 +184,10 @@ func (t *table) advanceReleased() {
 	}
 }
 
-// maxBeyondReleased is how far beyond the watermark MEPs are issued before it passes over those that hold it up.
-// Readout units keep what is between, and what is held up, so that together they are no more than can be in flight
-// anyway; of small MEPs they have room for twice that, and a reach beyond it would let them fill up behind a builder
-// unit that has stopped. In a window of a cycle or less nothing is passed over.
+// maxBeyondReleased is how many MEPs readout units keep at most, those beyond the watermark and those held up together,
+// before the watermark passes over a MEP that holds it up. The limit is what can be in flight: readout units have room
+// for twice that of small MEPs. With a higher limit they would fill up behind a builder unit that has stopped. With a
+// window of a cycle or less the watermark passes over no MEP.
 func (t *table) maxBeyondReleased() int {
 	if t.cfg.Window <= t.placesPerCycle {
 		return t.cfg.Window
@@ -194,9 +195,8 @@ func (t *table) maxBeyondReleased() int {
 	return min(t.cfg.maxUnfinished(), t.cfg.Window-t.placesPerCycle)
 }
 
-// maxCyclesBehind is how many cycles a readout unit can be behind that has not missed any: twice what can be in flight.
-// Under Skip, cycles of which only builder units left behind have MEPs come on top, and each has a token in flight at
-// least.
+// maxCyclesBehind is how many cycles a readout unit that has missed none can be behind: twice those in flight. Under
+// Skip there are also cycles of which only builder units left behind have MEPs; each has one token in flight at least.
 func (t *table) maxCyclesBehind() int {
 	n := 2 * len(t.openTokens)
 	if t.cfg.NoSlotPolicy == Skip {
@@ -205,10 +205,10 @@ func (t *table) maxCyclesBehind() int {
 	return n
 }
 
-// noCycleAwaited tells that no cycle is in flight that anybody waits for.
+// noCycleAwaited tells that the others wait for no cycle in flight.
 func (t *table) noCycleAwaited() bool { return len(t.freeCycles) == len(t.openTokens) }
 
-// InFlight is the number of issued MEPs without an outcome, those that wait to be issued again included.
+// InFlight is the number of issued MEPs without an outcome, including those that wait to be issued again.
 func (t *table) InFlight() int {
 	n := t.counters
 	return int(n.Issued - n.Built - n.Discarded - n.Rejected - n.Abandoned)
@@ -217,7 +217,7 @@ func (t *table) InFlight() int {
 // tokensInFlight is the number of tokens without an outcome.
 func (t *table) tokensInFlight() int { return t.InFlight() - t.reissue.len() }
 
-// eventCount of MEP k, as the readout units told them. They have told before k could be issued.
+// eventCount is the number of events of MEP k that the readout units reported; they have done so before k is issued.
 func (t *table) eventCount(k uint64) uint64 {
 	if k < t.released {
 		if i, ok := slices.BinarySearch(t.heldUp.meps, k); ok {
@@ -241,7 +241,7 @@ func (t *table) leaveCycle(r *mepRecord) {
 	t.releaseFromCycle(r)
 }
 
-// releaseFromCycle lets the cycle of a token not wait for it.
+// releaseFromCycle takes a token out of its cycle, which then does not wait for it.
 func (t *table) releaseFromCycle(r *mepRecord) {
 	if r.cycle == noCycle {
 		return
@@ -253,7 +253,7 @@ func (t *table) releaseFromCycle(r *mepRecord) {
 	r.cycle = noCycle
 }
 
-// recordOutcome enters the one outcome of a MEP into its record, and counts it for the builder unit that told it.
+// recordOutcome writes the one outcome of a MEP into its record, and counts it for the builder unit that reported it.
 func (t *table) recordOutcome(mep uint64, r *mepRecord, o Outcome, b *BUCounters) {
 	r.state = recordFinal
 	c, events := t.counters, t.eventCount(mep)
@@ -277,9 +277,9 @@ func (t *table) recordOutcome(mep uint64, r *mepRecord, o Outcome, b *BUCounters
 	}
 }
 
-// queue holds a bounded number of numbers, first in first out.
+// queue holds a bounded number of values, first in first out.
 type queue struct {
-	entries    []uint64 // that of number n at n mod their number
+	entries    []uint64 // value n at n mod len(entries)
 	head, tail uint64   // ever-growing; tail - head entries
 }
 
@@ -307,10 +307,10 @@ func (q *queue) pop() uint64 {
 }
 
 // depth is the fill level of a queue with its high-water marks (TagNet-farm §VII.C, registers CSR 8, 11 and 12 of the
-// scheduler). It keeps them in the message that tells them.
+// scheduler), kept in the message that reports them.
 type depth struct {
 	*tagnetv1.Depth
-	marks        [5]uint64 // entries at which the marks stand; the last is the capacity
+	marks        [5]uint64 // fill levels of the marks; the last is the capacity
 	marksReached uint8     // marks at or below Now
 }
 
@@ -345,5 +345,5 @@ func (d *depth) set(v uint64) {
 	}
 }
 
-// message is what it is now.
+// message is a copy of the current figures.
 func (d *depth) message() *tagnetv1.Depth { return proto.CloneOf(d.Depth) }

@@ -8,24 +8,24 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// MaxTagRingRUs is how many readout units a ring of tags may have: the bits of Served. It is three times the nodes of
-// the largest founding system (LHCb-EB: 320), and enough for what ringlet predict takes. A tag takes only the words
+// MaxTagRingRUs is how many readout units a ring of tags may have: the bits of ServedRUs. It is three times the nodes
+// of the largest founding system (LHCb-EB: 320), and enough for ringlet predict. On the wire a tag has only the words
 // that it needs.
 const MaxTagRingRUs = 1024
 
 // MaxLoops is how often a tag may go round the ring again because a busy readout unit passed it on. TagNet-farm §III.D
-// asks for a bound and names none. After four loops of at least a transfer each, a unit that is still busy has a queue;
-// waiting in it is then sooner.
+// asks for a bound and names none. After four loops of at least one transfer each, a unit that is still busy has a
+// queue, and the tag is served sooner by waiting in that queue.
 const MaxLoops = 4
 
-// A Tag is the right to send, which passes from readout unit to readout unit and returns to the scheduler (TagNet-farm
-// §III.D). Its token, which went to all of them ahead, says what and where; the tag says when.
+// A Tag is the right to send. It passes from readout unit to readout unit and returns to the scheduler (TagNet-farm
+// §III.D). Its token, which all of them got before, says what to send and where to; the tag says when.
 type Tag struct {
-	TokenPlace uint64 // of its token: number of the cycle × places in a cycle + index of the builder unit
+	TokenPlace uint64 // place of its token: number of the cycle × places in a cycle + index of the builder unit
 	MEP        uint64
 	Slot       uint32
 	Attempt    uint8
-	Loop       uint8 // how often it has come round without having been served by all
+	Loop       uint8 // how often it has come round before all had served it
 	Served     ServedRUs
 }
 
@@ -38,7 +38,7 @@ func (s *ServedRUs) Contains(ru int) bool { return s[ru/64]>>(ru%64)&1 != 0 }
 // Add notes that a readout unit has sent.
 func (s *ServedRUs) Add(ru int) { s[ru/64] |= 1 << (ru % 64) }
 
-// Len is how many have sent.
+// Len is how many readout units have sent.
 func (s *ServedRUs) Len() int {
 	n := 0
 	for _, w := range s {
@@ -47,7 +47,7 @@ func (s *ServedRUs) Len() int {
 	return n
 }
 
-// wordCount is how many words it takes to say who has sent.
+// wordCount is how many words hold all set bits.
 func (s *ServedRUs) wordCount() int {
 	n := len(s)
 	for n > 0 && s[n-1] == 0 {
@@ -56,7 +56,7 @@ func (s *ServedRUs) wordCount() int {
 	return n
 }
 
-// allBelow tells that all that have sent are among the first rus.
+// allBelow tells that only readout units with an index below rus have sent.
 func (s *ServedRUs) allBelow(rus int) bool {
 	for i, w := range s {
 		if remaining := rus - 64*i; remaining < 64 && w>>max(0, remaining) != 0 {
@@ -66,7 +66,7 @@ func (s *ServedRUs) allBelow(rus int) bool {
 	return true
 }
 
-// containsAll tells that all that had sent before are still said to have.
+// containsAll tells that s contains every readout unit of before.
 func (s *ServedRUs) containsAll(before *ServedRUs) bool {
 	for i, w := range before {
 		if w&^s[i] != 0 {
@@ -76,7 +76,7 @@ func (s *ServedRUs) containsAll(before *ServedRUs) bool {
 	return true
 }
 
-// The third of a tag's words (docs/format/tagnet.md): slot, attempt, loop, number of words of the bit field.
+// The third word of a tag (docs/format/tagnet.md): slot, attempt, loop, number of words of the bit field.
 const (
 	tagHeaderWords   = 3
 	loopShift        = 32
@@ -87,7 +87,7 @@ const (
 // MaxTagWords is the most words that a tag takes.
 const MaxTagWords = tagHeaderWords + len(ServedRUs{})
 
-// AppendWords writes the tag as it travels.
+// AppendWords appends the tag in its form on the wire.
 func (t *Tag) AppendWords(dst []uint64) []uint64 {
 	n := t.Served.wordCount()
 	dst = append(dst, t.TokenPlace, t.MEP, uint64(n)<<servedWordsShift|uint64(t.Loop)<<loopShift|uint64(PackSlot(t.Attempt,
@@ -95,8 +95,8 @@ func (t *Tag) AppendWords(dst []uint64) []uint64 {
 	return append(dst, t.Served[:n]...)
 }
 
-// ParseTag reads the first tag of words and returns what follows it, or false if there is none. What it accepts,
-// AppendWords writes again as it was.
+// ParseTag reads the first tag in words and returns the words after it, or false if there is no tag. AppendWords of the
+// tag gives the same words again.
 func ParseTag(words []uint64) (t Tag, rest []uint64, ok bool) {
 	if len(words) < tagHeaderWords {
 		return t, nil, false
@@ -117,32 +117,31 @@ func ParseTag(words []uint64) (t Tag, rest []uint64, ok bool) {
 	return t, words[tagHeaderWords+n:], true
 }
 
-// tagRing is the scheduler's end of the control ring (TagNet-farm §III.D): it launches the
-// tags of issued tokens and checks every one that returns against what it sent. Like the Core, which owns it, it is a
-// step machine.
+// tagRing is the scheduler's end of the ring of tags (TagNet-farm §III.D): it launches the tags of issued tokens and
+// checks every tag that returns against the one that it sent. It is a step machine, owned by the Allocator.
 //
 //	token ─► pending ─► launch ─► RU 0 ─► RU 1 ─► … ─► RU N-1 ─► back ─► checked
 //	                      ▲                                       │
 //	                      └──────── some have not sent ───────────┘
 //
-// A group of builder units has never two tags under way: never two running events to one group (TagNet-farm §III.B.2).
-// So the group of a returned tag says which one it must be.
+// A group of builder units never has two tags under way, since it never has two running events (TagNet-farm §III.B.2).
+// So the group of a returned tag says which tag it must be.
 type tagRing struct {
 	// Immutable after newTagRing.
 
 	ruCount          int
 	placesPerCycle   int
 	bypassBusyRUs    bool
-	waitForBusyGroup bool     // a tag whose group is busy holds up those behind it
-	maxInFlight      int      // tags under way
-	groupOf          []uint16 // of each builder unit; without groups each is one
-	groups           *groups  // of the Core: which are running
+	waitForBusyGroup bool     // a tag whose group is busy holds up the tags behind it
+	maxInFlight      int      // most tags under way
+	groupOf          []uint16 // of each builder unit; without groups each builder unit is one
+	groups           *groups  // of the Allocator: counts the running events
 
 	// Owned by the Core's goroutine.
 
-	pendingTags     []pendingTag  // tokens whose tags have not been launched, in the order they were issued
+	pendingTags     []pendingTag  // tokens whose tags have not been launched, in the order of issue
 	launchedByGroup []launchedTag // by group
-	checkFIFO       []uint16      // groups with a tag under way, in the order of launching: the check FIFO
+	checkFIFO       []uint16      // groups with a tag under way, in the order of launch
 	relaunch        []Tag         // tags that go round again
 	counters        *tagnetv1.TagCounters
 	fifoDepth       depth // of the FIFO
@@ -156,18 +155,18 @@ type pendingTag struct {
 	attempt         uint8
 }
 
-// launchedTag is the tag of a group that is under way, or the one that was last.
+// launchedTag is the tag of a group that is under way, or the last one that was.
 type launchedTag struct {
 	tag      Tag
 	inFlight bool
-	void     bool // its builder unit has been excluded since: nobody need serve it
+	void     bool // its builder unit has been excluded since: no readout unit need serve the tag
 }
 
-// tagsPerRU is how many tags may be under way for each readout unit: one that is served and one that waits its turn, so
-// that a unit has always something to send (TagNet-farm §III.E: transfers back to back). More would only queue.
+// tagsPerRU is how many tags may be under way for each readout unit: one that it serves and one that waits, so that a
+// unit always has something to send (TagNet-farm §III.E: transfers back to back). More tags would only queue.
 const tagsPerRU = 2
 
-// newTagRing makes the ring of a view whose configuration has been checked.
+// newTagRing makes the ring of a view whose configuration was checked.
 func newTagRing(cfg *Config, g *groups) *tagRing {
 	r := &tagRing{
 		ruCount:          len(cfg.RUs),
@@ -192,7 +191,7 @@ func newTagRing(cfg *Config, g *groups) *tagRing {
 	return r
 }
 
-// enqueue takes a token whose tag is to be launched.
+// enqueue queues the tag of an issued token for its launch.
 func (r *tagRing) enqueue(cycle uint64, t Token) {
 	r.pendingTags = append(r.pendingTags, pendingTag{
 		tokenPlace: cycle*uint64(r.placesPerCycle) + uint64(t.BU),
@@ -203,8 +202,7 @@ func (r *tagRing) enqueue(cycle uint64, t Token) {
 	})
 }
 
-// launch appends to out the tags that set out now: those that go round again, then new ones in the order of their
-// tokens.
+// launch appends to out the tags that start now: those that go round again, then new ones in the order of their tokens.
 func (r *tagRing) launch(out []Tag) []Tag {
 	out = append(out, r.relaunch...)
 	r.relaunch = r.relaunch[:0]
@@ -237,8 +235,8 @@ func (r *tagRing) launch(out []Tag) []Tag {
 	return out
 }
 
-// acceptReturn takes a tag that has come round. It tells what is wrong with it, if anything is; it then changes
-// nothing.
+// acceptReturn takes a tag that has come round. If the tag is not the one expected, it returns the reason and a
+// description and changes nothing.
 func (r *tagRing) acceptReturn(t *Tag, bus []string) (why Reason, what string) {
 	bu := int(t.TokenPlace % uint64(r.placesPerCycle))
 	group := r.groupOf[bu]
@@ -283,8 +281,8 @@ func (r *tagRing) retire(l *launchedTag) {
 	r.groups.endEvent(int(l.tag.TokenPlace % uint64(r.placesPerCycle)))
 }
 
-// checkTag compares a tag that has come round with the one of its group that was sent, which is at a place of the check
-// FIFO. It says what does not fit, as a sentence about the tag ends.
+// checkTag compares a tag that has come round with the last one sent for its group, at index at of the check FIFO. It
+// returns the reason and the end of a sentence about the tag if they do not match.
 func (r *tagRing) checkTag(l *launchedTag, t *Tag, at int) (Reason, string) {
 	sent, served := &l.tag, t.Served.Len()
 	switch {
@@ -307,8 +305,7 @@ func (r *tagRing) checkTag(l *launchedTag, t *Tag, at int) (Reason, string) {
 	return 0, ""
 }
 
-// exclude forgets the tags of a builder unit that wait, and asks nothing any more of those under way but that they
-// return.
+// exclude drops the pending tags of a builder unit. A tag of it that is under way must only return, served or not.
 func (r *tagRing) exclude(bu int) {
 	kept := r.pendingTags[:0]
 	for _, w := range r.pendingTags {
@@ -324,7 +321,7 @@ func (r *tagRing) exclude(bu int) {
 	}
 }
 
-// abandon gives up every tag.
+// abandon drops every tag.
 func (r *tagRing) abandon() {
 	r.counters.Abandoned += uint64(len(r.checkFIFO))
 	r.counters.Dropped += uint64(len(r.pendingTags))
@@ -335,11 +332,11 @@ func (r *tagRing) abandon() {
 	r.fifoDepth.set(0)
 }
 
-// isEmpty tells that no tag is under way, nor will be for what was issued.
+// isEmpty tells that no tag is under way or pending.
 func (r *tagRing) isEmpty() bool { return len(r.checkFIFO) == 0 && len(r.pendingTags) == 0 }
 
-// LaunchTags appends to out the tags that set out on the ring now, and returns it. The caller sends them to the first
-// readout unit, behind the cycles issued before. Without a ring there are none.
+// LaunchTags appends to out the tags that start on the ring now, and returns it. The caller sends them to the first
+// readout unit, behind the cycles issued before. Without a ring there are no tags.
 func (c *table) LaunchTags(out []Tag) []Tag {
 	if c.tagRing == nil {
 		return out
@@ -347,8 +344,8 @@ func (c *table) LaunchTags(out []Tag) []Tag {
 	return c.tagRing.launch(out)
 }
 
-// ReturnTag takes a tag that has come round the ring from the last readout unit. It is checked in full against what was
-// sent; one that does not match is refused with an *inputError and counted, and changes nothing.
+// ReturnTag takes a tag that has come round the ring from the last readout unit. It checks the tag in full against the
+// one that was sent. A tag that does not match is refused with an *inputError, counted, and changes nothing.
 func (c *table) ReturnTag(ru int, t *Tag) error {
 	if c.tagRing == nil || ru != len(c.cfg.RUs)-1 {
 		unit := "scheduler"
