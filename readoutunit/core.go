@@ -15,69 +15,69 @@ import (
 	"ringlet/transport/link"
 )
 
-// Core decides all that a readout unit does, once its MEPs are in its memory: what is announced, written and given up,
-// when a phase is over, and what becomes of builder units that are lost. It does no I/O, starts no goroutine and reads
-// no clock. It takes no lock; its owner calls it, and uses its Retention, under one.
+// Core decides everything that a readout unit does once its MEPs are in its memory: what it announces, writes and
+// frees, when a phase is over, and what a lost builder unit means. It does no I/O, starts no goroutine, reads no clock
+// and takes no lock; its owner calls it, and uses its Retention, under one lock.
 //
-// Two of its owner's goroutines have their own actions: the one that brings TokensCame announces, and the conductor,
-// which says by ConductorFree that it has done the last one, writes and goes to the barrier. Whatever else a step says
-// is done at once, in its order, before the next step.
+// Two of its owner's goroutines carry out actions of their own: the dispatcher, which passes TokensCame, announces; the
+// conductor, which reports with ConductorFree that it has carried out its last action, writes and enters the barrier.
+// The goroutine that calls Step carries out all other actions at once, in order, before the next step.
 type Core struct {
 	// immutable
 	cfg  CoreConfig
-	tags TagOrder // the order of the transfers, where it is one; else nil
+	tags TagOrder // the order of the transfers as a TagOrder; nil if it is none
 
 	transfers  *Transfers
 	bursts     *burstPool
 	rejections *Rejections
 	pacer      roundPacer
-	members    []int  // readout units that take part, as far as it is known here
-	released   uint64 // MEPs below it have their outcome, or were put aside
-	announcing bool   // tokens are being announced, so that their parts are read
-	requested  bool   // the pre-granted windows were asked for
-	tokensOver bool   // no more will come
-	phasesLeft bool   // and the conductor has left the last phase
-	drained    bool   // and all is written, which was said
+	members    []int  // readout units that take part, as far as this unit knows
+	released   uint64 // MEPs below have their outcome, or were put aside
+	announcing bool   // the dispatcher announces tokens, and so reads their parts
+	requested  bool   // the unit has requested the pre-granted windows
+	tokensOver bool   // no more tokens will come
+	phasesLeft bool   // tokensOver, and the conductor has left the last phase
+	drained    bool   // phasesLeft, every write has its outcome, and Drained was returned
 
 	phase       phase
-	offered     int        // cycles, at the barrier
+	offered     int        // cycles that this unit last offered at the barrier, or that all agreed on
 	tag         core.Tag   // the last that came
 	forwarded   []core.Tag // of this step
-	firstAction time.Time  // first that the conductor got
-	lastAction  time.Time  // last write or end of a phase
+	firstAction time.Time  // when the conductor got its first action
+	lastAction  time.Time  // time of the last write or end of a phase
 	timeline    timeline
 	stats       Stats
 
 	out []Action // of this step
 }
 
-// CoreConfig is what a Core decides by.
+// CoreConfig configures a Core.
 type CoreConfig struct {
 	RU, RUs   int
 	Transfers *Transfers // and their discipline
 	Retention *Retention
 	Streams   int // MFPs in each part
-	// Rejoin is the return with which the unit takes part, where it came back in the run: its source gives the MEPs from
-	// that of the return on. Zero: it was there from the beginning.
+	// Rejoin is the rejoin with which a unit takes part that was lost in the run: its source gives the MEPs from
+	// Rejoin.FirstMEP on. Zero: the unit takes part from the beginning.
 	Rejoin core.Absence
-	// Rejection says what is given up since its events were rejected.
+	// Rejection says which parts may be freed because their events were rejected.
 	Rejection RejectionPolicy
-	// PhaseTime is the length of a phase where phases end with time; UnheldPhases, where nothing ends them.
+	// PhaseTime is the length of a phase, if phases end by time. UnheldPhases: neither time nor barrier holds a phase.
 	PhaseTime    time.Duration
 	UnheldPhases bool
-	// TimelineSteps is how many steps are kept for Unit.Timeline, the last ones. 0: none.
+	// TimelineSteps is how many of the last steps Unit.Timeline keeps. 0: none.
 	TimelineSteps int
 }
 
-// phase is what is known of the phase that the unit is in.
+// phase is the phase that the unit is in.
 type phase struct {
 	begun   time.Time // zero: it has not begun
-	awaited bool      // its time has come, where phases end with time
-	yielded bool      // others could go on since the last write
-	parts   int       // that were sent in it
+	awaited bool      // AwaitPhase was returned, if phases end by time
+	yielded bool      // Yield was returned since the last write
+	parts   int       // parts sent in it
 }
 
-// Input is what a Core is told. What a kind does not name is not looked at.
+// Input is an input of a Core. Beside each kind stand the fields that it uses.
 type Input struct {
 	Kind      InputKind
 	BU        int // index; a number below 0 is no builder unit
@@ -101,22 +101,23 @@ type InputKind uint8
 // Kinds of Input.
 const (
 	TokensCame      InputKind = iota // Tokens
-	TokensOver                       // no more will come
-	Announced                        // what the last tokens wanted to be signalled has been
+	TokensOver                       // no more tokens will come
+	Announced                        // the dispatcher has announced the last tokens
 	GrantCame                        // BU, Grant
 	PreGrantsCame                    // BU, PreGrants
-	TagCame                          // Tag, of the readout unit before
-	MessageRefused                   // Err: a message of another unit is not understood
-	EventsRejected                   // First, Events: a builder unit has rejected them
+	TagCame                          // Tag, from the preceding readout unit
+	MessageRefused                   // Err: a message of another unit cannot be decoded
+	EventsRejected                   // First, Events: events that builder units have rejected
 	WriteCompleted                   // BU, Cookie, Err, Now
-	WriteRelocated                   // Cookie: its bytes lie elsewhere now
-	BULost                           // BU: the link to it is down, which the run tolerates
+	WriteRelocated                   // Cookie: the pieces of the write lie in other memory now
+	BULost                           // BU: the link to it is down, and the run tolerates that
 	ConductorFree                    // Now
 	BarrierPassed                    // Waited, Held, Now: the phase is over
 	BarrierFinished                  // Finished
 )
 
-// Action is what a step of a Core asks for. What a kind does not name is zero.
+// Action is something that the caller of Step must do. Beside each kind stand the fields that it uses; the others are
+// zero.
 type Action struct {
 	Kind    ActionKind
 	Turn    Turn
@@ -138,32 +139,32 @@ type ActionKind uint8
 
 // Kinds of Action.
 const (
-	// These are done at once.
+	// The caller does these at once.
 
-	FreeBuffers      ActionKind = iota // Number: MEPs below are needed no more
-	RelocateWrite                      // BU, Number: cookie, Move: gives the bytes of each piece; if so say WriteRelocated
-	ChangeMembers                      // Absence, Members: of the barrier from then on
+	FreeBuffers      ActionKind = iota // Number: MEPs below are no longer needed
+	RelocateWrite                      // BU, Number: cookie, Move: new memory of each piece; then step WriteRelocated
+	ChangeMembers                      // Absence, Members: of the barrier from Absence.FirstCycle on
 	ReportTriggered                    // Number: MEPs below have tokens
-	ForwardTag                         // Tag: this unit is done with it
+	ForwardTag                         // Tag: this unit has finished with it
 	ConfirmExclusion                   // BU, Number: among all exclusions, Count: among those of the builder unit
-	Drained                            // nothing is to be done any more
+	Drained                            // no token to serve and no write without outcome are left
 	Refuse                             // Err: the input had no effect
 	Fail                               // Err: the unit cannot go on
 
-	// These are of the goroutine that brings tokens.
+	// The dispatcher does these.
 
-	Announce       // BU, Token, Part: has the sizes
+	Announce       // BU, Token, Part: begins with the sizes
 	RequestWindows // BU
 
-	// These are of the conductor.
+	// The conductor does these.
 
 	Write         // BU, Number: cookie, Pieces
-	Yield         // the network is to go on
-	AwaitPhase    // Number: phase, Count: phases of a round. Its time is to come
-	EnterBarrier  // Number: first cycle of the round, Count: cycles to offer; say BarrierPassed
-	FinishBarrier // all epochs that are open are to be left; say BarrierFinished
-	Leave         // there will be nothing any more
-	Wait          // Turn: for what. A later step may bring something
+	Yield         // let the network's goroutines run
+	AwaitPhase    // Number: phase, Count: phases of a round. Wait for the time of the phase
+	EnterBarrier  // Number: first cycle of the round, Count: cycles to offer; then step BarrierPassed
+	FinishBarrier // leave all open epochs; then step BarrierFinished
+	Leave         // end: there will be no more actions
+	Wait          // Turn: for what. Call again after another step
 )
 
 // newCore makes the core of a readout unit.
@@ -186,7 +187,7 @@ func newCore(cfg CoreConfig) *Core {
 	return c
 }
 
-// Step takes an input, and appends what is to be done. It allocates nothing for tokens, grants and writes.
+// Step applies an input, and appends the actions that follow. It allocates nothing for tokens, grants and writes.
 func (c *Core) Step(in *Input, out []Action) []Action {
 	c.out = out
 	switch in.Kind {
@@ -196,14 +197,14 @@ func (c *Core) Step(in *Input, out []Action) []Action {
 		c.tokensOver = true
 	case Announced:
 		if c.announcing = false; c.cfg.Rejection.Packing > 0 {
-			c.free() // the decision may have come before
+			c.free() // the decision may have come before the token
 		}
 	case GrantCame:
 		c.refuse(c.addGrant(in.BU, &in.Grant))
 	case PreGrantsCame:
 		c.refuse(c.transfers.applyPreGrants(in.BU, in.PreGrants))
 	case TagCame:
-		c.tag = in.Tag // by the interface of the order it would take the input to the heap
+		c.tag = in.Tag // a pointer to in.Tag would move the whole input to the heap
 		c.refuse(c.addTag(&c.tag))
 	case MessageRefused:
 		c.refuse(in.Err)
@@ -246,15 +247,15 @@ func (c *Core) Step(in *Input, out []Action) []Action {
 
 func (c *Core) do(a Action) { c.out = append(c.out, a) }
 
-// fail says that the unit cannot go on, if there is an error.
+// fail returns the action Fail, if there is an error.
 func (c *Core) fail(err error) {
 	if err != nil {
 		c.do(Action{Kind: Fail, Err: err})
 	}
 }
 
-// refuse says that an input had no effect, if there is an error. A tag that contradicts the tokens ends the unit as
-// well: it would never get back to the scheduler, and the tag ring stand still.
+// refuse returns the action Refuse, if there is an error. A tag that contradicts the tokens also ends the unit: the tag
+// would never get back to the scheduler, and the tag ring would stand still.
 func (c *Core) refuse(err error) {
 	if err == nil {
 		return
@@ -266,7 +267,8 @@ func (c *Core) refuse(err error) {
 	}
 }
 
-// addTokens takes what the scheduler tells, part by part in the order in which each concerns the next.
+// addTokens applies what the scheduler has sent: exclusions, absences, the watermark, cycles and tags, in this order
+// since each concerns those after it.
 func (c *Core) addTokens(t *tagnet.Tokens) error {
 	for _, w := range t.Withdrawals {
 		c.transfers.Withdraw(w)
@@ -298,7 +300,8 @@ func (c *Core) addTokens(t *tagnet.Tokens) error {
 	return nil
 }
 
-// requestWindow asks for a window for a transfer that has begun: for it alone, or for all at once.
+// requestWindow returns the action that requests the window of a transfer that has begun: Announce for this transfer,
+// or once RequestWindows for all.
 func (c *Core) requestWindow(t *Transfer) {
 	if c.cfg.Rejection.Packing > 0 {
 		c.rejections.AddToken(t.MEP, t.BU, t.Slot)
@@ -319,7 +322,7 @@ func (c *Core) requestWindow(t *Transfer) {
 	c.requested = true
 }
 
-// addGrant takes a window for one MEP.
+// addGrant applies a window that was granted for one MEP.
 func (c *Core) addGrant(bu int, g *placing.Grant) error {
 	if c.transfers.usesPreGrants {
 		return fmt.Errorf("a window for MEP %d came from builder unit %d, which has granted its windows for all MEPs",
@@ -328,7 +331,7 @@ func (c *Core) addGrant(bu int, g *placing.Grant) error {
 	return c.transfers.ApplyGrant(bu, g)
 }
 
-// addTag gives a tag to the order.
+// addTag passes a tag to the order.
 func (c *Core) addTag(t *core.Tag) error {
 	if c.tags == nil {
 		return errNoTagRing
@@ -336,7 +339,7 @@ func (c *Core) addTag(t *core.Tag) error {
 	return c.tags.AddTag(t)
 }
 
-// forwardTags passes on the tags that this unit is done with.
+// forwardTags returns the action ForwardTag for each tag that this unit has finished with.
 func (c *Core) forwardTags() {
 	if c.tags == nil {
 		return
@@ -348,7 +351,7 @@ func (c *Core) forwardTags() {
 	}
 }
 
-// changeMembers takes who among the readout units has gone or come back. The cycles that it concerns come behind it.
+// changeMembers applies that a readout unit has gone or rejoined. The cycles that it concerns come after it.
 func (c *Core) changeMembers(a *core.Absence) {
 	switch i, takesPart := slices.BinarySearch(c.members, int(a.RU)); {
 	case int(a.RU) >= c.cfg.RUs:
@@ -362,14 +365,15 @@ func (c *Core) changeMembers(a *core.Absence) {
 	c.do(Action{Kind: ChangeMembers, Absence: a, Members: slices.Clone(c.members)})
 }
 
-// confirmQuiesced tells which exclusions are over here.
+// confirmQuiesced returns the action ConfirmExclusion for each exclusion of which this unit has nothing under way any
+// more.
 func (c *Core) confirmQuiesced() {
 	for x, ok := c.transfers.nextQuiesced(); ok; x, ok = c.transfers.nextQuiesced() {
 		c.do(Action{Kind: ConfirmExclusion, BU: x.BU, Number: x.Number, Count: int(x.Count)})
 	}
 }
 
-// lowestNeeded is the lowest MEP without an outcome, for what gives up everything in order.
+// lowestNeeded is the lowest MEP without an outcome, for memory that is freed in order.
 func lowestNeeded(t *tagnet.Tokens) uint64 {
 	if len(t.HeldUp) > 0 {
 		return t.HeldUp[0]
@@ -377,7 +381,7 @@ func lowestNeeded(t *tagnet.Tokens) uint64 {
 	return t.Released
 }
 
-// free gives up what is needed no more.
+// free frees what is no longer needed.
 func (c *Core) free() {
 	if c.cfg.Rejection.Packing > 0 && !c.announcing {
 		c.bursts.release(c.rejections.Release(c.released, c.transfers.Reject, c.cfg.Retention.partSize))
@@ -385,9 +389,9 @@ func (c *Core) free() {
 	c.do(Action{Kind: FreeBuffers, Number: c.bursts.lowestNeeded()})
 }
 
-// relocateHeldUp has writes under way to a builder unit that holds MEPs up lie in memory of their own: that of the
-// parts put aside, and copies of what goes along with these. Else their buffers would be kept until that builder unit
-// answers, and with them, since buffers are used in rotation, all that come after.
+// relocateHeldUp moves the bytes of writes under way to a builder unit that holds up MEPs into other memory: the parts
+// put aside, and copies of the other parts in these writes. Otherwise the writes would keep their buffers until that
+// builder unit answers and, since buffers are used in rotation, all buffers after them.
 func (c *Core) relocateHeldUp(heldUp []uint64) {
 	if len(heldUp) == 0 {
 		return
@@ -397,22 +401,22 @@ func (c *Core) relocateHeldUp(heldUp []uint64) {
 			_, found := slices.BinarySearch(heldUp, c.transfers.TransferAt(n).MEP)
 			return found
 		}) {
-			return // its outcome is on its way: that of the MEP was faster
+			return // its outcome is on its way: the outcome of the MEP was faster
 		}
 		c.do(Action{Kind: RelocateWrite, BU: b.BU, Number: uint64(b.id), Move: func(i int) []byte {
 			data := b.Pieces[i].Data
 			if part := c.cfg.Retention.heldUpPart(c.transfers.TransferAt(b.Places[i]).MEP); part != nil {
-				return part[len(part)-len(data):] // without the sizes, where they went ahead
+				return part[len(part)-len(data):] // without the sizes, if they were sent ahead
 			}
 			return bytes.Clone(data)
 		}})
 	})
 }
 
-// completeWrite takes the outcome of a write. One may fail that nobody waits for.
+// completeWrite applies the outcome of a write. A failed write that was orphaned by an exclusion is no error.
 func (c *Core) completeWrite(in *Input) error {
 	if in.BU >= 0 && c.transfers.isLost(in.BU) {
-		return nil // it has been given up, and so has its memory
+		return nil // the write was given up, and its memory with it
 	}
 	b, err := c.bursts.complete(in.Cookie)
 	if err != nil {
@@ -443,7 +447,7 @@ func (c *Core) completeWrite(in *Input) error {
 	return nil
 }
 
-// updateLinkFull tells the order whether the link to a builder unit takes more.
+// updateLinkFull tells the order whether the link to a builder unit is full.
 func (c *Core) updateLinkFull(bu int) {
 	full := !c.bursts.canOpen(bu)
 	if full {
@@ -452,7 +456,7 @@ func (c *Core) updateLinkFull(bu int) {
 	c.transfers.setLinkFull(bu, full)
 }
 
-// conduct gives the conductor what it does next. Phases that nobody holds end by the way.
+// conduct returns the conductor's next action. It ends phases that nothing holds on the way.
 func (c *Core) conduct(now time.Time) {
 	if c.phase.awaited && c.phase.begun.IsZero() {
 		c.phase.begun = now
@@ -492,7 +496,7 @@ func (c *Core) conduct(now time.Time) {
 	}
 }
 
-// leave leaves the phases that others are still in, now that there will be no other one.
+// leave has the conductor leave the epochs that others are still in, once there will be no more phases for this unit.
 func (c *Core) leave() {
 	if !c.phasesLeft && !c.cfg.UnheldPhases && c.cfg.PhaseTime == 0 {
 		c.do(Action{Kind: FinishBarrier})
@@ -502,8 +506,9 @@ func (c *Core) leave() {
 	c.do(Action{Kind: Leave})
 }
 
-// send writes this unit's parts for the transfer at a place and for those that may go along. Between two writes of a
-// phase the network can go on, but not behind the last: the others may wait at the barrier for this unit.
+// send writes this unit's parts for the transfer at a place and for the transfers that may go along. It lets the
+// network's goroutines run between two writes of a phase, but not after the last: the other units may wait at the
+// barrier for this one.
 func (c *Core) send(n uint64, now time.Time) {
 	if c.phase.parts > 0 && !c.phase.yielded {
 		c.phase.yielded = true
@@ -535,7 +540,7 @@ func (c *Core) send(n uint64, now time.Time) {
 	c.do(Action{Kind: Write, BU: bu, Number: uint64(b.id), Pieces: b.Pieces})
 }
 
-// advance ends the phase, unless others hold it: it reports whether the conductor waits for them.
+// advance ends the phase, or has the conductor enter the barrier if that holds the phase (held).
 func (c *Core) advance(now time.Time) (held bool) {
 	if c.phase.parts == 0 {
 		c.stats.DummyPhases++
@@ -557,7 +562,7 @@ func (c *Core) advance(now time.Time) (held bool) {
 	return false
 }
 
-// endPhase goes on to the next phase; behind the last one of a round, to a round of so many cycles.
+// endPhase goes on to the next phase; after the last phase of a round, to a round of that many cycles.
 func (c *Core) endPhase(cycles int, now time.Time) {
 	c.transfers.AdvancePhase(cycles)
 	c.timeline.recordReleased(now, c.stats.PhasesPassed)
@@ -565,7 +570,7 @@ func (c *Core) endPhase(cycles int, now time.Time) {
 	c.stats.PhasesPassed++
 }
 
-// isIdle tells that there is no token to serve, and no write without an outcome.
+// isIdle tells that there is no token to serve and no write without outcome.
 func (c *Core) isIdle() bool {
 	turn, _ := c.transfers.Next()
 	return turn == WaitToken && c.transfers.OpenTransfers()+c.transfers.orphanedWrites() == 0
@@ -574,7 +579,7 @@ func (c *Core) isIdle() bool {
 // Timeline returns the last steps, oldest first.
 func (c *Core) Timeline() []TimelineStep { return c.timeline.steps() }
 
-// Stats returns what the core has counted so far; the rest is zero.
+// Stats returns the counters of the core; all other fields are zero.
 func (c *Core) Stats() Stats {
 	s, t := c.stats, c.transfers
 	s.TokensReceived, s.UnrequestedTokens = t.tokens, t.unrequested
@@ -596,34 +601,34 @@ func (c *Core) Stats() Stats {
 	return s
 }
 
-// A burst is what a readout unit writes to one builder unit at a time: its parts of one MEP or of many. Once it is
-// filled it is the network's, until it has its outcome.
+// A burst is one write of a readout unit to one builder unit: its parts of one MEP or of many. Once it is filled, it
+// belongs to the network until the write has its outcome.
 type burst struct {
 	BU     int
 	Places []uint64     // of the transfers, as their Order numbers them
-	Pieces []link.Piece // the parts: they go as one write
+	Pieces []link.Piece // the parts, which go as one write
 	Bytes  uint64       // in all parts
 
 	id        int
-	lowestMEP uint64 // lowest MEP whose buffer it needs; none once its bytes were moved
-	inUse     bool   // it has no outcome
+	lowestMEP uint64 // lowest MEP whose buffer it needs; the largest number once its bytes were moved
+	inUse     bool   // its write has no outcome yet
 }
 
-// maxBurst is the most parts of a burst: 512 parts of 200 bytes are 11 jumbo datagrams or 70 of an Ethernet, enough to
+// maxBurst is the most parts of a burst: 512 parts of 200 bytes are 11 jumbo datagrams or 70 Ethernet ones, enough to
 // fill a GSO buffer of 64 KiB, and little beside the slots of a builder unit (a choice, 2026-11-21).
 const maxBurst = 512
 
-// burstsPerBU bounds how far a readout unit writes to one builder unit ahead of the responses: beyond it the link to
-// that is full. It is far below the requests that a link queues, so that no write waits for a queue.
+// burstsPerBU bounds how many writes to one builder unit a readout unit has without responses: at the bound the link
+// counts as full. It is far below the requests that a link queues, so that no write waits in a queue.
 const burstsPerBU = 64
 
-// burstPool is the pure core of what is under way: which bursts have no outcome yet, and which MEPs they need.
-// It does no I/O and takes no locks; its owner calls it under one.
+// burstPool is the pure core of the writes under way: which bursts have no outcome yet, and which MEPs they need. It
+// does no I/O and takes no locks; its owner calls it under a lock.
 //
 //	open ─► add … ─► (write) ─► complete ─► lowestNeeded: what is below may go
 type burstPool struct {
 	all           []*burst
-	free          []*burst // the last used on top: its memory is in the cache
+	free          []*burst // the last used on top, whose memory is in the cache
 	inUseByBU     []int    // by builder unit: bursts in use
 	releasedBelow uint64   // every MEP below has its outcome, or was put aside
 }
@@ -631,11 +636,12 @@ type burstPool struct {
 // newBurstPool makes the core for bus builder units.
 func newBurstPool(bus int) *burstPool { return &burstPool{inUseByBU: make([]int, bus)} }
 
-// canOpen tells that a burst can be opened for a builder unit. Without, so many are under way to it that one must
-// complete first. Those to others do not matter: one that answers nothing takes only its own.
+// canOpen tells that the unit may open a burst for a builder unit. Otherwise burstsPerBU bursts are under way to it,
+// and one must complete first. Bursts to other builder units do not count: a builder unit that does not answer uses up
+// only its own.
 func (s *burstPool) canOpen(bu int) bool { return s.inUseByBU[bu] < burstsPerBU }
 
-// open gives an empty burst for a builder unit. There must be room.
+// open returns an empty burst for a builder unit. canOpen must be true.
 func (s *burstPool) open(bu int) *burst {
 	var b *burst
 	if n := len(s.free); n > 0 {
@@ -651,7 +657,7 @@ func (s *burstPool) open(bu int) *burst {
 	return b
 }
 
-// add puts the part of one of its transfers into an open burst.
+// add appends the part of a transfer to an open burst.
 func (b *burst) add(t *Transfer, part []byte) {
 	var p *link.Piece
 	b.Pieces, p = extend(b.Pieces)
@@ -660,9 +666,8 @@ func (b *burst) add(t *Transfer, part []byte) {
 	b.lowestMEP = min(b.lowestMEP, t.MEP)
 }
 
-// extend makes a list longer by an element, which holds anything, and gives that to be filled in where it is. What is
-// put together first and appended then is read right after it was written in smaller parts, for which a processor waits
-// 10 ns.
+// extend appends an element with any contents, and returns a pointer to it for the caller to fill in. An element that
+// is first built and then appended is read right after smaller writes, for which a processor stalls 10 ns.
 func extend[T any](list []T) ([]T, *T) {
 	if len(list) == cap(list) {
 		list = slices.Grow(list, 1)
@@ -671,8 +676,8 @@ func extend[T any](list []T) ([]T, *T) {
 	return list, &list[len(list)-1]
 }
 
-// complete takes the outcome of the burst with that number, the cookie of its write; what is in that stays readable
-// until the next open. It refuses one that was not under way.
+// complete applies the outcome of the burst with that number, the cookie of its write. The burst stays readable until
+// the next open. It refuses a burst that is not under way.
 func (s *burstPool) complete(cookie uint64) (*burst, error) {
 	if cookie >= uint64(len(s.all)) || !s.all[cookie].inUse {
 		return nil, &notUnderWayError{cookie}
@@ -688,7 +693,7 @@ func (s *burstPool) recycle(b *burst) {
 	s.free = append(s.free, b)
 }
 
-// abandon gives up what was sent to a builder unit: it will have no outcome any more.
+// abandon recycles all bursts under way to a builder unit, whose writes will have no outcome.
 func (s *burstPool) abandon(bu int) {
 	for _, b := range s.all {
 		if b.BU == bu && b.inUse {
@@ -697,7 +702,7 @@ func (s *burstPool) abandon(bu int) {
 	}
 }
 
-// release says that every MEP below the given one has its outcome, or was put aside.
+// release notes that every MEP below the given one has its outcome, or was put aside.
 func (s *burstPool) release(below uint64) { s.releasedBelow = max(s.releasedBelow, below) }
 
 // forEachOvertaken calls each for every burst under way that needs buffers of MEPs below the watermark.
@@ -709,12 +714,12 @@ func (s *burstPool) forEachOvertaken(each func(b *burst)) {
 	}
 }
 
-// markMoved says that the bytes of a burst lie elsewhere: it needs no buffers any more.
+// markMoved notes that the bytes of a burst lie in other memory: it needs no buffers any more.
 func (s *burstPool) markMoved(cookie uint64) { s.all[cookie].lowestMEP = math.MaxUint64 }
 
-// lowestNeeded is the lowest MEP that is still needed: it has no outcome yet, or the link may still send it again,
-// since the response of a write may come after the outcome of the MEP. It looks at every burst: some ten, each of
-// hundreds of parts.
+// lowestNeeded is the lowest MEP whose buffer is still needed: it has no outcome yet, or the link may send its part
+// again, since the response to a write may come after the outcome of the MEP. It looks at every burst: some ten, each
+// of hundreds of parts.
 func (s *burstPool) lowestNeeded() uint64 {
 	lowest := s.releasedBelow
 	for _, b := range s.all {

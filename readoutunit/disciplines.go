@@ -5,31 +5,31 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// DisciplineConfig is what a discipline is opened with at a readout unit.
+// DisciplineConfig is what a readout unit opens a discipline with.
 type DisciplineConfig struct {
 	RU          int // index of the readout unit
 	BUs         int
 	SlotsPerBU  int   // of each builder unit
 	Seats       Seats // of disciplines with phases
-	FencePhases bool  // a phase ends with the outcome of its write
-	RoundCycles int   // cycles of tokens that are served in one round of phases, at most
-	PreGranted  bool  // windows are granted once, for all MEPs
+	FencePhases bool  // a phase ends only when its writes have their outcomes
+	RoundCycles int   // most cycles of tokens served in one round of phases
+	PreGranted  bool  // each window is granted once, for all MEPs
 }
 
-// Discipline is a row of the table of disciplines: who decides when a readout unit may send.
+// Discipline is a row of the table of disciplines: the rule by which a readout unit knows when it may send.
 type Discipline struct {
 	registry.Kind
-	Phases           bool // sending goes by phases, which something ends, and in which nodes have seats
+	Phases           bool // a unit sends in phases, which a barrier or time ends, and nodes have seats
 	Tags             bool // tags pass from readout unit to readout unit
-	Bypass           bool // a busy one passes them on unserved
-	Pull             bool // builder units ask for MEPs and for their parts
-	AllowsPreGranted bool // windows may be granted for all MEPs: neither size nor request of a MEP decides what is sent
-	MaxRUs           int  // 0: as many as there may be
-	// order makes the order of a table of transfers.
+	Bypass           bool // a busy readout unit passes tags on unserved
+	Pull             bool // builder units request MEPs and their parts
+	AllowsPreGranted bool // windows may be granted for all MEPs: neither a MEP's size nor a request decides what is sent
+	MaxRUs           int  // 0: no limit
+	// order makes the order for a table of transfers.
 	order func(DisciplineConfig, *Transfers) Order
 }
 
-// Disciplines is the table.
+// Disciplines is the table of disciplines.
 var Disciplines = []Discipline{
 	{
 		Kind: registry.Kind{Name: "shift",
@@ -60,13 +60,13 @@ var Disciplines = []Discipline{
 		order: orderFree,
 	},
 	{
-		Kind:             registry.Kind{Name: "free", Help: "everybody sends at once, the baseline"},
+		Kind:             registry.Kind{Name: "free", Help: "every readout unit sends at once, the baseline"},
 		AllowsPreGranted: true,
 		order:            orderFree,
 	},
 }
 
-// Open makes the table of transfers of a readout unit, which are served in this discipline.
+// Open makes the table of transfers of a readout unit in this discipline.
 func (d Discipline) Open(c DisciplineConfig) *Transfers {
 	t := newTransfers(c.BUs, c.SlotsPerBU)
 	t.grantsOnRequest, t.usesPreGrants = d.Pull, c.PreGranted
@@ -76,13 +76,13 @@ func (d Discipline) Open(c DisciplineConfig) *Transfers {
 	return t
 }
 
-// TagOrder is the order where it is one of tags; else nil.
+// TagOrder is the order as a TagOrder; nil if it is none.
 func (s *Transfers) TagOrder() TagOrder {
 	tags, _ := s.order.(TagOrder)
 	return tags
 }
 
-// allUnits are so many units, in the order of their indices.
+// allUnits are the indices of n units, in order.
 func allUnits(n int) []int {
 	all := make([]int, n)
 	for i := range all {

@@ -1,21 +1,21 @@
 package readoutunit
 
-// free is no discipline at all, the baseline: whatever is granted is sent at once, so that all readout units write to
-// the same builder unit at the same time. The discipline pull is the same at a readout unit: there the grants are the
-// builder unit's requests, and what was announced need not be asked for.
+// free is no discipline at all, the baseline: a unit sends as soon as a window is granted, so that all readout units
+// write to the same builder unit at the same time. For a readout unit the discipline pull is the same, except that a
+// grant is a builder unit's request, and some announced parts are never requested.
 //
-// A builder unit to which the link is full holds up no other: it is passed over, and joins the queue again behind the
-// others when the link takes more.
+// A builder unit whose link is full holds up no other one: free passes over it, and queues it again behind the others
+// when the link takes more.
 type free struct {
 	t      *Transfers
 	visits []int // all builder units, in the order of their indices
 
-	// Places to be served, in the order they were granted: in all, and by builder unit. One that was served by the one
-	// is passed over in the other.
+	// Places to serve, in the order of their grants: over all builder units, and by builder unit. A place that was served
+	// from one queue is skipped in the other.
 	grantedPlaces fifo
 	grantedByBU   []fifo
 
-	hasPassedOver []bool // by builder unit: granted lacks places of it, which were passed over; grantedByBU has them
+	hasPassedOver []bool // by builder unit: passed over, so grantedPlaces lacks places of it, which grantedByBU has
 }
 
 // fifo is a queue of places.
@@ -26,7 +26,7 @@ type fifo struct {
 
 func (q *fifo) push(n uint64) { q.places = append(q.places, n) }
 
-// firstWanted is the first one of the queue that is wanted; those before it are dropped.
+// firstWanted is the first place of the queue for which wanted is true; it drops the places before.
 func (q *fifo) firstWanted(wanted func(n uint64) bool) (uint64, bool) {
 	for q.head < len(q.places) {
 		if n := q.places[q.head]; wanted(n) {
@@ -38,7 +38,7 @@ func (q *fifo) firstWanted(wanted func(n uint64) bool) (uint64, bool) {
 	return 0, false
 }
 
-// dropFirst drops the first one.
+// dropFirst drops the first place.
 func (q *fifo) dropFirst() {
 	q.head++
 	// Moving the rest only when it is the smaller half makes a move per place, in the mean.
@@ -79,7 +79,7 @@ func (f *free) Note(c Change, n uint64) error {
 	return nil
 }
 
-// enqueue queues a transfer that is granted.
+// enqueue queues a transfer if it has its window.
 func (f *free) enqueue(n uint64) {
 	if t := f.t.TransferAt(n); t.Stage == stageGranted {
 		f.grantedPlaces.push(n)
@@ -87,12 +87,12 @@ func (f *free) enqueue(n uint64) {
 	}
 }
 
-// isWaiting tells that the transfer at a place was granted, and neither sent nor withdrawn since.
+// isWaiting tells that the transfer at a place has its window, and was neither sent nor withdrawn since.
 func (f *free) isWaiting(n uint64) bool {
 	return n >= f.t.firstPlace && f.t.TransferAt(n).Stage == stageGranted
 }
 
-// isSendable tells that a transfer waits, and not for a link.
+// isSendable tells that the transfer at a place waits and its link is not full.
 func (f *free) isSendable(n uint64) bool {
 	if !f.isWaiting(n) {
 		return false
@@ -103,15 +103,15 @@ func (f *free) isSendable(n uint64) bool {
 	return !full
 }
 
-// oldestWaiting is the oldest transfer to a builder unit that waits.
+// oldestWaiting is the oldest waiting transfer to a builder unit.
 func (f *free) oldestWaiting(bu int) (uint64, bool) {
 	return f.grantedByBU[bu].firstWanted(f.isWaiting)
 }
 
-// Along implements Order: whatever waits for the same builder unit.
+// Along implements Order: all waiting transfers to the same builder unit.
 func (f *free) Along(places []uint64, most int) []uint64 {
 	q := &f.grantedByBU[f.t.TransferAt(places[len(places)-1]).BU]
-	for _, n := range q.places[q.head+1:] { // that which Next names is its first
+	for _, n := range q.places[q.head+1:] { // the first is the one that Next named
 		if len(places) == most {
 			break
 		}
@@ -122,7 +122,7 @@ func (f *free) Along(places []uint64, most int) []uint64 {
 	return places
 }
 
-// requeue puts a builder unit that was passed over behind the others: its oldest transfer, for all.
+// requeue queues a builder unit that was passed over behind the others, by its oldest transfer.
 func (f *free) requeue(bu int) {
 	if !f.hasPassedOver[bu] || f.t.builders[bu].linkFull {
 		return

@@ -11,25 +11,26 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// endsProperly takes the error that ended the input, and says whether what came before is still to be built: at a
-// proper end, and where the input is bad, of which the run learns from BadRecord and InputFailure.
+// endsProperly notes the error that ended the input, and tells whether what came before it is still to be built: yes at
+// a proper end, and if the input is bad, which the run learns from BadRecord and InputFailure.
 func (u *Unit) endsProperly(err error) bool {
 	var record *source.BadRecordError
 	var down *live.EndError
 	switch {
 	case errors.As(err, &down):
 		u.inputFailure.Store(down)
-		u.cfg.Log.Error("a live source lets the run down, what came before is built", "err", down)
+		u.cfg.Log.Error("a live source failed, the events before are built", "err", down)
 	case errors.As(err, &record):
 		u.badRecord.Store(record)
-		u.cfg.Log.Info("the input is bad, what came before it is built", "err", record)
+		u.cfg.Log.Info("a record of the input is bad, the MEPs before it are built", "err", record)
 	default:
 		return errors.Is(err, io.EOF)
 	}
 	return true
 }
 
-// reportReach tells the scheduler how far the live data go. That a session is over its other methods tell.
+// reportReach reports to the scheduler how far the live data reach. Other methods of Scheduler report that its session
+// is over.
 func (u *Unit) reportReach(r live.Reach) {
 	_ = u.cfg.Scheduler.ReportReach(core.Reach{
 		FirstUncut:    r.FirstUncut,
@@ -40,7 +41,7 @@ func (u *Unit) reportReach(r live.Reach) {
 	})
 }
 
-// applyCuts tells the source which events further MEPs have, and which have their outcome.
+// applyCuts tells the source the events of further MEPs, and up to which MEP all have their outcome.
 func (u *Unit) applyCuts(t *tagnet.Tokens) {
 	if len(t.Cuts) > 0 || t.CutsOver {
 		cuts := make([]live.Cut, len(t.Cuts))
@@ -55,7 +56,7 @@ func (u *Unit) applyCuts(t *tagnet.Tokens) {
 	}
 }
 
-// liveStats are the figures of the live sources, by their ids; nil, if the unit has none.
+// liveStats are the figures of the live sources, by source id; nil if the unit has none.
 func (u *Unit) liveStats() map[string]source.LiveStats {
 	if u.live == nil {
 		return nil
@@ -67,7 +68,7 @@ func (u *Unit) liveStats() map[string]source.LiveStats {
 	return stats
 }
 
-// InputFailure is why a live source cannot go on, or lacks what the run cannot do without; nil if none does.
+// InputFailure says why a live source cannot go on, or which fragments the run must have are missing; nil if neither.
 func (u *Unit) InputFailure() error {
 	if down := u.inputFailure.Load(); down != nil {
 		return down.Err

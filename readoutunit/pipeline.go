@@ -1,7 +1,7 @@
 package readoutunit
 
-// The goroutines of a unit: the reader fills retention buffers, the dispatcher takes what the scheduler tells, the
-// conductor writes. unit.go has the whole pipeline.
+// The goroutines of a unit: the reader fills retention buffers, the dispatcher takes tokens from the scheduler, the
+// conductor writes. unit.go draws the whole pipeline.
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// runReader fills the retention buffers and tells the scheduler how far it has come. It waits until an eighth of them
-// is free: what it reads at a time is what is reported to the scheduler at a time, and each report costs a message. It
-// ends with the input, or when the scheduler wants nothing more: the run is drained.
+// runReader fills the retention buffers and reports to the scheduler how far it has come. It waits until an eighth of
+// the buffers is free: it reports once for each fill, and each report costs a message. It ends with the input, or when
+// the scheduler has drained the run.
 func (u *Unit) runReader() error {
 	buffers := u.cfg.Retention
 	least := max(1, buffers.Len()/8)
@@ -57,7 +57,7 @@ func (u *Unit) runReader() error {
 	return nil
 }
 
-// awaitBuffers waits until so many buffers are free, and gives some of them.
+// awaitBuffers waits until least buffers are free, and returns free ones.
 func (u *Unit) awaitBuffers(least int) (first uint64, s source.BufferStrip, sizes []uint32, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -70,7 +70,7 @@ func (u *Unit) awaitBuffers(least int) (first uint64, s source.BufferStrip, size
 	return 0, s, nil, context.Cause(u.ctx)
 }
 
-// runDispatcher takes what the scheduler tells.
+// runDispatcher takes tokens and news from the scheduler.
 func (u *Unit) runDispatcher() error {
 	var t tagnet.Tokens
 	var actions []Action
@@ -91,7 +91,7 @@ func (u *Unit) runDispatcher() error {
 	}
 }
 
-// takeTokens gives tokens to the core, and asks for the windows that they need.
+// takeTokens passes tokens to the core, and requests the windows that they need.
 func (u *Unit) takeTokens(t *tagnet.Tokens, actions []Action) (_ []Action, err error) {
 	u.mu.Lock()
 	actions, err = u.step(&Input{Kind: TokensCame, Tokens: t}, actions)
@@ -113,7 +113,7 @@ func (u *Unit) takeTokens(t *tagnet.Tokens, actions []Action) (_ []Action, err e
 	return actions, u.notify(&Input{Kind: Announced})
 }
 
-// announce tells one builder unit the sizes for one token, in as many messages as it takes.
+// announce sends one builder unit the sizes for one token, in as many messages as needed.
 func (u *Unit) announce(a *Action) error {
 	n, m := u.cfg.Streams, &u.announcement
 	m.RU, m.StreamCount, m.Slot, m.Attempt, m.MEP = uint16(u.cfg.RU), uint16(n), a.Token.Slot, uint32(a.Token.Attempt),
@@ -131,7 +131,7 @@ func (u *Unit) announce(a *Action) error {
 	return nil
 }
 
-// requestWindows asks a builder unit for its pre-granted windows.
+// requestWindows requests the pre-granted windows of a builder unit.
 func (u *Unit) requestWindows(bu int) error {
 	u.message = placing.AppendWindowRequest(u.message[:0])
 	if err := u.cfg.Network.Signal(u.cfg.BURanks[bu], u.message); err != nil {
@@ -140,7 +140,7 @@ func (u *Unit) requestWindows(bu int) error {
 	return nil
 }
 
-// runConductor writes, phase by phase.
+// runConductor carries out the core's actions for the conductor: writes and the ends of phases.
 func (u *Unit) runConductor() error {
 	for {
 		a, err := u.await()
@@ -167,7 +167,7 @@ func (u *Unit) runConductor() error {
 	}
 }
 
-// write gives a burst to the network. A carrier may tell the outcome before it returns.
+// write passes a burst to the network. A carrier may report the outcome before WriteMany returns.
 func (u *Unit) write(a *Action) error {
 	if err := u.cfg.Network.WriteMany(u.cfg.BURanks[a.BU], a.Pieces, a.Number); err != nil {
 		return u.tolerateLoss(a.BU, fmt.Errorf("writing %d parts to builder unit %d: %w", len(a.Pieces), a.BU, err))
@@ -187,7 +187,7 @@ func (u *Unit) awaitPhase(a *Action) error {
 	}
 }
 
-// enterBarrier enters the barrier, and goes on waiting there for readout units that the run may do without.
+// enterBarrier enters the barrier, with retries while the run may go on without readout units that are late.
 func (u *Unit) enterBarrier(a *Action) error {
 	if err := u.retryBarrier(func() error { return u.cfg.Barrier.BeginRound(u.ctx, a.Number) }); err != nil {
 		return err
@@ -216,11 +216,11 @@ func (u *Unit) finishBarrier() error {
 	return u.notify(&Input{Kind: BarrierFinished, Finished: held})
 }
 
-// maxBarrierTimeouts is how many time-outs of the barrier a readout unit waits for others that may be gone, where the
-// run tolerates that: by then whoever watches them has decided.
+// maxBarrierTimeouts is how many time-outs of the barrier a readout unit waits for late readout units if the run
+// tolerates their loss: by then the control or the links have decided whether they are lost.
 const maxBarrierTimeouts = 6
 
-// retryBarrier waits at the barrier again where that has waited in vain for readout units that the run may do without.
+// retryBarrier calls wait again after a time-out if the run may go on without the late readout units.
 func (u *Unit) retryBarrier(wait func() error) (err error) {
 	for range maxBarrierTimeouts {
 		var late *barrier.TimeoutError
@@ -231,7 +231,7 @@ func (u *Unit) retryBarrier(wait func() error) (err error) {
 	return err
 }
 
-// await waits until the core has something to do for the conductor, and counts what it waits for.
+// await waits until the core has an action for the conductor, and counts the time by what it waits for.
 func (u *Unit) await() (a Action, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

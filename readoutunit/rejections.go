@@ -1,41 +1,42 @@
 package readoutunit
 
-// RejectionPolicy says what a readout unit gives up since it learns that events were rejected. The zero value: nothing,
-// and everything stays until the scheduler has its outcome. It may be given up only where nobody fetches it again:
-// builder units ask for what they want, and a run does not tolerate the loss of one (docs/design/054-decisions.md).
+// RejectionPolicy says which parts a readout unit frees because their events were rejected. The zero value: none, and
+// each part stays until the scheduler has the outcome of its MEP. A part may be freed only if no builder unit will
+// fetch it again: in runs in which builder units request what they want, and which do not tolerate the loss of one
+// (docs/design/054-decisions.md).
 type RejectionPolicy struct {
-	// Packing is the number of events of a MEP; 0: nothing is given up.
+	// Packing is the number of events of a MEP; 0: no part is freed early.
 	Packing int
-	// IncludesWritten says that parts which were written may go, too, as soon as their writes have their outcome: whatever
-	// is rejected reaches no output. Else only those go that were never asked for, since what a builder unit has of a MEP
-	// counts when its output has it.
+	// IncludesWritten says that parts which were written may be freed, too, as soon as their writes have their outcome: no
+	// rejected event reaches an output. Otherwise only parts are freed that were never requested, since the rest of such a
+	// MEP counts only when the builder unit's output has it.
 	IncludesWritten bool
 }
 
-// Rejections is the pure core of what a readout unit gives up by decisions: MEP after MEP, from the lowest one that it
-// has on. It does no I/O and takes no locks; its owner calls it under one.
+// Rejections is the pure core of what a readout unit frees because of decisions: MEP after MEP, from the lowest one
+// that it holds on. It does no I/O and takes no locks; its owner calls it under a lock.
 //
 //	AddToken ─► (announced, perhaps written) ─► MarkRejected ─► Release: what is below may go
 type Rejections struct {
 	rule     RejectionPolicy
-	meps     []rejectableMEP // MEP k in place k mod n; nil: nothing is given up
-	firstMEP uint64          // MEPs below are gone
+	meps     []rejectableMEP // MEP k at index k mod length; nil: no part is freed early
+	firstMEP uint64          // MEPs below are freed
 
-	rejectedFrom, rejectedTo uint64 // events: the last row of rejected ones without a gap
+	rejectedFrom, rejectedTo uint64 // events: the last rejected ones without a gap
 
 	stats RejectionStats
 }
 
-// rejectableMEP is what is known of a MEP.
+// rejectableMEP is what is known of one MEP.
 type rejectableMEP struct {
-	mepPlusOne uint64 // 1 + its number; another: nothing is known
+	mepPlusOne uint64 // 1 + its number; another number: nothing is known of the MEP
 	slot       uint32
 	bu         uint16
-	hasToken   bool // its token went there
-	rejected   bool // all its events were
+	hasToken   bool // it has a token, which named bu and slot
+	rejected   bool // all its events were rejected
 }
 
-// RejectionStats counts what was given up.
+// RejectionStats counts what was freed early.
 type RejectionStats struct {
 	FreedMEPs  uint64 `count:"rejected_meps_freed" help:"MEPs given up since all their events were rejected, before the scheduler told their outcome"`
 	FreedMFPs  uint64 `count:"rejected_mfps_freed" help:"MFPs of these MEPs"`
@@ -51,7 +52,7 @@ func NewRejections(rule RejectionPolicy, held int) *Rejections {
 	return r
 }
 
-// entry is the place of a MEP, cleared if another had it; nil where the MEP cannot be held.
+// entry is the entry of a MEP, cleared if another MEP had it; nil if the unit cannot hold the MEP.
 func (r *Rejections) entry(mep uint64) *rejectableMEP {
 	if n := uint64(len(r.meps)); mep < r.firstMEP || mep-r.firstMEP >= n {
 		return nil
@@ -63,7 +64,7 @@ func (r *Rejections) entry(mep uint64) *rejectableMEP {
 	return m
 }
 
-// AddToken takes where the token of a MEP went.
+// AddToken notes the builder unit and the slot in the token of a MEP.
 func (r *Rejections) AddToken(mep uint64, bu uint16, slot uint32) {
 	if r.meps == nil {
 		return
@@ -73,8 +74,8 @@ func (r *Rejections) AddToken(mep uint64, bu uint16, slot uint32) {
 	}
 }
 
-// MarkRejected takes that events in a row were rejected by a builder unit's result. What it took before may be followed
-// by a gap, or come again from a decision unit that is back.
+// MarkRejected notes that builder units' results rejected events events from first on. There may be a gap after the
+// last call's events, and a decision unit that is back may send events again.
 func (r *Rejections) MarkRejected(first, events uint64) {
 	if r.meps == nil {
 		return
@@ -94,8 +95,9 @@ func (r *Rejections) MarkRejected(first, events uint64) {
 	}
 }
 
-// Release takes below which MEP the scheduler has all outcomes, and returns below which MEP nothing is needed.
-// endTransfer ends what is still to be done by a token, and says whether nothing is; size is the size of a part.
+// Release takes the MEP below which the scheduler has all outcomes, and returns the MEP below which no part is needed.
+// endTransfer ends the transfer of a token, and tells whether its part is no longer needed; size is the size of a part
+// in bytes.
 func (r *Rejections) Release(released uint64, endTransfer func(bu int, slot uint32, mep uint64, written bool) bool,
 	size func(mep uint64) int) uint64 {
 	r.firstMEP = max(r.firstMEP, released)
@@ -113,5 +115,5 @@ func (r *Rejections) Release(released uint64, endTransfer func(bu int, slot uint
 	}
 }
 
-// Stats are the counters so far, but for the MFPs.
+// Stats are the counters so far, except for the MFPs.
 func (r *Rejections) Stats() RejectionStats { return r.stats }

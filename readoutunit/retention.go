@@ -10,46 +10,46 @@ import (
 	"ringlet/source"
 )
 
-// A Retention keeps the parts that a readout unit has read until the scheduler says that their MEPs have an outcome:
+// A Retention keeps the parts that a readout unit has read until the scheduler reports an outcome of their MEPs:
 // buffers of one size in rotation, MEP k in buffer k mod N, so that neither a look-up nor a free list is needed. A
-// buffer belongs to the source between reserve and commit, and to the network from then on, until freeBelow says that
-// nothing below a MEP is needed any more. What a builder unit holds up beyond that is put aside, or its buffer would
-// stop all that come after it.
+// buffer belongs to the source between reserve and commit, and to the network from then on, until freeBelow frees its
+// MEP. Parts that a builder unit holds up longer are copied aside: their buffers would otherwise stop all buffers after
+// them.
 //
-// It takes no lock: it belongs to the unit's core, and is used under the lock of that. What was reserved is written
-// without.
+// It takes no lock: the unit's core owns it and uses it under the core's lock. The source writes reserved buffers
+// without the lock.
 type Retention struct {
 	// immutable
 	mem         []byte
 	stride      int    // bytes of a buffer
 	bufferCount uint64 // buffers
-	mask        uint64 // n - 1 where n is a power of two, else 0
+	mask        uint64 // bufferCount - 1 if that is a power of two, else 0
 
-	sizes []uint32 // of the part in each buffer; written before the MEP is committed, read after
+	sizes []uint32 // of the part in each buffer; written before commit, read after
 
-	firstMEP uint64 // MEPs below are none of the unit's; 0 unless it came back in the run
+	firstMEP uint64 // the unit has no MEP below; 0 unless it rejoined in the run
 
 	heldUp []heldUpPart // in order of MEP
 
-	heldTo        uint64 // MEPs below are there
-	heldFrom      uint64 // MEPs below are gone
-	neededBuffers uint64 // buffers that the reader waits for; 0 if it does not
-	maxHeld       uint64 // most buffers ever taken
+	heldTo        uint64 // MEPs below have been read
+	heldFrom      uint64 // MEPs below are freed
+	neededBuffers uint64 // free buffers that the reader waits for; 0 if it does not wait
+	maxHeld       uint64 // most buffers ever in use
 }
 
-// heldUpPart is a copy of a part that is held up.
+// heldUpPart is a copy of the part of a MEP that is held up.
 type heldUpPart struct {
 	mep  uint64
 	part []byte
 }
 
-// errNotRetained is wrapped by the error for a MEP whose part is not held.
+// errNotRetained is wrapped by the error for a MEP whose part the Retention does not have.
 var errNotRetained = errors.New("block is not retained")
 
-// errClosed is why what goes on in a readout unit that is closed ends.
+// errClosed is the cause with which Close ends the unit's goroutines.
 var errClosed = errors.New("the readout unit is closed")
 
-// A blockTooLargeError is a block that the readout unit's memory cannot hold even when it is empty.
+// A blockTooLargeError is a block that does not fit into the readout unit's memory even when that is empty.
 type blockTooLargeError struct {
 	Need, Have int // bytes
 }
@@ -59,8 +59,7 @@ func (e *blockTooLargeError) Error() string {
 		"the streams or the fragment size", e.Need, e.Have)
 }
 
-// NewRetention makes as many buffers of stride bytes as mem holds. The caller may take mem back when unit and links are
-// closed.
+// NewRetention divides mem into buffers of stride bytes. The caller may use mem again when unit and links are closed.
 func NewRetention(mem []byte, stride int) (*Retention, error) {
 	if stride < 1 || len(mem) < stride {
 		return nil, &blockTooLargeError{Need: stride, Have: len(mem)}
@@ -78,11 +77,12 @@ func NewRetention(mem []byte, stride int) (*Retention, error) {
 	return r, nil
 }
 
-// beginAt has the MEPs from the given one on read. It is called before anything else.
+// beginAt sets the first MEP that will be read. It is called before anything else.
 func (r *Retention) beginAt(mep uint64) { r.firstMEP, r.heldTo, r.heldFrom = mep, mep, mep }
 
-// reserve gives buffers that are free and lie one behind the other, for the MEPs from the first on: where so many are
-// free, at most all of them, but they may be fewer. False: so many are not free. The freeBelow that frees them says so.
+// reserve returns consecutive free buffers for the MEPs from first on: at most all buffers, and possibly fewer than
+// least where the memory ends. ok is false if fewer than least buffers are free; the freeBelow that frees enough
+// reports it.
 func (r *Retention) reserve(least int) (first uint64, s source.BufferStrip, sizes []uint32, ok bool) {
 	need, free := min(r.bufferCount, uint64(max(1, least))), r.bufferCount-(r.heldTo-r.heldFrom)
 	if free < need {
@@ -95,13 +95,13 @@ func (r *Retention) reserve(least int) (first uint64, s source.BufferStrip, size
 	return r.heldTo, s, r.sizes[i:end], true
 }
 
-// commit keeps the next blocks that were written to what was reserved.
+// commit keeps the next blocks, which the source has written into reserved buffers.
 func (r *Retention) commit(blocks int) {
 	r.heldTo += uint64(blocks)
 	r.maxHeld = max(r.maxHeld, r.heldTo-r.heldFrom)
 }
 
-// bufferIndex is which buffer a MEP has. A division would take longer than all else that is done to find it.
+// bufferIndex is the buffer of a MEP. A division would take longer than the rest of the look-up.
 func (r *Retention) bufferIndex(mep uint64) uint64 {
 	if r.mask > 0 {
 		return mep & r.mask
@@ -109,7 +109,7 @@ func (r *Retention) bufferIndex(mep uint64) uint64 {
 	return mep % r.bufferCount
 }
 
-// retainedPart is the part of a MEP that is held.
+// retainedPart is the part of a MEP in its buffer.
 func (r *Retention) retainedPart(mep uint64) []byte {
 	i := r.bufferIndex(mep)
 	at := int(i) * r.stride
@@ -117,12 +117,12 @@ func (r *Retention) retainedPart(mep uint64) []byte {
 	return r.mem[at:end:end]
 }
 
-// partSize is the size of the part of a MEP that is held, in bytes.
+// partSize is the size in bytes of the part of a MEP in its buffer.
 func (r *Retention) partSize(mep uint64) int { return int(r.sizes[r.bufferIndex(mep)]) }
 
-// copyHeldUp keeps copies of the parts of the MEPs that are held up, which are in order, and lets go of those that were
-// and are not any more. Their buffers may then be given up. It allocates, and copies each part once. Nothing is kept of
-// what was given up before, by a decision: nobody fetches it.
+// copyHeldUp keeps copies of the parts of the MEPs that are held up, which are in order, and drops the copies of MEPs
+// that no longer are. The buffers may then be freed. It allocates, and copies each part once. It copies no part that
+// was freed by a decision: no builder unit will fetch it.
 func (r *Retention) copyHeldUp(heldUp []uint64) {
 	r.heldUp = slices.DeleteFunc(r.heldUp, func(p heldUpPart) bool {
 		_, found := slices.BinarySearch(heldUp, p.mep)
@@ -138,7 +138,7 @@ func (r *Retention) copyHeldUp(heldUp []uint64) {
 	}
 }
 
-// heldUpPart is the part of a MEP that was put aside, or nil.
+// heldUpPart is the copy of the part of a held-up MEP; nil if there is none.
 func (r *Retention) heldUpPart(mep uint64) []byte {
 	if i, found := r.findHeldUp(mep); found {
 		return r.heldUp[i].part
@@ -150,7 +150,7 @@ func (r *Retention) findHeldUp(mep uint64) (int, bool) {
 	return slices.BinarySearchFunc(r.heldUp, mep, func(p heldUpPart, mep uint64) int { return cmp.Compare(p.mep, mep) })
 }
 
-// lookUp is the part of a MEP that is held, in its buffer or aside.
+// lookUp is the part of a MEP, in its buffer or its copy.
 func (r *Retention) lookUp(mep uint64) ([]byte, error) {
 	if mep >= r.heldFrom && mep < r.heldTo {
 		return r.retainedPart(mep), nil
@@ -165,8 +165,8 @@ func (r *Retention) lookUp(mep uint64) ([]byte, error) {
 // Len is the number of buffers.
 func (r *Retention) Len() int { return int(r.bufferCount) }
 
-// freeBelow gives up every MEP below the given one, of those that were read. A watermark that goes back changes
-// nothing. It reports true once there are as many buffers free as reserve wanted in vain.
+// freeBelow frees the buffers of all read MEPs below the given one. A lower watermark than before changes nothing.
+// enough reports once that as many buffers are free as reserve last wanted in vain.
 func (r *Retention) freeBelow(below uint64) (enough bool) {
 	r.heldFrom = max(r.heldFrom, min(below, r.heldTo))
 	if enough = r.neededBuffers > 0 && r.bufferCount-(r.heldTo-r.heldFrom) >= r.neededBuffers; enough {
@@ -175,8 +175,8 @@ func (r *Retention) freeBelow(below uint64) (enough bool) {
 	return enough
 }
 
-// usage is how many parts are kept in buffers, and the bytes of the most buffers that ever were taken. What was put
-// aside is not among them.
+// usage is how many parts are in buffers, and the bytes of the most buffers that were ever in use. Copies aside do not
+// count.
 func (r *Retention) usage() (parts, high int) {
 	return int(r.heldTo - r.heldFrom), int(r.maxHeld) * r.stride
 }

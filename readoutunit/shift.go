@@ -2,30 +2,31 @@ package readoutunit
 
 // shift is the linear shift (LHCb-EB §II.A): a round takes P phases, and in phase p the readout unit at seat i sends to
 // the builder unit at seat (i+p) mod P. No seat has two senders in a phase, since i ↦ (i+p) mod P is injective for i <
-// P. A seat without a builder unit, and an empty place, are dummies: the unit is silent, and keeps phase.
+// P. In a phase whose seat has no builder unit, or whose place has no token, the unit sends nothing and keeps in step:
+// a dummy.
 type shift struct {
 	t           *Transfers
 	buByPhase   []int // builder unit of each phase, or Dummy
-	fencePhases bool  // a phase is over when its writes have their outcomes, not when they are queued
+	fencePhases bool  // a phase ends when its writes have their outcomes, not when they are queued
 
-	servedCycles int // cycles of the round of which the place of this phase was served
+	servedCycles int // cycles of the round whose place in this phase was served
 }
 
-// Dummy stands for a unit at a seat that has none.
+// Dummy stands for the unit at a seat that has none.
 const Dummy = -1
 
 // PhaseCount is the number of phases of a cycle of bus places for rus readout units that sit in the order of their
 // indices.
 func PhaseCount(rus, bus int) int { return max(rus, bus) }
 
-// targetSeat is where readout unit ru sends in a phase; a place that no builder unit has is a dummy.
+// targetSeat is the seat that the readout unit at seat ru sends to in a phase.
 func targetSeat(ru, phase, phases int) int { return (ru + phase) % phases }
 
-// Seats says which units sit where: at seat x readout unit RUs[x] and builder unit BUs[x], or Dummy. They are equally
-// many.
+// Seats says which units sit where: at seat x readout unit RUs[x] and builder unit BUs[x], or Dummy. Both have the same
+// length.
 type Seats struct{ RUs, BUs []int }
 
-// SeatsInOrder seats units in the order of their indices, as many seats as there are phases.
+// SeatsInOrder seats units in the order of their indices, on as many seats as there are phases.
 func SeatsInOrder(rus, bus int) Seats {
 	n := PhaseCount(rus, bus)
 	s := Seats{RUs: make([]int, n), BUs: make([]int, n)}
@@ -41,7 +42,7 @@ func SeatsInOrder(rus, bus int) Seats {
 	return s
 }
 
-// Visits are the builder units that readout unit ru comes to, phase by phase, or Dummy.
+// Visits are the builder units, or Dummy, that readout unit ru sends to, phase by phase.
 func (s Seats) Visits(ru int) []int {
 	var v []int
 	for x, r := range s.RUs {
@@ -65,8 +66,7 @@ func (s *shift) Visits() []int { return s.buByPhase }
 // FirstNeeded implements Order.
 func (s *shift) FirstNeeded() uint64 { return s.t.rounds.start }
 
-// currentPlace is the number of the place that is to be served next in the current phase. It reports false if there is
-// none, or no more.
+// currentPlace is the number of the next place to serve in the current phase. It reports false if no place is left.
 func (s *shift) currentPlace() (uint64, bool) {
 	r := &s.t.rounds
 	bu := s.buByPhase[r.phase]
@@ -99,7 +99,7 @@ func (s *shift) Next() (Turn, uint64) {
 	return AdvancePhase, 0
 }
 
-// Along implements Order: whatever is granted in the phase, up to what is not.
+// Along implements Order: the granted places of the phase, up to the first that still waits for a grant.
 func (s *shift) Along(places []uint64, most int) []uint64 {
 	r, width := &s.t.rounds, uint64(s.t.placesPerCycle)
 	n, end := places[len(places)-1]+width, r.start+uint64(r.cycles)*width

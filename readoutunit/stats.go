@@ -13,7 +13,7 @@ type Stats struct {
 	TokensReceived    uint64       `count:"tokens" help:"tokens that came"`
 	PartsWritten      uint64       `count:"writes" help:"parts of MEPs that builder units have in place"`
 	BytesWritten      uint64       `unit:"bytes" help:"bytes of writes confirmed by builder units"`
-	UnrequestedTokens uint64       `count:"unasked" help:"tokens whose part nobody asked for (--roi)"`
+	UnrequestedTokens uint64       `count:"unasked" help:"tokens whose part the builder unit never asked for (--roi)"`
 	RefusedGrants     uint64       `count:"refused" help:"grants that made no sense"`
 	BadRecords        uint64       `count:"bad_input" kind:"level" help:"1: the input ended with a bad record"`
 	Broken            int          `count:"sources_broken" kind:"level" help:"live sources that cannot go on"`

@@ -7,18 +7,18 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// tagRing is the discipline of tokens that pass from sender to sender (TagNet-farm §III.D and §III.E). Tokens come
-// ahead to all units, so that sizes are announced and windows granted when the tag comes: the token is the prefetched
-// descriptor, the tag is the right to send. The unit serves tags in the order in which they come, and passes one on
-// when its own write has its outcome. So the tag of a MEP is with one unit at a time, and its builder unit has one
-// sender.
+// tagRing is the discipline of tokens that pass from sender to sender (TagNet-farm §III.D and §III.E). All units get a
+// token ahead of its tag, so that sizes are announced and windows granted when the tag comes: the token is the
+// prefetched descriptor, the tag is the right to send. The unit serves tags in the order in which they come, and passes
+// each on when its own write has its outcome. So the tag of a MEP is with one unit at a time, and its builder unit has
+// one sender.
 //
-// A unit writes one MEP's part at a time: two would share its port, both tags would leave together, and stay together
-// round the tag ring, while other ports idle. The next write begins when the outcome of the one before is here: its tag
-// and its window mostly are.
+// A unit writes one MEP's part at a time. Two writes would share its port, so that both tags would leave together and
+// stay together round the tag ring, while other ports idle. The next write begins when the outcome of the last one has
+// come: by then its tag and its window are mostly there.
 //
-// A tag that would wait long is passed on unserved where by-pass is allowed, and comes again; so tags may overtake one
-// another. Without by-pass none does, so that the scheduler can check their order.
+// If by-pass is allowed, the unit passes on a tag unserved that would wait long, and the tag comes again; so tags may
+// overtake one another. Without by-pass no tag overtakes another, so that the scheduler can check their order.
 type tagRing struct {
 	t *Transfers
 
@@ -27,23 +27,23 @@ type tagRing struct {
 	bypass bool
 	visits []int // all builder units, in the order of their indices
 
-	heldTags     []heldTag // tags that are here, in the order they came
-	nextToServe  int       // index of the first that waits to be served
+	heldTags     []heldTag // tags at this unit, in the order they came
+	nextToServe  int       // index of the first tag that waits to be served
 	outgoingTags []core.Tag
-	forwarded    int    // of outgoing
-	bypassed     uint64 // tags passed on unserved since the unit was busy
+	forwarded    int    // how many of outgoingTags NextForward has returned
+	bypassed     uint64 // tags passed on unserved because the unit was busy
 }
 
-// heldTag is a tag at a readout unit. A tag may come before its token, and then waits for it.
+// heldTag is a tag at a readout unit. A tag may come before its token, and then waits for the token.
 type heldTag struct {
 	core.Tag
-	done bool // served, or of a MEP that was withdrawn
+	done bool // served, or of a MEP whose token was withdrawn
 }
 
-// bypassRatioX2 is how much work may be ahead of a tag that waits, in halves of its own part. A tag that is passed on
-// loses its place and a loop, so parts of ordinary size, of which one or two are ahead, are waited for. The 99th
-// percentile with 4 units, in virtual time (2026-11-21): passing on whenever the unit writes, 18 % more than never; at
-// 2½, 14 % less (a fifth of the load, one part in 150 five times as large).
+// bypassRatioX2 is how much work may be ahead of a waiting tag, in halves of its own part, before the unit passes it
+// on. A tag that is passed on loses its place and a loop, so a tag with one or two parts of ordinary size ahead of it
+// waits. The 99th percentile with 4 units, in virtual time (2026-11-21): passing on whenever the unit writes, 18 % more
+// than never; at 2½, 14 % less (a fifth of the load, one part in 150 five times as large).
 const bypassRatioX2 = 5
 
 func newTagRing(c DisciplineConfig, t *Transfers, bypass bool) *tagRing {
@@ -65,7 +65,7 @@ func (e *tagError) Error() string {
 // Visits implements Order.
 func (r *tagRing) Visits() []int { return r.visits }
 
-// FirstNeeded implements Order: the first place that a tag here stands for.
+// FirstNeeded implements Order: the lowest place of a tag at this unit.
 func (r *tagRing) FirstNeeded() uint64 {
 	first := r.t.nextPlace()
 	for i := range r.heldTags {
@@ -77,7 +77,7 @@ func (r *tagRing) FirstNeeded() uint64 {
 // Note implements Order.
 func (r *tagRing) Note(c Change, n uint64) error {
 	switch c {
-	case CycleCame: // its tokens may be those that tags wait for, and may have been withdrawn before they came
+	case CycleCame: // tags may wait for its tokens, some of which may be withdrawn already
 		for i := range r.heldTags {
 			if h := &r.heldTags[i]; h.TokenPlace >= n {
 				if err := r.matchToken(&h.Tag); err != nil {
@@ -90,14 +90,14 @@ func (r *tagRing) Note(c Change, n uint64) error {
 		if i < 0 || !r.bypassIfBusy(i) {
 			return nil
 		}
-	case Written: // the tag may be passed on
+	case Written: // the unit may pass the tag on
 		for i := range r.heldTags {
 			if h := &r.heldTags[i]; h.TokenPlace == n {
 				h.done = true
 				h.Served.Add(r.ru)
 			}
 		}
-	case Sent, Withdrawn: // the tags of what was withdrawn are passed on all the same, for the scheduler to check
+	case Sent, Withdrawn: // tags of withdrawn tokens are passed on, too, for the scheduler to check
 	default:
 		return nil
 	}
@@ -123,9 +123,8 @@ func (r *tagRing) AddTag(t *core.Tag) error {
 
 func (r *tagRing) builderOf(t *core.Tag) int { return int(t.TokenPlace % uint64(r.t.placesPerCycle)) }
 
-// bypassIfBusy decides whether a tag that is here is passed on unserved, since it would wait for more than
-// bypassRatioX2 halves of its own part. It is asked when both the tag and its window are here: before, the part's size
-// is not known, nor could it be served.
+// bypassIfBusy marks a tag to be passed on unserved if more than bypassRatioX2 halves of its own part are ahead of it.
+// The tag must have its window: before, the unit knows no size of the part, and could not serve the tag.
 func (r *tagRing) bypassIfBusy(i int) bool {
 	h := &r.heldTags[i]
 	if h.done || !r.bypass || h.Loop == core.MaxLoops || !r.t.isKept(h.TokenPlace) ||
@@ -146,26 +145,26 @@ func (r *tagRing) bypassIfBusy(i int) bool {
 	return true
 }
 
-// matchToken tells whether a tag is of a token that came, or is still to come.
+// matchToken checks a tag against its token; nil also if the token is over or still to come.
 func (r *tagRing) matchToken(t *core.Tag) error {
 	if !r.t.isKept(t.TokenPlace) {
-		return nil // it is over, or not here yet
+		return nil // the token is over, or has not come yet
 	}
 	if x := r.t.TransferAt(t.TokenPlace); x.Stage == stageEmpty || x.MEP != t.MEP || x.Slot != t.Slot ||
 		x.Attempt != t.Attempt {
-		return &tagError{*t, r.builderOf(t), "no token says so"}
+		return &tagError{*t, r.builderOf(t), "no token matches it"}
 	}
 	return nil
 }
 
-// updateQueue finds the first tag that waits to be served, and passes on what can be.
+// updateQueue finds the first tag that waits to be served, and moves the tags that may be passed on to outgoingTags.
 func (r *tagRing) updateQueue() {
 	kept := r.heldTags[:0]
 	r.nextToServe = -1
 	for _, h := range r.heldTags {
 		if !h.done && r.isTransferOver(&h.Tag) {
 			h.done = true
-			if r.t.isLost(r.builderOf(&h.Tag)) { // the scheduler may not know yet, and takes no tag that is not served
+			if r.t.isLost(r.builderOf(&h.Tag)) { // the scheduler may not know of the loss yet, and accepts only served tags
 				h.Served.Add(r.ru)
 			}
 		}
@@ -183,7 +182,7 @@ func (r *tagRing) updateQueue() {
 	}
 }
 
-// isTransferOver tells that a tag's transfer is done with, without having been served for it.
+// isTransferOver tells that a tag's transfer has ended without being served by that tag.
 func (r *tagRing) isTransferOver(t *core.Tag) bool {
 	return t.TokenPlace < r.t.firstPlace || r.t.isKept(t.TokenPlace) && r.t.TransferAt(t.TokenPlace).Stage >= stageOrphaned
 }

@@ -8,28 +8,28 @@ import (
 	"ringlet/barrier"
 )
 
-// A TimelineStep is one burst of a unit in time, or a phase in which it had nothing to send.
+// A TimelineStep is one burst of a unit in time, or a phase in which the unit had nothing to send.
 type TimelineStep struct {
-	Phase uint64 // number of the phase, which is the barrier's epoch; 0 where there are no phases
+	Phase uint64 // number of the phase, which is the barrier's epoch; 0 in a discipline without phases
 	BU    int    // Dummy: nothing to send
-	MEP   uint64 // the first
-	MEPs  int    // whose parts went together
+	MEP   uint64 // the first MEP of the burst
+	MEPs  int    // how many parts the burst has
 
-	// µs since the Unix epoch by this host's clock; 0: not yet.
-	BeginMicros    int64 // its write was given to the network, or the phase began with nothing to send
-	OutcomeMicros  int64 // its write had its outcome; of a dummy, as Begin
-	ReleasedMicros int64 // its phase was left; without phases, as Sent
+	// µs since the Unix epoch by this host's clock; 0: has not happened yet.
+	BeginMicros    int64 // the burst was passed to the network, or the phase with nothing to send began
+	OutcomeMicros  int64 // the write had its outcome; of a dummy, as BeginMicros
+	ReleasedMicros int64 // the unit left the phase; without phases, as OutcomeMicros
 }
 
-// timeline keeps the last steps of a unit. Without room it keeps none.
+// timeline keeps the last steps of a unit. With length 0 it keeps none.
 type timeline struct {
-	kept []TimelineStep // step n at n modulo its length; immutable length
-	next uint64         // number of the step to come
+	kept []TimelineStep // step n at n modulo the length, which never changes
+	next uint64         // number of the next step
 }
 
 func newTimeline(steps int) timeline { return timeline{kept: make([]TimelineStep, max(0, steps))} }
 
-// recordBegin notes that a burst was given to the network.
+// recordBegin records that a burst was passed to the network.
 func (l *timeline) recordBegin(now time.Time, phase uint64, bu int, mep uint64, meps int) {
 	if len(l.kept) == 0 {
 		return
@@ -48,14 +48,14 @@ func (l *timeline) recordBegin(now time.Time, phase uint64, bu int, mep uint64, 
 	l.next++
 }
 
-// eachNewestFirst tells the steps from the newest to the oldest that is kept, until more is false.
+// eachNewestFirst calls more with the kept steps, newest first, until it returns false.
 func (l *timeline) eachNewestFirst(more func(*TimelineStep) bool) {
 	size := uint64(len(l.kept))
 	for n := l.next; n > 0 && l.next-n < size && more(&l.kept[(n-1)%size]); n-- {
 	}
 }
 
-// recordSent notes the outcome of a burst, known by its first MEP.
+// recordSent records the outcome of a burst, named by its first MEP.
 func (l *timeline) recordSent(at time.Time, bu int, mep uint64) {
 	now := at.UnixMicro()
 	l.eachNewestFirst(func(s *TimelineStep) bool {
@@ -70,7 +70,7 @@ func (l *timeline) recordSent(at time.Time, bu int, mep uint64) {
 	})
 }
 
-// recordReleased notes that a phase was left.
+// recordReleased records that the unit left a phase.
 func (l *timeline) recordReleased(at time.Time, phase uint64) {
 	now := at.UnixMicro()
 	l.eachNewestFirst(func(s *TimelineStep) bool {
@@ -81,7 +81,7 @@ func (l *timeline) recordReleased(at time.Time, phase uint64) {
 	})
 }
 
-// steps returns a copy of what is kept, oldest first.
+// steps returns a copy of the kept steps, oldest first.
 func (l *timeline) steps() []TimelineStep {
 	size := uint64(len(l.kept))
 	kept := make([]TimelineStep, 0, min(size, l.next))
@@ -94,15 +94,16 @@ func (l *timeline) steps() []TimelineStep {
 // maxMicros is the largest time a histogram holds: one hour.
 const maxMicros = int64(time.Hour / time.Microsecond)
 
-// BarrierStats is what a unit has learnt in its barriers.
+// BarrierStats is what a unit has measured at its barriers.
 type BarrierStats struct {
 	TimeInBarrier time.Duration  `count:"barrier_us" help:"time in the barrier"`
 	BarrierWaits  *hdr.Histogram // time in the barrier per epoch, µs
 
-	// Every unit leaves an epoch knowing who held it. The unit with index 0 alone keeps that, so that an epoch is counted
+	// Every unit leaves an epoch knowing its straggler. Only the unit with index 0 records it, so that each epoch counts
 	// once.
-	EpochSkews *hdr.Histogram // from the first to enter to the last, µs per epoch
-	// by readout unit: how much later than the last but one it was, µs per epoch it held; nil: it held none
+	EpochSkews *hdr.Histogram // µs per epoch from the first unit to enter to the last
+	// by readout unit: µs by which the straggler was later than the last but one, per epoch; nil: the unit never was the
+	// straggler
 	HoldTimesByRU []*hdr.Histogram
 }
 
@@ -114,17 +115,18 @@ func newBarrierStats(ru, rus int) BarrierStats {
 	return w
 }
 
-// newTimeHistogram is a histogram of times in µs, to 1 %. To 0.1 % it would take eight times as much memory, and there
-// may be hundreds, which each report copies.
+// newTimeHistogram is a histogram of times in µs, to 1 %. To 0.1 % it would take eight times the memory, and a unit may
+// have hundreds of them, which each report copies.
 func newTimeHistogram() *hdr.Histogram { return hdr.New(1, maxMicros, 2) }
 
-// recordWait takes a time in the barrier.
+// recordWait records a time in the barrier.
 func (w *BarrierStats) recordWait(waited time.Duration) error {
 	w.TimeInBarrier += waited
 	return w.BarrierWaits.RecordValue(min(maxMicros, max(1, waited.Microseconds())))
 }
 
-// recordHolder takes an epoch that was left. Nobody holds those that Enter leaves open; Finish reports them.
+// recordHolder records the straggler of an epoch that was left. An epoch that Enter leaves open has none yet; Finish
+// returns it later.
 func (w *BarrierStats) recordHolder(held barrier.Straggler) error {
 	if held.Rank < 0 || held.Rank >= len(w.HoldTimesByRU) {
 		return nil
@@ -138,7 +140,7 @@ func (w *BarrierStats) recordHolder(held barrier.Straggler) error {
 	return w.EpochSkews.RecordValue(min(maxMicros, held.AfterFirst.Microseconds()))
 }
 
-// clone is a copy that no unit writes to.
+// clone is a copy for a report, which the unit no longer writes to.
 func (w *BarrierStats) clone() BarrierStats {
 	c := BarrierStats{TimeInBarrier: w.TimeInBarrier, BarrierWaits: w.BarrierWaits.Clone()}
 	if w.EpochSkews != nil {

@@ -11,8 +11,8 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Transfers is the table of the tokens that have come to a readout unit, and of how far each has got; an Order decides
-// from it what is sent when. It is a pure core: no I/O, no locks; its owner calls it under one.
+// Transfers is the table of the tokens that a readout unit has received, each with its state; from it an Order decides
+// which part the unit sends when. It is a pure core: no I/O, no locks; its owner calls it under a lock.
 //
 //	AddCycle, ApplyGrant, Complete ─► Next ─► what the unit does now ─► Serve or AdvancePhase ─► Next …
 type Transfers struct {
@@ -20,65 +20,65 @@ type Transfers struct {
 	order          Order
 	visits         []int // of the order
 	placesPerCycle int   // the number of builder units
-	// grantsOnRequest: a builder unit grants what it wants, and may want nothing of a MEP that is announced to it.
+	// grantsOnRequest: a grant is a builder unit's request, so some announced parts may never be requested.
 	grantsOnRequest bool
-	usesPreGrants   bool            // windows are granted once for all; else for each MEP
-	onWindowless    func(*Transfer) // is told every transfer that begins without a window; may be nil
+	usesPreGrants   bool            // each window is granted once, for all MEPs; else for each MEP
+	onWindowless    func(*Transfer) // called for every transfer that begins without a window; may be nil
 
-	// The places of the cycles that have come and are not over, one behind the other. They are known by their number since
-	// the start of the run; the first kept has number firstPlace.
+	// The places of the cycles that have come and are not over, in order. Places are numbered from the start of the run;
+	// the first one kept has the number firstPlace.
 	places     []Transfer
 	firstPlace uint64
 	finished   int    // leading places known to be empty or done
 	firstMEP   uint64 // the unit has no MEP below
-	nextCycle  uint64 // cycle to come
+	nextCycle  uint64 // number of the next cycle
 	openCount  int    // transfers that are not done
-	sentCount  int    // transfers whose write is under way, and waited for
+	sentCount  int    // transfers whose write is under way, and whose outcome is awaited
 
-	tokens      uint64 // that came
+	tokens      uint64 // tokens received
 	tokensBelow uint64 // every MEP that has had a token is below
 
-	oldestUnrequested uint64 // number of the oldest place whose transfer may be announced, and never asked for
-	unrequested       uint64 // transfers that the builder unit never asked for
+	oldestUnrequested uint64 // place of the oldest transfer that may be announced and never requested
+	unrequested       uint64 // transfers that the builder unit never requested
 
 	builders []builder // by index
 	rounds   rounds
 
-	unquiesced         []Exclusion // not quiesced
-	exclusionsReceived uint64      // exclusions that came
+	unquiesced         []Exclusion // exclusions of which something is still under way
+	exclusionsReceived uint64      // exclusions received
 	WithdrawalStats
 }
 
 // builder is what a readout unit knows of a builder unit.
 type builder struct {
 	latestPlaces []uint64    // by slot: 1 + number of the place with its latest token; 0 for none
-	preGranted   []shmem.Ref // by slot: the windows granted once for all
-	linkFull     bool        // the link to it takes nothing
+	preGranted   []shmem.Ref // by slot: the pre-granted windows
+	linkFull     bool        // the link to it accepts no more writes
 
-	// Of one that was excluded, or whose link is down. What was not sent to it by a token that is withdrawn is over at
-	// once. What was sent is waited for by nobody, but its memory is the network's until the write has its outcome or the
-	// link is down.
+	// Of a builder unit that was excluded, or whose link is down. A transfer with a withdrawn token that was not sent ends
+	// at once. The outcome of one that was sent is not awaited, but its memory belongs to the network until the write has
+	// its outcome or the link is down.
 
 	validFromCycle uint64 // tokens of cycles before this one are withdrawn
-	lost           bool   // there is no link to it any more
-	orphanedWrites int    // writes under way that nobody waits for
-	exclusions     uint32 // that came
+	lost           bool   // its link is down
+	orphanedWrites int    // writes under way whose outcome is not awaited
+	exclusions     uint32 // exclusions of it received
 }
 
-// A window is where a part may be written.
+// A window is memory that a part may be written to.
 type window struct {
 	Ref shmem.Ref
-	// GrantedBytes is what the part must have behind its entries, which were announced; or anyLength.
+	// GrantedBytes is the size that the part must have without its entries, which were announced; or anyLength.
 	GrantedBytes uint32
 }
 
-// anyLength as the length of a window is that of any part with its entries.
+// anyLength is the length of a window that takes a part of any length, with its entries.
 const anyLength = math.MaxUint32
 
 // Transfer is one token's way through a readout unit.
 type Transfer struct {
 	core.Token
-	window // once it is granted
+	window // set from stageGranted on
 	Stage  Stage
 }
 
@@ -88,11 +88,11 @@ type Stage uint8
 // Stages of a transfer.
 const (
 	stageEmpty     Stage = iota // no token at this place
-	stageAnnounced              // it has no window yet
-	stageGranted                // the builder unit has given a window
+	stageAnnounced              // the token has come, but no window
+	stageGranted                // the builder unit has granted a window
 	stageSent                   // the write is queued
-	stageOrphaned               // the write is queued, and nobody waits for it: its builder unit is excluded
-	stageDone                   // the write has its outcome, or is not wanted
+	stageOrphaned               // the write is queued, but its outcome is not awaited: the builder unit is excluded
+	stageDone                   // the write has its outcome, or will not be made
 )
 
 func (s Stage) String() string {
@@ -107,7 +107,7 @@ func newTransfers(bus, slots int) *Transfers {
 	return t
 }
 
-// A tokenError is a token or a grant that contradicts what is known.
+// A tokenError is a token or a grant that contradicts the table.
 type tokenError struct {
 	BU     int
 	Slot   uint32
@@ -123,7 +123,7 @@ func (e *tokenError) Error() string {
 	return fmt.Sprintf("MEP %d, slot %d of builder unit %d: %s", e.MEP, e.Slot, e.BU, e.Reason)
 }
 
-// A cycleError is a cycle out of sequence, or of another width than the view's.
+// A cycleError is a cycle out of sequence, or with another number of places than the view has.
 type cycleError struct {
 	Cycle, Want   uint64 // numbers
 	Places, Width int    // of the cycle, and of the view
@@ -133,25 +133,26 @@ func (e *cycleError) Error() string {
 	return fmt.Sprintf("cycle %d of %d places came where cycle %d of %d follows", e.Cycle, e.Places, e.Want, e.Width)
 }
 
-// notUnderWayError is the outcome of a write that nobody made.
+// notUnderWayError is the outcome of a write that is not under way.
 type notUnderWayError struct{ number uint64 }
 
 func (e *notUnderWayError) Error() string {
 	return fmt.Sprintf("a write ended that was not under way: number %d", e.number)
 }
 
-// beginAt says that the unit takes part from a cycle on, and has no MEP below the given one: it came back in the run.
-// It must be called before the first cycle comes.
+// beginAt sets the first cycle and the first MEP of a unit that rejoined in the run. It must be called before the first
+// cycle comes.
 func (s *Transfers) beginAt(cycle, mep uint64) {
 	s.nextCycle, s.firstPlace, s.firstMEP = cycle, cycle*uint64(s.placesPerCycle), mep
 	s.rounds.start = s.firstPlace
 }
 
-// VisitOrder is the order in which the builder units of a cycle are come to, by index.
+// VisitOrder is the order in which the unit visits the builder units of a cycle, by index.
 func (s *Transfers) VisitOrder() []int { return s.visits }
 
-// AddCycle takes the next cycle of a batch. A *cycleError or *tokenError says what is wrong with it; it then had no
-// effect. A *tagError is found when the tokens are there. The unit cannot go on after either.
+// AddCycle adds the next cycle, cycle i of a batch. A *cycleError or *tokenError says what is wrong with the cycle,
+// which then had no effect. A *tagError contradicts a tag, and is found after the tokens were added. The unit cannot go
+// on after any of them.
 func (s *Transfers) AddCycle(b *core.Batch, i int) error {
 	if n := b.FirstCycle + uint64(i); n != s.nextCycle || b.PlacesPerCycle != s.placesPerCycle {
 		return &cycleError{Cycle: n, Want: s.nextCycle, Places: b.PlacesPerCycle, Width: s.placesPerCycle}
@@ -177,7 +178,7 @@ func (s *Transfers) AddCycle(b *core.Batch, i int) error {
 		}
 		token, _ := b.Token(i, bu)
 		tokens, below = tokens+1, max(below, token.MEP+1)
-		if token.MEP >= s.firstMEP { // else nothing is to be sent
+		if token.MEP >= s.firstMEP { // otherwise this unit has no part
 			s.begin(&cycle[bu], &token, first+uint64(bu))
 		}
 	}
@@ -186,12 +187,12 @@ func (s *Transfers) AddCycle(b *core.Batch, i int) error {
 	return s.order.Note(CycleCame, first)
 }
 
-// begin begins the transfer of a token that has come for a place.
+// begin begins the transfer of a token at place n.
 func (s *Transfers) begin(t *Transfer, token *core.Token, n uint64) {
 	b := &s.builders[token.BU]
 	if s.grantsOnRequest {
 		if x := s.latestIn(int(token.BU), token.Slot); x != nil && x.Stage == stageAnnounced {
-			s.endUnrequested(x) // checkToken has let it pass
+			s.endUnrequested(x) // checkToken has allowed this
 		}
 	}
 	t.MEP, t.Slot, t.BU, t.Attempt = token.MEP, token.Slot, token.BU, token.Attempt
@@ -209,21 +210,21 @@ func (s *Transfers) begin(t *Transfer, token *core.Token, n uint64) {
 	}
 }
 
-// checkToken says what is wrong with a token.
+// checkToken returns what is wrong with a token.
 func (s *Transfers) checkToken(bu int, slot uint32, mep uint64) error {
 	if slots := len(s.builders[bu].latestPlaces); int(slot) >= slots {
 		return newTokenError(bu, slot, mep, fmt.Sprintf("there are %d slots", slots))
 	}
-	// The slot may be free at the builder unit before our write's response is here, but not before the write was sent.
-	// What was only announced for it, the builder unit did not ask for: the scheduler has its outcome all the same.
+	// The builder unit may free the slot before our write's response has come, but not before the write was sent. A
+	// transfer that was only announced was never requested: the scheduler has its outcome all the same.
 	if x := s.latestIn(bu, slot); x != nil && x.Stage < stageSent && !(s.grantsOnRequest && x.Stage == stageAnnounced) {
 		return newTokenError(bu, slot, mep, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage))
 	}
 	return nil
 }
 
-// Release says that every MEP below has its outcome. Where builder units ask for what they want, those of the oldest
-// transfers which they did not ask for are over by that. A place is looked at once, but for the one where it stops.
+// Release notes that every MEP below has its outcome. If builder units request what they want, it ends the oldest
+// transfers below that were never requested. It looks at each place once, except at the one where it stops.
 func (s *Transfers) Release(below uint64) {
 	if !s.grantsOnRequest {
 		return
@@ -235,21 +236,21 @@ func (s *Transfers) Release(below uint64) {
 		case t.Stage == stageAnnounced && t.MEP < below:
 			s.endUnrequested(t)
 		case t.Stage == stageAnnounced || t.Stage == stageGranted:
-			return // what is behind it is newer, or waits for its turn
+			return // later places are newer, or wait for their turn
 		}
 	}
 }
 
-// Reject takes that a MEP was rejected by the builder unit that had its token, for a slot, and says whether that asks
-// for this unit's part no more: the part was never asked for, which ends its transfer; or, with written, it was
-// written, and its write has its outcome.
+// Reject applies that the builder unit with a MEP's token rejected the MEP, and tells whether this unit's part is no
+// longer needed: the part was never requested, which ends the transfer; or, if written is set, it was written and its
+// write has its outcome.
 func (s *Transfers) Reject(bu int, slot uint32, mep uint64, written bool) bool {
 	if !s.grantsOnRequest || bu >= len(s.builders) || int(slot) >= len(s.builders[bu].latestPlaces) {
 		return false
 	}
 	t := s.latestIn(bu, slot)
 	switch {
-	case t == nil: // it is done, and its place was given up
+	case t == nil: // the transfer is done, and its place was dropped
 		return written
 	case t.MEP != mep:
 		return true // a later token has the slot, so the scheduler has the outcome
@@ -260,14 +261,14 @@ func (s *Transfers) Reject(bu int, slot uint32, mep uint64, written bool) bool {
 	return t.Stage == stageDone && written
 }
 
-// endUnrequested ends a transfer that nobody asked for.
+// endUnrequested ends a transfer that the builder unit never requested.
 func (s *Transfers) endUnrequested(t *Transfer) {
 	t.Stage = stageDone
 	s.openCount--
 	s.unrequested++
 }
 
-// UnrequestedTransfers is the number of transfers that are over since their builder unit did not ask for them.
+// UnrequestedTransfers is the number of transfers that ended because their builder unit did not request them.
 func (s *Transfers) UnrequestedTransfers() uint64 { return s.unrequested }
 
 // latestIn is the latest transfer into a slot, or nil.
@@ -278,19 +279,19 @@ func (s *Transfers) latestIn(bu int, slot uint32) *Transfer {
 	return nil
 }
 
-// TransferAt is the transfer at a place that is kept: of a cycle that is not over, or one that is not done.
+// TransferAt is the transfer at a place that is kept: in a cycle that is not over, or not done.
 func (s *Transfers) TransferAt(n uint64) *Transfer { return &s.places[n-s.firstPlace] }
 
-// isKept tells whether a place is kept: it has come, and is not forgotten.
+// isKept tells whether a place is kept: it has come, and was not dropped.
 func (s *Transfers) isKept(n uint64) bool { return n >= s.firstPlace && n < s.nextPlace() }
 
-// compact forgets the oldest places that are below keepFrom, and empty or done.
+// compact drops the oldest places that are below keepFrom, and empty or done.
 func (s *Transfers) compact(keepFrom uint64) {
 	n := s.finished
 	for n < int(keepFrom-s.firstPlace) && (s.places[n].Stage == stageEmpty || s.places[n].Stage == stageDone) {
 		n++
 	}
-	// Moving the rest only when it is the smaller half makes a move per place, in the mean.
+	// Moving the rest only if it is the smaller half costs one move per place on average.
 	if 2*n >= len(s.places) {
 		s.places = s.places[:copy(s.places, s.places[n:])]
 		s.firstPlace += uint64(n)
@@ -299,9 +300,9 @@ func (s *Transfers) compact(keepFrom uint64) {
 	s.finished = n
 }
 
-// deferOldest puts the oldest transfer behind all others if nobody has asked for it while so many came that it would
-// keep their places for ever: its builder unit has stopped before it decided. A transfer that is only announced is
-// known by its slot, so its number may change.
+// deferOldest moves the oldest transfer behind all others if it was not requested while very many places came: its
+// builder unit has stopped before it decided, and the transfer would keep all places after it for ever. An announced
+// transfer is found by its slot, so its place may change.
 func (s *Transfers) deferOldest() {
 	if !s.grantsOnRequest || s.finished == len(s.places) ||
 		len(s.places) < maxPlacesPerSlot*s.placesPerCycle*len(s.builders[0].latestPlaces) {
@@ -316,15 +317,16 @@ func (s *Transfers) deferOldest() {
 	s.places[s.finished].Stage = stageEmpty
 }
 
-// maxPlacesPerSlot is how many times as many places as there are slots are kept before a transfer is set aside. One
-// token in a cycle, the least there is, makes width places, so that this is passed only when something is far behind.
+// maxPlacesPerSlot is how many times as many places as slots are kept before deferOldest moves a transfer. A cycle with
+// one token, the least there is, takes placesPerCycle places, so only a transfer that is very far behind passes the
+// limit.
 const maxPlacesPerSlot = 64
 
 // nextPlace is the number of the place that comes next.
 func (s *Transfers) nextPlace() uint64 { return s.firstPlace + uint64(len(s.places)) }
 
-// ApplyGrant takes a builder unit's answer to an announcement. An error says what is wrong with it; it then had no
-// effect.
+// ApplyGrant applies a builder unit's answer to an announcement. An error says what is wrong with the grant, which then
+// had no effect.
 func (s *Transfers) ApplyGrant(bu int, g *placing.Grant) error {
 	b := &s.builders[bu]
 	if int(g.Slot) >= len(b.latestPlaces) {
@@ -335,7 +337,7 @@ func (s *Transfers) ApplyGrant(bu int, g *placing.Grant) error {
 	case g.Length == anyLength:
 		return newTokenError(bu, g.Slot, g.MEP, "a window was granted that is larger than a part can be")
 	case t != nil && t.Stage == stageAnnounced && t.MEP == g.MEP && uint32(t.Attempt) == g.Attempt:
-	case b.validFromCycle > 0: // it is of a transfer that its builder unit's exclusion has ended
+	case b.validFromCycle > 0: // it is for a transfer that the builder unit's exclusion has ended
 		s.LateGrants++
 		return nil
 	default:
@@ -345,12 +347,12 @@ func (s *Transfers) ApplyGrant(bu int, g *placing.Grant) error {
 	return s.order.Note(Granted, b.latestPlaces[g.Slot]-1)
 }
 
-// enablePreGranted says that every builder unit grants its windows once for all. It must be called before the first
-// token comes.
+// enablePreGranted sets that every window is granted once, for all MEPs. It must be called before the first token
+// comes.
 func (s *Transfers) enablePreGranted() { s.usesPreGrants = true }
 
-// applyPreGrants takes windows of a builder unit that are granted once for all. Said twice they must be the same. An
-// error says what is wrong; it then had no effect.
+// applyPreGrants applies windows that a builder unit grants once, for all MEPs. A repeated window must be the same. An
+// error says what is wrong; the message then had no effect.
 func (s *Transfers) applyPreGrants(bu int, m *placing.PreGrants) error {
 	b := &s.builders[bu]
 	slots := len(b.preGranted)
@@ -383,19 +385,19 @@ func (s *Transfers) applyPreGrants(bu int, m *placing.PreGrants) error {
 	return nil
 }
 
-// setLinkFull says whether the link to a builder unit takes nothing more for now. Where there is neither a phase nor a
-// tag to hold, Next names what goes to others meanwhile; else it names the same, which is sent when the link takes it.
+// setLinkFull notes whether the link to a builder unit accepts no more writes for now. In a discipline without phases
+// and tags, Next then names a transfer to another builder unit; otherwise it names the same one until the link accepts
+// it.
 func (s *Transfers) setLinkFull(bu int, full bool) {
 	s.builders[bu].linkFull = full
-	_ = s.order.Note(LinkChanged, uint64(bu)) // only tokens can contradict
+	_ = s.order.Note(LinkChanged, uint64(bu)) // only CycleCame may have an error
 }
 
-// Next tells what the unit does now; with Send, the number of the place whose transfer is to be sent. It changes
-// nothing.
+// Next returns what the unit does now; for Send, also the place of the transfer to send. It changes nothing.
 func (s *Transfers) Next() (Turn, uint64) { return s.order.Next() }
 
-// Serve notes that the write of the transfer that Next named is queued, and those of others to the same builder unit
-// that may go along with it, so many in all at most, and appends their places.
+// Serve notes that the write of the transfer that Next named is queued, with other transfers to the same builder unit,
+// most in all. It appends their places.
 func (s *Transfers) Serve(n uint64, most int, places []uint64) []uint64 {
 	from := len(places)
 	places = s.order.Along(append(places, n), from+most)
@@ -403,14 +405,14 @@ func (s *Transfers) Serve(n uint64, most int, places []uint64) []uint64 {
 		s.TransferAt(n).Stage = stageSent
 	}
 	s.sentCount += len(places) - from
-	_ = s.order.Note(Sent, n) // only tokens can contradict
+	_ = s.order.Note(Sent, n) // only CycleCame may have an error
 	return places
 }
 
-// Complete takes the outcome of a write, of transfers at places that Serve gave together. It refuses one that was not
-// sent, or is done.
+// Complete applies the outcome of a write, with the places that one Serve returned. It refuses a transfer that is not
+// under way.
 func (s *Transfers) Complete(places []uint64) error {
-	written := false // somebody waits for it
+	written := false // with an outcome that is awaited
 	for _, n := range places {
 		if !s.isKept(n) {
 			return &notUnderWayError{n}
@@ -438,21 +440,21 @@ func (s *Transfers) Complete(places []uint64) error {
 // OpenTransfers is the number of transfers that are not done.
 func (s *Transfers) OpenTransfers() int { return s.openCount }
 
-// Exclusion is one of a builder unit.
+// Exclusion is one exclusion of a builder unit.
 type Exclusion struct {
 	BU     int
-	Number uint64 // its place among all that came
+	Number uint64 // its place among all exclusions received
 	Count  uint32 // exclusions of this builder unit so far, with this one
 }
 
-// WithdrawalStats counts what became of tokens for builder units that were excluded or lost.
+// WithdrawalStats counts tokens and writes for builder units that were excluded or lost.
 type WithdrawalStats struct {
 	WithdrawnTokens uint64 `count:"withdrawn" help:"tokens by which nothing was written, since their builder unit was excluded or lost"`
 	FailedWrites    uint64 `count:"writes_lost" help:"writes under way to a builder unit when it was excluded or lost"`
 	LateGrants      uint64 `help:"windows granted by a builder unit that was excluded meanwhile"`
 }
 
-// isWithdrawn tells that the token of a cycle for a builder unit is withdrawn.
+// isWithdrawn tells that a builder unit's token in a cycle is withdrawn.
 func (s *Transfers) isWithdrawn(cycle uint64, bu int) bool {
 	return cycle < s.builders[bu].validFromCycle
 }
@@ -460,8 +462,8 @@ func (s *Transfers) isWithdrawn(cycle uint64, bu int) bool {
 // isLost tells whether the link to a builder unit is down.
 func (s *Transfers) isLost(bu int) bool { return s.builders[bu].lost }
 
-// Withdraw takes the exclusion of a builder unit: nothing is sent by its earlier tokens that was not sent yet. It
-// concerns all tokens that are here: those that are good come behind it. One that is known changes nothing else.
+// Withdraw applies the exclusion of a builder unit: no part is sent any more by its earlier tokens. These are all
+// tokens here, since later ones come after the exclusion. A repeated exclusion changes nothing else.
 func (s *Transfers) Withdraw(w core.Withdrawal) {
 	if int(w.BU) < len(s.builders) {
 		b := &s.builders[w.BU]
@@ -473,8 +475,8 @@ func (s *Transfers) Withdraw(w core.Withdrawal) {
 	s.withdrawAll(int(w.BU))
 }
 
-// markLost takes that the link to a builder unit is down: nothing sent to it will have an outcome any more. All tokens
-// for it that are still to come are withdrawn.
+// markLost notes that the link to a builder unit is down: no write to it will have an outcome. All tokens for it that
+// are still to come are withdrawn.
 func (s *Transfers) markLost(bu int) {
 	b := &s.builders[bu]
 	if b.lost {
@@ -484,18 +486,17 @@ func (s *Transfers) markLost(bu int) {
 	s.withdrawAll(bu)
 }
 
-// withdrawAll ends what is to be done for a builder unit.
+// withdrawAll ends the transfers to a builder unit.
 func (s *Transfers) withdrawAll(bu int) {
 	for i := range s.places {
 		if t := &s.places[i]; int(t.BU) == bu {
 			s.withdrawTransfer(t)
 		}
 	}
-	_ = s.order.Note(Withdrawn, uint64(bu)) // only tokens can contradict
+	_ = s.order.Note(Withdrawn, uint64(bu)) // only CycleCame may have an error
 }
 
-// withdrawTransfer ends what is to be done for a token that is withdrawn. A write to a builder unit that is lost will
-// have no outcome.
+// withdrawTransfer ends a transfer whose token is withdrawn. A write to a lost builder unit will have no outcome.
 func (s *Transfers) withdrawTransfer(t *Transfer) {
 	b := &s.builders[t.BU]
 	switch t.Stage {
@@ -517,8 +518,8 @@ func (s *Transfers) withdrawTransfer(t *Transfer) {
 	}
 }
 
-// nextQuiesced gives the next exclusion of which nothing is under way any more, each once. One of a lost builder unit
-// never is.
+// nextQuiesced returns the next exclusion of which nothing is under way any more, each once. An exclusion of a lost
+// builder unit never is returned.
 func (s *Transfers) nextQuiesced() (x Exclusion, ok bool) {
 	for i, x := range s.unquiesced {
 		if b := &s.builders[x.BU]; b.orphanedWrites == 0 && !b.lost {
@@ -529,7 +530,7 @@ func (s *Transfers) nextQuiesced() (x Exclusion, ok bool) {
 	return Exclusion{}, false
 }
 
-// orphanedWrites is the number of writes under way that nobody waits for.
+// orphanedWrites is the number of writes under way whose outcome is not awaited.
 func (s *Transfers) orphanedWrites() (n int) {
 	for b := range s.builders {
 		n += s.builders[b].orphanedWrites
@@ -537,26 +538,27 @@ func (s *Transfers) orphanedWrites() (n int) {
 	return n
 }
 
-// rounds are the phases of a readout unit: each round of them serves a cycle of tokens or several, so that what is sent
-// in a phase is worth its barrier. Units that hold phases by a barrier agree on how many: on the least that any offers.
+// rounds are the phases of a readout unit: each round serves one cycle of tokens or several, so that a phase sends
+// enough to be worth its barrier. Units whose phases end by a barrier agree on the number of cycles: the least that any
+// unit offers.
 type rounds struct {
-	maxCycles int      // of a round
-	start     uint64   // first place of the current one
-	cycles    int      // of the current one
-	phase     int      // of the current one
-	bounds    []uint64 // cycles that rounds begin with, in order
+	maxCycles int      // most cycles of a round
+	start     uint64   // first place of the current round
+	cycles    int      // of the current round
+	phase     int      // of the current round
+	bounds    []uint64 // numbers of cycles that must begin a round, in order
 }
 
-// setMaxCycles lets a round have up to so many cycles. It must be called before the first of them comes.
+// setMaxCycles sets the most cycles of a round. It must be called before the first cycle comes.
 func (s *Transfers) setMaxCycles(most int) { s.rounds.maxCycles = max(1, most) }
 
-// phase is the current phase, and how many a round has.
+// progress is the current phase, and how many phases a round has.
 func (s *Transfers) progress() (phase, phases int) { return s.rounds.phase, len(s.visits) }
 
-// hasRound reports whether there is a round to work on.
+// hasRound reports whether there is a round to serve.
 func (s *Transfers) hasRound() bool { return s.rounds.start < s.nextPlace() }
 
-// cyclesAhead is how many cycles could make the next round of phases, if the others have them too.
+// cyclesAhead is how many cycles this unit could serve in the next round, if the other units have them too.
 func (s *Transfers) cyclesAhead() int {
 	r, places := &s.rounds, uint64(s.placesPerCycle)
 	next := r.start + uint64(r.cycles)*places
@@ -567,7 +569,7 @@ func (s *Transfers) cyclesAhead() int {
 	for _, bound := range r.bounds {
 		switch nextCycle := next / places; {
 		case bound == nextCycle:
-			n = 1 // who goes on from there has not agreed on more
+			n = 1 // units that begin here have not agreed on more
 		case bound > nextCycle && bound-nextCycle < uint64(n):
 			n = int(bound - nextCycle)
 		}
@@ -575,14 +577,14 @@ func (s *Transfers) cyclesAhead() int {
 	return n
 }
 
-// boundRound says that no round of phases is to go beyond the cycle of that number, which has not come yet.
+// boundRound notes that a round must begin with the cycle of that number, which has not come yet.
 func (s *Transfers) boundRound(cycle uint64) { s.rounds.bounds = append(s.rounds.bounds, cycle) }
 
 // RoundStart is the number of the first cycle of the current round.
 func (s *Transfers) RoundStart() uint64 { return s.rounds.start / uint64(s.placesPerCycle) }
 
-// AdvancePhase notes that the phase that Next said is over was left. After the last of a round the next round is of so
-// many cycles, at least one and at most cyclesAhead: readout units that hold phases by a barrier must all say the same.
+// AdvancePhase goes on to the next phase. After the last phase of a round, the next round has that many cycles, at
+// least one and at most cyclesAhead: readout units whose phases end by a barrier must all pass the same number.
 func (s *Transfers) AdvancePhase(cycles int) {
 	r := &s.rounds
 	if r.phase++; r.phase == len(s.visits) {
@@ -593,28 +595,28 @@ func (s *Transfers) AdvancePhase(cycles int) {
 			r.bounds = r.bounds[1:]
 		}
 	}
-	_ = s.order.Note(PhaseBegan, uint64(r.phase)) // only tokens can contradict
+	_ = s.order.Note(PhaseBegan, uint64(r.phase)) // only CycleCame may have an error
 }
 
-// minPhaseTime is how long a unit should write in a phase for the phase to be worth its barrier. More would only keep
-// slots that others could fill meanwhile.
+// minPhaseTime is how long a unit should write in a phase for the phase to be worth its barrier. A longer phase would
+// only keep slots that others could fill meanwhile.
 const minPhaseTime = 20 * time.Millisecond
 
-// roundPacer tells how many cycles the next round of phases should have, from how long it took to write the parts of
-// this round and of the one before. Time in barriers, and for tokens, does not count: more cycles make it no longer.
-// The zero roundPacer knows nothing yet.
+// roundPacer says how many cycles the next round of phases should have, from the time that the parts of this round and
+// the last one took to write. Time in barriers and waits for tokens do not count: more cycles do not make them longer.
+// The zero roundPacer has measured nothing yet.
 type roundPacer struct {
 	round             uint64 // number of its first cycle
 	current, previous roundWrites
 }
 
-// roundWrites is what was written in a round, and how long that took.
+// roundWrites is how many parts a unit has written in a round, and how long it took.
 type roundWrites struct {
 	parts int64
 	took  time.Duration
 }
 
-// record takes that a unit has written so many parts in a phase of a round.
+// record adds the parts that a unit has written in a phase of a round.
 func (p *roundPacer) record(round uint64, parts int, took time.Duration) {
 	if round != p.round {
 		p.round, p.previous, p.current = round, p.current, roundWrites{}
@@ -623,8 +625,8 @@ func (p *roundPacer) record(round uint64, parts int, took time.Duration) {
 	p.current.took += took
 }
 
-// boundCycles is how many of the cycles that are ahead the next round should have: as many as take minPhaseTime in each
-// phase, rounded up.
+// boundCycles is how many of the cycles ahead the next round should have: as many as take minPhaseTime in each phase,
+// rounded up.
 func (p *roundPacer) boundCycles(ahead int) int {
 	parts, took := p.current.parts+p.previous.parts, int64(p.current.took+p.previous.took)
 	if parts == 0 || took <= 0 {
@@ -633,10 +635,9 @@ func (p *roundPacer) boundCycles(ahead int) int {
 	return int(min(int64(ahead), (minPhaseTime.Nanoseconds()*parts+took-1)/took))
 }
 
-// untilPhase is how long it takes, from a time since an epoch that all readout units share, to the next period of the
-// given length in which a phase has its turn: period k belongs to phase k mod phases. So phases of equal number
-// coincide everywhere, whichever cycle a unit is in, and no builder unit has two senders (LHCb-EB §II.A: "switch on a
-// time window").
+// untilPhase is the time from now, since an epoch that all readout units share, until the next period of the given
+// length in which the phase has its turn: period k belongs to phase k mod phases. So equal phases coincide on all
+// units, whichever cycle a unit is in, and no builder unit has two senders (LHCb-EB §II.A: "switch on a time window").
 func untilPhase(now, length time.Duration, phase, phases int) time.Duration {
 	round := length * time.Duration(phases)
 	wait := (length*time.Duration(phase) - now%round) % round
@@ -647,49 +648,49 @@ func untilPhase(now, length time.Duration, phase, phases int) time.Duration {
 }
 
 // An Order is a discipline at a readout unit: it decides in which order the transfers of a table are served, and what
-// has to happen in between. It is a pure core, and looks at the table that it was made for.
+// has to happen in between. It is a pure core, and reads the table that it was made for.
 type Order interface {
-	// Visits are the builder units, by index, in the order in which the unit comes to those of a cycle, each once. Where
-	// sending goes by phases, one for each phase, or Dummy. It never changes.
+	// Visits are the builder units, by index, in the order in which the unit visits those of a cycle, each once. With
+	// phases: one entry for each phase, a builder unit or Dummy. It never changes.
 	Visits() []int
-	// FirstNeeded is the number of the first place that the order may still look at when it is empty or done.
+	// FirstNeeded is the first place that the order may still look at, even if it is empty or done.
 	FirstNeeded() uint64
-	// Next tells what the unit does now; with Send, the number of the place whose transfer is to be sent. What it says
-	// changes with the table and by Note alone.
+	// Next returns what the unit does now; for Send, also the place of the transfer to send. The result changes only when
+	// the table changes, and by Note.
 	Next() (Turn, uint64)
-	// Along appends the places of transfers that may go in the same write as the one that Next names, whose place is the
-	// last in the list. The list may get so many places in all.
+	// Along appends the places of transfers that may go in the same write as the one that Next named, whose place is the
+	// last in the list. most bounds the length of the whole list.
 	Along(places []uint64, most int) []uint64
-	// Note takes a change of the table. Only CycleCame may have an error: the tokens contradict what is known, and the
-	// unit cannot go on.
+	// Note tells the order of a change of the table. Only CycleCame may return an error: the tokens contradict a tag, and
+	// the unit cannot go on.
 	Note(c Change, n uint64) error
 }
 
-// TagOrder is an order in which the right to send passes from readout unit to readout unit, as tags.
+// TagOrder is an order in which tags carry the right to send from readout unit to readout unit.
 type TagOrder interface {
-	// AddTag takes a tag. An error says what is wrong with it; it then had no effect.
+	// AddTag adds a tag. An error says what is wrong with the tag, which then had no effect.
 	AddTag(t *core.Tag) error
-	// NextForward is the next tag that this unit is done with, to be passed on; each is given once.
+	// NextForward is the next tag that this unit has finished with, for the caller to pass on; each is returned once.
 	NextForward() (core.Tag, bool)
-	// BypassedTags is how many tags were passed on unserved since the unit was busy.
+	// BypassedTags is how many tags were passed on unserved because the unit was busy.
 	BypassedTags() uint64
 }
 
 // Change is a change of the table of transfers.
 type Change uint8
 
-// Changes, and what the number with each is.
+// Changes, and the meaning of the number n with each.
 const (
 	CycleCame   Change = iota // the first place of the cycle; transfers with pre-granted windows are granted already
 	Granted                   // the place of the transfer that has its window now
-	Sent                      // the place of the first transfer of a write that is queued
+	Sent                      // the place of the first transfer of a write that was queued
 	Written                   // the place of the first transfer of a write that has its outcome
-	Withdrawn                 // the builder unit for which all transfers are withdrawn
-	LinkChanged               // the builder unit to which the link is full, or not, or as it was
+	Withdrawn                 // the builder unit whose transfers were withdrawn
+	LinkChanged               // the builder unit whose link may have become full, or may not be any more
 	PhaseBegan                // the phase
 )
 
-// Turn is what a unit does now.
+// Turn is what the unit does now.
 type Turn uint8
 
 // Turns.
@@ -698,10 +699,10 @@ const (
 	WaitGrant             // it waits for a builder unit to grant a window
 	WaitWrite             // it waits for the outcome of a write
 	WaitTag               // it waits for a tag, the right to send
-	// it waits for a link that takes more: those to all builder units that it could serve are full
+	// it waits until a link accepts a write: the links to all builder units that it could serve are full
 	WaitLink
 	Send         // it sends
-	AdvancePhase // it goes on to the next phase, when the others do
+	AdvancePhase // it goes on to the next phase, together with the others
 )
 
 func (t Turn) String() string {

@@ -1,6 +1,6 @@
 package readoutunit
 
-// Pipeline of an MFP:
+// Pipeline of an MFP, with the goroutine of each stage:
 //
 //	1 read      (sequential: reader)       source → retention buffers, many MEPs at a time, every byte written once;
 //	                                       the scheduler learns how far
@@ -14,9 +14,8 @@ package readoutunit
 //	7 forward   (under mu)                 in a tag ring: a tag that this unit is done with goes on to the next, or
 //	                                       back to the scheduler
 //
-// Each tells the core what has come, by Step under mu, and does what that says. Where windows are pre-granted, the
-// dispatcher asks for them once and there is no stage 3: nothing is done per MEP but to take its token and to put its
-// part into a burst.
+// Each stage steps the core under mu, and carries out the actions. With pre-granted windows the dispatcher requests
+// them once, and there is no stage 3: per MEP the unit only takes its token and puts its part into a burst.
 
 import (
 	"context"
@@ -41,23 +40,23 @@ import (
 // Network is what a readout unit needs of its endpoint.
 type Network interface {
 	WriteMany(rank int, pieces []link.Piece, cookie uint64) error
-	// RelocateWrite has the pieces of a write under way lie elsewhere. It reports false where there is no such write any
-	// more, or none yet.
+	// RelocateWrite moves the pieces of a write under way to other memory. It returns false if no such write is under way,
+	// or not yet.
 	RelocateWrite(rank int, cookie uint64, to func(piece int) []byte) bool
 	Signal(rank int, payload []byte) error
 }
 
 // Scheduler is what a readout unit needs of TagNet.
 type Scheduler interface {
-	// Update tells what has been read; it does not wait.
+	// Update reports which MEPs have been read; it does not wait.
 	Update(tagcore.Update) error
-	// ReportReach tells how far the data of live sources go, where the scheduler decides which events a MEP has; it does
+	// ReportReach reports how far live data reach, in a run in which the scheduler decides the events of a MEP; it does
 	// not wait.
 	ReportReach(tagcore.Reach) error
-	// Next waits for tokens; io.EOF says that none will follow.
+	// Next waits for tokens; io.EOF: none will follow.
 	Next(ctx context.Context) (tagnet.Tokens, error)
-	// ConfirmExclusion tells that an exclusion is over here, by its place among all in Tokens.Withdrawals. It does
-	// not wait.
+	// ConfirmExclusion reports that nothing of an exclusion is under way here any more, by its place among all in
+	// Tokens.Withdrawals. It does not wait.
 	ConfirmExclusion(exclusion uint64) error
 }
 
@@ -66,19 +65,20 @@ type Config struct {
 	CoreConfig
 	BURanks []int // rank of each builder unit, by index
 	Source  source.Source
-	// ToleratesBULoss says, by builder unit, whether the run tolerates the loss of the link to it. Nil: of none.
+	// ToleratesBULoss says, by builder unit, whether the run tolerates the loss of the link to it. Nil: no loss.
 	ToleratesBULoss []bool
-	// ToleratesReadoutLoss says that the run may go on without readout units: one that does not come to the barrier is
-	// waited for until the scheduler says that it is gone.
+	// ToleratesReadoutLoss says that the run may go on without readout units: the unit waits longer for one that does not
+	// come to the barrier, until the scheduler reports that it is gone.
 	ToleratesReadoutLoss bool
 	Network              Network
 	Scheduler            Scheduler
 	Barrier              *barrier.Barrier
 	// ForwardTag passes a tag on to the next readout unit of the tag ring, and from the last one back to the scheduler;
-	// io.EOF says that nobody wants tags any more. It is called once at a time, and must not wait. Nil where no tags pass.
+	// io.EOF: the scheduler wants no more tags. It is called by one goroutine at a time, and must not wait. Nil in other
+	// disciplines.
 	ForwardTag func(t *tagcore.Tag) error
-	// OnTriggered is told, by one goroutine, that MEPs below that number have tokens, so that their events are triggered.
-	// It must not wait. It may be nil.
+	// OnTriggered is called when MEPs below that number have tokens, so that their events are triggered. Only the
+	// dispatcher calls it. It must not wait. Nil: ignored.
 	OnTriggered func(below uint64)
 	// Fail is called at most once, when the unit cannot go on. It must not call Close.
 	Fail func(error)
@@ -93,10 +93,10 @@ type Unit struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	wg       sync.WaitGroup
-	drained  chan struct{} // closed when nothing is to be done any more
+	drained  chan struct{} // closed when all tokens are served and all writes have their outcomes
 
 	source source.BatchSource
-	live   *source.Live // the source, where it is live; else nil
+	live   *source.Live // the source if it is live; else nil
 
 	// owned by the dispatcher: scratch
 	announcement placing.Announce
@@ -114,14 +114,14 @@ type Unit struct {
 	waits                  [WaitLink + 1]stopwatch.Stopwatch // of the conductor
 
 	mu      sync.Mutex // guards what follows
-	changed *sync.Cond // the core may have something for who waits, or ctx is over
-	freed   *sync.Cond // there are the buffers that the reader waits for, or ctx is over
+	changed *sync.Cond // the core may have an action for a goroutine that waits, or ctx is over
+	freed   *sync.Cond // the buffers that the reader waits for are free, or ctx is over
 	core    *Core
 	failed  bool
 	actions []Action // scratch
 }
 
-// New makes a readout unit. Next come Start, its handlers HandleGrant and HandleCompletion, then Close.
+// New makes a readout unit. Then come Start, the handlers HandleGrant and HandleCompletion, and Close.
 func New(cfg Config) *Unit {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -162,8 +162,9 @@ func (u *Unit) Start() {
 	}
 }
 
-// step tells the core something, and does what is to be done at once. The rest is returned, in memory of out. An error
-// says that the input was refused, or that the unit cannot go on. mu is held, for which nothing here waits.
+// step passes an input to the core, and carries out the actions that are done at once. It returns the others, in the
+// memory of out. An error says that the input was refused, or that the unit cannot go on. mu is held, and step never
+// waits.
 func (u *Unit) step(in *Input, out []Action) (rest []Action, err error) {
 	out = u.core.Step(in, out[:0])
 	rest = out[:0]
@@ -206,7 +207,7 @@ func (u *Unit) step(in *Input, out []Action) (rest []Action, err error) {
 	return rest, err
 }
 
-// notify tells the core something whose actions are all done at once, and lets go on who waits for the core.
+// notify steps an input whose actions are all done at once, and wakes the goroutines that wait for the core.
 func (u *Unit) notify(in *Input) (err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -215,8 +216,9 @@ func (u *Unit) notify(in *Input) (err error) {
 	return err
 }
 
-// confirmExclusion tells that an exclusion is over here: the builder unit, behind all that was sent to it before, and
-// the scheduler. Where the link is down, or the stream over, who watches that is told.
+// confirmExclusion reports that nothing of an exclusion is under way here any more: to the builder unit, after
+// everything sent to it before, and to the scheduler. An error needs no handling here: the owners of the link and of
+// the stream learn of it.
 func (u *Unit) confirmExclusion(a *Action) {
 	var message [placing.QuiescedSize]byte
 	if u.cfg.Network.Signal(u.cfg.BURanks[a.BU], placing.AppendQuiesced(message[:0], uint32(a.Count))) == nil {
@@ -224,7 +226,7 @@ func (u *Unit) confirmExclusion(a *Action) {
 	}
 }
 
-// forwardTag passes on a tag. That nobody wants it is no failure: the run was abandoned.
+// forwardTag passes on a tag. io.EOF is no failure: the run was abandoned.
 func (u *Unit) forwardTag(t *tagcore.Tag) error {
 	if err := u.cfg.ForwardTag(t); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("passing on the tag of MEP %d: %w", t.MEP, err)
@@ -232,19 +234,19 @@ func (u *Unit) forwardTag(t *tagcore.Tag) error {
 	return nil
 }
 
-// HandleGrant takes a builder unit's signal of kind placing.KindGrant. An error says what was wrong with it; it had no
-// effect.
+// HandleGrant applies a builder unit's signal of kind placing.KindGrant. An error says what is wrong with the signal,
+// which then had no effect.
 func (u *Unit) HandleGrant(rank int, payload []byte) error {
 	in := Input{Kind: GrantCame}
 	err := in.Grant.Parse(payload)
 	var ok bool
 	if in.BU, ok = u.buByRank[rank]; err == nil && !ok {
-		err = fmt.Errorf("rank %d granted a window for MEP %d, and holds no builder unit", rank, in.Grant.MEP)
+		err = fmt.Errorf("rank %d granted a window for MEP %d, but holds no builder unit", rank, in.Grant.MEP)
 	}
 	return u.notifyParsed(&in, err)
 }
 
-// notifyParsed tells the core of a message, or that it was refused.
+// notifyParsed steps a decoded message, or the error of one that was refused.
 func (u *Unit) notifyParsed(in *Input, err error) error {
 	if err != nil {
 		return u.notify(&Input{Kind: MessageRefused, Err: err})
@@ -252,22 +254,22 @@ func (u *Unit) notifyParsed(in *Input, err error) error {
 	return u.notify(in)
 }
 
-// HandlePreGrants takes a builder unit's signal of kind placing.KindPreGrants. An error says what was wrong with it; it
-// had no effect.
+// HandlePreGrants applies a builder unit's signal of kind placing.KindPreGrants. An error says what is wrong with the
+// signal, which then had no effect.
 func (u *Unit) HandlePreGrants(rank int, payload []byte) error {
 	in := Input{Kind: PreGrantsCame, PreGrants: &placing.PreGrants{}}
 	err := in.PreGrants.Parse(payload)
 	var ok bool
 	if in.BU, ok = u.buByRank[rank]; !ok {
-		err = fmt.Errorf("rank %d granted windows for all MEPs, and holds no builder unit", rank)
+		err = fmt.Errorf("rank %d granted windows for all MEPs, but holds no builder unit", rank)
 	}
 	return u.notifyParsed(&in, err)
 }
 
-var errNoTagRing = errors.New("a tag came where tags do not pass from unit to unit")
+var errNoTagRing = errors.New("a tag came, but the discipline has no tags")
 
-// HandleTag takes a signal of kind placing.KindTag from a readout unit. An error says what was wrong with it; it had no
-// effect.
+// HandleTag applies a signal of kind placing.KindTag from a readout unit. An error says what is wrong with the signal,
+// which then had no effect.
 func (u *Unit) HandleTag(ru int, payload []byte) error {
 	in := Input{Kind: TagCame}
 	var buf [placing.MaxTagWords]uint64
@@ -285,13 +287,13 @@ func (u *Unit) HandleTag(ru int, payload []byte) error {
 	return u.notifyParsed(&in, err)
 }
 
-// HandleRejected takes that events in a row were rejected by builder units' results, as the decision unit tells. It
-// does not wait.
+// HandleRejected applies the decision unit's message that builder units rejected events events from first on. It does
+// not wait.
 func (u *Unit) HandleRejected(first, events uint64) {
 	_ = u.notify(&Input{Kind: EventsRejected, First: first, Events: events})
 }
 
-// HandleCompletion takes the outcome of a write, told by the endpoint.
+// HandleCompletion applies the outcome of a write; the endpoint calls it.
 func (u *Unit) HandleCompletion(rank int, cookie uint64, err error) {
 	bu, ok := u.buByRank[rank]
 	if !ok {
@@ -302,13 +304,14 @@ func (u *Unit) HandleCompletion(rank int, cookie uint64, err error) {
 
 var errLinkDown = errors.New("the link is down")
 
-// HandleLinkDown takes that the link to a rank is down. It reports whether the unit can go on without it.
+// HandleLinkDown applies that the link to a rank is down. It reports whether the unit can go on without the rank.
 func (u *Unit) HandleLinkDown(rank int) bool {
 	bu, ok := u.buByRank[rank]
 	return ok && u.tolerateLoss(bu, errLinkDown) == nil
 }
 
-// tolerateLoss takes an error of the link to a builder unit, and returns it unless the run tolerates the loss of that.
+// tolerateLoss marks a builder unit as lost after an error of its link, or returns the error if the run does not
+// tolerate that.
 func (u *Unit) tolerateLoss(bu int, err error) error {
 	if bu >= len(u.cfg.ToleratesBULoss) || !u.cfg.ToleratesBULoss[bu] {
 		return err
@@ -316,7 +319,7 @@ func (u *Unit) tolerateLoss(bu int, err error) error {
 	return u.notify(&Input{Kind: BULost, BU: bu})
 }
 
-// Drain waits until every token that came has been served and its write has its outcome, or until ctx ends.
+// Drain waits until every token is served and every write has its outcome, or until ctx ends.
 func (u *Unit) Drain(ctx context.Context) error {
 	select {
 	case <-u.drained:
@@ -375,15 +378,15 @@ func (u *Unit) failLocked(err error) {
 	u.wg.Go(func() { u.cfg.Fail(err) })
 }
 
-// Close ends the unit and its source, and frees what it kept. Whoever calls it while it is under way waits too, and has
-// the same error: the unit's memory may be taken away after it, and not before.
+// Close ends the unit and its source, and frees what they kept. A second caller waits too, and gets the same error: the
+// unit's memory may be taken away only after Close.
 func (u *Unit) Close() error {
 	u.closing.Do(func() { u.closeErr = u.shutDown() })
 	return u.closeErr
 }
 
 func (u *Unit) shutDown() error {
-	u.mu.Lock() // nothing fails from now on
+	u.mu.Lock() // the unit reports no failure from now on
 	u.cancel(errClosed)
 	u.mu.Unlock()
 	_ = u.cfg.Barrier.Close()
