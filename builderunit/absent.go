@@ -7,17 +7,16 @@ import (
 	"ringlet/shmem"
 )
 
-// What follows is how a builder unit goes on without a readout unit. It takes what has not come from that for missing:
-// the part is made here, of fragments that say so, and the MEP is built. When the unit is back, it has every MEP from a
-// number on, and none before, so one number for each readout unit says of each MEP whether to wait for its part.
+// How a builder unit goes on without a readout unit: it treats the parts that have not come from the unit as missing,
+// makes them itself, of fragments that say so, and builds the MEP. A readout unit that rejoins has every MEP from a
+// number on and none before, so one number for each readout unit says of each MEP whether to wait for its part.
 //
-//	MarkRUGone ─► its windows are revoked; parts that are not in place count as missing, of MEPs under way and of later
-//	              ones
-//	MarkRUBack ─► MEPs from a number on have its part again; where windows are pre-granted it has new ones
+//	MarkRUGone ─► revokes its windows; parts that are not in place count as missing, in MEPs under way and in later ones
+//	MarkRUBack ─► MEPs from a number on have its part again; with pre-granted windows it gets new ones
 //
-// The finisher makes the missing parts (verify.go), when all the others are in place.
+// The finisher makes the missing parts (verify.go) once all other parts are in place.
 
-// MissingCounts counts what a readout unit was taken to lack in MEPs that were built.
+// MissingCounts counts the parts of a readout unit that were treated as missing in built MEPs.
 type MissingCounts struct {
 	MEPs, Events      uint64
 	FirstMEP, LastMEP uint64 // MEP numbers; of any attempt, and in any order
@@ -32,12 +31,12 @@ func (m *MissingCounts) add(mep uint64, events int) {
 	m.Events += uint64(events)
 }
 
-// errNoDivision says that a builder unit was not made to go on without readout units.
-var errNoDivision = errors.New("the builder unit was not told which sources a readout unit has, so it cannot go on " +
+// errNoDivision says that the builder unit was not configured to go on without readout units.
+var errNoDivision = errors.New("the builder unit does not know the sources of the readout units, so it cannot go on " +
 	"without one: set readout-loss before the run")
 
-// MarkRUGone takes that nothing comes any more from a readout unit, by its index. Nothing of it is under way to memory
-// when it returns. Twice is once.
+// MarkRUGone notes that nothing will come any more from readout unit ru. When it returns, the network writes nothing of
+// the unit into memory any more. A second call does nothing.
 func (b *Builder) MarkRUGone(ru int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,7 +44,7 @@ func (b *Builder) MarkRUGone(ru int) error {
 	case b.closed:
 		return errClosed
 	case ru < 0 || ru >= len(b.cfg.RURanks):
-		return fmt.Errorf("readout unit %d was told to be gone, and there is no such unit", ru)
+		return fmt.Errorf("readout unit %d is reported gone, but there is no such unit", ru)
 	case b.cfg.Division.Units() == 0 || b.cfg.MaxEventsPerMEP == 0:
 		return errNoDivision
 	}
@@ -66,8 +65,8 @@ func (b *Builder) MarkRUGone(ru int) error {
 	return nil
 }
 
-// MarkRUBack takes that a readout unit that was gone has every MEP from that one on. Where windows are pre-granted it
-// may then ask for its own.
+// MarkRUBack notes that a readout unit that was gone has every MEP from the given one on. With pre-granted windows the
+// unit may then request its own.
 func (b *Builder) MarkRUBack(ru int, from uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,7 +74,7 @@ func (b *Builder) MarkRUBack(ru int, from uint64) error {
 		return errClosed
 	}
 	if ru < 0 || ru >= len(b.cfg.RURanks) {
-		return fmt.Errorf("readout unit %d was told to be back, and there is no such unit", ru)
+		return fmt.Errorf("readout unit %d is reported back, but there is no such unit", ru)
 	}
 	b.asm.absent.lacksBelow[ru] = from
 	if b.asm.isPreGranted {
@@ -84,7 +83,7 @@ func (b *Builder) MarkRUBack(ru int, from uint64) error {
 	return nil
 }
 
-// MissingByRU is what each readout unit was taken to lack so far, by index.
+// MissingByRU counts the missing parts of each readout unit so far, by index.
 func (b *Builder) MissingByRU() []MissingCounts {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,27 +12,28 @@ import (
 	"ringlet/transport"
 )
 
-// Assembler is the pure core of a builder unit: it follows each slot until the last byte of a MEP is placed. It does no
-// I/O and takes no locks; its owner calls it under one, for many placements at a time.
+// Assembler is the pure core of a builder unit: it follows each slot until the last byte of a MEP is in place. It does
+// no I/O and takes no locks; its owner calls it under a lock, for many placements at a time.
 //
-// Windows are granted for each MEP, when all readout units have announced its sizes and a slot can be laid out for it;
-// or they are granted once, for all MEPs, where a Layout gives each readout unit a window in every slot: then nothing
-// is announced, a part comes in one write, and the first that comes for a free slot says what it is to hold.
+// Windows are granted for each MEP, when all readout units have announced its sizes and the slot can be laid out. Or
+// they are pre-granted, once for all MEPs, where a Layout gives each readout unit a window in every slot: then readout
+// units announce nothing, a part comes in one write, and the first part for a free slot decides which MEP the slot
+// holds.
 type Assembler struct {
 	// immutable after makeAssembler
 	rus             int
 	slotSize        int
 	isPreGranted    bool // windows are granted once, for all MEPs
-	partsPerSlot    int  // readout units; 0 where all slots are alike, and have their parts in common
-	slotsPerRelease int  // slots given back together
+	partsPerSlot    int  // rus, or 0 if all slots are laid out alike and share their parts
+	slotsPerRelease int  // outcomes that are reported together
 
 	slots          []slot
-	windowRefs     []shmem.Ref // windows, at slot·rus+ru; zero for none
+	windowRefs     []shmem.Ref // windows, at slot·rus+ru; zero: none
 	placedBytes    []uint32    // bytes in place, at slot·rus+ru
 	parts          []part      // where each readout unit's bytes go, by slot
 	pull           puller
-	newestComplete uint64 // highest MEP that was whole
-	busySlots      int    // slots with a MEP, where windows are granted for each
+	newestComplete uint64 // highest MEP that was complete
+	busySlots      int    // slots with a MEP, where windows are granted for each MEP
 	heldOutcomes   int    // outcomes that are not reported yet
 	absent         absentUnits
 	stats          Stats
@@ -42,10 +43,10 @@ type slotPhase uint8
 
 const (
 	slotIdle      slotPhase = iota // nothing announced
-	slotSizing                     // some readout units have announced
-	slotFilling                    // grants are out, or wait for request credit
-	slotDeciding                   // the region of interest is in place, and nobody has decided yet
-	slotRejecting                  // the region was rejected, and that is not reported yet
+	slotSizing                     // some readout units have announced their sizes
+	slotFilling                    // windows are granted, or wait for request credit
+	slotDeciding                   // the region of interest is in place and waits for a decision
+	slotRejecting                  // the region was rejected, and the rejection is not reported yet
 	slotComplete                   // every byte is in place
 )
 
@@ -53,30 +54,31 @@ func (p slotPhase) String() string {
 	return [...]string{"free", "waiting for sizes", "being filled", "waiting for a decision", "rejected", "complete"}[p]
 }
 
-// slot keeps its MEP and attempt when it is idle: they were the last it held. Attempts count from 1, so 0 is a slot
-// that never held any.
+// slot keeps the MEP and the attempt of its last use when it is idle. Attempts count from 1, so attempt 0 is a slot
+// that never held a MEP.
 type slot struct {
 	mep            uint64
-	mepBytes       int // bytes of a MEP that is laid out
+	mepBytes       int // bytes of the MEP, once laid out
 	attempt        uint32
-	announcedMFPs  uint32 // MFPs that the readout units that have announced have in all
-	announcedUnits uint16 // readout units that have announced all
-	completedParts uint16 // readout units whose bytes are all in
+	announcedMFPs  uint32 // MFPs of all readout units that have announced
+	announcedUnits uint16 // readout units that have announced all their sizes
+	completedParts uint16 // readout units whose bytes are all in place
 	phase          slotPhase
-	lacksParts     bool // it is whole without parts that are missing
+	lacksParts     bool // it is complete without parts that are missing
 }
 
-// part is one readout unit's share of a slot: where it goes, and how many bytes it may have. As announced these are one
-// number, and come in any pieces; of a part that brings its entries along they are bounds, and it comes in one write.
+// part is one readout unit's share of a slot: its place, and how many bytes it may have. With announced sizes least and
+// most are equal, and the bytes come in any pieces. A part that brings its entries along has bounds, and comes in one
+// write.
 type part struct {
 	streams     int
-	entries     []placing.Entry // as announced; of a part that brings them along none
+	entries     []placing.Entry // as announced; none for a part that brings its entries along
 	offset      int             // from the slot's start, bytes
 	least, most int             // bytes
 	inOneWrite  bool
 }
 
-// fits tells that bytes can be a part, or some of those that it lacks.
+// fits tells that a write can be the part, or a piece that it still lacks.
 func (p *part) fits(w *transport.Placement, placed uint32) bool {
 	n := int(w.Length)
 	if p.inOneWrite {
@@ -95,8 +97,8 @@ func newAssembler(rus, slots int) *Assembler {
 	}
 }
 
-// NewAssembler makes the core of a builder unit with the given number of slots, filled by rus readout units that are
-// asked for their parts as p says.
+// NewAssembler makes the core of a builder unit with the given number of slots, which requests parts from rus readout
+// units as p says.
 func NewAssembler(rus, slots, slotSize int, p Pull) *Assembler {
 	a := newAssembler(rus, slots)
 	a.slotSize, a.slotsPerRelease, a.pull = slotSize, p.SlotsPerRelease, newPuller(p, rus, slots)
@@ -104,8 +106,7 @@ func NewAssembler(rus, slots, slotSize int, p Pull) *Assembler {
 	return a
 }
 
-// newPreGrantedAssembler makes the core of a builder unit with the given number of slots, laid out by l for pre-granted
-// windows.
+// newPreGrantedAssembler makes the core of a builder unit with pre-granted windows, whose slots are laid out by l.
 func newPreGrantedAssembler(l *placing.Layout, slots int) *Assembler {
 	a := newAssembler(l.Units(), slots)
 	a.slotSize, a.isPreGranted = l.Size(), true
@@ -126,7 +127,7 @@ func newPreGrantedAssembler(l *placing.Layout, slots int) *Assembler {
 // slotParts are the parts of a slot, by readout unit.
 func (a *Assembler) slotParts(slot int) []part { return a.parts[slot*a.partsPerSlot:][:a.rus] }
 
-// slotRow is a slot's share of what is kept by slot and readout unit.
+// slotRow is the part of a table, kept by slot and readout unit, that belongs to a slot.
 func slotRow[T any](a *Assembler, table []T, slot int) []T { return table[slot*a.rus : (slot+1)*a.rus] }
 
 // Stats returns a copy of the counters.
@@ -136,13 +137,13 @@ func (a *Assembler) Stats() Stats {
 	return s
 }
 
-// An announceError is an announcement that contradicts what is known.
+// An announceError is an announcement that contradicts the state of the slot.
 type announceError struct {
 	RU      int
 	Slot    uint32
 	MEP     uint64
 	Reason  string
-	BadSize bool // a size is one that no MFP has
+	BadSize bool // a size is shorter than an MFP can be
 }
 
 func (e *announceError) Error() string {
@@ -160,10 +161,9 @@ func (e *SlotTooSmallError) Error() string {
 		e.Have)
 }
 
-// Announce takes the sizes that a readout unit has for one MEP. It reports true when all readout units have announced,
-// and so every part of the slot is known and waits to be asked for. An *announceError says what is wrong with the
-// announcement, which then had no effect; a *SlotTooSmallError that the MEP cannot be built, which leaves the slot to
-// abandon.
+// Announce notes the sizes that a readout unit has for one MEP. It returns true when all readout units have announced:
+// the slot is laid out, and its parts wait to be requested. An *announceError says what is wrong with the announcement,
+// which then had no effect. A *SlotTooSmallError says that the MEP cannot be built; its slot is then to be abandoned.
 func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	if reason := a.checkAnnounce(m); reason != "" {
 		a.stats.RefusedAnnouncements++
@@ -195,7 +195,7 @@ func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	return true, a.layOutSlot(int(m.Slot))
 }
 
-// checkAnnounce says what is wrong with an announcement; nothing is an empty sentence.
+// checkAnnounce returns what is wrong with an announcement; empty if nothing is.
 func (a *Assembler) checkAnnounce(m *placing.Announce) string {
 	if int(m.RU) >= a.rus {
 		return fmt.Sprintf("there are %d readout units", a.rus)
@@ -237,12 +237,12 @@ func (a *Assembler) checkAnnounce(m *placing.Announce) string {
 	return ""
 }
 
-// findTooShort is the first size that no MFP has; less than 0 if there is none.
+// findTooShort is the index of the first size shorter than an MFP; negative if there is none.
 func findTooShort(m *placing.Announce) int {
 	return slices.IndexFunc(m.Entries, func(e placing.Entry) bool { return e.Size < event.MFPFixedSize })
 }
 
-// beginSizing makes a free slot wait for the sizes of a MEP.
+// beginSizing gives a free slot to a MEP, whose sizes it then waits for.
 func (a *Assembler) beginSizing(i int, mep uint64, attempt uint32) {
 	a.slots[i] = slot{phase: slotSizing, mep: mep, attempt: attempt}
 	a.busySlots++
@@ -276,25 +276,25 @@ func (a *Assembler) layOutSlot(i int) error {
 	return nil
 }
 
-// paddedBytes is the room an MFP takes in a MEP, whose offsets count 32-bit words.
+// paddedBytes is the space that an MFP takes in a MEP, whose offsets count 32-bit words.
 func paddedBytes(size uint32) int { return (int(size) + 3) &^ 3 }
 
-// NextRequest makes the next request: the readout unit is to be granted its part of the slot. False says that nothing
-// is to be asked for now.
+// NextRequest returns the next request: the readout unit to grant a window in the slot. ok is false if no part may be
+// requested now.
 func (a *Assembler) NextRequest() (slot, ru int, ok bool) { return a.pull.nextRequest() }
 
-// PartRange tells which bytes of a slot are a readout unit's to write.
+// PartRange is the range of bytes in a slot that a readout unit may write.
 func (a *Assembler) PartRange(slot, ru int) (offset, size int) {
 	p := &a.slotParts(slot)[ru]
 	return p.offset, p.most
 }
 
-// placedRange tells which bytes of a readout unit are in place.
+// placedRange is the range of a readout unit's bytes that are in place.
 func (a *Assembler) placedRange(slot, ru int) (offset, size int) {
 	return a.slotParts(slot)[ru].offset, int(a.placedBytes[slot*a.rus+ru])
 }
 
-// RecordGrant notes the window that a readout unit was given for its part of a slot.
+// RecordGrant notes the window that was granted to a readout unit in a slot.
 func (a *Assembler) RecordGrant(slot, ru int, ref shmem.Ref) {
 	a.windowRefs[slot*a.rus+ru] = ref
 	a.stats.WindowsGranted++
@@ -308,7 +308,7 @@ func (a *Assembler) appendPreGrants(ru, first, n int, to []placing.Ref) []placin
 	return to
 }
 
-// discardSlot counts a whole MEP that nobody has time for, and makes its slot free for the next.
+// discardSlot counts a complete MEP that the sink has no time for, and frees its slot.
 func (a *Assembler) discardSlot(i int) {
 	if phase := a.slots[i].phase; invariants.Enabled {
 		invariants.Check(phase == slotComplete, "slot %d was discarded while %s", i, phase)
@@ -317,8 +317,8 @@ func (a *Assembler) discardSlot(i int) {
 	a.freeSlot(i)
 }
 
-// HoldOutcome notes that an outcome is there to be reported, and returns whether that can wait: until as many slots as
-// the group has can be given back together, and only while other MEPs are under way, whose outcomes will come.
+// HoldOutcome counts an outcome that is ready, and tells whether it may wait: until slotsPerRelease slots are freed
+// together, and only while other MEPs are under way, whose outcomes will come.
 func (a *Assembler) HoldOutcome() bool {
 	if a.heldOutcomes++; a.heldOutcomes < a.slotsPerRelease && a.busySlots > 0 {
 		return true
@@ -327,32 +327,32 @@ func (a *Assembler) HoldOutcome() bool {
 	return false
 }
 
-// MEP describes what a slot holds.
+// MEP describes the MEP in a slot.
 type MEP struct {
 	MEP     uint64
 	Attempt uint32
 	Size    int // bytes, header included
 }
 
-// SlotMEP describes a slot's MEP. What it says of a whole one stays so until Finish, discard or abandon.
+// SlotMEP describes the MEP in a slot. For a complete MEP it does not change until Finish, discardSlot or abandonSlot.
 func (a *Assembler) SlotMEP(i int) MEP {
 	s := &a.slots[i]
 	return MEP{MEP: s.mep, Attempt: s.attempt, Size: s.mepBytes}
 }
 
-// A mfpPlace is where one MFP lies in a slot, and what it should look like.
+// A mfpPlace is the place of one MFP in a slot, with its size and checksum.
 type mfpPlace struct {
 	Source    uint16
-	RU        uint16 // whose it is, by index
+	RU        uint16 // index of its readout unit
 	Offset    int    // from the slot's start, bytes
 	Size      int
 	CRC       uint32
 	Synthetic bool // made here, of missing fragments
 }
 
-// appendMFPPlaces appends where each MFP of a slot lies, in order of source id, of those parts whose bytes are all in;
-// withPending, where each will lie. Sources are numbered through the readout units. Where windows are pre-granted it is
-// the entries in the slot that tell.
+// appendMFPPlaces appends the place of each MFP of a slot, in order of source id: of the parts whose bytes are all in
+// place, or withPending of all parts. Source ids go through the readout units in order. With pre-granted windows the
+// slot's entries give the places instead.
 func (a *Assembler) appendMFPPlaces(i int, to []mfpPlace, withPending bool) []mfpPlace {
 	source := uint16(0)
 	for ru, p := range a.slotParts(i) {
@@ -376,7 +376,7 @@ func (a *Assembler) appendMFPPlaces(i int, to []mfpPlace, withPending bool) []mf
 	return to
 }
 
-// partInPlace tells that all bytes of a part are in. No part is empty.
+// partInPlace tells that all bytes of a part are in place. No part is empty.
 func (a *Assembler) partInPlace(slot, ru int) bool {
 	return int(a.placedBytes[slot*a.rus+ru]) >= a.slotParts(slot)[ru].least
 }
@@ -401,7 +401,7 @@ func appendNonZero(to, refs []shmem.Ref) []shmem.Ref {
 	return to
 }
 
-// Finish counts whole MEPs, of mfps MFPs and so many bytes in all, and makes their slots free for the next.
+// Finish counts complete MEPs, with mfps MFPs and bytes bytes in all, and frees their slots.
 func (a *Assembler) Finish(slots []uint32, mfps, bytes uint64) {
 	for _, i := range slots {
 		if phase := a.slots[i].phase; invariants.Enabled && phase != slotComplete {
@@ -414,8 +414,8 @@ func (a *Assembler) Finish(slots []uint32, mfps, bytes uint64) {
 	a.stats.BuiltBytes += bytes
 }
 
-// abandonSlot gives up a MEP that will not be whole, or not be written, and makes its slot free. On a free slot it does
-// nothing.
+// abandonSlot gives up a MEP that will not be complete, or not be written, and frees its slot. A free slot does not
+// change.
 func (a *Assembler) abandonSlot(i int) {
 	if a.slots[i].phase != slotIdle {
 		a.stats.IncompleteMEPs++
@@ -423,8 +423,8 @@ func (a *Assembler) abandonSlot(i int) {
 	}
 }
 
-// withdrawSlots gives up every MEP that is not whole or being decided on, since they are given to others. It calls each
-// with the slot before that is free, and returns how many slots hold a MEP still.
+// withdrawSlots gives up every MEP that is not complete or being decided on, since the scheduler gives these MEPs to
+// other builder units. It calls each with a slot before it frees the slot, and returns how many slots still hold a MEP.
 func (a *Assembler) withdrawSlots(each func(slot int)) (remaining int) {
 	for i := range a.slots {
 		switch a.slots[i].phase {
@@ -452,7 +452,7 @@ func (a *Assembler) freeSlot(i int) {
 	}
 }
 
-// AppendUnfinished appends the slots that hold part of a MEP.
+// AppendUnfinished appends the slots that hold a MEP or a part of one.
 func (a *Assembler) AppendUnfinished(to []int) []int {
 	for i := range a.slots {
 		if a.slots[i].phase != slotIdle {
@@ -462,21 +462,21 @@ func (a *Assembler) AppendUnfinished(to []int) []int {
 	return to
 }
 
-// A rejectedPlacement is why a placement was not taken for what it says.
+// A rejectedPlacement is why a placement was rejected.
 type rejectedPlacement uint8
 
-// The reasons, in the order they are looked for.
+// The reasons, in the order in which applyPlacement checks them.
 const (
 	placementAccepted rejectedPlacement = iota
 	noSlot                              // there is no slot of this number
-	otherWindow                         // the bytes are not in the unit's part of the slot it names
-	badPart                             // they are not such as a part can be
-	noMEP                               // it names a MEP before the first, or attempt 0
-	builtBefore                         // the slot is free, and held the MEP last, at this attempt or a later one
+	otherWindow                         // the bytes are not in the unit's window in the slot that the write names
+	badPart                             // the bytes cannot be a part
+	noMEP                               // the write names a MEP before the first, or attempt 0
+	builtBefore                         // the slot is free, and last held the MEP, at this attempt or a later one
 	otherMEP                            // the slot holds another MEP
 	oldAttempt                          // the slot holds a later attempt at the MEP
-	newAttempt                          // the slot holds an earlier attempt at the MEP, which has no outcome yet
-	duplicatePart                       // the part is in place
+	newAttempt                          // the slot holds an earlier attempt at the MEP, without outcome yet
+	duplicatePart                       // the part is in place already
 	rejectedPlacementKinds
 )
 
@@ -502,29 +502,29 @@ func (rejectedPlacementCounts) Kinds() []string {
 // Progress says what a placement has completed.
 type Progress uint8
 
-// What a placement can complete.
+// The kinds of progress.
 const (
 	CompletedNothing Progress = iota // not even a part
-	CompletedPart                    // a part: another may be asked for
-	CompletedRegion                  // the region of interest: Accept or Reject is wanted
+	CompletedPart                    // a part: another may be requested
+	CompletedRegion                  // the region of interest: Accept or Reject must follow
 	CompletedMEP                     // the MEP
 )
 
-// SlotProgress is a slot in which the region of interest is in place, or all of a MEP.
+// SlotProgress is a slot in which the region of interest or the whole MEP is in place.
 type SlotProgress struct {
 	Slot     uint32
 	Progress Progress // CompletedRegion or CompletedMEP
 }
 
-// ApplyPlacements takes the notice that bytes of a readout unit are in place, and appends the slots in which they make
-// something complete. A placement that contradicts what is known is counted by its reason and changes nothing. Bytes
-// are counted, not marked: who writes some twice and others not at all is found out by VerifyCRC.
+// ApplyPlacements notes that bytes of a readout unit are in place, and appends the slots in which they complete a
+// region or a MEP. A placement that contradicts the state of its slot is counted by reason and changes nothing. Bytes
+// are counted, not marked: if a peer writes some bytes twice and others never, VerifyCRC finds it.
 func (a *Assembler) ApplyPlacements(ru int, ps []transport.Placement, to []SlotProgress) []SlotProgress {
 	for i := range ps {
 		mep, attempt, slot := placing.ParseImmediate(ps[i].Imm)
 		progress, why := a.applyPlacement(ru, &ps[i], mep, attempt, slot)
 		if why == otherWindow && a.absent.everAbsent && a.absent.lacksBelow[ru] > 0 {
-			a.stats.LateParts++ // of a window that was revoked when it was gone
+			a.stats.LateParts++ // into a window that was revoked when the unit was gone
 			continue
 		}
 		if why != placementAccepted {
@@ -539,7 +539,7 @@ func (a *Assembler) ApplyPlacements(ru int, ps []transport.Placement, to []SlotP
 	return to
 }
 
-// applyPlacement takes one placement, or says why not.
+// applyPlacement applies one placement, or says why it is rejected.
 func (a *Assembler) applyPlacement(ru int, p *transport.Placement, low uint32, attempt uint8,
 	slot uint32) (Progress, rejectedPlacement) {
 	if uint64(slot) >= uint64(len(a.slots)) || ru < 0 || ru >= a.rus {
@@ -568,8 +568,8 @@ func (a *Assembler) applyPlacement(ru int, p *transport.Placement, low uint32, a
 	return a.completePart(int(slot)), placementAccepted
 }
 
-// checkPlacement tells why a slot does not wait for bytes of that attempt at a MEP. A free slot with pre-granted
-// windows begins with it.
+// checkPlacement says why a slot does not wait for bytes of that attempt at a MEP. A free slot with pre-granted windows
+// accepts the MEP.
 func (a *Assembler) checkPlacement(s *slot, low uint32, attempt uint8) rejectedPlacement {
 	switch {
 	case s.phase == slotIdle && a.isPreGranted:
@@ -584,10 +584,10 @@ func (a *Assembler) checkPlacement(s *slot, low uint32, attempt uint8) rejectedP
 	return placementAccepted
 }
 
-// beginFilling makes a free slot hold the MEP of the first part that comes for it. The part tells the low half of the
-// number, and of those that end so the MEP is the one nearest to the newest that was whole: MEPs in flight are
-// thousands, 2^31 apart none. Only a MEP that all readout units agreed on moves that, so none of them can lead the
-// others astray.
+// beginFilling gives a free slot to the MEP of the first part that comes for it. The part brings the low half of the
+// MEP's number; of the numbers with that half, the MEP is the one nearest to the newest complete MEP: thousands of MEPs
+// are in flight, never 2^31. Only a MEP on which all readout units agreed moves newestComplete, so a single faulty unit
+// cannot mislead the others.
 func (a *Assembler) beginFilling(s *slot, low uint32, attempt uint8) rejectedPlacement {
 	ahead := int64(int32(low - uint32(a.newestComplete)))
 	mep := a.newestComplete + uint64(ahead)
@@ -601,7 +601,7 @@ func (a *Assembler) beginFilling(s *slot, low uint32, attempt uint8) rejectedPla
 	return placementAccepted
 }
 
-// completePart counts a part that is in place, and tells what that completes.
+// completePart counts a part that is in place or missing, and returns what that completes.
 func (a *Assembler) completePart(i int) Progress {
 	s := &a.slots[i]
 	s.completedParts++
@@ -611,7 +611,7 @@ func (a *Assembler) completePart(i int) Progress {
 	case int(s.completedParts) == a.rus:
 		s.phase, s.lacksParts = slotComplete, a.absent.everAbsent && a.hasMissing(i)
 		offset, size := a.placedRange(i, a.rus-1)
-		s.mepBytes = max(s.mepBytes, offset+size) // where no sizes were announced, only now is it known
+		s.mepBytes = max(s.mepBytes, offset+size) // without announced sizes the size is known only now
 		a.newestComplete = max(a.newestComplete, s.mep)
 		return CompletedMEP
 	case regionComplete:
@@ -621,17 +621,17 @@ func (a *Assembler) completePart(i int) Progress {
 	return CompletedPart
 }
 
-// What follows is the Assembler's share in readout units that are gone (absent.go).
+// The Assembler's part in readout units that are gone (absent.go).
 
-// everyMEP is the MEP below which a readout unit lacks all that is not in place, while it is gone.
+// everyMEP stands in lacksBelow while a readout unit is gone: it lacks all that is not in place.
 const everyMEP = math.MaxUint64
 
 // absentUnits is what an Assembler knows of readout units that are gone, or were.
 type absentUnits struct {
-	lacksBelow     []uint64 // by readout unit: it lacks what is not in place of MEPs below
-	everAbsent     bool     // any was ever gone
+	lacksBelow     []uint64 // by readout unit: of MEPs below, it lacks the part if that is not in place
+	everAbsent     bool     // a unit was gone at some time
 	sources        []int    // by readout unit; nil: not known
-	missingMFPSize uint32   // most bytes of an MFP without data
+	missingMFPSize uint32   // most bytes of an MFP of missing fragments
 }
 
 // lacksPart tells that a part of a MEP will not come, unless it is in place.
@@ -639,7 +639,7 @@ func (u *absentUnits) lacksPart(ru int, mep uint64) bool {
 	return u.everAbsent && mep < u.lacksBelow[ru]
 }
 
-// countLackingRUs is how many readout units lack a MEP of which nothing is in place.
+// countLackingRUs is how many readout units lack their part of a MEP of which no part is in place.
 func (u *absentUnits) countLackingRUs(mep uint64) (n uint16) {
 	for ru := range u.lacksBelow {
 		if u.lacksPart(ru, mep) {
@@ -649,8 +649,8 @@ func (u *absentUnits) countLackingRUs(mep uint64) (n uint16) {
 	return n
 }
 
-// markRUGone takes that a readout unit is gone. It appends the slots in which that makes something complete, and the
-// windows that are to be revoked.
+// markRUGone notes that a readout unit is gone. It appends the slots in which that completes a region or a MEP, and the
+// windows to revoke.
 func (a *Assembler) markRUGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]SlotProgress, []shmem.Ref) {
 	if a.absent.lacksBelow[ru] == everyMEP {
 		return to, refs
@@ -670,7 +670,7 @@ func (a *Assembler) markRUGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]S
 			a.announceMissing(i, ru)
 			continue
 		case s.phase != slotFilling || ref == shmem.Ref{} || a.partInPlace(i, ru):
-			continue // it is not asked for yet: see requestPartsLocked
+			continue // its part is not requested yet: see requestPartsLocked
 		default:
 			a.windowRefs[at] = shmem.Ref{}
 			refs = appendNonZero(refs, []shmem.Ref{ref})
@@ -680,18 +680,17 @@ func (a *Assembler) markRUGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]S
 	return to, refs
 }
 
-// skipMissingPart takes that a part of a MEP is missing. It appends the slot if that makes something
-// complete.
+// skipMissingPart counts a part of a MEP as missing, and appends the slot if that completes a region or the MEP.
 func (a *Assembler) skipMissingPart(i int, to []SlotProgress) []SlotProgress {
 	progress := a.completePart(i)
-	a.stats.PartsInPlace-- // it is none
+	a.stats.PartsInPlace-- // completePart has counted the missing part as one
 	if progress >= CompletedRegion {
 		to = append(to, SlotProgress{uint32(i), progress})
 	}
 	return to
 }
 
-// announceMissing announces parts without data in the name of a readout unit that has not announced its own.
+// announceMissing announces parts without data for a readout unit that has not announced its own.
 func (a *Assembler) announceMissing(i, ru int) {
 	s, p := &a.slots[i], &a.slotParts(i)[ru]
 	if p.streams > 0 && len(p.entries) == p.streams {
@@ -708,7 +707,7 @@ func (a *Assembler) announceMissing(i, ru int) {
 	s.announcedUnits++
 }
 
-// appendSizedSlots appends the slots whose sizes are all known, and that wait for nothing but to be laid out.
+// appendSizedSlots appends the slots whose sizes are all known, and which are to be laid out.
 func (a *Assembler) appendSizedSlots(to []int) []int {
 	for i := range a.slots {
 		if s := &a.slots[i]; s.phase == slotSizing && int(s.announcedUnits) == a.rus {
@@ -718,7 +717,7 @@ func (a *Assembler) appendSizedSlots(to []int) []int {
 	return to
 }
 
-// hasMissing tells whether a part of a whole MEP is missing.
+// hasMissing tells whether a part of a complete MEP is missing.
 func (a *Assembler) hasMissing(slot int) bool {
 	for ru := range a.rus {
 		if !a.partInPlace(slot, ru) {
@@ -728,8 +727,7 @@ func (a *Assembler) hasMissing(slot int) bool {
 	return false
 }
 
-// What follows is the Assembler's share in regions of interest: a MEP whose region is in place waits for Accept or
-// Reject.
+// The Assembler's part in regions of interest: a MEP whose region is in place waits for Accept or Reject.
 
 // awaitsDecision tells whether a slot waits for a decision on that attempt at a MEP.
 func (a *Assembler) awaitsDecision(i int, mep uint64, attempt uint32) bool {
@@ -743,8 +741,8 @@ func (a *Assembler) awaitsDecision(i int, mep uint64, attempt uint32) bool {
 // markRejecting notes that a region was rejected; Reject follows.
 func (a *Assembler) markRejecting(i int) { a.slots[i].phase = slotRejecting }
 
-// Accept says of a slot whose region of interest is in place that the other parts are asked for. Its windows count as
-// revoked.
+// Accept decides for a slot whose region of interest is in place: its other parts are requested. The windows of the
+// region must be revoked before.
 func (a *Assembler) Accept(i int) {
 	s := &a.slots[i]
 	if invariants.Enabled {
@@ -755,7 +753,7 @@ func (a *Assembler) Accept(i int) {
 	a.pull.enqueue(i, s.mep)
 }
 
-// Reject counts a MEP of which no more is asked for, and makes its slot free for the next.
+// Reject counts a MEP whose region was rejected, and frees its slot.
 func (a *Assembler) Reject(i int) {
 	s := &a.slots[i]
 	if invariants.Enabled {

@@ -1,6 +1,6 @@
 package builderunit
 
-// Pipeline of a MEP:
+// Pipeline of a MEP, with the goroutine of each stage:
 //
 //	1 Announce    (parallel: a link's receiver each)    sizes into the assembler, under mu
 //	2 request     (the receiver that brought the last)  windows granted and sent to the readout units, as many as Pull
@@ -14,11 +14,12 @@ package builderunit
 //	6 release     (sequential: finisher)                of the batch: slots free under mu, reported to the scheduler
 //	                                                    (outcomes.go)
 //
-// Where windows are pre-granted, a readout unit gets them once, by AnswerWindowRequest, and there are neither 1, 2 and
-// 4 nor anything to revoke. What the sink has no time for leaves at 3, where there is a backlog (outcomes.go).
+// With pre-granted windows a readout unit gets its windows once, by AnswerWindowRequest: there are no stages 1, 2 and
+// 4, and no window to revoke. A MEP that the sink has no time for leaves after stage 3, if MaxWaitingMEPs is set
+// (outcomes.go).
 //
-// The MFPs are written once, by the network, where they stay. In place of gaps, which pre-granted windows leave between
-// them, a sink that keeps MEPs is given a copy without. Nothing is allocated per MEP.
+// The network writes each MFP once, where it stays. Pre-granted windows leave gaps between MFPs: a sink that keeps MEPs
+// gets a copy without gaps. Nothing is allocated per MEP.
 
 import (
 	"context"
@@ -39,15 +40,15 @@ import (
 	"ringlet/transport"
 )
 
-// A MEPResult is what became of a MEP, as the scheduler hears it, with what others want to know. Its slot is free
-// again; its events are those of a MEP that was built or rejected (0 if no part of it came).
+// A MEPResult is the outcome of a MEP for the scheduler, with what Config.OnResults needs beyond that. Its slot is free
+// again. It has events if the MEP was built or rejected (0 if no part of it came).
 type MEPResult struct {
 	core.Feedback
 
-	FirstEvent   uint64    // the id of its first event, if it was built
-	PartsMissing bool      // it was built without what readout units that were gone had of it
-	CompletedAt  time.Time // when the last byte was in place, of all that are finished together
-	// ReportHeld says that it need not be reported to the scheduler yet: another result will come that is not held.
+	FirstEvent   uint64    // id of its first event, if it was built
+	PartsMissing bool      // it was built without the parts of readout units that were gone
+	CompletedAt  time.Time // when the last byte was in place, of all MEPs that are finished together
+	// ReportHeld says that the report to the scheduler may wait: a result without ReportHeld will follow.
 	ReportHeld bool
 }
 
@@ -62,39 +63,39 @@ type Config struct {
 	Table    *shmem.Table
 	Signaler Signaler
 	RURanks  []int // rank of each readout unit, by index
-	// Layout, if not nil, is what each readout unit owns of every slot, by pre-granted windows: parts come
-	// without announcement or grant. Nil: sizes are announced and windows granted for every MEP.
+	// Layout, if not nil, gives each readout unit its pre-granted window in every slot: parts come without announcement
+	// and grant. Nil: readout units announce sizes, and the unit grants windows, for every MEP.
 	Layout *placing.Layout
-	// Pull says how parts are asked for where they are announced. Zero: all at once.
+	// Pull says how parts are requested, if windows are not pre-granted. Zero: all at once.
 	Pull Pull
-	// Decide is asked, of a MEP whose region of interest is in place, whether the rest is to be fetched. It answers by
-	// Region.Decide, or later by Builder.ApplyDecision: once in any case. The finisher calls it, so it is one at a time,
-	// and what is whole waits while it does; ctx is done when the unit is closed. Needed where Pull has RegionUnits.
+	// Decide is called for a MEP whose region of interest is in place, and decides whether the rest is to be fetched. It
+	// answers exactly once, by Region.Decide or later by Builder.ApplyDecision. The finisher calls it, one region at a
+	// time, and complete MEPs wait meanwhile; ctx is done when the unit is closed. Needed if Pull has RegionUnits.
 	Decide func(ctx context.Context, r *Region) error
-	// Division is the sources of each readout unit, and MaxEventsPerMEP the most events of a MEP: what is to be made for a
-	// readout unit that is gone. Zero: none may be.
+	// Division has the sources of each readout unit, and MaxEventsPerMEP the most events of a MEP: from them the unit
+	// makes the parts of a readout unit that is gone. Zero: the unit cannot go on without a readout unit.
 	Division        placing.Division
 	MaxEventsPerMEP int
-	// Packing is the number of events in a MEP (the last may have fewer), by which a MEP proves its number where
-	// windows are pre-granted: the first event id is the number times that. Zero: the ids are not checked.
+	// Packing is the number of events in a MEP (the last may have fewer). With pre-granted windows it proves the number of
+	// a MEP: the first event id must be the number times Packing. Zero: the ids are not checked.
 	Packing int
 	Run     uint32
 	Verify  Verify
-	Pattern *pattern.Pattern // rule of the content; nil where there is none
+	Pattern *pattern.Pattern // rule of the content; nil if there is none
 	Sink    sink.Sink
-	Tap     *tap.Tap // is offered the MEPs that are built, if somebody looks; nil: nobody does
-	// Durable says that a MEP counts as built only when Sink.Flush has made it safe: that is reported to the scheduler
-	// then, and not before.
+	Tap     *tap.Tap // gets a sample of the built MEPs while it has viewers; nil: no viewers
+	// Durable says that a MEP counts as built only once Sink.Flush has made it safe: only then is it reported to the
+	// scheduler.
 	Durable bool
-	// MaxWaitingMEPs is how many whole MEPs may wait for the sink, the one that it has included; those that come then are
-	// discarded. Zero: all of them wait, and their slots with them.
+	// MaxWaitingMEPs is how many complete MEPs may wait for the sink, including the one in it; further MEPs are discarded.
+	// Zero: all of them wait, and keep their slots.
 	MaxWaitingMEPs int
 	Suspension     Suspension
-	// OnResults is told what became of MEPs, each once, one call at a time; it may block. The results are valid until it
-	// returns.
+	// OnResults is called with the results of MEPs, each once, one call at a time; it may block. The results are valid
+	// until it returns.
 	OnResults func([]MEPResult) error
-	// Tolerates is told of data that do not fit, and says whether the unit goes on without that readout unit: then its
-	// part is taken for missing. It may be called with a lock held, so it must not call the unit. Nil: it does not.
+	// Tolerates is called with bad data of a readout unit, and says whether the unit goes on without them: then the part
+	// is treated as missing. It may be called with a lock held, so it must not call the unit. Nil: no.
 	Tolerates func(*DataError) bool
 	// Fail is called at most once, when the unit cannot go on. It must not call Close.
 	Fail func(error)
@@ -107,18 +108,18 @@ type Builder struct {
 	cfg      Config
 	segment  shmem.SegmentID
 	ruByRank map[int]int     // readout unit's index by rank
-	ctx      context.Context // over when the unit is closed
+	ctx      context.Context // done when the unit is closed
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
 
-	wakeFinisher chan struct{} // of one place: the batch is not empty
-	wakeReturner chan struct{} // of one place: there are MEPs that are given up
+	wakeFinisher chan struct{} // capacity 1: the batch is not empty
+	wakeReturner chan struct{} // capacity 1: MEPs wait to be given up
 
 	finisherDone chan struct{} // closed when the finisher has ended
-	commit       committer     // without wake where outcomes need no flush
+	commit       committer     // without wake if outcomes need no flush
 
 	closing  sync.Once
-	closeErr error // of closing
+	closeErr error // of shutDown
 
 	finisherGate sync.Mutex // held by the finisher while it works on MEPs, and by the suspender
 
@@ -127,22 +128,22 @@ type Builder struct {
 	reportMu sync.Mutex // held while results are reported
 
 	mu                 sync.Mutex       // guards what follows
-	asm                *Assembler       // of a slot that is whole, the finisher also reads it without mu
-	completedSlots     []SlotProgress   // what is complete, and not the finisher's yet
-	completedAt        time.Time        // when the last of it became so
+	asm                *Assembler       // the finisher also reads complete slots of it without mu
+	completedSlots     []SlotProgress   // complete regions and MEPs that the finisher has not taken yet
+	completedAt        time.Time        // when the last of them became complete
 	returns            []MEPResult      // MEPs that are given up, and not reported yet
 	announce           placing.Announce // scratch
 	message            []byte           // scratch
-	waitingMEPs        int              // whole MEPs that wait for the sink, the one that it has included
-	quiescedExclusions []uint32         // by readout unit: exclusions of this unit of which nothing comes from it any more
-	// by slot: of a filter on the events of what lies there, by its region; nil where no region is judged. Of a slot that
-	// is whole the finisher's.
+	waitingMEPs        int              // complete MEPs that wait for the sink, including the one in it
+	quiescedExclusions []uint32         // by readout unit: exclusions of this unit for which it has quiesced
+	// by slot: the verdicts of a filter on the events of the region; nil if regions are not judged. The finisher owns
+	// those of a complete slot.
 	verdictsBySlot [][]filter.Verdict
 	failed         bool
 	closed         bool
-	// messages and placements that do not parse, come from ranks with no business here, or come after Close
+	// messages and placements that do not parse, come from ranks without a unit of this run, or come after Close
 	rejectedMessages uint64
-	finalSlots       shmem.SlotStats // once closed: the slots may be gone
+	finalSlots       shmem.SlotStats // set by Close, after which the slots may be gone
 
 	missingByRU []MissingCounts // by readout unit
 
@@ -150,8 +151,8 @@ type Builder struct {
 	suspended   time.Duration
 }
 
-// New makes a builder unit, exports its slots to the readout units and offers every slot. Next come its handlers
-// Announce, AnswerWindowRequest and PlacedMany, then Close.
+// New makes a builder unit, exports its slots to the readout units and offers every slot. Then come the handlers
+// HandleAnnounce, AnswerWindowRequest and PlacedMany, and Close.
 func New(cfg Config) (*Builder, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -167,7 +168,7 @@ func New(cfg Config) (*Builder, error) {
 	return b, nil
 }
 
-// newBuilder makes a builder unit that has neither an assembler nor a segment yet.
+// newBuilder makes a builder unit without an assembler and a segment.
 func newBuilder(cfg Config) *Builder {
 	n := cfg.Slots.Len()
 	b := &Builder{
@@ -197,8 +198,8 @@ func newBuilder(cfg Config) *Builder {
 	return b
 }
 
-// makeAssembler gives the unit the assembler that its configuration asks for: with pre-granted windows, or with
-// ones that are granted for each MEP.
+// makeAssembler makes the assembler for the configuration: with pre-granted windows, or with windows granted for each
+// MEP.
 func (b *Builder) makeAssembler() error {
 	cfg := &b.cfg
 	n := cfg.Slots.Len()
@@ -211,7 +212,7 @@ func (b *Builder) makeAssembler() error {
 			return err
 		}
 	case len(cfg.Pull.RegionUnits) > 0 && cfg.Decide == nil:
-		return errors.New("a region of interest is set (roi), and nothing judges it: give it a share, or set a filter")
+		return errors.New("a region of interest is set (roi), but nothing judges it: give it a share, or set a filter")
 	default:
 		b.asm = NewAssembler(len(cfg.RURanks), n, cfg.Slots.SlotSize(), cfg.Pull)
 		if len(cfg.Pull.RegionUnits) > 0 {
@@ -225,7 +226,7 @@ func (b *Builder) makeAssembler() error {
 	return nil
 }
 
-// exportSlots opens the slots to the readout units, and offers all of them. After an error nothing is exported or
+// exportSlots exports the slots to the readout units, and offers all of them. After an error nothing is exported or
 // offered.
 func (b *Builder) exportSlots() (err error) {
 	slots, table := b.cfg.Slots, b.cfg.Table
@@ -255,7 +256,7 @@ func (b *Builder) exportSlots() (err error) {
 	return nil
 }
 
-// start begins the goroutines of the unit, which end with its context.
+// start starts the goroutines of the unit, which end with its context.
 func (b *Builder) start() {
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.wg.Go(func() {
@@ -274,8 +275,8 @@ func (b *Builder) start() {
 	}
 }
 
-// HandleAnnounce takes a readout unit's signal of kind placing.KindAnnounce. An error says what was wrong with it; it
-// had no effect.
+// HandleAnnounce applies a readout unit's signal of kind placing.KindAnnounce. An error says what is wrong with the
+// signal, which then had no effect.
 func (b *Builder) HandleAnnounce(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -283,7 +284,7 @@ func (b *Builder) HandleAnnounce(rank int, payload []byte) error {
 		return b.refuse(errClosed)
 	}
 	if b.asm.isPreGranted {
-		return b.refuse(fmt.Errorf("rank %d announced the sizes of a MEP, and this builder unit has granted its windows for "+
+		return b.refuse(fmt.Errorf("rank %d announced the sizes of a MEP, but this builder unit has granted its windows for "+
 			"all MEPs: run the same release on all nodes, and configure them again", rank))
 	}
 	if err := b.announce.Parse(payload); err != nil {
@@ -324,7 +325,7 @@ func (b *Builder) HandleAnnounce(rank int, payload []byte) error {
 	return nil
 }
 
-// submitLocked asks for further parts, and hands what was appended to the batch, from an index on, to the finisher.
+// submitLocked requests further parts, and hands the batch from an index on to the finisher.
 func (b *Builder) submitLocked(from int) {
 	b.requestPartsLocked()
 	if len(b.completedSlots) > from {
@@ -334,13 +335,13 @@ func (b *Builder) submitLocked(from int) {
 	}
 }
 
-// refuse counts a message that is of no use, and returns why.
+// refuse counts a message that cannot be used, and returns why.
 func (b *Builder) refuse(why error) error {
 	b.rejectedMessages++
 	return why
 }
 
-// requestPartsLocked asks for parts, until nothing is to be asked for now.
+// requestPartsLocked requests parts, until no more may be requested now.
 func (b *Builder) requestPartsLocked() {
 	for slot, ru, ok := b.asm.NextRequest(); ok; slot, ru, ok = b.asm.NextRequest() {
 		if b.asm.absent.lacksPart(ru, b.asm.slots[slot].mep) {
@@ -354,7 +355,7 @@ func (b *Builder) requestPartsLocked() {
 	}
 }
 
-// grantWindow opens a readout unit's part of a slot and sends it the window.
+// grantWindow grants a readout unit its part of a slot, and sends it the window.
 func (b *Builder) grantWindow(slot, ru int) error {
 	mep, rank := b.asm.SlotMEP(slot), b.cfg.RURanks[ru]
 	ref, size, err := b.openWindow(slot, ru)
@@ -376,7 +377,7 @@ func (b *Builder) grantWindow(slot, ru int) error {
 	return nil
 }
 
-// openWindow opens a readout unit's part of a slot.
+// openWindow grants a readout unit its part of a slot.
 func (b *Builder) openWindow(slot, ru int) (ref shmem.Ref, size int, err error) {
 	off, size := b.asm.PartRange(slot, ru)
 	ref, err = b.cfg.Table.Grant(shmem.Peer(b.cfg.RURanks[ru]), b.segment, b.cfg.Slots.Offset(slot)+off, size,
@@ -392,7 +393,7 @@ func (b *Builder) Placed(rank int, p transport.Placement) {
 	b.PlacedMany(rank, []transport.Placement{p})
 }
 
-// PlacedMany takes the notice that a readout unit's bytes are in place. Each Imm is a placing.Immediate.
+// PlacedMany notes that bytes of a readout unit are in place. Each Imm is a placing.Immediate.
 func (b *Builder) PlacedMany(rank int, ps []transport.Placement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -412,7 +413,7 @@ func (b *Builder) fail(err error) {
 	b.failLocked(err)
 }
 
-// failLocked reports the first failure, on a goroutine of its own: the caller may hold a link's receiver.
+// failLocked reports the first failure, on a goroutine of its own, since the caller may be a link's receiver.
 func (b *Builder) failLocked(err error) {
 	if b.failed || b.closed {
 		return

@@ -7,7 +7,7 @@ import (
 	"ringlet/shmem"
 )
 
-// errClosed is returned for an announcement that comes after Close.
+// errClosed is the error of calls after Close.
 var errClosed = errors.New("the builder unit is closed")
 
 // BuilderStats are the counters of a Builder.
@@ -42,11 +42,11 @@ func (b *Builder) Stats() BuilderStats {
 	return s
 }
 
-// Close ends the unit, best after the links are down; what comes later is refused. A write to the sink under way is
-// interrupted if the sink lets it. What the sink has taken is made safe, and reported to the scheduler if it still
-// listens. MEPs without an outcome are given up and counted as incomplete, all grants are revoked, and every slot is
-// Free again: another Builder may be made of them. The sink and the slots stay the caller's to finish. Whoever calls it
-// while it is under way waits too, and has the same error: the slots may be taken away after it, and not before.
+// Close ends the unit, best after the links are down; later messages are refused. It interrupts a write to the sink if
+// the sink allows that. MEPs in the sink are made safe, and reported to the scheduler if its session still lives. MEPs
+// without an outcome are given up and counted as incomplete, all grants are revoked, and every slot is Free again for
+// another Builder. The caller finishes the sink and the slots. A second caller waits too, and gets the same error: the
+// slots may be taken away only after Close.
 func (b *Builder) Close() error {
 	b.closing.Do(func() { b.closeErr = b.shutDown() })
 	return b.closeErr
@@ -73,11 +73,11 @@ func (b *Builder) shutDown() error {
 // revokeAll ends every grant.
 func (b *Builder) revokeAll() {
 	for _, ref := range b.asm.appendAllRefs(nil) {
-		_ = b.cfg.Table.Revoke(ref) // one that is revoked already was on its way to the sink, or its dead peer's
+		_ = b.cfg.Table.Revoke(ref) // a revoked one was that of a MEP on its way to the sink, or of a dead peer
 	}
 }
 
-// reclaimSlots makes the first n slots Free, whoever owns them.
+// reclaimSlots makes the first n slots Free, whatever their states.
 func (b *Builder) reclaimSlots(n int) error {
 	var errs []error
 	for i := range n {

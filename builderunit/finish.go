@@ -16,21 +16,21 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// What follows is the finisher's. A window that is granted once, for all MEPs, stays open while a MEP is read: a
-// readout unit that is not correct may go on writing. So what is parsed, and what is kept, is checked in the scratch,
-// after the copy: what was verified is what is written. In place nothing is read but for a CRC, and headers whose every
-// field is read once. A window that was granted for one MEP is revoked before.
+// The finisher. A pre-granted window stays open while a MEP is read: a faulty readout unit may go on writing. So
+// everything that is parsed or kept is first copied to the scratch and checked there: the bytes that were verified are
+// the bytes that are written. In place the finisher only computes CRCs, and reads each field of a header once. A window
+// that was granted for one MEP is revoked before.
 
 // How many MEPs are released together at most: a quarter of the slots, so that the scheduler has slots to give out
 // again while the rest of a long batch is verified, but not fewer than minBatchMEPs and not more than maxBatchMEPs.
-// What a batch costs (two locks, a yield, a message, 3 µs or so) is lost among so many.
+// Over so many MEPs the cost of a batch (two locks, a yield, a message, some 3 µs) does not show.
 const (
 	minBatchMEPs = 256
 	maxBatchMEPs = 1024
 )
 
-// batchLimit is how many MEPs are released together at most. A sink that keeps MEPs may hold the finisher up for as
-// long as its reader or its disk likes; the outcome of a MEP that it has taken does not wait for that.
+// batchLimit is how many MEPs are released together at most. A sink that keeps MEPs may hold up the finisher for as
+// long as its reader or its disk likes: the outcomes of MEPs that it has must not wait for that.
 func (f *finisher) batchLimit() int {
 	if f.sinkDiscards {
 		return min(maxBatchMEPs, max(minBatchMEPs, f.cfg.Slots.Len()/4))
@@ -38,31 +38,31 @@ func (f *finisher) batchLimit() int {
 	return 1
 }
 
-// finisher is who decides on MEPs and completes them: one goroutine.
+// finisher decides on regions and finishes complete MEPs: one goroutine.
 type finisher struct {
 	*Builder
 
 	verify       verifier
-	sinkDiscards bool                // the sink drops everything; immutable
-	lender       sink.Lender         // the sink, where readers get MEPs where they lie; immutable
+	sinkDiscards bool                // the sink keeps nothing; immutable
+	lender       sink.Lender         // the sink, if its readers get MEPs in their slots; immutable
 	sinkTime     stopwatch.Stopwatch // in the sink
 
-	spare              []SlotProgress // taken in turns with the batch
+	spare              []SlotProgress // used in turns with the batch
 	slots              []uint32       // of results
 	results            []MEPResult
 	mfpCount, mfpBytes uint64 // MFPs and their bytes, in results
 	refs               []shmem.Ref
 	tables             headerTables
-	packedMEP          []byte    // without gaps; nil until it is needed
-	remade             [2][]byte // with parts that were made here, in turns; nil until one is needed
-	prefetchSum        uint      // means nothing: it makes prefetch look
+	packedMEP          []byte    // a MEP without gaps; nil until it is needed
+	remade             [2][]byte // MEPs with parts made here, in turns; nil until needed
+	prefetchSum        uint      // never read: keeps the compiler from dropping the reads
 
-	// of the MEP in hand
+	// of the present MEP
 	places          []mfpPlace
-	missingMFPCount int          // MFPs that were made here
-	badParts        []*DataError // parts whose entries do not fit, where windows are pre-granted
+	missingMFPCount int          // MFPs made here
+	badParts        []*DataError // parts whose entries do not fit, with pre-granted windows
 
-	// of the region in hand
+	// of the present region
 	region       Region
 	regionPlaces []mfpPlace
 	regionMEP    []byte
@@ -96,7 +96,7 @@ func (f *finisher) run() {
 	}
 }
 
-// finishBatch finishes MEPs and releases their slots. Those before one that fails have their outcome.
+// finishBatch finishes MEPs and releases their slots. If one fails, the MEPs before it have their outcome.
 func (f *finisher) finishBatch(batch []SlotProgress, at time.Time) error {
 	f.slots, f.results, f.mfpCount, f.mfpBytes = f.slots[:0], f.results[:0], 0, 0
 	var failed error
@@ -119,13 +119,12 @@ func (f *finisher) finishBatch(batch []SlotProgress, at time.Time) error {
 	return errors.Join(failed, f.releaseBatch())
 }
 
-// prefetchMEPs is how many MEPs are looked at before the first of them is finished. Their entries are in another core's
-// cache, and a processor waits for sixteen of them hardly longer than for one: 65 ns per MEP became 40 (quic, 2
-// readout units, 128 B, 2-core VM, 2026-11-21). Where MEPs are verified nothing is gained: reading one brings in the
-// next.
+// prefetchMEPs is how many MEPs prefetch reads before the first of them is finished. Their entries are in another
+// core's cache, and a processor waits for sixteen of them hardly longer than for one: 65 ns per MEP became 40 (quic, 2
+// readout units, 128 B, 2-core VM, 2026-11-21). With verification it gains nothing: reading one MEP brings in the next.
 const prefetchMEPs = 16
 
-// prefetch brings what is needed of MEPs into this core's cache.
+// prefetch brings the entries of MEPs into this core's cache.
 func (f *finisher) prefetch(batch []SlotProgress) {
 	for _, l := range batch {
 		memory := f.cfg.Slots.Bytes(int(l.Slot))
@@ -135,7 +134,7 @@ func (f *finisher) prefetch(batch []SlotProgress) {
 	}
 }
 
-// releaseBatch gives slots back and reports to the scheduler what was finished.
+// releaseBatch frees slots and reports their MEPs to the scheduler.
 func (f *finisher) releaseBatch() error {
 	if f.keepsSlotsOffered() {
 		if err := f.cfg.Slots.Recycle(f.slots); err != nil {
@@ -149,7 +148,7 @@ func (f *finisher) releaseBatch() error {
 	return f.reportWhenSafe(f.results)
 }
 
-// revoke ends what was granted for a MEP.
+// revoke revokes the windows that were granted for a MEP.
 func (b *Builder) revoke(mep uint64, refs []shmem.Ref) error {
 	for _, ref := range refs {
 		if err := b.cfg.Table.Revoke(ref); err != nil {
@@ -159,8 +158,8 @@ func (b *Builder) revoke(mep uint64, refs []shmem.Ref) error {
 	return nil
 }
 
-// sealSlot closes to the network what is in place of a slot, all of its MEP or its region, and returns what lies there.
-// Of all of it the parts that are missing are made.
+// sealSlot closes a slot to the network and returns the MEP, or its region, in it. In a complete MEP it makes the parts
+// that are missing.
 func (f *finisher) sealSlot(slot int, complete bool) (MEP, []byte, error) {
 	f.missingMFPCount, f.badParts = 0, f.badParts[:0]
 	var mep MEP
@@ -192,12 +191,12 @@ func (f *finisher) sealSlot(slot int, complete bool) (MEP, []byte, error) {
 			slices.ContainsFunc(f.badParts, func(bad *DataError) bool { return bad.RU == ru })
 	})
 	if err != nil && len(f.badParts) > 0 {
-		err = f.badParts[0] // nothing is left without it
+		err = f.badParts[0] // without that part nothing is left
 	}
 	return mep, memory, err
 }
 
-// finishSlot checks a whole MEP, writes its header and hands it to the sink.
+// finishSlot checks a complete MEP, writes its header and hands it to the sink.
 func (f *finisher) finishSlot(slot int, at time.Time) error {
 	mep, memory, err := f.sealSlot(slot, true)
 	if err != nil {
@@ -206,7 +205,7 @@ func (f *finisher) finishSlot(slot int, at time.Time) error {
 	read, looked := memory, f.cfg.Tap.HasViewers()
 	shown := looked && f.cfg.Tap.IsDue(at)
 	switch {
-	case f.missingMFPCount > 0: // it was made anew, without gaps
+	case f.missingMFPCount > 0: // replaceParts has made it without gaps, with a header
 	case f.asm.isPreGranted && (f.needsCopy() || shown):
 		if err = f.tables.writeHeader(memory, f.places); err == nil {
 			read, err = f.pack(memory)
@@ -250,8 +249,8 @@ func (f *finisher) finishSlot(slot int, at time.Time) error {
 	return nil
 }
 
-// checkMEP verifies a MEP as far as is asked for, and returns which events it has, as the first part tells that was not
-// made here: the others have theirs from such a part.
+// checkMEP verifies a MEP as configured, and returns its events, read from the first part that was not made here: the
+// made parts have their events from such a part.
 func (f *finisher) checkMEP(mep uint64, read []byte) (from uint64, events int, err error) {
 	if err := f.verify.check(mep, read, f.places); err != nil {
 		return 0, 0, err
@@ -281,14 +280,14 @@ func (f *finisher) recordBuilt(slot int, meta *sink.Meta) {
 	}
 }
 
-// keepsSlotsOffered says that slots stay offered while parts come, and are recycled when their MEPs are finished: where
-// windows are pre-granted, and the sink keeps nothing.
+// keepsSlotsOffered tells that slots stay offered while parts come, and are recycled when their MEPs are finished: with
+// pre-granted windows, and a sink that keeps nothing.
 func (f *finisher) keepsSlotsOffered() bool { return f.sinkDiscards && f.asm.isPreGranted }
 
-// needsCopy says that MEPs in pre-granted windows are read in the scratch: to be kept, or since they are parsed.
+// needsCopy tells that MEPs in pre-granted windows are copied to the scratch: to be kept, or to be parsed.
 func (f *finisher) needsCopy() bool { return !f.sinkDiscards || f.verify.parsesContent() }
 
-// handToSink gives a MEP to the sink, and the slot back.
+// handToSink hands a MEP to the sink, and frees the slot.
 func (f *finisher) handToSink(slot int, meta sink.Meta, read []byte) error {
 	slots := f.cfg.Slots
 	if f.asm.isPreGranted {
@@ -305,8 +304,8 @@ func (f *finisher) handToSink(slot int, meta sink.Meta, read []byte) error {
 	return errors.Join(slots.Free(slot), slots.Offer(slot))
 }
 
-// writeToSink hands a MEP to the sink, and counts the time that takes. One that drops everything is not worth two
-// readings of the clock.
+// writeToSink hands a MEP to the sink, and counts the time. For a sink that keeps nothing, reading the clock twice
+// would cost too much.
 func (f *finisher) writeToSink(slot int, meta sink.Meta, memory []byte) error {
 	if !f.sinkDiscards {
 		f.sinkTime.Start()
@@ -318,8 +317,8 @@ func (f *finisher) writeToSink(slot int, meta sink.Meta, memory []byte) error {
 	return f.cfg.Sink.Write(f.ctx, meta, memory)
 }
 
-// reportResultsLocked reports to the scheduler slots that are free. Which of them are held is decided when they are
-// reported: others that are reported meanwhile may be the last whose outcome was to come. reportMu is held.
+// reportResultsLocked reports MEPs whose slots are free to the scheduler. It decides only now which results are held:
+// results reported meanwhile may have been the last that were under way. reportMu is held.
 func (b *Builder) reportResultsLocked(results []MEPResult) error {
 	b.mu.Lock()
 	for i := range results {
@@ -329,8 +328,8 @@ func (b *Builder) reportResultsLocked(results []MEPResult) error {
 	return b.cfg.OnResults(results)
 }
 
-// parseEntries reads the entries that stand before each part. Those that do not fit are noted in f.badParts, and the
-// places of that readout unit's MFPs are empty. So are those of one that is missing.
+// parseEntries reads the entries before each part. It notes parts whose entries do not fit in f.badParts; the places of
+// their MFPs, and those of missing parts, are empty.
 func (f *finisher) parseEntries(slot int, mep uint64, memory []byte) {
 	f.places = f.places[:0]
 	for ru := range f.asm.parts {
@@ -350,7 +349,7 @@ func (f *finisher) parseEntries(slot int, mep uint64, memory []byte) {
 	}
 }
 
-// parsePartEntries reads the entries of one part, which lies at an offset.
+// parsePartEntries reads the entries of one part, which lies at offset off.
 func (f *finisher) parsePartEntries(ru int, part []byte, off int) *DataError {
 	sources := f.asm.parts[ru].streams
 	at := sources * placing.EntrySize
@@ -366,22 +365,22 @@ func (f *finisher) parsePartEntries(ru int, part []byte, off int) *DataError {
 	}
 	if at != len(part) {
 		return &DataError{Source: uint16(len(f.places) - 1), Reason: fmt.Sprintf(
-			"the part of readout unit %d ends behind %d bytes, and has %d", ru, at, len(part))}
+			"the sizes of readout unit %d's part add up to %d bytes, but it has %d", ru, at, len(part))}
 	}
 	return nil
 }
 
-// pack copies a MEP without its gaps. It moves f.places there.
+// pack copies a MEP without its gaps to the scratch, and moves f.places there.
 func (f *finisher) pack(memory []byte) ([]byte, error) {
-	if f.packedMEP == nil { // where nothing is copied but what somebody looks at, it is made for the first who does
+	if f.packedMEP == nil { // a unit that copies only for viewers makes it when the first viewer comes
 		f.packedMEP = make([]byte, f.cfg.Layout.Size())
 	}
 	return f.tables.layOut(f.packedMEP, memory, f.places, 0, 0)
 }
 
-// layOut copies a MEP without gaps, with MFPs of n missing fragments from an event on in the places that are synthetic,
-// and a header. It moves the places there. Each byte of a part is read once; padding, which no CRC covers, is made
-// anew.
+// layOut copies a MEP without gaps to dst, moves the places there, and writes a header. Synthetic places get MFPs of n
+// missing fragments, from event first on. It reads each byte of a part once, and makes the padding, which no CRC
+// covers, anew.
 func (t *headerTables) layOut(dst, memory []byte, places []mfpPlace, first uint64, n int) ([]byte, error) {
 	at := event.MEPHeaderSize(len(places))
 	for i := range places {
@@ -404,7 +403,7 @@ func (t *headerTables) layOut(dst, memory []byte, places []mfpPlace, first uint6
 	return dst[:at], t.writeHeader(dst[:at], places)
 }
 
-var errNoSpace = errors.New("with what is missing made here the MEP does not fit the slot")
+var errNoSpace = errors.New("with its missing parts filled in, the MEP does not fit the slot")
 
 // headerTables are the finisher's scratch for MEP headers.
 type headerTables struct {
@@ -425,8 +424,8 @@ func (t *headerTables) writeHeader(memory []byte, places []mfpPlace) error {
 	return err
 }
 
-// offerToTap offers a MEP that is built to those who look, if it is time for one of them, before the sink has it:
-// afterwards its slot is another's.
+// offerToTap offers a built MEP to the viewers, if one of them is due. It is called before the sink has the MEP:
+// afterwards the slot may belong to a reader.
 func (f *finisher) offerToTap(due bool, at time.Time, m sink.Meta, read []byte) {
 	if !due {
 		f.cfg.Tap.Skip(m.Events)

@@ -9,30 +9,30 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Pipeline of outcomes where the output must be safe before it is reported to the scheduler (Config.Durable):
+// Pipeline of outcomes where the output must be safe before the scheduler learns of a MEP (Config.Durable):
 //
-//	1 enqueue  (sequential: finisher)   what the sink has taken joins the queue
-//	2 flush    (sequential: committer)  all that is in the queue is made safe by one Sink.Flush
-//	3 report   (sequential: committer)  to the scheduler, so readout units release it
+//	1 enqueue  (sequential: finisher)   queues the result of each MEP that the sink has
+//	2 flush    (sequential: committer)  makes all MEPs in the queue safe by one Sink.Flush
+//	3 report   (sequential: committer)  reports them to the scheduler, so that readout units free their parts
 //
-// While the committer flushes, the finisher goes on; what it finishes meanwhile shares the next flush. So a flush costs
-// the same for one MEP as for many, and batches grow by themselves where the disk is slow.
+// While the committer flushes, the finisher goes on, and the MEPs that it finishes meanwhile share the next flush. A
+// flush costs the same for one MEP as for many, so batches grow by themselves where the disk is slow.
 
-// committer makes outcomes safe, where they wait for a flush: one goroutine.
+// committer makes MEPs safe before they are reported: one goroutine.
 type committer struct {
 	*Builder
 
-	wake      chan struct{}       // of one place: the queue is not empty; nil: outcomes do not wait
+	wake      chan struct{}       // capacity 1: the queue is not empty; nil: results are reported without a flush
 	flushTime stopwatch.Stopwatch // in Sink.Flush
 
 	// guarded by mu of the Builder
-	queue      []MEPResult // with the sink, and not safe yet as far as is known
-	spare      []MEPResult // taken in turns with queue
-	unreported int         // MEPs in queue and in the batch that is flushed or reported
+	queue      []MEPResult // results of MEPs in the sink that may not be safe yet
+	spare      []MEPResult // used in turns with queue
+	unreported int         // MEPs in queue, and in the batch that is being flushed or reported
 }
 
-// reportWhenSafe reports to the scheduler what became of MEPs that the sink has taken: now, or when they are safe. The
-// slice stays the caller's.
+// reportWhenSafe reports the results of MEPs that the sink has to the scheduler: now, or once they are safe. The caller
+// keeps the slice.
 func (b *Builder) reportWhenSafe(results []MEPResult) error {
 	c := &b.commit
 	if c.wake == nil {
@@ -48,8 +48,8 @@ func (b *Builder) reportWhenSafe(results []MEPResult) error {
 	return nil
 }
 
-// run makes outcomes safe and reports them until the unit is closed, and then once more: what the sink has
-// taken is kept whatever ends the unit.
+// run makes MEPs safe and reports them until the unit is closed, and then once more: whatever ends the unit, MEPs in
+// the sink are kept.
 func (c *committer) run() {
 	for open := true; open; {
 		select {
@@ -64,8 +64,8 @@ func (c *committer) run() {
 	}
 }
 
-// commitOnce makes what is in the queue safe and reports it. What could not be made safe is not reported: it is given
-// to another builder unit, or abandoned with the run.
+// commitOnce makes the MEPs in the queue safe and reports them. MEPs that could not be made safe are not reported:
+// another builder unit gets them, or they are abandoned with the run.
 func (c *committer) commitOnce() error {
 	c.mu.Lock()
 	batch := c.queue
@@ -80,25 +80,25 @@ func (c *committer) commitOnce() error {
 	if err != nil {
 		return err
 	}
-	c.reportMu.Lock() // from before they count as reported, for Reset
+	c.reportMu.Lock() // taken before unreported is lowered, for Reset
 	defer c.reportMu.Unlock()
 	err = c.reportResultsLocked(batch)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unreported -= len(batch) // the scheduler knows of them, or never will
+	c.unreported -= len(batch) // the scheduler knows of these MEPs, or never will
 	return err
 }
 
 // Pipeline of a MEP that is given up, since the sink has no time for it (LHCb-EB §IV.B) or its region was rejected:
 //
-//	1 giveUpLocked (parallel: receivers, who decides)  the MEP is whole, and as many as the backlog allows wait for the
-//	                                                   finisher; or its region is rejected. Under mu
-//	2 runReturner  (sequential: returner)              grants revoked, the slot is free, reported to the scheduler
+//	1 giveUpLocked (parallel: receivers, deciders)  the MEP is complete, but MaxWaitingMEPs MEPs wait already;
+//	                                                or its region is rejected. Under mu
+//	2 runReturner  (sequential: returner)           revokes the grants, frees the slot, reports to the scheduler
 //
-// The returner never touches the sink, so a sink that is stuck holds up what the backlog allows and nothing more.
+// The returner never touches the sink, so a sink that is stuck holds up MaxWaitingMEPs MEPs and no more.
 
-// shedLocked lets those MEPs of the batch, from the given index on, wait for the finisher that may, and the others not.
-// Its caller holds mu.
+// shedLocked lets the MEPs of the batch from the given index on wait for the finisher, up to MaxWaitingMEPs, and gives
+// up the others. mu is held.
 func (b *Builder) shedLocked(from int) {
 	keep := from
 	for _, l := range b.completedSlots[from:] {
@@ -115,7 +115,7 @@ func (b *Builder) shedLocked(from int) {
 	b.completedSlots = b.completedSlots[:keep]
 }
 
-// giveUpLocked has a MEP given up with an outcome, and what else its result says. Its caller holds mu.
+// giveUpLocked queues a MEP for the returner, with an outcome and the rest of its result. mu is held.
 func (b *Builder) giveUpLocked(slot int, outcome core.Outcome, r MEPResult) {
 	mep := b.asm.SlotMEP(slot)
 	r.Slot, r.MEP, r.Attempt, r.Outcome = uint32(slot), mep.MEP, uint8(mep.Attempt), outcome
@@ -123,7 +123,7 @@ func (b *Builder) giveUpLocked(slot int, outcome core.Outcome, r MEPResult) {
 	wakeUp(b.wakeReturner)
 }
 
-// runReturner gives MEPs up, as many as there are.
+// runReturner gives up queued MEPs, all that there are at a time.
 func (b *Builder) runReturner() {
 	var spare []MEPResult
 	var refs []shmem.Ref
@@ -138,7 +138,7 @@ func (b *Builder) runReturner() {
 		b.returns, spare = spare[:0], batch
 		refs = refs[:0]
 		for i := range batch {
-			if batch[i].Outcome == core.Discarded { // of a region they are revoked
+			if batch[i].Outcome == core.Discarded { // those of a region are revoked already
 				refs = b.asm.appendMEPRefs(int(batch[i].Slot), refs)
 			}
 		}
@@ -150,7 +150,7 @@ func (b *Builder) runReturner() {
 	}
 }
 
-// returnSlots closes slots to the network, gives them back and reports that to the scheduler.
+// returnSlots revokes windows, frees slots and reports their MEPs to the scheduler.
 func (b *Builder) returnSlots(batch []MEPResult, refs []shmem.Ref) error {
 	if len(batch) == 0 {
 		return nil
@@ -170,7 +170,7 @@ func (b *Builder) returnSlots(batch []MEPResult, refs []shmem.Ref) error {
 			return fmt.Errorf("discarding what is in slot %d: %w", slot, err)
 		}
 	}
-	b.reportMu.Lock() // from before the slots count as free, for Reset
+	b.reportMu.Lock() // taken before the slots count as free, for Reset
 	defer b.reportMu.Unlock()
 	b.mu.Lock()
 	for i := range batch {
@@ -184,7 +184,7 @@ func (b *Builder) returnSlots(batch []MEPResult, refs []shmem.Ref) error {
 	return b.reportResultsLocked(batch)
 }
 
-// wakeUp leaves a mark in a channel of one place.
+// wakeUp puts a mark into a channel of capacity one, unless it has one.
 func wakeUp(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -11,7 +11,7 @@ func (b *Builder) makePreGrantedAssembler() error {
 	cfg := &b.cfg
 	l := cfg.Layout
 	if l.Units() != len(cfg.RURanks) {
-		return fmt.Errorf("slots are shared out to %d readout units, there are %d", l.Units(), len(cfg.RURanks))
+		return fmt.Errorf("the layout is for %d readout units, but there are %d", l.Units(), len(cfg.RURanks))
 	}
 	if l.Size() > cfg.Slots.SlotSize() {
 		return fmt.Errorf("the readout units' shares of a slot take %d bytes, but a slot holds %d: "+
@@ -21,18 +21,18 @@ func (b *Builder) makePreGrantedAssembler() error {
 	return nil
 }
 
-// preGrant opens its part of every slot to a readout unit, until Close.
+// preGrant grants a readout unit its part of every slot, until Close.
 func (b *Builder) preGrant(ru int) error {
 	for slot := range b.cfg.Slots.Len() {
 		if _, _, err := b.openWindow(slot, ru); err != nil {
-			return fmt.Errorf("sharing out slot %d: %w", slot, err)
+			return fmt.Errorf("granting windows in slot %d: %w", slot, err)
 		}
 	}
 	return nil
 }
 
-// AnswerWindowRequest takes a readout unit's signal of kind placing.KindWindowRequest, and answers with its windows in
-// every slot. It may ask again. An error says what was wrong with the request.
+// AnswerWindowRequest answers a readout unit's signal of kind placing.KindWindowRequest with the unit's windows in
+// every slot. The unit may request them again. An error says what is wrong with the request.
 func (b *Builder) AnswerWindowRequest(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,7 +44,7 @@ func (b *Builder) AnswerWindowRequest(rank int, payload []byte) error {
 	}
 	ru, ok := b.ruByRank[rank]
 	if !ok || !b.asm.isPreGranted {
-		return b.refuse(fmt.Errorf("rank %d asked for its share of the slots, and has none", rank))
+		return b.refuse(fmt.Errorf("rank %d requested pre-granted windows, but has none", rank))
 	}
 	var answer placing.PreGrants
 	n := b.cfg.Slots.Len()
@@ -53,8 +53,8 @@ func (b *Builder) AnswerWindowRequest(rank int, payload []byte) error {
 		answer.Refs = b.asm.appendPreGrants(ru, first, min(placing.MaxPreGrants, n-first), answer.Refs[:0])
 		b.message = answer.Append(b.message[:0])
 		if err := b.cfg.Signaler.Signal(rank, b.message); err != nil {
-			b.failLocked(fmt.Errorf("sharing out slots to readout unit %d: %w", ru, err))
-			return nil // the readout unit was right to ask
+			b.failLocked(fmt.Errorf("granting windows to readout unit %d: %w", ru, err))
+			return nil // the request itself was valid
 		}
 	}
 	return nil

@@ -160,7 +160,7 @@ func TestPreGrantedFinds(t *testing.T) {
 		"a size too small": {off | crc | full, func(_ *preGrantedRig, p *piece) { clear(p.data[:4]) },
 			"its size is told as 0 bytes"},
 		"a part too long": {off | crc | full, func(_ *preGrantedRig, p *piece) { p.data = append(p.data, 0, 0, 0, 0) },
-			"the part of readout unit 0 ends behind"},
+			"the sizes of readout unit 0's part add up to"},
 		"no MFP": {off | crc | full, func(_ *preGrantedRig, p *piece) { p.data[head] = 0 }, ""},
 	} {
 		for _, kind := range []Verify{VerifyOff, VerifyCRC, VerifyFull} {
@@ -223,7 +223,7 @@ func TestPreGrantedRefuses(t *testing.T) {
 		says string
 	}{
 		"asked by nobody": {func() error { return r.b.AnswerWindowRequest(2, placing.AppendWindowRequest(nil)) },
-			"rank 2 asked for its share of the slots, and has none"},
+			"rank 2 requested pre-granted windows, but has none"},
 		"asked badly": {func() error { return r.b.AnswerWindowRequest(3, []byte{4}) }, "a window request of 1 bytes"},
 		"announced": {func() error { return r.b.HandleAnnounce(3, r.piece(0, 0).announcement(0, 0, 1)) },
 			"has granted its windows for all MEPs"},
@@ -298,7 +298,7 @@ func TestPreGrantedFailures(t *testing.T) {
 	r := newPreGrantedRig(t, 1, nil)
 	r.windows.fail = full
 	r.requestWindows(r.ranks[1])
-	if err := r.failure(); !errors.Is(err, full) || !strings.Contains(err.Error(), "sharing out slots to readout unit 1") {
+	if err := r.failure(); !errors.Is(err, full) || !strings.Contains(err.Error(), "granting windows to readout unit 1") {
 		t.Error(err)
 	}
 }
@@ -410,8 +410,8 @@ func TestPreGrantedNewCleansUp(t *testing.T) {
 		change func(*Config)
 		says   string
 	}{
-		"too few windows": {func(c *Config) { c.Table = shmem.NewTable(5) }, "sharing out slot 1: "},
-		"too few units":   {func(c *Config) { c.RURanks = c.RURanks[:2] }, "shared out to 3 readout units, there are 2"},
+		"too few windows": {func(c *Config) { c.Table = shmem.NewTable(5) }, "granting windows in slot 1: "},
+		"too few units":   {func(c *Config) { c.RURanks = c.RURanks[:2] }, "for 3 readout units, but there are 2"},
 		"slots too small": {func(c *Config) { c.Layout, _ = placing.NewLayout(rigDivision, []int{1, 2, 4096}) },
 			"but a slot holds 4096"},
 		"a slot in use":     {func(c *Config) { _ = c.Slots.Offer(1) }, "offered"},

@@ -2,19 +2,19 @@ package builderunit
 
 import "slices"
 
-// Pull says how a builder unit asks readout units for their parts of a MEP. The zero value asks for all parts at once,
-// as soon as their sizes are known.
+// Pull says how a builder unit requests the parts of a MEP. The zero value requests all parts at once, as soon as their
+// sizes are known.
 type Pull struct {
-	// RequestCredit is how many requests may be without an answer, over all MEPs. Zero: any number. One is the collector
-	// of ATLAS, which asks a source when it has the data of the one before.
+	// RequestCredit is how many requests may be without an answer, over all MEPs. Zero: any number. With one it is the
+	// collector of ATLAS, which asks a source when it has the data of the last one.
 	RequestCredit int
-	// FirstUnit is the readout unit that is asked first; the others follow in the order of their indices, and round.
-	// Builder units that begin with different ones do not all ask the same.
+	// FirstUnit is the readout unit that is asked first; the others follow in the order of their indices, round to the
+	// first. Different values keep the builder units from all asking the same readout unit.
 	FirstUnit int
-	// RegionUnits are the readout units of the region of interest: their parts are asked for first, and what they bring
-	// decides whether the others are asked at all. Empty: nothing is decided.
+	// RegionUnits are the readout units of the region of interest: their parts are requested first, and decide whether the
+	// other parts are requested at all. Empty: no decision.
 	RegionUnits []int
-	// SlotsPerRelease is how many slots are given back together, but where nothing else is under way. Zero: each at once.
+	// SlotsPerRelease is how many slots are freed together while other MEPs are under way. Zero: each at once.
 	SlotsPerRelease int
 }
 
@@ -22,17 +22,17 @@ type Pull struct {
 // after the other, never more than its credit at a time. It belongs to an Assembler.
 type puller struct {
 	// immutable after newPuller
-	ruOrder       []int // readout units as they are asked, those of the region of interest first
-	regionSize    int   // how many of them are asked before a decision; all where there is none to make
+	ruOrder       []int // readout units in the order of requests, those of the region of interest first
+	regionSize    int   // how many of them are asked before a decision; all if there is none to take
 	requestCredit int
 
-	// MEPs of which a part is to be asked for, oldest first. With some tens of slots moving the rest costs less than any
+	// MEPs with parts to be requested, oldest first. With some tens of slots, moving the rest costs less than any
 	// structure.
 	pendingMEPs       []pendingMEP
-	nextIndex         []int // by slot: index in order of what is asked for next
+	nextIndex         []int // by slot: index in ruOrder of the next request
 	outstandingBySlot []int // by slot: requests without an answer
 	outstanding       int   // requests without an answer
-	outstandingHigh   int   // most there ever were
+	outstandingHigh   int   // most ever
 }
 
 // pendingMEP is a MEP in the queue.
@@ -67,7 +67,7 @@ func newPuller(p Pull, rus, slots int) puller {
 	return q
 }
 
-// add takes a MEP whose sizes are known.
+// add adds a MEP whose sizes are known.
 func (q *puller) add(slot int, mep uint64) {
 	q.nextIndex[slot], q.outstandingBySlot[slot] = 0, 0
 	q.enqueue(slot, mep)
@@ -82,7 +82,7 @@ func (q *puller) enqueue(slot int, mep uint64) {
 	q.pendingMEPs = slices.Insert(q.pendingMEPs, i, pendingMEP{mep, slot})
 }
 
-// nextRequest makes the next request; false says that the credit is used up, or that there is nothing to ask for.
+// nextRequest returns the next request; false if the credit is used up, or if no part is left to request.
 func (q *puller) nextRequest() (slot, ru int, ok bool) {
 	if q.outstanding >= q.requestCredit || len(q.pendingMEPs) == 0 {
 		return 0, 0, false
@@ -99,23 +99,22 @@ func (q *puller) nextRequest() (slot, ru int, ok bool) {
 	return slot, ru, true
 }
 
-// completeRequest notes that a part which was asked for is in place. It reports true when that makes the region of
-// interest whole, and more could be asked for.
+// completeRequest notes that a requested part is in place. It returns true when that completes the region of interest,
+// and more parts could be requested.
 func (q *puller) completeRequest(slot int) bool {
 	q.outstandingBySlot[slot]--
 	q.outstanding--
 	return q.outstandingBySlot[slot] == 0 && q.nextIndex[slot] == q.regionSize && q.regionSize < len(q.ruOrder)
 }
 
-// drop forgets a MEP and the requests for its parts.
+// drop drops a MEP and the requests for its parts.
 func (q *puller) drop(slot int) {
 	q.outstanding -= q.outstandingBySlot[slot]
 	q.outstandingBySlot[slot] = 0
 	q.pendingMEPs = slices.DeleteFunc(q.pendingMEPs, func(p pendingMEP) bool { return p.slot == slot })
 }
 
-// AcceptShare decides like a trigger that lets a share of all MEPs pass, which ones being decided by their numbers and
-// the seed.
+// AcceptShare decides like a trigger that accepts a share of all MEPs, chosen by their numbers and the seed.
 func AcceptShare(share float64, seed uint64) func(mep uint64) bool {
 	return func(mep uint64) bool {
 		// The finalizer of splitmix64, whose output is equidistributed; 53 bits of it are a number in [0, 1).

@@ -10,29 +10,27 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Pipeline of a MEP with a region of interest, from when the region is in place
-// (docs/design/053-filters.md):
+// Pipeline of a MEP with a region of interest, once the region is in place (docs/design/059-regions-of-interest.md):
 //
-//	1 decide   (sequential: finisher)   grants revoked, verified, handed to Config.Decide, which may answer later
-//	2 ApplyDecision (parallel: who decides)  kept: the other parts wait to be asked for; rejected: it is given up
-//	                                    (outcomes.go), and readout units drop what was not asked for with the next token
-//	                                    for the slot. Both under mu
+//	1 decide        (sequential: finisher)  revokes the grants, verifies, calls Config.Decide, which may answer later
+//	2 ApplyDecision (parallel: deciders)    kept: the other parts wait to be requested; rejected: the MEP is given up
+//	                                        (outcomes.go), and readout units drop parts that were not requested with the
+//	                                        next token for the slot. Both under mu
 //
-// While somebody decides, the finisher, the receivers and whoever asks for parts go on with other MEPs.
+// Until the decision, the finisher and the receivers go on with other MEPs.
 
-// Region is the part of a MEP that lies in the readout units of Pull.RegionUnits. It is valid until Config.Decide
-// returns.
+// Region is the parts of a MEP from the readout units of Pull.RegionUnits. It is valid until Config.Decide returns.
 type Region struct {
-	sink.Meta          // of the MEP; CompletedAt is when the region was in place. Events is 0 where there are no MFPs
-	Slot      int      // where it lies
-	MFPs      [][]byte // in order of source id: none, if all readout units of the region are gone
+	sink.Meta          // of the MEP; CompletedAt is when the region was in place. Events is 0 without MFPs
+	Slot      int      // its slot
+	MFPs      [][]byte // in order of source id; none if all readout units of the region are gone
 
 	builder *Builder
 }
 
-// AssembleMEP makes a MEP of the region, valid until Config.Decide returns: of the sources that are not here it has
-// MFPs whose fragments are all missing, so every source has its place. False: there are no MFPs, or it would be larger
-// than a slot.
+// AssembleMEP makes a MEP of the region, valid until Config.Decide returns: the sources that are not in place get MFPs
+// whose fragments are all missing, so that every source has its place. False: the region has no MFPs, or the MEP would
+// be larger than a slot.
 func (r *Region) AssembleMEP() ([]byte, bool) {
 	f := &r.builder.finisher
 	if len(r.MFPs) == 0 {
@@ -55,10 +53,10 @@ func (r *Region) AssembleMEP() ([]byte, bool) {
 // Decide answers for the region: see Builder.ApplyDecision.
 func (r *Region) Decide(keep bool) { r.builder.ApplyDecision(r.Meta, r.Slot, keep, nil) }
 
-// Client is who gets the verdicts on the region.
+// Client receives the verdicts on the region.
 func (r *Region) Client() sink.RegionClient { return r.builder }
 
-// decideRegion lets Config.Decide look at a region of interest.
+// decideRegion passes a region of interest to Config.Decide.
 func (f *finisher) decideRegion(slot int, at time.Time) error {
 	mep, memory, err := f.sealSlot(slot, false)
 	if err != nil {
@@ -66,7 +64,7 @@ func (f *finisher) decideRegion(slot int, at time.Time) error {
 	}
 	if err := f.verify.check(mep.MEP, memory, f.places); err != nil {
 		var bad *DataError
-		if errors.As(err, &bad) && f.tolerates(bad) { // nobody judges it; when it is whole it goes on without that part
+		if errors.As(err, &bad) && f.tolerates(bad) { // not judged: the MEP goes on without that part when it is complete
 			f.ApplyDecision(sink.Meta{MEP: mep.MEP, Attempt: mep.Attempt}, slot, true, nil)
 			return nil
 		}
@@ -82,7 +80,7 @@ func (f *finisher) decideRegion(slot int, at time.Time) error {
 	for i := range f.places {
 		r.MFPs = append(r.MFPs, f.places[i].bytesIn(memory))
 	}
-	if len(r.MFPs) > 0 { // else the readout units of the region are gone, and nothing here tells which events there are
+	if len(r.MFPs) > 0 { // otherwise the region's readout units are gone, and its events are unknown
 		if r.FirstEvent, r.Events, err = event.MFPEvents(r.MFPs[0]); err != nil {
 			return f.places[0].dataError(mep.MEP, err)
 		}
@@ -90,9 +88,9 @@ func (f *finisher) decideRegion(slot int, at time.Time) error {
 	return f.cfg.Decide(f.ctx, r)
 }
 
-// ApplyDecision takes, once, the answer to Config.Decide: whether a MEP is kept, and the verdicts of a filter on its
-// events, which the sink is given with the whole MEP. No verdicts: a filter before the sink has still to judge it. It
-// does not wait. False: the unit was closed meanwhile, or the answer is about no region that is waiting for one.
+// ApplyDecision applies, once, the answer to Config.Decide: whether the MEP is kept, and the verdicts of a filter on
+// its events, which the sink gets with the complete MEP. Without verdicts a filter before the sink must still judge the
+// MEP. It does not wait. False: the unit was closed meanwhile, or no region waits for this answer.
 func (b *Builder) ApplyDecision(m sink.Meta, slot int, keep bool, verdicts []filter.Verdict) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

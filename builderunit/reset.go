@@ -10,19 +10,19 @@ import (
 	"ringlet/shmem"
 )
 
-// resetPollInterval is how often Reset looks whether readout units have quiesced, and MEPs that are whole have got
-// their outcome.
+// resetPollInterval is how often Reset checks whether readout units have quiesced and complete MEPs have their
+// outcomes.
 const resetPollInterval = 5 * time.Millisecond
 
-// RecordQuiesced takes a readout unit's signal of kind placing.KindQuiesced: nothing of its time before so many
-// exclusions comes any more. An error says what was wrong with it; it had no effect.
+// RecordQuiesced applies a readout unit's signal of kind placing.KindQuiesced: nothing that the unit sent before that
+// many exclusions will come any more. An error says what is wrong with the signal, which then had no effect.
 func (b *Builder) RecordQuiesced(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	exclusions, err := placing.ParseQuiesced(payload)
 	ru, ok := b.ruByRank[rank]
 	if err == nil && !ok {
-		err = fmt.Errorf("rank %d reported an exclusion as quiesced, and holds no readout unit", rank)
+		err = fmt.Errorf("rank %d reported an exclusion as quiesced, but holds no readout unit", rank)
 	}
 	if err != nil {
 		return b.refuse(err)
@@ -31,9 +31,9 @@ func (b *Builder) RecordQuiesced(rank int, payload []byte) error {
 	return nil
 }
 
-// Reset makes every slot free, for a builder unit that was excluded so many times and whose MEPs have been given to
-// others. It waits until every readout unit has quiesced for that: what they announced and wrote before would else be
-// taken for the next MEP's. Then it gives up the MEPs that are not whole, and waits for those that are.
+// Reset frees every slot of a builder unit that was excluded that many times and whose MEPs other builder units have
+// got. It waits until every readout unit has quiesced for that exclusion: earlier announcements and writes would
+// otherwise count for the next MEP. Then it gives up the incomplete MEPs, and waits for the complete ones.
 func (b *Builder) Reset(ctx context.Context, exclusions uint32) error {
 	for {
 		remaining, err := b.tryWithdraw(exclusions)
@@ -48,11 +48,11 @@ func (b *Builder) Reset(ctx context.Context, exclusions uint32) error {
 	}
 }
 
-// tryWithdraw gives up the MEPs that are not whole, and returns how many are, or how many readout units are still to
-// quiesce. When there are none, none is being reported either.
+// tryWithdraw gives up the incomplete MEPs. It returns how many complete ones are left, or how many readout units have
+// not quiesced. With 0 no result is being reported either.
 func (b *Builder) tryWithdraw(exclusions uint32) (remaining int, err error) {
 	if !b.finisherGate.TryLock() {
-		return 1, nil // a MEP is being finished, or the sink holds it up
+		return 1, nil // a MEP is being finished, or the sink has it
 	}
 	defer b.finisherGate.Unlock()
 	b.reportMu.Lock()
@@ -77,7 +77,7 @@ func (b *Builder) tryWithdraw(exclusions uint32) (remaining int, err error) {
 	return remaining, err
 }
 
-// reofferSlot makes a slot that may be filled in part free for the next MEP.
+// reofferSlot frees a slot that may be partly filled.
 func (b *Builder) reofferSlot(slot int) error {
 	if b.cfg.Slots.State(slot) != shmem.SlotFilling {
 		return nil

@@ -1,6 +1,6 @@
 package builderunit
 
-// Stats counts what an Assembler has seen.
+// Stats counts what an Assembler has done.
 type Stats struct {
 	Announcements        uint64 `count:"announced" help:"announcements taken: sizes that came"`
 	RefusedAnnouncements uint64 `count:"announce_refused" help:"announcements that made no sense"`

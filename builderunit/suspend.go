@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Suspension stops a builder unit now and then for a while, as if its processor had other things to do (TagNet-farm
-// §IV.B): it takes no MEP that is whole, and its memory goes on being written. Of several builder units that are
-// suspended one is at a time. The zero value: never.
+// Suspension stops a builder unit now and then for a while, as if its processor were busy with something else
+// (TagNet-farm §IV.B): the finisher takes no complete MEPs, while the network goes on writing to the unit's memory. Of
+// several builder units only one is suspended at a time. The zero value: never.
 type Suspension struct {
 	Interval time.Duration // from one suspension to the next, of whichever builder unit
-	Duration time.Duration // less than Every
-	BUIndex  int           // of this builder unit among those that are suspended, from 0
-	BUCount  int           // how many they are
+	Duration time.Duration // less than Interval
+	BUIndex  int           // index of this builder unit among those that are suspended, from 0
+	BUCount  int           // how many builder units are suspended in turn
 }
 
-// beginOf is when the n-th suspension of this builder unit begins, n from 0, counted from its start. A suspension lasts
-// until a whole number of Every has passed, so that the first begins after the run has.
+// beginOf is when suspension n of this builder unit begins, n from 0, counted from the unit's start. A suspension ends
+// after a whole number of Intervals, so that the first one begins after the run has begun.
 func (s Suspension) beginOf(n int) time.Duration {
 	return time.Duration(n*s.BUCount+s.BUIndex+1)*s.Interval - s.Duration
 }
 
-// run holds the gate that the finisher of a builder unit passes, from time to time.
+// run holds the finisher's gate from time to time.
 func (s Suspension) run(b *Builder) {
 	start := time.Now()
 	for n := 0; ; n++ {
@@ -42,7 +42,7 @@ func (s Suspension) run(b *Builder) {
 	}
 }
 
-// sleepIn reports false when the context has ended meanwhile.
+// sleepIn sleeps; it returns false if ctx ended before.
 func sleepIn(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -20,7 +20,7 @@ type Verify uint8
 const (
 	VerifyOff  Verify = iota // nothing
 	VerifyCRC                // each MFP's CRC-32C against the one announced with its size
-	VerifyFull               // the CRC, the format, the same events in all, and every byte against its rule
+	VerifyFull               // the CRC, the format, the same events in all MFPs, and every byte against its rule
 )
 
 // ParseVerify reads the name of a kind of verification.
@@ -33,8 +33,8 @@ func ParseVerify(s string) (Verify, error) {
 	return 0, fmt.Errorf("verify is %q: it can be off, crc or full", s)
 }
 
-// checksum is the CRC-32C of b. A process that shares its only processor with the network must let that go on, so it
-// pauses every piece, 10 µs or so.
+// checksum is the CRC-32C of b. It yields after every piece, some 10 µs, since the process may share its only processor
+// with the network.
 func checksum(b []byte) uint32 {
 	const piece = 128 << 10
 	crc := uint32(0)
@@ -49,9 +49,8 @@ func checksum(b []byte) uint32 {
 // verifier checks complete MEPs.
 type verifier struct {
 	depth   Verify
-	pattern *pattern.Pattern // nil where the content has no rule: replayed data
-	// hook, if not nil, is called when the CRC of an MFP was found good, and when its header was: for tests of peers
-	// that go on writing.
+	pattern *pattern.Pattern // nil if the content has no rule: replayed data
+	// hook, if not nil, is called after a good CRC and after a good header: for tests with peers that go on writing.
 	hook func()
 
 	// scratch of check, by MFP
@@ -59,7 +58,7 @@ type verifier struct {
 	sums   []uint32
 }
 
-// parsesContent says that check reads MFPs more than once, and so must be given memory that nobody writes to.
+// parsesContent tells that check reads MFPs more than once, and so needs memory that no peer can write to.
 func (v *verifier) parsesContent() bool { return v.depth == VerifyFull }
 
 func (v *verifier) runHook() {
@@ -78,7 +77,7 @@ func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 		crc32c.Sums(v.sums, v.pieces)
 	}
 	var first event.MFP
-	known := false // first is
+	known := false // first is set
 	for i := range places {
 		p := &places[i]
 		if !together {
@@ -105,7 +104,8 @@ func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 	return nil
 }
 
-// findOutlier finds which of two MFPs has other events than most: the first that was read, or the one at an index.
+// findOutlier finds which of two MFPs has other events than most MFPs: the first one that was not made here, or the one
+// at an index.
 func (v *verifier) findOutlier(places []mfpPlace, at int) (*mfpPlace, error) {
 	count := func(i int) (agree int, from uint64, n int) {
 		from, n, _ = event.MFPEvents(v.pieces[i])
@@ -127,7 +127,7 @@ func (v *verifier) findOutlier(places []mfpPlace, at int) (*mfpPlace, error) {
 		places[good].Source, many, other)
 }
 
-// collectPieces finds the bytes of every MFP, and makes room for their CRCs.
+// collectPieces finds the bytes of every MFP, and makes space for their CRCs.
 func (v *verifier) collectPieces(memory []byte, places []mfpPlace) {
 	v.pieces, v.sums = v.pieces[:0], v.sums[:0]
 	for i := range places {
@@ -137,11 +137,11 @@ func (v *verifier) collectPieces(memory []byte, places []mfpPlace) {
 	}
 }
 
-// maxBatchSumBytes is how large a MEP may be, in bytes, for its MFPs to have their CRCs side by side and without a
-// pause: 10 µs or so.
+// maxBatchSumBytes is the size of a MEP, in bytes, up to which the CRCs of its MFPs are computed side by side and
+// without a yield: some 10 µs.
 const maxBatchSumBytes = 128 << 10
 
-// checkContent checks an MFP's format, and its bytes: generated data against its rule, replayed banks against their
+// checkContent checks an MFP's format and its bytes: generated data against their rule, replayed banks against their
 // format.
 func (v *verifier) checkContent(source uint16, b []byte) (event.MFP, error) {
 	m, err := event.ParseMFP(b)
@@ -165,8 +165,8 @@ func (v *verifier) checkContent(source uint16, b []byte) (event.MFP, error) {
 	return m, nil
 }
 
-// A DataError is what a readout unit has sent that does not fit: a checksum, a size, a header, or the events in it.
-// Whoever has checked it is sound.
+// A DataError says that data which a readout unit has sent do not fit: a checksum, a size, a header, or the events in
+// it. The process that has checked them is sound.
 type DataError struct {
 	RU     int // index of the readout unit
 	MEP    uint64
@@ -180,7 +180,7 @@ func (e *DataError) Error() string {
 }
 func (e *DataError) Unwrap() error { return e.Cause }
 
-// tolerates says whether the unit goes on without what a readout unit has of a MEP.
+// tolerates tells whether the unit goes on without a readout unit's part of a MEP.
 func (b *Builder) tolerates(bad *DataError) bool {
 	return b.cfg.Tolerates != nil && b.cfg.Division.Units() > 0 && b.cfg.Tolerates(bad)
 }
@@ -188,14 +188,14 @@ func (b *Builder) tolerates(bad *DataError) bool {
 // bytesIn is the MFP in the memory of its MEP.
 func (p *mfpPlace) bytesIn(memory []byte) []byte { return memory[p.Offset : p.Offset+p.Size] }
 
-// dataError says that the MFP does not fit.
+// dataError makes the error for an MFP that does not fit.
 func (p *mfpPlace) dataError(mep uint64, why error) *DataError {
 	return &DataError{RU: int(p.RU), MEP: mep, Source: p.Source, Reason: why.Error(), Cause: why}
 }
 
-// replaceParts makes the parts of some readout units anew, of missing fragments. Parts that were made before are made
-// again: they may have had their events from one of these. It returns where the MEP lies then, which nobody else writes
-// to, and moves f.places there.
+// replaceParts makes the parts of some readout units, of missing fragments. It also makes again the parts that were
+// made before, since their events may be those of a part that is now replaced. It returns the memory of the MEP, which
+// no peer can write to, and moves f.places there.
 func (f *finisher) replaceParts(slot int, mep uint64, memory []byte, which func(ru int) bool) ([]byte, error) {
 	for i := range f.places {
 		p := &f.places[i]
@@ -205,7 +205,7 @@ func (f *finisher) replaceParts(slot int, mep uint64, memory []byte, which func(
 	if err != nil {
 		return nil, err
 	}
-	f.remade[0], f.remade[1] = f.remade[1], f.remade[0] // memory may be the other one
+	f.remade[0], f.remade[1] = f.remade[1], f.remade[0] // memory may be the other buffer
 	if f.remade[0] == nil {
 		f.remade[0] = make([]byte, f.cfg.Slots.SlotSize())
 	}
@@ -223,27 +223,27 @@ func (f *finisher) replaceParts(slot int, mep uint64, memory []byte, which func(
 			f.countMissing(ru, mep, n)
 		}
 	}
-	if !f.asm.isPreGranted { // its windows are revoked, and a sink may lend the slot
+	if !f.asm.isPreGranted { // the slot's windows are revoked, and a sink may lend the slot
 		made = f.cfg.Slots.Bytes(slot)[:copy(f.cfg.Slots.Bytes(slot), made)]
 	}
 	return made, nil
 }
 
-// replaceBadPart replaces the part of a readout unit, if an error says that its data do not fit and that is tolerated;
-// any other error comes back.
+// replaceBadPart replaces the part of a readout unit, if err is a DataError that is tolerated; it returns any other
+// error.
 func (f *finisher) replaceBadPart(slot int, mep uint64, memory []byte, err error) ([]byte, error) {
 	var bad *DataError
 	if !errors.As(err, &bad) || !f.tolerates(bad) {
 		return nil, err
 	}
 	made, none := f.replaceParts(slot, mep, memory, func(ru int) bool { return ru == bad.RU })
-	if none != nil { // nothing is left of it
+	if none != nil { // nothing is left of the MEP
 		return nil, err
 	}
 	return made, nil
 }
 
-// eventRange is which events a MEP has, as the first MFP tells that can be read and is not made here.
+// eventRange is the events of a MEP, read from the first MFP that can be read and was not made here.
 func (f *finisher) eventRange(mep uint64, memory []byte) (first uint64, n int, err error) {
 	why := errors.New("no readout unit has any part of it")
 	for i := range f.places {
@@ -263,7 +263,7 @@ func (f *finisher) eventRange(mep uint64, memory []byte) (first uint64, n int, e
 	return 0, 0, why
 }
 
-// countMissing counts that the part of a readout unit is missing in a MEP.
+// countMissing counts the missing part of a readout unit in a MEP.
 func (f *finisher) countMissing(ru int, mep uint64, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -279,9 +279,8 @@ func (f *finisher) countMissing(ru int, mep uint64, n int) {
 	f.missingMFPCount += mfps
 }
 
-// checkTolerantly checks a whole MEP whose bytes are read at one place, and goes on without the parts that do not fit,
-// as long as that is tolerated. It returns where the MEP lies then. It ends: check names no part that was made here,
-// and each turn makes one more.
+// checkTolerantly checks a complete MEP, and replaces parts that do not fit, as long as that is tolerated. It returns
+// the memory of the MEP. The loop ends: check never names a part that was made here, and each turn makes one more.
 func (f *finisher) checkTolerantly(slot int, mep uint64,
 	read []byte) (sound []byte, from uint64, events int, err error) {
 	for {
@@ -294,9 +293,9 @@ func (f *finisher) checkTolerantly(slot int, mep uint64,
 	}
 }
 
-// handleOversized takes that a MEP fits no slot. Where one part of several alone does not, its readout unit has
-// announced a wrong size: that is a DataError, or where it is tolerated, the part is taken for missing and the MEP
-// fits. Any other such MEP is a mistake of the configuration. The lock is held.
+// handleOversized handles a MEP that fits no slot. If one of several parts alone is larger than a slot, its readout
+// unit has announced a wrong size: that is a DataError or, if tolerated, the part is treated as missing, and the MEP
+// fits. Any other such MEP is a mistake of the configuration. mu is held.
 func (b *Builder) handleOversized(m *placing.Announce, err error) error {
 	parts := b.asm.slotParts(int(m.Slot))
 	for ru := range parts {
@@ -322,7 +321,7 @@ func (b *Builder) handleOversized(m *placing.Announce, err error) error {
 	return err
 }
 
-// announceDataError is the DataError that a refused announcement makes; nil if its sizes are no reason.
+// announceDataError is the DataError of a refused announcement; nil if the sizes are not the reason.
 func (b *Builder) announceDataError(refused *announceError) *DataError {
 	if !refused.BadSize {
 		return nil
@@ -336,7 +335,7 @@ func (b *Builder) announceDataError(refused *announceError) *DataError {
 	}
 }
 
-// firstSource is the first source of a readout unit, as far as that is known.
+// firstSource is the first source of a readout unit, 0 if it is not known.
 func (b *Builder) firstSource(ru int) uint16 {
 	if ru >= b.cfg.Division.Units() {
 		return 0
@@ -344,7 +343,7 @@ func (b *Builder) firstSource(ru int) uint16 {
 	return uint16(b.cfg.Division.FirstSource(ru))
 }
 
-// attributeSinkError is why the sink did not take a MEP: data that do not fit, which it found, or what it says itself.
+// attributeSinkError returns the DataError for bad data that the sink found, and otherwise the sink's own error.
 func (f *finisher) attributeSinkError(m *sink.Meta, memory []byte, err error) error {
 	var wrong *event.FormatError
 	if !errors.As(err, &wrong) && !errors.Is(err, sink.ErrMeta) {

@@ -11,43 +11,43 @@ import (
 	"ringlet/event/selection"
 )
 
-// The way of an event to a viewer:
+// How an event gets to a viewer:
 //
-//	1 Due   (the builder unit's finisher)  no viewer may be shown anything before a time: Skip
-//	2 Offer (the builder unit's finisher)  views the MEP; each viewer's picker names events; each is copied once for all
-//	                                       viewers, and goes into the queues that have room
+//	1 IsDue (the builder unit's finisher)  no viewer is due yet: Skip
+//	2 Offer (the builder unit's finisher)  reads the MEP; each viewer's picker names events; each is copied once for all
+//	                                       viewers, and put into the queues that have space
 //	3 AppendEvents (a viewer's goroutine)  empties the queue
 //
-// The MEP is the builder unit's, and is not looked at after Offer. An event is nobody's to change once it is copied.
+// The MEP belongs to the builder unit, and the tap does not read it after Offer. A copied event never changes.
 
 // Bounds.
 const (
-	// maxViewers of one builder unit: what they cost together is bounded.
+	// maxViewers of one builder unit bounds what the viewers cost together.
 	maxViewers = 256
-	// maxQueuedEvents and maxQueuedBytes are what waits for one viewer at most: more than a viewer that is asked ten times
-	// a second lets wait at the highest rate of a selection.
+	// maxQueuedEvents and maxQueuedBytes bound one viewer's queue: more than a viewer that reads ten times a second lets
+	// wait at the highest rate of a selection.
 	maxQueuedEvents = 4096
 	maxQueuedBytes  = 16 << 20
-	// fragmentOverhead is what a fragment takes in a queue beside its data, about.
+	// fragmentOverhead is about what a fragment takes in a queue beside its data, in bytes.
 	fragmentOverhead = 48
 )
 
-// Tap is where viewers look. A nil Tap has none, and never will.
+// Tap is where viewers look at built events. A nil Tap never has viewers.
 type Tap struct {
 	// atomic
-	viewers atomic.Pointer[[]*Viewer] // nil: nobody looks. What it points to is not changed
+	viewers atomic.Pointer[[]*Viewer] // nil: no viewers. The slice never changes
 	counters
-	builtEvents atomic.Uint64 // events that were built while somebody looked
-	nextDue     atomic.Int64  // ns since began: no viewer may be shown an event before
+	builtEvents atomic.Uint64 // events that were built while there were viewers
+	nextDue     atomic.Int64  // ns since began: before this, no viewer is due for an event
 
 	began time.Time // immutable
 
 	offerMu sync.Mutex // guards what follows, the pickers of viewers, and changes of viewers
 	packet  selection.Packet
-	copies  []copiedEvent // of the events of this MEP, for all viewers
+	copies  []copiedEvent // events of the present MEP, for all viewers
 }
 
-// copiedEvent is an event of the MEP that is offered, by its index.
+// copiedEvent is an event of the MEP that is being offered, by its index.
 type copiedEvent struct {
 	index   int
 	hasData bool
@@ -65,21 +65,21 @@ type Stats struct {
 	UnreadableMEPs uint64 `count:"unreadable" help:"MEPs that could not be read for viewers"`
 }
 
-// New makes a Tap at which nobody looks.
+// New makes a Tap without viewers.
 func New() *Tap { return &Tap{began: time.Now()} }
 
-// HasViewers says whether somebody looks. It costs one atomic load.
+// HasViewers tells whether there are viewers. It costs one atomic load.
 func (t *Tap) HasViewers() bool { return t != nil && t.viewers.Load() != nil }
 
-// IsDue says whether a viewer may be shown an event at a time. If none may, the MEP need not be offered, but counted
-// with Skip. It costs one atomic load too.
+// IsDue tells whether a viewer is due for an event at a time. If none is, the caller need not offer the MEP, but counts
+// it with Skip. It costs one atomic load.
 func (t *Tap) IsDue(now time.Time) bool { return int64(now.Sub(t.began)) >= t.nextDue.Load() }
 
 // Skip counts the events of a MEP that is not offered.
 func (t *Tap) Skip(events int) { t.builtEvents.Add(uint64(events)) }
 
-// Offer shows a built MEP to the viewers at a time of now or before. It does not wait for them. The bytes are not
-// looked at after it; nobody may write them meanwhile.
+// Offer shows a built MEP to the viewers, at a time not after now. It does not wait for them, and does not read the
+// bytes after it returns; no other goroutine may write them meanwhile.
 func (t *Tap) Offer(now time.Time, meta selection.Meta, mep []byte) {
 	if !t.HasViewers() {
 		return
@@ -110,7 +110,7 @@ func (t *Tap) Offer(now time.Time, meta selection.Meta, mep []byte) {
 		due = min(due, v.picker.NextDue().Sub(t.began))
 	}
 	t.nextDue.Store(int64(due))
-	clear(t.copies) // the viewers' alone from now on
+	clear(t.copies) // the viewers own these events now
 	t.copies = t.copies[:0]
 }
 
@@ -142,7 +142,7 @@ func (t *Tap) countDropped(v *Viewer) {
 	v.dropped.Add(1)
 }
 
-// copyEvent copies event i of the MEP, once for all who want it.
+// copyEvent copies event i of the MEP, once for all viewers that want it.
 func (t *Tap) copyEvent(i int, data bool) selection.Event {
 	k := slices.IndexFunc(t.copies, func(c copiedEvent) bool { return c.index == i && (c.hasData || !data) })
 	if k < 0 {
@@ -152,7 +152,7 @@ func (t *Tap) copyEvent(i int, data bool) selection.Event {
 	return t.copies[k].event
 }
 
-// eventBytes is what an event takes in a queue, in bytes.
+// eventBytes is how many bytes an event takes in a queue.
 func eventBytes(e *selection.Event) int64 {
 	n := len(e.Fragments) * fragmentOverhead
 	for i := range e.Fragments {
@@ -161,7 +161,7 @@ func eventBytes(e *selection.Event) int64 {
 	return int64(n)
 }
 
-// Stats are the counters so far. Those of a nil Tap are 0.
+// Stats are the counters so far, all 0 for a nil Tap.
 func (t *Tap) Stats() Stats {
 	if t == nil {
 		return Stats{}
@@ -173,10 +173,9 @@ func (t *Tap) Stats() Stats {
 	return s
 }
 
-// tooManyViewersError says that there are as many viewers as there may be.
+// tooManyViewersError says that the builder unit has as many viewers as it may have.
 type tooManyViewersError struct{ Viewers int }
 
-// Error is a sentence.
 func (e *tooManyViewersError) Error() string {
 	return fmt.Sprintf("%d viewers look at this builder unit, which is the most: end one of them", e.Viewers)
 }

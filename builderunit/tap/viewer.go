@@ -9,15 +9,15 @@ import (
 	"ringlet/event/selection"
 )
 
-// Viewer is one who looks. Take is for one goroutine at a time.
+// Viewer is one viewer of a Tap. Only one goroutine at a time may call AppendEvents.
 type Viewer struct {
 	// immutable after View
 	tap         *Tap
 	selection   selection.Selection
-	builtBefore uint64 // events that had been built when it came
+	builtBefore uint64 // events that had been built when the viewer came
 	queue       chan selection.Event
 
-	picker selection.Picker // guarded by tap.offering
+	picker selection.Picker // guarded by tap.offerMu
 
 	// atomic
 	counters
@@ -27,7 +27,7 @@ type Viewer struct {
 	closing sync.Once
 }
 
-// OpenViewer begins to look. The error is a *tooManyViewersError.
+// OpenViewer adds a viewer. The error is a *tooManyViewersError.
 func (t *Tap) OpenViewer(sel selection.Selection, now time.Time) (*Viewer, error) {
 	t.offerMu.Lock()
 	defer t.offerMu.Unlock()
@@ -51,7 +51,7 @@ func (t *Tap) OpenViewer(sel selection.Selection, now time.Time) (*Viewer, error
 	return v, nil
 }
 
-// Close ends it. What is in the queue is let go. A second Close does nothing.
+// Close removes the viewer and drops its queue. A second Close does nothing.
 func (v *Viewer) Close() {
 	v.closing.Do(func() {
 		t := v.tap
@@ -66,8 +66,8 @@ func (v *Viewer) Close() {
 	})
 }
 
-// AppendEvents appends events of the queue to a slice, without waiting for any: not more than about so many bytes, but
-// one event at least if there is one.
+// AppendEvents appends events of the queue to a slice, without waiting: about bytes bytes at most, but one event at
+// least if there is one.
 func (v *Viewer) AppendEvents(into []selection.Event, bytes int) []selection.Event {
 	for n := 0; n < bytes; {
 		select {
@@ -86,12 +86,12 @@ func (v *Viewer) AppendEvents(into []selection.Event, bytes int) []selection.Eve
 // Counts are what became of events for one viewer, since it came.
 type Counts struct {
 	selection.Counts
-	Events     uint64 // that were built
-	Dropped    uint64 // events that were picked and had no room in the queue
+	Events     uint64 // built
+	Dropped    uint64 // picked, but the queue was full
 	Unreadable uint64 // MEPs that could not be read
 }
 
-// Counts so far.
+// Counts returns the counters so far.
 func (v *Viewer) Counts() Counts {
 	return Counts{
 		Counts:     selection.Counts{Picked: v.picked.Load(), Skipped: v.skipped.Load()},
