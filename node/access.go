@@ -15,19 +15,18 @@ import (
 	"ringlet/tagnet"
 )
 
-// access says who may call the node service. It counts the calls that were refused for who made them, and tells the log
-// of them once in a while.
+// access says which callers the node service serves. It counts the calls that it refuses because of the caller, and
+// logs them once in a while.
 type access struct {
-	fence *tagnet.Fence // says which control is obeyed, by the node service and by the host of the scheduler
+	fence *tagnet.Fence // says which control is obeyed, by the node service and by the scheduler's host
 	log   *slog.Logger
 
-	notControl atomic.Uint64 // calls by a certificate that is not the control's
-	fenced     atomic.Uint64 // calls by a control whose term is over
+	notControl atomic.Uint64 // calls with a certificate other than the control's
+	fenced     atomic.Uint64 // calls of a control that another one has replaced
 	logLimiter connlimit.LogLimiter
 }
 
-// admit lets in the control whose term it is, and nobody else. What it returns is closed when a control with a higher
-// term is heard.
+// admit admits only the control with the highest term. risen is closed when a control with a higher term calls.
 func (a *access) admit(ctx context.Context, method string, term *nodev1.Term) (risen <-chan struct{}, err error) {
 	if err := a.admitAnyTerm(ctx, method); err != nil {
 		return nil, err
@@ -41,7 +40,7 @@ func (a *access) admit(ctx context.Context, method string, term *nodev1.Term) (r
 	return risen, err
 }
 
-// admitAnyTerm lets the control in for what changes nothing.
+// admitAnyTerm admits any control, for a call that changes nothing.
 func (a *access) admitAnyTerm(ctx context.Context, method string) error {
 	err := requireControl(ctx)
 	if err == nil {
@@ -58,12 +57,12 @@ func (a *access) logRefused(method string, why error) {
 	}
 }
 
-// checkStart refuses to start for a view that this node is not configured for, or with a scheduler that has no place
-// in it.
+// checkStart refuses to start in a view that this node is not configured for, or with a scheduler on a node that is not
+// in the view.
 func (n *process) checkStart(req *nodev1.CommandRequest) error {
 	s, _ := n.sessionAndRequest()
 	if s == nil {
-		return nil // the state machine says so
+		return nil // the state machine refuses the start
 	}
 	if configured, requested := s.view.GetNumber(), req.GetView().GetNumber(); configured != requested {
 		return status.Errorf(codes.FailedPrecondition,
@@ -79,10 +78,10 @@ func (n *process) checkStart(req *nodev1.CommandRequest) error {
 		}
 	}
 	return status.Error(codes.FailedPrecondition,
-		fmt.Sprintf("the scheduler is said to live on %s, which has no place in view %d", name, s.view.GetNumber()))
+		fmt.Sprintf("the scheduler is to be on %s, which is not in view %d", name, s.view.GetNumber()))
 }
 
-// addTerm adds the term that a node obeys, for its report.
+// addTerm adds the term that the node obeys to its report.
 func (a *access) addTerm(r *nodev1.Report) {
 	term, since := a.fence.Term()
 	if term.Number > 0 {

@@ -15,27 +15,28 @@ import (
 	"ringlet/source"
 )
 
-// Allowlist is what a configuration may use of the host of a node, beside its network and memory: programs, sockets and
-// shared memory as inputs, and places for files. Who may load a configuration is no user of the host. Nil: everything.
+// Allowlist says what a configuration may use of a node's host beside its network and memory: programs, sockets and
+// shared memory as inputs, and places for files. It is needed because a person who may load a configuration need not be
+// a user of the host. Nil: everything.
 type Allowlist struct {
-	rules map[string][]string // by kind: what is allowed, and what is below it; "" is all
+	rules map[string][]string // by kind: paths that are allowed with everything below; "" is all
 }
 
-// Kinds beside those of sources: outputs that are files, and files with a secret of a source or an outlet.
+// Kinds beside those of sources: outputs to files, and files with the secret of a source or an outlet.
 const (
 	allowOutput = "output"
 	allowSecret = "secret"
 )
 
-// localSourceKinds are the kinds of sources of which nothing is allowed unless a rule says so.
+// localSourceKinds are the kinds of sources that need a rule.
 func localSourceKinds() (rows []source.InputKind) {
 	return slices.DeleteFunc(slices.Clone(source.InputKinds()),
 		func(r source.InputKind) bool { return r.Feed == nil || r.Network })
 }
 
-// ParseAllowlist reads rules: the name of a kind for all of it, or a kind, a colon and a path for that path and what is
-// below it. A plain name of shared memory is one in /dev/shm. Where no rule is of outputs, those below dir are allowed,
-// unless dir is the root, and where none is of secrets, those below keys.
+// ParseAllowlist parses rules: a kind allows all of it; a kind, a colon and a path allow that path and everything below
+// it. A plain name of shared memory means one in /dev/shm. Without a rule for outputs, those below dir are allowed,
+// unless dir is the root; without a rule for secrets, those below keys.
 func ParseAllowlist(rules []string, dir, keys string) (*Allowlist, error) {
 	a := &Allowlist{map[string][]string{}}
 	rows := append(localSourceKinds(), source.InputKind{Kind: registry.Kind{Name: allowOutput}},
@@ -67,7 +68,7 @@ func ParseAllowlist(rules []string, dir, keys string) (*Allowlist, error) {
 	return a, nil
 }
 
-// permits tells whether an absolute path is allowed, as what it is of a kind.
+// permits tells whether a kind of use is allowed for an absolute path.
 func (a *Allowlist) permits(kind, path string) bool {
 	return slices.ContainsFunc(a.rules[kind], func(rule string) bool {
 		if rule == "" {
@@ -78,8 +79,8 @@ func (a *Allowlist) permits(kind, path string) bool {
 	})
 }
 
-// Check says why a node with a place in a run may not have what a configuration uses of its host: a sentence that names
-// the host and the flag that would allow it. The configuration is complete.
+// Check says why a node with a place in a run may not use what a configuration needs of its host: the error is a
+// sentence that names the host and the flag that would allow it. The configuration is complete.
 func (a *Allowlist) Check(cfg *config.Completed, member *nodev1.Member) error {
 	if a == nil {
 		return nil
@@ -115,7 +116,7 @@ func (a *Allowlist) Check(cfg *config.Completed, member *nodev1.Member) error {
 	return nil
 }
 
-// CheckFiles says why the files of a configuration's outputs may not be where they are to be.
+// CheckFiles says why the files of a configuration's outputs may not be written where they would be.
 func (a *Allowlist) CheckFiles(cfg *config.Completed) error {
 	if a == nil {
 		return nil
@@ -125,7 +126,7 @@ func (a *Allowlist) CheckFiles(cfg *config.Completed) error {
 		if err != nil {
 			return err
 		}
-		if one.SingleFile() { // what becomes of it is beside it
+		if one.SingleFile() { // files made from it are written beside it
 			path = filepath.Dir(path)
 		}
 		if !a.permits(allowOutput, path) {
@@ -135,9 +136,9 @@ func (a *Allowlist) CheckFiles(cfg *config.Completed) error {
 	return nil
 }
 
-// checkSecret says why the file of the secret behind an address may not be read, if there is one.
+// checkSecret says why the secret file in an address may not be read; nil also if the address has none.
 func (a *Allowlist) checkSecret(address string) error {
-	_, file, _ := secret.SplitAddress(address) // what is wrong with it its kind says
+	_, file, _ := secret.SplitAddress(address) // the kind itself reports what is wrong with an address
 	if file == "" {
 		return nil
 	}
@@ -148,8 +149,8 @@ func (a *Allowlist) checkSecret(address string) error {
 	return err
 }
 
-// permitsInput tells whether a live source is allowed. Of a program, where only some are, the command must be of plain
-// words: it is a shell that runs it.
+// permitsInput tells whether a live source is allowed. If only some programs are allowed, the command must have only
+// plain words, since a shell runs it.
 func (a *Allowlist) permitsInput(in source.Input) bool {
 	switch {
 	case in.Kind.Network:
@@ -169,15 +170,15 @@ func (a *Allowlist) permitsInput(in source.Input) bool {
 	return err == nil && a.permits(in.Kind.Name, path)
 }
 
-// isShellSpecial tells of a character that may mean something to a shell.
+// isShellSpecial tells whether a character may mean something to a shell.
 func isShellSpecial(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" /._-+=:,@%", r)
 }
 
-// maxShownInput is how many bytes of an input are shown to whoever gave it.
+// maxShownInput is how many bytes of an input an error shows.
 const maxShownInput = 200
 
-// notAllowedError is what a node answers to what its host does not allow.
+// notAllowedError refuses a use that the host does not allow.
 func notAllowedError(setting, what, rule string) error {
 	host, err := os.Hostname()
 	if err != nil {
@@ -186,6 +187,6 @@ func notAllowedError(setting, what, rule string) error {
 	if len(what) > maxShownInput {
 		what = strings.ToValidUTF8(what[:maxShownInput], "") + "…"
 	}
-	return fmt.Errorf("%s %q is not allowed on host %s: whoever starts ringlet node there must allow it with --allow %s",
+	return fmt.Errorf("%s %q is not allowed on host %s: start ringlet node there with --allow %s to allow it",
 		setting, what, host, rule)
 }

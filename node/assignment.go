@@ -15,21 +15,21 @@ import (
 	"ringlet/transport"
 )
 
-// assignment is what a configuration and a view make of a node. It is immutable.
+// assignment is a node's part in a configuration and a view. It is immutable.
 type assignment struct {
 	cfg           config.Completed
-	configHash    string // of the configuration as it was sent
+	configHash    string // of the configuration as the control sent it
 	view          *nodev1.View
 	self          *nodev1.Member
 	ruRanks       []int // rank of each readout unit, by index
 	buRanks       []int
 	ruByRank      map[int]int
 	decisionRank  int             // of the node with the decision unit, or config.NoUnit
-	layout        *placing.Layout // of every slot, where windows are pre-granted; else nil
-	segmentPrefix string          // how the names of this node's segments begin
+	layout        *placing.Layout // of every slot, if windows are pre-granted; else nil
+	segmentPrefix string          // prefix of the names of this node's segments
 }
 
-// newAssignment reads what the control sends to the node of that name.
+// newAssignment makes the assignment of the node of that name from the control's request.
 func newAssignment(req *nodev1.CommandRequest, name string) (*assignment, error) {
 	cfg, err := config.Compose("the configuration sent by the control", req.GetConfiguration(), nil)
 	if err != nil {
@@ -90,17 +90,18 @@ func (a *assignment) transportView() transport.View {
 	return v
 }
 
-// hasDecisionUnit says that this node has the decision unit.
+// hasDecisionUnit tells that this node has the decision unit.
 func (a *assignment) hasDecisionUnit() bool { return a.decisionRank == int(a.self.GetRank()) }
 
-// hasDecisionUnitOnly says that a node has the decision unit, and no other: whatever becomes of it, events are built.
+// hasDecisionUnitOnly tells that a node has the decision unit and no other unit, so that its loss does not stop the
+// building of events.
 func (a *assignment) hasDecisionUnitOnly(rank int) bool {
 	m := a.view.GetMembers()[rank]
 	return rank == a.decisionRank && !m.GetReadout() && !m.GetBuilder()
 }
 
-// linkedRanks are the nodes to which this one has something to tell: builder units do not speak with each other, and
-// everybody with units does with the decision unit.
+// linkedRanks are the nodes that this one needs links to: builder units do not link to each other, and every node with
+// a unit links to the decision unit.
 func (a *assignment) linkedRanks() (ranks []int) {
 	for rank, m := range a.view.GetMembers() {
 		if rank != int(a.self.GetRank()) &&
@@ -111,9 +112,9 @@ func (a *assignment) linkedRanks() (ranks []int) {
 	return ranks
 }
 
-// isExpendable says whether a run tolerates that the link to a rank is down: it holds one unit and nothing else, and so
-// many of that role are left as the policy wants. How many are lost in all is for the control to judge, which sees
-// every node.
+// isExpendable tells whether a run tolerates that the link to a rank is down: the rank holds one unit and nothing else,
+// and the policy for its role tolerates one loss. The control judges how many are lost in all, since it sees every
+// node.
 func (a *assignment) isExpendable(rank int) bool {
 	m := a.view.GetMembers()[rank]
 	readout, builder := a.cfg.LossPoliciesInRun()
@@ -128,12 +129,12 @@ func (a *assignment) isExpendable(rank int) bool {
 	return m.GetBuilder() && builder.Tolerates(a.cfg.BUs-1)
 }
 
-// toleratesReadoutLoss says whether a run tolerates that the link to any other readout unit is down.
+// toleratesReadoutLoss tells whether a run tolerates the loss of the link to some readout unit.
 func (a *assignment) toleratesReadoutLoss() bool {
 	return slices.ContainsFunc(a.ruRanks, a.isExpendable)
 }
 
-// expendableBuilders says of each builder unit whether a run tolerates that the link to it is down.
+// expendableBuilders tells for each builder unit whether a run tolerates that the link to it is down.
 func (a *assignment) expendableBuilders() []bool {
 	out := make([]bool, len(a.buRanks))
 	for bu, rank := range a.buRanks {
@@ -142,9 +143,9 @@ func (a *assignment) expendableBuilders() []bool {
 	return out
 }
 
-// lendingOutputs are the outputs whose readers get MEPs where they lie. Where windows are pre-granted a slot stays
-// where the readout units know it, so those are copied; and of outputs that all get a MEP one alone can have it lent.
-// What a filter judges is copied for it.
+// lendingOutputs are the outputs whose readers get MEPs in their slots, without a copy. With pre-granted windows a slot
+// must stay where the readout units know it, so MEPs are copied. If every output gets every MEP, only one of them can
+// borrow it. A MEP that a filter judges is copied for the filter.
 func (a *assignment) lendingOutputs() (which []bool, n int) {
 	outputs, all := a.cfg.Outputs(), a.cfg.Route().ToAll
 	which = make([]bool, len(outputs))
@@ -157,7 +158,7 @@ func (a *assignment) lendingOutputs() (which []bool, n int) {
 	return which, n
 }
 
-// suspensionOf is when a builder unit stops on purpose.
+// suspensionOf is when a builder unit stops on purpose (debug.suspend-bus).
 func (a *assignment) suspensionOf(bu int) builderunit.Suspension {
 	bus := a.cfg.SuspendedBUs()
 	turn := slices.Index(bus, bu)
@@ -172,7 +173,7 @@ func (a *assignment) suspensionOf(bu int) builderunit.Suspension {
 	}
 }
 
-// pullOf is how a builder unit asks for its parts; builder units begin with different readout units.
+// pullOf is how a builder unit requests its parts; builder units begin with different readout units.
 func (a *assignment) pullOf(bu int) builderunit.Pull {
 	if !a.cfg.DisciplineKind().Pull {
 		return builderunit.Pull{}
@@ -186,7 +187,7 @@ func (a *assignment) pullOf(bu int) builderunit.Pull {
 	}
 }
 
-// openTransfers makes the table of transfers of a readout unit, served by its discipline.
+// openTransfers makes the table of transfers of a readout unit, with its discipline.
 func (a *assignment) openTransfers(ru int) *readoutunit.Transfers {
 	end, _ := a.cfg.Phases()
 	return a.cfg.DisciplineKind().Open(readoutunit.DisciplineConfig{
@@ -196,11 +197,11 @@ func (a *assignment) openTransfers(ru int) *readoutunit.Transfers {
 		RoundCycles: a.cfg.CyclesPerRound(),
 		PreGranted:  a.layout != nil,
 		Seats:       a.shiftSeats(),
-		FencePhases: a.cfg.Phased() || end != config.PhaseEndBarrier, // a barrier that holds nothing needs no fence before it
+		FencePhases: a.cfg.Phased() || end != config.PhaseEndBarrier, // a barrier without phases needs no fence before it
 	})
 }
 
-// shiftSeats are where the units sit in the shift.
+// shiftSeats are the seats of the units in the shift.
 func (a *assignment) shiftSeats() readoutunit.Seats {
 	ranks := a.cfg.SeatRanks()
 	if ranks == nil {

@@ -18,12 +18,12 @@ type builder struct {
 	*base
 	bu  int // its index
 	out *output
-	// onReported is told of results that the scheduler knows of; nil: nobody wants to know.
+	// onReported is called with results that the scheduler has; nil: ignored.
 	onReported func([]builderunit.MEPResult)
 
 	unit     atomic.Pointer[builderunit.Builder] // of the last run
-	feedback atomic.Pointer[feedbackSender]      // of that
-	conn     atomic.Pointer[feedbackSender]      // the same, while it is attached
+	feedback atomic.Pointer[feedbackSender]      // of the last run
+	conn     atomic.Pointer[feedbackSender]      // the same as feedback, while it is attached
 
 	mu           sync.Mutex // guards what follows
 	absencesSeen int        // in this run
@@ -81,8 +81,8 @@ func (c *builder) start(ctx context.Context, run *runStart) error {
 	if err != nil {
 		return err
 	}
-	// With the last unit that attaches tokens begin to flow, and announcements come before this node hears of it. So the
-	// unit must be in its place first.
+	// Tokens begin to flow when the last unit attaches, and announcements may come before this node learns of that. So the
+	// unit must be in place before it attaches.
 	c.unit.Store(unit)
 	scope, opts := run.attach()
 	err = fb.attach(ctx, func(ctx context.Context) (*tagnet.BUClient, error) {
@@ -94,8 +94,8 @@ func (c *builder) start(ctx context.Context, run *runStart) error {
 	return err
 }
 
-// regionDecider decides on regions of interest: a filter judges each, or a share of the MEPs is kept. What is kept
-// though no filter could look has its rest fetched, and the whole MEP is judged.
+// regionDecider decides on regions of interest: a filter judges each region, or a share of the MEPs is kept. A MEP that
+// is kept because the filter could not judge its region is judged when it is complete.
 func (c *builder) regionDecider(out sink.Sink) func(context.Context, *builderunit.Region) error {
 	judge, ok := out.(*sink.FilterSink)
 	if !ok || !c.cfg.RegionJudged() {
@@ -116,8 +116,8 @@ func (c *builder) regionDecider(out sink.Sink) func(context.Context, *builderuni
 	}
 }
 
-// absenceHandler takes which readout units have gone and which are back, as a session with the scheduler tells it from
-// the beginning on.
+// absenceHandler applies the absences of readout units that a session with the scheduler brings, from the first absence
+// of the run on.
 func (c *builder) absenceHandler() func([]core.Absence) {
 	seen := 0
 	return func(all []core.Absence) {
@@ -134,7 +134,7 @@ func (c *builder) absenceHandler() func([]core.Absence) {
 	}
 }
 
-// applyAbsence takes one of them.
+// applyAbsence applies one absence.
 func (c *builder) applyAbsence(a core.Absence) error {
 	ru := int(a.RU)
 	c.losses.note(a, c.node.readoutName(ru))
@@ -160,7 +160,7 @@ func (c *builder) stop(_ context.Context, giveUp bool) error {
 	}
 	if fb := c.conn.Swap(nil); fb != nil {
 		if err := fb.Close(); err != nil { // the scheduler may be gone
-			c.node.log.Info("the scheduler was not told everything", "err", err)
+			c.node.log.Info("the scheduler may lack the last outcomes of this builder unit", "err", err)
 		}
 	}
 	return nil
@@ -183,8 +183,8 @@ func (c *builder) attachment() attachment {
 
 func (*builder) linkLost(int) {}
 
-// drainExcluded waits until nothing is under way to the builder unit any more, which is excluded, and what was whole is
-// in its output.
+// drainExcluded waits until readout units have nothing under way to the builder unit, which is excluded, and its
+// complete MEPs are in its output.
 func (c *builder) drainExcluded(ctx context.Context) error {
 	unit, fb := c.unit.Load(), c.feedback.Load()
 	if unit == nil || fb == nil {
@@ -203,7 +203,7 @@ func (c *builder) progress() uint64 {
 	return s.BuiltMEPs + s.IncompleteMEPs + s.DiscardedMEPs + s.RejectedMEPs
 }
 
-// report tells what the unit counts, and what readout units were taken to lack in what is built here.
+// report adds the counters of the unit, and the parts of readout units that are missing in its MEPs.
 func (c *builder) report(f *figures) {
 	unit := c.unit.Load()
 	if unit == nil {

@@ -7,16 +7,16 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// commandSequence keeps a control's commands in the order in which it gave them. A network that is cut holds back what
-// a control said to the node before; the control has long gone on over another connection when it arrives. A stop of a
-// run that is over would end the next one.
+// commandSequence keeps a control's commands in the order in which the control gave them. For example, a network is cut
+// and holds back a stop; the control goes on over another connection, ends the run and starts the next one; then the
+// old stop arrives, and would end the new run.
 type commandSequence struct {
 	mu   sync.Mutex
-	term uint64 // of the control that gave the newest
-	last uint64 // the newest command of that term
+	term uint64 // of the control that gave the newest command
+	last uint64 // number of its newest command
 }
 
-// accept refuses a command that comes after a newer one of the same control. One that is given twice is taken twice.
+// accept refuses a command that comes after a newer one of the same control. A repeated command is accepted again.
 func (o *commandSequence) accept(req *nodev1.CommandRequest) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,37 +14,37 @@ import (
 	"ringlet/transport"
 )
 
-// component is a part of a session: a unit, or what units need beside them. It guards its state itself, and looks for
-// no other component in the session. report, attachment and linkLost may be called at any time, by anybody.
+// component is a part of a session: a unit, or a service that units need. It guards its own state, and uses no other
+// component of the session. Any goroutine may call report, attachment and linkLost at any time.
 type component interface {
 	// start begins a run. Components start one after the other.
 	start(ctx context.Context, run *runStart) error
-	// stop ends the part in a run, in the reverse order: in good order, or, where it is given up, with a context that has
-	// ended. It may be given up while a start or a stop hangs, and twice.
+	// stop ends the component's part in a run, in reverse order: in good order, or, with giveUp, at once and with a
+	// context that has ended. A stop with giveUp may come while start or stop hangs, and twice.
 	stop(ctx context.Context, giveUp bool) error
-	// free gives back what stays from run to run, in the order of start, when all have stopped for good.
+	// free frees what stays from run to run, in the order of start, after the last stop.
 	free()
 	report(f *figures)
 	attachment() attachment
-	// linkLost takes that the link to a rank is down.
+	// linkLost handles that the link to a rank is down.
 	linkLost(rank int)
 }
 
-// runStart is what components are told of a run that begins.
+// runStart is what components get of a run that begins.
 type runStart struct {
 	*nodev1.CommandRequest
 
-	attach func() (tagnet.Scope, []grpc.DialOption) // says how to attach to the scheduler
+	attach func() (tagnet.Scope, []grpc.DialOption) // returns how to attach to the scheduler
 }
 
-// attachment is how a component stands to the scheduler.
+// attachment is a component's relation to the scheduler.
 type attachment uint8
 
 const (
-	unattached attachment = iota // it does not attach, or has ended
+	unattached attachment = iota // it never attaches, or has ended
 	attached
-	excluded // its builder unit is excluded now: it asks to come back, and may wait for that for ever
-	detached // it hears no more of the scheduler
+	excluded // its builder unit is excluded and asks to come back, perhaps in vain
+	detached // its session with the scheduler is over
 )
 
 func isClosed(c <-chan struct{}) bool {
@@ -64,22 +64,22 @@ type base struct {
 	table    *shmem.Table
 	endpoint *transport.Endpoint
 	losses   losses
-	closing  atomic.Bool // the session is taken down: nobody is to be told of faults any more
+	closing  atomic.Bool // the session is being removed: faults are no longer reported
 }
 
 func (b *base) reportFault(subsystem string, err error) {
 	if !b.closing.Load() {
-		go b.node.reportFault(subsystem, err) // it ends the units, which cannot end while they wait for this call
+		go b.node.reportFault(subsystem, err) // the fault ends the units, which cannot end while they wait for this call
 	}
 }
 
 // signaler sends signals.
 type signaler struct {
 	*base
-	kind  placing.Kind // put before each; 0: the sender has
-	ranks []int        // of whom it is sent to, by their index; nil: the sender gives ranks
-	// goesOn says of a rank which a signal does not reach that the run goes on without it: it is lost with it, and those
-	// who must know are told otherwise.
+	kind  placing.Kind // prefix of each signal; 0: the sender adds it
+	ranks []int        // ranks by the index that the sender passes; nil: the sender passes ranks
+	// goesOn tells whether the run goes on without a rank that a signal does not reach: the signal is lost with the rank,
+	// and the link reports the loss.
 	goesOn func(rank int) bool
 }
 
@@ -96,24 +96,24 @@ func (g signaler) Signal(to int, payload []byte) error {
 	return nil
 }
 
-// isExpendableReadout says so of a readout unit. The scheduler tells the units that it is gone.
+// isExpendableReadout tells so for a readout unit. The scheduler tells the units that it is gone.
 func (a *assignment) isExpendableReadout(rank int) bool {
 	return a.view.GetMembers()[rank].GetReadout() && a.isExpendable(rank)
 }
 
-// handlers are what takes the messages of links: each component enters what it takes.
+// handlers are the handlers of messages from links; each component adds its own.
 type handlers struct {
 	signals map[placing.Kind][]signalHandler
-	// these are asked in turn, until one says that it was meant
+	// called in turn, until one returns true: the message was for it
 	placed     []func(peer int, p transport.Placement) bool
 	placedMany []func(peer int, ps []transport.Placement) bool
 	completed  []func(peer int, cookie uint64, err error) bool
 }
 
-// signalHandler takes a signal. An error that is errNoSuchUnit says that another may be meant.
+// signalHandler handles a signal. With errNoSuchUnit the next handler of the kind gets the signal.
 type signalHandler func(peer int, payload []byte) error
 
-var errNoSuchUnit = errors.New("this node holds no such unit, or not now")
+var errNoSuchUnit = errors.New("this node has no such unit now")
 
 func (h *handlers) onSignal(kind placing.Kind, take signalHandler) {
 	if h.signals == nil {
@@ -122,7 +122,7 @@ func (h *handlers) onSignal(kind placing.Kind, take signalHandler) {
 	h.signals[kind] = append(h.signals[kind], take)
 }
 
-// signal hands a signal to who takes its kind.
+// signal passes a signal to the handlers of its kind.
 func (h *handlers) signal(peer int, payload []byte) error {
 	if len(payload) == 0 || placing.Kind(payload[0]) > placing.KindDecision || payload[0] == 0 {
 		return placing.ErrBadMessage
@@ -135,7 +135,7 @@ func (h *handlers) signal(peer int, payload []byte) error {
 	return errNoSuchUnit
 }
 
-// forUnit makes a handler of a unit's method, for as long as the unit is there.
+// forUnit makes a handler from a unit's method; it handles signals while the unit exists.
 func forUnit[U any](unit *atomic.Pointer[U], take func(u *U, peer int, payload []byte) error) signalHandler {
 	return func(peer int, payload []byte) error {
 		if u := unit.Load(); u != nil {
@@ -145,7 +145,7 @@ func forUnit[U any](unit *atomic.Pointer[U], take func(u *U, peer int, payload [
 	}
 }
 
-// whileThere makes a unit's method one of what is asked in turn, for as long as the unit is there.
+// whileThere makes a handler that is called in turn from a unit's method; it handles messages while the unit exists.
 func whileThere[U, A any](unit *atomic.Pointer[U], take func(u *U, peer int, what A)) func(peer int, what A) bool {
 	return func(peer int, what A) bool {
 		u := unit.Load()
@@ -156,9 +156,9 @@ func whileThere[U, A any](unit *atomic.Pointer[U], take func(u *U, peer int, wha
 	}
 }
 
-// What follows is called by the receivers of links. What arrives goes to who takes it.
+// The receivers of links call the methods below, which pass each message to its handler.
 
-// Placed takes that bytes of a peer are in place.
+// Placed handles that bytes of a peer are in place.
 func (s *session) Placed(peer int, p transport.Placement) {
 	for _, take := range s.placed {
 		if take(peer, p) {
@@ -176,7 +176,7 @@ func (s *session) PlacedMany(peer int, ps []transport.Placement) {
 	}
 }
 
-// Completed takes the outcome of a write to a peer.
+// Completed handles the outcome of a write to a peer.
 func (s *session) Completed(peer int, cookie uint64, err error) {
 	for _, take := range s.completed {
 		if take(peer, cookie, err) {
@@ -185,18 +185,18 @@ func (s *session) Completed(peer int, cookie uint64, err error) {
 	}
 }
 
-// Signal takes a signal of a peer.
+// Signal handles a signal of a peer.
 func (s *session) Signal(peer int, payload []byte) {
 	if err := s.signal(peer, payload); err != nil {
 		s.counters.BadSignals.Add(1)
-		s.node.log.Warn("a signal was not used", "peer", s.view.GetMembers()[peer].GetName(), "err", err)
+		s.node.log.Warn("no unit of this node could use a signal", "peer", s.view.GetMembers()[peer].GetName(), "err", err)
 	}
 }
 
-// Refused takes that a write of a peer was refused.
+// Refused handles that a write of a peer was refused.
 func (s *session) Refused(peer int, p transport.Placement, err error) {
 	if ru, readout := s.ruByRank[peer]; readout && s.losses.isAbsent(ru) {
-		s.counters.WritesLate.Add(1) // of a readout unit that was taken for gone before it was
+		s.counters.WritesLate.Add(1) // a write that the readout unit began before the scheduler reported it as gone
 		return
 	}
 	s.counters.WritesRefused.Add(1)
@@ -204,7 +204,7 @@ func (s *session) Refused(peer int, p transport.Placement, err error) {
 		"offset", p.Offset, "length", p.Length, "err", err)
 }
 
-// Malformed takes that a datagram of a peer was not understood.
+// Malformed handles that a datagram of a peer could not be decoded.
 func (s *session) Malformed(peer int, err error) {
 	s.counters.Malformed.Add(1)
 	s.node.log.Warn("dropped a malformed datagram", "peer", s.view.GetMembers()[peer].GetName(), "err", err)

@@ -13,17 +13,17 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// codeControlLost is the code of the cause with which nodes end a run by themselves.
+// codeControlLost is the code of the cause with which a node ends a run by itself.
 const codeControlLost = "control_lost"
 
 // controlPresence knows when the control last spoke to this node.
 type controlPresence struct {
 	mu          sync.Mutex // guards the rest
-	openCalls   int        // calls of the control under way: it is there
+	openCalls   int        // calls of the control under way: it is present
 	lastCallEnd time.Time
 }
 
-// beginCall notes a call of the control; what it returns notes its end.
+// beginCall records a call of the control; end records its end.
 func (p *controlPresence) beginCall() (end func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -36,7 +36,7 @@ func (p *controlPresence) beginCall() (end func()) {
 	}
 }
 
-// lastContact is when the control was last heard: now, while a call of it is under way.
+// lastContact is when the control last called: now, while a call is under way.
 func (p *controlPresence) lastContact(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,8 +46,8 @@ func (p *controlPresence) lastContact(now time.Time) time.Time {
 	return p.lastCallEnd
 }
 
-// leaseCheckInterval is how often a node looks whether the control is there: nothing beside the seconds that it is
-// granted at least.
+// leaseCheckInterval is how often a node checks whether the control is present: little beside the second or more that
+// the control may be silent.
 const leaseCheckInterval = 100 * time.Millisecond
 
 // orphanage ends a run by itself when the control is lost.
@@ -58,7 +58,7 @@ type orphanage struct {
 	cause *nodev1.Cause // why this node ended the run by itself; nil: it did not
 }
 
-// run returns when ctx ends.
+// run checks the lease until ctx ends.
 func (n *orphanage) run(ctx context.Context) {
 	tick := time.NewTicker(leaseCheckInterval)
 	defer tick.Stop()
@@ -83,7 +83,7 @@ func (n *orphanage) run(ctx context.Context) {
 	}
 }
 
-// observe is what the lease goes by.
+// observe is the input of the lease.
 func (n *orphanage) observe(now time.Time) leaseObservation {
 	s, req := n.sessionAndRequest()
 	if s == nil || req.GetTagnetName() == "" || !unitsActive(n.runner.Status().State) {
@@ -101,7 +101,7 @@ func (n *orphanage) observe(now time.Time) leaseObservation {
 	return out
 }
 
-// unitsActive says whether units are at work in a state.
+// unitsActive tells whether units work in a state.
 func unitsActive(s fsm.State) bool {
 	switch s {
 	case fsm.Running, fsm.Pausing, fsm.Paused, fsm.Resuming:
@@ -110,7 +110,7 @@ func unitsActive(s fsm.State) bool {
 	return false
 }
 
-// hosted is the session, and the scheduler of its run, if that is here; else the scheduler is nil.
+// hosted is the session, and the scheduler of its run if this node has it; else nil.
 func (n *orphanage) hosted() (*session, *tagnet.Server) {
 	s, req := n.sessionAndRequest()
 	if s == nil || req.GetTagnetName() != n.cfg.Name {
@@ -119,7 +119,7 @@ func (n *orphanage) hosted() (*session, *tagnet.Server) {
 	return s, n.schedulerHost.Server()
 }
 
-// drain lets the scheduler drain, if it is here.
+// drain drains the scheduler, if this node has it.
 func (n *orphanage) drain() {
 	_, server := n.hosted()
 	if server == nil {
@@ -132,8 +132,8 @@ func (n *orphanage) drain() {
 	server.Drain(0)
 }
 
-// exclude excludes units that are lost, if the scheduler is here: the drain would wait for what they had.
-// A loss may be found only after the drain has begun.
+// exclude excludes lost units, if this node has the scheduler: the drain would wait for them. It is called again while
+// the scheduler drains, since a loss may be found later.
 func (n *orphanage) exclude() {
 	s, server := n.hosted()
 	if server == nil {
@@ -141,33 +141,33 @@ func (n *orphanage) exclude() {
 	}
 	reg := server.Registers()
 	if core.State(reg.GetState()) == core.Drained {
-		return // units have gone because it is over
+		return // its units have detached because the view is drained
 	}
 	readout, _ := s.cfg.LossPoliciesInRun()
 	_, builder := s.cfg.LossPolicies()
 	for _, name := range lostUnits(reg.GetRus(), readout, func(ru int) bool { return s.isExpendable(s.ruRanks[ru]) }) {
 		n.log.Warn("a readout unit is lost, and the run tolerates it: what it has is missing", "readout", name)
 		if err := server.ExcludeRU(name); err != nil {
-			n.log.Error("a lost readout unit is waited for", "readout", name, "err", err)
+			n.log.Error("cannot exclude a lost readout unit, so the drain waits for it", "readout", name, "err", err)
 		}
 	}
 	for _, name := range lostUnits(reg.GetBus(), builder, func(int) bool { return true }) {
 		n.log.Warn("a builder unit is lost, and the run tolerates it: its MEPs go to others", "builder", name)
 		if _, err := server.ExcludeBU(name); err != nil {
-			n.log.Error("a lost builder unit stays in the schedule", "builder", name, "err", err)
+			n.log.Error("cannot exclude a lost builder unit from the schedule", "builder", name, "err", err)
 		}
 	}
 }
 
-// unitRegister is what the scheduler shows of a unit.
+// unitRegister is the scheduler's register of a unit.
 type unitRegister interface {
 	GetExcluded() bool
 	GetAttached() bool
 	GetName() string
 }
 
-// lostUnits are the units that were lost while nobody was there to exclude them. Where the policy does not tolerate it,
-// or one is not expendable, there are none.
+// lostUnits are the units that were lost and not excluded. There are none if the policy does not tolerate the losses,
+// or a lost unit is not expendable.
 func lostUnits[U unitRegister](units []U, policy config.LossPolicy, expendable func(i int) bool) (names []string) {
 	remaining := 0
 	for i, u := range units {
@@ -187,8 +187,7 @@ func lostUnits[U unitRegister](units []U, policy config.LossPolicy, expendable f
 	return names
 }
 
-// stop stops as the control would: the output becomes whole and the figures are kept for when it comes
-// back.
+// stop stops the run as the control would: it completes the output and keeps the figures for the control's return.
 func (n *orphanage) stop(ctx context.Context) {
 	n.noteCause()
 	if err := n.stopRun(ctx); err != nil {
@@ -204,7 +203,7 @@ func (n *process) stopRun(ctx context.Context) error {
 	return n.runner.Command(ctx, fsm.Stop)
 }
 
-// noteCause notes why this run ends, unless that is known.
+// noteCause records why this run ends, once.
 func (n *orphanage) noteCause() {
 	s, req := n.sessionAndRequest()
 	if s == nil {
@@ -234,7 +233,7 @@ func (n *orphanage) endedBy() *nodev1.Cause {
 	return n.cause
 }
 
-// begin takes that a run begins.
+// begin resets the cause when a run begins.
 func (n *orphanage) begin() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

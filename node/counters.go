@@ -25,27 +25,27 @@ import (
 	"ringlet/transport/quic"
 )
 
-// Counters that whoever reads reports asks for by name.
+// Counters that readers of reports look up by name.
 const (
-	// CounterLinks begins the names of the counters of links by carrier: "link.links_quic".
+	// CounterLinks is the prefix of the counters of links by carrier: "link.links_quic".
 	CounterLinks = "link.links_"
-	// CounterBadInput says that a readout unit's input ended with a bad record; the status says which.
+	// CounterBadInput is 1 if a readout unit's input ended with a bad record; the status says which.
 	CounterBadInput = "ru.bad_input"
-	// CounterSourcesBroken is how many live sources of a readout unit cannot go on, and CounterInputFailed says that its
-	// input ended for that, or for want of a fragment; the status says why.
+	// CounterSourcesBroken is how many live sources of a readout unit cannot go on. CounterInputFailed is 1 if the input
+	// ended because of that, or because a fragment is missing; the status says why.
 	CounterSourcesBroken = "ru.sources_broken"
 	CounterInputFailed   = "ru.let_down"
-	// CounterOutputWritten says how many bytes an output has given to its file so far, those that it wrote once more
-	// included: while a run ends it tells a builder unit that still writes from one that is stuck.
+	// CounterOutputWritten is how many bytes an output has written to its file so far, including those written again.
+	// While a run ends it tells a builder unit that still writes from one that is stuck.
 	CounterOutputWritten = "bu.output_written"
 )
 
-// allCounters has the counters of every package in this process. A package describes its own, see internal/counter:
-// what is added to one of these structs is in the report, its sums, the metrics, the manual and the columns of a sweep.
+// allCounters has the counters of every package in this process. Each package describes its own (see internal/counter):
+// a field added to one of these structs is in the report, its sums, the metrics, the manual and the columns of a sweep.
 type allCounters struct {
 	processCounters
 	Calls          callCounters              `count:"node."`
-	Readout        *readoutunit.Stats        `count:"ru."` // nil: there is no such unit now, and so below
+	Readout        *readoutunit.Stats        `count:"ru."` // nil: there is no such unit now; the same below
 	DecisionReader *decision.ReaderStats     `count:"ru."`
 	Barrier        *barrier.Stats            `count:"barrier."`
 	Builder        *builderunit.BuilderStats `count:"bu."`
@@ -63,7 +63,7 @@ type allCounters struct {
 	Outlets        *decision.OutletStats     `count:"dec."`
 }
 
-// processCounters has the counters of what stays from run to run. A report has what they counted since the run began.
+// processCounters has the counters that last longer than a run. A report has their increase since the run began.
 type processCounters struct {
 	Link   transport.Stats   `count:"link."`
 	Socket quic.Stats        `count:"socket."`
@@ -80,16 +80,16 @@ type nodeCounters struct {
 	GossipRefused      uint64 `help:"packets, connections and announcements of gossip refused, the sum of gossip.*"`
 }
 
-// sessionCounters count what peers sent and was not used, by reason.
+// sessionCounters count, by reason, messages of peers that were not used.
 type sessionCounters struct {
 	BadSignals    atomic.Uint64 `help:"signals that no unit here could use"`
 	WritesRefused atomic.Uint64 `help:"writes of peers that the export table does not allow"`
-	WritesLate    atomic.Uint64 `help:"writes of readout units that had been taken for gone"`
+	WritesLate    atomic.Uint64 `help:"writes of readout units that the scheduler had reported as gone"`
 	Malformed     atomic.Uint64 `help:"datagrams that were not understood, as logged"`
 	LinksDown     atomic.Uint64 `help:"links that failed or were closed by the peer"`
 }
 
-// callCounters count the refused calls, of the node service and of the host, since the process began.
+// callCounters count the calls that the node service and the scheduler's host refused since the process began.
 type callCounters struct {
 	CallsRefused uint64 `help:"calls whose certificate does not allow them, since the process began"`
 	CallsFenced  uint64 `help:"calls of a control whose term is over, since the process began"`
@@ -103,22 +103,22 @@ var (
 // Counters describes the counters that the report of a node may have.
 func Counters() counter.List { return counterDescriptions }
 
-// figures are what components report: counters, and, where a message is made of them, what else they tell.
+// figures are what components report: counters, and for a report message everything else.
 type figures struct {
 	allCounters
 
-	message *nodev1.Report // nil: counters are all that is wanted
-	steps   int            // of a timeline at most
+	message *nodev1.Report // nil: only counters are wanted
+	steps   int            // most steps of a timeline
 }
 
-// histogram adds a histogram, if there is one and it is wanted.
+// histogram adds a histogram to the message, if both exist.
 func (f *figures) histogram(name string, h *hdr.Histogram) {
 	if h != nil && f.message != nil {
 		f.message.Histograms[name] = histograms.Encode(h)
 	}
 }
 
-// collect reads the figures of everything that there is now.
+// collect reads all present figures.
 func (s *session) collect(f *figures) {
 	f.processCounters, f.Calls = s.collectProcessCounters(), s.node.countCalls()
 	for _, c := range s.components {
@@ -126,7 +126,7 @@ func (s *session) collect(f *figures) {
 	}
 }
 
-// collectProcessCounters counts since links, memory and process are there.
+// collectProcessCounters reads the counters that last longer than a run.
 func (s *session) collectProcessCounters() processCounters {
 	c := processCounters{
 		Link:   s.endpoint.Stats(),
@@ -155,20 +155,20 @@ func (n *process) countCalls() callCounters {
 	return c
 }
 
-// beginCounting makes the counters of what lasts begin with a run.
+// beginCounting records the lasting counters as the baseline of a run.
 func (s *session) beginCounting() {
 	before := map[string]uint64{}
 	counterLayout.Read(before, &allCounters{processCounters: s.collectProcessCounters()})
 	maps.DeleteFunc(before, func(name string, _ uint64) bool {
 		c, _ := counterDescriptions.Find(name)
-		return c.Kind != counter.Count || strings.HasPrefix(name, CounterLinks) // the links of a run are older than it
+		return c.Kind != counter.Count || strings.HasPrefix(name, CounterLinks) // links are older than the run
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.baseline = before
 }
 
-// readCounters puts counters into a report: of what lasts, since the run began.
+// readCounters writes counters to a map; lasting counters as their increase since the run began.
 func (s *session) readCounters(to map[string]uint64, f *figures) {
 	counterLayout.Read(to, &f.allCounters)
 	s.mu.Lock()

@@ -16,37 +16,37 @@ import (
 	"ringlet/transport/link"
 )
 
-// What follows is the part of a node with units in decisions (docs/design/054-decisions.md):
+// How a node with units takes part in decisions (docs/design/054-decisions.md):
 //
 //	readout unit ── tokens came ────▶ trigger reporter ── Triggered ──▶ ┐
 //	builder unit ── outcomes ───────▶ sender ══ results ══════════════▶ decision unit ──▶ outlets, in order
 //	                                         ◀── Open, Credit ───────── ┤
 //	readout unit ◀─ rejected events ─ decision receiver ◀── Decided ─── ┘
 //
-// The decision unit is on one node of the view. Nobody waits for it.
+// The decision unit is on one node of the view. No unit waits for it.
 
-// decisions is that part as a component. It starts before the units, and ends after them.
+// decisions is this part of a node as a component. It starts before the units, and ends after them.
 type decisions struct {
 	*base
-	rejected func(first, events uint64) // told of rows of rejected events, for the readout unit here
+	rejected func(first, events uint64) // called with ranges of rejected events, for the readout unit here
 
 	// set by start, read by the links' receivers
 	sender   atomic.Pointer[decision.Sender] // of the builder unit here
 	reporter atomic.Pointer[triggerReporter] // of the readout unit here
 
 	mu   sync.Mutex       // guards what follows
-	open decision.Message // what the decision unit said first; Kind 0: nothing yet
+	open decision.Message // first message of the decision unit; Kind 0: none yet
 
 	reading sync.Mutex       // guards what follows; held while the decision unit is answered, which never waits
 	reader  *decision.Reader // of the readout unit here; nil: there is none, or no run yet
 }
 
-// resultCookie tells writes of results from those of the readout unit, whose cookies are small.
+// resultCookie marks writes of results; the readout unit's writes have small cookies.
 const resultCookie = 1 << 63
 
 var errOtherDecisionNode = fmt.Errorf("%w: the decision unit is on another node", decision.ErrMessage)
 
-// newDecisions makes it the first that is asked for whom an outcome of a write is.
+// newDecisions adds the handlers, of which the one for outcomes of writes must be the first.
 func newDecisions(b *base, h *handlers) *decisions {
 	c := &decisions{base: b}
 	h.onSignal(placing.KindDecision, c.receive)
@@ -77,14 +77,14 @@ func (c *decisions) start(_ context.Context, run *runStart) error {
 	if open.Kind != 0 {
 		_ = c.dispatch(open)
 	}
-	if run.GetBack() && !c.hasDecisionUnit() { // the decision unit has greeted the process that was here before
+	if run.GetBack() && !c.hasDecisionUnit() { // the decision unit has greeted the former process
 		c.send(decision.Message{Kind: decision.KindRequestOpen})
 	}
 	return nil
 }
 
-// receive takes what the decision unit says. The readout unit may not be there yet: one that comes back hears from its
-// greeting on.
+// receive handles a message of the decision unit. The readout unit may not exist yet: one that rejoins gets decisions
+// from its own greeting on.
 func (c *decisions) receive(rank int, payload []byte) error {
 	b := payload[1:]
 	kind := decision.KindOf(b)
@@ -110,7 +110,7 @@ func (c *decisions) receive(rank int, payload []byte) error {
 	return c.dispatch(m)
 }
 
-// receiveDecisions takes decisions, and answers.
+// receiveDecisions handles decisions, and answers.
 func (c *decisions) receiveDecisions(b []byte) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -128,7 +128,7 @@ func (c *decisions) receiveDecisions(b []byte) error {
 	return err
 }
 
-// dispatch tells the sender, the trigger reporter and the reader what the decision unit says.
+// dispatch passes a message of the decision unit to the sender, the trigger reporter and the reader.
 func (c *decisions) dispatch(m decision.Message) error {
 	if m.Kind == decision.KindOpen {
 		c.reading.Lock()
@@ -146,7 +146,7 @@ func (c *decisions) dispatch(m decision.Message) error {
 	return nil
 }
 
-// send tells the decision unit something. A link that is down is told of otherwise.
+// send sends a message to the decision unit. If the link is down, the link itself reports that.
 func (c *decisions) send(m decision.Message) {
 	b := append(make([]byte, 0, 1+decision.MessageSize), byte(placing.KindDecision))
 	_ = c.endpoint.Signal(c.decisionRank, m.Append(b))
@@ -162,22 +162,23 @@ func (c *decisions) writeResults(w decision.Write) error {
 	})
 }
 
-// reportTriggered tells the decision unit below which event all are triggered.
+// reportTriggered reports to the decision unit that all events below a number are triggered.
 func (c *decisions) reportTriggered(below uint64) {
 	if h := c.reporter.Load(); h != nil {
 		h.advance(below)
 	}
 }
 
-// reportFiltered tells the decision unit what a filter said of n events of a MEP, from the place i on; and with the
-// last of them, that a short MEP has no more.
+// reportFiltered reports a filter's verdict on n events of a MEP, from place i on, to the decision unit; with the last
+// events of a short MEP also that the MEP has no more.
 func (c *decisions) reportFiltered(m sink.Meta, i, n int, v filter.Verdict, took time.Duration) {
 	if sender := c.sender.Load(); sender != nil {
 		c.addVerdict(sender, m.MEP, [3]int{i, n, m.Events}, v, took)
 	}
 }
 
-// addVerdict adds the verdict on some events of a MEP: place of the first, their number, and that of all in the MEP.
+// addVerdict adds the verdict on some events of a MEP; which has the place of the first, their number, and the number
+// of all events in the MEP.
 func (c *decisions) addVerdict(to *decision.Sender, mep uint64, which [3]int, v filter.Verdict, took time.Duration) {
 	i, n, events, packing := which[0], which[1], which[2], c.cfg.Packing
 	first := mep * uint64(packing)
@@ -187,10 +188,10 @@ func (c *decisions) addVerdict(to *decision.Sender, mep uint64, which [3]int, v 
 	}
 }
 
-// reportOutcomes tells the decision unit what became of MEPs. Of what a filter judged, whole or by its region,
-// reportFiltered has told. Without one each event is accepted, or could not be judged, since it lacks fragments; so
-// could those not be that were let go. Events are numbered by their MEP, and those that a short MEP does not have are
-// void.
+// reportOutcomes reports the outcomes of MEPs to the decision unit. reportFiltered has reported events that a filter
+// judged, in a whole MEP or its region. Without a filter each event is accepted, or failed if it lacks fragments; the
+// events of discarded MEPs are failed, too. Events are numbered by their MEP; the numbers that a short MEP does not use
+// are void.
 func (c *decisions) reportOutcomes(results []builderunit.MEPResult) {
 	sender := c.sender.Load()
 	if sender == nil {
@@ -210,14 +211,15 @@ func (c *decisions) reportOutcomes(results []builderunit.MEPResult) {
 		}
 		n := min(int(r.Events), c.cfg.Packing)
 		if n == 0 {
-			n = c.cfg.Packing // nobody has looked
+			n = c.cfg.Packing // no unit has counted the events
 		}
 		c.addVerdict(sender, r.MEP, [3]int{0, n, n}, v, now.Sub(r.CompletedAt))
 	}
 }
 
-// disconnect takes that the decision unit is gone, or that this node ends its part in the run: its word counts no more,
-// and is not answered. What it told stands: a builder unit had said so.
+// disconnect handles that the decision unit is gone, or that this node ends its part in the run: later messages of the
+// decision unit are ignored and not answered. Its earlier decisions stand, since they follow the verdict of a builder
+// unit.
 func (c *decisions) disconnect() {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -226,7 +228,7 @@ func (c *decisions) disconnect() {
 	}
 }
 
-// linkLost takes that the link to the node with the decision unit is down, if it is that.
+// linkLost handles that the link to a rank is down, if that is the node with the decision unit.
 func (c *decisions) linkLost(rank int) {
 	if rank != c.decisionRank {
 		return
@@ -243,8 +245,8 @@ func (c *decisions) linkLost(rank int) {
 	}
 }
 
-// resultFlushTimeout is how long the end of a run waits for results to arrive. A builder unit tells its last results
-// when its output has the events.
+// resultFlushTimeout is how long the end of a run waits for results to arrive. A builder unit reports its last results
+// only when its output has the events.
 const resultFlushTimeout = time.Second
 
 func (c *decisions) stop(ctx context.Context, _ bool) error {
@@ -255,12 +257,12 @@ func (c *decisions) stop(ctx context.Context, _ bool) error {
 	if sender := c.sender.Load(); sender != nil {
 		within, cancel := context.WithTimeout(ctx, resultFlushTimeout)
 		if err := sender.Flush(within); err != nil && ctx.Err() == nil {
-			c.node.log.Warn("the run ends without decisions on what this builder unit has built last", "err", err)
+			c.node.log.Warn("the run ends without decisions on the last events of this builder unit", "err", err)
 		}
 		cancel()
 		over.Number = sender.Close()
 	}
-	c.disconnect() // so that what was heard is answered, and nothing more, before this node says that it has ended
+	c.disconnect() // so that this node answers all earlier messages, and no later ones, before it says that it has ended
 	c.mu.Lock()
 	there := c.open.Kind != 0
 	over.Epoch, c.open = c.open.Epoch, decision.Message{}

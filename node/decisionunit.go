@@ -14,7 +14,7 @@ import (
 	"ringlet/transport"
 )
 
-// decisionUnit is the decision unit as a component, with the outlets that hand its decisions out.
+// decisionUnit is the decision unit as a component, with the outlets for its decisions.
 type decisionUnit struct {
 	*base
 	segment     *shmem.Segment // of its result rings
@@ -56,7 +56,7 @@ func newDecisionUnit(b *base, h *handlers) (*decisionUnit, error) {
 	return c, nil
 }
 
-// isForDecisionUnit says that a kind of message is for the decision unit, and not from it.
+// isForDecisionUnit tells that a kind of message is for the decision unit, and not from it.
 func isForDecisionUnit(kind decision.MessageKind) bool {
 	switch kind {
 	case decision.KindTriggered, decision.KindRequestOpen, decision.KindEnd, decision.KindAck:
@@ -99,7 +99,7 @@ func (c *decisionUnit) start(_ context.Context, run *runStart) error {
 	return nil
 }
 
-// openOutlets opens what hands decisions out.
+// openOutlets opens the outlets for decisions.
 func (c *decisionUnit) openOutlets() (all []decision.Outlet, err error) {
 	for _, a := range c.cfg.DecisionOutlets() {
 		var one outlet
@@ -130,8 +130,8 @@ func (c *decisionUnit) closeOutlets() (err error) {
 	return err
 }
 
-// decisionEndTimeout is how long the end of a run waits for nodes that have not told all yet, and for decisions, beyond
-// their time-out.
+// decisionEndTimeout is how long the end of a run waits for the last messages of nodes, and for decisions, beyond the
+// time-out of a decision.
 const decisionEndTimeout = 10 * time.Second
 
 func (c *decisionUnit) stop(ctx context.Context, _ bool) error {
@@ -146,7 +146,7 @@ func (c *decisionUnit) stop(ctx context.Context, _ bool) error {
 	return nil
 }
 
-// closeUnit takes the result rings of the last run back.
+// closeUnit revokes the result rings of the last run.
 func (c *decisionUnit) closeUnit() {
 	if unit := c.unit.Swap(nil); unit != nil {
 		if err := unit.Close(); err != nil {

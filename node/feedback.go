@@ -17,36 +17,35 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// feedbackSender tells outcomes to the scheduler, once the builder unit has attached to it. A stream that breaks is its
-// client's matter, which resumes it. A builder unit that was excluded drops what it has to tell, since its MEPs are
-// given to others, and tries to come back; so does one whose view was given up, since they have their outcome, and
-// does not.
+// feedbackSender reports outcomes to the scheduler, once the builder unit has attached. Its client resumes a stream
+// that breaks. A builder unit that was excluded drops its outcomes, since other builder units get its MEPs, and tries
+// to come back. One whose view was abandoned drops them too, since the MEPs have their outcome, and ends.
 type feedbackSender struct {
 	// immutable after attach
 	dial      func(context.Context) (*tagnet.BUClient, error)
 	freeSlots func(ctx context.Context, exclusions uint32) error // frees the builder unit's slots
 	cancel    context.CancelFunc
-	// closed when nothing more is heard of the scheduler. A unit that is excluded may come back, and goes on listening
+	// closed when the session with the scheduler is over; an excluded unit may come back, so its session is not
 	sessionEnded chan struct{}
 	wg           sync.WaitGroup
 
-	entries []core.Feedback // scratch of whoever tells: one at a time
+	entries []core.Feedback // scratch of report, under reporting
 
-	// immutable: onSuperseded is told of results that nobody wanted, and onReported, if not nil, of those that the
-	// scheduler knows of, by whoever tells; onRunEnding of that no further MEPs come than those that were issued
+	// immutable. onSuperseded is called with results that the scheduler no longer wants; onReported, if not nil, with
+	// those that it has; both under reporting. onRunEnding is called when the scheduler issues no new MEPs any more.
 	onSuperseded, onReported func([]builderunit.MEPResult)
 	onRunEnding              func()
 
 	feedbackCounters
-	excluded atomic.Bool // it is excluded now
+	excluded atomic.Bool // the builder unit is excluded now
 
 	client atomic.Pointer[tagnet.BUClient]
-	// reporting is held by whoever reports, and while it attaches: what is to be told meanwhile is for the new client
+	// reporting is held during a report, and while the unit attaches: reports wait for the new client
 	reporting sync.Mutex
 }
 
 type feedbackCounters struct {
-	Unreported atomic.Uint64 `count:"untold" help:"outcomes that an excluded builder unit had, and that nobody wanted any more"`
+	Unreported atomic.Uint64 `count:"untold" help:"outcomes of an excluded builder unit that the scheduler no longer wanted"`
 	Exclusions atomic.Uint64 `help:"times that the builder unit was excluded"`
 }
 
@@ -57,11 +56,11 @@ func newFeedbackSender(onSuperseded, onReported func([]builderunit.MEPResult), o
 		onReported:   onReported,
 		onRunEnding:  onRunEnding,
 	}
-	f.reporting.Lock() // until it is attached
+	f.reporting.Lock() // until attach
 	return f
 }
 
-// attach attaches to the scheduler, which ctx bounds, and from then on until Close.
+// attach attaches to the scheduler, within ctx, and stays attached until Close.
 func (f *feedbackSender) attach(ctx context.Context, dial func(context.Context) (*tagnet.BUClient, error),
 	reset func(context.Context, uint32) error) error {
 	defer f.reporting.Unlock()
@@ -80,12 +79,12 @@ func (f *feedbackSender) attach(ctx context.Context, dial func(context.Context) 
 	return nil
 }
 
-// flushTimeout bounds how long a builder unit that ends waits until the scheduler has acknowledged what it was told: a
-// stream that has just broken is resumed by then, or never.
+// flushTimeout is how long a builder unit that ends waits for the scheduler's acknowledgements: by then a stream that
+// has just broken is resumed, or never will be.
 const flushTimeout = tagnet.DefaultResumeTimeout + time.Second
 
-// Close waits until the scheduler has every outcome that it was told, or has ended the session, and ends it. The
-// error says what the scheduler does not have: it takes that for not built.
+// Close waits until the scheduler has acknowledged every outcome, or has ended the session, and ends the session. The
+// error says that the scheduler lacks outcomes: it treats these MEPs as not built.
 func (f *feedbackSender) Close() error {
 	f.cancel()
 	f.wg.Wait()
@@ -94,7 +93,7 @@ func (f *feedbackSender) Close() error {
 	defer cancel()
 	err := client.Flush(ctx)
 	if viewOver(err) {
-		err = nil // nobody wants to know any more
+		err = nil // the scheduler no longer wants outcomes
 	}
 	if err != nil {
 		err = fmt.Errorf("the scheduler has not acknowledged every outcome of this builder unit: %w", err)
@@ -131,8 +130,8 @@ func (f *feedbackSender) report(results []builderunit.MEPResult) error {
 	return err
 }
 
-// viewOver tells from the end of a session that nobody waits for outcomes any more: the unit is excluded, or the
-// view was given up.
+// viewOver tells from the end of a session that the scheduler no longer wants outcomes: the unit is excluded, or the
+// view was abandoned.
 func viewOver(err error) bool {
 	return refusedFor(err, core.RefusedExcluded) || refusedFor(err, core.RefusedUntilReset) || errors.Is(err, io.EOF)
 }
@@ -143,13 +142,13 @@ func refusedFor(err error, why core.Refusal) bool {
 	return errors.As(err, &remote) && remote.Refusal == why
 }
 
-// excludedMidSession tells that the scheduler has ended a session since the unit is excluded, and not refused to
+// excludedMidSession tells that the scheduler has ended a session because it excluded the unit, and not refused to
 // begin one.
 func excludedMidSession(err error) bool {
 	return refusedFor(err, core.RefusedExcluded) && status.Code(errors.Unwrap(err)) == codes.Aborted
 }
 
-// awaitEnd waits for the end of a session, and tells when the run ends; false says that ctx has ended.
+// awaitEnd waits for the end of a session, and calls onRunEnding when the run ends; false: ctx has ended.
 func (f *feedbackSender) awaitEnd(ctx context.Context, client *tagnet.BUClient) bool {
 	for draining := client.Draining(); ; {
 		select {
@@ -164,37 +163,37 @@ func (f *feedbackSender) awaitEnd(ctx context.Context, client *tagnet.BUClient) 
 	}
 }
 
-// rejoinWhenExcluded comes back whenever the builder unit has been excluded.
+// rejoinWhenExcluded attaches again each time the builder unit was excluded.
 func (f *feedbackSender) rejoinWhenExcluded(ctx context.Context) {
 	for {
 		client := f.client.Load()
 		if !f.awaitEnd(ctx, client) {
 			return
 		}
-		// A unit that was away while it was excluded and included again is told to free its slots when it comes back.
+		// A unit that was away while the control excluded and included it must free its slots before it attaches.
 		reset := refusedFor(client.Err(), core.RefusedUntilReset)
 		if !reset && !refusedFor(client.Err(), core.RefusedExcluded) {
-			return // its end is the builder unit's matter, when it next has something to tell
+			return // report returns the error when the builder unit next has results
 		}
 		f.Exclusions.Add(1)
 		f.excluded.Store(true)
 		if !f.rejoin(ctx, reset) {
 			return
 		}
-		_ = client.Close() // it is over
+		_ = client.Close() // its session is over
 		f.excluded.Store(false)
 	}
 }
 
-// How often a builder unit that is excluded asks to come back, and how long an answer may take: hardly noticed by who
-// types include, and a handshake costs 2 ms or so.
+// How often an excluded builder unit asks to come back, and how long an answer may take. A person who includes a unit
+// hardly notices the interval, and a handshake takes some 2 ms.
 const (
 	rejoinInterval = 200 * time.Millisecond
 	rejoinTimeout  = 5 * time.Second
 )
 
-// rejoin attaches again when the scheduler lets it; false says that ctx has ended. The scheduler first says that the
-// slots are to be freed, since nobody writes to them any more; before that they must be left alone.
+// rejoin attaches again when the scheduler admits the unit; false: ctx has ended. The scheduler first requests that the
+// unit frees its slots, once no readout unit writes to them any more; before that the unit must not touch them.
 func (f *feedbackSender) rejoin(ctx context.Context, reset bool) bool {
 	for free := reset && f.freeSlots(ctx, uint32(f.Exclusions.Load())) == nil; ; {
 		switch err := f.tryRejoin(ctx, free); {
@@ -203,7 +202,7 @@ func (f *feedbackSender) rejoin(ctx context.Context, reset bool) bool {
 		case refusedFor(err, core.RefusedUntilReset) && f.freeSlots(ctx, uint32(f.Exclusions.Load())) == nil:
 			free = true
 			continue
-		case excludedMidSession(err): // it was in, and out again before it knew
+		case excludedMidSession(err): // the scheduler included and excluded the unit again before it knew
 			f.Exclusions.Add(1)
 		}
 		select {
@@ -214,8 +213,7 @@ func (f *feedbackSender) rejoin(ctx context.Context, reset bool) bool {
 	}
 }
 
-// tryRejoin attaches once. Where the slots are free, tokens may come at once, and what there is to tell of them waits
-// for the new client.
+// tryRejoin attaches once. If the slots are free, tokens may come at once, and reports wait for the new client.
 func (f *feedbackSender) tryRejoin(ctx context.Context, free bool) error {
 	if free {
 		f.reporting.Lock()
@@ -225,7 +223,7 @@ func (f *feedbackSender) tryRejoin(ctx context.Context, free bool) error {
 	defer cancel()
 	client, err := f.dial(ctx)
 	if err == nil && !free {
-		_ = client.Close() // an answer was lost: the slots hold what they had, so this unit is given up
+		_ = client.Close() // an answer was lost: the slots still hold MEPs, so the unit gives up this session
 		err = errSlotsNotFreed
 	}
 	if err == nil {
@@ -234,4 +232,4 @@ func (f *feedbackSender) tryRejoin(ctx context.Context, free bool) error {
 	return err
 }
 
-var errSlotsNotFreed = errors.New("the builder unit was let in before it had freed its slots")
+var errSlotsNotFreed = errors.New("the scheduler admitted the builder unit before it had freed its slots")

@@ -9,49 +9,49 @@ import (
 	"ringlet/node/fsm"
 )
 
-// departure decides when a node that was told to end may. It is a core without clock: step is told the time and what is
-// to be seen.
+// departure decides when a node that was told to leave may end. It is a core without clock: step gets the time and an
+// observation.
 //
-//	no run needs it ─► the control has all of the run that it wants, or had the time to ask ─► go
-//	its builder unit is excluded ─► finish: nothing is under way to it any more, its output is whole, its links close
-//	the control ends the run for it, or stops it ─► wait, for as long as the control is there
-//	nobody lets it go within the grace ─► go all the same
+//	no run needs the node ─► the control has the final report, or had time to ask for it ─► leave
+//	its builder unit is excluded ─► finish: drain the builder unit, complete the output, close the links
+//	the control ends the run for it, or stops it ─► wait, as long as the control is present
+//	the control does not answer within the grace ─► leave all the same
 type departure struct {
-	requestedAt   time.Time     // when the control was asked to let this node go
-	grace         time.Duration // how long nobody need answer
-	unneededSince time.Time     // since when no run needs it; zero: one does
+	requestedAt   time.Time     // when this node asked the control for its withdrawal
+	grace         time.Duration // how long the control may take to answer
+	unneededSince time.Time     // since when no run needs the node; zero: a run does
 }
 
-// leaveObservation is what a leave goes by.
+// leaveObservation is the input of a departure.
 type leaveObservation struct {
-	nodeNeeded      bool      // a run goes on that this node must not leave
-	excluded        bool      // its part in a run that goes on is over: its builder unit, which is all it has, is excluded
-	stopping        bool      // it is being stopped
-	reportCollected bool      // the control has all that it wants to know of the run
+	nodeNeeded      bool      // the node must not leave the present run
+	excluded        bool      // the run goes on without the node: its builder unit, its only unit, is excluded
+	stopping        bool      // the node is being stopped
+	reportCollected bool      // the control has all that it wants of the run's report
 	linksClosed     bool      // its links are closed
-	lastContact     time.Time // when the control last spoke that has promised to end the run for this node; zero: none has
-	lastFileCall    time.Time // when the control last asked about files; now, while it reads them
+	lastContact     time.Time // last call of a control that has promised to end the run for this node; zero: no promise
+	lastFileCall    time.Time // last call of the control about files; now, while it reads them
 }
 
-// leaveAct is what is to be done now.
+// leaveAct is what the node does now.
 type leaveAct uint8
 
 const (
 	leaveWait   leaveAct = iota
-	leaveFinish          // bring its part in a run that goes on to an end
+	leaveFinish          // end the node's part in a run that goes on
 	leaveNow
-	leaveForced // the run goes on, and nobody lets it go
+	leaveForced // leave a run that goes on, since the control did not answer
 )
 
 // lingerTimeout is how long a node whose run has been stopped waits for the control to read its final report and its
-// files: until the slowest of the others has stopped.
+// files: until the slowest of the other nodes has stopped.
 const lingerTimeout = 15 * time.Second
 
-// closedLingerTimeout is the same for a node that has closed its links, since it was excluded or gave the run up:
-// nobody is to lose them any more, and the stream of its reports has the last one at once.
+// closedLingerTimeout is the same for a node that has closed its links because it was excluded or gave the run up: no
+// peer can lose it any more, and the stream of its reports has the last report at once.
 const closedLingerTimeout = 2 * time.Second
 
-// step takes the leave to the time now.
+// step brings the departure to the time now, and returns what the node does.
 func (l *departure) step(now time.Time, s leaveObservation) leaveAct {
 	switch {
 	case s.excluded:
@@ -63,7 +63,7 @@ func (l *departure) step(now time.Time, s leaveObservation) leaveAct {
 		if s.lastContact.After(since) {
 			since = s.lastContact
 		}
-		if !s.stopping && now.Sub(since) >= l.grace { // a stop has a time-out of its own, and is not cut while it moves
+		if !s.stopping && now.Sub(since) >= l.grace { // a stop has its own time-out
 			return leaveForced
 		}
 		return leaveWait
@@ -83,7 +83,7 @@ func (l *departure) step(now time.Time, s leaveObservation) leaveAct {
 	return leaveWait
 }
 
-// needsNode says whether a run goes on that a node in a state must not leave: until the control has stopped it, or
+// needsNode tells whether a node in that state must not leave its run: until the control has stopped the run, or
 // excluded the node.
 func needsNode(state fsm.State, excluded bool) bool {
 	switch state {
@@ -93,17 +93,17 @@ func needsNode(state fsm.State, excluded bool) bool {
 	return unitsActive(state) && !excluded
 }
 
-// leaving lets a node go that is told to end in a run.
+// leaving withdraws a node that was told to leave during a run.
 type leaving struct {
 	*process
 
-	requested     atomic.Bool  // it was told to end in a run
-	promised      atomic.Bool  // the control ends the run for this node
-	linksClosed   atomic.Bool  // its links were closed since its part in a run that goes on is over
-	lastExtension atomic.Int64 // when the service manager was asked for more time, in s
+	requested     atomic.Bool  // the node was told to leave during a run
+	promised      atomic.Bool  // the control has promised to end the run for this node
+	linksClosed   atomic.Bool  // the links were closed because the node's part in a run is over
+	lastExtension atomic.Int64 // Unix time of the last request for more time, s
 }
 
-// observe looks.
+// observe is the input of the departure.
 func (n *leaving) observe(now time.Time) leaveObservation {
 	s, _ := n.sessionAndRequest()
 	state := n.runner.Status().State
@@ -121,10 +121,10 @@ func (n *leaving) observe(now time.Time) leaveObservation {
 	return out
 }
 
-// leaveInterval is how often a node that is to end looks whether it may.
+// leaveInterval is how often a node that is to leave checks whether it may.
 const leaveInterval = 50 * time.Millisecond
 
-// await asks the control, by the reports, to let this node go, and waits until it may, or until ctx ends.
+// await requests the node's withdrawal in its reports, and waits until the node may leave, or until ctx ends.
 func (n *leaving) await(ctx context.Context) {
 	if now := time.Now(); n.cfg.LeaveGrace <= 0 || !n.observe(now).nodeNeeded && !n.observe(now).excluded {
 		return
@@ -148,7 +148,7 @@ func (n *leaving) await(ctx context.Context) {
 			return
 		case leaveWait:
 			if see.stopping || !see.lastContact.IsZero() {
-				n.extendStop() // somebody lets this node go: that takes as long as it takes
+				n.extendStop() // the withdrawal is under way, and takes as long as it takes
 			}
 		}
 		select {
@@ -159,13 +159,13 @@ func (n *leaving) await(ctx context.Context) {
 	}
 }
 
-// drainExcludedTimeout is how long a node that was excluded waits, while nothing moves, until nothing is under way to
-// it: a write to a link that stands still has its outcome, or the link's end, within 5 s.
+// drainExcludedTimeout is how long an excluded node waits, without progress, until nothing is under way to it: a write
+// to a link that stands still has an outcome, or its link ends, within 5 s.
 const drainExcludedTimeout = 8 * time.Second
 
-// finishExcluded makes the output whole where this node's builder unit has been excluded from a run that goes on:
-// what it had built counts. Links close last. A readout unit that does not confirm the exclusion may still write, and
-// tolerates that the node is gone, as it has to, but not that it refuses: there the links go first.
+// finishExcluded completes the output of a builder unit that was excluded from a run that goes on: its built MEPs
+// count. Links close last. A readout unit that does not confirm the exclusion may still write. It must tolerate the
+// loss of the node, but not a refused write: in that case the links close first.
 func (n *leaving) finishExcluded(ctx context.Context) {
 	s, _ := n.sessionAndRequest()
 	if s == nil {
@@ -185,17 +185,16 @@ func (n *leaving) finishExcluded(ctx context.Context) {
 	n.linksClosed.Store(true)
 }
 
-// extendStop asks the service manager for more time, where this node was told to end, and still has something to bring
-// to an end.
+// extendStop asks the service manager for more time, if this node was told to leave and has work left.
 func (n *leaving) extendStop() {
 	now := time.Now().Unix()
-	if n.requested.Load() && n.lastExtension.Swap(now) != now { // once a second
+	if n.requested.Load() && n.lastExtension.Swap(now) != now { // at most once a second
 		n.cfg.Notifier.ExtendTimeout(stopTimeout + lingerTimeout)
 	}
 }
 
-// untilLeave makes a context for what a node that is told to leave need not go on with. It ends with ctx, or when leave
-// is closed.
+// untilLeave makes a context for work that a node need not finish when it is told to leave: it ends with ctx, or when
+// leave is closed.
 func untilLeave(ctx context.Context, leave <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// runLog adds the number of the run to every line from its start on, until the next run.
+// runLog adds the number of the run to every line, from its start until the next run.
 type runLog struct {
 	slog.Handler
 
-	run *atomic.Uint32 // 0 before the first
+	run *atomic.Uint32 // 0 before the first run
 }
 
 func (l runLog) Handle(ctx context.Context, r slog.Record) error {

@@ -12,47 +12,47 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// What follows is how a node goes on without others, and how a readout unit comes back in a run that goes on. Its
-// process is another one, which dials all nodes of the view; each lets it in when it has done with the process before:
+// How a node goes on without lost peers, and how a readout unit rejoins a run. Its process is a new one, which dials
+// all nodes of the view; each node admits it once it has finished with the former process:
 //
-//	the scheduler says that the unit is gone ─► the builder unit has revoked its windows ─► its rank is vacated
-//	the link is over, the new process dials ─► mayRejoin ─► rejoined: the report has it lost no more
-//	when no report names it the control has it start ─► the scheduler says that it is back
+//	the scheduler reports that the unit is gone ─► the builder unit has revoked its windows ─► its rank is vacated
+//	the former link is over, the new process dials ─► mayRejoin ─► rejoined: the node no longer reports it as lost
+//	no node reports it as lost ─► the control starts it ─► the scheduler reports that it has rejoined
 
-// losses are the peers that a session has lost, and without which its run goes on.
+// losses are the peers that a session has lost while its run goes on.
 type losses struct {
 	mu      sync.Mutex   // guards what follows
 	links   []int        // ranks to which the link is down
-	vacated map[int]bool // ranks that the scheduler said are gone: others may take their places
-	absent  map[int]bool // readout units, by index, that the scheduler said are gone from this run
-	accused []fsm.Cause  // readout units whose data do not fit
+	vacated map[int]bool // ranks that the scheduler has reported as gone: another process may take them
+	absent  map[int]bool // readout units, by index, that the scheduler has reported as gone from this run
+	accused []fsm.Cause  // readout units that have sent bad data
 }
 
-// begin takes that a run begins: what the scheduler said of the last one counts no more.
+// begin forgets what the scheduler reported in the last run.
 func (l *losses) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.vacated, l.absent, l.accused = map[int]bool{}, map[int]bool{}, nil
 }
 
-// add notes that links are down.
+// add records that links are down.
 func (l *losses) add(ranks ...int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.links = append(l.links, ranks...)
 }
 
-// ranks are those to which the link is down.
+// ranks are the ranks whose links are down.
 func (l *losses) ranks() []int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.links)
 }
 
-// isLost says that the link to a rank is down.
+// isLost tells that the link to a rank is down.
 func (l *losses) isLost(rank int) bool { return slices.Contains(l.ranks(), rank) }
 
-// vacate notes that another process may take the place of a rank.
+// vacate records that another process may take a rank.
 func (l *losses) vacate(rank int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *losses) isVacated(rank int) bool {
 	return l.vacated[rank]
 }
 
-// remove takes that another process has taken a rank, and says how many links are down still.
+// remove records that another process has taken a rank, and returns how many links are still down.
 func (l *losses) remove(rank int) (remaining int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,8 +74,8 @@ func (l *losses) remove(rank int) (remaining int) {
 	return len(l.links)
 }
 
-// note notes which readout unit, by its node's name too, has gone or come back: whoever has gone needs no accusation
-// any more.
+// note records that a readout unit has gone or rejoined. It drops the accusation of its node: a unit that has gone
+// needs none.
 func (l *losses) note(a core.Absence, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,14 +83,14 @@ func (l *losses) note(a core.Absence, name string) {
 	l.accused = slices.DeleteFunc(l.accused, func(c fsm.Cause) bool { return c.Component == name })
 }
 
-// isAbsent says whether the scheduler takes a readout unit for gone now.
+// isAbsent tells whether the scheduler reports a readout unit as gone.
 func (l *losses) isAbsent(ru int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.absent[ru]
 }
 
-// accuse notes that data of a readout unit do not fit, unless it has gone: then it sent them before.
+// accuse records that a readout unit has sent bad data, unless it is gone: then it sent them before.
 func (l *losses) accuse(ru int, why fsm.Cause) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +99,7 @@ func (l *losses) accuse(ru int, why fsm.Cause) {
 	}
 }
 
-// report tells who is lost, and who is accused.
+// report adds the lost and the accused peers.
 func (l *losses) report(to *nodev1.Report, members []*nodev1.Member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,11 +111,11 @@ func (l *losses) report(to *nodev1.Report, members []*nodev1.Member) {
 	}
 }
 
-// badDataText is what a node says of a readout unit whose data do not fit, before why.
+// badDataText is the subsystem text of a cause that accuses a readout unit of bad data.
 const badDataText = "what it sends does not fit"
 
-// tolerateBadData takes that data of a readout unit do not fit, and says whether the builder unit goes on without them.
-// The control hears of it and has the run do without that readout unit.
+// tolerateBadData records bad data of a readout unit, and tells whether the builder unit goes on without them. The
+// report accuses the readout unit, and the control excludes it.
 func (b *base) tolerateBadData(bad *builderunit.DataError) (tolerated bool) {
 	rank := b.ruRanks[bad.RU]
 	if rank == int(b.self.GetRank()) || !b.isExpendable(rank) {
@@ -125,8 +125,8 @@ func (b *base) tolerateBadData(bad *builderunit.DataError) (tolerated bool) {
 	return true
 }
 
-// dropLink ends the link to a unit that the scheduler says is lost, so that what is under way to it is over now and not
-// when the link finds out.
+// dropLink ends the link to a unit that the scheduler reports as lost, so that the writes under way to it end now,
+// before the link times out.
 func (b *base) dropLink(role core.Role, unit int) {
 	ranks := b.buRanks
 	if role == core.Readout {
@@ -147,16 +147,16 @@ func (b *base) dropLink(role core.Role, unit int) {
 
 var errUnitLost = errors.New("its unit is lost to the scheduler")
 
-// LinkDown takes the end of a link. That to a node without which the run goes on is noted: the readout unit gives up
-// what it had under way to a builder unit, and the scheduler what that had; of a readout unit the scheduler tells. Any
-// other is a fault.
+// LinkDown handles the end of a link. For a node that the run can do without, it records the loss: the readout unit
+// gives up its writes to a builder unit, and the scheduler issues that unit's MEPs again; the scheduler reports the
+// loss of a readout unit. The end of any other link is a fault.
 func (s *session) LinkDown(rank int, err error) {
 	s.counters.LinksDown.Add(1)
 	expendable := s.isExpendable(rank)
 	if expendable {
 		s.losses.add(rank)
 		if s.hasDecisionUnitOnly(rank) {
-			s.losses.vacate(rank) // nothing is held for it, so another process may take its place at once
+			s.losses.vacate(rank) // nothing else here depends on it, so another process may take the rank at once
 		}
 	}
 	for _, c := range s.components {
@@ -166,7 +166,7 @@ func (s *session) LinkDown(rank int, err error) {
 	case !expendable:
 		s.reportFault("transport", err)
 	case !s.closing.Load():
-		go func() { // the state machine may be waiting for a transition that this call holds up
+		go func() { // the state machine may wait for a transition that this call holds up
 			if refused := s.node.runner.Degrade(s.node.makeCause("transport", err)); refused != nil {
 				s.node.logTooLate("a link that is down", err, refused)
 			}
@@ -174,7 +174,7 @@ func (s *session) LinkDown(rank int, err error) {
 	}
 }
 
-// mayRejoin says whether another process may take a rank; nil where a run tolerates the loss of none.
+// mayRejoin tells whether another process may take a rank; nil if the run tolerates no loss.
 func (s *session) mayRejoin() func(rank int) bool {
 	if d := s.decisionRank; !s.toleratesReadoutLoss() && (d == config.NoUnit || !s.hasDecisionUnitOnly(d)) {
 		return nil
@@ -182,9 +182,9 @@ func (s *session) mayRejoin() func(rank int) bool {
 	return func(rank int) bool { return !s.closing.Load() && s.losses.isVacated(rank) }
 }
 
-// rejoined takes that another process has taken a rank.
+// rejoined handles that another process has taken a rank.
 func (s *session) rejoined(rank int) {
 	if s.losses.remove(rank) == 0 && !s.closing.Load() {
-		go func() { _ = s.node.runner.Restore() }() // the state machine may be waiting for a transition
+		go func() { _ = s.node.runner.Restore() }() // the state machine may wait for a transition
 	}
 }

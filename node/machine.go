@@ -15,7 +15,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// machineReport tells what the machine gives this process; s may be nil.
+// machineReport reports the machine's resources for this process; s may be nil.
 func (n *process) machineReport(s *session) *nodev1.Machine {
 	limits := n.limits.get()
 	m := &nodev1.Machine{
@@ -30,7 +30,7 @@ func (n *process) machineReport(s *session) *nodev1.Machine {
 	if s == nil || !s.cfg.WritesFiles() || !s.self.GetBuilder() {
 		return m
 	}
-	for _, out := range s.cfg.FileOutputs() { // of several, the one with the least room
+	for _, out := range s.cfg.FileOutputs() { // of several outputs, the one with the least space
 		var fs unix.Statfs_t
 		dir := OutputDir(out)
 		if unix.Statfs(dir, &fs) != nil && unix.Statfs(filepath.Dir(dir), &fs) != nil {
@@ -43,11 +43,11 @@ func (n *process) machineReport(s *session) *nodev1.Machine {
 	return m
 }
 
-// limitsMaxAge is how old the limits in a report may be. They stand in a dozen files, which would be opened for each
-// report, twice a second; they change when a container is given other limits.
+// limitsMaxAge is how old the limits in a report may be. They are in a dozen files, which the node would otherwise open
+// for each report, twice a second; they change when a container gets other limits.
 const limitsMaxAge = 10 * time.Second
 
-// limits are what hardly ever changes of a machine.
+// limits are the figures of a machine that hardly ever change.
 type limits struct {
 	hostname     string
 	memoryBytes  uint64 // bytes that this process may use
@@ -55,31 +55,31 @@ type limits struct {
 	shmSharingID string // see hostlimits.SharedMemory
 }
 
-// limitsCache are the limits as read last.
+// limitsCache keeps the limits that were read last.
 type limitsCache struct {
 	mu     sync.Mutex // guards those below
 	last   limits
 	readAt time.Time // zero: never
 }
 
-// get reads the limits, unless they were read a moment ago.
+// get returns the limits, and reads them again if they are older than limitsMaxAge.
 func (l *limitsCache) get() limits {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.readAt.IsZero() || time.Since(l.readAt) > limitsMaxAge {
 		shm, shares := hostlimits.SharedMemory()
 		l.last = limits{memoryBytes: uint64(hostlimits.MemoryLimit()), shmBytes: uint64(shm), shmSharingID: shares}
-		l.last.hostname, _ = os.Hostname() // a machine without a name is one all the same
+		l.last.hostname, _ = os.Hostname() // the name may be empty
 		l.readAt = time.Now()
 	}
 	return l.last
 }
 
-// statmFile is the file with the sizes of this process's memory. It stays open: it is read for each report.
+// statmFile is the file with the sizes of this process's memory. It stays open, since it is read for each report.
 var statmFile = sync.OnceValue(func() *os.File {
 	f, err := os.Open("/proc/self/statm")
 	if err != nil {
-		return nil // which ReadAt refuses
+		return nil // ReadAt on nil fails
 	}
 	return f
 })
@@ -92,6 +92,6 @@ func residentBytes() uint64 {
 	if len(fields) < 2 {
 		return 0
 	}
-	pages, _ := strconv.ParseUint(fields[1], 10, 64) // 0 is "not found" as well
+	pages, _ := strconv.ParseUint(fields[1], 10, 64) // 0 means "not found" as well
 	return pages * uint64(os.Getpagesize())
 }

@@ -8,8 +8,7 @@ import (
 	"ringlet/node/cluster"
 )
 
-// notifyManager tells the service manager that the node serves, and from then on that it is alive. What it returns ends
-// that.
+// notifyManager tells the service manager that the node serves, and from then on that it is alive; end ends that.
 func (n *process) notifyManager(ctx context.Context, members *cluster.Cluster) (end func()) {
 	n.cfg.Notifier.NotifyReady(fmt.Sprintf("in the cluster as %s, at %s", n.cfg.Name, members.Addr()))
 	ctx, cancel := context.WithCancel(ctx)
@@ -27,11 +26,11 @@ func (n *process) notifyManager(ctx context.Context, members *cluster.Cluster) (
 
 var errStuck = errors.New("the node does not answer itself: a lock is held that should not be")
 
-// checkAlive says whether state machine, session and, where there is one, membership answer. A node in Error is alive:
-// it waits to be told to recover.
+// checkAlive checks that the state machine, the session and, if there is one, the cluster membership answer. A node in
+// Error is alive: it waits for a recover command.
 func (n *process) checkAlive(ctx context.Context, members *cluster.Cluster) error {
 	answered := make(chan struct{})
-	go func() { // stays behind where something is stuck: the service manager then ends the process
+	go func() { // this goroutine stays if a part is stuck: the service manager then ends the process
 		defer close(answered)
 		_ = n.runner.Status()
 		_, _ = n.sessionAndRequest()

@@ -11,8 +11,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// serveMonitor serves the state of this node to whoever watches over processes, if somebody may. What it returns ends
-// that.
+// serveMonitor serves the state of this node to process monitors, if a listener is configured; end ends that.
 func (n *process) serveMonitor() (end func()) {
 	if n.cfg.MonitorListener == nil {
 		return func() {}
@@ -34,7 +33,7 @@ func (n *process) monitorProcess() monitor.Process {
 	return p
 }
 
-// checkReady says why a node cannot be used. One in the cluster can, unless it is in Error.
+// checkReady says why a node cannot be used; nil if it is in the cluster and not in Error.
 func checkReady(members *cluster.Cluster, st fsm.Status) error {
 	switch {
 	case members == nil:

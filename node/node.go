@@ -36,9 +36,9 @@ import (
 // Config of a node process.
 type Config struct {
 	Name         string
-	Host         string   // address to bind and to tell the others
-	DataHost     string   // the same for data, where they have a network of their own; "": Host
-	Join         []string // gossip addresses of members already there
+	Host         string   // address to bind and to announce
+	DataHost     string   // the same for data, if they have a network of their own; "": Host
+	Join         []string // gossip addresses of present members
 	Identity     *certs.Identity
 	GossipKey    []byte // of the gossip
 	Roles        cluster.Roles
@@ -47,27 +47,27 @@ type Config struct {
 	GossipTiming cluster.Timing // zero: cluster.TimingFor
 	Ports        Ports
 	SpinTime     time.Duration // see quic.Config
-	// IdleTimeout of quic.Config: how long a silent peer is believed to live; zero: 5 s
+	// IdleTimeout of quic.Config: how long a silent peer counts as alive; zero: 5 s
 	IdleTimeout       time.Duration
 	MinBarrierTimeout time.Duration // a barrier waits so long at least; zero: as configured
-	// commands, handshakes and answers may take so long at least; zero: as by themselves
+	// commands, handshakes and answers may take so long at least; zero: their own time-outs
 	MinTimeout time.Duration
 	Log        *slog.Logger       // nil: slog.Default
-	Notifier   *sdnotify.Notifier // nil: no service manager wants to hear how the node does
+	Notifier   *sdnotify.Notifier // nil: no service manager
 
-	// LeaveRequest tells, when it is closed, that the node is to end as soon as no run needs it, at most Grace later. Nil:
-	// nobody will, and the node ends with its context, at once. Grace 0 is no time at all.
+	// LeaveRequest is closed to make the node leave as soon as no run needs it, within LeaveGrace at most. Nil: the node
+	// ends only with its context, at once. LeaveGrace 0 is no time at all.
 	LeaveRequest <-chan struct{}
 	LeaveGrace   time.Duration
 
-	Watchdog *watchdog.Watcher // looks after the loops of the node; nil: nobody does
+	Watchdog *watchdog.Watcher // watches the loops of the node; nil: no watchdog
 
-	MonitorListener net.Listener // for /livez and /readyz over plain HTTP; nil: nobody monitors. Run closes it
-	// NewMetricsHandler makes what answers /metrics there of what reads a report. Nil: there are none.
+	MonitorListener net.Listener // for /livez and /readyz over plain HTTP; nil: none. Run closes it
+	// NewMetricsHandler makes the handler of /metrics there from a function that reads a report. Nil: none.
 	NewMetricsHandler func(report func() *nodev1.Report) http.Handler
 }
 
-// Ports of a node, for where they must be known beforehand. Zero means any.
+// Ports of a node, if they must be known beforehand. Zero means any.
 type Ports struct{ Data, Service, Gossip int }
 
 // process is a running node process.
@@ -75,34 +75,34 @@ type process struct {
 	// immutable after start
 	cfg             Config
 	log             *slog.Logger
-	run             *atomic.Uint32 // number of the run from its start on, until the next; log lines carry it
+	run             *atomic.Uint32 // number of the run from its start until the next; log lines carry it
 	runner          *fsm.Runner
 	network         *quic.Network
-	schedulerHost   *tagnet.Host    // of the scheduler, where the control gives it to this node
-	commands        commandSequence // in which it gave its commands
+	schedulerHost   *tagnet.Host    // holds the scheduler, if the control starts it on this node
+	commands        commandSequence // keeps the control's commands in order
 	serviceListener *connlimit.Listener
-	tap             *tap.Tap // of its builder unit, run after run
+	tap             *tap.Tap // of its builder unit, over all runs
 
 	// atomic, or with a lock of its own
 	controlCalls    controlPresence
-	fileCalls       controlPresence // of the control, in calls about files
+	fileCalls       controlPresence // the same for calls about files
 	access          access
 	samplers        atomic.Int32 // calls of Sample
 	leaving         leaving
 	orphaned        orphanage
-	lastOutput      atomic.Pointer[runOutput]       // nil before there was one
-	reportCollected atomic.Bool                     // the control has all that it wants to know of the last run
-	members         atomic.Pointer[cluster.Cluster] // nil while it is not in the cluster
-	recovery        runRecovery                     // recovery of what earlier runs left
+	lastOutput      atomic.Pointer[runOutput]       // nil before the first
+	reportCollected atomic.Bool                     // the control has all that it wants of the last run's report
+	members         atomic.Pointer[cluster.Cluster] // nil while the node is not in the cluster
+	recovery        runRecovery                     // recovers the files of earlier runs
 	limits          limitsCache                     // of the machine
 
 	mu             sync.Mutex             // guards what follows
-	currentRequest *nodev1.CommandRequest // of the transition under way
+	currentRequest *nodev1.CommandRequest // request of the present transition
 	session        *session
-	discardRun     bool           // the stop under way abandons the run
-	parkedCause    fsm.Cause      // the fault elsewhere that this node had to stop for; zero: none since it was configured
+	discardRun     bool           // the present stop abandons the run
+	parkedCause    fsm.Cause      // the fault elsewhere that stopped this node; zero: none since it was configured
 	lastReport     *nodev1.Report // figures of the last run, once it is over
-	runBegan       time.Time      // of the run
+	runBegan       time.Time      // start of the run
 }
 
 // Run runs a node until ctx ends or the node cannot go on.
@@ -150,8 +150,8 @@ func Run(ctx context.Context, cfg Config) error {
 	return n.serve(ctx)
 }
 
-// linkPeerName reads the name of a node from its verified certificate. Links are between nodes, and the transport holds
-// the name against the view.
+// linkPeerName reads the name of a node from its verified certificate. Only nodes have links, and the transport
+// compares the name with the view.
 func linkPeerName(cs tls.ConnectionState) (string, error) {
 	p, err := certs.PeerIdentity(cs)
 	if err == nil && p.Role != certs.RoleNode {
@@ -160,7 +160,7 @@ func linkPeerName(cs tls.ConnectionState) (string, error) {
 	return p.Name, err
 }
 
-// serve answers commands until ctx ends.
+// serve serves commands until ctx ends.
 func (n *process) serve(ctx context.Context) error {
 	lis, err := address.ListenTCP(net.JoinHostPort(n.cfg.Host, strconv.Itoa(n.cfg.Ports.Service)))
 	if err != nil {
@@ -202,7 +202,7 @@ func (n *process) serve(ctx context.Context) error {
 	}
 }
 
-// join finds the cluster. It returns nothing at all where the node is told to end while it is still looking.
+// join finds the cluster. It returns nil, nil if the node is told to leave or to end before it has.
 func (n *process) join(ctx context.Context, service net.Addr) (*cluster.Cluster, error) {
 	if len(n.cfg.Join) > 0 {
 		n.log.Info("looking for the cluster", "join", n.cfg.Join)
@@ -231,11 +231,11 @@ func (n *process) join(ctx context.Context, service net.Addr) (*cluster.Cluster,
 	return members, err
 }
 
-// close ends whatever the node is doing.
+// close ends all activities of the node.
 func (n *process) close() {
 	defer n.recovery.close()
 	if s, _ := n.sessionAndRequest(); s != nil {
-		_ = s.endpoint.Close() // nobody is to wait for a peer, or a peer for this node
+		_ = s.endpoint.Close() // so that neither this node nor a peer waits for the other
 	}
 	if err := n.runner.Close(); err != nil {
 		n.log.Error("a transition did not end, so its memory is left to the end of the process", "err", err)
@@ -246,7 +246,7 @@ func (n *process) close() {
 	}
 }
 
-// takeSession takes the session away from the node.
+// takeSession removes the session from the node and returns it.
 func (n *process) takeSession() *session {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -266,7 +266,7 @@ func noAction(context.Context) error { return nil }
 // configure makes memory and links for a view.
 func (n *process) configure(ctx context.Context) error {
 	if s := n.takeSession(); s != nil {
-		s.abort() // of a configuration that failed
+		s.abort() // left by a configuration that failed
 	}
 	_, req := n.sessionAndRequest()
 	s, err := newSession(n, req)
@@ -297,7 +297,7 @@ func (n *process) start(ctx context.Context) error {
 	n.mu.Unlock()
 	n.orphaned.begin()
 	if len(s.losses.ranks()) == 0 && !n.runner.Status().Degraded.IsZero() {
-		_ = n.runner.Restore() // what hurt the run before was its own
+		_ = n.runner.Restore() // the degradation belonged to the last run
 	}
 	if err := s.start(ctx, req); err != nil {
 		return n.makeCause("units", err)
@@ -305,7 +305,7 @@ func (n *process) start(ctx context.Context) error {
 	return nil
 }
 
-// stop ends the units and completes the output; where the run has failed it gives everything up.
+// stop ends the units and completes the output; if the run is abandoned, it drops everything.
 func (n *process) stop(ctx context.Context) error {
 	s, _ := n.sessionAndRequest()
 	if s == nil {
@@ -328,7 +328,7 @@ func (n *process) stop(ctx context.Context) error {
 	return nil
 }
 
-// keepReport remembers the figures of a run that is over.
+// keepReport stores the figures of a run that is over.
 func (n *process) keepReport(s *session) {
 	r := s.report(finalReportSteps)
 	r.Final, r.EndedAtUs = true, time.Now().UnixMicro()
@@ -349,13 +349,13 @@ func (n *process) reset(context.Context) error {
 
 func (n *process) recover(ctx context.Context) error { return n.reset(ctx) }
 
-// abandon puts everything to rest after a fault. It may be called while a transition hangs.
+// abandon drops everything after a fault. It may be called while a transition hangs.
 func (n *process) abandon(_ fsm.State, why fsm.Cause) {
-	n.log.Info("abandoning the run", "cause", why) // the control tells it
+	n.log.Info("abandoning the run", "cause", why) // the control reports it
 	n.giveUpRun()
 }
 
-// giveUpRun ends units and links, and drops the output.
+// giveUpRun closes units and links, and drops the output.
 func (n *process) giveUpRun() {
 	if s := n.takeSession(); s != nil {
 		s.giveUp()
@@ -364,9 +364,10 @@ func (n *process) giveUpRun() {
 	}
 }
 
-// reportFault reports that a subsystem of the node broke. It matters while the node runs or is on its way there. The
-// fault of another is not this node's error: it is parked. A link that breaks at rest is told as a degradation, so that
-// the control has the links made anew before the next run; one that a peer has closed on purpose is told by that peer.
+// reportFault reports that a subsystem of the node failed. It has an effect while the node runs, or is on its way
+// there. A fault of another component is not this node's error: the node is parked. A link that breaks at rest becomes
+// a degradation, so that the control makes the links again before the next run; if a peer closed the link on purpose,
+// the peer reports why.
 func (n *process) reportFault(subsystem string, err error) {
 	why := n.makeCause(subsystem, err)
 	switch st := n.runner.Status().State; st {
@@ -395,15 +396,15 @@ func (n *process) reportFault(subsystem string, err error) {
 	}
 }
 
-// isGivingUp says that the run is about to be dropped here: peers that are told so before this node look as if they
-// broke.
+// isGivingUp tells that this node is about to drop the run: peers that drop it earlier close their links, which would
+// look like faults.
 func (n *process) isGivingUp() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.discardRun
 }
 
-// parkRun gives the run up for a fault elsewhere, and leaves the node Ready.
+// parkRun drops the run because of a fault elsewhere, and leaves the node Ready.
 func (n *process) parkRun(why fsm.Cause) {
 	n.mu.Lock()
 	first := n.parkedCause.IsZero()
@@ -414,13 +415,13 @@ func (n *process) parkRun(why fsm.Cause) {
 	if !first {
 		return
 	}
-	n.log.Info("parked by a fault elsewhere", "cause", why) // the control tells it
+	n.log.Info("parked by a fault elsewhere", "cause", why) // the control reports it
 	if err := n.runner.Submit(fsm.Stop); err != nil {
 		n.logTooLate("the fault of another", why, err)
 	}
 }
 
-// logTooLate tells of something that the state machine refused. A node that ends refuses everything: that is no news.
+// logTooLate logs an event that the state machine refused; at debug level if the node is ending and refuses everything.
 func (n *process) logTooLate(what string, late, refused error) {
 	level := slog.LevelWarn
 	if errors.Is(refused, fsm.ErrClosed) {
@@ -429,8 +430,8 @@ func (n *process) logTooLate(what string, late, refused error) {
 	n.log.Log(context.Background(), level, what+" came too late to matter", "err", late, "why", refused)
 }
 
-// makeCause makes an error the typed cause of a transition's failure. Where a peer is at fault, it is named as the
-// component.
+// makeCause turns an error into the typed cause of a failed transition. If a peer is at fault, the cause names the peer
+// as the component.
 func (n *process) makeCause(subsystem string, err error) fsm.Cause {
 	component, kind := n.cfg.Name, fsm.CauseFailed
 	var down *transport.LinkError
@@ -453,13 +454,13 @@ func (n *process) makeCause(subsystem string, err error) fsm.Cause {
 		Component: component,
 		Subsystem: subsystemOf(subsystem, err),
 		Trouble:   troubleOf(err),
-		// a sentence, of several perhaps
+		// one line, even for several errors
 		What:     subsystem + ": " + strings.ReplaceAll(certs.Explain(err).Error(), "\n", "; "),
 		Evidence: fmt.Sprintf("seen by %s at %s", n.cfg.Name, time.Now().Format(time.RFC3339Nano)),
 	}
 }
 
-// readoutName is the name of the node that holds a readout unit in the present view; this node's where there is none.
+// readoutName is the name of the node with a readout unit in the present view; this node's name if there is none.
 func (n *process) readoutName(ru int) string {
 	_, req := n.sessionAndRequest()
 	for _, m := range req.GetView().GetMembers() {
@@ -472,11 +473,11 @@ func (n *process) readoutName(ru int) string {
 
 var errLinksDown = errors.New("the links of this node are down: reset and configure it again")
 
-// stopTimeout is how long the units may go without any progress while they end and the output becomes whole, see
-// session.progressCount. The end itself takes as long as it takes: an output may be large, or its disk slow. Only the
-// wait for a disk to confirm what was written moves nothing.
+// stopTimeout is how long the units may go without any progress while they end and the output is completed, see
+// session.progressCount. The end itself may take any time: an output may be large, or its disk slow. Only while a disk
+// confirms written data is there no progress.
 const stopTimeout = 60 * time.Second
 
-// ControlName is the name, in its certificate and in the cluster, of the control. Where nobody else is named it runs
-// TagNet.
+// ControlName is the control's name in its certificate and in the cluster. If a request names no scheduler's node, the
+// control runs TagNet.
 const ControlName = "control"

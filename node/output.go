@@ -22,8 +22,8 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// OutputDir is the directory to which builder units write files of an output that stands alone (config.Outputs): it, or
-// one beside it that is merged into it.
+// OutputDir is the directory in which builder units write the files of one output (config.Outputs): the output itself,
+// or a directory beside it whose files are merged into it.
 func OutputDir(cfg config.Completed) string {
 	if cfg.SingleFile() {
 		return cfg.Output + recording.SegmentsSuffix
@@ -31,47 +31,47 @@ func OutputDir(cfg config.Completed) string {
 	return strings.TrimSuffix(cfg.Output, "/")
 }
 
-// bufferName is the name of a builder unit's shared-memory output: its prefix is one by which shmem.Sweep finds those
-// of the dead.
+// bufferName is the name of a builder unit's shared-memory output. By its prefix shmem.Sweep finds the outputs of dead
+// processes.
 func bufferName(cfg config.Completed, bu int) string {
-	name, _, _ := sink.ParseBufferName(cfg.Output) // Complete has looked
+	name, _, _ := sink.ParseBufferName(cfg.Output) // Complete has checked it
 	return "ringlet-" + name + "-" + strconv.Itoa(bu)
 }
 
-// output is the component that a builder unit writes to. It starts before all others and stops after them: what they
-// have to tell each other does not wait for a disk.
+// output is the builder unit's output as a component. It starts before all others and stops after them, so that their
+// last messages do not wait for a disk.
 type output struct {
 	*base
 	bu    int
-	slots *shmem.Slots // of the builder unit: some are lent to readers
-	// onFiltered is told what a filter said of n events of a MEP, from a place on; nil: nobody wants to know.
+	slots *shmem.Slots // of the builder unit; some may be lent to readers
+	// onFiltered is called with a filter's verdict on n events of a MEP, from place i on; nil: ignored.
 	onFiltered func(m sink.Meta, i, n int, v filter.Verdict, took time.Duration)
 
-	remade int // how often the slots were made anew; whoever starts
+	remade int // how often the slots were made again; owned by start
 
 	finishing sync.Mutex // held while the sink is finished
 
 	mu     sync.Mutex // guards what follows
-	writes *runOutput // of the last run; nil before there was one
+	writes *runOutput // of the last run; nil before the first
 	result sink.Result
 }
 
-// runOutput is the output of one run. A process remembers the last one, even when its session is gone.
+// runOutput is the output of one run. The process keeps the last one, even without a session.
 type runOutput struct {
 	sink   sink.Sink
 	run    uint32
-	closed chan struct{} // closed when nothing is written any more
+	closed chan struct{} // closed when no more is written
 
-	over sync.Once // it is finished or aborted
+	over sync.Once // finishes or aborts it once
 }
 
-// newOutput makes the slots of a builder unit, which are free.
+// newOutput makes the slots of a builder unit, all free.
 func newOutput(b *base, bu int) (*output, error) {
 	o := &output{base: b, bu: bu}
 	return o, o.makeSlots("-slots")
 }
 
-// makeSlots makes the slots of the builder unit, and room for the MEPs that readers of the output hold.
+// makeSlots makes the slots of the builder unit, and space for the MEPs that readers of the output hold.
 func (o *output) makeSlots(suffix string) (err error) {
 	var opts []shmem.Option
 	if _, n := o.lendingOutputs(); n > 0 {
@@ -81,20 +81,20 @@ func (o *output) makeSlots(suffix string) (err error) {
 	return err
 }
 
-// renewSlots makes the slots anew where readers of the last run's output may still look at MEPs in them: these keep the
-// memory, the name goes.
+// renewSlots makes new slots if readers of the last run's output may still look at MEPs in the old ones: the readers
+// keep the memory, only its name goes.
 func (o *output) renewSlots() error {
 	if _, n := o.lendingOutputs(); n == 0 || o.slots.SpareBlocks() == n*config.BufferMEPs {
 		return nil
 	}
-	if err := o.slots.Close(); err != nil { // first: there may not be room for both
+	if err := o.slots.Close(); err != nil { // first, since there may not be space for both
 		return err
 	}
 	o.remade++
 	return o.makeSlots(fmt.Sprintf("-slots-%d", o.remade))
 }
 
-// start opens the output of a run, and has whoever asks for it wait until it is closed.
+// start opens the output of a run. Calls that read the run's files then wait until it is closed.
 func (o *output) start(_ context.Context, run *runStart) error {
 	if err := o.renewSlots(); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (o *output) start(_ context.Context, run *runStart) error {
 	return nil
 }
 
-// current is the output of the last run; nil before there was one.
+// current is the output of the last run; nil before the first.
 func (o *output) current() sink.Sink {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -125,10 +125,10 @@ func (o *output) current() sink.Sink {
 	return o.writes.sink
 }
 
-// stop makes the output whole, unless that is done or the output is given up.
+// stop completes the output, unless it is closed already or given up.
 func (o *output) stop(_ context.Context, giveUp bool) (err error) {
 	if giveUp {
-		return nil // free closes it, with all that is in it
+		return nil // free aborts it, and keeps its content
 	}
 	o.close(func(s sink.Sink) {
 		var result sink.Result
@@ -143,7 +143,7 @@ func (o *output) stop(_ context.Context, giveUp bool) (err error) {
 	return err
 }
 
-// close closes the output of the last run in some way, once.
+// close closes the output of the last run by how, once.
 func (o *output) close(how func(sink.Sink)) {
 	o.finishing.Lock()
 	defer o.finishing.Unlock()
@@ -159,7 +159,7 @@ func (o *output) close(how func(sink.Sink)) {
 	})
 }
 
-// free closes an output that is not finished, with all that is in it, and then takes the slots away.
+// free aborts an output that was not completed, keeping its content, and then removes the slots.
 func (o *output) free() {
 	o.close(func(s sink.Sink) {
 		if err := s.Abort(); err != nil {
@@ -175,7 +175,7 @@ func (*output) attachment() attachment { return unattached }
 
 func (*output) linkLost(int) {}
 
-// progress is how many bytes the output has written so far; 0 where it does not tell.
+// progress is how many bytes the output has written so far; 0 if it does not count them.
 func (o *output) progress() uint64 {
 	if w, ok := o.current().(interface{ Written() uint64 }); ok {
 		return w.Written()
@@ -183,7 +183,7 @@ func (o *output) progress() uint64 {
 	return 0
 }
 
-// awaitClosed waits until nothing is written to the output of a run any more. Of another run nobody is kept waiting.
+// awaitClosed waits until the output of that run is closed. For any other run it returns at once.
 func (w *runOutput) awaitClosed(ctx context.Context, run uint32) error {
 	if w == nil || w.run != run {
 		return nil
@@ -196,7 +196,7 @@ func (w *runOutput) awaitClosed(ctx context.Context, run uint32) error {
 	}
 }
 
-// openSinks opens what the builder unit writes to.
+// openSinks opens the builder unit's outputs.
 func (o *output) openSinks(run uint32, key recording.Key) (sink.Sink, error) {
 	settings, err := o.sinkSettings(run, key)
 	if err != nil {
@@ -236,8 +236,8 @@ func (o *output) openSinks(run uint32, key recording.Key) (sink.Sink, error) {
 	return o.withFilter(out, &settings)
 }
 
-// withFilter puts the filter before the output, where there is one: processes of others, or as many filters as there
-// are processors, which the units of the node use only for as long as events wait.
+// withFilter puts the configured filter, if any, before the output: external processes, or one filter per processor,
+// which are busy only while events wait.
 func (o *output) withFilter(out sink.Sink, settings *sink.Settings) (sink.Sink, error) {
 	choice, ok := o.cfg.FilterChoice()
 	if !ok {
@@ -273,7 +273,7 @@ func (o *output) withFilter(out sink.Sink, settings *sink.Settings) (sink.Sink, 
 	return sink.NewFilterSink(out, cfg), nil
 }
 
-// openStream opens one output, which is said in cfg.
+// openStream opens one output, which cfg describes.
 func (o *output) openStream(cfg *config.Completed, settings sink.Settings, lends bool) (sink.Sink, error) {
 	kind := cfg.SinkKind()
 	settings.Output, settings.BufferBytes = cfg.Output, config.BufferMEPs*int(o.cfg.SlotSize)
@@ -281,7 +281,7 @@ func (o *output) openStream(cfg *config.Completed, settings sink.Settings, lends
 	case kind.Files:
 		settings.Output = OutputDir(*cfg)
 	case kind.Shared:
-		_, settings.SharesEntries, _ = sink.ParseBufferName(cfg.Output) // Complete has looked
+		_, settings.SharesEntries, _ = sink.ParseBufferName(cfg.Output) // Complete has checked it
 		settings.Output = bufferName(*cfg, settings.Segments.Builder)
 	}
 	if lends {
@@ -290,7 +290,7 @@ func (o *output) openStream(cfg *config.Completed, settings sink.Settings, lends
 	return kind.Open(settings)
 }
 
-// sinkSettings are those that the outputs have in common.
+// sinkSettings are the settings that all outputs share.
 func (o *output) sinkSettings(run uint32, key recording.Key) (sink.Settings, error) {
 	durability, err := recording.ParseDurability(o.cfg.Durability)
 	if err != nil {
@@ -323,13 +323,13 @@ func (o *output) sinkSettings(run uint32, key recording.Key) (sink.Settings, err
 	}, nil
 }
 
-// awaitsDurability says whether the scheduler is to hear of a MEP only when it is safe. With a filter it is when the
-// event has its decision and the output has it: the filter's own memory is lost with the process.
+// awaitsDurability tells whether the scheduler learns of a MEP only when it is safe. With a filter that is when each
+// event has its decision and is in the output: the filter's own memory is lost with the process.
 func (o *output) awaitsDurability() bool {
 	return o.cfg.Filter != "" || o.cfg.WritesFiles() && o.cfg.Durability != config.DurabilityMemory
 }
 
-// innerSinks are the outputs of a builder unit, one or several.
+// innerSinks are the outputs of a builder unit, one or several, without the filter.
 func innerSinks(out sink.Sink) []sink.Sink {
 	if f, ok := out.(*sink.FilterSink); ok {
 		out = f.OutputSink()
@@ -340,8 +340,8 @@ func innerSinks(out sink.Sink) []sink.Sink {
 	return []sink.Sink{out}
 }
 
-// liftBacklogLimit lets what is built be written, even if a backlog is full: the second filter may not come before the
-// run's end.
+// liftBacklogLimit lets built MEPs be written even if a backlog is full: the second filter may not empty it before the
+// end of the run.
 func (o *output) liftBacklogLimit() {
 	for _, one := range innerSinks(o.current()) {
 		if b, ok := one.(*sink.Backlog); ok {
@@ -350,11 +350,11 @@ func (o *output) liftBacklogLimit() {
 	}
 }
 
-// supersedeTimeout bounds how long the marks of MEPs that do not count wait for a reader that does not read.
+// supersedeTimeout bounds how long the marks of superseded MEPs wait for a reader that does not read.
 const supersedeTimeout = 5 * time.Second
 
-// markSuperseded tells the readers of every shared-memory output that MEPs do not count, since the scheduler did not
-// take their outcome. Where there are several, those of others are told, too, and have nothing to drop.
+// markSuperseded marks MEPs as superseded in every shared-memory output, since the scheduler did not accept their
+// outcome. With several outputs, readers of an output without the MEP get the mark, too, and ignore it.
 func (o *output) markSuperseded(results []builderunit.MEPResult) {
 	for _, one := range innerSinks(o.current()) {
 		to, ok := one.(*sink.Buffer)
@@ -382,7 +382,7 @@ func (o *output) markSuperseded(results []builderunit.MEPResult) {
 	}
 }
 
-// report tells what the output counts, and what its filter took.
+// report adds the counters of the output and of its filter.
 func (o *output) report(f *figures) {
 	o.mu.Lock()
 	w, result := o.writes, o.result

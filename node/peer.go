@@ -16,27 +16,27 @@ import (
 	"ringlet/tagnet"
 )
 
-// Bounds of a gRPC service between members. A connection belongs to one unit, or to the control, and carries a
-// few streams.
+// Bounds of a gRPC service between members. A connection belongs to one unit or to the control, and carries a few
+// streams.
 const (
 	maxStreams       = 128
-	maxMessageBytes  = 4 << 20 // a command with a view of 4096 members has half of it
+	maxMessageBytes  = 4 << 20 // a command with a view of 4096 members takes half of it
 	maxHeaderBytes   = 16 << 10
 	handshakeTimeout = 5 * time.Second // for a handshake of TCP, TLS and HTTP/2
 	serviceName      = "node service"
 )
 
-// ServiceOptions are those of a gRPC server for members, with the keys of now at each handshake and a bound on whatever
-// a caller may take. A handshake, and the answer of a caller, may take 5 s, or atLeast if that is more.
+// ServiceOptions are the options of a gRPC server for members: it uses the present keys at each handshake, and bounds
+// what a caller may use. A handshake, and an answer of a caller, may take 5 s, or atLeast if that is longer.
 func ServiceOptions(id *certs.Identity, log *slog.Logger, atLeast time.Duration) []grpc.ServerOption {
 	return append(keepaliveOptions(atLeast), grpc.Creds(id.ServerCredentials(log)),
 		grpc.ConnectionTimeout(max(handshakeTimeout, atLeast)),
 		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(maxMessageBytes), grpc.MaxHeaderListSize(maxHeaderBytes))
 }
 
-// keepaliveOptions finds out that a peer's host is gone: a process that dies ends its connections, a host that is cut
-// off does not. Five seconds are little beside what a configuration grants the control, and a ping is nothing beside
-// the reports. The control asks in the same way.
+// keepaliveOptions lets the server notice that a peer's host is gone: a process that dies closes its connections, a
+// host that is cut off does not. Five seconds are short beside control-loss, and pings are few beside reports. The
+// control does the same.
 func keepaliveOptions(atLeast time.Duration) []grpc.ServerOption {
 	const every = 5 * time.Second
 	return []grpc.ServerOption{
@@ -45,7 +45,7 @@ func keepaliveOptions(atLeast time.Duration) []grpc.ServerOption {
 	}
 }
 
-// callerOf is who calls, by its certificate.
+// callerOf is the caller, as its certificate names it.
 func callerOf(ctx context.Context) (certs.Peer, error) {
 	p, _ := peer.FromContext(ctx)
 	if p == nil {
@@ -61,13 +61,13 @@ func callerOf(ctx context.Context) (certs.Peer, error) {
 var errUnknownCaller = errors.New("the caller is not known, for its connection has no certificate: call with keys of " +
 	"this cluster, as ringlet certs makes them")
 
-// Identify names a caller for the scheduler, wherever that lives.
+// Identify returns the caller for the scheduler's access check.
 func Identify(ctx context.Context) (tagnet.Caller, error) {
 	who, err := callerOf(ctx)
 	return tagnet.Caller{Name: who.Name, Role: string(who.Role)}, err
 }
 
-// requireControl refuses whoever is not the control. Everybody else, people too, commands through it.
+// requireControl refuses all callers but the control. People and other programs command a node through the control.
 func requireControl(ctx context.Context) error {
 	who, err := callerOf(ctx)
 	if err != nil {

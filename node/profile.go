@@ -13,7 +13,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// Profile takes a profile of this process, for the control: it knows who may see what.
+// Profile sends a profile of this process to the control, which checks the rights of its user.
 func (s *service) Profile(req *nodev1.ProfileRequest, out nodev1.Node_ProfileServer) error {
 	if err := s.node.access.admitAnyTerm(out.Context(), "Profile"); err != nil {
 		return err
@@ -30,10 +30,10 @@ func (s *service) Profile(req *nodev1.ProfileRequest, out nodev1.Node_ProfileSer
 	return status.Error(codes.Unavailable, err.Error())
 }
 
-// pieceWriter sends what is written in pieces that a message holds.
+// pieceWriter sends what is written to it in pieces that fit a message.
 type pieceWriter struct{ out nodev1.Node_ProfileServer }
 
-// maxPieceBytes is far below the 4 MiB that gRPC takes unasked.
+// maxPieceBytes is far below the 4 MiB that gRPC accepts by default.
 const maxPieceBytes = 256 << 10
 
 func (p pieceWriter) Write(b []byte) (int, error) {
@@ -47,7 +47,7 @@ func (p pieceWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// ReadProfile writes a profile of the node at client.
+// ReadProfile writes a profile of the node at client to w.
 func ReadProfile(ctx context.Context, client nodev1.NodeClient, w io.Writer, kind string, length time.Duration) error {
 	in, err := client.Profile(ctx, &nodev1.ProfileRequest{Kind: kind, LengthMs: uint32(length.Milliseconds())})
 	if err != nil {

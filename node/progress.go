@@ -7,11 +7,11 @@ import (
 	"ringlet/node/fsm"
 )
 
-// CodeForced is the code of the cause that a node tells which has stopped by force: nothing moved any more.
+// CodeForced is the code of the cause of a node that stopped by force, since there was no more progress.
 var CodeForced = fsm.CauseTimeout.String()
 
-// withStallTimeout makes the context of a stop, which tells the state machine whenever something has moved: its
-// time-out counts from then on.
+// withStallTimeout makes the context of a stop. It reports each progress to the state machine, whose time-out then
+// begins again.
 func (s *session) withStallTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return stopwatch.WithStallTimeout(ctx, stopTimeout, s.progressCount, func() {
 		fsm.ReportProgress(ctx)

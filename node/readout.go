@@ -28,19 +28,19 @@ import (
 type readout struct {
 	*base
 	ru int // its index
-	// onTriggered is told below which event all are triggered; nil: nobody wants to know.
+	// onTriggered is called when all events below a number are triggered; nil: ignored.
 	onTriggered func(below uint64)
-	progress    func() uint64 // changes while something moves on this node
+	progress    func() uint64 // changes while there is progress on this node
 
 	unit    atomic.Pointer[readoutunit.Unit] // of the last run
-	barrier atomic.Pointer[barrier.Barrier]  // of that
-	conn    atomic.Pointer[tagnet.RUClient]  // while it is attached
+	barrier atomic.Pointer[barrier.Barrier]  // of the last run
+	conn    atomic.Pointer[tagnet.RUClient]  // while the unit is attached
 
 	badInputReported atomic.Bool // to the state machine, in this run
 
 	mu      sync.Mutex // guards what follows
-	arenas  [][]byte   // the memory of its data, run after run
-	pending error      // writes of the last run are under way still: their memory cannot be used again
+	arenas  [][]byte   // memory of its data, used by one run after the other
+	pending error      // writes of the last run are still under way, so their memory cannot be used again
 }
 
 func newReadout(b *base, h *handlers, ru int, progress func() uint64) *readout {
@@ -60,7 +60,7 @@ func newReadout(b *base, h *handlers, ru int, progress func() uint64) *readout {
 	return c
 }
 
-// fromReadout is what takes a signal of a readout unit, and is told its index in place of its rank.
+// fromReadout makes a handler for signals of readout units, which gets the unit's index in place of the rank.
 func (c *readout) fromReadout(take signalHandler) signalHandler {
 	return func(peer int, payload []byte) error {
 		if from, ok := c.ruByRank[peer]; ok {
@@ -120,18 +120,18 @@ func (c *readout) start(ctx context.Context, run *runStart) (err error) {
 		return err
 	}
 	unit := readoutunit.New(cfg)
-	c.unit.Store(unit) // before it announces anything: the grant may be back at once
+	c.unit.Store(unit) // before the unit announces anything: the grant may come back at once
 	for _, rank := range c.losses.ranks() {
-		unit.HandleLinkDown(rank) // that were down before it was there
+		unit.HandleLinkDown(rank) // links that were down before the unit existed
 	}
 	unit.Start()
 	return nil
 }
 
 var errNotReadmitted = errors.New(
-	"the scheduler lets this readout unit take part from the beginning, and the run goes on already")
+	"the scheduler named no rejoin point for this readout unit, although the run has already begun")
 
-// openSource opens what the readout unit reads.
+// openSource opens the readout unit's source.
 func (c *readout) openSource(ctx context.Context) (source.Source, error) {
 	settings, err := c.cfg.SourceSettings(c.ru)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *readout) openSource(ctx context.Context) (source.Source, error) {
 	return source.PaceSource(src, c.cfg.Rate, c.cfg.Packing), nil
 }
 
-// unitConfig is what the readout unit is made of, but for the memory of its data.
+// unitConfig is the configuration of the readout unit without the memory of its data.
 func (c *readout) unitConfig(src source.Source, client *tagnet.RUClient, bar *barrier.Barrier) readoutunit.Config {
 	_, length := c.cfg.Phases()
 	cfg := readoutunit.Config{
@@ -180,8 +180,8 @@ func (c *readout) unitConfig(src source.Source, client *tagnet.RUClient, bar *ba
 	return cfg
 }
 
-// tagForwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine
-// at a time calls it. It is nil where no tags pass.
+// tagForwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine at a
+// time calls it. It is nil in disciplines without tags.
 func (c *readout) tagForwarder(sched *tagnet.RUClient) func(*tagcore.Tag) error {
 	if !c.cfg.DisciplineKind().Tags {
 		return nil
@@ -198,9 +198,9 @@ func (c *readout) tagForwarder(sched *tagnet.RUClient) func(*tagcore.Tag) error 
 	}
 }
 
-// allocateRetention makes room for the blocks under way. It lies outside the garbage collector's heap, whose size
-// decides how often it collects. The links may repeat a write until they are closed, so it is free that gives the
-// memory back.
+// allocateRetention allocates the memory of the blocks under way. It is outside the garbage collector's heap, whose
+// size decides how often the collector runs. The links may repeat a write until they are closed, so only free unmaps
+// the memory.
 func (c *readout) allocateRetention(cfg *readoutunit.Config) error {
 	block, blocks := c.cfg.RetentionBuffers(c.ru, cfg.Source.MaxBlock())
 	arena, err := c.allocateArena(blocks * block)
@@ -211,8 +211,8 @@ func (c *readout) allocateRetention(cfg *readoutunit.Config) error {
 	return err
 }
 
-// allocateArena is memory of that size: that of the run before, if there was one and it is as large, which nothing is
-// under way from.
+// allocateArena is memory of that size: that of the last run, if it has this size and no write from it is under way, or
+// new memory.
 func (c *readout) allocateArena(size int) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -226,8 +226,8 @@ func (c *readout) allocateArena(size int) ([]byte, error) {
 	return arena, err
 }
 
-// drainTimeout is how long a readout unit waits for the responses to its last writes when the run is over and nothing
-// moves any more; a lost one is repaired in 20 ms.
+// drainTimeout is how long a readout unit waits, without progress, for the responses to its last writes when the run is
+// over; a lost response is repaired in 20 ms.
 const drainTimeout = 2 * time.Second
 
 func (c *readout) stop(ctx context.Context, giveUp bool) error {
@@ -235,11 +235,11 @@ func (c *readout) stop(ctx context.Context, giveUp bool) error {
 		if !giveUp {
 			c.drain(ctx, unit)
 		}
-		_ = unit.Close() // a source that cannot be closed has nothing left to lose
+		_ = unit.Close() // an error while closing a source loses no data
 	}
 	if client := c.conn.Swap(nil); client != nil {
 		if err := client.Close(); err != nil { // the scheduler may be gone
-			c.node.log.Info("the scheduler was not told everything", "err", err)
+			c.node.log.Info("the scheduler may lack the last reports of this readout unit", "err", err)
 		}
 	}
 	return nil
@@ -249,7 +249,7 @@ func (c *readout) drain(ctx context.Context, unit *readoutunit.Unit) {
 	ctx, cancel := stopwatch.WithStallTimeout(ctx, max(drainTimeout, c.node.cfg.MinTimeout), c.progress, nil)
 	defer cancel()
 	if err := unit.Drain(ctx); err != nil {
-		c.node.log.Warn("stopping all the same", "err", err)
+		c.node.log.Warn("stopping the readout unit before all its writes have outcomes", "err", err)
 		c.mu.Lock()
 		c.pending = err
 		c.mu.Unlock()
@@ -283,7 +283,7 @@ func (c *readout) linkLost(rank int) {
 	}
 }
 
-// report tells what the unit counts, of its live sources, and whether its input is bad.
+// report adds the counters of the unit and of its live sources, and reports bad input.
 func (c *readout) report(f *figures) {
 	unit := c.unit.Load()
 	if unit == nil {
@@ -309,7 +309,7 @@ func (c *readout) report(f *figures) {
 	f.message.Timeline = timeline(unit, f.steps)
 }
 
-// reportBadInput tells once that the input is bad: what came before it is built, so the node is not in error.
+// reportBadInput reports once that the input is bad. The MEPs before are built, so the node is not in error.
 func (c *readout) reportBadInput(bad error) {
 	if c.badInputReported.Swap(true) {
 		return
@@ -319,13 +319,13 @@ func (c *readout) reportBadInput(bad error) {
 	}
 }
 
-// Kinds of reasons why something of a live source was not taken.
+// Kinds of reasons why data of a live source were rejected.
 const (
 	ReasonRefused    = "refused" // by the carrier
-	ReasonThrownAway = "thrown"  // away, by its number
+	ReasonThrownAway = "thrown"  // because of its number
 )
 
-// sourceRejectReasons tells why something of the live sources was not taken, in the order of their ids.
+// sourceRejectReasons lists why data of live sources were rejected, by source id.
 func sourceRejectReasons(of map[string]source.LiveStats) (out []*nodev1.Reason) {
 	for _, s := range of {
 		for kind, why := range map[string]string{ReasonRefused: s.Refusal, ReasonThrownAway: s.LastFault} {
@@ -340,7 +340,7 @@ func sourceRejectReasons(of map[string]source.LiveStats) (out []*nodev1.Reason) 
 	return out
 }
 
-// frontendNames tells who gives the live sources their data, by the ids of the sources, where their feeds know.
+// frontendNames maps source ids to the names of the front-ends, as far as the feeds know them.
 func frontendNames(of map[string]source.LiveStats) map[uint32]string {
 	out := map[uint32]string{}
 	for _, s := range of {
@@ -351,14 +351,14 @@ func frontendNames(of map[string]source.LiveStats) map[uint32]string {
 	return out
 }
 
-// finalReportSteps is how many of the last steps of a readout unit the final report has.
+// finalReportSteps is how many of the last steps of a readout unit are in the final report.
 const finalReportSteps = 24
 
-// keptTimelineSteps is how many steps a readout unit keeps for who watches the run. A step costs three
-// readings of the clock (docs/design/029-figures.md has what that comes to).
+// keptTimelineSteps is how many steps a readout unit keeps for viewers of the run. A step costs three readings of the
+// clock (docs/design/029-figures.md has the total).
 const keptTimelineSteps = 64
 
-// timeline is the last steps of a readout unit, so many at most.
+// timeline is the last steps of a readout unit, at most most of them.
 func timeline(unit *readoutunit.Unit, most int) []*nodev1.Step {
 	if most <= 0 {
 		return nil

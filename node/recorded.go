@@ -15,7 +15,7 @@ import (
 	"ringlet/recording"
 )
 
-// CheckOutput says whether a configuration may use what it wants of this host, and whether its output can be written
+// CheckOutput checks whether a configuration may use what it needs of this host, and whether its output can be written
 // here.
 func (s *service) CheckOutput(
 	ctx context.Context, req *nodev1.CheckOutputRequest,
@@ -46,7 +46,7 @@ func (s *service) CheckOutput(
 	return out, nil
 }
 
-// checkOutputFiles says why an output of files cannot be written here, and the highest number of a run that is there.
+// checkOutputFiles says why an output of files cannot be written here, and returns the highest run number in it.
 func checkOutputFiles(cfg config.Completed, run uint32) (last uint32, err error) {
 	dir := OutputDir(cfg)
 	if cfg.SingleFile() {
@@ -65,14 +65,14 @@ func checkOutputFiles(cfg config.Completed, run uint32) (last uint32, err error)
 	return last, err
 }
 
-// outputRequest is a call about an output.
+// outputRequest is a request about an output.
 type outputRequest interface {
 	GetConfiguration() []byte
 	GetTerm() *nodev1.Term
 }
 
-// beginOutputCall lets the control in, and reads the configuration that it sends. Nobody else may ask about files. What
-// it returns ends the call.
+// beginOutputCall admits the control, and only the control, and decodes the configuration in its request. end ends the
+// call.
 func (s *service) beginOutputCall(
 	ctx context.Context, method string, req outputRequest,
 ) (cfg config.Completed, end func(), err error) {
@@ -108,7 +108,7 @@ func (s *service) Recorded(req *nodev1.RecordedRequest, to nodev1.Node_RecordedS
 	return ReadRecorded(ctx, cfg, req, to.Send)
 }
 
-// ReadRecorded recovers and reads what is recorded of a run where this process can see it. It sends nothing if there is
+// ReadRecorded recovers and reads what is recorded of a run, if this process can see it. It sends nothing if there is
 // no such run.
 func ReadRecorded(
 	ctx context.Context, cfg config.Completed, req *nodev1.RecordedRequest, send func(*nodev1.RecordedResponse) error,
@@ -117,7 +117,7 @@ func ReadRecorded(
 	if manifest == nil {
 		return err
 	}
-	host, _ := os.Hostname() // it is for people, who know the path, too
+	host, _ := os.Hostname() // only for people, who also get the path
 	first := &nodev1.RecordedResponse{Directory: manifest.ID, Host: host, Path: dir}
 	if req.GetDirectoryOnly() {
 		return send(first)
@@ -147,7 +147,7 @@ func ReadRecorded(
 	return nil
 }
 
-// findRecorded finds the directory of a run; a nil manifest without an error says that there is none.
+// findRecorded finds the directory of a run; m is nil without an error if there is none.
 func findRecorded(cfg config.Completed, run uint32, key []byte) (dir string, m *recording.Manifest, err error) {
 	dir = recording.RunDir(OutputDir(cfg), run)
 	if m, err = recording.Load(dir); errors.Is(err, fs.ErrNotExist) {
@@ -157,15 +157,15 @@ func findRecorded(cfg config.Completed, run uint32, key []byte) (dir string, m *
 		return dir, nil, status.Error(codes.DataLoss, err.Error())
 	}
 	if len(key) != len(recording.Key{}) || m.Key != recording.Key(key) {
-		return dir, nil, nil // another run of the same number
+		return dir, nil, nil // another run with the same number
 	}
 	return dir, m, nil
 }
 
-// describeRecorded puts what was found into words and figures.
+// describeRecorded adds the builders, figures and problems of a recording to the response.
 func describeRecorded(to *nodev1.RecordedResponse, c *recording.Contents) {
 	at := map[int]*nodev1.RecordedBuilder{}
-	for i := range c.Manifest.Builders { // those without a segment, too: they were looked for
+	for i := range c.Manifest.Builders { // those without a segment, too
 		b := &c.Manifest.Builders[i]
 		at[b.Index] = &nodev1.RecordedBuilder{Index: uint32(b.Index), Node: b.Node, State: string(b.State)}
 		to.Builders = append(to.Builders, at[b.Index])
@@ -189,7 +189,7 @@ func describeRecorded(to *nodev1.RecordedResponse, c *recording.Contents) {
 	}
 }
 
-// Conclude writes the end of a run into its manifest.
+// Conclude writes the verdict on a run into its manifest.
 func (s *service) Conclude(ctx context.Context, req *nodev1.ConcludeRequest) (*nodev1.ConcludeResponse, error) {
 	cfg, end, err := s.beginOutputCall(ctx, "Conclude", req)
 	defer end()
@@ -199,7 +199,7 @@ func (s *service) Conclude(ctx context.Context, req *nodev1.ConcludeRequest) (*n
 	return &nodev1.ConcludeResponse{}, err
 }
 
-// WriteVerdict writes the end of a run into its manifest, where this process can see it.
+// WriteVerdict writes the verdict on a run into its manifest, if this process can see it.
 func WriteVerdict(cfg config.Completed, req *nodev1.ConcludeRequest) error {
 	var verdict recording.Verdict
 	if err := json.Unmarshal(req.GetVerdict(), &verdict); err != nil {

@@ -9,17 +9,17 @@ import (
 	"ringlet/recording"
 )
 
-// runRecovery closes what killed processes have left of earlier runs in an output, beside the run that is written there
-// now: how long it takes depends on what was left. One passage is at work at a time. The end of the node ends it at
-// any point; the next run begins it again. Its methods may be called from any goroutine.
+// runRecovery closes the files that killed processes have left of earlier runs in an output, while the present run is
+// written there: how long that takes depends on what was left. One pass at a time is at work. The end of the node may
+// end a pass at any point; the next run begins it again. Its methods may be called from any goroutine.
 type runRecovery struct {
 	mu     sync.Mutex // guards what follows
 	cancel context.CancelFunc
-	done   chan struct{} // closed when the passage is over; nil before there was one
+	done   chan struct{} // closed when the pass is over; nil before the first
 	closed bool
 }
 
-// start has a passage over the runs in directories but one, unless one is at work already.
+// start starts a pass over the runs in dirs except one, unless a pass is at work.
 func (e *runRecovery) start(dirs []string, exclude uint32, log *slog.Logger) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -38,7 +38,7 @@ func (e *runRecovery) start(dirs []string, exclude uint32, log *slog.Logger) {
 	}()
 }
 
-// active says that a passage is not over. The caller holds mu.
+// active tells that a pass is at work. mu is held.
 func (e *runRecovery) active() bool {
 	if e.done == nil {
 		return false
@@ -51,7 +51,7 @@ func (e *runRecovery) active() bool {
 	}
 }
 
-// close ends the passage at work, and lets no other begin.
+// close ends the pass at work, and prevents further passes.
 func (e *runRecovery) close() {
 	e.mu.Lock()
 	e.closed = true
@@ -63,12 +63,12 @@ func (e *runRecovery) close() {
 	}
 }
 
-// recoverRuns recovers each run in dir but one, and says what it found. What cannot be recovered stays as it is, and
-// the next run tries again.
+// recoverRuns recovers each run in dir except one, and logs what it found. A run that cannot be recovered stays as it
+// is, and the next run tries again.
 func recoverRuns(ctx context.Context, dir string, exclude uint32, log *slog.Logger) {
 	runs, err := recording.Runs(dir)
 	if err != nil {
-		log.Error("earlier runs in the output cannot be looked at", "output", dir, "err", err)
+		log.Error("earlier runs in the output cannot be listed", "output", dir, "err", err)
 	}
 	for _, runDir := range runs {
 		if run, ok := recording.ParseRunDir(filepath.Base(runDir)); !ok || run == exclude {
@@ -87,12 +87,12 @@ func recoverRuns(ctx context.Context, dir string, exclude uint32, log *slog.Logg
 	}
 }
 
-// logRecovered says what was done about a file. One that somebody else writes is none of this node's business.
+// logRecovered logs what was done to a file. It is silent about a file that a living process writes.
 func logRecovered(f *recording.RecoveryResult, log *slog.Logger) {
 	switch {
 	case f.Err != nil:
 		log.Error("a file of an earlier run cannot be recovered", "file", filepath.Join(f.Dir, f.Name), "err", f.Err)
 	case !f.WriterLives:
-		log.Warn("a killed process had left this of an earlier run", "file", filepath.Join(f.Dir, f.Name), "what", f.What)
+		log.Warn("recovered a killed process's file of an earlier run", "file", filepath.Join(f.Dir, f.Name), "what", f.What)
 	}
 }

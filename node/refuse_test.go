@@ -74,7 +74,7 @@ func TestRefusedCommands(t *testing.T) {
 			codes.FailedPrecondition, "Offline"},
 		"the end of another run": {&nodev1.CommandRequest{Protocol: ProtocolVersion, Command: nodev1.Command_COMMAND_STOP,
 			Run: 9},
-			codes.FailedPrecondition, "not with 9"},
+			codes.FailedPrecondition, "not in run 9"},
 	} {
 		_, err := p.nodes[0].Command(p.ctx, c.req)
 		if status.Code(err) != c.code || !strings.Contains(err.Error(), c.want) {

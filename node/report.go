@@ -12,18 +12,18 @@ import (
 // HistogramBarrier is the name of the histogram of the time in the barrier, µs per epoch.
 const HistogramBarrier = "barrier_us"
 
-// Names of the histograms that the readout unit with index 0 alone has: the time from the first to enter a barrier to
-// the last, µs per epoch, and, with the index of a readout unit behind it, how much later than the last but one that
-// was, µs per epoch it held.
+// Histograms that only the readout unit with index 0 has: the time from the first readout unit to enter a barrier to
+// the last, µs per epoch; and, with the index of a readout unit appended, by how much this unit was later than the last
+// but one, µs per epoch that it held up.
 const (
 	HistogramSkew = "phase_skew_us"
 	HistogramHeld = "held_us."
 )
 
-// Names of the histograms of the decision unit, µs per event: from when an event was known to be triggered to its
-// decision; and the parts of that, where there was a result that says how long the builder unit took: until its last
-// byte was in place, with the result's way; from then to the builder unit's verdict, where 65535 stands for all that is
-// longer; and from when the result came to the decision.
+// Histograms of the decision unit, µs per event: from when it learns that an event is triggered to its decision; and
+// the parts of that time, if a result says how long the builder unit took: until the event's last byte was in place,
+// including the result's way; from then to the builder unit's verdict, where 65535 stands for all longer times; and
+// from the arrival of the result to the decision.
 const (
 	HistogramDecision = "decision_us"
 	HistogramBuilding = "building_us"
@@ -31,19 +31,19 @@ const (
 	HistogramOrdering = "ordering_us"
 )
 
-// Names of the histograms of a builder unit with a filter, µs per event: from the last byte until the filter had it,
-// and in the filter.
+// Histograms of a builder unit with a filter, µs per event: from the event's last byte until the filter begins, and in
+// the filter.
 const (
 	HistogramFilterWait = "filter_wait_us"
 	HistogramFilter     = "filter_us"
 )
 
-// HistogramKernelDelay is the name of the histogram of a node's packets, µs, where the kernel's times of them were
-// asked for: from when the kernel had them until they were taken in.
+// HistogramKernelDelay is the histogram of a node's packets, µs, if the kernel's time stamps are enabled: from the
+// kernel's time stamp until the node reads the packet.
 const HistogramKernelDelay = "host_us"
 
-// report tells everything the node knows of itself: of the present run, with so many of its last steps at most, or of
-// the last one when that is over.
+// report reports the state and the figures of the node: of the present run, with at most steps of its last steps, or of
+// the last run once it is over.
 func (n *process) report(steps int) *nodev1.Report {
 	n.mu.Lock()
 	s, last, req, began := n.session, n.lastReport, n.currentRequest, n.runBegan
@@ -74,7 +74,7 @@ func (n *process) report(steps int) *nodev1.Report {
 	return r
 }
 
-// report collects what links and components have counted, with so many of the last steps at most.
+// report collects the figures of links and components, with at most steps of the last steps.
 func (s *session) report(steps int) *nodev1.Report {
 	r := &nodev1.Report{
 		Run:               s.node.run.Load(),
@@ -97,7 +97,7 @@ func (s *session) report(steps int) *nodev1.Report {
 	return r
 }
 
-// linkReports tells of every link of the view, given what the readout unit has written to each builder unit.
+// linkReports reports every link of the view; to has the bytes that the readout unit has written, by builder unit.
 func (s *session) linkReports(to []uint64) []*nodev1.Link {
 	out := make([]*nodev1.Link, len(s.view.GetMembers()))
 	for rank, m := range s.view.GetMembers() {

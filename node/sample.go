@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// sampleSendInterval is how often what was read is sent, and slow counters are read.
+	// sampleSendInterval is how often samples are sent and slow counters are read.
 	sampleSendInterval = 100 * time.Millisecond
-	// maxSamplers bounds who samples a node at a time: each takes up to 4 MiB, and a share of a processor.
+	// maxSamplers bounds the calls of Sample at a time: each uses up to 4 MiB, and a share of a processor.
 	maxSamplers = 8
-	// linkCounterPrefix and segmentBytesCounter begin the names of what is read for each sample.
+	// linkCounterPrefix and segmentBytesCounter begin the names of the counters that are read for each sample.
 	linkCounterPrefix   = "link."
 	segmentBytesCounter = "segment.bytes"
 )
 
-// defaultSampleCounters by default.
+// defaultSampleCounters are sampled if a request names no counters.
 var defaultSampleCounters = []string{"link.bytes_sent", "link.bytes_placed", "link.datagrams_resent",
 	"link.stalls_queue",
 	"link.stalls_tx", "link.stalls_credit", "link.stalls_congestion", segmentBytesCounter}
@@ -35,24 +35,24 @@ var defaultSampleCounters = []string{"link.bytes_sent", "link.bytes_placed", "li
 // linkCounterList are the counters of a link in the order of link.Stats.Word.
 var linkCounterList = counter.StructOf(link.Stats{}).List()
 
-// probe reads a column.
+// probe reads the values of a column.
 type probe struct {
-	read      func() uint64 // for each sample; nil: it is slow
+	read      func() uint64 // called for each sample; nil: the counter is slow
 	name      string        // of the counter
-	slowValue atomic.Uint64 // as it was read last
+	slowValue atomic.Uint64 // as last read
 }
 
-// sampler reads the columns of one question.
+// sampler samples the columns of one request.
 type sampler struct {
 	// immutable
 	session      *session
 	runNumber    uint32
 	columns      []*samplev1.Column
 	probes       []*probe
-	stopCounting func() // ends the counting of segments' bytes
+	stopCounting func() // ends the counting of bytes by segment
 
-	// owned by who reads
-	linkStats      []link.Stats // by rank; the last is their sum
+	// owned by the goroutine that reads
+	linkStats      []link.Stats // by rank; the last element is their sum
 	bytesBySegment []uint64     // by segment
 	slowCounters   map[string]uint64
 
@@ -60,14 +60,14 @@ type sampler struct {
 	ring *sampling.Ring
 }
 
-// Sample streams counters that are read every so often, for the control. The stream ends with the run.
+// Sample streams samples of counters to the control. The stream ends with the run.
 func (s *service) Sample(req *samplev1.Question, out nodev1.Node_SampleServer) error {
 	if err := s.node.access.admitAnyTerm(out.Context(), "Sample"); err != nil {
 		return err
 	}
 	if s.node.samplers.Add(1) > maxSamplers {
 		s.node.samplers.Add(-1)
-		return status.Errorf(codes.ResourceExhausted, "%d sample this node already: wait until one of them has ended",
+		return status.Errorf(codes.ResourceExhausted, "%d clients sample this node already: wait until one of them has ended",
 			maxSamplers)
 	}
 	defer s.node.samplers.Add(-1)
@@ -88,7 +88,7 @@ func (s *service) Sample(req *samplev1.Question, out nodev1.Node_SampleServer) e
 	return m.send(s.node, out)
 }
 
-// newSampler makes the sampler of a question.
+// newSampler makes the sampler of a request.
 func (n *process) newSampler(req *samplev1.Question) (*sampler, error) {
 	n.mu.Lock()
 	s, run, over := n.session, n.run.Load(), n.lastReport != nil
@@ -122,7 +122,7 @@ func (n *process) newSampler(req *samplev1.Question) (*sampler, error) {
 
 // addCounter adds the columns of a counter.
 func (m *sampler) addCounter(name string, each bool) error {
-	var of []string // links, or segments
+	var of []string // names of links or segments
 	if name == segmentBytesCounter {
 		for _, segment := range m.session.table.SegmentNames() {
 			of = append(of, strings.TrimPrefix(strings.TrimPrefix(segment, m.session.segmentPrefix), "-"))
@@ -150,8 +150,8 @@ func (m *sampler) addCounter(name string, each bool) error {
 	return nil
 }
 
-// addFast adds the columns of a counter that is read for each sample: of each that it is of, or of all together, which
-// have the number behind.
+// addFast adds the columns of a counter that is read for each sample: with each, one column for each name in of;
+// otherwise one with the sum, which read returns for index len(of).
 func (m *sampler) addFast(name string, of []string, each bool, c counter.Counter, read func(i int) uint64) {
 	if !each {
 		m.addColumn(name, "", c, &probe{read: func() uint64 { return read(len(of)) }})
@@ -162,7 +162,7 @@ func (m *sampler) addFast(name string, of []string, each bool, c counter.Counter
 	}
 }
 
-// addSlow adds a counter of the report.
+// addSlow adds the column of a counter in the report.
 func (m *sampler) addSlow(name string) error {
 	c, ok := counterDescriptions.Find(name)
 	if !ok {
@@ -184,7 +184,7 @@ func (m *sampler) addColumn(name, of string, c counter.Counter, p *probe) {
 	m.probes = append(m.probes, p)
 }
 
-// sampleLoop takes samples when they are due, until over is closed or there are enough.
+// sampleLoop takes samples when they are due, until over is closed or the request has all its samples.
 func (m *sampler) sampleLoop(over <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -209,10 +209,10 @@ func (m *sampler) sampleLoop(over <-chan struct{}) {
 	}
 }
 
-// sampleClockStart is the zero of the times that a ring is given, which must not jump as a clock may.
+// sampleClockStart is the zero of the ring's times, which are monotonic.
 var sampleClockStart = time.Now().Add(-time.Second)
 
-// readFast reads what the fast columns need. It allocates nothing.
+// readFast reads the values for the fast columns. It allocates nothing.
 func (m *sampler) readFast() {
 	sum := &m.linkStats[len(m.linkStats)-1]
 	*sum = link.Stats{}
@@ -225,7 +225,7 @@ func (m *sampler) readFast() {
 	}
 }
 
-// fillRow puts the values into a row.
+// fillRow writes the values of a sample into a row.
 func (m *sampler) fillRow(row []uint64) {
 	for i, p := range m.probes {
 		if p.read != nil {
@@ -236,7 +236,7 @@ func (m *sampler) fillRow(row []uint64) {
 	}
 }
 
-// readSlow reads the counters that take time.
+// readSlow reads the slow counters.
 func (m *sampler) readSlow() {
 	if !slices.ContainsFunc(m.probes, func(p *probe) bool { return p.read == nil }) {
 		return
@@ -252,7 +252,7 @@ func (m *sampler) readSlow() {
 	}
 }
 
-// send sends what was read until there is enough, the run is over, or nobody listens.
+// send sends samples until the request has all of them, the run is over, or the client has gone.
 func (m *sampler) send(n *process, out nodev1.Node_SampleServer) error {
 	tick := time.NewTicker(sampleSendInterval)
 	defer tick.Stop()
@@ -283,7 +283,7 @@ func (m *sampler) send(n *process, out nodev1.Node_SampleServer) error {
 	}
 }
 
-// isInRun says that the run goes on that is sampled.
+// isInRun tells that the sampled run goes on.
 func (n *process) isInRun(m *sampler) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,15 +13,15 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// ProtocolVersion is the version of the node service; control and nodes must speak the same.
+// ProtocolVersion is the version of the node service; the control and the nodes must have the same.
 const ProtocolVersion = 2
 
-// commandOf is the command of the state machine that has the name of one of the node service.
+// commandOf is the state machine's command for a command of the node service.
 func commandOf(c nodev1.Command) (fsm.Command, error) {
 	return fsm.ParseCommand(strings.ToLower(strings.TrimPrefix(c.String(), "COMMAND_")))
 }
 
-// service is the node service over gRPC.
+// service implements the node service over gRPC.
 type service struct {
 	nodev1.UnimplementedNodeServer
 	node *process
@@ -39,7 +39,7 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 	}
 	defer s.node.controlCalls.beginCall()()
 	if err := s.node.commands.accept(req); err != nil {
-		s.node.log.Warn("a command came too late, and is not obeyed", "command", req.GetCommand(), "why", err)
+		s.node.log.Warn("refused a command that came too late", "command", req.GetCommand(), "why", err)
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	c, err := commandOf(req.GetCommand())
@@ -54,7 +54,7 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 	s.node.mu.Lock()
 	if run := s.node.currentRequest.GetRun(); c == fsm.Stop && req.GetRun() != 0 && req.GetRun() != run {
 		s.node.mu.Unlock()
-		return nil, status.Errorf(codes.FailedPrecondition, "this node goes on with run %d, not with %d", run, req.GetRun())
+		return nil, status.Errorf(codes.FailedPrecondition, "this node is in run %d, not in run %d", run, req.GetRun())
 	}
 	if c == fsm.Configure || c == fsm.Start {
 		s.node.currentRequest = req
@@ -67,7 +67,7 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 	}
 	s.node.mu.Unlock()
 	if c == fsm.Stop && req.GetAbandon() && s.node.runner.Status().State == fsm.Configuring {
-		s.node.reportFault("configuration", errRunAbandoned) // it may be waiting for links to a node that will never be ready
+		s.node.reportFault("configuration", errRunAbandoned) // it may wait for links to a node that will never be ready
 	}
 	err = s.node.runner.Command(ctx, c)
 	return &nodev1.CommandResponse{Status: s.node.status()}, toStatus(err)
@@ -96,7 +96,7 @@ func toStatus(err error) error {
 	return status.Error(codes.Unavailable, err.Error())
 }
 
-// Report reads one report.
+// Report returns one report.
 func (s *service) Report(ctx context.Context, req *nodev1.ReportRequest) (*nodev1.Report, error) {
 	if _, err := s.node.access.admit(ctx, "Report", req.GetTerm()); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (s *service) Report(ctx context.Context, req *nodev1.ReportRequest) (*nodev
 	return r, nil
 }
 
-// Watch streams reports at an interval and at every change of state.
+// Watch streams reports, at an interval and at every change of state.
 func (s *service) Watch(req *nodev1.WatchRequest, out nodev1.Node_WatchServer) error {
 	risen, err := s.node.access.admit(out.Context(), "Watch", req.GetTerm())
 	if err != nil {

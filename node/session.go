@@ -17,26 +17,26 @@ import (
 	"ringlet/transport"
 )
 
-// session is what a node is configured as: memory, links, and components, which take part in runs. The links tell it
-// what arrives, and it hands that on to who has said that it takes it.
+// session is a configured node: memory, links, and components, which take part in runs. The links pass it the messages
+// that arrive, and it passes each to the component that handles it.
 type session struct {
 	base
 	handlers
 
 	// immutable after newSession
-	components []component // in the order in which they start
+	components []component // in the order of start
 
 	counters sessionCounters
 
-	// starting is held while components start; abort waits for it before it takes their memory away. That may take long,
-	// so reports and the links' receivers never wait for it.
+	// starting is held while components start; abort waits for it before it frees their memory. A start may take long, so
+	// reports and the links' receivers never wait for starting.
 	starting sync.Mutex
 
 	mu       sync.Mutex        // guards what follows
-	baseline map[string]uint64 // counters of what lasts when the run began
+	baseline map[string]uint64 // lasting counters at the beginning of the run
 }
 
-// newSession makes a node's memory and its end of the links, which connect then brings up.
+// newSession makes a node's memory and its end of the links, which connect then opens.
 func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 	a, err := newAssignment(req, n.cfg.Name)
 	if err != nil {
@@ -81,10 +81,10 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 	return s, nil
 }
 
-// makeTable makes the export table, which peers of the same host can reach where the carrier may be local.
+// makeTable makes the export table, shared with peers on the same host if the carrier may be local.
 func (s *session) makeTable(shared bool) (err error) {
-	// A builder grants one window per slot and readout unit; one more per unit is on its way out when a slot changes
-	// hands. The decision unit grants one to each builder unit.
+	// A builder unit grants one window per slot and readout unit, and one more per readout unit while a slot changes
+	// hands. The decision unit grants one window to each builder unit.
 	windows := (s.cfg.Slots + 1) * max(1, len(s.ruRanks))
 	if s.hasDecisionUnit() {
 		windows += len(s.buRanks)
@@ -97,8 +97,8 @@ func (s *session) makeTable(shared bool) (err error) {
 	return err
 }
 
-// makeComponents makes what this node has a part in: outputs, decisions, units, in the order in which they start. It is
-// the only place that knows which there are.
+// makeComponents makes the components of this node, in the order of start: outputs, decisions, units. Only this
+// function knows which components exist.
 func (s *session) makeComponents() (err error) {
 	var out *output
 	var d *decisions
@@ -142,8 +142,7 @@ func (s *session) makeComponents() (err error) {
 	return nil
 }
 
-// connect links this node to those it has something to tell.
-// A node that comes back in a run does without those that are lost to that.
+// connect opens the links that this node needs. A node that rejoins a run leaves out the nodes that the run has lost.
 func (s *session) connect(ctx context.Context, req *nodev1.CommandRequest) error {
 	ranks := s.linkedRanks()
 	if !req.GetBack() {
@@ -155,7 +154,7 @@ func (s *session) connect(ctx context.Context, req *nodev1.CommandRequest) error
 	return s.endpoint.Reconnect(ctx, slices.DeleteFunc(ranks, s.losses.isLost))
 }
 
-// start has the components begin a run. Tokens come when every unit of the view has attached to the scheduler.
+// start starts a run in the components. Tokens come once every unit of the view has attached to the scheduler.
 func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 	s.starting.Lock()
 	defer s.starting.Unlock()
@@ -179,7 +178,7 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 	return nil
 }
 
-// stop has the components end a run, and makes the output whole. The links stay.
+// stop stops the run in the components, and completes the output. The links stay.
 func (s *session) stop(ctx context.Context, giveUp bool) (err error) {
 	for _, c := range slices.Backward(s.components) {
 		err = errors.Join(err, c.stop(ctx, giveUp))
@@ -187,25 +186,25 @@ func (s *session) stop(ctx context.Context, giveUp bool) (err error) {
 	return err
 }
 
-// giveUp ends links and units, and waits for nobody.
+// giveUp closes links and units at once, without waiting for other nodes.
 func (s *session) giveUp() {
-	_ = s.endpoint.Close() // first, so that nobody waits for a peer
+	_ = s.endpoint.Close() // first, so that nothing waits for a peer
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = s.stop(over, true) // what does not end well is logged
+	_ = s.stop(over, true) // components log what does not end well
 }
 
-// abort takes everything down: units, links, memory. What the output has is kept and closed.
+// abort removes units, links and memory. An output that is not complete is closed with its content.
 func (s *session) abort() {
 	s.closing.Store(true)
-	_ = s.endpoint.Close() // so that what starts waits for no peer
+	_ = s.endpoint.Close() // so that a start does not wait for a peer
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	s.giveUp()
 	s.free()
 }
 
-// free gives the memory back.
+// free frees the memory.
 func (s *session) free() {
 	for _, c := range s.components {
 		c.free()
@@ -215,7 +214,7 @@ func (s *session) free() {
 	}
 }
 
-// attachments are how the components stand to the scheduler that have to do with it.
+// attachments are the attachments of the components that attach to the scheduler.
 func (s *session) attachments() (all []attachment) {
 	for _, c := range s.components {
 		if a := c.attachment(); a != unattached {
@@ -225,18 +224,17 @@ func (s *session) attachments() (all []attachment) {
 	return all
 }
 
-// allDetached tells that no unit of this node takes part any more: the view is drained, or the unit excluded.
+// allDetached tells that no unit of this node is attached: the view is drained, or the unit is excluded.
 func (s *session) allDetached() bool { return !slices.Contains(s.attachments(), attached) }
 
-// isExcluded tells that this node's part in a run that goes on is over: it has a builder unit alone, which is excluded.
-// A view that is drained is another matter: there the others are in need of the links until the control has stopped
-// them all.
+// isExcluded tells that this node's part in a run that goes on is over: its only unit is a builder unit, which is
+// excluded. After a drained view, by contrast, the other nodes need the links until the control has stopped them all.
 func (s *session) isExcluded() bool {
 	all := s.attachments()
 	return len(all) > 0 && !slices.ContainsFunc(all, func(a attachment) bool { return a != excluded })
 }
 
-// drainExcluded waits until nothing is under way to builder units here any more, which are excluded.
+// drainExcluded waits until nothing is under way to this node's builder unit, which is excluded.
 func (s *session) drainExcluded(ctx context.Context) (err error) {
 	for _, c := range s.components {
 		if bu, ok := c.(*builder); ok {
@@ -246,8 +244,8 @@ func (s *session) drainExcluded(ctx context.Context) (err error) {
 	return err
 }
 
-// progressCount counts what moves while this node's part in a run comes to its end: bytes that are placed here, writes
-// to others that have their outcome, MEPs, and bytes in the output. A stop waits for as long as it changes.
+// progressCount grows while this node's part in a run ends: bytes placed here, completed writes to other nodes, MEPs
+// with outcomes, and bytes in the output. A stop waits for as long as it grows.
 func (s *session) progressCount() uint64 {
 	links := s.endpoint.Stats()
 	n := links.BytesPlaced + links.WritesCompleted
@@ -259,8 +257,8 @@ func (s *session) progressCount() uint64 {
 	return n
 }
 
-// checkDetector looks, before a run, whether this node's builder unit can read the detector of its filter, and whether
-// it is the one that the run control has read.
+// checkDetector checks, before a run, that this node's builder unit can read the detector description of its filter,
+// and that the description is the one that the run control has read.
 func (s *session) checkDetector() error {
 	choice, ok := s.cfg.FilterChoice()
 	if !ok || !s.self.GetBuilder() {

@@ -13,7 +13,7 @@ import (
 	"ringlet/transport"
 )
 
-// Stable words for subsystems. An error whose type tells of none goes by where it came up.
+// Stable words for subsystems. An error whose type names none has the word of the place where it occurred.
 const (
 	SubsystemTransport = "transport"
 	subsystemBarrier   = "barrier"
@@ -21,14 +21,14 @@ const (
 	SubsystemOutput    = "output"
 	subsystemInput     = "input"
 	subsystemMemory    = "memory"
-	subsystemLinks     = "links" // they are down, for a reason that a node has told before
+	subsystemLinks     = "links" // the links are down, for a reason that a node has reported before
 	SubsystemBuilder   = "builder_unit"
 	subsystemDecision  = "decision_unit"
-	SubsystemData      = "data" // of a readout unit, which whoever has checked them names
+	SubsystemData      = "data" // of a readout unit, which the unit that checks the data names
 	SubsystemConfig    = "configuration"
 )
 
-// subsystemOf is the stable word for the subsystem that an error is of: by its type, or else where it came up.
+// subsystemOf is the stable word for an error's subsystem: by its type, or else by where it occurred.
 func subsystemOf(where string, err error) string {
 	var named *subsystemError
 	var link *transport.LinkError
@@ -63,7 +63,7 @@ func subsystemOf(where string, err error) string {
 	return strings.ReplaceAll(where, " ", "_")
 }
 
-// subsystemError is an error of a subsystem that its type does not tell.
+// subsystemError is an error with its subsystem.
 type subsystemError struct {
 	subsystem string
 	err       error

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// tapSendInterval is how often the events for a viewer are sent, together: a message costs the processors of a run
-	// more than the events in it. With as much in the run control, an event is seen within a second.
+	// tapSendInterval is how often the events for a viewer are sent, together: a message costs a run's processors more
+	// than the events in it. With the same interval in the run control, a viewer sees an event within a second.
 	tapSendInterval = 250 * time.Millisecond
-	// maxTapMessageBytes is what is sent in one message, about.
+	// maxTapMessageBytes is about the most that one message has.
 	maxTapMessageBytes = 1 << 20
-	// tapQuietInterval is after how long the counts are sent without an event.
+	// tapQuietInterval is after how long the counts are sent without events.
 	tapQuietInterval = time.Second
 )
 
-// Tap streams a sample of the events that this node builds, for the control: it knows who may see what. The stream
-// stays while runs come and go.
+// Tap streams a sample of the events that this node builds to the control, which checks the rights of its user. The
+// stream goes on from run to run.
 func (s *service) Tap(req *nodev1.TapRequest, out nodev1.Node_TapServer) error {
 	if err := s.node.access.admitAnyTerm(out.Context(), "Tap"); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (s *service) Tap(req *nodev1.TapRequest, out nodev1.Node_TapServer) error {
 	}
 }
 
-// SpecOf reads a selection off the wire.
+// SpecOf decodes a selection.
 func SpecOf(m *tapv1.Selection) selection.Spec {
 	return selection.Spec{
 		Share:   m.GetShare(),
@@ -77,7 +77,7 @@ func SpecOf(m *tapv1.Selection) selection.Spec {
 	}
 }
 
-// samplesMessage is the message of events that a node has built. It shares their data.
+// samplesMessage is the message with events that a node has built. It shares their data.
 func samplesMessage(builder string, events []selection.Event, counts tap.Counts) *tapv1.Samples {
 	m := &tapv1.Samples{
 		Built:      counts.Events,

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// triggerReporter tells the decision unit how far events are triggered: at once, and then not more often than every
+// triggerReporter reports to the decision unit up to which number events are triggered: at once, and then at most every
 // triggerReportInterval.
 type triggerReporter struct {
 	report func(epoch uint8, below uint64)
-	wake   chan struct{} // of one place
+	wake   chan struct{} // capacity 1
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 
 	mu             sync.Mutex // guards what follows
 	epoch          uint8
-	connected      bool   // there is somebody to tell
-	triggeredBelow uint64 // events below it are triggered
+	connected      bool   // the decision unit is there
+	triggeredBelow uint64 // events below are triggered
 	reportedBelow  uint64
 }
 
-// triggerReportInterval bounds what trigger reporters cost: 10,000 messages/s from each readout unit, each of 1 µs or
-// so. A time-out is later by so much at most.
+// triggerReportInterval bounds the cost of trigger reports: 10,000 messages/s from each readout unit, each some 1 µs.
+// It delays a time-out by as much at most.
 const triggerReportInterval = 100 * time.Microsecond
 
 func startTriggerReporter(report func(epoch uint8, below uint64)) *triggerReporter {
@@ -49,7 +49,7 @@ func (h *triggerReporter) run(ctx context.Context) {
 	h.reportNew()
 }
 
-// reportNew tells what is new, if there is something.
+// reportNew reports newly triggered events, and tells whether there were any.
 func (h *triggerReporter) reportNew() bool {
 	h.mu.Lock()
 	below, epoch, due := h.triggeredBelow, h.epoch, h.connected && h.triggeredBelow > h.reportedBelow
@@ -70,7 +70,7 @@ func (h *triggerReporter) wakeUp() {
 	}
 }
 
-// advance takes that events below a number are triggered. It does not wait.
+// advance notes that events below a number are triggered. It does not wait.
 func (h *triggerReporter) advance(below uint64) {
 	h.mu.Lock()
 	h.triggeredBelow = max(h.triggeredBelow, below)
@@ -78,7 +78,7 @@ func (h *triggerReporter) advance(below uint64) {
 	h.wakeUp()
 }
 
-// connect takes that a decision unit is there.
+// connect begins reports to a decision unit.
 func (h *triggerReporter) connect(epoch uint8) {
 	h.mu.Lock()
 	h.epoch, h.connected, h.reportedBelow = epoch, true, 0
@@ -86,14 +86,14 @@ func (h *triggerReporter) connect(epoch uint8) {
 	h.wakeUp()
 }
 
-// disconnect takes that it is gone.
+// disconnect ends the reports: the decision unit is gone.
 func (h *triggerReporter) disconnect() {
 	h.mu.Lock()
 	h.connected = false
 	h.mu.Unlock()
 }
 
-// close tells what is new still.
+// close sends the last report and ends the goroutine.
 func (h *triggerReporter) close() {
 	h.stop()
 	h.wg.Wait()

@@ -13,7 +13,7 @@ import (
 	"ringlet/source"
 )
 
-// troubleOf is the kind of trouble that an error tells of; empty if none is known.
+// troubleOf is the kind of trouble behind an error; empty if none is known.
 func troubleOf(err error) string {
 	is := func(those ...error) bool {
 		for _, one := range those {

@@ -1,8 +1,8 @@
 package node
 
-// watchLoops has the loops of this node looked after: what answers commands, its components, its links, and the
-// scheduler, if that is here. Each look takes the lock that a loop holds while it works, and waits for nothing
-// else: no disk, no peer.
+// watchLoops adds the loops of this node to the watchdog: the command service, its components, its links, and its
+// scheduler, if it has one. Each check takes the lock that the loop holds while it works, and waits for nothing else:
+// no disk, no peer.
 func (n *process) watchLoops() {
 	watch := func(name string, look func()) { n.cfg.Watchdog.AddLoop("node "+n.cfg.Name+": "+name, look) }
 	watchComponent := func(name string, is func(component) bool) {
@@ -18,7 +18,7 @@ func (n *process) watchLoops() {
 			}
 		})
 	}
-	watch("what answers commands", func() { n.status() })
+	watch("its command service", func() { n.status() })
 	watchComponent("its readout unit", func(c component) bool { _, is := c.(*readout); return is })
 	watchComponent("its builder unit", func(c component) bool { _, is := c.(*builder); return is })
 	watchComponent("its decision unit", func(c component) bool { _, is := c.(*decisionUnit); return is })
