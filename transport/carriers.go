@@ -8,13 +8,13 @@ import (
 	"ringlet/internal/registry"
 )
 
-// Carrier is what brings remote writes to a peer.
+// Carrier is the means by which remote writes reach a peer.
 type Carrier uint8
 
-// Carriers. The numbers stand in hellos.
+// Carriers. Hellos contain these numbers.
 const (
 	CarrierQUICGo Carrier = iota + 1 // DATAGRAM frames by quic-go (RFC 9221)
-	CarrierQUIC                      // DATAGRAM frames in packets of our own, many in one system call
+	CarrierQUIC                      // DATAGRAM frames in packets that this program builds, many in one system call
 	CarrierStream                    // QUIC streams
 	CarrierLocal                     // the memory of another process of this host
 	CarrierAuto                      // CarrierLocal on the same host, Config.AutoNetwork otherwise
@@ -22,12 +22,12 @@ const (
 	numCarriers = iota + 1
 )
 
-// CarrierKind is a kind of carrier: what a configuration may name.
+// CarrierKind is a carrier with the name by which a configuration chooses it.
 type CarrierKind struct {
 	registry.Kind
 	Carrier   Carrier
-	SameHost  bool // it reaches processes of the same host only, and has no datagrams
-	CanDamage bool // what it has sealed can be damaged on purpose before it is opened
+	SameHost  bool // reaches only processes of the same host, and has no datagrams
+	CanDamage bool // a test can damage its encrypted packets before they are decrypted
 }
 
 // Kinds is the table of carriers.
@@ -57,24 +57,24 @@ func (c Carrier) String() string {
 	return fmt.Sprintf("carrier(%d)", uint8(c))
 }
 
-// A CarrierChoice is the carriers of a run.
+// A CarrierChoice says which carriers the links of a run use.
 type CarrierChoice struct {
-	Carrier        Carrier     // of all links; CarrierAuto: that goes by where the peer is
+	Carrier        Carrier     // of all links; CarrierAuto: local for a peer on this host, NetworkCarrier for others
 	NetworkCarrier CarrierKind // between hosts
 }
 
-// AllowsLocal says whether memory of the same host may be used.
+// AllowsLocal reports whether links may use memory of the same host.
 func (c CarrierChoice) AllowsLocal() bool {
 	return c.Carrier == CarrierLocal || c.Carrier == CarrierAuto
 }
 
 const (
 	autoName    = "auto"
-	autoNetwork = "quic" // what auto takes between hosts
+	autoNetwork = "quic" // the carrier of auto between hosts
 	localPrefix = "local+"
 )
 
-// Choices lists what ParseChoice takes.
+// Choices lists the names that ParseChoice accepts.
 func Choices() []string {
 	out := append(registry.Names(Kinds), autoName)
 	for _, r := range Kinds {
@@ -85,13 +85,13 @@ func Choices() []string {
 	return out
 }
 
-// HelpChoices says what they are.
+// HelpChoices is the help text for these names.
 func HelpChoices() string {
 	return registry.Help(Kinds) + ", " + localPrefix + "X (local on the same host, X elsewhere), " +
 		autoName + " (" + localPrefix + autoNetwork + ")"
 }
 
-// ParseChoice reads a choice: the name of a kind; "local+" and that of one that crosses networks; or auto.
+// ParseChoice reads a choice: the name of a carrier, "local+" before the name of one that crosses networks, or auto.
 func ParseChoice(name string) (CarrierChoice, error) {
 	if name == autoName {
 		name = localPrefix + autoNetwork
@@ -109,16 +109,16 @@ func ParseChoice(name string) (CarrierChoice, error) {
 	return CarrierChoice{Carrier: row.Carrier, NetworkCarrier: row}, nil
 }
 
-// Upgrade asks a connection to become another carrier.
+// Upgrade says which carrier a connection becomes after the hellos.
 type Upgrade struct {
 	Carrier Carrier
 	Dialler bool     // this end has dialled
-	Damage  *Damager // of packets that come; nil: none. A carrier whose row says Damages has it
+	Damage  *Damager // damages packets that arrive; nil: no damage. Only a carrier with CanDamage gets one
 }
 
-// An Upgrader is a connection fresh from its hellos. Both ends call Upgrade at the same time, after they have agreed on
-// the carrier, and use what it returns in its place; for CarrierQUICGo that is the connection itself. On error the
-// connection is of no use.
+// An Upgrader is a connection that has only exchanged hellos. After both ends have agreed on a carrier, both call
+// Upgrade at the same time and use the returned connection instead; for CarrierQUICGo that is the same connection.
+// After an error the connection is unusable.
 type Upgrader interface {
 	Upgrade(ctx context.Context, u Upgrade) (Conn, error)
 }

@@ -14,20 +14,19 @@ import (
 	"ringlet/transport/link"
 )
 
-// redialInterval is how long to wait before dialling a peer again that is not there yet.
+// redialInterval is the pause before this node dials a peer again that is not ready yet.
 const redialInterval = 50 * time.Millisecond
 
-// Connect makes the links to the given ranks: this node dials those above its own and awaits the others. Reconnect is
-// the same for a process that takes the place of one which the others had links to: it dials all of them. Both return
-// when all are up, or with an error that names those that are not. While the endpoint is open, strangers are turned
-// away and counted. A peer that is not there yet, or is still in another view, is dialled again until ctx is done; one
-// that refuses this node for another reason ends the call at once. One of the two is called, once.
+// Connect makes the links to the given ranks: this node dials the ranks above its own and waits for the others to dial.
+// It returns when all links are up, or with an error that names the missing peers. If a peer is not reachable yet, or
+// still in another view, Connect dials again until ctx is done; a refusal for another reason ends the call at once.
+// From then on the endpoint refuses and counts peers that are not awaited. Either Connect or Reconnect is called, once.
 func (e *Endpoint) Connect(ctx context.Context, ranks []int) error {
 	return e.connect(ctx, ranks, func(rank int) bool { return rank > e.cfg.Rank })
 }
 
-// Reconnect is Connect for a node that comes back. Whoever does not know yet that the process before it is gone is
-// dialled again.
+// Reconnect is Connect for a process that replaces one that the others had links to: it dials all ranks. A peer that
+// still takes the old process to be alive refuses, and is dialled again.
 func (e *Endpoint) Reconnect(ctx context.Context, ranks []int) error {
 	return e.connect(ctx, ranks, func(int) bool { return true })
 }
@@ -101,7 +100,7 @@ func (e *Endpoint) newHello(max int) hello {
 	}
 }
 
-// usableCarriers are those that this node would use for some peer.
+// usableCarriers are the carriers that this node can use for some peer.
 func (e *Endpoint) usableCarriers() carrierSet {
 	if e.cfg.Carrier == CarrierAuto {
 		return newCarrierSet(CarrierLocal, e.cfg.AutoNetwork)
@@ -109,7 +108,7 @@ func (e *Endpoint) usableCarriers() carrierSet {
 	return newCarrierSet(e.cfg.Carrier)
 }
 
-// anyDatagramSize lets the carrier decide on the size of datagrams; the hello's answer has the true one.
+// anyDatagramSize leaves the size of datagrams to the carrier; the peer's answer has the size that is used.
 const anyDatagramSize = 1<<16 - 1
 
 func (e *Endpoint) dial(ctx context.Context, rank int) error {
@@ -136,7 +135,7 @@ func (e *Endpoint) dial(ctx context.Context, rank int) error {
 	}
 }
 
-// isFinalDialError reports whether dialling again would end in the same way.
+// isFinalDialError reports whether dialling again would fail in the same way.
 func isFinalDialError(err error) bool {
 	var refused *PeerRefusedError
 	var handshake *HandshakeError
@@ -161,13 +160,13 @@ func (e *Endpoint) finishDial(ctx context.Context, rank int, conn Conn, answer [
 	return fmt.Errorf("hello of %s: %w", conn.Peer(), err)
 }
 
-// upgradeConn makes the connection the carrier that both ends have agreed on, and takes over what suits it.
+// upgradeConn turns the connection into the carrier that both ends have agreed on, and sets its datagram size in h.
 func (e *Endpoint) upgradeConn(ctx context.Context, conn Conn, h *hello, dialler bool, damage *Damager) (Conn, error) {
 	c := h.carriers.preferred()
 	up, ok := conn.(Upgrader)
 	if !ok {
 		if c == CarrierQUICGo {
-			return conn, nil // the network's own datagrams
+			return conn, nil // its datagrams are those of quic-go
 		}
 		return nil, fmt.Errorf("the network cannot carry %v", c)
 	}
@@ -183,10 +182,10 @@ func (e *Endpoint) upgradeConn(ctx context.Context, conn Conn, h *hello, dialler
 	return better, nil
 }
 
-// upgradeTimeout bounds how long both ends may take to set up a carrier: a few round trips, on a busy machine.
+// upgradeTimeout bounds the set-up of a carrier: a few round trips, on a busy machine.
 const upgradeTimeout = 10 * time.Second
 
-// install starts the link.
+// install makes a link over the connection, and starts it.
 func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, dialler bool) error {
 	damage := newDamager(e.cfg.Damage, e.cfg.DropSeed+uint64(rank))
 	better, err := e.upgradeConn(ctx, conn, &h, dialler, damage)
@@ -223,13 +222,13 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 		BaseDatagram: min(sizes.BaseDatagram, h.maxDatagram),
 		Credit:       credit,
 		SeqWindow:    ring,
-		// a stream is cut into full packets whatever is written to it
+		// a stream is cut into full packets, whatever sizes the link writes
 		PadDatagrams:      h.carriers.preferred() != CarrierStream,
 		Peer:              shmem.Peer(rank),
 		Table:             e.cfg.Table,
 		CongestionControl: bulk,
 		PiggybackAcks:     bulk,
-		AckEvery:          max(1, credit/6), // six acks per credit keep the sender going when one is lost
+		AckEvery:          max(1, credit/6), // six acks per credit: if one is lost, the sender still does not wait
 	})
 	p := newPeer(rank, h.carriers.preferred(), e.cfg.View.Members[rank].Name, direct, e.cfg.Handler)
 	p.damage = damage
@@ -243,7 +242,7 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 	return nil
 }
 
-// installPeer starts a link, unless the endpoint is closed or the peer has one. One that is over gives way.
+// installPeer starts a link, unless the endpoint is closed or the peer has one. It replaces a link that is over.
 func (e *Endpoint) installPeer(p *peer) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -266,35 +265,35 @@ func (e *Endpoint) installPeer(p *peer) bool {
 	return true
 }
 
-// isReplaceable says that another process may take the place of a peer, whose link is over.
+// isReplaceable reports whether another process may replace a peer: its link is over.
 func (e *Endpoint) isReplaceable(p *peer) bool {
 	return p.conn != nil && p.reason() != nil && e.mayRejoin(p.rank)
 }
 
 func (e *Endpoint) mayRejoin(rank int) bool { return e.cfg.MayRejoin != nil && e.cfg.MayRejoin(rank) }
 
-// accept answers peers that dial, until the endpoint is closed.
+// accept answers peers that dial until the endpoint is closed.
 func (e *Endpoint) accept(ranks []int, up chan<- int) {
 	for {
 		in, err := e.cfg.Network.Accept(e.ctx)
 		if err != nil {
 			if e.ctx.Err() == nil && !errors.Is(err, ErrClosed) {
-				e.log.Error("no more peers can be accepted", "err", err)
+				e.log.Error("cannot accept peers any longer, so none can connect", "err", err)
 			}
 			return
 		}
-		e.wg.Go(func() { // setting up takes round trips
+		e.wg.Go(func() { // a set-up takes round trips, and other peers need not wait for it
 			if rank, ok := e.admit(in, ranks); ok {
 				select {
 				case up <- rank:
-				default: // peers that came back after Connect: nobody counts them any more
+				default: // Connect has returned; this peer came back later
 				}
 			}
 		})
 	}
 }
 
-// turnAway refuses a peer, counts it and tells who wants to know.
+// turnAway refuses a peer, counts and logs it, and calls OnTurnedAway.
 func (e *Endpoint) turnAway(in Incoming, code RefuseCode, why error) (int, bool) {
 	e.refusedPeers[code].Add(1)
 	err := &turnedAwayError{Peer: in.Peer(), Code: code, Cause: why}
@@ -306,7 +305,7 @@ func (e *Endpoint) turnAway(in Incoming, code RefuseCode, why error) (int, bool)
 	return 0, false
 }
 
-// admit answers one peer's hello, or turns it away.
+// admit answers a peer's hello, or refuses the peer.
 func (e *Endpoint) admit(in Incoming, ranks []int) (int, bool) {
 	theirs, err := parseHello(in.Hello())
 	var version *link.VersionError
@@ -333,10 +332,10 @@ func (e *Endpoint) admit(in Incoming, ranks []int) (int, bool) {
 	case before != nil && e.cfg.MayRejoin == nil:
 		return e.turnAway(in, RefuseStranger, fmt.Errorf("%q is linked already", in.Peer()))
 	case before != nil && !e.isReplaceable(before):
-		return e.turnAway(in, RefuseView, fmt.Errorf("%q of view %d is another process, as far as this node knows", in.Peer(),
-			e.cfg.View.Number)) // it will know soon
+		return e.turnAway(in, RefuseView, fmt.Errorf("%q of view %d is linked by an earlier process, "+
+			"whose end this node has not seen yet", in.Peer(), e.cfg.View.Number)) // the peer dials again, and this node sees that end soon
 	case before != nil:
-		before.wait() // nothing of it is told after anything of its successor
+		before.wait() // the handler gets the last event of the old process before the first of the new one
 	}
 	return e.answerHello(in, rank, theirs)
 }
@@ -354,7 +353,7 @@ func (e *Endpoint) answerHello(in Incoming, rank int, theirs hello) (int, bool) 
 		} else if agreed.carriers &^= newCarrierSet(CarrierLocal); agreed.carriers == 0 {
 			return e.turnAway(in, RefuseMemory, err)
 		} else {
-			e.log.Info("a peer's memory is not to be had, so the network carries its link", "peer", in.Peer(),
+			e.log.Info("cannot map a peer's memory, so the network carries its link", "peer", in.Peer(),
 				"carrier", agreed.carriers.preferred(), "reason", err)
 		}
 	}
@@ -369,7 +368,7 @@ func (e *Endpoint) answerHello(in Incoming, rank int, theirs hello) (int, bool) 
 		err = e.install(e.ctx, rank, conn, agreed, false)
 	}
 	if err != nil {
-		e.log.Warn("a peer left while it was greeted", "peer", in.Peer(), "err", err)
+		e.log.Warn("a peer went away while its link was set up", "peer", in.Peer(), "err", err)
 		return 0, false
 	}
 	return rank, true

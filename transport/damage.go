@@ -10,21 +10,21 @@ import (
 	"ringlet/internal/decimal"
 )
 
-// Damage says how much goes wrong on purpose, to show that each kind is found, counted, and repaired (NIC-crossbar
-// §3.1.6). Headers and bodies are damaged as they arrive, before anything is opened, so that the seal of the carrier
-// must find it. An epoch is damaged before the datagram is sealed: it comes as one of a peer of another view. A row of
-// the export table is damaged for one look at it.
+// Damage says how often a test damages what, to show that each kind of damage is detected, counted and repaired
+// (NIC-crossbar §3.1.6). Bits of headers and bodies flip in arriving packets before decryption, so the carrier's
+// authentication must detect them. An epoch changes before encryption, so the receiver sees a datagram of another view.
+// A row of the export table is wrong for one look-up.
 type Damage struct {
-	HeaderShare float64 // share of packets of which a bit of the header is turned over
-	BodyShare   float64 // share of packets of which a sealed bit is turned over
-	EpochShare  float64 // share of datagrams that are sent with the number of another view
-	TableShare  float64 // share of datagrams whose window is looked up under a generation that it does not have
+	HeaderShare float64 // share of packets with one flipped bit in the header
+	BodyShare   float64 // share of packets with one flipped bit in the encrypted bytes
+	EpochShare  float64 // share of datagrams sent with the number of another view
+	TableShare  float64 // share of datagrams whose window is looked up under a wrong generation
 }
 
-// maxDamage is the largest share: more is no damage that a link is made for.
+// maxDamage is the largest share: with more, a link cannot be expected to work.
 const maxDamage = 0.5
 
-// ParseDamage reads kinds and shares, such as header=1e-4,body=1e-4,epoch=1e-4,table=1e-4. Nothing is no damage.
+// ParseDamage reads kinds and shares, such as header=1e-4,body=1e-4,epoch=1e-4,table=1e-4. An empty text is no damage.
 func ParseDamage(text string) (d Damage, err error) {
 	if text == "" {
 		return d, nil
@@ -57,21 +57,21 @@ func ParseDamage(text string) (d Damage, err error) {
 	return d, nil
 }
 
-// DamagesPackets says that something is damaged which only the seal of a carrier can find.
+// DamagesPackets reports whether there is damage that only the carrier's authentication can detect.
 func (d Damage) DamagesPackets() bool { return d.HeaderShare > 0 || d.BodyShare > 0 }
 
-// A Damager damages what goes over one link, and counts it.
+// A Damager damages the datagrams of one link, and counts them.
 type Damager struct {
 	// immutable
 	shares Damage
 
-	// owned by who opens packets, by who sends, and by who receives what was opened
+	// each owned by one goroutine: the one that decrypts, the sender, and the receiver of decrypted datagrams
 	recvRand, sendRand, tableRand *rand.Rand
 
 	damagedHeaders, damagedBodies, damagedEpochs, damagedTables atomic.Uint64
 }
 
-// newDamager makes one; nil where nothing is to be damaged.
+// newDamager returns nil where there is no damage to do.
 func newDamager(d Damage, seed uint64) *Damager {
 	if d == (Damage{}) {
 		return nil
@@ -84,8 +84,8 @@ func newDamager(d Damage, seed uint64) *Damager {
 	}
 }
 
-// DamagePacket turns a bit over, now and then, of a packet that has come and is not opened yet: of its header, the
-// bytes from id to body, or of what is sealed behind it. It allocates nothing.
+// DamagePacket flips a bit of some of the packets that have arrived and are not decrypted yet: in the header, which is
+// the bytes from id to body, or in the encrypted bytes behind it. It allocates nothing.
 func (d *Damager) DamagePacket(p []byte, id, body int) {
 	if len(p) <= body {
 		return
@@ -106,7 +106,7 @@ func flipBit(b []byte, rng *rand.Rand) {
 	b[at/8] ^= 1 << (at % 8)
 }
 
-// damageEpoch changes the number of the view, now and then, in the head of a datagram that is about to be sealed.
+// damageEpoch changes the view's number in the head of some of the datagrams before they are encrypted.
 func (d *Damager) damageEpoch(head []byte) {
 	if d.sendRand.Float64() < d.shares.EpochShare {
 		d.damagedEpochs.Add(1)
@@ -115,10 +115,10 @@ func (d *Damager) damageEpoch(head []byte) {
 	}
 }
 
-// viewOffset is where a datagram has the number of its view (docs/format/wire.md).
+// viewOffset is where a datagram's header has the view's number (docs/format/wire.md).
 const viewOffset = 2
 
-// addStats adds what was damaged.
+// addStats adds the counters of damage to s.
 func (d *Damager) addStats(s *Stats) {
 	if d != nil {
 		s.DamagedHeaders += d.damagedHeaders.Load()
@@ -128,7 +128,7 @@ func (d *Damager) addStats(s *Stats) {
 	}
 }
 
-// damagedConn sends datagrams of other views.
+// damagedConn sends some datagrams with the number of another view.
 type damagedConn struct {
 	directConn
 	damager *Damager

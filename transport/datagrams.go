@@ -3,16 +3,16 @@ package transport
 // The engine of a link over datagrams. Pipeline:
 //
 //	any caller  1 write, signal    (parallel)    queued in the core under mu
-//	driver      2 NextGather, Append  (sequential)  under mu: sealed straight from the writer's memory into the batch
+//	driver      2 NextGather, Append  (sequential)  under mu: encrypted straight from the writer's memory into the batch
 //	            3 Flush            (sequential)  outside mu: one system call
-//	receiver    4 Reserve, Commit  (sequential)  under mu, for a read's packets: opened straight into their place
-//	            5 Handler          (sequential)  events, outside mu
-//	            6 Idle             (sequential)  nothing more is at hand: the ack falls due
+//	receiver    4 Reserve, Commit  (sequential)  under mu, for a read's packets: decrypted straight into their place
+//	            5 Handler          (sequential)  called with the events, outside mu
+//	            6 Idle             (sequential)  the socket is empty: the ack falls due
 //
-// Whoever has made something due drives, if nobody does already: a caller its own write, the receiver answers,
-// acks and what new credit allows. So a write travels without waking another goroutine. The pump drives when time
-// has passed, when processors are at hand to seal on one and open on another, and always where sending may wait for
-// room.
+// The goroutine that makes something due drives, unless another one already does: a caller sends its own write, the
+// receiver sends answers, acks and what new credit allows. So a write leaves without waking another goroutine. The pump
+// drives when a timer has expired, when there are processors enough to encrypt on one and decrypt on another, and
+// always if sending may wait for the carrier's queue.
 //
 // Nothing here allocates per datagram.
 
@@ -26,37 +26,37 @@ import (
 	"ringlet/transport/link"
 )
 
-// hasFewProcessors says that this process has too few processors to seal and open side by side.
+// hasFewProcessors reports whether this process has too few processors to encrypt and decrypt side by side.
 func hasFewProcessors() bool { return runtime.GOMAXPROCS(0) <= 2 }
 
-// maxTurnBatches bounds what a goroutine sends for one link before it goes on with its own: 1 MiB, a link's credit. The
-// reader of a socket has other links to serve, and a caller its own work; what is left then is the pump's.
+// maxTurnBatches is how many batches a goroutine sends for one link before it leaves the rest to the pump: 1 MiB, a
+// link's credit. The reader of a socket has other links to serve, and a caller its own work.
 const maxTurnBatches = 16
 
 type datagramEngine struct {
 	// immutable after newDatagramEngine
 	*peer
 	conn     directConn
-	pumpOnly bool          // only the pump sends, but for acks
-	inline   bool          // the receiver sends as well
-	trace    func(Stage)   // nil: nobody follows writes
-	pumpWake chan struct{} // the pump has something to look at
+	pumpOnly bool          // only the pump sends, except acks
+	inline   bool          // the receiver also sends
+	trace    func(Stage)   // nil: no trace
+	pumpWake chan struct{} // wakes the pump
 
-	minTimeout time.Duration // how long it may be stuck; see stuckTimeout
+	minTimeout time.Duration // lower bound of the time that the link may be stuck; see stuckTimeout
 
 	core        *link.Core   // guarded by mu
-	pumpWakeAt  int64        // guarded by mu: when the pump will wake by itself, ns; 0 while it is awake or about to be
+	pumpWakeAt  int64        // guarded by mu: when the pump's timer expires, ns; 0 while the pump is awake or about to be
 	sendBuf     []byte       // owned by the driver, under mu
-	ackBuf      []byte       // owned by the receiver; nil where nothing is pumped
-	readTime    int64        // of the read in hand
-	parseErr    error        // of the read in hand
-	spareEvents []link.Event // owned by who holds notifyMu: exchanged with the core's
+	ackBuf      []byte       // owned by the receiver; nil unless pumpOnly
+	readTime    int64        // owned by the receiver: when its present read began
+	parseErr    error        // owned by the receiver: of its present read
+	spareEvents []link.Event // owned by the holder of notifyMu: swapped with the core's events
 
 	sendMu   sync.Mutex // held by the driver
-	notifyMu sync.Mutex // held while the handler is told
+	notifyMu sync.Mutex // held while the handler is called
 }
 
-// newDatagramEngine makes the engine of a peer. pumped says that sending may wait.
+// newDatagramEngine makes the engine of a peer. pumpOnly says that sending may wait.
 func newDatagramEngine(p *peer, conn directConn, core *link.Core, pumpOnly bool) *datagramEngine {
 	l := &datagramEngine{
 		peer:     p,
@@ -79,15 +79,15 @@ func (l *datagramEngine) start() {
 	l.wg.Go(l.watch)
 }
 
-// stop waits until the handler has been told what was in hand.
+// stop waits until the handler has returned from the events of the last read.
 func (l *datagramEngine) stop() {
 	l.notifyMu.Lock()
-	defer l.notifyMu.Unlock() // who gets it now finds the link over
+	defer l.notifyMu.Unlock() // later holders of notifyMu find the link over
 }
 
 func (l *datagramEngine) stats() link.Stats { return l.core.Stats() }
 
-// write queues a remote write, waiting for room in the request queue.
+// write queues a remote write. It waits while the request queue is full.
 func (l *datagramEngine) write(w link.Write, wait bool) error {
 	return l.enqueue(func() bool { return l.core.Write(w) }, wait)
 }
@@ -135,7 +135,7 @@ func (l *datagramEngine) enqueue(try func() bool, wait bool) error {
 	return err
 }
 
-// signalPump makes the pump look.
+// signalPump wakes the pump.
 func (l *datagramEngine) signalPump() {
 	select {
 	case l.pumpWake <- struct{}{}:
@@ -143,15 +143,15 @@ func (l *datagramEngine) signalPump() {
 	}
 }
 
-// sendDue sends what is due, unless somebody else is at it and will see it.
+// sendDue sends what is due, unless another goroutine is sending: that one looks again before it stops.
 func (l *datagramEngine) sendDue() {
 	if l.pumpOnly || l.sendBatches() {
 		l.signalPump()
 	}
 }
 
-// sendBatches sends up to maxTurnBatches batches of what is due. It reports whether more is due, or something is to be
-// told, that nobody is at.
+// sendBatches sends up to maxTurnBatches batches of what is due. It reports whether more is due, or events wait for the
+// handler, that no other goroutine takes care of.
 func (l *datagramEngine) sendBatches() (more bool) {
 	for budget := maxTurnBatches; l.sendMu.TryLock(); {
 		full, err := true, error(nil)
@@ -163,7 +163,7 @@ func (l *datagramEngine) sendBatches() (more bool) {
 			l.fail(err)
 			return false
 		}
-		// What was queued after the last look, by somebody who found the lock taken, would be nobody's.
+		// Another goroutine may have queued a write after the last look and found sendMu taken; look again.
 		l.mu.Lock()
 		due, unreported := !l.isOver() && l.core.NextDue(), !l.isOver() && l.core.HasEvents()
 		l.mu.Unlock()
@@ -177,7 +177,7 @@ func (l *datagramEngine) sendBatches() (more bool) {
 // sendBatch seals and sends one batch. It reports whether there may be more to send.
 func (l *datagramEngine) sendBatch() (full bool, err error) {
 	l.mu.Lock()
-	if l.isOver() { // what was to be sent may be the writer's again
+	if l.isOver() { // after the end a writer may reuse its memory
 		l.mu.Unlock()
 		return false, nil
 	}
@@ -212,7 +212,7 @@ func (l *datagramEngine) sendBatch() (full bool, err error) {
 	return full, err
 }
 
-// BeginRead readies the core for the packets of one read.
+// BeginRead prepares the core for the packets of one read.
 func (l *datagramEngine) BeginRead() bool {
 	if l.trace != nil {
 		l.trace(StageReceived)
@@ -228,10 +228,10 @@ func (l *datagramEngine) BeginRead() bool {
 	return true
 }
 
-// Reserve asks the core where a body goes.
+// Reserve asks the core where a datagram's body goes.
 func (l *datagramEngine) Reserve(head []byte, n int) []byte { return l.core.Reserve(head, n) }
 
-// Commit tells the core that it is there.
+// Commit reports to the core that the reserved body is in place.
 func (l *datagramEngine) Commit() {
 	if l.trace != nil {
 		l.trace(StageOpened)
@@ -239,10 +239,10 @@ func (l *datagramEngine) Commit() {
 	l.core.Commit(l.readTime)
 }
 
-// Abort tells the core that it is not.
+// Abort reports to the core that the reserved datagram is not authentic.
 func (l *datagramEngine) Abort() { l.core.Abort() }
 
-// Receive gives the core a datagram.
+// Receive passes a datagram to the core.
 func (l *datagramEngine) Receive(d []byte) {
 	if l.trace != nil {
 		l.trace(StageOpened)
@@ -252,10 +252,10 @@ func (l *datagramEngine) Receive(d []byte) {
 	}
 }
 
-// EndRead tells the handler what has happened, and sends what has fallen due.
+// EndRead sends what has fallen due, and calls the handler with the events.
 func (l *datagramEngine) EndRead() {
 	ackSize := 0
-	if l.pumpOnly { // all that was at hand has been read; the pump may be waiting for room, and the ack must not
+	if l.pumpOnly { // the socket is empty; the pump may be waiting in a send, and the ack must not wait for it
 		l.core.EndBatch()
 		ackSize = l.core.NextAck(l.ackBuf)
 	}
@@ -267,9 +267,9 @@ func (l *datagramEngine) EndRead() {
 		l.trace(StagePlaced)
 	}
 	if ackSize > 0 {
-		_ = l.conn.Send(l.ackBuf[:ackSize]) // a broken connection is found by the next Recv
+		_ = l.conn.Send(l.ackBuf[:ackSize]) // the next Recv finds a broken connection
 	}
-	switch { // first, since the peer waits for its answer
+	switch { // before the handler, since the peer waits for its answer
 	case due && l.inline:
 		l.sendDue()
 	case due || wake:
@@ -279,7 +279,7 @@ func (l *datagramEngine) EndRead() {
 	l.notifyMu.Unlock()
 }
 
-// Idle makes the ack of what has come fall due.
+// Idle makes the ack of all that has arrived fall due.
 func (l *datagramEngine) Idle() {
 	l.mu.Lock()
 	l.core.EndBatch()
@@ -294,7 +294,7 @@ func (l *datagramEngine) Idle() {
 	}
 }
 
-// notifyHandler gives the handler what a batch has brought.
+// notifyHandler calls the handler with the events of a read.
 func (l *datagramEngine) notifyHandler(events []link.Event, parseErr error) {
 	if parseErr != nil {
 		l.handler.Malformed(l.rank, parseErr)
@@ -303,7 +303,7 @@ func (l *datagramEngine) notifyHandler(events []link.Event, parseErr error) {
 	l.spareEvents = events
 }
 
-// notifyPending tells the handler what has happened outside of the receiver.
+// notifyPending calls the handler with events that arose outside a read.
 func (l *datagramEngine) notifyPending() {
 	l.notifyMu.Lock()
 	defer l.notifyMu.Unlock()
@@ -318,7 +318,7 @@ func (l *datagramEngine) notifyPending() {
 	l.notifyHandler(events, nil)
 }
 
-// traceEvent tells that the handler is about to be told.
+// traceEvent reports the stage at which the handler is called with an event.
 func (l *datagramEngine) traceEvent(k link.EventKind) {
 	switch k {
 	case link.EventPlaced, link.EventPlacedMany:
@@ -355,7 +355,7 @@ func (l *datagramEngine) dispatch(events []link.Event) {
 	}
 }
 
-// pump sends what nobody else does, and repairs by time.
+// pump sends what no other goroutine sends, and repairs when timers expire.
 func (l *datagramEngine) pump() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -380,8 +380,8 @@ func (l *datagramEngine) pump() {
 	}
 }
 
-// preparePumpSleep notes that the pump sleeps from now on, and returns until when: the deadline may move back
-// meanwhile, and is then computed anew. 0: until it is woken.
+// preparePumpSleep returns the time until which the pump sleeps; 0: until it is woken. It notes that time in
+// pumpWakeAt, for mustWakePump to compare with later deadlines.
 func (l *datagramEngine) preparePumpSleep() (deadline int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -392,10 +392,11 @@ func (l *datagramEngine) preparePumpSleep() (deadline int64) {
 	return deadline
 }
 
-// wakeTolerance is how much later than its deadline the pump may wake: a wake-up costs more than so much waiting.
+// wakeTolerance is how much later than its deadline the pump may wake: waking it earlier costs more than the delay.
 const wakeTolerance = int64(100 * time.Microsecond)
 
-// mustWakePump reports whether the pump must be woken, since it sleeps beyond the next deadline. mu is held.
+// mustWakePump reports whether the pump sleeps beyond the next deadline, so the caller must wake it. The caller holds
+// mu.
 func (l *datagramEngine) mustWakePump() bool {
 	d := l.core.Deadline()
 	if d == 0 || l.pumpWakeAt == 0 || d+wakeTolerance >= l.pumpWakeAt {

@@ -9,10 +9,10 @@
 // What the caller must do, in this order: New with a Handler, Connect, then Write, Fence and Signal, then Close. A
 // node's link to itself is one of those, over memory and not over a network.
 //
-// Where rules are broken nobody is hurt: a peer that is not of the view, or speaks another version, is turned away at
-// hello; a write outside a grant is refused to its writer, and told to the owner; a datagram that does not parse is
-// dropped. Each is counted.
+// Broken rules harm no memory. A peer that is not in the view, or speaks another version, is refused at its hello. A
+// write outside a grant is refused; the writer gets the reason, and the owner an event. A datagram that does not parse
+// is dropped. Each of these is counted.
 //
-// What it does not promise: that a peer is alive. A link that fails is reported once, by Handler.LinkDown, and every
-// request to it fails from then on; what to do about it is decided above.
+// The package does not promise that a peer is alive. If a link fails, Handler.LinkDown reports it once, and every later
+// request to that peer returns an error; the layers above decide what follows.
 package transport

@@ -14,10 +14,10 @@ import (
 	"ringlet/transport/link"
 )
 
-// A Member is a node of a view, at its rank.
+// A Member is a node of a view; its index there is its rank.
 type Member struct {
 	Name string
-	Addr string // where it is dialled
+	Addr string // where others dial it
 }
 
 // A View is an immutable, numbered set of nodes in order.
@@ -26,17 +26,17 @@ type View struct {
 	Members []Member
 }
 
-// A Placement is a run of bytes that a peer has written, or tried to.
+// A Placement is a range of bytes that a peer has written, or tried to.
 type Placement = link.Placement
 
-// Handler is told what happens on an endpoint's links. Its methods must neither block nor call Close; data they are
-// given is theirs until they return. Calls for one peer never overlap, but for Completed: a carrier that places at
-// once, and the link of a node to itself, call it from within Write, WriteMany and Fence.
+// Handler is called with the events of an endpoint's links. Its methods must neither block nor call Close; the data
+// they get is valid until they return. Calls for one peer never overlap, except Completed: a link through memory, such
+// as a node's link to itself, calls it from within Write, WriteMany and Fence.
 type Handler interface {
 	link.Handler
-	// Malformed tells that a datagram did not parse or broke the protocol.
+	// Malformed reports a datagram that did not parse or broke the protocol.
 	Malformed(peer int, err error)
-	// LinkDown tells that a link is over, other than by Close. Nothing more comes from that peer.
+	// LinkDown reports that a link has ended other than by Close. The handler gets no more calls for that peer.
 	LinkDown(peer int, err error)
 }
 
@@ -52,47 +52,48 @@ func (e *LinkError) Error() string {
 }
 func (e *LinkError) Unwrap() error { return e.Cause }
 
-// A FullError says that the queue of the link to a peer has no room for what must not wait. Nothing was queued.
+// A FullError says that the queue of the link to a peer has no space for a write that must not wait. The write was not
+// queued.
 type FullError struct {
 	Peer string
 	Rank int
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("the queue of the link to %s (rank %d) is full: it takes more once that peer takes what it has",
-		e.Peer, e.Rank)
+	return fmt.Sprintf("the queue of the link to %s (rank %d) is full: write again when that peer has answered "+
+		"earlier writes", e.Peer, e.Rank)
 }
 
 // Config of an Endpoint.
 type Config struct {
 	Network Network
 	Handler Handler
-	Table   *shmem.Table // what this node exports, to whom
+	Table   *shmem.Table // this node's exports and grants
 	View    View
-	Rank    int // this node's place in the view
-	// Carrier of all links. Zero means CarrierQUICGo. Both ends of a link must agree. CarrierLocal and CarrierAuto want a
-	// Table of shmem.NewSharedTable.
+	Rank    int // this node's index in the view
+	// Carrier of all links. Zero means CarrierQUICGo. Both ends of a link must agree on it. CarrierLocal and CarrierAuto
+	// need a Table of shmem.NewSharedTable.
 	Carrier Carrier
-	// AutoNetwork is what CarrierAuto takes for a peer on another host. Zero means CarrierQUICGo.
+	// AutoNetwork is CarrierAuto's carrier for a peer on another host. Zero means CarrierQUICGo.
 	AutoNetwork Carrier
-	// Spin is how long the receiver of a local link looks for something before it sleeps. Zero means 50 µs where this host
-	// has a processor for each member of the view, and none otherwise; negative means none.
+	// Spin is how long the receiver of a local link polls before it sleeps. Zero means 50 µs if this host has a processor
+	// for each member of the view, and no polling otherwise; negative means none.
 	Spin time.Duration
-	// DropShare is the share of received datagrams thrown away on purpose, to show repair at work. Zero means none.
+	// DropShare is the share of received datagrams dropped on purpose, to show the repair of losses. Zero means none.
 	DropShare float64
 	DropSeed  uint64
-	// Damage is what goes wrong on purpose with what is sent and what comes, by the same seed. Zero means nothing.
+	// Damage is done on purpose to datagrams sent and received, by chance from DropSeed. Zero means none.
 	Damage Damage
-	// MayRejoin says whether another process may take the place of a peer whose link is over. Nil: none may.
+	// MayRejoin reports whether another process may replace a peer whose link is over. Nil: none may.
 	MayRejoin func(rank int) bool
-	// OnRejoin is told of the link to such a process, before anything comes over it. It must not block. It may be nil.
+	// OnRejoin is called for the link to such a process, before its first event. It must not block. It may be nil.
 	OnRejoin func(rank int)
-	// Trace is told of the stages that datagrams pass, by any goroutine and under locks: it must neither block nor call
-	// the endpoint. Zero means none, and costs a look at a nil.
+	// Trace is called with the stages that datagrams pass, by any goroutine and under locks: it must neither block nor
+	// call the endpoint. Nil means no trace.
 	Trace func(Stage)
-	// OnTurnedAway is told of each peer that this node refuses to link to, by the goroutine that accepts. It may be nil.
+	// OnTurnedAway is called for each peer that this node refuses, by the goroutine that accepts it. It may be nil.
 	OnTurnedAway func(*turnedAwayError)
-	// MinTimeout is how long the setting up of a carrier may take, and a link be stuck, at least. Zero: 10 s and 15 s.
+	// MinTimeout is a lower bound of two time-outs: of a carrier's set-up, and of a stuck link. Zero: 10 s and 15 s.
 	MinTimeout time.Duration
 	Log        *slog.Logger
 }
@@ -102,24 +103,24 @@ type Endpoint struct {
 	// immutable after New
 	cfg  Config
 	log  *slog.Logger
-	ctx  context.Context // over when the endpoint is closed
+	ctx  context.Context // done when the endpoint is closed
 	stop context.CancelFunc
 
 	// atomic
-	// by rank; set in New for this node and in Connect for others, then by mayRejoin
+	// by rank; set in New for this node, in Connect for others, and again for processes that mayRejoin
 	peers        []atomic.Pointer[peer]
 	refusedPeers [numRefuseCodes]atomic.Uint64 // peers turned away
 
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the next three
 	connecting  bool
 	closed      bool
-	formerStats []Stats // by rank: of links to processes whose place others have taken
+	formerStats []Stats // by rank: sums of the links that later ones have replaced
 
 	wg    sync.WaitGroup
-	ended chan struct{} // closed at the end of Close
+	ended chan struct{} // closed when Close returns
 }
 
-// New makes an endpoint. Next come Connect, then Write, Fence and Signal in any order from any goroutine, then Close.
+// New makes an endpoint. Call Connect next, then Write, Fence and Signal in any order from any goroutine, then Close.
 func New(cfg Config) *Endpoint {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -154,13 +155,13 @@ func (e *Endpoint) peer(rank int) (*peer, error) {
 }
 
 // Write queues a remote write into a window that the peer has granted. It waits while the link's request queue is full.
-// The data must not change until Completed tells the outcome under w.Cookie.
+// The data must not change until Completed reports the outcome for w.Cookie.
 func (e *Endpoint) Write(rank int, w link.Write) error { return e.write(rank, w, true) }
 
-// TryWrite is Write, but it never waits: where the queue of the link has no room it queues nothing, and returns a
-// *FullError that names the peer. Each link has a queue of its own, so who writes to several peers in turn goes on with
-// the next. There is room again once a write to that peer has its outcome; over memory, where a write has it at once,
-// when the peer has read on, which nothing tells.
+// TryWrite is Write without waiting: if the link's queue is full, it queues nothing and returns a *FullError that names
+// the peer. Each link has its own queue, so a caller that writes to several peers goes on with the next one. Over a
+// network the queue has space again once a write to that peer has its outcome. Over memory it has when the peer has
+// read earlier writes, which no event reports.
 func (e *Endpoint) TryWrite(rank int, w link.Write) error { return e.write(rank, w, false) }
 
 func (e *Endpoint) write(rank int, w link.Write, wait bool) error {
@@ -175,18 +176,19 @@ func (e *Endpoint) write(rank int, w link.Write, wait bool) error {
 	return p.engine.write(w, wait)
 }
 
-// Deadline is the time after d from now, as link.Write has it.
+// Deadline is the time d from now, on the clock of link.Write.
 func Deadline(d time.Duration) int64 { return monotonicNow() + int64(d) }
 
-// WriteMany queues many remote writes to the peer. Those that fit a datagram travel together, as many as it holds. They
-// have one Completed in common, whose error is the first refusal. It waits like Write. Neither the pieces nor their
-// data may change until then.
+// WriteMany queues many remote writes to the peer. Pieces that fit one datagram travel together, as many as it holds.
+// All pieces have one Completed, whose error is the first refusal. WriteMany waits as Write does. Neither the pieces
+// nor their data may change until Completed.
 func (e *Endpoint) WriteMany(rank int, pieces []link.Piece, cookie uint64) error {
 	return e.writeMany(rank, pieces, cookie, true)
 }
 
-// TryWriteMany is to WriteMany what TryWrite is to Write, for a peer that is reached over a network. It refuses one
-// that is reached through memory: nothing there keeps room for many, and Mapped is the way to store without waiting.
+// TryWriteMany is WriteMany without waiting, for a peer that is reached over a network. For a peer that is reached
+// through memory it returns an error, since its queue cannot promise space for many pieces; use Mapped to store there
+// without waiting.
 func (e *Endpoint) TryWriteMany(rank int, pieces []link.Piece, cookie uint64) error {
 	return e.writeMany(rank, pieces, cookie, false)
 }
@@ -208,17 +210,17 @@ func (e *Endpoint) writeMany(rank int, pieces []link.Piece, cookie uint64, wait 
 	return p.engine.writeMany(pieces, cookie, wait)
 }
 
-// RelocateWrite has the pieces of a WriteMany that is under way lie elsewhere from now on, where to says for each: the
-// same bytes, which must not change until Completed. What they lay in before is the caller's again when RelocateWrite
-// returns. So a peer that does not answer need not keep the memory of what is sent to others. It calls to under a lock
-// of the link, and not at all where it reports false: the write has not been queued yet, or its outcome is known or
-// about to be told.
+// RelocateWrite moves the data of a WriteMany under way: to(i) returns the new place of piece i, which holds the same
+// bytes, and must not change until Completed. When RelocateWrite returns, the caller may reuse the old memory, so one
+// peer that does not answer need not keep the memory that other peers were sent from. RelocateWrite calls to under a
+// lock of the link. It reports false, without calling to, if the write has not been queued yet, or its outcome is known
+// or about to be reported.
 func (e *Endpoint) RelocateWrite(rank int, cookie uint64, to func(piece int) []byte) bool {
 	p, err := e.peer(rank)
 	return err == nil && p.engine.relocateWrite(cookie, to)
 }
 
-// Fence asks for a Completed under the given cookie once every write to the peer queued so far has its outcome.
+// Fence asks for a Completed with the given cookie once every write queued to the peer so far has its outcome.
 func (e *Endpoint) Fence(rank int, cookie uint64) error {
 	p, err := e.peer(rank)
 	if err != nil {
@@ -227,9 +229,9 @@ func (e *Endpoint) Fence(rank int, cookie uint64) error {
 	return p.engine.fence(cookie)
 }
 
-// Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once, in order, or the link is down. It
-// never waits, so a Handler may call it; how many may pile up is for the caller to bound. Signals and writes travel
-// apart: one that must not overtake a write is sent once a Fence behind that write has completed.
+// Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once and in order, or the link ends. It
+// never waits, so a Handler may call it; the caller must bound the number of signals under way. Signals can overtake
+// writes: to order a signal behind a write, send it after a Fence behind that write has completed.
 func (e *Endpoint) Signal(rank int, payload []byte) error {
 	p, err := e.peer(rank)
 	if err != nil {
@@ -238,8 +240,8 @@ func (e *Endpoint) Signal(rank int, payload []byte) error {
 	return p.engine.signal(payload)
 }
 
-// DropLink ends the link to a rank for the given reason, and does not wait. LinkDown follows, as when the link had
-// failed by itself. A link that there is not, or is over, is left as it is.
+// DropLink ends the link to a rank for the given reason, and does not wait. LinkDown follows, as after a failure.
+// Without a link, or when it is over, DropLink does nothing.
 func (e *Endpoint) DropLink(rank int, why error) {
 	if p, err := e.peer(rank); err == nil && rank != e.cfg.Rank {
 		p.fail(why)
@@ -262,7 +264,7 @@ func (e *Endpoint) Stats() Stats {
 	return s
 }
 
-// addLinkStats adds those of all links to a rank.
+// addLinkStats adds the counters of all links that a rank has had.
 func (e *Endpoint) addLinkStats(rank int, s *Stats) {
 	e.mu.Lock()
 	former, p := e.formerStats[rank], e.peers[rank].Load()
@@ -273,7 +275,7 @@ func (e *Endpoint) addLinkStats(rank int, s *Stats) {
 	}
 }
 
-// LinkStats are the counters of the link to a rank, to this node itself included; zero where there is none.
+// LinkStats returns the counters of the links to a rank, also this node's own; zero if there is none.
 func (e *Endpoint) LinkStats(rank int) (s link.Stats) {
 	if rank >= 0 && rank < len(e.peers) {
 		var all Stats
@@ -301,7 +303,7 @@ type Stats struct {
 	DamagedTables    uint64         `help:"datagrams whose window was looked up on purpose in a stale row of the table, and refused"`
 }
 
-// add adds what is counted by link.
+// add adds the counters of a link.
 func (s *Stats) add(o *Stats) {
 	s.Stats.Add(&o.Stats)
 	s.WritesUnanswered += o.WritesUnanswered
@@ -317,7 +319,7 @@ func (s *Stats) add(o *Stats) {
 
 type linksByCarrier [numCarriers]uint64
 
-// Kinds names the carriers that a link may be of.
+// Kinds names the carriers of links, for the counters' names.
 func (linksByCarrier) Kinds() []string {
 	names := make([]string, numCarriers)
 	for c := Carrier(1); c < CarrierAuto; c++ {
@@ -326,8 +328,8 @@ func (linksByCarrier) Kinds() []string {
 	return names
 }
 
-// Close ends all links and waits for their goroutines. The network stays open. Whoever calls it while it is under way
-// waits too: memory may be taken back after it, and not before.
+// Close ends all links and waits for their goroutines. The network stays open. A second caller waits as well: when any
+// call has returned, no goroutine touches the memory that was granted or written from.
 func (e *Endpoint) Close() error {
 	e.mu.Lock()
 	first := !e.closed
@@ -339,7 +341,7 @@ func (e *Endpoint) Close() error {
 		return nil
 	}
 	defer close(e.ended)
-	for _, end := range [...]func(*peer){(*peer).closeLink, (*peer).wait} { // one that takes its time holds up no other
+	for _, end := range [...]func(*peer){(*peer).closeLink, (*peer).wait} { // ends all links before it waits for any
 		for i := range e.peers {
 			if p := e.peers[i].Load(); p != nil {
 				end(p)
@@ -350,53 +352,53 @@ func (e *Endpoint) Close() error {
 	return nil
 }
 
-// One link's shell, whatever carries it: a conn that says who the peer is and when it is over, and an engine that puts
-// requests, flushes what is due, and receives. The engines are datagrams.go (a link.Core over a network) and memory.go
-// (records in memory that both ends map, and a node's link to itself).
+// The shell of one link: a conn, which knows the peer's name and when the connection ends, and an engine, which queues
+// requests, sends and receives. The engines are datagrams.go (a link.Core over a network) and memory.go (records in
+// memory that both ends map, and a node's link to itself).
 
-// clockStart is the zero of the links' clock.
+// clockStart is the zero of the clock of all links.
 var clockStart = time.Now()
 
 func monotonicNow() int64 { return int64(time.Since(clockStart)) + 1 }
 
-// ErrClosed is returned for what is asked of an endpoint or link that is closed.
+// ErrClosed is returned by calls on an endpoint or link that is closed.
 var ErrClosed = errors.New("transport is closed")
 
-// peer is this node's end of a link, to itself included.
+// peer is this node's end of a link; a node has one to itself, too.
 type peer struct {
 	// immutable after newPeer
 	rank    int
-	carrier Carrier // 0: none, the link is to this node itself
+	carrier Carrier // 0: the link to this node itself
 	name    string
 	conn    Conn // nil for the link to itself
 	handler Handler
 	engine  engine
-	damage  *Damager // nil: nothing is damaged on purpose
+	damage  *Damager // nil: no damage
 	fullErr FullError
 	down    chan struct{} // closed when the link is over
 
 	mu       sync.Mutex // guards err, and the core of an engine that has one
-	writable *sync.Cond // there may be room again for a write, or the link is over
+	writable *sync.Cond // a write may find space in the queue, or the link is over
 	err      error      // why the link is over
 
 	wg sync.WaitGroup
 }
 
-// engine is what carries a link.
+// engine sends and receives for a link.
 type engine interface {
-	// write and writeMany report &peer.fullErr where there is no room and they must not wait.
+	// write and writeMany return &peer.fullErr if the queue is full and wait is false.
 	write(w link.Write, wait bool) error
 	writeMany(pieces []link.Piece, cookie uint64, wait bool) error
-	// relocateWrite reports false where no such write is under way, or its bytes are not needed once it is queued.
+	// relocateWrite reports false if no such write is under way, or the engine has already copied its bytes.
 	relocateWrite(cookie uint64, to func(piece int) []byte) bool
 	fence(cookie uint64) error
 	// signal never waits, so a Handler may call it.
 	signal(payload []byte) error
-	// stats are those of the link; mu is held.
+	// stats returns the link's counters; the caller holds mu.
 	stats() link.Stats
-	// start begins to carry. What goes on by itself counts into the peer's wg.
+	// start starts the engine. It counts its goroutines in the peer's wg.
 	start()
-	// stop is called once the link is over: after it nothing is told, and no memory is touched.
+	// stop is called after the end of the link: when it returns, the engine calls no handler and touches no memory.
 	stop()
 }
 
@@ -421,8 +423,8 @@ func (p *peer) run() {
 	}
 }
 
-// watchConn waits for the end of the connection, and then ends the link. It tells the handler why, unless the link was
-// closed on purpose; nothing of this peer is told at the same time or after it.
+// watchConn waits for the end of the connection, and then ends the link. It calls LinkDown, unless Close ended the
+// link; no other call of the handler for this peer runs at the same time or later.
 func (p *peer) watchConn() {
 	_, err := p.conn.Recv(nil)
 	p.fail(err)
@@ -433,18 +435,18 @@ func (p *peer) watchConn() {
 	}
 }
 
-// isOver reports whether the link has ended, which whoever ended it has told. The caller holds mu.
+// isOver reports whether the link has ended; the goroutine that ended it has noted the reason. The caller holds mu.
 func (p *peer) isOver() bool { return p.err != nil }
 
-// reason is why the link is over; nil while it is not.
+// reason is why the link has ended; nil as long as it lives.
 func (p *peer) reason() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err
 }
 
-// shutDown notes why the link is over, unless that is known, and ends its connection. The end of that brings the rest
-// about.
+// shutDown notes why the link ends, unless it has ended already, and closes its connection. watchConn then does the
+// rest.
 func (p *peer) shutDown(err error, closeReason string) {
 	p.mu.Lock()
 	if p.err == nil {
@@ -458,15 +460,15 @@ func (p *peer) shutDown(err error, closeReason string) {
 	}
 }
 
-// fail ends the link for the given reason, and waits for nobody.
+// fail ends the link for the given reason, and does not wait.
 func (p *peer) fail(err error) {
 	p.shutDown(&LinkError{Peer: p.name, Rank: p.rank, Cause: err}, err.Error())
 }
 
-// closeLink ends the link on purpose, and waits for nobody.
+// closeLink ends the link on purpose, and does not wait.
 func (p *peer) closeLink() { p.shutDown(ErrClosed, "done") }
 
-// wait waits for the goroutines of a link that has ended. It must not be called from a Handler.
+// wait waits for the goroutines of a link that has ended. A Handler must not call it.
 func (p *peer) wait() {
 	if p.conn == nil {
 		p.engine.stop()

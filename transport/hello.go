@@ -12,23 +12,23 @@ import (
 // helloSize is the length of a hello without its extension, bytes; docs/format/wire.md draws it.
 const helloSize = 24
 
-// maxExtension bounds what a carrier may add to a hello, bytes.
+// maxExtension is the longest addition of a carrier to a hello, bytes.
 const maxExtension = 512
 
 const helloMagic = 0x4C474E52 // "RNGL"
 
-// hello is what both ends say before the first datagram.
+// hello is the first message of each end, before any datagram.
 type hello struct {
 	version     uint8
-	view        uint64 // which set of nodes, in which order
+	view        uint64 // number of the set of nodes and of their order
 	maxDatagram int    // bytes
 	credit      int    // datagrams in flight
-	seqWindow   int    // how far repair may lag, datagrams
+	seqWindow   int    // how far sending may run ahead of a repair, datagrams
 	carriers    carrierSet
 	extension   []byte // of the carrier local: where its memory is
 }
 
-// carrierSet has bit c set for each Carrier c that an end would take; an answer has one.
+// carrierSet has bit c set for each Carrier c that an end accepts; an answer has one bit.
 type carrierSet uint8
 
 func newCarrierSet(cs ...Carrier) (s carrierSet) {
@@ -40,7 +40,7 @@ func newCarrierSet(cs ...Carrier) (s carrierSet) {
 
 func (s carrierSet) contains(c Carrier) bool { return s&(1<<c) != 0 }
 
-// preferred is the carrier that two ends which would take any of the set use: on the same host the one that needs no
+// preferred is the carrier that two ends use if both accept the set: a carrier of the same host before one of a
 // network.
 func (s carrierSet) preferred() Carrier {
 	first := Carrier(0)
@@ -76,16 +76,17 @@ func (h hello) marshal() []byte {
 
 func parseHello(b []byte) (hello, error) {
 	if len(b) < 5 || binary.LittleEndian.Uint32(b) != helloMagic {
-		return hello{}, fmt.Errorf("the first message of the peer is no hello of Ringlet: look what runs at its address")
+		return hello{}, fmt.Errorf("the first message of the peer is no hello of Ringlet: " +
+			"check which program listens at its address")
 	}
-	// The version stands before everything that may change with it.
+	// The version comes before all fields that another version may change.
 	h := hello{version: b[4]}
 	if h.version != link.Version {
 		return h, &link.VersionError{Got: h.version}
 	}
 	if len(b) < helloSize || len(b)-helloSize > maxExtension ||
 		len(b)-helloSize != int(binary.LittleEndian.Uint16(b[22:])) {
-		return h, fmt.Errorf("the hello is %d bytes long, and gives another length itself: look whether the peer runs the "+
+		return h, fmt.Errorf("the hello is %d bytes long, but states another length: check whether the peer runs the "+
 			"same release", len(b))
 	}
 	h.carriers = carrierSet(b[5])
@@ -97,7 +98,7 @@ func parseHello(b []byte) (hello, error) {
 	return h, nil
 }
 
-// negotiate takes the smaller of what both ends can do.
+// negotiate returns a hello with the smaller of both ends' limits, and the carriers that both accept.
 func (h hello) negotiate(peer hello) (hello, error) {
 	a := hello{
 		version:     h.version,
@@ -111,25 +112,25 @@ func (h hello) negotiate(peer hello) (hello, error) {
 		return a, fmt.Errorf("the peer would use the carrier %v, this node %v: give both the same transport", peer.carriers,
 			h.carriers)
 	}
-	if a.credit == 0 || a.seqWindow == 0 { // which stand for what suits this end, in a configuration
-		return a, fmt.Errorf("the hello asks for a credit of %d and a ring of %d, which cannot work", a.credit, a.seqWindow)
+	if a.credit == 0 || a.seqWindow == 0 { // in a link.Config zero would mean the default
+		return a, fmt.Errorf("the hello's credit of %d and sequence window of %d cannot work", a.credit, a.seqWindow)
 	}
 	if err := (link.Config{MaxDatagram: a.maxDatagram, Credit: a.credit, SeqWindow: a.seqWindow}).Check(); err != nil {
-		return a, fmt.Errorf("what the hello asks for cannot work: %w", err)
+		return a, fmt.Errorf("the hello asks for sizes that cannot work: %w", err)
 	}
 	return a, nil
 }
 
-// RefuseCode says why a peer was turned away; it travels to the peer.
+// RefuseCode says why an acceptor refused a peer; the code is sent to the peer.
 type RefuseCode uint64
 
-// Why a peer is turned away.
+// Reasons to refuse a peer.
 const (
 	RefuseVersion  RefuseCode = 1 // another version of the link protocol
 	RefuseView     RefuseCode = 2 // another view
-	RefuseStranger RefuseCode = 3 // a name that is not in the view, or is connected already
-	RefuseHello    RefuseCode = 4 // a hello that makes no sense
-	RefuseMemory   RefuseCode = 5 // memory that cannot be reached from here, where the carrier is local
+	RefuseStranger RefuseCode = 3 // a name that is not in the view, not to link here, or connected already
+	RefuseHello    RefuseCode = 4 // a hello that does not parse, or with limits or carriers that cannot work
+	RefuseMemory   RefuseCode = 5 // memory that this process cannot map, where both ends accept only the carrier local
 
 	numRefuseCodes = 6
 )
@@ -138,7 +139,7 @@ func (c RefuseCode) String() string {
 	return registry.NameOf(c, "code", "", "version", "view", "stranger", "hello", "memory")
 }
 
-// A PeerRefusedError says that a peer turned this node away.
+// A PeerRefusedError says that a peer refused this node.
 type PeerRefusedError struct {
 	Peer   string
 	Code   RefuseCode
@@ -149,7 +150,7 @@ func (e *PeerRefusedError) Error() string {
 	return fmt.Sprintf("%s refused the connection (%s): %s", e.Peer, e.Code, e.Reason)
 }
 
-// A turnedAwayError says that this node turned a peer away: the other side of a PeerRefusedError.
+// A turnedAwayError says that this node refused a peer: the acceptor's side of a PeerRefusedError.
 type turnedAwayError struct {
 	Peer  string
 	Code  RefuseCode
@@ -161,9 +162,9 @@ func (e *turnedAwayError) Error() string {
 }
 func (e *turnedAwayError) Unwrap() error { return e.Cause }
 
-// A HandshakeError says that one side did not believe who the other is; dialling again would not help.
+// A HandshakeError says that one side rejected the other's certificate; dialling again would fail too.
 type HandshakeError struct {
-	Peer  string // as it was dialled
+	Peer  string // the name that was dialled
 	Addr  string
 	Cause error
 }

@@ -5,22 +5,22 @@ import (
 	"sync/atomic"
 )
 
-// lossyConn throws away a share of the datagrams that it receives, once they are known to be authentic, to show that
-// repair works on a real network.
+// lossyConn drops a share of the authentic datagrams that arrive, to show on a real network that the link repairs
+// losses.
 type lossyConn struct {
 	directConn
-	Receiver // of what is left
+	Receiver // gets the datagrams that are not dropped
 
 	// owned by the receiver
 	dropShare     float64
 	rng           *rand.Rand
-	reserveCalled bool // Reserve was called for the datagram in hand, so its fate is known
+	reserveCalled bool // Reserve has already decided whether to drop the current datagram
 	dropCurrent   bool
 
 	dropped atomic.Uint64
 }
 
-// newLossyConn makes a connection lose a share of what it receives.
+// newLossyConn wraps a connection, and drops a share of what arrives.
 func newLossyConn(c directConn, share float64, seed uint64) *lossyConn {
 	return &lossyConn{directConn: c, dropShare: share, rng: rand.New(rand.NewPCG(seed, 0x6c6f7373))}
 }
@@ -36,7 +36,7 @@ func (l *lossyConn) drawLoss() {
 	}
 }
 
-// Reserve has what is to be lost opened aside.
+// Reserve returns nil for a datagram that is to be dropped, so that its bytes reach no window.
 func (l *lossyConn) Reserve(head []byte, n int) []byte {
 	l.drawLoss()
 	l.reserveCalled = true

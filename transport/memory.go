@@ -1,9 +1,9 @@
 package transport
 
-// The engine of a link through memory: the carrier local, and a node's link to itself. A link of the carrier local
-// has a connection, which carries the hellos and then nothing: it proves who the peer is, and finds that it is
-// gone. The acceptor looks first whether it can reach the memory that the dialler's hello offers; if so, its answer
-// names the carrier local and offers its own.
+// The engine of a link through memory: the carrier local, and a node's link to itself. A link of the carrier local has
+// a connection too: it carries the hellos, proves the peer's name, and then carries nothing; when the peer's process
+// ends, so does the connection. The acceptor first tries to map the memory that the dialler's hello offers; if that
+// works, its answer names the carrier local and offers its own memory.
 
 import (
 	"errors"
@@ -15,21 +15,21 @@ import (
 	"ringlet/transport/local"
 )
 
-// memoryEngine is one end of such a link. It has no connection before installLocal.
+// memoryEngine is one end of such a link. Before installLocal it has no connection.
 type memoryEngine struct {
 	*peer
 	table *shmem.Table
 	link  *local.Link
 }
 
-// discard gives the memory of a link that never was back; nil has nothing to give.
+// discard frees the memory of a link that was never installed; a nil engine has none.
 func (m *memoryEngine) discard() {
 	if m != nil {
 		_ = m.link.Close()
 	}
 }
 
-// thisNode is how a node speaks of itself as a peer.
+// thisNode is a node's name as its own peer.
 const thisNode = "this node"
 
 // newSelfPeer makes the link of this node to itself.
@@ -49,8 +49,8 @@ func newSelfPeer(cfg *Config) *peer {
 	return m.peer
 }
 
-// localSpin is longer than a busy peer's pauses between writes, and short beside what a second process could do in it.
-// The wake-up it spares takes 5 to 15 µs (2-core VM, 2026-11-21).
+// localSpin is longer than the pauses of a busy peer between writes, and too short to keep the processor from other
+// work. The wake-up that it saves takes 5 to 15 µs (2-core VM, 2026-11-21).
 const localSpin = 50 * time.Microsecond
 
 func (e *Endpoint) newMemoryEngine(rank int) (*memoryEngine, error) {
@@ -78,7 +78,7 @@ func (e *Endpoint) newMemoryEngine(rank int) (*memoryEngine, error) {
 	return m, nil
 }
 
-// newDialHello is the dialler's hello, with the memory that it offers where its carrier may be local.
+// newDialHello returns the dialler's hello and, where it allows the carrier local, the memory that the hello offers.
 func (e *Endpoint) newDialHello(rank int) (hello, *memoryEngine, error) {
 	h := e.newHello(anyDatagramSize)
 	if !h.carriers.contains(CarrierLocal) {
@@ -92,12 +92,13 @@ func (e *Endpoint) newDialHello(rank int) (hello, *memoryEngine, error) {
 	case h.carriers == newCarrierSet(CarrierLocal):
 		return h, nil, err
 	}
-	e.log.Warn("no memory to offer, so the network carries the link", "peer", e.cfg.View.Members[rank].Name, "err", err)
+	e.log.Warn("cannot offer memory of this node, so the network carries the link",
+		"peer", e.cfg.View.Members[rank].Name, "err", err)
 	h.carriers &^= newCarrierSet(CarrierLocal)
 	return h, nil, nil
 }
 
-// joinMemory makes this node's end of a link to the memory that a peer offers.
+// joinMemory makes this node's end of a link and maps the memory that the peer offers.
 func (e *Endpoint) joinMemory(rank int, offer []byte) (*memoryEngine, error) {
 	m, err := e.newMemoryEngine(rank)
 	if err != nil {
@@ -110,7 +111,7 @@ func (e *Endpoint) joinMemory(rank int, offer []byte) (*memoryEngine, error) {
 	return m, nil
 }
 
-// finishJoin ends the dialler's part: the acceptor has reached our memory, now we reach for its.
+// finishJoin maps the acceptor's memory on the dialler's side; the acceptor has already mapped ours.
 func (e *Endpoint) finishJoin(conn Conn, offer []byte, m *memoryEngine) error {
 	err := errors.New("the answer names the carrier local, which was not offered")
 	if m != nil {
@@ -125,7 +126,7 @@ func (e *Endpoint) finishJoin(conn Conn, offer []byte, m *memoryEngine) error {
 }
 
 func (e *Endpoint) installLocal(conn Conn, m *memoryEngine) error {
-	m.conn = newPlainConn(conn) // which brings nothing to anybody, and ends
+	m.conn = newPlainConn(conn) // it delivers no datagrams; its end is the end of the link
 	if !e.installPeer(m.peer) {
 		m.discard()
 		_ = conn.Close("not wanted")
@@ -136,7 +137,7 @@ func (e *Endpoint) installLocal(conn Conn, m *memoryEngine) error {
 
 func (m *memoryEngine) start() { m.link.Start() }
 
-// stop takes everything down: no Revoke waits for this peer.
+// stop unmaps the link's memory and evicts the peer, so that no Revoke waits for it.
 func (m *memoryEngine) stop() {
 	_ = m.link.Close()
 	if m.carrier != 0 {
@@ -144,7 +145,7 @@ func (m *memoryEngine) stop() {
 	}
 }
 
-// wrapError makes the link's error this package's.
+// wrapError turns an error of package local into one of this package.
 func (m *memoryEngine) wrapError(err error) error {
 	if errors.Is(err, local.ErrClosed) || errors.Is(err, local.ErrPeerClosed) {
 		if r := m.reason(); r != nil {
@@ -160,7 +161,7 @@ func (m *memoryEngine) write(w link.Write, wait bool) error {
 		return m.wrapError(m.link.Write(w))
 	}
 	err := m.link.TryWrite(w)
-	if err == local.ErrFull { //nolint:errorlint // it is returned as it is
+	if err == local.ErrFull { // the caller compares it by identity
 		return &m.fullErr
 	}
 	return m.wrapError(err)
@@ -174,22 +175,22 @@ func (m *memoryEngine) writeMany(pieces []link.Piece, cookie uint64, wait bool) 
 
 var errMapped = errors.New("this peer is reached through memory: store with Mapped, or WriteMany, which may wait")
 
-// relocateWrite moves nothing: a write is over when its call returns.
+// relocateWrite moves nothing: a write through memory is complete when its call returns.
 func (m *memoryEngine) relocateWrite(uint64, func(piece int) []byte) bool { return false }
 
 func (m *memoryEngine) fence(cookie uint64) error { return m.wrapError(m.link.Fence(cookie)) }
 func (m *memoryEngine) signal(b []byte) error     { return m.wrapError(m.link.Signal(b)) }
 
-// Mapped is the memory of a peer on this host, or of this node, as this process has it mapped.
+// Mapped is the memory of a peer on this host, or of this node, mapped in this process.
 type Mapped interface {
-	// Acquire is the bytes of a window that the peer has granted. Where there is neither a violation nor an error, Release
-	// is owed, soon: the owner's Revoke waits for it. After an error the link is of no use.
+	// Acquire returns n bytes of a granted window. If it returns neither a violation nor an error, the caller must soon
+	// call Release: the owner's Revoke waits for it. After an error the link is unusable.
 	Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation, error)
 	Release(r shmem.Ref)
 }
 
-// Mapped is the memory of a peer, for loads and stores; nil where there is no link, or it goes over a network. It is
-// that of the link of today: of the process that comes in a peer's place it is not.
+// Mapped returns the memory of a peer for loads and stores; nil where there is no link, or the link goes over a
+// network. It belongs to the present link: after another process has replaced the peer, call Mapped again.
 func (e *Endpoint) Mapped(rank int) Mapped {
 	if p, err := e.peer(rank); err == nil {
 		if m, ok := p.engine.(*memoryEngine); ok {
@@ -201,13 +202,14 @@ func (e *Endpoint) Mapped(rank int) Mapped {
 
 func (m *memoryEngine) stats() link.Stats {
 	s := m.link.Stats()
-	if m.carrier == 0 { // what a node writes to itself is not sent
+	if m.carrier == 0 { // a node's writes to itself do not count as sent
 		s.ChunksSent, s.BytesSent, s.ChunksPlaced, s.ChunksRefused = 0, 0, 0, 0
 	}
 	return s
 }
 
-// onDown ends the link where the peer has gone wrong. Where it has only left, its connection says more in a moment.
+// onDown ends the link after an error of the peer. If the peer has only closed, the end of its connection tells the
+// reason.
 func (m *memoryEngine) onDown(err error) {
 	if !errors.Is(err, local.ErrPeerClosed) {
 		m.fail(err)

@@ -1,20 +1,20 @@
 package transport
 
-// sendBurst is how many datagrams a plain connection is given at a time, and recvBurst how many are taken off it.
+// sendBurst is how many datagrams plainConn collects before Flush, and recvBurst how many it receives at once.
 const (
 	sendBurst = 16
 	recvBurst = 16
 )
 
-// plainConn makes a directConn of a connection that carries one datagram at a time, sealed and opened by itself: it
-// keeps what is put until it is flushed, and brings every datagram as one that was opened aside. Flush may wait for
-// room, so only the link's pump may call it. Recv brings what comes to the Receiver, all that is at hand at a time,
-// until the connection is over.
+// plainConn makes a directConn of a Conn that carries, encrypts and decrypts one datagram at a time. It copies appended
+// datagrams and sends them at Flush; each arriving datagram goes to Receiver.Receive. Flush may wait for the carrier's
+// queue, so only the link's pump may call it. Recv hands all that has arrived to the Receiver, until the connection
+// ends.
 type plainConn struct {
 	Conn
 	receiver Receiver // set by Start, before Recv
 
-	// owned by who puts
+	// owned by the caller of Append and Flush
 	buf      []byte // sendBurst datagrams of full size
 	lens     [sendBurst]int
 	batchLen int
@@ -53,7 +53,7 @@ func (c *plainConn) Recv([][]byte) (int, error) {
 			return 0, err
 		}
 		if c.receiver == nil || !c.receiver.BeginRead() {
-			continue // a datagram here means nothing
+			continue // no link is there, or it is over
 		}
 		for _, d := range batch[:n] {
 			c.receiver.Receive(d)

@@ -40,8 +40,8 @@ func TestWhoIsTurnedAway(t *testing.T) {
 		{"linked already", "n0", sayHello(), transport.RefuseStranger, `"n0" is linked already`},
 		{"no hello", "n1", nil, transport.RefuseHello, "no hello of Ringlet"},
 		{"bad magic", "n1", change(0, 'X'), transport.RefuseHello, "no hello of Ringlet"},
-		{"cut", "n1", sayHello()[:23], transport.RefuseHello, "23 bytes long, and gives another length itself"},
-		{"long", "n1", append(sayHello(), 0), transport.RefuseHello, "25 bytes long, and gives another length itself"},
+		{"cut", "n1", sayHello()[:23], transport.RefuseHello, "23 bytes long, but states another length"},
+		{"long", "n1", append(sayHello(), 0), transport.RefuseHello, "25 bytes long, but states another length"},
 		{"no credit", "n1", change(18, 0), transport.RefuseHello, "cannot work"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

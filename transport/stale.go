@@ -5,12 +5,12 @@ import (
 	"ringlet/transport/link"
 )
 
-// staleConn damages the export table on purpose: the window of a share of the datagrams is looked up under a generation
-// that it does not have, as if its row were stale. The table must refuse it and count it. Nothing of such a datagram is
-// placed; it counts as lost, so that the peer sends it again.
+// staleConn damages the export table on purpose: for a share of the datagrams it looks the window up under a wrong
+// generation, as if the table's row were stale. The table must refuse and count the look-up. Such a datagram is not
+// placed but counts as lost, so the peer sends it again.
 type staleConn struct {
 	directConn
-	Receiver // of what is left
+	Receiver // gets the datagrams that are not refused
 
 	// immutable
 	damager *Damager
@@ -18,8 +18,8 @@ type staleConn struct {
 	peer    shmem.Peer
 
 	// owned by the receiver
-	reserveCalled bool // Reserve was called for the datagram in hand, so its fate is known
-	rowDamaged    bool // the row is damaged for it
+	reserveCalled bool // Reserve has already drawn rowDamaged for the current datagram
+	rowDamaged    bool // the row is damaged for the current datagram
 }
 
 func (s *staleConn) Start(r Receiver) {
@@ -27,7 +27,7 @@ func (s *staleConn) Start(r Receiver) {
 	s.directConn.Start(s)
 }
 
-// Reserve has a datagram opened aside whose row is damaged.
+// Reserve returns nil for a datagram with a damaged row, so that its bytes reach no window.
 func (s *staleConn) Reserve(head []byte, n int) []byte {
 	s.rowDamaged, s.reserveCalled = s.damager.drawTableDamage(), true
 	if s.rowDamaged {
@@ -56,8 +56,9 @@ func (s *staleConn) Receive(d []byte) {
 	}
 }
 
-// refused looks up the first window that a datagram writes to in the damaged row. A straggler whose window has been
-// granted anew may hit the new generation; it goes the usual way, where it is refused for the one it has.
+// refused looks up the first window of a datagram in the damaged row. If that window has since been granted anew, the
+// flipped generation of a late datagram may by chance be the new one; refused then returns false, and the link refuses
+// the datagram for its true, old generation.
 func (s *staleConn) refused(d []byte) bool {
 	r, ok := link.FirstTarget(d)
 	if !ok {
@@ -72,8 +73,8 @@ func (s *staleConn) refused(d []byte) bool {
 	return true
 }
 
-// drawTableDamage says whether the row for a datagram is damaged.
+// drawTableDamage decides by chance whether the row for a datagram is damaged.
 func (d *Damager) drawTableDamage() bool { return d.tableRand.Float64() < d.shares.TableShare }
 
-// damageGeneration turns over a bit of one.
+// damageGeneration flips one bit of a generation.
 func (d *Damager) damageGeneration(gen uint32) uint32 { return gen ^ 1<<d.tableRand.IntN(32) }

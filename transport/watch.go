@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// A connection lives as long as small packets of its own pass. A link whose datagrams do not would wait for ever, and
-// so would whoever writes to it. So somebody looks, once in a while, for how long nothing has been heard of what was
-// sent.
+// A carrier's connection lives as long as its small keep-alive packets pass. If the path drops the link's datagrams
+// alone, the link and its writers would wait for ever. So watch checks every second for how long no ack has come for
+// what was sent.
 
 const (
 	watchInterval = time.Second
-	// stuckTimeout is three times as long as a silent peer is believed to live.
+	// stuckTimeout is three times the time after which a silent peer counts as gone.
 	stuckTimeout = 15 * time.Second
 )
 
-// A stuckError says that a link was given up although its connection lives.
+// A stuckError says that this node ended a link although its connection lives.
 type stuckError struct{ After time.Duration }
 
 func (e *stuckError) Error() string {
-	return fmt.Sprintf("nothing that was sent has arrived for %v, although the connection lives: look whether the path "+
+	return fmt.Sprintf("nothing that was sent has arrived for %v, although the connection lives: check whether the path "+
 		"still carries full packets (its MTU may have changed) and all UDP packets between the two nodes", e.After)
 }
 
-// watch gives the link up when nothing has arrived for too long.
+// watch ends the link when no ack has arrived for too long.
 func (l *datagramEngine) watch() {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()

@@ -1,14 +1,15 @@
-// Package express is the engine of the carrier quic: what a bulk packet looks like and how it is sealed. A packet is
-// one of QUIC version 1 with a short header (RFC 9000, section 17.3), protected as RFC 9001 says, with one DATAGRAM
-// frame (RFC 9221). quic-go makes the handshake; its packets and these share a socket, and connection IDs tell them
-// apart.
+// Package express makes and reads the bulk packets of the carrier quic. Such a packet is one of QUIC version 1 with a
+// short header (RFC 9000, section 17.3), protected as in RFC 9001, with one DATAGRAM frame (RFC 9221). quic-go does the
+// handshake; its packets and these use one socket and differ by their connection IDs.
 //
-// It does no I/O. transport/quic has the socket, hands packets to the right session, and moves many in one system call.
+// The package does no I/O. transport/quic has the socket, finds a packet's session, and moves many packets per system
+// call.
 //
-// What the caller must do: export a secret of each direction from the TLS session; one Sealer and one Opener per
-// direction and session, each used by one goroutine at a time; drop, and count, whatever an Opener does not open.
+// The caller must do the following: export a secret for each direction from the TLS session; use one Sealer and one
+// Opener per direction and session, each in one goroutine at a time; drop and count every packet that an Opener
+// rejects.
 //
-// What it promises: a packet opens only if the peer sealed it, in this session, and only once; the number that makes
-// its nonce never repeats, and its key is updated every 2²² packets. Nothing of a packet can be read by others but its
-// connection ID and its size. docs/design/011-quic.md has the threat model.
+// The package promises that a packet opens only if the peer sealed it in this session, and only once; packet numbers,
+// which make the nonces, never repeat, and the key is updated every 2²² packets. Third parties can read only a packet's
+// connection ID and size. docs/design/011-quic.md has the threat model.
 package express

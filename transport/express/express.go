@@ -2,10 +2,10 @@ package express
 
 // Pipeline of a packet:
 //
-//	1 Seal    (sequential: who holds the link's sending)   header and first bytes, then the body from where it lies
-//	2 Inspect (sequential: the socket's reader)            header, key and number looked at; nothing is trusted
-//	3 Peek    (sequential: the socket's reader)            the first bytes of a datagram: where does its body belong?
-//	4 Open…   (sequential: the socket's reader)            the body straight to where it belongs, or all of it aside
+//	1 Seal    (sequential: the link's sender)    encrypts header and first bytes, and the body from the writer's memory
+//	2 Inspect (sequential: the socket's reader)  checks header, key and number; nothing is authenticated yet
+//	3 Peek    (sequential: the socket's reader)  decrypts the first bytes of a datagram, which say where its body belongs
+//	4 Open…   (sequential: the socket's reader)  decrypts the body into its place, or the packet into a buffer
 //
 // Nothing allocates but a change of keys, every 2²² packets.
 
@@ -21,7 +21,7 @@ import (
 	"ringlet/transport/gcm"
 )
 
-// Sealer seals the packets of one direction.
+// Sealer encrypts the packets of one direction.
 type Sealer struct {
 	header     header
 	ratchet    ratchet
@@ -31,8 +31,8 @@ type Sealer struct {
 	firstBytes [gcm.FirstSize]byte
 }
 
-// NewSealer makes a sealer for a session that the receiver has named by a connection ID, with the direction's first
-// traffic secret.
+// NewSealer makes a sealer for the connection ID that the receiver has chosen for its session, with the direction's
+// first traffic secret.
 func NewSealer(secret []byte, session uint64) (*Sealer, error) {
 	keys, err := newRatchet(secret)
 	if err != nil {
@@ -43,12 +43,12 @@ func NewSealer(secret []byte, session uint64) (*Sealer, error) {
 	return x, err
 }
 
-// Seal writes a packet to dst, which has room for it, and returns its length: Overhead more than head and body have.
-// dst must not overlap head or body.
+// Seal writes a packet to dst and returns its length: Overhead more than head and body have. dst must be long enough,
+// and must not overlap head or body.
 func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
 	h := &x.header
 	for h.number/packetsPerKey >= uint64(x.ratchet.epoch) {
-		// Without a new key nothing changes, so that nothing is ever sealed with a key beyond its life.
+		// After an error the key stays, so Seal fails again and encrypts nothing more with a key that is used up.
 		k, err := x.ratchet.nextKey()
 		if err != nil {
 			return 0, err
@@ -76,27 +76,27 @@ func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
 	return n, nil
 }
 
-// Verdict says what becomes of a packet, before anything of it is believed.
+// Verdict says whether a packet is accepted, and if not, why.
 type Verdict uint8
 
 // Verdicts.
 const (
 	Fresh      Verdict = iota // it may be opened
-	Replayed                  // its number has been seen, or is too old to know
-	UnknownKey                // sealed with a key that is not in use
-	Malformed                 // not what a peer seals
-	Forged                    // it does not open: not sealed by the peer, or damaged on the way
+	Replayed                  // its number was accepted before, or is too old to tell
+	UnknownKey                // encrypted with a key that is not in use
+	Malformed                 // no peer makes such a packet
+	Forged                    // it fails authentication: not sealed by the peer, or damaged on the way
 )
 
-// Opener opens the packets of one direction.
+// Opener decrypts the packets of one direction.
 type Opener struct {
 	ratchet    ratchet
-	keys       [3]key // of epochs from first on: the previous, the present, the next
+	keys       [3]key // of the epochs firstEpoch to firstEpoch+2: the previous, present and next one
 	firstEpoch uint32
 	replay     replay
 	mask       headerMask
 
-	// of the packet in hand
+	// of the packet last inspected
 	packet     []byte
 	number     uint64
 	key        *key
@@ -114,12 +114,12 @@ func NewOpener(secret []byte) (*Opener, error) {
 	for range o.keys {
 		o.advanceKeys()
 	}
-	o.firstEpoch = 0 // none of them was forgotten
+	o.firstEpoch = 0 // the first three calls have dropped no key
 	return o, nil
 }
 
-// Inspect takes a packet of at least Overhead bytes in hand, shows its header, and judges it. No packet may be looked
-// at twice.
+// Inspect removes the header protection of a packet of at least Overhead bytes, and checks the header. Peek and Open
+// then work on this packet. No packet may be inspected twice.
 func (o *Opener) Inspect(packet []byte) Verdict {
 	o.mask.apply(packet)
 	if packet[0]&fixedBits != firstByte {
@@ -139,8 +139,9 @@ func (o *Opener) Inspect(packet []byte) Verdict {
 	return Fresh
 }
 
-// Peek returns the first bytes of the datagram in the packet in hand, and how many follow them; none where the packet
-// holds something else, or a datagram that is too short to belong elsewhere. They are not known to be authentic.
+// Peek decrypts the first bytes of the inspected packet's datagram, and returns them and the number of bytes behind
+// them. It returns nil for another frame, and for a datagram too short to have a separate body. The bytes are not
+// authenticated yet.
 func (o *Opener) Peek() (first []byte, rest int) {
 	if len(o.packet) < splitSize {
 		return nil, 0
@@ -152,8 +153,8 @@ func (o *Opener) Peek() (first []byte, rest int) {
 	return o.firstBytes[kindSize:], len(o.packet) - splitSize
 }
 
-// OpenRest writes what follows the first bytes of the packet in hand, which has been peeked at, to dst, which must have
-// exactly that length. If the packet is not the peer's, what dst holds is undefined.
+// OpenRest decrypts the bytes behind those of Peek into dst, which must have exactly their length. If the packet is not
+// authentic, dst holds undefined bytes.
 func (o *Opener) OpenRest(dst []byte) Verdict {
 	if err := o.key.aead.OpenApart(dst, o.nonce[:], o.packet[HeaderSize:], o.packet[:HeaderSize]); err != nil {
 		return Forged
@@ -162,11 +163,11 @@ func (o *Opener) OpenRest(dst []byte) Verdict {
 	return Fresh
 }
 
-// PlainSize is the number of bytes that Open writes at most.
+// PlainSize is the largest number of bytes that Open writes.
 func PlainSize(packet []byte) int { return len(packet) - HeaderSize }
 
-// Open writes the packet in hand to dst, which has room for PlainSize bytes, and returns its kind, and what a datagram
-// holds.
+// Open decrypts the inspected packet into dst, which must have PlainSize bytes. It returns the packet's kind and the
+// frame's data.
 func (o *Opener) Open(dst []byte) (Kind, []byte, Verdict) {
 	plain, err := o.key.aead.Open(dst[:0], o.nonce[:], o.packet[HeaderSize:], o.packet[:HeaderSize])
 	if err != nil {
@@ -180,7 +181,7 @@ func (o *Opener) Open(dst []byte) (Kind, []byte, Verdict) {
 	return k, plain, Fresh
 }
 
-// accept notes that the packet in hand is authentic.
+// accept notes that the inspected packet is authentic.
 func (o *Opener) accept() {
 	o.replay.markSeen(o.number)
 	if o.number/packetsPerKey == uint64(o.firstEpoch)+2 {
@@ -188,17 +189,17 @@ func (o *Opener) accept() {
 	}
 }
 
-// advanceKeys forgets the oldest key and makes the one after the newest: the peer has begun to use that.
+// advanceKeys drops the oldest key and makes one after the newest, which the peer has begun to use.
 func (o *Opener) advanceKeys() {
 	next, err := o.ratchet.nextKey()
 	if err != nil {
-		return // the session ends here: what comes with later keys is counted
+		return // the session has used all its keys: packets with later ones are rejected and counted
 	}
 	o.keys = [3]key{o.keys[1], o.keys[2], next}
 	o.firstEpoch++
 }
 
-// ProbeData is the size of what a probe says and its answer repeats, bytes. PADDING frames, which are zeros, follow it.
+// ProbeData is the size of a probe's data, which the answer repeats, bytes. PADDING frames, which are zeros, follow it.
 const ProbeData = 8
 
 func isPadding(b []byte) bool {
@@ -210,51 +211,51 @@ type Kind uint8
 
 // Kinds of packets.
 const (
-	Datagram    Kind = 0x30 // one datagram of the link, to the end of the packet (RFC 9221, section 4)
-	Probe       Kind = 0x1a // PATH_CHALLENGE: does a packet of this size arrive? (RFC 9000, section 19.17)
-	ProbeAnswer Kind = 0x1b // PATH_RESPONSE: it does, and here is one of the same size
+	Datagram    Kind = 0x30 // a datagram of the link, to the end of the packet (RFC 9221, section 4)
+	Probe       Kind = 0x1a // PATH_CHALLENGE: asks whether a packet of this size arrives (RFC 9000, section 19.17)
+	ProbeAnswer Kind = 0x1b // PATH_RESPONSE: it has arrived; the answer has the same size
 )
 
 // Sizes in bytes. docs/format/quic.md draws the packet.
 const (
 	idSize       = 8
-	numberSize   = 4 // of the packet number: the longest that there is
+	numberSize   = 4 // of the packet number: the longest in QUIC
 	NumberOffset = 1 + idSize
 	HeaderSize   = NumberOffset + numberSize
 	kindSize     = 1
-	// Overhead is what a packet holds beside the datagram: header, type of the frame, tag.
+	// Overhead is the bytes of a packet beside the datagram: header, type of the frame, tag.
 	Overhead = HeaderSize + kindSize + gcm.Overhead
-	// peekSize is how much of a datagram is known before the packet is opened, if it has as much.
+	// peekSize is how much of a datagram Peek returns.
 	peekSize = gcm.FirstSize - kindSize
-	// splitSize is the size of packets which have a body that may lie, or belong, elsewhere.
+	// splitSize is the smallest size of packets whose datagram may have a separate body.
 	splitSize = HeaderSize + gcm.FirstSize + gcm.Overhead
 
 	sampleSize   = 16
-	sampleOffset = NumberOffset + 4 // RFC 9001, section 5.4.2: as if the number had 4 bytes, which it has
+	sampleOffset = NumberOffset + 4 // RFC 9001, section 5.4.2, assumes a packet number of 4 bytes; here it has 4
 )
 
 // First byte of a packet with a short header (RFC 9000, section 17.3.1): 0, 1, spin, two reserved, key phase, and the
-// number's length less one. What is behind the spin bit is protected.
+// number's length less one. The bits behind the spin bit are protected.
 const (
 	firstByte     = 0x40 | numberSize - 1
 	phaseBit      = 0x04
 	protectedBits = 0x1f
 	fixedBits     = 0xff &^ (phaseBit | spinBit)
 	spinBit       = 0x20
-	sessionBit    = 0x80 // of the first byte of a connection ID: a session of this package, and not of quic-go
+	sessionBit    = 0x80 // of a connection ID's first byte: set in sessions of this package, clear in quic-go's IDs
 )
 
-// IsSession reports whether a packet from a socket that quic-go uses too is one of a session, or pretends to be: a
-// short header, and a connection ID that begins with a bit that quic-go's never have here (ClearSessionBit).
+// IsSession reports whether a packet from the socket claims to belong to a session: it has a short header, and a
+// connection ID with the bit that ClearSessionBit clears in quic-go's.
 func IsSession(b []byte) bool { return len(b) > 1 && b[0]&0xC0 == 0x40 && b[1]&sessionBit != 0 }
 
-// NewSessionID makes the connection ID of a session out of 64 random bits.
+// NewSessionID makes a session's connection ID from 64 random bits.
 func NewSessionID(random uint64) uint64 { return random | sessionBit<<56 }
 
-// ClearSessionBit makes a connection ID one that no session has.
+// ClearSessionBit makes a connection ID differ from those of all sessions.
 func ClearSessionBit(id []byte) { id[0] &^= sessionBit }
 
-// SessionID is the connection ID of a packet; false where the packet is too short.
+// SessionID returns the connection ID of a packet; false if the packet is too short.
 func SessionID(b []byte) (uint64, bool) {
 	if len(b) < Overhead {
 		return 0, false
@@ -262,7 +263,7 @@ func SessionID(b []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(b[1:]), true
 }
 
-// header is what stands before what is sealed.
+// header is the unencrypted part of a packet.
 type header struct {
 	phase   byte // 0 or 1
 	session uint64
@@ -277,8 +278,8 @@ func (h *header) marshal(b []byte) {
 	binary.BigEndian.PutUint32(b[NumberOffset:], uint32(h.number))
 }
 
-// expandNumber is that of which the packet has the lowest 32 bits: the one nearest to next, which is expected (RFC
-// 9000, appendix A.3).
+// expandNumber returns the full packet number with the given lowest 32 bits: the one nearest to next, the expected
+// number (RFC 9000, appendix A.3).
 func expandNumber(low uint32, next uint64) uint64 {
 	const window, halfWindow = 1 << 32, 1 << 31
 	n := next&^(window-1) | uint64(low)
@@ -291,17 +292,16 @@ func expandNumber(low uint32, next uint64) uint64 {
 	return n
 }
 
-// packetsPerKey is how many packets are sealed with one key: half of what RFC 9001, section 6.6, allows for
-// AES-128-GCM.
+// packetsPerKey is how many packets one key encrypts: half of the limit for AES-128-GCM in RFC 9001, section 6.6.
 const packetsPerKey = 1 << 22
 
-// maxEpochs bounds the keys of a session: 2³⁸ packets. By then the link must be made anew.
+// maxEpochs bounds the keys of a session: 2³⁸ packets. After that the nodes must make a new link.
 const maxEpochs = 1 << 16
 
-// SecretSize is that of a traffic secret, bytes.
+// SecretSize is the size of a traffic secret, bytes.
 const SecretSize = sha256.Size
 
-// must is for what a library refuses only for sizes that are constants here.
+// must is for library calls that fail only for wrong sizes, which are constants here.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(fmt.Sprintf("express: %v", err))
@@ -318,13 +318,13 @@ func expand(secret []byte, label string, n int) []byte {
 	return must(hkdf.Expand(sha256.New, secret, string(info), n))
 }
 
-// key of one epoch.
+// key is the key of one epoch.
 type key struct {
 	aead gcm.AEAD
 	iv   [gcm.NonceSize]byte
 }
 
-// newKey makes the key of an epoch (RFC 9001, section 5.1).
+// newKey derives the key of an epoch (RFC 9001, section 5.1).
 func newKey(secret []byte) key {
 	return key{
 		aead: must(gcm.New(expand(secret, "quic key", gcm.KeySize))),
@@ -332,17 +332,17 @@ func newKey(secret []byte) key {
 	}
 }
 
-// putNonce puts the nonce of a packet: the base, with the number xored into its last eight bytes (RFC 9001, section
+// putNonce writes the nonce of a packet: the iv, with the number xored into its last eight bytes (RFC 9001, section
 // 5.3).
 func (k *key) putNonce(to *[gcm.NonceSize]byte, number uint64) {
 	*to = k.iv
 	binary.BigEndian.PutUint64(to[4:], binary.BigEndian.Uint64(to[4:])^number)
 }
 
-// ratchet makes the keys of one direction, one after the other. From a later secret no earlier one follows.
+// ratchet makes the keys of one direction, one after the other. From a later secret no earlier one can be computed.
 type ratchet struct {
 	secret []byte
-	epoch  uint32 // of the key that next makes
+	epoch  uint32 // of the next key
 }
 
 func newRatchet(secret []byte) (ratchet, error) {
@@ -355,7 +355,8 @@ func newRatchet(secret []byte) (ratchet, error) {
 // nextKey makes the key of the next epoch (RFC 9001, section 6.1).
 func (r *ratchet) nextKey() (key, error) {
 	if r.epoch >= maxEpochs {
-		return key{}, fmt.Errorf("the session has sealed %d packets and must be made anew", uint64(maxEpochs)*packetsPerKey)
+		return key{}, fmt.Errorf("the session has sealed %d packets, the most that its keys may: the link must be made anew",
+			uint64(maxEpochs)*packetsPerKey)
 	}
 	k := newKey(r.secret)
 	r.secret = expand(r.secret, "quic ku", SecretSize)
@@ -363,7 +364,7 @@ func (r *ratchet) nextKey() (key, error) {
 	return k, nil
 }
 
-// headerMask hides the first byte and the number of a packet (RFC 9001, section 5.4.3). Its key is never changed.
+// headerMask protects the first byte and the number of a packet (RFC 9001, section 5.4.3). Its key never changes.
 type headerMask struct {
 	block cipher.Block
 	bits  [aes.BlockSize]byte
@@ -373,7 +374,7 @@ func newMask(secret []byte) headerMask {
 	return headerMask{block: must(aes.NewCipher(expand(secret, "quic hp", gcm.KeySize)))}
 }
 
-// apply protects the header of a packet, or shows it.
+// apply protects the header of a packet, or removes the protection.
 func (m *headerMask) apply(packet []byte) {
 	m.block.Encrypt(m.bits[:], packet[sampleOffset:sampleOffset+sampleSize])
 	packet[0] ^= m.bits[0] & protectedBits
@@ -381,19 +382,19 @@ func (m *headerMask) apply(packet []byte) {
 	binary.BigEndian.PutUint32(number, binary.BigEndian.Uint32(number)^binary.BigEndian.Uint32(m.bits[1:]))
 }
 
-// replayWindow is how far behind the newest a packet may arrive: more than twice what a link may have in flight.
+// replayWindow is how far a packet may arrive behind the newest: more than twice a link's packets in flight.
 const replayWindow = 8192
 
-// ReplayDepth is how many of the newest packets are told from new ones for certain.
+// ReplayDepth is how many of the newest packet numbers the window surely tells from new ones.
 const ReplayDepth = replayWindow - 64
 
-// replay tells numbers that have been seen from new ones, in the manner of RFC 6479.
+// replay remembers accepted packet numbers, in the manner of RFC 6479.
 type replay struct {
 	bits [replayWindow / 64]uint64
-	next uint64 // one past the newest number seen
+	next uint64 // the highest accepted number, plus one
 }
 
-// isFresh reports whether number n has not been seen, as far back as is remembered.
+// isFresh reports whether number n is new; numbers older than ReplayDepth count as accepted.
 func (r *replay) isFresh(n uint64) bool {
 	if n >= r.next {
 		return true
@@ -404,7 +405,7 @@ func (r *replay) isFresh(n uint64) bool {
 	return r.bits[n/64%uint64(len(r.bits))]&(1<<(n%64)) == 0
 }
 
-// markSeen notes number n, which is fresh.
+// markSeen notes that number n, which is fresh, is accepted.
 func (r *replay) markSeen(n uint64) {
 	if n >= r.next {
 		first, last := (r.next+63)/64, n/64

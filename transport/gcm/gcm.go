@@ -12,40 +12,40 @@ import (
 const (
 	KeySize   = 16
 	NonceSize = 12
-	Overhead  = 16 // of the tag
+	Overhead  = 16 // length of the tag
 	blockSize = 16
 )
 
-// maxLength is how much one nonce may seal: 2^32 - 2 blocks (SP 800-38D, section 5.2.1.1).
+// maxLength is the most bytes for one nonce: 2^32 - 2 blocks (SP 800-38D, section 5.2.1.1).
 const maxLength = (1<<32 - 2) * blockSize
 
-// FirstSize is how much of a message may lie elsewhere than the rest, bytes.
+// FirstSize is the size of the first part of a message in two parts, bytes.
 const FirstSize = 64
 
-// AEAD is the cipher with a key. Beside what crypto/cipher knows it takes messages that lie in two places: FirstSize
-// bytes, and the rest, which is sealed from where it lies and opened to where it belongs.
+// AEAD is the cipher with a key. Beside crypto/cipher's methods it has some for a message in two places: its first
+// FirstSize bytes, and the rest, which is sealed from its source and opened into its destination.
 type AEAD interface {
 	cipher.AEAD
-	// SealApart is Seal of first and rest, to dst, which has room for both and Overhead more, and overlaps neither.
+	// SealApart seals first and rest into dst, which must have Overhead bytes more than both, and overlap neither.
 	SealApart(dst, nonce []byte, first *[FirstSize]byte, rest, aad []byte)
-	// Peek opens the first FirstSize bytes of a sealed message, and authenticates nothing. One goroutine at a time calls
+	// Peek decrypts the first FirstSize bytes of a sealed message without authentication. One goroutine at a time calls
 	// it.
 	Peek(first *[FirstSize]byte, nonce, sealed []byte)
-	// OpenApart is Open of all that is behind the first bytes, to rest, which has the length of that and does not overlap
-	// sealed. It authenticates the first bytes, too. Where the message is not authentic, rest is cleared. What sealed
-	// holds afterwards is undefined.
+	// OpenApart opens all bytes behind the first FirstSize ones into rest, which must have exactly their length and not
+	// overlap sealed. It authenticates the first bytes, too. If the message is not authentic, it clears rest. Afterwards
+	// sealed holds undefined bytes.
 	OpenApart(rest, nonce, sealed, aad []byte) error
 }
 
 var errOpen = errors.New("gcm: the message is not authentic")
 
-// form is a way to compute the cipher. All forms give the same bytes.
+// form is an implementation of the cipher. All forms give the same bytes.
 type form int
 
-// The forms, the best first.
+// Forms, the fastest first.
 const (
-	wideForm    form = iota // VAES and VPCLMULQDQ on registers of 512 bits
-	narrowForm              // the same on registers of 256 bits
+	wideForm    form = iota // VAES and VPCLMULQDQ with registers of 512 bits
+	narrowForm              // the same with registers of 256 bits
 	libraryForm             // crypto/cipher
 )
 
@@ -53,7 +53,7 @@ func (f form) String() string {
 	return [...]string{"vaes-512", "vaes-256", "crypto/cipher"}[f]
 }
 
-// isSupported says whether this processor can compute the form.
+// isSupported reports whether this processor can run the form.
 func (f form) isSupported() bool {
 	switch f {
 	case wideForm:
@@ -64,7 +64,7 @@ func (f form) isSupported() bool {
 	return f == libraryForm
 }
 
-// bestForm is the first form that this processor can compute.
+// bestForm is the fastest form that this processor can run.
 func bestForm() form {
 	f := wideForm
 	for !f.isSupported() {
@@ -73,11 +73,11 @@ func bestForm() form {
 	return f
 }
 
-// New is an AEAD with the key in the best form.
+// New makes an AEAD with the key, in the fastest form.
 func New(key []byte) (AEAD, error) { return newForm(key, bestForm()) }
 
-// newForm is an AEAD in one form, for comparisons. Errors: a key that has not KeySize bytes, a form that this processor
-// lacks.
+// newForm makes an AEAD in the given form, for comparisons. Errors: a key that has not KeySize bytes, or a form that
+// this processor cannot run.
 func newForm(key []byte, f form) (AEAD, error) {
 	if len(key) != KeySize {
 		return nil, fmt.Errorf("gcm: a key of %d bytes; it must have %d", len(key), KeySize)
@@ -96,11 +96,11 @@ func newForm(key []byte, f form) (AEAD, error) {
 	return assembled(key, block, f), nil
 }
 
-// libraryAEAD is the form of crypto/cipher. What lies apart it seals and opens in one place, and copies.
+// libraryAEAD is the form of crypto/cipher. It copies a message in two places into one.
 type libraryAEAD struct {
 	cipher.AEAD
 	block         cipher.Block
-	peekKeyStream [FirstSize]byte // the key stream of Peek
+	peekKeyStream [FirstSize]byte // the key stream for Peek
 }
 
 func (l *libraryAEAD) SealApart(dst, nonce []byte, first *[FirstSize]byte, rest, aad []byte) {
@@ -129,7 +129,7 @@ func (l *libraryAEAD) OpenApart(rest, nonce, sealed, aad []byte) error {
 	return nil
 }
 
-// initialCounter is the first counter block (SP 800-38D, section 7.1, step 2).
+// initialCounter returns the first counter block (SP 800-38D, section 7.1, step 2).
 func initialCounter(nonce []byte) (j0 [blockSize]byte) {
 	copy(j0[:], nonce)
 	j0[blockSize-1] = 1

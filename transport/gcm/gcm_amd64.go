@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// Of CPUID, leaf 7.
+// Bits of CPUID leaf 7.
 const vectorBits = 1<<9 | 1<<10 // VAES and VPCLMULQDQ
 
-// x/sys/cpu looks as well at whether the operating system saves the registers.
+// x/sys/cpu also checks that the operating system saves the registers.
 var (
 	hasNarrow = cpu.X86.HasAVX2 && cpu.X86.HasAES && leaf7()&vectorBits == vectorBits
 	hasWide   = hasNarrow && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasBMI2
@@ -35,8 +35,8 @@ func (a *aead) NonceSize() int { return NonceSize }
 
 func (a *aead) Overhead() int { return Overhead }
 
-// Seal is that of cipher.AEAD. It panics as crypto/cipher does: where nonce has not NonceSize bytes, the plaintext is
-// too long, or dst overlaps it other than exactly.
+// Seal is cipher.AEAD's. It panics as crypto/cipher does: if nonce has not NonceSize bytes, the plaintext is too long,
+// or dst overlaps it other than exactly.
 func (a *aead) Seal(dst, nonce, plaintext, aad []byte) []byte {
 	checkSizes(nonce, len(plaintext))
 	ret, out := sliceForAppend(dst, len(plaintext)+Overhead)
@@ -50,7 +50,7 @@ func (a *aead) Seal(dst, nonce, plaintext, aad []byte) []byte {
 	return ret
 }
 
-// Open is that of cipher.AEAD. Where the message is not authentic, what was written of it is cleared.
+// Open is cipher.AEAD's. If the message is not authentic, it clears the bytes that it has written.
 func (a *aead) Open(dst, nonce, sealed, aad []byte) ([]byte, error) {
 	n := len(sealed) - Overhead
 	checkSizes(nonce, n)
@@ -71,7 +71,7 @@ func (a *aead) Open(dst, nonce, sealed, aad []byte) ([]byte, error) {
 	return ret, nil
 }
 
-// SealApart is that of AEAD.
+// SealApart is AEAD's.
 func (a *aead) SealApart(dst, nonce []byte, first *[FirstSize]byte, rest, aad []byte) {
 	checkSizes(nonce, FirstSize+len(rest))
 	dst = dst[:FirstSize+len(rest)+Overhead]
@@ -81,7 +81,7 @@ func (a *aead) SealApart(dst, nonce []byte, first *[FirstSize]byte, rest, aad []
 	a.seal(dst, nonce, first, rest, aad)
 }
 
-// OpenApart is that of AEAD.
+// OpenApart is AEAD's.
 func (a *aead) OpenApart(rest, nonce, sealed, aad []byte) error {
 	checkSizes(nonce, len(sealed))
 	if len(sealed) != FirstSize+len(rest)+Overhead {
@@ -97,7 +97,7 @@ func (a *aead) OpenApart(rest, nonce, sealed, aad []byte) error {
 	return nil
 }
 
-// Peek is that of AEAD.
+// Peek is AEAD's.
 func (a *aead) Peek(to *[FirstSize]byte, nonce, sealed []byte) {
 	checkSizes(nonce, FirstSize)
 	sealed = sealed[:FirstSize]
@@ -109,7 +109,7 @@ func (a *aead) Peek(to *[FirstSize]byte, nonce, sealed []byte) {
 	}
 }
 
-// seal seals the first bytes, where there are such, and what is behind them.
+// seal seals the first bytes, unless apart is nil, and then the rest.
 func (a *aead) seal(out, nonce []byte, apart *[FirstSize]byte, rest, aad []byte) {
 	j0 := initialCounter(nonce)
 	var tag [blockSize]byte
@@ -123,7 +123,7 @@ func (a *aead) seal(out, nonce []byte, apart *[FirstSize]byte, rest, aad []byte)
 	copy(out[n:], tag[:])
 }
 
-// open opens what is sealed, or what is behind its first bytes, and says whether it is authentic.
+// open opens a sealed message, or the part behind its first bytes, and reports whether it is authentic.
 func (a *aead) open(out, nonce, sealed []byte, apart bool, aad []byte) bool {
 	j0 := initialCounter(nonce)
 	var tag, want [blockSize]byte

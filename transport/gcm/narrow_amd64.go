@@ -7,11 +7,10 @@ import (
 	"unsafe"
 )
 
-// narrowBlock is what the narrow form takes at a time.
+// narrowBlock is the number of bytes that the narrow form handles per step.
 const narrowBlock = 128
 
-// narrowState is what the narrow form keeps between calls: the next two counter blocks, as numbers, and the sum of
-// GHASH.
+// narrowState is the narrow form's state between calls: the next two counter blocks, as numbers, and GHASH's sum.
 type narrowState struct {
 	counters [2]element
 	sum      element
@@ -40,7 +39,7 @@ func (a *aead) sealNarrow(j0 *[blockSize]byte, out []byte, apart *[FirstSize]byt
 	if rest := in[full:]; len(rest) > 0 {
 		var b [narrowBlock]byte
 		copy(b[:], rest)
-		sum := r.sum // what the whole turn adds counts bytes that there are not
+		sum := r.sum // the sum after the whole step includes bytes behind the message
 		seal256(&a.rounds[0][0][0], r.bytes(), &b[0], &b[0], narrowBlock)
 		r.sum = sum
 		clear(b[len(rest):])
@@ -70,7 +69,7 @@ func (a *aead) openNarrow(j0 *[blockSize]byte, out, in []byte, apart bool, aad [
 	a.finish(&r, j0, n, len(aad), tag)
 }
 
-// peekNarrow seals or opens the first bytes of a message, and authenticates nothing.
+// peekNarrow seals or opens the first bytes of a message, without authentication.
 func (a *aead) peekNarrow(j0 *[blockSize]byte, to *[FirstSize]byte, from []byte) {
 	var r narrowState
 	var b [narrowBlock]byte
@@ -80,7 +79,7 @@ func (a *aead) peekNarrow(j0 *[blockSize]byte, to *[FirstSize]byte, from []byte)
 	copy(to[:], b[:])
 }
 
-// hashFirst authenticates the first bytes of what is sealed, and goes on behind them.
+// hashFirst adds the first sealed bytes to GHASH's sum, and moves the counter behind them.
 func (a *aead) hashFirst(r *narrowState, j0 *[blockSize]byte, sealed []byte) {
 	var b [narrowBlock]byte
 	copy(b[:], sealed[:FirstSize])
@@ -88,7 +87,7 @@ func (a *aead) hashFirst(r *narrowState, j0 *[blockSize]byte, sealed []byte) {
 	r.setCounter(j0, 2+FirstSize/blockSize)
 }
 
-// hashAAD begins with the additional data.
+// hashAAD begins GHASH's sum with the additional data.
 func (a *aead) hashAAD(j0 *[blockSize]byte, aad []byte) (r narrowState) {
 	r.setCounter(j0, 2)
 	for len(aad) > 0 {
@@ -100,7 +99,7 @@ func (a *aead) hashAAD(j0 *[blockSize]byte, aad []byte) (r narrowState) {
 	return r
 }
 
-// finish adds the block of lengths, in bits, and the encrypted first counter block.
+// finish adds the block of the lengths in bits, and encrypts the sum with the first counter block to the tag.
 func (a *aead) finish(r *narrowState, j0 *[blockSize]byte, n, aad int, tag *[blockSize]byte) {
 	var lengths, stream [narrowBlock]byte
 	binary.BigEndian.PutUint64(lengths[:], uint64(aad)*8)

@@ -5,14 +5,14 @@ import (
 	"unsafe"
 )
 
-// sliceForAppend is dst with n more bytes, and these bytes.
+// sliceForAppend returns dst with n more bytes, and those bytes.
 func sliceForAppend(dst []byte, n int) (head, tail []byte) {
 	head = slices.Grow(dst, n)[:len(dst)+n]
 	return head, head[len(dst):]
 }
 
-// inexactOverlap says whether two slices share bytes without beginning together, which a cipher that goes over them
-// once cannot take.
+// inexactOverlap reports whether two slices share bytes without beginning at the same one: a cipher that passes over
+// them once would overwrite input.
 func inexactOverlap(x, y []byte) bool {
 	return anyOverlap(x, y) && unsafe.SliceData(x) != unsafe.SliceData(y)
 }

@@ -2,11 +2,11 @@ package link
 
 import "encoding/binary"
 
-// maxAckDelay is how long an ack that nobody waits for may wait for something to travel with: well below the peer's
-// minProbeDelay.
+// maxAckDelay is how long an ack may wait for a datagram to travel with, if the peer has not asked for it: well below
+// the peer's minProbeDelay.
 const maxAckDelay = millisecond
 
-// acks is the receiving half of both packet number spaces: what has come, and when the peer is told of it (RFC 9000
+// acks is the receiving half of both packet number spaces: it notes what has arrived, and when to ack it (RFC 9000
 // §13.2).
 type acks struct {
 	// immutable after newAcks
@@ -14,8 +14,8 @@ type acks struct {
 	*notices
 
 	recv         [numSpaces]recvSpace
-	sinceLastAck [numSpaces]int // received since the last ack
-	deadline     int64          // when an ack that may wait falls due, ns; 0 for none
+	sinceLastAck [numSpaces]int // datagrams received since the last ack
+	deadline     int64          // when a delayed ack falls due, ns; 0 for none
 	due          bool
 }
 
@@ -26,18 +26,18 @@ func newAcks(cfg *Config, n *notices) acks {
 	return a
 }
 
-// onReceived notes a datagram that is to be acked.
+// onReceived notes a datagram that needs an ack.
 func (a *acks) onReceived(h *header) {
 	a.sinceLastAck[h.kind]++
 	a.due = a.due || h.immediateAck || a.sinceLastAck[spaceRequests] >= a.cfg.AckEvery ||
 		a.sinceLastAck[spaceResponses] >= ResponseCredit/2
 }
 
-// owes reports whether anything has come that no ack has told of.
+// owes reports whether a datagram has arrived since the last ack.
 func (a *acks) owes() bool { return a.sinceLastAck != [numSpaces]int{} }
 
-// endBatch has what came until now acked at once; or soon, if the carrier counts packets, the sender does not wait and
-// nothing is missing.
+// endBatch makes an ack of all arrived datagrams due at once. With PiggybackAcks the ack may wait for maxAckDelay,
+// unless a gap is new.
 func (a *acks) endBatch(now int64) {
 	switch {
 	case !a.owes():
@@ -52,7 +52,7 @@ func (a *acks) tick(now int64) {
 	a.due = a.due || a.deadline != 0 && now >= a.deadline
 }
 
-// put puts what has come of both spaces and returns how many bytes.
+// put writes the acks of both spaces and returns their length.
 func (a *acks) put(b []byte) (n int) {
 	for space := range a.recv {
 		n += a.recv[space].putAck(b[n:])
@@ -63,7 +63,7 @@ func (a *acks) put(b []byte) (n int) {
 	return n
 }
 
-// putFrame puts an ack in front of other frames, if one is owed, tells of no holes and fits into so many bytes.
+// putFrame writes an ack in front of other frames if one is owed, there are no gaps, and it fits into most bytes.
 func (a *acks) putFrame(b []byte, most int) int {
 	if !a.cfg.PiggybackAcks || !a.owes() || ackFrameSize > most {
 		return 0
@@ -81,12 +81,12 @@ func (a *acks) putFrame(b []byte, most int) int {
 type recvSpace struct {
 	receivedBits     []uint64
 	mask             uint32
-	firstMissing     uint32 // all below have arrived
-	highestPlusOne   uint32 // one past the highest that has arrived
-	distinctReceived uint32 // arrived, each counted once
+	firstMissing     uint32 // all lower numbers have arrived
+	highestPlusOne   uint32 // the highest number that has arrived, plus one
+	distinctReceived uint32 // datagrams that have arrived, each counted once
 	credit           uint32
-	duplicates       uint32 // arrived again
-	unreportedGap    bool   // something was overtaken since the last ack
+	duplicates       uint32 // datagrams that have arrived again
+	unreportedGap    bool   // since the last ack a datagram has arrived before a lower one
 	fragments        reassembler
 }
 
@@ -100,10 +100,10 @@ const (
 	fresh verdict = iota
 	duplicate
 	duplicateFragment
-	beyondCredit // further ahead than any credit allows
+	beyondCredit // its number is above the credit limit
 )
 
-// judge says what accept would say of a number.
+// judge returns what accept would return for a number, and changes nothing.
 func (r *recvSpace) judge(seq uint32) verdict {
 	i := seq & r.mask
 	switch {
@@ -117,7 +117,7 @@ func (r *recvSpace) judge(seq uint32) verdict {
 	return fresh
 }
 
-// accept notes that datagram seq has arrived, whole or in fragments, and says whether it is the first time.
+// accept notes that datagram seq has arrived, whole or in fragments. It returns fresh the first time.
 func (r *recvSpace) accept(seq uint32) verdict {
 	if v := r.judge(seq); v != fresh {
 		return r.refuse(v)
@@ -142,8 +142,8 @@ func (r *recvSpace) accept(seq uint32) verdict {
 	return fresh
 }
 
-// acceptFragment keeps one fragment of a datagram of at most the given size. With the last it returns the datagram,
-// which is then to be accepted.
+// acceptFragment keeps one fragment of a datagram of at most most bytes. With the last fragment it returns the
+// datagram, for which the caller must then call accept.
 func (r *recvSpace) acceptFragment(seq uint32, f *fragmentFrame, most int) (datagram []byte, v verdict) {
 	if v = r.judge(seq); v == fresh {
 		datagram, v = r.fragments.add(seq, f, len(r.receivedBits)*64, most)
@@ -151,7 +151,7 @@ func (r *recvSpace) acceptFragment(seq uint32, f *fragmentFrame, most int) (data
 	return datagram, r.refuse(v)
 }
 
-// refuse counts what has come again.
+// refuse counts a datagram or fragment that has arrived again.
 func (r *recvSpace) refuse(v verdict) verdict {
 	if v == duplicate || v == duplicateFragment {
 		r.duplicates++
@@ -159,12 +159,12 @@ func (r *recvSpace) refuse(v verdict) verdict {
 	return v
 }
 
-// hasUnreportedGap reports whether something is missing that the sender has not been told of.
+// hasUnreportedGap reports whether a datagram is missing that no ack has reported as missing.
 func (r *recvSpace) hasUnreportedGap() bool {
 	return r.unreportedGap && r.firstMissing != r.highestPlusOne
 }
 
-// creditLimit is the cumulative credit.
+// creditLimit is the cumulative credit: the sender may use numbers below it.
 func (r *recvSpace) creditLimit() uint32 { return r.distinctReceived + r.credit }
 
 // putAck writes the space's ack and returns its length.
@@ -178,7 +178,7 @@ func (r *recvSpace) putAck(b []byte) int {
 	return spaceAckHeader + 8*words
 }
 
-// bitmapWord gathers 64 bits of the ring from number seq on.
+// bitmapWord returns 64 bits of the ring, from number seq on.
 func (r *recvSpace) bitmapWord(seq uint32) uint64 {
 	i := seq & r.mask
 	w, s := i>>6, i&63

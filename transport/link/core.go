@@ -2,22 +2,22 @@ package link
 
 // Pipeline of a datagram. Everything here runs under the owner's lock; nothing allocates once the rings have warmed up.
 //
-//	sending    1 Write / Signal / Fence   (caller)    queue the request; its data stays the caller's and must not change
+//	sending    1 Write / Signal / Fence   (caller)    queue the request; its data is not copied and must not change
 //	           2 Next                     (sequential) ack, repairs, responses, then requests → one datagram in buf
 //	receiving  3 Receive                  (sequential) number checked, frames parsed, data copied once, to its place
 //	           4 EndBatch, Events         (sequential) an ack falls due; the caller reads what happened
 //	time       5 Tick                     (sequential) a probe, then repair by time
 //
-// The way of a datagram that its carrier opens by itself (carrier quic):
+// A datagram that its carrier decrypts into place (carrier quic):
 //
-//	1 Reserve  (sequential) the head, not yet authenticated, tells where the body may go: a pin
-//	2 opening  (the carrier) the body is opened straight into its place
+//	1 Reserve  (sequential) the head, not yet authenticated, says where the body belongs; that memory is pinned
+//	2 opening  (the carrier) the carrier decrypts the body straight into its place
 //	3 Commit   (sequential) it was authentic: number, chunk and credit are noted; or Abort: it was not
 //
-// What has no reservation is opened aside and goes to Receive. A place is given only for a chunk that is missing from
-// an nwrite which an authentic datagram has begun, so a forged one can spoil nothing that was placed: its bytes are
-// overwritten by the true ones. A dmove gets none: it is over although chunks of it are missing, and later writes may
-// have been placed there.
+// The carrier decrypts other datagrams into a buffer of its own and calls Receive. Reserve returns a place only for a
+// missing chunk of an nwrite that an authentic datagram has begun. A forged datagram can thus only write where the true
+// chunk is still to be written, and harms nothing. A dmove gets no place: it may end with chunks missing, and later
+// writes may own that memory.
 
 import (
 	"encoding/binary"
@@ -25,26 +25,26 @@ import (
 	"ringlet/internal/invariants"
 )
 
-// Core is one end of a link: a pure state machine. It is owned by one goroutine at a time (its owner holds a lock). Its
-// parts know nothing of each other but what has happened and the counters: the core builds datagrams of what they have
-// to say, and gives each the frames that it understands.
+// Core is one end of a link: a pure state machine. One goroutine at a time owns it (its owner holds a lock). Its parts
+// share nothing but the notices: the core builds datagrams from the frames of each part, and passes received frames to
+// the part that they are for.
 type Core struct {
 	cfg Config // immutable after New
 
-	requester  requester  // remote writes of this end
-	responder  responder  // and of the peer
+	requester  requester  // remote writes to the peer
+	responder  responder  // remote writes of the peer
 	signals    signals    // messages, both ways
-	recovery   recovery   // datagrams sent
-	acks       acks       // datagrams received
-	fragmenter fragmenter // the datagram that goes in fragments
-	notices    notices    // what the owner is to be told, and the counters
+	recovery   recovery   // sent datagrams
+	acks       acks       // received datagrams
+	fragmenter fragmenter // the datagram that is being sent in fragments
+	notices    notices    // events for the owner, and counters
 
-	reserved    header // of the datagram between Reserve and Commit
-	receiveTime int64  // of the datagram in hand
+	reserved    header // header of the datagram between Reserve and Commit
+	receiveTime int64  // when the datagram in hand arrived, ns
 }
 
-// New makes one end of a link. It panics if the configuration cannot work: it is made by the hello, never by a peer
-// alone.
+// New makes one end of a link. It panics if the configuration cannot work: the hellos have checked what the peer asks
+// for, so a peer alone cannot cause that.
 func New(cfg Config) *Core {
 	cfg = cfg.withDefaults()
 	if err := cfg.Check(); err != nil {
@@ -59,19 +59,19 @@ func New(cfg Config) *Core {
 	return c
 }
 
-// Write queues a remote write. It reports false when the request queue is full; a completion will make room.
+// Write queues a remote write. It reports false when the request queue is full; a completion frees a place.
 func (c *Core) Write(w Write) bool { return c.requester.queue(op{Write: w}) }
 
-// WriteMany queues many remote writes that have one outcome in common. Pieces that fit a datagram travel together, as
-// many as it holds; a longer one is a transaction of its own, as a Write's. It reports false when the request queue is
-// full. The pieces must stay unchanged until they are completed. There must be some.
+// WriteMany queues many remote writes with one common outcome. Pieces that fit one datagram travel together, as many as
+// it holds; a longer piece is a transaction of its own, as a Write is. It reports false when the request queue is full.
+// The pieces must not change until their completion. There must be at least one.
 func (c *Core) WriteMany(pieces []Piece, cookie uint64) bool {
 	return c.requester.queue(op{Write: Write{Cookie: cookie}, pieces: pieces})
 }
 
-// RelocateWrite has the pieces of a WriteMany under way lie elsewhere from now on, where to says for each: the same
-// bytes, which must not change until the write is completed. What the pieces lay in is the caller's again. It reports
-// false where no such write is under way, and then asks for nothing.
+// RelocateWrite moves the data of a WriteMany under way: to(i) returns the new place of piece i, which holds the same
+// bytes and must not change until the completion. The caller may then reuse the old memory. It reports false, without
+// calling to, if no such write is under way.
 func (c *Core) RelocateWrite(cookie uint64, to func(piece int) []byte) bool {
 	return c.requester.relocate(cookie, to)
 }
@@ -85,8 +85,8 @@ func (c *Core) Fence(cookie uint64) bool {
 	return true
 }
 
-// Signal queues a message; it arrives exactly once and in order. It copies p, and never waits: how many may pile up is
-// for the caller to bound. It reports false when p is longer than MaxSignal.
+// Signal queues a copy of p as a message; it arrives exactly once and in order. It never waits; the caller must bound
+// the number of signals under way. It reports false when p is longer than MaxSignal.
 func (c *Core) Signal(p []byte) bool {
 	if len(p) > MaxSignal {
 		return false
@@ -95,9 +95,9 @@ func (c *Core) Signal(p []byte) bool {
 	return true
 }
 
-// Events returns what happened since the last call and takes spare for what comes next, so that the events can be read
-// outside the owner's lock. Signal data in them lies in the datagrams received, or in the link, until the next batch is
-// received; lists of placements are valid until the next call.
+// Events returns the events since the last call and uses spare for the next ones, so the caller can read events outside
+// the owner's lock. Their signal data, which may lie in received datagrams, is valid until the next batch is received;
+// lists of placements are valid until the next call.
 func (c *Core) Events(spare []Event) []Event {
 	for space := range c.acks.recv {
 		c.acks.recv[space].fragments.recycle()
@@ -105,8 +105,8 @@ func (c *Core) Events(spare []Event) []Event {
 	return c.notices.takeEvents(spare)
 }
 
-// HasEvents reports whether something has happened that Events would tell: a fence passed at once, a dmove died before
-// it was sent.
+// HasEvents reports whether Events would return any. Some arise outside Receive: a fence with no write before it
+// completes at once, and a dmove may expire before it is sent.
 func (c *Core) HasEvents() bool { return len(c.notices.events) > 0 }
 
 // Stats returns a copy of the counters.
@@ -117,17 +117,16 @@ func (c *Core) Stats() Stats {
 	return s
 }
 
-// NextDue reports whether Next would build a datagram; or, where the last requests are dmoves past their time of death,
-// end those.
+// NextDue reports whether Next would build a datagram, or complete dmoves that have expired at the end of the queue.
 func (c *Core) NextDue() bool {
 	return c.fragmenter.pending() || c.acks.due || c.recovery.mayResend() || c.mayRespond() ||
 		c.recovery.mayRequest() && c.requester.mayCut()
 }
 
-// hasResponses reports whether answers or signals wait to be sent for the first time.
+// hasResponses reports whether answers or signals wait for their first transmission.
 func (c *Core) hasResponses() bool { return c.responder.responses.len() > 0 || c.signals.pending() }
 
-// mayRespond reports whether one more datagram of them may be sent.
+// mayRespond reports whether the credit allows one more datagram of responses, and there are some.
 func (c *Core) mayRespond() bool {
 	return c.hasResponses() && c.recovery.send[spaceResponses].hasCredit()
 }
@@ -152,8 +151,8 @@ func (c *Core) Next(now int64, buf []byte) int {
 	return n
 }
 
-// NextGather is Next for a carrier that takes a datagram in two parts: when it returns a body, that lies where the
-// writer has it, stays valid as long as no other method is called, and follows the BulkHeaderSize bytes in buf.
+// NextGather is Next for a carrier that takes a datagram in two parts. A returned body follows the BulkHeaderSize bytes
+// in buf on the wire; it lies in the writer's memory and is valid until the next call of any method.
 func (c *Core) NextGather(now int64, buf []byte) (n int, body []byte) {
 	c.requester.gathering, c.requester.gatheredBody = true, nil
 	n = c.Next(now, buf)
@@ -162,7 +161,7 @@ func (c *Core) NextGather(now int64, buf []byte) (n int, body []byte) {
 	return n, body
 }
 
-// buildDatagram builds the next datagram; one that the path does not carry whole it puts aside, to go in fragments.
+// buildDatagram builds the next datagram. It passes one that is too long for the path to the fragmenter and returns 0.
 func (c *Core) buildDatagram(now int64, buf []byte) int {
 	n, r := c.build(now, buf)
 	if n == 0 {
@@ -182,7 +181,7 @@ func (c *Core) buildDatagram(now int64, buf []byte) int {
 	return n
 }
 
-// build builds the next datagram whole, and returns its record; an ack has none.
+// build builds the next datagram, not in fragments, and returns its record; an ack has none.
 func (c *Core) build(now int64, buf []byte) (int, *sentDatagram) {
 	if c.acks.due && !(c.cfg.PiggybackAcks && c.mayRespond()) {
 		return c.buildAck(buf), nil
@@ -200,8 +199,7 @@ func (c *Core) build(now int64, buf []byte) (int, *sentDatagram) {
 	return 0, nil
 }
 
-// NextAck builds an ack into buf if one is due, and nothing else: for a receiver that sends it without waiting
-// for the pump.
+// NextAck builds an ack into buf if one is due, and nothing else, for a receiver that cannot wait for the pump to send.
 func (c *Core) NextAck(buf []byte) int {
 	if !c.acks.due {
 		return 0
@@ -215,14 +213,14 @@ func (c *Core) buildAck(buf []byte) int {
 	return headerSize + c.acks.put(buf[headerSize:])
 }
 
-// begin begins a new datagram of a space, with an ack if one can come before a frame of the given size.
+// begin begins a new datagram of a space, with an ack in front if that leaves space for a frame of next bytes.
 func (c *Core) begin(space, next int, buf []byte) (int, *sentDatagram) {
 	r := c.recovery.send[space].newRecord()
 	putHeader(buf, header{kind: uint8(space), view: c.cfg.View, seq: r.seq})
 	return headerSize + c.acks.putFrame(buf[headerSize:], c.recovery.path.currentSize-headerSize-next), r
 }
 
-// buildRequests fills a datagram with chunks; the first stands ready.
+// buildRequests fills a datagram with chunks. The caller has made the first one ready by cutNext.
 func (c *Core) buildRequests(now int64, buf []byte) (int, *sentDatagram) {
 	size := c.recovery.path.currentSize
 	n, r := c.begin(spaceRequests, c.requester.nextFrameSize(), buf)
@@ -246,8 +244,8 @@ func (c *Core) buildResponses(now int64, buf []byte) (int, *sentDatagram) {
 	return n, r
 }
 
-// rebuild sends a datagram again under its own number, with what of it still matters. It may be empty: its number must
-// arrive all the same, for the credit to come back.
+// rebuild sends a datagram again under its own number, with those frames that still matter. It may have none left: its
+// number must arrive all the same, so that its credit comes back.
 func (c *Core) rebuild(space int, r *sentDatagram, now int64, buf []byte) int {
 	putHeader(buf, header{kind: uint8(space), view: c.cfg.View, seq: r.seq})
 	n := headerSize
@@ -269,15 +267,15 @@ func (c *Core) rebuild(space int, r *sentDatagram, now int64, buf []byte) int {
 	}
 	r.frames, r.repeated, r.hasDmove = kept, true, false
 	if c.cfg.PiggybackAcks {
-		buf[1] |= flagImmediateAck // what was lost has held up others
+		buf[1] |= flagImmediateAck // the lost datagram has kept others waiting
 	}
 	c.recovery.onSent(r, now)
 	c.notices.stats.DatagramsResent++
 	return n
 }
 
-// scheduleTailCopy has a datagram just built sent again behind all that is due, if the path loses and nothing of its
-// space waits. A dmove is not worth it: who wants it to arrive does not send one.
+// scheduleTailCopy has a datagram sent a second time after all that is due, if the path loses datagrams and this is the
+// last of a burst. A dmove gets no copy: its writer accepts its loss.
 func (c *Core) scheduleTailCopy(space int, r *sentDatagram) {
 	more := space == spaceRequests && c.requester.mayCut() || space == spaceResponses && c.hasResponses()
 	c.recovery.tailCopies[space] = tailCopy{}
@@ -286,8 +284,8 @@ func (c *Core) scheduleTailCopy(space int, r *sentDatagram) {
 	}
 }
 
-// buildTailCopy builds a copy that is due, or returns 0. It is one transmission with the first: a round trip may be
-// measured by either.
+// buildTailCopy builds a copy that is due, or returns 0. Copy and original count as one transmission: the ack of either
+// may measure the round trip.
 func (c *Core) buildTailCopy(now int64, buf []byte) int {
 	space, r := c.recovery.nextTailCopy()
 	if r == nil {
@@ -296,12 +294,12 @@ func (c *Core) buildTailCopy(now int64, buf []byte) int {
 	repeated := r.repeated
 	n := c.rebuild(space, r, now, buf)
 	r.repeated = repeated
-	buf[1] &^= flagImmediateAck // nobody waits for the copy
+	buf[1] &^= flagImmediateAck // the sender does not wait for the copy's ack
 	return n
 }
 
-// Receive takes one datagram from the carrier. It returns an error, and uses nothing more of the datagram, when that
-// does not parse or breaks the protocol; the link goes on. Call EndBatch after the last datagram that is at hand.
+// Receive takes one datagram from the carrier. If the datagram does not parse or breaks the protocol, Receive returns
+// an error and ignores the rest of it; the link goes on. Call EndBatch after the last datagram of a batch.
 func (c *Core) Receive(now int64, d []byte) error {
 	c.notices.stats.DatagramsReceived++
 	c.receiveTime = now
@@ -330,7 +328,7 @@ func (c *Core) malformed(at int, why string) error {
 	return malformedError(at, why)
 }
 
-// drop counts a datagram that has no effect of its own by what its number says.
+// drop counts a datagram that has no effect, by the verdict on its number.
 func (c *Core) drop(v verdict) error {
 	switch v {
 	case beyondCredit:
@@ -342,18 +340,18 @@ func (c *Core) drop(v verdict) error {
 	return nil
 }
 
-// receiveNumbered takes a datagram of one of the spaces.
+// receiveNumbered takes a datagram of one of the packet number spaces.
 func (c *Core) receiveNumbered(h *header, d []byte) error {
 	c.acks.onReceived(h)
 	if v := c.acks.recv[h.kind].accept(h.seq); v != fresh {
 		if v == duplicate {
 			c.responder.countDuplicates(d)
-			// The sender has not heard that it arrived; or it is a copy, which nobody waits for.
+			// Either the sender has not got the ack, or this is a tail copy, for whose ack no sender waits.
 			c.acks.due = c.acks.due || !c.cfg.PiggybackAcks || h.immediateAck
 		}
 		return c.drop(v)
 	}
-	// what arrives for the first time has effect
+	// a datagram takes effect when it arrives for the first time
 	for off := headerSize; off < len(d) && d[off] != framePad; {
 		n, why := c.handleFrame(h.kind, d[off:])
 		if why != "" {
@@ -378,7 +376,7 @@ func (c *Core) receiveFragment(h *header, d []byte) error {
 	}
 	inner, err := parseHeader(datagram)
 	if err != nil || inner.kind != f.space || inner.seq != h.seq || inner.view != h.view {
-		return c.malformed(headerSize, "the fragments of a datagram make another")
+		return c.malformed(headerSize, "the fragments make a datagram of another number, view or space")
 	}
 	inner.immediateAck = inner.immediateAck || h.immediateAck
 	return c.receiveNumbered(&inner, datagram)
@@ -387,7 +385,7 @@ func (c *Core) receiveFragment(h *header, d []byte) error {
 func (c *Core) handleFrame(space uint8, b []byte) (int, string) {
 	switch {
 	case b[0] == frameAck:
-		switch { // it tells of no holes
+		switch { // an ack with frames behind it has no bitmaps
 		case len(b) < ackFrameSize:
 			return 0, "an ack is cut off"
 		case c.receiveAck(b[ackFrameHeader:ackFrameSize]) >= 0:
@@ -423,8 +421,7 @@ func (c *Core) handleFrame(space uint8, b []byte) (int, string) {
 	return 0, "unknown type of frame"
 }
 
-// receiveAck learns what arrived, and gives back what that frees. It returns the offset of what it does not understand,
-// or -1.
+// receiveAck applies an ack and frees what it confirms. It returns the offset of what it does not understand, or -1.
 func (c *Core) receiveAck(b []byte) (wrongAt int) {
 	c.notices.stats.AcksReceived++
 	wrongAt = c.recovery.onAck(c.receiveTime, b)
@@ -440,8 +437,8 @@ func (c *Core) receiveAck(b []byte) (wrongAt int) {
 	return wrongAt
 }
 
-// Reserve says where the n bytes behind a head of BulkHeaderSize bytes belong, or nil when they are to be opened aside.
-// Until Commit or Abort, one of which must follow a place that is not nil, the memory is pinned.
+// Reserve returns where the n bytes behind a head of BulkHeaderSize bytes belong, or nil if the carrier must use a
+// buffer of its own. A place that is not nil stays pinned until the caller calls Commit or Abort.
 func (c *Core) Reserve(head []byte, n int) []byte {
 	if len(head) != BulkHeaderSize {
 		return nil
@@ -454,10 +451,10 @@ func (c *Core) Reserve(head []byte, n int) []byte {
 	return c.responder.reserve(head[headerSize:], n)
 }
 
-// Abort says that the datagram with the reservation is not authentic.
+// Abort says that the reserved datagram is not authentic.
 func (c *Core) Abort() { c.responder.abort() }
 
-// Commit says that the datagram with the reservation is authentic, its body in place.
+// Commit says that the reserved datagram is authentic and its body in place.
 func (c *Core) Commit(now int64) {
 	c.notices.stats.DatagramsReceived++
 	c.receiveTime = now
@@ -466,10 +463,10 @@ func (c *Core) Commit(now int64) {
 	c.responder.commit()
 }
 
-// EndBatch tells that no more datagrams are at hand, so what arrived should be acked now, or soon.
+// EndBatch says that no more datagrams are at hand, so an ack of the batch falls due, at once or soon.
 func (c *Core) EndBatch() { c.acks.endBatch(c.receiveTime) }
 
-// Deadline is when Tick must next be called, ns on the owner's clock, or 0 when there is nothing to wait for.
+// Deadline is when the owner must next call Tick, ns on the owner's clock, or 0 for never.
 func (c *Core) Deadline() int64 {
 	d := c.recovery.deadline()
 	if c.acks.deadline != 0 && (d == 0 || c.acks.deadline < d) {
@@ -478,7 +475,7 @@ func (c *Core) Deadline() int64 {
 	return d
 }
 
-// SilentFor is for how long nothing has been heard of all that is outstanding, ns.
+// SilentFor is for how long no ack has confirmed any outstanding datagram, ns.
 func (c *Core) SilentFor(now int64) int64 {
 	if c.recovery.inFlight() == 0 {
 		return 0
@@ -486,7 +483,7 @@ func (c *Core) SilentFor(now int64) int64 {
 	return now - c.recovery.silentSince
 }
 
-// Tick repairs by time. It may make datagrams due; ask Next.
+// Tick repairs by time. Datagrams may be due after it; call Next.
 func (c *Core) Tick(now int64) {
 	c.acks.tick(now)
 	c.recovery.tick(now)

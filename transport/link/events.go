@@ -7,29 +7,29 @@ import (
 	"ringlet/shmem"
 )
 
-// EventKind of an Event.
+// EventKind says what happened.
 type EventKind uint8
 
-// What can happen on a link.
+// Kinds of events, with the fields of Event that they set.
 const (
-	EventCompleted EventKind = iota + 1 // a write of this end has its outcome: Cookie, Reason
-	EventFenced                         // every write before the fence has its outcome: Cookie
-	EventPlaced                         // bytes of the peer are in place: Ref, Offset, Length, Imm
-	EventSignal                         // a signal of the peer: Data
-	// a write of the peer was refused by the export table: Ref, Offset, Length, Reason
+	EventCompleted EventKind = iota + 1 // a write to the peer has its outcome: Cookie, Reason
+	EventFenced                         // every write queued before the fence has its outcome: Cookie
+	EventPlaced                         // a write of the peer is in place: Ref, Offset, Length, Imm
+	EventSignal                         // a signal of the peer has arrived: Data
+	// the export table has refused a write of the peer: Ref, Offset, Length, Reason
 	EventRefused
-	EventPlacedMany // pieces of the peer are in place: Many
+	EventPlacedMany // pieces of the peer are in place: Placements
 )
 
-// A Placement is a run of bytes that a peer has written, or tried to.
+// A Placement is a range of bytes that a peer has written, or tried to.
 type Placement struct {
 	Ref    shmem.Ref
 	Offset uint32 // from the window's start, bytes
 	Length uint32
-	Imm    uint64 // what the writer told with it
+	Imm    uint64 // a number that the writer sends with the write
 }
 
-// An Event is something the owner of a Core must know.
+// An Event is a report of the core to its owner.
 type Event struct {
 	Kind   EventKind
 	Reason Reason
@@ -39,17 +39,18 @@ type Event struct {
 	Placements []Placement
 }
 
-// notices are what has happened: what the owner does not know yet, and the counters.
+// notices are the events that the owner has not taken yet, and the counters.
 type notices struct {
 	stats           Stats
 	events          []Event
 	placements      []Placement // pieces placed since the last call of takeEvents
-	sparePlacements []Placement // those before, which the caller may still read
+	sparePlacements []Placement // those of the events taken last, which the caller may still read
 }
 
 func (n *notices) emit(e Event) { n.events = append(n.events, e) }
 
-// reportPlacements tells of the pieces placed from index first on, in the same event as those just before where it can.
+// reportPlacements emits an event for the pieces placed from index first on, or adds them to the last event of that
+// kind.
 func (n *notices) reportPlacements(first int) {
 	if first == len(n.placements) {
 		return
@@ -62,7 +63,7 @@ func (n *notices) reportPlacements(first int) {
 	n.emit(Event{Kind: EventPlacedMany, Placements: n.placements[first:]})
 }
 
-// takeEvents returns what has happened, and uses spare for what comes next.
+// takeEvents returns all events, and uses spare for the next ones.
 func (n *notices) takeEvents(spare []Event) []Event {
 	e := n.events
 	n.events = spare[:0]
@@ -70,25 +71,25 @@ func (n *notices) takeEvents(spare []Event) []Event {
 	return e
 }
 
-// Handler is told what has happened on a link to a peer.
+// Handler is called with the events of a link.
 type Handler interface {
-	// Placed tells that a remote write into this node's memory is whole.
+	// Placed reports that a remote write into this node's memory is complete.
 	Placed(peer int, p Placement)
-	// EventPlacedMany tells the same of pieces of WriteMany.
+	// PlacedMany reports the same of pieces of a WriteMany.
 	PlacedMany(peer int, ps []Placement)
-	// Signal brings a peer's message.
+	// Signal passes on a peer's message.
 	Signal(peer int, payload []byte)
-	// Completed tells the outcome of one of this node's writes or fences; err is nil or a *RefusedError.
+	// Completed reports the outcome of one of this node's writes or fences; err is nil or a *RefusedError.
 	Completed(peer int, cookie uint64, err error)
-	// Refused tells that the export table has turned a peer's write away.
+	// Refused reports that the export table has refused a peer's write.
 	Refused(peer int, p Placement, err error)
 }
 
-// Reason says why a write was not placed. Zero means it was.
+// Reason says why a write was not placed. Zero: it was placed.
 type Reason uint8
 
-// ReasonExpired is a dmove that was not sent before its time of death. Every other reason is a violation found by the
-// peer's export table, as shmem numbers them.
+// ReasonExpired: the dmove was not sent before its deadline. All other reasons are violations found by the peer's
+// export table, with shmem's numbers.
 const ReasonExpired Reason = 255
 
 // A RefusedError is the outcome of a remote write that was not placed.
@@ -99,34 +100,34 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string {
 	if e.Reason == ReasonExpired {
-		return fmt.Sprintf("remote write to %s died before it was sent: its time of death had passed", e.Peer)
+		return fmt.Sprintf("remote write to %s expired before it was sent: its deadline had passed", e.Peer)
 	}
 	return fmt.Sprintf("remote write refused by %s: %s", e.Peer, shmem.Violation(e.Reason))
 }
 
-// Stats counts everything a link did; each reason for not doing something has its own counter.
+// Stats counts what a link did; each reason for not doing something has its own counter.
 type Stats struct {
-	DatagramsSent             uint64 `help:"numbered datagrams and echoes of the link protocol that were sent"`
-	DatagramsReceived         uint64 `help:"numbered datagrams and echoes that came"`
+	DatagramsSent             uint64 `help:"numbered datagrams and acks of the link protocol that were sent"`
+	DatagramsReceived         uint64 `help:"numbered datagrams and acks that came"`
 	DatagramsResent           uint64 `help:"datagrams sent again"`
 	DatagramsDuplicate        uint64 `help:"datagrams that arrived again; no effect"`
 	DatagramsBeyondCredit     uint64 `count:"datagrams_beyond" help:"datagrams numbered past the credit given; dropped"`
 	DatagramsStale            uint64 `help:"datagrams of another view; dropped"`
 	DatagramsMalformed        uint64 `help:"datagrams not understood; dropped"`
-	AcksSent                  uint64 `count:"echoes_sent" help:"echoes sent: they say what has arrived"`
-	AcksReceived              uint64 `count:"echoes_received" help:"echoes that came"`
+	AcksSent                  uint64 `count:"echoes_sent" help:"acks sent: they say what has arrived"`
+	AcksReceived              uint64 `count:"echoes_received" help:"acks that came"`
 	ChunksSent                uint64 `help:"chunks of writes put into datagrams, re-sent ones included"`
 	ChunksResent              uint64 `help:"chunks of writes put into datagrams again"`
 	ChunksPlaced              uint64 `help:"chunks of writes that arrived and were put into memory"`
 	ChunksDuplicate           uint64 `help:"chunks of writes that arrived again"`
 	ChunksLate                uint64 `help:"chunks of writes that are over"`
 	ChunksRefused             uint64 `help:"chunks of writes that the export table does not allow"`
-	ChunksExpired             uint64 `count:"chunks_dead" help:"chunks of writes with a time of death that were lost or came after it"`
+	ChunksExpired             uint64 `count:"chunks_dead" help:"chunks of dmoves that were lost, or not sent before their deadline"`
 	BytesSent                 uint64 `unit:"bytes" help:"bytes of writes put into datagrams, re-sent ones included"`
 	BytesPlaced               uint64 `unit:"bytes" help:"bytes of writes put into memory"`
 	WritesCompleted           uint64 `help:"writes of this node that are whole at the peer"`
 	WritesRefused             uint64 `help:"writes of this node that the peer refused"`
-	WritesExpired             uint64 `help:"writes of this node that were not whole at their time of death"`
+	WritesExpired             uint64 `help:"dmoves of this node that expired before they were sent whole"`
 	SignalsSent               uint64 `help:"short messages sent: sizes, grants, barrier"`
 	SignalsReceived           uint64 `help:"short messages that came"`
 	SignalsDuplicate          uint64 `help:"signals that arrived again; no effect"`
@@ -144,8 +145,8 @@ type Stats struct {
 	TransactionsUsed          uint64 `count:"tx_used" kind:"level" help:"writes without an answer; 0 after a run"`
 }
 
-// Add sums two sets of counters, over the links of a node. It allocates nothing: whoever samples adds a thousand times
-// a second.
+// Add sums two sets of counters, over the links of a node. It allocates nothing: a sampler calls it a thousand times a
+// second.
 func (s *Stats) Add(o *Stats) {
 	sum, more := (*[statsWords]uint64)(unsafe.Pointer(s)), (*[statsWords]uint64)(unsafe.Pointer(o))
 	for i := range sum {
@@ -153,8 +154,8 @@ func (s *Stats) Add(o *Stats) {
 	}
 }
 
-// Word is the counter of a number, in the order in which they are described.
+// Word returns the i-th counter, in the order of the fields.
 func (s *Stats) Word(i int) uint64 { return (*[statsWords]uint64)(unsafe.Pointer(s))[i] }
 
-// statsWords is how many counters there are, all of one type: TestStatsAreWords.
+// statsWords is the number of counters, all of one type: TestStatsAreWords.
 const statsWords = unsafe.Sizeof(Stats{}) / unsafe.Sizeof(uint64(0))

@@ -1,9 +1,9 @@
 package link
 
-// fifo is a queue in order. It uses its memory again.
+// fifo is a first-in, first-out queue. It reuses its memory.
 type fifo[T any] struct {
 	items []T
-	head  int // of items, those before are gone
+	head  int // items before this index have been taken
 }
 
 func (q *fifo[T]) len() int { return len(q.items) - q.head }
@@ -16,7 +16,7 @@ func (q *fifo[T]) push(v T) {
 	q.items = append(q.items, v)
 }
 
-// pop takes the oldest; there must be one.
+// pop takes the oldest item; there must be one.
 func (q *fifo[T]) pop() T {
 	v := q.items[q.head]
 	if q.head++; q.head == len(q.items) {

@@ -1,39 +1,39 @@
 package link
 
-// A datagram that the path does not carry whole travels in fragments, and takes effect as if it had come whole: under
-// its own number, once. So nothing that was cut and numbered for full datagrams must be cut anew. A repetition in as
-// many fragments fills what is missing.
+// A datagram that is too long for the path travels in fragments, and takes effect as if it had arrived whole: once,
+// under its own number. So a path that shrinks forces no renumbering and no new cut of what has been sent. A repetition
+// in equally many fragments fills in those that are missing.
 //
-//	sending    Next builds the datagram as ever; it is put aside, and this and the next calls give its fragments
-//	receiving  a fragment is kept by the datagram's number until all are there; the credit bounds how many
+//	sending    Next builds the datagram and copies it aside; this call and the next ones return its fragments
+//	receiving  the reassembler keeps fragments by the datagram's number; the credit bounds the number of datagrams
 
-// fragmenter is the datagram whose fragments are being sent.
+// fragmenter holds the datagram whose fragments are being sent.
 type fragmenter struct {
 	datagram      []byte
 	fragmentCount int
-	next          int // fragment
+	next          int // index of the next fragment
 }
 
 func (p *fragmenter) pending() bool { return p.next < p.fragmentCount }
 
-// fragmentCount is how many fragments of at most size bytes a datagram of n bytes has.
+// fragmentCount is the number of fragments of at most size bytes that a datagram of n bytes needs.
 func fragmentCount(n, size int) int { return (n + size - fragmentHeader - 1) / (size - fragmentHeader) }
 
-// start puts a datagram aside, its head given and its body, if that lies elsewhere. It goes in fragments of at most
+// start copies a datagram, given as its head and a body that lies elsewhere or is nil. It goes in fragments of at most
 // baseSize bytes.
 func (p *fragmenter) start(head, body []byte, baseSize int) {
 	p.datagram = append(append(p.datagram[:0], head...), body...)
 	p.fragmentCount, p.next = fragmentCount(len(p.datagram), baseSize), 0
 }
 
-// build builds the next fragment. All but the last are of one size, so that they leave in one system call.
+// build builds the next fragment. All but the last have one size, so that they leave in one system call.
 func (p *fragmenter) build(buf []byte) int {
 	size := len(p.datagram)
 	step := fragmentSize(size, p.fragmentCount)
 	copy(buf, p.datagram[:headerSize])
 	buf[1] = kindFragment
 	if p.next == p.fragmentCount-1 {
-		buf[1] |= p.datagram[1] & flagImmediateAck // who waits for an ack waits until all is there
+		buf[1] |= p.datagram[1] & flagImmediateAck // the sender wants the ack when the last fragment has arrived
 	}
 	putFragmentHeader(buf[headerSize:], p.datagram[1]&^flagImmediateAck, p.next, p.fragmentCount, size)
 	n := fragmentHeader + copy(buf[fragmentHeader:], p.datagram[p.next*step:min(size, (p.next+1)*step)])
@@ -41,24 +41,24 @@ func (p *fragmenter) build(buf []byte) int {
 	return n
 }
 
-// reassembler are the datagrams of a space of which fragments have come.
+// reassembler holds the datagrams of a space of which some fragments have arrived.
 type reassembler struct {
-	slots         []reassembly // by number, modulo the ring; nil until the first fragment comes
+	slots         []reassembly // by number, modulo the sequence window; nil until the first fragment arrives
 	freeBufs      [][]byte
-	deliveredBufs [2][][]byte // of datagrams that are whole; the caller may still read the second
+	deliveredBufs [2][][]byte // of completed datagrams: this batch's, and the last, which is still read
 }
 
-// reassembly is a datagram of which fragments have come.
+// reassembly is a datagram of which some fragments have arrived.
 type reassembly struct {
-	buf           []byte // nil: there is none
+	buf           []byte // nil: the slot is free
 	seq           uint32
 	datagramSize  int
 	fragmentCount int
 	receivedBits  uint64
 }
 
-// add keeps one fragment, and returns the datagram once all are there; that stays valid until the caller has read the
-// events of this batch. There are so many slots, a power of two, for datagrams of at most the given size.
+// add keeps one fragment, and returns the datagram once all are there; the datagram is valid until the caller has read
+// the events of this batch. slots is the number of slots, a power of two, and most the longest datagram, bytes.
 func (j *reassembler) add(seq uint32, f *fragmentFrame, slots, most int) (datagram []byte, v verdict) {
 	if j.slots == nil {
 		j.slots = make([]reassembly, slots)
@@ -89,7 +89,7 @@ func (j *reassembler) add(seq uint32, f *fragmentFrame, slots, most int) (datagr
 	return datagram, fresh
 }
 
-// discard gives back what has come of a datagram that has arrived in another way.
+// discard frees the fragments of a datagram that has arrived whole.
 func (j *reassembler) discard(seq uint32) {
 	if j.slots == nil {
 		return
@@ -100,7 +100,7 @@ func (j *reassembler) discard(seq uint32) {
 	}
 }
 
-// recycle lets go of what the events before these lay in.
+// recycle frees the datagrams of the batch before the last, whose events the caller has read.
 func (j *reassembler) recycle() {
 	if len(j.deliveredBufs[0])+len(j.deliveredBufs[1]) == 0 {
 		return

@@ -40,9 +40,9 @@ func TestImpossibleConfigurations(t *testing.T) {
 		{Config{MaxDatagram: 9000, BaseDatagram: 1000}, "a base of 1000 bytes"},
 		{Config{MaxDatagram: 9000, BaseDatagram: 9001}, "a base of 9001 bytes"},
 		{Config{MaxDatagram: 1<<16 - 1, BaseDatagram: MinDatagram}, ""},
-		{Config{MaxDatagram: 9000, SeqWindow: 100}, "a ring of 100"},
-		{Config{MaxDatagram: 9000, SeqWindow: 32, Credit: 1}, "a ring of 32"},
-		{Config{MaxDatagram: 9000, SeqWindow: 8192}, "a ring of 8192"},
+		{Config{MaxDatagram: 9000, SeqWindow: 100}, "a sequence window of 100"},
+		{Config{MaxDatagram: 9000, SeqWindow: 32, Credit: 1}, "a sequence window of 32"},
+		{Config{MaxDatagram: 9000, SeqWindow: 8192}, "a sequence window of 8192"},
 		{Config{MaxDatagram: 9000, SeqWindow: 64, Credit: 64}, "a credit of 64"},
 		{Config{MaxDatagram: 9000, Credit: -1}, "a credit of -1"},
 	} {

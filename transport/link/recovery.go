@@ -2,9 +2,9 @@ package link
 
 import "math"
 
-// recovery is the sending half of both packet number spaces: what is under way, what an ack or a silence tells of it,
-// and when it is sent again (RFC 9002). Its parts are pure by themselves: the numbers (space.go), the sizes that pass
-// (path.go), and below the round trip, the share that is lost and the window.
+// recovery is the sending half of both packet number spaces: which datagrams are in flight, what an ack or a time-out
+// says of them, and when to send them again (RFC 9002). Its parts are pure: the numbers (space.go), the sizes that pass
+// (path.go), and below the round-trip time, the share of lost datagrams and the congestion window.
 type recovery struct {
 	// immutable after newRecovery
 	cfg *Config
@@ -17,10 +17,10 @@ type recovery struct {
 	loss          loss
 	rtt           rtt
 	tailCopies    [numSpaces]tailCopy
-	lastProgress  int64 // last time the peer was heard making progress, or that it was reminded, ns
-	silentSince   int64 // since when nothing was heard, reminded or not, ns
+	lastProgress  int64 // when an ack last confirmed something, or a repair was sent by timer, ns
+	silentSince   int64 // when an ack last confirmed something, ns
 	backoff       uint
-	ambiguousAcks bool // since the last tick that repaired only repetitions were heard of, or what they repeat
+	ambiguousAcks bool // since the last repairing tick, acks confirmed only repeated datagrams
 }
 
 func newRecovery(cfg *Config, n *notices) recovery {
@@ -36,7 +36,7 @@ func newRecovery(cfg *Config, n *notices) recovery {
 	return v
 }
 
-// inFlight is how many datagrams are outstanding.
+// inFlight is the number of outstanding datagrams.
 func (v *recovery) inFlight() int { return v.send[0].inFlight + v.send[1].inFlight }
 
 // mayRequest reports whether one more new request datagram may be sent.
@@ -45,21 +45,21 @@ func (v *recovery) mayRequest() bool {
 	return s.hasCredit() && (!v.cfg.CongestionControl || s.inFlight < v.congestion.window)
 }
 
-// mayRepair reports whether a datagram of the space may be sent again: what is on its way, not known to be lost, is
-// less than the window, or silence asks for it.
+// mayRepair reports whether a lost datagram of the space may be sent again: either fewer datagrams than the congestion
+// window are in flight and not known to be lost, or the timer demands a repair.
 func (v *recovery) mayRepair(space int) bool {
 	s := &v.send[space]
 	free := space != spaceRequests || !v.cfg.CongestionControl || s.inFlight-s.awaitingRepair < v.congestion.window
 	return s.awaitingRepair > 0 && (free || s.urgentRepairs > 0)
 }
 
-// mayResend reports whether something is to be sent again.
+// mayResend reports whether there is a tail copy or a repair to send.
 func (v *recovery) mayResend() bool {
 	return v.tailCopies[spaceRequests].isDue() || v.tailCopies[spaceResponses].isDue() || v.mayRepair(spaceRequests) ||
 		v.mayRepair(spaceResponses)
 }
 
-// nextRepair is what is to be sent again next, answers first, or nil.
+// nextRepair returns the next datagram to send again, responses first, or nil.
 func (v *recovery) nextRepair() (space int, r *sentDatagram) {
 	for space := numSpaces - 1; space >= 0; space-- {
 		if v.mayRepair(space) {
@@ -74,7 +74,7 @@ func (v *recovery) nextRepair() (space int, r *sentDatagram) {
 // onSent notes a transmission.
 func (v *recovery) onSent(r *sentDatagram, now int64) {
 	if v.inFlight() == 1 && !r.repeated {
-		v.silentSince = now // the silence starts with the first outstanding datagram
+		v.silentSince = now // the silence begins with the first outstanding datagram
 		if v.backoff == 0 {
 			v.lastProgress = now
 		}
@@ -84,7 +84,7 @@ func (v *recovery) onSent(r *sentDatagram, now int64) {
 	r.transmission, r.sentAt = v.transmissions, now
 }
 
-// shouldFragment decides how a datagram of n bytes of a space leaves, and notes it in its record.
+// shouldFragment decides whether a datagram of n bytes leaves in fragments, and notes that in its record.
 func (v *recovery) shouldFragment(space int, r *sentDatagram, n int, now int64) bool {
 	if r.size = uint16(n); n <= v.path.baseSize {
 		return false
@@ -102,8 +102,8 @@ func (v *recovery) shouldFragment(space int, r *sentDatagram, n int, now int64) 
 	return false
 }
 
-// onAck takes an ack of both spaces: what of each has arrived stands in its acked until the next one, and what was lost
-// is queued. It returns the offset of what it does not understand, or -1.
+// onAck takes an ack of both spaces: it lists the confirmed numbers of each space in acked, until the next ack, and
+// queues lost datagrams for repair. It returns the offset of what it does not understand, or -1.
 func (v *recovery) onAck(now int64, b []byte) (wrongAt int) {
 	size := len(b)
 	var sample *sentDatagram
@@ -113,8 +113,8 @@ func (v *recovery) onAck(now int64, b []byte) (wrongAt int) {
 	}
 	for space := range v.send {
 		s := &v.send[space]
-		// An ack that follows a repetition sooner than any round trip tells of an earlier transmission (RFC 8985
-		// §6.2); where round trips were longer than the waits, sooner than one waits now.
+		// An ack that comes sooner after a repetition than the shortest round trip is of an earlier transmission (RFC 8985
+		// §6.2). After spurious retransmissions round trips are longer than thought; then sooner than one PTO counts.
 		was, newest := s.inFlight, s.newestAcked
 		s.latestAckable, s.recentSpurious = now-v.rtt.min, v.loss.spuriousBackoff > 0
 		if v.loss.spuriousBackoff > 0 {
@@ -149,7 +149,7 @@ func (v *recovery) onAck(now int64, b []byte) (wrongAt int) {
 		if v.ambiguousAcks = !newestAdvanced; newestAdvanced {
 			v.backoff = 0
 		}
-		v.backoff = min(v.backoff, 1) // not a probe again, then: it would tell as little
+		v.backoff = min(v.backoff, 1) // the next time-out repairs at once: another probe would be as ambiguous
 	}
 	if sample != nil && !sample.repeated {
 		v.rtt.addSample(now - sample.sentAt)
@@ -157,10 +157,9 @@ func (v *recovery) onAck(now int64, b []byte) (wrongAt int) {
 	return -1
 }
 
-// noteAcked notes a record that an ack tells of, and what it says of the path. Only the newest one makes a round trip,
-// which is returned:
-// what was sent before it may have waited for an ack that was lost (RFC 9002 §5.1). One that was repeated makes
-// none, since nobody knows which transmission was acked (Karn).
+// noteAcked notes a confirmed record, and what it says of the path. It returns the newer of the two records by
+// transmission: only the newest of an ack gives a round-trip sample, since the ack of an earlier one may have been lost
+// (RFC 9002 §5.1). A record that was repeated gives none, since the ack may be of either transmission (Karn).
 func (v *recovery) noteAcked(r, newest *sentDatagram) *sentDatagram {
 	v.loss.onArrival(int(r.timesSent))
 	if v.path.onArrival(int(r.size), r.fragmented, r.transmission) {
@@ -172,8 +171,8 @@ func (v *recovery) noteAcked(r, newest *sentDatagram) *sentDatagram {
 	return newest
 }
 
-// checkPathMTU draws the conclusions from an ack. Where full datagrams do not pass any more, those under way are sent
-// again in fragments, and the network is forgiven: a size that does not pass says nothing of how much does.
+// checkPathMTU looks for a black hole after an ack. If the path no longer carries full datagrams, those in flight are
+// sent again in fragments, and the congestion window starts anew: their loss was not congestion.
 func (v *recovery) checkPathMTU(now int64) {
 	if !v.path.detectBlackHole(now, v.transmissions, max(minTimeout, v.rtt.timeout())) {
 		return
@@ -185,9 +184,9 @@ func (v *recovery) checkPathMTU(now int64) {
 	v.congestion = newCongestion(v.cfg.Credit)
 }
 
-// detectTailLoss repairs the end of a space that is silent while the other is not: as long as one is heard of, there is
-// no silence that would. What is on its way may be long behind what was sent later on the other space, so time
-// decides, not order.
+// detectTailLoss repairs the end of one space's burst while acks confirm the other space, so that deadline never comes.
+// Say the last request of a burst is lost while signals go on: no later request can overtake it. Datagrams of the two
+// spaces may overtake each other in queues, so time decides, not order.
 func (v *recovery) detectTailLoss(now int64) {
 	before := now - max(minTimeout, v.pto())
 	if v.loss.isLossy() {
@@ -202,7 +201,7 @@ func (v *recovery) detectTailLoss(now int64) {
 	}
 }
 
-// nextTailCopy is the datagram of which a copy is due, or nil.
+// nextTailCopy returns the datagram of which a copy is due, or nil.
 func (v *recovery) nextTailCopy() (space int, r *sentDatagram) {
 	for space := range v.tailCopies {
 		t := v.tailCopies[space]
@@ -215,12 +214,11 @@ func (v *recovery) nextTailCopy() (space int, r *sentDatagram) {
 	return 0, nil
 }
 
-// pto is how long to wait for what was sent: longer than round trips have been, and longer each time that
-// something was sent again too soon. As long as all is sent again before it is heard of, round trips are not
-// measured.
+// pto is how long to wait for an ack: longer than past round trips, and twice as long for each recent spurious
+// retransmission. As long as every datagram is sent again before its ack arrives, no round trip can be measured.
 func (v *recovery) pto() int64 { return max(minProbeDelay<<v.loss.spuriousBackoff, v.rtt.timeout()) }
 
-// repairDelay is how long to stay silent before the next attempt.
+// repairDelay is how long to wait without an ack before the next repair.
 func (v *recovery) repairDelay() int64 {
 	if v.probesQuickly() {
 		return min(max(quickProbeDelay, 2*v.rtt.smoothed)<<(v.loss.quickProbes+v.loss.spuriousBackoff), v.pto())
@@ -231,7 +229,7 @@ func (v *recovery) repairDelay() int64 {
 	return min(maxTimeout, max(minTimeout, v.pto())<<(v.backoff-1))
 }
 
-// probesQuickly reports whether the next probe comes soon, since the path loses.
+// probesQuickly reports whether the next probe comes after a short wait, since the path loses datagrams.
 func (v *recovery) probesQuickly() bool {
 	return v.loss.quickProbes < maxQuickProbes && v.backoff == 0 && v.loss.isLossy()
 }
@@ -244,7 +242,7 @@ func (v *recovery) reorderThreshold() uint64 {
 	return packetThreshold
 }
 
-// deadline is when the silence has lasted too long, or 0.
+// deadline is when tick repairs if no ack comes, or 0.
 func (v *recovery) deadline() int64 {
 	if v.inFlight() == 0 {
 		return 0
@@ -252,7 +250,7 @@ func (v *recovery) deadline() int64 {
 	return v.lastProgress + v.repairDelay()
 }
 
-// tick repairs by time.
+// tick repairs if the deadline has passed.
 func (v *recovery) tick(now int64) {
 	d := v.deadline()
 	if d == 0 || now < d {
@@ -273,12 +271,12 @@ func (v *recovery) tick(now int64) {
 		}
 		v.stats.Timeouts++
 		v.loss.onTimeout(v.ambiguousAcks)
-		if !shrunk { // once, however many spaces are silent
+		if !shrunk { // once, even if both spaces are silent
 			v.congestion.shrink()
 			shrunk = true
 		}
 		s.urgentRepairs = maxTimeoutRepairs
-		// signals and answers are few, and no congestion window bounds them
+		// signals and answers are few, and have no congestion window
 		if space == spaceRequests && v.cfg.CongestionControl {
 			s.urgentRepairs = min(s.urgentRepairs, v.congestion.window)
 		}
@@ -294,48 +292,46 @@ func (v *recovery) tick(now int64) {
 	}
 }
 
-// Repair by time. The gap rule repairs everything but the tail: when the newest datagrams of a burst are lost,
-// nothing later overtakes them. So after a silence the newest one is sent again as a probe (RFC 8985 §7 does the
-// same for TCP); its ack lets the gap rule do the rest. Only when probes stay unanswered are the oldest datagrams
-// sent again, ever more slowly.
+// Repair by time. Gaps reveal every loss but that of the tail: when the newest datagrams of a burst are lost, no later
+// one overtakes them. So after a silence the newest one is sent again as a probe (as in RFC 8985 §7 for TCP); its ack
+// reveals the gaps. Only if probes bring no ack are the oldest datagrams sent again, with growing pauses.
 
 const (
 	millisecond = int64(1e6)
 	initialRTT  = 20 * millisecond
-	// A peer process may lose its core for a scheduler's slice or two; a probe sent sooner is mostly wasted.
+	// The scheduler may take the core from a peer's process for a slice or two; most probes sent sooner are wasted.
 	// Measured on 2 cores with 8 processes, 2026-11-21.
 	minProbeDelay = 4 * millisecond
 	minTimeout    = 20 * millisecond
 	maxTimeout    = 500 * millisecond
-	// What a long round trip may ask of later time-outs: a megabyte in the queue of a port of 100 Mbit/s, not a
-	// process that stood still.
+	// A round trip makes later time-outs at most this long: a megabyte in the queue of a port of 100 Mbit/s. Longer ones
+	// come from a process that was stopped.
 	maxRTTTimeout = 80 * millisecond
-	// What the longest round trip is assumed to be at first; each that is measured takes a part of it away. The
-	// first ones are short: of signals, and of the data that a port lets through at once. If all that stands behind
-	// these were sent again before it is heard of, no round trip would ever be measured, and each datagram would be
-	// sent several times.
+	// The longest round trip is first assumed to be this long; each sample takes a part of the assumption away. The first
+	// samples are short, of signals and of the data that a port passes at once. If all the data queued behind were sent
+	// again before its ack arrives, no round trip would ever be measured, and each datagram would be sent several times.
 	initialAssumedRTT = 3 * initialRTT
 	assumedDecay      = 16
-	// A time-out repairs at most this many datagrams, so that a peer that stands still is not flooded when it wakes.
+	// A time-out repairs at most this many datagrams, so as not to flood a peer that resumes after a stop.
 	maxTimeoutRepairs = 16
 )
 
-// rtt is the smoothed round trip (RFC 6298), and the longest of late. An ack waits behind what its sender has just
-// given to a slow port, 40 ms at 200 Mbit/s, once in a cycle of phases; between, signals make short round trips that
-// would let 4 × the variance forget it, and every phase begin with probes for nothing (0.3 % of all datagrams with 8
-// nodes, 2026-11-21).
+// rtt is the smoothed round-trip time (RFC 6298), and a recent maximum. An ack waits behind the data that its sender
+// has just queued at a slow port, 40 ms at 200 Mbit/s, once per cycle of phases; between, signals make short round
+// trips. By 4 × the variance alone the time-out would forget the long ones, and every phase would begin with useless
+// probes (0.3 % of all datagrams with 8 nodes, 2026-11-21).
 type rtt struct {
 	smoothed, variance, min, recentMax int64
 	hasSample                          bool
-	assumedMax                         int64 // the longest one, less with each that was measured
+	assumedMax                         int64 // the assumed longest one, less with each sample
 }
 
 func newRTT() rtt {
 	return rtt{smoothed: initialRTT, variance: initialRTT / 2, min: initialRTT, assumedMax: initialAssumedRTT}
 }
 
-// addSample takes one round trip. Longer ones than maxTimeout say that the peer or the path stood still, not how long
-// the path is.
+// addSample takes one round trip, ns. A sample above maxTimeout means that the peer or the path stopped; it is cut to
+// maxTimeout.
 func (r *rtt) addSample(d int64) {
 	if d < 0 {
 		return
@@ -345,7 +341,7 @@ func (r *rtt) addSample(d int64) {
 	capped := min(d, maxRTTTimeout)
 	r.recentMax = max(capped, r.recentMax-(r.recentMax-capped)/256)
 	r.assumedMax -= r.assumedMax / assumedDecay
-	if !r.hasSample { // what was assumed says nothing any more
+	if !r.hasSample { // the first sample replaces what was assumed
 		r.hasSample, r.smoothed, r.variance = true, d, d/2
 		return
 	}
@@ -359,34 +355,32 @@ func (r *rtt) addSample(d int64) {
 
 func (r *rtt) timeout() int64 { return max(r.smoothed+4*r.variance, r.recentMax, r.assumedMax) }
 
-// How much the path loses decides how long repair may wait. The last datagram of a burst is missed by nobody but its
-// sender: what is lost there costs as long as the sender waits for its ack. On a path that loses nothing a probe
-// sent too soon is mostly wasted, so it waits for milliseconds, and for what the longest round trips of late were.
-// Where datagrams do get lost, a phase that has a dozen of them would stand still for milliseconds in one of four.
-// So a link that has lost some of late, in either of its spaces,
+// How much the path loses decides how long repair waits. If the last datagram of a burst is lost, no gap shows it, and
+// the sender waits for an ack in vain. On a path without loss an early probe is mostly wasted, so the wait is
+// milliseconds, and as long as recent long round trips. Where datagrams do get lost, a phase of a dozen would stop for
+// milliseconds in one of four cases. So a link that has recently lost datagrams, in either space,
 //
 //	sends the last datagram of a burst twice, at once
-//	probes soon, a few times, before it waits as ever
-//	takes what a later datagram of its space has overtaken as lost at once
+//	probes a few times after short waits, before it waits as usual
+//	counts a datagram as lost as soon as a later one of its space has arrived
 //
-// A repetition that was not needed arrives twice, and the ack counts what did. So a path that is slow, or changes the
-// order, is not taken for one that loses.
+// A repetition that was not needed arrives as a duplicate, and acks count duplicates. So a path that is slow or
+// reorders is not taken for one that loses.
 
 const (
-	// quickProbeDelay is how long an ack may wait for something to travel with, and as long again for the path.
+	// quickProbeDelay is the longest delay of an ack at the peer, and as long again for the path.
 	quickProbeDelay    = 2 * maxAckDelay
-	maxQuickProbes     = 3 // 2, 4 and 8 ms; then as ever
+	maxQuickProbes     = 3 // after 2, 4 and 8 ms; then after the PTO
 	quickTailLossDelay = 2 * millisecond
-	// Each time that something was sent again too soon, waits double, maxSpurious times at most. They are halved again
-	// after so many datagrams without. A slow port has up to half a second of data in its queue, which signals
-	// overtake: without this the probes alone would be more than it carries (TestQueueOfOnesOwn).
+	// Each spurious retransmission doubles the waits, at most maxSpurious times. After spuriousDecay datagrams without one
+	// they are halved again. A slow port has up to half a second of data in its queue, and signals overtake it: without
+	// this rule the probes alone would exceed its rate (TestQueueOfOnesOwn).
 	maxSpurious   = 6
 	spuriousDecay = 64
-	// One datagram adds lost to the share and takes a part in lossMeanWindow of it away, so that the share is a mean over
-	// the last lossMeanWindow datagrams or so. A link counts as one that loses from its first loss on, and for 177
-	// datagrams after its last: of small MEPs a link has but two datagrams to a phase, and as long as it has not
-	// learned, each loss costs what a hundred phases take. Above crowded it is a queue that overflows, where to send
-	// more makes it worse (TestIncast).
+	// The share of lost datagrams is a mean over about the last lossMeanWindow. A link counts as lossy from its first loss
+	// until 177 datagrams after its last. With small MEPs a link sends only two datagrams per phase, so it must learn from
+	// one loss: before it has, each costs the time of a hundred phases. Above congestedShare a queue overflows, and
+	// sending more would make that worse (TestIncast).
 	lossMeanWindow = 256
 	shareUnit      = 1 << 24
 	shareOfOneLoss = shareUnit / lossMeanWindow
@@ -394,18 +388,18 @@ const (
 	congestedShare = shareUnit / 8
 )
 
-// loss is the share of datagrams that were lost of late, of whole.
+// loss is the recent share of lost datagrams, in 1/shareUnit.
 type loss struct {
 	lossShare          int
-	quickProbes        uint // probes since something was heard
-	spuriousBackoff    uint // how often waits are doubled, since something was sent again too soon
-	sinceSpurious      int  // datagrams since that
-	unackedCopies      int  // copies that were sent on purpose, and of which it is not known yet that they have come
+	quickProbes        uint // quick probes since the last progress
+	spuriousBackoff    uint // how often waits are doubled, for recent spurious retransmissions
+	sinceSpurious      int  // datagrams since the last spurious retransmission
+	unackedCopies      int  // tail copies sent whose arrival no ack has counted yet
 	reportedDuplicates [numSpaces]uint16
 }
 
-// onArrival notes that a datagram, sent so many times, is known to have arrived: all but one of its transmissions count
-// as lost, until the peer tells that they have come, too.
+// onArrival takes a datagram that has arrived, and how often it was sent. All its transmissions but one count as lost,
+// until the peer reports duplicates.
 func (l *loss) onArrival(sends int) {
 	for range sends {
 		l.lossShare -= l.lossShare / lossMeanWindow
@@ -416,11 +410,11 @@ func (l *loss) onArrival(sends int) {
 	}
 }
 
-// onDuplicates takes how many datagrams of a space the peer says have come twice. More than there were tail copies have
-// been sent again too soon.
+// onDuplicates takes the peer's count of duplicates in a space. Those beyond the number of tail copies are spurious
+// retransmissions.
 func (l *loss) onDuplicates(space int, duplicates uint16) {
 	n := int(int16(duplicates - l.reportedDuplicates[space]))
-	if n <= 0 { // an ack that was overtaken tells of fewer
+	if n <= 0 { // an ack that was overtaken has an older count
 		return
 	}
 	l.lossShare = max(0, l.lossShare-n*shareOfOneLoss)
@@ -432,8 +426,8 @@ func (l *loss) onDuplicates(space int, duplicates uint16) {
 	}
 }
 
-// onTimeout takes that what was sent as long ago as the link waits was not heard of. If nothing came at all, that is no
-// spurious retransmission; if something did of which it is in doubt when it was sent, less than was thought.
+// onTimeout notes that no ack came in the whole wait. If nothing at all came, earlier repetitions were not spurious. If
+// acks came only of datagrams that were sent more than once, the waits are halved once.
 func (l *loss) onTimeout(ambiguous bool) {
 	switch {
 	case !ambiguous:
@@ -443,62 +437,60 @@ func (l *loss) onTimeout(ambiguous bool) {
 	}
 }
 
-// isLossy reports whether datagrams got lost of late, and not so many that the path must be full.
+// isLossy reports whether some datagrams were lost recently, but not so many that a queue must be overflowing.
 func (l *loss) isLossy() bool { return l.lossShare > lossyShare && l.lossShare < congestedShare }
 
-// tailCopy is the last datagram of a burst in its space, of which a copy is to be sent.
+// tailCopy is the last datagram of a burst in its space, which is to be sent a second time.
 type tailCopy struct {
 	record *sentDatagram
 	seq    uint32
 }
 
-// isDue reports whether the copy still makes sense.
+// isDue reports whether the copy is still useful.
 func (t *tailCopy) isDue() bool {
 	return t.record != nil && t.record.outstanding && t.record.seq == t.seq && !t.record.repairQueued
 }
 
-// Where the carrier has no congestion control of its own, requests in flight are bounded by a window below the credit,
-// so that a network shared with others is not harmed. A round ends when something sent after its beginning has arrived.
-// A round that lost more than 2 % shrinks the window to 0.7 of what it was, any other lets it grow by a twelfth and two
-// datagrams, up to the credit: the loss threshold and the factor of BBRv2
-// (draft-cardwell-iccrg-bbr-congestion-control-02, section 4.3), which tell a queue that overflows from a path that
-// loses now and then; at 1 % random loss a window halved per loss (RFC 5681) would be 12 datagrams. One datagram lost
-// in a round is no evidence: a round has as many datagrams as the window, so that of a small window each loss would be
-// too much, and 2 % of random loss kept one at 18, of 116 (jumbo frames) or 712. It is now 77 and 104
-// (TestWindowAtRandomLoss); a shared port loses 4.6 % in place of 4.2 (2026-11-22).
+// Where the carrier has no congestion control, a window below the credit bounds requests in flight, so that other users
+// of the network are not harmed. A round ends when a datagram sent after its beginning has arrived. A round that lost
+// more than 2 % shrinks the window to 0.7; after any other the window grows by a twelfth and two datagrams, up to the
+// credit. Threshold and factor are those of BBRv2 (draft-cardwell-iccrg-bbr-congestion-control-02, section 4.3), which
+// tell an overflowing queue from random loss; a window halved per loss (RFC 5681) would be 12 datagrams at 1 % random
+// loss. One lost datagram per round is ignored: in a round of a small window it is more than 2 %, and 2 % of random
+// loss held a window at 18, of 116 (jumbo frames) or 712. It is now 77 and 104 (TestWindowAtRandomLoss); a shared port
+// loses 4.6 % instead of 4.2 (2026-11-22).
 //
-// A twelfth and two: two links through one port then share it within 1.2 and lose 2.5 to 4.3 %; with a ninth and one
-// datagram, one that comes late got a third for a long time, with three or more datagrams they lost 7 %, and a
-// sixteenth would let 1 % of random loss keep a window of 117 (jumbo frames) at a fifth (TestLinksShareABottleneck,
+// With a twelfth and two, two links through one port share it within a factor of 1.2 and lose 2.5 to 4.3 %. With a
+// ninth and one, a link that starts later got a third for a long time; with three or more datagrams they lost 7 %; with
+// a sixteenth, 1 % of random loss would hold a window of 117 (jumbo frames) at a fifth (TestLinksShareABottleneck,
 // 2026-11-21).
 //
-// A link begins with what any switch port can hold, and doubles it every round until something is lost: the rounds it
-// takes are nothing beside a run, and seven links that begin with a megabyte each fill queues that they then need
-// seconds to repair (8 nodes at 200 Mbit/s with queues of 32 kB, without discipline: 0.05 to 0.6 of the ports' rate,
-// now 0.7).
+// A link begins with a window that any switch port can hold, and doubles it every round until a datagram is lost. If
+// seven links begin with a megabyte each, they fill queues and need seconds to repair the losses (8 nodes at 200 Mbit/s
+// with queues of 32 kB, without discipline: 0.05 to 0.6 of the ports' rate, now 0.7).
 
 const (
-	// datagrams: seven links into a port with room for four then still keep it busy (TestIncast)
+	// datagrams: seven links with it still fill a port whose queue holds four (TestIncast)
 	minWindow                 = 2
 	initialWindow             = 16 // datagrams: 64 KiB and a bit of Ethernet's, what a cheap switch may hold for a port
-	datagramsPerToleratedLoss = 50 // a loss in as many is no congestion
+	datagramsPerToleratedLoss = 50 // one loss in this many is no congestion
 )
 
-// congestion is the window of one sending packet number space, in datagrams.
+// congestion is the congestion window of one sending packet number space, in datagrams.
 type congestion struct {
 	window, maxWindow int
-	slowStart         bool   // nothing was lost yet: the window doubles every round
+	slowStart         bool   // no datagram was lost yet: the window doubles every round
 	roundEnd          uint64 // transmission whose arrival ends the round
-	roundArrived      int    // in this round
-	roundLost         int    // in this round
+	roundArrived      int    // datagrams that arrived in this round
+	roundLost         int    // datagrams lost in this round
 }
 
 func newCongestion(maxWindow int) congestion {
 	return congestion{window: min(initialWindow, maxWindow), maxWindow: maxWindow, slowStart: true}
 }
 
-// onAck takes what one ack told: how many datagrams it says have arrived and how many that shows to be lost, the
-// newest transmission that has arrived, and how many there were so far.
+// onAck takes the result of one ack: how many datagrams have arrived and how many turn out to be lost, the newest
+// transmission that has arrived, and the newest one sent.
 func (g *congestion) onAck(arrived, lost int, newest, sent uint64) {
 	g.roundArrived += arrived
 	g.roundLost += lost
@@ -517,7 +509,7 @@ func (g *congestion) onAck(arrived, lost int, newest, sent uint64) {
 	g.roundEnd, g.roundArrived, g.roundLost = sent+1, 0, 0
 }
 
-// shrink makes the window smaller: the network is full.
+// shrink makes the window smaller, since the network is full.
 func (g *congestion) shrink() {
 	g.window, g.slowStart = max(min(minWindow, g.maxWindow), g.window*7/10), false
 }

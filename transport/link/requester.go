@@ -7,50 +7,50 @@ import (
 	"ringlet/shmem"
 )
 
-// A Write is one remote write. Data must stay unchanged until the write is completed.
+// A Write is one remote write. Data must not change until the write is completed.
 type Write struct {
-	Ref      shmem.Ref // the window, as its owner granted it
+	Ref      shmem.Ref // the window that its owner has granted
 	Offset   uint32    // bytes from the window's start
 	Data     []byte
-	Imm      uint64 // told to the receiver when the bytes are in place
-	Dmove    bool   // no response, no repair: what is lost is counted
-	Deadline int64  // ns; a dmove not sent by then dies. Zero: never
-	Cookie   uint64 // comes back in the completion
+	Imm      uint64 // sent to the receiver with the bytes
+	Dmove    bool   // no response and no repair: losses are counted
+	Deadline int64  // ns; a dmove that is not sent by then expires. Zero: never
+	Cookie   uint64 // identifies the write in its completion
 }
 
-// A Piece is one remote write among many that have one outcome in common.
+// A Piece is one of many remote writes with a common outcome.
 type Piece struct {
 	Ref    shmem.Ref
 	Offset uint32 // bytes from the window's start
-	Imm    uint64 // told to the receiver when the bytes are in place
+	Imm    uint64 // sent to the receiver with the bytes
 	Data   []byte
 }
 
 type op struct {
 	Write
 	pieces           []Piece
-	bytesCut         int    // bytes already cut into transactions; of pieces, those of the one in hand
-	piecesCut        int    // pieces cut completely
-	openTransactions int    // transactions that have no outcome
-	firstRefusal     Reason // first refusal
+	bytesCut         int // bytes already cut into transactions; with pieces, of the piece in hand
+	piecesCut        int // pieces cut completely
+	openTransactions int // transactions without an outcome
+	firstRefusal     Reason
 	isFence          bool
-	fullyCut         bool // cut completely, or abandoned
+	fullyCut         bool // cut completely, or given up
 	isDone           bool
 }
 
 type outTransaction struct {
-	frame            writeFrame // of its chunks; tx is its number on the wire: generation<<10 | index
+	frame            writeFrame // header of its chunks; tx is its id on the wire: generation<<10 | index
 	inUse            bool
 	op               uint32
-	pieces           []Piece // in place of a frame's data
-	scatterFrameSize int     // of the frame that holds the pieces, bytes
+	pieces           []Piece // instead of frame.data
+	scatterFrameSize int     // length of the frame that holds the pieces, bytes
 	chunks           uint16
-	nextChunk        uint16 // next chunk never sent
-	pendingChunks    int    // chunks sent without an outcome (dmove)
+	nextChunk        uint16 // the next chunk to send for the first time
+	pendingChunks    int    // chunks of a dmove that were sent and are neither acked nor lost
 }
 
-// requester is the end of a link that asks for remote writes: the queue of them and of fences, the transactions that
-// they are cut into, and what becomes of these.
+// requester sends remote writes: it holds the queue of writes and fences, the transactions that they are cut into, and
+// their outcomes.
 type requester struct {
 	// immutable after newRequester
 	cfg       *Config
@@ -58,16 +58,16 @@ type requester struct {
 	*notices
 
 	ops                [maxOps]op
-	opHead             uint32 // oldest without outcome
-	opCut              uint32 // being cut into transactions
+	opHead             uint32 // oldest request without an outcome
+	opCut              uint32 // request that is being cut into transactions
 	opTail             uint32
 	outTransactions    []outTransaction
 	freeTransactions   []uint16
-	cuttingTransaction int     // transaction being sent, or -1
-	stallCounter       *uint64 // counter of what requests wait for now; nil: for nothing
-	queueFull          bool    // the last write found no room in the queue
-	gathering          bool    // full chunks are left where they lie
-	gatheredBody       []byte  // the one that was left, of the datagram in hand
+	cuttingTransaction int     // transaction whose chunks are being sent, or -1
+	stallCounter       *uint64 // counter for what requests wait for now; nil: they do not wait
+	queueFull          bool    // the last write found the queue full
+	gathering          bool    // putChunk leaves a full chunk in the writer's memory
+	gatheredBody       []byte  // the chunk that putChunk left, of the present datagram
 }
 
 func newRequester(cfg *Config, n *notices) requester {
@@ -86,12 +86,12 @@ func newRequester(cfg *Config, n *notices) requester {
 	return q
 }
 
-// fullChunk is the number of bytes in a full chunk, for a carrier with the given datagram size.
+// fullChunk is the number of bytes in a full chunk, for the given size of datagrams.
 func fullChunk(maxDatagram int) int { return maxDatagram - headerSize - writeHeaderSize }
 
 func (q *requester) queue(o op) bool {
 	if q.opTail-q.opHead >= maxOps {
-		if !q.queueFull { // its next tries are the same wait
+		if !q.queueFull { // later tries are the same wait
 			q.queueFull = true
 			q.stats.StallsQueue++
 		}
@@ -103,7 +103,7 @@ func (q *requester) queue(o op) bool {
 	return true
 }
 
-// relocate has the pieces of a request lie elsewhere, as Core.RelocateWrite says.
+// relocate does what Core.RelocateWrite says.
 func (q *requester) relocate(cookie uint64, to func(piece int) []byte) bool {
 	for at := q.opHead; at != q.opTail; at++ {
 		o := &q.ops[at%maxOps]
@@ -122,7 +122,7 @@ func (q *requester) relocate(cookie uint64, to func(piece int) []byte) bool {
 	return false
 }
 
-// relocateChunks has the transactions of a piece that shares no datagram follow its bytes.
+// relocateChunks moves the transactions of a piece that was cut into chunks to the piece's new bytes.
 func (q *requester) relocateChunks(o uint32, was, now []byte) {
 	for i := range q.outTransactions {
 		t := &q.outTransactions[i]
@@ -133,7 +133,7 @@ func (q *requester) relocateChunks(o uint32, was, now []byte) {
 	}
 }
 
-// retire takes finished requests off the head of the queue.
+// retire removes completed requests from the head of the queue.
 func (q *requester) retire() {
 	for q.opHead != q.opTail {
 		o := &q.ops[q.opHead%maxOps]
@@ -152,8 +152,8 @@ func (q *requester) retire() {
 	}
 }
 
-// mayCut reports whether a chunk stands ready, or can be made: of a request that is not cut yet, with a transaction id
-// for it.
+// mayCut reports whether a chunk is ready to send, or cutNext can make one: there is a request to cut and a free
+// transaction id.
 func (q *requester) mayCut() bool {
 	if q.cuttingTransaction >= 0 {
 		return true
@@ -161,13 +161,13 @@ func (q *requester) mayCut() bool {
 	return len(q.freeTransactions) > 0 && q.nextUncut() != nil
 }
 
-// cutNext makes sure that a transaction with unsent chunks stands ready, cutting the next request if need be. It
-// reports false when there is none, or no free transaction. Pieces share a datagram of pathSize bytes.
+// cutNext makes sure that a transaction with unsent chunks is ready, and cuts the next request if need be. It reports
+// false if there is no request, or no free transaction id. Pieces may share a datagram of pathSize bytes.
 func (q *requester) cutNext(now int64, pathSize int) bool {
 	for q.cuttingTransaction < 0 {
 		o := q.nextUncut()
 		switch {
-		case o != nil && o.Dmove && o.Deadline != 0 && now > o.Deadline: // it has died before it was sent
+		case o != nil && o.Dmove && o.Deadline != 0 && now > o.Deadline: // it has expired
 			o.fullyCut, o.firstRefusal = true, ReasonExpired
 			q.stats.WritesExpired++
 			q.stats.ChunksExpired += uint64(chunkCount(len(o.Data)-o.bytesCut, q.chunkSize))
@@ -181,10 +181,10 @@ func (q *requester) cutNext(now int64, pathSize int) bool {
 	return true
 }
 
-// nextUncut is the oldest request that is not cut completely, nor a fence.
+// nextUncut returns the oldest request that is not cut completely, fences excepted.
 func (q *requester) nextUncut() *op {
 	if int32(q.opCut-q.opHead) < 0 {
-		q.opCut = q.opHead // what was refused or has died may have left the queue uncut
+		q.opCut = q.opHead // a refused or expired request may have left the queue before it was cut
 	}
 	for q.opCut != q.opTail {
 		if o := &q.ops[q.opCut%maxOps]; !o.fullyCut {
@@ -195,7 +195,7 @@ func (q *requester) nextUncut() *op {
 	return nil
 }
 
-// beginTransaction takes a transaction id for what comes next of a request.
+// beginTransaction makes a transaction of the next bytes or pieces of a request.
 func (q *requester) beginTransaction(o *op, pathSize int) {
 	i := q.freeTransactions[len(q.freeTransactions)-1]
 	q.freeTransactions = q.freeTransactions[:len(q.freeTransactions)-1]
@@ -218,7 +218,7 @@ func (q *requester) beginTransaction(o *op, pathSize int) {
 	q.cuttingTransaction = int(i)
 }
 
-// cutData makes a transaction of the next up to maxChunks chunks of p, which begins at an offset in its window.
+// cutData makes a transaction of the next up to maxChunks chunks of p, which begins at the given offset in its window.
 func (q *requester) cutData(o *op, t *outTransaction, p *Piece, offset uint32) {
 	n := min(len(p.Data)-o.bytesCut, maxChunks*q.chunkSize)
 	f := &t.frame
@@ -228,10 +228,9 @@ func (q *requester) cutData(o *op, t *outTransaction, p *Piece, offset uint32) {
 	o.bytesCut += n
 }
 
-// cutPieces makes a transaction of as many pieces as a datagram holds, or of what comes next of a piece that is longer
-// than any.
+// cutPieces makes a transaction of as many pieces as fit a datagram, or of the next chunks of a piece that fits none.
 func (q *requester) cutPieces(o *op, t *outTransaction, pathSize int) {
-	// a first one that the path does not carry goes in fragments
+	// the first piece may exceed pathSize: its datagram then goes in fragments
 	size, n, most := scatterHeader, o.piecesCut, q.cfg.MaxDatagram
 	for n < len(o.pieces) && headerSize+size+pieceHeader+len(o.pieces[n].Data) <= most {
 		size += pieceHeader + len(o.pieces[n].Data)
@@ -250,7 +249,7 @@ func (q *requester) cutPieces(o *op, t *outTransaction, pathSize int) {
 	}
 }
 
-// nextFrameSize is the number of bytes that the next chunk takes in a datagram. A transaction must stand ready.
+// nextFrameSize is the length of the next chunk's frame. A transaction must be ready.
 func (q *requester) nextFrameSize() int {
 	t := &q.outTransactions[q.cuttingTransaction]
 	if t.pieces != nil {
@@ -259,14 +258,14 @@ func (q *requester) nextFrameSize() int {
 	return writeHeaderSize + chunkLen(len(t.frame.data), q.chunkSize, int(t.nextChunk))
 }
 
-// putChunks puts chunks behind the first n bytes of a datagram, for as long as there are some and they fit the path,
-// and returns its length: of one large write, or of several small ones (write-combining, SCI-bridge §III.A).
+// putChunks writes chunks behind the first n bytes of a datagram as long as they fit the path, and returns the
+// datagram's length: chunks of one large write, or of several small ones (write-combining, SCI-bridge §III.A).
 func (q *requester) putChunks(now int64, buf []byte, n, pathSize int, r *sentDatagram) int {
 	q.stallCounter = nil
-	// no transaction is begun for a datagram that is full
+	// a full datagram begins no further transaction
 	for n < pathSize && q.gatheredBody == nil && q.cutNext(now, pathSize) {
 		t := &q.outTransactions[q.cuttingTransaction]
-		if n+q.nextFrameSize() > pathSize && len(r.frames) > 0 { // a first one that is longer goes in fragments
+		if n+q.nextFrameSize() > pathSize && len(r.frames) > 0 { // a first frame that is too long goes in fragments
 			break
 		}
 		r.frames = append(r.frames, sentFrame{kind: frameWrite, id: t.frame.tx, chunk: t.nextChunk})
@@ -280,8 +279,8 @@ func (q *requester) putChunks(now int64, buf []byte, n, pathSize int, r *sentDat
 	return n
 }
 
-// putChunk puts one chunk and returns how many bytes. Where it is gathered, the bytes of a full chunk are left where
-// they lie: it has its datagram for itself.
+// putChunk writes one chunk and returns its length in b. When gathering, it leaves the bytes of a full chunk in the
+// writer's memory; such a chunk has a datagram for itself.
 func (q *requester) putChunk(b []byte, t *outTransaction, chunk int) int {
 	if t.pieces != nil {
 		return q.putPieces(b, t)
@@ -299,7 +298,7 @@ func (q *requester) putChunk(b []byte, t *outTransaction, chunk int) int {
 	return writeHeaderSize + copy(b[writeHeaderSize:], data)
 }
 
-// putPieces puts a transaction of pieces; it is one chunk.
+// putPieces writes a transaction of pieces, which is one chunk.
 func (q *requester) putPieces(b []byte, t *outTransaction) int {
 	putScatterHeader(b, t.frame.tx, len(t.pieces))
 	n := scatterHeader
@@ -311,7 +310,8 @@ func (q *requester) putPieces(b []byte, t *outTransaction) int {
 	return n
 }
 
-// putAgain puts a chunk again if its transaction still wants it. A dmove never does: it is counted.
+// putAgain writes a chunk again if its transaction is still open. A chunk of a dmove is not repeated but counted as
+// lost.
 func (q *requester) putAgain(b []byte, it sentFrame) int {
 	t := q.find(it.id)
 	switch {
@@ -326,7 +326,7 @@ func (q *requester) putAgain(b []byte, it sentFrame) int {
 	return q.putChunk(b, t, int(it.chunk))
 }
 
-// find is the transaction of an id, or nil if that is over.
+// find returns the transaction with an id, or nil if it is closed.
 func (q *requester) find(id uint32) *outTransaction {
 	if t := &q.outTransactions[id%maxTransactions]; t.inUse && t.frame.tx == id {
 		return t
@@ -334,7 +334,7 @@ func (q *requester) find(id uint32) *outTransaction {
 	return nil
 }
 
-// onAcked ends the dmoves of which a datagram that arrived had the last chunk. Other writes are answered.
+// onAcked ends dmoves whose last chunk was in a datagram that has arrived. Other writes end with their response.
 func (q *requester) onAcked(r *sentDatagram) {
 	for _, it := range r.frames {
 		if t := q.find(it.id); t != nil && t.frame.isDmove() {
@@ -343,8 +343,8 @@ func (q *requester) onAcked(r *sentDatagram) {
 	}
 }
 
-// onResponse takes the response to one of our transactions. There is one response to a transaction and it arrives once,
-// so one that fits none breaks the protocol.
+// onResponse handles the response to one of our transactions. Each gets one response, once; any other breaks the
+// protocol.
 func (q *requester) onResponse(id uint32, why Reason) string {
 	t := q.find(id)
 	switch {
@@ -359,15 +359,14 @@ func (q *requester) onResponse(id uint32, why Reason) string {
 	return ""
 }
 
-// retireDmoveChunk notes that one sent chunk of a dmove will not be heard of again; after the last, the transaction is
-// over.
+// retireDmoveChunk notes that a sent chunk of a dmove is acked or lost; after the last chunk the transaction ends.
 func (q *requester) retireDmoveChunk(t *outTransaction) {
 	if t.pendingChunks--; t.pendingChunks == 0 && t.nextChunk == t.chunks {
 		q.closeTransaction(t, 0)
 	}
 }
 
-// closeTransaction ends a transaction, gives its id back and, with the last one, completes its request.
+// closeTransaction ends a transaction and frees its id. The last transaction of a request completes it.
 func (q *requester) closeTransaction(t *outTransaction, reason Reason) {
 	i := t.frame.tx % maxTransactions
 	t.inUse, t.frame.data, t.pieces = false, nil, nil
@@ -379,14 +378,14 @@ func (q *requester) closeTransaction(t *outTransaction, reason Reason) {
 	o.openTransactions--
 	if reason != 0 && o.firstRefusal == 0 {
 		o.firstRefusal = reason
-		if o.pieces == nil { // the rest would be refused too; other pieces go elsewhere
+		if o.pieces == nil { // the peer would refuse the rest, too; pieces have windows of their own
 			o.fullyCut = true
 		}
 	}
 	q.finishOp(o)
 }
 
-// finishOp completes a request that is sent and has no open transaction.
+// finishOp completes a request that is cut completely and has no open transaction.
 func (q *requester) finishOp(o *op) {
 	if !o.fullyCut || o.openTransactions > 0 || o.isDone {
 		return
@@ -404,7 +403,7 @@ func (q *requester) finishOp(o *op) {
 	q.retire()
 }
 
-// countStall counts what requests wait for, if any do: once for each wait, and again where its cause changes.
+// countStall counts why requests wait: once for each wait, and again when the cause changes.
 func (q *requester) countStall(hasCredit, hasWindow bool) {
 	var cause *uint64
 	switch {

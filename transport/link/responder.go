@@ -6,7 +6,7 @@ import (
 	"ringlet/shmem"
 )
 
-// placer is the export table that decides whether and where a peer's bytes go. shmem.Table fits it.
+// placer is the export table, which decides whether and where a peer's bytes are written. shmem.Table is one.
 type placer interface {
 	Acquire(peer shmem.Peer, r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation)
 	Release(r shmem.Ref)
@@ -22,7 +22,7 @@ type inTransaction struct {
 	totalBytes   uint32
 	windowOffset uint32
 	ref          shmem.Ref
-	placed       [maxChunks / 64]uint64 // chunks in place: what was placed is never written again, whoever sends it
+	placed       [maxChunks / 64]uint64 // chunks in place; bytes that were placed are never overwritten by a repetition
 }
 
 func (t *inTransaction) isPlaced(chunk uint16) bool { return t.placed[chunk>>6]&(1<<(chunk&63)) != 0 }
@@ -36,8 +36,8 @@ const (
 	txRefused
 )
 
-// responder is the end of a link that remote writes come to: it puts chunks where they belong, as far as the export
-// table allows, and has the answers that wait to be sent.
+// responder receives remote writes: it places chunks where the export table allows it, and holds the responses to be
+// sent.
 type responder struct {
 	// immutable after newResponder
 	cfg       *Config
@@ -59,7 +59,7 @@ func newResponder(cfg *Config, n *notices) responder {
 	}
 }
 
-// place copies bytes to where they belong, or returns why they may not go there.
+// place copies bytes to their destination, or returns why the export table refuses them.
 func (p *responder) place(ref shmem.Ref, offset uint32, data []byte, access shmem.Access) Reason {
 	dst, v := p.cfg.Table.Acquire(p.cfg.Peer, ref, offset, uint32(len(data)), access)
 	if v != 0 {
@@ -70,19 +70,19 @@ func (p *responder) place(ref shmem.Ref, offset uint32, data []byte, access shme
 	return 0
 }
 
-// release unpins memory in which n bytes have been put.
+// release unpins a window into which n bytes were written.
 func (p *responder) release(ref shmem.Ref, n uint32) {
 	p.cfg.Table.AddWritten(ref, n)
 	p.cfg.Table.Release(ref)
 	p.stats.BytesPlaced += uint64(n)
 }
 
-// offset is where a chunk belongs in its window.
+// offset is a chunk's offset in its window.
 func (p *responder) offset(f *writeFrame) uint32 {
 	return f.transactionOffset + uint32(f.chunk)*uint32(p.chunkSize)
 }
 
-// receiveWrite takes the write or the list of pieces at the beginning of b and returns its length, or says why the peer
+// receiveWrite handles the write or scatter frame at the beginning of b. It returns the frame's length, or why the peer
 // breaks the protocol.
 func (p *responder) receiveWrite(b []byte) (int, string) {
 	if b[0] == frameScatter {
@@ -96,8 +96,7 @@ func (p *responder) receiveWrite(b []byte) (int, string) {
 	return n, why
 }
 
-// placeChunk puts one chunk where it belongs, if the export table allows it. It says why when the peer breaks the
-// protocol.
+// placeChunk places one chunk if the export table allows it. It returns why the peer breaks the protocol, or "".
 func (p *responder) placeChunk(f *writeFrame) string {
 	t := &p.inTransactions[f.tx%maxTransactions]
 	if !t.inUse || t.id != f.tx {
@@ -133,21 +132,21 @@ func (p *responder) placeChunk(f *writeFrame) string {
 	return ""
 }
 
-// mayBegin reports whether a transaction may take the place of t. One that may not is over, or breaks the protocol, and
-// then why says so.
+// mayBegin reports whether transaction id may replace t. It may not if it is over, or if it breaks the protocol, which
+// why then explains.
 func (p *responder) mayBegin(t *inTransaction, id uint32) (why string, ok bool) {
 	if t.inUse && int32(id-t.id) <= 0 {
 		p.stats.ChunksLate++
 		return "", false
 	}
 	if p.responses.len() >= maxTransactions {
-		// An id is used again only after its answer has arrived, so a peer that keeps the rules cannot get here.
+		// A peer reuses an id only after the answer has arrived, so one that keeps the protocol cannot get here.
 		return "a write while every transaction id waits for an answer", false
 	}
 	return "", true
 }
 
-// onChunkPlaced notes that a chunk is in its place.
+// onChunkPlaced notes that a chunk is in place.
 func (p *responder) onChunkPlaced(t *inTransaction, f *writeFrame) {
 	p.stats.ChunksPlaced++
 	t.markPlaced(f.chunk)
@@ -173,8 +172,8 @@ func (p *responder) refuse(t *inTransaction, f *writeFrame, why Reason) {
 	}
 }
 
-// placeScatter places the pieces of a frame, each in its own window. A piece that the export table does not allow makes
-// the whole transaction refused, but keeps no other piece from its place.
+// placeScatter places the pieces of a frame, each in its own window. If the export table refuses a piece, the whole
+// transaction is refused, but its other pieces are placed.
 func (p *responder) placeScatter(b []byte) (int, string) {
 	size := scatterSize(b)
 	if size == 0 {
@@ -197,8 +196,7 @@ func (p *responder) placeScatter(b []byte) (int, string) {
 	return size, ""
 }
 
-// placePieces copies pieces that are known to parse into their windows, and returns why the first that is not allowed
-// is not.
+// placePieces copies pieces, which parse, into their windows. It returns the reason of the first refusal.
 func (p *responder) placePieces(b []byte) (first Reason) {
 	var piece Piece
 	begin := len(p.placements)
@@ -219,7 +217,7 @@ func (p *responder) placePieces(b []byte) (first Reason) {
 	return first
 }
 
-// reserve says where the n bytes behind the head of a write belong, or nil when they are to be placed as others are.
+// reserve returns where the n bytes behind the head of a write belong, or nil if they are to be placed by receiveWrite.
 func (p *responder) reserve(head []byte, n int) []byte {
 	f := &p.reservedFrame
 	if n != p.chunkSize || head[0] != frameWrite || parseWriteHead(head, p.chunkSize, n, f) != "" {
@@ -238,16 +236,16 @@ func (p *responder) reserve(head []byte, n int) []byte {
 	return dst
 }
 
-// abort gives a place up.
+// abort unpins the reserved place.
 func (p *responder) abort() { p.cfg.Table.Release(p.reserved.ref) }
 
-// commit says that the chunk with the reservation is in its place.
+// commit says that the reserved chunk is in place.
 func (p *responder) commit() {
 	p.release(p.reserved.ref, uint32(p.chunkSize))
 	p.onChunkPlaced(p.reserved, &p.reservedFrame)
 }
 
-// putResponses puts as many answers as fit behind the first n bytes of a datagram, and returns its length.
+// putResponses writes as many responses as fit behind the first n bytes of a datagram, and returns its length.
 func (p *responder) putResponses(buf []byte, n, pathSize int, r *sentDatagram) int {
 	for p.responses.len() > 0 && n+refusedSize <= pathSize {
 		it := p.responses.pop()
@@ -257,7 +255,7 @@ func (p *responder) putResponses(buf []byte, n, pathSize int, r *sentDatagram) i
 	return n
 }
 
-// countDuplicates counts the chunks of a datagram that arrived again.
+// countDuplicates counts the chunks of a datagram that has arrived again.
 func (p *responder) countDuplicates(d []byte) {
 	var f writeFrame
 	for off := headerSize; off < len(d); {

@@ -5,8 +5,8 @@ type sigSlot struct {
 	occupied bool
 }
 
-// signals are the messages of both directions: those sent, kept until they have arrived, and those that came before
-// an earlier one. Their numbers are apart from those of datagrams.
+// signals are the messages of both directions: sent ones until they are acked, and received ones that wait for an
+// earlier one. Their numbers are independent of datagram numbers.
 type signals struct {
 	*notices // immutable
 
@@ -42,12 +42,12 @@ func (g *signals) grow() {
 	}
 }
 
-// pending reports whether one is to be sent for the first time.
+// pending reports whether a signal waits for its first transmission, and fewer than maxUnackedSignals are unacked.
 func (g *signals) pending() bool {
 	return g.nextToSend != g.nextNumber && g.nextToSend-g.oldestUnacked < maxUnackedSignals
 }
 
-// put puts as many as fit behind the first n bytes of a datagram, and returns its length.
+// put writes as many signals as fit behind the first n bytes of a datagram, and returns its length.
 func (g *signals) put(buf []byte, n, pathSize int, r *sentDatagram) int {
 	for g.pending() {
 		s := g.slot(g.nextToSend)
@@ -61,7 +61,7 @@ func (g *signals) put(buf []byte, n, pathSize int, r *sentDatagram) int {
 	return n
 }
 
-// putAgain puts one again that has not arrived otherwise, and returns how many bytes.
+// putAgain writes a signal again unless it has arrived meanwhile, and returns its length.
 func (g *signals) putAgain(b []byte, seq uint32) int {
 	if s := g.slot(seq); int32(seq-g.oldestUnacked) >= 0 && s.occupied {
 		return putSignal(b, seq, s.data)
@@ -69,7 +69,7 @@ func (g *signals) putAgain(b []byte, seq uint32) int {
 	return 0
 }
 
-// onAcked lets go of the signals of a datagram that arrived.
+// onAcked frees the signals of a datagram that has arrived.
 func (g *signals) onAcked(r *sentDatagram) {
 	for _, it := range r.frames {
 		if it.kind == frameSignal {
@@ -81,7 +81,7 @@ func (g *signals) onAcked(r *sentDatagram) {
 	}
 }
 
-// receive takes a signal, keeps it if an earlier one is missing, and delivers what is in order.
+// receive delivers signals in order, and keeps one that arrives before an earlier one.
 func (g *signals) receive(seq uint32, p []byte) string {
 	ahead := int32(seq - g.expected)
 	if ahead < 0 {

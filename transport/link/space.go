@@ -7,31 +7,31 @@ import (
 	"ringlet/internal/invariants"
 )
 
-// A packet number space numbers its datagrams and repeats one that was lost under its own number, so the receiver's
-// bitmap makes every datagram take effect once, whatever the network does. Credits are cumulative, as in NIC-crossbar
-// §3.3.1: the receiver publishes "datagrams that have arrived, each counted once, plus the credit of the link"; the
-// sender never numbers one beyond. A lost credit is made good by the next, a lost datagram keeps its credit until it is
+// A packet number space numbers its datagrams. A lost one is repeated under its own number, so by the receiver's bitmap
+// every datagram takes effect once, whatever the network does. Credits are cumulative, as in NIC-crossbar §3.3.1: the
+// receiver publishes "datagrams that have arrived, each counted once, plus the credit of the link"; the sender never
+// uses a number beyond. So the next credit makes up for a lost one, a lost datagram keeps its credit until it is
 // repaired, and both counters may wrap.
 
-// sentFrame is one thing in a datagram that must be sent again when the datagram is lost.
+// sentFrame is a frame of a datagram that must be sent again if the datagram is lost.
 type sentFrame struct {
 	kind  uint8
 	chunk uint16 // or the reason of a refusal
-	id    uint32 // transaction, or signal number
+	id    uint32 // of the transaction, or the signal's number
 }
 
-// sentDatagram is a datagram that was sent and has not been acked.
+// sentDatagram is the record of a datagram that was sent.
 type sentDatagram struct {
 	seq          uint32
-	outstanding  bool   // sent, not yet acked
-	repairQueued bool   // in the repair queue
-	repeated     bool   // sent more than once
-	fragmented   bool   // sent in fragments at least once
-	hasDmove     bool   // it has a chunk of a dmove, which is not sent again
-	timesSent    uint8  // how often it was sent
+	outstanding  bool // sent, not yet acked
+	repairQueued bool // in the repair queue
+	repeated     bool // sent more than once
+	fragmented   bool // sent in fragments at least once
+	hasDmove     bool // it has a chunk of a dmove, which is not repeated
+	timesSent    uint8
 	size         uint16 // of its last transmission, bytes
-	timerRepair  bool   // sent again after a silence, or about to be: what is heard of it now is heard of that
-	transmission uint64 // transmission number, newer is larger
+	timerRepair  bool   // last queued for repair by timer, not by a gap
+	transmission uint64 // number of its last transmission
 	sentAt       int64  // time of its last transmission, ns
 	frames       []sentFrame
 }
@@ -41,18 +41,18 @@ type sendSpace struct {
 	records        []sentDatagram
 	mask           uint32
 	nextNumber     uint32       // number of the next new datagram
-	oldestLive     uint32       // oldest number that may be live
+	oldestLive     uint32       // oldest number that may be outstanding
 	creditLimit    uint32       // cumulative credit
 	inFlight       int          // datagrams sent and not acked
-	awaitingRepair int          // of them, known to be lost and not sent again yet
-	fragmentNext   bool         // the next datagram sent again goes in fragments if it is longer than the base size
-	urgentRepairs  int          // repairs that no congestion window may hold back, because nothing has been heard for long
+	awaitingRepair int          // of those, known to be lost and not sent again yet
+	fragmentNext   bool         // the next repeated datagram goes in fragments if it is longer than the base size
+	urgentRepairs  int          // repairs that the congestion window does not hold back, since the timer has expired
 	newestAcked    uint64       // newest transmission known to have arrived
-	lastProgress   int64        // when something of the space was last heard to have arrived, ns
-	latestAckable  int64        // of a datagram that was repeated later than this, ns, an earlier transmission has arrived
-	recentSpurious bool         // datagrams were sent again too soon of late: what is heard need not be of a repetition
+	lastProgress   int64        // when an ack last confirmed a datagram of the space, ns
+	latestAckable  int64        // acks of datagrams resent later than this, ns, are of an earlier transmission
+	recentSpurious bool         // there were spurious retransmissions lately: an ack need not be of the last transmission
 	repairQueue    fifo[uint32] // numbers to send again
-	acked          []uint32     // numbers that have arrived, by the ack in hand
+	acked          []uint32     // numbers that the present ack has newly confirmed
 }
 
 func newSendSpace(ring, credit int) sendSpace {
@@ -63,12 +63,12 @@ func newSendSpace(ring, credit int) sendSpace {
 	}
 }
 
-// hasCredit reports whether one more new datagram may be sent: credit, and room in the peer's bitmap.
+// hasCredit reports whether one more new datagram may be sent: there is credit, and a place in the peer's bitmap.
 func (s *sendSpace) hasCredit() bool {
 	return int32(s.creditLimit-s.nextNumber) > 0 && s.nextNumber-s.oldestLive < uint32(len(s.records))
 }
 
-// newRecord takes the next number and returns its record, empty.
+// newRecord takes the next number and returns its record, without frames.
 func (s *sendSpace) newRecord() *sentDatagram {
 	r := &s.records[s.nextNumber&s.mask]
 	if invariants.Enabled && (!s.hasCredit() || r.outstanding) { // the arguments cost an allocation
@@ -81,10 +81,10 @@ func (s *sendSpace) newRecord() *sentDatagram {
 	return r
 }
 
-// record is what a number stands for, if that is live.
+// record returns the record of a number that may be outstanding.
 func (s *sendSpace) record(seq uint32) *sentDatagram { return &s.records[seq&s.mask] }
 
-// popRepair returns the next record that must be sent again, or nil.
+// popRepair returns the next record to send again, or nil.
 func (s *sendSpace) popRepair() *sentDatagram {
 	for s.repairQueue.len() > 0 {
 		seq := s.repairQueue.pop()
@@ -99,15 +99,15 @@ func (s *sendSpace) popRepair() *sentDatagram {
 	return nil
 }
 
-// queueRepair has a record sent again; byTimer says that a silence asks for it, not a gap.
+// queueRepair queues a record to be sent again; byTimer: because of a time-out, not of a gap.
 func (s *sendSpace) queueRepair(r *sentDatagram, byTimer bool) {
 	r.repairQueued, r.timerRepair = true, byTimer
 	s.awaitingRepair++
 	s.repairQueue.push(r.seq)
 }
 
-// applyAck takes what the receiver says of this space, and adds what has newly arrived to acked. It reports false if
-// the ack speaks of datagrams that were never sent.
+// applyAck applies the receiver's ack of this space, and appends the newly confirmed numbers to acked. It reports false
+// if the ack names datagrams that were never sent.
 func (s *sendSpace) applyAck(next, limit uint32, bitmap []byte) bool {
 	if int32(next-s.nextNumber) > 0 {
 		return false
@@ -143,7 +143,7 @@ func (s *sendSpace) markAcked(r *sentDatagram) {
 		return
 	}
 	if r.repairQueued {
-		if s.awaitingRepair--; s.awaitingRepair == 0 { // what else is in the queue has arrived before
+		if s.awaitingRepair--; s.awaitingRepair == 0 { // all others in the queue have been acked
 			s.repairQueue.clear()
 		}
 	}
@@ -155,18 +155,19 @@ func (s *sendSpace) markAcked(r *sentDatagram) {
 	s.acked = append(s.acked, r.seq)
 }
 
-// packetThreshold is how many later transmissions may arrive before a datagram counts as lost. QUIC's packet
-// threshold (RFC 9002 §6.1.1), for the same reason.
+// packetThreshold is how many later transmissions may arrive before a datagram counts as lost: QUIC's packet threshold
+// (RFC 9002 §6.1.1), which tolerates reordering.
 const packetThreshold = 3
 
-// isOldestOvertaken reports whether the oldest outstanding datagram is one for gaps, though the peer has no holes: it
-// was sent before a repetition of what was older still, in an outage that took all that followed.
+// isOldestOvertaken reports whether the oldest outstanding datagram is lost, though the peer has no gaps. An example:
+// an outage takes all datagrams from number 5 on; number 4 is repeated later, and its ack shows that the older
+// transmissions of 5 and up are lost.
 func (s *sendSpace) isOldestOvertaken(threshold uint64) bool {
 	r := s.record(s.oldestLive)
 	return s.inFlight > 0 && r.outstanding && r.transmission+threshold < s.newestAcked
 }
 
-// repairGaps queues for repair every record that more later transmissions have overtaken than are tolerated.
+// repairGaps queues every record that more than threshold later transmissions have overtaken, and returns their number.
 func (s *sendSpace) repairGaps(threshold uint64) (lost int) {
 	for seq := s.oldestLive; seq != s.nextNumber; seq++ {
 		r := s.record(seq)
@@ -178,8 +179,8 @@ func (s *sendSpace) repairGaps(threshold uint64) (lost int) {
 	return lost
 }
 
-// repairOverdue queues for repair every record last sent before the given time, at most n of them, oldest first. In
-// case that it is the size that does not pass, the next goes in fragments.
+// repairOverdue queues up to n records that were last sent before the given time, oldest first. The next repetition
+// goes in fragments, in case the path drops full datagrams.
 func (s *sendSpace) repairOverdue(before int64, n int) {
 	for seq := s.oldestLive; seq != s.nextNumber && n > 0; seq++ {
 		r := s.record(seq)
@@ -191,7 +192,7 @@ func (s *sendSpace) repairOverdue(before int64, n int) {
 	s.fragmentNext = true
 }
 
-// repairLarge queues for repair every record longer than a size that was only ever sent whole.
+// repairLarge queues every record longer than size that was only ever sent whole.
 func (s *sendSpace) repairLarge(size int) {
 	for seq := s.oldestLive; seq != s.nextNumber; seq++ {
 		if r := s.record(seq); r.outstanding && !r.repairQueued && int(r.size) > size && !r.fragmented {
@@ -200,7 +201,7 @@ func (s *sendSpace) repairLarge(size int) {
 	}
 }
 
-// queueProbe queues the newest outstanding datagram.
+// queueProbe queues the newest outstanding datagram as a probe.
 func (s *sendSpace) queueProbe() {
 	for seq := s.nextNumber - 1; int32(seq-s.oldestLive) >= 0; seq-- {
 		if r := s.record(seq); r.outstanding {

@@ -7,18 +7,18 @@ import (
 	"ringlet/shmem"
 )
 
-// Version is the link protocol's version. It is the first byte of every datagram and part of the hello; a peer of
-// another version is refused.
+// Version is the version of the link protocol. It is the first byte of every datagram and part of the hello; a peer
+// with another version is refused.
 const Version = 5
 
-// A datagram belongs to one of two packet number spaces, or is an ack. The spaces have separate sequence numbers and
-// credits, so that requests can never starve the responses that would free them (SCI-bridge §II.B.1).
+// A datagram belongs to one of two packet number spaces, or is an ack. The spaces have numbers and credits of their
+// own, so that requests cannot hold up the responses that would free their places (SCI-bridge §II.B.1).
 const (
 	spaceRequests  = 0 // remote writes
 	spaceResponses = 1 // signals, completions, refusals
 	numSpaces      = 2
-	kindAck        = 2 // unsequenced: what arrived, and how much more may be sent
-	kindFragment   = 3 // a fragment of a datagram of one of the spaces, under its number
+	kindAck        = 2 // without a number: what has arrived, and the credit
+	kindFragment   = 3 // a fragment of a numbered datagram
 )
 
 // Frame types. docs/format/wire.md draws them.
@@ -32,7 +32,7 @@ const (
 	frameAck     = 6
 )
 
-// Sizes in bytes of the fixed parts.
+// Sizes of the fixed parts, bytes.
 const (
 	headerSize      = 8
 	writeHeaderSize = 36
@@ -48,15 +48,15 @@ const (
 // MaxSignal is the longest payload of a signal, bytes.
 const MaxSignal = 1024
 
-// MinDatagram is the smallest datagram a carrier must bear: a signal of full length, or an ack.
+// MinDatagram is the smallest size that a carrier's datagrams must allow, bytes: a signal of full length, or an ack.
 const MinDatagram = headerSize + signalHeader + MaxSignal
 
 const (
 	flagDmove        = 1 << 0
-	flagImmediateAck = 1 << 7 // of a datagram's kind
+	flagImmediateAck = 1 << 7 // in the byte of a datagram's kind
 )
 
-// malformedError is a datagram that does not parse. Nothing of it after the offset was used.
+// malformedError says that a datagram does not parse. The bytes from the offset on had no effect.
 func malformedError(at int, why string) error {
 	return fmt.Errorf("link datagram is malformed at byte %d: %s", at, why)
 }
@@ -64,7 +64,7 @@ func malformedError(at int, why string) error {
 // header is the first 8 bytes of every datagram.
 type header struct {
 	kind         uint8
-	immediateAck bool // the sender can send no more until it hears an ack
+	immediateAck bool // the sender cannot go on before an ack
 	view         uint16
 	seq          uint32
 }
@@ -76,8 +76,8 @@ func putHeader(b []byte, h header) {
 	binary.LittleEndian.PutUint32(b[4:], h.seq)
 }
 
-// IsUrgent tells of a datagram that Next has built whether it holds nothing but what others wait for: an ack, answers,
-// signals. It may overtake others on the way.
+// IsUrgent reports whether a datagram that Next has built contains only what others wait for: an ack, responses,
+// signals. It may overtake other datagrams.
 func IsUrgent(d []byte) bool { return d[1]&^flagImmediateAck != spaceRequests }
 
 func parseHeader(b []byte) (header, error) {
@@ -99,13 +99,13 @@ func parseHeader(b []byte) (header, error) {
 	return h, nil
 }
 
-// writeFrame is one chunk of a remote write. Every chunk carries all that is needed to place it, so chunks may come in
-// any order.
+// writeFrame is one chunk of a remote write. Every chunk has all that its placing needs, so chunks may arrive in any
+// order.
 type writeFrame struct {
 	flags             uint8
 	tx                uint32
 	ref               shmem.Ref
-	transactionOffset uint32 // where the transaction starts in the window
+	transactionOffset uint32 // of the transaction's first byte in the window
 	transactionSize   uint32 // bytes of the transaction
 	chunk             uint16
 	imm               uint64
@@ -114,7 +114,7 @@ type writeFrame struct {
 
 func (f *writeFrame) isDmove() bool { return f.flags&flagDmove != 0 }
 
-// placement is where the transaction belongs.
+// placement is the range of the whole transaction.
 func (f *writeFrame) placement() Placement {
 	return Placement{f.ref, f.transactionOffset, f.transactionSize, f.imm}
 }
@@ -138,10 +138,10 @@ func refAt(b []byte) shmem.Ref {
 	return shmem.Ref{Window: binary.LittleEndian.Uint32(b), Gen: binary.LittleEndian.Uint32(b[4:])}
 }
 
-// BulkHeaderSize is how much of a datagram that holds one full chunk stands before the chunk's bytes.
+// BulkHeaderSize is the length of a datagram with one full chunk, without the chunk's bytes.
 const BulkHeaderSize = headerSize + writeHeaderSize
 
-// parseWrite reads the write frame at b[0:] and returns its length. unit is the agreed chunk size.
+// parseWrite reads the write frame at b[0:] and returns its length. chunkSize is the agreed size of a full chunk.
 func parseWrite(b []byte, chunkSize int, f *writeFrame) (int, string) {
 	if len(b) < writeHeaderSize {
 		return 0, "a write's header is cut off"
@@ -157,7 +157,7 @@ func parseWrite(b []byte, chunkSize int, f *writeFrame) (int, string) {
 	return writeHeaderSize + n, ""
 }
 
-// parseWriteHead reads the head of a write frame with n bytes of data.
+// parseWriteHead reads the header of a write frame with n bytes of data.
 func parseWriteHead(b []byte, chunkSize, n int, f *writeFrame) string {
 	if int(binary.LittleEndian.Uint16(b[2:])) != n {
 		return "a write's data is cut off"
@@ -182,15 +182,15 @@ func parseWriteHead(b []byte, chunkSize, n int, f *writeFrame) string {
 	return ""
 }
 
-// chunkCount is the number of chunks of a transaction; one of no bytes still has one, so that it can be placed and
+// chunkCount is the number of chunks of a transaction; one without bytes has one chunk, so that it can be placed and
 // answered.
 func chunkCount(total, chunkSize int) int { return max(1, (total+chunkSize-1)/chunkSize) }
 
 func chunkLen(total, chunkSize, chunk int) int { return min(chunkSize, total-chunk*chunkSize) }
 
-// spaceAckHeader is the fixed part of one space's ack: next (every datagram below has arrived), limit (the credit:
-// datagrams with numbers below may be sent) and the number of 64-bit words of the bitmap that follows (bit i: next+i
-// has arrived). The last number counts the datagrams that have arrived again.
+// spaceAckHeader is the length of the fixed part of one space's ack: next (all datagrams below have arrived), limit
+// (datagrams with numbers below may be sent), the number of 64-bit words of the bitmap that follows (bit i: next+i has
+// arrived), and the count of duplicates.
 const spaceAckHeader = 12
 
 func putSpaceAck(b []byte, next, limit uint32, words int, duplicates uint16) {
@@ -200,13 +200,13 @@ func putSpaceAck(b []byte, next, limit uint32, words int, duplicates uint16) {
 	binary.LittleEndian.PutUint16(b[10:], duplicates)
 }
 
-// ackFrameSize is the length of an ack that travels with other frames: both spaces, without holes.
+// ackFrameSize is the length of an ack that travels with other frames: both spaces, without bitmaps.
 const ackFrameSize = ackFrameHeader + numSpaces*spaceAckHeader
 
-// parseDuplicates is how many datagrams of a space have arrived again, as its ack says.
+// parseDuplicates returns the count of duplicates in a space's ack.
 func parseDuplicates(space []byte) uint16 { return binary.LittleEndian.Uint16(space[10:]) }
 
-// parseSpaceAck returns the parts of one space's ack and what follows it.
+// parseSpaceAck returns the parts of one space's ack, and the bytes behind it.
 func parseSpaceAck(b []byte) (next, limit uint32, bitmap, rest []byte, ok bool) {
 	if len(b) < spaceAckHeader {
 		return 0, 0, nil, nil, false
@@ -226,7 +226,7 @@ func putSignal(b []byte, seq uint32, p []byte) int {
 	return signalHeader + copy(b[signalHeader:], p)
 }
 
-// putResponse puts a completion or a refusal.
+// putResponse writes a completion or a refusal.
 func putResponse(b []byte, it sentFrame) int {
 	b[0], b[1], b[2], b[3] = it.kind, uint8(it.chunk), 0, 0
 	binary.LittleEndian.PutUint32(b[4:], it.id)
@@ -249,7 +249,7 @@ func putPiece(b []byte, p *Piece) int {
 	return pieceHeader + copy(b[pieceHeader:], p.Data)
 }
 
-// parsePiece reads the piece at b[0:]; its Data lies in b. It returns the piece's length, or 0 if it is cut off.
+// parsePiece reads the piece at b[0:]; its Data lies in b. It returns the piece's length, or 0 if the piece is cut off.
 func parsePiece(b []byte, p *Piece) int {
 	if len(b) < pieceHeader {
 		return 0
@@ -265,7 +265,7 @@ func parsePiece(b []byte, p *Piece) int {
 	return n
 }
 
-// FirstTarget is the first window that a datagram writes to; ok is false where it writes to none, or does not parse.
+// FirstTarget returns the first window that a datagram writes to; ok is false if it writes to none, or does not parse.
 func FirstTarget(d []byte) (r shmem.Ref, ok bool) {
 	if h, err := parseHeader(d); err != nil || h.kind != spaceRequests {
 		return r, false
@@ -309,11 +309,11 @@ func scatterSize(b []byte) int {
 type fragmentFrame struct {
 	space        uint8
 	index, count int
-	datagramSize int // bytes of the datagram
+	datagramSize int // bytes of the whole datagram
 	data         []byte
 }
 
-// fragmentSize is how many bytes each fragment but the last has.
+// fragmentSize is the number of bytes in each fragment but the last.
 func fragmentSize(total, count int) int { return (total + count - 1) / count }
 
 func putFragmentHeader(b []byte, space uint8, index, count, total int) {
@@ -322,8 +322,7 @@ func putFragmentHeader(b []byte, space uint8, index, count, total int) {
 	b[6], b[7] = 0, 0
 }
 
-// parseFragment reads a fragment of a datagram of at most the given size. What a carrier has filled it up with is left
-// out.
+// parseFragment reads a fragment of a datagram of at most most bytes. It drops padding behind the fragment.
 func parseFragment(d []byte, most int) (f fragmentFrame, why string) {
 	if len(d) <= fragmentHeader {
 		return f, "a fragment is cut off"
@@ -333,7 +332,7 @@ func parseFragment(d []byte, most int) (f fragmentFrame, why string) {
 	f.datagramSize = int(binary.LittleEndian.Uint16(b[4:]))
 	if f.space >= numSpaces || f.count < 1 || f.count > maxFragments || f.index >= f.count ||
 		f.datagramSize < headerSize || f.datagramSize > most {
-		return f, "a fragment that is of no datagram"
+		return f, "a fragment whose datagram cannot exist"
 	}
 	at := f.index * fragmentSize(f.datagramSize, f.count)
 	n := min(fragmentSize(f.datagramSize, f.count), f.datagramSize-at)
@@ -344,7 +343,7 @@ func parseFragment(d []byte, most int) (f fragmentFrame, why string) {
 	return f, ""
 }
 
-// A VersionError is a peer that speaks another version of the link protocol.
+// A VersionError says that a peer has another version of the link protocol.
 type VersionError struct{ Got uint8 }
 
 func (e *VersionError) Error() string {

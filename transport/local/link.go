@@ -14,31 +14,32 @@ import (
 	"ringlet/transport/link"
 )
 
-// ErrClosed is returned for what is asked of a link that is closed or not yet joined.
+// ErrClosed is returned by calls on a link that is closed or not yet joined.
 var ErrClosed = errors.New("the local link is closed")
 
-// ErrPeerClosed is returned for what is asked of a link whose other end was closed.
+// ErrPeerClosed is returned by calls on a link whose peer has closed its end.
 var ErrPeerClosed = errors.New("the peer has closed its end of the local link")
 
-// ErrFull is returned by TryWrite where the peer's mailbox is full.
+// ErrFull is returned by TryWrite if the peer's mailbox is full.
 var ErrFull = errors.New("the peer's mailbox is full")
 
 // Config of a Link.
 type Config struct {
-	Table    *shmem.Table // what this node exports; made by shmem.NewSharedTable
-	Self     shmem.Peer   // this node, as the peer's table knows it
-	Peer     shmem.Peer   // the other end, as Table knows it
+	Table    *shmem.Table // this node's exports and grants; made by shmem.NewSharedTable
+	Self     shmem.Peer   // this node's name in the peer's table
+	Peer     shmem.Peer   // the peer's name in Table
 	PeerName string       // for errors
-	// Handler's methods are called by the link's receiver, one after the other, but for Completed: whoever calls Write,
-	// WriteMany or Fence calls that, before they return. None may call Close.
+	// Handler's methods are called by the link's receiver, one after the other, except Completed: Write, WriteMany and
+	// Fence call it before they return. No method may call Close.
 	Handler link.Handler
-	// OnDown tells that the peer has closed its end (ErrPeerClosed), or has gone wrong. The receiver calls it last.
+	// OnDown is called when the peer has closed its end (ErrPeerClosed) or broken the protocol. It is the receiver's last
+	// call.
 	OnDown func(err error)
-	// Spin is how long the receiver looks before it sleeps. Zero suits where no core is free for it.
+	// Spin is how long the receiver polls its mailbox before it sleeps. Zero suits where no core is free for it.
 	Spin time.Duration
-	// Ring is the space for notifications and signals to this node, bytes, whole pages. Zero means defaultRing.
+	// Ring is the size of this node's mailbox, bytes, whole pages. Zero means defaultRing.
 	Ring int
-	// Now is the clock of link.Write.Deadline, ns. Nil means that nothing dies.
+	// Now is the clock of link.Write.Deadline, ns. If it is nil, no dmove expires.
 	Now func() int64
 }
 
@@ -47,57 +48,57 @@ type Link struct {
 	// immutable after New
 	cfg         Config
 	refusedErrs [256]link.RefusedError // by reason, so that a refusal allocates nothing
-	mailbox     *shmem.Segment         // this node's; nil in the link of a node to itself
-	nonce       ring.Nonce             // in it
+	mailbox     *shmem.Segment         // this node's; nil in a node's link to itself
+	nonce       ring.Nonce             // of the mailbox
 
 	// immutable after Join
-	peerTable   grants         // the peer's
-	peerMailbox *shmem.Segment // likewise
-	toSelf      bool           // and the peer is this node
+	peerTable   grants         // the peer's grants to this node
+	peerMailbox *shmem.Segment // the peer's; nil in a node's link to itself
+	toSelf      bool           // the peer is this node
 
-	inbox inbox // owned by the receiver, but for its bells and Close
+	inbox inbox // owned by the receiver, except its bells and Close
 
 	// atomic
 	activeCalls atomic.Int64 // calls under way, plus closedBias once closed
 	closing     atomic.Bool
 
-	lastCallEnded chan struct{} // has an element when the last user has left a closed link
+	lastCallEnded chan struct{} // gets an element when the last call on a closed link has returned
 	wg            sync.WaitGroup
 
 	mu sync.Mutex
 	// guarded by mu
-	outbox         *ring.Producer // what moves its positions
-	err            error          // why the link is of no use, once it is not
-	spilledSignals [][]byte       // signals that found the ring full
-	foundFull      bool           // a write that does not wait found it full, and nothing was put since
+	outbox         *ring.Producer // the peer's mailbox; mu guards its positions
+	err            error          // why the link is unusable; nil while it is usable
+	spilledSignals [][]byte       // signals that wait for space in the peer's mailbox
+	foundFull      bool           // a TryWrite found the mailbox full, and no record was put since
 	stats          link.Stats
 	peerJoined     bool
 	closed         bool
 
-	// atomic, written by the receiver: what a record says is counted before the handler is told
+	// atomic, written by the receiver, which counts a record before it calls the handler
 	placementsReceived, bytesReceived, refusalsReceived, signalsReceived atomic.Uint64
 }
 
 const closedBias = -1 << 62
 
-// grants are those of the peer: shmem.ImportedTable, or this node's own table.
+// grants are the peer's grants to this node: shmem.ImportedTable, or this node's own table.
 type grants interface {
 	Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation)
 	Release(r shmem.Ref)
 	Close() error
 }
 
-// New makes one end of a link, with a mailbox for the peer to send by. Next come Offer and Join.
+// New makes one end of a link, with a mailbox for the peer's records. Next come Offer and Join.
 func New(cfg Config) (*Link, error) {
 	if cfg.Ring == 0 {
 		cfg.Ring = defaultRing
 	}
 	if cfg.Ring < minRing || cfg.Ring > maxRing || cfg.Ring%shmem.PageSize != 0 {
-		return nil, fmt.Errorf("a ring of %d bytes for the local link to %s is not of whole pages from %d to %d bytes",
+		return nil, fmt.Errorf("a mailbox of %d bytes for the local link to %s must be whole pages, %d to %d bytes",
 			cfg.Ring, cfg.PeerName, minRing, maxRing)
 	}
 	if cfg.Table == nil || cfg.Table.Name() == "" {
-		return nil, fmt.Errorf("the local link to %s needs an export table that is shared", cfg.PeerName)
+		return nil, fmt.Errorf("the local link to %s needs a shared export table", cfg.PeerName)
 	}
 	name := fmt.Sprintf("%s-door-%d-%08x", cfg.Table.Name(), cfg.Peer, rand.Uint32())
 	if len(name)+len(cfg.Table.Name()) > maxNamesSize {
@@ -120,7 +121,7 @@ func newLink(cfg Config, in *ring.Consumer) *Link {
 	return l
 }
 
-// Offer says to the peer where this node's memory is. It is at most maxOffer bytes long.
+// Offer tells the peer where this node's memory is. It is at most maxOffer bytes long.
 func (l *Link) Offer() []byte {
 	return offer{
 		tableName:   l.cfg.Table.Name(),
@@ -130,8 +131,8 @@ func (l *Link) Offer() []byte {
 	}.marshal()
 }
 
-// Join maps the memory that the peer offers; Start is next. Where it is not to be had, or the offer cannot be read,
-// Close is all that can follow. It is called once.
+// Join maps the memory that the peer offers; call Start next. If the memory cannot be mapped, or the offer not be read,
+// Join returns an error, and only Close may follow. It is called once.
 func (l *Link) Join(theirs []byte) error {
 	o, err := parseOffer(theirs)
 	if err != nil {
@@ -155,7 +156,7 @@ func (l *Link) Join(theirs []byte) error {
 	return nil
 }
 
-// Start begins to tell the Handler what arrives. It is called once, after Join.
+// Start begins to receive and to call the Handler. It is called once, after Join.
 func (l *Link) Start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,7 +165,7 @@ func (l *Link) Start() {
 	}
 }
 
-// beginCall counts a call in, so that Close does not take the memory away under it.
+// beginCall registers a call, so that Close does not unmap memory that the call uses.
 func (l *Link) beginCall() error {
 	if l.activeCalls.Add(1) < 0 {
 		l.endCall()
@@ -182,7 +183,7 @@ func (l *Link) endCall() {
 	}
 }
 
-// fail makes the link of no use, for the given reason, and releases whoever waits for room.
+// fail makes the link unusable for the given reason, and releases callers that wait for space.
 func (l *Link) fail(err error) {
 	l.mu.Lock()
 	if l.err == nil {
@@ -192,8 +193,8 @@ func (l *Link) fail(err error) {
 	l.outbox.SpaceBell.ForceWake()
 }
 
-// Close ends the link, tells the peer, releases whoever waits, and gives all memory back. It must not be called from a
-// Handler. Closing again does nothing.
+// Close ends the link, tells the peer, releases waiting callers, and unmaps all memory. A Handler must not call it. A
+// second Close does nothing.
 func (l *Link) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -203,10 +204,10 @@ func (l *Link) Close() error {
 	l.closed = true
 	joined := l.peerJoined
 	l.closing.Store(true)
-	l.inbox.Close(false) // before windows are revoked, which comes after Close
+	l.inbox.Close(false) // before the owner revokes windows, which it does after Close
 	if joined && l.err == nil {
 		l.err = ErrClosed
-		// a full ring has a peer that does not look
+		// if the mailbox is full, the peer does not read it, and gets no goodbye
 		if _, ok, err := l.outbox.Allocate(0); ok && err == nil && l.outbox.Publish(0, uint8(kindGoodbye)) {
 			l.outbox.RecordsBell.ForceWake()
 		}
@@ -237,5 +238,5 @@ func (l *Link) Stats() link.Stats {
 	return s
 }
 
-// yield lets other goroutines go on, those that wait for the network too.
+// yield lets other goroutines run, also those that wait for the network.
 func yield() { netyield.Yield() }

@@ -11,21 +11,21 @@ import (
 	"ringlet/transport/link"
 )
 
-// Ring sizes, bytes. 256 KiB hold 8192 placements: more than the builder units of a node have windows open, and a
-// fraction of a second-level cache, so that what is read was not yet thrown out of it.
+// Ring sizes, bytes. 256 KiB hold 8192 placements: more than a node's builder units have windows open. It is a fraction
+// of a second-level cache, so that records are read before the cache has dropped them.
 const (
 	defaultRing = 256 << 10
-	minRing     = 8 << 10 // several of the longest records
+	minRing     = 8 << 10 // several times the longest record
 	maxRing     = 1 << 30
 )
 
-// kind of a record in a mailbox, which is a ring of messages (docs/format/ring.md).
+// kind of a record in a mailbox (docs/format/ring.md).
 type kind uint8
 
 const (
-	kindPlaced     kind = iota + 1 // one placement, the immediate of which is the record's number
-	kindPlacedMany                 // placements of pieces, each with its immediate behind it
-	kindRefused                    // one placement that the table turned away, and behind it why
+	kindPlaced     kind = iota + 1 // one placement; its immediate is the record's number
+	kindPlacedMany                 // placements of pieces, each followed by its immediate
+	kindRefused                    // one placement that the export table refused, followed by the reason
 	kindSignal
 	kindGoodbye
 )
@@ -34,19 +34,19 @@ const (
 	placementSize = 16 // without the immediate
 	pieceSize     = placementSize + 8
 	refusedSize   = placementSize + 1
-	maxPlacements = 64 // placements in a record
+	maxPlacements = 64 // most placements of a record
 	largestRecord = max(maxPlacements*pieceSize, link.MaxSignal)
 )
 
-// createMailbox makes the memory that this process receives by.
+// createMailbox makes this process's mailbox.
 func createMailbox(name, dir string, size int) (seg *shmem.Segment, in *ring.Consumer, nonce ring.Nonce, err error) {
-	_, _ = rand.Read(nonce[:]) // it cannot fail
+	_, _ = rand.Read(nonce[:]) // rand.Read never fails
 	settings := ring.Settings{Use: ring.Messages, LargestRecord: largestRecord, Nonce: nonce}
 	seg, in, err = ring.Create(name, size, settings, shmem.WithDir(dir))
 	return seg, in, nonce, err
 }
 
-// openMailbox maps a mailbox that a peer made, to send by. It must hold the given nonce.
+// openMailbox maps a mailbox that the peer has made. It must contain the given nonce.
 func openMailbox(name, dir string, want ring.Nonce) (*shmem.Segment, *ring.Producer, error) {
 	seg, err := shmem.Open(name, shmem.WithDir(dir))
 	if err != nil {
@@ -63,7 +63,7 @@ func openMailbox(name, dir string, want ring.Nonce) (*shmem.Segment, *ring.Produ
 	return seg, out, nil
 }
 
-// placementsSize is how many bytes a record of placements has.
+// placementsSize is the size of a record with n placements, bytes.
 func placementsSize(k kind, n int) int {
 	switch k {
 	case kindPlacedMany:
@@ -74,7 +74,7 @@ func placementsSize(k kind, n int) int {
 	return placementSize
 }
 
-// encodePlacements writes placements into a record of that size, and says what its number is.
+// encodePlacements writes placements into a record of placementsSize bytes, and returns the record's number.
 func encodePlacements(b []byte, k kind, reason uint8, ps []link.Placement) (number uint64) {
 	le := binary.LittleEndian
 	for i := range ps {
@@ -104,15 +104,15 @@ func placementOf(b []byte, imm uint64) link.Placement {
 	}
 }
 
-// message is a record out of a mailbox: what the sender does there later changes nothing.
+// message is a copy of a record, so that the sender can no longer change it.
 type message struct {
 	kind       kind
 	reason     uint8
-	placements []link.Placement // of kindPlaced and kindRefused one
+	placements []link.Placement // one for kindPlaced and kindRefused
 	signal     []byte
 }
 
-// inbox reads a mailbox. It is the receiver's.
+// inbox reads a mailbox; the receiver owns it.
 type inbox struct {
 	*ring.Consumer
 	message    message
@@ -120,7 +120,7 @@ type inbox struct {
 	signal     [link.MaxSignal]byte
 }
 
-// next gives the next message; nil means that there is none. It is valid until the next call.
+// next returns the next message, or nil if there is none. It is valid until the next call.
 func (i *inbox) next() (*message, error) {
 	r, ok, err := i.Next()
 	if i.RefusedRecords() > 0 {
@@ -132,7 +132,7 @@ func (i *inbox) next() (*message, error) {
 	return i.decode(r)
 }
 
-// decode copies a record out of the ring, and checks it.
+// decode checks a record and copies it out of the ring.
 func (i *inbox) decode(r ring.Record) (*message, error) {
 	m := &i.message
 	*m = message{kind: kind(r.Kind)}

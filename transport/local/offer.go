@@ -13,13 +13,14 @@ import (
 const maxOffer = 512
 
 const (
-	offerVersion = 2 // since mailboxes are rings of records
+	offerVersion = 2 // version 2: mailboxes are rings of records
 	offerHeader  = 40
 	maxNamesSize = maxOffer - offerHeader
 )
 
-// offer says where one end's memory is: its export table and its mailbox for this link. The two numbers are random and
-// stand in the memory too, so that the peer knows that it sees the same memory and not something of the same name.
+// offer says where one end's memory is: its export table and its mailbox for this link. The table's ID and the nonce
+// are random and also stand in the memory: by them the peer knows that it has mapped the same memory, and not memory of
+// the same name on another host.
 type offer struct {
 	tableName   string
 	tableID     shmem.TableID
@@ -37,12 +38,12 @@ func (o offer) marshal() []byte {
 	return append(append(b, o.tableName...), o.mailboxName...)
 }
 
-// errBadOffer is of an offer that cannot be read.
+// errBadOffer says that an offer cannot be read.
 var errBadOffer = errors.New("the peer's offer of its memory")
 
 func parseOffer(b []byte) (o offer, err error) {
 	if len(b) == 0 {
-		return o, fmt.Errorf("%w is empty: it does not offer any", errBadOffer)
+		return o, fmt.Errorf("%w is empty", errBadOffer)
 	}
 	if b[0] != offerVersion {
 		return o, fmt.Errorf("%w is of version %d, this node reads %d", errBadOffer, b[0], offerVersion)
@@ -59,8 +60,7 @@ func parseOffer(b []byte) (o offer, err error) {
 	return o, nil
 }
 
-// unreachableError says that a peer's memory cannot be reached from this process, so that the carrier local cannot be
-// used.
+// unreachableError says that this process cannot map the peer's memory, so it cannot use the carrier local.
 func unreachableError(peer string, err error) error {
 	return fmt.Errorf("the memory of %s cannot be reached from this process, so the carrier local cannot be used "+
 		"(another host, another /dev/shm, as in another container, or another user; use auto or a network carrier): %w",

@@ -2,8 +2,8 @@
 
 package local
 
-// pause tells the processor n times that this is a loop that waits: the other thread of its core, which may be the one
-// waited for, gets what the loop does not use. n is not zero.
+// pause tells the processor n times that this loop only waits: the core's other hardware thread, which may run what the
+// loop waits for, gets its execution units. n is not zero.
 //
 //go:noescape
 func pause(n uint32)

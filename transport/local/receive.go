@@ -2,11 +2,11 @@ package local
 
 // The receiving half. Pipeline, all of it by one goroutine:
 //
-//	1 next     (sequential)  a record out of this node's mailbox, checked and copied
-//	2 Handler  (sequential)  what it says; the bytes of writes have long been in place
-//	3 release  (sequential)  once per batch: the space is the sender's again
-//	4 yield    (sequential)  look shortly, then who was told of a batch goes on
-//	5 await    (sequential)  look for a while, then sleep; only a sleeper costs the sender a system call
+//	1 next     (sequential)  a record from this node's mailbox, checked and copied
+//	2 Handler  (sequential)  called with the record's event; the bytes of writes are already in place
+//	3 release  (sequential)  once per batch: the sender may use the space again
+//	4 yield    (sequential)  after a few looks: the goroutines that the handler has woken run
+//	5 await    (sequential)  poll for a while, then sleep; only a sleeper costs the sender a system call
 //
 // Nothing here allocates.
 
@@ -19,22 +19,22 @@ import (
 )
 
 const (
-	// recordsPerBatch is how many records are read before their room is given back.
+	// recordsPerBatch is how many records are read before their space goes back to the sender.
 	recordsPerBatch = 256
-	// spinLooks is how often the mailbox is looked at, with a pause between, before others may go on: about 1 µs.
+	// spinLooks is how many times the receiver looks into the mailbox, with pauses, before it yields: about 1 µs.
 	spinLooks = 32
-	// looksAfterNotify is how often the mailbox is looked at before those who were told something may go on. Without a
-	// look they would go on sooner, but a pair of units was slower by 5 to 17 % (docs/design/012-local.md).
+	// looksAfterNotify is how many times the receiver looks into the mailbox before it yields to the goroutines that the
+	// handler has woken. Without these looks they would run sooner, but a pair of units was slower by 5 to 17 %
+	// (docs/design/012-local.md).
 	looksAfterNotify = 8
-	// netYieldEvery is how often those who were told go on before those, too, who wait for the network.
+	// netYieldEvery: each time after so many such yields, goroutines that wait for the network run as well.
 	netYieldEvery = 64
-	// idleYields is how often a receiver that shall not spin yields before it sleeps, so that a sender on the same core
-	// goes on.
+	// idleYields is how often a receiver without Spin yields before it sleeps, so that a sender on the same core runs.
 	idleYields = 2
 )
 
 func (l *Link) receive() {
-	notified, turns := false, 0 // those who were told something have not yet gone on; how often they were let
+	notified, turns := false, 0 // the handler has woken goroutines that have not run since; the number of yields to them
 	for !l.closing.Load() {
 		n, err := l.receiveBatch()
 		if err != nil {
@@ -44,15 +44,15 @@ func (l *Link) receive() {
 		}
 		switch {
 		case n > 0:
-			notified = !l.toSelf // who sends to itself soon sleeps, and then all others go on
+			notified = !l.toSelf // a receiver of its own node's records soon sleeps, and all others run then
 		case notified:
 			notified = false
 			if !l.poll(looksAfterNotify) {
 				turns++
-				if turns%netYieldEvery == 0 { // others wait for the network
+				if turns%netYieldEvery == 0 { // goroutines may also wait for the network
 					yield()
 				} else {
-					runtime.Gosched() // costs less: only goroutines of this process were told
+					runtime.Gosched() // cheaper: the handler has woken only goroutines of this process
 				}
 			}
 		default:
@@ -61,7 +61,7 @@ func (l *Link) receive() {
 	}
 }
 
-// receiveBatch reads a batch of records and tells the handler. It returns how many there were.
+// receiveBatch reads a batch of records, calls the handler for each, and returns their number.
 func (l *Link) receiveBatch() (n int, err error) {
 	for n < recordsPerBatch && err == nil {
 		var m *message
@@ -77,7 +77,7 @@ func (l *Link) receiveBatch() (n int, err error) {
 	return n, err
 }
 
-// handleMessage counts a message and passes it on, in this order: who hears of a run's last write finds it counted.
+// handleMessage counts a message, then calls the handler: when the handler learns of a run's last write, it is counted.
 func (l *Link) handleMessage(m *message) error {
 	h, peer := l.cfg.Handler, int(l.cfg.Peer)
 	switch m.kind {
@@ -97,7 +97,7 @@ func (l *Link) handleMessage(m *message) error {
 		h.PlacedMany(peer, m.placements)
 	case kindRefused:
 		l.refusalsReceived.Add(1)
-		if !l.toSelf { // else the table has counted it by itself
+		if !l.toSelf { // in a link to itself the table has counted it
 			l.cfg.Table.CountViolation(shmem.Violation(m.reason))
 		}
 		h.Refused(peer, m.placements[0], &link.RefusedError{Peer: "this node", Reason: link.Reason(m.reason)})
@@ -110,9 +110,9 @@ func (l *Link) handleMessage(m *message) error {
 	return nil
 }
 
-// awaitRecord returns when something is in the mailbox, when the link is closing, or for no reason.
+// awaitRecord returns when a record is in the mailbox or the link is closing. It may also return for no reason.
 func (l *Link) awaitRecord() {
-	if l.toSelf { // to be woken costs little: no kernel has a part in it
+	if l.toSelf { // its wake-up needs no system call
 		l.sleep()
 		return
 	}
@@ -137,7 +137,7 @@ func (l *Link) awaitRecord() {
 	}
 }
 
-// poll reports whether something is in the mailbox, after n looks at most.
+// poll reports whether a record is in the mailbox, after at most n looks.
 func (l *Link) poll(n int) bool {
 	for range n {
 		if l.inbox.HasRecord() {

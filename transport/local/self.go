@@ -11,10 +11,10 @@ import (
 	"ringlet/shmem/ring"
 )
 
-// A link of a node to itself is a link between two processes that are one: the mailbox is memory of this process, the
-// table is the node's own, and whoever sleeps is woken without a system call.
+// In a node's link to itself both processes are one: the mailbox is memory of this process, the table is the node's
+// own, and waking a sleeper takes no system call.
 
-// NewSelf makes the link of a node to itself; Start is next. Table need not be shared, and Self is Peer.
+// NewSelf makes a node's link to itself; call Start next. Table need not be shared, and Self is Peer.
 func NewSelf(cfg Config) *Link {
 	if cfg.Ring == 0 {
 		cfg.Ring = defaultRing
@@ -33,7 +33,7 @@ func NewSelf(cfg Config) *Link {
 	return l
 }
 
-// selfTable is a node's export table as itself writes through it.
+// selfTable is a node's export table, through which the node itself writes.
 type selfTable struct {
 	table *shmem.Table
 	self  shmem.Peer
@@ -45,12 +45,12 @@ func (o selfTable) Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, 
 func (o selfTable) Release(r shmem.Ref) { o.table.Release(r) }
 func (selfTable) Close() error          { return nil }
 
-// processBell is a shmem.Bell for goroutines of one process. Nobody's death can be slept through there, so Sleep has
-// no time-out.
+// processBell is a shmem.Bell for goroutines of one process. No peer can die without a wake-up there, so Sleep has no
+// time-out.
 type processBell struct {
 	waiters atomic.Int32
 
-	mu   sync.Mutex // guards the rest
+	mu   sync.Mutex // guards the next two
 	seq  uint32
 	rung *sync.Cond
 }

@@ -3,15 +3,15 @@ package local
 // The sending half. Pipeline of a remote write, all of it by the caller's goroutine:
 //
 //	1 Acquire  (parallel)   the peer's table pins the window, by one compare-and-swap in its memory
-//	2 copy     (parallel)   straight to its final place, which is the peer's memory; the only time the bytes are touched
-//	3 Release  (parallel)   the bytes are the peer's
-//	4 post     (sequential, under mu)  a record of where they are, into the peer's mailbox; one store publishes a batch
+//	2 copy     (parallel)   straight to the final place in the peer's memory; the only copy of the bytes
+//	3 Release  (parallel)   unpins the window
+//	4 post     (sequential, under mu)  a record of the placement, into the peer's mailbox; one store publishes a batch
 //	5 Wake     a load; a system call only when the peer sleeps
 //	6 Completed
 //
-// A peer that leaves takes its windows back, and its goodbye may still wait in the ring: who finds none at 1 then looks
-// whether it has left, so that this is the end of the link and not a refusal. Nothing here allocates, but for signals
-// that find the ring full.
+// A peer that closes revokes its windows, and its goodbye may still wait in the ring. So if Acquire fails, the caller
+// checks whether the peer has closed: then the link is over, and the write was not refused. Nothing here allocates,
+// except for signals that find the ring full.
 
 import (
 	"fmt"
@@ -21,13 +21,14 @@ import (
 	"ringlet/transport/link"
 )
 
-// Write stores w.Data into a window that the peer has granted, tells the peer, and calls Completed before it returns.
-// It waits while the peer's mailbox is full. An error means that there is no outcome: the link is of no use.
+// Write stores w.Data into a window that the peer has granted, posts a record to the peer, and calls Completed before
+// it returns. It waits while the peer's mailbox is full. After an error there is no Completed, and the link is
+// unusable.
 func (l *Link) Write(w link.Write) error {
 	return l.call(w.Cookie, func() (link.Reason, error) { return l.write(&w, false) })
 }
 
-// TryWrite is Write, but where the peer's mailbox is full it does nothing and returns ErrFull.
+// TryWrite is Write without waiting: if the peer's mailbox is full, it stores nothing and returns ErrFull.
 func (l *Link) TryWrite(w link.Write) error {
 	return l.call(w.Cookie, func() (link.Reason, error) {
 		if err := l.reserve(); err != nil {
@@ -37,7 +38,7 @@ func (l *Link) TryWrite(w link.Write) error {
 	})
 }
 
-// call takes a step that has an outcome, and calls Completed.
+// call runs a step that has an outcome, and calls Completed with it.
 func (l *Link) call(cookie uint64, step func() (link.Reason, error)) error {
 	if err := l.beginCall(); err != nil {
 		return err
@@ -51,7 +52,8 @@ func (l *Link) call(cookie uint64, step func() (link.Reason, error)) error {
 	return nil
 }
 
-// reserve keeps space for the record of a write before its bytes are stored: what is refused must have changed nothing.
+// reserve promises space for the record of a write before its bytes are stored: a write that returns ErrFull must have
+// changed nothing.
 func (l *Link) reserve() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +69,7 @@ func (l *Link) reserve() error {
 		return err
 	}
 	if !ok {
-		if !l.foundFull { // the next tries meet the same
+		if !l.foundFull { // later tries are the same wait
 			l.foundFull = true
 			l.stats.StallsQueue++
 		}
@@ -76,7 +78,7 @@ func (l *Link) reserve() error {
 	return nil
 }
 
-// complete calls Completed with the error of a reason, which is nil for none.
+// complete calls Completed with the error for a reason; nil for 0.
 func (l *Link) complete(cookie uint64, r link.Reason) {
 	if r == 0 {
 		l.cfg.Handler.Completed(int(l.cfg.Peer), cookie, nil)
@@ -85,7 +87,7 @@ func (l *Link) complete(cookie uint64, r link.Reason) {
 	l.cfg.Handler.Completed(int(l.cfg.Peer), cookie, &l.refusedErrs[r])
 }
 
-// write stores, and posts with the space that was promised, if that is so.
+// write stores the bytes and posts a record; promised says that reserve has promised its space.
 func (l *Link) write(w *link.Write, promised bool) (link.Reason, error) {
 	access := shmem.AccessNwrite
 	if w.Dmove {
@@ -120,15 +122,15 @@ func (l *Link) write(w *link.Write, promised bool) (link.Reason, error) {
 	return link.Reason(v), l.postRecord(k, uint8(v), p[:], 1, promised)
 }
 
-// redeem ends the promise of a write, with mu held.
+// redeem ends the promise of a write. The caller holds mu.
 func (l *Link) redeem(promised bool) {
 	if promised {
 		l.outbox.Redeem(refusedSize)
 	}
 }
 
-// WriteMany stores many pieces, tells the peer of all that are in place with a
-// record for each 64, or fewer that are large, and calls Completed once, with the first refusal.
+// WriteMany stores many pieces, posts a record for each 64 pieces in place, or fewer if they are large, and calls
+// Completed once, with the first refusal.
 func (l *Link) WriteMany(pieces []link.Piece, cookie uint64) error {
 	return l.call(cookie, func() (link.Reason, error) { return l.writeMany(pieces) })
 }
@@ -153,10 +155,10 @@ func (l *Link) writeMany(pieces []link.Piece) (first link.Reason, err error) {
 	return first, err
 }
 
-// maxBatchBytes is how much is stored before the peer is told: by then it could have begun with the first.
+// maxBatchBytes is how many bytes are stored before the peer gets a record, so that it can begin with the first.
 const maxBatchBytes = 1 << 16
 
-// piecesPerRecord is how many pieces a record tells of: a large one by itself, or the last.
+// piecesPerRecord is the number of pieces for the next record: up to maxPlacements, and none after maxBatchBytes.
 func piecesPerRecord(pieces []link.Piece) (n int) {
 	for bytes := 0; n < min(len(pieces), maxPlacements) && bytes < maxBatchBytes; n++ {
 		bytes += len(pieces[n].Data)
@@ -164,9 +166,9 @@ func piecesPerRecord(pieces []link.Piece) (n int) {
 	return n
 }
 
-// writeBatch stores as many pieces as fit a record. It pins all windows, copies all pieces, and only then lets go of
-// the windows: a compare-and-swap waits until what was stored before it has reached the memory, which so is waited for
-// twice, and not twice for each piece.
+// writeBatch stores the pieces of one record. It pins all windows, copies all pieces, and only then releases the
+// windows: each compare-and-swap waits until earlier stores have reached the memory. This order waits twice, not twice
+// per piece.
 func (l *Link) writeBatch(pieces []link.Piece) (first link.Reason, err error) {
 	var ps [maxPlacements]link.Placement
 	var to [maxPlacements][]byte
@@ -208,8 +210,8 @@ func (l *Link) writeBatch(pieces []link.Piece) (first link.Reason, err error) {
 	return first, err
 }
 
-// postRecord puts a record of placements into the peer's mailbox and waits while that is full, unless space is
-// promised. It ends writes writes.
+// postRecord puts a record of placements into the peer's mailbox, and waits while the mailbox is full, unless space is
+// promised. writes is the number of writes that the record completes.
 func (l *Link) postRecord(k kind, reason uint8, ps []link.Placement, writes uint64, promised bool) error {
 	for first := true; ; first = false {
 		l.mu.Lock()
@@ -255,13 +257,14 @@ func (l *Link) countWrites(placed bool, writes uint64) {
 	}
 }
 
-// Waiting for room.
+// Waiting for space.
 const (
-	maxYieldsForSpace = 64 // a receiver that runs empties a full ring of placements in about 100 µs
+	maxYieldsForSpace = 64 // a running receiver empties a full ring of placements in about 100 µs
 	sleepTimeout      = time.Second
 )
 
-// awaitSpace returns when the peer has read past the position full, when the link is of no use, or for no reason.
+// awaitSpace returns when the peer has read past the position full, or the link is over. It may also return for no
+// reason.
 func (l *Link) awaitSpace(full uint64) {
 	changed := func() bool { return l.outbox.TakenNow() != full || l.closing.Load() }
 	for range maxYieldsForSpace {
@@ -284,13 +287,13 @@ func (l *Link) failure() error {
 	return l.err
 }
 
-// Fence calls Completed before it returns: every write of this goroutine before it has its outcome.
+// Fence calls Completed before it returns: all earlier writes of this goroutine have their outcome.
 func (l *Link) Fence(cookie uint64) error {
 	return l.call(cookie, func() (link.Reason, error) { return 0, l.failure() })
 }
 
-// Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once, in order, or the link is of no use. It
-// copies the payload and never waits: what finds the peer's mailbox full is kept and sent when there is room.
+// Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once and in order, or the link ends. It
+// copies the payload and never waits: if the peer's mailbox is full, it keeps the signal and sends it later.
 func (l *Link) Signal(payload []byte) error {
 	if len(payload) > link.MaxSignal {
 		return fmt.Errorf("signal to %s is %d bytes long, more than %d", l.cfg.PeerName, len(payload), link.MaxSignal)
@@ -317,14 +320,14 @@ func (l *Link) Signal(payload []byte) error {
 	return nil
 }
 
-// putSignal is called under mu. It reports false when the ring is full.
+// putSignal reports false when the ring is full. The caller holds mu.
 func (l *Link) putSignal(payload []byte) bool {
 	b, ok, err := l.outbox.Allocate(len(payload))
 	if err != nil {
 		l.err = err
 	}
 	if !ok {
-		return err != nil // then it does not matter any more
+		return err != nil // the link has failed, and the signal is dropped
 	}
 	copy(b, payload)
 	if l.outbox.Publish(0, uint8(kindSignal)) {
@@ -333,7 +336,7 @@ func (l *Link) putSignal(payload []byte) bool {
 	return true
 }
 
-// drainSpill sends what was spilled, in order, until nothing is left or the link is of no use.
+// drainSpill sends spilled signals in order, until none is left or the link is over.
 func (l *Link) drainSpill() {
 	for {
 		l.mu.Lock()
@@ -352,9 +355,9 @@ func (l *Link) drainSpill() {
 	}
 }
 
-// Acquire is for loads and stores of the caller's own: the bytes of a window that the peer has granted, in the peer's
-// memory, by the rules of shmem.ImportedTable. Release is owed where there is neither a violation nor an error, and
-// soon. The peer is told nothing.
+// Acquire returns n bytes of a granted window in the peer's memory, for the caller's own loads and stores, by the rules
+// of shmem.ImportedTable. If it returns neither a violation nor an error, the caller must soon call Release. The peer
+// gets no record.
 func (l *Link) Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation, error) {
 	if err := l.beginCall(); err != nil {
 		return nil, 0, err
@@ -373,7 +376,7 @@ func (l *Link) Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shme
 	return b, v, nil
 }
 
-// Release ends what Acquire began.
+// Release unpins what Acquire has pinned.
 func (l *Link) Release(r shmem.Ref) {
 	l.peerTable.Release(r)
 	l.endCall()

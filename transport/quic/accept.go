@@ -2,10 +2,10 @@ package quic
 
 // The way of a peer that dials:
 //
-//	1 handshake  (parallel, quic-go)           mutual TLS, as many at once as handshakeLimiter admits; who fails is
-//	                                           counted and logged, and never seen further on
-//	2 acceptLoop (sequential)                  takes connections as they are made
-//	3 greet      (parallel, at most maxGreeters)  reads the name and the hello; who says none holds up nobody else
+//	1 handshake  (parallel, quic-go)           mutual TLS, as many at once as handshakeLimiter admits; a failed
+//	                                           handshake is counted and logged
+//	2 acceptLoop (sequential)                  accepts complete connections
+//	3 greet      (parallel, at most maxGreeters)  reads the name and the hello; a silent peer holds up no other
 //	4 Accept     (sequential, the caller)      answers or refuses
 
 import (
@@ -21,20 +21,19 @@ import (
 	"ringlet/transport"
 )
 
-// maxGreeters is how many peers may be greeted, or wait for Accept, at once. quic-go holds 32 more that wait to be
-// greeted.
+// maxGreeters is how many peers may send their hello, or wait for Accept, at once. quic-go holds 32 more connections.
 const maxGreeters = 16
 
-// handshake goes with a connection from its first packet on.
+// handshake belongs to a connection from its first packet on.
 type handshake struct {
 	completed atomic.Bool
-	release   func() // gives its place among the half-open free; once
+	release   func() // frees its place among the half-open handshakes, once
 }
 
 type handshakeContextKey struct{}
 
-// admitHandshake lets a dialling peer begin its handshake if there is room, and notes it, to tell a handshake that
-// failed, of which quic-go says nothing, from a connection that ended.
+// admitHandshake lets a dialling peer begin its handshake if the limiter admits it. quic-go does not report a failed
+// handshake; so when the connection's context ends before the handshake was complete, recordFailure counts it.
 func (n *Network) admitHandshake(ctx context.Context, who *quicgo.ClientInfo) (context.Context, error) {
 	leave, err := n.handshakes.admit(who.RemoteAddr, who.AddrVerified)
 	if err != nil {
@@ -45,7 +44,7 @@ func (n *Network) admitHandshake(ctx context.Context, who *quicgo.ClientInfo) (c
 	context.AfterFunc(ctx, func() {
 		h.release()
 		err := context.Cause(ctx)
-		var app *quicgo.ApplicationError // is sent by peers whose handshake is complete
+		var app *quicgo.ApplicationError // only peers with a complete handshake send one
 		if h.completed.Load() || n.ctx.Err() != nil || errors.As(err, &app) {
 			return
 		}
@@ -54,7 +53,7 @@ func (n *Network) admitHandshake(ctx context.Context, who *quicgo.ClientInfo) (c
 	return ctx, nil
 }
 
-// acceptLoop takes connections until the network is closed.
+// acceptLoop accepts connections until the network is closed.
 func (n *Network) acceptLoop() {
 	busy := make(chan struct{}, maxGreeters)
 	for {
@@ -84,7 +83,7 @@ func (n *Network) acceptLoop() {
 	}
 }
 
-// serveIncoming greets a peer and keeps it until Accept takes it, it goes away or the network is closed.
+// serveIncoming reads a peer's hello and keeps the peer until Accept takes it, it goes away or the network is closed.
 func (n *Network) serveIncoming(l *liveness) {
 	qc := l.qc
 	in, err := n.greet(l)
@@ -92,7 +91,7 @@ func (n *Network) serveIncoming(l *liveness) {
 		if n.ctx.Err() == nil {
 			increment(&n.handshakes.stats.HellosRefused)
 			if unreported, yes := n.handshakes.logLimiter.Allow("hello", time.Now()); yes {
-				n.log.Warn("a peer said no hello", "remote", qc.RemoteAddr(), "reason", err, "unreported", unreported)
+				n.log.Warn("a peer sent no valid hello", "remote", qc.RemoteAddr(), "reason", err, "unreported", unreported)
 			}
 		}
 		_ = qc.CloseWithError(quicgo.ApplicationErrorCode(transport.RefuseHello), err.Error())
@@ -106,7 +105,7 @@ func (n *Network) serveIncoming(l *liveness) {
 	}
 }
 
-// Accept waits for a peer that has proved its name and said hello.
+// Accept waits for a peer that has proved its name and sent its hello.
 func (n *Network) Accept(ctx context.Context) (transport.Incoming, error) {
 	select {
 	case in := <-n.greeted:
@@ -118,7 +117,7 @@ func (n *Network) Accept(ctx context.Context) (transport.Incoming, error) {
 	}
 }
 
-// greet reads the peer's name and hello.
+// greet reads the peer's name from its certificate, and its hello.
 func (n *Network) greet(l *liveness) (*incoming, error) {
 	qc := l.qc
 	name, err := n.cfg.PeerName(qc.ConnectionState().TLS)
@@ -129,7 +128,7 @@ func (n *Network) greet(l *liveness) (*incoming, error) {
 	defer cancel()
 	st, err := qc.AcceptStream(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s said no hello: %w", name, translateError(err))
+		return nil, fmt.Errorf("%s sent no hello: %w", name, translateError(err))
 	}
 	_ = st.SetReadDeadline(time.Now().Add(n.cfg.IdleTimeout))
 	defer context.AfterFunc(n.ctx, func() { _ = st.SetReadDeadline(time.Now()) })()
@@ -146,7 +145,7 @@ func (n *Network) greet(l *liveness) (*incoming, error) {
 	}, nil
 }
 
-// incoming is a peer that waits for an answer.
+// incoming is a peer that waits for the answer to its hello.
 type incoming struct {
 	net *Network
 	*liveness

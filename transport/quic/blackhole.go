@@ -2,51 +2,51 @@ package quic
 
 import "time"
 
-// A path that stops carrying full packets while a connection is up, a black hole in the words of RFC 8899 (section
-// 4.3). quic-go (0.65) makes no smaller packets once a connection is up, so this is looked for below it. Evidence is a
-// round of two probes, a full one and behind it a small one, that the peer answers one by one:
+// A path may stop carrying full packets while a connection is up, a black hole in the words of RFC 8899 §4.3. quic-go
+// (0.65) cannot make its packets smaller once a connection is up, so the socket below it looks for black holes. It
+// sends rounds of two probes, a full one and then a small one, and the peer answers each:
 //
 //	the full one is answered                   the path carries full packets, and all misses are void
 //	the small one is, and the full one is not  a miss
-//	none is                                    nothing: that is an outage, and another one looks after it
+//	none is                                    no result: the path is down, and liveness looks after that
 //
-// After so many misses in a row as maxMissedRounds the path is taken for narrow. Then rounds go on, more and more
-// seldom, until a full probe is answered. This file decides; it has no clock and sends nothing.
+// After maxMissedRounds misses in a row the path counts as narrow. Rounds go on, with growing pauses, until the peer
+// answers a full probe. The detector is pure: it has no clock and sends nothing.
 
 const (
-	// probeRoundInterval is the time between rounds of a connection that sends, and after one that said nothing.
+	// probeRoundInterval is the time between rounds while the connection sends, and after a round without a result.
 	probeRoundInterval = int64(250 * time.Millisecond)
-	// fullAnswerGrace is how much later than the small one the answer to the full one may come.
+	// fullAnswerGrace is how long after the answer to the small probe the answer to the full one may arrive.
 	fullAnswerGrace = int64(30 * time.Millisecond)
-	// probeRoundTimeout is how long an answer is waited for.
+	// probeRoundTimeout is how long a round waits for answers.
 	probeRoundTimeout = int64(time.Second)
-	// maxMissedRounds: of large packets half are lost where many share a port with a short queue; then one connection in
-	// 32 sends halves for initialRaiseInterval. A black hole is found within half a second: quic-go's next probe comes
-	// when as much time has passed again, at most, and the connection must be heard of within Config.IdleTimeout.
+	// maxMissedRounds: where many connections share a port with a short queue, half of the large packets are lost; then
+	// one connection in 32 sends halves for initialRaiseInterval by mistake. A black hole is found within half a second.
+	// quic-go's own probe then comes after as much time again at most, well within Config.IdleTimeout.
 	maxMissedRounds = 5
-	// initialRaiseInterval is how long after the path became narrow the next round is, maxRaiseInterval the longest time
-	// between rounds.
+	// initialRaiseInterval is the time from the finding of a narrow path to the next round, maxRaiseInterval the longest
+	// time between rounds.
 	initialRaiseInterval = int64(500 * time.Millisecond)
 	maxRaiseInterval     = int64(30 * time.Second)
 )
 
-// blackHoleDetector is what one end knows of the packets that its path to a peer carries. Times are ns.
+// blackHoleDetector is what one end knows of the packet sizes that its path to a peer carries. Times are ns.
 type blackHoleDetector struct {
 	isNarrow     bool // full packets do not arrive
 	missedRounds int  // in a row
 
-	round uint64 // number of the newest
-	// rounds up to this one have been heard of, or say nothing of a path that has become narrow since
+	round uint64 // number of the newest round
+	// a full probe of a later round proves that full packets arrive; answers to this round and earlier ones prove nothing
 	provenRound     uint64
-	awaitingAnswers bool  // the newest waits for answers
-	roundSentAt     int64 // when it was sent
-	smallAnsweredAt int64 // when its small one was answered, or 0
-	nextRoundAt     int64 // no round before
-	raiseInterval   int64 // between rounds of a path that is narrow
+	awaitingAnswers bool  // the newest round waits for answers
+	roundSentAt     int64 // when the newest round was sent
+	smallAnsweredAt int64 // when its small probe was answered; 0: it was not
+	nextRoundAt     int64 // the next round is not sent before this
+	raiseInterval   int64 // between rounds of a narrow path
 }
 
-// step ends the round in hand when its time is over, and reports whether another is to be sent now. used says that the
-// connection has sent full packets since the last round: where nothing is sent, nothing has to be known.
+// step ends the present round when its time is over, and reports whether to send another now. used says whether the
+// connection has sent a full packet's bytes since the last round: an idle connection needs no rounds.
 func (h *blackHoleDetector) step(now int64, used bool) (send bool) {
 	if h.awaitingAnswers {
 		switch {
@@ -66,7 +66,7 @@ func (h *blackHoleDetector) step(now int64, used bool) (send bool) {
 	return true
 }
 
-// onMiss takes a round whose small probe alone has arrived.
+// onMiss ends a round in which only the small probe was answered.
 func (h *blackHoleDetector) onMiss(now int64) {
 	h.awaitingAnswers = false
 	if h.isNarrow {
@@ -82,12 +82,12 @@ func (h *blackHoleDetector) onMiss(now int64) {
 	h.raiseInterval, h.nextRoundAt = initialRaiseInterval, now+initialRaiseInterval
 }
 
-// onAnswer takes the answer to a probe of a round. Each counts once: an old one that is sent again proves nothing.
+// onAnswer takes the answer to a probe. An answer counts once, so a replayed old one proves nothing.
 func (h *blackHoleDetector) onAnswer(now int64, round uint64, full bool) {
 	current := h.awaitingAnswers && round == h.round
 	switch {
 	case round > h.round:
-		// of a round that has not been
+		// the peer answers a round that this end has not sent
 	case !full:
 		if current && h.smallAnsweredAt == 0 {
 			h.smallAnsweredAt = now
@@ -101,12 +101,12 @@ func (h *blackHoleDetector) onAnswer(now int64, round uint64, full bool) {
 	}
 }
 
-// cancelRound takes back the round in hand: this host had no room for its probes.
+// cancelRound drops the present round: this host could not send its probes.
 func (h *blackHoleDetector) cancelRound(now int64) {
 	h.awaitingAnswers, h.nextRoundAt = false, now+probeRoundInterval
 }
 
-// untilNextStep is how long step may be left alone.
+// untilNextStep is the time after which the owner must call step.
 func (h *blackHoleDetector) untilNextStep(now int64) time.Duration {
 	next := fullAnswerGrace
 	if !h.awaitingAnswers {

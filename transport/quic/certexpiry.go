@@ -9,12 +9,12 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 )
 
-// closeAtCertificateExpiry ends a connection with the certificate by which its peer is known: TLS looks at it in the
-// handshake, and a link lives for as long as its configuration. A peer that has a new one by then is let in with it.
+// closeAtCertificateExpiry ends a connection when the peer's certificate expires: TLS checks it in the handshake alone,
+// and a link may live much longer. A peer that has got a new certificate can connect again.
 func (n *Network) closeAtCertificateExpiry(qc *quicgo.Conn, name string) {
 	end := chainsExpiry(qc.ConnectionState().TLS.VerifiedChains)
 	if end.IsZero() {
-		return // nothing vouches for the peer: that is for Config.PeerName to refuse
+		return // no verified chain: Config.PeerName refuses the peer
 	}
 	timer := time.AfterFunc(time.Until(end), func() {
 		why := fmt.Sprintf("the certificate of %s was good until %s: give %s a new one, and configure again",
@@ -28,8 +28,7 @@ func (n *Network) closeAtCertificateExpiry(qc *quicgo.Conn, name string) {
 	context.AfterFunc(qc.Context(), func() { timer.Stop() })
 }
 
-// chainsExpiry is when the last of the chains that vouch for a peer ends, which is when the first of its certificates
-// does.
+// chainsExpiry is when the last of the peer's verified chains expires; a chain expires with its first certificate.
 func chainsExpiry(chains [][]*x509.Certificate) (last time.Time) {
 	for _, chain := range chains {
 		var end time.Time

@@ -10,14 +10,14 @@ import (
 	"ringlet/transport"
 )
 
-// conn is one QUIC connection as a carrier of datagrams.
+// conn is one QUIC connection, which carries datagrams.
 type conn struct {
 	*liveness
 	name        string
 	maxDatagram int
 	ctx         context.Context
 	net         *Network
-	st          *quicgo.Stream // of the hellos; Upgrade goes on with it
+	st          *quicgo.Stream // stream of the hellos; Upgrade uses it further
 }
 
 func newConn(n *Network, l *liveness, st *quicgo.Stream, name string) *conn {
@@ -31,13 +31,13 @@ func newConn(n *Network, l *liveness, st *quicgo.Stream, name string) *conn {
 	}
 }
 
-// Upgrade makes the connection another carrier.
+// Upgrade turns the connection into another carrier.
 func (c *conn) Upgrade(ctx context.Context, u transport.Upgrade) (transport.Conn, error) {
 	if u.Carrier == transport.CarrierQUIC {
 		e, err := c.upgradeExpress(ctx, u)
 		return e, translateError(err)
 	}
-	if err := c.watchPath(u.Dialler); err != nil { // of packets that are quic-go's
+	if err := c.watchPath(u.Dialler); err != nil { // of the path that quic-go's packets take
 		return nil, err
 	}
 	switch u.Carrier {
@@ -46,14 +46,14 @@ func (c *conn) Upgrade(ctx context.Context, u transport.Upgrade) (transport.Conn
 	case transport.CarrierStream:
 		s, err := upgradeStream(ctx, c)
 		if err != nil {
-			return nil, translateError(err) // and not a nil *streamConn
+			return nil, translateError(err) // a nil *streamConn would be an error in a Conn
 		}
 		return s, nil
 	}
 	return nil, fmt.Errorf("the carrier %v does not run over QUIC", u.Carrier)
 }
 
-// remote is the peer's address.
+// remote returns the peer's address.
 func (c *conn) remote() (*net.UDPAddr, error) {
 	if to, ok := c.qc.RemoteAddr().(*net.UDPAddr); ok {
 		return to, nil
@@ -61,7 +61,7 @@ func (c *conn) remote() (*net.UDPAddr, error) {
 	return nil, fmt.Errorf("the address %v of %s is no UDP address", c.qc.RemoteAddr(), c.name)
 }
 
-// export derives key material of one direction, from the end that has dialled or to it, from the TLS session.
+// export derives n bytes of key material from the TLS session, for one direction: from the dialler or to it.
 func (c *conn) export(label string, fromDialler bool, n int) ([]byte, error) {
 	direction := byte(0)
 	if fromDialler {
@@ -81,7 +81,7 @@ func (c *conn) MaxDatagram() int { return c.maxDatagram }
 // Send queues the datagram in quic-go, which copies it and blocks while 32 are waiting.
 func (c *conn) Send(d []byte) error { return translateError(c.qc.SendDatagram(d)) }
 
-// Recv waits for one datagram and then takes those that wait already.
+// Recv waits for one datagram and then takes those that have already arrived.
 func (c *conn) Recv(batch [][]byte) (int, error) {
 	d, err := c.qc.ReceiveDatagram(c.ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *conn) Recv(batch [][]byte) (int, error) {
 	batch[0] = d
 	n := 1
 	for n < len(batch) {
-		d, _ = c.qc.ReceiveDatagram(doneContext{}) // an error comes again with the next call that waits
+		d, _ = c.qc.ReceiveDatagram(doneContext{}) // the next call that waits returns the error
 		if d == nil {
 			break
 		}
@@ -102,8 +102,8 @@ func (c *conn) Recv(batch [][]byte) (int, error) {
 
 func (c *conn) Close(reason string) error { return c.qc.CloseWithError(0, reason) }
 
-// doneContext is a context for taking a datagram only if one is there: it is done from the start, yet has no error, so
-// that ReceiveDatagram looks into its queue before it gives up. A test holds that quic-go goes on to behave so.
+// doneContext is a context for taking a datagram without waiting: it is done from the start but has no error, so that
+// ReceiveDatagram looks into its queue before it gives up. A test checks that quic-go still behaves so.
 type doneContext struct{ context.Context }
 
 var closedChan = func() chan struct{} {

@@ -10,14 +10,14 @@ import (
 	"ringlet/transport"
 )
 
-// silentForPrefix begins the reason why a connection ended whose peer was silent.
+// silentForPrefix begins the reason for closing a connection to a silent peer.
 const silentForPrefix = "nothing has been heard of it for "
 
-// endError says why a connection is over, in the words of the end that closed it.
+// endError says why a connection is over, with the reason of the end that closed it.
 type endError struct {
-	Remote bool // the other end closed it
+	Remote bool // the peer closed it
 	Reason string
-	cause  error // of quic-go
+	cause  error // quic-go's error
 }
 
 func (e *endError) Error() string {
@@ -35,8 +35,8 @@ func (e *endError) Error() string {
 
 func (e *endError) Unwrap() error { return e.cause }
 
-// translateError turns quic-go's words for the end of a connection, or of the whole network, into ours. Any other error
-// stays as it is. Whoever sends a datagram comes through here: without an error it allocates nothing.
+// translateError turns quic-go's errors for the end of a connection, or of the whole network, into ours, and returns
+// other errors as they are. Every Send calls it: without an error it allocates nothing.
 func translateError(err error) error {
 	if err == nil {
 		return nil
@@ -54,20 +54,20 @@ func translateError(err error) error {
 	return err
 }
 
-// noAnswerError says that nobody has answered a handshake.
+// noAnswerError says that no peer has answered a handshake.
 type noAnswerError struct {
 	Peer, Addr string
-	cause      error // of quic-go
+	cause      error // quic-go's error
 }
 
 func (e *noAnswerError) Error() string {
-	return "nobody answers at " + e.Addr + ": look whether " + e.Peer + " runs, and whether UDP packets reach it there; " +
-		"if large packets do not pass between the two hosts while small ones do, ringlet doctor --peer says which pass"
+	return "no answer from " + e.Addr + ": check whether " + e.Peer + " runs, and whether UDP packets reach it there; " +
+		"if large packets do not pass between the two hosts while small ones do, ringlet doctor --peer tells which sizes pass"
 }
 
 func (e *noAnswerError) Unwrap() error { return e.cause }
 
-// dialError turns the peer's closing words, or a handshake that cannot succeed, into a typed error.
+// dialError turns a peer's refusal, or a handshake that cannot succeed, into a typed error.
 func dialError(name, addr string, err error) error {
 	var app *quicgo.ApplicationError
 	if errors.As(err, &app) && app.Remote && app.ErrorCode != 0 {
@@ -85,7 +85,7 @@ func dialError(name, addr string, err error) error {
 	return translateError(err)
 }
 
-// ClosedByPeer says whether an error is the end of a connection that its other end has closed on purpose.
+// ClosedByPeer reports whether an error means that the peer has closed the connection on purpose.
 func ClosedByPeer(err error) bool {
 	var app *quicgo.ApplicationError
 	return errors.As(err, &app) && app.Remote && app.ErrorCode == 0

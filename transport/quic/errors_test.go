@@ -80,8 +80,8 @@ func TestNobodyAnswers(t *testing.T) {
 	n := listen(t, cfg)
 	at := silent.LocalAddr().String()
 	if _, _, err := n.Dial(within(t), "b", at, []byte("hello")); err == nil ||
-		err.Error() != "nobody answers at "+at+": look whether b runs, and whether UDP packets reach it there; if large "+
-			"packets do not pass between the two hosts while small ones do, ringlet doctor --peer says which pass" {
+		err.Error() != "no answer from "+at+": check whether b runs, and whether UDP packets reach it there; if large "+
+			"packets do not pass between the two hosts while small ones do, ringlet doctor --peer tells which sizes pass" {
 		t.Errorf("told %v", err)
 	}
 	must.OK(t, n.Close())

@@ -14,56 +14,55 @@ import (
 	"ringlet/transport/link"
 )
 
-// expressConn is a connection whose datagrams go past quic-go: in packets of QUIC that package express seals with keys
-// of the TLS session, on the same socket, to connection IDs of their own. quic-go's connection says who the peer is,
-// whether it lives, and when it is over.
+// expressConn is a connection whose datagrams by-pass quic-go: package express encrypts them in packets of QUIC with
+// keys from the TLS session, and they use the same socket with connection IDs of their own. quic-go's connection proves
+// the peer's name, and its end is the end of the link.
 type expressConn struct {
 	// immutable once the upgrade is over
 	*conn
-	recvSessionID uint64 // the connection ID of packets that come
+	recvSessionID uint64 // the connection ID of arriving packets
 	packetSize    int    // bytes of a full packet
 	credit        int
 	receiver      atomic.Pointer[transport.Receiver]
-	damage        *transport.Damager // nil: none
+	damage        *transport.Damager // nil: no damage
 
-	// owned by who opens the session's packets: the socket's reader, or serve
+	// owned by the goroutine that decrypts the session's packets: the socket's reader, or serve
 	opener  atomic.Pointer[express.Opener] // set once, by the upgrade
 	idleDue bool
 	inbox   inbox
 
-	// owned by who holds the link's sending
+	// owned by the goroutine that sends for the link
 	sealer *express.Sealer
 	sender *sender
 
-	// of the upgrade
-	probeNonce   [express.ProbeData]byte // what probes say, and answers must repeat
-	probeAnswers chan int                // sizes that the peer says have arrived
+	// for the upgrade
+	probeNonce   [express.ProbeData]byte // the data of probes, which answers must repeat
+	probeAnswers chan int                // probe sizes that the peer has answered
 	upgradeMu    sync.Mutex
-	probing      bool // guarded by upgradeMu: the sender is the upgrade's
+	probing      bool // guarded by upgradeMu: the upgrade owns the sender
 }
 
 func (c *expressConn) MaxDatagram() int { return c.packetSize - express.Overhead }
 
-// creditBytes is how much a link may have in flight: a few reads' worth, and small enough to stay in the processor's
-// cache.
+// creditBytes is how much a link may have in flight: a few reads' worth, which fits the processor's cache.
 const creditBytes = 1 << 20
 
-// Sizes are what suits the size of packets.
+// Sizes returns the sizes that suit the size of packets.
 func (c *expressConn) Sizes() transport.Sizes {
 	return transport.Sizes{BaseDatagram: minPacketSize - express.Overhead, Credit: c.credit,
 		SeqWindow: link.SeqWindowFor(c.credit)}
 }
 
-// creditFor is the credit for packets of the given size. All that a link has in flight, in parts and sent again, is
-// well within the replay window.
+// creditFor is the credit for packets of the given size, bytes. All packets that a link can have in flight, fragments
+// and repetitions included, are far fewer than the replay window.
 func creditFor(size int) int { return min(2000, max(16, creditBytes/size)) }
 
-// Send seals one datagram and sends it.
+// Send always fails: the link sends by Append and Flush.
 func (c *expressConn) Send([]byte) error {
-	return errors.New("a connection of the carrier quic sends by Put and Flush")
+	return errors.New("a connection of the carrier quic sends by Append and Flush")
 }
 
-// Recv waits until the connection is over and says why.
+// Recv waits until the connection is over and returns the reason.
 func (c *expressConn) Recv([][]byte) (int, error) {
 	<-c.qc.Context().Done()
 	return 0, translateError(context.Cause(c.qc.Context()))
@@ -76,7 +75,7 @@ func (c *expressConn) Close(reason string) error {
 	return c.conn.Close(reason)
 }
 
-// receive opens the packets of one read.
+// receive decrypts the packets of one read.
 func (c *expressConn) receive(r *receiveScratch, packets []byte, segment int) {
 	r.used, r.authentic = 0, false
 	var to transport.Receiver
@@ -96,14 +95,14 @@ func (c *expressConn) receive(r *receiveScratch, packets []byte, segment int) {
 	}
 }
 
-// notifyIdle tells the link that nothing more is at hand.
+// notifyIdle tells the link that no more packets have arrived.
 func (c *expressConn) notifyIdle() {
 	if to := c.receiver.Load(); to != nil {
 		(*to).Idle()
 	}
 }
 
-// receivePacket takes one packet of this session.
+// receivePacket handles one packet of this session.
 func (c *expressConn) receivePacket(r *receiveScratch, to transport.Receiver, p []byte) {
 	count := &c.net.sessions.stats
 	opener := c.opener.Load()
@@ -141,14 +140,14 @@ func (c *expressConn) receivePacket(r *receiveScratch, to transport.Receiver, p 
 		c.countRefused(v)
 	case kind != express.Datagram:
 		r.authentic = true
-		increment(&count.Probes) // too late to mean anything
+		increment(&count.Probes) // a late probe or answer has no effect
 	default:
 		r.authentic = true
 		to.Receive(d)
 	}
 }
 
-// countRefused counts a packet that is not used.
+// countRefused counts a packet that was dropped.
 func (c *expressConn) countRefused(v express.Verdict) {
 	count := &c.net.sessions.stats
 	switch v {
@@ -163,7 +162,7 @@ func (c *expressConn) countRefused(v express.Verdict) {
 	}
 }
 
-// receiveBeforeStart takes a packet of a link that is not up: probes, and their answers.
+// receiveBeforeStart handles packets that arrive before the link is up: probes and their answers.
 func (c *expressConn) receiveBeforeStart(r *receiveScratch, opener *express.Opener, p []byte) {
 	count := &c.net.sessions.stats
 	c.upgradeMu.Lock()
@@ -187,23 +186,23 @@ func (c *expressConn) receiveBeforeStart(r *receiveScratch, opener *express.Open
 	}
 	increment(&count.Probes)
 	if kind == express.Probe {
-		// An answer that cannot be sent is a probe that is not answered.
+		// If the answer cannot be sent, the peer probes again.
 		_ = c.probe(express.ProbeAnswer, len(p), data[:express.ProbeData])
 		return
 	}
 	select {
 	case c.probeAnswers <- len(p):
-	default: // the upgrade has enough
+	default: // the upgrade has answers enough
 	}
 }
 
-// Append seals a datagram into the batch.
+// Append encrypts a datagram into the batch.
 func (c *expressConn) Append(buf []byte, n int, body []byte) (bool, error) {
 	o := c.sender
 	head := buf[:n]
 	urgent := link.IsUrgent(head)
 	if body == nil {
-		// Small datagrams are brought to one size, so that they leave and arrive together.
+		// Small datagrams get one size, so that they leave and arrive together.
 		head = buf[:max(n, min(smallDatagram, c.MaxDatagram()))]
 		clear(head[n:])
 	}
@@ -226,7 +225,7 @@ func (c *expressConn) Append(buf []byte, n int, body []byte) (bool, error) {
 	return m < o.segment || o.n+o.segment > maxGSO || o.batchPackets == maxSegments, nil
 }
 
-// smallDatagram holds an answer or two, or an ack without many holes.
+// smallDatagram holds one or two answers, or an ack with few gaps, bytes.
 const smallDatagram = 96
 
 // Flush sends the batch.
@@ -248,15 +247,15 @@ func (c *expressConn) probe(kind express.Kind, size int, data []byte) error {
 	return c.sender.flush()
 }
 
-// endProbing gives the sender to the link.
+// endProbing hands the sender to the link.
 func (c *expressConn) endProbing() {
 	c.upgradeMu.Lock()
 	defer c.upgradeMu.Unlock()
 	c.probing = false
 }
 
-// probeWait is how long an answer to a probe is waited for before the next try; from try to try it doubles,
-// maxProbeDoublings times: where 32 nodes connect over ports of 20 Mbit/s, the probes of one try take 300 ms to pass.
+// probeWait is how long a try waits for answers to its probes; the wait doubles with each try, maxProbeDoublings times:
+// where 32 nodes connect over ports of 20 Mbit/s, the probes of one try take 300 ms to pass.
 const (
 	probeWait         = 30 * time.Millisecond
 	maxProbeDoublings = 5
@@ -268,11 +267,11 @@ func (c *expressConn) sendProbe(size int) error {
 	return c.probe(express.Probe, size, c.probeNonce[:])
 }
 
-// probePacketSize finds the largest of the given sizes, in falling order, that the path to the peer and back carries.
-// send sends a probe; over is the connection's.
+// probePacketSize finds the largest of the given sizes, in falling order, that the path carries to the peer and back.
+// send sends a probe; over is done when the connection is.
 func (c *expressConn) probePacketSize(ctx, over context.Context, sizes []int, send func(size int) error) (int, error) {
 	got := 0
-	var unsent error // why nothing left this host in the last try
+	var unsent error // error of the last try, if this host could send no probe
 	for try := range probeTries {
 		best := 0
 		for _, s := range sizes {
@@ -282,13 +281,13 @@ func (c *expressConn) probePacketSize(ctx, over context.Context, sizes []int, se
 			if err := send(s); err != nil {
 				unsent = err
 			} else if best == 0 {
-				best = s // the largest that leaves this host
+				best = s // the largest size that this host can send
 			}
 		}
 		if best > 0 {
 			unsent = nil
 		}
-		// When nothing leaves, an answer to an earlier try, or better luck, is waited for as long.
+		// If this host could send nothing, it waits as long: an earlier try may be answered, or the next one leave.
 		if err := c.awaitAnswers(ctx, over, probeWait<<min(try, maxProbeDoublings), &got, max(1, best), sizes); err != nil {
 			return 0, err
 		}
@@ -304,8 +303,8 @@ func (c *expressConn) probePacketSize(ctx, over context.Context, sizes []int, se
 			"drops packets by their connection ID", sizes, c.name)
 }
 
-// awaitAnswers waits for answers to probes until that of the best size is here, or for a time; got becomes the largest
-// that came. What was not tried is no answer.
+// awaitAnswers waits until the probe of the best size is answered, or the time is over; got becomes the largest size
+// answered. It ignores sizes that were not probed.
 func (c *expressConn) awaitAnswers(ctx, over context.Context, wait time.Duration, got *int, best int,
 	sizes []int) error {
 	timer := time.NewTimer(wait)
@@ -327,14 +326,14 @@ func (c *expressConn) awaitAnswers(ctx, over context.Context, wait time.Duration
 	return nil
 }
 
-// zeros is what probes hold.
+// zeros pads probes.
 var zeros [1 << 16]byte
 
-// probeTries is how often all sizes are tried: losing one of each in 10 tries, on a network that loses half of all, is
-// unlikely.
+// probeTries is how often all sizes are probed: on a network that loses half of all packets, 10 tries without an answer
+// are unlikely.
 const probeTries = 10
 
-// confirmTries is how often larger sizes are tried again when a smaller one has come through: while many links connect,
-// a queue that has room for a small packet drops a large one, and the path would be taken for one of small packets as
-// long as the link lives.
+// confirmTries is how often larger sizes are probed again after only a smaller one was answered. While many links
+// connect, a full queue may accept a small packet and drop a large one; without these tries the link would use small
+// packets as long as it lives.
 const confirmTries = 3

@@ -2,17 +2,17 @@ package quic
 
 import "sync"
 
-// Where a node has processors for it, each session opens its packets in a goroutine of its own, and the socket's reader
-// only reads. A read changes hands with its buffer; buffers come from a bounded pool, so a session that lags holds up
-// the reader, and the kernel then drops what does not fit its own buffer, as it would for a slow reader.
+// With more than two processors each session decrypts its packets in a goroutine of its own, and the socket's reader
+// only reads. It passes each read on with its buffer. Buffers come from a bounded pool: if a session lags, the reader
+// waits for a buffer, and the kernel drops packets when its own buffer is full.
 
-// readSize is the most one read brings.
+// readSize is the most bytes of one read.
 const readSize = 1 << 16
 
-// readBufferPoolSize bounds the reads under way: 4 MiB, as much as the credit of four links.
+// readBufferPoolSize bounds the reads under way: 4 MiB, the credit of four links.
 const readBufferPoolSize = 64
 
-// readBufferPool is where buffers of reads come from.
+// readBufferPool holds the free buffers for reads.
 type readBufferPool struct {
 	free chan []byte
 }
@@ -25,22 +25,22 @@ func newPool() *readBufferPool {
 	return p
 }
 
-// queuedRead is a read on its way to a session.
+// queuedRead is a read on its way to a session's goroutine.
 type queuedRead struct {
-	buf     []byte // of the pool
+	buf     []byte // from the pool
 	n       int
 	segment int
 }
 
-// inbox is where a session's reads wait.
+// inbox holds the reads that wait for a session's goroutine.
 type inbox struct {
-	reads chan queuedRead // room for all there can be
+	reads chan queuedRead // can hold all buffers of the pool
 
 	mu     sync.Mutex // guards closed
 	closed bool
 }
 
-// put gives a read to the session; one that is over gives the buffer back.
+// put passes a read to the session, or returns the buffer to the pool if the session is over.
 func (i *inbox) put(p *readBufferPool, m queuedRead) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -51,7 +51,7 @@ func (i *inbox) put(p *readBufferPool, m queuedRead) {
 	i.reads <- m
 }
 
-// close gives back what waits.
+// close returns the waiting buffers to the pool.
 func (i *inbox) close(p *readBufferPool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -61,7 +61,7 @@ func (i *inbox) close(p *readBufferPool) {
 	}
 }
 
-// serve takes a session's reads until its connection is over.
+// serve handles a session's reads until its connection is over.
 func (c *expressConn) serve(p *readBufferPool) {
 	r := newReceiveScratch()
 	defer c.inbox.close(p)

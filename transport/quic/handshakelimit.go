@@ -2,13 +2,13 @@ package quic
 
 // The way of a handshake:
 //
-//	1 mustVerifyAddress (quic-go's listener)  beyond 64 that have not proved their address, everybody must: Retry
-//	2 admit             (quic-go's listener)  too many half-open, in all or from one host: refused, nothing is kept
-//	3 release           (parallel)            made or failed: there is room for another
+//	1 mustVerifyAddress (quic-go's listener)  with 64 half-open from unproved addresses, further peers get a Retry
+//	2 admit             (quic-go's listener)  too many half-open, in all or from one host: refused, nothing is stored
+//	3 release           (parallel)            complete or failed: its place is free
 //
-// Whoever forges the address of a packet never sees the Retry, so all forgers together hold maxUnverified places, and a
-// peer comes in beside them by one more round trip. Whoever answers from an address of its own holds places of that
-// host alone.
+// An attacker with forged addresses never sees the Retry. All such attackers together hold maxUnverified places, and a
+// peer gets in beside them with one more round trip. An attacker who answers from a true address holds only the places
+// of that host.
 
 import (
 	"errors"
@@ -23,19 +23,19 @@ import (
 	"ringlet/internal/connlimit"
 )
 
-// Half-open handshakes. Each takes four goroutines and about 40 kB (quic-go v0.65.0, 2026-11-22) until it is made,
-// fails, or Config.IdleTimeout is over.
+// Limits of half-open handshakes. Each takes four goroutines and about 40 kB (quic-go v0.65.0, 2026-11-22) until it is
+// complete, fails, or Config.IdleTimeout is over.
 const (
-	// maxUnverified may be half-open without having proved their address: at 2.5 MB and 256 goroutines a listener may
-	// stay for ever.
+	// maxUnverified bounds those without a proved address: a listener can stand 2.5 MB and 256 goroutines for ever.
 	maxUnverified = 64
-	// maxHalfOpen may be half-open that have: a view's members dial each other all at once.
+	// maxHalfOpen bounds those with a proved address: the members of a view dial each other all at once.
 	maxHalfOpen = 1024
-	// maxHalfOpenPerHost of one address: hundreds of nodes on one host dial again (redialInterval) if they meet this.
+	// maxHalfOpenPerHost bounds those of one address: if hundreds of nodes on one host exceed it, they dial again after
+	// redialInterval.
 	maxHalfOpenPerHost = 256
 )
 
-// handshakeLimiter bounds half-open handshakes and tells of those that failed.
+// handshakeLimiter bounds half-open handshakes, and logs those that failed.
 type handshakeLimiter struct {
 	log          *slog.Logger
 	verifiedGate connlimit.Gate
@@ -46,13 +46,13 @@ type handshakeLimiter struct {
 	stats           HandshakeStats
 }
 
-// HandshakeStats counts peers that did not come in, and those that were put out with their certificate.
+// HandshakeStats counts peers that were refused, and links that ended when a certificate expired.
 type HandshakeStats struct {
 	HandshakesRefused    uint64 `help:"peers whose handshake failed: another authority, no certificate, junk"`
 	HandshakesTurnedAway uint64 `help:"handshakes that did not begin, because too many were half-open"`
 	RetriesSent          uint64 `count:"addresses_asked" help:"packets answered by asking for a proof of the address (QUIC Retry)"`
-	HellosRefused        uint64 `help:"peers that proved who they are, and said no hello or one that is too long"`
-	CertificatesExpired  uint64 `count:"certificates_ended" help:"links that were ended because the peer's certificate had"`
+	HellosRefused        uint64 `help:"peers that proved their name, and sent no hello or one that is too long"`
+	CertificatesExpired  uint64 `count:"certificates_ended" help:"links ended because the peer's certificate had expired"`
 }
 
 func newHandshakeLimiter(log *slog.Logger) *handshakeLimiter {
@@ -63,21 +63,20 @@ func newHandshakeLimiter(log *slog.Logger) *handshakeLimiter {
 	}
 }
 
-// mustVerifyAddress says whether a peer must prove its address before anything is kept of it.
+// mustVerifyAddress reports whether a peer must prove its address before this node stores anything for it.
 func (d *handshakeLimiter) mustVerifyAddress(net.Addr) bool {
 	if d.unverifiedCount.Load() < maxUnverified {
 		return false
 	}
 	increment(&d.stats.RetriesSent)
 	if unreported, yes := d.logLimiter.Allow("asked", time.Now()); yes {
-		d.log.Warn("many handshakes are half-open: whoever dials must prove its address first",
+		d.log.Warn("many handshakes are half-open: a peer that dials must prove its address first",
 			"half_open", maxUnverified, "unreported", unreported)
 	}
 	return true
 }
 
-// admit lets a handshake begin, or says why it may not. What it returns is to be called once, when the handshake is
-// over.
+// admit admits a handshake, or returns the reason why not. The caller must call leave once, when the handshake is over.
 func (d *handshakeLimiter) admit(from net.Addr, proved bool) (leave func(), err error) {
 	if !proved {
 		d.unverifiedCount.Add(1)
@@ -93,14 +92,14 @@ func (d *handshakeLimiter) admit(from net.Addr, proved bool) (leave func(), err 
 	return place.Leave, nil
 }
 
-// recordFailure counts a handshake that came to nothing.
+// recordFailure counts and logs a handshake that has failed.
 func (d *handshakeLimiter) recordFailure(from net.Addr, why error) {
 	increment(&d.stats.HandshakesRefused)
 	d.warn(failureKind(why), connlimit.HostOf(from), "a handshake failed", why, slog.Any("remote", from))
 }
 
-// failureKind keeps silence, of which a flood is made, apart from refusals, of which each may be a node with a wrong
-// certificate.
+// failureKind sorts failures for the limits of the log: a flood makes silent ones, while each refusal may be a node
+// with a wrong certificate.
 func failureKind(err error) string {
 	var refused *quicgo.TransportError
 	if errors.As(err, &refused) {
@@ -125,5 +124,5 @@ func (d *handshakeLimiter) warn(kind string, host netip.Addr, what string, why e
 	d.log.Warn(what, append(more, "reason", why, "unreported", unreported)...)
 }
 
-// close tells how much was not told.
+// close logs how many messages the limit suppressed.
 func (d *handshakeLimiter) close() { d.logLimiter.LogUnreported(d.log.With("of", "handshakes")) }

@@ -7,26 +7,24 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 )
 
-// quicIdleTimeout is after how long quic-go itself gives up a silent peer. It hears its own packets alone, and where a
-// port is congested these few get lost while the bulk of a link, which goes past it, still arrives. So it waits for
-// longer than anybody would, and life decides.
+// quicIdleTimeout is when quic-go itself gives up a silent peer. It receives only its own few packets, and on a
+// congested port these may be lost while the link's bulk packets, which by-pass quic-go, still arrive. So its time-out
+// is long, and liveness decides.
 const quicIdleTimeout = 10 * time.Minute
 
-// liveness tells whether the peer of a connection lives: what quic-go hears of it counts, and so does what the engine
-// of the bulk hears.
+// liveness decides whether the peer of a connection is alive, by packets that quic-go receives and those of the link.
 type liveness struct {
 	qc        *quicgo.Conn
-	bulkReads atomic.Uint64 // reads of the bulk in which there was a packet that the peer had sealed
+	bulkReads atomic.Uint64 // reads with at least one authentic packet of the link
 }
 
-// packetsReceived counts what came from the peer. Both parts count packets that were opened with the keys of the
-// connection.
+// packetsReceived counts packets from the peer. Both summands count only packets decrypted with the connection's keys.
 func (l *liveness) packetsReceived() uint64 {
 	return l.qc.ConnectionStats().PacketsReceived + l.bulkReads.Load()
 }
 
-// closeWhenSilent ends the connection when nothing has been heard of the peer for so long. It looks six times
-// meanwhile: quic-go asks a silent peer for an answer as often.
+// closeWhenSilent ends the connection when no packet has arrived for the given time. It checks silenceChecks times in
+// that time; quic-go's keep-alive asks a silent peer for an answer as often.
 func (l *liveness) closeWhenSilent(timeout time.Duration) {
 	every := timeout / silenceChecks
 	tick := time.NewTicker(every)
@@ -46,14 +44,14 @@ func (l *liveness) closeWhenSilent(timeout time.Duration) {
 	}
 }
 
-// silenceDetector is the pure core: whether a peer has been silent for too long.
+// silenceDetector is the pure core of closeWhenSilent.
 type silenceDetector struct {
-	lastCount    uint64 // of what was heard, at the last look
-	silentChecks int    // looks in a row that found no more
+	lastCount    uint64 // packets received by the last check
+	silentChecks int    // checks in a row without a new packet
 }
 
-// observe takes what has been heard by now, and says whether the peer is taken for dead. The look at which something
-// was heard may be up to a sixth of the time later than that, so a look less than all makes the time.
+// observe takes the number of packets received so far, and reports whether the peer counts as dead. The first of the
+// checks without a packet may come right after one, so silenceChecks-1 of them make the time.
 func (l *silenceDetector) observe(received uint64) (dead bool) {
 	if received != l.lastCount {
 		*l = silenceDetector{lastCount: received}
@@ -63,5 +61,5 @@ func (l *silenceDetector) observe(received uint64) (dead bool) {
 	return l.silentChecks >= silenceChecks-1
 }
 
-// silenceChecks is how often a peer is looked at in the time after which it is taken for dead.
+// silenceChecks is the number of checks within the time-out of a silent peer.
 const silenceChecks = 6

@@ -23,55 +23,54 @@ import (
 	"ringlet/transport/express"
 )
 
-// protocolName is what both ends must name in the TLS handshake (ALPN).
+// protocolName is the protocol that both ends must name in the TLS handshake (ALPN).
 const protocolName = "ringlet/1"
 
 // Tuned values.
 const (
-	// connIDLen makes a DATAGRAM frame of the largest size quic-go takes fill a packet to the byte: it reckons with
-	// connection ids of 20 bytes and nothing else, and a packet number (2) and frame type (1) stand in the packet too.
-	// Only packets of exactly full size leave together in one GSO call.
+	// connIDLen makes a DATAGRAM frame of quic-go's largest size fill a packet to the byte: quic-go reserves connection
+	// IDs of 20 bytes and nothing else, but the packet also has a packet number (2) and a frame type (1). Only packets of
+	// exactly full size leave together in one GSO call.
 	connIDLen = 17
-	// fullPacketOverhead is what a full packet holds beside the datagram: type 1, connection id 17, packet number 2, frame
-	// type 1, tag 16.
+	// fullPacketOverhead is the bytes of a full packet beside the datagram: type 1, connection ID 17, packet number 2,
+	// frame type 1, tag 16.
 	fullPacketOverhead = 1 + connIDLen + 2 + 1 + 16
-	// maxPacketSize is the largest UDP payload quic-go makes.
+	// maxPacketSize is quic-go's largest UDP payload, bytes.
 	maxPacketSize = 1452
-	// defaultIdleTimeout is how long a silent peer is believed to live: half of what a run may take to end after a node
-	// was killed.
+	// defaultIdleTimeout is when a silent peer counts as gone: half of the time in which a run must end after a node was
+	// killed.
 	defaultIdleTimeout = 5 * time.Second
-	// socketBuf is asked of the kernel for each direction: more than 5000 full packets, where 100 are in flight per peer.
+	// socketBuf is the requested size of the socket's buffer for each direction, bytes: more than 5000 full packets, where
+	// 100 are in flight per peer.
 	socketBuf = 8 << 20
-	// streamBuf is the window of flow control of a stream: four times what the link's credits let be in flight there, so
-	// that only a peer which lives, but stands still for many time-outs, can make Send wait for it.
+	// streamBuf is a stream's flow-control window, bytes: four times what the link's credits allow in flight there, so
+	// that Send waits only for a peer that has not read for many time-outs, though it is alive.
 	streamBuf = 4 * streamCredit * streamDatagram
 )
 
 // Config of a Network.
 type Config struct {
 	Addr      string      // UDP address to bind, port 0 for any
-	ServerTLS *tls.Config // certificate of this node; asks for one of the peer
-	// ClientTLS makes the configuration to dial the named peer with.
+	ServerTLS *tls.Config // certificate of this node; demands one of the peer
+	// ClientTLS returns the configuration for dialling the named peer.
 	ClientTLS func(peer string) *tls.Config
 	// PeerName reads the peer's name from its verified certificate.
 	PeerName func(tls.ConnectionState) (string, error)
-	// PacketSize is the UDP payload of a full packet, bytes. Zero means what the interface of Addr bears, at most 1452.
+	// PacketSize is the UDP payload of a full packet, bytes. Zero means the MTU of Addr's interface, and at most 1452.
 	PacketSize int
-	// NoGRO reads one packet at a time, as where the kernel has no UDP_GRO.
+	// NoGRO reads one packet per system call, as with a kernel without UDP_GRO.
 	NoGRO bool
-	// Spin is how long the reader looks for packets again and again before it sleeps. It is worth a processor of its own
-	// where there is one, and costs the others where there is none. Zero means that it sleeps at once.
+	// Spin is how long the reader polls for packets before it sleeps. It helps where a processor is free for it, and slows
+	// other work down where none is. Zero means no polling.
 	Spin time.Duration
-	// GoroutinePerLink has each link of the carrier quic open its packets in a goroutine of its own. It is so anyway where
-	// the process has more than two processors.
+	// GoroutinePerLink has each link of the carrier quic decrypt its packets in a goroutine of its own. A process with
+	// more than two processors always does so.
 	GoroutinePerLink bool
-	// Timestamps has the kernel note when packets are sent and received: AppendSendTimes and LastReceiveTime tell. Zero
-	// means that it does not.
+	// Timestamps has the kernel note when packets are sent and received, for AppendSendTimes and LastReceiveTime.
 	Timestamps bool
-	// IdleTimeout is how long a silent peer is believed to live at most, in its handshake, before its hello and later.
-	// Zero means 5 s.
+	// IdleTimeout is when a silent peer counts as gone, in its handshake, before its hello and later. Zero means 5 s.
 	IdleTimeout time.Duration
-	Log         *slog.Logger // nil logs nothing
+	Log         *slog.Logger // nil: no log
 }
 
 // Network is one UDP socket with all the QUIC connections of a node.
@@ -83,9 +82,9 @@ type Network struct {
 	tr         *quicgo.Transport
 	ln         *quicgo.Listener
 	packetSize int
-	greeted    chan *incoming    // peers that have said hello
-	handshakes *handshakeLimiter // through which they come
-	ctx        context.Context   // over when the network is closed
+	greeted    chan *incoming // peers that have sent their hello
+	handshakes *handshakeLimiter
+	ctx        context.Context // done when the network is closed
 	stop       context.CancelCauseFunc
 
 	sessions sessions // of the carrier quic
@@ -95,17 +94,17 @@ type Network struct {
 
 	wg        sync.WaitGroup
 	closeOnce sync.Once
-	closeErr  error // written by closing
+	closeErr  error // set by closeOnce
 }
 
-// Stats counts what a Network did and whom it did not let in.
+// Stats counts what a Network did, and which peers it refused.
 type Stats struct {
 	SocketStats
 	HandshakeStats
 	Bulk BulkStats `count:"quic_"`
 	Path PathStats `count:"way_"`
 
-	KernelDrops uint64 `help:"packets that came and that the kernel threw away, since nobody had read those before"`
+	KernelDrops uint64 `help:"packets that the kernel dropped as they came, since this process had not read earlier ones"`
 }
 
 // Stats returns the counters.
@@ -119,7 +118,7 @@ func (n *Network) Stats() Stats {
 	}
 }
 
-// loadCounters copies counters, each of which is added to atomically.
+// loadCounters copies counters that other goroutines increment atomically.
 func loadCounters[T SocketStats | HandshakeStats | BulkStats | PathStats](count *T) (out T) {
 	n := unsafe.Sizeof(out) / unsafe.Sizeof(uint64(0))
 	from := unsafe.Slice((*uint64)(unsafe.Pointer(count)), n)
@@ -130,7 +129,7 @@ func loadCounters[T SocketStats | HandshakeStats | BulkStats | PathStats](count 
 	return out
 }
 
-// increment counts one.
+// increment adds one to a counter.
 func increment(counter *uint64) { atomic.AddUint64(counter, 1) }
 
 func (c *Config) setDefaults() {
@@ -142,7 +141,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Listen binds the socket and begins to take connections; they wait for Accept.
+// Listen binds the socket and begins to accept connections; they wait for Accept.
 func Listen(cfg Config) (*Network, error) {
 	cfg.setDefaults()
 	udp, err := address.ListenUDP(cfg.Addr)
@@ -190,7 +189,7 @@ func Listen(cfg Config) (*Network, error) {
 	return n, nil
 }
 
-// plainIDs makes connection IDs for quic-go, which no session of package express has.
+// plainIDs makes connection IDs for quic-go that differ from those of all sessions of package express.
 type plainIDs struct{}
 
 func (plainIDs) ConnectionIDLen() int { return connIDLen }
@@ -204,8 +203,8 @@ func (plainIDs) GenerateConnectionID() (quicgo.ConnectionID, error) {
 	return quicgo.ConnectionIDFromBytes(id[:]), nil
 }
 
-// maxUDPPayload is how much of a UDP packet an interface bears to or from an address, at most so much: its MTU, less
-// the headers of IPv4 or IPv6, and of UDP.
+// maxUDPPayload is the largest UDP payload of an interface with the given MTU, to or from an address: the MTU less the
+// headers of IPv4 or IPv6, and of UDP, and at most most bytes.
 func maxUDPPayload(mtu int, ip net.IP, most int) int {
 	headers := 28
 	if ip.To4() == nil {
@@ -214,8 +213,8 @@ func maxUDPPayload(mtu int, ip net.IP, most int) int {
 	return min(most, mtu-headers)
 }
 
-// interfaceMTU is that of the interface with the given address; for the unspecified address, the smallest of all that
-// are up. Where nothing is known it is that of Ethernet.
+// interfaceMTU is the MTU of the interface with the given address; for the unspecified address, the smallest of all
+// interfaces that are up. If none is found, it is Ethernet's.
 func interfaceMTU(ip net.IP) int {
 	const ethernet = 1500
 	ifaces, err := net.Interfaces()
@@ -240,7 +239,7 @@ func interfaceMTU(ip net.IP) int {
 	return mtu
 }
 
-// quicConfig is what quic-go is told. Whether a peer lives is for liveness to say.
+// quicConfig is quic-go's configuration. liveness, not quic-go, decides whether a peer is alive.
 func (n *Network) quicConfig() *quicgo.Config {
 	return &quicgo.Config{
 		EnableDatagrams:                true,
@@ -258,10 +257,10 @@ func (n *Network) quicConfig() *quicgo.Config {
 	}
 }
 
-// Addr is the socket's address.
+// Addr returns the socket's address.
 func (n *Network) Addr() net.Addr { return n.sock.LocalAddr() }
 
-// Close ends all connections, which the peers learn, closes the socket and waits for the goroutines. Closing again does
+// Close ends all connections and tells the peers, closes the socket and waits for the goroutines. A second Close does
 // nothing.
 func (n *Network) Close() error {
 	n.stop(transport.ErrClosed)
@@ -280,7 +279,7 @@ func (n *Network) Close() error {
 	return n.closeErr
 }
 
-// withProtocol makes a configuration name the protocol, also where each handshake has a configuration of its own.
+// withProtocol makes a TLS configuration name the protocol, also those that GetConfigForClient returns.
 func withProtocol(c *tls.Config) *tls.Config {
 	c = c.Clone()
 	c.NextProtos = []string{protocolName}
@@ -296,8 +295,8 @@ func withProtocol(c *tls.Config) *tls.Config {
 	return c
 }
 
-// track notes a connection for Close, because quic-go ends connections silently with their socket, and looks whether
-// its peer lives. A closed network keeps none: nil.
+// track registers a connection for Close, because quic-go sends no word to peers when the socket closes, and starts its
+// liveness check. It returns nil if the network is closed.
 func (n *Network) track(qc *quicgo.Conn) *liveness {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -340,7 +339,7 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 	return newConn(n, l, st, name), answer, nil
 }
 
-// exchangeHellos says hello on a new stream and reads the answer.
+// exchangeHellos sends our hello on a new stream and reads the peer's.
 func exchangeHellos(ctx context.Context, qc *quicgo.Conn, hello []byte) (*quicgo.Stream, []byte, error) {
 	st, err := qc.OpenStreamSync(ctx)
 	if err != nil {
@@ -356,7 +355,7 @@ func exchangeHellos(ctx context.Context, qc *quicgo.Conn, hello []byte) (*quicgo
 	}
 	answer, err := getMessage(st)
 	if err != nil {
-		// The reason why the peer closed says more than the failed read.
+		// The peer's reason for closing says more than the failed read.
 		select {
 		case <-qc.Context().Done():
 			return nil, nil, context.Cause(qc.Context())
@@ -368,7 +367,7 @@ func exchangeHellos(ctx context.Context, qc *quicgo.Conn, hello []byte) (*quicgo
 	return st, answer, nil
 }
 
-// maxHello bounds what a peer may say before it is known.
+// maxHello is the longest message of the hellos and of the upgrade, bytes.
 const maxHello = 1024
 
 func putMessage(w io.Writer, p []byte) error {

@@ -1,13 +1,13 @@
 package quic
 
-// The path to a peer, below quic-go: whether it carries full packets, and what is done where it does not.
+// The path to a peer, below quic-go: whether it carries full packets, and how full packets travel if it does not.
 //
-//	probing    1 onTimer (a timer's goroutine)    sends a round of probes from time to time, while the connection sends
+//	probing    1 onTimer (a timer's goroutine)    sends rounds of probes while the connection sends
 //	           2 receive (the socket's reader)   the peer answers them, and the detector gets the answers
 //	narrow     3 write  (quic-go's, one a peer)  packets above minPacketSize leave in halves
-//	           4 receive (the socket's reader)   halves are put together, and quic-go gets the packet
+//	           4 receive (the socket's reader)   reassembles the halves, and quic-go gets the packet
 //
-// As long as no path is narrow, what is sent costs one load of a pointer.
+// As long as no path is narrow, the check costs each send one load of a pointer.
 
 import (
 	"context"
@@ -21,10 +21,10 @@ import (
 	"time"
 )
 
-// pathLabel is what token and key are exported under; the context is the direction, as for express.
+// pathLabel is the exporter label of token and key; the context is the direction, as for express.
 const pathLabel = "EXPORTER-ringlet-way-v1"
 
-// PathStats counts what was done about paths that carry no full packets.
+// PathStats counts what this node did about paths that carry no full packets.
 type PathStats struct {
 	MTUShrunk         uint64 `count:"shrunk" help:"times that full packets of QUIC were found to vanish while small ones passed"`
 	MTUGrown          uint64 `count:"grown" help:"times that full packets of QUIC were found to pass again"`
@@ -37,45 +37,45 @@ type PathStats struct {
 	HalvesForged      uint64 `help:"halves, probes and answers not sealed by the peer, or damaged; dropped"`
 }
 
-// pathTable are those of a network's connections that QUIC's own packets go.
+// pathTable holds the paths of a network's connections that send packets of quic-go.
 type pathTable struct {
-	narrowPaths atomic.Pointer[map[netip.AddrPort]*connPath] // by address; nil: none
+	narrowPaths atomic.Pointer[map[netip.AddrPort]*connPath] // by address; nil: no path is narrow
 
-	mu      sync.Mutex // guards byToken and the making of narrow
+	mu      sync.Mutex // guards byToken and the replacing of narrowPaths
 	byToken map[uint64]*connPath
 
 	stats PathStats // atomic
 }
 
-// connPath is that of one connection.
+// connPath is the path of one connection.
 type connPath struct {
 	// immutable
 	table            *pathTable
 	remote           netip.AddrPort
 	packetSize       int     // bytes of a full packet
-	sendKey, recvKey pathKey // of what is sent and of what comes
+	sendKey, recvKey pathKey // for what this end sends, and for what arrives
 	bytesSent        func() uint64
 	onChange         func(narrow bool)
 	start            time.Time
 
-	mu          sync.Mutex // guards what follows, and is held for no system call that waits
+	mu          sync.Mutex // guards the next five; its holder makes no system call that waits
 	detector    blackHoleDetector
 	probeSender *sender
-	sentAtProbe uint64 // used at the last round
+	sentAtProbe uint64 // bytesSent at the last round
 	timer       *time.Timer
 	ended       bool
 
-	sendMu       sync.Mutex // guards what follows
+	sendMu       sync.Mutex // guards the next two
 	halfSender   *sender
 	packetNumber uint64
 
 	reassemblies [maxReassemblies]reassembly // owned by the socket's reader
 }
 
-// watchPath begins to look after the path of a connection whose packets are QUIC's, until the connection is over.
+// watchPath looks for a black hole on the path of quic-go's packets, until the connection is over.
 func (c *conn) watchPath(dialler bool) error {
 	if c.net.packetSize <= minPacketSize {
-		return nil // any path carries those
+		return nil // every path carries these
 	}
 	to, err := c.remote()
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *conn) watchPath(dialler bool) error {
 	w.bytesSent = func() uint64 { return c.qc.ConnectionStats().BytesSent }
 	w.onChange = func(narrow bool) {
 		if narrow {
-			c.net.log.Warn("full packets do not arrive any more and go in halves: look whether the MTU of the path has changed",
+			c.net.log.Warn("full packets no longer arrive, so they go in halves: check whether the MTU of the path has changed",
 				"peer", c.name, "remote", to, "bytes", w.packetSize)
 			return
 		}
@@ -110,7 +110,7 @@ func (c *conn) watchPath(dialler bool) error {
 	return nil
 }
 
-// pathKey is that of one direction: from the end that has dialled, or to it.
+// pathKey derives the key of one direction: from the dialler or to it.
 func (c *conn) pathKey(fromDialler bool) (pathKey, error) {
 	b, err := c.export(pathLabel, fromDialler, pathKeyMaterial)
 	if err != nil {
@@ -136,7 +136,7 @@ func (ws *pathTable) add(w *connPath) {
 	w.timer = time.AfterFunc(time.Duration(probeRoundInterval), w.onTimer)
 }
 
-// end forgets the path.
+// end unregisters the path.
 func (w *connPath) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,8 +148,8 @@ func (w *connPath) end() {
 	w.table.setNarrow(w, false)
 }
 
-// setNarrow notes whether a path is narrow. Of several connections to one address the last one to find out counts:
-// halves may hold the packets of any.
+// setNarrow notes whether a path is narrow. If several connections have one remote address, the one that found out last
+// counts: the halves may carry packets of any of them.
 func (ws *pathTable) setNarrow(w *connPath, narrow bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -169,7 +169,7 @@ func (ws *pathTable) setNarrow(w *connPath, narrow bool) {
 	ws.narrowPaths.Store(&m)
 }
 
-// narrowPath is the path to an address if it is narrow, or else nil.
+// narrowPath returns the path to an address if it is narrow, or nil.
 func (ws *pathTable) narrowPath(addr *net.UDPAddr) *connPath {
 	if m := ws.narrowPaths.Load(); m != nil {
 		return (*m)[addrKey(addr)]
@@ -177,7 +177,7 @@ func (ws *pathTable) narrowPath(addr *net.UDPAddr) *connPath {
 	return nil
 }
 
-// onTimer is called by the timer.
+// onTimer sends a round of probes if one is due, and sets the timer again.
 func (w *connPath) onTimer() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,7 +196,7 @@ func (w *connPath) onTimer() {
 
 func (w *connPath) now() int64 { return int64(time.Since(w.start)) + 1 } // never 0
 
-// applyChange draws the conclusions from what the detector was told.
+// applyChange acts if the detector has changed its mind; was is isNarrow before.
 func (w *connPath) applyChange(was bool) {
 	if w.detector.isNarrow == was {
 		return
@@ -224,7 +224,7 @@ func (w *connPath) probe(now int64) {
 	}
 }
 
-// receive takes a half, a probe or an answer off the socket, and returns the packet that is whole with it.
+// receive handles a half, a probe or an answer from the socket. It returns the packet that a half completes, or nil.
 func (ws *pathTable) receive(b []byte) []byte {
 	var h pathHeader
 	if !h.parse(b) {
@@ -260,7 +260,7 @@ func (ws *pathTable) receive(b []byte) []byte {
 	return packet
 }
 
-// answer says that a probe has come. Where there is no room for the answer, there is none.
+// answer acknowledges a probe. If the socket's buffer is full, the answer is dropped.
 func (w *connPath) answer(h *pathHeader) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -269,8 +269,8 @@ func (w *connPath) answer(h *pathHeader) {
 	_ = w.probeSender.write(b, len(b), 1)
 }
 
-// write sends packets of segment bytes, the last maybe shorter: those that any path carries as they are, the others in
-// halves.
+// write sends packets of segment bytes; the last may be shorter. Packets that every path carries go as they are, the
+// others in halves.
 func (w *connPath) write(b []byte, segment int) error {
 	w.sendMu.Lock()
 	defer w.sendMu.Unlock()
@@ -300,7 +300,7 @@ func (w *connPath) write(b []byte, segment int) error {
 	return w.halfSender.flush()
 }
 
-// reserve makes room for a packet in the batch: one of another size than those in it begins the next.
+// reserve returns space for a packet in the batch. A packet of another size than those in it begins the next batch.
 func (w *connPath) reserve(size int) ([]byte, error) {
 	o := w.halfSender
 	if len(o.buf) == 0 {

@@ -1,7 +1,7 @@
 package quic
 
 // A sender sends a batch of packets of one size, the last maybe shorter, in one system call (UDP_SEGMENT), or one by
-// one where the kernel or the interface cannot.
+// one if the kernel or the interface lacks it.
 
 import (
 	"encoding/binary"
@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// maxGSO is the most bytes of one send: what an IP packet holds, less the headers of IPv6 and UDP.
+	// maxGSO is the most bytes of one send: the largest IP packet, less the headers of IPv6 and UDP.
 	maxGSO = 1<<16 - 1 - 40 - 8
-	// maxSegments is UDP_MAX_SEGMENTS of kernels before 6.9; later ones take 128.
+	// maxSegments is UDP_MAX_SEGMENTS of kernels before 6.9; later ones have 128.
 	maxSegments = 64
 )
 
-// sender is owned by who holds the link's sending.
+// sender is owned by the goroutine that sends for the link.
 type sender struct {
 	sock *socket
 	raw  syscall.RawConn
 	gso  bool
-	// nonBlocking has it wait neither for room in the socket's buffer nor for others that do.
+	// nonBlocking: it waits neither for space in the socket's buffer nor for other senders that wait.
 	nonBlocking bool
 	sendFunc    func(fd uintptr) bool
 
@@ -34,24 +34,24 @@ type sender struct {
 	n            int    // bytes in it
 	segment      int    // size of its first packet
 	batchPackets int
-	batchUrgent  bool // nothing in it but what others wait for: acks, answers, signals
-	pathHasQueue bool // what is sent may wait in a queue on its way, where a mark helps
+	batchUrgent  bool // every packet in it is urgent: acks, answers, signals
+	pathHasQueue bool // packets may wait in a queue on their way, where the mark helps
 
 	sockaddr    [unix.SizeofSockaddrInet6]byte
 	sockaddrLen uint32
-	control     [2 * controlSize]byte // the mark of what is urgent, then the size of a segment
+	control     [2 * controlSize]byte // the mark of urgent packets, then the segment size
 	msg         unix.Msghdr
 	iov         unix.Iovec
 	errno       syscall.Errno
 }
 
-// controlSize is the room of a control message with a number.
+// controlSize is the size of a control message with a number, bytes.
 const controlSize = unix.SizeofCmsghdr + 8
 
-// lowDelayTOS marks a packet as one for the first band of a host's queue (Linux's default, pfifo_fast, goes by it:
-// tc-prio(8)) and of switches that look: behind a megabyte of data in the queue of a slow port an ack, a barrier's
-// message or a tag waits 40 ms at 200 Mbit/s. Over IPv6 only switches see it: there the mark does not set the priority
-// by which the host's own queue goes, as it does over IPv4.
+// lowDelayTOS marks a packet for the first band of a host's queue (Linux's default, pfifo_fast, obeys it: tc-prio(8))
+// and of switches that look at it. Behind a megabyte of data in the queue of a slow port an ack, a barrier's message or
+// a tag waits 40 ms at 200 Mbit/s. Over IPv6 only switches obey it: the mark does not set the priority that the host's
+// own queue uses.
 const lowDelayTOS = 0x10
 
 func newSender(s *socket, to *net.UDPAddr, bufSize int) *sender {
@@ -60,7 +60,7 @@ func newSender(s *socket, to *net.UDPAddr, bufSize int) *sender {
 		raw:  s.raw,
 		gso:  true,
 		buf:  make([]byte, bufSize),
-		// The loopback interface has no queue. There the mark would cost 0.1 µs of a packet (2026-11-26).
+		// The loopback interface has no queue. There the mark would cost 0.1 µs per packet (2026-11-26).
 		pathHasQueue: !to.IP.IsLoopback(),
 	}
 	o.putSockaddr(to)
@@ -78,7 +78,7 @@ func newSender(s *socket, to *net.UDPAddr, bufSize int) *sender {
 	return o
 }
 
-// putSockaddr writes the address as the kernel wants it, for the family of the socket.
+// putSockaddr writes the address in the kernel's form for the family of the socket.
 func (o *sender) putSockaddr(to *net.UDPAddr) {
 	family := unix.AF_INET
 	_ = o.raw.Control(func(fd uintptr) {
@@ -104,8 +104,8 @@ func (o *sender) putSockaddr(to *net.UDPAddr) {
 	o.sockaddrLen = unix.SizeofSockaddrInet6
 }
 
-// flush sends the batch and empties it. What the kernel does not take for want of memory is lost, and counted; the link
-// repairs it.
+// flush sends the batch and empties it. Packets that the kernel refuses for want of memory are counted and lost; the
+// link repairs them.
 func (o *sender) flush() error {
 	if o.n == 0 {
 		return nil
@@ -121,8 +121,9 @@ func (o *sender) flush() error {
 	return o.sendSingly(b, segment)
 }
 
-// sendSingly sends the packets of a batch one by one. If they leave, the kernel or the interface has no UDP_SEGMENT; if
-// they are too long, the interface has become narrower.
+// sendSingly sends the packets of a batch one by one, after a send of the whole batch has failed. If the kernel accepts
+// one of full size, UDP_SEGMENT is the cause, and later batches do without it; if all are too long, the interface's MTU
+// has shrunk.
 func (o *sender) sendSingly(b []byte, segment int) error {
 	went := false
 	for len(b) > 0 {
@@ -138,7 +139,7 @@ func (o *sender) sendSingly(b []byte, segment int) error {
 	return nil
 }
 
-// classifySendError tells errors that pass from those that do not.
+// classifySendError returns nil for errors that may pass, after which the link repairs the loss.
 func (o *sender) classifySendError(err error, packets int) error {
 	if err == nil {
 		increment(&o.sock.stats.SendCalls)
@@ -151,14 +152,14 @@ func (o *sender) classifySendError(err error, packets int) error {
 	}
 	switch e {
 	case syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN,
-		syscall.EMSGSIZE: // the interface has become narrower: the link finds out, and sends smaller ones
+		syscall.EMSGSIZE: // the interface's MTU has shrunk: the link finds out, and sends smaller packets
 		atomic.AddUint64(&o.sock.stats.SendRefused, uint64(packets))
 		return nil
 	}
 	return err
 }
 
-// write makes the system call, waiting for room.
+// write makes the system call, and waits for space in the socket's buffer.
 func (o *sender) write(b []byte, segment, packets int) error {
 	o.iov.Base = &b[0]
 	o.iov.SetLen(len(b))
@@ -192,7 +193,7 @@ func (o *sender) call() error {
 	return o.raw.Write(o.sendFunc)
 }
 
-// sendmsg does not wait, so the runtime need not know of it: see socket.recvmsg.
+// sendmsg does not wait, so the runtime need not know of the call: see socket.recvmsg.
 func (o *sender) sendmsg(fd uintptr) bool {
 	for {
 		_, _, e := unix.RawSyscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&o.msg)), unix.MSG_DONTWAIT)

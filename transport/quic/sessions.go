@@ -2,13 +2,13 @@ package quic
 
 // The way of a packet of a session. Nothing here allocates.
 //
-//	1 dispatch (sequential: the socket's reader)  the session found, once per run of packets of one session
-//	2 spread (parallel: a goroutine a session)  where there are processors for it: the read, to that goroutine
-//	3 look                                      number and key judged; what is refused costs a counter and no more
-//	4 peek                                      the first bytes opened
-//	5 reserve                                   the link says where the body belongs, or it is opened aside
-//	6 open                                      body → its place in the exported segment; not authentic: a counter
-//	7 idle                                      nothing more is at hand: acks fall due
+//	1 dispatch (sequential: the socket's reader)  finds the session, once per run of packets of one session
+//	2 handOver (parallel: a goroutine a session)  with more than two processors: the read goes to that goroutine
+//	3 Inspect                                     checks number and key; a refused packet only costs a counter
+//	4 Peek                                        decrypts the first bytes
+//	5 Reserve                                     the link says where the body belongs; if nowhere, Receive follows
+//	6 OpenRest                                    body → its place in the exported segment; not authentic: a counter
+//	7 notifyIdle                                  no more packets are at hand: acks fall due
 
 import (
 	"sync/atomic"
@@ -16,10 +16,10 @@ import (
 	"ringlet/transport/express"
 )
 
-// maxSessions bounds the sessions of a node; the low bits of a connection ID are its place.
+// maxSessions is the most sessions of a node; the low bits of a connection ID are the session's index.
 const maxSessions = 1 << 12
 
-// BulkStats counts packets of the carrier quic, but for those of quic-go, and why some were not used.
+// BulkStats counts packets of sessions, and why some were dropped; quic-go's packets do not count.
 type BulkStats struct {
 	Packets        uint64 `help:"packets of the carrier quic that came, with those below"`
 	Malformed      uint64 `help:"packets too short, or with frames or a header that no peer sends; dropped"`
@@ -31,7 +31,7 @@ type BulkStats struct {
 	Probes         uint64 `help:"packets of the peer to find the size of packets, and its answers"`
 }
 
-// sessions gives packets to their sessions.
+// sessions passes packets to their sessions.
 type sessions struct {
 	byNumber [maxSessions]atomic.Pointer[expressConn]
 
@@ -39,19 +39,19 @@ type sessions struct {
 
 	// owned by the socket's reader
 	inline  receiveScratch
-	idleDue []*expressConn // have taken packets since the last notifyIdle
+	idleDue []*expressConn // sessions that have received packets since the last notifyIdle
 
-	pool *readBufferPool // of buffers for reads; nil: the socket's reader opens all packets itself
+	pool *readBufferPool // of buffers for reads; nil: the socket's reader decrypts all packets itself
 }
 
-// receiveScratch is what one goroutine needs to take packets.
+// receiveScratch is the memory of a goroutine that receives packets.
 type receiveScratch struct {
-	buf       []byte // where what has no place is opened: room for one read
+	buf       []byte // for datagrams without a place: as long as one read
 	used      int
-	authentic bool // a packet of this read was sealed by the peer
+	authentic bool // a packet of the present read was authentic
 }
 
-// alloc is a piece of the memory aside, as long as the packets of one read may need.
+// alloc returns n bytes of buf; the packets of one read fit in it.
 func (r *receiveScratch) alloc(n int) []byte {
 	m := r.buf[r.used : r.used+n]
 	r.used += n
@@ -60,8 +60,8 @@ func (r *receiveScratch) alloc(n int) []byte {
 
 func newReceiveScratch() receiveScratch { return receiveScratch{buf: make([]byte, 1<<16)} }
 
-// dispatch takes packets of segment bytes, the last maybe shorter, that one read has brought. If they are all of what
-// lies in buf, buf may change hands; take returns the buffer for the next read.
+// dispatch passes on packets of segment bytes, the last maybe shorter, from one read. all says that buf holds no other
+// bytes; then buf itself may go to a session. It returns the buffer for the next read.
 func (b *sessions) dispatch(buf, packets []byte, segment int, all bool) []byte {
 	for len(packets) > 0 {
 		c, n := b.nextRun(packets, segment)
@@ -75,14 +75,14 @@ func (b *sessions) dispatch(buf, packets []byte, segment int, all bool) []byte {
 	return buf
 }
 
-// nextRun finds the packets of one session that stand in front; nil for those that are of none, which are counted.
+// nextRun finds the first packets that are of one session. It returns nil for packets of no session, which it counts.
 func (b *sessions) nextRun(packets []byte, segment int) (c *expressConn, n int) {
 	count := uint64(0)
 	for n < len(packets) {
 		p := packets[n:min(n+segment, len(packets))]
 		of, refused := b.find(p)
 		if n > 0 && of != c {
-			break // the next run begins with it
+			break // the next run begins with p
 		}
 		c = of
 		n += len(p)
@@ -96,7 +96,7 @@ func (b *sessions) nextRun(packets []byte, segment int) (c *expressConn, n int) 
 	return c, n
 }
 
-// find finds whose a packet says it is, or what counts those that are nobody's in this way.
+// find returns the session that a packet names, or the counter for its refusal.
 func (b *sessions) find(p []byte) (c *expressConn, refused *uint64) {
 	id, ok := express.SessionID(p)
 	if !ok {
@@ -109,8 +109,8 @@ func (b *sessions) find(p []byte) (c *expressConn, refused *uint64) {
 	return c, nil
 }
 
-// handOver gives the packets of one session to its goroutine: with their buffer if they are all of it, as nearly
-// always, or copied.
+// handOver passes packets of one session to its goroutine: with the read's buffer if they fill it, as nearly always, or
+// copied.
 func (b *sessions) handOver(c *expressConn, buf, packets []byte, segment int, all bool) []byte {
 	next := <-b.pool.free
 	if all {
@@ -121,7 +121,7 @@ func (b *sessions) handOver(c *expressConn, buf, packets []byte, segment int, al
 	return buf
 }
 
-// receiveInline opens the packets of one session here.
+// receiveInline decrypts packets of one session in the socket's reader.
 func (b *sessions) receiveInline(c *expressConn, packets []byte, segment int) {
 	if !c.idleDue {
 		c.idleDue = true
@@ -130,7 +130,7 @@ func (b *sessions) receiveInline(c *expressConn, packets []byte, segment int) {
 	c.receive(&b.inline, packets, segment)
 }
 
-// notifyIdle tells the links that took packets here that nothing more is at hand.
+// notifyIdle tells the sessions of receiveInline that no more packets have arrived.
 func (b *sessions) notifyIdle() {
 	for i, c := range b.idleDue {
 		c.idleDue = false

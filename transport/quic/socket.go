@@ -6,9 +6,8 @@ package quic
 //	2 dispatch              (sequential)                    runs of packets of sessions, by their connection IDs
 //	3 ReadBatch             (sequential)                    the others into quic-go's buffers; the rest waits here
 //
-// One system call brings up to 45 packets instead of one. Without UDP_GRO in the kernel a read brings one packet, and
-// all else stays the same. Writes go through unchanged; they are counted, since quic-go does not tell whether GSO
-// really happens.
+// One system call reads up to 45 packets instead of one. Without UDP_GRO in the kernel it reads one packet, and all else
+// stays the same. Writes pass unchanged and are counted, since quic-go does not report whether it uses GSO.
 
 import (
 	"encoding/binary"
@@ -29,26 +28,26 @@ import (
 	"ringlet/transport/express"
 )
 
-// socket is a UDP socket that reads many packets at once.
+// socket is a UDP socket that reads many packets per system call.
 type socket struct {
 	// immutable after newSocket
 	*net.UDPConn
 	raw            syscall.RawConn
 	gro            bool
 	spin           time.Duration
-	recvOrIdleFunc func(fd uintptr) bool                                   // last
-	recvOnceFunc   func(fd uintptr) bool                                   // look
-	dispatch       func(buf, packets []byte, segment int, all bool) []byte // takes packets of sessions
-	// called before the reader waits, if bulk was called since
+	recvOrIdleFunc func(fd uintptr) bool                                   // recvOrIdle
+	recvOnceFunc   func(fd uintptr) bool                                   // recvOnce
+	dispatch       func(buf, packets []byte, segment int, all bool) []byte // handles packets of sessions
+	// called before the reader waits, if dispatch was called since
 	onIdle func()
 	paths  pathTable
 
 	// owned by quic-go's reader
-	buf            []byte // what the last recvmsg brought
-	undelivered    []byte // what of it has not been handed out
-	segment        int    // size of each packet in rest; the last may be shorter
+	buf            []byte // read by the last recvmsg
+	undelivered    []byte // the part of buf that has not been passed on
+	segment        int    // size of each packet in undelivered; the last may be shorter
 	oob            [256]byte
-	control        []byte // control messages of the last recvmsg, UDP_GRO taken out
+	control        []byte // control messages of the last recvmsg, without UDP_GRO's
 	from           *net.UDPAddr
 	fromRaw        netip.AddrPort
 	msg            unix.Msghdr
@@ -56,9 +55,9 @@ type socket struct {
 	sockaddr       unix.RawSockaddrInet6
 	n              int
 	errno          syscall.Errno
-	lastReadEmpty  bool // the last look found no packet
+	lastReadEmpty  bool // the last recvmsg found no packet
 	idleDue        bool // dispatch was called since the last onIdle
-	lastReadWaited bool // what was read last had to be waited for
+	lastReadWaited bool // the reader had to wait for the last read
 	timestamps     timestamps
 
 	stats SocketStats // atomic
@@ -83,12 +82,12 @@ func newSocket(c *net.UDPConn, gro bool, spin time.Duration,
 		buf:      make([]byte, readSize),
 		from:     &net.UDPAddr{},
 	}
-	// A smaller buffer than asked for (net.core.rmem_max) costs datagrams, which are repaired.
+	// If the kernel gives a smaller buffer (net.core.rmem_max), more datagrams are lost and repaired.
 	_ = c.SetReadBuffer(socketBuf)
 	_ = c.SetWriteBuffer(socketBuf)
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return s // a closed socket: the first read says so
+		return s // the socket is closed: the first read returns the error
 	}
 	s.raw = raw
 	if gro {
@@ -100,7 +99,7 @@ func newSocket(c *net.UDPConn, gro bool, spin time.Duration,
 	return s
 }
 
-// ReadBatch implements what quic-go looks for in a socket that reads in batches.
+// ReadBatch is the method that quic-go calls on a socket that reads in batches.
 func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 	n := 0
 	for n == 0 {
@@ -115,8 +114,8 @@ func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 	return n, nil
 }
 
-// distribute gives packets of sessions to their taker, halves to their path, and the others, as many as there is room
-// for, to quic-go.
+// distribute passes packets of sessions to dispatch, halves to their path, and as many others as ms has places to
+// quic-go.
 func (s *socket) distribute(ms []ipv4.Message) int {
 	n := 0
 	for n < len(ms) && len(s.undelivered) > 0 {
@@ -140,7 +139,7 @@ func (s *socket) distribute(ms []ipv4.Message) int {
 	return n
 }
 
-// dispatchSessions hands on the run of packets of sessions that the rest begins with.
+// dispatchSessions passes on the run of packets of sessions at the beginning of undelivered.
 func (s *socket) dispatchSessions() {
 	end, n := 0, uint64(0)
 	for end < len(s.undelivered) && express.IsSession(s.undelivered[end:]) {
@@ -155,7 +154,7 @@ func (s *socket) dispatchSessions() {
 	}
 }
 
-// fill reads from the kernel, waiting for something to come.
+// fill reads from the kernel, and waits until packets arrive.
 func (s *socket) fill() error {
 	s.timestamps.recordDelay()
 	for {
@@ -181,14 +180,14 @@ func (s *socket) fill() error {
 	}
 }
 
-// readNext brings one read: what is at hand, or else, after it has said that nothing is, what comes.
+// readNext makes one read: it takes packets that have arrived, or reports idle and waits for some.
 func (s *socket) readNext() error {
 	if s.spin > 0 {
 		if s.idleDue {
 			if s.lastReadWaited && s.n <= s.segment {
-				// The reader had waited for this one packet, and somebody was told of it who may wait for nothing else: he
-				// goes on before the kernel is asked for more, which takes a microsecond. In a stream the reader goes on:
-				// where many others are to run, it would come back too late.
+				// The reader had waited for this one packet, and another goroutine may have waited for nothing else: it runs before
+				// the kernel is asked for more, which takes a microsecond. In a stream of packets the reader goes on: with many
+				// other goroutines ready, it would come back too late.
 				runtime.Gosched()
 			}
 			if err := s.raw.Read(s.recvOnceFunc); err != nil || !s.lastReadEmpty {
@@ -205,14 +204,14 @@ func (s *socket) readNext() error {
 	return s.raw.Read(s.recvOrIdleFunc)
 }
 
-// reportIdle says that nothing is at hand.
+// reportIdle calls onIdle: no packets are at hand.
 func (s *socket) reportIdle() {
 	s.idleDue = false
 	s.onIdle()
 }
 
-// recvOrIdle reads, or says that nothing is at hand before the reader waits. It is one look for both: what comes while
-// others are told wakes the reader.
+// recvOrIdle reads, or calls onIdle before the reader waits. Both are one attempt of the runtime, so a packet that
+// arrives during onIdle wakes the reader.
 func (s *socket) recvOrIdle(fd uintptr) bool {
 	if s.recvmsg(fd) {
 		return true
@@ -223,21 +222,21 @@ func (s *socket) recvOrIdle(fd uintptr) bool {
 	return false
 }
 
-// receiveSpace is how many bytes of packets the kernel keeps for the reader; it counts its own overhead, about as much
-// again.
+// receiveSpace is how many bytes of packets the kernel can keep for the reader: half of its buffer, since its own
+// overhead takes about as much.
 func (s *socket) receiveSpace() int {
 	n := 0
 	_ = s.raw.Control(func(fd uintptr) { n, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF) })
 	return n / 2
 }
 
-// kernelDrops is how many packets the kernel has thrown away for want of room; 0 where it does not say, and of a closed
-// socket.
+// kernelDrops is how many packets the kernel has dropped because its buffer was full; 0 if the kernel does not tell, or
+// the socket is closed.
 func (s *socket) kernelDrops() (dropped uint64) {
 	if s.raw == nil {
 		return 0
 	}
-	// SK_MEMINFO_DROPS of linux/sock_diag.h. /proc/net/udp has the same number in a table of all sockets of the host.
+	// SK_MEMINFO_DROPS of linux/sock_diag.h. /proc/net/udp has the same number, in a table of all sockets of the host.
 	const at, words = 8, 9
 	_ = s.raw.Control(func(fd uintptr) {
 		var info [words]uint32
@@ -251,14 +250,15 @@ func (s *socket) kernelDrops() (dropped uint64) {
 	return dropped
 }
 
-// poll looks for a packet again and again for the time to spin, letting other goroutines run in between. Falling asleep
-// and waking up takes tens of microseconds, which both ends of a link would otherwise pay in turn for each full credit.
+// poll looks for packets for the time of spin, and lets other goroutines run in between. Falling asleep and waking up
+// takes tens of microseconds, which both ends of a link would otherwise pay in turn for each full credit.
 func (s *socket) poll() (bool, error) {
 	if s.spin == 0 {
 		return false, nil
 	}
-	const looks = 8 // per look at the clock
-	// The first look comes before others run: often more is at hand, and quic-go's goroutines have much to do.
+	const looks = 8 // between two looks at the clock
+	// The first look comes before other goroutines run: often more packets have arrived, and quic-go's goroutines run
+	// long.
 	for end := time.Now().Add(s.spin); time.Now().Before(end); netyield.Yield() {
 		for range looks {
 			if err := s.raw.Read(s.recvOnceFunc); err != nil {
@@ -273,16 +273,15 @@ func (s *socket) poll() (bool, error) {
 	return false, nil
 }
 
-// recvOnce makes the system call once, whether or not there is a packet.
+// recvOnce makes the system call once, whether or not a packet is there.
 func (s *socket) recvOnce(fd uintptr) bool {
 	s.lastReadEmpty = !s.recvmsg(fd)
 	return true
 }
 
-// recvmsg makes the system call; the runtime waits for readiness between attempts. The call itself does not wait, so
-// the runtime is not told of it. A runtime that is told wakes its monitor, a thread, in a process that was idle, and
-// the monitor then looks every 20 µs. With 29 nodes on two cores two thirds of all context switches were that thread's
-// (docs/design/013-hot-path.md).
+// recvmsg makes the system call without waiting; between attempts the runtime waits for readiness. The runtime is not
+// told of the call: in an idle process that would wake its monitor thread, which then looks every 20 µs. With 29 nodes
+// on two cores two thirds of all context switches were that thread's (docs/design/015-hot-path.md).
 func (s *socket) recvmsg(fd uintptr) bool {
 	s.iov.Base = &s.buf[0]
 	s.iov.SetLen(len(s.buf))
@@ -304,7 +303,8 @@ func (s *socket) recvmsg(fd uintptr) bool {
 	}
 }
 
-// parseControl takes the segment size out of the control messages and keeps the others for quic-go.
+// parseControl reads the segment size and the time of receipt from the control messages, and keeps the others for
+// quic-go.
 func (s *socket) parseControl() {
 	data := s.oob[:s.msg.Controllen]
 	s.control = s.control[:0]
@@ -327,7 +327,7 @@ func (s *socket) parseControl() {
 	}
 }
 
-// parseFrom makes a new address only when the sender changes: quic-go keeps what it is given.
+// parseFrom makes a new address only when the sender changes, since quic-go keeps addresses.
 func (s *socket) parseFrom() {
 	var a netip.AddrPort
 	port := binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(&s.sockaddr.Port))[:])
@@ -342,7 +342,7 @@ func (s *socket) parseFrom() {
 	}
 }
 
-// WriteMsgUDP passes a packet, or several of equal size, to the kernel and counts them; where the path is narrow, in
+// WriteMsgUDP passes a packet, or several of equal size, to the kernel and counts them; on a narrow path they go in
 // halves.
 func (s *socket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (int, int, error) {
 	segment := segmentOf(len(b), oob)
@@ -356,14 +356,14 @@ func (s *socket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (int, int, error)
 	atomic.AddUint64(&s.stats.SentPackets, uint64((len(b)+segment-1)/segment))
 	n, m, err := s.UDPConn.WriteMsgUDP(b, oob, addr)
 	if err != nil && len(b) > segment && errors.Is(err, syscall.EINVAL) {
-		// Some kernels say so where the interface has become narrower than the segments of a batch. quic-go
-		// ends the connection for that, but not for what others say: then the path is soon known to be narrow.
+		// Some kernels return EINVAL when the interface's MTU has shrunk below the segments of a batch. quic-go ends the
+		// connection for EINVAL, but not for EMSGSIZE: then the path is soon found to be narrow.
 		err = os.NewSyscallError("sendmsg", syscall.EMSGSIZE)
 	}
 	return n, m, err
 }
 
-// segmentOf is the size of the packets that a write of n bytes with these control messages makes, but for the last.
+// segmentOf is the size of all packets but the last of a write of n bytes with these control messages.
 func segmentOf(n int, oob []byte) int {
 	for len(oob) >= unix.SizeofCmsghdr {
 		h, body, rest, err := unix.ParseOneSocketControlMessage(oob)

@@ -7,9 +7,9 @@ package quic
 //	reader  3 readRecord    (parallel, one per stream)   into a buffer of the stream, which has as many as slots
 //	Recv    4 fillBatch     (sequential, the caller)     buffers are lent until the next call
 //
-// There are two streams each way, so that a signal or an ack does not wait behind bulk that was sent before it.
-// Nothing here allocates per datagram. The windows of flow control exceed what the link's credits let be in flight, so
-// that Send waits for the network but not for the peer to call Recv.
+// There are two streams each way, so that a signal or an ack does not wait behind earlier bulk data. Nothing here
+// allocates per datagram. The flow-control windows exceed the link's credits, so that Send waits for the network but
+// not for the peer to call Recv.
 
 import (
 	"bufio"
@@ -30,17 +30,17 @@ const (
 	// streamDatagram makes a full chunk 32 KiB. 16 and 60 KiB took as many CPU s per GB, as did credits of 16 to 128
 	// (2026-11-21, docs/design/011-quic.md).
 	streamDatagram = 32<<10 + 44
-	// maxQuickDatagram is the longest that takes the quick stream: signals, responses, acks, and small writes.
+	// maxQuickDatagram is the longest datagram on the quick stream, bytes: signals, responses, acks, and small writes.
 	maxQuickDatagram = 4 << 10
-	// streamCredit is the credit in datagrams, 2 MiB, and streamRingSize how far repair may lag behind.
+	// streamCredit is the credit in datagrams, 2 MiB, and streamRingSize the sequence window.
 	streamCredit   = 64
 	streamRingSize = 256
-	// streamSlots is how many datagrams of a stream may wait for Recv or be lent by it: two of the bursts that the link
-	// takes, so that the reader goes on while one is placed.
+	// streamSlots is how many datagrams of a stream may wait for Recv or be lent by it: two bursts of the link, so that
+	// the reader goes on while the link places one.
 	streamSlots = 32
 )
 
-// Which stream, as its first bytes say.
+// Kinds of streams, as in their preambles.
 const (
 	streamQuick = iota // datagrams of up to maxQuickDatagram bytes
 	streamBulk         // longer ones
@@ -56,17 +56,17 @@ type streamConn struct {
 	name string
 	out  [numStreams]streamOut
 	in   [numStreams]streamIn
-	done chan struct{} // closed when nothing more can come
+	done chan struct{} // closed when no more datagrams can arrive
 
 	endOnce sync.Once
-	err     error // written before over is closed
+	err     error // written before done is closed
 	wg      sync.WaitGroup
 }
 
 // streamOut is the sending half of a stream.
 type streamOut struct {
 	st  *quicgo.SendStream
-	mu  sync.Mutex // guards buf, and keeps records whole
+	mu  sync.Mutex // guards buf, and keeps records in one piece
 	buf []byte
 }
 
@@ -81,8 +81,8 @@ type streamIn struct {
 
 const streamMagic = 0x53474E52 // "RNGS"
 
-// preambleOf is what a stream begins with: magic, kind, 0, and the credit and the ring of the link, which both ends
-// must agree on.
+// preambleOf is the first bytes of a stream: magic, kind, 0, and the link's credit and sequence window, which both ends
+// must have alike.
 func preambleOf(kind int) (p [12]byte) {
 	binary.LittleEndian.PutUint32(p[:], streamMagic)
 	p[4] = uint8(kind)
@@ -91,7 +91,7 @@ func preambleOf(kind int) (p [12]byte) {
 	return p
 }
 
-// upgradeStream opens this end's streams and takes the peer's.
+// upgradeStream opens this end's streams and accepts the peer's.
 func upgradeStream(ctx context.Context, c *conn) (*streamConn, error) {
 	s := &streamConn{qc: c.qc, name: c.name, done: make(chan struct{})}
 	if err := s.open(ctx); err != nil {
@@ -109,16 +109,16 @@ func upgradeStream(ctx context.Context, c *conn) (*streamConn, error) {
 	return s, nil
 }
 
-// open opens this end's streams and says which is which.
+// open opens this end's streams and sends their preambles.
 func (s *streamConn) open(ctx context.Context) error {
 	for kind, max := range [numStreams]int{maxQuickDatagram, streamDatagram} {
 		st, err := s.qc.OpenUniStreamSync(ctx)
 		if err != nil {
 			return err
 		}
-		st.SetPriority(int8(2*kind), true) // the quick one goes first
+		st.SetPriority(int8(2*kind), true) // quic-go sends the quick stream first
 		p := preambleOf(kind)
-		if _, err := st.Write(p[:]); err != nil { // is buffered
+		if _, err := st.Write(p[:]); err != nil { // buffered until the first record
 			return err
 		}
 		s.out[kind] = streamOut{st: st, buf: make([]byte, recordHeader+max)}
@@ -126,13 +126,13 @@ func (s *streamConn) open(ctx context.Context) error {
 		in.maxDatagram, in.ready, in.free = max, make(chan []byte, streamSlots), make(chan []byte, streamSlots)
 		in.lent = make([][]byte, 0, streamSlots)
 		for range streamSlots {
-			in.free <- nil // made when it is first needed
+			in.free <- nil // allocated by the first read that needs it
 		}
 	}
 	return nil
 }
 
-// accept takes the peer's streams.
+// accept accepts the peer's streams.
 func (s *streamConn) accept(ctx context.Context) error {
 	for range numStreams {
 		st, err := s.qc.AcceptUniStream(ctx)
@@ -150,8 +150,8 @@ func (s *streamConn) accept(ctx context.Context) error {
 		}
 		kind := int(p[4])
 		if p != preambleOf(kind) || kind >= numStreams || s.in[kind].st != nil {
-			return fmt.Errorf("a stream of %s begins with % x, and not with its kind: look whether the peer runs the same "+
-				"release", s.name, p)
+			return fmt.Errorf("a stream of %s begins with % x, not with the expected preamble: check whether "+
+				"the peer runs the same release", s.name, p)
 		}
 		s.in[kind].st = st
 	}
@@ -161,19 +161,19 @@ func (s *streamConn) accept(ctx context.Context) error {
 func (s *streamConn) Peer() string     { return s.name }
 func (s *streamConn) MaxDatagram() int { return streamDatagram }
 
-// Sizes are the carrier's own.
+// Sizes returns the fixed sizes of this carrier.
 func (s *streamConn) Sizes() transport.Sizes {
 	return transport.Sizes{Credit: streamCredit, SeqWindow: streamRingSize}
 }
 
-// Send puts the datagram on the stream that suits its size.
+// Send writes the datagram to the stream for its size.
 func (s *streamConn) Send(d []byte) error {
 	kind := streamQuick
 	if len(d) > maxQuickDatagram {
 		kind = streamBulk
 	}
 	if len(d) == 0 || len(d) > streamDatagram {
-		return fmt.Errorf("a datagram of %d bytes, where 1 to %d may go", len(d), streamDatagram)
+		return fmt.Errorf("a datagram of %d bytes, not 1 to %d", len(d), streamDatagram)
 	}
 	o := &s.out[kind]
 	o.mu.Lock()
@@ -182,7 +182,7 @@ func (s *streamConn) Send(d []byte) error {
 	return translateError(err)
 }
 
-// read takes the peer's records off one of its streams.
+// read reads the peer's records from one of its streams.
 func (s *streamConn) read(kind int) {
 	in := &s.in[kind]
 	r := bufio.NewReaderSize(in.st, maxQuickDatagram)
@@ -201,11 +201,11 @@ func (s *streamConn) read(kind int) {
 			s.end(s.wrapStreamError(kind, err))
 			return
 		}
-		in.ready <- buf[:n] // has a place for each buffer
+		in.ready <- buf[:n] // ready can hold all buffers
 	}
 }
 
-// wrapStreamError tells what the peer did to one stream from what befell the whole connection.
+// wrapStreamError tells an error of one stream, which the peer caused, from the end of the whole connection.
 func (s *streamConn) wrapStreamError(kind int, err error) error {
 	var reset *quicgo.StreamError
 	switch {
@@ -224,7 +224,7 @@ func (s *streamConn) end(err error) {
 	})
 }
 
-// Recv waits for one datagram and then takes those that are read already.
+// Recv waits for one datagram and then takes those that have already been read.
 func (s *streamConn) Recv(batch [][]byte) (int, error) {
 	for i := range s.in {
 		s.in[i].returnBuffers()
@@ -249,7 +249,7 @@ func (in *streamIn) lend(d []byte) []byte {
 	return d
 }
 
-// fillBatch fills the batch up from place n on. It leaves the reader half of the buffers to go on with.
+// fillBatch fills the batch from place n on. It lends at most half of the buffers, so that the reader can go on.
 func (in *streamIn) fillBatch(batch [][]byte, n int) int {
 	for n < len(batch) && len(in.lent) < streamSlots/2 {
 		select {
@@ -265,7 +265,7 @@ func (in *streamIn) fillBatch(batch [][]byte, n int) int {
 
 func (in *streamIn) returnBuffers() {
 	for i, d := range in.lent {
-		in.free <- d[:cap(d)] // has a place for each buffer
+		in.free <- d[:cap(d)] // free can hold all buffers
 		in.lent[i] = nil
 	}
 	in.lent = in.lent[:0]

@@ -193,7 +193,7 @@ func TestStreamErrorsNameTheStream(t *testing.T) {
 		},
 		"garbage": {
 			func(a *streamConn) error { _, err := a.out[streamBulk].st.Write([]byte("garbage")); return err },
-			"bulk stream of a: a record of the stream has an impossible length: of 1651663207 bytes, where 1 to 32812 may come",
+			"bulk stream of a: a record of the stream has an impossible length: 1651663207 bytes, not 1 to 32812",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

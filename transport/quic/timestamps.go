@@ -12,35 +12,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timestamps are the kernel's times of packets (SO_TIMESTAMPING), for who measures: software times, taken when a packet
-// is given to the device and when it comes from there. They are of the wall clock, ns since 1970.
+// timestamps are the kernel's times of packets (SO_TIMESTAMPING), for measurements: software times, taken when the
+// kernel passes a packet to the device or gets one from it. They are wall-clock times, ns since 1970.
 type timestamps struct {
 	enabled      bool         // immutable
-	lastReceived atomic.Int64 // of the packets that the last read brought
+	lastReceived atomic.Int64 // when the kernel received the packets of the last read
 	delays       atomic.Pointer[queueDelays]
-	pendingSince int64 // owned by the reader: received of the packets that are being taken in; 0: nobody wants it
+	pendingSince int64 // owned by the reader: lastReceived while their packets are being handled; 0: no measurement
 }
 
-// queueDelays counts how long packets lay in the socket and were taken in, µs.
+// queueDelays is a histogram of the time from the kernel's receipt of packets to the end of their handling, µs.
 type queueDelays struct {
-	mu        sync.Mutex // guards of
+	mu        sync.Mutex // guards histogram
 	histogram *hdr.Histogram
 }
 
-// maxQueueDelay is the longest that is told apart: no packet that waits for longer is of use to anybody.
+// maxQueueDelay is the histogram's limit: a packet that waits longer is useless.
 const maxQueueDelay = 10 * time.Second
 
 func newQueueDelays() *queueDelays {
 	return &queueDelays{histogram: hdr.New(1, maxQueueDelay.Microseconds(), 2)}
 }
 
-// Stamps of receiving, and those of sending without the packet, which would have to be copied.
+// Flags for times of receipt, and for times of sending without a copy of the packet.
 const (
 	rxTimestampFlags  = unix.SOF_TIMESTAMPING_RX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE
 	allTimestampFlags = rxTimestampFlags | unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_OPT_TSONLY
 )
 
-// enableTimestamps asks the kernel for stamps of a socket.
+// enableTimestamps asks the kernel for times of the socket's packets.
 func (s *socket) enableTimestamps(flags int) error {
 	if s.raw == nil {
 		return net.ErrClosed
@@ -54,8 +54,8 @@ func (s *socket) enableTimestamps(flags int) error {
 	return nil
 }
 
-// MeasureQueueDelays has the kernel note when packets come, and counts from now on how long they are in this host
-// before they are taken in; false ends that.
+// MeasureQueueDelays begins a histogram of the time from the kernel's receipt of packets to the end of their handling;
+// wanted = false ends it.
 func (n *Network) MeasureQueueDelays(wanted bool) error {
 	s := n.sock
 	if !wanted {
@@ -68,9 +68,8 @@ func (n *Network) MeasureQueueDelays(wanted bool) error {
 	return s.enableTimestamps(rxTimestampFlags)
 }
 
-// QueueDelays is how long packets were in this host, µs: from when the kernel had them until what the same read brought
-// was taken in, or handed to the goroutine of its link where there are more than two processors. Nil where nobody
-// asked.
+// QueueDelays returns that histogram, µs: from the kernel's receipt until the packets of the same read were handled, or
+// with more than two processors passed to the goroutine of their link. It is nil unless MeasureQueueDelays is on.
 func (n *Network) QueueDelays() *hdr.Histogram {
 	w := n.sock.timestamps.delays.Load()
 	if w == nil {
@@ -81,7 +80,7 @@ func (n *Network) QueueDelays() *hdr.Histogram {
 	return w.histogram.Clone()
 }
 
-// record takes the kernel's time of the packets that a read has brought.
+// record notes the kernel's time of the packets of a read.
 func (s *timestamps) record(at int64) {
 	s.lastReceived.Store(at)
 	if s.delays.Load() != nil {
@@ -89,7 +88,7 @@ func (s *timestamps) record(at int64) {
 	}
 }
 
-// recordDelay notes that what the last read brought has been taken in.
+// recordDelay adds the delay of the last read, whose packets have been handled, to the histogram.
 func (s *timestamps) recordDelay() {
 	if s.pendingSince == 0 {
 		return
@@ -103,24 +102,24 @@ func (s *timestamps) recordDelay() {
 	}
 }
 
-// softwareTimestamp takes the software time out of a control message, ns; false where it is another message.
+// softwareTimestamp returns the software time in a control message, ns; false if it is another message.
 func softwareTimestamp(h *unix.Cmsghdr, message []byte) (int64, bool) {
 	at := unix.CmsgLen(0)
 	if h.Level != unix.SOL_SOCKET || h.Type != unix.SCM_TIMESTAMPING ||
 		len(message) < at+int(unsafe.Sizeof(unix.Timespec{})) {
 		return 0, false
 	}
-	// Control messages stand where a machine word may: the kernel pads them.
+	// The kernel aligns control messages to machine words.
 	return (*unix.Timespec)(unsafe.Pointer(&message[at])).Nano(), true
 }
 
-// LastReceiveTime is when the kernel had the packets that the last read brought, ns since 1970; 0 where
-// Config.Timestamps is not set, or none came. The handler of a write may ask. The kernel begins a moment after it was
-// asked: the first packets may be without.
+// LastReceiveTime is when the kernel received the packets of the last read, ns since 1970; 0 without Config.Timestamps,
+// or before the first packet. The handler of a write may call it. The kernel begins a moment after it was asked, so the
+// first packets may have no time.
 func (n *Network) LastReceiveTime() int64 { return n.sock.timestamps.lastReceived.Load() }
 
-// AppendSendTimes appends when the kernel sent packets since the last call, ns since 1970. Who has set
-// Config.Timestamps calls it again and again, since the kernel keeps these times in the room that it has for packets.
+// AppendSendTimes appends the times at which the kernel sent packets since the last call, ns since 1970. With
+// Config.Timestamps set, call it often: the kernel keeps the times in the socket's buffer for packets.
 func (n *Network) AppendSendTimes(to []int64) []int64 {
 	s := n.sock
 	if !s.timestamps.enabled {
@@ -134,7 +133,7 @@ func (n *Network) AppendSendTimes(to []int64) []int64 {
 				continue
 			}
 			if err != nil {
-				return // no more are there
+				return // no more times
 			}
 			for data := oob[:used]; len(data) >= unix.SizeofCmsghdr; {
 				h := (*unix.Cmsghdr)(unsafe.Pointer(&data[0]))

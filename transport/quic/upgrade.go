@@ -2,10 +2,10 @@ package quic
 
 // How a connection gets a session of package express. Both ends go on with the stream of the hellos:
 //
-//	1 both say their connection ID of the session, the largest packet of their interface and the room of their socket
+//	1 both send their connection ID for the session, the largest packet of their interface and receive buffer
 //	2 both derive keys from the TLS session (RFC 8446, section 7.5), a pair for each direction
 //	3 the dialler probes: packets of several sizes, answered in the same size
-//	4 the dialler says the size, the other that it has heard it, and both have a link
+//	4 the dialler sends the size, the acceptor confirms it, and both have a link
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"ringlet/transport/express"
 )
 
-// exporterLabel is what the first traffic secrets are exported under; the context holds the direction.
+// exporterLabel is the exporter label of the first traffic secrets; the context is the direction.
 const exporterLabel = "EXPORTER-ringlet-quic-v1"
 
 // upgradeExpress gives the connection a session of package express.
@@ -42,7 +42,7 @@ func (c *conn) upgradeExpress(ctx context.Context, u transport.Upgrade) (transpo
 	return x, nil
 }
 
-// assignNumber finds a number for a session, of which nothing is known outside.
+// assignNumber gives a session a random connection ID with a free index.
 func (b *sessions) assignNumber(x *expressConn) error {
 	for range 8 * maxSessions {
 		x.recvSessionID = express.NewSessionID(rand.Uint64())
@@ -50,7 +50,7 @@ func (b *sessions) assignNumber(x *expressConn) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("all %d sessions of this node are taken", maxSessions)
+	return fmt.Errorf("all %d sessions of this node are in use", maxSessions)
 }
 
 func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
@@ -58,7 +58,7 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 	if err != nil {
 		return err
 	}
-	ip := to.IP // of the interface: this end's address, or that of the loopback
+	ip := to.IP // this end's address, or that of the loopback, to find the interface
 	if from, ok := c.qc.LocalAddr().(*net.UDPAddr); ok && !ip.IsLoopback() {
 		ip = from.IP
 	}
@@ -71,7 +71,7 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 		return err
 	}
 	if u.Dialler {
-		// The peer is ready once it has said so: it answers probes from then on.
+		// The peer answers probes once it has sent messageReady.
 		if err := c.expectReady(); err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 			err = putMessage(c.st, binary.LittleEndian.AppendUint16(nil, uint16(c.packetSize)))
 		}
 		if err == nil {
-			err = c.expectReady() // what is sent to a peer that does not listen yet is lost
+			err = c.expectReady() // a datagram to a peer that is not ready yet would be lost
 		}
 	} else {
 		if err = putMessage(c.st, []byte{messageReady}); err == nil {
@@ -98,13 +98,13 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 	return c.st.Close()
 }
 
-// messageReady is the message that an end answers probes, and later that it takes datagrams.
+// messageReady says that its sender answers probes, and later that it accepts datagrams.
 const messageReady = 1
 
 func (c *expressConn) expectReady() error {
 	m, err := getMessage(c.st)
 	if err == nil && (len(m) != 1 || m[0] != messageReady) {
-		err = fmt.Errorf("%s said %x where it should say that it is ready", c.name, m)
+		err = fmt.Errorf("%s sent %x instead of the message that it is ready", c.name, m)
 	}
 	return err
 }
@@ -115,25 +115,25 @@ func (c *expressConn) receiveSize(most int) (int, error) {
 		return 0, err
 	}
 	if len(m) != 2 {
-		return 0, fmt.Errorf("%s told a packet size in %d bytes", c.name, len(m))
+		return 0, fmt.Errorf("%s sent a packet size in %d bytes, not 2", c.name, len(m))
 	}
 	size := int(binary.LittleEndian.Uint16(m))
 	if size < minPacketSize || size > most {
-		return 0, fmt.Errorf("%s wants packets of %d bytes, this path bears %d to %d", c.name, size, minPacketSize, most)
+		return 0, fmt.Errorf("%s wants packets of %d bytes; this path carries %d to %d", c.name, size, minPacketSize, most)
 	}
 	return size, nil
 }
 
-// introduction is what an end says of itself.
+// introduction is an end's first message of the upgrade.
 type introduction struct {
 	session       uint64
-	largestPacket int // packet, bytes
+	largestPacket int // of its interface, bytes
 	receiveSpace  int // of the socket's receive buffer, bytes
 }
 
 func (c *expressConn) introduce(largest int) (introduction, error) {
 	var b [14]byte
-	binary.BigEndian.PutUint64(b[0:], c.recvSessionID) // as it stands in packets
+	binary.BigEndian.PutUint64(b[0:], c.recvSessionID) // in the byte order of packets
 	binary.LittleEndian.PutUint16(b[8:], uint16(largest))
 	binary.LittleEndian.PutUint32(b[10:], uint32(c.net.sock.receiveSpace()))
 	if err := putMessage(c.st, b[:]); err != nil {
@@ -152,13 +152,13 @@ func (c *expressConn) introduce(largest int) (introduction, error) {
 		receiveSpace:  int(binary.LittleEndian.Uint32(m[10:])),
 	}
 	if i.largestPacket < minPacketSize || largest < minPacketSize {
-		return i, fmt.Errorf("the interface bears packets of %d bytes, that of %s %d; the carrier quic needs %d",
+		return i, fmt.Errorf("the interface carries packets of %d bytes, that of %s %d; the carrier quic needs %d",
 			largest, c.name, i.largestPacket, minPacketSize)
 	}
 	return i, nil
 }
 
-// prepare derives the keys and readies both directions; from here on probes are answered.
+// prepare derives the keys for both directions; from here on this end answers probes.
 func (c *expressConn) prepare(u transport.Upgrade, session uint64) error {
 	out, err := c.export(exporterLabel, u.Dialler, express.SecretSize)
 	if err != nil {
@@ -186,14 +186,14 @@ func (c *expressConn) prepare(u transport.Upgrade, session uint64) error {
 }
 
 const (
-	// minPacketSize carries the smallest datagram of a link.
+	// minPacketSize holds the smallest datagram of a link, bytes.
 	minPacketSize = 1200
-	// jumboPacketSize is the payload of a 9000-byte frame with IPv4.
+	// jumboPacketSize is the payload of a 9000-byte frame with IPv4, bytes.
 	jumboPacketSize = 8972
 )
 
-// candidateSizes are the sizes worth a probe, in falling order: what the interfaces bear, and what networks between
-// them may.
+// candidateSizes are the sizes to probe, in falling order: the most that the interfaces carry, and the sizes of usual
+// networks between them.
 func candidateSizes(most int) []int {
 	sizes := []int{most}
 	for _, s := range [...]int{jumboPacketSize, jumboPacketSize - 20, 1472, 1452, 1392, minPacketSize} {
@@ -204,6 +204,5 @@ func candidateSizes(most int) []int {
 	return sizes
 }
 
-// maxBulkPacket bounds packets where the interface bears any size. See docs/design/011-quic.md for the
-// measurement.
+// maxBulkPacket bounds packets where the interface carries any size. See docs/design/011-quic.md for the measurement.
 const maxBulkPacket = jumboPacketSize

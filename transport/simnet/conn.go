@@ -10,25 +10,25 @@ import (
 	"ringlet/transport"
 )
 
-// queueLen is how many datagrams a pipe holds; what comes on top is dropped. quic-go holds 128 received
-// ones, and 32 and more are under way. The room for late ones is on top, as a wire has it.
+// queueLen is how many datagrams a pipe holds; it drops further ones. quic-go holds 128 received ones, and 32 and more
+// are on the wire. Late datagrams need more, as on a wire.
 const queueLen = 512
 
-// pipe is one direction of a connection: a wire and the queue behind it. The sender works out when a datagram arrives;
-// the receiver waits until then, so no goroutine carries it.
+// pipe is one direction of a connection: a wire and the queue behind it. The sender computes when a datagram arrives;
+// the receiver waits until then, so the pipe needs no goroutine.
 type pipe struct {
 	fabric *Fabric
-	wake   chan struct{} // something has changed that the receiver waits for
+	wake   chan struct{} // wakes the receiver after a change
 
-	mu           sync.Mutex // guards what follows
+	mu           sync.Mutex // guards the rest
 	wire         *wire
 	queue        flights
 	lastOrder    uint64
 	delays       []time.Duration
-	freeBufs     [][]byte // buffers of datagrams that are over
-	endErr       error    // what the receiver finds at endAt
+	freeBufs     [][]byte // buffers of received or dropped datagrams
+	endErr       error    // the error for the receiver at endAt
 	endAt        time.Duration
-	pendingClose error // the peer's closing words, held up by a partition
+	pendingClose error // the peer's close, held up by a partition
 	idleAt       time.Duration
 }
 
@@ -43,7 +43,7 @@ func (p *pipe) notify() {
 	}
 }
 
-// send sends a datagram on its way.
+// send puts a datagram on the wire.
 func (p *pipe) send(d []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,8 +68,8 @@ func (p *pipe) buffer() []byte {
 	return make([]byte, 0, defaultDatagram)
 }
 
-// receive moves what is due into batch and takes back what an earlier call gave. Without any it says how long to wait;
-// never is for as long as nothing changes.
+// receive moves datagrams that are due into batch, and takes back the buffers of an earlier call. If none is due, it
+// returns how long to wait; never means until the next change.
 func (p *pipe) receive(batch, back [][]byte) (n int, wait time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *pipe) receive(batch, back [][]byte) (n int, wait time.Duration, err err
 
 const never = time.Duration(1<<63 - 1)
 
-// next is when something happens next on the pipe.
+// next is when the next datagram or the end of the connection is due.
 func (p *pipe) next() time.Duration {
 	t := never
 	if len(p.queue) > 0 {
@@ -108,7 +108,7 @@ func (p *pipe) next() time.Duration {
 	return t
 }
 
-// endReason says why the receiver gets nothing more.
+// endReason is why the receiver gets no more datagrams; nil if it may get some.
 func (p *pipe) endReason(now time.Duration) error {
 	switch {
 	case p.endErr != nil && now >= p.endAt:
@@ -125,7 +125,7 @@ func (p *pipe) endReasonNow() error {
 	return p.endReason(p.fabric.now())
 }
 
-// endAfter makes the receiver find err after the given time; the first end stands.
+// endAfter gives the receiver err after the given time, unless an earlier end is set.
 func (p *pipe) endAfter(after time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +136,7 @@ func (p *pipe) endAfter(after time.Duration, err error) {
 	p.notify()
 }
 
-// closeByPeer brings the peer's closing words, once there is a way for them.
+// closeByPeer delivers the peer's close, once there is no partition.
 func (p *pipe) closeByPeer(err error) {
 	p.mu.Lock()
 	cut := p.wire.isCut
@@ -172,13 +172,13 @@ type conn struct {
 	self, peer string
 	in, out    *pipe
 
-	lastBatch [][]byte // the receiver's: what the last Recv gave
+	lastBatch [][]byte // owned by the receiver: what the last Recv returned
 }
 
 func (c *conn) Peer() string     { return c.peer }
 func (c *conn) MaxDatagram() int { return defaultDatagram }
 
-// Sizes has what a path carries that has become narrow.
+// Sizes returns the size of datagrams that also a narrow path carries.
 func (c *conn) Sizes() transport.Sizes { return transport.Sizes{BaseDatagram: baseDatagram} }
 
 // Send never waits.
@@ -204,7 +204,7 @@ func (c *conn) Recv(batch [][]byte) (int, error) {
 	}
 }
 
-// wait returns when something has changed, or after d.
+// wait returns after a change, or after d.
 func (c *conn) wait(d time.Duration) {
 	if d >= never/2 {
 		<-c.in.wake
@@ -218,7 +218,7 @@ func (c *conn) wait(d time.Duration) {
 	}
 }
 
-// Close ends this end at once, and the peer's after the way there.
+// Close ends this end at once, and the peer's after the wire's delay.
 func (c *conn) Close(reason string) error {
 	if c.fabric.remove(c) {
 		c.in.endAfter(0, transport.ErrClosed)

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Faults describes an unkind network. The zero value delivers everything at once, in order.
+// Faults describes the faults of a network. The zero value delivers all datagrams at once, in order.
 type Faults struct {
-	Loss      float64       // share of datagrams that vanish, 0–1
-	Duplicate float64       // share that arrives twice
-	Reorder   float64       // share that is held back by up to ReorderBy
-	Delay     time.Duration // every datagram's way
+	Loss      float64       // share of datagrams that are lost, 0–1
+	Duplicate float64       // share of datagrams that arrive twice
+	Reorder   float64       // share of datagrams that are held back by up to ReorderBy
+	Delay     time.Duration // of every datagram
 	Jitter    time.Duration // added at random, uniformly
 	ReorderBy time.Duration // zero means four times Delay
 }
 
-// wire decides the fate of datagrams, the same for the same seed and the same sequence of them.
+// wire decides what happens to datagrams: the same for the same seed and sequence of datagrams.
 type wire struct {
 	faults Faults
 	rng    *rand.Rand
@@ -29,7 +29,7 @@ func newWire(f Faults, seed uint64) *wire {
 	return &wire{faults: f, rng: rand.New(rand.NewPCG(seed, 0x52696e676c6574))}
 }
 
-// drawDelays returns after which delays copies of the next datagram arrive: none, one or two.
+// drawDelays returns the delays of the copies of the next datagram that arrive: none, one or two.
 func (w *wire) drawDelays(out []time.Duration) []time.Duration {
 	if w.isCut || w.rng.Float64() < w.faults.Loss {
 		return out

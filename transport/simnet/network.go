@@ -12,20 +12,20 @@ import (
 	"ringlet/transport"
 )
 
-// Sizes and times of the simulated carrier, as those of quic.
+// Sizes and times of the simulated carrier, like those of quic.
 const (
 	defaultDatagram = 1415
 	baseDatagram    = 1095
 	acceptQueue     = 16
 	dialTimeout     = 5 * time.Second // how long a dialler waits for an answer
-	idleTimeout     = 5 * time.Second // how long a peer that cannot be heard is believed to live
+	idleTimeout     = 5 * time.Second // when a silent peer counts as gone
 )
 
 // Errors of the simulated carrier.
 var (
-	// errIdle ends a connection over which nothing could come for the idle time-out, 5 s: a partition.
+	// errIdle ends a connection after idleTimeout in a partition.
 	errIdle = errors.New("nothing was heard of the peer for too long")
-	// errNoAnswer ends a dial that nobody answers.
+	// errNoAnswer ends a dial that gets no answer.
 	errNoAnswer = errors.New("no answer")
 )
 
@@ -36,8 +36,7 @@ func (e *ClosedError) Error() string {
 	return fmt.Sprintf("%s closed the connection: %s", e.Peer, e.Reason)
 }
 
-// A Fabric is what named nodes are joined by. It has no goroutines: datagrams lie in their connection until they are
-// due.
+// A Fabric joins named nodes. It has no goroutines: datagrams wait in their connection until they are due.
 type Fabric struct {
 	// immutable after NewFabric
 	faults Faults
@@ -48,7 +47,7 @@ type Fabric struct {
 	nodes     map[string]*Network
 	cuts      map[nodePair]bool
 	conns     map[*conn]struct{}
-	connCount uint64 // connections so far
+	connCount uint64 // connections made so far
 }
 
 // nodePair is two node names in order.
@@ -56,7 +55,7 @@ type nodePair struct{ a, b string }
 
 func newNodePair(a, b string) nodePair { return nodePair{min(a, b), max(a, b)} }
 
-// NewFabric makes a fabric without nodes. Under testing/synctest it is made inside the bubble.
+// NewFabric makes a fabric without nodes. Under testing/synctest make it inside the bubble.
 func NewFabric(f Faults, seed uint64) *Fabric {
 	return &Fabric{
 		faults: f,
@@ -70,12 +69,12 @@ func NewFabric(f Faults, seed uint64) *Fabric {
 
 func (f *Fabric) now() time.Duration { return time.Since(f.start) }
 
-// Node adds a node. Its name is its address, and what its peers take it for.
+// Node adds a node. Its name is its address, and its name as a peer.
 func (f *Fabric) Node(name string) (*Network, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.nodes[name] != nil {
-		return nil, fmt.Errorf("the simulated network has a node %q already", name)
+		return nil, fmt.Errorf("the simulated network already has a node %q", name)
 	}
 	n := &Network{
 		fabric: f,
@@ -87,8 +86,8 @@ func (f *Fabric) Node(name string) (*Network, error) {
 	return n, nil
 }
 
-// Partition cuts or heals the way between two nodes, both directions. What is under way when it is cut arrives. A cut
-// that lasts longer than the idle time-out ends the connections.
+// Partition cuts or heals the path between two nodes, in both directions. Datagrams that were sent before the cut
+// arrive. A cut that lasts longer than the idle time-out ends the connections.
 func (f *Fabric) Partition(a, b string, cut bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,7 +99,7 @@ func (f *Fabric) Partition(a, b string, cut bool) {
 	}
 }
 
-// connect joins two nodes.
+// connect makes a connection between two nodes.
 func (f *Fabric) connect(a, b *Network) (atA, atB *conn, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +127,7 @@ func (f *Fabric) connect(a, b *Network) (atA, atB *conn, err error) {
 	return atA, atB, nil
 }
 
-// remove takes a connection's end out and reports whether it was still in.
+// remove takes an end of a connection off the fabric, and reports whether it was there.
 func (f *Fabric) remove(c *conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,7 +138,7 @@ func (f *Fabric) remove(c *conn) bool {
 	return true
 }
 
-// Network is one node's place on a fabric: a carrier (transport.Network).
+// Network is one node's carrier on a fabric (transport.Network).
 type Network struct {
 	fabric *Fabric
 	name   string
@@ -147,10 +146,10 @@ type Network struct {
 	closed chan struct{}
 }
 
-// Addr is where peers dial.
+// Addr is where others dial.
 func (n *Network) Addr() net.Addr { return &net.UnixAddr{Name: n.name, Net: "simnet"} }
 
-// Dial connects to the named node. Names cannot be forged here: a node that is dialled by another name refuses.
+// Dial connects to the named node. Names cannot be forged here: a node refuses a dial with another name.
 func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (transport.Conn, []byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, errNoAnswer)
 	defer cancel()
@@ -170,7 +169,7 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 	select {
 	case to.queue <- in:
 	default:
-		return nil, nil, fmt.Errorf("dialling %s at %s: %d peers wait there already", name, addr, acceptQueue)
+		return nil, nil, fmt.Errorf("dialling %s at %s: %d peers already wait there", name, addr, acceptQueue)
 	}
 	select {
 	case r := <-in.reply:
@@ -191,7 +190,7 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 	return nil, nil, fmt.Errorf("dialling %s at %s: %w", name, addr, err)
 }
 
-// lookUp finds the node at an address, after one round trip; a node behind a partition does not answer.
+// lookUp finds the node at an address, after one round trip. A node behind a partition does not answer.
 func (n *Network) lookUp(ctx context.Context, addr string) (*Network, error) {
 	select {
 	case <-n.closed:
@@ -216,7 +215,7 @@ func (n *Network) lookUp(ctx context.Context, addr string) (*Network, error) {
 	}
 }
 
-// noAnswerTimeout is how long a dialler of nobody waits before it reports that.
+// noAnswerTimeout is how long a dialler waits for a node that does not exist or cannot be reached.
 const noAnswerTimeout = 100 * time.Millisecond
 
 // Accept waits for a peer to dial.
@@ -236,7 +235,7 @@ func (n *Network) Accept(ctx context.Context) (transport.Incoming, error) {
 	}
 }
 
-// Close takes the node off the fabric and ends its connections; the peers learn.
+// Close takes the node off the fabric and ends its connections; the peers get the reason.
 func (n *Network) Close() error {
 	f := n.fabric
 	f.mu.Lock()
@@ -265,8 +264,8 @@ type incoming struct {
 	hello    []byte
 	reply    chan reply
 
-	mu       sync.Mutex // guards left
-	answered bool       // the dialler has gone, or has its reply
+	mu       sync.Mutex // guards answered
+	answered bool       // the dialler has gone, or has got its reply
 }
 
 type reply struct {
@@ -279,7 +278,7 @@ func (in *incoming) Peer() string     { return in.from.name }
 func (in *incoming) Hello() []byte    { return in.hello }
 func (in *incoming) MaxDatagram() int { return defaultDatagram }
 
-// Answer takes the peer in.
+// Answer accepts the peer.
 func (in *incoming) Answer(hello []byte) (transport.Conn, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -295,7 +294,7 @@ func (in *incoming) Answer(hello []byte) (transport.Conn, error) {
 	return ours, nil
 }
 
-// Refuse turns the peer away.
+// Refuse refuses the peer.
 func (in *incoming) Refuse(code transport.RefuseCode, why string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -305,7 +304,7 @@ func (in *incoming) Refuse(code transport.RefuseCode, why string) {
 	}
 }
 
-// withdraw tells that the dialler waits no more, and returns the connection that it was just given, if any.
+// withdraw notes that the dialler waits no longer, and returns the connection if an answer has come meanwhile.
 func (in *incoming) withdraw() *conn {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -15,19 +15,18 @@ type Machine interface {
 }
 
 // A Pair joins two machines by two faulty wires and runs them in virtual time, without goroutines: the same seed gives
-// the same run, to the byte.
+// the same run to the byte.
 type Pair struct {
 	Ends [2]Machine
-	// OnChange, if set, is called whenever an end has changed, so that the owner can read its events. Data that lies
-	// in the datagram received is not valid any longer than that.
+	// OnChange, if set, is called whenever an end has changed, so that the owner can read its events. Data in the received
+	// datagram is valid only until OnChange returns.
 	OnChange func(end int)
-	// Sent, Lost, Delivered and Reordered (delivered after one that was sent later) count datagrams per direction, the
-	// sender's.
+	// Sent, Lost, Delivered and Reordered (delivered after a later one) count datagrams by the sending end.
 	Sent, Lost, Delivered, Reordered [2]int
 
-	// ShouldLose, if set, decides beside the Faults what vanishes on its way.
+	// ShouldLose, if set, decides in addition to the Faults which datagrams are lost.
 	ShouldLose func(from int, d []byte) bool
-	// EmptySends counts how often an end said that something was due and sent nothing, again and again.
+	// EmptySends counts how often an end reported datagrams due for maxSends calls, and sent none.
 	EmptySends [2]int
 
 	now             int64
@@ -35,13 +34,13 @@ type Pair struct {
 	drivers         [2]endDriver
 	queue           flights
 	order           uint64
-	newestDelivered [2]uint64 // order of the newest delivered, per direction
+	newestDelivered [2]uint64 // order of the newest datagram delivered, by sending end
 	buf             []byte
 	delays          []time.Duration
-	freeBufs        [][]byte // datagrams that are over
+	freeBufs        [][]byte // buffers of delivered datagrams
 }
 
-// NewPair joins a and b. Each direction has its own random numbers.
+// NewPair joins a and b. Each direction has a random sequence of its own.
 func NewPair(a, b Machine, maxDatagram int, f Faults, seed uint64) *Pair {
 	return &Pair{
 		Ends:  [2]Machine{a, b},
@@ -51,15 +50,15 @@ func NewPair(a, b Machine, maxDatagram int, f Faults, seed uint64) *Pair {
 	}
 }
 
-// SetSendModes sets how the owners of both ends go about sending. With another than Eager they must be told by Wake
-// what they ask for.
+// SetSendModes sets how the owners of both ends send. Unless the mode is Eager, call Wake after each request to the
+// machine.
 func (p *Pair) SetSendModes(a, b SendMode) { p.drivers[0].mode, p.drivers[1].mode = a, b }
 
 // Now is the virtual time, ns.
 func (p *Pair) Now() int64 { return p.now }
 
-// Run goes on until done reports true, until nothing can happen any more, or until the virtual time limit. It reports
-// what done said last.
+// Run goes on until done reports true, no more events can come, or the limit of virtual time is reached. It returns
+// what done returned last.
 func (p *Pair) Run(limit time.Duration, done func() bool) bool {
 	end := p.now + int64(limit)
 	for {
@@ -83,7 +82,7 @@ func (p *Pair) Run(limit time.Duration, done func() bool) bool {
 	}
 }
 
-// drain lets both ends send all they may.
+// drain lets both ends send all that they may.
 func (p *Pair) drain() {
 	for e := range p.Ends {
 		if p.drivers[e].mode != Eager {
@@ -122,7 +121,7 @@ func (p *Pair) send(from int, d []byte) {
 	}
 }
 
-// next is when something happens next.
+// next is when the next datagram or deadline is due.
 func (p *Pair) next() (int64, bool) {
 	t, ok := int64(0), false
 	if len(p.queue) > 0 {
@@ -140,7 +139,7 @@ func (p *Pair) next() (int64, bool) {
 	return t, ok
 }
 
-// arrive delivers everything due.
+// arrive delivers all datagrams that are due.
 func (p *Pair) arrive() {
 	var got [2]bool
 	for len(p.queue) > 0 && p.queue[0].at <= p.now {
@@ -151,7 +150,7 @@ func (p *Pair) arrive() {
 			p.Reordered[from]++
 		}
 		p.newestDelivered[from] = max(p.newestDelivered[from], f.order)
-		// A datagram that does not parse is counted by the machine; the caller looks at the counters.
+		// The machine counts a datagram that does not parse; the caller checks the counters.
 		_ = p.Ends[f.to].Receive(p.now, f.data)
 		got[f.to] = true
 		p.changed(f.to)
@@ -177,7 +176,7 @@ func (p *Pair) changed(e int) {
 	}
 }
 
-// flight is a datagram under way.
+// flight is a datagram on the wire.
 type flight struct {
 	at    int64
 	order uint64

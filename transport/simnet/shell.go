@@ -2,38 +2,39 @@ package simnet
 
 import "time"
 
-// A SendMode is how the owner of a machine goes about sending.
+// A SendMode is when the owner of a machine lets it send.
 type SendMode uint8
 
 // SendModes.
 const (
-	// Eager asks for datagrams whenever anything has happened, whether or not any is said to be due.
+	// Eager asks for datagrams after every event, whether or not NextDue reports any.
 	Eager SendMode = iota
-	// Inline is the reader of a socket in a process of one or two processors: what a read makes due it sends before it
-	// reads again, for as long as something is due. Time is kept by a pump, which sleeps until the deadline that it
-	// knew when it lay down, or an earlier one.
+	// Inline models a socket's reader in a process of one or two processors: the reader sends all that a read makes due
+	// before it reads again. A pump keeps the time: it sleeps until the deadline that it knew when it fell asleep, or an
+	// earlier one.
 	Inline
-	// Pumped is a process of more processors: the reader wakes the pump if something is due, and the pump sends.
+	// Pumped models a process with more processors: the reader wakes the pump if datagrams are due, and the pump sends
+	// them.
 	Pumped
 )
 
-// Due is asked for by the modes Inline and Pumped.
+// dueMachine is what the modes Inline and Pumped need in addition.
 type dueMachine interface{ NextDue() bool }
 
 // wakeUpDelay is how long a pump takes to wake.
 const wakeUpDelay = int64(20 * time.Microsecond)
 
-// maxSends bounds what is sent in one go. More than all windows together hold is a machine that says that something is
-// due, and sends nothing.
+// maxSends bounds the datagrams sent at once. A machine that exceeds it, by more than all windows together, reports
+// datagrams due and sends none.
 const maxSends = 1 << 14
 
-// endDriver is the owner of one end.
+// endDriver models the owner of one end.
 type endDriver struct {
 	mode   SendMode
-	wakeAt int64 // when the pump wakes, ns; 0: it sleeps until something is due
+	wakeAt int64 // when the pump wakes, ns; 0: when a datagram is due
 }
 
-// finishRead tells an owner that its reader has taken what was at hand.
+// finishRead lets an owner send or wake its pump after its reader has read all that has arrived.
 func (p *Pair) finishRead(e int) {
 	due := p.Ends[e].(dueMachine).NextDue()
 	switch s := &p.drivers[e]; {
@@ -45,21 +46,21 @@ func (p *Pair) finishRead(e int) {
 	p.sleepUntilDeadline(e)
 }
 
-// sleepUntilDeadline has a pump sleep no longer than until the deadline.
+// sleepUntilDeadline bounds a pump's sleep by the machine's deadline.
 func (p *Pair) sleepUntilDeadline(e int) {
 	if d := p.Ends[e].Deadline(); d != 0 && (p.drivers[e].wakeAt == 0 || d < p.drivers[e].wakeAt) {
 		p.drivers[e].wakeAt = max(d, p.now)
 	}
 }
 
-// Wake tells an owner's pump that the owner has asked the machine for something.
+// Wake wakes an owner's pump, after a request of the owner to the machine.
 func (p *Pair) Wake(e int) {
 	if p.drivers[e].mode != Eager {
 		p.drivers[e].wakeAt = p.now
 	}
 }
 
-// runPumps lets the pumps that are awake send.
+// runPumps lets the pumps send that are awake.
 func (p *Pair) runPumps() {
 	for e := range p.drivers {
 		s := &p.drivers[e]
@@ -72,12 +73,12 @@ func (p *Pair) runPumps() {
 		p.sendDue(e)
 		p.sleepUntilDeadline(e)
 		if s.wakeAt == p.now {
-			s.wakeAt++ // a deadline that has passed and made nothing due: time must go on
+			s.wakeAt++ // after a deadline that made nothing due, time must go on
 		}
 	}
 }
 
-// sendDue sends for as long as something is due, as a reader does before it reads again.
+// sendDue sends as long as datagrams are due, as a reader does before it reads again.
 func (p *Pair) sendDue(e int) {
 	m := p.Ends[e].(dueMachine)
 	for turns := 0; m.NextDue(); turns++ {
