@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The memory of a segment is a memfd of its creator, sealed: it can neither shrink nor grow, so no process can take
-// pages away that another has mapped, which would kill that one with SIGBUS. A memfd has no name. What stands under a
-// segment's name is its card, a small file that says where the memory is. Nothing is ever read through a card once the
-// memory is open: who cuts it short or removes it keeps newcomers out, and no more.
+// A segment's memory is a memfd of its creator, sealed against shrinking and growing: so no process can remove pages
+// that another one has mapped, which would kill that one with SIGBUS. A memfd has no name. The file under a segment's
+// name is its card, a small file that says where the memory is. No process reads the card once it has opened the
+// memory: cutting it short or removing it only keeps further processes out.
 //
-// A card is one line, of which docs/format/segment.md tells:
+// A card is one line, described in docs/format/segment.md:
 //
 //	ringlet-segment 2 /proc/4711/fd/9 67108864 1 52344
 //	                  where           size     device and inode of the memory
@@ -25,16 +25,16 @@ import (
 const (
 	cardMagic   = "ringlet-segment"
 	cardVersion = 2
-	// maxCard is more than a card with the largest numbers has.
+	// maxCard is more than the length of a card with the largest numbers, bytes.
 	maxCard = 160
-	// memfdName begins what /proc shows of the memory; the segment's name follows.
+	// memfdName is the beginning of the memory's name in /proc; the segment's name follows.
 	memfdName = "ringlet-segment:"
 )
 
-// memorySeals that the memory of every segment has.
+// memorySeals are the seals on the memory of every segment.
 const memorySeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// card says where the memory of a segment is.
+// card says where a segment's memory is.
 type card struct {
 	pid, fd  int
 	size     int
@@ -47,7 +47,7 @@ func (c *card) String() string {
 	return fmt.Sprintf("%s %d %s %d %d %d\n", cardMagic, cardVersion, c.path(), c.size, c.dev, c.ino)
 }
 
-// parseCard reads a card. Anything else is errForeignSegment.
+// parseCard reads a card. Any other text gives errForeignSegment.
 func parseCard(text string) (c card, err error) {
 	var word string
 	var version int
@@ -56,14 +56,14 @@ func parseCard(text string) (c card, err error) {
 		&word, &version, &c.pid, &c.fd, &c.size, &c.dev, &c.ino)
 	switch {
 	case err != nil || n != 7 || !terminated || rest != "" || word != cardMagic || c.String() != text:
-		return card{}, fmt.Errorf("%w: it does not hold the line that says where the memory is", errForeignSegment)
+		return card{}, fmt.Errorf("%w: it is no card, the line that says where a segment's memory is", errForeignSegment)
 	case c.pid <= 0 || c.fd < 0 || c.size <= 0:
-		return card{}, fmt.Errorf("%w: its numbers mean nothing", errForeignSegment)
+		return card{}, fmt.Errorf("%w: its numbers are out of range", errForeignSegment)
 	}
 	return c, nil
 }
 
-// readCard reads the card of an open file of this user.
+// readCard reads the card in an open file of this user.
 func readCard(f *os.File) (card, error) {
 	if err := checkOwner(f); err != nil {
 		return card{}, err
@@ -78,7 +78,7 @@ func readCard(f *os.File) (card, error) {
 
 // newMemory makes memory without a name, which can be sealed.
 func newMemory(name string) (*os.File, error) {
-	const noExec = 0x8 // MFD_NOEXEC_SEAL, since Linux 6.3: nobody runs what stands there
+	const noExec = 0x8 // MFD_NOEXEC_SEAL, since Linux 6.3: the memory cannot be executed
 	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(memfdName+name, flags|noExec)
 	if errors.Is(err, unix.EINVAL) {
@@ -95,7 +95,7 @@ func newMemory(name string) (*os.File, error) {
 	return f, nil
 }
 
-// sealMemory makes the memory keep its size for good.
+// sealMemory fixes the memory's size for good.
 func sealMemory(f *os.File) error {
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, memorySeals); err != nil {
 		return fmt.Errorf("seal: %w", err)
@@ -103,7 +103,7 @@ func sealMemory(f *os.File) error {
 	return nil
 }
 
-// cardOf is the card of memory of this process.
+// cardOf makes the card of memory of this process.
 func cardOf(f *os.File, size int) (*card, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -118,12 +118,12 @@ func cardOf(f *os.File, size int) (*card, error) {
 	}, nil
 }
 
-// open opens the memory that a card speaks of, and makes sure that it is that: numbers of processes and descriptors
-// mean something else in another container, and are given again.
+// open opens the memory that a card names, and checks that it is the card's: in another container, or after the
+// creator's death, the same process and descriptor numbers may belong to other memory.
 func (c *card) open() (*os.File, error) {
 	if to, err := os.Readlink(c.path()); err != nil || !strings.HasPrefix(to, "/memfd:"+memfdName) {
 		if errors.Is(err, fs.ErrPermission) {
-			return nil, fmt.Errorf("%w: the kernel shows nothing of the process %d: another user, more rights, "+
+			return nil, fmt.Errorf("%w: this process may not look into process %d: another user, more rights, "+
 				"or another namespace of users (%w)", errForeignSegment, c.pid, err)
 		}
 		return nil, c.notHereError()
@@ -149,13 +149,13 @@ func (c *card) open() (*os.File, error) {
 	return f, nil
 }
 
-// notHereError is the error of a card whose memory is not here.
+// notHereError is the error for a card whose memory cannot be found.
 func (c *card) notHereError() error {
 	return fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", ErrNotFound, c.pid)
 }
 
-// reservedMemory is how much memory the segments have whose cards lie in dir. The memory of a segment counts as if it
-// lay there: the size of that file system is what this machine grants to shared memory.
+// reservedMemory is the memory of all segments with cards in dir, bytes. The size of that file system is what this
+// machine grants to shared memory, so the memory counts as if it lay there.
 func reservedMemory(dir string) (sum uint64) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Reasons of the errors of this package. They are wrapped in a typed error that says what and
-// where; callers branch with errors.Is.
+// Reasons of this package's errors. They are wrapped in typed errors that say which step failed and where; callers
+// branch with errors.Is.
 var (
 	// segments
 	errBadName        = errors.New("the name is not usable as a segment's file name")
@@ -23,13 +23,13 @@ var (
 	errPageDenied     = errors.New("a page of the range is closed to this peer")
 	ErrOverlap        = errors.New("the range overlaps one that is in use")
 	ErrTableFull      = errors.New("every window of the table is in use")
-	errBadAccess      = errors.New("the access names nothing or something unknown")
-	errBadPeer        = errors.New("a grant goes to one peer, not to any")
+	errBadAccess      = errors.New("the access is empty, or has an unknown kind")
+	errBadPeer        = errors.New("a grant must be to one peer, not to any")
 	errInUse          = errors.New("a grant of the segment is live")
-	errStaleRef       = errors.New("the reference is not that of a live grant")
+	errStaleRef       = errors.New("the reference belongs to no live grant")
 	errPinned         = errors.New(
-		"an evicted peer's process lives and is still inside the window: its bytes cannot be had back")
-	ErrOtherTable     = errors.New("the table is not the one that was meant: it is of another time or another host")
+		"an evicted peer's process is alive and still inside the window, so its bytes cannot be taken back")
+	ErrOtherTable     = errors.New("the table is not the expected one: an earlier process or another host made it")
 	errPeerInUse      = errors.New("another importer writes as this peer already")
 	errOtherDirectory = errors.New("the segment lies in another directory than the shared table")
 	errDirectoryFull  = errors.New("the shared table's directory of segments is full")
@@ -48,8 +48,8 @@ var (
 	errReadersFull    = errors.New("every place for a reader of the buffer is taken")
 	ErrTooLarge       = errors.New("the entry is larger than half of the buffer or 4 GiB")
 	errOutstanding    = errors.New("a reserved place is neither committed nor cancelled")
-	errNotOutstanding = errors.New("the place is not out: it was given back before, or never handed out")
-	errBadEntry       = errors.New("the length or the type is not that of an entry for this place")
+	errNotOutstanding = errors.New("the place is not reserved: it was returned before, or never handed out")
+	errBadEntry       = errors.New("the entry's length or type does not fit the place")
 	errLossySharing   = errors.New("a reader that shares entries with others may not lose any")
 	errBadMode        = errors.New("the mode is neither broadcast nor sharing")
 	errHostLayout     = errors.New("the layouts are for 64-bit little-endian machines")
@@ -59,7 +59,7 @@ var (
 type SegmentError struct {
 	Op   string // "create", "open", "close", "sweep"
 	Path string // of the file
-	Size int    // bytes asked for; 0 where it does not matter
+	Size int    // bytes requested; 0 if the step has no size
 	Err  error
 }
 
@@ -72,14 +72,14 @@ func (e *SegmentError) Error() string {
 
 func (e *SegmentError) Unwrap() error { return e.Err }
 
-// opError is a step that was refused: what it was, and why.
+// opError says which step was refused, and why.
 type opError struct {
-	step string // as a format
+	step string // with format verbs for args
 	args []any
 	Err  error
 }
 
-// stepError is the error of a step; args belong to the format of what was to be done.
+// stepError makes the error of a step; args belong to the step's format verbs.
 func stepError(err error, step string, args ...any) error { return &opError{step, args, err} }
 
 func (e *opError) Error() string {
@@ -88,8 +88,8 @@ func (e *opError) Error() string {
 
 func (e *opError) Unwrap() error { return e.Err }
 
-// corruptError is a value in shared memory that cannot be: another process wrote it, or it is
-// not what it is taken for. Nothing is done with the value.
+// corruptError says that a value in shared memory is impossible: another process wrote it, or the memory is not what
+// this process takes it for. The value is not used.
 type corruptError struct {
 	Segment string
 	What    string

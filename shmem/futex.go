@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitFutex sleeps on a futex word while it is seq, for the given time at most. It gives its P away at once. A system
-// call of another kind keeps it until the runtime looks, which that does every 20 µs to 10 ms: in a process with a
-// single P nothing else would run meanwhile, and of two nodes on two cores a quarter of the time was lost by that
-// (small events, local, 2026-11-22). No public function of the runtime sleeps so on memory that processes share. These
-// two are kept in place for those who link to them (their comments in runtime/proc.go say so); gVisor uses them alike.
+// waitFutex sleeps while a futex word is seq, for at most the given time. It releases its P at once. An ordinary system
+// call keeps its P until the runtime's monitor notices, every 20 µs to 10 ms: in a process with one P no other
+// goroutine would run meanwhile, and two nodes on two cores lost a quarter of their time so (small events, local,
+// 2026-11-22). The runtime has no public function that sleeps on shared memory. It keeps the two linked functions for
+// such users (their comments in runtime/proc.go say so); gVisor uses them in the same way.
 //
-// Nothing here may grow the stack between the two, so there is neither a check for that nor the race detector.
+// The stack must not grow between the two, so there is neither a stack check nor the race detector here.
 //
 //go:nosplit
 //go:norace

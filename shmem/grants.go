@@ -16,38 +16,38 @@ const PageSize = 4096
 // SegmentID numbers the exported segments of a Table. The zero SegmentID is never valid.
 type SegmentID uint32
 
-// PageRule opens the pages [FirstPage, FirstPage+Pages) of an exported segment to a peer.
+// PageRule opens the pages [FirstPage, FirstPage+PageCount) of an exported segment to a peer.
 type PageRule struct {
 	FirstPage, PageCount int
 	Peer                 Peer // or AnyPeer
 	Access               Access
 }
 
-// Table is the export table of a node: which peer may write which bytes of its memory. It is
-// the upstream address translation and protection table of the PCI-SCI bridge (SCI-bridge §II.A) with byte-exact grants
-// on top, so that a byte of a slot is written by one grant.
+// Table is a node's export table: it says which peer may write which bytes of the node's memory. It is the upstream
+// address translation and protection table of the PCI-SCI bridge (SCI-bridge §II.A), with byte-exact grants on top, so
+// that only one grant covers a byte of a slot.
 //
 // All methods are safe from any goroutine. Acquire and Release are the hot path, see windows.go.
 type Table struct {
 	// immutable after NewTable
 	windows []window
-	dir     string      // of the segment of a shared table, as TableDir gave it
-	shared  *sharedRows // what other processes see; nil for a table of this process alone
+	dir     string      // of a shared table's segment, as given to TableDir
+	shared  *sharedRows // the rows for other processes; nil if the table is not shared
 
 	// atomic
 	violations         violations
 	unbalancedReleases atomic.Uint64
-	writtenWatchers    atomic.Int32 // who want the bytes of segments counted
+	writtenWatchers    atomic.Int32 // callers of CountWritten that have not stopped
 	revokingWindows    atomic.Int64 // windows that are closed and not free yet
 
 	mu sync.Mutex
 	// guarded by mu
 	exports          []*export // index SegmentID-1; nil once withdrawn
-	segmentNames     []string  // of their segments, likewise; "": none
-	writtenBytes     []uint64  // bytes put into them through windows that are revoked, likewise
-	lentSegment      SegmentID // stands for the memory that was lent; 0 before the first
-	spans            spanTree  // links of the live grants, one node per window
-	free             []uint32  // ring buffer of free windows, first in first out so that a generation ages slowly
+	segmentNames     []string  // of the segments, same index; "": memory without a name
+	writtenBytes     []uint64  // bytes written through windows that have been revoked, same index
+	lentSegment      SegmentID // stands for all lent memory; 0 before the first Lend
+	spans            spanTree  // tree nodes of the live grants, one per window
+	free             []uint32  // ring buffer of free windows, first in first out, so that generations age slowly
 	oldestFree       int       // index in free of the oldest free window
 	freeCount        int
 	nextGen          []uint32 // next generation of each window
@@ -56,17 +56,17 @@ type Table struct {
 	refusalsByReason [refusalKinds]uint64
 }
 
-// export is one exported segment: its memory, its page table, its live grants.
+// export is an exported segment: its memory, its page rules, its live grants.
 type export struct {
 	mem        []byte
-	dirEntry   uint32 // entry of the shared directory, or noEntry
+	dirEntry   uint32 // entry in the shared directory, or noEntry
 	pages      map[pageKey]pageSet
-	spanRoot   int32 // of the span tree over the live grants
+	spanRoot   int32 // root of the span tree of live grants
 	liveGrants int
-	mayOverlap bool // grants may overlap; they do not stand in the span tree
+	mayOverlap bool // grants may overlap; then they are not in the span tree
 }
 
-// pageKey: one page set for each peer and each single access bit.
+// pageKey: there is a page set for each peer and each single access bit.
 type pageKey struct {
 	peer   Peer
 	access Access
@@ -75,8 +75,8 @@ type pageKey struct {
 // TableOption changes a default of NewTable.
 type TableOption func(*Table)
 
-// FirstGeneration makes every window begin with generation g (0 is taken as 1). The default is a
-// random one, so that references that outlive a restarted exporter do not hit a fresh grant.
+// FirstGeneration makes every window begin with generation g (0 counts as 1). The default is random, so that a
+// reference from before an exporter's restart does not match a new grant.
 func FirstGeneration(g uint32) TableOption {
 	return func(t *Table) {
 		for i := range t.nextGen {
@@ -85,8 +85,8 @@ func FirstGeneration(g uint32) TableOption {
 	}
 }
 
-// NewTable makes a table that can hold windows live grants at once. A table for no windows, or
-// fewer, is a table that refuses every grant.
+// NewTable makes a table with the given number of windows, the most grants live at once. With none, or a negative
+// number, it refuses every grant.
 func NewTable(windows int, opts ...TableOption) *Table {
 	windows = int(min(int64(max(windows, 0)), math.MaxInt32))
 	t := &Table{
@@ -106,11 +106,10 @@ func NewTable(windows int, opts ...TableOption) *Table {
 	return t
 }
 
-// Export enters the memory seg into the table. Its pages are closed to everybody until a rule
-// opens them. The same memory cannot be exported twice. The caller keeps seg mapped
-// until Withdraw.
+// Export enters memory into the table. All its pages are closed until a rule opens them. The same memory cannot be
+// exported twice. The caller keeps seg mapped until Withdraw.
 //
-// Peers in other processes cannot map it: ExportSegment is for memory that they can.
+// Peers in other processes cannot map this memory; use ExportSegment for them.
 func (t *Table) Export(seg []byte, rules ...PageRule) (SegmentID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,24 +147,24 @@ func overlaps(a, b []byte) bool {
 	return pa < pb+uintptr(len(b)) && pb < pa+uintptr(len(a))
 }
 
-// AllowOverlap lets the grants of an exported segment share bytes, as memory that several peers write to wants it. It
-// comes before the first grant.
+// AllowOverlap lets grants of an exported segment overlap, for memory that several peers write to. Call it before the
+// first grant.
 func (t *Table) AllowOverlap(seg SegmentID) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.export(seg)
 	if e == nil {
-		return stepError(errUnknownSegment, "let grants of segment %d overlap", seg)
+		return stepError(errUnknownSegment, "allow overlapping grants of segment %d", seg)
 	}
 	if e.liveGrants > 0 {
-		return stepError(errInUse, "let grants of segment %d overlap", seg)
+		return stepError(errInUse, "allow overlapping grants of segment %d", seg)
 	}
 	e.mayOverlap = true
 	return nil
 }
 
-// Withdraw takes an exported segment out of the table. It refuses with errInUse while a grant
-// of the segment is live: revoke first.
+// Withdraw removes an exported segment from the table. While one of its grants is live it refuses with errInUse: revoke
+// first.
 func (t *Table) Withdraw(seg SegmentID) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -203,7 +202,7 @@ func (e *export) addRule(seg SegmentID, r PageRule) error {
 	return nil
 }
 
-// isAllowed says whether every page of [off, off+n) is open to peer for each access in a.
+// isAllowed reports whether the rules open every page of [off, off+n) to peer for each access in a.
 func (e *export) isAllowed(peer Peer, off, n int, a Access) bool {
 	first, last := off/PageSize, (off+n-1)/PageSize
 	for bit := AccessNwrite; bit <= accessAll; bit <<= 1 {
@@ -229,15 +228,14 @@ func (t *Table) export(seg SegmentID) *export {
 	return t.exports[seg-1]
 }
 
-// grantStep is a grant, or a rule, as errors say it.
+// grantStep is the text of a grant or a rule in errors.
 const grantStep = "%s segment %d [%d, +%d) to peer %d for %v"
 
-// Grant lets peer write the n bytes at off of seg, by the accesses in a, until Revoke. The grant
-// is a fresh life of a window: no reference given out before matches it. It is refused
-// where the bytes lie outside the segment or reach into a live grant, where a page
-// is closed to the peer, or where all windows are taken. n counts up to 4 GiB - 1.
+// Grant lets peer write the n bytes at off of seg, by the accesses in a, until Revoke. The window gets a new
+// generation, so no earlier reference matches it. Grant refuses bytes outside the segment or inside a live grant, pages
+// that are closed to the peer, and a full table. n may be up to 4 GiB - 1.
 //
-// It costs O(log live grants) under the table's mutex and allocates nothing when it succeeds.
+// It costs O(log live grants) under the table's mutex, and allocates nothing unless it fails.
 func (t *Table) Grant(peer Peer, seg SegmentID, off, n int, a Access) (Ref, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -260,9 +258,9 @@ func (t *Table) Grant(peer Peer, seg SegmentID, off, n int, a Access) (Ref, erro
 	}), nil
 }
 
-// Lend lets peer write memory that stands in no segment, until Revoke: what a Grant of a segment of its own would do.
-// The caller sees to it that nobody else uses mem until then. A peer in another process cannot map it. It costs less
-// than a Grant.
+// Lend lets peer write memory that is in no segment, until Revoke, like a Grant of a segment of its own. The caller
+// must see to it that no other goroutine uses mem until then. A peer in another process cannot map it. Lend costs less
+// than Grant.
 func (t *Table) Lend(peer Peer, mem []byte, a Access) (Ref, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -318,7 +316,7 @@ func (t *Table) checkGrant(e *export, peer Peer, off, n int, a Access) refusal {
 	return why
 }
 
-// checkLend is what holds for each window, whatever its memory.
+// checkLend makes the checks that do not depend on the memory.
 func (t *Table) checkLend(peer Peer, n int, a Access) refusal {
 	switch {
 	case peer == AnyPeer:
@@ -333,16 +331,16 @@ func (t *Table) checkLend(peer Peer, n int, a Access) refusal {
 	return notRefused
 }
 
-// revokeStep is the end of a grant, as errors say it.
+// revokeStep is the text of a grant's end in errors.
 const revokeStep = "revoke window %d generation %d"
 
-// Revoke ends a grant. When it returns nil no writer is inside the window and none will be: the
-// bytes belong to the caller again, and the window to the free list. A reference that is not
-// live (revoked before, or never granted) gives errStaleRef.
+// Revoke ends a grant. When it returns nil, no writer is inside the window and none can enter: the caller owns the
+// bytes again, and the window is free. A reference that is not live (revoked before, or never granted) gives
+// errStaleRef.
 //
-// Of a shared table it waits also for the peer's process, until that is out of the window, dead, or
-// evicted. Where an evicted peer lives and is still inside, the error is errPinned: the bytes are not the caller's,
-// and the window stays taken.
+// In a shared table it also waits until the peer's process has left the window, has died, or is evicted. If an evicted
+// peer is alive and still inside, the error is errPinned: the caller does not own the bytes, and the window stays
+// taken.
 func (t *Table) Revoke(r Ref) error {
 	if uint64(r.Window) >= uint64(len(t.windows)) || r.Gen == 0 || !t.windows[r.Window].close(r.Gen) {
 		return stepError(errStaleRef, revokeStep, r.Window, r.Gen)
@@ -354,7 +352,7 @@ func (t *Table) Revoke(r Ref) error {
 			return err
 		}
 	}
-	w.drain() // outside the mutex: a slow writer holds up nobody else's grants
+	w.drain() // outside the mutex: a slow writer must not delay other grants
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -375,7 +373,7 @@ func (t *Table) Revoke(r Ref) error {
 	return nil
 }
 
-// RevokePeer revokes every live grant of a peer, as when its link is gone, and returns how many.
+// RevokePeer revokes all live grants of a peer, for example when its link has ended, and returns their number.
 func (t *Table) RevokePeer(peer Peer) int {
 	t.mu.Lock()
 	var refs []Ref
@@ -388,7 +386,7 @@ func (t *Table) RevokePeer(peer Peer) int {
 	t.mu.Unlock()
 	n := 0
 	for _, r := range refs {
-		if t.Revoke(r) == nil { // somebody else may have been faster
+		if t.Revoke(r) == nil { // another goroutine may have revoked it
 			n++
 		}
 	}
@@ -398,12 +396,11 @@ func (t *Table) RevokePeer(peer Peer) int {
 // noSpan is the nil link of a spanTree.
 const noSpan = int32(-1)
 
-// spanTree holds the live grants of all segments of a table: a treap for each segment, ordered
-// by offset, whose nodes are preallocated, one per window. Grants are disjoint, so order by
-// offset is order by end, and an overlap can only be with a neighbour.
+// spanTree holds the live grants of all segments of a table: a treap for each segment, ordered by offset, with one
+// preallocated node per window. Grants are disjoint, so an overlap can only be with a neighbour.
 //
-// A treap, because grants of one slot come in rising order and would degrade a plain tree, and
-// because a sorted array moves tens of kB per grant at 1e5 grants per second.
+// It is a treap, because the grants of one slot come in rising order and would degrade a plain tree, and because a
+// sorted array would move tens of kB per grant at 1e5 grants per second.
 type spanTree struct {
 	nodes []span
 	rng   uint64
@@ -419,12 +416,12 @@ func newSpanTree(n int) spanTree {
 	return spanTree{nodes: make([]span, n), rng: 0x9E3779B97F4A7C15}
 }
 
-// insert enters [off, end) as node i, or reports false when it overlaps a span of the tree.
+// insert adds [off, end) as node i, or reports false if it overlaps a span of the tree.
 func (t *spanTree) insert(root *int32, i int32, off, end int) bool {
 	if t.overlap(*root, off, end) {
 		return false
 	}
-	// xorshift64: the priorities need to be unlike the insertion order, no more.
+	// xorshift64: priorities need only be independent of the insertion order.
 	t.rng ^= t.rng << 13
 	t.rng ^= t.rng >> 7
 	t.rng ^= t.rng << 17
@@ -446,7 +443,7 @@ func (t *spanTree) insert(root *int32, i int32, off, end int) bool {
 	return true
 }
 
-// overlap says whether a span of the tree and [off, end) have a byte in common.
+// overlap reports whether a span of the tree and [off, end) share a byte.
 func (t *spanTree) overlap(at int32, off, end int) bool {
 	for at != noSpan {
 		c := &t.nodes[at]
@@ -462,7 +459,7 @@ func (t *spanTree) overlap(at int32, off, end int) bool {
 	return false
 }
 
-// split hands the spans of the subtree at to left (before off) and right (after off).
+// split divides the subtree at into left (spans before off) and right (spans after off).
 func (t *spanTree) split(at int32, off int, left, right *int32) {
 	for at != noSpan {
 		c := &t.nodes[at]
@@ -494,7 +491,7 @@ func (t *spanTree) remove(root *int32, i int32, off int) {
 			*link, link, r = r, &t.nodes[r].left, t.nodes[r].left
 		}
 	}
-	*link = max(l, r) // at most one of them is left; noSpan is below every index
+	*link = max(l, r) // at most one of them is a node; noSpan is below every index
 }
 
 // pageSet is a set of pages as sorted ranges [first, end) that neither overlap nor touch.
@@ -502,7 +499,7 @@ type pageSet []pageRange
 
 type pageRange struct{ first, end int }
 
-// add returns the set with [first, end) in it. It may reuse the memory of s.
+// add returns s with [first, end) added. It may reuse the memory of s.
 func (s pageSet) add(first, end int) pageSet {
 	lo, _ := slices.BinarySearchFunc(s, first, func(r pageRange, p int) int { return cmp.Compare(r.end, p) })
 	hi := lo
@@ -513,7 +510,7 @@ func (s pageSet) add(first, end int) pageSet {
 	return slices.Replace(s, lo, hi, pageRange{first, end})
 }
 
-// firstAbsent returns the first page after page that is not in the set; page itself when it is not.
+// firstAbsent returns the first page from page on that is not in the set.
 func (s pageSet) firstAbsent(page int) int {
 	lo, hi := 0, len(s)
 	for lo < hi {

@@ -12,21 +12,21 @@ import (
 // The way of a write into another process's memory:
 //
 //  1. (parallel) Acquire pins the window's row in the owner's table: one compare-and-swap, as in windows.go.
-//  2. (parallel) what the row says is read once and checked: whose window, which access, which bytes of which segment.
-//     The segment is mapped at the first write to it.
+//  2. (parallel) Acquire reads the row once and checks it: the peer, the access, which bytes of which segment. The first
+//     write to a segment maps it.
 //  3. (parallel) the caller stores into the returned bytes, which are the owner's memory.
-//  4. (parallel) Release counts the writer out; only now may the owner be told.
+//  4. (parallel) Release counts the writer out; only then may the caller send the owner a record.
 //
-// No lock, no allocation, no system call, once the segment is mapped.
+// After a segment is mapped, a write takes no lock, no allocation and no system call.
 
-// ImportedTable is another process's shared table, seen by one of its peers: the downstream table of the PCI-SCI bridge
-// (SCI-bridge §II.A), with the protection checked by the importer by the owner's rules. Methods are safe from any
+// ImportedTable is another process's shared table, as one of its peers has mapped it: the downstream table of the
+// PCI-SCI bridge (SCI-bridge §II.A). The importer checks its own writes by the owner's rules. Methods are safe from any
 // goroutine; Close comes after the last Release.
 type ImportedTable struct {
 	// immutable after OpenTable
 	seg      *Segment
 	mem      []byte
-	rows     []rowWords // one for each window
+	rows     []rowWords // one per window
 	dir      string
 	selfPeer Peer
 
@@ -37,11 +37,10 @@ type ImportedTable struct {
 
 	mu sync.Mutex
 	// guarded by mu
-	allMappings []*mapping // every mapping made, until Close: a window revoked late may still lie in an old one
+	allMappings []*mapping // all mappings made, until Close: a window revoked late may still use an old one
 }
 
-// mapping is one of the owner's segments. An entry of the directory that came again for the same file is the same
-// memory.
+// mapping is one of the owner's segments. If a later directory entry names the same file, it uses the same memory.
 type mapping struct {
 	serial   uint32
 	mem      []byte
@@ -49,12 +48,12 @@ type mapping struct {
 	dev, ino uint64
 }
 
-// maxHeld bounds the mappings of one importer: an owner has few segments, and a mapping costs address space.
+// maxHeld is the most mappings of one importer: an owner has few segments, and a mapping takes address space.
 const maxHeld = 64
 
-// OpenTable maps the shared table that another process made, to write into its memory as the peer that it grants
-// windows to. The table must have the given ID. While it is open, the importer holds a lock in the table's file by
-// which the owner sees that it lives.
+// OpenTable maps the shared table of another process, to write into that process's memory as the peer number as, to
+// which the owner grants windows. The table must have the given ID. Until Close the importer holds a lock in the
+// table's file, by which the owner sees that it is alive.
 //
 // Errors are *SegmentError around those of Open, ErrOtherTable or errPeerInUse, and *corruptError.
 func OpenTable(name string, id TableID, as Peer, opts ...Option) (*ImportedTable, error) {
@@ -98,8 +97,9 @@ func OpenTable(name string, id TableID, as Peer, opts ...Option) (*ImportedTable
 	return im, nil
 }
 
-// Acquire checks a write of n bytes at off of a window, by the owner's rules, and returns the owner's memory to write
-// to. It is Table.Acquire, done by the peer itself: Release is owed, soon, because the owner's Revoke waits for it.
+// Acquire checks a write of n bytes at off of a window by the owner's rules, and returns the owner's memory to write
+// to. It is Table.Acquire in the peer's process: the caller must soon call Release, since the owner's Revoke waits for
+// it.
 func (im *ImportedTable) Acquire(r Ref, off, n uint32, a Access) ([]byte, Violation) {
 	if uint64(r.Window) >= uint64(len(im.rows)) {
 		return nil, im.violations.count(NoWindow)
@@ -108,7 +108,7 @@ func (im *ImportedTable) Acquire(r Ref, off, n uint32, a Access) ([]byte, Violat
 	if v := w.state.enter(r.Gen); v != 0 {
 		return nil, im.violations.count(v)
 	}
-	// Each word is read once: what another process writes there later changes nothing that was checked.
+	// Each word is read once, so that another process cannot change it between check and use.
 	b, v := im.check(w.off.Load(), w.n.Load(), w.segmentAndEntry.Load(), w.peerAndAccess.Load(), uint64(off), uint64(n), a)
 	if v != 0 {
 		im.Release(r)
@@ -117,7 +117,7 @@ func (im *ImportedTable) Acquire(r Ref, off, n uint32, a Access) ([]byte, Violat
 	return b, 0
 }
 
-// check checks a pinned window's row and finds the bytes.
+// check checks the row of a pinned window and returns the bytes.
 func (im *ImportedTable) check(base, size, where, access, off, n uint64, a Access) ([]byte, Violation) {
 	switch {
 	case Peer(access>>32) != im.selfPeer:
@@ -150,13 +150,13 @@ func (im *ImportedTable) Release(r Ref) {
 	}
 }
 
-// mappingFor maps the segment of a directory's entry, or finds the mapping of the same file. The window that asks is
-// pinned, so the owner cannot withdraw the segment meanwhile.
+// mappingFor maps the segment of a directory entry, or returns the mapping of the same file. The caller has pinned a
+// window of the segment, so the owner cannot withdraw it meanwhile.
 func (im *ImportedTable) mappingFor(i, serial uint32) *mapping {
 	im.mu.Lock()
 	defer im.mu.Unlock()
 	if m := im.currentMappings[i].Load(); m != nil && m.serial == serial {
-		return m // another writer was faster
+		return m // another writer has mapped it meanwhile
 	}
 	e, ok := directoryOf(im.mem)[i].read()
 	if !ok || e.serial != uint64(serial) {
@@ -197,14 +197,15 @@ func (im *ImportedTable) mapSegment(e directoryEntry) (*mapping, error) {
 		_ = seg.Close()
 		return nil, os.ErrInvalid
 	}
-	// Shared memory that is read in is also writable, and many pages at a time: 256 MiB take 28 ms, to write them in 85
-	// ms, and page by page at the first store 150 ms (2-core VM, 2026-11-21). What cannot be had now is had then.
+	// Shared memory that is populated for reading is also writable, many pages at a time: 256 MiB take 28 ms, populated
+	// for writing 85 ms, and page by page at the first store 150 ms (2-core VM, 2026-11-21). If it fails, pages come at
+	// the first store.
 	_ = unix.Madvise(m.mem, unix.MADV_POPULATE_READ)
 	im.allMappings = append(im.allMappings, m)
 	return m, nil
 }
 
-// Close gives everything back and tells the owner, by dropping the lock, that this peer will not write again.
+// Close unmaps all segments and drops the lock, which tells the owner that this peer will not write again.
 func (im *ImportedTable) Close() error {
 	im.mu.Lock()
 	defer im.mu.Unlock()

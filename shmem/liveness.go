@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The processes at a buffer hold a lock each on a byte of its file: reader i on byte i, the writer on
-// byte writerByte. These are open-file-description locks (fcntl F_OFD_SETLK): the kernel
-// drops them when the process dies, they can be asked after without being taken, and unlike a pid they
-// mean the same in every container. They do not meet the flock of the segment.
+// Each process at a buffer holds a lock on a byte of the buffer's file: reader i on byte i, the writer on byte
+// writerByte. These are open-file-description locks (fcntl F_OFD_SETLK): the kernel drops them when the process dies,
+// another process can query them without taking them, and unlike a pid they mean the same in every container. They are
+// independent of the segment's flock.
 const writerByte = maxReaders
 
 func byteLock(i int64) *unix.Flock_t {
@@ -22,7 +22,7 @@ func byteLock(i int64) *unix.Flock_t {
 	}
 }
 
-// claimByte takes the lock of byte i, or reports that another has it.
+// claimByte locks byte i, or reports false if another open file has the lock.
 func claimByte(f *os.File, i int64) (bool, error) {
 	err := ignoringEINTR(func() error { return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, byteLock(i)) })
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
@@ -31,24 +31,24 @@ func claimByte(f *os.File, i int64) (bool, error) {
 	return err == nil, err
 }
 
-// releaseByte gives the lock of byte i back.
+// releaseByte unlocks byte i.
 func releaseByte(f *os.File, i int64) error {
 	l := byteLock(i)
 	l.Type = unix.F_UNLCK
 	return ignoringEINTR(func() error { return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, l) })
 }
 
-// isByteClaimed says whether another open of the file has the lock of byte i.
+// isByteClaimed reports whether another open file has the lock of byte i.
 func isByteClaimed(f *os.File, i int64) (bool, error) {
 	l := byteLock(i)
 	err := ignoringEINTR(func() error { return unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, l) })
 	return l.Type != unix.F_UNLCK, err
 }
 
-// ClaimByte takes the lock of byte i of the segment's memory, or says that another has it. The kernel gives it back
-// when the last copy of this segment's descriptor goes: at Close, or with the process. Which byte stands for whom is
-// the layout's.
+// ClaimByte locks byte i of the segment's memory, or reports false if another open file has the lock. The kernel drops
+// the lock with the last copy of this segment's descriptor: at Close, or at the end of the process. The layout says
+// which byte stands for which process.
 func (s *Segment) ClaimByte(i int64) (bool, error) { return claimByte(s.file, i) }
 
-// IsByteClaimed says whether another has the lock of byte i, in whatever process.
+// IsByteClaimed reports whether another open file, in any process, has the lock of byte i.
 func (s *Segment) IsByteClaimed(i int64) (bool, error) { return isByteClaimed(s.file, i) }

@@ -5,21 +5,21 @@ import (
 	"sync/atomic"
 )
 
-// A reader that may lose is one that the writer does not wait for: what it has not read is overwritten when the writer
-// needs the room. It takes copies, in this order:
+// The writer does not wait for a lossy reader: it overwrites entries that the reader has not read when it needs the
+// space. So the reader copies entries, in this order:
 //
-//	1 look   the floor: if it is above the reader's position, that was overwritten; go on at the floor
+//	1 look   at the floor: if it is above the reader's position, the entry was overwritten; go on at the floor
 //	2 copy   header and data, which the writer may be overwriting meanwhile
-//	3 look   the floor again. The writer moves it before it writes, so if it is not above the position, the copy is whole
+//	3 look   at the floor again. The writer moves it before it writes: if it is not above, the copy is intact
 //
-// Entries have numbers, so the reader knows how many it has not seen.
+// Entries have numbers, so the reader knows how many it has missed.
 
-// WithLossyReader has OpenReader make a reader that the writer does not wait for. It reads broadcast buffers alone: a
-// sharing reader takes entries away from others, who would not know that they are lost.
+// WithLossyReader has OpenReader make a reader that the writer does not wait for. It reads broadcast buffers only: a
+// lossy sharing reader would lose entries that other readers could have got.
 func WithLossyReader() Option { return func(o *options) { o.lossyReader = true } }
 
-// OverwrittenError says how many entries were overwritten before a reader that may lose had read them. The reader goes
-// on behind them.
+// OverwrittenError says how many entries were overwritten before a lossy reader had read them. The reader goes on
+// behind them.
 type OverwrittenError struct {
 	Segment string
 	Entries uint64 // modulo 2^32
@@ -29,16 +29,16 @@ func (e *OverwrittenError) Error() string {
 	return fmt.Sprintf("segment %s: %d entries were overwritten before they were read", e.Segment, e.Entries)
 }
 
-// lossyReader is the state of a reader that may lose.
+// lossyReader is the state of a lossy reader.
 type lossyReader struct {
 	isLossy            bool
-	positionLost       bool // the position was overwritten: the number of the next header says how much was lost
+	positionLost       bool // the position was overwritten: the next header's number says how many entries were
 	entryCopy          []byte
 	overwrittenEntries uint64
 	fence              atomic.Uint32
 }
 
-// joinLossy begins at the oldest entry that is there. The writer need not know where that is.
+// joinLossy begins at the oldest entry in the buffer. The writer does not track a lossy reader's position.
 func (c *readerCore) joinLossy() error {
 	r := c.buffer
 	if r.mode == Sharing {
@@ -47,20 +47,20 @@ func (c *readerCore) joinLossy() error {
 	c.words.state.Store(readerLossy)
 	c.pos = r.floor.Load()
 	c.ordinalKnown = c.pos == 0 // the first entry has the number 0
-	r.spaceBell.Wake()          // for a writer that waits for a first reader
+	r.spaceBell.Wake()          // the writer may be waiting for a first reader
 	return nil
 }
 
-// wasOvertaken tells whether what stands at the position, and was read before, may have been overwritten.
+// wasOvertaken reports whether the writer may have overwritten the bytes read at the position.
 func (c *readerCore) wasOvertaken() bool {
 	if !c.isLossy {
 		return false
 	}
-	c.fence.Add(1) // orders the loads before it and behind it, on every processor
+	c.fence.Add(1) // orders the loads before and after it, on every processor
 	return c.buffer.floor.Load() > c.pos
 }
 
-// countOverwritten counts the entries up to the number of the next one.
+// countOverwritten counts the entries missed before the next one, whose number is ordinal.
 func (c *readerCore) countOverwritten(ordinal uint32) error {
 	lost := uint64(ordinal - c.ordinal)
 	c.ordinal, c.positionLost = ordinal, false
@@ -70,8 +70,7 @@ func (c *readerCore) countOverwritten(ordinal uint32) error {
 	return &OverwrittenError{Segment: c.buffer.name, Entries: lost}
 }
 
-// overwrittenAtEnd counts what was overwritten behind the last entry that the reader has seen, where the writer has
-// ended.
+// overwrittenAtEnd counts the entries missed between the last one that the reader has read and the end of the run.
 func (c *readerCore) overwrittenAtEnd() error {
 	if c.isLossy && c.ordinalKnown && c.positionLost && c.ordinal != uint32(c.buffer.entryCount.Load()) {
 		return c.countOverwritten(uint32(c.buffer.entryCount.Load()))
@@ -79,5 +78,5 @@ func (c *readerCore) overwrittenAtEnd() error {
 	return nil
 }
 
-// Overwritten is how many entries were overwritten before readers that may lose had read them, as these tell.
+// Overwritten is how many entries lossy readers have reported as overwritten before they had read them.
 func (w *Writer) Overwritten() uint64 { return w.core.buffer.entriesOverwritten.Load() }

@@ -1,10 +1,10 @@
 package shmem
 
-// outstandingPlaces keeps the places that are out at a process, in order of position. Places may be
-// finished in any order; the front moves over those that are.
+// outstandingPlaces holds the places that a process has reserved or is reading, in order of position. They may finish
+// in any order; front advances over finished ones.
 type outstandingPlaces struct {
 	places      []place // a ring buffer; its length is a power of two
-	first, last uint64  // tickets: [first, last) are in it
+	first, last uint64  // tickets: the places [first, last)
 }
 
 type place struct {
@@ -14,7 +14,7 @@ type place struct {
 
 func newOutstanding() outstandingPlaces { return outstandingPlaces{places: make([]place, 16)} }
 
-// push enters a place that is out and returns its ticket.
+// push adds a place and returns its ticket.
 func (l *outstandingPlaces) push(pos uint64) uint64 {
 	if l.last-l.first == uint64(len(l.places)) {
 		bigger := make([]place, 2*len(l.places))
@@ -28,7 +28,7 @@ func (l *outstandingPlaces) push(pos uint64) uint64 {
 	return l.last - 1
 }
 
-// contains says whether the ticket is that of a place at pos that is out.
+// contains reports whether the ticket belongs to an unfinished place at pos.
 func (l *outstandingPlaces) contains(ticket, pos uint64) bool {
 	if ticket < l.first || ticket >= l.last {
 		return false
@@ -37,7 +37,7 @@ func (l *outstandingPlaces) contains(ticket, pos uint64) bool {
 	return p.pos == pos && !p.done
 }
 
-// finish marks a place that is out as done.
+// finish marks a place as finished.
 func (l *outstandingPlaces) finish(ticket uint64) {
 	l.placeAt(ticket).done = true
 	for l.first < l.last && l.placeAt(l.first).done {
@@ -45,7 +45,7 @@ func (l *outstandingPlaces) finish(ticket uint64) {
 	}
 }
 
-// front is the position of the first place still out, or otherwise when none is.
+// front is the position of the first unfinished place, or otherwise if there is none.
 func (l *outstandingPlaces) front(otherwise uint64) uint64 {
 	if l.first == l.last {
 		return otherwise

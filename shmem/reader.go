@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// Entry is what a Reader hands out. Data is valid until Ack, and must not be written to; that of a reader that may lose
-// is valid until the next call of Next.
+// Entry is an entry that a Reader has returned. Data must not be written to. It is valid until Ack; a lossy reader's
+// until the next call of Next.
 type Entry struct {
 	Type uint32
 	Data []byte
@@ -16,17 +16,16 @@ type Entry struct {
 	ticket uint64
 }
 
-// Reader is a reading end of a buffer. There can be maxReaders of them, in any processes. Its methods are
-// for one goroutine at a time.
+// Reader is a reading end of a buffer. A buffer can have maxReaders of them, in any processes. Its methods are for one
+// goroutine at a time.
 type Reader struct {
 	bufferEnd
 	core  readerCore
-	annex *Segment // nil where the buffer has none
+	annex *Segment // nil if the buffer has none
 }
 
-// OpenReader attaches to the buffer dir/name. A reader of a broadcast buffer begins with the
-// oldest entry that is still there. The errors are those of Open, or errReadersFull, errHostLayout, errLossySharing,
-// *corruptError.
+// OpenReader attaches to the buffer dir/name. A reader of a broadcast buffer begins with the oldest entry in it. The
+// errors are those of Open, or errReadersFull, errHostLayout, errLossySharing, *corruptError.
 //
 // Source: LHCb-EB §III.B: "request the next element … acknowledge the read as completed".
 func OpenReader(name string, opts ...Option) (*Reader, error) {
@@ -53,7 +52,7 @@ func OpenReader(name string, opts ...Option) (*Reader, error) {
 	return r, nil
 }
 
-// attach takes the first place whose lock can be had and whose last reader was detached.
+// attach takes the first reader's place that is free and whose lock no process holds.
 func (r *Reader) attach() error {
 	for i := range r.core.buffer.readers {
 		ours, err := claimByte(r.seg.file, int64(i))
@@ -66,7 +65,7 @@ func (r *Reader) attach() error {
 		if r.core.buffer.readers[i].state.Load() == readerFree {
 			return r.core.join(i, uint32(os.Getpid()))
 		}
-		// The last one died here; DetachDead is the writer's to do.
+		// The last reader died here; only the writer frees the place, by DetachDead.
 		if err := releaseByte(r.seg.file, int64(i)); err != nil {
 			return r.fail("open", err)
 		}
@@ -74,10 +73,10 @@ func (r *Reader) attach() error {
 	return r.fail("open", errReadersFull)
 }
 
-// Next hands out the next entry and waits for it. Several entries may be out at a time. After
-// the last one it returns ErrEndOfRun, or ErrWriterGone where the writer closed or died before
-// it marked the end; while it waits, ctx's error when ctx is done. Other errors: errDetached,
-// errClosed, and *corruptError; of a reader that may lose also *OverwrittenError, after which it goes on.
+// Next waits for the next entry and returns it. Several entries may be unacknowledged at a time. After the last one
+// Next returns ErrEndOfRun, or ErrWriterGone if the writer closed or died before it marked the end; while waiting,
+// ctx's error when ctx is done. Other errors: errDetached, errClosed, *corruptError, and for a lossy reader
+// *OverwrittenError, after which it goes on.
 func (r *Reader) Next(ctx context.Context) (Entry, error) {
 	if err := r.checkOpen(ctx); err != nil {
 		return Entry{}, r.fail("read", err)
@@ -93,9 +92,9 @@ func (r *Reader) Next(ctx context.Context) (Entry, error) {
 	return got, r.fail("read", err)
 }
 
-// poll looks for an entry, and for the end where there is none.
+// poll returns an entry if there is one, or else the end of the run if it is marked.
 func (r *Reader) poll() (Entry, bool, error) {
-	ended := r.core.buffer.runState.Load() // first: what was published before the end counts
+	ended := r.core.buffer.runState.Load() // loaded first: entries published before the end still count
 	e, ok, err := r.core.next()
 	if !ok && err == nil && ended != runInProgress {
 		err = r.core.overwrittenAtEnd()
@@ -127,8 +126,8 @@ func (r *Reader) checkWriterLive() error {
 	return err
 }
 
-// Ack gives an entry back; its place is the writer's again. Entries may be acknowledged in any
-// order, the room of one is free when those before it are acknowledged too. Errors: errNotOutstanding, errClosed.
+// Ack gives an entry back. Entries may be acknowledged in any order; the writer can use an entry's space again when all
+// earlier ones are acknowledged, too. Errors: errNotOutstanding, errClosed.
 func (r *Reader) Ack(e Entry) error {
 	if r.closed {
 		return r.fail("acknowledge to", errClosed)
@@ -136,8 +135,8 @@ func (r *Reader) Ack(e Entry) error {
 	return r.fail("acknowledge to", r.core.ack(e))
 }
 
-// Close detaches the reader. Entries it was given and has not acknowledged are counted as lost in the
-// buffer; in sharing mode nobody gets them again. A second Close does nothing.
+// Close detaches the reader. The buffer counts entries that it has not acknowledged as lost; in sharing mode no other
+// reader gets them. A second Close does nothing.
 func (r *Reader) Close() error {
 	if r.closed {
 		return nil
@@ -146,10 +145,10 @@ func (r *Reader) Close() error {
 	if s := r.core.words.state.Load(); s == readerActive || s == readerLossy {
 		r.core.buffer.detachReader(r.core.index)
 	}
-	return r.release() // the lock of the place goes with the file
+	return r.release() // closing the file drops the lock of the place
 }
 
-// release unmaps what the reader has open.
+// release unmaps the reader's segments.
 func (r *Reader) release() error {
 	err := r.seg.Close()
 	if r.annex != nil {

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// readerCore finds the entries of a ring buffer for one reader. It has no I/O.
+// readerCore finds the entries of a buffer for one reader. It has no I/O.
 type readerCore struct {
 	buffer *ringBuffer
 	words  *readerWords
 	index  int
 
-	pos          uint64 // broadcast: the next header
+	pos          uint64 // broadcast: of the next header
 	ordinal      uint32 // of the next entry (broadcast); of the last one (sharing)
 	ordinalKnown bool   // ordinal is known
 	afterPad     bool   // broadcast: the last header was a pad, which may have been a cancelled place
@@ -19,15 +19,14 @@ type readerCore struct {
 	delivered    uint64
 	acked        uint64
 
-	lossyReader // of a reader that may lose
+	lossyReader // state of a lossy reader
 }
 
-// maxJoinTries bounds how often a joining reader runs after the floor. The writer yields to a
-// reader it has seen, so one round is the rule and two the exception.
+// maxJoinTries is how often a joining reader tries to catch the floor. The writer yields to a reader that it has seen,
+// so one round is usual and two are rare.
 const maxJoinTries = 1000
 
-// join takes the reader's place i of the buffer. The caller holds the lock of the place, and
-// its state is free.
+// join takes the reader's place i of the buffer. The place is free, and the caller holds its lock.
 func (c *readerCore) join(i int, pid uint32) error {
 	r := c.buffer
 	c.index, c.words = i, &r.readers[i]
@@ -45,7 +44,7 @@ func (c *readerCore) join(i int, pid uint32) error {
 		return nil
 	}
 	c.words.state.Store(readerJoining)
-	for range maxJoinTries { // see writerCore.refreshFloor for the other side
+	for range maxJoinTries { // writerCore.refreshFloor is the other side
 		c.pos = r.floor.Load()
 		c.words.tail.Store(c.pos)
 		if r.floor.Load() != c.pos {
@@ -64,11 +63,11 @@ func (c *readerCore) join(i int, pid uint32) error {
 		Segment: r.name,
 		What:    "floor",
 		Value:   c.pos,
-		Reason:  "it does not rest while a reader joins",
+		Reason:  "it keeps changing while a reader joins",
 	}
 }
 
-// next returns the next entry, or false when there is none at the moment.
+// next returns the next entry, or false if there is none now.
 func (c *readerCore) next() (Entry, bool, error) {
 	if s := c.words.state.Load(); s != readerActive && (s != readerLossy || !c.isLossy) {
 		return Entry{}, false, errDetached
@@ -104,8 +103,8 @@ func (c *readerCore) next() (Entry, bool, error) {
 	}
 }
 
-// readEntry reads and checks what is at the position. For a reader that may lose the data are a copy, which is whole
-// unless the reader was overtaken meanwhile.
+// readEntry reads and checks the entry at the position. For a lossy reader it returns a copy of the data, which is
+// intact unless the writer has overtaken the reader meanwhile.
 func (c *readerCore) readEntry(head uint64) (h header, data []byte, err error) {
 	r := c.buffer
 	if err := r.checkSpan(c.pos, head); err != nil {
@@ -115,14 +114,14 @@ func (c *readerCore) readEntry(head uint64) (h header, data []byte, err error) {
 		return h, nil, err
 	}
 	data, err = r.entryBytes(c.pos, h)
-	if err == nil && c.isLossy && !c.wasOvertaken() { // before much is copied
+	if err == nil && c.isLossy && !c.wasOvertaken() { // a large copy would be for nothing
 		c.entryCopy = append(slices.Grow(c.entryCopy[:0], len(data)), data...)
 		data = c.entryCopy
 	}
 	return h, data, err
 }
 
-// inSequence tells whether a header has the number of the one that comes next.
+// inSequence reports whether a header has the number of the next entry.
 func (c *readerCore) inSequence(h header) bool {
 	return !c.ordinalKnown || h.ordinal == c.ordinal || c.afterPad && h.ordinal == c.ordinal+1
 }
@@ -136,8 +135,8 @@ func (c *readerCore) advance(h header) {
 	}
 }
 
-// nextShared claims the next entry. Before next moves past an entry, the tail of who moves it
-// stands at it or below, so the writer, which reads next first, never takes it for free.
+// nextShared claims the next entry. Before a reader moves claimedUpTo past an entry, its tail is at the entry or below.
+// So the writer, which loads claimedUpTo before the tails, never takes a claimed entry for free.
 func (c *readerCore) nextShared() (Entry, bool, error) {
 	r := c.buffer
 	for {
@@ -145,7 +144,7 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 		head := r.head.Load()
 		err := r.checkSpan(at, head)
 		if err != nil && r.claimedUpTo.Load() != at {
-			continue // others have claimed it, and the writer has gone on, before head was loaded
+			continue // before head was loaded, other readers claimed the entry and the writer went on
 		}
 		if err != nil || at == head {
 			c.publishTail()
@@ -163,7 +162,7 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 			data, err = r.entryBytes(at, h)
 		}
 		if r.claimedUpTo.Load() != at {
-			continue // another was faster; what was read may be stale
+			continue // another reader was faster; this reader may have read stale bytes
 		}
 		if err != nil {
 			c.publishTail()
@@ -172,7 +171,7 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 		if c.claim(at, h) {
 			c.ordinal, c.ordinalKnown = h.ordinal, true
 			if h.kind == padType {
-				c.ordinal-- // the entry behind it has the same
+				c.ordinal-- // the entry behind a pad has the same number
 			}
 			if h.kind != padType {
 				return c.deliver(at, h, data), true, nil
@@ -182,8 +181,8 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 	}
 }
 
-// claim moves next past the entry. The entry is counted as given before that: a death in between
-// counts one too many, never one too few.
+// claim moves claimedUpTo past the entry. It counts the entry as delivered before that: if the reader dies in between,
+// the count is one too high, never too low.
 func (c *readerCore) claim(at uint64, h header) bool {
 	if h.kind == padType {
 		return c.buffer.claimedUpTo.CompareAndSwap(at, at+h.strideBytes())
@@ -200,7 +199,7 @@ func (c *readerCore) outOfOrderError(at uint64, h header) error {
 	return c.buffer.corruptAtError(at, "ordinal", uint64(h.ordinal), fmt.Sprintf("out of order at %d", c.ordinal))
 }
 
-// deliver hands the entry out.
+// deliver returns the entry.
 func (c *readerCore) deliver(at uint64, h header, data []byte) Entry {
 	c.delivered++
 	c.words.delivered.Store(c.delivered)
@@ -224,10 +223,10 @@ func (c *readerCore) ack(e Entry) error {
 	return nil
 }
 
-// publishTail tells the writer what this reader still holds.
+// publishTail tells the writer up to where this reader is done.
 func (c *readerCore) publishTail() {
 	if c.isLossy {
-		return // nobody asks
+		return // the writer does not wait for it
 	}
 	idle := c.pos
 	if c.buffer.mode == Sharing {

@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserveStep is how much one fallocate asks for. On tmpfs a signal undoes the whole call, and
-// the Go runtime sends itself signals, every 10 ms at most to a running thread: a step should be
-// done before. 16 MiB take 5 to 7 ms, 64 MiB 19 to 26 (2-core VM, Linux 6.18, 2026-11-21).
+// reserveStep is the size of one fallocate, bytes. On tmpfs a signal undoes the whole call, and the Go runtime sends
+// signals to a running thread, at most every 10 ms: a step should be done before. 16 MiB take 5 to 7 ms, 64 MiB 19 to
+// 26 (2-core VM, Linux 6.18, 2026-11-21).
 const reserveStep = 16 << 20
 
-// checkBudget says whether there is room for a segment: filling the memory of the machine to find out that it is too
-// small hurts others.
+// checkBudget checks whether there is enough memory for a segment, before reserving fills the machine's memory and
+// hurts other processes.
 func checkBudget(dir string, size int) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil || st.Blocks == 0 {
-		return nil //nolint:nilerr // a file system that tells no size sets no budget
+		return nil // a file system that reports no size sets no limit
 	}
 	free := st.Bavail * uint64(st.Bsize)
 	free -= min(free, reservedMemory(dir))
@@ -29,8 +29,8 @@ func checkBudget(dir string, size int) error {
 	return nil
 }
 
-// reserveMemory gives the memory its size and all its pages, so that a want of memory is an error here and not the
-// death of the process at the first store.
+// reserveMemory gives the memory its size and all its pages: if memory is short, this returns an error, and no later
+// store kills the process.
 func reserveMemory(f *os.File, size int) error {
 	fd := int(f.Fd())
 	if err := ignoringEINTR(func() error { return unix.Ftruncate(fd, int64(size)) }); err != nil {
@@ -52,7 +52,7 @@ func prefault(mem []byte) error {
 	if !errors.Is(err, unix.EINVAL) {
 		return err
 	}
-	// Before Linux 5.14. The blocks are reserved, so touching cannot fail.
+	// Before Linux 5.14. All blocks are reserved, so touching the pages cannot fail.
 	for i := 0; i < len(mem); i += PageSize {
 		mem[i] = 0
 	}
@@ -60,7 +60,7 @@ func prefault(mem []byte) error {
 	return nil
 }
 
-// spaceError makes the system's ways of saying "full" one typed error.
+// spaceError wraps the system's errors for a lack of space in ErrNoSpace.
 func spaceError(err error) error {
 	for _, full := range []error{unix.ENOSPC, unix.ENOMEM, unix.EDQUOT, unix.EFBIG} {
 		if errors.Is(err, full) {

@@ -9,13 +9,13 @@ import (
 	"unsafe"
 )
 
-// Mode says how several readers of a buffer divide the entries. It is fixed at creation.
+// Mode says how several readers of a buffer share the entries. It is fixed at creation.
 type Mode uint32
 
 const (
 	// Broadcast gives every reader every entry; a place is free again when all have acknowledged it.
 	Broadcast Mode = 1
-	// Sharing gives every entry to one reader, whichever asks first.
+	// Sharing gives every entry to one reader, the first that asks.
 	Sharing Mode = 2
 )
 
@@ -30,10 +30,10 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode(%d)", uint32(m))
 }
 
-// maxReaders is how many readers a buffer can have at a time.
+// maxReaders is the most readers of a buffer at a time.
 const maxReaders = 16
 
-// What the header of a buffer's segment says for good, see docs/format/buffer.md.
+// Constants of a buffer's header, see docs/format/buffer.md.
 const (
 	bufferMagic   = uint64(0x524655424C474E52) // "RNGLBUFR" in memory
 	bufferVersion = 3
@@ -49,10 +49,10 @@ type bufferFormat struct {
 	capacity uint64 // bytes of entries
 	readers  uint32
 	pid      uint32 // of the writer
-	annex    uint64 // bytes of the annex; 0: there is none
+	annex    uint64 // bytes of the annex; 0: no annex
 }
 
-// lineRest is what a word leaves of a cache line: words that different processes write lie on different ones.
+// lineRest fills a cache line behind a word: words that different processes write are in different cache lines.
 type lineRest [64 - 8]byte
 
 // bufferWords is the header of a buffer's segment, as docs/format/buffer.md draws it.
@@ -65,25 +65,25 @@ type bufferWords struct {
 	floor              atomic.Uint64 // written by the writer: bytes below may be overwritten
 	_                  lineRest
 	runState           atomic.Uint64 // written by the writer
-	entryCount         atomic.Uint64 // entries that there were, modulo 2^32; written by the writer before ended
+	entryCount         atomic.Uint64 // number of entries, modulo 2^32; the writer stores it before runState
 	_                  [64 - 2*8]byte
-	claimedUpTo        atomic.Uint64 // sharing: claimed up to here; by all readers
+	claimedUpTo        atomic.Uint64 // sharing: readers have claimed entries up to here; all readers write it
 	_                  lineRest
-	entriesLost        atomic.Uint64 // entries given to a reader that never acknowledged them
+	entriesLost        atomic.Uint64 // entries delivered to readers that went away before they acknowledged them
 	_                  lineRest
-	entriesBell        Bell // rung when head or ended changes
+	entriesBell        Bell // rung when head or runState changes
 	_                  lineRest
-	spaceBell          Bell // rung when a tail, next or a reader's state changes
+	spaceBell          Bell // rung when a tail, claimedUpTo or a reader's state changes
 	_                  lineRest
 	departedTail       atomic.Uint64 // broadcast: highest tail of a reader that went away
-	entriesOverwritten atomic.Uint64 // entries that were overwritten before readers that may lose had read them; by these
+	entriesOverwritten atomic.Uint64 // entries overwritten before lossy readers had read them; these readers write it
 	_                  [0x240 - 0x210]byte
-	annex              [maxName]byte // name of the annex's segment, ended by a zero where it is shorter; fixed at creation
+	annex              [maxName]byte // name of the annex's segment, zero-padded; fixed at creation
 	_                  [0x400 - 0x240 - maxName]byte
 	readers            [maxReaders]readerWords
 }
 
-// readerWords are the words of one reader.
+// readerWords are the words of one reader in the header.
 type readerWords struct {
 	state, pid                          atomic.Uint32
 	_                                   lineRest
@@ -91,7 +91,7 @@ type readerWords struct {
 	_                                   [64 - 4*8]byte
 }
 
-// wordsOf is the header at the start of a buffer's memory.
+// wordsOf returns the header at the start of a buffer's memory.
 func wordsOf(mem []byte) *bufferWords {
 	return (*bufferWords)(unsafe.Pointer(unsafe.SliceData(mem[:bufferHeader])))
 }
@@ -101,17 +101,17 @@ const (
 	readerFree    = 0
 	readerJoining = 1
 	readerActive  = 2
-	readerLossy   = 3 // broadcast: active, and nobody waits for it
+	readerLossy   = 3 // broadcast: active, and the writer does not wait for it
 )
 
-// Values of the ended word.
+// Values of runState.
 const (
 	runInProgress = 0
 	runEnded      = 1 // End was called: no entry follows
 	runAbandoned  = 2 // the writer closed without End
 )
 
-// tailIdle in the tail word of a sharing reader: it holds no entry and claims none.
+// tailIdle is the tail of a sharing reader that holds no entry and claims none.
 const tailIdle = math.MaxUint64
 
 // An entry is a header of 16 bytes and its data, padded to a multiple of 16.
@@ -119,23 +119,23 @@ const (
 	entryHeader = 16
 	entryAlign  = 16
 
-	// padType marks a place without an entry: the rest of the buffer before it wraps, or a place
-	// cancelled by the writer. It is no type for an entry.
+	// padType marks a place without an entry: the end of the buffer before it wraps, or a place that the writer cancelled.
+	// It is no type of an entry.
 	padType = math.MaxUint32
 )
 
-// ringBuffer is a view of a buffer's shared memory. What it reads may have been written by another
-// process, and is checked before it is used.
+// ringBuffer is a view of a buffer's shared memory. Other processes may have written what it reads, so values are
+// checked before use.
 type ringBuffer struct {
 	*bufferWords
 	name     string
 	mode     Mode
 	capacity uint64 // bytes of data; equal to len(data)
 	data     []byte
-	annex    []byte // what the writer may lend parts of; nil where there is none
+	annex    []byte // the memory that the writer may lend; nil if there is none
 }
 
-// hostSupported says whether this machine's words are those of the layouts.
+// hostSupported reports whether this machine's words have the layout's size and byte order.
 func hostSupported() bool {
 	return binary.NativeEndian.Uint16([]byte{1, 0}) == 1 && math.MaxInt == math.MaxInt64
 }
@@ -169,7 +169,7 @@ func openBuffer(name string, mem []byte) (*ringBuffer, error) {
 		}
 	}
 	r := &ringBuffer{bufferWords: wordsOf(mem), name: name, data: mem[bufferHeader:]}
-	f := r.format // read once
+	f := r.format // copied once: another process may change it
 	r.mode, r.capacity = f.mode, uint64(len(r.data))
 	for _, c := range []struct {
 		what   string
@@ -198,23 +198,23 @@ func openBuffer(name string, mem []byte) (*ringBuffer, error) {
 	return r, nil
 }
 
-// header of an entry, as it stands before its data.
+// header is the header of an entry, before its data.
 type header struct {
 	length  uint32 // of the data, bytes
 	kind    uint32
 	stride  uint32 // from this header to the next, bytes
-	ordinal uint32 // number of the entry, modulo 2^32; a pad has that of the entry behind it, a cancelled place its own
+	ordinal uint32 // number of the entry, modulo 2^32; of a pad: of the next entry; of a cancelled place: its own
 }
 
-// headerAt is the place of the header at pos.
+// headerAt returns the header at pos, unchecked.
 func (r *ringBuffer) headerAt(pos uint64) *header {
 	return (*header)(unsafe.Pointer(unsafe.SliceData(r.data[pos%r.capacity:][:entryHeader])))
 }
 
-// header reads and checks the header at pos, where pos < head and both are checked.
+// header returns the checked header at pos; pos < head, and the caller has checked both.
 func (r *ringBuffer) header(pos, head uint64) (header, error) {
 	off := pos % r.capacity
-	h := *r.headerAt(pos) // read once: the shared memory may change behind it
+	h := *r.headerAt(pos) // copied once: another process may change it
 	stride := h.strideBytes()
 	switch {
 	case stride < entryHeader || stride%entryAlign != 0:
@@ -229,20 +229,20 @@ func (r *ringBuffer) header(pos, head uint64) (header, error) {
 	return h, nil
 }
 
-// dataAt is the data of the entry whose checked header is at pos.
+// dataAt returns the data of the entry whose checked header is at pos.
 func (r *ringBuffer) dataAt(pos uint64, length uint64) []byte {
 	off := pos%r.capacity + entryHeader
 	return r.data[off : off+length : off+length]
 }
 
-// checkSpan checks that [from, head) can be a published part of the buffer.
+// checkSpan checks that [from, head) can be the published part of the buffer.
 func (r *ringBuffer) checkSpan(from, head uint64) error {
 	if from%entryAlign != 0 || head%entryAlign != 0 || head < from || head-from > r.capacity {
 		return &corruptError{
 			Segment: r.name,
 			What:    "head",
 			Value:   head,
-			Reason:  fmt.Sprintf("it does not fit to position %d", from),
+			Reason:  fmt.Sprintf("it does not match position %d", from),
 		}
 	}
 	return nil

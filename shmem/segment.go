@@ -12,16 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultDir is where segments lie: the POSIX shared memory file system.
+// DefaultDir is where segments' cards are: the file system of POSIX shared memory.
 const DefaultDir = "/dev/shm"
 
-// maxName keeps room for tempMark and a random number below the 255 bytes of a file name.
+// maxName leaves space for tempMark and a random number in the 255 bytes of a file name.
 const maxName = 200
 
-// tempMark is the middle of a segment's name while it is being made. A name with it is refused.
+// tempMark is in the middle of a card's temporary name while its segment is being made. No segment's name may contain
+// it.
 const tempMark = ".making-"
 
-// Option changes a default of Create, Open and Sweep, and of what is built on them.
+// Option changes a default of Create, Open and Sweep, and of the functions that use them.
 type Option func(*options)
 
 type options struct {
@@ -30,11 +31,11 @@ type options struct {
 	spareBlocks int
 	blockMargin int
 
-	lossyReader bool // a reader: the writer does not wait for it
+	lossyReader bool // of a reader: the writer does not wait for it
 }
 
-// WithDir puts the names of the segments into dir. Empty is DefaultDir. Their memory may be as much as is free in the
-// file system of dir.
+// WithDir puts the segments' cards into dir. Empty means DefaultDir. The free space of dir's file system limits their
+// memory.
 func WithDir(dir string) Option { return func(o *options) { o.dir = dir } }
 
 func applyOptions(opts []Option) options {
@@ -48,39 +49,39 @@ func applyOptions(opts []Option) options {
 	return o
 }
 
-// Segment is shared memory with a name, mapped into this process. Its size is sealed: nobody can take any of it away
-// while it is mapped. Bytes may be used from any goroutine; Close must come after the last use.
+// Segment is named shared memory, mapped into this process. Its size is sealed: no process can remove any of it while
+// it is mapped. Bytes may be used from any goroutine; Close must come after the last use.
 type Segment struct {
 	// immutable after Create or Open
 	name    string
 	path    string
-	isOwner bool // this process made it: it holds the lock and unlinks
+	isOwner bool // this process made it: it holds the card's lock and removes the card
 	size    int
 
 	mu sync.Mutex
 	// guarded by mu
-	mem  []byte   // nil once closed
+	mem  []byte   // nil after Close
 	file *os.File // of the memory
-	card *os.File // under the name, locked; nil where another process made the segment
+	card *os.File // the card, locked; nil if another process made the segment
 }
 
-// Create makes the segment dir/name of size bytes, all zero, readable and writable by this user
-// only, with every page present: no later access can fail for want of memory. While the creator
-// lives it holds a lock on the file of that name, its card (card.go), which the kernel drops when the process dies,
-// however it dies; Sweep goes by that. The name appears only when all of this is done.
+// Create makes the segment dir/name of size bytes, all zero, readable and writable by this user only, with every page
+// present: no later access can fail for lack of memory. The creator holds a lock on the card (card.go) as long as it
+// lives; the kernel drops the lock however the process dies, and Sweep removes cards without a lock. The name appears
+// only when all this is done.
 //
 // Errors are *SegmentError around errBadName, errBadSize, ErrExists, ErrNoSpace or the system's.
 func Create(name string, size int, opts ...Option) (*Segment, error) {
 	return create(name, size, func(*Segment) error { return nil }, opts)
 }
 
-// CreateWith is Create, with init run on the segment before its name appears: whoever opens it finds what init wrote,
-// and the locks that init took. An error of init's is returned, and nothing stays.
+// CreateWith is Create, and runs init on the segment before its name appears: a process that opens the segment finds
+// what init wrote, and the locks that init took. If init fails, CreateWith returns its error and removes everything.
 func CreateWith(name string, size int, init func(*Segment) error, opts ...Option) (*Segment, error) {
 	return create(name, size, init, opts)
 }
 
-// create is CreateWith, with the options gathered.
+// create is CreateWith with the options as a slice.
 func create(name string, size int, init func(*Segment) error, opts []Option) (*Segment, error) {
 	o := applyOptions(opts)
 	s := &Segment{
@@ -113,11 +114,11 @@ func create(name string, size int, init func(*Segment) error, opts []Option) (*S
 		err = init(s)
 	}
 	if err == nil {
-		err = os.Link(f.Name(), s.path) // not rename: it refuses a name that is taken
+		err = os.Link(f.Name(), s.path) // not rename, which would replace a file of that name
 	}
 	_ = os.Remove(f.Name())
 	if err != nil {
-		_ = s.release() // it was not used
+		_ = s.release() // no goroutine uses it yet
 		if errors.Is(err, fs.ErrExist) {
 			err = existsError(s.path)
 		}
@@ -126,7 +127,7 @@ func create(name string, size int, init func(*Segment) error, opts []Option) (*S
 	return s, nil
 }
 
-// existsError is ErrExists, and says which process has the name, if that can be read.
+// existsError returns ErrExists, with the process that made the segment if the card is readable.
 func existsError(path string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -172,8 +173,8 @@ func (s *Segment) createMemory(dir string) (err error) {
 	return nil
 }
 
-// Open maps the whole segment dir/name that another process made. It refuses what is not a segment's card, a plain file
-// of this user with mode 0600, and finds only segments of processes that it can see in /proc.
+// Open maps the segment dir/name that another process made. It refuses a file that is not a card: a plain file of this
+// user with mode 0600. It finds only segments of processes that it can see in /proc.
 //
 // Errors are *SegmentError around errBadName, ErrNotFound, errForeignSegment or the system's.
 func Open(name string, opts ...Option) (*Segment, error) {
@@ -211,7 +212,7 @@ func Open(name string, opts ...Option) (*Segment, error) {
 	return s, nil
 }
 
-// checkOwner says whether a file may be a card of this user.
+// checkOwner checks that a file can be a card of this user.
 func checkOwner(f *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -223,21 +224,21 @@ func checkOwner(f *os.File) error {
 	return nil
 }
 
-// Bytes is the segment's memory; nil after Close. Slices of it must not be used after Close:
-// that is a fault of the process, not an error.
+// Bytes is the segment's memory; nil after Close. Using a slice of it after Close is a fault that ends the process, not
+// an error.
 func (s *Segment) Bytes() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mem
 }
 
-// Name is the name given to Create or Open.
+// Name is the name that was given to Create or Open.
 func (s *Segment) Name() string { return s.name }
 
-// Path is the segment's card.
+// Path is the path of the segment's card.
 func (s *Segment) Path() string { return s.path }
 
-// Close unmaps the memory; the creator also removes the file. A second Close does nothing.
+// Close unmaps the memory; the creator also removes the card. A second Close does nothing.
 func (s *Segment) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +247,7 @@ func (s *Segment) Close() error {
 	}
 	var errs []error
 	if s.isOwner {
-		// Before the lock goes: whoever removes the name must hold the lock of its file.
+		// Before it drops the lock: only the holder of a card's lock may remove its name.
 		if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
@@ -257,7 +258,7 @@ func (s *Segment) Close() error {
 	return nil
 }
 
-// release gives back what there is of the segment in this process.
+// release unmaps and closes what this process has of the segment.
 func (s *Segment) release() (err error) {
 	if s.mem != nil {
 		err = unix.Munmap(s.mem)

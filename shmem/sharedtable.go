@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A shared table has its windows a second time, as rows in a segment, where peers in other processes of this host
-// acquire and release them by the same rules. What the owner decides by stays in its own memory: the rows say to others
-// what was granted, and only their counts of writers are read back.
+// A shared table has its windows a second time, as rows in a segment; there peers in other processes of this host
+// acquire and release them by the same rules. The owner decides by its own memory: the rows tell other processes what
+// is granted, and the owner reads back only their counts of writers.
 
 // sharedRows is the owner's side of a shared table's segment.
 type sharedRows struct {
@@ -19,26 +19,26 @@ type sharedRows struct {
 	dir string
 	id  TableID
 
-	// memInUse is held for reading by Revoke and for writing by close, which takes the memory away.
+	// memInUse is read-locked by users of mem, and locked by Close, which unmaps it.
 	memInUse sync.RWMutex
-	mem      []byte // guarded by using; nil once closed
+	mem      []byte // guarded by memInUse; nil after Close
 	rows     []rowWords
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the rest
 	entryUsed [tableEntries]bool
 	evicted   map[Peer]bool
 }
 
-// NewSharedTable makes a table whose windows peers in other processes can reach, by OpenTable with the same name. The
-// segments they are to write to must be exported with ExportSegment. It is NewTable in everything else. Close comes
-// last, after every grant is revoked. Errors are those of Create.
+// NewSharedTable makes a table whose windows peers in other processes can use, by OpenTable with the same name. Export
+// the segments that they may write to with ExportSegment. In all else it is NewTable. Call Close last, after every
+// grant is revoked. Errors are those of Create.
 func NewSharedTable(name string, windows int, opts ...TableOption) (*Table, error) {
 	t := NewTable(windows, opts...)
 	if !hostSupported() {
 		return nil, &SegmentError{Op: "create", Path: name, Err: errHostLayout}
 	}
 	s := &sharedRows{evicted: map[Peer]bool{}}
-	_, _ = rand.Read(s.id[:]) // it cannot fail
+	_, _ = rand.Read(s.id[:]) // rand.Read never fails
 	var err error
 	s.seg, err = create(name, rowsOffset+len(t.windows)*rowSize, func(seg *Segment) error {
 		putTableHeader(seg.mem, len(t.windows), s.id)
@@ -53,10 +53,10 @@ func NewSharedTable(name string, windows int, opts ...TableOption) (*Table, erro
 	return t, nil
 }
 
-// TableDir puts a shared table's segment into dir, where the exported segments must be too. Empty is DefaultDir.
+// TableDir puts a shared table's segment into dir; the exported segments must be there, too. Empty means DefaultDir.
 func TableDir(dir string) TableOption { return func(t *Table) { t.dir = dir } }
 
-// Name is the name of a shared table's segment; empty where the table is not shared.
+// Name is the name of a shared table's segment; empty if the table is not shared.
 func (t *Table) Name() string {
 	if t.shared == nil {
 		return ""
@@ -64,7 +64,7 @@ func (t *Table) Name() string {
 	return t.shared.seg.Name()
 }
 
-// ID is the number that OpenTable wants to find in a shared table; zero where the table is not shared.
+// ID is the ID that OpenTable needs for a shared table; zero if the table is not shared.
 func (t *Table) ID() (id TableID) {
 	if t.shared != nil {
 		id = t.shared.id
@@ -72,7 +72,7 @@ func (t *Table) ID() (id TableID) {
 	return id
 }
 
-// Dir is where a shared table's segment is; empty where the table is not shared.
+// Dir is the directory of a shared table's segment; empty if the table is not shared.
 func (t *Table) Dir() string {
 	if t.shared == nil {
 		return ""
@@ -80,7 +80,7 @@ func (t *Table) Dir() string {
 	return t.shared.dir
 }
 
-// ExportSegment is Export for the memory of a segment: peers in other processes may be granted windows of it as well.
+// ExportSegment is Export for the memory of a segment, of which peers in other processes may also get windows.
 func (t *Table) ExportSegment(seg *Segment, rules ...PageRule) (SegmentID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +100,7 @@ func (t *Table) ExportSegment(seg *Segment, rules ...PageRule) (SegmentID, error
 	return id, nil
 }
 
-// addEntry enters a segment into the directory.
+// addEntry adds a segment to the directory.
 func (s *sharedRows) addEntry(id SegmentID, seg *Segment) (uint32, error) {
 	if filepath.Dir(seg.Path()) != s.dir {
 		return 0, errOtherDirectory
@@ -134,34 +134,33 @@ func (s *sharedRows) removeEntry(i uint32) {
 	s.entryUsed[i] = false
 }
 
-// openRow begins a life of a window for other processes: what is granted first, then that it is.
+// openRow shows other processes a new grant: it stores what is granted first, then the state that makes it live.
 func (s *sharedRows) openRow(window, gen uint32, r row) {
 	s.memInUse.RLock()
 	defer s.memInUse.RUnlock()
 	if s.mem == nil {
-		return // nobody can be told
+		return // the table is closed, and no process can open it
 	}
 	w := &s.rows[window]
 	w.put(r)
 	w.state.Store(pinState(gen, true))
 }
 
-// Waiting for a writer in another process is rare, because it tells when its bytes are in place, and only then are
-// they taken: it is for writers that die, and for grants that are taken back.
+// Waiting for a writer in another process is rare: usually the owner revokes a window only after the writer has
+// reported its bytes. It happens when a writer dies, or a grant is revoked early.
 const (
-	// revokeYields is how often a waiter yields after revokeSpins before it sleeps: it lets a writer on the same core go
-	// on.
+	// revokeYields is how often the waiter yields after revokeSpins before it sleeps: a writer on the same core can run.
 	revokeYields = 64
-	// revokeNap is between two looks, about the time of copying 1 MiB (at 10 GB/s).
+	// revokeNap is the sleep between two looks, about the time of copying 1 MiB (at 10 GB/s).
 	revokeNap = 100 * time.Microsecond
-	// napsPerLivenessCheck is how many naps pass between two questions to the kernel whether the peer lives.
+	// napsPerLivenessCheck is how many naps pass before the waiter asks the kernel whether the peer is alive.
 	napsPerLivenessCheck = 20
-	// evictGrace is how long an evicted peer that lives may stay inside: a thousand times what its copying takes.
+	// evictGrace is how long Revoke waits for an evicted peer that is alive: a thousand times the time of a copy.
 	evictGrace = 200 * time.Millisecond
 )
 
-// closeRow ends the life of a window for other processes and waits for the writer there, unless its process is gone.
-// The owner's word decides: whatever the row's state says, it is closed.
+// closeRow ends a grant for other processes and waits until the writers there have left, unless their process is dead.
+// The owner's state decides: closeRow closes the row whatever its state says.
 func (s *sharedRows) closeRow(r Ref, peer Peer) error {
 	s.memInUse.RLock()
 	defer s.memInUse.RUnlock()
@@ -192,7 +191,7 @@ func (s *sharedRows) closeRow(r Ref, peer Peer) error {
 			time.Sleep(revokeNap)
 		default:
 			if here, err := isByteClaimed(s.seg.file, int64(peer)); err == nil && !here {
-				return nil // the kernel has taken its lock: it will never write again
+				return nil // the kernel has dropped its lock: it will never write again
 			}
 			if since.IsZero() {
 				since = time.Now()
@@ -211,13 +210,11 @@ func (s *sharedRows) isEvicted(peer Peer) bool {
 	return s.evicted[peer]
 }
 
-// Evict tells a shared table that the link to a peer is over: Revoke does not wait for it any longer than it takes to
-// see that it is dead, or that it lives and stays. It lasts until Readmit. Of a table that is not shared it does
-// nothing.
+// Evict tells a shared table that the link to a peer is over: Revoke then waits for that peer only until it sees that
+// the process is dead, or until evictGrace is over. It holds until Readmit. If the table is not shared it does nothing.
 func (t *Table) Evict(peer Peer) { t.evict(peer, true) }
 
-// Readmit takes an Evict back: another process is the peer now. Nothing of the process before it may be granted any
-// more.
+// Readmit ends an Evict: the peer is another process now. No window of the earlier process may be live any longer.
 func (t *Table) Readmit(peer Peer) { t.evict(peer, false) }
 
 func (t *Table) evict(peer Peer, evicted bool) {
@@ -228,16 +225,16 @@ func (t *Table) evict(peer Peer, evicted bool) {
 	}
 }
 
-// CountViolation counts a write that an importer was refused by its own look at this table, so that the table's figures
-// are those of all its peers. A violation that does not exist is not counted.
+// CountViolation counts a write that an importer's own check has refused, so that the table's counters include all its
+// peers. It ignores unknown violations.
 func (t *Table) CountViolation(v Violation) {
 	if v > 0 && v < violationKinds {
 		t.violations[v].Add(1)
 	}
 }
 
-// Close takes a shared table away from other processes; those that have it open keep their mapping, and find no window
-// live that was revoked before. Of a table that is not shared it does nothing.
+// Close unmaps and removes a shared table. Processes that have it open keep their mapping, and find no live window that
+// was revoked before. If the table is not shared it does nothing.
 func (t *Table) Close() error {
 	s := t.shared
 	if s == nil {

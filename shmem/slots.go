@@ -10,13 +10,13 @@ import (
 type SlotState uint32
 
 const (
-	// SlotFree is nobody's. The builder unit may offer it.
+	// SlotFree: the builder unit owns it and may offer it.
 	SlotFree SlotState = iota
-	// SlotOffered is the scheduler's. It is on TagNet's list of free slots, or has a token.
+	// SlotOffered: the scheduler owns it; it is on TagNet's list of free slots, or has a token.
 	SlotOffered
-	// SlotFilling is the readout units'. Grants to its bytes are live.
+	// SlotFilling: the readout units own it; grants to its bytes are live.
 	SlotFilling
-	// SlotBuilt is the consumer's. It holds a complete MEP.
+	// SlotBuilt: the consumer owns it; it holds a complete MEP.
 	SlotBuilt
 
 	numSlotStates
@@ -32,7 +32,7 @@ func (s SlotState) String() string {
 	return fmt.Sprintf("state(%d)", uint32(s))
 }
 
-// slotLine is a cache line: slots are whole lines, so that no two share one.
+// slotLine is a cache line, bytes: slots are whole lines, so that no two share one.
 const slotLine = 64
 
 // maxSlots keeps the size of all slots far from overflow.
@@ -43,29 +43,28 @@ const maxSlots = 1 << 24
 //	Free ─Offer→ Offered ─Fill→ Filling ─Build→ Built ─Free→ Free
 //	              └─Withdraw→ Free  └─Abandon→ Free
 //
-// Recycle takes slots from Offered through all of that to Offered again at once.
+// Recycle makes all steps from Offered to Offered at once.
 //
-// The steps may be taken from any goroutine; of two that try the same step of a slot, one succeeds. The states
-// are this process's own: peers get at the bytes of a slot by grants, and at nothing else.
+// The steps may be taken from any goroutine; if two try the same step of a slot, one succeeds. The states are in this
+// process alone: peers reach the bytes of a slot only by grants.
 type Slots struct {
 	// immutable after CreateSlots
 	seg                 *Segment
 	mem                 []byte
 	slotCount, slotSize int // slots, bytes of each
-	blockSize           int // bytes of a block: a slot and its margin
+	blockSize           int // bytes of a slot and its margin
 
-	// of whoever owns a slot, and of the one goroutine that lends
-	blocks      []uint32 // the block that each slot lies in
-	spareBlocks []uint32 // blocks that no slot lies in and that are not lent
+	// owned by the owner of the slot, and by the one goroutine that calls Lend
+	blocks      []uint32 // the block of each slot
+	spareBlocks []uint32 // blocks that belong to no slot and are not lent
 
 	// atomic
-	states                                              []atomic.Uint32 // the SlotState of each slot
+	states                                              []atomic.Uint32 // a SlotState for each slot
 	offerCount, buildCount, abandonCount, withdrawCount atomic.Uint64
 }
 
-// CreateSlots makes the segment dir/name with n slots of size bytes, rounded up to cache lines: small
-// slots lie so close that thousands of them stay in a cache, and no two share a line. Errors
-// are those of Create; errBadSize also where there are no slots, or more than 2^24.
+// CreateSlots makes the segment dir/name with n slots of size bytes, rounded up to cache lines: thousands of small
+// slots fit in a cache, and no two share a line. Errors are those of Create; errBadSize also for n < 1 or n > 2^24.
 func CreateSlots(name string, n, size int, opts ...Option) (*Slots, error) {
 	if n <= 0 || n > maxSlots || size <= 0 || size > (math.MaxInt-1<<40)/n {
 		return nil, &SegmentError{Op: "create", Path: name, Err: errBadSize}
@@ -104,10 +103,10 @@ func (s *Slots) Len() int { return s.slotCount }
 // SlotSize is the size of each slot, bytes.
 func (s *Slots) SlotSize() int { return s.slotSize }
 
-// Segment is the segment the slots lie in, for Table.Export.
+// Segment is the segment of the slots, for Table.Export.
 func (s *Slots) Segment() *Segment { return s.seg }
 
-// Offset is where slot i begins in the segment, bytes, for Table.Grant; -1 where there is no slot i.
+// Offset is where slot i begins in the segment, bytes, for Table.Grant; -1 if there is no slot i.
 func (s *Slots) Offset(i int) int {
 	if i < 0 || i >= s.slotCount {
 		return -1
@@ -115,7 +114,7 @@ func (s *Slots) Offset(i int) int {
 	return int(s.blocks[i]) * s.blockSize
 }
 
-// Bytes is the memory of slot i; nil where there is no slot i. Whose they are, the state says.
+// Bytes is the memory of slot i; nil if there is no slot i. The slot's state says who may use it.
 func (s *Slots) Bytes(i int) []byte {
 	off := s.Offset(i)
 	if off < 0 {
@@ -124,7 +123,7 @@ func (s *Slots) Bytes(i int) []byte {
 	return s.mem[off : off+s.slotSize : off+s.slotSize]
 }
 
-// State is the state of slot i, which must be there.
+// State is the state of slot i, which must exist.
 func (s *Slots) State(i int) SlotState { return SlotState(s.states[i].Load()) }
 
 // Offer gives a free slot to the scheduler.
@@ -133,21 +132,21 @@ func (s *Slots) Offer(i int) error { return s.changeState(i, SlotFree, SlotOffer
 // Fill gives an offered slot to the readout units.
 func (s *Slots) Fill(i int) error { return s.changeState(i, SlotOffered, SlotFilling, nil) }
 
-// Build gives a filled slot, which holds a MEP, to the consumer. All grants to it are revoked before.
+// Build gives a filled slot, which holds a MEP, to the consumer. The caller has revoked all grants to it.
 func (s *Slots) Build(i int) error { return s.changeState(i, SlotFilling, SlotBuilt, &s.buildCount) }
 
 // Free takes a built slot back from the consumer.
 func (s *Slots) Free(i int) error { return s.changeState(i, SlotBuilt, SlotFree, nil) }
 
-// Abandon takes a slot back whose MEP will not be complete. All grants to it are revoked before.
+// Abandon takes back a slot whose MEP will not be complete. The caller has revoked all grants to it.
 func (s *Slots) Abandon(i int) error { return s.changeState(i, SlotFilling, SlotFree, &s.abandonCount) }
 
-// Withdraw takes a slot back that the scheduler did not use, as at the end of a run.
+// Withdraw takes back a slot that the scheduler has not used, as at the end of a run.
 func (s *Slots) Withdraw(i int) error {
 	return s.changeState(i, SlotOffered, SlotFree, &s.withdrawCount)
 }
 
-// ForceFree makes a slot Free, whoever owns it.
+// ForceFree makes a slot free, whatever its state.
 func (s *Slots) ForceFree(i int) error {
 	if i < 0 || i >= s.slotCount {
 		return s.slotStateError(i, SlotOffered, SlotFree)
@@ -163,9 +162,9 @@ func (s *Slots) ForceFree(i int) error {
 	return nil
 }
 
-// Recycle takes offered slots through Filling, Built and Free to Offered again, all steps of a slot at once: for MEPs
-// that land by pre-granted windows, and that the consumer is done with before anybody else could look. It stops at the
-// first slot that is not offered, with ErrSlotState or errNoSlot; those before it are recycled.
+// Recycle takes offered slots through Filling, Built and Free to Offered, all steps of a slot at once: for MEPs that
+// arrive in pre-granted windows and that the consumer has finished before another goroutine could look. At the first
+// slot that is not offered it stops with ErrSlotState or errNoSlot; the slots before it are recycled.
 func (s *Slots) Recycle(slots []uint32) error {
 	done, err := uint64(0), error(nil)
 	for _, i := range slots {
@@ -180,7 +179,7 @@ func (s *Slots) Recycle(slots []uint32) error {
 	return err
 }
 
-// changeState moves slot i from one state to another and counts it, or says why not.
+// changeState moves slot i from one state to another and counts the step, or returns why it cannot.
 func (s *Slots) changeState(i int, from, to SlotState, count *atomic.Uint64) error {
 	if i < 0 || i >= s.slotCount || !s.states[i].CompareAndSwap(uint32(from), uint32(to)) {
 		return s.slotStateError(i, from, to)
@@ -191,7 +190,7 @@ func (s *Slots) changeState(i int, from, to SlotState, count *atomic.Uint64) err
 	return nil
 }
 
-// slotStateError says why a step was not taken.
+// slotStateError says why a step was refused.
 func (s *Slots) slotStateError(i int, from, to SlotState) error {
 	if i < 0 || i >= s.slotCount {
 		return stepError(errNoSlot, "segment %s slot %d: %v to %v", s.seg.Name(), i, from, to)
@@ -199,11 +198,11 @@ func (s *Slots) slotStateError(i int, from, to SlotState) error {
 	return stepError(ErrSlotState, "segment %s slot %d: %v to %v while %v", s.seg.Name(), i, from, to, s.State(i))
 }
 
-// SlotStats is a reading of the slots and of their counters. Free + Offered + Filling + Built =
-// Slots, each as it was when it was looked at.
+// SlotStats is a reading of the slots and their counters. Free + Offered + Filling + Built = Slots, each slot in its
+// state at the moment when Stats looked at it.
 type SlotStats struct {
 	Slots   int `count:"all" kind:"level" help:"slots of the builder unit"`
-	Free    int `kind:"level" help:"slots that nobody uses"`
+	Free    int `kind:"level" help:"slots that are not in use"`
 	Offered int `kind:"level" help:"slots that the scheduler may give tokens for"`
 	Filling int `kind:"level" help:"slots with a MEP that is not complete"`
 	Built   int `kind:"level" help:"slots with a complete MEP"`
@@ -233,20 +232,20 @@ func (s *Slots) Stats() SlotStats {
 	}
 }
 
-// Close unmaps the slots and removes the segment, whatever the slots' states. Before
-// that the caller revokes the grants; after it no method but Close may be called.
+// Close unmaps the slots and removes the segment, whatever the slots' states. The caller revokes the grants before.
+// After it no method but Close may be called.
 func (s *Slots) Close() error { return s.seg.Close() }
 
-// Slots lie in blocks. Where there are more blocks than slots, a slot that holds a MEP can take a spare block in place
-// of its own: the MEP stays where it is, for whoever it is lent to, and the slot can be offered again at once.
+// Slots lie in blocks. With more blocks than slots, a slot that holds a MEP can take a spare block instead of its own:
+// the MEP stays in place for the readers that it is lent to, and the slot can be offered again at once.
 
-// WithSpare has CreateSlots make so many blocks more than there are slots, each of which has margin bytes behind the
-// slot for what the owner adds to a MEP. Neither may be negative.
+// WithSpare has CreateSlots make this many blocks more than slots, and add margin bytes behind the slot in each block,
+// for what the owner adds to a MEP. Negative values count as 0.
 func WithSpare(blocks, margin int) Option {
 	return func(o *options) { o.spareBlocks, o.blockMargin = max(blocks, 0), max(margin, 0) }
 }
 
-// BlockBytes is the memory of slot i with the margin behind it; nil where there is no slot i.
+// BlockBytes is the memory of slot i with the margin behind it; nil if there is no slot i.
 func (s *Slots) BlockBytes(i int) []byte {
 	off := s.Offset(i)
 	if off < 0 {
@@ -255,11 +254,11 @@ func (s *Slots) BlockBytes(i int) []byte {
 	return s.mem[off : off+s.blockSize : off+s.blockSize]
 }
 
-// SpareBlocks is how many blocks can be had by Lend. One goroutine calls Spare, Lend and Return.
+// SpareBlocks is the number of blocks that Lend can use. One goroutine calls SpareBlocks, Lend and Return.
 func (s *Slots) SpareBlocks() int { return len(s.spareBlocks) }
 
-// Lend gives slot i a spare block in place of its own, whose offset in the segment it returns: that block is the
-// caller's until Return. The slot must be built. Errors: ErrSlotState, errNoSlot, errNoSpare.
+// Lend gives slot i a spare block and returns the offset of its former block in the segment: the caller owns that block
+// until Return. The slot must be built. Errors: ErrSlotState, errNoSlot, errNoSpare.
 func (s *Slots) Lend(i int) (offset int, err error) {
 	switch {
 	case i < 0 || i >= s.slotCount || s.State(i) != SlotBuilt:
@@ -273,5 +272,5 @@ func (s *Slots) Lend(i int) (offset int, err error) {
 	return int(was) * s.blockSize, nil
 }
 
-// Return makes a block that was lent spare again, by the offset that Lend gave.
+// Return makes a lent block spare again, by the offset that Lend returned.
 func (s *Slots) Return(offset int) { s.spareBlocks = append(s.spareBlocks, uint32(offset/s.blockSize)) }

@@ -1,6 +1,6 @@
 package shmem
 
-// refusal numbers the reasons for which Grant says no, each with its counter.
+// refusal numbers the reasons for which Grant refuses, each with its counter.
 type refusal uint8
 
 const (
@@ -32,7 +32,7 @@ var refusalInfo = [refusalKinds]struct {
 // TableStats is a reading of a Table's counters. Free + Live + Revoking = Windows at any time.
 type TableStats struct {
 	Windows  int `kind:"level" help:"windows of the export table"`
-	Free     int `kind:"level" help:"windows that nobody holds"`
+	Free     int `kind:"level" help:"windows without a grant"`
 	Live     int `kind:"level" help:"windows that a peer may write to"`
 	Revoking int `kind:"level" help:"windows closed, waiting for the last writer"`
 

@@ -12,12 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The rule that makes creating, closing and sweeping safe against each other: a name is removed only by
-// a process that holds the lock of the file behind it. The creator holds it from before the
-// final name exists until after the name is gone.
+// Creating, closing and sweeping are safe against each other by one rule: only a process that holds the lock of a file
+// removes its name. The creator holds that lock from before the final name exists until the name is gone.
 
-// maxCreateTries bounds how often createLocked starts anew. Each failure needs a sweeper that
-// met the new file in the microseconds between its creation and its lock.
+// maxCreateTries is how often createLocked tries. A try fails only if a sweeper removes the new file in the
+// microseconds between its creation and its lock.
 const maxCreateTries = 100
 
 // createLocked makes an empty file under a temporary name next to path and locks it.
@@ -40,11 +39,10 @@ func createLocked(path string) (*os.File, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("a sweeper took the new file away %d times: %w", maxCreateTries, err)
+	return nil, fmt.Errorf("other processes' sweeps removed the new file %d times: %w", maxCreateTries, err)
 }
 
-// lockNamed takes the lock of an open file if nobody has it, and says whether the file still
-// stands under its name.
+// lockNamed locks an open file unless another process has the lock, and reports whether the file still has its name.
 func lockNamed(f *os.File) (bool, error) {
 	err := ignoringEINTR(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
 	if err != nil {
@@ -61,13 +59,13 @@ func lockNamed(f *os.File) (bool, error) {
 	return err == nil && os.SameFile(byName, open), err
 }
 
-// Sweep removes the segments in DefaultDir (or WithDir) whose name begins with prefix and whose
-// creator is dead, also those that were never finished, and returns their names. Segments of
-// living creators and files of other users stay. The prefix must be able to begin a segment's name.
+// Sweep removes the segments in DefaultDir (or WithDir) whose name begins with prefix and whose creator is dead,
+// unfinished ones included, and returns their names. It leaves segments of living creators and files of other users.
+// The prefix must be one that a segment's name can begin with.
 //
-// It is for the start and the end of a run and may be called at any time by any process: a creator
-// killed by SIGKILL leaves its segment to the next Sweep. Files that could not be removed
-// are joined into the error, one *SegmentError each; the rest is swept all the same.
+// It is meant for the start and the end of a run; any process may call it at any time. After SIGKILL of a creator the
+// next Sweep removes its segment. Files that cannot be removed are joined into the error, one *SegmentError each; Sweep
+// still removes the others.
 func Sweep(prefix string, opts ...Option) (removed []string, err error) {
 	o := applyOptions(opts)
 	if err := checkName(prefix); err != nil {
@@ -94,8 +92,8 @@ func Sweep(prefix string, opts ...Option) (removed []string, err error) {
 	return removed, errors.Join(errs...)
 }
 
-// sweepOne removes the file when its lock can be had. A file that is not ours to open, or that
-// went away meanwhile, is no error.
+// sweepOne removes a file if no process holds its lock. A file that this user may not open, or that has vanished, is no
+// error.
 func sweepOne(path string) (bool, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ELOOP) {
@@ -118,8 +116,8 @@ func sweepOne(path string) (bool, error) {
 	return true, os.Remove(path)
 }
 
-// Reclaim removes the segment dir/name if its creator is dead, and says whether it did. Unlike Sweep it takes the name
-// as it is, and what is not a segment's card stays: it is for names that a user chose. A name that is free or in use is
+// Reclaim removes the segment dir/name if its creator is dead, and reports whether it did. Unlike Sweep it takes the
+// exact name, and leaves a file that is not a card: it is for names that a user chose. A name that is free or in use is
 // no error. Errors are *SegmentError around errBadName or the system's.
 func Reclaim(name string, opts ...Option) (bool, error) {
 	path := filepath.Join(applyOptions(opts).dir, name)
@@ -133,11 +131,11 @@ func Reclaim(name string, opts ...Option) (bool, error) {
 	return false, &SegmentError{Op: "sweep", Path: path, Err: err}
 }
 
-// sweepCard is sweepOne for a file that is a card.
+// sweepCard is sweepOne for a file that must be a card.
 func sweepCard(path string) (bool, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return false, nil // nothing that could be a card: creating says what is in the way
+		return false, nil // it is no card: Create will report what is in the way
 	}
 	defer func() { _ = f.Close() }()
 	if _, err := readCard(f); err != nil {

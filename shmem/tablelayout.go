@@ -6,25 +6,25 @@ import (
 	"unsafe"
 )
 
-// The layout of a shared table, drawn in docs/format/segment.md. Only the owner writes it, but for the
-// state words of the rows, where importers count themselves in and out.
+// The layout of a shared table, drawn in docs/format/segment.md. Only the owner writes it, except the state words of
+// the rows, where importers count themselves in and out.
 const (
 	tableMagicText = "RNGLTABL"
 	tableVersion   = 1
 
-	directoryOffset = PageSize // where the directory begins
-	tableEntries    = 16       // segments exported at a time: one page of entries
+	directoryOffset = PageSize // offset of the directory, bytes
+	tableEntries    = 16       // the most segments exported at a time: one page of entries
 	entrySize       = PageSize / tableEntries
-	rowsOffset      = 2 * PageSize // where the rows begin
-	rowSize         = 64           // a cache line: writers of neighbouring windows do not disturb each other
+	rowsOffset      = 2 * PageSize // offset of the rows, bytes
+	rowSize         = 64           // a cache line: writers to neighbouring windows do not slow each other down
 
-	noEntry = ^uint32(0) // of memory that other processes cannot map
+	noEntry = ^uint32(0) // for memory that other processes cannot map
 )
 
-// TableID tells a table from every other that ever had its name.
+// TableID distinguishes a table from earlier and later ones of the same name.
 type TableID [16]byte
 
-// row is what a window's row says beside its state.
+// row is what a window's row contains beside its state.
 type row struct {
 	off, n   uint64 // bytes in the segment
 	seg      SegmentID
@@ -42,7 +42,7 @@ type rowWords struct {
 	_               [rowSize - 5*8]byte
 }
 
-// rowsOf are the rows of a table's memory, which must have room for them.
+// rowsOf returns the rows in a table's memory, which must be long enough.
 func rowsOf(mem []byte, windows int) []rowWords {
 	rows := mem[rowsOffset : rowsOffset+windows*rowSize]
 	return unsafe.Slice((*rowWords)(unsafe.Pointer(unsafe.SliceData(rows))), windows)
@@ -82,7 +82,7 @@ func putTableHeader(mem []byte, windows int, id TableID) {
 	*tableHeaderOf(mem) = h
 }
 
-// readTableHeader says how many windows the table has, once all of it makes sense.
+// readTableHeader checks a table's header and returns the number of windows and the ID.
 func readTableHeader(name string, mem []byte) (windows int, id TableID, err error) {
 	corrupt := func(what string, value uint64, reason string) (int, TableID, error) {
 		return 0, id, &corruptError{
@@ -111,14 +111,14 @@ func readTableHeader(name string, mem []byte) (windows int, id TableID, err erro
 	return int(h.windows), h.id, nil
 }
 
-// directoryEntry is one exported segment in the directory.
+// directoryEntry is an exported segment in the directory.
 type directoryEntry struct {
 	serial uint64
 	size   uint64
 	name   string
 }
 
-// directoryEntryWords is an entry in shared memory.
+// directoryEntryWords is a directory entry in shared memory.
 type directoryEntryWords struct {
 	serial atomic.Uint64 // SegmentID; 0: the entry is free
 	size   atomic.Uint64
@@ -126,7 +126,7 @@ type directoryEntryWords struct {
 	text   [entrySize - 3*8]byte
 }
 
-// directoryOf is the directory of a table's memory.
+// directoryOf returns the directory in a table's memory.
 func directoryOf(mem []byte) *[tableEntries]directoryEntryWords {
 	return (*[tableEntries]directoryEntryWords)(unsafe.Pointer(unsafe.SliceData(mem[directoryOffset:rowsOffset])))
 }
@@ -138,7 +138,7 @@ func (w *directoryEntryWords) put(e directoryEntry) {
 	w.serial.Store(e.serial)
 }
 
-// read takes a copy of an entry; ok is false where its name is longer than a name can be.
+// read copies an entry; ok is false if its name is longer than a name may be.
 func (w *directoryEntryWords) read() (e directoryEntry, ok bool) {
 	n := w.length.Load()
 	if n > maxName {

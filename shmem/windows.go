@@ -9,20 +9,20 @@ import (
 	"ringlet/internal/invariants"
 )
 
-// The way of a chunk through the table, seen from the receiver:
+// The way of a received chunk through the table:
 //
 //  1. (parallel)   a receive goroutine reads peer, Ref, offset and length from a packet.
 //  2. (parallel)   Acquire pins the window: one compare-and-swap that both proves the
-//     generation and counts the writer in. Only then are the window's fields read.
+//     generation and counts the writer in. Only then does it read the window's fields.
 //  3. (parallel)   the goroutine decrypts or copies into the returned slice: the bytes are
 //     the exporter's memory, owned by this writer until Release.
 //  4. (parallel)   Release counts the writer out.
-//  5. (sequential) Revoke closes the window to new writers, waits until the count is zero,
-//     and only then gives the bytes back to the owner of the slot.
+//  5. (sequential) Revoke closes the window to new writers and waits until the count is zero;
+//     only then does the owner of the slot have the bytes again.
 //
 // Steps 2 to 4 take no lock and allocate nothing.
 
-// Access is a set of what a peer may do in a window: kinds of remote write, and what a writer must not do by itself.
+// Access is a set of rights to a window: kinds of remote write, and other accesses.
 type Access uint8
 
 const (
@@ -32,9 +32,9 @@ const (
 	AccessDmove
 	// AccessRead allows loads.
 	AccessRead
-	// AccessLock allows what reads and writes a word in one step.
+	// AccessLock allows operations that read and write a word in one step.
 	AccessLock
-	// AccessNotify allows news of the window's pages, and no byte of them.
+	// AccessNotify allows notifications about the window's pages, but no access to their bytes.
 	AccessNotify
 
 	accessAll = AccessNwrite | AccessDmove | AccessRead | AccessLock | AccessNotify
@@ -59,14 +59,13 @@ func (a Access) String() string {
 	return strings.Join(names, "+")
 }
 
-// Peer is the exporter's number for a peer. Numbers are the caller's to give; AnyPeer is taken.
+// Peer is the exporter's number for a peer. The caller assigns the numbers; AnyPeer is reserved.
 type Peer uint32
 
-// AnyPeer in a page rule stands for every peer. It is no peer's number: a grant goes to one peer.
+// AnyPeer in a page rule stands for every peer. It is no peer's number: a grant is to one peer.
 const AnyPeer Peer = ^Peer(0)
 
-// Ref is what an importer quotes in each packet: which window, and which of the window's lives.
-// The zero Ref is never valid.
+// Ref is what an importer puts in each packet: the window's index and its generation. The zero Ref is never valid.
 type Ref struct {
 	Window uint32
 	Gen    uint32
@@ -76,20 +75,19 @@ type Ref struct {
 type Violation uint8
 
 const (
-	// NoWindow says that the window does not exist or was never granted.
+	// NoWindow: the window does not exist or was never granted.
 	NoWindow Violation = iota + 1
-	// StaleGen says that the window was revoked, or belongs to a later grant by now.
+	// StaleGen: the window was revoked, or has been granted again since.
 	StaleGen
-	// WrongPeer says that the window was granted to somebody else.
+	// WrongPeer: the window was granted to another peer.
 	WrongPeer
-	// OutOfRange says that the bytes do not lie inside the window.
+	// OutOfRange: the bytes do not lie inside the window.
 	OutOfRange
-	// NoAccess says that the window does not allow this kind of write.
+	// NoAccess: the window does not allow this kind of access.
 	NoAccess
-	// NotShared says that the window is in memory that another process cannot map. Only an Imported finds it.
+	// NotShared: the window is in memory that another process cannot map. Only an ImportedTable returns it.
 	NotShared
-	// BadSegment says that the owner's segment could not be mapped, or is not what its table says. Only an Imported finds
-	// it.
+	// BadSegment: the owner's segment cannot be mapped, or does not match its table. Only an ImportedTable returns it.
 	BadSegment
 
 	violationKinds
@@ -107,8 +105,8 @@ func (v Violation) String() string {
 	return fmt.Sprintf("violation(%d)", uint8(v))
 }
 
-// pin is the state word of a window: generation<<32 | live | writers inside. One word, so that a
-// single compare-and-swap proves the generation and pins the window.
+// pin is the state word of a window: generation<<32 | live | number of writers inside. It is one word, so that one
+// compare-and-swap proves the generation and pins the window.
 type pin struct{ atomic.Uint64 }
 
 const (
@@ -124,7 +122,7 @@ func pinState(gen uint32, live bool) uint64 {
 	return s
 }
 
-// enter counts a writer in, if the window is in the life gen.
+// enter counts a writer in, if the window is live with generation gen.
 func (p *pin) enter(gen uint32) Violation {
 	want := pinState(gen, true)
 	for {
@@ -141,8 +139,8 @@ func (p *pin) enter(gen uint32) Violation {
 	}
 }
 
-// leave counts a writer out. The generation is compared as well, so that a late Release cannot
-// take away the pin of a later life of the window: false says that no writer of gen is inside.
+// leave counts a writer out. It compares the generation, too, so that a late Release cannot unpin a later grant of the
+// window; false means that no writer of gen is inside.
 func (p *pin) leave(gen uint32) bool {
 	for {
 		s := p.Load()
@@ -155,7 +153,7 @@ func (p *pin) leave(gen uint32) bool {
 	}
 }
 
-// violations counts the writes that were refused, by reason.
+// violations counts refused writes, by reason.
 type violations [violationKinds]atomic.Uint64
 
 func (c *violations) count(v Violation) Violation {
@@ -163,7 +161,7 @@ func (c *violations) count(v Violation) Violation {
 	return v
 }
 
-// load is how many were refused for the given reason.
+// load is the number of writes refused for the given reason.
 func (c *violations) load(v Violation) uint64 {
 	if v == 0 || v >= violationKinds {
 		return 0
@@ -171,14 +169,14 @@ func (c *violations) load(v Violation) uint64 {
 	return c[v].Load()
 }
 
-// window is one row of the upstream table. It fills a cache line, so that goroutines that
-// write through neighbouring windows do not disturb each other.
+// window is a row of the table in the owner's memory. It fills a cache line, so that goroutines writing through
+// neighbouring windows do not slow each other down.
 type window struct {
 	// atomic
 	state pin
 
-	// written under Table.mu while the window is not live and has no writer; read by
-	// whoever has pinned it through state.
+	// written under Table.mu while the window is not live and has no writer; read by goroutines that have pinned it
+	// through state
 	mem    []byte
 	off    int // of mem in its segment, bytes
 	peer   Peer
@@ -186,16 +184,15 @@ type window struct {
 	access Access
 	_      [7]byte
 
-	writtenBytes atomic.Uint64 // bytes put into it since it was granted, while they are counted
+	writtenBytes atomic.Uint64 // bytes written since the grant, while CountWritten is on
 }
 
-// Acquire checks a write of n bytes at off of the window against the grant and returns the
-// bytes to write to. They stay valid until Release(r), which the caller owes for every
-// Acquire that returned violation 0, soon: Revoke waits for it. A refused write is counted by
-// its violation and needs no Release. A write of zero bytes is allowed up to the window's end.
+// Acquire checks a write of n bytes at off of the window against the grant, and returns the bytes to write to. They are
+// valid until Release(r), which the caller must soon call if the violation is 0: Revoke waits for it. A refused write
+// is counted by its violation and needs no Release. A write of zero bytes is allowed up to the window's end.
 //
-// Lock-free, without allocation, safe from any goroutine. Source: SCI-bridge §II.A, upstream address
-// translation and protection table, stage G of the incoming request.
+// Lock-free, without allocation, safe from any goroutine. Source: SCI-bridge §II.A, upstream address translation and
+// protection table, stage G of the incoming request.
 func (t *Table) Acquire(peer Peer, r Ref, off, n uint32, a Access) ([]byte, Violation) {
 	if uint64(r.Window) >= uint64(len(t.windows)) {
 		return nil, t.violations.count(NoWindow)
@@ -213,8 +210,7 @@ func (t *Table) Acquire(peer Peer, r Ref, off, n uint32, a Access) ([]byte, Viol
 	return w.mem[off:end:end], 0
 }
 
-// Release ends a write begun by Acquire. A Release that no Acquire is behind changes nothing
-// and is counted as unbalanced.
+// Release ends a write begun by Acquire. A Release without an Acquire changes nothing and is counted as unbalanced.
 func (t *Table) Release(r Ref) {
 	if uint64(r.Window) < uint64(len(t.windows)) {
 		if w := &t.windows[r.Window]; w.state.leave(r.Gen) {
@@ -227,7 +223,7 @@ func (t *Table) Release(r Ref) {
 	t.unbalancedReleases.Add(1)
 }
 
-// findViolation orders the checks of a pinned window: who, how, where.
+// findViolation returns why a pinned window refuses a write: it checks the peer, then the access, then the range.
 func (w *window) findViolation(peer Peer, a Access) Violation {
 	switch {
 	case w.peer != peer:
@@ -238,13 +234,12 @@ func (w *window) findViolation(peer Peer, a Access) Violation {
 	return OutOfRange
 }
 
-// revokeSpins bounds the busy part of the wait for writers. A writer inside a window opens
-// one chunk, about 0.3 µs for 1.4 kB at 43 Gbit/s; 512 loads take 0.3 µs (2-core VM,
-// 2026-11-21).
+// revokeSpins is how many loads a waiter makes before it yields. A writer decrypts one chunk inside a window, about 0.3
+// µs for 1.4 kB at 43 Gbit/s; 512 loads take 0.3 µs (2-core VM, 2026-11-21).
 const revokeSpins = 512
 
-// close takes the live bit away: from here on no Acquire succeeds. It reports false when the
-// window is not in the life gen.
+// close clears the live bit: from then on every Acquire fails. It reports false if the window is not live with
+// generation gen.
 func (w *window) close(gen uint32) bool {
 	for {
 		s := w.state.Load()
@@ -266,11 +261,12 @@ func (w *window) drain() {
 	}
 }
 
-// Bytes by segment are counted only while somebody asks for them: else AddWritten is a load. A window counts what is
+// Bytes per segment are counted only during CountWritten; otherwise AddWritten is one load. A window counts the bytes
+// written through it, and Revoke adds them to its segment.
 // put into it, and Revoke adds that to its segment.
 
-// AddWritten notes that n bytes were put into a window. The goroutine that has pinned it calls it before Release; where
-// a peer's process stored the bytes, the owner calls it when it is told.
+// AddWritten notes that n bytes were written through a window. The goroutine that has pinned the window calls it before
+// Release; if a peer's process stored the bytes, the owner calls it when the peer's record arrives.
 func (t *Table) AddWritten(r Ref, n uint32) {
 	if t.writtenWatchers.Load() == 0 {
 		return
@@ -280,8 +276,8 @@ func (t *Table) AddWritten(r Ref, n uint32) {
 	}
 }
 
-// CountWritten begins to count the bytes that are put into each segment, until as many calls have been ended by stop,
-// which each caller calls once. What was counted stays.
+// CountWritten turns on the counting of written bytes per segment. It stays on until every caller has called its stop,
+// each once. Counts are kept after that.
 func (t *Table) CountWritten() (stop func()) {
 	t.writtenWatchers.Add(1)
 	return func() {
@@ -290,9 +286,8 @@ func (t *Table) CountWritten() (stop func()) {
 	}
 }
 
-// Written puts the bytes that were counted into to, by the number of the segment less one. It returns how many segments
-// there were ever, which may be more than to has room for. It walks all windows under the table's mutex and allocates
-// nothing.
+// Written copies the counted bytes into to, by the segment's number less one. It returns the number of all segments
+// ever exported, which may exceed len(to). It walks all windows under the table's mutex and allocates nothing.
 func (t *Table) Written(to []uint64) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -307,8 +302,7 @@ func (t *Table) Written(to []uint64) int {
 	return len(t.exports)
 }
 
-// SegmentNames are the names of all segments that were ever exported, by their numbers less one; empty for memory that
-// has no name.
+// SegmentNames are the names of all segments ever exported, by their number less one; empty for memory without a name.
 func (t *Table) SegmentNames() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

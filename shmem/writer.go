@@ -6,25 +6,24 @@ import (
 	"os"
 )
 
-// Place is room in a buffer, handed out by a Writer. It ends by Commit.
+// Place is reserved space in a buffer. Commit makes it an entry.
 type Place struct {
-	// Data is the room, as long as it was asked for, at an address that is a multiple of 16.
-	// Its content is arbitrary.
+	// Data is the reserved space, at an address that is a multiple of 16. Its content is arbitrary.
 	Data []byte
 
-	reservedSize int // len(Data) as handed out
+	reservedSize int // length of Data when reserved
 	pos          uint64
 	ticket       uint64
 	ordinal      uint32
 }
 
-// bufferEnd is what both ends of a buffer are.
+// bufferEnd is what writer and readers have in common.
 type bufferEnd struct {
 	seg    *Segment
 	closed bool
 }
 
-// fail is the error of a step: none if err is none, and one that says the segment as it is.
+// fail wraps the error of a step; nil stays nil, and errors that name the segment stay as they are.
 func (e *bufferEnd) fail(step string, err error) error {
 	if err == nil {
 		return nil
@@ -37,7 +36,7 @@ func (e *bufferEnd) fail(step string, err error) error {
 	return stepError(err, "%s buffer %s", step, e.seg.Name())
 }
 
-// checkOpen says errClosed after Close, or that ctx is done.
+// checkOpen returns errClosed after Close, or ctx's error when ctx is done.
 func (e *bufferEnd) checkOpen(ctx context.Context) error {
 	if e.closed {
 		return errClosed
@@ -45,15 +44,15 @@ func (e *bufferEnd) checkOpen(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Writer is the writing end of a buffer, and its creator. There is one for each buffer. Its methods are for one
-// goroutine at a time.
+// Writer is the writing end of a buffer, and its creator; a buffer has one. Its methods are for one goroutine at a
+// time.
 type Writer struct {
 	bufferEnd
 	core writerCore
 }
 
-// CreateWriter makes the buffer dir/name with room for capacity bytes (rounded up to pages) of
-// entries and their headers. The errors are those of Create, or errBadMode, errHostLayout.
+// CreateWriter makes the buffer dir/name with space for capacity bytes (rounded up to pages) of entries and their
+// headers. The errors are those of Create, or errBadMode, errHostLayout.
 //
 // Source: LHCb-EB §III.B: "request a chunk of memory of a given size … acknowledge the write
 // as completed".
@@ -93,10 +92,9 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 // Name is the buffer's name.
 func (w *Writer) Name() string { return w.seg.Name() }
 
-// Reserve hands out a place of n bytes and waits for it while the buffer is full. Several places
-// may be out at a time. While it waits it returns ctx's error when ctx is done, and ErrReaderDead
-// when a reader has died: DetachDead, then try again. Other errors: ErrTooLarge, errEnded,
-// errBadEntry, errClosed, and *corruptError.
+// Reserve waits for space and returns a place of n bytes. Several places may be reserved at a time. While waiting it
+// returns ctx's error when ctx is done, and ErrReaderDead when a reader has died: call DetachDead, then try again.
+// Other errors: ErrTooLarge, errEnded, errBadEntry, errClosed, and *corruptError.
 func (w *Writer) Reserve(ctx context.Context, n int) (Place, error) {
 	if err := w.checkOpen(ctx); err != nil {
 		return Place{}, w.fail("reserve in", err)
@@ -112,7 +110,7 @@ func (w *Writer) Reserve(ctx context.Context, n int) (Place, error) {
 	return got, w.fail("reserve in", err)
 }
 
-// TryReserve is Reserve without waiting: false says that there is no room now. Errors: ErrTooLarge, errEnded,
+// TryReserve is Reserve without waiting: false means that there is no space now. Errors: ErrTooLarge, errEnded,
 // errBadEntry, errClosed, and *corruptError.
 func (w *Writer) TryReserve(n int) (Place, bool, error) {
 	if w.closed {
@@ -122,8 +120,8 @@ func (w *Writer) TryReserve(n int) (Place, bool, error) {
 	return p, ok, w.fail("reserve in", err)
 }
 
-// Commit makes the first n bytes of the place an entry of the given type. Readers get entries in the
-// order of their places; an entry waits for those before it. Errors: errNotOutstanding, errBadEntry, errClosed.
+// Commit makes the first n bytes of the place an entry of the given type. Readers get entries in the order of their
+// places, so an entry waits until earlier places are committed. Errors: errNotOutstanding, errBadEntry, errClosed.
 func (w *Writer) Commit(p Place, n int, entryType uint32) error {
 	if w.closed {
 		return w.fail("commit to", errClosed)
@@ -131,8 +129,8 @@ func (w *Writer) Commit(p Place, n int, entryType uint32) error {
 	return w.fail("commit to", w.core.commit(p, n, entryType))
 }
 
-// End marks the end of the run: readers get ErrEndOfRun after the last entry. It refuses with
-// errOutstanding while a place is out.
+// End marks the end of the run: readers get ErrEndOfRun after the last entry. While a place is reserved it refuses with
+// errOutstanding.
 func (w *Writer) End() error {
 	switch {
 	case w.closed:
@@ -144,7 +142,7 @@ func (w *Writer) End() error {
 	return nil
 }
 
-// AwaitReader waits until a first reader is there or has been there. Errors: ctx's, errClosed.
+// AwaitReader waits until the buffer has, or has had, a reader. Errors: ctx's, errClosed.
 func (w *Writer) AwaitReader(ctx context.Context) error {
 	err := w.checkOpen(ctx)
 	if err == nil {
@@ -154,15 +152,15 @@ func (w *Writer) AwaitReader(ctx context.Context) error {
 	return w.fail("wait for a reader of", err)
 }
 
-// DeadReader is a reader whose process died.
+// DeadReader is a reader whose process has died.
 type DeadReader struct {
 	Index   int
-	PID     int    // as the reader saw it; another container may number otherwise
-	Unacked uint64 // entries it had been given and had not acknowledged; at most one too many
+	PID     int    // in the reader's own container, whose numbers may differ
+	Unacked uint64 // entries delivered and not acknowledged; at most one too many
 }
 
-// DetachDead frees what readers hold whose process has died, and counts their unacknowledged
-// entries as lost. In sharing mode nobody gets those again. Readers that live stay.
+// DetachDead frees the entries of readers whose process has died, and counts their unacknowledged entries as lost. In
+// sharing mode no other reader gets these. Living readers stay attached.
 func (w *Writer) DetachDead() ([]DeadReader, error) {
 	if w.closed {
 		return nil, w.fail("detach readers of", errClosed)
@@ -181,9 +179,9 @@ func (w *Writer) DetachDead() ([]DeadReader, error) {
 	return dead, nil
 }
 
-// readerDead: the place is taken, but nobody holds the lock that its reader would hold. It looks
-// twice: the first time a reader may be leaving, which frees the place and then the lock, while
-// the next one takes the lock and then the place.
+// readerDead reports whether the reader's place is taken while no process holds its lock. It looks twice: at the first
+// look one reader may be leaving, which frees the place and then the lock, while the next one takes the lock and then
+// the place.
 func (w *Writer) readerDead(i int) (bool, error) {
 	for range 2 {
 		if w.core.buffer.readers[i].state.Load() == readerFree {
@@ -205,9 +203,8 @@ func (w *Writer) checkReadersLive() error {
 	return nil
 }
 
-// Close takes the buffer away: its name is gone, readers that have it open can read what was committed,
-// then they get ErrEndOfRun, or ErrWriterGone where End was not called. A second Close does
-// nothing.
+// Close removes the buffer's name. Readers that have it open can read what was committed; then they get ErrEndOfRun, or
+// ErrWriterGone if End was not called. A second Close does nothing.
 func (w *Writer) Close() error {
 	if w.closed {
 		return nil

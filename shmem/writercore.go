@@ -5,22 +5,22 @@ import (
 	"math"
 )
 
-// writerCore decides where entries go and what may be overwritten. It has no I/O: it works on
-// the buffer and its own positions, and believes nothing of its own from shared memory.
+// writerCore decides where entries go and which may be overwritten. It has no I/O. It keeps its own positions, and
+// never takes them back from shared memory.
 type writerCore struct {
 	buffer       *ringBuffer
 	pos          uint64 // reserved up to here
 	head         uint64 // published up to here
-	floor        uint64 // free up to here: what no reader can still want
+	floor        uint64 // free up to here: no reader needs the bytes below
 	ordinal      uint32 // of the next header
 	outstanding  outstandingPlaces
-	lent         []lentEntry // published or about to be, and not returned
+	lent         []lentEntry // lent entries, committed and not returned yet
 	endMarked    bool
-	lossyReaders bool // the last scan saw readers that may lose
+	lossyReaders bool // the last scan found lossy readers
 }
 
-// maxEntry is the largest entry's data, bytes: with its header at most half of the buffer, so that it
-// fits even when the buffer must wrap before it, and within the 32 bits of a stride.
+// maxEntry is the most data of an entry, bytes: with its header at most half of the buffer, so that it fits even if the
+// buffer must wrap before it, and within the 32 bits of a stride.
 func (r *ringBuffer) maxEntry() int {
 	return int(min(r.capacity/2, math.MaxUint32)/entryAlign*entryAlign) - entryHeader
 }
@@ -29,7 +29,7 @@ func strideOf(n int) uint64 {
 	return (entryHeader + uint64(n) + entryAlign - 1) / entryAlign * entryAlign
 }
 
-// reserve hands out a place for n bytes of data, or says that there is no room.
+// reserve returns a place for n bytes of data, or false if there is no space.
 func (w *writerCore) reserve(n int) (Place, bool, error) {
 	r := w.buffer
 	switch {
@@ -54,7 +54,7 @@ func (w *writerCore) reserve(n int) (Place, bool, error) {
 	}
 	if pad > 0 {
 		w.outstanding.finish(w.allocate(pad))
-		w.ordinal-- // it is none
+		w.ordinal-- // a pad has no number of its own
 	}
 	p := Place{
 		Data:         r.dataAt(w.pos, uint64(n)),
@@ -93,7 +93,7 @@ func (w *writerCore) commit(p Place, n int, kind uint32) error {
 	return nil
 }
 
-// finish publishes what is complete up to the first place still out.
+// finish publishes all entries before the first place that is still reserved.
 func (w *writerCore) finish(p Place) {
 	w.outstanding.finish(p.ticket)
 	if front := w.outstanding.front(w.pos); front != w.head {
@@ -103,14 +103,14 @@ func (w *writerCore) finish(p Place) {
 	}
 }
 
-// maxRefreshTries bounds the tries of refresh to be of one mind with readers that are joining.
+// maxRefreshTries is how often refreshFloor tries when readers are joining.
 const maxRefreshTries = 4
 
-// refreshFloor moves the floor up to what every reader is done with that may not lose; where there are readers that
-// may, not further than the first entry from need on, so that they have as long as possible. In broadcast mode a reader
-// may be joining at the old floor meanwhile. So the new floor is announced first, and holds only
-// if no reader is seen below it afterwards: either the joiner sees the announcement and takes the
-// new floor, or this scan sees the joiner and takes the announcement back.
+// refreshFloor moves the floor up to where every lossless reader is done; with lossy readers not further than the first
+// entry from need on, so that they have as long as possible. In broadcast mode a reader may meanwhile join at the old
+// floor. So refreshFloor announces the new floor, and keeps it only if a second scan sees no reader below: either the
+// joiner sees the announcement and begins at the new floor, or the scan sees the joiner and the announcement is
+// withdrawn.
 func (w *writerCore) refreshFloor(need uint64) error {
 	for range maxRefreshTries {
 		limit, err := w.scanReaders()
@@ -120,10 +120,10 @@ func (w *writerCore) refreshFloor(need uint64) error {
 		if err != nil || limit <= w.floor {
 			return err
 		}
-		// The new floor is there before anything is written below it: an exchange orders the stores on every processor,
-		// and who may lose looks at the floor after copying.
+		// The new floor is stored before any byte below it is overwritten (an exchange orders stores on every processor): a
+		// lossy reader looks at the floor after it has copied.
 		w.buffer.floor.Swap(limit)
-		if w.buffer.mode == Sharing { // whoever claims anew begins at next, which is not below
+		if w.buffer.mode == Sharing { // a new claim begins at claimedUpTo, which is not below limit
 			w.floor = limit
 			return nil
 		}
@@ -137,16 +137,16 @@ func (w *writerCore) refreshFloor(need uint64) error {
 			return err
 		}
 	}
-	return nil // the floor stays: nothing is overwritten too early
+	return nil // the floor stays, so no entry is overwritten too early
 }
 
-// scanReaders returns the position below which no reader wants anything.
+// scanReaders returns the position below which no lossless reader needs an entry.
 func (w *writerCore) scanReaders() (uint64, error) {
 	r := w.buffer
 	limit, present := w.head, false
 	w.lossyReaders = false
 	if r.mode == Sharing {
-		// Before the tails: a reader sets its tail before it moves next past it.
+		// Loaded before the tails: a reader sets its tail before it moves claimedUpTo past it.
 		limit = r.claimedUpTo.Load()
 		if !w.isValidPosition(limit) {
 			return 0, w.positionError("next", limit)
@@ -169,20 +169,20 @@ func (w *writerCore) scanReaders() (uint64, error) {
 				return 0, w.positionError(fmt.Sprintf("tail of reader %d", i), tail)
 			}
 		}
-		// Lower are only readers that are about to join or to claim, and will look again.
+		// Only readers that are about to join or to claim have a lower tail, and these look again.
 		limit, present = min(limit, max(tail, w.floor)), true
 	}
 	if r.mode == Broadcast && !present && !w.lossyReaders {
-		// Nobody is there: what those who left had acknowledged stays acknowledged.
+		// There is no reader: what earlier ones have acknowledged stays acknowledged.
 		limit = max(r.departedTail.Load(), w.floor)
 		if !w.isValidPosition(limit) {
-			return 0, w.positionError("left", limit)
+			return 0, w.positionError("gone", limit)
 		}
 	}
 	return limit, nil
 }
 
-// hadReader says whether a reader is there, or was: who leaves a place leaves its pid there.
+// hadReader reports whether the buffer has, or has had, a reader: a reader that leaves its place leaves its pid there.
 func (w *writerCore) hadReader() bool {
 	for i := range w.buffer.readers {
 		if w.buffer.readers[i].pid.Load() != 0 {
@@ -192,8 +192,8 @@ func (w *writerCore) hadReader() bool {
 	return false
 }
 
-// firstHeaderFrom is the position of the first header from need on, or limit if that comes first. Headers stand in
-// shared memory: they are checked, and lead nowhere but to another limit.
+// firstHeaderFrom is the position of the first header from need on, or limit if that is lower. Headers in shared memory
+// are checked: a wrong one can only change this position.
 func (w *writerCore) firstHeaderFrom(need, limit uint64) (uint64, error) {
 	at := w.floor
 	for at < need && at < limit {
@@ -206,7 +206,7 @@ func (w *writerCore) firstHeaderFrom(need, limit uint64) (uint64, error) {
 	return min(at, limit), nil
 }
 
-// isValidPosition says whether a reader's word can be a position that the writer has still to keep.
+// isValidPosition reports whether pos can be a position that the writer must still keep.
 func (w *writerCore) isValidPosition(pos uint64) bool {
 	return pos >= w.floor && pos <= w.head && pos%entryAlign == 0
 }
@@ -232,8 +232,8 @@ func (w *writerCore) end(how uint64) {
 	w.buffer.entriesBell.Wake()
 }
 
-// detachReader takes reader i out of the buffer and returns how many entries it held unacknowledged. It
-// is called by the reader itself, or by the writer when the reader is dead.
+// detachReader removes reader i from the buffer and returns its number of unacknowledged entries. The reader calls it
+// for itself, or the writer if the reader is dead.
 func (r *ringBuffer) detachReader(i int) (unacked uint64) {
 	w := &r.readers[i]
 	if delivered, acked := w.delivered.Load(), w.acked.Load(); delivered > acked && w.state.Load() != readerLossy {

@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// What the consumer of a ring of fragments says back: which events are safe, what was given up, that the end was taken,
-// where whoever comes is to go on. The words are those of revision 2, but for safe.
+// The consumer's answers about a ring of fragments: which events are safe, which fragments it has given up, that it has
+// taken the end, and where a new producer goes on. All these words are of revision 2, except safe.
 
-// Reason says why fragments were given up: the code of docs/format/ring.md.
+// Reason is why fragments were given up: the code of docs/format/ring.md.
 type Reason uint32
 
-// The reasons.
+// Reasons.
 const (
 	Late      Reason = 1
 	Repeat    Reason = 2
@@ -23,28 +23,28 @@ const (
 	Leftover  Reason = 5
 )
 
-// GivenUp is a range of events of which fragments that stood in the ring are in no file of this run.
+// GivenUp is a range of events whose fragments in the ring are in no file of this run.
 type GivenUp struct {
-	From, To    uint64 // To is the first event behind it
+	From, To    uint64 // To is the first event behind the range
 	Why         Reason
-	Count       uint32 // of fragments
-	Overwritten uint64 // ranges before this one that were overwritten before they were read
+	Count       uint32 // fragments in the range
+	Overwritten uint64 // earlier ranges that were overwritten before they were read
 }
 
-// givenUpState is what a consumer knows of what it has told.
+// givenUpState is what a consumer has reported to the producer.
 type givenUpState struct {
-	// the event of the last fragment; what is safe, and what of it the producer was told
+	// the event of the last fragment; the event below which all are safe; the one that the producer has been told
 	lastEvent, safeWanted, safePublished uint64
-	// the lowest event at or above safePublished whose fragment was given up; noEvent: none
+	// the lowest event at or above safePublished with a fragment that was given up; noEvent: none
 	safeLimit                          uint64
-	publishedPosition, publishedResume uint64 // as PublishResume stored it
+	publishedPosition, publishedResume uint64 // as stored by PublishResume
 }
 
 func newGivenUpState() givenUpState { return givenUpState{lastEvent: noEvent, safeLimit: noEvent} }
 
-// SetSafe tells the producer that the fragments of all events below this number are safe, or ReportGivenUp has told of
-// them. A producer that does not know of those is told no more than what is below the first of them. Call it again,
-// with any number, when another producer has attached.
+// SetSafe tells the producer that the fragments of all events below this number are safe, or reported by ReportGivenUp.
+// A producer of revision 1, which does not read those reports, is told no more than the first given-up event. Call
+// SetSafe again, with any number, after another producer has attached.
 func (c *Consumer) SetSafe(event uint64) {
 	c.safeWanted = max(c.safeWanted, event)
 	to := c.safeWanted
@@ -61,14 +61,14 @@ func (c *Consumer) SetSafe(event uint64) {
 	}
 }
 
-// SafeHeldAt is the event below which a producer of revision 1 is told safe, and true, if fragments that were given up
-// keep it there.
+// SafeHeldAt returns the safe event of a producer of revision 1, and true if a fragment that was given up keeps it
+// there.
 func (c *Consumer) SafeHeldAt() (uint64, bool) {
 	return c.safeLimit, c.safeLimit < c.safeWanted && !c.producerRevised()
 }
 
-// ReportGivenUp tells the producer that the fragments of the events from one up to another are in no file, and why. To
-// a producer that does not know such words, nothing from the first of them on is told safe.
+// ReportGivenUp tells the producer that the fragments of the events [from, to) are in no file, and why. A producer of
+// revision 1 gets no report; for it no event from the first such one on becomes safe.
 func (c *Consumer) ReportGivenUp(from, to uint64, why Reason) {
 	if from >= to {
 		return
@@ -78,7 +78,7 @@ func (c *Consumer) ReportGivenUp(from, to uint64, why Reason) {
 	}
 	n := c.givenUpRanges.Load()
 	g := &c.givenUpTable[n%givenUpTableSize]
-	g.seq.Store(0) // who reads it meanwhile sees that it is not whole
+	g.seq.Store(0) // a reader sees that the entry is incomplete
 	g.from.Store(from)
 	g.to.Store(to)
 	g.why.Store(uint64(why) | min(to-from, math.MaxUint32)<<32)
@@ -90,8 +90,8 @@ func (c *Consumer) ReportGivenUp(from, to uint64, why Reason) {
 // GivenUp is how many fragments of this ring the consumer has given up.
 func (p *Producer) GivenUp() uint64 { return p.givenUpFragments.Load() }
 
-// NextGivenUp gives the next range that was given up, of all that were told in this run; false where there is none.
-// The error is a *BrokenError.
+// NextGivenUp returns the next range that the consumer has given up in this run; false if there is none. The error is a
+// *BrokenError.
 func (p *Producer) NextGivenUp() (g GivenUp, ok bool, err error) {
 	if !p.consumerRevised() {
 		return g, false, nil
@@ -103,14 +103,14 @@ func (p *Producer) NextGivenUp() (g GivenUp, ok bool, err error) {
 	if n-p.nextRange > givenUpTableSize {
 		g.Overwritten, p.nextRange = n-givenUpTableSize-p.nextRange, n-givenUpTableSize
 	}
-	for ; p.nextRange < n; p.nextRange++ { // at most givenUpTableSize times
+	for ; p.nextRange < n; p.nextRange++ { // at most givenUpTableSize rounds
 		e := &p.givenUpTable[p.nextRange%givenUpTableSize]
 		seq := e.seq.Load()
 		g.From, g.To = e.from.Load(), e.to.Load()
 		why := e.why.Load()
 		g.Why, g.Count = Reason(uint32(why)), uint32(why>>32)
 		if seq != p.nextRange+1 || e.seq.Load() != seq {
-			g.Overwritten++ // it is being overwritten
+			g.Overwritten++ // the consumer is overwriting it
 			continue
 		}
 		p.nextRange++
@@ -122,8 +122,9 @@ func (p *Producer) NextGivenUp() (g GivenUp, ok bool, err error) {
 	return GivenUp{}, false, nil
 }
 
-// EndAcked says whether the consumer has taken everything that was committed, and the end of the run. One of revision 1
-// does not say so: there all must have been taken. Errors are those of CheckOpen and *BrokenError.
+// EndAcked reports whether the consumer has taken all committed records and the end of the run. A consumer of revision
+// 1 does not report that it has taken the end; for it the records alone count. Errors are those of CheckOpen and
+// *BrokenError.
 func (p *Producer) EndAcked() (bool, error) {
 	if p.consumerRevised() {
 		if p.endTaken.Load() != 0 {
@@ -135,18 +136,18 @@ func (p *Producer) EndAcked() (bool, error) {
 	return false, p.CheckOpen()
 }
 
-// consumerRevised says that the consumer keeps the words of revision 2.
+// consumerRevised reports whether the consumer uses the words of revision 2.
 func (r *ring) consumerRevised() bool { return r.features&featureRevised != 0 }
 
-// AckEnd tells the producer that its end of the run was taken.
+// AckEnd tells the producer that the consumer has taken the end of the run.
 func (c *Consumer) AckEnd() {
 	c.endTaken.Store(1)
 	c.SpaceBell.Wake()
 }
 
-// PublishResume says that everything below the taken position has been judged, and from which event a producer that
-// comes now is to send; known false: nothing is known yet. Where that is the one behind the last record, the mark says
-// it, which knows of what was dropped, too.
+// PublishResume tells a new producer that the consumer has judged all records below the taken position, and from which
+// event on to send; known = false: the consumer does not know yet. If that is the event behind the last record, the
+// producer uses the mark instead, which also counts dropped fragments.
 func (c *Consumer) PublishResume(event uint64, known bool) {
 	resume := event + 1
 	if !known || event == c.lastEvent+1 {
@@ -154,7 +155,7 @@ func (c *Consumer) PublishResume(event uint64, known bool) {
 	}
 	if at := c.publishedTaken; at != c.publishedPosition || resume != c.publishedResume {
 		if resume != c.publishedResume {
-			c.resumePosition.Store(math.MaxUint64) // no position: what is read meanwhile holds for none
+			c.resumePosition.Store(math.MaxUint64) // no valid position, so a producer that reads meanwhile ignores the event
 			c.resumeEvent.Store(resume)
 		}
 		c.resumePosition.Store(at)
@@ -162,14 +163,14 @@ func (c *Consumer) PublishResume(event uint64, known bool) {
 	}
 }
 
-// ResumePublished says whether the consumer has judged all that was committed; where it has not, wait for it for a
-// little while before Resume. One of revision 1 never says it.
+// ResumePublished reports whether the consumer has judged all committed records; if not, wait for it for a moment
+// before Resume. A consumer of revision 1 never reports that, so the result is then true.
 func (p *Producer) ResumePublished() bool {
 	return !p.consumerRevised() || p.resumePosition.Load() == p.position
 }
 
-// Resume takes from the consumer which event comes next, if it has judged all that was committed and knows better than
-// the marks: a wild number of the producer before is then none to go on from.
+// Resume takes the next event from the consumer, if the consumer has judged all committed records and its answer is not
+// the mark's: so a wrong number of an earlier producer does not continue.
 func (p *Producer) Resume() {
 	if !p.consumerRevised() || p.resumePosition.Load() != p.position {
 		return
@@ -179,16 +180,16 @@ func (p *Producer) Resume() {
 		return
 	}
 	p.writeMark(resume - 1)
-	p.writeMark(resume - 1) // both marks, or the higher number of the other one would hold again
+	p.writeMark(resume - 1) // in both marks, or the higher number in the other one would count
 }
 
-// producerRevised says whether the producer that attached last knows the words of revision 2.
+// producerRevised reports whether the producer that attached last knows the words of revision 2.
 func (c *Consumer) producerRevised() bool {
 	return c.revision.Load() >= revision && c.identityOf.Load() == c.attached.Load()
 }
 
-// Frontend is the name of the producer that attached last, as it says; empty where it says none. What is no printable
-// text of UTF-8 is replaced.
+// Frontend is the name that the last attached producer has given; empty if none. Characters that are not printable
+// UTF-8 are replaced by '?'.
 func (c *Consumer) Frontend() string {
 	if !c.producerRevised() {
 		return ""
@@ -206,7 +207,7 @@ func (c *Consumer) Frontend() string {
 	}, text)
 }
 
-// writeIdentity says who the producer is, before it says that it is there.
+// writeIdentity writes the producer's name and revision, before the producer attaches.
 func (p *Producer) writeIdentity(name string) {
 	var b [MaxName]byte
 	copy(b[:], name)

@@ -15,31 +15,31 @@ import (
 //  3. The data are handed out as a slice of the ring. The producer cannot overwrite them before
 //  4. Done moves the taken position past them, and rings where the producer waits for space.
 //
-// No allocation: the ends of what is out stand in a slice that grows to the most that was ever out.
+// Nothing allocates: a slice holds the ends of the records handed out, and grows to the most at a time.
 
-// Record is what stands in a ring.
+// Record is a record in a ring.
 type Record struct {
-	Number uint64 // of the event, in a ring of fragments
-	Kind   uint8  // type of the bank, there
-	Data   []byte // in the ring, until Done
+	Number uint64 // the event, in a ring of fragments
+	Kind   uint8  // type of the bank, in a ring of fragments
+	Data   []byte // in the ring, valid until Done
 }
 
 // Consumer is the reading end of a ring. Its methods are for one goroutine.
 type Consumer struct {
 	ring
-	position, offset uint64   // of the next record: since the ring was made, and in data
-	publishedTaken   uint64   // what the producer was told
-	seenWritten      uint64   // written, last loaded, and checked
-	recordEnds       []uint64 // of the records out: where the record after each begins
-	firstOut         int      // of ends that Done was not told of
+	position, offset uint64   // of the next record: bytes since the ring was made, and in data
+	publishedTaken   uint64   // the taken position in the ring's header
+	seenWritten      uint64   // the written position, last loaded and checked
+	recordEnds       []uint64 // of records handed out: the position behind each
+	firstOut         int      // index in recordEnds of the first record that Done has not released
 	refusedRecords   uint64
-	refusedWhy       string // the record that was refused last
+	refusedWhy       string // why the last refused record was refused
 	wakeWord         shmem.WakeWord
 	poll, armedPoll  func() (bool, error)
 	givenUpState
 }
 
-// OpenConsumer opens the reading end of a ring that Init made. Errors are *BrokenError.
+// OpenConsumer opens the reading end of a ring made by Init. Errors are *BrokenError.
 func OpenConsumer(name string, mem []byte, use Use) (*Consumer, error) {
 	r, err := openRing(name, mem, use)
 	if err != nil {
@@ -50,7 +50,8 @@ func OpenConsumer(name string, mem []byte, use Use) (*Consumer, error) {
 	return c, nil
 }
 
-// pollArmed is poll, before which ArmWake was called where the position is now: records may have been passed over.
+// pollArmed is poll after ArmWake at the present position; poll may skip records, so it arms again until the position
+// rests.
 func (c *Consumer) pollArmed() (bool, error) {
 	for {
 		if ok, err := c.poll(); ok || err != nil || !c.ArmWake() {
@@ -59,15 +60,15 @@ func (c *Consumer) pollArmed() (bool, error) {
 	}
 }
 
-// HasRecord says whether there is something that Next has not given.
+// HasRecord reports whether there is a record that Next has not returned.
 func (c *Consumer) HasRecord() bool { return c.written.Load() != c.position }
 
-// ArmWake asks the producer to ring its bell at the next record, once: for whoever sleeps then. It says whether that is
-// news.
+// ArmWake asks the producer to ring once, at the next record; call it before sleeping. It reports whether the request
+// is new.
 func (c *Consumer) ArmWake() bool { return c.wakeWord.Arm(c.position + 1) }
 
-// Next gives the next record, or false where there is none now. An error, *BrokenError, is for good: nothing behind
-// it can be trusted. A record that is none of the format is passed over and counted in RefusedRecords.
+// Next returns the next record, or false if there is none now. After an error, *BrokenError, the ring is unusable: Next
+// cannot tell where the next record begins. It skips a record of wrong format and counts it in RefusedRecords.
 func (c *Consumer) Next() (Record, bool, error) {
 	for {
 		if c.position == c.seenWritten {
@@ -75,7 +76,7 @@ func (c *Consumer) Next() (Record, bool, error) {
 				return Record{}, false, err
 			}
 		}
-		h := *c.recordAt(c.offset) // read once: the shared memory may change behind it
+		h := *c.recordAt(c.offset) // copied once: the producer may change it
 		length, err := c.check(&h)
 		if err != nil {
 			return Record{}, false, err
@@ -100,7 +101,7 @@ func (c *Consumer) Next() (Record, bool, error) {
 	}
 }
 
-// loadWritten loads how far the producer has written.
+// loadWritten loads and checks the written position.
 func (c *Consumer) loadWritten() error {
 	w := c.written.Load()
 	switch {
@@ -116,7 +117,7 @@ func (c *Consumer) loadWritten() error {
 	return nil
 }
 
-// check says how long the record at the position is.
+// check returns the length of the record at the position.
 func (c *Consumer) check(h *recordWords) (uint64, error) {
 	rest, written := c.size-c.offset, c.seenWritten-c.position
 	if h.flags&flagWrap != 0 {
@@ -138,7 +139,7 @@ func (c *Consumer) check(h *recordWords) (uint64, error) {
 	return length, nil
 }
 
-// defect says why a record that has a good end is none of the format; empty: it is.
+// defect returns why a record whose length is valid has a wrong format; "" if it has not.
 func (c *Consumer) defect(h *recordWords) string {
 	switch {
 	case h.flags == flagWrap:
@@ -155,7 +156,7 @@ func (c *Consumer) defect(h *recordWords) string {
 	return ""
 }
 
-// push notes that the record before the position is out.
+// push notes that the record before the position is handed out.
 func (c *Consumer) push() {
 	if len(c.recordEnds) == cap(c.recordEnds) && c.firstOut > len(c.recordEnds)/2 {
 		c.recordEnds, c.firstOut = c.recordEnds[:copy(c.recordEnds, c.recordEnds[c.firstOut:])], 0
@@ -163,7 +164,7 @@ func (c *Consumer) push() {
 	c.recordEnds = append(c.recordEnds, c.position)
 }
 
-// skipRecord gives back a record that nobody gets: with the last record before it, where that is out.
+// skipRecord releases a record that is not handed out: with the record before it, if that one is handed out.
 func (c *Consumer) skipRecord() {
 	if n := len(c.recordEnds); n > c.firstOut {
 		c.recordEnds[n-1] = c.position
@@ -172,7 +173,7 @@ func (c *Consumer) skipRecord() {
 	c.release(c.position)
 }
 
-// Done gives back the space of the first n records that are out. There must be so many.
+// Done releases the space of the first n records handed out. There must be n.
 func (c *Consumer) Done(n int) {
 	if n <= 0 {
 		return
@@ -184,7 +185,7 @@ func (c *Consumer) Done(n int) {
 	c.release(to)
 }
 
-// ReleaseAll gives back the space of all records that are out.
+// ReleaseAll releases the space of all records handed out.
 func (c *Consumer) ReleaseAll() { c.Done(len(c.recordEnds) - c.firstOut) }
 
 func (c *Consumer) release(to uint64) {
@@ -193,30 +194,30 @@ func (c *Consumer) release(to uint64) {
 	c.SpaceBell.Wake()
 }
 
-// RefusedRecords is how many records were none of the format.
+// RefusedRecords is how many records had a wrong format.
 func (c *Consumer) RefusedRecords() uint64 { return c.refusedRecords }
 
-// WhyRefused says what was wrong with the last of those; empty where there is none.
+// WhyRefused is what was wrong with the last refused record; empty if there was none.
 func (c *Consumer) WhyRefused() string { return c.refusedWhy }
 
-// Dropped is how many fragments the producers say they have dropped.
+// Dropped is how many fragments the producers have reported as dropped.
 func (c *Consumer) Dropped() uint64 { return c.dropped.Load() }
 
-// ProducerState says what the producer says of itself, and how often one attached. Load it before Next: what was
-// written before the end of a run is then found before the end.
+// ProducerState returns the producer's state, and how often a producer has attached. Load it before Next: then Next
+// finds all records that were written before the end of a run.
 func (c *Consumer) ProducerState() (s State, attached uint64) {
 	attached = c.attached.Load()
 	return State(c.state.Load()), attached
 }
 
-// PID is the process that the producer says it is, for people.
+// PID is the process number that the producer has given, for messages.
 func (c *Consumer) PID() uint32 { return c.pid.Load() }
 
-// silentNap bounds what a producer that rings no bell adds to the time a fragment takes.
+// silentNap is the longest delay of a fragment if the producer does not ring.
 const silentNap = time.Millisecond
 
-// Wait sleeps until poll says true, as shmem.Bell.Await does with that nap; where the producer does not ring not longer
-// than a millisecond at a time.
+// Wait sleeps until poll returns true, as shmem.Bell.Await does with that nap; with a producer that does not ring, at
+// most a millisecond at a time.
 func (c *Consumer) Wait(ctx context.Context, nap time.Duration, poll func() (bool, error), alive func() error) error {
 	if c.producerSilent.Load() != 0 && (nap <= 0 || nap > silentNap) {
 		nap = silentNap
@@ -225,7 +226,7 @@ func (c *Consumer) Wait(ctx context.Context, nap time.Duration, poll func() (boo
 	return c.recordsBell.Await(ctx, nap, c.armedPoll, alive)
 }
 
-// Close tells the producer that nobody reads any more: broken says that it is the producer's fault.
+// Close tells the producer that the consumer reads no more; broken: because the producer broke the format.
 func (c *Consumer) Close(broken bool) {
 	s := consumerClosed
 	if broken {

@@ -7,8 +7,8 @@ import (
 	"ringlet/shmem"
 )
 
-// Create makes the memory of a ring of so many bytes of records, under a name, and opens its reading end for this
-// process. The lock of ConsumerByte is held before anybody finds it. Errors are those of shmem.Create and Init.
+// Create makes a named ring with capacity bytes of records, and opens its reading end. It locks ConsumerByte before
+// another process can find the ring. Errors are those of shmem.Create and Init.
 func Create(name string, capacity int, s Settings, opts ...shmem.Option) (*shmem.Segment, *Consumer, error) {
 	s.PID = uint32(os.Getpid())
 	seg, err := shmem.CreateWith(name, HeaderSize+capacity, func(seg *shmem.Segment) error {

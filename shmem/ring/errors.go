@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Reasons why a producer cannot go on, or a step is refused.
+// Reasons why a producer cannot go on, or a call is refused.
 var (
 	ErrEnded         = errors.New("the front-end has declared the end of its run: the next run has a new ring")
 	ErrClosed        = errors.New("the readout unit has closed the ring")
@@ -16,12 +16,12 @@ var (
 	errHostLayout    = errors.New("the layout is for 64-bit little-endian machines")
 )
 
-// BrokenError is a value in the ring that cannot be: the other side wrote it, or it is no ring. Nothing is done with
-// it.
+// BrokenError says that a value in the ring is impossible: the other side wrote it, or the memory is no ring. The value
+// is not used.
 type BrokenError struct {
-	Ring   string // its name
-	What   string // the field
-	At     uint64 // position of the record it stands in; 0 for a field of the header
+	Ring   string // name of the ring
+	What   string // name of the field
+	At     uint64 // position of its record; 0 for a field of the header
 	Value  uint64
 	Reason string
 }

@@ -12,50 +12,50 @@ import (
 	"ringlet/shmem"
 )
 
-// Use is what a ring is for, and the version in its header. The layout is one. Version 1 stays that of fragments, since
-// front-ends of all releases attach to it.
+// Use is what a ring is for, stored as the version in its header; the layout is the same. Version 1 remains the one of
+// fragments, since front-ends of all releases attach to it.
 type Use uint32
 
 const (
-	// Fragments are of a front-end, or answers of a filter's process.
+	// Fragments: of a front-end, or a filter process's answers.
 	Fragments Use = 1
-	// Messages are of any other producer.
+	// Messages: of any other producer.
 	Messages Use = 2
 )
 
 const (
 	magic = uint64(0x474E4952_4C474E52) // "RNGLRING" in memory
 
-	// HeaderSize is where the records begin, bytes.
+	// HeaderSize is the offset of the records, bytes.
 	HeaderSize = shmem.PageSize
-	// MinCapacity is the smallest ring of fragments, in bytes of records.
+	// MinCapacity is the smallest ring of fragments, bytes of records.
 	MinCapacity = 256 << 10
-	// maxCapacity is the largest ring: the size of a wrap record is a u32.
+	// maxCapacity is the largest ring, bytes of records: a wrap record's size is a u32.
 	maxCapacity = 4<<30 - shmem.PageSize
 	// maxFragment is the largest fragment, bytes: event.MaxFragment.
 	maxFragment = math.MaxUint16
 
-	// ProducerByte is the byte of the memory whose lock a producer of fragments holds while it lives.
+	// ProducerByte is the byte of the memory that a producer of fragments locks as long as it lives.
 	ProducerByte = 0
-	// ConsumerByte is the byte whose lock their consumer holds while it lives.
+	// ConsumerByte is the byte of the memory that the consumer of fragments locks as long as it lives.
 	ConsumerByte = 1
 
-	// revision is which words of the header this package knows: docs/format/ring.md.
+	// revision is the revision of the header's words that this package knows: docs/format/ring.md.
 	revision = 2
 
-	// MaxName is the most bytes that the name of a front-end has in a ring.
+	// MaxName is the longest name of a front-end in a ring, bytes.
 	MaxName = 64
 
-	featureRevised = 1 // of the ring: its consumer keeps the words of revision 2
+	featureRevised = 1 // the consumer uses the words of revision 2
 
-	// DefaultType is the type of fragments whose front-end names none: TestDet.
+	// DefaultType is the bank type of fragments whose front-end names no type: TestDet.
 	DefaultType = 51
 )
 
-// State is what one side says of itself.
+// State is the state of one side, as it has stored it.
 type State uint32
 
-// States of a producer; Detached is one that went away without the end of its run.
+// States of a producer; Detached means that it left without the end of its run.
 const (
 	Absent   State = 0
 	Attached State = 1
@@ -75,16 +75,16 @@ const (
 	recordHeader = 16
 	recordAlign  = 16
 
-	flagWrap    = 1 // no record: the rest of the ring up to its end
+	flagWrap    = 1 // no record: it fills the ring up to its end
 	flagTrigger = 2 // a trigger number, 8 bytes, stands before the data
-	flagTime    = 4 // a time stamp, 8 bytes, stands before the data, behind the trigger number
+	flagTime    = 4 // a time stamp, 8 bytes, stands before the data, behind a trigger number
 	knownFlags  = flagTrigger | flagTime
 	noEvent     = math.MaxUint64
 )
 
 type lineRest [64 - 8]byte
 
-// mark says which event comes next after the record that ends at position.
+// mark holds the number of the event after the record that ends at position.
 type mark struct{ position, nextEvent atomic.Uint64 }
 
 // words is the header of a ring, as docs/format/ring.md draws it.
@@ -102,10 +102,10 @@ type words struct {
 	// the producer's
 	state          atomic.Uint32
 	pid            atomic.Uint32
-	attached       atomic.Uint64 // times that a producer attached
-	producerSilent atomic.Uint32 // it does not ring the bell
-	revision       atomic.Uint32 // that it knows, if it is the one in by
-	identityOf     atomic.Uint64 // which of the attached stored revision and name
+	attached       atomic.Uint64 // how often a producer has attached
+	producerSilent atomic.Uint32 // the producer does not ring the bell
+	revision       atomic.Uint32 // of the producer that identityOf names
+	identityOf     atomic.Uint64 // value of attached for the producer that stored revision and name
 	_              [64 - 32]byte
 	written        atomic.Uint64
 	dropped        atomic.Uint64
@@ -115,9 +115,9 @@ type words struct {
 	// the consumer's
 	taken          atomic.Uint64
 	safe           atomic.Uint64
-	wakePosition   atomic.Uint64 // ring when written comes to this
-	resumePosition atomic.Uint64 // the records below have been judged, and again holds for whoever comes now
-	resumeEvent    atomic.Uint64 // one above the event from which to send; 0: the mark says it
+	wakePosition   atomic.Uint64 // ring when written reaches this
+	resumePosition atomic.Uint64 // the consumer has judged the records below; only for this position resumeEvent is valid
+	resumeEvent    atomic.Uint64 // the event from which to send, plus one; 0: use the mark
 	_              [64 - 5*8]byte
 	consumerState  atomic.Uint32
 	consumerPID    atomic.Uint32
@@ -126,16 +126,16 @@ type words struct {
 
 	recordsBell shmem.Bell // rung when written or the producer's state changes
 	_           lineRest
-	spaceBell   shmem.Bell // rung when taken, end or the consumer's state changes
+	spaceBell   shmem.Bell // rung when taken, endTaken or the consumer's state changes
 	_           lineRest
 	_           [64]byte
 
-	givenUpRanges    atomic.Uint64 // that were ever told
-	givenUpFragments atomic.Uint64 // fragments in them
+	givenUpRanges    atomic.Uint64 // ranges reported since the ring was made
+	givenUpFragments atomic.Uint64 // fragments in these ranges
 	_                [64 - 16]byte
-	producerName     paddedName // the producer's name
-	_                paddedName // the name of the source; kept for later
-	_                paddedName // the state of the run; kept for later
+	producerName     paddedName // name of the front-end
+	_                paddedName // reserved for the name of the source
+	_                paddedName // reserved for the state of the run
 	nonce            Nonce
 	_                [MaxName - len(Nonce{})]byte
 	_                [0xC0]byte
@@ -145,15 +145,15 @@ type words struct {
 // paddedName is a text, padded with zeros.
 type paddedName [MaxName / 8]atomic.Uint64
 
-// Nonce is a random number by which whoever was told of a ring knows it from another one of its name.
+// Nonce is a random number by which a process that was told of a ring tells it from another one of the same name.
 type Nonce [16]byte
 
-// givenUpTableSize is how many ranges a ring remembers.
+// givenUpTableSize is how many ranges the ring holds; later ones overwrite them.
 const givenUpTableSize = 64
 
 // givenUpEntry is a range of events whose fragments were given up.
 type givenUpEntry struct {
-	from, to, why atomic.Uint64 // why: the reason, and the number of fragments above 32 bits
+	from, to, why atomic.Uint64 // why: the reason, and the number of fragments in the upper 32 bits
 	seq           atomic.Uint64 // number of the range, from 1; stored last
 }
 
@@ -166,7 +166,7 @@ type recordWords struct {
 	reservedBytes uint16
 }
 
-// bell is what the two bells of a ring do: a shmem.Bell, or another one in the memory of one process.
+// bell is a bell of a ring: a shmem.Bell, or another one for goroutines of one process.
 type bell interface {
 	HasWaiters() bool
 	Wake()
@@ -176,36 +176,37 @@ type bell interface {
 	RemoveWaiter()
 }
 
-// ring is a view of a ring's memory. What it reads may have been written by another process.
+// ring is a view of a ring's memory, in which another process writes, too.
 type ring struct {
 	*words
 	name    string
 	data    []byte // the records
 	size    uint64 // len(data)
-	largest int    // bytes of data that a record may have
-	marked  bool   // it is of fragments
-	// RecordsBell is rung for the consumer, SpaceBell for the producer: those of the header, where nobody put others here.
+	largest int    // most bytes of data in a record
+	marked  bool   // the ring is of fragments, and has marks
+	// The producer rings RecordsBell for the consumer, and the consumer SpaceBell for the producer. They are the header's
+	// unless the owner has replaced them.
 	RecordsBell, SpaceBell bell
 }
 
-// Settings are what a ring says for good.
+// Settings are the fixed values in a ring's header.
 type Settings struct {
 	Use           Use
-	LargestRecord int    // bytes of data, of messages
-	Source        uint16 // of fragments: id of the source in the event's data
+	LargestRecord int    // for messages: most bytes of data
+	Source        uint16 // for fragments: the source's id in the event's data
 	Run           uint64
-	PID           uint32 // of the consumer, for people
+	PID           uint32 // of the consumer, for messages
 	Nonce         Nonce
 }
 
-// Init writes the header of a new ring into zeroed memory: HeaderSize, and behind it whole pages, of fragments
-// MinCapacity or more, else space for three of the largest messages.
+// Init writes the header of a new ring into zeroed memory: HeaderSize bytes and then whole pages, for fragments at
+// least MinCapacity, otherwise space for three of the largest messages.
 func Init(mem []byte, s Settings) error {
 	if s.Use == Fragments {
 		s.LargestRecord = maxFragment
 	}
 	if !fits(len(mem), s.Use, s.LargestRecord) {
-		return fmt.Errorf("a ring has %d to %d bytes, in whole pages, and space for three records of %d bytes, and not %d",
+		return fmt.Errorf("a ring needs %d to %d bytes in whole pages, with space for three records of %d bytes; it has %d",
 			HeaderSize+MinCapacity, HeaderSize+maxCapacity, s.LargestRecord, len(mem))
 	}
 	w := wordsOf(mem)
@@ -218,7 +219,7 @@ func Init(mem []byte, s Settings) error {
 	return nil
 }
 
-// fits says whether memory of that size can be a ring: two of the largest records always find a place.
+// fits reports whether memory of this size can be a ring, in which two of the largest records always fit.
 func fits(size int, use Use, largest int) bool {
 	capacity := size - HeaderSize
 	return size%shmem.PageSize == 0 && capacity <= maxCapacity && largest >= 0 && largest <= maxFragment &&
@@ -227,7 +228,7 @@ func fits(size int, use Use, largest int) bool {
 
 func wordsOf(mem []byte) *words { return (*words)(unsafe.Pointer(unsafe.SliceData(mem[:HeaderSize]))) }
 
-// openRing checks what never changes in a ring's header.
+// openRing checks the fixed values in a ring's header.
 func openRing(name string, mem []byte, use Use) (ring, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 || math.MaxInt != math.MaxInt64 {
 		return ring{}, errHostLayout
@@ -238,7 +239,7 @@ func openRing(name string, mem []byte, use Use) (ring, error) {
 	}
 	r.words, r.data, r.size = wordsOf(mem), mem[HeaderSize:], uint64(len(mem)-HeaderSize)
 	r.RecordsBell, r.SpaceBell = &r.recordsBell, &r.spaceBell
-	largest := r.largestRecord // read once
+	largest := r.largestRecord // loaded once: another process may change it
 	for _, c := range []struct {
 		what      string
 		got, want uint64
@@ -278,15 +279,15 @@ func (r *ring) recordAt(offset uint64) *recordWords {
 	return (*recordWords)(unsafe.Pointer(unsafe.SliceData(r.data[offset:][:recordHeader])))
 }
 
-// Stride is what a record with so many bytes of data takes, bytes.
+// Stride is the length of a record with size bytes of data, bytes.
 func Stride(size int) uint64 { return stride(uint64(size)) }
 
 func stride(size uint64) uint64 { return recordHeader + (size+recordAlign-1)&^(recordAlign-1) }
 
-// extraBytes is how many bytes stand between the header of a record and its data.
+// extraBytes is the number of bytes between a record's header and its data.
 func extraBytes(flags uint8) uint64 { return 8 * uint64(bits.OnesCount8(flags&knownFlags)) }
 
-// IsEmpty says whether the consumer has given back the space of all that was written.
+// IsEmpty reports whether the consumer has released the space of all records written.
 func (r *ring) IsEmpty() bool { return r.taken.Load() == r.written.Load() }
 
 // checkSpan checks that [taken, written) can be a part of the ring.

@@ -12,21 +12,21 @@ import (
 //  3. Publish writes the record's header, and before it a wrap record where the place is at the ring's beginning again;
 //     of a fragment then the mark; then the written position, which makes the record the consumer's.
 //
-// A death between any two of these leaves the ring as it was before 1 or as it is after 3.
+// If the producer dies between two of these steps, the ring is as before 1 or as after 3.
 
 // Producer is the writing end of a ring. Its methods are for one goroutine.
 type Producer struct {
 	ring
-	position, offset uint64 // written, as this producer keeps it: since the ring was made, and in data
-	taken            uint64 // last loaded, and checked
-	reservedAt       uint64 // position of the place that is reserved
+	position, offset uint64 // of the next record: bytes since the ring was made, and in data
+	taken            uint64 // the taken position, last loaded and checked
+	reservedAt       uint64 // position of the reserved place
 	reservedData     []byte
 	reserved         bool
-	promised         uint64 // bytes of space that Promise keeps
+	promised         uint64 // bytes of space reserved by Promise
 
 	nextEvent   uint64 // the event after the last one committed or dropped
-	currentMark int    // the mark that holds now
-	nextRange   uint64 // ranges given up that NextGivenUp has passed
+	currentMark int    // index of the valid mark
+	nextRange   uint64 // number of ranges that NextGivenUp has returned or skipped
 }
 
 // OpenProducer opens the writing end of a ring of messages. Errors are *BrokenError.
@@ -48,14 +48,14 @@ func newProducer(name string, mem []byte, use Use) (*Producer, error) {
 	return p, p.loadTaken()
 }
 
-// ProducerInfo is a producer of fragments, for people.
+// ProducerInfo describes a producer of fragments, for messages.
 type ProducerInfo struct {
 	PID  uint32
-	Name string // at most MaxName bytes; more are cut off
+	Name string // at most MaxName bytes; longer names are cut
 }
 
-// AttachProducer attaches to the writing end of a ring of fragments; the caller holds the lock of ProducerByte. Errors
-// are *BrokenError, ErrEnded, ErrClosed and ErrRefused.
+// AttachProducer opens the writing end of a ring of fragments; the caller holds the lock of ProducerByte. Errors are
+// *BrokenError, ErrEnded, ErrClosed and ErrRefused.
 func AttachProducer(name string, mem []byte, who ProducerInfo) (*Producer, error) {
 	p, err := newProducer(name, mem, Fragments)
 	switch {
@@ -70,14 +70,14 @@ func AttachProducer(name string, mem []byte, who ProducerInfo) (*Producer, error
 	p.writeIdentity(who.Name)
 	p.pid.Store(who.PID)
 	p.producerSilent.Store(0)
-	p.state.Store(uint32(Attached)) // first: who sees the new number sees no state of the one before
+	p.state.Store(uint32(Attached)) // before attached: a reader of the new count must not see the old producer's state
 	p.attached.Add(1)
 	p.RecordsBell.Wake()
 	return p, nil
 }
 
-// restoreMark finds the mark of the last record. A drop writes a mark of the same position: of two the higher one
-// holds.
+// restoreMark finds the mark of the last record. Drop writes a mark with the same position: if both match, the higher
+// one counts.
 func (p *Producer) restoreMark() error {
 	found := false
 	for i := range p.marks {
@@ -92,11 +92,11 @@ func (p *Producer) restoreMark() error {
 	return p.brokenError("mark", p.position, p.marks[0].position.Load(), "no mark belongs to what is written")
 }
 
-// loadTaken loads how far the consumer has taken.
+// loadTaken loads and checks the taken position.
 func (p *Producer) loadTaken() error {
 	t := p.words.taken.Load()
 	if t < p.taken {
-		t = p.position + 1 // it has moved back: no position
+		t = p.position + 1 // it has moved back: make checkSpan fail
 	}
 	if err := p.checkSpan("taken position", t, t, p.position); err != nil {
 		return err
@@ -105,14 +105,14 @@ func (p *Producer) loadTaken() error {
 	return nil
 }
 
-// Taken is the taken position as this producer last loaded it, and TakenNow as it is: who has found no space waits for
-// the two to differ.
+// Taken is the taken position as last loaded by this producer. A producer that has found no space waits until TakenNow
+// differs.
 func (p *Producer) Taken() uint64 { return p.taken }
 
-// TakenNow is the taken position, not checked.
+// TakenNow loads the taken position, unchecked.
 func (p *Producer) TakenNow() uint64 { return p.words.taken.Load() }
 
-// CheckOpen says whether the consumer reads: nil, ErrClosed or ErrRefused.
+// CheckOpen returns nil while the consumer reads, then ErrClosed or ErrRefused.
 func (p *Producer) CheckOpen() error {
 	switch State(p.consumerState.Load()) {
 	case consumerReading:
@@ -123,26 +123,26 @@ func (p *Producer) CheckOpen() error {
 	return ErrClosed
 }
 
-// Source is the id of the source that the ring's fragments belong to.
+// Source is the id of the source of the ring's fragments.
 func (p *Producer) Source() uint16 { return uint16(p.source) }
 
-// Run is the number of the run that the ring belongs to.
+// Run is the number of the ring's run.
 func (p *Producer) Run() uint64 { return p.run }
 
-// Nonce is the number that the consumer put into the ring.
+// Nonce is the random number that the consumer has put into the ring.
 func (p *Producer) Nonce() Nonce { return p.nonce }
 
-// Safe is the event below which all events are safe: nobody will ask for them again.
+// Safe is the event below which all events are safe: the producer will not need their fragments again.
 func (p *Producer) Safe() uint64 { return p.safe.Load() }
 
 // Dropped is how many fragments the producers of this ring have dropped.
 func (p *Producer) Dropped() uint64 { return p.dropped.Load() }
 
-// Expected is the number of the event after the last one that was committed or dropped, by this or another producer of
-// the ring; 0 in a new one.
+// Expected is the number of the event after the last one that a producer of this ring has committed or dropped; 0 in a
+// new ring.
 func (p *Producer) Expected() uint64 { return p.nextEvent }
 
-// Reserve is Allocate of a ring that is open: its errors are ErrClosed and ErrRefused, too.
+// Reserve is Allocate with a check that the consumer reads; its errors include ErrClosed and ErrRefused.
 func (p *Producer) Reserve(size int) ([]byte, bool, error) {
 	if err := p.CheckOpen(); err != nil {
 		return nil, false, err
@@ -150,7 +150,7 @@ func (p *Producer) Reserve(size int) ([]byte, bool, error) {
 	return p.Allocate(size)
 }
 
-// Allocate hands out a place of that size, or false where the ring is full. Errors are ErrTooLarge, errReservation and
+// Allocate returns a place of size bytes, or false if the ring is full. Errors are ErrTooLarge, errReservation and
 // *BrokenError.
 func (p *Producer) Allocate(size int) ([]byte, bool, error) {
 	switch {
@@ -161,7 +161,7 @@ func (p *Producer) Allocate(size int) ([]byte, bool, error) {
 	}
 	need, at, offset := Stride(size), p.position, p.offset
 	if rest := p.size - offset; need > rest {
-		at, offset = at+rest, 0 // a wrap record takes the rest
+		at, offset = at+rest, 0 // a wrap record fills the rest
 	}
 	if ok, err := p.hasSpace(at + need); !ok {
 		return nil, false, err
@@ -172,7 +172,7 @@ func (p *Producer) Allocate(size int) ([]byte, bool, error) {
 	return p.reservedData, true, nil
 }
 
-// hasSpace says whether records may reach up to that position, beside what is promised.
+// hasSpace reports whether records may reach up to position end, beside the promised space.
 func (p *Producer) hasSpace(end uint64) (bool, error) {
 	if end += p.promised; end-p.taken <= p.size {
 		return true, nil
@@ -181,10 +181,10 @@ func (p *Producer) hasSpace(end uint64) (bool, error) {
 	return err == nil && end-p.taken <= p.size, err
 }
 
-// Promise keeps space for a record of that size until Redeem, whatever comes between; false where the ring is full.
-// Errors are *BrokenError.
+// Promise reserves space for a record of size bytes until Redeem, whatever is published in between; false if the ring
+// is full. Errors are *BrokenError.
 func (p *Producer) Promise(size int) (bool, error) {
-	keep := 2 * Stride(size) // with what may have to be left empty before it, at the ring's end
+	keep := 2 * Stride(size) // twice: a wrap record before it may take as much
 	ok, err := p.hasSpace(p.position + keep)
 	if ok {
 		p.promised += keep
@@ -192,14 +192,14 @@ func (p *Producer) Promise(size int) (bool, error) {
 	return ok, err
 }
 
-// PromisedBytes is how much space promises keep.
+// PromisedBytes is the space that promises reserve, bytes.
 func (p *Producer) PromisedBytes() uint64 { return p.promised }
 
-// Redeem ends a promise: the space is there for what is allocated next.
+// Redeem ends a promise: the next Allocate finds the space.
 func (p *Producer) Redeem(size int) { p.promised -= 2 * Stride(size) }
 
-// Commit makes the first size bytes of the reserved place the fragment of that event. Errors are errReservation and
-// errEventReserved: the place is then still reserved.
+// Commit makes the first size bytes of the reserved place the fragment of an event. After an error, errReservation or
+// errEventReserved, the place is still reserved.
 func (p *Producer) Commit(event uint64, kind uint8, size int) error {
 	switch {
 	case !p.reserved || size < 0 || size > len(p.reservedData):
@@ -213,8 +213,8 @@ func (p *Producer) Commit(event uint64, kind uint8, size int) error {
 	return nil
 }
 
-// Publish makes the allocated place a message, and says whether the consumer sleeps and is to be woken, by ForceWake of
-// the bell of records.
+// Publish makes the allocated place a message. It reports whether the consumer sleeps; then the caller must wake it by
+// RecordsBell.ForceWake.
 func (p *Producer) Publish(number uint64, kind uint8) (wake bool) {
 	return p.publish(number, kind, len(p.reservedData))
 }
@@ -235,8 +235,8 @@ func (p *Producer) publish(number uint64, kind uint8, size int) (wake bool) {
 		p.writeMark(number + 1)
 	}
 	p.written.Store(p.position)
-	// First the count of waiters: the wake word stands beside words that the consumer writes often. And once for each
-	// sleep: a consumer takes long to wake up, and meanwhile each ring would be a system call.
+	// The count of waiters comes first: the wake word is in a cache line that the consumer writes often. The bell rings
+	// once per sleep: a consumer takes long to wake up, and each further ring would be a system call.
 	if !p.RecordsBell.HasWaiters() {
 		return false
 	}
@@ -244,8 +244,8 @@ func (p *Producer) publish(number uint64, kind uint8, size int) (wake bool) {
 	return from < w && w <= p.position
 }
 
-// writeMark writes the mark that does not hold now. Its position first: half written, it belongs to no record, or to
-// one that the other mark tells more of.
+// writeMark overwrites the mark that is not valid now, its position first. Half-written, the mark matches no record, or
+// one for which the other mark has the higher number.
 func (p *Producer) writeMark(next uint64) {
 	p.currentMark ^= 1
 	p.nextEvent = next
@@ -253,7 +253,7 @@ func (p *Producer) writeMark(next uint64) {
 	p.marks[p.currentMark].nextEvent.Store(next)
 }
 
-// Cancel gives the reserved place back.
+// Cancel frees the reserved place.
 func (p *Producer) Cancel() { p.reserved = false }
 
 // Drop counts the fragment of an event as dropped. The error is errEventReserved.
@@ -266,12 +266,12 @@ func (p *Producer) Drop(event uint64) error {
 	return nil
 }
 
-// Wait sleeps until poll says true, as shmem.Bell.Await does.
+// Wait sleeps until poll returns true, as shmem.Bell.Await does.
 func (p *Producer) Wait(ctx context.Context, poll func() (bool, error), alive func() error) error {
 	return p.spaceBell.Await(ctx, 0, poll, alive)
 }
 
-// Detach says that this producer has gone, for good where ended: no fragment of this run follows.
+// Detach says that this producer leaves; ended: for good, no fragment of this run follows.
 func (p *Producer) Detach(ended bool) {
 	s := Detached
 	if ended {
