@@ -16,15 +16,15 @@ type Phase uint8
 // Phases, in order.
 const (
 	Absent    Phase = iota // there is no run
-	Beginning              // it has its number and its record; its scheduler is made, and its nodes start
+	Beginning              // the run has its number and record; the control makes its scheduler and starts its nodes
 	Running                // every node takes part
 	Pausing
 	Paused
 	Resuming
-	Draining // it is to end in good order: no MEP is issued any more
-	Stopping // everything issued has its outcome; nodes complete their outputs
-	Dropping // nodes drop what they do
-	Closing  // its accounts and its record are closed
+	Draining // the run ends in good order: the scheduler issues no more MEPs
+	Stopping // every issued MEP has its outcome; nodes complete their outputs
+	Dropping // nodes drop the MEPs that are under way
+	Closing  // the control closes the run's accounts and its record
 	Closed
 )
 
@@ -35,75 +35,76 @@ var phaseNames = [...]string{
 
 func (p Phase) String() string { return phaseNames[p] }
 
-// IsGoing says that the run goes on, or is to begin: it can be ended, and given up.
+// IsGoing says that the run begins, goes on or drains: it can still be stopped, or given up.
 func (p Phase) IsGoing() bool { return p < Stopping }
 
-// Kind is what happens to a run.
+// Kind is the kind of an Input.
 type Kind string
 
-// What happens to a run.
+// Kinds of input.
 const (
-	Open        Kind = "open"        // it has its number and its record
-	Done        Kind = "done"        // what was awaited is done
-	Failed      Kind = "failed"      // it is not: Fault says why
-	Pause       Kind = "pause"       // somebody wants it to pause
-	Resume      Kind = "resume"      // somebody wants it to go on
-	Stop        Kind = "stop"        // it is to end in good order, for what was asked or By somebody
-	Finish      Kind = "finish"      // likewise, and every issued MEP has its outcome already
-	Abandon     Kind = "abandon"     // By somebody: it is to be dropped
-	GiveUp      Kind = "give up"     // Fault has taken its partition to Error, or its end was too slow
-	Drained     Kind = "drained"     // every issued MEP has its outcome, and no other will be issued
-	TimeOver    Kind = "time over"   // its duration is over
-	Interrupted Kind = "interrupted" // its user has no more time
-	Struck      Kind = "struck"      // Fault has broken something that the policies do not tolerate
-	Lost        Kind = "lost"        // Fault has taken a node that it goes on without
-	Excluded    Kind = "excluded"    // a node was told to end, and it goes on without that
-	Needed      Kind = "needed"      // a node was told to end, and it cannot go on without that
+	Open        Kind = "open"        // the run has its number and its record
+	Done        Kind = "done"        // the awaited action has succeeded
+	Failed      Kind = "failed"      // the awaited action has failed; Fault says why
+	Pause       Kind = "pause"       // a client asked for pause
+	Resume      Kind = "resume"      // a client asked for resume
+	Stop        Kind = "stop"        // end the run in good order: user By asked for it, or the machine itself (AskStop)
+	Finish      Kind = "finish"      // as Stop, where every issued MEP has its outcome already
+	Abandon     Kind = "abandon"     // user By asked that the MEPs under way are dropped
+	GiveUp      Kind = "give up"     // Fault took the partition to Error, or the run's end took too long
+	Drained     Kind = "drained"     // every issued MEP has its outcome, and the scheduler will issue no other
+	TimeOver    Kind = "time over"   // the run has lasted for its duration
+	Interrupted Kind = "interrupted" // the user of a single run interrupted it
+	Struck      Kind = "struck"      // Fault is one that the loss policies do not tolerate
+	Lost        Kind = "lost"        // Fault took a node, and the loss policies let the run go on without it
+	Excluded    Kind = "excluded"    // a node was told to end, and the run goes on without it
+	Needed      Kind = "needed"      // a node was told to end, and the run cannot go on without it
 
-	FoundUnbegun   Kind = "found unbegun"   // a control came back to it, and it had not begun
-	FoundStruck    Kind = "found struck"    // likewise, and a fault was being carried out
-	FoundAbandoned Kind = "found abandoned" // likewise, and somebody had given it up
-	FoundOver      Kind = "found over"      // likewise, and its nodes have ended it, of which not all can tell how
-	FoundEnding    Kind = "found ending"    // likewise, and its end was under way
-	FoundPaused    Kind = "found paused"    // likewise, and it was paused, or nobody knew, and is paused now
-	FoundGoing     Kind = "found going"     // likewise, and it goes on
+	// A restarted control takes the run up:
+	FoundUnbegun   Kind = "found unbegun"   // not all of its nodes had started
+	FoundStruck    Kind = "found struck"    // the earlier control was ending it for a fault
+	FoundAbandoned Kind = "found abandoned" // a user had asked that it be dropped
+	FoundOver      Kind = "found over"      // no node runs it any more, and some cannot report how it ended
+	FoundEnding    Kind = "found ending"    // it was being stopped
+	FoundPaused    Kind = "found paused"    // a node or the scheduler was paused, and the control has paused the others
+	FoundGoing     Kind = "found going"     // it goes on
 )
 
-// Action is what is to be done.
+// Action is what the control does for the machine.
 type Action string
 
-// What is to be done.
+// Actions.
 const (
-	Write   Action = "write"    // write down how the run stands, before anybody hears of it
-	Begin   Action = "begin"    // make its scheduler and start its nodes
-	Watch   Action = "watch"    // look after it from now on
-	Hold    Action = "hold"     // give no new tokens, and have its nodes rest
-	Release Action = "release"  // give tokens again
-	AskStop Action = "ask stop" // have the machine of the partition stop it
+	Write   Action = "write"    // write State to the run's record, before clients or nodes see its effect
+	Begin   Action = "begin"    // make the scheduler and start the nodes
+	Watch   Action = "watch"    // start the goroutine that looks for faults and for the run's end
+	Hold    Action = "hold"     // have the scheduler issue no tokens, and the nodes pause
+	Release Action = "release"  // have the scheduler issue tokens again
+	AskStop Action = "ask stop" // give the machine of the partition the command stop
 	AskFail Action = "ask fail" // have the machine of the partition go to Error for Fault
-	Drain   Action = "drain"    // issue no further MEP, and wait until each that is issued has its outcome
-	End     Action = "end"      // have its nodes stop, and collect what they tell
-	Drop    Action = "drop"     // have nodes and scheduler drop everything, and collect what they tell
-	Collect Action = "collect"  // collect what can still be told
-	Close   Action = "close"    // close its accounts and its record, and end its scheduler
+	Drain   Action = "drain"    // have the scheduler issue no further MEP, and wait for the outcome of each issued one
+	End     Action = "end"      // stop the nodes, and collect their final reports
+	Drop    Action = "drop"     // have nodes and scheduler drop the MEPs under way, and collect their reports
+	Collect Action = "collect"  // collect the reports of the nodes that still answer
+	Close   Action = "close"    // close the accounts and the record, and end the scheduler
 )
 
-// IsAwaited says that the machine goes on when the action is done, or not done.
+// IsAwaited says that the machine leaves its phase only when it gets Done or Failed for the action.
 func (a Action) IsAwaited() bool {
 	return slices.Contains([]Action{Begin, Hold, Release, Drain, End, Drop, Close}, a)
 }
 
-// rule is a row of the table: what a run comes to if something happens to it in a phase.
+// rule is a row of the table: in these phases, these inputs lead to a phase and to actions.
 type rule struct {
 	in []Phase
 	on []Kind
-	to Phase // Absent: it remains where it is
+	to Phase // Absent: the phase remains
 	do []Action
 }
 
 var going = []Phase{Running, Pausing, Paused, Resuming}
 
-// table is the machine. What it does not list changes nothing, and nothing is to be done.
+// table is the machine. An input that it does not list for a phase changes nothing and gives no actions.
 var table = []rule{
 	{[]Phase{Absent}, []Kind{Open}, Beginning, []Action{Begin}},
 	{[]Phase{Absent}, []Kind{FoundUnbegun, FoundStruck, FoundAbandoned}, Dropping, []Action{Write, Drop}},
@@ -139,7 +140,7 @@ var table = []rule{
 	{[]Phase{Closing}, []Kind{Done}, Closed, nil},
 }
 
-// find is the row for what happens in a phase; nil if there is none.
+// find returns the row for an input in a phase; nil if there is none.
 func find(in Phase, on Kind) *rule {
 	for i := range table {
 		if slices.Contains(table[i].in, in) && slices.Contains(table[i].on, on) {
@@ -190,69 +191,69 @@ const (
 // Codes of the cause that the record of a run has.
 const (
 	CodeFault     = "fault"
-	CodeLoss      = "loss" // the run goes on without a node
+	CodeLoss      = "loss" // the run went on without a node
 	CodeAbandoned = "abandoned"
 	codeNotBegun  = "not_begun"
 	codeLeaving   = "leaving"
 )
 
-// Cause is what the record of a run says of it: what was first, or what ended it.
+// Cause is the cause in the record of a run: the fault that ended the run, or else the first loss.
 type Cause struct {
 	fault.Fault
 	Code string
 }
 
-// State is what is known of a run. The zero State: there is none.
+// State is all that the machine knows of a run. The zero State: there is no run.
 type State struct {
 	Phase    Phase
 	Ticket   uint64 // counts the phases: see Input
-	ByItself string // why it ends if nobody ends it; to be set before Open
+	ByItself string // the End of a run that drains without a stop: EndEvents or EndInput; set before Open
 
-	Begun    time.Time // every node was Running; zero: they never were
-	Ending   time.Time // its end was asked for, or something struck it; zero: it is not to end
-	Draining time.Time // no MEP was issued any more; zero: some may be
+	Begun    time.Time // every node was Running; zero: not all were
+	Ending   time.Time // a stop was asked for, or a fault struck the run; zero: neither
+	Draining time.Time // the scheduler was told to issue no more MEPs; zero: it was not
 
-	End       string // why it ends; empty: it is not to
-	StoppedBy string // who asked for that; empty: nobody
-	Cause     *Cause // for its record; nil: there is none
-	// Fault is what its report gives as the cause of its end; nil: none.
+	End       string // why the run ends, an End constant; empty: it goes on
+	StoppedBy string // the user who asked for the end; empty: no user did
+	Cause     *Cause // for the record; nil: there is none
+	// Fault is the cause of the run's end in its report; nil: no fault ended it.
 	Fault   *fault.Fault
-	GivenUp bool     // what was under way was dropped
-	Missing []string // who cannot tell any more how it ended
+	GivenUp bool     // the MEPs under way were dropped
+	Missing []string // nodes, and the scheduler, that cannot report any more how the run ended
 	Outcome
 }
 
-// Outcome is what nodes that have stopped tell of the end.
+// Outcome is what the nodes report of the run's end after they have stopped.
 type Outcome struct {
-	SelfStop     bool         // they began to end the run since they missed the control, before that ended it
-	BadInput     string       // where an input had a bad record, which; empty: none had
-	BrokenSource string       // why a live source could not go on, which was tolerated; empty: all could
-	InputFault   *fault.Fault // live sources have let the run down; nil: they have not
+	SelfStop     bool         // the nodes missed the control for longer than their lease, and began to end the run
+	BadInput     string       // the bad record that ended an input; empty: none did
+	BrokenSource string       // why a live source failed, which the settings tolerated; empty: none failed
+	InputFault   *fault.Fault // the failure of live sources that ends the run; nil: none does
 }
 
-// Input is something that happens to a run. What a field is of, its kind has; others leave it empty.
+// Input is an event in the life of a run. Each field names the kinds that fill it in; other kinds leave it empty.
 type Input struct {
 	Kind    Kind
 	At      time.Time
-	Ticket  uint64       // of Done and Failed: that of the State whose actions they answer
-	Reason  string       // why it ends: of Stop, Finish and Abandon where somebody wants that; of what is found
-	By      string       // of Stop, Finish and Abandon: who gave the last command
-	Node    string       // of Excluded and Needed
-	Missing []string     // of what is found: who cannot tell any more how it ended
-	Fault   *fault.Fault // of Failed, GiveUp, Struck and Lost; of what is found: that has struck it
-	Code    string       // of GiveUp and Struck: the code of its cause
-	Outcome
-	Found
+	Ticket  uint64       // Done, Failed: the Ticket of the State whose actions they answer
+	Reason  string       // Stop, Finish, Abandon: an End constant if a user asked; Found kinds: why the run ends
+	By      string       // Stop, Finish, Abandon: the user who gave the last command
+	Node    string       // Excluded, Needed
+	Missing []string     // Found kinds: nodes, and the scheduler, that cannot report any more how the run ended
+	Fault   *fault.Fault // Failed, GiveUp, Struck, Lost; Found kinds: the fault that ends the run
+	Code    string       // GiveUp, Struck: the Code of the Cause; empty: CodeFault
+	Outcome              // Done in Stopping
+	Found                // Found kinds
 }
 
-// Found is what the record of a run says of it to a control that comes back.
+// Found is the part of a run's record that a restarted control gives the machine.
 type Found struct {
-	Begun, Ending time.Time // as State has them
-	End           string    // why it was to end; empty: it was not
+	Begun, Ending time.Time // as in State
+	End           string    // why the run was being ended; empty: it was not
 	Cause         *Cause
 }
 
-// Step takes what happens, and returns the run as it is then, and what is to be done, in order.
+// Step returns the state after an input, and the actions for the caller, in order.
 func (s State) Step(in Input) (State, []Action) {
 	row := find(s.Phase, in.Kind)
 	if row == nil || (in.Kind == Done || in.Kind == Failed) && in.Ticket != s.Ticket {
@@ -267,7 +268,7 @@ func (s State) Step(in Input) (State, []Action) {
 	return s, row.do
 }
 
-// note takes over what an input says of the run.
+// note copies into the state what an input says of the run.
 func (s *State) note(in Input) {
 	switch in.Kind {
 	case Done:
@@ -306,7 +307,7 @@ func (s *State) noteDone(in Input) {
 	}
 }
 
-// noteOver takes why the run is to end; the first reason counts.
+// noteOver notes why the run is to end; the first reason counts.
 func (s *State) noteOver(in Input) {
 	switch in.Kind {
 	case Drained:
@@ -321,7 +322,7 @@ func (s *State) noteOver(in Input) {
 	}
 }
 
-// noteFirst takes a cause that ends nothing: what was first is what counts.
+// noteFirst notes the cause of a loss; the first cause stays.
 func (s *State) noteFirst(c *Cause, at time.Time) {
 	if s.Cause == nil {
 		c.At = at
@@ -337,7 +338,8 @@ func (s *State) noteLeaving(in Input) {
 	}}, in.At)
 }
 
-// noteStop takes that the run is stopped. If it is dropped for that, or had not begun, who wants it is its cause.
+// noteStop notes the end that a user or the machine asked for. A user who has the run dropped, or who stops it before
+// it has begun, is the cause in its record.
 func (s *State) noteStop(in Input) {
 	if in.Reason != "" && s.Phase != Draining {
 		s.End, s.StoppedBy = in.Reason, in.By
@@ -363,7 +365,7 @@ func (s *State) noteStop(in Input) {
 	}
 }
 
-// noteFault takes what ends the run by force. The record has it unless the run was to end before that.
+// noteFault notes the fault that ends the run. The record gets it as the cause unless the run was already ending.
 func (s *State) noteFault(in Input) {
 	s.Fault = in.Fault
 	if in.SelfStop {
@@ -381,7 +383,7 @@ func (s *State) noteFault(in Input) {
 	}
 }
 
-// noteFound takes what its record says, and what ends it now.
+// noteFound restores what the run's record says, and notes the fault that ends the run now.
 func (s *State) noteFound(in Input) {
 	s.Begun, s.Ending, s.Cause, s.Missing = in.Found.Begun, in.Found.Ending, in.Found.Cause, in.Missing
 	s.End, s.Fault = in.Reason, in.Fault
@@ -395,19 +397,19 @@ func (s *State) noteFound(in Input) {
 	}
 }
 
-// Reports is what nodes and scheduler tell of a run to a control that has come back.
+// Reports is what nodes and scheduler report of a run to a restarted control.
 type Reports struct {
-	SelfStop        bool     // the nodes have ended it by themselves, or do
-	Running         int      // nodes on which it goes on
-	Missing         []string // nodes that took part to the end, and the scheduler, that cannot tell any more
+	SelfStop        bool     // the nodes end the run because they missed the control, or have ended it
+	Running         int      // nodes on which the run goes on
+	Missing         []string // nodes of the run that were not lost to it, and the scheduler, that do not report any more
 	Paused          int      // nodes that are paused
 	SchedulerPaused bool
 }
 
-// Find says how a control that comes back finds a run, by its record and by what nodes and scheduler tell: what its
-// machine begins with. component is the control. Where pausing or resuming was cut short nobody knows which; paused is
-// the phase in which nothing is lost and somebody decides. A run that goes on nowhere was ended in good order, or
-// cannot be known to have been otherwise: nobody gives it up then.
+// Find returns the first input to the machine of a run that a restarted control finds; component names the control.
+// Where the earlier control was killed while it paused or resumed the run, some nodes are paused and others not: Find
+// returns FoundPaused, since a paused run loses nothing and a person can decide. Where no node runs the run any more
+// and some do not report, the run may have ended in good order: Find returns FoundOver, and the run is not given up.
 func Find(component string, record Found, reports Reports) Input {
 	in := Input{Found: record}
 	in.Missing = reports.Missing
@@ -419,7 +421,7 @@ func Find(component string, record Found, reports Reports) Input {
 			What:      "the control was lost while the run was beginning",
 			Evidence:  "seen when it came back",
 		}
-	case record.End == EndFault: // it was being carried out
+	case record.End == EndFault: // the earlier control was killed while it ended the run
 		in.Kind, in.Reason, in.Fault = FoundStruck, EndFault, &fault.Fault{}
 		if record.Cause != nil {
 			*in.Fault = record.Cause.Fault
